@@ -27,7 +27,7 @@ func (c *Client) Members(ctx context.Context, group, topic string) ([]Member, er
 		return nil, err
 	}
 	for began := time.Now(); ; {
-		members, settled, err := c.members(ctx, group, topic, counts[topic])
+		members, settled, err := c.members(ctx, group, topic, max(counts[topic], 1))
 		if err != nil || settled || time.Since(began) >= c.cfg.DialFor {
 			return members, err
 		}

@@ -298,9 +298,6 @@ func (l *lead) cutAll(ctx context.Context, cutter *ledger.Cutter) (time.Duration
 func (l *lead) write(ctx context.Context, cutter *ledger.Cutter, c intake.Cut) error {
 	l.ranges = l.inputs.Claim(c, l.ranges[:0])
 	if d := l.done.Complete(); d != nil {
-		if window := l.cuts.Place().Window; d.Window >= window {
-			return fmt.Errorf("%w: the shards are done with window %d, and this worker would cut window %d", ErrOwned, d.Window, window)
-		}
 		l.known = d
 	}
 	settings := l.terms.settingsToWrite()
