@@ -38,47 +38,48 @@ type passThrough struct {
 }
 
 // run moves total records, and returns the time for all but the first quarter.
-func (p *passThrough) run(ctx context.Context, total int) (took time.Duration, _ error) {
+func (p *passThrough) run(ctx context.Context, total int) (_ spent, err error) {
 	init, err := p.client.InitProducerID(ctx, &kafkago.InitProducerIDRequest{
 		TransactionalID: p.id, TransactionTimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1,
 	})
 	if err != nil || init.Error != nil {
-		return 0, errors.Join(err, init.Error)
+		return spent{}, errors.Join(err, init.Error)
 	}
 	p.producer, p.sequence = *init.Producer, make(map[string]int32)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	fetched, failed := make(chan [][]byte), make(chan error, 1)
 	go func() { failed <- p.fetch(ctx, fetched) }()
-	var warm, began time.Time
+	var warm meter
+	var began time.Time
 	offset := int64(0)
 	for n := 0; n < total; {
 		var keys [][]byte
 		select {
 		case keys = <-fetched:
 		case err := <-failed:
-			return 0, err
+			return spent{}, err
 		}
 		n += len(keys)
-		if warm.IsZero() && n >= total/4 {
-			warm = time.Now()
+		if warm.at.IsZero() && n >= total/4 {
+			warm = startMeter()
 		}
 		for len(keys) > 0 {
 			if began.IsZero() {
 				began = time.Now()
 				if err := p.begin(ctx); err != nil {
-					return 0, err
+					return spent{}, err
 				}
 			}
 			window := keys[:min(len(keys), p.window)]
 			keys = keys[len(window):]
 			if err := p.produce(ctx, window); err != nil {
-				return 0, err
+				return spent{}, err
 			}
 			offset += int64(len(window))
 			if time.Since(began) >= p.interval {
 				if err := p.end(ctx, offset); err != nil {
-					return 0, err
+					return spent{}, err
 				}
 				began = time.Time{}
 			}
@@ -86,10 +87,10 @@ func (p *passThrough) run(ctx context.Context, total int) (took time.Duration, _
 	}
 	if !began.IsZero() {
 		if err := p.end(ctx, offset); err != nil {
-			return 0, err
+			return spent{}, err
 		}
 	}
-	return time.Since(warm), nil
+	return warm.spent(), nil
 }
 
 // fetch sends the keys of each response to fetched. It reads and discards the values.

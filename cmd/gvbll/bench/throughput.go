@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"runtime"
 	"time"
@@ -99,6 +100,8 @@ func throughput(ctx context.Context, c Config) ([]Row, error) {
 			figure("throughput-first-"+broker, r.first, "arrivals/s"),
 			figure("bare-pass-through-"+broker, r.bare, "arrivals/s"),
 			atLeast("throughput-against-bare-"+broker, r.worker/r.bare, "times", bar),
+			figure("throughput-cpu-"+broker, r.workerCPU, "µs/arrival"),
+			figure("bare-pass-through-cpu-"+broker, r.bareCPU, "µs/arrival"),
 			figure("bytes-in-"+broker, r.bytesIn, "an arrival"),
 			figure("bytes-out-"+broker, r.bytesOut, "a prediction"),
 		}, err
@@ -112,8 +115,30 @@ type rates struct {
 	// first is the worker's rate in the first round, while the process gets its memory
 	// from the system: on a virtual machine, the first access to a page can cost more
 	// than the arrivals whose state it holds.
-	first             float64
-	bytesIn, bytesOut float64 // mean sizes of an event and of a prediction
+	first              float64
+	workerCPU, bareCPU float64 // CPU time of this process, in microseconds an event; the embedded broker's is in it
+	bytesIn, bytesOut  float64 // mean sizes of an event and of a prediction
+}
+
+// spent is what some events took of this process.
+type spent struct{ wall, cpu time.Duration }
+
+// rate returns n events by their time, in events per second.
+func (s spent) rate(n int) float64 { return float64(n) / s.wall.Seconds() }
+
+// each returns the CPU time of each of n events, in microseconds.
+func (s spent) each(n int) float64 { return float64(s.cpu.Nanoseconds()) / 1000 / float64(n) }
+
+// meter measures what is spent from its start.
+type meter struct {
+	at  time.Time
+	cpu int64
+}
+
+func startMeter() meter { return meter{time.Now(), processTime()} }
+
+func (m meter) spent() spent {
+	return spent{time.Since(m.at), time.Duration(processTime() - m.cpu)}
 }
 
 // rounds is how often worker and pass-through are measured after the first round. The
@@ -133,8 +158,10 @@ func (s *setup) measure(ctx context.Context, n int) (r rates, err error) {
 		return r, err
 	}
 	r.bytesIn = float64(bytesIn) / float64(n)
+	r.workerCPU, r.bareCPU = math.Inf(1), math.Inf(1)
+	counted := n - n/4
 	for round := range 1 + rounds {
-		names, worker, err := s.workerRate(ctx, inputs, n)
+		names, worker, err := s.runWorker(ctx, inputs, n)
 		if err != nil {
 			return r, err
 		}
@@ -143,30 +170,31 @@ func (s *setup) measure(ctx context.Context, n int) (r rates, err error) {
 			return r, err
 		}
 		r.bytesOut = float64(bytesOut) / float64(n)
-		bare, err := s.bareRate(ctx, inputs, n, value)
+		bare, err := s.runBare(ctx, inputs, n, value)
 		if err != nil {
 			return r, err
 		}
 		if round == 0 {
-			r.first = worker
+			r.first = worker.rate(counted)
 			continue
 		}
-		r.worker, r.bare = max(r.worker, worker), max(r.bare, bare)
+		r.worker, r.bare = max(r.worker, worker.rate(counted)), max(r.bare, bare.rate(counted))
+		r.workerCPU, r.bareCPU = min(r.workerCPU, worker.each(counted)), min(r.bareCPU, bare.each(counted))
 	}
 	return r, nil
 }
 
-// workerRate runs a worker over the n events of the inputs. It writes to new topics, whose
+// runWorker runs a worker over the n events of the inputs. It writes to new topics, whose
 // names are returned.
-func (s *setup) workerRate(ctx context.Context, inputs topics.Names, n int) (names topics.Names, rate float64, err error) {
+func (s *setup) runWorker(ctx context.Context, inputs topics.Names, n int) (names topics.Names, took spent, err error) {
 	if names, err = s.topics(ctx); err != nil {
-		return names, 0, err
+		return names, took, err
 	}
 	into := names
 	into.Nodes, into.Labels, into.Commands = inputs.Nodes, inputs.Labels, inputs.Commands
 	runtime.GC()
-	took, err := s.work(ctx, into, n)
-	return names, float64(n-n/4) / took.Seconds(), err
+	took, err = s.work(ctx, into, n)
+	return names, took, err
 }
 
 // readBack reads the predictions, checks that each of the n arrivals has one, and deletes
@@ -190,11 +218,11 @@ func (s *setup) readBack(ctx context.Context, names topics.Names, n int) (value 
 	return value, bytes, err
 }
 
-// bareRate runs a bare pass-through over the n events. It writes the given value for each.
-func (s *setup) bareRate(ctx context.Context, inputs topics.Names, n int, value []byte) (rate float64, err error) {
+// runBare runs a bare pass-through over the n events. It writes the given value for each.
+func (s *setup) runBare(ctx context.Context, inputs topics.Names, n int, value []byte) (took spent, err error) {
 	names, err := s.topics(ctx)
 	if err != nil {
-		return 0, err
+		return took, err
 	}
 	defer s.remove(ctx, names)
 	transport := &kafkago.Transport{}
@@ -204,8 +232,7 @@ func (s *setup) bareRate(ctx context.Context, inputs topics.Names, n int, value 
 		in: inputs.Nodes, out: names.Predictions, ledger: names.Ledger, parts: s.Partitions, value: value, window: s.Window, interval: s.Interval,
 	}
 	runtime.GC()
-	took, err := p.run(ctx, n)
-	return float64(n-n/4) / took.Seconds(), err
+	return p.run(ctx, n)
 }
 
 // topics creates topics for one measurement.
@@ -255,37 +282,37 @@ func (s *setup) config(names topics.Names) worker.Config {
 
 // work runs a worker until it has processed n events, and returns the time for all but the
 // first quarter, up to the last commit.
-func (s *setup) work(ctx context.Context, names topics.Names, n int) (took time.Duration, err error) {
+func (s *setup) work(ctx context.Context, names topics.Names, n int) (took spent, err error) {
 	engine, err := s.Engine(s.model)
 	if err != nil {
-		return 0, err
+		return took, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var began time.Time
+	var began meter
 	stepped := 0
 	cfg := s.config(names)
 	cfg.Hooks = worker.Hooks{
 		Stepped: func(w worker.Stepped) {
 			arrived := w.Outcome.Counts.Arrivals
 			if stepped < n/4 && stepped+arrived >= n/4 {
-				began = time.Now()
+				began = startMeter()
 			}
 			if stepped += arrived; stepped == n {
 				cancel() // the worker then commits all stepped windows
 			}
 		},
 		Committed: func(worker.Committed) {
-			if stepped == n && took == 0 {
-				took = time.Since(began)
+			if stepped == n && took.wall == 0 {
+				took = began.spent()
 			}
 		},
 	}
 	if err := worker.Run(ctx, s.client, engine, cfg); err != nil {
-		return 0, err
+		return took, err
 	}
-	if took == 0 {
-		return 0, fmt.Errorf("the worker ended after %d of %d events", stepped, n)
+	if took.wall == 0 {
+		return took, fmt.Errorf("the worker ended after %d of %d events", stepped, n)
 	}
 	return took, nil
 }
