@@ -7,6 +7,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior/conformal"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
@@ -79,15 +80,12 @@ func (s *Sharded) Around(shard int, id event.ID) ([]float32, bool) {
 	return rows.Labelled, true
 }
 
-// WithoutImputing has the engine compute the thresholds of sets from labels alone, as shards do.
-func (e *Engine) WithoutImputing() {
+// ImputeLate has the scores of a window's predictions count for the thresholds of sets from the
+// next window on, as on shards.
+func (e *Engine) ImputeLate() {
 	for _, o := range e.observers {
 		if s, is := o.(*sets); is {
-			p, err := newSetPredictor(e.cfg.Coverage, len(e.model.Classes), false)
-			if err != nil {
-				panic(err)
-			}
-			s.setMaker.predictor, s.setLearner.predictor = p, p
+			s.impute = func(rows conformal.Rows) { s.imputed = s.setMaker.predictor.Imputed(rows) }
 		}
 	}
 }

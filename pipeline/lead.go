@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -86,8 +87,8 @@ func NewLead(m *model.Model, cfg Config, P int) (*Lead, error) {
 
 // Learn learns the labels of the next window, given the rows of all shards, in their order.
 // It returns the outcome, with the labels and their scores, and the heads after the batch,
-// nil if there were no labels: then they are the same as before. Learn keeps nothing of
-// rows but strings.
+// nil if these are the same as before: if there were no labels, and the thresholds of sets did
+// not change. Learn keeps nothing of rows but strings.
 //
 // Drift is looked for in labels alone; detectors that need embeddings see none.
 func (l *Lead) Learn(rows []*Rows) (*event.Outcome, *Heads, error) {
@@ -98,15 +99,20 @@ func (l *Lead) Learn(rows []*Rows) (*event.Outcome, *Heads, error) {
 	if err := l.gather(rows, out); err != nil {
 		return nil, nil, fmt.Errorf("labels of window %d: %w", l.next, err)
 	}
+	before := l.headsOf(0, nil).Thresholds
 	l.scorer.score(out)
 	for _, o := range l.observers {
 		o.scored(out)
 	}
-	var heads *Heads
+	var state []byte
 	if len(out.Labelled) > 0 {
 		l.heads.learn(&l.prepared, out.Heads)
 		l.posterior = l.heads.hash(l.posterior)
-		heads = l.headsNow(l.next, true)
+		state = l.heads.appendHeads(nil, true)
+	}
+	heads := l.headsOf(l.next, state)
+	if state == nil && slices.Equal(heads.Thresholds, before) {
+		heads = nil
 	}
 	for h, head := range l.heads.heads() {
 		out.Heads[h].Version = head.Version()
@@ -167,10 +173,10 @@ func (l *Lead) extendChain(out *event.Outcome) {
 }
 
 // Heads returns the heads as they are.
-func (l *Lead) Heads() *Heads { return l.headsNow(l.next-1, false) }
+func (l *Lead) Heads() *Heads { return l.headsOf(l.next-1, l.heads.appendHeads(nil, false)) }
 
-func (l *Lead) headsNow(window int64, change bool) *Heads {
-	h := &Heads{Window: window, Hash: l.posterior, State: l.heads.appendHeads(nil, change)}
+func (l *Lead) headsOf(window int64, state []byte) *Heads {
+	h := &Heads{Window: window, Hash: l.posterior, State: state}
 	for _, x := range l.sets {
 		h.Thresholds = x.predictor.Thresholds()
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/conformal"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
@@ -19,16 +20,17 @@ import (
 type Rows struct {
 	Joined   int // labels that all shards joined in the window
 	labelled []event.Labelled
-	sets     []joinedSet // aligned with labelled; none without Config.Coverage
-	arrived  int         // predictions of all shards in the window
-	part     pool.Part   // aligned with labelled; LogProbs as [sliced] has them
+	sets     []joinedSet            // aligned with labelled; none without Config.Coverage
+	arrived  int                    // predictions of all shards in the window
+	imputed  []conformal.Imputation // of this shard's predictions; none without Config.Coverage
+	part     pool.Part              // aligned with labelled; LogProbs as [sliced] has them
 }
 
 // Heads are what shards need to predict of the heads' state, after the batch of a window.
 type Heads struct {
 	Window int64
 	Hash   event.Hash // of the whole state, see [event.Outcome.Posterior]
-	State  []byte     // of the heads that the model has
+	State  []byte     // of the heads that the model has; none if there was no batch, only new thresholds
 	// Thresholds are those of sets, none without Config.Coverage.
 	Thresholds []float64
 }
@@ -74,7 +76,8 @@ func DecodeHeads(b []byte, window int64) (*Heads, error) {
 
 // AppendRows appends rows: the number of labels joined by all shards, of predictions by all, of
 // labels by this one, for each of these its entry, and then what the heads learn, see
-// [pool.Layout]. Of an entry, integers are varints. With sets it ends in that of the label.
+// [pool.Layout]. Of an entry, integers are varints. With sets an entry ends in the label's, and
+// the imputed scores come after the entries.
 func (s *Shard) AppendRows(b []byte) []byte {
 	r := &s.rows
 	b = binary.AppendUvarint(b, uint64(r.Joined))
@@ -90,6 +93,9 @@ func (s *Shard) AppendRows(b []byte) []byte {
 		if len(r.sets) > 0 {
 			b = r.sets[i].append(b)
 		}
+	}
+	if len(s.sets) > 0 {
+		b = appendImputed(b, r.imputed)
 	}
 	return s.heads.layout().AppendPart(b, &r.part)
 }
@@ -120,8 +126,11 @@ func (l *Lead) DecodeRows(b []byte) (*Rows, error) {
 			r.sets = append(r.sets, l.sets[0].read(&d))
 		}
 	}
+	for _, x := range l.sets {
+		r.imputed = x.readImputed(&d)
+	}
 	if d.bad {
-		return nil, fmt.Errorf("rows of labels: a set is damaged")
+		return nil, fmt.Errorf("rows of labels: a set or an imputed score is damaged")
 	}
 	var err error
 	if r.part, d.b, err = l.heads.layout().ReadPart(d.b); err != nil {

@@ -27,6 +27,7 @@ var (
 type setMaker struct {
 	cfg       Coverage
 	predictor *conformal.Predictor
+	impute    func(rows conformal.Rows) // called with the window's predictions, which have no labels yet
 	limits    conformal.Limits
 	outliers  outlierScorer
 
@@ -60,17 +61,15 @@ type setLearner struct {
 	predictor *conformal.Predictor
 	scorer    *scorer
 	classes   []string
-	tally     conformal.Coverage // of all sets that have a label
+	imputed   []conformal.Imputation // of the window's predictions, where others serve
+	tally     conformal.Coverage     // of all sets that have a label
 	rows      conformal.Rows
 	held      []bool
 }
 
 // newSetPredictor returns the thresholds of sets of that many classes.
-func newSetPredictor(cfg Coverage, classes int, impute bool) (*conformal.Predictor, error) {
+func newSetPredictor(cfg Coverage, classes int) (*conformal.Predictor, error) {
 	p := cfg.predictor(classes)
-	if !impute {
-		p.Impute = 0
-	}
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("sets of %d classes: %w", classes, err)
 	}
@@ -78,11 +77,11 @@ func newSetPredictor(cfg Coverage, classes int, impute bool) (*conformal.Predict
 }
 
 func newSets(cfg Coverage, n *nodes, pending *pending, scorer *scorer) (*sets, error) {
-	p, err := newSetPredictor(cfg, len(n.model.Classes), true)
+	p, err := newSetPredictor(cfg, len(n.model.Classes))
 	if err != nil {
 		return nil, err
 	}
-	s := &sets{newSetMaker(cfg, p, n, pending), setLearner{cfg: cfg, predictor: p, scorer: scorer, classes: n.model.Classes}}
+	s := &sets{newSetMaker(cfg, p, p.Impute, n, pending), setLearner{cfg: cfg, predictor: p, scorer: scorer, classes: n.model.Classes}}
 	if cfg.MaxOutside > 0 {
 		if s.dim > maxReferenceDim {
 			return nil, fmt.Errorf("max-outside with embeddings of %d dimensions: give a model of up to %d, or leave it out", s.dim, maxReferenceDim)
@@ -92,10 +91,10 @@ func newSets(cfg Coverage, n *nodes, pending *pending, scorer *scorer) (*sets, e
 	return s, nil
 }
 
-func newSetMaker(cfg Coverage, p *conformal.Predictor, n *nodes, pending *pending) setMaker {
+func newSetMaker(cfg Coverage, p *conformal.Predictor, impute func(conformal.Rows), n *nodes, pending *pending) setMaker {
 	words := (len(n.model.Classes) + 63) / 64
 	return setMaker{
-		cfg: cfg, predictor: p,
+		cfg: cfg, predictor: p, impute: impute,
 		limits:   conformal.Limits{MinConfidence: cfg.MinConfidence, MaxSize: cfg.MaxSize, MaxOutside: cfg.MaxOutside},
 		outliers: noReference{}, nodes: n, pending: pending, classes: n.model.Classes, dim: n.model.Prior.Dim,
 		kept: newSlotTable[int64](2 + words), words: words, row: make([]int64, 2+words),
@@ -132,7 +131,7 @@ func (s *setMaker) serve(all, own []int32, out *event.Outcome) {
 	}
 	values := make([]event.Set, n)
 	names, members := make([]string, 0, 2*n), make([]int32, 0, len(s.classes))
-	s.predictor.Impute(*rows)
+	s.impute(*rows)
 	for i, set := range s.predictor.Sets(*rows) {
 		p := &out.Predictions[i]
 		from := len(names)
@@ -222,6 +221,8 @@ func (s *setLearner) learn(joined []joinedSet, count int64, out *event.Outcome) 
 	for range labels {
 		rows.Lag = append(rows.Lag, lag)
 	}
+	s.predictor.AddImputed(s.imputed)
+	s.imputed = s.imputed[:0]
 	if len(labels) > 0 {
 		s.predictor.Learn(*rows, labels, s.held)
 	}

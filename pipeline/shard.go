@@ -34,9 +34,9 @@ type Shard struct {
 	base
 	heads     sliced
 	heard     heard
-	sets      []*setMaker // one with Config.Coverage, or none
-	observers []observer  // the same
-	posterior event.Hash  // of the heads that serve, see [Heads]
+	sets      []*shardSets // one with Config.Coverage, or none
+	observers []observer   // the same
+	posterior event.Hash   // of the heads that serve, see [Heads]
 
 	parts    [][]float32 // of the window's embeddings, by the shard that predicts the node
 	owner    []uint8     // by arrival to predict: that shard
@@ -88,7 +88,7 @@ func NewShard(m *model.Model, cfg Config, p, P int) (*Shard, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.sets, s.observers = []*setMaker{sets}, []observer{sets}
+		s.sets, s.observers = []*shardSets{sets}, []observer{sets}
 	}
 	s.posterior, s.buffer = hashOf(s.heads.heads(), s.buffer)
 	return s, nil
@@ -190,7 +190,7 @@ func (s *Shard) Serve(parts [][]float32, served [][]byte, heads *Heads) (*event.
 	s.labels.join(w.Labels, s.observers, out)
 	s.rows.Joined, s.rows.labelled, s.rows.arrived = len(s.labels.all), out.Labelled, len(s.owner)
 	for _, x := range s.sets {
-		s.rows.sets = x.joined
+		s.rows.sets, s.rows.imputed = x.joined, x.imputed
 	}
 	s.heads.preparePart(&s.labels.batch, s.labels.all, &s.rows.part)
 	s.recycled, out.Labelled = out.Labelled, nil
@@ -216,8 +216,10 @@ func (s *Shard) Rows() *Rows { return &s.rows }
 
 // setHeads sets the heads that serve.
 func (s *Shard) setHeads(h *Heads) error {
-	if err := s.heads.setHeads(h.State); err != nil {
-		return fmt.Errorf("heads of window %d: %w", h.Window, err)
+	if len(h.State) > 0 {
+		if err := s.heads.setHeads(h.State); err != nil {
+			return fmt.Errorf("heads of window %d: %w", h.Window, err)
+		}
 	}
 	for _, x := range s.sets {
 		if err := x.predictor.SetThresholds(h.Thresholds); err != nil {

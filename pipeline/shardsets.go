@@ -1,18 +1,21 @@
 package pipeline
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
-// Shards make sets with thresholds that the lead learns from labels, and sends with the
-// heads. Unlike an engine's, these are not computed from rows without labels, too: a set has
-// all classes until there are labels enough for a threshold.
+// Shards make sets with thresholds that the lead learns, and sends with the heads: from the
+// scores of labels, and of predictions without one, as an engine does. The latter count from
+// the next window on.
 
 // leadSets is the observer of a lead that learns thresholds.
 type leadSets struct {
@@ -24,26 +27,49 @@ type leadSets struct {
 var _ observer = (*leadSets)(nil)
 
 func newLeadSets(m *model.Model, cfg Config, by *scorer) (*leadSets, error) {
-	p, err := newSetPredictor(cfg.Coverage, len(m.Classes), false)
+	p, err := newSetPredictor(cfg.Coverage, len(m.Classes))
 	if err != nil {
 		return nil, err
 	}
 	return &leadSets{setLearner: setLearner{cfg: cfg.Coverage, predictor: p, scorer: by, classes: m.Classes}}, nil
 }
 
-func newShardSets(cfg Config, n *nodes, pending *pending) (*setMaker, error) {
-	p, err := newSetPredictor(cfg.Coverage, len(n.model.Classes), false)
+// shardSets makes sets for a shard.
+type shardSets struct {
+	setMaker
+	imputed []conformal.Imputation // of the window's predictions, for the lead
+}
+
+func newShardSets(cfg Config, n *nodes, pending *pending) (*shardSets, error) {
+	p, err := newSetPredictor(cfg.Coverage, len(n.model.Classes))
 	if err != nil {
 		return nil, err
 	}
-	s := newSetMaker(cfg.Coverage, p, n, pending)
-	return &s, nil
+	s := &shardSets{}
+	s.setMaker = newSetMaker(cfg.Coverage, p, func(rows conformal.Rows) { s.imputed = p.Imputed(rows) }, n, pending)
+	return s, nil
 }
 
-// gather takes the sets of the window's labels from the rows of all shards.
+func (s *shardSets) served(out *event.Outcome) {
+	s.imputed = nil
+	s.setMaker.served(out)
+}
+
+// gather takes the sets of the window's labels, and the imputed scores of its predictions, from
+// the rows of all shards.
 func (s *leadSets) gather(rows []*Rows, labels int) error {
 	s.joined = append(s.joined[:0], make([]joinedSet, labels)...)
+	first := s.count
 	s.count += int64(rows[0].arrived)
+	for p, r := range rows {
+		for _, x := range r.imputed {
+			if x.ID < uint64(first) || x.ID >= uint64(s.count) {
+				return fmt.Errorf("shard %d has a score of prediction %d, the window has %d to %d", p, x.ID, first, s.count-1)
+			}
+		}
+		s.imputed = append(s.imputed, r.imputed...)
+	}
+	slices.SortFunc(s.imputed, func(a, b conformal.Imputation) int { return cmp.Compare(a.ID, b.ID) })
 	for p, r := range rows {
 		if r.arrived != rows[0].arrived || len(r.sets) != len(r.labelled) {
 			return fmt.Errorf("shard %d has %d predictions and %d sets of %d labels: shard 0 has %d predictions", p, r.arrived, len(r.sets), len(r.labelled), rows[0].arrived)
@@ -99,4 +125,43 @@ func (s *leadSets) read(d *recordReader) joinedSet {
 		return joinedSet{}
 	}
 	return joinedSet{id: int64(id), slice: int32(slice), size: int32(size), held: held == 1}
+}
+
+// minImputation is the least number of bytes of an imputed score.
+const minImputation = 10
+
+// appendImputed appends the number of imputed scores, and each: the prediction's number, the
+// threshold's, and the score.
+func appendImputed(b []byte, list []conformal.Imputation) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, x := range list {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, x.ID), uint64(x.Cell))
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x.Score))
+	}
+	return b
+}
+
+// readImputed reads what appendImputed appended.
+func (s *leadSets) readImputed(d *recordReader) []conformal.Imputation {
+	n, cells := d.uint(), uint64(len(s.predictor.Thresholds()))
+	if n > uint64(len(d.b))/minImputation {
+		d.bad = true
+		return nil
+	}
+	list := make([]conformal.Imputation, n)
+	for i := range list {
+		id, cell := d.uint(), d.uint()
+		bits := d.next(8)
+		if d.bad || cell >= cells {
+			d.bad = true
+			return nil
+		}
+		score := math.Float64frombits(binary.LittleEndian.Uint64(bits))
+		if !(math.Abs(score) <= math.MaxFloat64) {
+			d.bad = true
+			return nil
+		}
+		list[i] = conformal.Imputation{ID: id, Cell: int(cell), Score: score}
+	}
+	return list
 }

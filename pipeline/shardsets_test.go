@@ -20,9 +20,9 @@ var setsOfShards = []pipeline.Coverage{
 	{Target: 0.7, Score: conformal.RAPS, Method: conformal.Fixed},
 }
 
-// TestSetsOnShards: given the same embeddings, the sets of shards are those of one engine that
-// computes its thresholds from labels alone, and so is their coverage. With a lag of the learner
-// the sets are the same for any number of shards.
+// TestSetsOnShards: given the same embeddings, the sets of shards are those of one engine in
+// which predictions without a label count for thresholds from the next window on, and so is
+// their coverage. With a lag of the learner the sets are the same for any number of shards.
 func TestSetsOnShards(t *testing.T) {
 	for k, coverage := range setsOfShards {
 		heads := headsOfShards[k%len(headsOfShards)]
@@ -32,7 +32,7 @@ func TestSetsOnShards(t *testing.T) {
 				serveWith(t, m, heads)
 				cfg := pipeline.Config{Samples: 2, LearnLag: lag, MaxPending: 60, Coverage: coverage, Fallback: -1}
 				e, one, four := newEngine(t, m, cfg), newSharded(t, m, cfg, 1, 1), newSharded(t, m, cfg, 4, 2)
-				e.WithoutImputing()
+				e.ImputeLate()
 				l := newRandomStream(rng, m)
 				sets, full := 0, 0
 				for range 200 {

@@ -28,20 +28,42 @@ type imputed struct {
 // So there are thresholds before the first label, and when labels are late the
 // thresholds follow a change of the predictions at once.
 func (p *Predictor) Impute(rows Rows) {
+	if p.cfg.Impute > 0 {
+		p.AddImputed(p.Imputed(rows))
+	}
+}
+
+// Imputation is the score of a row without a label, and the threshold that it counts for.
+type Imputation struct {
+	ID    uint64 // of the row
+	Cell  int    // index in Thresholds
+	Score float64
+}
+
+// Imputed returns what Impute adds for rows. It depends on the configuration and the rows alone,
+// so that another predictor of the same configuration can add it.
+func (p *Predictor) Imputed(rows Rows) []Imputation {
 	n := p.check(rows)
 	if len(rows.ID) != n {
 		panic(fmt.Sprintf("conformal: %d identities of %d rows", len(rows.ID), n))
 	}
-	if p.cfg.Impute == 0 {
-		return
-	}
-	for i := range n {
+	list := make([]Imputation, n)
+	for i := range list {
 		left, class := p.draw(rows.ID[i]+1<<63), 0
 		for row := p.row(rows, i); class < len(row)-1 && left >= row[class]; class++ {
 			left -= row[class]
 		}
-		if c := p.cell(rows, i, int32(class)); c.imputes(&p.cfg) {
-			c.add(imputedRow{rows.ID[i], p.score(rows, i, int32(class))})
+		list[i] = Imputation{rows.ID[i], p.index(rows, i, int32(class)), p.score(rows, i, int32(class))}
+	}
+	return list
+}
+
+// AddImputed adds the scores of rows in the order in which these were served. Cells must be
+// those of thresholds.
+func (p *Predictor) AddImputed(list []Imputation) {
+	for _, x := range list {
+		if c := &p.cells[x.Cell]; c.imputes(&p.cfg) {
+			c.add(imputedRow{x.ID, x.Score})
 			c.prune(&p.cfg, len(c.window), p.through)
 			c.setThreshold(&p.cfg)
 		}
