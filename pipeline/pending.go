@@ -246,6 +246,19 @@ func (p *pending) walkHere(from int32) func() place {
 	}
 }
 
+// walkSlotsHere returns a function that returns the slot of the next row that is not elsewhere at
+// each call, in the order of the queue as it is now.
+func (p *pending) walkSlotsHere() func() (slot int32) {
+	next := p.nodes.walk()
+	return func() int32 {
+		for {
+			if slot, e := next(); e.value.row != elsewhere {
+				return slot
+			}
+		}
+	}
+}
+
 // checkTemperature checks that a restored prediction's temperature is that of its
 // embedding.
 func (p *pending) checkTemperature(slot int32, z []float32, tau func(z []float32) float64) error {

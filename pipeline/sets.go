@@ -17,10 +17,7 @@ type sets struct {
 	setLearner
 }
 
-var (
-	_ observer = (*sets)(nil)
-	_ observer = (*setMaker)(nil)
-)
+var _ observer = (*sets)(nil)
 
 // setMaker is what of sets serves, with thresholds that a [setLearner] learns: in a shard,
 // another process does.
@@ -183,9 +180,6 @@ func (s *setMaker) matched(slot, class int32) {
 	})
 }
 
-// scored does nothing.
-func (s *setMaker) scored(*event.Outcome) {}
-
 func (s *sets) served(out *event.Outcome) { s.setMaker.served(out) }
 func (s *sets) matched(slot, class int32) { s.setMaker.matched(slot, class) }
 func (s *sets) scored(out *event.Outcome) { s.learn(s.joined, s.count, out) }
@@ -237,14 +231,11 @@ func (s *sets) state(schema *snapshot.Schema) {
 	s.outliers.state(schema)
 	counts := []int64{s.count, int64(s.tally.Rows), int64(s.tally.Covered), int64(s.tally.Classes)}
 	snapshot.Slice(schema, "sets.counts", &counts, len(counts))
-	declareRows(schema, "sets.served", &s.kept, s.pending.nodes.walkSlots(), s.pending.nodes.len(), nil, 2+s.words)
 	schema.Check(func() error {
 		s.count = counts[0]
-		if err := s.setTally(counts[0], counts[1:]); err != nil {
-			return err
-		}
-		return s.checkKept()
+		return s.setTally(counts[0], counts[1:])
 	})
+	s.keptState(schema)
 }
 
 // setTally sets the tally to restored counts: sets with a label, those that held it, and their
@@ -257,27 +248,31 @@ func (s *setLearner) setTally(predictions int64, counts []int64) error {
 	return nil
 }
 
-// state declares what a shard has of sets.
-func (s *setMaker) state(schema *snapshot.Schema) {
-	thresholds := s.predictor.Thresholds()
-	snapshot.Slice(schema, "sets.thresholds", &thresholds, len(thresholds))
-	snapshot.Value(schema, "sets.count", &s.count)
-	declareRows(schema, "sets.served", &s.kept, s.pending.nodes.walkSlots(), s.pending.nodes.len(), nil, 2+s.words)
+// keptState declares the sets of pending predictions that are here.
+func (s *setMaker) keptState(schema *snapshot.Schema) {
+	n := s.pending.nodes.len() - s.pending.elsewhere // restored already
+	declareRows(schema, "sets.served", &s.kept, s.pending.walkSlotsHere(), n, nil, 2+s.words)
 	schema.Check(func() error {
-		if err := s.predictor.SetThresholds(thresholds); err != nil {
-			return snapshot.Damaged("%v", err)
+		var here []int32
+		for slot := range int32(s.pending.nodes.len()) {
+			if s.pending.isHere(slot) {
+				here = append(here, slot)
+			}
 		}
-		return s.checkKept()
+		for i := len(here) - 1; i >= 0; i-- { // each is at i or behind it
+			s.kept.set(here[i], s.kept.row(int32(i)))
+		}
+		return s.checkKept(here)
 	})
 }
 
-// checkKept checks the restored rows of pending nodes, which are in slots from 0 on.
-func (s *setMaker) checkKept() error {
+// checkKept checks the restored rows of pending nodes in some slots.
+func (s *setMaker) checkKept(slots []int32) error {
 	slices, beyond := int64(1), uint(len(s.classes)%64)
 	if s.cfg.Per == PerSlice {
 		slices = int64(len(event.DegreeSlices))
 	}
-	for slot := range int32(s.pending.nodes.len()) {
+	for _, slot := range slots {
 		row := s.kept.row(slot)
 		if row[0] < 0 || row[0] >= s.count || row[1] < 0 || row[1] >= slices || beyond > 0 && uint64(row[1+s.words])>>beyond != 0 {
 			return snapshot.Damaged("prediction %d of %d, of slice %d, has the set %x", row[0], s.count, row[1], row[2:])

@@ -313,6 +313,9 @@ func TestRestoredShardsAreEqual(t *testing.T) {
 			serveWith(t, m, headsOfShards[seed%uint64(len(headsOfShards))])
 			P, n := []int{2, 4, 8}[seed%3], 2
 			cfg := pipeline.Config{Samples: 2, Fallback: .5, LearnLag: int(seed % 4), BFloat16: seed%3 == 0, Unwatched: seed%5 == 0}
+			if seed%3 > 0 {
+				cfg.Coverage = setsOfShards[seed%4]
+			}
 			if seed%2 == 0 {
 				cfg.MaxPending, cfg.MaxWaitingLabels, cfg.MaxWaitingEdges = 15, 6, 12
 			} else {
@@ -413,7 +416,7 @@ func TestShardsRefuse(t *testing.T) {
 		"depth":    {modelOfWidth(t, rng, gnn.KindSAGE, 5, 24, 24, 4), pipeline.Config{}, 2, "train one of 2 layers"},
 		"width":    {whole, pipeline.Config{}, 5, "give a number that divides it"},
 		"rescore":  {whole, pipeline.Config{Rescore: pipeline.Rescoring{After: 1}}, 2, "leave --rescore out"},
-		"coverage": {whole, pipeline.Config{Coverage: pipeline.Coverage{Target: .9}}, 2, "leave --coverage out"},
+		"outliers": {whole, pipeline.Config{Coverage: pipeline.Coverage{Target: .9, MaxOutside: 2}}, 2, "leave outside out of --abstain"},
 	} {
 		_, err := pipeline.NewSharded(c.m, c.cfg, c.P, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {

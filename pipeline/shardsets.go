@@ -40,6 +40,8 @@ type shardSets struct {
 	imputed []conformal.Imputation // of the window's predictions, for the lead
 }
 
+var _ observer = (*shardSets)(nil)
+
 func newShardSets(cfg Config, n *nodes, pending *pending) (*shardSets, error) {
 	p, err := newSetPredictor(cfg.Coverage, len(n.model.Classes))
 	if err != nil {
@@ -53,6 +55,25 @@ func newShardSets(cfg Config, n *nodes, pending *pending) (*shardSets, error) {
 func (s *shardSets) served(out *event.Outcome) {
 	s.imputed = nil
 	s.setMaker.served(out)
+}
+
+// scored is not called: the lead scores.
+func (s *shardSets) scored(*event.Outcome) {}
+
+func (s *shardSets) state(schema *snapshot.Schema) {
+	thresholds := s.predictor.Thresholds()
+	snapshot.Slice(schema, "sets.thresholds", &thresholds, len(thresholds))
+	snapshot.Value(schema, "sets.count", &s.count)
+	schema.Check(func() error {
+		if err := s.predictor.SetThresholds(thresholds); err != nil {
+			return snapshot.Damaged("%v", err)
+		}
+		if s.count < 0 {
+			return snapshot.Damaged("%d predictions", s.count)
+		}
+		return nil
+	})
+	s.keptState(schema)
 }
 
 // gather takes the sets of the window's labels, and the imputed scores of its predictions, from

@@ -65,12 +65,3 @@ func TestSetsOnShards(t *testing.T) {
 		}
 	}
 }
-
-// TestOutsideOnShards: shards refuse to compare embeddings, which none of them sees all of.
-func TestOutsideOnShards(t *testing.T) {
-	m, _ := shardedModel(t, gnn.KindSAGE, 1)
-	cfg := pipeline.Config{Coverage: pipeline.Coverage{Target: 0.9, MaxOutside: 2}}
-	if _, err := pipeline.NewSharded(m, cfg, 2, nil); err == nil {
-		t.Error("shards abstain from outliers, want an error")
-	}
-}

@@ -78,6 +78,9 @@ func (s *Shard) state(schema *snapshot.Schema) {
 	})
 	snapshot.Bytes(schema, "heads.serve", (*headsToServe)(s))
 	s.heard.state(schema, s.next)
+	for _, o := range s.observers {
+		o.state(schema)
+	}
 }
 
 // headsToServe is the heads of a shard, as bytes.
