@@ -431,23 +431,38 @@ func TestShardsRefuse(t *testing.T) {
 // FuzzDecodeRows: whatever the bytes, rows are decoded or refused, in memory in proportion to
 // them, and the lead learns them or refuses them.
 func FuzzDecodeRows(f *testing.F) {
-	m, rng := shardedModel(f, gnn.KindSAGE, 2)
-	s, err := pipeline.NewShard(m, pipeline.Config{}, 0, 1)
-	if err != nil {
-		f.Fatal(err)
+	var models []*model.Model
+	cfg := func(which uint8) pipeline.Config {
+		c := pipeline.Config{Samples: 1}
+		if which >= 3 {
+			c.Coverage = setsOfShards[which%4]
+		}
+		return c
 	}
-	l := newRandomStream(rng, m)
-	for range 40 {
-		s.Enter(l.window())
-		if _, err := s.Serve([][]float32{s.Part(0)}, nil, nil); err != nil {
+	for which := range uint8(6) {
+		m, rng := shardedModel(f, gnn.KindSAGE, 2)
+		serveWith(f, m, headsOfShards[which%3])
+		models = append(models, m)
+		s, err := pipeline.NewShard(m, cfg(which), 0, 1)
+		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(s.AppendRows(nil))
+		l := newRandomStream(rng, m)
+		served := make([][]byte, 1)
+		for range 40 {
+			s.Enter(l.window())
+			if _, err := s.Serve([][]float32{s.Part(0)}, served, nil); err != nil {
+				f.Fatal(err)
+			}
+			served[0] = s.AppendServed(nil)
+			f.Add(which, s.AppendRows(nil))
+		}
 	}
 	// Outputs that are no probabilities: a class without a number, in a score.
-	f.Add([]byte("\x03\x03\a0000000000000\x00\x00000000\x00\x00000000\x00\x03\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x000000000A000\xbc000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		lead, err := pipeline.NewLead(m, pipeline.Config{Samples: 1}, 1)
+	f.Add(uint8(0), []byte("\x03\x00\x03\a0000000000000\x00\x00000000\x00\x00000000\x00\x03\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x000000000A000\xbc000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, which uint8, b []byte) {
+		which %= 6
+		lead, err := pipeline.NewLead(models[which], cfg(which), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
