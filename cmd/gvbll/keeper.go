@@ -99,6 +99,9 @@ func restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int
 		if files, ok := cfg.Blocks.(*blocks.Store); ok {
 			files.From(folder)
 		}
+		if cfg.Shards > 1 {
+			return restoreSliced(cfg, models[0], r, size)
+		}
 		p, meta, err := pipeline.RestorePair(cfg, r, size, models...)
 		return &keeper{Pair: p}, meta, err
 	}
@@ -107,6 +110,9 @@ func restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int
 // fresh returns a function that makes keepers at window 0.
 func fresh(cfg pipeline.Config, models ...*model.Model) func() (worker.Engine, error) {
 	return func() (worker.Engine, error) {
+		if cfg.Shards > 1 {
+			return newSliced(cfg, models[0])
+		}
 		p, err := pipeline.NewPair(cfg, models...)
 		return &keeper{Pair: p}, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -181,10 +182,15 @@ func (s *service) show() {
 	if s.last == nil {
 		return
 	}
-	s.metrics.Show(s.last, scores)
 	now, trained := engine.Posterior()
+	s.showScores(s.last, scores, learned, now, trained)
+}
+
+// showScores updates the metrics of heads after a window.
+func (s *service) showScores(out *event.Outcome, scores []pipeline.Summary, learned *pipeline.Pooled, now, trained *posterior.Gaussian) {
+	s.metrics.Show(out, scores)
 	lambda, full := s.forgetting()
-	batches := float64(s.last.Heads[0].Version)
+	batches := float64(out.Heads[0].Version)
 	if full > 0 {
 		batches = min(batches, float64(scores[0].Total().Labels)/full)
 	}
