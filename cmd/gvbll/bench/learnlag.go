@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline"
@@ -15,9 +16,10 @@ import (
 var lags = []int{1, 2, 4}
 
 // learnLag compares engines with the default pool and a label for each arrival that learn on a
-// thread of their own, some windows late, with one that learns at once. They step ten windows
-// in turn. The first figure of a lag is the ratio of the time of a window. It needs two processors that
-// nothing else uses; the second is computed from the CPU time of the two threads.
+// thread of their own, some windows late, with one that learns at once. They step in turn. The
+// first figure of a lag is the ratio of the times of a window, each the lowest tenth: it needs
+// two processors that nothing else uses. The second is computed from the CPU time of the two
+// threads.
 func learnLag(_ context.Context, c Config) ([]Row, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -31,48 +33,45 @@ func learnLag(_ context.Context, c Config) ([]Row, error) {
 		}
 		all = append(all, l)
 	}
-	turns := 20
-	if c.Quick {
-		turns = 1
-	}
-	for range turns {
+	for range c.windows() {
 		for _, l := range all {
-			l.step(10)
+			l.step()
 		}
 	}
-	at0 := all[0].medians()
+	at0 := all[0].typical()
 	list := []Row{figure("learn-lag-0", 1e9/at0.wall, "arrivals/s")}
 	for i, lag := range lags {
-		m := all[1+i].medians()
+		t := all[1+i].typical()
 		list = append(list,
-			atLeast(fmt.Sprintf("learn-lag-%d", lag), at0.wall/m.wall, "times", 1.6),
-			figure(fmt.Sprintf("learn-lag-%d-computed", lag), at0.alone()/m.beside(), "times"),
-			figure(fmt.Sprintf("learn-lag-%d-learner", lag), m.learner/(m.learner+m.serve+m.others), "of the CPU time"),
+			atLeast(fmt.Sprintf("learn-lag-%d", lag), at0.wall/t.wall, "times", 1.6),
+			figure(fmt.Sprintf("learn-lag-%d-computed", lag), (at0.serve+at0.others)/t.beside(), "times"),
+			figure(fmt.Sprintf("learn-lag-%d-beside", lag), t.learner/(t.serve+t.others+t.learner), "of the CPU time"),
 		)
 	}
 	return list, nil
 }
 
-// lagging is an engine and what its windows took.
+// lagging is an engine that has entered a window.
 type lagging struct {
 	engine  *pipeline.Engine
 	stream  *Stream
+	per     float64 // arrivals in a window
+	next    *event.Window
 	last    *event.Outcome
-	learner int64 // CPU time of the learner's thread so far
+	running sync.WaitGroup
+	learner int64 // CPU time of the job that ended last
 	took    []window
 }
 
-// window is what windows took, in nanoseconds an arrival.
+// window is what a window took, in nanoseconds an arrival.
 type window struct {
 	wall          float64
 	serve, others float64 // CPU time of the engine's thread: in Serve, and in Enter and Learn
-	learner       float64 // CPU time of the learner's
+	learner       float64 // CPU time of the other
 }
 
-// alone returns the time of a window on one thread.
-func (w window) alone() float64 { return w.serve + w.others + w.learner }
-
-// beside returns the time of a window on two processors: learning runs beside all but Serve.
+// beside returns the time of a window on two processors of their own: learning runs beside all
+// but Serve.
 func (w window) beside() float64 { return w.serve + max(w.others, w.learner) }
 
 func (w Workload) lagging(lag int) (*lagging, error) {
@@ -81,75 +80,81 @@ func (w Workload) lagging(lag int) (*lagging, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lagging{stream: w.Stream()}
-	run := func(job func()) (wait func()) {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			began := cpuTime()
-			job()
-			l.learner += cpuTime() - began
-		}()
-		return func() { <-done }
-	}
-	if l.engine, err = pipeline.New(m, pipeline.Config{LearnLag: lag, Run: run}); err != nil {
+	l := &lagging{stream: w.Stream(), per: float64(w.Window)}
+	if l.engine, err = pipeline.New(m, pipeline.Config{LearnLag: lag, Run: l.run}); err != nil {
 		return nil, err
 	}
 	for grown := 0; grown < w.Nodes; grown += 1000 {
 		l.engine.Step(l.stream.Grow(min(1000, w.Nodes-grown)))
 	}
-	l.step(warmUp + lag)
+	l.draw()
+	l.engine.Enter(l.next)
+	for range warmUp + lag {
+		l.step()
+	}
 	l.took = nil
 	return l, nil
 }
 
-// step steps the engine with the next windows, and measures them.
-func (l *lagging) step(n int) {
-	windows := make([]*event.Window, n) // drawn before, so that learning runs beside the engine alone
-	for i := range windows {
-		w := *l.stream.Next(true)
-		w.Nodes, w.Labels = slices.Clone(w.Nodes), slices.Clone(w.Labels)
-		for k := range w.Nodes {
-			w.Nodes[k].Neighbours = slices.Clone(w.Nodes[k].Neighbours)
-		}
-		windows[i] = &w
+// run runs a job on a thread, and measures it.
+func (l *lagging) run(job func()) (wait func()) {
+	done := make(chan struct{})
+	l.running.Go(func() {
+		defer close(done)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		began := cpuTime()
+		job()
+		l.learner = cpuTime() - began
+	})
+	return func() { <-done }
+}
+
+// draw draws the next window, which shares no memory with the one before.
+func (l *lagging) draw() {
+	w := *l.stream.Next(true)
+	w.Nodes, w.Labels = slices.Clone(w.Nodes), slices.Clone(w.Labels)
+	for i := range w.Nodes {
+		w.Nodes[i].Neighbours = slices.Clone(w.Nodes[i].Neighbours)
 	}
-	learner, began := l.learner, time.Now()
-	var serve, others int64
-	for _, w := range windows {
-		if l.last != nil {
-			l.engine.Recycle(l.last)
-		}
-		begun := cpuTime()
-		l.engine.Enter(w)
-		entered := cpuTime()
-		l.engine.Serve()
-		served := cpuTime()
-		l.last = l.engine.Learn()
-		serve += served - entered
-		others += entered - begun + cpuTime() - served
+	l.next = &w
+}
+
+// step ends the window and enters the next one, beside which it is learned, and measures both.
+func (l *lagging) step() {
+	l.draw()
+	l.learner = 0
+	began, begun := time.Now(), cpuTime()
+	l.engine.Serve()
+	served := cpuTime()
+	out := l.engine.Learn()
+	if l.last != nil {
+		l.engine.Recycle(l.last)
 	}
-	l.engine.Pooled() // waits for the learner
-	arrivals := float64(n * len(windows[0].Nodes))
+	l.last = out
+	l.engine.Enter(l.next)
+	entered := cpuTime()
+	l.running.Wait()
 	l.took = append(l.took, window{
-		wall:  float64(time.Since(began).Nanoseconds()) / arrivals,
-		serve: float64(serve) / arrivals, others: float64(others) / arrivals, learner: float64(l.learner-learner) / arrivals,
+		wall:  float64(time.Since(began).Nanoseconds()) / l.per,
+		serve: float64(served-begun) / l.per, others: float64(entered-served) / l.per, learner: float64(l.learner) / l.per,
 	})
 }
 
-func (l *lagging) medians() window {
-	median := func(of func(window) float64) float64 {
+// typical returns the medians of what windows took, of the time on the clock the lowest tenth:
+// other programs make it longer.
+func (l *lagging) typical() window {
+	quantile := func(q float64, of func(window) float64) float64 {
 		var list []float64
 		for _, w := range l.took {
 			list = append(list, of(w))
 		}
 		slices.Sort(list)
-		return list[len(list)/2]
+		return list[int(q*float64(len(list)))]
 	}
 	return window{
-		median(func(w window) float64 { return w.wall }), median(func(w window) float64 { return w.serve }),
-		median(func(w window) float64 { return w.others }), median(func(w window) float64 { return w.learner }),
+		wall:  quantile(0.1, func(w window) float64 { return w.wall }),
+		serve: quantile(0.5, func(w window) float64 { return w.serve }), others: quantile(0.5, func(w window) float64 { return w.others }),
+		learner: quantile(0.5, func(w window) float64 { return w.learner }),
 	}
 }
