@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"log/slog"
+	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -104,6 +105,9 @@ type Config struct {
 	AtRisk func([]topics.Risk)
 	// Hooks are called when something happens. Nil ones are skipped.
 	Hooks Hooks
+	// batch is how many windows are committed without waiting for CommitInterval; zero means
+	// that no number is.
+	batch int
 	// Logger defaults to slog's default.
 	Logger *slog.Logger
 }
@@ -126,6 +130,9 @@ func (c *Config) setDefaults() {
 	c.Output = cmp.Or(c.Output, wire.MsgPack)
 	if c.AtRisk == nil {
 		c.AtRisk = func([]topics.Risk) {}
+	}
+	if c.batch == 0 {
+		c.batch = math.MaxInt
 	}
 	if c.TransactionTimeout == 0 {
 		c.TransactionTimeout = c.CommitInterval + time.Minute

@@ -66,10 +66,11 @@ type publisher struct {
 	ended     chan struct{}  // closed at the end
 	err       error          // why it ended, nil at the end of in; read after committed is closed
 
-	open  []*output // in the open transaction
-	began time.Time // when it began
-	bytes int       // of open
-	tries int
+	open    []*output // in the open transaction
+	began   time.Time // when it began
+	bytes   int       // of open
+	windows int       // likewise
+	tries   int
 
 	// Offsets of the group that are not committed, and among them those that the open
 	// transaction commits.
@@ -133,7 +134,7 @@ func (p *publisher) run(ctx context.Context) {
 // left returns the time until the next commit. some is false if there is nothing to commit.
 func (p *publisher) left() (left time.Duration, some bool) {
 	switch {
-	case p.bytes >= maxOutput:
+	case p.bytes >= maxOutput || p.windows >= p.cfg.batch:
 		return 0, true
 	case len(p.open) > 0:
 		return p.cfg.CommitInterval - time.Since(p.open[0].since), true
@@ -147,6 +148,7 @@ func (p *publisher) left() (left time.Duration, some bool) {
 func (p *publisher) produce(ctx context.Context, o *output) error {
 	p.open = append(p.open, o)
 	p.bytes += o.batch.Bytes()
+	p.windows += o.windows
 	maps.Copy(p.offsets, o.offsets)
 	if len(p.open) == 1 {
 		p.began = time.Now()
@@ -220,7 +222,7 @@ func (p *publisher) finish(began time.Time) {
 		}
 	}
 	clear(p.open)
-	p.open, p.bytes, p.tries = p.open[:0], 0, 1
+	p.open, p.bytes, p.windows, p.tries = p.open[:0], 0, 0, 1
 	p.committed <- c
 }
 

@@ -535,9 +535,9 @@ func TestShardedRestart(t *testing.T) {
 	}
 }
 
-// TestShardedTakeOver: workers that own tasks are killed one after the other, or halted for three
-// sessions and woken when others have taken their tasks over. Those go on at the next window,
-// whatever the former owners still do, and nothing is published twice.
+// TestShardedTakeOver: workers that own tasks are killed, or halted until others have taken their
+// tasks over, and then woken. The others go on at the next window, whatever the former owners
+// still do, and nothing is published twice.
 func TestShardedTakeOver(t *testing.T) {
 	for _, wakes := range []bool{false, true} {
 		for _, victim := range []string{"of the lead", "of a shard", "of all"} {
@@ -569,9 +569,12 @@ func TestShardedTakeOver(t *testing.T) {
 						gates.kill(names[i])
 					}
 				}
+				began := time.Now()
 				g.sendOrdered(200, 300)
 				start(2)
 				start(3)
+				g.await(21, workers[2:]...)
+				t.Logf("the graph went on after %v, with sessions of %v", time.Since(began).Round(10*time.Millisecond), session)
 				g.await(30, workers[2:]...)
 				if wakes {
 					for _, i := range out {
