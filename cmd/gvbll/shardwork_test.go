@@ -16,11 +16,17 @@ import (
 )
 
 // TestShardedGraph is the life of a graph of two shards: its topics, two workers, a stream, one
-// worker lost and its tasks taken over, and the audit. Every arrival has one prediction.
+// worker lost and its tasks taken over, and the audit. Every arrival has one prediction. The
+// paper's heads serve, or a pool with sets of classes that learns late.
 func TestShardedGraph(t *testing.T) {
+	t.Run("paper", func(t *testing.T) { testShardedGraph(t, false) })
+	t.Run("pool", func(t *testing.T) { testShardedGraph(t, true, "--coverage", "0.8", "--learn-lag", "2") })
+}
+
+func testShardedGraph(t *testing.T, pool bool, settings ...string) {
 	addr := startBroker(t, broker.Config{})
 	file := filepath.Join(t.TempDir(), "m.safetensors")
-	w := bench.Workload{Features: 8, Hidden: 8, Embedding: 4, Classes: 2, Degree: 4}
+	w := bench.Workload{Features: 8, Hidden: 8, Embedding: 4, Classes: 2, Degree: 4, Pool: pool}
 	m, err := w.Model()
 	must(t, err)
 	must(t, m.Save(file))
@@ -30,6 +36,7 @@ func TestShardedGraph(t *testing.T) {
 	}
 	g := newTestGraph(t, addr, "gvbll", 8)
 	args := []string{"--model", file, "--session-timeout", "6s", "--window", "20"}
+	args = append(args, settings...)
 	stop := g.work(args...)
 	other := g.work(args...)
 	await := func(what string, ok func(*shards) bool) {
