@@ -7,6 +7,8 @@
 //     compares the published records with those of an undisturbed run.
 //   - [Chaos] disturbs workers and brokers for a while, in an order that a seed decides,
 //     and has gvbll audit replay the ledger afterwards.
+//     Both take graphs of shards, too: the audit then steps all shards in one process over the
+//     ledger's cuts, and compares every prediction.
 //   - [Upgrade] replaces the workers of an old program by new ones while nodes come.
 //   - [Soak] sends at a steady rate to one worker, and checks that its memory, open files
 //     and goroutines do not grow.

@@ -30,9 +30,10 @@ type progress struct {
 	mu   sync.Mutex
 	sum  totals
 	last time.Time // when the last record was seen
-	// Of each shard, or of the whole graph: windows, and how far they reach in the inputs.
+	// Of each shard, or of the whole graph: windows, and how many records of the inputs are in
+	// them.
 	stepped []int
-	reached []map[kafka.TopicPartition]int64
+	taken   []map[kafka.TopicPartition]int64
 	// pause is the longest time between two records since longest was called.
 	pause time.Duration
 }
@@ -41,10 +42,10 @@ type progress struct {
 func (g *graph) follow(ctx context.Context) (*progress, error) {
 	records := g.records()
 	ctx, cancel := context.WithCancel(ctx)
-	p := &progress{cancel: cancel, done: make(chan error, 1), stepped: make([]int, len(records)), reached: make([]map[kafka.TopicPartition]int64, len(records))}
+	p := &progress{cancel: cancel, done: make(chan error, 1), stepped: make([]int, len(records)), taken: make([]map[kafka.TopicPartition]int64, len(records))}
 	failed := make(chan error, len(records))
 	for i, at := range records {
-		p.reached[i] = make(map[kafka.TopicPartition]int64)
+		p.taken[i] = make(map[kafka.TopicPartition]int64)
 		l, err := ledger.Open(ctx, g.client, at)
 		if err != nil {
 			cancel()
@@ -93,7 +94,7 @@ func (p *progress) add(i int, r *ledger.Record) {
 	p.sum.labels += r.Labels
 	p.sum.refused += r.Refused
 	for _, g := range r.Ranges {
-		p.reached[i][kafka.TopicPartition{Topic: g.Topic, Partition: g.Partition}] = g.To
+		p.taken[i][kafka.TopicPartition{Topic: g.Topic, Partition: g.Partition}] += g.To - g.From
 	}
 	if r.Forgot != nil {
 		p.sum.forgotten++
@@ -103,13 +104,13 @@ func (p *progress) add(i int, r *ledger.Record) {
 	}
 }
 
-// covers reports whether the windows that all shards have stepped reach these offsets.
-func (p *progress) covers(ends map[kafka.TopicPartition]int64) bool {
+// covers reports whether so many records are in windows that all shards have stepped.
+func (p *progress) covers(records map[kafka.TopicPartition]int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, reached := range p.reached {
-		for at, end := range ends {
-			if reached[at] < end {
+	for _, taken := range p.taken {
+		for at, n := range records {
+			if taken[at] < n {
 				return false
 			}
 		}
