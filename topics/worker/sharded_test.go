@@ -500,30 +500,27 @@ func TestSharded(t *testing.T) {
 	}
 }
 
-// TestShardedRestart: workers that are stopped write a checkpoint of every task, from which the
-// next ones go on. Without the checkpoints they replay all windows, with the same outcome.
+// TestShardedRestart: a worker that is stopped writes a checkpoint of every task, from which the
+// next one goes on. Without the checkpoints they replay all windows, with the same outcome.
 func TestShardedRestart(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		t.Run(fmt.Sprintf("checkpoints %v", kept), func(t *testing.T) {
 			t.Parallel()
 			g := newSharded(t, fake(t).ListenAddrs()[0], 2)
 			const nodes, lag = 300, 3
-			dirs := []string{t.TempDir(), t.TempDir()}
+			dir := t.TempDir()
 			var from sync.Map // by task, the windows that came from a checkpoint
 			for run := range 3 {
 				g.sendOrdered(run*100, (run+1)*100)
-				var workers []*shardedWorker
-				for i := range 2 {
-					cfg := worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}, TaskHooks: func(task int) worker.Hooks {
-						return worker.Hooks{Recovered: func(r worker.Recovered) { from.Store(task, r.Checkpoint) }}
-					}}
-					if kept {
-						cfg.Checkpoints = worker.Checkpoints{Dir: dirs[i]}
-					}
-					workers = append(workers, g.start(cfg))
+				cfg := worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}, TaskHooks: func(task int) worker.Hooks {
+					return worker.Hooks{Recovered: func(r worker.Recovered) { from.Store(task, r.Checkpoint) }}
+				}}
+				if kept {
+					cfg.Checkpoints = worker.Checkpoints{Dir: dir}
 				}
-				g.await(int64(run+1)*10, workers...)
-				stopAll(t, workers...)
+				w := g.start(cfg)
+				g.await(int64(run+1)*10, w)
+				stopAll(t, w)
 			}
 			g.published().check(t, g.expected(nodes, lag))
 			for task := range 3 {
