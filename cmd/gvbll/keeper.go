@@ -140,11 +140,15 @@ func (s snapshot) Read(p []byte) (int, error) {
 
 // Keep implements worker.Snapshot.
 func (s snapshot) Keep(folder string) error {
-	numbers := s.Blocks()
+	return linkBlocks(s.of.Serving().Config().Blocks, folder, s.Blocks())
+}
+
+// linkBlocks makes links in a folder to the blocks of an engine, if there are any.
+func linkBlocks(store pipeline.Blocks, folder string, numbers []int64) error {
 	if len(numbers) == 0 {
 		return nil
 	}
-	return s.of.Serving().Config().Blocks.(*blocks.Store).Link(folder, numbers)
+	return store.(*blocks.Store).Link(folder, numbers)
 }
 
 func (s snapshot) Close() error {

@@ -17,7 +17,8 @@ import (
 // shardEngine is a shard as a worker drives it: what shards send each other is bytes.
 type shardEngine struct {
 	*pipeline.Shard
-	lag int64
+	lag     int64
+	release func() // the files of its pending predictions
 
 	sent     [][]byte    // parts, by the shard that they are for
 	received [][]float32 // parts, by the shard that they are from
@@ -28,8 +29,8 @@ type shardEngine struct {
 
 var _ worker.Shard = (*shardEngine)(nil)
 
-func newShardEngine(s *pipeline.Shard, shards int) *shardEngine {
-	return &shardEngine{Shard: s, lag: int64(s.Config().LearnLag), sent: make([][]byte, shards), received: make([][]float32, shards), recycler: recycler[*pipeline.Shard]{of: s}}
+func newShardEngine(s *pipeline.Shard, shards int, release func()) *shardEngine {
+	return &shardEngine{Shard: s, release: release, lag: int64(s.Config().LearnLag), sent: make([][]byte, shards), received: make([][]float32, shards), recycler: recycler[*pipeline.Shard]{of: s}}
 }
 
 // Enter implements worker.Shard.
@@ -61,6 +62,32 @@ func (s *shardEngine) Serve(parts, served [][]byte, heads []byte) (out *event.Ou
 	s.recycler.add(out)
 	s.rows, s.served = s.AppendRows(s.rows[:0]), s.AppendServed(s.served[:0])
 	return out, s.rows, s.served, nil
+}
+
+// Snapshot implements worker.Shard.
+func (s *shardEngine) Snapshot(meta map[string]string) worker.Snapshot {
+	return taskSnapshot{s.Shard.Snapshot(meta), s.Config().Blocks}
+}
+
+// Close implements io.Closer.
+func (s *shardEngine) Close() error {
+	s.release()
+	return nil
+}
+
+// taskSnapshot is a snapshot of a shard or of the lead, read by the goroutine that steps it.
+type taskSnapshot struct {
+	*pipeline.Snapshot
+	blocks pipeline.Blocks
+}
+
+// Keep implements worker.Snapshot.
+func (s taskSnapshot) Keep(folder string) error { return linkBlocks(s.blocks, folder, s.Blocks()) }
+
+// Close implements io.Closer.
+func (s taskSnapshot) Close() error {
+	s.Snapshot.Close()
+	return nil
 }
 
 // leadEngine is the lead of the shards as a worker drives it.
@@ -100,6 +127,11 @@ func (l *leadEngine) Learn(window int64, rows [][]byte) (out *event.Outcome, hea
 	return out, l.heads, nil
 }
 
+// Snapshot implements worker.Lead.
+func (l *leadEngine) Snapshot(meta map[string]string) worker.Snapshot {
+	return taskSnapshot{l.Lead.Snapshot(meta), nil}
+}
+
 // recycler gives the outcome before the last one back: the worker may still read two.
 type recycler[E interface{ Recycle(*event.Outcome) }] struct {
 	of           E
@@ -117,13 +149,16 @@ func (r *recycler[E]) add(out *event.Outcome) { r.before, r.last = r.last, out }
 
 // checkShards returns an error if a graph of so many shards cannot be served with the model and
 // the settings, or with flags of this worker.
-func (w workCmd) checkShards(shards int, cfg pipeline.Config, m *model.Model) error {
+func (w workCmd) checkShards(g given, shards int, cfg pipeline.Config, m *model.Model) error {
 	for flag, given := range map[string]bool{
 		"--shadow": w.Shadow != "", "--models": w.Models != "",
 	} {
 		if given {
 			return usagef("%s: the graph %s has %d shards, and one model: leave it out (docs/sharding.md)", flag, w.Kafka.Prefix, shards)
 		}
+	}
+	if err := g.check(noEffect{true, fmt.Sprintf("no effect on the graph %s of %d shards, which has one epoch: leave it out", w.Kafka.Prefix, shards), []string{"rebase"}}); err != nil {
+		return err
 	}
 	if _, err := pipeline.NewLead(m, cfg, shards); err != nil {
 		return usagef("the graph %s has %d shards: %w", w.Kafka.Prefix, shards, err)
@@ -134,9 +169,6 @@ func (w workCmd) checkShards(shards int, cfg pipeline.Config, m *model.Model) er
 	}
 	return nil
 }
-
-func (s *shardEngine) Snapshot(map[string]string) worker.Snapshot { return nil }
-func (l *leadEngine) Snapshot(map[string]string) worker.Snapshot  { return nil }
 
 // allShards is a sharded graph in one process, as an audit steps it.
 type allShards struct {

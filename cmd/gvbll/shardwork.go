@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/blocks"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -25,7 +25,8 @@ import (
 // tasks or none; each calls its hooks from a goroutine of its own.
 type shardService struct {
 	*service
-	cfg    pipeline.Config
+	cfg    pipeline.Config // without files: each shard has a store of its own
+	state  stateFlags
 	model  *model.Model
 	shards *metrics.Shards
 	tasks  worker.Tasks
@@ -36,9 +37,9 @@ type shardService struct {
 	replaying map[int]bool // by task
 }
 
-func newShardService(s *service, reg prometheus.Registerer, cfg pipeline.Config, m *model.Model, shards int) *shardService {
+func newShardService(s *service, reg prometheus.Registerer, cfg pipeline.Config, state stateFlags, m *model.Model) *shardService {
 	s.page.Silent()
-	return &shardService{service: s, cfg: cfg, model: m, shards: metrics.NewShards(reg, shards), replaying: make(map[int]bool)}
+	return &shardService{service: s, cfg: cfg, state: state, model: m, shards: metrics.NewShards(reg, cfg.Shards), replaying: make(map[int]bool)}
 }
 
 // run runs the tasks that elections give to this worker, until the context ends. cfg begins as
@@ -48,7 +49,6 @@ func (s *shardService) run(ctx context.Context, c *kafka.Client, cfg worker.Conf
 	s.web.trouble.Store(&unready)
 	s.web.ready.Store(true)
 	cfg.About, cfg.AtRisk = s.about(), s.stream.AtRisk
-	cfg.Checkpoints = worker.Checkpoints{} // tasks have none yet
 	showing, stop := context.WithCancel(ctx)
 	defer stop()
 	go s.showTasks(showing)
@@ -63,11 +63,32 @@ func (s *shardService) run(ctx context.Context, c *kafka.Client, cfg worker.Conf
 }
 
 func (s *shardService) newShard(p, shards int) (worker.Shard, error) {
-	shard, err := pipeline.NewShard(s.model, s.cfg, p, shards)
+	cfg, release, err := withFiles(s.cfg, s.state.StateDir, s.state.Pending.Memory)
 	if err != nil {
 		return nil, err
 	}
-	return newShardEngine(shard, shards), nil
+	shard, err := pipeline.NewShard(s.model, cfg, p, shards)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return newShardEngine(shard, shards, release), nil
+}
+
+func (s *shardService) restoreShard(p, shards int, r io.ReaderAt, size int64, folder string) (worker.Shard, map[string]string, error) {
+	cfg, release, err := withFiles(s.cfg, s.state.StateDir, s.state.Pending.Memory)
+	if err != nil {
+		return nil, nil, err
+	}
+	if files, ok := cfg.Blocks.(*blocks.Store); ok {
+		files.From(folder)
+	}
+	shard, meta, err := pipeline.RestoreShard(s.model, cfg, p, shards, r, size)
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return newShardEngine(shard, shards, release), meta, nil
 }
 
 func (s *shardService) newLead(shards int) (worker.Lead, error) {
@@ -78,12 +99,12 @@ func (s *shardService) newLead(shards int) (worker.Lead, error) {
 	return s.leads(lead), nil
 }
 
-func (s *shardService) restoreShard(p, shards int, r io.ReaderAt, size int64, folder string) (worker.Shard, map[string]string, error) {
-	return nil, nil, errors.New("not written yet")
-}
-
-func (s *shardService) restoreLead(shards int, r io.ReaderAt, size int64, folder string) (worker.Lead, map[string]string, error) {
-	return nil, nil, errors.New("not written yet")
+func (s *shardService) restoreLead(shards int, r io.ReaderAt, size int64, _ string) (worker.Lead, map[string]string, error) {
+	lead, meta, err := pipeline.RestoreLead(s.model, s.cfg, shards, r, size)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.leads(lead), meta, nil
 }
 
 // leads takes note of the lead, whose scores are shown.

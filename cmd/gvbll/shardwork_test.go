@@ -2,10 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/bench"
 	"github.com/gvbll/gvbll/gnn"
@@ -35,7 +38,7 @@ func testShardedGraph(t *testing.T, pool bool, settings ...string) {
 		t.Fatalf("topics:\n%s", out)
 	}
 	g := newTestGraph(t, addr, "gvbll", 8)
-	args := []string{"--model", file, "--session-timeout", "6s", "--window", "20"}
+	args := []string{"--model", file, "--learn-lag", "2", "--session-timeout", "6s", "--window", "20"}
 	args = append(args, settings...)
 	stop := g.work(args...)
 	other := g.work(args...)
@@ -94,6 +97,27 @@ func testShardedGraph(t *testing.T, pool bool, settings ...string) {
 	stop()
 }
 
+// TestShardScripts runs the scripts of testdata/shards, each with a prefix of its own.
+func TestShardScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs gvbll as processes, which the race detector does not see")
+	}
+	for where, addr := range kafkas() {
+		t.Run(where, func(t *testing.T) {
+			if addr == "" {
+				addr = startBroker(t, broker.Config{})
+			}
+			testscript.Run(t, testscript.Params{
+				Dir: "testdata/shards",
+				Setup: func(e *testscript.Env) error {
+					e.Vars = append(e.Vars, "GVBLL_BROKERS="+addr, fmt.Sprintf("GVBLL_PREFIX=shards-%d", time.Now().UnixNano()))
+					return nil
+				},
+			})
+		})
+	}
+}
+
 // TestShardsRefuse: what a sharded graph does not have is refused at the start, in one line.
 func TestShardsRefuse(t *testing.T) {
 	addr := startBroker(t, broker.Config{})
@@ -118,6 +142,7 @@ func TestShardsRefuse(t *testing.T) {
 		"a width": {[]string{"--model", save("odd", odd)}, "a hidden width of 5 cannot be cut into 2 shards"},
 		"shadow":  {[]string{"--model", good, "--shadow", save("other", other)}, "--shadow: the graph gvbll has 2 shards"},
 		"models":  {[]string{"--model", good, "--models", dir}, "--models: the graph gvbll has 2 shards"},
+		"rebase":  {[]string{"--model", good, "--rebase"}, "--rebase: no effect on the graph gvbll of 2 shards"},
 		"rescore": {[]string{"--model", good, "--rescore", "after=1"}, "leave --rescore out"},
 	} {
 		code, _, errs := command(t, append([]string{"work", "--http", "127.0.0.1:0"}, c.args...)...)

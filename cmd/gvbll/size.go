@@ -183,6 +183,8 @@ func (s sizing) print(out io.Writer) error {
 	last := s.Shards[len(s.Shards)-1]
 	verdict := fmt.Sprintf("%d shards are the fewest that fit into %v: start that many workers and one for the lead, and as many again as standbys", s.Fits, size(s.Memory))
 	switch {
+	case one.Shards > 1 && s.Fits > 0:
+		verdict = fmt.Sprintf("a worker of one shard fits into %v: start %d workers and one for the lead, and as many again as standbys", size(s.Memory), one.Shards)
 	case s.Fits == 1:
 		verdict = fmt.Sprintf("one worker fits into %v: no shards are needed, and a standby takes as much", size(s.Memory))
 	case s.Fits == 0 && len(s.Shards) == 1:

@@ -128,6 +128,7 @@ func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 		return err
 	}
 	cfg.Unwatched, cfg.Shards = !w.Watch, w.Shards
+	inMemory := cfg
 	cfg, removeFiles, err := withFiles(cfg, w.State.StateDir, w.State.Pending.Memory)
 	if err != nil {
 		return err
@@ -171,9 +172,11 @@ func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 		return usagef("--shards %d: the ledger of graph %s has %d shards of its own, for any number of workers: leave it out", w.Shards, w.Kafka.Prefix, shards)
 	}
 	if shards > 0 {
-		if err := w.checkShards(shards, cfg, models[0]); err != nil {
+		if err := w.checkShards(g, shards, inMemory, models[0]); err != nil {
 			return err
 		}
+		cfg = inMemory
+		cfg.Shards = shards
 	}
 	started := models
 	if w.Models != "" {
@@ -201,7 +204,7 @@ func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 	}
 	switch {
 	case shards > 0:
-		err = newShardService(s, reg, cfg, models[0], shards).run(ctx, client, work)
+		err = newShardService(s, reg, cfg, w.State, models[0]).run(ctx, client, work)
 	case inSlices != nil:
 		err = inSlices.run(ctx, client, work)
 	default:
