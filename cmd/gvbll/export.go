@@ -33,6 +33,9 @@ func (c exportCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer client.Close()
+	if err := noShards(ctx, client, names); err != nil {
+		return err
+	}
 	l, err := openLog(ctx, client, names, spanFlags{Until: c.Until})
 	if err != nil {
 		return err

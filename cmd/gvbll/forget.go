@@ -52,6 +52,9 @@ func (c forgetCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer client.Close()
+	if err := noShards(ctx, client, names); err != nil {
+		return err
+	}
 	l, err := ledgerEnd(ctx, client, names)
 	if err != nil {
 		return err

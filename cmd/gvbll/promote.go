@@ -28,6 +28,9 @@ func (c promoteCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer client.Close()
+	if err := noShards(ctx, client, names); err != nil {
+		return err
+	}
 	r, err := ledger.Newest(ctx, client, names.LedgerAt(0))
 	switch {
 	case err != nil:

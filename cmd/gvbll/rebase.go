@@ -51,6 +51,9 @@ func (c rebaseCmd) Run(ctx context.Context, s streams, g given) error {
 		return err
 	}
 	defer client.Close()
+	if err := noShards(ctx, client, names); err != nil {
+		return err
+	}
 	cfg := terms(names, settings, models...)
 	cfg.Checkpoints = c.State.checkpoints(settings, models...)
 	engine, err := cfg.Fresh()

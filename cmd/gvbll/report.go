@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/charts/report"
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -40,21 +41,26 @@ func (c reportCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer client.Close()
 	r := report.Report{Graph: c.Kafka.Prefix, Version: versionString(), Made: time.Now(), Periods: periods(from, to)}
-	err = ledger.ScanSince(ctx, client, names.LedgerAt(0), from, func(w *ledger.Record) bool {
-		if !w.Stepped.Before(to) {
-			return true
-		}
-		// The owners' clocks may differ a little, so that a time may lie before the first.
-		i := max(int(w.Stepped.Sub(from)/r.Periods[0].To.Sub(from)), 0)
-		addWindow(&r.Periods[min(i, len(r.Periods)-1)], w)
-		r.Model = w.Serves()
-		for _, what := range events(w) {
-			r.Events = append(r.Events, report.Event{At: w.Stepped, What: what})
-		}
-		return true
-	})
+	shards, err := topics.Shards(ctx, client, names)
 	if err != nil {
 		return err
+	}
+	for _, at := range recordsOf(names, shards) {
+		if err := ledger.ScanSince(ctx, client, at, from, func(w *ledger.Record) bool {
+			if !w.Stepped.Before(to) {
+				return true
+			}
+			// The owners' clocks may differ a little, so that a time may lie before the first.
+			i := max(int(w.Stepped.Sub(from)/r.Periods[0].To.Sub(from)), 0)
+			addWindow(&r.Periods[min(i, len(r.Periods)-1)], w)
+			r.Model = w.Serves()
+			for _, what := range events(w) {
+				r.Events = append(r.Events, report.Event{At: w.Stepped, What: what})
+			}
+			return true
+		}); err != nil {
+			return err
+		}
 	}
 	html, err := r.HTML()
 	if err != nil {

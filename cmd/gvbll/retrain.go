@@ -38,6 +38,9 @@ func (c retrainCmd) Run(ctx context.Context, s streams, g given) error {
 		return err
 	}
 	defer client.Close()
+	if err := noShards(ctx, client, names); err != nil {
+		return err
+	}
 	l, err := openLog(ctx, client, names, c.spanFlags)
 	if err != nil {
 		return err

@@ -61,6 +61,16 @@ func taskName(number int) string {
 	return fmt.Sprintf("shard %d", number)
 }
 
+// noShards returns an error if a graph has shards, for commands that read or change what only
+// one worker's ledger has.
+func noShards(ctx context.Context, c *kafka.Client, names topics.Names) error {
+	shards, err := topics.Shards(ctx, c, names)
+	if err == nil && shards > 0 {
+		err = fmt.Errorf("the graph of ledger %s has %d shards, and this command needs one that has none (docs/sharding.md)", names.Ledger, shards)
+	}
+	return err
+}
+
 // recordsOf returns the partitions of the ledger that have the records of windows.
 func recordsOf(names topics.Names, shards int) (at []kafka.TopicPartition) {
 	if shards == 0 {

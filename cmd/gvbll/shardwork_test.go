@@ -152,6 +152,26 @@ func TestShardsRefuse(t *testing.T) {
 	}
 }
 
+// TestShardsRefuseCommands: commands on what a sharded graph does not have end with one line.
+func TestShardsRefuseCommands(t *testing.T) {
+	addr := startBroker(t, broker.Config{})
+	t.Setenv("GVBLL_BROKERS", addr)
+	gvbll(t, "topics", "--create", "--shards", "2")
+	file := filepath.Join(t.TempDir(), "m")
+	m, err := bench.Workload{Features: 4, Hidden: 4, Embedding: 4, Classes: 2}.Model()
+	must(t, err)
+	must(t, m.Save(file))
+	for _, args := range [][]string{
+		{"promote"}, {"forget", "7"}, {"export", "--out", file + ".graph"}, {"rebase", "--model", file},
+	} {
+		code, _, errs := command(t, args...)
+		if code != exitFailed || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "has 2 shards, and this command needs one that has none") {
+			t.Errorf("%v: exit code %d, %s", args, code, errs)
+		}
+	}
+	gvbll(t, "report", "--out", "-")
+}
+
 // predicted counts the committed predictions of each node.
 func predicted(t *testing.T, g *testGraph) map[string]int {
 	t.Helper()
