@@ -38,7 +38,7 @@ func testShardedGraph(t *testing.T, pool bool, settings ...string) {
 		t.Fatalf("topics:\n%s", out)
 	}
 	g := newTestGraph(t, addr, "gvbll", 8)
-	args := []string{"--model", file, "--learn-lag", "2", "--session-timeout", "6s", "--window", "20"}
+	args := []string{"--model", file, "--session-timeout", "6s", "--window", "20"}
 	args = append(args, settings...)
 	stop := g.work(args...)
 	other := g.work(args...)
