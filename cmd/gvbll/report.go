@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/gvbll/gvbll/charts/report"
@@ -45,23 +46,28 @@ func (c reportCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	for _, at := range recordsOf(names, shards) {
-		if err := ledger.ScanSince(ctx, client, at, from, func(w *ledger.Record) bool {
-			if !w.Stepped.Before(to) {
-				return true
-			}
-			// The owners' clocks may differ a little, so that a time may lie before the first.
-			i := max(int(w.Stepped.Sub(from)/r.Periods[0].To.Sub(from)), 0)
-			addWindow(&r.Periods[min(i, len(r.Periods)-1)], w)
-			r.Model = w.Serves()
-			for _, what := range events(w) {
-				r.Events = append(r.Events, report.Event{At: w.Stepped, What: what})
-			}
-			return true
-		}); err != nil {
-			return err
+	seen := make(map[string]bool) // what happened in a window
+	err = scanWindows(ctx, client, names, shards, from, func(w *ledger.Record) {
+		if !w.Stepped.Before(to) {
+			return
 		}
+		// The owners' clocks may differ a little, so that a time may lie before the first.
+		i := max(int(w.Stepped.Sub(from)/r.Periods[0].To.Sub(from)), 0)
+		addWindow(&r.Periods[min(i, len(r.Periods)-1)], w)
+		r.Model = w.Serves()
+		for _, what := range events(w) {
+			if event := fmt.Sprint(w.Window, " ", what); seen[event] {
+				continue // each of several shards says so
+			} else {
+				seen[event] = true
+			}
+			r.Events = append(r.Events, report.Event{At: w.Stepped, What: what})
+		}
+	})
+	if err != nil {
+		return err
 	}
+	slices.SortStableFunc(r.Events, func(a, b report.Event) int { return a.At.Compare(b.At) })
 	html, err := r.HTML()
 	if err != nil {
 		return err

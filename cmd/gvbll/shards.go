@@ -82,6 +82,21 @@ func recordsOf(names topics.Names, shards int) (at []kafka.TopicPartition) {
 	return at
 }
 
+// scanWindows calls f with the ledger's records that are not older than the time, one partition
+// after the other: what each shard made of its windows, and what the lead learned of them.
+func scanWindows(ctx context.Context, c *kafka.Client, names topics.Names, shards int, since time.Time, f func(*ledger.Record)) error {
+	all := func(r *ledger.Record) bool { f(r); return true }
+	for _, at := range recordsOf(names, shards) {
+		if err := ledger.ScanSince(ctx, c, at, since, all); err != nil {
+			return err
+		}
+	}
+	if shards == 0 {
+		return nil
+	}
+	return ledger.ScanLearned(ctx, c, names.LedgerAt(0), since, all)
+}
+
 // readShards reads how the shards of a graph are doing.
 func readShards(ctx context.Context, c *kafka.Client, names topics.Names, count int) (*shards, error) {
 	members, err := membersOf(ctx, c, names)

@@ -121,7 +121,7 @@ func (s *status) read(ctx context.Context, client *kafka.Client, names topics.Na
 	if slices.Contains(s.missing, names.Ledger) {
 		return nil
 	}
-	if err := s.readLedger(ctx, client, names, recordsOf(names, count), last); err != nil {
+	if err := s.readLedger(ctx, client, names, count, last); err != nil {
 		return err
 	}
 	s.Lag, err = lagOf(ctx, client, names)
@@ -142,8 +142,8 @@ func (s *status) readMembers(ctx context.Context, client *kafka.Client, names to
 
 // readLedger reads the windows of the two periods, and the last one if it is older. Each
 // shard has a partition of records, of its own predictions.
-func (s *status) readLedger(ctx context.Context, client *kafka.Client, names topics.Names, records []kafka.TopicPartition, last time.Duration) error {
-	newest, err := newestOf(ctx, client, records)
+func (s *status) readLedger(ctx context.Context, client *kafka.Client, names topics.Names, shards int, last time.Duration) error {
+	newest, err := newestOf(ctx, client, recordsOf(names, shards))
 	if newest == nil || err != nil {
 		return err
 	}
@@ -162,17 +162,15 @@ func (s *status) readLedger(ctx context.Context, client *kafka.Client, names top
 	}
 	between := s.at.Add(-last)
 	var now, before report.Period
-	for _, at := range records {
-		if err := ledger.ScanSince(ctx, client, at, between.Add(-last), func(r *ledger.Record) bool {
-			if r.Stepped.Before(between) {
-				addWindow(&before, r)
-			} else {
-				addWindow(&now, r)
-			}
-			return true
-		}); err != nil {
-			return err
+	err = scanWindows(ctx, client, names, shards, between.Add(-last), func(r *ledger.Record) {
+		if r.Stepped.Before(between) {
+			addWindow(&before, r)
+		} else {
+			addWindow(&now, r)
 		}
+	})
+	if err != nil {
+		return err
 	}
 	s.Last, s.Before = shorten(&now, last), shorten(&before, last)
 	return nil

@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -120,7 +119,10 @@ func (s *Sender) run(ctx context.Context) {
 		s.queue = nil
 		s.mu.Unlock()
 		if err == nil {
-			err = s.deliver(ctx, records)
+			// Records that are sent twice are read as one.
+			if err = s.producer.SendAgain(ctx, records); err != nil {
+				err = fmt.Errorf("sending to %s: %w", s.cfg.Topic, err)
+			}
 		}
 		s.mu.Lock()
 		for i := range records {
@@ -134,22 +136,5 @@ func (s *Sender) run(ctx context.Context) {
 			return
 		}
 		crash.Point(crash.BetweenBatches)
-	}
-}
-
-// deliver sends the records until they are acknowledged. Where the outcome is not known, they
-// are sent again: who reads them twice reads the same.
-func (s *Sender) deliver(ctx context.Context, records []kafka.Record) error {
-	for {
-		err := s.producer.Send(ctx, records)
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() == nil && errors.Is(err, kafka.ErrUnknown) {
-			err = s.producer.Restart(ctx)
-		}
-		if err != nil {
-			return fmt.Errorf("sending to %s: %w", s.cfg.Topic, err)
-		}
 	}
 }

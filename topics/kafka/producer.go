@@ -256,6 +256,20 @@ func (p *Producer) Send(ctx context.Context, records []Record) error {
 	return nil
 }
 
+// SendAgain is Send, but sends again, in a new session, for as long as the outcome is unknown.
+// Some records may then be appended twice.
+func (p *Producer) SendAgain(ctx context.Context, records []Record) error {
+	for {
+		err := p.Send(ctx, records)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, ErrUnknown) {
+			return err
+		}
+		if err := p.Restart(ctx); err != nil {
+			return err
+		}
+	}
+}
+
 // fail ends the session after an error before the commit request. If the error is
 // permanent it aborts the transaction, so that readers need not wait for its
 // time-out.

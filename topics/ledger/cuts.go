@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -91,7 +90,9 @@ func (c *Cuts) take(ctx context.Context, read func(context.Context) (*kafka.Reco
 		c.place.Offset = raw.Offset + 1
 		cut, err := DecodeCut(raw.Value)
 		if err != nil || cut.Window != c.place.Window || cut.Prev != c.place.Hash {
-			c.ignored.Add(1)
+			if _, err := decodeLearned(raw.Value); err != nil {
+				c.ignored.Add(1)
+			}
 			continue
 		}
 		cut.Written = raw.Time
@@ -141,17 +142,9 @@ func (c *Cutter) Cut(ctx context.Context, cut *Cut) (taken *Cut, err error) {
 	if _, err := DecodeCut(value); err != nil {
 		return nil, fmt.Errorf("this window cannot be cut: %w", err)
 	}
-	for {
-		err := c.producer.Send(ctx, []kafka.Record{{Topic: c.cuts.at.Topic, Partition: c.cuts.at.Partition, Value: value}})
-		if err == nil {
-			break
-		}
-		if ctx.Err() != nil || !errors.Is(err, kafka.ErrUnknown) {
-			return nil, fmt.Errorf("writing the cut of window %d: %w", cut.Window, err)
-		}
-		if err := c.producer.Restart(ctx); err != nil {
-			return nil, fmt.Errorf("writing the cut of window %d: %w", cut.Window, err)
-		}
+	record := kafka.Record{Topic: c.cuts.at.Topic, Partition: c.cuts.at.Partition, Value: value}
+	if err := c.producer.SendAgain(ctx, []kafka.Record{record}); err != nil {
+		return nil, fmt.Errorf("writing the cut of window %d: %w", cut.Window, err)
 	}
 	crash.Point(crash.CutUnread)
 	for taken == nil && err == nil {

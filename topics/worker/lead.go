@@ -244,6 +244,7 @@ func (l *lead) lead(ctx context.Context) error {
 				return cmp.Or(e.Err, ErrOwned)
 			}
 		case <-progress:
+		case <-l.learner.progress:
 		case err = <-failed:
 		case <-l.learner.ended:
 			return errLearner
@@ -280,7 +281,9 @@ func (l *lead) followDone(ctx context.Context, progress chan<- struct{}, failed 
 func (l *lead) cutAll(ctx context.Context, cutter *ledger.Cutter) (time.Duration, error) {
 	for ctx.Err() == nil {
 		window := l.cuts.Place().Window
-		if slowest := slices.Min(l.done.Last()); window-1-slowest >= l.sharded.Depth {
+		// Shards that have sent the rows of a window are done with it before they commit it.
+		done := max(slices.Min(l.done.Last()), l.learner.learned.Load()-1)
+		if window-1-done >= l.sharded.Depth {
 			return 0, nil
 		}
 		c := l.inputs.Cut(l.cfg.Policy, window)

@@ -15,6 +15,7 @@ import (
 	"github.com/gvbll/gvbll/topics/crash"
 	"github.com/gvbll/gvbll/topics/exchange"
 	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -25,21 +26,23 @@ import (
 // the task, and compares them with its own: they must be the same bytes. From the first window on
 // whose heads are not in the exchange it sends them itself.
 type learner struct {
-	lead   *lead
-	engine Lead
-	saver  *saver
-	sender *exchange.Sender
-	rows   atomic.Pointer[exchange.Receiver] // from the first window on
-	heads  *exchange.Receiver                // that were sent before
-	at     leadPosition                      // after the last window that was learned
-	sends  bool                              // no more heads are in the exchange
+	lead    *lead
+	engine  Lead
+	saver   *saver
+	sender  *exchange.Sender
+	records *kafka.Producer                   // of what was learned; nil before the first labels
+	rows    atomic.Pointer[exchange.Receiver] // from the first window on
+	heads   *exchange.Receiver                // that were sent before
+	at      leadPosition                      // after the last window that was learned
+	sends   bool                              // no more heads are in the exchange
 
 	cut   chan cutWindow
 	live  chan struct{} // closed once the lead owns its task
 	ended chan struct{} // closed when run has returned
 	err   error         // why; read after ended is closed
 
-	learned atomic.Int64 // at.Window
+	learned  atomic.Int64  // at.Window
+	progress chan struct{} // delivers after a window was learned
 }
 
 // cutWindow is a window that was cut: the places behind it in the chain of cuts and in the inputs,
@@ -67,7 +70,7 @@ const aheadOfLearner = 64
 func openLearner(ctx context.Context, l *lead) (*learner, leadPosition, error) {
 	k := &learner{
 		lead: l, cut: make(chan cutWindow, aheadOfLearner+l.sharded.Depth+l.sharded.Lag),
-		live: make(chan struct{}), ended: make(chan struct{}),
+		live: make(chan struct{}), ended: make(chan struct{}), progress: make(chan struct{}, 1),
 	}
 	list, err := l.terms.checkpoints()
 	if err != nil {
@@ -188,6 +191,9 @@ func (k *learner) learn(ctx, following context.Context, c cutWindow) error {
 		return err
 	}
 	if !replayed {
+		if err := k.record(ctx, out, c.settings); err != nil {
+			return err
+		}
 		if err := k.sender.Send(ctx, window, exchange.Heads, heads); err != nil {
 			return err
 		}
@@ -199,8 +205,38 @@ func (k *learner) learn(ctx, following context.Context, c cutWindow) error {
 	k.at.Window, k.at.Chain, k.at.Cuts, k.at.Done, k.at.Position = window+1, hash(out.Chain), c.place, c.done, c.inputs
 	k.at.Model, k.at.Settings = k.lead.cfg.Model, c.settings
 	k.learned.Store(window + 1)
+	select {
+	case k.progress <- struct{}{}:
+	default:
+	}
 	if stepped := k.lead.cfg.Hooks.Stepped; stepped != nil {
 		stepped(Stepped{Outcome: out, Cause: "learned", Replayed: replayed, Took: took})
+	}
+	return nil
+}
+
+// record writes what was learned into the ledger, for people.
+func (k *learner) record(ctx context.Context, out *event.Outcome, settings event.Settings) error {
+	cfg := k.lead.cfg
+	r := ledger.Record{
+		Version: ledger.Version, Window: out.Window, Cause: ledger.CauseLearned, Ranges: []ledger.Range{}, Model: cfg.Model, Settings: settings.Hash(),
+		Labels: len(out.Labelled), Updates: out.Heads[0].Version, Posterior: hash(out.Posterior), Chain: hash(out.Chain), Changes: changes(out.Drift),
+	}
+	if len(out.Labelled) == 0 && len(r.Changes) == 0 {
+		return nil
+	}
+	if cfg.Scores != nil && len(out.Labelled) > 0 {
+		r.Scores = cfg.Scores(out)
+	}
+	if k.records == nil {
+		var err error
+		if k.records, err = k.lead.client.NewProducer(ctx, kafka.ProducerConfig{}); err != nil {
+			return err
+		}
+	}
+	at := cfg.Names.LedgerAt(0)
+	if err := k.records.SendAgain(ctx, []kafka.Record{{Topic: at.Topic, Partition: at.Partition, Value: r.Append(nil), Headers: ledgerHeaders}}); err != nil {
+		return fmt.Errorf("writing what was learned of window %d: %w", out.Window, err)
 	}
 	return nil
 }

@@ -9,10 +9,10 @@ import (
 	"hash/fnv"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -160,7 +160,7 @@ func (l *toyLead) Learn(window int64, rows [][]byte) (*event.Outcome, []byte, er
 		return nil, nil, fmt.Errorf("rows of %d shards for window %d, want %d for %d", len(rows), window, l.shards, l.next)
 	}
 	l.next++
-	out := &event.Outcome{Window: window, Model: "toy"}
+	out := &event.Outcome{Window: window, Model: "toy", Heads: []event.Head{{Name: "toy"}}}
 	for range strings.Count(string(bytes.Join(rows, nil)), "\n") {
 		out.Labelled = append(out.Labelled, event.Labelled{})
 	}
@@ -374,6 +374,7 @@ func (g *sharded) await(windows int64, workers ...*shardedWorker) {
 type published struct {
 	predictions map[event.ID]string
 	chains      [][]string
+	learned     []int // labels, by window
 }
 
 // published reads what was published, and checks that each node was predicted once.
@@ -405,10 +406,20 @@ func (g *sharded) published() (all published) {
 		}
 		all.chains = append(all.chains, chains)
 	}
+	if err := ledger.ScanLearned(g.t.Context(), g.client, g.names.LedgerAt(0), time.Time{}, func(r *ledger.Record) bool {
+		if r.Window != int64(len(all.learned)) {
+			g.t.Errorf("what was learned of window %d follows window %d", r.Window, len(all.learned)-1)
+		}
+		all.learned = append(all.learned, r.Labels)
+		return true
+	}); err != nil {
+		g.t.Fatal(err)
+	}
 	return all
 }
 
-// check compares with what another run of the same windows has published.
+// check compares with what another run of the same windows has published. What was learned of the
+// last windows may not be recorded yet: nothing has needed it.
 func (all published) check(t *testing.T, want published) {
 	t.Helper()
 	if len(all.predictions) != len(want.predictions) {
@@ -424,6 +435,9 @@ func (all published) check(t *testing.T, want published) {
 		if !slices.Equal(all.chains[p], chains) {
 			t.Errorf("shard %d: %d chains, want %d, and they differ", p+1, len(all.chains[p]), len(chains))
 		}
+	}
+	if n := min(len(all.learned), len(want.learned)); n < len(want.learned)-4 || !slices.Equal(all.learned[:n], want.learned[:n]) {
+		t.Errorf("labels learned by window %v, want %v", all.learned, want.learned)
 	}
 }
 
@@ -467,10 +481,11 @@ func (g *sharded) expected(nodes int, lag int64) (want published) {
 				want.predictions[out.Predictions[i].Node] = string(wire.MsgPack.AppendPrediction(nil, &out.Predictions[i]))
 			}
 		}
-		_, h, err := lead.Learn(w.Number, rows)
+		out, h, err := lead.Learn(w.Number, rows)
 		if err != nil {
 			g.t.Fatal(err)
 		}
+		want.learned = append(want.learned, len(out.Labelled))
 		heads[w.Number] = bytes.Clone(h)
 	}
 	return want
@@ -603,8 +618,14 @@ func TestShardedFaults(t *testing.T) {
 			cluster := fake(t)
 			g := newSharded(t, cluster.ListenAddrs()[0], 3)
 			const nodes, lag = 200, 1
-			var requests atomic.Int64
-			fault := kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: wrong, Count: -1, When: func(kmsg.Request) bool { return requests.Add(1)%5 == 0 }}
+			var mu sync.Mutex
+			requests, draws := 0, rand.New(rand.NewPCG(1, 1)) // every fifth could be the same one of each attempt
+			fault := kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: wrong, Count: -1, When: func(kmsg.Request) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				requests++
+				return draws.IntN(5) == 0
+			}}
 			exchange, cuts := fault, fault
 			exchange.Topic, cuts.Topic, cuts.Partitions = g.names.Exchange, g.names.Ledger, []int32{0}
 			cluster.Fault(exchange, cuts)
@@ -613,8 +634,10 @@ func TestShardedFaults(t *testing.T) {
 			b := g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}})
 			g.await(nodes/10, a, b)
 			stopAll(t, a, b)
-			if n := requests.Load(); n < 20 {
-				t.Errorf("%d requests could fail", n)
+			mu.Lock()
+			defer mu.Unlock()
+			if requests < 20 {
+				t.Errorf("%d requests could fail", requests)
 			}
 			g.published().check(t, g.expected(nodes, lag))
 		})

@@ -1,0 +1,55 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gvbll/gvbll/topics/kafka"
+)
+
+// CauseLearned is the cause of records in partition 0 of a sharded graph's ledger, among the
+// cuts: each says what the lead has learned from a window's labels, and how good the
+// predictions were that they are of. They are for people. Nothing is replayed from them, and
+// readers of cuts skip them.
+//
+// A lead writes the record before it sends the heads. One that is lost in between leaves it
+// to its successor, so a window may have several, which say the same.
+const CauseLearned = "learned"
+
+// ScanLearned calls f with what was learned of each window, in order, up to the present end of
+// the ledger or until f returns false. It begins with the first record that is not older than
+// the time.
+func ScanLearned(ctx context.Context, c *kafka.Client, cuts kafka.TopicPartition, since time.Time, f func(*Record) bool) error {
+	offsets, err := c.OffsetsAt(ctx, cuts.Topic, since)
+	if err != nil {
+		return err
+	}
+	l, err := openLog(ctx, c, cuts, offsets[cuts])
+	if err != nil {
+		return err
+	}
+	for next := int64(0); ; {
+		raw, err := l.next(ctx)
+		if raw == nil || err != nil {
+			return err
+		}
+		r, err := decodeLearned(raw.Value)
+		if err != nil || r.Window < next {
+			continue
+		}
+		next, r.Stepped = r.Window+1, raw.Time
+		if !f(r) {
+			return nil
+		}
+	}
+}
+
+// decodeLearned reads a record of what was learned; it fails for all others.
+func decodeLearned(b []byte) (*Record, error) {
+	r, err := Decode(b)
+	if err == nil && r.Cause != CauseLearned {
+		err = fmt.Errorf("it is a record of a window that was cut by %.80q", r.Cause)
+	}
+	return r, err
+}
