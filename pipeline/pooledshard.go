@@ -12,7 +12,7 @@ type pooledShard struct{ *pooled }
 var _ sliced = pooledShard{}
 
 // serve leaves what the nodes count for to be sent: this shard hears it when all do, see
-// [hearsay].
+// [hearing].
 func (p pooledShard) serve(nodes []int32, embedded posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
 	p.predictAll(nodes, embedded, outputs, split)
 }

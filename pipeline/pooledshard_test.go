@@ -90,11 +90,11 @@ func TestLagOnShards(t *testing.T) {
 	}
 }
 
-// TestHearsayEqualsOracle: after every window, the labels around each node of the graph are
+// TestHearingEqualsOracle: after every window, the labels around each node of the graph are
 // those of its neighbours, and of neighbours without one half of what was served for them up to
 // the window that was heard of last: also of nodes that came again, and none of what was served
 // for another node with the same number.
-func TestHearsayEqualsOracle(t *testing.T) {
+func TestHearingEqualsOracle(t *testing.T) {
 	const P = 3
 	for _, lag := range []int{0, 2} {
 		m, rng := shardedModel(t, gnn.KindSAGE, 7)

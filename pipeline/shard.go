@@ -78,9 +78,9 @@ func NewShard(m *model.Model, cfg Config, p, P int) (*Shard, error) {
 		s.heads = pooledShard{by}
 		s.base = newBase(m, cfg, share{p, P}, graph, s.heads)
 		s.nodes.followers = append(s.nodes.followers, by)
-		s.heard = newHearsay(s.nodes, by, P, int64(cfg.LearnLag))
+		s.heard = newHearing(s.nodes, by, P, int64(cfg.LearnLag))
 	} else {
-		s.heads, s.heard = newPaper(m, cfg), deaf{}
+		s.heads, s.heard = newPaper(m, cfg), notHearing{}
 		s.base = newBase(m, cfg, share{p, P}, graph, s.heads)
 	}
 	if cfg.Coverage.Target > 0 {

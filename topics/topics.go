@@ -64,8 +64,8 @@ type Layout struct {
 	Shards      int // of the graph, 0 for one without shards
 }
 
-// MaxShards bounds the shards of a graph.
-const MaxShards = 256
+// MaxShards bounds the shards of a graph: more save hardly any memory (docs/sharding.md).
+const MaxShards = 64
 
 // specs describes the topics, see [Create].
 func specs(n Names, l Layout) []kafka.TopicSpec {

@@ -17,7 +17,7 @@ type topicsCmd struct {
 	Create      bool `help:"Create the topics that are missing."`
 	Partitions  int  `help:"Partitions of the topics of nodes, labels and predictions to create." default:"1"`
 	Replication int  `help:"Replication factor of the topics to create; -1 for the broker's default." default:"-1"`
-	Shards      int  `help:"Shards of the graph, 2 to 256, for one that many workers hold (docs/sharding.md); fixed from then on. 0 for a graph that one worker holds." default:"0"`
+	Shards      int  `help:"Shards of the graph, 2 to 64, for one that many workers hold (docs/sharding.md); fixed from then on. 0 for a graph that one worker holds." default:"0"`
 	JSON        bool `help:"Print JSON." name:"json"`
 }
 

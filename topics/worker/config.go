@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"log/slog"
-	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -105,9 +104,6 @@ type Config struct {
 	AtRisk func([]topics.Risk)
 	// Hooks are called when something happens. Nil ones are skipped.
 	Hooks Hooks
-	// batch is how many windows are committed without waiting for CommitInterval; zero means
-	// that no number is.
-	batch int
 	// Logger defaults to slog's default.
 	Logger *slog.Logger
 }
@@ -130,9 +126,6 @@ func (c *Config) setDefaults() {
 	c.Output = cmp.Or(c.Output, wire.MsgPack)
 	if c.AtRisk == nil {
 		c.AtRisk = func([]topics.Risk) {}
-	}
-	if c.batch == 0 {
-		c.batch = math.MaxInt
 	}
 	if c.TransactionTimeout == 0 {
 		c.TransactionTimeout = c.CommitInterval + time.Minute

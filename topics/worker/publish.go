@@ -66,11 +66,10 @@ type publisher struct {
 	ended     chan struct{}  // closed at the end
 	err       error          // why it ended, nil at the end of in; read after committed is closed
 
-	open    []*output // in the open transaction
-	began   time.Time // when it began
-	bytes   int       // of open
-	windows int       // likewise
-	tries   int
+	open  []*output // in the open transaction
+	began time.Time // when it began
+	bytes int       // of open
+	tries int
 
 	// Offsets of the group that are not committed, and among them those that the open
 	// transaction commits.
@@ -134,7 +133,7 @@ func (p *publisher) run(ctx context.Context) {
 // left returns the time until the next commit. some is false if there is nothing to commit.
 func (p *publisher) left() (left time.Duration, some bool) {
 	switch {
-	case p.bytes >= maxOutput || p.windows >= p.cfg.batch:
+	case p.bytes >= maxOutput:
 		return 0, true
 	case len(p.open) > 0:
 		return p.cfg.CommitInterval - time.Since(p.open[0].since), true
@@ -148,7 +147,6 @@ func (p *publisher) left() (left time.Duration, some bool) {
 func (p *publisher) produce(ctx context.Context, o *output) error {
 	p.open = append(p.open, o)
 	p.bytes += o.batch.Bytes()
-	p.windows += o.windows
 	maps.Copy(p.offsets, o.offsets)
 	if len(p.open) == 1 {
 		p.began = time.Now()
@@ -222,7 +220,7 @@ func (p *publisher) finish(began time.Time) {
 		}
 	}
 	clear(p.open)
-	p.open, p.bytes, p.windows, p.tries = p.open[:0], 0, 0, 1
+	p.open, p.bytes, p.tries = p.open[:0], 0, 1
 	p.committed <- c
 }
 

@@ -86,8 +86,6 @@ func (cfg *Sharded) waited(task int) func(from int, d time.Duration) {
 func (cfg *Sharded) config(task int) Config {
 	c := cfg.Config
 	c.Task = task
-	// The lead waits for what is committed. So half of what it may be ahead is committed at once.
-	c.batch = max(int(cfg.Depth/2), 1)
 	c.Logger = c.Logger.With("task", taskName(task))
 	c.Fresh, c.Open, c.Room, c.Rebase = nil, nil, nil, false
 	if c.Checkpoints.Dir != "" {

@@ -385,10 +385,6 @@ func (w Workload) shardBytes() ([]Row, error) {
 	return rows, nil
 }
 
-// commitTime is how long a transaction lasts, in milliseconds: the commit interval, and its
-// end.
-const commitTime = 110
-
 // exchanged returns the bytes of embeddings that four shards send for an arrival, as they lie
 // in the topic.
 func (w Workload) exchanged(ctx context.Context) (bytes float64, err error) {
@@ -453,12 +449,11 @@ var exchangeCosts = stageCosts{send: 150_000, receive: 150_000, sendByte: 0.56, 
 
 // protocols are ways to step a sharded graph.
 var protocols = []struct {
-	name          string
-	ahead, commit bool
+	name  string
+	ahead bool
 }{
-	{name: "built", commit: true}, // as it is
-	{name: "rows"},                // the lead learns from rows, not from commits, how far shards are
-	{name: "ahead", ahead: true},  // and windows are entered while earlier ones wait for parts
+	{name: "built"},              // as it is
+	{name: "ahead", ahead: true}, // windows are entered while earlier ones wait for parts
 }
 
 // simulate simulates 1 to 64 workers at the measured costs.
@@ -474,9 +469,6 @@ func (c Config) simulate(costs measuredCosts) (rows []Row) {
 				s := simulation{
 					shards: P, costs: costs.of(P), window: c.Window * P, labels: 1, lag: 4, depth: 8,
 					ahead: protocol.ahead, flush: !protocol.ahead, hop: h, count: min(400, max(100, 6400/P)), seed: 1,
-				}
-				if protocol.commit {
-					s.commit = commitTime
 				}
 				if P == 1 {
 					s.lag = 0 // the worker that there is without shards

@@ -25,9 +25,6 @@ type simulation struct {
 	depth  int     // the lead cuts no window that is this many ahead of the slowest shard
 	ahead  bool    // a shard enters windows while it waits for the parts of earlier ones
 	flush  bool    // a shard waits until its rows are acknowledged before it goes on, for a hop
-	// commit is how long a shard's transaction lasts, in milliseconds, where the lead learns
-	// from committed records how far the shards are. 0 is where it learns it from the rows.
-	commit float64
 	hop    hop
 	rate   float64 // arrivals a second that come; 0 for as many as are taken
 	count  int     // windows to simulate
@@ -82,7 +79,7 @@ func (s simulated) String() string {
 func (s simulation) run() simulated {
 	r := &running{simulation: s, rng: rand.New(rand.NewPCG(s.seed, 1)), left: make([]int, s.count), began: make([]float64, s.count), visible: make([]float64, s.count), ended: make([]float64, s.count)}
 	if s.shards == 1 { // today's worker: nothing leaves the process
-		r.hop, r.simulation.commit = hop{}, 0
+		r.hop = hop{}
 		r.costs.send, r.costs.receive, r.costs.sendByte, r.costs.receiveByte = 0, 0, 0, 0
 		if s.lag == 0 { // and the engine learns
 			r.costs.serve += r.labels * r.costs.learn
@@ -215,7 +212,6 @@ const (
 	ofAcks
 	ofHeads
 	ofPredictions
-	ofDone
 )
 
 func (t *task) line(what content, number int) *line {
@@ -308,9 +304,7 @@ func (l *leadTask) done(shard, t int) {
 // there.
 func (l *leadTask) receiveRows(shard, t int) {
 	r := l.r
-	if r.commit == 0 {
-		l.done(shard, t)
-	}
+	l.done(shard, t)
 	if l.rows[t]++; l.rows[t] < r.shards {
 		return
 	}
@@ -334,7 +328,6 @@ type shardTask struct {
 	cuts            int   // windows whose cut is here
 	entered, served int   // windows
 	published       int   // windows
-	committing      bool  // a transaction is open
 	heads           int   // windows whose labels are in the heads that are here
 	parts           []int // by window: slices whose parts are here
 }
@@ -409,9 +402,6 @@ func (s *shardTask) serve(t int, then func()) {
 	s.publish.work(r.costs.publish*r.own(), func() {
 		s.published++
 		s.next()
-		if r.commit > 0 && !s.committing {
-			s.commit()
-		}
 		r.carry(s.line(ofPredictions, 0), func() {
 			if r.left[t]--; r.left[t] == 0 {
 				r.visible[t] = r.now
@@ -430,20 +420,6 @@ func (s *shardTask) serve(t int, then func()) {
 	if !r.flush || r.shards == 1 {
 		then()
 	}
-}
-
-// commit opens a transaction, which holds what is published until it ends.
-func (s *shardTask) commit() {
-	r := s.r
-	s.committing = true
-	r.at(r.now+1e6*r.simulation.commit, func() {
-		committed := s.published
-		r.carry(r.lead.line(ofDone, s.number), func() { r.lead.done(s.number, committed-1) })
-		s.committing = false
-		if committed < s.served {
-			s.commit()
-		}
-	})
 }
 
 // result sums up.

@@ -41,7 +41,6 @@ func TestSimulationLimits(t *testing.T) {
 		{"publishing", func(s *simulation) { s.costs.publish = 40_000 }, 1000 * 10_000},
 		{"cuts, each read back before the next", func(s *simulation) { s.costs.enter, s.costs.serve, s.costs.learn = 1, 1, 1 }, 2e6},
 		{"flow control: cut, parts and rows take three hops", func(s *simulation) { s.depth, s.hop = 1, hop{20, 20} }, 1000*(4000+800/4) + 3*20e6},
-		{"flow control by committed records: eight windows for a transaction and what leads to it", func(s *simulation) { s.commit, s.ahead = 100, false }, (1000*(4000+800/4+200/4) + 3*2e6 + 100e6) / 8},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := base()

@@ -7,7 +7,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 )
 
-// heard is how a shard hears what the others served: a [*hearsay], or deaf where nothing counts
+// heard is how a shard hears what the others served: a [*hearing], or notHearing where nothing counts
 // for what was served for it.
 type heard interface {
 	// hears reports whether there is anything to send and to hear.
@@ -25,21 +25,21 @@ type heard interface {
 }
 
 var (
-	_ heard = (*hearsay)(nil)
-	_ heard = deaf{}
+	_ heard = (*hearing)(nil)
+	_ heard = notHearing{}
 )
 
-// deaf is for heads that read no labels around a node, or count nothing for those that have
+// notHearing is for heads that read no labels around a node, or count nothing for those that have
 // none.
-type deaf struct{}
+type notHearing struct{}
 
-func (deaf) hears() bool                        { return false }
-func (deaf) arrived(int64, []uint8)             {}
-func (deaf) set(int64, [][]byte) error          { return nil }
-func (deaf) appendOwn(b []byte, _ int64) []byte { return b }
-func (deaf) state(*snapshot.Schema, int64)      {}
+func (notHearing) hears() bool                        { return false }
+func (notHearing) arrived(int64, []uint8)             {}
+func (notHearing) set(int64, [][]byte) error          { return nil }
+func (notHearing) appendOwn(b []byte, _ int64) []byte { return b }
+func (notHearing) state(*snapshot.Schema, int64)      {}
 
-// hearsay makes nodes without a label count at their neighbours for what was served for them
+// hearing makes nodes without a label count at their neighbours for what was served for them
 // (ADR 18), where several shards serve a graph. Each predicts its own arrivals, and sends what
 // these count for to all; every shard sets the parts of all arrivals of window s after window
 // s+1+lag has entered, and before it is served. So what a node counts for depends neither on
@@ -48,7 +48,7 @@ func (deaf) state(*snapshot.Schema, int64)      {}
 // Until then a node may have left, and its number may have another node, or its label may have
 // come. Then nothing is set: it counts for nothing, or for its label, as it would if its part
 // had been set at once.
-type hearsay struct {
+type hearing struct {
 	nodes  *nodes
 	by     *pooled
 	shards int
@@ -57,15 +57,15 @@ type hearsay struct {
 	waiting []arrivalsOf
 }
 
-// newHearsay returns how a shard with these heads hears the others.
-func newHearsay(n *nodes, by *pooled, shards int, lag int64) heard {
+// newHearing returns how a shard with these heads hears the others.
+func newHearing(n *nodes, by *pooled, shards int, lag int64) heard {
 	if by.around.PartBytes() == 0 {
-		return deaf{}
+		return notHearing{}
 	}
-	return &hearsay{nodes: n, by: by, shards: shards, lag: lag}
+	return &hearing{nodes: n, by: by, shards: shards, lag: lag}
 }
 
-func (h *hearsay) hears() bool { return true }
+func (h *hearing) hears() bool { return true }
 
 // arrivalsOf are the arrivals of a window that were predicted.
 type arrivalsOf struct {
@@ -87,7 +87,7 @@ func (n *nodes) born(v int32) int64 {
 	return n.departed.order[v]
 }
 
-func (h *hearsay) arrived(window int64, owner []uint8) {
+func (h *hearing) arrived(window int64, owner []uint8) {
 	w := arrivalsOf{window: window, own: make([][]arrival, h.shards)}
 	for i, v := range h.nodes.arrivals.toPredict {
 		w.own[owner[i]] = append(w.own[owner[i]], arrival{v, h.nodes.born(v)})
@@ -97,10 +97,10 @@ func (h *hearsay) arrived(window int64, owner []uint8) {
 }
 
 // due returns the window whose parts are set before the given one is served, below 0 for none.
-func (h *hearsay) due(window int64) int64 { return window - 1 - h.lag }
+func (h *hearing) due(window int64) int64 { return window - 1 - h.lag }
 
 // set sets the parts of the window that is due. On an error nothing is set.
-func (h *hearsay) set(window int64, lists [][]byte) error {
+func (h *hearing) set(window int64, lists [][]byte) error {
 	if h.due(window) < 0 {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (h *hearsay) set(window int64, lists [][]byte) error {
 	return nil
 }
 
-func (h *hearsay) appendOwn(b []byte, window int64) []byte {
+func (h *hearing) appendOwn(b []byte, window int64) []byte {
 	return appendParts(b, window, len(h.by.served)/h.by.around.PartBytes(), h.by.served)
 }
 
@@ -164,7 +164,7 @@ func readParts(b []byte, window int64, n, width int) ([]byte, error) {
 	return b[partsHeader:], nil
 }
 
-func (h *hearsay) state(s *snapshot.Schema, next int64) {
+func (h *hearing) state(s *snapshot.Schema, next int64) {
 	var list []int64
 	for _, w := range h.waiting {
 		for q, own := range w.own {
