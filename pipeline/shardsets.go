@@ -62,7 +62,7 @@ func (s *shardSets) scored(*event.Outcome) {}
 
 func (s *shardSets) state(schema *snapshot.Schema) {
 	thresholds := s.predictor.Thresholds()
-	snapshot.Slice(schema, "sets.thresholds", &thresholds, len(thresholds))
+	snapshot.Slice(schema, "sets.given", &thresholds, len(thresholds))
 	snapshot.Value(schema, "sets.count", &s.count)
 	schema.Check(func() error {
 		if err := s.predictor.SetThresholds(thresholds); err != nil {

@@ -93,7 +93,7 @@ import (
 //	heads.serve            U8    see [Heads]
 //	heard.arrivals         I64   × 4: window, shard, number and order of arrival of nodes whose neighbours have
 //	                             not heard what was served for them; if there are any
-//	sets.thresholds        F64   if Config.Coverage is set
+//	sets.given             F64   thresholds from the lead, if Config.Coverage is set
 //	sets.count             I64   1: predictions of all shards
 //	sets.served            I64   as above, of its own pending predictions
 //

@@ -61,7 +61,7 @@ func TestTensorsAreDocumented(t *testing.T) {
 			e.Step(windows[len(windows)-1])
 		}
 		note(snapshotOf(t, e, nil))
-		sharded := newSharded(t, m, pipeline.Config{LearnLag: 1}, 2, 1)
+		sharded := newSharded(t, m, pipeline.Config{LearnLag: 1, Coverage: pipeline.Coverage{Target: 0.9}}, 2, 1)
 		for _, w := range windows {
 			sharded.Step(w)
 		}
