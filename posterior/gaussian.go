@@ -12,7 +12,7 @@ import (
 // the others.
 type Gaussian struct {
 	Dim, Classes int
-	Mean         []float64 // M, Dim × Classes, finite
+	Mean         []float64 // M, Dim × Classes, at most 1e80 in size
 	Precision    []float64 // T = 1/Σ, Dim × Classes, finite; positive before any forgetting, then at least 0
 }
 
@@ -41,12 +41,16 @@ func (q *Gaussian) check() error {
 		return fmt.Errorf("posterior: shape %d × %d has %d means and %d precisions", q.Dim, q.Classes, n, len(q.Precision))
 	}
 	for i := range q.Mean {
-		if m, t := q.Mean[i], q.Precision[i]; !check.Finite(m) || !check.Finite(t) || t < 0 {
-			return fmt.Errorf("posterior: mean %v, precision %v of dimension %d, class %d: both must be finite, the precision positive", m, t, i/q.Classes, i%q.Classes)
+		if m, t := q.Mean[i], q.Precision[i]; !(math.Abs(m) <= mostMean) || !check.Finite(t) || t < 0 {
+			return fmt.Errorf("posterior: mean %v, precision %v of dimension %d, class %d: both must be finite, the mean at most %v in size, the precision positive", m, t, i/q.Classes, i%q.Classes, mostMean)
 		}
 	}
 	return nil
 }
+
+// mostMean bounds means that are read. No learned one comes near it, and the sums and products of
+// a prediction stay finite.
+const mostMean = 1e80
 
 // Clone returns a copy that shares no memory with q.
 func (q *Gaussian) Clone() Gaussian {
