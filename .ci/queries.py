@@ -44,6 +44,7 @@ CHANCE = {"GvbllDriftFound": "Page-Hinkley finds a change now and then in some h
 RARE = {
     "gvbll_topic_at_risk": "only if a topic is", "gvbll_unknown_class_labels_total": "only if such labels come",
     "graph_topic:gvbll_input_lag_records:broker": "only if kafka-exporter is scraped",
+    "gvbll_shard_owner": "only in a graph of several shards",
 }
 
 p = argparse.ArgumentParser()
