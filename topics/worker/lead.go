@@ -69,8 +69,8 @@ func (l *lead) missing() *exchange.Missing {
 // run implements taskLoop.
 func (l *lead) run(ctx context.Context) (err error) {
 	defer l.owns.Store(false)
-	fetching, stop := context.WithCancel(ctx)
-	defer stop()
+	fetching, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	at, err := l.open(ctx, fetching)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (l *lead) run(ctx context.Context) (err error) {
 		err = l.lead(ctx)
 	}
 	l.seat.Leave() // another can take over while the last checkpoint is written
-	stop()
+	stop(err)
 	if learning := l.learner.close(err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err())); err == nil || errors.Is(err, errLearner) {
 		err = learning
 	}

@@ -33,7 +33,8 @@ type learner struct {
 	records *kafka.Producer                   // of what was learned; nil before the first labels
 	rows    atomic.Pointer[exchange.Receiver] // from the first window on
 	heads   *exchange.Receiver                // that were sent before
-	at      leadPosition                      // after the last window that was learned
+	at      leadPosition                      // after the last window whose heads are in the exchange
+	ahead   bool                              // the engine has learned one window more
 	sends   bool                              // no more heads are in the exchange
 
 	cut   chan cutWindow
@@ -147,13 +148,15 @@ func (k *learner) run(ctx context.Context) {
 		case <-following.Done():
 		}
 	}()
+	sending, end := finishing(ctx) // a window that was learned is to be in the exchange
+	defer end()
 	for k.err == nil {
 		if k.err = k.saver.poll(k); k.err != nil {
 			return
 		}
 		select {
 		case c := <-k.cut:
-			k.err = k.learn(ctx, following, c)
+			k.err = k.learn(ctx, following, sending, c)
 		case b := <-k.saver.room():
 			k.saver.read(b)
 		case <-k.saver.timer.C:
@@ -166,17 +169,23 @@ func (k *learner) run(ctx context.Context) {
 	}
 }
 
-// learn learns the next window.
-func (k *learner) learn(ctx, following context.Context, c cutWindow) error {
+// learn learns the next window. It waits for what others send before the engine learns, and from
+// then on for acknowledgements only.
+func (k *learner) learn(ctx, following, sending context.Context, c cutWindow) error {
 	window := c.place.Window - 1
-	if err := k.open(ctx, c.place); err != nil {
+	if err := k.open(sending, c.place); err != nil {
 		return err
 	}
 	rows, err := k.rows.Load().Wait(ctx, window, exchange.Rows)
 	if err != nil {
 		return err
 	}
+	before, replayed, err := k.sent(ctx, following, window)
+	if err != nil {
+		return err
+	}
 	began := time.Now()
+	k.ahead = true
 	out, heads, err := k.engine.Learn(window, rows)
 	if err == nil {
 		err = k.engine.Err()
@@ -186,24 +195,18 @@ func (k *learner) learn(ctx, following context.Context, c cutWindow) error {
 	}
 	took := time.Since(began)
 	crash.Point(crash.LearnedUnsent)
-	replayed, err := k.compare(ctx, following, window, heads)
+	switch {
+	case !replayed:
+		err = k.send(sending, out, heads, c.settings)
+	case !bytes.Equal(before, heads):
+		err = fmt.Errorf("the heads that were sent after window %d are not those that this worker has learned: compare the program and the model with those of the worker that sent them, and let 'gvbll audit' say which are right", window)
+	}
 	if err != nil {
 		return err
 	}
-	if !replayed {
-		if err := k.record(ctx, out, c.settings); err != nil {
-			return err
-		}
-		if err := k.sender.Send(ctx, window, exchange.Heads, heads); err != nil {
-			return err
-		}
-		if err := k.sender.Flush(ctx); err != nil {
-			return err
-		}
-		crash.Point(crash.HeadsUnmarked)
-	}
 	k.at.Window, k.at.Chain, k.at.Cuts, k.at.Done, k.at.Position = window+1, hash(out.Chain), c.place, c.done, c.inputs
 	k.at.Model, k.at.Settings = k.lead.cfg.Model, c.settings
+	k.ahead = false
 	k.learned.Store(window + 1)
 	select {
 	case k.progress <- struct{}{}:
@@ -212,6 +215,41 @@ func (k *learner) learn(ctx, following context.Context, c cutWindow) error {
 	if stepped := k.lead.cfg.Hooks.Stepped; stepped != nil {
 		stepped(Stepped{Outcome: out, Cause: "learned", Replayed: replayed, Took: took})
 	}
+	return nil
+}
+
+// sent waits for the heads of a window that were sent before, unless this lead owns its task and
+// there are none. It returns them, and whether there are.
+func (k *learner) sent(ctx, following context.Context, window int64) (heads []byte, there bool, err error) {
+	if k.sends {
+		return nil, false, nil
+	}
+	got, err := k.heads.Wait(following, window, exchange.Heads)
+	if err != nil && ctx.Err() == nil && following.Err() != nil {
+		if there, err = k.heads.Arrived(ctx, window, exchange.Heads); err != nil || !there {
+			k.sends = err == nil
+			return nil, false, err
+		}
+		got, err = k.heads.Wait(ctx, window, exchange.Heads)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	return got[0], true, nil
+}
+
+// send records what was learned, and sends the heads.
+func (k *learner) send(ctx context.Context, out *event.Outcome, heads []byte, settings event.Settings) error {
+	if err := k.record(ctx, out, settings); err != nil {
+		return err
+	}
+	if err := k.sender.Send(ctx, out.Window, exchange.Heads, heads); err != nil {
+		return err
+	}
+	if err := k.sender.Flush(ctx); err != nil {
+		return err
+	}
+	crash.Point(crash.HeadsUnmarked)
 	return nil
 }
 
@@ -258,29 +296,6 @@ func (k *learner) open(ctx context.Context, at ledger.Place) error {
 	return err
 }
 
-// compare waits for the heads of a window that were sent before, unless this lead owns its task
-// and there are none, and compares them. It reports whether there are.
-func (k *learner) compare(ctx, following context.Context, window int64, heads []byte) (sent bool, err error) {
-	if k.sends {
-		return false, nil
-	}
-	got, err := k.heads.Wait(following, window, exchange.Heads)
-	if err != nil && ctx.Err() == nil && following.Err() != nil {
-		if sent, err = k.heads.Arrived(ctx, window, exchange.Heads); err != nil || !sent {
-			k.sends = true
-			return false, err
-		}
-		got, err = k.heads.Wait(ctx, window, exchange.Heads)
-	}
-	if err != nil {
-		return false, err
-	}
-	if !bytes.Equal(got[0], heads) {
-		return false, fmt.Errorf("the heads that were sent after window %d are not those that this worker has learned: compare the program and the model with those of the worker that sent them, and let 'gvbll audit' say which are right", window)
-	}
-	return true, nil
-}
-
 // missing returns what the learner waits for now, nil for nothing.
 func (k *learner) missing() *exchange.Missing {
 	if r := k.rows.Load(); r != nil {
@@ -293,7 +308,7 @@ func (k *learner) missing() *exchange.Missing {
 func (k *learner) reached() (next, committed int64) { return k.at.Window, k.at.Window - 1 }
 
 // savable implements saved.
-func (k *learner) savable() bool { return true }
+func (k *learner) savable() bool { return !k.ahead }
 
 // snapshot implements saved.
 func (k *learner) snapshot() (Snapshot, error) {

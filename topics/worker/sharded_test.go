@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -515,8 +516,8 @@ func TestSharded(t *testing.T) {
 	}
 }
 
-// TestShardedRestart: a worker that is stopped writes a checkpoint of every task, from which the
-// next one goes on. Without the checkpoints they replay all windows, with the same outcome.
+// TestShardedRestart: a worker that is stopped has written a checkpoint of every task, from which
+// the next one goes on. Without the checkpoints they replay all windows, with the same outcome.
 func TestShardedRestart(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		t.Run(fmt.Sprintf("checkpoints %v", kept), func(t *testing.T) {
@@ -527,14 +528,29 @@ func TestShardedRestart(t *testing.T) {
 			var from sync.Map // by task, the windows that came from a checkpoint
 			for run := range 3 {
 				g.sendOrdered(run*100, (run+1)*100)
+				var saved [3]sync.WaitGroup // by task, done after the run's first checkpoint
+				var first [3]sync.Once
 				cfg := worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}, TaskHooks: func(task int) worker.Hooks {
-					return worker.Hooks{Recovered: func(r worker.Recovered) { from.Store(task, r.Checkpoint) }}
+					return worker.Hooks{
+						Recovered: func(r worker.Recovered) { from.Store(task, r.Checkpoint) },
+						Saved: func(s worker.Saved) {
+							if s.Err == nil {
+								first[task].Do(saved[task].Done)
+							}
+						},
+					}
 				}}
 				if kept {
-					cfg.Checkpoints = worker.Checkpoints{Dir: dir}
+					cfg.Checkpoints = worker.Checkpoints{Dir: dir, Every: 20 * time.Millisecond}
+					for task := range saved {
+						saved[task].Add(1)
+					}
 				}
 				w := g.start(cfg)
 				g.await(int64(run+1)*10, w)
+				for task := range saved {
+					saved[task].Wait()
+				}
 				stopAll(t, w)
 			}
 			g.published().check(t, g.expected(nodes, lag))
@@ -544,6 +560,59 @@ func TestShardedRestart(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// stoppingLead stops the worker while it learns a window.
+type stoppingLead struct {
+	worker.Lead
+	window int64
+	stop   func()
+}
+
+func (l stoppingLead) Learn(window int64, rows [][]byte) (*event.Outcome, []byte, error) {
+	if window == l.window {
+		l.stop()
+	}
+	return l.Lead.Learn(window, rows)
+}
+
+// TestLeadStoppedWhileLearning: a worker that is stopped while its lead learns a window sends
+// what was learned, so that its checkpoint has the window, or leaves no checkpoint. The next
+// worker goes on.
+func TestLeadStoppedWhileLearning(t *testing.T) {
+	t.Parallel()
+	g := newSharded(t, fake(t).ListenAddrs()[0], 2)
+	const nodes, lag, stops = 200, 3, 7
+	cfg := worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes), Checkpoints: worker.Checkpoints{Dir: t.TempDir()}}}
+	g.sendOrdered(0, 100)
+	first, learning := cfg, make(chan struct{})
+	var w *shardedWorker
+	first.NewLead = func(shards int) (worker.Lead, error) {
+		l, err := newToyLead(shards)
+		return stoppingLead{l, stops, func() { <-learning; w.cancel() }}, err
+	}
+	w = g.start(first)
+	close(learning)
+	if err := <-w.ended; err != nil {
+		t.Fatal(err)
+	}
+	var from atomic.Int64
+	next := cfg
+	next.TaskHooks = func(task int) worker.Hooks {
+		return worker.Hooks{Recovered: func(r worker.Recovered) {
+			if task == 0 {
+				from.Store(r.Checkpoint)
+			}
+		}}
+	}
+	w = g.start(next)
+	g.sendOrdered(100, 200)
+	g.await(nodes/10, w)
+	stopAll(t, w)
+	g.published().check(t, g.expected(nodes, lag))
+	if n := from.Load(); n > 0 && n <= stops {
+		t.Errorf("the lead goes on from a checkpoint of %d windows, and window %d was learned", n, stops)
 	}
 }
 
