@@ -16,10 +16,8 @@ import (
 // queries between steps. The engine itself has no locks: every method holds turn.
 type keeper struct {
 	*pipeline.Pair
-	turn sync.Mutex
-	// before and last are the outcomes of the last two steps, nil before them. The
-	// worker may still read them; an older one is recycled.
-	before, last *event.Outcome
+	turn     sync.Mutex
+	recycler recycler
 }
 
 var (
@@ -33,11 +31,26 @@ var (
 func (k *keeper) Step(w *event.Window) *event.Outcome {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	if k.before != nil {
-		k.Recycle(k.before)
+	k.recycler.recycle(k.Pair)
+	return k.recycler.add(k.Pair.Step(w))
+}
+
+// recycler gives outcomes back to what made them. It keeps the last two: the worker may still
+// read these.
+type recycler struct{ before, last *event.Outcome }
+
+// recycle gives the outcome before the last one back. It is called before a step.
+func (r *recycler) recycle(to interface{ Recycle(*event.Outcome) }) {
+	if r.before != nil {
+		to.Recycle(r.before)
+		r.before = nil
 	}
-	k.before, k.last = k.last, k.Pair.Step(w)
-	return k.last
+}
+
+// add keeps the outcome of a step, and returns it.
+func (r *recycler) add(out *event.Outcome) *event.Outcome {
+	r.before, r.last = r.last, out
+	return out
 }
 
 // Err implements worker.Engine.
@@ -90,7 +103,7 @@ func (k *keeper) ask(f func(*pipeline.Engine)) {
 func (k *keeper) Snapshot(meta map[string]string) worker.Snapshot {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	return snapshot{k, k.Pair.Snapshot(meta)}
+	return snapshot{&k.turn, func() pipeline.Blocks { return k.Serving().Config().Blocks }, k.Pair.Snapshot(meta)}
 }
 
 // restorer returns a function that reads a keeper back from its snapshot.
@@ -126,21 +139,22 @@ func (k *keeper) Apart(exact worker.Engine) (d ledger.Distance) {
 	return d
 }
 
-// snapshot is a snapshot of a keeper, read between its steps.
+// snapshot is a snapshot of a keeper or of a slicedKeeper, read between its steps.
 type snapshot struct {
-	of *keeper
+	turn  *sync.Mutex
+	store func() pipeline.Blocks
 	*pipeline.Snapshot
 }
 
 func (s snapshot) Read(p []byte) (int, error) {
-	s.of.turn.Lock()
-	defer s.of.turn.Unlock()
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	return s.Snapshot.Read(p)
 }
 
 // Keep implements worker.Snapshot.
 func (s snapshot) Keep(folder string) error {
-	return linkBlocks(s.of.Serving().Config().Blocks, folder, s.Blocks())
+	return linkBlocks(s.store(), folder, s.Blocks())
 }
 
 // linkBlocks makes links in a folder to the blocks of an engine, if there are any.
@@ -152,8 +166,8 @@ func linkBlocks(store pipeline.Blocks, folder string, numbers []int64) error {
 }
 
 func (s snapshot) Close() error {
-	s.of.turn.Lock()
-	defer s.of.turn.Unlock()
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	s.Snapshot.Close()
 	return nil
 }

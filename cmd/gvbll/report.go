@@ -56,12 +56,10 @@ func (c reportCmd) Run(ctx context.Context, s streams) error {
 		addWindow(&r.Periods[min(i, len(r.Periods)-1)], w)
 		r.Model = w.Serves()
 		for _, what := range events(w) {
-			if event := fmt.Sprint(w.Window, " ", what); seen[event] {
-				continue // each of several shards says so
-			} else {
-				seen[event] = true
+			if said := fmt.Sprint(w.Window, " ", what); !seen[said] { // each of several shards may say so
+				seen[said] = true
+				r.Events = append(r.Events, report.Event{At: w.Stepped, What: what})
 			}
-			r.Events = append(r.Events, report.Event{At: w.Stepped, What: what})
 		}
 	})
 	if err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -24,13 +23,13 @@ type shardEngine struct {
 	received [][]float32 // parts, by the shard that they are from
 	rows     []byte
 	served   []byte
-	recycler recycler[*pipeline.Shard]
+	recycler recycler
 }
 
 var _ worker.Shard = (*shardEngine)(nil)
 
 func newShardEngine(s *pipeline.Shard, shards int, release func()) *shardEngine {
-	return &shardEngine{Shard: s, release: release, lag: int64(s.Config().LearnLag), sent: make([][]byte, shards), received: make([][]float32, shards), recycler: recycler[*pipeline.Shard]{of: s}}
+	return &shardEngine{Shard: s, release: release, lag: int64(s.Config().LearnLag), sent: make([][]byte, shards), received: make([][]float32, shards)}
 }
 
 // Enter implements worker.Shard.
@@ -55,7 +54,7 @@ func (s *shardEngine) Serve(parts, served [][]byte, heads []byte) (out *event.Ou
 			return nil, nil, nil, err
 		}
 	}
-	s.recycler.recycle()
+	s.recycler.recycle(s.Shard)
 	if out, err = s.Shard.Serve(s.received, served, learned); err != nil {
 		return nil, nil, nil, err
 	}
@@ -94,13 +93,13 @@ func (s taskSnapshot) Close() error {
 type leadEngine struct {
 	*pipeline.Lead
 	heads    []byte
-	recycler recycler[*pipeline.Lead]
+	recycler recycler
 }
 
 var _ worker.Lead = (*leadEngine)(nil)
 
 func newLeadEngine(l *pipeline.Lead) *leadEngine {
-	return &leadEngine{Lead: l, recycler: recycler[*pipeline.Lead]{of: l}}
+	return &leadEngine{Lead: l}
 }
 
 // Learn implements worker.Lead.
@@ -114,7 +113,7 @@ func (l *leadEngine) Learn(window int64, rows [][]byte) (out *event.Outcome, hea
 			return nil, nil, fmt.Errorf("window %d, from shard %d: %w", window, p+1, err)
 		}
 	}
-	l.recycler.recycle()
+	l.recycler.recycle(l.Lead)
 	out, learned, err := l.Lead.Learn(decoded)
 	if err != nil {
 		return nil, nil, err
@@ -131,21 +130,6 @@ func (l *leadEngine) Learn(window int64, rows [][]byte) (out *event.Outcome, hea
 func (l *leadEngine) Snapshot(meta map[string]string) worker.Snapshot {
 	return taskSnapshot{l.Lead.Snapshot(meta), nil}
 }
-
-// recycler gives the outcome before the last one back: the worker may still read two.
-type recycler[E interface{ Recycle(*event.Outcome) }] struct {
-	of           E
-	before, last *event.Outcome
-}
-
-func (r *recycler[E]) recycle() {
-	if r.before != nil {
-		r.of.Recycle(r.before)
-		r.before = nil
-	}
-}
-
-func (r *recycler[E]) add(out *event.Outcome) { r.before, r.last = r.last, out }
 
 // checkShards returns an error if a graph of so many shards cannot be served with the model and
 // the settings, or with flags of this worker.
@@ -168,31 +152,6 @@ func (w workCmd) checkShards(g given, shards int, cfg pipeline.Config, m *model.
 		return usagef("the graph %s has %d shards: %w", w.Kafka.Prefix, shards, err)
 	}
 	return nil
-}
-
-// allShards is a sharded graph in one process, as an audit steps it.
-type allShards struct {
-	*pipeline.Sharded
-	recycler recycler[*pipeline.Sharded]
-}
-
-var _ worker.Shards = (*allShards)(nil)
-
-// Step implements worker.Engine.
-func (s *allShards) Step(w *event.Window) *event.Outcome {
-	s.recycler.recycle()
-	out := s.Sharded.Step(w)
-	s.recycler.add(out)
-	return out
-}
-
-// inParallel is a [pipeline.Runner].
-func inParallel(n int, each func(i int)) {
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() { each(i) })
-	}
-	all.Wait()
 }
 
 // sharded audits a graph of several shards.
@@ -219,7 +178,7 @@ func (a auditCmd) sharded(ctx context.Context, s streams, client *kafka.Client, 
 		return found, err
 	}
 	defer removeFiles()
-	graph, err := pipeline.NewSharded(m, cfg, shards, inParallel)
+	graph, err := pipeline.NewSharded(m, cfg, shards, byThreads(shards))
 	if err != nil {
 		return found, fmt.Errorf("audit: %w", err)
 	}
@@ -229,7 +188,7 @@ func (a auditCmd) sharded(ctx context.Context, s streams, client *kafka.Client, 
 	}
 	at := total[names.LedgerAt(0)]
 	bar := newProgress(s.err, "audit", int(at.End-at.First))
-	found, err = worker.AuditSharded(ctx, client, &allShards{graph, recycler[*pipeline.Sharded]{of: graph}}, terms(names, cfg, m), shards,
+	found, err = worker.AuditSharded(ctx, client, &slicedKeeper{Sharded: graph}, terms(names, cfg, m), shards,
 		func(windows int64) { bar.set(int(windows), "windows") })
 	if err != nil {
 		return found, fmt.Errorf("audit, %d windows agree, then: %w", found.Windows, err)

@@ -160,19 +160,8 @@ func (s *shardService) stepped(task int, w worker.Stepped) {
 func (s *shardService) show(out *event.Outcome) {
 	scores, learned := s.lead.Summaries(), s.lead.Pooled()
 	s.page.Show(scores, learned)
-	s.metrics.Show(out, scores)
 	now, trained := s.lead.Posterior()
-	lambda, full := s.forgetting()
-	batches := float64(out.Heads[0].Version)
-	if full > 0 {
-		batches = min(batches, float64(scores[0].Total().Labels)/full)
-	}
-	s.metrics.ShowPosterior(&metrics.Posterior{
-		Head: onlineHead, Classes: s.model.Classes, Now: now, Trained: trained, Batches: batches, Lambda: lambda,
-	})
-	if learned != nil {
-		s.metrics.ShowPool(learned, s.model.Classes)
-	}
+	s.showScores(out, scores, learned, now, trained)
 }
 
 // showTasks shows which tasks this worker has, until the context ends.

@@ -12,7 +12,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/topics/blocks"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -21,12 +20,13 @@ import (
 // saves it. Every method holds turn, as those of [keeper] do.
 type slicedKeeper struct {
 	*pipeline.Sharded
-	turn         sync.Mutex
-	before, last *event.Outcome // of the last two steps; an older one is recycled
+	turn     sync.Mutex
+	recycler recycler
 }
 
 var (
 	_ worker.Keeper = (*slicedKeeper)(nil)
+	_ worker.Shards = (*slicedKeeper)(nil)
 	_ io.Closer     = (*slicedKeeper)(nil)
 )
 
@@ -64,11 +64,8 @@ func byThreads(threads int) pipeline.Runner {
 func (k *slicedKeeper) Step(w *event.Window) *event.Outcome {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	if k.before != nil {
-		k.Recycle(k.before)
-	}
-	k.before, k.last = k.last, k.Sharded.Step(w)
-	return k.last
+	k.recycler.recycle(k.Sharded)
+	return k.recycler.add(k.Sharded.Step(w))
 }
 
 // Err implements worker.Engine.
@@ -90,35 +87,7 @@ func (k *slicedKeeper) Close() error {
 func (k *slicedKeeper) Snapshot(meta map[string]string) worker.Snapshot {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	return slicedSnapshot{k, k.Sharded.Snapshot(meta)}
-}
-
-// slicedSnapshot is a snapshot of a slicedKeeper, read between its steps.
-type slicedSnapshot struct {
-	of *slicedKeeper
-	*pipeline.Snapshot
-}
-
-func (s slicedSnapshot) Read(p []byte) (int, error) {
-	s.of.turn.Lock()
-	defer s.of.turn.Unlock()
-	return s.Snapshot.Read(p)
-}
-
-// Keep implements worker.Snapshot.
-func (s slicedSnapshot) Keep(folder string) error {
-	numbers := s.Blocks()
-	if len(numbers) == 0 {
-		return nil
-	}
-	return s.of.Config().Blocks.(*blocks.Store).Link(folder, numbers)
-}
-
-func (s slicedSnapshot) Close() error {
-	s.of.turn.Lock()
-	defer s.of.turn.Unlock()
-	s.Snapshot.Close()
-	return nil
+	return snapshot{&k.turn, func() pipeline.Blocks { return k.Config().Blocks }, k.Sharded.Snapshot(meta)}
 }
 
 // checkSlices refuses flags that shards in one process do not have.
