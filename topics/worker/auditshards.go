@@ -3,7 +3,6 @@ package worker
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -121,7 +120,10 @@ func (a *shardAuditor) window(ctx context.Context, cut *ledger.Cut) (more bool, 
 	if !more {
 		return false, nil
 	}
-	if err := a.checkTerms(ctx, cut); err != nil {
+	if cut.Model != a.cfg.Model {
+		return false, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of the model that served", a.cfg.Names.Ledger, cut.Model, a.cfg.Model)
+	}
+	if err := a.checkSettings(ctx, cut.Record()); err != nil {
 		return false, err
 	}
 	a.noteClasses(cut.Record())
@@ -161,20 +163,6 @@ func (a *shardAuditor) window(ctx context.Context, cut *ledger.Cut) (more bool, 
 		}
 	}
 	return true, nil
-}
-
-// checkTerms returns an error if a cut is of another model or other settings.
-func (a *shardAuditor) checkTerms(ctx context.Context, cut *ledger.Cut) error {
-	if cut.Model != a.cfg.Model {
-		return fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of the model that served", a.cfg.Names.Ledger, cut.Model, a.cfg.Model)
-	}
-	if err := a.readSettings(ctx, cut.Record()); err != nil {
-		return err
-	}
-	if !a.settings.own {
-		return errors.New(a.settings.differ(a.cfg))
-	}
-	return nil
 }
 
 // compareShard compares what a shard made of a window with what it has written and published.

@@ -120,7 +120,7 @@ func (l *lead) standBy(ctx context.Context, at leadPosition) error {
 		if err == nil && c == nil {
 			if !reached {
 				reached = true
-				l.recovered(first, began)
+				l.cfg.Hooks.Recovered(Recovered{Windows: l.cuts.Place().Window, Checkpoint: first, Took: time.Since(began)})
 			}
 			if elected {
 				return nil
@@ -141,20 +141,9 @@ func (l *lead) standBy(ctx context.Context, at leadPosition) error {
 	}
 }
 
-// recovered reports that the cuts are followed to their end.
-func (l *lead) recovered(first int64, began time.Time) {
-	next := l.cuts.Place().Window
-	if next > 0 {
-		l.cfg.Logger.Info("recovered", "checkpoint", first, "windows", next, "took", time.Since(began).Round(time.Millisecond))
-	}
-	if l.cfg.Hooks.Recovered != nil {
-		l.cfg.Hooks.Recovered(Recovered{Windows: next, Checkpoint: first, Took: time.Since(began)})
-	}
-}
-
 // follow takes a cut that another lead has written.
 func (l *lead) follow(ctx context.Context, c *ledger.Cut) error {
-	if err := l.checkTerms(ctx, c); err != nil {
+	if err := l.terms.checkCut(ctx, c); err != nil {
 		return err
 	}
 	if c.Done != nil {
@@ -165,20 +154,6 @@ func (l *lead) follow(ctx context.Context, c *ledger.Cut) error {
 	}
 	l.inputs.Release()
 	return l.handOver(ctx)
-}
-
-// checkTerms returns an error if a cut is of other terms than this worker's.
-func (l *lead) checkTerms(ctx context.Context, c *ledger.Cut) error {
-	if err := l.cfg.checkCut(c); err != nil {
-		return err
-	}
-	if err := l.terms.readSettings(ctx, c.Record()); err != nil {
-		return err
-	}
-	if !l.terms.settings.own {
-		return errors.New(l.terms.settings.differ(l.cfg))
-	}
-	return nil
 }
 
 // errLearner says that the learner has ended, which says why itself.
@@ -210,9 +185,7 @@ func (l *lead) lead(ctx context.Context) error {
 	}
 	next := l.cuts.Place().Window
 	l.cfg.Logger.Info("serving: this worker cuts the graph's windows now", "windows", next, "took", time.Since(began).Round(time.Millisecond))
-	if l.cfg.Hooks.TookOver != nil {
-		l.cfg.Hooks.TookOver(TookOver{Windows: next, Took: time.Since(began)})
-	}
+	l.cfg.Hooks.TookOver(TookOver{Windows: next, Took: time.Since(began)})
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	progress, failed := make(chan struct{}, 1), make(chan error, 1)
@@ -249,9 +222,7 @@ func (l *lead) lead(ctx context.Context) error {
 		case <-l.learner.ended:
 			return errLearner
 		case <-lag.C:
-			if l.cfg.Hooks.Lag != nil {
-				l.inputs.Lag(l.cfg.Hooks.Lag)
-			}
+			l.inputs.Lag(l.cfg.Hooks.Lag)
 		case <-wake:
 		case <-ctx.Done():
 			return nil

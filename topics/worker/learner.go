@@ -212,9 +212,7 @@ func (k *learner) learn(ctx, following, sending context.Context, c cutWindow) er
 	case k.progress <- struct{}{}:
 	default:
 	}
-	if stepped := k.lead.cfg.Hooks.Stepped; stepped != nil {
-		stepped(Stepped{Outcome: out, Cause: "learned", Replayed: replayed, Took: took})
-	}
+	k.lead.cfg.Hooks.Stepped(Stepped{Outcome: out, Cause: "learned", Replayed: replayed, Took: took})
 	return nil
 }
 

@@ -13,14 +13,19 @@ import (
 // refusalInterval is the time between two log lines about refusals for one reason.
 const refusalInterval = time.Minute
 
-// logHooks returns hooks that log what happens in the windows: refusals, changes of the
-// model that serves, drift, and once that labels of training nodes come. Windows that are replayed at the start are history, and only
-// their number is logged.
+// logHooks returns hooks that log what happens in the windows: refusals, changes of the model
+// that serves, drift, and once that labels of training nodes come. Windows that are replayed at
+// the start are history, and only their number is logged.
 func logHooks(log *slog.Logger) Hooks {
 	recovered, trained := false, false
 	refusals := make(map[event.Reason]*refusalLog)
 	return Hooks{
-		Recovered: func(Recovered) { recovered = true },
+		Recovered: func(r Recovered) {
+			if r.Windows > 0 {
+				log.Info("recovered", "checkpoint", r.Checkpoint, "windows", r.Windows, "took", r.Took.Round(time.Millisecond))
+			}
+			recovered = true
+		},
 		Stepped: func(s Stepped) {
 			if s.Replayed && !recovered {
 				return

@@ -159,7 +159,7 @@ func (o *owner) stepOwn(ctx context.Context, cause string, began time.Time) erro
 			return err
 		}
 	}
-	o.reportStepped(Stepped{Outcome: out, Cause: cause, Trial: o.last.trial, Took: time.Since(began)})
+	o.cfg.Hooks.Stepped(Stepped{Outcome: out, Cause: cause, Trial: o.last.trial, Took: time.Since(began)})
 	return nil
 }
 
@@ -294,14 +294,10 @@ func (o *owner) handOver(e *effects) error {
 func (o *owner) noteCommitted(c Committed) {
 	crash.Point(crash.Committed)
 	o.committed = commitPoint{c.Last, c.offset}
-	if o.cfg.Hooks.Committed != nil {
-		o.cfg.Hooks.Committed(c)
-	}
+	o.cfg.Hooks.Committed(c)
 	o.reportLag()
 }
 
 func (o *owner) reportLag() {
-	if o.cfg.Hooks.Lag != nil {
-		o.inputs.Lag(o.cfg.Hooks.Lag)
-	}
+	o.inputs.Lag(o.cfg.Hooks.Lag)
 }

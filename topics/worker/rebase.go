@@ -65,7 +65,7 @@ func (w *worker) rebase(ctx context.Context, why string) (done Rebased, err erro
 	if err := w.followToEnd(ctx); err != nil { // the owner serves meanwhile
 		return done, err
 	}
-	w.recovered(w.committed.window+1, began)
+	w.cfg.Hooks.Recovered(Recovered{Engine: w.engine, Windows: w.next, Checkpoint: done.Checkpoint, Took: time.Since(began)})
 	if w.noteGap(done.Checkpoint); w.begins == nil {
 		return done, nil
 	}

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -165,14 +164,8 @@ func (s *byCuts) step(ctx context.Context, o *owner) (<-chan time.Time, error) {
 func (o *owner) stepCut(ctx context.Context, c placedCut) error {
 	began := time.Now()
 	r := c.Record()
-	if err := o.cfg.checkCut(c.Cut); err != nil {
+	if err := o.checkCut(ctx, c.Cut); err != nil {
 		return err
-	}
-	if err := o.readSettings(ctx, r); err != nil {
-		return err
-	}
-	if !o.settings.own {
-		return errors.New(o.settings.differ(o.cfg))
 	}
 	o.noteClasses(r)
 	o.unstepped = true
@@ -182,16 +175,4 @@ func (o *owner) stepCut(ctx context.Context, c placedCut) error {
 	o.ranges = append(o.ranges[:0], c.Ranges...)
 	shareOf(o.worker).place = c.place
 	return o.stepOwn(ctx, c.Cause, began)
-}
-
-// checkCut returns an error if a cut is of another model or of an epoch that this program cannot
-// begin.
-func (c *Config) checkCut(cut *ledger.Cut) error {
-	switch {
-	case cut.Epoch > 0:
-		return fmt.Errorf("ledger %s, window %d: epoch %d has begun, and this program knows one epoch of a sharded graph: start the program that began it", c.Names.Ledger, cut.Window, cut.Epoch)
-	case cut.Model != c.Model:
-		return fmt.Errorf("ledger %s belongs to model %.80q, and this is model %s: start with --model for that one", c.Names.Ledger, cut.Model, c.Model)
-	}
-	return nil
 }

@@ -69,6 +69,30 @@ func (p *replayer) readSettings(ctx context.Context, r *ledger.Record) error {
 	return nil
 }
 
+// checkSettings returns an error if a record was written with other settings than the engine's.
+func (p *replayer) checkSettings(ctx context.Context, r *ledger.Record) error {
+	if err := p.readSettings(ctx, r); err != nil {
+		return err
+	}
+	if !p.settings.own {
+		return errors.New(p.settings.differ(p.cfg))
+	}
+	return nil
+}
+
+// checkCut returns an error if a cut is of another model, of other settings, or of an epoch that
+// this program cannot begin.
+func (p *replayer) checkCut(ctx context.Context, cut *ledger.Cut) error {
+	name := p.cfg.Names.Ledger
+	switch {
+	case cut.Epoch > 0:
+		return fmt.Errorf("ledger %s, window %d: epoch %d has begun, and this program knows one epoch of a sharded graph: start the program that began it", name, cut.Window, cut.Epoch)
+	case cut.Model != p.cfg.Model:
+		return fmt.Errorf("ledger %s belongs to model %.80q, and this is model %s: start with --model for that one", name, cut.Model, p.cfg.Model)
+	}
+	return p.checkSettings(ctx, cut.Record())
+}
+
 // firstWith returns the record that holds the settings of another one, nil if it is gone.
 func (p *replayer) firstWith(ctx context.Context, r *ledger.Record) (*ledger.Record, error) {
 	if r.Configuration != "" {

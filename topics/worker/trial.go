@@ -195,9 +195,7 @@ func (w *worker) take(ctx context.Context, err error) error {
 	w.loading = nil
 	w.cfg.Model, w.cfg.Shadow = w.last.serves, l.model
 	w.cfg.Logger.Info("model loaded into the shadow", "model", l.model, "serves", w.last.serves, "window", w.next)
-	if w.cfg.Hooks.Loaded != nil {
-		w.cfg.Hooks.Loaded(Loaded{Model: l.model, Engine: w.engine})
-	}
+	w.cfg.Hooks.Loaded(Loaded{Model: l.model, Engine: w.engine})
 	return w.assignOwnRoles()
 }
 

@@ -247,7 +247,7 @@ func (w *worker) standBy(ctx context.Context) error {
 		if err == nil && r == nil {
 			if !recovered {
 				recovered = true
-				w.recovered(first, began)
+				w.cfg.Hooks.Recovered(Recovered{Engine: w.engine, Windows: w.next, Checkpoint: first, Took: time.Since(began)})
 			}
 			if elected {
 				return nil
@@ -295,7 +295,7 @@ func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
 		return err
 	}
 	w.stepped.Store(w.next)
-	w.reportStepped(Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Trial: w.last.trial, Took: time.Since(began)})
+	w.cfg.Hooks.Stepped(Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Trial: w.last.trial, Took: time.Since(began)})
 	w.inputs.Release()
 	w.committed = commitPoint{r.Window, w.ledger.Last()}
 	return nil
@@ -308,23 +308,6 @@ func (w *worker) replaying() {
 	}
 }
 
-// recovered reports that the ledger is replayed to its end. The windows before first came
-// from a checkpoint.
-func (w *worker) recovered(first int64, began time.Time) {
-	if w.next > 0 {
-		w.cfg.Logger.Info("recovered", "checkpoint", first, "windows", w.next, "took", time.Since(began).Round(time.Millisecond))
-	}
-	if w.cfg.Hooks.Recovered != nil {
-		w.cfg.Hooks.Recovered(Recovered{Engine: w.engine, Windows: w.next, Checkpoint: first, Took: time.Since(began)})
-	}
-}
-
-func (w *worker) reportStepped(s Stepped) {
-	if w.cfg.Hooks.Stepped != nil {
-		w.cfg.Hooks.Stepped(s)
-	}
-}
-
 // own makes this worker the owner, and serves until the context ends.
 func (w *worker) own(ctx context.Context) error {
 	began := time.Now()
@@ -334,9 +317,7 @@ func (w *worker) own(ctx context.Context) error {
 	}
 	crash.Point(crash.Recovered)
 	w.cfg.Logger.Info("serving: this worker owns the graph now", "windows", w.next, "took", time.Since(began).Round(time.Millisecond))
-	if w.cfg.Hooks.TookOver != nil {
-		w.cfg.Hooks.TookOver(TookOver{Windows: w.next, Took: time.Since(began)})
-	}
+	w.cfg.Hooks.TookOver(TookOver{Windows: w.next, Took: time.Since(began)})
 	return o.serve(ctx, o.loop)
 }
 
