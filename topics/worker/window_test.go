@@ -55,7 +55,7 @@ func newDiscardingOwner(tb testing.TB, size int) *owner {
 		tb.Fatal(err)
 	}
 	o := newOwner(&worker{
-		replayer:   &replayer{cfg: &Config{Names: names, Model: "model", Settings: `{"model":"none"}`}, engine: &preallocated{size: size}, inputs: &intake.Inputs{}},
+		replayer:   &replayer{cfg: &Config{Names: names, Model: "model", Settings: `{"model":"none"}`, Hooks: Join()}, engine: &preallocated{size: size}, inputs: &intake.Inputs{}},
 		partitions: map[string]int{names.Predictions: 4},
 	}, p)
 	go func() {
