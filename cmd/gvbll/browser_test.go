@@ -119,11 +119,11 @@ func liveDemo(t *testing.T) string {
 	case <-serving:
 	case code := <-ended:
 		ended <- code
-		t.Fatalf("exit code %d: %s", code, out.b)
+		t.Fatalf("exit code %d: %s", code, &out)
 	}
 	out.mu.Lock()
 	defer out.mu.Unlock()
-	return regexp.MustCompile(`http://[0-9.:]+`).FindString(string(out.b))
+	return regexp.MustCompile(`http://[0-9.:]+`).FindString(out.String())
 }
 
 // figuresScript returns the figures on the page by the metrics that they show.

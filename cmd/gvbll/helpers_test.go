@@ -36,12 +36,20 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// String returns the output so far. A worker in another goroutine of the test logs to the
+// program's only log, which is that of the command begun last.
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.b)
+}
+
 // command runs a command of gvbll in this process, to its end.
 func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs lines
 	code = run(t.Context(), args, &out, &errs)
-	return code, string(out.b), string(errs.b)
+	return code, out.String(), errs.String()
 }
 
 // gvbll runs a command that must succeed, and returns its standard output.

@@ -90,13 +90,13 @@ func (g *testGraph) work(args ...string) (stop func()) {
 		g.t.Helper()
 		cancel()
 		if code := <-ended; code != exitOK {
-			g.t.Fatalf("work %v: exit code %d\n%s", args, code, errs.b)
+			g.t.Fatalf("work %v: exit code %d\n%s", args, code, &errs)
 		}
 	}
 }
 
 // log returns what the last worker logged, after stop.
-func (g *testGraph) log() string { return string(g.errs.b) }
+func (g *testGraph) log() string { return g.errs.String() }
 
 // await reads the ledger until ok accepts all of its records so far.
 func (g *testGraph) await(ok func(all []*ledger.Record) bool) {
