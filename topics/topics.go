@@ -52,6 +52,14 @@ func (n Names) LedgerAt(task int) kafka.TopicPartition {
 	return kafka.TopicPartition{Topic: n.Ledger, Partition: int32(task)}
 }
 
+// TaskName names a task of a sharded graph for people.
+func TaskName(task int) string {
+	if task == 0 {
+		return "lead"
+	}
+	return fmt.Sprintf("shard %d", task)
+}
+
 // All lists the names of the topics that every graph has, inputs first.
 func (n Names) All() []string {
 	return []string{n.Nodes, n.Labels, n.Commands, n.Predictions, n.DeadLetters, n.Ledger}

@@ -12,7 +12,6 @@ import (
 // labels that came in it, whenever their nodes were served.
 type Period struct {
 	From, To    time.Time
-	Windows     int
 	Predictions int // first ones of their nodes
 	Revisions   int // further ones
 	Labels      int // learned; scores may be missing for some, see Served.Labels
@@ -66,7 +65,6 @@ func (g *Group) mean(sum float64) float64 { return sum / float64(max(g.Labels, 1
 
 // Merge adds what happened in another period. From and To stay.
 func (p *Period) Merge(o *Period) {
-	p.Windows += o.Windows
 	p.Predictions += o.Predictions
 	p.Revisions += o.Revisions
 	p.Labels += o.Labels

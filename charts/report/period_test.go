@@ -12,12 +12,12 @@ import (
 // TestMerge: the sums of two periods are those of both.
 func TestMerge(t *testing.T) {
 	a := Period{
-		Windows: 1, Predictions: 3, Labels: 2, Served: calibration.Tally{Labels: 2},
+		Predictions: 3, Labels: 2, Served: calibration.Tally{Labels: 2},
 		Heads: []Group{{Name: "pool", Labels: 2, Correct: 1, LogLoss: 1}}, Delays: []Delay{{time.Second, 2}},
 	}
 	a.Refuse("empty", 1)
 	b := Period{
-		Windows: 2, Predictions: 4, Revisions: 1, Labels: 1, Served: calibration.Tally{Labels: 1, Correct: 1},
+		Predictions: 4, Revisions: 1, Labels: 1, Served: calibration.Tally{Labels: 1, Correct: 1},
 		Heads: []Group{{Name: "static", Labels: 1}, {Name: "pool", Labels: 1, Correct: 1, LogLoss: 0.5}}, Delays: []Delay{{time.Minute, 1}},
 	}
 	b.Refuse("too-large", 1)
@@ -25,7 +25,7 @@ func TestMerge(t *testing.T) {
 	b.Refuse("bad-id", 3)
 	a.Merge(&b)
 	want := Period{
-		Windows: 3, Predictions: 7, Revisions: 1, Labels: 3, Served: calibration.Tally{Labels: 3, Correct: 1},
+		Predictions: 7, Revisions: 1, Labels: 3, Served: calibration.Tally{Labels: 3, Correct: 1},
 		Heads:   []Group{{Name: "pool", Labels: 3, Correct: 2, LogLoss: 1.5}, {Name: "static", Labels: 1}},
 		Refused: []Count{{"bad-id", 3}, {"empty", 3}, {"too-large", 1}}, Delays: []Delay{{time.Second, 2}, {time.Minute, 1}},
 	}

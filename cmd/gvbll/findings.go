@@ -52,7 +52,7 @@ func (s *status) findings() []finding {
 		add(true, "GvbllCommitsStopped", "%d events wait, and the last commit was %s ago", waiting, roughly(s.at.Sub(*s.Committed)))
 	}
 	if backlog := s.backlog(); !stopped && waiting > manyWaiting {
-		add(backlog > longBacklog, "GvbllLagGrowing", "%d events wait, about %s of work", waiting, roughly(backlog))
+		add(backlog > longBacklog, "GvbllLagGrowing", "%d events wait, %s of work at the highest rate of late", waiting, roughly(backlog))
 	}
 	refused := now.refusedEvents()
 	share := float64(refused) / float64(max(refused+now.Predictions+now.Labels, 1))
@@ -85,11 +85,14 @@ func (s *shards) findings() (found []finding) {
 	return found
 }
 
-// backlog estimates how long the events that wait will take, at the rate of the last
-// period.
+// backlog estimates how long the events that wait will take: at the highest rate that the
+// graph has shown. Its mean rate would be that of its producers, with the time in which it had
+// nothing to do or did not run yet. The backlog is 0 if no rate is known.
 func (s *status) backlog() time.Duration {
-	events := s.Last.Predictions + s.Last.Labels + s.Last.refusedEvents()
-	return time.Duration(float64(s.waiting()) / float64(max(events, 1)) * s.Last.Seconds * float64(time.Second))
+	if s.pace == 0 {
+		return 0
+	}
+	return time.Duration(float64(s.waiting()) / s.pace * float64(time.Second))
 }
 
 // accuracyDeviation returns the standard deviation of the accuracy of so many labels.

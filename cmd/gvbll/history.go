@@ -11,7 +11,6 @@ import (
 
 // addWindow adds the record of a window to a period.
 func addWindow(p *report.Period, r *ledger.Record) {
-	p.Windows++
 	p.Predictions += r.Predictions
 	p.Revisions += r.Revisions
 	p.Labels += r.Labels

@@ -78,7 +78,11 @@ func (c ledgerCmd) Run(ctx context.Context, s streams, g given) error {
 }
 
 func (c ledgerCmd) printShards(ctx context.Context, s streams, client *kafka.Client, names topics.Names, count int) error {
-	found, err := readShards(ctx, client, names, count)
+	members, err := membersOf(ctx, client, names)
+	if err != nil {
+		return err
+	}
+	found, err := readShards(ctx, client, names, count, members)
 	switch {
 	case err != nil:
 		return err

@@ -40,7 +40,7 @@ type task struct {
 }
 
 // name is what people call the task.
-func (t *task) name() string { return taskName(t.Task) }
+func (t *task) name() string { return topics.TaskName(t.Task) }
 
 // String describes the task in one line, for 'gvbll status'.
 func (t *task) String() string {
@@ -52,13 +52,6 @@ func (t *task) String() string {
 		owner += fmt.Sprintf("  %d windows, lag %d", t.Windows, t.Lag)
 	}
 	return owner
-}
-
-func taskName(number int) string {
-	if number == 0 {
-		return "lead"
-	}
-	return fmt.Sprintf("shard %d", number)
 }
 
 // noShards returns an error if a graph has shards, for commands that read or change what only
@@ -97,12 +90,8 @@ func scanWindows(ctx context.Context, c *kafka.Client, names topics.Names, shard
 	return ledger.ScanLearned(ctx, c, names.LedgerAt(0), since, all)
 }
 
-// readShards reads how the shards of a graph are doing.
-func readShards(ctx context.Context, c *kafka.Client, names topics.Names, count int) (*shards, error) {
-	members, err := membersOf(ctx, c, names)
-	if err != nil {
-		return nil, err
-	}
+// readShards reads how the shards of a graph are doing. members are its workers.
+func readShards(ctx context.Context, c *kafka.Client, names topics.Names, count int, members []member) (*shards, error) {
 	s := &shards{}
 	// The shards' records are read first: the newest cut is then not behind them.
 	for i := range count + 1 {

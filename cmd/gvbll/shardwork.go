@@ -16,8 +16,10 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/blocks"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -49,6 +51,7 @@ func (s *shardService) run(ctx context.Context, c *kafka.Client, cfg worker.Conf
 	s.web.trouble.Store(&unready)
 	s.web.ready.Store(true)
 	cfg.About, cfg.AtRisk = s.about(), s.stream.AtRisk
+	cfg.Scores = func(out *event.Outcome) *ledger.Scores { return ledgerScores(out, s.model.Classes) }
 	showing, stop := context.WithCancel(ctx)
 	defer stop()
 	go s.showTasks(showing)
@@ -201,9 +204,9 @@ func (s *shardService) unready(trouble string) string {
 	for _, t := range states {
 		switch m := t.Missing; {
 		case s.replaying[t.Task]:
-			what = append(what, fmt.Sprintf("%s replays the ledger", taskName(t.Task)))
+			what = append(what, fmt.Sprintf("%s replays the ledger", topics.TaskName(t.Task)))
 		case m != nil && time.Since(m.Since) > missingAfter:
-			what = append(what, fmt.Sprintf("%s waits for %v", taskName(t.Task), m))
+			what = append(what, fmt.Sprintf("%s waits for %v", topics.TaskName(t.Task), m))
 		}
 	}
 	return strings.Join(what, "; ")

@@ -91,6 +91,21 @@ func testShardedGraph(t *testing.T, pool bool, settings ...string) {
 	if out = gvbll(t, "status"); !strings.Contains(out, "shard 2  ") || strings.Contains(out, "wrong") {
 		t.Errorf("status:\n%s", out)
 	}
+	// The scores are those of the predictions and labels in Kafka.
+	var st status
+	for deadline := time.Now().Add(time.Minute); st.Last.Labels < 200 && time.Now().Before(deadline); {
+		st = status{}
+		must(t, json.Unmarshal([]byte(gvbll(t, "status", "--json")), &st))
+	}
+	if want, got := g.scores(), st.Last; got.Predictions != 200 || got.Labels != 200 || got.Acc != want.Acc || !near(got.NLL, want.NLL) || !near(got.ECE, want.ECE) || !near(got.Brier, want.Brier) {
+		t.Errorf("of 200 predictions and labels with %+v, the status is %+v", want, got)
+	}
+	html := gvbll(t, "report", "--out", "-")
+	for _, want := range []string{"<dt>predictions</dt><dd>200</dd>", "<dt>labels</dt><dd>200</dd>", fmt.Sprintf("<dt>NLL, nats</dt><dd>%.4f</dd>", st.Last.NLL), "<th>static</th><td>200</td>"} {
+		if !strings.Contains(html, want) {
+			t.Errorf("the report has no %q", want)
+		}
+	}
 	if out = gvbll(t, "audit", "--model", file); !strings.HasPrefix(out, "of each of 2 shards: ") || !strings.Contains(out, " 200 predictions and 1 dead letters agree") {
 		t.Errorf("the audit says %s", out)
 	}

@@ -55,6 +55,7 @@ type status struct {
 
 	at      time.Time
 	missing []string // topics
+	pace    float64  // events a second, the most that the graph has stepped for paceOver
 }
 
 // partitionLag counts the events of a partition that are in no window yet.
@@ -105,15 +106,18 @@ func (c statusCmd) Run(ctx context.Context, s streams) error {
 // read fills in all but the findings.
 func (s *status) read(ctx context.Context, client *kafka.Client, names topics.Names, last time.Duration) (err error) {
 	s.Lag, s.Standbys = []partitionLag{}, []member{} // lists in JSON, even when empty
+	s.Last, s.Before = shorten(&report.Period{}, last), shorten(&report.Period{}, last)
 	if s.missing, err = topics.Missing(ctx, client, names); err != nil {
 		return err
 	}
-	if err := s.readMembers(ctx, client, names); err != nil {
+	members, err := membersOf(ctx, client, names)
+	if err != nil {
 		return err
 	}
+	s.addMembers(members)
 	count, err := topics.Shards(ctx, client, names)
 	if err == nil && count > 0 {
-		s.Shards, err = readShards(ctx, client, names, count)
+		s.Shards, err = readShards(ctx, client, names, count, members)
 	}
 	if err != nil {
 		return err
@@ -128,8 +132,7 @@ func (s *status) read(ctx context.Context, client *kafka.Client, names topics.Na
 	return err
 }
 
-func (s *status) readMembers(ctx context.Context, client *kafka.Client, names topics.Names) error {
-	members, err := membersOf(ctx, client, names)
+func (s *status) addMembers(members []member) {
 	for i := range members {
 		if members[i].owner {
 			s.Owner = &members[i]
@@ -137,7 +140,6 @@ func (s *status) readMembers(ctx context.Context, client *kafka.Client, names to
 			s.Standbys = append(s.Standbys, members[i])
 		}
 	}
-	return err
 }
 
 // readLedger reads the windows of the two periods, and the last one if it is older. Each
@@ -162,7 +164,9 @@ func (s *status) readLedger(ctx context.Context, client *kafka.Client, names top
 	}
 	between := s.at.Add(-last)
 	var now, before report.Period
+	var p pace
 	err = scanWindows(ctx, client, names, shards, between.Add(-last), func(r *ledger.Record) {
+		p.add(r)
 		if r.Stepped.Before(between) {
 			addWindow(&before, r)
 		} else {
@@ -172,8 +176,40 @@ func (s *status) readLedger(ctx context.Context, client *kafka.Client, names top
 	if err != nil {
 		return err
 	}
-	s.Last, s.Before = shorten(&now, last), shorten(&before, last)
+	s.Last, s.Before, s.pace = shorten(&now, last), shorten(&before, last), p.most()
 	return nil
+}
+
+// pace counts events by the time at which they were stepped.
+type pace struct {
+	events map[int64]int64 // by the number of the paceOver since 1970
+	next   int64           // window: each of several shards has a record of those before
+}
+
+// paceOver is the time over which a pace is measured: long enough to be one, and short enough
+// that a graph which has little to do has been busy for all of it now and then.
+const paceOver = 10 * time.Second
+
+// add counts the events of a window.
+func (p *pace) add(r *ledger.Record) {
+	if r.Window < p.next {
+		return
+	}
+	if p.events == nil {
+		p.events = make(map[int64]int64)
+	}
+	p.next = r.Window + 1
+	for _, g := range r.Ranges {
+		p.events[r.Stepped.UnixNano()/int64(paceOver)] += g.To - g.From
+	}
+}
+
+// most returns the highest number of events a second.
+func (p *pace) most() (pace float64) {
+	for _, n := range p.events {
+		pace = max(pace, float64(n)/paceOver.Seconds())
+	}
+	return pace
 }
 
 // newestOf returns the last record of the partitions, that of the latest window, nil if there

@@ -15,6 +15,7 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
@@ -148,9 +149,10 @@ func TestFindings(t *testing.T) {
 		"commits are late":                {func(s *status) { s.Committed, s.Lag = ago(5*time.Minute), waiting(1) }, ""},
 		"commits stopped":                 {func(s *status) { s.Committed, s.Lag = ago(301*time.Second), waiting(1) }, "GvbllCommitsStopped"},
 		"nothing was ever committed":      {func(s *status) { s.Committed, s.Lag = nil, waiting(1) }, ""},
-		"a backlog of 10 minutes":         {func(s *status) { s.Last.Predictions, s.Last.Labels, s.Lag = 8000, 1000, waiting(1500) }, ""},
-		"a backlog of more":               {func(s *status) { s.Last.Predictions, s.Last.Labels, s.Lag = 8000, 1000, waiting(1501) }, "GvbllLagGrowing"},
-		"few events in a long time":       {func(s *status) { s.Last.Predictions, s.Lag = 1, waiting(1000) }, ""},
+		"a backlog of 10 minutes":         {func(s *status) { s.pace, s.Lag = 2.5, waiting(1500) }, ""},
+		"a backlog of more":               {func(s *status) { s.pace, s.Lag = 2.5, waiting(1501) }, "GvbllLagGrowing"},
+		"a slow graph with few events":    {func(s *status) { s.pace, s.Lag = 0.1, waiting(1000) }, ""},
+		"a graph of which no pace known":  {func(s *status) { s.Lag = waiting(5000) }, ""},
 		"20 refused":                      {func(s *status) { s.Last.Refused = map[string]int{"empty": 20} }, ""},
 		"more refused":                    {func(s *status) { s.Last.Refused = map[string]int{"empty": 20, "bad-id": 1} }, "GvbllDeadLettersRising"},
 		"one in a hundred refused":        {func(s *status) { s.Last.Refused, s.Last.Predictions = map[string]int{"empty": 21}, 1879 }, ""},
@@ -180,6 +182,25 @@ func TestFindings(t *testing.T) {
 		if diff := cmp.Diff(c.want, strings.Join(got, ", ")); diff != "" {
 			t.Errorf("%s, -want +got\n%s", name, diff)
 		}
+	}
+}
+
+// TestPace: a graph that has run for twenty seconds of the hour, and then waits for a takeover
+// of ten, has seconds of work before it. Windows of which two shards have a record count once.
+func TestPace(t *testing.T) {
+	began := time.Unix(1_800_000_000, 0)
+	var p pace
+	if p.most() != 0 {
+		t.Errorf("without windows the pace is %v", p.most())
+	}
+	for range 2 { // shards
+		for i := range 20 {
+			p.add(&ledger.Record{Window: int64(i), Stepped: began.Add(time.Duration(i) * time.Second), Ranges: []ledger.Range{{From: 5, To: 205}, {From: 0, To: int64(10 * i)}}})
+		}
+	}
+	s := status{at: began.Add(30 * time.Second), pace: p.most(), Lag: []partitionLag{{"g.nodes", 0, 3450}}}
+	if s.pace != 345 || s.backlog() != 10*time.Second {
+		t.Errorf("a pace of %v a second and a backlog of %v, want 345 and 10 s", s.pace, s.backlog())
 	}
 }
 

@@ -65,14 +65,6 @@ const defaultDepth = 8
 // finish its window. Without that, no checkpoint could be written at the end.
 const finishFor = 2 * time.Second
 
-// taskName names a task for people.
-func taskName(task int) string {
-	if task == 0 {
-		return "lead"
-	}
-	return "shard " + strconv.Itoa(task)
-}
-
 // waited returns the hook of a task's end of the exchange.
 func (cfg *Sharded) waited(task int) func(from int, d time.Duration) {
 	return func(from int, d time.Duration) {
@@ -86,7 +78,7 @@ func (cfg *Sharded) waited(task int) func(from int, d time.Duration) {
 func (cfg *Sharded) config(task int) Config {
 	c := cfg.Config
 	c.Task = task
-	c.Logger = c.Logger.With("task", taskName(task))
+	c.Logger = c.Logger.With("task", topics.TaskName(task))
 	c.Fresh, c.Open, c.Room, c.Rebase = nil, nil, nil, false
 	if c.Checkpoints.Dir != "" {
 		c.Checkpoints.Dir = filepath.Join(c.Checkpoints.Dir, "task-"+strconv.Itoa(task))
@@ -301,7 +293,7 @@ func (r *runner) finish(err error) error {
 	for _, t := range tasks {
 		<-t.done
 		if errors.Is(err, context.Canceled) && !t.lost() {
-			err = fmt.Errorf("%s: %w", taskName(t.task), t.err)
+			err = fmt.Errorf("%s: %w", topics.TaskName(t.task), t.err)
 		}
 	}
 	return err
@@ -389,9 +381,9 @@ func (r *runner) end(ctx context.Context, t *running) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case !t.lost():
-		return fmt.Errorf("%s: %w", taskName(t.task), t.err)
+		return fmt.Errorf("%s: %w", topics.TaskName(t.task), t.err)
 	case r.wants(t.task):
-		r.cfg.Logger.Info("a task was lost, and is begun again", "task", taskName(t.task), "err", t.err)
+		r.cfg.Logger.Info("a task was lost, and is begun again", "task", topics.TaskName(t.task), "err", t.err)
 		r.retry[t.task] = true
 		r.after(restartAfter, r.again, t.task)
 	}
