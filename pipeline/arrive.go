@@ -25,8 +25,9 @@ type arrivals struct {
 	toPredict []int32   // numbers of the nodes to be predicted, in canonical order
 	z         []float32 // their embeddings, or a slice's part of them
 
-	own  []int32        // those of toPredict that this slice predicts
-	rows posterior.Rows // their embeddings and temperatures
+	// rows are the embeddings and temperatures of the arrivals that were served last, or are
+	// about to be: of those that this slice predicts.
+	rows posterior.Rows
 }
 
 // accepted is a node event that fits the model, with the node's number.
@@ -71,11 +72,11 @@ func (n *nodes) enter(events []event.Node, out *event.Outcome) {
 	}
 }
 
-// embedded says which arrivals this slice predicts, and gives their embeddings, n × d_e.
-// One that is not finite is set to 0.
-func (n *nodes) embedded(own []int32, z []float32) {
+// embedded gives the embeddings, n × d_e, of the arrivals that this slice predicts. One that
+// is not finite is set to 0.
+func (n *nodes) embedded(z []float32) {
 	a, d := &n.arrivals, n.model.Prior.Dim
-	a.own, a.rows.Z, a.rows.Tau = own, z, kernel.Room(a.rows.Tau, len(own))
+	a.rows.Z, a.rows.Tau = z, kernel.Room(a.rows.Tau, len(z)/d)
 	for i := range a.rows.Tau {
 		z := a.rows.Z[i*d : (i+1)*d]
 		if !finite(z) {

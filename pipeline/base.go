@@ -24,9 +24,7 @@ type base struct {
 	chain  event.Hash // of everything served and learned
 	buffer []byte     // scratch of the chain
 
-	// The current window: nil between windows.
-	window *event.Window
-	out    *event.Outcome
+	now *entered // the window that enters, of an engine until it is learned; nil between windows
 
 	snapshot *Snapshot // the open one, or nil
 }
@@ -35,7 +33,10 @@ func newBase(m *model.Model, cfg Config, of share, graph *gnn.Graph, s serving) 
 	b := base{model: m, cfg: cfg, serving: s, pending: newPending(m.Prior.Dim, s.width(), cfg)}
 	b.pending.reserve(cfg.Reserve / of.of)
 	b.nodes = newNodes(m, of, graph, cfg, b.pending)
-	b.predictor = &predictor{model: m, nodes: b.nodes, pending: b.pending, serving: s}
+	b.predictor = &predictor{
+		model: m, nodes: b.nodes, pending: b.pending, serving: s,
+		bySlice: cfg.Coverage.Target > 0 && cfg.Coverage.Per == PerSlice,
+	}
 	b.labels = &labels{classes: m.Classes, nodes: b.nodes, pending: b.pending, unmatched: newUnmatched(cfg.MaxWaitingLabels)}
 	return b
 }
@@ -56,26 +57,27 @@ func (e *base) Chain() event.Hash { return e.chain }
 // isOwn reports whether this slice predicts node v.
 func (e *base) isOwn(v int32) bool { return e.nodes.share.owns(e.nodes.index.ids.at(v)) }
 
-// enter begins a window: it applies its node events to the graph and encodes the arrivals.
-func (e *base) enter(w *event.Window) {
+// enter begins a window: it applies its node events to the graph and encodes the arrivals. x is
+// what is known of the window from here on.
+func (e *base) enter(w *event.Window, x *entered) {
 	if w.Number != e.next {
 		panic(fmt.Sprintf("pipeline: window %d, but %d is next", w.Number, e.next))
 	}
-	e.window = w
-	e.out = &event.Outcome{Window: w.Number, Model: e.model.ID, Refused: append([]event.Refusal(nil), w.Refused...)}
+	e.now = x
+	x.window, x.out = w, &event.Outcome{Window: w.Number, Model: e.model.ID, Refused: append([]event.Refusal(nil), w.Refused...)}
 	e.labels.prefetch(w.Labels)
-	e.nodes.enter(w.Nodes, e.out)
+	e.nodes.enter(w.Nodes, x.out)
 }
 
-// end ends the window. The caller completes the outcome.
+// end ends what a window changes of the structure. The caller completes the outcome.
 func (e *base) end() {
 	e.nodes.dropWindow()
-	e.out.Levels = event.Levels{
+	e.now.out.Levels = event.Levels{
 		Nodes: e.nodes.len(), Edges: e.nodes.graph.Edges(),
 		Pending: e.pending.nodes.len(), WaitingLabels: e.labels.unmatched.queue.len(), WaitingEdges: e.nodes.waiting.edges,
 	}
 	e.next++
-	e.window, e.out = nil, nil
+	e.now = nil
 }
 
 // Err returns the first error of Config.Blocks, nil for none. After an error the state is

@@ -66,7 +66,7 @@ func newDetectors(m *model.Model, embedded *posterior.Rows) (*detectors, error) 
 	}, nil
 }
 
-func (w *detectors) served(*event.Outcome) {}
+func (w *detectors) served(*entered) {}
 
 func (w *detectors) matched(slot, class int32) {}
 

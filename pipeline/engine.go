@@ -39,6 +39,7 @@ type Engine struct {
 	observers []observer
 	lessons   *lessons
 	stage     stage
+	entered   entered          // the memory of base.now
 	recycled  []event.Labelled // from Recycle, for the next outcome; nil if there is none
 }
 
@@ -158,10 +159,9 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 // not change w until Learn has returned.
 func (e *Engine) Enter(w *event.Window) {
 	e.turn(entering)
-	e.enter(w)
-	e.out.Labelled, e.recycled = e.recycled, nil
-	arrivals := &e.nodes.arrivals
-	e.nodes.embedded(arrivals.toPredict, arrivals.z)
+	e.enter(w, &e.entered)
+	e.entered.out.Labelled, e.recycled = e.recycled, nil
+	e.nodes.embedded(e.nodes.arrivals.z)
 }
 
 // Serve predicts the arrivals with every head. Nothing of the window has been learned
@@ -170,14 +170,18 @@ func (e *Engine) Enter(w *event.Window) {
 func (e *Engine) Serve() []event.Prediction {
 	e.turn(serves)
 	e.lessons.settle()
-	e.predictor.serve(e.out)
+	x, arrivals := e.now, &e.nodes.arrivals
+	e.predictor.await(x)
+	e.predictor.serve(x, arrivals.rows, func(outputs []float32, split []posterior.Uncertainty) {
+		e.serving.serve(arrivals.toPredict, arrivals.rows, outputs, split)
+	})
 	for _, o := range e.observers {
-		o.served(e.out)
+		o.served(x)
 	}
 	if e.cfg.LearnLag > 0 {
 		e.lessons.begin(e.next)
 	}
-	return e.out.Predictions
+	return x.out.Predictions
 }
 
 // Learn ends the window. It joins labels to the predictions served for their nodes,
@@ -187,8 +191,10 @@ func (e *Engine) Serve() []event.Prediction {
 // labels later.
 func (e *Engine) Learn() *event.Outcome {
 	e.turn(learning)
-	w, out := e.window, e.out
-	e.labels.join(w.Labels, e.observers, out)
+	x := e.now
+	w, out := x.window, x.out
+	e.labels.join(x)
+	e.labels.collect(x, e.observers)
 	e.scorer.score(out)
 	for _, o := range e.observers {
 		o.scored(out)
@@ -202,6 +208,8 @@ func (e *Engine) Learn() *event.Outcome {
 	}
 	e.lessons.report(out)
 	e.end()
+	e.pending.releaseRemoved()
+	x.forget()
 	e.extendChain(out)
 	for i := range w.Commands {
 		decline(&w.Commands[i], out)

@@ -35,7 +35,7 @@ func (e *Engine) Embeddings() []float32 { return e.nodes.arrivals.rows.Z }
 func (s *Sharded) Embeddings() (z []float32) {
 	d := s.lead.model.Prior.Dim
 	next := make([]int, len(s.shards))
-	for _, p := range s.shards[0].owner {
+	for _, p := range s.shards[0].served.owner {
 		z = append(z, s.shards[p].z[next[p]*d:][:d]...)
 		next[p]++
 	}
@@ -47,7 +47,7 @@ func (e *Engine) StepWith(w *event.Window, z []float32) *event.Outcome {
 	e.Enter(w)
 	a := &e.nodes.arrivals
 	copy(a.z, z)
-	e.nodes.embedded(a.toPredict, a.z)
+	e.nodes.embedded(a.z)
 	e.Serve()
 	return e.Learn()
 }
@@ -60,7 +60,7 @@ func (s *Sharded) StepWith(w *event.Window, z []float32) *event.Outcome {
 	s.run = func(n int, step func(i int)) {
 		each(n, step)
 		if phase++; phase == 1 { // all have entered
-			copy(s.shards[0].parts[0], z)
+			copy(s.shards[0].Part(0), z)
 		}
 	}
 	return s.Step(w)

@@ -48,7 +48,7 @@ var _ observer = (*fallback)(nil)
 // the better one, on every data set, with labels in time and ten steps late.
 const defaultFallback = 20
 
-func (f *fallback) served(*event.Outcome) {}
+func (f *fallback) served(*entered) {}
 
 func (f *fallback) matched(slot, class int32) {}
 

@@ -15,11 +15,12 @@ type heard interface {
 	// arrived is told the arrivals of a window that has entered; owner has the shard that
 	// predicts each.
 	arrived(window int64, owner []uint8)
-	// set is called before a window is served, with what appendOwn of every shard gave for
+	// set is called when a window has entered, with what appendOwn of every shard gave for
 	// the window that is due then.
 	set(window int64, lists [][]byte) error
-	// appendOwn appends what counts of what this shard served in a window, the last one.
-	appendOwn(b []byte, window int64) []byte
+	// appendOwn appends what counts of what this shard served for n arrivals of a window, the
+	// last one.
+	appendOwn(b []byte, window int64, n int) []byte
 	// state declares the arrivals that were not heard of, before the next window.
 	state(s *snapshot.Schema, next int64)
 }
@@ -33,16 +34,16 @@ var (
 // none.
 type notHearing struct{}
 
-func (notHearing) hears() bool                        { return false }
-func (notHearing) arrived(int64, []uint8)             {}
-func (notHearing) set(int64, [][]byte) error          { return nil }
-func (notHearing) appendOwn(b []byte, _ int64) []byte { return b }
-func (notHearing) state(*snapshot.Schema, int64)      {}
+func (notHearing) hears() bool                               { return false }
+func (notHearing) arrived(int64, []uint8)                    {}
+func (notHearing) set(int64, [][]byte) error                 { return nil }
+func (notHearing) appendOwn(b []byte, _ int64, _ int) []byte { return b }
+func (notHearing) state(*snapshot.Schema, int64)             {}
 
 // hearing makes nodes without a label count at their neighbours for what was served for them
 // (ADR 18), where several shards serve a graph. Each predicts its own arrivals, and sends what
 // these count for to all; every shard sets the parts of all arrivals of window s after window
-// s+1+lag has entered, and before it is served. So what a node counts for depends neither on
+// s+1+lag has entered, and before later ones enter. So what a node counts for depends neither on
 // the speed of a shard nor on the number of processes.
 //
 // Until then a node may have left, and its number may have another node, or its label may have
@@ -93,10 +94,9 @@ func (h *hearing) arrived(window int64, owner []uint8) {
 		w.own[owner[i]] = append(w.own[owner[i]], arrival{v, h.nodes.born(v)})
 	}
 	h.waiting = append(h.waiting, w)
-	h.by.served = h.by.served[:0] // stays so if none of the arrivals is this shard's
 }
 
-// due returns the window whose parts are set before the given one is served, below 0 for none.
+// due returns the window whose parts are set when the given one has entered, below 0 for none.
 func (h *hearing) due(window int64) int64 { return window - 1 - h.lag }
 
 // set sets the parts of the window that is due. On an error nothing is set.
@@ -130,8 +130,8 @@ func (h *hearing) set(window int64, lists [][]byte) error {
 	return nil
 }
 
-func (h *hearing) appendOwn(b []byte, window int64) []byte {
-	return appendParts(b, window, len(h.by.served)/h.by.around.PartBytes(), h.by.served)
+func (h *hearing) appendOwn(b []byte, window int64, n int) []byte {
+	return appendParts(b, window, n, h.by.served[:n*h.by.around.PartBytes()])
 }
 
 // partsFormat is the version of the bytes of a window's parts.

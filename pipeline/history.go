@@ -78,7 +78,7 @@ func (h *History) Step(w *event.Window) {
 			r.ID, r.Window, r.Time, r.Context = a.node.ID.Clone(), w.Number, a.node.Time, a.node.Context
 		}
 		if a.toPredict {
-			if old, expired := h.nodes.pending.put(a.number, served{}, nil, nil); expired {
+			if _, old, expired := h.nodes.pending.put(a.number, served{}); expired {
 				h.nodes.expired(old)
 			}
 		}
@@ -101,6 +101,7 @@ func (h *History) Step(w *event.Window) {
 		}
 	}
 	h.nodes.dropWindow()
+	h.nodes.pending.releaseRemoved()
 }
 
 // label sets the label of node v. The first one counts, as in an engine.

@@ -17,7 +17,6 @@ type labels struct {
 	nodes     *nodes
 	pending   *pending
 	unmatched unmatched
-	all       []int32 // numbers of the nodes whose labels were joined in the window, in all slices
 	batch     batch
 }
 
@@ -26,7 +25,6 @@ type labels struct {
 // each; all but labels are as of serving.
 type batch struct {
 	nodes    []int32        // numbers
-	places   []int32        // among the labels that all slices joined
 	rows     posterior.Rows // embeddings and temperatures
 	outputs  []float32      // serving.width numbers a label
 	servedBy []uint8        // the head that served
@@ -34,7 +32,7 @@ type batch struct {
 }
 
 func (b *batch) clear() {
-	b.nodes, b.places, b.labels = b.nodes[:0], b.places[:0], b.labels[:0]
+	b.nodes, b.labels = b.nodes[:0], b.labels[:0]
 	b.rows.Z, b.rows.Tau, b.outputs, b.servedBy = b.rows.Z[:0], b.rows.Tau[:0], b.outputs[:0], b.servedBy[:0]
 }
 
@@ -81,36 +79,54 @@ func (l *labels) state(s *snapshot.Schema) {
 	})
 }
 
-// join fills the batch of a window: first the labels that waited for its arrivals, in
-// the order of the arrivals, then the labels that the window received.
-func (l *labels) join(received []event.Label, observers []observer, out *event.Outcome) {
-	l.batch.clear()
-	l.all = l.all[:0]
+// join joins the labels of a window that has entered: first those that waited for its arrivals,
+// in the order of the arrivals, then those that the window received.
+func (l *labels) join(x *entered) {
+	x.labelled, x.joined = x.labelled[:0], x.joined[:0]
 	for _, a := range l.nodes.arrivals.accepted {
 		if w, waited := l.unmatched.claim(a.node.ID); waited {
-			l.match(a.number, w.class, &w.label, observers, out)
+			l.match(a.number, w.class, &w.label, x)
 		}
 	}
-	for i := range received {
-		label := &received[i]
+	for i := range x.window.Labels {
+		label := &x.window.Labels[i]
 		class, ok := l.class(label)
 		if !ok {
-			refuse(out, label.Origin, event.UnknownClass, l.unknownClass(label))
-			out.UnknownClasses = append(out.UnknownClasses, nameOf(label))
+			refuse(x.out, label.Origin, event.UnknownClass, l.unknownClass(label))
+			x.out.UnknownClasses = append(x.out.UnknownClasses, nameOf(label))
 			continue
 		}
 		if v, known := l.nodes.index.number(label.Node); known {
-			l.match(v, class, label, observers, out)
+			l.match(v, class, label, x)
 			continue
 		}
 		if left, waits := l.nodes.departed.waiting.remove(label.Node); waits {
-			if entry := l.match(left.number, class, label, observers, out); entry != nil {
+			if entry := l.match(left.number, class, label, x); entry != nil {
 				entry.Degree, entry.Fresh = int(left.degree), int(left.fresh)
 			}
 			l.nodes.vacate(left.number)
 			continue
 		}
-		l.unmatched.wait(class, label, out)
+		l.unmatched.wait(class, label, x.out)
+	}
+}
+
+// collect fills the batch with what was served for the labels that a window joined, once the
+// window is served.
+func (l *labels) collect(x *entered, observers []observer) {
+	b := &l.batch
+	b.clear()
+	for i := range x.joined {
+		j := &x.joined[i]
+		for _, o := range observers {
+			o.matched(j.slot, j.entry.Class)
+		}
+		s, z, outputs := l.pending.at(j.slot)
+		b.nodes, b.labels = append(b.nodes, j.number), append(b.labels, j.entry.Class)
+		b.rows.Z, b.rows.Tau = append(b.rows.Z, z...), append(b.rows.Tau, s.tau)
+		b.outputs, b.servedBy = append(b.outputs, outputs...), append(b.servedBy, s.head)
+		j.entry.By = int(s.head)
+		x.out.Labelled = append(x.out.Labelled, j.entry)
 	}
 }
 
@@ -138,58 +154,48 @@ func (l *labels) unknownClass(label *event.Label) string {
 	return fmt.Sprintf("class %q is not one of the model's %d", label.Class, len(l.classes))
 }
 
-// match joins a label of node v if v is pending. If this slice predicted v, it adds the
-// label to the batch and returns its entry in the outcome. A node's first label counts: a
-// different one later is refused, an equal one ignored.
-func (l *labels) match(v, class int32, label *event.Label, observers []observer, out *event.Outcome) *event.Labelled {
+// match joins a label of node v if v is pending. If this slice predicts v, it returns the
+// label's entry. A node's first label counts: a different one later is refused, an equal one
+// ignored.
+func (l *labels) match(v, class int32, label *event.Label, x *entered) *event.Labelled {
 	switch known := l.nodes.states.at(v).label; known {
 	case class:
-		out.Counts.LabelsRepeated++
+		x.out.Counts.LabelsRepeated++
 		return nil
 	case none:
 	default:
-		refuse(out, label.Origin, event.ConflictingLabel, fmt.Sprintf("class %q, the node has %q already", l.classes[class], l.classes[known]))
+		refuse(x.out, label.Origin, event.ConflictingLabel, fmt.Sprintf("class %q, the node has %q already", l.classes[class], l.classes[known]))
 		return nil
 	}
 	l.nodes.label(v, class)
 	if l.nodes.context.has(v) {
-		out.Counts.LabelsOfContext++
+		x.out.Counts.LabelsOfContext++
 		return nil
 	}
 	slot, waits := l.pending.nodes.slotOf(v)
 	if l.nodes.model.TrainedOn(label.Node) {
-		out.Counts.LabelsOfTraining++
-		if waits {
-			l.pending.remove(v)
-		}
-		return nil
-	}
-	if !waits {
-		refuse(out, label.Origin, event.LateLabel, "what was served for this node is no longer kept")
-		return nil
-	}
-	place := int32(len(l.all))
-	l.all = append(l.all, v)
-	if !l.pending.isHere(slot) {
+		x.out.Counts.LabelsOfTraining++
 		l.pending.remove(v)
 		return nil
 	}
-	for _, o := range observers {
-		o.matched(slot, class)
+	if !waits {
+		refuse(x.out, label.Origin, event.LateLabel, "what was served for this node is no longer kept")
+		return nil
 	}
-	s, z, outputs := l.pending.at(slot)
-	b := &l.batch
-	b.nodes, b.places, b.labels = append(b.nodes, v), append(b.places, place), append(b.labels, class)
-	b.rows.Z, b.rows.Tau = append(b.rows.Z, z...), append(b.rows.Tau, s.tau)
-	b.outputs, b.servedBy = append(b.outputs, outputs...), append(b.servedBy, s.head)
-	entry := event.Labelled{Node: label.Node, Class: class, Served: s.window, Time: label.Time, By: int(s.head)}
-	entry.Degree, entry.Fresh = l.nodes.surroundings(v)
-	if label.Time != 0 && s.time != 0 {
-		entry.Delay = delay(s.time, label.Time)
-	}
-	out.Labelled = append(out.Labelled, entry)
 	l.pending.remove(v)
-	return &out.Labelled[len(out.Labelled)-1]
+	place := int32(len(x.labelled))
+	x.labelled = append(x.labelled, v)
+	s := &l.pending.nodes.entries.at(slot).value
+	if !s.own {
+		return nil
+	}
+	j := joined{number: v, slot: slot, place: place, entry: event.Labelled{Node: label.Node, Class: class, Served: s.window, Time: label.Time}}
+	j.entry.Degree, j.entry.Fresh = l.nodes.surroundings(v)
+	if label.Time != 0 && s.time != 0 {
+		j.entry.Delay = delay(s.time, label.Time)
+	}
+	x.joined = append(x.joined, j)
+	return &x.joined[len(x.joined)-1].entry
 }
 
 // prefetch announces that labels will be joined. It matters when what was served for their

@@ -79,7 +79,7 @@ func DecodeHeads(b []byte, window int64) (*Heads, error) {
 // [pool.Layout]. Of an entry, integers are varints. With sets an entry ends in the label's, and
 // the imputed scores come after the entries.
 func (s *Shard) AppendRows(b []byte) []byte {
-	r := &s.rows
+	r := s.Rows()
 	b = binary.AppendUvarint(b, uint64(r.Joined))
 	b = binary.AppendUvarint(b, uint64(r.arrived))
 	b = binary.AppendUvarint(b, uint64(len(r.labelled)))

@@ -14,7 +14,7 @@ import "github.com/gvbll/gvbll/pipeline/event"
 type observer interface {
 	// served is called when the window's arrivals have been predicted. They are
 	// pending, except those that have expired already to make room for later ones.
-	served(out *event.Outcome)
+	served(x *entered)
 	// matched is called when a label of this class is joined to the prediction of the
 	// node in a slot of pending. The slot is vacated afterwards.
 	matched(slot, class int32)

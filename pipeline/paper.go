@@ -44,12 +44,24 @@ func (p *paper) layout() pool.Layout {
 	}
 }
 
-func (p *paper) preparePart(b *batch, _ []int32, to *pool.Part) {
-	p.prepare(b, &to.Batch)
-	to.Positions = append(to.Positions[:0], b.places...)
-	to.Refreshed = kernel.Room(to.Refreshed, len(b.labels))
+// The paper's heads read nothing around a node.
+
+func (p *paper) gather([]int32, *surroundings) {}
+
+func (p *paper) serveGathered(_ *surroundings, rows posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
+	p.serve(nil, rows, outputs, split)
+}
+
+func (p *paper) gatherPart(joined []joined, _ []int32, to *pool.Part) {
+	to.Positions = to.Positions[:0]
+	for _, j := range joined {
+		to.Positions = append(to.Positions, j.place)
+	}
+	to.Refreshed = kernel.Room(to.Refreshed, len(joined))
 	clear(to.Refreshed)
 }
+
+func (p *paper) completePart(b *batch, to *pool.Part) { p.prepare(b, &to.Batch) }
 
 // appendHeads appends the place of the head that serves, and the state of the online one. A
 // batch changes all of it.

@@ -13,68 +13,77 @@ import (
 // memory or, if the prediction is one of those that have waited longest, in a block; see
 // [rows]. Observers have tables of their own, by slot.
 //
-// Which nodes are pending is the same in all slices of a graph. A row is in the slice that
-// served the node alone: in the others, the prediction's row is elsewhere, and takes no
-// memory.
+// Which nodes are pending is the same in all slices of a graph, and depends on nothing that was
+// served. A row is in the slice that served the node alone: in the others, and until the node is
+// served, the prediction's row is elsewhere, and takes no memory.
 //
-// Invariant: the predictions with a row in memory are those from inMemory on, in the order
-// of the queue, whose row is not elsewhere.
+// A prediction that is removed keeps its slot and its row until it is released: the window that
+// its node arrived in may not be served yet, nor the one that its label came in.
+//
+// Invariant: the predictions with a row in memory that are not removed are those from inMemory
+// on, in the order of the queue, whose row is not elsewhere.
 type pending struct {
 	nodes     *queue[int32, served] // by node number
 	bound     int                   // of nodes
 	rows      *rows
 	inMemory  int32 // slot of the oldest prediction whose row is in memory, none if there is none
 	elsewhere int   // number of predictions whose row is elsewhere
+
+	// Of predictions that are removed and not released:
+	removed  []int32         // the slots of those that were removed since the last call of takeRemoved
+	loose    int             // number of those whose row is in memory
+	inBlocks map[place]int32 // the slots of those whose row is in a block
 }
 
 // served is a prediction without its row.
 type served struct {
-	window int64
-	time   int64 // event time of the arrival
-	tau    float64
-	row    place
-	head   uint8 // the head that served, by place
+	window  int64
+	time    int64 // event time of the arrival
+	tau     float64
+	row     place
+	head    uint8 // the head that served, by place
+	own     bool  // this slice serves the node
+	removed bool
 }
 
 // newPending returns an empty store of embeddings of dim numbers and outputs of width.
 func newPending(dim, width int, cfg Config) *pending {
-	return &pending{nodes: newNodeQueue[served](), bound: cfg.MaxPending, rows: newRows(dim, width, cfg), inMemory: none}
+	return &pending{
+		nodes: newNodeQueue[served](), bound: cfg.MaxPending, rows: newRows(dim, width, cfg), inMemory: none,
+		inBlocks: make(map[place]int32),
+	}
 }
 
 // reserve preallocates the empty tables for this many predictions, at most bound.
 func (p *pending) reserve(nodes int) { p.rows.reserve(min(nodes, p.bound)) }
 
-// put keeps the prediction of node v, and returns the node whose older one expired
-// to make room, if one did.
-func (p *pending) put(v int32, s served, z, outputs []float32) (old int32, expired bool) {
-	old, expired = p.makeRoom()
-	if p.rows.full() {
-		p.spill()
-	}
-	s.row = p.rows.add(z, outputs)
-	slot := p.nodes.put(v, s)
-	if p.inMemory == none {
-		p.inMemory = slot
-	}
-	return old, expired
-}
-
-// putElsewhere is put in a slice that did not serve node v.
-func (p *pending) putElsewhere(v int32, s served) (old int32, expired bool) {
-	old, expired = p.makeRoom()
-	s.row = elsewhere
-	p.nodes.put(v, s)
-	p.elsewhere++
-	return old, expired
-}
-
-// makeRoom makes room for one prediction more.
-func (p *pending) makeRoom() (old int32, expired bool) {
+// put keeps a place for the prediction of node v, and returns its slot, and the node whose older
+// one expired to make room, if one did.
+func (p *pending) put(v int32, s served) (slot, old int32, expired bool) {
 	if p.nodes.len() == p.bound {
 		old, expired = p.nodes.entries.at(p.nodes.head).key, true
 		p.remove(old)
 	}
-	return old, expired
+	s.row = elsewhere
+	p.elsewhere++
+	return p.nodes.put(v, s), old, expired
+}
+
+// fill keeps what was served for the node in a slot that put returned, which must not be released.
+func (p *pending) fill(slot int32, tau float64, head uint8, z, outputs []float32) {
+	if p.rows.inMemory()-p.loose >= p.rows.most {
+		p.spill()
+	}
+	s := &p.nodes.change(slot).value
+	s.tau, s.head, s.row = tau, head, p.rows.add(z, outputs)
+	if s.removed {
+		p.loose++
+		return
+	}
+	p.elsewhere--
+	if p.inMemory == none {
+		p.inMemory = slot
+	}
 }
 
 // nextRow returns the slot of the first prediction from a slot on whose row is not
@@ -101,7 +110,7 @@ func (p *pending) at(slot int32) (s *served, z, outputs []float32) {
 	return s, z, outputs
 }
 
-// remove forgets what was served for node v, if it is pending.
+// remove makes node v not pending any more, if it is.
 func (p *pending) remove(v int32) {
 	slot, ok := p.nodes.slotOf(v)
 	if !ok {
@@ -110,12 +119,45 @@ func (p *pending) remove(v int32) {
 	if slot == p.inMemory {
 		p.inMemory = p.nextRow(p.nodes.entries.at(slot).next)
 	}
-	s, _ := p.nodes.remove(v)
-	if s.row == elsewhere {
+	p.nodes.detach(v)
+	s := &p.nodes.change(slot).value
+	s.removed = true
+	switch {
+	case s.row == elsewhere:
 		p.elsewhere--
-		return
+	case s.row >= 0:
+		p.loose++
+	default:
+		p.inBlocks[s.row] = slot
 	}
-	p.rows.free(s.row)
+	p.removed = append(p.removed, slot)
+}
+
+// takeRemoved appends the slots of the predictions that were removed since the last call.
+func (p *pending) takeRemoved(slots []int32) []int32 {
+	slots = append(slots, p.removed...)
+	p.removed = p.removed[:0]
+	return slots
+}
+
+// release forgets predictions that were removed.
+func (p *pending) release(slots []int32) {
+	for _, slot := range slots {
+		if row := p.nodes.entries.at(slot).value.row; row >= 0 {
+			p.loose--
+			p.rows.free(row)
+		} else if row != elsewhere {
+			delete(p.inBlocks, row)
+			p.rows.free(row)
+		}
+		p.nodes.release(slot)
+	}
+}
+
+// releaseRemoved releases the predictions that were removed since the last call of takeRemoved.
+func (p *pending) releaseRemoved() {
+	p.release(p.removed)
+	p.removed = p.removed[:0]
 }
 
 // prefetch announces that what was served for node v will be asked for soon.
@@ -139,9 +181,14 @@ func (p *pending) spill() {
 			break
 		}
 		for i := range r.perBlock {
-			row := r.rowIn(old, i)
-			if slot, ok := p.slotAt(nodeOf(row), r.placeOf(from, i)); ok {
-				p.nodes.change(slot).value.row = r.placeOf(to, n)
+			row, at := r.rowIn(old, i), r.placeOf(from, i)
+			if slot, ok := p.slotAt(nodeOf(row), at); ok {
+				s := &p.nodes.change(slot).value
+				s.row = r.placeOf(to, n)
+				if s.removed {
+					delete(p.inBlocks, at)
+					p.inBlocks[s.row] = slot
+				}
 				b = append(b, row...)
 				n++
 			}
@@ -159,10 +206,14 @@ func (p *pending) spill() {
 	r.buffer = b
 }
 
-// slotAt returns the slot of node v, if it is pending and its row is there.
+// slotAt returns the slot of the prediction whose row is at a place in a block, where it has the
+// number v. There is none if it was released.
 func (p *pending) slotAt(v int32, there place) (slot int32, ok bool) {
-	slot, ok = p.nodes.slotOf(v)
-	return slot, ok && p.nodes.entries.at(slot).value.row == there
+	if slot, ok = p.nodes.slotOf(v); ok && p.nodes.entries.at(slot).value.row == there {
+		return slot, true
+	}
+	slot, ok = p.inBlocks[there]
+	return slot, ok
 }
 
 // state declares the predictions. When restoring, nodes must be below n, windows before the
@@ -178,6 +229,7 @@ func (p *pending) state(s *snapshot.Schema, n int, window int64, by serving, cla
 	if !s.Saving() {
 		for i := range int32(count) {
 			if e := p.nodes.entries.at(i); isOwn(e.key) {
+				e.value.own = true
 				here = append(here, i)
 			} else {
 				e.value.row = elsewhere

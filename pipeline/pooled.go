@@ -46,20 +46,36 @@ func (p *pooled) serve(nodes []int32, embedded posterior.Rows, outputs []float32
 // predictAll is serve, but the nodes do not count yet for what is served: it leaves in served
 // what they will count for.
 func (p *pooled) predictAll(nodes []int32, embedded posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
-	d, width := len(embedded.Z)/max(len(nodes), 1), p.width()
 	for from := 0; from < len(nodes); from += chunk {
 		to := min(from+chunk, len(nodes))
-		p.around.Reset(&p.rows)
-		for _, v := range nodes[from:to] {
-			p.around.Append(&p.rows, v)
-		}
-		p.rows.Embedded = posterior.Rows{Z: embedded.Z[from*d : to*d], Tau: embedded.Tau[from:to]}
-		p.predict(&p.rows, outputs[from*width:to*width])
+		p.gatherRows(&p.rows, nodes[from:to])
+		p.predictRows(&p.rows, from, embedded, outputs)
 	}
+	p.divide(outputs, split)
+}
+
+// gatherRows writes what the heads read around nodes, without their embeddings.
+func (p *pooled) gatherRows(rows *pool.Rows, nodes []int32) {
+	p.around.Reset(rows)
+	for _, v := range nodes {
+		p.around.Append(rows, v)
+	}
+}
+
+// predictRows writes the outputs of rows, the first of which is the given one of all that are
+// embedded.
+func (p *pooled) predictRows(rows *pool.Rows, from int, embedded posterior.Rows, outputs []float32) {
+	d, width, to := len(embedded.Z)/max(len(embedded.Tau), 1), p.width(), from+rows.N
+	rows.Embedded = posterior.Rows{Z: embedded.Z[from*d : to*d], Tau: embedded.Tau[from:to]}
+	p.predict(rows, outputs[from*width:to*width])
+}
+
+// divide writes the uncertainties of predicted nodes, and what they count for.
+func (p *pooled) divide(outputs []float32, split []posterior.Uncertainty) {
 	p.weigh()
 	p.served = p.served[:0]
-	for i := range nodes {
-		split[i] = p.uncertainty(outputs[i*width:])
+	for i := range split {
+		split[i] = p.uncertainty(outputs[i*p.width():])
 		p.served = p.around.AppendPart(p.served, p.each[:p.classes])
 	}
 }
@@ -83,15 +99,16 @@ func (p *pooled) predictOne(v view, embedded posterior.Rows, outputs []float32) 
 // prepare writes the batch that the pool learns. Embeddings, log probabilities and counts of
 // labels are those served; features of the nodes and their neighbours are the current ones.
 func (p *pooled) prepare(b *batch, to *pool.Batch) {
-	p.prepareRows(b, to)
-	p.around.FillBatch(to, b.nodes, p.spec.Refreshes())
-}
-
-func (p *pooled) prepareRows(b *batch, to *pool.Batch) {
 	p.around.Reset(&to.Rows)
 	for _, v := range b.nodes {
 		p.around.AppendFeatures(&to.Rows, v)
 	}
+	p.around.FillBatch(to, b.nodes, p.spec.Refreshes())
+	p.appendAllServed(b, to)
+}
+
+// appendAllServed writes what was served for the nodes of a batch.
+func (p *pooled) appendAllServed(b *batch, to *pool.Batch) {
 	to.LogProbs = to.LogProbs[:0]
 	for i := range b.labels {
 		p.appendServed(to, b.outputs[i*p.width():(i+1)*p.width()])

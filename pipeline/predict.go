@@ -16,39 +16,55 @@ type predictor struct {
 	nodes   *nodes
 	pending *pending
 	serving serving
+	bySlice bool // whether slices of the graph have sets of their own, see [PerSlice]
 
 	outputs  []float32               // of the window's arrivals, serving.width numbers each
 	split    []posterior.Uncertainty // of the same
 	recycled []event.Prediction      // from Engine.Recycle
 }
 
-// serve predicts the window's arrivals, those of this slice, and makes the predictions of
-// all pending.
-func (p *predictor) serve(out *event.Outcome) {
-	arrivals, d, c := &p.nodes.arrivals, p.model.Prior.Dim, p.model.Prior.Classes
-	n, width := len(arrivals.own), p.serving.width()
-	if len(arrivals.toPredict) == 0 {
+// await lists the arrivals of a window that enters, and makes the predictions of all pending.
+func (p *predictor) await(x *entered) {
+	x.own, x.all = x.own[:0], 0
+	for _, a := range p.nodes.arrivals.accepted {
+		if !a.toPredict {
+			continue
+		}
+		own := int(a.owner) == p.nodes.share.slice
+		slot, old, expired := p.pending.put(a.number, served{window: x.out.Window, time: a.node.Time, own: own})
+		if expired {
+			x.out.Counts.Expired++
+			p.nodes.expired(old)
+		}
+		if own {
+			to := awaited{node: a.node, number: a.number, slot: slot, at: int32(x.all)}
+			if p.bySlice {
+				degree, _ := p.nodes.surroundings(a.number)
+				to.slice = int32(event.DegreeSlice(degree))
+			}
+			x.own = append(x.own, to)
+		}
+		x.all++
+	}
+}
+
+// serve predicts the arrivals of a window that has entered, those of this slice, given their
+// embeddings. predict writes the outputs of all heads, and the uncertainties of the serving one.
+func (p *predictor) serve(x *entered, rows posterior.Rows, predict func(outputs []float32, split []posterior.Uncertainty)) {
+	n, d, c, width := len(x.own), p.model.Prior.Dim, p.model.Prior.Classes, p.serving.width()
+	if x.all == 0 {
 		return
 	}
 	p.outputs, p.split = kernel.Room(p.outputs, n*width), kernel.Room(p.split, n)
 	if n > 0 {
-		p.serving.serve(arrivals.own, arrivals.rows, p.outputs, p.split)
+		predict(p.outputs, p.split)
 	}
 	head := p.serving.servingHead()
 	version := p.serving.heads()[head].Version()
 
+	out := x.out
 	out.Predictions = p.blank(n)
-	i := 0
-	for _, a := range arrivals.accepted {
-		if !a.toPredict {
-			continue
-		}
-		s := served{window: out.Window, time: a.node.Time}
-		if int(a.owner) != p.nodes.share.slice {
-			old, expired := p.pending.putElsewhere(a.number, s)
-			p.expired(old, expired, out)
-			continue
-		}
+	for i, a := range x.own {
 		outputs := p.outputs[i*width : (i+1)*width]
 		probs := out.Predictions[i].Probabilities
 		p.serving.probabilities(probs, outputs[int(head)*c:][:c])
@@ -59,18 +75,7 @@ func (p *predictor) serve(out *event.Outcome) {
 			Probabilities: probs, Total: float32(u.Total), Aleatoric: float32(u.Aleatoric), Epistemic: float32(u.Epistemic),
 			Window: out.Window, PosteriorVersion: version, Time: a.node.Time, Model: p.model.ID,
 		}
-		s.tau, s.head = arrivals.rows.Tau[i], head
-		old, expired := p.pending.put(a.number, s, arrivals.rows.Z[i*d:(i+1)*d], outputs)
-		p.expired(old, expired, out)
-		i++
-	}
-}
-
-// expired is called with the results of pending.put.
-func (p *predictor) expired(old int32, expired bool, out *event.Outcome) {
-	if expired {
-		out.Counts.Expired++
-		p.nodes.expired(old)
+		p.pending.fill(a.slot, rows.Tau[i], head, rows.Z[i*d:(i+1)*d], outputs)
 	}
 }
 

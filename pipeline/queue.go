@@ -144,11 +144,22 @@ func (q *queue[K, V]) put(k K, v V) (slot int32) {
 
 // remove removes and returns the value under k.
 func (q *queue[K, V]) remove(k K) (v V, ok bool) {
-	i, ok := q.slot.get(k)
+	i, ok := q.detach(k)
 	if !ok {
 		return v, false
 	}
-	e := *q.entries.at(i)
+	v = q.entries.at(i).value
+	q.release(i)
+	return v, true
+}
+
+// detach takes k out of the queue. Its slot keeps the value until it is released.
+func (q *queue[K, V]) detach(k K) (slot int32, ok bool) {
+	i, ok := q.slot.get(k)
+	if !ok {
+		return none, false
+	}
+	e := q.entries.at(i)
 	if e.prev == none {
 		q.head = e.next
 	} else {
@@ -160,9 +171,13 @@ func (q *queue[K, V]) remove(k K) (v V, ok bool) {
 		q.change(e.next).prev = e.prev
 	}
 	q.slot.remove(k)
-	*q.change(i) = entry[K, V]{}
-	q.free = append(q.free, i)
-	return e.value, true
+	return i, true
+}
+
+// release frees the slot of a key that was detached.
+func (q *queue[K, V]) release(slot int32) {
+	*q.change(slot) = entry[K, V]{}
+	q.free = append(q.free, slot)
 }
 
 // removeOldest removes and returns the oldest entry. The queue must not be empty.

@@ -120,15 +120,11 @@ func (r *rescoring) degree(v int32) int32 { return int32(r.predictor.nodes.graph
 // served records the predictions of the window's arrivals, and then predicts the nodes
 // that are due. Like the arrivals they are predicted on G_t, before the window's labels
 // are learned.
-func (r *rescoring) served(out *event.Outcome) {
-	for i, v := range r.predictor.nodes.arrivals.toPredict {
-		slot, waits := r.predictor.pending.nodes.slotOf(v)
-		if !waits { // expired to make room for others of its window
-			continue
-		}
-		r.degrees.set(slot, []int32{r.degree(v)})
-		r.revisions.set(slot, []int32{0})
-		r.probs.set(slot, out.Predictions[i].Probabilities)
+func (r *rescoring) served(x *entered) {
+	for i, a := range x.own {
+		r.degrees.set(a.slot, []int32{r.degree(a.number)})
+		r.revisions.set(a.slot, []int32{0})
+		r.probs.set(a.slot, x.out.Predictions[i].Probabilities)
 	}
 	r.batch = r.batch[:0]
 	for r.due.len() > 0 && len(r.batch) < r.Limit {
@@ -138,7 +134,7 @@ func (r *rescoring) served(out *event.Outcome) {
 		}
 	}
 	if len(r.batch) > 0 {
-		r.revise(out)
+		r.revise(x.out)
 	}
 }
 

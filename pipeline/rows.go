@@ -86,9 +86,6 @@ func (r *rows) reserve(n int) {
 // inMemory returns the number of rows in memory.
 func (r *rows) inMemory() int { return r.z.table.Len() - len(r.vacant) }
 
-// full reports whether a row has to leave the memory before one can be added.
-func (r *rows) full() bool { return r.inMemory() >= r.most }
-
 // add stores a row in memory.
 func (r *rows) add(z, outputs []float32) place {
 	i := int32(r.z.table.Len())

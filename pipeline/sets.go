@@ -99,32 +99,28 @@ func newSetMaker(cfg Coverage, p *conformal.Predictor, impute func(conformal.Row
 }
 
 // served adds a set to every prediction of the window.
-func (s *setMaker) served(out *event.Outcome) {
+func (s *setMaker) served(x *entered) {
 	s.outliers.learn()
 	s.joined = s.joined[:0]
-	all := s.nodes.arrivals.toPredict
-	if len(out.Predictions) > 0 {
-		s.serve(all, s.nodes.arrivals.own, out)
+	if len(x.out.Predictions) > 0 {
+		s.serve(x.own, x.out)
 	}
-	s.count += int64(len(all))
+	s.count += int64(x.all)
 }
 
 // serve adds sets to the predictions of own, which are some of all arrivals. Predictions are
 // numbered in the order of these, so that a prediction has the same number however many
 // shards there are.
-func (s *setMaker) serve(all, own []int32, out *event.Outcome) {
-	n, z, at := len(own), s.nodes.arrivals.rows.Z, 0
+func (s *setMaker) serve(own []awaited, out *event.Outcome) {
+	n, z := len(own), s.nodes.arrivals.rows.Z
 	rows := &s.rows
 	rows.Probs, rows.ID, rows.Slice = rows.Probs[:0], rows.ID[:0], rows.Slice[:0]
-	for i, v := range own {
-		for all[at] != v {
-			at++
-		}
+	for i, a := range own {
 		for _, p := range out.Predictions[i].Probabilities {
 			rows.Probs = append(rows.Probs, float64(p))
 		}
-		rows.ID = append(rows.ID, uint64(s.count)+uint64(at))
-		rows.Slice = append(rows.Slice, s.slice(v))
+		rows.ID = append(rows.ID, uint64(s.count)+uint64(a.at))
+		rows.Slice = append(rows.Slice, a.slice)
 	}
 	values := make([]event.Set, n)
 	names, members := make([]string, 0, 2*n), make([]int32, 0, len(s.classes))
@@ -146,25 +142,7 @@ func (s *setMaker) serve(all, own []int32, out *event.Outcome) {
 		for k, w := range set {
 			s.row[2+k] = int64(w)
 		}
-		s.keep(own[i])
-	}
-}
-
-// slice returns a node's slice of the graph by degree, always 0 unless slices have their
-// own thresholds.
-func (s *setMaker) slice(v int32) int32 {
-	if s.cfg.Per != PerSlice {
-		return 0
-	}
-	degree, _ := s.nodes.surroundings(v)
-	return int32(event.DegreeSlice(degree))
-}
-
-// keep stores row for node v, unless its prediction has expired already to make room for
-// others of its window.
-func (s *setMaker) keep(v int32) {
-	if slot, waits := s.pending.nodes.slotOf(v); waits {
-		s.kept.set(slot, s.row)
+		s.kept.set(own[i].slot, s.row)
 	}
 }
 
@@ -180,7 +158,7 @@ func (s *setMaker) matched(slot, class int32) {
 	})
 }
 
-func (s *sets) served(out *event.Outcome) { s.setMaker.served(out) }
+func (s *sets) served(x *entered)         { s.setMaker.served(x) }
 func (s *sets) matched(slot, class int32) { s.setMaker.matched(slot, class) }
 func (s *sets) scored(out *event.Outcome) { s.learn(s.joined, s.count, out) }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
@@ -21,9 +22,12 @@ import (
 //
 //   - Enter applies the window's node events and computes parts of the arrivals'
 //     embeddings, which Part returns: one list for each shard, of its arrivals;
-//   - Serve adds up the parts of all shards for this shard's arrivals, predicts these, and
-//     joins labels. Rows then has the labels of nodes that this shard predicted, as the
-//     lead needs them.
+//   - Hear sets what all shards served some windows before, and joins the window's labels;
+//   - Serve adds up the parts of all shards for this shard's arrivals, and predicts these.
+//     Rows then has the labels of nodes that this shard predicted, as the lead needs them.
+//
+// Windows may enter ahead: Enter and Hear of later windows may be called before Serve of earlier
+// ones, see [entered]. The results are the same.
 //
 // Nothing that shards must have in common depends on what was served, or on the heads. What
 // a shard makes of windows, parts and heads is deterministic, as for an [Engine], and
@@ -38,20 +42,50 @@ type Shard struct {
 	observers []observer   // the same
 	posterior event.Hash   // of the heads that serve, see [Heads]
 
-	parts    [][]float32 // of the window's embeddings, by the shard that predicts the node
-	owner    []uint8     // by arrival to predict: that shard
-	own      []int32     // the numbers of this shard's arrivals
-	z        []float32   // their embeddings
-	rows     Rows
-	recycled []event.Labelled // the memory of rows.labelled
+	ahead   []*enteredShard // entered and not served, the oldest first
+	served  *enteredShard   // the window that was served last
+	spare   []*enteredShard // memory of others
+	z       []float32       // embeddings of the arrivals that were served last
+	numbers []int32         // scratch: of own arrivals
 }
 
-// sliced is a serving whose heads may be learned elsewhere.
+// enteredShard is a window that a shard has entered.
+type enteredShard struct {
+	entered
+	heard  bool        // Hear was called
+	parts  [][]float32 // of the embeddings, by the shard that predicts the node
+	owner  []uint8     // by arrival to predict: that shard
+	around surroundings
+	rows   Rows
+}
+
+// surroundings are what heads read around the own arrivals of a window, in chunks.
+type surroundings struct {
+	chunks []*pool.Rows
+	n      int // how many of them are used
+}
+
+// next returns one more chunk.
+func (s *surroundings) next() *pool.Rows {
+	if s.n == len(s.chunks) {
+		s.chunks = append(s.chunks, &pool.Rows{})
+	}
+	s.n++
+	return s.chunks[s.n-1]
+}
+
+// sliced is a serving whose heads may be learned elsewhere. What depends on the graph is gathered
+// when a window has entered, and used when it is served.
 type sliced interface {
 	serving
-	// preparePart is prepare for a part of the batch that all slices make together, whose
-	// nodes are all, in their order. It sets to.Positions too.
-	preparePart(b *batch, all []int32, to *pool.Part)
+	// gather writes what heads read around nodes, and serveGathered predicts these as serve
+	// does.
+	gather(nodes []int32, to *surroundings)
+	serveGathered(around *surroundings, rows posterior.Rows, outputs []float32, split []posterior.Uncertainty)
+	// gatherPart is what prepare reads of the graph, for a part of the batch that all slices
+	// make together, whose nodes are all, in their order. completePart adds what was served.
+	gatherPart(joined []joined, all []int32, to *pool.Part)
+	completePart(b *batch, to *pool.Part)
 	// appendHeads appends what serve needs of the heads' state, or what the last batch
 	// changed of it. setHeads sets what appendHeads of the learning heads appended.
 	appendHeads(b []byte, change bool) []byte
@@ -69,7 +103,7 @@ func NewShard(m *model.Model, cfg Config, p, P int) (*Shard, error) {
 		return nil, err
 	}
 	graph := gnn.NewGraph(m.Encoder, cfg.graphOptions()...)
-	s := &Shard{parts: make([][]float32, P)}
+	s := &Shard{served: newEnteredShard(P)}
 	if cfg.servesPool(m) {
 		by, err := newPooled(m, cfg, graph)
 		if err != nil {
@@ -110,64 +144,109 @@ func (c Config) sharded(P int) (Config, error) {
 }
 
 // Enter begins window w, whose number must be Next, see [Engine.Enter]. The caller must not
-// change w until Serve has returned.
+// change w until its Serve has returned.
 func (s *Shard) Enter(w *event.Window) {
-	if s.window != nil {
-		panic("pipeline: Enter called, but Serve is next")
+	if s.now != nil {
+		panic("pipeline: Enter called, but Hear is next")
 	}
-	s.enter(w)
+	x := s.room()
+	s.enter(w, &x.entered)
 	a, d := &s.nodes.arrivals, s.model.Prior.Dim
-	for q := range s.parts {
-		s.parts[q] = s.parts[q][:0]
-	}
-	s.own, s.owner = s.own[:0], s.owner[:0]
 	i := 0
-	for _, x := range a.accepted {
-		if !x.toPredict {
-			continue
+	for _, to := range a.accepted {
+		if to.toPredict {
+			x.owner = append(x.owner, to.owner)
+			x.parts[to.owner] = append(x.parts[to.owner], a.z[i*d:(i+1)*d]...)
+			i++
 		}
-		s.owner = append(s.owner, x.owner)
-		s.parts[x.owner] = append(s.parts[x.owner], a.z[i*d:(i+1)*d]...)
-		if int(x.owner) == s.nodes.share.slice {
-			s.own = append(s.own, x.number)
-		}
-		i++
 	}
-	s.heard.arrived(w.Number, s.owner)
+	s.heard.arrived(w.Number, x.owner)
+	s.ahead = append(s.ahead, x)
+}
+
+func newEnteredShard(P int) *enteredShard { return &enteredShard{parts: make([][]float32, P)} }
+
+// room returns an empty window, which has the memory of an older one.
+func (s *Shard) room() *enteredShard {
+	last := len(s.spare) - 1
+	if last < 0 {
+		return newEnteredShard(s.nodes.share.of)
+	}
+	x := s.spare[last]
+	s.spare = s.spare[:last]
+	for q := range x.parts {
+		x.parts[q] = x.parts[q][:0]
+	}
+	x.heard, x.owner, x.removed = false, x.owner[:0], x.removed[:0]
+	return x
 }
 
 // Part returns this shard's part of the embeddings of shard q's arrivals, in canonical
-// order, n × d_e. It is valid until the next Enter; shard q may overwrite it.
-func (s *Shard) Part(q int) []float32 { return s.parts[q] }
+// order, n × d_e, in the window that was entered last. It is valid until that is served; shard q
+// may overwrite it.
+func (s *Shard) Part(q int) []float32 { return s.ahead[len(s.ahead)-1].parts[q] }
 
-// Hears reports whether shards tell each other what they served: whether Serve wants served,
+// Hears reports whether shards tell each other what they served: whether Hear wants served,
 // and AppendServed has something.
 func (s *Shard) Hears() bool { return s.heard.hears() }
 
-// AppendServed appends what this shard's arrivals of the last window count for at their
-// neighbours, as Serve of all shards wants it.
-func (s *Shard) AppendServed(b []byte) []byte { return s.heard.appendOwn(b, s.next-1) }
+// AppendServed appends what this shard's arrivals of the window that was served last count for at
+// their neighbours, as Hear of all shards wants it.
+func (s *Shard) AppendServed(b []byte) []byte {
+	return s.heard.appendOwn(b, s.Serving()-1, len(s.served.own))
+}
 
-// Serve ends the window. Given the parts of all shards for this shard's arrivals, in the
-// order of shards, it predicts them with the heads that it was given last.
-//
-// What served and heads are of is the window that is [Config.LearnLag] + 1 before this one, if
-// there is one. served has what AppendServed of all shards appended after it; it is not read
-// if shards do not hear. heads are those after its batch, nil if it had none. Serve overwrites
-// parts.
+// Hear ends the entering of the window that was entered last. served has what AppendServed of all
+// shards appended after the window that is [Config.LearnLag] + 1 before this one, if there is one;
+// it is not read if shards do not hear.
+func (s *Shard) Hear(served [][]byte) error {
+	if s.now == nil {
+		panic("pipeline: Hear called, but Enter is next")
+	}
+	x := s.ahead[len(s.ahead)-1]
+	if err := s.heard.set(s.next, served); err != nil {
+		return err
+	}
+	s.predictor.await(&x.entered)
+	s.numbers = s.numbers[:0]
+	for _, a := range x.own {
+		s.numbers = append(s.numbers, a.number)
+	}
+	s.heads.gather(s.numbers, &x.around)
+	s.labels.join(&x.entered)
+	s.heads.gatherPart(x.joined, x.labelled, &x.rows.part)
+	x.removed = s.pending.takeRemoved(x.removed)
+	s.end()
+	x.heard = true
+	return nil
+}
+
+// Serving returns the number of the next window to serve: of the oldest that has entered, or Next.
+func (s *Shard) Serving() int64 {
+	if len(s.ahead) == 0 {
+		return s.next
+	}
+	return s.ahead[0].out.Window
+}
+
+// Serve serves the oldest window that has entered, and ends it. Given the parts of all shards for
+// this shard's arrivals, in the order of shards, it predicts them with the heads that it was given
+// last. heads are those after the batch of the window that is [Config.LearnLag] + 1 before this
+// one, nil if it had none. Serve overwrites parts.
 //
 // The outcome has this shard's predictions and refusals. It has no scores.
-func (s *Shard) Serve(parts [][]float32, served [][]byte, heads *Heads) (*event.Outcome, error) {
-	if s.window == nil {
-		panic("pipeline: Serve called, but Enter is next")
+func (s *Shard) Serve(parts [][]float32, heads *Heads) (*event.Outcome, error) {
+	if len(s.ahead) == 0 || !s.ahead[0].heard {
+		panic("pipeline: Serve called, but Enter or Hear is next")
 	}
-	n := len(s.own) * s.model.Prior.Dim
-	if len(parts) != len(s.parts) {
-		panic(fmt.Sprintf("pipeline: parts of %d shards, there are %d", len(parts), len(s.parts)))
+	x := s.ahead[0]
+	n := len(x.own) * s.model.Prior.Dim
+	if len(parts) != len(x.parts) {
+		panic(fmt.Sprintf("pipeline: parts of %d shards, there are %d", len(parts), len(x.parts)))
 	}
 	for p, part := range parts {
 		if len(part) != n {
-			return nil, fmt.Errorf("window %d: the part of shard %d has %d numbers, want %d: it is of another graph", s.next, p, len(part), n)
+			return nil, fmt.Errorf("window %d: the part of shard %d has %d numbers, want %d: it is of another graph", x.out.Window, p, len(part), n)
 		}
 	}
 	if heads != nil {
@@ -175,28 +254,25 @@ func (s *Shard) Serve(parts [][]float32, served [][]byte, heads *Heads) (*event.
 			return nil, err
 		}
 	}
-	if err := s.heard.set(s.next, served); err != nil {
-		return nil, err
-	}
 	s.z = kernel.Room(s.z, n)
 	gnn.SumSlices(s.z, parts)
-	s.nodes.embedded(s.own, s.z)
-	out, w := s.out, s.window
-	s.predictor.serve(out)
+	s.nodes.embedded(s.z)
+	out, w, rows := x.out, x.window, s.nodes.arrivals.rows
+	s.predictor.serve(&x.entered, rows, func(outputs []float32, split []posterior.Uncertainty) {
+		s.heads.serveGathered(&x.around, rows, outputs, split)
+	})
 	for _, o := range s.observers {
-		o.served(out)
+		o.served(&x.entered)
 	}
-	out.Labelled = s.recycled[:0]
-	s.labels.join(w.Labels, s.observers, out)
-	s.rows.Joined, s.rows.labelled, s.rows.arrived = len(s.labels.all), out.Labelled, len(s.owner)
-	for _, x := range s.sets {
-		s.rows.sets, s.rows.imputed = x.joined, x.imputed
+	out.Labelled = x.rows.labelled[:0]
+	s.labels.collect(&x.entered, s.observers)
+	s.heads.completePart(&s.labels.batch, &x.rows.part)
+	x.rows.Joined, x.rows.labelled, x.rows.arrived = len(x.labelled), out.Labelled, x.all
+	for _, o := range s.sets {
+		x.rows.sets, x.rows.imputed = o.joined, o.imputed
 	}
-	s.heads.preparePart(&s.labels.batch, s.labels.all, &s.rows.part)
-	s.recycled, out.Labelled = out.Labelled, nil
+	out.Labelled, out.Posterior = nil, s.posterior
 	share := s.nodes.share
-	out.Posterior = s.posterior
-	s.end()
 	out.Refused = slices.DeleteFunc(out.Refused, func(r event.Refusal) bool { return !share.reports(r.Origin) })
 	if share.slice > 0 {
 		out.Counts, out.UnknownClasses = event.Counts{}, nil
@@ -207,12 +283,16 @@ func (s *Shard) Serve(parts [][]float32, served [][]byte, heads *Heads) (*event.
 			decline(c, out)
 		}
 	}
+	s.pending.release(x.removed)
+	x.forget()
+	s.ahead = slices.Delete(s.ahead, 0, 1)
+	s.served, s.spare = x, append(s.spare, s.served)
 	return out, nil
 }
 
 // Rows returns the labels that the last window joined to predictions of this shard. They are
 // valid until the next Serve.
-func (s *Shard) Rows() *Rows { return &s.rows }
+func (s *Shard) Rows() *Rows { return &s.served.rows }
 
 // setHeads sets the heads that serve.
 func (s *Shard) setHeads(h *Heads) error {

@@ -94,17 +94,21 @@ func shardedOf(shards []*Shard, lead *Lead, run Runner) *Sharded {
 func (s *Sharded) Step(w *event.Window) *event.Outcome {
 	P := len(s.shards)
 	s.run(P, func(p int) { s.shards[p].Enter(w) })
+	owners := s.shards[0].ahead[0].owner
 	for q := range P {
 		for p := range P {
 			s.parts[q][p] = s.shards[p].Part(q)
 		}
 	}
-	owners := s.shards[0].owner
 	var due told
 	if len(s.told) > s.lead.cfg.LearnLag {
 		due, s.told = s.told[0], s.told[1:]
 	}
-	s.run(P, func(p int) { s.out[p], s.errs[p] = s.shards[p].Serve(s.parts[p], due.served, due.heads) })
+	s.run(P, func(p int) {
+		if s.errs[p] = s.shards[p].Hear(due.served); s.errs[p] == nil {
+			s.out[p], s.errs[p] = s.shards[p].Serve(s.parts[p], due.heads)
+		}
+	})
 	next := told{served: make([][]byte, P)}
 	for p, shard := range s.shards {
 		s.fail(s.errs[p])

@@ -250,7 +250,10 @@ func testShardsApart(t *testing.T, with string, lag int) {
 					t.Fatal(err)
 				}
 			}
-			out, err := s.Serve(parts, heard[due], given)
+			if err := s.Hear(heard[due]); err != nil {
+				t.Fatal(err)
+			}
+			out, err := s.Serve(parts, given)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -451,7 +454,10 @@ func FuzzDecodeRows(f *testing.F) {
 		served := make([][]byte, 1)
 		for range 40 {
 			s.Enter(l.window())
-			if _, err := s.Serve([][]float32{s.Part(0)}, served, nil); err != nil {
+			if err := s.Hear(served); err != nil {
+				f.Fatal(err)
+			}
+			if _, err := s.Serve([][]float32{s.Part(0)}, nil); err != nil {
 				f.Fatal(err)
 			}
 			served[0] = s.AppendServed(nil)
@@ -495,7 +501,10 @@ func FuzzDecodeHeads(f *testing.F) {
 			return
 		}
 		s.Enter(&event.Window{Nodes: []event.Node{{Origin: &event.Origin{}, ID: event.ID{Num: 1}, Dense: make([]float32, 5)}}})
-		if out, err := s.Serve([][]float32{s.Part(0)}, nil, heads); err == nil && len(out.Predictions) != 1 {
+		if err := s.Hear(nil); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := s.Serve([][]float32{s.Part(0)}, heads); err == nil && len(out.Predictions) != 1 {
 			t.Errorf("%d predictions of 1 node", len(out.Predictions))
 		}
 	})

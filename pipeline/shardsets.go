@@ -52,9 +52,9 @@ func newShardSets(cfg Config, n *nodes, pending *pending) (*shardSets, error) {
 	return s, nil
 }
 
-func (s *shardSets) served(out *event.Outcome) {
+func (s *shardSets) served(x *entered) {
 	s.imputed = nil
-	s.setMaker.served(out)
+	s.setMaker.served(x)
 }
 
 // scored is not called: the lead scores.
@@ -105,7 +105,7 @@ func (s *leadSets) gather(rows []*Rows, labels int) error {
 	return nil
 }
 
-func (s *leadSets) served(*event.Outcome)     {}
+func (s *leadSets) served(*entered)           {}
 func (s *leadSets) matched(int32, int32)      {}
 func (s *leadSets) scored(out *event.Outcome) { s.learn(s.joined, s.count, out) }
 

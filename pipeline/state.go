@@ -55,7 +55,7 @@ func (e *base) state(s *snapshot.Schema) {
 }
 
 func (e *base) rest() {
-	if e.window != nil {
+	if e.now != nil {
 		panic("pipeline: a snapshot within a window")
 	}
 }
@@ -91,6 +91,13 @@ func (h *headsToServe) AppendState(b []byte) []byte { return h.heads.appendHeads
 
 // SetState implements [snapshot.Stateful].
 func (h *headsToServe) SetState(b []byte) error { return h.heads.setHeads(b) }
+
+// rest panics if a window has entered and is not served: what its Serve needs is not in a snapshot.
+func (s *Shard) rest() {
+	if len(s.ahead) > 0 {
+		panic("pipeline: a snapshot before all windows that have entered are served")
+	}
+}
 
 // state declares the lead's state without its strings.
 func (l *Lead) state(s *snapshot.Schema) {
