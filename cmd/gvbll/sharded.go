@@ -42,20 +42,21 @@ func (s *shardEngine) Enter(w *event.Window) [][]byte {
 }
 
 // Serve implements worker.Shard.
-func (s *shardEngine) Serve(parts, served [][]byte, heads []byte) (out *event.Outcome, rows, servedNow []byte, err error) {
+func (s *shardEngine) Serve(parts [][]byte, heads []byte) (out *event.Outcome, rows, served []byte, err error) {
+	window := s.Serving()
 	for p, b := range parts {
 		if s.received[p], err = pipeline.DecodePart(b, s.received[p]); err != nil {
-			return nil, nil, nil, fmt.Errorf("window %d, from shard %d: %w", s.Next(), p+1, err)
+			return nil, nil, nil, fmt.Errorf("window %d, from shard %d: %w", window, p+1, err)
 		}
 	}
 	var learned *pipeline.Heads
 	if len(heads) > 0 {
-		if learned, err = pipeline.DecodeHeads(heads, s.Next()-1-s.lag); err != nil {
+		if learned, err = pipeline.DecodeHeads(heads, window-1-s.lag); err != nil {
 			return nil, nil, nil, err
 		}
 	}
 	s.recycler.recycle(s.Shard)
-	if out, err = s.Shard.Serve(s.received, served, learned); err != nil {
+	if out, err = s.Shard.Serve(s.received, learned); err != nil {
 		return nil, nil, nil, err
 	}
 	s.recycler.add(out)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -120,7 +121,7 @@ func (g *graph) send(s *Sender, window int64, k Kind, payloads ...[]byte) {
 
 func (g *graph) flush(s *Sender) {
 	g.Helper()
-	if err := s.Flush(g.Context()); err != nil {
+	if err := s.Flush(g.Context(), math.MaxInt64); err != nil {
 		g.Fatal(err)
 	}
 }
@@ -223,7 +224,7 @@ func (g *graph) lead(more func(task, window int64) bool) error {
 			return err
 		}
 	}
-	return s.Flush(g.ctx)
+	return s.Flush(g.ctx, math.MaxInt64)
 }
 
 // shard steps windows as a shard does.
@@ -253,7 +254,7 @@ func (g *graph) shard(task int, more func(task, window int64) bool) error {
 				return err
 			}
 		}
-		if err := s.Flush(g.ctx); err != nil {
+		if err := s.Flush(g.ctx, w); err != nil {
 			return err
 		}
 	}
@@ -550,7 +551,7 @@ func TestRefused(t *testing.T) {
 	k.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: g.cfg.Topic, Err: kerr.TopicAuthorizationFailed})
 	g.send(s, 0, Rows, []byte("rows"))
 	for range 2 {
-		if err := s.Flush(t.Context()); err == nil || !strings.Contains(err.Error(), "sending to "+g.cfg.Topic) {
+		if err := s.Flush(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "sending to "+g.cfg.Topic) {
 			t.Errorf("error %v, want one that names the topic", err)
 		}
 	}

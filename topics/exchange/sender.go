@@ -3,6 +3,7 @@ package exchange
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/gvbll/gvbll/topics/crash"
@@ -10,7 +11,8 @@ import (
 )
 
 // Sender sends the messages of one task. What is sent leaves at once, from a goroutine of the
-// sender's own, and Flush waits until it is acknowledged.
+// sender's own, and Flush waits until it is acknowledged. Flush may be called from any goroutine,
+// Send from one.
 type Sender struct {
 	cfg      Config
 	producer *kafka.Producer
@@ -19,9 +21,11 @@ type Sender struct {
 
 	mu      sync.Mutex
 	queue   []kafka.Record
-	bytes   int   // of what is not acknowledged
-	waiting int   // records that are not acknowledged, those in the queue too
-	err     error // that has ended the sender
+	bytes   int             // of what is not acknowledged
+	sent    int64           // records so far
+	acked   int64           // of them, those that are acknowledged: the first ones
+	last    map[int64]int64 // by window: sent after its last message, while that is not acknowledged
+	err     error           // that has ended the sender
 	changed chan struct{}
 }
 
@@ -33,7 +37,7 @@ func NewSender(ctx context.Context, c *kafka.Client, cfg Config) (*Sender, error
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	s := &Sender{cfg: cfg, producer: p, stop: stop, done: make(chan struct{}), changed: make(chan struct{})}
+	s := &Sender{cfg: cfg, producer: p, stop: stop, done: make(chan struct{}), last: make(map[int64]int64), changed: make(chan struct{})}
 	go s.run(ctx)
 	return s, nil
 }
@@ -75,14 +79,22 @@ func (s *Sender) Send(ctx context.Context, window int64, k Kind, payloads ...[]b
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = append(s.queue, records...)
-	s.bytes, s.waiting = s.bytes+bytes, s.waiting+len(records)
+	s.bytes, s.sent = s.bytes+bytes, s.sent+int64(len(records))
+	s.last[window] = s.sent
 	s.change()
 	return nil
 }
 
-// Flush waits until all that was sent is acknowledged.
-func (s *Sender) Flush(ctx context.Context) error {
-	return s.await(ctx, func() bool { return s.waiting == 0 })
+// Flush waits until all that was sent for windows up to the given one is acknowledged.
+func (s *Sender) Flush(ctx context.Context, window int64) error {
+	return s.await(ctx, func() bool {
+		for w, last := range s.last {
+			if w <= window && last > s.acked {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // change wakes all who await a change. s.mu is held.
@@ -128,8 +140,10 @@ func (s *Sender) run(ctx context.Context) {
 		for i := range records {
 			s.bytes -= len(records[i].Value)
 		}
-		s.waiting -= len(records)
-		s.err = err
+		if s.err = err; err == nil {
+			s.acked += int64(len(records))
+			maps.DeleteFunc(s.last, func(_, last int64) bool { return last <= s.acked })
+		}
 		s.change()
 		s.mu.Unlock()
 		if err != nil {

@@ -244,7 +244,7 @@ func (k *learner) send(ctx context.Context, out *event.Outcome, heads []byte, se
 	if err := k.sender.Send(ctx, out.Window, exchange.Heads, heads); err != nil {
 		return err
 	}
-	if err := k.sender.Flush(ctx); err != nil {
+	if err := k.sender.Flush(ctx, out.Window); err != nil {
 		return err
 	}
 	crash.Point(crash.HeadsUnmarked)

@@ -41,8 +41,15 @@ type toyShard struct {
 	set       [32]byte // of what was served
 	chain     event.Hash
 
-	w   *event.Window
-	own []event.ID
+	ahead []toyWindow // entered and not served
+}
+
+// toyWindow is a window that a toyShard has entered.
+type toyWindow struct {
+	*event.Window
+	own   []event.ID
+	heard bool
+	set   [32]byte // of what was served, when it was heard
 }
 
 func newToyShard(p, shards int) (worker.Shard, error) {
@@ -61,7 +68,7 @@ func (s *toyShard) Enter(w *event.Window) (parts [][]byte) {
 	if w.Number != s.next {
 		panic(fmt.Sprintf("shard %d enters window %d, want %d", s.p, w.Number, s.next))
 	}
-	s.w, s.own = w, s.own[:0]
+	x := toyWindow{Window: w}
 	parts = make([][]byte, s.shards)
 	for _, n := range w.Nodes {
 		if s.seen[n.ID] {
@@ -72,51 +79,69 @@ func (s *toyShard) Enter(w *event.Window) (parts [][]byte) {
 		h := sha256.Sum256(fmt.Appendf(nil, "%d of %v in %d", s.p, n.ID, w.Number))
 		parts[q] = append(parts[q], h[:]...)
 		if q == s.p {
-			s.own = append(s.own, n.ID)
+			x.own = append(x.own, n.ID)
 		}
 	}
+	s.next++
+	s.ahead = append(s.ahead, x)
 	return parts
 }
 
-func (s *toyShard) Serve(parts, served [][]byte, heads []byte) (out *event.Outcome, rows, now []byte, err error) {
-	if len(heads) > 0 {
-		copy(s.heads[:], heads)
+func (s *toyShard) Hear(served [][]byte) error {
+	x := &s.ahead[len(s.ahead)-1]
+	if x.heard {
+		return fmt.Errorf("window %d is heard twice", x.Number)
 	}
 	if served != nil {
 		s.set = sha256.Sum256(append(s.set[:], bytes.Join(served, []byte(";"))...))
 	}
-	out = &event.Outcome{Window: s.next, Model: "toy"}
-	b := append(append(s.chain[:], s.heads[:]...), s.set[:]...)
-	for i, id := range s.own {
+	x.heard, x.set = true, s.set
+	return nil
+}
+
+func (s *toyShard) Serve(parts [][]byte, heads []byte) (out *event.Outcome, rows, now []byte, err error) {
+	x := s.ahead[0]
+	s.ahead = slices.Delete(s.ahead, 0, 1)
+	if !x.heard {
+		return nil, nil, nil, fmt.Errorf("window %d is served before it is heard", x.Number)
+	}
+	if len(heads) > 0 {
+		copy(s.heads[:], heads)
+	}
+	out = &event.Outcome{Window: x.Number, Model: "toy"}
+	b := append(append(s.chain[:], s.heads[:]...), x.set[:]...)
+	for i, id := range x.own {
 		for q, part := range parts {
-			if len(part) != len(s.own)*32 {
-				return nil, nil, nil, fmt.Errorf("window %d: the part of shard %d has %d bytes for %d arrivals", s.next, q, len(part), len(s.own))
+			if len(part) != len(x.own)*32 {
+				return nil, nil, nil, fmt.Errorf("window %d: the part of shard %d has %d bytes for %d arrivals", x.Number, q, len(part), len(x.own))
 			}
 			b = append(b, part[i*32:(i+1)*32]...)
 		}
 		h := sha256.Sum256(b)
 		c := float32(h[0]) / 255
-		out.Predictions = append(out.Predictions, event.Prediction{Node: id, Class: "a", Confidence: c, Probabilities: []float32{c, 1 - c}, Window: s.next})
+		out.Predictions = append(out.Predictions, event.Prediction{Node: id, Class: "a", Confidence: c, Probabilities: []float32{c, 1 - c}, Window: x.Number})
 		now = append(now, h[0])
 	}
-	for _, r := range s.w.Refused {
+	for _, r := range x.Refused {
 		if int(r.Origin.Offset)%s.shards == s.p {
 			out.Refused = append(out.Refused, r)
 		}
 	}
-	for i, l := range s.w.Labels {
+	for i, l := range x.Labels {
 		if s.owner(l.Node) == s.p {
 			rows = fmt.Appendf(rows, "%d %v %s\n", i, l.Node, l.Class)
 		}
 	}
 	s.chain = sha256.Sum256(b)
 	out.Chain = s.chain
-	s.next++
 	return out, rows, now, nil
 }
 
 // Snapshot writes the state as bytes: the numbers, the hashes, the nodes, and the meta.
 func (s *toyShard) Snapshot(meta map[string]string) worker.Snapshot {
+	if len(s.ahead) > 0 {
+		panic(fmt.Sprintf("shard %d is saved before it has served window %d", s.p, s.ahead[0].Number))
+	}
 	b := binary.LittleEndian.AppendUint64(nil, uint64(s.next))
 	b = append(append(append(b, s.heads[:]...), s.set[:]...), s.chain[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(s.seen)))
@@ -472,7 +497,10 @@ func (g *sharded) expected(nodes int, lag int64) (want published) {
 		rows := make([][]byte, g.shards)
 		served[w.Number] = make([][]byte, g.shards)
 		for p, s := range shards {
-			out, r, now, err := s.Serve(parts[p], served[w.Number-1-lag], heads[w.Number-1-lag])
+			if err := s.Hear(served[w.Number-1-lag]); err != nil {
+				g.t.Fatal(err)
+			}
+			out, r, now, err := s.Serve(parts[p], heads[w.Number-1-lag])
 			if err != nil {
 				g.t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -17,21 +18,25 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// Shard is the engine of one slice of a graph. A window is stepped in two halves, between which
-// the shards exchange their parts of the arrivals' embeddings.
+// Shard is the engine of one slice of a graph. A window is stepped in three parts, between which
+// the shards exchange their parts of the arrivals' embeddings, and what they served. Later windows
+// may be entered and heard before earlier ones are served.
 //
-// As an [Engine], a shard copies what it keeps of a window, which stays as it is until Serve
-// has returned. Bytes that it returns are valid until the next Enter.
+// As an [Engine], a shard copies what it keeps of a window, which stays as it is until its Serve
+// has returned. Bytes that it returns are valid until the next call of the same method.
 type Shard interface {
 	// Enter brings the graph up to date, and returns this shard's part of the embeddings of
 	// each shard's arrivals, in the order of the shards.
 	Enter(w *event.Window) (parts [][]byte)
-	// Serve predicts this shard's own arrivals, from all shards' parts of their embeddings.
-	// Before that it sets what all shards served in window w-1-lag, and the heads after that
-	// window's labels: served is nil for windows before the first, and heads is empty where
-	// no label was learned. It returns the rows of the labels that it has joined, for the
-	// lead, and what it has served, for the other shards.
-	Serve(parts, served [][]byte, heads []byte) (out *event.Outcome, rows, servedNow []byte, err error)
+	// Hear ends the entering of a window. It sets what all shards served in window w-1-lag,
+	// nil for windows before the first.
+	Hear(served [][]byte) error
+	// Serve predicts this shard's own arrivals in the oldest window that was heard and not
+	// served, from all shards' parts of their embeddings. Before that it sets the heads after
+	// the labels of window w-1-lag, which is empty where no label was learned. It returns the
+	// rows of the labels that the window has joined, for the lead, and what it has served, for
+	// the other shards.
+	Serve(parts [][]byte, heads []byte) (out *event.Outcome, rows, served []byte, err error)
 	// Err is as in Engine.
 	Err() error
 	// Snapshot is as in Keeper.
@@ -40,22 +45,35 @@ type Shard interface {
 
 // share makes an [Engine] of a [Shard]: it is the worker's end of the exchange. In windows that
 // are replayed it reads what the others sent and sends nothing, for its own messages of every
-// window in the ledger are acknowledged. Once it is live it sends, and a window is stepped when
-// all that it sent is acknowledged: only then may the window be committed.
+// window in the ledger are acknowledged. Once it is live it sends, and a window may be committed
+// when all that it sent for it is acknowledged.
+//
+// Windows may be entered ahead, see enter: then their parts are sent, and the others' on their
+// way, while earlier windows wait for theirs. The outcomes are the same.
 type share struct {
 	cfg   *Sharded
 	task  int
 	ctx   context.Context // ends all waiting
 	shard Shard
 	kafka *kafka.Client
-	place ledger.Place      // in the chain of cuts, behind the window that is stepped now
+	place ledger.Place      // in the chain of cuts, behind the window that is entered now
 	at    exchange.Position // where the receiver begins
 	// served is what this shard served in windows that are not set yet, by window.
-	served   map[int64][]byte
+	served map[int64][]byte
+	// ahead are the windows that are entered and not served, the oldest first. unheard says
+	// that the entering of the last one has not ended.
+	ahead    []enteredWindow
+	unheard  bool
 	receiver atomic.Pointer[exchange.Receiver] // from the first window on; others ask it what is missing
 	live     bool                              // it sends
 	sender   *exchange.Sender                  // from the first live window on
 	err      error
+}
+
+// enteredWindow is a window that is entered.
+type enteredWindow struct {
+	*event.Window
+	own []byte // this shard's part of the embeddings of its own arrivals
 }
 
 // shareKey is the key of a sharePosition in a checkpoint.
@@ -122,44 +140,80 @@ func (s *share) Err() error {
 	return s.shard.Err()
 }
 
+// step serves a window, which it enters first unless it was entered ahead.
 func (s *share) step(w *event.Window) (*event.Outcome, error) {
-	if err := s.open(); err != nil {
-		return nil, err
-	}
-	own := s.task - 1
-	parts := s.shard.Enter(w)
-	if err := s.shard.Err(); err != nil {
-		return nil, err
-	}
-	if s.live {
-		if err := s.sender.Send(s.ctx, w.Number, exchange.Part, parts...); err != nil {
+	if len(s.ahead) == 0 {
+		if err := s.enter(w); err != nil {
 			return nil, err
 		}
 	}
-	mine, err := s.receiver.Load().Wait(s.ctx, w.Number, exchange.Part)
+	return s.serve()
+}
+
+// enter enters the next window, and sends its parts. The window must stay as it is until it is
+// stepped.
+func (s *share) enter(w *event.Window) error {
+	if err := s.hear(); err != nil {
+		return err
+	}
+	if err := s.open(); err != nil {
+		return err
+	}
+	parts := s.shard.Enter(w)
+	if err := s.shard.Err(); err != nil {
+		return err
+	}
+	s.ahead, s.unheard = append(s.ahead, enteredWindow{w, bytes.Clone(parts[s.task-1])}), true
+	if !s.live {
+		return nil
+	}
+	return s.sender.Send(s.ctx, w.Number, exchange.Part, parts...)
+}
+
+// hear ends the entering of the last window.
+func (s *share) hear() (err error) {
+	if !s.unheard {
+		return nil
+	}
+	var served [][]byte
+	if learned := s.ahead[len(s.ahead)-1].Number - 1 - s.cfg.Lag; learned >= 0 {
+		if served, err = s.receiver.Load().Wait(s.ctx, learned, exchange.Served); err != nil {
+			return err
+		}
+		served[s.task-1] = s.served[learned]
+		delete(s.served, learned)
+	}
+	s.unheard = false
+	return s.shard.Hear(served)
+}
+
+// serve serves the oldest window that is entered, and sends what others need of that.
+func (s *share) serve() (*event.Outcome, error) {
+	w := s.ahead[0]
+	if len(s.ahead) == 1 {
+		if err := s.hear(); err != nil {
+			return nil, err
+		}
+	}
+	parts, err := s.receiver.Load().Wait(s.ctx, w.Number, exchange.Part)
 	if err != nil {
 		return nil, err
 	}
-	mine[own] = parts[own]
-	var served [][]byte
+	parts[s.task-1] = w.own
 	var heads []byte
 	if learned := w.Number - 1 - s.cfg.Lag; learned >= 0 {
-		if served, err = s.receiver.Load().Wait(s.ctx, learned, exchange.Served); err != nil {
-			return nil, err
-		}
-		served[own] = s.served[learned]
-		delete(s.served, learned)
 		got, err := s.receiver.Load().Wait(s.ctx, learned, exchange.Heads)
 		if err != nil {
 			return nil, err
 		}
 		heads = got[0]
 	}
-	out, rows, now, err := s.shard.Serve(mine, served, heads)
+	out, rows, served, err := s.shard.Serve(parts, heads)
 	if err != nil {
 		return nil, err
 	}
-	s.served[w.Number] = bytes.Clone(now)
+	s.ahead = slices.Delete(s.ahead, 0, 1)
+	s.served[w.Number] = bytes.Clone(served)
 	refuseForgetting(w.Commands, out, s.task, s.cfg.shards)
 	if !s.live {
 		return out, nil
@@ -167,14 +221,20 @@ func (s *share) step(w *event.Window) (*event.Outcome, error) {
 	if err := s.sender.Send(s.ctx, w.Number, exchange.Rows, rows); err != nil {
 		return nil, err
 	}
-	if err := s.sender.Send(s.ctx, w.Number, exchange.Served, now); err != nil {
+	if err := s.sender.Send(s.ctx, w.Number, exchange.Served, served); err != nil {
 		return nil, err
 	}
-	if err := s.sender.Flush(s.ctx); err != nil {
-		return nil, err
+	return out, s.acknowledged(s.ctx, w.Number)
+}
+
+// acknowledged waits until all that was sent for a window that was stepped, and for those before,
+// is acknowledged. The publisher calls it.
+func (s *share) acknowledged(ctx context.Context, window int64) error {
+	if err := s.sender.Flush(ctx, window); err != nil {
+		return err
 	}
 	crash.Point(crash.BeforeShardCommit)
-	return out, nil
+	return nil
 }
 
 // open opens this shard's end of the exchange, which needs to know the epoch.

@@ -176,7 +176,10 @@ func (w Workload) oneShard(P, times int) (*oneShard, error) {
 	for grown := 0; grown < w.Nodes; {
 		n := min(1000, w.Nodes-grown)
 		s.Enter(g.stream.Grow(n))
-		if _, err := s.Serve(make([][]float32, P), nil, nil); err != nil {
+		if err := s.Hear(nil); err != nil {
+			return nil, err
+		}
+		if _, err := s.Serve(make([][]float32, P), nil); err != nil {
 			return nil, err
 		}
 		if g.lead != nil {
@@ -200,6 +203,7 @@ func (g *oneShard) step() (err error) {
 				g.sent[q] = pipeline.AppendPart(g.sent[q][:0], g.s.Part(q))
 			}
 		}
+		err = g.s.Hear(nil)
 	})
 	own := g.s.Part(0)
 	g.received[0], g.sent[0] = own, pipeline.AppendPart(g.sent[0][:0], own)
@@ -214,7 +218,7 @@ func (g *oneShard) step() (err error) {
 			heads, err = pipeline.DecodeHeads(g.heads, window.Number-1)
 		}
 		if err == nil {
-			g.last, err = g.s.Serve(g.received, nil, heads)
+			g.last, err = g.s.Serve(g.received, heads)
 		}
 		g.rows = g.s.AppendRows(g.rows[:0])
 	})
@@ -435,7 +439,7 @@ func (w Workload) exchanged(ctx context.Context) (bytes float64, err error) {
 		if err := sender.Send(ctx, window.Number, exchange.Part, parts...); err != nil {
 			return 0, err
 		}
-		if err := sender.Flush(ctx); err != nil {
+		if err := sender.Flush(ctx, window.Number); err != nil {
 			return 0, err
 		}
 	}
