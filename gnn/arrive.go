@@ -2,6 +2,7 @@ package gnn
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
@@ -27,23 +28,18 @@ func (g *Graph) Arrive(x []Vector, near [][]int32, linked func(i int, neighbours
 	}
 	early := g.embedsEarly(len(x))
 	if early {
-		w.noteLastChanges(g, first, near)
+		w.findFinal(g, first, near)
 	}
 	w.deferred = w.deferred[:0]
+	g.prefetchAhead(near, early)
 	for i := range x {
 		v := first + int32(i)
-		final := early && g.final(i, v, near[i])
-		switch {
-		case !early:
-			g.prefetch(near[i])
-		case i+1 < len(near): // they come while this arrival is linked
-			kernel.Prefetch(g.rows.whole, near[i+1], 0, g.rowLen)
-		}
+		g.prefetchAhead(near[i+1:], early)
 		added := g.linkAll(v, near[i])
 		if linked != nil {
 			linked(i, added)
 		}
-		if final {
+		if early && w.final[i] {
 			w.embed(g, i, v, dst)
 		} else {
 			w.deferred = append(w.deferred, v)
@@ -62,6 +58,7 @@ func (g *Graph) Arrive(x []Vector, near [][]int32, linked func(i int, neighbours
 // cache.
 type window struct {
 	deferred []int32 // arrivals to embed after all are linked
+	final    []bool  // see findFinal
 
 	// Arrivals to embed before all are linked, up to blockRows: their numbers in
 	// the window, and the inputs and outputs of the last layer, a row for each.
@@ -127,38 +124,29 @@ func (g *Graph) embedsEarly(n int) bool {
 	return g.serial(n) && g.exchangesInPlace() && g.enc.baseLayer() > 0 && g.enc.baseLayer() == g.enc.Depth()-1
 }
 
-// noteLastChanges sets the slot of each node whose row the window changes to the
-// number of the last arrival that does so.
-func (w *window) noteLastChanges(g *Graph, first int32, near [][]int32) {
-	for i := range near {
-		g.nodes.At(first + int32(i)).slot = int32(i)
-	}
-	for i, neighbours := range near {
-		if i+1 < len(near) {
-			kernel.Prefetch(g.nodes, near[i+1], 0, 1)
+// findFinal sets final, by arrival: whether the rows of the arrival and of its
+// neighbours do not change after it is linked. It goes from the last arrival to
+// the first and marks the nodes whose rows they change, so that each is looked at
+// once. An arrival that an earlier one names is never final, nor is that one.
+func (w *window) findFinal(g *Graph, first int32, near [][]int32) {
+	w.final = kernel.Resize(w.final, len(near))
+	g.clearMarks()
+	const ahead = 8 // arrivals: little is done for each
+	for i, neighbours := range slices.Backward(near) {
+		if i >= ahead {
+			kernel.Prefetch(g.nodes, near[i-ahead], 0, 1)
 		}
+		v := first + int32(i)
+		final := g.mark(g.nodes.At(v))
 		for _, u := range neighbours {
-			if n := g.node(u); u < first || n.slot < int32(i) {
-				n.slot = int32(i)
+			last := g.mark(g.node(u))
+			final = final && last
+			if u > v { // u's neighbour v may change after u is linked
+				w.final[u-first] = false
 			}
 		}
+		w.final[i] = final
 	}
-}
-
-// final reports whether the rows of the i-th arrival v and of its neighbours do
-// not change after v is linked. near are the neighbours to link.
-func (g *Graph) final(i int, v int32, near []int32) bool {
-	if int(g.nodes.At(v).slot) > i {
-		return false
-	}
-	for _, all := range [...][]int32{near, g.Neighbours(v)} {
-		for _, u := range all {
-			if int(g.nodes.At(u).slot) > i {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // embed embeds the i-th arrival v, together with others once they fill a block.

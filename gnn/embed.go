@@ -164,11 +164,18 @@ func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
 	}
 }
 
-// prefetchRows brings the rows that the base layer reads for node v into the cache, or the
-// first of them.
+// prefetchRows brings what the base layer reads for node v into the cache: its row, its
+// neighbours' degrees and rows, or those of the first of them.
 func (g *Graph) prefetchRows(v int32) {
-	if near := g.Neighbours(v); g.rows.whole != nil && g.enc.baseLayer() > 0 {
-		kernel.Prefetch(g.rows.whole, near[:min(len(near), prefetchedRows)], 0, g.rowLen)
+	if g.rows.whole == nil {
+		return
+	}
+	kernel.Prefetch(g.rows.whole, []int32{v}, 0, g.rowLen)
+	if g.enc.baseLayer() > 0 {
+		near := g.Neighbours(v)
+		near = near[:min(len(near), prefetchedRows)]
+		kernel.Prefetch(g.nodes, near, 0, 1)
+		kernel.Prefetch(g.rows.whole, near, 0, g.rowLen)
 	}
 }
 

@@ -58,10 +58,7 @@ type Graph struct {
 type node struct {
 	adj  kernel.List // the adjacency list
 	mark uint32      // see Graph.epoch
-	// slot has two uses, never at once. In Embed it is the node's place in
-	// embedder.order, valid if the node is marked. In Arrive it is the number
-	// of the last arrival of the window that changes the node's row.
-	slot int32
+	slot int32       // in Embed, if the node is marked: its place in embedder.order
 	// stale: the aggregate may differ from that of the current neighbours and
 	// self terms. It is set by markStale (in Replace, Remove, Unlink, EmbedWithout, and in
 	// State for a node that was saved stale) and cleared where the aggregate is
@@ -311,7 +308,6 @@ func (g *Graph) linkAll(v int32, neighbours []int32) (added []int32) {
 		g.settleAll(v, added)
 		return added
 	}
-	g.prefetchListEnds(added) // they arrive in the cache while messages are exchanged
 	if g.aggregates() {
 		g.keepAll(v, added)
 		g.enc.exchangeMessages(g.rows.whole, v, added, 0, g.enc.messageColumns())
@@ -383,6 +379,24 @@ func (g *Graph) prefetch(neighbours []int32) {
 	kernel.Prefetch(g.nodes, neighbours, 0, 1)
 	if g.aggregates() && g.rows.whole != nil {
 		g.enc.prefetchMessages(g.rows.whole, neighbours, 0, g.enc.messageColumns())
+	}
+	g.prefetchListEnds(neighbours)
+}
+
+// prefetchAhead loads the memory of the next arrivals into the cache while one is
+// linked, given the neighbours of each: rows and ends of lists of the first, nodes of
+// the second, which say where its lists end.
+func (g *Graph) prefetchAhead(near [][]int32, embed bool) {
+	if len(near) > 1 {
+		kernel.Prefetch(g.nodes, near[1], 0, 1)
+	}
+	if len(near) > 0 {
+		g.prefetchListEnds(near[0])
+		if embed {
+			kernel.Prefetch(g.rows.whole, near[0], 0, g.rowLen)
+		} else if g.aggregates() && g.rows.whole != nil {
+			g.enc.prefetchMessages(g.rows.whole, near[0], 0, g.enc.messageColumns())
+		}
 	}
 }
 

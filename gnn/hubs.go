@@ -73,7 +73,9 @@ func (g *Graph) settleAll(v int32, added []int32) {
 	}
 	g.settle(v)
 	for _, u := range added {
-		g.settle(u)
+		if g.nodes.At(u).adj.Len() > hubDegree { // few are
+			g.settle(u)
+		}
 	}
 }
 

@@ -77,7 +77,9 @@ func (m *integers) put(id int64, v int32) {
 		return
 	}
 	if id >= int64(len(m.dense)) {
-		m.dense = append(m.dense, make([]int32, min(2*id+1024, limit)-int64(len(m.dense)))...)
+		longer := kernel.Zeros[int32](int(min(2*id+1024, limit)))
+		copy(longer, m.dense)
+		m.dense = longer
 	}
 	m.dense[id] = v + 1
 }

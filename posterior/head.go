@@ -46,6 +46,8 @@ type Online struct {
 	q       Gaussian // current posterior (M, Σ), of the same shape
 	version uint64   // updates so far
 
+	unused Gaussian // memory for the next SetState; empty before the first
+
 	// Scratch memory of Learn.
 
 	statistics statistics
@@ -119,7 +121,10 @@ func (o *Online) SetState(b []byte) error {
 	if dim, classes := word(1), word(2); dim != uint64(o.q.Dim) || classes != uint64(o.q.Classes) {
 		return fmt.Errorf("posterior: state of shape %d × %d, the head has %d × %d", dim, classes, o.q.Dim, o.q.Classes)
 	}
-	next := o.q.Clone()
+	if o.unused.Mean == nil {
+		o.unused = o.q.Clone()
+	}
+	next := o.unused
 	for i := range next.Mean {
 		next.Mean[i] = math.Float64frombits(word(3 + i))
 		next.Precision[i] = math.Float64frombits(word(3 + len(next.Mean) + i))
@@ -127,7 +132,7 @@ func (o *Online) SetState(b []byte) error {
 	if err := next.check(); err != nil {
 		return err
 	}
-	o.q, o.version = next, word(0)
+	o.q, o.unused, o.version = next, o.q, word(0)
 	return nil
 }
 
