@@ -12,7 +12,7 @@ import (
 )
 
 type exportCmd struct {
-	Kafka kafkaFlags  `embed:""`
+	Kafka inputFlags  `embed:""`
 	Until ledgerPlace `help:"Read the windows before this one, or those committed before this time; all when left out." placeholder:"WINDOW|TIME" group:"log"`
 
 	Out string `help:"Folder to write nodes.csv, edges.csv and dataset.json into." required:"" type:"path" placeholder:"DIR"`
@@ -33,9 +33,6 @@ func (c exportCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer client.Close()
-	if err := noShards(ctx, client, names); err != nil {
-		return err
-	}
 	l, err := openLog(ctx, client, names, spanFlags{Until: c.Until})
 	if err != nil {
 		return err

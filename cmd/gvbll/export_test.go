@@ -1,11 +1,15 @@
 package main
 
 import (
+	"encoding/json"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
@@ -44,6 +48,95 @@ func TestExportedIDs(t *testing.T) {
 			t.Errorf("%v is exported as %q with %q, want %s with %q", c.ids, got, said.String(), c.want, c.says)
 		}
 	}
+}
+
+// TestExportOfShards: two graphs work on one stream with labels, one with shards and one without.
+// Their exports have the same nodes and edges, and a model is trained on either's ledger from the same nodes,
+// as 'gvbll train' and 'gvbll retrain' do.
+func TestExportOfShards(t *testing.T) {
+	addr := startBroker(t, broker.Config{})
+	t.Setenv("GVBLL_BROKERS", addr)
+	dir := t.TempDir()
+	file, data := filepath.Join(dir, "model.safetensors"), generated(t, "--nodes", "300", "--steps", "3", "--classes", "2", "--late", "0", "--dim", "6")
+	shape := []string{"--epochs", "3", "--hidden", "8", "--embedding", "4"}
+	gvbll(t, append([]string{"train", "--out", file, "--data", data}, shape...)...)
+	gvbll(t, "topics", "--create", "--partitions", "2", "--prefix", "whole")
+	gvbll(t, "topics", "--create", "--partitions", "2", "--prefix", "cut", "--shards", "2")
+	for _, prefix := range []string{"whole", "cut"} {
+		stop := newTestGraph(t, addr, prefix, 6).work("--model", file, "--prefix", prefix, "--inputs-prefix", "whole", "--window", "20")
+		defer stop()
+	}
+	gvbll(t, "send", "--prefix", "whole", "--data", data, "--labels", "delayed", "--label-delay", "7")
+	folders := map[string]string{}
+	trained := map[string]*model.Model{}
+	for _, prefix := range []string{"whole", "cut"} {
+		ask := func(what string, args ...string) string {
+			return gvbll(t, slices.Concat([]string{what, "--prefix", prefix, "--inputs-prefix", "whole"}, args)...)
+		}
+		for deadline := time.Now().Add(time.Minute); ; {
+			var s status
+			must(t, json.Unmarshal([]byte(ask("status", "--json")), &s))
+			if s.Committed != nil && s.waiting() == 0 {
+				break
+			} else if time.Now().After(deadline) {
+				t.Fatalf("%d events of graph %s wait", s.waiting(), prefix)
+			}
+		}
+		folders[prefix] = filepath.Join(dir, prefix)
+		if out := ask("export", "--out", folders[prefix]); !strings.Contains(out, ": 300 nodes, ") {
+			t.Errorf("gvbll export prints %s", out)
+		}
+		new := filepath.Join(dir, prefix+".safetensors")
+		ask("train", append([]string{"--brokers", addr, "--serving", file, "--out", new}, shape...)...)
+		var err error
+		trained[prefix], err = model.Open(new)
+		must(t, err)
+	}
+	for _, name := range []string{"nodes.csv", "edges.csv"} {
+		if diff := cmp.Diff(rows(t, folders["whole"], name), rows(t, folders["cut"], name)); diff != "" {
+			t.Errorf("%s of a graph and of its shards, -want +got\n%.2000s", name, diff)
+		}
+	}
+	if w, c := trained["whole"], trained["cut"]; w.Training.Nodes != c.Training.Nodes || !slices.Equal(w.Classes, c.Classes) || c.Training.Validation.Serving == "" {
+		t.Errorf("from shards a model of %q is trained on %d nodes with validation %+v, from the whole of %q on %d", c.Classes, c.Training.Nodes, c.Training.Validation, w.Classes, w.Training.Nodes)
+	}
+
+	models := t.TempDir()
+	retrain := append([]string{"retrain", "--prefix", "cut", "--inputs-prefix", "whole", "--models", models, "--serving", file, "--epochs", "3", "--embedding", "4"}, "--hidden")
+	if out := gvbll(t, append(retrain, "8")...); !strings.Contains(out, "begin another graph with it") {
+		t.Errorf("gvbll retrain prints %s", out)
+	}
+	for want, args := range map[string][]string{
+		"--promote: the graph cut has 2 shards":                            {"8", "--promote", "after=5,if=nll"},
+		"cannot serve it: a hidden width of 7 cannot be cut into 2 shards": {"7"},
+	} {
+		if code, _, errs := command(t, append(retrain, args...)...); code == exitOK || !strings.Contains(errs, want) {
+			t.Errorf("gvbll retrain --hidden %v: exit code %d and %s", args, code, errs)
+		}
+	}
+	var commands int
+	must(t, dial(t, addr).ReadAll(t.Context(), "cut.commands", func(*kafka.Record) { commands++ }))
+	if commands > 0 {
+		t.Errorf("%d commands are sent to shards, which obey none", commands)
+	}
+}
+
+// rows returns the rows of an exported table in an order of their own, each edge with its lesser
+// end first: the table's order is that of windows, which two graphs do not cut alike.
+func rows(t *testing.T, folder, name string) []string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(folder, name))
+	must(t, err)
+	list := strings.Split(strings.TrimSpace(string(b)), "\n")
+	for i := range list {
+		if name == "edges.csv" {
+			ends := strings.Split(list[i], ",")
+			slices.Sort(ends)
+			list[i] = strings.Join(ends, ",")
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // TestExportIDsAlike: a graph with a node 7 and a node "7" is exported with both, each with

@@ -95,12 +95,18 @@ type graphLog struct {
 	since   int64    // training nodes came in this one or later
 	serves  string   // the model that serves after the last of them
 	classes []string // of the model that the ledger began with
+	shards  int
+	written event.Settings // that the records hold last
 }
 
 // openLog finds the windows that the flags name.
 func openLog(ctx context.Context, client *kafka.Client, names topics.Names, f spanFlags) (*graphLog, error) {
 	l := &graphLog{client: client, names: names}
-	records, err := ledger.Open(ctx, client, names.LedgerAt(0))
+	var err error
+	if l.shards, err = topics.Shards(ctx, client, names); err != nil {
+		return nil, err
+	}
+	records, err := ledger.OpenRecords(ctx, client, names.LedgerAt(0), l.shards)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +125,9 @@ func openLog(ctx context.Context, client *kafka.Client, names topics.Names, f sp
 		if r.Classes != nil && l.classes == nil {
 			l.classes = r.Classes
 		}
+		if r.Configuration != "" {
+			l.written = r.Configuration
+		}
 		l.windows, l.serves = r.Window+1, r.Serves()
 	}
 	switch {
@@ -135,17 +144,20 @@ func (l *graphLog) play(ctx context.Context, visit func(*event.Window) error) er
 	return worker.Windows(ctx, l.client, worker.Config{Names: l.names}, l.windows, visit)
 }
 
-// settings returns the settings of the ledger's engine.
+// settings returns the settings of the ledger's engine, as one that has the whole graph.
 func (l *graphLog) settings(ctx context.Context) (pipeline.Config, error) {
-	there, err := worker.LedgerSettings(ctx, l.client, worker.Config{Names: l.names, SettingsOfLine: pipeline.SettingsOfLine})
-	if err != nil {
-		return pipeline.Config{}, err
+	there := l.written
+	if l.shards == 0 { // of which the first format has them elsewhere
+		var err error
+		if there, err = worker.LedgerSettings(ctx, l.client, worker.Config{Names: l.names, SettingsOfLine: pipeline.SettingsOfLine}); err != nil {
+			return pipeline.Config{}, err
+		}
 	}
 	cfg, err := pipeline.ParseSettings(there)
 	if err != nil {
 		err = fmt.Errorf("ledger %s: %w, or begin an epoch of this one with 'gvbll rebase' first", l.names.Ledger, err)
 	}
-	return cfg, err
+	return wholeOf(cfg), err
 }
 
 // checkServes returns an error unless m is the model that serves.

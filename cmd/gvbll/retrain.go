@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
 type retrainCmd struct {
-	Kafka kafkaFlags `embed:""`
+	Kafka inputFlags `embed:""`
 	spanFlags
 	Train trainFlags `embed:""`
 
@@ -38,12 +39,12 @@ func (c retrainCmd) Run(ctx context.Context, s streams, g given) error {
 		return err
 	}
 	defer client.Close()
-	if err := noShards(ctx, client, names); err != nil {
-		return err
-	}
 	l, err := openLog(ctx, client, names, c.spanFlags)
 	if err != nil {
 		return err
+	}
+	if l.shards > 0 && c.Promote != (event.Rule{}) {
+		return usagef("--promote: the graph %s has %d shards, which try no model beside theirs: leave it out (docs/sharding.md)", c.Kafka.Prefix, l.shards)
 	}
 	folder := modelFolder(c.Models)
 	serving, err := c.serving(folder, l)
@@ -59,6 +60,13 @@ func (c retrainCmd) Run(ctx context.Context, s streams, g given) error {
 		return err
 	}
 	printValidation(s.out, r)
+	if l.shards > 0 {
+		if _, err := gnn.Slice(r.Model.Encoder, 0, l.shards); err != nil {
+			return fmt.Errorf("%s is written, and the graph %s cannot serve it: %w", file, c.Kafka.Prefix, err)
+		}
+		_, err = fmt.Fprintf(s.out, "%s: model %s, %s; shards try no model beside theirs: begin another graph with it, on the same inputs (docs/sharding.md)\n", file, r.Model.ID, describe(r.Model))
+		return err
+	}
 	if _, err := sendCommand(ctx, client, names.Commands, &event.Command{Name: event.Shadow, Model: r.Model.ID, Rule: c.Promote.String()}); err != nil {
 		return err
 	}

@@ -177,7 +177,7 @@ func TestShardsRefuseCommands(t *testing.T) {
 	must(t, err)
 	must(t, m.Save(file))
 	for _, args := range [][]string{
-		{"promote"}, {"forget", "7"}, {"export", "--out", file + ".graph"}, {"rebase", "--model", file},
+		{"promote"}, {"forget", "7"}, {"rebase", "--model", file},
 	} {
 		code, _, errs := command(t, args...)
 		if code != exitFailed || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "has 2 shards, and this command needs one that has none") {

@@ -120,8 +120,8 @@ func newSlicedService(s *service, cfg pipeline.Config, m *model.Model) (*slicedS
 	return &slicedService{s, graph}, nil
 }
 
-// wholeOf returns the settings of the engine that stands for a graph in shards on the page. It
-// is never stepped.
+// wholeOf returns the settings of an engine that has the whole of a graph in shards: the one that
+// stands for it on the page, which is never stepped, and those that train on its ledger.
 func wholeOf(cfg pipeline.Config) pipeline.Config {
 	cfg.Shards = 1
 	return cfg

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -16,24 +17,30 @@ import (
 // The window is valid during the call. A label by index has the name that the index had in
 // the label's epoch; it is -1 if that had no such class. Windows needs the ledger and the inputs from their
 // beginning; it writes nothing, and can run beside a worker. Of cfg it uses the names and
-// the limits.
+// the limits. The windows of a graph of several shards are those that are cut.
 func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, visit func(*event.Window) error) error {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
 	cfg.setDefaults()
 	p := &replayer{cfg: &cfg, client: c}
-	var err error
-	if p.ledger, err = ledger.Open(ctx, c, cfg.ledgerAt()); err != nil {
+	shards, err := topics.Shards(ctx, c, cfg.Names)
+	if err != nil {
 		return err
 	}
-	if p.excluded, err = p.readExclusions(ctx, math.MaxInt64); err != nil {
+	records, err := ledger.OpenRecords(ctx, c, cfg.Names.LedgerAt(0), shards)
+	if err != nil {
 		return err
+	}
+	if shards == 0 { // shards forget nothing
+		if p.excluded, err = p.readExclusions(ctx, math.MaxInt64); err != nil {
+			return err
+		}
 	}
 	if err := p.openInputs(fetching, intake.Position{}); err != nil {
 		return err
 	}
 	for p.next < before {
-		r, err := p.ledger.Next(ctx)
+		r, err := records.Next(ctx)
 		if err != nil || r == nil {
 			return err
 		}
