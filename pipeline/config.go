@@ -89,9 +89,11 @@ type Config struct {
 	// Workers is the number of goroutines that share a window's matrix products. The
 	// results have the same bits for any number. Zero means 1.
 	Workers int
-	// Run runs the learning of a batch: it starts job, on a goroutine if it likes, and returns a
-	// function that waits for its end. Outcomes do not depend on it. It has an effect only
-	// with LearnLag; nil means at once. The engine has one job at a time.
+	// Run runs a job beside the engine: the learning of a batch, or the prediction of half of a
+	// window's arrivals. It starts job, on a goroutine if it likes, and returns a function that
+	// waits for its end. Outcomes do not depend on it. It has an effect only with LearnLag; nil
+	// means at once. The engine has one job at a time. A [Shard] has none: shards are stepped
+	// beside each other.
 	Run func(job func()) (wait func())
 }
 

@@ -89,3 +89,6 @@ func (e *Engine) ImputeLate() {
 		}
 	}
 }
+
+// Fewest is the number of arrivals from which two threads share them.
+const Fewest = fewest

@@ -20,7 +20,7 @@ import (
 type lessons struct {
 	heads   learner
 	lag     int64 // ℓ
-	run     func(job func()) (wait func())
+	beside  beside
 	waiting []lesson // the oldest first; at most ℓ between windows
 	spare   []*pool.Batch
 
@@ -45,20 +45,11 @@ type turn struct {
 
 func newLessons(heads learner, cfg Config) *lessons {
 	n := len(heads.heads())
-	l := &lessons{heads: heads, lag: int64(cfg.LearnLag), run: cfg.Run}
+	l := &lessons{heads: heads, lag: int64(cfg.LearnLag), beside: cfg.beside()}
 	l.last.heads, l.next.heads = make([]event.Head, n), make([]event.Head, n)
-	if l.run == nil || l.lag == 0 {
-		l.run = atOnce
-	}
 	l.last.posterior, _ = hashOf(heads.heads(), nil)
 	l.setVersions(&l.last)
 	return l
-}
-
-// atOnce runs a job for an engine without Config.Run.
-func atOnce(job func()) (wait func()) {
-	job()
-	return func() {}
 }
 
 func (l *lessons) setVersions(t *turn) {
@@ -89,7 +80,7 @@ func (l *lessons) begin(window int64) {
 	}
 	l.batch = l.waiting[0].batch
 	l.waiting = slices.Delete(l.waiting, 0, 1)
-	l.wait = l.run(l.learn)
+	l.wait = l.beside.start(l.learn)
 }
 
 // learn is the turn's work.

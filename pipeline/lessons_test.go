@@ -40,9 +40,10 @@ func onGoroutines(job func()) (wait func()) {
 	return func() { <-done }
 }
 
-// TestWhoeverLearns: outcomes and state are the same whether a batch is learned at once, when
-// it is waited for, or meanwhile on another goroutine, and whoever asks the engine between
-// windows. Under the race detector this shows that nothing else uses the heads meanwhile.
+// TestWhoeverLearns: outcomes and state are the same whether a batch is learned, and half of a
+// window predicted, at once, when it is waited for, or meanwhile on another goroutine, and whoever
+// asks the engine between windows. Under the race detector this shows that nothing else uses the
+// heads meanwhile, and that threads that predict at once share no memory.
 func TestWhoeverLearns(t *testing.T) {
 	for _, serves := range servings {
 		for _, lag := range []int{1, 3} {
@@ -63,18 +64,27 @@ func TestWhoeverLearns(t *testing.T) {
 					}
 					got := newEngine(t, m, cfg)
 					l := newRandomStream(rand.New(rand.NewPCG(2, 2)), m)
+					most := 0
 					for range 60 {
-						w := l.window()
+						next := l.window
+						if rng.IntN(4) == 0 {
+							next = l.wide
+						}
+						w := next()
 						a, b := want.Step(w), got.Step(w)
 						if diff := cmp.Diff(a, b); diff != "" {
 							t.Fatal(diff)
 						}
+						most = max(most, len(a.Predictions))
 						which, id := rng.IntN(8), l.id()
 						ask(want, which, id)
 						ask(got, which, id)
 					}
 					if !bytes.Equal(snapshotOf(t, got, nil), snapshotOf(t, want, nil)) {
 						t.Error("the engines are saved as other bytes")
+					}
+					if most < pipeline.Fewest {
+						t.Errorf("windows of at most %d predictions are too small to be shared", most)
 					}
 				})
 			})

@@ -20,8 +20,10 @@ type paper struct {
 	both       []posterior.Head      // by place
 	list       []head                // the same
 	posteriors []*posterior.Gaussian // theirs
-	predictive *posterior.Predictive
-	serves     uint8 // the place of the head that serves
+	beside     beside
+	first      *posterior.Predictive
+	second     *posterior.Predictive // on the other thread
+	serves     uint8                 // the place of the head that serves
 	buffer     []byte
 }
 
@@ -83,7 +85,9 @@ func newPaper(m *model.Model, cfg Config) *paper {
 		classes: m.Prior.Classes, updated: online,
 		both:       []posterior.Head{byOnline: online, byStatic: posterior.NewStatic(m.Prior)},
 		posteriors: []*posterior.Gaussian{byOnline: online.Posterior(), byStatic: &m.Prior},
-		predictive: posterior.NewPredictive(m.Prior.Classes, cfg.Samples),
+		beside:     cfg.beside(),
+		first:      posterior.NewPredictive(m.Prior.Classes, cfg.Samples),
+		second:     posterior.NewPredictive(m.Prior.Classes, cfg.Samples),
 	}
 	for _, h := range p.both {
 		p.list = append(p.list, h)
@@ -98,7 +102,14 @@ func (p *paper) servingHead() uint8 { return p.serves }
 func (p *paper) width() int { return len(p.both) * p.classes }
 
 func (p *paper) serve(_ []int32, rows posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
-	p.predictive.Serve(p.posteriors, int(p.serves), rows, outputs, split)
+	d, width := len(rows.Z)/max(rows.Len(), 1), p.width()
+	predict := func(by *posterior.Predictive) func(from, to int) {
+		return func(from, to int) {
+			part := posterior.Rows{Z: rows.Z[from*d : to*d], Tau: rows.Tau[from:to]}
+			by.Serve(p.posteriors, int(p.serves), part, outputs[from*width:to*width], split[from:to])
+		}
+	}
+	p.beside.share(rows.Len(), predict(p.first), predict(p.second))
 }
 
 func (p *paper) predictOne(_ view, rows posterior.Rows, outputs []float32) posterior.Uncertainty {

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
@@ -24,12 +23,7 @@ type poolHeads struct {
 	list    []head            // the pool, then its heads and its products
 	idle    *posterior.Online // result of online if the pool has no such head; it never learns
 
-	buffer []byte    // scratch of hash
-	logp   []float32 // log probabilities of the rows that are predicted
-	// Scratch of uncertainty:
-	weights         []float64 // of the heads
-	allWeights      float64   // the sum of those that are positive
-	mix, logs, each []float64
+	buffer []byte // scratch of hash
 }
 
 var (
@@ -94,32 +88,6 @@ func (p *poolHeads) servingHead() uint8 { return 0 }
 
 func (p *poolHeads) width() int { return p.pool.LogProbsPerRow() + 2*p.classes }
 
-// weigh sets the weights for uncertainty.
-func (p *poolHeads) weigh() {
-	p.weights, p.allWeights = p.pool.AppendWeights(p.weights[:0]), 0
-	for _, w := range p.weights {
-		p.allWeights += max(w, 0)
-	}
-}
-
-// predict writes the outputs of rows.
-func (p *poolHeads) predict(rows *pool.Rows, outputs []float32) {
-	n, logps := rows.N, p.pool.LogProbsPerRow()
-	p.logp = kernel.Room(p.logp, n*logps)
-	p.pool.Predict(*rows, p.logp)
-	for i := range n {
-		row := outputs[i*p.width() : (i+1)*p.width()]
-		copy(row, p.logp[i*logps:(i+1)*logps])
-		clear(row[logps:])
-		if len(rows.Labelled) > 0 {
-			copy(row[logps:], rows.Labelled[i*p.classes:(i+1)*p.classes])
-		}
-		if len(rows.Second) > 0 {
-			copy(row[logps+p.classes:], rows.Second[i*p.classes:(i+1)*p.classes])
-		}
-	}
-}
-
 // appendServed appends what of a row's outputs the pool learns from: the log probabilities
 // and the counts of labels.
 func (p *poolHeads) appendServed(to *pool.Batch, outputs []float32) {
@@ -164,59 +132,6 @@ func (p *poolHeads) online() *posterior.Online {
 }
 
 func (p *poolHeads) poolOfHeads() *pool.Pool { return p.pool }
-
-// uncertainty splits the uncertainty of a row: its total is the entropy of what is
-// served, and its epistemic part is the share that the heads' disagreement has in
-// the entropy of their mixture,
-//
-//	[H(Σ_k w_k p_k) - Σ_k w_k H(p_k)] / H(Σ_k w_k p_k),
-//
-// the Jensen-Shannon divergence over that entropy, with the pool's weights where
-// they are positive. It leaves in each the probabilities of the pool and of the heads;
-// weigh must have been called since the pool last learned.
-func (p *poolHeads) uncertainty(outputs []float32) posterior.Uncertainty {
-	c := p.classes
-	p.mix, p.logs, p.each = kernel.Room(p.mix, c), kernel.Room(p.logs, c), kernel.Room(p.each, (1+len(p.weights))*c)
-	clear(p.mix)
-	posterior.Raise(p.each, outputs[:len(p.each)], math.Inf(-1))
-	posterior.Exponentials(p.each)
-	var within float64 // Σ w_k H(p_k)
-	for k, w := range p.weights {
-		if w <= 0 {
-			continue
-		}
-		share, at := w/p.allWeights, (1+k)*c
-		var entropy float64
-		for i, x := range outputs[at : at+c] {
-			q := p.each[at+i]
-			p.mix[i] += float64(share * q)
-			entropy += surprise(q, float64(x))
-		}
-		within += float64(share * entropy)
-	}
-	copy(p.logs, p.mix)
-	posterior.Logarithms(p.logs)
-	var mixed, total float64
-	for i, q := range p.mix {
-		mixed += surprise(q, p.logs[i])
-		total += surprise(p.each[i], float64(outputs[i]))
-	}
-	u := posterior.Uncertainty{Total: max(total, 0)}
-	if mixed > 0 {
-		u.Epistemic = u.Total * min(max(1-within/mixed, 0), 1)
-	}
-	u.Aleatoric = u.Total - u.Epistemic
-	return u
-}
-
-// surprise returns a class's term of the entropy, -q log q, given its probability and
-// the logarithm. It is 0 for a probability of 0, whose logarithm may be infinite.
-func surprise(q, logq float64) float64 {
-	if q == 0 {
-		return 0
-	}
-	return float64(-q * logq)
-}
 
 // probabilities exponentiates log probabilities.
 func (p *poolHeads) probabilities(dst, logp []float32) {

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/neighbourhood"
@@ -15,8 +16,10 @@ type pooled struct {
 	*poolHeads
 	graph  *gnn.Graph
 	around *neighbourhood.Features
-	rows   pool.Rows // scratch: of a chunk of arrivals
-	served []byte    // what the arrivals that were predicted last count for at their neighbours
+	beside beside
+	first  *teller
+	second *teller // on the other thread; nil until it is needed
+	served []byte  // what the arrivals that were predicted last count for at their neighbours
 }
 
 var (
@@ -24,76 +27,47 @@ var (
 	_ follower = (*pooled)(nil)
 )
 
-// chunk is the number of arrivals predicted at once: the working memory fits a cache.
-const chunk = 128
-
 func newPooled(m *model.Model, cfg Config, graph *gnn.Graph) (*pooled, error) {
 	heads, err := newPoolHeads(m, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &pooled{poolHeads: heads, graph: graph, around: neighbourhood.New(graph, heads.spec, m.Shape())}, nil
+	p := &pooled{poolHeads: heads, graph: graph, around: neighbourhood.New(graph, heads.spec, m.Shape()), beside: cfg.beside()}
+	p.first = &teller{pool: p.pool, around: &p.around.Reader, classes: p.classes}
+	return p, nil
 }
 
 func (p *pooled) serve(nodes []int32, embedded posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
-	p.predictAll(nodes, embedded, outputs, split)
+	if p.second == nil && p.beside.can(len(nodes)) { // not before the pool was restored
+		p.second = &teller{pool: p.pool.Twin(), around: p.around.NewReader(), classes: p.classes}
+	}
+	tell := func(by *teller) func(from, to int) {
+		return func(from, to int) {
+			for ; from < to; from += chunk {
+				by.gather(&by.rows, nodes[from:min(from+chunk, to)])
+				p.tell(by, &by.rows, from, embedded, outputs, split)
+			}
+		}
+	}
+	p.around.Ready(nodes)
 	width := p.around.PartBytes()
+	p.served = kernel.Room(p.served, len(nodes)*width)
+	p.beside.share(len(nodes), tell(p.first), tell(p.second))
 	for i, v := range nodes {
 		p.around.SetServed(v, p.served[i*width:(i+1)*width])
 	}
 }
 
-// predictAll is serve, but the nodes do not count yet for what is served: it leaves in served
-// what they will count for.
-func (p *pooled) predictAll(nodes []int32, embedded posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
-	for from := 0; from < len(nodes); from += chunk {
-		to := min(from+chunk, len(nodes))
-		p.gatherRows(&p.rows, nodes[from:to])
-		p.predictRows(&p.rows, from, embedded, outputs)
-	}
-	p.divide(outputs, split)
-}
-
-// gatherRows writes what the heads read around nodes, without their embeddings.
-func (p *pooled) gatherRows(rows *pool.Rows, nodes []int32) {
-	p.around.Reset(rows)
-	for _, v := range nodes {
-		p.around.Append(rows, v)
-	}
-}
-
-// predictRows writes the outputs of rows, the first of which is the given one of all that are
-// embedded.
-func (p *pooled) predictRows(rows *pool.Rows, from int, embedded posterior.Rows, outputs []float32) {
-	d, width, to := len(embedded.Z)/max(len(embedded.Tau), 1), p.width(), from+rows.N
+// tell predicts rows, the first of which is the given one of all nodes that are served. It leaves in
+// served what the nodes will count for at their neighbours.
+func (p *pooled) tell(by *teller, rows *pool.Rows, from int, embedded posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
+	d, width, part, to := len(embedded.Z)/max(embedded.Len(), 1), p.width(), p.around.PartBytes(), from+rows.N
 	rows.Embedded = posterior.Rows{Z: embedded.Z[from*d : to*d], Tau: embedded.Tau[from:to]}
-	p.predict(rows, outputs[from*width:to*width])
-}
-
-// divide writes the uncertainties of predicted nodes, and what they count for.
-func (p *pooled) divide(outputs []float32, split []posterior.Uncertainty) {
-	p.weigh()
-	p.served = p.served[:0]
-	for i := range split {
-		split[i] = p.uncertainty(outputs[i*p.width():])
-		p.served = p.around.AppendPart(p.served, p.each[:p.classes])
-	}
+	by.tell(rows, outputs[from*width:to*width], split[from:to], p.served[from*part:to*part])
 }
 
 func (p *pooled) predictOne(v view, embedded posterior.Rows, outputs []float32) posterior.Uncertainty {
-	p.around.Reset(&p.rows)
-	switch {
-	case v.node == none:
-		p.around.AppendArrival(&p.rows, v.features, v.neighbours)
-	case v.without != none:
-		p.around.AppendWithout(&p.rows, v.node, v.without)
-	default:
-		p.around.Append(&p.rows, v.node)
-	}
-	p.rows.Embedded = embedded
-	p.predict(&p.rows, outputs)
-	p.weigh()
-	return p.uncertainty(outputs)
+	return p.first.tellOne(v, embedded, outputs)
 }
 
 // prepare writes the batch that the pool learns. Embeddings, log probabilities and counts of

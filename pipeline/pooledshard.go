@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
@@ -17,17 +18,17 @@ var _ sliced = pooledShard{}
 func (p pooledShard) gather(nodes []int32, to *surroundings) {
 	to.n = 0
 	for from := 0; from < len(nodes); from += chunk {
-		p.gatherRows(to.next(), nodes[from:min(from+chunk, len(nodes))])
+		p.first.gather(to.next(), nodes[from:min(from+chunk, len(nodes))])
 	}
 }
 
 func (p pooledShard) serveGathered(around *surroundings, embedded posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
+	p.served = kernel.Room(p.served, embedded.Len()*p.around.PartBytes())
 	from := 0
 	for _, rows := range around.chunks[:around.n] {
-		p.predictRows(rows, from, embedded, outputs)
+		p.tell(p.first, rows, from, embedded, outputs, split)
 		from += rows.N
 	}
-	p.divide(outputs, split)
 }
 
 func (p pooledShard) gatherPart(joined []joined, all []int32, to *pool.Part) {

@@ -130,7 +130,7 @@ func NewShard(m *model.Model, cfg Config, p, P int) (*Shard, error) {
 
 // sharded returns c with defaults, for P shards.
 func (c Config) sharded(P int) (Config, error) {
-	c.Shards = P
+	c.Shards, c.Run = P, nil // shards are stepped beside each other
 	c, err := c.WithDefaults()
 	switch {
 	case err != nil:

@@ -101,6 +101,17 @@ func (l *randomStream) window() *event.Window {
 	return w
 }
 
+// wide returns a window with the events of several: enough arrivals for two threads.
+func (l *randomStream) wide() *event.Window {
+	w := l.window()
+	for range 19 {
+		more := l.window()
+		w.Nodes, w.Labels = append(w.Nodes, more.Nodes...), append(w.Labels, more.Labels...)
+	}
+	l.number = w.Number + 1
+	return w
+}
+
 // edges returns an event of only edges, of which some are removed, and some of these again
 // added.
 func (l *randomStream) edges() event.Node {

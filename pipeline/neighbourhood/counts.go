@@ -78,20 +78,20 @@ func (f *Features) RemoveEdges(edges [][2]int32) {
 
 // PartBytes is the number of bytes that AppendPart appends: C, or 0 if what is served counts for
 // nothing.
-func (f *Features) PartBytes() int {
-	if f.counts == nil || f.share == 0 {
+func (r *Reader) PartBytes() int {
+	if r.of.counts == nil || r.of.share == 0 {
 		return 0
 	}
-	return f.classes
+	return r.of.classes
 }
 
 // AppendPart appends what a node without a label counts for at its neighbours if probs, one for
 // each class, were served for it. It depends on no node and on nothing that changes.
-func (f *Features) AppendPart(b []byte, probs []float64) []byte {
-	for _, p := range probs[:f.PartBytes()] {
+func (r *Reader) AppendPart(b []byte, probs []float64) []byte {
+	for _, p := range probs[:r.PartBytes()] {
 		part := byte(0)
 		if p > 0 { // not so if it is NaN
-			part = byte(min(float64(whole*f.share*min(p, 1))+0.5, whole-1))
+			part = byte(min(float64(whole*r.of.share*min(p, 1))+0.5, whole-1))
 		}
 		b = append(b, part)
 	}
@@ -178,11 +178,12 @@ func (f *Features) removeParts(nodes []int32) {
 
 // appendCounts appends n_v and q_v of node v, whose neighbours are near; without is
 // another neighbour that is left out, or None.
-func (f *Features) appendCounts(rows *pool.Rows, v int32, near []int32, without int32) {
+func (r *Reader) appendCounts(rows *pool.Rows, v int32, near []int32, without int32) {
+	f := r.of
 	if f.counts == nil {
 		return
 	}
-	sums := f.difference
+	sums := r.difference
 	copy(sums, f.counts.Row(v))
 	if without != None {
 		f.part(sums, without, minus)
@@ -190,22 +191,23 @@ func (f *Features) appendCounts(rows *pool.Rows, v int32, near []int32, without 
 	rows.Labelled = appendUnits(rows.Labelled, sums)
 	clear(sums)
 	f.part(sums, v, 1)
-	f.appendSecond(rows, near, sums, 0)
+	r.appendSecond(rows, near, sums, 0)
 }
 
 // appendCountsOf appends n and q of a new node with the given neighbours.
-func (f *Features) appendCountsOf(rows *pool.Rows, near []int32) {
+func (r *Reader) appendCountsOf(rows *pool.Rows, near []int32) {
+	f := r.of
 	if f.counts == nil {
 		return
 	}
-	sums := f.difference
+	sums := r.difference
 	clear(sums)
 	for _, u := range near {
 		f.part(sums, u, 1)
 	}
 	rows.Labelled = appendUnits(rows.Labelled, sums)
 	clear(sums)
-	f.appendSecond(rows, near, sums, 1)
+	r.appendSecond(rows, near, sums, 1)
 }
 
 // appendUnits appends sums as numbers of neighbours.
@@ -219,11 +221,12 @@ func appendUnits(to []float32, sums []uint32) []float32 {
 // appendSecond appends q for a node with the given neighbours, each of which has its own
 // part in its counts; that is left out. more is added to the neighbours' degrees: 1 if
 // they do not include the node yet.
-func (f *Features) appendSecond(rows *pool.Rows, near []int32, own []uint32, more int) {
+func (r *Reader) appendSecond(rows *pool.Rows, near []int32, own []uint32, more int) {
+	f := r.of
 	if f.need&pool.NeedSecond == 0 {
 		return
 	}
-	second := f.second
+	second := r.second
 	clear(second)
 	kernel.Prefetch(f.counts, near, 0, f.classes)
 	for _, u := range near {

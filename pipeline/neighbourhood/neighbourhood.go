@@ -32,8 +32,9 @@ type Graph interface {
 const None = -1
 
 // Features has the features and labels of a graph's nodes. Every change of the graph must
-// be reported to it. It is used by one goroutine at a time.
+// be reported to it. It is used by one goroutine at a time, but for its readers.
 type Features struct {
+	Reader
 	graph    Graph
 	need     pool.Need
 	standard bool // heads scale by pool.Standard: features are dense
@@ -49,19 +50,35 @@ type Features struct {
 	counts *kernel.Table[uint32]  // n by node, in 1/whole; nil if no head needs it, as served
 
 	hubs    map[int32]*hub // the cache of s, of nodes of more than hubDegree neighbours
-	scratch sum            // of other nodes
-	adder   adder          // of sparse features
-	entries []entry        // scratch
-
-	// Scratch of one node's counts:
-	difference []uint32
-	changed    []int32 // classes whose difference is not 0
-	second     []float64
+	changed []int32        // scratch: classes whose difference is not 0
 
 	batch        batch
 	frozenDense  snapshot.Freeze[float32]
 	frozenSparse snapshot.Freeze[entry]
 	frozenServed snapshot.Freeze[uint8]
+}
+
+// Reader appends rows of nodes, with scratch memory of its own.
+type Reader struct {
+	of         *Features
+	scratch    sum   // s of a node without a cached one
+	adder      adder // of sparse features
+	entries    []entry
+	difference []uint32 // of one node's counts
+	second     []float64
+}
+
+// NewReader returns another reader of f. Readers may be used at once, while f does not change,
+// for nodes for which [Features.Ready] was called since it last did.
+func (f *Features) NewReader() *Reader {
+	r := &Reader{of: f}
+	if f.sparse != nil {
+		r.adder = newAdder(f.features)
+	}
+	if f.counts != nil {
+		r.difference, r.second = make([]uint32, f.classes), make([]float64, f.classes)
+	}
+	return r
 }
 
 // New returns the features of an empty graph. Only what the heads of spec need is stored
@@ -75,13 +92,13 @@ func New(graph Graph, spec pool.Config, shape pool.Shape) *Features {
 		if f.standard {
 			f.dense = kernel.NewTable[float32](f.features)
 		} else {
-			f.sparse, f.adder = &vectors{}, newAdder(f.features)
+			f.sparse = &vectors{}
 		}
 	}
 	if f.need&(pool.NeedLabelled|pool.NeedSecond) != 0 {
 		f.counts, f.served = kernel.NewTable[uint32](f.classes), kernel.NewTable[uint8](f.classes)
-		f.difference, f.second = make([]uint32, f.classes), make([]float64, f.classes)
 	}
+	f.Reader = *f.NewReader()
 	return f
 }
 
@@ -152,11 +169,11 @@ func (f *Features) Remove(nodes []int32) {
 func (f *Features) ClearFeatures(v int32) { f.SetFeatures(v, gnn.Vector{}) }
 
 // Reset makes rows empty, ready for the methods that append a row.
-func (f *Features) Reset(rows *pool.Rows) {
+func (r *Reader) Reset(rows *pool.Rows) {
 	rows.N = 0
 	for _, x := range []*pool.Features{&rows.X, &rows.S} {
 		x.Dense, x.Index, x.Value = x.Dense[:0], x.Index[:0], x.Value[:0]
-		if f.sparse != nil {
+		if r.of.sparse != nil {
 			x.Start = append(x.Start[:0], 0)
 		}
 	}
@@ -164,36 +181,34 @@ func (f *Features) Reset(rows *pool.Rows) {
 }
 
 // Append appends the current row of node v, without its embedding.
-func (f *Features) Append(rows *pool.Rows, v int32) {
-	near := f.graph.Neighbours(v)
-	f.appendOwn(rows, v)
-	f.appendSum(rows, v, near)
-	f.appendCounts(rows, v, near, None)
+func (r *Reader) Append(rows *pool.Rows, v int32) {
+	r.AppendFeatures(rows, v)
+	r.appendCounts(rows, v, r.of.graph.Neighbours(v), None)
 }
 
 // AppendFeatures appends the row of node v without the counts of labels.
-func (f *Features) AppendFeatures(rows *pool.Rows, v int32) {
-	near := f.graph.Neighbours(v)
-	f.appendOwn(rows, v)
-	f.appendSum(rows, v, near)
+func (r *Reader) AppendFeatures(rows *pool.Rows, v int32) {
+	r.of.appendOwn(rows, v)
+	r.appendSum(rows, v, r.of.graph.Neighbours(v))
 }
 
 // AppendWithout appends the row that node v would have without the edge to u.
-func (f *Features) AppendWithout(rows *pool.Rows, v, u int32) {
+func (r *Reader) AppendWithout(rows *pool.Rows, v, u int32) {
 	var near []int32
-	for _, w := range f.graph.Neighbours(v) {
+	for _, w := range r.of.graph.Neighbours(v) {
 		if w != u {
 			near = append(near, w)
 		}
 	}
-	f.appendOwn(rows, v)
-	f.appendSum(rows, None, near)
-	f.appendCounts(rows, v, near, u)
+	r.of.appendOwn(rows, v)
+	r.appendSum(rows, None, near)
+	r.appendCounts(rows, v, near, u)
 }
 
 // AppendArrival appends the row that a new node with features x and the given distinct
 // neighbours would have.
-func (f *Features) AppendArrival(rows *pool.Rows, x gnn.Vector, near []int32) {
+func (r *Reader) AppendArrival(rows *pool.Rows, x gnn.Vector, near []int32) {
+	f := r.of
 	switch {
 	case f.dense != nil && x.Dense != nil:
 		rows.X.Dense = append(rows.X.Dense, x.Dense...)
@@ -204,11 +219,11 @@ func (f *Features) AppendArrival(rows *pool.Rows, x gnn.Vector, near []int32) {
 			rows.X.Dense[at+int(j)] = x.Value[k]
 		}
 	case f.sparse != nil:
-		f.entries = appendEntries(f.entries[:0], x)
-		appendSparse(&rows.X, f.entries)
+		r.entries = appendEntries(r.entries[:0], x)
+		appendSparse(&rows.X, r.entries)
 	}
-	f.appendSum(rows, None, near)
-	f.appendCountsOf(rows, near)
+	r.appendSum(rows, None, near)
+	r.appendCountsOf(rows, near)
 }
 
 // appendOwn appends the features of v.

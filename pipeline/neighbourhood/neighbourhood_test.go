@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -444,6 +445,42 @@ func allRows(w *world) *pool.Rows {
 		w.s.Append(rows, int32(v))
 	}
 	return rows
+}
+
+// TestReaders: readers that append rows at once, hubs' too, append what one appends alone.
+func TestReaders(t *testing.T) {
+	for _, sparse := range []bool{true, false} {
+		w := newWorld(7, sparse)
+		var nodes []int32
+		for range 400 {
+			w.step()
+		}
+		for v := range w.x {
+			nodes = append(nodes, int32(v))
+		}
+		w.link(0, 60)
+		w.s.Ready(nodes)
+		var read [2]pool.Rows
+		var group sync.WaitGroup
+		for i, r := range []*neighbourhood.Reader{&w.s.Reader, w.s.NewReader()} {
+			group.Go(func() {
+				r.Reset(&read[i])
+				for _, v := range nodes {
+					r.Append(&read[i], v)
+				}
+			})
+		}
+		group.Wait()
+		want := *allRows(w)
+		for i := range read {
+			if diff := cmp.Diff(want, read[i]); diff != "" {
+				t.Errorf("sparse %t, reader %d (-alone +at once)\n%s", sparse, i, diff)
+			}
+		}
+		if d := w.g.Degree(0); d < 40 {
+			t.Errorf("node 0 has %d neighbours, want at least 40 for a hub", d)
+		}
+	}
 }
 
 // TestFillBatch: a batch has each edge between its nodes once, and for each node at most

@@ -32,29 +32,21 @@ func (f *Features) forget(v int32) { delete(f.hubs, v) }
 
 // appendSum appends s and the degree for the given neighbours, and counts the row. If they
 // are those of node v in the graph, its sum is cached; otherwise v is None.
-func (f *Features) appendSum(rows *pool.Rows, v int32, near []int32) {
+func (r *Reader) appendSum(rows *pool.Rows, v int32, near []int32) {
+	f := r.of
 	rows.N++
 	rows.Degree = append(rows.Degree, int32(len(near)))
 	switch {
 	case f.need&pool.NeedS == 0:
 	case len(near) > hubDegree && v != None:
-		h := f.hubs[v]
-		if h == nil {
-			h = &hub{}
-			f.hubs[v] = h
-		}
-		if h.summed < len(near) {
-			f.extend(&h.sum, near[h.summed:])
-			h.summed = len(near)
-		}
-		f.append(&rows.S, &h.sum)
+		f.append(&rows.S, r.hub(v, near))
 	case len(near) > hubDegree || f.sparse != nil:
-		s := &f.scratch
+		s := &r.scratch
 		clear(s.value)
 		if f.sparse != nil {
 			s.index, s.value = s.index[:0], s.value[:0]
 		}
-		f.extend(s, near)
+		r.extend(s, near)
 		f.append(&rows.S, s)
 	default:
 		at := len(rows.S.Dense)
@@ -64,6 +56,32 @@ func (f *Features) appendSum(rows *pool.Rows, v int32, near []int32) {
 			kernel.Add(rows.S.Dense[at:], f.dense.Row(u))
 		}
 	}
+}
+
+// Ready brings the cached sums of nodes up to date, so that readers only read them.
+func (f *Features) Ready(nodes []int32) {
+	if f.need&pool.NeedS == 0 {
+		return
+	}
+	for _, v := range nodes {
+		if near := f.graph.Neighbours(v); len(near) > hubDegree {
+			f.hub(v, near)
+		}
+	}
+}
+
+// hub returns the cached sum of v, whose neighbours are near.
+func (r *Reader) hub(v int32, near []int32) *sum {
+	h := r.of.hubs[v]
+	if h == nil {
+		h = &hub{}
+		r.of.hubs[v] = h
+	}
+	if h.summed < len(near) {
+		r.extend(&h.sum, near[h.summed:])
+		h.summed = len(near)
+	}
+	return &h.sum
 }
 
 // append appends a sum to x.
@@ -82,7 +100,8 @@ func (f *Features) append(x *pool.Features, s *sum) {
 }
 
 // extend adds the features of nodes to a sum.
-func (f *Features) extend(s *sum, nodes []int32) {
+func (r *Reader) extend(s *sum, nodes []int32) {
+	f := r.of
 	if f.dense != nil {
 		if s.value == nil {
 			s.value = make([]float64, f.features)
@@ -94,7 +113,7 @@ func (f *Features) extend(s *sum, nodes []int32) {
 		}
 		return
 	}
-	a := &f.adder
+	a := &r.adder
 	for k, j := range s.index {
 		a.add(j, s.value[k])
 	}

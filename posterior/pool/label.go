@@ -23,8 +23,7 @@ type label struct {
 
 	increments []float64 // Σ e_v over a batch's rows of each class, C × C
 	evidence   []float64 // e of the rows, n × C
-	log        []float64 // log(H_ck/Σ_k' H_ck') transposed: entry (k, c)
-	logged     bool      // whether log is of the present H
+	log        []float64 // log(H_ck/Σ_k' H_ck') transposed: entry (k, c); kept up to date with h
 }
 
 func newLabel(cfg Label, classes int) *label {
@@ -32,7 +31,16 @@ func newLabel(cfg Label, classes int) *label {
 	for i := range l.h {
 		l.h[i] = 1
 	}
+	l.refreshLogs()
 	return l
+}
+
+// refreshLogs sets log from h.
+func (l *label) refreshLogs() {
+	for i, share := range l.shares() {
+		l.log[i%l.classes*l.classes+i/l.classes] = share
+	}
+	posterior.Logarithms(l.log)
 }
 
 // setEvidence sets evidence to e of the rows.
@@ -55,13 +63,6 @@ func (l *label) setEvidence(rows *Rows) {
 }
 
 func (l *label) predict(rows *Rows, logp []float64) {
-	if !l.logged {
-		for i, share := range l.shares() {
-			l.log[i%l.classes*l.classes+i/l.classes] = share
-		}
-		posterior.Logarithms(l.log)
-		l.logged = true
-	}
 	l.setEvidence(rows)
 	clear(logp)
 	posterior.AddProduct(logp, l.evidence, l.log, rows.N, l.classes, l.classes)
@@ -93,7 +94,7 @@ func (l *label) learn(b *Batch, _ float64) posterior.Report {
 			l.h[k*l.classes+y]++
 		}
 	}
-	l.logged = false
+	l.refreshLogs()
 	l.version++
 	return posterior.Report{}
 }
@@ -124,7 +125,7 @@ func (l *label) count(rows *Rows, labels []int32) {
 func (l *label) takeOver(from classifier, _ float64) {
 	old := from.(*label)
 	copyClasses(l.h, l.classes, old.h, old.classes, old.classes)
-	l.logged = false
+	l.refreshLogs()
 }
 
 func (l *label) appendState(s *writer) {
@@ -142,8 +143,10 @@ func (l *label) readState(r *reader) {
 func (l *label) appendPredictive(s *writer, _ bool) { s.floats(l.h) }
 
 func (l *label) readPredictive(r *reader, _ bool) {
-	l.logged = false
 	r.positives(l.h, "an entry of the compatibility matrix")
+	if !r.dry {
+		l.refreshLogs()
+	}
 }
 
 // vote predicts the share of each class among a node's labelled neighbours,

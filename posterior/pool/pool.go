@@ -42,6 +42,9 @@ type classifier interface {
 	// takeOver takes over what a head of the same configuration has learned, see
 	// [Pool.TakeOver]. Its classes are the first ones of this head's.
 	takeOver(from classifier, keep float64)
+	// twin returns a head that predicts with the same learned numbers, which both hold, and
+	// with scratch memory of its own, see [Pool.Twin].
+	twin() classifier
 }
 
 var _ = []classifier{(*paperHead)(nil), (*joint)(nil), (*wide)(nil), (*bayes)(nil), (*label)(nil), (*vote)(nil)}

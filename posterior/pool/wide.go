@@ -43,11 +43,7 @@ type wide struct {
 func newWide(cfg Wide, shape Shape) *wide {
 	w := &wide{Wide: cfg, shape: shape, blocks: cfg.place(shape), stride: strideOf(shape.Classes)}
 	w.columns = w.blocks[len(w.blocks)-1].end
-	if w.Scale == Standard {
-		w.dense = newDenseMatrix(w.columns)
-	} else {
-		w.sparse = newSparseMatrix(w.columns)
-	}
+	w.newMatrix()
 	w.fit = softmaxFit{classes: shape.Classes, stride: w.stride}
 	w.mean = make([]float64, w.columns*w.stride)
 	w.precision = make([]float64, w.columns*w.stride)
@@ -56,6 +52,15 @@ func newWide(cfg Wide, shape Shape) *wide {
 	}
 	w.updated, w.changed = make([]float64, w.columns), newColumnSet(w.columns)
 	return w
+}
+
+// newMatrix gives w a matrix Φ of its own.
+func (w *wide) newMatrix() {
+	if w.Scale == Standard {
+		w.dense = newDenseMatrix(w.columns)
+	} else {
+		w.sparse = newSparseMatrix(w.columns)
+	}
 }
 
 // designMatrix returns Φ of rows. It is valid until the next call. learn says

@@ -15,11 +15,11 @@ import (
 // lags are the values of pipeline.Config.LearnLag that are compared with none.
 var lags = []int{1, 2, 4}
 
-// learnLag compares engines with the default pool and a label for each arrival that learn on a
-// thread of their own, some windows late, with one that learns at once. They step in turn. The
-// first figure of a lag is the ratio of the times of a window, each the lowest tenth: it needs
-// two processors that nothing else uses. The second is computed from the CPU time of the two
-// threads.
+// learnLag compares engines with the default pool and a label for each arrival that learn some
+// windows late, and have a second thread for that, with one that learns at once. They step in
+// turn. The first figure of a lag is the ratio of the times of a window, each the lowest tenth: it
+// needs two processors that nothing else uses. The second is computed from the CPU time of the
+// two threads.
 func learnLag(_ context.Context, c Config) ([]Row, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -39,13 +39,14 @@ func learnLag(_ context.Context, c Config) ([]Row, error) {
 		}
 	}
 	at0 := all[0].typical()
-	list := []Row{figure("learn-lag-0", 1e9/at0.wall, "arrivals/s")}
+	list := []Row{figure("learn-lag-0", 1e9/at0.wall, "arrivals/s"), figure("learn-lag-0-cpu", at0.cpu(), "ns/arrival")}
 	for i, lag := range lags {
 		t := all[1+i].typical()
 		list = append(list,
 			atLeast(fmt.Sprintf("learn-lag-%d", lag), at0.wall/t.wall, "times", 1.6),
-			figure(fmt.Sprintf("learn-lag-%d-computed", lag), (at0.serve+at0.others)/t.beside(), "times"),
-			figure(fmt.Sprintf("learn-lag-%d-beside", lag), t.learner/(t.serve+t.others+t.learner), "of the CPU time"),
+			figure(fmt.Sprintf("learn-lag-%d-computed", lag), at0.cpu()/t.beside(), "times"),
+			figure(fmt.Sprintf("learn-lag-%d-first", lag), t.serve+t.others, "ns/arrival"),
+			figure(fmt.Sprintf("learn-lag-%d-second", lag), t.half+t.learner, "ns/arrival"),
 		)
 	}
 	return list, nil
@@ -59,7 +60,7 @@ type lagging struct {
 	next    *event.Window
 	last    *event.Outcome
 	running sync.WaitGroup
-	learner int64 // CPU time of the job that ended last
+	jobs    []int64 // CPU time of the other thread's, of which the last learns
 	took    []window
 }
 
@@ -67,12 +68,14 @@ type lagging struct {
 type window struct {
 	wall          float64
 	serve, others float64 // CPU time of the engine's thread: in Serve, and in Enter and Learn
-	learner       float64 // CPU time of the other
+	half, learner float64 // CPU time of the other: in Serve, and learning
 }
 
+func (w window) cpu() float64 { return w.serve + w.others + w.half + w.learner }
+
 // beside returns the time of a window on two processors of their own: learning runs beside all
-// but Serve.
-func (w window) beside() float64 { return w.serve + max(w.others, w.learner) }
+// but Serve, and in Serve each has a part.
+func (w window) beside() float64 { return max(w.serve, w.half) + max(w.others, w.learner) }
 
 func (w Workload) lagging(lag int) (*lagging, error) {
 	w = w.WithDefaults()
@@ -105,7 +108,7 @@ func (l *lagging) run(job func()) (wait func()) {
 		defer runtime.UnlockOSThread()
 		began := cpuTime()
 		job()
-		l.learner = cpuTime() - began
+		l.jobs = append(l.jobs, cpuTime()-began)
 	})
 	return func() { <-done }
 }
@@ -123,7 +126,7 @@ func (l *lagging) draw() {
 // step ends the window and enters the next one, beside which it is learned, and measures both.
 func (l *lagging) step() {
 	l.draw()
-	l.learner = 0
+	l.jobs = nil
 	began, begun := time.Now(), cpuTime()
 	l.engine.Serve()
 	served := cpuTime()
@@ -135,10 +138,17 @@ func (l *lagging) step() {
 	l.engine.Enter(l.next)
 	entered := cpuTime()
 	l.running.Wait()
-	l.took = append(l.took, window{
+	took := window{
 		wall:  float64(time.Since(began).Nanoseconds()) / l.per,
-		serve: float64(served-begun) / l.per, others: float64(entered-served) / l.per, learner: float64(l.learner) / l.per,
-	})
+		serve: float64(served-begun) / l.per, others: float64(entered-served) / l.per,
+	}
+	if last := len(l.jobs) - 1; last >= 0 {
+		took.learner = float64(l.jobs[last]) / l.per
+		for _, job := range l.jobs[:last] {
+			took.half += float64(job) / l.per
+		}
+	}
+	l.took = append(l.took, took)
 }
 
 // typical returns the medians of what windows took, of the time on the clock the lowest tenth:
@@ -155,6 +165,6 @@ func (l *lagging) typical() window {
 	return window{
 		wall:  quantile(0.1, func(w window) float64 { return w.wall }),
 		serve: quantile(0.5, func(w window) float64 { return w.serve }), others: quantile(0.5, func(w window) float64 { return w.others }),
-		learner: quantile(0.5, func(w window) float64 { return w.learner }),
+		half: quantile(0.5, func(w window) float64 { return w.half }), learner: quantile(0.5, func(w window) float64 { return w.learner }),
 	}
 }

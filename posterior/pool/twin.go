@@ -1,0 +1,47 @@
+package pool
+
+// Twin returns a pool that predicts with what p has learned and will learn, but with scratch
+// memory of its own: both may predict at once, as long as neither p learns. Only p learns.
+// After SetState of p it is of no more use.
+func (p *Pool) Twin() *Pool {
+	t := *p
+	t.onlyPredicts, t.logp, t.scratch = true, nil, softmaxScratch{}
+	t.said = newOpinions(p.said.heads, p.said.classes, p.said.floor)
+	t.heads = make([]classifier, len(p.heads))
+	for k, h := range p.heads {
+		t.heads[k] = h.twin()
+	}
+	t.weights = make([]*weights, len(p.weights))
+	for j, w := range p.weights {
+		t.weights[j] = &weights{heads: w.heads, classes: w.classes, theta: w.theta, said: t.said}
+	}
+	if p.mixture != nil {
+		t.mixture = &mixture{Mixture: p.mixture.Mixture, classes: p.mixture.classes, logShare: p.mixture.logShare}
+	}
+	return &t
+}
+
+func (p *paperHead) twin() classifier { return &paperHead{Head: p.Head} }
+
+func (j *joint) twin() classifier {
+	return &joint{Joint: j.Joint, shape: j.shape, stride: j.stride, mean: j.mean, phi: newDenseMatrix(len(j.phi.column))}
+}
+
+func (w *wide) twin() classifier {
+	t := *w
+	t.fit, t.buffer = softmaxFit{classes: w.shape.Classes, stride: w.stride}, nil
+	t.newMatrix()
+	return &t
+}
+
+func (l *label) twin() classifier {
+	return &label{Label: l.Label, classes: l.classes, h: l.h, log: l.log}
+}
+
+func (v *vote) twin() classifier { return v }
+
+func (b *bayes) twin() classifier {
+	t := *b
+	t.logTotal, t.buffer = make([]float64, len(b.logTotal)), entries{}
+	return &t
+}
