@@ -10,13 +10,21 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// Bytes of one fetch, in all and at least for each partition. Small enough that the
-// decoded records are still in the processor's caches when they are stepped, yet more
-// than a few records a partition.
+// Bytes of one fetch: in all, and at least and at most for each partition. A broker cuts
+// off a partition's part of the answer at its limit, within a batch, and sends that batch
+// again with the next. So the limit is to be several times a producer's batch, of which one
+// that sends ahead fills hundreds of kilobytes. But the decoded records should still be in
+// the processor's caches when they are stepped.
 const (
-	fetchBytes     = 1 << 20
-	partitionBytes = 64 << 10
+	fetchBytes          = 4 << 20
+	leastPartitionBytes = 64 << 10
+	mostPartitionBytes  = 1 << 20
 )
+
+// bytesOf returns the bytes of one fetch of so many partitions.
+func bytesOf(partitions int) int {
+	return max(min(fetchBytes, partitions*mostPartitionBytes), partitions*leastPartitionBytes)
+}
 
 // spareBlocks is how many blocks are kept for the next fetches.
 const spareBlocks = 8

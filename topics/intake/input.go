@@ -100,7 +100,7 @@ func (in *Input[E]) open(ctx context.Context, c *kafka.Client, src source[E], p 
 		in.buffers = append(in.buffers, b)
 	}
 	in.sortBuffers()
-	in.reader = c.NewReader(start, kafka.ReaderConfig{MaxBytes: max(fetchBytes, len(start)*partitionBytes)})
+	in.reader = c.NewReader(start, kafka.ReaderConfig{MaxBytes: bytesOf(len(start))})
 	for _, b := range in.buffers {
 		in.reader.Believe(kafka.TopicPartition{Topic: in.topic, Partition: b.partition}, in.id, b.last)
 	}
@@ -133,6 +133,16 @@ func (in *Input[E]) Ready() <-chan Fetched[E] {
 }
 
 func (in *Input[E]) full() bool { return in.held >= maxHeld || in.bytes >= maxHeldBytes }
+
+// addReady adds a block if one is ready, and reports whether one was.
+func (in *Input[E]) addReady(now time.Time) (ready bool, err error) {
+	select {
+	case f := <-in.Ready():
+		return true, in.Add(f, now)
+	default:
+		return false, nil
+	}
+}
 
 // Add holds the records of a block received at the given time, except those that were
 // consumed before the input was opened.

@@ -130,6 +130,17 @@ func (in *Inputs) Cut(p Policy, window int64) Cut {
 	return c
 }
 
+// AddReady adds the blocks of nodes and labels that are ready, one of each topic, and
+// reports whether there was one.
+func (in *Inputs) AddReady(now time.Time) (some bool, err error) {
+	nodes, err := in.Nodes.addReady(now)
+	if err != nil {
+		return false, err
+	}
+	labels, err := in.Labels.addReady(now)
+	return nodes || labels, err
+}
+
 // Resume is called between a replay and the first Cut. It fetches from all partitions
 // again, and closes the event-time windows that the replayed events have closed, so that
 // records fetched meanwhile are late for the same windows.

@@ -3,6 +3,7 @@ package intake
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -522,6 +523,41 @@ func TestHeldRecordKeepsItsBlock(t *testing.T) {
 	}
 }
 
+// TestWindowTakesWhatIsReady: while a window is stepped, events wait and more come. A policy
+// that cuts because of the waiting gets all that have come by then.
+func TestWindowTakesWhatIsReady(t *testing.T) {
+	h := newHarness(t)
+	d := h.inputs(CountOrLinger{Count: 100, Linger: 0}, 1, nil)
+	d.Nodes.decoded, d.Labels.decoded = make(chan Fetched[event.Node], 2), make(chan Fetched[event.Label], 2)
+	nodes, labels := &topicRecords{node: true, parts: [][]record{nil}}, &topicRecords{parts: [][]record{nil}}
+	for i := range int64(50) {
+		nodes.parts[0] = append(nodes.parts[0], record{0, i, baseTime})
+		labels.parts[0] = append(labels.parts[0], record{0, i, baseTime})
+	}
+	nextNode, nextLabel := []int{0}, []int{0}
+	addNext(t, &d.Nodes, nodes, nextNode, []int{7})
+	d.Nodes.decoded <- nextBlock(&d.Nodes, nodes, nextNode, []int{20})
+	d.Nodes.decoded <- nextBlock(&d.Nodes, nodes, nextNode, []int{3})
+	d.Labels.decoded <- nextBlock(&d.Labels, labels, nextLabel, []int{5})
+	for _, want := range []bool{true, true, false} {
+		if c := d.Cut(d.policy, 0); c.Cause != Lingered {
+			t.Fatalf("a window is cut by %q, want %q", c.Cause, Lingered)
+		}
+		if some, err := d.AddReady(time.Now()); some != want || err != nil {
+			t.Fatalf("blocks were ready: %v, %v, want %v", some, err, want)
+		}
+	}
+	d.cutAll(t)
+	if w := d.windows; len(w) != 1 || len(w[0].nodes) != 30 || len(w[0].labels) != 5 {
+		t.Errorf("windows %v, want one of 30 nodes and 5 labels", w)
+	}
+	broken := errors.New("broken")
+	d.Labels.decoded <- Fetched[event.Label]{err: broken}
+	if _, err := d.AddReady(time.Now()); !errors.Is(err, broken) {
+		t.Errorf("the error of a fetch: %v, want %v", err, broken)
+	}
+}
+
 // TestTooManyRanges: a window whose records form more ranges than a ledger record may
 // have is cut in several parts, each of which has a valid ledger record.
 func TestTooManyRanges(t *testing.T) {
@@ -691,8 +727,8 @@ func TestReplayUnknownPartition(t *testing.T) {
 }
 
 // TestReplayIsBounded: the ledger's windows take one partition after the other, while a
-// fetch brings records of all. A replay holds hardly more of those that are ahead than an
-// owner holds, and claims every record. The fetches go on once it is over.
+// fetch brings records of all. A replay holds as many of those that are ahead as an owner
+// holds, and what was on its way when they were, and claims every record. The fetches go on once it is over.
 func TestReplayIsBounded(t *testing.T) {
 	const n, window = 100_000, 1000
 	h, send := newBrokerHarness(t, n)
@@ -717,9 +753,9 @@ func TestReplayIsBounded(t *testing.T) {
 			in.Release()
 		}
 	}
-	// Up to four fetches of 1 MiB are on their way when the bound is reached.
-	if most > maxHeld*3/2 {
-		t.Errorf("the replay holds %d records in %d bytes, want hardly more than %d records", most, bytes, maxHeld)
+	// Up to four fetches of 1 MiB a partition are on their way when the bound is reached.
+	if most > maxHeld*5/2 {
+		t.Errorf("the replay holds %d records in %d bytes, want at most %d records", most, bytes, maxHeld*5/2)
 	}
 	send(3, 10)
 	in.Resume(CountOrLinger{Count: 30, Linger: time.Hour}, 0)

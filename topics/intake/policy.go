@@ -63,6 +63,10 @@ type Cut struct {
 	commands int // records; set by Inputs, never by a policy
 }
 
+// Lingered is the cause of a window that is cut before it is full, because its events have
+// waited.
+const Lingered = "linger"
+
 // OfCommands reports whether the window is one of commands alone.
 func (c Cut) OfCommands() bool { return c.commands > 0 }
 
@@ -70,7 +74,7 @@ func (c Cut) OfCommands() bool { return c.commands > 0 }
 // event has waited for Linger, whichever is first.
 type CountOrLinger struct {
 	Count  int           // at least 1
-	Linger time.Duration // 0 cuts at every fetch
+	Linger time.Duration // 0 cuts what was fetched at once
 }
 
 // Cut implements Policy.
@@ -82,7 +86,7 @@ func (p CountOrLinger) Cut(b Buffered) Cut {
 	case b.Nodes+b.Labels == 0:
 		return Cut{}
 	case b.Waited >= p.Linger:
-		c.Cause = "linger"
+		c.Cause = Lingered
 	default:
 		return Cut{Within: p.Linger - b.Waited}
 	}

@@ -25,7 +25,7 @@ type effects struct {
 	offsets                map[kafka.TopicPartition]int64
 	window                 int64
 	chain                  string // as the ledger has it
-	stepped                time.Time
+	cut, stepped           time.Time
 }
 
 // The headers of everything that is written: the ledger is JSON always.
@@ -38,9 +38,9 @@ func contentType(e wire.Encoding) []kafka.Header {
 	return []kafka.Header{{Key: wire.ContentType, Value: []byte(e)}}
 }
 
-// fill fills empty effects with the results of a window.
-func (e *effects) fill(out *event.Outcome, record *ledger.Record, cfg *Config) {
-	e.predictions, e.revisions, e.stepped = out.Predictions, out.Revisions, time.Now()
+// fill fills empty effects with the results of a window that was cut at the given time.
+func (e *effects) fill(out *event.Outcome, record *ledger.Record, cut time.Time, cfg *Config) {
+	e.predictions, e.revisions, e.cut, e.stepped = out.Predictions, out.Revisions, cut, time.Now()
 	for i := range out.Refused {
 		r := &out.Refused[i]
 		from := len(e.memory)
@@ -124,7 +124,7 @@ func (c *encoder) run() {
 func (c *encoder) encode(e *effects) error {
 	o := c.output
 	if o.windows == 0 {
-		o.since = e.stepped
+		o.since = e.cut
 	}
 	o.windows++
 	put := func(r *kafka.Record) error {

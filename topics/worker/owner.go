@@ -151,7 +151,7 @@ func (o *owner) stepOwn(ctx context.Context, cause string, began time.Time) erro
 	if decided {
 		out.Promoted = trial.Model
 	}
-	if err := o.handOver(o.effects(out, cause, forgot, trial)); err != nil {
+	if err := o.handOver(o.effects(out, cause, began, forgot, trial)); err != nil {
 		return err
 	}
 	if decided {
@@ -194,8 +194,9 @@ func (o *owner) flush() error {
 	return nil
 }
 
-// effects returns the effects of a window, and the inputs' offsets after it.
-func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot, trial *ledger.Trial) *effects {
+// effects returns the effects of a window that was cut at the given time, and the inputs'
+// offsets after it.
+func (o *owner) effects(out *event.Outcome, cause string, cut time.Time, forgot *ledger.Forgot, trial *ledger.Trial) *effects {
 	settings := o.settingsToWrite()
 	record := ledger.Record{
 		Version: ledger.Version, Epoch: o.last.epoch, Window: out.Window, Cause: cause, Ranges: o.ranges,
@@ -240,7 +241,7 @@ func (o *owner) effects(out *event.Outcome, cause string, forgot *ledger.Forgot,
 	o.last = stateAfter(&record)
 	o.noteAttempts(&record)
 	e := o.encoder.new()
-	e.fill(out, &record, o.cfg)
+	e.fill(out, &record, cut, o.cfg)
 	if o.cfg.Task <= 1 { // one shard does it for all: they are not far apart
 		o.inputs.Offsets(e.offsets)
 	}

@@ -37,12 +37,12 @@ type output struct {
 	windows int
 	last    int64     // number of the last window
 	chain   string    // its hash, as the ledger has it
-	since   time.Time // when the first window was stepped
+	since   time.Time // when the first window was cut
 }
 
 // publisher puts outputs into transactions, concurrently with the encoder. An output is
 // produced as soon as it is received, so that readers of uncommitted records get it
-// early; the transaction ends a commit interval after its first window was stepped.
+// early; the transaction ends a commit interval after its first window was cut.
 //
 // There is one transaction at a time, and outputs are in the order of their windows.
 // The outputs of the open transaction are kept until it is known to be committed, so

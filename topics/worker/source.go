@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -45,6 +46,14 @@ func (p byPolicy) step(ctx context.Context, o *owner) (wake <-chan time.Time, er
 				wake = p.timer.C
 			}
 			return wake, nil
+		}
+		if c.Cause == intake.Lingered { // perhaps only while the window before was stepped
+			if more, err := o.inputs.AddReady(time.Now()); more || err != nil {
+				if err != nil {
+					return nil, err
+				}
+				continue
+			}
 		}
 		if err := o.prepareForget(ctx, c); err != nil {
 			return nil, err
