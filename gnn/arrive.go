@@ -26,20 +26,19 @@ func (g *Graph) Arrive(x []Vector, near [][]int32, linked func(i int, neighbours
 		g.Embed(w.deferred, dst)
 		return first
 	}
-	early := g.embedsEarly(len(x))
-	if early {
+	w.final, w.deferred = w.final[:0], w.deferred[:0]
+	if g.embedsEarly(len(x)) {
 		w.findFinal(g, first, near)
 	}
-	w.deferred = w.deferred[:0]
-	g.prefetchAhead(near, early)
+	g.prefetchAhead(near, w.isFinal(0))
 	for i := range x {
 		v := first + int32(i)
-		g.prefetchAhead(near[i+1:], early)
+		g.prefetchAhead(near[i+1:], w.isFinal(i+1))
 		added := g.linkAll(v, near[i])
 		if linked != nil {
 			linked(i, added)
 		}
-		if early && w.final[i] {
+		if w.isFinal(i) {
 			w.embed(g, i, v, dst)
 		} else {
 			w.deferred = append(w.deferred, v)
@@ -58,7 +57,7 @@ func (g *Graph) Arrive(x []Vector, near [][]int32, linked func(i int, neighbours
 // cache.
 type window struct {
 	deferred []int32 // arrivals to embed after all are linked
-	final    []bool  // see findFinal
+	final    []bool  // see findFinal; empty if none is embedded early
 
 	// Arrivals to embed before all are linked, up to blockRows: their numbers in
 	// the window, and the inputs and outputs of the last layer, a row for each.
@@ -148,6 +147,9 @@ func (w *window) findFinal(g *Graph, first int32, near [][]int32) {
 		w.final[i] = final
 	}
 }
+
+// isFinal reports whether the i-th arrival, if there is one, can be embedded early.
+func (w *window) isFinal(i int) bool { return i < len(w.final) && w.final[i] }
 
 // embed embeds the i-th arrival v, together with others once they fill a block.
 func (w *window) embed(g *Graph, i int, v int32, dst []float32) {

@@ -385,7 +385,8 @@ func (g *Graph) prefetch(neighbours []int32) {
 
 // prefetchAhead loads the memory of the next arrivals into the cache while one is
 // linked, given the neighbours of each: rows and ends of lists of the first, nodes of
-// the second, which say where its lists end.
+// the second, which say where its lists end. The first is embedded early if embed is set:
+// then all of the rows are read.
 func (g *Graph) prefetchAhead(near [][]int32, embed bool) {
 	if len(near) > 1 {
 		kernel.Prefetch(g.nodes, near[1], 0, 1)

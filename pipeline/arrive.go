@@ -209,8 +209,9 @@ func (n *nodes) resolve(i int, out *event.Outcome) {
 	}
 	named := a.named[:len(x.node.Neighbours)]
 	a.named = a.named[len(named):]
+	removes := !n.removals.none()
 	for k, id := range x.node.Neighbours {
-		if n.removals.follow(x.at, 0, x.node.ID, id) {
+		if removes && n.removals.follow(x.at, 0, x.node.ID, id) {
 			continue
 		}
 		n.name(x.number, named[k], id, out)

@@ -32,14 +32,24 @@ var (
 
 // newSliced returns a graph in cfg.Shards shards at window 0.
 func newSliced(cfg pipeline.Config, m *model.Model) (*slicedKeeper, error) {
-	s, err := pipeline.NewSharded(m, cfg, cfg.Shards, byThreads(cfg.Workers))
+	cfg, run := threads(cfg)
+	s, err := pipeline.NewSharded(m, cfg, cfg.Shards, run)
 	return &slicedKeeper{Sharded: s}, err
 }
 
 // restoreSliced returns the graph of a snapshot.
 func restoreSliced(cfg pipeline.Config, m *model.Model, r io.ReaderAt, size int64) (*slicedKeeper, map[string]string, error) {
-	s, meta, err := pipeline.RestoreSharded(m, cfg, cfg.Shards, byThreads(cfg.Workers), r, size)
+	cfg, run := threads(cfg)
+	s, meta, err := pipeline.RestoreSharded(m, cfg, cfg.Shards, run, r, size)
 	return &slicedKeeper{Sharded: s}, meta, err
+}
+
+// threads returns a runner of the shards on cfg.Workers threads, and cfg with those that each
+// shard may use itself: one, unless there are more threads than shards.
+func threads(cfg pipeline.Config) (pipeline.Config, pipeline.Runner) {
+	run := byThreads(cfg.Workers)
+	cfg.Workers = max(1, cfg.Workers/cfg.Shards)
+	return cfg, run
 }
 
 // byThreads returns a runner of at most so many threads, the caller's being one of them.

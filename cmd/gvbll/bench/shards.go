@@ -39,6 +39,10 @@ func shards(ctx context.Context, c Config) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
+	beside, err := c.inProcess()
+	if err != nil {
+		return nil, err
+	}
 	bytes, err := c.exchanged(ctx)
 	if err != nil {
 		return nil, err
@@ -46,7 +50,7 @@ func shards(ctx context.Context, c Config) ([]Row, error) {
 	formula := 3 * float64(4*c.Embedding+6) // (P-1)(4 d_e + 6) with P = 4
 	sent := figure("shards-exchanged-4", bytes, "bytes an arrival")
 	off := atMost("shards-exchanged-4-off", math.Abs(bytes/formula-1), "of the formula", 0.1)
-	return slices.Concat(rows, memory, []Row{sent, off}, c.simulate(costs)), nil
+	return slices.Concat(rows, beside, memory, []Row{sent, off}, c.simulate(costs)), nil
 }
 
 // sliced are the numbers of shards that are measured.
