@@ -10,6 +10,9 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
+// DefaultSession is the session time-out of a member of an election.
+const DefaultSession = 10 * time.Second
+
 // MembershipConfig configures a member of an election.
 type MembershipConfig struct {
 	// Group is the consumer group, and Topic a topic with one partition for each task: the
@@ -25,7 +28,7 @@ type MembershipConfig struct {
 	Depth int64
 	// Session is the group's session time-out: a member without a heartbeat for
 	// this long is dropped. Brokers allow 6 s to 30 min by default. Zero means
-	// 10 s.
+	// DefaultSession.
 	Session time.Duration
 	// Standings returns where this member stands in each task. An election keeps the present
 	// owner of a task; if there is none, it elects the member with the most progress in it.
@@ -63,7 +66,7 @@ func (e *Election) Owns(task int) bool { return slices.Contains(e.Tasks, task) }
 // are away, expired sessions) are logged and retried until Leave.
 func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
 	if cfg.Session == 0 {
-		cfg.Session = 10 * time.Second
+		cfg.Session = DefaultSession
 	}
 	subscribed := []string{cfg.Topic}
 	if cfg.Followers != "" {

@@ -247,14 +247,22 @@ func (r *runner) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer r.member.Leave()
+	settled := r.newSettling()
 	for err == nil {
 		select {
 		case e := <-r.member.Elected():
-			if err = e.Err; err == nil {
-				r.assigned = e
+			if err = e.Err; err != nil {
+				break
+			}
+			r.assigned = e
+			if settled.note(); settled.over {
 				r.assign(ctx)
 				r.relieve()
 			}
+		case <-settled.timer.C:
+			settled.over = true
+			r.assign(ctx)
+			r.relieve()
 		case t := <-r.ended:
 			err = r.end(ctx, t)
 		case task := <-r.again:
@@ -269,6 +277,34 @@ func (r *runner) run(ctx context.Context) (err error) {
 		}
 	}
 	return r.finish(err)
+}
+
+// settling is the beginning of a worker, while which it starts no task: others that begin with it
+// may have the checkpoints of the tasks that it is given first. It is over when there was no
+// election for a while, as long as that takes no longer than a session.
+type settling struct {
+	quiet, most time.Duration
+	began       time.Time // of the first election, zero before it
+	timer       *time.Timer
+	over        bool
+}
+
+func (r *runner) newSettling() *settling {
+	session := cmp.Or(r.cfg.Session, kafka.DefaultSession)
+	s := &settling{quiet: session / 5, most: session, timer: time.NewTimer(0)}
+	s.timer.Stop()
+	return s
+}
+
+// note takes note of an election.
+func (s *settling) note() {
+	if s.over {
+		return
+	}
+	if s.began.IsZero() {
+		s.began = time.Now()
+	}
+	s.timer.Reset(min(s.quiet, time.Until(s.began.Add(s.most))))
 }
 
 // finish ends the tasks, and leaves the group once all have given up theirs.
