@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,7 +29,8 @@ type flags struct {
 	Tool    string `help:"Script that runs nodes of Apache Kafka, for --broker kafka." default:".ci/kafka-broker" type:"path"`
 	Seed    uint64 `help:"Seed of everything random." default:"1"`
 	Head    string `help:"What serves: pool (a pool of heads) or paper (the paper's head)." enum:"pool,paper" default:"pool"`
-	Shards  int    `help:"Shards of the graphs of crash and chaos, 0 for graphs without." default:"0"`
+	Encoder string `help:"The model's encoder." enum:"graphsage,gcn" default:"graphsage"`
+	Shards  int    `help:"Shards of the graphs of crash, spread, chaos and restarts, 0 for graphs without." default:"0"`
 	JSON    bool   `help:"Print the counts as JSON." name:"json"`
 	Verbose bool   `help:"Print progress." short:"v"`
 	Keep    bool   `help:"Keep logs and checkpoints."`
@@ -41,6 +43,10 @@ type flags struct {
 		Promote bool     `help:"Run a second model in the shadow, and promote it half-way."`
 		Flags   []string `help:"Flags of the engine, for the workers, such as --flags=--rescore=after=3." sep:" " placeholder:"FLAG"`
 	} `cmd:"" help:"Kill workers at every point of the commit and checkpoint paths."`
+	Spread struct {
+		Nodes     int   `help:"Nodes in a run." default:"600"`
+		Processes []int `help:"How many processes share the graph's tasks in each run." default:"1,2,4,8"`
+	} `cmd:"" help:"Spread the tasks of a sharded graph over different numbers of processes, and compare what they publish."`
 	Chaos struct {
 		Minutes float64 `help:"Duration." default:"1"`
 	} `cmd:"" help:"Kill, halt and restart workers, and disturb the cluster, for a while."`
@@ -86,7 +92,7 @@ func (f *flags) run(ctx context.Context, command string) error {
 		return err
 	}
 	s := &trial.Setup{Program: filepath.Join(dir, "gvbll"), Model: filepath.Join(dir, "model.safetensors"), Dir: dir, Shards: f.Shards}
-	nodes := map[string]int{"crash": f.Crash.Nodes, "chaos": 2000, "upgrade": 2000, "soak": f.Soak.Nodes, "restarts": 2000, "mistakes": 600, "hostile": 600}[command]
+	nodes := map[string]int{"crash": f.Crash.Nodes, "spread": f.Spread.Nodes, "chaos": 2000, "upgrade": 2000, "soak": f.Soak.Nodes, "restarts": 2000, "mistakes": 600, "hostile": 600}[command]
 	if err := f.prepare(ctx, s, nodes); err != nil {
 		return err
 	}
@@ -106,6 +112,11 @@ func (f *flags) run(ctx context.Context, command string) error {
 	switch command {
 	case "crash":
 		found, err = trial.Crash(ctx, s, f.Crash.Runs, f.Seed, f.Crash.Parallel, func(done int) { report(fmt.Sprintf("%d of %d runs", done, f.Crash.Runs)) })
+	case "spread":
+		if f.Shards == 0 {
+			return errors.New("spread needs --shards")
+		}
+		found, err = trial.Spread(ctx, s, f.Seed, f.Spread.Processes, report)
 	case "chaos":
 		found, err = trial.Chaos(ctx, s, cluster, f.Seed, time.Duration(f.Chaos.Minutes*float64(time.Minute)), report)
 	case "restarts":
@@ -208,7 +219,7 @@ func (f *flags) prepare(ctx context.Context, s *trial.Setup, nodes int) error {
 
 // train trains a model, saves it as the file and returns its id.
 func (f *flags) train(ctx context.Context, data model.Data, cfg model.Config, file string) (id string, err error) {
-	cfg.Epochs, cfg.Pool = 20, f.Head == pipeline.HeadPool
+	cfg.Epochs, cfg.Pool, cfg.Encoder = 20, f.Head == pipeline.HeadPool, cmp.Or(cfg.Encoder, gnn.Kind(f.Encoder))
 	m, err := model.Train(ctx, data, cfg, nil)
 	if err != nil {
 		return "", err

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,8 +72,7 @@ func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, r
 		return nil, err
 	}
 	defer client.Close()
-	m := &matrix{Setup: s, client: client, begin: time.Now().Add(-30 * time.Minute).Truncate(time.Minute).UnixMilli(), seed: seed}
-	m.found.Points = make(map[string]int)
+	m := s.newMatrix(client, seed)
 	undisturbed, _, err := m.run(ctx, "undisturbed", plan{})
 	if err != nil {
 		return nil, fmt.Errorf("the undisturbed run: %w", err)
@@ -114,6 +114,12 @@ type matrix struct {
 
 	mu    sync.Mutex
 	found Crashes
+}
+
+func (s *Setup) newMatrix(c *kafka.Client, seed uint64) *matrix {
+	m := &matrix{Setup: s, client: c, begin: time.Now().Add(-30 * time.Minute).Truncate(time.Minute).UnixMilli(), seed: seed}
+	m.found.Points = make(map[string]int)
+	return m
 }
 
 // points returns the points at which workers are killed.
@@ -222,6 +228,7 @@ type crashRun struct {
 
 // plan is how a run is disturbed.
 type plan struct {
+	workers int      // of a graph of shards, besides a standby; 0 means 3
 	points  []string // at which workers are still to be killed, in order
 	standby bool
 	halt    int // number of predictions after which a worker is halted, 0 for never
@@ -302,10 +309,13 @@ func (r *crashRun) work(ctx context.Context) error {
 
 // startWorkers starts the first workers.
 func (r *crashRun) startWorkers() error {
-	point := r.nextPoint()
-	points := map[string]string{"a": point}
+	point, points := r.nextPoint(), make(map[string]string)
+	n := 1
 	if r.Shards > 0 {
-		points = map[string]string{"a": point, "b": point, "c": point}
+		n = cmp.Or(r.plan.workers, 3)
+	}
+	for i := range n {
+		points[string(rune('a'+i))] = point
 	}
 	if r.standby {
 		points["standby"] = ""

@@ -5,6 +5,7 @@
 //
 //   - [Crash] kills workers at every named point of the commit and checkpoint paths, and
 //     compares the published records with those of an undisturbed run.
+//   - [Spread] has different numbers of processes share a graph of shards.
 //   - [Chaos] disturbs workers and brokers for a while, in an order that a seed decides,
 //     and has gvbll audit replay the ledger afterwards.
 //     Both take graphs of shards, too: the audit then steps all shards in one process over the
@@ -12,7 +13,7 @@
 //   - [Upgrade] replaces the workers of an old program by new ones while nodes come.
 //   - [Soak] sends at a steady rate to one worker, and checks that its memory, open files
 //     and goroutines do not grow.
-//   - [Restarts] restarts brokers of Apache Kafka cleanly, under load. The worker must not end.
+//   - [Restarts] restarts brokers of Apache Kafka cleanly, under load. No worker may end.
 //   - [Mistakes] does to a graph's topics what operators and producers do by mistake, and
 //     compares what workers say and publish.
 //   - [Hostile] sends floods of hostile records beside a stream, and checks that the stream is

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -45,9 +46,9 @@ func (r *Restarted) String() string {
 }
 
 // Restarts stops one node of Apache Kafka after the other, as an operator does, and starts it
-// again, while nodes of a graph are sent at the given rate and one worker serves. The last
-// of the restarts leaves its node down for the time away, the others for a moment. The
-// worker must not end, and every node must be predicted once.
+// again, while nodes of a graph are sent at the given rate and one worker serves; three share a
+// graph of shards. The last of the restarts leaves its node down for the time away, the others
+// for a moment. No worker may end, and every node must be predicted once.
 func Restarts(ctx context.Context, s *Setup, c *Kafka, rate, times int, away time.Duration, report func(string)) (*Restarted, error) {
 	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
 	if err != nil {
@@ -58,10 +59,11 @@ func Restarts(ctx context.Context, s *Setup, c *Kafka, rate, times int, away tim
 	if err != nil {
 		return nil, err
 	}
-	if g.http, err = freeAddress(); err != nil {
+	r := &restarts{graph: g, cluster: c, report: report}
+	if r.first, err = freeAddress(); err != nil {
 		return nil, err
 	}
-	r := &restarts{graph: g, cluster: c, report: report}
+	g.http = r.first
 	r.found = Restarted{Brokers: len(c.nodes), Rate: rate, Restarts: times}
 	if r.progress, err = g.follow(ctx); err != nil {
 		return nil, err
@@ -70,10 +72,23 @@ func Restarts(ctx context.Context, s *Setup, c *Kafka, rate, times int, away tim
 	if err != nil {
 		return nil, err
 	}
-	if r.worker, err = g.start("a", "", "--linger", "20ms"); err != nil {
-		return nil, err
+	defer func() {
+		for _, p := range r.workers {
+			p.kill()
+		}
+	}()
+	names := []string{"a"}
+	if s.Shards > 0 {
+		names = []string{"a", "b", "c"}
 	}
-	defer r.worker.kill()
+	for _, name := range names {
+		p, err := g.start(name, "", "--linger", "20ms")
+		if err != nil {
+			return nil, err
+		}
+		r.workers = append(r.workers, p)
+		g.http = "127.0.0.1:0" // of the others
+	}
 	stop := make(chan struct{})
 	sent := make(chan error, 1)
 	go func() { sent <- r.send(ctx, out, rate, stop) }()
@@ -100,7 +115,8 @@ func Restarts(ctx context.Context, s *Setup, c *Kafka, rate, times int, away tim
 type restarts struct {
 	*graph
 	cluster  *Kafka
-	worker   *process
+	workers  []*process // which share the tasks of a graph of shards
+	first    string     // --http of the first
 	progress *progress
 	report   func(string)
 	next     int // id of the next node to send
@@ -171,11 +187,14 @@ func (r *restarts) restart(ctx context.Context, node int, away time.Duration) er
 
 // await waits until a condition holds, for a limited time. It is an error if the worker ends.
 func (r *restarts) await(ctx context.Context, what string, within time.Duration, holds func() bool) error {
-	err := r.progress.await(ctx, r.worker, what, within, holds)
-	select {
-	case <-r.worker.ended:
-		r.found.Ended++
-	default:
+	err := r.progress.await(ctx, r.workers[0], what, within, holds)
+	for _, p := range r.workers {
+		select {
+		case <-p.ended:
+			r.found.Ended++
+			err = cmp.Or(err, fmt.Errorf("a worker ended: %s, see %s", p.lastLine(), p.log.Name()))
+		default:
+		}
 	}
 	return err
 }
@@ -194,7 +213,7 @@ func (r *restarts) awaitWindow(ctx context.Context, after time.Time) (at time.Ti
 func (r *restarts) awaitReady(ctx context.Context, status int, within time.Duration) error {
 	var last string
 	err := r.await(ctx, fmt.Sprintf("answer %d of /readyz", status), within, func() bool {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.http+"/readyz", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.first+"/readyz", nil)
 		if err != nil {
 			return false
 		}
@@ -222,9 +241,11 @@ func (r *restarts) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.worker.stop(); err != nil {
-		r.found.Ended++
-		r.found.Wrong = append(r.found.Wrong, r.worker.lastLine())
+	for _, p := range r.workers {
+		if err := p.stop(); err != nil {
+			r.found.Ended++
+			r.found.Wrong = append(r.found.Wrong, p.lastLine())
+		}
 	}
 	if err := r.progress.close(); err != nil {
 		return fmt.Errorf("the ledger: %w", err)
