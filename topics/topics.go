@@ -117,7 +117,7 @@ func Shards(ctx context.Context, c *kafka.Client, n Names) (int, error) {
 	case shards + 2:
 		return shards, nil
 	case 0:
-		return 0, fmt.Errorf("ledger %s has %d partitions, so the graph has %d shards, but there is no topic %s: 'gvbll topics --create' creates it, if the graph has not begun", n.Ledger, shards+1, shards, n.Exchange)
+		return 0, fmt.Errorf("ledger %s has %d partitions, so the graph has %d shards, but there is no topic %s: 'gvbll topics --create' creates it if the graph has not begun; else restore it from a backup or a mirror", n.Ledger, shards+1, shards, n.Exchange)
 	default:
 		return 0, fmt.Errorf("ledger %s has %d partitions, so the graph has %d shards and %s needs %d partitions, but it has %d: restore the one that was changed from a backup or a mirror", n.Ledger, shards+1, shards, n.Exchange, shards+2, got)
 	}

@@ -30,6 +30,7 @@ type lane struct {
 	// The log is read again from there.
 	postponed int64
 	ignored   int64
+	unread    error // why the last record could not be read that is no message
 }
 
 // message is what was read of a message.
@@ -169,6 +170,9 @@ func (l *lane) poll(ctx context.Context, k Kind, window int64) error {
 		p, err := decode(r.Value)
 		if first, last := l.cfg.senders(p.kind); r.Unreadable != "" || err != nil || p.run != l.cfg.Run || p.from < first || p.from > last || l.cfg.partition(p.kind, l.cfg.Task-1) != l.at.Partition {
 			l.ignored++
+			if err != nil {
+				l.unread = err
+			}
 			continue
 		}
 		if p.from == l.cfg.Task {
@@ -179,6 +183,15 @@ func (l *lane) poll(ctx context.Context, k Kind, window int64) error {
 		}
 	}
 	return nil
+}
+
+// pollToEnd reads up to what is the end of the log now, for the messages that are missing.
+func (l *lane) pollToEnd(ctx context.Context, m *Missing) error {
+	bounds, err := l.client.Offsets(ctx, l.at.Topic)
+	for err == nil && l.reader.Position(l.at) < bounds[l.at].End {
+		err = l.poll(ctx, m.Kind, m.Window)
+	}
+	return err
 }
 
 // add keeps a piece, or compares it with the one that came before.

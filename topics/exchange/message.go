@@ -15,6 +15,7 @@
 package exchange
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -60,6 +61,10 @@ type Config struct {
 	// Waited, if not nil, is called for every message that was waited for, with its sender
 	// and how long it was missing.
 	Waited func(from int, d time.Duration)
+	// Sent, if not nil, reports whether a task has sent all its messages for a window, as far as
+	// that is known elsewhere. It is asked when they have been missing for a while: if they
+	// are not in the log then, they are lost.
+	Sent func(ctx context.Context, window int64, from int) (bool, error)
 	// Logger gets a warning while a message is missing. Nil means slog's default.
 	Logger *slog.Logger
 }
@@ -70,6 +75,9 @@ func (cfg *Config) setDefaults() {
 	}
 	if cfg.Waited == nil {
 		cfg.Waited = func(int, time.Duration) {}
+	}
+	if cfg.Sent == nil {
+		cfg.Sent = func(context.Context, int64, int) (bool, error) { return false, nil }
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

@@ -89,7 +89,7 @@ func (r *Receiver) Wait(ctx context.Context, window int64, k Kind) ([][]byte, er
 		lane.again()
 	}
 	defer r.report(nil, lane)
-	for warn := m.Since.Add(warnEvery); len(m.From) > 0; {
+	for warn, look := m.Since.Add(warnEvery), m.Since.Add(lane.client.Patience()); len(m.From) > 0; {
 		r.report(m, lane)
 		if err := lane.poll(ctx, k, window); err != nil {
 			return nil, err
@@ -105,7 +105,13 @@ func (r *Receiver) Wait(ctx context.Context, window int64, k Kind) ([][]byte, er
 		}
 		if m = left; len(m.From) > 0 && now.After(warn) {
 			warn = now.Add(warnEvery)
-			r.cfg.Logger.Warn("still waiting for other workers", "missing", m.String(), "after", now.Sub(m.Since).Round(time.Second))
+			r.warn(m, lane, now)
+		}
+		if len(m.From) > 0 && now.After(look) {
+			look = now.Add(lane.client.Patience())
+			if err := r.checkLost(ctx, m, lane); err != nil {
+				return nil, err
+			}
 		}
 	}
 	payloads := make([][]byte, last-first+1)
@@ -118,6 +124,32 @@ func (r *Receiver) Wait(ctx context.Context, window int64, k Kind) ([][]byte, er
 	}
 	lane.next[k] = window + 1
 	return payloads, nil
+}
+
+// warn says what is missing, and whether there is something else in its place.
+func (r *Receiver) warn(m *Missing, l *lane, now time.Time) {
+	log := r.cfg.Logger.With("missing", m.String(), "after", now.Sub(m.Since).Round(time.Second))
+	if l.unread != nil {
+		log = log.With("ignored", fmt.Sprintf("%s partition %d: %.200s", l.at.Topic, l.at.Partition, l.unread))
+	}
+	log.Warn("still waiting for other workers")
+}
+
+// checkLost returns an error if a message that is missing was sent and is not in the log.
+func (r *Receiver) checkLost(ctx context.Context, m *Missing, l *lane) error {
+	for _, task := range m.From {
+		sent, err := r.cfg.Sent(ctx, m.Window, task)
+		if err == nil && sent {
+			err = l.pollToEnd(ctx, m)
+		}
+		if err != nil {
+			return err
+		}
+		if sent && l.whole(slot{m.Window, m.Kind, task}) == nil {
+			return fmt.Errorf("%s partition %d does not have %v, though all of it was acknowledged: the topic was created anew, or what the tasks sent was deleted: set retention.ms=-1, and restore the topic from a backup or a mirror", l.at.Topic, l.at.Partition, m)
+		}
+	}
+	return nil
 }
 
 // Arrived reports whether the log has all that Wait would return. It waits for no sender.

@@ -35,6 +35,9 @@ type Cut struct {
 	Classes       []string       `json:"classes,omitempty"`
 	Begins        *Beginning     `json:"begins,omitempty"`
 	Inputs        []Input        `json:"inputs,omitempty"`
+	// Graph is random, in the cut that begins a ledger: what another ledger's tasks have sent
+	// each other, after cuts that were otherwise the same, is not of this graph.
+	Graph string `json:"graph,omitempty"`
 	// Done is how far all shards were done when the window was cut, nil if none was known.
 	Done *Complete `json:"done,omitempty"`
 

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync/atomic"
 
@@ -89,6 +90,9 @@ func (c *Cuts) take(ctx context.Context, read func(context.Context) (*kafka.Reco
 		}
 		c.place.Offset = raw.Offset + 1
 		cut, err := DecodeCut(raw.Value)
+		if err != nil && c.isLater(raw.Value) {
+			return nil, fmt.Errorf("ledger %s partition %d offset %d: %w: start the program that wrote it, or a later one", c.at.Topic, c.at.Partition, raw.Offset, err)
+		}
 		if err != nil || cut.Window != c.place.Window || cut.Prev != c.place.Hash {
 			if _, err := decodeLearned(raw.Value); err != nil {
 				c.ignored.Add(1)
@@ -102,6 +106,18 @@ func (c *Cuts) take(ctx context.Context, read func(context.Context) (*kafka.Reco
 		}
 		return cut, nil
 	}
+}
+
+// isLater reports whether bytes are a cut of a later format that continues the chain. Others
+// have taken it, and so no other one counts.
+func (c *Cuts) isLater(value []byte) bool {
+	var later struct {
+		Version int    `json:"v"`
+		Window  int64  `json:"window"`
+		Prev    string `json:"prev"`
+	}
+	err := json.Unmarshal(value, &later)
+	return err == nil && later.Version > CutFormat && later.Window == c.place.Window && later.Prev == c.place.Hash
 }
 
 // Place returns the place behind the cut that was taken last.

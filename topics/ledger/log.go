@@ -29,7 +29,7 @@ func openLog(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, offs
 	case !ok && len(bounds) > 0:
 		return log{}, fmt.Errorf("ledger topic %s has %d partitions, and partition %d is needed", at.Topic, len(bounds), at.Partition)
 	case !ok:
-		return log{}, fmt.Errorf("ledger topic %s does not exist", at.Topic)
+		return log{}, fmt.Errorf("ledger topic %s does not exist: restore it from a backup or a mirror", at.Topic)
 	case offset == fromBeginning && b.First > 0:
 		return log{}, fmt.Errorf("ledger topic %s begins at offset %d: its first records are gone, so nothing can be proved or replayed without a checkpoint of it: give --state-dir with one, and set retention.ms=-1, so that no more are lost", at.Topic, b.First)
 	}

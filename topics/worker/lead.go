@@ -3,9 +3,11 @@ package worker
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -174,6 +176,9 @@ func (l *lead) handOver(ctx context.Context) error {
 // lead cuts windows until the context ends or another worker is elected.
 func (l *lead) lead(ctx context.Context) error {
 	began := time.Now()
+	if err := l.checkEnd(ctx); err != nil {
+		return err
+	}
 	cutter, err := ledger.NewCutter(ctx, l.cuts)
 	if err != nil {
 		return err
@@ -233,6 +238,42 @@ func (l *lead) lead(ctx context.Context) error {
 	}
 }
 
+// checkEnd returns an error if a shard has committed a window of which there is no cut: to cut it
+// once more would be to cut it otherwise.
+func (l *lead) checkEnd(ctx context.Context) error {
+	newest, errs := make([]*ledger.Record, l.sharded.shards), make([]error, l.sharded.shards)
+	var all sync.WaitGroup
+	for i := range newest {
+		all.Go(func() { newest[i], errs[i] = ledger.Newest(ctx, l.client, l.cfg.Names.LedgerAt(i+1)) })
+	}
+	all.Wait()
+	if err := cmp.Or(errs...); err != nil { // one line
+		return err
+	}
+	last, shard := int64(-1), 0
+	for i, r := range newest {
+		if r != nil && r.Window > last {
+			last, shard = r.Window, i+1
+		}
+	}
+	for { // what was cut before that
+		c, err := l.cuts.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if c == nil {
+			break
+		}
+		if err := l.follow(ctx, c); err != nil {
+			return err
+		}
+	}
+	if next := l.cuts.Place().Window; last >= next {
+		return fmt.Errorf("ledger %s partition 0 ends before window %d, and shard %d has committed window %d: the cuts in between are lost: restore the topic from a backup or a mirror", l.cfg.Names.Ledger, next, shard, last)
+	}
+	return nil
+}
+
 // followDone reads what the shards commit until the context ends.
 func (l *lead) followDone(ctx context.Context, progress chan<- struct{}, failed chan<- error) {
 	for {
@@ -280,7 +321,7 @@ func (l *lead) write(ctx context.Context, cutter *ledger.Cutter, c intake.Cut) e
 	}
 	if cut.Window == 0 {
 		cut.Configuration, cut.Classes, cut.Inputs = settings.all, l.cfg.Classes, l.inputs.Begins()
-		cut.Begins = &ledger.Beginning{Why: "the ledger begins", Program: l.cfg.Program}
+		cut.Begins, cut.Graph = &ledger.Beginning{Why: "the ledger begins", Program: l.cfg.Program}, rand.Text()
 	}
 	taken, err := cutter.Cut(ctx, cut)
 	if err != nil {

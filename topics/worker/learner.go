@@ -286,8 +286,12 @@ func (k *learner) open(ctx context.Context, at ledger.Place) error {
 	if err != nil {
 		return err
 	}
-	k.rows.Store(exchange.NewReceiver(k.lead.client, cfg, exchange.Position{Own: k.at.Exchange.Own}))
-	reads := cfg
+	rows := cfg
+	rows.Sent = func(ctx context.Context, window int64, from int) (bool, error) {
+		return k.lead.sharded.committed(ctx, k.lead.client, window, from)
+	}
+	k.rows.Store(exchange.NewReceiver(k.lead.client, rows, exchange.Position{Own: k.at.Exchange.Own}))
+	reads := cfg                      // without Sent: what the lead before has not sent, this one sends
 	reads.Task, reads.Waited = 1, nil // heads are read as shards do
 	k.heads = exchange.NewReceiver(k.lead.client, reads, exchange.Position{All: k.at.Exchange.All})
 	k.sender, err = exchange.NewSender(ctx, k.lead.client, cfg)

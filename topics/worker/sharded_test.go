@@ -2,9 +2,11 @@ package worker_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -156,6 +158,9 @@ func readToyShard(p, shards int, r io.ReaderAt, size int64, _ string) (worker.Sh
 	if _, err := r.ReadAt(b, 0); err != nil && err != io.EOF {
 		return nil, nil, err
 	}
+	if len(b) < 104 {
+		return nil, nil, errors.New("the toy is broken")
+	}
 	s := &toyShard{p: p, shards: shards, seen: make(map[event.ID]bool), next: int64(binary.LittleEndian.Uint64(b))}
 	b = b[8:]
 	copy(s.heads[:], b)
@@ -163,6 +168,9 @@ func readToyShard(p, shards int, r io.ReaderAt, size int64, _ string) (worker.Sh
 	copy(s.chain[:], b[64:])
 	n := binary.LittleEndian.Uint64(b[96:])
 	b = b[104:]
+	if n > uint64(len(b))/8 {
+		return nil, nil, errors.New("the toy is broken")
+	}
 	for i := range n {
 		s.seen[event.ID{Num: int64(binary.LittleEndian.Uint64(b[8*i:]))}] = true
 	}
@@ -207,6 +215,9 @@ func readToyLead(shards int, r io.ReaderAt, size int64, _ string) (worker.Lead, 
 	b := make([]byte, size)
 	if _, err := r.ReadAt(b, 0); err != nil && err != io.EOF {
 		return nil, nil, err
+	}
+	if len(b) < 40 {
+		return nil, nil, errors.New("the toy is broken")
 	}
 	l := &toyLead{shards: shards, next: int64(binary.LittleEndian.Uint64(b))}
 	copy(l.heads[:], b[8:])
@@ -282,7 +293,7 @@ func schedule(nodes int) intake.Schedule {
 // config returns the configuration of a worker of the graph.
 func (g *sharded) config(cfg worker.Sharded) worker.Sharded {
 	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = g.names, "toy", settings, []string{"a", "b"}
-	cfg.Session = session
+	cfg.Session = cmp.Or(cfg.Session, session)
 	cfg.NewShard, cfg.RestoreShard, cfg.RestoreLead = newToyShard, readToyShard, readToyLead
 	if cfg.NewLead == nil {
 		cfg.NewLead = newToyLead
@@ -468,7 +479,10 @@ func (all published) check(t *testing.T, want published) {
 }
 
 // expected computes what a graph of so many shards publishes, without any topic but the inputs.
-func (g *sharded) expected(nodes int, lag int64) (want published) {
+func (g *sharded) expected(nodes int, lag int64) published { return g.expectedOf(schedule(nodes), lag) }
+
+// expectedOf is expected of a schedule.
+func (g *sharded) expectedOf(schedule intake.Schedule, lag int64) (want published) {
 	want.predictions, want.chains = make(map[event.ID]string), make([][]string, g.shards)
 	var shards []worker.Shard
 	for p := range g.shards {
@@ -477,13 +491,16 @@ func (g *sharded) expected(nodes int, lag int64) (want published) {
 	}
 	lead, _ := newToyLead(g.shards)
 	heads, served := make(map[int64][]byte), make(map[int64][][]byte)
-	for i, size := range schedule(nodes).Windows {
+	nodes, labels := int64(0), int64(0)
+	for i, size := range schedule.Windows {
 		w := &event.Window{Number: int64(i)}
-		for n := range size.Nodes {
-			w.Nodes = append(w.Nodes, event.Node{ID: event.ID{Num: int64(i*size.Nodes + n)}})
+		for range size.Nodes {
+			w.Nodes = append(w.Nodes, event.Node{ID: event.ID{Num: nodes}})
+			nodes++
 		}
-		for l := range size.Labels {
-			w.Labels = append(w.Labels, event.Label{Node: event.ID{Num: int64(i*size.Labels + l)}, Class: "a"})
+		for range size.Labels {
+			w.Labels = append(w.Labels, event.Label{Node: event.ID{Num: labels}, Class: "a"})
+			labels++
 		}
 		parts := make([][][]byte, g.shards)
 		for p, s := range shards {
@@ -523,19 +540,25 @@ func (g *sharded) expected(nodes int, lag int64) (want published) {
 // TestSharded: whatever the number of workers that share the tasks of a graph, and whatever the
 // lag, each node is predicted once, with the bytes that shards give that know no topics.
 func TestSharded(t *testing.T) {
-	for _, shards := range []int{2, 3, 4} {
-		for _, n := range []int{1, 2, 4} {
+	for _, shards := range []int{2, 3, 4, 8} {
+		for _, n := range []int{1, 2, 4, 8} {
 			for _, lag := range []int64{0, 2} {
+				if n == 8 && shards < 8 || shards == 8 && lag == 0 {
+					continue
+				}
 				t.Run(fmt.Sprintf("%d shards, %d workers, lag %d", shards, n, lag), func(t *testing.T) {
 					t.Parallel()
 					g := newSharded(t, fake(t).ListenAddrs()[0], shards)
-					const nodes = 300
+					nodes := 300
+					if shards == 8 {
+						nodes = 100
+					}
 					g.sendOrdered(0, nodes)
 					var workers []*shardedWorker
 					for range n {
 						workers = append(workers, g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}}))
 					}
-					g.await(nodes/10, workers...)
+					g.await(int64(nodes/10), workers...)
 					stopAll(t, workers...)
 					g.published().check(t, g.expected(nodes, lag))
 				})

@@ -102,6 +102,10 @@ func restoreShare(ctx context.Context, c *kafka.Client, cfg *Sharded, task int, 
 		release(s)
 		return nil, nil, fmt.Errorf("the checkpoint does not say where the shard stands in the exchange: %w", err)
 	}
+	if err := at.Cuts.Confirm(ctx, c, cfg.Names.LedgerAt(0)); err != nil {
+		release(s)
+		return nil, nil, err
+	}
 	s.place, s.at = at.Cuts, at.Exchange
 	if at.Served != nil {
 		s.served = at.Served
@@ -246,6 +250,7 @@ func (s *share) open() error {
 	if err != nil {
 		return err
 	}
+	cfg.Sent = s.sent
 	if s.receiver.Load() == nil {
 		s.receiver.Store(exchange.NewReceiver(s.kafka, cfg, s.at))
 	}
@@ -253,6 +258,24 @@ func (s *share) open() error {
 		s.sender, err = exchange.NewSender(s.ctx, s.kafka, cfg)
 	}
 	return err
+}
+
+// sent implements exchange.Config.Sent. All messages that a window needs were there before it was
+// committed, and those of a shard before it committed its own.
+func (s *share) sent(ctx context.Context, window int64, from int) (bool, error) {
+	if !s.live {
+		return true, nil
+	}
+	return s.cfg.committed(ctx, s.kafka, window, from)
+}
+
+// committed reports whether a shard has committed a window. The lead commits none.
+func (cfg *Sharded) committed(ctx context.Context, c *kafka.Client, window int64, task int) (bool, error) {
+	if task == 0 {
+		return false, nil
+	}
+	r, err := ledger.Newest(ctx, c, cfg.Names.LedgerAt(task))
+	return r != nil && r.Window >= window, err
 }
 
 // refuseForgetting refuses the commands to forget nodes, each in one of the shards. A shard

@@ -122,9 +122,22 @@ func (s *byCuts) resume(ctx context.Context, o *owner) error {
 	if err := s.open(ctx, o.worker); err != nil {
 		return err
 	}
+	if err := checkDone(ctx, o.worker); err != nil {
+		return err
+	}
 	shareOf(o.worker).live = true
 	go s.read(ctx)
 	return nil
+}
+
+// checkDone returns an error if a cut says that all shards were done with a window that this
+// shard's part of the ledger does not have: its predictions are published.
+func checkDone(ctx context.Context, w *worker) error {
+	c, err := ledger.NewestCut(ctx, w.client, w.cfg.Names.LedgerAt(0))
+	if err == nil && c != nil && c.Done != nil && c.Done.Window >= w.next {
+		err = fmt.Errorf("ledger %s partition %d ends before window %d, and the cut of window %d says that all shards were done with window %d: the windows in between are lost: restore the topic from a backup or a mirror", w.cfg.Names.Ledger, w.cfg.Task, w.next, c.Window, c.Done.Window)
+	}
+	return err
 }
 
 // read reads cuts until the context ends.
