@@ -1,7 +1,7 @@
 # What takes longer than a test: docs/reliability.md says what it shows.
 #
 #   make test                                      the tests
-#   make test-kafka                                the tests, on Apache Kafka too
+#   make test-kafka                                the tests that need a broker, on Apache Kafka
 #   make crash RUNS=200 BROKER=kfake|kafka         workers killed at every point
 #   make chaos MINUTES=10 SEED=1 BROKER=kfake|kafka
 #   make upgrade OLD=./gvbll-1.4 BROKER=kfake|kafka  a rolling upgrade under load

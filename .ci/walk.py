@@ -134,7 +134,7 @@ def check(page):
     """Checks what a page's commands came to."""
     if page == "README.md":
         eventually("gvbll tail --no-follow --json", '"node":"paper-7"')
-        eventually(f"{repo}/.ci/kafka-broker consume {broker} gvbll.predictions", "paper-7")  # Java's console consumer
+        eventually(f"{repo}/.ci/kafka-broker consume {broker} gvbll.predictions $(gvbll tail --no-follow --json | wc -l)", "paper-7")  # Java's console consumer
         if refused := shell("gvbll dead-letters --json").stdout:
             sys.exit(f"refused: {refused}")
     if page == "docs/runbook.md" and not Path("report.html").read_text().startswith("<!doctype html>"):

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,26 +13,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
 // TestRisks: topics as gvbll creates them lose nothing. What others set is found, with one
 // line in the log for all of it, and one when it has ended.
 func TestRisks(t *testing.T) {
-	k, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(k.Close)
-	clusters := map[string]string{"kfake": k.ListenAddrs()[0]}
-	if addr := os.Getenv("GVBLL_KAFKA"); addr != "" {
-		clusters["kafka"] = addr
-	}
-	for name, addr := range clusters {
-		t.Run(name, func(t *testing.T) {
-			testRisks(t, addr, 0)
-			testRisks(t, addr, 2)
-		})
-	}
+	addr := kafkatest.Brokers(t, kfake.NumBrokers(1))[0]
+	testRisks(t, addr, 0)
+	testRisks(t, addr, 2)
 }
 
 func testRisks(t *testing.T, addr string, shards int) {

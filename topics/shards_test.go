@@ -8,16 +8,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
 func newClient(t *testing.T) *kafka.Client {
 	t.Helper()
-	k, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(k.Close)
-	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: k.ListenAddrs()})
+	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: kafkatest.KFake(t, kfake.NumBrokers(1)).ListenAddrs()})
 	if err != nil {
 		t.Fatal(err)
 	}

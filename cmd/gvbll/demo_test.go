@@ -23,6 +23,7 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/sender"
 )
 
@@ -64,18 +65,19 @@ func summaryOf(t *testing.T, b []byte) (s demoSummary) {
 	return s
 }
 
-// kafkas returns the addresses of the brokers to test on, by name: "", which stands for
-// an embedded broker, and the Kafka of GVBLL_KAFKA, if that is set.
-func kafkas() map[string]string {
-	m := map[string]string{"embedded": ""}
-	if addr := os.Getenv("GVBLL_KAFKA"); addr != "" {
-		m["kafka"] = addr
+// testBroker returns the address of the broker that a test runs on: Apache Kafka, or one that
+// runs in this process until the test ends.
+func testBroker(t *testing.T) string {
+	t.Helper()
+	if addr := kafkatest.Apache(); addr != "" {
+		return addr
 	}
-	return m
+	return startBroker(t, broker.Config{})
 }
 
-// brokerFlags returns the flags for a demo on a broker of [kafkas].
-func brokerFlags(addr string) []string {
+// brokerFlags returns the flags for a demo on Apache Kafka, none for one on its own broker.
+func brokerFlags() []string {
+	addr := kafkatest.Apache()
 	if addr == "" {
 		return nil
 	}
@@ -86,29 +88,27 @@ func brokerFlags(addr string) []string {
 // same scores, to the last digit, and the same hashes as the demo. So the way through
 // the broker changes nothing.
 func TestDemoEqualsTheEngine(t *testing.T) {
-	for name, addr := range kafkas() {
-		for _, delay := range []string{"0", "2"} {
-			t.Run(name+" delay "+delay, func(t *testing.T) {
-				got := demo(t, smallDemo(append(brokerFlags(addr), "--label-delay", delay)...))
-				if got.Arrivals == 0 || got.Arrivals != got.Predictions || got.Arrivals != got.Labels || got.Steps != 12 {
-					t.Errorf("%d arrivals, %d predictions, %d labels, %d steps; want as many of each, and 12 steps", got.Arrivals, got.Predictions, got.Labels, got.Steps)
-				}
-				want := direct(t, delay == "2")
-				if got.Online.Means != want.Online.Means || got.Online.Stream != want.Online.Stream || got.Static.Means != want.Static.Means {
-					t.Errorf("online and static are %+v and %+v through the broker, %+v and %+v without it", got.Online, got.Static, want.Online, want.Static)
-				}
-				if got.Served != want.Served {
-					t.Errorf("what served has %+v through the broker, %+v without it", got.Served, want.Served)
-				}
-				wantHeads(t, got.Heads, want.Heads)
-				if got.Posterior != want.Posterior || got.Chain != want.Chain {
-					t.Errorf("posterior %s and chain %s through the broker, %s and %s without it", got.Posterior, got.Chain, want.Posterior, want.Chain)
-				}
-				if got.Online.NLL >= got.Static.NLL {
-					t.Errorf("under strong drift the online head has NLL %v, want less than the static head's %v", got.Online.NLL, got.Static.NLL)
-				}
-			})
-		}
+	for _, delay := range []string{"0", "2"} {
+		t.Run("delay "+delay, func(t *testing.T) {
+			got := demo(t, smallDemo(append(brokerFlags(), "--label-delay", delay)...))
+			if got.Arrivals == 0 || got.Arrivals != got.Predictions || got.Arrivals != got.Labels || got.Steps != 12 {
+				t.Errorf("%d arrivals, %d predictions, %d labels, %d steps; want as many of each, and 12 steps", got.Arrivals, got.Predictions, got.Labels, got.Steps)
+			}
+			want := direct(t, delay == "2")
+			if got.Online.Means != want.Online.Means || got.Online.Stream != want.Online.Stream || got.Static.Means != want.Static.Means {
+				t.Errorf("online and static are %+v and %+v through the broker, %+v and %+v without it", got.Online, got.Static, want.Online, want.Static)
+			}
+			if got.Served != want.Served {
+				t.Errorf("what served has %+v through the broker, %+v without it", got.Served, want.Served)
+			}
+			wantHeads(t, got.Heads, want.Heads)
+			if got.Posterior != want.Posterior || got.Chain != want.Chain {
+				t.Errorf("posterior %s and chain %s through the broker, %s and %s without it", got.Posterior, got.Chain, want.Posterior, want.Chain)
+			}
+			if got.Online.NLL >= got.Static.NLL {
+				t.Errorf("under strong drift the online head has NLL %v, want less than the static head's %v", got.Online.NLL, got.Static.NLL)
+			}
+		})
 	}
 }
 
@@ -191,29 +191,25 @@ func TestDemoKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it runs gvbll as processes, which the race detector does not see")
 	}
-	for name, addr := range kafkas() {
-		t.Run(name, func(t *testing.T) {
-			want := demo(t, smallDemo())
-			args := smallDemo(append(brokerFlags(addr), "--dir", t.TempDir(), "--rate", "500")...)
-			killed := 0
-			for attempt := range 20 {
-				// At this rate a step lasts 70 ms, long enough for the kill to come in time.
-				out, dead := child(t, args, attempt%5+1)
-				if dead {
-					killed++
-					continue
-				}
-				if killed < 2 {
-					t.Fatalf("the demo was killed %d times, want at least 2", killed)
-				}
-				if got := summaryOf(t, out); !reflect.DeepEqual(got, want) {
-					t.Errorf("after %d kills %+v, undisturbed %+v", killed, got, want)
-				}
-				return
-			}
-			t.Fatal("the demo was killed 20 times and never ended")
-		})
+	want := demo(t, smallDemo())
+	args := smallDemo(append(brokerFlags(), "--dir", t.TempDir(), "--rate", "500")...)
+	killed := 0
+	for attempt := range 20 {
+		// At this rate a step lasts 70 ms, long enough for the kill to come in time.
+		out, dead := child(t, args, attempt%5+1)
+		if dead {
+			killed++
+			continue
+		}
+		if killed < 2 {
+			t.Fatalf("the demo was killed %d times, want at least 2", killed)
+		}
+		if got := summaryOf(t, out); !reflect.DeepEqual(got, want) {
+			t.Errorf("after %d kills %+v, undisturbed %+v", killed, got, want)
+		}
+		return
 	}
+	t.Fatal("the demo was killed 20 times and never ended")
 }
 
 // child runs the program as a process, and kills it after the given number of lines of

@@ -14,7 +14,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics"
-	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -170,14 +169,7 @@ func (g *testGraph) audit(args ...string) worker.Audited {
 // first. Every node is predicted once, by the model that the ledger names, and audits
 // agree.
 func TestPromote(t *testing.T) {
-	for name, addr := range kafkas() {
-		t.Run(name, func(t *testing.T) {
-			if addr == "" {
-				addr = startBroker(t, broker.Config{})
-			}
-			testPromote(t, addr)
-		})
-	}
+	testPromote(t, testBroker(t))
 }
 
 func testPromote(t *testing.T, addr string) {

@@ -15,7 +15,6 @@ import (
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -27,14 +26,7 @@ import (
 // first one refused. The owner ends, the standby goes on with the new model, and a start finds
 // it in the folder. Audits agree, with both models and with either.
 func TestRetrain(t *testing.T) {
-	for name, addr := range kafkas() {
-		t.Run(name, func(t *testing.T) {
-			if addr == "" {
-				addr = startBroker(t, broker.Config{})
-			}
-			testRetrain(t, addr)
-		})
-	}
+	testRetrain(t, testBroker(t))
 }
 
 // TestRetrainChecksTheFolder: a folder that cannot be written is found before the brokers are

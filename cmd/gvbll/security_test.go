@@ -14,34 +14,31 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
-// TestSecureScripts runs the scripts of testdata/secure on clusters that demand TLS, a
-// client certificate and SASL, and allow each user only what docs/security.md lists. The
+// TestSecureScripts runs the scripts of testdata/secure on a cluster that demands TLS, a
+// client certificate and SASL, and allows each user only what docs/security.md lists. The
 // prefix is "secured".
 func TestSecureScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it runs gvbll as processes, which the race detector does not see")
 	}
-	for where, c := range kafkatest.Clusters(t) {
-		t.Run(where, func(t *testing.T) {
-			grant(t, c, "secured")
-			password := filepath.Join(t.TempDir(), "password")
-			must(t, os.WriteFile(password, []byte(kafkatest.Password+"\n"), 0o600))
-			testscript.Run(t, testscript.Params{
-				Dir: "testdata/secure",
-				Setup: func(e *testscript.Env) error {
-					e.Vars = append(e.Vars,
-						"CA="+c.Authority.File, "WRONG_CA="+kafkatest.NewAuthority(t).File, "CERT="+c.Cert, "KEY="+c.Key,
-						"PASSWORD="+kafkatest.Password, "PASSWORD_FILE="+password,
-						"GVBLL_LOG_LEVEL=debug", "GVBLL_BROKERS="+c.Addr, "GVBLL_PREFIX=secured",
-						"GVBLL_TLS=true", "GVBLL_TLS_CA="+c.Authority.File, "GVBLL_TLS_CERT="+c.Cert, "GVBLL_TLS_KEY="+c.Key,
-						"GVBLL_SASL_MECHANISM=plain", "GVBLL_SASL_PASSWORD_FILE="+password,
-					)
-					return nil
-				},
-				Cmds: map[string]func(*testscript.TestScript, bool, []string){"silent": silent},
-			})
-		})
-	}
+	c := kafkatest.Secured(t)
+	grant(t, c, "secured")
+	password := filepath.Join(t.TempDir(), "password")
+	must(t, os.WriteFile(password, []byte(kafkatest.Password+"\n"), 0o600))
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/secure",
+		Setup: func(e *testscript.Env) error {
+			e.Vars = append(e.Vars,
+				"CA="+c.Authority.File, "WRONG_CA="+kafkatest.NewAuthority(t).File, "CERT="+c.Cert, "KEY="+c.Key,
+				"PASSWORD="+kafkatest.Password, "PASSWORD_FILE="+password,
+				"GVBLL_LOG_LEVEL=debug", "GVBLL_BROKERS="+c.Addr, "GVBLL_PREFIX=secured",
+				"GVBLL_TLS=true", "GVBLL_TLS_CA="+c.Authority.File, "GVBLL_TLS_CERT="+c.Cert, "GVBLL_TLS_KEY="+c.Key,
+				"GVBLL_SASL_MECHANISM=plain", "GVBLL_SASL_PASSWORD_FILE="+password,
+			)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"silent": silent},
+	})
 }
 
 // grant gives each user the permissions that docs/security.md lists.

@@ -117,20 +117,14 @@ func TestShardScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it runs gvbll as processes, which the race detector does not see")
 	}
-	for where, addr := range kafkas() {
-		t.Run(where, func(t *testing.T) {
-			if addr == "" {
-				addr = startBroker(t, broker.Config{})
-			}
-			testscript.Run(t, testscript.Params{
-				Dir: "testdata/shards",
-				Setup: func(e *testscript.Env) error {
-					e.Vars = append(e.Vars, "GVBLL_BROKERS="+addr, fmt.Sprintf("GVBLL_PREFIX=shards-%d", time.Now().UnixNano()))
-					return nil
-				},
-			})
-		})
-	}
+	addr := testBroker(t)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/shards",
+		Setup: func(e *testscript.Env) error {
+			e.Vars = append(e.Vars, "GVBLL_BROKERS="+addr, fmt.Sprintf("GVBLL_PREFIX=shards-%d", time.Now().UnixNano()))
+			return nil
+		},
+	})
 }
 
 // TestShardsRefuse: what a sharded graph does not have is refused at the start, in one line.

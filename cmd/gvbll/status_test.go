@@ -13,7 +13,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior/calibration"
-	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -22,14 +21,7 @@ import (
 // TestStatus: a graph from before its topics exist until its workers have ended, as its
 // status tells. The scores are those of the predictions and labels in Kafka.
 func TestStatus(t *testing.T) {
-	for name, addr := range kafkas() {
-		t.Run(name, func(t *testing.T) {
-			if addr == "" {
-				addr = startBroker(t, broker.Config{})
-			}
-			testStatus(t, addr)
-		})
-	}
+	testStatus(t, testBroker(t))
 }
 
 func testStatus(t *testing.T, addr string) {

@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -13,15 +12,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
 // TestBrokersFail: while tasks step windows, each in two workers that send the same, leaders
-// move and answers are lost; on Apache Kafka (three nodes, if GVBLL_KAFKA_TOOL names the script
-// that runs them) nodes are stopped, killed and started again. Every task gets every message
+// move and answers are lost; on Apache Kafka, of three nodes, they are stopped, killed and started again. Every task gets every message
 // once, and the log holds most of them twice.
 func TestBrokersFail(t *testing.T) {
-	t.Run("fake", func(t *testing.T) {
-		k := fake(t)
+	tool := kafkatest.Tool()
+	if tool == "" {
+		k := kafkatest.KFake(t, kfake.NumBrokers(3))
 		g := newGraph(t, k.ListenAddrs(), 3)
 		testBrokersFail(g, 12, func(n int) {
 			for p := range int32(g.cfg.Shards + 2) {
@@ -32,27 +33,24 @@ func TestBrokersFail(t *testing.T) {
 			k.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: g.cfg.Topic, Err: kerr.RequestTimedOut, Count: 2})
 			k.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: g.cfg.Topic, Err: kerr.OutOfOrderSequenceNumber, Count: 1})
 		})
-	})
-	if tool := os.Getenv("GVBLL_KAFKA_TOOL"); tool != "" {
-		t.Run("real", func(t *testing.T) {
-			dir := t.TempDir()
-			run := func(args ...string) string {
-				out, err := exec.Command(tool, args...).Output()
-				if err != nil {
-					t.Errorf("%s %s: %v", tool, strings.Join(args, " "), err)
-				}
-				return strings.TrimSpace(string(out))
-			}
-			t.Cleanup(func() { run("stop", dir) })
-			g := newGraph(t, strings.Split(run("start3", dir), ","), 3)
-			testBrokersFail(g, 2, func(n int) {
-				node := filepath.Join(dir, fmt.Sprint(1+n%3))
-				run([]string{"kill", "stop"}[n%2], node)
-				g.later(50) // without the node
-				run("start", node)
-			})
-		})
+		return
 	}
+	dir := t.TempDir()
+	run := func(args ...string) string {
+		out, err := exec.Command(tool, args...).Output()
+		if err != nil {
+			t.Errorf("%s %s: %v", tool, strings.Join(args, " "), err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	t.Cleanup(func() { run("stop", dir) })
+	g := newGraph(t, strings.Split(run("start3", dir), ","), 3)
+	testBrokersFail(g, 2, func(n int) {
+		node := filepath.Join(dir, fmt.Sprint(1+n%3))
+		run([]string{"kill", "stop"}[n%2], node)
+		g.later(50) // without the node
+		run("start", node)
+	})
 }
 
 // later waits until the lead has stepped so many windows more.

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -23,15 +22,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
-// TestExchange runs the suite on a kfake of three brokers and, if GVBLL_KAFKA has bootstrap
-// addresses, on that Apache Kafka.
+// TestExchange runs the suite on a kfake of three brokers, or on Apache Kafka.
 func TestExchange(t *testing.T) {
-	clusters := map[string]func(*testing.T) []string{"fake": func(t *testing.T) []string { return fake(t).ListenAddrs() }}
-	if a := os.Getenv("GVBLL_KAFKA"); a != "" {
-		clusters["real"] = func(*testing.T) []string { return strings.Split(a, ",") }
-	}
 	suite := map[string]func(*testing.T, *graph){
 		"every task gets what the others send it":         testWindows,
 		"a large message is sent in pieces":               testPieces,
@@ -45,24 +40,12 @@ func TestExchange(t *testing.T) {
 		"who gives up waiting can wait again":             testGivenUp,
 		"messages that were deleted are a one-line error": testDeleted,
 	}
-	for where, addresses := range clusters {
-		for name, test := range suite {
-			t.Run(where+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				test(t, newGraph(t, addresses(t), 3))
-			})
-		}
+	for name, test := range suite {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newGraph(t, kafkatest.Brokers(t, kfake.NumBrokers(3)), 3))
+		})
 	}
-}
-
-func fake(t *testing.T) *kfake.Cluster {
-	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(3))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
 }
 
 // graph is an exchange topic between a lead and some shards.
@@ -524,7 +507,7 @@ func deleteUpTo(t *testing.T, g *graph, partition int32, offset int64) {
 // TestLostAnswers: the broker appends what is produced and its answer is lost, several times,
 // and sessions are dropped. Everything arrives, and what is in the log twice is taken once.
 func TestLostAnswers(t *testing.T) {
-	k := fake(t)
+	k := kafkatest.KFake(t, kfake.NumBrokers(3))
 	g := newGraph(t, k.ListenAddrs(), 2)
 	s := g.sender(1)
 	k.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: g.cfg.Topic, Err: kerr.RequestTimedOut, Count: 3})
@@ -545,7 +528,7 @@ func TestLostAnswers(t *testing.T) {
 // TestRefused: what a broker refuses ends the sender with its reason: whoever waits for
 // acknowledgements must not commit.
 func TestRefused(t *testing.T) {
-	k := fake(t)
+	k := kafkatest.KFake(t, kfake.NumBrokers(3))
 	g := newGraph(t, k.ListenAddrs(), 2)
 	s := g.sender(1)
 	k.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: g.cfg.Topic, Err: kerr.TopicAuthorizationFailed})

@@ -11,6 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
 // lastWords answers metadata requests as the only broker does while it shuts down: every
@@ -35,7 +37,7 @@ func lastWords(f *kfake.Cluster, req kmsg.Request, topics ...string) kmsg.Respon
 // once the broker is back.
 func TestStaleMetadata(t *testing.T) {
 	t.Parallel()
-	f := fake(t)
+	f := kafkatest.KFake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs(), DialFor: 300 * time.Millisecond})
 	name := topic(t, c, 1)
 	p := producer(t, c, ProducerConfig{TransactionalID: name, RetryFor: 200 * time.Millisecond})
@@ -107,7 +109,7 @@ func TestStaleMetadata(t *testing.T) {
 // its start, is not believed.
 func TestAbsentMustLast(t *testing.T) {
 	t.Parallel()
-	f := fake(t)
+	f := kafkatest.KFake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs(), DialFor: 2 * time.Second})
 	name := topic(t, c, 1)
 	var asked atomic.Int64
@@ -143,7 +145,7 @@ func TestAbsentMustLast(t *testing.T) {
 // exist.
 func TestAbsentAskedOnce(t *testing.T) {
 	t.Parallel()
-	f := fake(t)
+	f := kafkatest.KFake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
 	name := topic(t, c, 8)
 	var asked, rounds atomic.Int64

@@ -15,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
 // TestTransientFaults: a request that is answered with a transient error is retried until
@@ -46,7 +48,7 @@ func TestTransientFaults(t *testing.T) {
 	} {
 		t.Run(test.key.Name()+" "+test.err.Message, func(t *testing.T) {
 			t.Parallel()
-			f := fake(t, kfake.NumBrokers(2))
+			f := kafkatest.KFake(t, kfake.NumBrokers(2))
 			c := dial(t, Config{Brokers: f.ListenAddrs()})
 			name := topic(t, c, 2)
 			h := f.Fault(kfake.Fault{Keys: []kmsg.Key{test.key}, Err: test.err, Count: 3})
@@ -69,7 +71,7 @@ func TestTransientFaults(t *testing.T) {
 // TestCutConnections: requests whose connection is closed before they are answered are
 // retried on a new one.
 func TestCutConnections(t *testing.T) {
-	f := fake(t)
+	f := kafkatest.KFake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
 	name := topic(t, c, 1)
 	p := producer(t, c, ProducerConfig{TransactionalID: name})
@@ -84,7 +86,7 @@ func TestCutConnections(t *testing.T) {
 // TestNoAnswer: a request that is never answered is given up after Config.Timeout, which
 // leaves time for another try.
 func TestNoAnswer(t *testing.T) {
-	f := fake(t)
+	f := kafkatest.KFake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs(), Timeout: 200 * time.Millisecond})
 	name := topic(t, c, 1)
 	p := producer(t, c, ProducerConfig{TransactionalID: name})
@@ -102,7 +104,7 @@ func TestRefusedCommit(t *testing.T) {
 	for _, key := range []kmsg.Key{kmsg.AddPartitionsToTxn, kmsg.Produce, kmsg.TxnOffsetCommit} {
 		t.Run(key.Name(), func(t *testing.T) {
 			t.Parallel()
-			f := fake(t)
+			f := kafkatest.KFake(t)
 			c := dial(t, Config{Brokers: f.ListenAddrs()})
 			name := topic(t, c, 2)
 			p := producer(t, c, ProducerConfig{TransactionalID: name})
@@ -132,7 +134,7 @@ func TestRefusedCommit(t *testing.T) {
 // TestOutage: transient errors that last longer than RetryFor leave the outcome unknown.
 // After a Restart the producer can commit again.
 func TestOutage(t *testing.T) {
-	f := fake(t)
+	f := kafkatest.KFake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
 	name := topic(t, c, 1)
 	p := producer(t, c, ProducerConfig{TransactionalID: name, RetryFor: 50 * time.Millisecond})
@@ -150,7 +152,7 @@ func TestOutage(t *testing.T) {
 // TestLostSession: if the broker has dropped the producer's session, the outcome of a Send
 // is unknown, and a Restart opens a new session.
 func TestLostSession(t *testing.T) {
-	f := fake(t)
+	f := kafkatest.KFake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
 	name := topic(t, c, 1)
 	p := producer(t, c, ProducerConfig{})
@@ -172,7 +174,7 @@ func TestLostSession(t *testing.T) {
 // TestLeaderMoves: producers and readers follow partitions to other leaders and lose no
 // records.
 func TestLeaderMoves(t *testing.T) {
-	f := fake(t, kfake.NumBrokers(3))
+	f := kafkatest.KFake(t, kfake.NumBrokers(3))
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
 	name := topic(t, c, 2)
 	p := producer(t, c, ProducerConfig{TransactionalID: name})
@@ -200,7 +202,7 @@ func TestLeaderMoves(t *testing.T) {
 // TestOnePartitionFails: the permanent error of one partition is returned although another
 // partition has records in every answer, and none of these is lost.
 func TestOnePartitionFails(t *testing.T) {
-	f := fake(t)
+	f := kafkatest.KFake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
 	name := topic(t, c, 2)
 	p := producer(t, c, ProducerConfig{TransactionalID: name})
@@ -229,7 +231,7 @@ func TestOnePartitionFails(t *testing.T) {
 
 // TestPollEnds: Poll returns when its context ends, whatever it waits for.
 func TestPollEnds(t *testing.T) {
-	f := fake(t)
+	f := kafkatest.KFake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs(), DialFor: time.Hour})
 	name := topic(t, c, 1)
 	for _, test := range []struct {
@@ -255,7 +257,7 @@ func TestPollEnds(t *testing.T) {
 
 // TestCommitEnds: a commit returns when its context ends, with an unknown outcome.
 func TestCommitEnds(t *testing.T) {
-	f := fake(t)
+	f := kafkatest.KFake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
 	name := topic(t, c, 1)
 	p := producer(t, c, ProducerConfig{TransactionalID: name})
@@ -304,7 +306,7 @@ func TestDialUnreachable(t *testing.T) {
 // TestCompacted: a reader passes the gaps that compaction leaves, from whatever offset it
 // starts at, and returns every record that is left.
 func TestCompacted(t *testing.T) {
-	f := fake(t)
+	f := kafkatest.KFake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
 	name := unique("compacted")
 	_, err := c.CreateTopics(t.Context(), TopicSpec{Name: name, Partitions: 1, Replication: -1, Config: map[string]string{
@@ -338,7 +340,7 @@ func TestCompacted(t *testing.T) {
 // TestTransactionTimeoutRefused: transactions that are longer than the brokers allow are an
 // error that names the flag they follow from.
 func TestTransactionTimeoutRefused(t *testing.T) {
-	f := fake(t)
+	f := kafkatest.KFake(t)
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
 	f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, Err: kerr.InvalidTransactionTimeout})
 	_, err := c.NewProducer(t.Context(), ProducerConfig{TransactionalID: "long", TransactionTimeout: time.Hour})
@@ -351,7 +353,7 @@ func TestTransactionTimeoutRefused(t *testing.T) {
 // has moved is looked up again.
 func TestCoordinators(t *testing.T) {
 	t.Parallel()
-	f := fake(t, kfake.NumBrokers(3))
+	f := kafkatest.KFake(t, kfake.NumBrokers(3))
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
 	name := topic(t, c, 1)
 	p := producer(t, c, ProducerConfig{TransactionalID: name})

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
 // rival is a member of an election with a fixed progress.
@@ -39,7 +41,7 @@ func (m *rival) elected() bool {
 // progress, because a change of owners costs time. When the owner leaves, the member
 // with the most progress is elected, because it has the least to replay.
 func TestElection(t *testing.T) {
-	f := fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger"), kfake.GroupMinSessionTimeout(time.Second))
+	f := kafkatest.KFake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger"), kfake.GroupMinSessionTimeout(time.Second))
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
 	first := join(t, c, time.Second, 3)
 	if !first.elected() {
@@ -69,7 +71,7 @@ func TestElection(t *testing.T) {
 // TestSessionTimeoutRefused: a session time-out that the brokers refuse is a permanent
 // error, which names the flag to change.
 func TestSessionTimeoutRefused(t *testing.T) {
-	f := fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger"), kfake.GroupMinSessionTimeout(time.Second))
+	f := kafkatest.KFake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger"), kfake.GroupMinSessionTimeout(time.Second))
 	m := join(t, dial(t, Config{Brokers: f.ListenAddrs()}), time.Millisecond, 0)
 	defer m.Leave()
 	if e := <-m.Elected(); e.Err == nil || !strings.Contains(e.Err.Error(), "--session-timeout") {
@@ -80,7 +82,7 @@ func TestSessionTimeoutRefused(t *testing.T) {
 // TestRejoin: over a topic of three partitions, a member that joins stands by for a task of the
 // one that has them all. Once it has come close and asks for an election, the task is its own.
 func TestRejoin(t *testing.T) {
-	f := fake(t, kfake.NumBrokers(1), kfake.SeedTopics(3, "ledger"), kfake.SeedTopics(4, "exchange"), kfake.GroupMinSessionTimeout(time.Second))
+	f := kafkatest.KFake(t, kfake.NumBrokers(1), kfake.SeedTopics(3, "ledger"), kfake.SeedTopics(4, "exchange"), kfake.GroupMinSessionTimeout(time.Second))
 	c := dial(t, Config{Brokers: f.ListenAddrs()})
 	var close atomic.Bool
 	join := func(standings func() []Standing) *Membership {

@@ -30,21 +30,20 @@ func secureConfig(t *testing.T, c *kafkatest.Cluster, mechanism, user string) Co
 	return cfg
 }
 
-// TestSecure connects to clusters that require TLS, a client certificate and SASL, with
+// TestSecure connects to a cluster that requires TLS, a client certificate and SASL, with
 // every mechanism.
 func TestSecure(t *testing.T) {
-	for where, c := range kafkatest.Clusters(t) {
-		for _, mechanism := range Mechanisms {
-			t.Run(where+"/"+mechanism, func(t *testing.T) {
-				dial(t, secureConfig(t, c, mechanism, kafkatest.Users[0]))
-			})
-		}
-		t.Run(where+"/transactions", func(t *testing.T) {
-			testGroupOffsets(t, dial(t, secureConfig(t, c, "plain", kafkatest.Admin)))
+	c := kafkatest.Secured(t)
+	for _, mechanism := range Mechanisms {
+		t.Run(mechanism, func(t *testing.T) {
+			dial(t, secureConfig(t, c, mechanism, kafkatest.Users[0]))
 		})
-		t.Run(where+"/group member", func(t *testing.T) { testGroupMember(t, c) })
-		t.Run(where+"/refused", func(t *testing.T) { testRefusedClients(t, c) })
 	}
+	t.Run("transactions", func(t *testing.T) {
+		testGroupOffsets(t, dial(t, secureConfig(t, c, "plain", kafkatest.Admin)))
+	})
+	t.Run("group member", func(t *testing.T) { testGroupMember(t, c) })
+	t.Run("refused", func(t *testing.T) { testRefusedClients(t, c) })
 }
 
 // testGroupMember: kafka-go's ConsumerGroup gets TLS and SASL from Dialer, because it makes
@@ -123,7 +122,7 @@ func testRefusedClients(t *testing.T, c *kafkatest.Cluster) {
 // TestTLSNotSpoken: connecting with TLS to a broker without it is an error that suggests
 // to check that.
 func TestTLSNotSpoken(t *testing.T) {
-	addr := fake(t).ListenAddrs()[0]
+	addr := kafkatest.KFake(t).ListenAddrs()[0]
 	_, err := Dial(t.Context(), Config{Brokers: []string{addr}, TLS: &tls.Config{MinVersion: tls.VersionTLS12}, DialFor: 200 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	checkErrorLine(t, err, addr, "whether it speaks TLS there")
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -21,15 +20,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
-// TestKafka runs the suite on a kfake of three brokers and, if GVBLL_KAFKA has bootstrap
-// addresses, on that Apache Kafka: what holds for the fake must hold for real brokers.
+// TestKafka runs the suite on a kfake of three brokers, or on Apache Kafka: what holds for the
+// fake must hold for real brokers.
 func TestKafka(t *testing.T) {
-	clusters := map[string]func(*testing.T) []string{"fake": func(t *testing.T) []string { return fake(t, kfake.NumBrokers(3)).ListenAddrs() }}
-	if a := os.Getenv("GVBLL_KAFKA"); a != "" {
-		clusters["real"] = func(*testing.T) []string { return strings.Split(a, ",") }
-	}
 	suite := map[string]func(*testing.T, *Client){
 		"existing topics are not changed":               testCreate,
 		"records are read as they were produced":        testRoundTrip,
@@ -54,24 +51,12 @@ func TestKafka(t *testing.T) {
 		"batches that cannot be read are refused":       testUnreadable,
 		"a topic that is created anew has another id":   testTopicIDs,
 	}
-	for where, addresses := range clusters {
-		for name, test := range suite {
-			t.Run(where+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				test(t, dial(t, Config{Brokers: addresses(t)}))
-			})
-		}
+	for name, test := range suite {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, dial(t, Config{Brokers: kafkatest.Brokers(t, kfake.NumBrokers(3))}))
+		})
 	}
-}
-
-func fake(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
-	t.Helper()
-	c, err := kfake.NewCluster(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
 }
 
 func dial(t *testing.T, cfg Config) *Client {

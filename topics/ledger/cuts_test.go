@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -18,15 +17,11 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
-// TestSharded runs the suite on kfake and, if GVBLL_KAFKA has bootstrap addresses, on that
-// Apache Kafka.
+// TestSharded runs the suite on a kfake of two brokers, or on Apache Kafka.
 func TestSharded(t *testing.T) {
-	clusters := map[string]func(*testing.T) []string{"fake": func(t *testing.T) []string { return fake(t).ListenAddrs() }}
-	if a := os.Getenv("GVBLL_KAFKA"); a != "" {
-		clusters["real"] = func(*testing.T) []string { return strings.Split(a, ",") }
-	}
 	suite := map[string]func(*testing.T, *sharded){
 		"of two cuts of a window the first counts":            testTwoLeads,
 		"every reader takes the same cuts":                    testSameCuts,
@@ -36,24 +31,12 @@ func TestSharded(t *testing.T) {
 		"how far all shards are done":                         testDone,
 		"a shard's ledger that is not continuous":             testNotContinuous,
 	}
-	for where, addresses := range clusters {
-		for name, test := range suite {
-			t.Run(where+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				test(t, newSharded(t, addresses(t), 3))
-			})
-		}
+	for name, test := range suite {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newSharded(t, kafkatest.Brokers(t, kfake.NumBrokers(2)), 3))
+		})
 	}
-}
-
-func fake(t *testing.T) *kfake.Cluster {
-	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
 }
 
 // sharded is the ledger of a sharded graph.
@@ -358,7 +341,7 @@ func testNotContinuous(t *testing.T, s *sharded) {
 // TestLostCut: the broker appends a cut and its answer is lost, and the request is repeated
 // until the session is given up: the cut is in the log twice, and taken once.
 func TestLostCut(t *testing.T) {
-	k := fake(t)
+	k := kafkatest.KFake(t, kfake.NumBrokers(2))
 	s := newSharded(t, k.ListenAddrs(), 1)
 	l := s.lead()
 	s.cut(l, "a")

@@ -3,21 +3,21 @@ package worker_test
 import (
 	"bufio"
 	"bytes"
-	"os"
+	"fmt"
 	"os/exec"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
 // TestOtherConsumers: consumers of other Kafka clients, reading committed records only,
 // see every prediction exactly once, even though a worker was fenced with a transaction
-// open. The consumers are franz-go's and, if GVBLL_KAFKA_TOOL names a script that runs it,
-// Java's console consumer.
+// open. The consumers are franz-go's and, on Apache Kafka, Java's console consumer.
 func TestOtherConsumers(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		const nodes = 120
@@ -57,13 +57,13 @@ func TestOtherConsumers(t *testing.T) {
 				})
 			}
 		})
-		tool := os.Getenv("GVBLL_KAFKA_TOOL")
-		if tool == "" || f.addr != os.Getenv("GVBLL_KAFKA") {
+		tool := kafkatest.Tool()
+		if tool == "" || kafkatest.Apache() == "" {
 			return
 		}
 		t.Run("Java", func(t *testing.T) {
 			var stderr bytes.Buffer
-			cmd := exec.CommandContext(t.Context(), tool, "consume", f.addr, f.names.Predictions)
+			cmd := exec.CommandContext(t.Context(), tool, "consume", f.addr, f.names.Predictions, fmt.Sprint(f.count(f.names.Predictions)))
 			cmd.Stderr = &stderr
 			out, err := cmd.Output()
 			if err != nil {

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
-
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -82,11 +80,7 @@ func checkLine(t *testing.T, doing string, err error, want ...string) {
 // so. An operator accepts it, and the graph goes on: with what is left, each node is predicted
 // once. Later replays begin behind the gap, or say that they must.
 func TestAcceptGap(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(session))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
+	cluster := fake(t)
 	f := newFixture(t, cluster.ListenAddrs()[0])
 	dir := t.TempDir()
 	keptIn := func(dir string) worker.Config {

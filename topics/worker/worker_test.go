@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -108,24 +108,16 @@ func (f *fixture) withDialTimeout(d time.Duration) *fixture {
 	return &fixture{f.t, f.addr, c, f.names}
 }
 
-// onBrokers runs the test on kfake and, if GVBLL_KAFKA is set, on the Kafka broker at
-// that address.
+// onBrokers runs the test on kfake, or on Apache Kafka.
 func onBrokers(t *testing.T, test func(t *testing.T, f *fixture)) {
-	t.Run("kfake", func(t *testing.T) { test(t, newFixture(t, fake(t).ListenAddrs()[0])) })
-	if addr := os.Getenv("GVBLL_KAFKA"); addr != "" {
-		t.Run("kafka", func(t *testing.T) { test(t, newFixture(t, addr)) })
-	}
+	t.Helper()
+	test(t, newFixture(t, kafkatest.Brokers(t, kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(session))[0]))
 }
 
 // fake starts a kfake broker that accepts the session timeout of these tests.
 func fake(t *testing.T) *kfake.Cluster {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(session))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
+	return kafkatest.KFake(t, kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(session))
 }
 
 // send produces the nodes first to last-1, a label for each, and one record that cannot

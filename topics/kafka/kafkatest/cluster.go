@@ -1,5 +1,6 @@
-// Package kafkatest starts secured clusters for tests, of kfake and of Apache Kafka. They
-// require a client certificate and a password, and allow only what ACLs have granted.
+// Package kafkatest says which brokers tests run on, and starts them: kfake, or Apache Kafka
+// if GVBLL_KAFKA and GVBLL_KAFKA_TOOL say so. Secured clusters require a client certificate
+// and a password, and allow only what ACLs have granted.
 package kafkatest
 
 import (
@@ -43,19 +44,17 @@ type Cluster struct {
 	Silent bool
 }
 
-// Clusters starts kfake and, if GVBLL_KAFKA_TOOL is set, Apache Kafka. The variable names a
-// script with the commands "start DIR PORT key=value ..." and "stop DIR".
-func Clusters(t *testing.T) map[string]*Cluster {
+// Secured starts a cluster until the test ends: of Apache Kafka if there is a [Tool] to
+// start it, of kfake if not.
+func Secured(t *testing.T) *Cluster {
 	t.Helper()
-	all := map[string]*Cluster{"fake": Fake(t)}
-	if tool := os.Getenv("GVBLL_KAFKA_TOOL"); tool != "" {
-		all["real"] = Apache(t, tool)
+	if tool := Tool(); tool != "" {
+		return apache(t, tool)
 	}
-	return all
+	return fake(t)
 }
 
-// Fake starts kfake until the test ends.
-func Fake(t *testing.T) *Cluster {
+func fake(t *testing.T) *Cluster {
 	t.Helper()
 	c := newCluster(t)
 	certificate, err := tls.LoadX509KeyPair(c.Authority.Issue(t, "127.0.0.1"))
@@ -75,17 +74,11 @@ func Fake(t *testing.T) *Cluster {
 			options = append(options, kfake.User(m, user, Password))
 		}
 	}
-	k, err := kfake.NewCluster(options...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(k.Close)
-	c.Addr, c.Silent = k.ListenAddrs()[0], true
+	c.Addr, c.Silent = KFake(t, options...).ListenAddrs()[0], true
 	return c
 }
 
-// Apache starts Apache Kafka with the tool, see Clusters, until the test ends.
-func Apache(t *testing.T, tool string) *Cluster {
+func apache(t *testing.T, tool string) *Cluster {
 	t.Helper()
 	c := newCluster(t)
 	dir := t.TempDir()

@@ -1,0 +1,42 @@
+package kafkatest
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// Brokers returns the addresses of the brokers that a test runs on: of the Apache Kafka
+// whose bootstrap addresses GVBLL_KAFKA has or, if it has none, of a kfake with the given
+// options that runs until the test ends. What holds on one must hold on the other, so .ci/run
+// runs the tests that call it on both.
+func Brokers(t testing.TB, opts ...kfake.Opt) []string {
+	t.Helper()
+	if a := Apache(); a != "" {
+		return strings.Split(a, ",")
+	}
+	return KFake(t, opts...).ListenAddrs()
+}
+
+// Apache returns the bootstrap addresses in GVBLL_KAFKA, or "" for tests that are to run
+// without Apache Kafka.
+func Apache() string { return os.Getenv("GVBLL_KAFKA") }
+
+// Tool returns the script that runs nodes of Apache Kafka, from GVBLL_KAFKA_TOOL, or "" for
+// tests that are to run
+// on kfake. Its commands are those of .ci/kafka-broker.
+func Tool() string { return os.Getenv("GVBLL_KAFKA_TOOL") }
+
+// KFake starts a kfake that runs until the test ends, also where GVBLL_KAFKA is set: for the
+// faults that only kfake can inject.
+func KFake(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	c, err := kfake.NewCluster(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
