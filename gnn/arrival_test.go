@@ -313,6 +313,9 @@ func TestBFloat16(t *testing.T) {
 // TestArrivalsAllocateLittle: an arrival makes less than 0.1 allocations, in windows of one
 // or many, with the growth of the graph included.
 func TestArrivalsAllocateLittle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it counts allocations of large graphs, by one goroutine")
+	}
 	ofEachKind(t, func(t *testing.T, random func(*rand.Rand, ...int) Encoder) {
 		rng := rand.New(rand.NewPCG(1, 1))
 		enc := random(rng, 16, 16, 8)

@@ -12,6 +12,9 @@ import (
 // the same steps, and the same model file, as --drift with the same seed and steps, as
 // the help of generate says.
 func TestGeneratedEqualsDrift(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compares large graphs, in one goroutine")
+	}
 	for _, c := range []struct {
 		drift dataFlags
 		flags []string

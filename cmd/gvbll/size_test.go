@@ -17,6 +17,9 @@ import (
 // engine that has it, for each encoder, for both heads, for slices, and with predictions that
 // wait.
 func TestSizeIsRight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it grows large graphs, to measure their memory")
+	}
 	for _, c := range []struct {
 		name     string
 		w        bench.Workload

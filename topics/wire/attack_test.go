@@ -117,6 +117,9 @@ func TestJSONAttacks(t *testing.T) {
 // value, even for the values that cost most: long lists of short items, within the limits and
 // just beyond them.
 func TestAllocationsAreProportional(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it counts allocations for megabytes, by one goroutine")
+	}
 	list := func(item string, n int) string { return "[" + strings.Repeat(item+",", n-1) + item + "]" }
 	var values []*event.Origin
 	for _, n := range []int{1 << 16, 1<<16 + 1, 1 << 20, 1<<20 + 1, 2_000_000} {

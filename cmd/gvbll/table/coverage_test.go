@@ -47,6 +47,9 @@ func TestCoverageOfDrift(t *testing.T) {
 // on Wisconsin and 0.3 on Cora. If labels are half a stream late, the pool's sets cover
 // more on the small data sets; docs/coverage.md says so too.
 func TestCoverageBars(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains ten seeds of four data sets")
+	}
 	for _, head := range []string{pipeline.HeadPool, pipeline.HeadPaper} {
 		t.Run(head, func(t *testing.T) { coverageBars(t, head) })
 	}
