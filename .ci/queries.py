@@ -29,6 +29,9 @@ EITHER = {
     ("stream.json", "Dead letters"): "only if events are refused",
     ("stream.json", "Dead letters over this range"): "only if events are refused",
     ("stream.json", "Late and early events"): "only if events come late",
+    ("stream.json", "Owners of the tasks"): "only in a graph of several shards",
+    ("stream.json", "Lag of the tasks"): "only in a graph of several shards",
+    ("stream.json", "Barrier wait, by peer"): "only in a graph of several shards",
     ("calibration.json", "ECE, last hour", "A"): "only beyond chance, and B otherwise",
     ("calibration.json", "ECE, last hour", "B"): "only within chance, and A otherwise",
 } | {(board, "Alerts"): "only while one fires" for board in ("graphs.json", "calibration.json", "posterior.json", "stream.json")} | {

@@ -73,7 +73,7 @@ func TestExportOfShards(t *testing.T) {
 		ask := func(what string, args ...string) string {
 			return gvbll(t, slices.Concat([]string{what, "--prefix", prefix, "--inputs-prefix", "whole"}, args)...)
 		}
-		for deadline := time.Now().Add(time.Minute); ; {
+		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			var s status
 			must(t, json.Unmarshal([]byte(ask("status", "--json")), &s))
 			if s.Committed != nil && s.waiting() == 0 {

@@ -150,6 +150,9 @@ func (s *shardService) stepped(task int, w worker.Stepped) {
 		return
 	}
 	s.metrics.Observe(w.Outcome)
+	if task > 0 {
+		s.metrics.ShowLevels(w.Outcome)
+	}
 	s.page.Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Took: w.Took, At: time.Now()})
 	if task == 0 && time.Since(s.shown) >= showEvery {
 		s.shown = time.Now()

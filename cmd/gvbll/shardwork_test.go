@@ -93,7 +93,7 @@ func testShardedGraph(t *testing.T, pool bool, settings ...string) {
 	}
 	// The scores are those of the predictions and labels in Kafka.
 	var st status
-	for deadline := time.Now().Add(time.Minute); st.Last.Labels < 200 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(5 * time.Minute); st.Last.Labels < 200 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		st = status{}
 		must(t, json.Unmarshal([]byte(gvbll(t, "status", "--json")), &st))
 	}
