@@ -90,7 +90,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		owner: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gvbll_owner", Help: "1 when this worker owns the graph and serves, 0 while it recovers or stands by.",
 		}),
-		takeover: histogram("gvbll_takeover_seconds", "Time from being elected to serving: fencing the former owner and replaying what it still committed.", prometheus.ExponentialBuckets(0.001, 2, 16)),
+		takeover: histogram("gvbll_takeover_seconds", "Time from being elected to serving: fencing the former owner and replaying what it still committed. Of a sharded graph, of each task.", prometheus.ExponentialBuckets(0.001, 2, 16)),
 		tookOver: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gvbll_takeover_timestamp_seconds", Help: "Unix time at which this worker last began to serve; 0 before it did.",
 		}),
