@@ -143,18 +143,28 @@ func (in *Inputs) AddReady(now time.Time) (some bool, err error) {
 
 // Resume is called between a replay and the first Cut. It fetches from all partitions
 // again, and closes the event-time windows that the replayed events have closed, so that
-// records fetched meanwhile are late for the same windows.
+// records fetched meanwhile are late for the same windows. If all partitions count as idle,
+// because the replay took so long, their events say what is closed.
 func (in *Inputs) Resume(p Policy, window int64) {
 	in.Nodes.resume()
 	in.Labels.resume()
 	in.Commands.resume()
-	c := p.Cut(Buffered{Window: window, Times: func() Times {
-		t := Times{Oldest: NoTime}
-		in.Nodes.addProgress(&t)
-		in.Labels.addProgress(&t)
-		return t
-	}})
-	in.closed = c.Closed
+	closed := func(idle bool) int64 {
+		return p.Cut(Buffered{Window: window, Times: func() Times {
+			t := Times{Oldest: NoTime}
+			in.Nodes.addProgress(&t)
+			in.Labels.addProgress(&t)
+			for i := range t.Partitions {
+				if !idle {
+					t.Partitions[i].Quiet = 0
+				}
+			}
+			return t
+		}}).Closed
+	}
+	if in.closed = closed(true); in.closed == 0 {
+		in.closed = closed(false)
+	}
 }
 
 // waited returns how long the oldest node or label has been held.

@@ -413,6 +413,25 @@ func countOnce(t *testing.T, windows []cutWindow) int {
 	return len(nodes) + len(labels)
 }
 
+// TestResumeAfterLongReplay: after a replay that lasted so long that all partitions count as
+// idle, windows are closed up to the watermark of the replayed events.
+func TestResumeAfterLongReplay(t *testing.T) {
+	policy := EventTime{Width: time.Second, Lateness: time.Second, Idle: time.Minute}
+	d := newHarness(t).inputs(policy, 2, nil)
+	d.Nodes.inFlight.Add(1) // so that Quiet is not asked
+	d.Labels.inFlight.Add(1)
+	const s = 1000
+	for i := range int64(2) {
+		n, l := d.Nodes.buffers[i], d.Labels.buffers[i]
+		n.latest, n.quiet = baseTime+(30+i)*s, time.Hour
+		l.latest, l.quiet = baseTime+(20+i)*s, time.Hour
+	}
+	d.Resume(policy, 7)
+	if want := policy.begin(baseTime + 19*s); d.closed != want {
+		t.Errorf("windows before %d are closed, want those before %d", d.closed, want)
+	}
+}
+
 // TestUnusableEventTimes: events that are late, too far ahead of the clock or without
 // a time must not move the watermark. They go into the next window that is cut; late
 // and early ones are counted.
