@@ -52,7 +52,7 @@ const (
 
 	CutUnread         = "cut-unread"               // the cut is appended, and not read back yet
 	BetweenBatches    = "between-exchange-batches" // some of what a task sends is acknowledged
-	BeforeShardCommit = "before-shard-commit"      // all that the shard sends is acknowledged, and its transaction not begun
+	BeforeShardCommit = "before-shard-commit"      // all that the shard sent is acknowledged, and its transaction not committed
 	LearnedUnsent     = "learned-unsent"           // the lead has learned, and not sent the heads
 	HeadsUnmarked     = "heads-unmarked"           // the heads are sent, and nothing says so yet
 )

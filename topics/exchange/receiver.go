@@ -73,6 +73,16 @@ func (r *Receiver) lane(k Kind) *lane {
 // for what is missing until the context ends. The windows of a kind must ascend, and none can
 // be waited for twice.
 func (r *Receiver) Wait(ctx context.Context, window int64, k Kind) ([][]byte, error) {
+	return r.wait(ctx, window, k, func() error { return nil })
+}
+
+// WaitForParts is Wait for parts. It calls meanwhile again and again, whose error ends it, and
+// which may call Wait.
+func (r *Receiver) WaitForParts(ctx context.Context, window int64, meanwhile func() error) ([][]byte, error) {
+	return r.wait(ctx, window, Part, meanwhile)
+}
+
+func (r *Receiver) wait(ctx context.Context, window int64, k Kind, meanwhile func() error) ([][]byte, error) {
 	lane := r.lane(k)
 	if lane == nil || k == Part && r.cfg.Task == 0 || k == Rows && r.cfg.Task > 0 {
 		panic(fmt.Sprintf("exchange: task %d waits for %v", r.cfg.Task, k))
@@ -92,6 +102,9 @@ func (r *Receiver) Wait(ctx context.Context, window int64, k Kind) ([][]byte, er
 	for warn, look := m.Since.Add(warnEvery), m.Since.Add(lane.client.Patience()); len(m.From) > 0; {
 		r.report(m, lane)
 		if err := lane.poll(ctx, k, window); err != nil {
+			return nil, err
+		}
+		if err := meanwhile(); err != nil {
 			return nil, err
 		}
 		now := time.Now()

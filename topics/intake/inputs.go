@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -58,6 +59,7 @@ type Inputs struct {
 	Labels   Input[event.Label]
 	Commands Input[event.Command]
 
+	put       map[kafka.TopicPartition]int64 // offsets of claims that were put aside and taken up again
 	untimely  func(topic string, late, early int)
 	closed    int64      // windows of event time before it are cut, 0 for none
 	commanded bool       // the last cut was one of commands, before the policy's turn
@@ -258,16 +260,43 @@ func (in *Inputs) Gather(w *event.Window) {
 	w.Commands, w.Refused = in.Commands.Gather(w.Commands[:0], w.Refused)
 }
 
+// Claims are the claimed records of a window.
+type Claims struct {
+	nodes    []chunk[event.Node]
+	labels   []chunk[event.Label]
+	commands []chunk[event.Command]
+	offsets  map[kafka.TopicPartition]int64
+}
+
+// PutAside puts the claimed records aside, so that those of the next window can be claimed before
+// these are released. What Gather returned of them stays valid.
+func (in *Inputs) PutAside() Claims {
+	c := Claims{in.Nodes.claimed, in.Labels.claimed, in.Commands.claimed, make(map[kafka.TopicPartition]int64)}
+	in.Offsets(c.offsets)
+	in.Nodes.claimed, in.Labels.claimed, in.Commands.claimed = nil, nil, nil
+	return c
+}
+
+// TakeUp makes records that were put aside the claimed ones again. No others must be claimed.
+func (in *Inputs) TakeUp(c Claims) {
+	in.Nodes.claimed, in.Labels.claimed, in.Commands.claimed, in.put = c.nodes, c.labels, c.commands, c.offsets
+}
+
 // Release releases the memory of the claimed records.
 func (in *Inputs) Release() {
+	in.put = nil
 	in.Nodes.Release()
 	in.Labels.Release()
 	in.Commands.Release()
 }
 
-// Offsets sets the lowest offset that no window has consumed, for every partition of
-// the claimed records.
+// Offsets sets the lowest offset that no window had consumed when they were claimed, for every
+// partition of the claimed records.
 func (in *Inputs) Offsets(offsets map[kafka.TopicPartition]int64) {
+	if in.put != nil {
+		maps.Copy(offsets, in.put)
+		return
+	}
 	in.Nodes.offsets(offsets)
 	in.Labels.offsets(offsets)
 	in.Commands.offsets(offsets)

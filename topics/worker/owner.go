@@ -29,7 +29,7 @@ type owner struct {
 }
 
 func newOwner(w *worker, p *kafka.Producer) *owner {
-	o := &owner{worker: w, publisher: newPublisher(w.cfg, &w.owns, p, w.ledger), source: w.source, ranges: []ledger.Range{}}
+	o := &owner{worker: w, publisher: newPublisher(w.cfg, &w.owns, p, w.ledger, w.source.acknowledged(w)), source: w.source, ranges: []ledger.Range{}}
 	o.encoder = newEncoder(w.cfg, w.partitions, o.publisher)
 	return o
 }
@@ -110,7 +110,7 @@ func (o *owner) loop(ctx context.Context) error {
 			o.reportLag()
 		case <-wake:
 		case <-ctx.Done():
-			return nil
+			return o.source.finish(ctx, o)
 		}
 		if err != nil {
 			return err

@@ -58,6 +58,8 @@ type publisher struct {
 	owns     *atomic.Bool // false once another worker was elected
 	producer *kafka.Producer
 	ledger   *ledger.Ledger // after the last window that was replayed or searched for
+	// acknowledged waits until a window and those before it may be committed.
+	acknowledged func(ctx context.Context, window int64) error
 
 	in        chan *output   // closed after the last output
 	encodeErr error          // why in was closed early, nil if it was not; read after in is closed
@@ -83,9 +85,9 @@ const (
 	queuedCommits = 16 // committed transactions that the loop has not received yet
 )
 
-func newPublisher(cfg *Config, owns *atomic.Bool, p *kafka.Producer, l *ledger.Ledger) *publisher {
+func newPublisher(cfg *Config, owns *atomic.Bool, p *kafka.Producer, l *ledger.Ledger, acknowledged func(ctx context.Context, window int64) error) *publisher {
 	return &publisher{
-		cfg: cfg, owns: owns, producer: p, ledger: l,
+		cfg: cfg, owns: owns, producer: p, ledger: l, acknowledged: acknowledged,
 		in: make(chan *output), spare: make(chan *output, spareOutputs), committed: make(chan Committed, queuedCommits), ended: make(chan struct{}),
 		offsets: make(map[kafka.TopicPartition]int64), tries: 1,
 	}
@@ -174,6 +176,9 @@ func (p *publisher) follow() {
 func (p *publisher) commit(ctx context.Context) error {
 	switch {
 	case len(p.open) > 0:
+		if err := p.acknowledged(ctx, p.newest().last); err != nil {
+			return err
+		}
 	case len(p.offsets) == 0:
 		return nil
 	default:

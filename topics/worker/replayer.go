@@ -32,8 +32,9 @@ type replayer struct {
 	// not stepped. The inputs are then ahead of the engine, and no checkpoint may be
 	// taken.
 	unstepped bool
-	window    event.Window // the current window; reused
-	settings  settings     // of the record read last
+	window    event.Window  // the current window; reused
+	gathered  *event.Window // the claimed records, if they were gathered when they were put aside
+	settings  settings      // of the record read last
 	// classes are those of the epoch, if their order is another than that of the engine's;
 	// nil if an index means the same class in both, and one list may only be longer.
 	classes []string
@@ -151,12 +152,21 @@ func (p *replayer) stepClaimed() (*event.Outcome, error) {
 
 // gather returns the window of the claimed records, valid until they are released.
 func (p *replayer) gather() *event.Window {
-	p.window.Number = p.next
+	w := p.gathered
+	if p.gathered = nil; w == nil {
+		w = &p.window
+		p.gatherTo(w, p.next)
+	}
 	p.next++
-	p.inputs.Gather(&p.window)
-	p.excluded.remove(&p.window)
-	p.nameClasses()
-	return &p.window
+	return w
+}
+
+// gatherTo makes a window of the claimed records.
+func (p *replayer) gatherTo(w *event.Window, number int64) {
+	w.Number = number
+	p.inputs.Gather(w)
+	p.excluded.remove(w)
+	p.nameClasses(w)
 }
 
 // noteClasses notes the classes of the epoch that a record begins.
@@ -173,12 +183,12 @@ func (p *replayer) noteClasses(r *ledger.Record) {
 // nameClasses replaces the indices of classes in the window's labels by names, where
 // an index means another class to the engine. An index that the epoch's classes do not have
 // is of no class of the engine either.
-func (p *replayer) nameClasses() {
+func (p *replayer) nameClasses(w *event.Window) {
 	if p.classes == nil {
 		return
 	}
-	for i := range p.window.Labels {
-		switch l := &p.window.Labels[i]; {
+	for i := range w.Labels {
+		switch l := &w.Labels[i]; {
 		case l.Class != "":
 		case l.Index >= 0 && int(l.Index) < len(p.classes):
 			l.Class = p.classes[l.Index]

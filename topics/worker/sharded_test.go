@@ -294,7 +294,10 @@ func schedule(nodes int) intake.Schedule {
 func (g *sharded) config(cfg worker.Sharded) worker.Sharded {
 	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = g.names, "toy", settings, []string{"a", "b"}
 	cfg.Session = cmp.Or(cfg.Session, session)
-	cfg.NewShard, cfg.RestoreShard, cfg.RestoreLead = newToyShard, readToyShard, readToyLead
+	cfg.RestoreShard, cfg.RestoreLead = readToyShard, readToyLead
+	if cfg.NewShard == nil {
+		cfg.NewShard = newToyShard
+	}
 	if cfg.NewLead == nil {
 		cfg.NewLead = newToyLead
 	}
@@ -564,6 +567,64 @@ func TestSharded(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// gatedShard enters no window before a gate is opened, and notes what was entered and not served.
+type gatedShard struct {
+	worker.Shard
+	gate    <-chan struct{}
+	entered *atomic.Int64
+	served  int64
+	most    int64
+}
+
+func (s *gatedShard) Enter(w *event.Window) [][]byte {
+	<-s.gate
+	s.entered.Add(1)
+	if ahead := w.Number + 1 - s.served; ahead > s.most {
+		panic(fmt.Sprintf("%d windows are ahead, at most %d may be", ahead, s.most))
+	}
+	return s.Shard.Enter(w)
+}
+
+func (s *gatedShard) Serve(parts [][]byte, heads []byte) (out *event.Outcome, rows, served []byte, err error) {
+	s.served++
+	return s.Shard.Serve(parts, heads)
+}
+
+// TestEntersAhead: a shard enters windows and sends their parts while it waits for another shard,
+// up to the bound and no further. When the other one comes, all windows have the outcome that they
+// have in order.
+func TestEntersAhead(t *testing.T) {
+	for lag, most := range map[int64]int64{0: 2, 3: 5} {
+		t.Run(fmt.Sprint("lag ", lag), func(t *testing.T) {
+			t.Parallel()
+			g := newSharded(t, fake(t).ListenAddrs()[0], 2)
+			const nodes = 300
+			g.sendOrdered(0, nodes)
+			opened, late := make(chan struct{}), make(chan struct{})
+			close(opened)
+			var entered [2]atomic.Int64
+			w := g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}, NewShard: func(p, shards int) (worker.Shard, error) {
+				s, err := newToyShard(p, shards)
+				return &gatedShard{Shard: s, gate: []<-chan struct{}{opened, late}[p], entered: &entered[p], most: most}, err
+			}})
+			for entered[0].Load() < most {
+				select {
+				case err := <-w.ended:
+					t.Fatal(err)
+				case <-time.After(time.Millisecond):
+				}
+			}
+			if n := entered[1].Load(); n > 0 {
+				t.Errorf("the other shard has entered %d windows", n)
+			}
+			close(late)
+			g.await(nodes/10, w)
+			stopAll(t, w)
+			g.published().check(t, g.expected(nodes, lag))
+		})
 	}
 }
 

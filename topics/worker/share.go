@@ -62,12 +62,14 @@ type share struct {
 	served map[int64][]byte
 	// ahead are the windows that are entered and not served, the oldest first. unheard says
 	// that the entering of the last one has not ended.
-	ahead    []enteredWindow
-	unheard  bool
-	receiver atomic.Pointer[exchange.Receiver] // from the first window on; others ask it what is missing
-	live     bool                              // it sends
-	sender   *exchange.Sender                  // from the first live window on
-	err      error
+	ahead   []enteredWindow
+	unheard bool
+	// meanwhile is called while the parts of a window are waited for. It may enter others.
+	meanwhile func() error
+	receiver  atomic.Pointer[exchange.Receiver] // from the first window on; others ask it what is missing
+	live      bool                              // it sends
+	sender    *exchange.Sender                  // from the first live window on
+	err       error
 }
 
 // enteredWindow is a window that is entered.
@@ -87,7 +89,7 @@ type sharePosition struct {
 }
 
 func newShare(ctx context.Context, c *kafka.Client, cfg *Sharded, task int, shard Shard) *share {
-	return &share{cfg: cfg, task: task, ctx: ctx, shard: shard, kafka: c, served: make(map[int64][]byte)}
+	return &share{cfg: cfg, task: task, ctx: ctx, shard: shard, kafka: c, served: make(map[int64][]byte), meanwhile: func() error { return nil }}
 }
 
 // restoreShare returns a share from the snapshot of one.
@@ -154,6 +156,16 @@ func (s *share) step(w *event.Window) (*event.Outcome, error) {
 	return s.serve()
 }
 
+// maxAhead bounds the windows that are entered and not served. A lead does not cut more.
+const maxAhead = defaultDepth
+
+// mayEnter reports whether another window may be entered before the oldest one is served: the
+// window before it is heard first, which needs what this shard served Lag + 1 windows earlier.
+// If not ahead, only one may be entered.
+func (s *share) mayEnter(ahead bool) bool {
+	return len(s.ahead) == 0 || ahead && len(s.ahead) < int(min(s.cfg.Lag+2, maxAhead))
+}
+
 // enter enters the next window, and sends its parts. The window must stay as it is until it is
 // stepped.
 func (s *share) enter(w *event.Window) error {
@@ -199,7 +211,7 @@ func (s *share) serve() (*event.Outcome, error) {
 			return nil, err
 		}
 	}
-	parts, err := s.receiver.Load().Wait(s.ctx, w.Number, exchange.Part)
+	parts, err := s.receiver.Load().WaitForParts(s.ctx, w.Number, s.meanwhile)
 	if err != nil {
 		return nil, err
 	}
@@ -225,10 +237,7 @@ func (s *share) serve() (*event.Outcome, error) {
 	if err := s.sender.Send(s.ctx, w.Number, exchange.Rows, rows); err != nil {
 		return nil, err
 	}
-	if err := s.sender.Send(s.ctx, w.Number, exchange.Served, served); err != nil {
-		return nil, err
-	}
-	return out, s.acknowledged(s.ctx, w.Number)
+	return out, s.sender.Send(s.ctx, w.Number, exchange.Served, served)
 }
 
 // acknowledged waits until all that was sent for a window that was stepped, and for those before,

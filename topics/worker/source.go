@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -19,6 +20,10 @@ type source interface {
 	// step steps the windows that are there. It is called again after every fetch, and when
 	// the channel delivers.
 	step(ctx context.Context, o *owner) (wake <-chan time.Time, err error)
+	// finish is called instead of step when the owner ends. It steps what cannot be left.
+	finish(ctx context.Context, o *owner) error
+	// acknowledged returns what waits until a window may be committed.
+	acknowledged(w *worker) func(ctx context.Context, window int64) error
 }
 
 // byPolicy cuts windows where the policy says.
@@ -67,11 +72,28 @@ func (p byPolicy) step(ctx context.Context, o *owner) (wake <-chan time.Time, er
 	}
 }
 
-// byCuts takes the windows of a shard from the cuts that a lead has written.
+func (byPolicy) finish(context.Context, *owner) error { return nil }
+
+func (byPolicy) acknowledged(*worker) func(context.Context, int64) error {
+	return func(context.Context, int64) error { return nil }
+}
+
+// byCuts takes the windows of a shard from the cuts that a lead has written. Windows whose cuts are
+// there are entered ahead, see [share].
 type byCuts struct {
-	cuts *ledger.Cuts // nil before the first window
-	next chan placedCut
-	wake chan time.Time
+	cuts  *ledger.Cuts // nil before the first window
+	next  chan placedCut
+	wake  chan time.Time
+	ahead []*windowAhead // entered and not stepped, the oldest first
+	spare []*windowAhead // memory of others
+}
+
+// windowAhead is a window that is entered before earlier ones are stepped.
+type windowAhead struct {
+	cut    *ledger.Cut
+	window event.Window
+	claims intake.Claims
+	took   time.Duration // the entering
 }
 
 // placedCut is a cut and the place behind it, or the error that ended reading.
@@ -125,7 +147,8 @@ func (s *byCuts) resume(ctx context.Context, o *owner) error {
 	if err := checkDone(ctx, o.worker); err != nil {
 		return err
 	}
-	shareOf(o.worker).live = true
+	share := shareOf(o.worker)
+	share.live, share.meanwhile = true, func() error { return s.enterThose(ctx, o) }
 	go s.read(ctx)
 	return nil
 }
@@ -166,35 +189,85 @@ func (s *byCuts) wakeUp() {
 	}
 }
 
-// step steps one window, so that the owner's loop does what else there is in between.
+// step enters windows, and steps one, so that the owner's loop does what else there is in between.
 func (s *byCuts) step(ctx context.Context, o *owner) (<-chan time.Time, error) {
-	select {
-	case c := <-s.next:
-		if c.err != nil {
-			return nil, c.err
-		}
-		if err := o.stepCut(ctx, c); err != nil {
-			return nil, err
-		}
-		s.wakeUp()
-	default:
+	if err := s.enterThose(ctx, o); err != nil || len(s.ahead) == 0 {
+		return s.wake, err
 	}
-	return s.wake, nil
+	s.wakeUp()
+	return s.wake, s.stepOldest(ctx, o)
 }
 
-// stepCut claims the records of a cut, steps their window, and passes on its effects.
-func (o *owner) stepCut(ctx context.Context, c placedCut) error {
-	began := time.Now()
-	r := c.Record()
+// enterThose enters the windows whose cuts are there and that may be entered. When a checkpoint is
+// due it enters none ahead, since there is no snapshot of one that has entered and is not served.
+func (s *byCuts) enterThose(ctx context.Context, o *owner) error {
+	for ctx.Err() == nil && shareOf(o.worker).mayEnter(!o.saver.due) {
+		select {
+		case c := <-s.next:
+			if c.err != nil {
+				return c.err
+			}
+			if err := s.enter(ctx, o, c); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// finish steps the windows that are entered: only then is there a snapshot.
+func (s *byCuts) finish(ctx context.Context, o *owner) error {
+	for len(s.ahead) > 0 {
+		if err := s.stepOldest(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enter claims the records of a cut, and enters their window. It may be called while another one
+// is stepped.
+func (s *byCuts) enter(ctx context.Context, o *owner, c placedCut) error {
+	began, stepped := time.Now(), o.inputs.PutAside()
+	defer func() { o.inputs.TakeUp(stepped) }()
 	if err := o.checkCut(ctx, c.Cut); err != nil {
 		return err
 	}
-	o.noteClasses(r)
+	o.noteClasses(c.Record())
 	o.unstepped = true
 	if err := o.inputs.Replay(ctx, c.Ranges); err != nil {
 		return fmt.Errorf("ledger %s, window %d: %w", o.cfg.Names.Ledger, c.Window, err)
 	}
-	o.ranges = append(o.ranges[:0], c.Ranges...)
-	shareOf(o.worker).place = c.place
-	return o.stepOwn(ctx, c.Cause, began)
+	x := &windowAhead{}
+	if last := len(s.spare) - 1; last >= 0 {
+		x, s.spare = s.spare[last], s.spare[:last]
+	}
+	o.gatherTo(&x.window, c.Window)
+	x.cut, x.claims = c.Cut, o.inputs.PutAside()
+	s.ahead = append(s.ahead, x)
+	share := shareOf(o.worker)
+	share.place = c.place
+	err := share.enter(&x.window)
+	x.took = time.Since(began)
+	return err
+}
+
+// stepOldest steps the window that was entered first, and passes on its effects.
+func (s *byCuts) stepOldest(ctx context.Context, o *owner) error {
+	x := s.ahead[0]
+	s.ahead = slices.Delete(s.ahead, 0, 1)
+	o.inputs.TakeUp(x.claims)
+	o.gathered, o.ranges = &x.window, append(o.ranges[:0], x.cut.Ranges...)
+	if err := o.stepOwn(ctx, x.cut.Cause, time.Now().Add(-x.took)); err != nil {
+		return err
+	}
+	o.unstepped = len(s.ahead) > 0
+	s.spare = append(s.spare, x)
+	return nil
+}
+
+func (s *byCuts) acknowledged(w *worker) func(context.Context, int64) error {
+	return shareOf(w).acknowledged
 }

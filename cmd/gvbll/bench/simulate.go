@@ -23,8 +23,7 @@ type simulation struct {
 	labels float64 // labels that join in a window, for each arrival
 	lag    int     // window s is served with the labels up to window s-1-lag
 	depth  int     // the lead cuts no window that is this many ahead of the slowest shard
-	ahead  bool    // a shard enters windows while it waits for the parts of earlier ones
-	flush  bool    // a shard waits until its rows are acknowledged before it goes on, for a hop
+	ahead  int     // windows that a shard may have entered and not served
 	hop    hop
 	rate   float64 // arrivals a second that come; 0 for as many as are taken
 	count  int     // windows to simulate
@@ -209,7 +208,7 @@ const (
 	ofCuts content = iota
 	ofParts
 	ofRows
-	ofAcks
+	ofServed
 	ofHeads
 	ofPredictions
 )
@@ -289,7 +288,7 @@ func (l *leadTask) cut() {
 	}
 	r.carry(l.line(ofCuts, 0), func() { l.seen++; l.cut() })
 	for i, s := range r.tasks {
-		r.carry(s.line(ofCuts, 0), func() { r.tasks[i].cuts++; r.tasks[i].next() })
+		r.carry(s.line(ofCuts, 0), func() { r.tasks[i].cuts++; r.tasks[i].wake() })
 	}
 	l.resume()
 }
@@ -330,14 +329,23 @@ type shardTask struct {
 	published       int   // windows
 	heads           int   // windows whose labels are in the heads that are here
 	parts           []int // by window: slices whose parts are here
+	heard           []int // by window: slices whose served bytes are here
 }
 
 func newShardTask(r *running, number int) *shardTask {
-	s := &shardTask{number: number, engine: thread{name: "engine", r: r}, publish: thread{name: "publish", r: r}, parts: make([]int, r.count)}
+	s := &shardTask{number: number, engine: thread{name: "engine", r: r}, publish: thread{name: "publish", r: r}, parts: make([]int, r.count), heard: make([]int, r.count)}
 	s.task = task{r: r, input: thread{name: "input", r: r}, exchange: thread{name: "exchange", r: r}, lines: make(map[from]*line)}
 	s.task.ahead = func() bool { return s.decoded-s.entered < r.depth }
-	s.task.ready = s.next
+	s.task.ready = s.wake
 	return s
+}
+
+// wake is called when a window can be entered. A shard that waits for parts looks for more
+// windows when some have come.
+func (s *shardTask) wake() {
+	if s.entered == s.served {
+		s.next()
+	}
 }
 
 // own returns how many arrivals of a window are a shard's own.
@@ -353,15 +361,14 @@ func (s *shardTask) next() {
 	if t := s.served; t < s.entered && s.parts[t] == r.shards && (r.labels == 0 || s.heads >= t-r.lag) && t-s.published <= 1 {
 		s.working = true
 		s.engine.work(r.costs.serve*r.own(), func() {
-			s.serve(t, func() {
-				s.working = false
-				s.next()
-			})
+			s.working = false
+			s.serve(t)
+			s.next()
 		})
 		return
 	}
 	t := s.entered
-	if t == s.cuts || t >= s.decoded || !r.simulation.ahead && s.served < t {
+	if t == s.cuts || t >= s.decoded || t-s.served >= r.simulation.ahead || !s.hears(t-1) {
 		return
 	}
 	s.working = true
@@ -372,6 +379,13 @@ func (s *shardTask) next() {
 		s.sendParts(t)
 		s.next()
 	})
+}
+
+// hears reports whether all shards have said what they served for the window that is heard of
+// in window t: so it must be before another one is entered.
+func (s *shardTask) hears(t int) bool {
+	due := t - 1 - s.r.lag
+	return due < 0 || s.heard[due] == s.r.shards
 }
 
 // sendParts sends the owners their arrivals' parts.
@@ -394,8 +408,8 @@ func (s *shardTask) sendParts(t int) {
 	})
 }
 
-// serve passes on what was served of window t, and calls then when the engine can go on.
-func (s *shardTask) serve(t int, then func()) {
+// serve passes on what was served of window t.
+func (s *shardTask) serve(t int) {
 	r := s.r
 	s.served++
 	r.ended[t] = r.now
@@ -409,17 +423,17 @@ func (s *shardTask) serve(t int, then func()) {
 		})
 	})
 	bytes := r.costs.row * r.labels * r.own()
+	s.heard[t]++ // its own
 	s.send(bytes, func() {
-		if r.flush && r.shards > 1 {
-			r.carry(s.line(ofAcks, s.number), then)
+		for i, to := range r.tasks {
+			if i != s.number {
+				r.carry(to.line(ofServed, s.number), func() { to.heard[t]++; to.next() })
+			}
 		}
 		r.carry(r.lead.line(ofRows, s.number), func() {
 			r.lead.receive(bytes, r.shards, func() { r.lead.receiveRows(s.number, t) })
 		})
 	})
-	if !r.flush || r.shards == 1 {
-		then()
-	}
 }
 
 // result sums up.

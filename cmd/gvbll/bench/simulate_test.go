@@ -10,7 +10,7 @@ import (
 // messages.
 func base() simulation {
 	return simulation{
-		shards: 4, window: 1000, labels: 1, lag: 8, depth: 8, ahead: true, hop: hop{p50: 2, p99: 2}, count: 800,
+		shards: 4, window: 1000, labels: 1, lag: 8, depth: 8, ahead: 8, hop: hop{p50: 2, p99: 2}, count: 800,
 		costs: stageCosts{input: 100, enter: 4000, serve: 800, publish: 200, learn: 500},
 	}
 }
@@ -28,13 +28,12 @@ func TestSimulationLimits(t *testing.T) {
 		}, 1000 * (4000 + 800 + 500)},
 		{"one worker with a learner beside it", func(s *simulation) { s.shards, s.lag = 1, 1 }, 1000 * (4000 + 800)},
 		{"entering ahead, a hop costs nothing", func(*simulation) {}, 1000 * (4000 + 800/4)},
-		{"a barrier each window: the parts take a hop", func(s *simulation) { s.ahead = false }, 1000*(4000+800/4) + 2e6},
+		{"a barrier each window: the parts take a hop", func(s *simulation) { s.ahead = 1 }, 1000*(4000+800/4) + 2e6},
 		{"… and what sending and receiving them takes", func(s *simulation) {
-			s.ahead, s.costs.send, s.costs.receive, s.costs.part, s.costs.sendByte, s.costs.receiveByte = false, 1000, 3000, 10, 1, 2
+			s.ahead, s.costs.send, s.costs.receive, s.costs.part, s.costs.sendByte, s.costs.receiveByte = 1, 1000, 3000, 10, 1, 2
 		}, 1000*(4000+800/4) + 2e6 + 1000 + 3*2500 + 3000 + 3*2*2500},
-		{"… and another hop until rows are acknowledged", func(s *simulation) { s.ahead, s.flush = false, true }, 1000*(4000+800/4) + 4e6},
 		{"without a lag, rows and heads take two hops more", func(s *simulation) { s.lag, s.costs.enter = 0, 400 }, 1000*(800/4+500) + 4e6},
-		{"… of which a barrier hides the entering", func(s *simulation) { s.lag, s.ahead = 0, false }, 1000*(4000+800/4) + 2e6},
+		{"… of which a barrier hides the entering", func(s *simulation) { s.lag, s.ahead = 0, 1 }, 1000*(4000+800/4) + 2e6},
 		{"the learner", func(s *simulation) { s.costs.learn = 9000 }, 1000 * 9000},
 		{"the learner has a tenth of the labels", func(s *simulation) { s.costs.learn, s.labels = 90_000, .1 }, 1000 * 9000},
 		{"decoding", func(s *simulation) { s.costs.input = 7000 }, 1000 * 7000},
@@ -65,7 +64,7 @@ func TestSimulationBusiest(t *testing.T) {
 		t.Errorf("got %v, want a learner that is always busy", got)
 	}
 	s = base()
-	s.ahead = false
+	s.ahead = 1
 	if got := s.run(); math.Abs(got.use-4.2/6.2) > 0.01 {
 		t.Errorf("got %v, want an engine that is busy for 4.2 of 6.2 ms", got)
 	}
@@ -106,7 +105,7 @@ func TestSimulationHop(t *testing.T) {
 // about the same; and longer tails cost a barrier time.
 func TestSimulationRepeats(t *testing.T) {
 	s := base()
-	s.hop, s.ahead = hop{1, 5}, false
+	s.hop, s.ahead = hop{1, 5}, 1
 	a, b := s.run(), s.run()
 	if a != b {
 		t.Errorf("got %+v and then %+v", a, b)
