@@ -601,7 +601,7 @@ func TestEntersAhead(t *testing.T) {
 		t.Run(fmt.Sprint("lag ", lag), func(t *testing.T) {
 			t.Parallel()
 			g := newSharded(t, fake(t).ListenAddrs()[0], 2)
-			const nodes = 300
+			const nodes = 100
 			g.sendOrdered(0, nodes)
 			opened, late := make(chan struct{}), make(chan struct{})
 			close(opened)
