@@ -56,7 +56,7 @@ func newDiscardingOwner(tb testing.TB, size int) *owner {
 	}
 	o := newOwner(&worker{
 		replayer:   &replayer{cfg: &Config{Names: names, Model: "model", Settings: `{"model":"none"}`, Hooks: Join()}, engine: &preallocated{size: size}, inputs: &intake.Inputs{}},
-		partitions: map[string]int{names.Predictions: 4},
+		partitions: map[string]int{names.Predictions: 4}, source: newByPolicy(),
 	}, p)
 	go func() {
 		for e := range o.encoder.in {
