@@ -10,7 +10,6 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
-	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -26,7 +25,7 @@ type forgetCmd struct {
 // Help is shown by gvbll forget --help.
 func (forgetCmd) Help() string {
 	return "The owner of the graph stops serving, replays the ledger's windows from the beginning without these nodes (their events, their labels, the edges that name them), and continues: its state is then, to the bit, that of a worker that never saw them. Standbys, starts and audits do the same when they reach this command. It needs the inputs from their beginning; if these are gone, the command goes to the dead letters. A node that no event names is unknown: the exit code is then 1.\n\n" +
-		"The input records themselves, the published predictions and this command stay in Kafka: see docs/forgetting.md."
+		"The input records themselves, the published predictions and this command stay in Kafka: see docs/forgetting.md. Of a graph in shards (docs/sharding.md), all shards replay together, and how far the posterior moved is not computed."
 }
 
 // maxForgotten bounds the ids of one command.
@@ -52,10 +51,11 @@ func (c forgetCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer client.Close()
-	if err := noShards(ctx, client, names); err != nil {
+	shards, err := topics.Shards(ctx, client, names)
+	if err != nil {
 		return err
 	}
-	l, err := ledgerEnd(ctx, client, names)
+	l, err := ledger.OpenEnd(ctx, client, recordsOf(names, shards)[0])
 	if err != nil {
 		return err
 	}
@@ -71,12 +71,20 @@ func (c forgetCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	if r.Forgets { // in a sharded graph, the next window begins an epoch without the nodes
+		if r, err = awaitEpoch(ctx, l); err != nil {
+			return err
+		}
+	}
 	if r.Forgot == nil {
 		return fmt.Errorf("window %d: refused: %s", r.Window, worker.WhyDeclined(r.Declined))
 	}
-	if c.JSON {
+	switch {
+	case c.JSON:
 		err = json.NewEncoder(s.out).Encode(r.Forgot)
-	} else {
+	case shards > 0:
+		_, err = fmt.Fprintf(s.out, "forgot in window %d, which begins epoch %d, by a replay of %d\n", r.Window, r.Epoch, r.Forgot.Windows)
+	default:
 		_, err = fmt.Fprintf(s.out, "forgot in window %d, by a replay of %d: the posterior moved by ‖ΔM‖ %.4g, ‖ΔΣ‖ %.4g\n", r.Window, r.Forgot.Windows, r.Forgot.Mean, r.Forgot.Variance)
 	}
 	if unknown := r.Forgot.Unknown; err == nil && len(unknown) > 0 {
@@ -85,13 +93,21 @@ func (c forgetCmd) Run(ctx context.Context, s streams) error {
 	return err
 }
 
-// ledgerEnd opens the ledger at its end.
-func ledgerEnd(ctx context.Context, c *kafka.Client, names topics.Names) (*ledger.Ledger, error) {
-	bounds, err := c.Offsets(ctx, names.Ledger)
-	if err != nil {
-		return nil, err
+// awaitEpoch waits for the next record, which begins an epoch.
+func awaitEpoch(ctx context.Context, l *ledger.Ledger) (r *ledger.Record, err error) {
+	for r == nil && err == nil {
+		r, err = l.Wait(ctx)
 	}
-	return ledger.OpenAt(ctx, c, names.LedgerAt(0), bounds[names.LedgerAt(0)].End)
+	return r, interrupted(err)
+}
+
+// interrupted replaces the error of a context that has ended after a command was sent.
+func interrupted(err error) error {
+	if errors.Is(err, context.Canceled) {
+		// Not wrapped, or run would print "interrupted" alone.
+		return errors.New("interrupted: the command was sent, and takes effect when a worker reads it")
+	}
+	return err
 }
 
 // awaitCommand waits for the ledger record of the window that consumed the command topic
@@ -100,11 +116,7 @@ func awaitCommand(ctx context.Context, l *ledger.Ledger, topic string, end int64
 	for {
 		r, err := l.Wait(ctx)
 		if err != nil {
-			if errors.Is(err, context.Canceled) {
-				// Not wrapped, or run would print "interrupted" alone.
-				err = errors.New("interrupted: the command was sent, and takes effect when a worker reads it")
-			}
-			return nil, err
+			return nil, interrupted(err)
 		}
 		if r != nil && slices.ContainsFunc(r.Ranges, func(g ledger.Range) bool { return g.Topic == topic && g.To >= end }) {
 			return r, nil

@@ -130,7 +130,7 @@ func TestForgetInterrupted(t *testing.T) {
 	addr := startBroker(t, broker.Config{})
 	client, names := dial(t, addr), topicsUnder(t, "gvbll")
 	gvbll(t, "topics", "--create", "--brokers", addr)
-	l, err := ledgerEnd(t.Context(), client, names)
+	l, err := ledger.OpenEnd(t.Context(), client, names.LedgerAt(0))
 	must(t, err)
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()

@@ -142,7 +142,7 @@ func (w workCmd) checkShards(g given, shards int, cfg pipeline.Config, m *model.
 			return usagef("%s: the graph %s has %d shards, and one model: leave it out (docs/sharding.md)", flag, w.Kafka.Prefix, shards)
 		}
 	}
-	if err := g.check(noEffect{true, fmt.Sprintf("no effect on the graph %s of %d shards, which has one epoch: leave it out", w.Kafka.Prefix, shards), []string{"rebase"}}); err != nil {
+	if err := g.check(noEffect{true, fmt.Sprintf("no effect on the graph %s of %d shards, whose epochs have one set of settings: leave it out", w.Kafka.Prefix, shards), []string{"rebase"}}); err != nil {
 		return err
 	}
 	if _, err := pipeline.NewLead(m, cfg, shards); err != nil {
@@ -179,9 +179,17 @@ func (a auditCmd) sharded(ctx context.Context, s streams, client *kafka.Client, 
 		return found, err
 	}
 	defer removeFiles()
-	graph, err := pipeline.NewSharded(m, cfg, shards, byThreads(shards))
+	own := terms(names, cfg, m)
+	own.Fresh = func() (worker.Engine, error) {
+		graph, err := pipeline.NewSharded(m, cfg, shards, byThreads(shards))
+		if err != nil {
+			return nil, fmt.Errorf("audit: %w", err)
+		}
+		return &slicedKeeper{Sharded: graph}, nil
+	}
+	graph, err := own.Fresh()
 	if err != nil {
-		return found, fmt.Errorf("audit: %w", err)
+		return found, err
 	}
 	total, err := client.Offsets(ctx, names.Ledger)
 	if err != nil {
@@ -189,7 +197,7 @@ func (a auditCmd) sharded(ctx context.Context, s streams, client *kafka.Client, 
 	}
 	at := total[names.LedgerAt(0)]
 	bar := newProgress(s.err, "audit", int(at.End-at.First))
-	found, err = worker.AuditSharded(ctx, client, &slicedKeeper{Sharded: graph}, terms(names, cfg, m), shards,
+	found, err = worker.AuditSharded(ctx, client, graph.(*slicedKeeper), own, shards,
 		func(windows int64) { bar.set(int(windows), "windows") })
 	if err != nil {
 		return found, fmt.Errorf("audit, %d windows agree, then: %w", found.Windows, err)

@@ -116,6 +116,22 @@ func testShardedGraph(t *testing.T, pool bool, settings ...string) {
 	if out = gvbll(t, "audit", "--model", file); !strings.HasPrefix(out, "of each of 2 shards: ") || !strings.Contains(out, " 200 predictions and 1 dead letters agree") {
 		t.Errorf("the audit says %s", out)
 	}
+
+	// All shards and the lead replay without two nodes, one of which was predicted.
+	code, out, errs := command(t, "forget", "node-7", "nobody")
+	if code != exitFailed || !strings.Contains(out, "which begins epoch 1, by a replay of") || !strings.Contains(errs, "unknown: no event names [\"nobody\"]") {
+		t.Errorf("forgetting: exit code %d, %s%s", code, out, errs)
+	}
+	g.send(100)
+	await("served behind the forgetting", served(300))
+	if out = gvbll(t, "audit", "--model", file); !strings.Contains(out, "(the ledger begins): ") || !strings.Contains(out, "(nodes are forgotten): ") || !strings.Contains(out, " 300 predictions and 1 dead letters agree") {
+		t.Errorf("the audit says %s", out)
+	}
+	for id, n := range predicted(t, g) {
+		if n != 1 {
+			t.Errorf("node %s has %d predictions", id, n)
+		}
+	}
 	stop()
 }
 
@@ -178,7 +194,7 @@ func TestShardsRefuseCommands(t *testing.T) {
 	must(t, err)
 	must(t, m.Save(file))
 	for _, args := range [][]string{
-		{"promote"}, {"forget", "7"}, {"rebase", "--model", file},
+		{"promote"}, {"rebase", "--model", file},
 	} {
 		code, _, errs := command(t, args...)
 		if code != exitFailed || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "has 2 shards, and this command needs one that has none") {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -29,6 +30,8 @@ type Cut struct {
 	Model   string  `json:"model"`
 	// Prev is the hash of the cut before, empty in the cut of window 0.
 	Prev string `json:"prev"`
+	// Since is the window that began the epoch.
+	Since int64 `json:"since,omitempty"`
 	// The terms of an epoch, as in a [Record].
 	Settings      string         `json:"settings"`
 	Configuration event.Settings `json:"configuration,omitempty"`
@@ -38,6 +41,12 @@ type Cut struct {
 	// Graph is random, in the cut that begins a ledger: what another ledger's tasks have sent
 	// each other, after cuts that were otherwise the same, is not of this graph.
 	Graph string `json:"graph,omitempty"`
+	// Forgets says that the window's commands to forget nodes are obeyed: the next cut begins
+	// an epoch in which these nodes never were. Without it the shards refuse the commands.
+	Forgets bool `json:"forgets,omitempty"`
+	// Exchange is, in the cut that begins an epoch behind another, the end of each partition
+	// of the exchange: whatever is sent in the epoch is behind it.
+	Exchange []int64 `json:"exchange,omitempty"`
 	// Done is how far all shards were done when the window was cut, nil if none was known.
 	Done *Complete `json:"done,omitempty"`
 
@@ -66,7 +75,7 @@ func (c *Cut) Append(dst []byte) []byte {
 func (c *Cut) Record() *Record {
 	return &Record{
 		Version: Version, Epoch: c.Epoch, Window: c.Window, Cause: c.Cause, Ranges: c.Ranges, Model: c.Model, Settings: c.Settings,
-		Configuration: c.Configuration, Classes: c.Classes, Begins: c.Begins, Inputs: c.Inputs,
+		Configuration: c.Configuration, Classes: c.Classes, Begins: c.Begins, Inputs: c.Inputs, Forgets: c.Forgets,
 	}
 }
 
@@ -87,6 +96,12 @@ func DecodeCut(b []byte) (*Cut, error) {
 	}
 	if c.Window == 0 && c.Prev != "" || c.Window > 0 && !isHash(c.Prev) {
 		return nil, fmt.Errorf("cut of window %d: %.80q is not the hash of a cut before it", c.Window, c.Prev)
+	}
+	if c.Since < 0 || c.Since > c.Window || c.Epoch == 0 && c.Since > 0 || c.Epoch > 0 && (c.Begins != nil) != (c.Since == c.Window) {
+		return nil, fmt.Errorf("cut of window %d: epoch %d did not begin with window %d", c.Window, c.Epoch, c.Since)
+	}
+	if slices.ContainsFunc(c.Exchange, func(offset int64) bool { return offset < 0 }) {
+		return nil, fmt.Errorf("cut of window %d: the exchange ends at %v", c.Window, c.Exchange)
 	}
 	if d := c.Done; d != nil && (d.Window < 0 || d.Window >= c.Window || !isHash(d.Chain)) {
 		return nil, fmt.Errorf("cut of window %d: it says that window %d is done with chain %.80q", c.Window, d.Window, d.Chain)

@@ -14,8 +14,10 @@ import (
 type Place struct {
 	Window int64  `json:"window"` // that follows
 	Hash   string `json:"hash"`   // of the cut before, empty before window 0
-	Began  string `json:"began"`  // hash of the cut that began the epoch, empty before window 0
-	Offset int64  `json:"offset"` // from which the log is to be read
+	Epoch  int64  `json:"epoch,omitempty"`
+	Since  int64  `json:"since,omitempty"` // window that began the epoch
+	Began  string `json:"began"`           // hash of the cut that began the epoch, empty before window 0
+	Offset int64  `json:"offset"`          // from which the log is to be read
 }
 
 // Confirm returns an error unless the log has the cut before the place, where it should.
@@ -50,6 +52,21 @@ func (p Place) Confirm(ctx context.Context, c *kafka.Client, at kafka.TopicParti
 		}
 	}
 	return fmt.Errorf("the ledger %s does not hold the cut of window %d where it should", at.Topic, p.Window-1)
+}
+
+// terms returns the epoch of a cut at the place, and the window that began it.
+func (p Place) terms(begins bool) (epoch, since int64) {
+	if begins && p.Window > 0 {
+		return p.Epoch + 1, p.Window
+	}
+	return p.Epoch, p.Since
+}
+
+// continues reports whether a cut continues the chain at the place, and its epoch or begins the
+// next.
+func (p Place) continues(c *Cut) bool {
+	epoch, since := p.terms(c.Begins != nil)
+	return c.Window == p.Window && c.Prev == p.Hash && c.Epoch == epoch && c.Since == since
 }
 
 // Cuts reads the cuts of a sharded graph, forwards. Of the records in the log it takes the
@@ -93,7 +110,7 @@ func (c *Cuts) take(ctx context.Context, read func(context.Context) (*kafka.Reco
 		if err != nil && c.isLater(raw.Value) {
 			return nil, fmt.Errorf("ledger %s partition %d offset %d: %w: start the program that wrote it, or a later one", c.at.Topic, c.at.Partition, raw.Offset, err)
 		}
-		if err != nil || cut.Window != c.place.Window || cut.Prev != c.place.Hash {
+		if err != nil || !c.place.continues(cut) {
 			if _, err := decodeLearned(raw.Value); err != nil {
 				c.ignored.Add(1)
 			}
@@ -102,7 +119,7 @@ func (c *Cuts) take(ctx context.Context, read func(context.Context) (*kafka.Reco
 		cut.Written = raw.Time
 		c.place.Window, c.place.Hash = cut.Window+1, cut.Hash
 		if cut.Begins != nil {
-			c.place.Began = cut.Hash
+			c.place.Began, c.place.Epoch, c.place.Since = cut.Hash, cut.Epoch, cut.Since
 		}
 		return cut, nil
 	}
@@ -143,13 +160,14 @@ func NewCutter(ctx context.Context, cuts *Cuts) (*Cutter, error) {
 }
 
 // Cut appends a cut of the window that follows, and reads what was taken for it: this cut, or
-// the one of another lead that was first. It sets Version, Window, Prev and Hash. Failures are
+// the one of another lead that was first. It sets Version, Epoch, Since, Window, Prev and Hash. Failures are
 // retried until the context ends; a cut that is appended twice is taken once.
 //
 // If cut.Done is of this window or a later one, another lead has cut it: this lead was halted,
 // and woken. It learns so from what was taken; Done is left out.
 func (c *Cutter) Cut(ctx context.Context, cut *Cut) (taken *Cut, err error) {
 	cut.Version, cut.Window, cut.Prev = CutFormat, c.cuts.place.Window, c.cuts.place.Hash
+	cut.Epoch, cut.Since = c.cuts.place.terms(cut.Begins != nil)
 	if cut.Done != nil && cut.Done.Window >= cut.Window {
 		cut.Done = nil
 	}

@@ -72,6 +72,10 @@ type Record struct {
 	// this Chain on, the state is that of an engine that never saw them.
 	Forgot *Forgot `json:"forgot,omitempty"`
 
+	// Forgets says, in a sharded graph, that the window's commands to forget nodes are obeyed:
+	// the next window begins an epoch, whose Forgot says so.
+	Forgets bool `json:"forgets,omitempty"`
+
 	// Attempt is set in a window without records: the owner is about to forget nodes for
 	// the n-th time since it has read a command to do so. If it ends in this, the next
 	// one finds the window.
@@ -261,6 +265,15 @@ func OpenAt(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, offse
 		return nil, err
 	}
 	return &Ledger{log: l, next: -1, last: -1}, nil
+}
+
+// OpenEnd opens the ledger behind its last record.
+func OpenEnd(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (*Ledger, error) {
+	bounds, err := c.Offsets(ctx, at.Topic)
+	if err != nil {
+		return nil, err
+	}
+	return OpenAt(ctx, c, at, bounds[at].End)
 }
 
 // Scan calls f with every committed record that the partition still has, up to its present

@@ -38,7 +38,7 @@ func AuditSharded(ctx context.Context, c *kafka.Client, e Shards, cfg Config, sh
 	a := &shardAuditor{
 		replayer: &replayer{cfg: &cfg, client: c, engine: e}, shards: e, records: make([]*ledger.Ledger, shards),
 		ended: make([]bool, shards), complete: make(map[int64]event.Hash),
-		audited: Audited{Shards: shards, Epochs: make([]AuditedEpoch, 1)},
+		audited: Audited{Shards: shards},
 	}
 	err := a.run(ctx, fetching, progress)
 	a.audited.Took = time.Since(began)
@@ -57,6 +57,8 @@ type shardAuditor struct {
 	waiting  map[kafka.TopicPartition]map[string][]kafka.Record // fetched and not compared, by key
 	chain    event.Hash                                         // of the graph
 	complete map[int64]event.Hash                               // of the last windows
+	stop     context.CancelFunc                                 // of the inputs
+	proved   int64                                              // windows that all shards have
 	audited  Audited
 }
 
@@ -75,7 +77,8 @@ func (a *shardAuditor) run(ctx, fetching context.Context, progress func(int64)) 
 		return err
 	}
 	a.waiting = make(map[kafka.TopicPartition]map[string][]kafka.Record)
-	if err := a.openInputs(fetching, intake.Position{}); err != nil {
+	defer func() { a.stop() }()
+	if err := a.openFirst(fetching); err != nil {
 		return err
 	}
 	for {
@@ -86,7 +89,7 @@ func (a *shardAuditor) run(ctx, fetching context.Context, progress func(int64)) 
 		if cut == nil {
 			break
 		}
-		more, err := a.window(ctx, cut)
+		more, err := a.window(ctx, fetching, cut)
 		if err != nil {
 			return err
 		}
@@ -105,7 +108,7 @@ const maxRemembered = 1 << 12
 
 // window replays a cut and compares it with the shards' records. It returns false if no shard
 // has one.
-func (a *shardAuditor) window(ctx context.Context, cut *ledger.Cut) (more bool, err error) {
+func (a *shardAuditor) window(ctx, fetching context.Context, cut *ledger.Cut) (more bool, err error) {
 	written := make([]*ledger.Record, len(a.records))
 	for p, l := range a.records {
 		if a.ended[p] {
@@ -126,6 +129,11 @@ func (a *shardAuditor) window(ctx context.Context, cut *ledger.Cut) (more bool, 
 	if err := a.checkSettings(ctx, cut.Record()); err != nil {
 		return false, err
 	}
+	if cut.Begins != nil {
+		if err := a.begin(ctx, fetching, cut); err != nil {
+			return false, err
+		}
+	}
 	a.noteClasses(cut.Record())
 	if err := a.inputs.Replay(ctx, cut.Ranges); err != nil {
 		return false, a.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Names.Ledger, cut.Window, err))
@@ -134,27 +142,31 @@ func (a *shardAuditor) window(ctx context.Context, cut *ledger.Cut) (more bool, 
 	if _, err := a.stepClaimed(); err != nil {
 		return false, err
 	}
-	all := !slices.Contains(a.ended, true)
+	all, before := !slices.Contains(a.ended, true), a.audited
 	var chains []event.Hash
 	for p, out := range a.shards.Parts() {
 		chains = append(chains, out.Chain)
 		if written[p] == nil {
 			continue
 		}
-		refuseForgetting(a.replayer.window.Commands, out, p+1, len(a.records))
+		if !cut.Forgets {
+			refuseForgetting(a.replayer.window.Commands, out, p+1, len(a.records))
+		}
 		if err := a.compareShard(ctx, p, written[p], out); err != nil {
 			return false, err
 		}
 	}
-	epoch := &a.audited.Epochs[0]
+	epoch := &a.audited.Epochs[len(a.audited.Epochs)-1]
 	epoch.Windows++
-	epoch.Model, epoch.Predictions, epoch.DeadLetters = cut.Model, a.audited.Predictions, a.audited.DeadLetters
+	epoch.Predictions += a.audited.Predictions - before.Predictions
+	epoch.DeadLetters += a.audited.DeadLetters - before.DeadLetters
 	a.audited.Windows = cut.Window + 1
 	a.chain = a.chain.Join(chains)
 	a.complete[cut.Window] = a.chain
 	delete(a.complete, cut.Window-maxRemembered)
 	if all {
 		epoch.Proved++
+		a.proved = cut.Window + 1
 		a.audited.Chain = hash(a.chain)
 	}
 	if d := cut.Done; d != nil {
@@ -165,10 +177,65 @@ func (a *shardAuditor) window(ctx context.Context, cut *ledger.Cut) (more bool, 
 	return true, nil
 }
 
+// begin begins the epoch of a cut. Behind another epoch, it replays the windows before with
+// engines that never saw the nodes that were forgotten.
+func (a *shardAuditor) begin(ctx, fetching context.Context, cut *ledger.Cut) (err error) {
+	a.audited.Epochs = append(a.audited.Epochs, AuditedEpoch{Number: cut.Epoch, First: cut.Window, Model: cut.Model, Program: cut.Begins.Program, Why: cut.Begins.Why})
+	if cut.Window == 0 {
+		return nil
+	}
+	e, err := a.cfg.Fresh()
+	if err != nil {
+		return err
+	}
+	release(a.engine)
+	a.engine, a.shards, a.next, a.classes = e, e.(Shards), 0, nil
+	if a.excluded, err = a.readForgotten(ctx, cut.Window); err != nil {
+		return err
+	}
+	if err := a.openFirst(fetching); err != nil {
+		return err
+	}
+	cuts, err := ledger.OpenCuts(ctx, a.client, a.cfg.Names.LedgerAt(0), ledger.Place{})
+	if err != nil {
+		return err
+	}
+	for a.next < cut.Window {
+		c, err := cuts.Wait(ctx)
+		if err != nil {
+			return err
+		}
+		if c == nil {
+			continue
+		}
+		a.noteClasses(c.Record())
+		if err := a.inputs.Replay(ctx, c.Ranges); err != nil {
+			return a.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Names.Ledger, c.Window, err))
+		}
+		if _, err := a.stepClaimed(); err != nil {
+			return err
+		}
+		a.inputs.Release()
+	}
+	return nil
+}
+
+// openFirst opens the inputs at their beginning.
+func (a *shardAuditor) openFirst(fetching context.Context) error {
+	if a.stop != nil {
+		a.stop()
+	}
+	fetching, a.stop = context.WithCancel(fetching)
+	return a.openInputs(fetching, intake.Position{})
+}
+
 // compareShard compares what a shard made of a window with what it has written and published.
 func (a *shardAuditor) compareShard(ctx context.Context, p int, r *ledger.Record, out *event.Outcome) error {
 	if r.Window != out.Window {
 		return fmt.Errorf("ledger %s partition %d: window %d where window %d is next", a.cfg.Names.Ledger, p+1, r.Window, out.Window)
+	}
+	if newest := a.audited.Epochs[len(a.audited.Epochs)-1]; r.Epoch != newest.Number {
+		return fmt.Errorf("ledger %s partition %d, window %d: it is in epoch %d, and its cut in epoch %d", a.cfg.Names.Ledger, p+1, r.Window, r.Epoch, newest.Number)
 	}
 	if got := hash(out.Chain); got != r.Chain {
 		return fmt.Errorf("ledger %s partition %d, window %d: replay of shard %d gives %s where %s was written: the inputs, the model or the program differ from those that served it", a.cfg.Names.Ledger, p+1, r.Window, p+1, got, r.Chain)
@@ -258,7 +325,7 @@ func (a *shardAuditor) checkNothingElse(ctx context.Context) error {
 				var x event.Prediction
 				// What was committed after a ledger was read may be of a window that another
 				// shard had committed before.
-				if err := wire.DecodePrediction(r.Value, &x); err != nil || x.Window < a.audited.Epochs[0].Proved {
+				if err := wire.DecodePrediction(r.Value, &x); err != nil || x.Window < a.proved {
 					return fmt.Errorf("%s partition %d offset %d, key %.80q: published, but not of any window in the ledger", topic, p, r.Offset, r.Key)
 				}
 			}

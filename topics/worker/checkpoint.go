@@ -104,7 +104,8 @@ func (p *replayer) checkpoints() ([]checkpoint.Entry, error) {
 	if p.cfg.Checkpoints.Dir == "" {
 		return nil, nil
 	}
-	return checkpoint.Find(p.cfg.Checkpoints.Dir, p.cfg.Names.Ledger)
+	list, err := checkpoint.Find(p.cfg.Checkpoints.Dir, p.cfg.Names.Ledger)
+	return slices.DeleteFunc(list, func(e checkpoint.Entry) bool { return p.since > 0 && e.Window <= p.since }), err
 }
 
 // checkNoCheckpoint returns a [topics.GoneError] if there is a checkpoint of this graph though

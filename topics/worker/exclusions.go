@@ -102,6 +102,15 @@ func (x *exclusions) unknown(commands []event.Command) (names []string) {
 // readExclusions returns the nodes that were forgotten in the ledger's windows before
 // the given one. It reads only the ledger and the commands topic.
 func (p *replayer) readExclusions(ctx context.Context, before int64) (x exclusions, err error) {
+	l, err := ledger.Open(ctx, p.client, p.cfg.ledgerAt())
+	if err != nil {
+		return x, err
+	}
+	return p.exclude(ctx, l, before)
+}
+
+// exclude is readExclusions of records.
+func (p *replayer) exclude(ctx context.Context, records ledger.Records, before int64) (x exclusions, err error) {
 	bounds, err := p.client.Offsets(ctx, p.cfg.Names.Commands)
 	if err != nil || bounds[kafka.TopicPartition{Topic: p.cfg.Names.Commands}].End == 0 {
 		return x, err
@@ -114,12 +123,8 @@ func (p *replayer) readExclusions(ctx context.Context, before int64) (x exclusio
 	if err != nil {
 		return x, err
 	}
-	l, err := ledger.Open(ctx, p.client, p.cfg.ledgerAt())
-	if err != nil {
-		return x, err
-	}
 	for {
-		r, err := l.Next(ctx)
+		r, err := records.Next(ctx)
 		if err != nil || r == nil || r.Window >= before {
 			return x, err
 		}
@@ -127,9 +132,12 @@ func (p *replayer) readExclusions(ctx context.Context, before int64) (x exclusio
 		if err := in.Replay(ctx, commands); err != nil {
 			return x, err
 		}
-		if r.Forgot != nil {
+		if r.Forgot != nil || r.Forgets {
 			obeyed, _ := in.Gather(nil, nil)
 			x.add(r.Window, obeyed)
+		}
+		if r.Forgets { // this window was stepped with the nodes, too
+			x.end++
 		}
 		in.Release()
 	}

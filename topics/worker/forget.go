@@ -146,6 +146,11 @@ func (p *replayer) replayable(ctx context.Context) (bool, error) {
 	if p.cfg.Fresh == nil || p.behind > 0 {
 		return false, nil
 	}
+	return p.beginningsThere(ctx)
+}
+
+// beginningsThere reports whether the ledger and the inputs still have their beginnings.
+func (p *replayer) beginningsThere(ctx context.Context) (bool, error) {
 	n := p.cfg.Names
 	for _, topic := range []string{n.Ledger, n.Nodes, n.Labels, n.Commands} {
 		bounds, err := p.client.Offsets(ctx, topic)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/crash"
 	"github.com/gvbll/gvbll/topics/exchange"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -40,6 +41,12 @@ type lead struct {
 	known   *ledger.Complete // the newest complete window that a cut names
 	ranges  []ledger.Range   // of the current cut; reused
 	learner *learner
+	epoch   run
+	// joint says that the shards replay the windows before the run began. Then the heads of
+	// these windows are to be sent before the end of the cuts is reached.
+	joint   bool
+	elected bool // this worker, by the newest election
+	ends    bool // the next cut begins an epoch
 
 	owns    atomic.Bool
 	learned atomic.Pointer[learner] // for the other goroutines
@@ -93,6 +100,9 @@ func (l *lead) run(ctx context.Context) (err error) {
 // open begins at the newest checkpoint, or at the beginning, and returns the number of the next
 // cut.
 func (l *lead) open(ctx, fetching context.Context) (at leadPosition, err error) {
+	if err := l.terms.readSince(ctx); err != nil {
+		return at, err
+	}
 	if l.learner, at, err = openLearner(ctx, l); err != nil {
 		return at, err
 	}
@@ -106,14 +116,13 @@ func (l *lead) open(ctx, fetching context.Context) (at leadPosition, err error) 
 
 // standBy follows the cuts until this worker is elected and has reached their end.
 func (l *lead) standBy(ctx context.Context, at leadPosition) error {
-	elected, reached, began, first := false, false, time.Now(), at.Window
+	reached, began, first := false, time.Now(), at.Window
 	for {
 		select {
 		case e := <-l.seat.Elected():
-			if e.Err != nil {
-				return e.Err
+			if err := l.noteElection(e); err != nil {
+				return err
 			}
-			elected = e.Owns(0)
 		case <-l.learner.ended:
 			return errLearner
 		default:
@@ -124,7 +133,7 @@ func (l *lead) standBy(ctx context.Context, at leadPosition) error {
 				reached = true
 				l.cfg.Hooks.Recovered(Recovered{Windows: l.cuts.Place().Window, Checkpoint: first, Took: time.Since(began)})
 			}
-			if elected {
+			if l.elected {
 				return nil
 			}
 			if l.learner.learned.Load() >= l.cuts.Place().Window {
@@ -143,11 +152,38 @@ func (l *lead) standBy(ctx context.Context, at leadPosition) error {
 	}
 }
 
+// noteElection takes note of who owns the task.
+func (l *lead) noteElection(e kafka.Election) error {
+	l.elected = e.Err == nil && e.Owns(0)
+	switch {
+	case e.Err != nil:
+		return e.Err
+	case l.elected && l.joint:
+		l.goLive()
+	case !l.elected && l.owns.Load():
+		return ErrOwned
+	}
+	return nil
+}
+
+// goLive lets the learner send heads that nobody has sent.
+func (l *lead) goLive() {
+	if l.owns.CompareAndSwap(false, true) {
+		close(l.learner.live)
+	}
+}
+
 // follow takes a cut that another lead has written.
 func (l *lead) follow(ctx context.Context, c *ledger.Cut) error {
-	if err := l.terms.checkCut(ctx, c); err != nil {
+	if err := l.epoch.check(c); err != nil {
 		return err
 	}
+	if c.Window >= l.epoch.since {
+		if err := l.terms.checkCut(ctx, c); err != nil {
+			return err
+		}
+	}
+	l.ends = c.Forgets
 	if c.Done != nil {
 		l.known = c.Done
 	}
@@ -163,13 +199,20 @@ var errLearner = errors.New("the learner has ended")
 
 // handOver passes the window that was cut last to the learner.
 func (l *lead) handOver(ctx context.Context) error {
-	select {
-	case l.learner.cut <- cutWindow{place: l.cuts.Place(), inputs: l.inputs.Position(), settings: l.terms.settingsToWrite().all, done: l.known}:
-		return nil
-	case <-l.learner.ended:
-		return errLearner
-	case <-ctx.Done():
-		return ctx.Err()
+	c := cutWindow{place: l.cuts.Place(), inputs: l.inputs.Position(), settings: l.terms.settingsToWrite().all, done: l.known}
+	for {
+		select {
+		case l.learner.cut <- c:
+			return nil
+		case e := <-l.seat.Elected(): // the learner may wait for what this lead is to send
+			if err := l.noteElection(e); err != nil {
+				return err
+			}
+		case <-l.learner.ended:
+			return errLearner
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 
@@ -183,8 +226,7 @@ func (l *lead) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.owns.Store(true)
-	close(l.learner.live)
+	l.goLive()
 	if l.done, err = ledger.OpenDone(ctx, l.client, l.cfg.Names.Ledger, l.sharded.shards, l.known); err != nil {
 		return err
 	}
@@ -218,9 +260,7 @@ func (l *lead) lead(ctx context.Context) error {
 		case f := <-l.inputs.Commands.Ready():
 			err = l.inputs.Commands.Add(f, time.Now())
 		case e := <-l.seat.Elected():
-			if e.Err != nil || !e.Owns(0) {
-				return cmp.Or(e.Err, ErrOwned)
-			}
+			err = l.noteElection(e)
 		case <-progress:
 		case <-l.learner.progress:
 		case err = <-failed:
@@ -293,6 +333,12 @@ func (l *lead) followDone(ctx context.Context, progress chan<- struct{}, failed 
 func (l *lead) cutAll(ctx context.Context, cutter *ledger.Cutter) (time.Duration, error) {
 	for ctx.Err() == nil {
 		window := l.cuts.Place().Window
+		if l.ends {
+			if slices.Min(l.done.Last()) < window-1 || l.learner.learned.Load() < window {
+				return 0, nil
+			}
+			return 0, l.beginEpoch(ctx, cutter)
+		}
 		// Shards that have sent the rows of a window are done with it before they commit it.
 		done := max(slices.Min(l.done.Last()), l.learner.learned.Load()-1)
 		if window-1-done >= l.sharded.Depth {
@@ -312,26 +358,81 @@ func (l *lead) cutAll(ctx context.Context, cutter *ledger.Cutter) (time.Duration
 // write claims the records of a window and writes its cut.
 func (l *lead) write(ctx context.Context, cutter *ledger.Cutter, c intake.Cut) error {
 	l.ranges = l.inputs.Claim(c, l.ranges[:0])
-	if d := l.done.Complete(); d != nil {
-		l.known = d
-	}
-	settings := l.terms.settingsToWrite()
-	cut := &ledger.Cut{
-		Window: l.cuts.Place().Window, Cause: c.Cause, Ranges: l.ranges, Model: l.cfg.Model, Settings: settings.hash, Done: l.known,
+	cut := l.newCut(c.Cause)
+	var err error
+	if cut.Ranges = l.ranges; c.OfCommands() {
+		if cut.Forgets, err = l.obeysForget(ctx); err != nil {
+			return err
+		}
 	}
 	if cut.Window == 0 {
-		cut.Configuration, cut.Classes, cut.Inputs = settings.all, l.cfg.Classes, l.inputs.Begins()
-		cut.Begins, cut.Graph = &ledger.Beginning{Why: "the ledger begins", Program: l.cfg.Program}, rand.Text()
+		l.begins(cut, "the ledger begins")
+		cut.Graph = rand.Text()
 	}
-	taken, err := cutter.Cut(ctx, cut)
-	if err != nil {
+	if err := l.append(ctx, cutter, cut); err != nil {
 		return err
 	}
 	l.inputs.Release()
-	if taken.Hash != cut.Hash {
-		return fmt.Errorf("%w: window %d was cut by it first", ErrOwned, taken.Window)
-	}
+	l.ends = cut.Forgets
 	return l.handOver(ctx)
+}
+
+// newCut returns a cut of the next window, without records.
+func (l *lead) newCut(cause string) *ledger.Cut {
+	if d := l.done.Complete(); d != nil {
+		l.known = d
+	}
+	return &ledger.Cut{
+		Window: l.cuts.Place().Window, Cause: cause, Ranges: []ledger.Range{}, Model: l.cfg.Model, Settings: l.terms.settingsToWrite().hash, Done: l.known,
+	}
+}
+
+// begins makes a cut the first of an epoch.
+func (l *lead) begins(cut *ledger.Cut, why string) {
+	cut.Configuration, cut.Classes, cut.Inputs = l.terms.settingsToWrite().all, l.cfg.Classes, l.inputs.Begins()
+	cut.Begins = &ledger.Beginning{Why: why, Program: l.cfg.Program}
+}
+
+// append appends a cut to the log. It returns an error if that is not the one that was taken.
+func (l *lead) append(ctx context.Context, cutter *ledger.Cutter, cut *ledger.Cut) error {
+	taken, err := cutter.Cut(ctx, cut)
+	if err == nil && taken.Hash != cut.Hash {
+		err = fmt.Errorf("%w: window %d was cut by it first", ErrOwned, taken.Window)
+	}
+	return err
+}
+
+// obeysForget reports whether there are commands to forget nodes among the claimed ones, and
+// these can be obeyed: all windows can be replayed.
+func (l *lead) obeysForget(ctx context.Context) (bool, error) {
+	commands, _ := l.inputs.Commands.Gather(nil, nil)
+	if !slices.ContainsFunc(commands, func(c event.Command) bool { return forgets(&c) }) {
+		return false, nil
+	}
+	return l.terms.beginningsThere(ctx)
+}
+
+// beginEpoch writes a cut that begins an epoch. All shards have committed the windows before, and
+// nothing of the exchange up to here is needed any more.
+func (l *lead) beginEpoch(ctx context.Context, cutter *ledger.Cutter) error {
+	crash.Point(crash.BeforeEpoch)
+	ends, err := l.client.Offsets(ctx, l.cfg.Names.Exchange)
+	if err != nil {
+		return err
+	}
+	cut := l.newCut("forget")
+	l.begins(cut, "nodes are forgotten")
+	cut.Exchange = make([]int64, l.sharded.shards+2)
+	for at, b := range ends {
+		if int(at.Partition) < len(cut.Exchange) {
+			cut.Exchange[at.Partition] = b.End
+		}
+	}
+	if err := l.append(ctx, cutter, cut); err != nil {
+		return err
+	}
+	crash.Point(crash.InEpoch)
+	return &epochError{cut.Epoch, cut.Window}
 }
 
 // Lead learns for the shards of a graph.

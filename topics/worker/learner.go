@@ -90,6 +90,13 @@ func openLearner(ctx context.Context, l *lead) (*learner, leadPosition, error) {
 		if k.engine, err = l.sharded.NewLead(l.sharded.shards); err != nil {
 			return nil, k.at, err
 		}
+		if l.epoch, err = l.terms.readRun(ctx); err != nil {
+			return nil, k.at, err
+		}
+		k.at.Exchange = l.epoch.position(0)
+		if l.joint, err = l.isJoint(ctx); err != nil {
+			return nil, k.at, err
+		}
 	}
 	k.learned.Store(k.at.Window)
 	if k.saver, err = newSaver(ctx, l.client, l.cfg); err != nil {
@@ -123,7 +130,7 @@ func (k *learner) load(ctx context.Context, path string) error {
 		releaseLead(engine)
 		return err
 	}
-	k.engine, k.at = engine, at
+	k.engine, k.at, l.epoch = engine, at, runAt(at.Cuts)
 	l.terms.settings = settings{all: at.Settings, hash: at.Settings.Hash(), own: true}
 	l.cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20)
 	return nil
@@ -212,6 +219,7 @@ func (k *learner) learn(ctx, following, sending context.Context, c cutWindow) er
 	case k.progress <- struct{}{}:
 	default:
 	}
+	replayed = replayed || window < k.lead.epoch.since
 	k.lead.cfg.Hooks.Stepped(Stepped{Outcome: out, Cause: "learned", Replayed: replayed, Took: took})
 	return nil
 }
@@ -238,8 +246,10 @@ func (k *learner) sent(ctx, following context.Context, window int64) (heads []by
 
 // send records what was learned, and sends the heads.
 func (k *learner) send(ctx context.Context, out *event.Outcome, heads []byte, settings event.Settings) error {
-	if err := k.record(ctx, out, settings); err != nil {
-		return err
+	if out.Window >= k.lead.epoch.since { // the others are recorded already
+		if err := k.record(ctx, out, settings); err != nil {
+			return err
+		}
 	}
 	if err := k.sender.Send(ctx, out.Window, exchange.Heads, heads); err != nil {
 		return err
@@ -255,7 +265,7 @@ func (k *learner) send(ctx context.Context, out *event.Outcome, heads []byte, se
 func (k *learner) record(ctx context.Context, out *event.Outcome, settings event.Settings) error {
 	cfg := k.lead.cfg
 	r := ledger.Record{
-		Version: ledger.Version, Window: out.Window, Cause: ledger.CauseLearned, Ranges: []ledger.Range{}, Model: cfg.Model, Settings: settings.Hash(),
+		Version: ledger.Version, Epoch: k.lead.epoch.epoch, Window: out.Window, Cause: ledger.CauseLearned, Ranges: []ledger.Range{}, Model: cfg.Model, Settings: settings.Hash(),
 		Labels: len(out.Labelled), Updates: out.Heads[0].Version, Posterior: hash(out.Posterior), Chain: hash(out.Chain), Changes: changes(out.Drift),
 	}
 	if len(out.Labelled) == 0 && len(r.Changes) == 0 {
@@ -282,13 +292,13 @@ func (k *learner) open(ctx context.Context, at ledger.Place) error {
 	if k.rows.Load() != nil {
 		return nil
 	}
-	cfg, err := k.lead.sharded.exchanges(0, at)
+	cfg, err := k.lead.sharded.exchanges(0, &k.lead.epoch, at)
 	if err != nil {
 		return err
 	}
 	rows := cfg
 	rows.Sent = func(ctx context.Context, window int64, from int) (bool, error) {
-		return k.lead.sharded.committed(ctx, k.lead.client, window, from)
+		return k.lead.sharded.committed(ctx, k.lead.client, &k.lead.epoch, window, from)
 	}
 	k.rows.Store(exchange.NewReceiver(k.lead.client, rows, exchange.Position{Own: k.at.Exchange.Own}))
 	reads := cfg                      // without Sent: what the lead before has not sent, this one sends
@@ -310,7 +320,9 @@ func (k *learner) missing() *exchange.Missing {
 func (k *learner) reached() (next, committed int64) { return k.at.Window, k.at.Window - 1 }
 
 // savable implements saved.
-func (k *learner) savable() bool { return !k.ahead }
+func (k *learner) savable() bool {
+	return !k.ahead && (k.lead.epoch.since == 0 || k.at.Window > k.lead.epoch.since)
+}
 
 // snapshot implements saved.
 func (k *learner) snapshot() (Snapshot, error) {

@@ -26,6 +26,8 @@ type owner struct {
 	ranges    []ledger.Range // of the current window; reused
 	forgets   verdict        // on the commands to forget nodes that are held
 	attempt   int            // to note in the current window, 0 for none
+	ends      bool           // the current window of a sharded graph has commands to forget nodes that are obeyed
+	forgot    *ledger.Forgot // what the epoch of a sharded graph forgets that the current window begins, nil for none
 }
 
 func newOwner(w *worker, p *kafka.Producer) *owner {
@@ -168,7 +170,7 @@ func (o *owner) stepOwn(ctx context.Context, cause string, began time.Time) erro
 func (o *owner) obeyForget(ctx context.Context) (forgot *ledger.Forgot, refused []event.Command, err error) {
 	commands := o.forgetCommands()
 	if len(commands) == 0 {
-		return nil, nil, nil
+		return o.forgot, nil, nil
 	}
 	if !o.forgets.obey {
 		return nil, commands, nil
@@ -205,6 +207,7 @@ func (o *owner) effects(out *event.Outcome, cause string, cut time.Time, forgot 
 		Posterior: hash(out.Posterior), Chain: hash(out.Chain),
 		Reasons: reasons(out), Changes: changes(out.Drift),
 		Forgot:   forgot,
+		Forgets:  o.ends,
 		Attempt:  o.attempt,
 		Promoted: out.Promoted,
 		Trial:    trial,

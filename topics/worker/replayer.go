@@ -41,6 +41,9 @@ type replayer struct {
 	// compared says that the state after window next-1 has the hash that the ledger has,
 	// or will have.
 	compared bool
+	// since is the window that began the newest epoch of a sharded graph: checkpoints of it, or
+	// of earlier windows, are of another epoch.
+	since int64
 	// behind is the last window of the state that begins an epoch behind a gap, 0 for none.
 	// No replay from the ledger's beginning gives the state then.
 	behind int64

@@ -29,8 +29,8 @@ import (
 // Sharded configures a worker of a sharded graph.
 type Sharded struct {
 	// Config is that of every task. Task is set for each, and Hooks are those of TaskHooks.
-	// Rebase, Fresh, Open and Room have no effect: a sharded graph has one epoch, and obeys no
-	// commands. In Checkpoints.Dir each task has a folder; Checkpoints.Restore is not used.
+	// Rebase, Fresh, Open and Room have no effect: all epochs of a sharded graph have the same
+	// terms, and of the commands only those to forget nodes are obeyed. In Checkpoints.Dir each task has a folder; Checkpoints.Restore is not used.
 	Config
 	// Lag is after how many windows labels are learned: in window w the heads have learned the
 	// labels up to window w-1-Lag.
@@ -157,6 +157,7 @@ type runner struct {
 
 	tasks    runningTasks
 	kept     []atomic.Int64 // by task, the windows in the newest checkpoint; 0 for none
+	since    atomic.Int64   // window that began the epoch, as far as a task has met it
 	assigned kafka.Election // the newest
 	retry    map[int]bool   // tasks that are to be started again
 	ended    chan *running
@@ -335,10 +336,11 @@ func (r *runner) finish(err error) error {
 	return err
 }
 
-// lost reports whether a task that is done has ended because it was taken away or the worker
-// ends.
+// lost reports whether a task that is done has ended because it was taken away, the worker ends,
+// or an epoch began.
 func (t *running) lost() bool {
-	return t.err == nil || errors.Is(t.err, ErrOwned) || errors.Is(t.err, context.Canceled)
+	var began *epochError
+	return t.err == nil || errors.Is(t.err, ErrOwned) || errors.Is(t.err, context.Canceled) || errors.As(t.err, &began)
 }
 
 // assign starts the tasks that the newest election has given to this worker, and ends those that
@@ -412,6 +414,10 @@ const restartAfter = 500 * time.Millisecond
 // worker's again; any other error ends the worker.
 func (r *runner) end(ctx context.Context, t *running) error {
 	r.tasks.set(func(m map[int]*running) { delete(m, t.task) })
+	var began *epochError
+	if errors.As(t.err, &began) {
+		r.since.Store(max(r.since.Load(), began.window))
+	}
 	r.noteKept(t.task)
 	switch {
 	case ctx.Err() != nil:
@@ -419,7 +425,7 @@ func (r *runner) end(ctx context.Context, t *running) error {
 	case !t.lost():
 		return fmt.Errorf("%s: %w", topics.TaskName(t.task), t.err)
 	case r.wants(t.task):
-		r.cfg.Logger.Info("a task was lost, and is begun again", "task", topics.TaskName(t.task), "err", t.err)
+		r.cfg.Logger.Info("a task is begun again", "task", topics.TaskName(t.task), "err", t.err)
 		r.retry[t.task] = true
 		r.after(restartAfter, r.again, t.task)
 	}
@@ -456,9 +462,8 @@ func (r *runner) start(ctx context.Context, task int) {
 
 // noteKept notes how far a task's newest checkpoint is.
 func (r *runner) noteKept(task int) {
-	p := &replayer{}
 	c := r.cfg.config(task)
-	p.cfg = &c
+	p := &replayer{cfg: &c, since: r.since.Load()}
 	list, err := p.checkpoints()
 	r.kept[task].Store(0)
 	if err == nil && len(list) > 0 {
@@ -544,6 +549,9 @@ func (l *shardLoop) run(ctx context.Context) error {
 	l.engine.Store(s)
 	w, err := newTask(ctx, l.client, s, cfg, newByCuts())
 	if err != nil {
+		return err
+	}
+	if err := w.readSince(ctx); err != nil {
 		return err
 	}
 	if w.saver, err = newSaver(ctx, l.client, w.cfg); err != nil {

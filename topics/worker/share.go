@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -56,8 +57,11 @@ type share struct {
 	ctx   context.Context // ends all waiting
 	shard Shard
 	kafka *kafka.Client
+	run   run
 	place ledger.Place      // in the chain of cuts, behind the window that is entered now
 	at    exchange.Position // where the receiver begins
+	// forgets says that the commands to forget nodes in the window that is entered now are obeyed.
+	forgets bool
 	// served is what this shard served in windows that are not set yet, by window.
 	served map[int64][]byte
 	// ahead are the windows that are entered and not served, the oldest first. unheard says
@@ -75,7 +79,8 @@ type share struct {
 // enteredWindow is a window that is entered.
 type enteredWindow struct {
 	*event.Window
-	own []byte // this shard's part of the embeddings of its own arrivals
+	own     []byte // this shard's part of the embeddings of its own arrivals
+	forgets bool   // its commands to forget nodes are obeyed
 }
 
 // shareKey is the key of a sharePosition in a checkpoint.
@@ -108,17 +113,17 @@ func restoreShare(ctx context.Context, c *kafka.Client, cfg *Sharded, task int, 
 		release(s)
 		return nil, nil, err
 	}
-	s.place, s.at = at.Cuts, at.Exchange
+	s.run, s.place, s.at = runAt(at.Cuts), at.Cuts, at.Exchange
 	if at.Served != nil {
 		s.served = at.Served
 	}
 	return s, meta, nil
 }
 
-// exchanges returns the configuration of a task's end of the exchange, in the epoch that a place
-// in the chain of cuts is in.
-func (cfg *Sharded) exchanges(task int, at ledger.Place) (exchange.Config, error) {
-	began, err := hex.DecodeString(at.Began)
+// exchanges returns the configuration of a task's end of the exchange in a run. In the first one,
+// the place in the chain of cuts says when it began.
+func (cfg *Sharded) exchanges(task int, r *run, at ledger.Place) (exchange.Config, error) {
+	began, err := hex.DecodeString(cmp.Or(r.began, at.Began))
 	if err != nil || len(began) < 8 {
 		return exchange.Config{}, fmt.Errorf("ledger %s: no cut of a window has been read", cfg.Names.Ledger)
 	}
@@ -179,7 +184,7 @@ func (s *share) enter(w *event.Window) error {
 	if err := s.shard.Err(); err != nil {
 		return err
 	}
-	s.ahead, s.unheard = append(s.ahead, enteredWindow{w, bytes.Clone(parts[s.task-1])}), true
+	s.ahead, s.unheard = append(s.ahead, enteredWindow{w, bytes.Clone(parts[s.task-1]), s.forgets}), true
 	if !s.live {
 		return nil
 	}
@@ -230,12 +235,17 @@ func (s *share) serve() (*event.Outcome, error) {
 	}
 	s.ahead = slices.Delete(s.ahead, 0, 1)
 	s.served[w.Number] = bytes.Clone(served)
-	refuseForgetting(w.Commands, out, s.task, s.cfg.shards)
+	if !w.forgets {
+		refuseForgetting(w.Commands, out, s.task, s.cfg.shards)
+	}
 	if !s.live {
 		return out, nil
 	}
 	if err := s.sender.Send(s.ctx, w.Number, exchange.Rows, rows); err != nil {
 		return nil, err
+	}
+	if w.Number < s.run.since { // it is not committed
+		crash.Point(crash.InForget)
 	}
 	return out, s.sender.Send(s.ctx, w.Number, exchange.Served, served)
 }
@@ -255,7 +265,7 @@ func (s *share) open() error {
 	if s.receiver.Load() != nil && (s.sender != nil || !s.live) {
 		return nil
 	}
-	cfg, err := s.cfg.exchanges(s.task, s.place)
+	cfg, err := s.cfg.exchanges(s.task, &s.run, s.place)
 	if err != nil {
 		return err
 	}
@@ -275,26 +285,27 @@ func (s *share) sent(ctx context.Context, window int64, from int) (bool, error) 
 	if !s.live {
 		return true, nil
 	}
-	return s.cfg.committed(ctx, s.kafka, window, from)
+	return s.cfg.committed(ctx, s.kafka, &s.run, window, from)
 }
 
-// committed reports whether a shard has committed a window. The lead commits none.
-func (cfg *Sharded) committed(ctx context.Context, c *kafka.Client, window int64, task int) (bool, error) {
+// committed reports whether a shard has committed a window in a run, or stepped it in the replay
+// that began the run. The lead commits none.
+func (cfg *Sharded) committed(ctx context.Context, c *kafka.Client, in *run, window int64, task int) (bool, error) {
 	if task == 0 {
 		return false, nil
 	}
 	r, err := ledger.Newest(ctx, c, cfg.Names.LedgerAt(task))
-	return r != nil && r.Window >= window, err
+	return r != nil && r.Epoch >= in.epoch && r.Window >= window, err
 }
 
-// refuseForgetting refuses the commands to forget nodes, each in one of the shards. A shard
-// refuses other commands itself.
+// refuseForgetting refuses the commands to forget nodes, because what they need is gone, each in
+// one of the shards. A shard refuses other commands itself.
 func refuseForgetting(commands []event.Command, out *event.Outcome, task, shards int) {
 	for i := range commands {
 		if c := &commands[i]; c.Name == event.Forget && int(c.Origin.Offset%int64(shards)) == task-1 {
 			out.Refused = append(out.Refused, event.Refusal{
 				Origin: c.Origin, Reason: event.ImpossibleCommand,
-				Detail: fmt.Sprintf("forget %d nodes: a sharded graph cannot forget nodes by a command: make them depart", len(c.Nodes)),
+				Detail: fmt.Sprintf("forget %d nodes: %s", len(c.Nodes), WhyDeclined(declinedGone)),
 			})
 		}
 	}

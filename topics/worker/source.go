@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -13,6 +14,11 @@ import (
 
 // source says where an owner's windows end.
 type source interface {
+	// begin is called before the first window of all is stepped. It returns the nodes that the
+	// replay leaves out from its beginning.
+	begin(ctx context.Context, w *worker) (exclusions, error)
+	// await is called before the ledger is replayed. It waits until it can be.
+	await(ctx context.Context, w *worker) error
 	// replay is called before a window of the ledger is stepped.
 	replay(ctx context.Context, w *worker, r *ledger.Record) error
 	// resume is called once, between the replay of the ledger and the first window.
@@ -34,6 +40,12 @@ func newByPolicy() byPolicy {
 	p.timer.Stop()
 	return p
 }
+
+func (byPolicy) begin(ctx context.Context, w *worker) (exclusions, error) {
+	return w.readExclusions(ctx, math.MaxInt64)
+}
+
+func (byPolicy) await(context.Context, *worker) error { return nil }
 
 func (byPolicy) replay(context.Context, *worker, *ledger.Record) error { return nil }
 
@@ -113,6 +125,52 @@ func newByCuts() *byCuts {
 // shareOf returns the engine of a shard's worker.
 func shareOf(w *worker) *share { return w.engine.(*share) }
 
+// begin begins the newest run.
+func (s *byCuts) begin(ctx context.Context, w *worker) (x exclusions, err error) {
+	e := shareOf(w)
+	if e.run, err = w.readRun(ctx); err != nil {
+		return x, err
+	}
+	e.at = e.run.position(w.cfg.Task)
+	return w.readForgotten(ctx, e.run.since)
+}
+
+// await waits, if the shard's ledger has no window of the run, until it has one or this worker
+// owns the shard: then it sends from the first window on.
+func (s *byCuts) await(ctx context.Context, w *worker) error {
+	e := shareOf(w)
+	end, err := ledger.OpenEnd(ctx, w.client, w.cfg.ledgerAt())
+	if err != nil {
+		return err
+	}
+	r, err := ledger.Newest(ctx, w.client, w.cfg.ledgerAt())
+	if err != nil {
+		return err
+	}
+	if r == nil || r.Epoch >= e.run.epoch {
+		return nil
+	}
+	w.cfg.Logger.Info("an epoch began: all shards replay the graph's windows together", "epoch", e.run.epoch, "windows", e.run.since)
+	for r == nil || r.Epoch < e.run.epoch {
+		select {
+		case x := <-w.member.Elected():
+			if err := w.noteElection(x); err != nil {
+				return err
+			}
+		default:
+		}
+		if w.elected {
+			w.owns.Store(true) // another owner would have to begin the replay again
+			e.live = true
+			return nil
+		}
+		if r, err = end.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // open opens the cuts behind the last window that was stepped.
 func (s *byCuts) open(ctx context.Context, w *worker) (err error) {
 	if s.cuts == nil {
@@ -133,10 +191,12 @@ func (s *byCuts) replay(ctx context.Context, w *worker, r *ledger.Record) error 
 		return err
 	case c == nil:
 		return fmt.Errorf("ledger %s: shard %d has committed window %d, and no cut of it is there: restore partition 0 from a backup or a mirror", w.cfg.Names.Ledger, w.cfg.Task, r.Window)
-	case c.Window != r.Window || !slices.Equal(c.Ranges, r.Ranges):
+	case shareOf(w).run.check(c) != nil:
+		return shareOf(w).run.check(c)
+	case c.Window != r.Window || c.Forgets != r.Forgets || !slices.Equal(c.Ranges, r.Ranges):
 		return fmt.Errorf("ledger %s: shard %d has committed other records in window %d than the cut of window %d has: partition 0 or %d is of another graph", w.cfg.Names.Ledger, w.cfg.Task, r.Window, c.Window, w.cfg.Task)
 	}
-	shareOf(w).place = s.cuts.Place()
+	shareOf(w).place, shareOf(w).forgets = s.cuts.Place(), c.Forgets
 	return nil
 }
 
@@ -230,11 +290,18 @@ func (s *byCuts) finish(ctx context.Context, o *owner) error {
 // enter claims the records of a cut, and enters their window. It may be called while another one
 // is stepped.
 func (s *byCuts) enter(ctx context.Context, o *owner, c placedCut) error {
-	began, stepped := time.Now(), o.inputs.PutAside()
-	defer func() { o.inputs.TakeUp(stepped) }()
+	began, share := time.Now(), shareOf(o.worker)
+	if err := share.run.check(c.Cut); err != nil {
+		return err
+	}
+	if c.Window < share.run.since {
+		return fmt.Errorf("ledger %s: epoch %d began at window %d, and partition %d ends before window %d: restore it from a backup or a mirror", o.cfg.Names.Ledger, share.run.epoch, share.run.since, o.cfg.Task, c.Window)
+	}
 	if err := o.checkCut(ctx, c.Cut); err != nil {
 		return err
 	}
+	stepped := o.inputs.PutAside()
+	defer func() { o.inputs.TakeUp(stepped) }()
 	o.noteClasses(c.Record())
 	o.unstepped = true
 	if err := o.inputs.Replay(ctx, c.Ranges); err != nil {
@@ -247,8 +314,7 @@ func (s *byCuts) enter(ctx context.Context, o *owner, c placedCut) error {
 	o.gatherTo(&x.window, c.Window)
 	x.cut, x.claims = c.Cut, o.inputs.PutAside()
 	s.ahead = append(s.ahead, x)
-	share := shareOf(o.worker)
-	share.place = c.place
+	share.place, share.forgets = c.place, c.Forgets
 	err := share.enter(&x.window)
 	x.took = time.Since(began)
 	return err
@@ -259,7 +325,11 @@ func (s *byCuts) stepOldest(ctx context.Context, o *owner) error {
 	x := s.ahead[0]
 	s.ahead = slices.Delete(s.ahead, 0, 1)
 	o.inputs.TakeUp(x.claims)
-	o.gathered, o.ranges = &x.window, append(o.ranges[:0], x.cut.Ranges...)
+	o.gathered, o.ranges, o.ends = &x.window, append(o.ranges[:0], x.cut.Ranges...), x.cut.Forgets
+	if x.cut.Begins != nil && x.cut.Window > 0 {
+		o.begins, o.forgot = x.cut.Begins, o.excluded.forgottenAt(x.cut.Window)
+		defer func() { o.begins, o.forgot = nil, nil }()
+	}
 	if err := o.stepOwn(ctx, x.cut.Cause, time.Now().Add(-x.took)); err != nil {
 		return err
 	}

@@ -80,15 +80,10 @@ func (p *replayer) checkSettings(ctx context.Context, r *ledger.Record) error {
 	return nil
 }
 
-// checkCut returns an error if a cut is of another model, of other settings, or of an epoch that
-// this program cannot begin.
+// checkCut returns an error if a cut is of another model or of other settings.
 func (p *replayer) checkCut(ctx context.Context, cut *ledger.Cut) error {
-	name := p.cfg.Names.Ledger
-	switch {
-	case cut.Epoch > 0:
-		return fmt.Errorf("ledger %s, window %d: epoch %d has begun, and this program knows one epoch of a sharded graph: start the program that began it", name, cut.Window, cut.Epoch)
-	case cut.Model != p.cfg.Model:
-		return fmt.Errorf("ledger %s belongs to model %.80q, and this is model %s: start with --model for that one", name, cut.Model, p.cfg.Model)
+	if cut.Model != p.cfg.Model {
+		return fmt.Errorf("ledger %s belongs to model %.80q, and this is model %s: start with --model for that one", p.cfg.Names.Ledger, cut.Model, p.cfg.Model)
 	}
 	return p.checkSettings(ctx, cut.Record())
 }

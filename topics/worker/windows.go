@@ -31,10 +31,12 @@ func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, vis
 	if err != nil {
 		return err
 	}
-	if shards == 0 { // shards forget nothing
-		if p.excluded, err = p.readExclusions(ctx, math.MaxInt64); err != nil {
-			return err
-		}
+	forgotten := p.readExclusions
+	if shards > 0 {
+		forgotten = p.readForgotten
+	}
+	if p.excluded, err = forgotten(ctx, math.MaxInt64); err != nil {
+		return err
 	}
 	if err := p.openInputs(fetching, intake.Position{}); err != nil {
 		return err

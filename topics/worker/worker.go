@@ -25,7 +25,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -84,6 +83,7 @@ type worker struct {
 	// the ledger it is the one before next; an owner steps ahead of it.
 	committed commitPoint
 
+	elected bool // this worker, by the newest election
 	// For the election, which reads them from another goroutine.
 	owns    atomic.Bool
 	stepped atomic.Int64 // next
@@ -163,7 +163,10 @@ func (w *worker) run(ctx context.Context, join func() (seat, error)) (err error)
 	if err := w.start(ctx, fetching); err != nil {
 		return err
 	}
-	if err = w.standBy(ctx); err == nil {
+	if err = w.source.await(ctx, w); err == nil {
+		err = w.standBy(ctx)
+	}
+	if err == nil {
 		err = w.own(ctx)
 	}
 	w.member.Leave() // another can take over while the last checkpoint is written
@@ -212,7 +215,7 @@ func (w *worker) open(ctx, fetching context.Context) error {
 		return err
 	}
 	if w.next == 0 {
-		if w.excluded, err = w.readExclusions(ctx, math.MaxInt64); err != nil {
+		if w.excluded, err = w.source.begin(ctx, w); err != nil {
 			return err
 		}
 	}
@@ -230,16 +233,12 @@ func (w *worker) open(ctx, fetching context.Context) error {
 func (w *worker) standBy(ctx context.Context) error {
 	began, first := time.Now(), w.next
 	w.replaying()
-	recovered, elected := false, false
+	recovered := false
 	for {
 		select {
 		case e := <-w.member.Elected():
-			if e.Err != nil {
-				return e.Err
-			}
-			elected = e.Owns(w.cfg.Task)
-			if !elected {
-				w.cfg.Logger.Info("standing by: another worker owns this graph")
+			if err := w.noteElection(e); err != nil {
+				return err
 			}
 		default:
 		}
@@ -249,7 +248,7 @@ func (w *worker) standBy(ctx context.Context) error {
 				recovered = true
 				w.cfg.Hooks.Recovered(Recovered{Engine: w.engine, Windows: w.next, Checkpoint: first, Took: time.Since(began)})
 			}
-			if elected {
+			if w.elected {
 				return nil
 			}
 			w.followTrial(ctx)
@@ -274,6 +273,21 @@ func (w *worker) standBy(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// noteElection takes note of who owns the graph.
+func (w *worker) noteElection(e kafka.Election) error {
+	if e.Err != nil {
+		return e.Err
+	}
+	w.elected = e.Owns(w.cfg.Task)
+	if !w.elected && w.owns.Load() { // it has sent what an owner sends
+		return ErrOwned
+	}
+	if !w.elected {
+		w.cfg.Logger.Info("standing by: another worker owns this graph")
+	}
+	return nil
 }
 
 // follow steps a window of the ledger.
