@@ -121,8 +121,6 @@ func liveDemo(t *testing.T) string {
 		ended <- code
 		t.Fatalf("exit code %d: %s", code, &out)
 	}
-	out.mu.Lock()
-	defer out.mu.Unlock()
 	return regexp.MustCompile(`http://[0-9.:]+`).FindString(out.String())
 }
 
