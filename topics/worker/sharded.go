@@ -117,11 +117,11 @@ func (t *Tasks) States() []TaskState {
 func RunSharded(ctx context.Context, c *kafka.Client, cfg Sharded) error {
 	cfg.setDefaults()
 	cfg.Depth = cmp.Or(cfg.Depth, defaultDepth)
-	if err := cfg.checkTopics(ctx, c); err != nil {
-		return err
+	err := cfg.checkTopics(ctx, c)
+	if err == nil {
+		r := &runner{cfg: &cfg, client: c, ended: make(chan *running), again: make(chan int), close: make(chan struct{}), caughtUp: make(chan int)}
+		err = r.run(ctx)
 	}
-	r := &runner{cfg: &cfg, client: c, ended: make(chan *running), again: make(chan int), close: make(chan struct{}), caughtUp: make(chan int)}
-	err := r.run(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
 	}

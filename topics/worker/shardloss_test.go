@@ -130,19 +130,23 @@ func (d *disturbed) truncate(task int, window int64) {
 	}
 }
 
-// awaitDone serves more windows until a cut says which window was done when it was written, and
-// returns that window.
+// awaitDone has a worker serve more windows until a cut says which window was done when it was
+// written, and returns that window.
 func (d *disturbed) awaitDone() int64 {
 	d.t.Helper()
+	w := d.work(true)
 	for {
 		c, err := ledger.NewestCut(d.t.Context(), d.client, d.names.LedgerAt(0))
 		if err != nil {
 			d.t.Fatal(err)
 		}
 		if c.Done != nil {
+			stopAll(d.t, w)
 			return c.Done.Window
 		}
-		d.serve(d.served + 10)
+		d.sendOrdered(d.served, d.served+10)
+		d.served += 10
+		d.await(int64(d.served/10), w)
 	}
 }
 
