@@ -214,13 +214,21 @@ func (s *byCuts) resume(ctx context.Context, o *owner) error {
 }
 
 // checkDone returns an error if a cut says that all shards were done with a window that this
-// shard's part of the ledger does not have: its predictions are published.
+// shard's part of the ledger does not have: its predictions are published. If it has the window by
+// now, another worker has written it: this one was halted, and woken.
 func checkDone(ctx context.Context, w *worker) error {
 	c, err := ledger.NewestCut(ctx, w.client, w.cfg.Names.LedgerAt(0))
-	if err == nil && c != nil && c.Done != nil && c.Done.Window >= w.next {
-		err = fmt.Errorf("ledger %s partition %d ends before window %d, and the cut of window %d says that all shards were done with window %d: the windows in between are lost: restore the topic from a backup or a mirror", w.cfg.Names.Ledger, w.cfg.Task, w.next, c.Window, c.Done.Window)
+	if err != nil || c == nil || c.Done == nil || c.Done.Window < w.next {
+		return err
 	}
-	return err
+	r, err := ledger.Newest(ctx, w.client, w.cfg.ledgerAt())
+	switch {
+	case err != nil:
+		return err
+	case r != nil && r.Window >= c.Done.Window:
+		return ErrOwned
+	}
+	return fmt.Errorf("ledger %s partition %d ends before window %d, and the cut of window %d says that all shards were done with window %d: the windows in between are lost: restore the topic from a backup or a mirror", w.cfg.Names.Ledger, w.cfg.Task, w.next, c.Window, c.Done.Window)
 }
 
 // read reads cuts until the context ends.
