@@ -188,10 +188,8 @@ func (w Workload) steps(labelled bool) (next func() func(), err error) {
 		return nil, err
 	}
 	stream := w.Stream()
-	for grown := 0; grown < w.Nodes; {
-		n := min(1000, w.Nodes-grown)
-		e.Step(stream.Grow(n))
-		grown += n
+	for window := range stream.Growth() {
+		e.Step(window)
 	}
 	for range warmUp {
 		e.Step(stream.Next(labelled))

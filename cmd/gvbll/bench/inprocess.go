@@ -64,10 +64,8 @@ type onClock struct {
 func (w Workload) onClock(g graphOfWindows, times int) *onClock {
 	w.Window *= times
 	x := &onClock{g: g, part: part{w: w, stream: w.Stream(), recycle: g.Recycle}}
-	for grown := 0; grown < w.Nodes; {
-		n := min(1000, w.Nodes-grown)
-		g.Recycle(g.Step(x.stream.Grow(n)))
-		grown += n
+	for window := range x.stream.Growth() {
+		g.Recycle(g.Step(window))
 	}
 	x.begin()
 	return x

@@ -87,8 +87,8 @@ func (w Workload) lagging(lag int) (*lagging, error) {
 	if l.engine, err = pipeline.New(m, pipeline.Config{LearnLag: lag, Run: l.run}); err != nil {
 		return nil, err
 	}
-	for grown := 0; grown < w.Nodes; grown += 1000 {
-		l.engine.Step(l.stream.Grow(min(1000, w.Nodes-grown)))
+	for window := range l.stream.Growth() {
+		l.engine.Step(window)
 	}
 	l.draw()
 	l.engine.Enter(l.next)

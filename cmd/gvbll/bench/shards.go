@@ -124,10 +124,8 @@ func (w Workload) wholeGraph() (*wholeGraph, error) {
 		return nil, err
 	}
 	g := &wholeGraph{e: e, part: part{w: w, stream: w.Stream(), recycle: e.Recycle}}
-	for grown := 0; grown < w.Nodes; {
-		n := min(1000, w.Nodes-grown)
-		e.Recycle(e.Step(g.stream.Grow(n)))
-		grown += n
+	for window := range g.stream.Growth() {
+		e.Recycle(e.Step(window))
 	}
 	g.begin()
 	return g, nil
@@ -177,9 +175,8 @@ func (w Workload) oneShard(P, times int) (*oneShard, error) {
 	if P == 1 {
 		g.lead = lead
 	}
-	for grown := 0; grown < w.Nodes; {
-		n := min(1000, w.Nodes-grown)
-		s.Enter(g.stream.Grow(n))
+	for window := range g.stream.Growth() {
+		s.Enter(window)
 		if err := s.Hear(nil); err != nil {
 			return nil, err
 		}
@@ -191,7 +188,6 @@ func (w Workload) oneShard(P, times int) (*oneShard, error) {
 				return nil, err
 			}
 		}
-		grown += n
 	}
 	g.begin()
 	return g, nil

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 
 	"github.com/gvbll/gvbll/gnn"
@@ -190,10 +191,9 @@ func (w Workload) Stream() *Stream {
 	return &Stream{w: w, source: w.source(), rng: rand.New(rand.NewPCG(w.Seed, 3))}
 }
 
-// Grow returns a window of n context nodes, for growing the graph before a measurement.
-// With Pool, the nodes have labels. The window is valid until the next call of Grow or
-// Next.
-func (s *Stream) Grow(n int) *event.Window {
+// grow returns a window of n context nodes, for growing the graph before a measurement.
+// With Pool, the nodes have labels. The window is valid until the next one.
+func (s *Stream) grow(n int) *event.Window {
 	s.nodes(n, true)
 	if s.w.Pool {
 		s.labels()
@@ -201,8 +201,20 @@ func (s *Stream) Grow(n int) *event.Window {
 	return &s.window
 }
 
+// Growth returns the windows that grow a graph to the workload's size. Each is valid until the
+// next one.
+func (s *Stream) Growth() iter.Seq[*event.Window] {
+	return func(yield func(*event.Window) bool) {
+		for grown := 0; grown < s.w.Nodes; grown += 1000 {
+			if !yield(s.grow(min(1000, s.w.Nodes-grown))) {
+				return
+			}
+		}
+	}
+}
+
 // Next returns a window of arrivals, and their labels if labelled is true. It is valid
-// until the next call of Grow or Next.
+// until the next one.
 func (s *Stream) Next(labelled bool) *event.Window {
 	s.nodes(s.w.Window, false)
 	if labelled {
