@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gvbll/gvbll/cmd/gvbll/bench"
+	"github.com/gvbll/gvbll/cmd/lab/bench"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/pipeline"

@@ -8,7 +8,7 @@ import (
 	"math"
 	"runtime"
 
-	"github.com/gvbll/gvbll/cmd/gvbll/table"
+	"github.com/gvbll/gvbll/cmd/lab/table"
 	"github.com/gvbll/gvbll/pipeline"
 )
 

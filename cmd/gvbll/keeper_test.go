@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/gvbll/gvbll/cmd/gvbll/bench"
+	"github.com/gvbll/gvbll/cmd/lab/bench"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/wire"

@@ -17,7 +17,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/gvbll/gvbll/cmd/gvbll/table"
+	"github.com/gvbll/gvbll/cmd/lab/table"
 )
 
 // Exit codes.

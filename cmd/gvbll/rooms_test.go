@@ -110,15 +110,11 @@ func TestDeterministicRooms(t *testing.T) {
 		{own + "gnn/dataset", []string{"inexact normals", "io/fs", "os", "path/filepath"}, "loads and generates data sets; nothing of the engine imports it"},
 		{own + "posterior", []string{"inexact normals", "os", "sync"}, "normals begin a training; the environment chooses among kernels with the same bits; a sync.Pool of buffers that are written before they are read"},
 		{own + "posterior/calibration", []string{"sync"}, "a sync.Pool of buffers that are written before they are read"},
-		{own + "posterior/gp", []string{"gonum", "inexact math", "inexact normals"}, "a baseline for tables; nothing of the engine imports it"},
 
 		{"golang.org/x/sys/cpu", []string{"os"}, "asks what the processor has, for the choice of kernels"},
 		{"github.com/sbinet/npyio/npy", []string{"io/ioutil"}, "reads arrays of data sets from a reader"},
 		{gonum + "blas/gonum", []string{"go statement", "sync"}, "shares blocks of large products, and each block is computed whole by one goroutine; the engine's are smaller"},
 		{gonum + "mat", []string{"sync"}, "a sync.Pool of matrices that are written before they are read"},
-		{gonum + "stat/distuv", []string{"unseeded randomness"}, "draws without a source only; the rooms ask for quantiles"},
-		{gonum + "stat/distmv", []string{"unseeded randomness"}, "draws without a source only; posterior/gp gives one"},
-		{gonum + "stat/samplemv", []string{"unseeded randomness"}, "draws without a source only; posterior/gp gives one"},
 	}
 	needed := make(map[string]bool)
 	for _, p := range listDeps(t, "pipeline/...", "posterior/...", "gnn/...") {

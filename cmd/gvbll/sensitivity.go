@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gvbll/gvbll/cmd/gvbll/table"
+	"github.com/gvbll/gvbll/cmd/lab/table"
 )
 
 type sensitivityCmd struct {

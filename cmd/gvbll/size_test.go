@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gvbll/gvbll/cmd/gvbll/bench"
+	"github.com/gvbll/gvbll/cmd/lab/bench"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"

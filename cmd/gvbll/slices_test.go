@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gvbll/gvbll/cmd/gvbll/bench"
+	"github.com/gvbll/gvbll/cmd/lab/bench"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/topics/broker"
 )

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gvbll/gvbll/cmd/gvbll/table"
+	"github.com/gvbll/gvbll/cmd/lab/table"
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
 )

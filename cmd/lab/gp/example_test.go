@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/gvbll/gvbll/posterior/gp"
+	"github.com/gvbll/gvbll/cmd/lab/gp"
 )
 
 // One class is surrounded by a ring of the other, so that no linear classifier separates

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gvbll/gvbll/cmd/lab/gp"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/train"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
-	"github.com/gvbll/gvbll/posterior/gp"
 )
 
 // Settings configure the trainings and the systems. They are the same for all systems and

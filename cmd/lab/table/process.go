@@ -3,8 +3,8 @@ package table
 import (
 	"fmt"
 
+	"github.com/gvbll/gvbll/cmd/lab/gp"
 	"github.com/gvbll/gvbll/gnn"
-	"github.com/gvbll/gvbll/posterior/gp"
 )
 
 // process is a Gaussian-process classifier on the embeddings of the deterministic GNN
