@@ -17,23 +17,21 @@ import (
 type tailCmd struct {
 	Kafka kafkaFlags `embed:""`
 
-	Offset    offsetFlag   `help:"Begin each partition at: beginning, end, an offset, or -N for its last N records." short:"o" default:"beginning" placeholder:"beginning"`
-	Since     momentFlag   `help:"Begin with what was published since then: a duration ago, as 1h, or a time, as 2026-01-31T12:00:00Z." placeholder:"TIME"`
-	Partition []int32      `help:"Read only these partitions." short:"p" placeholder:"N"`
-	Key       []string     `help:"Print only predictions with these keys: the ids of their nodes." short:"k" placeholder:"KEY" sep:"none"`
-	Limit     int          `help:"End after this many predictions; 0 for no limit." short:"n" default:"0"`
-	Follow    bool         `help:"Wait for more at the end of the topic; --no-follow ends there." default:"true" negatable:""`
-	Format    recordFormat `help:"Print this for each prediction, as kcat does: %s is its JSON, %S the length of its value, %k and %K its key and the key's length, %t topic, %p partition, %o offset, %T timestamp, %h headers, %% a percent sign; \\n and \\t as usual." short:"f" placeholder:"TEXT"`
-	JSON      bool         `help:"Print one JSON object a line." name:"json"`
-	Lines     bool         `help:"Print lines on a terminal too, instead of a live table of the last predictions."`
+	Offset    offsetFlag `help:"Begin each partition at: beginning, end, an offset, or -N for its last N records." short:"o" default:"beginning" placeholder:"beginning"`
+	Since     momentFlag `help:"Begin with what was published since then: a duration ago, as 1h, or a time, as 2026-01-31T12:00:00Z." placeholder:"TIME"`
+	Partition []int32    `help:"Read only these partitions." short:"p" placeholder:"N"`
+	Key       []string   `help:"Print only predictions with these keys: the ids of their nodes." short:"k" placeholder:"KEY" sep:"none"`
+	Limit     int        `help:"End after this many predictions; 0 for no limit." short:"n" default:"0"`
+	Follow    bool       `help:"Wait for more at the end of the topic; --no-follow ends there." default:"true" negatable:""`
+	JSON      bool       `help:"Print one JSON object a line." name:"json"`
+	Lines     bool       `help:"Print lines on a terminal too, instead of a live table of the last predictions."`
 }
 
 // check refuses flags that contradict each other.
 func (t tailCmd) check(g given) error {
 	return g.check(
 		noEffect{!t.Since.IsZero(), "no effect with --since: leave out one of them", []string{"offset"}},
-		noEffect{t.Format != nil, "no effect with --format: leave out one of them", []string{"json"}},
-		noEffect{t.Format != nil || t.JSON, "no effect with --format and --json, which print lines: leave it out", []string{"lines"}},
+		noEffect{t.JSON, "no effect with --json, which prints lines: leave it out", []string{"lines"}},
 	)
 }
 
@@ -70,7 +68,7 @@ func (t tailCmd) Run(ctx context.Context, s streams, g given) error {
 			if err := wire.DecodePrediction(r.Value, &p); err != nil {
 				return fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
 			}
-			if err := show(r, &p); err != nil {
+			if err := show(&p); err != nil {
 				return err
 			}
 			if printed++; printed == t.Limit {
@@ -126,30 +124,25 @@ func (t tailCmd) begin(ctx context.Context, c *kafka.Client, topic string) (star
 // printer returns a function that prints a prediction, and one that is called after each
 // fetch and at the end. On a terminal they are those of a live table, unless lines are
 // asked for.
-func (t tailCmd) printer(w io.Writer) (show func(*kafka.Record, *event.Prediction) error, paint func() error) {
+func (t tailCmd) printer(w io.Writer) (show func(*event.Prediction) error, paint func() error) {
 	nothing := func() error { return nil }
 	switch {
-	case t.Format != nil:
-		return func(r *kafka.Record, p *event.Prediction) error {
-			_, err := w.Write(t.Format.append(nil, r, wire.AppendPredictionJSON(nil, p)))
-			return err
-		}, nothing
 	case t.JSON:
-		return func(_ *kafka.Record, p *event.Prediction) error {
+		return func(p *event.Prediction) error {
 			_, err := fmt.Fprintf(w, "%s\n", wire.AppendPredictionJSON(nil, p))
 			return err
 		}, nothing
 	case !t.Lines:
 		if screen := newScreen(w); screen != nil {
 			live := &tailView{screen: screen, began: time.Now()}
-			return func(_ *kafka.Record, p *event.Prediction) error {
+			return func(p *event.Prediction) error {
 				live.add(p)
 				return nil
 			}, live.paint
 		}
 	}
 	fmt.Fprintln(w, tailHeader)
-	return func(_ *kafka.Record, p *event.Prediction) error {
+	return func(p *event.Prediction) error {
 		_, err := fmt.Fprintln(w, tailLine(p))
 		return err
 	}, nothing

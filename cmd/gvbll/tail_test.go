@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,18 +50,20 @@ func TestTail(t *testing.T) {
 		"--since " + at(began, 4) + " -p1": "4 5",
 		"--since 1s":                       "",
 	} {
-		got := strings.Fields(tail(append(strings.Fields(args), "-f", `%k\n`)...))
+		var got []string
+		for text := range strings.Lines(tail(append(strings.Fields(args), "--json")...)) {
+			var p struct{ Node json.Number }
+			must(t, json.Unmarshal([]byte(text), &p))
+			got = append(got, p.Node.String())
+		}
 		slices.Sort(got)
 		if strings.Join(got, " ") != want {
 			t.Errorf("tail %s prints the nodes %v, want %s", args, got, want)
 		}
 	}
-	want := fmt.Sprintf(`{"node":5,"class":"tea","class_index":0,"confidence":0.5,"probabilities":[0.5],"total_uncertainty":0,"aleatoric_uncertainty":0,"epistemic_uncertainty":0,"window":0,"posterior_version":0,"time":0,"model":"","revision":1}|%d|5|1|%s|1|2|%d|content-type=application/json|%%`+"\t", len(wire.AppendPredictionJSON(nil, &event.Prediction{Node: event.ID{Num: 5}, Class: "tea", Confidence: .5, Probabilities: []float32{.5}, Revision: 1})), topic, began.Add(5*time.Minute).UnixMilli())
-	if got := tail("-k", "5", "--format", `%s|%S|%k|%K|%t|%p|%o|%T|%h|%%\t`); got != want {
-		t.Errorf("the format gives %q, want %q", got, want)
-	}
-	if got, want := tail("-k", "5", "-f", `→ %o\n`), "→ 2\n"; got != want {
-		t.Errorf("a format beyond ASCII gives %q, want %q", got, want)
+	want := `{"node":5,"class":"tea","class_index":0,"confidence":0.5,"probabilities":[0.5],"total_uncertainty":0,"aleatoric_uncertainty":0,"epistemic_uncertainty":0,"window":0,"posterior_version":0,"time":0,"model":"","revision":1}` + "\n"
+	if got := tail("-k", "5", "--json"); got != want {
+		t.Errorf("as JSON it is %q, want %q", got, want)
 	}
 	table := strings.Split(strings.TrimSpace(tail("-p", "0")), "\n")
 	if len(table) != 4 {
@@ -72,15 +75,12 @@ func TestTail(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"--offset x":                "--offset: give beginning, end, an offset",
-		"--since yesterday":         "--since: \"yesterday\": give a duration",
-		"-p 2":                      "--partition 2: topic gvbll.predictions has the partitions 0 to 1",
-		"-f %d":                     "\"%d\" is unknown",
-		`-f a\`:                     `a \ at the end`,
-		"-f %s --json":              "--json: no effect with --format",
-		"--since 1h -o 3":           "--offset 3: no effect with --since",
-		"--prefix other -n 1":       "topic other.predictions does not exist",
-		"--no-follow --lines -f %s": "--lines: no effect",
+		"--offset x":                 "--offset: give beginning, end, an offset",
+		"--since yesterday":          "--since: \"yesterday\": give a duration",
+		"-p 2":                       "--partition 2: topic gvbll.predictions has the partitions 0 to 1",
+		"--since 1h -o 3":            "--offset 3: no effect with --since",
+		"--prefix other -n 1":        "topic other.predictions does not exist",
+		"--no-follow --lines --json": "--lines: no effect",
 	} {
 		if code, _, stderr := command(t, append([]string{"tail", "--brokers", addr}, strings.Fields(args)...)...); code == exitOK || !strings.Contains(stderr, want) {
 			t.Errorf("tail %s ends with code %d and %q, want an error with %q", args, code, stderr, want)
