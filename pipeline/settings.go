@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -21,17 +20,10 @@ import (
 
 // setting is one field of a Config, by its name in a ledger.
 type setting struct {
-	name string
-	// absent is the value of a ledger in format 1 whose line does not name the
-	// setting; empty where every line does.
-	absent string
+	name   string
 	quoted bool // its value is a JSON string
-	// added reports that the setting is younger than the ledgers' present form. It is left
-	// out of an object in which it would have the value absent, so that older ledgers are of
-	// the same settings.
-	added bool
-	get   func(*Config) string
-	set   func(*Config, string) error
+	get    func(*Config) string
+	set    func(*Config, string) error
 }
 
 // settings lists every setting, in the order in which a ledger holds them.
@@ -47,7 +39,7 @@ var settings = []setting{
 		},
 	},
 	{
-		name: "head", absent: "default", quoted: true,
+		name: "head", quoted: true,
 		// The head that the model serves by default may also be named: the engine is the same.
 		get: func(c *Config) string {
 			if c.Head == HeadPaper {
@@ -67,16 +59,16 @@ var settings = []setting{
 			return nil
 		},
 	},
-	number("lambda", "", func(c *Config) *float64 { return &c.Update.Lambda }),
-	number("eta", "", func(c *Config) *float64 { return &c.Update.Eta }),
-	number("beta", "", func(c *Config) *float64 { return &c.Update.Beta }),
-	number("clip", "", func(c *Config) *float64 { return &c.Update.Clip }),
-	number("epsilon", "", func(c *Config) *float64 { return &c.Update.Epsilon }),
-	number("walk", "0", func(c *Config) *float64 { return &c.Update.Walk }),
-	number("batch", "0", func(c *Config) *float64 { return &c.Update.Batch }),
-	named("gradient", "", func(c *Config) *posterior.Gradient { return &c.Update.Gradient }, posterior.Scaled, posterior.AsWritten),
+	number("lambda", func(c *Config) *float64 { return &c.Update.Lambda }),
+	number("eta", func(c *Config) *float64 { return &c.Update.Eta }),
+	number("beta", func(c *Config) *float64 { return &c.Update.Beta }),
+	number("clip", func(c *Config) *float64 { return &c.Update.Clip }),
+	number("epsilon", func(c *Config) *float64 { return &c.Update.Epsilon }),
+	number("walk", func(c *Config) *float64 { return &c.Update.Walk }),
+	number("batch", func(c *Config) *float64 { return &c.Update.Batch }),
+	named("gradient", func(c *Config) *posterior.Gradient { return &c.Update.Gradient }, posterior.Scaled, posterior.AsWritten),
 	{
-		name: "fallback", absent: "0", // never, as the flag has it
+		name: "fallback", // 0 for never, as the flag has it
 		get: func(c *Config) string {
 			if c.Fallback < 0 {
 				return "0"
@@ -90,17 +82,17 @@ var settings = []setting{
 			return err
 		},
 	},
-	number("coverage", "0", func(c *Config) *float64 { return &c.Coverage.Target }),
-	named("sets-score", "lac", func(c *Config) *conformal.Kind { return &c.Coverage.Score }, conformal.LAC, conformal.APS, conformal.RAPS),
-	named("sets-method", "aci", func(c *Config) *conformal.Method { return &c.Coverage.Method }, conformal.ACI, conformal.PID, conformal.Fixed),
-	named("sets-groups", "none", func(c *Config) *Per { return &c.Coverage.Per }, PerNone, PerClass, PerSlice),
-	number("abstain-confidence", "0", func(c *Config) *float64 { return &c.Coverage.MinConfidence }),
-	integer("abstain-set-size", "0", func(c *Config) *int { return &c.Coverage.MaxSize }),
-	number("abstain-outside", "0", func(c *Config) *float64 { return &c.Coverage.MaxOutside }),
-	integer("rescore-after", "0", func(c *Config) *int { return &c.Rescore.After }),
-	number("rescore-confidence", "0", func(c *Config) *float64 { return &c.Rescore.Confidence }),
+	number("coverage", func(c *Config) *float64 { return &c.Coverage.Target }),
+	named("sets-score", func(c *Config) *conformal.Kind { return &c.Coverage.Score }, conformal.LAC, conformal.APS, conformal.RAPS),
+	named("sets-method", func(c *Config) *conformal.Method { return &c.Coverage.Method }, conformal.ACI, conformal.PID, conformal.Fixed),
+	named("sets-groups", func(c *Config) *Per { return &c.Coverage.Per }, PerNone, PerClass, PerSlice),
+	number("abstain-confidence", func(c *Config) *float64 { return &c.Coverage.MinConfidence }),
+	integer("abstain-set-size", func(c *Config) *int { return &c.Coverage.MaxSize }),
+	number("abstain-outside", func(c *Config) *float64 { return &c.Coverage.MaxOutside }),
+	integer("rescore-after", func(c *Config) *int { return &c.Rescore.After }),
+	number("rescore-confidence", func(c *Config) *float64 { return &c.Rescore.Confidence }),
 	{
-		name: "rescore-limit", absent: "0",
+		name: "rescore-limit",
 		// The limit has an effect only if nodes are predicted again.
 		get: func(c *Config) string {
 			if !c.Rescore.on() {
@@ -114,34 +106,29 @@ var settings = []setting{
 		},
 	},
 	{
-		name: "bfloat16", absent: "false",
-		get: func(c *Config) string { return strconv.FormatBool(c.BFloat16) },
+		name: "bfloat16",
+		get:  func(c *Config) string { return strconv.FormatBool(c.BFloat16) },
 		set: func(c *Config, text string) (err error) {
 			c.BFloat16, err = strconv.ParseBool(text)
 			return err
 		},
 	},
-	integer("samples", "", func(c *Config) *int { return &c.Samples }),
-	integer("bins", "", func(c *Config) *int { return &c.Bins }),
-	integer("pending", "", func(c *Config) *int { return &c.MaxPending }),
-	integer("waiting-labels", "", func(c *Config) *int { return &c.MaxWaitingLabels }),
-	integer("waiting-edges", "", func(c *Config) *int { return &c.MaxWaitingEdges }),
-	added(integer("learn-lag", "0", func(c *Config) *int { return &c.LearnLag })),
-	added(integer("shards", "1", func(c *Config) *int { return &c.Shards })),
-}
-
-func added(s setting) setting {
-	s.added = true
-	return s
+	integer("samples", func(c *Config) *int { return &c.Samples }),
+	integer("bins", func(c *Config) *int { return &c.Bins }),
+	integer("pending", func(c *Config) *int { return &c.MaxPending }),
+	integer("waiting-labels", func(c *Config) *int { return &c.MaxWaitingLabels }),
+	integer("waiting-edges", func(c *Config) *int { return &c.MaxWaitingEdges }),
+	integer("learn-lag", func(c *Config) *int { return &c.LearnLag }),
+	integer("shards", func(c *Config) *int { return &c.Shards }),
 }
 
 // formatNumber returns the shortest text that reads back as v.
 func formatNumber(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-func number(name, absent string, field func(*Config) *float64) setting {
+func number(name string, field func(*Config) *float64) setting {
 	return setting{
-		name: name, absent: absent,
-		get: func(c *Config) string { return formatNumber(*field(c)) },
+		name: name,
+		get:  func(c *Config) string { return formatNumber(*field(c)) },
 		set: func(c *Config, text string) (err error) {
 			*field(c), err = strconv.ParseFloat(text, 64)
 			return err
@@ -149,10 +136,10 @@ func number(name, absent string, field func(*Config) *float64) setting {
 	}
 }
 
-func integer(name, absent string, field func(*Config) *int) setting {
+func integer(name string, field func(*Config) *int) setting {
 	return setting{
-		name: name, absent: absent,
-		get: func(c *Config) string { return strconv.Itoa(*field(c)) },
+		name: name,
+		get:  func(c *Config) string { return strconv.Itoa(*field(c)) },
 		set: func(c *Config, text string) (err error) {
 			*field(c), err = strconv.Atoi(text)
 			return err
@@ -164,10 +151,10 @@ func integer(name, absent string, field func(*Config) *int) setting {
 func named[T interface {
 	comparable
 	fmt.Stringer
-}](name, absent string, field func(*Config) *T, values ...T,
+}](name string, field func(*Config) *T, values ...T,
 ) setting {
 	return setting{
-		name: name, absent: absent, quoted: true,
+		name: name, quoted: true,
 		get: func(c *Config) string { return (*field(c)).String() },
 		set: func(c *Config, text string) error {
 			for _, v := range values {
@@ -196,17 +183,10 @@ func (c Config) Effective(models ...*model.Model) Config {
 func (c Config) Settings() event.Settings {
 	var b []byte
 	for i := range settings {
-		b = settings[i].append(b, settings[i].get(&c))
+		s := &settings[i]
+		b = appendMember(b, s.name, s.get(&c), s.quoted)
 	}
 	return event.Settings(append(b, '}'))
-}
-
-// append appends the setting with a value to an object that is still open.
-func (s *setting) append(b []byte, value string) []byte {
-	if s.added && value == s.absent {
-		return b
-	}
-	return appendMember(b, s.name, value, s.quoted)
 }
 
 // appendMember appends a member to an object that is still open. A value that is no
@@ -241,9 +221,6 @@ func ParseSettings(object event.Settings) (c Config, err error) {
 	for i := range settings {
 		s := &settings[i]
 		value, ok := values[s.name]
-		if !ok && s.added {
-			value, ok = s.absent, true
-		}
 		if !ok {
 			return c, fmt.Errorf("settings: %s is missing: use the program that wrote them", s.name)
 		}
@@ -258,54 +235,9 @@ func ParseSettings(object event.Settings) (c Config, err error) {
 	return c.WithDefaults()
 }
 
-// SettingsOfLine converts the settings of a ledger in format 1, one line of name=value
-// that omits features that are off, to the form of [Config.Settings]. Unknown names are
-// kept, so that a comparison reports them.
-func SettingsOfLine(line string) event.Settings {
-	values := make(map[string]string)
-	for _, field := range strings.Fields(line) {
-		name, value, _ := strings.Cut(field, "=")
-		switch name {
-		case "rows":
-			values["bfloat16"] = strconv.FormatBool(value == "bfloat16")
-		case "sets":
-			split(values, value, "sets-score", "sets-method", "sets-groups")
-		case "abstain":
-			split(values, value, "abstain-confidence", "abstain-set-size", "abstain-outside")
-		default:
-			values[name] = value
-		}
-	}
-	var b []byte
-	for i := range settings {
-		s := &settings[i]
-		value, ok := values[s.name]
-		if !ok {
-			value = s.absent
-		}
-		b = s.append(b, value)
-		delete(values, s.name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		b = appendMember(b, name, values[name], true)
-	}
-	return event.Settings(append(b, '}'))
-}
-
-// split sets the names to the parts of a value between slashes.
-func split(values map[string]string, value string, names ...string) {
-	for i, part := range strings.SplitN(value, "/", len(names)) {
-		values[names[i]] = part
-	}
-}
-
 // sameSettings returns an error unless a snapshot's settings are those of the engine. The
-// error names each setting that differs, with both values, and a remedy. Older programs
-// wrote the settings as a line.
+// error names each setting that differs, with both values, and a remedy.
 func sameSettings(there, here event.Settings) error {
-	if !strings.HasPrefix(string(there), "{") {
-		there = SettingsOfLine(string(there))
-	}
 	if there == here {
 		return nil
 	}

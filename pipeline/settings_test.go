@@ -10,7 +10,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
-	"github.com/gvbll/gvbll/posterior/conformal"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
@@ -81,84 +80,8 @@ func TestSettingsHoldEveryField(t *testing.T) {
 	})
 }
 
-// TestSettingsOfOlderLedgers: a setting that was added later is left out where it is as it was
-// before, so that the settings of an older ledger are still those of the same configuration.
-func TestSettingsOfOlderLedgers(t *testing.T) {
-	for lag, want := range map[int]string{0: "", 3: `,"learn-lag":3}`} {
-		c := everything(t)
-		c.LearnLag = lag
-		if s := string(c.Settings()); want == "" && strings.Contains(s, "lag") || !strings.HasSuffix(s, want) {
-			t.Errorf("settings with a lag of %d: %s, want %q at the end", lag, s, want)
-		}
-	}
-}
-
 // settingsOf returns the settings of an engine, as the ledger has them.
 func settingsOf(e *pipeline.Engine) string { return string(e.Config().Settings()) }
-
-// lineOf formats settings as programs did before ledger format 2: as a line that leaves out
-// features that are off.
-func lineOf(c pipeline.Config) string {
-	u := c.Update
-	s := fmt.Sprintf("engine=%d lambda=%g eta=%g beta=%g clip=%g epsilon=%g gradient=%v samples=%d bins=%d pending=%d waiting-labels=%d waiting-edges=%d",
-		pipeline.Version, u.Lambda, u.Eta, u.Beta, u.Clip, u.Epsilon, u.Gradient, c.Samples, c.Bins, c.MaxPending, c.MaxWaitingLabels, c.MaxWaitingEdges)
-	if c.BFloat16 {
-		s += " rows=bfloat16"
-	}
-	if c.Head == pipeline.HeadPaper {
-		s += " head=paper"
-	}
-	if r := c.Rescore; r.After > 0 || r.Confidence > 0 {
-		s += fmt.Sprintf(" rescore-after=%d rescore-confidence=%g rescore-limit=%d", r.After, r.Confidence, r.Limit)
-	}
-	if u.Walk > 0 {
-		s += fmt.Sprintf(" walk=%g", u.Walk)
-	}
-	if u.Batch > 0 {
-		s += fmt.Sprintf(" batch=%g", u.Batch)
-	}
-	if c.Fallback >= 0 {
-		s += fmt.Sprintf(" fallback=%g", c.Fallback)
-	}
-	if v := c.Coverage; v.Target != 0 {
-		s += fmt.Sprintf(" coverage=%g sets=%v/%v/%v abstain=%g/%d/%g", v.Target, v.Score, v.Method, v.Per, v.MinConfidence, v.MaxSize, v.MaxOutside)
-	}
-	return s
-}
-
-// TestSettingsOfLine: the line of ledger format 1 is converted to the settings of the same
-// configuration, and unknown keys are kept.
-func TestSettingsOfLine(t *testing.T) {
-	all := everything(t)
-	for name, change := range map[string]func(*pipeline.Config){
-		"everything":   func(*pipeline.Config) {},
-		"nothing":      func(c *pipeline.Config) { *c = pipeline.Config{Fallback: -1} },
-		"defaults":     func(c *pipeline.Config) { *c = pipeline.Config{} },
-		"paper":        func(c *pipeline.Config) { c.Head = pipeline.HeadPaper },
-		"pool":         func(c *pipeline.Config) { c.Head = pipeline.HeadPool },
-		"bfloat16":     func(c *pipeline.Config) { c.BFloat16 = true },
-		"no sets":      func(c *pipeline.Config) { c.Coverage = pipeline.Coverage{} },
-		"no rescoring": func(c *pipeline.Config) { c.Rescore = pipeline.Rescoring{Limit: 7} },
-		"other sets": func(c *pipeline.Config) {
-			c.Coverage.Score, c.Coverage.Method, c.Coverage.Per = conformal.RAPS, conformal.PID, pipeline.PerSlice
-		},
-		"as written": func(c *pipeline.Config) { c.Update.Gradient = posterior.AsWritten },
-	} {
-		cfg := all
-		change(&cfg)
-		cfg, err := cfg.WithDefaults()
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		if got, want := string(pipeline.SettingsOfLine(lineOf(cfg))), string(cfg.Settings()); got != want {
-			t.Errorf("%s: line %s\ngives %s\nwant  %s", name, lineOf(cfg), got, want)
-		}
-	}
-	const old = "engine=4 lambda=0.5 departed-labels=remove"
-	if got := string(pipeline.SettingsOfLine(old)); !strings.HasPrefix(got, `{"engine":4,`) || !strings.HasSuffix(got, `,"departed-labels":"remove"}`) {
-		t.Errorf("line %s gives %s, want engine 4 and departed-labels kept", old, got)
-	}
-}
 
 // TestEffective: if only pools serve, the constants of the paper's head are not part of the
 // effective configuration.

@@ -416,7 +416,7 @@ func TestRestoreElsewhere(t *testing.T) {
 		"settings": {m, settings, b, "it was taken with other settings: pending is 262144 there and 7 here; give the settings it was taken with, or start without the snapshot"},
 		"version":  {m, cfg, rewritten(t, b, "gvbll.engine", `{"engine":1}`), fmt.Sprintf("engine is 1 there and %d here, ", pipeline.Version)},
 		"program":  {m, cfg, rewritten(t, b, "gvbll.engine", `{"engine":1}`), "; restore it with the program that wrote it, or start"},
-		"line":     {m, cfg, rewritten(t, b, "gvbll.engine", "engine=1"), "engine is 1 there"},
+		"line":     {m, cfg, rewritten(t, b, "gvbll.engine", "engine=1"), "its settings are not a JSON object"},
 		"unknown":  {m, cfg, rewritten(t, b, "gvbll.engine", own[:len(own)-1]+`,"theta\n":"\n`+strings.Repeat("x", 1000)+`"}`), `other settings: theta\n is \n` + strings.Repeat("x", 59) + " there and not set here; give"},
 		"many":     {m, cfg, rewritten(t, b, "gvbll.engine", own[:len(own)-1]+many.String()+"}"), " here, and 150 more; give the settings"},
 		"order":    {m, cfg, rewritten(t, b, "gvbll.engine", strings.Replace(own, ",", ", ", 1)), "it holds its settings in another form"},
@@ -427,15 +427,6 @@ func TestRestoreElsewhere(t *testing.T) {
 		if err == nil || errors.Is(err, pipeline.ErrDamaged) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want one line with %q that does not wrap ErrDamaged", name, err, c.want)
 		}
-	}
-}
-
-// TestRestoreLine: a snapshot of an older program, which has the settings as a line, can be
-// restored.
-func TestRestoreLine(t *testing.T) {
-	e, m, cfg, _ := lived(t, 3, 10)
-	if _, _, err := restore(m, cfg, rewritten(t, snapshotOf(t, e, nil), "gvbll.engine", lineOf(e.Config()))); err != nil {
-		t.Error(err)
 	}
 }
 

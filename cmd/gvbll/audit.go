@@ -169,7 +169,7 @@ func (a auditCmd) settings(ctx context.Context, c *kafka.Client, names topics.Na
 		}
 		return []pipeline.Config{cfg}, nil
 	}
-	epochs, err := worker.Epochs(ctx, c, worker.Config{Names: names, SettingsOfLine: pipeline.SettingsOfLine})
+	epochs, err := worker.Epochs(ctx, c, worker.Config{Names: names})
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func terms(names topics.Names, cfg pipeline.Config, models ...*model.Model) work
 	return worker.Config{
 		Names: names,
 		Model: models[0].ID, Shadow: shadowOf(models), Classes: models[0].Classes,
-		Settings: cfg.Effective(models...).Settings(), Effective: effective(models...), SettingsOfLine: pipeline.SettingsOfLine,
+		Settings: cfg.Effective(models...).Settings(), Effective: effective(models...),
 		Fresh: fresh(cfg, models...), Room: roomForEngine, Program: versionString(),
 	}
 }

@@ -147,9 +147,9 @@ func (l *graphLog) play(ctx context.Context, visit func(*event.Window) error) er
 // settings returns the settings of the ledger's engine, as one that has the whole graph.
 func (l *graphLog) settings(ctx context.Context) (pipeline.Config, error) {
 	there := l.written
-	if l.shards == 0 { // of which the first format has them elsewhere
+	if l.shards == 0 { // in shards, the partition holds cuts
 		var err error
-		if there, err = worker.LedgerSettings(ctx, l.client, worker.Config{Names: l.names, SettingsOfLine: pipeline.SettingsOfLine}); err != nil {
+		if there, err = worker.LedgerSettings(ctx, l.client, worker.Config{Names: l.names}); err != nil {
 			return pipeline.Config{}, err
 		}
 	}

@@ -62,7 +62,7 @@ func TestLearnLag(t *testing.T) {
 		t.Errorf("the audit from %s found %+v, want chain %s", checkpoints[0], from, found.Chain)
 	}
 	code, _, errs := g.command("work", "--http", "127.0.0.1:0", "--model", file)
-	if code != exitFailed || !strings.Contains(errs, "learn-lag is 2 there and not set here") {
+	if code != exitFailed || !strings.Contains(errs, "learn-lag is 2 there and 0 here") {
 		t.Errorf("work without a lag: exit code %d, want %d and what differs: %s", code, exitFailed, errs)
 	}
 }

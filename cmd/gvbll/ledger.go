@@ -145,7 +145,7 @@ type ledgerTable struct {
 func (t *ledgerTable) note(r *ledger.Record) {
 	if r.Configuration != "" {
 		t.settings = string(r.Configuration)
-	} else if r.Version == 1 || t.settings == "" {
+	} else if t.settings == "" {
 		t.settings = r.Settings
 	}
 }

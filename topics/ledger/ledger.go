@@ -24,9 +24,7 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// Version is the format of the records written here. Formats 1 and 2 are read too. They
-// have one epoch, of number 0, and no record says that it begins. In format 1 each record
-// has the settings themselves, as a line of name=value.
+// Version is the format of the records.
 const Version = 3
 
 // maxRecord bounds the length of a record that is read, in bytes.
@@ -40,7 +38,7 @@ type Record struct {
 	Cause   string  `json:"cause"`  // why it was cut
 	Ranges  []Range `json:"ranges"` // the records in it, of each input partition
 	Model   string  `json:"model"`  // id of the model file
-	// Settings is the hash of the engine's settings; in format 1, the settings.
+	// Settings is the hash of the engine's settings.
 	Settings string `json:"settings"`
 	// Configuration is the settings, in the first record of an epoch, and in the first
 	// that has their hash.
@@ -202,8 +200,8 @@ func Decode(b []byte) (*Record, error) {
 	if err := json.Unmarshal(b, &r); err != nil {
 		return nil, fmt.Errorf("ledger record: %.200w", err) // it quotes the record
 	}
-	if r.Version < 1 || r.Version > Version {
-		return nil, fmt.Errorf("ledger record of format %d, this program reads formats 1 to %d", r.Version, Version)
+	if r.Version != Version {
+		return nil, fmt.Errorf("ledger record of format %d, this program reads format %d", r.Version, Version)
 	}
 	if err := r.check(); err != nil {
 		return nil, err
@@ -378,12 +376,12 @@ func (l *Ledger) decode(raw *kafka.Record, err error) (*Record, error) {
 }
 
 // follows reports whether the record is of the epoch of the one before it, or begins the
-// next. Within an epoch the settings stay the same; only their form in format 1 is another.
+// next. Within an epoch the settings stay the same.
 func (r *Record) follows(before *Record) bool {
 	if r.Begins != nil {
 		return r.Epoch == before.Epoch+1
 	}
-	return r.Epoch == before.Epoch && (r.Settings == before.Settings || before.Version == 1 && r.Version > 1)
+	return r.Epoch == before.Epoch && r.Settings == before.Settings
 }
 
 // Last returns the offset of the record that was returned last, -1 before the first.

@@ -91,8 +91,7 @@ func (a *Audited) Merge(other Audited) {
 // checkpoint that is behind it too. Of the others the audit checks what needs neither an engine
 // nor the inputs; see [Audited].Counted.
 //
-// Of cfg it uses the names, the models, the settings, Effective, SettingsOfLine, the
-// limits, Fresh and Checkpoints.Restore. progress, when not nil, is called after every window.
+// Of cfg it uses the names, the models, the settings, Effective, the limits, Fresh and Checkpoints.Restore. progress, when not nil, is called after every window.
 func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from string, progress func(windows int64)) (Audited, error) {
 	began := time.Now()
 	cfg.setDefaults()

@@ -50,9 +50,6 @@ type Config struct {
 	Rebase bool
 	// Program is this program's version, for the first record of an epoch.
 	Program string
-	// SettingsOfLine converts the settings line of a ledger record in format 1. If it
-	// is nil, such ledgers are refused.
-	SettingsOfLine func(line string) event.Settings
 	// Scores, if not nil, returns the scores of a window that had labels, which its
 	// ledger record holds for people to look at.
 	Scores func(*event.Outcome) *ledger.Scores

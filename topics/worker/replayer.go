@@ -59,7 +59,7 @@ type ledgerState struct {
 	shadow       *ledger.Shadow // nil for none
 	serves       string         // the model that serves from here on; "" before the first window
 	trial        *ledger.Trial  // that goes on, nil for none
-	settings     string         // their hash; in format 1, the line, which is never a hash
+	settings     string         // their hash
 	epoch        int64
 }
 

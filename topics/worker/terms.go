@@ -16,11 +16,10 @@ import (
 // that serves. A replay steps windows of any terms. It compares hashes where the terms
 // are its own: elsewhere its engine has other bits by right.
 
-// settings are the settings of a stretch of a ledger, in the forms that its records have.
+// settings are the settings of a stretch of a ledger.
 type settings struct {
 	all     event.Settings // as in the first record; "" if no record holds them any more
 	hash    string         // of all, as in every record
-	line    string         // as in the records of format 1; "" if none was read
 	program string         // version of the program that wrote the first record, "" if unknown
 	own     bool           // they are the engine's, except for some that have no effect on it
 }
@@ -36,23 +35,13 @@ func (p *replayer) settingsToWrite() settings {
 
 // readSettings reads the settings that a record was written with.
 func (p *replayer) readSettings(ctx context.Context, r *ledger.Record) error {
-	known := p.settings.hash
-	if r.Version == 1 {
-		known = p.settings.line
-	}
-	if r.Settings == known && known != "" {
+	if r.Settings == p.settings.hash && r.Settings != "" {
 		return nil
 	}
 	s := settings{hash: r.Settings}
-	switch {
-	case r.Version == 1:
-		if p.cfg.SettingsOfLine != nil {
-			s.all, s.line = p.cfg.SettingsOfLine(r.Settings), r.Settings
-			s.hash = s.all.Hash()
-		}
-	case r.Settings == p.cfg.Settings.Hash():
+	if r.Settings == p.cfg.Settings.Hash() {
 		s.all = p.cfg.Settings
-	default:
+	} else {
 		first, err := p.firstWith(ctx, r)
 		if err != nil {
 			return err
@@ -180,8 +169,7 @@ type Epoch struct {
 	Models   []string       // that served, or were in the shadow
 }
 
-// Epochs returns the epochs of a ledger, as far as it has them. Of cfg it uses Names and
-// SettingsOfLine.
+// Epochs returns the epochs of a ledger, as far as it has them. Of cfg it uses Names.
 func Epochs(ctx context.Context, c *kafka.Client, cfg Config) (list []Epoch, err error) {
 	p := &replayer{cfg: &cfg, client: c}
 	wrong := ledger.Scan(ctx, c, cfg.ledgerAt(), func(r *ledger.Record) bool {
@@ -207,7 +195,7 @@ func Epochs(ctx context.Context, c *kafka.Client, cfg Config) (list []Epoch, err
 }
 
 // LedgerSettings returns the settings of a ledger's last window, "" if the ledger is empty.
-// Of cfg it uses Names and SettingsOfLine.
+// Of cfg it uses Names.
 func LedgerSettings(ctx context.Context, c *kafka.Client, cfg Config) (event.Settings, error) {
 	r, err := ledger.Newest(ctx, c, cfg.ledgerAt())
 	if r == nil || err != nil {

@@ -445,45 +445,6 @@ func TestEffectiveSettings(t *testing.T) {
 	})
 }
 
-// TestLedgerOfFormat1: a worker continues a ledger in format 1. Its first record has the
-// settings, and all its records have their hash.
-func TestLedgerOfFormat1(t *testing.T) {
-	onBrokers(t, func(t *testing.T, f *fixture) {
-		f.send(0, 20)
-		if err := f.run(&tally{}, worker.Config{}); err != nil {
-			t.Fatal(err)
-		}
-		const line = "tally=none"
-		old := f.records()
-		var rewritten []kafka.Record
-		for _, r := range old {
-			r.Version, r.Settings, r.Configuration, r.Begins = 1, line, "", nil
-			rewritten = append(rewritten, kafka.Record{Topic: f.names.Ledger, Value: r.Append(nil)})
-		}
-		f.deleteTopic(f.names.Ledger)
-		f.createLedger() // as who restores it does
-		f.produce(rewritten...)
-		f.send(20, 30)
-		if err := f.run(&tally{}, worker.Config{SettingsOfLine: func(got string) event.Settings {
-			if got != line {
-				t.Errorf("the line to convert is %q, want %q", got, line)
-			}
-			return settings
-		}}); err != nil {
-			t.Fatal(err)
-		}
-		records := f.records()
-		if len(records) <= len(old) {
-			t.Fatalf("the ledger has %d records, want more than the %d in format 1", len(records), len(old))
-		}
-		for i, r := range records[len(old):] {
-			if want := map[bool]event.Settings{true: settings}[i == 0]; r.Version != ledger.Version || r.Settings != settings.Hash() || r.Configuration != want {
-				t.Errorf("record %d after format 1: version %d, settings %s and configuration %q, want %d, %s and %q", i, r.Version, r.Settings, r.Configuration, ledger.Version, settings.Hash(), want)
-			}
-		}
-	})
-}
-
 // TestUnknownOutcome: the broker answers every second EndTxn with an error that leaves
 // the outcome of the transaction unknown. The worker reads the ledger to find it out, and
 // publishes everything exactly once.
