@@ -27,7 +27,7 @@ type demoCmd struct {
 	Data       dataFlags `embed:""`
 	LabelDelay int       `help:"Steps between a node and its label; -1 for 2 on the synthetic graph and 0, as in the paper, on --data." default:"-1"`
 	Rate       float64   `help:"Node events to send a second; 0 for no limit." default:"0"`
-	Dir        string    `help:"Keep the model and the data of the embedded broker in this folder. The same command continues after an interruption." type:"path" placeholder:"DIR"`
+	Dir        string    `help:"Keep the model and the data of the embedded broker in this folder. The same command continues after Ctrl-C or SIGTERM, not after SIGKILL." type:"path" placeholder:"DIR"`
 	Keep       bool      `help:"Go on serving after the end of the stream, until interrupted."`
 	JSON       bool      `help:"Print the summary as JSON, and everything else to standard error." name:"json"`
 

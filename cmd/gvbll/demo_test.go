@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -184,7 +185,7 @@ func direct(t *testing.T, late bool) (s demoSummary) {
 	return s
 }
 
-// TestDemoKilled kills the program with SIGKILL at several places of the stream, and
+// TestDemoKilled ends the program with SIGTERM at several places of the stream, and
 // starts it again each time. The run that gets to the end must print the summary of an
 // undisturbed run: no event is lost or counted twice.
 func TestDemoKilled(t *testing.T) {
@@ -212,8 +213,8 @@ func TestDemoKilled(t *testing.T) {
 	t.Fatal("the demo was killed 20 times and never ended")
 }
 
-// child runs the program as a process, and kills it after the given number of lines of
-// scores. It reports whether the process was killed before it ended.
+// child runs the program as a process, and ends it with SIGTERM after the given number of lines of
+// scores. It reports whether the signal ended the process.
 func child(t *testing.T, args []string, scores int) (out []byte, killed bool) {
 	t.Helper()
 	ctx, kill := context.WithCancel(t.Context())
@@ -221,6 +222,7 @@ func child(t *testing.T, args []string, scores int) (out []byte, killed bool) {
 	exe, err := os.Executable()
 	must(t, err)
 	cmd := exec.CommandContext(ctx, exe, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	var stdout bytes.Buffer
 	stderr := &lines{when: []func([]byte){func(b []byte) {

@@ -4,18 +4,20 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
-	"net"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
 // Config says where a broker listens and keeps its data.
 type Config struct {
-	// Dir is the directory of the data. A later broker on it has the same topics
-	// and records, even after SIGKILL, and all of a transaction or nothing of it. (A
-	// power failure loses what the system had not yet written to the disk.) One
-	// broker may use the directory at a time. Empty keeps the data in memory.
+	// Dir is the directory of the data. After Close, a later broker on it has the same
+	// topics and records. One broker may use the directory at a time. Empty keeps the
+	// data in memory.
 	Dir string
 	// Port is the port on 127.0.0.1, 0 for any free one.
 	Port int
@@ -24,39 +26,53 @@ type Config struct {
 // Broker is a running broker.
 type Broker struct {
 	cluster *kfake.Cluster
-	journal *journal // nil in memory
+	mark    string // a file that exists while the broker runs, "" in memory
 }
 
 // Start starts a broker, which does not create topics by itself. By Kafka's defaults,
 // a batch may have 1 MiB and a transaction may last 15 minutes.
+//
+// kfake writes what ended a transaction to one partition after the other, so a broker that
+// was killed may leave a commit in some partitions only. Start refuses such a directory.
 func Start(cfg Config) (*Broker, error) {
 	b := &Broker{}
-	// Accept no connection before the journal records transactions.
-	ready := make(chan struct{})
-	defer close(ready)
-	opts := []kfake.Opt{kfake.Ports(cfg.Port), kfake.ListenFn(func(network, address string) (net.Listener, error) {
-		l, err := net.Listen(network, address)
-		return &gatedListener{l, ready}, err
-	})}
+	opts := []kfake.Opt{kfake.Ports(cfg.Port)}
 	if cfg.Dir != "" {
-		if err := recoverDir(cfg.Dir); err != nil {
-			return nil, fmt.Errorf("the embedded broker cannot recover %s after a crash: %w", cfg.Dir, err)
+		b.mark = filepath.Join(cfg.Dir, "running")
+		if err := mark(b.mark); err != nil {
+			return nil, fmt.Errorf("starting the embedded broker: %w", err)
 		}
 		opts = append(opts, kfake.DataDir(cfg.Dir))
 	}
 	var err error
 	if b.cluster, err = kfake.NewCluster(opts...); err != nil {
+		b.unmark()
 		return nil, fmt.Errorf("starting the embedded broker on port %d: %w", cfg.Port, err)
 	}
-	if cfg.Dir == "" {
-		return b, nil
-	}
-	if b.journal, err = openJournal(cfg.Dir); err != nil {
-		b.cluster.Close()
-		return nil, fmt.Errorf("starting the embedded broker in %s: %w", cfg.Dir, err)
-	}
-	b.journal.record(b.cluster)
 	return b, nil
+}
+
+// mark creates the file, which must not exist, and its directory.
+func mark(path string) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s belongs to a broker that was killed, or still runs: end it, or remove the folder, which holds the demo's data alone", dir)
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// unmark says that the directory's data is whole. If that fails, the next start is refused.
+func (b *Broker) unmark() {
+	if b.mark != "" {
+		_ = os.Remove(b.mark)
+	}
 }
 
 // Addr returns the bootstrap address, host:port.
@@ -65,18 +81,5 @@ func (b *Broker) Addr() string { return b.cluster.ListenAddrs()[0] }
 // Close stops the broker. The data in a directory stays.
 func (b *Broker) Close() {
 	b.cluster.Close()
-	if b.journal != nil {
-		b.journal.remove()
-	}
-}
-
-// gatedListener accepts no connection until ready is closed.
-type gatedListener struct {
-	net.Listener
-	ready <-chan struct{}
-}
-
-func (l *gatedListener) Accept() (net.Conn, error) {
-	<-l.ready
-	return l.Listener.Accept()
+	b.unmark()
 }

@@ -1,68 +1,18 @@
 package broker
 
 import (
-	"bufio"
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/gvbll/gvbll/topics/kafka"
 )
-
-// childDir is an environment variable. If it is set, the test binary does not run tests but a
-// broker on that directory, until it is killed.
-const childDir = "GVBLL_TEST_BROKER"
-
-func TestMain(m *testing.M) {
-	dir := os.Getenv(childDir)
-	if dir == "" {
-		os.Exit(m.Run())
-	}
-	b, err := Start(Config{Dir: dir})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	fmt.Println(b.Addr())
-	select {}
-}
-
-// spawn starts a broker in another process, which kill ends with SIGKILL.
-func spawn(t *testing.T, dir string) (addr string, kill func()) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childDir+"="+dir)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	killed := false
-	kill = func() {
-		if !killed {
-			killed = true
-			_ = cmd.Process.Kill() // SIGKILL
-			_ = cmd.Wait()         // its error is the signal
-		}
-	}
-	t.Cleanup(kill)
-	addr, err = bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("the broker did not start: %v", err)
-	}
-	return strings.TrimSpace(addr), kill
-}
 
 func dial(t *testing.T, addr string) *kafka.Client {
 	t.Helper()
@@ -84,31 +34,6 @@ func commit(t *testing.T, c *kafka.Client, value string) {
 	records := []kafka.Record{{Topic: "out", Value: []byte(value)}, {Topic: "ledger", Value: []byte(value)}}
 	if err := p.Commit(t.Context(), records, "group", map[kafka.TopicPartition]int64{{Topic: "in"}: 1}); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// leaveOpen produces the value in a transaction of the same transactional id that it does not
-// end.
-func leaveOpen(t *testing.T, addr, value string) {
-	t.Helper()
-	k, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.TransactionalID("worker"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		// The broker was killed, so do not wait for it.
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = k.AbortBufferedRecords(ctx)
-		k.Close()
-	})
-	if err := k.BeginTransaction(); err != nil {
-		t.Fatal(err)
-	}
-	for _, topic := range []string{"out", "ledger"} {
-		if err := k.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte(value)}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 
@@ -225,40 +150,28 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestKilled: the broker is killed repeatedly, each time with committed records and with an
-// open transaction of the same transactional id. After every start all committed records are
-// there and none of the open transaction's, also after the id's next commit and after the next
-// kill.
+// TestKilled: a directory whose broker was not closed, and that of a running one, is refused
+// with the remedy. After it was removed, a broker starts there.
 func TestKilled(t *testing.T) {
-	dir := t.TempDir()
-	var want []string
-	for i := range 4 {
-		addr, kill := spawn(t, dir)
-		c := dial(t, addr)
-		if i == 0 {
-			create(t, c, "in", "out", "ledger")
-		} else {
-			create(t, c)
-		}
-		checkCommitted(t, c, want...)
-		if i == 2 {
-			kill() // before anything is written
-			continue
-		}
-		v := fmt.Sprint(i)
-		commit(t, c, v)
-		want = append(want, v)
-		leaveOpen(t, addr, "open "+v)
-		checkCommitted(t, c, want...)
-		kill()
+	dir := filepath.Join(t.TempDir(), "demo")
+	first, err := Start(Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Start(Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), dir+" belongs to a broker that was killed, or still runs") {
+		t.Errorf("a second broker: error %v, want one that names the directory and the remedy", err)
+	}
+	first.cluster.Close()
+	if _, err := Start(Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "remove the folder") {
+		t.Errorf("after a kill: error %v, want the remedy", err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
 	}
 	b, err := Start(Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close()
-	c := dial(t, b.Addr())
-	checkCommitted(t, c, want...)
-	commit(t, c, "last")
-	checkCommitted(t, c, append(want, "last")...)
+	create(t, dial(t, b.Addr()), "in", "out", "ledger")
+	b.Close()
 }
