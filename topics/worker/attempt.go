@@ -62,13 +62,13 @@ type verdict struct {
 // it decides on those to forget nodes among all that are held. If they are to be obeyed, it
 // steps a window that notes the attempt.
 func (o *owner) prepareForget(ctx context.Context, c intake.Cut) (err error) {
-	if !c.OfCommands() || !o.inputs.Commands.AnyHeld(forgets) {
+	if !c.OfCommands() || !o.replay.inputs.Commands.AnyHeld(forgets) {
 		return nil
 	}
 	if o.forgets, err = o.decide(ctx); err != nil || !o.forgets.obey {
 		return err
 	}
-	o.attempt = o.attempts + 1
+	o.attempt = o.replay.attempts + 1
 	err = o.advance(ctx, intake.Cut{Cause: "forget"})
 	o.attempt = 0
 	return err
@@ -76,12 +76,12 @@ func (o *owner) prepareForget(ctx context.Context, c intake.Cut) (err error) {
 
 // decide says whether nodes can be forgotten now.
 func (o *owner) decide(ctx context.Context) (verdict, error) {
-	possible, err := o.replayable(ctx)
+	possible, err := o.replay.replayable(ctx)
 	switch {
 	case err != nil || !possible:
 		return verdict{declined: declinedGone}, err
-	case o.attempts >= maxAttempts:
-		o.cfg.Logger.Warn("nodes are not forgotten: workers have ended in each attempt", "attempts", o.attempts)
+	case o.replay.attempts >= maxAttempts:
+		o.cfg.Logger.Warn("nodes are not forgotten: workers have ended in each attempt", "attempts", o.replay.attempts)
 		return verdict{declined: declinedAttempts}, nil
 	case o.cfg.Room != nil:
 		if err := o.cfg.Room(); err != nil {

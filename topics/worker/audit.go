@@ -124,7 +124,7 @@ func replayAudit(ctx context.Context, c *kafka.Client, e Engine, cfg *Config, fr
 	if err := a.each(ctx, math.MaxInt64, a.window, progress); err != nil {
 		return a.audited, err
 	}
-	if a.newest != nil && !a.proved && a.settings.own {
+	if a.newest != nil && !a.proved && a.replay.settings.own {
 		return a.audited, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of a model that served", cfg.Names.Ledger, a.newest.Model, cfg.Model)
 	}
 	return a.audited, a.checkNothingElse(ctx)
@@ -133,7 +133,7 @@ func replayAudit(ctx context.Context, c *kafka.Client, e Engine, cfg *Config, fr
 // each calls visit with the ledger's next windows before end.
 func (a *auditor) each(ctx context.Context, end int64, visit func(context.Context, *ledger.Record) error, progress func(windows int64)) error {
 	for {
-		r, err := a.ledger.Next(ctx)
+		r, err := a.replay.ledger.Next(ctx)
 		if r == nil || err != nil || r.Window >= end {
 			return err
 		}
@@ -148,7 +148,9 @@ func (a *auditor) each(ctx context.Context, end int64, visit func(context.Contex
 
 // auditor is a replayer that compares every window with the published records.
 type auditor struct {
-	*replayer
+	cfg        *Config
+	client     *kafka.Client
+	replay     *replayer
 	published  *kafka.Reader
 	partitions map[string]int                          // of the output topics
 	waiting    map[kafka.TopicPartition][]kafka.Record // fetched and not compared
@@ -164,28 +166,28 @@ type auditor struct {
 }
 
 func newAuditor(p *replayer) *auditor {
-	return &auditor{replayer: p, found: make(map[kafka.TopicPartition]bool), refused: make(map[place]bool)}
+	return &auditor{cfg: p.cfg, client: p.client, replay: p, found: make(map[kafka.TopicPartition]bool), refused: make(map[place]bool)}
 }
 
 func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
 	var inputs intake.Position
 	if from == "" {
-		if a.ledger, err = ledger.Open(ctx, a.client, a.cfg.ledgerAt()); err != nil {
+		if a.replay.ledger, err = ledger.Open(ctx, a.client, a.cfg.ledgerAt()); err != nil {
 			return err
 		}
 	} else {
-		if inputs, err = a.load(ctx, from); err != nil {
+		if inputs, err = a.replay.load(ctx, from); err != nil {
 			return fmt.Errorf("checkpoint %s: %w", from, err)
 		}
-		a.audited.First, a.audited.Windows, a.audited.Chain = a.next, a.next, a.last.chain
+		a.audited.First, a.audited.Windows, a.audited.Chain = a.replay.next, a.replay.next, a.replay.last.chain
 	}
-	if a.next == 0 {
+	if a.replay.next == 0 {
 		a.census.nodes = make(map[event.ID]bool)
 	}
 	if err := a.openOutputs(ctx); err != nil {
 		return err
 	}
-	return a.openInputs(fetching, inputs)
+	return a.replay.openInputs(fetching, inputs)
 }
 
 // openOutputs begins to read what was published.
@@ -208,22 +210,22 @@ func (a *auditor) openOutputs(ctx context.Context) (err error) {
 // window replays one window, which compares the hashes where it can, and then compares or
 // checks the published records.
 func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
-	out, err := a.Step(ctx, r)
+	out, err := a.replay.Step(ctx, r)
 	if err != nil {
 		return err
 	}
-	defer a.inputs.Release()
-	a.newest, a.proved = r, a.proved || a.compared
+	defer a.replay.inputs.Release()
+	a.newest, a.proved = r, a.proved || a.replay.compared
 	e := a.epoch(r)
 	e.Windows++
 	a.audited.Windows, a.audited.Chain = out.Window+1, r.Chain
-	proves := a.settings.own && a.cfg.has(r.Model)
+	proves := a.replay.settings.own && a.cfg.has(r.Model)
 	if proves {
 		err = a.compareLetters(ctx, out, e)
 	} else {
 		err = a.checkLetters(ctx, r)
 	}
-	arrivals := a.census.take(&a.replayer.window, a.refused, r.Forgot != nil)
+	arrivals := a.census.take(&a.replay.window, a.refused, r.Forgot != nil)
 	switch {
 	case err != nil:
 		return err

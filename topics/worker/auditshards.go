@@ -36,7 +36,7 @@ func AuditSharded(ctx context.Context, c *kafka.Client, e Shards, cfg Config, sh
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
 	a := &shardAuditor{
-		replayer: &replayer{cfg: &cfg, client: c, engine: e}, shards: e, records: make([]*ledger.Ledger, shards),
+		cfg: &cfg, client: c, replay: &replayer{cfg: &cfg, client: c, engine: e}, shards: e, records: make([]*ledger.Ledger, shards),
 		ended: make([]bool, shards), complete: make(map[int64]event.Hash),
 		audited: Audited{Shards: shards},
 	}
@@ -47,7 +47,9 @@ func AuditSharded(ctx context.Context, c *kafka.Client, e Shards, cfg Config, sh
 
 // shardAuditor is a replayer of cuts that compares them with what all shards have written.
 type shardAuditor struct {
-	*replayer
+	cfg     *Config
+	client  *kafka.Client
+	replay  *replayer
 	shards  Shards
 	cuts    *ledger.Cuts
 	records []*ledger.Ledger // by shard
@@ -72,7 +74,7 @@ func (a *shardAuditor) run(ctx, fetching context.Context, progress func(int64)) 
 			return err
 		}
 	}
-	a.outputs = auditor{replayer: a.replayer}
+	a.outputs = auditor{cfg: a.cfg, client: a.client, replay: a.replay}
 	if err := a.outputs.openOutputs(ctx); err != nil {
 		return err
 	}
@@ -126,7 +128,7 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *ledger.Cut) (m
 	if cut.Model != a.cfg.Model {
 		return false, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of the model that served", a.cfg.Names.Ledger, cut.Model, a.cfg.Model)
 	}
-	if err := a.checkSettings(ctx, cut.Record()); err != nil {
+	if err := a.replay.checkSettings(ctx, cut.Record()); err != nil {
 		return false, err
 	}
 	if cut.Begins != nil {
@@ -134,12 +136,12 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *ledger.Cut) (m
 			return false, err
 		}
 	}
-	a.noteClasses(cut.Record())
-	if err := a.inputs.Replay(ctx, cut.Ranges); err != nil {
-		return false, a.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Names.Ledger, cut.Window, err))
+	a.replay.noteClasses(cut.Record())
+	if err := a.replay.inputs.Replay(ctx, cut.Ranges); err != nil {
+		return false, a.replay.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Names.Ledger, cut.Window, err))
 	}
-	defer a.inputs.Release()
-	if _, err := a.stepClaimed(); err != nil {
+	defer a.replay.inputs.Release()
+	if _, err := a.replay.stepClaimed(); err != nil {
 		return false, err
 	}
 	all, before := !slices.Contains(a.ended, true), a.audited
@@ -150,7 +152,7 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *ledger.Cut) (m
 			continue
 		}
 		if !cut.Forgets {
-			refuseForgetting(a.replayer.window.Commands, out, p+1, len(a.records))
+			refuseForgetting(a.replay.window.Commands, out, p+1, len(a.records))
 		}
 		if err := a.compareShard(ctx, p, written[p], out); err != nil {
 			return false, err
@@ -188,9 +190,9 @@ func (a *shardAuditor) begin(ctx, fetching context.Context, cut *ledger.Cut) (er
 	if err != nil {
 		return err
 	}
-	release(a.engine)
-	a.engine, a.shards, a.next, a.classes = e, e.(Shards), 0, nil
-	if a.excluded, err = a.readForgotten(ctx, cut.Window); err != nil {
+	release(a.replay.engine)
+	a.replay.engine, a.shards, a.replay.next, a.replay.classes = e, e.(Shards), 0, nil
+	if a.replay.excluded, err = a.replay.readForgotten(ctx, cut.Window); err != nil {
 		return err
 	}
 	if err := a.openFirst(fetching); err != nil {
@@ -200,7 +202,7 @@ func (a *shardAuditor) begin(ctx, fetching context.Context, cut *ledger.Cut) (er
 	if err != nil {
 		return err
 	}
-	for a.next < cut.Window {
+	for a.replay.next < cut.Window {
 		c, err := cuts.Wait(ctx)
 		if err != nil {
 			return err
@@ -208,14 +210,14 @@ func (a *shardAuditor) begin(ctx, fetching context.Context, cut *ledger.Cut) (er
 		if c == nil {
 			continue
 		}
-		a.noteClasses(c.Record())
-		if err := a.inputs.Replay(ctx, c.Ranges); err != nil {
-			return a.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Names.Ledger, c.Window, err))
+		a.replay.noteClasses(c.Record())
+		if err := a.replay.inputs.Replay(ctx, c.Ranges); err != nil {
+			return a.replay.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Names.Ledger, c.Window, err))
 		}
-		if _, err := a.stepClaimed(); err != nil {
+		if _, err := a.replay.stepClaimed(); err != nil {
 			return err
 		}
-		a.inputs.Release()
+		a.replay.inputs.Release()
 	}
 	return nil
 }
@@ -226,7 +228,7 @@ func (a *shardAuditor) openFirst(fetching context.Context) error {
 		a.stop()
 	}
 	fetching, a.stop = context.WithCancel(fetching)
-	return a.openInputs(fetching, intake.Position{})
+	return a.replay.openInputs(fetching, intake.Position{})
 }
 
 // compareShard compares what a shard made of a window with what it has written and published.

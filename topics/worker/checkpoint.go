@@ -111,12 +111,12 @@ func (p *replayer) checkpoints() ([]checkpoint.Entry, error) {
 // checkNoCheckpoint returns a [topics.GoneError] if there is a checkpoint of this graph though
 // its ledger is empty.
 func (w *worker) checkNoCheckpoint() error {
-	list, err := w.checkpoints()
+	list, err := w.replay.checkpoints()
 	if err != nil {
 		return nil // of a folder that cannot be read, the start says so
 	}
 	for _, entry := range list {
-		e, at, _, err := w.read(entry.Path)
+		e, at, _, err := w.replay.read(entry.Path)
 		if err != nil {
 			continue // damaged, or of other models: not what this worker would go on from
 		}

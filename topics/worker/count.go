@@ -61,7 +61,7 @@ func (a *Audited) countBefore(ctx context.Context, c *kafka.Client, cfg *Config,
 	}
 	counting := newAuditor(&replayer{cfg: cfg, client: c})
 	var err error
-	if counting.ledger, err = ledger.Open(ctx, c, cfg.ledgerAt()); err != nil {
+	if counting.replay.ledger, err = ledger.Open(ctx, c, cfg.ledgerAt()); err != nil {
 		return err
 	}
 	if err := counting.openOutputs(ctx); err != nil {

@@ -40,13 +40,13 @@ func AcceptGap(ctx context.Context, c *kafka.Client, e Engine, cfg Config, why s
 	if err != nil {
 		return Rebased{}, err
 	}
-	w.acceptGap, w.anew = true, anew
+	w.replay.acceptGap, w.anew = true, anew
 	return w.rebase(ctx, why)
 }
 
 // checkState returns an error if a gap is to be accepted and no checkpoint was read.
 func (w *worker) checkState() error {
-	if !w.acceptGap || w.anew || w.next > 0 {
+	if !w.replay.acceptGap || w.anew || w.replay.next > 0 {
 		return nil
 	}
 	return fmt.Errorf("no checkpoint in %s is of ledger %s, this program's engine and these settings: copy one of another worker there, or begin with what records are left with --without-checkpoint", w.cfg.Checkpoints.Dir, w.cfg.Names.Ledger)
@@ -54,9 +54,9 @@ func (w *worker) checkState() error {
 
 // noteGap notes what is gone in the epoch that begins, if anything is.
 func (w *worker) noteGap(checkpoint int64) {
-	gap := w.inputs.Gap()
+	gap := w.replay.inputs.Gap()
 	if len(gap) == 0 { // unless what was gone then is back
-		gap = w.passed
+		gap = w.replay.passed
 	}
 	if len(gap) == 0 {
 		return
@@ -69,10 +69,10 @@ func (w *worker) noteGap(checkpoint int64) {
 
 // checkSaved returns an error if there is no checkpoint of the present state.
 func (w *worker) checkSaved() error {
-	if w.saver.newest == w.next {
+	if w.saver.newest == w.replay.next {
 		return nil
 	}
-	return fmt.Errorf("epoch %d has begun at window %d, and its checkpoint was not written (the log says why): nothing goes on from there without one; give a --state-dir that can be written, and accept the gap once more", w.last.epoch, w.next-1)
+	return fmt.Errorf("epoch %d has begun at window %d, and its checkpoint was not written (the log says why): nothing goes on from there without one; give a --state-dir that can be written, and accept the gap once more", w.replay.last.epoch, w.replay.next-1)
 }
 
 // checkGap checks a window before it is replayed: that no replay from before a gap goes on

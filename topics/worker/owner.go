@@ -19,7 +19,9 @@ import (
 // next windows, and the encoder and the publisher commit their effects. From here on
 // only the publisher reads the ledger.
 type owner struct {
-	*worker
+	w         *worker
+	cfg       *Config
+	replay    *replayer
 	encoder   *encoder
 	publisher *publisher
 	source    source         // of the next windows
@@ -31,7 +33,7 @@ type owner struct {
 }
 
 func newOwner(w *worker, p *kafka.Producer) *owner {
-	o := &owner{worker: w, publisher: newPublisher(w.cfg, &w.owns, p, w.ledger, w.source.acknowledged(w)), source: w.source, ranges: []ledger.Range{}}
+	o := &owner{w: w, cfg: w.cfg, replay: w.replay, publisher: newPublisher(w.cfg, &w.owns, p, w.replay.ledger, w.source.acknowledged(w)), source: w.source, ranges: []ledger.Range{}}
 	o.encoder = newEncoder(w.cfg, w.partitions, o.publisher)
 	return o
 }
@@ -60,7 +62,7 @@ const lagEvery = time.Second
 
 // loop fetches, cuts and steps until the context ends or something fails.
 func (o *owner) loop(ctx context.Context) error {
-	if o.begins != nil {
+	if o.w.begins != nil {
 		if err := o.beginEpoch(ctx); err != nil {
 			return err
 		}
@@ -75,37 +77,37 @@ func (o *owner) loop(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := o.saver.poll(o.worker); err != nil {
+		if err := o.w.saver.poll(o.w); err != nil {
 			return err
 		}
 		select {
-		case f := <-o.inputs.Nodes.Ready():
-			err = o.inputs.Nodes.Add(f, time.Now())
-		case f := <-o.inputs.Labels.Ready():
-			err = o.inputs.Labels.Add(f, time.Now())
-		case f := <-o.inputs.Commands.Ready():
-			err = o.inputs.Commands.Add(f, time.Now())
+		case f := <-o.replay.inputs.Nodes.Ready():
+			err = o.replay.inputs.Nodes.Add(f, time.Now())
+		case f := <-o.replay.inputs.Labels.Ready():
+			err = o.replay.inputs.Labels.Add(f, time.Now())
+		case f := <-o.replay.inputs.Commands.Ready():
+			err = o.replay.inputs.Commands.Add(f, time.Now())
 		case c, more := <-o.publisher.committed:
 			if !more {
 				return o.publisher.err
 			}
 			o.noteCommitted(c)
-		case err := <-o.loaded():
+		case err := <-o.w.loaded():
 			if err := o.flush(); err != nil { // the model steps committed windows only
 				return err
 			}
-			if err := o.take(ctx, err); err != nil {
+			if err := o.w.take(ctx, err); err != nil {
 				return err
 			}
-		case b := <-o.saver.room():
-			o.saver.read(b)
-		case <-o.saver.timer.C:
-			o.saver.due = true
-		case err := <-o.saver.done:
-			o.saver.finish(err)
-		case e := <-o.member.Elected():
+		case b := <-o.w.saver.room():
+			o.w.saver.read(b)
+		case <-o.w.saver.timer.C:
+			o.w.saver.due = true
+		case err := <-o.w.saver.done:
+			o.w.saver.finish(err)
+		case e := <-o.w.member.Elected():
 			if e.Err != nil || !e.Owns(o.cfg.Task) {
-				o.owns.Store(false)
+				o.w.owns.Store(false)
 				return cmp.Or(e.Err, ErrOwned)
 			}
 		case <-lag.C:
@@ -123,30 +125,30 @@ func (o *owner) loop(ctx context.Context) error {
 // advance claims the records of a cut, steps their window, and passes on its effects.
 func (o *owner) advance(ctx context.Context, c intake.Cut) error {
 	began := time.Now()
-	o.unstepped = true
-	o.ranges = o.inputs.Claim(c, o.ranges[:0])
+	o.replay.unstepped = true
+	o.ranges = o.replay.inputs.Claim(c, o.ranges[:0])
 	return o.stepOwn(ctx, c.Cause, began)
 }
 
 // stepOwn steps the window of the claimed records, passes on its effects, and releases the
 // records.
 func (o *owner) stepOwn(ctx context.Context, cause string, began time.Time) error {
-	defer o.inputs.Release()
+	defer o.replay.inputs.Release()
 	forgot, refused, err := o.obeyForget(ctx)
 	if err != nil {
 		return err
 	}
-	asked := o.trialCommands()
-	out, err := o.stepClaimed()
+	asked := o.replay.trialCommands()
+	out, err := o.replay.stepClaimed()
 	if err != nil {
 		return err
 	}
-	o.compared = true // with what every replay will find in the ledger
+	o.replay.compared = true // with what every replay will find in the ledger
 	refuse(out, refused, o.forgets.declined)
-	o.stepped.Store(o.next)
+	o.w.stepped.Store(o.replay.next)
 	trial := o.obeyTrials(ctx, asked)
 	if trial == nil {
-		trial = o.last.trial.After(out)
+		trial = o.replay.last.trial.After(out)
 	}
 	refuseTrials(out, asked, trial)
 	decided := trial != nil && trial.Decided == ledger.Promoted && out.Promoted == ""
@@ -157,18 +159,18 @@ func (o *owner) stepOwn(ctx context.Context, cause string, began time.Time) erro
 		return err
 	}
 	if decided {
-		if err := o.assignOwnRoles(); err != nil {
+		if err := o.w.assignOwnRoles(); err != nil {
 			return err
 		}
 	}
-	o.cfg.Hooks.Stepped(Stepped{Outcome: out, Cause: cause, Trial: o.last.trial, Took: time.Since(began)})
+	o.cfg.Hooks.Stepped(Stepped{Outcome: out, Cause: cause, Trial: o.replay.last.trial, Took: time.Since(began)})
 	return nil
 }
 
 // obeyForget forgets the nodes that the claimed commands name. If prepareForget has declined
 // this, it returns the commands, to be refused.
 func (o *owner) obeyForget(ctx context.Context) (forgot *ledger.Forgot, refused []event.Command, err error) {
-	commands := o.forgetCommands()
+	commands := o.replay.forgetCommands()
 	if len(commands) == 0 {
 		return o.forgot, nil, nil
 	}
@@ -178,15 +180,15 @@ func (o *owner) obeyForget(ctx context.Context) (forgot *ledger.Forgot, refused 
 	if err := o.flush(); err != nil {
 		return nil, nil, err
 	}
-	if forgot, err = o.forget(ctx, commands, false); err != nil {
+	if forgot, err = o.replay.forget(ctx, commands, false); err != nil {
 		return nil, nil, err
 	}
-	return forgot, nil, o.assignOwnRoles()
+	return forgot, nil, o.w.assignOwnRoles()
 }
 
 // flush waits until all stepped windows are committed.
 func (o *owner) flush() error {
-	for o.committed.window < o.next-1 {
+	for o.w.committed.window < o.replay.next-1 {
 		c, more := <-o.publisher.committed
 		if !more {
 			return o.publisher.err
@@ -199,9 +201,9 @@ func (o *owner) flush() error {
 // effects returns the effects of a window that was cut at the given time, and the inputs'
 // offsets after it.
 func (o *owner) effects(out *event.Outcome, cause string, cut time.Time, forgot *ledger.Forgot, trial *ledger.Trial) *effects {
-	settings := o.settingsToWrite()
+	settings := o.replay.settingsToWrite()
 	record := ledger.Record{
-		Version: ledger.Version, Epoch: o.last.epoch, Window: out.Window, Cause: cause, Ranges: o.ranges,
+		Version: ledger.Version, Epoch: o.replay.last.epoch, Window: out.Window, Cause: cause, Ranges: o.ranges,
 		Model: cmp.Or(out.Model, o.cfg.Model), Settings: settings.hash,
 		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
 		Posterior: hash(out.Posterior), Chain: hash(out.Chain),
@@ -215,7 +217,7 @@ func (o *owner) effects(out *event.Outcome, cause string, cut time.Time, forgot 
 	if len(out.Heads) > 0 { // shards do not learn
 		record.Updates = out.Heads[0].Version
 	}
-	if forgot == nil && len(o.forgetCommands()) > 0 {
+	if forgot == nil && len(o.replay.forgetCommands()) > 0 {
 		record.Declined = o.forgets.declined
 	}
 	if o.cfg.Scores != nil && len(out.Labelled) > 0 {
@@ -230,23 +232,23 @@ func (o *owner) effects(out *event.Outcome, cause string, cut time.Time, forgot 
 	switch {
 	case out.Window == 0:
 		record.Begins = &ledger.Beginning{Why: "the ledger begins", Program: o.cfg.Program}
-	case o.begins != nil:
-		record.Epoch, record.Begins = o.last.epoch+1, o.begins
+	case o.w.begins != nil:
+		record.Epoch, record.Begins = o.replay.last.epoch+1, o.w.begins
 	}
 	if record.Begins != nil {
-		record.Classes, record.Inputs = o.cfg.Classes, o.inputs.Begins()
+		record.Classes, record.Inputs = o.cfg.Classes, o.replay.inputs.Begins()
 	} else if out.Promoted != "" && o.cfg.ClassesOf != nil {
 		record.Classes = o.cfg.ClassesOf(out.Promoted)
 	}
-	if record.Begins != nil || o.last.settings != record.Settings {
+	if record.Begins != nil || o.replay.last.settings != record.Settings {
 		record.Configuration = settings.all
 	}
-	o.last = stateAfter(&record)
-	o.noteAttempts(&record)
+	o.replay.last = stateAfter(&record)
+	o.replay.noteAttempts(&record)
 	e := o.encoder.new()
 	e.fill(out, &record, cut, o.cfg)
 	if o.cfg.Task <= 1 { // one shard does it for all: they are not far apart
-		o.inputs.Offsets(e.offsets)
+		o.replay.inputs.Offsets(e.offsets)
 	}
 	return e
 }
@@ -297,11 +299,11 @@ func (o *owner) handOver(e *effects) error {
 // noteCommitted records a committed transaction and calls the hooks.
 func (o *owner) noteCommitted(c Committed) {
 	crash.Point(crash.Committed)
-	o.committed = commitPoint{c.Last, c.offset}
+	o.w.committed = commitPoint{c.Last, c.offset}
 	o.cfg.Hooks.Committed(c)
 	o.reportLag()
 }
 
 func (o *owner) reportLag() {
-	o.inputs.Lag(o.cfg.Hooks.Lag)
+	o.replay.inputs.Lag(o.cfg.Hooks.Lag)
 }

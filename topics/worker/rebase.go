@@ -58,14 +58,14 @@ func (w *worker) rebase(ctx context.Context, why string) (done Rebased, err erro
 		return done, fmt.Errorf("ledger %s is empty: the first worker begins it with its own settings", w.cfg.Names.Ledger)
 	}
 	w.back, done.Epoch = true, w.newest.Epoch
-	if err := w.start(ctx, fetching); err != nil || w.begins == nil && !w.acceptGap {
+	if err := w.start(ctx, fetching); err != nil || w.begins == nil && !w.replay.acceptGap {
 		return done, err
 	}
-	done.Checkpoint = w.next
+	done.Checkpoint = w.replay.next
 	if err := w.followToEnd(ctx); err != nil { // the owner serves meanwhile
 		return done, err
 	}
-	w.cfg.Hooks.Recovered(Recovered{Engine: w.engine, Windows: w.next, Checkpoint: done.Checkpoint, Took: time.Since(began)})
+	w.cfg.Hooks.Recovered(Recovered{Engine: w.replay.engine, Windows: w.replay.next, Checkpoint: done.Checkpoint, Took: time.Since(began)})
 	if w.noteGap(done.Checkpoint); w.begins == nil {
 		return done, nil
 	}
@@ -74,15 +74,15 @@ func (w *worker) rebase(ctx context.Context, why string) (done Rebased, err erro
 		return done, err
 	}
 	if w.noteGap(done.Checkpoint); w.begins == nil {
-		done.Epoch = w.last.epoch
+		done.Epoch = w.replay.last.epoch
 		return done, nil
 	}
 	if why != "" {
 		w.begins.Why = why
 	}
-	done.Began, done.Window, done.Why, done.Gap = true, w.next, w.begins.Why, w.begins.Gap
+	done.Began, done.Window, done.Why, done.Gap = true, w.replay.next, w.begins.Why, w.begins.Gap
 	err = o.serve(ctx, o.beginEpoch)
-	done.Epoch, done.Took = w.last.epoch, time.Since(began)
+	done.Epoch, done.Took = w.replay.last.epoch, time.Since(began)
 	return done, err
 }
 
@@ -93,11 +93,11 @@ func (w *worker) checkEnd(ctx context.Context) error {
 	if w.newest == nil {
 		return nil
 	}
-	m, err := w.compareTerms(ctx, w.newest)
+	m, err := w.replay.compareTerms(ctx, w.newest)
 	switch {
 	case m == nil || err != nil:
 		return err
-	case w.acceptGap && !w.anew:
+	case w.replay.acceptGap && !w.anew:
 		return fmt.Errorf("%s; a gap is accepted with the ledger's own terms", m.line)
 	case !w.cfg.Rebase:
 		return errors.New(m.line)
@@ -155,7 +155,7 @@ func (w *worker) checkLater(ctx context.Context, r *ledger.Record) error {
 	if r.Begins == nil && (w.begins != nil || w.cfg.has(r.Model)) {
 		return nil
 	}
-	m, err := w.compareTerms(ctx, r)
+	m, err := w.replay.compareTerms(ctx, r)
 	switch {
 	case err != nil:
 		return err
@@ -171,14 +171,14 @@ func (w *worker) checkLater(ctx context.Context, r *ledger.Record) error {
 // beginEpoch steps a window without records, whose ledger record begins the epoch.
 func (o *owner) beginEpoch(ctx context.Context) error {
 	crash.Point(crash.BeforeEpoch)
-	if len(o.begins.Gap) > 0 {
-		o.behind = o.next
+	if len(o.w.begins.Gap) > 0 {
+		o.replay.behind = o.replay.next
 	}
 	if err := o.advance(ctx, intake.Cut{Cause: "rebase"}); err != nil {
 		return err
 	}
-	o.begins = nil
-	o.cfg.Logger.Info("an epoch began", "epoch", o.last.epoch, "window", o.next-1)
+	o.w.begins = nil
+	o.cfg.Logger.Info("an epoch began", "epoch", o.replay.last.epoch, "window", o.replay.next-1)
 	crash.Point(crash.InEpoch)
 	return nil
 }

@@ -54,7 +54,7 @@ func (p *replayer) assignRoles(r *ledger.Record) {
 // assignOwnRoles gives our models their roles after the ledger's end, where this worker
 // serves. The model that serves there must be one of ours, unless another epoch begins.
 func (w *worker) assignOwnRoles() error {
-	serves := cmp.Or(w.last.serves, w.cfg.Model)
+	serves := cmp.Or(w.replay.last.serves, w.cfg.Model)
 	if !w.cfg.has(serves) {
 		if w.begins == nil {
 			return fmt.Errorf("ledger %s: model %s was promoted, and this is model %s: start with --model for the one that serves", w.cfg.Names.Ledger, serves, w.cfg.Model)
@@ -65,10 +65,10 @@ func (w *worker) assignOwnRoles() error {
 	if serves == shadow {
 		shadow = w.cfg.Model
 	}
-	if s := w.last.shadow; s != nil && s.Model != serves && s.Model != shadow {
+	if s := w.replay.last.shadow; s != nil && s.Model != serves && s.Model != shadow {
 		w.cfg.Logger.Warn("the model in the shadow was not given, so it stops here", "model", s.Model)
 	}
-	if a, ok := w.engine.(RoleAssigner); ok {
+	if a, ok := w.replay.engine.(RoleAssigner); ok {
 		a.AssignRoles(serves, shadow)
 	}
 	return nil

@@ -54,19 +54,19 @@ type saved interface {
 }
 
 // reached implements saved.
-func (w *worker) reached() (next, committed int64) { return w.next, w.committed.window }
+func (w *worker) reached() (next, committed int64) { return w.replay.next, w.committed.window }
 
 // savable implements saved: the ledger must have the state's hash. It has another one while
 // the replay leaves out nodes that the ledger still has, and in windows of other terms.
-func (w *worker) savable() bool { return w.compared && !w.unstepped }
+func (w *worker) savable() bool { return w.replay.compared && !w.replay.unstepped }
 
 // snapshot implements saved.
 func (w *worker) snapshot() (Snapshot, error) {
-	keeper, ok := w.engine.(Keeper)
+	keeper, ok := w.replay.engine.(Keeper)
 	if !ok {
 		return nil, errors.New("checkpoints need an engine whose state can be saved")
 	}
-	b, err := json.Marshal(w.position(w.committed.offset))
+	b, err := json.Marshal(w.replay.position(w.committed.offset))
 	if err != nil {
 		return nil, err
 	}

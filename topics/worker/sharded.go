@@ -551,14 +551,14 @@ func (l *shardLoop) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.readSince(ctx); err != nil {
+	if err := w.replay.readSince(ctx); err != nil {
 		return err
 	}
 	if w.saver, err = newSaver(ctx, l.client, w.cfg); err != nil {
 		return err
 	}
 	defer w.saver.unlock()
-	defer func() { release(w.engine) }()
+	defer func() { release(w.replay.engine) }()
 	l.worker.Store(w)
 	return w.run(ctx, func() (seat, error) { return l.seat, nil })
 }

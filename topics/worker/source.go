@@ -42,7 +42,7 @@ func newByPolicy() byPolicy {
 }
 
 func (byPolicy) begin(ctx context.Context, w *worker) (exclusions, error) {
-	return w.readExclusions(ctx, math.MaxInt64)
+	return w.replay.readExclusions(ctx, math.MaxInt64)
 }
 
 func (byPolicy) await(context.Context, *worker) error { return nil }
@@ -50,13 +50,13 @@ func (byPolicy) await(context.Context, *worker) error { return nil }
 func (byPolicy) replay(context.Context, *worker, *ledger.Record) error { return nil }
 
 func (byPolicy) resume(_ context.Context, o *owner) error {
-	o.inputs.Resume(o.cfg.Policy, o.next)
+	o.replay.inputs.Resume(o.cfg.Policy, o.replay.next)
 	return nil
 }
 
 func (p byPolicy) step(ctx context.Context, o *owner) (wake <-chan time.Time, err error) {
 	for {
-		c := o.inputs.Cut(o.cfg.Policy, o.next)
+		c := o.replay.inputs.Cut(o.cfg.Policy, o.replay.next)
 		if c.Cause == "" {
 			if c.Within > 0 {
 				p.timer.Reset(c.Within)
@@ -65,7 +65,7 @@ func (p byPolicy) step(ctx context.Context, o *owner) (wake <-chan time.Time, er
 			return wake, nil
 		}
 		if c.Cause == intake.Lingered { // perhaps only while the window before was stepped
-			if more, err := o.inputs.AddReady(time.Now()); more || err != nil {
+			if more, err := o.replay.inputs.AddReady(time.Now()); more || err != nil {
 				if err != nil {
 					return nil, err
 				}
@@ -78,7 +78,7 @@ func (p byPolicy) step(ctx context.Context, o *owner) (wake <-chan time.Time, er
 		if err := o.advance(ctx, c); err != nil {
 			return nil, err
 		}
-		if err := o.saver.poll(o.worker); err != nil {
+		if err := o.w.saver.poll(o.w); err != nil {
 			return nil, err
 		}
 	}
@@ -123,16 +123,16 @@ func newByCuts() *byCuts {
 }
 
 // shareOf returns the engine of a shard's worker.
-func shareOf(w *worker) *share { return w.engine.(*share) }
+func shareOf(w *worker) *share { return w.replay.engine.(*share) }
 
 // begin begins the newest run.
 func (s *byCuts) begin(ctx context.Context, w *worker) (x exclusions, err error) {
 	e := shareOf(w)
-	if e.run, err = w.readRun(ctx); err != nil {
+	if e.run, err = w.replay.readRun(ctx); err != nil {
 		return x, err
 	}
 	e.at = e.run.position(w.cfg.Task)
-	return w.readForgotten(ctx, e.run.since)
+	return w.replay.readForgotten(ctx, e.run.since)
 }
 
 // await waits, if the shard's ledger has no window of the run, until it has one or this worker
@@ -201,13 +201,13 @@ func (s *byCuts) replay(ctx context.Context, w *worker, r *ledger.Record) error 
 }
 
 func (s *byCuts) resume(ctx context.Context, o *owner) error {
-	if err := s.open(ctx, o.worker); err != nil {
+	if err := s.open(ctx, o.w); err != nil {
 		return err
 	}
-	if err := checkDone(ctx, o.worker); err != nil {
+	if err := checkDone(ctx, o.w); err != nil {
 		return err
 	}
-	share := shareOf(o.worker)
+	share := shareOf(o.w)
 	share.live, share.meanwhile = true, func() error { return s.enterThose(ctx, o) }
 	go s.read(ctx)
 	return nil
@@ -218,7 +218,7 @@ func (s *byCuts) resume(ctx context.Context, o *owner) error {
 // now, another worker has written it: this one was halted, and woken.
 func checkDone(ctx context.Context, w *worker) error {
 	c, err := ledger.NewestCut(ctx, w.client, w.cfg.Names.LedgerAt(0))
-	if err != nil || c == nil || c.Done == nil || c.Done.Window < w.next {
+	if err != nil || c == nil || c.Done == nil || c.Done.Window < w.replay.next {
 		return err
 	}
 	r, err := ledger.Newest(ctx, w.client, w.cfg.ledgerAt())
@@ -228,7 +228,7 @@ func checkDone(ctx context.Context, w *worker) error {
 	case r != nil && r.Window >= c.Done.Window:
 		return ErrOwned
 	}
-	return fmt.Errorf("ledger %s partition %d ends before window %d, and the cut of window %d says that all shards were done with window %d: the windows in between are lost: restore the topic from a backup or a mirror", w.cfg.Names.Ledger, w.cfg.Task, w.next, c.Window, c.Done.Window)
+	return fmt.Errorf("ledger %s partition %d ends before window %d, and the cut of window %d says that all shards were done with window %d: the windows in between are lost: restore the topic from a backup or a mirror", w.cfg.Names.Ledger, w.cfg.Task, w.replay.next, c.Window, c.Done.Window)
 }
 
 // read reads cuts until the context ends.
@@ -269,7 +269,7 @@ func (s *byCuts) step(ctx context.Context, o *owner) (<-chan time.Time, error) {
 // enterThose enters the windows whose cuts are there and that may be entered. When a checkpoint is
 // due it enters none ahead, since there is no snapshot of one that has entered and is not served.
 func (s *byCuts) enterThose(ctx context.Context, o *owner) error {
-	for ctx.Err() == nil && shareOf(o.worker).mayEnter(!o.saver.due) {
+	for ctx.Err() == nil && shareOf(o.w).mayEnter(!o.w.saver.due) {
 		select {
 		case c := <-s.next:
 			if c.err != nil {
@@ -298,29 +298,29 @@ func (s *byCuts) finish(ctx context.Context, o *owner) error {
 // enter claims the records of a cut, and enters their window. It may be called while another one
 // is stepped.
 func (s *byCuts) enter(ctx context.Context, o *owner, c placedCut) error {
-	began, share := time.Now(), shareOf(o.worker)
+	began, share := time.Now(), shareOf(o.w)
 	if err := share.run.check(c.Cut); err != nil {
 		return err
 	}
 	if c.Window < share.run.since {
 		return fmt.Errorf("ledger %s: epoch %d began at window %d, and partition %d ends before window %d: restore it from a backup or a mirror", o.cfg.Names.Ledger, share.run.epoch, share.run.since, o.cfg.Task, c.Window)
 	}
-	if err := o.checkCut(ctx, c.Cut); err != nil {
+	if err := o.replay.checkCut(ctx, c.Cut); err != nil {
 		return err
 	}
-	stepped := o.inputs.PutAside()
-	defer func() { o.inputs.TakeUp(stepped) }()
-	o.noteClasses(c.Record())
-	o.unstepped = true
-	if err := o.inputs.Replay(ctx, c.Ranges); err != nil {
+	stepped := o.replay.inputs.PutAside()
+	defer func() { o.replay.inputs.TakeUp(stepped) }()
+	o.replay.noteClasses(c.Record())
+	o.replay.unstepped = true
+	if err := o.replay.inputs.Replay(ctx, c.Ranges); err != nil {
 		return fmt.Errorf("ledger %s, window %d: %w", o.cfg.Names.Ledger, c.Window, err)
 	}
 	x := &windowAhead{}
 	if last := len(s.spare) - 1; last >= 0 {
 		x, s.spare = s.spare[last], s.spare[:last]
 	}
-	o.gatherTo(&x.window, c.Window)
-	x.cut, x.claims = c.Cut, o.inputs.PutAside()
+	o.replay.gatherTo(&x.window, c.Window)
+	x.cut, x.claims = c.Cut, o.replay.inputs.PutAside()
 	s.ahead = append(s.ahead, x)
 	share.place, share.forgets = c.place, c.Forgets
 	err := share.enter(&x.window)
@@ -332,16 +332,16 @@ func (s *byCuts) enter(ctx context.Context, o *owner, c placedCut) error {
 func (s *byCuts) stepOldest(ctx context.Context, o *owner) error {
 	x := s.ahead[0]
 	s.ahead = slices.Delete(s.ahead, 0, 1)
-	o.inputs.TakeUp(x.claims)
-	o.gathered, o.ranges, o.ends = &x.window, append(o.ranges[:0], x.cut.Ranges...), x.cut.Forgets
+	o.replay.inputs.TakeUp(x.claims)
+	o.replay.gathered, o.ranges, o.ends = &x.window, append(o.ranges[:0], x.cut.Ranges...), x.cut.Forgets
 	if x.cut.Begins != nil && x.cut.Window > 0 {
-		o.begins, o.forgot = x.cut.Begins, o.excluded.forgottenAt(x.cut.Window)
-		defer func() { o.begins, o.forgot = nil, nil }()
+		o.w.begins, o.forgot = x.cut.Begins, o.replay.excluded.forgottenAt(x.cut.Window)
+		defer func() { o.w.begins, o.forgot = nil, nil }()
 	}
 	if err := o.stepOwn(ctx, x.cut.Cause, time.Now().Add(-x.took)); err != nil {
 		return err
 	}
-	o.unstepped = len(s.ahead) > 0
+	o.replay.unstepped = len(s.ahead) > 0
 	s.spare = append(s.spare, x)
 	return nil
 }

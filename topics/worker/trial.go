@@ -173,7 +173,7 @@ func (w *worker) loaded() <-chan error {
 // nothing but its trial here.
 func (w *worker) take(ctx context.Context, err error) error {
 	l := w.loading
-	for err == nil && l.replayer.next < w.next {
+	for err == nil && l.replayer.next < w.replay.next {
 		var r *ledger.Record
 		if r, err = l.replayer.ledger.Wait(ctx); r != nil && err == nil {
 			err = l.step(ctx, r)
@@ -183,26 +183,26 @@ func (w *worker) take(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	if err == nil {
-		err = w.engine.(Taker).Take(l.replayer.engine)
+		err = w.replay.engine.(Taker).Take(l.replayer.engine)
 	}
 	if err != nil {
 		w.cfg.Logger.Error("a model cannot be loaded for the shadow", "model", l.model, "err", err)
-		w.missing, w.last.trial = l.model, nil // an owner's next records say so
+		w.missing, w.replay.last.trial = l.model, nil // an owner's next records say so
 		w.stopLoading()
 		return nil
 	}
 	l.stop()
 	w.loading = nil
-	w.cfg.Model, w.cfg.Shadow = w.last.serves, l.model
-	w.cfg.Logger.Info("model loaded into the shadow", "model", l.model, "serves", w.last.serves, "window", w.next)
-	w.cfg.Hooks.Loaded(Loaded{Model: l.model, Engine: w.engine})
+	w.cfg.Model, w.cfg.Shadow = w.replay.last.serves, l.model
+	w.cfg.Logger.Info("model loaded into the shadow", "model", l.model, "serves", w.replay.last.serves, "window", w.replay.next)
+	w.cfg.Hooks.Loaded(Loaded{Model: l.model, Engine: w.replay.engine})
 	return w.assignOwnRoles()
 }
 
 // followTrial loads the model of the ledger's trial, if this worker does not have it and has
 // its file. It is called at the ledger's end.
 func (w *worker) followTrial(ctx context.Context) {
-	t := w.last.trial
+	t := w.replay.last.trial
 	if t == nil || w.cfg.has(t.Model) || w.loading != nil && w.loading.model == t.Model || w.missing == t.Model {
 		return
 	}
@@ -232,11 +232,11 @@ func (w *worker) awaitModel(ctx context.Context, model string) error {
 func (o *owner) obeyTrials(ctx context.Context, commands []event.Command) *ledger.Trial {
 	for i := len(commands) - 1; i >= 0; i-- {
 		c := &commands[i]
-		if c.Model == o.last.serves {
+		if c.Model == o.replay.last.serves {
 			continue
 		}
 		if !o.cfg.has(c.Model) {
-			if err := o.loadModel(ctx, c.Model); err != nil {
+			if err := o.w.loadModel(ctx, c.Model); err != nil {
 				o.cfg.Logger.Warn("a model cannot be tried", "model", c.Model, "err", err)
 				continue
 			}

@@ -54,8 +54,9 @@ func newDiscardingOwner(tb testing.TB, size int) *owner {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	cfg := &Config{Names: names, Model: "model", Settings: `{"model":"none"}`, Hooks: Join()}
 	o := newOwner(&worker{
-		replayer:   &replayer{cfg: &Config{Names: names, Model: "model", Settings: `{"model":"none"}`, Hooks: Join()}, engine: &preallocated{size: size}, inputs: &intake.Inputs{}},
+		cfg: cfg, replay: &replayer{cfg: cfg, engine: &preallocated{size: size}, inputs: &intake.Inputs{}},
 		partitions: map[string]int{names.Predictions: 4}, source: newByPolicy(),
 	}, p)
 	go func() {

@@ -58,7 +58,9 @@ func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
 // worker is a replayer that follows the ledger until it is elected, and then continues
 // as [owner]. One goroutine steps and calls the hooks.
 type worker struct {
-	*replayer
+	cfg    *Config
+	client *kafka.Client
+	replay *replayer
 	member seat
 	saver  *saver
 	source source // of windows, once this worker is the owner
@@ -130,7 +132,7 @@ func newWorker(ctx context.Context, c *kafka.Client, e Engine, cfg Config) (*wor
 func newTask(ctx context.Context, c *kafka.Client, e Engine, cfg Config, s source) (w *worker, err error) {
 	cfg.setDefaults()
 	cfg.Hooks = Join(logHooks(cfg.Logger), cfg.Hooks)
-	w = &worker{replayer: &replayer{cfg: &cfg, client: c, engine: e}, source: s}
+	w = &worker{cfg: &cfg, client: c, replay: &replayer{cfg: &cfg, client: c, engine: e}, source: s}
 	w.newest, err = ledger.Newest(ctx, c, cfg.ledgerAt())
 	return w, err
 }
@@ -207,31 +209,31 @@ func (w *worker) start(ctx, fetching context.Context) error {
 
 // open starts after the newest checkpoint, or at the ledger's beginning.
 func (w *worker) open(ctx, fetching context.Context) error {
-	inputs, err := w.restore(ctx)
+	inputs, err := w.replay.restore(ctx)
 	if err != nil {
 		return err
 	}
 	if err := w.checkState(); err != nil {
 		return err
 	}
-	if w.next == 0 {
-		if w.excluded, err = w.source.begin(ctx, w); err != nil {
+	if w.replay.next == 0 {
+		if w.replay.excluded, err = w.source.begin(ctx, w); err != nil {
 			return err
 		}
 	}
-	w.committed = commitPoint{w.next - 1, w.ledger.Last()}
-	w.saver.newest = w.next
-	w.stepped.Store(w.next)
+	w.committed = commitPoint{w.replay.next - 1, w.replay.ledger.Last()}
+	w.saver.newest = w.replay.next
+	w.stepped.Store(w.replay.next)
 	if w.partitions, err = w.client.Partitions(ctx, w.cfg.Names.Predictions, w.cfg.Names.DeadLetters); err != nil {
 		return err
 	}
-	return w.openInputs(fetching, inputs)
+	return w.replay.openInputs(fetching, inputs)
 }
 
 // standBy follows the ledger, stepping the windows that the owner has committed,
 // until this worker is elected and has reached the ledger's end.
 func (w *worker) standBy(ctx context.Context) error {
-	began, first := time.Now(), w.next
+	began, first := time.Now(), w.replay.next
 	w.replaying()
 	recovered := false
 	for {
@@ -242,17 +244,17 @@ func (w *worker) standBy(ctx context.Context) error {
 			}
 		default:
 		}
-		r, err := w.ledger.Next(ctx)
+		r, err := w.replay.ledger.Next(ctx)
 		if err == nil && r == nil {
 			if !recovered {
 				recovered = true
-				w.cfg.Hooks.Recovered(Recovered{Engine: w.engine, Windows: w.next, Checkpoint: first, Took: time.Since(began)})
+				w.cfg.Hooks.Recovered(Recovered{Engine: w.replay.engine, Windows: w.replay.next, Checkpoint: first, Took: time.Since(began)})
 			}
 			if w.elected {
 				return nil
 			}
 			w.followTrial(ctx)
-			r, err = w.ledger.Wait(ctx)
+			r, err = w.replay.ledger.Wait(ctx)
 		}
 		if err != nil {
 			return err
@@ -304,21 +306,21 @@ func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
 	if err := w.source.replay(ctx, w, r); err != nil {
 		return err
 	}
-	out, err := w.Step(ctx, r)
+	out, err := w.replay.Step(ctx, r)
 	if err != nil {
 		return err
 	}
-	w.stepped.Store(w.next)
-	w.cfg.Hooks.Stepped(Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Trial: w.last.trial, Took: time.Since(began)})
-	w.inputs.Release()
-	w.committed = commitPoint{r.Window, w.ledger.Last()}
+	w.stepped.Store(w.replay.next)
+	w.cfg.Hooks.Stepped(Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Trial: w.replay.last.trial, Took: time.Since(began)})
+	w.replay.inputs.Release()
+	w.committed = commitPoint{r.Window, w.replay.ledger.Last()}
 	return nil
 }
 
 // replaying reports the windows that are to be replayed.
 func (w *worker) replaying() {
 	if w.cfg.Hooks.Replaying != nil && w.newest != nil {
-		w.cfg.Hooks.Replaying(Replaying{Windows: w.newest.Window + 1, Checkpoint: w.next})
+		w.cfg.Hooks.Replaying(Replaying{Windows: w.newest.Window + 1, Checkpoint: w.replay.next})
 	}
 }
 
@@ -330,8 +332,8 @@ func (w *worker) own(ctx context.Context) error {
 		return err
 	}
 	crash.Point(crash.Recovered)
-	w.cfg.Logger.Info("serving: this worker owns the graph now", "windows", w.next, "took", time.Since(began).Round(time.Millisecond))
-	w.cfg.Hooks.TookOver(TookOver{Windows: w.next, Took: time.Since(began)})
+	w.cfg.Logger.Info("serving: this worker owns the graph now", "windows", w.replay.next, "took", time.Since(began).Round(time.Millisecond))
+	w.cfg.Hooks.TookOver(TookOver{Windows: w.replay.next, Took: time.Since(began)})
 	return o.serve(ctx, o.loop)
 }
 
@@ -359,7 +361,7 @@ func (w *worker) takeOver(ctx context.Context) (*owner, error) {
 // From then on only this worker writes to the ledger.
 func (w *worker) followToEnd(ctx context.Context) error {
 	for {
-		r, err := w.ledger.Next(ctx)
+		r, err := w.replay.ledger.Next(ctx)
 		if r == nil || err != nil {
 			return err
 		}
