@@ -61,7 +61,7 @@
 //	shard.go                    Shard: a slice, Enter and Serve
 //	lead.go                     Lead: it learns for all of them
 //	messages.go                 what they send each other, as bytes
-//	sharded.go                  Sharded: all of them in one process
+//	sharded.go                  Sharded: all of them in one process, for audits
 //
 // Between windows:
 //

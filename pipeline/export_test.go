@@ -1,8 +1,10 @@
 package pipeline
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -40,6 +42,50 @@ func (s *Sharded) Embeddings() (z []float32) {
 		next[p]++
 	}
 	return z
+}
+
+// Next returns the number of the next window.
+func (s *Sharded) Next() int64 { return s.lead.next }
+
+// Summaries is [Lead.Summaries].
+func (s *Sharded) Summaries() []Summary { return s.lead.Summaries() }
+
+// SavedShards are open snapshots of all shards and their lead, and what they have not heard of.
+type SavedShards struct {
+	Files []*Snapshot // the lead's last
+	chain event.Hash
+	told  []told
+}
+
+// Save begins the snapshots of all shards and their lead.
+func (s *Sharded) Save() *SavedShards {
+	saved := &SavedShards{chain: s.chain, told: slices.Clone(s.told)}
+	for _, shard := range s.shards {
+		saved.Files = append(saved.Files, shard.Snapshot(nil))
+	}
+	saved.Files = append(saved.Files, s.lead.Snapshot(nil))
+	return saved
+}
+
+// Restore returns the graph of snapshots that were read.
+func (s *SavedShards) Restore(m *model.Model, cfg Config, run Runner, files [][]byte) (*Sharded, error) {
+	P := len(files) - 1
+	lead, _, err := RestoreLead(m, cfg, P, bytes.NewReader(files[P]), int64(len(files[P])))
+	if err != nil {
+		return nil, err
+	}
+	cfg.PendingMemory /= int64(P)
+	var shards []*Shard
+	for p, b := range files[:P] {
+		shard, _, err := RestoreShard(m, cfg, p, P, bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			return nil, err
+		}
+		shards = append(shards, shard)
+	}
+	restored := shardedOf(shards, lead, run)
+	restored.chain, restored.told = s.chain, s.told
+	return restored, nil
 }
 
 // StepWith is Step with other embeddings of the arrivals.

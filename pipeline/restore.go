@@ -139,39 +139,6 @@ func ofModel(m *model.Model, r io.ReaderAt, size int64) (*safetensors.Reader, er
 	return file, nil
 }
 
-// RestoreSharded returns the graph in P shards of a [Snapshot] of size bytes, as
-// [RestorePair] does.
-func RestoreSharded(m *model.Model, cfg Config, P int, run Runner, r io.ReaderAt, size int64) (*Sharded, map[string]string, error) {
-	s, err := NewSharded(m, cfg, P, run)
-	if err != nil {
-		return nil, nil, err
-	}
-	file, err := ofModel(m, r, size)
-	if err == nil {
-		err = s.restore(file)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("snapshot: %w", err)
-	}
-	return s, callers(file.Metadata()), nil
-}
-
-// restore sets the state of s, which is new, to that of a file.
-func (s *Sharded) restore(file *safetensors.Reader) error {
-	if err := restore(s.lead, file.Under(ofLead), metaOwn+ofLead); err != nil {
-		return err
-	}
-	for p, shard := range s.shards {
-		if err := restore(shard, file.Under(ofShard(p)), metaOwn+ofShard(p)); err != nil {
-			return err
-		}
-		if shard.next != s.lead.next {
-			return snapshot.Damaged("shard %d is at window %d, the lead at %d", p, shard.next, s.lead.next)
-		}
-	}
-	return restore(s, file, metaOwn)
-}
-
 // callers returns the strings without those of engines.
 func callers(all map[string]string) map[string]string {
 	meta := map[string]string{}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/posterior"
 )
 
 // Sharded is a whole graph in P shards, with its lead: what several processes do together,
@@ -25,9 +24,8 @@ type Sharded struct {
 
 	told []told // by the windows that were not heard of, the oldest first: at most Config.LearnLag + 1
 
-	err      error
-	given    []given
-	snapshot *Snapshot // the open one, or nil
+	err   error
+	given []given
 }
 
 // Runner calls each(i) for i from 0 to below n, in any order and on any goroutines, and
@@ -190,23 +188,5 @@ func (s *Sharded) Close() {
 	}
 }
 
-// Config returns the settings, with defaults filled in.
-func (s *Sharded) Config() Config { return s.lead.cfg }
-
-// Model returns the model.
-func (s *Sharded) Model() *model.Model { return s.lead.model }
-
-// Next returns the number of the next window.
-func (s *Sharded) Next() int64 { return s.lead.next }
-
 // Chain returns the global chain, see [event.Hash.Join].
 func (s *Sharded) Chain() event.Hash { return s.chain }
-
-// Posterior is [Engine.Posterior].
-func (s *Sharded) Posterior() (now, trained *posterior.Gaussian) { return s.lead.Posterior() }
-
-// Summaries is [Engine.Summaries].
-func (s *Sharded) Summaries() []Summary { return s.lead.Summaries() }
-
-// Pooled is [Engine.Pooled].
-func (s *Sharded) Pooled() *Pooled { return s.lead.Pooled() }

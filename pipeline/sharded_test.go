@@ -307,8 +307,8 @@ func readAll(t testing.TB, s *pipeline.Snapshot) []byte {
 	return b
 }
 
-// TestRestoredShardsAreEqual: a snapshot of a graph in shards is read while the graph goes on.
-// The graph restored from it goes on with the same bits.
+// TestRestoredShardsAreEqual: snapshots of shards and their lead are read while the graph goes on.
+// The graph restored from them goes on with the same bits.
 func TestRestoredShardsAreEqual(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -330,31 +330,35 @@ func TestRestoredShardsAreEqual(t *testing.T) {
 				for range rng.IntN(40) {
 					s.Step(l.window())
 				}
-				meta := map[string]string{"window": fmt.Sprint(s.Next())}
-				open := s.Snapshot(meta)
-				var file []byte
+				open := s.Save()
+				files := make([][]byte, 1+P)
 				var windows []*event.Window
 				var outcomes []*event.Outcome
-				piece := make([]byte, open.Len())
-				for {
-					n, err := open.Read(piece[:1+rng.IntN(len(piece)/6)])
-					file = append(file, piece[:n]...)
-					if err == io.EOF {
-						break
-					}
-					if err != nil {
-						t.Fatal(err)
+				for left := true; left; {
+					left = false
+					for i, open := range open.Files {
+						piece := make([]byte, 1+rng.IntN(int(open.Len())/6))
+						n, err := open.Read(piece)
+						files[i] = append(files[i], piece[:n]...)
+						if err != nil && err != io.EOF {
+							t.Fatal(err)
+						}
+						left = left || err == nil
 					}
 					windows = append(windows, l.window())
 					outcomes = append(outcomes, s.Step(windows[len(windows)-1]))
 				}
-				open.Close()
-				other, got, err := pipeline.RestoreSharded(m, cfg, P, threads(1), bytes.NewReader(file), int64(len(file)))
+				for _, open := range open.Files {
+					open.Close()
+				}
+				other, err := open.Restore(m, cfg, threads(1), files)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if again := readAll(t, other.Snapshot(got)); !bytes.Equal(again, file) {
-					t.Error("the restored graph is saved as other bytes")
+				for i, again := range other.Save().Files {
+					if !bytes.Equal(readAll(t, again), files[i]) {
+						t.Errorf("the restored task %d is saved as other bytes", i)
+					}
 				}
 				for i, w := range windows {
 					if got := other.Step(w); !reflect.DeepEqual(got, outcomes[i]) {
@@ -391,10 +395,6 @@ func TestRestoreOtherShards(t *testing.T) {
 			return err
 		},
 		"lead": func() error { _, _, err := pipeline.RestoreLead(m, cfg, 4, bytes.NewReader(b), size); return err },
-		"together": func() error {
-			_, _, err := pipeline.RestoreSharded(m, cfg, 4, nil, bytes.NewReader(b), size)
-			return err
-		},
 		"whole": func() error {
 			_, _, err := pipeline.RestorePair(cfg, bytes.NewReader(b), size, m)
 			return err

@@ -97,10 +97,7 @@ import (
 //	sets.count             I64   1: predictions of all shards
 //	sets.served            I64   as above, of its own pending predictions
 //
-// A lead's begins with the heads. The snapshot of a [Sharded] has those of all shards and
-// the lead, with names that begin with "shard0." and so on and "lead.", and
-//
-//	told.windows           U8    what the shards served, and heads, of windows that they have not heard of
+// A lead's begins with the heads.
 type Snapshot struct {
 	of     []saved // none when closed
 	blocks []int64
@@ -108,7 +105,7 @@ type Snapshot struct {
 	stream *safetensors.Stream
 }
 
-// saved is what has a part of a snapshot: an engine, a shard, a lead, or what joins these.
+// saved is what has a part of a snapshot: an engine, a shard or a lead.
 type saved interface {
 	part
 	// strings identify it and its progress.
@@ -151,21 +148,6 @@ func (s *Shard) Snapshot(meta map[string]string) *Snapshot { return takeSnapshot
 
 // Snapshot begins a snapshot of the lead's state, as [Pair.Snapshot] does, for [RestoreLead].
 func (l *Lead) Snapshot(meta map[string]string) *Snapshot { return takeSnapshot(meta, under{"", l}) }
-
-// Snapshot begins a snapshot of all shards and the lead, as [Pair.Snapshot] does, for
-// [RestoreSharded].
-func (s *Sharded) Snapshot(meta map[string]string) *Snapshot {
-	parts := []under{{"", s}, {ofLead, s.lead}}
-	for p, shard := range s.shards {
-		parts = append(parts, under{ofShard(p), shard})
-	}
-	return takeSnapshot(meta, parts...)
-}
-
-// The prefixes of the lead and the shards of a [Sharded].
-const ofLead = "lead."
-
-func ofShard(p int) string { return fmt.Sprintf("shard%d.", p) }
 
 // takeSnapshot begins the snapshot of parts.
 func takeSnapshot(meta map[string]string, parts ...under) *Snapshot {

@@ -112,62 +112,6 @@ func (l *Lead) open() **Snapshot { return &l.snapshot }
 
 func (l *Lead) appendBlocks(list []int64) []int64 { return list }
 
-// state declares what the shards have not heard of yet.
-func (s *Sharded) state(schema *snapshot.Schema) {
-	snapshot.Bytes(schema, "told.windows", (*untold)(s))
-}
-
-// untold is what the shards have not heard of, as bytes: by window, what each shard served,
-// and the heads, each after its length.
-type untold Sharded
-
-// AppendState implements [snapshot.Stateful].
-func (u *untold) AppendState(b []byte) []byte {
-	var heads []byte
-	for _, t := range u.told {
-		for _, served := range t.served {
-			b = appendBytes(b, served)
-		}
-		if heads = nil; t.heads != nil {
-			heads = AppendHeads(nil, t.heads)
-		}
-		b = appendBytes(b, heads)
-	}
-	return b
-}
-
-// SetState implements [snapshot.Stateful]. The shards and the lead must have been restored.
-func (u *untold) SetState(b []byte) error {
-	r := recordReader{b: b}
-	next := u.lead.next
-	for window := max(next-1-int64(u.lead.cfg.LearnLag), 0); window < next; window++ {
-		t := told{served: make([][]byte, len(u.shards))}
-		for p := range t.served {
-			t.served[p] = r.bytes()
-		}
-		if heads := r.bytes(); heads != nil {
-			var err error
-			if t.heads, err = DecodeHeads(heads, window); err != nil {
-				return err
-			}
-		}
-		if r.bad {
-			break
-		}
-		u.told = append(u.told, t)
-	}
-	if len(r.b) > 0 || r.bad {
-		return snapshot.Damaged("%d bytes of what shards have not heard of", len(b))
-	}
-	return nil
-}
-
-func (s *Sharded) rest() {}
-
-func (s *Sharded) open() **Snapshot { return &s.snapshot }
-
-func (s *Sharded) appendBlocks(list []int64) []int64 { return list }
-
 // declareHeads declares the whole state of heads, which have the given hash.
 func declareHeads(s *snapshot.Schema, l learner, hash *event.Hash) {
 	for _, h := range l.heads() {
@@ -243,11 +187,6 @@ func (s *Shard) strings() []engineString {
 // strings returns the lead's strings.
 func (l *Lead) strings() []engineString {
 	return append(stringsOf(l.cfg, l.model.ID, &l.next, &l.chain, &l.posterior), fixedString("shard", "lead", "shard", "give the snapshot of the lead"))
-}
-
-// strings returns the strings of shards with their lead. The lead's have the rest.
-func (s *Sharded) strings() []engineString {
-	return []engineString{fixedString(metaModel, s.lead.model.ID, "model", "give the model it was taken with"), hashString("chain", &s.chain)}
 }
 
 // stringsOf returns the strings of an engine, or a part of one. Setting one that must not

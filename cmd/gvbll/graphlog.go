@@ -157,7 +157,8 @@ func (l *graphLog) settings(ctx context.Context) (pipeline.Config, error) {
 	if err != nil {
 		err = fmt.Errorf("ledger %s: %w, or begin an epoch of this one with 'gvbll rebase' first", l.names.Ledger, err)
 	}
-	return wholeOf(cfg), err
+	cfg.Shards = 1
+	return cfg, err
 }
 
 // checkServes returns an error unless m is the model that serves.

@@ -112,9 +112,6 @@ func restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int
 		if files, ok := cfg.Blocks.(*blocks.Store); ok {
 			files.From(folder)
 		}
-		if cfg.Shards > 1 {
-			return restoreSliced(cfg, models[0], r, size)
-		}
 		p, meta, err := pipeline.RestorePair(cfg, r, size, models...)
 		return &keeper{Pair: p}, meta, err
 	}
@@ -123,9 +120,6 @@ func restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int
 // fresh returns a function that makes keepers at window 0.
 func fresh(cfg pipeline.Config, models ...*model.Model) func() (worker.Engine, error) {
 	return func() (worker.Engine, error) {
-		if cfg.Shards > 1 {
-			return newSliced(cfg, models[0])
-		}
 		p, err := pipeline.NewPair(cfg, models...)
 		return &keeper{Pair: p}, err
 	}
@@ -139,7 +133,7 @@ func (k *keeper) Apart(exact worker.Engine) (d ledger.Distance) {
 	return d
 }
 
-// snapshot is a snapshot of a keeper or of a slicedKeeper, read between its steps.
+// snapshot is a snapshot of a keeper, read between its steps.
 type snapshot struct {
 	turn  *sync.Mutex
 	store func() pipeline.Blocks

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -155,6 +156,36 @@ func (w workCmd) checkShards(g given, shards int, cfg pipeline.Config, m *model.
 	return nil
 }
 
+// allShards is all shards of a graph with their lead, which an audit steps.
+type allShards struct {
+	*pipeline.Sharded
+	recycler recycler
+}
+
+var _ worker.Shards = (*allShards)(nil)
+
+// Step implements worker.Engine.
+func (s *allShards) Step(w *event.Window) *event.Outcome {
+	s.recycler.recycle(s.Sharded)
+	return s.recycler.add(s.Sharded.Step(w))
+}
+
+// Close frees the blocks of a graph that is not needed any more.
+func (s *allShards) Close() error {
+	s.Sharded.Close()
+	return nil
+}
+
+// onThreads is a [pipeline.Runner] with a thread for each.
+func onThreads(n int, each func(i int)) {
+	var others sync.WaitGroup
+	for i := 1; i < n; i++ {
+		others.Go(func() { each(i) })
+	}
+	each(0)
+	others.Wait()
+}
+
 // sharded audits a graph of several shards.
 func (a auditCmd) sharded(ctx context.Context, s streams, client *kafka.Client, names topics.Names, m *model.Model, shards int) (found worker.Audited, err error) {
 	for flag, given := range map[string]bool{"--shadow": a.Shadow != "", "--checkpoint": a.Checkpoint != ""} {
@@ -181,11 +212,11 @@ func (a auditCmd) sharded(ctx context.Context, s streams, client *kafka.Client, 
 	defer removeFiles()
 	own := terms(names, cfg, m)
 	own.Fresh = func() (worker.Engine, error) {
-		graph, err := pipeline.NewSharded(m, cfg, shards, byThreads(shards))
+		graph, err := pipeline.NewSharded(m, cfg, shards, onThreads)
 		if err != nil {
 			return nil, fmt.Errorf("audit: %w", err)
 		}
-		return &slicedKeeper{Sharded: graph}, nil
+		return &allShards{Sharded: graph}, nil
 	}
 	graph, err := own.Fresh()
 	if err != nil {
@@ -197,7 +228,7 @@ func (a auditCmd) sharded(ctx context.Context, s streams, client *kafka.Client, 
 	}
 	at := total[names.LedgerAt(0)]
 	bar := newProgress(s.err, "audit", int(at.End-at.First))
-	found, err = worker.AuditSharded(ctx, client, graph.(*slicedKeeper), own, shards,
+	found, err = worker.AuditSharded(ctx, client, graph.(*allShards), own, shards,
 		func(windows int64) { bar.set(int(windows), "windows") })
 	if err != nil {
 		return found, fmt.Errorf("audit, %d windows agree, then: %w", found.Windows, err)

@@ -22,8 +22,6 @@ type workCmd struct {
 
 	Models string `help:"Folder of model files, for 'gvbll retrain': the worker loads the model that a command names from it, without a restart, and at a start those that the ledger names." type:"existingdir" placeholder:"DIR"`
 
-	Shards int `help:"Cut the graph into this many slices by the columns of its vectors, all in this process, on --workers threads. Part of the graph's settings: predictions differ by rounding. Needs a graphsage or gcn of two layers. docs/sharding.md has shards on several machines." default:"1" group:"machine"`
-
 	HTTP    httpFlags   `embed:"" group:"http"`
 	Windows windowFlags `embed:"" group:"windows"`
 	Watch   bool        `help:"Run drift detectors on what is served and on its labels." default:"true" negatable:"" group:"revisions"`
@@ -110,9 +108,6 @@ func (w workCmd) check(g given) error {
 	if err := w.graphFlags.check(g); err != nil {
 		return err
 	}
-	if err := w.checkSlices(); err != nil {
-		return err
-	}
 	return g.check(
 		noEffect{f.EventTime.Width > 0, "no effect with --event-time: leave out one of them", []string{"window", "linger"}},
 	)
@@ -127,7 +122,7 @@ func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 	if err != nil {
 		return err
 	}
-	cfg.Unwatched, cfg.Shards = !w.Watch, w.Shards
+	cfg.Unwatched = !w.Watch
 	inMemory := cfg
 	cfg, removeFiles, err := withFiles(cfg, w.State.StateDir, w.State.Pending.Memory)
 	if err != nil {
@@ -135,17 +130,11 @@ func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 	}
 	defer removeFiles()
 	reg := newRegistry()
-	small := wholeOf(cfg) // whether the graph has shards is not known yet
+	small := cfg // whether the graph has shards is not known yet
 	small.Reserve = 0
 	s, err := newService(w.Kafka.Prefix, inForce(k, g), small, reg, models...)
 	if err != nil {
 		return err
-	}
-	var inSlices *slicedService
-	if w.Shards > 1 {
-		if inSlices, err = newSlicedService(s, cfg, models[0]); err != nil {
-			return err
-		}
 	}
 	if s.web, err = listenHTTP(w.HTTP.HTTP, w.HTTP.HTTPConfig, reg, s.page); err != nil {
 		return err
@@ -168,9 +157,6 @@ func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 	if err != nil {
 		return err
 	}
-	if shards > 0 && w.Shards > 1 {
-		return usagef("--shards %d: the ledger of graph %s has %d shards of its own, for any number of workers: leave it out", w.Shards, w.Kafka.Prefix, shards)
-	}
 	if shards > 0 {
 		if err := w.checkShards(g, shards, inMemory, models[0]); err != nil {
 			return err
@@ -184,12 +170,12 @@ func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 			return err
 		}
 	}
-	if shards == 0 && w.Shards == 1 && (cfg.Reserve > 0 || !slices.Equal(models, started)) {
+	if shards == 0 && (cfg.Reserve > 0 || !slices.Equal(models, started)) {
 		if err := s.change(cfg, models...); err != nil {
 			return err
 		}
 	}
-	slog.Info("working", "model", models[0].ID, "shadow", shadowOf(models), "classes", len(models[0].Classes), "head", s.engine.Serving().Summaries()[0].Head, "shards", max(shards, w.Shards), "topics", names.Nodes, "http", s.web.url())
+	slog.Info("working", "model", models[0].ID, "shadow", shadowOf(models), "classes", len(models[0].Classes), "head", s.engine.Serving().Summaries()[0].Head, "shards", max(shards, 1), "topics", names.Nodes, "http", s.web.url())
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
@@ -205,8 +191,6 @@ func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 	switch {
 	case shards > 0:
 		err = newShardService(s, reg, cfg, w.State, models[0]).run(ctx, client, work)
-	case inSlices != nil:
-		err = inSlices.run(ctx, client, work)
 	default:
 		err = s.run(ctx, client, work)
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // shards measures what the slices of a sharded graph cost beside the engine that has all
-// of it, and simulates workers at those costs.
+// of it.
 func shards(ctx context.Context, c Config) ([]Row, error) {
 	c.Workload = c.WithDefaults()
 	m, err := c.Model()
@@ -31,15 +31,11 @@ func shards(ctx context.Context, c Config) ([]Row, error) {
 		none.Note = err.Error()
 		return []Row{none}, nil
 	}
-	costs, rows, err := c.shardCosts(c.windows())
+	rows, err := c.shardCosts(c.windows())
 	if err != nil {
 		return nil, err
 	}
 	memory, err := c.shardBytes()
-	if err != nil {
-		return nil, err
-	}
-	beside, err := c.inProcess()
 	if err != nil {
 		return nil, err
 	}
@@ -50,28 +46,11 @@ func shards(ctx context.Context, c Config) ([]Row, error) {
 	formula := 3 * float64(4*c.Embedding+6) // (P-1)(4 d_e + 6) with P = 4
 	sent := figure("shards-exchanged-4", bytes, "bytes an arrival")
 	off := atMost("shards-exchanged-4-off", math.Abs(bytes/formula-1), "of the formula", 0.1)
-	return slices.Concat(rows, beside, memory, []Row{sent, off}, c.simulate(costs)), nil
+	return slices.Concat(rows, memory, []Row{sent, off}), nil
 }
 
 // sliced are the numbers of shards that are measured.
 var sliced = [...]int{2, 4, 8}
-
-// measuredCosts are costs by the number of shards; those of 1 are the engine's.
-type measuredCosts map[int]stageCosts
-
-// of returns the costs with P shards. Where they are not measured, a window's arrival costs
-// each shard a + b/P, by the last two that are.
-func (m measuredCosts) of(P int) stageCosts {
-	if c, ok := m[P]; ok {
-		return c
-	}
-	const few, many = 4, 8
-	at := func(few, many float64) float64 {
-		return many + (few-many)*(1/float64(P)-1.0/8)/(1.0/4-1.0/8)
-	}
-	a, b := m[few], m[many]
-	return b.with(at(a.enter, b.enter), at(a.serve/few, b.serve/many)*float64(P), b.learn)
-}
 
 // stepper steps a stream of its own, a window at a time.
 type stepper interface {
@@ -263,74 +242,58 @@ func inTurn(arrivals int, all ...stepper) error {
 }
 
 // shardCosts measures stages in CPU time of the thread.
-func (w Workload) shardCosts(windows int) (measuredCosts, []Row, error) {
+func (w Workload) shardCosts(windows int) ([]Row, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	one, err := w.wholeGraph()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	const four = 4
 	alone, err := w.oneShard(1, four)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	all, shards := []stepper{one, alone}, map[int]*oneShard{}
 	for _, P := range sliced {
 		s, err := w.oneShard(P, P)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		all, shards[P] = append(all, s), s
 	}
 	if err := inTurn(2*w.Window*windows, all...); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	decode, encode, bytesIn := w.wireCost(windows)
+	decode, encode := w.wireCost(windows)
 
 	enter, serve, learn := one.enter.undisturbed(), one.serve.undisturbed(), one.learn.undisturbed()
-	whole := enter + serve + learn
-	base := exchangeCosts
-	base.input, base.publish, base.learn = decode+bytesIn*base.receiveByte, encode, alone.learn.undisturbed()
-	base.row, base.heads = float64(len(alone.rows))/float64(alone.w.Window), float64(len(alone.heads))
-	base.part = 4 * float64(w.Embedding)
-	costs := measuredCosts{1: base}
-	costs[1] = base.with(enter, serve, learn)
+	whole, label := enter+serve+learn, alone.learn.undisturbed()
 	rows := []Row{
 		figure("shards-engine", whole, "ns an arrival with its label"),
 		figure("shards-enter-1", enter, "ns an arrival"),
 	}
 	for _, P := range sliced {
-		s := shards[P]
-		// Serve joins all labels, and predicts the shard's own arrivals.
-		costs[P] = base.with(s.enter.undisturbed(), s.serve.undisturbed()*float64(P), base.learn)
-		rows = append(rows, figure(fmt.Sprintf("shards-enter-%d", P), costs[P].enter, "ns an arrival"))
+		rows = append(rows, figure(fmt.Sprintf("shards-enter-%d", P), shards[P].enter.undisturbed(), "ns an arrival"))
 	}
 	rows = append(rows, figure("shards-serve-1", serve, "ns an arrival"))
-	for _, P := range sliced {
-		rows = append(rows, figure(fmt.Sprintf("shards-serve-%d", P), costs[P].serve/float64(P), "ns an arrival, in each shard"))
+	for _, P := range sliced { // it joins all labels, and predicts the shard's own arrivals
+		rows = append(rows, figure(fmt.Sprintf("shards-serve-%d", P), shards[P].serve.undisturbed(), "ns an arrival, in each shard"))
 	}
-	shard := costs[four].enter + costs[four].serve/four
-	return costs, append(
+	shard := shards[four].enter.undisturbed() + shards[four].serve.undisturbed()
+	return append(
 		rows,
-		figure("shards-learn", base.learn, "ns a label, at the lead"),
-		figure("shards-input", base.input, "ns an arrival, in each task"),
-		figure("shards-publish", base.publish, "ns a prediction"),
+		figure("shards-learn", label, "ns a label, at the lead"),
+		figure("shards-input", decode, "ns an arrival, in each task"),
+		figure("shards-publish", encode, "ns a prediction"),
 		atMost("shards-cpu-4", shard/whole, "of the engine's", 0.4),
-		atMost("shards-cpu-4-and-lead", (shard+base.learn)/whole, "of the engine's", 0.4),
-		atMost("shards-cpu-4-together", (four*shard+base.learn)/whole, "times the engine's", 2),
+		atMost("shards-cpu-4-and-lead", (shard+label)/whole, "of the engine's", 0.4),
+		atMost("shards-cpu-4-together", (four*shard+label)/whole, "times the engine's", 2),
 	), nil
 }
 
-// with returns costs with those of the stages that depend on the number of shards.
-func (c stageCosts) with(enter, serve, learn float64) stageCosts {
-	c.enter, c.serve, c.learn = enter, serve, learn
-	return c
-}
-
-// wireCost measures the CPU time of decoding a node and of encoding a prediction, and a
-// node's size.
-func (w Workload) wireCost(windows int) (decode, encode, bytes float64) {
+// wireCost measures the CPU time of decoding a node and of encoding a prediction.
+func (w Workload) wireCost(windows int) (decode, encode float64) {
 	stream := w.Stream()
 	d := wire.Decoder{Memory: &wire.Memory{}}
 	decoded, encoded := begin(w.Window), begin(w.Window)
@@ -342,7 +305,6 @@ func (w Workload) wireCost(windows int) (decode, encode, bytes float64) {
 		for i, node := range stream.Next(false).Nodes {
 			values[i] = wire.AppendNode(values[i][:0], &node)
 			records[i].Value = values[i]
-			bytes += float64(len(values[i])) / float64(w.Window*windows)
 		}
 		decoded.runCPU(func() {
 			d.Memory.Reset()
@@ -357,7 +319,7 @@ func (w Workload) wireCost(windows int) (decode, encode, bytes float64) {
 			}
 		})
 	}
-	return decoded.cost().nanoseconds, encoded.cost().nanoseconds, bytes
+	return decoded.cost().nanoseconds, encoded.cost().nanoseconds
 }
 
 // shardBytes measures the memory of a node in an engine and in shards, and what shards send
@@ -445,58 +407,6 @@ func (w Workload) exchanged(ctx context.Context) (bytes float64, err error) {
 	}
 	err = client.ReadAll(ctx, names.Exchange, func(r *kafka.Record) { bytes += float64(len(r.Key) + len(r.Value)) })
 	return bytes / float64(w.Window), err
-}
-
-// exchangeCosts are CPU times of a Kafka client at either end of a topic, assumed: of a
-// request with the messages of a window, and of a byte. docs/performance.md says from where.
-var exchangeCosts = stageCosts{send: 150_000, receive: 150_000, sendByte: 0.56, receiveByte: 0.74}
-
-// protocols are ways to step a sharded graph.
-var protocols = []struct {
-	name  string
-	ahead int // windows that a shard may have entered and not served
-}{
-	{"one-by-one", 1},
-	{"built", simulatedLag + 2}, // as topics/worker has it
-}
-
-// simulatedLag is the lag that is simulated, see pipeline.Config.LearnLag.
-const simulatedLag = 4
-
-// simulate simulates 1 to 64 workers at the measured costs.
-func (c Config) simulate(costs measuredCosts) (rows []Row) {
-	workers := []int{1, 2, 4, 8, 16, 64}
-	if c.Quick {
-		workers = workers[:4]
-	}
-	for _, h := range []hop{{1, 5}, {3, 15}} {
-		for i, protocol := range protocols {
-			var one float64
-			for _, P := range workers {
-				s := simulation{
-					shards: P, costs: costs.of(P), window: c.Window * P, labels: 1, lag: simulatedLag, depth: 8,
-					ahead: protocol.ahead, hop: h, count: min(400, max(100, 6400/P)), seed: 1,
-				}
-				if P == 1 {
-					s.lag = 0 // the worker that there is without shards
-				}
-				got := s.run()
-				r := figure(fmt.Sprintf("shards-%s-%g-ms-%d", protocol.name, h.p50, P), got.perSecond, "arrivals/s")
-				r.Note = got.String()
-				if P == 1 {
-					one = got.perSecond
-					if i > 0 {
-						continue // the same again
-					}
-				}
-				rows = append(rows, r)
-				if protocol.ahead > 1 && P == 4 {
-					rows = append(rows, atLeast(r.Name+"-against-1", got.perSecond/one, "times", 3))
-				}
-			}
-		}
-	}
-	return rows
 }
 
 // heapBytes returns the bytes of live objects.
