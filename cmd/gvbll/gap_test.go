@@ -58,7 +58,7 @@ func TestAcceptGap(t *testing.T) {
 		t.Errorf("work at the gap: exit code %d, want %d and the remedy: %s", code, exitFailed, errs)
 	}
 	for flags, want := range map[string]string{
-		"--accept-gap": "give --state-dir", "--without-checkpoint": "add it, or leave this out",
+		"--accept-gap": "give --state-dir",
 		"--accept-gap --state-dir " + filepath.Join(dir, "none"): "copy one of another worker",
 	} {
 		if code, _, errs := g.command(append([]string{"rebase", "--model", file}, strings.Fields(flags)...)...); code == exitOK || !strings.Contains(errs, want) {

@@ -12,8 +12,7 @@ import (
 type rebaseCmd struct {
 	graphFlags
 
-	AcceptGap         bool `help:"Begin an epoch behind records of the inputs that are gone, from the newest checkpoint in --state-dir. The ledger names them."`
-	WithoutCheckpoint bool `help:"With --accept-gap, where no checkpoint can be used: begin with what records are left of each window."`
+	AcceptGap bool `help:"Begin an epoch behind records of the inputs that are gone, from the newest checkpoint in --state-dir. The ledger names them."`
 
 	Why  string `help:"Why the epoch begins, for the ledger; what differs when left out." placeholder:"TEXT"`
 	JSON bool   `help:"Print the result as JSON." name:"json"`
@@ -31,10 +30,7 @@ func (c rebaseCmd) Run(ctx context.Context, s streams, g given) error {
 	if err := c.check(g); err != nil {
 		return err
 	}
-	switch {
-	case c.WithoutCheckpoint && !c.AcceptGap:
-		return usagef("--without-checkpoint: no effect without --accept-gap: add it, or leave this out")
-	case c.AcceptGap && c.State.StateDir == "":
+	if c.AcceptGap && c.State.StateDir == "" {
 		return usagef("--accept-gap: give --state-dir with the checkpoints of the graph's last worker")
 	}
 	settings, models, err := c.engine(g)
@@ -68,7 +64,7 @@ func (c rebaseCmd) Run(ctx context.Context, s streams, g given) error {
 	cfg.Hooks.Stepped = func(w worker.Stepped) { bar.set(int(w.Outcome.Window), "windows") }
 	var done worker.Rebased
 	if c.AcceptGap {
-		done, err = worker.AcceptGap(ctx, client, engine, cfg, c.Why, c.WithoutCheckpoint)
+		done, err = worker.AcceptGap(ctx, client, engine, cfg, c.Why)
 	} else {
 		done, err = worker.Rebase(ctx, client, engine, cfg, c.Why)
 	}

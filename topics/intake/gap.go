@@ -43,28 +43,6 @@ func (in *Input[E]) present(ranges []ledger.Range) (left []ledger.Range) {
 	return left
 }
 
-// LostSince notes as gone what the partitions had when the ledger began, and have no more.
-func (in *Inputs) LostSince(begins []ledger.Input) {
-	for _, then := range begins {
-		in.Nodes.lostSince(&then)
-		in.Labels.lostSince(&then)
-		in.Commands.lostSince(&then)
-	}
-}
-
-func (in *Input[E]) lostSince(then *ledger.Input) {
-	if in.topic != then.Topic {
-		return
-	}
-	for _, b := range in.buffers {
-		first := int64(0) // of one that was added since
-		if int(b.partition) < len(then.First) {
-			first = then.First[b.partition]
-		}
-		b.lost = min(b.lost, first)
-	}
-}
-
 // Gap returns what is gone of each partition: from the first record that was needed and was
 // not there, to the partition's beginning.
 func (in *Inputs) Gap() []ledger.Range {

@@ -106,7 +106,7 @@ type Beginning struct {
 	// at a checkpoint of this window or a later one.
 	Gap []Range `json:"gap,omitempty"`
 	// Checkpoint is, with a gap, the first window that was not in the checkpoint which the
-	// state came from, 0 for none. The windows from there to this one were stepped with the
+	// state came from. The windows from there to this one were stepped with the
 	// records that were left of them.
 	Checkpoint int64 `json:"checkpoint,omitempty"`
 }

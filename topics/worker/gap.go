@@ -20,11 +20,9 @@ import (
 // terms: from the newest checkpoint in cfg, which must be of these terms. It writes a checkpoint
 // of the new state, without which nothing goes on from there. Nothing is published again. If
 // nothing is gone that is needed, it does nothing. It refuses while a worker is up, whose state
-// may have what is gone.
-//
-// With anew, and only if no checkpoint can be used, the state is that of the ledger's windows
-// with what is left of each, on any terms, as in [Rebase].
-func AcceptGap(ctx context.Context, c *kafka.Client, e Engine, cfg Config, why string, anew bool) (Rebased, error) {
+// may have what is gone, and without a checkpoint: a state of what is left since the beginning
+// would have no known origin.
+func AcceptGap(ctx context.Context, c *kafka.Client, e Engine, cfg Config, why string) (Rebased, error) {
 	if cfg.Checkpoints.Dir == "" {
 		return Rebased{}, errors.New("a gap is accepted with a folder for checkpoints: give --state-dir")
 	}
@@ -40,16 +38,16 @@ func AcceptGap(ctx context.Context, c *kafka.Client, e Engine, cfg Config, why s
 	if err != nil {
 		return Rebased{}, err
 	}
-	w.replay.acceptGap, w.anew = true, anew
+	w.replay.acceptGap = true
 	return w.rebase(ctx, why)
 }
 
 // checkState returns an error if a gap is to be accepted and no checkpoint was read.
 func (w *worker) checkState() error {
-	if !w.replay.acceptGap || w.anew || w.replay.next > 0 {
+	if !w.replay.acceptGap || w.replay.next > 0 {
 		return nil
 	}
-	return fmt.Errorf("no checkpoint in %s is of ledger %s, this program's engine and these settings: copy one of another worker there, or begin with what records are left with --without-checkpoint", w.cfg.Checkpoints.Dir, w.cfg.Names.Ledger)
+	return fmt.Errorf("no checkpoint in %s is of ledger %s, this program's engine and these settings: copy one of another worker there; without any, delete the ledger's topic and begin the graph again with 'gvbll work --begin-again', which predicts every node that is left once more", w.cfg.Checkpoints.Dir, w.cfg.Names.Ledger)
 }
 
 // noteGap notes what is gone in the epoch that begins, if anything is.
@@ -83,10 +81,8 @@ func (p *replayer) checkGap(r *ledger.Record) error {
 		return p.behindGap(r)
 	case !p.acceptGap:
 		return p.inputs.CheckBegins(r.Inputs)
-	case r.Forgot != nil && !p.excluded.covers(r.Window):
+	case r.Forgot != nil:
 		return fmt.Errorf("ledger %s, window %d: nodes were forgotten, which needs a replay of the records that are gone: copy a checkpoint of window %d or a later one to --state-dir", p.cfg.Names.Ledger, r.Window, r.Window+1)
-	case r.Window == 0:
-		p.inputs.LostSince(r.Inputs)
 	}
 	if r.HasGap() { // accepted before, and now from an earlier checkpoint
 		p.lossy, p.passed = true, r.Begins.Gap

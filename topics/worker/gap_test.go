@@ -103,7 +103,7 @@ func TestAcceptGap(t *testing.T) {
 	f.send(120, 180)
 
 	// Nothing is gone that is needed: nothing happens.
-	done, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(f.copied(dir))), "", false)
+	done, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(f.copied(dir))), "")
 	if err != nil || done.Began {
 		t.Fatalf("accepted a gap where there is none as %+v with error %v", done, err)
 	}
@@ -131,20 +131,20 @@ func TestAcceptGap(t *testing.T) {
 	_, err = worker.Rebase(t.Context(), f.client, &tally{}, f.config(kept), "")
 	checkLine(t, "a rebase without a word of the gap", err, "gvbll rebase --accept-gap")
 	checkLine(t, "a worker without a checkpoint", f.run(&tally{}, worker.Config{}), "which the topic no longer has", "gvbll rebase --accept-gap")
-	_, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(worker.Config{}), "", false)
+	_, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(worker.Config{}), "")
 	checkLine(t, "accepting without a folder", err, "--state-dir")
-	_, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(t.TempDir())), "", false)
-	checkLine(t, "accepting without a checkpoint", err, "copy one of another worker", "--without-checkpoint")
+	_, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(t.TempDir())), "")
+	checkLine(t, "accepting without a checkpoint", err, "copy one of another worker", "gvbll work --begin-again")
 	other := kept
 	other.Settings = otherSettings
-	_, err = worker.AcceptGap(t.Context(), f.client, &tally{salt: "b"}, f.config(other), "", false)
+	_, err = worker.AcceptGap(t.Context(), f.client, &tally{salt: "b"}, f.config(other), "")
 	checkLine(t, "accepting on other terms", err, "own terms")
 	if n := len(f.records()); n != served {
 		t.Fatalf("the ledger has %d windows after what was refused, want %d", n, served)
 	}
 
 	old := f.copied(dir)
-	done, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(kept), "the disk was full", false)
+	done, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(kept), "the disk was full")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestAcceptGap(t *testing.T) {
 	standbyDir := f.copied(dir)
 	owner := f.startWorker(&tally{}, kept)
 	<-owner.took
-	_, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(old)), "", false)
+	_, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(old)), "")
 	checkLine(t, "accepting while a worker is up", err, "workers of ledger", "end them first")
 	standby := f.startWorker(&tally{}, keptIn(standbyDir))
 	<-standby.recovered
@@ -204,14 +204,14 @@ func TestAcceptGap(t *testing.T) {
 	for what, cfg := range map[string]worker.Config{"a start without a checkpoint": {}, "a start from an older checkpoint": keptIn(old)} {
 		checkLine(t, what, f.run(&tally{}, cfg), "epoch 1 begins at window", "behind a gap", want[0].String(), "or a later one")
 	}
-	if done, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(kept), "", false); err != nil || done.Began {
+	if done, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(kept), ""); err != nil || done.Began {
 		t.Errorf("accepted again as %+v with error %v, want nothing to do", done, err)
 	}
 
 	f.checkGapAudit(behind.Path, f.newestCheckpoint(old).Path, served, 210-gone)
 
 	// With the older checkpoint alone, the same gap can be accepted once more.
-	done, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(old)), "", false)
+	done, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(old)), "")
 	if err != nil || !done.Began || done.Epoch != 2 || done.Checkpoint != before.Window {
 		t.Fatalf("accepted from the older checkpoint as %+v with error %v, want epoch 2", done, err)
 	}
@@ -262,32 +262,6 @@ func (f *fixture) checkGapAudit(behind, before string, served, predictions int) 
 	checkLine(t, "an audit from before the gap", err, "behind a gap", "needs a checkpoint of window")
 }
 
-// TestAcceptGapWithoutCheckpoint: there is no checkpoint, and the ledger is whole. Only if the
-// operator says so does the epoch begin with what is left of each window.
-func TestAcceptGapWithoutCheckpoint(t *testing.T) {
-	cluster := fake(t)
-	f := newFixture(t, cluster.ListenAddrs()[0])
-	f.send(0, 60)
-	if err := f.run(&tally{}, worker.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := cluster.DeleteRecords(f.names.Nodes, 1, 5); err != nil {
-		t.Fatal(err)
-	}
-	kept := worker.Config{Settings: otherSettings, Checkpoints: worker.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTallyOf("b")}}
-	done, err := worker.AcceptGap(t.Context(), f.client, &tally{salt: "b"}, f.config(kept), "", true)
-	if want := (ledger.Range{Topic: f.names.Nodes, Partition: 1, From: 0, To: 5}); err != nil || !done.Began || len(done.Gap) != 1 || done.Gap[0] != want || done.Checkpoint != 0 {
-		t.Fatalf("accepted as %+v with error %v, want an epoch behind %v", done, err, want)
-	}
-	w := f.startWorker(&tally{salt: "b"}, kept)
-	<-w.took
-	w.awaitEvents(t, f.send(60, 80))
-	if err := w.stop(); err != nil {
-		t.Fatal(err)
-	}
-	f.checkOutputs(80, 2)
-}
-
 // TestLedgerGoneInPart: the ledger's beginning is gone. With a checkpoint the graph goes on
 // without any gap, and without one nothing can.
 func TestLedgerGoneInPart(t *testing.T) {
@@ -303,9 +277,9 @@ func TestLedgerGoneInPart(t *testing.T) {
 	}
 	none := kept
 	none.Checkpoints.Dir = t.TempDir()
-	_, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(none), "", true)
+	_, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(none), "")
 	checkLine(t, "accepting without the ledger's beginning and a checkpoint", err, "give --state-dir")
-	done, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(kept), "", false)
+	done, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(kept), "")
 	if err != nil || done.Began {
 		t.Errorf("accepted with a checkpoint as %+v with error %v, want nothing to do", done, err)
 	}

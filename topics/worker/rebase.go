@@ -97,7 +97,7 @@ func (w *worker) checkEnd(ctx context.Context) error {
 	switch {
 	case m == nil || err != nil:
 		return err
-	case w.replay.acceptGap && !w.anew:
+	case w.replay.acceptGap:
 		return fmt.Errorf("%s; a gap is accepted with the ledger's own terms", m.line)
 	case !w.cfg.Rebase:
 		return errors.New(m.line)

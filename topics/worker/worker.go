@@ -79,8 +79,6 @@ type worker struct {
 	missing string
 	// back says that this epoch may go back to terms that another epoch has left.
 	back bool
-	// anew says that an epoch behind a gap may begin without a checkpoint.
-	anew bool
 	// committed is the last window known to be in the ledger. In a worker that follows
 	// the ledger it is the one before next; an owner steps ahead of it.
 	committed commitPoint
