@@ -39,12 +39,12 @@ func (auditCmd) Help() string {
 }
 
 // Run replays the ledger and prints how much of what was published agrees.
-func (a auditCmd) Run(ctx context.Context, s streams) error {
+func (a auditCmd) Run(ctx context.Context, p process) error {
 	models, err := openModels(a.Model, a.Shadow)
 	if err != nil {
 		return err
 	}
-	client, names, err := a.Kafka.connect(ctx)
+	client, names, err := a.Kafka.connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -54,11 +54,11 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if shards > 0 {
-		found, err := a.sharded(ctx, s, client, names, models[0], shards)
+		found, err := a.sharded(ctx, p, client, names, models[0], shards)
 		if err != nil {
 			return err
 		}
-		return a.print(s.out, found)
+		return a.print(p.Out, found)
 	}
 	all, err := a.settings(ctx, client, names, models)
 	if err != nil {
@@ -70,18 +70,18 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 	}
 	var found worker.Audited
 	for i, settings := range all {
-		settings, removeFiles, err := withFiles(settings, a.StateDir, pendingMemory)
+		settings, removeFiles, err := withFiles(settings, a.StateDir, pendingMemory, p.Log)
 		if err != nil {
 			return err
 		}
 		defer removeFiles()
-		cfg := terms(names, settings, models...)
+		cfg := terms(p.Log, names, settings, models...)
 		cfg.Checkpoints.Restore = restorer(settings, models...)
 		engine, err := cfg.Fresh()
 		if err != nil {
 			return err
 		}
-		bar := newProgress(s.err, "audit", total)
+		bar := newProgress(p.Err, "audit", total)
 		more, err := worker.Audit(ctx, client, engine, cfg, a.Checkpoint, func(windows int64) { bar.set(int(windows), "windows") })
 		if err != nil {
 			return fmt.Errorf("audit, %d windows agree, then: %w", more.Windows, err)
@@ -92,7 +92,7 @@ func (a auditCmd) Run(ctx context.Context, s streams) error {
 			found.Merge(more)
 		}
 	}
-	return a.print(s.out, found)
+	return a.print(p.Out, found)
 }
 
 func (a auditCmd) print(w io.Writer, found worker.Audited) error {

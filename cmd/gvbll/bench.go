@@ -62,7 +62,7 @@ func benchmarkNames() (names []string) {
 }
 
 // Run measures and prints.
-func (c benchCmd) Run(ctx context.Context, s streams) error {
+func (c benchCmd) Run(ctx context.Context, p process) error {
 	cfg, err := c.config()
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (c benchCmd) Run(ctx context.Context, s streams) error {
 		c.Names = names
 	}
 	var rows []bench.Row
-	bar := newProgress(s.err, "bench", len(c.Names))
+	bar := newProgress(p.Err, "bench", len(c.Names))
 	for i, name := range c.Names {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -90,9 +90,9 @@ func (c benchCmd) Run(ctx context.Context, s streams) error {
 		bar.set(i+1, name)
 	}
 	if c.JSON {
-		return printJSON(s.out, rows)
+		return printJSON(p.Out, rows)
 	}
-	return printRows(s.out, rows)
+	return printRows(p.Out, rows)
 }
 
 func (c benchCmd) config() (cfg bench.Config, err error) {

@@ -110,7 +110,7 @@ func liveDemo(t *testing.T) string {
 		}
 	})
 	args := slices.DeleteFunc(smallDemo("--keep"), func(arg string) bool { return arg == "--json" })
-	go func() { ended <- run(ctx, args, &out, &out) }()
+	go func() { ended <- run(ctx, args, processOf(&out, &out)) }()
 	t.Cleanup(func() {
 		stop()
 		<-ended

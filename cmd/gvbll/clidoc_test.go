@@ -23,7 +23,7 @@ func TestCommandLineIsDocumented(t *testing.T) {
 	const file = "../../docs/cli.md"
 	var c cli
 	var out lines
-	want := commandLine(newParser(context.Background(), &c, streams{&out, &out}, func(int) {}))
+	want := commandLine(newParser(context.Background(), &c, processOf(&out, &out), func(int) {}))
 	if *update {
 		must(t, os.WriteFile(file, []byte(want), 0o644))
 	}

@@ -21,17 +21,17 @@ func (completionCmd) Help() string {
 }
 
 // Run prints the script.
-func (c completionCmd) Run(app *kong.Kong, s streams) error {
+func (c completionCmd) Run(app *kong.Kong, p process) error {
 	commands := app.Model.Leaves(true)
 	switch c.Shell {
 	case "fish":
-		return fishCompletion(s.out, commands)
+		return fishCompletion(p.Out, commands)
 	case "zsh":
-		if _, err := fmt.Fprintf(s.out, "autoload -Uz compinit bashcompinit\ncompinit\nbashcompinit\n"); err != nil {
+		if _, err := fmt.Fprintf(p.Out, "autoload -Uz compinit bashcompinit\ncompinit\nbashcompinit\n"); err != nil {
 			return err
 		}
 	}
-	return bashCompletion(s.out, commands)
+	return bashCompletion(p.Out, commands)
 }
 
 // bashCompletion writes a completion function for bash. It works in zsh too.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -21,6 +20,7 @@ import (
 //	work:
 //	  window: 1000
 type configFile struct {
+	process process
 	all     map[string]any
 	command map[string]map[string]any
 }
@@ -28,8 +28,12 @@ type configFile struct {
 // maxConfig is the largest size of the file in bytes.
 const maxConfig = 1 << 20
 
-// loadConfig is a kong.ConfigurationLoader.
-func loadConfig(r io.Reader) (kong.Resolver, error) {
+// configLoader returns a loader for a process, whose environment overrides the file.
+func configLoader(p process) kong.ConfigurationLoader {
+	return func(r io.Reader) (kong.Resolver, error) { return loadConfig(r, p) }
+}
+
+func loadConfig(r io.Reader, p process) (kong.Resolver, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
 	if err != nil {
 		return nil, err
@@ -41,7 +45,7 @@ func loadConfig(r io.Reader) (kong.Resolver, error) {
 	if err := yaml.UnmarshalStrict(b, &file); err != nil {
 		return nil, fmt.Errorf("it is not a YAML mapping: %w", err)
 	}
-	c := &configFile{all: map[string]any{}, command: map[string]map[string]any{}}
+	c := &configFile{process: p, all: map[string]any{}, command: map[string]map[string]any{}}
 	for key, v := range file {
 		section, ok := v.(map[any]any)
 		if !ok {
@@ -99,10 +103,8 @@ func settable(flag string) bool { return flag != "help" && flag != "config" }
 
 // Resolve implements kong.Resolver.
 func (c *configFile) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	for _, name := range flag.Envs {
-		if _, set := os.LookupEnv(name); set {
-			return nil, nil
-		}
+	if _, set := c.process.lookup(variable(flag.Name)); set {
+		return nil, nil
 	}
 	value, given := any(nil), false
 	if n := ctx.Selected(); n != nil {

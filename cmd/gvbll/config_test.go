@@ -18,7 +18,7 @@ func parsed(t *testing.T, file string, args ...string) (c cli, err error) {
 		args = append(args, "--config", path)
 	}
 	var out lines
-	_, err = newParser(context.Background(), &c, streams{&out, &out}, func(int) {}).Parse(args)
+	_, err = newParser(context.Background(), &c, processOf(&out, &out), func(int) {}).Parse(args)
 	return c, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -30,12 +29,12 @@ type inputFlags struct {
 }
 
 // connect returns a client, once a broker has answered, and the topics' names.
-func (f inputFlags) connect(ctx context.Context) (*kafka.Client, topics.Names, error) {
+func (f inputFlags) connect(ctx context.Context, p process) (*kafka.Client, topics.Names, error) {
 	inputs, err := topics.Under(cmp.Or(f.InputsPrefix, f.Prefix))
 	if err != nil {
 		return nil, inputs, usageError{err}
 	}
-	c, names, err := f.kafkaFlags.connect(ctx)
+	c, names, err := f.kafkaFlags.connect(ctx, p)
 	names.Nodes, names.Labels = inputs.Nodes, inputs.Labels
 	return c, names, err
 }
@@ -59,12 +58,12 @@ type securityFlags struct {
 const passwordVariable = "GVBLL_SASL_PASSWORD"
 
 // connect returns a client, once a broker has answered, and the topics' names.
-func (f kafkaFlags) connect(ctx context.Context) (*kafka.Client, topics.Names, error) {
+func (f kafkaFlags) connect(ctx context.Context, p process) (*kafka.Client, topics.Names, error) {
 	names, err := topics.Under(f.Prefix)
 	if err != nil {
 		return nil, names, usageError{err}
 	}
-	cfg, err := f.Security.config(f.Brokers)
+	cfg, err := f.Security.config(f.Brokers, p)
 	if err != nil {
 		return nil, names, err
 	}
@@ -73,25 +72,25 @@ func (f kafkaFlags) connect(ctx context.Context) (*kafka.Client, topics.Names, e
 }
 
 // config reads the files that the flags name.
-func (f securityFlags) config(brokers []string) (kafka.Config, error) {
-	cfg := kafka.Config{Brokers: brokers, ClientID: "gvbll", Timeout: 10 * time.Second}
+func (f securityFlags) config(brokers []string, p process) (kafka.Config, error) {
+	cfg := kafka.Config{Brokers: brokers, Logger: p.Log, ClientID: "gvbll", Timeout: 10 * time.Second}
 	if err := f.check(); err != nil {
 		return cfg, err
 	}
 	var err error
 	if f.TLS {
-		files := kafka.TLSFiles{CA: f.TLSCA, Cert: f.TLSCert, Key: f.TLSKey, ServerName: f.TLSServerName}
+		files := kafka.TLSFiles{CA: f.TLSCA, Cert: f.TLSCert, Key: f.TLSKey, ServerName: f.TLSServerName, Logger: p.Log}
 		if cfg.TLS, err = files.Config(); err != nil {
 			return cfg, fmt.Errorf("--tls: %w", err)
 		}
 		if f.TLSKey != "" {
-			warnIfOpen("--tls-key", f.TLSKey)
+			p.warnIfOpen("--tls-key", f.TLSKey)
 		}
 	}
 	if f.SASLMechanism == "" {
 		return cfg, nil
 	}
-	password, err := f.password()
+	password, err := f.password(p)
 	if err != nil {
 		return cfg, err
 	}
@@ -99,7 +98,7 @@ func (f securityFlags) config(brokers []string) (kafka.Config, error) {
 		return cfg, fmt.Errorf("--sasl-mechanism %s: %w", f.SASLMechanism, err)
 	}
 	if away := remote(brokers); f.SASLMechanism == "plain" && !f.TLS && away != "" {
-		slog.Warn(fmt.Sprintf("--sasl-mechanism plain: the password goes to %s in the clear: add --tls, or use scram-sha-512", away))
+		p.Log.Warn(fmt.Sprintf("--sasl-mechanism plain: the password goes to %s in the clear: add --tls, or use scram-sha-512", away))
 	}
 	return cfg, nil
 }
@@ -130,8 +129,8 @@ func (f securityFlags) check() error {
 
 // password returns the password, from the file or the environment. Errors never
 // contain it.
-func (f securityFlags) password() (string, error) {
-	password := os.Getenv(passwordVariable)
+func (f securityFlags) password(p process) (string, error) {
+	password := p.variable(passwordVariable)
 	switch {
 	case f.SASLPasswordFile == "" && password == "":
 		return "", usagef("--sasl-user %s: has no password: add --sasl-password-file FILE, or set %s", f.SASLUser, passwordVariable)
@@ -144,7 +143,7 @@ func (f securityFlags) password() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("--sasl-password-file %s: %w", f.SASLPasswordFile, err)
 	}
-	warnIfOpen("--sasl-password-file", f.SASLPasswordFile)
+	p.warnIfOpen("--sasl-password-file", f.SASLPasswordFile)
 	return password, nil
 }
 
@@ -173,9 +172,9 @@ func readSecret(file string) (string, error) {
 }
 
 // warnIfOpen warns if all users of the machine can read a secret.
-func warnIfOpen(flag, file string) {
+func (p process) warnIfOpen(flag, file string) {
 	if i, err := os.Stat(file); err == nil && i.Mode().Perm()&0o004 != 0 {
-		slog.Warn(fmt.Sprintf("%s %s: every user of this machine may read it: chmod o-r %s", flag, file, file))
+		p.Log.Warn(fmt.Sprintf("%s %s: every user of this machine may read it: chmod o-r %s", flag, file, file))
 	}
 }
 

@@ -29,7 +29,7 @@ func (coverageCmd) Help() string {
 }
 
 // Run measures every combination and prints a table, or JSON.
-func (c coverageCmd) Run(ctx context.Context, s streams, g given) error {
+func (c coverageCmd) Run(ctx context.Context, p process, g given) error {
 	plan, err := c.Plan.plan(g)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (c coverageCmd) Run(ctx context.Context, s streams, g given) error {
 	for _, way := range c.Sets {
 		job.Sets = append(job.Sets, pipeline.Coverage{Target: c.Target, Score: way.score, Method: way.method, Per: way.per, MaxOutside: c.MaxOutside})
 	}
-	bar := newProgress(s.err, "coverage", len(job.Sources)*len(job.Seeds)*len(job.Delays)*len(job.Sets))
+	bar := newProgress(p.Err, "coverage", len(job.Sources)*len(job.Seeds)*len(job.Delays)*len(job.Sets))
 	var found []table.CoverageResult
 	if err := table.Coverage(ctx, job, func(r table.CoverageResult) error {
 		found = append(found, r)
@@ -56,7 +56,7 @@ func (c coverageCmd) Run(ctx context.Context, s streams, g given) error {
 		return err
 	}
 	if c.JSON {
-		e := json.NewEncoder(s.out)
+		e := json.NewEncoder(p.Out)
 		for _, r := range found {
 			if err := e.Encode(r); err != nil {
 				return err
@@ -64,7 +64,7 @@ func (c coverageCmd) Run(ctx context.Context, s streams, g given) error {
 		}
 		return nil
 	}
-	return printCoverage(s.out, job, found)
+	return printCoverage(p.Out, job, found)
 }
 
 // printCoverage prints a line for each data set, delay and way to make sets.

@@ -31,7 +31,7 @@ func (deadLettersCmd) Help() string {
 }
 
 // Run lists, or sends again.
-func (c deadLettersCmd) Run(ctx context.Context, s streams, g given) error {
+func (c deadLettersCmd) Run(ctx context.Context, p process, g given) error {
 	if err := g.check(noEffect{c.Resend != "", "no effect on --resend: leave out one of them", []string{"reason", "json"}}); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (c deadLettersCmd) Run(ctx context.Context, s streams, g given) error {
 			return usagef("--reason %s: give some of %v", reason, event.Reasons())
 		}
 	}
-	client, names, err := c.Kafka.connect(ctx)
+	client, names, err := c.Kafka.connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -51,9 +51,9 @@ func (c deadLettersCmd) Run(ctx context.Context, s streams, g given) error {
 		return err
 	}
 	if c.Resend != "" {
-		return c.resend(ctx, s, letters, sent)
+		return c.resend(ctx, p, letters, sent)
 	}
-	return c.list(ctx, s.out, letters, sent)
+	return c.list(ctx, p.Out, letters, sent)
 }
 
 // list prints the dead letters. Other programs may write to the topic too: an error
@@ -102,8 +102,8 @@ func utc(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // resend sends the records of a file again. It sends nothing if a line is wrong, or if
 // its record was sent again before.
-func (c deadLettersCmd) resend(ctx context.Context, s streams, letters letterBox, sent map[source]time.Time) error {
-	in, err := openInput(c.Resend)
+func (c deadLettersCmd) resend(ctx context.Context, p process, letters letterBox, sent map[source]time.Time) error {
+	in, err := p.openInput(c.Resend)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (c deadLettersCmd) resend(ctx context.Context, s streams, letters letterBox
 	if err := letters.send(ctx, records, from); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "sent %d records again\n", len(records))
+	_, err = fmt.Fprintf(p.Out, "sent %d records again\n", len(records))
 	return err
 }
 

@@ -76,7 +76,7 @@ func (d demoCmd) delay() int {
 }
 
 // Run runs the demo.
-func (d demoCmd) Run(ctx context.Context, s streams, k *kong.Context, g given) error {
+func (d demoCmd) Run(ctx context.Context, p process, k *kong.Context, g given) error {
 	if err := d.check(g); err != nil {
 		return err
 	}
@@ -88,9 +88,9 @@ func (d demoCmd) Run(ctx context.Context, s streams, k *kong.Context, g given) e
 	if err != nil {
 		return usageError{err}
 	}
-	text := s.out // for people; --json keeps it away from the summary
+	text := p.Out // for people; --json keeps it away from the summary
 	if d.JSON {
-		text = s.err
+		text = p.Err
 	}
 	set, err := d.Data.open()
 	if err != nil {
@@ -114,7 +114,7 @@ func (d demoCmd) Run(ctx context.Context, s streams, k *kong.Context, g given) e
 		defer b.Close()
 		addrs = []string{b.Addr()}
 	}
-	connection, err := securityFlags{}.config(addrs)
+	connection, err := securityFlags{}.config(addrs, p)
 	if err != nil {
 		return err
 	}
@@ -126,23 +126,23 @@ func (d demoCmd) Run(ctx context.Context, s streams, k *kong.Context, g given) e
 	if _, err := topics.Create(ctx, client, names, topics.Layout{Partitions: 1, Replication: -1}); err != nil {
 		return err
 	}
-	m, err := d.model(ctx, set, s.err)
+	m, err := d.model(ctx, set, p.Err)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(text, "model      %s: %s\n", m.ID, describe(m))
 	reg := newRegistry()
-	svc, err := newService(d.Prefix, inForce(k, g), cfg, reg, m)
+	svc, err := newService(p, d.Prefix, inForce(k, g), cfg, reg, m)
 	if err != nil {
 		return err
 	}
-	if svc.web, err = listenHTTP(d.HTTP, "", reg, svc.page); err != nil {
+	if svc.web, err = listenHTTP(p.Log, d.HTTP, "", reg, svc.page); err != nil {
 		return err
 	}
 	fmt.Fprintf(text, "broker     %s\nlive page  %s, metrics at /metrics\n", strings.Join(addrs, ","), svc.web.url())
 	fmt.Fprintf(text, "consume    %s tail --brokers %s --prefix %s\n\n", program(), strings.Join(addrs, ","), d.Prefix)
 
-	show := &demoShow{w: text, screen: newScreen(text), model: m.ID, engine: svc.engine.Serving(), bins: svc.engine.Serving().Config().Bins, total: steps, windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
+	show := &demoShow{w: text, screen: newScreen(text, p), model: m.ID, engine: svc.engine.Serving(), bins: svc.engine.Serving().Config().Bins, total: steps, windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
 	svc.hooks = []worker.Hooks{{Stepped: show.stepped, Committed: show.committed, Recovered: show.recovered}}
 	svc.page.Expect(int64(len(stream.Context) + sender.Labelled(stream.Context)))
 	policy := intake.Schedule{Windows: show.windows}
@@ -157,12 +157,12 @@ func (d demoCmd) Run(ctx context.Context, s streams, k *kong.Context, g given) e
 	group.Add(func() error { return svc.web.serve(ctx) }, interrupt)
 	group.Add(func() error {
 		// Below warnings, the worker's log would break up the table on the screen.
-		log := slog.Default()
+		log := p.Log
 		if !log.Enabled(ctx, slog.LevelDebug) {
-			log = slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			log = slog.New(slog.NewTextHandler(p.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		}
-		work := terms(names, cfg, m)
-		work.Policy, work.Logger = policy, log
+		work := terms(log, names, cfg, m)
+		work.Policy = policy
 		return svc.run(ctx, client, work)
 	}, interrupt)
 	group.Add(func() error {
@@ -174,7 +174,7 @@ func (d demoCmd) Run(ctx context.Context, s streams, k *kong.Context, g given) e
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := d.summary(ctx, s.out, text, client, names, show, set); err != nil {
+		if err := d.summary(ctx, p.Out, text, client, names, show, set); err != nil {
 			return err
 		}
 		if !d.Keep {

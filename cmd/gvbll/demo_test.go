@@ -38,7 +38,7 @@ func smallDemo(more ...string) []string {
 var smallGraph = sync.OnceValue(func() string {
 	dir := filepath.Join(scratch(), "small")
 	var out, errs lines
-	if code := run(context.Background(), []string{"generate", "--out", dir, "--nodes", "1500", "--steps", "12"}, &out, &errs); code != exitOK {
+	if code := run(context.Background(), []string{"generate", "--out", dir, "--nodes", "1500", "--steps", "12"}, processOf(&out, &errs)); code != exitOK {
 		panic(string(errs.b))
 	}
 	return dir

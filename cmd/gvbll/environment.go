@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,19 +17,32 @@ func variable(flag string) string {
 	return variablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// nameVariables names the environment variable of every flag: GVBLL_ and the
-// flag's name in capitals, with _ for -.
-func nameVariables(k *kong.Kong) error {
-	for _, n := range append(k.Model.Leaves(false), k.Model.Node) {
-		for _, f := range n.Flags {
-			if f.Name != "help" {
-				f.Envs = []string{variable(f.Name)}
-				f.Tag.Envs = f.Envs
-			}
+// environment takes the values of flags from variables. It is a kong.Resolver: kong itself
+// knows no environment but the process's.
+type environment struct{ process }
+
+// Resolve implements kong.Resolver.
+func (e environment) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	name := variable(flag.Name)
+	value, set := e.lookup(name)
+	if !set || !settable(flag.Name) {
+		return nil, nil
+	}
+	// It is parsed here alone so that the error can name the variable.
+	if err := flag.Parse(kong.Scan().PushTyped(value, kong.FlagValueToken), reflect.New(flag.Target.Type()).Elem()); err != nil {
+		return nil, fmt.Errorf("%w (from the environment variable %s)", err, name)
+	}
+	return value, nil
+}
+
+// nameConfig makes the file of flags that the environment names the default of --config, which
+// is read before any other flag is resolved.
+func (p process) nameConfig(k *kong.Kong) error {
+	for _, f := range k.Model.Flags {
+		if file, set := p.lookup(variable(f.Name)); f.Name == "config" && set {
+			f.Default, f.HasDefault = file, true
 		}
 	}
-	k.Model.HelpFlag.Help = "Print this help."
-	k.Model.HelpFlag.Group = &groups[len(groups)-1]
 	return nil
 }
 
@@ -44,17 +57,19 @@ var otherVariables = []string{
 // whose name begins with gvbll.
 var serviceVariable = regexp.MustCompile(`_SERVICE_(HOST|PORT\w*)$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$`)
 
-// checkEnvironment refuses variables that begin as those of flags do and are none. Like
-// an unknown key in a file of flags, such a variable is most likely misspelt.
-func checkEnvironment(app *kong.Application) error {
+// Validate implements kong.Resolver. It refuses variables that begin as those of flags do and
+// are none. Like an unknown key in a file of flags, such a variable is most likely misspelt.
+func (e environment) Validate(app *kong.Application) error {
 	known := slices.Clone(otherVariables)
 	for _, n := range append(app.Leaves(false), app.Node) {
 		for _, f := range n.Flags {
-			known = append(known, f.Envs...)
+			if f.Name != "help" {
+				known = append(known, variable(f.Name))
+			}
 		}
 	}
 	var wrong []string
-	for _, entry := range os.Environ() {
+	for _, entry := range e.Env {
 		name, _, _ := strings.Cut(entry, "=")
 		if strings.HasPrefix(name, variablePrefix) && !slices.Contains(known, name) && !serviceVariable.MatchString(name) {
 			wrong = append(wrong, name)

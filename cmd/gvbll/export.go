@@ -24,11 +24,11 @@ func (exportCmd) Help() string {
 }
 
 // Run writes the data set.
-func (c exportCmd) Run(ctx context.Context, s streams) error {
+func (c exportCmd) Run(ctx context.Context, p process) error {
 	if err := checkFolder("--out", c.Out); err != nil {
 		return err
 	}
-	client, names, err := c.Kafka.connect(ctx)
+	client, names, err := c.Kafka.connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -37,14 +37,14 @@ func (c exportCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	d, err := l.dataSet(ctx, s.err)
+	d, err := l.dataSet(ctx, p.Err)
 	if err != nil {
 		return err
 	}
 	if err := d.Save(c.Out); err != nil {
 		return fmt.Errorf("--out %s: %w", c.Out, err)
 	}
-	_, err = fmt.Fprintf(s.out, "%s: %d nodes, %d of them labelled, %d edges, %d classes, from %d windows\n", c.Out, len(d.Features), d.Labelled(), len(d.Edges), len(d.Classes), l.windows)
+	_, err = fmt.Fprintf(p.Out, "%s: %d nodes, %d of them labelled, %d edges, %d classes, from %d windows\n", c.Out, len(d.Features), d.Labelled(), len(d.Edges), len(d.Classes), l.windows)
 	return err
 }
 

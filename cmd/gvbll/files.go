@@ -10,9 +10,9 @@ import (
 )
 
 // openInput opens a file for reading, or standard input for -.
-func openInput(path string) (io.ReadCloser, error) {
+func (p process) openInput(path string) (io.ReadCloser, error) {
 	if path == "-" {
-		return io.NopCloser(os.Stdin), nil
+		return io.NopCloser(p.In), nil
 	}
 	return os.Open(path)
 }

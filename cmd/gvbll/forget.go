@@ -32,7 +32,7 @@ func (forgetCmd) Help() string {
 const maxForgotten = 1 << 16
 
 // Run sends the command.
-func (c forgetCmd) Run(ctx context.Context, s streams) error {
+func (c forgetCmd) Run(ctx context.Context, p process) error {
 	var ids []event.ID
 	for _, text := range c.Nodes {
 		if text == "" {
@@ -46,7 +46,7 @@ func (c forgetCmd) Run(ctx context.Context, s streams) error {
 	if len(ids) > maxForgotten {
 		return usagef("%d ids in one command: give %d at most, and the others in another", len(ids), maxForgotten)
 	}
-	client, names, err := c.Kafka.connect(ctx)
+	client, names, err := c.Kafka.connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (c forgetCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if !c.Wait {
-		_, err = fmt.Fprintf(s.out, "sent the command to forget %d nodes\n", len(c.Nodes))
+		_, err = fmt.Fprintf(p.Out, "sent the command to forget %d nodes\n", len(c.Nodes))
 		return err
 	}
 	r, err := awaitCommand(ctx, l, names.Commands, end)
@@ -81,11 +81,11 @@ func (c forgetCmd) Run(ctx context.Context, s streams) error {
 	}
 	switch {
 	case c.JSON:
-		err = json.NewEncoder(s.out).Encode(r.Forgot)
+		err = json.NewEncoder(p.Out).Encode(r.Forgot)
 	case shards > 0:
-		_, err = fmt.Fprintf(s.out, "forgot in window %d, which begins epoch %d, by a replay of %d\n", r.Window, r.Epoch, r.Forgot.Windows)
+		_, err = fmt.Fprintf(p.Out, "forgot in window %d, which begins epoch %d, by a replay of %d\n", r.Window, r.Epoch, r.Forgot.Windows)
 	default:
-		_, err = fmt.Fprintf(s.out, "forgot in window %d, by a replay of %d: the posterior moved by ‖ΔM‖ %.4g, ‖ΔΣ‖ %.4g\n", r.Window, r.Forgot.Windows, r.Forgot.Mean, r.Forgot.Variance)
+		_, err = fmt.Fprintf(p.Out, "forgot in window %d, by a replay of %d: the posterior moved by ‖ΔM‖ %.4g, ‖ΔΣ‖ %.4g\n", r.Window, r.Forgot.Windows, r.Forgot.Mean, r.Forgot.Variance)
 	}
 	if unknown := r.Forgot.Unknown; err == nil && len(unknown) > 0 {
 		err = fmt.Errorf("unknown: no event names %.200q", unknown)

@@ -83,7 +83,7 @@ func override[T any](field, flag *T) {
 }
 
 // Run makes the graph and writes it.
-func (c generateCmd) Run(s streams) error {
+func (c generateCmd) Run(p process) error {
 	cfg, err := c.config()
 	if err != nil {
 		return err
@@ -95,6 +95,6 @@ func (c generateCmd) Run(s streams) error {
 	if err := d.Save(c.Out); err != nil {
 		return fmt.Errorf("--out %s: %w", c.Out, err)
 	}
-	_, err = fmt.Fprintf(s.out, "%s: %s\n", c.Out, &dataSet{Dataset: d, split: split})
+	_, err = fmt.Fprintf(p.Out, "%s: %s\n", c.Out, &dataSet{Dataset: d, split: split})
 	return err
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,7 +15,10 @@ import (
 
 // given are the flags of a command that were given, by name: on the command line,
 // in the environment or in the file of flags.
-type given map[string]givenFlag
+type given struct {
+	flags map[string]givenFlag
+	log   *slog.Logger
+}
 
 type givenFlag struct {
 	text  string // the flag with its value
@@ -24,22 +26,21 @@ type givenFlag struct {
 }
 
 // flagsGiven returns the given flags of a parsed command line.
-func flagsGiven(k *kong.Context) given {
-	g := given{}
-	for _, f := range k.Flags() {
-		for _, name := range f.Envs {
-			if os.Getenv(name) != "" {
-				g[f.Name] = givenFlag{asGiven(f), " ($" + name + ")"}
-			}
+func flagsGiven(k *kong.Context, p process) given {
+	g := given{make(map[string]givenFlag), p.Log}
+	for _, at := range k.Path {
+		f := at.Flag
+		if f == nil {
+			continue
 		}
-	}
-	for _, p := range k.Path {
+		value, set := p.lookup(variable(f.Name))
 		switch {
-		case p.Flag == nil:
-		case p.Resolved:
-			g[p.Flag.Name] = givenFlag{asGiven(p.Flag), " (in the file of flags)"}
-		default:
-			g[p.Flag.Name] = givenFlag{asGiven(p.Flag), ""}
+		case !at.Resolved:
+			g.flags[f.Name] = givenFlag{asGiven(f), ""}
+		case !set:
+			g.flags[f.Name] = givenFlag{asGiven(f), " (in the file of flags)"}
+		case value != "":
+			g.flags[f.Name] = givenFlag{asGiven(f), " ($" + variable(f.Name) + ")"}
 		}
 	}
 	return g
@@ -61,7 +62,7 @@ func inForce(k *kong.Context, g given) (list []page.Flag) {
 			continue
 		}
 		flag := page.Flag{Name: f.Name, Value: flagValue(f)}
-		if set, ok := g[f.Name]; ok {
+		if set, ok := g.flags[f.Name]; ok {
 			flag.From = cmp.Or(strings.TrimPrefix(strings.Trim(set.where, " ()"), "in "), "the command line")
 		}
 		list = append(list, flag)
@@ -91,13 +92,13 @@ func flagValue(f *kong.Flag) string {
 // why gives the reason and the remedy.
 func (g given) refuse(why string, flags ...string) error {
 	for _, name := range flags {
-		f, ok := g[name]
+		f, ok := g.flags[name]
 		switch {
 		case !ok:
 		case f.where == "":
 			return usagef("%s: %s", f.text, why)
 		default:
-			slog.Warn(f.text + f.where + ": " + why)
+			g.log.Warn(f.text + f.where + ": " + why)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"time"
@@ -54,9 +55,9 @@ func (f graphFlags) engine(g given) (pipeline.Config, []*model.Model, error) {
 
 // terms returns the part of a worker's configuration that follows from the engine's
 // settings and the models.
-func terms(names topics.Names, cfg pipeline.Config, models ...*model.Model) worker.Config {
+func terms(log *slog.Logger, names topics.Names, cfg pipeline.Config, models ...*model.Model) worker.Config {
 	return worker.Config{
-		Names: names,
+		Names: names, Logger: log,
 		Model: models[0].ID, Shadow: shadowOf(models), Classes: models[0].Classes,
 		Settings: cfg.Effective(models...).Settings(), Effective: effective(models...),
 		Fresh: fresh(cfg, models...), Room: roomForEngine, Program: versionString(),

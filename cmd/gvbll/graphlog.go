@@ -40,7 +40,7 @@ type logFlags struct {
 // given reports whether the ledger is to be read. Brokers in the environment or the file of
 // flags, which commands share, do not turn a training on a data set into one on a ledger.
 func (f logFlags) given(g given) bool {
-	brokers, ok := g["brokers"]
+	brokers, ok := g.flags["brokers"]
 	return ok && brokers.where == ""
 }
 

@@ -56,6 +56,13 @@ func hideSecurity(k *kong.Kong) error {
 	return nil
 }
 
+// placeHelp puts --help at the end, among the flags of every command.
+func placeHelp(k *kong.Kong) error {
+	k.Model.HelpFlag.Help = "Print this help."
+	k.Model.HelpFlag.Group = &groups[len(groups)-1]
+	return nil
+}
+
 // byGroup sorts flags by their groups.
 func byGroup(flags []*kong.Flag) {
 	slices.SortStableFunc(flags, func(a, b *kong.Flag) int { return place(a) - place(b) })

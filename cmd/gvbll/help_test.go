@@ -27,7 +27,7 @@ func flagLines(t *testing.T, command string) []string {
 func TestEveryFlagHasAGroup(t *testing.T) {
 	var c cli
 	var out lines
-	k := newParser(t.Context(), &c, streams{&out, &out}, func(int) {})
+	k := newParser(t.Context(), &c, processOf(&out, &out), func(int) {})
 	for _, n := range k.Model.Leaves(true) {
 		for _, f := range n.Flags {
 			if f.Group != nil && place(f) < 0 {

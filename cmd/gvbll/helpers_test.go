@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -36,19 +38,23 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the output so far. A worker in another goroutine of the test logs to the
-// program's only log, which is that of the command begun last.
+// String returns the output so far.
 func (l *lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return string(l.b)
 }
 
+// processOf returns the process of a command, with this one's environment.
+func processOf(stdout, stderr io.Writer) process {
+	return process{In: os.Stdin, Out: stdout, Err: stderr, Env: os.Environ()}
+}
+
 // command runs a command of gvbll in this process, to its end.
 func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs lines
-	code = run(t.Context(), args, &out, &errs)
+	code = run(t.Context(), args, processOf(&out, &errs))
 	return code, out.String(), errs.String()
 }
 

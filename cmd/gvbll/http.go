@@ -29,6 +29,7 @@ type httpFlags struct {
 // httpServer serves /metrics, /healthz and /readyz, and the live page with the query
 // API.
 type httpServer struct {
+	log      *slog.Logger
 	listener net.Listener
 	server   *http.Server
 	handler  http.Handler // of requests that need no password, or have the right one
@@ -76,8 +77,8 @@ func checkAddress(addr string) error {
 // listenHTTP returns a server that listens already, so that an address in use is an error
 // at the start. The file config, in the format of Prometheus' exporters, turns on TLS and
 // passwords. It is checked here; "" is no file.
-func listenHTTP(addr, config string, reg *prometheus.Registry, live http.Handler) (*httpServer, error) {
-	h := &httpServer{config: config, scheme: "http"}
+func listenHTTP(log *slog.Logger, addr, config string, reg *prometheus.Registry, live http.Handler) (*httpServer, error) {
+	h := &httpServer{log: log, config: config, scheme: "http"}
 	private := false
 	if config != "" {
 		c, err := readWebConfig(config)
@@ -112,7 +113,7 @@ func listenHTTP(addr, config string, reg *prometheus.Registry, live http.Handler
 		h.handler = guardProbes(h.handler, guardNames(h.handler))
 	}
 	h.server = &http.Server{
-		Handler:           h.handler,
+		Handler: h.handler, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelInfo),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: maxHTTPRequest + 10*time.Second,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: maxHTTPHeader,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 32, MaxReceiveBufferPerConnection: 64 << 10, MaxReceiveBufferPerStream: 64 << 10},
@@ -173,7 +174,7 @@ func (h *httpServer) serve(ctx context.Context) error {
 			return context.Background()
 		}
 		serve = func(l net.Listener) error {
-			return web.Serve(l, h.server, &web.FlagConfig{WebConfigFile: &h.config}, slog.Default())
+			return web.Serve(l, h.server, &web.FlagConfig{WebConfigFile: &h.config}, h.log)
 		}
 	}
 	if err := serve(h.listener); !errors.Is(err, http.ErrServerClosed) {

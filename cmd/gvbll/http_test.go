@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -27,7 +28,7 @@ import (
 // is a file as of --http-config, or "".
 func webServer(t *testing.T, config string) *httpServer {
 	t.Helper()
-	h, err := listenHTTP("127.0.0.1:0", config, prometheus.NewRegistry(), emptyPage())
+	h, err := listenHTTP(slog.New(slog.DiscardHandler), "127.0.0.1:0", config, prometheus.NewRegistry(), emptyPage())
 	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
@@ -166,7 +167,7 @@ func TestHTTPConfigThatIsWrong(t *testing.T) {
 		"unknown: field":                                           "unknown",
 	} {
 		must(t, os.WriteFile(file, []byte(content), 0o600))
-		_, err := listenHTTP("127.0.0.1:0", file, prometheus.NewRegistry(), http.NotFoundHandler())
+		_, err := listenHTTP(slog.New(slog.DiscardHandler), "127.0.0.1:0", file, prometheus.NewRegistry(), http.NotFoundHandler())
 		if err == nil || !strings.HasPrefix(err.Error(), "--http-config "+file+": ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", content, err, want)
 		}

@@ -51,16 +51,16 @@ type classPrior struct {
 }
 
 // Run prints the contents of the file.
-func (c inspectCmd) Run(s streams) error {
+func (c inspectCmd) Run(p process) error {
 	m, err := model.Open(c.Model)
 	if err != nil {
 		return err
 	}
 	v := inspect(m)
 	if c.JSON {
-		return printJSON(s.out, v)
+		return printJSON(p.Out, v)
 	}
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	t := v.Training
 	fmt.Fprintf(w, "model\t%s (format %d)\n", v.ID, v.Format)
 	fmt.Fprintf(w, "encoder\t%s, %d layers with %s between, %d features to %d dimensions, %d weights\n", v.Encoder, v.Layers, v.Activation, v.Features, v.Embedding, v.Weights)
@@ -81,10 +81,10 @@ func (c inspectCmd) Run(s streams) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if err := printPool(s.out, w, v.Pool); err != nil {
+	if err := printPool(p.Out, w, v.Pool); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "\nposterior\n")
+	fmt.Fprintf(p.Out, "\nposterior\n")
 	fmt.Fprintln(w, "CLASS\t‖M*‖\tσ*")
 	for _, c := range v.Classes {
 		fmt.Fprintf(w, "%s\t%.4f\t%.4f\n", c.Name, c.Norm, c.Deviation)
@@ -92,7 +92,7 @@ func (c inspectCmd) Run(s streams) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "\ntensors of the encoder\n")
+	fmt.Fprintf(p.Out, "\ntensors of the encoder\n")
 	fmt.Fprintln(w, "NAME\tSHAPE")
 	names := make([]string, 0, len(v.Tensors))
 	for name := range v.Tensors {

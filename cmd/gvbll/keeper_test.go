@@ -34,7 +34,7 @@ func TestQueriesDoNotDisturb(t *testing.T) {
 		}
 	})
 	ended := make(chan int, 1)
-	go func() { ended <- run(ctx, smallDemo("--label-delay", "2"), &out, &errs) }()
+	go func() { ended <- run(ctx, smallDemo("--label-delay", "2"), processOf(&out, &errs)) }()
 
 	var at string
 	select {

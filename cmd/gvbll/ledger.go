@@ -29,11 +29,11 @@ func (ledgerCmd) Help() string {
 }
 
 // Run prints the committed records up to the present end of the ledger.
-func (c ledgerCmd) Run(ctx context.Context, s streams, g given) error {
+func (c ledgerCmd) Run(ctx context.Context, p process, g given) error {
 	if err := g.check(noEffect{c.Shards, "no effect with --shards: leave out one of them", []string{"from"}}); err != nil {
 		return err
 	}
-	client, names, err := c.Kafka.connect(ctx)
+	client, names, err := c.Kafka.connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -44,30 +44,30 @@ func (c ledgerCmd) Run(ctx context.Context, s streams, g given) error {
 	}
 	switch {
 	case c.Shards && count > 0:
-		return c.printShards(ctx, s, client, names, count)
+		return c.printShards(ctx, p, client, names, count)
 	case c.Shards:
 		return usagef("--shards: the graph %s has none: its ledger has one partition, or is not there. 'gvbll status' says who owns it", c.Kafka.Prefix)
 	case count > 0:
-		return c.printCuts(ctx, s, client, names)
+		return c.printCuts(ctx, p, client, names)
 	}
 	l, err := ledger.OpenAt(ctx, client, names.LedgerAt(0), 0)
 	if err != nil {
 		return err
 	}
-	t := ledgerTable{out: s.out}
+	t := ledgerTable{out: p.Out}
 	for first := true; ; first = false {
 		r, err := l.Next(ctx)
 		if r == nil || err != nil {
 			return err
 		}
 		if first && r.Window > 0 {
-			fmt.Fprintf(s.err, "ledger %s begins with window %d: the records before it are gone; set retention.ms=-1, so that no more are lost\n", names.Ledger, r.Window)
+			fmt.Fprintf(p.Err, "ledger %s begins with window %d: the records before it are gone; set retention.ms=-1, so that no more are lost\n", names.Ledger, r.Window)
 		}
 		t.note(r)
 		switch {
 		case r.Window < c.From:
 		case c.JSON:
-			_, err = fmt.Fprintf(s.out, "%s\n", r.Append(nil))
+			_, err = fmt.Fprintf(p.Out, "%s\n", r.Append(nil))
 		default:
 			err = t.print(r)
 		}
@@ -77,7 +77,7 @@ func (c ledgerCmd) Run(ctx context.Context, s streams, g given) error {
 	}
 }
 
-func (c ledgerCmd) printShards(ctx context.Context, s streams, client *kafka.Client, names topics.Names, count int) error {
+func (c ledgerCmd) printShards(ctx context.Context, p process, client *kafka.Client, names topics.Names, count int) error {
 	members, err := membersOf(ctx, client, names)
 	if err != nil {
 		return err
@@ -87,14 +87,14 @@ func (c ledgerCmd) printShards(ctx context.Context, s streams, client *kafka.Cli
 	case err != nil:
 		return err
 	case c.JSON:
-		return printJSON(s.out, found)
+		return printJSON(p.Out, found)
 	default:
-		return found.print(s.out, time.Now())
+		return found.print(p.Out, time.Now())
 	}
 }
 
 // printCuts prints the cuts of a sharded graph.
-func (c ledgerCmd) printCuts(ctx context.Context, s streams, client *kafka.Client, names topics.Names) error {
+func (c ledgerCmd) printCuts(ctx context.Context, p process, client *kafka.Client, names topics.Names) error {
 	cuts, err := ledger.OpenCuts(ctx, client, names.LedgerAt(0), ledger.Place{})
 	if err != nil {
 		return err
@@ -108,17 +108,17 @@ func (c ledgerCmd) printCuts(ctx context.Context, s streams, client *kafka.Clien
 			continue
 		}
 		if c.JSON {
-			_, err = fmt.Fprintf(s.out, "%s\n", cut.Append(nil))
+			_, err = fmt.Fprintf(p.Out, "%s\n", cut.Append(nil))
 		} else {
 			if cut.Begins != nil || model == "" {
 				model = cut.Model
-				fmt.Fprintf(s.out, "model %s\nsettings %s\n\n%8s %-8s %-12s %8s %-12s %s\n", model, cmp.Or(string(cut.Configuration), cut.Settings), "WINDOW", "CUT BY", "HASH", "COMPLETE", "CHAIN", "OFFSETS")
+				fmt.Fprintf(p.Out, "model %s\nsettings %s\n\n%8s %-8s %-12s %8s %-12s %s\n", model, cmp.Or(string(cut.Configuration), cut.Settings), "WINDOW", "CUT BY", "HASH", "COMPLETE", "CHAIN", "OFFSETS")
 			}
 			done := ledger.Complete{Window: -1, Chain: "-"}
 			if cut.Done != nil {
 				done = *cut.Done
 			}
-			_, err = fmt.Fprintf(s.out, "%8d %-8s %-12.12s %8d %-12.12s %s\n", cut.Window, cut.Cause, cut.Hash, done.Window+1, done.Chain, strings.Join(rangesOf(cut.Ranges), " "))
+			_, err = fmt.Fprintf(p.Out, "%8d %-8s %-12.12s %8d %-12.12s %s\n", cut.Window, cut.Cause, cut.Hash, done.Window+1, done.Chain, strings.Join(rangesOf(cut.Ranges), " "))
 		}
 		if err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -30,7 +29,7 @@ const (
 func main() {
 	boundGarbage()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := run(ctx, os.Args[1:], process{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ()})
 	stop()
 	os.Exit(code)
 }
@@ -72,30 +71,26 @@ type cli struct {
 	Version    versionCmd    `cmd:"" help:"Print the version." group:"other"`
 }
 
-// streams are where a command writes: results to out, everything else to err.
-type streams struct {
-	out, err io.Writer
-}
-
 // newParser returns the parser of the command line into c. It calls exit when the
 // program should end at once, as after --help.
-func newParser(ctx context.Context, c *cli, s streams, exit func(int)) *kong.Kong {
+func newParser(ctx context.Context, c *cli, p process, exit func(int)) *kong.Kong {
 	parser, err := kong.New(c,
 		kong.Name("gvbll"),
 		kong.Description("Classifies the nodes of a growing graph as they arrive in Kafka, with probabilities that can be trusted. Start with 'gvbll demo'.\n\n"+
 			"A flag can also be set in the environment, as GVBLL_ and its name in capitals (--log-level as GVBLL_LOG_LEVEL), and in the file that --config names. The command line overrides the environment, and the environment the file.\n\n"+
 			"Exit codes: 0 done, 1 failed or interrupted, 2 wrong command line."),
-		kong.PostBuild(nameVariables),
+		kong.PostBuild(placeHelp),
+		kong.PostBuild(p.nameConfig),
 		kong.PostBuild(hideSecurity),
-		kong.Configuration(loadConfig),
-		kong.Writers(s.out, s.err),
+		kong.Configuration(configLoader(p)),
+		kong.Resolvers(environment{p}),
+		kong.Writers(p.Out, p.Err),
 		kong.Exit(exit),
 		kong.ExplicitGroups(groups),
 		kong.Help(printHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(s),
 		kong.Vars{
 			"default_http": "127.0.0.1:8473",
 			"systems":      strings.Join(table.Known, ", "),
@@ -110,28 +105,24 @@ func newParser(ctx context.Context, c *cli, s streams, exit func(int)) *kong.Kon
 }
 
 // run runs a command line and returns the exit code. Tests call it instead of main.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, p process) int {
 	var c cli
 	exit := -1
-	parser := newParser(ctx, &c, streams{stdout, stderr}, func(code int) { exit = code })
+	parser := newParser(ctx, &c, p, func(code int) { exit = code })
 	k, err := parser.Parse(usualForms(args))
 	if exit >= 0 { // --help was answered
 		return exit
 	}
-	if err == nil {
-		err = checkEnvironment(parser.Model)
-	}
 	if err != nil {
-		fmt.Fprintf(stderr, "gvbll: %v (see gvbll --help)\n", err)
+		fmt.Fprintf(p.Err, "gvbll: %v (see gvbll --help)\n", err)
 		return exitUsage
 	}
 	options := &slog.HandlerOptions{Level: c.LogLevel}
-	var handler slog.Handler = slog.NewTextHandler(stderr, options)
+	p.Log = slog.New(slog.NewTextHandler(p.Err, options))
 	if c.LogFormat == "json" {
-		handler = slog.NewJSONHandler(stderr, options)
+		p.Log = slog.New(slog.NewJSONHandler(p.Err, options))
 	}
-	slog.SetDefault(slog.New(handler))
-	err = k.Run(flagsGiven(k))
+	err = k.Run(p, flagsGiven(k, p))
 	if err == nil {
 		return exitOK
 	}
@@ -139,12 +130,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var usage usageError
 	switch {
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "gvbll: %s (see gvbll %s --help)\n", line, k.Command())
+		fmt.Fprintf(p.Err, "gvbll: %s (see gvbll %s --help)\n", line, k.Command())
 		return exitUsage
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		line = "interrupted"
 	}
-	fmt.Fprintf(stderr, "gvbll: %s\n", line)
+	fmt.Fprintf(p.Err, "gvbll: %s\n", line)
 	return exitFailed
 }
 

@@ -43,7 +43,7 @@ func (f *pendingFlag) UnmarshalText(text []byte) error {
 // withFiles returns cfg for an engine that keeps what was served in files of the folder
 // beyond this much memory, and a function that removes them. Without a folder, everything
 // is in memory.
-func withFiles(cfg pipeline.Config, folder string, memory size) (pipeline.Config, func(), error) {
+func withFiles(cfg pipeline.Config, folder string, memory size, log *slog.Logger) (pipeline.Config, func(), error) {
 	if folder == "" {
 		return cfg, func() {}, nil
 	}
@@ -54,7 +54,7 @@ func withFiles(cfg pipeline.Config, folder string, memory size) (pipeline.Config
 	cfg.PendingMemory, cfg.Blocks = int64(memory), files
 	return cfg, func() {
 		if err := files.Close(); err != nil {
-			slog.Warn("files in --state-dir were not removed", "err", err)
+			log.Warn("files in --state-dir were not removed", "err", err)
 		}
 	}, nil
 }

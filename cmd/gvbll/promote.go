@@ -22,8 +22,8 @@ func (promoteCmd) Help() string {
 }
 
 // Run sends the command.
-func (c promoteCmd) Run(ctx context.Context, s streams) error {
-	client, names, err := c.Kafka.connect(ctx)
+func (c promoteCmd) Run(ctx context.Context, p process) error {
+	client, names, err := c.Kafka.connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (c promoteCmd) Run(ctx context.Context, s streams) error {
 	case r == nil:
 		return fmt.Errorf("ledger %s is empty: start 'gvbll work' with --shadow first", names.Ledger)
 	case c.Model == r.Serves():
-		_, err := fmt.Fprintf(s.out, "model %s serves already\n", c.Model)
+		_, err := fmt.Fprintf(p.Out, "model %s serves already\n", c.Model)
 		return err
 	}
 	shadow, err := shadowIn(ctx, client, names, r)
@@ -57,7 +57,7 @@ func (c promoteCmd) Run(ctx context.Context, s streams) error {
 	if _, err := sendCommand(ctx, client, names.Commands, &event.Command{Name: event.Promote, Model: c.Model}); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "sent the command to promote model %s, which takes effect after window %d or a later one\n", c.Model, r.Window)
+	_, err = fmt.Fprintf(p.Out, "sent the command to promote model %s, which takes effect after window %d or a later one\n", c.Model, r.Window)
 	return err
 }
 

@@ -83,7 +83,7 @@ func (g *testGraph) work(args ...string) (stop func()) {
 	g.errs = &errs
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, append([]string{"work", "--brokers", g.addr, "--http", "127.0.0.1:0", "--linger", "5ms", "--commit-interval", "5ms"}, args...), &out, &errs)
+		ended <- run(ctx, append([]string{"work", "--brokers", g.addr, "--http", "127.0.0.1:0", "--linger", "5ms", "--commit-interval", "5ms"}, args...), processOf(&out, &errs))
 	}()
 	return func() {
 		g.t.Helper()

@@ -26,7 +26,7 @@ func (rebaseCmd) Help() string {
 }
 
 // Run begins the epoch.
-func (c rebaseCmd) Run(ctx context.Context, s streams, g given) error {
+func (c rebaseCmd) Run(ctx context.Context, p process, g given) error {
 	if err := c.check(g); err != nil {
 		return err
 	}
@@ -37,12 +37,12 @@ func (c rebaseCmd) Run(ctx context.Context, s streams, g given) error {
 	if err != nil {
 		return err
 	}
-	settings, removeFiles, err := withFiles(settings, c.State.StateDir, c.State.Pending.Memory)
+	settings, removeFiles, err := withFiles(settings, c.State.StateDir, c.State.Pending.Memory, p.Log)
 	if err != nil {
 		return err
 	}
 	defer removeFiles()
-	client, names, err := c.Kafka.connect(ctx)
+	client, names, err := c.Kafka.connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (c rebaseCmd) Run(ctx context.Context, s streams, g given) error {
 	if err := noShards(ctx, client, names); err != nil {
 		return err
 	}
-	cfg := terms(names, settings, models...)
+	cfg := terms(p.Log, names, settings, models...)
 	cfg.Checkpoints = c.State.checkpoints(settings, models...)
 	engine, err := cfg.Fresh()
 	if err != nil {
@@ -60,7 +60,7 @@ func (c rebaseCmd) Run(ctx context.Context, s streams, g given) error {
 	if err != nil {
 		return err
 	}
-	bar := newProgress(s.err, "rebase", windows)
+	bar := newProgress(p.Err, "rebase", windows)
 	cfg.Hooks.Stepped = func(w worker.Stepped) { bar.set(int(w.Outcome.Window), "windows") }
 	var done worker.Rebased
 	if c.AcceptGap {
@@ -72,15 +72,15 @@ func (c rebaseCmd) Run(ctx context.Context, s streams, g given) error {
 	case err != nil:
 		return fmt.Errorf("rebase: %w", err)
 	case c.JSON:
-		return json.NewEncoder(s.out).Encode(done)
+		return json.NewEncoder(p.Out).Encode(done)
 	case !done.Began && c.AcceptGap:
-		_, err = fmt.Fprintf(s.out, "nothing is gone that is needed: epoch %d goes on\n", done.Epoch)
+		_, err = fmt.Fprintf(p.Out, "nothing is gone that is needed: epoch %d goes on\n", done.Epoch)
 	case !done.Began:
-		_, err = fmt.Fprintf(s.out, "nothing differs: epoch %d goes on\n", done.Epoch)
+		_, err = fmt.Fprintf(p.Out, "nothing differs: epoch %d goes on\n", done.Epoch)
 	default:
-		_, err = fmt.Fprintf(s.out, "epoch %d begins at window %d, in %v: %s\n", done.Epoch, done.Window, done.Took.Round(time.Millisecond), done.Why)
+		_, err = fmt.Fprintf(p.Out, "epoch %d begins at window %d, in %v: %s\n", done.Epoch, done.Window, done.Took.Round(time.Millisecond), done.Why)
 		if done.Gap != nil && err == nil {
-			_, err = fmt.Fprintf(s.out, "behind a gap: %s; its state is from the checkpoint before window %d, and every start needs the one before window %d or a later one\n", worker.DescribeGap(done.Gap), done.Checkpoint, done.Window+1)
+			_, err = fmt.Fprintf(p.Out, "behind a gap: %s; its state is from the checkpoint before window %d, and every start needs the one before window %d or a later one\n", worker.DescribeGap(done.Gap), done.Checkpoint, done.Window+1)
 		}
 	}
 	return err

@@ -27,7 +27,7 @@ func (reportCmd) Help() string {
 }
 
 // Run writes the report.
-func (c reportCmd) Run(ctx context.Context, s streams) error {
+func (c reportCmd) Run(ctx context.Context, p process) error {
 	to := c.Until.before(time.Now())
 	from := c.Since.before(to)
 	if !from.Before(to) {
@@ -36,7 +36,7 @@ func (c reportCmd) Run(ctx context.Context, s streams) error {
 	if err := checkOutput("--out", c.Out); err != nil {
 		return err
 	}
-	client, names, err := c.Kafka.connect(ctx)
+	client, names, err := c.Kafka.connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -71,13 +71,13 @@ func (c reportCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if c.Out == "-" {
-		_, err = s.out.Write(html)
+		_, err = p.Out.Write(html)
 		return err
 	}
 	if err := os.WriteFile(c.Out, html, 0o644); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "wrote %s: %s to %s\n", c.Out, utc(from), utc(to))
+	_, err = fmt.Fprintf(p.Out, "wrote %s: %s to %s\n", c.Out, utc(from), utc(to))
 	return err
 }
 

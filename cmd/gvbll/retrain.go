@@ -27,14 +27,14 @@ func (retrainCmd) Help() string {
 }
 
 // Run trains, and sends the command.
-func (c retrainCmd) Run(ctx context.Context, s streams, g given) error {
+func (c retrainCmd) Run(ctx context.Context, p process, g given) error {
 	if err := c.Train.check(g); err != nil {
 		return err
 	}
 	if err := checkFolder("--models", c.Models); err != nil {
 		return err
 	}
-	client, names, err := c.Kafka.connect(ctx)
+	client, names, err := c.Kafka.connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (c retrainCmd) Run(ctx context.Context, s streams, g given) error {
 	if err != nil {
 		return err
 	}
-	r, err := l.train(ctx, c.Train, c.Seed, serving, c.Classes, s.err)
+	r, err := l.train(ctx, c.Train, c.Seed, serving, c.Classes, p.Err)
 	if err != nil {
 		return err
 	}
@@ -59,18 +59,18 @@ func (c retrainCmd) Run(ctx context.Context, s streams, g given) error {
 	if err := r.Model.Save(file); err != nil {
 		return err
 	}
-	printValidation(s.out, r)
+	printValidation(p.Out, r)
 	if l.shards > 0 {
 		if _, err := gnn.Slice(r.Model.Encoder, 0, l.shards); err != nil {
 			return fmt.Errorf("%s is written, and the graph %s cannot serve it: %w", file, c.Kafka.Prefix, err)
 		}
-		_, err = fmt.Fprintf(s.out, "%s: model %s, %s; shards try no model beside theirs: begin another graph with it, on the same inputs (docs/sharding.md)\n", file, r.Model.ID, describe(r.Model))
+		_, err = fmt.Fprintf(p.Out, "%s: model %s, %s; shards try no model beside theirs: begin another graph with it, on the same inputs (docs/sharding.md)\n", file, r.Model.ID, describe(r.Model))
 		return err
 	}
 	if _, err := sendCommand(ctx, client, names.Commands, &event.Command{Name: event.Shadow, Model: r.Model.ID, Rule: c.Promote.String()}); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "%s: model %s, %s; sent the command to try it\n", file, r.Model.ID, describe(r.Model))
+	_, err = fmt.Fprintf(p.Out, "%s: model %s, %s; sent the command to try it\n", file, r.Model.ID, describe(r.Model))
 	return err
 }
 

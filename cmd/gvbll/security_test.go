@@ -109,9 +109,7 @@ func TestSecurityWarnings(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var log bytes.Buffer
-			defer slog.SetDefault(slog.Default())
-			slog.SetDefault(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
-			if _, err := tc.flags.config(strings.Split(tc.brokers, ",")); err != nil {
+			if _, err := tc.flags.config(strings.Split(tc.brokers, ","), process{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}); err != nil {
 				t.Fatal(err)
 			}
 			got := log.String()

@@ -54,26 +54,26 @@ func checkRate(rate float64) error {
 }
 
 // Run sends the data set, or with --events the file.
-func (c sendCmd) Run(ctx context.Context, s streams, g given) error {
+func (c sendCmd) Run(ctx context.Context, p process, g given) error {
 	if err := c.check(g); err != nil {
 		return err
 	}
 	if c.Events != "" {
-		return c.events(ctx, s)
+		return c.events(ctx, p)
 	}
 	set, err := c.Data.open()
 	if err != nil {
 		return err
 	}
-	client, names, err := c.connect(ctx)
+	client, names, err := c.connect(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	stream := set.stream()
 	total := stream.Events()
-	fmt.Fprintf(s.err, "sending %s\n", set)
-	bar := newProgress(s.err, "sent", total)
+	fmt.Fprintf(p.Err, "sending %s\n", set)
+	bar := newProgress(p.Err, "sent", total)
 	nodes, labels := 0, 0
 	err = sender.Run(ctx, client, stream, sender.Config{
 		Names: names, Labels: sender.Timing(c.Labels), Delay: c.LabelDelay, Rate: c.Rate, Resume: c.Resume, Now: true, Loop: c.Loop,
@@ -85,13 +85,13 @@ func (c sendCmd) Run(ctx context.Context, s streams, g given) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "sent %d nodes and %d labels\n", nodes, labels)
+	_, err = fmt.Fprintf(p.Out, "sent %d nodes and %d labels\n", nodes, labels)
 	return err
 }
 
 // connect connects to Kafka, and creates missing topics with --create-topics.
-func (c sendCmd) connect(ctx context.Context) (*kafka.Client, topics.Names, error) {
-	client, names, err := c.Kafka.connect(ctx)
+func (c sendCmd) connect(ctx context.Context, p process) (*kafka.Client, topics.Names, error) {
+	client, names, err := c.Kafka.connect(ctx, p)
 	if err != nil || c.CreateTopics == 0 {
 		return client, names, err
 	}
@@ -103,13 +103,13 @@ func (c sendCmd) connect(ctx context.Context) (*kafka.Client, topics.Names, erro
 }
 
 // events sends the events of a file.
-func (c sendCmd) events(ctx context.Context, s streams) error {
-	in, err := openInput(c.Events)
+func (c sendCmd) events(ctx context.Context, p process) error {
+	in, err := p.openInput(c.Events)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	client, names, err := c.connect(ctx)
+	client, names, err := c.connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -118,6 +118,6 @@ func (c sendCmd) events(ctx context.Context, s streams) error {
 	if err != nil {
 		return fmt.Errorf("after %d events: %w", sent.All(), err)
 	}
-	_, err = fmt.Fprintf(s.out, "sent %d node events, %d labels and %d commands\n", sent.Nodes, sent.Labels, sent.Commands)
+	_, err = fmt.Fprintf(p.Out, "sent %d node events, %d labels and %d commands\n", sent.Nodes, sent.Labels, sent.Commands)
 	return err
 }

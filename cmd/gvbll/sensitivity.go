@@ -29,7 +29,7 @@ func (sensitivityCmd) Help() string {
 }
 
 // Run measures all values and prints a table.
-func (c sensitivityCmd) Run(ctx context.Context, s streams, g given) error {
+func (c sensitivityCmd) Run(ctx context.Context, s process, g given) error {
 	plan, err := c.Plan.plan(g)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (c sensitivityCmd) Run(ctx context.Context, s streams, g given) error {
 		}
 	}
 	total := len(plan.Sources) * len(plan.Seeds)
-	bar, done := newProgress(s.err, "sensitivity", total), 0
+	bar, done := newProgress(s.Err, "sensitivity", total), 0
 	points, err := table.Sensitivity(ctx, plan, sweeps, func(dataset string, seed uint64) {
 		done++
 		bar.set(done, fmt.Sprintf("%s seed %d", dataset, seed))
@@ -62,7 +62,7 @@ func (c sensitivityCmd) Run(ctx context.Context, s streams, g given) error {
 		return err
 	}
 	if c.JSON != "" {
-		if err := writeJSON(s.out, c.JSON, points); err != nil || c.JSON == "-" {
+		if err := writeJSON(s.Out, c.JSON, points); err != nil || c.JSON == "-" {
 			return err
 		}
 	}
@@ -70,9 +70,9 @@ func (c sensitivityCmd) Run(ctx context.Context, s streams, g given) error {
 	for _, p := range points {
 		if p.Param != at {
 			at = p.Param
-			fmt.Fprintf(s.out, "\n%-12s %-12s %-8s %17s %17s %17s\n", at, "data set", "protocol", "accuracy %", "NLL", "ECE")
+			fmt.Fprintf(s.Out, "\n%-12s %-12s %-8s %17s %17s %17s\n", at, "data set", "protocol", "accuracy %", "NLL", "ECE")
 		}
-		fmt.Fprintf(s.out, "%-12v %-12s %-8s %9.1f ± %5.1f %9.3f ± %.3f %9.3f ± %.3f\n",
+		fmt.Fprintf(s.Out, "%-12v %-12s %-8s %9.1f ± %5.1f %9.3f ± %.3f %9.3f ± %.3f\n",
 			p.Value, p.Dataset, p.Protocol, 100*p.Acc, 100*p.AccSE, p.NLL, p.NLLSE, p.ECE, p.ECESE)
 	}
 	return nil

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +23,7 @@ import (
 // service is an engine with its metrics and its page, for a worker to drive. The
 // worker's hooks update both.
 type service struct {
+	log     *slog.Logger
 	models  []*model.Model // as given: the one to serve, and perhaps a shadow
 	engine  *keeper        // the worker may replace it on recovery and after forgetting
 	metrics *metrics.Metrics
@@ -42,7 +44,7 @@ type service struct {
 const showEvery = 100 * time.Millisecond
 
 // newService returns the service of a graph. The flags are for people to look at.
-func newService(graph string, flags []page.Flag, cfg pipeline.Config, reg prometheus.Registerer, models ...*model.Model) (*service, error) {
+func newService(p process, graph string, flags []page.Flag, cfg pipeline.Config, reg prometheus.Registerer, models ...*model.Model) (*service, error) {
 	engine, err := pipeline.NewPair(cfg, models...)
 	if err != nil {
 		return nil, err
@@ -53,7 +55,7 @@ func newService(graph string, flags []page.Flag, cfg pipeline.Config, reg promet
 	}, []string{"model", "encoder"})
 	reg.MustRegister(info)
 	s := &service{
-		models: models, info: info, engine: &keeper{Pair: engine}, metrics: metrics.New(reg), stream: worker.NewMetrics(reg),
+		log: p.Log, models: models, info: info, engine: &keeper{Pair: engine}, metrics: metrics.New(reg), stream: worker.NewMetrics(reg),
 		page: page.New(page.Config{
 			Graph: graph, Model: models[0], Settings: engine.Serving().Config().Settings(), Version: versionString(), Flags: flags,
 			Decode: decodeNode, Explain: wire.Detail, Now: time.Now,

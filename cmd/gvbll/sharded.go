@@ -187,7 +187,7 @@ func onThreads(n int, each func(i int)) {
 }
 
 // sharded audits a graph of several shards.
-func (a auditCmd) sharded(ctx context.Context, s streams, client *kafka.Client, names topics.Names, m *model.Model, shards int) (found worker.Audited, err error) {
+func (a auditCmd) sharded(ctx context.Context, p process, client *kafka.Client, names topics.Names, m *model.Model, shards int) (found worker.Audited, err error) {
 	for flag, given := range map[string]bool{"--shadow": a.Shadow != "", "--checkpoint": a.Checkpoint != ""} {
 		if given {
 			return found, usagef("%s: the graph %s has %d shards, whose audit needs one model and begins at the ledger's beginning: leave it out", flag, a.Kafka.Prefix, shards)
@@ -205,12 +205,12 @@ func (a auditCmd) sharded(ctx context.Context, s streams, client *kafka.Client, 
 	if err != nil {
 		return found, fmt.Errorf("audit: ledger %s: %w", names.Ledger, err)
 	}
-	cfg, removeFiles, err := withFiles(cfg, a.StateDir, pendingMemory)
+	cfg, removeFiles, err := withFiles(cfg, a.StateDir, pendingMemory, p.Log)
 	if err != nil {
 		return found, err
 	}
 	defer removeFiles()
-	own := terms(names, cfg, m)
+	own := terms(p.Log, names, cfg, m)
 	own.Fresh = func() (worker.Engine, error) {
 		graph, err := pipeline.NewSharded(m, cfg, shards, onThreads)
 		if err != nil {
@@ -227,7 +227,7 @@ func (a auditCmd) sharded(ctx context.Context, s streams, client *kafka.Client, 
 		return found, err
 	}
 	at := total[names.LedgerAt(0)]
-	bar := newProgress(s.err, "audit", int(at.End-at.First))
+	bar := newProgress(p.Err, "audit", int(at.End-at.First))
 	found, err = worker.AuditSharded(ctx, client, graph.(*allShards), own, shards,
 		func(windows int64) { bar.set(int(windows), "windows") })
 	if err != nil {

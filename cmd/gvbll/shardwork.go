@@ -66,7 +66,7 @@ func (s *shardService) run(ctx context.Context, c *kafka.Client, cfg worker.Conf
 }
 
 func (s *shardService) newShard(p, shards int) (worker.Shard, error) {
-	cfg, release, err := withFiles(s.cfg, s.state.StateDir, s.state.Pending.Memory)
+	cfg, release, err := withFiles(s.cfg, s.state.StateDir, s.state.Pending.Memory, s.log)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (s *shardService) newShard(p, shards int) (worker.Shard, error) {
 }
 
 func (s *shardService) restoreShard(p, shards int, r io.ReaderAt, size int64, folder string) (worker.Shard, map[string]string, error) {
-	cfg, release, err := withFiles(s.cfg, s.state.StateDir, s.state.Pending.Memory)
+	cfg, release, err := withFiles(s.cfg, s.state.StateDir, s.state.Pending.Memory, s.log)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -60,7 +60,7 @@ type shardSizing struct {
 }
 
 // Run prints the sizes.
-func (c sizeCmd) Run(s streams) error {
+func (c sizeCmd) Run(p process) error {
 	switch {
 	case !(c.Nodes >= 1 && c.Nodes <= math.MaxInt32):
 		return usagef("--nodes %g: give 1 to %d, as an engine numbers nodes by 31 bits", c.Nodes, math.MaxInt32)
@@ -82,9 +82,9 @@ func (c sizeCmd) Run(s streams) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(s.out, sizes)
+		return printJSON(p.Out, sizes)
 	}
-	return sizes.print(s.out)
+	return sizes.print(p.Out)
 }
 
 // sizes computes the sizes for a model: those of --shards, or of every power of two that the

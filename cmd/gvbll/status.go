@@ -78,11 +78,11 @@ type statusPeriod struct {
 }
 
 // Run prints the status.
-func (c statusCmd) Run(ctx context.Context, s streams) error {
+func (c statusCmd) Run(ctx context.Context, p process) error {
 	if c.Last < time.Second {
 		return usagef("--last %v: give a duration such as 1h, 1s or more", c.Last)
 	}
-	client, names, err := c.Kafka.connect(ctx)
+	client, names, err := c.Kafka.connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -93,9 +93,9 @@ func (c statusCmd) Run(ctx context.Context, s streams) error {
 	}
 	st.Wrong = st.findings()
 	if c.JSON {
-		err = printJSON(s.out, st)
+		err = printJSON(p.Out, st)
 	} else {
-		err = st.print(s.out)
+		err = st.print(p.Out)
 	}
 	if err == nil && len(st.Wrong) > 0 {
 		err = errors.New("something is wrong: " + st.Wrong[0].What)

@@ -123,7 +123,7 @@ func (f planFlags) plan(g given) (table.Plan, error) {
 }
 
 // Run measures what the file of results does not hold yet, and prints the table.
-func (c tableCmd) Run(ctx context.Context, s streams, g given) error {
+func (c tableCmd) Run(ctx context.Context, p process, g given) error {
 	if c.Delay < 0 {
 		return usagef("--delay %d: give a number of steps, or 0 for labels at once", c.Delay)
 	}
@@ -154,7 +154,7 @@ func (c tableCmd) Run(ctx context.Context, s streams, g given) error {
 		return err
 	}
 	if c.Folds > 0 {
-		return c.crossValidate(ctx, s, plan)
+		return c.crossValidate(ctx, p, plan)
 	}
 	existing, err := readResults(c.Results)
 	if err != nil {
@@ -167,9 +167,9 @@ func (c tableCmd) Run(ctx context.Context, s streams, g given) error {
 	defer file.Close()
 
 	missing, results := table.Missing(plan, existing)
-	bar := newProgress(s.err, "table", len(results)+missing)
+	bar := newProgress(p.Err, "table", len(results)+missing)
 	if n := len(results); n > 0 {
-		fmt.Fprintf(s.err, "%d of %d results are in %s already\n", n, n+missing, c.Results)
+		fmt.Fprintf(p.Err, "%d of %d results are in %s already\n", n, n+missing, c.Results)
 	}
 	err = table.Run(ctx, plan, existing, func(r table.Result) error {
 		line, err := json.Marshal(r)
@@ -185,7 +185,7 @@ func (c tableCmd) Run(ctx context.Context, s streams, g given) error {
 	})
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
-			fmt.Fprintf(s.err, "%d results are in %s: the same command continues from there\n", len(results), c.Results)
+			fmt.Fprintf(p.Err, "%d results are in %s: the same command continues from there\n", len(results), c.Results)
 		}
 		return err
 	}
@@ -194,7 +194,7 @@ func (c tableCmd) Run(ctx context.Context, s streams, g given) error {
 	}
 	rows := table.Summarise(results)
 	if c.JSON != "" {
-		if err := writeJSON(s.out, c.JSON, rows); err != nil || c.JSON == "-" {
+		if err := writeJSON(p.Out, c.JSON, rows); err != nil || c.JSON == "-" {
 			return err
 		}
 	}
@@ -202,24 +202,24 @@ func (c tableCmd) Run(ctx context.Context, s streams, g given) error {
 	if c.Format == "markdown" {
 		text = table.Markdown(rows)
 	}
-	_, err = io.WriteString(s.out, text)
+	_, err = io.WriteString(p.Out, text)
 	return err
 }
 
 // crossValidate prints the scores of the settings on training nodes held out.
-func (c tableCmd) crossValidate(ctx context.Context, s streams, plan table.Plan) error {
+func (c tableCmd) crossValidate(ctx context.Context, p process, plan table.Plan) error {
 	found, err := table.CrossValidate(ctx, plan, c.Folds, []table.Settings{plan.Settings})
 	if err != nil {
 		return err
 	}
 	if c.JSON != "" {
-		if err := writeJSON(s.out, c.JSON, found); err != nil || c.JSON == "-" {
+		if err := writeJSON(p.Out, c.JSON, found); err != nil || c.JSON == "-" {
 			return err
 		}
 	}
-	fmt.Fprintf(s.out, "%-12s %-14s %17s %17s\n", "data set", "system", "accuracy %", "NLL")
+	fmt.Fprintf(p.Out, "%-12s %-14s %17s %17s\n", "data set", "system", "accuracy %", "NLL")
 	for _, v := range found {
-		fmt.Fprintf(s.out, "%-12s %-14s %9.1f ± %5.1f %9.3f ± %.3f\n", v.Dataset, v.System, 100*v.Acc, 100*v.AccSE, v.NLL, v.NLLSE)
+		fmt.Fprintf(p.Out, "%-12s %-14s %9.1f ± %5.1f %9.3f ± %.3f\n", v.Dataset, v.System, 100*v.Acc, 100*v.AccSE, v.NLL, v.NLLSE)
 	}
 	return nil
 }

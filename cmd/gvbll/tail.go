@@ -36,11 +36,11 @@ func (t tailCmd) check(g given) error {
 }
 
 // Run prints committed predictions in the order of publication.
-func (t tailCmd) Run(ctx context.Context, s streams, g given) error {
+func (t tailCmd) Run(ctx context.Context, p process, g given) error {
 	if err := t.check(g); err != nil {
 		return err
 	}
-	c, names, err := t.Kafka.connect(ctx)
+	c, names, err := t.Kafka.connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (t tailCmd) Run(ctx context.Context, s streams, g given) error {
 	if err != nil {
 		return err
 	}
-	show, paint := t.printer(s.out)
+	show, paint := t.printer(p.Out, p)
 	reader := c.NewReader(start, kafka.ReaderConfig{})
 	for printed := 0; t.Follow || len(left) > 0; {
 		records, err := reader.Poll(ctx)
@@ -124,7 +124,7 @@ func (t tailCmd) begin(ctx context.Context, c *kafka.Client, topic string) (star
 // printer returns a function that prints a prediction, and one that is called after each
 // fetch and at the end. On a terminal they are those of a live table, unless lines are
 // asked for.
-func (t tailCmd) printer(w io.Writer) (show func(*event.Prediction) error, paint func() error) {
+func (t tailCmd) printer(w io.Writer, p process) (show func(*event.Prediction) error, paint func() error) {
 	nothing := func() error { return nil }
 	switch {
 	case t.JSON:
@@ -133,7 +133,7 @@ func (t tailCmd) printer(w io.Writer) (show func(*event.Prediction) error, paint
 			return err
 		}, nothing
 	case !t.Lines:
-		if screen := newScreen(w); screen != nil {
+		if screen := newScreen(w, p); screen != nil {
 			live := &tailView{screen: screen, began: time.Now()}
 			return func(p *event.Prediction) error {
 				live.add(p)

@@ -27,7 +27,7 @@ func (topicsCmd) Help() string {
 }
 
 // Run lists the topics, after creating missing ones with --create.
-func (t topicsCmd) Run(ctx context.Context, s streams, g given) error {
+func (t topicsCmd) Run(ctx context.Context, p process, g given) error {
 	if t.Partitions < 1 {
 		return usagef("--partitions %d: give at least 1", t.Partitions)
 	}
@@ -37,7 +37,7 @@ func (t topicsCmd) Run(ctx context.Context, s streams, g given) error {
 	if err := g.check(noEffect{!t.Create, "no effect without --create: add it", []string{"partitions", "replication", "shards"}}); err != nil {
 		return err
 	}
-	c, names, err := t.Kafka.connect(ctx)
+	c, names, err := t.Kafka.connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -79,9 +79,9 @@ func (t topicsCmd) Run(ctx context.Context, s streams, g given) error {
 		rows = append(rows, r)
 	}
 	if t.JSON {
-		return cmp.Or(json.NewEncoder(s.out).Encode(rows), unfit)
+		return cmp.Or(json.NewEncoder(p.Out).Encode(rows), unfit)
 	}
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "TOPIC\tPARTITIONS\tSTATE")
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%d\t%s\n", r.Topic, r.Partitions, r.State)

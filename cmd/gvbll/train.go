@@ -89,12 +89,12 @@ func (trainCmd) Help() string {
 }
 
 // Run trains a model and saves it.
-func (c trainCmd) Run(ctx context.Context, s streams, g given) error {
+func (c trainCmd) Run(ctx context.Context, p process, g given) error {
 	if err := errors.Join(c.Data.check(g), c.Train.check(g), c.Log.check(g)); err != nil {
 		return err
 	}
 	if _, err := os.Stat(c.Out); err == nil && c.IfMissing {
-		fmt.Fprintf(s.err, "%s exists already\n", c.Out)
+		fmt.Fprintf(p.Err, "%s exists already\n", c.Out)
 		return nil
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -106,16 +106,16 @@ func (c trainCmd) Run(ctx context.Context, s streams, g given) error {
 		return err
 	}
 	if c.Log.given(g) {
-		return c.fromLog(ctx, s)
+		return c.fromLog(ctx, p)
 	}
 	set, err := c.Data.open()
 	if err != nil {
 		return err
 	}
 	set.Classes = withClasses(set.Classes, c.Classes)
-	fmt.Fprintln(s.err, set)
+	fmt.Fprintln(p.Err, set)
 	var epochs plot.Epochs
-	m, err := c.Train.train(ctx, set, s.err, func(p train.Progress) {
+	m, err := c.Train.train(ctx, set, p.Err, func(p train.Progress) {
 		epochs.Loss, epochs.ELL = append(epochs.Loss, p.Loss.Total), append(epochs.ELL, p.Loss.ELL)
 		epochs.KLWeight, epochs.Train = append(epochs.KLWeight, p.Loss.KLWeight), append(epochs.Train, p.TrainAccuracy)
 		if c.Train.ValidShare > 0 {
@@ -133,12 +133,12 @@ func (c trainCmd) Run(ctx context.Context, s streams, g given) error {
 	if err := m.Save(c.Out); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "%s: model %s, %s\n", c.Out, m.ID, describe(m))
+	_, err = fmt.Fprintf(p.Out, "%s: model %s, %s\n", c.Out, m.ID, describe(m))
 	return err
 }
 
 // fromLog trains a model on a graph's ledger and saves it.
-func (c trainCmd) fromLog(ctx context.Context, s streams) error {
+func (c trainCmd) fromLog(ctx context.Context, p process) error {
 	var serving *model.Model
 	if c.Log.Serving != "" {
 		var err error
@@ -146,7 +146,7 @@ func (c trainCmd) fromLog(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	client, names, err := inputFlags{kafkaFlags{c.Log.Brokers, c.Log.Prefix, c.Log.Security}, c.Log.InputsPrefix}.connect(ctx)
+	client, names, err := inputFlags{kafkaFlags{c.Log.Brokers, c.Log.Prefix, c.Log.Security}, c.Log.InputsPrefix}.connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -160,15 +160,15 @@ func (c trainCmd) fromLog(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	r, err := l.train(ctx, c.Train, c.Data.Seed, serving, c.Classes, s.err)
+	r, err := l.train(ctx, c.Train, c.Data.Seed, serving, c.Classes, p.Err)
 	if err != nil {
 		return err
 	}
 	if err := r.Model.Save(c.Out); err != nil {
 		return err
 	}
-	printValidation(s.out, r)
-	_, err = fmt.Fprintf(s.out, "%s: model %s, %s\n", c.Out, r.Model.ID, describe(r.Model))
+	printValidation(p.Out, r)
+	_, err = fmt.Fprintf(p.Out, "%s: model %s, %s\n", c.Out, r.Model.ID, describe(r.Model))
 	return err
 }
 

@@ -12,8 +12,8 @@ var version string
 type versionCmd struct{}
 
 // Run prints one line.
-func (versionCmd) Run(s streams) error {
-	_, err := fmt.Fprintf(s.out, "gvbll %s %s %s/%s\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+func (versionCmd) Run(p process) error {
+	_, err := fmt.Fprintf(p.Out, "gvbll %s %s %s/%s\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -114,7 +113,7 @@ func (w workCmd) check(g given) error {
 }
 
 // Run serves until it is interrupted, and then commits the windows that are stepped.
-func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
+func (w workCmd) Run(ctx context.Context, p process, k *kong.Context, g given) error {
 	if err := w.check(g); err != nil {
 		return err
 	}
@@ -124,7 +123,7 @@ func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 	}
 	cfg.Unwatched = !w.Watch
 	inMemory := cfg
-	cfg, removeFiles, err := withFiles(cfg, w.State.StateDir, w.State.Pending.Memory)
+	cfg, removeFiles, err := withFiles(cfg, w.State.StateDir, w.State.Pending.Memory, p.Log)
 	if err != nil {
 		return err
 	}
@@ -132,14 +131,14 @@ func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 	reg := newRegistry()
 	small := cfg // whether the graph has shards is not known yet
 	small.Reserve = 0
-	s, err := newService(w.Kafka.Prefix, inForce(k, g), small, reg, models...)
+	s, err := newService(p, w.Kafka.Prefix, inForce(k, g), small, reg, models...)
 	if err != nil {
 		return err
 	}
-	if s.web, err = listenHTTP(w.HTTP.HTTP, w.HTTP.HTTPConfig, reg, s.page); err != nil {
+	if s.web, err = listenHTTP(p.Log, w.HTTP.HTTP, w.HTTP.HTTPConfig, reg, s.page); err != nil {
 		return err
 	}
-	client, names, err := w.Kafka.connect(ctx)
+	client, names, err := w.Kafka.connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -175,12 +174,12 @@ func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 			return err
 		}
 	}
-	slog.Info("working", "model", models[0].ID, "shadow", shadowOf(models), "classes", len(models[0].Classes), "head", s.engine.Serving().Summaries()[0].Head, "shards", max(shards, 1), "topics", names.Nodes, "http", s.web.url())
+	p.Log.Info("working", "model", models[0].ID, "shadow", shadowOf(models), "classes", len(models[0].Classes), "head", s.engine.Serving().Summaries()[0].Head, "shards", max(shards, 1), "topics", names.Nodes, "http", s.web.url())
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
 	go func() { served <- s.web.serve(ctx) }()
-	work := terms(names, cfg, models...)
+	work := terms(p.Log, names, cfg, models...)
 	work.Policy, work.CommitInterval, work.Session = w.Windows.policy(), w.Windows.CommitInterval, w.SessionTimeout
 	work.Compression, work.Rebase, work.Output = w.Compression, w.Rebase, wire.Encoding("application/"+w.Output)
 	work.BeginAgain = w.BeginAgain
@@ -199,7 +198,7 @@ func (w workCmd) Run(ctx context.Context, k *kong.Context, g given) error {
 		err = e
 	}
 	if err == nil {
-		slog.Info("ended, everything is committed")
+		p.Log.Info("ended, everything is committed")
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -31,6 +32,8 @@ type TLSFiles struct {
 	// ServerName is the name that brokers' certificates must have. Empty means
 	// the host that is dialled.
 	ServerName string
+	// Logger is told when a certificate cannot be read again. It defaults to slog's default.
+	Logger *slog.Logger
 }
 
 // maxPEM bounds the size of a file in bytes; the authorities of an operating
@@ -113,7 +116,7 @@ func (p *pair) reload() *tls.Certificate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
-		slog.Warn("kafka: cannot reload the client certificate, using the last one", "err", err)
+		cmp.Or(p.files.Logger, slog.Default()).Warn("kafka: cannot reload the client certificate, using the last one", "err", err)
 		return p.last
 	}
 	p.last = c
