@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ type Config struct {
 	// TLS and SASL are off when nil. See TLSFiles.Config and SASL.
 	TLS  *tls.Config
 	SASL sasl.Mechanism
+	// Dialer connects to an address of a broker. Nil means the system's network.
+	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logger gets every retry at debug level, and a warning every 10 s while failures
 	// last. Nil means slog's default.
 	Logger *slog.Logger
@@ -73,6 +76,7 @@ type Client struct {
 	cfg       Config
 	client    *kafkago.Client
 	transport coordinators
+	end       context.CancelFunc // of the transport's own goroutines
 	troubles  troubles
 }
 
@@ -100,11 +104,12 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
+	background, end := context.WithCancel(context.Background())
 	t := &kafkago.Transport{
-		ClientID: cfg.ClientID, TLS: cfg.TLS, SASL: cfg.SASL,
+		Context: background, ClientID: cfg.ClientID, TLS: cfg.TLS, SASL: cfg.SASL, Dial: cfg.Dialer,
 		DialTimeout: min(cfg.Timeout, 5*time.Second), MetadataTTL: metadataTTL,
 	}
-	c := &Client{cfg: cfg, transport: coordinators{Transport: t, nodes: make(map[findcoordinator.Request]int32)}}
+	c := &Client{cfg: cfg, transport: coordinators{Transport: t, nodes: make(map[findcoordinator.Request]int32)}, end: end}
 	c.client = &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Timeout: cfg.Timeout, Transport: &c.transport}
 	// A server that accepts the connection and never answers must not outlast
 	// DialFor.
@@ -149,8 +154,11 @@ func (cfg Config) securityHint() string {
 	return tls + ", and the user and password"
 }
 
-// Close releases the connections.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+// Close releases the connections. Requests fail from then on.
+func (c *Client) Close() {
+	c.end()
+	c.transport.CloseIdleConnections()
+}
 
 // Patience returns how long to wait for what should be in a log before it is believed lost: see
 // [Config.DialFor].

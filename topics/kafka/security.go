@@ -171,7 +171,7 @@ func (l login) GoString() string { return l.Name() }
 func (c *Client) Dialer() *kafkago.Dialer {
 	return &kafkago.Dialer{
 		ClientID: c.cfg.ClientID, Timeout: c.transport.DialTimeout, DualStack: true,
-		TLS: c.cfg.TLS, SASLMechanism: c.cfg.SASL,
+		DialFunc: c.cfg.Dialer, TLS: c.cfg.TLS, SASLMechanism: c.cfg.SASL,
 	}
 }
 

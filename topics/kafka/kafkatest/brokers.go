@@ -1,12 +1,45 @@
 package kafkatest
 
 import (
+	"context"
+	"net"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 )
+
+// Kafka is the brokers that a test runs on.
+type Kafka struct {
+	// Addrs are the bootstrap addresses.
+	Addrs []string
+	// Dial connects to an address. It is nil on the system's network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Fake is the kfake, and Network that of its bubble. Both are nil on Apache Kafka.
+	Fake    *kfake.Cluster
+	Network *Network
+}
+
+// Run runs a test in parallel with others, on the Apache Kafka whose bootstrap addresses
+// GVBLL_KAFKA has or, if it has none, in a [Bubble] on a kfake with the given options. What holds
+// on one must hold on the other, so .ci/run runs the tests that call it on both.
+func Run(t *testing.T, test func(t *testing.T, k *Kafka), opts ...kfake.Opt) {
+	t.Helper()
+	if a := Apache(); a != "" {
+		t.Parallel()
+		test(t, &Kafka{Addrs: strings.Split(a, ",")})
+		return
+	}
+	Fake(t, test, opts...)
+}
+
+// Fake runs a test in a [Bubble] on a kfake, also where GVBLL_KAFKA is set: for the faults that
+// only kfake can inject.
+func Fake(t *testing.T, test func(t *testing.T, k *Kafka), opts ...kfake.Opt) {
+	t.Helper()
+	Bubble(t, func(t *testing.T, n *Network) { test(t, n.KFake(t, opts...)) })
+}
 
 // Brokers returns the addresses of the brokers that a test runs on: of the Apache Kafka
 // whose bootstrap addresses GVBLL_KAFKA has or, if it has none, of a kfake with the given
