@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -122,77 +124,74 @@ func TestAhead(t *testing.T) {
 		{"not authorized once", []int16{txnIDNotAuthorized}, false, 2, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var lose atomic.Bool
-			cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(session), kfake.ListenFn(func(network, address string) (net.Listener, error) {
-				l, err := net.Listen(network, address)
-				return lossyListener{l, &lose}, err
-			}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(cluster.Close)
-			f := newFixture(t, cluster.ListenAddrs()[0])
-			f.send(0, 200)
-			// Windows from gate on are not cut before the first commit has begun, so that
-			// it contains earlier ones only. It cannot end before window ahead is stepped.
-			const gate, ahead = 20, 40
-			var committing, steppedAhead atomic.Bool
-			var requests atomic.Int64 // after window ahead was stepped
-			answerEndTxn(cluster, func() int16 {
-				committing.Store(true)
-				if !steppedAhead.Load() {
-					return requestTimedOut
-				}
-				i := int(requests.Add(1)) - 1
-				if i >= len(c.codes) {
-					return 0
-				}
-				if c.codes[i] == 0 {
-					lose.Store(c.lose)
-				}
-				return c.codes[i]
-			})
-			var commits []worker.Committed
-			hooks := worker.Hooks{
-				Stepped: func(s worker.Stepped) {
-					if s.Outcome.Window >= ahead {
-						steppedAhead.Store(true)
+			kafkatest.Bubble(t, func(t *testing.T, n *kafkatest.Network) {
+				var lose atomic.Bool
+				f := newFixture(t, n.KFake(t, append(slices.Clone(oneBroker), kfake.ListenFn(func(network, address string) (net.Listener, error) {
+					l, err := n.Listen(network, address)
+					return lossyListener{l, &lose}, err
+				}))...))
+				f.send(0, 200)
+				// Windows from gate on are not cut before the first commit has begun, so that
+				// it contains earlier ones only. It cannot end before window ahead is stepped.
+				const gate, ahead = 20, 40
+				var committing, steppedAhead atomic.Bool
+				var requests atomic.Int64 // after window ahead was stepped
+				answerEndTxn(f.on.Fake, func() int16 {
+					committing.Store(true)
+					if !steppedAhead.Load() {
+						return requestTimedOut
 					}
-				},
-				Committed: func(c worker.Committed) { commits = append(commits, c) },
-			}
-			policy := gatedPolicy{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, gate, &committing}
-			err = f.run(&tally{}, worker.Config{Hooks: hooks, Policy: policy})
-			if c.err != nil {
-				if !errors.Is(err, c.err) {
-					t.Fatalf("the worker ended with error %v, want %v", err, c.err)
+					i := int(requests.Add(1)) - 1
+					if i >= len(c.codes) {
+						return 0
+					}
+					if c.codes[i] == 0 {
+						lose.Store(c.lose)
+					}
+					return c.codes[i]
+				})
+				var commits []worker.Committed
+				hooks := worker.Hooks{
+					Stepped: func(s worker.Stepped) {
+						if s.Outcome.Window >= ahead {
+							steppedAhead.Store(true)
+						}
+					},
+					Committed: func(c worker.Committed) { commits = append(commits, c) },
 				}
-				if len(commits) > 0 {
-					t.Errorf("the worker reported the commits %+v, want none", commits)
+				policy := gatedPolicy{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, gate, &committing}
+				err := f.run(&tally{}, worker.Config{Hooks: hooks, Policy: policy})
+				if c.err != nil {
+					if !errors.Is(err, c.err) {
+						t.Fatalf("the worker ended with error %v, want %v", err, c.err)
+					}
+					if len(commits) > 0 {
+						t.Errorf("the worker reported the commits %+v, want none", commits)
+					}
+					if err := f.run(&tally{}, worker.Config{}); err != nil {
+						t.Fatal(err)
+					}
+					f.checkOutputs(200, 1)
+					return
 				}
-				if err := f.run(&tally{}, worker.Config{}); err != nil {
+				if err != nil {
 					t.Fatal(err)
 				}
-				f.checkOutputs(200, 1)
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if first := commits[0]; first.Tries != c.tries || first.Last >= gate {
-				t.Errorf("the first commit is %+v, want %d tries and a last window before %d", first, c.tries, gate)
-			}
-			last := int64(-1)
-			for _, c := range commits {
-				if c.Last-int64(c.Windows) != last {
-					t.Errorf("a commit of %d windows up to window %d follows window %d, want no gap and no overlap", c.Windows, c.Last, last)
+				if first := commits[0]; first.Tries != c.tries || first.Last >= gate {
+					t.Errorf("the first commit is %+v, want %d tries and a last window before %d", first, c.tries, gate)
 				}
-				last = c.Last
-			}
-			f.checkOutputs(200, 1)
-			if err := f.run(&tally{}, worker.Config{}); err != nil {
-				t.Fatalf("a replay of the ledger: %v", err)
-			}
+				last := int64(-1)
+				for _, c := range commits {
+					if c.Last-int64(c.Windows) != last {
+						t.Errorf("a commit of %d windows up to window %d follows window %d, want no gap and no overlap", c.Windows, c.Last, last)
+					}
+					last = c.Last
+				}
+				f.checkOutputs(200, 1)
+				if err := f.run(&tally{}, worker.Config{}); err != nil {
+					t.Fatalf("a replay of the ledger: %v", err)
+				}
+			})
 		})
 	}
 }
@@ -200,34 +199,35 @@ func TestAhead(t *testing.T) {
 // TestInputFails: an input topic can no longer be read after some windows. The worker
 // ends with an error that names the topic, and with all stepped windows committed.
 func TestInputFails(t *testing.T) {
-	cluster := fake(t)
-	f := newFixture(t, cluster.ListenAddrs()[0])
-	f.send(0, 50)
-	refused := kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: f.names.Nodes, Err: kerr.TopicAuthorizationFailed, Count: -1}
-	var fault atomic.Pointer[kfake.FaultHandle]
-	var last int64
-	err := worker.Run(t.Context(), f.client, &tally{}, f.config(worker.Config{
-		CommitInterval: 10 * time.Minute,
-		Policy:         intake.CountOrLinger{Count: 7, Linger: time.Millisecond},
-		Hooks: worker.Hooks{Stepped: func(s worker.Stepped) {
-			last = s.Outcome.Window
-			if fault.Load() == nil {
-				fault.Store(cluster.Fault(refused))
-			}
-		}},
-	}))
-	if err == nil || !strings.Contains(err.Error(), f.names.Nodes) {
-		t.Fatalf("the worker ended with error %v, want one that names the topic %s", err, f.names.Nodes)
-	}
-	fault.Load().Remove()
-	recovered := int64(0)
-	if err := f.run(&tally{}, worker.Config{Hooks: worker.Hooks{Recovered: func(r worker.Recovered) { recovered = r.Windows }}}); err != nil {
-		t.Fatal(err)
-	}
-	if recovered != last+1 {
-		t.Errorf("%d windows were committed, want all %d that were stepped", recovered, last+1)
-	}
-	f.checkOutputs(50, 1)
+	onFake(t, func(t *testing.T, f *fixture) {
+		cluster := f.on.Fake
+		f.send(0, 50)
+		refused := kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: f.names.Nodes, Err: kerr.TopicAuthorizationFailed, Count: -1}
+		var fault atomic.Pointer[kfake.FaultHandle]
+		var last int64
+		err := worker.Run(t.Context(), f.client, &tally{}, f.config(worker.Config{
+			CommitInterval: 10 * time.Minute,
+			Policy:         intake.CountOrLinger{Count: 7, Linger: time.Millisecond},
+			Hooks: worker.Hooks{Stepped: func(s worker.Stepped) {
+				last = s.Outcome.Window
+				if fault.Load() == nil {
+					fault.Store(cluster.Fault(refused))
+				}
+			}},
+		}))
+		if err == nil || !strings.Contains(err.Error(), f.names.Nodes) {
+			t.Fatalf("the worker ended with error %v, want one that names the topic %s", err, f.names.Nodes)
+		}
+		fault.Load().Remove()
+		recovered := int64(0)
+		if err := f.run(&tally{}, worker.Config{Hooks: worker.Hooks{Recovered: func(r worker.Recovered) { recovered = r.Windows }}}); err != nil {
+			t.Fatal(err)
+		}
+		if recovered != last+1 {
+			t.Errorf("%d windows were committed, want all %d that were stepped", recovered, last+1)
+		}
+		f.checkOutputs(50, 1)
+	})
 }
 
 // TestProduceFails: the producer session is lost in the middle of a transaction of
@@ -235,28 +235,29 @@ func TestInputFails(t *testing.T) {
 func TestProduceFails(t *testing.T) {
 	for _, e := range []*kerr.Error{kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID} {
 		t.Run(e.Message, func(t *testing.T) {
-			cluster := fake(t)
-			f := newFixture(t, cluster.ListenAddrs()[0])
-			f.send(0, 100)
-			retries := 0
-			var failing atomic.Bool // the fault is in place
-			hooks := worker.Hooks{
-				Stepped: func(s worker.Stepped) {
-					if s.Outcome.Window == 5 {
-						cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: f.names.Predictions, Err: e, Count: 1})
-						failing.Store(true)
-					}
-				},
-				Committed: func(c worker.Committed) { retries += c.Tries - 1 },
-			}
-			policy := gatedPolicy{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, 6, &failing}
-			if err := f.run(&tally{}, worker.Config{Hooks: hooks, Policy: policy, CommitInterval: 20 * time.Millisecond}); err != nil {
-				t.Fatal(err)
-			}
-			if retries != 1 {
-				t.Errorf("%d transactions were produced again, want 1", retries)
-			}
-			f.checkOutputs(100, 1)
+			onFake(t, func(t *testing.T, f *fixture) {
+				cluster := f.on.Fake
+				f.send(0, 100)
+				retries := 0
+				var failing atomic.Bool // the fault is in place
+				hooks := worker.Hooks{
+					Stepped: func(s worker.Stepped) {
+						if s.Outcome.Window == 5 {
+							cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: f.names.Predictions, Err: e, Count: 1})
+							failing.Store(true)
+						}
+					},
+					Committed: func(c worker.Committed) { retries += c.Tries - 1 },
+				}
+				policy := gatedPolicy{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, 6, &failing}
+				if err := f.run(&tally{}, worker.Config{Hooks: hooks, Policy: policy, CommitInterval: 20 * time.Millisecond}); err != nil {
+					t.Fatal(err)
+				}
+				if retries != 1 {
+					t.Errorf("%d transactions were produced again, want 1", retries)
+				}
+				f.checkOutputs(100, 1)
+			})
 		})
 	}
 }

@@ -87,17 +87,18 @@ func TestAuditWithoutEngine(t *testing.T) {
 		}), "twice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFixture(t, fake(t).ListenAddrs()[0])
-			f.send(0, 40)
-			if err := f.run(&tally{}, worker.Config{}); err != nil {
-				t.Fatal(err)
-			}
-			c.spoil(f)
-			f.fence()
-			_, err := f.audit(&tally{}, worker.Config{Settings: otherSettings})
-			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("error %v, want %q", err, c.want)
-			}
+			onFake(t, func(t *testing.T, f *fixture) {
+				f.send(0, 40)
+				if err := f.run(&tally{}, worker.Config{}); err != nil {
+					t.Fatal(err)
+				}
+				c.spoil(f)
+				f.fence()
+				_, err := f.audit(&tally{}, worker.Config{Settings: otherSettings})
+				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+					t.Errorf("error %v, want %q", err, c.want)
+				}
+			})
 		})
 	}
 }

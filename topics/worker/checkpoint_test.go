@@ -161,60 +161,62 @@ func TestCheckpoint(t *testing.T) {
 // a checkpoint of that would lose the nodes, so none is written: the next worker still
 // agrees with the ledger.
 func TestCheckpointDuringReplay(t *testing.T) {
-	cluster := fake(t)
-	f := newFixture(t, cluster.ListenAddrs()[0])
-	f.send(0, 50)
-	if err := f.run(&tally{}, worker.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	kept := worker.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	fetches := 0
-	fault := cluster.Fault(kfake.Fault{
-		Keys: []kmsg.Key{kmsg.Fetch}, Topic: f.names.Labels, Err: kerr.NotLeaderForPartition, Count: -1,
-		When: func(kmsg.Request) bool {
-			if fetches++; fetches == 20 {
-				cancel()
-			}
-			return true
-		},
+	onFake(t, func(t *testing.T, f *fixture) {
+		cluster := f.on.Fake
+		f.send(0, 50)
+		if err := f.run(&tally{}, worker.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		kept := worker.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		fetches := 0
+		fault := cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Fetch}, Topic: f.names.Labels, Err: kerr.NotLeaderForPartition, Count: -1,
+			When: func(kmsg.Request) bool {
+				if fetches++; fetches == 20 {
+					cancel()
+				}
+				return true
+			},
+		})
+		if err := worker.Run(ctx, f.client, &tally{}, f.config(worker.Config{
+			Session: session, Policy: intake.CountOrLinger{Count: 7}, Checkpoints: kept,
+		})); err != nil {
+			t.Fatal(err)
+		}
+		fault.Remove()
+		if err := f.run(&tally{}, worker.Config{Checkpoints: kept}); err != nil {
+			t.Fatal(err)
+		}
+		f.checkOutputs(50, 1)
 	})
-	if err := worker.Run(ctx, f.client, &tally{}, f.config(worker.Config{
-		Session: session, Policy: intake.CountOrLinger{Count: 7}, Checkpoints: kept,
-	})); err != nil {
-		t.Fatal(err)
-	}
-	fault.Remove()
-	if err := f.run(&tally{}, worker.Config{Checkpoints: kept}); err != nil {
-		t.Fatal(err)
-	}
-	f.checkOutputs(50, 1)
 }
 
 // TestCheckpointOfUncommittedWindows: another worker takes over while this one's engine is
 // ahead of the ledger. A checkpoint that it has begun is not kept, because its windows were
 // never committed.
 func TestCheckpointOfUncommittedWindows(t *testing.T) {
-	cluster := fake(t)
-	f := newFixture(t, cluster.ListenAddrs()[0])
-	dir := t.TempDir()
-	f.send(0, 50)
-	answerEndTxn(cluster, func() int16 { return producerFenced })
-	refused := false
-	err := f.run(&tally{}, worker.Config{
-		Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Nanosecond, Restore: readTally},
-		Hooks:       worker.Hooks{Saved: func(s worker.Saved) { refused = refused || s.Err != nil }},
+	onFake(t, func(t *testing.T, f *fixture) {
+		cluster := f.on.Fake
+		dir := t.TempDir()
+		f.send(0, 50)
+		answerEndTxn(cluster, func() int16 { return producerFenced })
+		refused := false
+		err := f.run(&tally{}, worker.Config{
+			Checkpoints: worker.Checkpoints{Dir: dir, Every: -1, Restore: readTally},
+			Hooks:       worker.Hooks{Saved: func(s worker.Saved) { refused = refused || s.Err != nil }},
+		})
+		if !errors.Is(err, worker.ErrOwned) {
+			t.Fatalf("the worker ended with error %v, want %v", err, worker.ErrOwned)
+		}
+		if list, err := checkpoint.Find(dir, f.names.Ledger); err != nil || len(list) > 0 {
+			t.Errorf("there are checkpoints %v (error %v), want none", list, err)
+		}
+		if !refused {
+			t.Error("no checkpoint was begun, so the test has tried nothing")
+		}
 	})
-	if !errors.Is(err, worker.ErrOwned) {
-		t.Fatalf("the worker ended with error %v, want %v", err, worker.ErrOwned)
-	}
-	if list, err := checkpoint.Find(dir, f.names.Ledger); err != nil || len(list) > 0 {
-		t.Errorf("there are checkpoints %v (error %v), want none", list, err)
-	}
-	if !refused {
-		t.Error("no checkpoint was begun, so the test has tried nothing")
-	}
 }
 
 // TestCheckpointOfAnotherInput: while no worker ran, an input topic was deleted and created anew,
@@ -246,29 +248,30 @@ func TestCheckpointOfAnotherInput(t *testing.T) {
 // own checkpoints, and none prunes the other's. A second worker of one graph does not
 // start there.
 func TestCheckpointFolderShared(t *testing.T) {
-	addr := fake(t).ListenAddrs()[0]
-	long, short := newFixture(t, addr), newFixture(t, addr)
-	kept := worker.Config{Checkpoints: worker.Checkpoints{Dir: t.TempDir(), Every: time.Nanosecond, Keep: 1, Restore: readTally}}
-	short.send(0, 10)
-	if err := short.run(&tally{}, kept); err != nil {
-		t.Fatal(err)
-	}
-	long.send(0, 100)
-	if err := long.run(&tally{}, kept); err != nil {
-		t.Fatal(err)
-	}
-	from := worker.Recovered{}
-	kept.Hooks.Recovered = func(r worker.Recovered) { from = r }
-	if err := short.run(&tally{}, kept); err != nil {
-		t.Fatal(err)
-	}
-	if from.Checkpoint == 0 || from.Checkpoint != from.Windows {
-		t.Errorf("recovered %+v, want all windows from the checkpoint", from)
-	}
-	first := long.startWorker(&tally{}, worker.Config{Checkpoints: kept.Checkpoints})
-	<-first.recovered
-	long.refused("another worker writes its checkpoints there", &tally{}, worker.Config{Checkpoints: kept.Checkpoints})
-	if err := first.stop(); err != nil {
-		t.Fatal(err)
-	}
+	onFake(t, func(t *testing.T, long *fixture) {
+		short := newFixture(t, long.on)
+		kept := worker.Config{Checkpoints: worker.Checkpoints{Dir: t.TempDir(), Every: time.Nanosecond, Keep: 1, Restore: readTally}}
+		short.send(0, 10)
+		if err := short.run(&tally{}, kept); err != nil {
+			t.Fatal(err)
+		}
+		long.send(0, 100)
+		if err := long.run(&tally{}, kept); err != nil {
+			t.Fatal(err)
+		}
+		from := worker.Recovered{}
+		kept.Hooks.Recovered = func(r worker.Recovered) { from = r }
+		if err := short.run(&tally{}, kept); err != nil {
+			t.Fatal(err)
+		}
+		if from.Checkpoint == 0 || from.Checkpoint != from.Windows {
+			t.Errorf("recovered %+v, want all windows from the checkpoint", from)
+		}
+		first := long.startWorker(&tally{}, worker.Config{Checkpoints: kept.Checkpoints})
+		<-first.recovered
+		long.refused("another worker writes its checkpoints there", &tally{}, worker.Config{Checkpoints: kept.Checkpoints})
+		if err := first.stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

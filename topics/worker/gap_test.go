@@ -80,157 +80,158 @@ func checkLine(t *testing.T, doing string, err error, want ...string) {
 // so. An operator accepts it, and the graph goes on: with what is left, each node is predicted
 // once. Later replays begin behind the gap, or say that they must.
 func TestAcceptGap(t *testing.T) {
-	cluster := fake(t)
-	f := newFixture(t, cluster.ListenAddrs()[0])
-	dir := t.TempDir()
-	keptIn := func(dir string) worker.Config {
-		return worker.Config{Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
-	}
-	kept := keptIn(dir)
-
-	f.send(0, 60)
-	if err := f.run(&tally{}, kept); err != nil {
-		t.Fatal(err)
-	}
-	inCheckpoint := f.consumed()
-	before := f.newestCheckpoint(dir)
-	f.send(60, 120)
-	if err := f.run(&tally{}, worker.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	served := len(f.records())
-	atEnd := f.consumed()
-	f.send(120, 180)
-
-	// Nothing is gone that is needed: nothing happens.
-	done, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(f.copied(dir))), "")
-	if err != nil || done.Began {
-		t.Fatalf("accepted a gap where there is none as %+v with error %v", done, err)
-	}
-
-	nodes0 := kafka.TopicPartition{Topic: f.names.Nodes}
-	labels2 := kafka.TopicPartition{Topic: f.names.Labels, Partition: 2}
-	first := map[kafka.TopicPartition]int64{
-		nodes0:  atEnd[nodes0] + 4,          // and so four that no window has
-		labels2: inCheckpoint[labels2] + 10, // within a window
-	}
-	gone := 0
-	for _, r := range f.read(f.names.Nodes) {
-		if r.Partition == 0 && r.Offset >= atEnd[nodes0] && r.Offset < first[nodes0] {
-			gone++
+	onFake(t, func(t *testing.T, f *fixture) {
+		cluster := f.on.Fake
+		dir := t.TempDir()
+		keptIn := func(dir string) worker.Config {
+			return worker.Config{Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
 		}
-	}
-	for at, offset := range first {
-		if err := cluster.DeleteRecords(at.Topic, at.Partition, offset); err != nil {
+		kept := keptIn(dir)
+
+		f.send(0, 60)
+		if err := f.run(&tally{}, kept); err != nil {
 			t.Fatal(err)
 		}
-	}
+		inCheckpoint := f.consumed()
+		before := f.newestCheckpoint(dir)
+		f.send(60, 120)
+		if err := f.run(&tally{}, worker.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		served := len(f.records())
+		atEnd := f.consumed()
+		f.send(120, 180)
 
-	// The worker stops, and so does a rebase that is not told to accept the gap.
-	checkLine(t, "a worker at the gap", f.run(&tally{}, kept), " partition ", "has offsets", "gvbll rebase --accept-gap")
-	_, err = worker.Rebase(t.Context(), f.client, &tally{}, f.config(kept), "")
-	checkLine(t, "a rebase without a word of the gap", err, "gvbll rebase --accept-gap")
-	checkLine(t, "a worker without a checkpoint", f.run(&tally{}, worker.Config{}), "which the topic no longer has", "gvbll rebase --accept-gap")
-	_, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(worker.Config{}), "")
-	checkLine(t, "accepting without a folder", err, "--state-dir")
-	_, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(t.TempDir())), "")
-	checkLine(t, "accepting without a checkpoint", err, "copy one of another worker", "gvbll work --begin-again")
-	other := kept
-	other.Settings = otherSettings
-	_, err = worker.AcceptGap(t.Context(), f.client, &tally{salt: "b"}, f.config(other), "")
-	checkLine(t, "accepting on other terms", err, "own terms")
-	if n := len(f.records()); n != served {
-		t.Fatalf("the ledger has %d windows after what was refused, want %d", n, served)
-	}
+		// Nothing is gone that is needed: nothing happens.
+		done, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(f.copied(dir))), "")
+		if err != nil || done.Began {
+			t.Fatalf("accepted a gap where there is none as %+v with error %v", done, err)
+		}
 
-	old := f.copied(dir)
-	done, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(kept), "the disk was full")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []ledger.Range{
-		{Topic: nodes0.Topic, Partition: 0, From: inCheckpoint[nodes0], To: first[nodes0]},
-		{Topic: labels2.Topic, Partition: 2, From: inCheckpoint[labels2], To: first[labels2]},
-	}
-	begin := f.records()[served]
-	if !done.Began || done.Epoch != 1 || done.Window != int64(served) || done.Checkpoint != before.Window || len(begin.Begins.Gap) != 2 || begin.Begins.Gap[0] != want[0] || begin.Begins.Gap[1] != want[1] {
-		t.Errorf("accepted as %+v, and the ledger says %+v, want epoch 1 at window %d behind %v", done, begin.Begins, served, want)
-	}
-	if begin.Begins.Why != "the disk was full" || begin.Begins.Checkpoint != before.Window || len(begin.Ranges) != 0 || begin.Settings != f.records()[0].Settings {
-		t.Errorf("the epoch begins with %+v, want the operator's words, the checkpoint before window %d and the same settings", begin, before.Window)
-	}
-	if n := f.count(f.names.Predictions); n != 120 {
-		t.Errorf("%d predictions after the gap was accepted, want the 120 of before", n)
-	}
+		nodes0 := kafka.TopicPartition{Topic: f.names.Nodes}
+		labels2 := kafka.TopicPartition{Topic: f.names.Labels, Partition: 2}
+		first := map[kafka.TopicPartition]int64{
+			nodes0:  atEnd[nodes0] + 4,          // and so four that no window has
+			labels2: inCheckpoint[labels2] + 10, // within a window
+		}
+		gone := 0
+		for _, r := range f.read(f.names.Nodes) {
+			if r.Partition == 0 && r.Offset >= atEnd[nodes0] && r.Offset < first[nodes0] {
+				gone++
+			}
+		}
+		for at, offset := range first {
+			if err := cluster.DeleteRecords(at.Topic, at.Partition, offset); err != nil {
+				t.Fatal(err)
+			}
+		}
 
-	// The graph goes on from the epoch's checkpoint. A standby with a copy of it takes over.
-	behind := f.newestCheckpoint(dir)
-	if behind.Window != int64(served)+1 {
-		t.Errorf("the newest checkpoint is before window %d, want %d", behind.Window, served+1)
-	}
-	events := f.left()
-	standbyDir := f.copied(dir)
-	owner := f.startWorker(&tally{}, kept)
-	<-owner.took
-	_, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(old)), "")
-	checkLine(t, "accepting while a worker is up", err, "workers of ledger", "end them first")
-	standby := f.startWorker(&tally{}, keptIn(standbyDir))
-	<-standby.recovered
-	owner.awaitEvents(t, events)
-	if err := owner.stop(); err != nil {
-		t.Fatal(err)
-	}
-	<-standby.took
-	standby.awaitEvents(t, events+f.send(180, 200))
-	if err := standby.stop(); err != nil {
-		t.Fatal(err)
-	}
-	f.checkOutputs(200-gone, 4)
-	if gone == 0 {
-		t.Error("no node was gone that no window had")
-	}
-	if n := f.left(); n != 0 {
-		t.Errorf("%d records are left", n)
-	}
+		// The worker stops, and so does a rebase that is not told to accept the gap.
+		checkLine(t, "a worker at the gap", f.run(&tally{}, kept), " partition ", "has offsets", "gvbll rebase --accept-gap")
+		_, err = worker.Rebase(t.Context(), f.client, &tally{}, f.config(kept), "")
+		checkLine(t, "a rebase without a word of the gap", err, "gvbll rebase --accept-gap")
+		checkLine(t, "a worker without a checkpoint", f.run(&tally{}, worker.Config{}), "which the topic no longer has", "gvbll rebase --accept-gap")
+		_, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(worker.Config{}), "")
+		checkLine(t, "accepting without a folder", err, "--state-dir")
+		_, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(t.TempDir())), "")
+		checkLine(t, "accepting without a checkpoint", err, "copy one of another worker", "gvbll work --begin-again")
+		other := kept
+		other.Settings = otherSettings
+		_, err = worker.AcceptGap(t.Context(), f.client, &tally{salt: "b"}, f.config(other), "")
+		checkLine(t, "accepting on other terms", err, "own terms")
+		if n := len(f.records()); n != served {
+			t.Fatalf("the ledger has %d windows after what was refused, want %d", n, served)
+		}
 
-	// A restart goes on from the newest checkpoint, and without one behind the gap it says so.
-	again := f.startWorker(&tally{}, kept)
-	<-again.took
-	again.awaitEvents(t, f.events(int64(len(f.records())))-f.events(f.newestCheckpoint(dir).Window)+f.send(200, 210))
-	if err := again.stop(); err != nil {
-		t.Fatal(err)
-	}
-	f.checkOutputs(210-gone, 5)
-	for what, cfg := range map[string]worker.Config{"a start without a checkpoint": {}, "a start from an older checkpoint": keptIn(old)} {
-		checkLine(t, what, f.run(&tally{}, cfg), "epoch 1 begins at window", "behind a gap", want[0].String(), "or a later one")
-	}
-	if done, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(kept), ""); err != nil || done.Began {
-		t.Errorf("accepted again as %+v with error %v, want nothing to do", done, err)
-	}
+		old := f.copied(dir)
+		done, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(kept), "the disk was full")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []ledger.Range{
+			{Topic: nodes0.Topic, Partition: 0, From: inCheckpoint[nodes0], To: first[nodes0]},
+			{Topic: labels2.Topic, Partition: 2, From: inCheckpoint[labels2], To: first[labels2]},
+		}
+		begin := f.records()[served]
+		if !done.Began || done.Epoch != 1 || done.Window != int64(served) || done.Checkpoint != before.Window || len(begin.Begins.Gap) != 2 || begin.Begins.Gap[0] != want[0] || begin.Begins.Gap[1] != want[1] {
+			t.Errorf("accepted as %+v, and the ledger says %+v, want epoch 1 at window %d behind %v", done, begin.Begins, served, want)
+		}
+		if begin.Begins.Why != "the disk was full" || begin.Begins.Checkpoint != before.Window || len(begin.Ranges) != 0 || begin.Settings != f.records()[0].Settings {
+			t.Errorf("the epoch begins with %+v, want the operator's words, the checkpoint before window %d and the same settings", begin, before.Window)
+		}
+		if n := f.count(f.names.Predictions); n != 120 {
+			t.Errorf("%d predictions after the gap was accepted, want the 120 of before", n)
+		}
 
-	f.checkGapAudit(behind.Path, f.newestCheckpoint(old).Path, served, 210-gone)
+		// The graph goes on from the epoch's checkpoint. A standby with a copy of it takes over.
+		behind := f.newestCheckpoint(dir)
+		if behind.Window != int64(served)+1 {
+			t.Errorf("the newest checkpoint is before window %d, want %d", behind.Window, served+1)
+		}
+		events := f.left()
+		standbyDir := f.copied(dir)
+		owner := f.startWorker(&tally{}, kept)
+		<-owner.took
+		_, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(old)), "")
+		checkLine(t, "accepting while a worker is up", err, "workers of ledger", "end them first")
+		standby := f.startWorker(&tally{}, keptIn(standbyDir))
+		<-standby.recovered
+		owner.awaitEvents(t, events)
+		if err := owner.stop(); err != nil {
+			t.Fatal(err)
+		}
+		<-standby.took
+		standby.awaitEvents(t, events+f.send(180, 200))
+		if err := standby.stop(); err != nil {
+			t.Fatal(err)
+		}
+		f.checkOutputs(200-gone, 4)
+		if gone == 0 {
+			t.Error("no node was gone that no window had")
+		}
+		if n := f.left(); n != 0 {
+			t.Errorf("%d records are left", n)
+		}
 
-	// With the older checkpoint alone, the same gap can be accepted once more.
-	done, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(old)), "")
-	if err != nil || !done.Began || done.Epoch != 2 || done.Checkpoint != before.Window {
-		t.Fatalf("accepted from the older checkpoint as %+v with error %v, want epoch 2", done, err)
-	}
-	last := f.startWorker(&tally{}, keptIn(old))
-	<-last.took
-	last.awaitEvents(t, f.send(210, 220))
-	if err := last.stop(); err != nil {
-		t.Fatal(err)
-	}
-	f.checkOutputs(220-gone, 6)
+		// A restart goes on from the newest checkpoint, and without one behind the gap it says so.
+		again := f.startWorker(&tally{}, kept)
+		<-again.took
+		again.awaitEvents(t, f.events(int64(len(f.records())))-f.events(f.newestCheckpoint(dir).Window)+f.send(200, 210))
+		if err := again.stop(); err != nil {
+			t.Fatal(err)
+		}
+		f.checkOutputs(210-gone, 5)
+		for what, cfg := range map[string]worker.Config{"a start without a checkpoint": {}, "a start from an older checkpoint": keptIn(old)} {
+			checkLine(t, what, f.run(&tally{}, cfg), "epoch 1 begins at window", "behind a gap", want[0].String(), "or a later one")
+		}
+		if done, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(kept), ""); err != nil || done.Began {
+			t.Errorf("accepted again as %+v with error %v, want nothing to do", done, err)
+		}
 
-	// An audit finds what no window has, before the gap too.
-	f.fence()
-	extra := event.Prediction{Node: event.ID{Num: 7}, Class: "a", Probabilities: []float32{1, 0}, Window: 0}
-	key := wire.AppendKey(nil, extra.Node)
-	f.produce(kafka.Record{Topic: f.names.Predictions, Partition: kafka.PartitionFor(key, 3), Key: key, Value: wire.MsgPack.AppendPrediction(nil, &extra)})
-	if _, err := f.audit(&tally{}, kept); err == nil {
-		t.Error("an audit does not find a prediction of window 0 that the ledger does not have")
-	}
+		f.checkGapAudit(behind.Path, f.newestCheckpoint(old).Path, served, 210-gone)
+
+		// With the older checkpoint alone, the same gap can be accepted once more.
+		done, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(old)), "")
+		if err != nil || !done.Began || done.Epoch != 2 || done.Checkpoint != before.Window {
+			t.Fatalf("accepted from the older checkpoint as %+v with error %v, want epoch 2", done, err)
+		}
+		last := f.startWorker(&tally{}, keptIn(old))
+		<-last.took
+		last.awaitEvents(t, f.send(210, 220))
+		if err := last.stop(); err != nil {
+			t.Fatal(err)
+		}
+		f.checkOutputs(220-gone, 6)
+
+		// An audit finds what no window has, before the gap too.
+		f.fence()
+		extra := event.Prediction{Node: event.ID{Num: 7}, Class: "a", Probabilities: []float32{1, 0}, Window: 0}
+		key := wire.AppendKey(nil, extra.Node)
+		f.produce(kafka.Record{Topic: f.names.Predictions, Partition: kafka.PartitionFor(key, 3), Key: key, Value: wire.MsgPack.AppendPrediction(nil, &extra)})
+		if _, err := f.audit(&tally{}, kept); err == nil {
+			t.Error("an audit does not find a prediction of window 0 that the ledger does not have")
+		}
+	})
 }
 
 // checkGapAudit checks what an audit says of a ledger with one gap, whose epoch begins at window
@@ -265,31 +266,32 @@ func (f *fixture) checkGapAudit(behind, before string, served, predictions int) 
 // TestLedgerGoneInPart: the ledger's beginning is gone. With a checkpoint the graph goes on
 // without any gap, and without one nothing can.
 func TestLedgerGoneInPart(t *testing.T) {
-	cluster := fake(t)
-	f := newFixture(t, cluster.ListenAddrs()[0])
-	kept := worker.Config{Checkpoints: worker.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}}
-	f.send(0, 60)
-	if err := f.run(&tally{}, kept); err != nil {
-		t.Fatal(err)
-	}
-	if err := cluster.DeleteRecords(f.names.Ledger, 0, 3); err != nil {
-		t.Fatal(err)
-	}
-	none := kept
-	none.Checkpoints.Dir = t.TempDir()
-	_, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(none), "")
-	checkLine(t, "accepting without the ledger's beginning and a checkpoint", err, "give --state-dir")
-	done, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(kept), "")
-	if err != nil || done.Began {
-		t.Errorf("accepted with a checkpoint as %+v with error %v, want nothing to do", done, err)
-	}
-	w := f.startWorker(&tally{}, kept)
-	<-w.took
-	w.awaitEvents(t, f.send(60, 80))
-	if err := w.stop(); err != nil {
-		t.Fatal(err)
-	}
-	if n := f.count(f.names.Predictions); n != 80 {
-		t.Errorf("%d predictions, want 80", n)
-	}
+	onFake(t, func(t *testing.T, f *fixture) {
+		cluster := f.on.Fake
+		kept := worker.Config{Checkpoints: worker.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}}
+		f.send(0, 60)
+		if err := f.run(&tally{}, kept); err != nil {
+			t.Fatal(err)
+		}
+		if err := cluster.DeleteRecords(f.names.Ledger, 0, 3); err != nil {
+			t.Fatal(err)
+		}
+		none := kept
+		none.Checkpoints.Dir = t.TempDir()
+		_, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(none), "")
+		checkLine(t, "accepting without the ledger's beginning and a checkpoint", err, "give --state-dir")
+		done, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(kept), "")
+		if err != nil || done.Began {
+			t.Errorf("accepted with a checkpoint as %+v with error %v, want nothing to do", done, err)
+		}
+		w := f.startWorker(&tally{}, kept)
+		<-w.took
+		w.awaitEvents(t, f.send(60, 80))
+		if err := w.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if n := f.count(f.names.Predictions); n != 80 {
+			t.Errorf("%d predictions, want 80", n)
+		}
+	})
 }

@@ -4,52 +4,38 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
 // gates stand between the clients of a broker and the broker. A client whose gate is shut neither
 // reaches it nor hears from it until the gate is open again, as a process that was halted and
 // wakes up. One whose gate is broken never does, as a process that was killed.
 type gates struct {
-	addr   string
 	mu     sync.Mutex
 	change *sync.Cond
 	shut   map[string]bool // by client
 	broken map[string]bool
 }
 
-// gated starts a kfake broker with gates.
-func gated(t *testing.T) (*kfake.Cluster, *gates) {
+// onGates runs a test on kfake behind gates, with a graph of so many shards.
+func onGates(t *testing.T, shards int, test func(t *testing.T, g *sharded, gates *gates)) {
 	t.Helper()
-	g := &gates{shut: make(map[string]bool), broken: make(map[string]bool)}
-	g.change = sync.NewCond(&g.mu)
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(session), kfake.ListenFn(func(network, address string) (net.Listener, error) {
-		l, err := net.Listen(network, address)
-		return gatedListener{l, g}, err
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	t.Cleanup(func() { g.set(func() { clear(g.shut) }) })
-	g.addr = c.ListenAddrs()[0]
-	return c, g
-}
-
-// client returns a client with a gate.
-func (g *gates) client(t *testing.T, name string) *kafka.Client {
-	t.Helper()
-	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{g.addr}, ClientID: name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
+	kafkatest.Bubble(t, func(t *testing.T, n *kafkatest.Network) {
+		g := &gates{shut: make(map[string]bool), broken: make(map[string]bool)}
+		g.change = sync.NewCond(&g.mu)
+		on := n.KFake(t, append(slices.Clone(oneBroker), kfake.ListenFn(func(network, address string) (net.Listener, error) {
+			l, err := n.Listen(network, address)
+			return gatedListener{l, g}, err
+		}))...)
+		t.Cleanup(func() { g.set(func() { clear(g.shut) }) })
+		test(t, newSharded(t, on, shards), g)
+	})
 }
 
 func (g *gates) set(change func()) {

@@ -17,7 +17,7 @@ import (
 // records may.
 func (f *fixture) createLedger() {
 	f.t.Helper()
-	admin := &kafkago.Client{Addr: kafkago.TCP(f.addr)}
+	admin := f.admin()
 	res, err := admin.CreateTopics(f.t.Context(), &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{{Topic: f.names.Ledger, NumPartitions: 1, ReplicationFactor: 1}}})
 	if err == nil {
 		err = res.Errors[f.names.Ledger]
@@ -80,35 +80,36 @@ func TestLedgerGone(t *testing.T) {
 // TestLedgerGoneBesideOffsets: of the graph there are only the offsets that the group has
 // committed, or only a checkpoint.
 func TestLedgerGoneBesideOffsets(t *testing.T) {
-	f := newFixture(t, fake(t).ListenAddrs()[0])
-	dir := t.TempDir()
-	kept := worker.Config{Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
-	f.send(0, 50)
-	if err := f.run(&tally{}, kept); err != nil {
-		t.Fatal(err)
-	}
-	f.deleteTopic(f.names.Ledger)
-	f.deleteTopic(f.names.Predictions)
-	_, err := topics.Create(t.Context(), f.client, f.names, topics.Layout{Partitions: 3, Replication: 1})
-	checkGone(t, "beside group offsets", err, "group "+f.names.Ledger, f.names.Nodes)
+	onFake(t, func(t *testing.T, f *fixture) {
+		dir := t.TempDir()
+		kept := worker.Config{Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
+		f.send(0, 50)
+		if err := f.run(&tally{}, kept); err != nil {
+			t.Fatal(err)
+		}
+		f.deleteTopic(f.names.Ledger)
+		f.deleteTopic(f.names.Predictions)
+		_, err := topics.Create(t.Context(), f.client, f.names, topics.Layout{Partitions: 3, Replication: 1})
+		checkGone(t, "beside group offsets", err, "group "+f.names.Ledger, f.names.Nodes)
 
-	admin := &kafkago.Client{Addr: kafkago.TCP(f.addr)}
-	res, err := admin.DeleteGroups(t.Context(), &kafkago.DeleteGroupsRequest{GroupIDs: []string{f.names.Ledger}})
-	if err == nil {
-		err = res.Errors[f.names.Ledger]
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := topics.Create(t.Context(), f.client, f.names, topics.Layout{Partitions: 3, Replication: 1}); err != nil {
-		t.Errorf("without any trace: %v, want no error", err)
-	}
-	var restored closedEngines
-	kept.Checkpoints.Restore = restored.read
-	checkGone(t, "beside a checkpoint", f.run(&tally{}, kept), "a checkpoint of its first", dir)
-	if restored.open != 0 || restored.all == 0 {
-		t.Errorf("%d of %d engines that were read from checkpoints are open, want none", restored.open, restored.all)
-	}
+		admin := f.admin()
+		res, err := admin.DeleteGroups(t.Context(), &kafkago.DeleteGroupsRequest{GroupIDs: []string{f.names.Ledger}})
+		if err == nil {
+			err = res.Errors[f.names.Ledger]
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := topics.Create(t.Context(), f.client, f.names, topics.Layout{Partitions: 3, Replication: 1}); err != nil {
+			t.Errorf("without any trace: %v, want no error", err)
+		}
+		var restored closedEngines
+		kept.Checkpoints.Restore = restored.read
+		checkGone(t, "beside a checkpoint", f.run(&tally{}, kept), "a checkpoint of its first", dir)
+		if restored.open != 0 || restored.all == 0 {
+			t.Errorf("%d of %d engines that were read from checkpoints are open, want none", restored.open, restored.all)
+		}
+	})
 }
 
 // closedEngines restores tallies that count which of them are closed.

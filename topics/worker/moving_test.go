@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +18,7 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -121,13 +120,14 @@ func TestEventTime(t *testing.T) {
 // TestNoTimes: under the event-time policy, events without an event time are still
 // predicted.
 func TestNoTimes(t *testing.T) {
-	f := newFixture(t, fake(t).ListenAddrs()[0])
-	f.send(0, 100)
-	cfg := worker.Config{Policy: intake.EventTime{Width: time.Second, Idle: 50 * time.Millisecond}}
-	if err := f.run(&tally{}, cfg); err != nil {
-		t.Fatal(err)
-	}
-	f.checkOutputs(100, 1)
+	onFake(t, func(t *testing.T, f *fixture) {
+		f.send(0, 100)
+		cfg := worker.Config{Policy: intake.EventTime{Width: time.Second, Idle: 50 * time.Millisecond}}
+		if err := f.run(&tally{}, cfg); err != nil {
+			t.Fatal(err)
+		}
+		f.checkOutputs(100, 1)
+	})
 }
 
 // startUntil starts a worker that ends once it has committed windows with n events, or
@@ -183,7 +183,7 @@ func TestPartitionsAdded(t *testing.T) {
 // addPartitions raises a topic's number of partitions to n.
 func (f *fixture) addPartitions(topic string, n int32) {
 	f.t.Helper()
-	c := &kafkago.Client{Addr: kafkago.TCP(f.addr)}
+	c := f.admin()
 	res, err := c.CreatePartitions(f.t.Context(), &kafkago.CreatePartitionsRequest{Topics: []kafkago.TopicPartitionsConfig{{Name: topic, Count: n}}})
 	if err == nil {
 		err = res.Errors[topic]
@@ -196,12 +196,12 @@ func (f *fixture) addPartitions(topic string, n int32) {
 // deleteTopic deletes a topic and waits until it is gone.
 func (f *fixture) deleteTopic(topic string) {
 	f.t.Helper()
-	c := &kafkago.Client{Addr: kafkago.TCP(f.addr)}
+	c := f.admin()
 	res, err := c.DeleteTopics(f.t.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{topic}})
 	if err == nil {
 		err = res.Errors[topic]
 	}
-	for n := 1; err == nil && n > 0; {
+	for n := 1; err == nil && n > 0; time.Sleep(time.Millisecond) {
 		var counts map[string]int
 		counts, err = f.client.Partitions(f.t.Context(), topic)
 		n = counts[topic]
@@ -246,7 +246,6 @@ func (f *fixture) startImpatient() (impatient *fixture, ended <-chan error) {
 func TestTopicRecreated(t *testing.T) {
 	for name, n := range map[string]int{"with more records": 80, "with fewer records": 20, "empty": 0} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			onBrokers(t, func(t *testing.T, f *fixture) {
 				impatient, ended := f.startImpatient()
 				f.deleteTopic(f.names.Nodes)
@@ -284,95 +283,75 @@ func TestTopicDeleted(t *testing.T) {
 // TestRetention: the broker has deleted the beginning of an input. A worker that would have
 // to replay it ends with an error that names the setting to change.
 func TestRetention(t *testing.T) {
-	cluster := fake(t)
-	f := newFixture(t, cluster.ListenAddrs()[0])
-	f.send(0, 60)
-	if err := f.run(&tally{}, worker.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := cluster.DeleteRecords(f.names.Nodes, 1, 5); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.run(&tally{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "retention.ms=-1") {
-		t.Errorf("the worker ended with error %v, want one with retention.ms=-1", err)
-	}
+	onFake(t, func(t *testing.T, f *fixture) {
+		cluster := f.on.Fake
+		f.send(0, 60)
+		if err := f.run(&tally{}, worker.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := cluster.DeleteRecords(f.names.Nodes, 1, 5); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.run(&tally{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "retention.ms=-1") {
+			t.Errorf("the worker ended with error %v, want one with retention.ms=-1", err)
+		}
+	})
 }
 
 // TestLeadersMove: partition leaders move and connections are cut again and again while a
 // worker runs. It retries until they are back, and every node is predicted once.
 func TestLeadersMove(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.GroupMinSessionTimeout(session))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	f := newFixture(t, cluster.ListenAddrs()[0])
-	const rounds, each = 6, 40
-	committed := make(chan struct{}, 1000)
-	ended := f.startUntil(worker.Config{CommitInterval: 5 * time.Millisecond, Hooks: worker.Hooks{
-		Committed: func(worker.Committed) { committed <- struct{}{} },
-	}}, 2*rounds*each)
-	for i := range rounds {
-		f.sendAt(i*each, (i+1)*each, 3, noTimes)
-		<-committed
-		for part := range int32(3) {
-			for _, topic := range []string{f.names.Nodes, f.names.Labels, f.names.Predictions} {
-				if err := cluster.MoveTopicPartition(topic, part, (part+int32(i))%3); err != nil {
-					t.Fatal(err)
+	kafkatest.Fake(t, func(t *testing.T, on *kafkatest.Kafka) {
+		f := newFixture(t, on)
+		const rounds, each = 6, 40
+		committed := make(chan struct{}, 1000)
+		ended := f.startUntil(worker.Config{CommitInterval: 5 * time.Millisecond, Hooks: worker.Hooks{
+			Committed: func(worker.Committed) { committed <- struct{}{} },
+		}}, 2*rounds*each)
+		for i := range rounds {
+			f.sendAt(i*each, (i+1)*each, 3, noTimes)
+			<-committed
+			for part := range int32(3) {
+				for _, topic := range []string{f.names.Nodes, f.names.Labels, f.names.Predictions} {
+					if err := on.Fake.MoveTopicPartition(topic, part, (part+int32(i))%3); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
+			if err := on.Fake.MoveTopicPartition(f.names.Ledger, 0, int32(i)%3); err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range []kmsg.Key{kmsg.Fetch, kmsg.Produce, kmsg.EndTxn, kmsg.AddPartitionsToTxn} {
+				on.Fake.ControlKey(key.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, errors.New("cut"), true })
+			}
 		}
-		if err := cluster.MoveTopicPartition(f.names.Ledger, 0, int32(i)%3); err != nil {
+		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		for _, key := range []kmsg.Key{kmsg.Fetch, kmsg.Produce, kmsg.EndTxn, kmsg.AddPartitionsToTxn} {
-			cluster.ControlKey(key.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, errors.New("cut"), true })
+		f.checkOutputs(rounds*each, 0)
+		if err := f.run(&tally{}, worker.Config{}); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	f.checkOutputs(rounds*each, 0)
-	if err := f.run(&tally{}, worker.Config{}); err != nil {
-		t.Fatal(err)
-	}
+	}, kfake.NumBrokers(3), kfake.GroupMinSessionTimeout(session))
 }
 
 // TestBrokerRestarts: the only broker stops and starts again with its data while a worker
 // runs. The worker waits for it and continues.
 func TestBrokerRestarts(t *testing.T) {
-	dir := t.TempDir()
-	port := 0
-	broker := func() *kfake.Cluster {
-		opts := []kfake.Opt{kfake.NumBrokers(1), kfake.DataDir(dir)}
-		if port > 0 {
-			opts = append(opts, kfake.Ports(port))
-		}
-		c, err := kfake.NewCluster(opts...)
-		if err != nil {
+	kafkatest.Bubble(t, func(t *testing.T, n *kafkatest.Network) {
+		opts := []kfake.Opt{kfake.Ports(9092), kfake.DataDir(t.TempDir())}
+		on := n.KFake(t, opts...)
+		f := newFixture(t, on)
+		f.sendAt(0, 60, 3, noTimes)
+		hooks, half := whenCommitted(120)
+		ended := f.startUntil(worker.Config{Hooks: hooks}, 240)
+		<-half
+		on.Fake.Close()
+		n.KFake(t, opts...)
+		f.sendAt(60, 120, 3, noTimes)
+		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		return c
-	}
-	first := broker()
-	addr := first.ListenAddrs()[0]
-	_, p, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if port, err = strconv.Atoi(p); err != nil {
-		t.Fatal(err)
-	}
-	f := newFixture(t, addr)
-	f.sendAt(0, 60, 3, noTimes)
-	hooks, half := whenCommitted(120)
-	ended := f.startUntil(worker.Config{Hooks: hooks}, 240)
-	<-half
-	first.Close()
-	t.Cleanup(broker().Close)
-	f.sendAt(60, 120, 3, noTimes)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	f.checkOutputs(120, 0)
+		f.checkOutputs(120, 0)
+	})
 }

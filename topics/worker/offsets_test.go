@@ -31,6 +31,7 @@ func TestOffsetsOfPausedStream(t *testing.T) {
 					t.Fatal(err) // also when the test takes too long
 				}
 				reached = maps.Equal(got, ends)
+				time.Sleep(time.Millisecond)
 			}
 		}
 		w.cancel()

@@ -134,14 +134,15 @@ func TestStandby(t *testing.T) {
 // the worker then asks for is refused, because another worker has opened one (KIP-360). The
 // worker ends with ErrOwned.
 func TestFencedAfterUnknownOutcome(t *testing.T) {
-	cluster := fake(t)
-	f := newFixture(t, cluster.ListenAddrs()[0])
-	f.send(0, 20)
-	answerEndTxn(cluster, func() int16 { return invalidTxnState })
-	refuseSessions(cluster)
-	if err := f.run(&tally{}, worker.Config{}); !errors.Is(err, worker.ErrOwned) {
-		t.Fatalf("the worker ended with error %v, want %v", err, worker.ErrOwned)
-	}
+	onFake(t, func(t *testing.T, f *fixture) {
+		cluster := f.on.Fake
+		f.send(0, 20)
+		answerEndTxn(cluster, func() int16 { return invalidTxnState })
+		refuseSessions(cluster)
+		if err := f.run(&tally{}, worker.Config{}); !errors.Is(err, worker.ErrOwned) {
+			t.Fatalf("the worker ended with error %v, want %v", err, worker.ErrOwned)
+		}
+	})
 }
 
 // TestTakeOver: an owner that another producer session has fenced ends with ErrOwned and
@@ -168,48 +169,50 @@ func TestTakeOver(t *testing.T) {
 // a take-over. The worker is still the one that was elected: it opens a new session, finds
 // that nobody has written to the ledger, and commits the same windows.
 func TestTransactionExpires(t *testing.T) {
-	cluster := fake(t)
-	f := newFixture(t, cluster.ListenAddrs()[0])
-	f.send(0, 50)
-	answers := []int16{requestTimedOut, requestTimedOut, requestTimedOut, invalidTxnState} // each but the last is retried
-	answerEndTxn(cluster, func() (code int16) {
-		if len(answers) > 0 {
-			code, answers = answers[0], answers[1:]
+	onFake(t, func(t *testing.T, f *fixture) {
+		cluster := f.on.Fake
+		f.send(0, 50)
+		answers := []int16{requestTimedOut, requestTimedOut, requestTimedOut, invalidTxnState} // each but the last is retried
+		answerEndTxn(cluster, func() (code int16) {
+			if len(answers) > 0 {
+				code, answers = answers[0], answers[1:]
+			}
+			return code
+		})
+		refuseSessions(cluster)
+		if err := f.run(&tally{}, worker.Config{TransactionTimeout: time.Millisecond}); err != nil {
+			t.Fatal(err)
 		}
-		return code
+		f.checkOutputs(50, 1)
 	})
-	refuseSessions(cluster)
-	if err := f.run(&tally{}, worker.Config{TransactionTimeout: time.Millisecond}); err != nil {
-		t.Fatal(err)
-	}
-	f.checkOutputs(50, 1)
 }
 
 // TestTransactionExpiresAndOwned: the same, but another worker was the owner meanwhile, and
 // has written to the ledger. This one publishes nothing.
 func TestTransactionExpiresAndOwned(t *testing.T) {
-	cluster := fake(t)
-	f := newFixture(t, cluster.ListenAddrs()[0])
-	f.send(0, 50)
-	refuseSessions(cluster)
-	other := ledger.Record{Version: ledger.Version, Chain: "another", Settings: settings.Hash(), Configuration: settings}
-	commit := func() {
-		p, err := f.client.NewProducer(t.Context(), kafka.ProducerConfig{TransactionalID: f.names.Ledger})
-		if err != nil {
-			t.Error(err)
-			return
+	onFake(t, func(t *testing.T, f *fixture) {
+		cluster := f.on.Fake
+		f.send(0, 50)
+		refuseSessions(cluster)
+		other := ledger.Record{Version: ledger.Version, Chain: "another", Settings: settings.Hash(), Configuration: settings}
+		commit := func() {
+			p, err := f.client.NewProducer(t.Context(), kafka.ProducerConfig{TransactionalID: f.names.Ledger})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := p.Commit(t.Context(), []kafka.Record{{Topic: f.names.Ledger, Value: other.Append(nil)}}, "", nil); err != nil {
+				t.Error(err)
+			}
 		}
-		if err := p.Commit(t.Context(), []kafka.Record{{Topic: f.names.Ledger, Value: other.Append(nil)}}, "", nil); err != nil {
-			t.Error(err)
+		err := f.run(&tally{}, worker.Config{TransactionTimeout: time.Millisecond, Hooks: worker.Hooks{TookOver: func(worker.TookOver) { commit() }}})
+		if !errors.Is(err, worker.ErrOwned) {
+			t.Errorf("the worker ended with error %v, want %v", err, worker.ErrOwned)
 		}
-	}
-	err := f.run(&tally{}, worker.Config{TransactionTimeout: time.Millisecond, Hooks: worker.Hooks{TookOver: func(worker.TookOver) { commit() }}})
-	if !errors.Is(err, worker.ErrOwned) {
-		t.Errorf("the worker ended with error %v, want %v", err, worker.ErrOwned)
-	}
-	if n := f.count(f.names.Predictions); n > 0 {
-		t.Errorf("%d nodes were predicted, want none", n)
-	}
+		if n := f.count(f.names.Predictions); n > 0 {
+			t.Errorf("%d nodes were predicted, want none", n)
+		}
+	})
 }
 
 // refuseSessions refuses to a producer that has had a session another one, as after a
@@ -230,23 +233,24 @@ func refuseSessions(cluster *kfake.Cluster) {
 // TestTransactionTimeoutFollows: with a long commit interval the transaction's time-out is
 // longer, so that the broker does not end it before the worker does.
 func TestTransactionTimeoutFollows(t *testing.T) {
-	cluster := fake(t)
-	f := newFixture(t, cluster.ListenAddrs()[0])
-	f.send(0, 10)
-	var timeout atomic.Int64
-	cluster.ControlKey(int16(kmsg.InitProducerID), func(r kmsg.Request) (kmsg.Response, error, bool) {
-		cluster.KeepControl()
-		if req := r.(*kmsg.InitProducerIDRequest); req.TransactionalID != nil {
-			timeout.Store(int64(req.TransactionTimeoutMillis))
+	onFake(t, func(t *testing.T, f *fixture) {
+		cluster := f.on.Fake
+		f.send(0, 10)
+		var timeout atomic.Int64
+		cluster.ControlKey(int16(kmsg.InitProducerID), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			cluster.KeepControl()
+			if req := r.(*kmsg.InitProducerIDRequest); req.TransactionalID != nil {
+				timeout.Store(int64(req.TransactionTimeoutMillis))
+			}
+			return nil, nil, false
+		})
+		w := f.startWorker(&tally{}, worker.Config{CommitInterval: 10 * time.Minute})
+		<-w.took
+		if err := w.stop(); err != nil {
+			t.Fatal(err)
 		}
-		return nil, nil, false
+		if got := time.Duration(timeout.Load()) * time.Millisecond; got != 11*time.Minute {
+			t.Errorf("transactions time out after %v, want 11m", got)
+		}
 	})
-	w := f.startWorker(&tally{}, worker.Config{CommitInterval: 10 * time.Minute})
-	<-w.took
-	if err := w.stop(); err != nil {
-		t.Fatal(err)
-	}
-	if got := time.Duration(timeout.Load()) * time.Millisecond; got != 11*time.Minute {
-		t.Errorf("transactions time out after %v, want 11m", got)
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -72,55 +73,55 @@ func TestShardedForget(t *testing.T) {
 		kept            bool
 	}{{2, 1, 0, true}, {2, 2, 0, false}, {3, 1, 2, false}, {3, 2, 2, true}} {
 		t.Run(fmt.Sprintf("%d shards, %d workers, lag %d, checkpoints %v", c.shards, c.workers, c.lag, c.kept), func(t *testing.T) {
-			t.Parallel()
 			testForget(t, c.shards, c.workers, c.lag, c.kept)
 		})
 	}
 }
 
 func testForget(t *testing.T, shards, n int, lag int64, kept bool) {
-	g := newSharded(t, fake(t).ListenAddrs()[0], shards)
-	var from sync.Map // by task, the windows that came from a checkpoint
-	dirs := []string{t.TempDir(), t.TempDir()}
-	start := func() (workers []*shardedWorker) {
-		for i := range n {
-			cfg := worker.Sharded{Lag: lag, Config: worker.Config{Policy: tens{}, Session: patient}, TaskHooks: func(task int) worker.Hooks {
-				return worker.Hooks{Recovered: func(r worker.Recovered) { from.Store(task, r.Checkpoint) }}
-			}}
-			if kept {
-				cfg.Checkpoints.Dir = dirs[i]
+	onShards(t, shards, func(t *testing.T, g *sharded) {
+		var from sync.Map // by task, the windows that came from a checkpoint
+		dirs := []string{t.TempDir(), t.TempDir()}
+		start := func() (workers []*shardedWorker) {
+			for i := range n {
+				cfg := worker.Sharded{Lag: lag, Config: worker.Config{Policy: tens{}, Session: patient}, TaskHooks: func(task int) worker.Hooks {
+					return worker.Hooks{Recovered: func(r worker.Recovered) { from.Store(task, r.Checkpoint) }}
+				}}
+				if kept {
+					cfg.Checkpoints.Dir = dirs[i]
+				}
+				workers = append(workers, g.start(cfg))
 			}
-			workers = append(workers, g.start(cfg))
+			return workers
 		}
-		return workers
-	}
-	workers := start()
-	windows := g.serve(nil, 0, 200, workers...)
-	if kept { // there are checkpoints of the first epoch
+		workers := start()
+		windows := g.serve(nil, 0, 200, workers...)
+		if kept { // there are checkpoints of the first epoch
+			stopAll(t, workers...)
+			workers = start()
+		}
+		windows = g.forgets(windows, 3, 40, 41, 199, 1000)
+		g.await(int64(len(windows)), workers...)
+		for p, list := range g.epochs() {
+			if len(list) != 1 || list[0].Epoch != 1 || list[0].Window != 21 || list[0].Forgot == nil || list[0].Forgot.Nodes != 5 || !slices.Equal(list[0].Forgot.Unknown, []string{"1000"}) {
+				t.Errorf("shard %d has the epochs %+v", p+1, list)
+			}
+		}
+		windows = g.serve(windows, 200, 250, workers...)
 		stopAll(t, workers...)
 		workers = start()
-	}
-	windows = g.forgets(windows, 3, 40, 41, 199, 1000)
-	g.await(int64(len(windows)), workers...)
-	for p, list := range g.epochs() {
-		if len(list) != 1 || list[0].Epoch != 1 || list[0].Window != 21 || list[0].Forgot == nil || list[0].Forgot.Nodes != 5 || !slices.Equal(list[0].Forgot.Unknown, []string{"1000"}) {
-			t.Errorf("shard %d has the epochs %+v", p+1, list)
+		windows = g.serve(windows, 250, 300, workers...)
+		for task := range shards + 1 {
+			if w, _ := from.Load(task); n == 1 && (w != int64(0)) != kept {
+				t.Errorf("task %d goes on from a checkpoint of %v windows", task, w)
+			}
 		}
-	}
-	windows = g.serve(windows, 200, 250, workers...)
-	stopAll(t, workers...)
-	workers = start()
-	windows = g.serve(windows, 250, 300, workers...)
-	for task := range shards + 1 {
-		if w, _ := from.Load(task); n == 1 && (w != int64(0)) != kept {
-			t.Errorf("task %d goes on from a checkpoint of %v windows", task, w)
-		}
-	}
-	windows = g.forgets(windows, 220, 5)
-	g.await(int64(len(windows)), workers...)
-	windows = g.serve(windows, 300, 350, workers...)
-	stopAll(t, workers...)
-	g.published().check(t, g.expects(windows, lag))
+		windows = g.forgets(windows, 220, 5)
+		g.await(int64(len(windows)), workers...)
+		windows = g.serve(windows, 300, 350, workers...)
+		stopAll(t, workers...)
+		g.published().check(t, g.expects(windows, lag))
+	})
 }
 
 // TestShardedForgetTakeOver: in the middle of the replay without the nodes, workers that own tasks
@@ -139,15 +140,14 @@ func TestShardedForgetTakeOver(t *testing.T) {
 		{"of all", true, 3},
 	} {
 		t.Run(fmt.Sprintf("owner %s, wakes %v, %d standbys", c.victim, c.wakes, c.standbys), func(t *testing.T) {
-			t.Parallel()
-			testForgetTakeOver(t, c.victim, c.wakes, c.standbys)
+			onGates(t, 3, func(t *testing.T, g *sharded, gates *gates) {
+				testForgetTakeOver(t, g, gates, c.victim, c.wakes, c.standbys)
+			})
 		})
 	}
 }
 
-func testForgetTakeOver(t *testing.T, victim string, wakes bool, standbys int) {
-	_, gates := gated(t)
-	g := newSharded(t, gates.addr, 3)
+func testForgetTakeOver(t *testing.T, g *sharded, gates *gates, victim string, wakes bool, standbys int) {
 	const lag = 1
 	var workers []*shardedWorker
 	var armed atomic.Bool
@@ -155,7 +155,7 @@ func testForgetTakeOver(t *testing.T, victim string, wakes bool, standbys int) {
 	name := func(i int) string { return fmt.Sprint("worker ", i) }
 	start := func(i int) {
 		var self atomic.Pointer[shardedWorker]
-		w := g.startOn(gates.client(t, name(i)), worker.Sharded{
+		w := g.startOn(dial(t, g.on, kafka.Config{ClientID: name(i)}), worker.Sharded{
 			Lag: lag, Config: worker.Config{Policy: tens{}, Session: patient},
 			TaskHooks: func(int) worker.Hooks {
 				return worker.Hooks{Stepped: func(s worker.Stepped) {

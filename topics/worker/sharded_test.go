@@ -27,6 +27,7 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -251,13 +252,15 @@ type sharded struct {
 	shards int
 }
 
-func newSharded(t *testing.T, addr string, shards int) *sharded {
+// onShards runs a test on kfake, with a graph of so many shards.
+func onShards(t *testing.T, shards int, test func(t *testing.T, g *sharded)) {
 	t.Helper()
-	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{addr}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	kafkatest.Fake(t, func(t *testing.T, on *kafkatest.Kafka) { test(t, newSharded(t, on, shards)) }, oneBroker...)
+}
+
+func newSharded(t *testing.T, on *kafkatest.Kafka, shards int) *sharded {
+	t.Helper()
+	c := dial(t, on, kafka.Config{})
 	names, err := topics.Under(fmt.Sprintf("sharded-test-%d-%d", time.Now().UnixNano(), fixtures.Add(1)))
 	if err != nil {
 		t.Fatal(err)
@@ -265,7 +268,7 @@ func newSharded(t *testing.T, addr string, shards int) *sharded {
 	if _, err := topics.Create(t.Context(), c, names, topics.Layout{Partitions: 1, Replication: 1, Shards: shards}); err != nil {
 		t.Fatal(err)
 	}
-	return &sharded{&fixture{t, addr, c, names}, shards}
+	return &sharded{&fixture{t, on, c, names}, shards}
 }
 
 // sendOrdered produces the nodes first to last-1 and a label for each.
@@ -615,20 +618,20 @@ func TestSharded(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%d shards, %d workers, lag %d", shards, n, lag), func(t *testing.T) {
-					t.Parallel()
-					g := newSharded(t, fake(t).ListenAddrs()[0], shards)
-					nodes := 300
-					if shards == 8 {
-						nodes = 100
-					}
-					g.sendOrdered(0, nodes)
-					var workers []*shardedWorker
-					for range n {
-						workers = append(workers, g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}}))
-					}
-					g.await(int64(nodes/10), workers...)
-					stopAll(t, workers...)
-					g.published().check(t, g.expected(nodes, lag))
+					onShards(t, shards, func(t *testing.T, g *sharded) {
+						nodes := 300
+						if shards == 8 {
+							nodes = 100
+						}
+						g.sendOrdered(0, nodes)
+						var workers []*shardedWorker
+						for range n {
+							workers = append(workers, g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}}))
+						}
+						g.await(int64(nodes/10), workers...)
+						stopAll(t, workers...)
+						g.published().check(t, g.expected(nodes, lag))
+					})
 				})
 			}
 		}
@@ -664,31 +667,31 @@ func (s *gatedShard) Serve(parts [][]byte, heads []byte) (out *event.Outcome, ro
 func TestEntersAhead(t *testing.T) {
 	for lag, most := range map[int64]int64{0: 2, 3: 5} {
 		t.Run(fmt.Sprint("lag ", lag), func(t *testing.T) {
-			t.Parallel()
-			g := newSharded(t, fake(t).ListenAddrs()[0], 2)
-			const nodes = 100
-			g.sendOrdered(0, nodes)
-			opened, late := make(chan struct{}), make(chan struct{})
-			close(opened)
-			var entered [2]atomic.Int64
-			w := g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}, NewShard: func(p, shards int) (worker.Shard, error) {
-				s, err := newToyShard(p, shards)
-				return &gatedShard{Shard: s, gate: []<-chan struct{}{opened, late}[p], entered: &entered[p], most: most}, err
-			}})
-			for entered[0].Load() < most {
-				select {
-				case err := <-w.ended:
-					t.Fatal(err)
-				case <-time.After(time.Millisecond):
+			onShards(t, 2, func(t *testing.T, g *sharded) {
+				const nodes = 100
+				g.sendOrdered(0, nodes)
+				opened, late := make(chan struct{}), make(chan struct{})
+				close(opened)
+				var entered [2]atomic.Int64
+				w := g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}, NewShard: func(p, shards int) (worker.Shard, error) {
+					s, err := newToyShard(p, shards)
+					return &gatedShard{Shard: s, gate: []<-chan struct{}{opened, late}[p], entered: &entered[p], most: most}, err
+				}})
+				for entered[0].Load() < most {
+					select {
+					case err := <-w.ended:
+						t.Fatal(err)
+					case <-time.After(time.Millisecond):
+					}
 				}
-			}
-			if n := entered[1].Load(); n > 0 {
-				t.Errorf("the other shard has entered %d windows", n)
-			}
-			close(late)
-			g.await(nodes/10, w)
-			stopAll(t, w)
-			g.published().check(t, g.expected(nodes, lag))
+				if n := entered[1].Load(); n > 0 {
+					t.Errorf("the other shard has entered %d windows", n)
+				}
+				close(late)
+				g.await(nodes/10, w)
+				stopAll(t, w)
+				g.published().check(t, g.expected(nodes, lag))
+			})
 		})
 	}
 }
@@ -698,44 +701,44 @@ func TestEntersAhead(t *testing.T) {
 func TestShardedRestart(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		t.Run(fmt.Sprintf("checkpoints %v", kept), func(t *testing.T) {
-			t.Parallel()
-			g := newSharded(t, fake(t).ListenAddrs()[0], 2)
-			const nodes, lag = 300, 3
-			dir := t.TempDir()
-			var from sync.Map // by task, the windows that came from a checkpoint
-			for run := range 3 {
-				g.sendOrdered(run*100, (run+1)*100)
-				var saved [3]sync.WaitGroup // by task, done after the run's first checkpoint
-				var first [3]sync.Once
-				cfg := worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}, TaskHooks: func(task int) worker.Hooks {
-					return worker.Hooks{
-						Recovered: func(r worker.Recovered) { from.Store(task, r.Checkpoint) },
-						Saved: func(s worker.Saved) {
-							if s.Err == nil {
-								first[task].Do(saved[task].Done)
-							}
-						},
+			onShards(t, 2, func(t *testing.T, g *sharded) {
+				const nodes, lag = 300, 3
+				dir := t.TempDir()
+				var from sync.Map // by task, the windows that came from a checkpoint
+				for run := range 3 {
+					g.sendOrdered(run*100, (run+1)*100)
+					var saved [3]sync.WaitGroup // by task, done after the run's first checkpoint
+					var first [3]sync.Once
+					cfg := worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}, TaskHooks: func(task int) worker.Hooks {
+						return worker.Hooks{
+							Recovered: func(r worker.Recovered) { from.Store(task, r.Checkpoint) },
+							Saved: func(s worker.Saved) {
+								if s.Err == nil {
+									first[task].Do(saved[task].Done)
+								}
+							},
+						}
+					}}
+					if kept {
+						cfg.Checkpoints = worker.Checkpoints{Dir: dir, Every: 20 * time.Millisecond}
+						for task := range saved {
+							saved[task].Add(1)
+						}
 					}
-				}}
-				if kept {
-					cfg.Checkpoints = worker.Checkpoints{Dir: dir, Every: 20 * time.Millisecond}
+					w := g.start(cfg)
+					g.await(int64(run+1)*10, w)
 					for task := range saved {
-						saved[task].Add(1)
+						saved[task].Wait()
+					}
+					stopAll(t, w)
+				}
+				g.published().check(t, g.expected(nodes, lag))
+				for task := range 3 {
+					if windows, _ := from.Load(task); (windows != int64(0)) != kept {
+						t.Errorf("task %d goes on from a checkpoint of %v windows", task, windows)
 					}
 				}
-				w := g.start(cfg)
-				g.await(int64(run+1)*10, w)
-				for task := range saved {
-					saved[task].Wait()
-				}
-				stopAll(t, w)
-			}
-			g.published().check(t, g.expected(nodes, lag))
-			for task := range 3 {
-				if windows, _ := from.Load(task); (windows != int64(0)) != kept {
-					t.Errorf("task %d goes on from a checkpoint of %v windows", task, windows)
-				}
-			}
+			})
 		})
 	}
 }
@@ -758,39 +761,39 @@ func (l stoppingLead) Learn(window int64, rows [][]byte) (*event.Outcome, []byte
 // what was learned, so that its checkpoint has the window, or leaves no checkpoint. The next
 // worker goes on.
 func TestLeadStoppedWhileLearning(t *testing.T) {
-	t.Parallel()
-	g := newSharded(t, fake(t).ListenAddrs()[0], 2)
-	const nodes, lag, stops = 200, 3, 7
-	cfg := worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes), Checkpoints: worker.Checkpoints{Dir: t.TempDir()}}}
-	g.sendOrdered(0, 100)
-	first, learning := cfg, make(chan struct{})
-	var w *shardedWorker
-	first.NewLead = func(shards int) (worker.Lead, error) {
-		l, err := newToyLead(shards)
-		return stoppingLead{l, stops, func() { <-learning; w.cancel() }}, err
-	}
-	w = g.start(first)
-	close(learning)
-	if err := <-w.ended; err != nil {
-		t.Fatal(err)
-	}
-	var from atomic.Int64
-	next := cfg
-	next.TaskHooks = func(task int) worker.Hooks {
-		return worker.Hooks{Recovered: func(r worker.Recovered) {
-			if task == 0 {
-				from.Store(r.Checkpoint)
-			}
-		}}
-	}
-	w = g.start(next)
-	g.sendOrdered(100, 200)
-	g.await(nodes/10, w)
-	stopAll(t, w)
-	g.published().check(t, g.expected(nodes, lag))
-	if n := from.Load(); n > 0 && n <= stops {
-		t.Errorf("the lead goes on from a checkpoint of %d windows, and window %d was learned", n, stops)
-	}
+	onShards(t, 2, func(t *testing.T, g *sharded) {
+		const nodes, lag, stops = 200, 3, 7
+		cfg := worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes), Checkpoints: worker.Checkpoints{Dir: t.TempDir()}}}
+		g.sendOrdered(0, 100)
+		first, learning := cfg, make(chan struct{})
+		var w *shardedWorker
+		first.NewLead = func(shards int) (worker.Lead, error) {
+			l, err := newToyLead(shards)
+			return stoppingLead{l, stops, func() { <-learning; w.cancel() }}, err
+		}
+		w = g.start(first)
+		close(learning)
+		if err := <-w.ended; err != nil {
+			t.Fatal(err)
+		}
+		var from atomic.Int64
+		next := cfg
+		next.TaskHooks = func(task int) worker.Hooks {
+			return worker.Hooks{Recovered: func(r worker.Recovered) {
+				if task == 0 {
+					from.Store(r.Checkpoint)
+				}
+			}}
+		}
+		w = g.start(next)
+		g.sendOrdered(100, 200)
+		g.await(nodes/10, w)
+		stopAll(t, w)
+		g.published().check(t, g.expected(nodes, lag))
+		if n := from.Load(); n > 0 && n <= stops {
+			t.Errorf("the lead goes on from a checkpoint of %d windows, and window %d was learned", n, stops)
+		}
+	})
 }
 
 // TestShardedTakeOver: workers that own tasks are killed, or halted until others have taken their
@@ -800,56 +803,55 @@ func TestShardedTakeOver(t *testing.T) {
 	for _, wakes := range []bool{false, true} {
 		for _, victim := range []string{"of the lead", "of a shard", "of all"} {
 			t.Run(fmt.Sprintf("owner %s, wakes %v", victim, wakes), func(t *testing.T) {
-				t.Parallel()
-				_, gates := gated(t)
-				g := newSharded(t, gates.addr, 3)
-				const nodes, lag = 400, 1
-				names := []string{"a", "b", "c", "d"}
-				var workers []*shardedWorker
-				start := func(i int) {
-					workers = append(workers, g.startOn(gates.client(t, names[i]), worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}}))
-				}
-				start(0)
-				start(1)
-				g.awaitOwners(workers...)
-				g.sendOrdered(0, 200)
-				g.await(10, workers...)
-				var out []int // which are halted or killed
-				for i, w := range workers {
-					if lead := slices.Contains(w.owns(), 0); victim == "of all" || lead == (victim == "of the lead") {
-						out = append(out, i)
+				onGates(t, 3, func(t *testing.T, g *sharded, gates *gates) {
+					const nodes, lag = 400, 1
+					names := []string{"a", "b", "c", "d"}
+					var workers []*shardedWorker
+					start := func(i int) {
+						workers = append(workers, g.startOn(dial(t, g.on, kafka.Config{ClientID: names[i]}), worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}}))
 					}
-				}
-				for _, i := range out {
-					if wakes {
-						gates.halt(names[i])
-					} else {
-						gates.kill(names[i])
+					start(0)
+					start(1)
+					g.awaitOwners(workers...)
+					g.sendOrdered(0, 200)
+					g.await(10, workers...)
+					var out []int // which are halted or killed
+					for i, w := range workers {
+						if lead := slices.Contains(w.owns(), 0); victim == "of all" || lead == (victim == "of the lead") {
+							out = append(out, i)
+						}
 					}
-				}
-				began := time.Now()
-				g.sendOrdered(200, 300)
-				start(2)
-				start(3)
-				g.await(21, workers[2:]...)
-				t.Logf("the graph went on after %v, with sessions of %v", time.Since(began).Round(10*time.Millisecond), session)
-				g.await(30, workers[2:]...)
-				if wakes {
 					for _, i := range out {
-						gates.wake(names[i])
+						if wakes {
+							gates.halt(names[i])
+						} else {
+							gates.kill(names[i])
+						}
 					}
-					g.sendOrdered(300, 400)
-					g.await(40, workers[2:]...)
-				} else {
-					g.sendOrdered(300, 400)
-					g.await(40, workers[2:]...)
-					for _, i := range out { // there is no way back for them
-						workers[i].cancel()
+					began := time.Now()
+					g.sendOrdered(200, 300)
+					start(2)
+					start(3)
+					g.await(21, workers[2:]...)
+					t.Logf("the graph went on after %v, with sessions of %v", time.Since(began).Round(10*time.Millisecond), session)
+					g.await(30, workers[2:]...)
+					if wakes {
+						for _, i := range out {
+							gates.wake(names[i])
+						}
+						g.sendOrdered(300, 400)
+						g.await(40, workers[2:]...)
+					} else {
+						g.sendOrdered(300, 400)
+						g.await(40, workers[2:]...)
+						for _, i := range out { // there is no way back for them
+							workers[i].cancel()
+						}
+						workers = slices.DeleteFunc(workers, func(w *shardedWorker) bool { return w == workers[out[0]] || len(out) > 1 && w == workers[out[1]] })
 					}
-					workers = slices.DeleteFunc(workers, func(w *shardedWorker) bool { return w == workers[out[0]] || len(out) > 1 && w == workers[out[1]] })
-				}
-				stopAll(t, workers...)
-				g.published().check(t, g.expected(nodes, lag))
+					stopAll(t, workers...)
+					g.published().check(t, g.expected(nodes, lag))
+				})
 			})
 		}
 	}
@@ -860,32 +862,32 @@ func TestShardedTakeOver(t *testing.T) {
 func TestShardedFaults(t *testing.T) {
 	for _, wrong := range []*kerr.Error{kerr.RequestTimedOut, kerr.NotLeaderForPartition, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID} {
 		t.Run(wrong.Message, func(t *testing.T) {
-			t.Parallel()
-			cluster := fake(t)
-			g := newSharded(t, cluster.ListenAddrs()[0], 3)
-			const nodes, lag = 200, 1
-			var mu sync.Mutex
-			requests, draws := 0, rand.New(rand.NewPCG(1, 1)) // every fifth could be the same one of each attempt
-			fault := kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: wrong, Count: -1, When: func(kmsg.Request) bool {
+			onShards(t, 3, func(t *testing.T, g *sharded) {
+				cluster := g.on.Fake
+				const nodes, lag = 200, 1
+				var mu sync.Mutex
+				requests, draws := 0, rand.New(rand.NewPCG(1, 1)) // every fifth could be the same one of each attempt
+				fault := kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: wrong, Count: -1, When: func(kmsg.Request) bool {
+					mu.Lock()
+					defer mu.Unlock()
+					requests++
+					return draws.IntN(5) == 0
+				}}
+				exchange, cuts := fault, fault
+				exchange.Topic, cuts.Topic, cuts.Partitions = g.names.Exchange, g.names.Ledger, []int32{0}
+				cluster.Fault(exchange, cuts)
+				g.sendOrdered(0, nodes)
+				a := g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}})
+				b := g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}})
+				g.await(nodes/10, a, b)
+				stopAll(t, a, b)
 				mu.Lock()
 				defer mu.Unlock()
-				requests++
-				return draws.IntN(5) == 0
-			}}
-			exchange, cuts := fault, fault
-			exchange.Topic, cuts.Topic, cuts.Partitions = g.names.Exchange, g.names.Ledger, []int32{0}
-			cluster.Fault(exchange, cuts)
-			g.sendOrdered(0, nodes)
-			a := g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}})
-			b := g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}})
-			g.await(nodes/10, a, b)
-			stopAll(t, a, b)
-			mu.Lock()
-			defer mu.Unlock()
-			if requests < 20 {
-				t.Errorf("%d requests could fail", requests)
-			}
-			g.published().check(t, g.expected(nodes, lag))
+				if requests < 20 {
+					t.Errorf("%d requests could fail", requests)
+				}
+				g.published().check(t, g.expected(nodes, lag))
+			})
 		})
 	}
 }
@@ -893,43 +895,46 @@ func TestShardedFaults(t *testing.T) {
 // TestOtherHeads: a lead that starts learns all windows again, and compares its heads with those
 // that were sent. One that learns something else ends with an error of one line.
 func TestOtherHeads(t *testing.T) {
-	g := newSharded(t, fake(t).ListenAddrs()[0], 2)
-	g.sendOrdered(0, 100)
-	w := g.start(worker.Sharded{Lag: 1, Config: worker.Config{Policy: schedule(100)}})
-	g.await(10, w)
-	stopAll(t, w)
-	other := g.start(worker.Sharded{Lag: 1, Config: worker.Config{Policy: schedule(100)}, NewLead: func(shards int) (worker.Lead, error) {
-		return &toyLead{shards: shards, salt: "other"}, nil
-	}})
-	if err := <-other.ended; err == nil || !strings.HasPrefix(err.Error(), "lead: the heads that were sent after window 0 are not those") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("another lead ends with error %v", err)
-	}
+	onShards(t, 2, func(t *testing.T, g *sharded) {
+		g.sendOrdered(0, 100)
+		w := g.start(worker.Sharded{Lag: 1, Config: worker.Config{Policy: schedule(100)}})
+		g.await(10, w)
+		stopAll(t, w)
+		other := g.start(worker.Sharded{Lag: 1, Config: worker.Config{Policy: schedule(100)}, NewLead: func(shards int) (worker.Lead, error) {
+			return &toyLead{shards: shards, salt: "other"}, nil
+		}})
+		if err := <-other.ended; err == nil || !strings.HasPrefix(err.Error(), "lead: the heads that were sent after window 0 are not those") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("another lead ends with error %v", err)
+		}
+	})
 }
 
 // TestShardedRefuses: commands to forget nodes become dead letters, of one shard each, when the
 // inputs have lost their beginning. A worker of whole graphs does not begin with a sharded graph,
 // nor the other way round.
 func TestShardedRefuses(t *testing.T) {
-	cluster := fake(t)
-	g := newSharded(t, cluster.ListenAddrs()[0], 2)
-	g.sendOrdered(0, 1)
-	if err := cluster.DeleteRecords(g.names.Labels, 0, 1); err != nil {
-		t.Fatal(err)
-	}
-	for id := range int64(3) {
-		g.produce(kafka.Record{Topic: g.names.Commands, Value: wire.AppendCommand(nil, &event.Command{Name: event.Forget, Nodes: []event.ID{{Num: id}}})})
-	}
-	w := g.start(worker.Sharded{Config: worker.Config{Policy: schedule(0)}})
-	defer stopAll(t, w)
-	for g.count(g.names.DeadLetters) < 3 {
-	}
-	if err := worker.Run(t.Context(), g.client, &tally{}, g.fixture.config(worker.Config{})); err == nil || !strings.Contains(err.Error(), "is of a graph of 2 shards") {
-		t.Errorf("a worker of a whole graph ends with error %v", err)
-	}
-	f := newFixture(t, g.addr)
-	cfg := g.config(worker.Sharded{})
-	cfg.Names = f.names
-	if err := worker.RunSharded(t.Context(), f.client, cfg); err == nil || !strings.Contains(err.Error(), "is of a graph without shards") {
-		t.Errorf("a worker of sharded graphs ends with error %v at one without shards", err)
-	}
+	onShards(t, 2, func(t *testing.T, g *sharded) {
+		cluster := g.on.Fake
+		g.sendOrdered(0, 1)
+		if err := cluster.DeleteRecords(g.names.Labels, 0, 1); err != nil {
+			t.Fatal(err)
+		}
+		for id := range int64(3) {
+			g.produce(kafka.Record{Topic: g.names.Commands, Value: wire.AppendCommand(nil, &event.Command{Name: event.Forget, Nodes: []event.ID{{Num: id}}})})
+		}
+		w := g.start(worker.Sharded{Config: worker.Config{Policy: schedule(0)}})
+		defer stopAll(t, w)
+		for g.count(g.names.DeadLetters) < 3 {
+			time.Sleep(time.Millisecond)
+		}
+		if err := worker.Run(t.Context(), g.client, &tally{}, g.fixture.config(worker.Config{})); err == nil || !strings.Contains(err.Error(), "is of a graph of 2 shards") {
+			t.Errorf("a worker of a whole graph ends with error %v", err)
+		}
+		f := newFixture(t, g.on)
+		cfg := g.config(worker.Sharded{})
+		cfg.Names = f.names
+		if err := worker.RunSharded(t.Context(), f.client, cfg); err == nil || !strings.Contains(err.Error(), "is of a graph without shards") {
+			t.Errorf("a worker of sharded graphs ends with error %v at one without shards", err)
+		}
+	})
 }

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
-
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
@@ -26,22 +24,22 @@ import (
 // A disturbed graph is a sharded graph to whose topics and checkpoints somebody does something.
 type disturbed struct {
 	*sharded
-	cluster *kfake.Cluster
-	dir     string // of checkpoints
-	served  int    // nodes
+	dir    string // of checkpoints
+	served int    // nodes
 }
 
 const disturbedLag = 1
 
-// newDisturbed serves a graph's first ten windows, and ends the worker, which leaves checkpoints.
-func newDisturbed(t *testing.T, shards int) *disturbed {
+// onDisturbed runs a test with a graph whose first ten windows were served by a worker, which has
+// ended and left checkpoints.
+func onDisturbed(t *testing.T, shards int, test func(t *testing.T, d *disturbed)) {
 	t.Helper()
-	cluster := fake(t)
-	g := newSharded(t, cluster.ListenAddrs()[0], shards)
-	g.fixture = g.withDialTimeout(2 * time.Second)
-	d := &disturbed{sharded: g, cluster: cluster, dir: t.TempDir()}
-	d.serve(100)
-	return d
+	onShards(t, shards, func(t *testing.T, g *sharded) {
+		g.fixture = g.withDialTimeout(2 * time.Second)
+		d := &disturbed{sharded: g, dir: t.TempDir()}
+		d.serve(100)
+		test(t, d)
+	})
 }
 
 // serve has a worker serve the nodes up to the given one, and ends it.
@@ -95,7 +93,7 @@ func (d *disturbed) deleteExchanged() {
 		d.t.Fatal(err)
 	}
 	for at, b := range bounds {
-		if err := d.cluster.DeleteRecords(at.Topic, at.Partition, b.End); err != nil {
+		if err := d.on.Fake.DeleteRecords(at.Topic, at.Partition, b.End); err != nil {
 			d.t.Fatal(err)
 		}
 	}
@@ -182,14 +180,14 @@ func TestShardedTopicsLost(t *testing.T) {
 		{"the cuts end too early, and no checkpoint is left", false, func(d *disturbed) { d.truncate(0, 4) }, []string{".ledger", "partition 0", "restore"}},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
-			t.Parallel()
-			d := newDisturbed(t, 2)
-			fault.does(d)
-			d.sendOrdered(d.served, d.served+100)
-			d.refuses(d.work(fault.kept), fault.says...)
-			if n := d.count(d.names.Predictions); n != d.served {
-				t.Errorf("there are %d predictions, want %d", n, d.served)
-			}
+			onDisturbed(t, 2, func(t *testing.T, d *disturbed) {
+				fault.does(d)
+				d.sendOrdered(d.served, d.served+100)
+				d.refuses(d.work(fault.kept), fault.says...)
+				if n := d.count(d.names.Predictions); n != d.served {
+					t.Errorf("there are %d predictions, want %d", n, d.served)
+				}
+			})
 		})
 	}
 }
@@ -206,17 +204,17 @@ func TestShardedTopicsLostAlive(t *testing.T) {
 		{"the ledger is deleted", func(d *disturbed) { d.deleteTopic(d.names.Ledger) }, []string{".ledger", "restore"}},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
-			t.Parallel()
-			d := newDisturbed(t, 2)
-			a, b := d.work(true), d.work(false)
-			d.awaitOwners(a, b)
-			fault.does(d)
-			d.sendOrdered(100, 200)
-			d.refuses(a, fault.says...)
-			d.refuses(b, fault.says...)
-			if n := d.count(d.names.Predictions); n != 100 {
-				t.Errorf("there are %d predictions, want 100", n)
-			}
+			onDisturbed(t, 2, func(t *testing.T, d *disturbed) {
+				a, b := d.work(true), d.work(false)
+				d.awaitOwners(a, b)
+				fault.does(d)
+				d.sendOrdered(100, 200)
+				d.refuses(a, fault.says...)
+				d.refuses(b, fault.says...)
+				if n := d.count(d.names.Predictions); n != 100 {
+					t.Errorf("there are %d predictions, want 100", n)
+				}
+			})
 		})
 	}
 }
@@ -226,34 +224,34 @@ func TestShardedTopicsLostAlive(t *testing.T) {
 func TestShardedBeginsAgain(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		t.Run(fmt.Sprintf("checkpoints %v", kept), func(t *testing.T) {
-			t.Parallel()
-			d := newDisturbed(t, 3)
-			d.recreateLedger()
-			d.sendOrdered(100, 200)
-			var s intake.Schedule
-			s.Windows = append(s.Windows, schedule(20).Windows...) // the first ones are the same
-			for range 12 {
-				s.Windows = append(s.Windows, intake.Size{Nodes: 15, Labels: 9})
-			}
-			cfg := worker.Sharded{Lag: disturbedLag, Config: worker.Config{Policy: s, BeginAgain: true}}
-			if kept {
-				cfg.Checkpoints = worker.Checkpoints{Dir: d.dir}
-			}
-			before := len(d.read(d.names.Predictions))
-			w := d.start(cfg)
-			d.await(14, w)
-			stopAll(t, w)
-			want := d.expectedOf(s, disturbedLag)
-			want.learned = nil
-			got := make(map[event.ID]string)
-			for _, r := range d.read(d.names.Predictions)[before:] {
-				var p event.Prediction
-				if err := wire.DecodePrediction(r.Value, &p); err != nil {
-					t.Fatal(err)
+			onDisturbed(t, 3, func(t *testing.T, d *disturbed) {
+				d.recreateLedger()
+				d.sendOrdered(100, 200)
+				var s intake.Schedule
+				s.Windows = append(s.Windows, schedule(20).Windows...) // the first ones are the same
+				for range 12 {
+					s.Windows = append(s.Windows, intake.Size{Nodes: 15, Labels: 9})
 				}
-				got[p.Node] = string(r.Value)
-			}
-			published{predictions: got, chains: d.chains()}.check(t, want)
+				cfg := worker.Sharded{Lag: disturbedLag, Config: worker.Config{Policy: s, BeginAgain: true}}
+				if kept {
+					cfg.Checkpoints = worker.Checkpoints{Dir: d.dir}
+				}
+				before := len(d.read(d.names.Predictions))
+				w := d.start(cfg)
+				d.await(14, w)
+				stopAll(t, w)
+				want := d.expectedOf(s, disturbedLag)
+				want.learned = nil
+				got := make(map[event.ID]string)
+				for _, r := range d.read(d.names.Predictions)[before:] {
+					var p event.Prediction
+					if err := wire.DecodePrediction(r.Value, &p); err != nil {
+						t.Fatal(err)
+					}
+					got[p.Node] = string(r.Value)
+				}
+				published{predictions: got, chains: d.chains()}.check(t, want)
+			})
 		})
 	}
 }
@@ -303,7 +301,7 @@ func TestShardedCheckpointsOf(t *testing.T) {
 			d.dir = old
 		}},
 		{"they are of another graph", func(t *testing.T, d *disturbed) {
-			other := newSharded(t, fake(t).ListenAddrs()[0], d.shards)
+			other := newSharded(t, d.on.Network.KFake(t, oneBroker...), d.shards)
 			other.names = d.names
 			if _, err := topics.Create(t.Context(), other.client, other.names, topics.Layout{Partitions: 1, Replication: 1, Shards: d.shards}); err != nil {
 				t.Fatal(err)
@@ -327,11 +325,11 @@ func TestShardedCheckpointsOf(t *testing.T) {
 		}},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
-			t.Parallel()
-			d := newDisturbed(t, 2)
-			fault.does(t, d)
-			d.serve(nodes)
-			d.published().check(t, d.expected(nodes, disturbedLag))
+			onDisturbed(t, 2, func(t *testing.T, d *disturbed) {
+				fault.does(t, d)
+				d.serve(nodes)
+				d.published().check(t, d.expected(nodes, disturbedLag))
+			})
 		})
 	}
 }
@@ -339,64 +337,66 @@ func TestShardedCheckpointsOf(t *testing.T) {
 // TestShardedHostile: records that no task has sent, in the exchange and among the cuts, change
 // nothing, whatever is in them.
 func TestShardedHostile(t *testing.T) {
-	d := newDisturbed(t, 3)
-	var junk []kafka.Record
-	noise := rand.New(rand.NewPCG(1, 1))
-	exchanged, cuts := d.read(d.names.Exchange), d.read(d.names.Ledger)
-	for i := range 80 {
-		// Bytes of messages and cuts, with some changed, and others.
-		value := bytes.Clone(exchanged[noise.IntN(len(exchanged))].Value)
-		at := kafka.TopicPartition{Topic: d.names.Exchange, Partition: int32(noise.IntN(d.shards + 2))}
-		if i%4 == 0 {
-			at = d.names.LedgerAt(0)
-			for at.Partition == 0 && cuts[i%len(cuts)].Partition != 0 {
-				i++
+	onDisturbed(t, 3, func(t *testing.T, d *disturbed) {
+		var junk []kafka.Record
+		noise := rand.New(rand.NewPCG(1, 1))
+		exchanged, cuts := d.read(d.names.Exchange), d.read(d.names.Ledger)
+		for i := range 80 {
+			// Bytes of messages and cuts, with some changed, and others.
+			value := bytes.Clone(exchanged[noise.IntN(len(exchanged))].Value)
+			at := kafka.TopicPartition{Topic: d.names.Exchange, Partition: int32(noise.IntN(d.shards + 2))}
+			if i%4 == 0 {
+				at = d.names.LedgerAt(0)
+				for at.Partition == 0 && cuts[i%len(cuts)].Partition != 0 {
+					i++
+				}
+				value = bytes.Clone(cuts[i%len(cuts)].Value)
 			}
-			value = bytes.Clone(cuts[i%len(cuts)].Value)
-		}
-		switch noise.IntN(4) {
-		case 0:
-			value = value[:noise.IntN(len(value))]
-		case 1:
-			for range 1 + noise.IntN(8) {
-				value[noise.IntN(len(value))] ^= byte(1 + noise.IntN(255))
+			switch noise.IntN(4) {
+			case 0:
+				value = value[:noise.IntN(len(value))]
+			case 1:
+				for range 1 + noise.IntN(8) {
+					value[noise.IntN(len(value))] ^= byte(1 + noise.IntN(255))
+				}
+			case 2:
+				value = bytes.Repeat([]byte{0xff}, noise.IntN(100_000))
+			default:
+				value = bytes.Repeat([]byte(`{"v":4,"window":10,"ranges":[`), noise.IntN(3_000))
 			}
-		case 2:
-			value = bytes.Repeat([]byte{0xff}, noise.IntN(100_000))
-		default:
-			value = bytes.Repeat([]byte(`{"v":4,"window":10,"ranges":[`), noise.IntN(3_000))
+			junk = append(junk, kafka.Record{Topic: at.Topic, Partition: at.Partition, Value: value})
 		}
-		junk = append(junk, kafka.Record{Topic: at.Topic, Partition: at.Partition, Value: value})
-	}
-	p, err := d.client.NewProducer(t.Context(), kafka.ProducerConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.SendAgain(t.Context(), junk); err != nil {
-		t.Fatal(err)
-	}
-	d.serve(150)
-	d.dir = t.TempDir() // the next one replays all of it
-	d.serve(200)
-	d.published().check(t, d.expected(200, disturbedLag))
+		p, err := d.client.NewProducer(t.Context(), kafka.ProducerConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.SendAgain(t.Context(), junk); err != nil {
+			t.Fatal(err)
+		}
+		d.serve(150)
+		d.dir = t.TempDir() // the next one replays all of it
+		d.serve(200)
+		d.published().check(t, d.expected(200, disturbedLag))
+	})
 }
 
 // TestShardedLaterProgram: a cut of a later format is one that the others have taken. A worker of
 // this program says so, and does not wait for another one.
 func TestShardedLaterProgram(t *testing.T) {
-	d := newDisturbed(t, 2)
-	w := d.work(true)
-	d.awaitOwners(w)
-	newest, err := ledger.NewestCut(t.Context(), d.client, d.names.LedgerAt(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.produceTo(d.names.LedgerAt(0), fmt.Appendf(nil, `{"v":5,"window":10,"prev":%q,"more":[1]}`, newest.Hash))
-	d.sendOrdered(100, 200)
-	d.refuses(w, "cut of format 5, this program reads format 4", "start the program that wrote it")
-	if n := d.count(d.names.Predictions); n != 100 {
-		t.Errorf("there are %d predictions, want 100", n)
-	}
+	onDisturbed(t, 2, func(t *testing.T, d *disturbed) {
+		w := d.work(true)
+		d.awaitOwners(w)
+		newest, err := ledger.NewestCut(t.Context(), d.client, d.names.LedgerAt(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.produceTo(d.names.LedgerAt(0), fmt.Appendf(nil, `{"v":5,"window":10,"prev":%q,"more":[1]}`, newest.Hash))
+		d.sendOrdered(100, 200)
+		d.refuses(w, "cut of format 5, this program reads format 4", "start the program that wrote it")
+		if n := d.count(d.names.Predictions); n != 100 {
+			t.Errorf("there are %d predictions, want 100", n)
+		}
+	})
 }
 
 func (d *disturbed) produceTo(at kafka.TopicPartition, value []byte) {
@@ -413,37 +413,38 @@ func (d *disturbed) produceTo(at kafka.TopicPartition, value []byte) {
 // TestShardedPartitionsAdded: an input gets more partitions while workers run, and every node of
 // them is predicted once. A worker that replays everything reads them, too.
 func TestShardedPartitionsAdded(t *testing.T) {
-	g := newSharded(t, fake(t).ListenAddrs()[0], 3)
-	start := func() *shardedWorker {
-		return g.start(worker.Sharded{Lag: 1, Config: worker.Config{Policy: intake.CountOrLinger{Count: 20, Linger: 20 * time.Millisecond}}})
-	}
-	a, b := start(), start()
-	g.awaitOwners(a, b)
-	g.sendOver(0, 50, 1)
-	g.awaitPredictions(50, a, b)
-	g.addPartitions(g.names.Nodes, 3)
-	g.addPartitions(g.names.Labels, 3)
-	g.sendOver(50, 150, 3)
-	g.awaitPredictions(150, a, b)
-	stopAll(t, a, b)
-	c := start()
-	g.awaitOwners(c)
-	g.sendOver(150, 200, 3)
-	g.awaitPredictions(200, c)
-	stopAll(t, c)
-	times := make(map[event.ID]int)
-	for _, r := range g.read(g.names.Predictions) {
-		var p event.Prediction
-		if err := wire.DecodePrediction(r.Value, &p); err != nil {
-			t.Fatal(err)
+	onShards(t, 3, func(t *testing.T, g *sharded) {
+		start := func() *shardedWorker {
+			return g.start(worker.Sharded{Lag: 1, Config: worker.Config{Policy: intake.CountOrLinger{Count: 20, Linger: 20 * time.Millisecond}}})
 		}
-		times[p.Node]++
-	}
-	for i := range 200 {
-		if n := times[event.ID{Num: int64(i)}]; n != 1 {
-			t.Errorf("node %d was predicted %d times", i, n)
+		a, b := start(), start()
+		g.awaitOwners(a, b)
+		g.sendOver(0, 50, 1)
+		g.awaitPredictions(50, a, b)
+		g.addPartitions(g.names.Nodes, 3)
+		g.addPartitions(g.names.Labels, 3)
+		g.sendOver(50, 150, 3)
+		g.awaitPredictions(150, a, b)
+		stopAll(t, a, b)
+		c := start()
+		g.awaitOwners(c)
+		g.sendOver(150, 200, 3)
+		g.awaitPredictions(200, c)
+		stopAll(t, c)
+		times := make(map[event.ID]int)
+		for _, r := range g.read(g.names.Predictions) {
+			var p event.Prediction
+			if err := wire.DecodePrediction(r.Value, &p); err != nil {
+				t.Fatal(err)
+			}
+			times[p.Node]++
 		}
-	}
+		for i := range 200 {
+			if n := times[event.ID{Num: int64(i)}]; n != 1 {
+				t.Errorf("node %d was predicted %d times", i, n)
+			}
+		}
+	})
 }
 
 // awaitPredictions waits until there are so many predictions.
@@ -460,6 +461,7 @@ func (g *sharded) awaitPredictions(n int, workers ...*shardedWorker) {
 		if time.Now().After(limit) {
 			g.t.Fatalf("there are %d predictions, want %d", g.count(g.names.Predictions), n)
 		}
+		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -40,10 +40,9 @@ func (f *fixture) sendWithJunk() []byte {
 	be.PutUint32(all[size:], uint32(len(all)-4))
 	be.PutUint32(all[length:], uint32(len(all)-length-4))
 	be.PutUint32(all[crc:], crc32.Checksum(all[attributes:], crc32.MakeTable(crc32.Castagnoli)))
-	transport := &kafkago.Transport{}
-	f.t.Cleanup(transport.CloseIdleConnections)
+	admin := f.admin()
 	// As in topics that others create: the broker keeps batches as they come.
-	kept, err := (&kafkago.Client{Addr: kafkago.TCP(f.addr), Transport: transport}).IncrementalAlterConfigs(f.t.Context(), &kafkago.IncrementalAlterConfigsRequest{
+	kept, err := admin.IncrementalAlterConfigs(f.t.Context(), &kafkago.IncrementalAlterConfigsRequest{
 		Resources: []kafkago.IncrementalAlterConfigsRequestResource{{
 			ResourceType: kafkago.ResourceTypeTopic, ResourceName: f.names.Nodes,
 			Configs: []kafkago.IncrementalAlterConfigsRequestConfig{{Name: "compression.type", Value: "producer", ConfigOperation: kafkago.ConfigOperationSet}},
@@ -55,7 +54,7 @@ func (f *fixture) sendWithJunk() []byte {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	_, err = transport.RoundTrip(f.t.Context(), kafkago.TCP(f.addr), &rawproduce.Request{Acks: -1, Timeout: 5000, Topics: []rawproduce.RequestTopic{{
+	_, err = admin.Transport.RoundTrip(f.t.Context(), admin.Addr, &rawproduce.Request{Acks: -1, Timeout: 5000, Topics: []rawproduce.RequestTopic{{
 		Topic: f.names.Nodes, Partitions: []rawproduce.RequestPartition{{RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(all)}}},
 	}}})
 	if err != nil {

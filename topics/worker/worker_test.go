@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -70,7 +71,7 @@ const session = time.Second
 // fixture is the topics of one graph on a broker.
 type fixture struct {
 	t      *testing.T
-	addr   string
+	on     *kafkatest.Kafka
 	client *kafka.Client
 	names  topics.Names
 }
@@ -78,14 +79,22 @@ type fixture struct {
 // fixtures counts the fixtures of this process, to give each its own topics.
 var fixtures atomic.Int64
 
-// newFixture creates the topics of a new graph on the broker at addr.
-func newFixture(t *testing.T, addr string) *fixture {
+// dial returns a client that is closed when the test ends.
+func dial(t *testing.T, on *kafkatest.Kafka, cfg kafka.Config) *kafka.Client {
 	t.Helper()
-	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{addr}})
+	cfg.Brokers, cfg.Dialer = on.Addrs, on.Dial
+	c, err := kafka.Dial(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
+	return c
+}
+
+// newFixture creates the topics of a new graph.
+func newFixture(t *testing.T, on *kafkatest.Kafka) *fixture {
+	t.Helper()
+	c := dial(t, on, kafka.Config{})
 	names, err := topics.Under(fmt.Sprintf("worker-test-%d-%d", time.Now().UnixNano(), fixtures.Add(1)))
 	if err != nil {
 		t.Fatal(err)
@@ -93,31 +102,36 @@ func newFixture(t *testing.T, addr string) *fixture {
 	if _, err := topics.Create(t.Context(), c, names, topics.Layout{Partitions: 3, Replication: 1}); err != nil {
 		t.Fatal(err)
 	}
-	return &fixture{t, addr, c, names}
+	return &fixture{t, on, c, names}
 }
 
 // withDialTimeout returns the same fixture with a client that waits at most d for missing
 // topics and offsets.
 func (f *fixture) withDialTimeout(d time.Duration) *fixture {
 	f.t.Helper()
-	c, err := kafka.Dial(f.t.Context(), kafka.Config{Brokers: []string{f.addr}, DialFor: d})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(c.Close)
-	return &fixture{f.t, f.addr, c, f.names}
+	return &fixture{f.t, f.on, dial(f.t, f.on, kafka.Config{DialFor: d}), f.names}
 }
+
+// admin returns kafka-go's client of the brokers.
+func (f *fixture) admin() *kafkago.Client {
+	transport := &kafkago.Transport{Dial: f.on.Dial}
+	f.t.Cleanup(transport.CloseIdleConnections)
+	return &kafkago.Client{Addr: kafkago.TCP(f.on.Addrs...), Transport: transport}
+}
+
+// oneBroker is a kfake broker that accepts the session timeout of these tests.
+var oneBroker = []kfake.Opt{kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(session)}
 
 // onBrokers runs the test on kfake, or on Apache Kafka.
 func onBrokers(t *testing.T, test func(t *testing.T, f *fixture)) {
 	t.Helper()
-	test(t, newFixture(t, kafkatest.Brokers(t, kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(session))[0]))
+	kafkatest.Run(t, func(t *testing.T, on *kafkatest.Kafka) { test(t, newFixture(t, on)) }, oneBroker...)
 }
 
-// fake starts a kfake broker that accepts the session timeout of these tests.
-func fake(t *testing.T) *kfake.Cluster {
+// onFake runs the test on kfake.
+func onFake(t *testing.T, test func(t *testing.T, f *fixture)) {
 	t.Helper()
-	return kafkatest.KFake(t, kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(session))
+	kafkatest.Fake(t, func(t *testing.T, on *kafkatest.Kafka) { test(t, newFixture(t, on)) }, oneBroker...)
 }
 
 // send produces the nodes first to last-1, a label for each, and one record that cannot
@@ -454,23 +468,24 @@ func TestUnknownOutcome(t *testing.T) {
 		code int16
 	}{{"the request timed out", requestTimedOut}, {"the transaction's state is invalid", invalidTxnState}} {
 		t.Run(c.name, func(t *testing.T) {
-			cluster := fake(t)
-			f := newFixture(t, cluster.ListenAddrs()[0])
-			f.send(0, 50)
-			var requests atomic.Int64
-			answerEndTxn(cluster, func() int16 {
-				if requests.Add(1)%2 == 0 {
-					return 0
+			onFake(t, func(t *testing.T, f *fixture) {
+				cluster := f.on.Fake
+				f.send(0, 50)
+				var requests atomic.Int64
+				answerEndTxn(cluster, func() int16 {
+					if requests.Add(1)%2 == 0 {
+						return 0
+					}
+					return c.code
+				})
+				if err := f.run(&tally{}, worker.Config{}); err != nil {
+					t.Fatal(err)
 				}
-				return c.code
+				if n := requests.Load(); n < 2 {
+					t.Fatalf("%d EndTxn requests, want at least 2", n)
+				}
+				f.checkOutputs(50, 1)
 			})
-			if err := f.run(&tally{}, worker.Config{}); err != nil {
-				t.Fatal(err)
-			}
-			if n := requests.Load(); n < 2 {
-				t.Fatalf("%d EndTxn requests, want at least 2", n)
-			}
-			f.checkOutputs(50, 1)
 		})
 	}
 }
