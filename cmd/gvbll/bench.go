@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -12,9 +11,6 @@ import (
 	"github.com/gvbll/gvbll/cmd/lab/bench"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/kernel"
-	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/topics/worker"
 )
 
 type benchCmd struct {
@@ -32,9 +28,6 @@ type benchCmd struct {
 	Encoder   string  `help:"Encoder: graphsage, gcn, gat or gin." enum:"graphsage,gcn,gat,gin" default:"graphsage" placeholder:"graphsage" group:"graph"`
 	Hidden    int     `help:"Width of the encoder's hidden layer." default:"128" group:"graph"`
 	Embedding int     `help:"Dimension of an embedding." default:"64" group:"graph"`
-
-	Waiting  int    `help:"With pending: number of predictions that wait for their label, half a kilobyte each on disk and some 300 bytes in memory." default:"1000000" group:"graph"`
-	StateDir string `help:"With pending: folder for files of these predictions, removed at the end. The folder for temporary files when left out." type:"path" placeholder:"DIR" group:"graph"`
 
 	Brokers        []string      `help:"Measure the stream on this Kafka too, host:port." placeholder:"ADDR" group:"kafka"`
 	Events         int           `help:"Number of arrivals to send through a broker." default:"200000" group:"kafka"`
@@ -99,7 +92,7 @@ func (c benchCmd) config() (cfg bench.Config, err error) {
 	for _, n := range []struct {
 		flag  string
 		value int
-	}{{"nodes", c.Nodes}, {"features", c.Features}, {"hidden", c.Hidden}, {"embedding", c.Embedding}, {"window", c.Window}, {"events", c.Events}, {"partitions", c.Partitions}, {"workers", c.Workers}, {"waiting", c.Waiting}} {
+	}{{"nodes", c.Nodes}, {"features", c.Features}, {"hidden", c.Hidden}, {"embedding", c.Embedding}, {"window", c.Window}, {"events", c.Events}, {"partitions", c.Partitions}, {"workers", c.Workers}} {
 		if n.value < 1 {
 			return cfg, usagef("--%s %d: give a positive number", n.flag, n.value)
 		}
@@ -115,16 +108,12 @@ func (c benchCmd) config() (cfg bench.Config, err error) {
 			Nodes: c.Nodes, Degree: c.Degree, Features: c.Features, Density: c.Density, Hidden: c.Hidden, Embedding: c.Embedding,
 			Classes: c.Classes, Window: c.Window, Encoder: gnn.Kind(c.Encoder), Seed: 1,
 		},
-		Quick: c.Quick, Waiting: c.Waiting, Folder: c.StateDir, Events: c.Events, Partitions: c.Partitions, Linger: c.Linger, Interval: c.CommitInterval,
-		Engine: func(m *model.Model) (worker.Engine, error) {
-			return fresh(pipeline.Config{Workers: c.Workers, Reserve: 2 * c.Events}, m)()
-		},
+		Quick: c.Quick, Workers: c.Workers, Events: c.Events, Partitions: c.Partitions, Linger: c.Linger, Interval: c.CommitInterval,
 	}
 	if len(c.Brokers) > 0 {
 		cfg.Broker = c.Brokers[0]
 	}
-	cfg.Program, err = os.Executable()
-	return cfg, err
+	return cfg, nil
 }
 
 func printRows(w io.Writer, rows []bench.Row) error {

@@ -7,9 +7,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/topics/worker"
 )
 
 // Config configures the measurements.
@@ -19,11 +16,6 @@ type Config struct {
 	// the figures mean little.
 	Quick bool
 
-	// Waiting is how many predictions wait for their label in the benchmark of these,
-	// and Folder where their files lie; empty means the system's for temporary files.
-	Waiting int
-	Folder  string
-
 	// The fields below are used by the benchmarks that go through a broker.
 
 	Broker     string        // address of a Kafka to measure beside the embedded broker; empty for none
@@ -31,10 +23,7 @@ type Config struct {
 	Partitions int           // of the topics
 	Linger     time.Duration // how long a window waits to be full
 	Interval   time.Duration // between commits
-	// Engine returns a new engine for the worker.
-	Engine func(*model.Model) (worker.Engine, error)
-	// Program is the path of the gvbll binary.
-	Program string
+	Workers    int           // threads that share the arithmetic of a window
 }
 
 // Row is one figure and the bar that it has to meet.
@@ -80,13 +69,11 @@ var All = []Benchmark{
 	{"hubs", hubs},
 	{"memory", memory},
 	{"update", update},
-	{"pending", pending},
 	{"shards", shards},
 	{"sparse", sparse},
 	{"workers", workers},
 	{"wire", wireBytes},
 	{"throughput", throughput},
 	{"latency", latency},
-	{"start", start},
 	{"size", size},
 }

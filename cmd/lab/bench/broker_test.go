@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
@@ -8,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -49,23 +50,23 @@ func onBroker(t testing.TB) *setup {
 	}
 	t.Cleanup(client.Close)
 	cfg := Config{Workload: Workload{Degree: 28}, Partitions: 4, Linger: 2 * time.Millisecond, Interval: 100 * time.Millisecond}
-	cfg.Engine = func(*model.Model) (worker.Engine, error) { return &instant{}, nil }
 	s, err := cfg.setup(client, addr)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.engine = func() (worker.Engine, error) { return &instant{}, nil }
 	return s
 }
 
 // TestMeasure: measure reads back a prediction for each arrival, and returns rates of the
-// worker and of the bare pass-through, and sizes that are plausible for the workload.
+// worker, and sizes that are plausible for the workload.
 func TestMeasure(t *testing.T) {
 	s := onBroker(t)
 	got, err := s.measure(t.Context(), 4000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !(got.worker > 0 && got.bare > 0 && got.first > 0 && got.bytesIn > 512 && got.bytesOut > 160) {
+	if !(got.worker > 0 && got.cpu > 0 && got.first > 0 && got.bytesIn > 512 && got.bytesOut > 160) {
 		t.Errorf("got %+v, want rates above 0, more than 512 bytes in and 160 out", got)
 	}
 }
@@ -91,20 +92,74 @@ func TestSustained(t *testing.T) {
 	}
 }
 
-// BenchmarkStream compares the worker, with an engine that costs almost nothing, with the
-// bare pass-through. The two run in turns.
+// BenchmarkStream compares the worker, with an engine that costs almost nothing and with the
+// real one, with the bare pass-through. They run in turns.
 func BenchmarkStream(b *testing.B) {
-	s := onBroker(b)
-	var worker, bare float64
-	for b.Loop() {
-		r, err := s.measure(b.Context(), 200_000)
-		if err != nil {
-			b.Fatal(err)
+	for _, instantly := range []bool{true, false} {
+		name := "engine"
+		if instantly {
+			name = "instant"
 		}
-		worker, bare = worker+1/r.worker, bare+1/r.bare
+		b.Run(name, func(b *testing.B) {
+			const n = 200_000
+			s := onBroker(b)
+			if !instantly {
+				s.Workers, s.Events, s.engine = 1, n, s.newEngine
+			}
+			inputs, err := s.filled(b.Context(), n)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.remove(b.Context(), inputs)
+			var worker, bare float64 // seconds of wall-clock time
+			for b.Loop() {
+				w, p, err := s.compare(b.Context(), inputs, n)
+				if err != nil {
+					b.Fatal(err)
+				}
+				worker, bare = worker+w.wall.Seconds(), bare+p.wall.Seconds()
+			}
+			events := float64(b.N) * (n - n/4)
+			b.ReportMetric(events/worker, "worker-events/s")
+			b.ReportMetric(events/bare, "bare-events/s")
+			b.ReportMetric(bare/worker, "worker/bare")
+			b.ReportMetric(0, "ns/op")
+		})
 	}
-	b.ReportMetric(float64(b.N)/worker, "worker-events/s")
-	b.ReportMetric(float64(b.N)/bare, "bare-events/s")
-	b.ReportMetric(bare/worker, "worker/bare")
-	b.ReportMetric(0, "ns/op")
+}
+
+// TestPassThrough: the bare pass-through moves all of a stream, as the worker does.
+func TestPassThrough(t *testing.T) {
+	const n = 4000
+	s := onBroker(t)
+	inputs, err := s.filled(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.remove(t.Context(), inputs)
+	if worker, bare, err := s.compare(t.Context(), inputs, n); err != nil || worker.wall <= 0 || bare.wall <= 0 {
+		t.Errorf("got %v for the worker, %v for the pass-through and error %v, want times above 0", worker.wall, bare.wall, err)
+	}
+}
+
+// filled creates topics with n nodes.
+func (s *setup) filled(ctx context.Context, n int) (topics.Names, error) {
+	inputs, err := s.topics(ctx)
+	if err == nil {
+		_, err = s.fill(ctx, inputs.Nodes, n)
+	}
+	return inputs, err
+}
+
+// compare runs a worker and then the pass-through over the n events of the inputs.
+func (s *setup) compare(ctx context.Context, inputs topics.Names, n int) (worker, bare spent, err error) {
+	names, worker, err := s.runWorker(ctx, inputs, n)
+	if err != nil {
+		return worker, bare, err
+	}
+	value, _, err := s.readBack(ctx, names, n)
+	if err == nil {
+		bare, err = s.runBare(ctx, inputs, n, value)
+	}
+	return worker, bare, err
 }

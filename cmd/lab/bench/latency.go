@@ -151,7 +151,7 @@ func (l *live) run(ctx context.Context, due func(sent int) int) (err error) {
 		return err
 	}
 	defer l.setup.remove(ctx, l.names)
-	engine, err := l.setup.Engine(l.setup.model)
+	engine, err := l.setup.engine()
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
+	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics"
@@ -27,6 +28,7 @@ type setup struct {
 	model  *model.Model
 	client *kafka.Client
 	addr   string // of the broker, for connections beside the client
+	engine func() (worker.Engine, error)
 
 	stream *Stream       // the source of node
 	window *event.Window // the current one of stream
@@ -36,7 +38,31 @@ type setup struct {
 func (c Config) setup(client *kafka.Client, addr string) (*setup, error) {
 	c.Workload = c.WithDefaults()
 	m, err := c.Model()
-	return &setup{Config: c, model: m, client: client, addr: addr}, err
+	s := &setup{Config: c, model: m, client: client, addr: addr}
+	s.engine = s.newEngine
+	return s, err
+}
+
+// newEngine returns a new engine for a worker, with memory for the graph.
+func (s *setup) newEngine() (worker.Engine, error) {
+	e, err := pipeline.New(s.model, pipeline.Config{Workers: s.Workers, Reserve: 2 * s.Events})
+	return &recycling{Engine: e}, err
+}
+
+// recycling is an engine that takes each outcome back two steps later, when the worker has
+// published it.
+type recycling struct {
+	*pipeline.Engine
+	before, last *event.Outcome
+}
+
+// Step implements worker.Engine.
+func (e *recycling) Step(w *event.Window) *event.Outcome {
+	if e.before != nil {
+		e.Recycle(e.before)
+	}
+	e.before, e.last = e.last, e.Engine.Step(w)
+	return e.last
 }
 
 // node returns the i-th arrival, whose id is i. It must be called with 0, 1, 2 and so on;
@@ -86,22 +112,14 @@ func (c Config) onBrokers(ctx context.Context, measure func(ctx context.Context,
 	return rows, nil
 }
 
-// throughput measures the arrivals per second that a worker processes, and compares it
-// with a bare pass-through of the same bytes.
+// throughput measures the arrivals per second that a worker processes.
 func throughput(ctx context.Context, c Config) ([]Row, error) {
 	return c.onBrokers(ctx, func(ctx context.Context, broker string, s *setup) ([]Row, error) {
-		bar := 0.4
-		if broker == "kafka" {
-			bar = 0.6
-		}
 		r, err := s.measure(ctx, s.Events)
 		return []Row{
 			figure("throughput-"+broker, r.worker, "arrivals/s"),
 			figure("throughput-first-"+broker, r.first, "arrivals/s"),
-			figure("bare-pass-through-"+broker, r.bare, "arrivals/s"),
-			atLeast("throughput-against-bare-"+broker, r.worker/r.bare, "times", bar),
-			figure("throughput-cpu-"+broker, r.workerCPU, "µs/arrival"),
-			figure("bare-pass-through-cpu-"+broker, r.bareCPU, "µs/arrival"),
+			figure("throughput-cpu-"+broker, r.cpu, "µs/arrival"),
 			figure("bytes-in-"+broker, r.bytesIn, "an arrival"),
 			figure("bytes-out-"+broker, r.bytesOut, "a prediction"),
 		}, err
@@ -111,13 +129,13 @@ func throughput(ctx context.Context, c Config) ([]Row, error) {
 // rates are events per second. The first quarter of the events, in which memory grows,
 // is not measured.
 type rates struct {
-	worker, bare float64
+	worker float64
 	// first is the worker's rate in the first round, while the process gets its memory
 	// from the system: on a virtual machine, the first access to a page can cost more
 	// than the arrivals whose state it holds.
-	first              float64
-	workerCPU, bareCPU float64 // CPU time of this process, in microseconds an event; the embedded broker's is in it
-	bytesIn, bytesOut  float64 // mean sizes of an event and of a prediction
+	first             float64
+	cpu               float64 // CPU time of this process, in microseconds an event; the embedded broker's is in it
+	bytesIn, bytesOut float64 // mean sizes of an event and of a prediction
 }
 
 // spent is what some events took of this process.
@@ -141,12 +159,11 @@ func (m meter) spent() spent {
 	return spent{time.Since(m.at), time.Duration(processTime() - m.cpu)}
 }
 
-// rounds is how often worker and pass-through are measured after the first round. The
-// best round counts, because other load on the machine can only slow them down.
+// rounds is how often the worker is measured after the first round. The best round counts,
+// because other load on the machine can only slow it down.
 const rounds = 2
 
-// measure fills a topic with n nodes, which the worker and the bare pass-through then
-// process in turns.
+// measure fills a topic with n nodes, which a worker then processes several times.
 func (s *setup) measure(ctx context.Context, n int) (r rates, err error) {
 	inputs, err := s.topics(ctx)
 	if err != nil {
@@ -157,29 +174,23 @@ func (s *setup) measure(ctx context.Context, n int) (r rates, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.bytesIn = float64(bytesIn) / float64(n)
-	r.workerCPU, r.bareCPU = math.Inf(1), math.Inf(1)
+	r.bytesIn, r.cpu = float64(bytesIn)/float64(n), math.Inf(1)
 	counted := n - n/4
 	for round := range 1 + rounds {
-		names, worker, err := s.runWorker(ctx, inputs, n)
+		names, took, err := s.runWorker(ctx, inputs, n)
 		if err != nil {
 			return r, err
 		}
-		value, bytesOut, err := s.readBack(ctx, names, n)
+		_, bytesOut, err := s.readBack(ctx, names, n)
 		if err != nil {
 			return r, err
 		}
 		r.bytesOut = float64(bytesOut) / float64(n)
-		bare, err := s.runBare(ctx, inputs, n, value)
-		if err != nil {
-			return r, err
-		}
 		if round == 0 {
-			r.first = worker.rate(counted)
+			r.first = took.rate(counted)
 			continue
 		}
-		r.worker, r.bare = max(r.worker, worker.rate(counted)), max(r.bare, bare.rate(counted))
-		r.workerCPU, r.bareCPU = min(r.workerCPU, worker.each(counted)), min(r.bareCPU, bare.each(counted))
+		r.worker, r.cpu = max(r.worker, took.rate(counted)), min(r.cpu, took.each(counted))
 	}
 	return r, nil
 }
@@ -216,23 +227,6 @@ func (s *setup) readBack(ctx context.Context, names topics.Names, n int) (value 
 		err = fmt.Errorf("%d nodes have a prediction, want %d", len(seen), n)
 	}
 	return value, bytes, err
-}
-
-// runBare runs a bare pass-through over the n events. It writes the given value for each.
-func (s *setup) runBare(ctx context.Context, inputs topics.Names, n int, value []byte) (took spent, err error) {
-	names, err := s.topics(ctx)
-	if err != nil {
-		return took, err
-	}
-	defer s.remove(ctx, names)
-	transport := &kafkago.Transport{}
-	defer transport.CloseIdleConnections()
-	p := passThrough{
-		transport: transport, client: &kafkago.Client{Addr: kafkago.TCP(s.addr), Transport: transport}, id: names.Ledger,
-		in: inputs.Nodes, out: names.Predictions, ledger: names.Ledger, parts: s.Partitions, value: value, window: s.Window, interval: s.Interval,
-	}
-	runtime.GC()
-	return p.run(ctx, n)
 }
 
 // topics creates topics for one measurement.
@@ -283,7 +277,7 @@ func (s *setup) config(names topics.Names) worker.Config {
 // work runs a worker until it has processed n events, and returns the time for all but the
 // first quarter, up to the last commit.
 func (s *setup) work(ctx context.Context, names topics.Names, n int) (took spent, err error) {
-	engine, err := s.Engine(s.model)
+	engine, err := s.engine()
 	if err != nil {
 		return took, err
 	}

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-
-	"golang.org/x/sys/unix"
 )
 
 // availableMemory returns how many bytes can be allocated without swapping, or 0 if the
@@ -23,6 +21,3 @@ func availableMemory() (bytes int64) {
 	}
 	return 0
 }
-
-// notNeeded removes the pages of a file from the system's cache.
-func notNeeded(f *os.File) error { return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"runtime"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -15,6 +16,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/fetch"
 	"github.com/segmentio/kafka-go/protocol/produce"
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
+
+	"github.com/gvbll/gvbll/topics"
 )
 
 // passThrough is the reference for the worker's throughput: bare kafka-go that moves the
@@ -273,4 +276,21 @@ func (p *passThrough) end(ctx context.Context, offset int64) error {
 		}
 		return res.Error
 	})
+}
+
+// runBare runs a bare pass-through over the n events. It writes the given value for each.
+func (s *setup) runBare(ctx context.Context, inputs topics.Names, n int, value []byte) (took spent, err error) {
+	names, err := s.topics(ctx)
+	if err != nil {
+		return took, err
+	}
+	defer s.remove(ctx, names)
+	transport := &kafkago.Transport{}
+	defer transport.CloseIdleConnections()
+	p := passThrough{
+		transport: transport, client: &kafkago.Client{Addr: kafkago.TCP(s.addr), Transport: transport}, id: names.Ledger,
+		in: inputs.Nodes, out: names.Predictions, ledger: names.Ledger, parts: s.Partitions, value: value, window: s.Window, interval: s.Interval,
+	}
+	runtime.GC()
+	return p.run(ctx, n)
 }
