@@ -33,10 +33,7 @@ func newBase(m *model.Model, cfg Config, of share, graph *gnn.Graph, s serving) 
 	b := base{model: m, cfg: cfg, serving: s, pending: newPending(m.Prior.Dim, s.width(), cfg)}
 	b.pending.reserve(cfg.Reserve / of.of)
 	b.nodes = newNodes(m, of, graph, cfg, b.pending)
-	b.predictor = &predictor{
-		model: m, nodes: b.nodes, pending: b.pending, serving: s,
-		bySlice: cfg.Coverage.Target > 0 && cfg.Coverage.Per == PerSlice,
-	}
+	b.predictor = &predictor{model: m, nodes: b.nodes, pending: b.pending, serving: s}
 	b.labels = &labels{classes: m.Classes, nodes: b.nodes, pending: b.pending, unmatched: newUnmatched(cfg.MaxWaitingLabels)}
 	return b
 }

@@ -88,7 +88,7 @@ func TestBlocksChangeNothing(t *testing.T) {
 		}
 		cfg := pipeline.Config{Samples: 2, MaxPending: 20 + int(seed)*20, Rescore: pipeline.Rescoring{After: int(seed % 3)}}
 		if seed%3 > 0 {
-			cfg.Coverage = pipeline.Coverage{Target: 0.9, Per: pipeline.PerSlice}
+			cfg.Coverage = pipeline.Coverage{Target: 0.9, Per: pipeline.PerClass}
 		}
 		want := newEngine(t, m, cfg)
 		store := newMemoryBlocks()

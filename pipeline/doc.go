@@ -51,7 +51,7 @@
 //
 //	observer.go                 observer
 //	fallback.go                 the static head serves while it is better
-//	sets.go, coverage.go        sets of classes; outside.go: outliers
+//	sets.go, coverage.go        sets of classes
 //	rescore.go                  nodes are predicted again
 //	drift.go                    drift detectors
 //

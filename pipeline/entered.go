@@ -28,7 +28,6 @@ type awaited struct {
 	number int32
 	slot   int32 // of pending
 	at     int32 // among the arrivals of all slices
-	slice  int32 // of the graph by degree, 0 unless predictor.bySlice is set
 }
 
 // joined is a label that was joined to a prediction, which may not be served yet.

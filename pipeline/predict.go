@@ -16,7 +16,6 @@ type predictor struct {
 	nodes   *nodes
 	pending *pending
 	serving serving
-	bySlice bool // whether slices of the graph have sets of their own, see [PerSlice]
 
 	outputs  []float32               // of the window's arrivals, serving.width numbers each
 	split    []posterior.Uncertainty // of the same
@@ -37,12 +36,7 @@ func (p *predictor) await(x *entered) {
 			p.nodes.expired(old)
 		}
 		if own {
-			to := awaited{node: a.node, number: a.number, slot: slot, at: int32(x.all)}
-			if p.bySlice {
-				degree, _ := p.nodes.surroundings(a.number)
-				to.slice = int32(event.DegreeSlice(degree))
-			}
-			x.own = append(x.own, to)
+			x.own = append(x.own, awaited{node: a.node, number: a.number, slot: slot, at: int32(x.all)})
 		}
 		x.all++
 	}

@@ -26,15 +26,12 @@ type setMaker struct {
 	predictor *conformal.Predictor
 	impute    func(rows conformal.Rows) // called with the window's predictions, which have no labels yet
 	limits    conformal.Limits
-	outliers  outlierScorer
 
-	nodes   *nodes
 	pending *pending
 	classes []string
-	dim     int
 
-	// kept has by slot of pending: the prediction's number, its slice, and the words
-	// of its set, a bit for each class.
+	// kept has by slot of pending: the prediction's number, and the words of its set, a
+	// bit for each class.
 	kept  slotTable[int64]
 	words int
 	count int64 // predictions so far, of all shards
@@ -46,10 +43,9 @@ type setMaker struct {
 
 // joinedSet is the set that was served for a node whose label was joined.
 type joinedSet struct {
-	id    int64 // number of the prediction
-	slice int32
-	size  int32
-	held  bool // the label
+	id   int64 // number of the prediction
+	size int32
+	held bool // the label
 }
 
 // setLearner is what of sets learns thresholds.
@@ -78,29 +74,21 @@ func newSets(cfg Coverage, n *nodes, pending *pending, scorer *scorer) (*sets, e
 	if err != nil {
 		return nil, err
 	}
-	s := &sets{newSetMaker(cfg, p, p.Impute, n, pending), setLearner{cfg: cfg, predictor: p, scorer: scorer, classes: n.model.Classes}}
-	if cfg.MaxOutside > 0 {
-		if s.dim > maxReferenceDim {
-			return nil, fmt.Errorf("max-outside with embeddings of %d dimensions: give a model of up to %d, or leave it out", s.dim, maxReferenceDim)
-		}
-		s.outliers = newReference(n)
-	}
-	return s, nil
+	return &sets{newSetMaker(cfg, p, p.Impute, n, pending), setLearner{cfg: cfg, predictor: p, scorer: scorer, classes: n.model.Classes}}, nil
 }
 
 func newSetMaker(cfg Coverage, p *conformal.Predictor, impute func(conformal.Rows), n *nodes, pending *pending) setMaker {
 	words := (len(n.model.Classes) + 63) / 64
 	return setMaker{
 		cfg: cfg, predictor: p, impute: impute,
-		limits:   conformal.Limits{MinConfidence: cfg.MinConfidence, MaxSize: cfg.MaxSize, MaxOutside: cfg.MaxOutside},
-		outliers: noReference{}, nodes: n, pending: pending, classes: n.model.Classes, dim: n.model.Prior.Dim,
-		kept: newSlotTable[int64](2 + words), words: words, row: make([]int64, 2+words),
+		limits:  conformal.Limits{MinConfidence: cfg.MinConfidence, MaxSize: cfg.MaxSize},
+		pending: pending, classes: n.model.Classes,
+		kept: newSlotTable[int64](1 + words), words: words, row: make([]int64, 1+words),
 	}
 }
 
 // served adds a set to every prediction of the window.
 func (s *setMaker) served(x *entered) {
-	s.outliers.learn()
 	s.joined = s.joined[:0]
 	if len(x.out.Predictions) > 0 {
 		s.serve(x.own, x.out)
@@ -112,15 +100,13 @@ func (s *setMaker) served(x *entered) {
 // numbered in the order of these, so that a prediction has the same number however many
 // shards there are.
 func (s *setMaker) serve(own []awaited, out *event.Outcome) {
-	n, z := len(own), s.nodes.arrivals.rows.Z
-	rows := &s.rows
-	rows.Probs, rows.ID, rows.Slice = rows.Probs[:0], rows.ID[:0], rows.Slice[:0]
+	n, rows := len(own), &s.rows
+	rows.Probs, rows.ID = rows.Probs[:0], rows.ID[:0]
 	for i, a := range own {
 		for _, p := range out.Predictions[i].Probabilities {
 			rows.Probs = append(rows.Probs, float64(p))
 		}
 		rows.ID = append(rows.ID, uint64(s.count)+uint64(a.at))
-		rows.Slice = append(rows.Slice, a.slice)
 	}
 	values := make([]event.Set, n)
 	names, members := make([]string, 0, 2*n), make([]int32, 0, len(s.classes))
@@ -132,15 +118,14 @@ func (s *setMaker) serve(own []awaited, out *event.Outcome) {
 		for _, c := range members {
 			names = append(names, s.classes[c])
 		}
-		outside := s.outliers.score(z[i*s.dim : (i+1)*s.dim])
 		values[i] = event.Set{
 			Classes: names[from:len(names):len(names)], Coverage: float32(s.cfg.Target),
-			Abstain: s.limits.Abstain(float64(p.Confidence), set, outside).String(),
+			Abstain: s.limits.Abstain(float64(p.Confidence), set).String(),
 		}
 		p.Set = &values[i]
-		s.row[0], s.row[1] = int64(rows.ID[i]), int64(rows.Slice[i])
+		s.row[0] = int64(rows.ID[i])
 		for k, w := range set {
-			s.row[2+k] = int64(w)
+			s.row[1+k] = int64(w)
 		}
 		s.kept.set(own[i].slot, s.row)
 	}
@@ -150,11 +135,11 @@ func (s *setMaker) serve(own []awaited, out *event.Outcome) {
 func (s *setMaker) matched(slot, class int32) {
 	row := s.kept.row(slot)
 	size := 0
-	for _, w := range row[2:] {
+	for _, w := range row[1:] {
 		size += bits.OnesCount64(uint64(w))
 	}
 	s.joined = append(s.joined, joinedSet{
-		id: row[0], slice: int32(row[1]), size: int32(size), held: uint64(row[2+class/64])>>(class%64)&1 == 1,
+		id: row[0], size: int32(size), held: uint64(row[1+class/64])>>(class%64)&1 == 1,
 	})
 }
 
@@ -166,7 +151,7 @@ func (s *sets) scored(out *event.Outcome) { s.learn(s.joined, s.count, out) }
 // the number of predictions so far.
 func (s *setLearner) learn(joined []joinedSet, count int64, out *event.Outcome) {
 	labels, rows := s.scorer.batch.labels, &s.rows
-	rows.Probs, rows.ID, rows.Slice, rows.Lag, s.held = rows.Probs[:0], rows.ID[:0], rows.Slice[:0], rows.Lag[:0], s.held[:0]
+	rows.Probs, rows.ID, rows.Lag, s.held = rows.Probs[:0], rows.ID[:0], rows.Lag[:0], s.held[:0]
 	coverage := &event.Coverage{Target: s.cfg.Target, Labels: make([]event.Covered, len(labels))}
 	lag := 1 // the delay of labels, in predictions: the largest of the batch, for all of them
 	for i, y := range labels {
@@ -174,14 +159,11 @@ func (s *setLearner) learn(joined []joinedSet, count int64, out *event.Outcome) 
 			rows.Probs = append(rows.Probs, float64(p))
 		}
 		set := joined[i]
-		rows.ID, rows.Slice, s.held = append(rows.ID, uint64(set.id)), append(rows.Slice, set.slice), append(s.held, set.held)
+		rows.ID, s.held = append(rows.ID, uint64(set.id)), append(s.held, set.held)
 		lag = max(lag, int(count-set.id))
 		group := ""
-		switch s.cfg.Per {
-		case PerClass:
+		if s.cfg.Per == PerClass {
 			group = s.classes[y]
-		case PerSlice:
-			group = event.DegreeSlices[set.slice].Name
 		}
 		coverage.Labels[i] = event.Covered{Held: set.held, Size: int(set.size), Group: group}
 		s.tally.Rows++
@@ -202,11 +184,9 @@ func (s *setLearner) learn(joined []joinedSet, count int64, out *event.Outcome) 
 	out.Coverage = coverage
 }
 
-// state declares the thresholds, the reference of outliers, and the sets of pending
-// predictions.
+// state declares the thresholds and the sets of pending predictions.
 func (s *sets) state(schema *snapshot.Schema) {
 	snapshot.Bytes(schema, "sets.thresholds", s.setLearner.predictor)
-	s.outliers.state(schema)
 	counts := []int64{s.count, int64(s.tally.Rows), int64(s.tally.Covered), int64(s.tally.Classes)}
 	snapshot.Slice(schema, "sets.counts", &counts, len(counts))
 	schema.Check(func() error {
@@ -229,7 +209,7 @@ func (s *setLearner) setTally(predictions int64, counts []int64) error {
 // keptState declares the sets of pending predictions that are here.
 func (s *setMaker) keptState(schema *snapshot.Schema) {
 	n := s.pending.nodes.len() - s.pending.elsewhere // restored already
-	declareRows(schema, "sets.served", &s.kept, s.pending.walkSlotsHere(), n, nil, 2+s.words)
+	declareRows(schema, "sets.served", &s.kept, s.pending.walkSlotsHere(), n, nil, 1+s.words)
 	schema.Check(func() error {
 		var here []int32
 		for slot := range int32(s.pending.nodes.len()) {
@@ -246,14 +226,11 @@ func (s *setMaker) keptState(schema *snapshot.Schema) {
 
 // checkKept checks the restored rows of pending nodes in some slots.
 func (s *setMaker) checkKept(slots []int32) error {
-	slices, beyond := int64(1), uint(len(s.classes)%64)
-	if s.cfg.Per == PerSlice {
-		slices = int64(len(event.DegreeSlices))
-	}
+	beyond := uint(len(s.classes) % 64)
 	for _, slot := range slots {
 		row := s.kept.row(slot)
-		if row[0] < 0 || row[0] >= s.count || row[1] < 0 || row[1] >= slices || beyond > 0 && uint64(row[1+s.words])>>beyond != 0 {
-			return snapshot.Damaged("prediction %d of %d, of slice %d, has the set %x", row[0], s.count, row[1], row[2:])
+		if row[0] < 0 || row[0] >= s.count || beyond > 0 && uint64(row[s.words])>>beyond != 0 {
+			return snapshot.Damaged("prediction %d of %d has the set %x", row[0], s.count, row[1:])
 		}
 	}
 	return nil

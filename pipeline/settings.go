@@ -10,7 +10,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
-	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
 // Settings are the part of a [Config] on which outcomes depend, that is, all fields except
@@ -83,12 +82,9 @@ var settings = []setting{
 		},
 	},
 	number("coverage", func(c *Config) *float64 { return &c.Coverage.Target }),
-	named("sets-score", func(c *Config) *conformal.Kind { return &c.Coverage.Score }, conformal.LAC, conformal.APS, conformal.RAPS),
-	named("sets-method", func(c *Config) *conformal.Method { return &c.Coverage.Method }, conformal.ACI, conformal.PID, conformal.Fixed),
-	named("sets-groups", func(c *Config) *Per { return &c.Coverage.Per }, PerNone, PerClass, PerSlice),
+	named("sets-groups", func(c *Config) *Per { return &c.Coverage.Per }, PerNone, PerClass),
 	number("abstain-confidence", func(c *Config) *float64 { return &c.Coverage.MinConfidence }),
 	integer("abstain-set-size", func(c *Config) *int { return &c.Coverage.MaxSize }),
-	number("abstain-outside", func(c *Config) *float64 { return &c.Coverage.MaxOutside }),
 	integer("rescore-after", func(c *Config) *int { return &c.Rescore.After }),
 	number("rescore-confidence", func(c *Config) *float64 { return &c.Rescore.Confidence }),
 	{

@@ -18,7 +18,7 @@ func everything(t *testing.T) pipeline.Config {
 	t.Helper()
 	cfg, err := pipeline.Config{
 		Update:   posterior.Config{Lambda: 0.9, Eta: 0.5, Beta: 0.01, Clip: 0.3, Epsilon: 1e-7, Walk: 0.001, Batch: 20},
-		Coverage: pipeline.Coverage{Target: 0.9, MinConfidence: 0.3, MaxSize: 4, MaxOutside: 2.5},
+		Coverage: pipeline.Coverage{Target: 0.9, MinConfidence: 0.3, MaxSize: 4},
 		Rescore:  pipeline.Rescoring{After: 3, Confidence: 0.4, Limit: 50},
 	}.WithDefaults()
 	if err != nil {
@@ -119,7 +119,7 @@ func TestParseSettingsRefuses(t *testing.T) {
 		},
 		"eta is missing":     func(s string) string { return strings.Replace(s, `"eta":0.5,`, "", 1) },
 		"theta is unknown":   func(s string) string { return strings.Replace(s, "{", `{"theta":3,`, 1) },
-		`"other" is unknown`: func(s string) string { return strings.Replace(s, "aci", "other", 1) },
+		`"other" is unknown`: func(s string) string { return strings.Replace(s, `"none"`, `"other"`, 1) },
 		"lambda 7":           func(s string) string { return strings.Replace(s, `"lambda":0.9`, `"lambda":7`, 1) },
 		"bins":               func(s string) string { return strings.Replace(s, `"bins":10`, `"bins":[]`, 1) },
 	} {

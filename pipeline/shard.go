@@ -137,8 +137,6 @@ func (c Config) sharded(P int) (Config, error) {
 		return c, err
 	case c.Rescore.on():
 		return c, fmt.Errorf("nodes cannot be predicted again by %d shards: leave --rescore out, or serve with 1 shard", P)
-	case c.Coverage.MaxOutside > 0:
-		return c, fmt.Errorf("%d shards do not see all embeddings, with which outliers are compared: leave outside out of --abstain, or serve with 1 shard", P)
 	}
 	return c, nil
 }

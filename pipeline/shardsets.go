@@ -119,14 +119,14 @@ func (s *leadSets) state(schema *snapshot.Schema) {
 	})
 }
 
-// append appends the set as varints: the number of the prediction, slice, size, and 1 if it held
-// the label.
+// append appends the set as varints: the number of the prediction, its size, and 1 if it held the
+// label.
 func (x *joinedSet) append(b []byte) []byte {
 	held := uint64(0)
 	if x.held {
 		held = 1
 	}
-	for _, n := range [...]uint64{uint64(x.id), uint64(x.slice), uint64(x.size), held} {
+	for _, n := range [...]uint64{uint64(x.id), uint64(x.size), held} {
 		b = binary.AppendUvarint(b, n)
 	}
 	return b
@@ -134,18 +134,14 @@ func (x *joinedSet) append(b []byte) []byte {
 
 // read reads what joinedSet.append appended. What cannot be a set is bad.
 func (s *leadSets) read(d *recordReader) joinedSet {
-	id, slice, size, held := d.uint(), d.uint(), d.uint(), d.uint()
-	slices := uint64(1)
-	if s.cfg.Per == PerSlice {
-		slices = uint64(len(event.DegreeSlices))
-	}
-	if id > math.MaxInt64 || slice >= slices || size > uint64(len(s.classes)) || held > 1 {
+	id, size, held := d.uint(), d.uint(), d.uint()
+	if id > math.MaxInt64 || size > uint64(len(s.classes)) || held > 1 {
 		d.bad = true
 	}
 	if d.bad {
 		return joinedSet{}
 	}
-	return joinedSet{id: int64(id), slice: int32(slice), size: int32(size), held: held == 1}
+	return joinedSet{id: int64(id), size: int32(size), held: held == 1}
 }
 
 // minImputation is the least number of bytes of an imputed score.

@@ -9,15 +9,14 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
-// setsOfShards are sets with thresholds for all, for each class and for each slice.
+// setsOfShards are sets with one threshold for all, and with one for each class.
 var setsOfShards = []pipeline.Coverage{
 	{Target: 0.7},
-	{Target: 0.8, Per: pipeline.PerClass, Score: conformal.APS, MaxSize: 2},
-	{Target: 0.6, Per: pipeline.PerSlice, Method: conformal.PID, MinConfidence: 0.5},
-	{Target: 0.7, Score: conformal.RAPS, Method: conformal.Fixed},
+	{Target: 0.8, Per: pipeline.PerClass, MaxSize: 2},
+	{Target: 0.6, MinConfidence: 0.5},
+	{Target: 0.7, Per: pipeline.PerClass},
 }
 
 // TestSetsOnShards: given the same embeddings, the sets of shards are those of one engine in
@@ -27,7 +26,7 @@ func TestSetsOnShards(t *testing.T) {
 	for k, coverage := range setsOfShards {
 		heads := headsOfShards[k%len(headsOfShards)]
 		for _, lag := range []int{0, 3} {
-			t.Run(fmt.Sprint(heads, " lag ", lag, " ", coverage.Per), func(t *testing.T) {
+			t.Run(fmt.Sprint(heads, " lag ", lag, " ", coverage.Target, " ", coverage.Per), func(t *testing.T) {
 				m, rng := shardedModel(t, gnn.KindSAGE, uint64(k))
 				serveWith(t, m, heads)
 				cfg := pipeline.Config{Samples: 2, LearnLag: lag, MaxPending: 60, Coverage: coverage, Fallback: -1}

@@ -71,9 +71,8 @@ import (
 //	fallback.head          U8    1: the head that serves
 //	fallback.pending       U8    p: the head that served
 //	sets.thresholds        U8    see [conformal.Predictor]; if Config.Coverage is set
-//	sets.outside           U8    see [conformal.Outside]; if Coverage.MaxOutside is set
 //	sets.counts            I64   4: predictions; sets with a label, those that held it, their classes
-//	sets.served            I64   p × (number of the prediction, slice, words of its set)
+//	sets.served            I64   p × (number of the prediction, words of its set)
 //	rescore.degree         I32   p: degree at the last prediction; if Config.Rescore is set
 //	rescore.revision       I32   p: number of the last published revision
 //	rescore.probabilities  F32   p × C, as last published

@@ -19,7 +19,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
-	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
 // randomStream is a random stream of windows. Nodes have ids of both kinds, are sent once
@@ -237,7 +236,7 @@ func TestRestoredEngineIsEqual(t *testing.T) {
 					cfg.Unwatched = seed%5 == 0
 					cfg.Fallback = []float64{0.5, -1, 2}[seed%3]
 					if seed%4 > 0 {
-						cfg.Coverage = pipeline.Coverage{Target: 0.8, Score: conformal.Kind(seed % 3), Per: pipeline.Per(seed % 3), MaxSize: 2, MaxOutside: 1}
+						cfg.Coverage = pipeline.Coverage{Target: 0.8, Per: pipeline.Per(seed % 2), MaxSize: 2}
 					}
 					if seed%6 == 1 {
 						cfg.PendingMemory, cfg.Blocks = 1000, newMemoryBlocks()
@@ -331,7 +330,7 @@ func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Mod
 	if seed >= poolSeeds {
 		addPool(t, m, seed%2 == 0)
 	}
-	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, LearnLag: 2 * int(seed%3), Coverage: pipeline.Coverage{Target: 0.9, Per: pipeline.PerSlice, MaxOutside: 2}}
+	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, LearnLag: 2 * int(seed%3), Coverage: pipeline.Coverage{Target: 0.9, Per: pipeline.PerClass}}
 	l := newRandomStream(rng, m)
 	e := newEngine(t, m, cfg)
 	for range windows {

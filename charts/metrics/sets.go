@@ -17,7 +17,7 @@ type sets struct {
 type group struct{ labels, covered, classes prometheus.Counter }
 
 func newSets(r register) sets {
-	labels := r.counters("gvbll_set_labels_total", "Labels of nodes that were served a set of classes, by the class or slice whose threshold the set had; all where there is one threshold.", "group")
+	labels := r.counters("gvbll_set_labels_total", "Labels of nodes that were served a set of classes, by the class whose threshold the set had; all where there is one threshold.", "group")
 	covered := r.counters("gvbll_set_covered_total", "Labels that were in the set of classes served.", "group")
 	classes := r.counters("gvbll_set_classes_total", "Sum of the sizes of labelled sets of classes.", "group")
 	s := sets{
@@ -27,7 +27,7 @@ func newSets(r register) sets {
 			return group{labels.WithLabelValues(name), covered.WithLabelValues(name), classes.WithLabelValues(name)}
 		}),
 	}
-	for _, reason := range []string{"out-of-distribution", "empty-set", "large-set", "low-confidence"} {
+	for _, reason := range []string{"empty-set", "large-set", "low-confidence"} {
 		s.abstentions.WithLabelValues(reason)
 	}
 	return s

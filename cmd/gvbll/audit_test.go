@@ -16,7 +16,7 @@ import (
 func TestAuditWithEverythingOn(t *testing.T) {
 	addr := startBroker(t, broker.Config{})
 	dir := t.TempDir()
-	on := []string{"--coverage", "0.9,score=aps,groups=slice", "--abstain", "outside=1,confidence=0.3", "--head", "paper", "--fallback", "1", "--update", "walk=0.01"}
+	on := []string{"--coverage", "0.9,groups=class", "--abstain", "set-size=2,confidence=0.3", "--head", "paper", "--fallback", "1", "--update", "walk=0.01"}
 	sum := demo(t, smallDemo(append([]string{"--brokers", addr, "--dir", dir}, on...)...))
 	model := filepath.Join(dir, "model.safetensors")
 	code, out, errs := command(t, "audit", "--brokers", addr, "--model", model)
@@ -28,7 +28,7 @@ func TestAuditWithEverythingOn(t *testing.T) {
 		t.Errorf("work with default settings: exit code %d, want %d: %s", code, exitFailed, errs)
 	}
 	for _, want := range []string{
-		"coverage is 0.9 there and 0 here", "sets-score is aps there and lac here", "sets-groups is slice there and none here", "abstain-outside is 1 there and 0 here",
+		"coverage is 0.9 there and 0 here", "sets-groups is class there and none here", "abstain-set-size is 2 there and 0 here",
 		"abstain-confidence is 0.3 there and 0 here", "fallback is 1 there and 20 here", "walk is 0.01 there and 0 here", "head is paper there and default here", "start with the ledger's settings",
 	} {
 		if !strings.Contains(errs, want) {

@@ -152,8 +152,6 @@ func kindOf(t reflect.Type) string {
 		return "LEVEL"
 	case reflect.TypeFor[size]():
 		return "SIZE"
-	case reflect.TypeFor[setsFlag]():
-		return "SCORE/METHOD/GROUPS"
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -15,17 +15,16 @@ import (
 type coverageCmd struct {
 	Plan planFlags `embed:""`
 
-	Target     float64    `help:"Target probability that a set holds the right class." default:"0.9"`
-	Head       string     `help:"What predicts: pool, or paper, the paper's head." enum:"pool,paper" default:"pool" placeholder:"pool"`
-	Delay      []int      `help:"Steps between a node and its label, comma-separated." default:"0,1,10" placeholder:"0,1,10"`
-	Sets       []setsFlag `help:"Ways to make sets, comma-separated, each as SCORE/METHOD/GROUPS: lac, aps or raps; aci, pid or fixed; none, class or slice." default:"lac/aci/none,lac/fixed/none" placeholder:"lac/aci/none"`
-	MaxOutside float64    `help:"Count predictions whose embedding lies further from those of the first nodes than this many times the 99th percentile of their own distances; 0 counts none." default:"0"`
-	JSON       bool       `help:"Print the results as JSON, one line for each stream." name:"json"`
+	Target float64  `help:"Target probability that a set holds the right class." default:"0.9"`
+	Head   string   `help:"What predicts: pool, or paper, the paper's head." enum:"pool,paper" default:"pool" placeholder:"pool"`
+	Delay  []int    `help:"Steps between a node and its label, comma-separated." default:"0,1,10" placeholder:"0,1,10"`
+	Groups []string `help:"Nodes that share a threshold, comma-separated: none, all nodes one; class, those of a class." enum:"none,class" default:"none" placeholder:"none"`
+	JSON   bool     `help:"Print the results as JSON, one line for each stream." name:"json"`
 }
 
 // Help is shown by gvbll coverage --help.
 func (coverageCmd) Help() string {
-	return "Trains a model on each graph and runs its stream through the worker's engine, with labels in time and late. Prints, of the sets in the second half of the stream, the share that held the right class and the mean size, for thresholds that follow the labels and for fixed ones. Means over seeds, with the standard error."
+	return "Trains a model on each graph and runs its stream through the worker's engine, with labels in time and late. Prints, of the sets in the second half of the stream, the share that held the right class and the mean size. Means over seeds, with the standard error."
 }
 
 // Run measures every combination and prints a table, or JSON.
@@ -43,8 +42,12 @@ func (c coverageCmd) Run(ctx context.Context, p process, g given) error {
 			return usagef("--delay %d: give a number of steps, or 0 for labels at once", d)
 		}
 	}
-	for _, way := range c.Sets {
-		job.Sets = append(job.Sets, pipeline.Coverage{Target: c.Target, Score: way.score, Method: way.method, Per: way.per, MaxOutside: c.MaxOutside})
+	for _, name := range c.Groups {
+		per, err := valueNamed("groups", name, pipeline.PerNone, pipeline.PerClass)
+		if err != nil {
+			return usagef("--groups: %v", err)
+		}
+		job.Sets = append(job.Sets, pipeline.Coverage{Target: c.Target, Per: per})
 	}
 	bar := newProgress(p.Err, "coverage", len(job.Sources)*len(job.Seeds)*len(job.Delays)*len(job.Sets))
 	var found []table.CoverageResult
@@ -69,13 +72,13 @@ func (c coverageCmd) Run(ctx context.Context, p process, g given) error {
 
 // printCoverage prints a line for each data set, delay and way to make sets.
 func printCoverage(w io.Writer, job table.CoveragePlan, found []table.CoverageResult) error {
-	fmt.Fprintf(w, "%-14s %5s %-6s %-6s %-6s %12s %8s %12s %9s %8s\n", "data set", "late", "score", "method", "per", "covered, %", "classes", "worst class", "right, %", "abstain")
+	fmt.Fprintf(w, "%-14s %5s %-6s %12s %8s %12s %9s\n", "data set", "late", "per", "covered, %", "classes", "worst class", "right, %")
 	for _, source := range job.Sources {
 		for _, delay := range job.Delays {
 			for _, sets := range job.Sets {
-				var rate, size, worst, right, abstain, square, n float64
+				var rate, size, worst, right, square, n float64
 				for _, r := range found {
-					if r.Dataset != source.Name || r.Delay != delay || r.Score != sets.Score.String() || r.Method != sets.Method.String() || r.Per != sets.Per.String() {
+					if r.Dataset != source.Name || r.Delay != delay || r.Per != sets.Per.String() {
 						continue
 					}
 					n++
@@ -84,15 +87,14 @@ func printCoverage(w io.Writer, job table.CoveragePlan, found []table.CoverageRe
 					size += r.Sets.MeanSize()
 					worst += r.Worst
 					right += float64(r.Correct) / float64(r.Sets.Rows)
-					abstain += float64(r.Abstain) / float64(r.Served)
 				}
 				rate /= n
 				se := 0.
 				if n > 1 {
 					se = math.Sqrt(max(square/n-rate*rate, 0) / (n - 1))
 				}
-				if _, err := fmt.Fprintf(w, "%-14s %5d %-6v %-6v %-6v %6.1f ± %3.1f %8.2f %12.1f %9.1f %8.1f\n",
-					source.Name, delay, sets.Score, sets.Method, sets.Per, 100*rate, 100*se, size/n, 100*worst/n, 100*right/n, 100*abstain/n); err != nil {
+				if _, err := fmt.Fprintf(w, "%-14s %5d %-6v %6.1f ± %3.1f %8.2f %12.1f %9.1f\n",
+					source.Name, delay, sets.Per, 100*rate, 100*se, size/n, 100*worst/n, 100*right/n); err != nil {
 					return err
 				}
 			}

@@ -24,7 +24,7 @@ var record = flag.Bool("record", false, "write testdata/engine-vN.tgz for this p
 
 // recordedSettings are the flags of the workers of every recording: all that keeps state of
 // its own.
-var recordedSettings = []string{"--window", "20", "--coverage", "0.9,score=aps,groups=slice", "--abstain", "confidence=0.3", "--rescore", "after=3"}
+var recordedSettings = []string{"--window", "20", "--coverage", "0.9,groups=class", "--abstain", "confidence=0.3", "--rescore", "after=3"}
 
 // TestEngines goes on from what released programs left behind. A recording has the
 // broker's folder with a graph of a hundred nodes, one of which was forgotten, the model,

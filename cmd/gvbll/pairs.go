@@ -13,7 +13,7 @@ import (
 )
 
 // pair is one value of a flag that holds several by name, as
-// --abstain confidence=0.3,outside=2. Exactly one of the pointers is set.
+// --abstain confidence=0.3,set-size=4. Exactly one of the pointers is set.
 type pair struct {
 	name     string
 	number   *float64

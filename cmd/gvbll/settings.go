@@ -9,7 +9,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
-	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
 // engineFlags are the engine's settings on which its predictions depend.
@@ -110,97 +109,47 @@ var paperFlagNames = []string{"lambda", "update", "fallback"}
 
 // setFlags choose the sets of classes that predictions carry, and when to abstain.
 type setFlags struct {
-	Coverage coverageFlag `help:"Add a set of classes to every prediction that holds the right class with this probability, such as 0.9; 0 for no sets. How they are made, after commas: score=lac (smallest sets), aps or raps (larger for harder nodes); method=aci or pid (thresholds follow the labels) or fixed (they stay after 500 labels); groups=class or slice (by degree) with a threshold of their own, or none." default:"0" placeholder:"0"`
-	Abstain  abstainFlag  `help:"Mark predictions to abstain from: confidence=P, those below this confidence; set-size=N, those with a larger set or an empty one; outside=X, those whose embedding lies further from those of the first nodes than X times the 99th percentile of their own distances. Such as confidence=0.3,outside=2; none when left out." placeholder:"NAME=NUMBER,..."`
+	Coverage coverageFlag `help:"Add a set of classes to every prediction that holds the right class with this probability, such as 0.9; 0 for no sets. With groups=class after a comma, each class has a threshold of its own." default:"0" placeholder:"0"`
+	Abstain  abstainFlag  `help:"Mark predictions to abstain from: confidence=P, those below this confidence; set-size=N, those with a larger set or an empty one. Such as confidence=0.3,set-size=4; none when left out." placeholder:"NAME=NUMBER,..."`
 }
 
 func (f setFlags) coverage() pipeline.Coverage {
 	c := pipeline.Coverage{Target: f.Coverage.target}
 	if c.Target != 0 {
-		c.Score, c.Method, c.Per = f.Coverage.score, f.Coverage.method, f.Coverage.per
-		c.MinConfidence, c.MaxSize, c.MaxOutside = f.Abstain.Confidence, f.Abstain.SetSize, f.Abstain.Outside
+		c.Per, c.MinConfidence, c.MaxSize = f.Coverage.per, f.Abstain.Confidence, f.Abstain.SetSize
 	}
 	return c
 }
 
-// coverageFlag is the coverage of sets of classes, and how they are made. Its text is the
-// target and then, with commas between, what differs from the defaults, by name.
+// coverageFlag is the coverage of sets of classes, and which nodes share a threshold. Its text
+// is the target and then, after a comma, groups=class unless all share one.
 type coverageFlag struct {
 	target float64
-	setsFlag
-}
-
-func (f coverageFlag) String() string {
-	text := fmt.Sprint(f.target)
-	for _, c := range []struct{ name, value, usual string }{
-		{"score", f.score.String(), conformal.LAC.String()}, {"method", f.method.String(), conformal.ACI.String()}, {"groups", f.per.String(), pipeline.PerNone.String()},
-	} {
-		if c.value != c.usual {
-			text += "," + c.name + "=" + c.value
-		}
-	}
-	return text
-}
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (f *coverageFlag) UnmarshalText(text []byte) error {
-	*f = coverageFlag{}
-	target, rest, _ := strings.Cut(string(text), ",")
-	var err error
-	if f.target, err = strconv.ParseFloat(target, 64); err != nil {
-		return fmt.Errorf("%.100q: give a probability first, such as 0.9", target)
-	}
-	seen := map[string]bool{}
-	for len(rest) > 0 {
-		var item string
-		item, rest, _ = strings.Cut(rest, ",")
-		name, value, _ := strings.Cut(item, "=")
-		if seen[name] {
-			return fmt.Errorf("%.100q: give each name once", item)
-		}
-		seen[name] = true
-		if err := f.set(name, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// setsFlag chooses how sets of classes are made. Its text is SCORE/METHOD/GROUPS.
-type setsFlag struct {
-	score  conformal.Kind
-	method conformal.Method
 	per    pipeline.Per
 }
 
-func (f setsFlag) String() string { return fmt.Sprintf("%v/%v/%v", f.score, f.method, f.per) }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (f *setsFlag) UnmarshalText(text []byte) error {
-	parts := strings.Split(string(text), "/")
-	if len(parts) != 3 {
-		return fmt.Errorf("%q: give SCORE/METHOD/GROUPS, such as lac/aci/none", text)
+func (f coverageFlag) String() string {
+	if f.per == pipeline.PerNone {
+		return fmt.Sprint(f.target)
 	}
-	for i, name := range []string{"score", "method", "groups"} {
-		if err := f.set(name, parts[i]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return fmt.Sprintf("%v,groups=%v", f.target, f.per)
 }
 
-// set sets one of the choices by name.
-func (f *setsFlag) set(name, value string) (err error) {
-	switch name {
-	case "score":
-		f.score, err = valueNamed(name, value, conformal.LAC, conformal.APS, conformal.RAPS)
-	case "method":
-		f.method, err = valueNamed(name, value, conformal.ACI, conformal.PID, conformal.Fixed)
-	case "groups":
-		f.per, err = valueNamed(name, value, pipeline.PerNone, pipeline.PerClass, pipeline.PerSlice)
-	default:
-		err = fmt.Errorf("%.100q: give score=, method= or groups=", name)
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *coverageFlag) UnmarshalText(text []byte) (err error) {
+	*f = coverageFlag{}
+	target, rest, more := strings.Cut(string(text), ",")
+	if f.target, err = strconv.ParseFloat(target, 64); err != nil {
+		return fmt.Errorf("%.100q: give a probability first, such as 0.9", target)
 	}
+	if !more {
+		return nil
+	}
+	name, is := strings.CutPrefix(rest, "groups=")
+	if !is {
+		return fmt.Errorf("%.100q: give groups=class, or nothing, after the probability", rest)
+	}
+	f.per, err = valueNamed("groups", name, pipeline.PerNone, pipeline.PerClass)
 	return err
 }
 
@@ -217,11 +166,10 @@ func valueNamed[T fmt.Stringer](what, name string, values ...T) (T, error) {
 type abstainFlag struct {
 	Confidence float64
 	SetSize    int
-	Outside    float64
 }
 
 func (f *abstainFlag) pairs() []pair {
-	return []pair{{name: "confidence", number: &f.Confidence}, {name: "set-size", count: &f.SetSize}, {name: "outside", number: &f.Outside}}
+	return []pair{{name: "confidence", number: &f.Confidence}, {name: "set-size", count: &f.SetSize}}
 }
 
 func (f abstainFlag) String() string { return joinPairs(f.pairs()...) }
@@ -236,8 +184,6 @@ func (f *abstainFlag) UnmarshalText(text []byte) error {
 		return fmt.Errorf("confidence=%v: give a probability", f.Confidence)
 	case f.SetSize < 0:
 		return fmt.Errorf("set-size=%d: give 1 or more", f.SetSize)
-	case !(f.Outside >= 0):
-		return fmt.Errorf("outside=%v: give a positive number, such as 2", f.Outside)
 	}
 	return nil
 }

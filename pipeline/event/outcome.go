@@ -161,5 +161,5 @@ type Coverage struct {
 type Covered struct {
 	Held  bool
 	Size  int
-	Group string // the class or slice whose threshold made the set, "" where one threshold serves all
+	Group string // the class whose threshold made the set, "" where one threshold serves all
 }

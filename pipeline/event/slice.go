@@ -1,8 +1,8 @@
 package event
 
 // DegreeSlices are the slices of the graph by degree: the number of neighbours that
-// arrived before a node. Each slice ends where the next begins. Thresholds of sets and
-// metrics use the same slices.
+// arrived before a node. Each slice ends where the next begins. Metrics and the scores in the
+// ledger use the same slices.
 var DegreeSlices = [...]struct {
 	Name string
 	From int // least degree

@@ -13,15 +13,15 @@ func ExamplePredictor() {
 	cfg.Alpha = 0.2
 	p := conformal.New(cfg)
 
-	// In the warm-up, the probabilities of the labels are .9, .8, … .1.
-	var warm conformal.Rows
+	// The probabilities of the first labels are .1, .2, … .9.
+	var first conformal.Rows
 	var labels []int32
 	for i := range 9 {
-		y := float64(9-i) / 10
-		warm.Probs = append(warm.Probs, y, 1-y, 0)
+		y := float64(i+1) / 10
+		first.Probs = append(first.Probs, y, 1-y, 0)
 		labels = append(labels, 0)
 	}
-	p.Calibrate(warm, labels)
+	p.Learn(first, labels, nil)
 	fmt.Printf("threshold %.1f\n", p.Thresholds()[0])
 
 	limits := conformal.Limits{MinConfidence: 0.4, MaxSize: 2}
@@ -31,7 +31,7 @@ func ExamplePredictor() {
 		0.4, 0.35, 0.25,
 	}
 	for i, set := range p.Sets(conformal.Rows{Probs: now}) {
-		fmt.Printf("%v %q\n", set.Append(nil), limits.Abstain(now[3*i], set, 0))
+		fmt.Printf("%v %q\n", set.Append(nil), limits.Abstain(now[3*i], set))
 	}
 	// Output:
 	// threshold 0.8

@@ -20,7 +20,7 @@ type imputed struct {
 
 // Impute adds rows without labels, as they are served, to the scores from which
 // thresholds are computed. The score of a row is that of a class drawn from its own
-// probabilities, which has the right distribution if the model is calibrated; ACI's
+// probabilities, which has the right distribution if the model is calibrated; the
 // level corrects for miscalibration. A row is removed when a label comes for it or
 // for a later row, unless fewer than Config.Impute scores would remain; at most Window
 // rows are kept.
@@ -53,7 +53,7 @@ func (p *Predictor) Imputed(rows Rows) []Imputation {
 		for row := p.row(rows, i); class < len(row)-1 && left >= row[class]; class++ {
 			left -= row[class]
 		}
-		list[i] = Imputation{rows.ID[i], p.index(rows, i, int32(class)), p.score(rows, i, int32(class))}
+		list[i] = Imputation{rows.ID[i], p.index(int32(class)), score(p.row(rows, i)[class])}
 	}
 	return list
 }
@@ -62,17 +62,11 @@ func (p *Predictor) Imputed(rows Rows) []Imputation {
 // those of thresholds.
 func (p *Predictor) AddImputed(list []Imputation) {
 	for _, x := range list {
-		if c := &p.cells[x.Cell]; c.imputes(&p.cfg) {
-			c.add(imputedRow{x.ID, x.Score})
-			c.prune(&p.cfg, len(c.window), p.through)
-			c.setThreshold(&p.cfg)
-		}
+		c := &p.cells[x.Cell]
+		c.add(imputedRow{x.ID, x.Score})
+		c.prune(&p.cfg, len(c.window), p.through)
+		c.setThreshold()
 	}
-}
-
-// imputes reports whether the threshold uses rows without labels.
-func (c *cell) imputes(cfg *Config) bool {
-	return cfg.Method != Fixed || c.level > 0 && len(c.window) < cfg.Window
 }
 
 // add adds a row.
@@ -84,13 +78,12 @@ func (l *imputed) add(x imputedRow) {
 
 // prune removes the oldest rows while there are more than Window, or while the oldest
 // has an ID below through (1 + the largest ID with a label) and more than Impute
-// scores are left, counting the given number of labels. With Fixed, all IDs count as
-// below through.
+// scores are left, counting the given number of labels.
 func (l *imputed) prune(cfg *Config, labels int, through uint64) {
 	first := 0
 	for ; first < len(l.rows); first++ {
 		left := len(l.rows) - first
-		labelled := l.rows[first].id < through || cfg.Method == Fixed
+		labelled := l.rows[first].id < through
 		if left <= cfg.Window && !(labelled && left+labels > cfg.Impute) {
 			break
 		}

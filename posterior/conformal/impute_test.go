@@ -106,7 +106,7 @@ func TestGain(t *testing.T) {
 	level := func(lag int) float64 {
 		p := New(cfg)
 		rng := rand.New(rand.NewPCG(9, 3))
-		p.Calibrate(calibrated(rng, 0, 100))
+		p.calibrate(calibrated(rng, 0, 100))
 		rows, labels := calibrated(rng, 100, 1)
 		if lag > 0 {
 			rows.Lag = []int{lag}

@@ -1,7 +1,6 @@
 package conformal
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -9,77 +8,36 @@ import (
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
-// Method is how thresholds follow the stream.
-type Method uint8
-
-const (
-	// ACI is adaptive conformal inference (Gibbs & Candès 2021). The threshold is a
-	// quantile of the latest scores, at a level that a miss raises and a hit lowers.
-	// The level stays between 1 - 2α and 1 - α/3, so that very late labels cannot make
-	// it swing between empty and full sets.
-	ACI Method = iota
-	// PID is conformal PID control (Angelopoulos, Candès & Tibshirani 2023). The
-	// threshold is the 1-α quantile of the latest scores, plus an offset that a miss
-	// raises and a hit lowers, plus a saturating function of all misses so far.
-	PID
-	// Fixed is split conformal prediction: the threshold of Calibrate, or, without it,
-	// of the first Window scores that come.
-	Fixed
-)
-
-// String returns "aci", "pid" or "fixed".
-func (m Method) String() string {
-	switch m {
-	case ACI:
-		return "aci"
-	case PID:
-		return "pid"
-	case Fixed:
-		return "fixed"
-	}
-	return fmt.Sprintf("Method(%d)", uint8(m))
-}
-
 // Config holds the constants of a Predictor.
 type Config struct {
 	Classes int
 	Alpha   float64 // α in (0, 0.5]: the share of sets that may miss their label
-	Score   Score
-	Method  Method
 
 	// PerClass gives each class its own threshold, learned from rows with that label,
 	// so that coverage holds within each class. A class is in every set until 1/α - 1
 	// labels of it have come.
 	PerClass bool
-	// Slices is the number of groups of rows that have their own thresholds; 1 for
-	// none.
-	Slices int
 
 	Window int // scores kept for each threshold
-	// Rate > 0 is the step of a label: γ of ACI's level, such as 0.001; of PID's offset
-	// as a share of the range of the scores, such as 0.005. If Rate times the number of
-	// labels on their way is near 1, ACI's level swings between its bounds.
+	// Rate > 0 is the step γ of the level for a label, such as 0.001. If Rate times the
+	// number of labels on their way is near 1, the level swings between its bounds.
 	Rate float64
-	// Gain ≥ 0 bounds ACI's rate by Gain/lag for rows with a Lag, so that Rate may be
+	// Gain ≥ 0 bounds the rate by Gain/lag for rows with a Lag, so that Rate may be
 	// large if labels come at once; 0 for no bound.
 	Gain float64
 	// Impute > 0 adds rows without labels to the scores, see [Predictor.Impute]: those
 	// served after the latest row with a label, and more while there are fewer scores
 	// than this. 0 for none.
 	Impute int
-	// Integral ≥ 0, as a share of the range of the scores, and Horizon > 0, in misses
-	// beyond α, are the constants of PID's saturating term: Integral·x/(1-|x|) with
-	// x = misses/Horizon.
-	Integral, Horizon float64
 
-	Seed uint64 // of the uniforms of randomized and imputed scores
+	Seed uint64 // of the uniforms of imputed scores
 }
 
 // DefaultConfig returns the constants that held coverage best, with the smallest sets,
-// on simulated streams with drift and labels up to ten batches late: LAC scores and
-// ACI with γ .001 over 500 scores, at α .1.
+// on simulated streams with drift and labels up to ten batches late: γ .001 over 500
+// scores, at α .1.
 func DefaultConfig(classes int) Config {
-	return Config{Classes: classes, Alpha: 0.1, Slices: 1, Window: 500, Rate: 0.001, Integral: 0.1, Horizon: 200, Seed: 1}
+	return Config{Classes: classes, Alpha: 0.1, Window: 500, Rate: 0.001, Seed: 1}
 }
 
 // maxScores bounds the scores that a Predictor keeps, and so its memory.
@@ -90,22 +48,16 @@ func (c Config) Validate() error {
 	var r check.Remedies
 	r.Unless(c.Classes > 1, "classes %d: give 2 or more", c.Classes)
 	r.Unless(c.Alpha > 0 && c.Alpha <= 0.5, "alpha %v: give the share of labels to miss, such as 0.1", c.Alpha)
-	r.Unless(c.Method <= Fixed, "method %v: give aci, pid or fixed", c.Method)
-	r.Unless(c.Slices > 0, "slices %d: give 1 for none, or more", c.Slices)
 	r.Unless(c.Window > 0 && float64(c.Window)*c.Alpha >= 3, "window %d: give at least 3/alpha, such as 500", c.Window)
-	r.Unless(float64(c.Window)*float64(c.Slices)*float64(c.perSlice()) <= maxScores, "window %d of %d slices of %d thresholds: keep the product at %d or less", c.Window, c.Slices, c.perSlice(), maxScores)
+	r.Unless(float64(c.Window)*float64(c.thresholds()) <= maxScores, "window %d of %d thresholds: keep the product at %d or less", c.Window, c.thresholds(), maxScores)
 	r.Unless(c.Rate > 0 && c.Rate <= 1, "rate %v: give a positive number of at most 1, such as 0.001", c.Rate)
 	r.Unless(c.Gain >= 0 && c.Gain <= 1, "gain %v: give 0 for none, or a positive number of at most 1, such as 0.25", c.Gain)
 	r.Unless(c.Impute >= 0 && c.Impute <= c.Window, "impute %d: give 0 for none, or a number up to the window of %d", c.Impute, c.Window)
-	r.Unless(c.Integral >= 0 && c.Integral <= maxGain, "integral %v: give 0 for none, or a positive number of at most %d, such as 0.1", c.Integral, maxGain)
-	r.Unless(c.Horizon >= 1 && c.Horizon <= maxScores, "horizon %v: give 1 or more, such as 200", c.Horizon)
-	return errors.Join(c.Score.Validate(), r.Join())
+	return r.Join()
 }
 
-const maxGain = 1000
-
-// perSlice returns the number of thresholds of a slice.
-func (c Config) perSlice() int {
+// thresholds returns the number of thresholds.
+func (c Config) thresholds() int {
 	if c.PerClass {
 		return c.Classes
 	}
@@ -115,27 +67,25 @@ func (c Config) perSlice() int {
 // Rows are predictions as they were served.
 type Rows struct {
 	Probs []float64 // n × C
-	// ID, n, identifies rows: with the seed it determines a row's uniform number, the
-	// same when the row is served and when its label comes. IDs ascend in the order of
-	// serving, as a count of arrivals does. It may be nil without randomized scores and
-	// Impute.
+	// ID, n, identifies rows: with the seed it determines the class that Impute draws for
+	// a row. IDs ascend in the order of serving, as a count of arrivals does. It may be nil
+	// without Impute.
 	ID []uint64
-	// Slice, n, is the group of every row, from 0. It may be nil if Slices is 1.
-	Slice []int32
 	// Lag, n, is the number of rows that were served between each row and its label,
 	// at least 1. Only Learn reads it; if it is nil, Gain has no effect.
 	Lag []int
 }
 
 // Predictor predicts sets for rows as they are served, and learns thresholds from their
-// labels. Two goroutines must not use it at once.
+// labels by adaptive conformal inference (Gibbs & Candès 2021). A threshold is a quantile
+// of the latest scores, at a level that a miss lowers and a hit raises. The level stays
+// between α/3 and 2α, so that very late labels cannot make it swing between empty and full
+// sets. Two goroutines must not use a Predictor at once.
 type Predictor struct {
 	cfg   Config
-	cells []cell // slices × perSlice
+	cells []cell // one, or C with PerClass
 	// through is 1 + the largest ID of a row that has a label.
 	through uint64
-
-	scores []float64 // C; scratch
 }
 
 // New returns a predictor whose sets hold all classes until it has learned. It panics
@@ -144,15 +94,15 @@ func New(cfg Config) *Predictor {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
-	p := &Predictor{cfg: cfg, cells: make([]cell, cfg.Slices*cfg.perSlice()), scores: make([]float64, cfg.Classes)}
+	p := &Predictor{cfg: cfg, cells: make([]cell, cfg.thresholds())}
 	for i := range p.cells {
-		p.cells[i] = newCell(&p.cfg)
+		p.cells[i] = cell{threshold: math.Inf(1), level: cfg.Alpha}
 	}
 	return p
 }
 
-// Thresholds returns the current thresholds, slices × C with PerClass and one for each
-// slice otherwise. An infinite threshold admits all classes.
+// Thresholds returns the current thresholds, C with PerClass and one otherwise. An infinite
+// threshold admits all classes.
 func (p *Predictor) Thresholds() []float64 {
 	t := make([]float64, len(p.cells))
 	for i := range p.cells {
@@ -187,10 +137,8 @@ func (p *Predictor) Sets(rows Rows) []Set {
 	sets := make([]Set, n)
 	for i := range sets {
 		sets[i] = bits[i*words : (i+1)*words : (i+1)*words]
-		u := p.uniform(rows, i)
-		p.cfg.Score.all(p.scores, p.row(rows, i), func(int) float64 { return u })
-		for c, score := range p.scores {
-			if score <= p.cell(rows, i, int32(c)).threshold {
+		for c, prob := range p.row(rows, i) {
+			if score(prob) <= p.cells[p.index(int32(c))].threshold {
 				sets[i].add(c)
 			}
 		}
@@ -198,37 +146,20 @@ func (p *Predictor) Sets(rows Rows) []Set {
 	return sets
 }
 
-// Calibrate adds the scores of labelled rows that were not served, such as those of a
-// warm-up, to the windows; levels and offsets do not change. With Fixed, it sets the
-// thresholds from these rows alone.
-func (p *Predictor) Calibrate(rows Rows, labels []int32) {
-	n := p.checkLabels(rows, labels)
-	scores := make([][]float64, len(p.cells))
-	for i := range n {
-		k := p.index(rows, i, labels[i])
-		scores[k] = append(scores[k], p.score(rows, i, labels[i]))
-	}
-	for k := range p.cells {
-		p.cells[k].calibrate(&p.cfg, scores[k])
-	}
-}
-
 // Learn updates the thresholds with labelled rows, in order. covered reports for each
 // row whether the set that was served held the label; so the coverage of served sets
 // is controlled, however late labels come. If covered is nil, the set under the
-// current thresholds is used instead. With Fixed, Learn changes nothing after
-// Calibrate or after Window labels.
+// current thresholds is used instead.
 func (p *Predictor) Learn(rows Rows, labels []int32, covered []bool) {
 	n := p.checkLabels(rows, labels)
 	if covered != nil && len(covered) != n {
 		panic(fmt.Sprintf("conformal: covered for %d of %d rows", len(covered), n))
 	}
 	for i := range n {
-		c, score := p.cell(rows, i, labels[i]), p.score(rows, i, labels[i])
-		now := score <= c.threshold
-		served := now
+		c, of := &p.cells[p.index(labels[i])], score(p.row(rows, i)[labels[i]])
+		held := of <= c.threshold
 		if covered != nil {
-			served = covered[i]
+			held = covered[i]
 		}
 		rate := p.cfg.Rate
 		if p.cfg.Gain > 0 && rows.Lag != nil {
@@ -237,16 +168,14 @@ func (p *Predictor) Learn(rows Rows, labels []int32, covered []bool) {
 		if p.cfg.Impute > 0 && len(rows.ID) == n {
 			p.through = max(p.through, rows.ID[i]+1)
 		}
-		c.learn(&p.cfg, score, served, now, rate, p.through)
+		c.learn(&p.cfg, of, held, rate, p.through)
 	}
 }
 
 func (p *Predictor) check(rows Rows) (n int) {
 	n = len(rows.Probs) / p.cfg.Classes
-	if len(rows.Probs) != n*p.cfg.Classes ||
-		p.cfg.Score.randomized() && len(rows.ID) != n ||
-		p.cfg.Slices > 1 && len(rows.Slice) != n {
-		panic(fmt.Sprintf("conformal: %d probabilities over %d classes, %d identities, slices of %d rows", len(rows.Probs), p.cfg.Classes, len(rows.ID), len(rows.Slice)))
+	if len(rows.Probs) != n*p.cfg.Classes {
+		panic(fmt.Sprintf("conformal: %d probabilities over %d classes", len(rows.Probs), p.cfg.Classes))
 	}
 	return n
 }
@@ -268,36 +197,17 @@ func (p *Predictor) row(rows Rows, i int) []float64 {
 	return rows.Probs[i*p.cfg.Classes : (i+1)*p.cfg.Classes]
 }
 
-func (p *Predictor) score(rows Rows, i int, label int32) float64 {
-	return p.cfg.Score.one(p.row(rows, i), label, p.uniform(rows, i))
-}
-
-// index returns the index of the cell of a class in row i's slice.
-func (p *Predictor) index(rows Rows, i int, class int32) int {
-	k := 0
-	if p.cfg.Slices > 1 {
-		k = int(rows.Slice[i])
-		if k < 0 || k >= p.cfg.Slices {
-			panic(fmt.Sprintf("conformal: slice %d of %d", k, p.cfg.Slices))
-		}
-	}
+// index returns the index of the cell of a class.
+func (p *Predictor) index(class int32) int {
 	if p.cfg.PerClass {
-		k = k*p.cfg.Classes + int(class)
+		return int(class)
 	}
-	return k
+	return 0
 }
 
-func (p *Predictor) cell(rows Rows, i int, class int32) *cell {
-	return &p.cells[p.index(rows, i, class)]
-}
-
-// uniform returns row i's number in [0, 1), 0 without randomized scores.
-func (p *Predictor) uniform(rows Rows, i int) float64 {
-	if !p.cfg.Score.randomized() {
-		return 0
-	}
-	return p.draw(rows.ID[i])
-}
+// score returns the conformity score of a class of the given probability (Sadinle, Lei &
+// Wasserman 2019): it gives the smallest sets on average.
+func score(prob float64) float64 { return 1 - prob }
 
 // draw returns the uniform number of an ID: one output of SplitMix64 (Steele, Lea &
 // Flood 2014).
@@ -311,9 +221,7 @@ func (p *Predictor) draw(id uint64) float64 {
 // cell is one threshold and the scores that it is computed from.
 type cell struct {
 	threshold float64
-	level     float64 // ACI: the miss rate α of the quantile, in [α/3, 2α]; Fixed: 0 after Calibrate
-	offset    float64 // PID: offset of the threshold from the quantile
-	missed    float64 // PID: Σ (1 - α for a miss, -α for a hit)
+	level     float64 // the miss rate of the quantile, in [α/3, 2α]
 
 	window []float64 // the latest scores of labels; a ring from next once it is full
 	next   int       // index of the oldest score once the window is full
@@ -321,42 +229,17 @@ type cell struct {
 	imputed
 }
 
-func newCell(cfg *Config) cell { return cell{threshold: math.Inf(1), level: cfg.Alpha} }
-
-func (c *cell) calibrate(cfg *Config, scores []float64) {
-	c.imputed = imputed{}
-	if cfg.Method == Fixed {
-		c.threshold, c.level = Threshold(scores, cfg.Alpha), 0
-		return
-	}
-	for _, s := range scores {
-		c.push(cfg, s)
-	}
-	c.setThreshold(cfg)
-}
-
-// learn updates the cell with the score of a label. served reports whether the served
-// set held the label, now whether the current threshold admits it. PID's offset uses
-// now: the offset is unbounded, so with served it would oscillate when labels are late.
-func (c *cell) learn(cfg *Config, score float64, served, now bool, rate float64, through uint64) {
-	if cfg.Method == Fixed {
-		if c.level > 0 && len(c.window) < cfg.Window {
-			c.push(cfg, score)
-			c.prune(cfg, len(c.window), through)
-			c.setThreshold(cfg)
-		}
-		return
-	}
+// learn updates the cell with the score of a label. held reports whether the served set held
+// the label.
+func (c *cell) learn(cfg *Config, score float64, held bool, rate float64, through uint64) {
 	// While there are too few scores for a finite threshold, every set is full.
 	if !math.IsInf(quantile(cfg.Alpha, c.sorted, c.sortedImputed), 1) {
-		c.level -= float64(rate * miss(served, cfg.Alpha))
+		c.level -= float64(rate * miss(held, cfg.Alpha))
 		c.level = min(max(c.level, cfg.Alpha/3), 2*cfg.Alpha)
-		c.offset += float64(cfg.Rate * c.spread() * miss(now, cfg.Alpha))
-		c.missed += miss(served, cfg.Alpha)
 	}
 	c.push(cfg, score)
 	c.prune(cfg, len(c.window), through)
-	c.setThreshold(cfg)
+	c.setThreshold()
 }
 
 // miss returns 1 - α for a miss and -α for a hit: its mean is 0 at the stated coverage.
@@ -365,16 +248,6 @@ func miss(hit bool, alpha float64) float64 {
 		return -alpha
 	}
 	return 1 - alpha
-}
-
-// spread returns the range of the scores. There must be at least one.
-func (c *cell) spread() float64 {
-	all := [2][]float64{c.sorted, c.sortedImputed}
-	if len(all[0]) == 0 || len(all[1]) == 0 {
-		all[0] = slices.Concat(all[0], all[1])
-		all[1] = all[0]
-	}
-	return max(last(all[0]), last(all[1])) - min(all[0][0], all[1][0])
 }
 
 func last(x []float64) float64 { return x[len(x)-1] }
@@ -394,17 +267,35 @@ func (c *cell) push(cfg *Config, score float64) {
 }
 
 // setThreshold recomputes the threshold.
-func (c *cell) setThreshold(cfg *Config) {
-	if cfg.Method == ACI {
-		c.threshold = quantile(c.level, c.sorted, c.sortedImputed)
-		return
+func (c *cell) setThreshold() { c.threshold = quantile(c.level, c.sorted, c.sortedImputed) }
+
+// quantile returns the ⌈(n+1)(1-α)⌉-th smallest of the n scores of two sorted lists together
+// (Vovk, Gammerman & Shafer 2005). It is infinite if n is less than that, +Inf for α ≤ 0 and
+// -Inf for α ≥ 1.
+func quantile(alpha float64, a, b []float64) float64 {
+	n := len(a) + len(b)
+	if alpha <= 0 {
+		return math.Inf(1)
 	}
-	c.threshold = quantile(cfg.Alpha, c.sorted, c.sortedImputed)
-	if cfg.Method == PID && len(c.sorted) > 0 {
-		x := min(max(c.missed/cfg.Horizon, -saturated), saturated)
-		c.threshold += c.offset + float64(cfg.Integral*c.spread()*(x/(1-math.Abs(x))))
+	if alpha >= 1 {
+		return math.Inf(-1)
+	}
+	// ⌈(n+1)(1-α)⌉ = n+1 - ⌊(n+1)α⌋, without the rounding of 1-α.
+	switch rank := n + 1 - int(math.Floor(float64(n+1)*alpha)); {
+	case rank > n:
+		return math.Inf(1)
+	case rank < 1:
+		return math.Inf(-1)
+	default:
+		for above := n - rank; ; above-- {
+			from := &a
+			if len(a) == 0 || len(b) > 0 && last(b) > last(a) {
+				from = &b
+			}
+			if above == 0 {
+				return last(*from)
+			}
+			*from = (*from)[:len(*from)-1]
+		}
 	}
 }
-
-// saturated bounds |x| in PID's saturating term, which is infinite at 1.
-const saturated = 0.999

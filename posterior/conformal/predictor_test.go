@@ -23,37 +23,28 @@ func TestThresholdByHand(t *testing.T) {
 		{0, math.Inf(1)},
 		{1, math.Inf(-1)},
 	} {
-		if got := Threshold(scores, c.alpha); got != c.want {
+		if got := threshold(scores, c.alpha); got != c.want {
 			t.Errorf("alpha %v: threshold %v, want %v", c.alpha, got, c.want)
 		}
 	}
-	if got := Threshold(nil, 0.1); !math.IsInf(got, 1) {
+	if got := threshold(nil, 0.1); !math.IsInf(got, 1) {
 		t.Errorf("threshold %v of no scores, want +Inf", got)
 	}
 }
 
-// TestScoresByHand: the scores of all classes are those of the definitions, and the score
-// of one class is the same.
-func TestScoresByHand(t *testing.T) {
-	probs := []float64{.2, .5, .2, .1}
-	for _, c := range []struct {
-		score Score
-		u     float64
-		want  []float64
-	}{
-		{Score{Kind: LAC, Randomized: true}, .5, []float64{.8, .5, .8, .9}},
-		{Score{Kind: APS}, .5, []float64{.7, .5, .9, 1}},
-		{Score{Kind: APS, Randomized: true}, .5, []float64{.6, .25, .8, .95}},
-		{Score{Kind: RAPS, Penalty: .1, Free: 2}, .5, []float64{.7, .5, 1, 1.2}},
-	} {
-		all, same := make([]float64, 4), slices.Repeat([]float64{c.u}, 4)
-		c.score.all(all, probs, func(rank int) float64 { return same[rank] })
-		for class, want := range c.want {
-			one := c.score.one(probs, int32(class), c.u)
-			if math.Abs(all[class]-want) > 1e-15 || one != all[class] {
-				t.Errorf("%+v, class %d: score %v among all and %v alone, want %v", c.score, class, all[class], one, want)
-			}
-		}
+// threshold returns the split conformal threshold of scores.
+func threshold(scores []float64, alpha float64) float64 {
+	sorted := slices.Clone(scores)
+	slices.Sort(sorted)
+	return quantile(alpha, sorted, nil)
+}
+
+// calibrate adds the scores of labelled rows that were not served: levels do not change.
+func (p *Predictor) calibrate(rows Rows, labels []int32) {
+	for i, y := range labels {
+		c := &p.cells[p.index(y)]
+		c.push(&p.cfg, score(p.row(rows, i)[y]))
+		c.setThreshold()
 	}
 }
 
@@ -84,42 +75,29 @@ func hardSecond(rng *rand.Rand, n int) (rows Rows, labels []int32) {
 			p = rng.Float64()
 		}
 		rows.Probs = append(rows.Probs, p, 1-p)
-		rows.Slice = append(rows.Slice, y)
 		rows.ID = append(rows.ID, uint64(i))
 		labels = append(labels, y)
 	}
 	return rows, labels
 }
 
-// TestCoverageWithin: with a threshold for each class or slice, each of them has the stated
-// coverage. One threshold for all covers an easy class more and a hard one less.
+// TestCoverageWithin: with a threshold for each class, each of them has the stated coverage.
+// One threshold for all covers an easy class more and a hard one less.
 func TestCoverageWithin(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		change func(*Config)
-		within bool
-	}{
-		{"one threshold", func(c *Config) {}, false},
-		{"classes", func(c *Config) { c.PerClass = true }, true},
-		{"slices", func(c *Config) { c.Slices = 2 }, true},
-		{"both", func(c *Config) { c.PerClass, c.Slices = true, 2 }, true},
-	} {
-		for _, method := range []Method{Fixed, ACI, PID} {
-			cfg := DefaultConfig(2)
-			cfg.Method = method
-			c.change(&cfg)
-			rng := rand.New(rand.NewPCG(1, 2))
-			p := New(cfg)
-			p.Calibrate(hardSecond(rng, 4000))
-			p.Learn(Rows{}, nil, nil)
-			rows, labels := hardSecond(rng, 4000)
-			var by [2]Coverage
-			for i, set := range p.Sets(rows) {
-				by[labels[i]].Add(set, labels[i])
-			}
-			if within := math.Abs(by[0].Rate()-.9) < .04 && math.Abs(by[1].Rate()-.9) < .04; within != c.within {
-				t.Errorf("%s, %v: coverage of the classes %.3f and %.3f, want both near .9: %v", c.name, method, by[0].Rate(), by[1].Rate(), c.within)
-			}
+	for _, perClass := range []bool{false, true} {
+		cfg := DefaultConfig(2)
+		cfg.PerClass = perClass
+		rng := rand.New(rand.NewPCG(1, 2))
+		p := New(cfg)
+		p.calibrate(hardSecond(rng, 4000))
+		p.Learn(Rows{}, nil, nil)
+		rows, labels := hardSecond(rng, 4000)
+		var by [2]Coverage
+		for i, set := range p.Sets(rows) {
+			by[labels[i]].Add(set, labels[i])
+		}
+		if within := math.Abs(by[0].Rate()-.9) < .04 && math.Abs(by[1].Rate()-.9) < .04; within != perClass {
+			t.Errorf("per class %v: coverage of the classes %.3f and %.3f, want both near .9: %v", perClass, by[0].Rate(), by[1].Rate(), perClass)
 		}
 	}
 }
@@ -144,19 +122,13 @@ func TestUnknownClassIsInEverySet(t *testing.T) {
 	}
 }
 
-// TestUniforms: the numbers that randomise scores are a function of the id of a row, the
-// same when it is served and when its label is learned, and are uniform over ids.
+// TestUniforms: the numbers that draw imputed classes are a function of the id of a row, and
+// are uniform over ids.
 func TestUniforms(t *testing.T) {
-	cfg := DefaultConfig(2)
-	cfg.Score = Score{Kind: APS, Randomized: true}
-	p := New(cfg)
-	rows := Rows{}
-	for id := range uint64(20000) {
-		rows.ID = append(rows.ID, id)
-	}
+	p := New(DefaultConfig(2))
 	var bins [10]int
-	for i := range rows.ID {
-		bins[int(10*p.uniform(rows, i))]++
+	for id := range uint64(20000) {
+		bins[int(10*p.draw(id))]++
 	}
 	for b, n := range bins {
 		if n < 1800 || n > 2200 {
@@ -169,37 +141,29 @@ func TestUniforms(t *testing.T) {
 // labels, not whether the current threshold would have, and stays within its bounds.
 func TestServedMissesRaiseTheThreshold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, method := range []Method{ACI, PID} {
-		cfg := DefaultConfig(2)
-		cfg.Method = method
-		hit, missed := New(cfg), New(cfg)
-		cal, labels := hardSecond(rng, 1000)
-		hit.Calibrate(cal, labels)
-		missed.Calibrate(cal, labels)
-		rows, labels := hardSecond(rng, 300)
-		held := slices.Repeat([]bool{true}, 300)
-		hit.Learn(rows, labels, held)
-		missed.Learn(rows, labels, make([]bool, 300))
-		if a, b := hit.Thresholds()[0], missed.Thresholds()[0]; !(a < b) || math.IsInf(b, 0) || math.IsInf(a, 0) {
-			t.Errorf("%v: threshold %v after hits and %v after misses, want finite ones, the second larger", method, a, b)
-		}
-		if l := missed.cells[0].level; method == ACI && l != cfg.Alpha/3 {
-			t.Errorf("level %v after misses, want its lower bound %v", l, cfg.Alpha/3)
-		}
+	cfg := DefaultConfig(2)
+	hit, missed := New(cfg), New(cfg)
+	cal, labels := hardSecond(rng, 1000)
+	hit.calibrate(cal, labels)
+	missed.calibrate(cal, labels)
+	rows, labels := hardSecond(rng, 300)
+	held := slices.Repeat([]bool{true}, 300)
+	hit.Learn(rows, labels, held)
+	missed.Learn(rows, labels, make([]bool, 300))
+	if a, b := hit.Thresholds()[0], missed.Thresholds()[0]; !(a < b) || math.IsInf(b, 0) || math.IsInf(a, 0) {
+		t.Errorf("threshold %v after hits and %v after misses, want finite ones, the second larger", a, b)
+	}
+	if l := missed.cells[0].level; l != cfg.Alpha/3 {
+		t.Errorf("level %v after misses, want its lower bound %v", l, cfg.Alpha/3)
 	}
 }
 
-// configs are configurations of every method, with one threshold and with many, and of two
-// scores.
+// configs are configurations with one threshold and with many.
 func configs() (all []Config) {
-	for _, method := range []Method{ACI, PID, Fixed} {
-		for _, slices := range []int{1, 2} {
-			for _, score := range []Score{{Kind: LAC}, {Kind: RAPS, Penalty: 0.01, Randomized: true}} {
-				cfg := DefaultConfig(2)
-				cfg.Method, cfg.Slices, cfg.PerClass, cfg.Score, cfg.Window = method, slices, slices == 2, score, 50
-				all = append(all, cfg)
-			}
-		}
+	for _, perClass := range []bool{false, true} {
+		cfg := DefaultConfig(2)
+		cfg.PerClass, cfg.Window = perClass, 50
+		all = append(all, cfg)
 	}
 	return all
 }
@@ -213,8 +177,8 @@ func TestStateResumes(t *testing.T) {
 		for i := range 60 {
 			rows, labels := hardSecond(rng, rng.IntN(8))
 			if i == 5 {
-				whole.Calibrate(rows, labels)
-				carried.Calibrate(rows, labels)
+				whole.calibrate(rows, labels)
+				carried.calibrate(rows, labels)
 			}
 			a, b := whole.Sets(rows), carried.Sets(rows)
 			for r := range a {
@@ -277,7 +241,7 @@ func TestBatchesAddUp(t *testing.T) {
 		whole, parts := New(cfg), New(cfg)
 		whole.Learn(rows, labels, nil)
 		for i := range labels {
-			parts.Learn(Rows{rows.Probs[2*i : 2*i+2], rows.ID[i : i+1], rows.Slice[i : i+1], nil}, labels[i:i+1], nil)
+			parts.Learn(Rows{rows.Probs[2*i : 2*i+2], rows.ID[i : i+1], nil}, labels[i:i+1], nil)
 		}
 		if !bytes.Equal(whole.AppendState(nil), parts.AppendState(nil)) {
 			t.Errorf("%+v: states differ", cfg)
@@ -310,28 +274,25 @@ func FuzzSetState(f *testing.F) {
 	})
 }
 
-// TestAbstain: the first limit that a prediction exceeds gives the reason: distance, then
-// the size of the set, then confidence.
+// TestAbstain: the first limit that a prediction exceeds gives the reason: the size of the
+// set, then confidence.
 func TestAbstain(t *testing.T) {
 	none, one, three := Set{0}, Set{1}, Set{7}
-	l := Limits{MinConfidence: 0.5, MaxSize: 2, MaxOutside: 3}
+	l := Limits{MinConfidence: 0.5, MaxSize: 2}
 	for _, c := range []struct {
 		limits     Limits
 		confidence float64
 		set        Set
-		outside    float64
 		want       Reason
 	}{
-		{l, 0.9, one, 1, Certain},
-		{l, 0.4, one, 1, LowConfidence},
-		{l, 0.4, three, 1, LargeSet},
-		{l, 0.4, none, 1, EmptySet},
-		{l, 0.4, nil, 1, LowConfidence},
-		{l, 0.9, three, 4, OutOfDistribution},
-		{l, 0.9, one, math.NaN(), OutOfDistribution},
-		{Limits{}, 0, none, math.Inf(1), Certain},
+		{l, 0.9, one, Certain},
+		{l, 0.4, one, LowConfidence},
+		{l, 0.4, three, LargeSet},
+		{l, 0.4, none, EmptySet},
+		{l, 0.4, nil, LowConfidence},
+		{Limits{}, 0, none, Certain},
 	} {
-		if got := c.limits.Abstain(c.confidence, c.set, c.outside); got != c.want {
+		if got := c.limits.Abstain(c.confidence, c.set); got != c.want {
 			t.Errorf("%+v: reason %q, want %q", c, got, c.want)
 		}
 	}
@@ -345,16 +306,9 @@ func TestConfigErrors(t *testing.T) {
 	}{
 		{"classes 1", func(c *Config) { c.Classes = 1 }},
 		{"alpha NaN", func(c *Config) { c.Alpha = math.NaN() }},
-		{"method", func(c *Config) { c.Method = 9 }},
-		{"score", func(c *Config) { c.Score.Kind = 9 }},
-		{"penalty", func(c *Config) { c.Score.Penalty = math.Inf(1) }},
-		{"free ranks", func(c *Config) { c.Score.Free = -1 }},
-		{"slices 0", func(c *Config) { c.Slices = 0 }},
 		{"window 20", func(c *Config) { c.Window = 20 }},
-		{"product", func(c *Config) { c.PerClass, c.Slices = true, 1<<40 }},
+		{"product", func(c *Config) { c.PerClass, c.Classes = true, 1<<40 }},
 		{"rate", func(c *Config) { c.Rate = 0 }},
-		{"integral", func(c *Config) { c.Integral = -1 }},
-		{"horizon", func(c *Config) { c.Horizon = 0 }},
 	} {
 		cfg := DefaultConfig(10)
 		c.change(&cfg)
@@ -369,18 +323,12 @@ func TestConfigErrors(t *testing.T) {
 
 // TestMisusePanics: invalid configurations, shapes and labels panic.
 func TestMisusePanics(t *testing.T) {
-	random := DefaultConfig(2)
-	random.Score = Score{Kind: APS, Randomized: true}
-	sliced := DefaultConfig(2)
-	sliced.Slices = 2
 	for name, f := range map[string]func(){
 		"config":   func() { New(Config{}) },
 		"shape":    func() { New(DefaultConfig(2)).Sets(Rows{Probs: make([]float64, 3)}) },
-		"identity": func() { New(random).Sets(Rows{Probs: make([]float64, 2)}) },
-		"slices":   func() { New(sliced).Sets(Rows{Probs: make([]float64, 2)}) },
-		"slice":    func() { New(sliced).Sets(Rows{Probs: make([]float64, 2), Slice: []int32{2}}) },
 		"labels":   func() { New(DefaultConfig(2)).Learn(Rows{Probs: make([]float64, 2)}, nil, nil) },
 		"label":    func() { New(DefaultConfig(2)).Learn(Rows{Probs: make([]float64, 2)}, []int32{2}, nil) },
+		"identity": func() { New(DefaultConfig(2)).Imputed(Rows{Probs: make([]float64, 2)}) },
 		"covered":  func() { New(DefaultConfig(2)).Learn(Rows{Probs: make([]float64, 2)}, []int32{1}, []bool{}) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -414,16 +362,10 @@ func BenchmarkPredictor(b *testing.B) {
 		rows.ID = append(rows.ID, uint64(i))
 		labels[i] = int32(rng.IntN(classes))
 	}
-	for _, kind := range []Kind{LAC, RAPS} {
-		cfg := DefaultConfig(classes)
-		cfg.Score = Score{Kind: kind, Randomized: true}
-		p := New(cfg)
-		b.Run(kind.String(), func(b *testing.B) {
-			for b.Loop() {
-				p.Sets(rows)
-				p.Learn(rows, labels, nil)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/row")
-		})
+	p := New(DefaultConfig(classes))
+	for b.Loop() {
+		p.Sets(rows)
+		p.Learn(rows, labels, nil)
 	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/row")
 }

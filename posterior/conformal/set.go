@@ -69,8 +69,6 @@ type Reason uint8
 const (
 	// Certain: there is no reason.
 	Certain Reason = iota
-	// OutOfDistribution: the embedding is far from the reference of Outside.
-	OutOfDistribution
 	// EmptySet: no class conforms.
 	EmptySet
 	// LargeSet: too many classes conform.
@@ -84,8 +82,6 @@ func (r Reason) String() string {
 	switch r {
 	case Certain:
 		return ""
-	case OutOfDistribution:
-		return "out-of-distribution"
 	case EmptySet:
 		return "empty-set"
 	case LargeSet:
@@ -100,16 +96,12 @@ func (r Reason) String() string {
 type Limits struct {
 	MinConfidence float64 // abstain if the confidence is lower
 	MaxSize       int     // abstain if the set has more classes, or none; 0 for no limit
-	MaxOutside    float64 // abstain if the score of Outside is higher; 0 for no limit
 }
 
 // Abstain returns the first reason, in the order of the constants, to abstain from a
-// prediction with the given confidence, set and score of Outside, or Certain. A nil set
-// is no reason.
-func (l Limits) Abstain(confidence float64, set Set, outside float64) Reason {
+// prediction with the given confidence and set, or Certain. A nil set is no reason.
+func (l Limits) Abstain(confidence float64, set Set) Reason {
 	switch {
-	case l.MaxOutside > 0 && !(outside <= l.MaxOutside):
-		return OutOfDistribution
 	case l.MaxSize > 0 && set != nil && set.Len() == 0:
 		return EmptySet
 	case l.MaxSize > 0 && set.Len() > l.MaxSize:

@@ -9,9 +9,9 @@ import (
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
-// cellHeader is the number of words before the scores of a threshold: threshold, level,
-// offset, missed, the number of imputed rows and the number of scores.
-const cellHeader = 6
+// cellHeader is the number of words before the scores of a threshold: threshold, level, the
+// number of imputed rows and the number of scores.
+const cellHeader = 4
 
 // AppendState appends the whole state to b as canonical bytes, for hashes and
 // checkpoints: 64-bit little-endian words. First comes 1 + the largest ID that has a
@@ -22,7 +22,7 @@ func (p *Predictor) AppendState(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, p.through)
 	for i := range p.cells {
 		c := &p.cells[i]
-		for _, x := range [...]float64{c.threshold, c.level, c.offset, c.missed} {
+		for _, x := range [...]float64{c.threshold, c.level} {
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
 		}
 		b = binary.LittleEndian.AppendUint64(b, uint64(len(c.rows)))
@@ -58,7 +58,7 @@ func (p *Predictor) SetState(b []byte) error {
 			return errLength
 		}
 		number := func(i int) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:])) }
-		c := cell{threshold: number(0), level: number(1), offset: number(2), missed: number(3)}
+		c := cell{threshold: number(0), level: number(1)}
 		imputed, n := binary.LittleEndian.Uint64(b[8*(cellHeader-2):]), binary.LittleEndian.Uint64(b[8*(cellHeader-1):])
 		b = b[8*cellHeader:]
 		if n > uint64(p.cfg.Window) || imputed > uint64(p.cfg.Window) || imputed > 0 && p.cfg.Impute == 0 {
@@ -76,7 +76,7 @@ func (p *Predictor) SetState(b []byte) error {
 			c.add(imputedRow{binary.LittleEndian.Uint64(b[16*k:]), number(2*k + 1)})
 		}
 		b = b[16*imputed:]
-		if !check.Finite(c.level, c.offset, c.missed) || !check.Finite(c.window...) || !check.Finite(c.sortedImputed...) || math.IsNaN(c.threshold) {
+		if !check.Finite(c.level) || !check.Finite(c.window...) || !check.Finite(c.sortedImputed...) || math.IsNaN(c.threshold) {
 			return errValue
 		}
 		c.sorted = slices.Clone(c.window)

@@ -705,9 +705,9 @@ func TestPrediction(t *testing.T) {
 		t.Errorf("the JSON is read as %+v (%v), want %+v", read, err, p)
 	}
 	for tail, set := range map[string]event.Set{
-		`"set":["Theory","Rule_Learning"],"coverage":0.9,"abstain":false}`:                  {Classes: []string{"Theory", "Rule_Learning"}, Coverage: 0.9},
-		`"set":[],"coverage":0.9,"abstain":true,"abstain_reason":"empty-set"}`:              {Coverage: 0.9, Abstain: "empty-set"},
-		`"set":["a"],"coverage":0.5,"abstain":true,"abstain_reason":"out-of-distribution"}`: {Classes: []string{"a"}, Coverage: 0.5, Abstain: "out-of-distribution"},
+		`"set":["Theory","Rule_Learning"],"coverage":0.9,"abstain":false}`:             {Classes: []string{"Theory", "Rule_Learning"}, Coverage: 0.9},
+		`"set":[],"coverage":0.9,"abstain":true,"abstain_reason":"empty-set"}`:         {Coverage: 0.9, Abstain: "empty-set"},
+		`"set":["a"],"coverage":0.5,"abstain":true,"abstain_reason":"low-confidence"}`: {Classes: []string{"a"}, Coverage: 0.5, Abstain: "low-confidence"},
 	} {
 		p := samplePrediction()
 		p.Set = &set

@@ -32,14 +32,11 @@ type CoverageResult struct {
 	Dataset string             `json:"dataset"`
 	Seed    uint64             `json:"seed"`
 	Delay   int                `json:"delay"` // steps
-	Score   string             `json:"score"`
-	Method  string             `json:"method"`
 	Per     string             `json:"per"`
 	Target  float64            `json:"target"`
 	Sets    conformal.Coverage `json:"sets"`    // of nodes whose label came
 	Correct int                `json:"correct"` // of these nodes, those whose most probable class was right
 	Worst   float64            `json:"worst"`   // lowest coverage of a class that has minClassLabels labels; 1 if none has
-	Abstain int                `json:"abstain"` // predictions with a reason to abstain
 	Served  int                `json:"served"`  // all predictions
 }
 
@@ -68,7 +65,7 @@ func Coverage(ctx context.Context, plan CoveragePlan, sink func(CoverageResult) 
 				}
 				r := e.countSets(delay)
 				r.Dataset, r.Seed, r.Delay = source.Name, seed, delay
-				r.Score, r.Method, r.Per, r.Target = sets.Score.String(), sets.Method.String(), sets.Per.String(), sets.Target
+				r.Per, r.Target = sets.Per.String(), sets.Target
 				mu.Lock()
 				err = sink(r)
 				mu.Unlock()
@@ -133,11 +130,6 @@ func (c *setCounts) served(out *event.Outcome) {
 		return
 	}
 	c.Served += len(out.Predictions)
-	for i := range out.Predictions {
-		if out.Predictions[i].Set.Abstain != "" {
-			c.Abstain++
-		}
-	}
 }
 
 // labelled counts the sets of the nodes whose labels a window joined.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
 // TestCoverageOfDrift: on a small drifting graph the sets of the second half keep their
@@ -20,7 +19,7 @@ func TestCoverageOfDrift(t *testing.T) {
 	cfg.Nodes, cfg.Classes, cfg.Dim, cfg.Steps = 4000, 8, 16, 40
 	plan := CoveragePlan{
 		Sources: []Source{Drifting(cfg)}, Seeds: []uint64{1, 2}, Settings: quick(), Delays: []int{0, 1}, Parallel: 2,
-		Sets: []pipeline.Coverage{{Target: 0.9}, {Target: 0.9, Per: pipeline.PerSlice, Method: conformal.PID}},
+		Sets: []pipeline.Coverage{{Target: 0.9}, {Target: 0.9, Per: pipeline.PerClass}},
 	}
 	seen := 0
 	if err := Coverage(t.Context(), plan, func(c CoverageResult) error {
@@ -30,7 +29,7 @@ func TestCoverageOfDrift(t *testing.T) {
 			t.Errorf("%d sets with a label and %d predictions, want as many, and at least 500", c.Sets.Rows, c.Served)
 		}
 		if math.Abs(c.Sets.Rate()-0.9) > 0.04 {
-			t.Errorf("%s, labels %d steps late, per %s, seed %d: coverage %.3f, want 0.9 within 0.04", c.Method, c.Delay, c.Per, c.Seed, c.Sets.Rate())
+			t.Errorf("labels %d steps late, per %s, seed %d: coverage %.3f, want 0.9 within 0.04", c.Delay, c.Per, c.Seed, c.Sets.Rate())
 		}
 		return nil
 	}); err != nil {
