@@ -153,8 +153,8 @@ type Pooled struct {
 	Weights []float64 // by head, as in what is served; 0 for heads that are only scored
 	Bias    []float64 // by class, likewise
 	// Parts are the heads and then the products of the mixture that is served, and Shares
-	// the share of each. A pool of engine 6 has one product and no mixture: its parts are the
-	// heads, and Shares is nil.
+	// the share of each. A pool without a mixture has one product: its parts are the heads,
+	// and Shares is nil.
 	Parts  []string
 	Shares []float64
 	// Regret is the pool's log loss over all labels, less that of its best head in

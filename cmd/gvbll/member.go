@@ -11,8 +11,7 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// member is a worker of a graph, as others see it. What it says of itself may be missing:
-// older programs say nothing.
+// member is a worker of a graph, as others see it. What it says of itself may be missing.
 type member struct {
 	Host    string `json:"host"` // by its own name, or the address that the broker sees
 	Version string `json:"version,omitempty"`

@@ -36,7 +36,6 @@ type Model struct {
 	Temperature *posterior.Temperature // nil: τ = 1
 	PoolState   []byte                 // of the pool in Meta, after training
 	trained     idSet                  // see TrainedOn
-	rows        []int64                // of the training nodes in their data set, in files of older programs
 }
 
 // Meta is the metadata of a model file.
@@ -138,9 +137,6 @@ func (m *Model) file() *safetensors.File {
 	if m.Normalizer.Kind == gnn.NormalizeStandard {
 		t["normalization.mean"] = safetensors.Of(m.Normalizer.Mean, len(m.Normalizer.Mean))
 		t["normalization.std"] = safetensors.Of(m.Normalizer.Std, len(m.Normalizer.Std))
-	}
-	if len(m.rows) > 0 {
-		t[rowsTensor] = safetensors.Of(m.rows, len(m.rows))
 	}
 	if len(m.trained) > 0 {
 		t[trainedTensor] = safetensors.Of(m.trained, len(m.trained))

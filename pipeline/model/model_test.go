@@ -2,8 +2,6 @@ package model_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -39,30 +37,6 @@ func blobs(sparse bool) model.Data {
 		}
 	}
 	return d
-}
-
-// TestOlderFile: a file of an older program, which has the rows of its training nodes and
-// not their ids, is read under the id that it had. No node is known as a training node,
-// since the ids in the stream may be others.
-func TestOlderFile(t *testing.T) {
-	f := small(t, gnn.KindSAGE)
-	delete(f.Tensors, "training.ids")
-	f.Tensors["training.nodes"] = safetensors.Of([]int64{3, 1}, 2)
-	b := encoded(t, f)
-	path := filepath.Join(t.TempDir(), "m.safetensors")
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if sum := sha256.Sum256(b); m.ID != hex.EncodeToString(sum[:8]) {
-		t.Errorf("the id is %s, want the beginning of the file's hash, %x", m.ID, sum[:8])
-	}
-	if m.KnownNodes() != 0 || m.TrainedOn(event.ID{Num: 3}) {
-		t.Errorf("%d training nodes are known, want none", m.KnownNodes())
-	}
 }
 
 // TestTrainSaveOpen: a model is the same after it is saved and opened, and a function of

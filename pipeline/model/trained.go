@@ -42,26 +42,18 @@ func hashID(id event.ID) int64 {
 	return int64(binary.LittleEndian.Uint64(sum[:]))
 }
 
-// Names of tensors about the training nodes.
-const (
-	trainedTensor = "training.ids"   // an [idSet]
-	rowsTensor    = "training.nodes" // Model.rows, which the ID of an older file covers
-)
+// trainedTensor is the name of the tensor with the [idSet] of the training nodes.
+const trainedTensor = "training.ids"
 
-// loadTrained reads what the file has about the training nodes.
+// loadTrained reads which nodes the model was trained on. A file without them knows of none.
 func (m *Model) loadTrained(tensors map[string]safetensors.Tensor) error {
-	for _, list := range []struct {
-		name string
-		into *[]int64
-	}{{trainedTensor, (*[]int64)(&m.trained)}, {rowsTensor, &m.rows}} {
-		t, ok := tensors[list.name]
-		if !ok {
-			continue
-		}
-		var err error
-		if *list.into, err = safetensors.Values[int64](t); err != nil {
-			return fmt.Errorf("%s: %w", list.name, err)
-		}
+	t, ok := tensors[trainedTensor]
+	if !ok {
+		return nil
+	}
+	var err error
+	if m.trained, err = safetensors.Values[int64](t); err != nil {
+		return fmt.Errorf("%s: %w", trainedTensor, err)
 	}
 	if !slices.IsSorted(m.trained) {
 		return fmt.Errorf("%s: the hashes are not sorted", trainedTensor)
@@ -74,5 +66,5 @@ func (m *Model) KnownNodes() int { return len(m.trained) }
 
 // TrainedOn reports whether the node with the id was among the training nodes. Its label is
 // in the model already: to score a prediction of it, or to learn the label again, would
-// count the node twice. Files of older programs do not have the ids: then no node was.
+// count the node twice.
 func (m *Model) TrainedOn(id event.ID) bool { return m.trained.has(id) }

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -15,7 +14,7 @@ type Config struct {
 	Heads   []HeadConfig `json:"heads"`
 	Weights Weights      `json:"weights"`
 	// Mixture has the pool serve a mixture. Without one it serves the product of the heads
-	// by Weights, as pools of engine 6 did.
+	// by Weights.
 	Mixture *Mixture `json:"mixture,omitempty"`
 	// Start is what the products and the mixture begin with; nil for the defaults.
 	Start *Start `json:"start,omitempty"`
@@ -27,7 +26,7 @@ type Config struct {
 	Batch float64 `json:"batch"`
 	// Served is what a neighbour without a label counts for in Rows.Labelled and Second,
 	// of the label it would have: this share of the probabilities that were served for
-	// it. 0, as in pools of engine 6, for nothing.
+	// it. 0 for nothing.
 	Served float64 `json:"served,omitempty"`
 }
 
@@ -81,29 +80,6 @@ type Wide struct {
 	// Refresh has the head learn from Batch.Refresh after the batch itself. Blocks are
 	// then of features alone.
 	Refresh bool `json:"refresh,omitempty"`
-}
-
-// UnmarshalJSON also reads heads of engine 6, which have "neighbours" in place of blocks.
-func (w *Wide) UnmarshalJSON(b []byte) error {
-	type plain Wide
-	read := struct {
-		*plain
-		Neighbours *bool `json:"neighbours"`
-	}{plain: (*plain)(w)}
-	if err := json.Unmarshal(b, &read); err != nil {
-		return err
-	}
-	if read.Neighbours == nil {
-		return nil
-	}
-	w.Blocks = []Block{OwnFeatures}
-	if *read.Neighbours {
-		w.Blocks = append(w.Blocks, MeanFeatures)
-	}
-	if w.Scale == Standard {
-		w.Blocks = append(w.Blocks, Constant)
-	}
-	return nil
 }
 
 // has reports whether the head's rows have a block.

@@ -1,11 +1,9 @@
 package pool
 
 import (
-	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -130,42 +128,5 @@ func TestMixtureRegret(t *testing.T) {
 		if bound := each * math.Log(members/.02); loss-tracked > bound {
 			t.Errorf("η %v, λ %v: the best experts of late have a loss of %.1f, the mixture %.1f, want at most %.1f more", c.rate, c.lambda, tracked, loss, bound)
 		}
-	}
-}
-
-// TestReadsEngine6: a configuration of engine 6 has no blocks and no mixture. Its pool has
-// the heads and the one product that it had, which is what it serves.
-func TestReadsEngine6(t *testing.T) {
-	const weights = `"weights":{"total":1.5,"weight_sd":0.2,"bias_sd":0.5,"floor":-8,"lambda":0.97,"steps":8},"batch":50}`
-	const numbers = `"variance":30,"lambda":1,"passes":3,"training_passes":40`
-	for text, want := range map[string][]Block{
-		`{"neighbours":false,"scale":"unit",` + numbers + `}`:                 {OwnFeatures},
-		`{"neighbours":true,"scale":"unit",` + numbers + `,"refresh":true}`:   {OwnFeatures, MeanFeatures},
-		`{"neighbours":true,"scale":"standard",` + numbers + `}`:              {OwnFeatures, MeanFeatures, Constant},
-		`{"neighbours":false,"scale":"standard",` + numbers + `}`:             {OwnFeatures, Constant},
-		`{"blocks":["degree","constant"],"scale":"standard",` + numbers + `}`: {LogDegree, Constant},
-	} {
-		var cfg Config
-		if err := json.Unmarshal([]byte(`{"heads":[{"name":"a","wide":`+text+`}],`+weights), &cfg); err != nil {
-			t.Fatal(err)
-		}
-		w := cfg.Heads[0].Wide
-		if !slices.Equal(w.Blocks, want) || w.Variance != 30 || w.TrainingPasses != 40 || w.Refresh != strings.Contains(text, "refresh") {
-			t.Errorf("%s is read as %+v, want blocks %q", text, *w, want)
-		}
-		p, err := New(cfg, Shape{Classes: 3, Features: 4}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := p.Names(); !slices.Equal(got, []string{"pool", "a"}) || p.Shares() != nil {
-			t.Errorf("names %q and shares %v, want the pool and its head, and no mixture", got, p.Shares())
-		}
-		if got := float64(len(p.AppendState(nil))); got != cfg.StateBytes(p.shape) {
-			t.Errorf("a state of %v bytes, want %v", got, cfg.StateBytes(p.shape))
-		}
-	}
-	var w Wide
-	if err := json.Unmarshal([]byte(`{"neighbours":"yes"}`), &w); err == nil {
-		t.Error("neighbours that are a word are read, want an error")
 	}
 }

@@ -42,13 +42,9 @@ func Folder(path, ledger, id string) string {
 }
 
 // Find returns the checkpoints in the directory that a ledger's workers were given, newest
-// first: those in the directories of ledgers of this name, and those that older programs
-// wrote without such a directory. Whether one is of this ledger is for the ledger to say.
-func Find(path, ledger string) ([]Entry, error) {
-	list, err := List(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
+// first: those in the directories of ledgers of this name. Whether one is of this ledger is
+// for the ledger to say.
+func Find(path, ledger string) (list []Entry, err error) {
 	for _, name := range []string{ledger, ledger + "@*"} {
 		folders, e := filepath.Glob(filepath.Join(escape(path), name))
 		err = errors.Join(err, e)

@@ -174,8 +174,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestFolders: each ledger has a folder of its own, which one process writes into. What
-// older programs wrote without folders is found too.
+// TestFolders: each ledger has a folder of its own, which one process writes into.
 func TestFolders(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "a[b]*")
 	write := func(folder string, window int64) {
@@ -193,7 +192,6 @@ func TestFolders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(root, 3) // as older programs did
 	write(checkpoint.Folder(root, "g.ledger", "01"), 7)
 	write(checkpoint.Folder(root, "g.ledger", "02"), 5)
 	write(checkpoint.Folder(root, "g.ledger", ""), 9)
@@ -206,8 +204,8 @@ func TestFolders(t *testing.T) {
 	for _, e := range list {
 		windows = append(windows, e.Window)
 	}
-	if !slices.Equal(windows, []int64{9, 7, 5, 3}) {
-		t.Errorf("found the checkpoints before windows %v, want 9 7 5 3", windows)
+	if !slices.Equal(windows, []int64{9, 7, 5}) {
+		t.Errorf("found the checkpoints before windows %v, want 9 7 5", windows)
 	}
 	if list, err := checkpoint.Find(filepath.Join(root, "missing"), "g.ledger"); err != nil || list != nil {
 		t.Errorf("in a folder that does not exist found %v with error %v, want nothing", list, err)

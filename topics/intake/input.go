@@ -53,13 +53,12 @@ type Input[E any] struct {
 
 // source describes an input topic.
 type source[E any] struct {
-	topic    string
-	optional bool // the topic may be missing, which means no records
-	decode   func(*wire.Decoder, *event.Origin, *E) (event.Reason, string)
-	time     func(*E) int64 // event time in milliseconds since 1970, 0 for none
-	limits   wire.Limits
-	ahead    time.Duration      // how far ahead of the clock an event time may be
-	unknown  func(UnknownField) // nil for none
+	topic   string
+	decode  func(*wire.Decoder, *event.Origin, *E) (event.Reason, string)
+	time    func(*E) int64 // event time in milliseconds since 1970, 0 for none
+	limits  wire.Limits
+	ahead   time.Duration      // how far ahead of the clock an event time may be
+	unknown func(UnknownField) // nil for none
 	// acceptGap says that records may be gone which the position or the ledger needs.
 	acceptGap bool
 }
@@ -79,9 +78,6 @@ func (in *Input[E]) open(ctx context.Context, c *kafka.Client, src source[E], p 
 		return err
 	}
 	if len(bounds) == 0 {
-		if src.optional {
-			return nil
-		}
 		return fmt.Errorf("topic %s does not exist: run 'gvbll topics', or start with --create-topics 1", src.topic)
 	}
 	in.decoded, in.spare, in.look = make(chan Fetched[E]), make(chan *block[E], spareBlocks), make(chan struct{}, 1)

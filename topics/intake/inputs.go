@@ -68,8 +68,8 @@ type Inputs struct {
 
 // Open starts to fetch every partition of the three topics: behind a position, or from the
 // beginning if that is zero. A position is an error if the logs are not those that it was
-// taken of; where only a record tells them apart, reading ends with that error. The commands topic may be
-// missing, as in graphs of old versions. Fetching ends with the context.
+// taken of; where only a record tells them apart, reading ends with that error. Fetching ends with
+// the context.
 func Open(ctx context.Context, c *kafka.Client, cfg Config, p Position) (*Inputs, error) {
 	in := &Inputs{untimely: cfg.Untimely}
 	if err := checkTopics(p.Consumed, cfg.Names.Nodes, cfg.Names.Labels, cfg.Names.Commands); err != nil {
@@ -106,7 +106,7 @@ func labelSource(cfg Config) source[event.Label] {
 
 func commandSource(cfg Config) source[event.Command] {
 	return source[event.Command]{
-		topic: cfg.Names.Commands, optional: true, decode: (*wire.Decoder).Command, limits: cfg.Limits, unknown: cfg.Unknown, acceptGap: cfg.AcceptGap,
+		topic: cfg.Names.Commands, decode: (*wire.Decoder).Command, limits: cfg.Limits, unknown: cfg.Unknown, acceptGap: cfg.AcceptGap,
 		time: func(*event.Command) int64 { return 0 },
 	}
 }

@@ -13,7 +13,7 @@ type Position struct {
 	// Consumed are the consumed ranges of every partition: first the one from its
 	// beginning, which may be empty, then those behind it.
 	Consumed []ledger.Range `json:"taken"`
-	// Stands are where each of them stands. Positions of old versions have none.
+	// Stands are where each of them stands.
 	Stands []Stand `json:"stands,omitempty"`
 }
 
@@ -41,7 +41,7 @@ func (p *Position) of(at kafka.TopicPartition) (ranges []ledger.Range, s Stand, 
 			return ranges, s, true
 		}
 	}
-	return ranges, Stand{Reached: ranges[0].To}, true
+	return ranges, s, true
 }
 
 // knows reports whether the position is of a time when the topic existed.
@@ -135,9 +135,6 @@ func (in *Inputs) Begins() []ledger.Input {
 }
 
 func (in *Input[E]) appendBegin(list []ledger.Input) []ledger.Input {
-	if len(in.buffers) == 0 {
-		return list
-	}
 	begin := ledger.Input{Topic: in.topic, ID: in.id}
 	for _, b := range in.buffers {
 		begin.First = append(begin.First, b.first)
