@@ -1,6 +1,9 @@
 package event
 
-import "crypto/sha256"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
 
 // Outcome is the engine's result for a window. It is a function of the model, the
 // settings and the windows up to this one.
@@ -43,6 +46,9 @@ type Comparison struct {
 
 // Hash is a SHA-256.
 type Hash [32]byte
+
+// Hex returns the hash in hexadecimal digits.
+func (h Hash) Hex() string { return hex.EncodeToString(h[:]) }
 
 // Join returns the chain of a sharded graph after a window, where h is its chain before and
 // chains are those of the shards, in their order, after the window.

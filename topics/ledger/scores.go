@@ -1,5 +1,7 @@
 package ledger
 
+import "github.com/gvbll/gvbll/pipeline/event"
+
 // Scores say how good the predictions were whose labels a window brought: each as it
 // was served, before its label was learned. They are sums, so that those of many windows
 // add up. No replay depends on them.
@@ -55,4 +57,17 @@ type Group struct {
 type Change struct {
 	Detector string `json:"detector"`
 	Worse    bool   `json:"worse,omitempty"` // a loss rose
+}
+
+// Changes lists the changes that drift detectors found in a window.
+func Changes(d *event.Drift) (found []Change) {
+	if d == nil {
+		return nil
+	}
+	for i := range d.Detectors {
+		if t := &d.Detectors[i]; t.Changes > 0 {
+			found = append(found, Change{Detector: t.Name, Worse: t.Worse > 0})
+		}
+	}
+	return found
 }

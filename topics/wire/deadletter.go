@@ -19,6 +19,7 @@ const MaxDeadLetterValue = 512 << 10
 
 // Bounds on the rest of a refused record, which may be hostile too.
 const (
+	maxLetterKey     = 1 << 10 // of the dead letter itself
 	maxDeadLetterKey = 64 << 10
 	maxHeaders       = 64
 	maxHeader        = 1 << 10 // bytes of a header's key, and of its value
@@ -33,6 +34,10 @@ const Resent event.Reason = "resent"
 // ResentHeader is the key of the header of a record that was sent again. Its value says
 // where the record was that was refused.
 const ResentHeader = "gvbll-resent"
+
+// LetterKey returns the key of a dead letter: the beginning of the refused record's key, nil if
+// that has none. The dead letter's value holds more of it.
+func LetterKey(r *event.Refusal) []byte { return r.Origin.Key[:min(len(r.Origin.Key), maxLetterKey)] }
 
 // ErrTruncated is returned by DecodeDeadLetter for a dead letter that does not
 // hold the whole record: it can be shown, but must not be sent again.

@@ -68,10 +68,7 @@ func (o *owner) prepareForget(ctx context.Context, c intake.Cut) (err error) {
 	if o.forgets, err = o.decide(ctx); err != nil || !o.forgets.obey {
 		return err
 	}
-	o.attempt = o.replay.attempts + 1
-	err = o.advance(ctx, intake.Cut{Cause: "forget"})
-	o.attempt = 0
-	return err
+	return o.advanceNoting(ctx, intake.Cut{Cause: "forget"}, o.replay.attempts+1)
 }
 
 // decide says whether nodes can be forgotten now.

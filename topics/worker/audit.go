@@ -276,7 +276,7 @@ func (a *auditor) compareLetters(ctx context.Context, out *event.Outcome, e *Aud
 	clear(a.refused)
 	for i := range out.Refused {
 		d := &out.Refused[i]
-		if err := a.compare(ctx, out.Window, a.cfg.Names.DeadLetters, d.Origin.Key[:min(len(d.Origin.Key), maxKey)], letterAsPublished(d)); err != nil {
+		if err := a.compare(ctx, out.Window, a.cfg.Names.DeadLetters, wire.LetterKey(d), letterAsPublished(d)); err != nil {
 			return err
 		}
 		a.refused[placeOf(d.Origin)] = true

@@ -141,7 +141,7 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *ledger.Cut) (m
 		return false, a.replay.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Names.Ledger, cut.Window, err))
 	}
 	defer a.replay.inputs.Release()
-	if _, err := a.replay.stepClaimed(); err != nil {
+	if _, err := a.replay.stepClaimed(nil); err != nil {
 		return false, err
 	}
 	all, before := !slices.Contains(a.ended, true), a.audited
@@ -169,11 +169,11 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *ledger.Cut) (m
 	if all {
 		epoch.Proved++
 		a.proved = cut.Window + 1
-		a.audited.Chain = hash(a.chain)
+		a.audited.Chain = a.chain.Hex()
 	}
 	if d := cut.Done; d != nil {
-		if got, known := a.complete[d.Window]; known && hash(got) != d.Chain {
-			return false, fmt.Errorf("ledger %s, window %d: its cut says that the graph's chain after window %d is %s, and replay gives %s", a.cfg.Names.Ledger, cut.Window, d.Window, d.Chain, hash(got))
+		if got, known := a.complete[d.Window]; known && got.Hex() != d.Chain {
+			return false, fmt.Errorf("ledger %s, window %d: its cut says that the graph's chain after window %d is %s, and replay gives %s", a.cfg.Names.Ledger, cut.Window, d.Window, d.Chain, got.Hex())
 		}
 	}
 	return true, nil
@@ -192,7 +192,7 @@ func (a *shardAuditor) begin(ctx, fetching context.Context, cut *ledger.Cut) (er
 	}
 	release(a.replay.engine)
 	a.replay.engine, a.shards, a.replay.next, a.replay.classes = e, e.(Shards), 0, nil
-	if a.replay.excluded, err = a.replay.readForgotten(ctx, cut.Window); err != nil {
+	if a.replay.excluded, err = readForgotten(ctx, a.replay, cut.Window); err != nil {
 		return err
 	}
 	if err := a.openFirst(fetching); err != nil {
@@ -214,7 +214,7 @@ func (a *shardAuditor) begin(ctx, fetching context.Context, cut *ledger.Cut) (er
 		if err := a.replay.inputs.Replay(ctx, c.Ranges); err != nil {
 			return a.replay.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Names.Ledger, c.Window, err))
 		}
-		if _, err := a.replay.stepClaimed(); err != nil {
+		if _, err := a.replay.stepClaimed(nil); err != nil {
 			return err
 		}
 		a.replay.inputs.Release()
@@ -239,7 +239,7 @@ func (a *shardAuditor) compareShard(ctx context.Context, p int, r *ledger.Record
 	if newest := a.audited.Epochs[len(a.audited.Epochs)-1]; r.Epoch != newest.Number {
 		return fmt.Errorf("ledger %s partition %d, window %d: it is in epoch %d, and its cut in epoch %d", a.cfg.Names.Ledger, p+1, r.Window, r.Epoch, newest.Number)
 	}
-	if got := hash(out.Chain); got != r.Chain {
+	if got := out.Chain.Hex(); got != r.Chain {
 		return fmt.Errorf("ledger %s partition %d, window %d: replay of shard %d gives %s where %s was written: the inputs, the model or the program differ from those that served it", a.cfg.Names.Ledger, p+1, r.Window, p+1, got, r.Chain)
 	}
 	if r.Predictions != len(out.Predictions) || r.Refused != len(out.Refused) {
@@ -255,7 +255,7 @@ func (a *shardAuditor) compareShard(ctx context.Context, p int, r *ledger.Record
 	}
 	for i := range out.Refused {
 		d := &out.Refused[i]
-		if err := a.compare(ctx, out.Window, a.cfg.Names.DeadLetters, d.Origin.Key[:min(len(d.Origin.Key), maxKey)], letterAsPublished(d)); err != nil {
+		if err := a.compare(ctx, out.Window, a.cfg.Names.DeadLetters, wire.LetterKey(d), letterAsPublished(d)); err != nil {
 			return err
 		}
 	}

@@ -22,6 +22,8 @@ type Checkpoints struct {
 	Dir   string
 	Every time.Duration // least time between two; zero means 5 minutes
 	Keep  int           // how many of the newest are kept; zero means 3
+	// Since is a window that began an epoch: older checkpoints are not of it, and not used.
+	Since int64
 	// Restore returns the engine of a snapshot, and the snapshot's meta. The files of
 	// the snapshot's Keep are in the folder.
 	Restore func(r io.ReaderAt, size int64, folder string) (e Keeper, meta map[string]string, err error)
@@ -81,7 +83,7 @@ func positionOf(meta map[string]string) (at position, err error) {
 // ledger, or at the ledger's beginning if there is none, and returns the position of
 // the inputs there. Checkpoints that cannot be used are logged.
 func (p *replayer) restore(ctx context.Context) (inputs intake.Position, err error) {
-	list, err := p.checkpoints()
+	list, err := p.cfg.Checkpoints.find(p.cfg.Names.Ledger)
 	if err != nil {
 		return inputs, err
 	}
@@ -99,19 +101,19 @@ func (p *replayer) restore(ctx context.Context) (inputs intake.Position, err err
 	return inputs, err
 }
 
-// checkpoints returns the checkpoints that may be of this ledger, newest first.
-func (p *replayer) checkpoints() ([]checkpoint.Entry, error) {
-	if p.cfg.Checkpoints.Dir == "" {
+// find returns the checkpoints that may be of a ledger, newest first.
+func (c *Checkpoints) find(ledger string) ([]checkpoint.Entry, error) {
+	if c.Dir == "" {
 		return nil, nil
 	}
-	list, err := checkpoint.Find(p.cfg.Checkpoints.Dir, p.cfg.Names.Ledger)
-	return slices.DeleteFunc(list, func(e checkpoint.Entry) bool { return p.since > 0 && e.Window <= p.since }), err
+	list, err := checkpoint.Find(c.Dir, ledger)
+	return slices.DeleteFunc(list, func(e checkpoint.Entry) bool { return c.Since > 0 && e.Window <= c.Since }), err
 }
 
 // checkNoCheckpoint returns a [topics.GoneError] if there is a checkpoint of this graph though
 // its ledger is empty.
 func (w *worker) checkNoCheckpoint() error {
-	list, err := w.replay.checkpoints()
+	list, err := w.cfg.Checkpoints.find(w.cfg.Names.Ledger)
 	if err != nil {
 		return nil // of a folder that cannot be read, the start says so
 	}

@@ -10,10 +10,6 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// maxKey bounds the key of a dead letter, in bytes. The key is the beginning of the
-// refused record's key; the dead letter's value holds more of it.
-const maxKey = 1 << 10
-
 // effects are the results of a window, on their way from the loop to the encoder. The
 // predictions are the outcome's own; all else is a copy, because the window's records
 // are released and the engine continues.
@@ -44,7 +40,7 @@ func (e *effects) fill(out *event.Outcome, record *ledger.Record, cut time.Time,
 	for i := range out.Refused {
 		r := &out.Refused[i]
 		from := len(e.memory)
-		e.memory = append(e.memory, r.Origin.Key[:min(len(r.Origin.Key), maxKey)]...)
+		e.memory = append(e.memory, wire.LetterKey(r)...)
 		key := e.memory[from:]
 		if r.Origin.Key == nil {
 			key = nil

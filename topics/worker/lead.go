@@ -100,7 +100,7 @@ func (l *lead) run(ctx context.Context) (err error) {
 // open begins at the newest checkpoint, or at the beginning, and returns the number of the next
 // cut.
 func (l *lead) open(ctx, fetching context.Context) (at leadPosition, err error) {
-	if err := l.terms.readSince(ctx); err != nil {
+	if l.cfg.Checkpoints.Since, err = readSince(ctx, l.client, l.cfg.Names); err != nil {
 		return at, err
 	}
 	if l.learner, at, err = openLearner(ctx, l); err != nil {

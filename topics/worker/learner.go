@@ -73,7 +73,7 @@ func openLearner(ctx context.Context, l *lead) (*learner, leadPosition, error) {
 		lead: l, cut: make(chan cutWindow, aheadOfLearner+l.sharded.Depth+l.sharded.Lag),
 		live: make(chan struct{}), ended: make(chan struct{}), progress: make(chan struct{}, 1),
 	}
-	list, err := l.terms.checkpoints()
+	list, err := l.cfg.Checkpoints.find(l.cfg.Names.Ledger)
 	if err != nil {
 		return nil, k.at, err
 	}
@@ -90,7 +90,7 @@ func openLearner(ctx context.Context, l *lead) (*learner, leadPosition, error) {
 		if k.engine, err = l.sharded.NewLead(l.sharded.shards); err != nil {
 			return nil, k.at, err
 		}
-		if l.epoch, err = l.terms.readRun(ctx); err != nil {
+		if l.epoch, err = readRun(ctx, l.client, l.cfg.Names); err != nil {
 			return nil, k.at, err
 		}
 		k.at.Exchange = l.epoch.position(0)
@@ -211,7 +211,7 @@ func (k *learner) learn(ctx, following, sending context.Context, c cutWindow) er
 	if err != nil {
 		return err
 	}
-	k.at.Window, k.at.Chain, k.at.Cuts, k.at.Done, k.at.Position = window+1, hash(out.Chain), c.place, c.done, c.inputs
+	k.at.Window, k.at.Chain, k.at.Cuts, k.at.Done, k.at.Position = window+1, out.Chain.Hex(), c.place, c.done, c.inputs
 	k.at.Model, k.at.Settings = k.lead.cfg.Model, c.settings
 	k.ahead = false
 	k.learned.Store(window + 1)
@@ -266,7 +266,7 @@ func (k *learner) record(ctx context.Context, out *event.Outcome, settings event
 	cfg := k.lead.cfg
 	r := ledger.Record{
 		Version: ledger.Version, Epoch: k.lead.epoch.epoch, Window: out.Window, Cause: ledger.CauseLearned, Ranges: []ledger.Range{}, Model: cfg.Model, Settings: settings.Hash(),
-		Labels: len(out.Labelled), Updates: out.Heads[0].Version, Posterior: hash(out.Posterior), Chain: hash(out.Chain), Changes: changes(out.Drift),
+		Labels: len(out.Labelled), Updates: out.Heads[0].Version, Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(), Changes: ledger.Changes(out.Drift),
 	}
 	if len(out.Labelled) == 0 && len(r.Changes) == 0 {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
@@ -36,7 +37,7 @@ func logHooks(log *slog.Logger) Hooks {
 			if s.Replayed { // the owner logs the rest
 				return
 			}
-			for _, c := range changes(s.Outcome.Drift) {
+			for _, c := range ledger.Changes(s.Outcome.Drift) {
 				if c.Worse {
 					log.Warn("drift found: the loss of what was served has risen", "window", s.Outcome.Window, "detector", c.Detector)
 				} else {

@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -25,15 +24,24 @@ type owner struct {
 	encoder   *encoder
 	publisher *publisher
 	source    source         // of the next windows
-	ranges    []ledger.Range // of the current window; reused
+	ranges    []ledger.Range // of the window that was cut last; reused
 	forgets   verdict        // on the commands to forget nodes that are held
-	attempt   int            // to note in the current window, 0 for none
-	ends      bool           // the current window of a sharded graph has commands to forget nodes that are obeyed
-	forgot    *ledger.Forgot // what the epoch of a sharded graph forgets that the current window begins, nil for none
+}
+
+// claimed is a window whose records are claimed, to be stepped.
+type claimed struct {
+	cause   string
+	ranges  []ledger.Range
+	began   time.Time         // the cutting
+	window  *event.Window     // its events, nil if they are to be gathered
+	attempt int               // to forget nodes, which the window notes; 0 for none
+	begins  *ledger.Beginning // the epoch that it begins, nil for none
+	forgot  *ledger.Forgot    // what that forgets, nil for nothing
+	forgets bool              // its commands to forget nodes are obeyed by the epoch that follows
 }
 
 func newOwner(w *worker, p *kafka.Producer) *owner {
-	o := &owner{w: w, cfg: w.cfg, replay: w.replay, publisher: newPublisher(w.cfg, &w.owns, p, w.replay.ledger, w.source.acknowledged(w)), source: w.source, ranges: []ledger.Range{}}
+	o := &owner{w: w, cfg: w.cfg, replay: w.replay, publisher: newPublisher(w.cfg, &w.owns, p, w.replay.ledger, w.source.acknowledged), source: w.source, ranges: []ledger.Range{}}
 	o.encoder = newEncoder(w.cfg, w.partitions, o.publisher)
 	return o
 }
@@ -73,7 +81,7 @@ func (o *owner) loop(ctx context.Context) error {
 	lag := time.NewTicker(lagEvery)
 	defer lag.Stop()
 	for {
-		wake, err := o.source.step(ctx, o)
+		wake, err := o.source.step(ctx)
 		if err != nil {
 			return err
 		}
@@ -114,7 +122,7 @@ func (o *owner) loop(ctx context.Context) error {
 			o.reportLag()
 		case <-wake:
 		case <-ctx.Done():
-			return o.source.finish(ctx, o)
+			return o.source.finish(ctx)
 		}
 		if err != nil {
 			return err
@@ -124,22 +132,27 @@ func (o *owner) loop(ctx context.Context) error {
 
 // advance claims the records of a cut, steps their window, and passes on its effects.
 func (o *owner) advance(ctx context.Context, c intake.Cut) error {
+	return o.advanceNoting(ctx, c, 0)
+}
+
+// advanceNoting is advance for a window that notes an attempt to forget nodes.
+func (o *owner) advanceNoting(ctx context.Context, c intake.Cut, attempt int) error {
 	began := time.Now()
 	o.replay.unstepped = true
 	o.ranges = o.replay.inputs.Claim(c, o.ranges[:0])
-	return o.stepOwn(ctx, c.Cause, began)
+	return o.step(ctx, claimed{cause: c.Cause, ranges: o.ranges, began: began, attempt: attempt, begins: o.w.begins})
 }
 
-// stepOwn steps the window of the claimed records, passes on its effects, and releases the
+// step steps the window of the claimed records, passes on its effects, and releases the
 // records.
-func (o *owner) stepOwn(ctx context.Context, cause string, began time.Time) error {
+func (o *owner) step(ctx context.Context, c claimed) error {
 	defer o.replay.inputs.Release()
-	forgot, refused, err := o.obeyForget(ctx)
+	refused, err := o.obeyForget(ctx, &c)
 	if err != nil {
 		return err
 	}
 	asked := o.replay.trialCommands()
-	out, err := o.replay.stepClaimed()
+	out, err := o.replay.stepClaimed(c.window)
 	if err != nil {
 		return err
 	}
@@ -155,7 +168,7 @@ func (o *owner) stepOwn(ctx context.Context, cause string, began time.Time) erro
 	if decided {
 		out.Promoted = trial.Model
 	}
-	if err := o.handOver(o.effects(out, cause, began, forgot, trial)); err != nil {
+	if err := o.handOver(o.effects(out, &c, trial)); err != nil {
 		return err
 	}
 	if decided {
@@ -163,27 +176,27 @@ func (o *owner) stepOwn(ctx context.Context, cause string, began time.Time) erro
 			return err
 		}
 	}
-	o.cfg.Hooks.Stepped(Stepped{Outcome: out, Cause: cause, Trial: o.replay.last.trial, Took: time.Since(began)})
+	o.cfg.Hooks.Stepped(Stepped{Outcome: out, Cause: c.cause, Trial: o.replay.last.trial, Took: time.Since(c.began)})
 	return nil
 }
 
 // obeyForget forgets the nodes that the claimed commands name. If prepareForget has declined
 // this, it returns the commands, to be refused.
-func (o *owner) obeyForget(ctx context.Context) (forgot *ledger.Forgot, refused []event.Command, err error) {
+func (o *owner) obeyForget(ctx context.Context, c *claimed) (refused []event.Command, err error) {
 	commands := o.replay.forgetCommands()
 	if len(commands) == 0 {
-		return o.forgot, nil, nil
+		return nil, nil
 	}
 	if !o.forgets.obey {
-		return nil, commands, nil
+		return commands, nil
 	}
 	if err := o.flush(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if forgot, err = o.replay.forget(ctx, commands, false); err != nil {
-		return nil, nil, err
+	if c.forgot, err = o.replay.forget(ctx, commands, false); err != nil {
+		return nil, err
 	}
-	return forgot, nil, o.w.assignOwnRoles()
+	return nil, o.w.assignOwnRoles()
 }
 
 // flush waits until all stepped windows are committed.
@@ -198,33 +211,32 @@ func (o *owner) flush() error {
 	return nil
 }
 
-// effects returns the effects of a window that was cut at the given time, and the inputs'
-// offsets after it.
-func (o *owner) effects(out *event.Outcome, cause string, cut time.Time, forgot *ledger.Forgot, trial *ledger.Trial) *effects {
+// effects returns the effects of a window, and the inputs' offsets after it.
+func (o *owner) effects(out *event.Outcome, c *claimed, trial *ledger.Trial) *effects {
 	settings := o.replay.settingsToWrite()
 	record := ledger.Record{
-		Version: ledger.Version, Epoch: o.replay.last.epoch, Window: out.Window, Cause: cause, Ranges: o.ranges,
+		Version: ledger.Version, Epoch: o.replay.last.epoch, Window: out.Window, Cause: c.cause, Ranges: c.ranges,
 		Model: cmp.Or(out.Model, o.cfg.Model), Settings: settings.hash,
 		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
-		Posterior: hash(out.Posterior), Chain: hash(out.Chain),
-		Reasons: reasons(out), Changes: changes(out.Drift),
-		Forgot:   forgot,
-		Forgets:  o.ends,
-		Attempt:  o.attempt,
+		Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(),
+		Reasons: reasons(out), Changes: ledger.Changes(out.Drift),
+		Forgot:   c.forgot,
+		Forgets:  c.forgets,
+		Attempt:  c.attempt,
 		Promoted: out.Promoted,
 		Trial:    trial,
 	}
-	if len(out.Heads) > 0 { // shards do not learn
+	if len(out.Heads) > 0 {
 		record.Updates = out.Heads[0].Version
 	}
-	if forgot == nil && len(o.replay.forgetCommands()) > 0 {
+	if c.forgot == nil && len(o.replay.forgetCommands()) > 0 {
 		record.Declined = o.forgets.declined
 	}
 	if o.cfg.Scores != nil && len(out.Labelled) > 0 {
 		record.Scores = o.cfg.Scores(out)
 	}
 	if s := out.Shadow; s != nil {
-		record.Shadow = &ledger.Shadow{Model: s.Model, Updates: s.Heads[0].Version, Posterior: hash(s.Posterior), Chain: hash(s.Chain)}
+		record.Shadow = &ledger.Shadow{Model: s.Model, Updates: s.Heads[0].Version, Posterior: s.Posterior.Hex(), Chain: s.Chain.Hex()}
 	}
 	if by := out.ServedBy; by > 0 {
 		record.Head = out.Heads[by].Name
@@ -232,8 +244,8 @@ func (o *owner) effects(out *event.Outcome, cause string, cut time.Time, forgot 
 	switch {
 	case out.Window == 0:
 		record.Begins = &ledger.Beginning{Why: "the ledger begins", Program: o.cfg.Program}
-	case o.w.begins != nil:
-		record.Epoch, record.Begins = o.replay.last.epoch+1, o.w.begins
+	case c.begins != nil:
+		record.Epoch, record.Begins = o.replay.last.epoch+1, c.begins
 	}
 	if record.Begins != nil {
 		record.Classes, record.Inputs = o.cfg.Classes, o.replay.inputs.Begins()
@@ -246,8 +258,8 @@ func (o *owner) effects(out *event.Outcome, cause string, cut time.Time, forgot 
 	o.replay.last = stateAfter(&record)
 	o.replay.noteAttempts(&record)
 	e := o.encoder.new()
-	e.fill(out, &record, cut, o.cfg)
-	if o.cfg.Task <= 1 { // one shard does it for all: they are not far apart
+	e.fill(out, &record, c.began, o.cfg)
+	if o.cfg.Task <= 1 { // one task does it for all: they are not far apart
 		o.replay.inputs.Offsets(e.offsets)
 	}
 	return e
@@ -264,21 +276,6 @@ func reasons(out *event.Outcome) map[event.Reason]int {
 	}
 	return counts
 }
-
-// changes lists the changes that drift detectors found in a window.
-func changes(d *event.Drift) (found []ledger.Change) {
-	if d == nil {
-		return nil
-	}
-	for i := range d.Detectors {
-		if t := &d.Detectors[i]; t.Changes > 0 {
-			found = append(found, ledger.Change{Detector: t.Name, Worse: t.Worse > 0})
-		}
-	}
-	return found
-}
-
-func hash(h event.Hash) string { return hex.EncodeToString(h[:]) }
 
 // handOver passes a window's effects to the encoder once that has encoded the window
 // before.

@@ -32,18 +32,14 @@ type replayer struct {
 	// not stepped. The inputs are then ahead of the engine, and no checkpoint may be
 	// taken.
 	unstepped bool
-	window    event.Window  // the current window; reused
-	gathered  *event.Window // the claimed records, if they were gathered when they were put aside
-	settings  settings      // of the record read last
+	window    event.Window // the current window; reused
+	settings  settings     // of the record read last
 	// classes are those of the epoch, if their order is another than that of the engine's;
 	// nil if an index means the same class in both, and one list may only be longer.
 	classes []string
 	// compared says that the state after window next-1 has the hash that the ledger has,
 	// or will have.
 	compared bool
-	// since is the window that began the newest epoch of a sharded graph: checkpoints of it, or
-	// of earlier windows, are of another epoch.
-	since int64
 	// behind is the last window of the state that begins an epoch behind a gap, 0 for none.
 	// No replay from the ledger's beginning gives the state then.
 	behind int64
@@ -120,7 +116,7 @@ func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	}
 	trials := p.trialCommands()
 	p.assignRoles(r)
-	out, err := p.stepClaimed()
+	out, err := p.stepClaimed(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -143,9 +139,13 @@ func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 }
 
 // stepClaimed steps the engine over the claimed records, of served and of replayed
-// windows.
-func (p *replayer) stepClaimed() (*event.Outcome, error) {
-	out := p.engine.Step(p.gather())
+// windows. If the window was gathered before, it is given.
+func (p *replayer) stepClaimed(w *event.Window) (*event.Outcome, error) {
+	if w == nil {
+		w = p.gather()
+	}
+	p.next++
+	out := p.engine.Step(w)
 	if err := p.engine.Err(); err != nil {
 		return nil, err
 	}
@@ -155,13 +155,8 @@ func (p *replayer) stepClaimed() (*event.Outcome, error) {
 
 // gather returns the window of the claimed records, valid until they are released.
 func (p *replayer) gather() *event.Window {
-	w := p.gathered
-	if p.gathered = nil; w == nil {
-		w = &p.window
-		p.gatherTo(w, p.next)
-	}
-	p.next++
-	return w
+	p.gatherTo(&p.window, p.next)
+	return &p.window
 }
 
 // gatherTo makes a window of the claimed records.
@@ -207,7 +202,7 @@ func (p *replayer) agree(r *ledger.Record, out *event.Outcome) error {
 	for o := out; o != nil; o = o.Shadow {
 		written, ok := r.ChainOf(cmp.Or(o.Model, p.cfg.Model))
 		p.compared = p.compared || ok
-		if got := hash(o.Chain); ok && got != written {
+		if got := o.Chain.Hex(); ok && got != written {
 			return fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: the inputs, the model or the program differ from those that served it", p.cfg.Names.Ledger, r.Window, got, written)
 		}
 	}

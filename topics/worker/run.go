@@ -6,7 +6,9 @@ import (
 	"slices"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/exchange"
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -56,18 +58,18 @@ func (r *run) check(c *ledger.Cut) error {
 	return nil
 }
 
-// readSince notes in which window the newest epoch began: no older checkpoint can be used.
-func (p *replayer) readSince(ctx context.Context) error {
-	c, err := ledger.NewestCut(ctx, p.client, p.cfg.Names.LedgerAt(0))
-	if c != nil {
-		p.since = c.Since
+// readSince returns in which window the newest epoch began: no older checkpoint can be used.
+func readSince(ctx context.Context, client *kafka.Client, n topics.Names) (int64, error) {
+	c, err := ledger.NewestCut(ctx, client, n.LedgerAt(0))
+	if c == nil {
+		return 0, err
 	}
-	return err
+	return c.Since, err
 }
 
 // readRun returns the newest run that the cuts say.
-func (p *replayer) readRun(ctx context.Context) (r run, err error) {
-	cuts, err := ledger.OpenCuts(ctx, p.client, p.cfg.Names.LedgerAt(0), ledger.Place{})
+func readRun(ctx context.Context, client *kafka.Client, n topics.Names) (r run, err error) {
+	cuts, err := ledger.OpenCuts(ctx, client, n.LedgerAt(0), ledger.Place{})
 	if err != nil {
 		return r, err
 	}
@@ -94,7 +96,7 @@ func (l *lead) isJoint(ctx context.Context) (bool, error) {
 }
 
 // readForgotten is readExclusions of a sharded graph.
-func (p *replayer) readForgotten(ctx context.Context, before int64) (x exclusions, err error) {
+func readForgotten(ctx context.Context, p *replayer, before int64) (x exclusions, err error) {
 	if before == 0 {
 		return x, nil
 	}
@@ -107,7 +109,7 @@ func (p *replayer) readForgotten(ctx context.Context, before int64) (x exclusion
 
 // forgottenAt returns what the epoch that began at a window says of the nodes that it forgets,
 // nil if it forgets none that the epoch before did not.
-func (x *exclusions) forgottenAt(since int64) *ledger.Forgot {
+func forgottenAt(x *exclusions, since int64) *ledger.Forgot {
 	command := event.Command{Name: event.Forget}
 	for id, e := range x.forgotten {
 		if e.before == since-1 {

@@ -463,8 +463,8 @@ func (r *runner) start(ctx context.Context, task int) {
 // noteKept notes how far a task's newest checkpoint is.
 func (r *runner) noteKept(task int) {
 	c := r.cfg.config(task)
-	p := &replayer{cfg: &c, since: r.since.Load()}
-	list, err := p.checkpoints()
+	c.Checkpoints.Since = r.since.Load()
+	list, err := c.Checkpoints.find(c.Names.Ledger)
 	r.kept[task].Store(0)
 	if err == nil && len(list) > 0 {
 		r.kept[task].Store(list[0].Window)
@@ -547,11 +547,11 @@ func (l *shardLoop) run(ctx context.Context) error {
 	}
 	s := newShare(waiting, l.client, l.cfg, l.task, shard)
 	l.engine.Store(s)
-	w, err := newTask(ctx, l.client, s, cfg, newByCuts())
-	if err != nil {
+	if cfg.Checkpoints.Since, err = readSince(ctx, l.client, cfg.Names); err != nil {
 		return err
 	}
-	if err := w.replay.readSince(ctx); err != nil {
+	w, err := newTask(ctx, l.client, s, cfg, newByCuts)
+	if err != nil {
 		return err
 	}
 	if w.saver, err = newSaver(ctx, l.client, w.cfg); err != nil {

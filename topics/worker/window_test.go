@@ -55,9 +55,10 @@ func newDiscardingOwner(tb testing.TB, size int) *owner {
 		tb.Fatal(err)
 	}
 	cfg := &Config{Names: names, Model: "model", Settings: `{"model":"none"}`, Hooks: Join()}
+	r := &replayer{cfg: cfg, engine: &preallocated{size: size}, inputs: &intake.Inputs{}}
 	o := newOwner(&worker{
-		cfg: cfg, replay: &replayer{cfg: cfg, engine: &preallocated{size: size}, inputs: &intake.Inputs{}},
-		partitions: map[string]int{names.Predictions: 4}, source: newByPolicy(),
+		cfg: cfg, replay: r,
+		partitions: map[string]int{names.Predictions: 4}, source: newByPolicy(r),
 	}, p)
 	go func() {
 		for e := range o.encoder.in {

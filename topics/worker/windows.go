@@ -31,11 +31,12 @@ func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, vis
 	if err != nil {
 		return err
 	}
-	forgotten := p.readExclusions
 	if shards > 0 {
-		forgotten = p.readForgotten
+		p.excluded, err = readForgotten(ctx, p, math.MaxInt64)
+	} else {
+		p.excluded, err = p.readExclusions(ctx, math.MaxInt64)
 	}
-	if p.excluded, err = forgotten(ctx, math.MaxInt64); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := p.openInputs(fetching, intake.Position{}); err != nil {
@@ -55,6 +56,7 @@ func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, vis
 		if err := visit(p.gather()); err != nil {
 			return err
 		}
+		p.next++
 		p.inputs.Release()
 	}
 	return nil

@@ -114,7 +114,7 @@ func newWorker(ctx context.Context, c *kafka.Client, e Engine, cfg Config) (*wor
 	case shards > 0:
 		return nil, fmt.Errorf("ledger %s is of a graph of %d shards, and this worker would step a whole graph", cfg.Names.Ledger, shards)
 	}
-	w, err := newTask(ctx, c, e, cfg, newByPolicy())
+	w, err := newTask(ctx, c, e, cfg, newByPolicy)
 	if err != nil {
 		return nil, err
 	}
@@ -127,10 +127,11 @@ func newWorker(ctx context.Context, c *kafka.Client, e Engine, cfg Config) (*wor
 
 // newTask returns a worker that has read the last record of its part of the ledger, and nothing
 // else. It has no saver yet.
-func newTask(ctx context.Context, c *kafka.Client, e Engine, cfg Config, s source) (w *worker, err error) {
+func newTask(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from func(*replayer) source) (w *worker, err error) {
 	cfg.setDefaults()
 	cfg.Hooks = Join(logHooks(cfg.Logger), cfg.Hooks)
-	w = &worker{cfg: &cfg, client: c, replay: &replayer{cfg: &cfg, client: c, engine: e}, source: s}
+	p := &replayer{cfg: &cfg, client: c, engine: e}
+	w = &worker{cfg: &cfg, client: c, replay: p, source: from(p)}
 	w.newest, err = ledger.Newest(ctx, c, cfg.ledgerAt())
 	return w, err
 }
@@ -163,7 +164,7 @@ func (w *worker) run(ctx context.Context, join func() (seat, error)) (err error)
 	if err := w.start(ctx, fetching); err != nil {
 		return err
 	}
-	if err = w.source.await(ctx, w); err == nil {
+	if err = w.source.await(ctx, w.pollElection); err == nil {
 		err = w.standBy(ctx)
 	}
 	if err == nil {
@@ -215,7 +216,7 @@ func (w *worker) open(ctx, fetching context.Context) error {
 		return err
 	}
 	if w.replay.next == 0 {
-		if w.replay.excluded, err = w.source.begin(ctx, w); err != nil {
+		if w.replay.excluded, err = w.source.exclusions(ctx); err != nil {
 			return err
 		}
 	}
@@ -275,6 +276,20 @@ func (w *worker) standBy(ctx context.Context) error {
 	}
 }
 
+// pollElection takes note of an election, and reports whether this worker is elected. If it is,
+// it is the owner from here on.
+func (w *worker) pollElection() (owns bool, err error) {
+	select {
+	case e := <-w.member.Elected():
+		err = w.noteElection(e)
+	default:
+	}
+	if w.elected && err == nil {
+		w.owns.Store(true)
+	}
+	return w.elected, err
+}
+
 // noteElection takes note of who owns the graph.
 func (w *worker) noteElection(e kafka.Election) error {
 	if e.Err != nil {
@@ -301,7 +316,7 @@ func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
 		}
 	}
 	began := time.Now()
-	if err := w.source.replay(ctx, w, r); err != nil {
+	if err := w.source.follow(ctx, r); err != nil {
 		return err
 	}
 	out, err := w.replay.Step(ctx, r)
