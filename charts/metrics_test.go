@@ -113,7 +113,7 @@ var advice = []struct {
 	{"Drift, sets and fallback", [][2]string{
 		{"gvbll_drift_changes_total", "Worse: `GvbllDriftFound`. Other: `GvbllDriftUnlabelled`. Better: the head learned, or the stream became easier. After a start or a change, the first rows become the new reference."},
 		{"gvbll_drift_score", "Divided by the threshold: near 1 and rising is a change that is not yet certain. Of the owner only. ADWIN has no score: see `gvbll_drift_log_loss_nats`."},
-		{"gvbll_drift_threshold", "0: the reference is not complete yet. It takes 256 rows of embeddings, at most 8 a window, and 1,024 predicted classes."},
+		{"gvbll_drift_threshold", "0: the reference is not complete yet. It takes 256 rows of embeddings, at most 8 a window."},
 		{"gvbll_drift_accuracy", "Estimated below realised: what is served now will be right less often than what was labelled so far. Confidence above both: overconfident."},
 		{"gvbll_drift_ece", "Estimated above realised: as for accuracy. Both high: `GvbllCalibrationOff`."},
 		{"gvbll_drift_log_loss_nats", "Rises in steps, one at each change. Compare with the NLL since the first window."},

@@ -18,12 +18,8 @@ type detectors struct {
 	dim      int
 	embedded *posterior.Rows // of the window's predictions
 
-	// Of the serving head's log loss, label by label.
-	adwin   *drift.ADWIN
-	hinkley *drift.PageHinkley
-	// Before any label.
-	embeddings *drift.MMD[[]float32]
-	classes    *drift.MMD[int32]
+	adwin      *drift.ADWIN // of the serving head's log loss, label by label
+	embeddings *drift.MMD   // before any label
 	monitor    *drift.Monitor
 
 	total [detectorCount]int64 // changes found, by detector
@@ -36,13 +32,11 @@ var _ observer = (*detectors)(nil)
 // The detectors, in the order of event.Drift.
 const (
 	adwin = iota
-	pageHinkley
 	mmdEmbeddings
-	mmdClasses
 	detectorCount
 )
 
-var detectorNames = [detectorCount]string{"adwin", "page-hinkley", "mmd-embeddings", "mmd-classes"}
+var detectorNames = [detectorCount]string{"adwin", "mmd-embeddings"}
 
 // watchedRows bounds the embeddings of a window that the detector sees, spread evenly
 // over it. One costs about 0.7 µs at d_e = 64; in windows of 500, all of them add 0.2 %
@@ -53,16 +47,12 @@ const watchedRows = 8
 func newDetectors(m *model.Model, embedded *posterior.Rows) (*detectors, error) {
 	z := drift.DefaultMMD(m.Prior.Dim)
 	z.Reference, z.Block = 256, 32 // full after 32 windows
-	y := drift.DefaultMMD(m.Prior.Classes)
-	for _, cfg := range []drift.MMDConfig{z, y} {
-		if err := cfg.Validate(); err != nil {
-			return nil, fmt.Errorf("drift detectors for %d dimensions and %d classes: %w; or switch them off", m.Prior.Dim, m.Prior.Classes, err)
-		}
+	if err := z.Validate(); err != nil {
+		return nil, fmt.Errorf("drift detectors for %d dimensions: %w; or switch them off", m.Prior.Dim, err)
 	}
 	return &detectors{
 		dim: m.Prior.Dim, embedded: embedded,
-		adwin: drift.NewADWIN(drift.DefaultADWIN()), hinkley: drift.NewPageHinkley(drift.DefaultPageHinkley()),
-		embeddings: drift.Embeddings(z), classes: drift.Classes(y), monitor: drift.NewMonitor(drift.DefaultMonitor()),
+		adwin: drift.NewADWIN(drift.DefaultADWIN()), embeddings: drift.NewMMD(z), monitor: drift.NewMonitor(drift.DefaultMonitor()),
 	}, nil
 }
 
@@ -90,9 +80,7 @@ func (w *detectors) scored(out *event.Outcome) {
 	}
 	w.window.clear()
 	for i := range out.Predictions {
-		p := &out.Predictions[i]
-		found(mmdClasses, w.classes.Add(p.ClassIndex), false)
-		w.window.add(float64(p.Confidence), false)
+		w.window.add(float64(out.Predictions[i].Confidence), false)
 	}
 	w.monitor.Serve(w.window.confidence...)
 	w.window.clear()
@@ -101,9 +89,6 @@ func (w *detectors) scored(out *event.Outcome) {
 		before := w.adwin.Mean()
 		changed := w.adwin.Add(s.LogLoss)
 		found(adwin, changed, w.adwin.Mean() > before)
-		changed = w.hinkley.Add(s.LogLoss)
-		_, up := w.hinkley.Score()
-		found(pageHinkley, changed, up)
 		w.window.add(s.Confidence, s.Correct)
 	}
 	w.monitor.Learn(w.window.confidence, w.window.right)
@@ -113,15 +98,11 @@ func (w *detectors) scored(out *event.Outcome) {
 
 // report fills in the current values of the detectors.
 func (w *detectors) report(d *event.Drift) {
-	score, _ := w.hinkley.Score()
-	z, y := w.embeddings.Last(), w.classes.Last()
-	for i, s := range [detectorCount][2]float64{
-		adwin: {}, pageHinkley: {score, drift.DefaultPageHinkley().Threshold},
-		mmdEmbeddings: {z.MMD, z.Threshold}, mmdClasses: {y.MMD, y.Threshold},
-	} {
-		t := &d.Detectors[i]
-		t.Name, t.Score, t.Threshold, t.Total = detectorNames[i], s[0], s[1], w.total[i]
+	for i := range d.Detectors {
+		d.Detectors[i].Name, d.Detectors[i].Total = detectorNames[i], w.total[i]
 	}
+	z := w.embeddings.Last()
+	d.Detectors[mmdEmbeddings].Score, d.Detectors[mmdEmbeddings].Threshold = z.MMD, z.Threshold
 	m := w.monitor.Measures()
 	d.Confidence, d.EstimatedAccuracy, d.EstimatedECE = m.Confidence, m.EstimatedAccuracy, m.EstimatedECE
 	d.RealisedAccuracy, d.RealisedECE = m.RealisedAccuracy, m.RealisedECE
@@ -148,9 +129,7 @@ func (w *detectors) state(s *snapshot.Schema) {
 		return
 	}
 	snapshot.Bytes(s, "drift."+detectorNames[adwin], w.adwin)
-	snapshot.Bytes(s, "drift."+detectorNames[pageHinkley], w.hinkley)
 	snapshot.Bytes(s, "drift."+detectorNames[mmdEmbeddings], w.embeddings)
-	snapshot.Bytes(s, "drift."+detectorNames[mmdClasses], w.classes)
 	snapshot.Bytes(s, "drift.monitor", w.monitor)
 	found := w.total[:]
 	snapshot.Slice(s, "drift.found", &found, len(found))

@@ -75,7 +75,7 @@ func changes(e *pipeline.Engine, s *calibratedStream, steps, n int) map[string]e
 }
 
 // TestDrift: detectors find no change in a stationary stream. If labels contradict the
-// model, only the detectors of loss find it. If features change, the detector of embeddings
+// model, only the detector of the loss finds it. If features change, the detector of embeddings
 // finds it without labels.
 func TestDrift(t *testing.T) {
 	s := newCalibratedStream(t, 1)
@@ -87,13 +87,11 @@ func TestDrift(t *testing.T) {
 	}
 	s.twist = func(y int32) int32 { return (y + 1) % 3 }
 	found := changes(e, s, 10, 30)
-	for _, name := range []string{"adwin", "page-hinkley"} {
-		if d := found[name]; d.Worse == 0 || d.Total < int64(d.Worse) {
-			t.Errorf("%s: %+v, want a change for the worse", name, d)
-		}
+	if d := found["adwin"]; d.Worse == 0 || d.Total < int64(d.Worse) {
+		t.Errorf("adwin: %+v, want a change for the worse", d)
 	}
-	if n := found["mmd-embeddings"].Changes + found["mmd-classes"].Changes; n > 0 {
-		t.Errorf("%d changes of predictions found where only labels changed, want none", n)
+	if n := found["mmd-embeddings"].Changes; n > 0 {
+		t.Errorf("%d changes of embeddings found where only labels changed, want none", n)
 	}
 
 	s = newCalibratedStream(t, 2)

@@ -80,7 +80,7 @@ import (
 //	rescore.counts         I64   42: of published predictions, see [calibration.Prequential]
 //	rescore.sums           F64   27
 //	drift.NAME             U8    a detector's state, see package drift; if they are on
-//	drift.found            I64   4: changes found by each detector
+//	drift.found            I64   2: changes found by each detector
 //
 // where ids are three tensors, see declareIDs. Tensors departed.* that would be empty
 // are left out. The names of a shadow's tensors begin with "shadow.".

@@ -16,7 +16,7 @@ type drift struct {
 
 func newDrift(r register) drift {
 	d := drift{
-		changes:       r.counters("gvbll_drift_changes_total", "Changes found by a drift detector: worse or better where it watches a loss, other where it watches embeddings or predicted classes.", "detector", "change"),
+		changes:       r.counters("gvbll_drift_changes_total", "Changes found by a drift detector: worse or better where it watches a loss, other where it watches embeddings.", "detector", "change"),
 		score:         r.gauges("gvbll_drift_score", "Latest score of a drift detector; a score above the threshold is a change.", "detector"),
 		threshold:     r.gauges("gvbll_drift_threshold", "Threshold of a drift detector; 0 before it has one.", "detector"),
 		accuracy:      r.gauges("gvbll_drift_accuracy", "Accuracy over about the latest thousand: mean confidence of predictions (confidence), the same corrected by how right such confidences were (estimated), accuracy of those whose label came (realised).", "by"),
@@ -25,13 +25,9 @@ func newDrift(r register) drift {
 		logLossLabels: r.gauge("gvbll_drift_log_loss_labels", "Number of labels since the last change that ADWIN found."),
 	}
 	// Counters begin at 0, so that an alert sees the first change.
-	for _, detector := range []string{"adwin", "page-hinkley"} {
-		d.changes.WithLabelValues(detector, "worse")
-		d.changes.WithLabelValues(detector, "better")
-	}
-	for _, detector := range []string{"mmd-embeddings", "mmd-classes"} {
-		d.changes.WithLabelValues(detector, "other")
-	}
+	d.changes.WithLabelValues("adwin", "worse")
+	d.changes.WithLabelValues("adwin", "better")
+	d.changes.WithLabelValues("mmd-embeddings", "other")
 	return d
 }
 
@@ -40,11 +36,10 @@ func (d *drift) observe(out *event.Outcome) {
 		return
 	}
 	for _, t := range out.Drift.Detectors {
-		switch t.Name {
-		case "adwin", "page-hinkley":
+		if t.Name == "adwin" {
 			d.changes.WithLabelValues(t.Name, "worse").Add(float64(t.Worse))
 			d.changes.WithLabelValues(t.Name, "better").Add(float64(t.Changes - t.Worse))
-		default:
+		} else {
 			d.changes.WithLabelValues(t.Name, "other").Add(float64(t.Changes))
 		}
 	}

@@ -22,22 +22,22 @@ func ExampleADWIN() {
 	// drift at 1023: the mean is now 0.56
 }
 
-// The shares of the predicted classes change, which is seen without any label.
-func ExampleClasses() {
-	cfg := drift.DefaultMMD(3)
+// Embeddings move, which is seen without any label.
+func ExampleMMD() {
+	cfg := drift.DefaultMMD(2)
 	cfg.Reference, cfg.Block = 300, 30
-	m := drift.Classes(cfg)
-	for i := range int32(900) {
-		class := i % 3
+	m := drift.NewMMD(cfg)
+	for i := range 900 {
+		z := []float32{float32(i % 7), float32(i % 5)}
 		if i >= 600 {
-			class = i % 2
+			z[0] += 3
 		}
-		if m.Add(class) {
-			fmt.Printf("drift at %d: %.3f apart\n", i, m.Last().MMD)
+		if m.Add(z) {
+			fmt.Printf("drift at %d\n", i)
 		}
 	}
 	// Output:
-	// drift at 629: 0.167 apart
+	// drift at 629
 }
 
 // A model is right less often than its confidence says.

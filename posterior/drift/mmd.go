@@ -4,14 +4,15 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
 // MMDConfig holds the constants of an MMD.
 type MMDConfig struct {
-	Dim       int // dimension of an embedding, or number of classes
-	Features  int // random Fourier features of an embedding; not used for classes
+	Dim       int // dimension of an embedding
+	Features  int // random Fourier features of an embedding
 	Reference int // rows of the reference window, at least 4 blocks
 	Block     int // rows that are compared with the reference at a time
 	// FalseAlarms in [1e-4, 0.5] is the share of blocks with a false alarm if rows
@@ -24,7 +25,7 @@ type MMDConfig struct {
 }
 
 // DefaultMMD returns 64 features, blocks of 64 rows, a reference of 1024 and one false
-// alarm in a thousand blocks, for embeddings of dimension dim or for dim classes.
+// alarm in a thousand blocks, for embeddings of dimension dim.
 func DefaultMMD(dim int) MMDConfig {
 	return MMDConfig{Dim: dim, Features: 64, Reference: 1024, Block: 64, FalseAlarms: 0.001, Seed: 1}
 }
@@ -36,7 +37,7 @@ const maxNumbers = 1 << 24
 func (c MMDConfig) Validate() error {
 	small := func(a, b int) bool { return a > 0 && b > 0 && a <= maxNumbers/b }
 	var r check.Remedies
-	r.Unless(c.Dim > 0, "dim %d: give the dimension of an embedding or the number of classes", c.Dim)
+	r.Unless(c.Dim > 0, "dim %d: give the dimension of an embedding", c.Dim)
 	r.Unless(small(c.Features, max(c.Dim, 1)) && small(c.Features, max(c.Reference, 1)), "features %d: give 1 or more, such as 64, and with %d dimensions and %d rows of reference no more than %d numbers", c.Features, c.Dim, c.Reference, maxNumbers)
 	r.Unless(c.Block > 0 && c.Block <= maxNumbers, "block %d: give 1 or more, such as 64", c.Block)
 	r.Unless(c.Block > 0 && c.Reference/4 >= c.Block && small(c.Reference, max(c.Dim, 1)), "reference %d: give at least four blocks of %d and, at %d dimensions, no more than %d numbers", c.Reference, c.Block, c.Dim, maxNumbers)
@@ -44,17 +45,20 @@ func (c MMDConfig) Validate() error {
 	return r.Join()
 }
 
-// MMD compares blocks of rows with a reference window, the first rows seen, by their
+// MMD compares blocks of embeddings, the rows, with a reference window, the first rows seen, by their
 // maximum mean discrepancy (Gretton et al. 2012): the squared distance between the mean
 // of a kernel's features over the block and over the reference. A block is a drift if it
 // is further away than all but a share FalseAlarms of random blocks of the reference
 // itself, each measured from the rest of the reference. The reference's rows are only
 // kept until it is full; then their mean features are enough.
-type MMD[X any] struct {
+//
+// The kernel approximates the Gaussian exp(-|x-y|²/2σ²), σ the median distance of the
+// reference's rows, by Features random Fourier features (Rahimi & Recht 2007).
+type MMD struct {
 	cfg    MMDConfig
-	kernel kernel[X]
+	kernel *fourier
 
-	reference []X // the reference while it fills, then nil
+	reference [][]float32 // the reference while it fills, then nil
 	base      base
 
 	block []float64 // Σ of the features of the unfinished block
@@ -76,41 +80,23 @@ type Comparison struct {
 	Threshold float64 // a larger MMD is a drift
 }
 
-// kernel maps rows to features, whose inner products are the kernel's values.
-type kernel[X any] interface {
-	features() int
-	// check panics if a row has the wrong shape.
-	check(x X)
-	// clone returns a copy of a row that shares no memory with it.
-	clone(x X) X
-	// fit sets the kernel's constants from the reference.
-	fit(reference []X)
-	// add adds the features of a row to sum.
-	add(sum []float64, x X)
-	// sums adds the features of the reference to total, and returns a function that
-	// sets sum to the sum of the features of the reference's rows with the given
-	// indices.
-	sums(total []float64, reference []X) func(sum []float64, rows []int32)
-	// appendRow and row write and read a row, appendFit and setFit the constants.
-	appendRow(b []byte, x X) []byte
-	row(r *reader) (x X, ok bool)
-	appendFit(b []byte) []byte
-	setFit(r *reader) (kernel[X], bool)
-}
-
-func newMMD[X any](cfg MMDConfig, k kernel[X]) *MMD[X] {
-	return &MMD[X]{cfg: cfg, kernel: k, block: make([]float64, k.features())}
+// NewMMD returns a detector that has seen no row. It panics if cfg does not validate.
+func NewMMD(cfg MMDConfig) *MMD {
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+	return &MMD{cfg: cfg, kernel: newFourier(cfg), block: make([]float64, cfg.Features)}
 }
 
 // Add adds the next row and reports whether it completes a block that differs from the
-// reference.
-func (m *MMD[X]) Add(x X) (drift bool) {
+// reference. It panics at a row of another dimension.
+func (m *MMD) Add(x []float32) (drift bool) {
 	m.kernel.check(x)
 	if m.done {
 		m.base, m.done = base{}, false
 	}
 	if m.base.mean == nil {
-		m.reference = append(m.reference, m.kernel.clone(x))
+		m.reference = append(m.reference, slices.Clone(x))
 		if len(m.reference) == m.cfg.Reference {
 			m.kernel.fit(m.reference)
 			m.base = m.fit()
@@ -132,7 +118,7 @@ func (m *MMD[X]) Add(x X) (drift bool) {
 }
 
 // Last returns the latest comparison, zeros before the first.
-func (m *MMD[X]) Last() Comparison { return m.last }
+func (m *MMD) Last() Comparison { return m.last }
 
 // distance returns |x/n - y/k|², summed as four sums of every fourth entry.
 func distance(x []float64, n float64, y []float64, k float64) float64 {
@@ -161,8 +147,8 @@ func distance(x []float64, n float64, y []float64, k float64) float64 {
 const drawsPerAlarm = 10
 
 // fit returns mean and threshold of the full reference.
-func (m *MMD[X]) fit() base {
-	n, width := len(m.reference), m.kernel.features()
+func (m *MMD) fit() base {
+	n, width := len(m.reference), m.cfg.Features
 	total := make([]float64, width)
 	sums := m.kernel.sums(total, m.reference)
 	order := make([]int32, n)
@@ -222,7 +208,7 @@ const (
 // AppendState appends done and the latest comparison, and then either the rows of an
 // unfinished reference, or mean, threshold and kernel constants of a full one and the
 // unfinished block.
-func (m *MMD[X]) AppendState(b []byte) []byte {
+func (m *MMD) AppendState(b []byte) []byte {
 	b = appendFlag(b, m.done)
 	b = appendCount(b, m.last.Blocks)
 	b = appendNumbers(b, m.last.MMD, m.last.Threshold)
@@ -243,9 +229,9 @@ func (m *MMD[X]) AppendState(b []byte) []byte {
 }
 
 // SetState reads what AppendState wrote.
-func (m *MMD[X]) SetState(b []byte) error {
+func (m *MMD) SetState(b []byte) error {
 	r := &reader{rest: b}
-	next := newMMD(m.cfg, m.kernel)
+	next := &MMD{cfg: m.cfg, kernel: m.kernel, block: make([]float64, m.cfg.Features)}
 	next.done = r.flag()
 	next.last = Comparison{r.count(), r.number(), r.number()}
 	ok := check.Finite(next.last.MMD, next.last.Threshold)
@@ -264,7 +250,7 @@ func (m *MMD[X]) SetState(b []byte) error {
 		n := r.count()
 		ok = ok && n < uint64(m.cfg.Reference) && !next.done && r.holds(n)
 		for i := uint64(0); ok && i < n; i++ {
-			var x X
+			var x []float32
 			x, ok = m.kernel.row(r)
 			next.reference = append(next.reference, x)
 		}

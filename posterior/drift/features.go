@@ -10,17 +10,6 @@ import (
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
-// Embeddings returns an MMD on embeddings of dimension cfg.Dim. Its kernel approximates
-// the Gaussian exp(-|x-y|²/2σ²), σ the median distance of the reference's rows, by
-// cfg.Features random Fourier features (Rahimi & Recht 2007). It panics if cfg does not
-// validate; Add panics at an embedding of another dimension.
-func Embeddings(cfg MMDConfig) *MMD[[]float32] {
-	if err := cfg.Validate(); err != nil {
-		panic(err)
-	}
-	return newMMD(cfg, kernel[[]float32](newFourier(cfg)))
-}
-
 // fourier is the kernel with the D features √(2/D) cos(2π(w·x/σ + b)). Angles are in
 // turns, so that they are reduced without error.
 type fourier struct {
@@ -59,15 +48,12 @@ func normal(rng *rand.Rand) (x float64) {
 	return x - 6
 }
 
-func (f *fourier) features() int { return len(f.phase) }
-
+// check panics if a row has the wrong dimension.
 func (f *fourier) check(x []float32) {
 	if len(x) != f.dim {
 		panic(fmt.Sprintf("drift: embedding of dimension %d, not %d", len(x), f.dim))
 	}
 }
-
-func (f *fourier) clone(x []float32) []float32 { return slices.Clone(x) }
 
 // pairRows is the number of rows whose distances give the median, up to twice as many.
 const pairRows = 128
@@ -93,6 +79,7 @@ func (f *fourier) fit(reference [][]float32) {
 	}
 }
 
+// add adds the features of a row to sum.
 func (f *fourier) add(sum []float64, x []float32) {
 	for j, x := range x {
 		f.scaled[j] = float64(x) * f.scale
@@ -105,8 +92,10 @@ func (f *fourier) add(sum []float64, x []float32) {
 	}
 }
 
+// sums adds the features of the reference to total, and returns a function that sets sum to
+// the sum of the features of the reference's rows with the given indices.
 func (f *fourier) sums(total []float64, reference [][]float32) func(sum []float64, rows []int32) {
-	width := f.features()
+	width := len(f.phase)
 	stride := (width + 7) / 8 * 8 // see posterior.Sparse
 	all, some := make([]float64, len(reference)*stride), make([]float64, stride)
 	for i, x := range reference {
@@ -134,6 +123,7 @@ func cosine(t float64) float64 {
 	return x * (1 + float64(u*(s3+float64(u*(s5+float64(u*(s7+float64(u*(s9+float64(u*(s11+float64(u*(s13+float64(u*s15))))))))))))))
 }
 
+// appendRow and row write and read a row, appendFit and setFit the scale.
 func (f *fourier) appendRow(b []byte, x []float32) []byte {
 	for _, x := range x {
 		b = appendNumbers(b, float64(x))
@@ -156,7 +146,7 @@ func (f *fourier) row(r *reader) (x []float32, ok bool) {
 
 func (f *fourier) appendFit(b []byte) []byte { return appendNumbers(b, f.scale) }
 
-func (f *fourier) setFit(r *reader) (kernel[[]float32], bool) {
+func (f *fourier) setFit(r *reader) (*fourier, bool) {
 	next := *f
 	next.scale = r.number()
 	next.scaled, next.turns = make([]float64, f.dim), make([]float64, len(f.turns))
