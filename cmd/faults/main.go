@@ -22,6 +22,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/kafka"
 )
 
 type flags struct {
@@ -102,6 +103,10 @@ func (f *flags) run(ctx context.Context, command string) error {
 	}
 	defer cluster.Close()
 	s.Brokers = cluster.Addresses()
+	if s.Client, err = kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers}); err != nil {
+		return err
+	}
+	defer s.Client.Close()
 	began := time.Now()
 	report := func(what string) {
 		if f.Verbose {

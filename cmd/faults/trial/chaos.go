@@ -10,41 +10,28 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics/kafka"
 )
 
 // Turmoil is the result of [Chaos].
 type Turmoil struct {
-	Seed        uint64   `json:"seed"`
-	Minutes     float64  `json:"minutes"`
-	Faults      int      `json:"faults"`      // disturbances of the cluster
-	Kills       int      `json:"kills"`       // of workers, by SIGKILL
-	Ends        int      `json:"ends"`        // of workers, by SIGTERM
-	Halts       int      `json:"halts"`       // of workers, by SIGSTOP, for 1 to 3 session timeouts
-	TakenOver   int      `json:"taken_over"`  // workers that ended because another had taken over
-	Nodes       int      `json:"nodes"`       // sent
-	Poison      int      `json:"poison"`      // records sent that cannot be decoded
-	Windows     int      `json:"windows"`     // committed
-	LongestMS   int64    `json:"longest_ms"`  // between two windows
-	Lost        int      `json:"lost"`        // nodes that were not predicted
-	Duplicated  int      `json:"duplicated"`  // predictions and dead letters that were published twice
-	Unequal     int      `json:"unequal"`     // 1 if the audit found a difference
-	Unexplained int      `json:"unexplained"` // workers that ended for another reason
-	Wrong       []string `json:"wrong,omitempty"`
-}
-
-// Err returns an error if anything was lost, duplicated, unequal or unexplained.
-func (t *Turmoil) Err() error {
-	if t.Lost+t.Duplicated+t.Unequal+t.Unexplained > 0 {
-		return errBroken
-	}
-	return nil
+	Seed      uint64  `json:"seed"`
+	Minutes   float64 `json:"minutes"`
+	Faults    int     `json:"faults"`     // disturbances of the cluster
+	Kills     int     `json:"kills"`      // of workers, by SIGKILL
+	Ends      int     `json:"ends"`       // of workers, by SIGTERM
+	Halts     int     `json:"halts"`      // of workers, by SIGSTOP, for 1 to 3 session timeouts
+	TakenOver int     `json:"taken_over"` // workers that ended because another had taken over
+	Nodes     int     `json:"nodes"`      // sent
+	Poison    int     `json:"poison"`     // records sent that cannot be decoded
+	Windows   int     `json:"windows"`    // committed
+	LongestMS int64   `json:"longest_ms"` // between two windows
+	verdict
 }
 
 // String returns one line of counts.
 func (t *Turmoil) String() string {
-	return fmt.Sprintf("chaos, seed %d, %.1f min: %d nodes and %d poisoned records sent; %d faults of the cluster, %d workers killed, %d ended, %d halted, %d taken over; %d windows, longest pause %.1f s: lost %d, duplicated %d, unequal %d, unexplained %d",
-		t.Seed, t.Minutes, t.Nodes, t.Poison, t.Faults, t.Kills, t.Ends, t.Halts, t.TakenOver, t.Windows, float64(t.LongestMS)/1000, t.Lost, t.Duplicated, t.Unequal, t.Unexplained)
+	return fmt.Sprintf("chaos, seed %d, %.1f min: %d nodes and %d poisoned records sent; %d faults of the cluster, %d workers killed, %d ended, %d halted, %d taken over; %d windows, longest pause %.1f s: %v",
+		t.Seed, t.Minutes, t.Nodes, t.Poison, t.Faults, t.Kills, t.Ends, t.Halts, t.TakenOver, t.Windows, float64(t.LongestMS)/1000, &t.verdict)
 }
 
 // Chaos has three workers process a stream for the given time. In an order that the seed
@@ -54,13 +41,7 @@ func (t *Turmoil) String() string {
 // predicted once. The right predictions depend on where the windows were cut, so they
 // are not known in advance: gvbll audit must get them by replaying the ledger.
 func Chaos(ctx context.Context, s *Setup, c Cluster, seed uint64, long time.Duration, report func(string)) (*Turmoil, error) {
-	s.Brokers = c.Addresses()
-	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	g, err := s.newGraph(ctx, client, fmt.Sprintf("chaos-%d-%d", seed, time.Now().UnixNano()%1e9))
+	g, err := s.newGraph(ctx, fmt.Sprintf("chaos-%d", seed))
 	if err != nil {
 		return nil, err
 	}
@@ -258,8 +239,7 @@ func (r *chaos) note(name string, p *process) {
 	case p.takenOver():
 		r.found.TakenOver++
 	default:
-		r.found.Unexplained++
-		r.found.Wrong = append(r.found.Wrong, fmt.Sprintf("worker %s ended with %v, see %s", name, p.err, p.log.Name()))
+		r.found.unexplained("worker %s ended with %v, see %s", name, p.err, p.log.Name())
 	}
 }
 
@@ -299,17 +279,11 @@ func (r *chaos) finish(ctx context.Context) error {
 	if err := r.ledger.close(); err != nil {
 		return fmt.Errorf("the ledger: %w", err)
 	}
-	var ids []event.ID
-	for i := range r.next {
-		ids = append(ids, event.ID{Num: int64(i)})
-	}
-	got, err := r.read(ctx, ids)
+	got, err := r.judge(ctx, r.next, &r.found.verdict)
 	if err != nil {
 		return err
 	}
 	r.found.Windows = len(got.windows)
-	r.found.Lost, r.found.Duplicated = got.lost, got.twice
-	r.found.Wrong = append(r.found.Wrong, got.faults...)
 	undecodable := 0
 	for _, d := range got.dead {
 		if strings.HasSuffix(d, " undecodable") {
@@ -319,10 +293,6 @@ func (r *chaos) finish(ctx context.Context) error {
 	if undecodable < r.poison { // there may be more, because some were sent twice
 		r.found.Lost += r.poison - undecodable
 		r.found.Wrong = append(r.found.Wrong, fmt.Sprintf("%d dead letters for %d poisoned records", undecodable, r.poison))
-	}
-	if err := r.audit(ctx); err != nil {
-		r.found.Unequal++
-		r.found.Wrong = append(r.found.Wrong, err.Error())
 	}
 	return nil
 }
@@ -334,24 +304,9 @@ func (r *chaos) drain(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	deadline := time.After(drainTimeout)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	what := fmt.Sprintf("window behind %d nodes and %d poisoned records", r.next, r.poison)
+	return r.ledger.await(ctx, p, what, drainTimeout, func() bool {
 		sum, _ := r.ledger.now()
-		if sum.predictions >= r.next && (r.Shards > 0 || sum.labels+sum.refused >= r.next+r.poison) && r.ledger.covers(ends) {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-p.ended:
-			return fmt.Errorf("the last worker ended with %w, see %s", p.err, r.dir)
-		case err := <-r.ledger.done:
-			return fmt.Errorf("the ledger: %w", err)
-		case <-deadline:
-			return fmt.Errorf("%v after the last disturbance the ledger has %+v, want %d nodes and %d poisoned records, see %s", drainTimeout, sum, r.next, r.poison, r.dir)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+		return sum.predictions >= r.next && (r.Shards > 0 || sum.labels+sum.refused >= r.next+r.poison) && r.ledger.covers(ends)
+	})
 }

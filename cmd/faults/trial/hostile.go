@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -189,17 +188,17 @@ func (s *Setup) attacks(size float64) []attack {
 // a bound. Beside the last streams, data sets are opened that are bombs. Attacks whose names
 // do not contain the text only are left out.
 func Hostile(ctx context.Context, s *Setup, size float64, only string, report func(string)) (*Siege, error) {
-	c, err := s.dial(ctx)
+	admin, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers...))
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
+	defer admin.Close()
 	found := &Siege{Size: size}
 	for i, a := range s.attacks(size) {
 		if !strings.Contains(a.name, only) {
 			continue
 		}
-		v, err := c.newServed(ctx, fmt.Sprintf("hostile-%d", i))
+		v, err := s.newServed(ctx, admin, fmt.Sprintf("hostile-%d", i))
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +212,7 @@ func Hostile(ctx context.Context, s *Setup, size float64, only string, report fu
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if err := v.deleteTopics(ctx, c.admin); err != nil {
+		if err := v.deleteTopics(ctx, v.names.Nodes, v.names.Labels, v.names.Commands, v.names.Predictions, v.names.DeadLetters, v.names.Ledger); err != nil {
 			return nil, err
 		}
 	}
@@ -236,7 +235,7 @@ func (v *served) withstand(ctx context.Context, a *attack, c *Attack) error {
 		return err
 	}
 	defer watch.close()
-	large, err := v.client.NewProducer(ctx, kafka.ProducerConfig{MaxBatchBytes: 1_040_000}) // which brokers take
+	large, err := v.Client.NewProducer(ctx, kafka.ProducerConfig{MaxBatchBytes: 1_040_000}) // which brokers take
 	if err != nil {
 		return err
 	}
@@ -341,7 +340,7 @@ func (v *served) unharmed(ctx context.Context, a *attack) error {
 	}
 	dead := make(map[event.Reason]int)
 	var wrong error
-	err := v.client.ReadAll(ctx, v.names.Predictions, func(r *kafka.Record) {
+	err := v.Client.ReadAll(ctx, v.names.Predictions, func(r *kafka.Record) {
 		var p event.Prediction
 		wrong = errors.Join(wrong, wire.DecodePrediction(r.Value, &p))
 		if p.Revision == 0 {
@@ -356,7 +355,7 @@ func (v *served) unharmed(ctx context.Context, a *attack) error {
 			return fmt.Errorf("node %v was predicted %d times", id, 1-n)
 		}
 	}
-	err = v.client.ReadAll(ctx, v.names.DeadLetters, func(r *kafka.Record) {
+	err = v.Client.ReadAll(ctx, v.names.DeadLetters, func(r *kafka.Record) {
 		var d event.Refusal
 		if err := wire.DecodeDeadLetter(r.Value, &d); err != nil && !errors.Is(err, wire.ErrTruncated) {
 			wrong = err
@@ -453,17 +452,4 @@ type zeros struct{}
 func (zeros) Read(b []byte) (int, error) {
 	clear(b)
 	return len(b), nil
-}
-
-// deleteTopics deletes the graph's topics, which a fake broker keeps in memory.
-func (g *graph) deleteTopics(ctx context.Context, admin *kgo.Client) error {
-	req := kmsg.NewPtrDeleteTopicsRequest()
-	req.TimeoutMillis = 10_000
-	for _, name := range []string{g.names.Nodes, g.names.Labels, g.names.Commands, g.names.Predictions, g.names.DeadLetters, g.names.Ledger} {
-		topic := kmsg.NewDeleteTopicsRequestTopic()
-		topic.Topic = &name
-		req.TopicNames, req.Topics = append(req.TopicNames, name), append(req.Topics, topic)
-	}
-	_, err := req.RequestWith(ctx, admin)
-	return err
 }

@@ -26,32 +26,24 @@ import (
 
 // Missteps is the result of [Mistakes].
 type Missteps struct {
-	Mistakes int      `json:"mistakes"` // made
-	Wrong    []string `json:"wrong,omitempty"`
-}
-
-// Err returns an error if a worker did not do what it should.
-func (m *Missteps) Err() error {
-	if len(m.Wrong) > 0 {
-		return errBroken
-	}
-	return nil
+	Mistakes int `json:"mistakes"` // made
+	verdict      // those after which a worker did not do what it should are unexplained
 }
 
 // String returns one line of counts.
 func (m *Missteps) String() string {
-	return fmt.Sprintf("mistakes: %d made, %d with another result than they should have", m.Mistakes, len(m.Wrong))
+	return fmt.Sprintf("mistakes: %d made, %d with another result than they should have", m.Mistakes, m.Unexplained)
 }
 
 // Mistakes serves a graph for each of the mistakes that operators and producers make with its
 // topics, makes the mistake, and compares what the worker says, and what it publishes, with
 // what it should: every node once, or one line that names the thing and the remedy.
 func Mistakes(ctx context.Context, s *Setup, report func(string)) (*Missteps, error) {
-	c, err := s.dial(ctx)
+	admin, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers...))
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
+	defer admin.Close()
 	found := &Missteps{}
 	for i, mistake := range []struct {
 		name string
@@ -64,7 +56,7 @@ func Mistakes(ctx context.Context, s *Setup, report func(string)) (*Missteps, er
 		{"a batch cannot be read", unreadableBatch},
 		{"a producer leaves its transaction open", transactionOpen},
 	} {
-		v, err := c.newServed(ctx, fmt.Sprintf("mistake-%d", i))
+		v, err := s.newServed(ctx, admin, fmt.Sprintf("mistake-%d", i))
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +67,7 @@ func Mistakes(ctx context.Context, s *Setup, report func(string)) (*Missteps, er
 		v.end()
 		found.Mistakes++
 		if err != nil {
-			found.Wrong = append(found.Wrong, fmt.Sprintf("%s: %s", mistake.name, err))
+			found.unexplained("%s: %s", mistake.name, err)
 		}
 		report(fmt.Sprintf("%s: %v", mistake.name, err))
 		if ctx.Err() != nil {
@@ -85,40 +77,15 @@ func Mistakes(ctx context.Context, s *Setup, report func(string)) (*Missteps, er
 	return found, nil
 }
 
-// clients are a trial's own connections to its cluster: one as workers have it, and one to
-// administer the cluster.
-type clients struct {
-	setup  *Setup
-	client *kafka.Client
-	admin  *kgo.Client
-}
-
-func (s *Setup) dial(ctx context.Context) (*clients, error) {
-	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
-	if err != nil {
-		return nil, err
-	}
-	admin, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers...))
-	if err != nil {
-		client.Close()
-		return nil, err
-	}
-	return &clients{s, client, admin}, nil
-}
-
-func (c *clients) close() {
-	c.admin.Close()
-	c.client.Close()
-}
-
-// newServed makes the topics of a graph whose prefix begins with the name.
-func (c *clients) newServed(ctx context.Context, name string) (*served, error) {
-	g, err := c.setup.newGraph(ctx, c.client, fmt.Sprintf("%s-%d", name, time.Now().UnixNano()%1e9))
+// newServed makes the topics of a graph whose prefix begins with the name. admin is a client
+// that administers the cluster.
+func (s *Setup) newServed(ctx context.Context, admin *kgo.Client, name string) (*served, error) {
+	g, err := s.newGraph(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	out, err := g.newSender(ctx)
-	return &served{graph: g, admin: c.admin, out: out}, err
+	return &served{graph: g, admin: admin, out: out}, err
 }
 
 // served is a graph with a sender and one worker, which runs at times.
@@ -209,11 +176,7 @@ func (v *served) refuses(ctx context.Context, texts ...string) error {
 // published checks that of the nodes sent first, so many were predicted exactly once, that
 // nothing else was, and that the dead letters have the reasons.
 func (v *served) published(ctx context.Context, nodes int, reasons ...string) error {
-	ids := make([]event.ID, nodes)
-	for i := range ids {
-		ids[i] = event.ID{Num: int64(i)}
-	}
-	got, err := v.read(ctx, ids)
+	got, err := v.read(ctx, numbered(nodes))
 	switch {
 	case err != nil:
 		return err
@@ -247,13 +210,13 @@ func ledgerDeleted(ctx context.Context, v *served) error {
 	if err := v.firstRun(ctx); err != nil {
 		return err
 	}
-	if err := v.deleteTopic(ctx, v.names.Ledger); err != nil {
+	if err := v.deleteTopics(ctx, v.names.Ledger); err != nil {
 		return err
 	}
 	if err := v.refuses(ctx, v.names.Ledger, v.names.Predictions, "--begin-again"); err != nil {
 		return err
 	}
-	missing, err := topics.Missing(ctx, v.client, v.names)
+	missing, err := topics.Missing(ctx, v.Client, v.names)
 	if err != nil || len(missing) != 1 {
 		return fmt.Errorf("the topics %v are missing (error %w), want the ledger: a worker must not create it", missing, err)
 	}
@@ -264,10 +227,10 @@ func inputRecreated(ctx context.Context, v *served) error {
 	if err := v.firstRun(ctx); err != nil {
 		return err
 	}
-	if err := v.deleteTopic(ctx, v.names.Nodes); err != nil {
+	if err := v.deleteTopics(ctx, v.names.Nodes); err != nil {
 		return err
 	}
-	if _, err := topics.Create(ctx, v.client, v.names, topics.Layout{Partitions: partitions, Replication: -1, Shards: v.Shards}); err != nil {
+	if _, err := topics.Create(ctx, v.Client, v.names, topics.Layout{Partitions: partitions, Replication: -1, Shards: v.Shards}); err != nil {
 		return err
 	}
 	if err := v.send(ctx, 400); err != nil {
@@ -308,7 +271,7 @@ func partitionCut(ctx context.Context, v *served) error {
 
 func deletedToEnd(ctx context.Context, v *served) error {
 	// Transactions leave markers behind the nodes.
-	tx, err := v.client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: v.prefix + "-inputs"})
+	tx, err := v.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: v.prefix + "-inputs"})
 	if err != nil {
 		return err
 	}
@@ -317,7 +280,7 @@ func deletedToEnd(ctx context.Context, v *served) error {
 	if err := v.firstRun(ctx); err != nil {
 		return err
 	}
-	bounds, err := v.client.Offsets(ctx, v.names.Nodes)
+	bounds, err := v.Client.Offsets(ctx, v.names.Nodes)
 	if err != nil {
 		return err
 	}
@@ -374,7 +337,7 @@ func transactionOpen(ctx context.Context, v *served) error {
 	if err := v.serve(ctx); err != nil {
 		return err
 	}
-	tx, err := v.client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: v.prefix + "-open"})
+	tx, err := v.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: v.prefix + "-open"})
 	if err != nil {
 		return err
 	}
@@ -420,22 +383,30 @@ func transactionOpen(ctx context.Context, v *served) error {
 	return v.published(ctx, 200)
 }
 
-// deleteTopic deletes a topic, and waits until it is gone.
-func (v *served) deleteTopic(ctx context.Context, name string) error {
+// deleteTopics deletes topics, and waits until they are gone.
+func (v *served) deleteTopics(ctx context.Context, names ...string) error {
 	req := kmsg.NewPtrDeleteTopicsRequest()
 	req.TimeoutMillis = 10_000
-	req.TopicNames = []string{name}
-	topic := kmsg.NewDeleteTopicsRequestTopic()
-	topic.Topic = &name
-	req.Topics = append(req.Topics, topic)
-	res, err := req.RequestWith(ctx, v.admin)
-	if err == nil {
-		err = kerr.ErrorForCode(res.Topics[0].ErrorCode)
+	req.TopicNames = names
+	for _, name := range names {
+		topic := kmsg.NewDeleteTopicsRequestTopic()
+		topic.Topic = &name
+		req.Topics = append(req.Topics, topic)
 	}
-	for there := 1; err == nil && there > 0; {
+	res, err := req.RequestWith(ctx, v.admin)
+	if err != nil {
+		return err
+	}
+	for _, topic := range res.Topics {
+		err = errors.Join(err, kerr.ErrorForCode(topic.ErrorCode))
+	}
+	for there := len(names); err == nil && there > 0; {
 		var counts map[string]int
-		counts, err = v.client.Partitions(ctx, name)
-		there = counts[name]
+		counts, err = v.Client.Partitions(ctx, names...)
+		there = 0
+		for _, n := range counts {
+			there += n
+		}
 	}
 	return err
 }

@@ -10,39 +10,24 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics/kafka"
 )
 
 // Restarted is the result of [Restarts].
 type Restarted struct {
-	Brokers    int      `json:"brokers"` // nodes of the cluster
-	Rate       int      `json:"rate"`    // nodes sent a second
-	Restarts   int      `json:"restarts"`
-	AwayMS     int64    `json:"away_ms"`    // for which the longest of them left the node down
-	Nodes      int      `json:"nodes"`      // sent
-	Windows    int      `json:"windows"`    // committed
-	LongestMS  int64    `json:"longest_ms"` // from the start of a broker to the next window
-	Lost       int      `json:"lost"`
-	Duplicated int      `json:"duplicated"`
-	Unequal    int      `json:"unequal"` // 1 if the audit found a difference
-	Ended      int      `json:"ended"`   // workers that ended
-	Unready    int      `json:"unready"` // outages of all nodes for which /readyz stood at ready
-	Wrong      []string `json:"wrong,omitempty"`
-}
-
-// Err returns an error if anything was lost, duplicated or unequal, if a worker ended, or if
-// readiness did not follow.
-func (r *Restarted) Err() error {
-	if r.Lost+r.Duplicated+r.Unequal+r.Ended+r.Unready > 0 {
-		return errBroken
-	}
-	return nil
+	Brokers   int   `json:"brokers"` // nodes of the cluster
+	Rate      int   `json:"rate"`    // nodes sent a second
+	Restarts  int   `json:"restarts"`
+	AwayMS    int64 `json:"away_ms"`    // for which the longest of them left the node down
+	Nodes     int   `json:"nodes"`      // sent
+	Windows   int   `json:"windows"`    // committed
+	LongestMS int64 `json:"longest_ms"` // from the start of a broker to the next window
+	verdict         // a worker that ended, and an outage that /readyz does not show, are unexplained
 }
 
 // String returns one line of counts.
 func (r *Restarted) String() string {
-	return fmt.Sprintf("restarts of %d brokers at %d events/s: %d clean restarts, away for up to %.1f s; %d nodes sent, %d windows, at most %.1f s from a broker's start to the next: lost %d, duplicated %d, unequal %d, workers ended %d, not seen by /readyz %d",
-		r.Brokers, r.Rate, r.Restarts, float64(r.AwayMS)/1000, r.Nodes, r.Windows, float64(r.LongestMS)/1000, r.Lost, r.Duplicated, r.Unequal, r.Ended, r.Unready)
+	return fmt.Sprintf("restarts of %d brokers at %d events/s: %d clean restarts, away for up to %.1f s; %d nodes sent, %d windows, at most %.1f s from a broker's start to the next: %v",
+		r.Brokers, r.Rate, r.Restarts, float64(r.AwayMS)/1000, r.Nodes, r.Windows, float64(r.LongestMS)/1000, &r.verdict)
 }
 
 // Restarts stops one node of Apache Kafka after the other, as an operator does, and starts it
@@ -50,12 +35,7 @@ func (r *Restarted) String() string {
 // graph of shards. The last of the restarts leaves its node down for the time away, the others
 // for a moment. No worker may end, and every node must be predicted once.
 func Restarts(ctx context.Context, s *Setup, c *Kafka, rate, times int, away time.Duration, report func(string)) (*Restarted, error) {
-	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	g, err := s.newGraph(ctx, client, fmt.Sprintf("restarts-%d", time.Now().UnixNano()%1e9))
+	g, err := s.newGraph(ctx, "restarts")
 	if err != nil {
 		return nil, err
 	}
@@ -162,8 +142,7 @@ func (r *restarts) restart(ctx context.Context, node int, away time.Duration) er
 	r.report(fmt.Sprintf("node %d stopped", node+1))
 	if len(r.cluster.nodes) == 1 && away > 0 {
 		if err := r.awaitReady(ctx, http.StatusServiceUnavailable, away); err != nil {
-			r.found.Unready++
-			r.found.Wrong = append(r.found.Wrong, err.Error())
+			r.found.unexplained("%v", err)
 		}
 		select {
 		case <-time.After(away - time.Since(began)):
@@ -191,7 +170,7 @@ func (r *restarts) await(ctx context.Context, what string, within time.Duration,
 	for _, p := range r.workers {
 		select {
 		case <-p.ended:
-			r.found.Ended++
+			r.found.Unexplained++
 			err = cmp.Or(err, fmt.Errorf("a worker ended: %s, see %s", p.lastLine(), p.log.Name()))
 		default:
 		}
@@ -243,27 +222,17 @@ func (r *restarts) finish(ctx context.Context) error {
 	}
 	for _, p := range r.workers {
 		if err := p.stop(); err != nil {
-			r.found.Ended++
-			r.found.Wrong = append(r.found.Wrong, p.lastLine())
+			r.found.unexplained("%s", p.lastLine())
 		}
 	}
 	if err := r.progress.close(); err != nil {
 		return fmt.Errorf("the ledger: %w", err)
 	}
-	ids := make([]event.ID, r.next)
-	for i := range ids {
-		ids[i] = event.ID{Num: int64(i)}
-	}
-	got, err := r.read(ctx, ids)
+	got, err := r.judge(ctx, r.next, &r.found.verdict)
 	if err != nil {
 		return err
 	}
-	r.found.Windows, r.found.Lost, r.found.Duplicated = len(got.windows), got.lost, got.twice
-	r.found.Wrong = append(r.found.Wrong, got.faults...)
-	if err := r.audit(ctx); err != nil {
-		r.found.Unequal++
-		r.found.Wrong = append(r.found.Wrong, err.Error())
-	}
+	r.found.Windows = len(got.windows)
 	return nil
 }
 

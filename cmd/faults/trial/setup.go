@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,7 +26,8 @@ type Setup struct {
 	Shards           int      // of the graphs, 0 for graphs without shards
 	Items            []Item   // nodes that fit the model, in the order of their arrival
 	Brokers          []string // addresses of the cluster
-	Dir              string   // for checkpoints and logs
+	Client           *kafka.Client
+	Dir              string // for checkpoints and logs
 }
 
 // Item is a node and its class.
@@ -40,23 +42,23 @@ const session = time.Second
 // graph is the topics of one graph.
 type graph struct {
 	*Setup
-	client *kafka.Client
 	names  topics.Names
 	prefix string
 	dir    string // for checkpoints and logs
 	http   string // --http of its workers
 }
 
-// newGraph creates the topics of a graph.
-func (s *Setup) newGraph(ctx context.Context, c *kafka.Client, prefix string) (*graph, error) {
+// newGraph creates the topics of a graph, whose prefix begins with the name.
+func (s *Setup) newGraph(ctx context.Context, name string) (*graph, error) {
+	prefix := fmt.Sprintf("%s-%d", name, time.Now().UnixNano()%1e9)
 	names, err := topics.Under(prefix)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := topics.Create(ctx, c, names, topics.Layout{Partitions: partitions, Replication: -1, Shards: s.Shards}); err != nil {
+	if _, err := topics.Create(ctx, s.Client, names, topics.Layout{Partitions: partitions, Replication: -1, Shards: s.Shards}); err != nil {
 		return nil, err
 	}
-	g := &graph{Setup: s, client: c, names: names, prefix: prefix, dir: filepath.Join(s.Dir, prefix), http: "127.0.0.1:0"}
+	g := &graph{Setup: s, names: names, prefix: prefix, dir: filepath.Join(s.Dir, prefix), http: "127.0.0.1:0"}
 	return g, os.MkdirAll(g.dir, 0o755)
 }
 
@@ -74,7 +76,7 @@ func (g *graph) records() (all []kafka.TopicPartition) {
 
 // ends returns the present ends of the partitions of nodes and labels.
 func (g *graph) ends(ctx context.Context) (map[kafka.TopicPartition]int64, error) {
-	bounds, err := g.client.Offsets(ctx, g.names.Nodes, g.names.Labels)
+	bounds, err := g.Client.Offsets(ctx, g.names.Nodes, g.names.Labels)
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +97,61 @@ func (s *Setup) shadowFlag() []string {
 		return nil
 	}
 	return []string{"--shadow", s.Shadow}
+}
+
+// verdict is what a trial found of the guarantee.
+type verdict struct {
+	Lost        int      `json:"lost"`        // nodes that were not predicted
+	Duplicated  int      `json:"duplicated"`  // predictions and dead letters that were published twice
+	Unequal     int      `json:"unequal"`     // runs whose audit found a difference, or that differ from the undisturbed one
+	Unexplained int      `json:"unexplained"` // workers that ended otherwise than they should
+	Wrong       []string `json:"wrong,omitempty"`
+}
+
+// errBroken is the error of a trial that found the guarantee broken.
+var errBroken = errors.New("the guarantee does not hold")
+
+// Err returns an error if anything was lost, duplicated, unequal or unexplained.
+func (v *verdict) Err() error {
+	if v.Lost+v.Duplicated+v.Unequal+v.Unexplained > 0 {
+		return errBroken
+	}
+	return nil
+}
+
+// String returns the counts.
+func (v *verdict) String() string {
+	return fmt.Sprintf("lost %d, duplicated %d, unequal %d, unexplained %d", v.Lost, v.Duplicated, v.Unequal, v.Unexplained)
+}
+
+// unexplained counts a worker that ended otherwise than it should.
+func (v *verdict) unexplained(format string, args ...any) {
+	v.Unexplained++
+	v.Wrong = append(v.Wrong, fmt.Sprintf(format, args...))
+}
+
+// judge reads what was published, of which the nodes with the ids below n must each be
+// predicted once, and audits it. No worker may be running.
+func (g *graph) judge(ctx context.Context, n int, v *verdict) (*published, error) {
+	got, err := g.read(ctx, numbered(n))
+	if err != nil {
+		return nil, err
+	}
+	v.Lost, v.Duplicated, v.Wrong = got.lost, got.twice, append(v.Wrong, got.faults...)
+	if err := g.audit(ctx); err != nil {
+		v.Unequal++
+		v.Wrong = append(v.Wrong, err.Error())
+	}
+	return got, nil
+}
+
+// numbered returns the ids below n.
+func numbered(n int) []event.ID {
+	ids := make([]event.ID, n)
+	for i := range ids {
+		ids[i] = event.ID{Num: int64(i)}
+	}
+	return ids
 }
 
 // audit runs gvbll audit on the published records.

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics/kafka"
 )
 
 // Wear is the result of [Soak].
@@ -27,8 +26,7 @@ type Wear struct {
 	RoutineFirst float64 `json:"goroutines_first"`
 	RoutineLast  float64 `json:"goroutines_last"`
 	Checkpoints  float64 `json:"checkpoints"`
-	Lost         int     `json:"lost"`
-	Duplicated   int     `json:"duplicated"`
+	verdict
 }
 
 // Growth that still counts as steady, because the time of a garbage collection and the
@@ -43,7 +41,7 @@ const (
 // Err returns an error if anything grew, was lost or was duplicated.
 func (w *Wear) Err() error {
 	switch {
-	case w.Lost+w.Duplicated > 0:
+	case w.verdict.Err() != nil:
 		return errBroken
 	case w.HeapLast > w.HeapFirst*heapGrowth+heapSlack:
 		return errors.New("the heap grows")
@@ -57,20 +55,15 @@ func (w *Wear) Err() error {
 
 // String returns one line of counts.
 func (w *Wear) String() string {
-	return fmt.Sprintf("soak, %.1f min at %d events/s: %d events of %d nodes, %.0f checkpoints; live heap %.1f to %.1f MB, open files %.0f to %.0f, goroutines %.0f to %.0f: lost %d, duplicated %d",
-		w.Minutes, w.Rate, w.Events, w.Nodes, w.Checkpoints, w.HeapFirst, w.HeapLast, w.DescFirst, w.DescLast, w.RoutineFirst, w.RoutineLast, w.Lost, w.Duplicated)
+	return fmt.Sprintf("soak, %.1f min at %d events/s: %d events of %d nodes, %.0f checkpoints; live heap %.1f to %.1f MB, open files %.0f to %.0f, goroutines %.0f to %.0f: %v",
+		w.Minutes, w.Rate, w.Events, w.Nodes, w.Checkpoints, w.HeapFirst, w.HeapLast, w.DescFirst, w.DescLast, w.RoutineFirst, w.RoutineLast, &w.verdict)
 }
 
 // Soak sends nodes at a steady rate to one worker. Once all nodes have been sent, it sends
 // them again and again with the features of other nodes, so that the graph keeps its
 // size. From then on the worker's live heap, open files and goroutines must not grow.
 func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)) (*Wear, error) {
-	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	g, err := s.newGraph(ctx, client, fmt.Sprintf("soak-%d", time.Now().UnixNano()%1e9))
+	g, err := s.newGraph(ctx, "soak")
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +137,7 @@ func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)
 	if err != nil {
 		return nil, err
 	}
-	w.Lost, w.Duplicated = got.lost, got.twice
+	w.Lost, w.Duplicated, w.Wrong = got.lost, got.twice, got.faults
 	return w, nil
 }
 

@@ -7,39 +7,22 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
-
-	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics/kafka"
 )
 
 // Upgraded is the result of [Upgrade].
 type Upgraded struct {
-	Nodes      int      `json:"nodes"` // sent
-	Windows    int      `json:"windows"`
-	Epoch      int64    `json:"epoch"`    // in which the ledger ends
-	PauseMS    int64    `json:"pause_ms"` // between the last window of the old owner and the first of the new one
-	UsualMS    int64    `json:"usual_ms"` // the longest time between two windows before
-	Lost       int      `json:"lost"`
-	Duplicated int      `json:"duplicated"`
-	Unequal    int      `json:"unequal"`     // 1 if the audit found a difference
-	Unexpected int      `json:"unexplained"` // workers that ended otherwise than they should
-	Wrong      []string `json:"wrong,omitempty"`
-}
-
-// Err returns an error if anything was lost, duplicated, unequal or unexplained.
-func (u *Upgraded) Err() error {
-	if u.Lost+u.Duplicated+u.Unequal+u.Unexpected > 0 {
-		return errBroken
-	}
-	return nil
+	Nodes   int   `json:"nodes"` // sent
+	Windows int   `json:"windows"`
+	Epoch   int64 `json:"epoch"`    // in which the ledger ends
+	PauseMS int64 `json:"pause_ms"` // between the last window of the old owner and the first of the new one
+	UsualMS int64 `json:"usual_ms"` // the longest time between two windows before
+	verdict
 }
 
 // String returns one line of counts.
 func (u *Upgraded) String() string {
-	return fmt.Sprintf("upgrade under load: %d nodes in %d windows, now epoch %d; pause %d ms, before it at most %d ms between windows: lost %d, duplicated %d, unequal %d, unexplained %d",
-		u.Nodes, u.Windows, u.Epoch, u.PauseMS, u.UsualMS, u.Lost, u.Duplicated, u.Unequal, u.Unexpected)
+	return fmt.Sprintf("upgrade under load: %d nodes in %d windows, now epoch %d; pause %d ms, before it at most %d ms between windows: %v",
+		u.Nodes, u.Windows, u.Epoch, u.PauseMS, u.UsualMS, &u.verdict)
 }
 
 // Upgrade is a rolling upgrade while nodes and labels come: an owner and a standby of an
@@ -48,12 +31,7 @@ func (u *Upgraded) String() string {
 // a supervisor might do, and must end by itself. The new workers have another setting
 // too, so that an epoch begins even if both programs have the same engine.
 func Upgrade(ctx context.Context, s *Setup, old string, report func(string)) (*Upgraded, error) {
-	client, err := kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers})
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	g, err := s.newGraph(ctx, client, fmt.Sprintf("upgrade-%d", time.Now().UnixNano()%1e9))
+	g, err := s.newGraph(ctx, "upgrade")
 	if err != nil {
 		return nil, err
 	}
@@ -101,26 +79,7 @@ func (u *upgrade) begin(ctx context.Context, program, name, text string, args ..
 	}
 	u.workers = append(u.workers, p)
 	u.report(name + " started")
-	return p, u.await(ctx, p, text)
-}
-
-// await waits until a worker's log has the text.
-func (u *upgrade) await(ctx context.Context, p *process, text string) error {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(drainTimeout)
-	for !p.logged(text) {
-		select {
-		case <-tick.C:
-		case <-p.ended:
-			return fmt.Errorf("a worker ended with %w, see %s: %s", p.err, p.log.Name(), p.lastLine())
-		case <-deadline:
-			return fmt.Errorf("after %v there is no %q in %s", drainTimeout, text, p.log.Name())
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
+	return p, u.ledger.await(ctx, p, fmt.Sprintf("%q in its log", text), drainTimeout, func() bool { return p.logged(text) })
 }
 
 // roll replaces the old workers by new ones, and returns the one that serves.
@@ -149,11 +108,11 @@ func (u *upgrade) roll(ctx context.Context) (*process, error) {
 		return nil, err
 	}
 	if err := standby.stop(); err != nil {
-		u.wrong("the old standby ended with %v: %s", err, standby.lastLine())
+		u.found.unexplained("the old standby ended with %v: %s", err, standby.lastLine())
 	}
 	u.found.UsualMS = u.ledger.longest().Milliseconds()
 	if err := owner.stop(); err != nil {
-		u.wrong("the old owner ended with %v: %s", err, owner.lastLine())
+		u.found.unexplained("the old owner ended with %v: %s", err, owner.lastLine())
 	}
 	u.report("the old workers have ended")
 	if err := u.pass(ctx, 100); err != nil {
@@ -165,7 +124,7 @@ func (u *upgrade) roll(ctx context.Context) (*process, error) {
 		return nil, err
 	}
 	if <-late.ended; late.err == nil || strings.Contains(late.lastLine(), "\n") && !strings.Contains(late.lastLine(), "\n---") {
-		u.wrong("a worker of the old program ended with %v: %s", late.err, late.lastLine())
+		u.found.unexplained("a worker of the old program ended with %v: %s", late.err, late.lastLine())
 	}
 	for _, p := range joined {
 		if p.logged("serving") {
@@ -175,33 +134,19 @@ func (u *upgrade) roll(ctx context.Context) (*process, error) {
 	return nil, fmt.Errorf("no worker of the new program serves, see %s", u.dir)
 }
 
-// pass waits until that many more windows are committed.
+// pass waits until that many more windows are committed. The worker that began last must run.
 func (u *upgrade) pass(ctx context.Context, windows int) error {
-	sum, _ := u.ledger.now()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for until := sum.windows + windows; sum.windows < until; sum, _ = u.ledger.now() {
-		select {
-		case <-tick.C:
-		case err := <-u.ledger.done:
-			return fmt.Errorf("the ledger: %w", err)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
-func (u *upgrade) wrong(format string, args ...any) {
-	u.found.Unexpected++
-	u.found.Wrong = append(u.found.Wrong, fmt.Sprintf(format, args...))
+	before, _ := u.ledger.now()
+	return u.ledger.await(ctx, u.workers[len(u.workers)-1], fmt.Sprintf("further %d windows", windows), drainTimeout, func() bool {
+		sum, _ := u.ledger.now()
+		return sum.windows >= before.windows+windows
+	})
 }
 
 // kill kills the workers.
 func (u *upgrade) kill() {
 	for _, p := range u.workers {
-		p.signal(syscall.SIGKILL)
-		<-p.ended
+		p.kill()
 	}
 }
 
@@ -212,31 +157,21 @@ func (u *upgrade) finish(ctx context.Context, load *chaos) error {
 		case <-p.ended:
 		default:
 			if err := p.stop(); err != nil && !p.interrupted() {
-				u.wrong("a new worker ended with %v: %s", err, p.lastLine())
+				u.found.unexplained("a new worker ended with %v: %s", err, p.lastLine())
 			}
 		}
 	}
 	if err := u.ledger.close(); err != nil {
 		return fmt.Errorf("the ledger: %w", err)
 	}
-	var ids []event.ID
-	for i := range load.next {
-		ids = append(ids, event.ID{Num: int64(i)})
-	}
-	got, err := u.read(ctx, ids)
+	got, err := u.judge(ctx, load.next, &u.found.verdict)
 	if err != nil {
 		return err
 	}
 	sum, _ := u.ledger.now()
 	u.found.Nodes, u.found.Windows, u.found.Epoch = load.next, len(got.windows), sum.epoch
-	u.found.Lost, u.found.Duplicated = got.lost, got.twice
-	u.found.Wrong = append(u.found.Wrong, got.faults...)
 	if sum.epoch == 0 {
-		u.wrong("no epoch began")
-	}
-	if err := u.audit(ctx); err != nil {
-		u.found.Unequal++
-		u.found.Wrong = append(u.found.Wrong, err.Error())
+		u.found.unexplained("no epoch began")
 	}
 	return nil
 }
