@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -21,7 +22,7 @@ import (
 )
 
 type auditCmd struct {
-	Kafka inputFlags `embed:""`
+	Kafka flags.Inputs `embed:""`
 
 	Model      string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`
 	Shadow     string `help:"The other model file, where one was in the shadow or was promoted. Without it, predictions of that model are not compared." type:"path" placeholder:"FILE"`
@@ -39,12 +40,12 @@ func (auditCmd) Help() string {
 }
 
 // Run replays the ledger and prints how much of what was published agrees.
-func (a auditCmd) Run(ctx context.Context, p process) error {
-	models, err := openModels(a.Model, a.Shadow)
+func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
+	models, err := flags.OpenModels(a.Model, a.Shadow)
 	if err != nil {
 		return err
 	}
-	client, names, err := a.Kafka.connect(ctx, p)
+	client, names, err := a.Kafka.Connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -70,19 +71,19 @@ func (a auditCmd) Run(ctx context.Context, p process) error {
 	}
 	var found worker.Audited
 	for i, settings := range all {
-		settings, removeFiles, err := withFiles(settings, a.StateDir, pendingMemory, p.Log)
+		settings, removeFiles, err := withFiles(settings, a.StateDir, flags.PendingMemory, p.Log)
 		if err != nil {
 			return err
 		}
 		defer removeFiles()
-		cfg := terms(p.Log, names, settings, models...)
+		cfg := terms(p, names, settings, models...)
 		cfg.Checkpoints.Restore = restorer(settings, models...)
 		engine, err := cfg.Fresh()
 		if err != nil {
 			return err
 		}
-		bar := newProgress(p.Err, "audit", total)
-		more, err := worker.Audit(ctx, client, engine, cfg, a.Checkpoint, func(windows int64) { bar.set(int(windows), "windows") })
+		bar := flags.NewProgress(p.Err, "audit", total)
+		more, err := worker.Audit(ctx, client, engine, cfg, a.Checkpoint, func(windows int64) { bar.Set(int(windows), "windows") })
 		if err != nil {
 			return fmt.Errorf("audit, %d windows agree, then: %w", more.Windows, err)
 		}
@@ -163,7 +164,7 @@ func (a auditCmd) settings(ctx context.Context, c *kafka.Client, names topics.Na
 		if err != nil {
 			return nil, err
 		}
-		cfg, err := parseSettings(there, models)
+		cfg, err := flags.ParseSettings(there, models)
 		if err != nil {
 			return nil, fmt.Errorf("checkpoint %s: %w", a.Checkpoint, err)
 		}
@@ -175,7 +176,7 @@ func (a auditCmd) settings(ctx context.Context, c *kafka.Client, names topics.Na
 	}
 	var others []pipeline.Config // of epochs of this engine and other models
 	for _, e := range epochs {
-		cfg, err := parseSettings(e.Settings, models)
+		cfg, err := flags.ParseSettings(e.Settings, models)
 		switch {
 		case err != nil: // another engine's
 		case slices.ContainsFunc(models, func(m *model.Model) bool { return slices.Contains(e.Models, m.ID) }):
@@ -194,14 +195,6 @@ func (a auditCmd) settings(ctx context.Context, c *kafka.Client, names topics.Na
 		return []pipeline.Config{cfg.Effective(models...)}, err
 	}
 	return list, nil
-}
-
-// parseSettings returns a configuration of this program's engine, without those settings
-// that have no effect on the models.
-func parseSettings(there event.Settings, models []*model.Model) (pipeline.Config, error) {
-	cfg, err := pipeline.ParseSettings(there)
-	cfg.Unwatched, cfg.Run = true, beside
-	return cfg.Effective(models...), err
 }
 
 // checkpointSettings returns the settings of a checkpoint. The engine needs them to be

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/lab/bench"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/kernel"
@@ -55,7 +56,7 @@ func benchmarkNames() (names []string) {
 }
 
 // Run measures and prints.
-func (c benchCmd) Run(ctx context.Context, p process) error {
+func (c benchCmd) Run(ctx context.Context, p flags.Process) error {
 	cfg, err := c.config()
 	if err != nil {
 		return err
@@ -63,14 +64,14 @@ func (c benchCmd) Run(ctx context.Context, p process) error {
 	names := benchmarkNames()
 	for _, name := range c.Names {
 		if !slices.Contains(names, name) {
-			return usagef("benchmark %s: give some of %s", name, strings.Join(names, ", "))
+			return flags.Usagef("benchmark %s: give some of %s", name, strings.Join(names, ", "))
 		}
 	}
 	if len(c.Names) == 0 {
 		c.Names = names
 	}
 	var rows []bench.Row
-	bar := newProgress(p.Err, "bench", len(c.Names))
+	bar := flags.NewProgress(p.Err, "bench", len(c.Names))
 	for i, name := range c.Names {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -80,10 +81,10 @@ func (c benchCmd) Run(ctx context.Context, p process) error {
 			return fmt.Errorf("bench %s: %w", name, err)
 		}
 		rows = append(rows, more...)
-		bar.set(i+1, name)
+		bar.Set(i+1, name)
 	}
 	if c.JSON {
-		return printJSON(p.Out, rows)
+		return flags.PrintJSON(p.Out, rows)
 	}
 	return printRows(p.Out, rows)
 }
@@ -94,11 +95,11 @@ func (c benchCmd) config() (cfg bench.Config, err error) {
 		value int
 	}{{"nodes", c.Nodes}, {"features", c.Features}, {"hidden", c.Hidden}, {"embedding", c.Embedding}, {"window", c.Window}, {"events", c.Events}, {"partitions", c.Partitions}, {"workers", c.Workers}} {
 		if n.value < 1 {
-			return cfg, usagef("--%s %d: give a positive number", n.flag, n.value)
+			return cfg, flags.Usagef("--%s %d: give a positive number", n.flag, n.value)
 		}
 	}
 	if c.Degree < 2 || c.Degree%2 == 1 || c.Classes < 2 || !(c.Density > 0 && c.Density <= 1) {
-		return cfg, usagef("--degree %d --classes %d --density %v: give an even degree, at least 2 classes and a share up to 1", c.Degree, c.Classes, c.Density)
+		return cfg, flags.Usagef("--degree %d --classes %d --density %v: give an even degree, at least 2 classes and a share up to 1", c.Degree, c.Classes, c.Density)
 	}
 	if c.Quick {
 		c.Nodes, c.Events = min(c.Nodes, 5000), min(c.Events, 5000)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 )
 
 var update = flag.Bool("update", false, "write docs/cli.md")
@@ -23,7 +23,7 @@ func TestCommandLineIsDocumented(t *testing.T) {
 	const file = "../../docs/cli.md"
 	var c cli
 	var out lines
-	want := commandLine(newParser(context.Background(), &c, processOf(&out, &out), func(int) {}))
+	want := commandLine(program(&c).Parser(t.Context(), new(flags.Global), processOf(&out, &out), func(int) {}))
 	if *update {
 		must(t, os.WriteFile(file, []byte(want), 0o644))
 	}
@@ -102,10 +102,10 @@ static        0.3927   3.5923   0.4206   0.9852  ▁▁▃▃▂▃▃▆▆▇�
 }
 
 // flagTables writes a table for each group of flags, in the order of --help.
-func flagTables(b *strings.Builder, flags []*kong.Flag) {
-	byGroup(flags)
-	for i, f := range flags {
-		if i == 0 || place(f) != place(flags[i-1]) {
+func flagTables(b *strings.Builder, list []*kong.Flag) {
+	flags.ByGroup(list)
+	for i, f := range list {
+		if i == 0 || flags.GroupIndex(f) != flags.GroupIndex(list[i-1]) {
 			if i > 0 {
 				b.WriteString("\n")
 			}
@@ -150,7 +150,7 @@ func kindOf(t reflect.Type) string {
 		return "DURATION"
 	case reflect.TypeFor[slog.Level]():
 		return "LEVEL"
-	case reflect.TypeFor[size]():
+	case reflect.TypeFor[flags.Size]():
 		return "SIZE"
 	}
 	switch t.Kind() {

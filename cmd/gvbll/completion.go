@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 )
 
 type completionCmd struct {
@@ -21,7 +22,7 @@ func (completionCmd) Help() string {
 }
 
 // Run prints the script.
-func (c completionCmd) Run(app *kong.Kong, p process) error {
+func (c completionCmd) Run(app *kong.Kong, p flags.Process) error {
 	commands := app.Model.Leaves(true)
 	switch c.Shell {
 	case "fish":

@@ -1,16 +1,23 @@
 package main
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 )
 
+// parsedLine is a parsed command line.
+type parsedLine struct {
+	cli
+	flags.Global
+}
+
 // parsed parses a command line with a file of flags, or without one if file is empty.
-func parsed(t *testing.T, file string, args ...string) (c cli, err error) {
+func parsed(t *testing.T, file string, args ...string) (c parsedLine, err error) {
 	t.Helper()
 	if file != "" {
 		path := filepath.Join(t.TempDir(), "gvbll.yaml")
@@ -18,7 +25,7 @@ func parsed(t *testing.T, file string, args ...string) (c cli, err error) {
 		args = append(args, "--config", path)
 	}
 	var out lines
-	_, err = newParser(context.Background(), &c, processOf(&out, &out), func(int) {}).Parse(args)
+	_, err = program(&c.cli).Parser(t.Context(), &c.Global, processOf(&out, &out), func(int) {}).Parse(args)
 	return c, err
 }
 
@@ -30,7 +37,7 @@ func TestPrecedence(t *testing.T) {
 	work := []string{"work", "--model", "m"}
 	c, err := parsed(t, file, work...)
 	must(t, err)
-	if w := c.Work; !slices.Equal(w.Kafka.Brokers, []string{"file-1:1", "file-2:2"}) || w.Windows.Window != 12 || w.Windows.Linger.Seconds() != 1 || !w.Rows.bfloat16 || c.LogFormat != "json" || w.Workers != 1 {
+	if w := c.Work; !slices.Equal(w.Kafka.Brokers, []string{"file-1:1", "file-2:2"}) || w.Windows.Window != 12 || w.Windows.Linger.Seconds() != 1 || w.Rows.String() != "bfloat16" || c.LogFormat != "json" || w.Workers != 1 {
 		t.Errorf("the flags of the file are read as %+v", w)
 	}
 	t.Setenv("GVBLL_WINDOW", "13")
@@ -46,17 +53,17 @@ func TestPrecedence(t *testing.T) {
 // TestConfigErrors: an error in the file of flags names the key that is wrong.
 func TestConfigErrors(t *testing.T) {
 	for file, want := range map[string]string{
-		"windw: 3\n":                          "windw",
-		"work:\n  epochs: 3\n":                "work: epochs",
-		"dance:\n  window: 3\n":               "dance",
-		"config: other.yaml\n":                "config",
-		"window: 3\nwindow: 4\n":              "already set",
-		"- window\n":                          "not a YAML mapping",
-		"window: much\n":                      "--window",
-		"window:\n":                           "--window: it is empty",
-		"brokers: [a, {b: c}]\n":              "--brokers: it is a mapping",
-		"compression: middling\n":             "compression",
-		"# " + strings.Repeat("x", maxConfig): "more than",
+		"windw: 3\n":                      "windw",
+		"work:\n  epochs: 3\n":            "work: epochs",
+		"dance:\n  window: 3\n":           "dance",
+		"config: other.yaml\n":            "config",
+		"window: 3\nwindow: 4\n":          "already set",
+		"- window\n":                      "not a YAML mapping",
+		"window: much\n":                  "--window",
+		"window:\n":                       "--window: it is empty",
+		"brokers: [a, {b: c}]\n":          "--brokers: it is a mapping",
+		"compression: middling\n":         "compression",
+		"# " + strings.Repeat("x", 1<<20): "more than",
 	} {
 		if _, err := parsed(t, file, "work", "--model", "m"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: error %v, want one with %q", file, err, want)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/lab/table"
 	"github.com/gvbll/gvbll/pipeline"
 )
@@ -28,7 +29,7 @@ func (coverageCmd) Help() string {
 }
 
 // Run measures every combination and prints a table, or JSON.
-func (c coverageCmd) Run(ctx context.Context, p process, g given) error {
+func (c coverageCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
 	plan, err := c.Plan.plan(g)
 	if err != nil {
 		return err
@@ -39,21 +40,21 @@ func (c coverageCmd) Run(ctx context.Context, p process, g given) error {
 	}
 	for _, d := range c.Delay {
 		if d < 0 {
-			return usagef("--delay %d: give a number of steps, or 0 for labels at once", d)
+			return flags.Usagef("--delay %d: give a number of steps, or 0 for labels at once", d)
 		}
 	}
 	for _, name := range c.Groups {
-		per, err := valueNamed("groups", name, pipeline.PerNone, pipeline.PerClass)
-		if err != nil {
-			return usagef("--groups: %v", err)
+		per := pipeline.PerNone
+		if name == pipeline.PerClass.String() {
+			per = pipeline.PerClass
 		}
 		job.Sets = append(job.Sets, pipeline.Coverage{Target: c.Target, Per: per})
 	}
-	bar := newProgress(p.Err, "coverage", len(job.Sources)*len(job.Seeds)*len(job.Delays)*len(job.Sets))
+	bar := flags.NewProgress(p.Err, "coverage", len(job.Sources)*len(job.Seeds)*len(job.Delays)*len(job.Sets))
 	var found []table.CoverageResult
 	if err := table.Coverage(ctx, job, func(r table.CoverageResult) error {
 		found = append(found, r)
-		bar.set(len(found), fmt.Sprintf("%s seed %d", r.Dataset, r.Seed))
+		bar.Set(len(found), fmt.Sprintf("%s seed %d", r.Dataset, r.Seed))
 		return nil
 	}); err != nil {
 		return err

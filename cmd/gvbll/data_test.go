@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/broker"
 )
@@ -71,14 +72,14 @@ func TestModelKnowsItsNodes(t *testing.T) {
 	gvbll(t, "train", "--data", dir, "--train-share", "0.5", "--epochs", "1", "--out", file)
 	m, err := model.Open(file)
 	must(t, err)
-	set, err := dataFlags{Data: dir, Seed: 1, TrainShare: .5}.open()
+	set, err := flags.Data{Data: dir, Seed: 1, TrainShare: .5}.Open()
 	must(t, err)
-	if len(set.split.Train) != 20 || m.KnownNodes() != 20 {
-		t.Fatalf("%d nodes train, and the model knows %d, want 20", len(set.split.Train), m.KnownNodes())
+	if len(set.Split.Train) != 20 || m.KnownNodes() != 20 {
+		t.Fatalf("%d nodes train, and the model knows %d, want 20", len(set.Split.Train), m.KnownNodes())
 	}
 	for v := range int32(60) {
-		if trains := slices.Contains(set.split.Train, v); m.TrainedOn(set.id(v)) != trains {
-			t.Errorf("node %v trains: %t, and the model knows the contrary", set.id(v), trains)
+		if trains := slices.Contains(set.Split.Train, v); m.TrainedOn(set.ID(v)) != trains {
+			t.Errorf("node %v trains: %t, and the model knows the contrary", set.ID(v), trains)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -17,7 +18,7 @@ import (
 )
 
 type deadLettersCmd struct {
-	Kafka inputFlags `embed:""`
+	Kafka flags.Inputs `embed:""`
 
 	Reason []string `help:"List only records that were refused for one of these reasons." placeholder:"REASON"`
 	JSON   bool     `help:"Print one JSON object a line, to be edited and given to --resend." name:"json"`
@@ -31,16 +32,16 @@ func (deadLettersCmd) Help() string {
 }
 
 // Run lists, or sends again.
-func (c deadLettersCmd) Run(ctx context.Context, p process, g given) error {
-	if err := g.check(noEffect{c.Resend != "", "no effect on --resend: leave out one of them", []string{"reason", "json"}}); err != nil {
+func (c deadLettersCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
+	if err := g.Check(flags.NoEffect(c.Resend != "", "no effect on --resend: leave out one of them", "reason", "json")); err != nil {
 		return err
 	}
 	for _, reason := range c.Reason {
 		if !slices.Contains(event.Reasons(), event.Reason(reason)) {
-			return usagef("--reason %s: give some of %v", reason, event.Reasons())
+			return flags.Usagef("--reason %s: give some of %v", reason, event.Reasons())
 		}
 	}
-	client, names, err := c.Kafka.connect(ctx, p)
+	client, names, err := c.Kafka.Connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -102,8 +103,8 @@ func utc(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // resend sends the records of a file again. It sends nothing if a line is wrong, or if
 // its record was sent again before.
-func (c deadLettersCmd) resend(ctx context.Context, p process, letters letterBox, sent map[source]time.Time) error {
-	in, err := p.openInput(c.Resend)
+func (c deadLettersCmd) resend(ctx context.Context, p flags.Process, letters letterBox, sent map[source]time.Time) error {
+	in, err := p.OpenInput(c.Resend)
 	if err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func (l letterBox) sentAgain(ctx context.Context) (map[source]time.Time, error) 
 }
 
 // send sends the records again and notes, among the dead letters, that those at the
-// given places were. Both are one transaction, so that a record is not sent again
+// Given places were. Both are one transaction, so that a record is not sent again
 // without a note, nor by two senders at once.
 func (l letterBox) send(ctx context.Context, records []kafka.Record, from []source) error {
 	if len(records) == 0 {

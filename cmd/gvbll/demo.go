@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 	oklog "github.com/oklog/run"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/broker"
@@ -24,17 +25,17 @@ import (
 )
 
 type demoCmd struct {
-	Data       dataFlags `embed:""`
-	LabelDelay int       `help:"Steps between a node and its label; -1 for 2 on the synthetic graph and 0, as in the paper, on --data." default:"-1"`
-	Rate       float64   `help:"Node events to send a second; 0 for no limit." default:"0"`
-	Dir        string    `help:"Keep the model and the data of the embedded broker in this folder. The same command continues after Ctrl-C or SIGTERM, not after SIGKILL." type:"path" placeholder:"DIR"`
-	Keep       bool      `help:"Go on serving after the end of the stream, until interrupted."`
-	JSON       bool      `help:"Print the summary as JSON, and everything else to standard error." name:"json"`
+	Data       flags.Data `embed:""`
+	LabelDelay int        `help:"Steps between a node and its label; -1 for 2 on the synthetic graph and 0, as in the paper, on --data." default:"-1"`
+	Rate       float64    `help:"Node events to send a second; 0 for no limit." default:"0"`
+	Dir        string     `help:"Keep the model and the data of the embedded broker in this folder. The same command continues after Ctrl-C or SIGTERM, not after SIGKILL." type:"path" placeholder:"DIR"`
+	Keep       bool       `help:"Go on serving after the end of the stream, until interrupted."`
+	JSON       bool       `help:"Print the summary as JSON, and everything else to standard error." name:"json"`
 
-	Train modelFlags `embed:"" group:"training"`
-	Sets  setFlags   `embed:"" group:"sets"`
-	Paper paperFlags `embed:"" group:"paper"`
-	lagFlag
+	Train modelFlags  `embed:"" group:"training"`
+	Sets  flags.Sets  `embed:"" group:"sets"`
+	Paper flags.Paper `embed:"" group:"paper"`
+	flags.Lag
 
 	Brokers []string `help:"Addresses of your own Kafka brokers, host:port, without TLS and passwords. An embedded broker when left out." placeholder:"ADDR" group:"kafka"`
 	Prefix  string   `help:"Prefix of the topics' names." default:"gvbll" group:"kafka"`
@@ -50,18 +51,18 @@ func (demoCmd) Help() string {
 
 // engine returns the engine's flags. It serves with the head that the model is trained
 // for.
-func (d demoCmd) engine() engineFlags {
-	return engineFlags{Head: d.Train.Head, Sets: d.Sets, Paper: d.Paper, lagFlag: d.lagFlag}
+func (d demoCmd) engine() flags.Engine {
+	return flags.Engine{Head: d.Train.Head, Sets: d.Sets, Paper: d.Paper, Lag: d.Lag}
 }
 
-func (d demoCmd) check(g given) error {
+func (d demoCmd) check(g flags.Given) error {
 	if d.LabelDelay < -1 {
-		return usagef("--label-delay %d: give a number of steps, or -1 for the usual one", d.LabelDelay)
+		return flags.Usagef("--label-delay %d: give a number of steps, or -1 for the usual one", d.LabelDelay)
 	}
-	if err := errors.Join(checkRate(d.Rate), d.Data.check(g), d.engine().check(g)); err != nil {
+	if err := errors.Join(checkRate(d.Rate), d.Data.Check(g), d.engine().Check(g)); err != nil {
 		return err
 	}
-	return g.check(noEffect{len(d.Brokers) > 0, "no effect on --brokers, your own Kafka: leave out one of them", []string{"port"}})
+	return g.Check(flags.NoEffect(len(d.Brokers) > 0, "no effect on --brokers, your own Kafka: leave out one of them", "port"))
 }
 
 // delay returns the number of steps between a node and its label.
@@ -76,28 +77,28 @@ func (d demoCmd) delay() int {
 }
 
 // Run runs the demo.
-func (d demoCmd) Run(ctx context.Context, p process, k *kong.Context, g given) error {
+func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g flags.Given) error {
 	if err := d.check(g); err != nil {
 		return err
 	}
-	cfg, err := validSettings(d.engine().settings())
+	cfg, err := flags.ValidSettings(d.engine().Settings())
 	if err != nil {
 		return err
 	}
 	names, err := topics.Under(d.Prefix)
 	if err != nil {
-		return usageError{err}
+		return flags.Usagef("%w", err)
 	}
 	text := p.Out // for people; --json keeps it away from the summary
 	if d.JSON {
 		text = p.Err
 	}
-	set, err := d.Data.open()
+	set, err := d.Data.Open()
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(text, "graph      %s\n", set)
-	stream := set.stream()
+	stream := set.Stream()
 	steps := scored(stream)
 	if steps == 0 {
 		return fmt.Errorf("%s: no node of the stream has a label, so there is nothing to score: train on fewer nodes (--train-share)", set.Name)
@@ -114,7 +115,7 @@ func (d demoCmd) Run(ctx context.Context, p process, k *kong.Context, g given) e
 		defer b.Close()
 		addrs = []string{b.Addr()}
 	}
-	connection, err := securityFlags{}.config(addrs, p)
+	connection, err := flags.Security{}.Config(addrs, p)
 	if err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func (d demoCmd) Run(ctx context.Context, p process, k *kong.Context, g given) e
 	}
 	fmt.Fprintf(text, "model      %s: %s\n", m.ID, describe(m))
 	reg := newRegistry()
-	svc, err := newService(p, d.Prefix, inForce(k, g), cfg, reg, m)
+	svc, err := newService(p, d.Prefix, flags.InForce(k, g), cfg, reg, m)
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (d demoCmd) Run(ctx context.Context, p process, k *kong.Context, g given) e
 		return err
 	}
 	fmt.Fprintf(text, "broker     %s\nlive page  %s, metrics at /metrics\n", strings.Join(addrs, ","), svc.web.url())
-	fmt.Fprintf(text, "consume    %s tail --brokers %s --prefix %s\n\n", program(), strings.Join(addrs, ","), d.Prefix)
+	fmt.Fprintf(text, "consume    %s tail --brokers %s --prefix %s\n\n", ownName(), strings.Join(addrs, ","), d.Prefix)
 
 	show := &demoShow{w: text, screen: newScreen(text, p), model: m.ID, engine: svc.engine.Serving(), bins: svc.engine.Serving().Config().Bins, total: steps, windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
 	svc.hooks = []worker.Hooks{{Stepped: show.stepped, Committed: show.committed, Recovered: show.recovered}}
@@ -161,8 +162,8 @@ func (d demoCmd) Run(ctx context.Context, p process, k *kong.Context, g given) e
 		if !log.Enabled(ctx, slog.LevelDebug) {
 			log = slog.New(slog.NewTextHandler(p.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		}
-		work := terms(log, names, cfg, m)
-		work.Policy = policy
+		work := terms(p, names, cfg, m)
+		work.Policy, work.Logger = policy, log
 		return svc.run(ctx, client, work)
 	}, interrupt)
 	group.Add(func() error {
@@ -188,8 +189,8 @@ func (d demoCmd) Run(ctx context.Context, p process, k *kong.Context, g given) e
 	return group.Run()
 }
 
-// program returns the command that started this program, for command lines to copy.
-func program() string {
+// ownName returns the command that started this program, for command lines to copy.
+func ownName() string {
 	if exe, err := os.Executable(); err == nil && strings.Contains(exe, "go-build") {
 		return "go run ./cmd/gvbll"
 	}
@@ -205,7 +206,7 @@ func (d demoCmd) broker() (*broker.Broker, error) {
 }
 
 // model trains a model, or reads the one that an earlier run left in the folder.
-func (d demoCmd) model(ctx context.Context, set *dataSet, w io.Writer) (*model.Model, error) {
+func (d demoCmd) model(ctx context.Context, set *flags.DataSet, w io.Writer) (*model.Model, error) {
 	flags := trainFlags{modelFlags: d.Train}
 	if err := kong.ApplyDefaults(&flags); err != nil { // of the flags that only gvbll train has
 		return nil, err

@@ -19,6 +19,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/calibration"
@@ -135,7 +136,7 @@ func wantHeads(t *testing.T, got, want []demoHead) {
 // labels come two steps after their nodes.
 func direct(t *testing.T, late bool) (s demoSummary) {
 	t.Helper()
-	set, err := dataFlags{Data: smallGraph(), Seed: 1}.open()
+	set, err := flags.Data{Data: smallGraph(), Seed: 1}.Open()
 	must(t, err)
 	var flags trainFlags
 	must(t, kong.ApplyDefaults(&flags))
@@ -144,7 +145,7 @@ func direct(t *testing.T, late bool) (s demoSummary) {
 	must(t, err)
 	e, err := pipeline.New(m, pipeline.Config{})
 	must(t, err)
-	stream := set.stream()
+	stream := set.Stream()
 	delay := 0
 	if late {
 		delay = 2

@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics"
@@ -55,7 +56,7 @@ type demoHead struct {
 
 // summary compares the counts of the demo with the published records, and prints the
 // scores: to text for people, or to out as JSON.
-func (d demoCmd) summary(ctx context.Context, out, text io.Writer, c *kafka.Client, names topics.Names, show *demoShow, set *dataSet) error {
+func (d demoCmd) summary(ctx context.Context, out, text io.Writer, c *kafka.Client, names topics.Names, show *demoShow, set *flags.DataSet) error {
 	records, keys, err := published(ctx, c, names.Predictions)
 	if err != nil {
 		return err
@@ -66,7 +67,7 @@ func (d demoCmd) summary(ctx context.Context, out, text io.Writer, c *kafka.Clie
 	sum := show.summary()
 	sum.Data, sum.Predictions = set.Name, records
 	if d.JSON {
-		return printJSON(out, sum)
+		return flags.PrintJSON(out, sum)
 	}
 	sum.print(text)
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
@@ -12,8 +13,8 @@ import (
 )
 
 type exportCmd struct {
-	Kafka inputFlags  `embed:""`
-	Until ledgerPlace `help:"Read the windows before this one, or those committed before this time; all when left out." placeholder:"WINDOW|TIME" group:"log"`
+	Kafka flags.Inputs `embed:""`
+	Until ledgerPlace  `help:"Read the windows before this one, or those committed before this time; all when left out." placeholder:"WINDOW|TIME" group:"log"`
 
 	Out string `help:"Folder to write nodes.csv, edges.csv and dataset.json into." required:"" type:"path" placeholder:"DIR"`
 }
@@ -24,11 +25,11 @@ func (exportCmd) Help() string {
 }
 
 // Run writes the data set.
-func (c exportCmd) Run(ctx context.Context, p process) error {
-	if err := checkFolder("--out", c.Out); err != nil {
+func (c exportCmd) Run(ctx context.Context, p flags.Process) error {
+	if err := flags.CheckFolder("--out", c.Out); err != nil {
 		return err
 	}
-	client, names, err := c.Kafka.connect(ctx, p)
+	client, names, err := c.Kafka.Connect(ctx, p)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -15,7 +16,7 @@ import (
 )
 
 type forgetCmd struct {
-	Kafka kafkaFlags `embed:""`
+	Kafka flags.Kafka `embed:""`
 
 	Nodes []string `arg:"" name:"node" help:"Ids of the nodes. An integer stands for the id of that number and for the string of its digits."`
 	Wait  bool     `help:"Wait until it is done, and print how far the posterior moved." default:"true" negatable:""`
@@ -32,11 +33,11 @@ func (forgetCmd) Help() string {
 const maxForgotten = 1 << 16
 
 // Run sends the command.
-func (c forgetCmd) Run(ctx context.Context, p process) error {
+func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 	var ids []event.ID
 	for _, text := range c.Nodes {
 		if text == "" {
-			return usagef("an empty id names no node")
+			return flags.Usagef("an empty id names no node")
 		}
 		ids = append(ids, event.ID{Str: text})
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(n, 10) == text {
@@ -44,9 +45,9 @@ func (c forgetCmd) Run(ctx context.Context, p process) error {
 		}
 	}
 	if len(ids) > maxForgotten {
-		return usagef("%d ids in one command: give %d at most, and the others in another", len(ids), maxForgotten)
+		return flags.Usagef("%d ids in one command: give %d at most, and the others in another", len(ids), maxForgotten)
 	}
-	client, names, err := c.Kafka.connect(ctx, p)
+	client, names, err := c.Kafka.Connect(ctx, p)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -71,7 +72,7 @@ func TestForget(t *testing.T) {
 	stop()
 
 	// An engine that never sees the node steps the ledger's windows.
-	cfg, err := validSettings(pipeline.Config{})
+	cfg, err := flags.ValidSettings(pipeline.Config{})
 	must(t, err)
 	never, err := pipeline.New(m, cfg)
 	must(t, err)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
@@ -50,16 +51,9 @@ func (generateCmd) Help() string {
 		"With all but --drift, --seed and --steps left out, '--data DIR' gives the same model and the same predictions, to the bit, as '--drift' of 'gvbll demo', 'train' and 'send' with the same seed and steps."
 }
 
-// synthetic returns the synthetic graph of demo, train and send.
-func synthetic(drift string, seed uint64) (dataset.DriftConfig, error) {
-	c, err := dataset.DriftPreset(drift)
-	c.Nodes, c.Classes, c.Steps, c.Seed = 6000, 10, 50, seed
-	return c, settingError(err)
-}
-
 // config returns the configuration of the synthetic graph with the flags applied.
 func (c generateCmd) config() (dataset.DriftConfig, error) {
-	d, err := synthetic(c.Drift, c.Seed)
+	d, err := flags.Synthetic(c.Drift, c.Seed)
 	d.Nodes, d.Steps, d.Years, d.Growth = c.Nodes, c.Steps, c.Years, c.Growth
 	d.Cites, d.CitesSpread, d.MaxCites = c.Cites, c.CitesSpread, c.MaxCites
 	d.Recency, d.Home, d.Cross = c.Recency, c.Home, c.Cross
@@ -83,18 +77,18 @@ func override[T any](field, flag *T) {
 }
 
 // Run makes the graph and writes it.
-func (c generateCmd) Run(p process) error {
+func (c generateCmd) Run(p flags.Process) error {
 	cfg, err := c.config()
 	if err != nil {
 		return err
 	}
 	d, split, err := dataset.Drift(cfg)
 	if err != nil {
-		return settingError(err)
+		return flags.SettingError(err)
 	}
 	if err := d.Save(c.Out); err != nil {
 		return fmt.Errorf("--out %s: %w", c.Out, err)
 	}
-	_, err = fmt.Fprintf(p.Out, "%s: %s\n", c.Out, &dataSet{Dataset: d, split: split})
+	_, err = fmt.Fprintf(p.Out, "%s: %s\n", c.Out, &flags.DataSet{Dataset: d, Split: split})
 	return err
 }

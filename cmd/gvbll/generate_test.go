@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 )
 
 // TestGeneratedEqualsDrift: the folder that gvbll generate writes gives the same events in
@@ -16,18 +18,18 @@ func TestGeneratedEqualsDrift(t *testing.T) {
 		t.Skip("it compares large graphs, in one goroutine")
 	}
 	for _, c := range []struct {
-		drift dataFlags
+		drift flags.Data
 		flags []string
 	}{
-		{dataFlags{Drift: "strong", Seed: 1}, nil},
-		{dataFlags{Drift: "abrupt", Seed: 7, Steps: 20}, []string{"--drift", "abrupt", "--seed", "7", "--steps", "20"}},
+		{flags.Data{Drift: "strong", Seed: 1}, nil},
+		{flags.Data{Drift: "abrupt", Seed: 7, Steps: 20}, []string{"--drift", "abrupt", "--seed", "7", "--steps", "20"}},
 	} {
-		a, err := c.drift.open()
+		a, err := c.drift.Open()
 		must(t, err)
-		b, err := dataFlags{Data: generated(t, c.flags...), Seed: c.drift.Seed}.open()
+		b, err := flags.Data{Data: generated(t, c.flags...), Seed: c.drift.Seed}.Open()
 		must(t, err)
-		if a.split.How != b.split.How || !reflect.DeepEqual(a.stream(), b.stream()) {
-			t.Errorf("%v: the splits are %q and %q, or the events differ", c.flags, a.split.How, b.split.How)
+		if a.Split.How != b.Split.How || !reflect.DeepEqual(a.Stream(), b.Stream()) {
+			t.Errorf("%v: the splits are %q and %q, or the events differ", c.flags, a.Split.How, b.Split.How)
 		}
 	}
 	dir := t.TempDir()

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -34,21 +35,20 @@ type logFlags struct {
 	spanFlags
 	Serving string `help:"File of the model that serves: to be scored beside it, and to keep its classes, its number of features, and what its pool of heads has learned. Needed to try the new model beside it." type:"existingfile" placeholder:"FILE" group:"log"`
 
-	Security securityFlags `embed:"" group:"security"`
+	Security flags.Security `embed:"" group:"security"`
 }
 
-// given reports whether the ledger is to be read. Brokers in the environment or the file of
+// Given reports whether the ledger is to be read. Brokers in the environment or the file of
 // flags, which commands share, do not turn a training on a data set into one on a ledger.
-func (f logFlags) given(g given) bool {
-	brokers, ok := g.flags["brokers"]
-	return ok && brokers.where == ""
+func (f logFlags) given(g flags.Given) bool {
+	return g.OnLine("brokers")
 }
 
-func (f logFlags) check(g given) error {
+func (f logFlags) check(g flags.Given) error {
 	if f.given(g) {
-		return g.check(noEffect{true, "no effect with --brokers, which trains on a ledger: leave out one of them", []string{"data", "drift", "train-share", "train-until", "steps", "report", "if-missing"}})
+		return g.Check(flags.NoEffect(true, "no effect with --brokers, which trains on a ledger: leave out one of them", "data", "drift", "train-share", "train-until", "steps", "report", "if-missing"))
 	}
-	return g.check(noEffect{true, "no effect without --brokers: add it, or leave this out", []string{"since", "until", "serving", "inputs-prefix"}})
+	return g.Check(flags.NoEffect(true, "no effect without --brokers: add it, or leave this out", "since", "until", "serving", "inputs-prefix"))
 }
 
 // ledgerPlace is a place in a ledger: a window by number, or a time, such as

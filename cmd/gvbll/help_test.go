@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 )
 
 // TestFlagsAreFew bounds the number of flags that --help shows, global flags included, so
@@ -27,10 +29,10 @@ func flagLines(t *testing.T, command string) []string {
 func TestEveryFlagHasAGroup(t *testing.T) {
 	var c cli
 	var out lines
-	k := newParser(t.Context(), &c, processOf(&out, &out), func(int) {})
+	k := program(&c).Parser(t.Context(), new(flags.Global), processOf(&out, &out), func(int) {})
 	for _, n := range k.Model.Leaves(true) {
 		for _, f := range n.Flags {
-			if f.Group != nil && place(f) < 0 {
+			if f.Group != nil && flags.GroupIndex(f) < 0 {
 				t.Errorf("gvbll %s --%s is in group %q, which has no heading", n.Name, f.Name, f.Group.Key)
 			}
 		}

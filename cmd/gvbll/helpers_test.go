@@ -7,10 +7,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 )
+
+const exitOK, exitFailed, exitUsage = flags.ExitOK, flags.ExitFailed, flags.ExitUsage
 
 // must ends the test if there is an error.
 func must(t *testing.T, err error) {
@@ -46,8 +49,8 @@ func (l *lines) String() string {
 }
 
 // processOf returns the process of a command, with this one's environment.
-func processOf(stdout, stderr io.Writer) process {
-	return process{In: os.Stdin, Out: stdout, Err: stderr, Env: os.Environ()}
+func processOf(stdout, stderr io.Writer) flags.Process {
+	return flags.Process{In: os.Stdin, Out: stdout, Err: stderr, Env: os.Environ(), Version: versionString()}
 }
 
 // command runs a command of gvbll in this process, to its end.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
@@ -51,14 +52,14 @@ type classPrior struct {
 }
 
 // Run prints the contents of the file.
-func (c inspectCmd) Run(p process) error {
+func (c inspectCmd) Run(p flags.Process) error {
 	m, err := model.Open(c.Model)
 	if err != nil {
 		return err
 	}
 	v := inspect(m)
 	if c.JSON {
-		return printJSON(p.Out, v)
+		return flags.PrintJSON(p.Out, v)
 	}
 	w := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	t := v.Training

@@ -82,16 +82,6 @@ func (k *keeper) Take(shadow worker.Engine) error {
 	return k.Pair.Take(shadow.(*keeper).Serving())
 }
 
-// beside runs a job on a goroutine: it is the [pipeline.Config] Run of this program.
-func beside(job func()) (wait func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		job()
-	}()
-	return func() { <-done }
-}
-
 // ask calls f with the engine that serves, between steps.
 func (k *keeper) ask(f func(*pipeline.Engine)) {
 	k.turn.Lock()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -15,7 +16,7 @@ import (
 )
 
 type ledgerCmd struct {
-	Kafka kafkaFlags `embed:""`
+	Kafka flags.Kafka `embed:""`
 
 	From   int64 `help:"First window to print." default:"0"`
 	Shards bool  `help:"Of a graph of several shards, print instead who owns which task, and how far each is."`
@@ -29,11 +30,11 @@ func (ledgerCmd) Help() string {
 }
 
 // Run prints the committed records up to the present end of the ledger.
-func (c ledgerCmd) Run(ctx context.Context, p process, g given) error {
-	if err := g.check(noEffect{c.Shards, "no effect with --shards: leave out one of them", []string{"from"}}); err != nil {
+func (c ledgerCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
+	if err := g.Check(flags.NoEffect(c.Shards, "no effect with --shards: leave out one of them", "from")); err != nil {
 		return err
 	}
-	client, names, err := c.Kafka.connect(ctx, p)
+	client, names, err := c.Kafka.Connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func (c ledgerCmd) Run(ctx context.Context, p process, g given) error {
 	case c.Shards && count > 0:
 		return c.printShards(ctx, p, client, names, count)
 	case c.Shards:
-		return usagef("--shards: the graph %s has none: its ledger has one partition, or is not there. 'gvbll status' says who owns it", c.Kafka.Prefix)
+		return flags.Usagef("--shards: the graph %s has none: its ledger has one partition, or is not there. 'gvbll status' says who owns it", c.Kafka.Prefix)
 	case count > 0:
 		return c.printCuts(ctx, p, client, names)
 	}
@@ -77,7 +78,7 @@ func (c ledgerCmd) Run(ctx context.Context, p process, g given) error {
 	}
 }
 
-func (c ledgerCmd) printShards(ctx context.Context, p process, client *kafka.Client, names topics.Names, count int) error {
+func (c ledgerCmd) printShards(ctx context.Context, p flags.Process, client *kafka.Client, names topics.Names, count int) error {
 	members, err := membersOf(ctx, client, names)
 	if err != nil {
 		return err
@@ -87,14 +88,14 @@ func (c ledgerCmd) printShards(ctx context.Context, p process, client *kafka.Cli
 	case err != nil:
 		return err
 	case c.JSON:
-		return printJSON(p.Out, found)
+		return flags.PrintJSON(p.Out, found)
 	default:
 		return found.print(p.Out, time.Now())
 	}
 }
 
 // printCuts prints the cuts of a sharded graph.
-func (c ledgerCmd) printCuts(ctx context.Context, p process, client *kafka.Client, names topics.Names) error {
+func (c ledgerCmd) printCuts(ctx context.Context, p flags.Process, client *kafka.Client, names topics.Names) error {
 	cuts, err := ledger.OpenCuts(ctx, client, names.LedgerAt(0), ledger.Place{})
 	if err != nil {
 		return err

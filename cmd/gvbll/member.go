@@ -34,7 +34,7 @@ func (m *member) standsBy(task int) bool {
 
 // about returns what this worker says of itself to the others.
 func (s *service) about() string {
-	m := member{Version: versionString(), Model: s.models[0].ID, Shadow: shadowOf(s.models)}
+	m := member{Version: s.version, Model: s.models[0].ID, Shadow: shadowOf(s.models)}
 	m.Host, _ = os.Hostname() // without one, the broker knows the address
 	if s.web != nil {
 		m.HTTP = s.web.url()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -11,7 +12,7 @@ import (
 )
 
 type promoteCmd struct {
-	Kafka kafkaFlags `embed:""`
+	Kafka flags.Kafka `embed:""`
 
 	Model string `arg:"" optional:"" help:"Id of the model in the shadow. There is only one, so it can be left out." placeholder:"MODEL-ID"`
 }
@@ -22,8 +23,8 @@ func (promoteCmd) Help() string {
 }
 
 // Run sends the command.
-func (c promoteCmd) Run(ctx context.Context, p process) error {
-	client, names, err := c.Kafka.connect(ctx, p)
+func (c promoteCmd) Run(ctx context.Context, p flags.Process) error {
+	client, names, err := c.Kafka.Connect(ctx, p)
 	if err != nil {
 		return err
 	}

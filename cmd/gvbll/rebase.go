@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
 type rebaseCmd struct {
-	graphFlags
+	flags.Graph
 
 	AcceptGap bool `help:"Begin an epoch behind records of the inputs that are gone, from the newest checkpoint in --state-dir. The ledger names them."`
 
@@ -26,14 +27,14 @@ func (rebaseCmd) Help() string {
 }
 
 // Run begins the epoch.
-func (c rebaseCmd) Run(ctx context.Context, p process, g given) error {
-	if err := c.check(g); err != nil {
+func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
+	if err := c.Check(g); err != nil {
 		return err
 	}
 	if c.AcceptGap && c.State.StateDir == "" {
-		return usagef("--accept-gap: give --state-dir with the checkpoints of the graph's last worker")
+		return flags.Usagef("--accept-gap: give --state-dir with the checkpoints of the graph's last worker")
 	}
-	settings, models, err := c.engine(g)
+	settings, models, err := c.Open(g)
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func (c rebaseCmd) Run(ctx context.Context, p process, g given) error {
 		return err
 	}
 	defer removeFiles()
-	client, names, err := c.Kafka.connect(ctx, p)
+	client, names, err := c.Kafka.Connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -50,8 +51,8 @@ func (c rebaseCmd) Run(ctx context.Context, p process, g given) error {
 	if err := noShards(ctx, client, names); err != nil {
 		return err
 	}
-	cfg := terms(p.Log, names, settings, models...)
-	cfg.Checkpoints = c.State.checkpoints(settings, models...)
+	cfg := terms(p, names, settings, models...)
+	cfg.Checkpoints = checkpoints(c.State, settings, models...)
 	engine, err := cfg.Fresh()
 	if err != nil {
 		return err
@@ -60,8 +61,8 @@ func (c rebaseCmd) Run(ctx context.Context, p process, g given) error {
 	if err != nil {
 		return err
 	}
-	bar := newProgress(p.Err, "rebase", windows)
-	cfg.Hooks.Stepped = func(w worker.Stepped) { bar.set(int(w.Outcome.Window), "windows") }
+	bar := flags.NewProgress(p.Err, "rebase", windows)
+	cfg.Hooks.Stepped = func(w worker.Stepped) { bar.Set(int(w.Outcome.Window), "windows") }
 	var done worker.Rebased
 	if c.AcceptGap {
 		done, err = worker.AcceptGap(ctx, client, engine, cfg, c.Why)

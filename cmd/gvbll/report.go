@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/charts/report"
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 type reportCmd struct {
-	Kafka kafkaFlags `embed:""`
+	Kafka flags.Kafka `embed:""`
 
 	Since moment `help:"Beginning of the time: a duration before its end such as 24h, or a time such as 2026-11-22 or 2026-11-22T10:00:00Z." default:"24h" placeholder:"24h"`
 	Until moment `help:"End of the time: a duration before now, or a time; now when left out." default:"0s" placeholder:"TIME"`
@@ -27,21 +28,21 @@ func (reportCmd) Help() string {
 }
 
 // Run writes the report.
-func (c reportCmd) Run(ctx context.Context, p process) error {
+func (c reportCmd) Run(ctx context.Context, p flags.Process) error {
 	to := c.Until.before(time.Now())
 	from := c.Since.before(to)
 	if !from.Before(to) {
-		return usagef("--since %s: it is not before the end, %s", c.Since.text, utc(to))
+		return flags.Usagef("--since %s: it is not before the end, %s", c.Since.text, utc(to))
 	}
-	if err := checkOutput("--out", c.Out); err != nil {
+	if err := flags.CheckOutput("--out", c.Out); err != nil {
 		return err
 	}
-	client, names, err := c.Kafka.connect(ctx, p)
+	client, names, err := c.Kafka.Connect(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	r := report.Report{Graph: c.Kafka.Prefix, Version: versionString(), Made: time.Now(), Periods: periods(from, to)}
+	r := report.Report{Graph: c.Kafka.Prefix, Version: p.Version, Made: time.Now(), Periods: periods(from, to)}
 	shards, err := topics.Shards(ctx, client, names)
 	if err != nil {
 		return err

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
 type retrainCmd struct {
-	Kafka inputFlags `embed:""`
+	Kafka flags.Inputs `embed:""`
 	spanFlags
 	Train trainFlags `embed:""`
 
@@ -27,14 +28,14 @@ func (retrainCmd) Help() string {
 }
 
 // Run trains, and sends the command.
-func (c retrainCmd) Run(ctx context.Context, p process, g given) error {
+func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
 	if err := c.Train.check(g); err != nil {
 		return err
 	}
-	if err := checkFolder("--models", c.Models); err != nil {
+	if err := flags.CheckFolder("--models", c.Models); err != nil {
 		return err
 	}
-	client, names, err := c.Kafka.connect(ctx, p)
+	client, names, err := c.Kafka.Connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (c retrainCmd) Run(ctx context.Context, p process, g given) error {
 		return err
 	}
 	if l.shards > 0 && c.Promote != (event.Rule{}) {
-		return usagef("--promote: the graph %s has %d shards, which try no model beside theirs: leave it out (docs/sharding.md)", c.Kafka.Prefix, l.shards)
+		return flags.Usagef("--promote: the graph %s has %d shards, which try no model beside theirs: leave it out (docs/sharding.md)", c.Kafka.Prefix, l.shards)
 	}
 	folder := modelFolder(c.Models)
 	serving, err := c.serving(folder, l)

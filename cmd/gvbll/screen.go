@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/rivo/uniseg"
 	"golang.org/x/term"
 )
@@ -21,12 +22,12 @@ type screen struct {
 }
 
 // newScreen returns nil if w is not a terminal that can be painted on.
-func newScreen(w io.Writer, p process) *screen {
-	if !isTerminal(w) || p.variable("TERM") == "dumb" {
+func newScreen(w io.Writer, p flags.Process) *screen {
+	if !flags.IsTerminal(w) || p.Variable("TERM") == "dumb" {
 		return nil
 	}
 	f := w.(*os.File)
-	return &screen{w: w, plain: p.variable("NO_COLOR") != "", size: func() (int, int) {
+	return &screen{w: w, plain: p.Variable("NO_COLOR") != "", size: func() (int, int) {
 		width, height, err := term.GetSize(int(f.Fd()))
 		if err != nil || width < 1 || height < 1 {
 			return 80, 24

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,76 +69,6 @@ func silent(ts *testscript.TestScript, _ bool, _ []string) {
 	for _, f := range []string{"stdout", "stderr"} {
 		if strings.Contains(ts.ReadFile(f), kafkatest.Password) {
 			ts.Fatalf("the password is in %s", f)
-		}
-	}
-}
-
-// TestSecurityWarnings: settings that work but are not safe give one warning, which names
-// the flag and the remedy, and never the password: a password in the clear to another
-// machine, and secrets that every user of this machine may read.
-func TestSecurityWarnings(t *testing.T) {
-	dir := t.TempDir()
-	secret := func(name string, mode os.FileMode) string {
-		file := filepath.Join(dir, name)
-		must(t, os.WriteFile(file, []byte("hunter2\r\n"), 0o600))
-		must(t, os.Chmod(file, mode))
-		return file
-	}
-	closed, open := secret("closed", 0o640), secret("open", 0o644)
-	cert, key := kafkatest.NewAuthority(t).Issue(t, "client")
-	must(t, os.Chmod(key, 0o604))
-	login := func(mechanism, file string) securityFlags {
-		return securityFlags{SASLMechanism: mechanism, SASLUser: "alice", SASLPasswordFile: file}
-	}
-	encrypted := login("plain", closed)
-	encrypted.TLS = true
-	for _, tc := range []struct {
-		name    string
-		flags   securityFlags
-		brokers string
-		want    string
-	}{
-		{"plain on loopback", login("plain", closed), "127.0.0.1:9092,localhost:9092,[::1]:9092", ""},
-		{"plain elsewhere", login("plain", closed), "127.0.0.1:9092,kafka.example:9092", "--sasl-mechanism plain: the password goes to kafka.example:9092 in the clear"},
-		{"plain in TLS", encrypted, "kafka.example:9092", ""},
-		{"scram", login("scram-sha-512", closed), "kafka.example:9092", ""},
-		{"password file that all can read", login("scram-sha-512", open), "kafka.example:9092", "--sasl-password-file " + open + ": every user of this machine may read it: chmod o-r"},
-		{"key file that all can read", securityFlags{TLS: true, TLSCert: cert, TLSKey: key}, "kafka.example:9092", "--tls-key " + key + ": every user of this machine may read it: chmod o-r"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			var log bytes.Buffer
-			if _, err := tc.flags.config(strings.Split(tc.brokers, ","), process{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}); err != nil {
-				t.Fatal(err)
-			}
-			got := log.String()
-			if tc.want == "" && got != "" || !strings.Contains(got, tc.want) || strings.Count(got, "\n") > 1 || strings.Contains(got, "hunter2") {
-				t.Errorf("the log is %q, want one line with %q, or none for an empty one", got, tc.want)
-			}
-		})
-	}
-}
-
-// TestReadSecret: a file's text is the password, without the end of line that editors
-// add. An empty file and one that is too long for a password are refused.
-func TestReadSecret(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "secret")
-	for content, want := range map[string]string{
-		"pw":                                    "pw",
-		"pw\n":                                  "pw",
-		"pw\r\n":                                "pw",
-		" p w \n":                               " p w ",
-		"p\nw\n\n":                              "p\nw",
-		strings.Repeat("x", maxSecret-1) + "\n": strings.Repeat("x", maxSecret-1),
-	} {
-		must(t, os.WriteFile(file, []byte(content), 0o600))
-		if got, err := readSecret(file); got != want || err != nil {
-			t.Errorf("a file with %q gives %q and error %v, want %q", content, got, err, want)
-		}
-	}
-	for _, content := range []string{"", "\n", strings.Repeat("x", maxSecret+1)} {
-		must(t, os.WriteFile(file, []byte(content), 0o600))
-		if got, err := readSecret(file); err == nil {
-			t.Errorf("a file of %d bytes gives %q, want an error", len(content), got)
 		}
 	}
 }

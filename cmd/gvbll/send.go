@@ -5,15 +5,16 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/sender"
 )
 
 type sendCmd struct {
-	Kafka  inputFlags `embed:""`
-	Data   dataFlags  `embed:""`
-	Events string     `help:"Send the events of this file instead of a data set, one in JSON a line as in docs/wire-format.md: node events, labels (with node) and commands (with command); - for standard input." placeholder:"FILE"`
+	Kafka  flags.Inputs `embed:""`
+	Data   flags.Data   `embed:""`
+	Events string       `help:"Send the events of this file instead of a data set, one in JSON a line as in docs/wire-format.md: node events, labels (with node) and commands (with command); - for standard input." placeholder:"FILE"`
 
 	Labels       string  `help:"When to send labels: predicted (those of a step once its predictions are published), delayed (--label-delay node events later) or never." enum:"predicted,delayed,never" default:"predicted" placeholder:"predicted"`
 	LabelDelay   int     `help:"Delay of the labels: further steps with --labels predicted, node events with delayed." default:"0"`
@@ -29,39 +30,39 @@ func (sendCmd) Help() string {
 		"does not predict, then step after step, each node with the neighbours that came before it or with it. Events have the time at which they are sent."
 }
 
-func (c sendCmd) check(g given) error {
+func (c sendCmd) check(g flags.Given) error {
 	switch {
 	case c.LabelDelay < 0:
-		return usagef("--label-delay %d: give 0 or more", c.LabelDelay)
+		return flags.Usagef("--label-delay %d: give 0 or more", c.LabelDelay)
 	case c.CreateTopics < 0:
-		return usagef("--create-topics %d: give a number of partitions, or 0 to create none", c.CreateTopics)
+		return flags.Usagef("--create-topics %d: give a number of partitions, or 0 to create none", c.CreateTopics)
 	}
-	if err := errors.Join(checkRate(c.Rate), c.Data.check(g)); err != nil {
+	if err := errors.Join(checkRate(c.Rate), c.Data.Check(g)); err != nil {
 		return err
 	}
-	return g.check(
-		noEffect{c.Events != "", "no effect on --events: leave out one of them", []string{"data", "drift", "train-share", "steps", "seed", "labels", "label-delay", "resume", "loop"}},
-		noEffect{c.Labels == string(sender.Never), "no effect with --labels never: leave out one of them", []string{"label-delay"}},
+	return g.Check(
+		flags.NoEffect(c.Events != "", "no effect on --events: leave out one of them", "data", "drift", "train-share", "steps", "seed", "labels", "label-delay", "resume", "loop"),
+		flags.NoEffect(c.Labels == string(sender.Never), "no effect with --labels never: leave out one of them", "label-delay"),
 	)
 }
 
 // checkRate refuses a rate that is negative or not a number.
 func checkRate(rate float64) error {
 	if !(rate >= 0) {
-		return usagef("--rate %v: give events a second, or 0 for no limit", rate)
+		return flags.Usagef("--rate %v: give events a second, or 0 for no limit", rate)
 	}
 	return nil
 }
 
 // Run sends the data set, or with --events the file.
-func (c sendCmd) Run(ctx context.Context, p process, g given) error {
+func (c sendCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
 	if err := c.check(g); err != nil {
 		return err
 	}
 	if c.Events != "" {
 		return c.events(ctx, p)
 	}
-	set, err := c.Data.open()
+	set, err := c.Data.Open()
 	if err != nil {
 		return err
 	}
@@ -70,16 +71,16 @@ func (c sendCmd) Run(ctx context.Context, p process, g given) error {
 		return err
 	}
 	defer client.Close()
-	stream := set.stream()
+	stream := set.Stream()
 	total := stream.Events()
 	fmt.Fprintf(p.Err, "sending %s\n", set)
-	bar := newProgress(p.Err, "sent", total)
+	bar := flags.NewProgress(p.Err, "sent", total)
 	nodes, labels := 0, 0
 	err = sender.Run(ctx, client, stream, sender.Config{
 		Names: names, Labels: sender.Timing(c.Labels), Delay: c.LabelDelay, Rate: c.Rate, Resume: c.Resume, Now: true, Loop: c.Loop,
 		Progress: func(n, l int) {
 			nodes, labels = n, l
-			bar.set(min(n, total), fmt.Sprintf("%d nodes, %d labels", n, l))
+			bar.Set(min(n, total), fmt.Sprintf("%d nodes, %d labels", n, l))
 		},
 	})
 	if err != nil {
@@ -89,9 +90,9 @@ func (c sendCmd) Run(ctx context.Context, p process, g given) error {
 	return err
 }
 
-// connect connects to Kafka, and creates missing topics with --create-topics.
-func (c sendCmd) connect(ctx context.Context, p process) (*kafka.Client, topics.Names, error) {
-	client, names, err := c.Kafka.connect(ctx, p)
+// Connect connects to Kafka, and creates missing topics with --create-topics.
+func (c sendCmd) connect(ctx context.Context, p flags.Process) (*kafka.Client, topics.Names, error) {
+	client, names, err := c.Kafka.Connect(ctx, p)
 	if err != nil || c.CreateTopics == 0 {
 		return client, names, err
 	}
@@ -103,8 +104,8 @@ func (c sendCmd) connect(ctx context.Context, p process) (*kafka.Client, topics.
 }
 
 // events sends the events of a file.
-func (c sendCmd) events(ctx context.Context, p process) error {
-	in, err := p.openInput(c.Events)
+func (c sendCmd) events(ctx context.Context, p flags.Process) error {
+	in, err := p.OpenInput(c.Events)
 	if err != nil {
 		return err
 	}

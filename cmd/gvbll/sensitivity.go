@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/lab/table"
 )
 
@@ -29,18 +30,18 @@ func (sensitivityCmd) Help() string {
 }
 
 // Run measures all values and prints a table.
-func (c sensitivityCmd) Run(ctx context.Context, s process, g given) error {
+func (c sensitivityCmd) Run(ctx context.Context, s flags.Process, g flags.Given) error {
 	plan, err := c.Plan.plan(g)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(checkOutput("--json", c.JSON), checkFolder("--plots", c.Plots)); err != nil {
+	if err := errors.Join(flags.CheckOutput("--json", c.JSON), flags.CheckFolder("--plots", c.Plots)); err != nil {
 		return err
 	}
 	values := map[string][]float64{"steps": c.VarySteps, "train-share": c.VaryShare, "lambda": c.VaryLambda, "eta": c.VaryEta, "beta": c.VaryBeta}
 	for _, name := range c.Vary {
 		if values[name] == nil {
-			return usagef("--vary %s: give some of %s", name, strings.Join(table.Parameters, ", "))
+			return flags.Usagef("--vary %s: give some of %s", name, strings.Join(table.Parameters, ", "))
 		}
 	}
 	var sweeps []table.Sweep
@@ -50,10 +51,10 @@ func (c sensitivityCmd) Run(ctx context.Context, s process, g given) error {
 		}
 	}
 	total := len(plan.Sources) * len(plan.Seeds)
-	bar, done := newProgress(s.Err, "sensitivity", total), 0
+	bar, done := flags.NewProgress(s.Err, "sensitivity", total), 0
 	points, err := table.Sensitivity(ctx, plan, sweeps, func(dataset string, seed uint64) {
 		done++
-		bar.set(done, fmt.Sprintf("%s seed %d", dataset, seed))
+		bar.Set(done, fmt.Sprintf("%s seed %d", dataset, seed))
 	})
 	if err != nil {
 		return err
@@ -62,7 +63,7 @@ func (c sensitivityCmd) Run(ctx context.Context, s process, g given) error {
 		return err
 	}
 	if c.JSON != "" {
-		if err := writeJSON(s.Out, c.JSON, points); err != nil || c.JSON == "-" {
+		if err := flags.WriteJSON(s.Out, c.JSON, points); err != nil || c.JSON == "-" {
 			return err
 		}
 	}

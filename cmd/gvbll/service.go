@@ -10,6 +10,7 @@ import (
 
 	"github.com/gvbll/gvbll/charts/metrics"
 	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -24,6 +25,7 @@ import (
 // worker's hooks update both.
 type service struct {
 	log     *slog.Logger
+	version string         // of the program
 	models  []*model.Model // as given: the one to serve, and perhaps a shadow
 	engine  *keeper        // the worker may replace it on recovery and after forgetting
 	metrics *metrics.Metrics
@@ -44,20 +46,20 @@ type service struct {
 const showEvery = 100 * time.Millisecond
 
 // newService returns the service of a graph. The flags are for people to look at.
-func newService(p process, graph string, flags []page.Flag, cfg pipeline.Config, reg prometheus.Registerer, models ...*model.Model) (*service, error) {
+func newService(p flags.Process, graph string, flags []page.Flag, cfg pipeline.Config, reg prometheus.Registerer, models ...*model.Model) (*service, error) {
 	engine, err := pipeline.NewPair(cfg, models...)
 	if err != nil {
 		return nil, err
 	}
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "gvbll_info", Help: "Always 1; the labels say which program and which model.",
-		ConstLabels: prometheus.Labels{"version": versionString()},
+		ConstLabels: prometheus.Labels{"version": p.Version},
 	}, []string{"model", "encoder"})
 	reg.MustRegister(info)
 	s := &service{
-		log: p.Log, models: models, info: info, engine: &keeper{Pair: engine}, metrics: metrics.New(reg), stream: worker.NewMetrics(reg),
+		log: p.Log, version: p.Version, models: models, info: info, engine: &keeper{Pair: engine}, metrics: metrics.New(reg), stream: worker.NewMetrics(reg),
 		page: page.New(page.Config{
-			Graph: graph, Model: models[0], Settings: engine.Serving().Config().Settings(), Version: versionString(), Flags: flags,
+			Graph: graph, Model: models[0], Settings: engine.Serving().Config().Settings(), Version: p.Version, Flags: flags,
 			Decode: decodeNode, Explain: wire.Detail, Now: time.Now,
 		}),
 	}
@@ -251,16 +253,6 @@ func trialOf(t *ledger.Trial, shadow string) *page.Trial {
 	}
 	rule, _ := event.ParseRule(t.Rule) // the ledger's, which was read before
 	return &page.Trial{Model: t.Model, Loaded: shadow == t.Model, Labels: t.Labels, Lead: t.Lead, After: rule.After}
-}
-
-// openModels reads the model file and, unless its name is empty, the shadow's.
-func openModels(file, shadow string) ([]*model.Model, error) {
-	m, err := model.Open(file)
-	if err != nil || shadow == "" {
-		return []*model.Model{m}, err
-	}
-	other, err := model.Open(shadow)
-	return []*model.Model{m, other}, err
 }
 
 // shadowOf returns the id of the second model, or "".

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -135,23 +136,23 @@ func (l *leadEngine) Snapshot(meta map[string]string) worker.Snapshot {
 
 // checkShards returns an error if a graph of so many shards cannot be served with the model and
 // the settings, or with flags of this worker.
-func (w workCmd) checkShards(g given, shards int, cfg pipeline.Config, m *model.Model) error {
+func (w workCmd) checkShards(g flags.Given, shards int, cfg pipeline.Config, m *model.Model) error {
 	for flag, given := range map[string]bool{
 		"--shadow": w.Shadow != "", "--models": w.Models != "",
 	} {
 		if given {
-			return usagef("%s: the graph %s has %d shards, and one model: leave it out (docs/sharding.md)", flag, w.Kafka.Prefix, shards)
+			return flags.Usagef("%s: the graph %s has %d shards, and one model: leave it out (docs/sharding.md)", flag, w.Kafka.Prefix, shards)
 		}
 	}
-	if err := g.check(noEffect{true, fmt.Sprintf("no effect on the graph %s of %d shards, whose epochs have one set of settings: leave it out", w.Kafka.Prefix, shards), []string{"rebase"}}); err != nil {
+	if err := g.Check(flags.NoEffect(true, fmt.Sprintf("no effect on the graph %s of %d shards, whose epochs have one set of settings: leave it out", w.Kafka.Prefix, shards), "rebase")); err != nil {
 		return err
 	}
 	if _, err := pipeline.NewLead(m, cfg, shards); err != nil {
-		return usagef("the graph %s has %d shards: %w", w.Kafka.Prefix, shards, err)
+		return flags.Usagef("the graph %s has %d shards: %w", w.Kafka.Prefix, shards, err)
 	}
 	cfg.Reserve = 0
 	if _, err := pipeline.NewShard(m, cfg, 0, shards); err != nil {
-		return usagef("the graph %s has %d shards: %w", w.Kafka.Prefix, shards, err)
+		return flags.Usagef("the graph %s has %d shards: %w", w.Kafka.Prefix, shards, err)
 	}
 	return nil
 }
@@ -187,10 +188,10 @@ func onThreads(n int, each func(i int)) {
 }
 
 // sharded audits a graph of several shards.
-func (a auditCmd) sharded(ctx context.Context, p process, client *kafka.Client, names topics.Names, m *model.Model, shards int) (found worker.Audited, err error) {
+func (a auditCmd) sharded(ctx context.Context, p flags.Process, client *kafka.Client, names topics.Names, m *model.Model, shards int) (found worker.Audited, err error) {
 	for flag, given := range map[string]bool{"--shadow": a.Shadow != "", "--checkpoint": a.Checkpoint != ""} {
 		if given {
-			return found, usagef("%s: the graph %s has %d shards, whose audit needs one model and begins at the ledger's beginning: leave it out", flag, a.Kafka.Prefix, shards)
+			return found, flags.Usagef("%s: the graph %s has %d shards, whose audit needs one model and begins at the ledger's beginning: leave it out", flag, a.Kafka.Prefix, shards)
 		}
 	}
 	cuts, err := ledger.OpenCuts(ctx, client, names.LedgerAt(0), ledger.Place{})
@@ -201,16 +202,16 @@ func (a auditCmd) sharded(ctx context.Context, p process, client *kafka.Client, 
 	if err != nil || first == nil {
 		return found, err
 	}
-	cfg, err := parseSettings(first.Configuration, []*model.Model{m})
+	cfg, err := flags.ParseSettings(first.Configuration, []*model.Model{m})
 	if err != nil {
 		return found, fmt.Errorf("audit: ledger %s: %w", names.Ledger, err)
 	}
-	cfg, removeFiles, err := withFiles(cfg, a.StateDir, pendingMemory, p.Log)
+	cfg, removeFiles, err := withFiles(cfg, a.StateDir, flags.PendingMemory, p.Log)
 	if err != nil {
 		return found, err
 	}
 	defer removeFiles()
-	own := terms(p.Log, names, cfg, m)
+	own := terms(p, names, cfg, m)
 	own.Fresh = func() (worker.Engine, error) {
 		graph, err := pipeline.NewSharded(m, cfg, shards, onThreads)
 		if err != nil {
@@ -227,9 +228,9 @@ func (a auditCmd) sharded(ctx context.Context, p process, client *kafka.Client, 
 		return found, err
 	}
 	at := total[names.LedgerAt(0)]
-	bar := newProgress(p.Err, "audit", int(at.End-at.First))
+	bar := flags.NewProgress(p.Err, "audit", int(at.End-at.First))
 	found, err = worker.AuditSharded(ctx, client, graph.(*allShards), own, shards,
-		func(windows int64) { bar.set(int(windows), "windows") })
+		func(windows int64) { bar.Set(int(windows), "windows") })
 	if err != nil {
 		return found, fmt.Errorf("audit, %d windows agree, then: %w", found.Windows, err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gvbll/gvbll/charts/metrics"
 	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -28,7 +29,7 @@ import (
 type shardService struct {
 	*service
 	cfg    pipeline.Config // without files: each shard has a store of its own
-	state  stateFlags
+	state  flags.State
 	model  *model.Model
 	shards *metrics.Shards
 	tasks  worker.Tasks
@@ -39,7 +40,7 @@ type shardService struct {
 	replaying map[int]bool // by task
 }
 
-func newShardService(s *service, reg prometheus.Registerer, cfg pipeline.Config, state stateFlags, m *model.Model) *shardService {
+func newShardService(s *service, reg prometheus.Registerer, cfg pipeline.Config, state flags.State, m *model.Model) *shardService {
 	s.page.Silent()
 	return &shardService{service: s, cfg: cfg, state: state, model: m, shards: metrics.NewShards(reg, cfg.Shards), replaying: make(map[int]bool)}
 }

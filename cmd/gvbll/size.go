@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"text/tabwriter"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -15,16 +16,16 @@ import (
 type sizeCmd struct {
 	Model string `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
 
-	Nodes   float64     `help:"Nodes of the graph, such as 100e6." required:"" placeholder:"NUMBER"`
-	Degree  float64     `help:"Neighbours that a node names when it arrives. Nodes have twice as many edges on average." default:"7"`
-	Nonzero float64     `help:"Features of a node that are not 0, where the model's heads keep sparse features; all when left out." placeholder:"NUMBER"`
-	Pending pendingFlag `help:"Predictions that wait for their label, and the memory for what was served of them, as 'gvbll work --rows bfloat16' does." default:"max=262144,memory=1GiB" placeholder:"max=262144,memory=1GiB"`
-	Head    string      `help:"What predicts, as in 'gvbll work'." enum:",pool,paper" default:"" placeholder:"NAME"`
+	Nodes   float64       `help:"Nodes of the graph, such as 100e6." required:"" placeholder:"NUMBER"`
+	Degree  float64       `help:"Neighbours that a node names when it arrives. Nodes have twice as many edges on average." default:"7"`
+	Nonzero float64       `help:"Features of a node that are not 0, where the model's heads keep sparse features; all when left out." placeholder:"NUMBER"`
+	Pending flags.Pending `help:"Predictions that wait for their label, and the memory for what was served of them, as 'gvbll work --rows bfloat16' does." default:"max=262144,memory=1GiB" placeholder:"max=262144,memory=1GiB"`
+	Head    string        `help:"What predicts, as in 'gvbll work'." enum:",pool,paper" default:"" placeholder:"NAME"`
 
-	BFloat16 bool `help:"Keep the graph's vectors as bfloat16, as in 'gvbll work'." name:"bfloat16"`
-	Memory   size `help:"Memory of a worker: the fewest shards that fit into it are named." default:"64GiB" placeholder:"64GiB"`
-	Shards   int  `help:"Compute this number of shards only." placeholder:"NUMBER"`
-	JSON     bool `help:"Print JSON." name:"json"`
+	BFloat16 bool       `help:"Keep the graph's vectors as bfloat16, as in 'gvbll work'." name:"bfloat16"`
+	Memory   flags.Size `help:"Memory of a worker: the fewest shards that fit into it are named." default:"64GiB" placeholder:"64GiB"`
+	Shards   int        `help:"Compute this number of shards only." placeholder:"NUMBER"`
+	JSON     bool       `help:"Print JSON." name:"json"`
 }
 
 // Help is shown by gvbll size --help.
@@ -60,18 +61,18 @@ type shardSizing struct {
 }
 
 // Run prints the sizes.
-func (c sizeCmd) Run(p process) error {
+func (c sizeCmd) Run(p flags.Process) error {
 	switch {
 	case !(c.Nodes >= 1 && c.Nodes <= math.MaxInt32):
-		return usagef("--nodes %g: give 1 to %d, as an engine numbers nodes by 31 bits", c.Nodes, math.MaxInt32)
+		return flags.Usagef("--nodes %g: give 1 to %d, as an engine numbers nodes by 31 bits", c.Nodes, math.MaxInt32)
 	case !(c.Degree >= 0 && c.Degree <= 1e6):
-		return usagef("--degree %g: give a number of neighbours such as 7", c.Degree)
+		return flags.Usagef("--degree %g: give a number of neighbours such as 7", c.Degree)
 	case !(c.Nonzero >= 0 && c.Nonzero <= 1e9):
-		return usagef("--nonzero %g: give a number of features", c.Nonzero)
+		return flags.Usagef("--nonzero %g: give a number of features", c.Nonzero)
 	case c.Memory < 1:
-		return usagef("--memory %v: give a size such as 64GiB", c.Memory)
+		return flags.Usagef("--memory %v: give a size such as 64GiB", c.Memory)
 	case c.Shards < 0:
-		return usagef("--shards %d: give 1 to %d", c.Shards, gnn.MaxSlices)
+		return flags.Usagef("--shards %d: give 1 to %d", c.Shards, gnn.MaxSlices)
 	}
 	m, err := model.Open(c.Model)
 	if err != nil {
@@ -82,7 +83,7 @@ func (c sizeCmd) Run(p process) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(p.Out, sizes)
+		return flags.PrintJSON(p.Out, sizes)
 	}
 	return sizes.print(p.Out)
 }
@@ -99,7 +100,7 @@ func (c sizeCmd) sizes(m *model.Model) (s sizing, err error) {
 		switch {
 		case err == nil:
 		case c.Shards > 0:
-			return s, usagef("--shards %d: %w", c.Shards, err)
+			return s, flags.Usagef("--shards %d: %w", c.Shards, err)
 		default:
 			s.Uncut = err.Error()
 			return s, nil
@@ -118,10 +119,10 @@ func (c sizeCmd) sizes(m *model.Model) (s sizing, err error) {
 	}
 }
 
-// size computes what each worker takes of a graph of so many shards, given one of the
+// Size computes what each worker takes of a graph of so many shards, given one of the
 // model's slices.
 func (c sizeCmd) size(slice *model.Model, shards int) (s shardSizing, err error) {
-	cfg, err := validSettings(pipeline.Config{Head: c.Head, BFloat16: c.BFloat16, MaxPending: c.Pending.Max, Unwatched: true})
+	cfg, err := flags.ValidSettings(pipeline.Config{Head: c.Head, BFloat16: c.BFloat16, MaxPending: c.Pending.Max, Unwatched: true})
 	if err != nil {
 		return s, err
 	}
@@ -181,16 +182,16 @@ func (s sizing) print(out io.Writer) error {
 		return err
 	}
 	last := s.Shards[len(s.Shards)-1]
-	verdict := fmt.Sprintf("%d shards are the fewest that fit into %v: start that many workers and one for the lead, and as many again as standbys", s.Fits, size(s.Memory))
+	verdict := fmt.Sprintf("%d shards are the fewest that fit into %v: start that many workers and one for the lead, and as many again as standbys", s.Fits, flags.Size(s.Memory))
 	switch {
 	case one.Shards > 1 && s.Fits > 0:
-		verdict = fmt.Sprintf("a worker of one shard fits into %v: start %d workers and one for the lead, and as many again as standbys", size(s.Memory), one.Shards)
+		verdict = fmt.Sprintf("a worker of one shard fits into %v: start %d workers and one for the lead, and as many again as standbys", flags.Size(s.Memory), one.Shards)
 	case s.Fits == 1:
-		verdict = fmt.Sprintf("one worker fits into %v: no shards are needed, and a standby takes as much", size(s.Memory))
+		verdict = fmt.Sprintf("one worker fits into %v: no shards are needed, and a standby takes as much", flags.Size(s.Memory))
 	case s.Fits == 0 && len(s.Shards) == 1:
-		verdict = fmt.Sprintf("%s do not fit into %v", gigabytes(one.Memory), size(s.Memory))
+		verdict = fmt.Sprintf("%s do not fit into %v", gigabytes(one.Memory), flags.Size(s.Memory))
 	case s.Fits == 0:
-		verdict = fmt.Sprintf("no number of shards up to %d fits into %v: edges, ids and counts, %s, are on every worker", last.Shards, size(s.Memory), gigabytes(last.State.Total()-last.State.Vectors-last.State.Served))
+		verdict = fmt.Sprintf("no number of shards up to %d fits into %v: edges, ids and counts, %s, are on every worker", last.Shards, flags.Size(s.Memory), gigabytes(last.State.Total()-last.State.Vectors-last.State.Served))
 	}
 	if s.Uncut != "" {
 		verdict += "\n" + s.Uncut

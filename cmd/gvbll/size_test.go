@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/lab/bench"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
@@ -45,7 +46,7 @@ func TestSizeIsRight(t *testing.T) {
 		}
 		size := sizeCmd{
 			Nodes: nodes, Degree: float64(w.Degree) / 2, Nonzero: w.Density * float64(w.Features), BFloat16: c.bfloat16,
-			Pending: pendingFlag{Max: c.waiting, Memory: pendingMemory}, Shards: c.shards,
+			Pending: flags.Pending{Max: c.waiting, Memory: flags.PendingMemory}, Shards: c.shards,
 		}
 		if c.waiting == 0 {
 			size.Pending.Max = 1 // 0 means the default

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/charts/report"
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -21,7 +22,7 @@ import (
 )
 
 type statusCmd struct {
-	Kafka inputFlags `embed:""`
+	Kafka flags.Inputs `embed:""`
 
 	Last time.Duration `help:"Length of the time to look at. It is compared with the same length before." default:"1h"`
 	JSON bool          `help:"Print JSON." name:"json"`
@@ -78,11 +79,11 @@ type statusPeriod struct {
 }
 
 // Run prints the status.
-func (c statusCmd) Run(ctx context.Context, p process) error {
+func (c statusCmd) Run(ctx context.Context, p flags.Process) error {
 	if c.Last < time.Second {
-		return usagef("--last %v: give a duration such as 1h, 1s or more", c.Last)
+		return flags.Usagef("--last %v: give a duration such as 1h, 1s or more", c.Last)
 	}
-	client, names, err := c.Kafka.connect(ctx, p)
+	client, names, err := c.Kafka.Connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (c statusCmd) Run(ctx context.Context, p process) error {
 	}
 	st.Wrong = st.findings()
 	if c.JSON {
-		err = printJSON(p.Out, st)
+		err = flags.PrintJSON(p.Out, st)
 	} else {
 		err = st.print(p.Out)
 	}
@@ -414,5 +415,5 @@ func roughly(d time.Duration) string {
 	default:
 		d = d.Round(time.Minute)
 	}
-	return shortDuration(d)
+	return flags.ShortDuration(d)
 }

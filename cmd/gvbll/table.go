@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/lab/table"
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
@@ -56,26 +57,26 @@ type planFlags struct {
 	Hidden       []int   `help:"Widths of the encoders' hidden layers." default:"64" group:"training"`
 	Embedding    int     `help:"Dimension of an embedding; 0 for the number of classes, rounded up to a multiple of 16." default:"0" group:"training"`
 
-	Update updateFlags `embed:"" group:"update"`
+	Update flags.Proposition1 `embed:"" group:"update"`
 }
 
-func (f planFlags) check(g given) error {
+func (f planFlags) check(g flags.Given) error {
 	switch {
 	case f.Seeds < 1:
-		return usagef("--seeds %d: give at least 1", f.Seeds)
+		return flags.Usagef("--seeds %d: give at least 1", f.Seeds)
 	case f.Parallel < 0:
-		return usagef("--parallel %d: give a positive number, or 0 for the number of processors", f.Parallel)
+		return flags.Usagef("--parallel %d: give a positive number, or 0 for the number of processors", f.Parallel)
 	case f.TrainShare > 0 && f.TrainUntil != nil:
-		return usagef("--train-share %v and --train-until %v both choose the training nodes: leave out one of them", f.TrainShare, *f.TrainUntil)
+		return flags.Usagef("--train-share %v and --train-until %v both choose the training nodes: leave out one of them", f.TrainShare, *f.TrainUntil)
 	case len(f.Data)+len(f.Drift) == 0:
-		return usagef("no data: give --data DIR,DIR or --drift none,strong")
+		return flags.Usagef("no data: give --data DIR,DIR or --drift none,strong")
 	}
-	return g.check(noEffect{len(f.Drift) == 0, "no effect without a synthetic graph: add --drift", []string{"nodes"}},
-		noEffect{len(f.Data) == 0, "no effect on --drift, whose nodes train in order of arrival: leave it out", []string{"train-until"}})
+	return g.Check(flags.NoEffect(len(f.Drift) == 0, "no effect without a synthetic graph: add --drift", "nodes"),
+		flags.NoEffect(len(f.Data) == 0, "no effect on --drift, whose nodes train in order of arrival: leave it out", "train-until"))
 }
 
 // plan opens the data sets.
-func (f planFlags) plan(g given) (table.Plan, error) {
+func (f planFlags) plan(g flags.Given) (table.Plan, error) {
 	if err := f.check(g); err != nil {
 		return table.Plan{}, err
 	}
@@ -86,15 +87,15 @@ func (f planFlags) plan(g given) (table.Plan, error) {
 	for s := range f.Seeds {
 		p.Seeds = append(p.Seeds, uint64(s+1))
 	}
-	update := f.Update.update()
+	update := f.Update.Config()
 	if err := update.Validate(); err != nil {
-		return p, settingError(err)
+		return p, flags.SettingError(err)
 	}
 	s := &p.Settings
 	s.Hidden, s.Embedding, s.Epochs = f.Hidden, f.Embedding, f.Epochs
 	s.LearningRate, s.WeightDecay, s.Dropout, s.Update = f.LearningRate, f.WeightDecay, f.Dropout, update
 	for _, path := range f.Data {
-		d, err := openData(path)
+		d, err := flags.OpenData(path)
 		if err != nil {
 			return p, err
 		}
@@ -103,7 +104,7 @@ func (f planFlags) plan(g given) (table.Plan, error) {
 	for _, name := range f.Drift {
 		c, err := dataset.DriftPreset(name)
 		if err != nil {
-			return p, usageError{err}
+			return p, flags.Usagef("%w", err)
 		}
 		c.Nodes = f.Nodes
 		if f.Steps > 0 {
@@ -116,24 +117,24 @@ func (f planFlags) plan(g given) (table.Plan, error) {
 	}
 	for i, s := range p.Sources {
 		if slices.ContainsFunc(p.Sources[:i], func(o table.Source) bool { return o.Name == s.Name }) {
-			return p, usagef("--data: two data sets are named %s", s.Name)
+			return p, flags.Usagef("--data: two data sets are named %s", s.Name)
 		}
 	}
 	return p, nil
 }
 
 // Run measures what the file of results does not hold yet, and prints the table.
-func (c tableCmd) Run(ctx context.Context, p process, g given) error {
+func (c tableCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
 	if c.Delay < 0 {
-		return usagef("--delay %d: give a number of steps, or 0 for labels at once", c.Delay)
+		return flags.Usagef("--delay %d: give a number of steps, or 0 for labels at once", c.Delay)
 	}
 	if c.LearnLag < 0 || c.LearnLag > pipeline.MostLearnLag/3 {
-		return usagef("--learn-lag %d: give a number of steps up to %d, or 0 for none", c.LearnLag, pipeline.MostLearnLag/3)
+		return flags.Usagef("--learn-lag %d: give a number of steps up to %d, or 0 for none", c.LearnLag, pipeline.MostLearnLag/3)
 	}
 	if !(c.LabelShare >= 0 && c.LabelShare <= 1) {
-		return usagef("--label-share %v: give a share from 0 to 1, such as 0.1", c.LabelShare)
+		return flags.Usagef("--label-share %v: give a share from 0 to 1, such as 0.1", c.LabelShare)
 	}
-	if err := g.check(noEffect{c.Folds > 0, "no effect on --folds: leave out one of them", []string{"results", "plots", "format", "delay", "learn-lag", "label-share"}}); err != nil {
+	if err := g.Check(flags.NoEffect(c.Folds > 0, "no effect on --folds: leave out one of them", "results", "plots", "format", "delay", "learn-lag", "label-share")); err != nil {
 		return err
 	}
 	plan, err := c.Plan.plan(g)
@@ -147,10 +148,10 @@ func (c tableCmd) Run(ctx context.Context, p process, g given) error {
 	}
 	for _, name := range plan.Systems {
 		if !slices.Contains(table.Known, name) {
-			return usagef("--systems %s: give some of %s", name, strings.Join(table.Known, ", "))
+			return flags.Usagef("--systems %s: give some of %s", name, strings.Join(table.Known, ", "))
 		}
 	}
-	if err := errors.Join(checkOutput("--json", c.JSON), checkFolder("--plots", c.Plots)); err != nil {
+	if err := errors.Join(flags.CheckOutput("--json", c.JSON), flags.CheckFolder("--plots", c.Plots)); err != nil {
 		return err
 	}
 	if c.Folds > 0 {
@@ -167,7 +168,7 @@ func (c tableCmd) Run(ctx context.Context, p process, g given) error {
 	defer file.Close()
 
 	missing, results := table.Missing(plan, existing)
-	bar := newProgress(p.Err, "table", len(results)+missing)
+	bar := flags.NewProgress(p.Err, "table", len(results)+missing)
 	if n := len(results); n > 0 {
 		fmt.Fprintf(p.Err, "%d of %d results are in %s already\n", n, n+missing, c.Results)
 	}
@@ -180,7 +181,7 @@ func (c tableCmd) Run(ctx context.Context, p process, g given) error {
 			return err
 		}
 		results = append(results, r)
-		bar.set(len(results), fmt.Sprintf("%s %s %s seed %d: %.3f / %.3f", r.Dataset, r.Protocol, r.System, r.Seed, r.Mean.Acc, r.Mean.NLL))
+		bar.Set(len(results), fmt.Sprintf("%s %s %s seed %d: %.3f / %.3f", r.Dataset, r.Protocol, r.System, r.Seed, r.Mean.Acc, r.Mean.NLL))
 		return nil
 	})
 	if err != nil {
@@ -194,7 +195,7 @@ func (c tableCmd) Run(ctx context.Context, p process, g given) error {
 	}
 	rows := table.Summarise(results)
 	if c.JSON != "" {
-		if err := writeJSON(p.Out, c.JSON, rows); err != nil || c.JSON == "-" {
+		if err := flags.WriteJSON(p.Out, c.JSON, rows); err != nil || c.JSON == "-" {
 			return err
 		}
 	}
@@ -207,13 +208,13 @@ func (c tableCmd) Run(ctx context.Context, p process, g given) error {
 }
 
 // crossValidate prints the scores of the settings on training nodes held out.
-func (c tableCmd) crossValidate(ctx context.Context, p process, plan table.Plan) error {
+func (c tableCmd) crossValidate(ctx context.Context, p flags.Process, plan table.Plan) error {
 	found, err := table.CrossValidate(ctx, plan, c.Folds, []table.Settings{plan.Settings})
 	if err != nil {
 		return err
 	}
 	if c.JSON != "" {
-		if err := writeJSON(p.Out, c.JSON, found); err != nil || c.JSON == "-" {
+		if err := flags.WriteJSON(p.Out, c.JSON, found); err != nil || c.JSON == "-" {
 			return err
 		}
 	}
@@ -258,7 +259,7 @@ func writePictures(dir string, pictures []table.Picture) error {
 	}
 	for _, p := range pictures {
 		for _, ending := range []string{".svg", ".png"} {
-			if err := writePicture(filepath.Join(dir, p.Name+ending), p); err != nil {
+			if err := flags.WritePicture(filepath.Join(dir, p.Name+ending), p); err != nil {
 				return fmt.Errorf("plot %s: %w", p.Name, err)
 			}
 		}

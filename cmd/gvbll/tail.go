@@ -9,13 +9,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
 type tailCmd struct {
-	Kafka kafkaFlags `embed:""`
+	Kafka flags.Kafka `embed:""`
 
 	Offset    offsetFlag `help:"Begin each partition at: beginning, end, an offset, or -N for its last N records." short:"o" default:"beginning" placeholder:"beginning"`
 	Since     momentFlag `help:"Begin with what was published since then: a duration ago, as 1h, or a time, as 2026-01-31T12:00:00Z." placeholder:"TIME"`
@@ -27,20 +28,20 @@ type tailCmd struct {
 	Lines     bool       `help:"Print lines on a terminal too, instead of a live table of the last predictions."`
 }
 
-// check refuses flags that contradict each other.
-func (t tailCmd) check(g given) error {
-	return g.check(
-		noEffect{!t.Since.IsZero(), "no effect with --since: leave out one of them", []string{"offset"}},
-		noEffect{t.JSON, "no effect with --json, which prints lines: leave it out", []string{"lines"}},
+// Check refuses flags that contradict each other.
+func (t tailCmd) check(g flags.Given) error {
+	return g.Check(
+		flags.NoEffect(!t.Since.IsZero(), "no effect with --since: leave out one of them", "offset"),
+		flags.NoEffect(t.JSON, "no effect with --json, which prints lines: leave it out", "lines"),
 	)
 }
 
 // Run prints committed predictions in the order of publication.
-func (t tailCmd) Run(ctx context.Context, p process, g given) error {
+func (t tailCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
 	if err := t.check(g); err != nil {
 		return err
 	}
-	c, names, err := t.Kafka.connect(ctx, p)
+	c, names, err := t.Kafka.Connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (t tailCmd) begin(ctx context.Context, c *kafka.Client, topic string) (star
 	}
 	for _, p := range t.Partition {
 		if _, there := bounds[kafka.TopicPartition{Topic: topic, Partition: p}]; !there {
-			return nil, nil, usagef("--partition %d: topic %s has the partitions 0 to %d", p, topic, len(bounds)-1)
+			return nil, nil, flags.Usagef("--partition %d: topic %s has the partitions 0 to %d", p, topic, len(bounds)-1)
 		}
 	}
 	var since map[kafka.TopicPartition]int64
@@ -124,7 +125,7 @@ func (t tailCmd) begin(ctx context.Context, c *kafka.Client, topic string) (star
 // printer returns a function that prints a prediction, and one that is called after each
 // fetch and at the end. On a terminal they are those of a live table, unless lines are
 // asked for.
-func (t tailCmd) printer(w io.Writer, p process) (show func(*event.Prediction) error, paint func() error) {
+func (t tailCmd) printer(w io.Writer, p flags.Process) (show func(*event.Prediction) error, paint func() error) {
 	nothing := func() error { return nil }
 	switch {
 	case t.JSON:

@@ -8,11 +8,12 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/topics"
 )
 
 type topicsCmd struct {
-	Kafka inputFlags `embed:""`
+	Kafka flags.Inputs `embed:""`
 
 	Create      bool `help:"Create the topics that are missing."`
 	Partitions  int  `help:"Partitions of the topics of nodes, labels and predictions to create." default:"1"`
@@ -27,17 +28,17 @@ func (topicsCmd) Help() string {
 }
 
 // Run lists the topics, after creating missing ones with --create.
-func (t topicsCmd) Run(ctx context.Context, p process, g given) error {
+func (t topicsCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
 	if t.Partitions < 1 {
-		return usagef("--partitions %d: give at least 1", t.Partitions)
+		return flags.Usagef("--partitions %d: give at least 1", t.Partitions)
 	}
 	if t.Shards != 0 && (t.Shards < 2 || t.Shards > topics.MaxShards) {
-		return usagef("--shards %d: give 2 to %d, or leave it out for a graph that one worker holds", t.Shards, topics.MaxShards)
+		return flags.Usagef("--shards %d: give 2 to %d, or leave it out for a graph that one worker holds", t.Shards, topics.MaxShards)
 	}
-	if err := g.check(noEffect{!t.Create, "no effect without --create: add it", []string{"partitions", "replication", "shards"}}); err != nil {
+	if err := g.Check(flags.NoEffect(!t.Create, "no effect without --create: add it", "partitions", "replication", "shards")); err != nil {
 		return err
 	}
-	c, names, err := t.Kafka.connect(ctx, p)
+	c, names, err := t.Kafka.Connect(ctx, p)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/gvbll/gvbll/charts/plot"
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/train"
 	"github.com/gvbll/gvbll/pipeline"
@@ -18,7 +19,7 @@ import (
 )
 
 type trainCmd struct {
-	Data  dataFlags  `embed:""`
+	Data  flags.Data `embed:""`
 	Train trainFlags `embed:""`
 	Log   logFlags   `embed:""`
 
@@ -55,11 +56,11 @@ type modelFlags struct {
 	Epochs  int    `help:"Number of epochs of the training." default:"100"`
 }
 
-func (f trainFlags) check(g given) error {
-	return g.check(
-		noEffect{f.Encoder != string(gnn.KindGAT), "no effect without --encoder gat: leave it out", []string{"heads"}},
-		noEffect{f.Weights != "", "no effect on --weights, an encoder that is trained already: leave it out", []string{"hidden", "embedding", "weight-decay", "dropout"}},
-		noEffect{f.ValidShare == 0, "no effect without nodes held out: add --valid-share, such as 0.2", []string{"patience"}},
+func (f trainFlags) check(g flags.Given) error {
+	return g.Check(
+		flags.NoEffect(f.Encoder != string(gnn.KindGAT), "no effect without --encoder gat: leave it out", "heads"),
+		flags.NoEffect(f.Weights != "", "no effect on --weights, an encoder that is trained already: leave it out", "hidden", "embedding", "weight-decay", "dropout"),
+		flags.NoEffect(f.ValidShare == 0, "no effect without nodes held out: add --valid-share, such as 0.2", "patience"),
 	)
 }
 
@@ -68,7 +69,7 @@ func (f trainFlags) config(seed uint64) (model.Config, error) {
 	cfg := model.Config{
 		Encoder: gnn.Kind(f.Encoder), Activation: gnn.Activation(f.Activation), Heads: f.Heads,
 		Hidden: f.Hidden, Embedding: f.Embedding, TempHidden: f.TempHidden, Epochs: f.Epochs, Samples: f.Samples,
-		LearningRate: f.LearningRate, WeightDecay: orNone(f.WeightDecay), Dropout: orNone(f.Dropout),
+		LearningRate: f.LearningRate, WeightDecay: flags.OrNone(f.WeightDecay), Dropout: flags.OrNone(f.Dropout),
 		Normalization: gnn.Normalization(f.Normalize), ValidShare: f.ValidShare, Patience: f.Patience, Seed: seed,
 		Pool: f.Head == pipeline.HeadPool,
 	}
@@ -89,8 +90,8 @@ func (trainCmd) Help() string {
 }
 
 // Run trains a model and saves it.
-func (c trainCmd) Run(ctx context.Context, p process, g given) error {
-	if err := errors.Join(c.Data.check(g), c.Train.check(g), c.Log.check(g)); err != nil {
+func (c trainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
+	if err := errors.Join(c.Data.Check(g), c.Train.check(g), c.Log.check(g)); err != nil {
 		return err
 	}
 	if _, err := os.Stat(c.Out); err == nil && c.IfMissing {
@@ -100,15 +101,15 @@ func (c trainCmd) Run(ctx context.Context, p process, g given) error {
 		return err
 	}
 	if ext := filepath.Ext(c.Report); c.Report != "" && ext != ".svg" && ext != ".png" {
-		return usagef("--report %s: give a file that ends in .svg or .png", c.Report)
+		return flags.Usagef("--report %s: give a file that ends in .svg or .png", c.Report)
 	}
-	if err := errors.Join(checkOutput("--out", c.Out), checkOutput("--report", c.Report)); err != nil {
+	if err := errors.Join(flags.CheckOutput("--out", c.Out), flags.CheckOutput("--report", c.Report)); err != nil {
 		return err
 	}
 	if c.Log.given(g) {
 		return c.fromLog(ctx, p)
 	}
-	set, err := c.Data.open()
+	set, err := c.Data.Open()
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (c trainCmd) Run(ctx context.Context, p process, g given) error {
 		return err
 	}
 	if c.Report != "" {
-		if err := writePicture(c.Report, plot.Training(fmt.Sprintf("%s on %s", m.Meta.Encoder, m.Training.DataSet), epochs)); err != nil {
+		if err := flags.WritePicture(c.Report, plot.Training(fmt.Sprintf("%s on %s", m.Meta.Encoder, m.Training.DataSet), epochs)); err != nil {
 			return err
 		}
 	}
@@ -138,7 +139,7 @@ func (c trainCmd) Run(ctx context.Context, p process, g given) error {
 }
 
 // fromLog trains a model on a graph's ledger and saves it.
-func (c trainCmd) fromLog(ctx context.Context, p process) error {
+func (c trainCmd) fromLog(ctx context.Context, p flags.Process) error {
 	var serving *model.Model
 	if c.Log.Serving != "" {
 		var err error
@@ -146,7 +147,7 @@ func (c trainCmd) fromLog(ctx context.Context, p process) error {
 			return err
 		}
 	}
-	client, names, err := inputFlags{kafkaFlags{c.Log.Brokers, c.Log.Prefix, c.Log.Security}, c.Log.InputsPrefix}.connect(ctx, p)
+	client, names, err := flags.Inputs{Kafka: flags.Kafka{Brokers: c.Log.Brokers, Prefix: c.Log.Prefix, Security: c.Log.Security}, InputsPrefix: c.Log.InputsPrefix}.Connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -182,29 +183,29 @@ func withClasses(classes, more []string) []string {
 	return classes
 }
 
-// progress shows trainings, each with a bar of its own.
+// Progress shows trainings, each with a bar of its own.
 func (f trainFlags) progress(w io.Writer) func(what string, p train.Progress) {
-	bars := make(map[string]*progress)
+	bars := make(map[string]*flags.Progress)
 	return func(what string, p train.Progress) {
 		if bars[what] == nil {
-			bars[what] = newProgress(w, "training the "+what, f.Epochs)
+			bars[what] = flags.NewProgress(w, "training the "+what, f.Epochs)
 		}
 		note := fmt.Sprintf("loss %.3f = %.3f + %.2f KL %.0f, accuracy %.3f", p.Loss.Total, -p.Loss.ELL, p.Loss.KLWeight, p.Loss.KL, p.TrainAccuracy)
 		if f.ValidShare > 0 {
 			note += fmt.Sprintf(", held out %.3f", p.ValidAccuracy)
 		}
-		bars[what].set(p.Epoch+1, note)
+		bars[what].Set(p.Epoch+1, note)
 	}
 }
 
 // train trains a model, and calls watch after each epoch of it unless it is nil.
-func (f trainFlags) train(ctx context.Context, set *dataSet, w io.Writer, watch func(train.Progress)) (*model.Model, error) {
-	cfg, err := f.config(set.seed)
+func (f trainFlags) train(ctx context.Context, set *flags.DataSet, w io.Writer, watch func(train.Progress)) (*model.Model, error) {
+	cfg, err := f.config(set.Seed)
 	if err != nil {
 		return nil, err
 	}
 	show := f.progress(w)
-	return holdout.Train(ctx, set.training(), cfg, func(what string, p train.Progress) {
+	return holdout.Train(ctx, set.Training(), cfg, func(what string, p train.Progress) {
 		show(what, p)
 		if what == holdout.Model && watch != nil {
 			watch(p)
@@ -213,23 +214,14 @@ func (f trainFlags) train(ctx context.Context, set *dataSet, w io.Writer, watch 
 }
 
 // trained reports whether the model was trained with these flags on this data set.
-func (f trainFlags) trained(m *model.Model, set *dataSet) bool {
-	cfg, err := f.config(set.seed)
+func (f trainFlags) trained(m *model.Model, set *flags.DataSet) bool {
+	cfg, err := f.config(set.Seed)
 	if err != nil {
 		return false
 	}
 	t := m.Training
-	return t.DataSet == set.Name && t.Split == set.split.How && m.Encoder.In() == set.Dim && slices.Equal(m.Classes, set.Classes) &&
+	return t.DataSet == set.Name && t.Split == set.Split.How && m.Encoder.In() == set.Dim && slices.Equal(m.Classes, set.Classes) &&
 		t.Settings == cfg.String()
-}
-
-// orNone converts a flag's 0, which turns the thing off, to -1, which does so in
-// configurations: there 0 stands for the default.
-func orNone(x float64) float64 {
-	if x == 0 {
-		return -1
-	}
-	return x
 }
 
 // describe returns a line about a model: its layers, its classes and its training.

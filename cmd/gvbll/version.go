@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 )
 
 // version is set when a release is built (-ldflags "-X main.version=…").
@@ -12,7 +14,7 @@ var version string
 type versionCmd struct{}
 
 // Run prints one line.
-func (versionCmd) Run(p process) error {
+func (versionCmd) Run(p flags.Process) error {
 	_, err := fmt.Fprintf(p.Out, "gvbll %s %s %s/%s\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }

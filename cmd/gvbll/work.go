@@ -9,13 +9,14 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
 type workCmd struct {
-	graphFlags
+	flags.Graph
 	Rebase     bool `help:"If the ledger is of another program, model or settings, begin an epoch of these when this worker becomes the owner, instead of ending: docs/upgrade.md."`
 	BeginAgain bool `help:"Begin the graph again although its ledger is gone: every node of the inputs is predicted once more. Leave it out once the ledger has begun."`
 
@@ -59,7 +60,7 @@ func (f eventTimeFlag) String() string {
 	if f.Width == 0 {
 		return ""
 	}
-	return shortDuration(f.Width) + "," + joinPairs(pair{name: "lateness", duration: &f.Lateness}, pair{name: "idle", duration: &f.Idle})
+	return flags.ShortDuration(f.Width) + "," + flags.JoinPairs(flags.Pair{Name: "lateness", Duration: &f.Lateness}, flags.Pair{Name: "idle", Duration: &f.Idle})
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -75,7 +76,7 @@ func (f *eventTimeFlag) UnmarshalText(text []byte) error {
 		return fmt.Errorf("%.60q: give the width of a window first, 1ms or more, such as 1m", width)
 	}
 	if more {
-		if err := parsePairs(rest, pair{name: "lateness", duration: &e.Lateness}, pair{name: "idle", duration: &e.Idle}); err != nil {
+		if err := flags.ParsePairs(rest, flags.Pair{Name: "lateness", Duration: &e.Lateness}, flags.Pair{Name: "idle", Duration: &e.Idle}); err != nil {
 			return err
 		}
 	}
@@ -89,35 +90,35 @@ func (f *eventTimeFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// check refuses values out of range, and flags without an effect whatever the model.
-func (w workCmd) check(g given) error {
+// Check refuses values out of range, and flags without an effect whatever the model.
+func (w workCmd) check(g flags.Given) error {
 	f := w.Windows
 	switch {
 	case f.Window < 1:
-		return usagef("--window %d: give at least 1", f.Window)
+		return flags.Usagef("--window %d: give at least 1", f.Window)
 	case f.Linger < 0:
-		return usagef("--linger %v: give a duration such as 100ms, or 0 to cut at every fetch", f.Linger)
+		return flags.Usagef("--linger %v: give a duration such as 100ms, or 0 to cut at every fetch", f.Linger)
 	case f.CommitInterval < 0 || f.CommitInterval > maxCommitInterval:
-		return usagef("--commit-interval %v: give a duration such as 100ms, up to %v, or 0", f.CommitInterval, maxCommitInterval)
+		return flags.Usagef("--commit-interval %v: give a duration such as 100ms, up to %v, or 0", f.CommitInterval, maxCommitInterval)
 	case w.SessionTimeout < time.Millisecond:
-		return usagef("--session-timeout %v: give a duration such as 10s", w.SessionTimeout)
+		return flags.Usagef("--session-timeout %v: give a duration such as 10s", w.SessionTimeout)
 	case w.CreateTopics < 0:
-		return usagef("--create-topics %d: give a number of partitions, or 0 to create none", w.CreateTopics)
+		return flags.Usagef("--create-topics %d: give a number of partitions, or 0 to create none", w.CreateTopics)
 	}
-	if err := w.graphFlags.check(g); err != nil {
+	if err := w.Graph.Check(g); err != nil {
 		return err
 	}
-	return g.check(
-		noEffect{f.EventTime.Width > 0, "no effect with --event-time: leave out one of them", []string{"window", "linger"}},
+	return g.Check(
+		flags.NoEffect(f.EventTime.Width > 0, "no effect with --event-time: leave out one of them", "window", "linger"),
 	)
 }
 
 // Run serves until it is interrupted, and then commits the windows that are stepped.
-func (w workCmd) Run(ctx context.Context, p process, k *kong.Context, g given) error {
+func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g flags.Given) error {
 	if err := w.check(g); err != nil {
 		return err
 	}
-	cfg, models, err := w.engine(g)
+	cfg, models, err := w.Open(g)
 	if err != nil {
 		return err
 	}
@@ -131,14 +132,14 @@ func (w workCmd) Run(ctx context.Context, p process, k *kong.Context, g given) e
 	reg := newRegistry()
 	small := cfg // whether the graph has shards is not known yet
 	small.Reserve = 0
-	s, err := newService(p, w.Kafka.Prefix, inForce(k, g), small, reg, models...)
+	s, err := newService(p, w.Kafka.Prefix, flags.InForce(k, g), small, reg, models...)
 	if err != nil {
 		return err
 	}
 	if s.web, err = listenHTTP(p.Log, w.HTTP.HTTP, w.HTTP.HTTPConfig, reg, s.page); err != nil {
 		return err
 	}
-	client, names, err := w.Kafka.connect(ctx, p)
+	client, names, err := w.Kafka.Connect(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -179,11 +180,11 @@ func (w workCmd) Run(ctx context.Context, p process, k *kong.Context, g given) e
 	defer stop()
 	served := make(chan error, 1)
 	go func() { served <- s.web.serve(ctx) }()
-	work := terms(p.Log, names, cfg, models...)
+	work := terms(p, names, cfg, models...)
 	work.Policy, work.CommitInterval, work.Session = w.Windows.policy(), w.Windows.CommitInterval, w.SessionTimeout
 	work.Compression, work.Rebase, work.Output = w.Compression, w.Rebase, wire.Encoding("application/"+w.Output)
 	work.BeginAgain = w.BeginAgain
-	work.Checkpoints = w.State.checkpoints(cfg, models...)
+	work.Checkpoints = checkpoints(w.State, cfg, models...)
 	if w.Models != "" {
 		modelFolder(w.Models).try(s, cfg, &work)
 	}

@@ -1,67 +1,53 @@
-package main
+package flags
 
 import (
 	"fmt"
-	"log/slog"
 	"math"
 	"strings"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/topics"
-	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// graphFlags are the flags of the commands that step the engine of a graph and may write
+// Graph are the flags of the commands that step the engine of a graph and may write
 // to its ledger: the terms of an epoch, and where state is kept.
-type graphFlags struct {
+type Graph struct {
 	Model  string `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
 	Shadow string `help:"Second model file, of the same classes and features, to run in the shadow: on the same stream and scored alike, at the same cost in time and memory. 'gvbll promote' swaps the two; the ledger says which serves." type:"path" placeholder:"FILE"`
 
-	Kafka  inputFlags  `embed:""`
-	State  stateFlags  `embed:"" group:"state"`
-	Engine engineFlags `embed:""`
+	Kafka  Inputs `embed:""`
+	State  State  `embed:"" group:"state"`
+	Engine Engine `embed:""`
 
 	Workers int      `help:"Threads that share the arithmetic of a window. The results are the same." default:"1" group:"machine"`
 	Rows    rowsFlag `help:"The graph's vectors. float32, or bfloat16: two thirds of the memory, and embeddings off by some thousandths. reserve=N: allocate memory for N nodes at the start, about 2 KB each, instead of as they come. Such as bfloat16,reserve=1000000." default:"float32" placeholder:"float32" group:"machine"`
 }
 
-// check refuses values out of range, and flags without an effect whatever the model.
-func (f graphFlags) check(g given) error {
+// Check refuses values out of range, and flags without an effect whatever the model.
+func (f Graph) Check(g Given) error {
 	if f.Workers < 1 {
-		return usagef("--workers %d: give at least 1", f.Workers)
+		return Usagef("--workers %d: give at least 1", f.Workers)
 	}
-	if err := f.Engine.check(g); err != nil {
+	if err := f.Engine.Check(g); err != nil {
 		return err
 	}
-	return g.check(noEffect{f.State.StateDir == "", "no effect without --state-dir: add it, or leave this out", []string{"checkpoints"}})
+	return g.Check(NoEffect(f.State.StateDir == "", "no effect without --state-dir: add it, or leave this out", "checkpoints"))
 }
 
-// engine returns the engine's settings and models.
-func (f graphFlags) engine(g given) (pipeline.Config, []*model.Model, error) {
-	cfg := f.Engine.settings()
+// Open returns the engine's settings and models.
+func (f Graph) Open(g Given) (pipeline.Config, []*model.Model, error) {
+	cfg := f.Engine.Settings()
 	cfg.Workers, cfg.BFloat16, cfg.Reserve, cfg.MaxPending = f.Workers, f.Rows.bfloat16, f.Rows.reserve, f.State.Pending.Max
-	cfg, err := validSettings(cfg)
+	cfg, err := ValidSettings(cfg)
 	if err != nil {
 		return cfg, nil, err
 	}
-	models, err := openModels(f.Model, f.Shadow)
+	models, err := OpenModels(f.Model, f.Shadow)
 	if err != nil {
 		return cfg, nil, err
 	}
 	return cfg, models, f.Engine.checkModel(g, models[0])
-}
-
-// terms returns the part of a worker's configuration that follows from the engine's
-// settings and the models.
-func terms(log *slog.Logger, names topics.Names, cfg pipeline.Config, models ...*model.Model) worker.Config {
-	return worker.Config{
-		Names: names, Logger: log,
-		Model: models[0].ID, Shadow: shadowOf(models), Classes: models[0].Classes,
-		Settings: cfg.Effective(models...).Settings(), Effective: effective(models...),
-		Fresh: fresh(cfg, models...), Room: roomForEngine, Program: versionString(),
-	}
 }
 
 // rowsFlag says how the graph's vectors are kept. Its text is their format and then, after a
@@ -77,7 +63,7 @@ func (f rowsFlag) String() string {
 		text = "bfloat16"
 	}
 	if f.reserve > 0 {
-		text += "," + joinPairs(pair{name: "reserve", count: &f.reserve})
+		text += "," + JoinPairs(Pair{Name: "reserve", count: &f.reserve})
 	}
 	return text
 }
@@ -96,7 +82,7 @@ func (f *rowsFlag) UnmarshalText(text []byte) error {
 		return fmt.Errorf("%.60q: give float32 or bfloat16 first, and then reserve=N if you like", format)
 	}
 	if more {
-		if err := parsePairs(rest, pair{name: "reserve", count: &f.reserve}); err != nil {
+		if err := ParsePairs(rest, Pair{Name: "reserve", count: &f.reserve}); err != nil {
 			return err
 		}
 	}
@@ -106,16 +92,11 @@ func (f *rowsFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// stateFlags set where the worker keeps state in files, and how much.
-type stateFlags struct {
+// State set where the worker keeps state in files, and how much.
+type State struct {
 	StateDir    string          `help:"Folder for checkpoints, and for what does not fit into --pending memory. A start continues from the newest checkpoint; without the folder it replays the ledger from its beginning." type:"path" placeholder:"DIR"`
 	Checkpoints checkpointsFlag `help:"every=DURATION: time between checkpoints. keep=N: number of checkpoints to keep." default:"every=5m,keep=3" placeholder:"every=5m,keep=3"`
-	Pending     pendingFlag     `help:"Predictions that wait for their label. max=N: keep at most N; then the oldest makes room, and its label will come too late. memory=SIZE: with --state-dir, what was served of them is kept in files beyond this, for each model; about 50 bytes of each stay in memory." default:"max=262144,memory=1GiB" placeholder:"max=262144,memory=1GiB"`
-}
-
-// checkpoints returns where checkpoints of an engine are written and read.
-func (f stateFlags) checkpoints(cfg pipeline.Config, models ...*model.Model) worker.Checkpoints {
-	return worker.Checkpoints{Dir: f.StateDir, Every: f.Checkpoints.Every, Keep: f.Checkpoints.Keep, Restore: restorer(cfg, models...)}
+	Pending     Pending         `help:"Predictions that wait for their label. max=N: keep at most N; then the oldest makes room, and its label will come too late. memory=SIZE: with --state-dir, what was served of them is kept in files beyond this, for each model; about 50 bytes of each stay in memory." default:"max=262144,memory=1GiB" placeholder:"max=262144,memory=1GiB"`
 }
 
 // checkpointsFlag says how often a checkpoint is written, and how many are kept.
@@ -124,16 +105,16 @@ type checkpointsFlag struct {
 	Keep  int
 }
 
-func (f *checkpointsFlag) pairs() []pair {
-	return []pair{{name: "every", duration: &f.Every}, {name: "keep", count: &f.Keep}}
+func (f *checkpointsFlag) pairs() []Pair {
+	return []Pair{{Name: "every", Duration: &f.Every}, {Name: "keep", count: &f.Keep}}
 }
 
-func (f checkpointsFlag) String() string { return joinPairs(f.pairs()...) }
+func (f checkpointsFlag) String() string { return JoinPairs(f.pairs()...) }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (f *checkpointsFlag) UnmarshalText(text []byte) error {
 	f.Every, f.Keep = 5*time.Minute, 3
-	if err := parsePairs(string(text), f.pairs()...); err != nil {
+	if err := ParsePairs(string(text), f.pairs()...); err != nil {
 		return err
 	}
 	switch {
@@ -143,4 +124,14 @@ func (f *checkpointsFlag) UnmarshalText(text []byte) error {
 		return fmt.Errorf("keep=%d: give at least 1", f.Keep)
 	}
 	return nil
+}
+
+// OpenModels reads the model file and, unless its name is empty, the shadow's.
+func OpenModels(file, shadow string) ([]*model.Model, error) {
+	m, err := model.Open(file)
+	if err != nil || shadow == "" {
+		return []*model.Model{m}, err
+	}
+	other, err := model.Open(shadow)
+	return []*model.Model{m, other}, err
 }

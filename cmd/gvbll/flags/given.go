@@ -1,4 +1,4 @@
-package main
+package flags
 
 import (
 	"cmp"
@@ -13,9 +13,9 @@ import (
 	"github.com/gvbll/gvbll/charts/page"
 )
 
-// given are the flags of a command that were given, by name: on the command line,
+// Given are the flags of a command that were given, by name: on the command line,
 // in the environment or in the file of flags.
-type given struct {
+type Given struct {
 	flags map[string]givenFlag
 	log   *slog.Logger
 }
@@ -25,9 +25,9 @@ type givenFlag struct {
 	where string // the source, in parentheses; "" for the command line
 }
 
-// flagsGiven returns the given flags of a parsed command line.
-func flagsGiven(k *kong.Context, p process) given {
-	g := given{make(map[string]givenFlag), p.Log}
+// givenOf returns the given flags of a parsed command line.
+func givenOf(k *kong.Context, p Process) Given {
+	g := Given{make(map[string]givenFlag), p.Log}
 	for _, at := range k.Path {
 		f := at.Flag
 		if f == nil {
@@ -46,6 +46,12 @@ func flagsGiven(k *kong.Context, p process) given {
 	return g
 }
 
+// OnLine reports whether a flag is given on the command line.
+func (g Given) OnLine(flag string) bool {
+	f, ok := g.flags[flag]
+	return ok && f.where == ""
+}
+
 // asGiven returns a flag in the form of a command line.
 func asGiven(f *kong.Flag) string {
 	if f.IsBool() {
@@ -54,9 +60,9 @@ func asGiven(f *kong.Flag) string {
 	return "--" + f.Name + " " + flagValue(f)
 }
 
-// inForce returns all flags of the command with their values, for people to look at. No
+// InForce returns all flags of the command with their values, for people to look at. No
 // flag's value is a secret.
-func inForce(k *kong.Context, g given) (list []page.Flag) {
+func InForce(k *kong.Context, g Given) (list []page.Flag) {
 	for _, f := range k.Flags() {
 		if f.Name == "help" {
 			continue
@@ -90,13 +96,13 @@ func flagValue(f *kong.Flag) string {
 // refuse reports given flags that have no effect: those of the command line by an error,
 // those of the environment or the file, which other commands may share, by a warning.
 // why gives the reason and the remedy.
-func (g given) refuse(why string, flags ...string) error {
+func (g Given) refuse(why string, flags ...string) error {
 	for _, name := range flags {
 		f, ok := g.flags[name]
 		switch {
 		case !ok:
 		case f.where == "":
-			return usagef("%s: %s", f.text, why)
+			return Usagef("%s: %s", f.text, why)
 		default:
 			g.log.Warn(f.text + f.where + ": " + why)
 		}
@@ -104,16 +110,19 @@ func (g given) refuse(why string, flags ...string) error {
 	return nil
 }
 
-// noEffect is a rule: when it holds, the flags have no effect, for the reason why, which
-// ends with the remedy.
-type noEffect struct {
+// Rule says when flags have no effect.
+type Rule struct {
 	when  bool
 	why   string
 	flags []string
 }
 
-// check applies rules in order.
-func (g given) check(rules ...noEffect) error {
+// NoEffect returns a rule: when it holds, the flags have no effect, for the reason why, which
+// ends with the remedy.
+func NoEffect(when bool, why string, flags ...string) Rule { return Rule{when, why, flags} }
+
+// Check applies rules in order.
+func (g Given) Check(rules ...Rule) error {
 	for _, r := range rules {
 		if r.when {
 			if err := g.refuse(r.why, r.flags...); err != nil {

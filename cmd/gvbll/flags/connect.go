@@ -1,4 +1,4 @@
-package main
+package flags
 
 import (
 	"cmp"
@@ -14,34 +14,34 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// kafkaFlags are the flags of every command that talks to Kafka.
-type kafkaFlags struct {
+// Kafka are the flags of every command that talks to Kafka.
+type Kafka struct {
 	Brokers []string `help:"Addresses of Kafka brokers, host:port." default:"127.0.0.1:9092" placeholder:"127.0.0.1:9092" group:"kafka"`
 	Prefix  string   `help:"Prefix of the topics' names; one prefix is one graph." default:"gvbll" group:"kafka"`
 
-	Security securityFlags `embed:"" group:"security"`
+	Security Security `embed:"" group:"security"`
 }
 
-// inputFlags are the flags of a command that reads or writes the nodes and labels too.
-type inputFlags struct {
-	kafkaFlags
+// Inputs are the flags of a command that reads or writes the nodes and labels too.
+type Inputs struct {
+	Kafka
 	InputsPrefix string `help:"Prefix of the topics of nodes and labels, if they are those of another --prefix: so several models or settings work on one stream." placeholder:"PREFIX" group:"kafka"`
 }
 
-// connect returns a client, once a broker has answered, and the topics' names.
-func (f inputFlags) connect(ctx context.Context, p process) (*kafka.Client, topics.Names, error) {
+// Connect returns a client, once a broker has answered, and the topics' names.
+func (f Inputs) Connect(ctx context.Context, p Process) (*kafka.Client, topics.Names, error) {
 	inputs, err := topics.Under(cmp.Or(f.InputsPrefix, f.Prefix))
 	if err != nil {
 		return nil, inputs, usageError{err}
 	}
-	c, names, err := f.kafkaFlags.connect(ctx, p)
+	c, names, err := f.Kafka.Connect(ctx, p)
 	names.Nodes, names.Labels = inputs.Nodes, inputs.Labels
 	return c, names, err
 }
 
-// securityFlags are the flags of a cluster with TLS or passwords. No flag's value is a
+// Security are the flags of a cluster with TLS or passwords. No flag's value is a
 // secret, because other users can see command lines.
-type securityFlags struct {
+type Security struct {
 	TLS           bool   `help:"Connect to the brokers over TLS." name:"tls"`
 	TLSCA         string `help:"PEM file of the certificate authorities to trust; the system's when left out." name:"tls-ca" placeholder:"FILE"`
 	TLSCert       string `help:"PEM file of this client's certificate, read again for each connection." name:"tls-cert" placeholder:"FILE"`
@@ -57,13 +57,13 @@ type securityFlags struct {
 // it, so that the password cannot appear on a command line.
 const passwordVariable = "GVBLL_SASL_PASSWORD"
 
-// connect returns a client, once a broker has answered, and the topics' names.
-func (f kafkaFlags) connect(ctx context.Context, p process) (*kafka.Client, topics.Names, error) {
+// Connect returns a client, once a broker has answered, and the topics' names.
+func (f Kafka) Connect(ctx context.Context, p Process) (*kafka.Client, topics.Names, error) {
 	names, err := topics.Under(f.Prefix)
 	if err != nil {
 		return nil, names, usageError{err}
 	}
-	cfg, err := f.Security.config(f.Brokers, p)
+	cfg, err := f.Security.Config(f.Brokers, p)
 	if err != nil {
 		return nil, names, err
 	}
@@ -71,8 +71,8 @@ func (f kafkaFlags) connect(ctx context.Context, p process) (*kafka.Client, topi
 	return c, names, err
 }
 
-// config reads the files that the flags name.
-func (f securityFlags) config(brokers []string, p process) (kafka.Config, error) {
+// Config reads the files that the flags name.
+func (f Security) Config(brokers []string, p Process) (kafka.Config, error) {
 	cfg := kafka.Config{Brokers: brokers, Logger: p.Log, ClientID: "gvbll", Timeout: 10 * time.Second}
 	if err := f.check(); err != nil {
 		return cfg, err
@@ -104,7 +104,7 @@ func (f securityFlags) config(brokers []string, p process) (kafka.Config, error)
 }
 
 // check returns an error for flags that need others.
-func (f securityFlags) check() error {
+func (f Security) check() error {
 	for _, needs := range []struct {
 		flag, value string
 		met         bool
@@ -121,7 +121,7 @@ func (f securityFlags) check() error {
 		{"--sasl-password-file", f.SASLPasswordFile, f.SASLMechanism != "", "does nothing without --sasl-mechanism: add it"},
 	} {
 		if needs.value != "" && !needs.met {
-			return usagef("%s %s: %s", needs.flag, needs.value, needs.remedy)
+			return Usagef("%s %s: %s", needs.flag, needs.value, needs.remedy)
 		}
 	}
 	return nil
@@ -129,15 +129,15 @@ func (f securityFlags) check() error {
 
 // password returns the password, from the file or the environment. Errors never
 // contain it.
-func (f securityFlags) password(p process) (string, error) {
-	password := p.variable(passwordVariable)
+func (f Security) password(p Process) (string, error) {
+	password := p.Variable(passwordVariable)
 	switch {
 	case f.SASLPasswordFile == "" && password == "":
-		return "", usagef("--sasl-user %s: has no password: add --sasl-password-file FILE, or set %s", f.SASLUser, passwordVariable)
+		return "", Usagef("--sasl-user %s: has no password: add --sasl-password-file FILE, or set %s", f.SASLUser, passwordVariable)
 	case f.SASLPasswordFile == "":
 		return password, nil
 	case password != "":
-		return "", usagef("--sasl-password-file %s: %s is set too: keep one of them", f.SASLPasswordFile, passwordVariable)
+		return "", Usagef("--sasl-password-file %s: %s is set too: keep one of them", f.SASLPasswordFile, passwordVariable)
 	}
 	password, err := readSecret(f.SASLPasswordFile)
 	if err != nil {
@@ -172,7 +172,7 @@ func readSecret(file string) (string, error) {
 }
 
 // warnIfOpen warns if all users of the machine can read a secret.
-func (p process) warnIfOpen(flag, file string) {
+func (p Process) warnIfOpen(flag, file string) {
 	if i, err := os.Stat(file); err == nil && i.Mode().Perm()&0o004 != 0 {
 		p.Log.Warn(fmt.Sprintf("%s %s: every user of this machine may read it: chmod o-r %s", flag, file, file))
 	}
@@ -182,7 +182,10 @@ func (p process) warnIfOpen(flag, file string) {
 // loopback, or "".
 func remote(addresses []string) string {
 	for _, a := range addresses {
-		host := hostOf(a)
+		host, _, err := net.SplitHostPort(a)
+		if err != nil {
+			host = a
+		}
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			return a
 		}

@@ -1,4 +1,4 @@
-package main
+package flags
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows the progress of a long task: a bar on a terminal, otherwise a line for
+// Progress shows the progress of a long task: a bar on a terminal, otherwise a line for
 // each tenth.
-type progress struct {
+type Progress struct {
 	w     io.Writer
 	what  string
 	total int
@@ -20,9 +20,9 @@ type progress struct {
 	shown int // tenths printed
 }
 
-func newProgress(w io.Writer, what string, total int) *progress {
-	p := &progress{w: w, what: what, total: max(total, 1)}
-	if isTerminal(w) {
+func NewProgress(w io.Writer, what string, total int) *Progress {
+	p := &Progress{w: w, what: what, total: max(total, 1)}
+	if IsTerminal(w) {
 		p.bar = progressbar.NewOptions(p.total,
 			progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what), progressbar.OptionSetWidth(30),
 			progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true),
@@ -31,8 +31,8 @@ func newProgress(w io.Writer, what string, total int) *progress {
 	return p
 }
 
-// set shows that n of total are done, with a note.
-func (p *progress) set(n int, note string) {
+// Set shows that n of total are done, with a note.
+func (p *Progress) Set(n int, note string) {
 	if p.bar != nil {
 		p.bar.Describe(p.what + " " + note)
 		_ = p.bar.Set(n)
@@ -44,7 +44,7 @@ func (p *progress) set(n int, note string) {
 	}
 }
 
-func isTerminal(w io.Writer) bool {
+func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -1,4 +1,4 @@
-package main
+package flags
 
 import (
 	"encoding/json"
@@ -9,17 +9,17 @@ import (
 	"path/filepath"
 )
 
-// openInput opens a file for reading, or standard input for -.
-func (p process) openInput(path string) (io.ReadCloser, error) {
+// OpenInput opens a file for reading, or standard input for -.
+func (p Process) OpenInput(path string) (io.ReadCloser, error) {
 	if path == "-" {
 		return io.NopCloser(p.In), nil
 	}
 	return os.Open(path)
 }
 
-// checkOutput returns an error if the file that a flag names cannot be written, so that
+// CheckOutput returns an error if the file that a flag names cannot be written, so that
 // this is known before the work. It changes nothing. No file, or -, is in order.
-func checkOutput(flag, path string) error {
+func CheckOutput(flag, path string) error {
 	if path == "" || path == "-" {
 		return nil
 	}
@@ -35,9 +35,9 @@ func checkOutput(flag, path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// checkFolder makes the folder that a flag names, "" for none, and returns an error if no
+// CheckFolder makes the folder that a flag names, "" for none, and returns an error if no
 // file can be written there, so that this is known before the work.
-func checkFolder(flag, path string) error {
+func CheckFolder(flag, path string) error {
 	if path == "" {
 		return nil
 	}
@@ -54,23 +54,23 @@ func checkFolder(flag, path string) error {
 	return nil
 }
 
-// printJSON writes v as indented JSON and a newline.
-func printJSON(w io.Writer, v any) error {
+// PrintJSON writes v as indented JSON and a newline.
+func PrintJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
 
-// writeJSON writes v as indented JSON into a file, or to out for -.
-func writeJSON(out io.Writer, path string, v any) error {
+// WriteJSON writes v as indented JSON into a file, or to out for -.
+func WriteJSON(out io.Writer, path string, v any) error {
 	if path == "-" {
-		return printJSON(out, v)
+		return PrintJSON(out, v)
 	}
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	if err := printJSON(f, v); err != nil {
+	if err := PrintJSON(f, v); err != nil {
 		f.Close()
 		return err
 	}
@@ -83,8 +83,8 @@ type picture interface {
 	PNG() ([]byte, error)
 }
 
-// writePicture renders a picture in the format of the file's ending, .svg or .png.
-func writePicture(file string, p picture) error {
+// WritePicture renders a picture in the format of the file's ending, .svg or .png.
+func WritePicture(file string, p picture) error {
 	render := p.SVG
 	if filepath.Ext(file) == ".png" {
 		render = p.PNG

@@ -1,4 +1,4 @@
-package main
+package flags
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"github.com/gvbll/gvbll/topics/sender"
 )
 
-// dataFlags choose a graph, and how it is cut into training nodes and a stream.
-type dataFlags struct {
+// Data choose a graph, and how it is cut into training nodes and a stream.
+type Data struct {
 	Data       string   `help:"Data set: a folder or an .npz file (docs/datasets.md). A synthetic graph of 6,000 nodes and 10 classes when left out." type:"path" placeholder:"PATH"`
 	Drift      string   `help:"Drift of the synthetic graph: none, moderate, strong or abrupt. 'gvbll generate' makes other graphs." enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
 	Seed       uint64   `help:"Seed of the split, the synthetic graph and the training." default:"1"`
@@ -20,41 +20,41 @@ type dataFlags struct {
 	Steps      int      `help:"Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md)." default:"0"`
 }
 
-func (f dataFlags) check(g given) error {
+func (f Data) Check(g Given) error {
 	switch {
 	case !(f.TrainShare >= 0 && f.TrainShare <= 1):
-		return usagef("--train-share %v: give a share up to 1, such as 0.05, or 0 to keep the split of the data set", f.TrainShare)
+		return Usagef("--train-share %v: give a share up to 1, such as 0.05, or 0 to keep the split of the data set", f.TrainShare)
 	case f.TrainShare > 0 && f.TrainUntil != nil:
-		return usagef("--train-share %v and --train-until %v both choose the training nodes: leave out one of them", f.TrainShare, *f.TrainUntil)
+		return Usagef("--train-share %v and --train-until %v both choose the training nodes: leave out one of them", f.TrainShare, *f.TrainUntil)
 	case f.Steps < 0:
-		return usagef("--steps %d: give a positive number, or 0 to keep that of the data set", f.Steps)
+		return Usagef("--steps %d: give a positive number, or 0 to keep that of the data set", f.Steps)
 	}
-	return g.check(noEffect{f.Data != "", "no effect on --data: leave out one of them", []string{"drift"}})
+	return g.Check(NoEffect(f.Data != "", "no effect on --data: leave out one of them", "drift"))
 }
 
-// dataSet is a graph and how it is cut into training nodes and steps.
-type dataSet struct {
+// DataSet is a graph and how it is cut into training nodes and steps.
+type DataSet struct {
 	*dataset.Dataset
-	split dataset.Stream
-	seed  uint64
+	Split dataset.Stream
+	Seed  uint64
 }
 
-// open reads or makes the graph, and cuts it.
-func (f dataFlags) open() (*dataSet, error) {
+// Open reads or makes the graph, and cuts it.
+func (f Data) Open() (*DataSet, error) {
 	d, err := f.graph()
 	if err != nil {
 		return nil, err
 	}
 	split, err := d.Cut(dataset.Cut{Seed: f.Seed, Share: f.TrainShare, Until: f.TrainUntil, Steps: f.Steps})
-	return &dataSet{Dataset: d, split: split, seed: f.Seed}, err
+	return &DataSet{Dataset: d, Split: split, Seed: f.Seed}, err
 }
 
 // graph reads the data set, or makes the synthetic one.
-func (f dataFlags) graph() (*dataset.Dataset, error) {
+func (f Data) graph() (*dataset.Dataset, error) {
 	if f.Data != "" {
-		return openData(f.Data)
+		return OpenData(f.Data)
 	}
-	c, err := synthetic(f.Drift, f.Seed)
+	c, err := Synthetic(f.Drift, f.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -62,20 +62,20 @@ func (f dataFlags) graph() (*dataset.Dataset, error) {
 		c.Steps = f.Steps
 	}
 	d, _, err := dataset.Drift(c)
-	return d, settingError(err)
+	return d, SettingError(err)
 }
 
-// openData reads a data set in any layout.
-func openData(path string) (*dataset.Dataset, error) { return dataset.Open(path, parquet.Format) }
+// OpenData reads a data set in any layout.
+func OpenData(path string) (*dataset.Dataset, error) { return dataset.Open(path, parquet.Format) }
 
 // String describes the graph in one line.
-func (s *dataSet) String() string {
+func (s *DataSet) String() string {
 	kind := "dense"
 	if s.Sparse {
 		kind = "sparse"
 	}
 	n := 0
-	for _, step := range s.split.Steps {
+	for _, step := range s.Split.Steps {
 		n += len(step)
 	}
 	unlabelled := ""
@@ -83,23 +83,23 @@ func (s *dataSet) String() string {
 		unlabelled = fmt.Sprintf(", %d nodes without a label", n)
 	}
 	return fmt.Sprintf("%s: %d nodes, %d edges, %d %s features, %d classes%s; %d train, %d stream in %d steps",
-		s.Name, len(s.Features), len(s.Edges), s.Dim, kind, len(s.Classes), unlabelled, len(s.split.Train), n, len(s.split.Steps))
+		s.Name, len(s.Features), len(s.Edges), s.Dim, kind, len(s.Classes), unlabelled, len(s.Split.Train), n, len(s.Split.Steps))
 }
 
-// stream returns the data set in order of arrival: training and warm-up nodes as
+// Stream returns the data set in order of arrival: training and warm-up nodes as
 // context, with their labels, then the steps. A node names those of its neighbours
 // that came before it or are in the same step. Event time advances by one
 // millisecond a node.
-func (s *dataSet) stream() *sender.Stream {
-	batches := append([][]int32{append(append([]int32(nil), s.split.Train...), s.split.Warmup...)}, s.split.Steps...)
+func (s *DataSet) Stream() *sender.Stream {
+	batches := append([][]int32{append(append([]int32(nil), s.Split.Train...), s.Split.Warmup...)}, s.Split.Steps...)
 	neighbours := s.Arrivals(batches)
 	var time int64
 	item := func(v int32, context bool) sender.Item {
 		x := s.Features[v]
 		time++
-		n := event.Node{ID: s.id(v), Dense: x.Dense, Index: x.Index, Value: x.Value, Context: context, Time: time}
+		n := event.Node{ID: s.ID(v), Dense: x.Dense, Index: x.Index, Value: x.Value, Context: context, Time: time}
 		for _, u := range neighbours[v] {
-			n.Neighbours = append(n.Neighbours, s.id(u))
+			n.Neighbours = append(n.Neighbours, s.ID(u))
 		}
 		return sender.Item{Node: n, Class: s.ClassOf(v)}
 	}
@@ -118,20 +118,27 @@ func (s *dataSet) stream() *sender.Stream {
 	return out
 }
 
-// id returns a node's id as events have it.
-func (s *dataSet) id(v int32) event.ID {
+// ID returns a node's id as events have it.
+func (s *DataSet) ID(v int32) event.ID {
 	text, number := s.IDs.At(v)
 	return event.ID{Str: text, Num: number}
 }
 
-// training returns the part of the data set that Phase 1 may see.
-func (s *dataSet) training() model.Data {
-	d := model.Data{Name: s.Name, Split: s.split.How, Dim: s.Dim, Classes: s.Classes, Ordered: s.split.Ordered}
-	for _, v := range s.split.Train {
-		d.IDs = append(d.IDs, s.id(v))
+// Training returns the part of the data set that Phase 1 may see.
+func (s *DataSet) Training() model.Data {
+	d := model.Data{Name: s.Name, Split: s.Split.How, Dim: s.Dim, Classes: s.Classes, Ordered: s.Split.Ordered}
+	for _, v := range s.Split.Train {
+		d.IDs = append(d.IDs, s.ID(v))
 		d.X = append(d.X, s.Features[v])
 		d.Labels = append(d.Labels, s.Labels[v])
 	}
-	d.Src, d.Dst = s.Subgraph(s.split.Train)
+	d.Src, d.Dst = s.Subgraph(s.Split.Train)
 	return d
+}
+
+// Synthetic returns the synthetic graph of demo, train and send.
+func Synthetic(drift string, seed uint64) (dataset.DriftConfig, error) {
+	c, err := dataset.DriftPreset(drift)
+	c.Nodes, c.Classes, c.Steps, c.Seed = 6000, 10, 50, seed
+	return c, SettingError(err)
 }

@@ -1,4 +1,4 @@
-package main
+package flags
 
 import (
 	"io"
@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// process is what a command has of the process that runs it. Nothing of a command is global,
+// Process is what a command has of the process that runs it. Nothing of a command is global,
 // so that several can run in one process, as in tests.
-type process struct {
+type Process struct {
 	In       io.Reader
 	Out, Err io.Writer // results, and everything else
 	Env      []string  // variables, each as NAME=VALUE
 	Log      *slog.Logger
+	Version  string // of the program
 }
 
 // lookup returns the value of an environment variable, and whether it is set.
-func (p process) lookup(name string) (value string, set bool) {
+func (p Process) lookup(name string) (value string, set bool) {
 	for _, entry := range p.Env {
 		if n, v, ok := strings.Cut(entry, "="); ok && n == name {
 			value, set = v, true // the last one counts
@@ -25,8 +26,8 @@ func (p process) lookup(name string) (value string, set bool) {
 	return value, set
 }
 
-// variable returns the value of an environment variable, "" if it is not set.
-func (p process) variable(name string) string {
+// Variable returns the value of an environment variable, "" if it is not set.
+func (p Process) Variable(name string) string {
 	value, _ := p.lookup(name)
 	return value
 }

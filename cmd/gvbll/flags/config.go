@@ -1,4 +1,4 @@
-package main
+package flags
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ import (
 //	work:
 //	  window: 1000
 type configFile struct {
-	process process
+	process Process
 	all     map[string]any
 	command map[string]map[string]any
 }
@@ -29,11 +29,11 @@ type configFile struct {
 const maxConfig = 1 << 20
 
 // configLoader returns a loader for a process, whose environment overrides the file.
-func configLoader(p process) kong.ConfigurationLoader {
+func configLoader(p Process) kong.ConfigurationLoader {
 	return func(r io.Reader) (kong.Resolver, error) { return loadConfig(r, p) }
 }
 
-func loadConfig(r io.Reader, p process) (kong.Resolver, error) {
+func loadConfig(r io.Reader, p Process) (kong.Resolver, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package main
+package flags
 
 import (
 	"strings"
@@ -13,9 +13,9 @@ func TestUpdateFlag(t *testing.T) {
 	want := posterior.DefaultConfig()
 	want.Clip, want.Gradient = 0.5, posterior.AsWritten
 	for _, text := range []string{"gradient=as-written,clip=0.5", "eta=1,clip=0.5,batch=50,gradient=as-written"} {
-		f := updateFlags{Lambda: want.Lambda}
+		f := Proposition1{Lambda: want.Lambda}
 		must(t, f.Update.UnmarshalText([]byte(text)))
-		if got := f.update(); got != want {
+		if got := f.Config(); got != want {
 			t.Errorf("%s: the update's constants are %+v, want %+v", text, got, want)
 		}
 		var again updateFlag

@@ -1,4 +1,4 @@
-package main
+package flags
 
 import (
 	"errors"
@@ -12,28 +12,28 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// pair is one value of a flag that holds several by name, as
+// Pair is one value of a flag that holds several by name, as
 // --abstain confidence=0.3,set-size=4. Exactly one of the pointers is set.
-type pair struct {
-	name     string
+type Pair struct {
+	Name     string
 	number   *float64
 	count    *int
-	duration *time.Duration
-	size     *size
+	Duration *time.Duration
+	size     *Size
 	gradient *posterior.Gradient
 }
 
 // set sets the value from its text.
-func (p pair) set(text string) (err error) {
+func (p Pair) set(text string) (err error) {
 	switch {
 	case p.number != nil:
 		*p.number, err = strconv.ParseFloat(text, 64)
 	case p.count != nil:
 		*p.count, err = strconv.Atoi(text)
-	case p.duration != nil:
-		*p.duration, err = time.ParseDuration(text)
+	case p.Duration != nil:
+		*p.Duration, err = time.ParseDuration(text)
 	case p.gradient != nil:
-		*p.gradient, err = valueNamed(p.name, text, posterior.Scaled, posterior.AsWritten)
+		*p.gradient, err = valueNamed(p.Name, text, posterior.Scaled, posterior.AsWritten)
 	default:
 		*p.size, err = parseSize(text)
 	}
@@ -41,9 +41,9 @@ func (p pair) set(text string) (err error) {
 }
 
 // kind says what the value is: a word for help, and one for errors.
-func (p pair) kind() (placeholder, noun string) {
+func (p Pair) kind() (placeholder, noun string) {
 	switch {
-	case p.duration != nil:
+	case p.Duration != nil:
 		return "DURATION", "duration such as 5m"
 	case p.size != nil:
 		return "SIZE", "size such as 512MiB"
@@ -55,14 +55,14 @@ func (p pair) kind() (placeholder, noun string) {
 }
 
 // text returns the value's text, "" for zero.
-func (p pair) text() string {
+func (p Pair) text() string {
 	switch {
 	case p.number != nil && *p.number != 0:
 		return fmt.Sprintf("%g", *p.number)
 	case p.count != nil && *p.count != 0:
 		return strconv.Itoa(*p.count)
-	case p.duration != nil && *p.duration != 0:
-		return shortDuration(*p.duration)
+	case p.Duration != nil && *p.Duration != 0:
+		return ShortDuration(*p.Duration)
 	case p.size != nil && *p.size != 0:
 		return p.size.String()
 	case p.gradient != nil && *p.gradient != posterior.Scaled:
@@ -71,17 +71,17 @@ func (p pair) text() string {
 	return ""
 }
 
-// parsePairs reads name=value pairs with commas between. A name may occur only once.
-func parsePairs(text string, pairs ...pair) error {
+// ParsePairs reads name=value pairs with commas between. A name may occur only once.
+func ParsePairs(text string, pairs ...Pair) error {
 	seen := map[string]bool{}
 	for _, item := range strings.Split(text, ",") {
 		name, value, ok := strings.Cut(strings.TrimSpace(item), "=")
-		i := slices.IndexFunc(pairs, func(p pair) bool { return p.name == name })
+		i := slices.IndexFunc(pairs, func(p Pair) bool { return p.Name == name })
 		if !ok || i < 0 || seen[name] {
 			names := make([]string, len(pairs))
 			for i, p := range pairs {
 				placeholder, _ := p.kind()
-				names[i] = p.name + "=" + placeholder
+				names[i] = p.Name + "=" + placeholder
 			}
 			return fmt.Errorf("%q: give some of %s, each once, with commas between", item, strings.Join(names, ", "))
 		}
@@ -94,19 +94,19 @@ func parsePairs(text string, pairs ...pair) error {
 	return nil
 }
 
-// joinPairs returns the text of the pairs that are not zero.
-func joinPairs(pairs ...pair) string {
+// JoinPairs returns the text of the pairs that are not zero.
+func JoinPairs(pairs ...Pair) string {
 	var items []string
 	for _, p := range pairs {
 		if text := p.text(); text != "" {
-			items = append(items, p.name+"="+text)
+			items = append(items, p.Name+"="+text)
 		}
 	}
 	return strings.Join(items, ",")
 }
 
-// shortDuration returns a duration without the zeros at its end, as 5m instead of 5m0s.
-func shortDuration(d time.Duration) string {
+// ShortDuration returns a duration without the zeros at its end, as 5m instead of 5m0s.
+func ShortDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
@@ -117,16 +117,16 @@ func shortDuration(d time.Duration) string {
 	return text
 }
 
-// size is a number of bytes. Its text is a whole number with a unit, as 512MiB.
-type size int64
+// Size is a number of bytes. Its text is a whole number with a unit, as 512MiB.
+type Size int64
 
 // sizeUnits are the units of sizes, the largest first.
 var sizeUnits = []struct {
 	name  string
-	bytes size
+	bytes Size
 }{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
-func parseSize(text string) (size, error) {
+func parseSize(text string) (Size, error) {
 	for _, u := range sizeUnits {
 		number, ok := strings.CutSuffix(text, u.name)
 		if !ok {
@@ -136,20 +136,20 @@ func parseSize(text string) (size, error) {
 		if err != nil || n < 0 || n > math.MaxInt64/int64(u.bytes) {
 			break
 		}
-		return size(n) * u.bytes, nil
+		return Size(n) * u.bytes, nil
 	}
 	return 0, errors.New("no size")
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (s *size) UnmarshalText(text []byte) (err error) {
+func (s *Size) UnmarshalText(text []byte) (err error) {
 	if *s, err = parseSize(string(text)); err != nil {
 		return fmt.Errorf("%.60q: give a size such as 512MiB", text)
 	}
 	return nil
 }
 
-func (s size) String() string {
+func (s Size) String() string {
 	for _, u := range sizeUnits {
 		if s >= u.bytes && s%u.bytes == 0 {
 			return fmt.Sprintf("%d%s", s/u.bytes, u.name)

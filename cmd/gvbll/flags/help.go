@@ -1,4 +1,4 @@
-package main
+package flags
 
 import (
 	"slices"
@@ -35,8 +35,8 @@ var groups = []kong.Group{
 	{Key: "global", Title: "For every command:", Description: "Each flag of a command can also be set in the environment, as GVBLL_LOG_LEVEL, and in a file of flags."},
 }
 
-// place returns the index of a flag's group in groups, -1 if it has none.
-func place(f *kong.Flag) int {
+// GroupIndex returns the index of a flag's group in groups, -1 if it has none.
+func GroupIndex(f *kong.Flag) int {
 	if f.Group == nil {
 		return -1
 	}
@@ -63,9 +63,9 @@ func placeHelp(k *kong.Kong) error {
 	return nil
 }
 
-// byGroup sorts flags by their groups.
-func byGroup(flags []*kong.Flag) {
-	slices.SortStableFunc(flags, func(a, b *kong.Flag) int { return place(a) - place(b) })
+// ByGroup sorts flags by their groups.
+func ByGroup(flags []*kong.Flag) {
+	slices.SortStableFunc(flags, func(a, b *kong.Flag) int { return GroupIndex(a) - GroupIndex(b) })
 }
 
 // printHelp prints the help of a command with its flags by their groups, and those
@@ -74,7 +74,7 @@ func printHelp(o kong.HelpOptions, k *kong.Context) error {
 	if n := k.Selected(); n != nil {
 		n.Flags = append(n.Flags, k.Model.Flags...)
 		k.Model.Flags = nil
-		byGroup(n.Flags)
+		ByGroup(n.Flags)
 	}
 	return kong.DefaultHelpPrinter(o, k)
 }

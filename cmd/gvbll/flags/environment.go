@@ -1,4 +1,4 @@
-package main
+package flags
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ func variable(flag string) string {
 
 // environment takes the values of flags from variables. It is a kong.Resolver: kong itself
 // knows no environment but the process's.
-type environment struct{ process }
+type environment struct{ Process }
 
 // Resolve implements kong.Resolver.
 func (e environment) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
@@ -37,7 +37,7 @@ func (e environment) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (an
 
 // nameConfig makes the file of flags that the environment names the default of --config, which
 // is read before any other flag is resolved.
-func (p process) nameConfig(k *kong.Kong) error {
+func (p Process) nameConfig(k *kong.Kong) error {
 	for _, f := range k.Model.Flags {
 		if file, set := p.lookup(variable(f.Name)); f.Name == "config" && set {
 			f.Default, f.HasDefault = file, true

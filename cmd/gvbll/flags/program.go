@@ -1,0 +1,111 @@
+package flags
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit codes.
+const (
+	ExitOK     = 0
+	ExitFailed = 1 // the command failed, or was interrupted
+	ExitUsage  = 2 // the command line, the environment or the file of flags is wrong
+)
+
+// Program is a program of several commands.
+type Program struct {
+	Name, Description string
+	Commands          any // a pointer to a struct with a field for each command
+	Vars              kong.Vars
+}
+
+// Global are the flags of every command.
+type Global struct {
+	Config    kong.ConfigFlag `help:"Read flags from this YAML file, such as 'brokers: [kafka:9092]'. The command line and the environment take precedence." type:"path" placeholder:"FILE" group:"global"`
+	LogLevel  slog.Level      `help:"Log messages of this level and above: debug, info, warn or error." default:"info" placeholder:"info" group:"global"`
+	LogFormat string          `help:"Format of the log: text or json." enum:"text,json" default:"text" placeholder:"text" group:"global"`
+}
+
+// Parser returns the parser of the command line into the commands and the global flags. It calls
+// exit when the program should end at once, as after --help.
+func (c Program) Parser(ctx context.Context, global *Global, p Process, exit func(int)) *kong.Kong {
+	parser, err := kong.New(c.Commands,
+		kong.Embed(global),
+		kong.Name(c.Name),
+		kong.Description(c.Description+"\n\n"+
+			"A flag can also be set in the environment, as GVBLL_ and its name in capitals (--log-level as GVBLL_LOG_LEVEL), and in the file that --config names. The command line overrides the environment, and the environment the file.\n\n"+
+			"Exit codes: 0 done, 1 failed or interrupted, 2 wrong command line."),
+		kong.PostBuild(placeHelp),
+		kong.PostBuild(p.nameConfig),
+		kong.PostBuild(hideSecurity),
+		kong.Configuration(configLoader(p)),
+		kong.Resolvers(environment{p}),
+		kong.Writers(p.Out, p.Err),
+		kong.Exit(exit),
+		kong.ExplicitGroups(groups),
+		kong.Help(printHelp),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		c.Vars,
+	)
+	if err != nil {
+		panic(err) // the grammar of the commands is wrong
+	}
+	return parser
+}
+
+// Run runs a command line and returns the exit code.
+func (c Program) Run(ctx context.Context, args []string, p Process) int {
+	var global Global
+	exit := -1
+	parser := c.Parser(ctx, &global, p, func(code int) { exit = code })
+	k, err := parser.Parse(usualForms(args))
+	if exit >= 0 { // --help was answered
+		return exit
+	}
+	if err != nil {
+		fmt.Fprintf(p.Err, "%s: %v (see %s --help)\n", c.Name, err, c.Name)
+		return ExitUsage
+	}
+	options := &slog.HandlerOptions{Level: global.LogLevel}
+	p.Log = slog.New(slog.NewTextHandler(p.Err, options))
+	if global.LogFormat == "json" {
+		p.Log = slog.New(slog.NewJSONHandler(p.Err, options))
+	}
+	err = k.Run(p, givenOf(k, p))
+	if err == nil {
+		return ExitOK
+	}
+	line := strings.ReplaceAll(err.Error(), "\n", "; ")
+	var usage usageError
+	switch {
+	case errors.As(err, &usage):
+		fmt.Fprintf(p.Err, "%s: %s (see %s %s --help)\n", c.Name, line, c.Name, k.Command())
+		return ExitUsage
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		line = "interrupted"
+	}
+	fmt.Fprintf(p.Err, "%s: %s\n", c.Name, line)
+	return ExitFailed
+}
+
+// usualForms rewrites command lines that work with many programs, no arguments, 'help
+// COMMAND' and --version, in the form that the parser knows.
+func usualForms(args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case args[0] == "help":
+		return append(args[1:len(args):len(args)], "--help")
+	case slices.Contains(args, "--version"):
+		return []string{"version"}
+	}
+	return args
+}

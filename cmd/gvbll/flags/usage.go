@@ -1,0 +1,29 @@
+package flags
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+)
+
+// usageError is an error of a command line whose flags parse, but whose values or
+// combination are wrong.
+type usageError struct{ error }
+
+func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// setting matches the beginning of a line about a setting that is out of range.
+var setting = regexp.MustCompile(`(?m)^[a-z-]+ \S+: `)
+
+// SettingError turns an error about settings, "lambda 2: give …", into a usage error
+// about the flags of the same names, "--lambda 2: give …".
+func SettingError(err error) error {
+	if err == nil {
+		return nil
+	}
+	line := ofUpdate.ReplaceAllString(err.Error(), "update $1=$2: ")
+	return usageError{errors.New(setting.ReplaceAllString(line, "--$0"))}
+}
+
+// ofUpdate matches the same for a setting that is a part of --update.
+var ofUpdate = regexp.MustCompile(`(?m)^(eta|beta|clip|walk|batch) (\S+): `)

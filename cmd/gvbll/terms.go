@@ -1,0 +1,47 @@
+package main
+
+import (
+	"log/slog"
+
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/blocks"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// terms returns the part of a worker's configuration that follows from the engine's
+// settings and the models.
+func terms(p flags.Process, names topics.Names, cfg pipeline.Config, models ...*model.Model) worker.Config {
+	return worker.Config{
+		Names: names, Logger: p.Log,
+		Model: models[0].ID, Shadow: shadowOf(models), Classes: models[0].Classes,
+		Settings: cfg.Effective(models...).Settings(), Effective: effective(models...),
+		Fresh: fresh(cfg, models...), Room: roomForEngine, Program: p.Version,
+	}
+}
+
+// checkpoints returns where checkpoints of an engine are written and read.
+func checkpoints(f flags.State, cfg pipeline.Config, models ...*model.Model) worker.Checkpoints {
+	return worker.Checkpoints{Dir: f.StateDir, Every: f.Checkpoints.Every, Keep: f.Checkpoints.Keep, Restore: restorer(cfg, models...)}
+}
+
+// withFiles returns cfg for an engine that keeps what was served in files of the folder
+// beyond this much memory, and a function that removes them. Without a folder, everything
+// is in memory.
+func withFiles(cfg pipeline.Config, folder string, memory flags.Size, log *slog.Logger) (pipeline.Config, func(), error) {
+	if folder == "" {
+		return cfg, func() {}, nil
+	}
+	files, err := blocks.Open(folder)
+	if err != nil {
+		return cfg, nil, flags.Usagef("--state-dir %s: %v", folder, err)
+	}
+	cfg.PendingMemory, cfg.Blocks = int64(memory), files
+	return cfg, func() {
+		if err := files.Close(); err != nil {
+			log.Warn("files in --state-dir were not removed", "err", err)
+		}
+	}, nil
+}
