@@ -4,7 +4,7 @@
 //	GET  /                  the live page: stream, scores, pictures, latest predictions
 //	GET  /node?id=ID        the page of one node
 //	GET  /status            versions, flags in force, model, settings
-//	GET  /pictures/NAME     a picture as SVG: reliability, curves, posterior, neighbours
+//	GET  /pictures/NAME     a heat map as SVG: posterior, neighbours
 //	GET  /page.css, page.js the pages' style and script
 //	GET  /v1/nodes/{id}     what was served for a node, and what would be served now
 //	GET  /v1/model          the model that serves
@@ -22,5 +22,10 @@
 // drives the engine.
 //
 // Requests never change what is served or learned. The pages can be read without a
-// script and load nothing from other hosts: pictures are drawn on the server.
+// script and load nothing from other hosts: pictures are drawn on the server, charts as a
+// part of the page (chart.go), and heat maps as images (heat.go).
+//
+// The same templates make files that need nothing else: [Report], how a graph did over a
+// time, and [Training], the curves of a training. A report is made of a [Period] for each
+// stretch of the time, which who reads the ledger fills; sums of periods are periods.
 package page

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 //go:embed files
@@ -22,7 +23,26 @@ func file(name string) http.HandlerFunc {
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"score": formatted,
 	"short": func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) },
+	"at":    func(t time.Time) string { return t.UTC().Format(time.DateTime) },
+	"hue":   hue,
+	"css":   func() template.CSS { return style },
 }).ParseFS(files, "files/*.html"))
+
+// style is page.css, for files that need nothing else.
+var style = func() template.CSS {
+	text, err := files.ReadFile("files/page.css")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return template.CSS(text)
+}()
+
+// execute returns what a template makes of the data.
+func execute(name string, data any) ([]byte, error) {
+	var b bytes.Buffer
+	err := templates.ExecuteTemplate(&b, name, data)
+	return b.Bytes(), err
+}
 
 // formatted formats a score as the pages do.
 func formatted(v float64) string { return strconv.FormatFloat(v, 'f', 4, 64) }
@@ -30,12 +50,12 @@ func formatted(v float64) string { return strconv.FormatFloat(v, 'f', 4, 64) }
 // render answers with a template. The template is executed into memory first, so that
 // an error does not leave half a page.
 func render(w http.ResponseWriter, status int, name string, data any) {
-	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
+	text, err := execute(name, data)
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // an error is the client's
+	_, _ = w.Write(text) // an error is the client's
 }

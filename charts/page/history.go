@@ -6,6 +6,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // Limits of the history.
@@ -34,7 +35,7 @@ type history struct {
 	scoredModel string   // the model's id
 	heads       []string // names
 	curve       curve
-	confusion   []classCounts // of the head that serves, by class
+	classes     []Group // of the head that serves, without names
 
 	// The state as of the last report of each kind.
 	ledger       int64              // windows to be replayed at the start, 0 before that is known
@@ -56,13 +57,6 @@ type served struct {
 }
 
 const noLabel = -1
-
-// classCounts are numbers of labelled predictions.
-type classCounts struct {
-	predicted int64 // the class was predicted
-	labelled  int64 // the class was the label
-	correct   int64 // both
-}
 
 func newHistory() history {
 	return history{
@@ -139,7 +133,7 @@ func (h *history) find(id event.ID) *served {
 func (h *history) score(out *event.Outcome) {
 	if out.Model != h.scoredModel || h.heads == nil {
 		h.scoredModel, h.heads, h.curve = out.Model, nil, curve{}
-		h.confusion = h.confusion[:0]
+		clear(h.classes)
 		for i := range out.Heads {
 			h.heads = append(h.heads, out.Heads[i].Name)
 		}
@@ -148,15 +142,12 @@ func (h *history) score(out *event.Outcome) {
 	if len(out.Heads) == 0 {
 		return
 	}
-	for i, s := range out.Heads[0].Scores {
-		label := out.Labelled[i].Class
-		for int(max(s.Class, label)) >= len(h.confusion) {
-			h.confusion = append(h.confusion, classCounts{})
+	for i := range out.Heads[0].Scores {
+		score, label := (*calibration.Score)(&out.Heads[0].Scores[i]), out.Labelled[i].Class
+		for int(max(score.Class, label)) >= len(h.classes) {
+			h.classes = append(h.classes, Group{})
 		}
-		h.confusion[s.Class].predicted++
-		h.confusion[label].labelled++
-		if s.Correct {
-			h.confusion[s.Class].correct++
-		}
+		h.classes[score.Class].Predicted++
+		h.classes[label].Add(score)
 	}
 }

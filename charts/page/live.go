@@ -24,14 +24,16 @@ type liveView struct {
 	Trial       *Trial         // nil for none
 	Version     uint64         // of the pictures
 	Facts       []fact
-	Heads       []headView
-	Shadow      string // id of the shadow model, "" for none
-	ShadowHeads []headView
-	Classes     []classView
+	ByLabel     table // scores by head, those of the shadow model's behind the others
+	ByWindow    table
+	Reliability *figure
+	Curves      *figure
+	Classes     table
 	Latest      []predictionView
 	Windows     []windowSummary
 	Pool        *poolView // nil if no pool serves
 	Refused     refusedValue
+	Reasons     table
 	Scored      bool // a label has been scored
 	Ready       bool // the engine can be asked
 }
@@ -51,25 +53,6 @@ func (v *liveView) Picture(name, alt string) pictureView { return pictureView{na
 // fact is a number about the stream. Metric is the metric with the same value, ""
 // for none.
 type fact struct{ Name, Value, Metric string }
-
-// headView is a row of the table of scores.
-type headView struct {
-	Name   string
-	Labels int
-	Metric string // with the value of Labels
-	// Means over labels and over windows: accuracy, NLL, ECE, Brier score.
-	ByLabel, ByWindow []score
-}
-
-// score is a score of a head, and the metric with the same value.
-type score struct{ Value, Metric string }
-
-// classView is a row of the table of classes, about the serving head.
-type classView struct {
-	Name                string
-	Predicted, Labelled int64
-	Precision, Recall   string // in percent; – if undefined
-}
 
 // predictionView is a row of the table of predictions.
 type predictionView struct {
@@ -110,15 +93,28 @@ func (s *Server) liveView() *liveView {
 	if h.served.count == 0 { // nothing is worth a zero yet
 		v.Facts = slices.DeleteFunc(v.Facts, func(f fact) bool { return f.Value == "0" || f.Value == noneYet })
 	}
+	v.ByLabel = table{Label: "Scores by head, means over labels", Caption: "means over labels", Columns: []string{"head", "labels", "accuracy", "NLL", "ECE", "Brier"}}
+	v.ByWindow = table{Label: "Scores by head, means over windows", Caption: "means over windows", Columns: []string{"head", "accuracy", "NLL", "ECE", "Brier"}}
 	for i := range h.scores {
-		v.Heads = append(v.Heads, headOf(&h.scores[i], "gvbll_prequential", fmt.Sprintf("serving=%q", strconv.FormatBool(i == h.servedBy()))))
+		v.addHead(h.scores[i].Head, &h.scores[i], "gvbll_prequential", fmt.Sprintf("serving=%q", strconv.FormatBool(i == h.servedBy())))
 	}
-	v.Shadow = h.shadow
 	for i := range h.shadowScores {
-		v.ShadowHeads = append(v.ShadowHeads, headOf(&h.shadowScores[i], "gvbll_shadow_prequential", fmt.Sprintf("model=%q", h.shadow)))
+		v.addHead(fmt.Sprintf("%s, model %s in the shadow", h.shadowScores[i].Head, h.shadow), &h.shadowScores[i], "gvbll_shadow_prequential", fmt.Sprintf("model=%q", h.shadow))
+	}
+	if v.Scored {
+		v.Reliability, v.Curves = h.reliability(), h.curves()
 	}
 	for c, name := range m.Classes {
-		v.Classes = append(v.Classes, h.class(c, name))
+		group := Group{}
+		if c < len(h.classes) {
+			group = h.classes[c]
+		}
+		group.Name = name
+		v.Classes.addClass(&group)
+	}
+	v.Reasons = table{Label: "Refused events by reason", Caption: "by reason", ID: "reasons", Columns: []string{"reason", "events"}}
+	for _, r := range v.Refused.Reasons {
+		v.Reasons.add(string(r.Reason), strconv.Itoa(r.Events))
 	}
 	for _, p := range h.served.newest(shownPredictions) {
 		v.Latest = append(v.Latest, s.predictionView(&p))
@@ -180,41 +176,21 @@ func optionalFacts(out *event.Outcome) (facts []fact) {
 	return facts
 }
 
-// headOf returns the row of a head. Its metrics have the given prefix, and the given label
-// behind the others, which are in order of their names.
-func headOf(s *pipeline.Summary, metric, label string) headView {
-	v := headView{Name: s.Head, Labels: s.Total().Labels, Metric: fmt.Sprintf("%s_labels{head=%q,%s}", metric, s.Head, label)}
-	for _, by := range []struct {
-		mean   string
-		scores calibration.Means
-		row    *[]score
-	}{{"label", s.LabelMeans(), &v.ByLabel}, {"window", s.WindowMeans(), &v.ByWindow}} {
+// addHead adds the row of a head to both tables of scores. Its metrics have the given
+// prefix, and the given label behind the others, which are in order of their names.
+func (v *liveView) addHead(name string, s *pipeline.Summary, metric, label string) {
+	row := func(mean string, m calibration.Means) (cells []cell) {
 		for _, measure := range []struct {
 			name  string
 			value float64
-		}{{"accuracy", by.scores.Acc}, {"nll", by.scores.NLL}, {"ece", by.scores.ECE}, {"brier", by.scores.Brier}} {
-			*by.row = append(*by.row, score{formatted(measure.value), fmt.Sprintf("%s{head=%q,mean=%q,measure=%q,%s}", metric, s.Head, by.mean, measure.name, label)})
+		}{{"accuracy", m.Acc}, {"nll", m.NLL}, {"ece", m.ECE}, {"brier", m.Brier}} {
+			cells = append(cells, cell{formatted(measure.value), fmt.Sprintf("%s{head=%q,mean=%q,measure=%q,%s}", metric, s.Head, mean, measure.name, label)})
 		}
+		return cells
 	}
-	return v
-}
-
-// class returns the row of class c.
-func (h *history) class(c int, name string) classView {
-	v := classView{Name: name, Precision: "–", Recall: "–"}
-	if c >= len(h.confusion) {
-		return v
-	}
-	n := h.confusion[c]
-	v.Predicted, v.Labelled = n.predicted, n.labelled
-	percent := func(of int64) string { return strconv.FormatFloat(100*float64(n.correct)/float64(of), 'f', 1, 64) }
-	if n.predicted > 0 {
-		v.Precision = percent(n.predicted)
-	}
-	if n.labelled > 0 {
-		v.Recall = percent(n.labelled)
-	}
-	return v
+	labels := cell{strconv.Itoa(s.Total().Labels), fmt.Sprintf("%s_labels{head=%q,%s}", metric, s.Head, label)}
+	v.ByLabel.Rows = append(v.ByLabel.Rows, tableRow{name, append([]cell{labels}, row("label", s.LabelMeans())...)})
+	v.ByWindow.Rows = append(v.ByWindow.Rows, tableRow{name, row("window", s.WindowMeans())})
 }
 
 func (s *Server) predictionView(p *served) predictionView {

@@ -8,15 +8,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gvbll/gvbll/charts/plot"
 	"github.com/gvbll/gvbll/pipeline"
 )
 
-// pictures caches pictures, so that each is drawn once a second at most, however many
+// pictures caches heat maps, so that each is drawn once a second at most, however many
 // readers there are.
 type pictures struct {
 	mu   sync.Mutex
-	last map[string]drawn // by name, theme and layout
+	last map[string]drawn // by name
 }
 
 type drawn struct {
@@ -28,49 +27,43 @@ type drawn struct {
 // redraw is the age up to which a picture is served though the history has changed.
 const redraw = time.Second
 
-// picture serves GET /pictures/NAME?theme=dark&layout=stacked.
+// picture serves GET /pictures/NAME.
 func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	draw, known := map[string]func(context.Context) (plot.Picture, bool){
-		"reliability": s.reliability, "curves": s.curves, "posterior": s.moments, "neighbours": s.neighbours,
-	}[name]
-	theme, valid := map[string]plot.Theme{"": plot.Light, "light": plot.Light, "dark": plot.Dark}[r.URL.Query().Get("theme")]
-	stacked, laidOut := map[string]bool{"": false, "wide": false, "stacked": true}[r.URL.Query().Get("layout")]
-	if !known || !valid || !laidOut {
+	maps := map[string]func(context.Context) []heatMap{"posterior": s.moments, "neighbours": s.neighbours}[name]
+	if maps == nil {
 		noSuchPage.because("there is no such picture").write(w)
 		return
 	}
 	s.mu.Lock()
 	version := s.h.version
 	s.mu.Unlock()
-	key := fmt.Sprint(name, theme, stacked)
 
 	s.pictures.mu.Lock() // held while drawing, so that others wait for the same picture
 	defer s.pictures.mu.Unlock()
-	d := s.pictures.last[key]
+	d := s.pictures.last[name]
 	if now := s.cfg.Now(); d.svg == nil || d.version != version && now.Sub(d.at) >= redraw {
-		p, ok := draw(r.Context())
-		p.Theme, p.Stacked = theme, stacked
-		if ok {
-			svg, err := p.SVG()
-			d, ok = drawn{version: version, at: now, svg: svg}, err == nil
-		}
-		if !ok {
+		list := maps(r.Context())
+		if list == nil {
 			noSuchPage.because("there is nothing to draw yet").write(w)
+			return
+		}
+		svg, err := heat(list...)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
 		if s.pictures.last == nil {
 			s.pictures.last = map[string]drawn{}
 		}
-		s.pictures.last[key] = d
+		d = drawn{version: version, at: now, svg: svg}
+		s.pictures.last[name] = d
 	}
 	w.Header().Set("Content-Type", "image/svg+xml")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; img-src data:; style-src 'unsafe-inline'")
 	w.Header().Set("Content-Length", strconv.Itoa(len(d.svg)))
 	_, _ = w.Write(d.svg) // an error is the client's
 }
-
-// The methods below draw one picture each. They return false while there is nothing
-// to plot.
 
 // pictured reports whether a head is drawn: the serving one and, for comparison with a
 // pool, the paper's. A picture of all heads of a pool would be unreadable; the table of
@@ -79,70 +72,52 @@ func pictured(head int, name string) bool {
 	return head == 0 || name == "online" || name == "static"
 }
 
-// reliability draws reliability diagrams over all labels so far.
-func (s *Server) reliability(context.Context) (plot.Picture, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var diagrams []plot.Diagram
-	for i := range s.h.scores {
-		if s.h.scores[i].Total().Labels > 0 && pictured(i, s.h.scores[i].Head) {
-			diagrams = append(diagrams, diagramOf(&s.h.scores[i]))
+// reliability returns reliability diagrams over all labels so far.
+func (h *history) reliability() *figure {
+	f := &figure{
+		Label:   "Reliability diagrams of the serving head and of the paper’s heads: accuracy against confidence. The table of scores has the ECE.",
+		Caption: "Reliability: the nearer the accuracies are to the diagonal, the more the confidences can be trusted.",
+	}
+	for i := range h.scores {
+		if t := h.scores[i].Total(); t.Labels > 0 && pictured(i, h.scores[i].Head) {
+			f.reliability(h.scores[i].Head, &t)
 		}
 	}
-	return plot.Reliability("", diagrams...), len(diagrams) > 0
+	return f
 }
 
-func diagramOf(s *pipeline.Summary) plot.Diagram {
-	d := plot.Diagram{Name: s.Head}
-	bins := s.Total().Bins
-	for i, b := range bins {
-		if b.Count == 0 {
+// curves returns the scores over the windows that had labels.
+func (h *history) curves() *figure {
+	f := &figure{
+		Label:   "Curves of accuracy, negative log-likelihood and calibration error over the windows, for each head.",
+		Caption: "Each prediction is scored when its label comes, before the label is learned.",
+	}
+	var heads []measured
+	for k, name := range h.heads {
+		if !pictured(k, name) {
 			continue
 		}
-		n := float64(b.Count)
-		d.Bins = append(d.Bins, plot.Bin{
-			Low: float64(i) / float64(len(bins)), High: float64(i+1) / float64(len(bins)), Count: int(b.Count),
-			Confidence: min(b.SumConfidence/n, 1), Accuracy: float64(b.Correct) / n,
-		})
-	}
-	return d
-}
-
-// curves draws the scores over the windows that had labels.
-func (s *Server) curves(context.Context) (plot.Picture, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	points := s.h.curve.points
-	if len(points) == 0 {
-		return plot.Picture{}, false
-	}
-	var accuracy, nll, ece []plot.Series
-	for h, name := range s.h.heads {
-		if !pictured(h, name) {
-			continue
+		m := measured{name: name}
+		for i := range h.curve.points {
+			p := &h.curve.points[i]
+			m.x, m.scores = append(m.x, float64(p.last)), append(m.scores, p.heads[k].Means())
 		}
-		a, n, e := plot.Series{Name: name}, plot.Series{Name: name}, plot.Series{Name: name}
-		for i := range points {
-			x, m := float64(points[i].last), points[i].heads[h].Means()
-			a.X, a.Y = append(a.X, x), append(a.Y, m.Acc)
-			n.X, n.Y = append(n.X, x), append(n.Y, m.NLL)
-			e.X, e.Y = append(e.X, x), append(e.Y, m.ECE)
-		}
-		accuracy, nll, ece = append(accuracy, a), append(nll, n), append(ece, e)
+		heads = append(heads, m)
 	}
-	return plot.Curves("", "window", accuracy, nll, ece), true
+	f.scores("window", true, heads)
+	return f
 }
 
 // maxColumns is the largest number of columns of a heat map that can be told apart.
-const maxColumns = 480
+const maxColumns = int(heatWidth)
 
-// moments draws the posterior's means and standard deviations, by class and
-// dimension of the embedding.
-func (s *Server) moments(ctx context.Context) (plot.Picture, bool) {
+// moments returns the posterior's means and standard deviations, by class and dimension of
+// the embedding, nil if the engine cannot be asked.
+func (s *Server) moments(ctx context.Context) []heatMap {
 	var b *pipeline.PosteriorReport
 	var classes []string
 	if p := s.engine(ctx, func(e *pipeline.Engine) { b, classes = e.PosteriorReport(), e.Model().Classes }); p != nil {
-		return plot.Picture{}, false
+		return nil
 	}
 	q := &b.Posterior
 	columns, label := q.Dim, "dimension of the embedding"
@@ -156,9 +131,11 @@ func (s *Server) moments(ctx context.Context) (plot.Picture, bool) {
 			deviations = append(deviations, b.Deviation[j*q.Classes+c])
 		}
 	}
-	return plot.Heat("",
-		plot.Map{Title: "Means M", XLabel: label, Rows: classes, Columns: columns, Values: means, Diverging: true},
-		plot.Map{Title: "Standard deviations σ", XLabel: label, Rows: classes, Columns: columns, Values: deviations}), true
+	classes = classes[:q.Classes]
+	return []heatMap{
+		{title: "Means M", x: label, rows: classes, values: means},
+		{title: "Standard deviations σ", x: label, rows: classes, values: deviations},
+	}
 }
 
 // knowsNeighbours reports whether there is a pool that has learned which classes are
@@ -168,17 +145,49 @@ func (h *history) knowsNeighbours() bool {
 	return h.pool != nil && len(h.pool.Compatibility) == n*n && n <= maxColumns/2
 }
 
-// neighbours draws, for each class, the shares of the classes among its labelled neighbours,
-// as a pool of heads has learned them.
-func (s *Server) neighbours(context.Context) (plot.Picture, bool) {
+// neighbours returns, for each class, the shares of the classes among its labelled neighbours,
+// as a pool of heads has learned them, nil if it has not.
+func (s *Server) neighbours(context.Context) []heatMap {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.h.knowsNeighbours() {
-		return plot.Picture{}, false
+		return nil
 	}
 	classes := s.h.model.Classes
-	return plot.Heat("", plot.Map{
-		Title: "Classes of the neighbours, by class", XLabel: "class of the neighbour",
-		Rows: classes, Columns: len(classes), Names: classes, Values: s.h.pool.Compatibility,
-	}), true
+	return []heatMap{{
+		title: "Classes of the neighbours, by class", x: "class of the neighbour",
+		rows: classes, columns: classes, values: s.h.pool.Compatibility,
+	}}
+}
+
+// Curve is the values of something in each epoch of a training, the first at index 0.
+type Curve struct {
+	Chart, Name string
+	Values      []float64
+}
+
+// Training returns a page of its own with the curves of a training. Those of the same chart
+// must come one after the other; those without values are left out.
+func Training(title string, curves ...Curve) ([]byte, error) {
+	f := &figure{Label: "Curves over the epochs of the training.", Caption: "Over the epochs of the training."}
+	for len(curves) > 0 {
+		name := curves[0].Chart
+		var list []series
+		for ; len(curves) > 0 && curves[0].Chart == name; curves = curves[1:] {
+			s := series{name: curves[0].Name}
+			for i, v := range curves[0].Values {
+				s.add(float64(i+1), v)
+			}
+			if s.x != nil {
+				list = append(list, s)
+			}
+		}
+		if list != nil {
+			f.add(name, "epoch", true, list...)
+		}
+	}
+	return execute("training.html", struct {
+		Title  titleView
+		Figure *figure
+	}{titleView{"training", title}, f})
 }

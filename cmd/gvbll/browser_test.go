@@ -138,8 +138,8 @@ func TestLivePage(t *testing.T) {
 	at := liveDemo(t)
 
 	b.do(t, chromedp.EmulateViewport(1200, 900), chromedp.Navigate(at))
-	if n := value[int](t, b, loaded); n != 4 {
-		t.Errorf("the page has %d pictures, want 4", n)
+	if n, charts := value[int](t, b, loaded), value[int](t, b, `document.querySelectorAll("figure svg").length`); n != 2 || charts != 6 {
+		t.Errorf("the page has %d images and %d charts, want 2 and 6", n, charts)
 	}
 	figures := value[map[string]string](t, b, figuresScript)
 	metrics := metricsWhen(t, at, func(metricsPage) bool { return true })
@@ -186,7 +186,7 @@ func TestLivePage(t *testing.T) {
 
 	// A refresh changes in place what differs, so that the focus and the pictures stay.
 	if !value[bool](t, b, `(async () => {
-		const first = document.querySelector("dd"), was = first.textContent, picture = document.querySelector("picture");
+		const first = document.querySelector("dd"), was = first.textContent, picture = document.querySelector("figure img");
 		const link = document.querySelector("#latest-title ~ .wide a");
 		const weights = document.getElementById("weights"), right = weights.outerHTML;
 		first.textContent = "stale";
@@ -202,8 +202,8 @@ func TestLivePage(t *testing.T) {
 	call(t, b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
 	b.do(t, chromedp.Reload())
 	value[int](t, b, loaded)
-	if !value[bool](t, b, `[...document.images].every(i => i.currentSrc.includes("theme=dark"))`) {
-		t.Error("in the dark colour scheme the pictures are light")
+	if fill := value[string](t, b, `getComputedStyle(document.querySelector("figure svg .title")).fill`); fill != "rgb(232, 234, 237)" {
+		t.Errorf("in the dark colour scheme the text of the charts is %s", fill)
 	}
 	b.picture(t, "page-dark.png")
 	b.do(t, chromedp.EmulateViewport(360, 740, chromedp.EmulateMobile), chromedp.Reload())

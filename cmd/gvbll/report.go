@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gvbll/gvbll/charts/report"
+	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -42,7 +42,7 @@ func (c reportCmd) Run(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer client.Close()
-	r := report.Report{Graph: c.Kafka.Prefix, Version: p.Version, Made: time.Now(), Periods: periods(from, to)}
+	r := page.Report{Graph: c.Kafka.Prefix, Version: p.Version, Made: time.Now(), Periods: periods(from, to)}
 	shards, err := topics.Shards(ctx, client, names)
 	if err != nil {
 		return err
@@ -59,14 +59,14 @@ func (c reportCmd) Run(ctx context.Context, p flags.Process) error {
 		for _, what := range events(w) {
 			if said := fmt.Sprint(w.Window, " ", what); !seen[said] { // each of several shards may say so
 				seen[said] = true
-				r.Events = append(r.Events, report.Event{At: w.Stepped, What: what})
+				r.Events = append(r.Events, page.Event{At: w.Stepped, What: what})
 			}
 		}
 	})
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(r.Events, func(a, b report.Event) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(r.Events, func(a, b page.Event) int { return a.At.Compare(b.At) })
 	html, err := r.HTML()
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ const mostPeriods = 48
 
 // periods divides a time into periods of equal and usual length; the last one may be
 // shorter.
-func periods(from, to time.Time) (list []report.Period) {
+func periods(from, to time.Time) (list []page.Period) {
 	length := time.Second
 	for _, l := range []time.Duration{
 		5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute,
@@ -101,7 +101,7 @@ func periods(from, to time.Time) (list []report.Period) {
 		length *= 2
 	}
 	for at := from; at.Before(to); at = at.Add(length) {
-		list = append(list, report.Period{From: at, To: at.Add(length)})
+		list = append(list, page.Period{From: at, To: at.Add(length)})
 	}
 	list[len(list)-1].To = to
 	return list

@@ -42,7 +42,7 @@ func TestReport(t *testing.T) {
 	for _, want := range []string{
 		"<h1>reported</h1>", "model " + m.ID, "<dt>predictions</dt><dd>300</dd>", "<dt>labels</dt><dd>300</dd>",
 		fmt.Sprintf("<dt>accuracy</dt><dd>%.4f</dd>", scores.Acc), fmt.Sprintf("<dt>NLL, nats</dt><dd>%.4f</dd>", scores.NLL), fmt.Sprintf("<dt>ECE</dt><dd>%.4f</dd>", scores.ECE),
-		"<th>static</th><td>300</td>", "<th>" + m.Classes[0] + "</th>", "forgot 1 ids by a replay of",
+		`<th scope="row">static</th><td>300</td>`, `<th scope="row">` + m.Classes[0] + "</th>", "forgot 1 ids by a replay of",
 	} {
 		if !strings.Contains(string(html), want) {
 			t.Errorf("the report has no %q", want)
@@ -56,8 +56,8 @@ func TestReport(t *testing.T) {
 	b.do(t, chromedp.Navigate("file://"+out))
 	b.do(t, chromedp.EmulateViewport(1200, 900))
 	b.picture(t, "report.png")
-	if n := value[string](t, b, `document.querySelectorAll("svg").length + " " + document.querySelectorAll("h2").length`); n != "3 7" {
-		t.Errorf("the page has %s pictures and sections, want 3 7", n)
+	if n := value[string](t, b, `document.querySelectorAll("svg").length + " " + document.querySelectorAll("h2").length`); n != "5 7" {
+		t.Errorf("the page has %s pictures and sections, want 5 7", n)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

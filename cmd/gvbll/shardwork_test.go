@@ -108,7 +108,7 @@ func testShardedGraph(t *testing.T, pool bool, settings ...string) {
 		t.Errorf("of 200 predictions and labels with %+v, the status is %+v", want, got)
 	}
 	html := gvbll(t, "report", "--out", "-")
-	for _, want := range []string{"<dt>predictions</dt><dd>200</dd>", "<dt>labels</dt><dd>200</dd>", fmt.Sprintf("<dt>NLL, nats</dt><dd>%.4f</dd>", st.Last.NLL), "<th>static</th><td>200</td>"} {
+	for _, want := range []string{"<dt>predictions</dt><dd>200</dd>", "<dt>labels</dt><dd>200</dd>", fmt.Sprintf("<dt>NLL, nats</dt><dd>%.4f</dd>", st.Last.NLL), `<th scope="row">static</th><td>200</td>`} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the report has no %q", want)
 		}

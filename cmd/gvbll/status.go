@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/charts/page"
-	"github.com/gvbll/gvbll/charts/report"
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics"
@@ -66,7 +65,7 @@ type partitionLag struct {
 	Events    int64  `json:"events"`
 }
 
-// statusPeriod is a [report.Period] in short. Scores are 0 without labels.
+// statusPeriod is a [page.Period] in short. Scores are 0 without labels.
 type statusPeriod struct {
 	Seconds     float64        `json:"seconds"`
 	Predictions int            `json:"predictions"`
@@ -107,7 +106,7 @@ func (c statusCmd) Run(ctx context.Context, p flags.Process) error {
 // read fills in all but the findings.
 func (s *status) read(ctx context.Context, client *kafka.Client, names topics.Names, last time.Duration) (err error) {
 	s.Lag, s.Standbys = []partitionLag{}, []member{} // lists in JSON, even when empty
-	s.Last, s.Before = shorten(&report.Period{}, last), shorten(&report.Period{}, last)
+	s.Last, s.Before = shorten(&page.Period{}, last), shorten(&page.Period{}, last)
 	if s.missing, err = topics.Missing(ctx, client, names); err != nil {
 		return err
 	}
@@ -164,7 +163,7 @@ func (s *status) readLedger(ctx context.Context, client *kafka.Client, names top
 		s.Trial = trialOf(newest.Trial, shadow)
 	}
 	between := s.at.Add(-last)
-	var now, before report.Period
+	var now, before page.Period
 	var p pace
 	err = scanWindows(ctx, client, names, shards, between.Add(-last), func(r *ledger.Record) {
 		p.add(r)
@@ -228,18 +227,18 @@ func newestOf(ctx context.Context, client *kafka.Client, records []kafka.TopicPa
 	return newest, nil
 }
 
-func shorten(p *report.Period, length time.Duration) statusPeriod {
+func shorten(p *page.Period, length time.Duration) statusPeriod {
 	s := statusPeriod{
 		Seconds: length.Seconds(), Predictions: p.Predictions, Labels: p.Labels, Delay: p.Delay().Seconds(),
-		Means: p.Served.Means(), Refused: make(map[string]int),
+		Means: p.Served.Means(), Refused: p.Refused,
 	}
 	mean, deviation := p.Served.Bins.ECEByChance()
 	s.chanceECE = mean + certain*deviation
-	for _, c := range p.Refused {
-		s.Refused[c.Name] = c.Events
+	if s.Refused == nil {
+		s.Refused = make(map[string]int) // in JSON an object, even when empty
 	}
 	if static := p.Head(staticHead); static != nil {
-		s.StaticNLL = static.NLL()
+		s.StaticNLL = static.Means().NLL
 	}
 	return s
 }

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/gvbll/gvbll/charts/plot"
+	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/train"
@@ -25,7 +25,7 @@ type trainCmd struct {
 
 	Classes   []string `help:"Names of classes to have besides those of the labels." placeholder:"NAME"`
 	Out       string   `help:"File to write the model into." default:"model.safetensors" type:"path" placeholder:"FILE"`
-	Report    string   `help:"File to draw the training curves into, .svg or .png." type:"path" placeholder:"FILE"`
+	Report    string   `help:"HTML file to draw the training curves into." type:"path" placeholder:"FILE"`
 	IfMissing bool     `help:"Do nothing if the model file exists."`
 }
 
@@ -100,8 +100,8 @@ func (c trainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if ext := filepath.Ext(c.Report); c.Report != "" && ext != ".svg" && ext != ".png" {
-		return flags.Usagef("--report %s: give a file that ends in .svg or .png", c.Report)
+	if c.Report != "" && filepath.Ext(c.Report) != ".html" {
+		return flags.Usagef("--report %s: give a file that ends in .html", c.Report)
 	}
 	if err := errors.Join(flags.CheckOutput("--out", c.Out), flags.CheckOutput("--report", c.Report)); err != nil {
 		return err
@@ -115,19 +115,25 @@ func (c trainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 	}
 	set.Classes = withClasses(set.Classes, c.Classes)
 	fmt.Fprintln(p.Err, set)
-	var epochs plot.Epochs
+	loss, ell := page.Curve{Chart: "loss, nats per node", Name: "loss"}, page.Curve{Chart: "loss, nats per node", Name: "−ELL"}
+	weight := page.Curve{Chart: "weight of the KL term", Name: "weight"}
+	trained, valid := page.Curve{Chart: "accuracy", Name: "train"}, page.Curve{Chart: "accuracy", Name: "validation"}
 	m, err := c.Train.train(ctx, set, p.Err, func(p train.Progress) {
-		epochs.Loss, epochs.ELL = append(epochs.Loss, p.Loss.Total), append(epochs.ELL, p.Loss.ELL)
-		epochs.KLWeight, epochs.Train = append(epochs.KLWeight, p.Loss.KLWeight), append(epochs.Train, p.TrainAccuracy)
+		loss.Values, ell.Values = append(loss.Values, p.Loss.Total), append(ell.Values, -p.Loss.ELL)
+		weight.Values, trained.Values = append(weight.Values, p.Loss.KLWeight), append(trained.Values, p.TrainAccuracy)
 		if c.Train.ValidShare > 0 {
-			epochs.Validation = append(epochs.Validation, p.ValidAccuracy)
+			valid.Values = append(valid.Values, p.ValidAccuracy)
 		}
 	})
 	if err != nil {
 		return err
 	}
 	if c.Report != "" {
-		if err := flags.WritePicture(c.Report, plot.Training(fmt.Sprintf("%s on %s", m.Meta.Encoder, m.Training.DataSet), epochs)); err != nil {
+		html, err := page.Training(fmt.Sprintf("%s on %s", m.Meta.Encoder, m.Training.DataSet), loss, ell, weight, trained, valid)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(c.Report, html, 0o644); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ function morph(from, to) {
 		if (from.data !== to.data) from.data = to.data;
 		return;
 	}
-	if (from.nodeName === "PICTURE") {
+	if (from.nodeName === "IMG") {
 		swap(from, to);
 		return;
 	}
@@ -38,10 +38,10 @@ function morph(from, to) {
 
 // swap replaces a picture once the next one has loaded.
 async function swap(from, to) {
-	if (from.innerHTML === to.innerHTML) return;
+	if (from.src === to.src) return;
 	const next = document.importNode(to, true);
 	try {
-		await next.querySelector("img").decode();
+		await next.decode();
 		from.replaceWith(next);
 	} catch {
 		// Keep the old picture.

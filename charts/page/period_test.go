@@ -1,4 +1,4 @@
-package report
+package page
 
 import (
 	"testing"
@@ -13,12 +13,12 @@ import (
 func TestMerge(t *testing.T) {
 	a := Period{
 		Predictions: 3, Labels: 2, Served: calibration.Tally{Labels: 2},
-		Heads: []Group{{Name: "pool", Labels: 2, Correct: 1, LogLoss: 1}}, Delays: []Delay{{time.Second, 2}},
+		Heads: []Group{{Name: "pool", Tally: calibration.Tally{Labels: 2, Correct: 1, LogLoss: 1}}}, Delays: []Delay{{time.Second, 2}},
 	}
 	a.Refuse("empty", 1)
 	b := Period{
 		Predictions: 4, Revisions: 1, Labels: 1, Served: calibration.Tally{Labels: 1, Correct: 1},
-		Heads: []Group{{Name: "static", Labels: 1}, {Name: "pool", Labels: 1, Correct: 1, LogLoss: 0.5}}, Delays: []Delay{{time.Minute, 1}},
+		Heads: []Group{{Name: "static", Tally: calibration.Tally{Labels: 1}}, {Name: "pool", Tally: calibration.Tally{Labels: 1, Correct: 1, LogLoss: 0.5}}}, Delays: []Delay{{time.Minute, 1}},
 	}
 	b.Refuse("too-large", 1)
 	b.Refuse("empty", 2)
@@ -26,13 +26,13 @@ func TestMerge(t *testing.T) {
 	a.Merge(&b)
 	want := Period{
 		Predictions: 7, Revisions: 1, Labels: 3, Served: calibration.Tally{Labels: 3, Correct: 1},
-		Heads:   []Group{{Name: "pool", Labels: 3, Correct: 2, LogLoss: 1.5}, {Name: "static", Labels: 1}},
-		Refused: []Count{{"bad-id", 3}, {"empty", 3}, {"too-large", 1}}, Delays: []Delay{{time.Second, 2}, {time.Minute, 1}},
+		Heads:   []Group{{Name: "pool", Tally: calibration.Tally{Labels: 3, Correct: 2, LogLoss: 1.5}}, {Name: "static", Tally: calibration.Tally{Labels: 1}}},
+		Refused: map[string]int{"bad-id": 3, "empty": 3, "too-large": 1}, Delays: []Delay{{time.Second, 2}, {time.Minute, 1}},
 	}
 	if diff := cmp.Diff(want, a); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if a.Head("pool").Accuracy() != 2./3 || a.Head("pool").NLL() != 0.5 || a.Head("none") != nil {
+	if a.Head("pool").Means().Acc != 2./3 || a.Head("pool").Means().NLL != 0.5 || a.Head("none") != nil {
 		t.Errorf("the heads are %+v", a.Heads)
 	}
 }

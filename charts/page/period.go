@@ -1,4 +1,4 @@
-package report
+package page
 
 import (
 	"cmp"
@@ -12,10 +12,10 @@ import (
 // labels that came in it, whenever their nodes were served.
 type Period struct {
 	From, To    time.Time
-	Predictions int // first ones of their nodes
-	Revisions   int // further ones
-	Labels      int // learned; scores may be missing for some, see Served.Labels
-	Refused     []Count
+	Predictions int               // first ones of their nodes
+	Revisions   int               // further ones
+	Labels      int               // learned; scores may be missing for some, see Served.Labels
+	Refused     map[string]int    // events, by reason
 	Served      calibration.Tally // of the predictions as they were served
 	Heads       []Group           // each head's own scores, whichever served
 	Degrees     []Group           // what was served, by the node's degree
@@ -23,21 +23,12 @@ type Period struct {
 	Delays      []Delay
 }
 
-// Count counts events by name.
-type Count struct {
-	Name   string
-	Events int
-}
-
 // Group is the sums of scores of a part of the labels, or of one head.
 type Group struct {
-	Name       string
-	Labels     int
-	Correct    int
-	Predicted  int // of a class: how often it was predicted
-	LogLoss    float64
-	Brier      float64
-	Confidence float64
+	Name              string
+	Predicted         int     // of a class: how often it was predicted
+	Confidence        float64 // sum
+	calibration.Tally         // its bins may be empty
 }
 
 // Delay is the median time from a node's arrival to its label, of a number of labels.
@@ -46,30 +37,18 @@ type Delay struct {
 	Labels int
 }
 
-// Accuracy returns the share of correct predictions, 0 without labels.
-func (g *Group) Accuracy() float64 { return g.mean(float64(g.Correct)) }
-
-// NLL returns the mean log loss in nats, 0 without labels.
-func (g *Group) NLL() float64 { return g.mean(g.LogLoss) }
-
-// MeanBrier returns the mean Brier score, 0 without labels.
-func (g *Group) MeanBrier() float64 { return g.mean(g.Brier) }
-
-// Overconfidence returns the mean confidence minus the accuracy.
-func (g *Group) Overconfidence() float64 { return g.mean(g.Confidence) - g.Accuracy() }
-
-// Precision returns the share of the predictions of a class that were right.
-func (g *Group) Precision() float64 { return float64(g.Correct) / float64(max(g.Predicted, 1)) }
-
-func (g *Group) mean(sum float64) float64 { return sum / float64(max(g.Labels, 1)) }
+// overconfidence returns the mean confidence minus the accuracy.
+func (g *Group) overconfidence() float64 {
+	return (g.Confidence - float64(g.Correct)) / float64(max(g.Labels, 1))
+}
 
 // Merge adds what happened in another period. From and To stay.
 func (p *Period) Merge(o *Period) {
 	p.Predictions += o.Predictions
 	p.Revisions += o.Revisions
 	p.Labels += o.Labels
-	for _, c := range o.Refused {
-		p.Refuse(c.Name, c.Events)
+	for reason, events := range o.Refused {
+		p.Refuse(reason, events)
 	}
 	p.Served.Merge(&o.Served)
 	p.Heads = AddGroups(p.Heads, o.Heads...)
@@ -104,17 +83,16 @@ func byMedian(a, b Delay) int { return cmp.Compare(a.Median, b.Median) }
 
 // Refuse counts events that were refused for a reason.
 func (p *Period) Refuse(reason string, events int) {
-	i, found := slices.BinarySearchFunc(p.Refused, reason, func(c Count, name string) int { return cmp.Compare(c.Name, name) })
-	if !found {
-		p.Refused = slices.Insert(p.Refused, i, Count{Name: reason})
+	if p.Refused == nil {
+		p.Refused = make(map[string]int)
 	}
-	p.Refused[i].Events += events
+	p.Refused[reason] += events
 }
 
 // RefusedEvents returns the number of all refused events.
 func (p *Period) RefusedEvents() (n int) {
-	for _, c := range p.Refused {
-		n += c.Events
+	for _, events := range p.Refused {
+		n += events
 	}
 	return n
 }
@@ -154,12 +132,9 @@ func AddGroups(list []Group, more ...Group) []Group {
 			continue
 		}
 		g := &list[i]
-		g.Labels += m.Labels
-		g.Correct += m.Correct
 		g.Predicted += m.Predicted
-		g.LogLoss += m.LogLoss
-		g.Brier += m.Brier
 		g.Confidence += m.Confidence
+		g.Merge(&m.Tally)
 	}
 	return list
 }

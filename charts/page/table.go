@@ -1,0 +1,50 @@
+package page
+
+import "strconv"
+
+// table is rows of figures, which the template "table" shows.
+type table struct {
+	Label   string // what it is, for who cannot see it
+	Caption string
+	ID      string // of its body, "" for none
+	Columns []string
+	Rows    []tableRow
+}
+
+type tableRow struct {
+	Name  string
+	Cells []cell
+}
+
+// cell is a figure, and the metric with the same value, "" for none.
+type cell struct{ Value, Metric string }
+
+// add adds a row of figures that are no metrics.
+func (t *table) add(name string, values ...string) {
+	r := tableRow{Name: name}
+	for _, v := range values {
+		r.Cells = append(r.Cells, cell{Value: v})
+	}
+	t.Rows = append(t.Rows, r)
+}
+
+// addClass adds the row of a class to a table of classes, which may be empty.
+func (t *table) addClass(g *Group) {
+	t.Label, t.Columns = "Classes", []string{"class", "labels", "predicted", "precision, %", "recall, %", "NLL"}
+	nll := undefined
+	if g.Labels > 0 {
+		nll = formatted(g.Means().NLL)
+	}
+	t.add(g.Name, strconv.Itoa(g.Labels), strconv.Itoa(g.Predicted), percent(g.Correct, g.Predicted), percent(g.Correct, g.Labels), nll)
+}
+
+// undefined stands for a share of nothing.
+const undefined = "–"
+
+// percent formats a part of a whole.
+func percent(part, whole int) string {
+	if whole == 0 {
+		return undefined
+	}
+	return strconv.FormatFloat(100*float64(part)/float64(whole), 'f', 1, 64)
+}
