@@ -36,142 +36,142 @@ func lastWords(f *kfake.Cluster, req kmsg.Request, topics ...string) kmsg.Respon
 // believed to be gone: the reader and the producer wait, Trouble says for what, and both go on
 // once the broker is back.
 func TestStaleMetadata(t *testing.T) {
-	t.Parallel()
-	f := kafkatest.KFake(t)
-	c := dial(t, Config{Brokers: f.ListenAddrs(), DialFor: 300 * time.Millisecond})
-	name := topic(t, c, 1)
-	p := producer(t, c, ProducerConfig{TransactionalID: name, RetryFor: 200 * time.Millisecond})
-	commit(t, p, Record{Topic: name, Value: []byte("a")})
-	at := TopicPartition{name, 0}
-	r := c.NewReader(map[TopicPartition]int64{at: 0}, ReaderConfig{MaxWait: 10 * time.Millisecond})
-	for r.Position(at) < 2 {
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		f, c := k.Fake, dial(t, k, Config{DialFor: 300 * time.Millisecond})
+		name := topic(t, c, 1)
+		p := producer(t, c, ProducerConfig{TransactionalID: name, RetryFor: 200 * time.Millisecond})
+		commit(t, p, Record{Topic: name, Value: []byte("a")})
+		at := TopicPartition{name, 0}
+		r := c.NewReader(map[TopicPartition]int64{at: 0}, ReaderConfig{MaxWait: 10 * time.Millisecond})
+		for r.Position(at) < 2 {
+			if _, err := r.Poll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if what := c.Trouble(); what != "" {
+			t.Errorf("before: Trouble = %q, want none", what)
+		}
+		var away, said atomic.Bool
+		away.Store(true)
+		f.Control(func(req kmsg.Request) (kmsg.Response, error, bool) {
+			f.KeepControl()
+			switch {
+			case !away.Load():
+				return nil, nil, false
+			case !said.Load() && req.Key() == int16(kmsg.Metadata):
+				said.Store(true)
+				return lastWords(f, req, name), nil, true
+			case !said.Load():
+				return nil, nil, false
+			}
+			return nil, errLost, true
+		})
+		type polled struct {
+			records []Record
+			err     error
+		}
+		read := make(chan polled, 1)
+		go func() {
+			for {
+				records, err := r.Poll(t.Context())
+				if len(records) > 0 || err != nil {
+					read <- polled{records, err}
+					return
+				}
+			}
+		}()
+		for c.Trouble() == "" {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("b")}}, "", nil); !errors.Is(err, ErrUnknown) {
+			t.Errorf("a commit without a broker: error %v, want ErrUnknown", err)
+		}
+		away.Store(false)
+		if err := p.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		commit(t, p, Record{Topic: name, Value: []byte("b")})
+		got := <-read
+		if got.err != nil {
+			t.Fatal(got.err)
+		}
+		same(t, []string{"b"}, values(got.records))
 		if _, err := r.Poll(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if what := c.Trouble(); what != "" {
-		t.Errorf("before: Trouble = %q, want none", what)
-	}
-	var away, said atomic.Bool
-	away.Store(true)
-	f.Control(func(req kmsg.Request) (kmsg.Response, error, bool) {
-		f.KeepControl()
-		switch {
-		case !away.Load():
-			return nil, nil, false
-		case !said.Load() && req.Key() == int16(kmsg.Metadata):
-			said.Store(true)
-			return lastWords(f, req, name), nil, true
-		case !said.Load():
-			return nil, nil, false
+		if what := c.Trouble(); what != "" {
+			t.Errorf("once the broker is back: Trouble = %q, want none", what)
 		}
-		return nil, errLost, true
 	})
-	type polled struct {
-		records []Record
-		err     error
-	}
-	read := make(chan polled, 1)
-	go func() {
-		for {
-			records, err := r.Poll(t.Context())
-			if len(records) > 0 || err != nil {
-				read <- polled{records, err}
-				return
-			}
-		}
-	}()
-	for c.Trouble() == "" {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("b")}}, "", nil); !errors.Is(err, ErrUnknown) {
-		t.Errorf("a commit without a broker: error %v, want ErrUnknown", err)
-	}
-	away.Store(false)
-	if err := p.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	commit(t, p, Record{Topic: name, Value: []byte("b")})
-	got := <-read
-	if got.err != nil {
-		t.Fatal(got.err)
-	}
-	same(t, []string{"b"}, values(got.records))
-	if _, err := r.Poll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if what := c.Trouble(); what != "" {
-		t.Errorf("once the broker is back: Trouble = %q, want none", what)
-	}
 }
 
 // TestAbsentMustLast: a broker that says for a moment that it does not know a topic, as after
 // its start, is not believed.
 func TestAbsentMustLast(t *testing.T) {
-	t.Parallel()
-	f := kafkatest.KFake(t)
-	c := dial(t, Config{Brokers: f.ListenAddrs(), DialFor: 2 * time.Second})
-	name := topic(t, c, 1)
-	var asked atomic.Int64
-	f.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		f.KeepControl()
-		if req.GetVersion() != metadataVersion {
-			return nil, nil, false
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		f, c := k.Fake, dial(t, k, Config{DialFor: 2 * time.Second})
+		name := topic(t, c, 1)
+		var asked atomic.Int64
+		f.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			f.KeepControl()
+			if req.GetVersion() != metadataVersion {
+				return nil, nil, false
+			}
+			if asked.Add(1) == 3 {
+				return nil, nil, false // the topic is there after all
+			}
+			res := req.ResponseKind().(*kmsg.MetadataResponse)
+			topic := kmsg.NewMetadataResponseTopic()
+			topic.Topic, topic.ErrorCode = &name, kerr.UnknownTopicOrPartition.Code
+			res.Topics = append(res.Topics, topic)
+			return res, nil, true
+		})
+		f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.UnknownTopicOrPartition, Count: -1})
+		began := time.Now()
+		r := c.NewReader(map[TopicPartition]int64{{name, 0}: 0}, ReaderConfig{})
+		if _, err := pollError(t, r); !errors.Is(err, kafkago.UnknownTopicOrPartition) {
+			t.Fatalf("error %v, want %v", err, kafkago.UnknownTopicOrPartition)
 		}
-		if asked.Add(1) == 3 {
-			return nil, nil, false // the topic is there after all
+		if n := asked.Load(); n != 3+leastAbsents+1 {
+			t.Errorf("brokers were asked %d times, want %d: two denials, one answer, and %d denials more", n, 3+leastAbsents+1, leastAbsents+1)
 		}
-		res := req.ResponseKind().(*kmsg.MetadataResponse)
-		topic := kmsg.NewMetadataResponseTopic()
-		topic.Topic, topic.ErrorCode = &name, kerr.UnknownTopicOrPartition.Code
-		res.Topics = append(res.Topics, topic)
-		return res, nil, true
+		if took := time.Since(began); took < 2*time.Second {
+			t.Errorf("the topic was believed to be gone after %v, want 2s or more", took)
+		}
 	})
-	f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.UnknownTopicOrPartition, Count: -1})
-	began := time.Now()
-	r := c.NewReader(map[TopicPartition]int64{{name, 0}: 0}, ReaderConfig{})
-	if _, err := pollError(t, r); !errors.Is(err, kafkago.UnknownTopicOrPartition) {
-		t.Fatalf("error %v, want %v", err, kafkago.UnknownTopicOrPartition)
-	}
-	if n := asked.Load(); n != 3+leastAbsents+1 {
-		t.Errorf("brokers were asked %d times, want %d: two denials, one answer, and %d denials more", n, 3+leastAbsents+1, leastAbsents+1)
-	}
-	if took := time.Since(began); took < 2*time.Second {
-		t.Errorf("the topic was believed to be gone after %v, want 2s or more", took)
-	}
 }
 
 // TestAbsentAskedOnce: however many partitions a leader denies, a round asks once whether they
 // exist.
 func TestAbsentAskedOnce(t *testing.T) {
-	t.Parallel()
-	f := kafkatest.KFake(t)
-	c := dial(t, Config{Brokers: f.ListenAddrs()})
-	name := topic(t, c, 8)
-	var asked, rounds atomic.Int64
-	f.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		f.KeepControl()
-		if req.GetVersion() == metadataVersion {
-			asked.Add(1)
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		f, c := k.Fake, dial(t, k, Config{})
+		name := topic(t, c, 8)
+		var asked, rounds atomic.Int64
+		f.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			f.KeepControl()
+			if req.GetVersion() == metadataVersion {
+				asked.Add(1)
+			}
+			return nil, nil, false
+		})
+		f.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+			f.KeepControl()
+			rounds.Add(1)
+			return nil, nil, false
+		})
+		f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.UnknownTopicOrPartition, Count: -1})
+		start := make(map[TopicPartition]int64)
+		for part := range int32(8) {
+			start[TopicPartition{name, part}] = 0
 		}
-		return nil, nil, false
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		if records, err := c.NewReader(start, ReaderConfig{}).Poll(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("%d records, error %v, want none until the context ends", len(records), err)
+		}
+		if asked, rounds := asked.Load(), rounds.Load(); asked == 0 || asked > rounds {
+			t.Errorf("brokers were asked %d times in %d rounds, want at most once in each", asked, rounds)
+		}
 	})
-	f.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
-		f.KeepControl()
-		rounds.Add(1)
-		return nil, nil, false
-	})
-	f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.UnknownTopicOrPartition, Count: -1})
-	start := make(map[TopicPartition]int64)
-	for part := range int32(8) {
-		start[TopicPartition{name, part}] = 0
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if records, err := c.NewReader(start, ReaderConfig{}).Poll(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("%d records, error %v, want none until the context ends", len(records), err)
-	}
-	if asked, rounds := asked.Load(), rounds.Load(); asked == 0 || asked > rounds {
-		t.Errorf("brokers were asked %d times in %d rounds, want at most once in each", asked, rounds)
-	}
 }

@@ -47,23 +47,23 @@ func TestTransientFaults(t *testing.T) {
 		{kmsg.ListOffsets, kerr.LeaderNotAvailable},
 	} {
 		t.Run(test.key.Name()+" "+test.err.Message, func(t *testing.T) {
-			t.Parallel()
-			f := kafkatest.KFake(t, kfake.NumBrokers(2))
-			c := dial(t, Config{Brokers: f.ListenAddrs()})
-			name := topic(t, c, 2)
-			h := f.Fault(kfake.Fault{Keys: []kmsg.Key{test.key}, Err: test.err, Count: 3})
-			p := producer(t, c, ProducerConfig{TransactionalID: name})
-			at := TopicPartition{name, 0}
-			for _, v := range []string{"a", "b"} {
-				records := []Record{{Topic: name, Value: []byte(v)}, {Topic: name, Partition: 1, Value: []byte(v)}}
-				if err := p.Commit(t.Context(), records, "group", map[TopicPartition]int64{at: 1}); err != nil {
-					t.Fatal(err)
+			kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+				f, c := k.Fake, dial(t, k, Config{})
+				name := topic(t, c, 2)
+				h := f.Fault(kfake.Fault{Keys: []kmsg.Key{test.key}, Err: test.err, Count: 3})
+				p := producer(t, c, ProducerConfig{TransactionalID: name})
+				at := TopicPartition{name, 0}
+				for _, v := range []string{"a", "b"} {
+					records := []Record{{Topic: name, Value: []byte(v)}, {Topic: name, Partition: 1, Value: []byte(v)}}
+					if err := p.Commit(t.Context(), records, "group", map[TopicPartition]int64{at: 1}); err != nil {
+						t.Fatal(err)
+					}
 				}
-			}
-			same(t, []string{"a", "b", "a", "b"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
-			if h.Hits() != 3 {
-				t.Errorf("%d faults were injected, want 3", h.Hits())
-			}
+				same(t, []string{"a", "b", "a", "b"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
+				if h.Hits() != 3 {
+					t.Errorf("%d faults were injected, want 3", h.Hits())
+				}
+			}, kfake.NumBrokers(2))
 		})
 	}
 }
@@ -71,30 +71,32 @@ func TestTransientFaults(t *testing.T) {
 // TestCutConnections: requests whose connection is closed before they are answered are
 // retried on a new one.
 func TestCutConnections(t *testing.T) {
-	f := kafkatest.KFake(t)
-	c := dial(t, Config{Brokers: f.ListenAddrs()})
-	name := topic(t, c, 1)
-	p := producer(t, c, ProducerConfig{TransactionalID: name})
-	commit(t, p, Record{Topic: name, Value: []byte("a")})
-	for _, key := range []kmsg.Key{kmsg.AddPartitionsToTxn, kmsg.Produce, kmsg.EndTxn, kmsg.Fetch, kmsg.FindCoordinator} {
-		f.ControlKey(key.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, errLost, true })
-	}
-	commit(t, p, Record{Topic: name, Value: []byte("b")})
-	same(t, []string{"a", "b"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		f, c := k.Fake, dial(t, k, Config{})
+		name := topic(t, c, 1)
+		p := producer(t, c, ProducerConfig{TransactionalID: name})
+		commit(t, p, Record{Topic: name, Value: []byte("a")})
+		for _, key := range []kmsg.Key{kmsg.AddPartitionsToTxn, kmsg.Produce, kmsg.EndTxn, kmsg.Fetch, kmsg.FindCoordinator} {
+			f.ControlKey(key.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, errLost, true })
+		}
+		commit(t, p, Record{Topic: name, Value: []byte("b")})
+		same(t, []string{"a", "b"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
+	})
 }
 
 // TestNoAnswer: a request that is never answered is given up after Config.Timeout, which
 // leaves time for another try.
 func TestNoAnswer(t *testing.T) {
-	f := kafkatest.KFake(t)
-	c := dial(t, Config{Brokers: f.ListenAddrs(), Timeout: 200 * time.Millisecond})
-	name := topic(t, c, 1)
-	p := producer(t, c, ProducerConfig{TransactionalID: name})
-	for _, key := range []kmsg.Key{kmsg.Produce, kmsg.EndTxn, kmsg.Fetch} {
-		f.ControlKey(key.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, nil, true })
-	}
-	commit(t, p, Record{Topic: name, Value: []byte("a")})
-	same(t, []string{"a"}, values(committed(t, c, ReaderConfig{MaxWait: time.Millisecond}, name, nil, p)))
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		f, c := k.Fake, dial(t, k, Config{Timeout: 200 * time.Millisecond})
+		name := topic(t, c, 1)
+		p := producer(t, c, ProducerConfig{TransactionalID: name})
+		for _, key := range []kmsg.Key{kmsg.Produce, kmsg.EndTxn, kmsg.Fetch} {
+			f.ControlKey(key.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, nil, true })
+		}
+		commit(t, p, Record{Topic: name, Value: []byte("a")})
+		same(t, []string{"a"}, values(committed(t, c, ReaderConfig{MaxWait: time.Millisecond}, name, nil, p)))
+	})
 }
 
 // TestRefusedCommit: a commit that the broker refuses is an error with its reason, and not
@@ -103,30 +105,30 @@ func TestNoAnswer(t *testing.T) {
 func TestRefusedCommit(t *testing.T) {
 	for _, key := range []kmsg.Key{kmsg.AddPartitionsToTxn, kmsg.Produce, kmsg.TxnOffsetCommit} {
 		t.Run(key.Name(), func(t *testing.T) {
-			t.Parallel()
-			f := kafkatest.KFake(t)
-			c := dial(t, Config{Brokers: f.ListenAddrs()})
-			name := topic(t, c, 2)
-			p := producer(t, c, ProducerConfig{TransactionalID: name})
-			f.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Topic: name, Partitions: []int32{1}, Err: kerr.TopicAuthorizationFailed})
-			at := TopicPartition{name, 1}
-			err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}, {Topic: name, Partition: 1, Value: []byte("a")}}, "group", map[TopicPartition]int64{at: 1})
-			if !errors.Is(err, kafkago.TopicAuthorizationFailed) || errors.Is(err, ErrUnknown) || errors.Is(err, ErrFenced) {
-				t.Errorf("a refused commit: error %v, want TopicAuthorizationFailed, neither ErrUnknown nor ErrFenced", err)
-			}
-			s := producer(t, c, ProducerConfig{})
-			if err := s.Send(t.Context(), []Record{{Topic: name, Value: []byte("behind")}}); err != nil {
-				t.Fatal(err)
-			}
-			same(t, []string{"behind"}, values(committed(t, c, ReaderConfig{}, name, nil)))
-			if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}}, "", nil); !errors.Is(err, kafkago.TopicAuthorizationFailed) {
-				t.Errorf("a commit without a restart: error %v, want that of the refused one", err)
-			}
-			if err := p.Restart(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			commit(t, p, Record{Topic: name, Value: []byte("a")})
-			same(t, []string{"behind", "a"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
+			kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+				f, c := k.Fake, dial(t, k, Config{})
+				name := topic(t, c, 2)
+				p := producer(t, c, ProducerConfig{TransactionalID: name})
+				f.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Topic: name, Partitions: []int32{1}, Err: kerr.TopicAuthorizationFailed})
+				at := TopicPartition{name, 1}
+				err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}, {Topic: name, Partition: 1, Value: []byte("a")}}, "group", map[TopicPartition]int64{at: 1})
+				if !errors.Is(err, kafkago.TopicAuthorizationFailed) || errors.Is(err, ErrUnknown) || errors.Is(err, ErrFenced) {
+					t.Errorf("a refused commit: error %v, want TopicAuthorizationFailed, neither ErrUnknown nor ErrFenced", err)
+				}
+				s := producer(t, c, ProducerConfig{})
+				if err := s.Send(t.Context(), []Record{{Topic: name, Value: []byte("behind")}}); err != nil {
+					t.Fatal(err)
+				}
+				same(t, []string{"behind"}, values(committed(t, c, ReaderConfig{}, name, nil)))
+				if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}}, "", nil); !errors.Is(err, kafkago.TopicAuthorizationFailed) {
+					t.Errorf("a commit without a restart: error %v, want that of the refused one", err)
+				}
+				if err := p.Restart(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				commit(t, p, Record{Topic: name, Value: []byte("a")})
+				same(t, []string{"behind", "a"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
+			})
 		})
 	}
 }
@@ -134,140 +136,146 @@ func TestRefusedCommit(t *testing.T) {
 // TestOutage: transient errors that last longer than RetryFor leave the outcome unknown.
 // After a Restart the producer can commit again.
 func TestOutage(t *testing.T) {
-	f := kafkatest.KFake(t)
-	c := dial(t, Config{Brokers: f.ListenAddrs()})
-	name := topic(t, c, 1)
-	p := producer(t, c, ProducerConfig{TransactionalID: name, RetryFor: 50 * time.Millisecond})
-	h := f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicasAfterAppend, Count: -1})
-	err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}}, "", nil)
-	if !errors.Is(err, ErrUnknown) || !errors.Is(err, kafkago.NotEnoughReplicasAfterAppend) {
-		t.Errorf("a commit without enough replicas: error %v, want ErrUnknown with its cause", err)
-	}
-	h.Remove()
-	same(t, []string(nil), values(committed(t, c, ReaderConfig{}, name, nil, p)))
-	commit(t, p, Record{Topic: name, Value: []byte("a")})
-	same(t, []string{"a"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		f, c := k.Fake, dial(t, k, Config{})
+		name := topic(t, c, 1)
+		p := producer(t, c, ProducerConfig{TransactionalID: name, RetryFor: 50 * time.Millisecond})
+		h := f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicasAfterAppend, Count: -1})
+		err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}}, "", nil)
+		if !errors.Is(err, ErrUnknown) || !errors.Is(err, kafkago.NotEnoughReplicasAfterAppend) {
+			t.Errorf("a commit without enough replicas: error %v, want ErrUnknown with its cause", err)
+		}
+		h.Remove()
+		same(t, []string(nil), values(committed(t, c, ReaderConfig{}, name, nil, p)))
+		commit(t, p, Record{Topic: name, Value: []byte("a")})
+		same(t, []string{"a"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
+	})
 }
 
 // TestLostSession: if the broker has dropped the producer's session, the outcome of a Send
 // is unknown, and a Restart opens a new session.
 func TestLostSession(t *testing.T) {
-	f := kafkatest.KFake(t)
-	c := dial(t, Config{Brokers: f.ListenAddrs()})
-	name := topic(t, c, 1)
-	p := producer(t, c, ProducerConfig{})
-	for _, e := range []*kerr.Error{kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch} {
-		f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: e})
-		if err := p.Send(t.Context(), []Record{{Topic: name, Value: []byte("a")}}); !errors.Is(err, ErrUnknown) {
-			t.Errorf("answer %v: error %v, want ErrUnknown", e, err)
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		f, c := k.Fake, dial(t, k, Config{})
+		name := topic(t, c, 1)
+		p := producer(t, c, ProducerConfig{})
+		for _, e := range []*kerr.Error{kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch} {
+			f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: e})
+			if err := p.Send(t.Context(), []Record{{Topic: name, Value: []byte("a")}}); !errors.Is(err, ErrUnknown) {
+				t.Errorf("answer %v: error %v, want ErrUnknown", e, err)
+			}
+			if err := p.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if err := p.Restart(t.Context()); err != nil {
-			t.Fatal(err)
+		if err := p.Send(t.Context(), []Record{{Topic: name, Value: []byte("a")}}); err != nil {
+			t.Error(err)
 		}
-	}
-	if err := p.Send(t.Context(), []Record{{Topic: name, Value: []byte("a")}}); err != nil {
-		t.Error(err)
-	}
-	same(t, []string{"a"}, values(committed(t, c, ReaderConfig{}, name, nil)))
+		same(t, []string{"a"}, values(committed(t, c, ReaderConfig{}, name, nil)))
+	})
 }
 
 // TestLeaderMoves: producers and readers follow partitions to other leaders and lose no
 // records.
 func TestLeaderMoves(t *testing.T) {
-	f := kafkatest.KFake(t, kfake.NumBrokers(3))
-	c := dial(t, Config{Brokers: f.ListenAddrs()})
-	name := topic(t, c, 2)
-	p := producer(t, c, ProducerConfig{TransactionalID: name})
-	r := c.NewReader(map[TopicPartition]int64{{name, 0}: 0, {name, 1}: 0}, ReaderConfig{})
-	var want, got []string
-	for i := range int32(4) {
-		for part := range int32(2) {
-			if err := f.MoveTopicPartition(name, part, (i+part)%3); err != nil {
-				t.Fatal(err)
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		f, c := k.Fake, dial(t, k, Config{})
+		name := topic(t, c, 2)
+		p := producer(t, c, ProducerConfig{TransactionalID: name})
+		r := c.NewReader(map[TopicPartition]int64{{name, 0}: 0, {name, 1}: 0}, ReaderConfig{})
+		var want, got []string
+		for i := range int32(4) {
+			for part := range int32(2) {
+				if err := f.MoveTopicPartition(name, part, (i+part)%3); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v := string('a' + i)
+			commit(t, p, Record{Topic: name, Value: []byte(v)}, Record{Topic: name, Partition: 1, Value: []byte(v)})
+			for want = append(want, v, v); len(got) < len(want); {
+				records, err := r.Poll(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, values(records)...)
 			}
 		}
-		v := string('a' + i)
-		commit(t, p, Record{Topic: name, Value: []byte(v)}, Record{Topic: name, Partition: 1, Value: []byte(v)})
-		for want = append(want, v, v); len(got) < len(want); {
-			records, err := r.Poll(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, values(records)...)
-		}
-	}
-	same(t, want, got)
+		same(t, want, got)
+	}, kfake.NumBrokers(3))
 }
 
 // TestOnePartitionFails: the permanent error of one partition is returned although another
 // partition has records in every answer, and none of these is lost.
 func TestOnePartitionFails(t *testing.T) {
-	f := kafkatest.KFake(t)
-	c := dial(t, Config{Brokers: f.ListenAddrs()})
-	name := topic(t, c, 2)
-	p := producer(t, c, ProducerConfig{TransactionalID: name})
-	for range 10 {
-		commit(t, p, Record{Topic: name, Value: []byte("x")}, Record{Topic: name, Partition: 1, Value: []byte("x")})
-	}
-	h := f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: name, Partitions: []int32{1}, Err: kerr.TopicAuthorizationFailed, Count: -1})
-	r := c.NewReader(map[TopicPartition]int64{{name, 0}: 0, {name, 1}: 0}, ReaderConfig{MaxBytes: 1})
-	records, err := r.Poll(t.Context())
-	if len(records) == 0 || err != nil {
-		t.Fatalf("first Poll: %d records, error %v, want records and no error", len(records), err)
-	}
-	none, err := r.Poll(t.Context())
-	if len(none) > 0 || !errors.Is(err, kafkago.TopicAuthorizationFailed) || !strings.Contains(err.Error(), name+" partition 1") {
-		t.Fatalf("second Poll: %d records, error %v, want none and the error of partition 1", len(none), err)
-	}
-	h.Remove()
-	for len(records) < 20 {
-		more, err := r.Poll(t.Context())
-		if err != nil && !errors.Is(err, kafkago.TopicAuthorizationFailed) {
-			t.Fatal(err)
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		f, c := k.Fake, dial(t, k, Config{})
+		name := topic(t, c, 2)
+		p := producer(t, c, ProducerConfig{TransactionalID: name})
+		for range 10 {
+			commit(t, p, Record{Topic: name, Value: []byte("x")}, Record{Topic: name, Partition: 1, Value: []byte("x")})
 		}
-		records = append(records, more...)
-	}
+		h := f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: name, Partitions: []int32{1}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+		r := c.NewReader(map[TopicPartition]int64{{name, 0}: 0, {name, 1}: 0}, ReaderConfig{MaxBytes: 1})
+		records, err := r.Poll(t.Context())
+		if len(records) == 0 || err != nil {
+			t.Fatalf("first Poll: %d records, error %v, want records and no error", len(records), err)
+		}
+		none, err := r.Poll(t.Context())
+		if len(none) > 0 || !errors.Is(err, kafkago.TopicAuthorizationFailed) || !strings.Contains(err.Error(), name+" partition 1") {
+			t.Fatalf("second Poll: %d records, error %v, want none and the error of partition 1", len(none), err)
+		}
+		h.Remove()
+		for len(records) < 20 {
+			more, err := r.Poll(t.Context())
+			if err != nil && !errors.Is(err, kafkago.TopicAuthorizationFailed) {
+				t.Fatal(err)
+			}
+			records = append(records, more...)
+		}
+	})
 }
 
 // TestPollEnds: Poll returns when its context ends, whatever it waits for.
 func TestPollEnds(t *testing.T) {
-	f := kafkatest.KFake(t)
-	c := dial(t, Config{Brokers: f.ListenAddrs(), DialFor: time.Hour})
-	name := topic(t, c, 1)
-	for _, test := range []struct {
-		waits string // what Poll waits for
-		topic string
-		fault *kerr.Error
-	}{
-		{"new records", name, nil},
-		{"a topic that does not exist", "absent", nil},
-		{"a leader", name, kerr.LeaderNotAvailable},
-	} {
-		if test.fault != nil {
-			f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: test.fault, Count: -1})
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		f, c := k.Fake, dial(t, k, Config{DialFor: time.Hour})
+		name := topic(t, c, 1)
+		for _, test := range []struct {
+			waits string // what Poll waits for
+			topic string
+			fault *kerr.Error
+		}{
+			{"new records", name, nil},
+			{"a topic that does not exist", "absent", nil},
+			{"a leader", name, kerr.LeaderNotAvailable},
+		} {
+			if test.fault != nil {
+				f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: test.fault, Count: -1})
+			}
+			r := c.NewReader(map[TopicPartition]int64{{test.topic, 0}: 0}, ReaderConfig{MaxWait: time.Hour})
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			if records, err := r.Poll(ctx); !errors.Is(err, context.DeadlineExceeded) || len(records) > 0 {
+				t.Errorf("waiting for %s: %d records, error %v, want none and DeadlineExceeded", test.waits, len(records), err)
+			}
+			cancel()
 		}
-		r := c.NewReader(map[TopicPartition]int64{{test.topic, 0}: 0}, ReaderConfig{MaxWait: time.Hour})
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		if records, err := r.Poll(ctx); !errors.Is(err, context.DeadlineExceeded) || len(records) > 0 {
-			t.Errorf("waiting for %s: %d records, error %v, want none and DeadlineExceeded", test.waits, len(records), err)
-		}
-		cancel()
-	}
+	})
 }
 
 // TestCommitEnds: a commit returns when its context ends, with an unknown outcome.
 func TestCommitEnds(t *testing.T) {
-	f := kafkatest.KFake(t)
-	c := dial(t, Config{Brokers: f.ListenAddrs()})
-	name := topic(t, c, 1)
-	p := producer(t, c, ProducerConfig{TransactionalID: name})
-	f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, Err: kerr.CoordinatorNotAvailable, Count: -1})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	err := p.Commit(ctx, []Record{{Topic: name, Value: []byte("a")}}, "", nil)
-	if !errors.Is(err, ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error %v, want ErrUnknown with DeadlineExceeded", err)
-	}
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		f, c := k.Fake, dial(t, k, Config{})
+		name := topic(t, c, 1)
+		p := producer(t, c, ProducerConfig{TransactionalID: name})
+		f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, Err: kerr.CoordinatorNotAvailable, Count: -1})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		err := p.Commit(ctx, []Record{{Topic: name, Value: []byte("a")}}, "", nil)
+		if !errors.Is(err, ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v, want ErrUnknown with DeadlineExceeded", err)
+		}
+	})
 }
 
 // TestDialUnreachable: if no broker answers, Dial returns one line with the address and
@@ -306,83 +314,85 @@ func TestDialUnreachable(t *testing.T) {
 // TestCompacted: a reader passes the gaps that compaction leaves, from whatever offset it
 // starts at, and returns every record that is left.
 func TestCompacted(t *testing.T) {
-	f := kafkatest.KFake(t)
-	c := dial(t, Config{Brokers: f.ListenAddrs()})
-	name := unique("compacted")
-	_, err := c.CreateTopics(t.Context(), TopicSpec{Name: name, Partitions: 1, Replication: -1, Config: map[string]string{
-		"cleanup.policy": "compact", "segment.bytes": "400", "min.cleanable.dirty.ratio": "0",
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := producer(t, c, ProducerConfig{TransactionalID: name})
-	for i := range 20 {
-		var records []Record
-		for k := range 5 {
-			records = append(records, Record{Topic: name, Key: []byte{byte('a' + k)}, Value: []byte{byte('a' + i)}})
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		f, c := k.Fake, dial(t, k, Config{})
+		name := unique("compacted")
+		_, err := c.CreateTopics(t.Context(), TopicSpec{Name: name, Partitions: 1, Replication: -1, Config: map[string]string{
+			"cleanup.policy": "compact", "segment.bytes": "400", "min.cleanable.dirty.ratio": "0",
+		}})
+		if err != nil {
+			t.Fatal(err)
 		}
-		commit(t, p, records...)
-	}
-	all := committed(t, c, ReaderConfig{}, name, nil, p)
-	f.Compact()
-	left := committed(t, c, ReaderConfig{}, name, nil, p)
-	if len(all) != 100 || len(left) >= 50 {
-		t.Fatalf("%d records before compaction and %d after it, want 100 and fewer than 50", len(all), len(left))
-	}
-	same(t, values(all[95:]), values(left[len(left)-5:]))
-	at := TopicPartition{name, 0}
-	for start := left[0].Offset; start < all[99].Offset; start++ {
-		from := slices.IndexFunc(left, func(r Record) bool { return r.Offset >= start })
-		same(t, values(left[from:]), values(committed(t, c, ReaderConfig{}, name, map[TopicPartition]int64{at: start})))
-	}
+		p := producer(t, c, ProducerConfig{TransactionalID: name})
+		for i := range 20 {
+			var records []Record
+			for k := range 5 {
+				records = append(records, Record{Topic: name, Key: []byte{byte('a' + k)}, Value: []byte{byte('a' + i)}})
+			}
+			commit(t, p, records...)
+		}
+		all := committed(t, c, ReaderConfig{}, name, nil, p)
+		f.Compact()
+		left := committed(t, c, ReaderConfig{}, name, nil, p)
+		if len(all) != 100 || len(left) >= 50 {
+			t.Fatalf("%d records before compaction and %d after it, want 100 and fewer than 50", len(all), len(left))
+		}
+		same(t, values(all[95:]), values(left[len(left)-5:]))
+		at := TopicPartition{name, 0}
+		for start := left[0].Offset; start < all[99].Offset; start++ {
+			from := slices.IndexFunc(left, func(r Record) bool { return r.Offset >= start })
+			same(t, values(left[from:]), values(committed(t, c, ReaderConfig{}, name, map[TopicPartition]int64{at: start})))
+		}
+	})
 }
 
 // TestTransactionTimeoutRefused: transactions that are longer than the brokers allow are an
 // error that names the flag they follow from.
 func TestTransactionTimeoutRefused(t *testing.T) {
-	f := kafkatest.KFake(t)
-	c := dial(t, Config{Brokers: f.ListenAddrs()})
-	f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, Err: kerr.InvalidTransactionTimeout})
-	_, err := c.NewProducer(t.Context(), ProducerConfig{TransactionalID: "long", TransactionTimeout: time.Hour})
-	if err == nil || !strings.Contains(err.Error(), "--commit-interval") || !strings.Contains(err.Error(), "1h0m0s") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("error %v, want one line with the time and --commit-interval", err)
-	}
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		f, c := k.Fake, dial(t, k, Config{})
+		f.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, Err: kerr.InvalidTransactionTimeout})
+		_, err := c.NewProducer(t.Context(), ProducerConfig{TransactionalID: "long", TransactionTimeout: time.Hour})
+		if err == nil || !strings.Contains(err.Error(), "--commit-interval") || !strings.Contains(err.Error(), "1h0m0s") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v, want one line with the time and --commit-interval", err)
+		}
+	})
 }
 
 // TestCoordinators: a coordinator is looked up for a session, not for each request. One that
 // has moved is looked up again.
 func TestCoordinators(t *testing.T) {
-	t.Parallel()
-	f := kafkatest.KFake(t, kfake.NumBrokers(3))
-	c := dial(t, Config{Brokers: f.ListenAddrs()})
-	name := topic(t, c, 1)
-	p := producer(t, c, ProducerConfig{TransactionalID: name})
-	var lookups atomic.Int64
-	f.ControlKey(int16(kmsg.FindCoordinator), func(kmsg.Request) (kmsg.Response, error, bool) {
-		f.KeepControl()
-		lookups.Add(1)
-		return nil, nil, false
-	})
-	commits := func(n int) int64 {
-		t.Helper()
-		before := lookups.Load()
-		for range n {
-			if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}}, "group", map[TopicPartition]int64{{name, 0}: 1}); err != nil {
-				t.Fatal(err)
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		f, c := k.Fake, dial(t, k, Config{})
+		name := topic(t, c, 1)
+		p := producer(t, c, ProducerConfig{TransactionalID: name})
+		var lookups atomic.Int64
+		f.ControlKey(int16(kmsg.FindCoordinator), func(kmsg.Request) (kmsg.Response, error, bool) {
+			f.KeepControl()
+			lookups.Add(1)
+			return nil, nil, false
+		})
+		commits := func(n int) int64 {
+			t.Helper()
+			before := lookups.Load()
+			for range n {
+				if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}}, "group", map[TopicPartition]int64{{name, 0}: 1}); err != nil {
+					t.Fatal(err)
+				}
 			}
+			return lookups.Load() - before
 		}
-		return lookups.Load() - before
-	}
-	if n := commits(10); n != 2 {
-		t.Errorf("%d look-ups in the first 10 commits, want 2, of the transactional id and of the group", n)
-	}
-	if n := commits(10); n != 0 {
-		t.Errorf("%d look-ups in the next 10 commits, want 0", n)
-	}
-	for f.CoordinatorFor(name) == c.transport.nodes[findcoordinator.Request{Key: name, KeyType: 1}] {
-		f.RehashCoordinators()
-	}
-	if n := commits(10); n < 1 || n > 4 {
-		t.Errorf("%d look-ups in 10 commits after the coordinators moved, want 1 to 4", n)
-	}
+		if n := commits(10); n != 2 {
+			t.Errorf("%d look-ups in the first 10 commits, want 2, of the transactional id and of the group", n)
+		}
+		if n := commits(10); n != 0 {
+			t.Errorf("%d look-ups in the next 10 commits, want 0", n)
+		}
+		for f.CoordinatorFor(name) == c.transport.nodes[findcoordinator.Request{Key: name, KeyType: 1}] {
+			f.RehashCoordinators()
+		}
+		if n := commits(10); n < 1 || n > 4 {
+			t.Errorf("%d look-ups in 10 commits after the coordinators moved, want 1 to 4", n)
+		}
+	}, kfake.NumBrokers(3))
 }

@@ -41,77 +41,80 @@ func (m *rival) elected() bool {
 // progress, because a change of owners costs time. When the owner leaves, the member
 // with the most progress is elected, because it has the least to replay.
 func TestElection(t *testing.T) {
-	f := kafkatest.KFake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger"), kfake.GroupMinSessionTimeout(time.Second))
-	c := dial(t, Config{Brokers: f.ListenAddrs()})
-	first := join(t, c, time.Second, 3)
-	if !first.elected() {
-		t.Fatal("the only member is not elected")
-	}
-	first.owner.Store(true)
-	second := join(t, c, time.Second, 2)
-	if second.elected() || !first.elected() {
-		t.Fatal("a member with less progress replaces the owner")
-	}
-	third := join(t, c, time.Second, 1000)
-	if third.elected() || second.elected() || !first.elected() {
-		t.Fatal("a member with more progress replaces the owner")
-	}
-	first.Leave()
-	if !third.elected() || second.elected() {
-		t.Fatal("after the owner has left, the member with the most progress is not elected")
-	}
-	third.Leave()
-	if !second.elected() {
-		t.Fatal("the last member is not elected")
-	}
-	second.Leave()
-	second.Leave() // a second call does nothing
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		c := dial(t, k, Config{})
+		first := join(t, c, time.Second, 3)
+		if !first.elected() {
+			t.Fatal("the only member is not elected")
+		}
+		first.owner.Store(true)
+		second := join(t, c, time.Second, 2)
+		if second.elected() || !first.elected() {
+			t.Fatal("a member with less progress replaces the owner")
+		}
+		third := join(t, c, time.Second, 1000)
+		if third.elected() || second.elected() || !first.elected() {
+			t.Fatal("a member with more progress replaces the owner")
+		}
+		first.Leave()
+		if !third.elected() || second.elected() {
+			t.Fatal("after the owner has left, the member with the most progress is not elected")
+		}
+		third.Leave()
+		if !second.elected() {
+			t.Fatal("the last member is not elected")
+		}
+		second.Leave()
+		second.Leave() // a second call does nothing
+	}, kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger"), kfake.GroupMinSessionTimeout(time.Second))
 }
 
 // TestSessionTimeoutRefused: a session time-out that the brokers refuse is a permanent
 // error, which names the flag to change.
 func TestSessionTimeoutRefused(t *testing.T) {
-	f := kafkatest.KFake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger"), kfake.GroupMinSessionTimeout(time.Second))
-	m := join(t, dial(t, Config{Brokers: f.ListenAddrs()}), time.Millisecond, 0)
-	defer m.Leave()
-	if e := <-m.Elected(); e.Err == nil || !strings.Contains(e.Err.Error(), "--session-timeout") {
-		t.Errorf("a session of 1 ms: error %v, want one that contains %q", e.Err, "--session-timeout")
-	}
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		m := join(t, dial(t, k, Config{}), time.Millisecond, 0)
+		defer m.Leave()
+		if e := <-m.Elected(); e.Err == nil || !strings.Contains(e.Err.Error(), "--session-timeout") {
+			t.Errorf("a session of 1 ms: error %v, want one that contains %q", e.Err, "--session-timeout")
+		}
+	}, kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger"), kfake.GroupMinSessionTimeout(time.Second))
 }
 
 // TestRejoin: over a topic of three partitions, a member that joins stands by for a task of the
 // one that has them all. Once it has come close and asks for an election, the task is its own.
 func TestRejoin(t *testing.T) {
-	f := kafkatest.KFake(t, kfake.NumBrokers(1), kfake.SeedTopics(3, "ledger"), kfake.SeedTopics(4, "exchange"), kfake.GroupMinSessionTimeout(time.Second))
-	c := dial(t, Config{Brokers: f.ListenAddrs()})
-	var close atomic.Bool
-	join := func(standings func() []Standing) *Membership {
-		m, err := c.Join(MembershipConfig{
-			Group: "ledger", Topic: "ledger", Tasks: 3, Followers: "exchange", Depth: 8, Session: time.Second, Standings: standings,
-		})
-		if err != nil {
-			t.Fatal(err)
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		c := dial(t, k, Config{})
+		var close atomic.Bool
+		join := func(standings func() []Standing) *Membership {
+			m, err := c.Join(MembershipConfig{
+				Group: "ledger", Topic: "ledger", Tasks: 3, Followers: "exchange", Depth: 8, Session: time.Second, Standings: standings,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(m.Leave)
+			return m
 		}
-		t.Cleanup(m.Leave)
-		return m
-	}
-	first := join(func() []Standing { return []Standing{{true, 100}, {true, 100}, {true, 100}} })
-	if e := <-first.Elected(); len(e.Tasks) != 3 || len(e.Follows) > 0 {
-		t.Fatalf("the only member has the part %+v", e)
-	}
-	second := join(func() []Standing { return []Standing{{Progress: map[bool]int64{true: 99}[close.Load()]}, {}, {}} })
-	if e := <-second.Elected(); len(e.Tasks) > 0 || len(e.Follows) != 1 || e.Follows[0] != 0 || !e.Relieves {
-		t.Fatalf("a member without state has the part %+v", e)
-	}
-	if e := <-first.Elected(); len(e.Tasks) != 3 || e.Err != nil {
-		t.Fatalf("the owner of all has the part %+v then", e)
-	}
-	close.Store(true)
-	second.Rejoin()
-	if e := <-second.Elected(); !e.Owns(0) || len(e.Tasks) != 1 {
-		t.Fatalf("a member that has come close has the part %+v", e)
-	}
-	if e := <-first.Elected(); e.Owns(0) || len(e.Tasks) != 2 {
-		t.Fatalf("the former owner has the part %+v", e)
-	}
+		first := join(func() []Standing { return []Standing{{true, 100}, {true, 100}, {true, 100}} })
+		if e := <-first.Elected(); len(e.Tasks) != 3 || len(e.Follows) > 0 {
+			t.Fatalf("the only member has the part %+v", e)
+		}
+		second := join(func() []Standing { return []Standing{{Progress: map[bool]int64{true: 99}[close.Load()]}, {}, {}} })
+		if e := <-second.Elected(); len(e.Tasks) > 0 || len(e.Follows) != 1 || e.Follows[0] != 0 || !e.Relieves {
+			t.Fatalf("a member without state has the part %+v", e)
+		}
+		if e := <-first.Elected(); len(e.Tasks) != 3 || e.Err != nil {
+			t.Fatalf("the owner of all has the part %+v then", e)
+		}
+		close.Store(true)
+		second.Rejoin()
+		if e := <-second.Elected(); !e.Owns(0) || len(e.Tasks) != 1 {
+			t.Fatalf("a member that has come close has the part %+v", e)
+		}
+		if e := <-first.Elected(); e.Owns(0) || len(e.Tasks) != 2 {
+			t.Fatalf("the former owner has the part %+v", e)
+		}
+	}, kfake.NumBrokers(1), kfake.SeedTopics(3, "ledger"), kfake.SeedTopics(4, "exchange"), kfake.GroupMinSessionTimeout(time.Second))
 }

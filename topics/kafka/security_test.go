@@ -33,14 +33,15 @@ func secureConfig(t *testing.T, c *kafkatest.Cluster, mechanism, user string) Co
 // TestSecure connects to a cluster that requires TLS, a client certificate and SASL, with
 // every mechanism.
 func TestSecure(t *testing.T) {
+	t.Parallel()
 	c := kafkatest.Secured(t)
 	for _, mechanism := range Mechanisms {
 		t.Run(mechanism, func(t *testing.T) {
-			dial(t, secureConfig(t, c, mechanism, kafkatest.Users[0]))
+			connect(t, secureConfig(t, c, mechanism, kafkatest.Users[0]))
 		})
 	}
 	t.Run("transactions", func(t *testing.T) {
-		testGroupOffsets(t, dial(t, secureConfig(t, c, "plain", kafkatest.Admin)))
+		testGroupOffsets(t, connect(t, secureConfig(t, c, "plain", kafkatest.Admin)))
 	})
 	t.Run("group member", func(t *testing.T) { testGroupMember(t, c) })
 	t.Run("refused", func(t *testing.T) { testRefusedClients(t, c) })
@@ -50,8 +51,8 @@ func TestSecure(t *testing.T) {
 // its own connections.
 func testGroupMember(t *testing.T, cluster *kafkatest.Cluster) {
 	for _, mechanism := range []string{"plain", "scram-sha-512"} {
-		c := dial(t, secureConfig(t, cluster, mechanism, kafkatest.Users[0]))
-		admin := dial(t, secureConfig(t, cluster, "plain", kafkatest.Admin))
+		c := connect(t, secureConfig(t, cluster, mechanism, kafkatest.Users[0]))
+		admin := connect(t, secureConfig(t, cluster, "plain", kafkatest.Admin))
 		name := topic(t, admin, 1)
 		cluster.Allow(t, kafkatest.Users[0], kafkago.ResourceTypeTopic, name, kafkago.ACLOperationTypeRead)
 		cluster.Allow(t, kafkatest.Users[0], kafkago.ResourceTypeGroup, name, kafkago.ACLOperationTypeRead)
@@ -122,9 +123,12 @@ func testRefusedClients(t *testing.T, c *kafkatest.Cluster) {
 // TestTLSNotSpoken: connecting with TLS to a broker without it is an error that suggests
 // to check that.
 func TestTLSNotSpoken(t *testing.T) {
-	addr := kafkatest.KFake(t).ListenAddrs()[0]
-	_, err := Dial(t.Context(), Config{Brokers: []string{addr}, TLS: &tls.Config{MinVersion: tls.VersionTLS12}, DialFor: 200 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
-	checkErrorLine(t, err, addr, "whether it speaks TLS there")
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		_, err := Dial(t.Context(), Config{
+			Brokers: k.Addrs, Dialer: k.Dial, TLS: &tls.Config{MinVersion: tls.VersionTLS12}, DialFor: 200 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		})
+		checkErrorLine(t, err, k.Addrs[0], "whether it speaks TLS there")
+	})
 }
 
 // checkErrorLine checks that err is one line, contains all that is wanted, and does not

@@ -26,12 +26,24 @@ type Kafka struct {
 // on one must hold on the other, so .ci/run runs the tests that call it on both.
 func Run(t *testing.T, test func(t *testing.T, k *Kafka), opts ...kfake.Opt) {
 	t.Helper()
-	if a := Apache(); a != "" {
-		t.Parallel()
-		test(t, &Kafka{Addrs: strings.Split(a, ",")})
+	if Apache() != "" {
+		Real(t, test)
 		return
 	}
 	Fake(t, test, opts...)
+}
+
+// Real is Run for tests that cannot be in a bubble: the kfake is on the loopback interface, and
+// time is the wall's.
+func Real(t *testing.T, test func(t *testing.T, k *Kafka), opts ...kfake.Opt) {
+	t.Helper()
+	t.Parallel()
+	if a := Apache(); a != "" {
+		test(t, &Kafka{Addrs: strings.Split(a, ",")})
+		return
+	}
+	c := KFake(t, opts...)
+	test(t, &Kafka{Addrs: c.ListenAddrs(), Fake: c})
 }
 
 // Fake runs a test in a [Bubble] on a kfake, also where GVBLL_KAFKA is set: for the faults that
