@@ -3,6 +3,7 @@ package topics
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -12,25 +13,24 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
 // TestRisks: topics as gvbll creates them lose nothing. What others set is found, with one
 // line in the log for all of it, and one when it has ended.
 func TestRisks(t *testing.T) {
-	addr := kafkatest.Brokers(t, kfake.NumBrokers(1))[0]
-	testRisks(t, addr, 0)
-	testRisks(t, addr, 2)
+	kafkatest.Run(t, func(t *testing.T, k *kafkatest.Kafka) {
+		testRisks(t, k, 0)
+		testRisks(t, k, 2)
+	}, kfake.NumBrokers(1))
 }
 
-func testRisks(t *testing.T, addr string, shards int) {
-	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{addr}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	n, err := Under("risks-" + time.Now().Format("150405.000000"))
+func testRisks(t *testing.T, k *kafkatest.Kafka, shards int) {
+	c := dial(t, k)
+	transport := &kafkago.Transport{Dial: k.Dial}
+	t.Cleanup(transport.CloseIdleConnections)
+	admin := &kafkago.Client{Addr: kafkago.TCP(k.Addrs...), Transport: transport}
+	n, err := Under(fmt.Sprintf("risks-%s-%d", time.Now().Format("150405.000000"), shards))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func testRisks(t *testing.T, addr string, shards int) {
 		for i := 0; i < len(settings); i += 2 {
 			r.Configs = append(r.Configs, kafkago.IncrementalAlterConfigsRequestConfig{Name: settings[i], Value: settings[i+1], ConfigOperation: kafkago.ConfigOperationSet})
 		}
-		res, err := (&kafkago.Client{Addr: kafkago.TCP(addr)}).IncrementalAlterConfigs(t.Context(), &kafkago.IncrementalAlterConfigsRequest{Resources: []kafkago.IncrementalAlterConfigsRequestResource{r}})
+		res, err := admin.IncrementalAlterConfigs(t.Context(), &kafkago.IncrementalAlterConfigsRequest{Resources: []kafkago.IncrementalAlterConfigsRequestResource{r}})
 		if err == nil {
 			err = res.Resources[0].Error
 		}
@@ -83,6 +83,7 @@ func testRisks(t *testing.T, addr string, shards int) {
 	}
 	found, said := look()
 	for len(found) == 0 && t.Context().Err() == nil { // Apache Kafka applies them a little later
+		time.Sleep(time.Millisecond)
 		found, said = look()
 	}
 	if !slices.Equal(found, want) {

@@ -22,17 +22,18 @@ import (
 func TestBrokersFail(t *testing.T) {
 	tool := kafkatest.Tool()
 	if tool == "" {
-		k := kafkatest.KFake(t, kfake.NumBrokers(3))
-		g := newGraph(t, k.ListenAddrs(), 3)
-		testBrokersFail(g, 12, func(n int) {
-			for p := range int32(g.cfg.Shards + 2) {
-				if err := k.MoveTopicPartition(g.cfg.Topic, p, int32(n)%3); err != nil {
-					t.Error(err)
+		kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+			g := newGraph(t, k, 3)
+			testBrokersFail(g, 12, func(n int) {
+				for p := range int32(g.cfg.Shards + 2) {
+					if err := k.Fake.MoveTopicPartition(g.cfg.Topic, p, int32(n)%3); err != nil {
+						t.Error(err)
+					}
 				}
-			}
-			k.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: g.cfg.Topic, Err: kerr.RequestTimedOut, Count: 2})
-			k.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: g.cfg.Topic, Err: kerr.OutOfOrderSequenceNumber, Count: 1})
-		})
+				k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: g.cfg.Topic, Err: kerr.RequestTimedOut, Count: 2})
+				k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: g.cfg.Topic, Err: kerr.OutOfOrderSequenceNumber, Count: 1})
+			})
+		}, kfake.NumBrokers(3))
 		return
 	}
 	dir := t.TempDir()
@@ -44,7 +45,7 @@ func TestBrokersFail(t *testing.T) {
 		return strings.TrimSpace(string(out))
 	}
 	t.Cleanup(func() { run("stop", dir) })
-	g := newGraph(t, strings.Split(run("start3", dir), ","), 3)
+	g := newGraph(t, &kafkatest.Kafka{Addrs: strings.Split(run("start3", dir), ",")}, 3)
 	testBrokersFail(g, 2, func(n int) {
 		node := filepath.Join(dir, fmt.Sprint(1+n%3))
 		run([]string{"kill", "stop"}[n%2], node)

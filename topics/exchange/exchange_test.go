@@ -42,8 +42,7 @@ func TestExchange(t *testing.T) {
 	}
 	for name, test := range suite {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, newGraph(t, kafkatest.Brokers(t, kfake.NumBrokers(3)), 3))
+			kafkatest.Run(t, func(t *testing.T, k *kafkatest.Kafka) { test(t, newGraph(t, k, 3)) }, kfake.NumBrokers(3))
 		})
 	}
 }
@@ -53,7 +52,7 @@ type graph struct {
 	*testing.T
 	client  *kafka.Client
 	cfg     Config
-	brokers []string
+	on      *kafkatest.Kafka
 	ctx     context.Context // of run: ends when a task fails
 	stepped atomic.Int64    // last window of the lead
 	step    chan struct{}   // receives when the lead steps
@@ -61,14 +60,14 @@ type graph struct {
 
 var topicNumber atomic.Int64
 
-func newGraph(t *testing.T, brokers []string, shards int) *graph {
+func newGraph(t *testing.T, on *kafkatest.Kafka, shards int) *graph {
 	t.Helper()
-	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: brokers, Logger: slog.New(slog.DiscardHandler)})
+	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: on.Addrs, Dialer: on.Dial, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	g := &graph{T: t, client: c, cfg: Config{Topic: fmt.Sprintf("exchange-%x-%d", time.Now().UnixNano(), topicNumber.Add(1)), Shards: shards, Run: 7, Logger: slog.New(slog.DiscardHandler)}, brokers: brokers, step: make(chan struct{}, 1)}
+	g := &graph{T: t, client: c, cfg: Config{Topic: fmt.Sprintf("exchange-%x-%d", time.Now().UnixNano(), topicNumber.Add(1)), Shards: shards, Run: 7, Logger: slog.New(slog.DiscardHandler)}, on: on, step: make(chan struct{}, 1)}
 	if _, err := c.CreateTopics(t.Context(), kafka.TopicSpec{Name: g.cfg.Topic, Partitions: shards + 2, Replication: -1}); err != nil {
 		t.Fatal(err)
 	}
@@ -507,37 +506,39 @@ func deleteUpTo(t *testing.T, g *graph, partition int32, offset int64) {
 // TestLostAnswers: the broker appends what is produced and its answer is lost, several times,
 // and sessions are dropped. Everything arrives, and what is in the log twice is taken once.
 func TestLostAnswers(t *testing.T) {
-	k := kafkatest.KFake(t, kfake.NumBrokers(3))
-	g := newGraph(t, k.ListenAddrs(), 2)
-	s := g.sender(1)
-	k.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: g.cfg.Topic, Err: kerr.RequestTimedOut, Count: 3})
-	k.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: g.cfg.Topic, Err: kerr.OutOfOrderSequenceNumber, Count: 4})
-	other := g.sender(2)
-	for w := range int64(20) {
-		g.send(s, w, Rows, says(w, Rows, 1, 0))
-		g.flush(s)
-		g.send(other, w, Rows, says(w, Rows, 2, 0))
-	}
-	g.flush(other)
-	lead := g.receiver(0, Position{})
-	for w := range int64(20) {
-		g.got(lead, w, Rows, says(w, Rows, 1, 0), says(w, Rows, 2, 0))
-	}
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		g := newGraph(t, k, 2)
+		s := g.sender(1)
+		k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: g.cfg.Topic, Err: kerr.RequestTimedOut, Count: 3})
+		k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: g.cfg.Topic, Err: kerr.OutOfOrderSequenceNumber, Count: 4})
+		other := g.sender(2)
+		for w := range int64(20) {
+			g.send(s, w, Rows, says(w, Rows, 1, 0))
+			g.flush(s)
+			g.send(other, w, Rows, says(w, Rows, 2, 0))
+		}
+		g.flush(other)
+		lead := g.receiver(0, Position{})
+		for w := range int64(20) {
+			g.got(lead, w, Rows, says(w, Rows, 1, 0), says(w, Rows, 2, 0))
+		}
+	}, kfake.NumBrokers(3))
 }
 
 // TestRefused: what a broker refuses ends the sender with its reason: whoever waits for
 // acknowledgements must not commit.
 func TestRefused(t *testing.T) {
-	k := kafkatest.KFake(t, kfake.NumBrokers(3))
-	g := newGraph(t, k.ListenAddrs(), 2)
-	s := g.sender(1)
-	k.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: g.cfg.Topic, Err: kerr.TopicAuthorizationFailed})
-	g.send(s, 0, Rows, []byte("rows"))
-	for range 2 {
-		if err := s.Flush(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "sending to "+g.cfg.Topic) {
-			t.Errorf("error %v, want one that names the topic", err)
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		g := newGraph(t, k, 2)
+		s := g.sender(1)
+		k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: g.cfg.Topic, Err: kerr.TopicAuthorizationFailed})
+		g.send(s, 0, Rows, []byte("rows"))
+		for range 2 {
+			if err := s.Flush(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "sending to "+g.cfg.Topic) {
+				t.Errorf("error %v, want one that names the topic", err)
+			}
 		}
-	}
+	}, kfake.NumBrokers(3))
 }
 
 // FuzzDecode: bytes are refused, or are the same after they are decoded and encoded again, and
@@ -577,7 +578,7 @@ func sealed(b []byte) []byte {
 // franz returns a franz-go client of the cluster.
 func franz(t *testing.T, g *graph) *kgo.Client {
 	t.Helper()
-	k, err := kgo.NewClient(kgo.SeedBrokers(g.brokers...))
+	k, err := kgo.NewClient(kgo.SeedBrokers(g.on.Addrs...), kgo.Dialer(g.on.Dial))
 	if err != nil {
 		t.Fatal(err)
 	}

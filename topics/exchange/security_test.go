@@ -12,6 +12,7 @@ import (
 
 // TestPermissions: what docs/security.md grants a worker is enough to exchange messages.
 func TestPermissions(t *testing.T) {
+	t.Parallel()
 	cluster := kafkatest.Secured(t)
 	dial := func(user string) *kafka.Client {
 		t.Helper()

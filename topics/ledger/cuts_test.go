@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,8 +34,7 @@ func TestSharded(t *testing.T) {
 	}
 	for name, test := range suite {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, newSharded(t, kafkatest.Brokers(t, kfake.NumBrokers(2)), 3))
+			kafkatest.Run(t, func(t *testing.T, k *kafkatest.Kafka) { test(t, newSharded(t, k, 3)) }, kfake.NumBrokers(2))
 		})
 	}
 }
@@ -47,14 +47,16 @@ type sharded struct {
 	shards int
 }
 
-func newSharded(t *testing.T, brokers []string, shards int) *sharded {
+var ledgers atomic.Int64
+
+func newSharded(t *testing.T, k *kafkatest.Kafka, shards int) *sharded {
 	t.Helper()
-	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: brokers, Logger: slog.New(slog.DiscardHandler)})
+	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: k.Addrs, Dialer: k.Dial, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	s := &sharded{t, c, kafka.TopicPartition{Topic: fmt.Sprintf("ledger-%x", time.Now().UnixNano())}, shards}
+	s := &sharded{t, c, kafka.TopicPartition{Topic: fmt.Sprintf("ledger-%x-%d", time.Now().UnixNano(), ledgers.Add(1))}, shards}
 	if _, err := c.CreateTopics(t.Context(), kafka.TopicSpec{Name: s.cuts.Topic, Partitions: shards + 1, Replication: -1}); err != nil {
 		t.Fatal(err)
 	}
@@ -341,22 +343,23 @@ func testNotContinuous(t *testing.T, s *sharded) {
 // TestLostCut: the broker appends a cut and its answer is lost, and the request is repeated
 // until the session is given up: the cut is in the log twice, and taken once.
 func TestLostCut(t *testing.T) {
-	k := kafkatest.KFake(t, kfake.NumBrokers(2))
-	s := newSharded(t, k.ListenAddrs(), 1)
-	l := s.lead()
-	s.cut(l, "a")
-	k.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: s.cuts.Topic, Err: kerr.RequestTimedOut, Count: 1})
-	k.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: s.cuts.Topic, Err: kerr.UnknownProducerID, Count: 1})
-	same(t, "the cut", "b", s.cut(l, "b"))
-	same(t, "the next", "c", s.cut(l, "c"))
-	if bounds, err := s.client.Offsets(t.Context(), s.cuts.Topic); err != nil || bounds[s.cuts].End != 4 {
-		t.Errorf("the log has %v and error %v, want 4 records", bounds[s.cuts], err)
-	}
-	causes, _ := s.all(Place{})
-	same(t, "all cuts", []string{"a", "b", "c"}, causes)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := l.Cut(ctx, &Cut{}); err == nil {
-		t.Error("a cut succeeds though its context has ended")
-	}
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		s := newSharded(t, k, 1)
+		l := s.lead()
+		s.cut(l, "a")
+		k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: s.cuts.Topic, Err: kerr.RequestTimedOut, Count: 1})
+		k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: s.cuts.Topic, Err: kerr.UnknownProducerID, Count: 1})
+		same(t, "the cut", "b", s.cut(l, "b"))
+		same(t, "the next", "c", s.cut(l, "c"))
+		if bounds, err := s.client.Offsets(t.Context(), s.cuts.Topic); err != nil || bounds[s.cuts].End != 4 {
+			t.Errorf("the log has %v and error %v, want 4 records", bounds[s.cuts], err)
+		}
+		causes, _ := s.all(Place{})
+		same(t, "all cuts", []string{"a", "b", "c"}, causes)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := l.Cut(ctx, &Cut{}); err == nil {
+			t.Error("a cut succeeds though its context has ended")
+		}
+	}, kfake.NumBrokers(2))
 }

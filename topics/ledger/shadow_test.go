@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
 // TestShadow: a record has the chain of the model that serves and that of the model in the
@@ -42,50 +43,47 @@ func TestShadow(t *testing.T) {
 // TestNewest: the last committed record is found even if many aborted transactions, with their
 // records and markers, follow it.
 func TestNewest(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cluster.Close()
-	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: cluster.ListenAddrs()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := c.CreateTopics(t.Context(), kafka.TopicSpec{Name: "ledger", Partitions: 1, Replication: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if r, err := Newest(t.Context(), c, kafka.TopicPartition{Topic: "ledger"}); r != nil || err != nil {
-		t.Errorf("newest record of an empty ledger: %v and error %v, want neither", r, err)
-	}
-	p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for window := range int64(200) {
-		r := Record{Version: Version, Window: window}
-		if err := p.Send(t.Context(), []kafka.Record{{Topic: "ledger", Value: r.Append(nil)}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range 100 { // aborted transactions
-		p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{TransactionalID: "ledger"})
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: k.Addrs, Dialer: k.Dial})
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := p.NewBatch()
-		r := Record{Version: Version, Window: 200}
-		if err := b.Add(&kafka.Record{Topic: "ledger", Value: r.Append(nil)}); err != nil {
+		defer c.Close()
+		if _, err := c.CreateTopics(t.Context(), kafka.TopicSpec{Name: "ledger", Partitions: 1, Replication: 1}); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Produce(t.Context(), b); err != nil {
+		if r, err := Newest(t.Context(), c, kafka.TopicPartition{Topic: "ledger"}); r != nil || err != nil {
+			t.Errorf("newest record of an empty ledger: %v and error %v, want neither", r, err)
+		}
+		p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{})
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Restart(t.Context()); err != nil {
-			t.Fatal(err)
+		for window := range int64(200) {
+			r := Record{Version: Version, Window: window}
+			if err := p.Send(t.Context(), []kafka.Record{{Topic: "ledger", Value: r.Append(nil)}}); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if r, err := Newest(t.Context(), c, kafka.TopicPartition{Topic: "ledger"}); err != nil || r == nil || r.Window != 199 {
-		t.Errorf("newest record: %+v and error %v, want window 199", r, err)
-	}
+		for range 100 { // aborted transactions
+			p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{TransactionalID: "ledger"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := p.NewBatch()
+			r := Record{Version: Version, Window: 200}
+			if err := b.Add(&kafka.Record{Topic: "ledger", Value: r.Append(nil)}); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Produce(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r, err := Newest(t.Context(), c, kafka.TopicPartition{Topic: "ledger"}); err != nil || r == nil || r.Window != 199 {
+			t.Errorf("newest record: %+v and error %v, want window 199", r, err)
+		}
+	}, kfake.NumBrokers(1))
 }
