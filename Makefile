@@ -4,7 +4,7 @@
 #   make test-kafka                                the tests that need a broker, on Apache Kafka
 #   make crash RUNS=200 BROKER=kfake|kafka         workers killed at every point
 #   make chaos MINUTES=10 SEED=1 BROKER=kfake|kafka
-#   make upgrade OLD=./gvbll-1.4 BROKER=kfake|kafka  a rolling upgrade under load
+#   make upgrade OLD=./gvbll-old BROKER=kfake|kafka  a rolling upgrade under load
 #   make soak MINUTES=5 BROKER=kfake|kafka         a steady rate
 #   make restarts RUNS=7 BROKER=kafka|kafka1       brokers restarted under load
 #   make mistakes BROKER=kfake|kafka|kafka1        topics deleted, recreated, cut

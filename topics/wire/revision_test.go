@@ -11,7 +11,7 @@ import (
 )
 
 // TestRevision: a revised prediction has its revision number. A first prediction has no such
-// field, so that its bytes are those of earlier versions.
+// field.
 func TestRevision(t *testing.T) {
 	p := samplePrediction()
 	if bytes.Contains(AppendPrediction(nil, &p), []byte("revision")) {
