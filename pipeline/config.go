@@ -13,7 +13,7 @@ import (
 // Version identifies what the engine makes of windows. It changes whenever the same windows
 // would give other bits, or other events would be refused, so that a ledger is replayed only
 // by an engine that can reproduce it. Others go on from it by an epoch.
-const Version = 7
+const Version = 1
 
 // MostPending is the largest Config.MaxPending. Rows of pending predictions are numbered
 // by an int32, and there may be twice as many as predictions.

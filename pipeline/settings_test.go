@@ -115,7 +115,7 @@ func TestParseSettingsRefuses(t *testing.T) {
 	for want, damage := range map[string]func(string) string{
 		"unexpected": func(s string) string { return s[:len(s)-1] },
 		"use the program that wrote it": func(s string) string {
-			return strings.Replace(s, fmt.Sprintf(`"engine":%d`, pipeline.Version), `"engine":1`, 1)
+			return strings.Replace(s, fmt.Sprintf(`"engine":%d`, pipeline.Version), fmt.Sprintf(`"engine":%d`, pipeline.Version+1), 1)
 		},
 		"eta is missing":     func(s string) string { return strings.Replace(s, `"eta":0.5,`, "", 1) },
 		"theta is unknown":   func(s string) string { return strings.Replace(s, "{", `{"theta":3,`, 1) },

@@ -413,8 +413,8 @@ func TestRestoreElsewhere(t *testing.T) {
 	}{
 		"model":    {&other, cfg, b, "it is of model random, this is another: give the model"},
 		"settings": {m, settings, b, "it was taken with other settings: pending is 262144 there and 7 here; give the settings it was taken with, or start without the snapshot"},
-		"version":  {m, cfg, rewritten(t, b, "gvbll.engine", `{"engine":1}`), fmt.Sprintf("engine is 1 there and %d here, ", pipeline.Version)},
-		"program":  {m, cfg, rewritten(t, b, "gvbll.engine", `{"engine":1}`), "; restore it with the program that wrote it, or start"},
+		"version":  {m, cfg, rewritten(t, b, "gvbll.engine", `{"engine":0}`), fmt.Sprintf("engine is 0 there and %d here, ", pipeline.Version)},
+		"program":  {m, cfg, rewritten(t, b, "gvbll.engine", `{"engine":0}`), "; restore it with the program that wrote it, or start"},
 		"line":     {m, cfg, rewritten(t, b, "gvbll.engine", "engine=1"), "its settings are not a JSON object"},
 		"unknown":  {m, cfg, rewritten(t, b, "gvbll.engine", own[:len(own)-1]+`,"theta\n":"\n`+strings.Repeat("x", 1000)+`"}`), `other settings: theta\n is \n` + strings.Repeat("x", 59) + " there and not set here; give"},
 		"many":     {m, cfg, rewritten(t, b, "gvbll.engine", own[:len(own)-1]+many.String()+"}"), " here, and 150 more; give the settings"},

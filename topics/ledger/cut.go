@@ -11,9 +11,9 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// CutFormat is the format of the cuts in partition 0 of a sharded graph's ledger. A program
-// that knows no shards refuses it as a later format of records.
-const CutFormat = 4
+// CutFormat is the format of the cuts in partition 0 of a sharded graph's ledger. No [Record] has
+// it, so that neither is taken for the other: the two share one sequence of numbers.
+const CutFormat = 2
 
 // Cut says which records are in a window of a sharded graph, before any shard has stepped it.
 // Each shard writes a [Record] when it is done with the window, into its own partition.

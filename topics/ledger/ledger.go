@@ -25,7 +25,7 @@ import (
 )
 
 // Version is the format of the records.
-const Version = 3
+const Version = 1
 
 // maxRecord bounds the length of a record that is read, in bytes.
 const maxRecord = 1 << 20

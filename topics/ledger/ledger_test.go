@@ -34,19 +34,19 @@ func TestRecordRoundTrip(t *testing.T) {
 // TestFollows: within an epoch the settings stay the same, and the next epoch has the next
 // number and says that it begins.
 func TestFollows(t *testing.T) {
-	inFirst := &Record{Version: 3, Settings: "x"}
+	inFirst := &Record{Version: Version, Settings: "x"}
 	for _, c := range []struct {
 		name   string
 		before *Record
 		r      Record
 		want   bool
 	}{
-		{"the same epoch", inFirst, Record{Version: 3, Settings: "x"}, true},
-		{"other settings", inFirst, Record{Version: 3, Settings: "y"}, false},
-		{"the next epoch", inFirst, Record{Version: 3, Epoch: 1, Settings: "y", Begins: &Beginning{}}, true},
-		{"the next epoch, which does not begin", inFirst, Record{Version: 3, Epoch: 1, Settings: "x"}, false},
-		{"an epoch that is left out", inFirst, Record{Version: 3, Epoch: 2, Begins: &Beginning{}}, false},
-		{"an epoch that begins twice", inFirst, Record{Version: 3, Begins: &Beginning{}}, false},
+		{"the same epoch", inFirst, Record{Version: Version, Settings: "x"}, true},
+		{"other settings", inFirst, Record{Version: Version, Settings: "y"}, false},
+		{"the next epoch", inFirst, Record{Version: Version, Epoch: 1, Settings: "y", Begins: &Beginning{}}, true},
+		{"the next epoch, which does not begin", inFirst, Record{Version: Version, Epoch: 1, Settings: "x"}, false},
+		{"an epoch that is left out", inFirst, Record{Version: Version, Epoch: 2, Begins: &Beginning{}}, false},
+		{"an epoch that begins twice", inFirst, Record{Version: Version, Begins: &Beginning{}}, false},
 	} {
 		if got := c.r.follows(c.before); got != c.want {
 			t.Errorf("%s: follows is %t, want %t", c.name, got, c.want)
@@ -59,19 +59,18 @@ func TestFollows(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	for _, c := range []struct{ name, json, want string }{
 		{"not JSON", "x", "ledger record"},
-		{"a later format", `{"v":4}`, "format 4"},
+		{"a later format", `{"v":2}`, "format 2"},
 		{"no format", `{}`, "format 0"},
-		{"an earlier format", `{"v":2}`, "format 2"},
-		{"settings that are not an object", `{"v":3,"settings":"x","configuration":[]}`, "not a JSON object"},
-		{"settings with another hash", `{"v":3,"settings":"x","configuration":{"lambda":1}}`, "hash"},
-		{"an epoch without its settings", `{"v":3,"epoch":1,"begins":{"why":"x"}}`, "epoch 1 does not begin as it should"},
-		{"an epoch that begins with records", `{"v":3,"epoch":1,"settings":"44136fa355b3678a","configuration":{},"begins":{"why":"x"},"ranges":[{"topic":"a","partition":0,"from":0,"to":3}]}`, "does not begin as it should"},
-		{"a negative epoch", `{"v":3,"epoch":-1}`, "epoch -1"},
-		{"a negative window", `{"v":3,"window":-1}`, "window -1"},
-		{"an empty range", `{"v":3,"ranges":[{"topic":"a","partition":0,"from":3,"to":3}]}`, "range 3 to 3"},
-		{"a bin that does not exist", `{"v":3,"scores":{"bins":[{"bin":20}]}}`, "bin 20"},
-		{"a range without a topic", `{"v":3,"ranges":[{"partition":0,"from":0,"to":3}]}`, "range"},
-		{"a negative partition", `{"v":3,"ranges":[{"topic":"a","partition":-1,"from":0,"to":3}]}`, "partition -1"},
+		{"settings that are not an object", `{"v":1,"settings":"x","configuration":[]}`, "not a JSON object"},
+		{"settings with another hash", `{"v":1,"settings":"x","configuration":{"lambda":1}}`, "hash"},
+		{"an epoch without its settings", `{"v":1,"epoch":1,"begins":{"why":"x"}}`, "epoch 1 does not begin as it should"},
+		{"an epoch that begins with records", `{"v":1,"epoch":1,"settings":"44136fa355b3678a","configuration":{},"begins":{"why":"x"},"ranges":[{"topic":"a","partition":0,"from":0,"to":3}]}`, "does not begin as it should"},
+		{"a negative epoch", `{"v":1,"epoch":-1}`, "epoch -1"},
+		{"a negative window", `{"v":1,"window":-1}`, "window -1"},
+		{"an empty range", `{"v":1,"ranges":[{"topic":"a","partition":0,"from":3,"to":3}]}`, "range 3 to 3"},
+		{"a bin that does not exist", `{"v":1,"scores":{"bins":[{"bin":20}]}}`, "bin 20"},
+		{"a range without a topic", `{"v":1,"ranges":[{"partition":0,"from":0,"to":3}]}`, "range"},
+		{"a negative partition", `{"v":1,"ranges":[{"topic":"a","partition":-1,"from":0,"to":3}]}`, "partition -1"},
 		{"a length beyond the limit", strings.Repeat(" ", maxRecord+1), "at most"},
 	} {
 		if _, err := Decode([]byte(c.json)); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -105,12 +104,12 @@ func TestAttacks(t *testing.T) {
 	}
 	for name, b := range map[string][]byte{
 		"deep":         repeat(``, `[`, ``),
-		"deep ranges":  repeat(`{"v":3,"ranges":`, `[`, ``),
-		"deep unknown": repeat(`{"v":3,"x":`, `{"a":`, ``),
-		"many ranges":  repeat(`{"v":3,"ranges":[`, `{},`, `{}]}`),
-		"many classes": repeat(`{"v":3,"window":-1,"classes":[`, `"",`, `""]}`),
-		"many groups":  repeat(`{"v":3,"window":-1,"scores":{"classes":[`, `{},`, `{}]}}`),
-		"many keys":    repeat(`{`, `"v":3,`, `"v":9}`),
+		"deep ranges":  repeat(`{"v":1,"ranges":`, `[`, ``),
+		"deep unknown": repeat(`{"v":1,"x":`, `{"a":`, ``),
+		"many ranges":  repeat(`{"v":1,"ranges":[`, `{},`, `{}]}`),
+		"many classes": repeat(`{"v":1,"window":-1,"classes":[`, `"",`, `""]}`),
+		"many groups":  repeat(`{"v":1,"window":-1,"scores":{"classes":[`, `{},`, `{}]}}`),
+		"many keys":    repeat(`{`, `"v":1,`, `"v":9}`),
 		"long number":  repeat(`{"v":`, `1`, `}`),
 	} {
 		var err error
@@ -126,10 +125,10 @@ func TestAttacks(t *testing.T) {
 // FuzzDecode: a record is refused, or its window and ranges are valid and it stays the same
 // when it is encoded and decoded again.
 func FuzzDecode(f *testing.F) {
-	f.Add([]byte(`{"v":3,"window":3,"cause":"linger","ranges":[{"topic":"a","partition":0,"from":0,"to":3}]}`))
-	f.Add([]byte(`{"v":3,"window":0,"settings":"2afd9e0d5bd29ddb","configuration":{ "a<" : "b\u2028" }}`))
+	f.Add([]byte(`{"v":1,"window":3,"cause":"linger","ranges":[{"topic":"a","partition":0,"from":0,"to":3}]}`))
+	f.Add([]byte(`{"v":1,"window":0,"settings":"2afd9e0d5bd29ddb","configuration":{ "a<" : "b\u2028" }}`))
 	f.Add([]byte(`[[[[[[`))
-	_, _ = Decode([]byte(`{"v":3}`)) // encoding/json analyses the type at its first use, which allocates about 20 KB
+	_, _ = Decode([]byte(`{"v":1}`)) // encoding/json analyses the type at its first use, which allocates about 20 KB
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r *Record
 		var err error

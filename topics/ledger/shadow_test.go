@@ -15,7 +15,7 @@ import (
 // not mention one.
 func TestShadow(t *testing.T) {
 	r := &Record{Version: Version, Window: 3, Model: "a", Chain: "1"}
-	const alone = `{"v":3,"window":3,"cause":"","ranges":null,"model":"a","settings":"","predictions":0,"labels":0,"refused":0,"updates":0,"posterior":"","chain":"1"}`
+	const alone = `{"v":1,"window":3,"cause":"","ranges":null,"model":"a","settings":"","predictions":0,"labels":0,"refused":0,"updates":0,"posterior":"","chain":"1"}`
 	if got := string(r.Append(nil)); got != alone {
 		t.Errorf("without a shadow the record is %s, want %s", got, alone)
 	}

@@ -362,7 +362,7 @@ func TestShardedHostile(t *testing.T) {
 			case 2:
 				value = bytes.Repeat([]byte{0xff}, noise.IntN(100_000))
 			default:
-				value = bytes.Repeat([]byte(`{"v":4,"window":10,"ranges":[`), noise.IntN(3_000))
+				value = bytes.Repeat([]byte(`{"v":2,"window":10,"ranges":[`), noise.IntN(3_000))
 			}
 			junk = append(junk, kafka.Record{Topic: at.Topic, Partition: at.Partition, Value: value})
 		}
@@ -390,9 +390,9 @@ func TestShardedLaterProgram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.produceTo(d.names.LedgerAt(0), fmt.Appendf(nil, `{"v":5,"window":10,"prev":%q,"more":[1]}`, newest.Hash))
+		d.produceTo(d.names.LedgerAt(0), fmt.Appendf(nil, `{"v":3,"window":10,"prev":%q,"more":[1]}`, newest.Hash))
 		d.sendOrdered(100, 200)
-		d.refuses(w, "cut of format 5, this program reads format 4", "start the program that wrote it")
+		d.refuses(w, "cut of format 3, this program reads format 2", "start the program that wrote it")
 		if n := d.count(d.names.Predictions); n != 100 {
 			t.Errorf("there are %d predictions, want 100", n)
 		}
