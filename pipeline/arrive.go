@@ -6,7 +6,6 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/posterior"
 )
 
 // arrivals are the node events of the current window that the model accepts, and the
@@ -23,11 +22,7 @@ type arrivals struct {
 	near  [][]int32 // by accepted node: its neighbours, repeated ones among them; of those resolved so far
 
 	toPredict []int32   // numbers of the nodes to be predicted, in canonical order
-	z         []float32 // their embeddings, or a slice's part of them
-
-	// rows are the embeddings and temperatures of the arrivals that were served last, or are
-	// about to be: of those that this slice predicts.
-	rows posterior.Rows
+	z         []float32 // their embeddings
 }
 
 // accepted is a node event that fits the model, with the node's number.
@@ -36,7 +31,6 @@ type accepted struct {
 	number    int32
 	at        int32 // index of the event in the window
 	toPredict bool  // first arrival, to be predicted
-	owner     uint8 // the slice that predicts it
 }
 
 // features returns the features of an event as they came.
@@ -55,7 +49,7 @@ func (n *nodes) enter(events []event.Node, out *event.Outcome) {
 			f.entered(x.number, features(x.node))
 		}
 	}
-	d := n.model.Prior.Dim
+	d := n.encoder.Out()
 	if n.onlyArrivals() {
 		n.lookUp()
 		for i := range a.accepted {
@@ -69,20 +63,6 @@ func (n *nodes) enter(events []event.Node, out *event.Outcome) {
 		n.listToPredict()
 		a.z = kernel.Room(a.z, len(a.toPredict)*d)
 		n.graph.Embed(a.toPredict, a.z)
-	}
-}
-
-// embedded gives the embeddings, n × d_e, of the arrivals that this slice predicts. One that
-// is not finite is set to 0.
-func (n *nodes) embedded(z []float32) {
-	a, d := &n.arrivals, n.model.Prior.Dim
-	a.rows.Z, a.rows.Tau = z, kernel.Room(a.rows.Tau, len(z)/d)
-	for i := range a.rows.Tau {
-		z := a.rows.Z[i*d : (i+1)*d]
-		if !finite(z) {
-			clear(z)
-		}
-		a.rows.Tau[i] = n.model.Temperature.At(z)
 	}
 }
 
@@ -106,10 +86,10 @@ func (n *nodes) accept(events []event.Node, out *event.Outcome) {
 		v, known := n.index.number(node.ID)
 		if detail := n.misfit(x); detail != "" {
 			reason := event.WrongDimension
-			if known && x.Dense != nil && len(x.Dense) < n.model.Encoder.In() {
+			if known && x.Dense != nil && len(x.Dense) < n.encoder.In() {
 				reason, detail = event.PartialFeatures, detail+": an update replaces all features"
 			}
-			refuse(out, node.Origin, reason, detail)
+			out.Refuse(node.Origin, reason, detail)
 			continue
 		}
 		if known {
@@ -144,7 +124,7 @@ func (n *nodes) accept(events []event.Node, out *event.Outcome) {
 		} else {
 			out.Counts.Arrivals++
 		}
-		a.accepted = append(a.accepted, accepted{node: node, number: v, at: int32(i), toPredict: !node.Context, owner: uint8(n.share.owner(node.ID))})
+		a.accepted = append(a.accepted, accepted{node: node, number: v, at: int32(i), toPredict: !node.Context})
 	}
 }
 
@@ -298,15 +278,15 @@ func (n *nodes) normalised(dst, x gnn.Vector) gnn.Vector {
 	if n.unnormalised() {
 		return x
 	}
-	return n.model.Normalizer.Apply(dst, x)
+	return n.normalizer.Apply(dst, x)
 }
 
 // unnormalised reports whether the model does not normalise features.
-func (n *nodes) unnormalised() bool { return n.model.Normalizer.Kind == gnn.NormalizeNone }
+func (n *nodes) unnormalised() bool { return n.normalizer.Kind == gnn.NormalizeNone }
 
 // misfit explains why x does not fit the model's number of features, "" if it does.
 func (n *nodes) misfit(x gnn.Vector) string {
-	d := n.model.Encoder.In()
+	d := n.encoder.In()
 	switch {
 	case x.Dense != nil && len(x.Dense) != d:
 		return fmt.Sprintf("%d features, the model has %d", len(x.Dense), d)
@@ -314,18 +294,6 @@ func (n *nodes) misfit(x gnn.Vector) string {
 		return fmt.Sprintf("feature index %d, the model has %d features", x.Index[len(x.Index)-1], d)
 	}
 	return ""
-}
-
-// finite reports whether all elements of the embedding z are finite. An embedding that
-// overflowed float32 is replaced by z = 0: learned, it would make the posterior NaN for
-// all later nodes.
-func finite(z []float32) bool {
-	for _, x := range z {
-		if float32(x-x) != 0 { // NaN and the infinities
-			return false
-		}
-	}
-	return true
 }
 
 // extend returns s with one more element. Within the capacity, that element keeps its

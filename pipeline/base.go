@@ -29,12 +29,12 @@ type base struct {
 	snapshot *Snapshot // the open one, or nil
 }
 
-func newBase(m *model.Model, cfg Config, of share, graph *gnn.Graph, s serving) base {
+func newBase(m *model.Model, cfg Config, of owner, parts int, graph *gnn.Graph, s serving) base {
 	b := base{model: m, cfg: cfg, serving: s, pending: newPending(m.Prior.Dim, s.width(), cfg)}
-	b.pending.reserve(cfg.Reserve / of.of)
-	b.nodes = newNodes(m, of, graph, cfg, b.pending)
-	b.predictor = &predictor{model: m, nodes: b.nodes, pending: b.pending, serving: s}
-	b.labels = &labels{classes: m.Classes, nodes: b.nodes, pending: b.pending, unmatched: newUnmatched(cfg.MaxWaitingLabels)}
+	b.pending.reserve(cfg.Reserve / parts)
+	b.nodes = newNodes(nodesConfig{encoder: m.Encoder, normalizer: m.Normalizer, classes: len(m.Classes), maxWaitingEdges: cfg.MaxWaitingEdges}, graph, b.pending)
+	b.predictor = &predictor{model: m, nodes: b.nodes, pending: b.pending, owns: of, serving: s}
+	b.labels = &labels{model: m, nodes: b.nodes, pending: b.pending, unmatched: newUnmatched(cfg.MaxWaitingLabels)}
 	return b
 }
 
@@ -52,7 +52,7 @@ func (e *base) Next() int64 { return e.next }
 func (e *base) Chain() event.Hash { return e.chain }
 
 // isOwn reports whether this slice predicts node v.
-func (e *base) isOwn(v int32) bool { return e.nodes.share.owns(e.nodes.index.ids.at(v)) }
+func (e *base) isOwn(v int32) bool { return e.predictor.owns.owns(e.nodes.id(v)) }
 
 // enter begins a window: it applies its node events to the graph and encodes the arrivals. x is
 // what is known of the window from here on.
@@ -71,7 +71,7 @@ func (e *base) end() {
 	e.nodes.dropWindow()
 	e.now.out.Levels = event.Levels{
 		Nodes: e.nodes.len(), Edges: e.nodes.graph.Edges(),
-		Pending: e.pending.nodes.len(), WaitingLabels: e.labels.unmatched.queue.len(), WaitingEdges: e.nodes.waiting.edges,
+		Pending: e.pending.nodes.len(), WaitingLabels: e.labels.unmatched.queue.len(), WaitingEdges: e.nodes.waitingEdgesCount(),
 	}
 	e.next++
 	e.now = nil
@@ -86,13 +86,8 @@ func (e *base) Err() error {
 	return nil
 }
 
-// refuse adds a refusal to the outcome.
-func refuse(out *event.Outcome, o *event.Origin, why event.Reason, detail string) {
-	out.Refused = append(out.Refused, event.Refusal{Origin: o, Reason: why, Detail: detail})
-}
-
 // decline refuses a command that is not supported here. It is called after the chain
 // is extended, since a model's chain must not depend on commands.
 func decline(c *event.Command, out *event.Outcome) {
-	refuse(out, c.Origin, event.ImpossibleCommand, fmt.Sprintf("%s: nothing here can do that", c.Name))
+	out.Refuse(c.Origin, event.ImpossibleCommand, fmt.Sprintf("%s: nothing here can do that", c.Name))
 }

@@ -77,6 +77,21 @@ func (n *nodes) vacancy() (v int32, vacant bool) {
 	return v, true
 }
 
+// born returns how many nodes arrived before node v.
+func (n *nodes) born(v int32) int64 {
+	if n.departed.order == nil {
+		return int64(v)
+	}
+	return n.departed.order[v]
+}
+
+// before reports whether node u arrived before node v.
+func (n *nodes) before(u, v int32) bool { return n.departed.before(u, v) }
+
+// takeLeft returns the node that left under an id while its prediction waited, and forgets it:
+// the caller joins its label, and then vacates its number.
+func (n *nodes) takeLeft(id event.ID) (left, bool) { return n.departed.waiting.remove(id) }
+
 // depart makes the node of a departure leave. A departure by key may mean two nodes, the
 // ids "7" and 7, since keys do not distinguish them; then both leave.
 func (n *nodes) depart(node *event.Node, out *event.Outcome) {
@@ -105,7 +120,7 @@ func (n *nodes) leave(id event.ID, out *event.Outcome) bool {
 // node comes again.
 func (n *nodes) supersede(id event.ID, out *event.Outcome) {
 	if left, waits := n.departed.waiting.remove(id); waits {
-		n.pending.remove(left.number)
+		n.pending.drop(left.number)
 		out.Counts.Expired++
 		n.vacate(left.number)
 	}
@@ -143,12 +158,12 @@ func (n *nodes) withdraw(out *event.Outcome) {
 	waits := false
 	for _, v := range d.leaving {
 		waits = waits || n.states.at(v).hasWaitingEdges
-		if n.pending.nodes.get(v) == nil {
+		if !n.pending.waits(v) {
 			continue
 		}
 		id := n.index.ids.at(v)
 		if _, back := n.index.number(id); back {
-			n.pending.remove(v)
+			n.pending.drop(v)
 			out.Counts.Expired++
 			continue
 		}

@@ -24,7 +24,7 @@ func (n *nodes) connect(out *event.Outcome) {
 	a.edges = slices.DeleteFunc(a.edges, func(e edgesAt) bool {
 		_, known := n.index.number(e.event.ID)
 		if e.event.Featureless && !known {
-			refuse(out, e.event.Origin, event.BadFeatures, "there are no features, and the node is not in the graph")
+			out.Refuse(e.event.Origin, event.BadFeatures, "there are no features, and the node is not in the graph")
 		}
 		return e.event.Featureless && !known
 	})

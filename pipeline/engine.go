@@ -62,7 +62,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 			return nil, err
 		}
 		e.assemble(m, cfg, graph, p)
-		e.nodes.followers = append(e.nodes.followers, p)
+		e.nodes.follow(p)
 	} else {
 		p := newPaper(m, cfg)
 		e.assemble(m, cfg, graph, p)
@@ -71,7 +71,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		}
 	}
 	if cfg.Coverage.Target > 0 {
-		s, err := newSets(cfg.Coverage, e.nodes, e.pending, e.scorer)
+		s, err := newSets(cfg.Coverage, m, e.pending, e.scorer)
 		if err != nil {
 			return nil, err
 		}
@@ -80,10 +80,10 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	if cfg.Rescore.on() {
 		r := newRescoring(cfg, e.predictor, e.scorer)
 		e.observers = append(e.observers, r)
-		e.nodes.followers = append(e.nodes.followers, r)
+		e.nodes.follow(r)
 	}
 	if !cfg.Unwatched {
-		d, err := newDetectors(m, &e.nodes.arrivals.rows)
+		d, err := newDetectors(m, &e.predictor.rows)
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +94,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 
 // assemble creates the parts that every engine has.
 func (e *Engine) assemble(m *model.Model, cfg Config, graph *gnn.Graph, s serving) {
-	e.base = newBase(m, cfg, share{0, 1}, graph, s)
+	e.base = newBase(m, cfg, everything{}, 1, graph, s)
 	e.lessons = newLessons(s, cfg)
 	e.scorer = newScorer(m, cfg, s, s.width(), &e.labels.batch)
 }
@@ -161,7 +161,7 @@ func (e *Engine) Enter(w *event.Window) {
 	e.turn(entering)
 	e.enter(w, &e.entered)
 	e.entered.out.Labelled, e.recycled = e.recycled, nil
-	e.nodes.embedded(e.nodes.arrivals.z)
+	e.predictor.embedded(e.nodes.embeddings())
 }
 
 // Serve predicts the arrivals with every head. Nothing of the window has been learned
@@ -170,10 +170,10 @@ func (e *Engine) Enter(w *event.Window) {
 func (e *Engine) Serve() []event.Prediction {
 	e.turn(serves)
 	e.lessons.settle()
-	x, arrivals := e.now, &e.nodes.arrivals
+	x := e.now
 	e.predictor.await(x)
-	e.predictor.serve(x, arrivals.rows, func(outputs []float32, split []posterior.Uncertainty) {
-		e.serving.serve(arrivals.toPredict, arrivals.rows, outputs, split)
+	e.predictor.serve(x, func(outputs []float32, split []posterior.Uncertainty) {
+		e.serving.serve(e.nodes.toPredict(), e.predictor.rows, outputs, split)
 	})
 	for _, o := range e.observers {
 		o.served(x)

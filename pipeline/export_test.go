@@ -31,7 +31,7 @@ func Restore(m *model.Model, cfg Config, r io.ReaderAt, size int64) (e *Engine, 
 }
 
 // Embeddings returns those of the window's arrivals.
-func (e *Engine) Embeddings() []float32 { return e.nodes.arrivals.rows.Z }
+func (e *Engine) Embeddings() []float32 { return e.predictor.rows.Z }
 
 // Embeddings returns those of the window's arrivals, as the shards added them up.
 func (s *Sharded) Embeddings() (z []float32) {
@@ -91,9 +91,8 @@ func (s *SavedShards) Restore(m *model.Model, cfg Config, run Runner, files [][]
 // StepWith is Step with other embeddings of the arrivals.
 func (e *Engine) StepWith(w *event.Window, z []float32) *event.Outcome {
 	e.Enter(w)
-	a := &e.nodes.arrivals
-	copy(a.z, z)
-	e.nodes.embedded(a.z)
+	copy(e.nodes.embeddings(), z)
+	e.predictor.embedded(e.nodes.embeddings())
 	e.Serve()
 	return e.Learn()
 }
@@ -116,7 +115,7 @@ func (s *Sharded) StepWith(w *event.Window, z []float32) *event.Outcome {
 // the node is there.
 func (s *Sharded) Around(shard int, id event.ID) ([]float32, bool) {
 	e := s.shards[shard]
-	v, there := e.nodes.index.number(id)
+	v, there := e.nodes.number(id)
 	if !there {
 		return nil, false
 	}

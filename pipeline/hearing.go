@@ -80,17 +80,9 @@ type arrival struct {
 	born   int64 // see nodes.born
 }
 
-// born returns how many nodes arrived before node v.
-func (n *nodes) born(v int32) int64 {
-	if n.departed.order == nil {
-		return int64(v)
-	}
-	return n.departed.order[v]
-}
-
 func (h *hearing) arrived(window int64, owner []uint8) {
 	w := arrivalsOf{window: window, own: make([][]arrival, h.shards)}
-	for i, v := range h.nodes.arrivals.toPredict {
+	for i, v := range h.nodes.toPredict() {
 		w.own[owner[i]] = append(w.own[owner[i]], arrival{v, h.nodes.born(v)})
 	}
 	h.waiting = append(h.waiting, w)
@@ -122,7 +114,7 @@ func (h *hearing) set(window int64, lists [][]byte) error {
 	h.waiting = h.waiting[1:]
 	for q, own := range w.own {
 		for i, a := range own {
-			if s := h.nodes.states.at(a.number); !s.gone && s.label == none && h.nodes.born(a.number) == a.born {
+			if v := a.number; !h.nodes.hasLeft(v) && h.nodes.class(v) == none && h.nodes.born(a.number) == a.born {
 				around.SetServed(a.number, parts[q][i*width:(i+1)*width])
 			}
 		}
@@ -174,7 +166,7 @@ func (h *hearing) state(s *snapshot.Schema, next int64) {
 		}
 	}
 	const width = 4
-	if n := s.Len("heard.arrivals", len(list)/width, h.nodes.states.len()*int(h.lag+1)); n > 0 {
+	if n := s.Len("heard.arrivals", len(list)/width, h.nodes.numbers()*int(h.lag+1)); n > 0 {
 		list = snapshot.Array(s, "heard.arrivals", list, n, width)
 	}
 	s.Check(func() error {
@@ -184,7 +176,7 @@ func (h *hearing) state(s *snapshot.Schema, next int64) {
 		}
 		for ; len(list) > 0; list = list[width:] {
 			window, q, v := list[0], list[1], list[2]
-			if window < first || window >= next || q < 0 || q >= int64(h.shards) || v < 0 || v >= int64(h.nodes.states.len()) {
+			if window < first || window >= next || q < 0 || q >= int64(h.shards) || v < 0 || v >= int64(h.nodes.numbers()) {
 				return snapshot.Damaged("node %d was served in window %d by shard %d, and neighbours have not heard of it", v, window, q)
 			}
 			own := &h.waiting[window-first].own[q]

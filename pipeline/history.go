@@ -7,25 +7,23 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/posterior"
 )
 
 // History is the graph and the labels that windows have brought, to train a model on. It
 // applies windows as an [Engine] does (arrivals, updates, departures, edges and labels that
 // wait, labels of nodes that have left), and predicts nothing. Unlike an engine it has no classes of its own: it keeps
 // labels of every name.
-//
-// The methods of follower are those of an engine's parts; only Step may call them.
 type History struct {
-	nodes   *nodes // their pending predictions are empty
-	waiting unmatched
-	list    []Recorded // by node number; the zero value where there is none
-	classes []string   // in the order in which they were given or seen
-	place   map[string]int32
-	given   int // how many of classes were given; labels by index mean these
-	next    int64
-	out     event.Outcome // scratch: what an engine would refuse and count
+	nodes    *nodes
+	pending  *pending // predictions that are empty
+	waiting  unmatched
+	list     []Recorded // by node number; the zero value where there is none
+	classes  []string   // in the order in which they were given or seen
+	place    map[string]int32
+	features int
+	given    int // how many of classes were given; labels by index mean these
+	next     int64
+	out      event.Outcome // scratch: what an engine would refuse and count
 }
 
 // Recorded is a node of a history.
@@ -55,13 +53,13 @@ func NewHistory(features int, classes []string) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &model.Model{Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone}, Prior: posterior.Gaussian{Dim: 1}}
-	h := &History{waiting: newUnmatched(cfg.MaxWaitingLabels), place: make(map[string]int32), given: len(classes)}
+	h := &History{features: features, waiting: newUnmatched(cfg.MaxWaitingLabels), place: make(map[string]int32), given: len(classes)}
 	for _, name := range classes {
 		h.class(name)
 	}
-	h.nodes = newNodes(m, share{0, 1}, gnn.NewGraph(encoder), cfg, newPending(1, 1, cfg))
-	h.nodes.followers = []follower{h}
+	h.pending = newPending(1, 1, cfg)
+	h.nodes = newNodes(nodesConfig{encoder: encoder, normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone}, maxWaitingEdges: cfg.MaxWaitingEdges}, gnn.NewGraph(encoder), h.pending)
+	h.nodes.follow((*recorder)(h))
 	return h, nil
 }
 
@@ -73,12 +71,12 @@ func (h *History) Step(w *event.Window) {
 	h.next++
 	h.out = event.Outcome{}
 	h.nodes.enter(w.Nodes, &h.out)
-	for _, a := range h.nodes.arrivals.accepted {
+	for _, a := range h.nodes.acceptedEvents() {
 		if r := &h.list[a.number]; r.Window < 0 {
 			r.ID, r.Window, r.Time, r.Context = a.node.ID.Clone(), w.Number, a.node.Time, a.node.Context
 		}
 		if a.toPredict {
-			if _, old, expired := h.nodes.pending.put(a.number, served{}); expired {
+			if _, old, expired := h.pending.put(a.number, served{}); expired {
 				h.nodes.expired(old)
 			}
 		}
@@ -92,23 +90,23 @@ func (h *History) Step(w *event.Window) {
 		if class == none {
 			continue
 		}
-		if v, known := h.nodes.index.number(l.Node); known {
+		if v, known := h.nodes.number(l.Node); known {
 			h.label(v, class)
-		} else if left, waits := h.nodes.departed.waiting.remove(l.Node); waits {
+		} else if left, waits := h.nodes.takeLeft(l.Node); waits {
 			h.nodes.vacate(left.number)
 		} else {
 			h.waiting.wait(class, l, &h.out)
 		}
 	}
 	h.nodes.dropWindow()
-	h.nodes.pending.releaseRemoved()
+	h.pending.releaseRemoved()
 }
 
 // label sets the label of node v. The first one counts, as in an engine.
 func (h *History) label(v, class int32) {
 	if r := &h.list[v]; r.Class == none {
 		r.Class, r.Labelled = class, h.next-1
-		h.nodes.pending.remove(v)
+		h.pending.drop(v)
 	}
 }
 
@@ -143,7 +141,7 @@ func (h *History) class(name string) int32 {
 func (h *History) Classes() []string { return h.classes }
 
 // Features returns the number of features.
-func (h *History) Features() int { return h.nodes.model.Encoder.In() }
+func (h *History) Features() int { return h.features }
 
 // Nodes returns the nodes of the graph that keep accepts, in the order of their arrival,
 // with each edge between two of them as a pair of places in the result, the later node's
@@ -151,12 +149,12 @@ func (h *History) Features() int { return h.nodes.model.Encoder.In() }
 func (h *History) Nodes(keep func(*Recorded) bool) (nodes []Recorded, edges [][2]int32) {
 	var numbers []int32
 	for v := range h.list {
-		if r := &h.list[v]; r.Window >= 0 && !h.nodes.states.at(int32(v)).gone && keep(r) {
+		if r := &h.list[v]; r.Window >= 0 && !h.nodes.hasLeft(int32(v)) && keep(r) {
 			numbers = append(numbers, int32(v))
 		}
 	}
 	slices.SortFunc(numbers, func(u, v int32) int {
-		if h.nodes.departed.before(u, v) {
+		if h.nodes.before(u, v) {
 			return -1
 		}
 		return 1
@@ -174,18 +172,19 @@ func (h *History) Nodes(keep func(*Recorded) bool) (nodes []Recorded, edges [][2
 	return nodes, edges
 }
 
-// The methods of follower.
+// recorder is a history as it follows its graph.
+type recorder History
 
-func (h *History) entered(v int32, x gnn.Vector) {
+func (h *recorder) entered(v int32, x gnn.Vector) {
 	for int(v) >= len(h.list) {
 		h.list = append(h.list, Recorded{Window: none, Class: none})
 	}
 	h.list[v].Features = gnn.Vector{Dense: slices.Clone(x.Dense), Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
 }
 
-func (h *History) vacated(v int32)                { h.list[v] = Recorded{Window: none, Class: none} }
-func (h *History) leaving([]int32)                {}
-func (h *History) left()                          {}
-func (h *History) unlinked([][2]int32)            {}
-func (h *History) linked(int32, []int32, []int32) {}
-func (h *History) labelled(int32, int32)          {}
+func (h *recorder) vacated(v int32)                { h.list[v] = Recorded{Window: none, Class: none} }
+func (h *recorder) leaving([]int32)                {}
+func (h *recorder) left()                          {}
+func (h *recorder) unlinked([][2]int32)            {}
+func (h *recorder) linked(int32, []int32, []int32) {}
+func (h *recorder) labelled(int32, int32)          {}

@@ -7,13 +7,14 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
 // labels joins labels to the predictions that were served for their nodes.
 type labels struct {
-	classes   []string
+	model     *model.Model
 	nodes     *nodes
 	pending   *pending
 	unmatched unmatched
@@ -59,7 +60,7 @@ func (l *labels) state(s *snapshot.Schema) {
 		return room
 	}, s.Len("early.records", size, math.MaxInt))}
 	declareKeys(s, "early", q, func(i int, id event.ID) error {
-		if _, known := l.nodes.index.number(id); known || q.get(id) != nil || i >= u.bound {
+		if _, known := l.nodes.number(id); known || q.get(id) != nil || i >= u.bound {
 			return snapshot.Damaged("a label waits for node %q, which is there, or there are more than %d", id, u.bound)
 		}
 		label := r.label()
@@ -83,7 +84,7 @@ func (l *labels) state(s *snapshot.Schema) {
 // in the order of the arrivals, then those that the window received.
 func (l *labels) join(x *entered) {
 	x.labelled, x.joined = x.labelled[:0], x.joined[:0]
-	for _, a := range l.nodes.arrivals.accepted {
+	for _, a := range l.nodes.acceptedEvents() {
 		if w, waited := l.unmatched.claim(a.node.ID); waited {
 			l.match(a.number, w.class, &w.label, x)
 		}
@@ -92,15 +93,15 @@ func (l *labels) join(x *entered) {
 		label := &x.window.Labels[i]
 		class, ok := l.class(label)
 		if !ok {
-			refuse(x.out, label.Origin, event.UnknownClass, l.unknownClass(label))
+			x.out.Refuse(label.Origin, event.UnknownClass, l.unknownClass(label))
 			x.out.UnknownClasses = append(x.out.UnknownClasses, nameOf(label))
 			continue
 		}
-		if v, known := l.nodes.index.number(label.Node); known {
+		if v, known := l.nodes.number(label.Node); known {
 			l.match(v, class, label, x)
 			continue
 		}
-		if left, waits := l.nodes.departed.waiting.remove(label.Node); waits {
+		if left, waits := l.nodes.takeLeft(label.Node); waits {
 			if entry := l.match(left.number, class, label, x); entry != nil {
 				entry.Degree, entry.Fresh = int(left.degree), int(left.fresh)
 			}
@@ -133,9 +134,9 @@ func (l *labels) collect(x *entered, observers []observer) {
 // class returns the index of a label's class, if the model has it.
 func (l *labels) class(label *event.Label) (int32, bool) {
 	if label.Class == "" {
-		return label.Index, label.Index >= 0 && int(label.Index) < len(l.classes)
+		return label.Index, label.Index >= 0 && int(label.Index) < len(l.model.Classes)
 	}
-	i := slices.Index(l.classes, label.Class)
+	i := slices.Index(l.model.Classes, label.Class)
 	return int32(i), i >= 0
 }
 
@@ -149,40 +150,40 @@ func nameOf(label *event.Label) string {
 
 func (l *labels) unknownClass(label *event.Label) string {
 	if label.Class == "" {
-		return fmt.Sprintf("class index %d, the model has 0 to %d", label.Index, len(l.classes)-1)
+		return fmt.Sprintf("class index %d, the model has 0 to %d", label.Index, len(l.model.Classes)-1)
 	}
-	return fmt.Sprintf("class %q is not one of the model's %d", label.Class, len(l.classes))
+	return fmt.Sprintf("class %q is not one of the model's %d", label.Class, len(l.model.Classes))
 }
 
 // match joins a label of node v if v is pending. If this slice predicts v, it returns the
 // label's entry. A node's first label counts: a different one later is refused, an equal one
 // ignored.
 func (l *labels) match(v, class int32, label *event.Label, x *entered) *event.Labelled {
-	switch known := l.nodes.states.at(v).label; known {
+	switch known := l.nodes.class(v); known {
 	case class:
 		x.out.Counts.LabelsRepeated++
 		return nil
 	case none:
 	default:
-		refuse(x.out, label.Origin, event.ConflictingLabel, fmt.Sprintf("class %q, the node has %q already", l.classes[class], l.classes[known]))
+		x.out.Refuse(label.Origin, event.ConflictingLabel, fmt.Sprintf("class %q, the node has %q already", l.model.Classes[class], l.model.Classes[known]))
 		return nil
 	}
 	l.nodes.label(v, class)
-	if l.nodes.context.has(v) {
+	if l.nodes.isContext(v) {
 		x.out.Counts.LabelsOfContext++
 		return nil
 	}
 	slot, waits := l.pending.nodes.slotOf(v)
-	if l.nodes.model.TrainedOn(label.Node) {
+	if l.model.TrainedOn(label.Node) {
 		x.out.Counts.LabelsOfTraining++
-		l.pending.remove(v)
+		l.pending.drop(v)
 		return nil
 	}
 	if !waits {
-		refuse(x.out, label.Origin, event.LateLabel, "what was served for this node is no longer kept")
+		x.out.Refuse(label.Origin, event.LateLabel, "what was served for this node is no longer kept")
 		return nil
 	}
-	l.pending.remove(v)
+	l.pending.drop(v)
 	place := int32(len(x.labelled))
 	x.labelled = append(x.labelled, v)
 	s := &l.pending.nodes.entries.at(slot).value
@@ -205,7 +206,7 @@ func (l *labels) prefetch(received []event.Label) {
 		return
 	}
 	for i := range received {
-		if v, known := l.nodes.index.number(received[i].Node); known {
+		if v, known := l.nodes.number(received[i].Node); known {
 			l.pending.prefetch(v)
 		}
 	}

@@ -1,7 +1,5 @@
 package pipeline
 
-import "unsafe"
-
 // Load is a graph that an engine may have to hold.
 type Load struct {
 	Nodes   int
@@ -51,21 +49,3 @@ func (e *Engine) Memory(l Load) (m Memory) {
 // RowLen is how many numbers of 4 bytes are kept of a prediction until its label comes: its
 // embedding, and the outputs of the heads.
 func (e *Engine) RowLen() int { return e.model.Prior.Dim + e.serving.width() }
-
-// bytes is the memory of nodes apart from the graph.
-func (n *nodes) bytes(count int) int64 {
-	// The list of numbers by id doubles when it is full.
-	const numberByID, isText, context = 1.5 * 4, 1, 1. / 8
-	each := float64(unsafe.Sizeof(nodeState{})) + numberByID + isText + context
-	return int64(float64(count)*each) + n.index.ids.numbers.Bytes(count)
-}
-
-// bytes is the memory of predictions that wait: of the queue, and of their rows.
-func (p *pending) bytes(l Load) (queue, rows int64) {
-	const slotByNode = 4
-	queue = int64(l.Nodes)*slotByNode + int64(l.Pending)*int64(unsafe.Sizeof(entry[int32, served]{}))
-	n := min(l.Pending, p.rows.most)
-	return queue, p.rows.z.table.Bytes(n) + p.rows.outputs.table.Bytes(n)
-}
-
-func (p *pooled) bytes(l Load) int64 { return p.around.Bytes(l.Nodes, l.Nonzero) }

@@ -1,10 +1,11 @@
 package pipeline
 
 import (
+	"unsafe"
+
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/pipeline/model"
 )
 
 // nodes is the graph with everything else that is stored for each node: ids, states,
@@ -13,16 +14,18 @@ import (
 //
 // graph, states, context and index.ids have one entry for each node number.
 type nodes struct {
-	model    *model.Model
-	share    share
-	graph    *gnn.Graph
+	graph      *gnn.Graph
+	encoder    gnn.Encoder
+	normalizer *gnn.Normalizer
+	classes    int
+
 	index    *nodeIndex
 	states   chunked[nodeState] // by node number
 	context  bitset             // by node number: set for context nodes
 	departed departed
 	waiting  *waitingEdges
 
-	pending   *pending   // for the predictions of nodes that leave
+	pending   awaiting   // for the predictions of nodes that leave
 	followers []follower // called at every change of the graph
 	arrivals  arrivals   // of the current window
 	removals  removals   // of the current window
@@ -71,12 +74,73 @@ type follower interface {
 	vacated(v int32)
 }
 
-func newNodes(m *model.Model, of share, graph *gnn.Graph, cfg Config, p *pending) *nodes {
+// awaiting is what was predicted and waits for its label. Which nodes wait does not depend on
+// what was predicted for them.
+type awaiting interface {
+	// waits reports whether the prediction of node v waits for its label.
+	waits(v int32) bool
+	// drop ends the wait of node v, if it waits.
+	drop(v int32)
+}
+
+// nodesConfig is what nodes need to know of a model and its settings.
+type nodesConfig struct {
+	encoder         gnn.Encoder
+	normalizer      *gnn.Normalizer
+	classes         int // number of labels that a node may have
+	maxWaitingEdges int
+}
+
+func newNodes(cfg nodesConfig, graph *gnn.Graph, a awaiting) *nodes {
 	return &nodes{
-		model: m, share: of, graph: graph, index: newNodeIndex(), waiting: newWaitingEdges(cfg.MaxWaitingEdges),
-		departed: newDeparted(), pending: p, arrivals: arrivals{replaced: make(map[int32]*event.Node)},
+		graph: graph, encoder: cfg.encoder, normalizer: cfg.normalizer, classes: cfg.classes,
+		index: newNodeIndex(), waiting: newWaitingEdges(cfg.maxWaitingEdges),
+		departed: newDeparted(), pending: a, arrivals: arrivals{replaced: make(map[int32]*event.Node)},
 		removals: removals{last: make(map[ends]removal)},
 	}
+}
+
+// follow has a part follow the graph.
+func (n *nodes) follow(f follower) { n.followers = append(n.followers, f) }
+
+// number returns the number of a node that is in the graph.
+func (n *nodes) number(id event.ID) (v int32, known bool) { return n.index.number(id) }
+
+// id returns the id of number v.
+func (n *nodes) id(v int32) event.ID { return n.index.ids.at(v) }
+
+// class returns the class of node v, none before its label came.
+func (n *nodes) class(v int32) int32 { return n.states.at(v).label }
+
+// hasLeft reports whether number v has no node in the graph.
+func (n *nodes) hasLeft(v int32) bool { return n.states.at(v).gone }
+
+// isContext reports whether node v came as context.
+func (n *nodes) isContext(v int32) bool { return n.context.has(v) }
+
+// numbers returns how many numbers there are: all are below it.
+func (n *nodes) numbers() int { return n.states.len() }
+
+// accepted are the node events of the window that the encoder takes, in canonical order. It
+// is valid until dropWindow.
+func (n *nodes) acceptedEvents() []accepted { return n.arrivals.accepted }
+
+// toPredict returns the numbers of the window's nodes that are to be predicted, in canonical
+// order.
+func (n *nodes) toPredict() []int32 { return n.arrivals.toPredict }
+
+// embeddings returns their embeddings, n × d_e, which the caller may change.
+func (n *nodes) embeddings() []float32 { return n.arrivals.z }
+
+// waitingEdgesCount returns the number of edges that wait for a node.
+func (n *nodes) waitingEdgesCount() int { return n.waiting.edges }
+
+// bytes is the memory of nodes apart from the graph.
+func (n *nodes) bytes(count int) int64 {
+	// The list of numbers by id doubles when it is full.
+	const numberByID, isText, context = 1.5 * 4, 1, 1. / 8
+	each := float64(unsafe.Sizeof(nodeState{})) + numberByID + isText + context
+	return int64(float64(count)*each) + n.index.ids.numbers.Bytes(count)
 }
 
 // len is the number of nodes in the graph.

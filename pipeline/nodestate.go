@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
@@ -55,7 +56,7 @@ func (n *nodes) state(s *snapshot.Schema) {
 	s.Check(func() error {
 		for v := range int32(n.states.len()) {
 			state, y, c := n.states.at(v), labels[v], contexts[v]
-			if y < none || int(y) >= len(n.model.Classes) || c > 1 || state.gone && y != none {
+			if y < none || int(y) >= n.classes || c > 1 || state.gone && y != none {
 				return snapshot.Damaged("node %d has class %d, is context %d", v, y, c)
 			}
 			state.label = y
@@ -169,4 +170,27 @@ func (n *nodes) departedState(s *snapshot.Schema, count int) (restored []left) {
 		return nil
 	})
 	return restored
+}
+
+// checkWaiting checks, given all restored nodes whose prediction waits for a label, that such a
+// node has none and is not of the context; and that one that has left is in departed.waiting.
+func (n *nodes) checkWaiting(nodes iter.Seq[int32]) error {
+	left := 0 // the graph
+	for v := range nodes {
+		state := n.states.at(v)
+		if n.context.has(v) || state.label != none {
+			return snapshot.Damaged("node %d does not wait for a label", v)
+		}
+		if !state.gone {
+			continue
+		}
+		left++
+		if l := n.departed.waiting.get(n.index.ids.at(v)); l == nil || l.number != v {
+			return snapshot.Damaged("number %d waits for a label and is of no node", v)
+		}
+	}
+	if waits := n.departed.waiting.len(); left != waits {
+		return snapshot.Damaged("%d nodes that left wait for their label, %d of them were served", waits, left)
+	}
+	return nil
 }

@@ -206,9 +206,9 @@ func (p *Pair) execute(c *event.Command, out *event.Outcome) {
 		decline(c, out)
 	case c.Model == p.roles.serves: // already promoted
 	case p.roles.shadow == "":
-		refuse(out, c.Origin, event.ImpossibleCommand, fmt.Sprintf("promote %.40s: there is no model in the shadow", c.Model))
+		out.Refuse(c.Origin, event.ImpossibleCommand, fmt.Sprintf("promote %.40s: there is no model in the shadow", c.Model))
 	case c.Model != p.roles.shadow:
-		refuse(out, c.Origin, event.ImpossibleCommand, fmt.Sprintf("promote %.40s: the model in the shadow is %s", c.Model, p.roles.shadow))
+		out.Refuse(c.Origin, event.ImpossibleCommand, fmt.Sprintf("promote %.40s: the model in the shadow is %s", c.Model, p.roles.shadow))
 	default:
 		p.AssignRoles(p.roles.shadow, p.roles.serves)
 	}

@@ -1,7 +1,9 @@
 package pipeline
 
 import (
+	"iter"
 	"math"
+	"unsafe"
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
 )
@@ -57,12 +59,23 @@ func newPending(dim, width int, cfg Config) *pending {
 // reserve preallocates the empty tables for this many predictions, at most bound.
 func (p *pending) reserve(nodes int) { p.rows.reserve(min(nodes, p.bound)) }
 
+// all are the nodes that are pending, in the order of a restored snapshot.
+func (p *pending) all() iter.Seq[int32] {
+	return func(yield func(v int32) bool) {
+		for i := range int32(p.nodes.len()) {
+			if !yield(p.nodes.entries.at(i).key) {
+				return
+			}
+		}
+	}
+}
+
 // put keeps a place for the prediction of node v, and returns its slot, and the node whose older
 // one expired to make room, if one did.
 func (p *pending) put(v int32, s served) (slot, old int32, expired bool) {
 	if p.nodes.len() == p.bound {
 		old, expired = p.nodes.entries.at(p.nodes.head).key, true
-		p.remove(old)
+		p.drop(old)
 	}
 	s.row = elsewhere
 	p.elsewhere++
@@ -110,8 +123,11 @@ func (p *pending) at(slot int32) (s *served, z, outputs []float32) {
 	return s, z, outputs
 }
 
-// remove makes node v not pending any more, if it is.
-func (p *pending) remove(v int32) {
+// waits reports whether node v is pending.
+func (p *pending) waits(v int32) bool { return p.nodes.get(v) != nil }
+
+// drop makes node v not pending any more, if it is.
+func (p *pending) drop(v int32) {
 	slot, ok := p.nodes.slotOf(v)
 	if !ok {
 		return
@@ -350,3 +366,11 @@ func (p *pending) checkBlocks(predictions int, valid func(output float32) bool, 
 }
 
 func isFinite(x float32) bool { return math.Abs(float64(x)) <= math.MaxFloat32 }
+
+// bytes is the memory of predictions that wait: of the queue, and of their rows.
+func (p *pending) bytes(l Load) (queue, rows int64) {
+	const slotByNode = 4
+	queue = int64(l.Nodes)*slotByNode + int64(l.Pending)*int64(unsafe.Sizeof(entry[int32, served]{}))
+	n := min(l.Pending, p.rows.most)
+	return queue, p.rows.z.table.Bytes(n) + p.rows.outputs.table.Bytes(n)
+}

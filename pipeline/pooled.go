@@ -103,3 +103,5 @@ func (p *pooled) vacated(v int32)                  { p.around.ClearFeatures(v) }
 // state declares the features of the graph's nodes. The graph must have been declared
 // before. Labels are restored by calls of labelled.
 func (p *pooled) state(s *snapshot.Schema) { p.around.State(s, p.graph.Len()) }
+
+func (p *pooled) bytes(l Load) int64 { return p.around.Bytes(l.Nodes, l.Nonzero) }

@@ -15,21 +15,36 @@ type predictor struct {
 	model   *model.Model
 	nodes   *nodes
 	pending *pending
+	owns    owner
 	serving serving
+
+	// rows are the embeddings and temperatures of the arrivals that were served last, or are
+	// about to be: of those that this slice predicts.
+	rows posterior.Rows
 
 	outputs  []float32               // of the window's arrivals, serving.width numbers each
 	split    []posterior.Uncertainty // of the same
 	recycled []event.Prediction      // from Engine.Recycle
 }
 
+// owner says which nodes are predicted here: all, unless others predict nodes of the same graph.
+type owner interface {
+	owns(id event.ID) bool
+}
+
+// everything is the owner of all nodes.
+type everything struct{}
+
+func (everything) owns(event.ID) bool { return true }
+
 // await lists the arrivals of a window that enters, and makes the predictions of all pending.
 func (p *predictor) await(x *entered) {
 	x.own, x.all = x.own[:0], 0
-	for _, a := range p.nodes.arrivals.accepted {
+	for _, a := range p.nodes.acceptedEvents() {
 		if !a.toPredict {
 			continue
 		}
-		own := int(a.owner) == p.nodes.share.slice
+		own := p.owns.owns(a.node.ID)
 		slot, old, expired := p.pending.put(a.number, served{window: x.out.Window, time: a.node.Time, own: own})
 		if expired {
 			x.out.Counts.Expired++
@@ -42,9 +57,35 @@ func (p *predictor) await(x *entered) {
 	}
 }
 
+// embedded gives the embeddings, n × d_e, of the arrivals that this slice predicts. One that
+// is not finite is set to 0.
+func (p *predictor) embedded(z []float32) {
+	d := p.model.Prior.Dim
+	p.rows.Z, p.rows.Tau = z, kernel.Room(p.rows.Tau, len(z)/d)
+	for i := range p.rows.Tau {
+		z := p.rows.Z[i*d : (i+1)*d]
+		if !finite(z) {
+			clear(z)
+		}
+		p.rows.Tau[i] = p.model.Temperature.At(z)
+	}
+}
+
+// finite reports whether all elements of the embedding z are finite. An embedding that
+// overflowed float32 is replaced by z = 0: learned, it would make the posterior NaN for
+// all later nodes.
+func finite(z []float32) bool {
+	for _, x := range z {
+		if float32(x-x) != 0 { // NaN and the infinities
+			return false
+		}
+	}
+	return true
+}
+
 // serve predicts the arrivals of a window that has entered, those of this slice, given their
 // embeddings. predict writes the outputs of all heads, and the uncertainties of the serving one.
-func (p *predictor) serve(x *entered, rows posterior.Rows, predict func(outputs []float32, split []posterior.Uncertainty)) {
+func (p *predictor) serve(x *entered, predict func(outputs []float32, split []posterior.Uncertainty)) {
 	n, d, c, width := len(x.own), p.model.Prior.Dim, p.model.Prior.Classes, p.serving.width()
 	if x.all == 0 {
 		return
@@ -69,7 +110,7 @@ func (p *predictor) serve(x *entered, rows posterior.Rows, predict func(outputs 
 			Probabilities: probs, Total: float32(u.Total), Aleatoric: float32(u.Aleatoric), Epistemic: float32(u.Epistemic),
 			Window: out.Window, PosteriorVersion: version, Time: a.node.Time, Model: p.model.ID,
 		}
-		p.pending.fill(a.slot, rows.Tau[i], head, rows.Z[i*d:(i+1)*d], outputs)
+		p.pending.fill(a.slot, p.rows.Tau[i], head, p.rows.Z[i*d:(i+1)*d], outputs)
 	}
 }
 

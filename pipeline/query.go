@@ -62,13 +62,13 @@ const influenceBudget = 1 << 16
 
 // Node returns a report on a node, if it is in the graph.
 func (e *Engine) Node(id event.ID) (*Report, bool) {
-	v, known := e.nodes.index.number(id)
+	v, known := e.nodes.number(id)
 	if !known {
 		return nil, false
 	}
 	e.lessons.settle()
 	r := &Report{
-		Node: id, Context: e.nodes.context.has(v), Label: e.className(e.nodes.states.at(v).label),
+		Node: id, Context: e.nodes.isContext(v), Label: e.className(e.nodes.class(v)),
 		Degree: e.nodes.graph.Degree(v), Served: e.predictor.served(v, id),
 	}
 	z := make([]float32, e.model.Prior.Dim)
@@ -82,7 +82,7 @@ func (e *Engine) Node(id event.ID) (*Report, bool) {
 // Served returns every head's prediction for a node as served, nil if the node is not in
 // the graph or not pending.
 func (e *Engine) Served(id event.ID) *Opinion {
-	v, known := e.nodes.index.number(id)
+	v, known := e.nodes.number(id)
 	if !known {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 		outputs, _ := e.predictor.predictOne(z, view{node: v, without: u})
 		e.serving.probabilities(p, outputs[by*c:][:c])
 		list[i] = Influence{
-			Node: e.nodes.index.ids.at(u), Label: e.className(e.nodes.states.at(u).label),
+			Node: e.nodes.id(u), Label: e.className(e.nodes.class(u)),
 			Gain:    float64(now.Probabilities[now.ClassIndex]) - float64(p[now.ClassIndex]),
 			Without: e.model.Classes[mostProbable(p)],
 		}
@@ -143,23 +143,14 @@ func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason even
 	if detail := e.nodes.misfit(x); detail != "" {
 		return nil, false, event.WrongDimension, detail
 	}
-	index := e.nodes.index
-	if _, known := index.number(node.ID); known {
+	if _, known := e.nodes.number(node.ID); known {
 		return nil, true, "", ""
 	}
 	e.lessons.settle()
 	s = &Supposed{}
-	var near []int32
-	if waiting := e.nodes.waiting.queue.get(node.ID); waiting != nil {
-		near = append(near, waiting.numbers...)
-		for _, id := range waiting.ids {
-			if u, known := index.number(id); known {
-				near = append(near, u)
-			}
-		}
-	}
+	near := e.nodes.waitingFor(node.ID)
 	for _, id := range node.Neighbours {
-		switch u, known := index.number(id); {
+		switch u, known := e.nodes.number(id); {
 		case id == node.ID:
 		case known:
 			near = append(near, u)

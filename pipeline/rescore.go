@@ -108,7 +108,7 @@ func (r *rescoring) changed(nodes ...int32) {
 // isDue reports whether node v is in the graph, pending and due, and returns its slot.
 func (r *rescoring) isDue(v int32) (slot int32, due bool) {
 	slot, waits := r.predictor.pending.nodes.slotOf(v)
-	if !waits || r.predictor.nodes.states.at(v).gone {
+	if !waits || r.predictor.nodes.hasLeft(v) {
 		return 0, false
 	}
 	by := r.degree(v) - r.degrees.row(slot)[0]
@@ -148,7 +148,7 @@ func (r *rescoring) revise(out *event.Outcome) {
 		slot, _ := p.pending.nodes.slotOf(v)
 		r.degrees.set(slot, []int32{r.degree(v)})
 		last := r.probs.row(slot)
-		again := p.opinion(p.nodes.index.ids.at(v), r.z[i*d:(i+1)*d], view{node: v, without: none}).Prediction
+		again := p.opinion(p.nodes.id(v), r.z[i*d:(i+1)*d], view{node: v, without: none}).Prediction
 		if r.Confidence > 0 && r.confident(last[mostProbable(last)]) == r.confident(again.Confidence) {
 			continue
 		}
@@ -182,7 +182,7 @@ func (r *rescoring) state(s *snapshot.Schema) {
 	declareRows(s, "rescore.degree", &r.degrees, q.walkSlots(), q.len(), isCount)
 	declareRows(s, "rescore.revision", &r.revisions, q.walkSlots(), q.len(), isCount)
 	declareRows(s, "rescore.probabilities", &r.probs, q.walkSlots(), q.len(), isProbability, classes)
-	declareNodes(s, "rescore.due", r.due, r.bound, r.predictor.nodes.states.len())
+	declareNodes(s, "rescore.due", r.due, r.bound, r.predictor.nodes.numbers())
 	declareSummaries(s, "rescore", []*Summary{&r.summary})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
@@ -69,20 +70,20 @@ func newSetPredictor(cfg Coverage, classes int) (*conformal.Predictor, error) {
 	return conformal.New(p), nil
 }
 
-func newSets(cfg Coverage, n *nodes, pending *pending, scorer *scorer) (*sets, error) {
-	p, err := newSetPredictor(cfg, len(n.model.Classes))
+func newSets(cfg Coverage, m *model.Model, pending *pending, scorer *scorer) (*sets, error) {
+	p, err := newSetPredictor(cfg, len(m.Classes))
 	if err != nil {
 		return nil, err
 	}
-	return &sets{newSetMaker(cfg, p, p.Impute, n, pending), setLearner{cfg: cfg, predictor: p, scorer: scorer, classes: n.model.Classes}}, nil
+	return &sets{newSetMaker(cfg, p, p.Impute, m.Classes, pending), setLearner{cfg: cfg, predictor: p, scorer: scorer, classes: m.Classes}}, nil
 }
 
-func newSetMaker(cfg Coverage, p *conformal.Predictor, impute func(conformal.Rows), n *nodes, pending *pending) setMaker {
-	words := (len(n.model.Classes) + 63) / 64
+func newSetMaker(cfg Coverage, p *conformal.Predictor, impute func(conformal.Rows), classes []string, pending *pending) setMaker {
+	words := (len(classes) + 63) / 64
 	return setMaker{
 		cfg: cfg, predictor: p, impute: impute,
 		limits:  conformal.Limits{MinConfidence: cfg.MinConfidence, MaxSize: cfg.MaxSize},
-		pending: pending, classes: n.model.Classes,
+		pending: pending, classes: classes,
 		kept: newSlotTable[int64](1 + words), words: words, row: make([]int64, 1+words),
 	}
 }

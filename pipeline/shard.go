@@ -36,6 +36,7 @@ import (
 // Counts of events are the same in all shards; shard 0 alone reports them.
 type Shard struct {
 	base
+	share     share
 	heads     sliced
 	heard     heard
 	sets      []*shardSets // one with Config.Coverage, or none
@@ -103,22 +104,22 @@ func NewShard(m *model.Model, cfg Config, p, P int) (*Shard, error) {
 		return nil, err
 	}
 	graph := gnn.NewGraph(m.Encoder, cfg.graphOptions()...)
-	s := &Shard{served: newEnteredShard(P)}
+	s := &Shard{share: share{p, P}, served: newEnteredShard(P)}
 	if cfg.servesPool(m) {
 		by, err := newPooled(m, cfg, graph)
 		if err != nil {
 			return nil, err
 		}
 		s.heads = pooledShard{by}
-		s.base = newBase(m, cfg, share{p, P}, graph, s.heads)
-		s.nodes.followers = append(s.nodes.followers, by)
+		s.base = newBase(m, cfg, s.share, P, graph, s.heads)
+		s.nodes.follow(by)
 		s.heard = newHearing(s.nodes, by, P, int64(cfg.LearnLag))
 	} else {
 		s.heads, s.heard = newPaper(m, cfg), notHearing{}
-		s.base = newBase(m, cfg, share{p, P}, graph, s.heads)
+		s.base = newBase(m, cfg, s.share, P, graph, s.heads)
 	}
 	if cfg.Coverage.Target > 0 {
-		sets, err := newShardSets(cfg, s.nodes, s.pending)
+		sets, err := newShardSets(cfg, m, s.pending)
 		if err != nil {
 			return nil, err
 		}
@@ -149,14 +150,11 @@ func (s *Shard) Enter(w *event.Window) {
 	}
 	x := s.room()
 	s.enter(w, &x.entered)
-	a, d := &s.nodes.arrivals, s.model.Prior.Dim
-	i := 0
-	for _, to := range a.accepted {
-		if to.toPredict {
-			x.owner = append(x.owner, to.owner)
-			x.parts[to.owner] = append(x.parts[to.owner], a.z[i*d:(i+1)*d]...)
-			i++
-		}
+	z, d := s.nodes.embeddings(), s.model.Prior.Dim
+	for i, v := range s.nodes.toPredict() {
+		owner := uint8(s.share.owner(s.nodes.id(v)))
+		x.owner = append(x.owner, owner)
+		x.parts[owner] = append(x.parts[owner], z[i*d:(i+1)*d]...)
 	}
 	s.heard.arrived(w.Number, x.owner)
 	s.ahead = append(s.ahead, x)
@@ -168,7 +166,7 @@ func newEnteredShard(P int) *enteredShard { return &enteredShard{parts: make([][
 func (s *Shard) room() *enteredShard {
 	last := len(s.spare) - 1
 	if last < 0 {
-		return newEnteredShard(s.nodes.share.of)
+		return newEnteredShard(s.share.of)
 	}
 	x := s.spare[last]
 	s.spare = s.spare[:last]
@@ -254,9 +252,9 @@ func (s *Shard) Serve(parts [][]float32, heads *Heads) (*event.Outcome, error) {
 	}
 	s.z = kernel.Room(s.z, n)
 	gnn.SumSlices(s.z, parts)
-	s.nodes.embedded(s.z)
-	out, w, rows := x.out, x.window, s.nodes.arrivals.rows
-	s.predictor.serve(&x.entered, rows, func(outputs []float32, split []posterior.Uncertainty) {
+	s.predictor.embedded(s.z)
+	out, w, rows := x.out, x.window, s.predictor.rows
+	s.predictor.serve(&x.entered, func(outputs []float32, split []posterior.Uncertainty) {
 		s.heads.serveGathered(&x.around, rows, outputs, split)
 	})
 	for _, o := range s.observers {
@@ -270,7 +268,7 @@ func (s *Shard) Serve(parts [][]float32, heads *Heads) (*event.Outcome, error) {
 		x.rows.sets, x.rows.imputed = o.joined, o.imputed
 	}
 	out.Labelled, out.Posterior = nil, s.posterior
-	share := s.nodes.share
+	share := s.share
 	out.Refused = slices.DeleteFunc(out.Refused, func(r event.Refusal) bool { return !share.reports(r.Origin) })
 	if share.slice > 0 {
 		out.Counts, out.UnknownClasses = event.Counts{}, nil

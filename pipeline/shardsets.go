@@ -42,13 +42,13 @@ type shardSets struct {
 
 var _ observer = (*shardSets)(nil)
 
-func newShardSets(cfg Config, n *nodes, pending *pending) (*shardSets, error) {
-	p, err := newSetPredictor(cfg.Coverage, len(n.model.Classes))
+func newShardSets(cfg Config, m *model.Model, pending *pending) (*shardSets, error) {
+	p, err := newSetPredictor(cfg.Coverage, len(m.Classes))
 	if err != nil {
 		return nil, err
 	}
 	s := &shardSets{}
-	s.setMaker = newSetMaker(cfg.Coverage, p, func(rows conformal.Rows) { s.imputed = p.Imputed(rows) }, n, pending)
+	s.setMaker = newSetMaker(cfg.Coverage, p, func(rows conformal.Rows) { s.imputed = p.Imputed(rows) }, m.Classes, pending)
 	return s, nil
 }
 

@@ -48,8 +48,8 @@ func (e *base) state(s *snapshot.Schema) {
 	e.nodes.graph.State(s)
 	e.serving.state(s)
 	e.nodes.state(s)
-	e.pending.state(s, e.nodes.states.len(), e.next, e.serving, e.model.Prior.Classes, e.model.Temperature.At, e.isOwn)
-	s.Check(e.checkPending)
+	e.pending.state(s, e.nodes.numbers(), e.next, e.serving, e.model.Prior.Classes, e.model.Temperature.At, e.isOwn)
+	s.Check(func() error { return e.nodes.checkWaiting(e.pending.all()) })
 	e.nodes.waitingState(s)
 	e.labels.state(s)
 }
@@ -141,31 +141,6 @@ func declareObservers(s *snapshot.Schema, list []observer, cfg Config, m *model.
 	}
 }
 
-// checkPending checks the invariants of restored pending nodes: the node has no label and is
-// not of the context; and a node that has left is in departed.waiting.
-func (e *base) checkPending() error {
-	n, q := e.nodes, e.pending.nodes
-	left := 0 // the graph
-	for i := range int32(q.len()) {
-		v := q.entries.at(i).key
-		state := n.states.at(v)
-		if n.context.has(v) || state.label != none {
-			return snapshot.Damaged("node %d does not wait for a label", v)
-		}
-		if !state.gone {
-			continue
-		}
-		left++
-		if l := n.departed.waiting.get(n.index.ids.at(v)); l == nil || l.number != v {
-			return snapshot.Damaged("number %d waits for a label and is of no node", v)
-		}
-	}
-	if waits := n.departed.waiting.len(); left != waits {
-		return snapshot.Damaged("%d nodes that left wait for their label, %d of them were served", waits, left)
-	}
-	return nil
-}
-
 // engineString is a string of a snapshot that identifies the engine or its progress.
 type engineString struct {
 	key  string // after metaOwn
@@ -180,7 +155,7 @@ func (e *Engine) strings() []engineString {
 
 // strings returns the shard's strings.
 func (s *Shard) strings() []engineString {
-	of := fmt.Sprintf("%d of %d", s.nodes.share.slice, s.nodes.share.of)
+	of := fmt.Sprintf("%d of %d", s.share.slice, s.share.of)
 	return append(stringsOf(s.cfg, s.model.ID, &s.next, &s.chain, &s.posterior), fixedString("shard", of, "shard", "give the snapshot of this shard"))
 }
 

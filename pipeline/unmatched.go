@@ -41,19 +41,19 @@ func (u *unmatched) wait(class int32, l *event.Label, out *event.Outcome) {
 		if first.class == class {
 			out.Counts.LabelsRepeated++
 		} else {
-			refuse(out, l.Origin, event.ConflictingLabel, "another label of this node, which has not come, waits already")
+			out.Refuse(l.Origin, event.ConflictingLabel, "another label of this node, which has not come, waits already")
 		}
 		return
 	}
 	size, most := labelBytes(l), waitingLabelBytes*u.bound
 	if size > most {
-		refuse(out, l.Origin, event.OrphanLabel, "its node has not come, and its record is too long to be kept until then")
+		out.Refuse(l.Origin, event.OrphanLabel, "its node has not come, and its record is too long to be kept until then")
 		return
 	}
 	for u.queue.len() == u.bound || u.bytes+size > most {
 		_, oldest := u.queue.removeOldest()
 		u.bytes -= oldest.bytes
-		refuse(out, oldest.label.Origin, event.OrphanLabel, "its node did not come while the label was kept")
+		out.Refuse(oldest.label.Origin, event.OrphanLabel, "its node did not come while the label was kept")
 	}
 	u.keep(class, event.Label{Origin: l.Origin.Clone(), Node: l.Node.Clone(), Index: class, Time: l.Time})
 }

@@ -93,6 +93,22 @@ func (w *waitingEdges) claim(id event.ID) waiters {
 	return of
 }
 
+// waitingFor returns the nodes of the graph that an arrival with this id would have edges to
+// because they wait for it.
+func (n *nodes) waitingFor(id event.ID) (near []int32) {
+	of := n.waiting.queue.get(id)
+	if of == nil {
+		return nil
+	}
+	near = append(near, of.numbers...)
+	for _, id := range of.ids {
+		if u, known := n.number(id); known {
+			near = append(near, u)
+		}
+	}
+	return near
+}
+
 // leave removes the edges of departed nodes, given by number and by id, and returns how
 // many there were. It takes time proportional to all waiting edges.
 func (w *waitingEdges) leave(number func(v int32) bool, id func(event.ID) bool) (edges int) {

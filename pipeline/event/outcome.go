@@ -37,6 +37,11 @@ type Outcome struct {
 	Promoted string
 }
 
+// Refuse adds a refusal.
+func (out *Outcome) Refuse(o *Origin, why Reason, detail string) {
+	out.Refused = append(out.Refused, Refusal{Origin: o, Reason: why, Detail: detail})
+}
+
 // Comparison compares what a shadow predicted with what was served, by labels that came for
 // both, of classes that both models have.
 type Comparison struct {
