@@ -3,15 +3,7 @@ package table
 import (
 	"math"
 	"slices"
-
-	"github.com/gvbll/gvbll/charts/plot"
 )
-
-// Picture is a plot with the name of its file, without the extension.
-type Picture struct {
-	Name string
-	plot.Picture
-}
 
 // Pictures returns for each data set and protocol: the scores by step of GVBLL, the pool
 // and the best baselines, reliability diagrams of GVBLL with and without updates, GVBLL's
@@ -70,8 +62,8 @@ func overStream(rows []Row, runs map[cell][]*Result) (pictures []Picture) {
 	shown := curves(rows)
 	name := func(what string) string { return dataset + "-" + protocol + "-" + what }
 	title := dataset + ", " + protocol
-	var acc, nll, ece, variance, distance []plot.Series
-	var diagrams []plot.Diagram
+	var acc, nll, ece, variance, distance []series
+	diagrams := Picture{Name: name("reliability")}
 	for _, system := range shown {
 		some := runs[cell{dataset, protocol, system}]
 		acc = append(acc, overSteps(system, some, func(r *Result, t int) float64 { return r.Steps[t].Acc }))
@@ -80,18 +72,23 @@ func overStream(rows []Row, runs map[cell][]*Result) (pictures []Picture) {
 		if !isGVBLL(system) {
 			continue
 		}
-		diagrams = append(diagrams, plot.Diagram{Name: system, Bins: together(some)})
+		diagrams.reliability(system, together(some))
 		if len(some[0].Variance) == len(some[0].Steps) {
 			variance = append(variance, overSteps(system, some, func(r *Result, t int) float64 { return r.Variance[t] }))
 			distance = append(distance, overSteps(system, some, func(r *Result, t int) float64 { return r.AnchorDistance[t] }))
 		}
 	}
-	pictures = append(pictures, Picture{name("curves"), plot.Curves(title+": each step before its labels", "step", acc, nll, ece)})
-	if len(diagrams) > 0 {
-		pictures = append(pictures, Picture{name("reliability"), plot.Reliability(title, diagrams...)})
+	curves := Picture{Name: name("curves")}
+	curves.scores(title+", before its labels", "step", acc, nll, ece)
+	pictures = append(pictures, curves)
+	if diagrams.plots != nil {
+		pictures = append(pictures, diagrams)
 	}
 	if len(variance) > 0 {
-		pictures = append(pictures, Picture{name("posterior"), plot.Posterior(title, variance, distance)})
+		p := Picture{Name: name("posterior")}
+		p.lines(title, "step", "mean variance", variance)
+		p.lines("", "step", "‖M − M*‖", distance)
+		pictures = append(pictures, p)
 	}
 	return pictures
 }
@@ -100,8 +97,8 @@ func isGVBLL(system string) bool { return system == "gvbll-static" || system == 
 
 // overSteps averages runs step by step, with standard errors if there are several. A
 // step's mean is over the runs that have the step.
-func overSteps(name string, runs []*Result, of func(*Result, int) float64) plot.Series {
-	s := plot.Series{Name: name}
+func overSteps(name string, runs []*Result, of func(*Result, int) float64) series {
+	s := series{Name: name}
 	for t := 0; ; t++ {
 		var values []float64
 		for _, r := range runs {
@@ -113,12 +110,12 @@ func overSteps(name string, runs []*Result, of func(*Result, int) float64) plot.
 			return s
 		}
 		mean, se := meanAndError(values)
-		s.X, s.Y, s.Err = append(s.X, float64(t+1)), append(s.Y, mean), append(s.Err, se)
+		s.add(float64(t+1), mean, se)
 	}
 }
 
-// together returns the reliability bins over all runs.
-func together(runs []*Result) []plot.Bin {
+// together returns the sums of the reliability bins over all runs.
+func together(runs []*Result) []Bin {
 	sum := make([]Bin, len(runs[0].Bins))
 	for _, r := range runs {
 		for i, b := range r.Bins {
@@ -129,35 +126,28 @@ func together(runs []*Result) []plot.Bin {
 			}
 		}
 	}
-	width := 1 / float64(len(sum))
-	bins := make([]plot.Bin, len(sum))
-	for i, b := range sum {
-		bins[i] = plot.Bin{Low: float64(i) * width, High: min(float64(i+1)*width, 1), Count: int(b.Count)}
-		if b.Count > 0 {
-			bins[i].Confidence = min(b.Confidence/float64(b.Count), 1)
-			bins[i].Accuracy = float64(b.Correct) / float64(b.Count)
-		}
-	}
-	return bins
+	return sum
 }
 
 // bars returns pictures of the NLL and the accuracy of all systems on one data set and
 // protocol.
 func bars(rows []Row) []Picture {
-	var acc, nll []plot.System
+	var names []string
+	var acc, nll, accSE, nllSE, paperAcc, paperNLL []float64
 	for _, r := range rows {
-		a := plot.System{Name: r.System, Value: r.Acc, Err: r.AccSE, Paper: math.NaN()}
-		n := plot.System{Name: r.System, Value: r.NLL, Err: r.NLLSE, Paper: math.NaN()}
-		if paperAcc, paperNLL, _, ok := paperScores(r.Dataset, r.System); ok {
-			a.Paper, n.Paper = paperAcc, paperNLL
+		a, n, _, ok := paperScores(r.Dataset, r.System)
+		if !ok {
+			a, n = math.NaN(), math.NaN()
 		}
-		acc, nll = append(acc, a), append(nll, n)
+		names = append(names, r.System)
+		acc, accSE, paperAcc = append(acc, r.Acc), append(accSE, r.AccSE), append(paperAcc, a)
+		nll, nllSE, paperNLL = append(nll, r.NLL), append(nllSE, r.NLLSE), append(paperNLL, n)
 	}
 	name, title := rows[0].Dataset+"-"+rows[0].Protocol, rows[0].Dataset+", "+rows[0].Protocol
-	return []Picture{
-		{name + "-nll", plot.Bars(title+": less is better", "NLL (nats)", nll)},
-		{name + "-accuracy", plot.Bars(title+": more is better", "accuracy", acc)},
-	}
+	less, more := Picture{Name: name + "-nll"}, Picture{Name: name + "-accuracy"}
+	less.bars(title+": less is better", "NLL (nats)", names, nll, nllSE, paperNLL)
+	more.bars(title+": more is better", "accuracy", names, acc, accSE, paperAcc)
+	return []Picture{less, more}
 }
 
 // SensitivityPictures returns a picture for each parameter and protocol among the
@@ -178,18 +168,26 @@ func SensitivityPictures(points []Point) (pictures []Picture) {
 			if len(datasets) == 0 {
 				continue
 			}
-			var acc, nll, ece []plot.Series
+			var acc, nll, ece []series
 			for _, d := range datasets {
-				a, n, e := plot.Series{Name: d}, plot.Series{Name: d}, plot.Series{Name: d}
+				a, n, e := series{Name: d}, series{Name: d}, series{Name: d}
 				for _, p := range lines[d] {
-					a.X, a.Y, a.Err = append(a.X, p.Value), append(a.Y, p.Acc), append(a.Err, p.AccSE)
-					n.X, n.Y, n.Err = append(n.X, p.Value), append(n.Y, p.NLL), append(n.Err, p.NLLSE)
-					e.X, e.Y, e.Err = append(e.X, p.Value), append(e.Y, p.ECE), append(e.Err, p.ECESE)
+					a.add(p.Value, p.Acc, p.AccSE)
+					n.add(p.Value, p.NLL, p.NLLSE)
+					e.add(p.Value, p.ECE, p.ECESE)
 				}
 				acc, nll, ece = append(acc, a), append(nll, n), append(ece, e)
 			}
-			log := param == "steps" || param == "train-share" || param == "eta"
-			pictures = append(pictures, Picture{param + "-" + protocol, plot.Sensitivity("GVBLL-Online, "+protocol, param, log, acc, nll, ece)})
+			p := Picture{Name: param + "-" + protocol}
+			p.scores("GVBLL-Online, "+protocol, param, acc, nll, ece)
+			if param == "steps" || param == "train-share" || param == "eta" {
+				var values []float64
+				for _, s := range acc {
+					values = append(values, s.X...)
+				}
+				p.logarithmic(values)
+			}
+			pictures = append(pictures, p)
 		}
 	}
 	return pictures

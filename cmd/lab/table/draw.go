@@ -1,0 +1,211 @@
+package table
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	_ "gonum.org/v1/plot/vg/vgimg" // the format png
+	_ "gonum.org/v1/plot/vg/vgsvg" // the format svg
+)
+
+// Picture is plots beside each other, with the name of its file, without the extension.
+type Picture struct {
+	Name  string
+	plots []*plot.Plot
+	err   error // of the values
+}
+
+// Size of a plot with its axes, in points.
+const plotWidth, plotHeight = 320, 260
+
+// SVG returns the picture as an SVG document.
+func (p Picture) SVG() ([]byte, error) { return p.render("svg") }
+
+// PNG returns the picture as a PNG.
+func (p Picture) PNG() ([]byte, error) { return p.render("png") }
+
+func (p *Picture) render(format string) ([]byte, error) {
+	if p.err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Name, p.err)
+	}
+	c, err := draw.NewFormattedCanvas(plotWidth*vg.Length(len(p.plots)), plotHeight, format)
+	if err != nil {
+		return nil, err
+	}
+	tiles := draw.Tiles{Rows: 1, Cols: len(p.plots), PadX: 12, PadLeft: 6, PadRight: 12, PadTop: 6, PadBottom: 6}
+	for i, canvas := range plot.Align([][]*plot.Plot{p.plots}, tiles, draw.New(c))[0] {
+		p.plots[i].Draw(canvas)
+	}
+	var b bytes.Buffer
+	_, err = c.WriteTo(&b)
+	return b.Bytes(), err
+}
+
+// newPlot adds a plot to the picture.
+func (p *Picture) newPlot(title, x, y string) *plot.Plot {
+	q := plot.New()
+	q.Title.Text, q.X.Label.Text, q.Y.Label.Text = title, x, y
+	q.Add(plotter.NewGrid())
+	p.plots = append(p.plots, q)
+	return q
+}
+
+// series is a line of a plot: values with their standard errors, 0 for none.
+type series struct {
+	Name      string
+	X, Y, Err []float64
+}
+
+func (s *series) add(x, y, err float64) {
+	s.X, s.Y, s.Err = append(s.X, x), append(s.Y, y), append(s.Err, err)
+}
+
+// points implements [plotter.XYer] and [plotter.YErrorer].
+type points struct {
+	plotter.XYs
+	plotter.YErrors
+}
+
+// lines adds a plot of lines with error bars. Values that are not finite are left out.
+func (p *Picture) lines(title, x, y string, list []series) *plot.Plot {
+	q := p.newPlot(title, x, y)
+	for i, s := range list {
+		var finite points
+		bars := false
+		for k, v := range s.Y {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				continue
+			}
+			finite.XYs = append(finite.XYs, plotter.XY{X: s.X[k], Y: v})
+			finite.YErrors = append(finite.YErrors, struct{ Low, High float64 }{s.Err[k], s.Err[k]})
+			bars = bars || s.Err[k] > 0
+		}
+		if len(finite.XYs) == 0 {
+			continue
+		}
+		line, dots, err := plotter.NewLinePoints(finite.XYs)
+		if err != nil {
+			p.err = err
+			continue
+		}
+		line.Color, dots.Color, dots.Shape, dots.Radius = plotutil.Color(i), plotutil.Color(i), draw.CircleGlyph{}, 1.5
+		q.Add(line, dots)
+		q.Legend.Add(s.Name, line, dots)
+		if bars {
+			e, err := plotter.NewYErrorBars(finite)
+			if err != nil {
+				p.err = err
+				continue
+			}
+			e.Color = plotutil.Color(i)
+			q.Add(e)
+		}
+	}
+	q.Legend.Top = true
+	return q
+}
+
+// scores adds plots of accuracy, NLL and ECE.
+func (p *Picture) scores(title, x string, acc, nll, ece []series) {
+	p.lines(title, x, "accuracy", acc)
+	p.lines("", x, "NLL (nats)", nll)
+	p.lines("", x, "ECE", ece)
+}
+
+// logarithmic makes the X axes of all plots logarithmic, with ticks at the values, unless
+// some are not positive.
+func (p *Picture) logarithmic(values []float64) {
+	values = slices.Compact(slices.Sorted(slices.Values(values)))
+	if values[0] <= 0 {
+		return
+	}
+	var ticks plot.ConstantTicks
+	for _, v := range values {
+		ticks = append(ticks, plot.Tick{Value: v, Label: fmt.Sprintf("%.3g", v)})
+	}
+	for _, q := range p.plots {
+		q.X.Scale, q.X.Tick.Marker = plot.LogScale{}, ticks
+		if len(values) == 1 {
+			q.X.Min, q.X.Max = values[0]/2, values[0]*2
+		}
+	}
+}
+
+// reliability adds a reliability diagram: the accuracy of each bin of confidence, with the
+// diagonal and the number of predictions as a line, relative to the largest.
+func (p *Picture) reliability(name string, bins []Bin) {
+	accuracy := &plotter.Histogram{Width: 1 / float64(len(bins)), FillColor: plotutil.Color(2), LineStyle: plotter.DefaultLineStyle}
+	var n, most int64
+	gaps := 0.
+	for _, b := range bins {
+		n, most = n+b.Count, max(most, b.Count)
+		gaps += math.Abs(float64(b.Correct) - b.Confidence)
+	}
+	counts := make(plotter.XYs, len(bins))
+	for i, b := range bins {
+		low := float64(i) * accuracy.Width
+		accuracy.Bins = append(accuracy.Bins, plotter.HistogramBin{Min: low, Max: low + accuracy.Width, Weight: float64(b.Correct) / float64(max(b.Count, 1))})
+		counts[i] = plotter.XY{X: low + accuracy.Width/2, Y: float64(b.Count) / float64(max(most, 1))}
+	}
+	q := p.newPlot(fmt.Sprintf("%s: n = %d, ECE %.4f", name, n, gaps/float64(max(n, 1))), "confidence", "accuracy")
+	line, err := plotter.NewLine(counts)
+	if err != nil {
+		p.err = err
+		return
+	}
+	line.Dashes = plotutil.Dashes(1)
+	diagonal := plotter.NewFunction(func(x float64) float64 { return x })
+	q.Add(accuracy, diagonal, line)
+	q.Legend.Add("predictions", line)
+	q.Legend.Top, q.Legend.Left = true, true
+	q.X.Min, q.X.Max, q.Y.Min, q.Y.Max = 0, 1, 0, 1
+}
+
+// bars adds a plot that compares systems, the first on top: a bar for each value with its
+// standard error, and a mark at the paper's figure, NaN for none.
+func (p *Picture) bars(title, x string, names []string, values, errs, paper []float64) {
+	q := p.newPlot(title, x, "")
+	last := len(names) - 1
+	list := make(plotter.Values, len(names))
+	var whiskers plotter.XErrorBars
+	var marks plotter.XYs
+	for i := range names {
+		if list[last-i] = values[i]; math.IsNaN(values[i]) || math.IsInf(values[i], 0) {
+			list[last-i] = 0
+		} else if errs[i] > 0 {
+			whiskers.XYs = append(whiskers.XYs, plotter.XY{X: values[i], Y: float64(last - i)})
+			whiskers.XErrors = append(whiskers.XErrors, struct{ Low, High float64 }{errs[i], errs[i]})
+		}
+		if !math.IsNaN(paper[i]) {
+			marks = append(marks, plotter.XY{X: paper[i], Y: float64(last - i)})
+		}
+	}
+	chart, err := plotter.NewBarChart(list, vg.Points(plotHeight/float64(2*len(names)+4)))
+	if err != nil {
+		p.err = err
+		return
+	}
+	chart.Horizontal, chart.Color = true, plotutil.Color(2)
+	whiskers.LineStyle, whiskers.CapWidth = plotter.DefaultLineStyle, plotter.DefaultCapWidth
+	q.Add(chart, &whiskers)
+	if len(marks) > 0 {
+		dots, err := plotter.NewScatter(marks)
+		if err != nil {
+			p.err = err
+			return
+		}
+		dots.Color, dots.Shape = plotutil.Color(0), draw.CrossGlyph{}
+		q.Add(dots)
+		q.Legend.Add("paper", dots)
+	}
+	names = slices.Clone(names)
+	slices.Reverse(names)
+	q.NominalY(names...)
+}
