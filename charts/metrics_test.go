@@ -233,7 +233,6 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	described := &describing{Registerer: reg}
 	m, stream := metrics.New(described), worker.NewMetrics(described)
 	metrics.NewShards(described, 1)
-	hooks := stream.Hooks()
 	out := &event.Outcome{
 		Predictions:    []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}}},
 		Labelled:       []event.Labelled{{Delay: 1000}},
@@ -250,13 +249,13 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	q := &posterior.Gaussian{Dim: 1, Classes: 1, Mean: []float64{0}, Precision: []float64{1}}
 	m.ShowPosterior(&metrics.Posterior{Head: "online", Classes: []string{"a"}, Now: q, Trained: q})
 	m.ShowPool(&pipeline.Pooled{Heads: []string{"online"}, Weights: []float64{1}, Parts: []string{"online"}, Shares: []float64{1}, Bias: []float64{0}, Compatibility: []float64{1}}, []string{"a"})
-	hooks.Stepped(worker.Stepped{Outcome: out, Cause: "count"})
-	hooks.Lag("t", 1, 1)
+	stream.Observe(worker.Stepped{Outcome: out, Cause: "count"})
+	stream.Observe(worker.Lag{Topic: "t", Records: 1, Withheld: 1})
 	stream.AtRisk([]topics.Risk{{Topic: "t", Setting: "retention.ms"}})
-	hooks.Untimely("t", 1, 1)
-	hooks.UnknownField("t", "f", 1)
-	hooks.Forgot(worker.Forgotten{Forgot: ledger.Forgot{Nodes: 1}})
-	hooks.Committed(worker.Committed{Tries: 1, Took: time.Second})
+	stream.Observe(worker.Untimely{Topic: "t", Late: 1, Early: 1})
+	stream.Observe(worker.UnknownField{Topic: "t", Field: "f", Records: 1})
+	stream.Observe(worker.Forgotten{Forgot: ledger.Forgot{Nodes: 1}})
+	stream.Observe(worker.Committed{Tries: 1, Took: time.Second})
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)

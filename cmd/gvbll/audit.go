@@ -78,12 +78,12 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 		defer removeFiles()
 		cfg := terms(p, names, settings, models...)
 		cfg.Checkpoints.Restore = restorer(settings, models...)
-		engine, err := cfg.Fresh()
+		engine, err := cfg.Models.Fresh()
 		if err != nil {
 			return err
 		}
 		bar := flags.NewProgress(p.Err, "audit", total)
-		more, err := worker.Audit(ctx, client, engine, cfg, a.Checkpoint, func(windows int64) { bar.Set(int(windows), "windows") })
+		more, err := worker.Audit(ctx, client, engine, cfg.Replay(), a.Checkpoint, func(windows int64) { bar.Set(int(windows), "windows") })
 		if err != nil {
 			return fmt.Errorf("audit, %d windows agree, then: %w", more.Windows, err)
 		}
@@ -170,7 +170,7 @@ func (a auditCmd) settings(ctx context.Context, c *kafka.Client, names topics.Na
 		}
 		return []pipeline.Config{cfg}, nil
 	}
-	epochs, err := worker.Epochs(ctx, c, worker.Config{Names: names})
+	epochs, err := worker.Epochs(ctx, c, names)
 	if err != nil {
 		return nil, err
 	}

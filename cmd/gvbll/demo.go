@@ -144,7 +144,7 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	fmt.Fprintf(text, "consume    %s tail --brokers %s --prefix %s\n\n", ownName(), strings.Join(addrs, ","), d.Prefix)
 
 	show := &demoShow{w: text, screen: newScreen(text, p), model: m.ID, engine: svc.engine.Serving(), bins: svc.engine.Serving().Config().Bins, total: steps, windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
-	svc.hooks = []worker.Hooks{{Stepped: show.stepped, Committed: show.committed, Recovered: show.recovered}}
+	svc.events = []func(worker.Event){worker.On(show.stepped), worker.On(show.committed), worker.On(show.recovered)}
 	svc.page.Expect(int64(len(stream.Context) + sender.Labelled(stream.Context)))
 	policy := intake.Schedule{Windows: show.windows}
 	if d.Keep {

@@ -141,7 +141,7 @@ func openLog(ctx context.Context, client *kafka.Client, names topics.Names, f sp
 
 // play implements retrain.Stream.
 func (l *graphLog) play(ctx context.Context, visit func(*event.Window) error) error {
-	return worker.Windows(ctx, l.client, worker.Config{Names: l.names}, l.windows, visit)
+	return worker.Windows(ctx, l.client, worker.ReplayConfig{Terms: &worker.Terms{Names: l.names}}, l.windows, visit)
 }
 
 // settings returns the settings of the ledger's engine, as one that has the whole graph.
@@ -149,7 +149,7 @@ func (l *graphLog) settings(ctx context.Context) (pipeline.Config, error) {
 	there := l.written
 	if l.shards == 0 { // in shards, the partition holds cuts
 		var err error
-		if there, err = worker.LedgerSettings(ctx, l.client, worker.Config{Names: l.names}); err != nil {
+		if there, err = worker.LedgerSettings(ctx, l.client, l.names); err != nil {
 			return pipeline.Config{}, err
 		}
 	}

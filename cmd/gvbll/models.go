@@ -85,7 +85,7 @@ func (d modelFolder) ofLedger(ctx context.Context, c *kafka.Client, names topics
 
 // try makes the worker of a service load models from the folder when a command asks for it.
 func (d modelFolder) try(s *service, cfg pipeline.Config, work *worker.Config) {
-	work.Open = func(id string) (worker.Engine, error) {
+	work.Models.Open = func(id string) (worker.Engine, error) {
 		m, err := d.open(id)
 		if err != nil {
 			return nil, err

@@ -53,7 +53,7 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	}
 	cfg := terms(p, names, settings, models...)
 	cfg.Checkpoints = checkpoints(c.State, settings, models...)
-	engine, err := cfg.Fresh()
+	engine, err := cfg.Models.Fresh()
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 		return err
 	}
 	bar := flags.NewProgress(p.Err, "rebase", windows)
-	cfg.Hooks.Stepped = func(w worker.Stepped) { bar.Set(int(w.Outcome.Window), "windows") }
+	cfg.Events = worker.On(func(w worker.Stepped) { bar.Set(int(w.Outcome.Window), "windows") })
 	var done worker.Rebased
 	if c.AcceptGap {
 		done, err = worker.AcceptGap(ctx, client, engine, cfg, c.Why)

@@ -32,8 +32,8 @@ type service struct {
 	stream  *worker.Metrics
 	info    *prometheus.GaugeVec
 	page    *page.Server
-	web     *httpServer    // nil for none
-	hooks   []worker.Hooks // called after the service's own
+	web     *httpServer          // nil for none
+	events  []func(worker.Event) // called after the service's own
 
 	named     *model.Model   // the model that page and metrics show as the one that serves
 	last      *event.Outcome // of the last window, nil before the first
@@ -87,14 +87,10 @@ func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 	}
 	cfg.About, cfg.AtRisk = s.about(), s.stream.AtRisk
 	settings := s.engine.Serving().Config()
-	cfg.Fresh = func() (worker.Engine, error) { return fresh(settings, s.models...)() } // those of now
-	cfg.ClassesOf = s.classesOf
-	cfg.Scores = func(out *event.Outcome) *ledger.Scores { return ledgerScores(out, s.named.Classes) }
-	own := worker.Hooks{
-		Replaying: s.onReplaying, Recovered: s.onRecovered, TookOver: s.onTookOver, Stepped: s.onStepped, Committed: s.onCommitted, Forgot: s.onForgot,
-		Loaded: s.onLoaded, Lag: s.page.Lag,
-	}
-	cfg.Hooks = worker.Join(append([]worker.Hooks{s.stream.Hooks(), own}, s.hooks...)...)
+	cfg.Models.Fresh = func() (worker.Engine, error) { return fresh(settings, s.models...)() } // those of now
+	cfg.Models.ClassesOf = s.classesOf
+	cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores { return ledgerScores(out, s.named.Classes) }
+	cfg.Events = worker.Join(append([]func(worker.Event){s.stream.Observe, s.on}, s.events...)...)
 	if err := worker.Run(ctx, c, s.engine, cfg); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -111,7 +107,28 @@ func waitsForKafka(c *kafka.Client) string {
 
 // The hooks. The worker calls one at a time.
 
-func (s *service) onReplaying(r worker.Replaying) { s.page.Replaying(r.Checkpoint, r.Windows) }
+// on shows what happens in the worker.
+func (s *service) on(e worker.Event) {
+	switch e := e.(type) {
+	case worker.Replaying:
+		s.page.Replaying(e.Checkpoint, e.Windows)
+	case worker.Recovered:
+		s.onRecovered(e)
+	case worker.TookOver:
+		s.onTookOver()
+	case worker.Stepped:
+		s.onStepped(e)
+	case worker.Committed:
+		s.show()
+		s.page.Committed(time.Now())
+	case worker.Forgotten:
+		s.onForgot(e)
+	case worker.Loaded:
+		s.onLoaded()
+	case worker.Lag:
+		s.page.Lag(e.Topic, e.Records, e.Withheld)
+	}
+}
 
 func (s *service) onRecovered(r worker.Recovered) {
 	s.engine, s.recovered = r.Engine.(*keeper), true
@@ -122,7 +139,7 @@ func (s *service) onRecovered(r worker.Recovered) {
 	}
 }
 
-func (s *service) onTookOver(worker.TookOver) {
+func (s *service) onTookOver() {
 	s.nameModels()
 	s.page.Owns()
 }
@@ -144,12 +161,7 @@ func (s *service) onStepped(w worker.Stepped) {
 	}
 }
 
-func (s *service) onCommitted(worker.Committed) {
-	s.show()
-	s.page.Committed(time.Now())
-}
-
-func (s *service) onLoaded(worker.Loaded) {
+func (s *service) onLoaded() {
 	s.models = []*model.Model{s.engine.Serving().Model(), s.engine.Shadow().Model()}
 	s.named = nil
 	s.nameModels()

@@ -212,14 +212,14 @@ func (a auditCmd) sharded(ctx context.Context, p flags.Process, client *kafka.Cl
 	}
 	defer removeFiles()
 	own := terms(p, names, cfg, m)
-	own.Fresh = func() (worker.Engine, error) {
+	own.Models.Fresh = func() (worker.Engine, error) {
 		graph, err := pipeline.NewSharded(m, cfg, shards, onThreads)
 		if err != nil {
 			return nil, fmt.Errorf("audit: %w", err)
 		}
 		return &allShards{Sharded: graph}, nil
 	}
-	graph, err := own.Fresh()
+	graph, err := own.Models.Fresh()
 	if err != nil {
 		return found, err
 	}
@@ -229,7 +229,7 @@ func (a auditCmd) sharded(ctx context.Context, p flags.Process, client *kafka.Cl
 	}
 	at := total[names.LedgerAt(0)]
 	bar := flags.NewProgress(p.Err, "audit", int(at.End-at.First))
-	found, err = worker.AuditSharded(ctx, client, graph.(*allShards), own, shards,
+	found, err = worker.AuditSharded(ctx, client, graph.(*allShards), own.Replay(), shards,
 		func(windows int64) { bar.Set(int(windows), "windows") })
 	if err != nil {
 		return found, fmt.Errorf("audit, %d windows agree, then: %w", found.Windows, err)

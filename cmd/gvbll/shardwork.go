@@ -52,14 +52,14 @@ func (s *shardService) run(ctx context.Context, c *kafka.Client, cfg worker.Conf
 	s.web.trouble.Store(&unready)
 	s.web.ready.Store(true)
 	cfg.About, cfg.AtRisk = s.about(), s.stream.AtRisk
-	cfg.Scores = func(out *event.Outcome) *ledger.Scores { return ledgerScores(out, s.model.Classes) }
+	cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores { return ledgerScores(out, s.model.Classes) }
 	showing, stop := context.WithCancel(ctx)
 	defer stop()
 	go s.showTasks(showing)
 	if err := worker.RunSharded(ctx, c, worker.Sharded{
 		Config: cfg, Lag: int64(s.cfg.LearnLag),
 		NewShard: s.newShard, NewLead: s.newLead, RestoreShard: s.restoreShard, RestoreLead: s.restoreLead,
-		TaskHooks: s.taskHooks, Waited: func(_, from int, d time.Duration) { s.shards.Waited(from, d) }, Tasks: &s.tasks,
+		TaskEvents: func(task int) func(worker.Event) { return func(e worker.Event) { s.on(task, e) } }, Waited: func(_, from int, d time.Duration) { s.shards.Waited(from, d) }, Tasks: &s.tasks,
 	}); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -119,18 +119,27 @@ func (s *shardService) leads(lead *pipeline.Lead) *leadEngine {
 	return s.lead
 }
 
-// taskHooks returns the hooks of a task.
-func (s *shardService) taskHooks(task int) worker.Hooks {
-	own := worker.Hooks{
-		Replaying: func(worker.Replaying) { s.replays(task, true) },
-		Recovered: func(worker.Recovered) { s.replays(task, false) },
-		Stepped:   func(w worker.Stepped) { s.stepped(task, w) },
-		Committed: func(worker.Committed) { s.page.Committed(time.Now()) },
+// on shows what happens in a task.
+func (s *shardService) on(task int, e worker.Event) {
+	s.stream.ObserveTask(task, e)
+	switch e := e.(type) {
+	case worker.Replaying:
+		s.replays(task, true)
+	case worker.Recovered:
+		s.replays(task, false)
+	case worker.Stepped:
+		s.stepped(task, e)
+	case worker.Committed:
+		s.page.Committed(time.Now())
+	case worker.TookOver:
+		if task == 0 {
+			s.page.Owns()
+		}
+	case worker.Lag:
+		if task == 0 {
+			s.page.Lag(e.Topic, e.Records, e.Withheld)
+		}
 	}
-	if task == 0 {
-		own.TookOver, own.Lag = func(worker.TookOver) { s.page.Owns() }, s.page.Lag
-	}
-	return worker.Join(s.stream.TaskHooks(task), own)
 }
 
 func (s *shardService) replays(task int, on bool) {

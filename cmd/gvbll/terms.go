@@ -15,10 +15,12 @@ import (
 // settings and the models.
 func terms(p flags.Process, names topics.Names, cfg pipeline.Config, models ...*model.Model) worker.Config {
 	return worker.Config{
-		Names: names, Logger: p.Log,
-		Model: models[0].ID, Shadow: shadowOf(models), Classes: models[0].Classes,
-		Settings: cfg.Effective(models...).Settings(), Effective: effective(models...),
-		Fresh: fresh(cfg, models...), Room: roomForEngine, Program: p.Version,
+		Terms: worker.Terms{
+			Names: names, Model: models[0].ID, Shadow: shadowOf(models), Classes: models[0].Classes,
+			Settings: cfg.Effective(models...).Settings(), Effective: effective(models...), Program: p.Version,
+		},
+		Models: worker.Models{Fresh: fresh(cfg, models...), Room: roomForEngine},
+		Logger: p.Log,
 	}
 }
 

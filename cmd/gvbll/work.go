@@ -181,8 +181,8 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	served := make(chan error, 1)
 	go func() { served <- s.web.serve(ctx) }()
 	work := terms(p, names, cfg, models...)
-	work.Policy, work.CommitInterval, work.Session = w.Windows.policy(), w.Windows.CommitInterval, w.SessionTimeout
-	work.Compression, work.Rebase, work.Output = w.Compression, w.Rebase, wire.Encoding("application/"+w.Output)
+	work.Policy, work.Publishing.CommitInterval, work.Session = w.Windows.policy(), w.Windows.CommitInterval, w.SessionTimeout
+	work.Publishing.Compression, work.Rebase, work.Publishing.Output = w.Compression, w.Rebase, wire.Encoding("application/"+w.Output)
 	work.BeginAgain = w.BeginAgain
 	work.Checkpoints = checkpoints(w.State, cfg, models...)
 	if w.Models != "" {

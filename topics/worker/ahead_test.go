@@ -151,16 +151,16 @@ func TestAhead(t *testing.T) {
 					return c.codes[i]
 				})
 				var commits []worker.Committed
-				hooks := worker.Hooks{
-					Stepped: func(s worker.Stepped) {
+				hooks := worker.Join(
+					worker.On(func(s worker.Stepped) {
 						if s.Outcome.Window >= ahead {
 							steppedAhead.Store(true)
 						}
-					},
-					Committed: func(c worker.Committed) { commits = append(commits, c) },
-				}
+					}),
+					worker.On(func(c worker.Committed) { commits = append(commits, c) }),
+				)
 				policy := gatedPolicy{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, gate, &committing}
-				err := f.run(&tally{}, worker.Config{Hooks: hooks, Policy: policy})
+				err := f.run(&tally{}, worker.Config{Events: hooks, Policy: policy})
 				if c.err != nil {
 					if !errors.Is(err, c.err) {
 						t.Fatalf("the worker ended with error %v, want %v", err, c.err)
@@ -206,21 +206,21 @@ func TestInputFails(t *testing.T) {
 		var fault atomic.Pointer[kfake.FaultHandle]
 		var last int64
 		err := worker.Run(t.Context(), f.client, &tally{}, f.config(worker.Config{
-			CommitInterval: 10 * time.Minute,
-			Policy:         intake.CountOrLinger{Count: 7, Linger: time.Millisecond},
-			Hooks: worker.Hooks{Stepped: func(s worker.Stepped) {
+			Publishing: worker.Publishing{CommitInterval: 10 * time.Minute},
+			Policy:     intake.CountOrLinger{Count: 7, Linger: time.Millisecond},
+			Events: worker.On(func(s worker.Stepped) {
 				last = s.Outcome.Window
 				if fault.Load() == nil {
 					fault.Store(cluster.Fault(refused))
 				}
-			}},
+			}),
 		}))
 		if err == nil || !strings.Contains(err.Error(), f.names.Nodes) {
 			t.Fatalf("the worker ended with error %v, want one that names the topic %s", err, f.names.Nodes)
 		}
 		fault.Load().Remove()
 		recovered := int64(0)
-		if err := f.run(&tally{}, worker.Config{Hooks: worker.Hooks{Recovered: func(r worker.Recovered) { recovered = r.Windows }}}); err != nil {
+		if err := f.run(&tally{}, worker.Config{Events: worker.On(func(r worker.Recovered) { recovered = r.Windows })}); err != nil {
 			t.Fatal(err)
 		}
 		if recovered != last+1 {
@@ -240,17 +240,17 @@ func TestProduceFails(t *testing.T) {
 				f.send(0, 100)
 				retries := 0
 				var failing atomic.Bool // the fault is in place
-				hooks := worker.Hooks{
-					Stepped: func(s worker.Stepped) {
+				hooks := worker.Join(
+					worker.On(func(s worker.Stepped) {
 						if s.Outcome.Window == 5 {
 							cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: f.names.Predictions, Err: e, Count: 1})
 							failing.Store(true)
 						}
-					},
-					Committed: func(c worker.Committed) { retries += c.Tries - 1 },
-				}
+					}),
+					worker.On(func(c worker.Committed) { retries += c.Tries - 1 }),
+				)
 				policy := gatedPolicy{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, 6, &failing}
-				if err := f.run(&tally{}, worker.Config{Hooks: hooks, Policy: policy, CommitInterval: 20 * time.Millisecond}); err != nil {
+				if err := f.run(&tally{}, worker.Config{Events: hooks, Policy: policy, Publishing: worker.Publishing{CommitInterval: 20 * time.Millisecond}}); err != nil {
 					t.Fatal(err)
 				}
 				if retries != 1 {

@@ -80,8 +80,8 @@ func (o *owner) decide(ctx context.Context) (verdict, error) {
 	case o.replay.attempts >= maxAttempts:
 		o.cfg.Logger.Warn("nodes are not forgotten: workers have ended in each attempt", "attempts", o.replay.attempts)
 		return verdict{declined: declinedAttempts}, nil
-	case o.cfg.Room != nil:
-		if err := o.cfg.Room(); err != nil {
+	case o.cfg.Models.Room != nil:
+		if err := o.cfg.Models.Room(); err != nil {
 			o.cfg.Logger.Warn("nodes are not forgotten: a second engine does not fit into the memory", "err", err)
 			return verdict{declined: declinedMemory}, nil
 		}
@@ -94,7 +94,7 @@ func (p *replayer) noteAttempts(r *ledger.Record) {
 	switch {
 	case r.Attempt > 0:
 		p.attempts = r.Attempt
-	case slices.ContainsFunc(r.Ranges, func(g ledger.Range) bool { return g.Topic == p.cfg.Names.Commands }):
+	case slices.ContainsFunc(r.Ranges, func(g ledger.Range) bool { return g.Topic == p.cfg.Terms.Names.Commands }):
 		p.attempts = 0
 	}
 }

@@ -92,32 +92,31 @@ func (a *Audited) Merge(other Audited) {
 // nor the inputs; see [Audited].Counted.
 //
 // Of cfg it uses the names, the models, the settings, Effective, the limits, Fresh and Checkpoints.Restore. progress, when not nil, is called after every window.
-func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from string, progress func(windows int64)) (Audited, error) {
+func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg ReplayConfig, from string, progress func(windows int64)) (Audited, error) {
 	began := time.Now()
-	cfg.setDefaults()
-	gap, err := lastGap(ctx, c, cfg.ledgerAt())
+	gap, err := lastGap(ctx, c, cfg.Terms.ledgerAt())
 	if err != nil {
 		return Audited{}, err
 	}
 	var found Audited
 	if gap == nil || from != "" {
-		if found, err = replayAudit(ctx, c, e, &cfg, from, progress); err != nil {
+		if found, err = replayAudit(ctx, c, e, cfg, from, progress); err != nil {
 			return found, err
 		}
 	}
 	if gap != nil {
 		found.Behind = gap.Window
-		err = found.countBefore(ctx, c, &cfg, from != "", progress)
+		err = found.countBefore(ctx, c, cfg, from != "", progress)
 	}
 	found.Took = time.Since(began)
 	return found, err
 }
 
 // replayAudit audits the windows behind a checkpoint, or all.
-func replayAudit(ctx context.Context, c *kafka.Client, e Engine, cfg *Config, from string, progress func(windows int64)) (Audited, error) {
+func replayAudit(ctx context.Context, c *kafka.Client, e Engine, cfg ReplayConfig, from string, progress func(windows int64)) (Audited, error) {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	a := newAuditor(&replayer{cfg: cfg, client: c, engine: e})
+	a := newAuditor(newReplayer(c, cfg, e))
 	if err := a.open(ctx, fetching, from); err != nil {
 		return a.audited, err
 	}
@@ -125,7 +124,7 @@ func replayAudit(ctx context.Context, c *kafka.Client, e Engine, cfg *Config, fr
 		return a.audited, err
 	}
 	if a.newest != nil && !a.proved && a.replay.settings.own {
-		return a.audited, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of a model that served", cfg.Names.Ledger, a.newest.Model, cfg.Model)
+		return a.audited, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of a model that served", cfg.Terms.Names.Ledger, a.newest.Model, cfg.Terms.Model)
 	}
 	return a.audited, a.checkNothingElse(ctx)
 }
@@ -148,7 +147,7 @@ func (a *auditor) each(ctx context.Context, end int64, visit func(context.Contex
 
 // auditor is a replayer that compares every window with the published records.
 type auditor struct {
-	cfg        *Config
+	cfg        ReplayConfig
 	client     *kafka.Client
 	replay     *replayer
 	published  *kafka.Reader
@@ -172,7 +171,7 @@ func newAuditor(p *replayer) *auditor {
 func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
 	var inputs intake.Position
 	if from == "" {
-		if a.replay.ledger, err = ledger.Open(ctx, a.client, a.cfg.ledgerAt()); err != nil {
+		if a.replay.ledger, err = ledger.Open(ctx, a.client, a.cfg.Terms.ledgerAt()); err != nil {
 			return err
 		}
 	} else {
@@ -192,7 +191,7 @@ func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
 
 // openOutputs begins to read what was published.
 func (a *auditor) openOutputs(ctx context.Context) (err error) {
-	outputs := []string{a.cfg.Names.Predictions, a.cfg.Names.DeadLetters}
+	outputs := []string{a.cfg.Terms.Names.Predictions, a.cfg.Terms.Names.DeadLetters}
 	if a.partitions, err = a.client.Partitions(ctx, outputs...); err != nil {
 		return err
 	}
@@ -219,7 +218,7 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	e := a.epoch(r)
 	e.Windows++
 	a.audited.Windows, a.audited.Chain = out.Window+1, r.Chain
-	proves := a.replay.settings.own && a.cfg.has(r.Model)
+	proves := a.replay.settings.own && a.cfg.Terms.has(r.Model)
 	if proves {
 		err = a.compareLetters(ctx, out, e)
 	} else {
@@ -257,7 +256,7 @@ func (a *auditor) comparePredictions(ctx context.Context, out *event.Outcome, e 
 		for i := range list {
 			p := &list[i]
 			a.key = wire.AppendKey(a.key[:0], p.Node)
-			if err := a.compare(ctx, out.Window, a.cfg.Names.Predictions, a.key, func(published []byte) []byte {
+			if err := a.compare(ctx, out.Window, a.cfg.Terms.Names.Predictions, a.key, func(published []byte) []byte {
 				a.value = wire.EncodingOf(published).AppendPrediction(a.value[:0], p)
 				return a.value
 			}); err != nil {
@@ -276,7 +275,7 @@ func (a *auditor) compareLetters(ctx context.Context, out *event.Outcome, e *Aud
 	clear(a.refused)
 	for i := range out.Refused {
 		d := &out.Refused[i]
-		if err := a.compare(ctx, out.Window, a.cfg.Names.DeadLetters, wire.LetterKey(d), letterAsPublished(d)); err != nil {
+		if err := a.compare(ctx, out.Window, a.cfg.Terms.Names.DeadLetters, wire.LetterKey(d), letterAsPublished(d)); err != nil {
 			return err
 		}
 		a.refused[placeOf(d.Origin)] = true
@@ -330,7 +329,7 @@ func (a *auditor) skip(at kafka.TopicPartition, key []byte, value replayed) {
 	var p event.Prediction
 	for (a.audited.First > 0 || a.lost) && !a.found[at] && len(list) > 0 {
 		switch r := &list[0]; {
-		case at.Topic == a.cfg.Names.DeadLetters:
+		case at.Topic == a.cfg.Terms.Names.DeadLetters:
 			a.found[at] = bytes.Equal(r.Key, key) && bytes.Equal(r.Value, value(r.Value))
 		default:
 			// A record that cannot be decoded is kept, to be reported as a difference.
@@ -371,7 +370,7 @@ func (a *auditor) fetch(ctx context.Context, at kafka.TopicPartition) (more bool
 	}
 	records, err := a.published.Poll(ctx)
 	for _, r := range records {
-		if r.Topic == a.cfg.Names.DeadLetters && isNote(&r) {
+		if r.Topic == a.cfg.Terms.Names.DeadLetters && isNote(&r) {
 			continue
 		}
 		p := kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}
@@ -390,7 +389,7 @@ func isNote(r *kafka.Record) bool {
 // checkNothingElse returns an error if the topic has a prediction of the replayed windows
 // that was not compared. It may have predictions of later windows, by a live worker.
 func (a *auditor) checkNothingElse(ctx context.Context) error {
-	topic := a.cfg.Names.Predictions
+	topic := a.cfg.Terms.Names.Predictions
 	for p := range a.partitions[topic] {
 		at := kafka.TopicPartition{Topic: topic, Partition: int32(p)}
 		a.skip(at, nil, nil)

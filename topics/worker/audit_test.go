@@ -15,7 +15,8 @@ import (
 
 // audit audits the ledger from its beginning.
 func (f *fixture) audit(e worker.Engine, cfg worker.Config) (worker.Audited, error) {
-	return worker.Audit(f.t.Context(), f.client, e, f.config(cfg), "", nil)
+	on := f.config(cfg)
+	return worker.Audit(f.t.Context(), f.client, e, on.Replay(), "", nil)
 }
 
 // TestAudit: an audit confirms all records that several workers published one after the
@@ -24,7 +25,7 @@ func TestAudit(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		for part, output := range []wire.Encoding{wire.MsgPack, wire.JSON, ""} {
 			f.send(50*part, 50*(part+1))
-			if err := f.run(&tally{}, worker.Config{Output: output}); err != nil {
+			if err := f.run(&tally{}, worker.Config{Publishing: worker.Publishing{Output: output}}); err != nil {
 				t.Fatal(err)
 			}
 			f.fence()
@@ -79,7 +80,7 @@ func TestAuditFromCheckpoint(t *testing.T) {
 		}
 		f.fence()
 		cfg := f.config(kept)
-		got, err := worker.Audit(t.Context(), f.client, &tally{}, cfg, list[0].Path, nil)
+		got, err := worker.Audit(t.Context(), f.client, &tally{}, cfg.Replay(), list[0].Path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +91,7 @@ func TestAuditFromCheckpoint(t *testing.T) {
 			e, meta, err := readTally(r, size, folder)
 			return restoredAltering{e.(*tally), &altering{e, 60}}, meta, err
 		}
-		if _, err := worker.Audit(t.Context(), f.client, &tally{}, cfg, list[0].Path, nil); err == nil || !strings.Contains(err.Error(), "not what window") {
+		if _, err := worker.Audit(t.Context(), f.client, &tally{}, cfg.Replay(), list[0].Path, nil); err == nil || !strings.Contains(err.Error(), "not what window") {
 			t.Errorf("one confidence differs: error %v, want one that names the record", err)
 		}
 	})

@@ -30,13 +30,13 @@ type Shards interface {
 //
 // Records of several shards are in one partition of the outputs, in any order among each
 // other. So a published record is searched for by its key.
-func AuditSharded(ctx context.Context, c *kafka.Client, e Shards, cfg Config, shards int, progress func(windows int64)) (Audited, error) {
+func AuditSharded(ctx context.Context, c *kafka.Client, e Shards, cfg ReplayConfig, shards int, progress func(windows int64)) (Audited, error) {
 	began := time.Now()
-	cfg.setDefaults()
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
+	p := newReplayer(c, cfg, e)
 	a := &shardAuditor{
-		cfg: &cfg, client: c, replay: &replayer{cfg: &cfg, client: c, engine: e}, shards: e, records: make([]*ledger.Ledger, shards),
+		cfg: p.cfg, client: c, replay: p, shards: e, records: make([]*ledger.Ledger, shards),
 		ended: make([]bool, shards), complete: make(map[int64]event.Hash),
 		audited: Audited{Shards: shards},
 	}
@@ -47,7 +47,7 @@ func AuditSharded(ctx context.Context, c *kafka.Client, e Shards, cfg Config, sh
 
 // shardAuditor is a replayer of cuts that compares them with what all shards have written.
 type shardAuditor struct {
-	cfg     *Config
+	cfg     ReplayConfig
 	client  *kafka.Client
 	replay  *replayer
 	shards  Shards
@@ -65,7 +65,7 @@ type shardAuditor struct {
 }
 
 func (a *shardAuditor) run(ctx, fetching context.Context, progress func(int64)) (err error) {
-	names := a.cfg.Names
+	names := a.cfg.Terms.Names
 	if a.cuts, err = ledger.OpenCuts(ctx, a.client, names.LedgerAt(0), ledger.Place{}); err != nil {
 		return err
 	}
@@ -125,8 +125,8 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *ledger.Cut) (m
 	if !more {
 		return false, nil
 	}
-	if cut.Model != a.cfg.Model {
-		return false, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of the model that served", a.cfg.Names.Ledger, cut.Model, a.cfg.Model)
+	if cut.Model != a.cfg.Terms.Model {
+		return false, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of the model that served", a.cfg.Terms.Names.Ledger, cut.Model, a.cfg.Terms.Model)
 	}
 	if err := a.replay.checkSettings(ctx, cut.Record()); err != nil {
 		return false, err
@@ -138,7 +138,7 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *ledger.Cut) (m
 	}
 	a.replay.noteClasses(cut.Record())
 	if err := a.replay.inputs.Replay(ctx, cut.Ranges); err != nil {
-		return false, a.replay.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Names.Ledger, cut.Window, err))
+		return false, a.replay.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Terms.Names.Ledger, cut.Window, err))
 	}
 	defer a.replay.inputs.Release()
 	if _, err := a.replay.stepClaimed(nil); err != nil {
@@ -173,7 +173,7 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *ledger.Cut) (m
 	}
 	if d := cut.Done; d != nil {
 		if got, known := a.complete[d.Window]; known && got.Hex() != d.Chain {
-			return false, fmt.Errorf("ledger %s, window %d: its cut says that the graph's chain after window %d is %s, and replay gives %s", a.cfg.Names.Ledger, cut.Window, d.Window, d.Chain, got.Hex())
+			return false, fmt.Errorf("ledger %s, window %d: its cut says that the graph's chain after window %d is %s, and replay gives %s", a.cfg.Terms.Names.Ledger, cut.Window, d.Window, d.Chain, got.Hex())
 		}
 	}
 	return true, nil
@@ -186,7 +186,7 @@ func (a *shardAuditor) begin(ctx, fetching context.Context, cut *ledger.Cut) (er
 	if cut.Window == 0 {
 		return nil
 	}
-	e, err := a.cfg.Fresh()
+	e, err := a.cfg.Models.Fresh()
 	if err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (a *shardAuditor) begin(ctx, fetching context.Context, cut *ledger.Cut) (er
 	if err := a.openFirst(fetching); err != nil {
 		return err
 	}
-	cuts, err := ledger.OpenCuts(ctx, a.client, a.cfg.Names.LedgerAt(0), ledger.Place{})
+	cuts, err := ledger.OpenCuts(ctx, a.client, a.cfg.Terms.Names.LedgerAt(0), ledger.Place{})
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (a *shardAuditor) begin(ctx, fetching context.Context, cut *ledger.Cut) (er
 		}
 		a.replay.noteClasses(c.Record())
 		if err := a.replay.inputs.Replay(ctx, c.Ranges); err != nil {
-			return a.replay.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Names.Ledger, c.Window, err))
+			return a.replay.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Terms.Names.Ledger, c.Window, err))
 		}
 		if _, err := a.replay.stepClaimed(nil); err != nil {
 			return err
@@ -234,20 +234,20 @@ func (a *shardAuditor) openFirst(fetching context.Context) error {
 // compareShard compares what a shard made of a window with what it has written and published.
 func (a *shardAuditor) compareShard(ctx context.Context, p int, r *ledger.Record, out *event.Outcome) error {
 	if r.Window != out.Window {
-		return fmt.Errorf("ledger %s partition %d: window %d where window %d is next", a.cfg.Names.Ledger, p+1, r.Window, out.Window)
+		return fmt.Errorf("ledger %s partition %d: window %d where window %d is next", a.cfg.Terms.Names.Ledger, p+1, r.Window, out.Window)
 	}
 	if newest := a.audited.Epochs[len(a.audited.Epochs)-1]; r.Epoch != newest.Number {
-		return fmt.Errorf("ledger %s partition %d, window %d: it is in epoch %d, and its cut in epoch %d", a.cfg.Names.Ledger, p+1, r.Window, r.Epoch, newest.Number)
+		return fmt.Errorf("ledger %s partition %d, window %d: it is in epoch %d, and its cut in epoch %d", a.cfg.Terms.Names.Ledger, p+1, r.Window, r.Epoch, newest.Number)
 	}
 	if got := out.Chain.Hex(); got != r.Chain {
-		return fmt.Errorf("ledger %s partition %d, window %d: replay of shard %d gives %s where %s was written: the inputs, the model or the program differ from those that served it", a.cfg.Names.Ledger, p+1, r.Window, p+1, got, r.Chain)
+		return fmt.Errorf("ledger %s partition %d, window %d: replay of shard %d gives %s where %s was written: the inputs, the model or the program differ from those that served it", a.cfg.Terms.Names.Ledger, p+1, r.Window, p+1, got, r.Chain)
 	}
 	if r.Predictions != len(out.Predictions) || r.Refused != len(out.Refused) {
-		return fmt.Errorf("ledger %s partition %d, window %d: it says %d predictions and %d dead letters, and replay of shard %d gives %d and %d", a.cfg.Names.Ledger, p+1, r.Window, r.Predictions, r.Refused, p+1, len(out.Predictions), len(out.Refused))
+		return fmt.Errorf("ledger %s partition %d, window %d: it says %d predictions and %d dead letters, and replay of shard %d gives %d and %d", a.cfg.Terms.Names.Ledger, p+1, r.Window, r.Predictions, r.Refused, p+1, len(out.Predictions), len(out.Refused))
 	}
 	for i := range out.Predictions {
 		x := &out.Predictions[i]
-		if err := a.compare(ctx, out.Window, a.cfg.Names.Predictions, wire.AppendKey(nil, x.Node), func(published []byte) []byte {
+		if err := a.compare(ctx, out.Window, a.cfg.Terms.Names.Predictions, wire.AppendKey(nil, x.Node), func(published []byte) []byte {
 			return wire.EncodingOf(published).AppendPrediction(nil, x)
 		}); err != nil {
 			return err
@@ -255,7 +255,7 @@ func (a *shardAuditor) compareShard(ctx context.Context, p int, r *ledger.Record
 	}
 	for i := range out.Refused {
 		d := &out.Refused[i]
-		if err := a.compare(ctx, out.Window, a.cfg.Names.DeadLetters, wire.LetterKey(d), letterAsPublished(d)); err != nil {
+		if err := a.compare(ctx, out.Window, a.cfg.Terms.Names.DeadLetters, wire.LetterKey(d), letterAsPublished(d)); err != nil {
 			return err
 		}
 	}
@@ -313,7 +313,7 @@ func (a *shardAuditor) fetch(ctx context.Context, at kafka.TopicPartition) (more
 // checkNothingElse returns an error if there is a prediction that no shard's ledger has. There
 // may be some of later windows, by live workers.
 func (a *shardAuditor) checkNothingElse(ctx context.Context) error {
-	topic := a.cfg.Names.Predictions
+	topic := a.cfg.Terms.Names.Predictions
 	for p := range a.outputs.partitions[topic] {
 		at := kafka.TopicPartition{Topic: topic, Partition: int32(p)}
 		for more := true; more; {

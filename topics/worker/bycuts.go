@@ -51,10 +51,10 @@ func (s *byCuts) share() *share { return s.replayer.engine.(*share) }
 // exclusions begins the newest run.
 func (s *byCuts) exclusions(ctx context.Context) (x exclusions, err error) {
 	e, p := s.share(), s.replayer
-	if e.run, err = readRun(ctx, p.client, p.cfg.Names); err != nil {
+	if e.run, err = readRun(ctx, p.client, p.cfg.Terms.Names); err != nil {
 		return x, err
 	}
-	e.at = e.run.position(p.cfg.Task)
+	e.at = e.run.position(p.cfg.Terms.Partition)
 	return readForgotten(ctx, p, e.run.since)
 }
 
@@ -62,11 +62,11 @@ func (s *byCuts) exclusions(ctx context.Context) (x exclusions, err error) {
 // owns the shard: then it sends from the first window on.
 func (s *byCuts) await(ctx context.Context, elected func() (bool, error)) error {
 	e, p := s.share(), s.replayer
-	end, err := ledger.OpenEnd(ctx, p.client, p.cfg.ledgerAt())
+	end, err := ledger.OpenEnd(ctx, p.client, p.cfg.Terms.ledgerAt())
 	if err != nil {
 		return err
 	}
-	r, err := ledger.Newest(ctx, p.client, p.cfg.ledgerAt())
+	r, err := ledger.Newest(ctx, p.client, p.cfg.Terms.ledgerAt())
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s *byCuts) await(ctx context.Context, elected func() (bool, error)) error 
 // open opens the cuts behind the last window that was stepped.
 func (s *byCuts) open(ctx context.Context) (err error) {
 	if s.cuts == nil {
-		s.cuts, err = ledger.OpenCuts(ctx, s.replayer.client, s.replayer.cfg.Names.LedgerAt(0), s.share().place)
+		s.cuts, err = ledger.OpenCuts(ctx, s.replayer.client, s.replayer.cfg.Terms.Names.LedgerAt(0), s.share().place)
 	}
 	return err
 }
@@ -100,7 +100,7 @@ func (s *byCuts) follow(ctx context.Context, r *ledger.Record) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	e, name, task := s.share(), s.replayer.cfg.Names.Ledger, s.replayer.cfg.Task
+	e, name, task := s.share(), s.replayer.cfg.Terms.Names.Ledger, s.replayer.cfg.Terms.Partition
 	c, err := s.cuts.Next(ctx)
 	switch {
 	case err != nil:
@@ -134,18 +134,18 @@ func (s *byCuts) resume(ctx context.Context, o *owner) error {
 // shard's part of the ledger does not have: its predictions are published. If it has the window by
 // now, another worker has written it: this one was halted, and woken.
 func checkDone(ctx context.Context, p *replayer) error {
-	c, err := ledger.NewestCut(ctx, p.client, p.cfg.Names.LedgerAt(0))
+	c, err := ledger.NewestCut(ctx, p.client, p.cfg.Terms.Names.LedgerAt(0))
 	if err != nil || c == nil || c.Done == nil || c.Done.Window < p.next {
 		return err
 	}
-	r, err := ledger.Newest(ctx, p.client, p.cfg.ledgerAt())
+	r, err := ledger.Newest(ctx, p.client, p.cfg.Terms.ledgerAt())
 	switch {
 	case err != nil:
 		return err
 	case r != nil && r.Window >= c.Done.Window:
 		return ErrOwned
 	}
-	return fmt.Errorf("ledger %s partition %d ends before window %d, and the cut of window %d says that all shards were done with window %d: the windows in between are lost: restore the topic from a backup or a mirror", p.cfg.Names.Ledger, p.cfg.Task, p.next, c.Window, c.Done.Window)
+	return fmt.Errorf("ledger %s partition %d ends before window %d, and the cut of window %d says that all shards were done with window %d: the windows in between are lost: restore the topic from a backup or a mirror", p.cfg.Terms.Names.Ledger, p.cfg.Terms.Partition, p.next, c.Window, c.Done.Window)
 }
 
 // read reads cuts until the context ends.
@@ -220,7 +220,7 @@ func (s *byCuts) enter(ctx context.Context, c placedCut) error {
 		return err
 	}
 	if c.Window < share.run.since {
-		return fmt.Errorf("ledger %s: epoch %d began at window %d, and partition %d ends before window %d: restore it from a backup or a mirror", p.cfg.Names.Ledger, share.run.epoch, share.run.since, p.cfg.Task, c.Window)
+		return fmt.Errorf("ledger %s: epoch %d began at window %d, and partition %d ends before window %d: restore it from a backup or a mirror", p.cfg.Terms.Names.Ledger, share.run.epoch, share.run.since, p.cfg.Terms.Partition, c.Window)
 	}
 	if err := p.checkCut(ctx, c.Cut); err != nil {
 		return err
@@ -230,7 +230,7 @@ func (s *byCuts) enter(ctx context.Context, c placedCut) error {
 	p.noteClasses(c.Record())
 	p.unstepped = true
 	if err := p.inputs.Replay(ctx, c.Ranges); err != nil {
-		return fmt.Errorf("ledger %s, window %d: %w", p.cfg.Names.Ledger, c.Window, err)
+		return fmt.Errorf("ledger %s, window %d: %w", p.cfg.Terms.Names.Ledger, c.Window, err)
 	}
 	x := &windowAhead{}
 	if last := len(s.spare) - 1; last >= 0 {

@@ -72,8 +72,8 @@ func (c census) take(w *event.Window, refused map[place]bool, forgot bool) map[e
 // known which they are.
 func (a *auditor) checkPredictions(ctx context.Context, r *ledger.Record, arrivals map[event.ID]bool, e *AuditedEpoch) error {
 	predictions, revisions := 0, 0
-	for i := range a.partitions[a.cfg.Names.Predictions] {
-		at := kafka.TopicPartition{Topic: a.cfg.Names.Predictions, Partition: int32(i)}
+	for i := range a.partitions[a.cfg.Terms.Names.Predictions] {
+		at := kafka.TopicPartition{Topic: a.cfg.Terms.Names.Predictions, Partition: int32(i)}
 		for {
 			var p event.Prediction
 			more, err := a.peekPrediction(ctx, at, &p)
@@ -139,7 +139,7 @@ func (a *auditor) peekPrediction(ctx context.Context, at kafka.TopicPartition, p
 // partition, as gvbll creates it, and the audit began with the first window.
 func (a *auditor) checkLetters(ctx context.Context, r *ledger.Record) error {
 	clear(a.refused)
-	at := kafka.TopicPartition{Topic: a.cfg.Names.DeadLetters}
+	at := kafka.TopicPartition{Topic: a.cfg.Terms.Names.DeadLetters}
 	if a.partitions[at.Topic] != 1 || a.audited.First > 0 && !a.found[at] {
 		a.lost = a.lost || r.Refused > 0
 		clear(a.found)

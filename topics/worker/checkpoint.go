@@ -83,7 +83,7 @@ func positionOf(meta map[string]string) (at position, err error) {
 // ledger, or at the ledger's beginning if there is none, and returns the position of
 // the inputs there. Checkpoints that cannot be used are logged.
 func (p *replayer) restore(ctx context.Context) (inputs intake.Position, err error) {
-	list, err := p.cfg.Checkpoints.find(p.cfg.Names.Ledger)
+	list, err := p.cfg.Checkpoints.find(p.cfg.Terms.Names.Ledger)
 	if err != nil {
 		return inputs, err
 	}
@@ -97,7 +97,7 @@ func (p *replayer) restore(ctx context.Context) (inputs intake.Position, err err
 		}
 		p.cfg.Logger.Warn("a checkpoint is skipped", "file", entry.Path, "err", err)
 	}
-	p.ledger, err = ledger.Open(ctx, p.client, p.cfg.ledgerAt())
+	p.ledger, err = ledger.Open(ctx, p.client, p.cfg.Terms.ledgerAt())
 	return inputs, err
 }
 
@@ -113,7 +113,7 @@ func (c *Checkpoints) find(ledger string) ([]checkpoint.Entry, error) {
 // checkNoCheckpoint returns a [topics.GoneError] if there is a checkpoint of this graph though
 // its ledger is empty.
 func (w *worker) checkNoCheckpoint() error {
-	list, err := w.cfg.Checkpoints.find(w.cfg.Names.Ledger)
+	list, err := w.cfg.Checkpoints.find(w.cfg.Terms.Names.Ledger)
 	if err != nil {
 		return nil // of a folder that cannot be read, the start says so
 	}
@@ -123,8 +123,8 @@ func (w *worker) checkNoCheckpoint() error {
 			continue // damaged, or of other models: not what this worker would go on from
 		}
 		release(e)
-		if slices.ContainsFunc(at.Consumed, func(g ledger.Range) bool { return g.Topic == w.cfg.Names.Nodes }) {
-			return &topics.GoneError{Ledger: w.cfg.Names.Ledger, Found: []string{fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, entry.Path)}}
+		if slices.ContainsFunc(at.Consumed, func(g ledger.Range) bool { return g.Topic == w.cfg.Terms.Names.Nodes }) {
+			return &topics.GoneError{Ledger: w.cfg.Terms.Names.Ledger, Found: []string{fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, entry.Path)}}
 		}
 	}
 	return nil
@@ -170,8 +170,8 @@ func (p *replayer) load(ctx context.Context, path string) (inputs intake.Positio
 // its hash. If that window was never committed, there is no such record, or its hash
 // differs.
 func (p *replayer) locate(ctx context.Context, at *position) (*ledger.Ledger, *ledger.Record, error) {
-	name := p.cfg.Names.Ledger
-	l, err := ledger.OpenAt(ctx, p.client, p.cfg.ledgerAt(), at.Ledger)
+	name := p.cfg.Terms.Names.Ledger
+	l, err := ledger.OpenAt(ctx, p.client, p.cfg.Terms.ledgerAt(), at.Ledger)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -194,7 +194,7 @@ func (p *replayer) locate(ctx context.Context, at *position) (*ledger.Ledger, *l
 			return nil, nil, fmt.Errorf("the ledger %s has %s of model %s in the shadow for window %d, and the checkpoint has %s", name, r.Shadow.Chain, r.Shadow.Model, r.Window, at.Shadow.Chain)
 		}
 		if p.settings.all == "" { // no record has been found that has them
-			p.settings = settings{all: at.Settings, hash: at.Settings.Hash(), own: p.cfg.isOwn(at.Settings)}
+			p.settings = settings{all: at.Settings, hash: at.Settings.Hash(), own: p.cfg.Terms.isOwn(at.Settings)}
 		}
 		if err := p.readSettings(ctx, r); err != nil {
 			return nil, nil, err

@@ -80,15 +80,15 @@ func TestCheckpoint(t *testing.T) {
 		saved := 0
 		cfg := worker.Config{
 			Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Nanosecond, Keep: 2, Restore: readTally},
-			Hooks: worker.Hooks{
-				Replaying: func(r worker.Replaying) { ahead = r },
-				Recovered: func(r worker.Recovered) { from = r },
-				Saved: func(s worker.Saved) {
+			Events: worker.Join(
+				worker.On(func(r worker.Replaying) { ahead = r }),
+				worker.On(func(r worker.Recovered) { from = r }),
+				worker.On(func(s worker.Saved) {
 					if s.Err == nil {
 						saved++
 					}
-				},
-			},
+				}),
+			),
 		}
 		run := func(cfg worker.Config) {
 			t.Helper()
@@ -205,7 +205,7 @@ func TestCheckpointOfUncommittedWindows(t *testing.T) {
 		refused := false
 		err := f.run(&tally{}, worker.Config{
 			Checkpoints: worker.Checkpoints{Dir: dir, Every: -1, Restore: readTally},
-			Hooks:       worker.Hooks{Saved: func(s worker.Saved) { refused = refused || s.Err != nil }},
+			Events:      worker.On(func(s worker.Saved) { refused = refused || s.Err != nil }),
 		})
 		if !errors.Is(err, worker.ErrOwned) {
 			t.Fatalf("the worker ended with error %v, want %v", err, worker.ErrOwned)
@@ -260,7 +260,7 @@ func TestCheckpointFolderShared(t *testing.T) {
 			t.Fatal(err)
 		}
 		from := worker.Recovered{}
-		kept.Hooks.Recovered = func(r worker.Recovered) { from = r }
+		kept.Events = worker.On(func(r worker.Recovered) { from = r })
 		if err := short.run(&tally{}, kept); err != nil {
 			t.Fatal(err)
 		}

@@ -43,11 +43,11 @@ func (c cuts) take(g ledger.Range) bool {
 // countBefore checks, without replaying them, the ledger's windows before the checkpoint that the
 // audit began at, or all. Beside a checkpoint this is left out if the ledger or the outputs do
 // not have their beginnings any more.
-func (a *Audited) countBefore(ctx context.Context, c *kafka.Client, cfg *Config, checkpoint bool, progress func(windows int64)) error {
+func (a *Audited) countBefore(ctx context.Context, c *kafka.Client, cfg ReplayConfig, checkpoint bool, progress func(windows int64)) error {
 	end := int64(math.MaxInt64)
 	if checkpoint {
 		end = a.First
-		for _, topic := range []string{cfg.Names.Ledger, cfg.Names.Predictions, cfg.Names.DeadLetters} {
+		for _, topic := range []string{cfg.Terms.Names.Ledger, cfg.Terms.Names.Predictions, cfg.Terms.Names.DeadLetters} {
 			bounds, err := c.Offsets(ctx, topic)
 			if err != nil {
 				return err
@@ -59,9 +59,9 @@ func (a *Audited) countBefore(ctx context.Context, c *kafka.Client, cfg *Config,
 			}
 		}
 	}
-	counting := newAuditor(&replayer{cfg: cfg, client: c})
+	counting := newAuditor(newReplayer(c, cfg, nil))
 	var err error
-	if counting.replay.ledger, err = ledger.Open(ctx, c, cfg.ledgerAt()); err != nil {
+	if counting.replay.ledger, err = ledger.Open(ctx, c, cfg.Terms.ledgerAt()); err != nil {
 		return err
 	}
 	if err := counting.openOutputs(ctx); err != nil {
@@ -79,7 +79,7 @@ func (a *Audited) countBefore(ctx context.Context, c *kafka.Client, cfg *Config,
 func (a *auditor) count(ctx context.Context, r *ledger.Record, taken cuts) error {
 	for _, g := range r.Ranges {
 		if !taken.take(g) {
-			return fmt.Errorf("ledger %s, window %d: of %v, records are in an earlier window too", a.cfg.Names.Ledger, r.Window, g)
+			return fmt.Errorf("ledger %s, window %d: of %v, records are in an earlier window too", a.cfg.Terms.Names.Ledger, r.Window, g)
 		}
 	}
 	e := a.epoch(r)

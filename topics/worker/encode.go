@@ -46,8 +46,8 @@ func (e *effects) fill(out *event.Outcome, record *ledger.Record, cut time.Time,
 			key = nil
 		}
 		from = len(e.memory)
-		e.memory = cfg.Output.AppendDeadLetter(e.memory, r)
-		e.letters = append(e.letters, kafka.Record{Topic: cfg.Names.DeadLetters, Key: key, Value: e.memory[from:], Headers: outputHeaders[cfg.Output]})
+		e.memory = cfg.Publishing.Output.AppendDeadLetter(e.memory, r)
+		e.letters = append(e.letters, kafka.Record{Topic: cfg.Terms.Names.DeadLetters, Key: key, Value: e.memory[from:], Headers: outputHeaders[cfg.Publishing.Output]})
 	}
 	e.record = record.Append(e.record)
 	e.window, e.chain = record.Window, record.Chain
@@ -130,12 +130,12 @@ func (c *encoder) encode(e *effects) error {
 		}
 		return o.batch.Add(r)
 	}
-	headers := outputHeaders[c.cfg.Output]
+	headers := outputHeaders[c.cfg.Publishing.Output]
 	for _, list := range [...][]event.Prediction{e.predictions, e.revisions} {
 		for i := range list {
 			p := &list[i]
-			c.key, c.value = wire.AppendKey(c.key[:0], p.Node), c.cfg.Output.AppendPrediction(c.value[:0], p)
-			if err := put(&kafka.Record{Topic: c.cfg.Names.Predictions, Key: c.key, Value: c.value, Headers: headers}); err != nil {
+			c.key, c.value = wire.AppendKey(c.key[:0], p.Node), c.cfg.Publishing.Output.AppendPrediction(c.value[:0], p)
+			if err := put(&kafka.Record{Topic: c.cfg.Terms.Names.Predictions, Key: c.key, Value: c.value, Headers: headers}); err != nil {
 				return err
 			}
 		}
@@ -145,7 +145,7 @@ func (c *encoder) encode(e *effects) error {
 			return err
 		}
 	}
-	if err := put(&kafka.Record{Topic: c.cfg.Names.Ledger, Partition: int32(c.cfg.Task), Value: e.record, Headers: ledgerHeaders}); err != nil {
+	if err := put(&kafka.Record{Topic: c.cfg.Terms.Names.Ledger, Partition: int32(c.cfg.Terms.Partition), Value: e.record, Headers: ledgerHeaders}); err != nil {
 		return err
 	}
 	o.last, o.chain = e.window, e.chain

@@ -102,7 +102,7 @@ func (x *exclusions) unknown(commands []event.Command) (names []string) {
 // readExclusions returns the nodes that were forgotten in the ledger's windows before
 // the given one. It reads only the ledger and the commands topic.
 func (p *replayer) readExclusions(ctx context.Context, before int64) (x exclusions, err error) {
-	l, err := ledger.Open(ctx, p.client, p.cfg.ledgerAt())
+	l, err := ledger.Open(ctx, p.client, p.cfg.Terms.ledgerAt())
 	if err != nil {
 		return x, err
 	}
@@ -111,8 +111,8 @@ func (p *replayer) readExclusions(ctx context.Context, before int64) (x exclusio
 
 // exclude is readExclusions of records.
 func (p *replayer) exclude(ctx context.Context, records ledger.Records, before int64) (x exclusions, err error) {
-	bounds, err := p.client.Offsets(ctx, p.cfg.Names.Commands)
-	if err != nil || bounds[kafka.TopicPartition{Topic: p.cfg.Names.Commands}].End == 0 {
+	bounds, err := p.client.Offsets(ctx, p.cfg.Terms.Names.Commands)
+	if err != nil || bounds[kafka.TopicPartition{Topic: p.cfg.Terms.Names.Commands}].End == 0 {
 		return x, err
 	}
 	fetching, stop := context.WithCancel(ctx)
@@ -128,7 +128,7 @@ func (p *replayer) exclude(ctx context.Context, records ledger.Records, before i
 		if err != nil || r == nil || r.Window >= before {
 			return x, err
 		}
-		commands := slices.DeleteFunc(slices.Clone(r.Ranges), func(g ledger.Range) bool { return g.Topic != p.cfg.Names.Commands })
+		commands := slices.DeleteFunc(slices.Clone(r.Ranges), func(g ledger.Range) bool { return g.Topic != p.cfg.Terms.Names.Commands })
 		if err := in.Replay(ctx, commands); err != nil {
 			return x, err
 		}

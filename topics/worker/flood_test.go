@@ -126,8 +126,8 @@ func TestFlood(t *testing.T) {
 			}
 			err := worker.Run(ctx, f.client, e, f.config(worker.Config{
 				Policy: intake.CountOrLinger{Count: 10, Linger: 5 * time.Millisecond},
-				Limits: wire.Limits{MaxValue: maxValue, MaxNeighbours: maxNeighbours},
-				Hooks:  worker.Hooks{TookOver: func(worker.TookOver) { done() }, Committed: func(worker.Committed) { done() }},
+				Terms:  worker.Terms{Limits: wire.Limits{MaxValue: maxValue, MaxNeighbours: maxNeighbours}},
+				Events: worker.Join(worker.On(func(worker.TookOver) { done() }), worker.On(func(worker.Committed) { done() })),
 			}))
 			if err != nil {
 				t.Fatal(err)

@@ -31,7 +31,7 @@ type Comparer interface {
 // forgetCommands returns the commands to forget nodes among the claimed records, valid
 // until these are released.
 func (p *replayer) forgetCommands() (forget []event.Command) {
-	if p.cfg.Task > 0 { // shards refuse them
+	if p.cfg.Terms.Partition > 0 { // shards refuse them
 		return nil
 	}
 	commands, _ := p.inputs.Commands.Gather(nil, nil)
@@ -50,7 +50,7 @@ func forgets(c *event.Command) bool { return c.Name == event.Forget && len(c.Nod
 // a replay of the windows before next, which must all be committed. The new engine has
 // no roles yet.
 func (p *replayer) forget(ctx context.Context, commands []event.Command, replayed bool) (*ledger.Forgot, error) {
-	if p.cfg.Fresh == nil {
+	if p.cfg.Models.Fresh == nil {
 		return nil, errors.New("a command to forget nodes, and no fresh engine to replay without them")
 	}
 	began := time.Now()
@@ -73,9 +73,7 @@ func (p *replayer) forget(ctx context.Context, commands []event.Command, replaye
 	crash.Point(crash.AfterForget)
 	took := time.Since(began)
 	p.cfg.Logger.Info("forgot", "nodes", forgot.Nodes, "unknown", len(unknown), "windows", p.next, "took", took.Round(time.Millisecond))
-	if p.cfg.Hooks.Forgot != nil {
-		p.cfg.Hooks.Forgot(Forgotten{Engine: exact, Forgot: forgot, Replayed: replayed, Took: took})
-	}
+	p.cfg.Events(Forgotten{Engine: exact, Forgot: forgot, Replayed: replayed, Took: took})
 	return &forgot, nil
 }
 
@@ -93,7 +91,7 @@ const logEvery = 5 * time.Second
 // nodes that were forgotten in them and those that the commands name. It also returns
 // which of the latter no event named.
 func (p *replayer) replayWithout(ctx context.Context, commands []event.Command) (_ Engine, unknown []string, err error) {
-	e, err := p.cfg.Fresh()
+	e, err := p.cfg.Models.Fresh()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -102,16 +100,16 @@ func (p *replayer) replayWithout(ctx context.Context, commands []event.Command) 
 			release(e)
 		}
 	}()
-	cfg := *p.cfg
-	cfg.Hooks = Hooks{}
-	fresh := &replayer{cfg: &cfg, client: p.client, engine: e}
+	cfg := p.cfg
+	cfg.Events = nil
+	fresh := newReplayer(p.client, cfg, e)
 	if fresh.excluded, err = p.readExclusions(ctx, p.next); err != nil {
 		return nil, nil, err
 	}
 	fresh.excluded.add(p.next, commands)
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	if fresh.ledger, err = ledger.Open(ctx, p.client, p.cfg.ledgerAt()); err != nil {
+	if fresh.ledger, err = ledger.Open(ctx, p.client, p.cfg.Terms.ledgerAt()); err != nil {
 		return nil, nil, err
 	}
 	if err := fresh.openInputs(fetching, intake.Position{}); err != nil {
@@ -143,7 +141,7 @@ func (p *replayer) replayWithout(ctx context.Context, commands []event.Command) 
 // replayable reports whether the ledger and the inputs still have their beginnings, and
 // there is an engine to replay them into.
 func (p *replayer) replayable(ctx context.Context) (bool, error) {
-	if p.cfg.Fresh == nil || p.behind > 0 {
+	if p.cfg.Models.Fresh == nil || p.behind > 0 {
 		return false, nil
 	}
 	return p.beginningsThere(ctx)
@@ -151,7 +149,7 @@ func (p *replayer) replayable(ctx context.Context) (bool, error) {
 
 // beginningsThere reports whether the ledger and the inputs still have their beginnings.
 func (p *replayer) beginningsThere(ctx context.Context) (bool, error) {
-	n := p.cfg.Names
+	n := p.cfg.Terms.Names
 	for _, topic := range []string{n.Ledger, n.Nodes, n.Labels, n.Commands} {
 		bounds, err := p.client.Offsets(ctx, topic)
 		if err != nil {

@@ -113,7 +113,7 @@ func (f *fixture) runUntilConsumed(e worker.Engine, cfg worker.Config) {
 	}()
 	cfg = f.config(cfg)
 	cfg.Session = session
-	cfg.Hooks = worker.Join(cfg.Hooks, worker.Hooks{TookOver: func(worker.TookOver) { close(owned) }})
+	cfg.Events = worker.Join(cfg.Events, worker.On(func(worker.TookOver) { close(owned) }))
 	if err := worker.Run(ctx, f.client, e, cfg); err != nil || !<-complete {
 		f.t.Fatalf("the worker ended with error %v before all %d input records were in the ledger", err, want)
 	}
@@ -143,7 +143,7 @@ func (f *fixture) lastRecord() *ledger.Record {
 // A later start and an audit replay the ledger to the same state.
 func TestForget(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
-		cfg := worker.Config{Fresh: freshRecorder}
+		cfg := worker.Config{Models: worker.Models{Fresh: freshRecorder}}
 		f.send(0, 40)
 		saw := &recorder{}
 		f.runUntilConsumed(saw, cfg)
@@ -151,7 +151,7 @@ func TestForget(t *testing.T) {
 
 		gone := f.forget(3, 17, 99)
 		var calls []worker.Forgotten
-		f.runUntilConsumed(&recorder{}, worker.Config{Fresh: freshRecorder, Hooks: worker.Hooks{Forgot: func(f worker.Forgotten) { calls = append(calls, f) }}})
+		f.runUntilConsumed(&recorder{}, worker.Config{Models: worker.Models{Fresh: freshRecorder}, Events: worker.On(func(f worker.Forgotten) { calls = append(calls, f) })})
 		// Node 99 never arrived, so that only two of the three make a difference.
 		if len(calls) != 1 || calls[0].Nodes != 3 || calls[0].Mean != 2 || calls[0].Variance != 3 {
 			t.Fatalf("the hook was called with %+v, want once with 3 nodes and the distances 2 and 3", calls)
@@ -186,7 +186,7 @@ func TestForget(t *testing.T) {
 		// second replay.
 		var replays int
 		start := &recorder{}
-		f.runUntilConsumed(start, worker.Config{Fresh: func() (worker.Engine, error) { replays++; return &recorder{}, nil }})
+		f.runUntilConsumed(start, worker.Config{Models: worker.Models{Fresh: func() (worker.Engine, error) { replays++; return &recorder{}, nil }}})
 		if replays > 0 || hex.EncodeToString(start.chain[:]) != end {
 			t.Errorf("a start made %d fresh engines and reached chain %x, want none and %s", replays, start.chain, end)
 		}
@@ -195,7 +195,7 @@ func TestForget(t *testing.T) {
 				t.Errorf("a start stepped the forgotten node %d", id)
 			}
 		}
-		audited, err := f.audit(&recorder{}, worker.Config{Fresh: freshRecorder})
+		audited, err := f.audit(&recorder{}, worker.Config{Models: worker.Models{Fresh: freshRecorder}})
 		if err != nil || audited.Chain != end {
 			t.Errorf("audit: %+v and error %v, want chain %s", audited, err, end)
 		}
@@ -224,7 +224,7 @@ func TestForgetWithCheckpoints(t *testing.T) {
 		replays := 0
 		in := func(dir string) worker.Config {
 			fresh := func() (worker.Engine, error) { replays++; return &tally{}, nil }
-			return worker.Config{Fresh: fresh, Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
+			return worker.Config{Models: worker.Models{Fresh: fresh}, Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
 		}
 		before, after := t.TempDir(), t.TempDir()
 		f.send(0, 40)
@@ -263,7 +263,7 @@ func TestForgetImpossible(t *testing.T) {
 		if n, dead := len(f.forgetRecords()), f.count(f.names.DeadLetters); n != 0 || dead != 3 {
 			t.Errorf("%d records of forgetting and %d dead letters, want 0 and 3", n, dead)
 		}
-		f.runUntilConsumed(&tally{}, worker.Config{Fresh: freshRecorder})
+		f.runUntilConsumed(&tally{}, worker.Config{Models: worker.Models{Fresh: freshRecorder}})
 		if audited, err := f.audit(&tally{}, worker.Config{}); err != nil || audited.DeadLetters != 3 {
 			t.Errorf("audit: %+v and error %v, want 3 dead letters", audited, err)
 		}
@@ -280,14 +280,14 @@ func TestForgetBeyondMemory(t *testing.T) {
 		f.forget(5)
 		f.send(20, 30)
 		full := errors.New("it takes 3 MiB, and 2 of 4 MiB are in use")
-		f.runUntilConsumed(&tally{}, worker.Config{Fresh: freshTally, Room: func() error { return full }})
+		f.runUntilConsumed(&tally{}, worker.Config{Models: worker.Models{Fresh: freshTally, Room: func() error { return full }}})
 		if n := len(f.forgetRecords()); n != 0 {
 			t.Errorf("%d records of forgetting, want none", n)
 		}
 		if !f.hasDeadLetter("does not fit into the memory") {
 			t.Error("no dead letter says that memory is missing")
 		}
-		roomy := worker.Config{Fresh: freshTally, Room: func() error { return nil }}
+		roomy := worker.Config{Models: worker.Models{Fresh: freshTally, Room: func() error { return nil }}}
 		f.runUntilConsumed(&tally{}, roomy)
 		if _, err := f.audit(&tally{}, roomy); err != nil {
 			t.Error(err)
@@ -310,14 +310,14 @@ func TestForgetKilled(t *testing.T) {
 		f.forget(5)
 		f.send(20, 30)
 		killed := errors.New("killed")
-		deadly := f.config(worker.Config{Fresh: func() (worker.Engine, error) { return nil, killed }})
+		deadly := f.config(worker.Config{Models: worker.Models{Fresh: func() (worker.Engine, error) { return nil, killed }}})
 		deadly.Session = session
 		for i := range 3 {
 			if err := worker.Run(t.Context(), f.client, &tally{}, deadly); !errors.Is(err, killed) {
 				t.Fatalf("attempt %d: error %v, want %v", i+1, err, killed)
 			}
 		}
-		f.runUntilConsumed(&tally{}, worker.Config{Fresh: freshTally})
+		f.runUntilConsumed(&tally{}, worker.Config{Models: worker.Models{Fresh: freshTally}})
 		if n := len(f.forgetRecords()); n != 0 || !f.hasDeadLetter("workers have ended 3 times") {
 			t.Errorf("%d records of forgetting, want none, and a dead letter that tells of three attempts", n)
 		}
@@ -333,11 +333,11 @@ func TestForgetKilled(t *testing.T) {
 			t.Errorf("the ledger notes %d attempts, want 3", attempts)
 		}
 		f.forget(6)
-		f.runUntilConsumed(&tally{}, worker.Config{Fresh: freshTally})
+		f.runUntilConsumed(&tally{}, worker.Config{Models: worker.Models{Fresh: freshTally}})
 		if all := f.forgetRecords(); len(all) != 1 || all[0].Forgot.Nodes != 1 {
 			t.Errorf("%d records of forgetting after another command, want 1", len(all))
 		}
-		if _, err := f.audit(&tally{}, worker.Config{Fresh: freshTally}); err != nil {
+		if _, err := f.audit(&tally{}, worker.Config{Models: worker.Models{Fresh: freshTally}}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -363,16 +363,16 @@ func TestForgetBehindCommands(t *testing.T) {
 		defer cancel()
 		forgot := false
 		cfg := f.config(worker.Config{
-			Fresh:  freshTally,
+			Models: worker.Models{Fresh: freshTally},
 			Policy: &heldBack{CountOrLinger: intake.CountOrLinger{Count: 7}, held: func() { f.command(values...) }},
-			Hooks: worker.Hooks{
-				Forgot: func(worker.Forgotten) { forgot = true },
-				Stepped: func(worker.Stepped) {
+			Events: worker.Join(
+				worker.On(func(worker.Forgotten) { forgot = true }),
+				worker.On(func(worker.Stepped) {
 					if forgot {
 						cancel()
 					}
-				},
-			},
+				}),
+			),
 		})
 		cfg.Session = session
 		if err := worker.Run(ctx, f.client, &tally{}, cfg); err != nil || !forgot {

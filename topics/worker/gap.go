@@ -26,12 +26,12 @@ func AcceptGap(ctx context.Context, c *kafka.Client, e Engine, cfg Config, why s
 	if cfg.Checkpoints.Dir == "" {
 		return Rebased{}, errors.New("a gap is accepted with a folder for checkpoints: give --state-dir")
 	}
-	members, err := c.Members(ctx, cfg.Names.Ledger, cfg.Names.Ledger)
+	members, err := c.Members(ctx, cfg.Terms.Names.Ledger, cfg.Terms.Names.Ledger)
 	if err != nil {
 		return Rebased{}, err
 	}
 	if len(members) > 0 {
-		return Rebased{}, fmt.Errorf("%d workers of ledger %s are up: end them first; one that serves or stands by has what is gone in its state, and writes a checkpoint of it at its end", len(members), cfg.Names.Ledger)
+		return Rebased{}, fmt.Errorf("%d workers of ledger %s are up: end them first; one that serves or stands by has what is gone in its state, and writes a checkpoint of it at its end", len(members), cfg.Terms.Names.Ledger)
 	}
 	cfg.Rebase = true
 	w, err := newWorker(ctx, c, e, cfg)
@@ -47,7 +47,7 @@ func (w *worker) checkState() error {
 	if !w.replay.acceptGap || w.replay.next > 0 {
 		return nil
 	}
-	return fmt.Errorf("no checkpoint in %s is of ledger %s, this program's engine and these settings: copy one of another worker there; without any, delete the ledger's topic and begin the graph again with 'gvbll work --begin-again', which predicts every node that is left once more", w.cfg.Checkpoints.Dir, w.cfg.Names.Ledger)
+	return fmt.Errorf("no checkpoint in %s is of ledger %s, this program's engine and these settings: copy one of another worker there; without any, delete the ledger's topic and begin the graph again with 'gvbll work --begin-again', which predicts every node that is left once more", w.cfg.Checkpoints.Dir, w.cfg.Terms.Names.Ledger)
 }
 
 // noteGap notes what is gone in the epoch that begins, if anything is.
@@ -60,7 +60,7 @@ func (w *worker) noteGap(checkpoint int64) {
 		return
 	}
 	if w.begins == nil {
-		w.begins = &ledger.Beginning{Why: "records of the inputs are gone", Program: w.cfg.Program}
+		w.begins = &ledger.Beginning{Why: "records of the inputs are gone", Program: w.cfg.Terms.Program}
 	}
 	w.begins.Gap, w.begins.Checkpoint = gap, checkpoint
 }
@@ -82,7 +82,7 @@ func (p *replayer) checkGap(r *ledger.Record) error {
 	case !p.acceptGap:
 		return p.inputs.CheckBegins(r.Inputs)
 	case r.Forgot != nil:
-		return fmt.Errorf("ledger %s, window %d: nodes were forgotten, which needs a replay of the records that are gone: copy a checkpoint of window %d or a later one to --state-dir", p.cfg.Names.Ledger, r.Window, r.Window+1)
+		return fmt.Errorf("ledger %s, window %d: nodes were forgotten, which needs a replay of the records that are gone: copy a checkpoint of window %d or a later one to --state-dir", p.cfg.Terms.Names.Ledger, r.Window, r.Window+1)
 	}
 	if r.HasGap() { // accepted before, and now from an earlier checkpoint
 		p.lossy, p.passed = true, r.Begins.Gap
@@ -92,7 +92,7 @@ func (p *replayer) checkGap(r *ledger.Record) error {
 
 // behindGap returns the error of a replay that has no checkpoint behind a gap.
 func (p *replayer) behindGap(r *ledger.Record) error {
-	return fmt.Errorf("ledger %s: epoch %d begins at window %d behind a gap (%s): a replay needs a checkpoint of window %d or a later one; copy one of another worker to --state-dir, or accept the gap once more from an older one with 'gvbll rebase --accept-gap'", p.cfg.Names.Ledger, r.Epoch, r.Window, DescribeGap(r.Begins.Gap), r.Window+1)
+	return fmt.Errorf("ledger %s: epoch %d begins at window %d behind a gap (%s): a replay needs a checkpoint of window %d or a later one; copy one of another worker to --state-dir, or accept the gap once more from an older one with 'gvbll rebase --accept-gap'", p.cfg.Terms.Names.Ledger, r.Epoch, r.Window, DescribeGap(r.Begins.Gap), r.Window+1)
 }
 
 // DescribeGap names the first ranges of a gap.
@@ -116,7 +116,7 @@ func (p *replayer) explainGone(ctx context.Context, err error) error {
 	if p.acceptGap || !errors.As(err, &outOfRange) && !errors.As(err, &gone) {
 		return err
 	}
-	gap, wrong := lastGap(ctx, p.client, p.cfg.ledgerAt())
+	gap, wrong := lastGap(ctx, p.client, p.cfg.Terms.ledgerAt())
 	if wrong != nil || gap == nil || gap.Window < p.next {
 		return err
 	}

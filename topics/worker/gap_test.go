@@ -136,7 +136,7 @@ func TestAcceptGap(t *testing.T) {
 		_, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(t.TempDir())), "")
 		checkLine(t, "accepting without a checkpoint", err, "copy one of another worker", "gvbll work --begin-again")
 		other := kept
-		other.Settings = otherSettings
+		other.Terms.Settings = otherSettings
 		_, err = worker.AcceptGap(t.Context(), f.client, &tally{salt: "b"}, f.config(other), "")
 		checkLine(t, "accepting on other terms", err, "own terms")
 		if n := len(f.records()); n != served {
@@ -240,7 +240,7 @@ func (f *fixture) checkGapAudit(behind, before string, served, predictions int) 
 	t := f.t
 	t.Helper()
 	windows := int64(len(f.records()))
-	restore := worker.Config{Checkpoints: worker.Checkpoints{Restore: readTally}}
+	restore := f.config(worker.Config{Checkpoints: worker.Checkpoints{Restore: readTally}})
 	counted, err := f.audit(&tally{}, restore)
 	if err != nil {
 		t.Fatal(err)
@@ -250,7 +250,7 @@ func (f *fixture) checkGapAudit(behind, before string, served, predictions int) 
 	} else if e := counted.Epochs; e[0].Counted != int64(served) || e[0].Checked+e[1].Checked != int64(predictions) || len(e[1].Gap) != 2 || e[0].Proved+e[1].Proved != 0 {
 		t.Errorf("audited epochs without a checkpoint: %+v, want %d predictions counted", e, predictions)
 	}
-	proved, err := worker.Audit(t.Context(), f.client, nil, f.config(restore), behind, nil)
+	proved, err := worker.Audit(t.Context(), f.client, nil, restore.Replay(), behind, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func (f *fixture) checkGapAudit(behind, before string, served, predictions int) 
 	} else if e := proved.Epochs[1]; e.First != int64(served) || e.Proved != windows-int64(served)-1 || e.Counted != 1 || e.Predictions+e.Checked+proved.Epochs[0].Checked != int64(predictions) || len(e.Gap) != 2 {
 		t.Errorf("audited epoch 1 from the checkpoint behind the gap: %+v, want all but its first window proved", e)
 	}
-	_, err = worker.Audit(t.Context(), f.client, nil, f.config(restore), before, nil)
+	_, err = worker.Audit(t.Context(), f.client, nil, restore.Replay(), before, nil)
 	checkLine(t, "an audit from before the gap", err, "behind a gap", "needs a checkpoint of window")
 }
 

@@ -37,7 +37,7 @@ type lead struct {
 	inputs  *intake.Inputs
 	cuts    *ledger.Cuts
 	done    *ledger.Done
-	terms   replayer         // compares the terms of cuts
+	terms   *replayer        // compares the terms of cuts
 	known   *ledger.Complete // the newest complete window that a cut names
 	ranges  []ledger.Range   // of the current cut; reused
 	learner *learner
@@ -54,8 +54,8 @@ type lead struct {
 
 func newLead(cfg *Sharded, c *kafka.Client, seat seat, caughtUp func()) *lead {
 	own := cfg.config(0)
-	own.Hooks = Join(logHooks(own.Logger), own.Hooks).serial() // the learner calls them too
-	return &lead{sharded: cfg, client: c, seat: seat, caughtUp: caughtUp, cfg: &own, terms: replayer{cfg: &own, client: c}}
+	own.Events = serial(Join(logEvents(own.Logger), own.Events)) // the learner calls them too
+	return &lead{sharded: cfg, client: c, seat: seat, caughtUp: caughtUp, cfg: &own, terms: newReplayer(c, own.Replay(), nil)}
 }
 
 // standing implements taskLoop: progress is what was learned.
@@ -100,13 +100,13 @@ func (l *lead) run(ctx context.Context) (err error) {
 // open begins at the newest checkpoint, or at the beginning, and returns the number of the next
 // cut.
 func (l *lead) open(ctx, fetching context.Context) (at leadPosition, err error) {
-	if l.cfg.Checkpoints.Since, err = readSince(ctx, l.client, l.cfg.Names); err != nil {
+	if l.cfg.Checkpoints.Since, err = readSince(ctx, l.client, l.cfg.Terms.Names); err != nil {
 		return at, err
 	}
 	if l.learner, at, err = openLearner(ctx, l); err != nil {
 		return at, err
 	}
-	if l.cuts, err = ledger.OpenCuts(ctx, l.client, l.cfg.Names.LedgerAt(0), at.Cuts); err != nil {
+	if l.cuts, err = ledger.OpenCuts(ctx, l.client, l.cfg.Terms.Names.LedgerAt(0), at.Cuts); err != nil {
 		return at, err
 	}
 	l.known = at.Done
@@ -131,7 +131,7 @@ func (l *lead) standBy(ctx context.Context, at leadPosition) error {
 		if err == nil && c == nil {
 			if !reached {
 				reached = true
-				l.cfg.Hooks.Recovered(Recovered{Windows: l.cuts.Place().Window, Checkpoint: first, Took: time.Since(began)})
+				l.cfg.Events(Recovered{Windows: l.cuts.Place().Window, Checkpoint: first, Took: time.Since(began)})
 			}
 			if l.elected {
 				return nil
@@ -188,7 +188,7 @@ func (l *lead) follow(ctx context.Context, c *ledger.Cut) error {
 		l.known = c.Done
 	}
 	if err := l.inputs.Replay(ctx, c.Ranges); err != nil {
-		return fmt.Errorf("ledger %s, window %d: %w", l.cfg.Names.Ledger, c.Window, err)
+		return fmt.Errorf("ledger %s, window %d: %w", l.cfg.Terms.Names.Ledger, c.Window, err)
 	}
 	l.inputs.Release()
 	return l.handOver(ctx)
@@ -227,12 +227,12 @@ func (l *lead) lead(ctx context.Context) error {
 		return err
 	}
 	l.goLive()
-	if l.done, err = ledger.OpenDone(ctx, l.client, l.cfg.Names.Ledger, l.sharded.shards, l.known); err != nil {
+	if l.done, err = ledger.OpenDone(ctx, l.client, l.cfg.Terms.Names.Ledger, l.sharded.shards, l.known); err != nil {
 		return err
 	}
 	next := l.cuts.Place().Window
 	l.cfg.Logger.Info("serving: this worker cuts the graph's windows now", "windows", next, "took", time.Since(began).Round(time.Millisecond))
-	l.cfg.Hooks.TookOver(TookOver{Windows: next, Took: time.Since(began)})
+	l.cfg.Events(TookOver{Windows: next, Took: time.Since(began)})
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	progress, failed := make(chan struct{}, 1), make(chan error, 1)
@@ -267,7 +267,7 @@ func (l *lead) lead(ctx context.Context) error {
 		case <-l.learner.ended:
 			return errLearner
 		case <-lag.C:
-			l.inputs.Lag(l.cfg.Hooks.Lag)
+			l.inputs.Lag(func(topic string, records, withheld int64) { l.cfg.Events(Lag{topic, records, withheld}) })
 		case <-wake:
 		case <-ctx.Done():
 			return nil
@@ -284,7 +284,7 @@ func (l *lead) checkEnd(ctx context.Context) error {
 	newest, errs := make([]*ledger.Record, l.sharded.shards), make([]error, l.sharded.shards)
 	var all sync.WaitGroup
 	for i := range newest {
-		all.Go(func() { newest[i], errs[i] = ledger.Newest(ctx, l.client, l.cfg.Names.LedgerAt(i+1)) })
+		all.Go(func() { newest[i], errs[i] = ledger.Newest(ctx, l.client, l.cfg.Terms.Names.LedgerAt(i+1)) })
 	}
 	all.Wait()
 	if err := cmp.Or(errs...); err != nil { // one line
@@ -309,7 +309,7 @@ func (l *lead) checkEnd(ctx context.Context) error {
 		}
 	}
 	if next := l.cuts.Place().Window; last >= next {
-		return fmt.Errorf("ledger %s partition 0 ends before window %d, and shard %d has committed window %d: the cuts in between are lost: restore the topic from a backup or a mirror", l.cfg.Names.Ledger, next, shard, last)
+		return fmt.Errorf("ledger %s partition 0 ends before window %d, and shard %d has committed window %d: the cuts in between are lost: restore the topic from a backup or a mirror", l.cfg.Terms.Names.Ledger, next, shard, last)
 	}
 	return nil
 }
@@ -383,14 +383,14 @@ func (l *lead) newCut(cause string) *ledger.Cut {
 		l.known = d
 	}
 	return &ledger.Cut{
-		Window: l.cuts.Place().Window, Cause: cause, Ranges: []ledger.Range{}, Model: l.cfg.Model, Settings: l.terms.settingsToWrite().hash, Done: l.known,
+		Window: l.cuts.Place().Window, Cause: cause, Ranges: []ledger.Range{}, Model: l.cfg.Terms.Model, Settings: l.terms.settingsToWrite().hash, Done: l.known,
 	}
 }
 
 // begins makes a cut the first of an epoch.
 func (l *lead) begins(cut *ledger.Cut, why string) {
-	cut.Configuration, cut.Classes, cut.Inputs = l.terms.settingsToWrite().all, l.cfg.Classes, l.inputs.Begins()
-	cut.Begins = &ledger.Beginning{Why: why, Program: l.cfg.Program}
+	cut.Configuration, cut.Classes, cut.Inputs = l.terms.settingsToWrite().all, l.cfg.Terms.Classes, l.inputs.Begins()
+	cut.Begins = &ledger.Beginning{Why: why, Program: l.cfg.Terms.Program}
 }
 
 // append appends a cut to the log. It returns an error if that is not the one that was taken.
@@ -416,7 +416,7 @@ func (l *lead) obeysForget(ctx context.Context) (bool, error) {
 // nothing of the exchange up to here is needed any more.
 func (l *lead) beginEpoch(ctx context.Context, cutter *ledger.Cutter) error {
 	crash.Point(crash.BeforeEpoch)
-	ends, err := l.client.Offsets(ctx, l.cfg.Names.Exchange)
+	ends, err := l.client.Offsets(ctx, l.cfg.Terms.Names.Exchange)
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func openLearner(ctx context.Context, l *lead) (*learner, leadPosition, error) {
 		lead: l, cut: make(chan cutWindow, aheadOfLearner+l.sharded.Depth+l.sharded.Lag),
 		live: make(chan struct{}), ended: make(chan struct{}), progress: make(chan struct{}, 1),
 	}
-	list, err := l.cfg.Checkpoints.find(l.cfg.Names.Ledger)
+	list, err := l.cfg.Checkpoints.find(l.cfg.Terms.Names.Ledger)
 	if err != nil {
 		return nil, k.at, err
 	}
@@ -90,7 +90,7 @@ func openLearner(ctx context.Context, l *lead) (*learner, leadPosition, error) {
 		if k.engine, err = l.sharded.NewLead(l.sharded.shards); err != nil {
 			return nil, k.at, err
 		}
-		if l.epoch, err = readRun(ctx, l.client, l.cfg.Names); err != nil {
+		if l.epoch, err = readRun(ctx, l.client, l.cfg.Terms.Names); err != nil {
 			return nil, k.at, err
 		}
 		k.at.Exchange = l.epoch.position(0)
@@ -120,11 +120,11 @@ func (k *learner) load(ctx context.Context, path string) error {
 	}
 	var at leadPosition
 	err = json.Unmarshal([]byte(meta[positionKey]), &at)
-	if err == nil && (at.Model != l.cfg.Model || !l.cfg.isOwn(at.Settings)) {
+	if err == nil && (at.Model != l.cfg.Terms.Model || !l.cfg.Terms.isOwn(at.Settings)) {
 		err = errors.New("it is of another model or of other settings")
 	}
 	if err == nil {
-		err = at.Cuts.Confirm(ctx, l.client, l.cfg.Names.LedgerAt(0))
+		err = at.Cuts.Confirm(ctx, l.client, l.cfg.Terms.Names.LedgerAt(0))
 	}
 	if err != nil {
 		releaseLead(engine)
@@ -212,7 +212,7 @@ func (k *learner) learn(ctx, following, sending context.Context, c cutWindow) er
 		return err
 	}
 	k.at.Window, k.at.Chain, k.at.Cuts, k.at.Done, k.at.Position = window+1, out.Chain.Hex(), c.place, c.done, c.inputs
-	k.at.Model, k.at.Settings = k.lead.cfg.Model, c.settings
+	k.at.Model, k.at.Settings = k.lead.cfg.Terms.Model, c.settings
 	k.ahead = false
 	k.learned.Store(window + 1)
 	select {
@@ -220,7 +220,7 @@ func (k *learner) learn(ctx, following, sending context.Context, c cutWindow) er
 	default:
 	}
 	replayed = replayed || window < k.lead.epoch.since
-	k.lead.cfg.Hooks.Stepped(Stepped{Outcome: out, Cause: "learned", Replayed: replayed, Took: took})
+	k.lead.cfg.Events(Stepped{Outcome: out, Cause: "learned", Replayed: replayed, Took: took})
 	return nil
 }
 
@@ -265,14 +265,14 @@ func (k *learner) send(ctx context.Context, out *event.Outcome, heads []byte, se
 func (k *learner) record(ctx context.Context, out *event.Outcome, settings event.Settings) error {
 	cfg := k.lead.cfg
 	r := ledger.Record{
-		Version: ledger.Version, Epoch: k.lead.epoch.epoch, Window: out.Window, Cause: ledger.CauseLearned, Ranges: []ledger.Range{}, Model: cfg.Model, Settings: settings.Hash(),
+		Version: ledger.Version, Epoch: k.lead.epoch.epoch, Window: out.Window, Cause: ledger.CauseLearned, Ranges: []ledger.Range{}, Model: cfg.Terms.Model, Settings: settings.Hash(),
 		Labels: len(out.Labelled), Updates: out.Heads[0].Version, Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(), Changes: ledger.Changes(out.Drift),
 	}
 	if len(out.Labelled) == 0 && len(r.Changes) == 0 {
 		return nil
 	}
-	if cfg.Scores != nil && len(out.Labelled) > 0 {
-		r.Scores = cfg.Scores(out)
+	if cfg.Models.Scores != nil && len(out.Labelled) > 0 {
+		r.Scores = cfg.Models.Scores(out)
 	}
 	if k.records == nil {
 		var err error
@@ -280,7 +280,7 @@ func (k *learner) record(ctx context.Context, out *event.Outcome, settings event
 			return err
 		}
 	}
-	at := cfg.Names.LedgerAt(0)
+	at := cfg.Terms.Names.LedgerAt(0)
 	if err := k.records.SendAgain(ctx, []kafka.Record{{Topic: at.Topic, Partition: at.Partition, Value: r.Append(nil), Headers: ledgerHeaders}}); err != nil {
 		return fmt.Errorf("writing what was learned of window %d: %w", out.Window, err)
 	}

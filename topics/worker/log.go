@@ -14,43 +14,53 @@ import (
 // refusalInterval is the time between two log lines about refusals for one reason.
 const refusalInterval = time.Minute
 
-// logHooks returns hooks that log what happens in the windows: refusals, changes of the model
-// that serves, drift, and once that labels of training nodes come. Windows that are replayed at
-// the start are history, and only their number is logged.
-func logHooks(log *slog.Logger) Hooks {
-	recovered, trained := false, false
-	refusals := make(map[event.Reason]*refusalLog)
-	return Hooks{
-		Recovered: func(r Recovered) {
-			if r.Windows > 0 {
-				log.Info("recovered", "checkpoint", r.Checkpoint, "windows", r.Windows, "took", r.Took.Round(time.Millisecond))
+// logEvents returns a handler that logs what happens in the windows: refusals, changes of the
+// model that serves, drift, and once that labels of training nodes come. Windows that are replayed
+// at the start are history, and only their number is logged.
+func logEvents(log *slog.Logger) func(Event) {
+	l := &eventLog{log: log, refusals: make(map[event.Reason]*refusalLog)}
+	return func(e Event) {
+		switch e := e.(type) {
+		case Recovered:
+			if e.Windows > 0 {
+				log.Info("recovered", "checkpoint", e.Checkpoint, "windows", e.Windows, "took", e.Took.Round(time.Millisecond))
 			}
-			recovered = true
-		},
-		Stepped: func(s Stepped) {
-			if s.Replayed && !recovered {
-				return
-			}
-			if promoted := s.Outcome.Promoted; promoted != "" {
-				log.Info("promoted: another model serves from the next window on", "window", s.Outcome.Window, "model", promoted, "before", s.Outcome.Model)
-			}
-			if s.Replayed { // the owner logs the rest
-				return
-			}
-			for _, c := range ledger.Changes(s.Outcome.Drift) {
-				if c.Worse {
-					log.Warn("drift found: the loss of what was served has risen", "window", s.Outcome.Window, "detector", c.Detector)
-				} else {
-					log.Info("drift found", "window", s.Outcome.Window, "detector", c.Detector)
-				}
-			}
-			if n := s.Outcome.Counts.LabelsOfTraining; n > 0 && !trained {
-				trained = true
-				log.Info("labels came of nodes that the model was trained on: they are neither scored nor learned again", "window", s.Outcome.Window, "labels", n)
-			}
-			logRefusals(log, refusals, s.Outcome.Refused, time.Now())
-		},
+			l.recovered = true
+		case Stepped:
+			l.stepped(e)
+		}
 	}
+}
+
+// eventLog is the state of a log of events.
+type eventLog struct {
+	log                *slog.Logger
+	recovered, trained bool
+	refusals           map[event.Reason]*refusalLog
+}
+
+func (l *eventLog) stepped(s Stepped) {
+	if s.Replayed && !l.recovered {
+		return
+	}
+	if promoted := s.Outcome.Promoted; promoted != "" {
+		l.log.Info("promoted: another model serves from the next window on", "window", s.Outcome.Window, "model", promoted, "before", s.Outcome.Model)
+	}
+	if s.Replayed { // the owner logs the rest
+		return
+	}
+	for _, c := range ledger.Changes(s.Outcome.Drift) {
+		if c.Worse {
+			l.log.Warn("drift found: the loss of what was served has risen", "window", s.Outcome.Window, "detector", c.Detector)
+		} else {
+			l.log.Info("drift found", "window", s.Outcome.Window, "detector", c.Detector)
+		}
+	}
+	if n := s.Outcome.Counts.LabelsOfTraining; n > 0 && !l.trained {
+		l.trained = true
+		l.log.Info("labels came of nodes that the model was trained on: they are neither scored nor learned again", "window", s.Outcome.Window, "labels", n)
+	}
+	logRefusals(l.log, l.refusals, s.Outcome.Refused, time.Now())
 }
 
 // refusalLog is what is not logged yet of the refusals for one reason.

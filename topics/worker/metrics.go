@@ -154,61 +154,57 @@ func (m *Metrics) observeAges(out *event.Outcome, now time.Time) {
 	}
 }
 
-// Hooks returns the hooks that update the metrics. Replayed windows are not counted
-// again.
-func (m *Metrics) Hooks() Hooks {
-	return Hooks{
-		Recovered: func(r Recovered) {
-			m.recoveryWindows.Set(float64(r.Windows - r.Checkpoint))
-			m.recoverySeconds.Set(r.Took.Seconds())
-		},
-		TookOver: func(t TookOver) {
-			m.owner.Set(1)
-			m.takeover.Observe(t.Took.Seconds())
-			m.tookOver.SetToCurrentTime()
-		},
-		Stepped: func(s Stepped) {
-			m.number.Set(float64(s.Outcome.Window))
-			if s.Replayed {
-				m.replayedWindows.Inc()
-				return
-			}
-			m.observeAges(s.Outcome, time.Now())
-			m.windows.WithLabelValues(s.Cause).Inc()
-			m.step.Observe(s.Took.Seconds())
-			m.arrivals.Observe(float64(s.Outcome.Counts.Arrivals))
-		},
-		Committed: func(c Committed) {
-			m.transactions.Inc()
-			m.retries.Add(float64(c.Tries - 1))
-			m.commit.Observe(c.Took.Seconds())
-			m.lastCommit.SetToCurrentTime()
-		},
-		Lag: func(topic string, records, withheld int64) {
-			m.lag.WithLabelValues(topic).Set(float64(records))
-			m.withheld.WithLabelValues(topic).Set(float64(withheld))
-		},
-		Saved: func(s Saved) {
-			if s.Err != nil {
-				m.saveFailures.Inc()
-				return
-			}
-			m.savedAt.SetToCurrentTime()
-			m.savedBytes.Set(float64(s.Bytes))
-			m.saveSeconds.Observe(s.Took.Seconds())
-		},
-		Forgot: func(f Forgotten) {
-			m.forget.Observe(f.Took.Seconds())
-			if !f.Replayed {
-				m.forgotten.Add(float64(f.Nodes))
-			}
-			m.distance.WithLabelValues("mean").Set(f.Mean)
-			m.distance.WithLabelValues("variance").Set(f.Variance)
-		},
-		UnknownField: func(topic, field string, records int) { m.unknown.WithLabelValues(topic, field).Add(float64(records)) },
-		Untimely: func(topic string, late, early int) {
-			m.late.WithLabelValues(topic).Add(float64(late))
-			m.early.WithLabelValues(topic).Add(float64(early))
-		},
+// Observe updates the metrics. Replayed windows are not counted again.
+func (m *Metrics) Observe(e Event) {
+	switch e := e.(type) {
+	case Recovered:
+		m.recoveryWindows.Set(float64(e.Windows - e.Checkpoint))
+		m.recoverySeconds.Set(e.Took.Seconds())
+	case TookOver:
+		m.owner.Set(1)
+		m.observeTakeover(e)
+	case Stepped:
+		m.number.Set(float64(e.Outcome.Window))
+		if e.Replayed {
+			m.replayedWindows.Inc()
+			return
+		}
+		m.observeAges(e.Outcome, time.Now())
+		m.windows.WithLabelValues(e.Cause).Inc()
+		m.step.Observe(e.Took.Seconds())
+		m.arrivals.Observe(float64(e.Outcome.Counts.Arrivals))
+	case Committed:
+		m.transactions.Inc()
+		m.retries.Add(float64(e.Tries - 1))
+		m.commit.Observe(e.Took.Seconds())
+		m.lastCommit.SetToCurrentTime()
+	case Lag:
+		m.lag.WithLabelValues(e.Topic).Set(float64(e.Records))
+		m.withheld.WithLabelValues(e.Topic).Set(float64(e.Withheld))
+	case Saved:
+		if e.Err != nil {
+			m.saveFailures.Inc()
+			return
+		}
+		m.savedAt.SetToCurrentTime()
+		m.savedBytes.Set(float64(e.Bytes))
+		m.saveSeconds.Observe(e.Took.Seconds())
+	case Forgotten:
+		m.forget.Observe(e.Took.Seconds())
+		if !e.Replayed {
+			m.forgotten.Add(float64(e.Nodes))
+		}
+		m.distance.WithLabelValues("mean").Set(e.Mean)
+		m.distance.WithLabelValues("variance").Set(e.Variance)
+	case UnknownField:
+		m.unknown.WithLabelValues(e.Topic, e.Field).Add(float64(e.Records))
+	case Untimely:
+		m.late.WithLabelValues(e.Topic).Add(float64(e.Late))
+		m.early.WithLabelValues(e.Topic).Add(float64(e.Early))
 	}
+}
+
+func (m *Metrics) observeTakeover(t TookOver) {
+	m.takeover.Observe(t.Took.Seconds())
+	m.tookOver.SetToCurrentTime()
 }

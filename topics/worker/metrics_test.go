@@ -15,15 +15,15 @@ import (
 // an owner and its standbys counts every window once.
 func TestStandbyMetrics(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
-	hooks := worker.NewMetrics(reg).Hooks()
+	m := worker.NewMetrics(reg)
 	at := time.Now().Add(-time.Minute).UnixMilli()
 	out := func(n int64) *event.Outcome {
 		return &event.Outcome{Window: n, Predictions: []event.Prediction{{Time: at}, {}}}
 	}
 	for n := range int64(3) {
-		hooks.Stepped(worker.Stepped{Outcome: out(n), Cause: "count", Replayed: true})
+		m.Observe(worker.Stepped{Outcome: out(n), Cause: "count", Replayed: true})
 	}
-	hooks.Stepped(worker.Stepped{Outcome: out(3), Cause: "count"})
+	m.Observe(worker.Stepped{Outcome: out(3), Cause: "count"})
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -59,31 +59,29 @@ func TestEventTime(t *testing.T) {
 			return times[int64(i)]
 		}
 		untimely := 0
+		counted := worker.On(func(u worker.Untimely) { untimely += u.Late + u.Early })
 		seen := make(map[int64]bool) // intervals that a window has had
 		cfg := worker.Config{
 			Policy: intake.EventTime{Width: width * time.Millisecond, Lateness: disorder * time.Millisecond, Idle: 300 * time.Millisecond},
-			Hooks: worker.Hooks{
-				Untimely: func(_ string, late, early int) { untimely += late + early },
-				Stepped: func(s worker.Stepped) {
-					if s.Replayed {
+			Events: worker.Join(counted, worker.On(func(s worker.Stepped) {
+				if s.Replayed {
+					return
+				}
+				var intervals []int64 // of each event
+				for _, p := range s.Outcome.Predictions {
+					intervals = append(intervals, times[p.Node.Num]/width)
+				}
+				for _, l := range s.Outcome.Labelled {
+					intervals = append(intervals, times[l.Node.Num]/width)
+				}
+				for _, k := range intervals {
+					if k != intervals[0] || seen[k] {
+						t.Errorf("window %d, cut by %s, has events of the intervals %d and %d, want one interval that no other window has", s.Outcome.Window, s.Cause, intervals[0], k)
 						return
 					}
-					var intervals []int64 // of each event
-					for _, p := range s.Outcome.Predictions {
-						intervals = append(intervals, times[p.Node.Num]/width)
-					}
-					for _, l := range s.Outcome.Labelled {
-						intervals = append(intervals, times[l.Node.Num]/width)
-					}
-					for _, k := range intervals {
-						if k != intervals[0] || seen[k] {
-							t.Errorf("window %d, cut by %s, has events of the intervals %d and %d, want one interval that no other window has", s.Outcome.Window, s.Cause, intervals[0], k)
-							return
-						}
-					}
-					seen[intervals[0]] = true
-				},
-			},
+				}
+				seen[intervals[0]] = true
+			})),
 		}
 		f.sendAt(0, 600, 3, at)
 		if err := f.run(&tally{}, cfg); err != nil {
@@ -99,7 +97,7 @@ func TestEventTime(t *testing.T) {
 		if untimely > 0 {
 			t.Errorf("%d events were late or early, want none", untimely)
 		}
-		cfg.Hooks.Stepped = nil
+		cfg.Events = counted
 		f.sendAt(1400, 1410, 3, func(int) int64 { return epoch })
 		if err := f.run(&tally{}, cfg); err != nil {
 			t.Fatal(err)
@@ -136,16 +134,16 @@ func (f *fixture) startUntil(cfg worker.Config, n int) <-chan error {
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	cfg = f.config(cfg)
 	got := 0
-	cfg.Hooks = worker.Join(worker.Hooks{
-		Stepped: func(s worker.Stepped) {
+	cfg.Events = worker.Join(worker.Join(
+		worker.On(func(s worker.Stepped) {
 			got += len(s.Outcome.Labelled) + len(s.Outcome.Predictions) + len(s.Outcome.Refused)
-		},
-		Committed: func(worker.Committed) {
+		}),
+		worker.On(func(worker.Committed) {
 			if got >= n {
 				cancel()
 			}
-		},
-	}, cfg.Hooks)
+		}),
+	), cfg.Events)
 	ended := make(chan error, 1)
 	go func() {
 		defer cancel()
@@ -166,7 +164,7 @@ func TestPartitionsAdded(t *testing.T) {
 		f.sendAt(0, 50, 3, at)
 		var once sync.Once
 		running := make(chan struct{})
-		ended := f.startUntil(worker.Config{Hooks: worker.Hooks{Committed: func(worker.Committed) { once.Do(func() { close(running) }) }}}, 200)
+		ended := f.startUntil(worker.Config{Events: worker.On(func(worker.Committed) { once.Do(func() { close(running) }) })}, 200)
 		<-running
 		f.addPartitions(f.names.Nodes, 5)
 		f.sendAt(50, 100, 5, at)
@@ -213,18 +211,18 @@ func (f *fixture) deleteTopic(topic string) {
 
 // whenCommitted returns hooks that close the channel at the first commit after exactly n
 // nodes and labels have been stepped.
-func whenCommitted(n int) (worker.Hooks, <-chan struct{}) {
+func whenCommitted(n int) (func(worker.Event), <-chan struct{}) {
 	var once sync.Once
 	reached := make(chan struct{})
 	got := 0
-	return worker.Hooks{
-		Stepped: func(s worker.Stepped) { got += len(s.Outcome.Predictions) + len(s.Outcome.Labelled) },
-		Committed: func(worker.Committed) {
+	return worker.Join(
+		worker.On(func(s worker.Stepped) { got += len(s.Outcome.Predictions) + len(s.Outcome.Labelled) }),
+		worker.On(func(worker.Committed) {
 			if got == n {
 				once.Do(func() { close(reached) })
 			}
-		},
-	}, reached
+		}),
+	), reached
 }
 
 // startImpatient sends 60 nodes and their labels, and starts a worker that waits for missing
@@ -235,7 +233,7 @@ func (f *fixture) startImpatient() (impatient *fixture, ended <-chan error) {
 	impatient = f.withDialTimeout(3 * time.Second)
 	f.sendAt(0, 60, 3, noTimes)
 	hooks, running := whenCommitted(120)
-	ended = impatient.startUntil(worker.Config{Hooks: hooks}, 1000)
+	ended = impatient.startUntil(worker.Config{Events: hooks}, 1000)
 	<-running
 	return impatient, ended
 }
@@ -305,9 +303,10 @@ func TestLeadersMove(t *testing.T) {
 		f := newFixture(t, on)
 		const rounds, each = 6, 40
 		committed := make(chan struct{}, 1000)
-		ended := f.startUntil(worker.Config{CommitInterval: 5 * time.Millisecond, Hooks: worker.Hooks{
-			Committed: func(worker.Committed) { committed <- struct{}{} },
-		}}, 2*rounds*each)
+		ended := f.startUntil(worker.Config{
+			Publishing: worker.Publishing{CommitInterval: 5 * time.Millisecond},
+			Events:     worker.On(func(worker.Committed) { committed <- struct{}{} }),
+		}, 2*rounds*each)
 		for i := range rounds {
 			f.sendAt(i*each, (i+1)*each, 3, noTimes)
 			<-committed
@@ -344,7 +343,7 @@ func TestBrokerRestarts(t *testing.T) {
 		f := newFixture(t, on)
 		f.sendAt(0, 60, 3, noTimes)
 		hooks, half := whenCommitted(120)
-		ended := f.startUntil(worker.Config{Hooks: hooks}, 240)
+		ended := f.startUntil(worker.Config{Events: hooks}, 240)
 		<-half
 		on.Fake.Close()
 		n.KFake(t, opts...)

@@ -114,7 +114,7 @@ func (o *owner) loop(ctx context.Context) error {
 		case err := <-o.w.saver.done:
 			o.w.saver.finish(err)
 		case e := <-o.w.member.Elected():
-			if e.Err != nil || !e.Owns(o.cfg.Task) {
+			if e.Err != nil || !e.Owns(o.cfg.Terms.Partition) {
 				o.w.owns.Store(false)
 				return cmp.Or(e.Err, ErrOwned)
 			}
@@ -176,7 +176,7 @@ func (o *owner) step(ctx context.Context, c claimed) error {
 			return err
 		}
 	}
-	o.cfg.Hooks.Stepped(Stepped{Outcome: out, Cause: c.cause, Trial: o.replay.last.trial, Took: time.Since(c.began)})
+	o.cfg.Events(Stepped{Outcome: out, Cause: c.cause, Trial: o.replay.last.trial, Took: time.Since(c.began)})
 	return nil
 }
 
@@ -216,7 +216,7 @@ func (o *owner) effects(out *event.Outcome, c *claimed, trial *ledger.Trial) *ef
 	settings := o.replay.settingsToWrite()
 	record := ledger.Record{
 		Version: ledger.Version, Epoch: o.replay.last.epoch, Window: out.Window, Cause: c.cause, Ranges: c.ranges,
-		Model: cmp.Or(out.Model, o.cfg.Model), Settings: settings.hash,
+		Model: cmp.Or(out.Model, o.cfg.Terms.Model), Settings: settings.hash,
 		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
 		Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(),
 		Reasons: reasons(out), Changes: ledger.Changes(out.Drift),
@@ -232,8 +232,8 @@ func (o *owner) effects(out *event.Outcome, c *claimed, trial *ledger.Trial) *ef
 	if c.forgot == nil && len(o.replay.forgetCommands()) > 0 {
 		record.Declined = o.forgets.declined
 	}
-	if o.cfg.Scores != nil && len(out.Labelled) > 0 {
-		record.Scores = o.cfg.Scores(out)
+	if o.cfg.Models.Scores != nil && len(out.Labelled) > 0 {
+		record.Scores = o.cfg.Models.Scores(out)
 	}
 	if s := out.Shadow; s != nil {
 		record.Shadow = &ledger.Shadow{Model: s.Model, Updates: s.Heads[0].Version, Posterior: s.Posterior.Hex(), Chain: s.Chain.Hex()}
@@ -243,14 +243,14 @@ func (o *owner) effects(out *event.Outcome, c *claimed, trial *ledger.Trial) *ef
 	}
 	switch {
 	case out.Window == 0:
-		record.Begins = &ledger.Beginning{Why: "the ledger begins", Program: o.cfg.Program}
+		record.Begins = &ledger.Beginning{Why: "the ledger begins", Program: o.cfg.Terms.Program}
 	case c.begins != nil:
 		record.Epoch, record.Begins = o.replay.last.epoch+1, c.begins
 	}
 	if record.Begins != nil {
-		record.Classes, record.Inputs = o.cfg.Classes, o.replay.inputs.Begins()
-	} else if out.Promoted != "" && o.cfg.ClassesOf != nil {
-		record.Classes = o.cfg.ClassesOf(out.Promoted)
+		record.Classes, record.Inputs = o.cfg.Terms.Classes, o.replay.inputs.Begins()
+	} else if out.Promoted != "" && o.cfg.Models.ClassesOf != nil {
+		record.Classes = o.cfg.Models.ClassesOf(out.Promoted)
 	}
 	if record.Begins != nil || o.replay.last.settings != record.Settings {
 		record.Configuration = settings.all
@@ -259,7 +259,7 @@ func (o *owner) effects(out *event.Outcome, c *claimed, trial *ledger.Trial) *ef
 	o.replay.noteAttempts(&record)
 	e := o.encoder.new()
 	e.fill(out, &record, c.began, o.cfg)
-	if o.cfg.Task <= 1 { // one task does it for all: they are not far apart
+	if o.cfg.Terms.Partition <= 1 { // one task does it for all: they are not far apart
 		o.replay.inputs.Offsets(e.offsets)
 	}
 	return e
@@ -294,13 +294,13 @@ func (o *owner) handOver(e *effects) error {
 }
 
 // noteCommitted records a committed transaction and calls the hooks.
-func (o *owner) noteCommitted(c Committed) {
+func (o *owner) noteCommitted(c commit) {
 	crash.Point(crash.Committed)
-	o.w.committed = commitPoint{c.Last, c.offset}
-	o.cfg.Hooks.Committed(c)
+	o.w.committed = commitPoint{c.happened.Last, c.offset}
+	o.cfg.Events(c.happened)
 	o.reportLag()
 }
 
 func (o *owner) reportLag() {
-	o.replay.inputs.Lag(o.cfg.Hooks.Lag)
+	o.replay.inputs.Lag(func(topic string, records, withheld int64) { o.cfg.Events(Lag{topic, records, withheld}) })
 }

@@ -36,12 +36,12 @@ func (f *fixture) startWorker(e worker.Engine, cfg worker.Config) *runningWorker
 	}
 	cfg = f.config(cfg)
 	cfg.Session = session
-	cfg.Hooks = worker.Join(cfg.Hooks, worker.Hooks{
-		Recovered: func(r worker.Recovered) { c.recovered <- r },
-		TookOver:  func(t worker.TookOver) { c.took <- t },
-		Committed: func(done worker.Committed) { c.committed.Store(done.Last + 1); c.commits <- done },
-		Stepped:   func(s worker.Stepped) { c.stepped <- s },
-	})
+	cfg.Events = worker.Join(cfg.Events, worker.Join(
+		worker.On(func(r worker.Recovered) { c.recovered <- r }),
+		worker.On(func(t worker.TookOver) { c.took <- t }),
+		worker.On(func(done worker.Committed) { c.committed.Store(done.Last + 1); c.commits <- done }),
+		worker.On(func(s worker.Stepped) { c.stepped <- s }),
+	))
 	go func() { c.ended <- worker.Run(ctx, f.client, e, cfg) }()
 	f.t.Cleanup(cancel)
 	return c
@@ -180,7 +180,7 @@ func TestTransactionExpires(t *testing.T) {
 			return code
 		})
 		refuseSessions(cluster)
-		if err := f.run(&tally{}, worker.Config{TransactionTimeout: time.Millisecond}); err != nil {
+		if err := f.run(&tally{}, worker.Config{Publishing: worker.Publishing{TransactionTimeout: time.Millisecond}}); err != nil {
 			t.Fatal(err)
 		}
 		f.checkOutputs(50, 1)
@@ -205,7 +205,7 @@ func TestTransactionExpiresAndOwned(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		err := f.run(&tally{}, worker.Config{TransactionTimeout: time.Millisecond, Hooks: worker.Hooks{TookOver: func(worker.TookOver) { commit() }}})
+		err := f.run(&tally{}, worker.Config{Publishing: worker.Publishing{TransactionTimeout: time.Millisecond}, Events: worker.On(func(worker.TookOver) { commit() })})
 		if !errors.Is(err, worker.ErrOwned) {
 			t.Errorf("the worker ended with error %v, want %v", err, worker.ErrOwned)
 		}
@@ -244,7 +244,7 @@ func TestTransactionTimeoutFollows(t *testing.T) {
 			}
 			return nil, nil, false
 		})
-		w := f.startWorker(&tally{}, worker.Config{CommitInterval: 10 * time.Minute})
+		w := f.startWorker(&tally{}, worker.Config{Publishing: worker.Publishing{CommitInterval: 10 * time.Minute}})
 		<-w.took
 		if err := w.stop(); err != nil {
 			t.Fatal(err)

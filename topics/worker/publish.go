@@ -40,6 +40,13 @@ type output struct {
 	since   time.Time // when the first window was cut
 }
 
+// commit is a committed transaction, and the offset of its last window's ledger record or of an
+// earlier one's.
+type commit struct {
+	happened Committed
+	offset   int64
+}
+
 // publisher puts outputs into transactions, concurrently with the encoder. An output is
 // produced as soon as it is received, so that readers of uncommitted records get it
 // early; the transaction ends a commit interval after its first window was cut.
@@ -61,12 +68,12 @@ type publisher struct {
 	// acknowledged waits until a window and those before it may be committed.
 	acknowledged func(ctx context.Context, window int64) error
 
-	in        chan *output   // closed after the last output
-	encodeErr error          // why in was closed early, nil if it was not; read after in is closed
-	spare     chan *output   // to be reused
-	committed chan Committed // after each transaction; closed at the end
-	ended     chan struct{}  // closed at the end
-	err       error          // why it ended, nil at the end of in; read after committed is closed
+	in        chan *output  // closed after the last output
+	encodeErr error         // why in was closed early, nil if it was not; read after in is closed
+	spare     chan *output  // to be reused
+	committed chan commit   // after each transaction; closed at the end
+	ended     chan struct{} // closed at the end
+	err       error         // why it ended, nil at the end of in; read after committed is closed
 
 	open  []*output // in the open transaction
 	began time.Time // when it began
@@ -88,7 +95,7 @@ const (
 func newPublisher(cfg *Config, owns *atomic.Bool, p *kafka.Producer, l *ledger.Ledger, acknowledged func(ctx context.Context, window int64) error) *publisher {
 	return &publisher{
 		cfg: cfg, owns: owns, producer: p, ledger: l, acknowledged: acknowledged,
-		in: make(chan *output), spare: make(chan *output, spareOutputs), committed: make(chan Committed, queuedCommits), ended: make(chan struct{}),
+		in: make(chan *output), spare: make(chan *output, spareOutputs), committed: make(chan commit, queuedCommits), ended: make(chan struct{}),
 		offsets: make(map[kafka.TopicPartition]int64), tries: 1,
 	}
 }
@@ -138,9 +145,9 @@ func (p *publisher) left() (left time.Duration, some bool) {
 	case p.bytes >= maxOutput:
 		return 0, true
 	case len(p.open) > 0:
-		return p.cfg.CommitInterval - time.Since(p.open[0].since), true
+		return p.cfg.Publishing.CommitInterval - time.Since(p.open[0].since), true
 	case len(p.offsets) > 0:
-		return p.cfg.CommitInterval - time.Since(p.finished), true
+		return p.cfg.Publishing.CommitInterval - time.Since(p.finished), true
 	}
 	return 0, false
 }
@@ -169,7 +176,7 @@ func (p *publisher) produce(ctx context.Context, o *output) error {
 // follow has the transaction commit the group's offsets as they are now.
 func (p *publisher) follow() {
 	p.following = maps.Clone(p.offsets)
-	p.producer.SetOffsets(p.cfg.Names.Ledger, p.following)
+	p.producer.SetOffsets(p.cfg.Terms.Names.Ledger, p.following)
 }
 
 // commit ends the transaction, if one is open, or else commits the offsets that are left.
@@ -210,12 +217,12 @@ func (p *publisher) finish(began time.Time) {
 		return
 	}
 	p.last = p.newest().last
-	c := Committed{
-		Last: p.last, Took: time.Since(began), Tries: p.tries,
-		offset: p.producer.Last(p.cfg.ledgerAt()),
+	c := commit{
+		happened: Committed{Last: p.last, Took: time.Since(began), Tries: p.tries},
+		offset:   p.producer.Last(p.cfg.Terms.ledgerAt()),
 	}
 	for _, o := range p.open {
-		c.Windows += o.windows
+		c.happened.Windows += o.windows
 		o.windows = 0
 		o.batch.Reset()
 		clear(o.offsets)
@@ -273,7 +280,7 @@ func (p *publisher) newest() *output {
 // open for too long, as after an outage. That looks exactly like another worker's
 // take-over. It is not one as long as this worker is the one that was elected.
 func (p *publisher) expired() bool {
-	return p.owns.Load() && time.Since(p.began) >= p.cfg.TransactionTimeout
+	return p.owns.Load() && time.Since(p.began) >= p.cfg.Publishing.TransactionTimeout
 }
 
 // inLedger reports whether the ledger holds the open transaction. It first restarts the
@@ -285,7 +292,7 @@ func (p *publisher) expired() bool {
 func (p *publisher) inLedger(ctx context.Context) (found bool, err error) {
 	err = p.producer.Restart(ctx)
 	if errors.Is(err, kafka.ErrFenced) && p.expired() {
-		p.cfg.Logger.Warn("the transaction was open for longer than its time-out, and is begun again", "timeout", p.cfg.TransactionTimeout, "err", err)
+		p.cfg.Logger.Warn("the transaction was open for longer than its time-out, and is begun again", "timeout", p.cfg.Publishing.TransactionTimeout, "err", err)
 		err = p.producer.TakeOver(ctx)
 	}
 	if errors.Is(err, kafka.ErrFenced) {

@@ -55,7 +55,7 @@ func (w *worker) rebase(ctx context.Context, why string) (done Rebased, err erro
 		}
 	}()
 	if w.newest == nil {
-		return done, fmt.Errorf("ledger %s is empty: the first worker begins it with its own settings", w.cfg.Names.Ledger)
+		return done, fmt.Errorf("ledger %s is empty: the first worker begins it with its own settings", w.cfg.Terms.Names.Ledger)
 	}
 	w.back, done.Epoch = true, w.newest.Epoch
 	if err := w.start(ctx, fetching); err != nil || w.begins == nil && !w.replay.acceptGap {
@@ -65,7 +65,7 @@ func (w *worker) rebase(ctx context.Context, why string) (done Rebased, err erro
 	if err := w.followToEnd(ctx); err != nil { // the owner serves meanwhile
 		return done, err
 	}
-	w.cfg.Hooks.Recovered(Recovered{Engine: w.replay.engine, Windows: w.replay.next, Checkpoint: done.Checkpoint, Took: time.Since(began)})
+	w.cfg.Events(Recovered{Engine: w.replay.engine, Windows: w.replay.next, Checkpoint: done.Checkpoint, Took: time.Since(began)})
 	if w.noteGap(done.Checkpoint); w.begins == nil {
 		return done, nil
 	}
@@ -106,7 +106,7 @@ func (w *worker) checkEnd(ctx context.Context) error {
 			return err
 		}
 	}
-	w.begins = &ledger.Beginning{Why: m.why, Program: w.cfg.Program}
+	w.begins = &ledger.Beginning{Why: m.why, Program: w.cfg.Terms.Program}
 	w.cfg.Logger.Info("the ledger has other terms, so an epoch will begin", "why", m.why)
 	return nil
 }
@@ -119,9 +119,9 @@ func (w *worker) checkEnd(ctx context.Context) error {
 func (w *worker) checkLeft(ctx context.Context) error {
 	own := make(map[string]bool) // by the settings of a record
 	var left, after *ledger.Record
-	past := &replayer{cfg: w.cfg, client: w.client}
+	past := newReplayer(w.client, w.cfg.Replay(), nil)
 	var wrong error
-	err := ledger.Scan(ctx, w.client, w.cfg.ledgerAt(), func(r *ledger.Record) bool {
+	err := ledger.Scan(ctx, w.client, w.cfg.Terms.ledgerAt(), func(r *ledger.Record) bool {
 		if r.Window > w.newest.Window {
 			return false
 		}
@@ -133,7 +133,7 @@ func (w *worker) checkLeft(ctx context.Context) error {
 			same = past.settings.own
 			own[r.Settings] = same
 		}
-		if same && w.cfg.has(r.Model) {
+		if same && w.cfg.Terms.has(r.Model) {
 			left, after = r, nil
 		} else if left != nil && r.Begins != nil {
 			after = r
@@ -144,15 +144,15 @@ func (w *worker) checkLeft(ctx context.Context) error {
 		return err
 	}
 	if after == nil {
-		return fmt.Errorf("ledger %s: model %s served up to window %d, and another was promoted: start with --model for that one, or go back on purpose with 'gvbll rebase'", w.cfg.Names.Ledger, left.Model, left.Window)
+		return fmt.Errorf("ledger %s: model %s served up to window %d, and another was promoted: start with --model for that one, or go back on purpose with 'gvbll rebase'", w.cfg.Terms.Names.Ledger, left.Model, left.Window)
 	}
-	return fmt.Errorf("ledger %s had these settings and this model up to window %d, and epoch %d left them (%.200q): start with those of epoch %d, or go back on purpose with 'gvbll rebase'", w.cfg.Names.Ledger, left.Window, after.Epoch, after.Begins.Why, after.Epoch)
+	return fmt.Errorf("ledger %s had these settings and this model up to window %d, and epoch %d left them (%.200q): start with those of epoch %d, or go back on purpose with 'gvbll rebase'", w.cfg.Terms.Names.Ledger, left.Window, after.Epoch, after.Begins.Why, after.Epoch)
 }
 
 // checkLater checks a window that another worker served after this one began. If that
 // began an epoch, a worker of the epoch's terms goes on, and any other ends.
 func (w *worker) checkLater(ctx context.Context, r *ledger.Record) error {
-	if r.Begins == nil && (w.begins != nil || w.cfg.has(r.Model)) {
+	if r.Begins == nil && (w.begins != nil || w.cfg.Terms.has(r.Model)) {
 		return nil
 	}
 	m, err := w.replay.compareTerms(ctx, r)

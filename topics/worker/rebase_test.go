@@ -23,7 +23,7 @@ const (
 // rebase begins an epoch of a tally with the salt "b".
 func (f *fixture) rebase(cfg worker.Config, why string) (worker.Rebased, error) {
 	f.t.Helper()
-	cfg.Settings, cfg.Program = otherSettings, "v2"
+	cfg.Terms.Settings, cfg.Terms.Program = otherSettings, "v2"
 	return worker.Rebase(f.t.Context(), f.client, &tally{salt: "b"}, f.config(cfg), why)
 }
 
@@ -43,12 +43,12 @@ func (f *fixture) refused(want string, e worker.Engine, cfg worker.Config) {
 func TestRebase(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		f.send(0, 50)
-		old := worker.Config{Settings: oldSettings, Program: "v1"}
+		old := worker.Config{Terms: worker.Terms{Settings: oldSettings, Program: "v1"}}
 		if err := f.run(&tally{}, old); err != nil {
 			t.Fatal(err)
 		}
 		before := f.records()
-		newer := worker.Config{Settings: otherSettings, Program: "v2"}
+		newer := worker.Config{Terms: worker.Terms{Settings: otherSettings, Program: "v2"}}
 
 		// The new program does not start without the operator's word, and says what to do.
 		f.refused(`was written by gvbll "v1" (engine 1), and this is gvbll "v2" (engine 2): begin an epoch of this one with --rebase`, &tally{salt: "b"}, newer)
@@ -76,7 +76,7 @@ func TestRebase(t *testing.T) {
 		f.send(50, 80)
 		from := int64(-1)
 		kept.Restore = readTallyOf("b")
-		if err := f.run(&tally{salt: "b"}, worker.Config{Settings: otherSettings, Checkpoints: kept, Hooks: worker.Hooks{Recovered: func(r worker.Recovered) { from = r.Checkpoint }}}); err != nil {
+		if err := f.run(&tally{salt: "b"}, worker.Config{Terms: worker.Terms{Settings: otherSettings}, Checkpoints: kept, Events: worker.On(func(r worker.Recovered) { from = r.Checkpoint })}); err != nil {
 			t.Fatal(err)
 		}
 		if from != done.Window+1 {
@@ -128,13 +128,14 @@ func TestRebaseWhileServing(t *testing.T) {
 		<-old.took
 		old.awaitEvents(t, events)
 		newer := f.startWorker(&tally{salt: "b"}, worker.Config{
-			Settings: otherSettings, Rebase: true, Program: "v2",
+			Terms:       worker.Terms{Settings: otherSettings, Program: "v2"},
+			Rebase:      true,
 			Checkpoints: worker.Checkpoints{Dir: t.TempDir(), Every: time.Nanosecond, Restore: readTallyOf("b")},
-			Hooks: worker.Hooks{Saved: func(s worker.Saved) {
+			Events: worker.On(func(s worker.Saved) {
 				if r := f.records(); s.Err == nil && r[s.Window-1].Epoch == 0 {
 					t.Errorf("a checkpoint after window %d, which is of the old program", s.Window-1)
 				}
-			}},
+			}),
 		})
 		<-newer.recovered
 		more := f.send(40, 60)
@@ -181,7 +182,7 @@ func TestStandbyMeetsEpoch(t *testing.T) {
 		if err := <-owner.ended; err == nil || !strings.Contains(err.Error(), "taken over") {
 			t.Errorf("the owner ends with error %v, want that the graph was taken over", err)
 		}
-		if err := f.run(&tally{salt: "b"}, worker.Config{Settings: otherSettings}); err != nil {
+		if err := f.run(&tally{salt: "b"}, worker.Config{Terms: worker.Terms{Settings: otherSettings}}); err != nil {
 			t.Fatal(err)
 		}
 		f.checkOutputs(30, 2)
@@ -199,15 +200,22 @@ func TestSameEpochBegunMeanwhile(t *testing.T) {
 		}
 		f.send(20, 40)
 		begun := false
-		second := worker.Config{Settings: otherSettings, Program: "v2", Rebase: true, Effective: func(written event.Settings) event.Settings {
-			if !begun { // it has read the ledger's last record
-				begun = true
-				if done, err := f.rebase(worker.Config{}, ""); err != nil || !done.Began {
-					t.Errorf("rebased as %+v with error %v", done, err)
-				}
-			}
-			return written
-		}}
+		second := worker.Config{
+			Terms: worker.Terms{
+				Settings: otherSettings,
+				Program:  "v2",
+				Effective: func(written event.Settings) event.Settings {
+					if !begun { // it has read the ledger's last record
+						begun = true
+						if done, err := f.rebase(worker.Config{}, ""); err != nil || !done.Began {
+							t.Errorf("rebased as %+v with error %v", done, err)
+						}
+					}
+					return written
+				},
+			},
+			Rebase: true,
+		}
 		if err := f.run(&tally{salt: "b"}, second); err != nil {
 			t.Fatal(err)
 		}
@@ -226,12 +234,12 @@ func TestOtherClasses(t *testing.T) {
 			l.Node = event.ID{Num: int64(i)}
 			f.produce(kafka.Record{Topic: f.names.Labels, Value: wire.AppendLabel(nil, &l)})
 		}
-		if err := f.run(&tally{}, worker.Config{Classes: []string{"a", "b"}}); err != nil {
+		if err := f.run(&tally{}, worker.Config{Terms: worker.Terms{Classes: []string{"a", "b"}}}); err != nil {
 			t.Fatal(err)
 		}
 		var learned []string
 		note := recordLabels{tally{}, &learned}
-		done, err := worker.Rebase(t.Context(), f.client, &note, f.config(worker.Config{Model: "wide", Classes: []string{"c", "b", "a"}}), "")
+		done, err := worker.Rebase(t.Context(), f.client, &note, f.config(worker.Config{Terms: worker.Terms{Model: "wide", Classes: []string{"c", "b", "a"}}}), "")
 		if err != nil || !done.Began || done.Why != "model tally to wide" {
 			t.Fatalf("rebased as %+v with error %v, want an epoch of the other model", done, err)
 		}
@@ -267,11 +275,11 @@ func (e *recordLabels) Step(w *event.Window) *event.Outcome {
 func TestForgottenInEarlierEpoch(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		f.send(0, 30)
-		f.runUntilConsumed(&recorder{}, worker.Config{Fresh: freshRecorder})
+		f.runUntilConsumed(&recorder{}, worker.Config{Models: worker.Models{Fresh: freshRecorder}})
 		f.forget(3, 4)
-		f.runUntilConsumed(&recorder{}, worker.Config{Fresh: freshRecorder})
+		f.runUntilConsumed(&recorder{}, worker.Config{Models: worker.Models{Fresh: freshRecorder}})
 		e := &recorder{}
-		done, err := worker.Rebase(t.Context(), f.client, e, f.config(worker.Config{Settings: otherSettings, Fresh: freshRecorder}), "")
+		done, err := worker.Rebase(t.Context(), f.client, e, f.config(worker.Config{Terms: worker.Terms{Settings: otherSettings}, Models: worker.Models{Fresh: freshRecorder}}), "")
 		if err != nil || !done.Began {
 			t.Fatalf("rebased as %+v with error %v", done, err)
 		}
@@ -283,7 +291,7 @@ func TestForgottenInEarlierEpoch(t *testing.T) {
 			}
 		}
 		f.send(30, 40)
-		f.runUntilConsumed(&recorder{}, worker.Config{Settings: otherSettings, Fresh: freshRecorder})
+		f.runUntilConsumed(&recorder{}, worker.Config{Terms: worker.Terms{Settings: otherSettings}, Models: worker.Models{Fresh: freshRecorder}})
 		if last := f.lastRecord(); last.Epoch != 1 {
 			t.Errorf("the ledger ends in epoch %d, want 1", last.Epoch)
 		}

@@ -17,7 +17,7 @@ import (
 // two calls of Step, the engine has stepped exactly the windows before next, the inputs
 // have consumed exactly their records, and the ledger is read up to the last of them.
 type replayer struct {
-	cfg    *Config
+	cfg    ReplayConfig
 	client *kafka.Client
 	ledger *ledger.Ledger
 	inputs *intake.Inputs
@@ -76,7 +76,11 @@ func (p *replayer) openInputs(fetching context.Context, at intake.Position) (err
 
 // intake returns the configuration of the inputs.
 func (p *replayer) intake() intake.Config {
-	return intake.Config{Names: p.cfg.Names, Limits: p.cfg.Limits, Ahead: p.cfg.Ahead, Untimely: p.cfg.Hooks.Untimely, Unknown: p.unknownField, AcceptGap: p.acceptGap}
+	return intake.Config{
+		Names: p.cfg.Terms.Names, Limits: p.cfg.Terms.Limits, Ahead: p.cfg.Terms.Ahead, AcceptGap: p.acceptGap,
+		Untimely: func(topic string, late, early int) { p.cfg.Events(Untimely{topic, late, early}) },
+		Unknown:  p.unknownField,
+	}
 }
 
 // unknownField reports a field that is not of the wire format, and logs it the first time.
@@ -84,9 +88,7 @@ func (p *replayer) unknownField(f intake.UnknownField) {
 	if f.First {
 		p.cfg.Logger.Warn("a field is ignored: no event of the topic has it", "field", fmt.Sprintf("%.64q", f.Name), "topic", f.Topic, "partition", f.Example.Partition, "offset", f.Example.Offset)
 	}
-	if p.cfg.Hooks.UnknownField != nil {
-		p.cfg.Hooks.UnknownField(f.Topic, f.Name, f.Records)
-	}
+	p.cfg.Events(UnknownField{f.Topic, f.Name, f.Records})
 }
 
 // Step steps the window of the ledger's next record. If the record has this engine's
@@ -105,7 +107,7 @@ func (p *replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 		return nil, err
 	}
 	if err := p.inputs.Replay(ctx, r.Ranges); err != nil {
-		return nil, p.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", p.cfg.Names.Ledger, r.Window, err))
+		return nil, p.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", p.cfg.Terms.Names.Ledger, r.Window, err))
 	}
 	p.lossy = p.lossy || p.inputs.Incomplete()
 	commands := p.forgetCommands()
@@ -173,7 +175,7 @@ func (p *replayer) noteClasses(r *ledger.Record) {
 		return
 	}
 	p.classes = nil
-	if common := min(len(r.Classes), len(p.cfg.Classes)); !slices.Equal(r.Classes[:common], p.cfg.Classes[:common]) {
+	if common := min(len(r.Classes), len(p.cfg.Terms.Classes)); !slices.Equal(r.Classes[:common], p.cfg.Terms.Classes[:common]) {
 		p.classes = r.Classes
 	}
 }
@@ -200,14 +202,14 @@ func (p *replayer) nameClasses(w *event.Window) {
 // is in both.
 func (p *replayer) agree(r *ledger.Record, out *event.Outcome) error {
 	for o := out; o != nil; o = o.Shadow {
-		written, ok := r.ChainOf(cmp.Or(o.Model, p.cfg.Model))
+		written, ok := r.ChainOf(cmp.Or(o.Model, p.cfg.Terms.Model))
 		p.compared = p.compared || ok
 		if got := o.Chain.Hex(); ok && got != written {
-			return fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: the inputs, the model or the program differ from those that served it", p.cfg.Names.Ledger, r.Window, got, written)
+			return fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: the inputs, the model or the program differ from those that served it", p.cfg.Terms.Names.Ledger, r.Window, got, written)
 		}
 	}
 	if out.Promoted != r.Promoted {
-		return fmt.Errorf("ledger %s, window %d: replay promotes model %q where %q was written: the commands or the program differ from those that served it", p.cfg.Names.Ledger, r.Window, out.Promoted, r.Promoted)
+		return fmt.Errorf("ledger %s, window %d: replay promotes model %q where %q was written: the commands or the program differ from those that served it", p.cfg.Terms.Names.Ledger, r.Window, out.Promoted, r.Promoted)
 	}
 	return nil
 }

@@ -20,17 +20,17 @@ type RoleAssigner interface {
 }
 
 // has reports whether the engine has the model.
-func (c *Config) has(model string) bool {
-	return model == c.Model || model != "" && model == c.Shadow
+func (t *Terms) has(model string) bool {
+	return model == t.Model || model != "" && model == t.Shadow
 }
 
 // checkRole returns an error, with the remedy, if another model than the engine's serves
 // after the record's window, and a command decides between the two.
-func (c *Config) checkRole(r *ledger.Record) error {
-	name, model, serves := c.Names.Ledger, c.Model, r.Serves()
+func (t *Terms) checkRole(r *ledger.Record) error {
+	name, model, serves := t.Names.Ledger, t.Model, r.Serves()
 	_, stepped := r.ChainOf(model)
 	switch {
-	case c.has(serves) || !stepped:
+	case t.has(serves) || !stepped:
 		return nil
 	case r.Promoted == "":
 		return fmt.Errorf("ledger %s: model %s is in the shadow of model %s: start with --model and --shadow for the two, in any order, or promote it first ('gvbll promote')", name, model, serves)
@@ -54,16 +54,16 @@ func (p *replayer) assignRoles(r *ledger.Record) {
 // assignOwnRoles gives our models their roles after the ledger's end, where this worker
 // serves. The model that serves there must be one of ours, unless another epoch begins.
 func (w *worker) assignOwnRoles() error {
-	serves := cmp.Or(w.replay.last.serves, w.cfg.Model)
-	if !w.cfg.has(serves) {
+	serves := cmp.Or(w.replay.last.serves, w.cfg.Terms.Model)
+	if !w.cfg.Terms.has(serves) {
 		if w.begins == nil {
-			return fmt.Errorf("ledger %s: model %s was promoted, and this is model %s: start with --model for the one that serves", w.cfg.Names.Ledger, serves, w.cfg.Model)
+			return fmt.Errorf("ledger %s: model %s was promoted, and this is model %s: start with --model for the one that serves", w.cfg.Terms.Names.Ledger, serves, w.cfg.Terms.Model)
 		}
-		serves = w.cfg.Model
+		serves = w.cfg.Terms.Model
 	}
-	shadow := w.cfg.Shadow
+	shadow := w.cfg.Terms.Shadow
 	if serves == shadow {
-		shadow = w.cfg.Model
+		shadow = w.cfg.Terms.Model
 	}
 	if s := w.replay.last.shadow; s != nil && s.Model != serves && s.Model != shadow {
 		w.cfg.Logger.Warn("the model in the shadow was not given, so it stops here", "model", s.Model)

@@ -87,7 +87,7 @@ func readRun(ctx context.Context, client *kafka.Client, n topics.Names) (r run, 
 // isJoint reports whether the shards replay the windows before the lead's run, or are to.
 func (l *lead) isJoint(ctx context.Context) (bool, error) {
 	for task := 1; task <= l.sharded.shards; task++ {
-		r, err := ledger.Newest(ctx, l.client, l.cfg.Names.LedgerAt(task))
+		r, err := ledger.Newest(ctx, l.client, l.cfg.Terms.Names.LedgerAt(task))
 		if err != nil || r != nil && r.Epoch < l.epoch.epoch {
 			return true, err
 		}
@@ -100,7 +100,7 @@ func readForgotten(ctx context.Context, p *replayer, before int64) (x exclusions
 	if before == 0 {
 		return x, nil
 	}
-	cuts, err := ledger.OpenRecords(ctx, p.client, p.cfg.Names.LedgerAt(0), 1)
+	cuts, err := ledger.OpenRecords(ctx, p.client, p.cfg.Terms.Names.LedgerAt(0), 1)
 	if err != nil {
 		return x, err
 	}

@@ -84,8 +84,8 @@ func testForget(t *testing.T, shards, n int, lag int64, kept bool) {
 		dirs := []string{t.TempDir(), t.TempDir()}
 		start := func() (workers []*shardedWorker) {
 			for i := range n {
-				cfg := worker.Sharded{Lag: lag, Config: worker.Config{Policy: tens{}, Session: patient}, TaskHooks: func(task int) worker.Hooks {
-					return worker.Hooks{Recovered: func(r worker.Recovered) { from.Store(task, r.Checkpoint) }}
+				cfg := worker.Sharded{Lag: lag, Config: worker.Config{Policy: tens{}, Session: patient}, TaskEvents: func(task int) func(worker.Event) {
+					return worker.On(func(r worker.Recovered) { from.Store(task, r.Checkpoint) })
 				}}
 				if kept {
 					cfg.Checkpoints.Dir = dirs[i]
@@ -157,8 +157,8 @@ func testForgetTakeOver(t *testing.T, g *sharded, gates *gates, victim string, w
 		var self atomic.Pointer[shardedWorker]
 		w := g.startOn(dial(t, g.on, kafka.Config{ClientID: name(i)}), worker.Sharded{
 			Lag: lag, Config: worker.Config{Policy: tens{}, Session: patient},
-			TaskHooks: func(int) worker.Hooks {
-				return worker.Hooks{Stepped: func(s worker.Stepped) {
+			TaskEvents: func(int) func(worker.Event) {
+				return worker.On(func(s worker.Stepped) {
 					if s.Outcome.Window != 7 || !s.Replayed || !armed.Load() {
 						return
 					}
@@ -178,7 +178,7 @@ func testForgetTakeOver(t *testing.T, g *sharded, gates *gates, victim string, w
 						}
 					}
 					lost <- gone
-				}}
+				})
 			},
 		})
 		self.Store(w)

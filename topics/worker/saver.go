@@ -20,7 +20,7 @@ type saver struct {
 	cfg    Checkpoints
 	dir    *checkpoint.Dir // nil when none are written
 	log    *slog.Logger
-	saved  func(Saved)
+	events func(Event)
 	newest int64       // window of the newest checkpoint
 	timer  *time.Timer // fires when the next is due
 	due    bool        // the timer has fired
@@ -74,7 +74,7 @@ func (w *worker) snapshot() (Snapshot, error) {
 }
 
 func newSaver(ctx context.Context, c *kafka.Client, cfg *Config) (*saver, error) {
-	s := &saver{cfg: cfg.Checkpoints, log: cfg.Logger, saved: cfg.Hooks.Saved, done: make(chan error, 1)}
+	s := &saver{cfg: cfg.Checkpoints, log: cfg.Logger, events: cfg.Events, done: make(chan error, 1)}
 	if s.cfg.Every == 0 {
 		s.cfg.Every = 5 * time.Minute
 	}
@@ -86,11 +86,11 @@ func newSaver(ctx context.Context, c *kafka.Client, cfg *Config) (*saver, error)
 		s.timer.Stop()
 		return s, nil
 	}
-	ids, err := c.TopicIDs(ctx, cfg.Names.Ledger)
+	ids, err := c.TopicIDs(ctx, cfg.Terms.Names.Ledger)
 	if err != nil {
 		return nil, err
 	}
-	s.dir, err = checkpoint.Open(checkpoint.Folder(s.cfg.Dir, cfg.Names.Ledger, ids[cfg.Names.Ledger]), s.cfg.Keep)
+	s.dir, err = checkpoint.Open(checkpoint.Folder(s.cfg.Dir, cfg.Terms.Names.Ledger, ids[cfg.Terms.Names.Ledger]), s.cfg.Keep)
 	return s, err
 }
 
@@ -203,9 +203,7 @@ func (s *saver) finish(err error) {
 		s.newest = s.window
 		s.log.Info("wrote a checkpoint", "window", s.window, "megabytes", s.bytes>>20, "took", took.Round(time.Millisecond))
 	}
-	if s.saved != nil {
-		s.saved(Saved{Window: s.window, Bytes: s.bytes, Took: took, Err: err})
-	}
+	s.events(Saved{Window: s.window, Bytes: s.bytes, Took: took, Err: err})
 }
 
 // close ends the checkpoint being written. If the worker ends without an error, which ok

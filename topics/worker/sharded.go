@@ -28,7 +28,7 @@ import (
 
 // Sharded configures a worker of a sharded graph.
 type Sharded struct {
-	// Config is that of every task. Task is set for each, and Hooks are those of TaskHooks.
+	// Config is that of every task. Task is set for each, and Events go to TaskEvents.
 	// Rebase, Fresh, Open and Room have no effect: all epochs of a sharded graph have the same
 	// terms, and of the commands only those to forget nodes are obeyed. In Checkpoints.Dir each task has a folder; Checkpoints.Restore is not used.
 	Config
@@ -46,9 +46,10 @@ type Sharded struct {
 	RestoreShard func(p, shards int, r io.ReaderAt, size int64, folder string) (Shard, map[string]string, error)
 	RestoreLead  func(shards int, r io.ReaderAt, size int64, folder string) (Lead, map[string]string, error)
 
-	// TaskHooks, if not nil, returns the hooks of a task. They are called one at a time, those of
-	// each task from other goroutines. The lead steps windows when it learns them.
-	TaskHooks func(task int) Hooks
+	// TaskEvents, if not nil, returns what is called when something happens in a task. Events of
+	// one task come one at a time, those of each from other goroutines. The lead steps windows when
+	// it learns them.
+	TaskEvents func(task int) func(Event)
 	// Waited, if not nil, is called when a task has waited for another in the exchange. It may
 	// be called from several goroutines.
 	Waited func(task, from int, d time.Duration)
@@ -77,15 +78,15 @@ func (cfg *Sharded) waited(task int) func(from int, d time.Duration) {
 // config returns the configuration of a task.
 func (cfg *Sharded) config(task int) Config {
 	c := cfg.Config
-	c.Task = task
+	c.Terms.Partition = task
 	c.Logger = c.Logger.With("task", topics.TaskName(task))
-	c.Fresh, c.Open, c.Room, c.Rebase = nil, nil, nil, false
+	c.Models.Fresh, c.Models.Open, c.Models.Room, c.Rebase = nil, nil, nil, false
 	if c.Checkpoints.Dir != "" {
 		c.Checkpoints.Dir = filepath.Join(c.Checkpoints.Dir, "task-"+strconv.Itoa(task))
 	}
-	c.Hooks = Hooks{}
-	if cfg.TaskHooks != nil {
-		c.Hooks = cfg.TaskHooks(task)
+	c.Events = nil
+	if cfg.TaskEvents != nil {
+		c.Events = cfg.TaskEvents(task)
 	}
 	return c
 }
@@ -131,7 +132,7 @@ func RunSharded(ctx context.Context, c *kafka.Client, cfg Sharded) error {
 // checkTopics returns an error unless the topics are those of a sharded graph, and sets how many
 // shards it has.
 func (cfg *Sharded) checkTopics(ctx context.Context, c *kafka.Client) (err error) {
-	n := cfg.Names
+	n := cfg.Terms.Names
 	if cfg.shards, err = topics.Shards(ctx, c, n); err != nil {
 		return err
 	}
@@ -231,7 +232,7 @@ func (t *running) tell(e kafka.Election) {
 func (r *runner) run(ctx context.Context) (err error) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	go topics.WatchRisks(watching, r.client, r.cfg.Names, time.Hour, r.cfg.Logger, r.cfg.AtRisk)
+	go topics.WatchRisks(watching, r.client, r.cfg.Terms.Names, time.Hour, r.cfg.Logger, r.cfg.AtRisk)
 	r.kept, r.retry = make([]atomic.Int64, r.cfg.shards+1), make(map[int]bool)
 	for task := range r.kept {
 		r.noteKept(task)
@@ -241,7 +242,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 		t.states.Store(&states)
 	}
 	r.member, err = r.client.Join(kafka.MembershipConfig{
-		Group: r.cfg.Names.Ledger, Topic: r.cfg.Names.Ledger, Tasks: r.cfg.shards + 1, Followers: r.cfg.Names.Exchange,
+		Group: r.cfg.Terms.Names.Ledger, Topic: r.cfg.Terms.Names.Ledger, Tasks: r.cfg.shards + 1, Followers: r.cfg.Terms.Names.Exchange,
 		Depth: r.cfg.Depth, Session: r.cfg.Session, About: r.cfg.About, Standings: r.standings,
 	})
 	if err != nil {
@@ -464,7 +465,7 @@ func (r *runner) start(ctx context.Context, task int) {
 func (r *runner) noteKept(task int) {
 	c := r.cfg.config(task)
 	c.Checkpoints.Since = r.since.Load()
-	list, err := c.Checkpoints.find(c.Names.Ledger)
+	list, err := c.Checkpoints.find(c.Terms.Names.Ledger)
 	r.kept[task].Store(0)
 	if err == nil && len(list) > 0 {
 		r.kept[task].Store(list[0].Window)
@@ -532,7 +533,7 @@ func (l *shardLoop) run(ctx context.Context) error {
 	waiting, stop := finishing(ctx)
 	defer stop()
 	cfg := l.cfg.config(l.task)
-	cfg.Hooks = Join(cfg.Hooks, Hooks{Recovered: func(Recovered) { l.caughtUp() }})
+	cfg.Events = Join(cfg.Events, On(func(Recovered) { l.caughtUp() }))
 	cfg.Checkpoints.Restore = func(r io.ReaderAt, size int64, folder string) (Keeper, map[string]string, error) {
 		s, meta, err := restoreShare(waiting, l.client, l.cfg, l.task, r, size, folder)
 		if err != nil {
@@ -547,7 +548,7 @@ func (l *shardLoop) run(ctx context.Context) error {
 	}
 	s := newShare(waiting, l.client, l.cfg, l.task, shard)
 	l.engine.Store(s)
-	if cfg.Checkpoints.Since, err = readSince(ctx, l.client, cfg.Names); err != nil {
+	if cfg.Checkpoints.Since, err = readSince(ctx, l.client, cfg.Terms.Names); err != nil {
 		return err
 	}
 	w, err := newTask(ctx, l.client, s, cfg, newByCuts)

@@ -295,7 +295,7 @@ func schedule(nodes int) intake.Schedule {
 
 // config returns the configuration of a worker of the graph.
 func (g *sharded) config(cfg worker.Sharded) worker.Sharded {
-	cfg.Names, cfg.Model, cfg.Settings, cfg.Classes = g.names, "toy", settings, []string{"a", "b"}
+	cfg.Terms.Names, cfg.Terms.Model, cfg.Terms.Settings, cfg.Terms.Classes = g.names, "toy", settings, []string{"a", "b"}
 	cfg.Session = cmp.Or(cfg.Session, session)
 	cfg.RestoreShard, cfg.RestoreLead = readToyShard, readToyLead
 	if cfg.NewShard == nil {
@@ -709,15 +709,15 @@ func TestShardedRestart(t *testing.T) {
 					g.sendOrdered(run*100, (run+1)*100)
 					var saved [3]sync.WaitGroup // by task, done after the run's first checkpoint
 					var first [3]sync.Once
-					cfg := worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}, TaskHooks: func(task int) worker.Hooks {
-						return worker.Hooks{
-							Recovered: func(r worker.Recovered) { from.Store(task, r.Checkpoint) },
-							Saved: func(s worker.Saved) {
+					cfg := worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}, TaskEvents: func(task int) func(worker.Event) {
+						return worker.Join(
+							worker.On(func(r worker.Recovered) { from.Store(task, r.Checkpoint) }),
+							worker.On(func(s worker.Saved) {
 								if s.Err == nil {
 									first[task].Do(saved[task].Done)
 								}
-							},
-						}
+							}),
+						)
 					}}
 					if kept {
 						cfg.Checkpoints = worker.Checkpoints{Dir: dir, Every: 20 * time.Millisecond}
@@ -778,12 +778,12 @@ func TestLeadStoppedWhileLearning(t *testing.T) {
 		}
 		var from atomic.Int64
 		next := cfg
-		next.TaskHooks = func(task int) worker.Hooks {
-			return worker.Hooks{Recovered: func(r worker.Recovered) {
+		next.TaskEvents = func(task int) func(worker.Event) {
+			return worker.On(func(r worker.Recovered) {
 				if task == 0 {
 					from.Store(r.Checkpoint)
 				}
-			}}
+			})
 		}
 		w = g.start(next)
 		g.sendOrdered(100, 200)
@@ -932,7 +932,7 @@ func TestShardedRefuses(t *testing.T) {
 		}
 		f := newFixture(t, g.on)
 		cfg := g.config(worker.Sharded{})
-		cfg.Names = f.names
+		cfg.Terms.Names = f.names
 		if err := worker.RunSharded(t.Context(), f.client, cfg); err == nil || !strings.Contains(err.Error(), "is of a graph without shards") {
 			t.Errorf("a worker of sharded graphs ends with error %v at one without shards", err)
 		}

@@ -109,7 +109,7 @@ func restoreShare(ctx context.Context, c *kafka.Client, cfg *Sharded, task int, 
 		release(s)
 		return nil, nil, fmt.Errorf("the checkpoint does not say where the shard stands in the exchange: %w", err)
 	}
-	if err := at.Cuts.Confirm(ctx, c, cfg.Names.LedgerAt(0)); err != nil {
+	if err := at.Cuts.Confirm(ctx, c, cfg.Terms.Names.LedgerAt(0)); err != nil {
 		release(s)
 		return nil, nil, err
 	}
@@ -125,10 +125,10 @@ func restoreShare(ctx context.Context, c *kafka.Client, cfg *Sharded, task int, 
 func (cfg *Sharded) exchanges(task int, r *run, at ledger.Place) (exchange.Config, error) {
 	began, err := hex.DecodeString(cmp.Or(r.began, at.Began))
 	if err != nil || len(began) < 8 {
-		return exchange.Config{}, fmt.Errorf("ledger %s: no cut of a window has been read", cfg.Names.Ledger)
+		return exchange.Config{}, fmt.Errorf("ledger %s: no cut of a window has been read", cfg.Terms.Names.Ledger)
 	}
 	return exchange.Config{
-		Topic: cfg.Names.Exchange, Shards: cfg.shards, Task: task, Run: binary.LittleEndian.Uint64(began), Logger: cfg.Logger,
+		Topic: cfg.Terms.Names.Exchange, Shards: cfg.shards, Task: task, Run: binary.LittleEndian.Uint64(began), Logger: cfg.Logger,
 		Waited: cfg.waited(task),
 	}, nil
 }
@@ -294,7 +294,7 @@ func (cfg *Sharded) committed(ctx context.Context, c *kafka.Client, in *run, win
 	if task == 0 {
 		return false, nil
 	}
-	r, err := ledger.Newest(ctx, c, cfg.Names.LedgerAt(task))
+	r, err := ledger.Newest(ctx, c, cfg.Terms.Names.LedgerAt(task))
 	return r != nil && r.Epoch >= in.epoch && r.Window >= window, err
 }
 

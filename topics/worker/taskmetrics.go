@@ -2,30 +2,31 @@ package worker
 
 import "time"
 
-// TaskHooks returns the hooks that update the metrics from a task of a sharded graph. Windows
-// are counted where shard 1 is live, commits and ages of predictions in every shard, takeovers in
-// every task, and the lag of the inputs by the lead. Owns says who the owner is.
-func (m *Metrics) TaskHooks(task int) Hooks {
-	all := m.Hooks()
-	h := Hooks{Recovered: all.Recovered, Committed: all.Committed, Saved: all.Saved, Stepped: all.Stepped}
-	h.TookOver = func(t TookOver) {
-		m.takeover.Observe(t.Took.Seconds())
-		m.tookOver.SetToCurrentTime()
-	}
-	switch task {
-	case 0:
-		h.Lag, h.Untimely, h.UnknownField = all.Lag, all.Untimely, all.UnknownField
-		h.Stepped = func(s Stepped) { m.number.Set(float64(s.Outcome.Window)) } // it learns what others have stepped
-	case 1:
-	default:
-		h.Stepped = func(s Stepped) {
-			m.number.Set(float64(s.Outcome.Window))
-			if !s.Replayed {
-				m.observeAges(s.Outcome, time.Now())
-			}
+// ObserveTask updates the metrics from a task of a sharded graph. Windows are counted where shard
+// 1 is live, commits and ages of predictions in every shard, takeovers in every task, and the lag
+// of the inputs by the lead. Owns says who the owner is.
+func (m *Metrics) ObserveTask(task int, e Event) {
+	switch e := e.(type) {
+	case TookOver:
+		m.observeTakeover(e)
+		return
+	case Lag, Untimely, UnknownField:
+		if task > 0 {
+			return
 		}
+	case Stepped:
+		if task == 1 {
+			break
+		}
+		m.number.Set(float64(e.Outcome.Window)) // the lead learns what others have stepped
+		if task > 0 && !e.Replayed {
+			m.observeAges(e.Outcome, time.Now())
+		}
+		return
+	case Forgotten:
+		return
 	}
-	return h
+	m.Observe(e)
 }
 
 // Owns shows whether this worker owns the lead of a sharded graph.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -28,7 +29,7 @@ type settings struct {
 // ledger's own or, if it is empty or of other settings, the engine's.
 func (p *replayer) settingsToWrite() settings {
 	if !p.settings.own {
-		p.settings = settings{all: p.cfg.Settings, hash: p.cfg.Settings.Hash(), program: p.cfg.Program, own: true}
+		p.settings = settings{all: p.cfg.Terms.Settings, hash: p.cfg.Terms.Settings.Hash(), program: p.cfg.Terms.Program, own: true}
 	}
 	return p.settings
 }
@@ -39,8 +40,8 @@ func (p *replayer) readSettings(ctx context.Context, r *ledger.Record) error {
 		return nil
 	}
 	s := settings{hash: r.Settings}
-	if r.Settings == p.cfg.Settings.Hash() {
-		s.all = p.cfg.Settings
+	if r.Settings == p.cfg.Terms.Settings.Hash() {
+		s.all = p.cfg.Terms.Settings
 	} else {
 		first, err := p.firstWith(ctx, r)
 		if err != nil {
@@ -53,7 +54,7 @@ func (p *replayer) readSettings(ctx context.Context, r *ledger.Record) error {
 			}
 		}
 	}
-	s.own = p.cfg.isOwn(s.all)
+	s.own = p.cfg.Terms.isOwn(s.all)
 	p.settings = s
 	return nil
 }
@@ -64,15 +65,15 @@ func (p *replayer) checkSettings(ctx context.Context, r *ledger.Record) error {
 		return err
 	}
 	if !p.settings.own {
-		return errors.New(p.settings.differ(p.cfg))
+		return errors.New(p.settings.differ(p.cfg.Terms))
 	}
 	return nil
 }
 
 // checkCut returns an error if a cut is of another model or of other settings.
 func (p *replayer) checkCut(ctx context.Context, cut *ledger.Cut) error {
-	if cut.Model != p.cfg.Model {
-		return fmt.Errorf("ledger %s belongs to model %.80q, and this is model %s: start with --model for that one", p.cfg.Names.Ledger, cut.Model, p.cfg.Model)
+	if cut.Model != p.cfg.Terms.Model {
+		return fmt.Errorf("ledger %s belongs to model %.80q, and this is model %s: start with --model for that one", p.cfg.Terms.Names.Ledger, cut.Model, p.cfg.Terms.Model)
 	}
 	return p.checkSettings(ctx, cut.Record())
 }
@@ -82,20 +83,20 @@ func (p *replayer) firstWith(ctx context.Context, r *ledger.Record) (*ledger.Rec
 	if r.Configuration != "" {
 		return r, nil
 	}
-	return ledger.FindSettings(ctx, p.client, p.cfg.ledgerAt(), r.Settings)
+	return ledger.FindSettings(ctx, p.client, p.cfg.Terms.ledgerAt(), r.Settings)
 }
 
 // isOwn reports whether the settings are the engine's, except for some that have no effect
 // on its models.
-func (c *Config) isOwn(written event.Settings) bool {
-	return written != "" && c.effective(written) == c.Settings
+func (t *Terms) isOwn(written event.Settings) bool {
+	return written != "" && t.effective(written) == t.Settings
 }
 
-func (c *Config) effective(written event.Settings) event.Settings {
-	if c.Effective == nil {
+func (t *Terms) effective(written event.Settings) event.Settings {
+	if t.Effective == nil {
 		return written
 	}
-	return c.Effective(written)
+	return t.Effective(written)
 }
 
 // mismatch is how the terms of a ledger and those of a worker differ.
@@ -111,44 +112,44 @@ var errSettingsGone = errors.New("the record that had them is gone: give --state
 // they do not. It is an error if the model has another role there, which is a matter of
 // commands and not of epochs.
 func (p *replayer) compareTerms(ctx context.Context, r *ledger.Record) (*mismatch, error) {
-	if err := p.cfg.checkRole(r); err != nil {
+	if err := p.cfg.Terms.checkRole(r); err != nil {
 		return nil, err
 	}
 	if err := p.readSettings(ctx, r); err != nil {
 		return nil, err
 	}
-	name, serves := p.cfg.Names.Ledger, r.Serves()
+	name, serves := p.cfg.Terms.Names.Ledger, r.Serves()
 	var changes []string
 	if s := p.settings; !s.own {
 		if s.all == "" {
 			return nil, fmt.Errorf("ledger %s was written with settings %.20q, and %w", name, s.hash, errSettingsGone)
 		}
-		for _, d := range event.Diff(p.cfg.effective(s.all), p.cfg.Settings) {
+		for _, d := range event.Diff(p.cfg.Terms.effective(s.all), p.cfg.Terms.Settings) {
 			changes = append(changes, d.Change())
 		}
 	}
-	if !p.cfg.has(serves) {
-		changes = append(changes, fmt.Sprintf("model %s to %s", serves, p.cfg.Model))
+	if !p.cfg.Terms.has(serves) {
+		changes = append(changes, fmt.Sprintf("model %s to %s", serves, p.cfg.Terms.Model))
 	}
 	switch {
 	case len(changes) == 0:
 		return nil, nil
-	case !p.cfg.has(serves) && p.settings.own:
-		return &mismatch{changes[0], fmt.Sprintf("ledger %s belongs to model %s, and this is model %s: start the other model with --shadow beside the first, or begin an epoch of it with --rebase (docs/upgrade.md)", name, serves, p.cfg.Model)}, nil
+	case !p.cfg.Terms.has(serves) && p.settings.own:
+		return &mismatch{changes[0], fmt.Sprintf("ledger %s belongs to model %s, and this is model %s: start the other model with --shadow beside the first, or begin an epoch of it with --rebase (docs/upgrade.md)", name, serves, p.cfg.Terms.Model)}, nil
 	}
-	return &mismatch{strings.Join(changes, ", "), p.settings.differ(p.cfg)}, nil
+	return &mismatch{strings.Join(changes, ", "), p.settings.differ(p.cfg.Terms)}, nil
 }
 
 // differ returns the error for a ledger of other settings than the engine's. Its remedy
 // keeps the ledger and the inputs.
-func (s settings) differ(cfg *Config) string {
-	differ := event.Diff(cfg.effective(s.all), cfg.Settings)
+func (s settings) differ(t *Terms) string {
+	differ := event.Diff(t.effective(s.all), t.Settings)
 	i := slices.IndexFunc(differ, func(d event.Difference) bool { return d.Name == engineSetting })
 	if i < 0 {
-		return fmt.Sprintf("ledger %s was written with other settings: %s; start with the ledger's settings, or begin an epoch of these with --rebase (docs/upgrade.md)", cfg.Names.Ledger, event.Describe(differ))
+		return fmt.Sprintf("ledger %s was written with other settings: %s; start with the ledger's settings, or begin an epoch of these with --rebase (docs/upgrade.md)", t.Names.Ledger, event.Describe(differ))
 	}
 	return fmt.Sprintf("ledger %s was written by %s, and this is %s: begin an epoch of this one with --rebase (docs/upgrade.md), or start the program that wrote it",
-		cfg.Names.Ledger, nameProgram(s.program, differ[i].A), nameProgram(cfg.Program, differ[i].B))
+		t.Names.Ledger, nameProgram(s.program, differ[i].A), nameProgram(t.Program, differ[i].B))
 }
 
 // engineSetting is the name of the setting that holds the engine's version.
@@ -169,10 +170,10 @@ type Epoch struct {
 	Models   []string       // that served, or were in the shadow
 }
 
-// Epochs returns the epochs of a ledger, as far as it has them. Of cfg it uses Names.
-func Epochs(ctx context.Context, c *kafka.Client, cfg Config) (list []Epoch, err error) {
-	p := &replayer{cfg: &cfg, client: c}
-	wrong := ledger.Scan(ctx, c, cfg.ledgerAt(), func(r *ledger.Record) bool {
+// Epochs returns the epochs of a ledger, as far as it has them.
+func Epochs(ctx context.Context, c *kafka.Client, names topics.Names) (list []Epoch, err error) {
+	p := newReplayer(c, ReplayConfig{Terms: &Terms{Names: names}}, nil)
+	wrong := ledger.Scan(ctx, c, names.LedgerAt(0), func(r *ledger.Record) bool {
 		if n := len(list); n == 0 || list[n-1].Number != r.Epoch {
 			if err = p.readSettings(ctx, r); err != nil {
 				return false
@@ -195,17 +196,16 @@ func Epochs(ctx context.Context, c *kafka.Client, cfg Config) (list []Epoch, err
 }
 
 // LedgerSettings returns the settings of a ledger's last window, "" if the ledger is empty.
-// Of cfg it uses Names.
-func LedgerSettings(ctx context.Context, c *kafka.Client, cfg Config) (event.Settings, error) {
-	r, err := ledger.Newest(ctx, c, cfg.ledgerAt())
+func LedgerSettings(ctx context.Context, c *kafka.Client, names topics.Names) (event.Settings, error) {
+	r, err := ledger.Newest(ctx, c, names.LedgerAt(0))
 	if r == nil || err != nil {
 		return "", err
 	}
-	p := &replayer{cfg: &cfg, client: c}
+	p := newReplayer(c, ReplayConfig{Terms: &Terms{Names: names}}, nil)
 	if err := p.readSettings(ctx, r); err != nil || p.settings.all != "" {
 		return p.settings.all, err
 	}
-	return "", fmt.Errorf("ledger %s: %w", cfg.Names.Ledger, errSettingsGone)
+	return "", fmt.Errorf("ledger %s: %w", names.Ledger, errSettingsGone)
 }
 
 // CheckpointSettings returns the settings of the engine in a checkpoint with this meta, ""

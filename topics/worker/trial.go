@@ -33,7 +33,7 @@ type Taker interface {
 // trialCommands returns the commands to try a model among the claimed records, valid until
 // these are released.
 func (p *replayer) trialCommands() (trials []event.Command) {
-	if p.cfg.Task > 0 { // shards refuse them
+	if p.cfg.Terms.Partition > 0 { // shards refuse them
 		return nil
 	}
 	commands, _ := p.inputs.Commands.Gather(nil, nil)
@@ -71,7 +71,7 @@ func (p *replayer) agreeTrial(before *ledger.Trial, r *ledger.Record, out *event
 		return nil
 	}
 	if got := before.Next(out.Compared); p.settings.own && !p.lossy && got != *r.Trial {
-		return fmt.Errorf("ledger %s, window %d: replay compares the models by %+v where %+v was written: the inputs, a model or the program differ from those that served it", p.cfg.Names.Ledger, r.Window, got, *r.Trial)
+		return fmt.Errorf("ledger %s, window %d: replay compares the models by %+v where %+v was written: the inputs, a model or the program differ from those that served it", p.cfg.Terms.Names.Ledger, r.Window, got, *r.Trial)
 	}
 	return nil
 }
@@ -94,18 +94,19 @@ type loading struct {
 
 // loadModel begins to load a model. It fails if the worker has no file of it.
 func (w *worker) loadModel(ctx context.Context, id string) error {
-	if w.cfg.Open == nil {
+	if w.cfg.Models.Open == nil {
 		return fmt.Errorf("model %.40s is to be tried, and this worker has no folder of models: start it with --models", id)
 	}
-	engine, err := w.cfg.Open(id)
+	engine, err := w.cfg.Models.Open(id)
 	if err != nil {
 		return err
 	}
-	cfg := *w.cfg
-	cfg.Model, cfg.Shadow, cfg.Hooks = id, "", Hooks{}
-	cfg.Fresh = func() (Engine, error) { return w.cfg.Open(id) }
+	cfg, terms, models := w.cfg.Replay(), w.cfg.Terms, w.cfg.Models
+	terms.Model, terms.Shadow = id, ""
+	models.Fresh = func() (Engine, error) { return models.Open(id) }
+	cfg.Terms, cfg.Models, cfg.Events = &terms, &models, nil
 	w.stopLoading()
-	l := &loading{model: id, replayer: &replayer{cfg: &cfg, client: w.client, engine: engine}, done: make(chan error, 1), ended: make(chan struct{})}
+	l := &loading{model: id, replayer: newReplayer(w.client, cfg, engine), done: make(chan error, 1), ended: make(chan struct{})}
 	ctx, l.stop = context.WithCancel(ctx)
 	w.loading = l
 	w.cfg.Logger.Info("loading a model for the shadow: it replays the ledger", "model", id)
@@ -122,7 +123,7 @@ func (l *loading) run(ctx context.Context, stepped *atomic.Int64) (err error) {
 	if p.excluded, err = p.readExclusions(ctx, math.MaxInt64); err != nil {
 		return err
 	}
-	if p.ledger, err = ledger.Open(ctx, p.client, p.cfg.ledgerAt()); err != nil {
+	if p.ledger, err = ledger.Open(ctx, p.client, p.cfg.Terms.ledgerAt()); err != nil {
 		return err
 	}
 	if err := p.openInputs(ctx, intake.Position{}); err != nil {
@@ -193,9 +194,9 @@ func (w *worker) take(ctx context.Context, err error) error {
 	}
 	l.stop()
 	w.loading = nil
-	w.cfg.Model, w.cfg.Shadow = w.replay.last.serves, l.model
+	w.cfg.Terms.Model, w.cfg.Terms.Shadow = w.replay.last.serves, l.model
 	w.cfg.Logger.Info("model loaded into the shadow", "model", l.model, "serves", w.replay.last.serves, "window", w.replay.next)
-	w.cfg.Hooks.Loaded(Loaded{Model: l.model, Engine: w.replay.engine})
+	w.cfg.Events(Loaded{Model: l.model, Engine: w.replay.engine})
 	return w.assignOwnRoles()
 }
 
@@ -203,7 +204,7 @@ func (w *worker) take(ctx context.Context, err error) error {
 // its file. It is called at the ledger's end.
 func (w *worker) followTrial(ctx context.Context) {
 	t := w.replay.last.trial
-	if t == nil || w.cfg.has(t.Model) || w.loading != nil && w.loading.model == t.Model || w.missing == t.Model {
+	if t == nil || w.cfg.Terms.has(t.Model) || w.loading != nil && w.loading.model == t.Model || w.missing == t.Model {
 		return
 	}
 	if err := w.loadModel(ctx, t.Model); err != nil {
@@ -214,7 +215,7 @@ func (w *worker) followTrial(ctx context.Context) {
 
 // awaitModel waits until the model that serves a window, and that is being loaded, is here.
 func (w *worker) awaitModel(ctx context.Context, model string) error {
-	for w.loading != nil && w.loading.model == model && !w.cfg.has(model) {
+	for w.loading != nil && w.loading.model == model && !w.cfg.Terms.has(model) {
 		select {
 		case err := <-w.loading.done:
 			if err := w.take(ctx, err); err != nil {
@@ -235,7 +236,7 @@ func (o *owner) obeyTrials(ctx context.Context, commands []event.Command) *ledge
 		if c.Model == o.replay.last.serves {
 			continue
 		}
-		if !o.cfg.has(c.Model) {
+		if !o.cfg.Terms.has(c.Model) {
 			if err := o.w.loadModel(ctx, c.Model); err != nil {
 				o.cfg.Logger.Warn("a model cannot be tried", "model", c.Model, "err", err)
 				continue

@@ -54,8 +54,10 @@ func newDiscardingOwner(tb testing.TB, size int) *owner {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	cfg := &Config{Names: names, Model: "model", Settings: `{"model":"none"}`, Hooks: Join()}
-	r := &replayer{cfg: cfg, engine: &preallocated{size: size}, inputs: &intake.Inputs{}}
+	cfg := &Config{Terms: Terms{Names: names, Model: "model", Settings: `{"model":"none"}`}}
+	cfg.setDefaults()
+	r := newReplayer(nil, cfg.Replay(), &preallocated{size: size})
+	r.inputs = &intake.Inputs{}
 	o := newOwner(&worker{
 		cfg: cfg, replay: r,
 		partitions: map[string]int{names.Predictions: 4}, source: newByPolicy(r),

@@ -18,16 +18,15 @@ import (
 // the label's epoch; it is -1 if that had no such class. Windows needs the ledger and the inputs from their
 // beginning; it writes nothing, and can run beside a worker. Of cfg it uses the names and
 // the limits. The windows of a graph of several shards are those that are cut.
-func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, visit func(*event.Window) error) error {
+func Windows(ctx context.Context, c *kafka.Client, cfg ReplayConfig, before int64, visit func(*event.Window) error) error {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	cfg.setDefaults()
-	p := &replayer{cfg: &cfg, client: c}
-	shards, err := topics.Shards(ctx, c, cfg.Names)
+	p := newReplayer(c, cfg, nil)
+	shards, err := topics.Shards(ctx, c, cfg.Terms.Names)
 	if err != nil {
 		return err
 	}
-	records, err := ledger.OpenRecords(ctx, c, cfg.Names.LedgerAt(0), shards)
+	records, err := ledger.OpenRecords(ctx, c, cfg.Terms.Names.LedgerAt(0), shards)
 	if err != nil {
 		return err
 	}
@@ -51,7 +50,7 @@ func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, vis
 			p.classes = r.Classes
 		}
 		if err := p.inputs.Replay(ctx, r.Ranges); err != nil {
-			return fmt.Errorf("ledger %s, window %d: %w", cfg.Names.Ledger, r.Window, err)
+			return fmt.Errorf("ledger %s, window %d: %w", cfg.Terms.Names.Ledger, r.Window, err)
 		}
 		if err := visit(p.gather()); err != nil {
 			return err

@@ -18,14 +18,15 @@ import (
 func TestWindows(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		f.send(0, 40)
-		f.runUntilConsumed(&recorder{}, worker.Config{Fresh: freshRecorder})
+		f.runUntilConsumed(&recorder{}, worker.Config{Models: worker.Models{Fresh: freshRecorder}})
 		f.forget(3, 17)
 		f.send(40, 50)
-		f.runUntilConsumed(&recorder{}, worker.Config{Fresh: freshRecorder})
+		f.runUntilConsumed(&recorder{}, worker.Config{Models: worker.Models{Fresh: freshRecorder}})
 		last := f.lastRecord()
 
 		read := &recorder{}
-		cfg := f.config(worker.Config{})
+		all := f.config(worker.Config{})
+		cfg := all.Replay()
 		if err := worker.Windows(t.Context(), f.client, cfg, 1<<40, func(w *event.Window) error { read.Step(w); return nil }); err != nil {
 			t.Fatal(err)
 		}
@@ -60,10 +61,10 @@ func TestWindowsOfOtherClasses(t *testing.T) {
 		label(1, event.Label{Index: 1})
 		label(2, event.Label{Index: 2})
 		label(3, event.Label{Class: "c"})
-		if err := f.run(&tally{}, worker.Config{Classes: []string{"a", "b"}}); err != nil {
+		if err := f.run(&tally{}, worker.Config{Terms: worker.Terms{Classes: []string{"a", "b"}}}); err != nil {
 			t.Fatal(err)
 		}
-		wide := worker.Config{Model: "wide", Classes: []string{"c", "b", "a"}}
+		wide := worker.Config{Terms: worker.Terms{Model: "wide", Classes: []string{"c", "b", "a"}}}
 		if _, err := worker.Rebase(t.Context(), f.client, &tally{}, f.config(wide), ""); err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +77,8 @@ func TestWindowsOfOtherClasses(t *testing.T) {
 		for _, classes := range [][]string{nil, {"a", "b"}, {"c", "b", "a"}} {
 			var labels []string
 			read := recordLabels{tally{}, &labels}
-			if err := worker.Windows(t.Context(), f.client, f.config(worker.Config{Classes: classes}), 1<<40, func(w *event.Window) error { read.Step(w); return nil }); err != nil {
+			cfg := f.config(worker.Config{Terms: worker.Terms{Classes: classes}})
+			if err := worker.Windows(t.Context(), f.client, cfg.Replay(), 1<<40, func(w *event.Window) error { read.Step(w); return nil }); err != nil {
 				t.Fatal(err)
 			}
 			if got := strings.Join(labels, " "); got != want {

@@ -46,7 +46,7 @@ func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
 		defer w.saver.unlock()
 		watching, stop := context.WithCancel(ctx)
 		defer stop()
-		go topics.WatchRisks(watching, c, w.cfg.Names, time.Hour, w.cfg.Logger, w.cfg.AtRisk)
+		go topics.WatchRisks(watching, c, w.cfg.Terms.Names, time.Hour, w.cfg.Logger, w.cfg.AtRisk)
 		err = w.run(ctx, w.join)
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -96,23 +96,23 @@ type commitPoint struct{ window, offset int64 }
 // newWorker returns a worker of a whole graph that has read the ledger's last record and
 // nothing else.
 func newWorker(ctx context.Context, c *kafka.Client, e Engine, cfg Config) (*worker, error) {
-	missing, err := topics.Missing(ctx, c, cfg.Names)
+	missing, err := topics.Missing(ctx, c, cfg.Terms.Names)
 	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(missing, cfg.Names.Ledger) && !cfg.BeginAgain {
-		if err := topics.CheckLedger(ctx, c, cfg.Names); err != nil {
+	if slices.Contains(missing, cfg.Terms.Names.Ledger) && !cfg.BeginAgain {
+		if err := topics.CheckLedger(ctx, c, cfg.Terms.Names); err != nil {
 			return nil, err
 		}
 	}
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("missing topics %v: run 'gvbll topics --create', or let the worker do it with --create-topics 1", missing)
 	}
-	switch shards, err := topics.Shards(ctx, c, cfg.Names); {
+	switch shards, err := topics.Shards(ctx, c, cfg.Terms.Names); {
 	case err != nil:
 		return nil, err
 	case shards > 0:
-		return nil, fmt.Errorf("ledger %s is of a graph of %d shards, and this worker would step a whole graph", cfg.Names.Ledger, shards)
+		return nil, fmt.Errorf("ledger %s is of a graph of %d shards, and this worker would step a whole graph", cfg.Terms.Names.Ledger, shards)
 	}
 	w, err := newTask(ctx, c, e, cfg, newByPolicy)
 	if err != nil {
@@ -129,10 +129,10 @@ func newWorker(ctx context.Context, c *kafka.Client, e Engine, cfg Config) (*wor
 // else. It has no saver yet.
 func newTask(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from func(*replayer) source) (w *worker, err error) {
 	cfg.setDefaults()
-	cfg.Hooks = Join(logHooks(cfg.Logger), cfg.Hooks)
-	p := &replayer{cfg: &cfg, client: c, engine: e}
+	cfg.Events = Join(logEvents(cfg.Logger), cfg.Events)
+	p := newReplayer(c, cfg.Replay(), e)
 	w = &worker{cfg: &cfg, client: c, replay: p, source: from(p)}
-	w.newest, err = ledger.Newest(ctx, c, cfg.ledgerAt())
+	w.newest, err = ledger.Newest(ctx, c, cfg.Terms.ledgerAt())
 	return w, err
 }
 
@@ -146,7 +146,7 @@ func (w *worker) checkBegin(ctx context.Context) error {
 	case w.newest != nil || w.cfg.BeginAgain:
 		return nil
 	}
-	if err := topics.CheckLedger(ctx, w.client, w.cfg.Names); err != nil {
+	if err := topics.CheckLedger(ctx, w.client, w.cfg.Terms.Names); err != nil {
 		return err
 	}
 	return w.checkNoCheckpoint()
@@ -187,7 +187,7 @@ type seat interface {
 // is assigned the ledger's partition.
 func (w *worker) join() (seat, error) {
 	return w.client.Join(kafka.MembershipConfig{
-		Group: w.cfg.Names.Ledger, Topic: w.cfg.Names.Ledger, Session: w.cfg.Session, About: w.cfg.About,
+		Group: w.cfg.Terms.Names.Ledger, Topic: w.cfg.Terms.Names.Ledger, Session: w.cfg.Session, About: w.cfg.About,
 		Standings: func() []kafka.Standing { return []kafka.Standing{{Owner: w.owns.Load(), Progress: w.stepped.Load()}} },
 	})
 }
@@ -223,7 +223,7 @@ func (w *worker) open(ctx, fetching context.Context) error {
 	w.committed = commitPoint{w.replay.next - 1, w.replay.ledger.Last()}
 	w.saver.newest = w.replay.next
 	w.stepped.Store(w.replay.next)
-	if w.partitions, err = w.client.Partitions(ctx, w.cfg.Names.Predictions, w.cfg.Names.DeadLetters); err != nil {
+	if w.partitions, err = w.client.Partitions(ctx, w.cfg.Terms.Names.Predictions, w.cfg.Terms.Names.DeadLetters); err != nil {
 		return err
 	}
 	return w.replay.openInputs(fetching, inputs)
@@ -247,7 +247,7 @@ func (w *worker) standBy(ctx context.Context) error {
 		if err == nil && r == nil {
 			if !recovered {
 				recovered = true
-				w.cfg.Hooks.Recovered(Recovered{Engine: w.replay.engine, Windows: w.replay.next, Checkpoint: first, Took: time.Since(began)})
+				w.cfg.Events(Recovered{Engine: w.replay.engine, Windows: w.replay.next, Checkpoint: first, Took: time.Since(began)})
 			}
 			if w.elected {
 				return nil
@@ -295,7 +295,7 @@ func (w *worker) noteElection(e kafka.Election) error {
 	if e.Err != nil {
 		return e.Err
 	}
-	w.elected = e.Owns(w.cfg.Task)
+	w.elected = e.Owns(w.cfg.Terms.Partition)
 	if !w.elected && w.owns.Load() { // it has sent what an owner sends
 		return ErrOwned
 	}
@@ -324,7 +324,7 @@ func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
 		return err
 	}
 	w.stepped.Store(w.replay.next)
-	w.cfg.Hooks.Stepped(Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Trial: w.replay.last.trial, Took: time.Since(began)})
+	w.cfg.Events(Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Trial: w.replay.last.trial, Took: time.Since(began)})
 	w.replay.inputs.Release()
 	w.committed = commitPoint{r.Window, w.replay.ledger.Last()}
 	return nil
@@ -332,8 +332,8 @@ func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
 
 // replaying reports the windows that are to be replayed.
 func (w *worker) replaying() {
-	if w.cfg.Hooks.Replaying != nil && w.newest != nil {
-		w.cfg.Hooks.Replaying(Replaying{Windows: w.newest.Window + 1, Checkpoint: w.replay.next})
+	if w.newest != nil {
+		w.cfg.Events(Replaying{Windows: w.newest.Window + 1, Checkpoint: w.replay.next})
 	}
 }
 
@@ -346,7 +346,7 @@ func (w *worker) own(ctx context.Context) error {
 	}
 	crash.Point(crash.Recovered)
 	w.cfg.Logger.Info("serving: this worker owns the graph now", "windows", w.replay.next, "took", time.Since(began).Round(time.Millisecond))
-	w.cfg.Hooks.TookOver(TookOver{Windows: w.replay.next, Took: time.Since(began)})
+	w.cfg.Events(TookOver{Windows: w.replay.next, Took: time.Since(began)})
 	return o.serve(ctx, o.loop)
 }
 
@@ -354,9 +354,9 @@ func (w *worker) own(ctx context.Context) error {
 func (w *worker) takeOver(ctx context.Context) (*owner, error) {
 	crash.Point(crash.BeforeFence)
 	producer, err := w.client.NewProducer(ctx, kafka.ProducerConfig{
-		TransactionalID:    w.cfg.transactionalID(),
-		TransactionTimeout: w.cfg.TransactionTimeout,
-		Compression:        w.cfg.Compression,
+		TransactionalID:    w.cfg.Terms.transactionalID(),
+		TransactionTimeout: w.cfg.Publishing.TransactionTimeout,
+		Compression:        w.cfg.Publishing.Compression,
 	})
 	if err != nil {
 		return nil, err

@@ -171,9 +171,9 @@ func (f *fixture) config(cfg worker.Config) worker.Config {
 	if cfg.Policy == nil {
 		cfg.Policy = intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
 	}
-	cfg.Names, cfg.Model, cfg.Settings = f.names, cmp.Or(cfg.Model, "tally"), cmp.Or(cfg.Settings, settings)
-	if cfg.Classes == nil {
-		cfg.Classes = []string{"a", "b"}
+	cfg.Terms.Names, cfg.Terms.Model, cfg.Terms.Settings = f.names, cmp.Or(cfg.Terms.Model, "tally"), cmp.Or(cfg.Terms.Settings, settings)
+	if cfg.Terms.Classes == nil {
+		cfg.Terms.Classes = []string{"a", "b"}
 	}
 	return cfg
 }
@@ -202,15 +202,15 @@ func (f *fixture) run(e worker.Engine, cfg worker.Config) error {
 			cancel()
 		}
 	}
-	hooks := worker.Hooks{
-		Recovered: func(r worker.Recovered) { got += f.events(r.Checkpoint) },
-		TookOver:  func(worker.TookOver) { done() },
-		Stepped: func(s worker.Stepped) {
+	hooks := worker.Join(
+		worker.On(func(r worker.Recovered) { got += f.events(r.Checkpoint) }),
+		worker.On(func(worker.TookOver) { done() }),
+		worker.On(func(s worker.Stepped) {
 			got += len(s.Outcome.Labelled) + len(s.Outcome.Predictions) + len(s.Outcome.Refused)
-		},
-		Committed: func(c worker.Committed) { last = c.Last; done() },
-	}
-	cfg.Hooks = worker.Join(hooks, cfg.Hooks)
+		}),
+		worker.On(func(c worker.Committed) { last = c.Last; done() }),
+	)
+	cfg.Events = worker.Join(hooks, cfg.Events)
 	err := worker.Run(ctx, f.client, e, cfg)
 	for readable := int64(-1); readable < last; {
 		r, err := ledger.Newest(f.t.Context(), f.client, f.names.LedgerAt(0))
@@ -326,7 +326,7 @@ func TestEveryNodeIsPredictedOnce(t *testing.T) {
 		f.checkOutputs(100, 1)
 		f.send(100, 150)
 		recovered := int64(0)
-		err := f.run(&tally{}, worker.Config{Hooks: worker.Hooks{Recovered: func(r worker.Recovered) { recovered = r.Windows }}})
+		err := f.run(&tally{}, worker.Config{Events: worker.On(func(r worker.Recovered) { recovered = r.Windows })})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -346,9 +346,9 @@ func TestSchedule(t *testing.T) {
 		schedule := []intake.Size{{Nodes: 8}, {Labels: 3}, {Nodes: 13, Labels: 17}}
 		err := f.run(&tally{}, worker.Config{
 			Policy: intake.Schedule{Windows: schedule},
-			Hooks: worker.Hooks{Stepped: func(s worker.Stepped) {
+			Events: worker.On(func(s worker.Stepped) {
 				sizes = append(sizes, intake.Size{Nodes: len(s.Outcome.Predictions) + len(s.Outcome.Refused), Labels: len(s.Outcome.Labelled)})
-			}},
+			}),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -374,9 +374,9 @@ func TestForeignLedger(t *testing.T) {
 			e    *tally
 			want string
 		}{
-			{"model", worker.Config{Names: f.names, Model: "other", Settings: settings}, &tally{}, "belongs to model tally"},
-			{"settings", worker.Config{Names: f.names, Model: "tally", Settings: `{"tally":"other","walk":1}`}, &tally{}, "with other settings: tally is none there and other here, walk is not set there and 1 here; start with the ledger's settings"},
-			{"program", worker.Config{Names: f.names, Model: "tally", Settings: settings}, &tally{salt: "x"}, "window 0: replay gives"},
+			{"model", worker.Config{Terms: worker.Terms{Names: f.names, Model: "other", Settings: settings}}, &tally{}, "belongs to model tally"},
+			{"settings", worker.Config{Terms: worker.Terms{Names: f.names, Model: "tally", Settings: `{"tally":"other","walk":1}`}}, &tally{}, "with other settings: tally is none there and other here, walk is not set there and 1 here; start with the ledger's settings"},
+			{"program", worker.Config{Terms: worker.Terms{Names: f.names, Model: "tally", Settings: settings}}, &tally{salt: "x"}, "window 0: replay gives"},
 		} {
 			c.cfg.Policy = intake.CountOrLinger{Count: 1}
 			err := worker.Run(t.Context(), f.client, c.e, c.cfg)
@@ -410,12 +410,12 @@ func TestLedgerHoldsSettings(t *testing.T) {
 				t.Errorf("record %d: settings %s and configuration %q, want %s and %q", i, r.Settings, r.Configuration, settings.Hash(), want)
 			}
 		}
-		found, err := worker.LedgerSettings(t.Context(), f.client, worker.Config{Names: f.names})
+		found, err := worker.LedgerSettings(t.Context(), f.client, f.names)
 		if err != nil || found != settings {
 			t.Errorf("LedgerSettings returns %q and error %v, want %q", found, err, settings)
 		}
 		err = worker.Run(t.Context(), f.client, &tally{}, worker.Config{
-			Names: f.names, Model: "tally", Settings: `{"tally":3}`, Checkpoints: kept, Session: session, Policy: intake.CountOrLinger{Count: 1},
+			Terms: worker.Terms{Names: f.names, Model: "tally", Settings: `{"tally":3}`}, Checkpoints: kept, Session: session, Policy: intake.CountOrLinger{Count: 1},
 		})
 		if err == nil || !strings.Contains(err.Error(), "tally is none there and 3 here") {
 			t.Errorf("other settings after a checkpoint: error %v, want one that names the difference", err)
@@ -434,20 +434,22 @@ func TestEffectiveSettings(t *testing.T) {
 		}
 		f.send(20, 30)
 		cfg := f.config(worker.Config{Session: session})
-		cfg.Settings = `{"tally":"none","idle":0}`
+		cfg.Terms.Settings = `{"tally":"none","idle":0}`
 		if err := worker.Run(t.Context(), f.client, &tally{}, cfg); err == nil || !strings.Contains(err.Error(), "idle is not set there and 0 here") {
 			t.Errorf("without Effective: error %v, want one that names the difference", err)
 		}
-		cfg.Effective = func(s event.Settings) event.Settings { return `{"tally":"none","idle":0}` }
+		cfg.Terms.Effective = func(s event.Settings) event.Settings { return `{"tally":"none","idle":0}` }
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		stepped := 0 // nodes, those of replayed windows included
-		cfg.Hooks.Stepped = func(s worker.Stepped) { stepped += len(s.Outcome.Predictions) }
-		cfg.Hooks.Committed = func(worker.Committed) {
-			if stepped >= 30 {
-				cancel()
-			}
-		}
+		cfg.Events = worker.Join(
+			worker.On(func(s worker.Stepped) { stepped += len(s.Outcome.Predictions) }),
+			worker.On(func(worker.Committed) {
+				if stepped >= 30 {
+					cancel()
+				}
+			}),
+		)
 		if err := worker.Run(ctx, f.client, &tally{}, cfg); err != nil {
 			t.Fatal(err)
 		}

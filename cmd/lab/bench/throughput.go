@@ -269,8 +269,10 @@ func (s *setup) record(topic string, i int) kafka.Record {
 // config returns the worker's configuration.
 func (s *setup) config(names topics.Names) worker.Config {
 	return worker.Config{
-		Names: names, Model: "bench", Settings: `{"engine":"bench"}`, Classes: s.model.Classes, CommitInterval: s.Interval,
-		Policy: intake.CountOrLinger{Count: s.Window, Linger: s.Linger}, Logger: slog.New(slog.DiscardHandler),
+		Terms:      worker.Terms{Names: names, Model: "bench", Settings: `{"engine":"bench"}`, Classes: s.model.Classes},
+		Publishing: worker.Publishing{CommitInterval: s.Interval},
+		Policy:     intake.CountOrLinger{Count: s.Window, Linger: s.Linger},
+		Logger:     slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -286,8 +288,8 @@ func (s *setup) work(ctx context.Context, names topics.Names, n int) (took spent
 	var began meter
 	stepped := 0
 	cfg := s.config(names)
-	cfg.Hooks = worker.Hooks{
-		Stepped: func(w worker.Stepped) {
+	cfg.Events = worker.Join(
+		worker.On(func(w worker.Stepped) {
 			arrived := w.Outcome.Counts.Arrivals
 			if stepped < n/4 && stepped+arrived >= n/4 {
 				began = startMeter()
@@ -295,13 +297,13 @@ func (s *setup) work(ctx context.Context, names topics.Names, n int) (took spent
 			if stepped += arrived; stepped == n {
 				cancel() // the worker then commits all stepped windows
 			}
-		},
-		Committed: func(worker.Committed) {
+		}),
+		worker.On(func(worker.Committed) {
 			if stepped == n && took.wall == 0 {
 				took = began.spent()
 			}
-		},
-	}
+		}),
+	)
 	if err := worker.Run(ctx, s.client, engine, cfg); err != nil {
 		return took, err
 	}
