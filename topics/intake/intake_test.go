@@ -18,6 +18,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 )
@@ -39,28 +40,26 @@ type cutWindow struct {
 
 // harness has a broker, a client of it and the names of a graph's topics.
 type harness struct {
-	cluster *kfake.Cluster
-	client  *kafka.Client
-	names   topics.Names
+	on     *kafkatest.Kafka
+	client *kafka.Client
+	names  topics.Names
 }
 
-func newHarness(t *testing.T) *harness {
+// onFake runs a test on kfake.
+func onFake(t *testing.T, test func(t *testing.T, h *harness)) {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: cluster.ListenAddrs(), DialFor: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	names, err := topics.Under("intake")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &harness{cluster, c, names}
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: k.Addrs, Dialer: k.Dial, DialFor: 5 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		names, err := topics.Under("intake")
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, &harness{k, c, names})
+	}, kfake.NumBrokers(1))
 }
 
 // driver plays the worker's loop: it cuts windows with a policy and keeps them.
@@ -287,53 +286,54 @@ func tumbling(width, until int64, s *topicRecords) map[int64][]record {
 // replay of the ranges must give the same windows, from the beginning and from what
 // was consumed after half of them: the ledger depends on it.
 func TestEventTimeOutOfOrder(t *testing.T) {
-	h := newHarness(t)
-	lateEvents, gaps := 0, 0
-	for seed := range uint64(60) {
-		for _, beyond := range []bool{false, true} {
-			rng := rand.New(rand.NewPCG(seed, 0))
-			width, lateness := 1+rng.Int64N(3000), rng.Int64N(2000)
-			jitter := lateness
-			if beyond {
-				jitter += 1 + rng.Int64N(4000)
-			}
-			parts, n := 1+rng.IntN(3), 200+rng.IntN(200)
-			const step = 20
-			end := int64(n)*step + jitter + lateness + 2*width
-			nodes, labels := randomRecords(rng, true, parts, n, step, jitter, end), randomRecords(rng, false, parts, n, step, jitter, end)
-			policy := EventTime{Width: time.Duration(width) * time.Millisecond, Lateness: time.Duration(lateness) * time.Millisecond, Idle: time.Hour}
-			d := h.inputs(policy, parts, nil)
-			if beyond && seed%2 == 0 {
-				d.policy = mixedPolicy{rng, policy}
-			}
-			untimely := 0
-			d.untimely = func(_ string, late, early int) { untimely += late + early }
-			d.addAll(t, rng, nodes, labels)
-			name := fmt.Sprintf("seed %d, width %d, lateness %d, disorder %d, %d partitions", seed, width, lateness, jitter, parts)
-			if !beyond {
-				if untimely > 0 {
-					t.Errorf("%s: %d events are late or early, want 0", name, untimely)
+	onFake(t, func(t *testing.T, h *harness) {
+		lateEvents, gaps := 0, 0
+		for seed := range uint64(60) {
+			for _, beyond := range []bool{false, true} {
+				rng := rand.New(rand.NewPCG(seed, 0))
+				width, lateness := 1+rng.Int64N(3000), rng.Int64N(2000)
+				jitter := lateness
+				if beyond {
+					jitter += 1 + rng.Int64N(4000)
 				}
-				checkTumbling(t, name, d.windows, width, tumbling(width, baseTime+end, nodes), tumbling(width, baseTime+end, labels))
-			} else if got, want := countOnce(t, d.windows)+d.Nodes.held+d.Labels.held, 2*parts*(n+1); got != want {
-				t.Errorf("%s: %d events are in windows or held, want %d", name, got, want)
+				parts, n := 1+rng.IntN(3), 200+rng.IntN(200)
+				const step = 20
+				end := int64(n)*step + jitter + lateness + 2*width
+				nodes, labels := randomRecords(rng, true, parts, n, step, jitter, end), randomRecords(rng, false, parts, n, step, jitter, end)
+				policy := EventTime{Width: time.Duration(width) * time.Millisecond, Lateness: time.Duration(lateness) * time.Millisecond, Idle: time.Hour}
+				d := h.inputs(policy, parts, nil)
+				if beyond && seed%2 == 0 {
+					d.policy = mixedPolicy{rng, policy}
+				}
+				untimely := 0
+				d.untimely = func(_ string, late, early int) { untimely += late + early }
+				d.addAll(t, rng, nodes, labels)
+				name := fmt.Sprintf("seed %d, width %d, lateness %d, disorder %d, %d partitions", seed, width, lateness, jitter, parts)
+				if !beyond {
+					if untimely > 0 {
+						t.Errorf("%s: %d events are late or early, want 0", name, untimely)
+					}
+					checkTumbling(t, name, d.windows, width, tumbling(width, baseTime+end, nodes), tumbling(width, baseTime+end, labels))
+				} else if got, want := countOnce(t, d.windows)+d.Nodes.held+d.Labels.held, 2*parts*(n+1); got != want {
+					t.Errorf("%s: %d events are in windows or held, want %d", name, got, want)
+				}
+				checkReplay(t, h, rng, d.windows, nodes, labels, nil)
+				half := len(d.windows) / 2
+				first := h.inputs(nil, parts, nil)
+				replayWindows(t, &first.Nodes, nodes, d.windows[:half])
+				replayWindows(t, &first.Labels, labels, d.windows[:half])
+				consumed := first.Position().Consumed
+				if len(consumed) > 2*parts { // more than one range in a partition
+					gaps++
+				}
+				checkReplay(t, h, rng, d.windows[half:], nodes, labels, consumed)
+				lateEvents += untimely
 			}
-			checkReplay(t, h, rng, d.windows, nodes, labels, nil)
-			half := len(d.windows) / 2
-			first := h.inputs(nil, parts, nil)
-			replayWindows(t, &first.Nodes, nodes, d.windows[:half])
-			replayWindows(t, &first.Labels, labels, d.windows[:half])
-			consumed := first.Position().Consumed
-			if len(consumed) > 2*parts { // more than one range in a partition
-				gaps++
-			}
-			checkReplay(t, h, rng, d.windows[half:], nodes, labels, consumed)
-			lateEvents += untimely
 		}
-	}
-	if lateEvents == 0 || gaps == 0 {
-		t.Errorf("%d late events, %d times gaps between consumed ranges: want both above 0, else the test covers neither", lateEvents, gaps)
-	}
+		if lateEvents == 0 || gaps == 0 {
+			t.Errorf("%d late events, %d times gaps between consumed ranges: want both above 0, else the test covers neither", lateEvents, gaps)
+		}
+	})
 }
 
 // checkTumbling compares windows with those that are wanted, by number. Their numbers
@@ -417,332 +417,351 @@ func countOnce(t *testing.T, windows []cutWindow) int {
 // idle, windows are closed up to the watermark of the replayed events.
 func TestResumeAfterLongReplay(t *testing.T) {
 	policy := EventTime{Width: time.Second, Lateness: time.Second, Idle: time.Minute}
-	d := newHarness(t).inputs(policy, 2, nil)
-	d.Nodes.inFlight.Add(1) // so that Quiet is not asked
-	d.Labels.inFlight.Add(1)
-	const s = 1000
-	for i := range int64(2) {
-		n, l := d.Nodes.buffers[i], d.Labels.buffers[i]
-		n.latest, n.quiet = baseTime+(30+i)*s, time.Hour
-		l.latest, l.quiet = baseTime+(20+i)*s, time.Hour
-	}
-	d.Resume(policy, 7)
-	if want := policy.begin(baseTime + 19*s); d.closed != want {
-		t.Errorf("windows before %d are closed, want those before %d", d.closed, want)
-	}
+	onFake(t, func(t *testing.T, h *harness) {
+		d := h.inputs(policy, 2, nil)
+		d.Nodes.inFlight.Add(1) // so that Quiet is not asked
+		d.Labels.inFlight.Add(1)
+		const s = 1000
+		for i := range int64(2) {
+			n, l := d.Nodes.buffers[i], d.Labels.buffers[i]
+			n.latest, n.quiet = baseTime+(30+i)*s, time.Hour
+			l.latest, l.quiet = baseTime+(20+i)*s, time.Hour
+		}
+		d.Resume(policy, 7)
+		if want := policy.begin(baseTime + 19*s); d.closed != want {
+			t.Errorf("windows before %d are closed, want those before %d", d.closed, want)
+		}
+	})
 }
 
 // TestUnusableEventTimes: events that are late, too far ahead of the clock or without
 // a time must not move the watermark. They go into the next window that is cut; late
 // and early ones are counted.
 func TestUnusableEventTimes(t *testing.T) {
-	h := newHarness(t)
-	const s = 1000
-	year30000 := time.Date(30000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
-	d := h.inputs(EventTime{Width: 10 * time.Second, Idle: time.Hour}, 1, nil)
-	late, early := 0, 0
-	d.untimely = func(_ string, l, e int) { late, early = late+l, early+e }
-	nodes := &topicRecords{node: true, parts: [][]record{{
-		// The first window: its own events, and three without a usable time.
-		{0, 0, baseTime + 1*s},
-		{0, 1, year30000},
-		{0, 2, 0},
-		{0, 3, baseTime + 9*s},
-		{0, 4, -1 << 62},
-		{0, 5, baseTime + 30*s}, // moves the watermark past the first window
-		{0, 6, baseTime + 2*s},  // late
-		{0, 7, baseTime + 45*s},
-	}}}
-	labels := &topicRecords{parts: [][]record{{{0, 0, baseTime + 100*s}}}}
-	addNext(t, &d.Labels, labels, []int{0}, []int{1})
-	next := []int{0}
-	var windows []int
-	for range nodes.parts[0] {
-		addNext(t, &d.Nodes, nodes, next, []int{1})
-		d.cutAll(t)
-		windows = append(windows, len(d.windows))
-	}
-	if want := []int{0, 0, 0, 0, 0, 1, 1, 2}; !slices.Equal(windows, want) {
-		t.Errorf("windows after each event: %v, want %v", windows, want)
-	}
-	want := [][]record{nodes.parts[0][:5], nodes.parts[0][5:7]}
-	for i, c := range d.windows {
-		if !slices.Equal(c.nodes, want[i]) {
-			t.Errorf("window %d has nodes %v, want %v", i, c.nodes, want[i])
+	onFake(t, func(t *testing.T, h *harness) {
+		const s = 1000
+		year30000 := time.Date(30000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+		d := h.inputs(EventTime{Width: 10 * time.Second, Idle: time.Hour}, 1, nil)
+		late, early := 0, 0
+		d.untimely = func(_ string, l, e int) { late, early = late+l, early+e }
+		nodes := &topicRecords{node: true, parts: [][]record{{
+			// The first window: its own events, and three without a usable time.
+			{0, 0, baseTime + 1*s},
+			{0, 1, year30000},
+			{0, 2, 0},
+			{0, 3, baseTime + 9*s},
+			{0, 4, -1 << 62},
+			{0, 5, baseTime + 30*s}, // moves the watermark past the first window
+			{0, 6, baseTime + 2*s},  // late
+			{0, 7, baseTime + 45*s},
+		}}}
+		labels := &topicRecords{parts: [][]record{{{0, 0, baseTime + 100*s}}}}
+		addNext(t, &d.Labels, labels, []int{0}, []int{1})
+		next := []int{0}
+		var windows []int
+		for range nodes.parts[0] {
+			addNext(t, &d.Nodes, nodes, next, []int{1})
+			d.cutAll(t)
+			windows = append(windows, len(d.windows))
 		}
-	}
-	if late != 1 || early != 1 {
-		t.Errorf("%d late and %d early events, want 1 and 1", late, early)
-	}
+		if want := []int{0, 0, 0, 0, 0, 1, 1, 2}; !slices.Equal(windows, want) {
+			t.Errorf("windows after each event: %v, want %v", windows, want)
+		}
+		want := [][]record{nodes.parts[0][:5], nodes.parts[0][5:7]}
+		for i, c := range d.windows {
+			if !slices.Equal(c.nodes, want[i]) {
+				t.Errorf("window %d has nodes %v, want %v", i, c.nodes, want[i])
+			}
+		}
+		if late != 1 || early != 1 {
+			t.Errorf("%d late and %d early events, want 1 and 1", late, early)
+		}
+	})
 }
 
 // TestFullTopic: if one partition holds the watermark back while another one fills
 // the topic's bound, windows must be cut without the watermark, or fetching would stop
 // for ever. Every event must be in one window, and memory must be released.
 func TestFullTopic(t *testing.T) {
-	h := newHarness(t)
-	d := h.inputs(EventTime{Width: time.Second, Idle: time.Hour}, 2, nil)
-	const n = maxHeld + 5000
-	nodes := &topicRecords{node: true, parts: [][]record{nil, nil}}
-	for i := range int64(n) {
-		nodes.parts[1] = append(nodes.parts[1], record{1, i, baseTime + i})
-	}
-	next := []int{0, 0}
-	for next[1] < n {
-		if d.Nodes.Ready() == nil {
-			t.Fatalf("fetching stopped after %d of %d records", next[1], n)
+	onFake(t, func(t *testing.T, h *harness) {
+		d := h.inputs(EventTime{Width: time.Second, Idle: time.Hour}, 2, nil)
+		const n = maxHeld + 5000
+		nodes := &topicRecords{node: true, parts: [][]record{nil, nil}}
+		for i := range int64(n) {
+			nodes.parts[1] = append(nodes.parts[1], record{1, i, baseTime + i})
 		}
-		addNext(t, &d.Nodes, nodes, next, []int{0, 1000})
-		d.cutAll(t)
-	}
-	if len(d.windows) == 0 || d.windows[0].cause != "full" || len(d.windows[0].nodes) != 1000 || d.Nodes.held >= maxHeld {
-		t.Errorf("%d windows are cut and %d records held; want a first window of 1000 nodes, cut because the topic is full, and fewer than %d held", len(d.windows), d.Nodes.held, maxHeld)
-	}
-	// The first partition's watermark now passes all of these windows.
-	end := int64(baseTime + n + 1000)
-	rest := &topicRecords{node: true, parts: [][]record{{{0, 0, end}}, {{1, n, end}}}}
-	labels := &topicRecords{parts: [][]record{{{0, 0, end}}, {{1, 0, end}}}}
-	d.addAll(t, rand.New(rand.NewPCG(0, 0)), rest, labels)
-	if got := countOnce(t, d.windows); got != n {
-		t.Errorf("%d events are in windows, want %d", got, n)
-	}
-	if d.Nodes.held != 2 || d.Nodes.bytes > 4*recordBytes {
-		t.Errorf("%d records of %d bytes are held, want 2 of at most %d", d.Nodes.held, d.Nodes.bytes, 4*recordBytes)
-	}
+		next := []int{0, 0}
+		for next[1] < n {
+			if d.Nodes.Ready() == nil {
+				t.Fatalf("fetching stopped after %d of %d records", next[1], n)
+			}
+			addNext(t, &d.Nodes, nodes, next, []int{0, 1000})
+			d.cutAll(t)
+		}
+		if len(d.windows) == 0 || d.windows[0].cause != "full" || len(d.windows[0].nodes) != 1000 || d.Nodes.held >= maxHeld {
+			t.Errorf("%d windows are cut and %d records held; want a first window of 1000 nodes, cut because the topic is full, and fewer than %d held", len(d.windows), d.Nodes.held, maxHeld)
+		}
+		// The first partition's watermark now passes all of these windows.
+		end := int64(baseTime + n + 1000)
+		rest := &topicRecords{node: true, parts: [][]record{{{0, 0, end}}, {{1, n, end}}}}
+		labels := &topicRecords{parts: [][]record{{{0, 0, end}}, {{1, 0, end}}}}
+		d.addAll(t, rand.New(rand.NewPCG(0, 0)), rest, labels)
+		if got := countOnce(t, d.windows); got != n {
+			t.Errorf("%d events are in windows, want %d", got, n)
+		}
+		if d.Nodes.held != 2 || d.Nodes.bytes > 4*recordBytes {
+			t.Errorf("%d records of %d bytes are held, want 2 of at most %d", d.Nodes.held, d.Nodes.bytes, 4*recordBytes)
+		}
+	})
 }
 
 // TestHeldRecordKeepsItsBlock: a block is not released while one of its records is
 // held, so the bound on held bytes must count the whole block. Here one record of each
 // block lies in a window that is not cut yet.
 func TestHeldRecordKeepsItsBlock(t *testing.T) {
-	h := newHarness(t)
-	d := h.inputs(EventTime{Width: time.Second, Lateness: time.Minute, Idle: time.Hour}, 1, nil)
-	labels := &topicRecords{parts: [][]record{{{0, 0, baseTime + 1e9}}}}
-	addNext(t, &d.Labels, labels, []int{0}, []int{1})
-	const blocks, each = 20, 100
-	nodes := &topicRecords{node: true, parts: [][]record{nil}}
-	for i := range int64(blocks * each) {
-		at := baseTime + i*10
-		if i%each == 0 {
-			at += 50_000
+	onFake(t, func(t *testing.T, h *harness) {
+		d := h.inputs(EventTime{Width: time.Second, Lateness: time.Minute, Idle: time.Hour}, 1, nil)
+		labels := &topicRecords{parts: [][]record{{{0, 0, baseTime + 1e9}}}}
+		addNext(t, &d.Labels, labels, []int{0}, []int{1})
+		const blocks, each = 20, 100
+		nodes := &topicRecords{node: true, parts: [][]record{nil}}
+		for i := range int64(blocks * each) {
+			at := baseTime + i*10
+			if i%each == 0 {
+				at += 50_000
+			}
+			nodes.parts[0] = append(nodes.parts[0], record{0, i, at})
 		}
-		nodes.parts[0] = append(nodes.parts[0], record{0, i, at})
-	}
-	nodes.parts[0][blocks*each-1].time = baseTime + 109_000 // the watermark comes to baseTime + 49 s
-	next := []int{0}
-	for range blocks {
-		addNext(t, &d.Nodes, nodes, next, []int{each})
-		d.cutAll(t)
-	}
-	if d.Nodes.held != blocks+1 || d.Nodes.bytes < blocks*each*recordBytes {
-		t.Errorf("%d records and %d bytes are held, want %d and at least %d", d.Nodes.held, d.Nodes.bytes, blocks+1, blocks*each*recordBytes)
-	}
-	if b := d.Nodes.buffers[0]; b.consumed != 0 || len(b.beyond) != blocks {
-		t.Errorf("consumed up to %d with %d ranges beyond, want 0 and %d", b.consumed, len(b.beyond), blocks)
-	}
+		nodes.parts[0][blocks*each-1].time = baseTime + 109_000 // the watermark comes to baseTime + 49 s
+		next := []int{0}
+		for range blocks {
+			addNext(t, &d.Nodes, nodes, next, []int{each})
+			d.cutAll(t)
+		}
+		if d.Nodes.held != blocks+1 || d.Nodes.bytes < blocks*each*recordBytes {
+			t.Errorf("%d records and %d bytes are held, want %d and at least %d", d.Nodes.held, d.Nodes.bytes, blocks+1, blocks*each*recordBytes)
+		}
+		if b := d.Nodes.buffers[0]; b.consumed != 0 || len(b.beyond) != blocks {
+			t.Errorf("consumed up to %d with %d ranges beyond, want 0 and %d", b.consumed, len(b.beyond), blocks)
+		}
+	})
 }
 
 // TestWindowTakesWhatIsReady: while a window is stepped, events wait and more come. A policy
 // that cuts because of the waiting gets all that have come by then.
 func TestWindowTakesWhatIsReady(t *testing.T) {
-	h := newHarness(t)
-	d := h.inputs(CountOrLinger{Count: 100, Linger: 0}, 1, nil)
-	d.Nodes.decoded, d.Labels.decoded = make(chan Fetched[event.Node], 2), make(chan Fetched[event.Label], 2)
-	nodes, labels := &topicRecords{node: true, parts: [][]record{nil}}, &topicRecords{parts: [][]record{nil}}
-	for i := range int64(50) {
-		nodes.parts[0] = append(nodes.parts[0], record{0, i, baseTime})
-		labels.parts[0] = append(labels.parts[0], record{0, i, baseTime})
-	}
-	nextNode, nextLabel := []int{0}, []int{0}
-	addNext(t, &d.Nodes, nodes, nextNode, []int{7})
-	d.Nodes.decoded <- nextBlock(&d.Nodes, nodes, nextNode, []int{20})
-	d.Nodes.decoded <- nextBlock(&d.Nodes, nodes, nextNode, []int{3})
-	d.Labels.decoded <- nextBlock(&d.Labels, labels, nextLabel, []int{5})
-	for _, want := range []bool{true, true, false} {
-		if c := d.Cut(d.policy, 0); c.Cause != Lingered {
-			t.Fatalf("a window is cut by %q, want %q", c.Cause, Lingered)
+	onFake(t, func(t *testing.T, h *harness) {
+		d := h.inputs(CountOrLinger{Count: 100, Linger: 0}, 1, nil)
+		d.Nodes.decoded, d.Labels.decoded = make(chan Fetched[event.Node], 2), make(chan Fetched[event.Label], 2)
+		nodes, labels := &topicRecords{node: true, parts: [][]record{nil}}, &topicRecords{parts: [][]record{nil}}
+		for i := range int64(50) {
+			nodes.parts[0] = append(nodes.parts[0], record{0, i, baseTime})
+			labels.parts[0] = append(labels.parts[0], record{0, i, baseTime})
 		}
-		if some, err := d.AddReady(time.Now()); some != want || err != nil {
-			t.Fatalf("blocks were ready: %v, %v, want %v", some, err, want)
+		nextNode, nextLabel := []int{0}, []int{0}
+		addNext(t, &d.Nodes, nodes, nextNode, []int{7})
+		d.Nodes.decoded <- nextBlock(&d.Nodes, nodes, nextNode, []int{20})
+		d.Nodes.decoded <- nextBlock(&d.Nodes, nodes, nextNode, []int{3})
+		d.Labels.decoded <- nextBlock(&d.Labels, labels, nextLabel, []int{5})
+		for _, want := range []bool{true, true, false} {
+			if c := d.Cut(d.policy, 0); c.Cause != Lingered {
+				t.Fatalf("a window is cut by %q, want %q", c.Cause, Lingered)
+			}
+			if some, err := d.AddReady(time.Now()); some != want || err != nil {
+				t.Fatalf("blocks were ready: %v, %v, want %v", some, err, want)
+			}
 		}
-	}
-	d.cutAll(t)
-	if w := d.windows; len(w) != 1 || len(w[0].nodes) != 30 || len(w[0].labels) != 5 {
-		t.Errorf("windows %v, want one of 30 nodes and 5 labels", w)
-	}
-	broken := errors.New("broken")
-	d.Labels.decoded <- Fetched[event.Label]{err: broken}
-	if _, err := d.AddReady(time.Now()); !errors.Is(err, broken) {
-		t.Errorf("the error of a fetch: %v, want %v", err, broken)
-	}
+		d.cutAll(t)
+		if w := d.windows; len(w) != 1 || len(w[0].nodes) != 30 || len(w[0].labels) != 5 {
+			t.Errorf("windows %v, want one of 30 nodes and 5 labels", w)
+		}
+		broken := errors.New("broken")
+		d.Labels.decoded <- Fetched[event.Label]{err: broken}
+		if _, err := d.AddReady(time.Now()); !errors.Is(err, broken) {
+			t.Errorf("the error of a fetch: %v, want %v", err, broken)
+		}
+	})
 }
 
 // TestTooManyRanges: a window whose records form more ranges than a ledger record may
 // have is cut in several parts, each of which has a valid ledger record.
 func TestTooManyRanges(t *testing.T) {
-	h := newHarness(t)
-	const n = 5 * maxRanges
-	nodes := &topicRecords{node: true, parts: [][]record{nil}}
-	for i := range int64(n) { // alternating between two windows
-		nodes.parts[0] = append(nodes.parts[0], record{0, 2 * i, baseTime + (i%2)*1000})
-	}
-	nodes.parts[0] = append(nodes.parts[0], record{0, 2 * n, baseTime + 10_000})
-	labels := &topicRecords{parts: [][]record{{{0, 0, baseTime + 10_000}}}}
-	d := h.inputs(EventTime{Width: time.Second, Lateness: time.Second, Idle: time.Hour}, 1, nil)
-	rng := rand.New(rand.NewPCG(0, 0))
-	d.addAll(t, rng, nodes, labels)
-	if got := countOnce(t, d.windows); got != n {
-		t.Errorf("%d events are in windows, want %d", got, n)
-	}
-	for i, c := range d.windows {
-		r := ledger.Record{Version: ledger.Version, Ranges: c.ranges}
-		if _, err := ledger.Decode(r.Append(nil)); err != nil || len(c.ranges) > maxRanges {
-			t.Errorf("window %d has %d ranges, decoded with error %v; want at most %d and no error", i, len(c.ranges), err, maxRanges)
+	onFake(t, func(t *testing.T, h *harness) {
+		const n = 5 * maxRanges
+		nodes := &topicRecords{node: true, parts: [][]record{nil}}
+		for i := range int64(n) { // alternating between two windows
+			nodes.parts[0] = append(nodes.parts[0], record{0, 2 * i, baseTime + (i%2)*1000})
 		}
-	}
-	if len(d.windows) != 6 {
-		t.Errorf("%d windows are cut, want 3 of the first second and 3 of the second", len(d.windows))
-	}
-	checkReplay(t, h, rng, d.windows, nodes, labels, nil)
+		nodes.parts[0] = append(nodes.parts[0], record{0, 2 * n, baseTime + 10_000})
+		labels := &topicRecords{parts: [][]record{{{0, 0, baseTime + 10_000}}}}
+		d := h.inputs(EventTime{Width: time.Second, Lateness: time.Second, Idle: time.Hour}, 1, nil)
+		rng := rand.New(rand.NewPCG(0, 0))
+		d.addAll(t, rng, nodes, labels)
+		if got := countOnce(t, d.windows); got != n {
+			t.Errorf("%d events are in windows, want %d", got, n)
+		}
+		for i, c := range d.windows {
+			r := ledger.Record{Version: ledger.Version, Ranges: c.ranges}
+			if _, err := ledger.Decode(r.Append(nil)); err != nil || len(c.ranges) > maxRanges {
+				t.Errorf("window %d has %d ranges, decoded with error %v; want at most %d and no error", i, len(c.ranges), err, maxRanges)
+			}
+		}
+		if len(d.windows) != 6 {
+			t.Errorf("%d windows are cut, want 3 of the first second and 3 of the second", len(d.windows))
+		}
+		checkReplay(t, h, rng, d.windows, nodes, labels, nil)
+	})
 }
 
 // TestReplayRefusesInvalidRanges: ranges that overlap, do not ascend, or were consumed
 // already cannot come from a worker. Replaying them would step an event twice.
 func TestReplayRefusesInvalidRanges(t *testing.T) {
-	h := newHarness(t)
-	nodes := randomRecords(rand.New(rand.NewPCG(0, 0)), true, 1, 50, 1, 0, 100)
-	of := func(from, to int64) ledger.Range {
-		return ledger.Range{Topic: h.names.Nodes, From: from, To: to}
-	}
-	for _, ranges := range [][]ledger.Range{
-		{of(0, 10), of(5, 12)},
-		{of(10, 20), of(0, 5)},
-	} {
-		d := h.inputs(nil, 1, nil)
-		ctx, stop := context.WithCancel(t.Context())
-		feed(ctx, &d.Nodes, nodes, rand.New(rand.NewPCG(0, 0)))
-		if err := d.Nodes.Replay(ctx, ranges); err == nil {
-			t.Errorf("Replay(%v) gives no error", ranges)
+	onFake(t, func(t *testing.T, h *harness) {
+		nodes := randomRecords(rand.New(rand.NewPCG(0, 0)), true, 1, 50, 1, 0, 100)
+		of := func(from, to int64) ledger.Range {
+			return ledger.Range{Topic: h.names.Nodes, From: from, To: to}
 		}
-		stop()
-	}
-	consumed := []ledger.Range{of(0, 5), of(7, 9)}
-	d := h.inputs(nil, 1, consumed)
-	for _, g := range []ledger.Range{of(4, 6), of(8, 10), of(6, 12)} {
-		if err := d.Nodes.Replay(t.Context(), []ledger.Range{g}); err == nil {
-			t.Errorf("Replay(%v) after %v were consumed gives no error", g, consumed)
+		for _, ranges := range [][]ledger.Range{
+			{of(0, 10), of(5, 12)},
+			{of(10, 20), of(0, 5)},
+		} {
+			d := h.inputs(nil, 1, nil)
+			ctx, stop := context.WithCancel(t.Context())
+			feed(ctx, &d.Nodes, nodes, rand.New(rand.NewPCG(0, 0)))
+			if err := d.Nodes.Replay(ctx, ranges); err == nil {
+				t.Errorf("Replay(%v) gives no error", ranges)
+			}
+			stop()
 		}
-	}
+		consumed := []ledger.Range{of(0, 5), of(7, 9)}
+		d := h.inputs(nil, 1, consumed)
+		for _, g := range []ledger.Range{of(4, 6), of(8, 10), of(6, 12)} {
+			if err := d.Nodes.Replay(t.Context(), []ledger.Range{g}); err == nil {
+				t.Errorf("Replay(%v) after %v were consumed gives no error", g, consumed)
+			}
+		}
+	})
 }
 
-// newBrokerHarness returns a harness whose broker has the graph's topics with three
-// partitions each, and n nodes in each partition of the nodes topic. send appends n
-// nodes to each of the first parts partitions.
-func newBrokerHarness(t *testing.T, n int) (h *harness, send func(parts int32, n int)) {
+// onTopics runs a test on kfake, with a graph's topics of three partitions each, and n nodes in
+// each partition of the nodes topic.
+func onTopics(t *testing.T, n int, test func(t *testing.T, h *harness)) {
 	t.Helper()
-	h = newHarness(t)
-	if _, err := topics.Create(t.Context(), h.client, h.names, topics.Layout{Partitions: 3, Replication: 1}); err != nil {
-		t.Fatal(err)
-	}
+	onFake(t, func(t *testing.T, h *harness) {
+		if _, err := topics.Create(t.Context(), h.client, h.names, topics.Layout{Partitions: 3, Replication: 1}); err != nil {
+			t.Fatal(err)
+		}
+		h.send(t, 3, n)
+		test(t, h)
+	})
+}
+
+// send appends n nodes to each of the first partitions of the nodes topic.
+func (h *harness) send(t *testing.T, partitions int32, n int) {
+	t.Helper()
 	p, err := h.client.NewProducer(t.Context(), kafka.ProducerConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	send = func(parts int32, n int) {
-		t.Helper()
-		var records []kafka.Record
-		for part := range parts {
-			for i := range n {
-				value := wire.AppendNode(nil, &event.Node{ID: event.ID{Num: int64(i)}, Dense: make([]float32, 32)})
-				records = append(records, kafka.Record{Topic: h.names.Nodes, Partition: part, Value: value})
-			}
-		}
-		if err := p.Send(t.Context(), records); err != nil {
-			t.Fatal(err)
+	var records []kafka.Record
+	for part := range partitions {
+		for i := range n {
+			value := wire.AppendNode(nil, &event.Node{ID: event.ID{Num: int64(i)}, Dense: make([]float32, 32)})
+			records = append(records, kafka.Record{Topic: h.names.Nodes, Partition: part, Value: value})
 		}
 	}
-	send(3, n)
-	return h, send
+	if err := p.Send(t.Context(), records); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// admin returns kafka-go's client of the broker.
+func (h *harness) admin(t *testing.T) *kafkago.Client {
+	transport := &kafkago.Transport{Dial: h.on.Dial}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &kafkago.Client{Addr: kafkago.TCP(h.on.Addrs...), Transport: transport}
 }
 
 // TestOpenBehindConsumed: inputs that are opened behind consumed ranges, as after a
 // checkpoint, claim exactly the records outside these ranges. Opening them fails if
 // the log ends before a consumed range or has lost a record that is not consumed.
 func TestOpenBehindConsumed(t *testing.T) {
-	h, _ := newBrokerHarness(t, 20)
-	topic := h.names.Nodes
-	consumed := []ledger.Range{
-		{Topic: topic, Partition: 0, From: 0, To: 20},
-		{Topic: topic, Partition: 1, From: 0, To: 5},
-		{Topic: topic, Partition: 1, From: 7, To: 9},
-		{Topic: topic, Partition: 1, From: 12, To: 20},
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	in, err := Open(ctx, h.client, Config{Names: h.names}, Position{Consumed: consumed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for in.Nodes.buffers[1].fetched < 20 || in.Nodes.buffers[2].fetched < 20 {
-		if err := in.Nodes.Add(<-in.Nodes.Ready(), time.Now()); err != nil {
+	onTopics(t, 20, func(t *testing.T, h *harness) {
+		topic := h.names.Nodes
+		consumed := []ledger.Range{
+			{Topic: topic, Partition: 0, From: 0, To: 20},
+			{Topic: topic, Partition: 1, From: 0, To: 5},
+			{Topic: topic, Partition: 1, From: 7, To: 9},
+			{Topic: topic, Partition: 1, From: 12, To: 20},
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		in, err := Open(ctx, h.client, Config{Names: h.names}, Position{Consumed: consumed})
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	ranges := in.Nodes.claimOldest(in.Nodes.held, nil)
-	want := []ledger.Range{
-		{Topic: topic, Partition: 1, From: 5, To: 7},
-		{Topic: topic, Partition: 1, From: 9, To: 12},
-		{Topic: topic, Partition: 2, From: 0, To: 20},
-	}
-	if !slices.Equal(ranges, want) {
-		t.Errorf("claimed ranges %v, want %v", ranges, want)
-	}
-	want = []ledger.Range{{Topic: topic, Partition: 0, To: 20}, {Topic: topic, Partition: 1, To: 20}, {Topic: topic, Partition: 2, To: 20}}
-	if got := in.Position().Consumed[:3]; !slices.Equal(got, want) {
-		t.Errorf("consumed ranges %v, want %v", got, want)
-	}
-	if _, err := Open(ctx, h.client, Config{Names: h.names}, Position{Consumed: []ledger.Range{{Topic: topic, From: 0, To: 21}}}); err == nil {
-		t.Error("Open gives no error though a consumed range ends behind the log")
-	}
-	if err := h.cluster.DeleteRecords(topic, 1, 6); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(ctx, h.client, Config{Names: h.names}, Position{Consumed: consumed}); err == nil {
-		t.Error("Open gives no error though a record was deleted before it was consumed")
-	}
+		for in.Nodes.buffers[1].fetched < 20 || in.Nodes.buffers[2].fetched < 20 {
+			if err := in.Nodes.Add(<-in.Nodes.Ready(), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ranges := in.Nodes.claimOldest(in.Nodes.held, nil)
+		want := []ledger.Range{
+			{Topic: topic, Partition: 1, From: 5, To: 7},
+			{Topic: topic, Partition: 1, From: 9, To: 12},
+			{Topic: topic, Partition: 2, From: 0, To: 20},
+		}
+		if !slices.Equal(ranges, want) {
+			t.Errorf("claimed ranges %v, want %v", ranges, want)
+		}
+		want = []ledger.Range{{Topic: topic, Partition: 0, To: 20}, {Topic: topic, Partition: 1, To: 20}, {Topic: topic, Partition: 2, To: 20}}
+		if got := in.Position().Consumed[:3]; !slices.Equal(got, want) {
+			t.Errorf("consumed ranges %v, want %v", got, want)
+		}
+		if _, err := Open(ctx, h.client, Config{Names: h.names}, Position{Consumed: []ledger.Range{{Topic: topic, From: 0, To: 21}}}); err == nil {
+			t.Error("Open gives no error though a consumed range ends behind the log")
+		}
+		if err := h.on.Fake.DeleteRecords(topic, 1, 6); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(ctx, h.client, Config{Names: h.names}, Position{Consumed: consumed}); err == nil {
+			t.Error("Open gives no error though a record was deleted before it was consumed")
+		}
+	})
 }
 
 // TestReplayUnknownPartition: a replay finds a partition that was added to the topic
 // after the inputs were opened. A partition that does not exist, or that ends before
 // the range, is an error that names the likely cause, a topic that was created anew.
 func TestReplayUnknownPartition(t *testing.T) {
-	h, send := newBrokerHarness(t, 3)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	in, err := Open(ctx, h.client, Config{Names: h.names}, Position{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	topic := h.names.Nodes
-	admin := kafkago.Client{Addr: kafkago.TCP(h.cluster.ListenAddrs()[0])}
-	res, err := admin.CreatePartitions(t.Context(), &kafkago.CreatePartitionsRequest{Topics: []kafkago.TopicPartitionsConfig{{Name: topic, Count: 5}}})
-	if err != nil || res.Errors[topic] != nil {
-		t.Fatal(err, res)
-	}
-	send(5, 2)
-	if err := in.Nodes.Replay(ctx, []ledger.Range{{Topic: topic, Partition: 0, From: 0, To: 4}, {Topic: topic, Partition: 4, From: 0, To: 2}}); err != nil {
-		t.Fatal(err)
-	}
-	claimed := in.Nodes.claimed
-	if got := claimed[len(claimed)-1].partition(); got != 4 {
-		t.Errorf("the last of %d claimed chunks is of partition %d, want 4", len(claimed), got)
-	}
-	in.Nodes.Release()
-	for _, g := range []ledger.Range{{Topic: topic, Partition: 7, From: 0, To: 1}, {Topic: topic, Partition: 4, From: 2, To: 3}} {
-		if err := in.Nodes.Replay(ctx, []ledger.Range{g}); err == nil || !strings.Contains(err.Error(), "anew") {
-			t.Errorf("Replay(%v): error %v, want one that contains %q", g, err, "anew")
+	onTopics(t, 3, func(t *testing.T, h *harness) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		in, err := Open(ctx, h.client, Config{Names: h.names}, Position{})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		topic := h.names.Nodes
+		admin := h.admin(t)
+		res, err := admin.CreatePartitions(t.Context(), &kafkago.CreatePartitionsRequest{Topics: []kafkago.TopicPartitionsConfig{{Name: topic, Count: 5}}})
+		if err != nil || res.Errors[topic] != nil {
+			t.Fatal(err, res)
+		}
+		h.send(t, 5, 2)
+		if err := in.Nodes.Replay(ctx, []ledger.Range{{Topic: topic, Partition: 0, From: 0, To: 4}, {Topic: topic, Partition: 4, From: 0, To: 2}}); err != nil {
+			t.Fatal(err)
+		}
+		claimed := in.Nodes.claimed
+		if got := claimed[len(claimed)-1].partition(); got != 4 {
+			t.Errorf("the last of %d claimed chunks is of partition %d, want 4", len(claimed), got)
+		}
+		in.Nodes.Release()
+		for _, g := range []ledger.Range{{Topic: topic, Partition: 7, From: 0, To: 1}, {Topic: topic, Partition: 4, From: 2, To: 3}} {
+			if err := in.Nodes.Replay(ctx, []ledger.Range{g}); err == nil || !strings.Contains(err.Error(), "anew") {
+				t.Errorf("Replay(%v): error %v, want one that contains %q", g, err, "anew")
+			}
+		}
+	})
 }
 
 // TestReplayIsBounded: the ledger's windows take one partition after the other, while a
@@ -750,37 +769,38 @@ func TestReplayUnknownPartition(t *testing.T) {
 // holds, and what was on its way when they were, and claims every record. The fetches go on once it is over.
 func TestReplayIsBounded(t *testing.T) {
 	const n, window = 100_000, 1000
-	h, send := newBrokerHarness(t, n)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	in, err := Open(ctx, h.client, Config{Names: h.names}, Position{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	most, bytes := 0, 0
-	for part := range int32(3) {
-		for from := int64(0); from < n; from += window {
-			if err := in.Replay(ctx, []ledger.Range{{Topic: h.names.Nodes, Partition: part, From: from, To: from + window}}); err != nil {
-				t.Fatal(err)
-			}
-			for i, c := range in.Nodes.claimed {
-				if i == 0 && c.first() != from || i == len(in.Nodes.claimed)-1 && c.end() != from+window {
-					t.Fatalf("a window of offsets %d to %d of partition %d begins at %d or ends at %d", from, from+window, part, c.first(), c.end())
-				}
-			}
-			most, bytes = max(most, in.Nodes.held), max(bytes, in.Nodes.bytes)
-			in.Release()
-		}
-	}
-	// Up to four fetches of 1 MiB a partition are on their way when the bound is reached.
-	if most > maxHeld*5/2 {
-		t.Errorf("the replay holds %d records in %d bytes, want at most %d records", most, bytes, maxHeld*5/2)
-	}
-	send(3, 10)
-	in.Resume(CountOrLinger{Count: 30, Linger: time.Hour}, 0)
-	for in.Nodes.held < 30 {
-		if err := in.Nodes.Add(<-in.Nodes.Ready(), time.Now()); err != nil {
+	onTopics(t, n, func(t *testing.T, h *harness) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		in, err := Open(ctx, h.client, Config{Names: h.names}, Position{})
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
+		most, bytes := 0, 0
+		for part := range int32(3) {
+			for from := int64(0); from < n; from += window {
+				if err := in.Replay(ctx, []ledger.Range{{Topic: h.names.Nodes, Partition: part, From: from, To: from + window}}); err != nil {
+					t.Fatal(err)
+				}
+				for i, c := range in.Nodes.claimed {
+					if i == 0 && c.first() != from || i == len(in.Nodes.claimed)-1 && c.end() != from+window {
+						t.Fatalf("a window of offsets %d to %d of partition %d begins at %d or ends at %d", from, from+window, part, c.first(), c.end())
+					}
+				}
+				most, bytes = max(most, in.Nodes.held), max(bytes, in.Nodes.bytes)
+				in.Release()
+			}
+		}
+		// Up to four fetches of 1 MiB a partition are on their way when the bound is reached.
+		if most > maxHeld*5/2 {
+			t.Errorf("the replay holds %d records in %d bytes, want at most %d records", most, bytes, maxHeld*5/2)
+		}
+		h.send(t, 3, 10)
+		in.Resume(CountOrLinger{Count: 30, Linger: time.Hour}, 0)
+		for in.Nodes.held < 30 {
+			if err := in.Nodes.Add(<-in.Nodes.Ready(), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }
