@@ -5,14 +5,19 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/broker"
+	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -67,6 +72,97 @@ func goOn(t *testing.T, recording string) {
 	found := g.audit("--model", file)
 	if last := found.Epochs[len(found.Epochs)-1]; last.Proved != last.Windows {
 		t.Errorf("the last epoch is %+v, want all of its windows proved", last)
+	}
+}
+
+// otherEngine writes the ledger again, as if another engine had written it.
+func (g *testGraph) otherEngine(engine int) {
+	g.t.Helper()
+	own, other := fmt.Sprintf(`"engine":%d,`, pipeline.Version), fmt.Sprintf(`"engine":%d,`, engine)
+	settings := make(map[string]string) // the other engine's hashes, by this one's
+	var records []kafka.Record
+	must(g.t, g.client.ReadAll(g.t.Context(), g.names.Ledger, func(raw *kafka.Record) {
+		r, err := ledger.Decode(raw.Value)
+		must(g.t, err)
+		if r.Configuration != "" {
+			r.Configuration = event.Settings(strings.Replace(string(r.Configuration), own, other, 1))
+			settings[r.Settings] = r.Configuration.Hash()
+		}
+		r.Settings = settings[r.Settings]
+		records = append(records, kafka.Record{Topic: g.names.Ledger, Value: r.Append(nil), Time: raw.Time})
+	}))
+	k, err := kgo.NewClient(kgo.SeedBrokers(g.addr))
+	must(g.t, err)
+	defer k.Close()
+	del := kmsg.NewPtrDeleteTopicsRequest()
+	del.TimeoutMillis, del.TopicNames = 5000, []string{g.names.Ledger}
+	del.Topics = []kmsg.DeleteTopicsRequestTopic{{Topic: &g.names.Ledger}}
+	res, err := del.RequestWith(g.t.Context(), k)
+	if err != nil || res.Topics[0].ErrorCode != 0 {
+		g.t.Fatal(err, res)
+	}
+	_, err = g.client.CreateTopics(g.t.Context(), kafka.TopicSpec{Name: g.names.Ledger, Partitions: 1, Replication: -1})
+	must(g.t, err)
+	producer, err := g.client.NewProducer(g.t.Context(), kafka.ProducerConfig{})
+	must(g.t, err)
+	must(g.t, producer.Send(g.t.Context(), records))
+}
+
+// TestAnotherEngine: a ledger of another engine goes on by an epoch of this one. Of the windows
+// before it the audit checks what needs no engine, and it proves all others.
+func TestAnotherEngine(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command("tar", "xzf", fmt.Sprintf("testdata/engine-v%d.tgz", pipeline.Version), "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	addr := startBroker(t, broker.Config{Dir: filepath.Join(dir, "broker")})
+	file := filepath.Join(dir, "model.safetensors")
+	m, err := model.Open(file)
+	must(t, err)
+	g := newTestGraph(t, addr, "gvbll", m.Encoder.In())
+	const other = pipeline.Version + 1
+	g.otherEngine(other)
+	before := g.audit("--model", file)
+	if len(before.Epochs) != 1 || before.Windows == 0 || before.Elsewhere != before.Windows || before.Predictions != 0 || before.Epochs[0].Checked == 0 {
+		t.Errorf("audited %+v, want every window checked and none proved", before)
+	}
+	if out := gvbll(t, "audit", "--brokers", addr, "--model", file); !strings.Contains(out, fmt.Sprintf("epoch 0, from window 0 on (the ledger begins): %d windows of another program, settings or model", before.Windows)) || strings.Contains(out, "proved") {
+		t.Errorf("gvbll audit prints %q, want that no window of epoch 0 is proved", out)
+	}
+	checkpoints := filepath.Join(dir, "checkpoints") // which has one of this engine, and of the same windows
+	on := append([]string{"--model", file, "--state-dir", checkpoints}, recordedSettings...)
+	code, _, errs := g.command(append([]string{"work", "--http", "127.0.0.1:0"}, on...)...)
+	if want := fmt.Sprintf("was written by gvbll \"dev\" (engine %d), and this is gvbll \"dev\" (engine %d): begin an epoch of this one with --rebase", other, pipeline.Version); code != exitFailed || !strings.Contains(errs, want) {
+		t.Errorf("work without --rebase: exit code %d, want %d and %q: %s", code, exitFailed, want, errs)
+	}
+	if code, _, errs := command(t, "train", "--brokers", addr, "--out", filepath.Join(dir, "new")); code != exitFailed || !strings.Contains(errs, "begin an epoch of this one with 'gvbll rebase' first") {
+		t.Errorf("training on the ledger: exit code %d, want %d and the remedy: %s", code, exitFailed, errs)
+	}
+	on = append(on, "--rebase")
+	predicted := g.predictions()
+	g.sent = 1000 // ids that the ledger does not have
+	for range 2 { // the second worker starts from a checkpoint
+		stop := g.work(on...)
+		g.send(20)
+		g.awaitTaken()
+		stop()
+	}
+	if got := g.predictions(); got != predicted+40 {
+		t.Errorf("%d predictions of nodes, want %d", got, predicted+40)
+	}
+	after := g.audit("--model", file)
+	if len(after.Epochs) != 2 {
+		t.Fatalf("audited %+v, want two epochs", after)
+	}
+	if old, own := after.Epochs[0], after.Epochs[1]; !reflect.DeepEqual(old, before.Epochs[0]) || own.Proved != own.Windows || own.Why != fmt.Sprintf("engine %d to %d", other, pipeline.Version) {
+		t.Errorf("audited %+v, want epoch 0 as before, %+v, and one that is proved and names what differs", after.Epochs, before.Epochs[0])
+	}
+	list, err := checkpoint.Find(checkpoints, g.names.Ledger)
+	if err != nil || len(list) == 0 {
+		t.Fatal(list, err)
+	}
+	if found := g.audit("--model", file, "--checkpoint", list[0].Path); found.Chain != after.Chain || found.First < before.Windows {
+		t.Errorf("audited from a checkpoint %+v, want chain %s", found, after.Chain)
 	}
 }
 
