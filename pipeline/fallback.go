@@ -80,7 +80,7 @@ func (f *fallback) state(s *snapshot.Schema) {
 			return snapshot.Damaged("head %d serves with a lead of %v", by, f.lead)
 		}
 		for i := range int32(f.pending.nodes.len()) {
-			if by := f.pending.nodes.entries.at(i).value.head; by > byStatic {
+			if by := f.pending.nodes.at(i).value.head; by > byStatic {
 				return snapshot.Damaged("a node was served by head %d", by)
 			}
 		}

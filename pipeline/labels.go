@@ -49,8 +49,8 @@ func (l *labels) state(s *snapshot.Schema) {
 	u, q := &l.unmatched, l.unmatched.queue
 	q.freeze(s)
 	size := 0
-	for i := range int32(q.entries.len()) {
-		size += q.entries.at(i).value.size // 0 in an empty slot
+	for i := range int32(q.slots()) {
+		size += q.at(i).value.size // 0 in an empty slot
 	}
 	next := q.walk()
 	var room []byte
@@ -186,7 +186,7 @@ func (l *labels) match(v, class int32, label *event.Label, x *entered) *event.La
 	l.pending.drop(v)
 	place := int32(len(x.labelled))
 	x.labelled = append(x.labelled, v)
-	s := &l.pending.nodes.entries.at(slot).value
+	s := &l.pending.nodes.at(slot).value
 	if !s.own {
 		return nil
 	}

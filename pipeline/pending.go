@@ -63,7 +63,7 @@ func (p *pending) reserve(nodes int) { p.rows.reserve(min(nodes, p.bound)) }
 func (p *pending) all() iter.Seq[int32] {
 	return func(yield func(v int32) bool) {
 		for i := range int32(p.nodes.len()) {
-			if !yield(p.nodes.entries.at(i).key) {
+			if !yield(p.nodes.at(i).key) {
 				return
 			}
 		}
@@ -74,7 +74,7 @@ func (p *pending) all() iter.Seq[int32] {
 // one expired to make room, if one did.
 func (p *pending) put(v int32, s served) (slot, old int32, expired bool) {
 	if p.nodes.len() == p.bound {
-		old, expired = p.nodes.entries.at(p.nodes.head).key, true
+		old, expired = p.nodes.at(p.nodes.oldest()).key, true
 		p.drop(old)
 	}
 	s.row = elsewhere
@@ -103,7 +103,7 @@ func (p *pending) fill(slot int32, tau float64, head uint8, z, outputs []float32
 // elsewhere, or none.
 func (p *pending) nextRow(slot int32) int32 {
 	for slot != none {
-		e := p.nodes.entries.at(slot)
+		e := p.nodes.at(slot)
 		if e.value.row != elsewhere {
 			break
 		}
@@ -113,12 +113,12 @@ func (p *pending) nextRow(slot int32) int32 {
 }
 
 // isHere reports whether the row of the node in a slot is not elsewhere.
-func (p *pending) isHere(slot int32) bool { return p.nodes.entries.at(slot).value.row != elsewhere }
+func (p *pending) isHere(slot int32) bool { return p.nodes.at(slot).value.row != elsewhere }
 
 // at returns what was served for the node in a slot, whose row is here. The slices are valid until the next
 // call of at or put.
 func (p *pending) at(slot int32) (s *served, z, outputs []float32) {
-	s = &p.nodes.entries.at(slot).value
+	s = &p.nodes.at(slot).value
 	z, outputs = p.rows.at(s.row)
 	return s, z, outputs
 }
@@ -133,7 +133,7 @@ func (p *pending) drop(v int32) {
 		return
 	}
 	if slot == p.inMemory {
-		p.inMemory = p.nextRow(p.nodes.entries.at(slot).next)
+		p.inMemory = p.nextRow(p.nodes.at(slot).next)
 	}
 	p.nodes.detach(v)
 	s := &p.nodes.change(slot).value
@@ -159,7 +159,7 @@ func (p *pending) takeRemoved(slots []int32) []int32 {
 // release forgets predictions that were removed.
 func (p *pending) release(slots []int32) {
 	for _, slot := range slots {
-		if row := p.nodes.entries.at(slot).value.row; row >= 0 {
+		if row := p.nodes.at(slot).value.row; row >= 0 {
 			p.loose--
 			p.rows.free(row)
 		} else if row != elsewhere {
@@ -225,7 +225,7 @@ func (p *pending) spill() {
 // slotAt returns the slot of the prediction whose row is at a place in a block, where it has the
 // number v. There is none if it was released.
 func (p *pending) slotAt(v int32, there place) (slot int32, ok bool) {
-	if slot, ok = p.nodes.slotOf(v); ok && p.nodes.entries.at(slot).value.row == there {
+	if slot, ok = p.nodes.slotOf(v); ok && p.nodes.at(slot).value.row == there {
 		return slot, true
 	}
 	slot, ok = p.inBlocks[there]
@@ -244,7 +244,7 @@ func (p *pending) state(s *snapshot.Schema, n int, window int64, by serving, cla
 	var here []int32       // when restoring: the slots of the rows that are here
 	if !s.Saving() {
 		for i := range int32(count) {
-			if e := p.nodes.entries.at(i); isOwn(e.key) {
+			if e := p.nodes.at(i); isOwn(e.key) {
 				e.value.own = true
 				here = append(here, i)
 			} else {
@@ -255,14 +255,14 @@ func (p *pending) state(s *snapshot.Schema, n int, window int64, by serving, cla
 	}
 	inBlocks := s.Len("pending.place", count-p.elsewhere-p.rows.inMemory(), count-p.elsewhere)
 	if inBlocks > 0 {
-		next := p.walkHere(p.nodes.head)
+		next := p.walkHere(p.nodes.oldest())
 		places := snapshot.Column(s, "pending.place", func() int32 { return int32(next()) }, inBlocks)
 		s.Check(func() error {
 			for i, x := range places {
 				if x >= 0 || place(x) == elsewhere {
 					return snapshot.Damaged("a row in a block has the place %d", x)
 				}
-				p.nodes.entries.at(here[i]).value.row = place(x)
+				p.nodes.at(here[i]).value.row = place(x)
 			}
 			return nil
 		})
@@ -271,15 +271,15 @@ func (p *pending) state(s *snapshot.Schema, n int, window int64, by serving, cla
 	if !s.Saving() && inBlocks < len(here) {
 		p.inMemory = here[inBlocks]
 		for i, slot := range here[inBlocks:] {
-			p.nodes.entries.at(slot).value.row = place(i)
+			p.nodes.at(slot).value.row = place(i)
 		}
 	}
 	inMemory := count - p.elsewhere - inBlocks
-	declareRows(s, "pending.embedding", &p.rows.z, p.walkInMemory(), inMemory, isFinite, p.rows.z.table.Width())
-	declareRows(s, by.outputsName(), &p.rows.outputs, p.walkInMemory(), inMemory, by.valid, p.rows.outputs.table.Width()/classes, classes)
+	declareRows(s, "pending.embedding", &p.rows.z, p.walkInMemory(), inMemory, isFinite, p.rows.z.width())
+	declareRows(s, by.outputsName(), &p.rows.outputs, p.walkInMemory(), inMemory, by.valid, p.rows.outputs.width()/classes, classes)
 	s.Check(func() error {
 		for i := range int32(count) {
-			e := p.nodes.entries.at(i)
+			e := p.nodes.at(i)
 			if x := e.value; x.window < 0 || x.window >= window {
 				return snapshot.Damaged("node %d was served in window %d, the next is %d", e.key, x.window, window)
 			}
@@ -330,7 +330,7 @@ func (p *pending) walkSlotsHere() func() (slot int32) {
 // checkTemperature checks that a restored prediction's temperature is that of its
 // embedding.
 func (p *pending) checkTemperature(slot int32, z []float32, tau func(z []float32) float64) error {
-	e := p.nodes.entries.at(slot)
+	e := p.nodes.at(slot)
 	if want := tau(z); e.value.tau != want {
 		return snapshot.Damaged("node %d was served at temperature %v, want %v", e.key, e.value.tau, want)
 	}
@@ -372,5 +372,5 @@ func (p *pending) bytes(l Load) (queue, rows int64) {
 	const slotByNode = 4
 	queue = int64(l.Nodes)*slotByNode + int64(l.Pending)*int64(unsafe.Sizeof(entry[int32, served]{}))
 	n := min(l.Pending, p.rows.most)
-	return queue, p.rows.z.table.Bytes(n) + p.rows.outputs.table.Bytes(n)
+	return queue, p.rows.z.bytes(n) + p.rows.outputs.bytes(n)
 }

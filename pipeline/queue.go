@@ -91,6 +91,15 @@ func (m *denseSlots) remove(v int32) {
 
 func (q *queue[K, V]) len() int { return q.slot.len() }
 
+// oldest returns the slot of the oldest entry, none if the queue is empty.
+func (q *queue[K, V]) oldest() int32 { return q.head }
+
+// slots returns how many slots there are: all are below it.
+func (q *queue[K, V]) slots() int { return q.entries.len() }
+
+// at returns the entry in a slot for reading; it is zero in an empty slot.
+func (q *queue[K, V]) at(slot int32) *entry[K, V] { return q.entries.at(slot) }
+
 // slotOf returns the slot of k, if k is in the queue.
 func (q *queue[K, V]) slotOf(k K) (slot int32, ok bool) { return q.slot.get(k) }
 

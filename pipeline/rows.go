@@ -79,16 +79,16 @@ func (r *rows) setPerBlock(n int64) {
 }
 
 func (r *rows) reserve(n int) {
-	r.z.table.Reserve(min(n, r.most))
-	r.outputs.table.Reserve(min(n, r.most))
+	r.z.reserve(min(n, r.most))
+	r.outputs.reserve(min(n, r.most))
 }
 
 // inMemory returns the number of rows in memory.
-func (r *rows) inMemory() int { return r.z.table.Len() - len(r.vacant) }
+func (r *rows) inMemory() int { return r.z.len() - len(r.vacant) }
 
 // add stores a row in memory.
 func (r *rows) add(z, outputs []float32) place {
-	i := int32(r.z.table.Len())
+	i := int32(r.z.len())
 	if last := len(r.vacant) - 1; last >= 0 {
 		i, r.vacant = r.vacant[last], r.vacant[:last]
 	}
@@ -113,7 +113,7 @@ func (r *rows) at(p place) (z, outputs []float32) {
 // decode returns the numbers of a row of a block, valid until the next call.
 func (r *rows) decode(row []byte) (z, outputs []float32) {
 	safetensors.Fill(r.floats, row[4:])
-	dim := r.z.table.Width()
+	dim := r.z.width()
 	return r.floats[:dim], r.floats[dim:]
 }
 

@@ -17,6 +17,14 @@ func newSlotTable[T safetensors.Element](width int) slotTable[T] {
 	return slotTable[T]{table: kernel.NewTable[T](width)}
 }
 
+// len returns the number of rows, and width that of the numbers in one.
+func (t *slotTable[T]) len() int   { return t.table.Len() }
+func (t *slotTable[T]) width() int { return t.table.Width() }
+
+// reserve makes room for this many rows of an empty table, and bytes returns what they take.
+func (t *slotTable[T]) reserve(rows int)     { t.table.Reserve(rows) }
+func (t *slotTable[T]) bytes(rows int) int64 { return t.table.Bytes(rows) }
+
 // row returns a slot's row, for reading.
 func (t *slotTable[T]) row(slot int32) []T { return t.table.Row(slot) }
 

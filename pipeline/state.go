@@ -70,7 +70,7 @@ func (s *Shard) state(schema *snapshot.Schema) {
 	declareField(schema, "pending.head", s.pending.nodes, func(x *served) *uint8 { return &x.head })
 	schema.Check(func() error {
 		for i := range int32(s.pending.nodes.len()) {
-			if by := s.pending.nodes.entries.at(i).value.head; int(by) >= len(s.heads.heads()) {
+			if by := s.pending.nodes.at(i).value.head; int(by) >= len(s.heads.heads()) {
 				return snapshot.Damaged("a node was served by head %d", by)
 			}
 		}

@@ -112,8 +112,8 @@ func (n *nodes) waitingFor(id event.ID) (near []int32) {
 // leave removes the edges of departed nodes, given by number and by id, and returns how
 // many there were. It takes time proportional to all waiting edges.
 func (w *waitingEdges) leave(number func(v int32) bool, id func(event.ID) bool) (edges int) {
-	for slot := w.queue.head; slot != none; {
-		entry := w.queue.entries.at(slot)
+	for slot := w.queue.oldest(); slot != none; {
+		entry := w.queue.at(slot)
 		next := entry.next
 		edges += w.filter(slot, number, id)
 		slot = next
@@ -133,7 +133,7 @@ func (w *waitingEdges) remove(id event.ID, number func(v int32) bool, target fun
 
 // filter removes some of the waiters in a slot.
 func (w *waitingEdges) filter(slot int32, number func(v int32) bool, id func(event.ID) bool) (edges int) {
-	entry := w.queue.entries.at(slot)
+	entry := w.queue.at(slot)
 	var gone waiters
 	gone.numbers = having(entry.value.numbers, number)
 	gone.ids = having(entry.value.ids, id)
@@ -217,8 +217,8 @@ func (n *nodes) heldState(s *snapshot.Schema, count int) (lengths []int32, targe
 	length := q.walk()
 	lengths = snapshot.Column(s, "waiting.held", func() int32 { _, e := length(); return int32(len(e.value.ids)) }, count)
 	strings, bytes := 0, 0
-	for i := range int32(q.entries.len()) {
-		for _, id := range q.entries.at(i).value.ids {
+	for i := range int32(q.slots()) {
+		for _, id := range q.at(i).value.ids {
 			if id.Str != "" {
 				strings++
 				bytes += len(id.Str)
