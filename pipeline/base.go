@@ -6,6 +6,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
 // base is what an [Engine] and a [Shard] have in common: a graph, the predictions served
@@ -14,7 +15,7 @@ type base struct {
 	model *model.Model
 	cfg   Config
 
-	nodes     *nodes
+	nodes     *structure.Nodes
 	pending   *pending
 	serving   serving
 	predictor *predictor
@@ -32,7 +33,7 @@ type base struct {
 func newBase(m *model.Model, cfg Config, of owner, parts int, graph *gnn.Graph, s serving) base {
 	b := base{model: m, cfg: cfg, serving: s, pending: newPending(m.Prior.Dim, s.width(), cfg)}
 	b.pending.reserve(cfg.Reserve / parts)
-	b.nodes = newNodes(nodesConfig{encoder: m.Encoder, normalizer: m.Normalizer, classes: len(m.Classes), maxWaitingEdges: cfg.MaxWaitingEdges}, graph, b.pending)
+	b.nodes = structure.New(structure.Config{Encoder: m.Encoder, Normalizer: m.Normalizer, Classes: len(m.Classes), MaxWaitingEdges: cfg.MaxWaitingEdges}, graph, b.pending)
 	b.predictor = &predictor{model: m, nodes: b.nodes, pending: b.pending, owns: of, serving: s}
 	b.labels = &labels{model: m, nodes: b.nodes, pending: b.pending, unmatched: newUnmatched(cfg.MaxWaitingLabels)}
 	return b
@@ -52,7 +53,7 @@ func (e *base) Next() int64 { return e.next }
 func (e *base) Chain() event.Hash { return e.chain }
 
 // isOwn reports whether this slice predicts node v.
-func (e *base) isOwn(v int32) bool { return e.predictor.owns.owns(e.nodes.id(v)) }
+func (e *base) isOwn(v int32) bool { return e.predictor.owns.owns(e.nodes.ID(v)) }
 
 // enter begins a window: it applies its node events to the graph and encodes the arrivals. x is
 // what is known of the window from here on.
@@ -63,15 +64,15 @@ func (e *base) enter(w *event.Window, x *entered) {
 	e.now = x
 	x.window, x.out = w, &event.Outcome{Window: w.Number, Model: e.model.ID, Refused: append([]event.Refusal(nil), w.Refused...)}
 	e.labels.prefetch(w.Labels)
-	e.nodes.enter(w.Nodes, x.out)
+	e.nodes.Enter(w.Nodes, x.out)
 }
 
 // end ends what a window changes of the structure. The caller completes the outcome.
 func (e *base) end() {
-	e.nodes.dropWindow()
+	e.nodes.DropWindow()
 	e.now.out.Levels = event.Levels{
-		Nodes: e.nodes.len(), Edges: e.nodes.graph.Edges(),
-		Pending: e.pending.nodes.len(), WaitingLabels: e.labels.unmatched.queue.len(), WaitingEdges: e.nodes.waitingEdgesCount(),
+		Nodes: e.nodes.Len(), Edges: e.nodes.Graph.Edges(),
+		Pending: e.pending.nodes.Len(), WaitingLabels: e.labels.unmatched.queue.Len(), WaitingEdges: e.nodes.WaitingEdges(),
 	}
 	e.next++
 	e.now = nil

@@ -1,6 +1,8 @@
 package pipeline
 
-import "errors"
+import (
+	"errors"
+)
 
 // Blocks stores blocks of bytes outside of the engine's memory, such as in files. The
 // engine writes and reads what it wrote: outcomes do not depend on where it lies. Blocks

@@ -31,11 +31,9 @@
 //	config.go, settings.go      Config; its form in the ledger
 //	chain.go                    the hash of everything served and learned
 //
-// A window, in the order of a step:
+// A window, in the order of a step. Enter is in package structure; the containers of
+// all that waits are in package store.
 //
-//	arrive.go, depart.go        Enter: nodes come and go
-//	edges.go, waitingedges.go   edges come and go, or wait for their nodes
-//	nodes.go, nodeindex.go      the graph's nodes: states, ids
 //	predict.go, pending.go      Serve: predictions, kept until their label comes
 //	labels.go, unmatched.go     Learn: joining; labels that wait for their node
 //	score.go, summary.go        prequential scores
@@ -67,8 +65,8 @@
 //
 //	query.go                    questions about nodes, what-if
 //	posteriorreport.go          the posterior, compared with the trained one
-//	state.go, nodestate.go      the declaration of the state
+//	state.go                    the declaration of the state
 //	snapshot.go, restore.go     snapshots
 //
-// Containers: queue.go, slottable.go, chunked.go, ids.go; record.go encodes a label.
+// record.go encodes a label.
 package pipeline

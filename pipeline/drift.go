@@ -122,9 +122,9 @@ func (c *confidences) add(confidence float64, right bool) {
 
 func (c *confidences) clear() { c.confidence, c.right = c.confidence[:0], c.right[:0] }
 
-// state declares the detectors. If the snapshot is of an engine without them, they start
+// State declares the detectors. If the snapshot is of an engine without them, they start
 // empty.
-func (w *detectors) state(s *snapshot.Schema) {
+func (w *detectors) State(s *snapshot.Schema) {
 	if !s.Has("drift.found", true) {
 		return
 	}

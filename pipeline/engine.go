@@ -21,7 +21,7 @@ import (
 // Invariants between windows:
 //
 //   - A node number is below graph.Len(). Its node is in the graph, or has left
-//     while its prediction is pending, or the number is free (see [departed]).
+//     while its prediction is pending, or the number is free.
 //   - A node is pending exactly while it has been served, has no label, and its
 //     prediction has not expired. A context node is never pending.
 //   - No label waits in labels.unmatched, and no edge in nodes.waiting, for a node
@@ -62,7 +62,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 			return nil, err
 		}
 		e.assemble(m, cfg, graph, p)
-		e.nodes.follow(p)
+		e.nodes.Follow(p)
 	} else {
 		p := newPaper(m, cfg)
 		e.assemble(m, cfg, graph, p)
@@ -80,7 +80,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	if cfg.Rescore.on() {
 		r := newRescoring(cfg, e.predictor, e.scorer)
 		e.observers = append(e.observers, r)
-		e.nodes.follow(r)
+		e.nodes.Follow(r)
 	}
 	if !cfg.Unwatched {
 		d, err := newDetectors(m, &e.predictor.rows)
@@ -161,7 +161,7 @@ func (e *Engine) Enter(w *event.Window) {
 	e.turn(entering)
 	e.enter(w, &e.entered)
 	e.entered.out.Labelled, e.recycled = e.recycled, nil
-	e.predictor.embedded(e.nodes.embeddings())
+	e.predictor.embedded(e.nodes.Embeddings())
 }
 
 // Serve predicts the arrivals with every head. Nothing of the window has been learned
@@ -173,7 +173,7 @@ func (e *Engine) Serve() []event.Prediction {
 	x := e.now
 	e.predictor.await(x)
 	e.predictor.serve(x, func(outputs []float32, split []posterior.Uncertainty) {
-		e.serving.serve(e.nodes.toPredict(), e.predictor.rows, outputs, split)
+		e.serving.serve(e.nodes.ToPredict(), e.predictor.rows, outputs, split)
 	})
 	for _, o := range e.observers {
 		o.served(x)

@@ -2,6 +2,9 @@ package pipeline
 
 import "github.com/gvbll/gvbll/pipeline/event"
 
+// none is no node, no slot and no class.
+const none = -1
+
 // entered is a window whose events are in the graph. It has what serving the window needs, so
 // that later windows may enter before: of the graph's structure, of which nodes are pending, and of
 // which labels were joined, nothing depends on what is served.

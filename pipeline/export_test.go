@@ -91,8 +91,8 @@ func (s *SavedShards) Restore(m *model.Model, cfg Config, run Runner, files [][]
 // StepWith is Step with other embeddings of the arrivals.
 func (e *Engine) StepWith(w *event.Window, z []float32) *event.Outcome {
 	e.Enter(w)
-	copy(e.nodes.embeddings(), z)
-	e.predictor.embedded(e.nodes.embeddings())
+	copy(e.nodes.Embeddings(), z)
+	e.predictor.embedded(e.nodes.Embeddings())
 	e.Serve()
 	return e.Learn()
 }
@@ -115,7 +115,7 @@ func (s *Sharded) StepWith(w *event.Window, z []float32) *event.Outcome {
 // the node is there.
 func (s *Sharded) Around(shard int, id event.ID) ([]float32, bool) {
 	e := s.shards[shard]
-	v, there := e.nodes.number(id)
+	v, there := e.nodes.Number(id)
 	if !there {
 		return nil, false
 	}

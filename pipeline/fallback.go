@@ -3,6 +3,7 @@ package pipeline
 import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/store"
 )
 
 // fallback decides which of the paper's heads serves: the online one or, while it does
@@ -69,18 +70,18 @@ func (f *fallback) scored(out *event.Outcome) {
 	out.Lead = f.lead
 }
 
-// state declares the lead, the head that serves, and the head that served each pending
+// State declares the lead, the head that serves, and the head that served each pending
 // prediction.
-func (f *fallback) state(s *snapshot.Schema) {
+func (f *fallback) State(s *snapshot.Schema) {
 	snapshot.Value(s, "fallback.lead", &f.lead)
 	snapshot.Value(s, "fallback.head", &f.heads.serves)
-	declareField(s, "fallback.pending", f.pending.nodes, func(x *served) *uint8 { return &x.head })
+	store.DeclareField(s, "fallback.pending", f.pending.nodes, func(x *served) *uint8 { return &x.head })
 	s.Check(func() error {
 		if by := f.heads.serves; !(f.lead >= 0 && f.lead <= f.threshold) || by > byStatic || f.lead == 0 && by != byOnline || f.lead == f.threshold && by != byStatic {
 			return snapshot.Damaged("head %d serves with a lead of %v", by, f.lead)
 		}
-		for i := range int32(f.pending.nodes.len()) {
-			if by := f.pending.nodes.at(i).value.head; by > byStatic {
+		for i := range int32(f.pending.nodes.Len()) {
+			if by := f.pending.nodes.At(i).Value.head; by > byStatic {
 				return snapshot.Damaged("a node was served by head %d", by)
 			}
 		}

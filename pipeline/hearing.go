@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
 // heard is how a shard hears what the others served: a [*hearing], or notHearing where nothing counts
@@ -50,7 +51,7 @@ func (notHearing) state(*snapshot.Schema, int64)             {}
 // come. Then nothing is set: it counts for nothing, or for its label, as it would if its part
 // had been set at once.
 type hearing struct {
-	nodes  *nodes
+	nodes  *structure.Nodes
 	by     *pooled
 	shards int
 	lag    int64
@@ -59,7 +60,7 @@ type hearing struct {
 }
 
 // newHearing returns how a shard with these heads hears the others.
-func newHearing(n *nodes, by *pooled, shards int, lag int64) heard {
+func newHearing(n *structure.Nodes, by *pooled, shards int, lag int64) heard {
 	if by.around.PartBytes() == 0 {
 		return notHearing{}
 	}
@@ -77,13 +78,13 @@ type arrivalsOf struct {
 // arrival is the arrival of a node, whose number may have another node later.
 type arrival struct {
 	number int32
-	born   int64 // see nodes.born
+	born   int64 // see [structure.Nodes.Born]
 }
 
 func (h *hearing) arrived(window int64, owner []uint8) {
 	w := arrivalsOf{window: window, own: make([][]arrival, h.shards)}
-	for i, v := range h.nodes.toPredict() {
-		w.own[owner[i]] = append(w.own[owner[i]], arrival{v, h.nodes.born(v)})
+	for i, v := range h.nodes.ToPredict() {
+		w.own[owner[i]] = append(w.own[owner[i]], arrival{v, h.nodes.Born(v)})
 	}
 	h.waiting = append(h.waiting, w)
 }
@@ -114,7 +115,7 @@ func (h *hearing) set(window int64, lists [][]byte) error {
 	h.waiting = h.waiting[1:]
 	for q, own := range w.own {
 		for i, a := range own {
-			if v := a.number; !h.nodes.hasLeft(v) && h.nodes.class(v) == none && h.nodes.born(a.number) == a.born {
+			if v := a.number; !h.nodes.HasLeft(v) && h.nodes.Class(v) == none && h.nodes.Born(a.number) == a.born {
 				around.SetServed(a.number, parts[q][i*width:(i+1)*width])
 			}
 		}
@@ -166,7 +167,7 @@ func (h *hearing) state(s *snapshot.Schema, next int64) {
 		}
 	}
 	const width = 4
-	if n := s.Len("heard.arrivals", len(list)/width, h.nodes.numbers()*int(h.lag+1)); n > 0 {
+	if n := s.Len("heard.arrivals", len(list)/width, h.nodes.Numbers()*int(h.lag+1)); n > 0 {
 		list = snapshot.Array(s, "heard.arrivals", list, n, width)
 	}
 	s.Check(func() error {
@@ -176,7 +177,7 @@ func (h *hearing) state(s *snapshot.Schema, next int64) {
 		}
 		for ; len(list) > 0; list = list[width:] {
 			window, q, v := list[0], list[1], list[2]
-			if window < first || window >= next || q < 0 || q >= int64(h.shards) || v < 0 || v >= int64(h.nodes.numbers()) {
+			if window < first || window >= next || q < 0 || q >= int64(h.shards) || v < 0 || v >= int64(h.nodes.Numbers()) {
 				return snapshot.Damaged("node %d was served in window %d by shard %d, and neighbours have not heard of it", v, window, q)
 			}
 			own := &h.waiting[window-first].own[q]

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
 // History is the graph and the labels that windows have brought, to train a model on. It
@@ -14,7 +15,7 @@ import (
 // wait, labels of nodes that have left), and predicts nothing. Unlike an engine it has no classes of its own: it keeps
 // labels of every name.
 type History struct {
-	nodes    *nodes
+	nodes    *structure.Nodes
 	pending  *pending // predictions that are empty
 	waiting  unmatched
 	list     []Recorded // by node number; the zero value where there is none
@@ -58,8 +59,8 @@ func NewHistory(features int, classes []string) (*History, error) {
 		h.class(name)
 	}
 	h.pending = newPending(1, 1, cfg)
-	h.nodes = newNodes(nodesConfig{encoder: encoder, normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone}, maxWaitingEdges: cfg.MaxWaitingEdges}, gnn.NewGraph(encoder), h.pending)
-	h.nodes.follow((*recorder)(h))
+	h.nodes = structure.New(structure.Config{Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone}, MaxWaitingEdges: cfg.MaxWaitingEdges}, gnn.NewGraph(encoder), h.pending)
+	h.nodes.Follow((*recorder)(h))
 	return h, nil
 }
 
@@ -70,18 +71,18 @@ func (h *History) Step(w *event.Window) {
 	}
 	h.next++
 	h.out = event.Outcome{}
-	h.nodes.enter(w.Nodes, &h.out)
-	for _, a := range h.nodes.acceptedEvents() {
-		if r := &h.list[a.number]; r.Window < 0 {
-			r.ID, r.Window, r.Time, r.Context = a.node.ID.Clone(), w.Number, a.node.Time, a.node.Context
+	h.nodes.Enter(w.Nodes, &h.out)
+	for _, a := range h.nodes.Accepted() {
+		if r := &h.list[a.Number]; r.Window < 0 {
+			r.ID, r.Window, r.Time, r.Context = a.Node.ID.Clone(), w.Number, a.Node.Time, a.Node.Context
 		}
-		if a.toPredict {
-			if _, old, expired := h.pending.put(a.number, served{}); expired {
-				h.nodes.expired(old)
+		if a.ToPredict {
+			if _, old, expired := h.pending.put(a.Number, served{}); expired {
+				h.nodes.Expired(old)
 			}
 		}
-		if l, waited := h.waiting.claim(a.node.ID); waited {
-			h.label(a.number, l.class)
+		if l, waited := h.waiting.claim(a.Node.ID); waited {
+			h.label(a.Number, l.class)
 		}
 	}
 	for i := range w.Labels {
@@ -90,15 +91,15 @@ func (h *History) Step(w *event.Window) {
 		if class == none {
 			continue
 		}
-		if v, known := h.nodes.number(l.Node); known {
+		if v, known := h.nodes.Number(l.Node); known {
 			h.label(v, class)
-		} else if left, waits := h.nodes.takeLeft(l.Node); waits {
-			h.nodes.vacate(left.number)
+		} else if left, waits := h.nodes.TakeLeft(l.Node); waits {
+			h.nodes.Vacate(left.Number)
 		} else {
 			h.waiting.wait(class, l, &h.out)
 		}
 	}
-	h.nodes.dropWindow()
+	h.nodes.DropWindow()
 	h.pending.releaseRemoved()
 }
 
@@ -106,7 +107,7 @@ func (h *History) Step(w *event.Window) {
 func (h *History) label(v, class int32) {
 	if r := &h.list[v]; r.Class == none {
 		r.Class, r.Labelled = class, h.next-1
-		h.pending.drop(v)
+		h.pending.Drop(v)
 	}
 }
 
@@ -149,12 +150,12 @@ func (h *History) Features() int { return h.features }
 func (h *History) Nodes(keep func(*Recorded) bool) (nodes []Recorded, edges [][2]int32) {
 	var numbers []int32
 	for v := range h.list {
-		if r := &h.list[v]; r.Window >= 0 && !h.nodes.hasLeft(int32(v)) && keep(r) {
+		if r := &h.list[v]; r.Window >= 0 && !h.nodes.HasLeft(int32(v)) && keep(r) {
 			numbers = append(numbers, int32(v))
 		}
 	}
 	slices.SortFunc(numbers, func(u, v int32) int {
-		if h.nodes.before(u, v) {
+		if h.nodes.Before(u, v) {
 			return -1
 		}
 		return 1
@@ -163,7 +164,7 @@ func (h *History) Nodes(keep func(*Recorded) bool) (nodes []Recorded, edges [][2
 	for i, v := range numbers {
 		place[v] = int32(i)
 		nodes = append(nodes, h.list[v])
-		for _, u := range h.nodes.graph.Neighbours(v) {
+		for _, u := range h.nodes.Graph.Neighbours(v) {
 			if j, in := place[u]; in {
 				edges = append(edges, [2]int32{j, int32(i)})
 			}
@@ -175,16 +176,16 @@ func (h *History) Nodes(keep func(*Recorded) bool) (nodes []Recorded, edges [][2
 // recorder is a history as it follows its graph.
 type recorder History
 
-func (h *recorder) entered(v int32, x gnn.Vector) {
+func (h *recorder) Entered(v int32, x gnn.Vector) {
 	for int(v) >= len(h.list) {
 		h.list = append(h.list, Recorded{Window: none, Class: none})
 	}
 	h.list[v].Features = gnn.Vector{Dense: slices.Clone(x.Dense), Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
 }
 
-func (h *recorder) vacated(v int32)                { h.list[v] = Recorded{Window: none, Class: none} }
-func (h *recorder) leaving([]int32)                {}
-func (h *recorder) left()                          {}
-func (h *recorder) unlinked([][2]int32)            {}
-func (h *recorder) linked(int32, []int32, []int32) {}
-func (h *recorder) labelled(int32, int32)          {}
+func (h *recorder) Vacated(v int32)                { h.list[v] = Recorded{Window: none, Class: none} }
+func (h *recorder) Leaving([]int32)                {}
+func (h *recorder) Left()                          {}
+func (h *recorder) Unlinked([][2]int32)            {}
+func (h *recorder) Linked(int32, []int32, []int32) {}
+func (h *recorder) Labelled(int32, int32)          {}

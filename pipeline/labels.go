@@ -8,6 +8,8 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/store"
+	"github.com/gvbll/gvbll/pipeline/structure"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
@@ -15,7 +17,7 @@ import (
 // labels joins labels to the predictions that were served for their nodes.
 type labels struct {
 	model     *model.Model
-	nodes     *nodes
+	nodes     *structure.Nodes
 	pending   *pending
 	unmatched unmatched
 	batch     batch
@@ -44,23 +46,23 @@ func (b *batch) copyTo(to *pool.Batch) {
 	to.Labels = append(to.Labels[:0], b.labels...)
 }
 
-// state declares the labels that wait for their node, the oldest first.
-func (l *labels) state(s *snapshot.Schema) {
+// State declares the labels that wait for their node, the oldest first.
+func (l *labels) State(s *snapshot.Schema) {
 	u, q := &l.unmatched, l.unmatched.queue
-	q.freeze(s)
+	q.Freeze(s)
 	size := 0
-	for i := range int32(q.slots()) {
-		size += q.at(i).value.size // 0 in an empty slot
+	for i := range int32(q.Slots()) {
+		size += q.At(i).Value.size // 0 in an empty slot
 	}
-	next := q.walk()
+	next := q.Walk()
 	var room []byte
 	r := recordReader{b: snapshot.Lists(s, "early.records", func() []byte {
 		_, e := next()
-		room = appendLabel(room[:0], &e.value.label)
+		room = appendLabel(room[:0], &e.Value.label)
 		return room
 	}, s.Len("early.records", size, math.MaxInt))}
-	declareKeys(s, "early", q, func(i int, id event.ID) error {
-		if _, known := l.nodes.number(id); known || q.get(id) != nil || i >= u.bound {
+	store.DeclareKeys(s, "early", q, func(i int, id event.ID) error {
+		if _, known := l.nodes.Number(id); known || q.Get(id) != nil || i >= u.bound {
 			return snapshot.Damaged("a label waits for node %q, which is there, or there are more than %d", id, u.bound)
 		}
 		label := r.label()
@@ -84,9 +86,9 @@ func (l *labels) state(s *snapshot.Schema) {
 // in the order of the arrivals, then those that the window received.
 func (l *labels) join(x *entered) {
 	x.labelled, x.joined = x.labelled[:0], x.joined[:0]
-	for _, a := range l.nodes.acceptedEvents() {
-		if w, waited := l.unmatched.claim(a.node.ID); waited {
-			l.match(a.number, w.class, &w.label, x)
+	for _, a := range l.nodes.Accepted() {
+		if w, waited := l.unmatched.claim(a.Node.ID); waited {
+			l.match(a.Number, w.class, &w.label, x)
 		}
 	}
 	for i := range x.window.Labels {
@@ -97,15 +99,15 @@ func (l *labels) join(x *entered) {
 			x.out.UnknownClasses = append(x.out.UnknownClasses, nameOf(label))
 			continue
 		}
-		if v, known := l.nodes.number(label.Node); known {
+		if v, known := l.nodes.Number(label.Node); known {
 			l.match(v, class, label, x)
 			continue
 		}
-		if left, waits := l.nodes.takeLeft(label.Node); waits {
-			if entry := l.match(left.number, class, label, x); entry != nil {
-				entry.Degree, entry.Fresh = int(left.degree), int(left.fresh)
+		if left, waits := l.nodes.TakeLeft(label.Node); waits {
+			if entry := l.match(left.Number, class, label, x); entry != nil {
+				entry.Degree, entry.Fresh = int(left.Degree), int(left.Fresh)
 			}
-			l.nodes.vacate(left.number)
+			l.nodes.Vacate(left.Number)
 			continue
 		}
 		l.unmatched.wait(class, label, x.out)
@@ -159,7 +161,7 @@ func (l *labels) unknownClass(label *event.Label) string {
 // label's entry. A node's first label counts: a different one later is refused, an equal one
 // ignored.
 func (l *labels) match(v, class int32, label *event.Label, x *entered) *event.Labelled {
-	switch known := l.nodes.class(v); known {
+	switch known := l.nodes.Class(v); known {
 	case class:
 		x.out.Counts.LabelsRepeated++
 		return nil
@@ -168,30 +170,30 @@ func (l *labels) match(v, class int32, label *event.Label, x *entered) *event.La
 		x.out.Refuse(label.Origin, event.ConflictingLabel, fmt.Sprintf("class %q, the node has %q already", l.model.Classes[class], l.model.Classes[known]))
 		return nil
 	}
-	l.nodes.label(v, class)
-	if l.nodes.isContext(v) {
+	l.nodes.SetLabel(v, class)
+	if l.nodes.IsContext(v) {
 		x.out.Counts.LabelsOfContext++
 		return nil
 	}
-	slot, waits := l.pending.nodes.slotOf(v)
+	slot, waits := l.pending.nodes.SlotOf(v)
 	if l.model.TrainedOn(label.Node) {
 		x.out.Counts.LabelsOfTraining++
-		l.pending.drop(v)
+		l.pending.Drop(v)
 		return nil
 	}
 	if !waits {
 		x.out.Refuse(label.Origin, event.LateLabel, "what was served for this node is no longer kept")
 		return nil
 	}
-	l.pending.drop(v)
+	l.pending.Drop(v)
 	place := int32(len(x.labelled))
 	x.labelled = append(x.labelled, v)
-	s := &l.pending.nodes.at(slot).value
+	s := &l.pending.nodes.At(slot).Value
 	if !s.own {
 		return nil
 	}
 	j := joined{number: v, slot: slot, place: place, entry: event.Labelled{Node: label.Node, Class: class, Served: s.window, Time: label.Time}}
-	j.entry.Degree, j.entry.Fresh = l.nodes.surroundings(v)
+	j.entry.Degree, j.entry.Fresh = l.nodes.Surroundings(v)
 	if label.Time != 0 && s.time != 0 {
 		j.entry.Delay = delay(s.time, label.Time)
 	}
@@ -206,7 +208,7 @@ func (l *labels) prefetch(received []event.Label) {
 		return
 	}
 	for i := range received {
-		if v, known := l.nodes.number(received[i].Node); known {
+		if v, known := l.nodes.Number(received[i].Node); known {
 			l.pending.prefetch(v)
 		}
 	}

@@ -34,8 +34,8 @@ type sizer interface {
 // counted, and matters to small graphs alone.
 func (e *Engine) Memory(l Load) (m Memory) {
 	var structure int64
-	m.Vectors, structure = e.nodes.graph.Bytes(l.Nodes, l.Degree)
-	m.Structure = structure + e.nodes.bytes(l.Nodes)
+	m.Vectors, structure = e.nodes.Graph.Bytes(l.Nodes, l.Degree)
+	m.Structure = structure + e.nodes.Bytes(l.Nodes)
 	if s, ok := e.serving.(sizer); ok {
 		m.Around = s.bytes(l)
 	}

@@ -149,5 +149,5 @@ func (p *paper) valid(output float32) bool { return isProbability(output) }
 
 func (p *paper) matches(hash event.Hash) bool { return hash == p.hash(hash) }
 
-// state declares nothing: all state is in the heads.
-func (p *paper) state(*snapshot.Schema) {}
+// State declares nothing: all state is in the heads.
+func (p *paper) State(*snapshot.Schema) {}

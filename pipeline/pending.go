@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/pipeline/store"
 )
 
 // pending keeps predictions as they were served, until their label comes or they expire:
@@ -25,8 +26,8 @@ import (
 // Invariant: the predictions with a row in memory that are not removed are those from inMemory
 // on, in the order of the queue, whose row is not elsewhere.
 type pending struct {
-	nodes     *queue[int32, served] // by node number
-	bound     int                   // of nodes
+	nodes     *store.Queue[int32, served] // by node number
+	bound     int                         // of nodes
 	rows      *rows
 	inMemory  int32 // slot of the oldest prediction whose row is in memory, none if there is none
 	elsewhere int   // number of predictions whose row is elsewhere
@@ -51,7 +52,7 @@ type served struct {
 // newPending returns an empty store of embeddings of dim numbers and outputs of width.
 func newPending(dim, width int, cfg Config) *pending {
 	return &pending{
-		nodes: newNodeQueue[served](), bound: cfg.MaxPending, rows: newRows(dim, width, cfg), inMemory: none,
+		nodes: store.NewNodeQueue[served](), bound: cfg.MaxPending, rows: newRows(dim, width, cfg), inMemory: none,
 		inBlocks: make(map[place]int32),
 	}
 }
@@ -62,8 +63,8 @@ func (p *pending) reserve(nodes int) { p.rows.reserve(min(nodes, p.bound)) }
 // all are the nodes that are pending, in the order of a restored snapshot.
 func (p *pending) all() iter.Seq[int32] {
 	return func(yield func(v int32) bool) {
-		for i := range int32(p.nodes.len()) {
-			if !yield(p.nodes.at(i).key) {
+		for i := range int32(p.nodes.Len()) {
+			if !yield(p.nodes.At(i).Key) {
 				return
 			}
 		}
@@ -73,13 +74,13 @@ func (p *pending) all() iter.Seq[int32] {
 // put keeps a place for the prediction of node v, and returns its slot, and the node whose older
 // one expired to make room, if one did.
 func (p *pending) put(v int32, s served) (slot, old int32, expired bool) {
-	if p.nodes.len() == p.bound {
-		old, expired = p.nodes.at(p.nodes.oldest()).key, true
-		p.drop(old)
+	if p.nodes.Len() == p.bound {
+		old, expired = p.nodes.At(p.nodes.Oldest()).Key, true
+		p.Drop(old)
 	}
 	s.row = elsewhere
 	p.elsewhere++
-	return p.nodes.put(v, s), old, expired
+	return p.nodes.Put(v, s), old, expired
 }
 
 // fill keeps what was served for the node in a slot that put returned, which must not be released.
@@ -87,7 +88,7 @@ func (p *pending) fill(slot int32, tau float64, head uint8, z, outputs []float32
 	if p.rows.inMemory()-p.loose >= p.rows.most {
 		p.spill()
 	}
-	s := &p.nodes.change(slot).value
+	s := &p.nodes.Change(slot).Value
 	s.tau, s.head, s.row = tau, head, p.rows.add(z, outputs)
 	if s.removed {
 		p.loose++
@@ -103,40 +104,40 @@ func (p *pending) fill(slot int32, tau float64, head uint8, z, outputs []float32
 // elsewhere, or none.
 func (p *pending) nextRow(slot int32) int32 {
 	for slot != none {
-		e := p.nodes.at(slot)
-		if e.value.row != elsewhere {
+		e := p.nodes.At(slot)
+		if e.Value.row != elsewhere {
 			break
 		}
-		slot = e.next
+		slot = e.Next
 	}
 	return slot
 }
 
 // isHere reports whether the row of the node in a slot is not elsewhere.
-func (p *pending) isHere(slot int32) bool { return p.nodes.at(slot).value.row != elsewhere }
+func (p *pending) isHere(slot int32) bool { return p.nodes.At(slot).Value.row != elsewhere }
 
 // at returns what was served for the node in a slot, whose row is here. The slices are valid until the next
 // call of at or put.
 func (p *pending) at(slot int32) (s *served, z, outputs []float32) {
-	s = &p.nodes.at(slot).value
+	s = &p.nodes.At(slot).Value
 	z, outputs = p.rows.at(s.row)
 	return s, z, outputs
 }
 
-// waits reports whether node v is pending.
-func (p *pending) waits(v int32) bool { return p.nodes.get(v) != nil }
+// Waits reports whether node v is pending.
+func (p *pending) Waits(v int32) bool { return p.nodes.Get(v) != nil }
 
-// drop makes node v not pending any more, if it is.
-func (p *pending) drop(v int32) {
-	slot, ok := p.nodes.slotOf(v)
+// Drop makes node v not pending any more, if it is.
+func (p *pending) Drop(v int32) {
+	slot, ok := p.nodes.SlotOf(v)
 	if !ok {
 		return
 	}
 	if slot == p.inMemory {
-		p.inMemory = p.nextRow(p.nodes.at(slot).next)
+		p.inMemory = p.nextRow(p.nodes.At(slot).Next)
 	}
-	p.nodes.detach(v)
-	s := &p.nodes.change(slot).value
+	p.nodes.Detach(v)
+	s := &p.nodes.Change(slot).Value
 	s.removed = true
 	switch {
 	case s.row == elsewhere:
@@ -159,14 +160,14 @@ func (p *pending) takeRemoved(slots []int32) []int32 {
 // release forgets predictions that were removed.
 func (p *pending) release(slots []int32) {
 	for _, slot := range slots {
-		if row := p.nodes.at(slot).value.row; row >= 0 {
+		if row := p.nodes.At(slot).Value.row; row >= 0 {
 			p.loose--
 			p.rows.free(row)
 		} else if row != elsewhere {
 			delete(p.inBlocks, row)
 			p.rows.free(row)
 		}
-		p.nodes.release(slot)
+		p.nodes.Release(slot)
 	}
 }
 
@@ -178,7 +179,7 @@ func (p *pending) releaseRemoved() {
 
 // prefetch announces that what was served for node v will be asked for soon.
 func (p *pending) prefetch(v int32) {
-	if s := p.nodes.get(v); s != nil && s.row != elsewhere {
+	if s := p.nodes.Get(v); s != nil && s.row != elsewhere {
 		p.rows.prefetch(s.row)
 	}
 }
@@ -199,7 +200,7 @@ func (p *pending) spill() {
 		for i := range r.perBlock {
 			row, at := r.rowIn(old, i), r.placeOf(from, i)
 			if slot, ok := p.slotAt(nodeOf(row), at); ok {
-				s := &p.nodes.change(slot).value
+				s := &p.nodes.Change(slot).Value
 				s.row = r.placeOf(to, n)
 				if s.removed {
 					delete(p.inBlocks, at)
@@ -212,11 +213,11 @@ func (p *pending) spill() {
 		r.release(from)
 	}
 	for ; n < r.perBlock && p.inMemory != none; n++ {
-		e := p.nodes.change(p.inMemory)
-		b = r.appendRow(b, e.key, e.value.row)
-		r.free(e.value.row)
-		e.value.row = r.placeOf(to, n)
-		p.inMemory = p.nextRow(e.next)
+		e := p.nodes.Change(p.inMemory)
+		b = r.appendRow(b, e.Key, e.Value.row)
+		r.free(e.Value.row)
+		e.Value.row = r.placeOf(to, n)
+		p.inMemory = p.nextRow(e.Next)
 	}
 	r.write(to, b)
 	r.buffer = b
@@ -225,7 +226,7 @@ func (p *pending) spill() {
 // slotAt returns the slot of the prediction whose row is at a place in a block, where it has the
 // number v. There is none if it was released.
 func (p *pending) slotAt(v int32, there place) (slot int32, ok bool) {
-	if slot, ok = p.nodes.slotOf(v); ok && p.nodes.at(slot).value.row == there {
+	if slot, ok = p.nodes.SlotOf(v); ok && p.nodes.At(slot).Value.row == there {
 		return slot, true
 	}
 	slot, ok = p.inBlocks[there]
@@ -236,57 +237,57 @@ func (p *pending) slotAt(v int32, there place) (slot int32, ok bool) {
 // given one, and temperatures those that tau gives for the embeddings. isOwn reports whether
 // the row of a node is here.
 func (p *pending) state(s *snapshot.Schema, n int, window int64, by serving, classes int, tau func(z []float32) float64, isOwn func(v int32) bool) {
-	declareNodes(s, "pending.node", p.nodes, p.bound, n)
-	declareField(s, "pending.window", p.nodes, func(x *served) *int64 { return &x.window })
-	declareField(s, "pending.time", p.nodes, func(x *served) *int64 { return &x.time })
-	declareField(s, "pending.temperature", p.nodes, func(x *served) *float64 { return &x.tau })
-	count := p.nodes.len() // restored already
+	store.DeclareNodes(s, "pending.node", p.nodes, p.bound, n)
+	store.DeclareField(s, "pending.window", p.nodes, func(x *served) *int64 { return &x.window })
+	store.DeclareField(s, "pending.time", p.nodes, func(x *served) *int64 { return &x.time })
+	store.DeclareField(s, "pending.temperature", p.nodes, func(x *served) *float64 { return &x.tau })
+	count := p.nodes.Len() // restored already
 	var here []int32       // when restoring: the slots of the rows that are here
 	if !s.Saving() {
 		for i := range int32(count) {
-			if e := p.nodes.at(i); isOwn(e.key) {
-				e.value.own = true
+			if e := p.nodes.At(i); isOwn(e.Key) {
+				e.Value.own = true
 				here = append(here, i)
 			} else {
-				e.value.row = elsewhere
+				e.Value.row = elsewhere
 			}
 		}
 		p.elsewhere = count - len(here)
 	}
 	inBlocks := s.Len("pending.place", count-p.elsewhere-p.rows.inMemory(), count-p.elsewhere)
 	if inBlocks > 0 {
-		next := p.walkHere(p.nodes.oldest())
+		next := p.walkHere(p.nodes.Oldest())
 		places := snapshot.Column(s, "pending.place", func() int32 { return int32(next()) }, inBlocks)
 		s.Check(func() error {
 			for i, x := range places {
 				if x >= 0 || place(x) == elsewhere {
 					return snapshot.Damaged("a row in a block has the place %d", x)
 				}
-				p.nodes.at(here[i]).value.row = place(x)
+				p.nodes.At(here[i]).Value.row = place(x)
 			}
 			return nil
 		})
-		p.rows.state(s)
+		p.rows.State(s)
 	}
 	if !s.Saving() && inBlocks < len(here) {
 		p.inMemory = here[inBlocks]
 		for i, slot := range here[inBlocks:] {
-			p.nodes.at(slot).value.row = place(i)
+			p.nodes.At(slot).Value.row = place(i)
 		}
 	}
 	inMemory := count - p.elsewhere - inBlocks
-	declareRows(s, "pending.embedding", &p.rows.z, p.walkInMemory(), inMemory, isFinite, p.rows.z.width())
-	declareRows(s, by.outputsName(), &p.rows.outputs, p.walkInMemory(), inMemory, by.valid, p.rows.outputs.width()/classes, classes)
+	store.DeclareRows(s, "pending.embedding", &p.rows.z, p.walkInMemory(), inMemory, isFinite, p.rows.z.Width())
+	store.DeclareRows(s, by.outputsName(), &p.rows.outputs, p.walkInMemory(), inMemory, by.valid, p.rows.outputs.Width()/classes, classes)
 	s.Check(func() error {
 		for i := range int32(count) {
-			e := p.nodes.at(i)
-			if x := e.value; x.window < 0 || x.window >= window {
-				return snapshot.Damaged("node %d was served in window %d, the next is %d", e.key, x.window, window)
+			e := p.nodes.At(i)
+			if x := e.Value; x.window < 0 || x.window >= window {
+				return snapshot.Damaged("node %d was served in window %d, the next is %d", e.Key, x.window, window)
 			}
-			if e.value.row < 0 {
+			if e.Value.row < 0 {
 				continue
 			}
-			if err := p.checkTemperature(i, p.rows.z.row(int32(e.value.row)), tau); err != nil {
+			if err := p.checkTemperature(i, p.rows.z.Row(int32(e.Value.row)), tau); err != nil {
 				return err
 			}
 		}
@@ -304,11 +305,11 @@ func (p *pending) walkInMemory() func() (row int32) {
 // walkHere returns a function that returns the place of the next row that is not elsewhere
 // at each call, from a slot on in the order of the queue as it is now.
 func (p *pending) walkHere(from int32) func() place {
-	next := p.nodes.walkFrom(from)
+	next := p.nodes.WalkFrom(from)
 	return func() place {
 		for {
-			if _, e := next(); e.value.row != elsewhere {
-				return e.value.row
+			if _, e := next(); e.Value.row != elsewhere {
+				return e.Value.row
 			}
 		}
 	}
@@ -317,10 +318,10 @@ func (p *pending) walkHere(from int32) func() place {
 // walkSlotsHere returns a function that returns the slot of the next row that is not elsewhere at
 // each call, in the order of the queue as it is now.
 func (p *pending) walkSlotsHere() func() (slot int32) {
-	next := p.nodes.walk()
+	next := p.nodes.Walk()
 	return func() int32 {
 		for {
-			if slot, e := next(); e.value.row != elsewhere {
+			if slot, e := next(); e.Value.row != elsewhere {
 				return slot
 			}
 		}
@@ -330,9 +331,9 @@ func (p *pending) walkSlotsHere() func() (slot int32) {
 // checkTemperature checks that a restored prediction's temperature is that of its
 // embedding.
 func (p *pending) checkTemperature(slot int32, z []float32, tau func(z []float32) float64) error {
-	e := p.nodes.at(slot)
-	if want := tau(z); e.value.tau != want {
-		return snapshot.Damaged("node %d was served at temperature %v, want %v", e.key, e.value.tau, want)
+	e := p.nodes.At(slot)
+	if want := tau(z); e.Value.tau != want {
+		return snapshot.Damaged("node %d was served at temperature %v, want %v", e.Key, e.Value.tau, want)
 	}
 	return nil
 }
@@ -370,7 +371,7 @@ func isFinite(x float32) bool { return math.Abs(float64(x)) <= math.MaxFloat32 }
 // bytes is the memory of predictions that wait: of the queue, and of their rows.
 func (p *pending) bytes(l Load) (queue, rows int64) {
 	const slotByNode = 4
-	queue = int64(l.Nodes)*slotByNode + int64(l.Pending)*int64(unsafe.Sizeof(entry[int32, served]{}))
+	queue = int64(l.Nodes)*slotByNode + int64(l.Pending)*int64(unsafe.Sizeof(store.Entry[int32, served]{}))
 	n := min(l.Pending, p.rows.most)
-	return queue, p.rows.z.bytes(n) + p.rows.outputs.bytes(n)
+	return queue, p.rows.z.Bytes(n) + p.rows.outputs.Bytes(n)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/neighbourhood"
+	"github.com/gvbll/gvbll/pipeline/structure"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
@@ -23,8 +24,8 @@ type pooled struct {
 }
 
 var (
-	_ serving  = (*pooled)(nil)
-	_ follower = (*pooled)(nil)
+	_ serving            = (*pooled)(nil)
+	_ structure.Follower = (*pooled)(nil)
 )
 
 func newPooled(m *model.Model, cfg Config, graph *gnn.Graph) (*pooled, error) {
@@ -90,18 +91,18 @@ func (p *pooled) appendAllServed(b *batch, to *pool.Batch) {
 	b.copyTo(to)
 }
 
-// The methods of follower update the neighbourhood's features and labels.
+// The methods of [structure.Follower] update the neighbourhood's features and labels.
 
-func (p *pooled) entered(v int32, x gnn.Vector)    { p.around.SetFeatures(v, x) }
-func (p *pooled) leaving(nodes []int32)            { p.around.Remove(nodes) }
-func (p *pooled) left()                            {}
-func (p *pooled) unlinked(edges [][2]int32)        { p.around.RemoveEdges(edges) }
-func (p *pooled) linked(v int32, _, added []int32) { p.around.AddEdges(v, added) }
-func (p *pooled) labelled(v, class int32)          { p.around.SetLabel(v, class) }
-func (p *pooled) vacated(v int32)                  { p.around.ClearFeatures(v) }
+func (p *pooled) Entered(v int32, x gnn.Vector)    { p.around.SetFeatures(v, x) }
+func (p *pooled) Leaving(nodes []int32)            { p.around.Remove(nodes) }
+func (p *pooled) Left()                            {}
+func (p *pooled) Unlinked(edges [][2]int32)        { p.around.RemoveEdges(edges) }
+func (p *pooled) Linked(v int32, _, added []int32) { p.around.AddEdges(v, added) }
+func (p *pooled) Labelled(v, class int32)          { p.around.SetLabel(v, class) }
+func (p *pooled) Vacated(v int32)                  { p.around.ClearFeatures(v) }
 
-// state declares the features of the graph's nodes. The graph must have been declared
+// State declares the features of the graph's nodes. The graph must have been declared
 // before. Labels are restored by calls of labelled.
-func (p *pooled) state(s *snapshot.Schema) { p.around.State(s, p.graph.Len()) }
+func (p *pooled) State(s *snapshot.Schema) { p.around.State(s, p.graph.Len()) }
 
 func (p *pooled) bytes(l Load) int64 { return p.around.Bytes(l.Nodes, l.Nonzero) }

@@ -6,6 +6,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/structure"
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -13,7 +14,7 @@ import (
 // for single nodes that are queried or predicted again.
 type predictor struct {
 	model   *model.Model
-	nodes   *nodes
+	nodes   *structure.Nodes
 	pending *pending
 	owns    owner
 	serving serving
@@ -40,18 +41,18 @@ func (everything) owns(event.ID) bool { return true }
 // await lists the arrivals of a window that enters, and makes the predictions of all pending.
 func (p *predictor) await(x *entered) {
 	x.own, x.all = x.own[:0], 0
-	for _, a := range p.nodes.acceptedEvents() {
-		if !a.toPredict {
+	for _, a := range p.nodes.Accepted() {
+		if !a.ToPredict {
 			continue
 		}
-		own := p.owns.owns(a.node.ID)
-		slot, old, expired := p.pending.put(a.number, served{window: x.out.Window, time: a.node.Time, own: own})
+		own := p.owns.owns(a.Node.ID)
+		slot, old, expired := p.pending.put(a.Number, served{window: x.out.Window, time: a.Node.Time, own: own})
 		if expired {
 			x.out.Counts.Expired++
-			p.nodes.expired(old)
+			p.nodes.Expired(old)
 		}
 		if own {
-			x.own = append(x.own, awaited{node: a.node, number: a.number, slot: slot, at: int32(x.all)})
+			x.own = append(x.own, awaited{node: a.Node, number: a.Number, slot: slot, at: int32(x.all)})
 		}
 		x.all++
 	}
@@ -142,7 +143,7 @@ func (p *predictor) blank(n int) []event.Prediction {
 
 // served returns the predictions of node v as they were served, nil if v is not pending.
 func (p *predictor) served(v int32, id event.ID) *Opinion {
-	slot, waits := p.pending.nodes.slotOf(v)
+	slot, waits := p.pending.nodes.SlotOf(v)
 	if !waits {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
 // The methods of this file may be called between windows. They change no state, and cost
@@ -62,17 +63,17 @@ const influenceBudget = 1 << 16
 
 // Node returns a report on a node, if it is in the graph.
 func (e *Engine) Node(id event.ID) (*Report, bool) {
-	v, known := e.nodes.number(id)
+	v, known := e.nodes.Number(id)
 	if !known {
 		return nil, false
 	}
 	e.lessons.settle()
 	r := &Report{
-		Node: id, Context: e.nodes.isContext(v), Label: e.className(e.nodes.class(v)),
-		Degree: e.nodes.graph.Degree(v), Served: e.predictor.served(v, id),
+		Node: id, Context: e.nodes.IsContext(v), Label: e.className(e.nodes.Class(v)),
+		Degree: e.nodes.Graph.Degree(v), Served: e.predictor.served(v, id),
 	}
 	z := make([]float32, e.model.Prior.Dim)
-	e.nodes.graph.Embed([]int32{v}, z)
+	e.nodes.Graph.Embed([]int32{v}, z)
 	r.Now = e.predictor.opinion(id, z, view{node: v, without: none})
 	r.Now.Window = e.next - 1
 	r.Neighbours = e.influences(v, &r.Now)
@@ -82,7 +83,7 @@ func (e *Engine) Node(id event.ID) (*Report, bool) {
 // Served returns every head's prediction for a node as served, nil if the node is not in
 // the graph or not pending.
 func (e *Engine) Served(id event.ID) *Opinion {
-	v, known := e.nodes.number(id)
+	v, known := e.nodes.Number(id)
 	if !known {
 		return nil
 	}
@@ -99,7 +100,7 @@ func (e *Engine) className(class int32) string {
 
 // influences predicts v without each of its latest neighbours in turn.
 func (e *Engine) influences(v int32, now *Opinion) []Influence {
-	graph, c := e.nodes.graph, e.model.Prior.Classes
+	graph, c := e.nodes.Graph, e.model.Prior.Classes
 	near := slices.Clone(graph.Neighbours(v)) // the graph's own list changes meanwhile
 	cost := len(near)
 	for _, u := range near {
@@ -118,7 +119,7 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 		outputs, _ := e.predictor.predictOne(z, view{node: v, without: u})
 		e.serving.probabilities(p, outputs[by*c:][:c])
 		list[i] = Influence{
-			Node: e.nodes.id(u), Label: e.className(e.nodes.class(u)),
+			Node: e.nodes.ID(u), Label: e.className(e.nodes.Class(u)),
 			Gain:    float64(now.Probabilities[now.ClassIndex]) - float64(p[now.ClassIndex]),
 			Without: e.model.Classes[mostProbable(p)],
 		}
@@ -139,18 +140,18 @@ type Supposed struct {
 // reason and detail explain that; if the node is in the graph already, s is nil and known
 // is true.
 func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason event.Reason, detail string) {
-	x := features(node)
-	if detail := e.nodes.misfit(x); detail != "" {
+	x := structure.Features(node)
+	if detail := e.nodes.Misfit(x); detail != "" {
 		return nil, false, event.WrongDimension, detail
 	}
-	if _, known := e.nodes.number(node.ID); known {
+	if _, known := e.nodes.Number(node.ID); known {
 		return nil, true, "", ""
 	}
 	e.lessons.settle()
 	s = &Supposed{}
-	near := e.nodes.waitingFor(node.ID)
+	near := e.nodes.WaitingFor(node.ID)
 	for _, id := range node.Neighbours {
-		switch u, known := e.nodes.number(id); {
+		switch u, known := e.nodes.Number(id); {
 		case id == node.ID:
 		case known:
 			near = append(near, u)
@@ -159,7 +160,7 @@ func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason even
 		}
 	}
 	z := make([]float32, e.model.Prior.Dim)
-	e.nodes.graph.EmbedArrival(e.model.Normalizer.Apply(gnn.Vector{}, x), near, z)
+	e.nodes.Graph.EmbedArrival(e.model.Normalizer.Apply(gnn.Vector{}, x), near, z)
 	seen := make(map[int32]bool, len(near))
 	distinct := near[:0]
 	for _, u := range near {

@@ -7,6 +7,8 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/store"
+	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
 // Rescoring says when a pending node is predicted again. The zero value means never.
@@ -38,11 +40,11 @@ type rescoring struct {
 	bound     int // of due
 
 	// By slot of pending:
-	degrees   slotTable[int32]   // degree at the last prediction, published or not
-	revisions slotTable[int32]   // number of the last published prediction, 0 for the first
-	probs     slotTable[float32] // its probabilities, C a row
+	degrees   store.SlotTable[int32]   // degree at the last prediction, published or not
+	revisions store.SlotTable[int32]   // number of the last published prediction, 0 for the first
+	probs     store.SlotTable[float32] // its probabilities, C a row
 
-	due *queue[int32, struct{}] // node numbers
+	due *store.Queue[int32, struct{}] // node numbers
 
 	near    []int32   // neighbours of nodes that are leaving the graph
 	revised []float32 // the newest probabilities of the window's labels, C each
@@ -52,15 +54,15 @@ type rescoring struct {
 }
 
 var (
-	_ observer = (*rescoring)(nil)
-	_ follower = (*rescoring)(nil)
+	_ observer           = (*rescoring)(nil)
+	_ structure.Follower = (*rescoring)(nil)
 )
 
 func newRescoring(cfg Config, p *predictor, s *scorer) *rescoring {
 	r := &rescoring{
 		Rescoring: cfg.Rescore, predictor: p, scorer: s, bound: cfg.MaxPending,
-		degrees: newSlotTable[int32](1), revisions: newSlotTable[int32](1), probs: newSlotTable[float32](p.model.Prior.Classes),
-		due: newNodeQueue[struct{}](), summary: Summary{Head: revisedHead},
+		degrees: store.NewSlotTable[int32](1), revisions: store.NewSlotTable[int32](1), probs: store.NewSlotTable[float32](p.model.Prior.Classes),
+		due: store.NewNodeQueue[struct{}](), summary: Summary{Head: revisedHead},
 	}
 	s.extra = append(s.extra, &r.summary)
 	return r
@@ -68,67 +70,67 @@ func newRescoring(cfg Config, p *predictor, s *scorer) *rescoring {
 
 // Only changes of degrees matter.
 
-func (r *rescoring) entered(int32, gnn.Vector) {}
-func (r *rescoring) labelled(int32, int32)     {}
-func (r *rescoring) vacated(int32)             {}
+func (r *rescoring) Entered(int32, gnn.Vector) {}
+func (r *rescoring) Labelled(int32, int32)     {}
+func (r *rescoring) Vacated(int32)             {}
 
-func (r *rescoring) unlinked(edges [][2]int32) {
+func (r *rescoring) Unlinked(edges [][2]int32) {
 	for _, e := range edges {
 		r.changed(e[:]...)
 	}
 }
 
-func (r *rescoring) linked(v int32, near, _ []int32) {
+func (r *rescoring) Linked(v int32, near, _ []int32) {
 	r.changed(v)
 	r.changed(near...)
 }
 
-func (r *rescoring) leaving(nodes []int32) {
+func (r *rescoring) Leaving(nodes []int32) {
 	r.near = r.near[:0]
 	for _, v := range nodes {
-		r.near = append(r.near, r.predictor.nodes.graph.Neighbours(v)...)
+		r.near = append(r.near, r.predictor.nodes.Graph.Neighbours(v)...)
 	}
 }
 
-func (r *rescoring) left() { r.changed(r.near...) }
+func (r *rescoring) Left() { r.changed(r.near...) }
 
 // changed queues the given nodes, whose degrees may have changed, if they are due.
 func (r *rescoring) changed(nodes ...int32) {
 	for _, v := range nodes {
-		if _, due := r.isDue(v); !due || r.due.get(v) != nil {
+		if _, due := r.isDue(v); !due || r.due.Get(v) != nil {
 			continue
 		}
-		if r.due.len() == r.bound {
-			r.due.removeOldest()
+		if r.due.Len() == r.bound {
+			r.due.RemoveOldest()
 		}
-		r.due.put(v, struct{}{})
+		r.due.Put(v, struct{}{})
 	}
 }
 
 // isDue reports whether node v is in the graph, pending and due, and returns its slot.
 func (r *rescoring) isDue(v int32) (slot int32, due bool) {
-	slot, waits := r.predictor.pending.nodes.slotOf(v)
-	if !waits || r.predictor.nodes.hasLeft(v) {
+	slot, waits := r.predictor.pending.nodes.SlotOf(v)
+	if !waits || r.predictor.nodes.HasLeft(v) {
 		return 0, false
 	}
-	by := r.degree(v) - r.degrees.row(slot)[0]
+	by := r.degree(v) - r.degrees.Row(slot)[0]
 	return slot, max(by, -by) >= int32(min(max(r.After, 1), math.MaxInt32))
 }
 
-func (r *rescoring) degree(v int32) int32 { return int32(r.predictor.nodes.graph.Degree(v)) }
+func (r *rescoring) degree(v int32) int32 { return int32(r.predictor.nodes.Graph.Degree(v)) }
 
 // served records the predictions of the window's arrivals, and then predicts the nodes
 // that are due. Like the arrivals they are predicted on G_t, before the window's labels
 // are learned.
 func (r *rescoring) served(x *entered) {
 	for i, a := range x.own {
-		r.degrees.set(a.slot, []int32{r.degree(a.number)})
-		r.revisions.set(a.slot, []int32{0})
-		r.probs.set(a.slot, x.out.Predictions[i].Probabilities)
+		r.degrees.Set(a.slot, []int32{r.degree(a.number)})
+		r.revisions.Set(a.slot, []int32{0})
+		r.probs.Set(a.slot, x.out.Predictions[i].Probabilities)
 	}
 	r.batch = r.batch[:0]
-	for r.due.len() > 0 && len(r.batch) < r.Limit {
-		v, _ := r.due.removeOldest()
+	for r.due.Len() > 0 && len(r.batch) < r.Limit {
+		v, _ := r.due.RemoveOldest()
 		if _, due := r.isDue(v); due {
 			r.batch = append(r.batch, v)
 		}
@@ -143,19 +145,19 @@ func (r *rescoring) revise(out *event.Outcome) {
 	p := r.predictor
 	d := p.model.Prior.Dim
 	r.z = kernel.Room(r.z, len(r.batch)*d)
-	p.nodes.graph.Embed(r.batch, r.z)
+	p.nodes.Graph.Embed(r.batch, r.z)
 	for i, v := range r.batch {
-		slot, _ := p.pending.nodes.slotOf(v)
-		r.degrees.set(slot, []int32{r.degree(v)})
-		last := r.probs.row(slot)
-		again := p.opinion(p.nodes.id(v), r.z[i*d:(i+1)*d], view{node: v, without: none}).Prediction
+		slot, _ := p.pending.nodes.SlotOf(v)
+		r.degrees.Set(slot, []int32{r.degree(v)})
+		last := r.probs.Row(slot)
+		again := p.opinion(p.nodes.ID(v), r.z[i*d:(i+1)*d], view{node: v, without: none}).Prediction
 		if r.Confidence > 0 && r.confident(last[mostProbable(last)]) == r.confident(again.Confidence) {
 			continue
 		}
-		revision := r.revisions.row(slot)[0] + 1
-		r.revisions.set(slot, []int32{revision})
-		r.probs.set(slot, again.Probabilities)
-		again.Window, again.Revision, again.Time = out.Window, revision, p.pending.nodes.get(v).time
+		revision := r.revisions.Row(slot)[0] + 1
+		r.revisions.Set(slot, []int32{revision})
+		r.probs.Set(slot, again.Probabilities)
+		again.Window, again.Revision, again.Time = out.Window, revision, p.pending.nodes.Get(v).time
 		out.Revisions = append(out.Revisions, again)
 	}
 }
@@ -163,7 +165,7 @@ func (r *rescoring) revise(out *event.Outcome) {
 func (r *rescoring) confident(confidence float32) bool { return float64(confidence) >= r.Confidence }
 
 // matched collects the last published probabilities of the node.
-func (r *rescoring) matched(slot, _ int32) { r.revised = append(r.revised, r.probs.row(slot)...) }
+func (r *rescoring) matched(slot, _ int32) { r.revised = append(r.revised, r.probs.Row(slot)...) }
 
 // scored scores the collected probabilities, and adds them to the outcome as a head.
 func (r *rescoring) scored(out *event.Outcome) {
@@ -176,13 +178,13 @@ func (r *rescoring) scored(out *event.Outcome) {
 	out.Heads = append(out.Heads, h)
 }
 
-// state declares the last predictions, the nodes that are due, and the scores.
-func (r *rescoring) state(s *snapshot.Schema) {
+// State declares the last predictions, the nodes that are due, and the scores.
+func (r *rescoring) State(s *snapshot.Schema) {
 	q, classes := r.predictor.pending.nodes, r.predictor.model.Prior.Classes
-	declareRows(s, "rescore.degree", &r.degrees, q.walkSlots(), q.len(), isCount)
-	declareRows(s, "rescore.revision", &r.revisions, q.walkSlots(), q.len(), isCount)
-	declareRows(s, "rescore.probabilities", &r.probs, q.walkSlots(), q.len(), isProbability, classes)
-	declareNodes(s, "rescore.due", r.due, r.bound, r.predictor.nodes.numbers())
+	store.DeclareRows(s, "rescore.degree", &r.degrees, q.WalkSlots(), q.Len(), isCount)
+	store.DeclareRows(s, "rescore.revision", &r.revisions, q.WalkSlots(), q.Len(), isCount)
+	store.DeclareRows(s, "rescore.probabilities", &r.probs, q.WalkSlots(), q.Len(), isProbability, classes)
+	store.DeclareNodes(s, "rescore.due", r.due, r.bound, r.predictor.nodes.Numbers())
 	declareSummaries(s, "rescore", []*Summary{&r.summary})
 }
 

@@ -91,7 +91,7 @@ func restore(x saved, file *safetensors.Reader, own string) error {
 		}
 	}
 	s := snapshot.Restoring(file)
-	x.state(s)
+	x.State(s)
 	return s.Finish()
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/pipeline/store"
 )
 
 // rows has a row for each pending prediction: its embedding and the serving's outputs, as
@@ -16,8 +17,8 @@ import (
 // predictions that are not pending any more stay until all are, or until pending.spill
 // moves the others to a new block.
 type rows struct {
-	z, outputs slotTable[float32] // the rows in memory
-	vacant     []int32            // those of them that are not used
+	z, outputs store.SlotTable[float32] // the rows in memory
+	vacant     []int32                  // those of them that are not used
 	most       int
 
 	store    Blocks
@@ -59,7 +60,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func newRows(dim, width int, cfg Config) *rows {
 	r := &rows{
-		z: newSlotTable[float32](dim), outputs: newSlotTable[float32](width), most: math.MaxInt,
+		z: store.NewSlotTable[float32](dim), outputs: store.NewSlotTable[float32](width), most: math.MaxInt,
 		store: noBlocks{}, floats: make([]float32, dim+width),
 	}
 	r.bytes = make([]byte, 4*(1+dim+width))
@@ -79,28 +80,28 @@ func (r *rows) setPerBlock(n int64) {
 }
 
 func (r *rows) reserve(n int) {
-	r.z.reserve(min(n, r.most))
-	r.outputs.reserve(min(n, r.most))
+	r.z.Reserve(min(n, r.most))
+	r.outputs.Reserve(min(n, r.most))
 }
 
 // inMemory returns the number of rows in memory.
-func (r *rows) inMemory() int { return r.z.len() - len(r.vacant) }
+func (r *rows) inMemory() int { return r.z.Len() - len(r.vacant) }
 
 // add stores a row in memory.
 func (r *rows) add(z, outputs []float32) place {
-	i := int32(r.z.len())
+	i := int32(r.z.Len())
 	if last := len(r.vacant) - 1; last >= 0 {
 		i, r.vacant = r.vacant[last], r.vacant[:last]
 	}
-	r.z.set(i, z)
-	r.outputs.set(i, outputs)
+	r.z.Set(i, z)
+	r.outputs.Set(i, outputs)
 	return place(i)
 }
 
 // at returns a row, valid until the next call of at or add.
 func (r *rows) at(p place) (z, outputs []float32) {
 	if p >= 0 {
-		return r.z.row(int32(p)), r.outputs.row(int32(p))
+		return r.z.Row(int32(p)), r.outputs.Row(int32(p))
 	}
 	b, i := r.split(p)
 	if err := r.store.ReadAt(r.blocks[b].number, r.bytes, i*int64(len(r.bytes))); err != nil {
@@ -113,7 +114,7 @@ func (r *rows) at(p place) (z, outputs []float32) {
 // decode returns the numbers of a row of a block, valid until the next call.
 func (r *rows) decode(row []byte) (z, outputs []float32) {
 	safetensors.Fill(r.floats, row[4:])
-	dim := r.z.width()
+	dim := r.z.Width()
 	return r.floats[:dim], r.floats[dim:]
 }
 
@@ -172,8 +173,8 @@ func (r *rows) newBlock() int32 {
 // appendRow appends a row in memory, with the number of its node, as it is in a block.
 func (r *rows) appendRow(b []byte, v int32, p place) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(v))
-	b = safetensors.Append(b, r.z.row(int32(p))...)
-	return safetensors.Append(b, r.outputs.row(int32(p))...)
+	b = safetensors.Append(b, r.z.Row(int32(p))...)
+	return safetensors.Append(b, r.outputs.Row(int32(p))...)
 }
 
 // rowIn returns a row of a block's bytes.
@@ -249,8 +250,8 @@ func (r *rows) numbers(list []int64) []int64 {
 	return list
 }
 
-// state declares the blocks, without their rows.
-func (r *rows) state(s *snapshot.Schema) {
+// State declares the blocks, without their rows.
+func (r *rows) State(s *snapshot.Schema) {
 	const width = 2
 	perBlock := int64(r.perBlock)
 	snapshot.Value(s, "pending.perBlock", &perBlock)

@@ -61,8 +61,8 @@ func (s *scorer) recycle(out *event.Outcome) {
 	}
 }
 
-// state declares the summaries.
-func (s *scorer) state(schema *snapshot.Schema) {
+// State declares the summaries.
+func (s *scorer) State(schema *snapshot.Schema) {
 	var list []*Summary
 	for h := range s.summaries {
 		list = append(list, &s.summaries[h])

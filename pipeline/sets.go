@@ -8,6 +8,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/store"
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
@@ -33,7 +34,7 @@ type setMaker struct {
 
 	// kept has by slot of pending: the prediction's number, and the words of its set, a
 	// bit for each class.
-	kept  slotTable[int64]
+	kept  store.SlotTable[int64]
 	words int
 	count int64 // predictions so far, of all shards
 
@@ -84,7 +85,7 @@ func newSetMaker(cfg Coverage, p *conformal.Predictor, impute func(conformal.Row
 		cfg: cfg, predictor: p, impute: impute,
 		limits:  conformal.Limits{MinConfidence: cfg.MinConfidence, MaxSize: cfg.MaxSize},
 		pending: pending, classes: classes,
-		kept: newSlotTable[int64](1 + words), words: words, row: make([]int64, 1+words),
+		kept: store.NewSlotTable[int64](1 + words), words: words, row: make([]int64, 1+words),
 	}
 }
 
@@ -128,13 +129,13 @@ func (s *setMaker) serve(own []awaited, out *event.Outcome) {
 		for k, w := range set {
 			s.row[1+k] = int64(w)
 		}
-		s.kept.set(own[i].slot, s.row)
+		s.kept.Set(own[i].slot, s.row)
 	}
 }
 
 // matched collects the node's set, and whether it holds the label.
 func (s *setMaker) matched(slot, class int32) {
-	row := s.kept.row(slot)
+	row := s.kept.Row(slot)
 	size := 0
 	for _, w := range row[1:] {
 		size += bits.OnesCount64(uint64(w))
@@ -185,8 +186,8 @@ func (s *setLearner) learn(joined []joinedSet, count int64, out *event.Outcome) 
 	out.Coverage = coverage
 }
 
-// state declares the thresholds and the sets of pending predictions.
-func (s *sets) state(schema *snapshot.Schema) {
+// State declares the thresholds and the sets of pending predictions.
+func (s *sets) State(schema *snapshot.Schema) {
 	snapshot.Bytes(schema, "sets.thresholds", s.setLearner.predictor)
 	counts := []int64{s.count, int64(s.tally.Rows), int64(s.tally.Covered), int64(s.tally.Classes)}
 	snapshot.Slice(schema, "sets.counts", &counts, len(counts))
@@ -209,17 +210,17 @@ func (s *setLearner) setTally(predictions int64, counts []int64) error {
 
 // keptState declares the sets of pending predictions that are here.
 func (s *setMaker) keptState(schema *snapshot.Schema) {
-	n := s.pending.nodes.len() - s.pending.elsewhere // restored already
-	declareRows(schema, "sets.served", &s.kept, s.pending.walkSlotsHere(), n, nil, 1+s.words)
+	n := s.pending.nodes.Len() - s.pending.elsewhere // restored already
+	store.DeclareRows(schema, "sets.served", &s.kept, s.pending.walkSlotsHere(), n, nil, 1+s.words)
 	schema.Check(func() error {
 		var here []int32
-		for slot := range int32(s.pending.nodes.len()) {
+		for slot := range int32(s.pending.nodes.Len()) {
 			if s.pending.isHere(slot) {
 				here = append(here, slot)
 			}
 		}
 		for i := len(here) - 1; i >= 0; i-- { // each is at i or behind it
-			s.kept.set(here[i], s.kept.row(int32(i)))
+			s.kept.Set(here[i], s.kept.Row(int32(i)))
 		}
 		return s.checkKept(here)
 	})
@@ -229,7 +230,7 @@ func (s *setMaker) keptState(schema *snapshot.Schema) {
 func (s *setMaker) checkKept(slots []int32) error {
 	beyond := uint(len(s.classes) % 64)
 	for _, slot := range slots {
-		row := s.kept.row(slot)
+		row := s.kept.Row(slot)
 		if row[0] < 0 || row[0] >= s.count || beyond > 0 && uint64(row[s.words])>>beyond != 0 {
 			return snapshot.Damaged("prediction %d of %d has the set %x", row[0], s.count, row[1:])
 		}

@@ -112,7 +112,7 @@ func NewShard(m *model.Model, cfg Config, p, P int) (*Shard, error) {
 		}
 		s.heads = pooledShard{by}
 		s.base = newBase(m, cfg, s.share, P, graph, s.heads)
-		s.nodes.follow(by)
+		s.nodes.Follow(by)
 		s.heard = newHearing(s.nodes, by, P, int64(cfg.LearnLag))
 	} else {
 		s.heads, s.heard = newPaper(m, cfg), notHearing{}
@@ -150,9 +150,9 @@ func (s *Shard) Enter(w *event.Window) {
 	}
 	x := s.room()
 	s.enter(w, &x.entered)
-	z, d := s.nodes.embeddings(), s.model.Prior.Dim
-	for i, v := range s.nodes.toPredict() {
-		owner := uint8(s.share.owner(s.nodes.id(v)))
+	z, d := s.nodes.Embeddings(), s.model.Prior.Dim
+	for i, v := range s.nodes.ToPredict() {
+		owner := uint8(s.share.owner(s.nodes.ID(v)))
 		x.owner = append(x.owner, owner)
 		x.parts[owner] = append(x.parts[owner], z[i*d:(i+1)*d]...)
 	}

@@ -60,7 +60,7 @@ func (s *shardSets) served(x *entered) {
 // scored is not called: the lead scores.
 func (s *shardSets) scored(*event.Outcome) {}
 
-func (s *shardSets) state(schema *snapshot.Schema) {
+func (s *shardSets) State(schema *snapshot.Schema) {
 	thresholds := s.predictor.Thresholds()
 	snapshot.Slice(schema, "sets.given", &thresholds, len(thresholds))
 	snapshot.Value(schema, "sets.count", &s.count)
@@ -109,7 +109,7 @@ func (s *leadSets) served(*entered)           {}
 func (s *leadSets) matched(int32, int32)      {}
 func (s *leadSets) scored(out *event.Outcome) { s.learn(s.joined, s.count, out) }
 
-func (s *leadSets) state(schema *snapshot.Schema) {
+func (s *leadSets) State(schema *snapshot.Schema) {
 	snapshot.Bytes(schema, "sets.thresholds", s.predictor)
 	counts := []int64{s.count, int64(s.tally.Rows), int64(s.tally.Covered), int64(s.tally.Classes)}
 	snapshot.Slice(schema, "sets.counts", &counts, len(counts))

@@ -175,7 +175,7 @@ func takeSnapshot(meta map[string]string, parts ...under) *Snapshot {
 		s.of = append(s.of, x.saved)
 		s.blocks = x.appendBlocks(s.blocks)
 		state := snapshot.Saving()
-		x.state(state)
+		x.State(state)
 		s.states = append(s.states, state)
 		for _, p := range state.Parts() {
 			p.Name = x.prefix + p.Name

@@ -8,6 +8,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/store"
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -25,15 +26,15 @@ const (
 
 // part is a piece of the engine's state. Its one declaration serves to write the piece,
 // to read it back, and to check it.
-type part interface{ state(s *snapshot.Schema) }
+type part interface{ State(s *snapshot.Schema) }
 
-// state declares the engine's state without its strings. A part comes after those that
+// State declares the engine's state without its strings. A part comes after those that
 // its checks use.
-func (e *Engine) state(s *snapshot.Schema) {
-	e.base.state(s)
+func (e *Engine) State(s *snapshot.Schema) {
+	e.base.State(s)
 	declareHeads(s, e.serving, &e.lessons.last.posterior)
 	e.lessons.state(s, e.next)
-	e.scorer.state(s)
+	e.scorer.State(s)
 	declareObservers(s, e.observers, e.cfg, e.model)
 }
 
@@ -43,15 +44,15 @@ func (e *Engine) rest() {
 	e.lessons.settle()
 }
 
-// state declares the graph and what was served on it.
-func (e *base) state(s *snapshot.Schema) {
-	e.nodes.graph.State(s)
-	e.serving.state(s)
-	e.nodes.state(s)
-	e.pending.state(s, e.nodes.numbers(), e.next, e.serving, e.model.Prior.Classes, e.model.Temperature.At, e.isOwn)
-	s.Check(func() error { return e.nodes.checkWaiting(e.pending.all()) })
-	e.nodes.waitingState(s)
-	e.labels.state(s)
+// State declares the graph and what was served on it.
+func (e *base) State(s *snapshot.Schema) {
+	e.nodes.Graph.State(s)
+	e.serving.State(s)
+	e.nodes.State(s)
+	e.pending.state(s, e.nodes.Numbers(), e.next, e.serving, e.model.Prior.Classes, e.model.Temperature.At, e.isOwn)
+	s.Check(func() error { return e.nodes.CheckWaiting(e.pending.all()) })
+	e.nodes.WaitingState(s)
+	e.labels.State(s)
 }
 
 func (e *base) rest() {
@@ -64,13 +65,13 @@ func (e *base) open() **Snapshot { return &e.snapshot }
 
 func (e *base) appendBlocks(list []int64) []int64 { return e.pending.rows.numbers(list) }
 
-// state declares the shard's state without its strings.
-func (s *Shard) state(schema *snapshot.Schema) {
-	s.base.state(schema)
-	declareField(schema, "pending.head", s.pending.nodes, func(x *served) *uint8 { return &x.head })
+// State declares the shard's state without its strings.
+func (s *Shard) State(schema *snapshot.Schema) {
+	s.base.State(schema)
+	store.DeclareField(schema, "pending.head", s.pending.nodes, func(x *served) *uint8 { return &x.head })
 	schema.Check(func() error {
-		for i := range int32(s.pending.nodes.len()) {
-			if by := s.pending.nodes.at(i).value.head; int(by) >= len(s.heads.heads()) {
+		for i := range int32(s.pending.nodes.Len()) {
+			if by := s.pending.nodes.At(i).Value.head; int(by) >= len(s.heads.heads()) {
 				return snapshot.Damaged("a node was served by head %d", by)
 			}
 		}
@@ -79,7 +80,7 @@ func (s *Shard) state(schema *snapshot.Schema) {
 	snapshot.Bytes(schema, "heads.serve", (*headsToServe)(s))
 	s.heard.state(schema, s.next)
 	for _, o := range s.observers {
-		o.state(schema)
+		o.State(schema)
 	}
 }
 
@@ -99,10 +100,10 @@ func (s *Shard) rest() {
 	}
 }
 
-// state declares the lead's state without its strings.
-func (l *Lead) state(s *snapshot.Schema) {
+// State declares the lead's state without its strings.
+func (l *Lead) State(s *snapshot.Schema) {
 	declareHeads(s, l.heads, &l.posterior)
-	l.scorer.state(s)
+	l.scorer.State(s)
 	declareObservers(s, l.observers, l.cfg, l.model)
 }
 
@@ -128,13 +129,13 @@ func declareHeads(s *snapshot.Schema, l learner, hash *event.Hash) {
 // declareObservers declares the state of observers.
 func declareObservers(s *snapshot.Schema, list []observer, cfg Config, m *model.Model) {
 	for _, o := range list {
-		o.state(s)
+		o.State(s)
 	}
 	if cfg.Unwatched && !s.Saving() { // check the snapshot's detectors all the same
 		s.Check(func() error {
 			unused, err := newDetectors(m, &posterior.Rows{})
 			if err == nil {
-				unused.state(s)
+				unused.State(s)
 			}
 			return err
 		})

@@ -1,6 +1,9 @@
 package pipeline
 
-import "github.com/gvbll/gvbll/pipeline/event"
+import (
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/store"
+)
 
 // waitingLabelBytes bounds the memory of waiting labels. A label's record, which is kept
 // for its dead letter, may be megabytes long, so the total size of records is limited to
@@ -9,7 +12,7 @@ const waitingLabelBytes = 1 << 10
 
 // unmatched keeps labels whose node has not arrived.
 type unmatched struct {
-	queue  *queue[event.ID, waiting]
+	queue  *store.Queue[event.ID, waiting]
 	bound  int // number of labels
 	bytes  int // of their records, at most waitingLabelBytes*bound
 	buffer []byte
@@ -24,12 +27,12 @@ type waiting struct {
 }
 
 func newUnmatched(bound int) unmatched {
-	return unmatched{queue: newQueue[event.ID, waiting](), bound: bound}
+	return unmatched{queue: store.NewQueue[event.ID, waiting](), bound: bound}
 }
 
 // claim removes and returns the label that waits for a node, if there is one.
 func (u *unmatched) claim(id event.ID) (waiting, bool) {
-	w, waited := u.queue.remove(id)
+	w, waited := u.queue.Remove(id)
 	u.bytes -= w.bytes
 	return w, waited
 }
@@ -37,7 +40,7 @@ func (u *unmatched) claim(id event.ID) (waiting, bool) {
 // wait keeps a label whose node has not arrived. The oldest labels are refused to make
 // room.
 func (u *unmatched) wait(class int32, l *event.Label, out *event.Outcome) {
-	if first := u.queue.get(l.Node); first != nil {
+	if first := u.queue.Get(l.Node); first != nil {
 		if first.class == class {
 			out.Counts.LabelsRepeated++
 		} else {
@@ -50,8 +53,8 @@ func (u *unmatched) wait(class int32, l *event.Label, out *event.Outcome) {
 		out.Refuse(l.Origin, event.OrphanLabel, "its node has not come, and its record is too long to be kept until then")
 		return
 	}
-	for u.queue.len() == u.bound || u.bytes+size > most {
-		_, oldest := u.queue.removeOldest()
+	for u.queue.Len() == u.bound || u.bytes+size > most {
+		_, oldest := u.queue.RemoveOldest()
 		u.bytes -= oldest.bytes
 		out.Refuse(oldest.label.Origin, event.OrphanLabel, "its node did not come while the label was kept")
 	}
@@ -62,7 +65,7 @@ func (u *unmatched) wait(class int32, l *event.Label, out *event.Outcome) {
 func (u *unmatched) keep(class int32, l event.Label) {
 	u.buffer = appendLabel(u.buffer[:0], &l)
 	w := waiting{label: l, class: class, size: len(u.buffer), bytes: labelBytes(&l)}
-	u.queue.put(l.Node, w)
+	u.queue.Put(l.Node, w)
 	u.bytes += w.bytes
 }
 

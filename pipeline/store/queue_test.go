@@ -1,4 +1,4 @@
-package pipeline
+package store
 
 import (
 	"math/rand/v2"
@@ -12,37 +12,37 @@ import (
 func TestQueueFrozen(t *testing.T) {
 	const bound = 40
 	rng := rand.New(rand.NewPCG(1, 1))
-	q := newQueue[int, int]()
-	rows := newSlotTable[int64](2)
+	q := NewQueue[int, int]()
+	rows := NewSlotTable[int64](2)
 	key := 0
 	change := func() {
 		for range rng.IntN(100) {
-			if q.len() == bound {
-				q.removeOldest()
+			if q.Len() == bound {
+				q.RemoveOldest()
 			}
 			if rng.IntN(3) == 0 {
-				q.remove(key - rng.IntN(2*bound))
+				q.Remove(key - rng.IntN(2*bound))
 			}
-			if v := q.edit(key - rng.IntN(2*bound)); v != nil {
+			if v := q.Edit(key - rng.IntN(2*bound)); v != nil {
 				*v = rng.Int()
 			}
-			rows.set(q.put(key, -key), []int64{int64(key), rng.Int64()})
+			rows.Set(q.Put(key, -key), []int64{int64(key), rng.Int64()})
 			key++
 		}
 	}
 	type record struct {
-		entry entry[int, int]
+		entry Entry[int, int]
 		row   [2]int64
 	}
 	for range 200 {
 		change()
 		var want, got []record
-		for i := q.head; i != none; i = q.entries.at(i).next {
-			want = append(want, record{*q.entries.at(i), [2]int64(rows.row(i))})
+		for i := q.head; i != none; i = q.entries.At(i).Next {
+			want = append(want, record{*q.entries.At(i), [2]int64(rows.Row(i))})
 		}
-		q.frozen.Begin(q.entries.len())
+		q.frozen.Begin(q.entries.Len())
 		rows.frozen.Begin(rows.table.Len())
-		next := q.walk()
+		next := q.Walk()
 		change()
 		for range want {
 			slot, e := next()
@@ -56,11 +56,11 @@ func TestQueueFrozen(t *testing.T) {
 		}
 		q.frozen.End()
 		rows.frozen.End()
-		if q.entries.len() != q.len()+len(q.free) || q.entries.len() > bound {
-			t.Fatalf("%d slots for %d entries and %d free ones, at most 40", q.entries.len(), q.len(), len(q.free))
+		if q.entries.Len() != q.Len()+len(q.free) || q.entries.Len() > bound {
+			t.Fatalf("%d slots for %d entries and %d free ones, at most 40", q.entries.Len(), q.Len(), len(q.free))
 		}
 		for _, i := range q.free {
-			if *q.entries.at(i) != (entry[int, int]{}) {
+			if *q.entries.At(i) != (Entry[int, int]{}) {
 				t.Fatal("a removed entry is not cleared")
 			}
 		}

@@ -1,10 +1,11 @@
-package pipeline
+package structure
 
 import (
 	"math"
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/store"
 )
 
 // waitingEdgeBytes bounds the memory of waiting edges: ids may be a kilobyte long, so
@@ -14,7 +15,7 @@ const waitingEdgeBytes = 256
 // waitingEdges keeps the edges to nodes that have not arrived, the oldest of which are
 // dropped to make room.
 type waitingEdges struct {
-	queue *queue[event.ID, waiters] // by the id of a node that has not arrived
+	queue *store.Queue[event.ID, waiters] // by the id of a node that has not arrived
 	bound int
 	edges int // number of all waiters, at most bound
 	held  int // those of them that are ids
@@ -31,7 +32,7 @@ type waiters struct {
 }
 
 func newWaitingEdges(bound int) *waitingEdges {
-	return &waitingEdges{queue: newQueue[event.ID, waiters](), bound: bound}
+	return &waitingEdges{queue: store.NewQueue[event.ID, waiters](), bound: bound}
 }
 
 // wait keeps the edge from node v to id until id arrives. It returns how many older edges
@@ -53,12 +54,12 @@ func (w *waitingEdges) hold(source, target event.ID) (dropped int) {
 
 // of returns the waiters for id, to add one. They are new if there are none.
 func (w *waitingEdges) of(id event.ID) *waiters {
-	if of := w.queue.edit(id); of != nil {
+	if of := w.queue.Edit(id); of != nil {
 		return of
 	}
-	w.queue.put(id.Clone(), waiters{})
+	w.queue.Put(id.Clone(), waiters{})
 	w.bytes += len(id.Str)
-	return w.queue.edit(id)
+	return w.queue.Edit(id)
 }
 
 // added counts a waiter whose id has the given length, and makes room.
@@ -66,7 +67,7 @@ func (w *waitingEdges) added(bytes int) (dropped int) {
 	w.edges++
 	w.bytes += bytes
 	for w.edges > w.bound || w.bytes > waitingEdgeBytes*w.bound {
-		id, of := w.queue.removeOldest()
+		id, of := w.queue.RemoveOldest()
 		w.bytes -= len(id.Str)
 		dropped += w.forget(of)
 	}
@@ -85,7 +86,7 @@ func (w *waitingEdges) forget(of waiters) int {
 
 // claim removes and returns the waiters for id, in the order in which they came.
 func (w *waitingEdges) claim(id event.ID) waiters {
-	of, waited := w.queue.remove(id)
+	of, waited := w.queue.Remove(id)
 	if waited {
 		w.bytes -= len(id.Str)
 		w.forget(of)
@@ -93,16 +94,16 @@ func (w *waitingEdges) claim(id event.ID) waiters {
 	return of
 }
 
-// waitingFor returns the nodes of the graph that an arrival with this id would have edges to
+// WaitingFor returns the nodes of the graph that an arrival with this id would have edges to
 // because they wait for it.
-func (n *nodes) waitingFor(id event.ID) (near []int32) {
-	of := n.waiting.queue.get(id)
+func (n *Nodes) WaitingFor(id event.ID) (near []int32) {
+	of := n.waiting.queue.Get(id)
 	if of == nil {
 		return nil
 	}
 	near = append(near, of.numbers...)
 	for _, id := range of.ids {
-		if u, known := n.number(id); known {
+		if u, known := n.Number(id); known {
 			near = append(near, u)
 		}
 	}
@@ -112,9 +113,9 @@ func (n *nodes) waitingFor(id event.ID) (near []int32) {
 // leave removes the edges of departed nodes, given by number and by id, and returns how
 // many there were. It takes time proportional to all waiting edges.
 func (w *waitingEdges) leave(number func(v int32) bool, id func(event.ID) bool) (edges int) {
-	for slot := w.queue.oldest(); slot != none; {
-		entry := w.queue.at(slot)
-		next := entry.next
+	for slot := w.queue.Oldest(); slot != none; {
+		entry := w.queue.At(slot)
+		next := entry.Next
 		edges += w.filter(slot, number, id)
 		slot = next
 	}
@@ -124,7 +125,7 @@ func (w *waitingEdges) leave(number func(v int32) bool, id func(event.ID) bool) 
 // remove removes the waiters for id, given by number and by id, and returns how many there
 // were.
 func (w *waitingEdges) remove(id event.ID, number func(v int32) bool, target func(event.ID) bool) (edges int) {
-	slot, waits := w.queue.slotOf(id)
+	slot, waits := w.queue.SlotOf(id)
 	if !waits {
 		return 0
 	}
@@ -133,19 +134,19 @@ func (w *waitingEdges) remove(id event.ID, number func(v int32) bool, target fun
 
 // filter removes some of the waiters in a slot.
 func (w *waitingEdges) filter(slot int32, number func(v int32) bool, id func(event.ID) bool) (edges int) {
-	entry := w.queue.at(slot)
+	entry := w.queue.At(slot)
 	var gone waiters
-	gone.numbers = having(entry.value.numbers, number)
-	gone.ids = having(entry.value.ids, id)
+	gone.numbers = having(entry.Value.numbers, number)
+	gone.ids = having(entry.Value.ids, id)
 	if len(gone.numbers)+len(gone.ids) == 0 {
 		return 0
 	}
-	left := waiters{numbers: without(entry.value.numbers, number), ids: without(entry.value.ids, id)}
+	left := waiters{numbers: without(entry.Value.numbers, number), ids: without(entry.Value.ids, id)}
 	if len(left.numbers)+len(left.ids) == 0 {
-		w.bytes -= len(entry.key.Str)
-		w.queue.remove(entry.key)
+		w.bytes -= len(entry.Key.Str)
+		w.queue.Remove(entry.Key)
 	} else {
-		w.queue.change(slot).value = left
+		w.queue.Change(slot).Value = left
 	}
 	return w.forget(gone)
 }
@@ -165,18 +166,18 @@ func without[T any](list []T, is func(T) bool) []T {
 	return having(list, func(x T) bool { return !is(x) })
 }
 
-// waitingState declares the waiting edges, by the id of the missing node, the oldest
+// WaitingState declares the waiting edges, by the id of the missing node, the oldest
 // first. It leaves out the tensors of edges that no end of has arrived if there are none.
-func (n *nodes) waitingState(s *snapshot.Schema) {
+func (n *Nodes) WaitingState(s *snapshot.Schema) {
 	w, q := n.waiting, n.waiting.queue
-	q.freeze(s)
-	length, list := q.walk(), q.walk()
-	count := s.Len("waiting.edges", q.len(), math.MaxInt)
-	lengths := snapshot.Column(s, "waiting.edges", func() int32 { _, e := length(); return int32(len(e.value.numbers)) }, count)
-	named := snapshot.Lists(s, "waiting.nodes", func() []int32 { _, e := list(); return e.value.numbers }, s.Len("waiting.nodes", w.edges-w.held, w.bound))
+	q.Freeze(s)
+	length, list := q.Walk(), q.Walk()
+	count := s.Len("waiting.edges", q.Len(), math.MaxInt)
+	lengths := snapshot.Column(s, "waiting.edges", func() int32 { _, e := length(); return int32(len(e.Value.numbers)) }, count)
+	named := snapshot.Lists(s, "waiting.nodes", func() []int32 { _, e := list(); return e.Value.numbers }, s.Len("waiting.nodes", w.edges-w.held, w.bound))
 	held, targets := n.heldState(s, count)
-	declareKeys(s, "waiting", q, func(i int, id event.ID) error {
-		if _, known := n.index.number(id); known || q.get(id) != nil {
+	store.DeclareKeys(s, "waiting", q, func(i int, id event.ID) error {
+		if _, known := n.index.number(id); known || q.Get(id) != nil {
 			return snapshot.Damaged("edges wait for node %q, which is there", id)
 		}
 		heldHere := 0 // of the edges that id is the source of
@@ -187,10 +188,10 @@ func (n *nodes) waitingState(s *snapshot.Schema) {
 			return snapshot.Damaged("other edges than wait for node %q", id)
 		}
 		for _, v := range named[:lengths[i]] {
-			if uint(v) >= uint(n.states.len()) || n.states.at(v).gone {
+			if uint(v) >= uint(n.states.Len()) || n.states.At(v).gone {
 				return snapshot.Damaged("an edge of node %d waits, which is not there", v)
 			}
-			n.states.at(v).hasWaitingEdges = true
+			n.states.At(v).hasWaitingEdges = true
 			w.wait(id, v)
 		}
 		for _, target := range targets[:heldHere] {
@@ -200,7 +201,7 @@ func (n *nodes) waitingState(s *snapshot.Schema) {
 		return nil
 	})
 	s.Check(func() error {
-		if len(named)+len(targets) > 0 || q.len() != len(lengths) {
+		if len(named)+len(targets) > 0 || q.Len() != len(lengths) {
 			return snapshot.Damaged("%d edges wait for no node", len(named)+len(targets))
 		}
 		return nil
@@ -209,29 +210,29 @@ func (n *nodes) waitingState(s *snapshot.Schema) {
 
 // heldState declares the edges that no end of had arrived when they came: how many there
 // are by missing node, and the ids of their targets. When restoring, it returns both.
-func (n *nodes) heldState(s *snapshot.Schema, count int) (lengths []int32, targets []event.ID) {
+func (n *Nodes) heldState(s *snapshot.Schema, count int) (lengths []int32, targets []event.ID) {
 	w, q := n.waiting, n.waiting.queue
 	if !s.Has("waiting.held", w.held > 0) {
 		return nil, nil
 	}
-	length := q.walk()
-	lengths = snapshot.Column(s, "waiting.held", func() int32 { _, e := length(); return int32(len(e.value.ids)) }, count)
+	length := q.Walk()
+	lengths = snapshot.Column(s, "waiting.held", func() int32 { _, e := length(); return int32(len(e.Value.ids)) }, count)
 	strings, bytes := 0, 0
-	for i := range int32(q.slots()) {
-		for _, id := range q.at(i).value.ids {
+	for i := range int32(q.Slots()) {
+		for _, id := range q.At(i).Value.ids {
 			if id.Str != "" {
 				strings++
 				bytes += len(id.Str)
 			}
 		}
 	}
-	declareIDs(s, "targets", w.held, strings, bytes, func() func() event.ID {
-		next := q.walk()
+	store.DeclareIDs(s, "targets", w.held, strings, bytes, func() func() event.ID {
+		next := q.Walk()
 		var list []event.ID
 		return func() event.ID {
 			for len(list) == 0 {
 				_, e := next()
-				list = e.value.ids
+				list = e.Value.ids
 			}
 			id := list[0]
 			list = list[1:]

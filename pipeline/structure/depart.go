@@ -1,9 +1,10 @@
-package pipeline
+package structure
 
 import (
 	"slices"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/store"
 )
 
 // departed keeps nodes that have left, and the numbers that they free.
@@ -18,25 +19,25 @@ import (
 //
 // Invariant: every number belongs to a node of the graph or of waiting, or is in free.
 type departed struct {
-	free    []int32                // numbers without a node, a stack
-	waiting *queue[event.ID, left] // nodes that left while their prediction was pending
-	leaving []int32                // nodes that leave in this window
+	free    []int32                      // numbers without a node, a stack
+	waiting *store.Queue[event.ID, Left] // nodes that left while their prediction was pending
+	leaving []int32                      // nodes that leave in this window
 	// order has, by number, how many nodes arrived before this one. It is nil until a
 	// number is used twice: up to then it is the number itself.
 	order []int64
 	next  int64 // the next value in order
 }
 
-// left is a node that left while its prediction was pending.
-type left struct {
-	number        int32
-	degree, fresh int32 // see nodes.surroundings
+// Left is a node that left while its prediction was pending.
+type Left struct {
+	Number        int32
+	Degree, Fresh int32 // see [Nodes.Surroundings]
 }
 
-func newDeparted() departed { return departed{waiting: newQueue[event.ID, left]()} }
+func newDeparted() departed { return departed{waiting: store.NewQueue[event.ID, Left]()} }
 
 // len returns how many numbers have no node in the graph.
-func (d *departed) len() int { return len(d.free) + d.waiting.len() }
+func (d *departed) len() int { return len(d.free) + d.waiting.Len() }
 
 // before reports whether node u arrived before node v.
 func (d *departed) before(u, v int32) bool {
@@ -53,7 +54,7 @@ func (d *departed) number(v int32) {
 }
 
 // vacancy removes and returns a free number for a new node, if there is one.
-func (n *nodes) vacancy() (v int32, vacant bool) {
+func (n *Nodes) vacancy() (v int32, vacant bool) {
 	d := &n.departed
 	last := len(d.free) - 1
 	if last < 0 {
@@ -66,7 +67,7 @@ func (n *nodes) vacancy() (v int32, vacant bool) {
 	v = d.free[last]
 	n.change(v)
 	if d.order == nil {
-		d.order = make([]int64, n.states.len())
+		d.order = make([]int64, n.states.Len())
 		for u := range d.order {
 			d.order[u] = int64(u)
 		}
@@ -77,24 +78,24 @@ func (n *nodes) vacancy() (v int32, vacant bool) {
 	return v, true
 }
 
-// born returns how many nodes arrived before node v.
-func (n *nodes) born(v int32) int64 {
+// Born returns how many nodes arrived before node v.
+func (n *Nodes) Born(v int32) int64 {
 	if n.departed.order == nil {
 		return int64(v)
 	}
 	return n.departed.order[v]
 }
 
-// before reports whether node u arrived before node v.
-func (n *nodes) before(u, v int32) bool { return n.departed.before(u, v) }
+// Before reports whether node u arrived before node v.
+func (n *Nodes) Before(u, v int32) bool { return n.departed.before(u, v) }
 
-// takeLeft returns the node that left under an id while its prediction waited, and forgets it:
+// TakeLeft returns the node that left under an id while its prediction waited, and forgets it:
 // the caller joins its label, and then vacates its number.
-func (n *nodes) takeLeft(id event.ID) (left, bool) { return n.departed.waiting.remove(id) }
+func (n *Nodes) TakeLeft(id event.ID) (Left, bool) { return n.departed.waiting.Remove(id) }
 
 // depart makes the node of a departure leave. A departure by key may mean two nodes, the
 // ids "7" and 7, since keys do not distinguish them; then both leave.
-func (n *nodes) depart(node *event.Node, out *event.Outcome) {
+func (n *Nodes) depart(node *event.Node, out *event.Outcome) {
 	left := n.leave(node.ID, out)
 	if node.ByKey && node.ID.Str == "" {
 		left = n.leave(event.ID{Str: node.ID.String()}, out) || left
@@ -104,7 +105,7 @@ func (n *nodes) depart(node *event.Node, out *event.Outcome) {
 	}
 }
 
-func (n *nodes) leave(id event.ID, out *event.Outcome) bool {
+func (n *Nodes) leave(id event.ID, out *event.Outcome) bool {
 	v, known := n.index.number(id)
 	if !known {
 		return false
@@ -118,64 +119,64 @@ func (n *nodes) leave(id event.ID, out *event.Outcome) bool {
 
 // supersede expires the prediction of a node that left while it was pending, because the
 // node comes again.
-func (n *nodes) supersede(id event.ID, out *event.Outcome) {
-	if left, waits := n.departed.waiting.remove(id); waits {
-		n.pending.drop(left.number)
+func (n *Nodes) supersede(id event.ID, out *event.Outcome) {
+	if left, waits := n.departed.waiting.Remove(id); waits {
+		n.pending.Drop(left.Number)
 		out.Counts.Expired++
-		n.vacate(left.number)
+		n.Vacate(left.Number)
 	}
 }
 
-// expired is called when the prediction of v has expired. If v has left, its number
+// Expired is called when the prediction of v has expired. If v has left, its number
 // becomes free.
-func (n *nodes) expired(v int32) {
-	if n.states.at(v).gone {
-		n.departed.waiting.remove(n.index.ids.at(v))
-		n.vacate(v)
+func (n *Nodes) Expired(v int32) {
+	if n.states.At(v).gone {
+		n.departed.waiting.Remove(n.index.ids.at(v))
+		n.Vacate(v)
 	}
 }
 
-// vacate frees number v, whose node has left.
-func (n *nodes) vacate(v int32) {
+// Vacate frees number v, whose node has left.
+func (n *Nodes) Vacate(v int32) {
 	*n.change(v) = nodeState{label: none, gone: true}
 	n.context.set(v, false)
 	n.index.ids.clear(v)
 	for _, f := range n.followers {
-		f.vacated(v)
+		f.Vacated(v)
 	}
 	n.departed.free = append(n.departed.free, v)
 }
 
 // withdraw removes the nodes that leave in this window from the graph, with their edges
 // and the edges that they wait for.
-func (n *nodes) withdraw(out *event.Outcome) {
+func (n *Nodes) withdraw(out *event.Outcome) {
 	d := &n.departed
 	if len(d.leaving) == 0 {
 		return
 	}
-	gone := func(v int32) bool { return n.states.at(v).gone }
-	n.arrivals.accepted = slices.DeleteFunc(n.arrivals.accepted, func(a accepted) bool { return gone(a.number) })
+	gone := func(v int32) bool { return n.states.At(v).gone }
+	n.arrivals.accepted = slices.DeleteFunc(n.arrivals.accepted, func(a Accepted) bool { return gone(a.Number) })
 	waits := false
 	for _, v := range d.leaving {
-		waits = waits || n.states.at(v).hasWaitingEdges
-		if !n.pending.waits(v) {
+		waits = waits || n.states.At(v).hasWaitingEdges
+		if !n.pending.Waits(v) {
 			continue
 		}
 		id := n.index.ids.at(v)
 		if _, back := n.index.number(id); back {
-			n.pending.drop(v)
+			n.pending.Drop(v)
 			out.Counts.Expired++
 			continue
 		}
-		degree, fresh := n.surroundings(v)
-		d.waiting.put(id, left{number: v, degree: int32(degree), fresh: int32(fresh)})
+		degree, fresh := n.Surroundings(v)
+		d.waiting.Put(id, Left{Number: v, Degree: int32(degree), Fresh: int32(fresh)})
 	}
 	for _, f := range n.followers {
-		f.leaving(d.leaving)
+		f.Leaving(d.leaving)
 	}
-	out.Counts.EdgesRemoved += n.graph.Remove(d.leaving)
+	out.Counts.EdgesRemoved += n.Graph.Remove(d.leaving)
 	for _, f := range n.followers {
-		f.left()
+		f.Left()
 	}
 	if waits || n.waiting.held > 0 {
 		ids := make(map[event.ID]bool, len(d.leaving))
@@ -185,8 +186,8 @@ func (n *nodes) withdraw(out *event.Outcome) {
 		out.Counts.EdgesRemoved += n.waiting.leave(gone, func(id event.ID) bool { return ids[id] })
 	}
 	for _, v := range d.leaving {
-		if l := d.waiting.get(n.index.ids.at(v)); l == nil || l.number != v {
-			n.vacate(v)
+		if l := d.waiting.Get(n.index.ids.at(v)); l == nil || l.Number != v {
+			n.Vacate(v)
 		}
 	}
 	d.leaving = d.leaving[:0]

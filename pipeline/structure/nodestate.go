@@ -1,4 +1,4 @@
-package pipeline
+package structure
 
 import (
 	"iter"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/store"
 )
 
 // nodeRecord is the state of a node number apart from the graph, as snapshots store it.
@@ -16,8 +17,8 @@ type nodeRecord struct {
 	order   int64 // 0 while departed.order is nil
 }
 
-func (n *nodes) record(v int32) nodeRecord {
-	r := nodeRecord{nodeState: *n.states.at(v), context: uint8(n.context.at(v)), id: n.index.ids.at(v)}
+func (n *Nodes) record(v int32) nodeRecord {
+	r := nodeRecord{nodeState: *n.states.At(v), context: uint8(n.context.at(v)), id: n.index.ids.at(v)}
 	if n.departed.order != nil {
 		r.order = n.departed.order[v]
 	}
@@ -26,16 +27,16 @@ func (n *nodes) record(v int32) nodeRecord {
 
 // change returns the state of node v for writing. It must be called before any part of
 // v's record changes, so that an open snapshot can copy the record first.
-func (n *nodes) change(v int32) *nodeState {
+func (n *Nodes) change(v int32) *nodeState {
 	if n.frozen.Wants(v) {
 		n.frozen.Keep(v, []nodeRecord{n.record(v)})
 	}
-	return n.states.at(v)
+	return n.states.At(v)
 }
 
 // walk returns a function that returns the record of the next node at each call, as it
 // is at the time of walk.
-func (n *nodes) walk() func() *nodeRecord {
+func (n *Nodes) walk() func() *nodeRecord {
 	room := make([]nodeRecord, 1)
 	next := n.frozen.Walk(func(v int32) []nodeRecord {
 		room[0] = n.record(v)
@@ -44,18 +45,18 @@ func (n *nodes) walk() func() *nodeRecord {
 	return func() *nodeRecord { return &next()[0] }
 }
 
-// state declares the nodes. The graph must have been declared before. Restoring reports
+// State declares the nodes. The graph must have been declared before. Restoring reports
 // the labels to the followers.
-func (n *nodes) state(s *snapshot.Schema) {
-	count := n.graph.Len()
+func (n *Nodes) State(s *snapshot.Schema) {
+	count := n.Graph.Len()
 	s.Freeze(&n.frozen, count)
 	left := n.departedState(s, count)
 	label, context := n.walk(), n.walk()
 	labels := snapshot.Column(s, "nodes.label", func() int32 { return label().label }, count)
 	contexts := snapshot.Column(s, "nodes.context", func() uint8 { return context().context }, count)
 	s.Check(func() error {
-		for v := range int32(n.states.len()) {
-			state, y, c := n.states.at(v), labels[v], contexts[v]
+		for v := range int32(n.states.Len()) {
+			state, y, c := n.states.At(v), labels[v], contexts[v]
 			if y < none || int(y) >= n.classes || c > 1 || state.gone && y != none {
 				return snapshot.Damaged("node %d has class %d, is context %d", v, y, c)
 			}
@@ -65,7 +66,7 @@ func (n *nodes) state(s *snapshot.Schema) {
 		return nil
 	})
 	names, entered := &n.index.ids, 0
-	declareIDs(s, "nodes", count, names.texts(), names.bytes, func() func() event.ID {
+	store.DeclareIDs(s, "nodes", count, names.texts(), names.bytes, func() func() event.ID {
 		next := n.walk()
 		return func() event.ID { return next().id }
 	}, func(v int, id event.ID) error {
@@ -84,16 +85,16 @@ func (n *nodes) state(s *snapshot.Schema) {
 			}
 		}
 		for _, l := range left {
-			id := names.at(l.number)
-			if _, known := n.index.number(id); known || n.departed.waiting.get(id) != nil {
+			id := names.at(l.Number)
+			if _, known := n.index.number(id); known || n.departed.waiting.Get(id) != nil {
 				return snapshot.Damaged("node %q has left and is there, or left twice", id)
 			}
-			n.departed.waiting.put(id.Clone(), l)
+			n.departed.waiting.Put(id.Clone(), l)
 		}
 		for v, y := range labels {
 			if y != none {
 				for _, f := range n.followers {
-					f.labelled(int32(v), y)
+					f.Labelled(int32(v), y)
 				}
 			}
 		}
@@ -102,8 +103,8 @@ func (n *nodes) state(s *snapshot.Schema) {
 }
 
 // enterRestored sets the id of node v, whose state has been restored.
-func (n *nodes) enterRestored(v int32, id event.ID) error {
-	if n.states.at(v).gone {
+func (n *Nodes) enterRestored(v int32, id event.ID) error {
+	if n.states.At(v).gone {
 		n.index.ids.set(v, id.Clone())
 		return nil
 	}
@@ -118,21 +119,21 @@ func (n *nodes) enterRestored(v int32, id event.ID) error {
 // of arrival. It leaves out tensors that would be empty. When restoring, it sets the
 // nodes' field gone, and returns the nodes for departed.waiting: their ids are restored
 // later.
-func (n *nodes) departedState(s *snapshot.Schema, count int) (restored []left) {
+func (n *Nodes) departedState(s *snapshot.Schema, count int) (restored []Left) {
 	d := &n.departed
 	if free := s.Len("departed.free", len(d.free), count); free > 0 {
 		snapshot.Slice(s, "departed.free", &d.free, free)
 	}
-	if waits := s.Len("departed.node", d.waiting.len(), count); waits > 0 {
-		d.waiting.freeze(s)
-		number, near := d.waiting.walk(), d.waiting.walk()
-		numbers := snapshot.Column(s, "departed.node", func() int32 { _, e := number(); return e.value.number }, waits)
-		degrees := snapshot.Lists(s, "departed.near", func() []int32 { _, e := near(); return []int32{e.value.degree, e.value.fresh} }, waits, 2)
+	if waits := s.Len("departed.node", d.waiting.Len(), count); waits > 0 {
+		d.waiting.Freeze(s)
+		number, near := d.waiting.Walk(), d.waiting.Walk()
+		numbers := snapshot.Column(s, "departed.node", func() int32 { _, e := number(); return e.Value.Number }, waits)
+		degrees := snapshot.Lists(s, "departed.near", func() []int32 { _, e := near(); return []int32{e.Value.Degree, e.Value.Fresh} }, waits, 2)
 		s.Check(func() error {
 			for i, v := range numbers {
-				l := left{number: v, degree: degrees[2*i], fresh: degrees[2*i+1]}
-				if l.fresh < 0 || l.fresh > l.degree {
-					return snapshot.Damaged("node %d had %d neighbours, %d of them fresh", v, l.degree, l.fresh)
+				l := Left{Number: v, Degree: degrees[2*i], Fresh: degrees[2*i+1]}
+				if l.Fresh < 0 || l.Fresh > l.Degree {
+					return snapshot.Damaged("node %d had %d neighbours, %d of them fresh", v, l.Degree, l.Fresh)
 				}
 				restored = append(restored, l)
 			}
@@ -155,29 +156,29 @@ func (n *nodes) departedState(s *snapshot.Schema, count int) (restored []left) {
 	}
 	s.Check(func() error {
 		for range count {
-			n.states.add(nodeState{})
+			n.states.Add(nodeState{})
 		}
 		gone := slices.Clone(d.free)
 		for _, l := range restored {
-			gone = append(gone, l.number)
+			gone = append(gone, l.Number)
 		}
 		for _, v := range gone {
-			if uint(v) >= uint(count) || n.states.at(v).gone || n.graph.Degree(v) > 0 {
+			if uint(v) >= uint(count) || n.states.At(v).gone || n.Graph.Degree(v) > 0 {
 				return snapshot.Damaged("node %d of %d has left and is there, or left twice", v, count)
 			}
-			n.states.at(v).gone = true
+			n.states.At(v).gone = true
 		}
 		return nil
 	})
 	return restored
 }
 
-// checkWaiting checks, given all restored nodes whose prediction waits for a label, that such a
+// CheckWaiting checks, given all restored nodes whose prediction waits for a label, that such a
 // node has none and is not of the context; and that one that has left is in departed.waiting.
-func (n *nodes) checkWaiting(nodes iter.Seq[int32]) error {
+func (n *Nodes) CheckWaiting(nodes iter.Seq[int32]) error {
 	left := 0 // the graph
 	for v := range nodes {
-		state := n.states.at(v)
+		state := n.states.At(v)
 		if n.context.has(v) || state.label != none {
 			return snapshot.Damaged("node %d does not wait for a label", v)
 		}
@@ -185,11 +186,11 @@ func (n *nodes) checkWaiting(nodes iter.Seq[int32]) error {
 			continue
 		}
 		left++
-		if l := n.departed.waiting.get(n.index.ids.at(v)); l == nil || l.number != v {
+		if l := n.departed.waiting.Get(n.index.ids.at(v)); l == nil || l.Number != v {
 			return snapshot.Damaged("number %d waits for a label and is of no node", v)
 		}
 	}
-	if waits := n.departed.waiting.len(); left != waits {
+	if waits := n.departed.waiting.Len(); left != waits {
 		return snapshot.Damaged("%d nodes that left wait for their label, %d of them were served", waits, left)
 	}
 	return nil

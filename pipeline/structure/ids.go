@@ -1,4 +1,4 @@
-package pipeline
+package structure
 
 import (
 	"github.com/gvbll/gvbll/gnn/kernel"

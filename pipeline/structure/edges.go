@@ -1,4 +1,4 @@
-package pipeline
+package structure
 
 import (
 	"slices"
@@ -19,7 +19,7 @@ type edgesAt struct {
 // One by one, the list of a hub would be filtered for every edge that it loses. Instead,
 // all edges that an event removes are removed first, each list being filtered once; an
 // edge is then added only by events that no removal of it follows.
-func (n *nodes) connect(out *event.Outcome) {
+func (n *Nodes) connect(out *event.Outcome) {
 	a := &n.arrivals
 	a.edges = slices.DeleteFunc(a.edges, func(e edgesAt) bool {
 		_, known := n.index.number(e.event.ID)
@@ -38,7 +38,7 @@ func (n *nodes) connect(out *event.Outcome) {
 			rest = rest[1:]
 		}
 		n.resolve(i, out)
-		n.linked(i, n.link(a.accepted[i].number, a.near[i]), out)
+		n.linked(i, n.link(a.accepted[i].Number, a.near[i]), out)
 	}
 	for _, e := range rest {
 		n.addEdges(e, out)
@@ -48,7 +48,7 @@ func (n *nodes) connect(out *event.Outcome) {
 
 // disconnect removes the edges that the window removes, from the graph and from the edges
 // that wait.
-func (n *nodes) disconnect(out *event.Outcome) {
+func (n *Nodes) disconnect(out *event.Outcome) {
 	r := &n.removals
 	if r.none() {
 		return
@@ -61,25 +61,25 @@ func (n *nodes) disconnect(out *event.Outcome) {
 			r.numbers = append(r.numbers, [2]int32{u, v})
 		}
 	}
-	removed := n.graph.Unlink(r.numbers)
+	removed := n.Graph.Unlink(r.numbers)
 	for _, e := range removed {
 		r.find(endsOf(n.index.ids.at(e[0]), n.index.ids.at(e[1])))
 	}
 	for _, f := range n.followers {
-		f.unlinked(removed)
+		f.Unlinked(removed)
 	}
 	out.Counts.EdgesRemoved += len(removed) + n.disconnectWaiting()
 }
 
 // disconnectWaiting removes the edges that the window removes from those that wait, each
 // list being filtered once. It returns how many waited.
-func (n *nodes) disconnectWaiting() (edges int) {
+func (n *Nodes) disconnectWaiting() (edges int) {
 	r := &n.removals
 	// The nodes for which edges wait may have arrived in this window.
 	var missing []event.ID // each once
 	others := make(map[event.ID]map[event.ID]bool)
 	note := func(id, other event.ID) {
-		if n.waiting.queue.get(id) == nil {
+		if n.waiting.queue.Get(id) == nil {
 			return
 		}
 		if others[id] == nil {
@@ -105,7 +105,7 @@ func (n *nodes) disconnectWaiting() (edges int) {
 
 // addEdges adds the edges of an event that are not removed after it. An edge waits for the
 // ends that have not arrived.
-func (n *nodes) addEdges(e edgesAt, out *event.Outcome) {
+func (n *Nodes) addEdges(e edgesAt, out *event.Outcome) {
 	a := &n.arrivals
 	// Edges of one source that follow each other are linked together.
 	from, source := len(a.links), int32(none)

@@ -1,8 +1,8 @@
-package pipeline
+package store
 
-// chunked is a list that grows without moving its elements. Appending to a slice of all
+// Chunked is a list that grows without moving its elements. Appending to a slice of all
 // nodes would now and then copy all of it, which takes longer than most windows.
-type chunked[T any] struct {
+type Chunked[T any] struct {
 	chunks [][]T
 	n      int
 }
@@ -13,18 +13,18 @@ const (
 	firstChunk = 64 // initial capacity of the first chunk, which does grow by copying
 )
 
-func (c *chunked[T]) len() int { return c.n }
+func (c *Chunked[T]) Len() int { return c.n }
 
-// at returns the i-th element, to read or to change in place until the next add.
-func (c *chunked[T]) at(i int32) *T { return &c.chunks[i>>chunkShift][i&(chunkLen-1)] }
+// At returns the i-th element, to read or to change in place until the next add.
+func (c *Chunked[T]) At(i int32) *T { return &c.chunks[i>>chunkShift][i&(chunkLen-1)] }
 
 // slice returns the i-th element as a slice of one, until the next add.
-func (c *chunked[T]) slice(i int32) []T {
+func (c *Chunked[T]) slice(i int32) []T {
 	return c.chunks[i>>chunkShift][i&(chunkLen-1):][:1:1]
 }
 
-// add appends x.
-func (c *chunked[T]) add(x T) {
+// Add appends x.
+func (c *Chunked[T]) Add(x T) {
 	switch {
 	case c.n < chunkLen:
 		if c.n == 0 {

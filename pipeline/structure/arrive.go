@@ -1,4 +1,4 @@
-package pipeline
+package structure
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 // arrivals are the node events of the current window that the model accepts, and the
 // embeddings of the nodes to predict. The next window reuses the memory.
 type arrivals struct {
-	accepted []accepted
+	accepted []Accepted
 	edges    []edgesAt             // the events of only edges
 	features []gnn.Vector          // of the nodes with numbers past the graph's, normalised
 	replaced map[int32]*event.Node // by number that has a row: the event with its new features
@@ -25,28 +25,28 @@ type arrivals struct {
 	z         []float32 // their embeddings
 }
 
-// accepted is a node event that fits the model, with the node's number.
-type accepted struct {
-	node      *event.Node
-	number    int32
+// Accepted is a node event that fits the model, with the node's number.
+type Accepted struct {
+	Node      *event.Node
+	Number    int32
 	at        int32 // index of the event in the window
-	toPredict bool  // first arrival, to be predicted
+	ToPredict bool  // first arrival, to be predicted
 }
 
-// features returns the features of an event as they came.
-func features(n *event.Node) gnn.Vector {
+// Features returns the features of an event as they came.
+func Features(n *event.Node) gnn.Vector {
 	return gnn.Vector{Dense: n.Dense, Index: n.Index, Value: n.Value}
 }
 
-// enter applies all node events of a window to the graph, and then encodes the
+// Enter applies all node events of a window to the graph, and then encodes the
 // arrivals to z. Nodes are added before edges, so that nodes of one window may name each
 // other in any order.
-func (n *nodes) enter(events []event.Node, out *event.Outcome) {
+func (n *Nodes) Enter(events []event.Node, out *event.Outcome) {
 	a := &n.arrivals
 	n.accept(events, out)
 	for _, x := range a.accepted {
 		for _, f := range n.followers {
-			f.entered(x.number, features(x.node))
+			f.Entered(x.Number, Features(x.Node))
 		}
 	}
 	d := n.encoder.Out()
@@ -57,21 +57,21 @@ func (n *nodes) enter(events []event.Node, out *event.Outcome) {
 		}
 		n.listToPredict()
 		a.z = kernel.Room(a.z, len(a.toPredict)*d)
-		n.graph.Arrive(a.features, a.near, func(i int, added []int32) { n.linked(i, added, out) }, a.z)
+		n.Graph.Arrive(a.features, a.near, func(i int, added []int32) { n.linked(i, added, out) }, a.z)
 	} else {
 		n.rebuild(out)
 		n.listToPredict()
 		a.z = kernel.Room(a.z, len(a.toPredict)*d)
-		n.graph.Embed(a.toPredict, a.z)
+		n.Graph.Embed(a.toPredict, a.z)
 	}
 }
 
 // accept assigns a node number to every event that fits the model, and lists the nodes
 // that leave. Other events are refused.
-func (n *nodes) accept(events []event.Node, out *event.Outcome) {
+func (n *Nodes) accept(events []event.Node, out *event.Outcome) {
 	a := &n.arrivals
 	a.accepted, a.edges, a.features = a.accepted[:0], a.edges[:0], a.features[:0]
-	first := int32(n.graph.Len())
+	first := int32(n.Graph.Len())
 	for i := range events {
 		node := &events[i]
 		if node.Departed {
@@ -82,9 +82,9 @@ func (n *nodes) accept(events []event.Node, out *event.Outcome) {
 			a.edges = append(a.edges, edgesAt{node, int32(i)})
 			continue
 		}
-		x := features(node)
+		x := Features(node)
 		v, known := n.index.number(node.ID)
-		if detail := n.misfit(x); detail != "" {
+		if detail := n.Misfit(x); detail != "" {
 			reason := event.WrongDimension
 			if known && x.Dense != nil && len(x.Dense) < n.encoder.In() {
 				reason, detail = event.PartialFeatures, detail+": an update replaces all features"
@@ -102,21 +102,21 @@ func (n *nodes) accept(events []event.Node, out *event.Outcome) {
 			} else {
 				a.replaced[v] = node
 			}
-			a.accepted = append(a.accepted, accepted{node: node, number: v, at: int32(i)})
+			a.accepted = append(a.accepted, Accepted{Node: node, Number: v, at: int32(i)})
 			continue
 		}
 		n.supersede(node.ID, out)
 		v, vacant := n.vacancy()
 		if vacant {
-			*n.states.at(v) = nodeState{}
+			*n.states.At(v) = nodeState{}
 			a.replaced[v] = node
 		} else {
 			v = first + int32(len(a.features))
 			a.features = extend(a.features)
 			a.features[v-first] = n.normalised(a.features[v-first], x)
-			n.states.add(nodeState{})
+			n.states.Add(nodeState{})
 		}
-		n.states.at(v).label = none
+		n.states.At(v).label = none
 		n.context.set(v, node.Context)
 		n.index.enter(node.ID, v)
 		if node.Context {
@@ -124,16 +124,16 @@ func (n *nodes) accept(events []event.Node, out *event.Outcome) {
 		} else {
 			out.Counts.Arrivals++
 		}
-		a.accepted = append(a.accepted, accepted{node: node, number: v, at: int32(i), toPredict: !node.Context})
+		a.accepted = append(a.accepted, Accepted{Node: node, Number: v, at: int32(i), ToPredict: !node.Context})
 	}
 }
 
 // onlyArrivals reports whether all events of the window are new nodes to predict, as in
 // most windows: the graph can then add and encode them in one pass.
-func (n *nodes) onlyArrivals() bool {
+func (n *Nodes) onlyArrivals() bool {
 	a := &n.arrivals
 	for _, x := range a.accepted {
-		if !x.toPredict {
+		if !x.ToPredict {
 			return false
 		}
 	}
@@ -142,16 +142,16 @@ func (n *nodes) onlyArrivals() bool {
 
 // rebuild applies one kind of change after the other to the graph: new nodes,
 // departures, replaced features, and then edges.
-func (n *nodes) rebuild(out *event.Outcome) {
+func (n *Nodes) rebuild(out *event.Outcome) {
 	a := &n.arrivals
-	n.graph.Add(a.features)
+	n.Graph.Add(a.features)
 	n.withdraw(out)
 	// Replacing features takes time proportional to the node's degree. A node that is
 	// sent many times in a window is replaced once, by its last event.
 	for _, x := range a.accepted {
-		if a.replaced[x.number] == x.node {
-			a.scratch = n.normalised(a.scratch, features(x.node))
-			n.graph.Replace(x.number, a.scratch)
+		if a.replaced[x.Number] == x.Node {
+			a.scratch = n.normalised(a.scratch, Features(x.Node))
+			n.Graph.Replace(x.Number, a.scratch)
 		}
 	}
 	n.connect(out)
@@ -159,11 +159,11 @@ func (n *nodes) rebuild(out *event.Outcome) {
 
 // lookUp sets named, in one tight loop so that the cache misses of the look-ups overlap.
 // resolve then takes the accepted nodes in their order.
-func (n *nodes) lookUp() {
+func (n *Nodes) lookUp() {
 	a := &n.arrivals
 	a.named, a.links, a.near = a.named[:0], a.links[:0], a.near[:0]
 	for _, x := range a.accepted {
-		for _, id := range x.node.Neighbours {
+		for _, id := range x.Node.Neighbours {
 			u, known := n.index.number(id)
 			if !known {
 				u = none
@@ -175,39 +175,39 @@ func (n *nodes) lookUp() {
 
 // resolve appends to near the neighbours of the i-th accepted node: those that waited for
 // it, then those that it names. Edges to nodes that have not arrived wait.
-func (n *nodes) resolve(i int, out *event.Outcome) {
+func (n *Nodes) resolve(i int, out *event.Outcome) {
 	a := &n.arrivals
 	x, from := &a.accepted[i], len(a.links)
-	waited := n.waiting.claim(x.node.ID)
+	waited := n.waiting.claim(x.Node.ID)
 	a.links = append(a.links, waited.numbers...)
 	for _, id := range waited.ids {
 		u, known := n.index.number(id)
 		if !known {
 			u = none
 		}
-		n.name(x.number, u, id, out)
+		n.name(x.Number, u, id, out)
 	}
-	named := a.named[:len(x.node.Neighbours)]
+	named := a.named[:len(x.Node.Neighbours)]
 	a.named = a.named[len(named):]
 	removes := !n.removals.none()
-	for k, id := range x.node.Neighbours {
-		if removes && n.removals.follow(x.at, 0, x.node.ID, id) {
+	for k, id := range x.Node.Neighbours {
+		if removes && n.removals.follow(x.at, 0, x.Node.ID, id) {
 			continue
 		}
-		n.name(x.number, named[k], id, out)
+		n.name(x.Number, named[k], id, out)
 	}
 	a.near = append(a.near, a.links[from:len(a.links):len(a.links)])
 }
 
 // name appends to links the node with the given id and the number u, which node v names.
 // If u is none, the edge waits.
-func (n *nodes) name(v, u int32, id event.ID, out *event.Outcome) {
+func (n *Nodes) name(v, u int32, id event.ID, out *event.Outcome) {
 	switch u {
 	case v:
 		out.Counts.SelfLoops++
 	case none:
 		out.Counts.EdgesDropped += n.waiting.wait(id, v)
-		n.states.at(v).hasWaitingEdges = true
+		n.states.At(v).hasWaitingEdges = true
 	default:
 		n.arrivals.links = append(n.arrivals.links, u)
 	}
@@ -216,51 +216,51 @@ func (n *nodes) name(v, u int32, id event.ID, out *event.Outcome) {
 // link adds edges from v to neighbours, and returns the neighbours whose edge is new.
 // LinkAll takes time proportional to v's degree; Link, for each edge, to the smaller of
 // the two degrees, which is faster if a hub is sent again with few edges.
-func (n *nodes) link(v int32, neighbours []int32) (added []int32) {
+func (n *Nodes) link(v int32, neighbours []int32) (added []int32) {
 	count := 0
-	if n.graph.Degree(v) <= 8*len(neighbours) {
-		count = n.graph.LinkAll(v, neighbours)
+	if n.Graph.Degree(v) <= 8*len(neighbours) {
+		count = n.Graph.LinkAll(v, neighbours)
 	} else {
 		for _, u := range neighbours {
-			if n.graph.Link(v, u) {
+			if n.Graph.Link(v, u) {
 				count++
 			}
 		}
 	}
-	near := n.graph.Neighbours(v)
+	near := n.Graph.Neighbours(v)
 	return near[len(near)-count:]
 }
 
 // linked counts the edges of the i-th accepted node, of which those to added are new,
 // and reports them to the followers.
-func (n *nodes) linked(i int, added []int32, out *event.Outcome) {
-	n.report(n.arrivals.accepted[i].number, n.arrivals.near[i], added, out)
+func (n *Nodes) linked(i int, added []int32, out *event.Outcome) {
+	n.report(n.arrivals.accepted[i].Number, n.arrivals.near[i], added, out)
 }
 
 // report counts edges between v and near, of which those to added are new, and reports
 // them to the followers.
-func (n *nodes) report(v int32, near, added []int32, out *event.Outcome) {
+func (n *Nodes) report(v int32, near, added []int32, out *event.Outcome) {
 	out.Counts.Edges += len(added)
 	out.Counts.DuplicateEdges += len(near) - len(added)
 	for _, f := range n.followers {
-		f.linked(v, near, added)
+		f.Linked(v, near, added)
 	}
 }
 
 // listToPredict sets toPredict to the nodes that are to be predicted. It is called after
 // withdraw, which removes nodes that arrived and left within the window.
-func (n *nodes) listToPredict() {
+func (n *Nodes) listToPredict() {
 	a := &n.arrivals
 	a.toPredict = a.toPredict[:0]
 	for _, x := range a.accepted {
-		if x.toPredict {
-			a.toPredict = append(a.toPredict, x.number)
+		if x.ToPredict {
+			a.toPredict = append(a.toPredict, x.Number)
 		}
 	}
 }
 
-// dropWindow forgets what points into the window's memory.
-func (n *nodes) dropWindow() {
+// DropWindow forgets what points into the window's memory.
+func (n *Nodes) DropWindow() {
 	a := &n.arrivals
 	clear(a.accepted)
 	clear(a.edges)
@@ -274,7 +274,7 @@ func (n *nodes) dropWindow() {
 
 // normalised returns the encoder's input for features x: x itself if the model does not
 // normalise, or else a vector in the memory of dst.
-func (n *nodes) normalised(dst, x gnn.Vector) gnn.Vector {
+func (n *Nodes) normalised(dst, x gnn.Vector) gnn.Vector {
 	if n.unnormalised() {
 		return x
 	}
@@ -282,10 +282,10 @@ func (n *nodes) normalised(dst, x gnn.Vector) gnn.Vector {
 }
 
 // unnormalised reports whether the model does not normalise features.
-func (n *nodes) unnormalised() bool { return n.normalizer.Kind == gnn.NormalizeNone }
+func (n *Nodes) unnormalised() bool { return n.normalizer.Kind == gnn.NormalizeNone }
 
-// misfit explains why x does not fit the model's number of features, "" if it does.
-func (n *nodes) misfit(x gnn.Vector) string {
+// Misfit explains why x does not fit the model's number of features, "" if it does.
+func (n *Nodes) Misfit(x gnn.Vector) string {
 	d := n.encoder.In()
 	switch {
 	case x.Dense != nil && len(x.Dense) != d:

@@ -1,4 +1,4 @@
-package pipeline
+package store
 
 import (
 	"math"
@@ -7,12 +7,12 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// declareIDs declares n ids as three tensors: the length of each id's string, 0 for an
+// DeclareIDs declares n ids as three tensors: the length of each id's string, 0 for an
 // integer; the integers; and the strings' bytes. strings and bytes are the number and
 // total length of the strings. Each call of walk starts a new walk over the ids: the
 // function that it returns gives one id a call. When restoring, put is called with each
 // id; it must clone an id to keep it.
-func declareIDs(s *snapshot.Schema, name string, n, strings, bytes int, walk func() func() event.ID, put func(i int, id event.ID) error) {
+func DeclareIDs(s *snapshot.Schema, name string, n, strings, bytes int, walk func() func() event.ID, put func(i int, id event.ID) error) {
 	length, integer, str := walk(), walk(), walk()
 	lengths := snapshot.Column(s, name+".lengths", func() int32 { return int32(len(length().Str)) }, s.Len(name+".lengths", n, math.MaxInt))
 	integers := snapshot.Column(s, name+".integers", func() int64 {

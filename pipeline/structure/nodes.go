@@ -1,0 +1,200 @@
+package structure
+
+import (
+	"unsafe"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/store"
+)
+
+// none is no node, no slot and no class.
+const none = -1
+
+// Nodes is the graph with everything else that is stored for each node: ids, states,
+// departures, and edges that wait for a node. Enter (arrive.go, depart.go, edges.go)
+// applies a window to it.
+//
+// graph, states, context and index.ids have one entry for each node number.
+type Nodes struct {
+	Graph      *gnn.Graph // changed by Enter alone
+	encoder    gnn.Encoder
+	normalizer *gnn.Normalizer
+	classes    int
+
+	index    *nodeIndex
+	states   store.Chunked[nodeState] // by node number
+	context  bitset                   // by node number: set for context nodes
+	departed departed
+	waiting  *waitingEdges
+
+	pending   Pending    // for the predictions of nodes that leave
+	followers []Follower // called at every change of the graph
+	arrivals  arrivals   // of the current window
+	removals  removals   // of the current window
+
+	frozen snapshot.Freeze[nodeRecord]
+}
+
+// nodeState is the state of a node apart from the graph.
+type nodeState struct {
+	label           int32 // its class, none before its label came
+	gone            bool  // the node left, and its number has no other node yet
+	hasWaitingEdges bool  // edges that it named may be waiting, see waitingEdges.leave
+}
+
+// Follower is a part that keeps data about the graph's nodes or edges in step with the
+// graph. While a window enters, the methods are called in this order:
+//
+//  1. Entered, for every accepted arrival and update, in canonical order;
+//  2. Leaving, then Left, once each, if nodes leave;
+//  3. Unlinked, once, if edges are removed from between nodes that stay;
+//  4. Linked, in canonical order, for every accepted node that did not leave, and for
+//     every event that adds edges.
+//
+// Labelled is called later, when the window's labels are joined. Vacated may be called at
+// any time after the node has left. Slices are valid during the call only.
+type Follower interface {
+	// Entered reports that node v arrived with features x, or that x replaces its
+	// features. x is as received: not normalised. If v is new, the graph does
+	// not have it yet.
+	Entered(v int32, x gnn.Vector)
+	// Leaving reports nodes that are about to leave the graph. They still have their
+	// edges.
+	Leaving(nodes []int32)
+	// Left reports that the nodes of the last Leaving call are out of the graph.
+	Left()
+	// Unlinked reports edges, once each, that are out of the graph.
+	Unlinked(edges [][2]int32)
+	// Linked reports that the graph has the edges between v and near: the neighbours
+	// that v named and the nodes that waited for v, repeated ones included, or those of
+	// an event of edges. Edges to added are new; added has no repeated nodes.
+	Linked(v int32, near, added []int32)
+	// Labelled reports the label of node v, which is in the graph and had none. A
+	// restored snapshot reports all labels again.
+	Labelled(v, class int32)
+	// Vacated reports that number v, whose node has left, is free for another node.
+	Vacated(v int32)
+}
+
+// Pending is what was predicted and waits for its label. Which nodes wait does not depend on
+// what was predicted for them.
+type Pending interface {
+	// Waits reports whether the prediction of node v waits for its label.
+	Waits(v int32) bool
+	// Drop ends the wait of node v, if it waits.
+	Drop(v int32)
+}
+
+// Config is what nodes need to know of a model and its settings.
+type Config struct {
+	Encoder         gnn.Encoder
+	Normalizer      *gnn.Normalizer
+	Classes         int // number of labels that a node may have
+	MaxWaitingEdges int
+}
+
+// New returns an empty graph. Of predictions that wait, p says which.
+func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
+	return &Nodes{
+		Graph: graph, encoder: cfg.Encoder, normalizer: cfg.Normalizer, classes: cfg.Classes,
+		index: newNodeIndex(), waiting: newWaitingEdges(cfg.MaxWaitingEdges),
+		departed: newDeparted(), pending: p, arrivals: arrivals{replaced: make(map[int32]*event.Node)},
+		removals: removals{last: make(map[ends]removal)},
+	}
+}
+
+// Follow has a part follow the graph.
+func (n *Nodes) Follow(f Follower) { n.followers = append(n.followers, f) }
+
+// Number returns the number of a node that is in the graph.
+func (n *Nodes) Number(id event.ID) (v int32, known bool) { return n.index.number(id) }
+
+// ID returns the id of number v.
+func (n *Nodes) ID(v int32) event.ID { return n.index.ids.at(v) }
+
+// Class returns the class of node v, none before its label came.
+func (n *Nodes) Class(v int32) int32 { return n.states.At(v).label }
+
+// HasLeft reports whether number v has no node in the graph.
+func (n *Nodes) HasLeft(v int32) bool { return n.states.At(v).gone }
+
+// IsContext reports whether node v came as context.
+func (n *Nodes) IsContext(v int32) bool { return n.context.has(v) }
+
+// Numbers returns how many numbers there are: all are below it.
+func (n *Nodes) Numbers() int { return n.states.Len() }
+
+// Accepted are the node events of the window that the encoder takes, in canonical order. It
+// is valid until DropWindow.
+func (n *Nodes) Accepted() []Accepted { return n.arrivals.accepted }
+
+// ToPredict returns the numbers of the window's nodes that are to be predicted, in canonical
+// order.
+func (n *Nodes) ToPredict() []int32 { return n.arrivals.toPredict }
+
+// Embeddings returns their embeddings, n × d_e, which the caller may change.
+func (n *Nodes) Embeddings() []float32 { return n.arrivals.z }
+
+// WaitingEdges returns the number of edges that wait for a node.
+func (n *Nodes) WaitingEdges() int { return n.waiting.edges }
+
+// Bytes is the memory of nodes apart from the graph.
+func (n *Nodes) Bytes(count int) int64 {
+	// The list of numbers by id doubles when it is full.
+	const numberByID, isText, context = 1.5 * 4, 1, 1. / 8
+	each := float64(unsafe.Sizeof(nodeState{})) + numberByID + isText + context
+	return int64(float64(count)*each) + n.index.ids.numbers.Bytes(count)
+}
+
+// Len is the number of nodes in the graph.
+func (n *Nodes) Len() int { return n.Graph.Len() - n.departed.len() }
+
+// Surroundings counts the neighbours of node v that arrived before it, and those among
+// them that are not context.
+func (n *Nodes) Surroundings(v int32) (degree, fresh int) {
+	for _, u := range n.Graph.Neighbours(v) {
+		before := 0 // branch-free, since the branches would be mispredicted
+		if n.departed.before(u, v) {
+			before = 1
+		}
+		degree += before
+		fresh += before &^ n.context.at(u)
+	}
+	return degree, fresh
+}
+
+// SetLabel sets the class of node v, which had none. A node that has left is not reported
+// to followers.
+func (n *Nodes) SetLabel(v, class int32) {
+	state := n.change(v)
+	state.label = class
+	if state.gone {
+		return
+	}
+	for _, f := range n.followers {
+		f.Labelled(v, class)
+	}
+}
+
+// bitset has a bit for each node number. The bits of a million nodes fit into a fast
+// cache, and Surroundings reads those of all neighbours at every label.
+type bitset []uint64
+
+// set sets the bit of node v to on. v may be one past the last node.
+func (m *bitset) set(v int32, on bool) {
+	if int(v>>6) == len(*m) {
+		*m = append(*m, 0)
+	}
+	bit := uint64(1) << (v & 63)
+	(*m)[v>>6] &^= bit
+	if on {
+		(*m)[v>>6] |= bit
+	}
+}
+
+// at returns the bit of node v, 0 or 1.
+func (m bitset) at(v int32) int { return int(m[v>>6] >> (v & 63) & 1) }
+
+func (m bitset) has(v int32) bool { return m.at(v) == 1 }
