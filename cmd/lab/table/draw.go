@@ -201,7 +201,7 @@ func (p *Picture) bars(title, x string, names []string, values, errs, paper []fl
 			p.err = err
 			return
 		}
-		dots.Color, dots.Shape = plotutil.Color(0), draw.CrossGlyph{}
+		dots.Color, dots.Shape, dots.Radius = plotutil.Color(0), draw.CrossGlyph{}, 4
 		q.Add(dots)
 		q.Legend.Add("paper", dots)
 	}
