@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/calibration"
@@ -38,19 +40,47 @@ func smallDemo(more ...string) []string {
 // removes it.
 var smallGraph = sync.OnceValue(func() string {
 	dir := filepath.Join(scratch(), "small")
-	var out, errs lines
-	if code := run(context.Background(), []string{"generate", "--out", dir, "--nodes", "1500", "--steps", "12"}, processOf(&out, &errs)); code != exitOK {
-		panic(string(errs.b))
+	if err := generate("--out", dir, "--nodes", "1500", "--steps", "12"); err != nil {
+		panic(err)
 	}
 	return dir
 })
 
-// generated returns the folder of a graph that 'gvbll generate' makes.
+// generated returns the folder of a graph that generate makes.
 func generated(t *testing.T, args ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "graph")
-	gvbll(t, append([]string{"generate", "--out", dir}, args...)...)
+	must(t, generate(append([]string{"--out", dir}, args...)...))
 	return dir
+}
+
+// generate writes a synthetic graph as a data set, as 'lab generate' does, which has more
+// flags than these.
+func generate(args ...string) error {
+	f := flag.NewFlagSet("generate", flag.ContinueOnError)
+	var nodes, steps, classes, late, dim int
+	out, drift := f.String("out", "", "folder"), f.String("drift", "strong", "drift")
+	f.IntVar(&nodes, "nodes", 6000, "number of nodes")
+	f.IntVar(&steps, "steps", 50, "number of steps")
+	f.IntVar(&classes, "classes", 10, "number of classes")
+	f.IntVar(&late, "late", -1, "number of classes that appear only in the stream; negative for the drift's own")
+	f.IntVar(&dim, "dim", 128, "number of features")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	c, err := flags.Synthetic(*drift, 1)
+	if err != nil {
+		return err
+	}
+	c.Nodes, c.Steps, c.Classes, c.Dim = nodes, steps, classes, dim
+	if late >= 0 {
+		c.Late = late
+	}
+	d, _, err := dataset.Drift(c)
+	if err != nil {
+		return err
+	}
+	return d.Save(*out)
 }
 
 // demo runs a demo with the flag --json to its end, and returns the summary.

@@ -4,36 +4,24 @@ package main
 
 import (
 	"context"
-	"os"
-	"os/signal"
-	"strings"
-	"syscall"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
-	"github.com/gvbll/gvbll/cmd/lab/table"
 )
 
-func main() {
-	boundGarbage()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], flags.Process{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ(), Version: versionString()})
-	stop()
-	os.Exit(code)
-}
+func main() { program(new(cli)).Main(versionString()) }
 
 // cli is the command line. Every flag can also be given as an environment
 // variable, GVBLL_ and its name in capitals, and in a file of flags.
 type cli struct {
-	Demo     demoCmd     `cmd:"" help:"Run everything once on this machine: broker, training, stream, late labels, scores." group:"serve"`
-	Generate generateCmd `cmd:"" help:"Write a synthetic graph that drifts as a data set." group:"serve"`
-	Train    trainCmd    `cmd:"" help:"Train a model on a data set and save it (Phase 1)." group:"serve"`
-	Work     workCmd     `cmd:"" help:"Classify the nodes of a topic as they arrive, and learn from their labels (Phase 2)." group:"serve"`
-	Retrain  retrainCmd  `cmd:"" help:"Train a model on what a graph's ledger has, and try it beside the one that serves." group:"serve"`
-	Export   exportCmd   `cmd:"" help:"Write the graph that a ledger has as a data set." group:"serve"`
-	Send     sendCmd     `cmd:"" help:"Send a data set, or a file of events, to the input topics." group:"serve"`
-	Tail     tailCmd     `cmd:"" help:"Print predictions as they are published." group:"serve"`
+	Demo    demoCmd    `cmd:"" help:"Run everything once on this machine: broker, training, stream, late labels, scores." group:"serve"`
+	Train   trainCmd   `cmd:"" help:"Train a model on a data set and save it (Phase 1)." group:"serve"`
+	Work    workCmd    `cmd:"" help:"Classify the nodes of a topic as they arrive, and learn from their labels (Phase 2)." group:"serve"`
+	Retrain retrainCmd `cmd:"" help:"Train a model on what a graph's ledger has, and try it beside the one that serves." group:"serve"`
+	Export  exportCmd  `cmd:"" help:"Write the graph that a ledger has as a data set." group:"serve"`
+	Send    sendCmd    `cmd:"" help:"Send a data set, or a file of events, to the input topics." group:"serve"`
+	Tail    tailCmd    `cmd:"" help:"Print predictions as they are published." group:"serve"`
 
 	Status      statusCmd      `cmd:"" help:"Say how a graph is doing: workers, lag, labels, scores, and what is wrong." group:"operate"`
 	Report      reportCmd      `cmd:"" help:"Write how a graph did over a time as one HTML file." group:"operate"`
@@ -47,11 +35,6 @@ type cli struct {
 	Promote     promoteCmd     `cmd:"" help:"Let the shadow model serve." group:"operate"`
 	Forget      forgetCmd      `cmd:"" help:"Erase nodes exactly, by replaying the stream without them." group:"operate"`
 
-	Table       tableCmd       `cmd:"" help:"Run the paper's comparison (Table I): twelve systems on the same streams." group:"measure"`
-	Coverage    coverageCmd    `cmd:"" help:"Measure how sets of classes keep their coverage under drift and with late labels." group:"measure"`
-	Sensitivity sensitivityCmd `cmd:"" help:"Measure how the online update depends on its constants, batch size and training nodes." group:"measure"`
-	Bench       benchCmd       `cmd:"" help:"Measure the cost of an arrival in the graph, the engine and a broker." group:"measure"`
-
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell." group:"other"`
 	Version    versionCmd    `cmd:"" help:"Print the version." group:"other"`
 }
@@ -61,12 +44,7 @@ func program(c *cli) flags.Program {
 	return flags.Program{
 		Name: "gvbll", Commands: c,
 		Description: "Classifies the nodes of a growing graph as they arrive in Kafka, with probabilities that can be trusted. Start with 'gvbll demo'.",
-		Vars: kong.Vars{
-			"default_http": "127.0.0.1:8473",
-			"systems":      strings.Join(table.Known, ", "),
-			"benchmarks":   strings.Join(benchmarkNames(), ", "),
-			"parameters":   strings.Join(table.Parameters, ", "),
-		},
+		Vars:        kong.Vars{"default_http": "127.0.0.1:8473"},
 	}
 }
 

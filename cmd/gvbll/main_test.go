@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log"
 	"os"
 	"strings"
 	"sync"
@@ -15,7 +16,14 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
-	testscript.Main(tidy{m}, map[string]func(){"gvbll": main})
+	testscript.Main(tidy{m}, map[string]func(){
+		"gvbll": main,
+		"generate": func() { // a graph for scripts
+			if err := generate(os.Args[1:]...); err != nil {
+				log.Fatal(err)
+			}
+		},
+	})
 }
 
 // scratch returns the folder of files that several tests share.

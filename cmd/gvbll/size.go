@@ -140,7 +140,7 @@ func (c sizeCmd) size(slice *model.Model, shards int) (s shardSizing, err error)
 	live := state.Total()
 	s = shardSizing{
 		Shards: shards, State: state, BytesANode: float64(live) / c.Nodes,
-		Memory: live + live/100*int64(garbagePercent(uint64(live))),
+		Memory: live + live/100*int64(flags.GarbagePercent(uint64(live))),
 	}
 	if shards > 1 {
 		s.exchange(slice, engine)

@@ -13,7 +13,7 @@ import (
 // Data choose a graph, and how it is cut into training nodes and a stream.
 type Data struct {
 	Data       string   `help:"Data set: a folder or an .npz file (docs/datasets.md). A synthetic graph of 6,000 nodes and 10 classes when left out." type:"path" placeholder:"PATH"`
-	Drift      string   `help:"Drift of the synthetic graph: none, moderate, strong or abrupt. 'gvbll generate' makes other graphs." enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
+	Drift      string   `help:"Drift of the synthetic graph: none, moderate, strong or abrupt. 'go run ./cmd/lab generate' makes other graphs." enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
 	Seed       uint64   `help:"Seed of the split, the synthetic graph and the training." default:"1"`
 	TrainShare float64  `help:"Share of the labelled nodes to train on: the earliest, or without times drawn from every class; 0 keeps the split of the data set (docs/datasets.md)." default:"0"`
 	TrainUntil *float64 `help:"Train on the labelled nodes whose time is before this number, in the data set's own unit." placeholder:"TIME"`

@@ -11,7 +11,6 @@ import (
 var groups = []kong.Group{
 	{Key: "serve", Title: "Train and serve:"},
 	{Key: "operate", Title: "Look into a graph, and operate it:"},
-	{Key: "measure", Title: "Measure:"},
 	{Key: "other", Title: "Other:"},
 
 	{Key: "data", Title: "Data:"},

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 )
@@ -59,6 +62,15 @@ func (c Program) Parser(ctx context.Context, global *Global, p Process, exit fun
 		panic(err) // the grammar of the commands is wrong
 	}
 	return parser
+}
+
+// Main runs the command line of this process until it ends or a signal comes, and exits.
+func (c Program) Main(version string) {
+	boundGarbage()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := c.Run(ctx, os.Args[1:], Process{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ(), Version: version})
+	stop()
+	os.Exit(code)
 }
 
 // Run runs a command line and returns the exit code.

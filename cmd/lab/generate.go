@@ -44,7 +44,7 @@ type generateCmd struct {
 	FeatureNoise float64 `help:"Standard deviation of the noise of each feature." default:"0.1" group:"features"`
 }
 
-// Help is shown by gvbll generate --help.
+// Help is shown by lab generate --help.
 func (generateCmd) Help() string {
 	return "Writes a growing citation graph whose features, class shares and homophily drift. " +
 		"Nodes are in order of arrival, with a split: the first 53.7 % are for training, those up to 71.3 % for warm-up, and the others are the stream. " +

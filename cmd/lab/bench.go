@@ -38,7 +38,7 @@ type benchCmd struct {
 	CommitInterval time.Duration `help:"Time between transactions." default:"100ms" group:"kafka"`
 }
 
-// Help is shown by gvbll bench --help.
+// Help is shown by lab bench --help.
 func (benchCmd) Help() string {
 	return "Measures what an arrival costs in the graph, in the engine and through a broker, beside the bars that docs/performance.md explains. " +
 		"A ratio compares two measurements of the same run; close other programs. " +

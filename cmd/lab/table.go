@@ -33,7 +33,7 @@ type tableCmd struct {
 	Folds      int      `help:"Cross-validate the settings on the training nodes with this many folds, instead of running the stream; 0 runs the stream." default:"0"`
 }
 
-// Help is shown by gvbll table --help.
+// Help is shown by lab table --help.
 func (tableCmd) Help() string {
 	return "Measures the paper's Table I: twelve systems on the same streams. Each step is scored before its labels are used. Scores are means over steps and seeds, beside the paper's figures and what each system is behind the best, paired by seed: less than two standard errors is a tie. --systems can add what the paper does not have: logistic regression on everything around a node, refitted after each step, online logistic regression, label propagation, and the pool of heads with and without its parts."
 }

@@ -23,7 +23,7 @@ type coverageCmd struct {
 	JSON   bool     `help:"Print the results as JSON, one line for each stream." name:"json"`
 }
 
-// Help is shown by gvbll coverage --help.
+// Help is shown by lab coverage --help.
 func (coverageCmd) Help() string {
 	return "Trains a model on each graph and runs its stream through the worker's engine, with labels in time and late. Prints, of the sets in the second half of the stream, the share that held the right class and the mean size. Means over seeds, with the standard error."
 }

@@ -24,7 +24,7 @@ type sensitivityCmd struct {
 	Plots      string    `help:"Folder to write plots into, as SVG and PNG, one for each parameter." type:"path" placeholder:"DIR"`
 }
 
-// Help is shown by gvbll sensitivity --help.
+// Help is shown by lab sensitivity --help.
 func (sensitivityCmd) Help() string {
 	return "Measures what the paper leaves open: how GVBLL-Online depends on the size of a batch, the number of training nodes, and λ, η and β, varied one at a time."
 }
