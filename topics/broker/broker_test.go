@@ -85,6 +85,7 @@ func checkCommitted(t *testing.T, c *kafka.Client, want ...string) {
 
 // TestMemory: a broker without a directory commits transactions.
 func TestMemory(t *testing.T) {
+	t.Parallel()
 	b, err := Start(Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -98,6 +99,7 @@ func TestMemory(t *testing.T) {
 
 // TestNoAutoCreate: asking for a topic that does not exist does not create it.
 func TestNoAutoCreate(t *testing.T) {
+	t.Parallel()
 	b, err := Start(Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -111,6 +113,7 @@ func TestNoAutoCreate(t *testing.T) {
 
 // TestPortInUse: the error of a second broker on a port names the port.
 func TestPortInUse(t *testing.T) {
+	t.Parallel()
 	b, err := Start(Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -128,6 +131,7 @@ func TestPortInUse(t *testing.T) {
 // TestRestart: a broker that was closed and is started again on its directory has all topics
 // and committed records, and accepts further transactions.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var want []string
 	for _, v := range []string{"a", "b", "c"} {
@@ -153,6 +157,7 @@ func TestRestart(t *testing.T) {
 // TestKilled: a directory whose broker was not closed, and that of a running one, is refused
 // with the remedy. After it was removed, a broker starts there.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "demo")
 	first, err := Start(Config{Dir: dir})
 	if err != nil {
