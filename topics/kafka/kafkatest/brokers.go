@@ -16,7 +16,7 @@ type Kafka struct {
 	Addrs []string
 	// Dial connects to an address. It is nil on the system's network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Fake is the kfake, and Network that of its bubble. Both are nil on Apache Kafka.
+	// Fake is the kfake, and Network that of its bubble. Both are nil outside of one.
 	Fake    *kfake.Cluster
 	Network *Network
 }
@@ -27,23 +27,17 @@ type Kafka struct {
 func Run(t *testing.T, test func(t *testing.T, k *Kafka), opts ...kfake.Opt) {
 	t.Helper()
 	if Apache() != "" {
-		Real(t, test)
+		Real(t, test, opts...)
 		return
 	}
 	Fake(t, test, opts...)
 }
 
-// Real is Run for tests that cannot be in a bubble: the kfake is on the loopback interface, and
-// time is the wall's.
+// Real is Run for tests that cannot be in a bubble.
 func Real(t *testing.T, test func(t *testing.T, k *Kafka), opts ...kfake.Opt) {
 	t.Helper()
 	t.Parallel()
-	if a := Apache(); a != "" {
-		test(t, &Kafka{Addrs: strings.Split(a, ",")})
-		return
-	}
-	c := KFake(t, opts...)
-	test(t, &Kafka{Addrs: c.ListenAddrs(), Fake: c})
+	test(t, &Kafka{Addrs: Brokers(t, opts...)})
 }
 
 // Fake runs a test in a [Bubble] on a kfake, also where GVBLL_KAFKA is set: for the faults that
@@ -53,16 +47,15 @@ func Fake(t *testing.T, test func(t *testing.T, k *Kafka), opts ...kfake.Opt) {
 	Bubble(t, func(t *testing.T, n *Network) { test(t, n.KFake(t, opts...)) })
 }
 
-// Brokers returns the addresses of the brokers that a test runs on: of the Apache Kafka
-// whose bootstrap addresses GVBLL_KAFKA has or, if it has none, of a kfake with the given
-// options that runs until the test ends. What holds on one must hold on the other, so .ci/run
-// runs the tests that call it on both.
+// Brokers returns the addresses of brokers on the system's network, where time is the wall's: of
+// Apache Kafka or, if GVBLL_KAFKA has none, of a kfake with the given options that runs until the
+// test ends.
 func Brokers(t testing.TB, opts ...kfake.Opt) []string {
 	t.Helper()
 	if a := Apache(); a != "" {
 		return strings.Split(a, ",")
 	}
-	return KFake(t, opts...).ListenAddrs()
+	return start(t, opts...).ListenAddrs()
 }
 
 // Apache returns the bootstrap addresses in GVBLL_KAFKA, or "" for tests that are to run
@@ -74,9 +67,8 @@ func Apache() string { return os.Getenv("GVBLL_KAFKA") }
 // on kfake. Its commands are those of .ci/kafka-broker.
 func Tool() string { return os.Getenv("GVBLL_KAFKA_TOOL") }
 
-// KFake starts a kfake that runs until the test ends, also where GVBLL_KAFKA is set: for the
-// faults that only kfake can inject.
-func KFake(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
+// start starts a kfake that runs until the test ends.
+func start(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	c, err := kfake.NewCluster(opts...)
 	if err != nil {

@@ -70,6 +70,6 @@ func (a addr) String() string { return string(a) }
 // KFake starts a kfake in the network that runs until the test ends.
 func (n *Network) KFake(t testing.TB, opts ...kfake.Opt) *Kafka {
 	t.Helper()
-	c := KFake(t, append([]kfake.Opt{kfake.ListenFn(n.Listen)}, opts...)...)
+	c := start(t, append([]kfake.Opt{kfake.ListenFn(n.Listen)}, opts...)...)
 	return &Kafka{Addrs: c.ListenAddrs(), Dial: n.DialContext, Fake: c, Network: n}
 }

@@ -74,7 +74,7 @@ func fake(t *testing.T) *Cluster {
 			options = append(options, kfake.User(m, user, Password))
 		}
 	}
-	c.Addr, c.Silent = KFake(t, options...).ListenAddrs()[0], true
+	c.Addr, c.Silent = start(t, options...).ListenAddrs()[0], true
 	return c
 }
 
@@ -95,7 +95,7 @@ func apache(t *testing.T, tool string) *Cluster {
 	}
 	open, control := freePort(t), freePort(t)
 	c.Addr = fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	start := exec.Command(tool, "start", dir, fmt.Sprint(open),
+	command := exec.Command(tool, "start", dir, fmt.Sprint(open),
 		fmt.Sprintf("listeners=SASL_SSL://%s,PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", c.Addr, open, control),
 		fmt.Sprintf("advertised.listeners=SASL_SSL://%s,PLAINTEXT://127.0.0.1:%d", c.Addr, open),
 		fmt.Sprintf("controller.quorum.voters=1@127.0.0.1:%d", control),
@@ -110,14 +110,14 @@ func apache(t *testing.T, tool string) *Cluster {
 		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 		"super.users=User:"+Admin+";User:ANONYMOUS",
 	)
-	start.Env = append(os.Environ(), "KAFKA_FORMAT="+strings.Join(formats, " "))
-	start.Stderr = os.Stderr
+	command.Env = append(os.Environ(), "KAFKA_FORMAT="+strings.Join(formats, " "))
+	command.Stderr = os.Stderr
 	t.Cleanup(func() {
 		if out, err := exec.Command(tool, "stop", dir).CombinedOutput(); err != nil {
 			t.Errorf("%s stop: %v\n%s", tool, err, out)
 		}
 	})
-	if err := start.Run(); err != nil {
+	if err := command.Run(); err != nil {
 		t.Fatalf("%s start: %v", tool, err)
 	}
 	return c
