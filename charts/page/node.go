@@ -11,7 +11,7 @@ import (
 
 // nodeValue is what is known of a node of the graph.
 type nodeValue struct {
-	Node       nodeID           `json:"node"`
+	Node       event.ID         `json:"node"`
 	Context    bool             `json:"context"`
 	Label      *string          `json:"label"`
 	Degree     int              `json:"degree"`
@@ -22,10 +22,10 @@ type nodeValue struct {
 
 // influenceValue is how much one neighbour changes the prediction of a node.
 type influenceValue struct {
-	Node    nodeID  `json:"node"`
-	Label   *string `json:"label"`
-	Gain    float64 `json:"gain"`
-	Without string  `json:"class_without"`
+	Node    event.ID `json:"node"`
+	Label   *string  `json:"label"`
+	Gain    float64  `json:"gain"`
+	Without string   `json:"class_without"`
 }
 
 // node serves GET /v1/nodes/{id}.
@@ -58,11 +58,11 @@ func (s *Server) lookUp(r *http.Request, ids []event.ID) (*nodeValue, *problem) 
 		return nil, unknownNode.because(fmt.Sprintf("%.80q has not arrived", ids[0].String()))
 	}
 	v := &nodeValue{
-		Node: nodeID(report.Node), Context: report.Context, Label: orNull(report.Label), Degree: report.Degree,
+		Node: report.Node, Context: report.Context, Label: orNull(report.Label), Degree: report.Degree,
 		Now: opinionOf(&report.Now), Neighbours: make([]influenceValue, len(report.Neighbours)),
 	}
 	for i, n := range report.Neighbours {
-		v.Neighbours[i] = influenceValue{Node: nodeID(n.Node), Label: orNull(n.Label), Gain: n.Gain, Without: n.Without}
+		v.Neighbours[i] = influenceValue{Node: n.Node, Label: orNull(n.Label), Gain: n.Gain, Without: n.Without}
 	}
 	v.Served = s.asServed(report)
 	return v, nil

@@ -2,8 +2,6 @@ package page
 
 import (
 	"net/http"
-
-	"github.com/gvbll/gvbll/pipeline/event"
 )
 
 // nodeView is the data of node.html. Either Problem or nodeValue is nil.
@@ -53,7 +51,7 @@ func (s *Server) nodePage(w http.ResponseWriter, r *http.Request) {
 		v.Rows = append(v.Rows, row)
 	}
 	for _, n := range v.nodeValue.Neighbours {
-		to := neighbourView{Name: event.ID(n.Node).String(), Link: nodeLink(event.ID(n.Node)), Without: n.Without, Gain: n.Gain}
+		to := neighbourView{Name: n.Node.String(), Link: nodeLink(n.Node), Without: n.Without, Gain: n.Gain}
 		if n.Label != nil {
 			to.Label = *n.Label
 		}

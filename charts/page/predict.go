@@ -14,8 +14,8 @@ import (
 // supposedValue is a prediction for a node that has not arrived.
 type supposedValue struct {
 	predictionValue
-	Degree  int      `json:"degree"`
-	Unknown []nodeID `json:"unknown_neighbours"`
+	Degree  int        `json:"degree"`
+	Unknown []event.ID `json:"unknown_neighbours"`
 }
 
 // predict serves POST /v1/predict.
@@ -57,11 +57,7 @@ func (s *Server) predict(r *http.Request) (any, *problem) {
 	case known:
 		return nil, knownNode.because("GET /v1/nodes/{id} has its prediction; to ask about a new node, use an id that has not arrived")
 	}
-	v := supposedValue{predictionValue: *opinionOf(&supposed.Opinion), Degree: supposed.Degree, Unknown: make([]nodeID, len(supposed.Unknown))}
-	for i, id := range supposed.Unknown {
-		v.Unknown[i] = nodeID(id)
-	}
-	return v, nil
+	return supposedValue{predictionValue: *opinionOf(&supposed.Opinion), Degree: supposed.Degree, Unknown: append([]event.ID{}, supposed.Unknown...)}, nil
 }
 
 // refused returns the problem of an event that would be refused.

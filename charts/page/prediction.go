@@ -1,26 +1,12 @@
 package page
 
 import (
-	"encoding/json"
-	"strconv"
-
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
 // The types named Value are the JSON of the API, as openapi.json describes it. Names
 // are those of the wire format where it has one.
-
-// nodeID is a node's id, in JSON a string or an integer.
-type nodeID event.ID
-
-// MarshalJSON implements [json.Marshaler].
-func (id nodeID) MarshalJSON() ([]byte, error) {
-	if id.Str != "" {
-		return json.Marshal(id.Str)
-	}
-	return strconv.AppendInt(nil, id.Num, 10), nil
-}
 
 // estimateValue is the prediction of one head.
 type estimateValue struct {
@@ -32,7 +18,7 @@ type estimateValue struct {
 
 // predictionValue is a prediction. Fields that are not known are left out.
 type predictionValue struct {
-	Node             nodeID          `json:"node"`
+	Node             event.ID        `json:"node"`
 	Class            string          `json:"class"`
 	ClassIndex       int32           `json:"class_index"`
 	Confidence       float32         `json:"confidence"`
@@ -52,7 +38,7 @@ type predictionValue struct {
 
 func predictionOf(p *event.Prediction) *predictionValue {
 	v := &predictionValue{
-		Node: nodeID(p.Node), Class: p.Class, ClassIndex: p.ClassIndex, Confidence: p.Confidence, Probabilities: p.Probabilities,
+		Node: p.Node, Class: p.Class, ClassIndex: p.ClassIndex, Confidence: p.Confidence, Probabilities: p.Probabilities,
 		Total: &p.Total, Aleatoric: &p.Aleatoric, Epistemic: &p.Epistemic,
 		Window: p.Window, PosteriorVersion: &p.PosteriorVersion, Time: p.Time, Model: p.Model,
 	}

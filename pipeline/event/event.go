@@ -7,6 +7,7 @@ package event
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
@@ -32,6 +33,14 @@ func (id ID) String() string {
 		return id.Str
 	}
 	return strconv.FormatInt(id.Num, 10)
+}
+
+// MarshalJSON returns the string or the integer.
+func (id ID) MarshalJSON() ([]byte, error) {
+	if id.Str != "" {
+		return json.Marshal(id.Str)
+	}
+	return strconv.AppendInt(nil, id.Num, 10), nil
 }
 
 // Clone returns a copy that shares no memory with id. A decoder's strings may be parts of

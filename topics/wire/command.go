@@ -76,16 +76,12 @@ func (f field) word(limit int) (string, error) {
 
 // AppendCommand appends a command as JSON.
 func AppendCommand(dst []byte, c *event.Command) []byte {
-	ids := make([]jsonID, len(c.Nodes))
-	for i, id := range c.Nodes {
-		ids[i] = jsonID(id)
-	}
 	b, err := json.Marshal(struct {
-		Command string   `json:"command"`
-		Model   string   `json:"model,omitempty"`
-		Rule    string   `json:"rule,omitempty"`
-		Nodes   []jsonID `json:"nodes,omitempty"`
-	}{c.Name, c.Model, c.Rule, ids})
+		Command string     `json:"command"`
+		Model   string     `json:"model,omitempty"`
+		Rule    string     `json:"rule,omitempty"`
+		Nodes   []event.ID `json:"nodes,omitempty"`
+	}{c.Name, c.Model, c.Rule, c.Nodes})
 	if err != nil {
 		panic(err) // strings and integers only
 	}

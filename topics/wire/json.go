@@ -11,16 +11,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// jsonID is a node's id in JSON: a string, or an integer.
-type jsonID event.ID
-
-// MarshalJSON writes the string or the integer.
-func (id jsonID) MarshalJSON() ([]byte, error) {
-	if id.Str != "" {
-		return json.Marshal(id.Str)
-	}
-	return strconv.AppendInt(nil, id.Num, 10), nil
-}
+// jsonID is a node's id in a value that encoding/json decodes.
+type jsonID struct{ event.ID }
 
 // UnmarshalJSON does nothing: the id is read as a field, with its bounds.
 func (*jsonID) UnmarshalJSON([]byte) error { return nil }
