@@ -71,7 +71,7 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 	}
 	var found worker.Audited
 	for i, settings := range all {
-		settings, removeFiles, err := withFiles(settings, a.StateDir, flags.PendingMemory, p.Log)
+		settings, removeFiles, err := withFiles(settings, a.state(), p.Log)
 		if err != nil {
 			return err
 		}
@@ -153,6 +153,11 @@ func ledgerWindows(ctx context.Context, c *kafka.Client, names topics.Names) (n 
 		n += int(b.End - b.First)
 	}
 	return n, err
+}
+
+// state returns where an audit keeps predictions that wait.
+func (a auditCmd) state() flags.State {
+	return flags.State{StateDir: a.StateDir, Pending: flags.Pending{Memory: flags.PendingMemory}}
 }
 
 // settings returns the settings to replay with: those of the checkpoint or, each once, of the

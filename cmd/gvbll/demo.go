@@ -103,9 +103,11 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	if steps == 0 {
 		return fmt.Errorf("%s: no node of the stream has a label, so there is nothing to score: train on fewer nodes (--train-share)", set.Name)
 	}
-	if err := checkAddress(d.HTTP); err != nil {
+	web, err := listenHTTP(p.Log, d.HTTP, "")
+	if err != nil {
 		return err
 	}
+	defer web.close()
 	addrs := d.Brokers
 	if len(addrs) == 0 {
 		b, err := d.broker()
@@ -132,20 +134,19 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 		return err
 	}
 	fmt.Fprintf(text, "model      %s: %s\n", m.ID, describe(m))
-	reg := newRegistry()
-	svc, err := newService(p, d.Prefix, flags.InForce(k, g), cfg, reg, m)
+	svc, err := newService(ctx, client, setup{
+		process: p, graph: d.Prefix, inForce: flags.InForce(k, g), web: web, names: names, cfg: cfg, models: []*model.Model{m},
+	})
 	if err != nil {
 		return err
 	}
-	if svc.web, err = listenHTTP(p.Log, d.HTTP, "", reg, svc.page); err != nil {
-		return err
-	}
-	fmt.Fprintf(text, "broker     %s\nlive page  %s, metrics at /metrics\n", strings.Join(addrs, ","), svc.web.url())
+	defer svc.Close()
+	fmt.Fprintf(text, "broker     %s\nlive page  %s, metrics at /metrics\n", strings.Join(addrs, ","), web.url())
 	fmt.Fprintf(text, "consume    %s tail --brokers %s --prefix %s\n\n", ownName(), strings.Join(addrs, ","), d.Prefix)
 
-	show := &demoShow{w: text, screen: newScreen(text, p), model: m.ID, engine: svc.engine.Serving(), bins: svc.engine.Serving().Config().Bins, total: steps, windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
+	show := &demoShow{w: text, screen: newScreen(text, p), model: m.ID, engine: svc.engine.serving(), bins: svc.engine.serving().Config().Bins, total: steps, windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
 	svc.events = []func(worker.Event){worker.On(show.stepped), worker.On(show.committed), worker.On(show.recovered)}
-	svc.page.Expect(int64(len(stream.Context) + sender.Labelled(stream.Context)))
+	svc.board.page.Expect(int64(len(stream.Context) + sender.Labelled(stream.Context)))
 	policy := intake.Schedule{Windows: show.windows}
 	if d.Keep {
 		policy.Then = intake.CountOrLinger{Count: 500, Linger: 100 * time.Millisecond}
@@ -155,16 +156,16 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	interrupt := func(error) { stop() }
-	group.Add(func() error { return svc.web.serve(ctx) }, interrupt)
+	group.Add(func() error { return web.serve(ctx) }, interrupt)
 	group.Add(func() error {
 		// Below warnings, the worker's log would break up the table on the screen.
 		log := p.Log
 		if !log.Enabled(ctx, slog.LevelDebug) {
 			log = slog.New(slog.NewTextHandler(p.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		}
-		work := terms(p, names, cfg, m)
+		work := svc.Terms()
 		work.Policy, work.Logger = policy, log
-		return svc.run(ctx, client, work)
+		return svc.Run(ctx, client, work)
 	}, interrupt)
 	group.Add(func() error {
 		if err := sender.Run(ctx, client, stream, sender.Config{Names: names, Labels: sender.Predicted, Delay: d.delay(), Rate: d.Rate, Resume: true}); err != nil {

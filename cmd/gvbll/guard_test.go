@@ -27,7 +27,7 @@ func clientFrom(t *testing.T, address string) *http.Client {
 // as it can get is refused more, and neither takes more file descriptors nor keeps out
 // others.
 func TestOneClientDoesNotTakeAllConnections(t *testing.T) {
-	h := webServer(t, "")
+	h := serverOf(t, "")
 	var open []*http.Client
 	for range maxHostConnections {
 		c := clientFrom(t, "127.0.0.1")
@@ -76,7 +76,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 // TestRebinding: on loopback without a password, a page whose host name was made to
 // resolve to loopback gets nothing but probes.
 func TestRebinding(t *testing.T) {
-	h := webServer(t, "")
+	h := serverOf(t, "")
 	client := clientFrom(t, "127.0.0.1")
 	_, port, err := net.SplitHostPort(h.listener.Addr().String())
 	must(t, err)
@@ -124,7 +124,7 @@ func passwordFile(t *testing.T, more string) string {
 // TestFloodOfWrongPasswords: after a few wrong passwords an address gets no more checked.
 // Probes are answered throughout, and so is who has logged in before.
 func TestFloodOfWrongPasswords(t *testing.T) {
-	h := webServer(t, passwordFile(t, ""))
+	h := serverOf(t, passwordFile(t, ""))
 	client := clientFrom(t, "127.0.0.1")
 	login := func(password string) int {
 		req := request(t, "GET", h.url()+"/metrics")
@@ -215,7 +215,7 @@ func TestGuesses(t *testing.T) {
 
 // TestPasswordIsAskedBeforeTheBody: without the password, a body is not waited for.
 func TestPasswordIsAskedBeforeTheBody(t *testing.T) {
-	h := webServer(t, passwordFile(t, ""))
+	h := serverOf(t, passwordFile(t, ""))
 	body, sender := io.Pipe()
 	defer sender.Close()
 	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), "POST", h.url()+"/v1/predict", body)

@@ -26,15 +26,17 @@ type httpFlags struct {
 	HTTPConfig string `help:"File that turns on TLS and passwords there, in the format of Prometheus' exporters." name:"http-config" placeholder:"FILE"`
 }
 
-// httpServer serves /metrics, /healthz and /readyz, and the live page with the query
+// webServer serves /metrics, /healthz and /readyz, and the live page with the query
 // API.
-type httpServer struct {
+type webServer struct {
 	log      *slog.Logger
 	listener net.Listener
 	server   *http.Server
 	handler  http.Handler // of requests that need no password, or have the right one
 	config   string       // the web configuration file, or ""
+	private  bool         // it asks for passwords or certificates
 	scheme   string
+	metrics  *prometheus.Registry // that it serves
 	ready    atomic.Bool
 	// trouble says what keeps the worker from its work, "" for nothing; nil until there is a
 	// connection to Kafka.
@@ -64,22 +66,11 @@ func listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// checkAddress returns an error if the address of --http cannot be listened on, so that
-// this is known before a training.
-func checkAddress(addr string) error {
-	l, err := listen(addr)
-	if err != nil {
-		return err
-	}
-	return l.Close()
-}
-
 // listenHTTP returns a server that listens already, so that an address in use is an error
 // at the start. The file config, in the format of Prometheus' exporters, turns on TLS and
 // passwords. It is checked here; "" is no file.
-func listenHTTP(log *slog.Logger, addr, config string, reg *prometheus.Registry, live http.Handler) (*httpServer, error) {
-	h := &httpServer{log: log, config: config, scheme: "http"}
-	private := false
+func listenHTTP(log *slog.Logger, addr, config string) (*webServer, error) {
+	h := &webServer{log: log, config: config, scheme: "http", metrics: newRegistry()}
 	if config != "" {
 		c, err := readWebConfig(config)
 		if err != nil {
@@ -88,15 +79,20 @@ func listenHTTP(log *slog.Logger, addr, config string, reg *prometheus.Registry,
 		if c.TLSConfig.IsEnabled() {
 			h.scheme = "https"
 		}
-		private = c.TLSConfig.IsEnabled() || len(c.Users) > 0
+		h.private = c.TLSConfig.IsEnabled() || len(c.Users) > 0
 	}
 	l, err := listen(addr)
 	if err != nil {
 		return nil, err
 	}
 	h.listener = guardListener(l.(*net.TCPListener))
+	return h, nil
+}
+
+// show makes the server answer with a live page, beside metrics and probes.
+func (h *webServer) show(live http.Handler) {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(reg, promhttp.HandlerFor(reg, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(h.metrics, promhttp.HandlerFor(h.metrics, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes, Timeout: maxHTTPRequest,
 	})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -109,20 +105,25 @@ func listenHTTP(log *slog.Logger, addr, config string, reg *prometheus.Registry,
 	})
 	mux.Handle("/", live)
 	h.handler = bounded(mux)
-	if !private && isLoopbackName(l.Addr().String()) {
+	if !h.private && isLoopbackName(h.listener.Addr().String()) {
 		h.handler = guardProbes(h.handler, guardNames(h.handler))
 	}
 	h.server = &http.Server{
-		Handler: h.handler, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelInfo),
+		Handler: h.handler, ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelInfo),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: maxHTTPRequest + 10*time.Second,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: maxHTTPHeader,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 32, MaxReceiveBufferPerConnection: 64 << 10, MaxReceiveBufferPerStream: 64 << 10},
 	}
-	return h, nil
 }
 
+// close stops listening. It does nothing more after serve.
+func (h *webServer) close() { h.listener.Close() }
+
+// waitsFor makes the probe of readiness ask what keeps the worker from its work, "" for nothing.
+func (h *webServer) waitsFor(trouble func() string) { h.trouble.Store(&trouble) }
+
 // unready says in one line why the worker cannot do its work now, "" if it can.
-func (h *httpServer) unready() string {
+func (h *webServer) unready() string {
 	if trouble := h.trouble.Load(); trouble != nil {
 		if what := (*trouble)(); what != "" {
 			return what
@@ -160,7 +161,7 @@ func readWebConfig(file string) (*web.Config, error) {
 }
 
 // serve answers requests until the context ends.
-func (h *httpServer) serve(ctx context.Context) error {
+func (h *webServer) serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { h.server.Close() })
 	defer stop()
 	serve := h.server.Serve
@@ -183,4 +184,4 @@ func (h *httpServer) serve(ctx context.Context) error {
 	return nil
 }
 
-func (h *httpServer) url() string { return h.scheme + "://" + h.listener.Addr().String() }
+func (h *webServer) url() string { return h.scheme + "://" + h.listener.Addr().String() }

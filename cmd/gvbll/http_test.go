@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -24,12 +22,13 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// webServer serves the page of a worker that has not begun, until the test ends. config
+// serverOf serves the page of a worker that has not begun, until the test ends. config
 // is a file as of --http-config, or "".
-func webServer(t *testing.T, config string) *httpServer {
+func serverOf(t *testing.T, config string) *webServer {
 	t.Helper()
-	h, err := listenHTTP(slog.New(slog.DiscardHandler), "127.0.0.1:0", config, prometheus.NewRegistry(), emptyPage())
+	h, err := listenHTTP(slog.New(slog.DiscardHandler), "127.0.0.1:0", config)
 	must(t, err)
+	h.show(emptyPage())
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- h.serve(ctx) }()
@@ -70,7 +69,7 @@ func request(t *testing.T, method, url string) *http.Request {
 // /healthz and /readyz, and nothing else: no profiles, which would show the memory of the
 // process. /readyz and the API are unavailable until the ledger is replayed.
 func TestHTTPServesNothingElse(t *testing.T) {
-	h := webServer(t, "")
+	h := serverOf(t, "")
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	for _, tc := range []struct {
@@ -117,7 +116,7 @@ func TestHTTPConfig(t *testing.T) {
 	config := fmt.Sprintf("tls_server_config:\n  cert_file: %s\n  key_file: %s\nbasic_auth_users:\n  prometheus: %s\n", cert, key,
 		"$2b$12$hNf2lSsxfm0.i4a.1kVpSOVyBCfIB51VRjgBUyv6kdnyTlgWj81Ay")
 	must(t, os.WriteFile(file, []byte(config), 0o600))
-	h := webServer(t, file)
+	h := serverOf(t, file)
 	if !strings.HasPrefix(h.url(), "https://") {
 		t.Errorf("the URL is %s, want https", h.url())
 	}
@@ -167,7 +166,7 @@ func TestHTTPConfigThatIsWrong(t *testing.T) {
 		"unknown: field":                                           "unknown",
 	} {
 		must(t, os.WriteFile(file, []byte(content), 0o600))
-		_, err := listenHTTP(slog.New(slog.DiscardHandler), "127.0.0.1:0", file, prometheus.NewRegistry(), http.NotFoundHandler())
+		_, err := listenHTTP(slog.New(slog.DiscardHandler), "127.0.0.1:0", file)
 		if err == nil || !strings.HasPrefix(err.Error(), "--http-config "+file+": ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", content, err, want)
 		}

@@ -126,7 +126,7 @@ func TestKeeperOutcomeHolds(t *testing.T) {
 
 // TestBodies: /v1/predict accepts a body up to its limit, and no other path accepts one.
 func TestBodies(t *testing.T) {
-	h := webServer(t, "")
+	h := serverOf(t, "")
 	for _, c := range []struct {
 		path   string
 		bytes  int

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"os"
 	"slices"
 
 	"github.com/gvbll/gvbll/topics"
@@ -30,20 +29,6 @@ func (m *member) where() string { return cmp.Or(m.HTTP, m.Host) }
 // standsBy reports whether the worker has stepped windows of a task that it does not own.
 func (m *member) standsBy(task int) bool {
 	return task < len(m.standings) && !m.standings[task].Owner && m.standings[task].Progress > 0
-}
-
-// about returns what this worker says of itself to the others.
-func (s *service) about() string {
-	m := member{Version: s.version, Model: s.models[0].ID, Shadow: shadowOf(s.models)}
-	m.Host, _ = os.Hostname() // without one, the broker knows the address
-	if s.web != nil {
-		m.HTTP = s.web.url()
-	}
-	b, err := json.Marshal(m)
-	if err != nil {
-		panic(err) // strings only
-	}
-	return string(b)
 }
 
 // membersOf returns the workers of a graph, the owner first.

@@ -83,20 +83,17 @@ func (d modelFolder) ofLedger(ctx context.Context, c *kafka.Client, names topics
 	return models, nil
 }
 
-// try makes the worker of a service load models from the folder when a command asks for it.
-func (d modelFolder) try(s *service, cfg pipeline.Config, work *worker.Config) {
-	work.Models.Open = func(id string) (worker.Engine, error) {
-		m, err := d.open(id)
-		if err != nil {
-			return nil, err
-		}
-		serving := s.engine.Serving().Model()
-		if err := pipeline.Compatible(serving, m); err != nil {
-			return nil, err
-		}
-		if (m.Pool == nil) != (serving.Pool == nil) {
-			return nil, fmt.Errorf("model %s has a pool of heads and model %s has none, or the reverse: train it with the same --head", m.ID, serving.ID)
-		}
-		return fresh(cfg, m)()
+// beside returns an engine at window 0 of the model with an id, to run beside the one that serves.
+func (d modelFolder) beside(id string, serving *model.Model, cfg pipeline.Config) (worker.Engine, error) {
+	m, err := d.open(id)
+	if err != nil {
+		return nil, err
 	}
+	if err := pipeline.Compatible(serving, m); err != nil {
+		return nil, err
+	}
+	if (m.Pool == nil) != (serving.Pool == nil) {
+		return nil, fmt.Errorf("model %s has a pool of heads and model %s has none, or the reverse: train it with the same --head", m.ID, serving.ID)
+	}
+	return fresh(cfg, m)()
 }

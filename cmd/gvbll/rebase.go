@@ -38,7 +38,7 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	if err != nil {
 		return err
 	}
-	settings, removeFiles, err := withFiles(settings, c.State.StateDir, c.State.Pending.Memory, p.Log)
+	settings, removeFiles, err := withFiles(settings, c.State, p.Log)
 	if err != nil {
 		return err
 	}

@@ -134,29 +134,6 @@ func (l *leadEngine) Snapshot(meta map[string]string) worker.Snapshot {
 	return taskSnapshot{l.Lead.Snapshot(meta), nil}
 }
 
-// checkShards returns an error if a graph of so many shards cannot be served with the model and
-// the settings, or with flags of this worker.
-func (w workCmd) checkShards(g flags.Given, shards int, cfg pipeline.Config, m *model.Model) error {
-	for flag, given := range map[string]bool{
-		"--shadow": w.Shadow != "", "--models": w.Models != "",
-	} {
-		if given {
-			return flags.Usagef("%s: the graph %s has %d shards, and one model: leave it out (docs/sharding.md)", flag, w.Kafka.Prefix, shards)
-		}
-	}
-	if err := g.Check(flags.NoEffect(true, fmt.Sprintf("no effect on the graph %s of %d shards, whose epochs have one set of settings: leave it out", w.Kafka.Prefix, shards), "rebase")); err != nil {
-		return err
-	}
-	if _, err := pipeline.NewLead(m, cfg, shards); err != nil {
-		return flags.Usagef("the graph %s has %d shards: %w", w.Kafka.Prefix, shards, err)
-	}
-	cfg.Reserve = 0
-	if _, err := pipeline.NewShard(m, cfg, 0, shards); err != nil {
-		return flags.Usagef("the graph %s has %d shards: %w", w.Kafka.Prefix, shards, err)
-	}
-	return nil
-}
-
 // allShards is all shards of a graph with their lead, which an audit steps.
 type allShards struct {
 	*pipeline.Sharded
@@ -206,7 +183,7 @@ func (a auditCmd) sharded(ctx context.Context, p flags.Process, client *kafka.Cl
 	if err != nil {
 		return found, fmt.Errorf("audit: ledger %s: %w", names.Ledger, err)
 	}
-	cfg, removeFiles, err := withFiles(cfg, a.StateDir, flags.PendingMemory, p.Log)
+	cfg, removeFiles, err := withFiles(cfg, a.state(), p.Log)
 	if err != nil {
 		return found, err
 	}

@@ -5,11 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gvbll/gvbll/charts/metrics"
 	"github.com/gvbll/gvbll/charts/page"
@@ -24,10 +23,12 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// shardService is a worker of a sharded graph with its metrics and its page. It may own several
-// tasks or none; each calls its hooks from a goroutine of its own.
+// shardService is a worker of a sharded graph with its page and its metrics. It may own several
+// tasks or none; each tells its events from a goroutine of its own.
 type shardService struct {
-	*service
+	board  *board
+	terms  worker.Config
+	log    *slog.Logger
 	cfg    pipeline.Config // without files: each shard has a store of its own
 	state  flags.State
 	model  *model.Model
@@ -40,18 +41,48 @@ type shardService struct {
 	replaying map[int]bool // by task
 }
 
-func newShardService(s *service, reg prometheus.Registerer, cfg pipeline.Config, state flags.State, m *model.Model) *shardService {
-	s.page.Silent()
-	return &shardService{service: s, cfg: cfg, state: state, model: m, shards: metrics.NewShards(reg, cfg.Shards), replaying: make(map[int]bool)}
+// newShardService returns a worker of a graph of so many shards. It returns an error if the graph
+// cannot be served with the model and the settings, or with flags of this worker.
+func newShardService(set setup, g flags.Given, shards int) (*shardService, error) {
+	for flag, given := range map[string]bool{"--shadow": len(set.models) > 1, "--models": set.folder != ""} {
+		if given {
+			return nil, flags.Usagef("%s: the graph %s has %d shards, and one model: leave it out (docs/sharding.md)", flag, set.graph, shards)
+		}
+	}
+	if err := g.Check(flags.NoEffect(true, fmt.Sprintf("no effect on the graph %s of %d shards, whose epochs have one set of settings: leave it out", set.graph, shards), "rebase")); err != nil {
+		return nil, err
+	}
+	m := set.models[0]
+	small := set.cfg
+	small.Reserve = 0
+	if _, err := pipeline.NewLead(m, small, shards); err != nil {
+		return nil, flags.Usagef("the graph %s has %d shards: %w", set.graph, shards, err)
+	}
+	if _, err := pipeline.NewShard(m, small, 0, shards); err != nil {
+		return nil, flags.Usagef("the graph %s has %d shards: %w", set.graph, shards, err)
+	}
+	set.cfg.Shards = shards
+	s := &shardService{
+		board: newBoard(set), terms: terms(set.process, set.names, set.cfg, m), log: set.process.Log,
+		cfg: set.cfg, state: set.state, model: m, shards: metrics.NewShards(set.web.metrics, shards), replaying: make(map[int]bool),
+	}
+	s.terms.Checkpoints = checkpoints(set.state, set.cfg, m)
+	s.board.page.Silent()
+	return s, nil
 }
 
-// run runs the tasks that elections give to this worker, until the context ends. cfg begins as
-// [terms] of the settings and the model.
-func (s *shardService) run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
-	unready := func() string { return s.unready(waitsForKafka(c)) }
-	s.web.trouble.Store(&unready)
-	s.web.ready.Store(true)
-	cfg.About, cfg.AtRisk = s.about(), s.stream.AtRisk
+// Terms returns what a worker's configuration has of the settings, the model and the state.
+func (s *shardService) Terms() worker.Config { return s.terms }
+
+// Close does nothing: each shard removes its own files.
+func (s *shardService) Close() {}
+
+// Run runs the tasks that elections give to this worker, until the context ends. cfg begins as
+// Terms.
+func (s *shardService) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
+	s.board.web.waitsFor(func() string { return s.unready(waitsForKafka(c)) })
+	s.board.web.ready.Store(true)
+	cfg.About, cfg.AtRisk = s.board.about(), s.board.stream.AtRisk
 	cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores { return ledgerScores(out, s.model.Classes) }
 	showing, stop := context.WithCancel(ctx)
 	defer stop()
@@ -67,7 +98,7 @@ func (s *shardService) run(ctx context.Context, c *kafka.Client, cfg worker.Conf
 }
 
 func (s *shardService) newShard(p, shards int) (worker.Shard, error) {
-	cfg, release, err := withFiles(s.cfg, s.state.StateDir, s.state.Pending.Memory, s.log)
+	cfg, release, err := withFiles(s.cfg, s.state, s.log)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +111,7 @@ func (s *shardService) newShard(p, shards int) (worker.Shard, error) {
 }
 
 func (s *shardService) restoreShard(p, shards int, r io.ReaderAt, size int64, folder string) (worker.Shard, map[string]string, error) {
-	cfg, release, err := withFiles(s.cfg, s.state.StateDir, s.state.Pending.Memory, s.log)
+	cfg, release, err := withFiles(s.cfg, s.state, s.log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,7 +152,7 @@ func (s *shardService) leads(lead *pipeline.Lead) *leadEngine {
 
 // on shows what happens in a task.
 func (s *shardService) on(task int, e worker.Event) {
-	s.stream.ObserveTask(task, e)
+	s.board.stream.ObserveTask(task, e)
 	switch e := e.(type) {
 	case worker.Replaying:
 		s.replays(task, true)
@@ -130,14 +161,14 @@ func (s *shardService) on(task int, e worker.Event) {
 	case worker.Stepped:
 		s.stepped(task, e)
 	case worker.Committed:
-		s.page.Committed(time.Now())
+		s.board.page.Committed(time.Now())
 	case worker.TookOver:
 		if task == 0 {
-			s.page.Owns()
+			s.board.page.Owns()
 		}
 	case worker.Lag:
 		if task == 0 {
-			s.page.Lag(e.Topic, e.Records, e.Withheld)
+			s.board.page.Lag(e.Topic, e.Records, e.Withheld)
 		}
 	}
 }
@@ -159,25 +190,16 @@ func (s *shardService) stepped(task int, w worker.Stepped) {
 	if w.Replayed {
 		return
 	}
-	s.metrics.Observe(w.Outcome)
+	s.board.metrics.Observe(w.Outcome)
 	if task > 0 {
-		s.metrics.ShowLevels(w.Outcome)
+		s.board.metrics.ShowLevels(w.Outcome)
 	}
-	s.page.Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Took: w.Took, At: time.Now()})
-	if task == 0 && time.Since(s.shown) >= showEvery {
-		s.shown = time.Now()
+	s.board.page.Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Took: w.Took, At: time.Now()})
+	if task == 0 && s.board.due() {
 		out := *w.Outcome
 		out.Levels = s.levels
-		s.show(&out)
+		s.board.show(&out, s.lead) // which called this
 	}
-}
-
-// show shows the scores of the lead, which called a hook.
-func (s *shardService) show(out *event.Outcome) {
-	scores, learned := s.lead.Summaries(), s.lead.Pooled()
-	s.page.Show(scores, learned)
-	now, trained := s.lead.Posterior()
-	s.showScores(out, scores, learned, now, trained)
 }
 
 // showTasks shows which tasks this worker has, until the context ends.
@@ -192,7 +214,7 @@ func (s *shardService) showTasks(ctx context.Context) {
 			lead = lead || t.Task == 0 && t.Owner
 		}
 		s.shards.Show(tasks)
-		s.stream.Owns(lead)
+		s.board.stream.Owns(lead)
 		select {
 		case <-every.C:
 		case <-ctx.Done():

@@ -29,18 +29,17 @@ func checkpoints(f flags.State, cfg pipeline.Config, models ...*model.Model) wor
 	return worker.Checkpoints{Dir: f.StateDir, Every: f.Checkpoints.Every, Keep: f.Checkpoints.Keep, Restore: restorer(cfg, models...)}
 }
 
-// withFiles returns cfg for an engine that keeps what was served in files of the folder
-// beyond this much memory, and a function that removes them. Without a folder, everything
-// is in memory.
-func withFiles(cfg pipeline.Config, folder string, memory flags.Size, log *slog.Logger) (pipeline.Config, func(), error) {
-	if folder == "" {
+// withFiles returns cfg for an engine that keeps what was served in files beyond some memory, as
+// the flags say, and a function that removes them. Without a folder, everything is in memory.
+func withFiles(cfg pipeline.Config, state flags.State, log *slog.Logger) (pipeline.Config, func(), error) {
+	if state.StateDir == "" {
 		return cfg, func() {}, nil
 	}
-	files, err := blocks.Open(folder)
+	files, err := blocks.Open(state.StateDir)
 	if err != nil {
-		return cfg, nil, flags.Usagef("--state-dir %s: %v", folder, err)
+		return cfg, nil, flags.Usagef("--state-dir %s: %v", state.StateDir, err)
 	}
-	cfg.PendingMemory, cfg.Blocks = int64(memory), files
+	cfg.PendingMemory, cfg.Blocks = int64(state.Pending.Memory), files
 	return cfg, func() {
 		if err := files.Close(); err != nil {
 			log.Warn("files in --state-dir were not removed", "err", err)

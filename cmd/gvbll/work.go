@@ -3,16 +3,18 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
+	"github.com/gvbll/gvbll/topics/worker"
 )
 
 type workCmd struct {
@@ -113,6 +115,13 @@ func (w workCmd) check(g flags.Given) error {
 	)
 }
 
+// graphWorker is a worker of a graph: of the whole of it, or of parts.
+type graphWorker interface {
+	Terms() worker.Config
+	Run(ctx context.Context, c *kafka.Client, cfg worker.Config) error
+	Close()
+}
+
 // Run serves until it is interrupted, and then commits the windows that are stepped.
 func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g flags.Given) error {
 	if err := w.check(g); err != nil {
@@ -123,77 +132,47 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 		return err
 	}
 	cfg.Unwatched = !w.Watch
-	inMemory := cfg
-	cfg, removeFiles, err := withFiles(cfg, w.State.StateDir, w.State.Pending.Memory, p.Log)
+	if err := pipeline.Compatible(models...); err != nil {
+		return err
+	}
+	web, err := listenHTTP(p.Log, w.HTTP.HTTP, w.HTTP.HTTPConfig)
 	if err != nil {
 		return err
 	}
-	defer removeFiles()
-	reg := newRegistry()
-	small := cfg // whether the graph has shards is not known yet
-	small.Reserve = 0
-	s, err := newService(p, w.Kafka.Prefix, flags.InForce(k, g), small, reg, models...)
-	if err != nil {
-		return err
-	}
-	if s.web, err = listenHTTP(p.Log, w.HTTP.HTTP, w.HTTP.HTTPConfig, reg, s.page); err != nil {
-		return err
-	}
-	client, names, err := w.Kafka.Connect(ctx, p)
+	defer web.close()
+	client, names, err := w.connect(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	if w.CreateTopics > 0 {
-		create := topics.Create
-		if w.BeginAgain {
-			create = topics.Recreate
-		}
-		if _, err := create(ctx, client, names, topics.Layout{Partitions: w.CreateTopics, Replication: -1}); err != nil {
-			return err
-		}
-	}
 	shards, err := topics.Shards(ctx, client, names)
 	if err != nil {
 		return err
 	}
+	set := setup{
+		process: p, graph: w.Kafka.Prefix, inForce: flags.InForce(k, g), web: web, names: names,
+		state: w.State, cfg: cfg, models: models, folder: modelFolder(w.Models),
+	}
+	var s graphWorker
 	if shards > 0 {
-		if err := w.checkShards(g, shards, inMemory, models[0]); err != nil {
-			return err
-		}
-		cfg = inMemory
-		cfg.Shards = shards
+		s, err = newShardService(set, g, shards)
+	} else {
+		s, err = newService(ctx, client, set)
 	}
-	started := models
-	if w.Models != "" {
-		if models, err = modelFolder(w.Models).ofLedger(ctx, client, names, models); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
-	if shards == 0 && (cfg.Reserve > 0 || !slices.Equal(models, started)) {
-		if err := s.change(cfg, models...); err != nil {
-			return err
-		}
-	}
-	p.Log.Info("working", "model", models[0].ID, "shadow", shadowOf(models), "classes", len(models[0].Classes), "head", s.engine.Serving().Summaries()[0].Head, "shards", max(shards, 1), "topics", names.Nodes, "http", s.web.url())
+	defer s.Close()
+	work := s.Terms()
+	p.Log.Info("working", "model", work.Terms.Model, "shadow", work.Terms.Shadow, "classes", len(work.Terms.Classes), "shards", max(shards, 1), "topics", names.Nodes, "http", web.url())
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
-	go func() { served <- s.web.serve(ctx) }()
-	work := terms(p, names, cfg, models...)
+	go func() { served <- web.serve(ctx) }()
 	work.Policy, work.Publishing.CommitInterval, work.Session = w.Windows.policy(), w.Windows.CommitInterval, w.SessionTimeout
 	work.Publishing.Compression, work.Rebase, work.Publishing.Output = w.Compression, w.Rebase, wire.Encoding("application/"+w.Output)
 	work.BeginAgain = w.BeginAgain
-	work.Checkpoints = checkpoints(w.State, cfg, models...)
-	if w.Models != "" {
-		modelFolder(w.Models).try(s, cfg, &work)
-	}
-	switch {
-	case shards > 0:
-		err = newShardService(s, reg, cfg, w.State, models[0]).run(ctx, client, work)
-	default:
-		err = s.run(ctx, client, work)
-	}
+	err = s.Run(ctx, client, work)
 	stop()
 	if e := <-served; err == nil {
 		err = e
@@ -202,4 +181,21 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 		p.Log.Info("ended, everything is committed")
 	}
 	return err
+}
+
+// connect connects to Kafka, and creates missing topics.
+func (w workCmd) connect(ctx context.Context, p flags.Process) (*kafka.Client, topics.Names, error) {
+	client, names, err := w.Kafka.Connect(ctx, p)
+	if err != nil || w.CreateTopics == 0 {
+		return client, names, err
+	}
+	create := topics.Create
+	if w.BeginAgain {
+		create = topics.Recreate
+	}
+	if _, err := create(ctx, client, names, topics.Layout{Partitions: w.CreateTopics, Replication: -1}); err != nil {
+		client.Close()
+		return nil, names, err
+	}
+	return client, names, nil
 }

@@ -12,27 +12,34 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// keeper is the engine that a worker drives and saves in checkpoints, and that the page
-// queries between steps. The engine itself has no locks: every method holds turn.
-type keeper struct {
-	*pipeline.Pair
+// lockedEngine is the engine that a worker drives and saves in checkpoints, and that the page
+// queries between steps. The engine itself has no locks: every method holds turn, but those for
+// the goroutine that steps.
+type lockedEngine struct {
+	pair     *pipeline.Pair
 	turn     sync.Mutex
 	recycler recycler
 }
 
+// serving returns the engine that serves, to the goroutine that steps.
+func (e *lockedEngine) serving() *pipeline.Engine { return e.pair.Serving() }
+
+// shadow returns the engine in the shadow, nil for none, to the goroutine that steps.
+func (e *lockedEngine) shadow() *pipeline.Engine { return e.pair.Shadow() }
+
 var (
-	_ worker.Keeper   = (*keeper)(nil)
-	_ worker.Comparer = (*keeper)(nil)
-	_ worker.Taker    = (*keeper)(nil)
-	_ io.Closer       = (*keeper)(nil)
+	_ worker.Keeper   = (*lockedEngine)(nil)
+	_ worker.Comparer = (*lockedEngine)(nil)
+	_ worker.Taker    = (*lockedEngine)(nil)
+	_ io.Closer       = (*lockedEngine)(nil)
 )
 
 // Step implements worker.Engine.
-func (k *keeper) Step(w *event.Window) *event.Outcome {
-	k.turn.Lock()
-	defer k.turn.Unlock()
-	k.recycler.recycle(k.Pair)
-	return k.recycler.add(k.Pair.Step(w))
+func (e *lockedEngine) Step(w *event.Window) *event.Outcome {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	e.recycler.recycle(e.pair)
+	return e.recycler.add(e.pair.Step(w))
 }
 
 // recycler gives outcomes back to what made them. It keeps the last two: the worker may still
@@ -54,76 +61,76 @@ func (r *recycler) add(out *event.Outcome) *event.Outcome {
 }
 
 // Err implements worker.Engine.
-func (k *keeper) Err() error {
-	k.turn.Lock()
-	defer k.turn.Unlock()
-	return k.Pair.Err()
+func (e *lockedEngine) Err() error {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	return e.pair.Err()
 }
 
 // Close frees the blocks of an engine that is not needed any more.
-func (k *keeper) Close() error {
-	k.turn.Lock()
-	defer k.turn.Unlock()
-	k.Pair.Close()
+func (e *lockedEngine) Close() error {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	e.pair.Close()
 	return nil
 }
 
 // AssignRoles implements worker.RoleAssigner.
-func (k *keeper) AssignRoles(serves, shadow string) {
-	k.turn.Lock()
-	defer k.turn.Unlock()
-	k.Pair.AssignRoles(serves, shadow)
+func (e *lockedEngine) AssignRoles(serves, shadow string) {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	e.pair.AssignRoles(serves, shadow)
 }
 
 // Take implements worker.Taker.
-func (k *keeper) Take(shadow worker.Engine) error {
-	k.turn.Lock()
-	defer k.turn.Unlock()
-	return k.Pair.Take(shadow.(*keeper).Serving())
+func (e *lockedEngine) Take(shadow worker.Engine) error {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	return e.pair.Take(shadow.(*lockedEngine).serving())
 }
 
 // ask calls f with the engine that serves, between steps.
-func (k *keeper) ask(f func(*pipeline.Engine)) {
-	k.turn.Lock()
-	defer k.turn.Unlock()
-	f(k.Serving())
+func (e *lockedEngine) ask(f func(*pipeline.Engine)) {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	f(e.serving())
 }
 
 // Snapshot implements worker.Keeper.
-func (k *keeper) Snapshot(meta map[string]string) worker.Snapshot {
-	k.turn.Lock()
-	defer k.turn.Unlock()
-	return snapshot{&k.turn, func() pipeline.Blocks { return k.Serving().Config().Blocks }, k.Pair.Snapshot(meta)}
+func (e *lockedEngine) Snapshot(meta map[string]string) worker.Snapshot {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	return snapshot{&e.turn, func() pipeline.Blocks { return e.serving().Config().Blocks }, e.pair.Snapshot(meta)}
 }
 
-// restorer returns a function that reads a keeper back from its snapshot.
+// restorer returns a function that reads a locked engine back from its snapshot.
 func restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int64, string) (worker.Keeper, map[string]string, error) {
 	return func(r io.ReaderAt, size int64, folder string) (worker.Keeper, map[string]string, error) {
 		if files, ok := cfg.Blocks.(*blocks.Store); ok {
 			files.From(folder)
 		}
 		p, meta, err := pipeline.RestorePair(cfg, r, size, models...)
-		return &keeper{Pair: p}, meta, err
+		return &lockedEngine{pair: p}, meta, err
 	}
 }
 
-// fresh returns a function that makes keepers at window 0.
+// fresh returns a function that makes locked engines at window 0.
 func fresh(cfg pipeline.Config, models ...*model.Model) func() (worker.Engine, error) {
 	return func() (worker.Engine, error) {
 		p, err := pipeline.NewPair(cfg, models...)
-		return &keeper{Pair: p}, err
+		return &lockedEngine{pair: p}, err
 	}
 }
 
 // Apart implements worker.Comparer.
-func (k *keeper) Apart(exact worker.Engine) (d ledger.Distance) {
-	k.turn.Lock()
-	defer k.turn.Unlock()
-	d.Mean, d.Variance = k.Serving().Apart(exact.(*keeper).Serving())
+func (e *lockedEngine) Apart(exact worker.Engine) (d ledger.Distance) {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	d.Mean, d.Variance = e.serving().Apart(exact.(*lockedEngine).serving())
 	return d
 }
 
-// snapshot is a snapshot of a keeper, read between its steps.
+// snapshot is a snapshot of a locked engine, read between its steps.
 type snapshot struct {
 	turn  *sync.Mutex
 	store func() pipeline.Blocks
