@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"os"
 	"strings"
@@ -51,6 +52,11 @@ func (l *lines) String() string {
 // processOf returns the process of a command, with this one's environment.
 func processOf(stdout, stderr io.Writer) flags.Process {
 	return flags.Process{In: os.Stdin, Out: stdout, Err: stderr, Env: os.Environ(), Version: versionString()}
+}
+
+// run runs a command line and returns the exit code.
+func run(ctx context.Context, args []string, p flags.Process) int {
+	return program(new(cli)).Run(ctx, args, p)
 }
 
 // command runs a command of gvbll in this process, to its end.

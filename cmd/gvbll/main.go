@@ -3,8 +3,6 @@
 package main
 
 import (
-	"context"
-
 	"github.com/alecthomas/kong"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
@@ -46,9 +44,4 @@ func program(c *cli) flags.Program {
 		Description: "Classifies the nodes of a growing graph as they arrive in Kafka, with probabilities that can be trusted. Start with 'gvbll demo'.",
 		Vars:        kong.Vars{"default_http": "127.0.0.1:8473"},
 	}
-}
-
-// run runs a command line and returns the exit code. Tests call it instead of main.
-func run(ctx context.Context, args []string, p flags.Process) int {
-	return program(new(cli)).Run(ctx, args, p)
 }

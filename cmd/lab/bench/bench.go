@@ -69,7 +69,6 @@ var All = []Benchmark{
 	{"hubs", hubs},
 	{"memory", memory},
 	{"update", update},
-	{"shards", shards},
 	{"sparse", sparse},
 	{"workers", workers},
 	{"wire", wireBytes},

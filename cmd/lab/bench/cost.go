@@ -321,3 +321,11 @@ func (w Workload) headCost(windows int) (predict, learn cost, err error) {
 	}
 	return p.cost(), l.cost(), nil
 }
+
+// heapBytes returns the bytes of live objects.
+func heapBytes() float64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}

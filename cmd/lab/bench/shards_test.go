@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"testing"
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -18,8 +19,22 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// shards measures what the slices of a sharded graph cost beside the engine that has all
-// of it.
+// BenchmarkShards reports what shards of a graph cost beside the engine that has all of it.
+// One run takes minutes: -benchtime 1x.
+func BenchmarkShards(b *testing.B) {
+	var rows []Row
+	for b.Loop() {
+		var err error
+		if rows, err = shards(b.Context(), Config{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, r := range rows {
+		b.ReportMetric(r.Value, r.Name)
+	}
+}
+
+// shards measures what the shards of a graph cost beside the engine that has all of it.
 func shards(ctx context.Context, c Config) ([]Row, error) {
 	c.Workload = c.WithDefaults()
 	m, err := c.Model()
@@ -407,14 +422,6 @@ func (w Workload) exchanged(ctx context.Context) (bytes float64, err error) {
 	}
 	err = client.ReadAll(ctx, names.Exchange, func(r *kafka.Record) { bytes += float64(len(r.Key) + len(r.Value)) })
 	return bytes / float64(w.Window), err
-}
-
-// heapBytes returns the bytes of live objects.
-func heapBytes() float64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc)
 }
 
 // undisturbed returns the lower quartile of the windows' times.
