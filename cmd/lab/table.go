@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -252,16 +251,14 @@ func readResults(path string) (results []table.Result, err error) {
 	return results, lines.Err()
 }
 
-// writePictures writes each picture as SVG and PNG, or none if dir is "".
+// writePictures writes the pictures into a folder, or none if dir is "".
 func writePictures(dir string, pictures []table.Picture) error {
 	if dir == "" {
 		return nil
 	}
-	for _, p := range pictures {
-		for _, ending := range []string{".svg", ".png"} {
-			if err := flags.WritePicture(filepath.Join(dir, p.Name+ending), p); err != nil {
-				return fmt.Errorf("plot %s: %w", p.Name, err)
-			}
+	for i := range pictures {
+		if err := pictures[i].Write(dir); err != nil {
+			return err
 		}
 	}
 	return nil

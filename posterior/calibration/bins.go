@@ -12,9 +12,9 @@ type Bins [BinCount]Bin
 
 // Bin counts the predictions whose confidence lies in one interval.
 type Bin struct {
-	Count         int64
-	Correct       int64
-	SumConfidence float64
+	Count         int64   `json:"count"`
+	Correct       int64   `json:"correct"`
+	SumConfidence float64 `json:"confidence"`
 }
 
 // BinOf returns the bin of a confidence. Rounding may bring a confidence slightly

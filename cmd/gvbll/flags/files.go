@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 )
 
 // OpenInput opens a file for reading, or standard input for -.
@@ -75,23 +74,4 @@ func WriteJSON(out io.Writer, path string, v any) error {
 		return err
 	}
 	return f.Close()
-}
-
-// picture is a plot that can be rendered in two formats.
-type picture interface {
-	SVG() ([]byte, error)
-	PNG() ([]byte, error)
-}
-
-// WritePicture renders a picture in the format of the file's ending, .svg or .png.
-func WritePicture(file string, p picture) error {
-	render := p.SVG
-	if filepath.Ext(file) == ".png" {
-		render = p.PNG
-	}
-	b, err := render()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, b, 0o644)
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"gonum.org/v1/plot"
@@ -13,6 +15,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	_ "gonum.org/v1/plot/vg/vgimg" // the format png
 	_ "gonum.org/v1/plot/vg/vgsvg" // the format svg
+
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // Picture is plots beside each other, with the name of its file, without the extension.
@@ -25,11 +29,19 @@ type Picture struct {
 // Size of a plot with its axes, in points.
 const plotWidth, plotHeight = 320, 260
 
-// SVG returns the picture as an SVG document.
-func (p Picture) SVG() ([]byte, error) { return p.render("svg") }
-
-// PNG returns the picture as a PNG.
-func (p Picture) PNG() ([]byte, error) { return p.render("png") }
+// Write writes the picture into a folder, as SVG and PNG.
+func (p *Picture) Write(dir string) error {
+	for _, format := range []string{"svg", "png"} {
+		b, err := p.render(format)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, p.Name+"."+format), b, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func (p *Picture) render(format string) ([]byte, error) {
 	if p.err != nil {
@@ -140,13 +152,11 @@ func (p *Picture) logarithmic(values []float64) {
 
 // reliability adds a reliability diagram: the accuracy of each bin of confidence, with the
 // diagonal and the number of predictions as a line, relative to the largest.
-func (p *Picture) reliability(name string, bins []Bin) {
-	accuracy := &plotter.Histogram{Width: 1 / float64(len(bins)), FillColor: plotutil.Color(2), LineStyle: plotter.DefaultLineStyle}
+func (p *Picture) reliability(name string, bins *calibration.Bins) {
+	accuracy := &plotter.Histogram{Width: 1. / calibration.BinCount, FillColor: plotutil.Color(2), LineStyle: plotter.DefaultLineStyle}
 	var n, most int64
-	gaps := 0.
 	for _, b := range bins {
 		n, most = n+b.Count, max(most, b.Count)
-		gaps += math.Abs(float64(b.Correct) - b.Confidence)
 	}
 	counts := make(plotter.XYs, len(bins))
 	for i, b := range bins {
@@ -154,7 +164,7 @@ func (p *Picture) reliability(name string, bins []Bin) {
 		accuracy.Bins = append(accuracy.Bins, plotter.HistogramBin{Min: low, Max: low + accuracy.Width, Weight: float64(b.Correct) / float64(max(b.Count, 1))})
 		counts[i] = plotter.XY{X: low + accuracy.Width/2, Y: float64(b.Count) / float64(max(most, 1))}
 	}
-	q := p.newPlot(fmt.Sprintf("%s: n = %d, ECE %.4f", name, n, gaps/float64(max(n, 1))), "confidence", "accuracy")
+	q := p.newPlot(fmt.Sprintf("%s: n = %d, ECE %.4f", name, n, bins.ECE()), "confidence", "accuracy")
 	line, err := plotter.NewLine(counts)
 	if err != nil {
 		p.err = err

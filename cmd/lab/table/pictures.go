@@ -3,6 +3,8 @@ package table
 import (
 	"math"
 	"slices"
+
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // Pictures returns for each data set and protocol: the scores by step of GVBLL, the pool
@@ -72,7 +74,11 @@ func overStream(rows []Row, runs map[cell][]*Result) (pictures []Picture) {
 		if !isGVBLL(system) {
 			continue
 		}
-		diagrams.reliability(system, together(some))
+		var bins calibration.Bins
+		for _, r := range some {
+			bins.Merge(&r.Bins)
+		}
+		diagrams.reliability(system, &bins)
 		if len(some[0].Variance) == len(some[0].Steps) {
 			variance = append(variance, overSteps(system, some, func(r *Result, t int) float64 { return r.Variance[t] }))
 			distance = append(distance, overSteps(system, some, func(r *Result, t int) float64 { return r.AnchorDistance[t] }))
@@ -112,21 +118,6 @@ func overSteps(name string, runs []*Result, of func(*Result, int) float64) serie
 		mean, se := meanAndError(values)
 		s.add(float64(t+1), mean, se)
 	}
-}
-
-// together returns the sums of the reliability bins over all runs.
-func together(runs []*Result) []Bin {
-	sum := make([]Bin, len(runs[0].Bins))
-	for _, r := range runs {
-		for i, b := range r.Bins {
-			if i < len(sum) {
-				sum[i].Count += b.Count
-				sum[i].Correct += b.Correct
-				sum[i].Confidence += b.Confidence
-			}
-		}
-	}
-	return sum
 }
 
 // bars returns pictures of the NLL and the accuracy of all systems on one data set and

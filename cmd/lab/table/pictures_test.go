@@ -16,7 +16,7 @@ func TestPictures(t *testing.T) {
 	var names []string
 	for _, p := range Pictures(run(t, plan)) {
 		names = append(names, p.Name)
-		svg, err := p.SVG()
+		svg, err := p.render("svg")
 		if err != nil {
 			t.Errorf("%s: %v", p.Name, err)
 		}

@@ -74,7 +74,7 @@ type Result struct {
 	Mean    Scores   `json:"mean"`   // unweighted mean over steps: the paper's figures
 	Stream  Scores   `json:"stream"` // mean over all labels; ECE over Bins
 	// Bins are the reliability diagram of the whole stream: bins of equal width.
-	Bins []Bin `json:"bins"`
+	Bins calibration.Bins `json:"bins"`
 	// AnchorDistance and Variance describe GVBLL's posterior after each step: the
 	// Frobenius norm of M - M*, and the mean of Σ. Other systems have none.
 	AnchorDistance []float64 `json:"anchor_distance,omitempty"`
@@ -102,14 +102,6 @@ type Scores struct {
 	Acc float64 `json:"acc"`
 	NLL float64 `json:"nll"`
 	ECE float64 `json:"ece"`
-}
-
-// Bin counts the predictions whose confidence lies in one of the equal parts of
-// [0, 1].
-type Bin struct {
-	Count      int64   `json:"count"`
-	Correct    int64   `json:"correct"`
-	Confidence float64 `json:"confidence"` // sum
 }
 
 // tally scores predictions step by step. Probabilities are rounded to float32
@@ -155,9 +147,7 @@ func (t *tally) done() {
 	total := t.scores.Total()
 	t.result.Mean = scoresOf(total.Labels, t.scores.WindowMeans())
 	t.result.Stream = scoresOf(total.Labels, total.Means())
-	for _, b := range total.Bins {
-		t.result.Bins = append(t.result.Bins, Bin{Count: b.Count, Correct: b.Correct, Confidence: b.SumConfidence})
-	}
+	t.result.Bins = total.Bins
 }
 
 // scoresOf returns means over n labels as Scores.
