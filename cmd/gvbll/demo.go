@@ -103,14 +103,14 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	if steps == 0 {
 		return fmt.Errorf("%s: no node of the stream has a label, so there is nothing to score: train on fewer nodes (--train-share)", set.Name)
 	}
-	web, err := listenHTTP(p.Log, d.HTTP, "")
+	web, err := listenHTTP(p, d.HTTP, "")
 	if err != nil {
 		return err
 	}
 	defer web.close()
 	addrs := d.Brokers
 	if len(addrs) == 0 {
-		b, err := d.broker()
+		b, err := d.broker(p)
 		if err != nil {
 			return err
 		}
@@ -198,8 +198,8 @@ func ownName() string {
 	return "gvbll"
 }
 
-func (d demoCmd) broker() (*broker.Broker, error) {
-	cfg := broker.Config{Port: d.Port}
+func (d demoCmd) broker(p flags.Process) (*broker.Broker, error) {
+	cfg := broker.Config{Port: d.Port, Listen: p.Listen}
 	if d.Dir != "" {
 		cfg.Dir = filepath.Join(d.Dir, "broker")
 	}

@@ -24,7 +24,7 @@ const (
 // It is not a netutil.LimitListener, whose connections have no CloseWrite: net/http then
 // resets a connection whose request it refuses half-way, and the client never reads why.
 type guardedListener struct {
-	*net.TCPListener
+	net.Listener
 	places chan struct{} // an element for every connection
 	closed chan struct{}
 	close  func()
@@ -33,10 +33,10 @@ type guardedListener struct {
 	open map[string]int // connections by address
 }
 
-func guardListener(l *net.TCPListener) *guardedListener {
+func guardListener(l net.Listener) *guardedListener {
 	closed := make(chan struct{})
 	return &guardedListener{
-		TCPListener: l, places: make(chan struct{}, maxConnections), closed: closed, close: sync.OnceFunc(func() { close(closed) }),
+		Listener: l, places: make(chan struct{}, maxConnections), closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 		open: make(map[string]int),
 	}
 }
@@ -49,7 +49,7 @@ func (l *guardedListener) Accept() (net.Conn, error) {
 		case <-l.closed:
 			return nil, net.ErrClosed
 		}
-		c, err := l.AcceptTCP()
+		c, err := l.Listener.Accept()
 		if err != nil {
 			<-l.places
 			return nil, err
@@ -60,14 +60,14 @@ func (l *guardedListener) Accept() (net.Conn, error) {
 			<-l.places
 			continue
 		}
-		return &guardedConn{TCPConn: c, closed: sync.OnceFunc(func() { l.remove(host); <-l.places })}, nil
+		return &guardedConn{Conn: c, closed: sync.OnceFunc(func() { l.remove(host); <-l.places })}, nil
 	}
 }
 
 // Close implements [net.Listener].
 func (l *guardedListener) Close() error {
 	l.close()
-	return l.TCPListener.Close()
+	return l.Listener.Close()
 }
 
 // add counts a connection from host, and reports whether it may stay.
@@ -91,14 +91,22 @@ func (l *guardedListener) remove(host string) {
 
 // guardedConn is a connection that is counted until it is closed.
 type guardedConn struct {
-	*net.TCPConn
+	net.Conn
 	closed func()
 }
 
 // Close implements [net.Conn].
 func (c *guardedConn) Close() error {
 	defer c.closed()
-	return c.TCPConn.Close()
+	return c.Conn.Close()
+}
+
+// CloseWrite tells the client that nothing more comes, if the connection can be half closed.
+func (c *guardedConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
 }
 
 // hostOf returns an address without its port.

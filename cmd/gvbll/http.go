@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v2"
 
 	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 )
 
 // httpFlags are the flags of a command that serves HTTP.
@@ -58,8 +59,12 @@ const (
 )
 
 // listen listens on the address that --http gives.
-func listen(addr string) (net.Listener, error) {
-	l, err := net.Listen("tcp", addr)
+func listen(p flags.Process, addr string) (net.Listener, error) {
+	on := p.Listen
+	if on == nil {
+		on = net.Listen
+	}
+	l, err := on("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("--http %s: %w: give another address, or :0 for any free port", addr, err)
 	}
@@ -69,8 +74,8 @@ func listen(addr string) (net.Listener, error) {
 // listenHTTP returns a server that listens already, so that an address in use is an error
 // at the start. The file config, in the format of Prometheus' exporters, turns on TLS and
 // passwords. It is checked here; "" is no file.
-func listenHTTP(log *slog.Logger, addr, config string) (*webServer, error) {
-	h := &webServer{log: log, config: config, scheme: "http", metrics: newRegistry()}
+func listenHTTP(p flags.Process, addr, config string) (*webServer, error) {
+	h := &webServer{log: p.Log, config: config, scheme: "http", metrics: newRegistry()}
 	if config != "" {
 		c, err := readWebConfig(config)
 		if err != nil {
@@ -81,11 +86,11 @@ func listenHTTP(log *slog.Logger, addr, config string) (*webServer, error) {
 		}
 		h.private = c.TLSConfig.IsEnabled() || len(c.Users) > 0
 	}
-	l, err := listen(addr)
+	l, err := listen(p, addr)
 	if err != nil {
 		return nil, err
 	}
-	h.listener = guardListener(l.(*net.TCPListener))
+	h.listener = guardListener(l)
 	return h, nil
 }
 

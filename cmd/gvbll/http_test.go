@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
@@ -26,7 +27,7 @@ import (
 // is a file as of --http-config, or "".
 func serverOf(t *testing.T, config string) *webServer {
 	t.Helper()
-	h, err := listenHTTP(slog.New(slog.DiscardHandler), "127.0.0.1:0", config)
+	h, err := listenHTTP(flags.Process{Log: slog.New(slog.DiscardHandler)}, "127.0.0.1:0", config)
 	must(t, err)
 	h.show(emptyPage())
 	ctx, stop := context.WithCancel(t.Context())
@@ -166,7 +167,7 @@ func TestHTTPConfigThatIsWrong(t *testing.T) {
 		"unknown: field":                                           "unknown",
 	} {
 		must(t, os.WriteFile(file, []byte(content), 0o600))
-		_, err := listenHTTP(slog.New(slog.DiscardHandler), "127.0.0.1:0", file)
+		_, err := listenHTTP(flags.Process{Log: slog.New(slog.DiscardHandler)}, "127.0.0.1:0", file)
 		if err == nil || !strings.HasPrefix(err.Error(), "--http-config "+file+": ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", content, err, want)
 		}

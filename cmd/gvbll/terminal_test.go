@@ -19,6 +19,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/creack/pty"
+
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 )
 
 // TestTerminal runs the demo in a terminal and gvbll tail in another, and checks what the
@@ -36,7 +38,7 @@ func TestTerminal(t *testing.T) {
 	}
 	saveTerminal(t, "terminal-demo.png", "gvbll demo", demo)
 
-	b, err := demoCmd{Dir: dir}.broker() // with the predictions of the demo
+	b, err := demoCmd{Dir: dir}.broker(flags.Process{}) // with the predictions of the demo
 	must(t, err)
 	t.Cleanup(b.Close)
 	addr := b.Addr()

@@ -135,7 +135,7 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	if err := pipeline.Compatible(models...); err != nil {
 		return err
 	}
-	web, err := listenHTTP(p.Log, w.HTTP.HTTP, w.HTTP.HTTPConfig)
+	web, err := listenHTTP(p, w.HTTP.HTTP, w.HTTP.HTTPConfig)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 
@@ -21,6 +22,8 @@ type Config struct {
 	Dir string
 	// Port is the port on 127.0.0.1, 0 for any free one.
 	Port int
+	// Listen is how it listens. Nil means on the system's network.
+	Listen func(network, address string) (net.Listener, error)
 }
 
 // Broker is a running broker.
@@ -43,6 +46,9 @@ func Start(cfg Config) (*Broker, error) {
 			return nil, fmt.Errorf("starting the embedded broker: %w", err)
 		}
 		opts = append(opts, kfake.DataDir(cfg.Dir))
+	}
+	if cfg.Listen != nil {
+		opts = append(opts, kfake.ListenFn(cfg.Listen))
 	}
 	var err error
 	if b.cluster, err = kfake.NewCluster(opts...); err != nil {

@@ -1,8 +1,10 @@
 package flags
 
 import (
+	"context"
 	"io"
 	"log/slog"
+	"net"
 	"strings"
 )
 
@@ -14,6 +16,10 @@ type Process struct {
 	Env      []string  // variables, each as NAME=VALUE
 	Log      *slog.Logger
 	Version  string // of the program
+
+	// Dial connects to brokers, and Listen waits for connections. Nil means the system's network.
+	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	Listen func(network, address string) (net.Listener, error)
 }
 
 // lookup returns the value of an environment variable, and whether it is set.
