@@ -9,7 +9,7 @@ import (
 )
 
 // Shards are the metrics of a worker of a graph that has several shards: of its tasks, the
-// lead and each shard.
+// sequencer and each shard.
 type Shards struct {
 	owner   *prometheus.GaugeVec
 	windows *prometheus.GaugeVec
@@ -35,7 +35,7 @@ func NewShards(reg prometheus.Registerer, shards int) *Shards {
 
 // Task is a task that a worker owns or stands by for.
 type Task struct {
-	Number  int // 0 is the lead
+	Number  int // 0 is the sequencer
 	Owner   bool
 	Windows int64
 }
@@ -61,7 +61,7 @@ func (s *Shards) Waited(from int, d time.Duration) {
 	s.waited.WithLabelValues(taskLabel(from)).Add(d.Seconds())
 }
 
-// taskLabel names a task as everywhere: the lead is 0, shards are numbered from 1.
+// taskLabel names a task: 0 is the sequencer, labelled lead; shards are numbered from 1.
 func taskLabel(task int) string {
 	if task == 0 {
 		return "lead"

@@ -89,8 +89,8 @@ func (p *Period) Refuse(reason string, events int) {
 	p.Refused[reason] += events
 }
 
-// RefusedEvents returns the number of all refused events.
-func (p *Period) RefusedEvents() (n int) {
+// refusedEvents returns the number of all refused events.
+func (p *Period) refusedEvents() (n int) {
 	for _, events := range p.Refused {
 		n += events
 	}

@@ -46,7 +46,8 @@ type reportView struct {
 	Facts                        []fact
 	Scored                       bool // a label has been scored
 	Unscored                     int  // labels without scores
-	Omitted                      int  // events that are not listed
+	Listed                       []Event
+	Omitted                      int // events that are not listed
 	Traffic, Curves, Reliability *figure
 	Heads, Degrees, Classes      table
 	Reasons                      table
@@ -67,6 +68,7 @@ func (r *Report) HTML() ([]byte, error) {
 	v.Scored = v.whole.Served.Labels > 0
 	v.Unscored = max(v.whole.Labels-v.whole.Served.Labels, 0)
 	v.Omitted = max(len(r.Events)-maxEvents, 0)
+	v.Listed = r.Events[v.Omitted:]
 	v.Facts = v.facts()
 	v.Traffic = v.traffic()
 	if v.Scored {
@@ -76,9 +78,6 @@ func (r *Report) HTML() ([]byte, error) {
 	return execute("report.html", &v)
 }
 
-// Listed returns the events that are listed.
-func (v *reportView) Listed() []Event { return v.Events[v.Omitted:] }
-
 func (v *reportView) facts() []fact {
 	delay := undefined
 	if d := v.whole.Delay().Round(time.Millisecond); d != 0 {
@@ -86,7 +85,7 @@ func (v *reportView) facts() []fact {
 	}
 	list := []fact{
 		{"predictions", strconv.Itoa(v.whole.Predictions), ""}, {"labels", strconv.Itoa(v.whole.Labels), ""},
-		{"median label delay", delay, ""}, {"refused events", strconv.Itoa(v.whole.RefusedEvents()), ""},
+		{"median label delay", delay, ""}, {"refused events", strconv.Itoa(v.whole.refusedEvents()), ""},
 	}
 	if m := v.whole.Served.Means(); v.Scored {
 		list = append(list, fact{"accuracy", formatted(m.Acc), ""}, fact{"NLL, nats", formatted(m.NLL), ""}, fact{"ECE", formatted(m.ECE), ""}, fact{"Brier score", formatted(m.Brier), ""})
@@ -154,7 +153,7 @@ func (v *reportView) traffic() *figure {
 		x := v.middle(p)
 		predictions.add(x, float64(p.Predictions))
 		labels.add(x, float64(p.Labels))
-		refused.add(x, float64(p.RefusedEvents()))
+		refused.add(x, float64(p.refusedEvents()))
 	}
 	f.add("events", v.xLabel(), false, predictions, labels, refused)
 	return f

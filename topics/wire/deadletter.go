@@ -131,7 +131,7 @@ func looksLikeJSON(value []byte) bool {
 	return len(value) > 0 && (value[0] == '{' || value[0] == '[')
 }
 
-// DecodeDeadLetter decodes a dead letter, as AppendDeadLetter or AppendDeadLetterJSON
+// DecodeDeadLetter decodes a dead letter, as AppendDeadLetter or appendDeadLetterJSON
 // wrote it, into r, overwriting it. With ErrTruncated r is filled too.
 func DecodeDeadLetter(b []byte, r *event.Refusal) error {
 	if EncodingOf(b) == JSON {

@@ -31,7 +31,7 @@ func (e Encoding) AppendPrediction(dst []byte, p *event.Prediction) []byte {
 // AppendDeadLetter appends a dead letter in this encoding.
 func (e Encoding) AppendDeadLetter(dst []byte, r *event.Refusal) []byte {
 	if e == JSON {
-		return AppendDeadLetterJSON(dst, r)
+		return appendDeadLetterJSON(dst, r)
 	}
 	return AppendDeadLetter(dst, r)
 }

@@ -811,7 +811,7 @@ func TestDeadLetterJSON(t *testing.T) {
 	}}
 	const want = `{"reason":"bad-id","detail":"there is no id","topic":"t","partition":1,"offset":2,"time":3,"key_base64":"/w==",` +
 		`"value":"{\"a\": \"<é>\"}","headers":{"content-type":"application/json"},"value_length":13}`
-	if got := string(AppendDeadLetterJSON([]byte("> "), &r)); got != "> "+want {
+	if got := string(appendDeadLetterJSON([]byte("> "), &r)); got != "> "+want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -834,7 +834,7 @@ func TestDeadLetterFitsInARecord(t *testing.T) {
 		for i := range o.Headers {
 			o.Headers[i] = event.Header{Key: strings.Repeat(fill, 4096), Value: o.Value[:4096]}
 		}
-		if b := AppendDeadLetterJSON(nil, &r); len(b) > 1020<<10 {
+		if b := appendDeadLetterJSON(nil, &r); len(b) > 1020<<10 {
 			t.Errorf("a dead letter in JSON, of a record full of %q, has %d bytes, want at most %d", fill, len(b), 1020<<10)
 		}
 	}

@@ -25,11 +25,11 @@ type Letter struct {
 	Partition   int32         `json:"partition"`
 	Offset      int64         `json:"offset"`
 	Time        int64         `json:"time"` // of the record, milliseconds since the Unix epoch
-	Key         Text          `json:"key,omitempty"`
+	Key         jsonText      `json:"key,omitempty"`
 	KeyBase64   []byte        `json:"key_base64,omitempty"`
-	Value       Text          `json:"value,omitempty"`
+	Value       jsonText      `json:"value,omitempty"`
 	ValueBase64 []byte        `json:"value_base64,omitempty"`
-	Headers     LetterHeaders `json:"headers"`
+	Headers     letterHeaders `json:"headers"`
 	ValueLength int           `json:"value_length,omitempty"` // of the whole value
 	Truncated   bool          `json:"truncated,omitempty"`
 }
@@ -39,7 +39,7 @@ func LetterOf(r *event.Refusal) *Letter {
 	o := r.Origin
 	l := &Letter{
 		Reason: r.Reason, Detail: line(r.Detail), Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, Time: o.Time,
-		Headers: LetterHeaders(o.Headers),
+		Headers: letterHeaders(o.Headers),
 	}
 	l.Key, l.KeyBase64 = textOf(o.Key)
 	l.Value, l.ValueBase64 = textOf(o.Value)
@@ -62,9 +62,9 @@ func (l *Letter) Refusal() (*event.Refusal, error) {
 // Append appends the letter as a line of JSON, without its end.
 func (l *Letter) Append(dst []byte) []byte { return appendJSON(dst, l) }
 
-// AppendDeadLetterJSON appends a dead letter as a [Letter], with the bounds of one in
+// appendDeadLetterJSON appends a dead letter as a [Letter], with the bounds of one in
 // msgpack. In names of headers, what JSON would escape becomes a question mark.
-func AppendDeadLetterJSON(dst []byte, r *event.Refusal) []byte {
+func appendDeadLetterJSON(dst []byte, r *event.Refusal) []byte {
 	o, truncated := clipRecord(r.Origin)
 	o.Headers = slices.Clone(o.Headers)
 	for i, h := range o.Headers {
@@ -117,14 +117,14 @@ func appendJSON(dst []byte, v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// Text is text in JSON: a string, or an object that is the text itself. Nil is neither.
-type Text json.RawMessage
+// jsonText is text in JSON: a string, or an object that is the text itself. Nil is neither.
+type jsonText json.RawMessage
 
 // MarshalJSON implements json.Marshaler.
-func (t Text) MarshalJSON() ([]byte, error) { return t, nil }
+func (t jsonText) MarshalJSON() ([]byte, error) { return t, nil }
 
 // UnmarshalJSON implements json.Unmarshaler. It keeps a copy.
-func (t *Text) UnmarshalJSON(b []byte) error {
+func (t *jsonText) UnmarshalJSON(b []byte) error {
 	*t = bytes.Clone(b)
 	return nil
 }
@@ -135,7 +135,7 @@ const maxEscapes = 256
 
 // textOf returns bytes as text, or as they are if they are none or base64 is much shorter;
 // both are nil for null.
-func textOf(b []byte) (text Text, other []byte) {
+func textOf(b []byte) (text jsonText, other []byte) {
 	if b == nil {
 		return nil, nil
 	}
@@ -149,7 +149,7 @@ func textOf(b []byte) (text Text, other []byte) {
 }
 
 // or returns the bytes of the text, or other if there is no text.
-func (t Text) or(other []byte) ([]byte, error) {
+func (t jsonText) or(other []byte) ([]byte, error) {
 	switch {
 	case t == nil || string(t) == "null":
 		return other, nil
@@ -165,16 +165,16 @@ func (t Text) or(other []byte) ([]byte, error) {
 	return []byte(*text), nil
 }
 
-// LetterHeaders are written as an object, in their order, with a member for each, so that
+// letterHeaders are written as an object, in their order, with a member for each, so that
 // several may have one name. A value that is no text is an object, {"base64": "…"}.
-type LetterHeaders []event.Header
+type letterHeaders []event.Header
 
 type inBase64 struct {
 	Base64 []byte `json:"base64"`
 }
 
 // MarshalJSON implements json.Marshaler.
-func (h LetterHeaders) MarshalJSON() ([]byte, error) {
+func (h letterHeaders) MarshalJSON() ([]byte, error) {
 	b := []byte{'{'}
 	for i, x := range h {
 		if i > 0 {
@@ -195,7 +195,7 @@ func (h LetterHeaders) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (h *LetterHeaders) UnmarshalJSON(b []byte) error {
+func (h *letterHeaders) UnmarshalJSON(b []byte) error {
 	*h = nil
 	if string(b) == "null" {
 		return nil
@@ -209,7 +209,7 @@ func (h *LetterHeaders) UnmarshalJSON(b []byte) error {
 		if err != nil {
 			return err
 		}
-		var value Text
+		var value jsonText
 		if err := d.Decode(&value); err != nil {
 			return err
 		}
