@@ -9,9 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/posterior/calibration"
@@ -89,15 +86,12 @@ func (d *demoShow) alternatives() (list []demoHead) {
 			continue
 		}
 		behind := make([]float64, len(d.servedNLL))
-		floats.SubTo(behind, d.nll[h], d.servedNLL)
-		mean, sd := stat.MeanStdDev(behind, nil)
-		if len(behind) == 1 {
-			sd = 0 // a single step has none
+		for t, served := range d.servedNLL {
+			behind[t] = d.nll[h][t] - served
 		}
-		list = append(list, demoHead{
-			Head: d.scores[h].Head, demoScores: scoresOf(&d.scores[h].Prequential),
-			Behind: mean, Error: stat.StdErr(sd, float64(len(behind))),
-		})
+		head := demoHead{Head: d.scores[h].Head, demoScores: scoresOf(&d.scores[h].Prequential)}
+		head.Behind, head.Error = calibration.MeanAndError(behind)
+		list = append(list, head)
 	}
 	slices.SortStableFunc(list, func(a, b demoHead) int { return cmp.Compare(a.Behind, b.Behind) })
 	return list

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"runtime"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/lab/table"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 type coverageCmd struct {
@@ -77,23 +77,19 @@ func printCoverage(w io.Writer, job table.CoveragePlan, found []table.CoverageRe
 	for _, source := range job.Sources {
 		for _, delay := range job.Delays {
 			for _, sets := range job.Sets {
-				var rate, size, worst, right, square, n float64
+				var rates []float64
+				var size, worst, right float64
 				for _, r := range found {
 					if r.Dataset != source.Name || r.Delay != delay || r.Per != sets.Per.String() {
 						continue
 					}
-					n++
-					rate += r.Sets.Rate()
-					square += r.Sets.Rate() * r.Sets.Rate()
+					rates = append(rates, r.Sets.Rate())
 					size += r.Sets.MeanSize()
 					worst += r.Worst
 					right += float64(r.Correct) / float64(r.Sets.Rows)
 				}
-				rate /= n
-				se := 0.
-				if n > 1 {
-					se = math.Sqrt(max(square/n-rate*rate, 0) / (n - 1))
-				}
+				rate, se := calibration.MeanAndError(rates)
+				n := float64(len(rates))
 				if _, err := fmt.Fprintf(w, "%-14s %5d %-6v %6.1f ± %3.1f %8.2f %12.1f %9.1f\n",
 					source.Name, delay, sets.Per, 100*rate, 100*se, size/n, 100*worst/n, 100*right/n); err != nil {
 					return err

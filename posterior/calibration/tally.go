@@ -115,6 +115,23 @@ func (p *Prequential) Total() Tally { return p.total }
 // IV-A. They are 0 before the first label.
 func (p *Prequential) WindowMeans() Means { return p.sum.over(p.windows) }
 
+// MeanAndError returns the mean of values and its standard error, which is 0 for one value.
+func MeanAndError(values []float64) (mean, se float64) {
+	n := float64(len(values))
+	for _, v := range values {
+		mean += v
+	}
+	mean /= n
+	if len(values) < 2 {
+		return mean, 0
+	}
+	for _, v := range values {
+		d := v - mean
+		se += float64(d * d)
+	}
+	return mean, math.Sqrt(se / (n - 1) / n)
+}
+
 // The state of a Prequential is StateCounts integers
 //
 //	labels, windows, then of every bin: count, correct

@@ -115,7 +115,7 @@ func overSteps(name string, runs []*Result, of func(*Result, int) float64) serie
 		if len(values) == 0 {
 			return s
 		}
-		mean, se := meanAndError(values)
+		mean, se := calibration.MeanAndError(values)
 		s.add(float64(t+1), mean, se)
 	}
 }

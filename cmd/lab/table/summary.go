@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // Estimate holds the means over seeds of the three measures, and their standard errors,
@@ -117,7 +119,7 @@ func behind(i int, rows []Row, runs [][]*Result, m measure) Behind {
 		differences = []float64{m.sign * (m.mean(&rows[best].Estimate) - m.mean(&rows[i].Estimate))}
 	}
 	b := Behind{Best: rows[best].System}
-	b.Mean, b.SE = meanAndError(differences)
+	b.Mean, b.SE = calibration.MeanAndError(differences)
 	b.Tie = best != i && len(differences) > 1 && math.Abs(b.Mean) < 2*b.SE
 	return b
 }
@@ -173,26 +175,9 @@ func estimate(runs []Scores) Estimate {
 		for i := range runs {
 			values = append(values, m.score(&runs[i]))
 		}
-		*m.estimate(&e).mean, *m.estimate(&e).se = meanAndError(values)
+		*m.estimate(&e).mean, *m.estimate(&e).se = calibration.MeanAndError(values)
 	}
 	return e
-}
-
-// meanAndError returns the mean and its standard error, which is 0 for one value.
-func meanAndError(values []float64) (mean, se float64) {
-	n := float64(len(values))
-	for _, v := range values {
-		mean += v
-	}
-	mean /= n
-	if len(values) < 2 {
-		return mean, 0
-	}
-	for _, v := range values {
-		d := v - mean
-		se += float64(d * d)
-	}
-	return mean, math.Sqrt(se / (n - 1) / n)
 }
 
 // measure is one of the three scores.
