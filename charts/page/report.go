@@ -84,8 +84,10 @@ func (v *reportView) facts() []fact {
 		delay = d.String()
 	}
 	list := []fact{
-		{"predictions", strconv.Itoa(v.whole.Predictions), ""}, {"labels", strconv.Itoa(v.whole.Labels), ""},
-		{"median label delay", delay, ""}, {"refused events", strconv.Itoa(v.whole.refusedEvents()), ""},
+		{"predictions", strconv.Itoa(v.whole.Predictions), ""},
+		{"labels", strconv.Itoa(v.whole.Labels), ""},
+		{"median label delay", delay, ""},
+		{"refused events", strconv.Itoa(v.whole.refusedEvents()), ""},
 	}
 	if m := v.whole.Served.Means(); v.Scored {
 		list = append(list, fact{"accuracy", formatted(m.Acc), ""}, fact{"NLL, nats", formatted(m.NLL), ""}, fact{"ECE", formatted(m.ECE), ""}, fact{"Brier score", formatted(m.Brier), ""})

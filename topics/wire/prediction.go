@@ -205,7 +205,8 @@ type predictionJSON struct {
 // engine nor DecodePrediction produces one.
 func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
 	return appendJSON(dst, predictionJSON{
-		jsonID{p.Node}, p.Class, p.ClassIndex, p.Confidence, p.Probabilities, p.Total, p.Aleatoric, p.Epistemic,
+		jsonID{p.Node},
+		p.Class, p.ClassIndex, p.Confidence, p.Probabilities, p.Total, p.Aleatoric, p.Epistemic,
 		p.Window, p.PosteriorVersion, p.Time, p.Model, p.Revision,
 		setJSONOf(p.Set),
 	})
