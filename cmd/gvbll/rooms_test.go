@@ -62,7 +62,7 @@ func TestRooms(t *testing.T) {
 		{"gnn", []string{"topics", "posterior", "pipeline", "charts", "cmd", kafka, embedded}, nil},
 		{"posterior", []string{"topics", "gnn", "pipeline", "charts", "cmd", kafka, embedded}, nil},
 		{"charts", []string{"topics", "cmd", kafka, embedded}, nil},
-		{"cmd/gvbll", []string{"cmd/lab"}, nil},
+		{"cmd/gvbll", []string{"cmd/lab", "gonum.org/v1/plot"}, nil},
 	} {
 		packages := make(map[string]listed)
 		for _, p := range listDeps(t, room.name+"/...") {
