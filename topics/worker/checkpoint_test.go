@@ -26,14 +26,17 @@ import (
 // tallyState is the state of a tally as it is stored in a checkpoint.
 type tallyState struct {
 	Chain string
-	Seen  []event.ID
+	Seen  []plainID
 	Meta  map[string]string
 }
+
+// plainID is an id that is read as it is written: the JSON of an [event.ID] is for people.
+type plainID event.ID
 
 func (e *tally) Snapshot(meta map[string]string) worker.Snapshot {
 	s := tallyState{Chain: hex.EncodeToString(e.chain[:]), Meta: meta}
 	for id := range e.seen {
-		s.Seen = append(s.Seen, id)
+		s.Seen = append(s.Seen, plainID(id))
 	}
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -64,7 +67,7 @@ func readTally(r io.ReaderAt, size int64, _ string) (worker.Keeper, map[string]s
 	}
 	e := &tally{chain: event.Hash(chain), seen: make(map[event.ID]bool)}
 	for _, id := range s.Seen {
-		e.seen[id] = true
+		e.seen[event.ID(id)] = true
 	}
 	return e, s.Meta, nil
 }
