@@ -9,12 +9,9 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/sbinet/npyio/npy"
 )
 
 // array is a member of an .npz archive, an .npy file, read once from its first
@@ -22,20 +19,22 @@ import (
 type array struct {
 	shape   []int
 	fortran bool // a matrix is stored column after column
-
-	// width is the length of a text in bytes, and decode is nil; of numbers it is 0.
-	width int
-	order binary.ByteOrder // of the characters of a text; nil where each is a byte
+	element element
 
 	name   string
 	member io.Closer
 	body   *bufio.Reader
-	npy    *npy.Reader
-	kind   reflect.Kind
-	decode func(*npy.Reader, []float64) error
-	left   int       // numbers not decoded yet
-	ready  []float64 // numbers decoded and not returned yet, in buf
-	buf    [4096]float64
+	left   int    // numbers not read yet
+	ready  []byte // of numbers that were read and not returned yet, in buf
+	buf    []byte
+}
+
+// element is the type of an array's elements: f, i, u or b, numbers, or texts, S, or U with
+// four bytes a character.
+type element struct {
+	kind  byte
+	width int              // bytes
+	order binary.ByteOrder // of a number, or of a character of U
 }
 
 // openArray opens a member. It is an error when the member's header does not agree
@@ -55,9 +54,8 @@ func openArray(name string, f *zip.File) (*array, error) {
 }
 
 // plainHeader matches the header dictionary of an array of plain numbers as
-// numpy writes it. npyio slices its headers without checking, so nothing else
-// may reach it.
-var plainHeader = regexp.MustCompile(`^\{'descr': '[<>|=]?[a-zA-Z]+[0-9]{0,3}', 'fortran_order': (True|False), 'shape': \(([0-9]{1,18}, ?)*([0-9]{1,18})?\), \} *\n$`)
+// numpy writes it: the type, the order and the shape.
+var plainHeader = regexp.MustCompile(`^\{'descr': '([<>|=]?[a-zA-Z]+[0-9]{0,3})', 'fortran_order': (True|False), 'shape': \(((?:[0-9]{1,18}, ?)*(?:[0-9]{1,18})?)\), \} *\n$`)
 
 // maxHeader is the longest header accepted. For plain numbers numpy writes 128
 // bytes.
@@ -71,11 +69,15 @@ func (a *array) header(size uint64) error {
 		return fmt.Errorf("not an array: it begins with %.10q", start)
 	}
 	length, at := int(binary.LittleEndian.Uint16(start[8:])), 10
-	if start[6] != 1 { // npyio refuses versions other than 1 and 2
+	switch start[6] {
+	case 1:
+	case 2:
 		if start, err = a.body.Peek(12); err != nil {
 			return errors.New("not an array: its header is cut short")
 		}
 		length, at = int(binary.LittleEndian.Uint32(start[8:])), 12
+	default:
+		return fmt.Errorf("an array of version %d, want 1 or 2", start[6])
 	}
 	if length > maxHeader-at {
 		return fmt.Errorf("its header has %d bytes, want at most %d", length, maxHeader-at)
@@ -84,18 +86,26 @@ func (a *array) header(size uint64) error {
 	if err != nil {
 		return errors.New("not an array: its header is cut short")
 	}
-	if !plainHeader.Match(head[at:]) {
+	words := plainHeader.FindSubmatch(head[at:])
+	if words == nil {
 		return fmt.Errorf("not an array of plain numbers: its header is %.100q", bytes.TrimSpace(head[at:]))
 	}
-	if a.npy, err = npy.NewReader(filled{a.body}); err != nil {
+	kind := string(words[1])
+	a.fortran = string(words[2]) == "True"
+	for _, n := range strings.FieldsFunc(string(words[3]), func(r rune) bool { return r == ',' || r == ' ' }) {
+		size, err := strconv.Atoi(n)
+		if err != nil {
+			return err
+		}
+		a.shape = append(a.shape, size)
+	}
+	if _, err := a.body.Discard(at + length); err != nil {
 		return err
 	}
-	d := a.npy.Header.Descr
-	a.shape, a.fortran = d.Shape, d.Fortran
-	width, err := a.element(d.Type)
-	if err != nil {
+	if a.element, err = elementOf(kind); err != nil {
 		return err
 	}
+	width := a.element.width
 	a.left = 1
 	for _, n := range a.shape {
 		if n > 0 && a.left > math.MaxInt64/width/n {
@@ -104,107 +114,113 @@ func (a *array) header(size uint64) error {
 		a.left *= n
 	}
 	if want := uint64(at + length + a.left*width); size != want {
-		return fmt.Errorf("shape %v of type %s makes %d bytes, the archive says %d", a.shape, d.Type, want, size)
+		return fmt.Errorf("shape %v of type %s makes %d bytes, the archive says %d", a.shape, kind, want, size)
 	}
 	return nil
 }
 
-// textType matches numpy's types of texts: the order of bytes, four bytes a character or
-// one, and the number of characters.
-var textType = regexp.MustCompile(`^([<>|=]?)([US])([1-9][0-9]{0,2})$`)
+// elementType matches numpy's types: the order of bytes, the kind, and the bytes of a number
+// or the characters of a text.
+var elementType = regexp.MustCompile(`^([<>|=]?)(?:([fiub])([1248])|([US])([1-9][0-9]{0,2}))$`)
 
-// element sets how an element of a type is read, and returns its width in bytes.
-func (a *array) element(kind string) (width int, err error) {
-	if m := textType.FindStringSubmatch(kind); m != nil {
-		a.width, _ = strconv.Atoi(m[3])
-		if m[2] == "U" {
-			a.width *= 4
-			a.order = binary.LittleEndian
-			if m[1] == ">" {
-				a.order = binary.BigEndian
-			}
-		}
-		return a.width, nil
+// elementOf returns the type of that name.
+func elementOf(name string) (element, error) {
+	m := elementType.FindStringSubmatch(name)
+	if m == nil || m[2] == "f" && m[3] < "4" || m[2] == "b" && m[3] != "1" {
+		return element{}, fmt.Errorf("numbers of type %.20q, want f4, f8, i1 to i8, u1 to u8 or b1: convert with astype", name)
 	}
-	element := npy.TypeFrom(kind) // nil for an unknown type
-	if element != nil {
-		a.kind = element.Kind()
-		a.decode = decoders[a.kind]
+	e := element{kind: (m[2] + m[4])[0], order: binary.LittleEndian}
+	e.width, _ = strconv.Atoi(m[3] + m[5])
+	if e.kind == 'U' {
+		e.width *= 4
 	}
-	if a.decode == nil {
-		return 0, fmt.Errorf("numbers of type %.20q, want f4, f8, i1 to i8, u1 to u8 or b1: convert with astype", kind)
+	if m[1] == ">" {
+		e.order = binary.BigEndian
 	}
-	return int(element.Size()), nil
+	return e, nil
+}
+
+// String returns numpy's name of a type of numbers.
+func (e element) String() string {
+	if e.kind == 'b' {
+		return "bool"
+	}
+	return fmt.Sprint(map[byte]string{'f': "float", 'i': "int", 'u': "uint"}[e.kind], 8*e.width)
+}
+
+// isText reports whether the elements are texts.
+func (e element) isText() bool { return e.kind == 'S' || e.kind == 'U' }
+
+// isInteger reports whether the elements are integers that an int64 holds.
+func (e element) isInteger() bool { return e.kind == 'i' || e.kind == 'u' && e.width < 8 }
+
+// integer returns a number that is stored as an integer.
+func (e element) integer(raw []byte) int64 {
+	var bits uint64
+	switch e.width {
+	case 1:
+		bits = uint64(raw[0])
+	case 2:
+		bits = uint64(e.order.Uint16(raw))
+	case 4:
+		bits = uint64(e.order.Uint32(raw))
+	default:
+		bits = e.order.Uint64(raw)
+	}
+	if e.kind == 'i' { // with its sign
+		unused := 64 - 8*e.width
+		return int64(bits<<unused) >> unused
+	}
+	return int64(bits)
+}
+
+// number returns any number. Integers beyond 2⁵³ are rounded; those that are accepted are
+// far smaller.
+func (e element) number(raw []byte) float64 {
+	switch {
+	case e.kind == 'f' && e.width == 4:
+		return float64(math.Float32frombits(e.order.Uint32(raw)))
+	case e.kind == 'f':
+		return math.Float64frombits(e.order.Uint64(raw))
+	case e.kind == 'i':
+		return float64(e.integer(raw))
+	case e.kind == 'b' && raw[0] != 1:
+		return 0
+	}
+	return float64(uint64(e.integer(raw)))
 }
 
 const npyMagic = "\x93NUMPY"
 
-// filled fills the slice it is given or fails. npyio takes the end of a file for
-// zeros, and a part of a number for a number.
-type filled struct{ r io.Reader }
-
-func (f filled) Read(p []byte) (int, error) {
-	n, err := io.ReadFull(f.r, p)
-	if err == io.EOF && len(p) > 0 {
-		err = io.ErrUnexpectedEOF
-	}
-	return n, err
-}
-
-// decoders read numbers of numpy's types as float64.
-var decoders = map[reflect.Kind]func(*npy.Reader, []float64) error{
-	reflect.Float32: decode[float32, float64], reflect.Float64: decode[float64, float64],
-	reflect.Int8: decode[int8, float64], reflect.Int16: decode[int16, float64], reflect.Int32: decode[int32, float64], reflect.Int64: decode[int64, float64],
-	reflect.Uint8: decode[uint8, float64], reflect.Uint16: decode[uint16, float64], reflect.Uint32: decode[uint32, float64], reflect.Uint64: decode[uint64, float64],
-	reflect.Bool: decodeBool,
-}
-
-// wholeDecoders are decoders that round no integer.
-var wholeDecoders = map[reflect.Kind]func(*npy.Reader, []int64) error{
-	reflect.Int8: decode[int8, int64], reflect.Int16: decode[int16, int64], reflect.Int32: decode[int32, int64], reflect.Int64: decode[int64, int64],
-	reflect.Uint8: decode[uint8, int64], reflect.Uint16: decode[uint16, int64], reflect.Uint32: decode[uint32, int64],
-}
-
-// decode reads len(dst) numbers. As float64, integers beyond 2⁵³ are rounded; those that
-// are accepted are far smaller.
-func decode[T float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64, D float64 | int64](r *npy.Reader, dst []D) error {
-	raw := make([]T, len(dst))
-	if err := r.Read(&raw); err != nil {
-		return err
-	}
-	for i, v := range raw {
-		dst[i] = D(v)
-	}
-	return nil
-}
-
-func decodeBool(r *npy.Reader, dst []float64) error {
-	raw := make([]bool, len(dst))
-	if err := r.Read(&raw); err != nil {
-		return err
-	}
-	for i, v := range raw {
-		dst[i] = 0
-		if v {
-			dst[i] = 1
+// raw returns the bytes of the next element. It panics after the last.
+func (a *array) raw() ([]byte, error) {
+	width := a.element.width
+	if len(a.ready) == 0 {
+		if a.buf == nil {
+			a.buf = make([]byte, width*max(1, (32<<10)/width))
 		}
+		n := min(a.left, len(a.buf)/width)
+		a.ready = a.buf[:n*width]
+		if _, err := io.ReadFull(a.body, a.ready); err != nil {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, fmt.Errorf("%s, shape %v: %w", a.name, a.shape, err)
+		}
+		a.left -= n
 	}
-	return nil
+	raw := a.ready[:width]
+	a.ready = a.ready[width:]
+	return raw, nil
 }
 
 // next returns the next number, in the order of the file. It panics after the last.
 func (a *array) next() (float64, error) {
-	if len(a.ready) == 0 {
-		n := min(a.left, len(a.buf))
-		a.ready = a.buf[:n]
-		if err := a.decode(a.npy, a.ready); err != nil {
-			return 0, fmt.Errorf("%s, shape %v: %w", a.name, a.shape, err)
-		}
-		a.left -= n
+	raw, err := a.raw()
+	if err != nil {
+		return 0, err
 	}
-	v := a.ready[0]
-	a.ready = a.ready[1:]
-	return v, nil
+	return a.element.number(raw), nil
 }
 
 // feature returns the next number, which must be finite as a float32.
@@ -239,7 +255,7 @@ func whole(v float64, low, high int) (int, error) {
 
 // rest returns the numbers that are left, as integer does, and ends the array.
 func (a *array) rest(low, high int, memory *budget) ([]int32, error) {
-	n := len(a.ready) + a.left
+	n := len(a.ready)/a.element.width + a.left
 	if err := memory.claim(4 * n); err != nil {
 		return nil, err
 	}
@@ -256,49 +272,47 @@ func (a *array) rest(low, high int, memory *budget) ([]int32, error) {
 
 // integers returns n integers of any size.
 func (a *array) integers(n int, memory *budget) ([]int64, error) {
-	decode := wholeDecoders[a.kind]
-	if decode == nil {
-		return nil, fmt.Errorf("%s has the type %v, want integers or texts: convert with astype(int) or astype(str)", a.name, a.kind)
+	if !a.element.isInteger() {
+		return nil, fmt.Errorf("%s has the type %v, want integers or texts: convert with astype(int) or astype(str)", a.name, a.element)
 	}
 	if err := memory.claim(24 * n); err != nil { // with what a map takes that looks for repeated ones
 		return nil, err
 	}
 	var out []int64
-	var buf [1024]int64
-	for len(out) < n {
-		part := buf[:min(n-len(out), len(buf))]
-		if err := decode(a.npy, part); err != nil {
-			return nil, fmt.Errorf("%s, shape %v: %w", a.name, a.shape, err)
+	for range n {
+		raw, err := a.raw()
+		if err != nil {
+			return nil, err
 		}
-		out = append(out, part...)
+		out = append(out, a.element.integer(raw))
 	}
 	return out, nil
 }
 
 // texts returns n texts.
 func (a *array) texts(n int, memory *budget) ([]string, error) {
-	if err := memory.claim((64 + a.width) * n); err != nil {
+	if err := memory.claim((64 + a.element.width) * n); err != nil {
 		return nil, err
 	}
 	var out []string
-	raw := make([]byte, a.width)
 	for range n {
-		if _, err := io.ReadFull(a.body, raw); err != nil {
-			return nil, fmt.Errorf("%s, shape %v: %w", a.name, a.shape, err)
+		raw, err := a.raw()
+		if err != nil {
+			return nil, err
 		}
-		out = append(out, a.text(raw))
+		out = append(out, a.element.text(raw))
 	}
 	return out, nil
 }
 
 // text returns a text, which zeros fill up to its width.
-func (a *array) text(raw []byte) string {
-	if a.order == nil {
+func (e element) text(raw []byte) string {
+	if e.kind == 'S' {
 		return string(bytes.TrimRight(raw, "\x00"))
 	}
 	var runes []rune
 	for ; len(raw) >= 4; raw = raw[4:] {
-		runes = append(runes, rune(a.order.Uint32(raw)))
+		runes = append(runes, rune(e.order.Uint32(raw)))
 	}
 	return strings.TrimRight(string(runes), "\x00")
 }

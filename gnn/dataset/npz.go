@@ -73,7 +73,7 @@ func (z npz) open(name string) (*array, error) {
 		return nil, fmt.Errorf("no array %s", name)
 	}
 	a, err := openArray(name, f)
-	if err == nil && a.decode == nil {
+	if err == nil && a.element.isText() {
 		a.close()
 		return nil, fmt.Errorf("%s holds texts, want numbers", name)
 	}
@@ -171,7 +171,7 @@ func (z npz) ids(d *Dataset) error {
 	if err := a.perNode(n); err != nil {
 		return err
 	}
-	if a.width > 0 {
+	if a.element.isText() {
 		if d.IDs.Texts, err = a.texts(n, z.memory); err != nil {
 			return err
 		}
