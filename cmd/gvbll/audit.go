@@ -50,12 +50,12 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer client.Close()
-	shards, err := topics.Shards(ctx, client, names)
+	g, err := openGraph(ctx, client, names)
 	if err != nil {
 		return err
 	}
-	if shards > 0 {
-		found, err := a.sharded(ctx, p, client, names, models[0], shards)
+	if g.shards > 0 {
+		found, err := auditShards(ctx, p, g, a.Kafka.Prefix, models[0], a.state(), map[string]bool{"--shadow": a.Shadow != "", "--checkpoint": a.Checkpoint != ""})
 		if err != nil {
 			return err
 		}
@@ -144,15 +144,6 @@ func printAudit(w io.Writer, found worker.Audited) error {
 	_, err := fmt.Fprintf(w, "%d windows, %d predictions and %d dead letters agree with the model, in %v; chain %s\n",
 		proved, found.Predictions, found.DeadLetters, found.Took.Round(time.Millisecond), found.Chain)
 	return err
-}
-
-// ledgerWindows returns about how many windows the ledger has, for a progress bar.
-func ledgerWindows(ctx context.Context, c *kafka.Client, names topics.Names) (n int, err error) {
-	at, err := c.Offsets(ctx, names.Ledger)
-	for _, b := range at {
-		n += int(b.End - b.First)
-	}
-	return n, err
 }
 
 // state returns where an audit keeps predictions that wait.

@@ -11,7 +11,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
-	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 	"github.com/prometheus/client_golang/prometheus"
@@ -141,16 +140,6 @@ func (b *board) forgetting(paper posterior.Config, learned *pipeline.Pooled) (la
 		}
 	}
 	return 1, b.named.Pool.Batch
-}
-
-// trialOf returns a trial as the page and 'gvbll status' show it, nil for none. shadow is the
-// id of the model that was in the shadow in the same window, "" for none.
-func trialOf(t *ledger.Trial, shadow string) *page.Trial {
-	if t == nil {
-		return nil
-	}
-	rule, _ := event.ParseRule(t.Rule) // the ledger's, which was read before
-	return &page.Trial{Model: t.Model, Loaded: shadow == t.Model, Labels: t.Labels, Lead: t.Lead, After: rule.After}
 }
 
 // shadowOf returns the id of the second model, or "".

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -29,13 +28,4 @@ func sendCommand(ctx context.Context, client *kafka.Client, topic string, c *eve
 	}
 	bounds, err := client.Offsets(ctx, topic)
 	return bounds[at].End, err
-}
-
-// boundsOf returns the bounds of a topic's partitions, and an error if it does not exist.
-func boundsOf(ctx context.Context, client *kafka.Client, topic string) (map[kafka.TopicPartition]kafka.Bounds, error) {
-	bounds, err := client.Offsets(ctx, topic)
-	if err == nil && len(bounds) == 0 {
-		err = fmt.Errorf("topic %s does not exist: check --prefix, or run 'gvbll topics --create'", topic)
-	}
-	return bounds, err
 }

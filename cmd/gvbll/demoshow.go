@@ -81,8 +81,8 @@ func (d *demoShow) record(out *event.Outcome) {
 func (d *demoShow) view() []line {
 	share := float64(d.step) / float64(max(d.total, 1))
 	lines := []line{
-		{fmt.Sprintf("step %d of %d  %s %3.0f%%  %d nodes served, %d labels, %d pending", d.step, d.total, bar(share, 24), 100*share, d.arrivals, d.labels, d.pending), bold},
-		{fmt.Sprintf("%-14s %9s %8s %8s %8s  %s", "", "accuracy", "NLL", "ECE", "Brier", "NLL by step"), faint},
+		{Text: fmt.Sprintf("step %d of %d  %s %3.0f%%  %d nodes served, %d labels, %d pending", d.step, d.total, bar(share, 24), 100*share, d.arrivals, d.labels, d.pending), Style: bold},
+		{Text: fmt.Sprintf("%-14s %9s %8s %8s %8s  %s", "", "accuracy", "NLL", "ECE", "Brier", "NLL by step"), Style: faint},
 	}
 	lo, hi := math.Inf(1), math.Inf(-1)
 	const room = 40
@@ -97,7 +97,7 @@ func (d *demoShow) view() []line {
 		if h < len(d.nll) {
 			curve = spark(d.nll[h], lo, hi, room)
 		}
-		lines = append(lines, line{fmt.Sprintf("%-14s %9.4f %8.4f %8.4f %8.4f  %s", d.scores[h].Head, s.Acc, s.NLL, s.ECE, s.Brier, curve), usual})
+		lines = append(lines, line{Text: fmt.Sprintf("%-14s %9.4f %8.4f %8.4f %8.4f  %s", d.scores[h].Head, s.Acc, s.NLL, s.ECE, s.Brier, curve), Style: usual})
 	}
 	return lines
 }

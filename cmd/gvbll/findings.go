@@ -24,7 +24,6 @@ const (
 	muchAccuracy     = 0.05 // lost
 	muchNLL          = 0.05 // nats behind the model as trained
 	manyRefused      = 20   // events
-	cutsAhead        = 8    // windows that the lead cuts ahead of the slowest shard, at most
 	muchOfAllRefused = 0.01
 	// What few labels give by chance is not found: a difference must be larger than so many
 	// standard deviations.
@@ -42,10 +41,10 @@ func (s *status) findings() []finding {
 	now, before, waiting := &s.Last, &s.Before, s.waiting()
 
 	add(len(s.missing) > 0, "GvbllNoOwner", "topics are missing: %s: check --prefix, or start 'gvbll work'", strings.Join(s.missing, ", "))
-	add(s.Owner == nil && len(s.Standbys) == 0 && s.Shards == nil, "GvbllNoOwner", "no worker runs: start 'gvbll work'")
-	add(s.Owner == nil && len(s.Standbys) > 0 && s.Shards == nil, "GvbllNoOwner", "%d workers run, and none owns the graph", len(s.Standbys))
-	if s.Shards != nil {
-		found = append(found, s.Shards.findings()...)
+	add(s.Owner == nil && len(s.Standbys) == 0 && s.Tasks == nil, "GvbllNoOwner", "no worker runs: start 'gvbll work'")
+	add(s.Owner == nil && len(s.Standbys) > 0 && s.Tasks == nil, "GvbllNoOwner", "%d workers run, and none owns the graph", len(s.Standbys))
+	if s.Tasks != nil {
+		found = append(found, s.Tasks.Findings()...)
 	}
 	stopped := waiting > 0 && s.Committed != nil && s.at.Sub(*s.Committed) > commitsOverdue
 	if stopped {
@@ -62,25 +61,6 @@ func (s *status) findings() []finding {
 		add(now.ECE > max(muchECE, now.chanceECE), "GvbllCalibrationOff", "confidence and accuracy differ by %.1f points", 100*now.ECE)
 		add(before.Labels >= enoughLabels && before.Acc-now.Acc > max(muchAccuracy, certain*math.Hypot(before.accuracyDeviation(), now.accuracyDeviation())), "GvbllAccuracyFalling", "accuracy fell from %.3f to %.3f", before.Acc, now.Acc)
 		add(now.StaticNLL > 0 && now.NLL-now.StaticNLL > muchNLL, "GvbllOnlineWorse", "what is served is worse than the model as trained, by %.3f nats", now.NLL-now.StaticNLL)
-	}
-	return found
-}
-
-// findings lists what is wrong with the tasks of a sharded graph.
-func (s *shards) findings() (found []finding) {
-	var unowned []string
-	for i := range s.Tasks {
-		if t := &s.Tasks[i]; t.Owner == nil {
-			unowned = append(unowned, t.name())
-		} else if t.Lag > cutsAhead {
-			found = append(found, finding{"GvbllLagGrowing", fmt.Sprintf("%s is %d windows behind the cuts", t.name(), t.Lag)})
-		}
-	}
-	switch {
-	case len(unowned) == len(s.Tasks):
-		found = append([]finding{{"GvbllNoOwner", "no worker runs: start 'gvbll work'"}}, found...)
-	case len(unowned) > 0:
-		found = append([]finding{{"GvbllShardWithoutOwner", "nobody owns " + strings.Join(unowned, ", ") + ", and every window waits for it: start a worker"}}, found...)
 	}
 	return found
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -52,11 +51,11 @@ func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer client.Close()
-	shards, err := topics.Shards(ctx, client, names)
+	g, err := openGraph(ctx, client, names)
 	if err != nil {
 		return err
 	}
-	l, err := ledger.OpenEnd(ctx, client, recordsOf(names, shards)[0])
+	l, err := ledger.OpenEnd(ctx, client, g.records()[0])
 	if err != nil {
 		return err
 	}
@@ -72,7 +71,8 @@ func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return err
 	}
-	if r.Forgets { // in a sharded graph, the next window begins an epoch without the nodes
+	several := r.Forgets // workers, for whom the next window begins an epoch without the nodes
+	if several {
 		if r, err = awaitEpoch(ctx, l); err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 	switch {
 	case c.JSON:
 		err = json.NewEncoder(p.Out).Encode(r.Forgot)
-	case shards > 0:
+	case several:
 		_, err = fmt.Fprintf(p.Out, "forgot in window %d, which begins epoch %d, by a replay of %d\n", r.Window, r.Epoch, r.Forgot.Windows)
 	default:
 		_, err = fmt.Fprintf(p.Out, "forgot in window %d, by a replay of %d: the posterior moved by ‖ΔM‖ %.4g, ‖ΔΣ‖ %.4g\n", r.Window, r.Forgot.Windows, r.Forgot.Mean, r.Forgot.Variance)

@@ -14,8 +14,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/retrain"
-	"github.com/gvbll/gvbll/topics"
-	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -24,31 +22,6 @@ import (
 type spanFlags struct {
 	Since ledgerPlace `help:"Train on nodes that came in this window or later, or since this time; all are in the graph." placeholder:"WINDOW|TIME" group:"log"`
 	Until ledgerPlace `help:"Read the windows before this one, or those committed before this time; all when left out." placeholder:"WINDOW|TIME" group:"log"`
-}
-
-// logFlags choose what gvbll train reads of a ledger.
-type logFlags struct {
-	Brokers []string `help:"Train on the ledger of a graph, instead of a data set: addresses of its Kafka brokers, host:port." placeholder:"HOST:PORT" group:"log"`
-	Prefix  string   `help:"Prefix of the graph's topics." default:"gvbll" group:"log"`
-	// InputsPrefix is as in inputFlags.
-	InputsPrefix string `help:"Prefix of the topics of nodes and labels, if it is another." placeholder:"PREFIX" group:"log"`
-	spanFlags
-	Serving string `help:"File of the model that serves: to be scored beside it, and to keep its classes, its number of features, and what its pool of heads has learned. Needed to try the new model beside it." type:"existingfile" placeholder:"FILE" group:"log"`
-
-	Security flags.Security `embed:"" group:"security"`
-}
-
-// Given reports whether the ledger is to be read. Brokers in the environment or the file of
-// flags, which commands share, do not turn a training on a data set into one on a ledger.
-func (f logFlags) given(g flags.Given) bool {
-	return g.OnLine("brokers")
-}
-
-func (f logFlags) check(g flags.Given) error {
-	if f.given(g) {
-		return g.Check(flags.NoEffect(true, "no effect with --brokers, which trains on a ledger: leave out one of them", "data", "drift", "train-share", "train-until", "steps", "report", "if-missing"))
-	}
-	return g.Check(flags.NoEffect(true, "no effect without --brokers: add it, or leave this out", "since", "until", "serving", "inputs-prefix"))
 }
 
 // ledgerPlace is a place in a ledger: a window by number, or a time, such as
@@ -68,7 +41,7 @@ func (p *ledgerPlace) UnmarshalText(text []byte) error {
 	if p.window, err = strconv.ParseInt(p.text, 10, 64); err == nil && p.window >= 0 {
 		return nil
 	}
-	if p.time, err = parseTime(p.text); err == nil {
+	if p.time, err = flags.ParseTime(p.text); err == nil {
 		return nil
 	}
 	return fmt.Errorf("%.40q: give the number of a window, or a time such as 2026-11-22T10:00:00Z", p.text)
@@ -88,25 +61,19 @@ func (p ledgerPlace) reached(window int64, at time.Time) bool {
 
 // graphLog is the part of a graph's ledger that a model is trained on.
 type graphLog struct {
-	client *kafka.Client
-	names  topics.Names
+	graph
 
-	windows int64    // read are those before this one
-	since   int64    // training nodes came in this one or later
-	serves  string   // the model that serves after the last of them
-	classes []string // of the model that the ledger began with
-	shards  int
+	windows int64          // read are those before this one
+	since   int64          // training nodes came in this one or later
+	serves  string         // the model that serves after the last of them
+	classes []string       // of the model that the ledger began with
 	written event.Settings // that the records hold last
 }
 
 // openLog finds the windows that the flags name.
-func openLog(ctx context.Context, client *kafka.Client, names topics.Names, f spanFlags) (*graphLog, error) {
-	l := &graphLog{client: client, names: names}
-	var err error
-	if l.shards, err = topics.Shards(ctx, client, names); err != nil {
-		return nil, err
-	}
-	records, err := ledger.OpenRecords(ctx, client, names.LedgerAt(0), l.shards)
+func openLog(ctx context.Context, g graph, f spanFlags) (*graphLog, error) {
+	l := &graphLog{graph: g}
+	records, err := ledger.OpenRecords(ctx, g.client, g.names.LedgerAt(0), g.shards)
 	if err != nil {
 		return nil, err
 	}
@@ -132,9 +99,9 @@ func openLog(ctx context.Context, client *kafka.Client, names topics.Names, f sp
 	}
 	switch {
 	case l.windows == 0:
-		return nil, fmt.Errorf("ledger %s has no windows to read: start 'gvbll work' first, or leave out --until", names.Ledger)
+		return nil, fmt.Errorf("ledger %s has no windows to read: start 'gvbll work' first, or leave out --until", g.names.Ledger)
 	case !found:
-		return nil, fmt.Errorf("--since %s: the %d windows of ledger %s that are read end before it", f.Since, l.windows, names.Ledger)
+		return nil, fmt.Errorf("--since %s: the %d windows of ledger %s that are read end before it", f.Since, l.windows, g.names.Ledger)
 	}
 	return l, nil
 }
@@ -198,22 +165,19 @@ func (l *graphLog) features(ctx context.Context) (int, error) {
 	return d, err
 }
 
-// train trains a model on the log. serving is the model that serves, or nil.
-func (l *graphLog) train(ctx context.Context, f trainFlags, seed uint64, serving *model.Model, more []string, w io.Writer) (*retrain.Result, error) {
-	cfg := retrain.Config{Name: l.names.Ledger, Serving: serving, Classes: l.classes, More: more, Since: l.since}
+// train trains a model on the log. cfg has the constants of the training, the model that serves, or
+// nil, and classes to have besides.
+func (l *graphLog) train(ctx context.Context, cfg retrain.Config) (*retrain.Result, error) {
+	cfg.Name, cfg.Classes, cfg.Since = l.names.Ledger, l.classes, l.since
 	var err error
 	if cfg.Settings, err = l.settings(ctx); err != nil {
 		return nil, err
 	}
-	if cfg.Model, err = f.config(seed); err != nil {
-		return nil, err
-	}
-	if serving == nil {
+	if cfg.Serving == nil {
 		if cfg.Features, err = l.features(ctx); err != nil {
 			return nil, err
 		}
 	}
-	cfg.Progress = f.progress(w)
 	return retrain.Train(ctx, l.play, cfg)
 }
 

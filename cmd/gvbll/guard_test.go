@@ -79,7 +79,7 @@ func TestRebinding(t *testing.T) {
 	h := serverOf(t, "")
 	client := clientFrom(t, "127.0.0.1")
 	_, port, err := net.SplitHostPort(h.listener.Addr().String())
-	must(t, err)
+	mustService(t, err)
 	for _, tc := range []struct {
 		host   string
 		status int
@@ -117,7 +117,7 @@ func TestRebinding(t *testing.T) {
 func passwordFile(t *testing.T, more string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "web.yml")
-	must(t, os.WriteFile(file, []byte("basic_auth_users:\n  prometheus: $2a$04$04IyX.f51u/VkUoB528ICObYYBlnvwlBVEDo3/s/EohuMZcg1PthS\n"+more), 0o600))
+	mustService(t, os.WriteFile(file, []byte("basic_auth_users:\n  prometheus: $2a$04$04IyX.f51u/VkUoB528ICObYYBlnvwlBVEDo3/s/EohuMZcg1PthS\n"+more), 0o600))
 	return file
 }
 
@@ -219,7 +219,7 @@ func TestPasswordIsAskedBeforeTheBody(t *testing.T) {
 	body, sender := io.Pipe()
 	defer sender.Close()
 	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), "POST", h.url()+"/v1/predict", body)
-	must(t, err)
+	mustService(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	if status, _ := ask(t, clientFrom(t, "127.0.0.1"), req); status != http.StatusUnauthorized {
 		t.Errorf("status %d, want 401", status)

@@ -103,3 +103,9 @@ func topicsUnder(t *testing.T, prefix string) topics.Names {
 	must(t, err)
 	return names
 }
+
+// shardedStatus is the status of a graph that has shards, as 'gvbll status --json' prints it.
+type shardedStatus struct {
+	status
+	Shards *shards `json:"shards"`
+}

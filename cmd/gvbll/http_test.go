@@ -28,7 +28,7 @@ import (
 func serverOf(t *testing.T, config string) *webServer {
 	t.Helper()
 	h, err := listenHTTP(flags.Process{Log: slog.New(slog.DiscardHandler)}, "127.0.0.1:0", config)
-	must(t, err)
+	mustService(t, err)
 	h.show(emptyPage())
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
@@ -52,17 +52,17 @@ func emptyPage() *page.Server {
 func ask(t *testing.T, c *http.Client, req *http.Request) (status int, body string) {
 	t.Helper()
 	res, err := c.Do(req)
-	must(t, err)
+	mustService(t, err)
 	defer res.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(res.Body, 1000))
-	must(t, err)
+	mustService(t, err)
 	return res.StatusCode, string(b)
 }
 
 func request(t *testing.T, method, url string) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	must(t, err)
+	mustService(t, err)
 	return req
 }
 
@@ -116,14 +116,14 @@ func TestHTTPConfig(t *testing.T) {
 	// The bcrypt hash of the password "test".
 	config := fmt.Sprintf("tls_server_config:\n  cert_file: %s\n  key_file: %s\nbasic_auth_users:\n  prometheus: %s\n", cert, key,
 		"$2b$12$hNf2lSsxfm0.i4a.1kVpSOVyBCfIB51VRjgBUyv6kdnyTlgWj81Ay")
-	must(t, os.WriteFile(file, []byte(config), 0o600))
+	mustService(t, os.WriteFile(file, []byte(config), 0o600))
 	h := serverOf(t, file)
 	if !strings.HasPrefix(h.url(), "https://") {
 		t.Errorf("the URL is %s, want https", h.url())
 	}
 	pool := x509.NewCertPool()
 	pem, err := os.ReadFile(authority.File)
-	must(t, err)
+	mustService(t, err)
 	pool.AppendCertsFromPEM(pem)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	defer client.CloseIdleConnections()
@@ -166,10 +166,31 @@ func TestHTTPConfigThatIsWrong(t *testing.T) {
 		"basic_auth_users: {a: plain}":                             "hash",
 		"unknown: field":                                           "unknown",
 	} {
-		must(t, os.WriteFile(file, []byte(content), 0o600))
+		mustService(t, os.WriteFile(file, []byte(content), 0o600))
 		_, err := listenHTTP(flags.Process{Log: slog.New(slog.DiscardHandler)}, "127.0.0.1:0", file)
 		if err == nil || !strings.HasPrefix(err.Error(), "--http-config "+file+": ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", content, err, want)
+		}
+	}
+}
+
+// TestBodies: /v1/predict accepts a body up to its limit, and no other path accepts one.
+func TestBodies(t *testing.T) {
+	h := serverOf(t, "")
+	for _, c := range []struct {
+		path   string
+		bytes  int
+		status int
+	}{
+		{"/v1/predict", 10 << 10, http.StatusUnprocessableEntity},
+		{"/v1/predict", 1<<20 + 1, http.StatusRequestEntityTooLarge},
+		{"/v1/model", 10 << 10, http.StatusMethodNotAllowed},
+	} {
+		res, err := http.Post(h.url()+c.path, "application/json", strings.NewReader(strings.Repeat("x", c.bytes)))
+		mustService(t, err)
+		res.Body.Close()
+		if res.StatusCode != c.status {
+			t.Errorf("%d bytes to %s: status %s, want %d", c.bytes, c.path, res.Status, c.status)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -11,11 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"github.com/gvbll/gvbll/cmd/lab/bench"
-	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // TestQueriesDoNotDisturb: a demo whose API and page are queried all the time, for nodes,
@@ -92,55 +86,5 @@ func TestQueriesDoNotDisturb(t *testing.T) {
 	}
 	if answered.Load() == 0 {
 		t.Error("no query was answered")
-	}
-}
-
-// TestKeeperOutcomeHolds: a window's predictions do not change while the next window is
-// stepped. worker.Engine demands it, because the worker encodes them meanwhile.
-func TestKeeperOutcomeHolds(t *testing.T) {
-	w := bench.Workload{Features: 16, Hidden: 16, Embedding: 8, Classes: 5, Window: 20, Seed: 1}.WithDefaults()
-	m, err := w.Model()
-	must(t, err)
-	e, err := fresh(pipeline.Config{}, m)()
-	must(t, err)
-	stream := w.Stream()
-	encoded := func(out *event.Outcome) (b []byte) {
-		for i := range out.Predictions {
-			b = wire.AppendPrediction(b, &out.Predictions[i])
-		}
-		return b
-	}
-	var last *event.Outcome
-	var want []byte
-	for range 10 {
-		out := e.Step(stream.Next(false))
-		if last != nil && !bytes.Equal(encoded(last), want) {
-			t.Fatalf("window %d changed the predictions of the one before", out.Window)
-		}
-		last, want = out, encoded(out)
-		if len(want) == 0 {
-			t.Fatalf("window %d has no predictions", out.Window)
-		}
-	}
-}
-
-// TestBodies: /v1/predict accepts a body up to its limit, and no other path accepts one.
-func TestBodies(t *testing.T) {
-	h := serverOf(t, "")
-	for _, c := range []struct {
-		path   string
-		bytes  int
-		status int
-	}{
-		{"/v1/predict", 10 << 10, http.StatusUnprocessableEntity},
-		{"/v1/predict", 1<<20 + 1, http.StatusRequestEntityTooLarge},
-		{"/v1/model", 10 << 10, http.StatusMethodNotAllowed},
-	} {
-		res, err := http.Post(h.url()+c.path, "application/json", strings.NewReader(strings.Repeat("x", c.bytes)))
-		must(t, err)
-		res.Body.Close()
-		if res.StatusCode != c.status {
-			t.Errorf("%d bytes to %s: status %s, want %d", c.bytes, c.path, res.Status, c.status)
-		}
 	}
 }

@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // member is a worker of a graph, as others see it. What it says of itself may be missing.
@@ -56,4 +59,35 @@ func membersOf(ctx context.Context, client *kafka.Client, names topics.Names) ([
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.HTTP, b.HTTP))
 	})
 	return members, nil
+}
+
+// shadowIn returns the model in the shadow of the one that serves after the ledger's last
+// record, "" for none. The record has it if it has stepped a window; else the owner says
+// which models it was started with.
+func shadowIn(ctx context.Context, client *kafka.Client, names topics.Names, last *ledger.Record) (string, error) {
+	switch {
+	case last.Promoted != "": // the two have changed places
+		return last.Model, nil
+	case last.Shadow != nil:
+		return last.Shadow.Model, nil
+	}
+	members, err := membersOf(ctx, client, names)
+	if err != nil || len(members) == 0 || !members[0].owner {
+		return "", err
+	}
+	owner := &members[0]
+	if owner.Shadow == last.Serves() {
+		return owner.Model, nil
+	}
+	return owner.Shadow, nil
+}
+
+// trialOf returns a trial as the page and 'gvbll status' show it, nil for none. shadow is the
+// id of the model that was in the shadow in the same window, "" for none.
+func trialOf(t *ledger.Trial, shadow string) *page.Trial {
+	if t == nil {
+		return nil
+	}
+	rule, _ := event.ParseRule(t.Rule) // the ledger's, which was read before
+	return &page.Trial{Model: t.Model, Loaded: shadow == t.Model, Labels: t.Labels, Lead: t.Lead, After: rule.After}
 }

@@ -6,8 +6,6 @@ import (
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics"
-	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -29,7 +27,7 @@ func (c promoteCmd) Run(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer client.Close()
-	if err := noShards(ctx, client, names); err != nil {
+	if err := oneWorkerHas(ctx, client, names); err != nil {
 		return err
 	}
 	r, err := ledger.Newest(ctx, client, names.LedgerAt(0))
@@ -60,25 +58,4 @@ func (c promoteCmd) Run(ctx context.Context, p flags.Process) error {
 	}
 	_, err = fmt.Fprintf(p.Out, "sent the command to promote model %s, which takes effect after window %d or a later one\n", c.Model, r.Window)
 	return err
-}
-
-// shadowIn returns the model in the shadow of the one that serves after the ledger's last
-// record, "" for none. The record has it if it has stepped a window; else the owner says
-// which models it was started with.
-func shadowIn(ctx context.Context, client *kafka.Client, names topics.Names, last *ledger.Record) (string, error) {
-	switch {
-	case last.Promoted != "": // the two have changed places
-		return last.Model, nil
-	case last.Shadow != nil:
-		return last.Shadow.Model, nil
-	}
-	members, err := membersOf(ctx, client, names)
-	if err != nil || len(members) == 0 || !members[0].owner {
-		return "", err
-	}
-	owner := &members[0]
-	if owner.Shadow == last.Serves() {
-		return owner.Model, nil
-	}
-	return owner.Shadow, nil
 }

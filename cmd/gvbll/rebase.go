@@ -48,7 +48,7 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 		return err
 	}
 	defer client.Close()
-	if err := noShards(ctx, client, names); err != nil {
+	if err := oneWorkerHas(ctx, client, names); err != nil {
 		return err
 	}
 	cfg := terms(p, names, settings, models...)

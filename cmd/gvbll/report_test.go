@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -64,37 +63,5 @@ func TestReport(t *testing.T) {
 	delete(b.hosts, "")
 	if len(b.troubles) > 0 || len(b.hosts) > 0 {
 		t.Errorf("the browser complains of %q and asks %v", b.troubles, b.hosts)
-	}
-}
-
-// TestPeriods: a time is divided into at most 48 periods of a usual length, without gaps.
-func TestPeriods(t *testing.T) {
-	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for length, want := range map[time.Duration]int{
-		time.Millisecond: 1, 48 * time.Second: 48, time.Hour: 12, 49 * time.Second: 10, 24 * time.Hour: 48, 25 * time.Hour: 25, 48 * 24 * time.Hour: 48, 1000 * 24 * time.Hour: 32,
-	} {
-		list := periods(from, from.Add(length))
-		if len(list) != want || !list[0].From.Equal(from) || !list[len(list)-1].To.Equal(from.Add(length)) {
-			t.Errorf("%v: %d periods from %v to %v, want %d", length, len(list), list[0].From, list[len(list)-1].To, want)
-		}
-		for i := range list[1:] {
-			if !list[i].To.Equal(list[i+1].From) {
-				t.Errorf("%v: period %d ends at %v, and the next begins at %v", length, i, list[i].To, list[i+1].From)
-			}
-		}
-	}
-}
-
-// TestMoments: a moment is a time or a duration before another.
-func TestMoments(t *testing.T) {
-	end := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	for text, want := range map[string]string{
-		"24h": "2026-11-21T12:00:00Z", "2026-11-20": "2026-11-20T00:00:00Z", "2026-11-20T10:00:00+01:00": "2026-11-20T09:00:00Z", "-1h": "", "yesterday": "",
-	} {
-		var m moment
-		err := m.UnmarshalText([]byte(text))
-		if got := utc(m.before(end)); (err == nil) != (want != "") || err == nil && got != want {
-			t.Errorf("%s is %s, error %v, want %s", text, got, err, want)
-		}
 	}
 }

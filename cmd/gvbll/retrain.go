@@ -40,7 +40,11 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 		return err
 	}
 	defer client.Close()
-	l, err := openLog(ctx, client, names, c.spanFlags)
+	graph, err := openGraph(ctx, client, names)
+	if err != nil {
+		return err
+	}
+	l, err := openLog(ctx, graph, c.spanFlags)
 	if err != nil {
 		return err
 	}
@@ -52,7 +56,7 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 	if err != nil {
 		return err
 	}
-	r, err := l.train(ctx, c.Train, c.Seed, serving, c.Classes, p.Err)
+	r, err := c.Train.fromLog(ctx, l, c.Seed, serving, c.Classes, p.Err)
 	if err != nil {
 		return err
 	}

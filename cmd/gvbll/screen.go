@@ -36,19 +36,19 @@ func newScreen(w io.Writer, p flags.Process) *screen {
 	}}
 }
 
-// line is a line of text with one look.
+// line is a line of text in one style.
 type line struct {
-	text string
-	look look
+	Text  string
+	Style style
 }
 
-// look is an SGR parameter (ECMA-48).
-type look int
+// style is an SGR parameter (ECMA-48).
+type style int
 
 const (
-	usual look = 0
-	bold  look = 1
-	faint look = 2
+	usual style = 0
+	bold  style = 1
+	faint style = 2
 )
 
 // paint replaces the lines it painted before, and cuts what does not fit.
@@ -60,9 +60,9 @@ func (s *screen) paint(lines []line) error {
 		fmt.Fprintf(&b, "\x1b[%dA", min(s.shown, max(height-1, 1)))
 	}
 	for _, l := range lines {
-		text := cut(l.text, width)
-		if l.look != usual && !s.plain {
-			text = fmt.Sprintf("\x1b[%dm%s\x1b[0m", l.look, text)
+		text := cut(l.Text, width)
+		if l.Style != usual && !s.plain {
+			text = fmt.Sprintf("\x1b[%dm%s\x1b[0m", l.Style, text)
 		}
 		b.WriteString("\r" + text + "\x1b[K\n")
 	}

@@ -9,8 +9,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/topics"
-	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -164,11 +162,12 @@ func onThreads(n int, each func(i int)) {
 	others.Wait()
 }
 
-// sharded audits a graph of several shards.
-func (a auditCmd) sharded(ctx context.Context, p flags.Process, client *kafka.Client, names topics.Names, m *model.Model, shards int) (found worker.Audited, err error) {
-	for flag, given := range map[string]bool{"--shadow": a.Shadow != "", "--checkpoint": a.Checkpoint != ""} {
+// auditShards audits a graph of several shards. unfit are flags that no such audit can have.
+func auditShards(ctx context.Context, p flags.Process, g graph, prefix string, m *model.Model, state flags.State, unfit map[string]bool) (found worker.Audited, err error) {
+	client, names, shards := g.client, g.names, g.shards
+	for flag, given := range unfit {
 		if given {
-			return found, flags.Usagef("%s: the graph %s has %d shards, whose audit needs one model and begins at the ledger's beginning: leave it out", flag, a.Kafka.Prefix, shards)
+			return found, flags.Usagef("%s: the graph %s has %d shards, whose audit needs one model and begins at the ledger's beginning: leave it out", flag, prefix, shards)
 		}
 	}
 	cuts, err := ledger.OpenCuts(ctx, client, names.LedgerAt(0), ledger.Place{})
@@ -183,7 +182,7 @@ func (a auditCmd) sharded(ctx context.Context, p flags.Process, client *kafka.Cl
 	if err != nil {
 		return found, fmt.Errorf("audit: ledger %s: %w", names.Ledger, err)
 	}
-	cfg, removeFiles, err := withFiles(cfg, a.state(), p.Log)
+	cfg, removeFiles, err := withFiles(cfg, state, p.Log)
 	if err != nil {
 		return found, err
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/topics"
-	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -54,50 +53,14 @@ func (t *task) String() string {
 	return owner
 }
 
-// noShards returns an error if a graph has shards, for commands that read or change what only
-// one worker's ledger has.
-func noShards(ctx context.Context, c *kafka.Client, names topics.Names) error {
-	shards, err := topics.Shards(ctx, c, names)
-	if err == nil && shards > 0 {
-		err = fmt.Errorf("the graph of ledger %s has %d shards, and this command needs one that has none (docs/sharding.md)", names.Ledger, shards)
-	}
-	return err
-}
-
-// recordsOf returns the partitions of the ledger that have the records of windows.
-func recordsOf(names topics.Names, shards int) (at []kafka.TopicPartition) {
-	if shards == 0 {
-		return []kafka.TopicPartition{names.LedgerAt(0)}
-	}
-	for task := 1; task <= shards; task++ {
-		at = append(at, names.LedgerAt(task))
-	}
-	return at
-}
-
-// scanWindows calls f with the ledger's records that are not older than the time, one partition
-// after the other: what each shard made of its windows, and what the lead learned of them.
-func scanWindows(ctx context.Context, c *kafka.Client, names topics.Names, shards int, since time.Time, f func(*ledger.Record)) error {
-	all := func(r *ledger.Record) bool { f(r); return true }
-	for _, at := range recordsOf(names, shards) {
-		if err := ledger.ScanSince(ctx, c, at, since, all); err != nil {
-			return err
-		}
-	}
-	if shards == 0 {
-		return nil
-	}
-	return ledger.ScanLearned(ctx, c, names.LedgerAt(0), since, all)
-}
-
 // readShards reads how the shards of a graph are doing. members are its workers.
-func readShards(ctx context.Context, c *kafka.Client, names topics.Names, count int, members []member) (*shards, error) {
+func readShards(ctx context.Context, g graph, members []member) (*shards, error) {
 	s := &shards{}
 	// The shards' records are read first: the newest cut is then not behind them.
-	for i := range count + 1 {
+	for i := range g.shards + 1 {
 		t := task{Task: i, Standbys: []member{}}
 		if i > 0 {
-			newest, err := ledger.Newest(ctx, c, names.LedgerAt(i))
+			newest, err := ledger.Newest(ctx, g.client, g.names.LedgerAt(i))
 			if err != nil {
 				return nil, err
 			}
@@ -115,7 +78,7 @@ func readShards(ctx context.Context, c *kafka.Client, names topics.Names, count 
 		}
 		s.Tasks = append(s.Tasks, t)
 	}
-	newest, err := ledger.NewestCut(ctx, c, names.LedgerAt(0))
+	newest, err := ledger.NewestCut(ctx, g.client, g.names.LedgerAt(0))
 	if err != nil {
 		return nil, err
 	}
@@ -185,4 +148,34 @@ func (s *shards) print(out io.Writer, now time.Time) error {
 	}
 	_, err := fmt.Fprintf(out, "\nwaited for: %s\n", strings.Join(awaited, ", "))
 	return err
+}
+
+// Owners prints a line for each task, with its name and its owner.
+func (s *shards) Owners(w io.Writer) {
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
+		fmt.Fprintf(w, "%s\t%s\n", t.name(), t)
+	}
+}
+
+// cutsAhead is how many windows are cut ahead of the slowest shard, at most.
+const cutsAhead = 8
+
+// Findings lists what is wrong with the tasks of a sharded graph.
+func (s *shards) Findings() (found []finding) {
+	var unowned []string
+	for i := range s.Tasks {
+		if t := &s.Tasks[i]; t.Owner == nil {
+			unowned = append(unowned, t.name())
+		} else if t.Lag > cutsAhead {
+			found = append(found, finding{"GvbllLagGrowing", fmt.Sprintf("%s is %d windows behind the cuts", t.name(), t.Lag)})
+		}
+	}
+	switch {
+	case len(unowned) == len(s.Tasks):
+		found = append([]finding{{"GvbllNoOwner", "no worker runs: start 'gvbll work'"}}, found...)
+	case len(unowned) > 0:
+		found = append([]finding{{"GvbllShardWithoutOwner", "nobody owns " + strings.Join(unowned, ", ") + ", and every window waits for it: start a worker"}}, found...)
+	}
+	return found
 }

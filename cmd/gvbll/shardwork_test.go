@@ -93,9 +93,9 @@ func testShardedGraph(t *testing.T, pool bool, settings ...string) {
 	}
 	// The scores are those of the predictions and labels in Kafka, by heads that nobody has trained:
 	// nothing else is wrong.
-	var st status
+	var st shardedStatus
 	for deadline := time.Now().Add(5 * time.Minute); st.Last.Labels < 200 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		st = status{}
+		st = shardedStatus{}
 		_, out, _ := command(t, "status", "--json")
 		must(t, json.Unmarshal([]byte(out), &st))
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"time"
@@ -50,7 +49,7 @@ func (t tailCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	if err != nil {
 		return err
 	}
-	show, paint := t.printer(p.Out, p)
+	show, paint := newPrinter(p.Out, p, t.JSON, t.Lines)
 	reader := c.NewReader(start, kafka.ReaderConfig{})
 	for printed := 0; t.Follow || len(left) > 0; {
 		records, err := reader.Poll(ctx)
@@ -122,33 +121,6 @@ func (t tailCmd) begin(ctx context.Context, c *kafka.Client, topic string) (star
 	return start, left, nil
 }
 
-// printer returns a function that prints a prediction, and one that is called after each
-// fetch and at the end. On a terminal they are those of a live table, unless lines are
-// asked for.
-func (t tailCmd) printer(w io.Writer, p flags.Process) (show func(*event.Prediction) error, paint func() error) {
-	nothing := func() error { return nil }
-	switch {
-	case t.JSON:
-		return func(p *event.Prediction) error {
-			_, err := fmt.Fprintf(w, "%s\n", wire.AppendPredictionJSON(nil, p))
-			return err
-		}, nothing
-	case !t.Lines:
-		if screen := newScreen(w, p); screen != nil {
-			live := &tailView{screen: screen, began: time.Now()}
-			return func(p *event.Prediction) error {
-				live.add(p)
-				return nil
-			}, live.paint
-		}
-	}
-	fmt.Fprintln(w, tailHeader)
-	return func(p *event.Prediction) error {
-		_, err := fmt.Fprintln(w, tailLine(p))
-		return err
-	}, nothing
-}
-
 // offsetFlag says where to begin in a partition. The zero value is its beginning.
 type offsetFlag struct {
 	text string
@@ -197,62 +169,4 @@ func (f *momentFlag) UnmarshalText(text []byte) (err error) {
 		return fmt.Errorf("%.60q: give a duration, such as 1h, or a time, such as 2026-01-31T12:00:00Z", text)
 	}
 	return nil
-}
-
-// The columns of a line. With a revision's number it fits into 80 columns.
-var tailHeader = fmt.Sprintf("%-16s %-14s %6s %6s %6s %6s %7s %7s", "NODE", "CLASS", "CONF", "TOTAL", "ALEAT", "EPIST", "WINDOW", "UPDATES")
-
-func tailLine(p *event.Prediction) string {
-	return fmt.Sprintf("%s %s %6.4f %6.4f %6.4f %6.4f %7d %7d%s",
-		column(p.Node.String(), 16), column(p.Class, 14), p.Confidence, p.Total, p.Aleatoric, p.Epistemic, p.Window, p.PosteriorVersion, again(p))
-}
-
-// again marks a revision. It returns "" for the first prediction of a node.
-func again(p *event.Prediction) string {
-	if p.Revision == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" r%d", p.Revision)
-}
-
-// tailView is a live table of the last predictions, with means over all.
-type tailView struct {
-	screen *screen
-	began  time.Time
-
-	count      int
-	confidence float64 // summed
-	epistemic  float64
-	rows       []string
-}
-
-func (v *tailView) add(p *event.Prediction) {
-	v.count++
-	v.confidence += float64(p.Confidence)
-	v.epistemic += float64(p.Epistemic)
-	v.rows = append(v.rows, fmt.Sprintf("%s %s %s %6.4f %6.4f %6.4f %6.4f %7d%s", column(p.Node.String(), 16), column(p.Class, 14),
-		bar(float64(p.Confidence), 6), p.Confidence, p.Total, p.Aleatoric, p.Epistemic, p.Window, again(p)))
-	if most := 1 << 10; len(v.rows) > 2*most { // more than any terminal is high
-		v.rows = append(v.rows[:0], v.rows[len(v.rows)-most:]...)
-	}
-}
-
-// paint shows the table.
-func (v *tailView) paint() error {
-	_, height := v.screen.size()
-	return v.screen.paint(v.lines(height-1, time.Since(v.began)))
-}
-
-// lines returns the table, with the given number of lines at most.
-func (v *tailView) lines(most int, since time.Duration) []line {
-	n := float64(max(v.count, 1))
-	list := []line{
-		{fmt.Sprintf("%d predictions, %.0f a second; means: confidence %.4f, epistemic %.4f nats",
-			v.count, float64(v.count)/max(since.Seconds(), 1e-3), v.confidence/n, v.epistemic/n), bold},
-		{fmt.Sprintf("%-16s %-14s %-13s %6s %6s %6s %7s", "NODE", "CLASS", "CONFIDENCE", "TOTAL", "ALEAT", "EPIST", "WINDOW"), faint},
-	}
-	for _, r := range v.rows[max(len(v.rows)-max(most-len(list), 0), 0):] {
-		list = append(list, line{r, usual})
-	}
-	return list
 }

@@ -56,12 +56,12 @@ type display struct {
 	cells [][]glyph
 	row   int
 	col   int
-	look  look
+	look  style
 }
 
 type glyph struct {
 	r    rune
-	look look
+	look style
 }
 
 // inTerminal runs the program in a terminal of the given size to its end, and returns
@@ -101,7 +101,7 @@ func (d *display) write(t *testing.T, b []byte) {
 					d.cells[d.row] = d.cells[d.row][:min(d.col, len(d.cells[d.row]))]
 				}
 			case 'm':
-				d.look = look(n)
+				d.look = style(n)
 			default:
 				t.Fatalf("unknown escape sequence %q", m[0])
 			}

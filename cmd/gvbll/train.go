@@ -16,6 +16,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/holdout"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/retrain"
 )
 
 type trainCmd struct {
@@ -158,7 +159,11 @@ func (c trainCmd) fromLog(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer client.Close()
-	l, err := openLog(ctx, client, names, c.Log.spanFlags)
+	g, err := openGraph(ctx, client, names)
+	if err != nil {
+		return err
+	}
+	l, err := openLog(ctx, g, c.Log.spanFlags)
 	if err != nil {
 		return err
 	}
@@ -167,7 +172,7 @@ func (c trainCmd) fromLog(ctx context.Context, p flags.Process) error {
 			return err
 		}
 	}
-	r, err := l.train(ctx, c.Train, c.Data.Seed, serving, c.Classes, p.Err)
+	r, err := c.Train.fromLog(ctx, l, c.Data.Seed, serving, c.Classes, p.Err)
 	if err != nil {
 		return err
 	}
@@ -177,6 +182,16 @@ func (c trainCmd) fromLog(ctx context.Context, p flags.Process) error {
 	printValidation(p.Out, r)
 	_, err = fmt.Fprintf(p.Out, "%s: model %s, %s\n", c.Out, r.Model.ID, describe(r.Model))
 	return err
+}
+
+// fromLog trains a model on a graph's ledger. serving is the model that serves, or nil, and more are
+// classes to have besides those of the labels.
+func (f trainFlags) fromLog(ctx context.Context, l *graphLog, seed uint64, serving *model.Model, more []string, w io.Writer) (*retrain.Result, error) {
+	cfg, err := f.config(seed)
+	if err != nil {
+		return nil, err
+	}
+	return l.train(ctx, retrain.Config{Model: cfg, Serving: serving, More: more, Progress: f.progress(w)})
 }
 
 // withClasses returns classes with the names in more that are not among them.
@@ -242,4 +257,29 @@ func describe(m *model.Model) string {
 		pool = fmt.Sprintf("; a pool of %d heads", len(m.Pool.Heads))
 	}
 	return fmt.Sprintf("%s %d%s-%d, %d classes, trained on %d nodes to accuracy %.3f%s", m.Meta.Encoder, m.Encoder.In(), widths, m.Prior.Dim, len(m.Classes), t.Nodes, t.Accuracy, pool)
+}
+
+// logFlags choose what gvbll train reads of a ledger.
+type logFlags struct {
+	Brokers []string `help:"Train on the ledger of a graph, instead of a data set: addresses of its Kafka brokers, host:port." placeholder:"HOST:PORT" group:"log"`
+	Prefix  string   `help:"Prefix of the graph's topics." default:"gvbll" group:"log"`
+	// InputsPrefix is as in inputFlags.
+	InputsPrefix string `help:"Prefix of the topics of nodes and labels, if it is another." placeholder:"PREFIX" group:"log"`
+	spanFlags
+	Serving string `help:"File of the model that serves: to be scored beside it, and to keep its classes, its number of features, and what its pool of heads has learned. Needed to try the new model beside it." type:"existingfile" placeholder:"FILE" group:"log"`
+
+	Security flags.Security `embed:"" group:"security"`
+}
+
+// Given reports whether the ledger is to be read. Brokers in the environment or the file of
+// flags, which commands share, do not turn a training on a data set into one on a ledger.
+func (f logFlags) given(g flags.Given) bool {
+	return g.OnLine("brokers")
+}
+
+func (f logFlags) check(g flags.Given) error {
+	if f.given(g) {
+		return g.Check(flags.NoEffect(true, "no effect with --brokers, which trains on a ledger: leave out one of them", "data", "drift", "train-share", "train-until", "steps", "report", "if-missing"))
+	}
+	return g.Check(flags.NoEffect(true, "no effect without --brokers: add it, or leave this out", "since", "until", "serving", "inputs-prefix"))
 }
