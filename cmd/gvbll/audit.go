@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/cmd/gvbll/service"
+	"github.com/gvbll/gvbll/cmd/gvbll/shards"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -50,12 +53,12 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer client.Close()
-	g, err := openGraph(ctx, client, names)
+	g, err := look.Open(ctx, client, names)
 	if err != nil {
 		return err
 	}
-	if g.shards > 0 {
-		found, err := auditShards(ctx, p, g, a.Kafka.Prefix, models[0], a.state(), map[string]bool{"--shadow": a.Shadow != "", "--checkpoint": a.Checkpoint != ""})
+	if g.Shards > 0 {
+		found, err := shards.Audit(ctx, p, g, a.Kafka.Prefix, models[0], a.state(), map[string]bool{"--shadow": a.Shadow != "", "--checkpoint": a.Checkpoint != ""})
 		if err != nil {
 			return err
 		}
@@ -65,19 +68,19 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	total, err := ledgerWindows(ctx, client, names)
+	total, err := look.LedgerWindows(ctx, client, names)
 	if err != nil {
 		return err
 	}
 	var found worker.Audited
 	for i, settings := range all {
-		settings, removeFiles, err := withFiles(settings, a.state(), p.Log)
+		settings, removeFiles, err := service.WithFiles(settings, a.state(), p.Log)
 		if err != nil {
 			return err
 		}
 		defer removeFiles()
-		cfg := terms(p, names, settings, models...)
-		cfg.Checkpoints.Restore = restorer(settings, models...)
+		cfg := service.Terms(p, names, settings, models...)
+		cfg.Checkpoints.Restore = service.Restorer(settings, models...)
 		engine, err := cfg.Models.Fresh()
 		if err != nil {
 			return err

@@ -25,6 +25,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/broker"
@@ -295,7 +296,7 @@ func TestWorkerPage(t *testing.T) {
 		}
 		return counts[event.UnknownClass] == len(born)+1 && counts[event.Undecodable] == 1 && predictions(all) == g.sent+1
 	})
-	var st status
+	var st look.Status
 	_, out, _ := g.command("status", "--json")
 	must(t, json.Unmarshal([]byte(out), &st))
 	at := st.Owner.HTTP

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -13,7 +14,7 @@ import (
 // topic afterwards, an offset greater than the command's.
 func sendCommand(ctx context.Context, client *kafka.Client, topic string, c *event.Command) (end int64, err error) {
 	at := kafka.TopicPartition{Topic: topic}
-	if _, err := boundsOf(ctx, client, topic); err != nil {
+	if _, err := look.BoundsOf(ctx, client, topic); err != nil {
 		return 0, err
 	}
 	p, err := client.NewProducer(ctx, kafka.ProducerConfig{})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -44,8 +45,8 @@ func (c deadLettersCmd) Run(ctx context.Context, p flags.Process, g flags.Given)
 		return err
 	}
 	defer client.Close()
-	letters := letterBox{client: client, names: names}
-	sent, err := letters.sentAgain(ctx)
+	letters := look.LetterBox{Client: client, Names: names}
+	sent, err := letters.SentAgain(ctx)
 	if err != nil {
 		return err
 	}
@@ -57,17 +58,17 @@ func (c deadLettersCmd) Run(ctx context.Context, p flags.Process, g flags.Given)
 
 // list prints the dead letters. Other programs may write to the topic too: an error
 // after the last one reports records that are not dead letters.
-func (c deadLettersCmd) list(ctx context.Context, w io.Writer, letters letterBox, sent map[source]time.Time) error {
+func (c deadLettersCmd) list(ctx context.Context, w io.Writer, letters look.LetterBox, sent map[look.Source]time.Time) error {
 	if !c.JSON {
 		fmt.Fprintf(w, "%-20s %-24s %-20s %-16s %s\n", "REASON", "RECORD", "TIME", "KEY", "DETAIL")
 	}
 	var failed, foreign error
 	count := 0 // of records that are not dead letters
-	err := letters.each(ctx, func(r *kafka.Record, refusal *event.Refusal, err error) {
+	err := letters.Each(ctx, func(r *kafka.Record, refusal *event.Refusal, err error) {
 		switch {
 		case failed != nil || refusal.Reason == wire.Resent:
 		case err == nil || errors.Is(err, wire.ErrTruncated):
-			failed = c.print(w, refusal, err != nil, sent[sourceOf(refusal.Origin)])
+			failed = c.print(w, refusal, err != nil, sent[look.SourceOf(refusal.Origin)])
 		default:
 			if count++; foreign == nil {
 				foreign = fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
@@ -86,35 +87,35 @@ func (c deadLettersCmd) print(w io.Writer, r *event.Refusal, truncated bool, aga
 		return nil
 	}
 	if c.JSON {
-		return printLetter(w, r, truncated, again)
+		return look.PrintLetter(w, r, truncated, again)
 	}
 	o, detail := r.Origin, wire.Detail(r)
 	if !again.IsZero() {
-		detail += " (sent again " + utc(again) + ")"
+		detail += " (sent again " + look.UTC(again) + ")"
 	}
-	_, err := fmt.Fprintf(w, "%-20s %-24s %-20s %-16.16q %s\n", r.Reason, o, utc(time.UnixMilli(o.Time)), o.Key, detail)
+	_, err := fmt.Fprintf(w, "%-20s %-24s %-20s %-16.16q %s\n", r.Reason, o, look.UTC(time.UnixMilli(o.Time)), o.Key, detail)
 	return err
 }
 
 // resend sends the records of a file again. It sends nothing if a line is wrong, or if
 // its record was sent again before.
-func (c deadLettersCmd) resend(ctx context.Context, p flags.Process, letters letterBox, sent map[source]time.Time) error {
+func (c deadLettersCmd) resend(ctx context.Context, p flags.Process, letters look.LetterBox, sent map[look.Source]time.Time) error {
 	in, err := p.OpenInput(c.Resend)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
 	var records []kafka.Record
-	var from []source
+	var from []look.Source
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<24)
 	for n := 1; lines.Scan(); n++ {
-		r, at, err := readLetter(lines.Bytes(), letters.names)
+		r, at, err := look.ReadLetter(lines.Bytes(), letters.Names)
 		if err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
 		}
 		if again, ok := sent[at]; ok {
-			return fmt.Errorf("line %d: the record was sent again at %s: leave the line out", n, utc(again))
+			return fmt.Errorf("line %d: the record was sent again at %s: leave the line out", n, look.UTC(again))
 		}
 		sent[at] = time.Now()
 		records, from = append(records, r), append(from, at)
@@ -122,7 +123,7 @@ func (c deadLettersCmd) resend(ctx context.Context, p flags.Process, letters let
 	if err := lines.Err(); err != nil {
 		return err
 	}
-	if err := letters.send(ctx, records, from); err != nil {
+	if err := letters.Send(ctx, records, from); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.Out, "sent %d records again\n", len(records))

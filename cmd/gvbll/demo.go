@@ -15,6 +15,8 @@ import (
 	oklog "github.com/oklog/run"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/cmd/gvbll/service"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/broker"
@@ -49,7 +51,7 @@ func (demoCmd) Help() string {
 		"At the end it compares what served with every head by itself, and with the model as trained. 'gvbll train', 'work' and 'send' do the same one by one, with more flags."
 }
 
-// engine returns the engine's flags. It serves with the head that the model is trained
+// Engine returns the engine's flags. It serves with the head that the model is trained
 // for.
 func (d demoCmd) engine() flags.Engine {
 	return flags.Engine{Head: d.Train.Head, Sets: d.Sets, Paper: d.Paper, Lag: d.Lag}
@@ -103,11 +105,11 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	if steps == 0 {
 		return fmt.Errorf("%s: no node of the stream has a label, so there is nothing to score: train on fewer nodes (--train-share)", set.Name)
 	}
-	web, err := listenHTTP(p, d.HTTP, "")
+	web, err := service.Listen(p, d.HTTP, "")
 	if err != nil {
 		return err
 	}
-	defer web.close()
+	defer web.Close()
 	addrs := d.Brokers
 	if len(addrs) == 0 {
 		b, err := d.broker(p)
@@ -134,19 +136,19 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 		return err
 	}
 	fmt.Fprintf(text, "model      %s: %s\n", m.ID, describe(m))
-	svc, err := newService(ctx, client, setup{
-		process: p, graph: d.Prefix, inForce: flags.InForce(k, g), web: web, names: names, cfg: cfg, models: []*model.Model{m},
+	svc, err := service.New(ctx, client, service.Setup{
+		Process: p, Graph: d.Prefix, InForce: flags.InForce(k, g), Web: web, Names: names, Config: cfg, Models: []*model.Model{m},
 	})
 	if err != nil {
 		return err
 	}
 	defer svc.Close()
-	fmt.Fprintf(text, "broker     %s\nlive page  %s, metrics at /metrics\n", strings.Join(addrs, ","), web.url())
+	fmt.Fprintf(text, "broker     %s\nlive page  %s, metrics at /metrics\n", strings.Join(addrs, ","), web.URL())
 	fmt.Fprintf(text, "consume    %s tail --brokers %s --prefix %s\n\n", ownName(), strings.Join(addrs, ","), d.Prefix)
 
-	show := &demoShow{w: text, screen: newScreen(text, p), model: m.ID, engine: svc.engine.serving(), bins: svc.engine.serving().Config().Bins, total: steps, windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
-	svc.events = []func(worker.Event){worker.On(show.stepped), worker.On(show.committed), worker.On(show.recovered)}
-	svc.board.page.Expect(int64(len(stream.Context) + sender.Labelled(stream.Context)))
+	show := &demoShow{w: text, screen: look.NewScreen(text, p), model: m.ID, engine: svc.Engine.Serving(), bins: svc.Engine.Serving().Config().Bins, total: steps, windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
+	svc.Events = []func(worker.Event){worker.On(show.stepped), worker.On(show.committed), worker.On(show.recovered)}
+	svc.Board.Page.Expect(int64(len(stream.Context) + sender.Labelled(stream.Context)))
 	policy := intake.Schedule{Windows: show.windows}
 	if d.Keep {
 		policy.Then = intake.CountOrLinger{Count: 500, Linger: 100 * time.Millisecond}
@@ -156,7 +158,7 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	interrupt := func(error) { stop() }
-	group.Add(func() error { return web.serve(ctx) }, interrupt)
+	group.Add(func() error { return web.Serve(ctx) }, interrupt)
 	group.Add(func() error {
 		// Below warnings, the worker's log would break up the table on the screen.
 		log := p.Log

@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/calibration"
@@ -18,7 +19,7 @@ import (
 // which calls one at a time.
 type demoShow struct {
 	w       io.Writer
-	screen  *screen // nil without a terminal
+	screen  *look.Screen // nil without a terminal
 	model   string
 	engine  *pipeline.Engine
 	windows []intake.Size // of the whole demo
@@ -56,7 +57,7 @@ func (d *demoShow) stepped(s worker.Stepped) {
 	if every := max(1, d.total/25); s.Replayed || d.step%every != 0 && d.step != d.total {
 		return
 	}
-	served, static := d.served.WindowMeans(), named(d.scores, staticHead).WindowMeans()
+	served, static := d.served.WindowMeans(), named(d.scores, look.StaticHead).WindowMeans()
 	d.lines = append(d.lines, fmt.Sprintf("%6d %7d %7d %14.4f %7.4f %14.4f %7.4f %9d\n",
 		d.step, d.arrivals, d.labels, static.Acc, static.NLL, served.Acc, served.NLL, out.Levels.Pending))
 }
@@ -78,11 +79,11 @@ func (d *demoShow) record(out *event.Outcome) {
 }
 
 // view returns the live view: the progress of the stream, and the heads' scores.
-func (d *demoShow) view() []line {
+func (d *demoShow) view() []look.Line {
 	share := float64(d.step) / float64(max(d.total, 1))
-	lines := []line{
-		{Text: fmt.Sprintf("step %d of %d  %s %3.0f%%  %d nodes served, %d labels, %d pending", d.step, d.total, bar(share, 24), 100*share, d.arrivals, d.labels, d.pending), Style: bold},
-		{Text: fmt.Sprintf("%-14s %9s %8s %8s %8s  %s", "", "accuracy", "NLL", "ECE", "Brier", "NLL by step"), Style: faint},
+	lines := []look.Line{
+		{Text: fmt.Sprintf("step %d of %d  %s %3.0f%%  %d nodes served, %d labels, %d pending", d.step, d.total, look.Bar(share, 24), 100*share, d.arrivals, d.labels, d.pending), Style: look.Bold},
+		{Text: fmt.Sprintf("%-14s %9s %8s %8s %8s  %s", "", "accuracy", "NLL", "ECE", "Brier", "NLL by step"), Style: look.Faint},
 	}
 	lo, hi := math.Inf(1), math.Inf(-1)
 	const room = 40
@@ -95,9 +96,9 @@ func (d *demoShow) view() []line {
 		s := d.scores[h].WindowMeans()
 		curve := ""
 		if h < len(d.nll) {
-			curve = spark(d.nll[h], lo, hi, room)
+			curve = look.Spark(d.nll[h], lo, hi, room)
 		}
-		lines = append(lines, line{Text: fmt.Sprintf("%-14s %9.4f %8.4f %8.4f %8.4f  %s", d.scores[h].Head, s.Acc, s.NLL, s.ECE, s.Brier, curve), Style: usual})
+		lines = append(lines, look.Line{Text: fmt.Sprintf("%-14s %9.4f %8.4f %8.4f %8.4f  %s", d.scores[h].Head, s.Acc, s.NLL, s.ECE, s.Brier, curve), Style: look.Usual})
 	}
 	return lines
 }
@@ -119,7 +120,7 @@ func (d *demoShow) committed(c worker.Committed) {
 	}
 	d.lines = d.lines[:0]
 	if d.screen != nil && d.scores != nil {
-		_ = d.screen.paint(d.view()) // the stream continues without the terminal
+		_ = d.screen.Paint(d.view()) // the stream continues without the terminal
 	}
 	d.finishAt(c.Last + 1)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics"
@@ -75,7 +76,7 @@ func (d *demoShow) summary() demoSummary {
 	return demoSummary{
 		Model: d.model, Arrivals: d.arrivals, Labels: d.labels, Steps: d.total, Posterior: d.posterior, Chain: d.chain,
 		Head: d.scores[0].Head, Served: scoresOf(&d.served), Heads: d.alternatives(),
-		Static: scoresOf(&named(d.scores, staticHead).Prequential), Online: scoresOf(&named(d.scores, "online").Prequential),
+		Static: scoresOf(&named(d.scores, look.StaticHead).Prequential), Online: scoresOf(&named(d.scores, "online").Prequential),
 	}
 }
 
@@ -121,7 +122,7 @@ func (s *demoSummary) verdict() string {
 	}
 	best := &s.Heads[0]
 	name := best.Head
-	if name == staticHead {
+	if name == look.StaticHead {
 		name += " (the model as trained)"
 	}
 	by := fmt.Sprintf("%.4f %s", math.Abs(best.Behind), lowerOrHigher(best.Behind))
@@ -138,7 +139,7 @@ func (s *demoSummary) verdict() string {
 		lines = append(lines, fmt.Sprintf("%s was right more often: %.1f%% against %.1f%%.", h.Head, 100*h.Acc, 100*s.Served.Acc))
 	}
 	for _, h := range s.Heads[1:] {
-		if h.Head == staticHead {
+		if h.Head == look.StaticHead {
 			lines = append(lines, fmt.Sprintf("The NLL of the model as trained, static, is %.4f %s.", math.Abs(h.Behind), lowerOrHigher(h.Behind)))
 		}
 	}

@@ -5,11 +5,12 @@ import (
 	"fmt"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 )
 
 type exportCmd struct {
 	Kafka flags.Inputs `embed:""`
-	Until ledgerPlace  `help:"Read the windows before this one, or those committed before this time; all when left out." placeholder:"WINDOW|TIME" group:"log"`
+	Until look.Place   `help:"Read the windows before this one, or those committed before this time; all when left out." placeholder:"WINDOW|TIME" group:"log"`
 
 	Out string `help:"Folder to write nodes.csv, edges.csv and dataset.json into." required:"" type:"path" placeholder:"DIR"`
 }
@@ -29,21 +30,21 @@ func (c exportCmd) Run(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer client.Close()
-	g, err := openGraph(ctx, client, names)
+	g, err := look.Open(ctx, client, names)
 	if err != nil {
 		return err
 	}
-	l, err := openLog(ctx, g, spanFlags{Until: c.Until})
+	l, err := look.OpenLog(ctx, g, look.Span{Until: c.Until})
 	if err != nil {
 		return err
 	}
-	d, err := l.dataSet(ctx, p.Err)
+	d, err := l.DataSet(ctx, p.Err)
 	if err != nil {
 		return err
 	}
 	if err := d.Save(c.Out); err != nil {
 		return fmt.Errorf("--out %s: %w", c.Out, err)
 	}
-	_, err = fmt.Fprintf(p.Out, "%s: %d nodes, %d of them labelled, %d edges, %d classes, from %d windows\n", c.Out, len(d.Features), d.Labelled(), len(d.Edges), len(d.Classes), l.windows)
+	_, err = fmt.Fprintf(p.Out, "%s: %d nodes, %d of them labelled, %d edges, %d classes, from %d windows\n", c.Out, len(d.Features), d.Labelled(), len(d.Edges), len(d.Classes), l.Windows)
 	return err
 }

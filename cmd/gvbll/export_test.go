@@ -47,10 +47,10 @@ func TestExportOfShards(t *testing.T) {
 			// It may say that something is wrong while the workers begin and are behind.
 			_, out, _ := command(t, "status", "--json", "--prefix", prefix, "--inputs-prefix", "whole")
 			must(t, json.Unmarshal([]byte(out), &s))
-			if s.Committed != nil && s.waiting() == 0 {
+			if s.Committed != nil && s.Waiting() == 0 {
 				break
 			} else if time.Now().After(deadline) {
-				t.Fatalf("%d events of graph %s wait", s.waiting(), prefix)
+				t.Fatalf("%d events of graph %s wait", s.Waiting(), prefix)
 			}
 		}
 		folders[prefix] = filepath.Join(dir, prefix)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -51,11 +52,11 @@ func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer client.Close()
-	g, err := openGraph(ctx, client, names)
+	g, err := look.Open(ctx, client, names)
 	if err != nil {
 		return err
 	}
-	l, err := ledger.OpenEnd(ctx, client, g.records()[0])
+	l, err := ledger.OpenEnd(ctx, client, g.Records()[0])
 	if err != nil {
 		return err
 	}

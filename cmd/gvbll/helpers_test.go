@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/cmd/gvbll/shards"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -106,6 +108,6 @@ func topicsUnder(t *testing.T, prefix string) topics.Names {
 
 // shardedStatus is the status of a graph that has shards, as 'gvbll status --json' prints it.
 type shardedStatus struct {
-	status
-	Shards *shards `json:"shards"`
+	look.Status
+	Shards *shards.Status `json:"shards"`
 }

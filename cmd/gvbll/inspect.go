@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
@@ -22,9 +23,9 @@ func (c inspectCmd) Run(p flags.Process) error {
 	if err != nil {
 		return err
 	}
-	v := inspect(m)
+	v := look.Inspect(m)
 	if c.JSON {
 		return flags.PrintJSON(p.Out, v)
 	}
-	return v.print(p.Out)
+	return v.Print(p.Out)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/cmd/gvbll/shards"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -32,23 +34,23 @@ func (c ledgerCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 		return err
 	}
 	defer client.Close()
-	graph, err := openGraph(ctx, client, names)
+	graph, err := look.Open(ctx, client, names)
 	if err != nil {
 		return err
 	}
 	switch {
-	case c.Shards && graph.shards > 0:
-		return printTasks(ctx, p, graph, c.JSON)
+	case c.Shards && graph.Shards > 0:
+		return shards.PrintTasks(ctx, p, graph, c.JSON)
 	case c.Shards:
 		return flags.Usagef("--shards: the graph %s has none: its ledger has one partition, or is not there. 'gvbll status' says who owns it", c.Kafka.Prefix)
-	case graph.shards > 0:
-		return printCuts(ctx, p, graph, c.From, c.JSON)
+	case graph.Shards > 0:
+		return shards.PrintCuts(ctx, p, graph, c.From, c.JSON)
 	}
 	l, err := ledger.OpenAt(ctx, client, names.LedgerAt(0), 0)
 	if err != nil {
 		return err
 	}
-	t := ledgerTable{out: p.Out}
+	t := look.LedgerTable{Out: p.Out}
 	for first := true; ; first = false {
 		r, err := l.Next(ctx)
 		if r == nil || err != nil {
@@ -57,13 +59,13 @@ func (c ledgerCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 		if first && r.Window > 0 {
 			fmt.Fprintf(p.Err, "ledger %s begins with window %d: the records before it are gone; set retention.ms=-1, so that no more are lost\n", names.Ledger, r.Window)
 		}
-		t.note(r)
+		t.Note(r)
 		switch {
 		case r.Window < c.From:
 		case c.JSON:
 			_, err = fmt.Fprintf(p.Out, "%s\n", r.Append(nil))
 		default:
-			err = t.print(r)
+			err = t.Print(r)
 		}
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -27,7 +28,7 @@ func (c promoteCmd) Run(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer client.Close()
-	if err := oneWorkerHas(ctx, client, names); err != nil {
+	if err := look.OneWorkerHas(ctx, client, names); err != nil {
 		return err
 	}
 	r, err := ledger.Newest(ctx, client, names.LedgerAt(0))
@@ -40,7 +41,7 @@ func (c promoteCmd) Run(ctx context.Context, p flags.Process) error {
 		_, err := fmt.Fprintf(p.Out, "model %s serves already\n", c.Model)
 		return err
 	}
-	shadow, err := shadowIn(ctx, client, names, r)
+	shadow, err := look.ShadowIn(ctx, client, names, r)
 	switch {
 	case err != nil:
 		return err

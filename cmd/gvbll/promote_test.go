@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics"
@@ -133,9 +134,9 @@ func (g *testGraph) awaitLearned() {
 func (g *testGraph) awaitOwner() {
 	g.t.Helper()
 	for {
-		members, err := membersOf(g.t.Context(), g.client, g.names)
+		members, err := look.MembersOf(g.t.Context(), g.client, g.names)
 		must(g.t, err)
-		if len(members) > 0 && members[0].owner {
+		if len(members) > 0 && members[0].Owner {
 			return
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/cmd/gvbll/service"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -38,7 +40,7 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	if err != nil {
 		return err
 	}
-	settings, removeFiles, err := withFiles(settings, c.State, p.Log)
+	settings, removeFiles, err := service.WithFiles(settings, c.State, p.Log)
 	if err != nil {
 		return err
 	}
@@ -48,16 +50,16 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 		return err
 	}
 	defer client.Close()
-	if err := oneWorkerHas(ctx, client, names); err != nil {
+	if err := look.OneWorkerHas(ctx, client, names); err != nil {
 		return err
 	}
-	cfg := terms(p, names, settings, models...)
-	cfg.Checkpoints = checkpoints(c.State, settings, models...)
+	cfg := service.Terms(p, names, settings, models...)
+	cfg.Checkpoints = service.Checkpoints(c.State, settings, models...)
 	engine, err := cfg.Models.Fresh()
 	if err != nil {
 		return err
 	}
-	windows, err := ledgerWindows(ctx, client, names)
+	windows, err := look.LedgerWindows(ctx, client, names)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 )
 
 type reportCmd struct {
@@ -28,7 +29,7 @@ func (c reportCmd) Run(ctx context.Context, p flags.Process) error {
 	to := c.Until.Before(time.Now())
 	from := c.Since.Before(to)
 	if !from.Before(to) {
-		return flags.Usagef("--since %s: it is not before the end, %s", c.Since, utc(to))
+		return flags.Usagef("--since %s: it is not before the end, %s", c.Since, look.UTC(to))
 	}
 	if err := flags.CheckOutput("--out", c.Out); err != nil {
 		return err
@@ -38,11 +39,11 @@ func (c reportCmd) Run(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer client.Close()
-	g, err := openGraph(ctx, client, names)
+	g, err := look.Open(ctx, client, names)
 	if err != nil {
 		return err
 	}
-	r, err := readReport(ctx, g, from, to)
+	r, err := look.ReadReport(ctx, g, from, to)
 	if err != nil {
 		return err
 	}
@@ -58,6 +59,6 @@ func (c reportCmd) Run(ctx context.Context, p flags.Process) error {
 	if err := os.WriteFile(c.Out, html, 0o644); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.Out, "wrote %s: %s to %s\n", c.Out, utc(from), utc(to))
+	_, err = fmt.Fprintf(p.Out, "wrote %s: %s to %s\n", c.Out, look.UTC(from), look.UTC(to))
 	return err
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/cmd/gvbll/service"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -12,7 +14,7 @@ import (
 
 type retrainCmd struct {
 	Kafka flags.Inputs `embed:""`
-	spanFlags
+	look.Span
 	Train trainFlags `embed:""`
 
 	Models  string     `help:"Folder of model files that the workers have too (work --models). The new model is written there, and the one that serves is read there." required:"" type:"existingdir" placeholder:"DIR"`
@@ -40,18 +42,18 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 		return err
 	}
 	defer client.Close()
-	graph, err := openGraph(ctx, client, names)
+	graph, err := look.Open(ctx, client, names)
 	if err != nil {
 		return err
 	}
-	l, err := openLog(ctx, graph, c.spanFlags)
+	l, err := look.OpenLog(ctx, graph, c.Span)
 	if err != nil {
 		return err
 	}
-	if l.shards > 0 && c.Promote != (event.Rule{}) {
-		return flags.Usagef("--promote: the graph %s has %d shards, which try no model beside theirs: leave it out (docs/sharding.md)", c.Kafka.Prefix, l.shards)
+	if l.Shards > 0 && c.Promote != (event.Rule{}) {
+		return flags.Usagef("--promote: the graph %s has %d shards, which try no model beside theirs: leave it out (docs/sharding.md)", c.Kafka.Prefix, l.Shards)
 	}
-	folder := modelFolder(c.Models)
+	folder := service.ModelFolder(c.Models)
 	serving, err := c.serving(folder, l)
 	if err != nil {
 		return err
@@ -60,13 +62,13 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 	if err != nil {
 		return err
 	}
-	file := folder.file(r.Model.ID)
+	file := folder.File(r.Model.ID)
 	if err := r.Model.Save(file); err != nil {
 		return err
 	}
-	printValidation(p.Out, r)
-	if l.shards > 0 {
-		if _, err := gnn.Slice(r.Model.Encoder, 0, l.shards); err != nil {
+	look.PrintValidation(p.Out, r)
+	if l.Shards > 0 {
+		if _, err := gnn.Slice(r.Model.Encoder, 0, l.Shards); err != nil {
 			return fmt.Errorf("%s is written, and the graph %s cannot serve it: %w", file, c.Kafka.Prefix, err)
 		}
 		_, err = fmt.Fprintf(p.Out, "%s: model %s, %s; shards try no model beside theirs: begin another graph with it, on the same inputs (docs/sharding.md)\n", file, r.Model.ID, describe(r.Model))
@@ -80,13 +82,13 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 }
 
 // serving returns the model that serves.
-func (c retrainCmd) serving(folder modelFolder, l *graphLog) (*model.Model, error) {
+func (c retrainCmd) serving(folder service.ModelFolder, l *look.Log) (*model.Model, error) {
 	if c.Serving == "" {
-		return folder.open(l.serves)
+		return folder.Open(l.Serves)
 	}
 	m, err := model.Open(c.Serving)
 	if err != nil {
 		return nil, err
 	}
-	return m, l.checkServes(m)
+	return m, l.CheckServes(m)
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/cmd/gvbll/service"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -68,7 +70,7 @@ func testRetrain(t *testing.T, addr string) {
 	if found == nil || !strings.Contains(out, `new classes: ["born"]`) {
 		t.Fatalf("gvbll retrain prints %q, want the model and its new class", out)
 	}
-	id, second := found[1], modelFolder(dir).file(found[1])
+	id, second := found[1], service.ModelFolder(dir).File(found[1])
 	b, err := model.Open(second)
 	must(t, err)
 	if !b.TrainedOn(born[0]) || !slices.Equal(b.Classes, append(slices.Clone(a.Classes), "born")) {
@@ -130,7 +132,7 @@ func (g *testGraph) checkTrial(model string) {
 	g.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		var st status
+		var st look.Status
 		var served struct{ Trial *page.Trial }
 		_, out, _ := g.command("status", "--json")
 		must(g.t, json.Unmarshal([]byte(out), &st))
@@ -139,7 +141,7 @@ func (g *testGraph) checkTrial(model string) {
 		}
 		last, err := ledger.Newest(g.t.Context(), g.client, g.names.LedgerAt(0))
 		must(g.t, err)
-		want := trialOf(last.Trial, last.Shadow.Model)
+		want := look.TrialOf(last.Trial, last.Shadow.Model)
 		if want.Model != model || !want.Loaded || want.After != 40 {
 			g.t.Fatalf("the ledger has the trial %+v, want that of %s in the shadow, after 40 labels", want, model)
 		}

@@ -63,6 +63,9 @@ func TestRooms(t *testing.T) {
 		{"posterior", []string{"topics", "gnn", "pipeline", "charts", "cmd", kafka, embedded}, nil},
 		{"charts", []string{"topics", "cmd", kafka, embedded}, nil},
 		{"cmd/gvbll", []string{"cmd/lab", "gonum.org/v1"}, nil},
+		{"cmd/gvbll/flags", []string{"cmd/gvbll/look", "cmd/gvbll/service", "cmd/gvbll/shards"}, nil},
+		{"cmd/gvbll/look", []string{"cmd/gvbll/service", "cmd/gvbll/shards"}, nil},
+		{"cmd/gvbll/service", []string{"cmd/gvbll/shards"}, nil},
 	} {
 		packages := make(map[string]listed)
 		for _, p := range listDeps(t, room.name+"/...") {
@@ -94,6 +97,22 @@ func TestRooms(t *testing.T) {
 
 // within reports whether a package is the room or below it.
 func within(path, room string) bool { return path == room || strings.HasPrefix(path, room+"/") }
+
+// TestShardsHaveFewDoors checks that few commands know the room of shards: the worker, and those
+// that say more of a graph which several workers share.
+func TestShardsHaveFewDoors(t *testing.T) {
+	doors := []string{"audit.go", "ledger.go", "status.go", "work.go"}
+	files, err := filepath.Glob("*.go")
+	must(t, err)
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		must(t, err)
+		imports := slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == strconv.Quote(modulePath+"cmd/gvbll/shards") })
+		if imports != slices.Contains(doors, name) && !strings.HasSuffix(name, "_test.go") {
+			t.Errorf("%s: imports the room of shards is %t, want %t", name, imports, !imports)
+		}
+	}
+}
 
 // TestDeterministicRooms checks that neither the engine nor any package below it uses what
 // could make two replays of a ledger differ: clocks, the network, files, goroutines,

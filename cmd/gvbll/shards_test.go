@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/cmd/gvbll/shards"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -50,17 +52,17 @@ func TestShardsFromKafka(t *testing.T) {
 	if out := gvbll(t, "ledger"); strings.Count(out, names.Nodes+"/0:") != 5 || !strings.HasPrefix(out, "model m1\n") {
 		t.Errorf("the cuts are printed as\n%s", out)
 	}
-	var s shards
+	var s shards.Status
 	must(t, json.Unmarshal([]byte(gvbll(t, "ledger", "--shards", "--json")), &s))
 	if s.Cut == nil || time.Since(*s.Cut) > time.Minute {
 		t.Errorf("the last cut was written at %v", s.Cut)
 	}
 	s.Cut = nil
-	none := []member{}
-	want := shards{Cuts: 5, Complete: 1, Tasks: []task{
+	none := []look.Member{}
+	want := shards.Status{Cuts: 5, Complete: 1, Tasks: []shards.Task{
 		{Task: 0, Standbys: none, Windows: 5, Awaited: true}, {Task: 1, Standbys: none, Windows: 1, Lag: 4, Awaited: true}, {Task: 2, Standbys: none, Windows: 3, Lag: 2},
 	}}
-	if diff := cmp.Diff(want, s, cmp.AllowUnexported(member{})); diff != "" {
+	if diff := cmp.Diff(want, s, cmp.AllowUnexported(look.Member{})); diff != "" {
 		t.Errorf("shards, -want +got\n%s", diff)
 	}
 

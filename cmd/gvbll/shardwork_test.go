@@ -10,6 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/shards"
 	"github.com/gvbll/gvbll/cmd/lab/bench"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -42,11 +43,11 @@ func testShardedGraph(t *testing.T, pool bool, settings ...string) {
 	args = append(args, settings...)
 	stop := g.work(args...)
 	other := g.work(args...)
-	await := func(what string, ok func(*shards) bool) {
+	await := func(what string, ok func(*shards.Status) bool) {
 		t.Helper()
 		deadline := time.Now().Add(time.Minute)
 		for {
-			var s shards
+			var s shards.Status
 			must(t, json.Unmarshal([]byte(gvbll(t, "ledger", "--shards", "--json")), &s))
 			if ok(&s) {
 				return
@@ -57,7 +58,7 @@ func testShardedGraph(t *testing.T, pool bool, settings ...string) {
 			time.Sleep(50 * time.Millisecond)
 		}
 	}
-	owned := func(s *shards) bool {
+	owned := func(s *shards.Status) bool {
 		for _, x := range s.Tasks {
 			if x.Owner == nil {
 				return false
@@ -66,8 +67,8 @@ func testShardedGraph(t *testing.T, pool bool, settings ...string) {
 		return true
 	}
 	await("owned", owned)
-	served := func(n int) func(*shards) bool {
-		return func(s *shards) bool {
+	served := func(n int) func(*shards.Status) bool {
+		return func(s *shards.Status) bool {
 			return owned(s) && s.Cuts == s.Complete && len(predicted(t, g)) == n
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/cmd/gvbll/shards"
 )
 
 type statusCmd struct {
@@ -31,26 +33,26 @@ func (c statusCmd) Run(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer client.Close()
-	g, err := openGraph(ctx, client, names)
+	g, err := look.Open(ctx, client, names)
 	if err != nil {
 		return err
 	}
-	var tasks taskStates
-	members, err := membersOf(ctx, client, names)
-	if err == nil && g.shards > 0 {
-		tasks, err = readShards(ctx, g, members)
+	var tasks look.TaskStates
+	members, err := look.MembersOf(ctx, client, names)
+	if err == nil && g.Shards > 0 {
+		tasks, err = shards.Read(ctx, g, members)
 	}
 	if err != nil {
 		return err
 	}
-	st, err := readStatus(ctx, g, c.Kafka.Prefix, members, tasks, c.Last)
+	st, err := look.ReadStatus(ctx, g, c.Kafka.Prefix, members, tasks, c.Last)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
 		err = flags.PrintJSON(p.Out, st)
 	} else {
-		err = st.print(p.Out)
+		err = st.Print(p.Out)
 	}
 	if err == nil && len(st.Wrong) > 0 {
 		err = errors.New("something is wrong: " + st.Wrong[0].What)

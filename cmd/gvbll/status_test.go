@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior/calibration"
@@ -16,7 +17,7 @@ import (
 )
 
 // TestStatus: a graph from before its topics exist until its workers have ended, as its
-// status tells. The scores are those of the predictions and labels in Kafka.
+// Status tells. The scores are those of the predictions and labels in Kafka.
 func TestStatus(t *testing.T) {
 	testStatus(t, testBroker(t))
 }
@@ -30,12 +31,12 @@ func testStatus(t *testing.T, addr string) {
 	t.Setenv("GVBLL_PREFIX", prefix)
 	g := newTestGraph(t, addr, prefix, m.Encoder.In())
 	// statusIs reads the status until ok accepts it: an election takes a while.
-	statusIs := func(what string, ok func(code int, s *status) bool) (s status) {
+	statusIs := func(what string, ok func(code int, s *look.Status) bool) (s look.Status) {
 		t.Helper()
 		deadline := time.Now().Add(time.Minute)
 		for {
 			code, out, errs := g.command("status", "--json")
-			s = status{}
+			s = look.Status{}
 			if err := json.Unmarshal([]byte(out), &s); err != nil {
 				t.Fatalf("gvbll status --json: %v: %s%s", err, out, errs)
 			}
@@ -55,7 +56,7 @@ func testStatus(t *testing.T, addr string) {
 		t.Errorf("without topics: exit code %d: %s%s", code, out, errs)
 	}
 	gvbll(t, "topics", "--create", "--partitions", "2", "--brokers", addr)
-	statusIs("without workers", func(code int, s *status) bool {
+	statusIs("without workers", func(code int, s *look.Status) bool {
 		return code == exitFailed && len(s.Wrong) == 1 && strings.Contains(s.Wrong[0].What, "no worker runs") && s.Committed == nil && len(s.Lag) == 5
 	})
 
@@ -66,7 +67,7 @@ func testStatus(t *testing.T, addr string) {
 	p, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
 	must(t, err)
 	must(t, p.Send(t.Context(), []kafka.Record{{Topic: g.names.Nodes, Value: []byte("{}")}}))
-	s := statusIs("that of an owner and a standby", func(code int, s *status) bool {
+	s := statusIs("that of an owner and a standby", func(code int, s *look.Status) bool {
 		return code == exitOK && s.Owner != nil && len(s.Standbys) == 1 && s.Last.Refused["undecodable"] == 1
 	})
 	for _, worker := range append(s.Standbys, *s.Owner) {
@@ -89,7 +90,7 @@ func testStatus(t *testing.T, addr string) {
 	}
 	stopStandby()
 	stop()
-	statusIs("without workers again", func(code int, s *status) bool {
+	statusIs("without workers again", func(code int, s *look.Status) bool {
 		return code == exitFailed && s.Owner == nil && len(s.Standbys) == 0 && s.Committed != nil
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -49,7 +50,7 @@ func (t tailCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	if err != nil {
 		return err
 	}
-	show, paint := newPrinter(p.Out, p, t.JSON, t.Lines)
+	show, paint := look.NewPrinter(p.Out, p, t.JSON, t.Lines)
 	reader := c.NewReader(start, kafka.ReaderConfig{})
 	for printed := 0; t.Follow || len(left) > 0; {
 		records, err := reader.Poll(ctx)
@@ -90,7 +91,7 @@ func (t tailCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 // begin returns where to begin in each partition, and the present ends of those that have
 // records behind it.
 func (t tailCmd) begin(ctx context.Context, c *kafka.Client, topic string) (start, left map[kafka.TopicPartition]int64, err error) {
-	bounds, err := boundsOf(ctx, c, topic)
+	bounds, err := look.BoundsOf(ctx, c, topic)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 )
 
 // TestTerminal runs the demo in a terminal and gvbll tail in another, and checks what the
@@ -56,12 +57,12 @@ type display struct {
 	cells [][]glyph
 	row   int
 	col   int
-	look  style
+	look  look.Style
 }
 
 type glyph struct {
 	r    rune
-	look style
+	look look.Style
 }
 
 // inTerminal runs the program in a terminal of the given size to its end, and returns
@@ -101,7 +102,7 @@ func (d *display) write(t *testing.T, b []byte) {
 					d.cells[d.row] = d.cells[d.row][:min(d.col, len(d.cells[d.row]))]
 				}
 			case 'm':
-				d.look = style(n)
+				d.look = look.Style(n)
 			default:
 				t.Fatalf("unknown escape sequence %q", m[0])
 			}
@@ -156,9 +157,9 @@ func saveTerminal(t *testing.T, name, command string, d *display) {
 		for _, c := range line {
 			style := ""
 			switch c.look {
-			case bold:
+			case look.Bold:
 				style = "font-weight:bold"
-			case faint:
+			case look.Faint:
 				style = "opacity:.6"
 			}
 			fmt.Fprintf(&b, `<span style="%s">%s</span>`, style, html.EscapeString(string(c.r)))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/train"
 	"github.com/gvbll/gvbll/pipeline"
@@ -159,16 +160,16 @@ func (c trainCmd) fromLog(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer client.Close()
-	g, err := openGraph(ctx, client, names)
+	g, err := look.Open(ctx, client, names)
 	if err != nil {
 		return err
 	}
-	l, err := openLog(ctx, g, c.Log.spanFlags)
+	l, err := look.OpenLog(ctx, g, c.Log.Span)
 	if err != nil {
 		return err
 	}
 	if serving != nil {
-		if err := l.checkServes(serving); err != nil {
+		if err := l.CheckServes(serving); err != nil {
 			return err
 		}
 	}
@@ -179,19 +180,19 @@ func (c trainCmd) fromLog(ctx context.Context, p flags.Process) error {
 	if err := r.Model.Save(c.Out); err != nil {
 		return err
 	}
-	printValidation(p.Out, r)
+	look.PrintValidation(p.Out, r)
 	_, err = fmt.Fprintf(p.Out, "%s: model %s, %s\n", c.Out, r.Model.ID, describe(r.Model))
 	return err
 }
 
 // fromLog trains a model on a graph's ledger. serving is the model that serves, or nil, and more are
 // classes to have besides those of the labels.
-func (f trainFlags) fromLog(ctx context.Context, l *graphLog, seed uint64, serving *model.Model, more []string, w io.Writer) (*retrain.Result, error) {
+func (f trainFlags) fromLog(ctx context.Context, l *look.Log, seed uint64, serving *model.Model, more []string, w io.Writer) (*retrain.Result, error) {
 	cfg, err := f.config(seed)
 	if err != nil {
 		return nil, err
 	}
-	return l.train(ctx, retrain.Config{Model: cfg, Serving: serving, More: more, Progress: f.progress(w)})
+	return l.Train(ctx, retrain.Config{Model: cfg, Serving: serving, More: more, Progress: f.progress(w)})
 }
 
 // withClasses returns classes with the names in more that are not among them.
@@ -219,7 +220,7 @@ func (f trainFlags) progress(w io.Writer) func(what string, p train.Progress) {
 	}
 }
 
-// train trains a model, and calls watch after each epoch of it unless it is nil.
+// Train trains a model, and calls watch after each epoch of it unless it is nil.
 func (f trainFlags) train(ctx context.Context, set *flags.DataSet, w io.Writer, watch func(train.Progress)) (*model.Model, error) {
 	cfg, err := f.config(set.Seed)
 	if err != nil {
@@ -265,7 +266,7 @@ type logFlags struct {
 	Prefix  string   `help:"Prefix of the graph's topics." default:"gvbll" group:"log"`
 	// InputsPrefix is as in inputFlags.
 	InputsPrefix string `help:"Prefix of the topics of nodes and labels, if it is another." placeholder:"PREFIX" group:"log"`
-	spanFlags
+	look.Span
 	Serving string `help:"File of the model that serves: to be scored beside it, and to keep its classes, its number of features, and what its pool of heads has learned. Needed to try the new model beside it." type:"existingfile" placeholder:"FILE" group:"log"`
 
 	Security flags.Security `embed:"" group:"security"`

@@ -9,6 +9,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/service"
+	"github.com/gvbll/gvbll/cmd/gvbll/shards"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
@@ -24,9 +26,9 @@ type workCmd struct {
 
 	Models string `help:"Folder of model files, for 'gvbll retrain': the worker loads the model that a command names from it, without a restart, and at a start those that the ledger names." type:"existingdir" placeholder:"DIR"`
 
-	HTTP    httpFlags   `embed:"" group:"http"`
-	Windows windowFlags `embed:"" group:"windows"`
-	Watch   bool        `help:"Run drift detectors on what is served and on its labels." default:"true" negatable:"" group:"revisions"`
+	HTTP    service.HTTPFlags `embed:"" group:"http"`
+	Windows windowFlags       `embed:"" group:"windows"`
+	Watch   bool              `help:"Run drift detectors on what is served and on its labels." default:"true" negatable:"" group:"revisions"`
 
 	CreateTopics   int           `help:"Create missing topics with this many partitions; 0 creates none." default:"1" group:"kafka"`
 	Output         string        `help:"Encoding of predictions and dead letters: msgpack or json." enum:"msgpack,json" default:"msgpack" placeholder:"msgpack" group:"kafka"`
@@ -135,40 +137,40 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	if err := pipeline.Compatible(models...); err != nil {
 		return err
 	}
-	web, err := listenHTTP(p, w.HTTP.HTTP, w.HTTP.HTTPConfig)
+	web, err := service.Listen(p, w.HTTP.HTTP, w.HTTP.HTTPConfig)
 	if err != nil {
 		return err
 	}
-	defer web.close()
+	defer web.Close()
 	client, names, err := w.connect(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	shards, err := topics.Shards(ctx, client, names)
+	count, err := topics.Shards(ctx, client, names)
 	if err != nil {
 		return err
 	}
-	set := setup{
-		process: p, graph: w.Kafka.Prefix, inForce: flags.InForce(k, g), web: web, names: names,
-		state: w.State, cfg: cfg, models: models, folder: modelFolder(w.Models),
+	set := service.Setup{
+		Process: p, Graph: w.Kafka.Prefix, InForce: flags.InForce(k, g), Web: web, Names: names,
+		State: w.State, Config: cfg, Models: models, Folder: service.ModelFolder(w.Models),
 	}
 	var s graphWorker
-	if shards > 0 {
-		s, err = newShardService(set, g, shards)
+	if count > 0 {
+		s, err = shards.New(set, g, count)
 	} else {
-		s, err = newService(ctx, client, set)
+		s, err = service.New(ctx, client, set)
 	}
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	work := s.Terms()
-	p.Log.Info("working", "model", work.Terms.Model, "shadow", work.Terms.Shadow, "classes", len(work.Terms.Classes), "shards", max(shards, 1), "topics", names.Nodes, "http", web.url())
+	p.Log.Info("working", "model", work.Terms.Model, "shadow", work.Terms.Shadow, "classes", len(work.Terms.Classes), "shards", max(count, 1), "topics", names.Nodes, "http", web.URL())
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
-	go func() { served <- web.serve(ctx) }()
+	go func() { served <- web.Serve(ctx) }()
 	work.Policy, work.Publishing.CommitInterval, work.Session = w.Windows.policy(), w.Windows.CommitInterval, w.SessionTimeout
 	work.Publishing.Compression, work.Rebase, work.Publishing.Output = w.Compression, w.Rebase, wire.Encoding("application/"+w.Output)
 	work.BeginAgain = w.BeginAgain

@@ -1,0 +1,88 @@
+package look
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// Finding is something that is wrong with a graph. Alert is the alert of charts/gvbll and
+// the section of docs/runbook.md that has the remedy.
+type Finding struct {
+	Alert string `json:"alert"`
+	What  string `json:"what"`
+}
+
+// The bounds of the alerts, for one look at a graph.
+const (
+	commitsOverdue   = 5 * time.Minute
+	manyWaiting      = 1000 // events
+	longBacklog      = 10 * time.Minute
+	enoughLabels     = 200 // to judge scores by
+	muchECE          = 0.1
+	muchAccuracy     = 0.05 // lost
+	muchNLL          = 0.05 // nats behind the model as trained
+	manyRefused      = 20   // events
+	muchOfAllRefused = 0.01
+	// What few labels give by chance is not found: a difference must be larger than so many
+	// standard deviations.
+	certain = 3
+)
+
+// findings lists what is wrong, the worst first.
+func (s *Status) findings() []Finding {
+	found := []Finding{} // a list in JSON, even when empty
+	add := func(wrong bool, alert, format string, args ...any) {
+		if wrong {
+			found = append(found, Finding{alert, fmt.Sprintf(format, args...)})
+		}
+	}
+	now, before, waiting := &s.Last, &s.Before, s.Waiting()
+
+	add(len(s.missing) > 0, "GvbllNoOwner", "topics are missing: %s: check --prefix, or start 'gvbll work'", strings.Join(s.missing, ", "))
+	add(s.Owner == nil && len(s.Standbys) == 0 && s.Tasks == nil, "GvbllNoOwner", "no worker runs: start 'gvbll work'")
+	add(s.Owner == nil && len(s.Standbys) > 0 && s.Tasks == nil, "GvbllNoOwner", "%d workers run, and none owns the graph", len(s.Standbys))
+	if s.Tasks != nil {
+		found = append(found, s.Tasks.Findings()...)
+	}
+	stopped := waiting > 0 && s.Committed != nil && s.at.Sub(*s.Committed) > commitsOverdue
+	if stopped {
+		add(true, "GvbllCommitsStopped", "%d events wait, and the last commit was %s ago", waiting, Roughly(s.at.Sub(*s.Committed)))
+	}
+	if backlog := s.backlog(); !stopped && waiting > manyWaiting {
+		add(backlog > longBacklog, "GvbllLagGrowing", "%d events wait, %s of work at the highest rate of late", waiting, Roughly(backlog))
+	}
+	refused := now.refusedEvents()
+	share := float64(refused) / float64(max(refused+now.Predictions+now.Labels, 1))
+	add(refused > manyRefused && share > muchOfAllRefused, "GvbllDeadLettersRising", "%.1f%% of the events were refused: see 'gvbll dead-letters'", 100*share)
+	add(now.Predictions > 0 && now.Labels == 0 && before.Labels > 0, "GvbllLabelsStopped", "no labels come any more")
+	if now.Labels >= enoughLabels {
+		add(now.ECE > max(muchECE, now.chanceECE), "GvbllCalibrationOff", "confidence and accuracy differ by %.1f points", 100*now.ECE)
+		add(before.Labels >= enoughLabels && before.Acc-now.Acc > max(muchAccuracy, certain*math.Hypot(before.accuracyDeviation(), now.accuracyDeviation())), "GvbllAccuracyFalling", "accuracy fell from %.3f to %.3f", before.Acc, now.Acc)
+		add(now.StaticNLL > 0 && now.NLL-now.StaticNLL > muchNLL, "GvbllOnlineWorse", "what is served is worse than the model as trained, by %.3f nats", now.NLL-now.StaticNLL)
+	}
+	return found
+}
+
+// backlog estimates how long the events that wait will take: at the highest rate that the
+// graph has shown. Its mean rate would be that of its producers, with the time in which it had
+// nothing to do or did not run yet. The backlog is 0 if no rate is known.
+func (s *Status) backlog() time.Duration {
+	if s.pace == 0 {
+		return 0
+	}
+	return time.Duration(float64(s.Waiting()) / s.pace * float64(time.Second))
+}
+
+// accuracyDeviation returns the standard deviation of the accuracy of so many labels.
+func (p *statusPeriod) accuracyDeviation() float64 {
+	return math.Sqrt(p.Acc * (1 - p.Acc) / float64(p.Labels))
+}
+
+func (p *statusPeriod) refusedEvents() (n int) {
+	for _, events := range p.Refused {
+		n += events
+	}
+	return n
+}

@@ -1,0 +1,93 @@
+package look
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// Graph is a graph as Kafka has it. Its ledger has one partition with the records of windows, or,
+// if several workers share it by shards, one for each shard.
+type Graph struct {
+	Client *kafka.Client
+	Names  topics.Names
+	Shards int // 0 for a graph that one worker holds
+}
+
+// Open finds how many workers share a graph.
+func Open(ctx context.Context, client *kafka.Client, names topics.Names) (Graph, error) {
+	shards, err := topics.Shards(ctx, client, names)
+	return Graph{client, names, shards}, err
+}
+
+// OneWorkerHas returns an error if several workers share a graph, for commands that read or change
+// what only one worker's ledger has.
+func OneWorkerHas(ctx context.Context, client *kafka.Client, names topics.Names) error {
+	g, err := Open(ctx, client, names)
+	if err == nil && g.Shards > 0 {
+		err = fmt.Errorf("the graph of ledger %s has %d shards, and this command needs one that has none (docs/sharding.md)", names.Ledger, g.Shards)
+	}
+	return err
+}
+
+// Records returns the partitions of the ledger that have the records of windows.
+func (g Graph) Records() (at []kafka.TopicPartition) {
+	if g.Shards == 0 {
+		return []kafka.TopicPartition{g.Names.LedgerAt(0)}
+	}
+	for task := 1; task <= g.Shards; task++ {
+		at = append(at, g.Names.LedgerAt(task))
+	}
+	return at
+}
+
+// scan calls f with the ledger's records that are not older than the time, one partition after the
+// other: what each worker made of its windows, and what was learned of them.
+func (g Graph) scan(ctx context.Context, since time.Time, f func(*ledger.Record)) error {
+	all := func(r *ledger.Record) bool { f(r); return true }
+	for _, at := range g.Records() {
+		if err := ledger.ScanSince(ctx, g.Client, at, since, all); err != nil {
+			return err
+		}
+	}
+	if g.Shards == 0 {
+		return nil
+	}
+	return ledger.ScanLearned(ctx, g.Client, g.Names.LedgerAt(0), since, all)
+}
+
+// newest returns the record of the latest window, nil if there is none.
+func (g Graph) newest(ctx context.Context) (newest *ledger.Record, err error) {
+	for _, at := range g.Records() {
+		r, err := ledger.Newest(ctx, g.Client, at)
+		if err != nil {
+			return nil, err
+		}
+		if newest == nil || r != nil && r.Window > newest.Window {
+			newest = r
+		}
+	}
+	return newest, nil
+}
+
+// BoundsOf returns the bounds of a topic's partitions, and an error if it does not exist.
+func BoundsOf(ctx context.Context, client *kafka.Client, topic string) (map[kafka.TopicPartition]kafka.Bounds, error) {
+	bounds, err := client.Offsets(ctx, topic)
+	if err == nil && len(bounds) == 0 {
+		err = fmt.Errorf("topic %s does not exist: check --prefix, or run 'gvbll topics --create'", topic)
+	}
+	return bounds, err
+}
+
+// LedgerWindows returns about how many windows the ledger has, for a progress bar.
+func LedgerWindows(ctx context.Context, c *kafka.Client, names topics.Names) (n int, err error) {
+	at, err := c.Offsets(ctx, names.Ledger)
+	for _, b := range at {
+		n += int(b.End - b.First)
+	}
+	return n, err
+}

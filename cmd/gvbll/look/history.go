@@ -1,0 +1,51 @@
+package look
+
+import (
+	"math"
+	"time"
+
+	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/posterior/calibration"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// addWindow adds the record of a window to a period.
+func addWindow(p *page.Period, r *ledger.Record) {
+	p.Predictions += r.Predictions
+	p.Revisions += r.Revisions
+	p.Labels += r.Labels
+	for reason, n := range r.Reasons {
+		p.Refuse(string(reason), n)
+	}
+	s := r.Scores
+	if s == nil {
+		return
+	}
+	served := tallyOf(s.Served)
+	for _, b := range s.Bins {
+		served.Bins[b.Bin] = calibration.Bin{Count: int64(b.Count), Correct: int64(b.Correct), SumConfidence: float64(b.Confidence)}
+	}
+	p.Served.Merge(&served)
+	p.Heads = addGroups(p.Heads, s.Heads)
+	p.Degrees = addGroups(p.Degrees, s.Degrees)
+	p.Classes = addGroups(p.Classes, s.Classes)
+	if s.Delayed > 0 {
+		const most = math.MaxInt64 / int64(time.Millisecond)
+		p.AddDelays(page.Delay{Median: time.Duration(min(max(s.Delay, -most), most)) * time.Millisecond, Labels: s.Delayed})
+	}
+}
+
+// addGroups adds groups of the ledger to those of the same names.
+func addGroups(list []page.Group, more []ledger.Group) []page.Group {
+	for _, g := range more {
+		list = page.AddGroups(list, page.Group{
+			Name: g.Name, Predicted: g.Predicted, Confidence: float64(g.Confidence), Tally: tallyOf(g.Tally),
+		})
+	}
+	return list
+}
+
+// tallyOf converts a tally of the ledger, whose bins stand apart.
+func tallyOf(t ledger.Tally) calibration.Tally {
+	return calibration.Tally{Labels: t.Labels, Correct: t.Correct, LogLoss: float64(t.LogLoss), Brier: float64(t.Brier)}
+}

@@ -1,0 +1,87 @@
+package look
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/rivo/uniseg"
+)
+
+// TestColumns: a column has its width whatever text it holds, of any script, and no
+// control character from a record reaches the terminal. Bars and curves have their
+// length for any value.
+func TestColumns(t *testing.T) {
+	for _, text := range []string{"", "short", "much longer than there is room for", "日本語のラベルはとても長い", "e\u0301\u0301\u0301e\u0301", "\x1b[2J\x07bell", "a\nb\tc\r", "\u202egnp.exe"} {
+		got := column(text, 10)
+		if uniseg.StringWidth(got) != 10 || strings.ContainsAny(got, "\x1b\x07\n\r\t\u202e") {
+			t.Errorf("the column of %q is %q, %d wide, want 10 and no control characters", text, got, uniseg.StringWidth(got))
+		}
+	}
+	for share, want := range map[float64]string{-1: "░░░░", 0: "░░░░", .5: "██░░", 1: "████", 7: "████"} {
+		if got := Bar(share, 4); got != want {
+			t.Errorf("the bar of %v is %s, want %s", share, got, want)
+		}
+	}
+	if got := Spark([]float64{9, 0, 1, 2, 8}, 0, 8, 4); got != "▁▂▃█" {
+		t.Errorf("the curve is %s, want ▁▂▃█", got)
+	}
+	if got := Spark([]float64{3, 3}, 3, 3, 4); got != "▁▁" {
+		t.Errorf("the flat curve is %s, want ▁▁", got)
+	}
+}
+
+// TestPaint: each view replaces the one before, and is cut to the height and width of the
+// terminal.
+func TestPaint(t *testing.T) {
+	s, b := terminal(10, 4)
+	must(t, s.Paint([]Line{{"first", Bold}, {"a long line of text", Usual}}))
+	if want := "\r\x1b[1mfirst\x1b[0m\x1b[K\n\ra long li…\x1b[K\n\x1b[J"; b.String() != want {
+		t.Errorf("painted %q, want %q", b, want)
+	}
+	b.Reset()
+	s.plain = true
+	must(t, s.Paint([]Line{{"1", Bold}, {"2", Usual}, {"3", Usual}, {"4", Usual}}))
+	if want := "\x1b[2A\r1\x1b[K\n\r2\x1b[K\n\r3\x1b[K\n\x1b[J"; b.String() != want {
+		t.Errorf("painted %q, want %q", b, want)
+	}
+	b.Reset()
+	if err := s.Paint(nil); err != nil || b.String() != "\x1b[3A\x1b[J" {
+		t.Errorf("painted %q (%v), want an empty view", b, err)
+	}
+}
+
+// TestTailView: the view shows the means over all predictions, and as many of the last
+// ones as fit. It keeps no more of them than any terminal can show.
+func TestTailView(t *testing.T) {
+	s, _ := terminal(80, 6)
+	v := &tailView{screen: s}
+	for i := range int64(5000) {
+		v.add(&event.Prediction{Node: event.ID{Num: i}, Class: "tea\x1b[31m", Confidence: .75, Total: 1.5, Aleatoric: 1, Epistemic: .5, Window: i / 10, PosteriorVersion: 3, Revision: 2})
+	}
+	lines := v.lines(5, 10*time.Second)
+	if len(lines) != 5 || lines[0].Text != "5000 predictions, 500 a second; means: confidence 0.7500, epistemic 0.5000 nats" {
+		t.Errorf("the view is %v, want 5 lines with the means first", lines)
+	}
+	if want := "4999             tea·[31m       █████░ 0.7500 1.5000 1.0000 0.5000     499 r2"; lines[4].Text != want {
+		t.Errorf("the last line is %q, want %q", lines[4].Text, want)
+	}
+	for _, l := range lines {
+		if width := uniseg.StringWidth(l.Text); width > 80 {
+			t.Errorf("%q has %d columns, want at most 80", l.Text, width)
+		}
+	}
+	if n := len(v.lines(1, 0)); n != 2 {
+		t.Errorf("a view for 1 line has %d, want the 2 of the heading", n)
+	}
+	if len(v.rows) > 1<<12 {
+		t.Errorf("the view keeps %d rows, want at most %d", len(v.rows), 1<<12)
+	}
+}
+
+// terminal returns a screen of the given size, and what it has been sent.
+func terminal(width, height int) (*Screen, *strings.Builder) {
+	var b strings.Builder
+	return &Screen{w: &b, size: func() (int, int) { return width, height }}, &b
+}

@@ -1,0 +1,361 @@
+package look
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/posterior/calibration"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// Status is how a graph is doing.
+type Status struct {
+	Prefix   string   `json:"prefix"`
+	Owner    *Member  `json:"owner"` // null without one
+	Standbys []Member `json:"standbys"`
+	// Tasks are those that the workers share; Owner is then that of the first. Nil for a graph that
+	// one worker has.
+	Tasks TaskStates `json:"shards,omitempty"`
+
+	// Of the ledger's last record.
+	Model     string      `json:"model,omitempty"`
+	Shadow    string      `json:"shadow,omitempty"`
+	Trial     *page.Trial `json:"trial,omitempty"`
+	Epoch     int64       `json:"epoch"`
+	Windows   int64       `json:"windows"`
+	Committed *time.Time  `json:"committed,omitempty"` // null before the first window
+
+	Lag    []partitionLag `json:"lag"`
+	Last   statusPeriod   `json:"last"`
+	Before statusPeriod   `json:"before"`
+	Wrong  []Finding      `json:"wrong"`
+
+	at      time.Time
+	missing []string // topics
+	pace    float64  // events a second, the most that the graph has stepped for paceOver
+}
+
+// partitionLag counts the events of a partition that are in no window yet.
+type partitionLag struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Events    int64  `json:"events"`
+}
+
+// statusPeriod is a [page.Period] in short. Scores are 0 without labels.
+type statusPeriod struct {
+	Seconds     float64        `json:"seconds"`
+	Predictions int            `json:"predictions"`
+	Labels      int            `json:"labels"`
+	Delay       float64        `json:"label_delay_seconds"` // median
+	Refused     map[string]int `json:"refused"`
+	calibration.Means
+	StaticNLL float64 `json:"static_nll,omitempty"` // of the model as trained
+	chanceECE float64 // bound of what calibrated predictions have with so many labels
+}
+
+// TaskStates are how the tasks are doing that the workers of a graph share.
+type TaskStates interface {
+	// Owners prints a line for each task, with its name and its owner.
+	Owners(w io.Writer)
+	// Findings lists what is wrong with them.
+	Findings() []Finding
+}
+
+// ReadStatus reads how a graph with these workers and tasks is doing, and how it did for a time.
+func ReadStatus(ctx context.Context, g Graph, prefix string, members []Member, tasks TaskStates, last time.Duration) (s *Status, err error) {
+	s = &Status{Prefix: prefix, Tasks: tasks, at: time.Now()}
+	s.Lag, s.Standbys = []partitionLag{}, []Member{} // lists in JSON, even when empty
+	s.Last, s.Before = shorten(&page.Period{}, last), shorten(&page.Period{}, last)
+	if s.missing, err = topics.Missing(ctx, g.Client, g.Names); err != nil {
+		return nil, err
+	}
+	s.addMembers(members)
+	if !slices.Contains(s.missing, g.Names.Ledger) {
+		if err := s.readLedger(ctx, g, last); err != nil {
+			return nil, err
+		}
+		if s.Lag, err = lagOf(ctx, g.Client, g.Names); err != nil {
+			return nil, err
+		}
+	}
+	s.Wrong = s.findings()
+	return s, nil
+}
+
+func (s *Status) addMembers(members []Member) {
+	for i := range members {
+		if members[i].Owner {
+			s.Owner = &members[i]
+		} else if len(members[i].Tasks) == 0 {
+			s.Standbys = append(s.Standbys, members[i])
+		}
+	}
+}
+
+// readLedger reads the windows of the two periods, and the last one if it is older.
+func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) error {
+	newest, err := g.newest(ctx)
+	if newest == nil || err != nil {
+		return err
+	}
+	s.Model, s.Epoch, s.Windows, s.Committed = newest.Serves(), newest.Epoch, newest.Window+1, &newest.Stepped
+	if s.Tasks == nil {
+		if s.Shadow, err = ShadowIn(ctx, g.Client, g.Names, newest); err != nil {
+			return err
+		}
+	}
+	if newest.Promoted == "" {
+		shadow := ""
+		if newest.Shadow != nil {
+			shadow = newest.Shadow.Model
+		}
+		s.Trial = TrialOf(newest.Trial, shadow)
+	}
+	between := s.at.Add(-last)
+	var now, before page.Period
+	var p pace
+	err = g.scan(ctx, between.Add(-last), func(r *ledger.Record) {
+		p.add(r)
+		if r.Stepped.Before(between) {
+			addWindow(&before, r)
+		} else {
+			addWindow(&now, r)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	s.Last, s.Before, s.pace = shorten(&now, last), shorten(&before, last), p.most()
+	return nil
+}
+
+// pace counts events by the time at which they were stepped.
+type pace struct {
+	events map[int64]int64 // by the number of the paceOver since 1970
+	next   int64           // window: each of several workers has a record of those before
+}
+
+// paceOver is the time over which a pace is measured: long enough to be one, and short enough
+// that a graph which has little to do has been busy for all of it now and then.
+const paceOver = 10 * time.Second
+
+// add counts the events of a window.
+func (p *pace) add(r *ledger.Record) {
+	if r.Window < p.next {
+		return
+	}
+	if p.events == nil {
+		p.events = make(map[int64]int64)
+	}
+	p.next = r.Window + 1
+	for _, g := range r.Ranges {
+		p.events[r.Stepped.UnixNano()/int64(paceOver)] += g.To - g.From
+	}
+}
+
+// most returns the highest number of events a second.
+func (p *pace) most() (pace float64) {
+	for _, n := range p.events {
+		pace = max(pace, float64(n)/paceOver.Seconds())
+	}
+	return pace
+}
+
+func shorten(p *page.Period, length time.Duration) statusPeriod {
+	s := statusPeriod{
+		Seconds: length.Seconds(), Predictions: p.Predictions, Labels: p.Labels, Delay: p.Delay().Seconds(),
+		Means: p.Served.Means(), Refused: p.Refused,
+	}
+	mean, deviation := p.Served.Bins.ECEByChance()
+	s.chanceECE = mean + certain*deviation
+	if s.Refused == nil {
+		s.Refused = make(map[string]int) // in JSON an object, even when empty
+	}
+	if static := p.Head(StaticHead); static != nil {
+		s.StaticNLL = static.Means().NLL
+	}
+	return s
+}
+
+// StaticHead is the model as trained, which never learns.
+const StaticHead = "static"
+
+// exactLag is the lag up to which records are counted, because offsets also have
+// transaction markers and aborted records.
+const exactLag = 1000
+
+// lagOf returns how many events of each input partition no window has yet.
+func lagOf(ctx context.Context, client *kafka.Client, names topics.Names) ([]partitionLag, error) {
+	inputs := []string{names.Nodes, names.Labels, names.Commands}
+	bounds, err := client.Offsets(ctx, inputs...)
+	if err != nil {
+		return nil, err
+	}
+	consumed, err := client.Committed(ctx, names.Ledger, inputs...)
+	if err != nil {
+		return nil, err
+	}
+	lags := []partitionLag{}
+	for at, b := range bounds {
+		from := max(consumed[at], b.First)
+		n := max(b.End-from, 0)
+		if n > 0 && n <= exactLag {
+			if n, err = countRecords(ctx, client, at, from, b.End); err != nil {
+				return nil, err
+			}
+		}
+		lags = append(lags, partitionLag{at.Topic, at.Partition, n})
+	}
+	slices.SortFunc(lags, func(a, b partitionLag) int {
+		return cmp.Or(slices.Index(inputs, a.Topic)-slices.Index(inputs, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return lags, nil
+}
+
+// countRecords counts the committed records from ≤ offset < to of a partition.
+func countRecords(ctx context.Context, client *kafka.Client, at kafka.TopicPartition, from, to int64) (n int64, err error) {
+	r := client.NewReader(map[kafka.TopicPartition]int64{at: from}, kafka.ReaderConfig{})
+	for r.Position(at) < to {
+		records, err := r.Poll(ctx)
+		if err != nil {
+			return n, err
+		}
+		n += int64(len(records))
+	}
+	return n, nil
+}
+
+// Waiting returns the number of events that are in no window yet.
+func (s *Status) Waiting() (n int64) {
+	for _, l := range s.Lag {
+		n += l.Events
+	}
+	return n
+}
+
+// Print prints the status for people.
+func (s *Status) Print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "graph\t%s\n", s.Prefix)
+	if s.Tasks != nil {
+		s.Tasks.Owners(w)
+	} else if s.Owner != nil {
+		fmt.Fprintf(w, "owner\t%s\n", s.Owner)
+	} else {
+		fmt.Fprintf(w, "owner\tnone\n")
+	}
+	for i := range s.Standbys {
+		fmt.Fprintf(w, "standby\t%s\n", &s.Standbys[i])
+	}
+	if s.Committed != nil {
+		fmt.Fprintf(w, "model\t%s\n", s.Model)
+		if s.Shadow != "" {
+			fmt.Fprintf(w, "shadow\t%s\n", s.Shadow)
+		}
+		if s.Trial != nil {
+			fmt.Fprintf(w, "trial\t%s %s\n", s.Trial.Model, s.Trial)
+		}
+		fmt.Fprintf(w, "windows\t%d in epoch %d, the last %s ago\n", s.Windows, s.Epoch, Roughly(s.at.Sub(*s.Committed)))
+	} else {
+		fmt.Fprintf(w, "windows\tnone yet\n")
+	}
+	fmt.Fprintf(w, "waiting\t%d events%s\n", s.Waiting(), s.lagging())
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(name string, of func(*statusPeriod) string) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t\n", name, of(&s.Last), of(&s.Before))
+	}
+	length := Roughly(time.Duration(s.Last.Seconds * float64(time.Second)))
+	fmt.Fprintf(w, "\tlast %s\tbefore\t\n", length)
+	row("predictions", func(p *statusPeriod) string { return fmt.Sprint(p.Predictions) })
+	row("labels", func(p *statusPeriod) string { return fmt.Sprint(p.Labels) })
+	row("label delay", func(p *statusPeriod) string {
+		return p.ifLabelled(Roughly(time.Duration(p.Delay * float64(time.Second))))
+	})
+	for _, reason := range s.reasons() {
+		row("refused: "+reason, func(p *statusPeriod) string { return fmt.Sprint(p.Refused[reason]) })
+	}
+	row("accuracy", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.Acc)) })
+	row("NLL", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.NLL)) })
+	row("ECE", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.ECE)) })
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for i, f := range s.Wrong {
+		if i == 0 {
+			fmt.Fprintln(out)
+		}
+		if _, err := fmt.Fprintf(out, "wrong: %s (docs/runbook.md#%s)\n", f.What, strings.ToLower(f.Alert)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// String describes a worker in one line.
+func (m *Member) String() string {
+	text := m.Host
+	for _, part := range []string{m.HTTP, m.Version} {
+		if part != "" {
+			text += "  " + part
+		}
+	}
+	return text
+}
+
+// lagging names the partitions that have events waiting.
+func (s *Status) lagging() string {
+	var list []string
+	for _, l := range s.Lag {
+		if l.Events > 0 {
+			list = append(list, fmt.Sprintf("%s/%d: %d", l.Topic, l.Partition, l.Events))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(list, ", ") + ")"
+}
+
+// reasons returns those for which an event was refused in one of the periods.
+func (s *Status) reasons() []string {
+	all := maps.Clone(s.Last.Refused)
+	maps.Copy(all, s.Before.Refused)
+	return slices.Sorted(maps.Keys(all))
+}
+
+// ifLabelled returns the text, or a dash if no label came in the period.
+func (p *statusPeriod) ifLabelled(text string) string {
+	if p.Labels == 0 {
+		return "-"
+	}
+	return text
+}
+
+// Roughly formats a duration to two digits or so.
+func Roughly(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		d = d.Round(100 * time.Millisecond)
+	case d < 10*time.Minute:
+		d = d.Round(time.Second)
+	default:
+		d = d.Round(time.Minute)
+	}
+	return flags.ShortDuration(d)
+}

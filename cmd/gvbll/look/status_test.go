@@ -1,0 +1,95 @@
+package look
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gvbll/gvbll/posterior/calibration"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// TestFindings: what is wrong with a graph, at the bounds of the alerts and beyond them.
+func TestFindings(t *testing.T) {
+	now := time.Now()
+	ago := func(d time.Duration) *time.Time { at := now.Add(-d); return &at }
+	waiting := func(events int64) []partitionLag { return []partitionLag{{"g.nodes", 0, events}} }
+	good := calibration.Means{Acc: 0.9, NLL: 0.3, ECE: 0.02}
+	for name, c := range map[string]struct {
+		change func(*Status)
+		want   string // the alert, "" for none
+	}{
+		"nothing":                         {func(*Status) {}, ""},
+		"no owner":                        {func(s *Status) { s.Owner = nil }, "GvbllNoOwner"},
+		"a missing topic":                 {func(s *Status) { s.missing = []string{"g.nodes"} }, "GvbllNoOwner"},
+		"a quiet graph":                   {func(s *Status) { s.Committed = ago(time.Hour) }, ""},
+		"commits are late":                {func(s *Status) { s.Committed, s.Lag = ago(5*time.Minute), waiting(1) }, ""},
+		"commits stopped":                 {func(s *Status) { s.Committed, s.Lag = ago(301*time.Second), waiting(1) }, "GvbllCommitsStopped"},
+		"nothing was ever committed":      {func(s *Status) { s.Committed, s.Lag = nil, waiting(1) }, ""},
+		"a backlog of 10 minutes":         {func(s *Status) { s.pace, s.Lag = 2.5, waiting(1500) }, ""},
+		"a backlog of more":               {func(s *Status) { s.pace, s.Lag = 2.5, waiting(1501) }, "GvbllLagGrowing"},
+		"a slow graph with few events":    {func(s *Status) { s.pace, s.Lag = 0.1, waiting(1000) }, ""},
+		"a graph of which no pace known":  {func(s *Status) { s.Lag = waiting(5000) }, ""},
+		"20 refused":                      {func(s *Status) { s.Last.Refused = map[string]int{"empty": 20} }, ""},
+		"more refused":                    {func(s *Status) { s.Last.Refused = map[string]int{"empty": 20, "bad-id": 1} }, "GvbllDeadLettersRising"},
+		"one in a hundred refused":        {func(s *Status) { s.Last.Refused, s.Last.Predictions = map[string]int{"empty": 21}, 1879 }, ""},
+		"labels stopped":                  {func(s *Status) { s.Last.Labels = 0 }, "GvbllLabelsStopped"},
+		"labels never came":               {func(s *Status) { s.Last.Labels, s.Before.Labels = 0, 0 }, ""},
+		"neither nodes nor labels":        {func(s *Status) { s.Last.Labels, s.Last.Predictions = 0, 0 }, ""},
+		"a calibration error":             {func(s *Status) { s.Last.ECE = 0.101 }, "GvbllCalibrationOff"},
+		"a calibration error of 199":      {func(s *Status) { s.Last.ECE, s.Last.Labels = 0.101, 199 }, ""},
+		"one that 200 give by chance":     {func(s *Status) { s.Last.ECE, s.Last.chanceECE = 0.12, 0.137 }, ""},
+		"accuracy fell":                   {func(s *Status) { s.Last.Acc = 0.78 }, "GvbllAccuracyFalling"},
+		"accuracy fell a little":          {func(s *Status) { s.Last.Acc, s.Last.Labels, s.Before.Labels = 0.86, 5000, 5000 }, ""},
+		"accuracy fell by chance":         {func(s *Status) { s.Last.Acc = 0.84 }, ""},
+		"accuracy fell, of many":          {func(s *Status) { s.Last.Acc, s.Last.Labels, s.Before.Labels = 0.84, 5000, 5000 }, "GvbllAccuracyFalling"},
+		"accuracy fell from that of 199":  {func(s *Status) { s.Last.Acc, s.Before.Labels = 0.5, 199 }, ""},
+		"worse than the model as trained": {func(s *Status) { s.Last.StaticNLL = 0.24 }, "GvbllOnlineWorse"},
+	} {
+		s := Status{
+			Owner: &Member{}, Committed: ago(time.Second), Lag: waiting(0), at: now,
+			Last:   statusPeriod{Seconds: 3600, Predictions: 1000, Labels: 200, Means: good},
+			Before: statusPeriod{Seconds: 3600, Predictions: 1000, Labels: 200, Means: good},
+		}
+		c.change(&s)
+		var got []string
+		for _, f := range s.findings() {
+			got = append(got, f.Alert)
+		}
+		if diff := cmp.Diff(c.want, strings.Join(got, ", ")); diff != "" {
+			t.Errorf("%s, -want +got\n%s", name, diff)
+		}
+	}
+}
+
+// TestPace: a graph that has run for twenty seconds of the hour, and then waits for a takeover
+// of ten, has seconds of work before it. Windows of which two shards have a record count once.
+func TestPace(t *testing.T) {
+	began := time.Unix(1_800_000_000, 0)
+	var p pace
+	if p.most() != 0 {
+		t.Errorf("without windows the pace is %v", p.most())
+	}
+	for range 2 { // shards
+		for i := range 20 {
+			p.add(&ledger.Record{Window: int64(i), Stepped: began.Add(time.Duration(i) * time.Second), Ranges: []ledger.Range{{From: 5, To: 205}, {From: 0, To: int64(10 * i)}}})
+		}
+	}
+	s := Status{at: began.Add(30 * time.Second), pace: p.most(), Lag: []partitionLag{{"g.nodes", 0, 3450}}}
+	if s.pace != 345 || s.backlog() != 10*time.Second {
+		t.Errorf("a pace of %v a second and a backlog of %v, want 345 and 10 s", s.pace, s.backlog())
+	}
+}
+
+// TestRoughly: durations to two digits or so.
+func TestRoughly(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 340 * time.Millisecond: "300ms", 70 * time.Second: "1m10s", 72 * time.Second: "1m12s", 60 * time.Second: "1m", 754 * time.Second: "13m",
+		time.Hour: "1h", 70 * time.Minute: "1h10m", 95 * time.Minute: "1h35m", 26*time.Hour + time.Second: "26h",
+	} {
+		if got := Roughly(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package look
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// NewPrinter returns a function that prints a prediction, and one that is called after each
+// fetch and at the end. On a terminal they are those of a live table, unless lines are
+// asked for.
+func NewPrinter(w io.Writer, p flags.Process, asJSON, asLines bool) (show func(*event.Prediction) error, paint func() error) {
+	nothing := func() error { return nil }
+	switch {
+	case asJSON:
+		return func(p *event.Prediction) error {
+			_, err := fmt.Fprintf(w, "%s\n", wire.AppendPredictionJSON(nil, p))
+			return err
+		}, nothing
+	case !asLines:
+		if screen := NewScreen(w, p); screen != nil {
+			live := &tailView{screen: screen, began: time.Now()}
+			return func(p *event.Prediction) error {
+				live.add(p)
+				return nil
+			}, live.paint
+		}
+	}
+	fmt.Fprintln(w, tailHeader)
+	return func(p *event.Prediction) error {
+		_, err := fmt.Fprintln(w, tailLine(p))
+		return err
+	}, nothing
+}
+
+// The columns of a line. With a revision's number it fits into 80 columns.
+var tailHeader = fmt.Sprintf("%-16s %-14s %6s %6s %6s %6s %7s %7s", "NODE", "CLASS", "CONF", "TOTAL", "ALEAT", "EPIST", "WINDOW", "UPDATES")
+
+func tailLine(p *event.Prediction) string {
+	return fmt.Sprintf("%s %s %6.4f %6.4f %6.4f %6.4f %7d %7d%s",
+		column(p.Node.String(), 16), column(p.Class, 14), p.Confidence, p.Total, p.Aleatoric, p.Epistemic, p.Window, p.PosteriorVersion, again(p))
+}
+
+// again marks a revision. It returns "" for the first prediction of a node.
+func again(p *event.Prediction) string {
+	if p.Revision == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" r%d", p.Revision)
+}
+
+// tailView is a live table of the last predictions, with means over all.
+type tailView struct {
+	screen *Screen
+	began  time.Time
+
+	count      int
+	confidence float64 // summed
+	epistemic  float64
+	rows       []string
+}
+
+func (v *tailView) add(p *event.Prediction) {
+	v.count++
+	v.confidence += float64(p.Confidence)
+	v.epistemic += float64(p.Epistemic)
+	v.rows = append(v.rows, fmt.Sprintf("%s %s %s %6.4f %6.4f %6.4f %6.4f %7d%s", column(p.Node.String(), 16), column(p.Class, 14),
+		Bar(float64(p.Confidence), 6), p.Confidence, p.Total, p.Aleatoric, p.Epistemic, p.Window, again(p)))
+	if most := 1 << 10; len(v.rows) > 2*most { // more than any terminal is high
+		v.rows = append(v.rows[:0], v.rows[len(v.rows)-most:]...)
+	}
+}
+
+// Paint shows the table.
+func (v *tailView) paint() error {
+	_, height := v.screen.size()
+	return v.screen.Paint(v.lines(height-1, time.Since(v.began)))
+}
+
+// lines returns the table, with the given number of lines at most.
+func (v *tailView) lines(most int, since time.Duration) []Line {
+	n := float64(max(v.count, 1))
+	list := []Line{
+		{fmt.Sprintf("%d predictions, %.0f a second; means: confidence %.4f, epistemic %.4f nats",
+			v.count, float64(v.count)/max(since.Seconds(), 1e-3), v.confidence/n, v.epistemic/n), Bold},
+		{fmt.Sprintf("%-16s %-14s %-13s %6s %6s %6s %7s", "NODE", "CLASS", "CONFIDENCE", "TOTAL", "ALEAT", "EPIST", "WINDOW"), Faint},
+	}
+	for _, r := range v.rows[max(len(v.rows)-max(most-len(list), 0), 0):] {
+		list = append(list, Line{r, Usual})
+	}
+	return list
+}

@@ -1,0 +1,163 @@
+package service
+
+import (
+	"encoding/json"
+	"os"
+	"time"
+
+	"github.com/gvbll/gvbll/charts/metrics"
+	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/topics/wire"
+	"github.com/gvbll/gvbll/topics/worker"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Board is what people and other workers see of a worker: its page, its metrics and its address.
+type Board struct {
+	Page    *page.Server
+	Metrics *metrics.Metrics
+	Stream  *worker.Metrics
+	info    *prometheus.GaugeVec
+	Web     *Web
+	models  []*model.Model // the one to serve, and perhaps a shadow
+	version string         // of the program
+
+	named *model.Model // the model that page and metrics show as the one that serves
+	shown time.Time    // when scores were shown last
+}
+
+// NewBoard returns the board of a worker, whose server has its page from then on.
+func NewBoard(set Setup) *Board {
+	web, version := set.Web, set.Process.Version
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "gvbll_info", Help: "Always 1; the labels say which program and which model.",
+		ConstLabels: prometheus.Labels{"version": version},
+	}, []string{"model", "encoder"})
+	web.Registry.MustRegister(info)
+	b := &Board{
+		Metrics: metrics.New(web.Registry), Stream: worker.NewMetrics(web.Registry), info: info, Web: web, models: set.Models, version: version,
+		Page: page.New(page.Config{
+			Graph: set.Graph, Model: set.Models[0], Settings: set.Config.Settings(), Version: version, Flags: set.InForce,
+			Decode: decodeNode, Explain: wire.Detail, Now: time.Now,
+		}),
+	}
+	web.show(b.Page)
+	b.serves(set.Models[0])
+	return b
+}
+
+// About returns what the worker says of itself to the others.
+func (b *Board) About() string {
+	m := look.Member{Version: b.version, Model: b.models[0].ID, Shadow: shadowOf(b.models), HTTP: b.Web.URL()}
+	m.Host, _ = os.Hostname() // without one, the broker knows the address
+	text, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // strings only
+	}
+	return string(text)
+}
+
+// showEvery is the least time between scores that are shown after windows. What the pool has
+// learned is known only when its thread is done: shown after every window, it would not run
+// beside them.
+const showEvery = 100 * time.Millisecond
+
+// Due reports whether scores are shown after this window, and takes note that they are.
+func (b *Board) Due() bool {
+	if time.Since(b.shown) < showEvery {
+		return false
+	}
+	b.shown = time.Now()
+	return true
+}
+
+// scorer is what has scores and a posterior: an engine, or what learns for all shards.
+type scorer interface {
+	Config() pipeline.Config
+	Summaries() []pipeline.Summary
+	Pooled() *pipeline.Pooled
+	Posterior() (now, trained *posterior.Gaussian)
+}
+
+// Show updates page and metrics after a window, nil before the first.
+func (b *Board) Show(out *event.Outcome, of scorer) {
+	scores, learned := of.Summaries(), of.Pooled()
+	b.Page.Show(scores, learned)
+	if out == nil {
+		return
+	}
+	b.Metrics.Show(out, scores)
+	lambda, full := b.forgetting(of.Config().Update, learned)
+	batches := float64(out.Heads[0].Version)
+	if full > 0 {
+		batches = min(batches, float64(scores[0].Total().Labels)/full)
+	}
+	now, trained := of.Posterior()
+	b.Metrics.ShowPosterior(&metrics.Posterior{
+		Head: onlineHead, Classes: b.named.Classes, Now: now, Trained: trained,
+		Batches: batches, Lambda: lambda,
+	})
+	if learned != nil {
+		b.Metrics.ShowPool(learned, b.named.Classes)
+	}
+}
+
+// serves updates page and metrics if another model serves than they show.
+func (b *Board) serves(m *model.Model) {
+	if m == b.named {
+		return
+	}
+	b.named = m
+	b.info.Reset()
+	b.info.WithLabelValues(m.ID, string(m.Meta.Encoder)).Set(1)
+	var shadow *model.Model
+	for _, other := range b.models {
+		if other != m {
+			shadow = other
+		}
+	}
+	b.Metrics.ShowModels(m, shadow)
+	b.Page.Serves(m)
+}
+
+// onlineHead is the head whose posterior is shown: the paper's if it serves, or else
+// the first of its kind in the pool.
+const onlineHead = "online"
+
+// forgetting returns the forgetting factor λ of that head, 1 if the pool has no such
+// head, and the number of labels after which it is applied; 0 for every batch.
+func (b *Board) forgetting(paper posterior.Config, learned *pipeline.Pooled) (lambda, full float64) {
+	if learned == nil {
+		return paper.Lambda, paper.Batch
+	}
+	for _, h := range b.named.Pool.Heads {
+		if h.Online != nil {
+			return h.Online.Lambda, b.named.Pool.Batch
+		}
+	}
+	return 1, b.named.Pool.Batch
+}
+
+// shadowOf returns the id of the second model, or "".
+func shadowOf(models []*model.Model) string {
+	if len(models) < 2 {
+		return ""
+	}
+	return models[1].ID
+}
+
+// decodeNode reads a node event in JSON, as in the nodes topic, for a what-if query.
+func decodeNode(body []byte) (n *event.Node, reason event.Reason, detail string) {
+	n = &event.Node{}
+	o := &event.Origin{Value: body, Headers: []event.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}}}
+	reason, detail = (&wire.Decoder{}).Node(o, n)
+	if reason == "" && (n.Departed || n.OnlyEdges()) {
+		return n, event.BadFeatures, "an event of a departure, or of only edges, has no node to predict"
+	}
+	return n, reason, detail
+}

@@ -1,0 +1,192 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/exporter-toolkit/web"
+	"go.yaml.in/yaml/v2"
+
+	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+)
+
+// HTTPFlags are the flags of a command that serves HTTP.
+type HTTPFlags struct {
+	HTTP       string `help:"Address of the live page, the query API, /metrics, /healthz and /readyz." default:"${default_http}" placeholder:"${default_http}" name:"http"`
+	HTTPConfig string `help:"File that turns on TLS and passwords there, in the format of Prometheus' exporters." name:"http-config" placeholder:"FILE"`
+}
+
+// Web serves /metrics, /healthz and /readyz, and the live page with the query
+// API.
+type Web struct {
+	log      *slog.Logger
+	listener net.Listener
+	server   *http.Server
+	handler  http.Handler // of requests that need no password, or have the right one
+	config   string       // the web configuration file, or ""
+	private  bool         // it asks for passwords or certificates
+	scheme   string
+	Registry *prometheus.Registry // that it serves
+	Ready    atomic.Bool
+	// trouble says what keeps the worker from its work, "" for nothing; nil until there is a
+	// connection to Kafka.
+	trouble atomic.Pointer[func() string]
+}
+
+func newRegistry() *prometheus.Registry {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return reg
+}
+
+// Limits of a request. Only page.PredictPath needs a larger body.
+const (
+	maxHTTPHeader  = 16 << 10 // bytes
+	maxHTTPBody    = 1 << 10  // bytes
+	maxScrapes     = 4        // at once
+	maxHTTPRequest = 20 * time.Second
+)
+
+// listen listens on the address that --http gives.
+func listen(p flags.Process, addr string) (net.Listener, error) {
+	on := p.Listen
+	if on == nil {
+		on = net.Listen
+	}
+	l, err := on("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("--http %s: %w: give another address, or :0 for any free port", addr, err)
+	}
+	return l, nil
+}
+
+// Listen returns a server that listens already, so that an address in use is an error
+// at the start. The file config, in the format of Prometheus' exporters, turns on TLS and
+// passwords. It is checked here; "" is no file.
+func Listen(p flags.Process, addr, config string) (*Web, error) {
+	h := &Web{log: p.Log, config: config, scheme: "http", Registry: newRegistry()}
+	if config != "" {
+		c, err := readWebConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("--http-config %s: %w", config, err)
+		}
+		if c.TLSConfig.IsEnabled() {
+			h.scheme = "https"
+		}
+		h.private = c.TLSConfig.IsEnabled() || len(c.Users) > 0
+	}
+	l, err := listen(p, addr)
+	if err != nil {
+		return nil, err
+	}
+	h.listener = guardListener(l)
+	return h, nil
+}
+
+// show makes the server answer with a live page, beside metrics and probes.
+func (h *Web) show(live http.Handler) {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(h.Registry, promhttp.HandlerFor(h.Registry, promhttp.HandlerOpts{
+		MaxRequestsInFlight: maxScrapes, Timeout: maxHTTPRequest,
+	})))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if why := h.unready(); why != "" {
+			http.Error(w, why, http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	})
+	mux.Handle("/", live)
+	h.handler = bounded(mux)
+	if !h.private && isLoopbackName(h.listener.Addr().String()) {
+		h.handler = guardProbes(h.handler, guardNames(h.handler))
+	}
+	h.server = &http.Server{
+		Handler: h.handler, ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelInfo),
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: maxHTTPRequest + 10*time.Second,
+		IdleTimeout: 30 * time.Second, MaxHeaderBytes: maxHTTPHeader,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 32, MaxReceiveBufferPerConnection: 64 << 10, MaxReceiveBufferPerStream: 64 << 10},
+	}
+}
+
+// Close stops listening. It does nothing more after serve.
+func (h *Web) Close() { h.listener.Close() }
+
+// WaitsFor makes the probe of readiness ask what keeps the worker from its work, "" for nothing.
+func (h *Web) WaitsFor(trouble func() string) { h.trouble.Store(&trouble) }
+
+// unready says in one line why the worker cannot do its work now, "" if it can.
+func (h *Web) unready() string {
+	if trouble := h.trouble.Load(); trouble != nil {
+		if what := (*trouble)(); what != "" {
+			return what
+		}
+	}
+	if !h.Ready.Load() {
+		return "replaying the ledger"
+	}
+	return ""
+}
+
+// bounded limits the size of request bodies for h.
+func bounded(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		most := int64(maxHTTPBody)
+		if r.URL.Path == page.PredictPath {
+			most = page.MaxPredictBody
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, most)
+		h.ServeHTTP(w, r)
+	})
+}
+
+// readWebConfig checks and returns what the file configures.
+func readWebConfig(file string) (*web.Config, error) {
+	if err := web.Validate(file); err != nil {
+		return nil, err
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	c := &web.Config{}
+	return c, yaml.Unmarshal(b, c)
+}
+
+// Serve answers requests until the context ends.
+func (h *Web) Serve(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { h.server.Close() })
+	defer stop()
+	serve := h.server.Serve
+	if h.config != "" {
+		g := newGuesses()
+		h.server.Handler = g.accepted(h.handler)
+		// web.Serve replaces the handler by one that checks passwords, and then has the
+		// server serve, which asks for its context once, before the first connection.
+		h.server.BaseContext = func(net.Listener) context.Context {
+			h.server.Handler = guardProbes(h.handler, g.guard(h.server.Handler))
+			return context.Background()
+		}
+		serve = func(l net.Listener) error {
+			return web.Serve(l, h.server, &web.FlagConfig{WebConfigFile: &h.config}, h.log)
+		}
+	}
+	if err := serve(h.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func (h *Web) URL() string { return h.scheme + "://" + h.listener.Addr().String() }

@@ -1,0 +1,196 @@
+package service
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// serverOf serves the page of a worker that has not begun, until the test ends. config
+// is a file as of --http-config, or "".
+func serverOf(t *testing.T, config string) *Web {
+	t.Helper()
+	h, err := Listen(flags.Process{Log: slog.New(slog.DiscardHandler)}, "127.0.0.1:0", config)
+	must(t, err)
+	h.show(emptyPage())
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- h.Serve(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+// emptyPage returns the page of a worker that has not begun.
+func emptyPage() *page.Server {
+	m := &model.Model{Encoder: &gnn.SAGE{}}
+	return page.New(page.Config{Graph: "g", Model: m, Explain: wire.Detail, Now: time.Now, Decode: decodeNode})
+}
+
+// ask sends a request, and returns the status and the first bytes of the body.
+func ask(t *testing.T, c *http.Client, req *http.Request) (status int, body string) {
+	t.Helper()
+	res, err := c.Do(req)
+	must(t, err)
+	defer res.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(res.Body, 1000))
+	must(t, err)
+	return res.StatusCode, string(b)
+}
+
+func request(t *testing.T, method, url string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	must(t, err)
+	return req
+}
+
+// TestHTTPServesNothingElse: the server answers GET for the live page, the API, /metrics,
+// /healthz and /readyz, and nothing else: no profiles, which would show the memory of the
+// process. /readyz and the API are unavailable until the ledger is replayed.
+func TestHTTPServesNothingElse(t *testing.T) {
+	h := serverOf(t, "")
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for _, tc := range []struct {
+		method, path string
+		status       int
+	}{
+		{"GET", "/metrics", 200},
+		{"GET", "/healthz", 200},
+		{"GET", "/readyz", 503},
+		{"GET", "/", 200},
+		{"GET", "/v1/status", 200},
+		{"GET", "/metrics/", 404},
+		{"GET", "/debug/pprof/", 404},
+		{"GET", "/debug/pprof/heap", 404},
+		{"GET", "/debug/vars", 404},
+		{"GET", "/v1/nodes/1", 503},
+		{"GET", "/v1/", 404},
+		{"POST", "/metrics", 405},
+		{"DELETE", "/healthz", 405},
+		{"POST", "/", 405},
+	} {
+		if status, body := ask(t, client, request(t, tc.method, h.URL()+tc.path)); status != tc.status {
+			t.Errorf("%s %s: status %d, want %d: %s", tc.method, tc.path, status, tc.status, body)
+		}
+	}
+	h.Ready.Store(true)
+	if status, body := ask(t, client, request(t, "GET", h.URL()+"/readyz")); status != 200 || body != "ready\n" {
+		t.Errorf("/readyz when ready: status %d and %q", status, body)
+	}
+	long := request(t, "GET", h.URL()+"/metrics")
+	long.Header.Set("X-Long", strings.Repeat("x", 2*maxHTTPHeader))
+	if status, _ := ask(t, client, long); status != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("a header beyond the limit: status %d, want %d", status, http.StatusRequestHeaderFieldsTooLarge)
+	}
+}
+
+// TestHTTPConfig: with TLS and a user in the file of --http-config, every path wants both,
+// but for probes, which want TLS only.
+func TestHTTPConfig(t *testing.T) {
+	authority := kafkatest.NewAuthority(t)
+	cert, key := authority.Issue(t, "127.0.0.1")
+	file := filepath.Join(t.TempDir(), "web.yml")
+	// The bcrypt hash of the password "test".
+	config := fmt.Sprintf("tls_server_config:\n  cert_file: %s\n  key_file: %s\nbasic_auth_users:\n  prometheus: %s\n", cert, key,
+		"$2b$12$hNf2lSsxfm0.i4a.1kVpSOVyBCfIB51VRjgBUyv6kdnyTlgWj81Ay")
+	must(t, os.WriteFile(file, []byte(config), 0o600))
+	h := serverOf(t, file)
+	if !strings.HasPrefix(h.URL(), "https://") {
+		t.Errorf("the URL is %s, want https", h.URL())
+	}
+	pool := x509.NewCertPool()
+	pem, err := os.ReadFile(authority.File)
+	must(t, err)
+	pool.AppendCertsFromPEM(pem)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	defer client.CloseIdleConnections()
+	right := request(t, "GET", h.URL()+"/metrics")
+	right.SetBasicAuth("prometheus", "test")
+	if status, body := ask(t, client, right); status != http.StatusOK {
+		t.Errorf("with the password: status %d, want %d: %s", status, http.StatusOK, body)
+	}
+	for path, status := range map[string]int{"/healthz": 200, "/readyz": 503} {
+		if got, body := ask(t, client, request(t, "GET", h.URL()+path)); got != status {
+			t.Errorf("%s without the password: status %d, want %d: %s", path, got, status, body)
+		}
+	}
+	for _, path := range []string{"/", "/metrics", "/v1/windows", "/healthz/", "//healthz"} {
+		anonymous := request(t, "GET", h.URL()+path)
+		wrong := request(t, "GET", h.URL()+path)
+		wrong.SetBasicAuth("prometheus", "guess")
+		for _, req := range []*http.Request{anonymous, wrong} {
+			if status, body := ask(t, client, req); status != http.StatusUnauthorized {
+				t.Errorf("%s without the password: status %d, want %d: %s", path, status, http.StatusUnauthorized, body)
+			}
+		}
+	}
+	var unknown x509.UnknownAuthorityError
+	if _, err := http.DefaultClient.Do(request(t, "GET", h.URL()+"/healthz")); !errors.As(err, &unknown) {
+		t.Errorf("a client that does not trust the authority: error %v, want an unknown authority", err)
+	}
+	if status, _ := ask(t, client, request(t, "GET", "http://"+h.listener.Addr().String()+"/healthz")); status != http.StatusBadRequest {
+		t.Errorf("a client without TLS: status %d, want %d", status, http.StatusBadRequest)
+	}
+}
+
+// TestHTTPConfigThatIsWrong: an error in the file of --http-config stops the worker at
+// its start, and names the flag, the file and what is wrong.
+func TestHTTPConfigThatIsWrong(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "web.yml")
+	for content, want := range map[string]string{
+		"tls_server_config: {cert_file: nowhere.pem, key_file: k}": "nowhere.pem",
+		"tls_server_config: {key_file: k}":                         "missing one of cert or cert_file",
+		"basic_auth_users: {a: plain}":                             "hash",
+		"unknown: field":                                           "unknown",
+	} {
+		must(t, os.WriteFile(file, []byte(content), 0o600))
+		_, err := Listen(flags.Process{Log: slog.New(slog.DiscardHandler)}, "127.0.0.1:0", file)
+		if err == nil || !strings.HasPrefix(err.Error(), "--http-config "+file+": ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", content, err, want)
+		}
+	}
+}
+
+// TestBodies: /v1/predict accepts a body up to its limit, and no other path accepts one.
+func TestBodies(t *testing.T) {
+	h := serverOf(t, "")
+	for _, c := range []struct {
+		path   string
+		bytes  int
+		status int
+	}{
+		{"/v1/predict", 10 << 10, http.StatusUnprocessableEntity},
+		{"/v1/predict", 1<<20 + 1, http.StatusRequestEntityTooLarge},
+		{"/v1/model", 10 << 10, http.StatusMethodNotAllowed},
+	} {
+		res, err := http.Post(h.URL()+c.path, "application/json", strings.NewReader(strings.Repeat("x", c.bytes)))
+		must(t, err)
+		res.Body.Close()
+		if res.StatusCode != c.status {
+			t.Errorf("%d bytes to %s: status %s, want %d", c.bytes, c.path, res.Status, c.status)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package service
+
+import (
+	"io"
+	"sync"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/blocks"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// lockedEngine is the engine that a worker drives and saves in checkpoints, and that the page
+// queries between steps. The engine itself has no locks: every method holds turn, but those for
+// the goroutine that steps.
+type lockedEngine struct {
+	pair     *pipeline.Pair
+	turn     sync.Mutex
+	recycler Recycler
+}
+
+// Serving returns the engine that serves, to the goroutine that steps.
+func (e *lockedEngine) Serving() *pipeline.Engine { return e.pair.Serving() }
+
+// shadow returns the engine in the shadow, nil for none, to the goroutine that steps.
+func (e *lockedEngine) shadow() *pipeline.Engine { return e.pair.Shadow() }
+
+var (
+	_ worker.Keeper   = (*lockedEngine)(nil)
+	_ worker.Comparer = (*lockedEngine)(nil)
+	_ worker.Taker    = (*lockedEngine)(nil)
+	_ io.Closer       = (*lockedEngine)(nil)
+)
+
+// Step implements worker.Engine.
+func (e *lockedEngine) Step(w *event.Window) *event.Outcome {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	e.recycler.Recycle(e.pair)
+	return e.recycler.Add(e.pair.Step(w))
+}
+
+// Recycler gives outcomes back to what made them. It keeps the last two: the worker may still
+// read these.
+type Recycler struct{ before, last *event.Outcome }
+
+// Recycle gives the outcome before the last one back. It is called before a step.
+func (r *Recycler) Recycle(to interface{ Recycle(*event.Outcome) }) {
+	if r.before != nil {
+		to.Recycle(r.before)
+		r.before = nil
+	}
+}
+
+// Add keeps the outcome of a step, and returns it.
+func (r *Recycler) Add(out *event.Outcome) *event.Outcome {
+	r.before, r.last = r.last, out
+	return out
+}
+
+// Err implements worker.Engine.
+func (e *lockedEngine) Err() error {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	return e.pair.Err()
+}
+
+// Close frees the blocks of an engine that is not needed any more.
+func (e *lockedEngine) Close() error {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	e.pair.Close()
+	return nil
+}
+
+// AssignRoles implements worker.RoleAssigner.
+func (e *lockedEngine) AssignRoles(serves, shadow string) {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	e.pair.AssignRoles(serves, shadow)
+}
+
+// Take implements worker.Taker.
+func (e *lockedEngine) Take(shadow worker.Engine) error {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	return e.pair.Take(shadow.(*lockedEngine).Serving())
+}
+
+// ask calls f with the engine that serves, between steps.
+func (e *lockedEngine) ask(f func(*pipeline.Engine)) {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	f(e.Serving())
+}
+
+// Snapshot implements worker.Keeper.
+func (e *lockedEngine) Snapshot(meta map[string]string) worker.Snapshot {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	return snapshot{&e.turn, func() pipeline.Blocks { return e.Serving().Config().Blocks }, e.pair.Snapshot(meta)}
+}
+
+// Restorer returns a function that reads a locked engine back from its snapshot.
+func Restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int64, string) (worker.Keeper, map[string]string, error) {
+	return func(r io.ReaderAt, size int64, folder string) (worker.Keeper, map[string]string, error) {
+		if files, ok := cfg.Blocks.(*blocks.Store); ok {
+			files.From(folder)
+		}
+		p, meta, err := pipeline.RestorePair(cfg, r, size, models...)
+		return &lockedEngine{pair: p}, meta, err
+	}
+}
+
+// fresh returns a function that makes locked engines at window 0.
+func fresh(cfg pipeline.Config, models ...*model.Model) func() (worker.Engine, error) {
+	return func() (worker.Engine, error) {
+		p, err := pipeline.NewPair(cfg, models...)
+		return &lockedEngine{pair: p}, err
+	}
+}
+
+// Apart implements worker.Comparer.
+func (e *lockedEngine) Apart(exact worker.Engine) (d ledger.Distance) {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	d.Mean, d.Variance = e.Serving().Apart(exact.(*lockedEngine).Serving())
+	return d
+}
+
+// snapshot is a snapshot of a locked engine, read between its steps.
+type snapshot struct {
+	turn  *sync.Mutex
+	store func() pipeline.Blocks
+	*pipeline.Snapshot
+}
+
+func (s snapshot) Read(p []byte) (int, error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	return s.Snapshot.Read(p)
+}
+
+// Keep implements worker.Snapshot.
+func (s snapshot) Keep(folder string) error {
+	return LinkBlocks(s.store(), folder, s.Blocks())
+}
+
+// LinkBlocks makes links in a folder to the blocks of an engine, if there are any.
+func LinkBlocks(store pipeline.Blocks, folder string, numbers []int64) error {
+	if len(numbers) == 0 {
+		return nil
+	}
+	return store.(*blocks.Store).Link(folder, numbers)
+}
+
+func (s snapshot) Close() error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.Snapshot.Close()
+	return nil
+}
+
+// effective returns a function for [worker.Config.Effective].
+func effective(models ...*model.Model) func(event.Settings) event.Settings {
+	return func(there event.Settings) event.Settings {
+		cfg, err := pipeline.ParseSettings(there)
+		if err != nil {
+			return there // settings that cannot be parsed differ; the error names them
+		}
+		return cfg.Effective(models...).Settings()
+	}
+}

@@ -1,0 +1,87 @@
+package service
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/calibration"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// LedgerScores returns the scores of a window that had labels, for the ledger. classes are
+// the names of the classes of the model that served.
+func LedgerScores(out *event.Outcome, classes []string) *ledger.Scores {
+	type class struct {
+		index     int32
+		tally     calibration.Tally
+		predicted int
+	}
+	var (
+		served  calibration.Tally
+		degrees [len(event.DegreeSlices)]calibration.Tally
+		byClass = make(map[int32]*class)
+		delays  []int64
+	)
+	of := func(index int32) *class {
+		if byClass[index] == nil {
+			byClass[index] = &class{index: index}
+		}
+		return byClass[index]
+	}
+	for i := range out.Labelled {
+		l := &out.Labelled[i]
+		score := (*calibration.Score)(&out.Heads[l.By].Scores[i])
+		served.Add(score)
+		degrees[event.DegreeSlice(l.Degree)].Add(score)
+		of(l.Class).tally.Add(score)
+		of(score.Class).predicted++
+		if l.Delay != 0 {
+			delays = append(delays, l.Delay)
+		}
+	}
+
+	s := &ledger.Scores{Served: ledgerTally(&served), Delayed: len(delays)}
+	for b, bin := range served.Bins {
+		if bin.Count > 0 {
+			s.Bins = append(s.Bins, ledger.Bin{Bin: b, Count: int(bin.Count), Correct: int(bin.Correct), Confidence: float32(bin.SumConfidence)})
+		}
+	}
+	for h := range out.Heads {
+		t := pipeline.Tally(&out.Heads[h])
+		s.Heads = append(s.Heads, ledger.Group{Name: out.Heads[h].Name, Tally: ledgerTally(&t)})
+	}
+	for i := range degrees {
+		if degrees[i].Labels > 0 {
+			s.Degrees = append(s.Degrees, ledger.Group{Name: event.DegreeSlices[i].Name, Tally: ledgerTally(&degrees[i])})
+		}
+	}
+	var frequent []*class
+	for _, c := range byClass {
+		frequent = append(frequent, c)
+	}
+	slices.SortFunc(frequent, func(a, b *class) int {
+		return cmp.Or(b.tally.Labels+b.predicted-a.tally.Labels-a.predicted, cmp.Compare(a.index, b.index))
+	})
+	for _, c := range frequent[:min(len(frequent), ledger.MaxClasses)] {
+		s.Classes = append(s.Classes, ledger.Group{Name: classes[c.index], Tally: ledgerTally(&c.tally), Predicted: c.predicted})
+	}
+	if len(delays) > 0 {
+		slices.Sort(delays)
+		s.Delay = delays[len(delays)/2]
+	}
+	return s
+}
+
+// The ledger's bins are those of calibration.
+var _ [ledger.Bins]calibration.Bin = calibration.Bins{}
+
+// ledgerTally converts a tally to the ledger's, whose bins stand apart.
+func ledgerTally(t *calibration.Tally) ledger.Tally {
+	var confidence float64
+	for _, b := range t.Bins {
+		confidence += b.SumConfidence
+	}
+	return ledger.Tally{Labels: t.Labels, Correct: t.Correct, LogLoss: float32(t.LogLoss), Brier: float32(t.Brier), Confidence: float32(confidence)}
+}

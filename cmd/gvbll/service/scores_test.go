@@ -1,0 +1,54 @@
+package service
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// TestLedgerScores: the scores of a window of three labels, by hand. The second node was
+// served by the second head.
+func TestLedgerScores(t *testing.T) {
+	out := &event.Outcome{
+		Labelled: []event.Labelled{
+			{Class: 0, By: 0, Degree: 0, Delay: 500},
+			{Class: 1, By: 1, Degree: 2},
+			{Class: 1, By: 0, Degree: 3, Delay: 900},
+		},
+		Heads: []event.Head{
+			{Name: "online", Scores: []event.Score{
+				{Class: 0, Confidence: 0.75, Correct: true, LogLoss: 0.25, Brier: 0.125},
+				{Class: 0, Confidence: 1, LogLoss: 8, Brier: 2},
+				{Class: 0, Confidence: 0.5, LogLoss: 1, Brier: 0.5},
+			}},
+			{Name: "static", Scores: []event.Score{
+				{Class: 1, Confidence: 1, LogLoss: 4, Brier: 1},
+				{Class: 1, Confidence: 0.75, Correct: true, LogLoss: 0.5, Brier: 0.25},
+				{Class: 1, Confidence: 1, Correct: true},
+			}},
+		},
+	}
+	want := &ledger.Scores{
+		Served: ledger.Tally{Labels: 3, Correct: 2, LogLoss: 1.75, Brier: 0.875, Confidence: 2},
+		Bins:   []ledger.Bin{{Bin: 10, Count: 1, Confidence: 0.5}, {Bin: 15, Count: 2, Correct: 2, Confidence: 1.5}},
+		Heads: []ledger.Group{
+			{Name: "online", Tally: ledger.Tally{Labels: 3, Correct: 1, LogLoss: 9.25, Brier: 2.625, Confidence: 2.25}},
+			{Name: "static", Tally: ledger.Tally{Labels: 3, Correct: 2, LogLoss: 4.5, Brier: 1.25, Confidence: 2.75}},
+		},
+		Degrees: []ledger.Group{
+			{Name: "0", Tally: ledger.Tally{Labels: 1, Correct: 1, LogLoss: 0.25, Brier: 0.125, Confidence: 0.75}},
+			{Name: "1-3", Tally: ledger.Tally{Labels: 2, Correct: 1, LogLoss: 1.5, Brier: 0.75, Confidence: 1.25}},
+		},
+		Classes: []ledger.Group{
+			{Name: "red", Tally: ledger.Tally{Labels: 1, Correct: 1, LogLoss: 0.25, Brier: 0.125, Confidence: 0.75}, Predicted: 2},
+			{Name: "blue", Tally: ledger.Tally{Labels: 2, Correct: 1, LogLoss: 1.5, Brier: 0.75, Confidence: 1.25}, Predicted: 1},
+		},
+		Delay: 900, Delayed: 2,
+	}
+	if diff := cmp.Diff(want, LedgerScores(out, []string{"red", "blue"})); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}

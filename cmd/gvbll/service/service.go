@@ -1,0 +1,183 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// Service is a worker that has a whole graph: an engine with its page and its metrics. What happens
+// in the worker updates both.
+type Service struct {
+	Board  *Board
+	Engine *lockedEngine // the worker may replace it on recovery and after forgetting
+	terms  worker.Config
+	// release removes files of the engine.
+	release func()
+	Events  []func(worker.Event) // called after the service's own
+
+	last      *event.Outcome // of the last window, nil before the first
+	recovered bool           // the start's replay is over
+}
+
+// Setup is what a worker of a graph begins with.
+type Setup struct {
+	Process flags.Process
+	Graph   string      // its prefix
+	InForce []page.Flag // flags of the command, for people to look at
+	Web     *Web
+	Names   topics.Names
+	State   flags.State
+	Config  pipeline.Config
+	Models  []*model.Model // the one to serve, and perhaps a shadow
+	Folder  ModelFolder    // of further models, "" for none
+}
+
+// New returns the service of a graph, with the models that its ledger names.
+func New(ctx context.Context, c *kafka.Client, set Setup) (*Service, error) {
+	models := set.Models
+	var err error
+	if set.Folder != "" {
+		if models, err = set.Folder.ofLedger(ctx, c, set.Names, models); err != nil {
+			return nil, err
+		}
+	}
+	cfg, release, err := WithFiles(set.Config, set.State, set.Process.Log)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := pipeline.NewPair(cfg, models...)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	set.Config, set.Models = pair.Serving().Config(), models
+	s := &Service{Board: NewBoard(set), Engine: &lockedEngine{pair: pair}, release: release, terms: Terms(set.Process, set.Names, cfg, models...)}
+	s.terms.Checkpoints = Checkpoints(set.State, cfg, models...)
+	if set.Folder != "" {
+		s.terms.Models.Open = func(id string) (worker.Engine, error) { return set.Folder.beside(id, s.Engine.Serving().Model(), cfg) }
+	}
+	return s, nil
+}
+
+// Terms returns what a worker's configuration has of the settings, the models and the state.
+func (s *Service) Terms() worker.Config { return s.terms }
+
+// Close removes the files of predictions that wait.
+func (s *Service) Close() { s.release() }
+
+// Run drives the engine until the context ends. cfg begins as Terms; Run adds what the board needs.
+func (s *Service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
+	s.Board.Web.WaitsFor(func() string { return WaitsForKafka(c) })
+	cfg.About, cfg.AtRisk = s.Board.About(), s.Board.Stream.AtRisk
+	settings := s.Engine.Serving().Config()
+	cfg.Models.Fresh = func() (worker.Engine, error) { return fresh(settings, s.Board.models...)() } // those of now
+	cfg.Models.ClassesOf = s.classesOf
+	cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores { return LedgerScores(out, s.Board.named.Classes) }
+	cfg.Events = worker.Join(append([]func(worker.Event){s.Board.Stream.Observe, s.on}, s.Events...)...)
+	if err := worker.Run(ctx, c, s.Engine, cfg); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	return nil
+}
+
+// WaitsForKafka says what of Kafka a client waits for, "" for nothing.
+func WaitsForKafka(c *kafka.Client) string {
+	if what := c.Trouble(); what != "" {
+		return "waiting for Kafka: " + what
+	}
+	return ""
+}
+
+// on shows what happens in the worker, one event at a time.
+func (s *Service) on(e worker.Event) {
+	page := s.Board.Page
+	switch e := e.(type) {
+	case worker.Replaying:
+		page.Replaying(e.Checkpoint, e.Windows)
+	case worker.Recovered:
+		s.onRecovered(e)
+	case worker.TookOver:
+		s.Board.serves(s.Engine.Serving().Model())
+		page.Owns()
+	case worker.Stepped:
+		s.onStepped(e)
+	case worker.Committed:
+		s.show()
+		page.Committed(time.Now())
+	case worker.Forgotten:
+		s.onForgot(e)
+	case worker.Loaded:
+		s.onLoaded()
+	case worker.Lag:
+		page.Lag(e.Topic, e.Records, e.Withheld)
+	}
+}
+
+func (s *Service) onRecovered(r worker.Recovered) {
+	s.Engine, s.recovered = r.Engine.(*lockedEngine), true
+	s.show()
+	s.Board.Page.Attach(s.Engine.ask)
+	s.Board.Web.Ready.Store(true)
+}
+
+func (s *Service) onStepped(w worker.Stepped) {
+	s.last = w.Outcome
+	s.Board.serves(s.Engine.Serving().Model())
+	shadow := ""
+	if w.Outcome.Shadow != nil {
+		shadow = w.Outcome.Shadow.Model
+	}
+	s.Board.Page.Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Replayed: w.Replayed, Trial: look.TrialOf(w.Trial, shadow), Took: w.Took, At: time.Now()})
+	switch {
+	case !w.Replayed:
+		s.Board.Metrics.Observe(w.Outcome)
+	case s.recovered && s.Board.Due(): // a standby, which never commits, shows its scores here
+		s.Board.Page.Show(s.Engine.Serving().Summaries(), s.Engine.Serving().Pooled())
+	}
+}
+
+func (s *Service) onLoaded() {
+	s.Board.models = []*model.Model{s.Engine.Serving().Model(), s.Engine.shadow().Model()}
+	s.Board.named = nil
+	s.Board.serves(s.Engine.Serving().Model())
+}
+
+// classesOf returns the classes of one of the models.
+func (s *Service) classesOf(id string) []string {
+	for _, m := range s.Board.models {
+		if m.ID == id {
+			return m.Classes
+		}
+	}
+	return nil
+}
+
+func (s *Service) onForgot(f worker.Forgotten) {
+	s.Engine = f.Engine.(*lockedEngine)
+	if s.recovered {
+		s.Board.Page.Attach(s.Engine.ask)
+	}
+}
+
+// Show updates page and metrics from the engine's state.
+func (s *Service) show() {
+	s.Board.serves(s.Engine.Serving().Model())
+	s.Board.Show(s.last, s.Engine.Serving())
+	if shadow := s.Engine.shadow(); shadow != nil {
+		scores := shadow.Summaries()
+		s.Board.Page.ShowShadow(shadow.Model().ID, scores)
+		s.Board.Metrics.ShowShadow(shadow.Model().ID, scores)
+	}
+}

@@ -1,0 +1,48 @@
+package service
+
+import (
+	"log/slog"
+
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/blocks"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// Terms returns the part of a worker's configuration that follows from the engine's
+// settings and the models.
+func Terms(p flags.Process, names topics.Names, cfg pipeline.Config, models ...*model.Model) worker.Config {
+	return worker.Config{
+		Terms: worker.Terms{
+			Names: names, Model: models[0].ID, Shadow: shadowOf(models), Classes: models[0].Classes,
+			Settings: cfg.Effective(models...).Settings(), Effective: effective(models...), Program: p.Version,
+		},
+		Models: worker.Models{Fresh: fresh(cfg, models...), Room: roomForEngine},
+		Logger: p.Log,
+	}
+}
+
+// Checkpoints returns where checkpoints of an engine are written and read.
+func Checkpoints(f flags.State, cfg pipeline.Config, models ...*model.Model) worker.Checkpoints {
+	return worker.Checkpoints{Dir: f.StateDir, Every: f.Checkpoints.Every, Keep: f.Checkpoints.Keep, Restore: Restorer(cfg, models...)}
+}
+
+// WithFiles returns cfg for an engine that keeps what was served in files beyond some memory, as
+// the flags say, and a function that removes them. Without a folder, everything is in memory.
+func WithFiles(cfg pipeline.Config, state flags.State, log *slog.Logger) (pipeline.Config, func(), error) {
+	if state.StateDir == "" {
+		return cfg, func() {}, nil
+	}
+	files, err := blocks.Open(state.StateDir)
+	if err != nil {
+		return cfg, nil, flags.Usagef("--state-dir %s: %v", state.StateDir, err)
+	}
+	cfg.PendingMemory, cfg.Blocks = int64(state.Pending.Memory), files
+	return cfg, func() {
+		if err := files.Close(); err != nil {
+			log.Warn("files in --state-dir were not removed", "err", err)
+		}
+	}, nil
+}

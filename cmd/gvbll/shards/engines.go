@@ -1,0 +1,218 @@
+package shards
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/cmd/gvbll/service"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// shardEngine is a shard as a worker drives it: what shards send each other is bytes.
+type shardEngine struct {
+	*pipeline.Shard
+	lag     int64
+	release func() // the files of its pending predictions
+
+	sent     [][]byte    // parts, by the shard that they are for
+	received [][]float32 // parts, by the shard that they are from
+	rows     []byte
+	served   []byte
+	recycler service.Recycler
+}
+
+var _ worker.Shard = (*shardEngine)(nil)
+
+func newShardEngine(s *pipeline.Shard, shards int, release func()) *shardEngine {
+	return &shardEngine{Shard: s, release: release, lag: int64(s.Config().LearnLag), sent: make([][]byte, shards), received: make([][]float32, shards)}
+}
+
+// Enter implements worker.Shard.
+func (s *shardEngine) Enter(w *event.Window) [][]byte {
+	s.Shard.Enter(w)
+	for q := range s.sent {
+		s.sent[q] = pipeline.AppendPart(s.sent[q][:0], s.Part(q))
+	}
+	return s.sent
+}
+
+// Serve implements worker.Shard.
+func (s *shardEngine) Serve(parts [][]byte, heads []byte) (out *event.Outcome, rows, served []byte, err error) {
+	window := s.Serving()
+	for p, b := range parts {
+		if s.received[p], err = pipeline.DecodePart(b, s.received[p]); err != nil {
+			return nil, nil, nil, fmt.Errorf("window %d, from shard %d: %w", window, p+1, err)
+		}
+	}
+	var learned *pipeline.Heads
+	if len(heads) > 0 {
+		if learned, err = pipeline.DecodeHeads(heads, window-1-s.lag); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	s.recycler.Recycle(s.Shard)
+	if out, err = s.Shard.Serve(s.received, learned); err != nil {
+		return nil, nil, nil, err
+	}
+	s.recycler.Add(out)
+	s.rows, s.served = s.AppendRows(s.rows[:0]), s.AppendServed(s.served[:0])
+	return out, s.rows, s.served, nil
+}
+
+// Snapshot implements worker.Shard.
+func (s *shardEngine) Snapshot(meta map[string]string) worker.Snapshot {
+	return taskSnapshot{s.Shard.Snapshot(meta), s.Config().Blocks}
+}
+
+// Close implements io.Closer.
+func (s *shardEngine) Close() error {
+	s.release()
+	return nil
+}
+
+// taskSnapshot is a snapshot of a shard or of the lead, read by the goroutine that steps it.
+type taskSnapshot struct {
+	*pipeline.Snapshot
+	blocks pipeline.Blocks
+}
+
+// Keep implements worker.Snapshot.
+func (s taskSnapshot) Keep(folder string) error {
+	return service.LinkBlocks(s.blocks, folder, s.Blocks())
+}
+
+// Close implements io.Closer.
+func (s taskSnapshot) Close() error {
+	s.Snapshot.Close()
+	return nil
+}
+
+// leadEngine is the lead of the shards as a worker drives it.
+type leadEngine struct {
+	*pipeline.Lead
+	heads    []byte
+	recycler service.Recycler
+}
+
+var _ worker.Lead = (*leadEngine)(nil)
+
+func newLeadEngine(l *pipeline.Lead) *leadEngine {
+	return &leadEngine{Lead: l}
+}
+
+// Learn implements worker.Lead.
+func (l *leadEngine) Learn(window int64, rows [][]byte) (out *event.Outcome, heads []byte, err error) {
+	if window != l.Next() {
+		return nil, nil, fmt.Errorf("window %d to learn, but %d is next", window, l.Next())
+	}
+	decoded := make([]*pipeline.Rows, len(rows))
+	for p, b := range rows {
+		if decoded[p], err = l.DecodeRows(b); err != nil {
+			return nil, nil, fmt.Errorf("window %d, from shard %d: %w", window, p+1, err)
+		}
+	}
+	l.recycler.Recycle(l.Lead)
+	out, learned, err := l.Lead.Learn(decoded)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.recycler.Add(out)
+	if learned == nil {
+		return out, nil, nil
+	}
+	l.heads = pipeline.AppendHeads(l.heads[:0], learned)
+	return out, l.heads, nil
+}
+
+// Snapshot implements worker.Lead.
+func (l *leadEngine) Snapshot(meta map[string]string) worker.Snapshot {
+	return taskSnapshot{l.Lead.Snapshot(meta), nil}
+}
+
+// allShards is all shards of a graph with their lead, which an audit steps.
+type allShards struct {
+	*pipeline.Sharded
+	recycler service.Recycler
+}
+
+var _ worker.Shards = (*allShards)(nil)
+
+// Step implements worker.Engine.
+func (s *allShards) Step(w *event.Window) *event.Outcome {
+	s.recycler.Recycle(s.Sharded)
+	return s.recycler.Add(s.Sharded.Step(w))
+}
+
+// Close frees the blocks of a graph that is not needed any more.
+func (s *allShards) Close() error {
+	s.Sharded.Close()
+	return nil
+}
+
+// onThreads is a [pipeline.Runner] with a thread for each.
+func onThreads(n int, each func(i int)) {
+	var others sync.WaitGroup
+	for i := 1; i < n; i++ {
+		others.Go(func() { each(i) })
+	}
+	each(0)
+	others.Wait()
+}
+
+// Audit audits a graph of several shards. unfit are flags that no such audit can have.
+func Audit(ctx context.Context, p flags.Process, g look.Graph, prefix string, m *model.Model, state flags.State, unfit map[string]bool) (found worker.Audited, err error) {
+	client, names, shards := g.Client, g.Names, g.Shards
+	for flag, given := range unfit {
+		if given {
+			return found, flags.Usagef("%s: the graph %s has %d shards, whose audit needs one model and begins at the ledger's beginning: leave it out", flag, prefix, shards)
+		}
+	}
+	cuts, err := ledger.OpenCuts(ctx, client, names.LedgerAt(0), ledger.Place{})
+	if err != nil {
+		return found, fmt.Errorf("audit: %w", err)
+	}
+	first, err := cuts.Next(ctx)
+	if err != nil || first == nil {
+		return found, err
+	}
+	cfg, err := flags.ParseSettings(first.Configuration, []*model.Model{m})
+	if err != nil {
+		return found, fmt.Errorf("audit: ledger %s: %w", names.Ledger, err)
+	}
+	cfg, removeFiles, err := service.WithFiles(cfg, state, p.Log)
+	if err != nil {
+		return found, err
+	}
+	defer removeFiles()
+	own := service.Terms(p, names, cfg, m)
+	own.Models.Fresh = func() (worker.Engine, error) {
+		graph, err := pipeline.NewSharded(m, cfg, shards, onThreads)
+		if err != nil {
+			return nil, fmt.Errorf("audit: %w", err)
+		}
+		return &allShards{Sharded: graph}, nil
+	}
+	graph, err := own.Models.Fresh()
+	if err != nil {
+		return found, err
+	}
+	total, err := client.Offsets(ctx, names.Ledger)
+	if err != nil {
+		return found, err
+	}
+	at := total[names.LedgerAt(0)]
+	bar := flags.NewProgress(p.Err, "audit", int(at.End-at.First))
+	found, err = worker.AuditSharded(ctx, client, graph.(*allShards), own.Replay(), shards,
+		func(windows int64) { bar.Set(int(windows), "windows") })
+	if err != nil {
+		return found, fmt.Errorf("audit, %d windows agree, then: %w", found.Windows, err)
+	}
+	return found, nil
+}

@@ -1,0 +1,64 @@
+package shards
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
+)
+
+// TestShardsArePrinted: who owns what, who lags and who is waited for.
+func TestShardsArePrinted(t *testing.T) {
+	now := time.Now()
+	cut := now.Add(-300 * time.Millisecond)
+	a, b := &look.Member{HTTP: "http://a:8473"}, &look.Member{Host: "b"}
+	tasks := func(windows ...int64) (list []Task) {
+		for i, n := range windows {
+			list = append(list, Task{Task: i, Owner: a, Windows: n})
+		}
+		return list
+	}
+	s := Status{Cuts: 12, Cut: &cut, Chain: "0123456789abcdef", Tasks: tasks(0, 11, 10)}
+	s.Tasks[2].Owner, s.Tasks[2].Standbys = b, []look.Member{*a}
+	s.compare()
+	var out bytes.Buffer
+	must(t, s.print(&out, now))
+	want := `12 windows are cut, the last 300ms ago, and 10 are complete; chain 0123456789ab
+
+TASK     WINDOWS  LAG  OWNER          STANDBY
+lead     12       -    http://a:8473  none
+shard 1  11       1    http://a:8473  none
+shard 2  10       2    b              http://a:8473
+
+waited for: shard 2
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+
+	for name, c := range map[string]struct {
+		change func(*Status)
+		want   string
+	}{
+		"all is well":       {func(*Status) {}, ""},
+		"a full window lag": {func(s *Status) { s.Tasks[1].Windows = 4 }, ""},
+		"one lags":          {func(s *Status) { s.Tasks[1].Windows = 3 }, "GvbllLagGrowing: shard 1 is 9 windows behind the cuts"},
+		"one has no owner":  {func(s *Status) { s.Tasks[1].Owner = nil }, "GvbllShardWithoutOwner: nobody owns shard 1, and every window waits for it: start a worker"},
+		"none has an owner": {func(s *Status) { s.Tasks[0].Owner, s.Tasks[1].Owner, s.Tasks[2].Owner = nil, nil, nil }, "GvbllNoOwner: no worker runs: start 'gvbll work'"},
+	} {
+		s := Status{Cuts: 12, Tasks: tasks(0, 12, 12)}
+		c.change(&s)
+		s.compare()
+		var got []string
+		for _, f := range s.Findings() {
+			got = append(got, fmt.Sprintf("%s: %s", f.Alert, f.What))
+		}
+		if strings.Join(got, "\n") != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

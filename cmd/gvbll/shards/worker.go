@@ -1,0 +1,249 @@
+package shards
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gvbll/gvbll/charts/metrics"
+	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/service"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/blocks"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// Worker is a worker of a sharded graph with its page and its metrics. It may own several
+// tasks or none; each tells its events from a goroutine of its own.
+type Worker struct {
+	board  *service.Board
+	terms  worker.Config
+	log    *slog.Logger
+	cfg    pipeline.Config // without files: each shard has a store of its own
+	state  flags.State
+	model  *model.Model
+	shards *metrics.Shards
+	tasks  worker.Tasks
+
+	mu        sync.Mutex
+	lead      *leadEngine  // the last one that this worker had, nil for none
+	levels    event.Levels // of the graph, after the last window of a shard
+	replaying map[int]bool // by task
+}
+
+// New returns a worker of a graph of so many shards. It returns an error if the graph
+// cannot be served with the model and the settings, or with flags of this worker.
+func New(set service.Setup, g flags.Given, shards int) (*Worker, error) {
+	for flag, given := range map[string]bool{"--shadow": len(set.Models) > 1, "--models": set.Folder != ""} {
+		if given {
+			return nil, flags.Usagef("%s: the graph %s has %d shards, and one model: leave it out (docs/sharding.md)", flag, set.Graph, shards)
+		}
+	}
+	if err := g.Check(flags.NoEffect(true, fmt.Sprintf("no effect on the graph %s of %d shards, whose epochs have one set of settings: leave it out", set.Graph, shards), "rebase")); err != nil {
+		return nil, err
+	}
+	m := set.Models[0]
+	small := set.Config
+	small.Reserve = 0
+	if _, err := pipeline.NewLead(m, small, shards); err != nil {
+		return nil, flags.Usagef("the graph %s has %d shards: %w", set.Graph, shards, err)
+	}
+	if _, err := pipeline.NewShard(m, small, 0, shards); err != nil {
+		return nil, flags.Usagef("the graph %s has %d shards: %w", set.Graph, shards, err)
+	}
+	set.Config.Shards = shards
+	s := &Worker{
+		board: service.NewBoard(set), terms: service.Terms(set.Process, set.Names, set.Config, m), log: set.Process.Log,
+		cfg: set.Config, state: set.State, model: m, shards: metrics.NewShards(set.Web.Registry, shards), replaying: make(map[int]bool),
+	}
+	s.terms.Checkpoints = service.Checkpoints(set.State, set.Config, m)
+	s.board.Page.Silent()
+	return s, nil
+}
+
+// Terms returns what a worker's configuration has of the settings, the model and the state.
+func (s *Worker) Terms() worker.Config { return s.terms }
+
+// Close does nothing: each shard removes its own files.
+func (s *Worker) Close() {}
+
+// Run runs the tasks that elections give to this worker, until the context ends. cfg begins as
+// Terms.
+func (s *Worker) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
+	s.board.Web.WaitsFor(func() string { return s.unready(service.WaitsForKafka(c)) })
+	s.board.Web.Ready.Store(true)
+	cfg.About, cfg.AtRisk = s.board.About(), s.board.Stream.AtRisk
+	cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores { return service.LedgerScores(out, s.model.Classes) }
+	showing, stop := context.WithCancel(ctx)
+	defer stop()
+	go s.showTasks(showing)
+	if err := worker.RunSharded(ctx, c, worker.Sharded{
+		Config: cfg, Lag: int64(s.cfg.LearnLag),
+		NewShard: s.newShard, NewLead: s.newLead, RestoreShard: s.restoreShard, RestoreLead: s.restoreLead,
+		TaskEvents: func(task int) func(worker.Event) { return func(e worker.Event) { s.on(task, e) } }, Waited: func(_, from int, d time.Duration) { s.shards.Waited(from, d) }, Tasks: &s.tasks,
+	}); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	return nil
+}
+
+func (s *Worker) newShard(p, shards int) (worker.Shard, error) {
+	cfg, release, err := service.WithFiles(s.cfg, s.state, s.log)
+	if err != nil {
+		return nil, err
+	}
+	shard, err := pipeline.NewShard(s.model, cfg, p, shards)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return newShardEngine(shard, shards, release), nil
+}
+
+func (s *Worker) restoreShard(p, shards int, r io.ReaderAt, size int64, folder string) (worker.Shard, map[string]string, error) {
+	cfg, release, err := service.WithFiles(s.cfg, s.state, s.log)
+	if err != nil {
+		return nil, nil, err
+	}
+	if files, ok := cfg.Blocks.(*blocks.Store); ok {
+		files.From(folder)
+	}
+	shard, meta, err := pipeline.RestoreShard(s.model, cfg, p, shards, r, size)
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return newShardEngine(shard, shards, release), meta, nil
+}
+
+func (s *Worker) newLead(shards int) (worker.Lead, error) {
+	lead, err := pipeline.NewLead(s.model, s.cfg, shards)
+	if err != nil {
+		return nil, err
+	}
+	return s.leads(lead), nil
+}
+
+func (s *Worker) restoreLead(shards int, r io.ReaderAt, size int64, _ string) (worker.Lead, map[string]string, error) {
+	lead, meta, err := pipeline.RestoreLead(s.model, s.cfg, shards, r, size)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.leads(lead), meta, nil
+}
+
+// leads takes note of the lead, whose scores are shown.
+func (s *Worker) leads(lead *pipeline.Lead) *leadEngine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lead = newLeadEngine(lead)
+	return s.lead
+}
+
+// on shows what happens in a task.
+func (s *Worker) on(task int, e worker.Event) {
+	s.board.Stream.ObserveTask(task, e)
+	switch e := e.(type) {
+	case worker.Replaying:
+		s.replays(task, true)
+	case worker.Recovered:
+		s.replays(task, false)
+	case worker.Stepped:
+		s.stepped(task, e)
+	case worker.Committed:
+		s.board.Page.Committed(time.Now())
+	case worker.TookOver:
+		if task == 0 {
+			s.board.Page.Owns()
+		}
+	case worker.Lag:
+		if task == 0 {
+			s.board.Page.Lag(e.Topic, e.Records, e.Withheld)
+		}
+	}
+}
+
+func (s *Worker) replays(task int, on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replaying[task] = on
+}
+
+// stepped counts and shows a window of a task. Shards have its predictions, the lead has its
+// labels and scores.
+func (s *Worker) stepped(task int, w worker.Stepped) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if task > 0 {
+		s.levels = w.Outcome.Levels
+	}
+	if w.Replayed {
+		return
+	}
+	s.board.Metrics.Observe(w.Outcome)
+	if task > 0 {
+		s.board.Metrics.ShowLevels(w.Outcome)
+	}
+	s.board.Page.Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Took: w.Took, At: time.Now()})
+	if task == 0 && s.board.Due() {
+		out := *w.Outcome
+		out.Levels = s.levels
+		s.board.Show(&out, s.lead) // which called this
+	}
+}
+
+// showTasks shows which tasks this worker has, until the context ends.
+func (s *Worker) showTasks(ctx context.Context) {
+	every := time.NewTicker(time.Second)
+	defer every.Stop()
+	for {
+		var tasks []metrics.Task
+		lead := false
+		for _, t := range s.tasks.States() {
+			tasks = append(tasks, metrics.Task{Number: t.Task, Owner: t.Owner, Windows: t.Windows})
+			lead = lead || t.Task == 0 && t.Owner
+		}
+		s.shards.Show(tasks)
+		s.board.Stream.Owns(lead)
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// missingAfter is how long a task waits for others before the worker says that it is not ready.
+const missingAfter = 3 * time.Second
+
+// unready says in one line what keeps this worker from its work, "" for nothing: trouble with
+// Kafka, a ledger that is replayed, or shards that nobody steps.
+func (s *Worker) unready(trouble string) string {
+	states := s.tasks.States()
+	if trouble != "" || len(states) == 0 {
+		return cmp.Or(trouble, "waiting for an election")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var what []string
+	for _, t := range states {
+		switch m := t.Missing; {
+		case s.replaying[t.Task]:
+			what = append(what, fmt.Sprintf("%s replays the ledger", topics.TaskName(t.Task)))
+		case m != nil && time.Since(m.Since) > missingAfter:
+			what = append(what, fmt.Sprintf("%s waits for %v", topics.TaskName(t.Task), m))
+		}
+	}
+	return strings.Join(what, "; ")
+}
