@@ -3,7 +3,7 @@ package gnn
 import (
 	"fmt"
 
-	"github.com/gvbll/gvbll/gnn/elementary"
+	"github.com/gvbll/gvbll/gnn/kernel/elementary"
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gvbll/gvbll/gnn/elementary"
+	"github.com/gvbll/gvbll/gnn/kernel/elementary"
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )

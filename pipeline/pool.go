@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"crypto/sha256"
 	"fmt"
 	"math"
@@ -138,8 +139,8 @@ func (p *poolHeads) probabilities(dst, logp []float32) {
 	var some [64]float64
 	for len(logp) > 0 {
 		n := min(len(some), len(logp))
-		posterior.Raise(some[:n], logp[:n], math.Inf(-1))
-		posterior.Exponentials(some[:n])
+		double.Raise(some[:n], logp[:n], math.Inf(-1))
+		double.Exponentials(some[:n])
 		for i, q := range some[:n] {
 			dst[i] = float32(q)
 		}

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"math"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
@@ -106,8 +107,8 @@ func (t *teller) uncertainty(outputs []float32) posterior.Uncertainty {
 	c := t.classes
 	t.mix, t.logs, t.each = kernel.Room(t.mix, c), kernel.Room(t.logs, c), kernel.Room(t.each, (1+len(t.weights))*c)
 	clear(t.mix)
-	posterior.Raise(t.each, outputs[:len(t.each)], math.Inf(-1))
-	posterior.Exponentials(t.each)
+	double.Raise(t.each, outputs[:len(t.each)], math.Inf(-1))
+	double.Exponentials(t.each)
 	var within float64 // Σ w_k H(p_k)
 	for k, w := range t.weights {
 		if w <= 0 {
@@ -123,7 +124,7 @@ func (t *teller) uncertainty(outputs []float32) posterior.Uncertainty {
 		within += float64(share * entropy)
 	}
 	copy(t.logs, t.mix)
-	posterior.Logarithms(t.logs)
+	double.Logarithms(t.logs)
 	var mixed, total float64
 	for i, q := range t.mix {
 		mixed += surprise(q, t.logs[i])

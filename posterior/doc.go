@@ -33,25 +33,17 @@
 // # Determinism
 //
 // The same inputs give the same bits on every machine. Every sum runs in one fixed
-// order. Matrix products and the exponential are fused multiplications and additions
-// on every machine (math.FMA, in software if need be), and nothing else is on any: the
-// explicit float64 conversions forbid it, and .ci/arm64 checks it. Exponentials,
-// logarithms and quantiles are the package's own ([Exp], [Log]), because those of
-// package math and gonum are fused where the processor or the compiler can.
-//
-// The inner loops exist in AVX-512, AVX2 and plain Go, which agree to the bit. The
-// environment variable GVBLL_KERNEL (avx512, avx2 or go) restricts the package to less
-// than the processor has.
+// order. The inner loops, exponentials, logarithms and quantiles are those of package
+// double, because those of package math and gonum are fused where the processor or the
+// compiler can.
 //
 // # Files
 //
 //	gaussian.go       Gaussian, its variance, distance and KL divergence
 //	temperature.go    τ of eq:lik
 //	elbo.go           Variational: the ELBO and its gradients
-//	predict.go        MAP and Predictive; average.go draws the samples
+//	predict.go        MAP and Predictive
 //	update.go         Config and the update of Proposition 1
 //	head.go           Head: Online and Static, and their state
 //	block.go          rows as lanes of the kernels
-//	elementary.go, matrix.go, sparse.go, newton.go   numerics, used by package pool too
-//	kernel*.go, gen   the inner loops and the generator of their assembly
 package posterior

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/gvbll/gvbll/gnn/kernel/double"
 )
 
 // Variational is the Bayesian last layer in training (Section II-B): the variational
@@ -43,16 +45,16 @@ type rowsInTraining struct {
 	z, square       []float64 // z and z², rows × d_e
 	zT, squareT     []float64 // d_e × lanes
 	hidden, dHidden []float64 // the temperature's hidden units after the relu, hidden × lanes
-	tau, inverse    [blockRows]float64
-	slope           [2 * blockRows]float64 // ∂τ/∂h; the second half is scratch
-	dTau            [blockRows]float64
+	tau, inverse    [double.BlockRows]float64
+	slope           [2 * double.BlockRows]float64 // ∂τ/∂h; the second half is scratch
+	dTau            [double.BlockRows]float64
 
 	logit, sd    []float64 // moments of the logits, C × lanes
 	dLogit, dSD  []float64 // gradients with respect to these
 	bits         []uint64  // random bits, 64 for two normals
 	noise        []float64 // ε of one sample, C × lanes
 	plus, minus  []float64 // the sample's logits, and its mirror image's
-	sumsP, sumsM sums
+	sumsP, sumsM double.Sums
 
 	// Gradients with respect to the temperature's B1 and W2, hidden × lanes, still to
 	// be summed over lanes.
@@ -61,13 +63,13 @@ type rowsInTraining struct {
 
 func newRowsInTraining(dim, classes, hidden int) (b rowsInTraining) {
 	for _, m := range [...]*[]float64{&b.square, &b.zT, &b.squareT} {
-		*m = make([]float64, dim*blockRows)
+		*m = make([]float64, dim*double.BlockRows)
 	}
 	for _, m := range [...]*[]float64{&b.logit, &b.sd, &b.dLogit, &b.dSD, &b.noise, &b.plus, &b.minus} {
-		*m = make([]float64, classes*blockRows)
+		*m = make([]float64, classes*double.BlockRows)
 	}
 	for _, m := range [...]*[]float64{&b.hidden, &b.dHidden, &b.b1, &b.w2} {
-		*m = make([]float64, hidden*blockRows)
+		*m = make([]float64, hidden*double.BlockRows)
 	}
 	b.bits = make([]uint64, len(b.noise)/2)
 	return b
@@ -147,7 +149,7 @@ func (v *Variational) Posterior() (Gaussian, *Temperature) {
 	p := &v.params
 	q := Gaussian{Dim: v.Dim, Classes: v.Classes, Mean: slices.Clone(p.mean), Precision: make([]float64, len(p.logVar))}
 	for i, l := range p.logVar {
-		q.Precision[i] = Exp(-l)
+		q.Precision[i] = double.Exp(-l)
 	}
 	if p.temperature.Hidden == 0 {
 		return q, nil
@@ -191,8 +193,8 @@ func (v *Variational) Loss(z []float64, labels []int32, alpha float64, rng *rand
 		loss   Loss
 		weight = 1 / (float64(n) * float64(v.Samples))
 	)
-	for lo := 0; lo < n; lo += blockRows {
-		hi := min(lo+blockRows, n)
+	for lo := 0; lo < n; lo += double.BlockRows {
+		hi := min(lo+double.BlockRows, n)
 		v.at.load(z[lo*d:hi*d], hi-lo, d)
 		v.temperatures() // τ of eq:lik
 		v.moments()      // the logits zᵀW/τ under eq:posterior
@@ -241,12 +243,12 @@ func (v *Variational) temperaturePrior(weight float64) (penalty float64) {
 }
 
 // biasOfOne is softplus⁻¹(1): with it, and no output weights, τ = 1.
-var biasOfOne = Log(math.E - 1)
+var biasOfOne = double.Log(math.E - 1)
 
 // begin transposes the parameters and clears the gradients.
 func (v *Variational) begin() {
 	for i, l := range v.params.logVar {
-		v.variance[i] = Exp(l)
+		v.variance[i] = double.Exp(l)
 	}
 	p, t := &v.paramsT, &v.params.temperature
 	transpose(p.mean, v.params.mean, v.Dim, v.Classes)
@@ -266,44 +268,45 @@ func (v *Variational) end() {
 	transpose(g.logVar, sum.variance, v.Classes, v.Dim)
 	transpose(g.temperature.W1, sum.w1, g.temperature.Hidden, v.Dim)
 	for k := range g.temperature.Hidden {
-		g.temperature.B1[k] = total(v.at.b1[k*blockRows : (k+1)*blockRows])
-		g.temperature.W2[k] = total(v.at.w2[k*blockRows : (k+1)*blockRows])
+		g.temperature.B1[k] = total(v.at.b1[k*double.BlockRows : (k+1)*double.BlockRows])
+		g.temperature.W2[k] = total(v.at.w2[k*double.BlockRows : (k+1)*double.BlockRows])
 	}
 }
 
 // load sets the block to rows of z.
 func (b *rowsInTraining) load(z []float64, rows, dim int) {
 	b.rows, b.z, b.square = rows, z, b.square[:len(z)]
-	multiply(b.square, z, z)
+	double.Multiply(b.square, z, z)
 	toLanes(b.zT, z, rows, dim)
-	multiply(b.squareT, b.zT, b.zT)
+	double.Multiply(b.squareT, b.zT, b.zT)
 }
 
 // temperatures sets τ, 1/τ, ∂τ/∂h and the hidden units of every row.
 func (v *Variational) temperatures() {
 	t, b := &v.params.temperature, &v.at
 	if t.Hidden == 0 {
-		for l := range blockRows {
+		for l := range double.BlockRows {
 			b.tau[l], b.inverse[l] = 1, 1
 		}
 		return
 	}
 	for k, bias := range t.B1 {
-		fill(b.hidden[k*blockRows:(k+1)*blockRows], bias)
+		fill(b.hidden[k*double.BlockRows:(k+1)*double.BlockRows], bias)
 	}
-	hidden := dense(b.hidden, t.Hidden, blockRows)
-	product(hidden, dense(v.paramsT.w1, t.Hidden, v.Dim), dense(b.zT, v.Dim, blockRows))
-	relu(b.hidden)
+	hidden := double.Dense(b.hidden, t.Hidden, double.BlockRows)
+	double.Product(hidden, double.Dense(v.paramsT.w1, t.Hidden, v.Dim), double.Dense(b.zT, v.Dim, double.BlockRows))
+	double.Relu(b.hidden)
 	// softplus(h) is log(e⁰ + e^h), and its derivative the softmax of (0, h).
-	zero, h := b.slope[:blockRows], b.slope[blockRows:]
+	zero, h := b.slope[:double.BlockRows], b.slope[double.BlockRows:]
 	clear(zero)
 	fill(h, v.params.b2[0])
-	product(dense(h, 1, blockRows), dense(t.W2, 1, t.Hidden), hidden)
-	exponentials(b.slope[:], blockRows, &b.sumsP)
-	logarithms(b.tau[:], b.sumsP.total[:])
-	multiply(b.slope[:blockRows], h, b.sumsP.inverse[:])
+	double.Product(double.Dense(h, 1, double.BlockRows), double.Dense(t.W2, 1, t.Hidden), hidden)
+	double.LaneExponentials(b.slope[:], double.BlockRows, &b.sumsP)
+	b.tau = b.sumsP.Total
+	double.Logarithms(b.tau[:])
+	double.Multiply(b.slope[:double.BlockRows], h, b.sumsP.Inverse[:])
 	for l, log := range b.tau {
-		b.tau[l] = max(b.sumsP.most[l]+log, tauFloor)
+		b.tau[l] = max(b.sumsP.Most[l]+log, tauFloor)
 		b.inverse[l] = 1 / b.tau[l]
 	}
 }
@@ -314,11 +317,11 @@ func (v *Variational) moments() {
 	b := &v.at
 	clear(b.logit)
 	clear(b.sd)
-	product(dense(b.logit, v.Classes, blockRows), dense(v.paramsT.mean, v.Classes, v.Dim), dense(b.zT, v.Dim, blockRows))
-	product(dense(b.sd, v.Classes, blockRows), dense(v.paramsT.variance, v.Classes, v.Dim), dense(b.squareT, v.Dim, blockRows))
-	squareRoots(b.sd)
-	scaleByLane(b.logit, b.inverse[:])
-	scaleByLane(b.sd, b.inverse[:])
+	double.Product(double.Dense(b.logit, v.Classes, double.BlockRows), double.Dense(v.paramsT.mean, v.Classes, v.Dim), double.Dense(b.zT, v.Dim, double.BlockRows))
+	double.Product(double.Dense(b.sd, v.Classes, double.BlockRows), double.Dense(v.paramsT.variance, v.Classes, v.Dim), double.Dense(b.squareT, v.Dim, double.BlockRows))
+	double.SquareRoots(b.sd)
+	double.ScaleByLane(b.logit, b.inverse[:])
+	double.ScaleByLane(b.sd, b.inverse[:])
 }
 
 // correct counts the rows whose label has the largest mean logit. Of equal logits the
@@ -334,8 +337,8 @@ func (v *Variational) correct(labels []int32) (count int) {
 }
 
 func (b *rowsInTraining) wins(lane, y int) bool {
-	own := b.logit[y*blockRows+lane]
-	for c, i := 0, lane; i < len(b.logit); c, i = c+1, i+blockRows {
+	own := b.logit[y*double.BlockRows+lane]
+	for c, i := 0, lane; i < len(b.logit); c, i = c+1, i+double.BlockRows {
 		if x := b.logit[i]; !(x < own || x == own && c >= y) {
 			return false
 		}
@@ -350,31 +353,31 @@ func (v *Variational) expect(labels []int32, rng *rand.Rand) (ell float64) {
 	half := len(b.bits)
 	clear(b.dLogit)
 	clear(b.dSD)
-	var normalizer, logTotal [blockRows]float64
+	var normalizer, logTotal [double.BlockRows]float64
 	for s := 0; s < v.Samples; s += 2 {
 		for i := range b.bits {
 			b.bits[i] = rng.Uint64()
 		}
-		boxMuller(b.noise[:half], b.noise[half:], b.bits)
-		mirror(b.plus, b.minus, b.logit, b.sd, b.noise)
-		exponentials(b.plus, blockRows, &b.sumsP)
-		exponentials(b.minus, blockRows, &b.sumsM)
+		double.BoxMuller(b.noise[:half], b.noise[half:], b.bits)
+		double.Mirror(b.plus, b.minus, b.logit, b.sd, b.noise)
+		double.LaneExponentials(b.plus, double.BlockRows, &b.sumsP)
+		double.LaneExponentials(b.minus, double.BlockRows, &b.sumsM)
 		if s+1 == v.Samples { // the last of an odd number has no mirror image
-			fill(b.sumsM.most[:], 0)
-			fill(b.sumsM.total[:], 1)
-			fill(b.sumsM.inverse[:], 0)
+			fill(b.sumsM.Most[:], 0)
+			fill(b.sumsM.Total[:], 1)
+			fill(b.sumsM.Inverse[:], 0)
 		}
-		multiply(logTotal[:], b.sumsP.total[:], b.sumsM.total[:])
-		logarithms(logTotal[:], logTotal[:])
+		double.Multiply(logTotal[:], b.sumsP.Total[:], b.sumsM.Total[:])
+		double.Logarithms(logTotal[:])
 		for l, log := range logTotal {
-			normalizer[l] += b.sumsP.most[l] + b.sumsM.most[l] + log
+			normalizer[l] += b.sumsP.Most[l] + b.sumsM.Most[l] + log
 		}
-		gather(b.dLogit, b.dSD, b.plus, b.minus, b.sumsP.inverse[:], b.sumsM.inverse[:], b.noise)
+		double.Gather(b.dLogit, b.dSD, b.plus, b.minus, b.sumsP.Inverse[:], b.sumsM.Inverse[:], b.noise)
 	}
 	// The label's own logit. The noise of a pair cancels.
 	samples := float64(v.Samples)
 	for l, y := range labels {
-		i := int(y)*blockRows + l
+		i := int(y)*double.BlockRows + l
 		ell += float64(samples*b.logit[i]) - normalizer[l]
 		b.dLogit[i] -= samples
 		if v.Samples%2 == 1 {
@@ -391,14 +394,14 @@ func (v *Variational) expect(labels []int32, rng *rand.Rand) (ell float64) {
 func (v *Variational) backward(weight float64, dz []float64) {
 	b := &v.at
 	clear(b.dTau[:])
-	var byMean, byVariance [blockRows]float64
+	var byMean, byVariance [double.BlockRows]float64
 	for l, inverse := range b.inverse {
 		byMean[l] = weight * inverse
 		byVariance[l] = byMean[l] * inverse
 	}
-	for i := 0; i < len(b.sd); i += blockRows {
-		logit, sd := b.logit[i:i+blockRows], b.sd[i:i+blockRows]
-		dLogit, dSD := b.dLogit[i:i+blockRows], b.dSD[i:i+blockRows]
+	for i := 0; i < len(b.sd); i += double.BlockRows {
+		logit, sd := b.logit[i:i+double.BlockRows], b.sd[i:i+double.BlockRows]
+		dLogit, dSD := b.dLogit[i:i+double.BlockRows], b.dSD[i:i+double.BlockRows]
 		for l, s := range sd {
 			// With a = m/τ + ε√s/τ, τ ∂a/∂τ = -a.
 			b.dTau[l] -= float64(dLogit[l]*logit[l]) + float64(dSD[l]*s)
@@ -411,22 +414,22 @@ func (v *Variational) backward(weight float64, dz []float64) {
 			}
 		}
 	}
-	dMean, dVariance := dense(b.dLogit, v.Classes, blockRows).left(b.rows), dense(b.dSD, v.Classes, blockRows).left(b.rows)
-	z, square, out := dense(b.z, b.rows, v.Dim), dense(b.square, b.rows, v.Dim), dense(dz, b.rows, v.Dim)
-	product(dense(v.gradsT.mean, v.Classes, v.Dim), dMean, z)
-	product(dense(v.gradsT.variance, v.Classes, v.Dim), dVariance, square)
+	dMean, dVariance := double.Dense(b.dLogit, v.Classes, double.BlockRows).Left(b.rows), double.Dense(b.dSD, v.Classes, double.BlockRows).Left(b.rows)
+	z, square, out := double.Dense(b.z, b.rows, v.Dim), double.Dense(b.square, b.rows, v.Dim), double.Dense(dz, b.rows, v.Dim)
+	double.Product(double.Dense(v.gradsT.mean, v.Classes, v.Dim), dMean, z)
+	double.Product(double.Dense(v.gradsT.variance, v.Classes, v.Dim), dVariance, square)
 
 	clear(dz)
-	product(out, dVariance.t(), dense(v.paramsT.variance, v.Classes, v.Dim))
-	multiply(dz, dz, b.z) // ∂z²/∂z = 2z; dVariance has the 2 already
-	product(out, dMean.t(), dense(v.paramsT.mean, v.Classes, v.Dim))
+	double.Product(out, dVariance.T(), double.Dense(v.paramsT.variance, v.Classes, v.Dim))
+	double.Multiply(dz, dz, b.z) // ∂z²/∂z = 2z; dVariance has the 2 already
+	double.Product(out, dMean.T(), double.Dense(v.paramsT.mean, v.Classes, v.Dim))
 }
 
 // backwardTau propagates the gradient with respect to τ to the temperature's
 // parameters and to z, adding to both.
 func (v *Variational) backwardTau(weight float64, dz []float64) {
 	t, b := &v.params.temperature, &v.at
-	var dh, ones [blockRows]float64
+	var dh, ones [double.BlockRows]float64
 	fill(ones[:], 1)
 	for l, tau := range b.tau[:b.rows] {
 		if tau > tauFloor {
@@ -434,12 +437,12 @@ func (v *Variational) backwardTau(weight float64, dz []float64) {
 		}
 		v.grads.b2[0] += dh[l]
 	}
-	gate(b.dHidden, b.hidden, dh[:], t.W2)
-	addByLane(b.w2, b.hidden, dh[:])
-	addByLane(b.b1, b.dHidden, ones[:])
-	dHidden := dense(b.dHidden, t.Hidden, blockRows).left(b.rows)
-	product(dense(v.gradsT.w1, t.Hidden, v.Dim), dHidden, dense(b.z, b.rows, v.Dim))
-	product(dense(dz, b.rows, v.Dim), dHidden.t(), dense(v.paramsT.w1, t.Hidden, v.Dim))
+	double.Gate(b.dHidden, b.hidden, dh[:], t.W2)
+	double.AddByLane(b.w2, b.hidden, dh[:])
+	double.AddByLane(b.b1, b.dHidden, ones[:])
+	dHidden := double.Dense(b.dHidden, t.Hidden, double.BlockRows).Left(b.rows)
+	double.Product(double.Dense(v.gradsT.w1, t.Hidden, v.Dim), dHidden, double.Dense(b.z, b.rows, v.Dim))
+	double.Product(double.Dense(dz, b.rows, v.Dim), dHidden.T(), double.Dense(v.paramsT.w1, t.Hidden, v.Dim))
 }
 
 // transpose sets dst to the transpose of src, rows × cols.

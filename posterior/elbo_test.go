@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+
 	"gonum.org/v1/gonum/diff/fd"
 
 	"github.com/gvbll/gvbll/posterior/internal/check"
@@ -40,7 +42,7 @@ func wide(tempHidden, n int) (v *Variational, z []float64, labels []int32) {
 // TestLossGradients compares the gradients with central differences of the loss, for every
 // parameter and for the embeddings.
 func TestLossGradients(t *testing.T) {
-	for _, c := range []struct{ hidden, samples, n int }{{0, 10, 6}, {5, 10, 6}, {6, 3, 6}, {3, 1, 6}, {9, 2, blockRows + 9}} {
+	for _, c := range []struct{ hidden, samples, n int }{{0, 10, 6}, {5, 10, 6}, {6, 3, 6}, {3, 1, 6}, {9, 2, double.BlockRows + 9}} {
 		v, z, labels := wide(c.hidden, c.n)
 		v.Samples = c.samples
 		const alpha = 0.7
@@ -235,7 +237,7 @@ func TestVariationalTrains(t *testing.T) {
 			if k == 1 { // the log-variance, whose gradient is a hundredth of the mean's
 				rate = 20
 			}
-			addScaled(p, -rate, v.Grads()[k])
+			double.AddScaled(p, -rate, v.Grads()[k])
 		}
 	}
 	if loss.Correct < n*95/100 || loss.ELL < -0.5 {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
@@ -94,7 +96,7 @@ func (q *Gaussian) KL(p *Gaussian) (kl float64) {
 	for i, m := range q.Mean {
 		v, prior := q.Variance(i), p.Variance(i)
 		m -= p.Mean[i]
-		kl += klNormal(v/prior, float64(m*m)/prior, Log(v/prior))
+		kl += klNormal(v/prior, float64(m*m)/prior, double.Log(v/prior))
 	}
 	return max(kl, 0) // rounding may bring it below
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distmv"
 )
@@ -134,29 +136,6 @@ func plainSoftmax(q *Gaussian, z []float32, tau float64) []float64 {
 	return p
 }
 
-// TestExp: Exp agrees with math.Exp up to an ulp of each, is 0 below its range and infinite
-// above, and NaN for NaN.
-func TestExp(t *testing.T) {
-	worst := 0.0
-	for x := -707.9; x < 708.9; x += 0.00917 {
-		got, want := Exp(x), math.Exp(x)
-		worst = max(worst, math.Abs(got-want)/want)
-	}
-	if worst > 0x1p-51 { // both are within 1 ulp of e^x
-		t.Errorf("relative error %g, want at most %g", worst, 0x1p-51)
-	}
-	for _, c := range []struct{ x, want float64 }{
-		{0, 1}, {math.Copysign(0, -1), 1}, {-709, 0}, {-1e300, 0}, {math.Inf(-1), 0}, {710, math.Inf(1)}, {math.Inf(1), math.Inf(1)}, {1e-300, 1},
-	} {
-		if got := Exp(c.x); got != c.want {
-			t.Errorf("Exp(%v) = %v, want %v", c.x, got, c.want)
-		}
-	}
-	if got := Exp(math.NaN()); !math.IsNaN(got) {
-		t.Errorf("Exp(NaN) = %v, want NaN", got)
-	}
-}
-
 // TestGaussianValidate: a Gaussian whose sizes disagree or whose numbers are not valid is
 // an error.
 func TestGaussianValidate(t *testing.T) {
@@ -248,7 +227,7 @@ func softmax(a []float64) {
 	most := slices.Max(a)
 	var sum float64
 	for c, x := range a {
-		a[c] = Exp(x - most)
+		a[c] = double.Exp(x - most)
 		sum += a[c]
 	}
 	inv := 1 / sum

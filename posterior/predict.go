@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
 )
 
 // Rows are nodes as they were served.
@@ -30,8 +33,8 @@ func MAP(q *Gaussian, rows Rows, dst []float64) {
 	}
 	b := blocks.Get().(*block)
 	defer blocks.Put(b)
-	for lo := 0; lo < rows.Len(); lo += blockRows {
-		part := rows.part(lo, min(lo+blockRows, rows.Len()), q.Dim)
+	for lo := 0; lo < rows.Len(); lo += double.BlockRows {
+		part := rows.part(lo, min(lo+double.BlockRows, rows.Len()), q.Dim)
 		b.probabilities(q, part)
 		fromLanes(dst[lo*q.Classes:], q.Classes, b.probs, part.Len(), q.Classes)
 	}
@@ -65,7 +68,7 @@ type Predictive struct {
 	square       []float64 // z², d_e × lanes
 	mean, spread []float64 // means and variances of the logits, classes × lanes
 	logs         []float64 // scratch of entropies
-	drawn
+	double.Drawn
 }
 
 // NewPredictive returns a predictive of that many classes and samples, both positive.
@@ -88,7 +91,7 @@ func (p *Predictive) Predict(q *Gaussian, rows Rows, probs []float64, split []Un
 	}
 	p.predict(q, rows, split, func(lo, n int) {
 		if probs != nil {
-			fromLanes(probs[lo*p.classes:], p.classes, p.average, n, p.classes)
+			fromLanes(probs[lo*p.classes:], p.classes, p.Average, n, p.classes)
 		}
 	})
 }
@@ -125,10 +128,10 @@ func (p *Predictive) predict(q *Gaussian, rows Rows, split []Uncertainty, each f
 	if q.Classes != p.classes || split != nil && len(split) != rows.Len() {
 		panic(fmt.Sprintf("posterior: predictive over %d classes: posterior of %d, %d rows into %d splits", p.classes, q.Classes, rows.Len(), len(split)))
 	}
-	p.variance = Resize(p.variance, len(q.Precision))
+	p.variance = kernel.Resize(p.variance, len(q.Precision))
 	q.variances(p.variance)
-	for lo := 0; lo < rows.Len(); lo += blockRows {
-		n := min(blockRows, rows.Len()-lo)
+	for lo := 0; lo < rows.Len(); lo += double.BlockRows {
+		n := min(double.BlockRows, rows.Len()-lo)
 		p.moments(q, rows.part(lo, lo+n, q.Dim))
 		aleatoric := p.run()
 		each(lo, n)
@@ -147,12 +150,12 @@ func (p *Predictive) predict(q *Gaussian, rows Rows, split []Uncertainty, each f
 // moments sets mean and spread of the logits of a block of rows.
 func (p *Predictive) moments(q *Gaussian, rows Rows) {
 	p.load(rows, q.Dim)
-	p.square = Resize(p.square, len(p.z))
-	multiply(p.square, p.z, p.z)
+	p.square = kernel.Resize(p.square, len(p.z))
+	double.Multiply(p.square, p.z, p.z)
 	n := p.classes * p.lanes
-	p.mean, p.spread, p.probs = Resize(p.mean, n), Resize(p.spread, n), Resize(p.probs, n)
+	p.mean, p.spread, p.probs = kernel.Resize(p.mean, n), kernel.Resize(p.spread, n), kernel.Resize(p.probs, n)
 	p.linear(p.mean, q.Mean, p.z, p.byTau[:p.lanes])
-	var bySquare [blockRows]float64
+	var bySquare [double.BlockRows]float64
 	for l, tau := range rows.Tau {
 		bySquare[l] = 1 / float64(tau*tau)
 	}
@@ -161,34 +164,35 @@ func (p *Predictive) moments(q *Gaussian, rows Rows) {
 
 // run sets average to the mean softmax of the sampled logits of every lane, and
 // returns the mean entropies.
-func (p *Predictive) run() (aleatoric [blockRows]float64) {
+func (p *Predictive) run() (aleatoric [double.BlockRows]float64) {
 	samples := len(p.normals) / p.classes
-	p.draw(p.mean, p.spread, p.normals, p.classes, p.lanes)
-	logarithms(p.total, p.total)
+	p.Draw(p.mean, p.spread, p.normals, p.classes, p.lanes)
+	double.Logarithms(p.Total)
 	for s := range samples {
-		for l, log := range p.total[s*p.lanes : (s+1)*p.lanes] {
+		for l, log := range p.Total[s*p.lanes : (s+1)*p.lanes] {
 			aleatoric[l] += log
 		}
 	}
-	for l, dot := range p.dot[:p.lanes] {
+	for l, dot := range p.Dot[:p.lanes] {
 		// -Σ p log p = log Σ e^a - Σ p a.
 		aleatoric[l] = (aleatoric[l] - dot) / float64(samples)
 	}
-	var share [blockRows]float64
+	var share [double.BlockRows]float64
 	for l := range share {
 		share[l] = 1 / float64(samples)
 	}
-	scaleByLane(p.average, share[:p.lanes])
+	double.ScaleByLane(p.Average, share[:p.lanes])
 	return aleatoric
 }
 
 // entropies returns the entropy of every lane's average, in nats.
-func (p *Predictive) entropies() (h [blockRows]float64) {
-	logs := Resize(p.logs, len(p.average))
+func (p *Predictive) entropies() (h [double.BlockRows]float64) {
+	logs := kernel.Resize(p.logs, len(p.Average))
 	p.logs = logs
-	logarithms(logs, p.average)
+	copy(logs, p.Average)
+	double.Logarithms(logs)
 	for i := 0; i < len(logs); i += p.lanes {
-		for l, x := range p.average[i : i+p.lanes] {
+		for l, x := range p.Average[i : i+p.lanes] {
 			h[l] -= float64(x * logs[i+l])
 		}
 	}
@@ -205,7 +209,7 @@ func normals(samples, classes int) []float64 {
 	stratum := make([]float64, samples)
 	var square float64
 	for s := range stratum {
-		stratum[s] = normalQuantile((float64(s) + 0.5) / float64(samples))
+		stratum[s] = double.NormalQuantile((float64(s) + 0.5) / float64(samples))
 		square += float64(stratum[s] * stratum[s])
 	}
 	if square > 0 { // a single sample is the mean

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -28,7 +30,7 @@ func TestMAPOfBlocks(t *testing.T) {
 	const dim, classes = 5, 9
 	rng := rand.New(rand.NewPCG(3, 1))
 	q := randomGaussian(rng, dim, classes)
-	for _, n := range []int{0, 1, 7, 8, 9, blockRows, blockRows + 1, 2*blockRows + 13} {
+	for _, n := range []int{0, 1, 7, 8, 9, double.BlockRows, double.BlockRows + 1, 2*double.BlockRows + 13} {
 		rows, _ := randomRows(rng, n, dim, classes)
 		got, alone := make([]float64, n*classes), make([]float64, n*classes)
 		MAP(&q, rows, got)
@@ -244,7 +246,7 @@ func TestSplitOfACertainPosterior(t *testing.T) {
 // TestPredictiveIsAFunctionOfItsInputs: the samples depend neither on how rows are divided
 // into calls nor on earlier calls, and Predict does not allocate in steady state.
 func TestPredictiveIsAFunctionOfItsInputs(t *testing.T) {
-	const n, cut = 2*blockRows + 10, 5
+	const n, cut = 2*double.BlockRows + 10, 5
 	rng := rand.New(rand.NewPCG(8, 9))
 	q := randomGaussian(rng, 4, 3)
 	rows, _ := randomRows(rng, n, 4, 3)
@@ -264,7 +266,7 @@ func TestPredictiveIsAFunctionOfItsInputs(t *testing.T) {
 // TestServe: Serve has the bits of MAP for each posterior, and of the uncertainties of
 // Predict for the one that serves.
 func TestServe(t *testing.T) {
-	const n, classes = 2*blockRows + 10, 5
+	const n, classes = 2*double.BlockRows + 10, 5
 	rng := rand.New(rand.NewPCG(8, 10))
 	a, b := randomGaussian(rng, 6, classes), randomGaussian(rng, 6, classes)
 	posteriors := []*Gaussian{&a, &b}

@@ -3,6 +3,8 @@ package posterior
 import (
 	"fmt"
 
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
@@ -59,7 +61,7 @@ func (t *Temperature) At(z []float32) float64 {
 		a := block[:hi-lo]
 		copy(a, t.B1[lo:hi])
 		for j, x := range z {
-			addScaled(a, float64(x), t.W1[j*t.Hidden+lo:j*t.Hidden+hi])
+			double.AddScaled(a, float64(x), t.W1[j*t.Hidden+lo:j*t.Hidden+hi])
 		}
 		for k, x := range a {
 			if x > 0 {
@@ -67,13 +69,5 @@ func (t *Temperature) At(z []float32) float64 {
 			}
 		}
 	}
-	return max(softplus(h), tauFloor)
-}
-
-// softplus returns log(1 + e^x). Above 40 it is x: e^-40 is below the rounding of x.
-func softplus(x float64) float64 {
-	if x > 40 {
-		return x
-	}
-	return log1p(Exp(x))
+	return max(double.Softplus(h), tauFloor)
 }

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
@@ -65,7 +68,7 @@ func Kept(lambda, share float64) float64 {
 	if share == 1 || lambda == 0 || lambda == 1 {
 		return lambda
 	}
-	return Exp(Log(lambda) * share)
+	return double.Exp(double.Log(lambda) * share)
 }
 
 // of returns the constants of a batch of n labels.
@@ -141,11 +144,11 @@ func (s *statistics) add(q *Gaussian, rows Rows, labels []int32, g Gradient, e *
 	if len(labels) != rows.Len() {
 		panic(fmt.Sprintf("posterior: %d labels for %d rows", len(labels), rows.Len()))
 	}
-	for lo := 0; lo < len(labels); lo += blockRows {
-		hi := min(lo+blockRows, len(labels))
+	for lo := 0; lo < len(labels); lo += double.BlockRows {
+		hi := min(lo+double.BlockRows, len(labels))
 		e.set(q, rows.part(lo, hi, q.Dim), labels[lo:hi], g)
-		product(dense(s.gradient, s.dim, s.classes), dense(e.u, hi-lo, s.dim).t(), dense(e.residual, hi-lo, s.classes))
-		product(dense(s.precision, s.dim, s.classes), dense(e.square, hi-lo, s.dim).t(), dense(e.curvature, hi-lo, s.classes))
+		double.Product(double.Dense(s.gradient, s.dim, s.classes), double.Dense(e.u, hi-lo, s.dim).T(), double.Dense(e.residual, hi-lo, s.classes))
+		double.Product(double.Dense(s.precision, s.dim, s.classes), double.Dense(e.square, hi-lo, s.dim).T(), double.Dense(e.curvature, hi-lo, s.classes))
 	}
 }
 
@@ -153,7 +156,7 @@ func (s *statistics) add(q *Gaussian, rows Rows, labels []int32, g Gradient, e *
 func (e *evidence) set(q *Gaussian, rows Rows, labels []int32, g Gradient) {
 	n, d, classes := rows.Len(), q.Dim, q.Classes
 	e.probabilities(q, rows)
-	e.u, e.square = Resize(e.u, n*d), Resize(e.square, n*d)
+	e.u, e.square = kernel.Resize(e.u, n*d), kernel.Resize(e.square, n*d)
 	for i := range n {
 		scale := 1.0
 		if g == Scaled {
@@ -164,8 +167,8 @@ func (e *evidence) set(q *Gaussian, rows Rows, labels []int32, g Gradient) {
 			u[j] = float64(x) * scale
 		}
 	}
-	multiply(e.square, e.u, e.u)
-	e.residual, e.curvature = Resize(e.residual, n*classes), Resize(e.curvature, n*classes)
+	double.Multiply(e.square, e.u, e.u)
+	e.residual, e.curvature = kernel.Resize(e.residual, n*classes), kernel.Resize(e.curvature, n*classes)
 	fromLanes(e.residual, classes, e.probs, n, classes)
 	for i, p := range e.residual {
 		e.curvature[i] = p * (1 - p)
@@ -196,7 +199,7 @@ func update(dst, q, anchor *Gaussian, s *statistics, cfg Config) Report {
 		panic(fmt.Sprintf("posterior: statistics of shape %d × %d for a posterior of %d × %d", s.dim, s.classes, q.Dim, q.Classes))
 	}
 	dst.Dim, dst.Classes = q.Dim, q.Classes
-	dst.Mean, dst.Precision = Resize(dst.Mean, len(q.Mean)), Resize(dst.Precision, len(q.Mean))
+	dst.Mean, dst.Precision = kernel.Resize(dst.Mean, len(q.Mean)), kernel.Resize(dst.Precision, len(q.Mean))
 	var (
 		report Report
 		square float64

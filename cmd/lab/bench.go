@@ -11,7 +11,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/lab/bench"
 	"github.com/gvbll/gvbll/gnn"
-	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/level"
 )
 
 type benchCmd struct {
@@ -118,7 +118,7 @@ func (c benchCmd) config() (cfg bench.Config, err error) {
 }
 
 func printRows(w io.Writer, rows []bench.Row) error {
-	fmt.Fprintf(w, "kernels: %s\n%-36s %14s  %-16s %-18s\n", kernel.Level(), "", "measured", "", "bar")
+	fmt.Fprintf(w, "kernels: %s\n%-36s %14s  %-16s %-18s\n", level.Active, "", "measured", "", "bar")
 	for _, r := range rows {
 		last := r.Note
 		if !r.Holds {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn"
-	"github.com/gvbll/gvbll/gnn/elementary"
+	"github.com/gvbll/gvbll/gnn/kernel/elementary"
 )
 
 // DriftConfig configures [Drift]: a growing graph of papers that cite earlier

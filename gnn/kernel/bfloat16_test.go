@@ -38,7 +38,7 @@ func TestNarrow(t *testing.T) {
 						continue // rounds to infinity: no distance to compare
 					}
 					if back[j] != want {
-						t.Fatalf("%s: %v is rounded to %v, want %v", names[l], x, back[j], want)
+						t.Fatalf("%s: %v is rounded to %v, want %v", l, x, back[j], want)
 					}
 				}
 			}

@@ -30,15 +30,19 @@
 //	arena.go     Arena: many short lists
 //	bfloat16.go  conversion to and from bfloat16
 //	plain.go     the plain forms, which define what the others compute
-//	gen/main.go  writes kernel_amd64.s and stubs_amd64.go
-//	dispatch_amd64.go, dispatch_other.go
-//	             the choice between the forms
-//	level.go     the instruction set in use
+//	dispatch.go  the choice between the forms
 //	huge_linux.go, huge_other.go
 //	             huge pages
 //
+// Below it:
+//
+//	double      the loops over float64, of package posterior
+//	elementary  exp and log whose operations are not fused, of the encoders
+//	level       the instruction set in use
+//	gen         writes kernel_amd64.s, stubs_amd64.go and stubs_other.go of both
+//
 // The package makes two exceptions to the rule that nothing below pipeline knows
 // its environment, and neither can change a bit: the environment variable
-// GVBLL_KERNEL selects one of the equal forms (level.go), and a goroutine
+// GVBLL_KERNEL selects one of the equal forms (package level), and a goroutine
 // zeroes the block of memory that a table will need next (table.go).
 package kernel

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-//go:generate go run -modfile=../../.ci/tools.mod gen/main.go -out kernel_amd64.s -stubs stubs_amd64.go -pkg kernel
+//go:generate go run -modfile=../../.ci/tools.mod gen/main.go gen/single.go gen/double.go gen/averages.go gen/sparse.go -out kernel_amd64.s -stubs stubs_amd64.go -other stubs_other.go -pkg kernel
 
 // Gather computes dst[j] += Σ_t value[t]·rows[index[t]·stride+j], t ascending:
 // a sparse row times a matrix whose rows are stride entries apart.

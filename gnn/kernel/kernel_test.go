@@ -5,20 +5,22 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/gvbll/gvbll/gnn/kernel/level"
 )
 
 // levels returns the kernel levels of this machine, the plain one first.
-func levels() (list []level) {
-	for l := plain; l <= best(); l++ {
+func levels() (list []level.Level) {
+	for l := level.Plain; l <= level.Best(); l++ {
 		list = append(list, l)
 	}
 	return list
 }
 
 // at runs f at a level.
-func at(l level, f func()) {
-	defer func(old level) { active = old }(active)
-	active = l
+func at(l level.Level, f func()) {
+	defer func(old level.Level) { level.Active = old }(level.Active)
+	level.Active = l
 	f()
 }
 
@@ -122,7 +124,7 @@ func TestLevelsAgree(t *testing.T) {
 						want = got
 					}
 					if err := same(got, want); err != nil {
-						t.Fatalf("%s of width %d (%d terms, %d×%d) with %s: %v", name, width, len(index), n, in, names[l], err)
+						t.Fatalf("%s of width %d (%d terms, %d×%d) with %s: %v", name, width, len(index), n, in, l, err)
 					}
 				}
 			}
@@ -167,7 +169,7 @@ func TestExchange(t *testing.T) {
 				at(l, func() { Exchange(got, v, index, from, to, width) })
 				for i := range int32(30) {
 					if err := same(got.Row(i), want.Row(i)); err != nil {
-						t.Fatalf("%s, width %d, row %d: %v", names[l], width, i, err)
+						t.Fatalf("%s, width %d, row %d: %v", l, width, i, err)
 					}
 				}
 			}
@@ -217,7 +219,7 @@ func TestRectify(t *testing.T) {
 		x := []float32{float32(math.Copysign(0, -1)), -1, 2, nan, inf, -inf, 0}
 		at(l, func() { Rectify(x, x) })
 		if err := same(x, []float32{0, 0, 2, nan, inf, 0, 0}); err != nil {
-			t.Errorf("%s: %v", names[l], err)
+			t.Errorf("%s: %v", l, err)
 		}
 	}
 }
@@ -249,20 +251,6 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestChoose: the best level is chosen unless a lower one is asked for. A level that the
-// machine does not have, or that does not exist, panics.
-func TestChoose(t *testing.T) {
-	if l := choose("", avx2); l != avx2 {
-		t.Errorf("choose(\"\", avx2) = %s, want avx2", names[l])
-	}
-	if l := choose("go", avx512); l != plain {
-		t.Errorf("choose(\"go\", avx512) = %s, want go", names[l])
-	}
-	for _, asked := range []string{"avx512", "sse9"} {
-		wantPanic(t, asked, func() { choose(asked, avx2) })
-	}
-}
-
 // FuzzGather: Gather has the same bits at every level for any shape.
 func FuzzGather(f *testing.F) {
 	f.Add(uint16(1), uint16(0), []byte{0})
@@ -284,7 +272,7 @@ func FuzzGather(f *testing.F) {
 				want = got
 			}
 			if err := same(got, want); err != nil {
-				t.Fatalf("%s: %v", names[l], err)
+				t.Fatalf("%s: %v", l, err)
 			}
 		}
 	})
@@ -299,7 +287,7 @@ func BenchmarkProductRows(b *testing.B) {
 		rng := rand.New(rand.NewPCG(1, 1))
 		x, w, dst := numbers(rng, n*in, false), numbers(rng, in*out, false), make([]float32, n*out)
 		for _, l := range levels() {
-			b.Run(fmt.Sprintf("%dx%dx%d/%s", n, in, out, names[l]), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%dx%dx%d/%s", n, in, out, l), func(b *testing.B) {
 				at(l, func() {
 					for b.Loop() {
 						ProductRows(dst, x, w, n, in, out)
@@ -327,7 +315,7 @@ func BenchmarkGather(b *testing.B) {
 			}
 		}
 		for _, l := range levels() {
-			b.Run(c.name+"/"+names[l], func(b *testing.B) {
+			b.Run(c.name+"/"+l.String(), func(b *testing.B) {
 				i := 0
 				at(l, func() {
 					for b.Loop() {

@@ -1,7 +1,7 @@
 package train
 
 import (
-	"github.com/gvbll/gvbll/gnn/elementary"
+	"github.com/gvbll/gvbll/gnn/kernel/elementary"
 	"github.com/gvbll/gvbll/gnn/kernel"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
 )
 
 type goldenCase struct {
@@ -149,7 +149,7 @@ func TestLogLosses(t *testing.T) {
 	got := slices.Clone(row)
 	LogLosses(got)
 	for i, x := range got {
-		wantClose(t, "log loss", x, -posterior.Log(max(row[i], 1e-12)), 0)
+		wantClose(t, "log loss", x, -double.Log(max(row[i], 1e-12)), 0)
 		wantClose(t, "log loss", x, -math.Log(max(row[i], 1e-12)), 1e-14)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
 // equalMassECE returns the expected calibration error over bins of equal mass.
@@ -21,7 +21,7 @@ func equalMassECE(scores []Score, bins int) (ece float64) {
 	n := len(scores)
 	s := sorters.Get().(*sorter)
 	defer sorters.Put(s)
-	s.confidence = posterior.Resize(s.confidence, n)
+	s.confidence = kernel.Resize(s.confidence, n)
 	for i := range scores {
 		s.confidence[i] = scores[i].Confidence
 	}
@@ -61,7 +61,7 @@ var sorters = sync.Pool{New: func() any { return new(sorter) }}
 // sorted as integers. Others take the slow path.
 func (s *sorter) ascending(conf []float64) []int32 {
 	n := len(conf)
-	s.bits, s.order = posterior.Resize(s.bits, n), posterior.Resize(s.order, n)
+	s.bits, s.order = kernel.Resize(s.bits, n), kernel.Resize(s.order, n)
 	for i, c := range conf {
 		x := math.Float32bits(float32(c))
 		if float64(float32(c)) != c || x >= 1<<31 {
@@ -95,7 +95,7 @@ func (s *sorter) byInsertion() {
 // highest (Knuth, TAOCP 3, 5.2.5).
 func (s *sorter) byBytes() {
 	n := len(s.bits)
-	s.nextBits, s.nextOrder = posterior.Resize(s.nextBits, n), posterior.Resize(s.nextOrder, n)
+	s.nextBits, s.nextOrder = kernel.Resize(s.nextBits, n), kernel.Resize(s.nextOrder, n)
 	for shift := 0; shift < 32; shift += 8 {
 		var at [256]int32
 		for _, x := range s.bits {

@@ -3,7 +3,7 @@ package calibration
 import (
 	"fmt"
 
-	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
 )
 
 // Score rates one prediction by the label that came for it.
@@ -55,7 +55,7 @@ func LogLosses(p []float64) {
 	for i, x := range p {
 		p[i] = max(x, leastProbability)
 	}
-	posterior.Logarithms(p)
+	double.Logarithms(p)
 	for i, x := range p {
 		p[i] = -x
 	}

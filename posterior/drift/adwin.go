@@ -4,7 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
@@ -140,7 +141,7 @@ func (a *ADWIN) drop() {
 // by more than Bifet & Gavaldà's bound ε_cut, which chance exceeds with probability δ.
 func (a *ADWIN) changed() bool {
 	least, width := float64(a.cfg.MinLength), float64(a.n)
-	d := posterior.Log(2 * posterior.Log(width) / a.cfg.Delta)
+	d := double.Log(2 * double.Log(width) / a.cfg.Delta)
 	variance := a.sum.squares / width
 	n0, total0 := 0., 0.
 	for i := len(a.rows) - 1; i >= 0; i-- {

@@ -6,7 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
@@ -85,7 +86,7 @@ func (f *fourier) add(sum []float64, x []float32) {
 		f.scaled[j] = float64(x) * f.scale
 	}
 	copy(f.turns, f.phase)
-	posterior.AddProduct(f.turns, f.scaled, f.waves, 1, f.dim, len(f.turns))
+	double.AddProduct(f.turns, f.scaled, f.waves, 1, f.dim, len(f.turns))
 	height := math.Sqrt(2 / float64(len(f.turns)))
 	for k, t := range f.turns {
 		sum[k] += float64(height * cosine(t))
@@ -107,7 +108,7 @@ func (f *fourier) sums(total []float64, reference [][]float32) func(sum []float6
 	}
 	ones := slices.Repeat([]float64{1}, len(reference))
 	return func(sum []float64, rows []int32) {
-		block := posterior.Sparse{Start: []int{0, len(rows)}, Column: rows, Value: ones[:len(rows)]}
+		block := double.Sparse{Start: []int{0, len(rows)}, Column: rows, Value: ones[:len(rows)]}
 		block.Product(some, all, stride)
 		copy(sum, some)
 	}

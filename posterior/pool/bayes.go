@@ -1,6 +1,9 @@
 package pool
 
-import "github.com/gvbll/gvbll/posterior"
+import (
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+	"github.com/gvbll/gvbll/posterior"
+)
 
 // bayes is multinomial naive Bayes. With N_jc = Σ x_vj over the labelled nodes v of
 // class c,
@@ -43,13 +46,13 @@ func (b *bayes) refreshLogs() {
 	for i, n := range b.counts {
 		b.log[i] = n + b.Smoothing
 	}
-	posterior.Logarithms(b.log)
+	double.Logarithms(b.log)
 }
 
 func (b *bayes) predict(rows *Rows, logp []float64) {
 	d, classes := b.shape.Features, b.shape.Classes
 	for c, n := range b.total {
-		b.logTotal[c] = posterior.Log(n + float64(b.Smoothing*float64(d)))
+		b.logTotal[c] = double.Log(n + float64(b.Smoothing*float64(d)))
 	}
 	for i := range rows.N {
 		row := logp[i*classes : (i+1)*classes]
@@ -81,7 +84,7 @@ func (b *bayes) count(rows *Rows, labels []int32) {
 			x := max(float64(value[k]), 0)
 			at := int(j)*b.shape.Classes + int(y)
 			b.counts[at] += x
-			b.log[at] = posterior.Log(b.counts[at] + b.Smoothing)
+			b.log[at] = double.Log(b.counts[at] + b.Smoothing)
 			b.total[y] += x
 			b.changed.add(j)
 		}
@@ -144,7 +147,7 @@ func (b *bayes) readPredictive(r *reader, change bool) {
 	r.changes(b.shape.Features, func(j int) {
 		r.counts(b.row(j))
 		for c, n := range b.row(j) {
-			b.log[j*b.shape.Classes+c] = posterior.Log(n + b.Smoothing)
+			b.log[j*b.shape.Classes+c] = double.Log(n + b.Smoothing)
 		}
 	})
 }

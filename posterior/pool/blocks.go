@@ -1,6 +1,6 @@
 package pool
 
-import "github.com/gvbll/gvbll/posterior"
+import "github.com/gvbll/gvbll/gnn/kernel/double"
 
 // Block names some columns of a wide head's rows φ_v. Its head has one weight for each
 // column and class.
@@ -71,7 +71,7 @@ func (b Block) around(dst []float64, rows *Rows, i int) {
 	case SecondShares:
 		normalise(dst, rows.Second[i*c:(i+1)*c])
 	case LogDegree:
-		dst[0] = degreeScale * posterior.Log(1+float64(rows.Degree[i]))
+		dst[0] = degreeScale * double.Log(1+float64(rows.Degree[i]))
 	case Constant:
 		dst[0] = 1
 	}

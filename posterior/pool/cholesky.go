@@ -3,7 +3,7 @@ package pool
 import (
 	"math"
 
-	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
 // cholesky solves symmetric positive definite systems m x = b by m = UᵀU, with U upper
@@ -23,7 +23,7 @@ const blockRows = 64
 // factorize factorises the symmetric n × n matrix m and reports whether m is positive
 // definite; solve may follow only if it is. Only the upper triangle of m is read.
 func (c *cholesky) factorize(m []float64, n int) bool {
-	c.factor = posterior.Resize(c.factor, n*n)
+	c.factor = kernel.Resize(c.factor, n*n)
 	copy(c.factor, m)
 	for j := range n {
 		row := c.factor[j*n : (j+1)*n]

@@ -3,7 +3,8 @@ package pool
 import (
 	"math"
 
-	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
 )
 
 // designMatrix is the matrix Φ of a batch: a row for each node, a column for each
@@ -62,10 +63,10 @@ func (s *columnSet) clear() {
 
 // sparseMatrix is a designMatrix in compressed sparse rows.
 type sparseMatrix struct {
-	rows   posterior.Sparse // columns numbered as in Φ
-	sums   []float64        // a
-	column []int32          // the head's column of each column of Φ
-	number []int32          // inverse of column: 1 + the number in Φ, or 0 if absent
+	rows   double.Sparse // columns numbered as in Φ
+	sums   []float64     // a
+	column []int32       // the head's column of each column of Φ
+	number []int32       // inverse of column: 1 + the number in Φ, or 0 if absent
 	buffer entries
 }
 
@@ -163,14 +164,14 @@ func newDenseMatrix(columns int) *denseMatrix {
 // absoluteSums and addGradient it calls setAbsolute.
 func (d *denseMatrix) reset(rows int) {
 	d.rows = rows
-	d.value = posterior.Resize(d.value, rows*len(d.column))
+	d.value = kernel.Resize(d.value, rows*len(d.column))
 }
 
 func (d *denseMatrix) row(i int) []float64 { return d.value[i*len(d.column) : (i+1)*len(d.column)] }
 
 // setAbsolute computes |Φ| and a, which only learning needs.
 func (d *denseMatrix) setAbsolute() {
-	d.absolute, d.sums = posterior.Resize(d.absolute, len(d.value)), posterior.Resize(d.sums, d.rows)
+	d.absolute, d.sums = kernel.Resize(d.absolute, len(d.value)), kernel.Resize(d.sums, d.rows)
 	for i, x := range d.value {
 		d.absolute[i] = math.Abs(x)
 	}
@@ -185,18 +186,18 @@ func (d *denseMatrix) absoluteSums() []float64   { return d.sums }
 
 func (d *denseMatrix) logits(dst, m []float64, stride int) {
 	clear(dst)
-	posterior.AddProduct(dst, d.value, m, d.rows, len(d.column), stride)
+	double.AddProduct(dst, d.value, m, d.rows, len(d.column), stride)
 }
 
 func (d *denseMatrix) addGradient(g, h, r, w []float64, stride int) {
-	posterior.AddTransposed(g, d.value, r, len(d.column), d.rows, stride)
-	posterior.AddTransposed(h, d.absolute, w, len(d.column), d.rows, stride)
+	double.AddTransposed(g, d.value, r, len(d.column), d.rows, stride)
+	double.AddTransposed(h, d.absolute, w, len(d.column), d.rows, stride)
 }
 
 func (d *denseMatrix) addSquares(t, w []float64, stride int) {
-	d.square = posterior.Resize(d.square, len(d.value))
+	d.square = kernel.Resize(d.square, len(d.value))
 	for i, x := range d.value {
 		d.square[i] = float64(x * x)
 	}
-	posterior.AddTransposed(t, d.square, w, len(d.column), d.rows, stride)
+	double.AddTransposed(t, d.square, w, len(d.column), d.rows, stride)
 }

@@ -3,6 +3,9 @@ package pool
 import (
 	"math"
 
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -90,7 +93,7 @@ func dampen(dst []float64, n []float32) {
 
 func (j *joint) predict(rows *Rows, logp []float64) {
 	phi := j.designMatrix(rows)
-	j.fit.probs = posterior.Resize(j.fit.probs, rows.N*j.stride)
+	j.fit.probs = kernel.Resize(j.fit.probs, rows.N*j.stride)
 	phi.logits(j.fit.probs, j.mean, j.stride)
 	for i := range rows.N {
 		row := logp[i*j.shape.Classes : (i+1)*j.shape.Classes]
@@ -110,7 +113,7 @@ func (j *joint) learn(b *Batch, share float64) posterior.Report {
 	copy(j.fit.m, j.mean)
 	keep := 1.0
 	if j.Lambda < 1 {
-		keep = posterior.Exp(posterior.Log(j.Lambda) * share)
+		keep = double.Exp(double.Log(j.Lambda) * share)
 	}
 	for i, t := range j.precision {
 		j.fit.t[i] = float64(keep*t) + float64((1-keep)*j.prior[i])

@@ -1,6 +1,10 @@
 package pool
 
-import "github.com/gvbll/gvbll/posterior"
+import (
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+	"github.com/gvbll/gvbll/posterior"
+)
 
 // label predicts from the labels around a node. H, C × C, counts how often a node
 // of class c had evidence of class k around it:
@@ -40,7 +44,7 @@ func (l *label) refreshLogs() {
 	for i, share := range l.shares() {
 		l.log[i%l.classes*l.classes+i/l.classes] = share
 	}
-	posterior.Logarithms(l.log)
+	double.Logarithms(l.log)
 }
 
 // setEvidence sets evidence to e of the rows.
@@ -49,7 +53,7 @@ func (l *label) setEvidence(rows *Rows) {
 	if l.Evidence == Second {
 		from = rows.Second
 	}
-	l.evidence = posterior.Resize(l.evidence, rows.N*l.classes)
+	l.evidence = kernel.Resize(l.evidence, rows.N*l.classes)
 	for at := 0; at < len(l.evidence); at += l.classes {
 		e, n := l.evidence[at:at+l.classes], from[at:at+l.classes]
 		if l.Evidence != Counts {
@@ -65,7 +69,7 @@ func (l *label) setEvidence(rows *Rows) {
 func (l *label) predict(rows *Rows, logp []float64) {
 	l.setEvidence(rows)
 	clear(logp)
-	posterior.AddProduct(logp, l.evidence, l.log, rows.N, l.classes, l.classes)
+	double.AddProduct(logp, l.evidence, l.log, rows.N, l.classes, l.classes)
 }
 
 // shares returns H with rows that sum to 1.
@@ -102,7 +106,7 @@ func (l *label) learn(b *Batch, _ float64) posterior.Report {
 // count adds the evidence of rows to H.
 func (l *label) count(rows *Rows, labels []int32) {
 	l.setEvidence(rows)
-	l.increments = posterior.Resize(l.increments, len(l.h))
+	l.increments = kernel.Resize(l.increments, len(l.h))
 	clear(l.increments)
 	for i, y := range labels {
 		to := l.increments[int(y)*l.classes:][:l.classes]
@@ -185,7 +189,7 @@ func (v *vote) predict(rows *Rows, logp []float64) {
 			logp[i*v.classes+c] = (float64(n) + v.counts[c]/all) / total
 		}
 	}
-	posterior.Logarithms(logp)
+	double.Logarithms(logp)
 }
 
 func (v *vote) train(b *Batch) { v.learn(b, 1) }

@@ -1,6 +1,9 @@
 package pool
 
-import "github.com/gvbll/gvbll/posterior"
+import (
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+)
 
 // mixture averages the probabilities of experts, which are the pool's two products and
 // then its members:
@@ -46,7 +49,7 @@ func newMixture(cfg Mixture, scores []float64, members, classes int) *mixture {
 		Mixture: cfg, classes: classes,
 		logPrior: make([]float64, n), score: make([]float64, n), logShare: make([]float64, n),
 	}
-	each, head := posterior.Log((1-m.Heads)/products), posterior.Log(m.Heads/float64(members))
+	each, head := double.Log((1-m.Heads)/products), double.Log(m.Heads/float64(members))
 	for e := range m.logPrior {
 		m.logPrior[e] = head
 		if e < products {
@@ -67,7 +70,7 @@ func (m *mixture) weigh() {
 }
 
 // share returns ω of expert e.
-func (m *mixture) share(e int) float64 { return posterior.Exp(m.logShare[e]) }
+func (m *mixture) share(e int) float64 { return double.Exp(m.logShare[e]) }
 
 // leastLogShare is the log share below which an expert is left out of a prediction: at
 // 4·10⁻¹⁸ it changes no float32.
@@ -83,7 +86,7 @@ func (m *mixture) predict(n int, at func(i, e int) []float32, to func(i int) []f
 		}
 	}
 	stride := strideOf(len(m.counted))
-	m.terms = posterior.Resize(m.terms, n*m.classes*stride)
+	m.terms = kernel.Resize(m.terms, n*m.classes*stride)
 	for i := range n {
 		row := m.terms[i*m.classes*stride : (i+1)*m.classes*stride]
 		for k, e := range m.counted {
@@ -94,7 +97,7 @@ func (m *mixture) predict(n int, at func(i, e int) []float32, to func(i int) []f
 		}
 	}
 	m.scratch.exponentials(m.terms, n*m.classes, len(m.counted), stride)
-	posterior.Logarithms(m.scratch.total)
+	double.Logarithms(m.scratch.total)
 	for i := range n {
 		dst := to(i)
 		for c := range dst {
@@ -110,7 +113,7 @@ func (m *mixture) learn(labels []int32, share float64, at func(i, e int) []float
 			m.score[e] += float64(at(i, e)[y])
 		}
 	}
-	m.discount(posterior.Exp(float64(posterior.Log(m.Lambda) * share)))
+	m.discount(double.Exp(float64(double.Log(m.Lambda) * share)))
 }
 
 // discount keeps a share of the scores.

@@ -1,6 +1,9 @@
 package pool
 
-import "github.com/gvbll/gvbll/posterior"
+import (
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+)
 
 // opinions are what the heads of a pool said of n rows, as its weights read them.
 type opinions struct {
@@ -19,11 +22,11 @@ func newOpinions(heads, classes int, floor float64) *opinions {
 // load sets a from the heads' log probabilities of n rows; at(i, k) returns those of
 // head k for row i.
 func (o *opinions) load(n int, at func(i, k int) []float32) {
-	o.a = posterior.Resize(o.a, n*o.heads*o.classes)
+	o.a = kernel.Resize(o.a, n*o.heads*o.classes)
 	for i := range n {
 		for k := range o.heads {
 			from := (i*o.heads + k) * o.classes
-			posterior.Raise(o.a[from:from+o.classes], at(i, k), o.floor)
+			double.Raise(o.a[from:from+o.classes], at(i, k), o.floor)
 		}
 	}
 }
@@ -31,7 +34,7 @@ func (o *opinions) load(n int, at func(i, k int) []float32) {
 // transpose sets transposed from a, which only learning needs.
 func (o *opinions) transpose(n int) {
 	size := o.classes * o.stride
-	o.transposed = posterior.Resize(o.transposed, n*size)
+	o.transposed = kernel.Resize(o.transposed, n*size)
 	if o.stride > o.heads {
 		clear(o.transposed)
 	}

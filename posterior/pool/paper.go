@@ -1,6 +1,10 @@
 package pool
 
-import "github.com/gvbll/gvbll/posterior"
+import (
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+	"github.com/gvbll/gvbll/posterior"
+)
 
 // paperHead is one of the paper's two heads, GVBLL-Static or GVBLL-Online:
 //
@@ -16,10 +20,10 @@ type paperHead struct {
 
 func (p *paperHead) predict(rows *Rows, logp []float64) {
 	q := p.Posterior()
-	p.u = posterior.Resize(p.u, len(rows.Embedded.Z))
+	p.u = kernel.Resize(p.u, len(rows.Embedded.Z))
 	divideByTau(p.u, rows.Embedded)
 	clear(logp)
-	posterior.AddProduct(logp, p.u, q.Mean, rows.N, q.Dim, q.Classes)
+	double.AddProduct(logp, p.u, q.Mean, rows.N, q.Dim, q.Classes)
 }
 
 // divideByTau writes z/τ of every row to u, n × d_e.
@@ -60,7 +64,7 @@ func (p *paperHead) readPredictive(r *reader, _ bool) {
 	if !learns {
 		return
 	}
-	p.u = posterior.Resize(p.u, len(online.Posterior().Mean))
+	p.u = kernel.Resize(p.u, len(online.Posterior().Mean))
 	r.floats(p.u)
 	if !r.dry {
 		online.SetMean(p.u)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gvbll/gvbll/gnn/kernel"
+
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -180,7 +182,7 @@ func (p *Pool) Predict(rows Rows, logProbs []float32) {
 	rows.check(p.shape, p.needs)
 	checkLength("log probabilities", len(logProbs), rows.N*p.LogProbsPerRow())
 	n, classes := rows.N, p.shape.Classes
-	p.logp = posterior.Resize(p.logp, n*classes)
+	p.logp = kernel.Resize(p.logp, n*classes)
 	for k, h := range p.heads {
 		h.predict(&rows, p.logp)
 		p.write(logProbs, 1+k)

@@ -3,7 +3,8 @@ package pool
 import (
 	"math"
 
-	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
 )
 
 // softmaxScratch computes softmaxes of many rows and holds the memory for it.
@@ -17,7 +18,7 @@ type softmaxScratch struct {
 // exponentials replaces the logits of rows, n × stride, by e^(logit - most), and sets
 // most and total. The first classes numbers of a row are logits; the others become 0.
 func (s *softmaxScratch) exponentials(rows []float64, n, classes, stride int) {
-	s.most, s.total = posterior.Resize(s.most, n), posterior.Resize(s.total, n)
+	s.most, s.total = kernel.Resize(s.most, n), kernel.Resize(s.total, n)
 	if classes < stride {
 		for i := range n {
 			for c := classes; c < stride; c++ {
@@ -25,7 +26,7 @@ func (s *softmaxScratch) exponentials(rows []float64, n, classes, stride int) {
 			}
 		}
 	}
-	posterior.RowExponentials(rows, s.most, s.total)
+	double.RowExponentials(rows, s.most, s.total)
 }
 
 // softmax replaces rows of logits, len(labels) × stride, by their softmax and
@@ -45,7 +46,7 @@ func (s *softmaxScratch) softmax(a []float64, classes, stride int, labels []int3
 	for _, most := range s.most {
 		loss += most
 	}
-	posterior.Logarithms(s.total)
+	double.Logarithms(s.total)
 	for _, log := range s.total {
 		loss += log
 	}
@@ -55,12 +56,12 @@ func (s *softmaxScratch) softmax(a []float64, classes, stride int, labels []int3
 // logSoftmax replaces rows of logits, rows × classes, by their log softmax.
 func (s *softmaxScratch) logSoftmax(a []float64, classes int) {
 	n, stride := len(a)/classes, strideOf(classes)
-	s.rows = posterior.Resize(s.rows, n*stride)
+	s.rows = kernel.Resize(s.rows, n*stride)
 	for i := range n {
 		copy(s.rows[i*stride:], a[i*classes:(i+1)*classes])
 	}
 	s.exponentials(s.rows, n, classes, stride)
-	posterior.Logarithms(s.total)
+	double.Logarithms(s.total)
 	for i, log := range s.total {
 		by, row := s.most[i]+log, a[i*classes:(i+1)*classes]
 		for c := range row {

@@ -3,7 +3,8 @@ package pool
 import (
 	"math"
 
-	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
 )
 
 // softmaxFit fits softmax regression with an independent Gaussian prior
@@ -48,10 +49,10 @@ const leastCurvature = 0.05
 func (s *softmaxFit) resize(rows, columns int) {
 	n := columns * s.stride
 	for _, x := range []*[]float64{&s.m, &s.m0, &s.best, &s.step, &s.t, &s.g, &s.h} {
-		*x = posterior.Resize(*x, n)
+		*x = kernel.Resize(*x, n)
 	}
 	for _, x := range []*[]float64{&s.probs, &s.r, &s.w} {
-		*x = posterior.Resize(*x, rows*s.stride)
+		*x = kernel.Resize(*x, rows*s.stride)
 	}
 }
 
@@ -81,7 +82,7 @@ func (s *softmaxFit) minimize(phi designMatrix, labels []int32, passes int) {
 				s.step[i] *= 0.5
 			}
 		}
-		quadratic := posterior.Advance(s.m, s.best, s.step, s.m0, s.t)
+		quadratic := double.Advance(s.m, s.best, s.step, s.m0, s.t)
 		f = s.logLoss(phi, labels) + float64(0.5*quadratic)
 	}
 	if !(f <= least) {
@@ -116,5 +117,5 @@ func (s *softmaxFit) newtonStep(phi designMatrix, labels []int32) {
 	clear(s.g)
 	clear(s.h)
 	phi.addGradient(s.g, s.h, s.r, s.w, s.stride)
-	posterior.NewtonStep(s.step, s.best, s.m0, s.t, s.g, s.h)
+	double.NewtonStep(s.step, s.best, s.m0, s.t, s.g, s.h)
 }

@@ -1,6 +1,9 @@
 package pool
 
-import "github.com/gvbll/gvbll/posterior"
+import (
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+)
 
 // weights is a log-linear pool, a product: softmax regression over the heads' log
 // probabilities. With a_k(c) = max(log p_k(c), Floor), row i's logits are
@@ -97,14 +100,14 @@ func (w *weights) logits(dst, theta []float64, stride int) {
 		row := dst[at : at+w.classes]
 		clear(row[copy(row, theta[w.heads:]):]) // 0 without biases
 	}
-	posterior.AddEach(dst, stride, theta, 0, w.said.a[:len(dst)/stride*size], w.heads, w.classes)
+	double.AddEach(dst, stride, theta, 0, w.said.a[:len(dst)/stride*size], w.heads, w.classes)
 }
 
 // learn updates θ and Q with the labels of the rows, and returns the number of
 // Newton steps. share is the part of a full batch that the rows are.
 func (w *weights) learn(labels []int32, share float64) (steps int) {
 	w.forget(share)
-	w.centred = posterior.Resize(w.centred, len(w.said.transposed))
+	w.centred = kernel.Resize(w.centred, len(w.said.transposed))
 	copy(w.theta0, w.theta)
 	f := w.objective(w.theta, labels)
 	w.derivatives(labels)
@@ -131,7 +134,7 @@ func (w *weights) learn(labels []int32, share float64) (steps int) {
 // forget replaces Q and θ by Q0 and θ0, for a batch that is the given share of a full one.
 func (w *weights) forget(share float64) {
 	if w.Lambda < 1 {
-		w.discount(posterior.Exp(float64(posterior.Log(w.Lambda) * share)))
+		w.discount(double.Exp(float64(double.Log(w.Lambda) * share)))
 	}
 }
 
@@ -184,7 +187,7 @@ func (w *weights) lineSearch(f float64, labels []int32) (float64, bool) {
 
 // objective returns F at theta and sets probs.
 func (w *weights) objective(theta []float64, labels []int32) (f float64) {
-	w.probs = posterior.Resize(w.probs, len(labels)*w.stride)
+	w.probs = kernel.Resize(w.probs, len(labels)*w.stride)
 	w.logits(w.probs, theta, w.stride)
 	f = w.scratch.softmax(w.probs, w.classes, w.stride, labels)
 	w.pull(theta)
@@ -206,14 +209,14 @@ func (w *weights) derivatives(labels []int32) {
 	w.pull(w.theta)
 	copy(w.gradient, w.pulled)
 	clear(w.cross)
-	w.rowMeans = posterior.Resize(w.rowMeans, len(labels)*headStride)
+	w.rowMeans = kernel.Resize(w.rowMeans, len(labels)*headStride)
 	clear(w.rowMeans)
-	posterior.AddEach(w.rowMeans, headStride, w.probs, w.stride, w.said.transposed, classes, headStride)
+	double.AddEach(w.rowMeans, headStride, w.probs, w.stride, w.said.transposed, classes, headStride)
 	for i, y := range labels {
 		p := w.probs[i*w.stride:][:classes]
 		a, centred := w.said.transposed[i*classes*headStride:][:classes*headStride], w.centred[i*classes*headStride:][:classes*headStride]
 		mean := w.rowMeans[i*headStride:][:headStride]
-		posterior.AddCentred(w.cross, centred, a, p, mean)
+		double.AddCentred(w.cross, centred, a, p, mean)
 		for k, x := range a[int(y)*headStride:][:heads] {
 			w.gradient[k] += mean[k] - x
 		}
@@ -221,7 +224,7 @@ func (w *weights) derivatives(labels []int32) {
 	// The upper triangle of the curvature, at first the block of w.
 	clear(w.curvature)
 	clear(w.square)
-	posterior.AddTransposed(w.square, w.centred, w.said.transposed, headStride, len(labels)*classes, headStride)
+	double.AddTransposed(w.square, w.centred, w.said.transposed, headStride, len(labels)*classes, headStride)
 	for k := range heads {
 		copy(w.curvature[k*n+k:k*n+heads], w.square[k*headStride+k:])
 	}
@@ -249,9 +252,9 @@ func (w *weights) addBiases(labels []int32) {
 		}
 	}
 	// The block of b is Σ diag p - p pᵀ.
-	w.outer = posterior.Resize(w.outer, w.stride*w.stride)
+	w.outer = kernel.Resize(w.outer, w.stride*w.stride)
 	clear(w.outer)
-	posterior.AddTransposed(w.outer, w.probs, w.probs, w.stride, len(labels), w.stride)
+	double.AddTransposed(w.outer, w.probs, w.probs, w.stride, len(labels), w.stride)
 	for c := range classes {
 		to := w.curvature[(heads+c)*n+heads : (heads+c+1)*n]
 		for e := c; e < classes; e++ {

@@ -1,6 +1,10 @@
 package pool
 
-import "github.com/gvbll/gvbll/posterior"
+import (
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+	"github.com/gvbll/gvbll/posterior"
+)
 
 // wide is softmax regression on blocks of columns,
 //
@@ -103,7 +107,7 @@ func (w *wide) appendRow(rows *Rows, i int) {
 		case MeanFeatures:
 			w.sparse.appendUnit(&rows.S, i, w.shape.Features, b.at)
 		default:
-			w.buffer = posterior.Resize(w.buffer, b.end-b.at)
+			w.buffer = kernel.Resize(w.buffer, b.end-b.at)
 			b.around(w.buffer, rows, i)
 			w.sparse.appendColumns(w.buffer, b.at)
 		}
@@ -116,7 +120,7 @@ func (w *wide) appendRow(rows *Rows, i int) {
 func (w *wide) loadPrior(phi designMatrix) {
 	rows, columns := phi.size()
 	w.fit.resize(rows, columns)
-	forgets, log := w.Lambda < 1, posterior.Log(w.Lambda)
+	forgets, log := w.Lambda < 1, double.Log(w.Lambda)
 	for k, name := range phi.columns() {
 		from, to := int(name)*w.stride, k*w.stride
 		copy(w.fit.m[to:to+w.stride], w.mean[from:])
@@ -124,7 +128,7 @@ func (w *wide) loadPrior(phi designMatrix) {
 			copy(w.fit.t[to:to+w.stride], w.precision[from:])
 			continue
 		}
-		keep := posterior.Exp(log * (w.clock - w.updated[name]))
+		keep := double.Exp(log * (w.clock - w.updated[name]))
 		for c, t := range w.precision[from : from+w.stride] {
 			w.fit.t[to+c] = float64(keep*t) + float64((1-keep)/w.Variance)
 		}

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +11,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
@@ -181,11 +181,11 @@ func (m *mixture) predict(each [][]float64, probs []float64) {
 	}
 	var all float64
 	for _, k := range m.members {
-		all += posterior.Exp(m.score[k] - most)
+		all += double.Exp(m.score[k] - most)
 	}
 	clear(probs)
 	for _, k := range m.members {
-		floats.AddScaled(probs, posterior.Exp(m.score[k]-most)/all, each[k])
+		floats.AddScaled(probs, double.Exp(m.score[k]-most)/all, each[k])
 	}
 }
 

@@ -1,13 +1,12 @@
-package posterior
+package double
 
 import (
 	"fmt"
 	"math"
 )
 
-// The elementary functions of the package. The encoders use those of package
-// gnn/elementary, which are not fused and have other bits. Neither can change
-// without changing the results of recorded streams.
+// The encoders use the elementary functions of package elementary, which are not fused and
+// have other bits. Neither can change without changing the results of recorded streams.
 
 // Exp returns e^x with an error below 1 ulp and the same bits on every machine. Below
 // -708 it is 0, above 709 infinite, so that results are never subnormal; NaN stays
@@ -128,6 +127,14 @@ func log1p(x float64) float64 {
 	return float64(k*ln2Hi) - ((half - (float64(s*(half+r)) + (float64(k*ln2Lo) + correction))) - f)
 }
 
+// Softplus returns log(1 + e^x). Above 40 it is x: e^-40 is below the rounding of x.
+func Softplus(x float64) float64 {
+	if x > 40 {
+		return x
+	}
+	return log1p(Exp(x))
+}
+
 // Exponentials replaces every number of a, none of which may be above 709, by its
 // [Exp].
 func Exponentials(a []float64) {
@@ -138,7 +145,7 @@ func Exponentials(a []float64) {
 
 // Logarithms replaces every number of a by its [Log].
 func Logarithms(a []float64) {
-	done := len(a) &^ (laneWidth - 1)
+	done := len(a) &^ (LaneWidth - 1)
 	if done > 0 {
 		logarithms(a[:done], a[:done])
 	}
@@ -156,8 +163,8 @@ func RowExponentials(a, most, total []float64) {
 		return
 	}
 	n := len(a) / max(len(most), 1)
-	if n == 0 || n%laneWidth != 0 || len(a) != n*len(most) || len(most) != len(total) {
-		panic(fmt.Sprintf("posterior: %d numbers in %d rows with %d sums: want a multiple of %d in each", len(a), len(most), len(total), laneWidth))
+	if n == 0 || n%LaneWidth != 0 || len(a) != n*len(most) || len(most) != len(total) {
+		panic(fmt.Sprintf("double: %d numbers in %d rows with %d sums: want a multiple of %d in each", len(a), len(most), len(total), LaneWidth))
 	}
 	rowExponentials(a, most, total)
 }
@@ -172,10 +179,10 @@ func rowExponentialsPlain(a, most, total []float64) {
 				most[i] = x
 			}
 		}
-		var sum [laneWidth]float64
+		var sum [LaneWidth]float64
 		for c, x := range row {
 			row[c] = Exp(x - most[i])
-			sum[c%laneWidth] += row[c]
+			sum[c%LaneWidth] += row[c]
 		}
 		total[i] = ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]))
 	}

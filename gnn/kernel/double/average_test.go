@@ -1,12 +1,10 @@
-package posterior
+package double
 
 import (
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
 // TestAveragesKernels: the averages over samples have the same bits at every kernel level
@@ -31,11 +29,11 @@ func TestAveragesKernels(t *testing.T) {
 		mean[rng.IntN(len(mean))] = math.Inf(1)
 		variance[rng.IntN(len(mean))] = math.NaN()
 		sameAtLevels(t, "averages", func() []float64 {
-			var d drawn
-			d.draw(mean, variance, normals, classes, lanes)
-			all := slices.Concat(d.average, d.total, d.dot[:])
+			var d Drawn
+			d.Draw(mean, variance, normals, classes, lanes)
+			all := slices.Concat(d.Average, d.Total, d.Dot[:])
 			for _, x := range all {
-				if !check.Finite(x) {
+				if math.IsNaN(x) || math.IsInf(x, 0) {
 					t.Fatalf("an average is %v, want it finite", x)
 				}
 			}
@@ -58,8 +56,8 @@ func TestAveragesAreNearTheFormula(t *testing.T) {
 			mean[i] *= scale
 			variance[i] *= variance[i]
 		}
-		var d drawn
-		d.draw(mean, variance, normals, classes, lanes)
+		var d Drawn
+		d.Draw(mean, variance, normals, classes, lanes)
 		for l := range lanes {
 			average, a := make([]float64, classes), make([]float64, classes)
 			for s := range samples {
@@ -72,7 +70,7 @@ func TestAveragesAreNearTheFormula(t *testing.T) {
 				}
 			}
 			for c, want := range average {
-				wantClose(t, "average", []float64{d.average[c*lanes+l]}, []float64{want}, 1e-6*samples)
+				wantClose(t, "average", []float64{d.Average[c*lanes+l]}, []float64{want}, 1e-6*samples)
 			}
 		}
 	}
@@ -90,5 +88,19 @@ func TestExpSingle(t *testing.T) {
 	}
 	if expSingle(0) != 1 {
 		t.Errorf("expSingle(0) = %v, want 1", expSingle(0))
+	}
+}
+
+// softmax replaces the logits a by their softmax.
+func softmax(a []float64) {
+	most := slices.Max(a)
+	var sum float64
+	for c, x := range a {
+		a[c] = Exp(x - most)
+		sum += a[c]
+	}
+	inv := 1 / sum
+	for c := range a {
+		a[c] *= inv
 	}
 }

@@ -1,22 +1,14 @@
 package kernel
 
-import "golang.org/x/sys/cpu"
-
-func best() level {
-	switch x := &cpu.X86; {
-	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasBMI2:
-		return avx512
-	case x.HasAVX2 && x.HasBMI2:
-		return avx2
-	}
-	return plain
-}
+import (
+	"github.com/gvbll/gvbll/gnn/kernel/level"
+)
 
 func gather(dst []float32, index []int32, value, rows []float32, stride int) {
-	switch active {
-	case avx512:
+	switch level.Active {
+	case level.AVX512:
 		gatherAVX512(&dst[0], len(dst), &index[0], &value[0], len(index), &rows[0], stride)
-	case avx2:
+	case level.AVX2:
 		gatherAVX2(&dst[0], len(dst), &index[0], &value[0], len(index), &rows[0], stride)
 	default:
 		plainGather(dst, index, value, rows, stride)
@@ -24,10 +16,10 @@ func gather(dst []float32, index []int32, value, rows []float32, stride int) {
 }
 
 func gatherSum(dst []float32, index []int32, rows []float32, stride int) {
-	switch active {
-	case avx512:
+	switch level.Active {
+	case level.AVX512:
 		gatherSumAVX512(&dst[0], len(dst), &index[0], len(index), &rows[0], stride)
-	case avx2:
+	case level.AVX2:
 		gatherSumAVX2(&dst[0], len(dst), &index[0], len(index), &rows[0], stride)
 	default:
 		plainGatherSum(dst, index, rows, stride)
@@ -35,10 +27,10 @@ func gatherSum(dst []float32, index []int32, rows []float32, stride int) {
 }
 
 func product(dst, x, w []float32) {
-	switch active {
-	case avx512:
+	switch level.Active {
+	case level.AVX512:
 		productAVX512(&dst[0], len(dst), &x[0], len(x), &w[0], len(dst))
-	case avx2:
+	case level.AVX2:
 		productAVX2(&dst[0], len(dst), &x[0], len(x), &w[0], len(dst))
 	default:
 		plainProduct(dst, x, w)
@@ -46,7 +38,7 @@ func product(dst, x, w []float32) {
 }
 
 func productRows(dst []float32, apart int, x, w []float32, n, in, out int) {
-	if active == plain {
+	if level.Active == level.Plain {
 		plainProductRows(dst, apart, x, w, n, in, out)
 		return
 	}
@@ -54,7 +46,7 @@ func productRows(dst []float32, apart int, x, w []float32, n, in, out int) {
 	for ; i+4 <= n; i += 4 {
 		d, x := dst[i*apart:(i+3)*apart+out], x[i*in:(i+4)*in]
 		var done int
-		if active == avx512 {
+		if level.Active == level.AVX512 {
 			done = productRows4AVX512(&d[0], out, apart, &x[0], in, &w[0])
 		} else {
 			done = productRows4AVX2(&d[0], out, apart, &x[0], in, &w[0])
@@ -73,22 +65,22 @@ func productRows(dst []float32, apart int, x, w []float32, n, in, out int) {
 
 // prefetchRows is [Prefetch] of words of 4 bytes, whatever their type.
 func prefetchRows(blocks *[]float32, shift, stride int, index []int32, from, n int) {
-	if active != plain {
+	if level.Active != level.Plain {
 		prefetch(n, &index[0], len(index), blocks, shift, stride, from)
 	}
 }
 
 func prefetchLines(address []uintptr) {
-	if active != plain && len(address) > 0 {
+	if level.Active != level.Plain && len(address) > 0 {
 		prefetchAt(&address[0], len(address))
 	}
 }
 
 func gatherRectified(dst []float32, t *Table[float32], index []int32, scale []float32, x, y int) {
-	switch active {
-	case avx512:
+	switch level.Active {
+	case level.AVX512:
 		gatherRectifiedAVX512(&dst[0], len(dst), &index[0], &scale[0], len(index), &t.blocks[0], int(t.shift), t.width, x, y)
-	case avx2:
+	case level.AVX2:
 		gatherRectifiedAVX2(&dst[0], len(dst), &index[0], &scale[0], len(index), &t.blocks[0], int(t.shift), t.width, x, y)
 	default:
 		plainGatherRectified(dst, t, index, scale, x, y)
@@ -97,10 +89,10 @@ func gatherRectified(dst []float32, t *Table[float32], index []int32, scale []fl
 
 func exchange(t *Table[float32], v int32, index []int32, from, to, n int) {
 	row := t.Row(v)
-	switch active {
-	case avx512:
+	switch level.Active {
+	case level.AVX512:
 		exchangeAVX512(&row[to], n, &row[from], &index[0], len(index), &t.blocks[0], int(t.shift), t.width, from, to)
-	case avx2:
+	case level.AVX2:
 		exchangeAVX2(&row[to], n, &row[from], &index[0], len(index), &t.blocks[0], int(t.shift), t.width, from, to)
 	default:
 		plainExchange(t, v, index, from, to, n)
@@ -110,7 +102,7 @@ func exchange(t *Table[float32], v int32, index []int32, from, to, n int) {
 // productColumns is [Product] with the first len(dst) columns of a matrix whose
 // rows are stride entries apart.
 func productColumns(dst, x, w []float32, stride int) {
-	if active == avx512 {
+	if level.Active == level.AVX512 {
 		productAVX512(&dst[0], len(dst), &x[0], len(x), &w[0], stride)
 	} else {
 		productAVX2(&dst[0], len(dst), &x[0], len(x), &w[0], stride)
@@ -119,9 +111,9 @@ func productColumns(dst, x, w []float32, stride int) {
 
 func axpy(dst []float32, a float32, x []float32) {
 	switch {
-	case active == plain || len(dst) == 0:
+	case level.Active == level.Plain || len(dst) == 0:
 		plainAxpy(dst, a, x)
-	case active == avx512:
+	case level.Active == level.AVX512:
 		axpyAVX512(&dst[0], len(dst), a, &x[0])
 	default:
 		axpyAVX2(&dst[0], len(dst), a, &x[0])
@@ -130,9 +122,9 @@ func axpy(dst []float32, a float32, x []float32) {
 
 func add(dst, x []float32) {
 	switch {
-	case active == plain || len(dst) == 0:
+	case level.Active == level.Plain || len(dst) == 0:
 		plainAdd(dst, x)
-	case active == avx512:
+	case level.Active == level.AVX512:
 		addAVX512(&dst[0], len(dst), &x[0])
 	default:
 		addAVX2(&dst[0], len(dst), &x[0])
@@ -141,9 +133,9 @@ func add(dst, x []float32) {
 
 func scale(dst []float32, a float32) {
 	switch {
-	case active == plain || len(dst) == 0:
+	case level.Active == level.Plain || len(dst) == 0:
 		plainScale(dst, a)
-	case active == avx512:
+	case level.Active == level.AVX512:
 		scaleAVX512(&dst[0], len(dst), a)
 	default:
 		scaleAVX2(&dst[0], len(dst), a)
@@ -152,9 +144,9 @@ func scale(dst []float32, a float32) {
 
 func combine(dst, x, y []float32, a float32) {
 	switch {
-	case active == plain || len(dst) == 0:
+	case level.Active == level.Plain || len(dst) == 0:
 		plainCombine(dst, x, y, a)
-	case active == avx512:
+	case level.Active == level.AVX512:
 		combineAVX512(&dst[0], len(dst), &x[0], &y[0], a)
 	default:
 		combineAVX2(&dst[0], len(dst), &x[0], &y[0], a)
@@ -163,9 +155,9 @@ func combine(dst, x, y []float32, a float32) {
 
 func rectify(dst, x []float32) {
 	switch {
-	case active == plain || len(dst) == 0:
+	case level.Active == level.Plain || len(dst) == 0:
 		plainRectify(dst, x)
-	case active == avx512:
+	case level.Active == level.AVX512:
 		rectifyAVX512(&dst[0], len(dst), &x[0])
 	default:
 		rectifyAVX2(&dst[0], len(dst), &x[0])
@@ -174,9 +166,9 @@ func rectify(dst, x []float32) {
 
 func addRectified(dst, x, y []float32, a float32) {
 	switch {
-	case active == plain || len(dst) == 0:
+	case level.Active == level.Plain || len(dst) == 0:
 		plainAddRectified(dst, x, y, a)
-	case active == avx512:
+	case level.Active == level.AVX512:
 		addRectifiedAVX512(&dst[0], len(dst), &x[0], &y[0], a)
 	default:
 		addRectifiedAVX2(&dst[0], len(dst), &x[0], &y[0], a)
@@ -185,9 +177,9 @@ func addRectified(dst, x, y []float32, a float32) {
 
 func gate(dst, x []float32, a float32) {
 	switch {
-	case active == plain || len(dst) == 0:
+	case level.Active == level.Plain || len(dst) == 0:
 		plainGate(dst, x, a)
-	case active == avx512:
+	case level.Active == level.AVX512:
 		gateAVX512(&dst[0], len(dst), &x[0], a)
 	default:
 		gateAVX2(&dst[0], len(dst), &x[0], a)
@@ -196,9 +188,9 @@ func gate(dst, x []float32, a float32) {
 
 func dropout(dst, x []float32, draws []uint16, below uint32, scale float32) {
 	switch {
-	case active == plain || len(dst) == 0:
+	case level.Active == level.Plain || len(dst) == 0:
 		plainDropout(dst, x, draws, below, scale)
-	case active == avx512:
+	case level.Active == level.AVX512:
 		dropoutAVX512(&dst[0], len(dst), &x[0], &draws[0], below, scale)
 	default:
 		dropoutAVX2(&dst[0], len(dst), &x[0], &draws[0], below, scale)
@@ -207,9 +199,9 @@ func dropout(dst, x []float32, draws []uint16, below uint32, scale float32) {
 
 func adam(param, grad, first, second []float32, c *[8]float32) {
 	switch {
-	case active == plain || len(param) == 0:
+	case level.Active == level.Plain || len(param) == 0:
 		plainAdam(param, grad, first, second, c)
-	case active == avx512:
+	case level.Active == level.AVX512:
 		adamAVX512(&param[0], len(param), &grad[0], &first[0], &second[0], c)
 	default:
 		adamAVX2(&param[0], len(param), &grad[0], &first[0], &second[0], c)
@@ -222,9 +214,9 @@ func whole(n int) int { return n &^ 15 }
 func widen(dst []float32, src []uint16) {
 	n := whole(len(dst))
 	switch {
-	case active == plain || n == 0:
+	case level.Active == level.Plain || n == 0:
 		n = 0
-	case active == avx512:
+	case level.Active == level.AVX512:
 		widenAVX512(&dst[0], n, &src[0])
 	default:
 		widenAVX2(&dst[0], n, &src[0])
@@ -235,9 +227,9 @@ func widen(dst []float32, src []uint16) {
 func narrow(dst []uint16, src []float32) {
 	n := whole(len(dst))
 	switch {
-	case active == plain || n == 0:
+	case level.Active == level.Plain || n == 0:
 		n = 0
-	case active == avx512:
+	case level.Active == level.AVX512:
 		narrowAVX512(&dst[0], n, &src[0])
 	default:
 		narrowAVX2(&dst[0], n, &src[0])

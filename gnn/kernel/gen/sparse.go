@@ -57,8 +57,8 @@ func rowOf(index Mem, stride, base Register) Mem {
 // sparseProduct computes sparseLanes classes of a row of n ≥ 0 entries, summed as four
 // sums of every fourth entry.
 func (s isa) sparseProduct() {
-	s.text("sparseProduct", "(dst *float64, column *int32, value *float64, n int, m *float64, stride int)")
-	column, value, n, m, stride := pointer("column"), pointer("value"), count("n"), pointer("m"), step("stride")
+	text("sparseProduct"+s.name, "(dst *float64, column *int32, value *float64, n int, m *float64, stride int)")
+	column, value, n, m, stride := argument("column"), argument("value"), argument("n"), argument("m"), step("stride")
 	const sums = 4
 	var sum [sums][]VecVirtual
 	for k := range sum {
@@ -88,22 +88,22 @@ func (s isa) sparseProduct() {
 		add(k, k)
 	}
 	Label("end")
-	dst := pointer("dst")
+	dst := argument("dst")
 	for i := range s.registers() {
 		VMOVUPD(s.add(s.add(sum[0][i], sum[1][i]), s.add(sum[2][i], sum[3][i])), Mem{Base: dst, Disp: i * s.bytes()})
 	}
-	s.end()
+	end()
 }
 
 // sparseTransposed adds x·r to g and |x|·w to h, for each of n > 0 entries x.
 func (s isa) sparseTransposed() {
-	s.text("sparseTransposed", "(gradient, h *float64, column *int32, value, r, w *float64, n, stride int)")
-	g, h, column, value, stride := pointer("gradient"), pointer("h"), pointer("column"), pointer("value"), step("stride")
-	r, w := pointer("r"), pointer("w")
+	text("sparseTransposed"+s.name, "(gradient, h *float64, column *int32, value, r, w *float64, n, stride int)")
+	g, h, column, value, stride := argument("gradient"), argument("h"), argument("column"), argument("value"), step("stride")
+	r, w := argument("r"), argument("w")
 	from := s.eachRegister(func(i int) VecVirtual { return s.load(Mem{Base: r, Disp: i * s.bytes()}) })
 	bound := s.eachRegister(func(i int) VecVirtual { return s.load(Mem{Base: w, Disp: i * s.bytes()}) })
 	positive := s.load(s.bits(1<<63 - 1))
-	loop("entries", count("n"), 1, func() {
+	loop("entries", argument("n"), 1, func() {
 		x := s.broadcast(Mem{Base: value})
 		y := s.and(x, positive)
 		to := rowOf(Mem{Base: column}, stride, g)
@@ -116,16 +116,16 @@ func (s isa) sparseTransposed() {
 		ADDQ(U8(8), value)
 		ADDQ(U8(4), column)
 	})
-	s.end()
+	end()
 }
 
 // sparseSquares adds x²·w to t, for each of n > 0 entries x.
 func (s isa) sparseSquares() {
-	s.text("sparseSquares", "(t *float64, column *int32, value, w *float64, n, stride int)")
-	t, column, value, stride := pointer("t"), pointer("column"), pointer("value"), step("stride")
-	w := pointer("w")
+	text("sparseSquares"+s.name, "(t *float64, column *int32, value, w *float64, n, stride int)")
+	t, column, value, stride := argument("t"), argument("column"), argument("value"), step("stride")
+	w := argument("w")
 	from := s.eachRegister(func(i int) VecVirtual { return s.load(Mem{Base: w, Disp: i * s.bytes()}) })
-	loop("entries", count("n"), 1, func() {
+	loop("entries", argument("n"), 1, func() {
 		x := s.broadcast(Mem{Base: value})
 		x = s.mul(x, x)
 		to := rowOf(Mem{Base: column}, stride, t)
@@ -136,38 +136,38 @@ func (s isa) sparseSquares() {
 		ADDQ(U8(8), value)
 		ADDQ(U8(4), column)
 	})
-	s.end()
+	end()
 }
 
 func (s isa) exponentialEach() {
-	s.text("exponentialEach", "(a *float64, n int)")
-	a := pointer("a")
-	loop("loop", count("n"), s.lanes, func() {
+	text("exponentialEach"+s.name, "(a *float64, n int)")
+	a := argument("a")
+	loop("loop", argument("n"), s.lanes, func() {
 		VMOVUPD(s.exp(s.load(Mem{Base: a})), Mem{Base: a})
 		ADDQ(U8(s.bytes()), a)
 	})
-	s.end()
+	end()
 }
 
 func (s isa) raise() {
-	s.text("raise", "(dst *float64, src *float32, least float64, n int)")
-	dst, src := pointer("dst"), pointer("src")
+	text("raise"+s.name, "(dst *float64, src *float32, least float64, n int)")
+	dst, src := argument("dst"), argument("src")
 	least := s.register()
 	VBROADCASTSD(NewParamAddr("least", 2*8), least)
-	loop("loop", count("n"), s.lanes, func() {
+	loop("loop", argument("n"), s.lanes, func() {
 		x := s.widen(Mem{Base: src})
 		VMAXPD(x, least, x) // x unless least > x
 		VMOVUPD(x, Mem{Base: dst})
 		ADDQ(U8(s.bytes()), dst)
 		ADDQ(U8(s.bytes()/2), src)
 	})
-	s.end()
+	end()
 }
 
 func (s isa) newton() {
-	s.text("newton", "(step, m, start, t, gradient, h *float64, n int)")
-	step, m, start, t, g, h := pointer("step"), pointer("m"), pointer("start"), pointer("t"), pointer("gradient"), pointer("h")
-	loop("loop", count("n"), s.lanes, func() {
+	text("newton"+s.name, "(step, m, start, t, gradient, h *float64, n int)")
+	step, m, start, t, g, h := argument("step"), argument("m"), argument("start"), argument("t"), argument("gradient"), argument("h")
+	loop("loop", argument("n"), s.lanes, func() {
 		from := s.load(Mem{Base: t})
 		off := s.sub(s.load(Mem{Base: m}), Mem{Base: start})
 		x := s.sub(s.load(Mem{Base: g}), s.mul(off, from))
@@ -176,14 +176,14 @@ func (s isa) newton() {
 			ADDQ(U8(s.bytes()), p)
 		}
 	})
-	s.end()
+	end()
 }
 
 func (s isa) stride() {
-	s.text("stride", "(m, held, step, start, t, sum *float64, n int)")
-	m, held, step, start, t, sum := pointer("m"), pointer("held"), pointer("step"), pointer("start"), pointer("t"), pointer("sum")
+	text("stride"+s.name, "(m, held, step, start, t, sum *float64, n int)")
+	m, held, step, start, t, sum := argument("m"), argument("held"), argument("step"), argument("start"), argument("t"), argument("sum")
 	total := s.eachRegister(func(int) VecVirtual { return s.zero() })
-	loop("loop", count("n"), sparseLanes, func() {
+	loop("loop", argument("n"), sparseLanes, func() {
 		for i, to := range total {
 			at := func(p Register) Mem { return Mem{Base: p, Disp: i * s.bytes()} }
 			x := s.add(s.load(at(held)), at(step))
@@ -198,15 +198,15 @@ func (s isa) stride() {
 	for i, x := range total {
 		VMOVUPD(x, Mem{Base: sum, Disp: i * s.bytes()})
 	}
-	s.end()
+	end()
 }
 
 func (s isa) addCentred() {
-	s.text("addCentred", "(sum, dst, a, by, mean *float64, classes, lanes int)")
-	sum, dst, a, by := pointer("sum"), pointer("dst"), pointer("a"), pointer("by")
-	loop("classes", count("classes"), 1, func() {
-		p, mean := s.broadcast(Mem{Base: by}), pointer("mean")
-		loop("lanes", count("lanes"), s.lanes, func() {
+	text("addCentred"+s.name, "(sum, dst, a, by, mean *float64, classes, lanes int)")
+	sum, dst, a, by := argument("sum"), argument("dst"), argument("a"), argument("by")
+	loop("classes", argument("classes"), 1, func() {
+		p, mean := s.broadcast(Mem{Base: by}), argument("mean")
+		loop("lanes", argument("lanes"), s.lanes, func() {
 			x := s.mul(s.sub(s.load(Mem{Base: a}), Mem{Base: mean}), p)
 			VMOVUPD(x, Mem{Base: dst})
 			VMOVUPD(s.add(x, Mem{Base: sum}), Mem{Base: sum})
@@ -216,16 +216,16 @@ func (s isa) addCentred() {
 		})
 		ADDQ(U8(8), by)
 	})
-	s.end()
+	end()
 }
 
 // rowExponentials sums across lanes, unlike the others. Its definition fixes the eight sums
 // of a row and the order in which they are added, whatever the width of a register.
 func (s isa) rowExponentials() {
-	s.text("rowExponentials", "(a, most, total *float64, rows, n int)")
-	a, most, total := pointer("a"), pointer("most"), pointer("total")
-	loop("rows", count("rows"), 1, func() {
-		p, n := copyOf(a), count("n")
+	text("rowExponentials"+s.name, "(a, most, total *float64, rows, n int)")
+	a, most, total := argument("a"), argument("most"), argument("total")
+	loop("rows", argument("rows"), 1, func() {
+		p, n := copyOf(a), argument("n")
 		top := s.eachRegister(func(int) VecVirtual { return s.load(s.number(math.Inf(-1))) })
 		loop("most", n, sparseLanes, func() {
 			for i, t := range top {
@@ -239,7 +239,7 @@ func (s isa) rowExponentials() {
 		all := s.register()
 		VBROADCASTSD(highest, all)
 
-		n = count("n")
+		n = argument("n")
 		sum := s.eachRegister(func(int) VecVirtual { return s.zero() })
 		loop("numbers", n, sparseLanes, func() {
 			for i, t := range sum {
@@ -254,7 +254,7 @@ func (s isa) rowExponentials() {
 		ADDQ(U8(8), most)
 		ADDQ(U8(8), total)
 	})
-	s.end()
+	end()
 }
 
 // across reduces eight lanes to one: each with the lane four further on, then two further

@@ -1,12 +1,16 @@
-package posterior
+package double
 
-import "math"
+import (
+	"math"
 
-// drawn is the result of draw for a block of rows, each a lane.
-type drawn struct {
-	average []float64          // Σ_samples p, C × lanes; p is the softmax of a sample's logits a
-	total   []float64          // Σ_c e^(a_c - max a), samples × lanes
-	dot     [blockRows]float64 // Σ_samples Σ_c p_c (a_c - max a)
+	"github.com/gvbll/gvbll/gnn/kernel"
+)
+
+// Drawn is the result of draw for a block of rows, each a lane.
+type Drawn struct {
+	Average []float64          // Σ_samples p, C × lanes; p is the softmax of a sample's logits a
+	Total   []float64          // Σ_c e^(a_c - max a), samples × lanes
+	Dot     [BlockRows]float64 // Σ_samples Σ_c p_c (a_c - max a)
 	scratch []float32
 }
 
@@ -15,24 +19,24 @@ type drawn struct {
 // samples.
 const chunkSamples = 64
 
-// draw samples logits mean + √variance·normal, for means and variances C × lanes and
+// Draw samples logits mean + √variance·normal, for means and variances C × lanes and
 // standard normals samples × C.
 //
 // Samples are float32. The largest mean of a lane is subtracted in float64 before, so
 // the logits that matter are small, and a probability has a relative error of 1e-6;
 // the sampling error of 16 samples is .003.
-func (d *drawn) draw(mean, variance []float64, normals []float32, classes, lanes int) {
-	d.average = Resize(d.average, classes*lanes)
-	d.total = Resize(d.total, len(normals)/classes*lanes)
-	clear(d.average)
-	clear(d.dot[:])
-	all := d.total
+func (d *Drawn) Draw(mean, variance []float64, normals []float32, classes, lanes int) {
+	d.Average = kernel.Resize(d.Average, classes*lanes)
+	d.Total = kernel.Resize(d.Total, len(normals)/classes*lanes)
+	clear(d.Average)
+	clear(d.Dot[:])
+	all := d.Total
 	for len(normals) > 0 {
 		n := min(chunkSamples*classes, len(normals))
 		averages(d, mean, variance, normals[:n], classes, lanes)
-		normals, d.total = normals[n:], d.total[n/classes*lanes:]
+		normals, d.Total = normals[n:], d.Total[n/classes*lanes:]
 	}
-	d.total = all
+	d.Total = all
 }
 
 // Bounds that keep float32 from overflowing, and from subnormal numbers, which are
@@ -44,8 +48,8 @@ const (
 )
 
 // averagesPlain adds one chunk of samples to average and dot, and sets total.
-func averagesPlain(d *drawn, mean, variance []float64, normals []float32, classes, lanes int) {
-	d.scratch = Resize(d.scratch, 4*classes)
+func averagesPlain(d *Drawn, mean, variance []float64, normals []float32, classes, lanes int) {
+	d.scratch = kernel.Resize(d.scratch, 4*classes)
 	s := d.scratch
 	logit, sd, e, sum := s[:classes], s[classes:2*classes], s[2*classes:3*classes], s[3*classes:]
 	for l := range lanes {
@@ -91,11 +95,11 @@ func averagesPlain(d *drawn, mean, variance []float64, normals []float32, classe
 			for c, y := range e {
 				sum[c] += float32(y * inverse)
 			}
-			d.total[i/classes*lanes+l] = float64(total)
+			d.Total[i/classes*lanes+l] = float64(total)
 		}
-		d.dot[l] += float64(dots)
+		d.Dot[l] += float64(dots)
 		for c, x := range sum {
-			d.average[c*lanes+l] += float64(x)
+			d.Average[c*lanes+l] += float64(x)
 		}
 	}
 }

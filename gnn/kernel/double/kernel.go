@@ -1,8 +1,8 @@
-package posterior
+package double
 
 import "math"
 
-//go:generate go run -modfile=../.ci/tools.mod gen/kernel.go gen/averages.go gen/sparse.go -out kernel_amd64.s -stubs kernel_stubs_amd64.go
+//go:generate go run -modfile=../../../.ci/tools.mod ../gen/main.go ../gen/single.go ../gen/double.go ../gen/averages.go ../gen/sparse.go -double -out kernel_amd64.s -stubs stubs_amd64.go -other stubs_other.go -pkg double
 
 // The inner loops. Each has a definition in plain Go, with the suffix Plain, and
 // assembly for AVX2 and AVX-512 (gen) that gives the same bits: the lanes of a register
@@ -11,40 +11,19 @@ import "math"
 // the addition after it are fused, on every path; elsewhere products are rounded before
 // they are added.
 
-// level is an instruction set of the kernels.
-type level uint8
+// LaneWidth is the number of float64s in the widest register.
+const LaneWidth = 8
 
-const (
-	plain level = iota
-	avx2
-	avx512
-)
-
-// chosen returns the level that wish, the value of GVBLL_KERNEL, names: avx512, avx2 or
-// go. It is best if wish names none, or more than the processor has.
-func chosen(wish string, best level) level {
-	switch wish {
-	case "go":
-		return plain
-	case "avx2":
-		return min(avx2, best)
-	}
-	return best
-}
-
-// laneWidth is the number of float64s in the widest register.
-const laneWidth = 8
-
-// addScaled adds s·w to dst.
-func addScaled(dst []float64, s float64, w []float64) {
+// AddScaled adds s·w to dst.
+func AddScaled(dst []float64, s float64, w []float64) {
 	w = w[:len(dst)]
 	for c := range dst {
 		dst[c] += float64(s * w[c])
 	}
 }
 
-// multiply sets dst to x∘y, the product entry by entry.
-func multiply(dst, x, y []float64) {
+// Multiply sets dst to x∘y, the product entry by entry.
+func Multiply(dst, x, y []float64) {
 	x, y = x[:len(dst)], y[:len(dst)]
 	done := multiplyKernel(dst, x, y)
 	for i := done; i < len(dst); i++ {
@@ -53,9 +32,8 @@ func multiply(dst, x, y []float64) {
 }
 
 // The other kernels work on blocks in which every row is a lane: a C × lanes matrix has
-// the numbers of one class side by side. lanes is a multiple of laneWidth.
+// the numbers of one class side by side. lanes is a multiple of LaneWidth.
 
-// addByLanePlain adds src to dst, both classes × lanes, with lane l scaled by by[l].
 func addByLanePlain(dst, src, by []float64) {
 	for lanes := len(by); len(dst) > 0; dst, src = dst[lanes:], src[lanes:] {
 		for l, s := range by {
@@ -64,7 +42,6 @@ func addByLanePlain(dst, src, by []float64) {
 	}
 }
 
-// scaleByLanePlain scales lane l of dst, classes × lanes, by by[l].
 func scaleByLanePlain(dst, by []float64) {
 	for lanes := len(by); len(dst) > 0; dst = dst[lanes:] {
 		for l, s := range by {
@@ -79,7 +56,6 @@ func squareRootsPlain(dst []float64) {
 	}
 }
 
-// reluPlain sets numbers that are not positive to 0.
 func reluPlain(dst []float64) {
 	for i, x := range dst {
 		if !(x > 0) {
@@ -88,8 +64,6 @@ func reluPlain(dst []float64) {
 	}
 }
 
-// gatePlain sets entry (k, l) of dst, units × lanes, to by[l]·weight[k] where x is
-// positive, and to 0 elsewhere: the gradient through a relu.
 func gatePlain(dst, x, by, weight []float64) {
 	lanes := len(by)
 	for k, w := range weight {
@@ -102,7 +76,6 @@ func gatePlain(dst, x, by, weight []float64) {
 	}
 }
 
-// mirrorPlain sets plus to mean + noise·sd and minus to mean - noise·sd.
 func mirrorPlain(plus, minus, mean, sd, noise []float64) {
 	for l, m := range mean {
 		x := float64(sd[l] * noise[l])
@@ -110,17 +83,20 @@ func mirrorPlain(plus, minus, mean, sd, noise []float64) {
 	}
 }
 
-// sums is what exponentials computes for every lane.
-type sums struct {
-	most    [blockRows]float64 // max a
-	total   [blockRows]float64 // Σ e^(a-most)
-	inverse [blockRows]float64 // 1/total
-	dot     [blockRows]float64 // Σ e^(a-most)·(a-most)
+// BlockRows is the most rows that go through the kernels together, one in each lane:
+// enough for long inner loops, and few enough that a block stays in the cache.
+const BlockRows = 64
+
+// Sums is what exponentials computes for every lane.
+type Sums struct {
+	Most    [BlockRows]float64 // max a
+	Total   [BlockRows]float64 // Σ e^(a-most)
+	Inverse [BlockRows]float64 // 1/total
+	dot     [BlockRows]float64 // Σ e^(a-most)·(a-most)
 }
 
-// exponentialsPlain replaces a, classes × lanes, by e^(a-most).
-func exponentialsPlain(a []float64, lanes int, s *sums) {
-	most, total, dot := s.most[:lanes], s.total[:lanes], s.dot[:lanes]
+func exponentialsPlain(a []float64, lanes int, s *Sums) {
+	most, total, dot := s.Most[:lanes], s.Total[:lanes], s.dot[:lanes]
 	for l := range lanes {
 		most[l], total[l], dot[l] = math.Inf(-1), 0, 0
 	}
@@ -141,13 +117,10 @@ func exponentialsPlain(a []float64, lanes int, s *sums) {
 		}
 	}
 	for l, x := range total {
-		s.inverse[l] = 1 / x
+		s.Inverse[l] = 1 / x
 	}
 }
 
-// gatherPlain adds a sample and its mirror image to the gradients: with p₊ and p₋ their
-// probabilities, the exponentials plus and minus times the inverse sums, it adds p₊ + p₋
-// to dMean and (p₊ - p₋)·noise to dSD.
 func gatherPlain(dMean, dSD, plus, minus, invPlus, invMinus, noise []float64) {
 	for lanes := len(invPlus); len(dMean) > 0; {
 		for l, inv := range invPlus {

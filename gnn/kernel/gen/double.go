@@ -1,12 +1,5 @@
 //go:build ignore
 
-// This program writes the assembly of package posterior's kernels, once for AVX2 and
-// once for AVX-512, from one description. The functions with the suffix Plain have the
-// same arithmetic in Go, operation by operation, and the bits are equal.
-//
-// The product and the exponential fuse multiplications and additions; nothing else does.
-// The lanes of a register are different outputs: nothing is summed across lanes, except
-// in rowExponentials.
 package main
 
 import (
@@ -18,19 +11,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// isa is an instruction set.
-type isa struct {
-	name     string
-	lanes    int // float64s in a register
-	register func() VecVirtual
-}
-
-func main() {
-	ConstraintExpr("amd64")
-	for _, s := range []isa{
-		{"AVX2", 4, YMM},
-		{"AVX512", 8, ZMM},
-	} {
+// writeDouble writes the kernels of float64.
+func writeDouble() {
+	for _, s := range sets {
 		s.product()
 		s.exponentials()
 		s.averages()
@@ -46,24 +29,9 @@ func main() {
 		s.normals()
 		s.layers()
 	}
-	Generate()
-}
-
-func (s isa) text(name, signature string) {
-	TEXT(name+s.name, NOSPLIT, "func"+signature)
-	Pragma("noescape")
-}
-
-func (s isa) end() {
-	VZEROUPPER()
-	RET()
 }
 
 func (s isa) bytes() int { return 8 * s.lanes }
-
-func pointer(param string) Register { return Load(Param(param), GP64()) }
-
-func count(param string) Register { return Load(Param(param), GP64()) }
 
 // step loads a distance in float64s, as bytes.
 func step(param string) Register {
@@ -205,7 +173,7 @@ func (s isa) log(x VecVirtual) VecVirtual {
 // lanes and then moves the pointers on by a register. stride is the distance in
 // bytes from one class to the next.
 func (s isa) eachLane(body func(stride Register), pointers ...Register) {
-	lanes := count("lanes")
+	lanes := argument("lanes")
 	stride := copyOf(lanes)
 	SHLQ(U8(3), stride)
 	loop("lanes", lanes, s.lanes, func() {
@@ -214,17 +182,17 @@ func (s isa) eachLane(body func(stride Register), pointers ...Register) {
 			ADDQ(U8(s.bytes()), p)
 		}
 	})
-	s.end()
+	end()
 }
 
 // product is the product of up to 8 rows, fused as exp is.
 func (s isa) product() {
-	s.text("product", "(dst *float64, dstStep int, a *float64, aRow, aCol int, b *float64, bStep int, rows, inner, cols int)")
+	text("product"+s.name, "(dst *float64, dstStep int, a *float64, aRow, aCol int, b *float64, bStep int, rows, inner, cols int)")
 	p := factors{
-		dst: pointer("dst"), a: pointer("a"), b: pointer("b"),
+		dst: argument("dst"), a: argument("a"), b: argument("b"),
 		dstStep: step("dstStep"), aRow: step("aRow"), aCol: step("aCol"), bStep: step("bStep"), aRow3: GP64(),
 	}
-	cols := count("cols")
+	cols := argument("cols")
 	LEAQ(Mem{Base: p.aRow, Index: p.aRow, Scale: 2}, p.aRow3)
 	for rows := 8; rows > 1; rows-- {
 		CMPQ(NewParamAddr("rows", 7*8), U8(rows))
@@ -242,7 +210,7 @@ func (s isa) product() {
 			s.productColumns(label("inner2"), rows, 2, mask, p)
 			SUBQ(U8(2*s.lanes), cols)
 			JG(LabelRef(label("wide")))
-			s.end()
+			end()
 		}
 		// One register a row, in whose last part lanes are masked.
 		Label(label("cols"))
@@ -253,7 +221,7 @@ func (s isa) product() {
 		s.productColumns(label("inner1"), rows, 1, mask, p)
 		SUBQ(U8(s.lanes), cols)
 		JG(LabelRef(label("cols")))
-		s.end()
+		end()
 	}
 }
 
@@ -284,7 +252,7 @@ func (s isa) productColumns(label string, rows, registers int, mask Register, f 
 	if rows > 4 {
 		LEAQ(Mem{Base: f.a, Index: f.aRow, Scale: 4}, p4)
 	}
-	loop(label, count("inner"), 1, func() {
+	loop(label, argument("inner"), 1, func() {
 		v := make([]VecVirtual, registers)
 		for r := range v {
 			v[r] = s.register()
@@ -385,10 +353,10 @@ func (s isa) storeMasked(from, mask Register, to Mem) {
 }
 
 func (s isa) exponentials() {
-	s.text("exponentials", "(a, most, total, inverse, dot *float64, classes, lanes int)")
-	a, most, total, inverse, dot := pointer("a"), pointer("most"), pointer("total"), pointer("inverse"), pointer("dot")
+	text("exponentials"+s.name, "(a, most, total, inverse, dot *float64, classes, lanes int)")
+	a, most, total, inverse, dot := argument("a"), argument("most"), argument("total"), argument("inverse"), argument("dot")
 	s.eachLane(func(stride Register) {
-		p, n := copyOf(a), count("classes")
+		p, n := copyOf(a), argument("classes")
 		top := s.load(s.number(math.Inf(-1)))
 		loop("most", n, 1, func() {
 			x := s.load(Mem{Base: p})
@@ -415,9 +383,9 @@ func (s isa) exponentials() {
 }
 
 func (s isa) mirror() {
-	s.text("mirror", "(plus, minus, mean, sd, noise *float64, n int)")
-	plus, minus, mean, sd, noise := pointer("plus"), pointer("minus"), pointer("mean"), pointer("sd"), pointer("noise")
-	loop("loop", count("n"), s.lanes, func() {
+	text("mirror"+s.name, "(plus, minus, mean, sd, noise *float64, n int)")
+	plus, minus, mean, sd, noise := argument("plus"), argument("minus"), argument("mean"), argument("sd"), argument("noise")
+	loop("loop", argument("n"), s.lanes, func() {
 		m := s.load(Mem{Base: mean})
 		x := s.mul(s.load(Mem{Base: sd}), Mem{Base: noise})
 		VMOVUPD(s.add(m, x), Mem{Base: plus})
@@ -426,42 +394,42 @@ func (s isa) mirror() {
 			ADDQ(U8(s.bytes()), p)
 		}
 	})
-	s.end()
+	end()
 }
 
 func (s isa) squareRoots() {
-	s.text("squareRoots", "(dst *float64, n int)")
-	dst := pointer("dst")
-	loop("loop", count("n"), s.lanes, func() {
+	text("squareRoots"+s.name, "(dst *float64, n int)")
+	dst := argument("dst")
+	loop("loop", argument("n"), s.lanes, func() {
 		x := s.register()
 		VSQRTPD(Mem{Base: dst}, x)
 		VMOVUPD(x, Mem{Base: dst})
 		ADDQ(U8(s.bytes()), dst)
 	})
-	s.end()
+	end()
 }
 
 func (s isa) relu() {
-	s.text("relu", "(dst *float64, n int)")
-	dst := pointer("dst")
+	text("relu"+s.name, "(dst *float64, n int)")
+	dst := argument("dst")
 	zero := s.zero()
-	loop("loop", count("n"), s.lanes, func() {
+	loop("loop", argument("n"), s.lanes, func() {
 		x := s.load(Mem{Base: dst})
 		VMAXPD(zero, x, x) // 0 unless x > 0
 		VMOVUPD(x, Mem{Base: dst})
 		ADDQ(U8(s.bytes()), dst)
 	})
-	s.end()
+	end()
 }
 
 func (s isa) gate() {
-	s.text("gate", "(dst, x, by, weight *float64, units, lanes int)")
-	dst, x, weight := pointer("dst"), pointer("x"), pointer("weight")
+	text("gate"+s.name, "(dst, x, by, weight *float64, units, lanes int)")
+	dst, x, weight := argument("dst"), argument("x"), argument("weight")
 	zero := s.zero()
-	loop("units", count("units"), 1, func() {
-		w, by := s.register(), pointer("by")
+	loop("units", argument("units"), 1, func() {
+		w, by := s.register(), argument("by")
 		VBROADCASTSD(Mem{Base: weight}, w)
-		loop("lanes", count("lanes"), s.lanes, func() {
+		loop("lanes", argument("lanes"), s.lanes, func() {
 			const less = 1
 			y := s.mul(w, Mem{Base: by})
 			if s.lanes == 8 {
@@ -480,15 +448,15 @@ func (s isa) gate() {
 		})
 		ADDQ(U8(8), weight)
 	})
-	s.end()
+	end()
 }
 
 func (s isa) gather() {
-	s.text("gather", "(dMean, dSD, plus, minus, invPlus, invMinus, noise *float64, classes, lanes int)")
-	dMean, dSD, plus, minus, noise := pointer("dMean"), pointer("dSD"), pointer("plus"), pointer("minus"), pointer("noise")
-	loop("classes", count("classes"), 1, func() {
-		invPlus, invMinus := pointer("invPlus"), pointer("invMinus")
-		loop("lanes", count("lanes"), s.lanes, func() {
+	text("gather"+s.name, "(dMean, dSD, plus, minus, invPlus, invMinus, noise *float64, classes, lanes int)")
+	dMean, dSD, plus, minus, noise := argument("dMean"), argument("dSD"), argument("plus"), argument("minus"), argument("noise")
+	loop("classes", argument("classes"), 1, func() {
+		invPlus, invMinus := argument("invPlus"), argument("invMinus")
+		loop("lanes", argument("lanes"), s.lanes, func() {
 			p := s.mul(s.load(Mem{Base: plus}), Mem{Base: invPlus})
 			m := s.mul(s.load(Mem{Base: minus}), Mem{Base: invMinus})
 			VMOVUPD(s.add(s.add(p, m), Mem{Base: dMean}), Mem{Base: dMean})
@@ -498,27 +466,27 @@ func (s isa) gather() {
 			}
 		})
 	})
-	s.end()
+	end()
 }
 
 func (s isa) multiply() {
-	s.text("multiply", "(dst, x, y *float64, n int)")
-	dst, x, y := pointer("dst"), pointer("x"), pointer("y")
-	loop("loop", count("n"), s.lanes, func() {
+	text("multiply"+s.name, "(dst, x, y *float64, n int)")
+	dst, x, y := argument("dst"), argument("x"), argument("y")
+	loop("loop", argument("n"), s.lanes, func() {
 		VMOVUPD(s.mul(s.load(Mem{Base: x}), Mem{Base: y}), Mem{Base: dst})
 		for _, p := range []Register{dst, x, y} {
 			ADDQ(U8(s.bytes()), p)
 		}
 	})
-	s.end()
+	end()
 }
 
 func (s isa) addByLane() {
-	s.text("addByLane", "(dst, src, by *float64, classes, lanes int)")
-	dst, src := pointer("dst"), pointer("src")
-	loop("classes", count("classes"), 1, func() {
-		by := pointer("by")
-		loop("lanes", count("lanes"), s.lanes, func() {
+	text("addByLane"+s.name, "(dst, src, by *float64, classes, lanes int)")
+	dst, src := argument("dst"), argument("src")
+	loop("classes", argument("classes"), 1, func() {
+		by := argument("by")
+		loop("lanes", argument("lanes"), s.lanes, func() {
 			x := s.mul(s.load(Mem{Base: by}), Mem{Base: src})
 			VMOVUPD(s.add(x, Mem{Base: dst}), Mem{Base: dst})
 			for _, p := range []Register{dst, src, by} {
@@ -526,39 +494,39 @@ func (s isa) addByLane() {
 			}
 		})
 	})
-	s.end()
+	end()
 }
 
 func (s isa) scaleByLane() {
-	s.text("scaleByLane", "(dst, by *float64, classes, lanes int)")
-	dst := pointer("dst")
-	loop("classes", count("classes"), 1, func() {
-		by := pointer("by")
-		loop("lanes", count("lanes"), s.lanes, func() {
+	text("scaleByLane"+s.name, "(dst, by *float64, classes, lanes int)")
+	dst := argument("dst")
+	loop("classes", argument("classes"), 1, func() {
+		by := argument("by")
+		loop("lanes", argument("lanes"), s.lanes, func() {
 			VMOVUPD(s.mul(s.load(Mem{Base: by}), Mem{Base: dst}), Mem{Base: dst})
 			for _, p := range []Register{dst, by} {
 				ADDQ(U8(s.bytes()), p)
 			}
 		})
 	})
-	s.end()
+	end()
 }
 
 func (s isa) logarithms() {
-	s.text("logarithms", "(dst, src *float64, n int)")
-	dst, src := pointer("dst"), pointer("src")
-	loop("loop", count("n"), s.lanes, func() {
+	text("logarithms"+s.name, "(dst, src *float64, n int)")
+	dst, src := argument("dst"), argument("src")
+	loop("loop", argument("n"), s.lanes, func() {
 		VMOVUPD(s.log(s.load(Mem{Base: src})), Mem{Base: dst})
 		ADDQ(U8(s.bytes()), dst)
 		ADDQ(U8(s.bytes()), src)
 	})
-	s.end()
+	end()
 }
 
 func (s isa) normals() {
-	s.text("boxMuller", "(cos, sin *float64, bits *uint64, n int)")
-	cos, sin, bits := pointer("cos"), pointer("sin"), pointer("bits")
-	loop("loop", count("n"), s.lanes, func() {
+	text("boxMuller"+s.name, "(cos, sin *float64, bits *uint64, n int)")
+	cos, sin, bits := argument("cos"), argument("sin"), argument("bits")
+	loop("loop", argument("n"), s.lanes, func() {
 		u := s.load(Mem{Base: bits})
 		// The upper half is the radius.
 		radius := s.sub(s.or(s.right(u, 32), s.number(0x1p52)), s.number(0x1p52-0.5))
@@ -577,5 +545,5 @@ func (s isa) normals() {
 			ADDQ(U8(s.bytes()), p)
 		}
 	})
-	s.end()
+	end()
 }

@@ -1,4 +1,4 @@
-package posterior
+package double
 
 import "fmt"
 
@@ -28,27 +28,30 @@ func NewtonStep(step, m, m0, t, g, h []float64) {
 // entries, summed as eight sums of every eighth.
 func Advance(m, from, step, m0, t []float64) (sum float64) {
 	checkLengths(len(m), from, step, m0, t)
-	var sums [laneWidth]float64
+	var sums [LaneWidth]float64
 	if n := len(m); n > 0 {
 		advance(m, from[:n], step[:n], m0[:n], t[:n], &sums)
 	}
-	return total(sums[:])
+	for _, x := range sums {
+		sum += x
+	}
+	return sum
 }
 
 // AddCentred sets row i of dst to by_i (a_i - mean) and adds it to sum. Rows have
 // len(mean) numbers, a multiple of 8, and there are len(by) of them.
 func AddCentred(sum, dst, a, by, mean []float64) {
 	n := len(by) * len(mean)
-	if n == 0 || len(mean)%laneWidth != 0 {
-		panic(fmt.Sprintf("posterior: %d rows of %d numbers: want some, of a multiple of %d", len(by), len(mean), laneWidth))
+	if n == 0 || len(mean)%LaneWidth != 0 {
+		panic(fmt.Sprintf("double: %d rows of %d numbers: want some, of a multiple of %d", len(by), len(mean), LaneWidth))
 	}
 	addCentred(sum[:n:n], dst[:n:n], a[:n:n], by, mean)
 }
 
 func checkLengths(n int, of ...[]float64) {
 	for _, x := range of {
-		if n%laneWidth != 0 || len(x) != n {
-			panic(fmt.Sprintf("posterior: %d numbers beside %d: want as many, a multiple of %d", len(x), n, laneWidth))
+		if n%LaneWidth != 0 || len(x) != n {
+			panic(fmt.Sprintf("double: %d numbers beside %d: want as many, a multiple of %d", len(x), n, LaneWidth))
 		}
 	}
 }
@@ -59,11 +62,11 @@ func newtonPlain(step, m, m0, t, g, h []float64) {
 	}
 }
 
-func advancePlain(m, from, step, m0, t []float64, sum *[laneWidth]float64) {
+func advancePlain(m, from, step, m0, t []float64, sum *[LaneWidth]float64) {
 	for i, x := range step {
 		m[i] = from[i] + x
 		off := m[i] - m0[i]
-		sum[i%laneWidth] += float64(float64(off*t[i]) * off)
+		sum[i%LaneWidth] += float64(float64(off*t[i]) * off)
 	}
 }
 

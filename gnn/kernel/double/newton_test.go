@@ -1,4 +1,4 @@
-package posterior
+package double
 
 import (
 	"math"
@@ -25,7 +25,7 @@ func randomSparse(rng *rand.Rand, rows, columns int) *Sparse {
 func TestSparseKernels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(61, 62))
 	for range 200 {
-		rows, columns, stride := rng.IntN(6), 1+rng.IntN(25), laneWidth*(1+rng.IntN(3))
+		rows, columns, stride := rng.IntN(6), 1+rng.IntN(25), LaneWidth*(1+rng.IntN(3))
 		s := randomSparse(rng, rows, columns)
 		m, r, w, start := randoms(rng, columns*stride), randoms(rng, rows*stride), randoms(rng, rows*stride), randoms(rng, columns*stride)
 		sameAtLevels(t, "sparse matrix", func() []float64 {
@@ -41,7 +41,7 @@ func TestSparseKernels(t *testing.T) {
 // TestSparseIsTheFormula compares operations on sparse matrices with plain loops.
 func TestSparseIsTheFormula(t *testing.T) {
 	rng := rand.New(rand.NewPCG(63, 64))
-	const rows, columns, stride = 5, 30, 2 * laneWidth
+	const rows, columns, stride = 5, 30, 2 * LaneWidth
 	s := randomSparse(rng, rows, columns)
 	m, r, w := randoms(rng, columns*stride), randoms(rng, rows*stride), randoms(rng, rows*stride)
 	product, g, h, squares := make([]float64, rows*stride), make([]float64, columns*stride), make([]float64, columns*stride), make([]float64, columns*stride)

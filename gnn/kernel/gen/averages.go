@@ -45,10 +45,10 @@ func (s isa) expf(x VecVirtual) VecVirtual {
 // averages is averagesPlain for as many lanes as a register has float32s. scratch has four
 // registers for each class, and two more.
 func (s isa) averages() {
-	s.text("averages", "(average, total, dot, mean, variance *float64, normals, scratch *float32, samples, classes, lanes int)")
+	text("averages"+s.name, "(average, total, dot, mean, variance *float64, normals, scratch *float32, samples, classes, lanes int)")
 	whole := 8 * s.lanes // bytes of a register
-	average, total, mean, variance := pointer("average"), pointer("total"), pointer("mean"), pointer("variance")
-	normals, scratch, stride := pointer("normals"), pointer("scratch"), step("lanes")
+	average, total, mean, variance := argument("average"), argument("total"), argument("mean"), argument("variance")
+	normals, scratch, stride := argument("normals"), argument("scratch"), step("lanes")
 	p, n := GP64(), GP64()
 	// Of each class the scratch holds these, a register each.
 	const logit, sd, exponential, sum = 0, 1, 2, 3
@@ -97,7 +97,7 @@ func (s isa) averages() {
 	})
 
 	dots := s.zero()
-	loop("samples", count("samples"), 1, func() {
+	loop("samples", argument("samples"), 1, func() {
 		most := s.loadf(s.single(float32(math.Inf(-1))))
 		overClasses("logits", func() {
 			noise := s.register()
@@ -130,7 +130,7 @@ func (s isa) averages() {
 	})
 
 	VMOVUPS(dots, at(1))
-	dot := pointer("dot")
+	dot := argument("dot")
 	halves(func(half int) {
 		VMOVUPD(s.add(s.widen(at(1).Offset(whole/2*half)), eachHalf(dot, half)), eachHalf(dot, half))
 	})
@@ -140,7 +140,7 @@ func (s isa) averages() {
 		})
 		ADDQ(stride, average)
 	})
-	s.end()
+	end()
 }
 
 // narrow writes a register of float64s to memory as float32s.

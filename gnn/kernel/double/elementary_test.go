@@ -1,4 +1,4 @@
-package posterior
+package double
 
 import (
 	"encoding/binary"
@@ -37,8 +37,8 @@ func TestSameBitsEverywhere(t *testing.T) {
 		{"Exp", Exp, nil, wide, 0xdd563b66},
 		{"Log", Log, math.Log, positive, 0xbe6831f5},
 		{"log1p", log1p, math.Log1p, positive, 0xe9ad6688},
-		{"softplus", softplus, nil, wide, 0x11c03d47},
-		{"normalQuantile", normalQuantile, mathext.NormalQuantile, unit, 0xe9e12b3d},
+		{"softplus", Softplus, nil, wide, 0x11c03d47},
+		{"normalQuantile", NormalQuantile, mathext.NormalQuantile, unit, 0xe9e12b3d},
 	} {
 		hash := crc32.NewIEEE()
 		for _, x := range f.at {

@@ -1,11 +1,11 @@
-package posterior
+package double
 
 import (
 	"fmt"
 	"math"
 )
 
-// Sparse is a matrix in compressed sparse rows: row i has the numbers
+// Sparse is a Matrix in compressed sparse rows: row i has the numbers
 // Value[Start[i]:Start[i+1]] in the columns beside them. Start has one entry more
 // than there are rows.
 //
@@ -26,8 +26,8 @@ func (s *Sparse) Product(dst, m []float64, stride int) {
 	s.check(stride, len(m), len(dst))
 	for i := range s.Len() {
 		column, value := s.row(i)
-		for c := 0; c < stride; c += laneWidth {
-			to := (*[laneWidth]float64)(dst[i*stride+c:])
+		for c := 0; c < stride; c += LaneWidth {
+			to := (*[LaneWidth]float64)(dst[i*stride+c:])
 			if len(column) == 0 {
 				clear(to[:])
 				continue
@@ -47,9 +47,9 @@ func (s *Sparse) AddTransposed(g, h, r, w []float64, stride int) {
 		if len(column) == 0 {
 			continue
 		}
-		for c := 0; c < stride; c += laneWidth {
+		for c := 0; c < stride; c += LaneWidth {
 			at := i*stride + c
-			sparseTransposed(g[c:], h[c:], column, value, (*[laneWidth]float64)(r[at:]), (*[laneWidth]float64)(w[at:]), stride)
+			sparseTransposed(g[c:], h[c:], column, value, (*[LaneWidth]float64)(r[at:]), (*[LaneWidth]float64)(w[at:]), stride)
 		}
 	}
 }
@@ -62,8 +62,8 @@ func (s *Sparse) AddSquares(t, w []float64, stride int) {
 		if len(column) == 0 {
 			continue
 		}
-		for c := 0; c < stride; c += laneWidth {
-			sparseSquares(t[c:], column, value, (*[laneWidth]float64)(w[i*stride+c:]), stride)
+		for c := 0; c < stride; c += LaneWidth {
+			sparseSquares(t[c:], column, value, (*[LaneWidth]float64)(w[i*stride+c:]), stride)
 		}
 	}
 }
@@ -86,15 +86,15 @@ func (s *Sparse) check(stride, columns, rows int) {
 		most = max(most, uint32(j))
 	}
 	most = max(most, m1, m2, m3)
-	if stride <= 0 || stride%laneWidth != 0 || rows < s.Len()*stride || len(s.Column) != len(s.Value) || len(s.Column) > 0 && int(most) >= columns/stride {
-		panic(fmt.Sprintf("posterior: %d sparse rows with column %d beside %d numbers of rows and %d of columns, %d each", s.Len(), most, rows, columns, stride))
+	if stride <= 0 || stride%LaneWidth != 0 || rows < s.Len()*stride || len(s.Column) != len(s.Value) || len(s.Column) > 0 && int(most) >= columns/stride {
+		panic(fmt.Sprintf("double: %d sparse rows with column %d beside %d numbers of rows and %d of columns, %d each", s.Len(), most, rows, columns, stride))
 	}
 }
 
-func sparseProductPlain(dst *[laneWidth]float64, column []int32, value []float64, m []float64, stride int) {
-	var sum [4][laneWidth]float64
+func sparseProductPlain(dst *[LaneWidth]float64, column []int32, value []float64, m []float64, stride int) {
+	var sum [4][LaneWidth]float64
 	for k, j := range column {
-		row, to := (*[laneWidth]float64)(m[int(j)*stride:]), &sum[k%4]
+		row, to := (*[LaneWidth]float64)(m[int(j)*stride:]), &sum[k%4]
 		for c, x := range row {
 			to[c] += float64(value[k] * x)
 		}
@@ -104,10 +104,10 @@ func sparseProductPlain(dst *[laneWidth]float64, column []int32, value []float64
 	}
 }
 
-func sparseTransposedPlain(g, h []float64, column []int32, value []float64, r, w *[laneWidth]float64, stride int) {
+func sparseTransposedPlain(g, h []float64, column []int32, value []float64, r, w *[LaneWidth]float64, stride int) {
 	for k, j := range column {
 		x, y := value[k], math.Abs(value[k])
-		to, too := (*[laneWidth]float64)(g[int(j)*stride:]), (*[laneWidth]float64)(h[int(j)*stride:])
+		to, too := (*[LaneWidth]float64)(g[int(j)*stride:]), (*[LaneWidth]float64)(h[int(j)*stride:])
 		for c := range to {
 			to[c] += float64(x * r[c])
 			too[c] += float64(y * w[c])
@@ -115,9 +115,9 @@ func sparseTransposedPlain(g, h []float64, column []int32, value []float64, r, w
 	}
 }
 
-func sparseSquaresPlain(t []float64, column []int32, value []float64, w *[laneWidth]float64, stride int) {
+func sparseSquaresPlain(t []float64, column []int32, value []float64, w *[LaneWidth]float64, stride int) {
 	for k, j := range column {
-		x, to := float64(value[k]*value[k]), (*[laneWidth]float64)(t[int(j)*stride:])
+		x, to := float64(value[k]*value[k]), (*[LaneWidth]float64)(t[int(j)*stride:])
 		for c := range to {
 			to[c] += float64(x * w[c])
 		}

@@ -1,4 +1,4 @@
-package posterior
+package double
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 // AddProduct adds the m × n product of a, m × k, and b, k × n, to dst. The sum of
 // each entry goes over k in ascending order. Wrong lengths panic.
 func AddProduct(dst, a, b []float64, m, k, n int) {
-	product(dense(dst[:m*n:m*n], m, n), dense(a[:m*k:m*k], m, k), dense(b[:k*n:k*n], k, n))
+	Product(Dense(dst[:m*n:m*n], m, n), Dense(a[:m*k:m*k], m, k), Dense(b[:k*n:k*n], k, n))
 }
 
 // AddEach adds to row i of dst the product of x_i, k numbers, and matrix i of b, k × n. Rows
@@ -16,62 +16,62 @@ func AddProduct(dst, a, b []float64, m, k, n int) {
 // sum of each entry goes over k in ascending order. Wrong lengths panic.
 func AddEach(dst []float64, down int, x []float64, next int, b []float64, k, n int) {
 	if k < 1 || n < 1 || down < n || next < 0 || len(b)%(k*n) != 0 {
-		panic(fmt.Sprintf("posterior: %d numbers in matrices of %d × %d for rows every %d and %d numbers", len(b), k, n, down, next))
+		panic(fmt.Sprintf("double: %d numbers in matrices of %d × %d for rows every %d and %d numbers", len(b), k, n, down, next))
 	}
 	for i := 0; len(b) > 0; i, b = i+1, b[k*n:] {
-		productKernel(dense(dst[i*down:][:n], 1, n), dense(x[i*next:][:k], 1, k), dense(b[:k*n], k, n))
+		productKernel(Dense(dst[i*down:][:n], 1, n), Dense(x[i*next:][:k], 1, k), Dense(b[:k*n], k, n))
 	}
 }
 
 // AddTransposed adds the m × n product of aᵀ, where a is k × m, and b, k × n, to
 // dst. The sum of each entry goes over k in ascending order. Wrong lengths panic.
 func AddTransposed(dst, a, b []float64, m, k, n int) {
-	product(dense(dst[:m*n:m*n], m, n), dense(a[:m*k:m*k], k, m).t(), dense(b[:k*n:k*n], k, n))
+	Product(Dense(dst[:m*n:m*n], m, n), Dense(a[:m*k:m*k], k, m).T(), Dense(b[:k*n:k*n], k, n))
 }
 
-// matrix is a view of rows × cols numbers: entry (i, k) is
+// Matrix is a view of rows × cols numbers: entry (i, k) is
 // data[i·down + k·right].
-type matrix struct {
+type Matrix struct {
 	data        []float64
 	rows, cols  int
 	down, right int
 }
 
-// dense returns data as a row-major matrix.
-func dense(data []float64, rows, cols int) matrix {
-	return matrix{data: data, rows: rows, cols: cols, down: cols, right: 1}
+// Dense returns data as a row-major matrix.
+func Dense(data []float64, rows, cols int) Matrix {
+	return Matrix{data: data, rows: rows, cols: cols, down: cols, right: 1}
 }
 
-// t returns the transpose, a view of the same data.
-func (m matrix) t() matrix {
+// T returns the transpose, a view of the same data.
+func (m Matrix) T() Matrix {
 	m.rows, m.cols, m.down, m.right = m.cols, m.rows, m.right, m.down
 	return m
 }
 
-// left returns the first cols columns.
-func (m matrix) left(cols int) matrix {
+// Left returns the first cols columns.
+func (m Matrix) Left(cols int) Matrix {
 	m.cols = cols
 	return m
 }
 
 // fits reports whether every entry lies within data.
-func (m matrix) fits() bool {
+func (m Matrix) fits() bool {
 	return m.rows == 0 || m.cols == 0 || (m.rows-1)*m.down+(m.cols-1)*m.right < len(m.data)
 }
 
-// product adds a·b to dst. The sum of each entry goes over the columns of a in
+// Product adds a·b to dst. The sum of each entry goes over the columns of a in
 // ascending order, in fused multiplications and additions. The rows of dst and b
 // must be contiguous.
-func product(dst, a, b matrix) {
+func Product(dst, a, b Matrix) {
 	if dst.rows != a.rows || dst.cols != b.cols || a.cols != b.rows || dst.right != 1 || b.right != 1 || !dst.fits() || !a.fits() || !b.fits() {
-		panic(fmt.Sprintf("posterior: %d × %d times %d × %d into %d × %d", a.rows, a.cols, b.rows, b.cols, dst.rows, dst.cols))
+		panic(fmt.Sprintf("double: %d × %d times %d × %d into %d × %d", a.rows, a.cols, b.rows, b.cols, dst.rows, dst.cols))
 	}
 	if dst.rows > 0 && dst.cols > 0 && a.cols > 0 {
 		productKernel(dst, a, b)
 	}
 }
 
-func productPlain(dst, a, b matrix) {
+func productPlain(dst, a, b Matrix) {
 	n := dst.cols
 	for i := range dst.rows {
 		row, k := dst.data[i*dst.down:][:n], 0

@@ -8,8 +8,8 @@
 // added: the conversions float64(x*y) forbid fusing (Go specification,
 // "Floating-point operators").
 //
-// Package posterior has an exp and a log of its own: they have vector forms and
-// fuse everywhere, and their bits differ from these.
+// Package double has another exp and log: they have vector forms, that exp is
+// fused everywhere, and their bits differ from these.
 package elementary
 
 import "math"

@@ -1,13 +1,13 @@
-package posterior
+package double
 
 import "math"
 
-// normalQuantile returns Φ⁻¹(p), the standard normal's quantile at p, 0 < p < 1, with a
+// NormalQuantile returns Φ⁻¹(p), the standard normal's quantile at p, 0 < p < 1, with a
 // relative error of about 1e-16 and the same bits on every machine: PPND16 of Wichura,
 // Algorithm AS 241: The Percentage Points of the Normal Distribution (1988). Gonum's
 // mathext.NormalQuantile is the same algorithm, but the compiler fuses its products and
 // sums on some architectures.
-func normalQuantile(p float64) float64 {
+func NormalQuantile(p float64) float64 {
 	if d := p - 0.5; math.Abs(d) <= 0.425 {
 		z := 0.180625 - float64(d*d)
 		return d * horner(z, &middleOver) / horner(z, &middleUnder)
