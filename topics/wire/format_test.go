@@ -798,7 +798,11 @@ func checkDeadLetter(t *testing.T, name string, e Encoding, o *event.Origin, wan
 		}
 		return
 	}
-	if diff := cmp.Diff(o, got.Origin, cmpopts.EquateEmpty()); diff != "" || (o.Key == nil) != (got.Origin.Key == nil) || (o.Value == nil) != (got.Origin.Value == nil) {
+	if !bytes.Equal(got.Origin.Value, o.Value) {
+		t.Errorf("%s: the value is another one", name)
+	}
+	others := cmpopts.IgnoreFields(event.Origin{}, "Value") // large
+	if diff := cmp.Diff(o, got.Origin, cmpopts.EquateEmpty(), others); diff != "" || (o.Key == nil) != (got.Origin.Key == nil) || (o.Value == nil) != (got.Origin.Value == nil) {
 		t.Errorf("%s: -want +got\n%s", name, diff)
 	}
 }
