@@ -104,6 +104,7 @@ func testRefusedClients(t *testing.T, c *kafkatest.Cluster) {
 	}
 	for _, r := range refusals {
 		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
 			files, err := r.files.Config()
 			if err != nil {
 				t.Fatal(err)
@@ -116,8 +117,11 @@ func testRefusedClients(t *testing.T, c *kafkatest.Cluster) {
 			checkErrorLine(t, err, append(r.want, c.Addr)...)
 		})
 	}
-	_, err := Dial(t.Context(), Config{Brokers: []string{c.Addr}, DialFor: time.Second, Logger: slog.New(slog.DiscardHandler)})
-	checkErrorLine(t, err, c.Addr, "whether it wants TLS or wants SASL")
+	t.Run("no TLS", func(t *testing.T) {
+		t.Parallel()
+		_, err := Dial(t.Context(), Config{Brokers: []string{c.Addr}, DialFor: time.Second, Logger: slog.New(slog.DiscardHandler)})
+		checkErrorLine(t, err, c.Addr, "whether it wants TLS or wants SASL")
+	})
 }
 
 // TestTLSNotSpoken: connecting with TLS to a broker without it is an error that suggests
