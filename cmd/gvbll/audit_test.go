@@ -6,24 +6,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
 // TestAuditWithEverythingOn: an audit with the model file alone verifies sets,
 // abstentions, the random walk and the fallback too, because the ledger holds their
 // settings. A worker with other settings names each one that differs, with both values.
-func TestAuditWithEverythingOn(t *testing.T) {
-	addr := startBroker(t, broker.Config{})
+func TestAuditWithEverythingOn(t *testing.T) { onKFake(t, testAuditWithEverythingOn) }
+
+func testAuditWithEverythingOn(t *testing.T, sh *shell) {
 	dir := t.TempDir()
 	on := []string{"--coverage", "0.9,groups=class", "--abstain", "set-size=2,confidence=0.3", "--head", "paper", "--fallback", "1", "--update", "walk=0.01"}
-	sum := demo(t, smallDemo(append([]string{"--brokers", addr, "--dir", dir}, on...)...))
+	sum := sh.demo(smallDemo(append([]string{"--brokers", sh.addr, "--dir", dir}, on...)...))
 	model := filepath.Join(dir, "model.safetensors")
-	code, out, errs := command(t, "audit", "--brokers", addr, "--model", model)
+	code, out, errs := sh.command("audit", "--brokers", sh.addr, "--model", model)
 	if code != exitOK || !strings.Contains(out, sum.Chain) {
 		t.Errorf("audit: exit code %d, want %d and chain %s: %s%s", code, exitOK, sum.Chain, out, errs)
 	}
-	code, _, errs = command(t, "work", "--brokers", addr, "--http", "127.0.0.1:0", "--model", model)
+	code, _, errs = sh.command("work", "--brokers", sh.addr, "--http", "127.0.0.1:0", "--model", model)
 	if code != exitFailed {
 		t.Errorf("work with default settings: exit code %d, want %d: %s", code, exitFailed, errs)
 	}
@@ -43,13 +43,14 @@ func TestAuditWithEverythingOn(t *testing.T) {
 // TestAuditOfTheDemo: an audit of the demo's topics finds the predictions and the chain
 // of hashes that the demo reported, and gvbll ledger prints the same windows. A worker
 // with another setting names it.
-func TestAuditOfTheDemo(t *testing.T) {
-	addr := startBroker(t, broker.Config{})
+func TestAuditOfTheDemo(t *testing.T) { onKFake(t, testAuditOfTheDemo) }
+
+func testAuditOfTheDemo(t *testing.T, sh *shell) {
 	dir := t.TempDir()
-	sum := demo(t, smallDemo("--brokers", addr, "--dir", dir))
+	sum := sh.demo(smallDemo("--brokers", sh.addr, "--dir", dir))
 	model := filepath.Join(dir, "model.safetensors")
 
-	code, out, errs := command(t, "audit", "--brokers", addr, "--model", model, "--json")
+	code, out, errs := sh.command("audit", "--brokers", sh.addr, "--model", model, "--json")
 	var found worker.Audited
 	if err := json.Unmarshal([]byte(out), &found); code != exitOK || err != nil {
 		t.Fatalf("audit: exit code %d: %s%s (%v)", code, out, errs, err)
@@ -57,17 +58,17 @@ func TestAuditOfTheDemo(t *testing.T) {
 	if found.Predictions != int64(sum.Predictions) || found.Chain != sum.Chain {
 		t.Errorf("audited %+v, the demo says %d predictions and chain %s", found, sum.Predictions, sum.Chain)
 	}
-	if code, _, errs := command(t, "audit", "--brokers", addr, "--model", model, "--checkpoint", model); code != exitFailed || !strings.Contains(errs, "gvbll: audit: checkpoint "+model+": damaged: ") {
+	if code, _, errs := sh.command("audit", "--brokers", sh.addr, "--model", model, "--checkpoint", model); code != exitFailed || !strings.Contains(errs, "gvbll: audit: checkpoint "+model+": damaged: ") {
 		t.Errorf("audit from a file that is no checkpoint: exit code %d, want %d and the file: %s", code, exitFailed, errs)
 	}
-	code, out, _ = command(t, "ledger", "--brokers", addr, "--json")
+	code, out, _ = sh.command("ledger", "--brokers", sh.addr, "--json")
 	if lines := strings.Count(out, "\n"); code != exitOK || int64(lines) != found.Windows || !strings.Contains(out, found.Chain) {
 		t.Errorf("ledger --json: exit code %d and %d lines, want a line for each of %d windows", code, lines, found.Windows)
 	}
-	if code, out, _ := command(t, "ledger", "--brokers", addr, "--from", "2"); code != exitOK || !strings.Contains(out, "WINDOW") || strings.Contains(out, "\n       1 ") {
+	if code, out, _ := sh.command("ledger", "--brokers", sh.addr, "--from", "2"); code != exitOK || !strings.Contains(out, "WINDOW") || strings.Contains(out, "\n       1 ") {
 		t.Errorf("ledger --from 2: exit code %d: %s", code, out)
 	}
-	if code, _, errs := command(t, "work", "--brokers", addr, "--model", model, "--http", "127.0.0.1:0", "--coverage", "0.8"); code != exitFailed || !strings.Contains(errs, "settings: coverage is 0 there and 0.8 here; start") {
+	if code, _, errs := sh.command("work", "--brokers", sh.addr, "--model", model, "--http", "127.0.0.1:0", "--coverage", "0.8"); code != exitFailed || !strings.Contains(errs, "settings: coverage is 0 there and 0.8 here; start") {
 		t.Errorf("work with another coverage: exit code %d, want %d: %s", code, exitFailed, errs)
 	}
 }

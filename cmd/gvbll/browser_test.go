@@ -135,6 +135,7 @@ const loaded = `Promise.all([...document.images].map(i => i.decode())).then(() =
 // screens of a desktop and a phone, with the keyboard alone, and without scripts. The
 // page must show the same figures as the metrics, and load nothing from other hosts.
 func TestLivePage(t *testing.T) {
+	t.Parallel()
 	b := newBrowser(t)
 	at := liveDemo(t)
 
@@ -264,15 +265,16 @@ func (b *browser) fits(t *testing.T, what string) {
 // the ledger, the API and the command line have; on a phone, nothing is beside the screen, how
 // long the names may be.
 func TestWorkerPage(t *testing.T) {
+	t.Parallel()
 	b := newBrowser(t)
-	addr := startBroker(t, broker.Config{})
+	sh := &shell{t: t, addr: startBroker(t, broker.Config{})}
 	file := filepath.Join(t.TempDir(), "m")
 	gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3", "--embedding", "8")
 	m, err := model.Open(file)
 	must(t, err)
-	t.Setenv("GVBLL_PREFIX", "papers")
-	g := newTestGraph(t, addr, "papers", m.Encoder.In())
-	gvbll(t, "topics", "--create", "--brokers", addr)
+	sh.setenv("GVBLL_PREFIX", "papers")
+	g := sh.graph("papers", m.Encoder.In())
+	sh.gvbll("topics", "--create", "--brokers", sh.addr)
 	defer g.work("--model", file, "--window", "20")()
 	g.send(40)
 	g.awaitLearned()
@@ -335,7 +337,7 @@ func TestWorkerPage(t *testing.T) {
 	flags := value[map[string]string](t, b, `Object.fromEntries([...document.querySelectorAll("#flags tr")].map(row => [row.cells[0].textContent, row.cells[1].textContent + " from " + row.cells[2].textContent]))`)
 	for name, want := range map[string]string{
 		"--prefix": "papers from $GVBLL_PREFIX", "--window": "20 from the command line", "--linger": "5ms from the command line",
-		"--brokers": addr + " from the command line", "--session-timeout": "10s from default", "--models": " from default",
+		"--brokers": sh.addr + " from the command line", "--session-timeout": "10s from default", "--models": " from default",
 	} {
 		if flags[name] != want {
 			t.Errorf("%s is %q on the page, want %q", name, flags[name], want)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/topics/broker"
 )
 
 // ownGraph writes a graph as somebody has it: nodes have text ids and times, later ones
@@ -34,9 +33,10 @@ func ownGraph(t *testing.T, nodes int) string {
 
 // TestDemoOfOwnGraph: predictions have the ids of the data set, in the order of its times.
 // Nodes without a label are predicted, and their labels are not waited for.
-func TestDemoOfOwnGraph(t *testing.T) {
-	addr := startBroker(t, broker.Config{})
-	sum := demo(t, []string{"demo", "--data", ownGraph(t, 60), "--train-until", "2961", "--steps", "7", "--epochs", "3", "--brokers", addr, "--json"})
+func TestDemoOfOwnGraph(t *testing.T) { onKFake(t, testDemoOfOwnGraph) }
+
+func testDemoOfOwnGraph(t *testing.T, sh *shell) {
+	sum := sh.demo([]string{"demo", "--data", ownGraph(t, 60), "--train-until", "2961", "--steps", "7", "--epochs", "3", "--brokers", sh.addr, "--json"})
 	// Papers 59 to 40 are of a time before 2961, and those among them with a label train.
 	var want []string
 	labels := 0
@@ -54,7 +54,7 @@ func TestDemoOfOwnGraph(t *testing.T) {
 		t.Errorf("%d predictions and %d labels, want %d and %d", sum.Predictions, sum.Labels, len(want), labels)
 	}
 	var got []string
-	for _, line := range strings.Split(strings.TrimSpace(gvbll(t, "tail", "--brokers", addr, "--json", "--no-follow")), "\n") {
+	for _, line := range strings.Split(strings.TrimSpace(sh.gvbll("tail", "--brokers", sh.addr, "--json", "--no-follow")), "\n") {
 		var p struct{ Node string }
 		must(t, json.Unmarshal([]byte(line), &p))
 		got = append(got, p.Node)

@@ -12,7 +12,6 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
-	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 )
@@ -20,9 +19,10 @@ import (
 // TestDeadLetters: refused records are listed with their reasons. A record that was
 // repaired is sent back to its topic with its key and headers, once, and the list says so.
 // A record of which the dead letter holds only a part cannot be sent again.
-func TestDeadLetters(t *testing.T) {
-	addr := startBroker(t, broker.Config{})
-	client, names := dial(t, addr), topicsUnder(t, "gvbll")
+func TestDeadLetters(t *testing.T) { onKFake(t, testDeadLetters) }
+
+func testDeadLetters(t *testing.T, sh *shell) {
+	client, names := sh.dial(), topicsUnder(t, "gvbll")
 	if _, err := topics.Create(t.Context(), client, names, topics.Layout{Partitions: 2, Replication: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 	deadLetters := func(args ...string) (code int, stdout, stderr string) {
 		t.Helper()
-		return command(t, append([]string{"dead-letters", "--brokers", addr}, args...)...)
+		return sh.command(append([]string{"dead-letters", "--brokers", sh.addr}, args...)...)
 	}
 
 	if code, out, _ := deadLetters(); code != exitOK || !strings.Contains(out, "undecodable") || !strings.Contains(out, "gvbll.nodes/1:7 ") || !strings.Contains(out, "2023-11-14T22:13:20Z") || strings.Count(out, "\n") != 3 {

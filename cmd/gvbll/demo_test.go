@@ -84,9 +84,9 @@ func generate(args ...string) error {
 }
 
 // demo runs a demo with the flag --json to its end, and returns the summary.
-func demo(t *testing.T, args []string) demoSummary {
-	t.Helper()
-	return summaryOf(t, []byte(gvbll(t, args...)))
+func (sh *shell) demo(args []string) demoSummary {
+	sh.t.Helper()
+	return summaryOf(sh.t, []byte(sh.gvbll(args...)))
 }
 
 func summaryOf(t *testing.T, b []byte) (s demoSummary) {
@@ -122,24 +122,26 @@ func brokerFlags() []string {
 func TestDemoEqualsTheEngine(t *testing.T) {
 	for _, delay := range []string{"0", "2"} {
 		t.Run("delay "+delay, func(t *testing.T) {
-			got := demo(t, smallDemo(append(brokerFlags(), "--label-delay", delay)...))
-			if got.Arrivals == 0 || got.Arrivals != got.Predictions || got.Arrivals != got.Labels || got.Steps != 12 {
-				t.Errorf("%d arrivals, %d predictions, %d labels, %d steps; want as many of each, and 12 steps", got.Arrivals, got.Predictions, got.Labels, got.Steps)
-			}
-			want := direct(t, delay == "2")
-			if got.Online.Means != want.Online.Means || got.Online.Stream != want.Online.Stream || got.Static.Means != want.Static.Means {
-				t.Errorf("online and static are %+v and %+v through the broker, %+v and %+v without it", got.Online, got.Static, want.Online, want.Static)
-			}
-			if got.Served != want.Served {
-				t.Errorf("what served has %+v through the broker, %+v without it", got.Served, want.Served)
-			}
-			wantHeads(t, got.Heads, want.Heads)
-			if got.Posterior != want.Posterior || got.Chain != want.Chain {
-				t.Errorf("posterior %s and chain %s through the broker, %s and %s without it", got.Posterior, got.Chain, want.Posterior, want.Chain)
-			}
-			if got.Online.NLL >= got.Static.NLL {
-				t.Errorf("under strong drift the online head has NLL %v, want less than the static head's %v", got.Online.NLL, got.Static.NLL)
-			}
+			onKafka(t, func(t *testing.T, sh *shell) {
+				got := sh.demo(smallDemo(append(brokerFlags(), "--label-delay", delay)...))
+				if got.Arrivals == 0 || got.Arrivals != got.Predictions || got.Arrivals != got.Labels || got.Steps != 12 {
+					t.Errorf("%d arrivals, %d predictions, %d labels, %d steps; want as many of each, and 12 steps", got.Arrivals, got.Predictions, got.Labels, got.Steps)
+				}
+				want := direct(t, delay == "2")
+				if got.Online.Means != want.Online.Means || got.Online.Stream != want.Online.Stream || got.Static.Means != want.Static.Means {
+					t.Errorf("online and static are %+v and %+v through the broker, %+v and %+v without it", got.Online, got.Static, want.Online, want.Static)
+				}
+				if got.Served != want.Served {
+					t.Errorf("what served has %+v through the broker, %+v without it", got.Served, want.Served)
+				}
+				wantHeads(t, got.Heads, want.Heads)
+				if got.Posterior != want.Posterior || got.Chain != want.Chain {
+					t.Errorf("posterior %s and chain %s through the broker, %s and %s without it", got.Posterior, got.Chain, want.Posterior, want.Chain)
+				}
+				if got.Online.NLL >= got.Static.NLL {
+					t.Errorf("under strong drift the online head has NLL %v, want less than the static head's %v", got.Online.NLL, got.Static.NLL)
+				}
+			})
 		})
 	}
 }
@@ -223,7 +225,8 @@ func TestDemoKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it runs gvbll as processes, which the race detector does not see")
 	}
-	want := demo(t, smallDemo())
+	t.Parallel()
+	want := (&shell{t: t}).demo(smallDemo())
 	args := smallDemo(append(brokerFlags(), "--dir", t.TempDir(), "--rate", "500")...)
 	killed := 0
 	for attempt := range 20 {
@@ -272,10 +275,12 @@ func child(t *testing.T, args []string, scores int) (out []byte, killed bool) {
 
 // TestDemoOfAnotherDirectory: a second demo with the same --dir continues the first. With
 // other data or training flags it is refused, because the model there is another.
-func TestDemoOfAnotherDirectory(t *testing.T) {
+func TestDemoOfAnotherDirectory(t *testing.T) { onKFake(t, testDemoOfAnotherDirectory) }
+
+func testDemoOfAnotherDirectory(t *testing.T, sh *shell) {
 	dir := t.TempDir()
-	first := demo(t, smallDemo("--dir", dir))
-	if again := demo(t, smallDemo("--dir", dir)); !reflect.DeepEqual(again, first) {
+	first := sh.demo(smallDemo("--dir", dir))
+	if again := sh.demo(smallDemo("--dir", dir)); !reflect.DeepEqual(again, first) {
 		t.Errorf("the first demo gives %+v, the second %+v", first, again)
 	}
 	for _, other := range [][]string{
@@ -285,7 +290,7 @@ func TestDemoOfAnotherDirectory(t *testing.T) {
 		{"--data", generated(t, "--nodes", "1501", "--steps", "12")},
 		{"--data", generated(t, "--nodes", "1500", "--steps", "12", "--drift", "none")},
 	} {
-		if code, _, errs := command(t, smallDemo(append(other, "--dir", dir)...)...); code != exitFailed || !strings.Contains(errs, "use another --dir") {
+		if code, _, errs := sh.command(smallDemo(append(other, "--dir", dir)...)...); code != exitFailed || !strings.Contains(errs, "use another --dir") {
 			t.Errorf("%v: exit code %d, want %d: %s", other, code, exitFailed, errs)
 		}
 	}
@@ -294,17 +299,19 @@ func TestDemoOfAnotherDirectory(t *testing.T) {
 // TestDemoAgain: a demo on the topics of an earlier one replays their ledger and prints
 // the same summary. With another model or other settings it is refused with one line
 // that says what differs.
-func TestDemoAgain(t *testing.T) {
-	args := smallDemo("--brokers", startBroker(t, broker.Config{}))
-	first := demo(t, args)
-	if again := demo(t, args); !reflect.DeepEqual(again, first) {
+func TestDemoAgain(t *testing.T) { onKFake(t, testDemoAgain) }
+
+func testDemoAgain(t *testing.T, sh *shell) {
+	args := smallDemo("--brokers", sh.addr)
+	first := sh.demo(args)
+	if again := sh.demo(args); !reflect.DeepEqual(again, first) {
 		t.Errorf("the first demo gives %+v, the second %+v", first, again)
 	}
 	for _, c := range []struct{ flag, value, want string }{
 		{"--epochs", "31", "belongs to model"},
 		{"--coverage", "0.9", "was written with other settings: coverage is 0 there and 0.9 here"},
 	} {
-		code, _, errs := command(t, append(args, c.flag, c.value)...)
+		code, _, errs := sh.command(append(args, c.flag, c.value)...)
 		last := strings.TrimSpace(errs)
 		last = last[strings.LastIndex(last, "\n")+1:]
 		if code != exitFailed || !strings.Contains(last, c.want) {
@@ -356,9 +363,11 @@ func TestDemoVerdict(t *testing.T) {
 
 // TestDemoHeadIsBetter: with steps so large that they harm, the model as trained is better
 // than the updated head that served, and the demo says by how much.
-func TestDemoHeadIsBetter(t *testing.T) {
+func TestDemoHeadIsBetter(t *testing.T) { onKFake(t, testDemoHeadIsBetter) }
+
+func testDemoHeadIsBetter(t *testing.T, sh *shell) {
 	args := slices.DeleteFunc(smallDemo("--head", "paper", "--update", "eta=20,clip=5", "--fallback", "0"), func(arg string) bool { return arg == "--json" })
-	out := gvbll(t, args...)
+	out := sh.gvbll(args...)
 	var s demoSummary
 	for line := range strings.Lines(out) {
 		var m calibration.Means
@@ -378,8 +387,10 @@ func TestDemoHeadIsBetter(t *testing.T) {
 
 // TestDemoFallsBack: if the fallback changes the head, what served is neither of the two, and
 // both stand beside it.
-func TestDemoFallsBack(t *testing.T) {
-	s := demo(t, smallDemo("--head", "paper", "--update", "eta=20,clip=5", "--fallback", "1"))
+func TestDemoFallsBack(t *testing.T) { onKFake(t, testDemoFallsBack) }
+
+func testDemoFallsBack(t *testing.T, sh *shell) {
+	s := sh.demo(smallDemo("--head", "paper", "--update", "eta=20,clip=5", "--fallback", "1"))
 	if len(s.Heads) != 2 || !(s.Served.NLL < s.Online.NLL) || s.Served == s.Static {
 		t.Errorf("served %+v, beside it %+v, want online and static, of which online is worse than what served", s.Served, s.Heads)
 	}

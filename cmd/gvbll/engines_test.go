@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -55,11 +56,14 @@ func goOn(t *testing.T, recording string) {
 	if out, err := exec.Command("tar", "xzf", recording, "-C", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	addr := startBroker(t, broker.Config{Dir: filepath.Join(dir, "broker")})
+	onKFake(t, func(t *testing.T, sh *shell) { testGoOn(t, sh, dir) }, kfake.DataDir(filepath.Join(dir, "broker")))
+}
+
+func testGoOn(t *testing.T, sh *shell, dir string) {
 	file := filepath.Join(dir, "model.safetensors")
 	m, err := model.Open(file)
 	must(t, err)
-	g := newTestGraph(t, addr, "gvbll", m.Encoder.In())
+	g := sh.graph("gvbll", m.Encoder.In())
 	before := g.predictions()
 	stop := g.work(append([]string{"--rebase", "--model", file, "--state-dir", filepath.Join(dir, "checkpoints")}, recordedSettings...)...)
 	g.sent = 1000 // ids that the recording does not have
@@ -91,7 +95,7 @@ func (g *testGraph) otherEngine(engine int) {
 		r.Settings = settings[r.Settings]
 		records = append(records, kafka.Record{Topic: g.names.Ledger, Value: r.Append(nil), Time: raw.Time})
 	}))
-	k, err := kgo.NewClient(kgo.SeedBrokers(g.addr))
+	k, err := kgo.NewClient(g.sh.kgoOptions()...)
 	must(g.t, err)
 	defer k.Close()
 	del := kmsg.NewPtrDeleteTopicsRequest()
@@ -115,18 +119,21 @@ func TestAnotherEngine(t *testing.T) {
 	if out, err := exec.Command("tar", "xzf", fmt.Sprintf("testdata/engine-v%d.tgz", pipeline.Version), "-C", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	addr := startBroker(t, broker.Config{Dir: filepath.Join(dir, "broker")})
+	onKFake(t, func(t *testing.T, sh *shell) { testAnotherEngine(t, sh, dir) }, kfake.DataDir(filepath.Join(dir, "broker")))
+}
+
+func testAnotherEngine(t *testing.T, sh *shell, dir string) {
 	file := filepath.Join(dir, "model.safetensors")
 	m, err := model.Open(file)
 	must(t, err)
-	g := newTestGraph(t, addr, "gvbll", m.Encoder.In())
+	g := sh.graph("gvbll", m.Encoder.In())
 	const other = pipeline.Version + 1
 	g.otherEngine(other)
 	before := g.audit("--model", file)
 	if len(before.Epochs) != 1 || before.Windows == 0 || before.Elsewhere != before.Windows || before.Predictions != 0 || before.Epochs[0].Checked == 0 {
 		t.Errorf("audited %+v, want every window checked and none proved", before)
 	}
-	if out := gvbll(t, "audit", "--brokers", addr, "--model", file); !strings.Contains(out, fmt.Sprintf("epoch 0, from window 0 on (the ledger begins): %d windows of another program, settings or model", before.Windows)) || strings.Contains(out, "proved") {
+	if out := sh.gvbll("audit", "--brokers", sh.addr, "--model", file); !strings.Contains(out, fmt.Sprintf("epoch 0, from window 0 on (the ledger begins): %d windows of another program, settings or model", before.Windows)) || strings.Contains(out, "proved") {
 		t.Errorf("gvbll audit prints %q, want that no window of epoch 0 is proved", out)
 	}
 	checkpoints := filepath.Join(dir, "checkpoints") // which has one of this engine, and of the same windows
@@ -135,7 +142,7 @@ func TestAnotherEngine(t *testing.T) {
 	if want := fmt.Sprintf("was written by gvbll \"dev\" (engine %d), and this is gvbll \"dev\" (engine %d): begin an epoch of this one with --rebase", other, pipeline.Version); code != exitFailed || !strings.Contains(errs, want) {
 		t.Errorf("work without --rebase: exit code %d, want %d and %q: %s", code, exitFailed, want, errs)
 	}
-	if code, _, errs := command(t, "train", "--brokers", addr, "--out", filepath.Join(dir, "new")); code != exitFailed || !strings.Contains(errs, "begin an epoch of this one with 'gvbll rebase' first") {
+	if code, _, errs := sh.command("train", "--brokers", sh.addr, "--out", filepath.Join(dir, "new")); code != exitFailed || !strings.Contains(errs, "begin an epoch of this one with 'gvbll rebase' first") {
 		t.Errorf("training on the ledger: exit code %d, want %d and the remedy: %s", code, exitFailed, errs)
 	}
 	on = append(on, "--rebase")
@@ -175,10 +182,11 @@ func recordEngine(t *testing.T) {
 	must(t, err)
 	b, err := broker.Start(broker.Config{Dir: filepath.Join(dir, "broker")})
 	must(t, err)
-	g := newTestGraph(t, b.Addr(), "gvbll", m.Encoder.In())
+	sh := &shell{t: t, addr: b.Addr()}
+	g := sh.graph("gvbll", m.Encoder.In())
 	flags := append([]string{"--model", file}, recordedSettings...)
 
-	sendPoison(t, g.addr, "gvbll") // creates the topics
+	sh.sendPoison("gvbll") // creates the topics
 	stop := g.work(append(flags, "--state-dir", filepath.Join(dir, "checkpoints"))...)
 	g.cite(0, 60)
 	g.awaitTaken()
@@ -249,19 +257,20 @@ func (g *testGraph) predictions() (n int) {
 
 // TestRebase begins an epoch of other settings, and one of another model with more classes,
 // on a graph that is served. Every node is predicted once.
-func TestRebase(t *testing.T) {
-	addr := startBroker(t, broker.Config{})
+func TestRebase(t *testing.T) { onKFake(t, testRebase) }
+
+func testRebase(t *testing.T, sh *shell) {
 	dir := t.TempDir()
 	train := func(name, classes string) string {
 		file := filepath.Join(dir, name)
-		gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3", "--classes", classes, "--late", "0", "--dim", "6"), "--epochs", "3", "--hidden", "8", "--embedding", "4")
+		sh.gvbll("train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3", "--classes", classes, "--late", "0", "--dim", "6"), "--epochs", "3", "--hidden", "8", "--embedding", "4")
 		return file
 	}
 	narrow, wide := train("narrow", "2"), train("wide", "4")
 	m, err := model.Open(narrow)
 	must(t, err)
-	g := newTestGraph(t, addr, "gvbll", m.Encoder.In())
-	gvbll(t, "topics", "--create", "--brokers", addr)
+	g := sh.graph("gvbll", m.Encoder.In())
+	sh.gvbll("topics", "--create", "--brokers", sh.addr)
 	serve := func(args ...string) {
 		t.Helper()
 		stop := g.work(args...)
@@ -275,10 +284,10 @@ func TestRebase(t *testing.T) {
 		t.Errorf("work with another model: exit code %d, want %d and the remedy: %s", code, exitFailed, errs)
 	}
 	state := filepath.Join(dir, "state")
-	if out := gvbll(t, "rebase", "--brokers", addr, "--model", narrow, "--coverage", "0.9", "--state-dir", state); !strings.Contains(out, "epoch 1 begins at window") || !strings.Contains(out, "coverage 0 to 0.9") {
+	if out := sh.gvbll("rebase", "--brokers", sh.addr, "--model", narrow, "--coverage", "0.9", "--state-dir", state); !strings.Contains(out, "epoch 1 begins at window") || !strings.Contains(out, "coverage 0 to 0.9") {
 		t.Errorf("gvbll rebase prints %q, want epoch 1 and what changes", out)
 	}
-	if out := gvbll(t, "rebase", "--brokers", addr, "--model", narrow, "--coverage", "0.9"); out != "nothing differs: epoch 1 goes on\n" {
+	if out := sh.gvbll("rebase", "--brokers", sh.addr, "--model", narrow, "--coverage", "0.9"); out != "nothing differs: epoch 1 goes on\n" {
 		t.Errorf("gvbll rebase prints %q the second time", out)
 	}
 	serve("--model", narrow, "--coverage", "0.9", "--state-dir", state)
@@ -286,7 +295,7 @@ func TestRebase(t *testing.T) {
 	if got := g.predictions(); got != g.sent {
 		t.Errorf("%d predictions, want one for each of %d nodes", got, g.sent)
 	}
-	if out := gvbll(t, "ledger", "--brokers", addr); !strings.Contains(out, "epoch 1 begins, by gvbll") || !strings.Contains(out, ": coverage 0 to 0.9\n") || !strings.Contains(out, "epoch 2 begins") {
+	if out := sh.gvbll("ledger", "--brokers", sh.addr); !strings.Contains(out, "epoch 1 begins, by gvbll") || !strings.Contains(out, ": coverage 0 to 0.9\n") || !strings.Contains(out, "epoch 2 begins") {
 		t.Errorf("gvbll ledger does not show the epochs:\n%s", out)
 	}
 	// The first model's audit proves both of its epochs, each with its own settings.

@@ -14,7 +14,6 @@ import (
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 )
@@ -22,30 +21,31 @@ import (
 // TestExportOfShards: two graphs work on one stream with labels, one with shards and one without.
 // Their exports have the same nodes and edges, and a model is trained on either's ledger from the same nodes,
 // as 'gvbll train' and 'gvbll retrain' do.
-func TestExportOfShards(t *testing.T) {
-	addr := startBroker(t, broker.Config{})
-	t.Setenv("GVBLL_BROKERS", addr)
+func TestExportOfShards(t *testing.T) { onKFake(t, testExportOfShards) }
+
+func testExportOfShards(t *testing.T, sh *shell) {
+	sh.setenv("GVBLL_BROKERS", sh.addr)
 	dir := t.TempDir()
 	file, data := filepath.Join(dir, "model.safetensors"), generated(t, "--nodes", "300", "--steps", "3", "--classes", "2", "--late", "0", "--dim", "6")
 	shape := []string{"--epochs", "3", "--hidden", "8", "--embedding", "4"}
-	gvbll(t, append([]string{"train", "--out", file, "--data", data}, shape...)...)
-	gvbll(t, "topics", "--create", "--partitions", "2", "--prefix", "whole")
-	gvbll(t, "topics", "--create", "--partitions", "2", "--prefix", "cut", "--shards", "2")
+	sh.gvbll(append([]string{"train", "--out", file, "--data", data}, shape...)...)
+	sh.gvbll("topics", "--create", "--partitions", "2", "--prefix", "whole")
+	sh.gvbll("topics", "--create", "--partitions", "2", "--prefix", "cut", "--shards", "2")
 	for _, prefix := range []string{"whole", "cut"} {
-		stop := newTestGraph(t, addr, prefix, 6).work("--model", file, "--prefix", prefix, "--inputs-prefix", "whole", "--window", "20")
+		stop := sh.graph(prefix, 6).work("--model", file, "--prefix", prefix, "--inputs-prefix", "whole", "--window", "20")
 		defer stop()
 	}
-	gvbll(t, "send", "--prefix", "whole", "--data", data, "--labels", "delayed", "--label-delay", "7")
+	sh.gvbll("send", "--prefix", "whole", "--data", data, "--labels", "delayed", "--label-delay", "7")
 	folders := map[string]string{}
 	trained := map[string]*model.Model{}
 	for _, prefix := range []string{"whole", "cut"} {
 		ask := func(what string, args ...string) string {
-			return gvbll(t, slices.Concat([]string{what, "--prefix", prefix, "--inputs-prefix", "whole"}, args)...)
+			return sh.gvbll(slices.Concat([]string{what, "--prefix", prefix, "--inputs-prefix", "whole"}, args)...)
 		}
 		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			var s shardedStatus
 			// It may say that something is wrong while the workers begin and are behind.
-			_, out, _ := command(t, "status", "--json", "--prefix", prefix, "--inputs-prefix", "whole")
+			_, out, _ := sh.command("status", "--json", "--prefix", prefix, "--inputs-prefix", "whole")
 			must(t, json.Unmarshal([]byte(out), &s))
 			if s.Committed != nil && s.Waiting() == 0 {
 				break
@@ -58,7 +58,7 @@ func TestExportOfShards(t *testing.T) {
 			t.Errorf("gvbll export prints %s", out)
 		}
 		new := filepath.Join(dir, prefix+".safetensors")
-		ask("train", append([]string{"--brokers", addr, "--serving", file, "--out", new}, shape...)...)
+		ask("train", append([]string{"--brokers", sh.addr, "--serving", file, "--out", new}, shape...)...)
 		var err error
 		trained[prefix], err = model.Open(new)
 		must(t, err)
@@ -74,19 +74,19 @@ func TestExportOfShards(t *testing.T) {
 
 	models := t.TempDir()
 	retrain := append([]string{"retrain", "--prefix", "cut", "--inputs-prefix", "whole", "--models", models, "--serving", file, "--epochs", "3", "--embedding", "4"}, "--hidden")
-	if out := gvbll(t, append(retrain, "8")...); !strings.Contains(out, "begin another graph with it") {
+	if out := sh.gvbll(append(retrain, "8")...); !strings.Contains(out, "begin another graph with it") {
 		t.Errorf("gvbll retrain prints %s", out)
 	}
 	for want, args := range map[string][]string{
 		"--promote: the graph cut has 2 shards":                            {"8", "--promote", "after=5,if=nll"},
 		"cannot serve it: a hidden width of 7 cannot be cut into 2 shards": {"7"},
 	} {
-		if code, _, errs := command(t, append(retrain, args...)...); code == exitOK || !strings.Contains(errs, want) {
+		if code, _, errs := sh.command(append(retrain, args...)...); code == exitOK || !strings.Contains(errs, want) {
 			t.Errorf("gvbll retrain --hidden %v: exit code %d and %s", args, code, errs)
 		}
 	}
 	var commands int
-	must(t, dial(t, addr).ReadAll(t.Context(), "cut.commands", func(*kafka.Record) { commands++ }))
+	must(t, sh.dial().ReadAll(t.Context(), "cut.commands", func(*kafka.Record) { commands++ }))
 	if commands > 0 {
 		t.Errorf("%d commands are sent to shards, which obey none", commands)
 	}
@@ -112,15 +112,16 @@ func rows(t *testing.T, folder, name string) []string {
 
 // TestExportIDsAlike: a graph with a node 7 and a node "7" is exported with both, each with
 // its own edges, and the tables can be read.
-func TestExportIDsAlike(t *testing.T) {
-	addr := startBroker(t, broker.Config{})
+func TestExportIDsAlike(t *testing.T) { onKFake(t, testExportIDsAlike) }
+
+func testExportIDsAlike(t *testing.T, sh *shell) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "model.safetensors")
-	gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3", "--classes", "2", "--late", "0", "--dim", "6"), "--epochs", "3", "--hidden", "8", "--embedding", "4")
+	sh.gvbll("train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3", "--classes", "2", "--late", "0", "--dim", "6"), "--epochs", "3", "--hidden", "8", "--embedding", "4")
 	m, err := model.Open(file)
 	must(t, err)
-	g := newTestGraph(t, addr, "gvbll", m.Encoder.In())
-	gvbll(t, "topics", "--create", "--brokers", addr)
+	g := sh.graph("gvbll", m.Encoder.In())
+	sh.gvbll("topics", "--create", "--brokers", sh.addr)
 	number, text, cites := event.ID{Num: 10_007}, event.ID{Str: "10007"}, event.ID{Str: "cites"}
 	producer, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
 	must(t, err)

@@ -15,7 +15,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics"
-	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -47,20 +46,21 @@ func cited(i int) event.ID { return event.ID{Num: int64(10_000 + i)} }
 // TestForget: after gvbll forget, a running worker publishes the same bytes, and has the
 // same hashes in its ledger, as an engine that never saw the node. An audit of the whole
 // ledger agrees.
-func TestForget(t *testing.T) {
-	addr := startBroker(t, broker.Config{})
+func TestForget(t *testing.T) { onKFake(t, testForget) }
+
+func testForget(t *testing.T, sh *shell) {
 	file := filepath.Join(t.TempDir(), "m.safetensors")
-	gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "600", "--steps", "5", "--classes", "3", "--late", "0", "--dim", "6"), "--epochs", "5", "--hidden", "8", "--embedding", "4")
+	sh.gvbll("train", "--out", file, "--data", generated(t, "--nodes", "600", "--steps", "5", "--classes", "3", "--late", "0", "--dim", "6"), "--epochs", "5", "--hidden", "8", "--embedding", "4")
 	m, err := model.Open(file)
 	must(t, err)
 	const prefix = "forget"
-	t.Setenv("GVBLL_PREFIX", prefix)
-	g := newTestGraph(t, addr, prefix, m.Encoder.In())
-	gvbll(t, "topics", "--create", "--brokers", addr)
+	sh.setenv("GVBLL_PREFIX", prefix)
+	g := sh.graph(prefix, m.Encoder.In())
+	sh.gvbll("topics", "--create", "--brokers", sh.addr)
 	stop := g.work("--model", file, "--window", "20")
 	g.cite(0, 100)
 	g.awaitTaken()
-	out := gvbll(t, "forget", "--brokers", addr, cited(7).String())
+	out := sh.gvbll("forget", "--brokers", sh.addr, cited(7).String())
 	if !strings.HasPrefix(out, "forgot in window ") || strings.Contains(out, "‖ΔM‖ 0,") {
 		t.Errorf("gvbll forget prints %q, want the window and how far the posterior moved", out)
 	}
@@ -120,17 +120,18 @@ func TestForget(t *testing.T) {
 	if forgot < 0 || after < 30 {
 		t.Fatalf("forgot in window %d and compared %d predictions after that, want at least 30", forgot, after)
 	}
-	if out := gvbll(t, "audit", "--brokers", addr, "--model", file); !strings.Contains(out, "agree with the model") {
+	if out := sh.gvbll("audit", "--brokers", sh.addr, "--model", file); !strings.Contains(out, "agree with the model") {
 		t.Errorf("gvbll audit prints %q", out)
 	}
 }
 
 // TestForgetInterrupted: gvbll forget that is interrupted while it waits for a worker
 // says that the command was sent. To interrupt it does not take the command back.
-func TestForgetInterrupted(t *testing.T) {
-	addr := startBroker(t, broker.Config{})
-	client, names := dial(t, addr), topicsUnder(t, "gvbll")
-	gvbll(t, "topics", "--create", "--brokers", addr)
+func TestForgetInterrupted(t *testing.T) { onKFake(t, testForgetInterrupted) }
+
+func testForgetInterrupted(t *testing.T, sh *shell) {
+	client, names := sh.dial(), topicsUnder(t, "gvbll")
+	sh.gvbll("topics", "--create", "--brokers", sh.addr)
 	l, err := ledger.OpenEnd(t.Context(), client, names.LedgerAt(0))
 	must(t, err)
 	ctx, interrupt := context.WithCancel(t.Context())

@@ -9,7 +9,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -17,7 +16,7 @@ import (
 // deleteRecords deletes a topic's records of partition 0 before an offset.
 func (g *testGraph) deleteRecords(topic string, before int64) {
 	g.t.Helper()
-	k, err := kgo.NewClient(kgo.SeedBrokers(g.addr))
+	k, err := kgo.NewClient(g.sh.kgoOptions()...)
 	must(g.t, err)
 	defer k.Close()
 	del := kmsg.NewPtrDeleteRecordsRequest()
@@ -31,15 +30,16 @@ func (g *testGraph) deleteRecords(topic string, before int64) {
 
 // TestAcceptGap: an operator meets a gap, accepts it as the line says, and serves on. The ledger
 // and the audit name the gap, and the audit says what it proves and what it counts.
-func TestAcceptGap(t *testing.T) {
-	addr := startBroker(t, broker.Config{})
+func TestAcceptGap(t *testing.T) { onKFake(t, testAcceptGap) }
+
+func testAcceptGap(t *testing.T, sh *shell) {
 	dir := t.TempDir()
 	file, state := filepath.Join(dir, "model"), filepath.Join(dir, "state")
-	gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3", "--classes", "2", "--late", "0", "--dim", "6"), "--epochs", "3", "--hidden", "8", "--embedding", "4")
+	sh.gvbll("train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3", "--classes", "2", "--late", "0", "--dim", "6"), "--epochs", "3", "--hidden", "8", "--embedding", "4")
 	m, err := model.Open(file)
 	must(t, err)
-	g := newTestGraph(t, addr, "gvbll", m.Encoder.In())
-	gvbll(t, "topics", "--create", "--partitions", "1", "--brokers", addr)
+	g := sh.graph("gvbll", m.Encoder.In())
+	sh.gvbll("topics", "--create", "--partitions", "1", "--brokers", sh.addr)
 	serve := func(args ...string) {
 		t.Helper()
 		stop := g.work(append([]string{"--model", file}, args...)...)
@@ -65,13 +65,13 @@ func TestAcceptGap(t *testing.T) {
 			t.Errorf("rebase %s: exit code %d, want an error with %q: %s", flags, code, want, errs)
 		}
 	}
-	out := gvbll(t, "rebase", "--accept-gap", "--brokers", addr, "--model", file, "--state-dir", state, "--why", "retention was a day")
+	out := sh.gvbll("rebase", "--accept-gap", "--brokers", sh.addr, "--model", file, "--state-dir", state, "--why", "retention was a day")
 	for _, want := range []string{"epoch 1 begins at window", ": retention was a day\n", "behind a gap: gvbll.nodes partition 0 offsets 20 to 44;"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("gvbll rebase prints %q, want %q", out, want)
 		}
 	}
-	if out := gvbll(t, "rebase", "--accept-gap", "--brokers", addr, "--model", file, "--state-dir", state); out != "nothing is gone that is needed: epoch 1 goes on\n" {
+	if out := sh.gvbll("rebase", "--accept-gap", "--brokers", sh.addr, "--model", file, "--state-dir", state); out != "nothing is gone that is needed: epoch 1 goes on\n" {
 		t.Errorf("gvbll rebase prints %q the second time", out)
 	}
 	list, err := checkpoint.Find(state, g.names.Ledger)
@@ -94,7 +94,7 @@ func TestAcceptGap(t *testing.T) {
 		t.Errorf("%d predictions, want one for each of %d nodes that are left", got, g.sent-gone)
 	}
 
-	if out := gvbll(t, "ledger", "--brokers", addr); !strings.Contains(out, "epoch 1 begins, by gvbll") || !strings.Contains(out, "behind a gap, with the state of the checkpoint before window") || !strings.Contains(out, "gone: gvbll.nodes partition 0 offsets 20 to 44\n") {
+	if out := sh.gvbll("ledger", "--brokers", sh.addr); !strings.Contains(out, "epoch 1 begins, by gvbll") || !strings.Contains(out, "behind a gap, with the state of the checkpoint before window") || !strings.Contains(out, "gone: gvbll.nodes partition 0 offsets 20 to 44\n") {
 		t.Errorf("gvbll ledger does not show the gap:\n%s", out)
 	}
 	counted := g.audit("--model", file)

@@ -9,21 +9,21 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/topics/broker"
 )
 
 // TestTrainFromLog: a model that is trained on the ledger of a demo has the classes of the
 // one that serves, was trained on every labelled node, and tells the scores of both. The
 // same ledger gives the same model. --until and --since leave out labels.
-func TestTrainFromLog(t *testing.T) {
-	addr := startBroker(t, broker.Config{})
+func TestTrainFromLog(t *testing.T) { onKFake(t, testTrainFromLog) }
+
+func testTrainFromLog(t *testing.T, sh *shell) {
 	dir := t.TempDir()
-	sum := demo(t, smallDemo("--brokers", addr, "--dir", dir))
+	sum := sh.demo(smallDemo("--brokers", sh.addr, "--dir", dir))
 	serving := filepath.Join(dir, "model.safetensors")
 	train := func(name string, more ...string) (*model.Model, string) {
 		t.Helper()
 		file := filepath.Join(dir, name)
-		out := gvbll(t, append([]string{"train", "--brokers", addr, "--out", file, "--epochs", "5"}, more...)...)
+		out := sh.gvbll(append([]string{"train", "--brokers", sh.addr, "--out", file, "--epochs", "5"}, more...)...)
 		m, err := model.Open(file)
 		must(t, err)
 		return m, out
@@ -52,7 +52,7 @@ func TestTrainFromLog(t *testing.T) {
 	if named, _ := train("named", "--serving", serving, "--classes", "born"); named.Classes[len(named.Classes)-1] != "born" {
 		t.Errorf("classes %q, want born at the end", named.Classes)
 	}
-	checkExport(t, addr, filepath.Join(dir, "exported"))
+	checkExport(t, sh, filepath.Join(dir, "exported"))
 	for _, wrong := range []struct{ flag, value, want string }{
 		{"--serving", filepath.Join(dir, "part"), "give the file of the first"},
 		{"--since", "1000", "--since 1000: the"},
@@ -61,7 +61,7 @@ func TestTrainFromLog(t *testing.T) {
 		{"--data", dir, "no effect with --brokers"},
 		{"--until", "yesterday", "give the number of a window, or a time"},
 	} {
-		if code, _, errs := command(t, "train", "--brokers", addr, "--out", filepath.Join(dir, "x"), wrong.flag, wrong.value); code == exitOK || !strings.Contains(errs, wrong.want) {
+		if code, _, errs := sh.command("train", "--brokers", sh.addr, "--out", filepath.Join(dir, "x"), wrong.flag, wrong.value); code == exitOK || !strings.Contains(errs, wrong.want) {
 			t.Errorf("%s %s: exit code %d and %q, want an error with %q", wrong.flag, wrong.value, code, errs, wrong.want)
 		}
 	}
@@ -69,9 +69,9 @@ func TestTrainFromLog(t *testing.T) {
 
 // checkExport exports the ledger of a small demo: the data set has the ids, features and
 // labels of the one that was streamed, as far as labels have come, and its edges, each once.
-func checkExport(t *testing.T, addr, dir string) {
+func checkExport(t *testing.T, sh *shell, dir string) {
 	t.Helper()
-	gvbll(t, "export", "--brokers", addr, "--out", dir)
+	sh.gvbll("export", "--brokers", sh.addr, "--out", dir)
 	got, err := dataset.Open(dir)
 	must(t, err)
 	want, err := dataset.Open(smallGraph())
@@ -96,8 +96,8 @@ func checkExport(t *testing.T, addr, dir string) {
 	if len(got.Features) != len(want.Features) || labelled < len(want.Features)*3/4 || len(got.Edges) == 0 || got.Given == nil || got.Time == nil {
 		t.Errorf("exported %d nodes, %d labelled, and %d edges, of %d nodes", len(got.Features), labelled, len(got.Edges), len(want.Features))
 	}
-	if code, _, errs := command(t, "export", "--brokers", addr, "--out", dir); code == exitOK || !strings.Contains(errs, "is there already") {
+	if code, _, errs := sh.command("export", "--brokers", sh.addr, "--out", dir); code == exitOK || !strings.Contains(errs, "is there already") {
 		t.Errorf("exported again: exit code %d and %q", code, errs)
 	}
-	gvbll(t, "train", "--data", dir, "--epochs", "2", "--out", filepath.Join(dir, "m"))
+	sh.gvbll("train", "--data", dir, "--epochs", "2", "--out", filepath.Join(dir, "m"))
 }

@@ -1,37 +1,41 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/topics/broker"
 )
 
 // TestLearnLag: a worker that learns labels two windows late, beside the graph, is killed while
 // labels wait to be learned. Others go on from its checkpoint, and from the ledger alone; each node is predicted once, and audits, from the ledger's beginning and from
 // that checkpoint, find what was published. A worker that would learn at once does not go on.
-func TestLearnLag(t *testing.T) {
-	addr := startBroker(t, broker.Config{})
+func TestLearnLag(t *testing.T) { onKafkaItself(t, testLearnLag, shortSessions) }
+
+func testLearnLag(t *testing.T, sh *shell) {
 	dir := t.TempDir()
 	file, state := filepath.Join(dir, "m.safetensors"), filepath.Join(dir, "state")
 	gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3", "--classes", "3", "--late", "0", "--dim", "6"), "--epochs", "3", "--hidden", "8", "--embedding", "4")
 	m, err := model.Open(file)
 	must(t, err)
-	g := newTestGraph(t, addr, "gvbll", m.Encoder.In())
-	gvbll(t, "topics", "--create", "--brokers", addr)
-	flags := []string{"--model", file, "--learn-lag", "2", "--window", "10", "--coverage", "0.9", "--rescore", "after=1", "--session-timeout", "6s"}
+	prefix := fmt.Sprintf("learn-lag-%d", time.Now().UnixNano())
+	sh.setenv("GVBLL_PREFIX", prefix)
+	g := sh.graph(prefix, m.Encoder.In())
+	sh.gvbll("topics", "--create", "--brokers", sh.addr)
+	flags := []string{"--model", file, "--learn-lag", "2", "--window", "10", "--coverage", "0.9", "--rescore", "after=1", "--session-timeout", sessionTimeout()}
 
 	exe, err := os.Executable()
 	must(t, err)
 	checkpointed := append([]string{"--state-dir", state, "--checkpoints", "every=20ms,keep=3"}, flags...)
-	args := append([]string{"work", "--brokers", addr, "--http", "127.0.0.1:0", "--linger", "5ms", "--commit-interval", "5ms"}, checkpointed...)
+	args := append([]string{"work", "--brokers", sh.addr, "--http", "127.0.0.1:0", "--linger", "5ms", "--commit-interval", "5ms"}, checkpointed...)
 	killed := exec.CommandContext(t.Context(), exe, args...)
 	var log lines
-	killed.Env, killed.Stderr = append(os.Environ(), asProgram+"=1"), &log
+	killed.Env, killed.Stderr = append(os.Environ(), asProgram+"=1", "GVBLL_PREFIX="+prefix), &log
 	must(t, killed.Start())
 	g.send(95)
 	g.awaitLearned()

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -15,13 +14,15 @@ import (
 // encoding, predicts the stream of the first one again, without a copy of it and without
 // disturbing it. Both can be audited, and without the prefix of its inputs the second
 // neither goes on nor is audited.
-func TestTwoOutputsOverOneInput(t *testing.T) {
-	addr, dir := startBroker(t, broker.Config{}), t.TempDir()
-	sum := demo(t, smallDemo("--brokers", addr, "--dir", dir))
+func TestTwoOutputsOverOneInput(t *testing.T) { onKFake(t, testTwoOutputsOverOneInput) }
+
+func testTwoOutputsOverOneInput(t *testing.T, sh *shell) {
+	dir := t.TempDir()
+	sum := sh.demo(smallDemo("--brokers", sh.addr, "--dir", dir))
 	model := filepath.Join(dir, "model.safetensors")
 
-	gvbll(t, "topics", "--create", "--brokers", addr, "--prefix", "trial", "--inputs-prefix", "gvbll")
-	trial := newTestGraph(t, addr, "trial", 0)
+	sh.gvbll("topics", "--create", "--brokers", sh.addr, "--prefix", "trial", "--inputs-prefix", "gvbll")
+	trial := sh.graph("trial", 0)
 	work := []string{"--model", model, "--prefix", "trial", "--head", "paper", "--output", "json"}
 	stop := trial.work(append(work, "--inputs-prefix", "gvbll")...)
 	served := func(all []*ledger.Record) (n int) {
@@ -33,7 +34,7 @@ func TestTwoOutputsOverOneInput(t *testing.T) {
 	trial.await(func(all []*ledger.Record) bool { return served(all) == sum.Predictions })
 	stop()
 
-	list := gvbll(t, "topics", "--brokers", addr, "--prefix", "trial", "--inputs-prefix", "gvbll")
+	list := sh.gvbll("topics", "--brokers", sh.addr, "--prefix", "trial", "--inputs-prefix", "gvbll")
 	for _, topic := range []string{"gvbll.nodes ", "gvbll.labels ", "trial.commands ", "trial.predictions ", "trial.dead-letters ", "trial.ledger "} {
 		if !strings.Contains(list, topic) {
 			t.Errorf("the topics of the trial lack %s:\n%s", topic, list)
@@ -56,12 +57,12 @@ func TestTwoOutputsOverOneInput(t *testing.T) {
 
 	trial.audit("--model", model, "--prefix", "trial", "--inputs-prefix", "gvbll")
 	trial.audit("--model", model, "--prefix", "gvbll")
-	gvbll(t, "topics", "--brokers", addr, "--prefix", "trial", "--create")
+	sh.gvbll("topics", "--brokers", sh.addr, "--prefix", "trial", "--create")
 	for _, args := range [][]string{
-		append([]string{"work", "--brokers", addr, "--http", "127.0.0.1:0"}, work...),
-		{"audit", "--brokers", addr, "--model", model, "--prefix", "trial"},
+		append([]string{"work", "--brokers", sh.addr, "--http", "127.0.0.1:0"}, work...),
+		{"audit", "--brokers", sh.addr, "--model", model, "--prefix", "trial"},
 	} {
-		if code, _, errs := command(t, args...); code != exitFailed || !strings.Contains(errs, "the ledger reads topic gvbll.") || !strings.Contains(errs, "give the --inputs-prefix of that topic") {
+		if code, _, errs := sh.command(args...); code != exitFailed || !strings.Contains(errs, "the ledger reads topic gvbll.") || !strings.Contains(errs, "give the --inputs-prefix of that topic") {
 			t.Errorf("%s without --inputs-prefix: exit code %d and %q, want the remedy", args[0], code, errs)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -20,18 +19,19 @@ import (
 // their label. It goes on from a checkpoint that refers to files of them, and replays the
 // ledger when such a file was lost. Every label is joined to what was served, and what was
 // published is, byte by byte, what an audit finds with everything in memory.
-func TestPendingInFiles(t *testing.T) {
+func TestPendingInFiles(t *testing.T) { onKFake(t, testPendingInFiles) }
+
+func testPendingInFiles(t *testing.T, sh *shell) {
 	const nodes = 12_000
-	addr := startBroker(t, broker.Config{})
 	dir := t.TempDir()
 	file, state := filepath.Join(dir, "m.safetensors"), filepath.Join(dir, "state")
-	gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "600", "--steps", "5", "--classes", "3", "--late", "0", "--dim", "6"), "--epochs", "5", "--hidden", "8", "--embedding", "4")
+	sh.gvbll("train", "--out", file, "--data", generated(t, "--nodes", "600", "--steps", "5", "--classes", "3", "--late", "0", "--dim", "6"), "--epochs", "5", "--hidden", "8", "--embedding", "4")
 	m, err := model.Open(file)
 	must(t, err)
 	const prefix = "pending"
-	t.Setenv("GVBLL_PREFIX", prefix)
-	g := newTestGraph(t, addr, prefix, m.Encoder.In())
-	gvbll(t, "topics", "--create", "--brokers", addr)
+	sh.setenv("GVBLL_PREFIX", prefix)
+	g := sh.graph(prefix, m.Encoder.In())
+	sh.gvbll("topics", "--create", "--brokers", sh.addr)
 	producer, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
 	must(t, err)
 	label := func(from, to int) {

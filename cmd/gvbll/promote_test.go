@@ -25,7 +25,7 @@ import (
 // and stop its workers.
 type testGraph struct {
 	t      *testing.T
-	addr   string
+	sh     *shell
 	client *kafka.Client
 	names  topics.Names
 	rng    *rand.Rand
@@ -34,9 +34,10 @@ type testGraph struct {
 	errs   *lines // standard error of the last worker
 }
 
-func newTestGraph(t *testing.T, addr, prefix string, dim int) *testGraph {
-	t.Helper()
-	return &testGraph{t: t, addr: addr, client: dial(t, addr), names: topicsUnder(t, prefix), rng: rand.New(rand.NewPCG(1, 2)), dim: dim}
+// graph returns the graph of a prefix, whose nodes have dim features.
+func (sh *shell) graph(prefix string, dim int) *testGraph {
+	sh.t.Helper()
+	return &testGraph{t: sh.t, sh: sh, client: sh.dial(), names: topicsUnder(sh.t, prefix), rng: rand.New(rand.NewPCG(1, 2)), dim: dim}
 }
 
 // send sends n nodes, each with its label.
@@ -84,7 +85,7 @@ func (g *testGraph) work(args ...string) (stop func()) {
 	g.errs = &errs
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, append([]string{"work", "--brokers", g.addr, "--http", "127.0.0.1:0", "--linger", "5ms", "--commit-interval", "5ms"}, args...), processOf(&out, &errs))
+		ended <- run(ctx, append([]string{"work", "--brokers", g.sh.addr, "--http", "127.0.0.1:0", "--linger", "5ms", "--commit-interval", "5ms"}, args...), g.sh.process(&out, &errs))
 	}()
 	return func() {
 		g.t.Helper()
@@ -139,6 +140,7 @@ func (g *testGraph) awaitOwner() {
 		if len(members) > 0 && members[0].Owner {
 			return
 		}
+		time.Sleep(pause)
 	}
 }
 
@@ -151,7 +153,7 @@ func (g *testGraph) awaitPromotion(id string) {
 // command runs a command on the graph's broker.
 func (g *testGraph) command(args ...string) (code int, stdout, stderr string) {
 	g.t.Helper()
-	return command(g.t, append(args, "--brokers", g.addr)...)
+	return g.sh.command(append(args, "--brokers", g.sh.addr)...)
 }
 
 // audit runs an audit that must succeed.
@@ -169,16 +171,14 @@ func (g *testGraph) audit(args ...string) worker.Audited {
 // second model runs in the shadow, is promoted, serves alone, and is replaced by the
 // first. Every node is predicted once, by the model that the ledger names, and audits
 // agree.
-func TestPromote(t *testing.T) {
-	testPromote(t, testBroker(t))
-}
+func TestPromote(t *testing.T) { onKafka(t, testPromote) }
 
-func testPromote(t *testing.T, addr string) {
+func testPromote(t *testing.T, sh *shell) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 	data := []string{"--data", generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3"}
-	gvbll(t, append([]string{"train", "--out", a, "--embedding", "8"}, data...)...)
-	gvbll(t, append([]string{"train", "--out", b, "--encoder", "gcn", "--embedding", "6"}, data...)...)
+	sh.gvbll(append([]string{"train", "--out", a, "--embedding", "8"}, data...)...)
+	sh.gvbll(append([]string{"train", "--out", b, "--encoder", "gcn", "--embedding", "6"}, data...)...)
 	idOf := func(file string) (id string, dim int) {
 		m, err := model.Open(file)
 		must(t, err)
@@ -187,9 +187,9 @@ func testPromote(t *testing.T, addr string) {
 	idA, dim := idOf(a)
 	idB, _ := idOf(b)
 	prefix := fmt.Sprintf("promote-%d", time.Now().UnixNano())
-	t.Setenv("GVBLL_PREFIX", prefix)
-	g := newTestGraph(t, addr, prefix, dim)
-	gvbll(t, "topics", "--create", "--brokers", addr)
+	sh.setenv("GVBLL_PREFIX", prefix)
+	g := sh.graph(prefix, dim)
+	sh.gvbll("topics", "--create", "--brokers", sh.addr)
 	refused := func(want string, args ...string) {
 		t.Helper()
 		code, out, errs := g.command(args...)
@@ -214,11 +214,11 @@ func testPromote(t *testing.T, addr string) {
 	g.send(30)
 	g.awaitLearned()
 	refused("is not in the shadow", "promote", "nothing")
-	if out := gvbll(t, "promote", "--brokers", addr); !strings.Contains(out, "promote model "+idB) {
+	if out := sh.gvbll("promote", "--brokers", sh.addr); !strings.Contains(out, "promote model "+idB) {
 		t.Errorf("gvbll promote prints %q, want that it promotes %s", out, idB)
 	}
 	g.awaitPromotion(idB)
-	if out := gvbll(t, "promote", idB, "--brokers", addr); !strings.Contains(out, "serves already") {
+	if out := sh.gvbll("promote", idB, "--brokers", sh.addr); !strings.Contains(out, "serves already") {
 		t.Errorf("gvbll promote %s prints %q, want that it serves already", idB, out)
 	}
 	g.send(30)
@@ -246,7 +246,7 @@ func testPromote(t *testing.T, addr string) {
 	stop = g.work(append(checkpoints, "--model", a, "--shadow", b)...)
 	g.send(10)
 	g.awaitLearned()
-	gvbll(t, "promote", "--brokers", addr)
+	sh.gvbll("promote", "--brokers", sh.addr)
 	g.awaitPromotion(idA)
 	g.send(10)
 	g.awaitLearned()
@@ -268,7 +268,7 @@ func testPromote(t *testing.T, addr string) {
 			t.Fatalf("prediction %d is of model %s, want %s", i, id, want)
 		}
 	}
-	out := gvbll(t, "ledger", "--brokers", addr)
+	out := sh.gvbll("ledger", "--brokers", sh.addr)
 	if switches := regexp.MustCompile(`model (\S+) serves from here on`).FindAllStringSubmatch(out, -1); len(switches) != 2 || switches[0][1] != idB || switches[1][1] != idA {
 		t.Errorf("gvbll ledger shows the switches %v, want to %s and back to %s", switches, idB, idA)
 	}

@@ -6,33 +6,52 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/topics/broker"
 )
 
 // TestReport: a report has the scores of what was served, and a browser shows it without
 // an error and without asking anybody for anything.
 func TestReport(t *testing.T) {
-	addr := startBroker(t, broker.Config{})
 	dir := t.TempDir()
+	out := filepath.Join(dir, "report.html")
+	onKFake(t, func(t *testing.T, sh *shell) { testReport(t, sh, dir, out) })
+
+	b := newBrowser(t)
+	b.do(t, chromedp.Navigate("file://"+out))
+	b.do(t, chromedp.EmulateViewport(1200, 900))
+	b.picture(t, "report.png")
+	if n := value[string](t, b, `document.querySelectorAll("svg").length + " " + document.querySelectorAll("h2").length`); n != "5 7" {
+		t.Errorf("the page has %s pictures and sections, want 5 7", n)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.hosts, "")
+	if len(b.troubles) > 0 || len(b.hosts) > 0 {
+		t.Errorf("the browser complains of %q and asks %v", b.troubles, b.hosts)
+	}
+}
+
+// testReport writes a report to the file out.
+func testReport(t *testing.T, sh *shell, dir, out string) {
 	file := filepath.Join(dir, "m")
-	gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3", "--embedding", "8")
+	sh.gvbll("train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3", "--embedding", "8")
 	m, err := model.Open(file)
 	must(t, err)
-	t.Setenv("GVBLL_PREFIX", "reported")
-	g := newTestGraph(t, addr, "reported", m.Encoder.In())
-	gvbll(t, "topics", "--create", "--brokers", addr)
+	sh.setenv("GVBLL_PREFIX", "reported")
+	g := sh.graph("reported", m.Encoder.In())
+	sh.gvbll("topics", "--create", "--brokers", sh.addr)
 	stop := g.work("--model", file, "--window", "10")
 	g.send(300)
 	g.awaitLearned()
 	g.command("forget", "node-7")
 	stop()
+	time.Sleep(pause) // the report is of what was before it
 
-	out := filepath.Join(dir, "report.html")
-	if printed := gvbll(t, "report", "--brokers", addr, "--since", "10m", "--out", out); !strings.HasPrefix(printed, "wrote "+out+": 2") {
+	if printed := sh.gvbll("report", "--brokers", sh.addr, "--since", "10m", "--out", out); !strings.HasPrefix(printed, "wrote "+out+": 2") {
 		t.Errorf("gvbll report prints %q", printed)
 	}
 	html, err := os.ReadFile(out)
@@ -49,19 +68,5 @@ func TestReport(t *testing.T) {
 	}
 	if code, _, errs := g.command("report", "--out", filepath.Join(dir, "none", "r.html")); code != exitFailed || !strings.Contains(errs, "--out: ") {
 		t.Errorf("a file that cannot be written: exit code %d: %s", code, errs)
-	}
-
-	b := newBrowser(t)
-	b.do(t, chromedp.Navigate("file://"+out))
-	b.do(t, chromedp.EmulateViewport(1200, 900))
-	b.picture(t, "report.png")
-	if n := value[string](t, b, `document.querySelectorAll("svg").length + " " + document.querySelectorAll("h2").length`); n != "5 7" {
-		t.Errorf("the page has %s pictures and sections, want 5 7", n)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.hosts, "")
-	if len(b.troubles) > 0 || len(b.hosts) > 0 {
-		t.Errorf("the browser complains of %q and asks %v", b.troubles, b.hosts)
 	}
 }

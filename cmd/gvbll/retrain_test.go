@@ -27,9 +27,7 @@ import (
 // and standby without a restart, and promoted by its rule. It has learned the labels that the
 // first one refused. The owner ends, the standby goes on with the new model, and a start finds
 // it in the folder. Audits agree, with both models and with either.
-func TestRetrain(t *testing.T) {
-	testRetrain(t, testBroker(t))
-}
+func TestRetrain(t *testing.T) { onKafka(t, testRetrain) }
 
 // TestRetrainChecksTheFolder: a folder that cannot be written is found before the brokers are
 // asked for anything.
@@ -41,16 +39,16 @@ func TestRetrainChecksTheFolder(t *testing.T) {
 	}
 }
 
-func testRetrain(t *testing.T, addr string) {
+func testRetrain(t *testing.T, sh *shell) {
 	dir := t.TempDir()
 	first := filepath.Join(dir, "first.safetensors")
-	gvbll(t, "train", "--out", first, "--data", generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3", "--embedding", "8")
+	sh.gvbll("train", "--out", first, "--data", generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3", "--embedding", "8")
 	a, err := model.Open(first)
 	must(t, err)
 	prefix := fmt.Sprintf("retrain-%d", time.Now().UnixNano())
-	t.Setenv("GVBLL_PREFIX", prefix)
-	g := newTestGraph(t, addr, prefix, a.Encoder.In())
-	gvbll(t, "topics", "--create", "--brokers", addr)
+	sh.setenv("GVBLL_PREFIX", prefix)
+	g := sh.graph(prefix, a.Encoder.In())
+	sh.gvbll("topics", "--create", "--brokers", sh.addr)
 	work := func() (stop func()) { return g.work("--model", first, "--models", dir) }
 
 	owner := work()
@@ -65,7 +63,7 @@ func testRetrain(t *testing.T, addr string) {
 	must(t, err)
 	g.await(func(all []*ledger.Record) bool { return refusedFor(all, event.ImpossibleCommand) == 1 })
 
-	out := gvbll(t, "retrain", "--brokers", addr, "--models", dir, "--epochs", "3", "--embedding", "8", "--promote", "after=40,if=nll")
+	out := sh.gvbll("retrain", "--brokers", sh.addr, "--models", dir, "--epochs", "3", "--embedding", "8", "--promote", "after=40,if=nll")
 	found := regexp.MustCompile(`model ([0-9a-f]{16}), `).FindStringSubmatch(out)
 	if found == nil || !strings.Contains(out, `new classes: ["born"]`) {
 		t.Fatalf("gvbll retrain prints %q, want the model and its new class", out)
@@ -95,7 +93,7 @@ func testRetrain(t *testing.T, addr string) {
 		return i >= 0
 	})
 	if decided.Trial.Decided == ledger.Kept { // by its rule, as these labels are; then by hand
-		gvbll(t, "promote", "--brokers", addr)
+		sh.gvbll("promote", "--brokers", sh.addr)
 		g.awaitPromotion(id)
 	} else if decided.Promoted != id || !slices.Equal(decided.Classes, b.Classes) {
 		t.Errorf("window %d promotes %q and has the classes %q", decided.Window, decided.Promoted, decided.Classes)
@@ -137,7 +135,7 @@ func (g *testGraph) checkTrial(model string) {
 		_, out, _ := g.command("status", "--json")
 		must(g.t, json.Unmarshal([]byte(out), &st))
 		if st.Owner != nil {
-			must(g.t, json.Unmarshal([]byte(get(g.t, st.Owner.HTTP+"/v1/status")), &served))
+			must(g.t, json.Unmarshal([]byte(g.sh.get(st.Owner.HTTP+"/v1/status")), &served))
 		}
 		last, err := ledger.Newest(g.t.Context(), g.client, g.names.LedgerAt(0))
 		must(g.t, err)
@@ -155,6 +153,7 @@ func (g *testGraph) checkTrial(model string) {
 		if time.Now().After(deadline) {
 			g.t.Fatalf("the trial is %+v in the ledger, %+v for gvbll status and %+v on the page", want, st.Trial, served.Trial)
 		}
+		time.Sleep(pause)
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -121,14 +120,16 @@ func TestSchemasAreTheDecoders(t *testing.T) {
 // TestRecordsFitTheirSchemas: what a worker writes in JSON, and what it is sent, fits the
 // schemas: predictions with sets, abstentions and revisions, dead letters of every kind of
 // record, a forgetting and an epoch in the ledger.
-func TestRecordsFitTheirSchemas(t *testing.T) {
-	addr, dir := startBroker(t, broker.Config{}), t.TempDir()
-	demo(t, smallDemo("--brokers", addr, "--dir", dir))
+func TestRecordsFitTheirSchemas(t *testing.T) { onKFake(t, testRecordsFitTheirSchemas) }
+
+func testRecordsFitTheirSchemas(t *testing.T, sh *shell) {
+	dir := t.TempDir()
+	sh.demo(smallDemo("--brokers", sh.addr, "--dir", dir))
 	path := filepath.Join(dir, "model.safetensors")
 	m, err := model.Open(path)
 	must(t, err)
-	g := newTestGraph(t, addr, "schemas", m.Encoder.In())
-	gvbll(t, "topics", "--create", "--brokers", addr, "--prefix", "schemas")
+	g := sh.graph("schemas", m.Encoder.In())
+	sh.gvbll("topics", "--create", "--brokers", sh.addr, "--prefix", "schemas")
 
 	var lines strings.Builder
 	for i := range 60 {
@@ -138,7 +139,7 @@ func TestRecordsFitTheirSchemas(t *testing.T) {
 	lines.WriteString(`{"source":"n1","target":"n9"}` + "\n" + `[{"source":"n1","target":"n9","remove":true}]` + "\n" + `{"id":"n3","neighbors":["n8"]}` + "\n" + `{"id":"n4","departed":true}` + "\n")
 	events := filepath.Join(dir, "events.jsonl")
 	must(t, os.WriteFile(events, []byte(lines.String()), 0o644))
-	gvbll(t, "send", "--brokers", addr, "--prefix", "schemas", "--events", events)
+	sh.gvbll("send", "--brokers", sh.addr, "--prefix", "schemas", "--events", events)
 	later := filepath.Join(dir, "later.jsonl") // edges of nodes that were predicted, and have no label
 	must(t, os.WriteFile(later, []byte(`{"source":"n50","target":"n52"}`), 0o644))
 	p, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
@@ -149,9 +150,9 @@ func TestRecordsFitTheirSchemas(t *testing.T) {
 	flags := []string{"--model", path, "--prefix", "schemas", "--output", "json", "--coverage", "0.9", "--abstain", "confidence=0.9,set-size=1", "--rescore", "after=1"}
 	stop := g.work(flags...)
 	g.awaitTaken()
-	gvbll(t, "send", "--brokers", addr, "--prefix", "schemas", "--events", later)
+	sh.gvbll("send", "--brokers", sh.addr, "--prefix", "schemas", "--events", later)
 	g.awaitTaken()
-	gvbll(t, "forget", "n5", "--brokers", addr, "--prefix", "schemas")
+	sh.gvbll("forget", "n5", "--brokers", sh.addr, "--prefix", "schemas")
 	stop()
 	stop = g.work(append(flags, "--head", "paper", "--rebase")...)
 	g.await(func(all []*ledger.Record) bool { return len(all) > 0 && all[len(all)-1].Epoch == 1 })
@@ -206,10 +207,12 @@ func TestRecordsFitTheirSchemas(t *testing.T) {
 
 // TestKcatLines: the lines for kcat in README.md and docs/wire-format.md work as they
 // stand, whatever the model: the node is predicted, and its label is learned.
-func TestKcatLines(t *testing.T) {
-	addr, dir := startBroker(t, broker.Config{}), t.TempDir()
-	demo(t, smallDemo("--brokers", addr, "--dir", dir))
-	g := newTestGraph(t, addr, "gvbll", 0)
+func TestKcatLines(t *testing.T) { onKFake(t, testKcatLines) }
+
+func testKcatLines(t *testing.T, sh *shell) {
+	dir := t.TempDir()
+	sh.demo(smallDemo("--brokers", sh.addr, "--dir", dir))
+	g := sh.graph("gvbll", 0)
 	p, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
 	must(t, err)
 	lines := regexp.MustCompile(`(?s)\n    echo '([^\n]*)' \|\n      kcat -P -b localhost:9092 -t gvbll\.(nodes|labels) -k (\S+) -H content-type=(\S+)\n`)
@@ -232,9 +235,9 @@ func TestKcatLines(t *testing.T) {
 	g.awaitTaken()
 	stop()
 	if n := total(t, g.client, g.names.DeadLetters) - letters; n != 0 {
-		t.Errorf("%d of the records are refused: %s", n, gvbll(t, "dead-letters", "--brokers", addr))
+		t.Errorf("%d of the records are refused: %s", n, sh.gvbll("dead-letters", "--brokers", sh.addr))
 	}
-	if got := gvbll(t, "tail", "--brokers", addr, "--no-follow", "-k", "paper-7", "-f", "%k"); got != "paper-7" {
+	if got := sh.gvbll("tail", "--brokers", sh.addr, "--no-follow", "-k", "paper-7", "-f", "%k"); got != "paper-7" {
 		t.Errorf("tail shows %q, want the prediction of paper-7", got)
 	}
 }

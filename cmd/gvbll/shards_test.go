@@ -11,21 +11,21 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/shards"
 	"github.com/gvbll/gvbll/topics"
-	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // TestShardsFromKafka: 'gvbll ledger' and 'gvbll status' read a sharded graph's ledger as its
 // lead and its shards write it, also with a cut that does not count.
-func TestShardsFromKafka(t *testing.T) {
-	addr := startBroker(t, broker.Config{})
-	client, names := dial(t, addr), topicsUnder(t, "g")
+func TestShardsFromKafka(t *testing.T) { onKFake(t, testShardsFromKafka) }
+
+func testShardsFromKafka(t *testing.T, sh *shell) {
+	client, names := sh.dial(), topicsUnder(t, "g")
 	_, err := topics.Create(t.Context(), client, names, topics.Layout{Partitions: 1, Replication: -1, Shards: 2})
 	must(t, err)
-	t.Setenv("GVBLL_BROKERS", addr)
-	t.Setenv("GVBLL_PREFIX", "g")
-	if out := gvbll(t, "ledger", "--shards"); !strings.Contains(out, "no window is cut yet") {
+	sh.setenv("GVBLL_BROKERS", sh.addr)
+	sh.setenv("GVBLL_PREFIX", "g")
+	if out := sh.gvbll("ledger", "--shards"); !strings.Contains(out, "no window is cut yet") {
 		t.Errorf("of an empty ledger:\n%s", out)
 	}
 
@@ -49,11 +49,11 @@ func TestShardsFromKafka(t *testing.T) {
 	late := ledger.Cut{Version: ledger.CutFormat, Window: 1, Prev: strings.Repeat("0", 64), Model: "m1", Settings: "hash"}
 	must(t, send.Send(t.Context(), []kafka.Record{{Topic: names.Ledger, Value: late.Append(nil)}}))
 
-	if out := gvbll(t, "ledger"); strings.Count(out, names.Nodes+"/0:") != 5 || !strings.HasPrefix(out, "model m1\n") {
+	if out := sh.gvbll("ledger"); strings.Count(out, names.Nodes+"/0:") != 5 || !strings.HasPrefix(out, "model m1\n") {
 		t.Errorf("the cuts are printed as\n%s", out)
 	}
 	var s shards.Status
-	must(t, json.Unmarshal([]byte(gvbll(t, "ledger", "--shards", "--json")), &s))
+	must(t, json.Unmarshal([]byte(sh.gvbll("ledger", "--shards", "--json")), &s))
 	if s.Cut == nil || time.Since(*s.Cut) > time.Minute {
 		t.Errorf("the last cut was written at %v", s.Cut)
 	}
@@ -66,7 +66,7 @@ func TestShardsFromKafka(t *testing.T) {
 		t.Errorf("shards, -want +got\n%s", diff)
 	}
 
-	code, out, _ := command(t, "status", "--json")
+	code, out, _ := sh.command("status", "--json")
 	var st shardedStatus
 	must(t, json.Unmarshal([]byte(out), &st))
 	if code != exitFailed || st.Wrong[0].Alert != "GvbllNoOwner" || st.Windows != 3 || st.Last.Predictions != 40 || st.Last.Labels != 1 || st.Shards == nil {

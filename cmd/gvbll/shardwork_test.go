@@ -14,7 +14,6 @@ import (
 	"github.com/gvbll/gvbll/cmd/lab/bench"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 )
@@ -23,22 +22,25 @@ import (
 // worker lost and its tasks taken over, and the audit. Every arrival has one prediction. The
 // paper's heads serve, or a pool with sets of classes that learns late.
 func TestShardedGraph(t *testing.T) {
-	t.Run("paper", func(t *testing.T) { testShardedGraph(t, false) })
-	t.Run("pool", func(t *testing.T) { testShardedGraph(t, true, "--coverage", "0.8", "--learn-lag", "2") })
+	t.Run("paper", func(t *testing.T) {
+		onKFake(t, func(t *testing.T, sh *shell) { testShardedGraph(t, sh, false) })
+	})
+	t.Run("pool", func(t *testing.T) {
+		onKFake(t, func(t *testing.T, sh *shell) { testShardedGraph(t, sh, true, "--coverage", "0.8", "--learn-lag", "2") })
+	})
 }
 
-func testShardedGraph(t *testing.T, pool bool, settings ...string) {
-	addr := startBroker(t, broker.Config{})
+func testShardedGraph(t *testing.T, sh *shell, pool bool, settings ...string) {
 	file := filepath.Join(t.TempDir(), "m.safetensors")
 	w := bench.Workload{Features: 8, Hidden: 8, Embedding: 4, Classes: 2, Degree: 4, Pool: pool}
 	m, err := w.Model()
 	must(t, err)
 	must(t, m.Save(file))
-	t.Setenv("GVBLL_BROKERS", addr)
-	if out := gvbll(t, "topics", "--create", "--shards", "2"); !strings.Contains(out, "gvbll.exchange") {
+	sh.setenv("GVBLL_BROKERS", sh.addr)
+	if out := sh.gvbll("topics", "--create", "--shards", "2"); !strings.Contains(out, "gvbll.exchange") {
 		t.Fatalf("topics:\n%s", out)
 	}
-	g := newTestGraph(t, addr, "gvbll", 8)
+	g := sh.graph("gvbll", 8)
 	args := []string{"--model", file, "--session-timeout", "6s", "--window", "20"}
 	args = append(args, settings...)
 	stop := g.work(args...)
@@ -48,12 +50,12 @@ func testShardedGraph(t *testing.T, pool bool, settings ...string) {
 		deadline := time.Now().Add(time.Minute)
 		for {
 			var s shards.Status
-			must(t, json.Unmarshal([]byte(gvbll(t, "ledger", "--shards", "--json")), &s))
+			must(t, json.Unmarshal([]byte(sh.gvbll("ledger", "--shards", "--json")), &s))
 			if ok(&s) {
 				return
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("the graph is not %s: %s\n%s", what, gvbll(t, "ledger", "--shards"), g.log())
+				t.Fatalf("the graph is not %s: %s\n%s", what, sh.gvbll("ledger", "--shards"), g.log())
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
@@ -85,11 +87,11 @@ func testShardedGraph(t *testing.T, pool bool, settings ...string) {
 			t.Errorf("node %s has %d predictions", id, n)
 		}
 	}
-	out := gvbll(t, "ledger", "--shards")
+	out := sh.gvbll("ledger", "--shards")
 	if strings.Count(out, "http://127.0.0.1:") != 3 || strings.Contains(out, "waited for") {
 		t.Errorf("the one worker owns all, and nothing is waited for:\n%s", out)
 	}
-	if _, out, _ = command(t, "status"); !strings.Contains(out, "shard 2  ") {
+	if _, out, _ = sh.command("status"); !strings.Contains(out, "shard 2  ") {
 		t.Errorf("status:\n%s", out)
 	}
 	// The scores are those of the predictions and labels in Kafka, by heads that nobody has trained:
@@ -97,7 +99,7 @@ func testShardedGraph(t *testing.T, pool bool, settings ...string) {
 	var st shardedStatus
 	for deadline := time.Now().Add(5 * time.Minute); st.Last.Labels < 200 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		st = shardedStatus{}
-		_, out, _ := command(t, "status", "--json")
+		_, out, _ := sh.command("status", "--json")
 		must(t, json.Unmarshal([]byte(out), &st))
 	}
 	for _, f := range st.Wrong {
@@ -108,24 +110,24 @@ func testShardedGraph(t *testing.T, pool bool, settings ...string) {
 	if want, got := g.scores(), st.Last; got.Predictions != 200 || got.Labels != 200 || got.Acc != want.Acc || !near(got.NLL, want.NLL) || !near(got.ECE, want.ECE) || !near(got.Brier, want.Brier) {
 		t.Errorf("of 200 predictions and labels with %+v, the status is %+v", want, got)
 	}
-	html := gvbll(t, "report", "--out", "-")
+	html := sh.gvbll("report", "--out", "-")
 	for _, want := range []string{"<dt>predictions</dt><dd>200</dd>", "<dt>labels</dt><dd>200</dd>", fmt.Sprintf("<dt>NLL, nats</dt><dd>%.4f</dd>", st.Last.NLL), `<th scope="row">static</th><td>200</td>`} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the report has no %q", want)
 		}
 	}
-	if out = gvbll(t, "audit", "--model", file); !strings.HasPrefix(out, "of each of 2 shards: ") || !strings.Contains(out, " 200 predictions and 1 dead letters agree") {
+	if out = sh.gvbll("audit", "--model", file); !strings.HasPrefix(out, "of each of 2 shards: ") || !strings.Contains(out, " 200 predictions and 1 dead letters agree") {
 		t.Errorf("the audit says %s", out)
 	}
 
 	// All shards and the lead replay without two nodes, one of which was predicted.
-	code, out, errs := command(t, "forget", "node-7", "nobody")
+	code, out, errs := sh.command("forget", "node-7", "nobody")
 	if code != exitFailed || !strings.Contains(out, "which begins epoch 1, by a replay of") || !strings.Contains(errs, "unknown: no event names [\"nobody\"]") {
 		t.Errorf("forgetting: exit code %d, %s%s", code, out, errs)
 	}
 	g.send(100)
 	await("served behind the forgetting", served(300))
-	if out = gvbll(t, "audit", "--model", file); !strings.Contains(out, "(the ledger begins): ") || !strings.Contains(out, "(nodes are forgotten): ") || !strings.Contains(out, " 300 predictions and 1 dead letters agree") {
+	if out = sh.gvbll("audit", "--model", file); !strings.Contains(out, "(the ledger begins): ") || !strings.Contains(out, "(nodes are forgotten): ") || !strings.Contains(out, " 300 predictions and 1 dead letters agree") {
 		t.Errorf("the audit says %s", out)
 	}
 	for id, n := range predicted(t, g) {
@@ -141,21 +143,23 @@ func TestShardScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it runs gvbll as processes, which the race detector does not see")
 	}
-	addr := testBroker(t)
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata/shards",
-		Setup: func(e *testscript.Env) error {
-			e.Vars = append(e.Vars, "GVBLL_BROKERS="+addr, fmt.Sprintf("GVBLL_PREFIX=shards-%d", time.Now().UnixNano()))
-			return nil
-		},
-	})
+	onKafkaItself(t, func(t *testing.T, sh *shell) {
+		testscript.Run(t, testscript.Params{
+			Dir: "testdata/shards",
+			Setup: func(e *testscript.Env) error {
+				e.Vars = append(e.Vars, "GVBLL_BROKERS="+sh.addr, fmt.Sprintf("GVBLL_PREFIX=shards-%d", time.Now().UnixNano()), "GVBLL_SESSION_TIMEOUT="+sessionTimeout())
+				return nil
+			},
+		})
+	}, shortSessions)
 }
 
 // TestShardsRefuse: what a sharded graph does not have is refused at the start, in one line.
-func TestShardsRefuse(t *testing.T) {
-	addr := startBroker(t, broker.Config{})
-	t.Setenv("GVBLL_BROKERS", addr)
-	gvbll(t, "topics", "--create", "--shards", "2")
+func TestShardsRefuse(t *testing.T) { onKFake(t, testShardsRefuse) }
+
+func testShardsRefuse(t *testing.T, sh *shell) {
+	sh.setenv("GVBLL_BROKERS", sh.addr)
+	sh.gvbll("topics", "--create", "--shards", "2")
 	dir := t.TempDir()
 	save := func(name string, w bench.Workload) string {
 		m, err := w.Model()
@@ -178,7 +182,7 @@ func TestShardsRefuse(t *testing.T) {
 		"rebase":  {[]string{"--model", good, "--rebase"}, "--rebase: no effect on the graph gvbll of 2 shards"},
 		"rescore": {[]string{"--model", good, "--rescore", "after=1"}, "leave --rescore out"},
 	} {
-		code, _, errs := command(t, append([]string{"work", "--http", "127.0.0.1:0"}, c.args...)...)
+		code, _, errs := sh.command(append([]string{"work", "--http", "127.0.0.1:0"}, c.args...)...)
 		if code != exitUsage || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: exit code %d, %s", name, code, errs)
 		}
@@ -186,10 +190,11 @@ func TestShardsRefuse(t *testing.T) {
 }
 
 // TestShardsRefuseCommands: commands on what a sharded graph does not have end with one line.
-func TestShardsRefuseCommands(t *testing.T) {
-	addr := startBroker(t, broker.Config{})
-	t.Setenv("GVBLL_BROKERS", addr)
-	gvbll(t, "topics", "--create", "--shards", "2")
+func TestShardsRefuseCommands(t *testing.T) { onKFake(t, testShardsRefuseCommands) }
+
+func testShardsRefuseCommands(t *testing.T, sh *shell) {
+	sh.setenv("GVBLL_BROKERS", sh.addr)
+	sh.gvbll("topics", "--create", "--shards", "2")
 	file := filepath.Join(t.TempDir(), "m")
 	m, err := bench.Workload{Features: 4, Hidden: 4, Embedding: 4, Classes: 2}.Model()
 	must(t, err)
@@ -197,12 +202,12 @@ func TestShardsRefuseCommands(t *testing.T) {
 	for _, args := range [][]string{
 		{"promote"}, {"rebase", "--model", file},
 	} {
-		code, _, errs := command(t, args...)
+		code, _, errs := sh.command(args...)
 		if code != exitFailed || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "has 2 shards, and this command needs one that has none") {
 			t.Errorf("%v: exit code %d, %s", args, code, errs)
 		}
 	}
-	gvbll(t, "report", "--out", "-")
+	sh.gvbll("report", "--out", "-")
 }
 
 // predicted counts the committed predictions of each node.

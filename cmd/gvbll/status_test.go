@@ -17,19 +17,17 @@ import (
 )
 
 // TestStatus: a graph from before its topics exist until its workers have ended, as its
-// Status tells. The scores are those of the predictions and labels in Kafka.
-func TestStatus(t *testing.T) {
-	testStatus(t, testBroker(t))
-}
+// status tells. The scores are those of the predictions and labels in Kafka.
+func TestStatus(t *testing.T) { onKafka(t, testStatus) }
 
-func testStatus(t *testing.T, addr string) {
+func testStatus(t *testing.T, sh *shell) {
 	file := filepath.Join(t.TempDir(), "m")
-	gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3", "--embedding", "8")
+	sh.gvbll("train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3", "--embedding", "8")
 	m, err := model.Open(file)
 	must(t, err)
 	prefix := fmt.Sprintf("status-%d", time.Now().UnixNano())
-	t.Setenv("GVBLL_PREFIX", prefix)
-	g := newTestGraph(t, addr, prefix, m.Encoder.In())
+	sh.setenv("GVBLL_PREFIX", prefix)
+	g := sh.graph(prefix, m.Encoder.In())
 	// statusIs reads the status until ok accepts it: an election takes a while.
 	statusIs := func(what string, ok func(code int, s *look.Status) bool) (s look.Status) {
 		t.Helper()
@@ -49,13 +47,14 @@ func testStatus(t *testing.T, addr string) {
 			if time.Now().After(deadline) {
 				t.Fatalf("the status is not %s: %s%s", what, out, errs)
 			}
+			time.Sleep(pause)
 		}
 	}
 
 	if code, out, errs := g.command("status"); code != exitFailed || !strings.Contains(out, "wrong: topics are missing: ") || !strings.Contains(errs, "topics are missing") || !strings.Contains(out, "docs/runbook.md#gvbllnoowner") {
 		t.Errorf("without topics: exit code %d: %s%s", code, out, errs)
 	}
-	gvbll(t, "topics", "--create", "--partitions", "2", "--brokers", addr)
+	sh.gvbll("topics", "--create", "--partitions", "2", "--brokers", sh.addr)
 	statusIs("without workers", func(code int, s *look.Status) bool {
 		return code == exitFailed && len(s.Wrong) == 1 && strings.Contains(s.Wrong[0].What, "no worker runs") && s.Committed == nil && len(s.Lag) == 5
 	})
@@ -85,7 +84,7 @@ func testStatus(t *testing.T, addr string) {
 		got.Acc != want.Acc || !near(got.NLL, want.NLL) || !near(got.ECE, want.ECE) || !near(got.Brier, want.Brier) {
 		t.Errorf("the status is %+v, want 40 predictions and labels, and %+v", s, want)
 	}
-	if out := gvbll(t, "status", "--brokers", addr, "--last", "10m"); !strings.Contains(out, "owner    ") || !strings.Contains(out, "standby  ") || !strings.Contains(out, "last 10m") || !strings.Contains(out, "refused: undecodable") {
+	if out := sh.gvbll("status", "--brokers", sh.addr, "--last", "10m"); !strings.Contains(out, "owner    ") || !strings.Contains(out, "standby  ") || !strings.Contains(out, "last 10m") || !strings.Contains(out, "refused: undecodable") {
 		t.Errorf("gvbll status prints\n%s", out)
 	}
 	stopStandby()

@@ -9,17 +9,17 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // TestTail: tail prints the predictions that its filters let through, whichever encoding
 // they have, in the form that is asked for.
-func TestTail(t *testing.T) {
-	addr := startBroker(t, broker.Config{})
-	gvbll(t, "topics", "--create", "--partitions", "2", "--brokers", addr)
-	c, topic := dial(t, addr), topicsUnder(t, "gvbll").Predictions
+func TestTail(t *testing.T) { onKFake(t, testTail) }
+
+func testTail(t *testing.T, sh *shell) {
+	sh.gvbll("topics", "--create", "--partitions", "2", "--brokers", sh.addr)
+	c, topic := sh.dial(), topicsUnder(t, "gvbll").Predictions
 	p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{})
 	must(t, err)
 	// Nodes 0 to 5, every second one in JSON, three in each partition, published a minute
@@ -34,7 +34,7 @@ func TestTail(t *testing.T) {
 		}}))
 	}
 	tail := func(args ...string) string {
-		return gvbll(t, append([]string{"tail", "--brokers", addr, "--no-follow"}, args...)...)
+		return sh.gvbll(append([]string{"tail", "--brokers", sh.addr, "--no-follow"}, args...)...)
 	}
 	for args, want := range map[string]string{
 		"":                                 "0 1 2 3 4 5",
@@ -82,7 +82,7 @@ func TestTail(t *testing.T) {
 		"--prefix other -n 1":        "topic other.predictions does not exist",
 		"--no-follow --lines --json": "--lines: no effect",
 	} {
-		if code, _, stderr := command(t, append([]string{"tail", "--brokers", addr}, strings.Fields(args)...)...); code == exitOK || !strings.Contains(stderr, want) {
+		if code, _, stderr := sh.command(append([]string{"tail", "--brokers", sh.addr}, strings.Fields(args)...)...); code == exitOK || !strings.Contains(stderr, want) {
 			t.Errorf("tail %s ends with code %d and %q, want an error with %q", args, code, stderr, want)
 		}
 	}

@@ -33,17 +33,18 @@ func TestWork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it runs gvbll as a process, which the race detector does not see")
 	}
-	testWork(t, testBroker(t), fmt.Sprintf("work-test-%d", time.Now().UnixNano()))
+	onKafkaItself(t, testWork)
 }
 
-func testWork(t *testing.T, addr, prefix string) {
+func testWork(t *testing.T, sh *shell) {
+	prefix := fmt.Sprintf("work-test-%d", time.Now().UnixNano())
 	data := []string{"--data", generated(t, "--nodes", "1200", "--steps", "10")}
 	file := filepath.Join(t.TempDir(), "m.safetensors")
-	gvbll(t, append([]string{"train", "--out", file, "--epochs", "20", "--hidden", "16", "--embedding", "8"}, data...)...)
+	sh.gvbll(append([]string{"train", "--out", file, "--epochs", "20", "--hidden", "16", "--embedding", "8"}, data...)...)
 
 	exe, err := os.Executable()
 	must(t, err)
-	work := exec.CommandContext(t.Context(), exe, "work", "--model", file, "--brokers", addr, "--prefix", prefix, "--http", "127.0.0.1:0", "--linger", "20ms", "--commit-interval", "20ms")
+	work := exec.CommandContext(t.Context(), exe, "work", "--model", file, "--brokers", sh.addr, "--prefix", prefix, "--http", "127.0.0.1:0", "--linger", "20ms", "--commit-interval", "20ms")
 	work.Env = append(os.Environ(), asProgram+"=1")
 	stderr, err := work.StderrPipe()
 	must(t, err)
@@ -65,8 +66,8 @@ func testWork(t *testing.T, addr, prefix string) {
 		rest <- b
 	}()
 
-	sendPoison(t, addr, prefix)
-	out := gvbll(t, append([]string{"send", "--brokers", addr, "--prefix", prefix, "--labels", "predicted", "--label-delay", "1"}, data...)...)
+	sh.sendPoison(prefix)
+	out := sh.gvbll(append([]string{"send", "--brokers", sh.addr, "--prefix", prefix, "--labels", "predicted", "--label-delay", "1"}, data...)...)
 	const arrivals = 345 // nodes after those of training and warm-up
 	if !strings.Contains(out, "sent 1200 nodes and 1200 labels") {
 		t.Errorf("gvbll send prints %q, want 1200 nodes and 1200 labels", out)
@@ -113,7 +114,7 @@ func testWork(t *testing.T, addr, prefix string) {
 
 	// gvbll tail prints each arrival once.
 	seen := make(map[float64]bool)
-	for _, line := range strings.Split(strings.TrimSpace(gvbll(t, "tail", "--brokers", addr, "--prefix", prefix, "--json", "--no-follow")), "\n") {
+	for _, line := range strings.Split(strings.TrimSpace(sh.gvbll("tail", "--brokers", sh.addr, "--prefix", prefix, "--json", "--no-follow")), "\n") {
 		var p struct {
 			Node          float64
 			Probabilities []float64
@@ -130,22 +131,23 @@ func testWork(t *testing.T, addr, prefix string) {
 	if len(seen) != arrivals {
 		t.Errorf("%d nodes are predicted, want %d", len(seen), arrivals)
 	}
-	table := gvbll(t, "tail", "--brokers", addr, "--prefix", prefix, "--no-follow", "-n", "3")
+	table := sh.gvbll("tail", "--brokers", sh.addr, "--prefix", prefix, "--no-follow", "-n", "3")
 	if strings.Count(table, "\n") != 4 || !strings.Contains(table, "EPIST") {
 		t.Errorf("tail -n 3 prints %q, want a header and 3 lines", table)
 	}
-	if list := gvbll(t, "topics", "--brokers", addr, "--prefix", prefix); strings.Count(list, "there") != 6 {
+	if list := sh.gvbll("topics", "--brokers", sh.addr, "--prefix", prefix); strings.Count(list, "there") != 6 {
 		t.Errorf("gvbll topics prints %q, want 6 topics that are there", list)
 	}
 }
 
 // sendPoison creates the topics and sends five node events that the worker must refuse:
 // four that cannot be decoded, and one with the wrong number of features.
-func sendPoison(t *testing.T, addr, prefix string) {
+func (sh *shell) sendPoison(prefix string) {
+	t := sh.t
 	t.Helper()
-	p, err := dial(t, addr).NewProducer(t.Context(), kafka.ProducerConfig{})
+	p, err := sh.dial().NewProducer(t.Context(), kafka.ProducerConfig{})
 	must(t, err)
-	gvbll(t, "topics", "--create", "--brokers", addr, "--prefix", prefix)
+	sh.gvbll("topics", "--create", "--brokers", sh.addr, "--prefix", prefix)
 	var records []kafka.Record
 	for _, value := range [][]byte{
 		nil,
