@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/compress"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -41,20 +41,7 @@ func (f *fixture) sendWithJunk() []byte {
 	be.PutUint32(all[length:], uint32(len(all)-length-4))
 	be.PutUint32(all[crc:], crc32.Checksum(all[attributes:], crc32.MakeTable(crc32.Castagnoli)))
 	admin := f.admin()
-	// As in topics that others create: the broker keeps batches as they come.
-	kept, err := admin.IncrementalAlterConfigs(f.t.Context(), &kafkago.IncrementalAlterConfigsRequest{
-		Resources: []kafkago.IncrementalAlterConfigsRequestResource{{
-			ResourceType: kafkago.ResourceTypeTopic, ResourceName: f.names.Nodes,
-			Configs: []kafkago.IncrementalAlterConfigsRequestConfig{{Name: "compression.type", Value: "producer", ConfigOperation: kafkago.ConfigOperationSet}},
-		}},
-	})
-	if err == nil {
-		err = kept.Resources[0].Error
-	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	_, err = admin.Transport.RoundTrip(f.t.Context(), admin.Addr, &rawproduce.Request{Acks: -1, Timeout: 5000, Topics: []rawproduce.RequestTopic{{
+	_, err := admin.Transport.RoundTrip(f.t.Context(), admin.Addr, &rawproduce.Request{Acks: -1, Timeout: 5000, Topics: []rawproduce.RequestTopic{{
 		Topic: f.names.Nodes, Partitions: []rawproduce.RequestPartition{{RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(all)}}},
 	}}})
 	if err != nil {
@@ -68,6 +55,12 @@ func (f *fixture) sendWithJunk() []byte {
 // ledger and an audit find the same.
 func TestUnreadableBatch(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
+		// As in topics that others create: the broker keeps batches as they come.
+		f.deleteTopic(f.names.Nodes)
+		kept := map[string]string{"compression.type": "producer"}
+		if _, err := f.client.CreateTopics(t.Context(), kafka.TopicSpec{Name: f.names.Nodes, Partitions: 3, Replication: 1, Config: kept}); err != nil {
+			t.Fatal(err)
+		}
 		f.send(0, 30)
 		batch := f.sendWithJunk()
 		f.send(30, 60)
