@@ -46,7 +46,7 @@ func learnLag(_ context.Context, c Config) ([]Row, error) {
 			atLeast(fmt.Sprintf("learn-lag-%d", lag), at0.wall/t.wall, "times", 1.6),
 			figure(fmt.Sprintf("learn-lag-%d-computed", lag), at0.cpu()/t.beside(), "times"),
 			figure(fmt.Sprintf("learn-lag-%d-first", lag), t.serve+t.others, "ns/arrival"),
-			figure(fmt.Sprintf("learn-lag-%d-second", lag), t.half+t.learner, "ns/arrival"),
+			figure(fmt.Sprintf("learn-lag-%d-second", lag), t.half+t.learning, "ns/arrival"),
 		)
 	}
 	return list, nil
@@ -66,16 +66,16 @@ type lagging struct {
 
 // window is what a window took, in nanoseconds an arrival.
 type window struct {
-	wall          float64
-	serve, others float64 // CPU time of the engine's thread: in Serve, and in Enter and Learn
-	half, learner float64 // CPU time of the other: in Serve, and learning
+	wall           float64
+	serve, others  float64 // CPU time of the engine's thread: in Serve, and in Enter and Learn
+	half, learning float64 // CPU time of the other: in Serve, and learning
 }
 
-func (w window) cpu() float64 { return w.serve + w.others + w.half + w.learner }
+func (w window) cpu() float64 { return w.serve + w.others + w.half + w.learning }
 
 // beside returns the time of a window on two processors of their own: learning runs beside all
 // but Serve, and in Serve each has a part.
-func (w window) beside() float64 { return max(w.serve, w.half) + max(w.others, w.learner) }
+func (w window) beside() float64 { return max(w.serve, w.half) + max(w.others, w.learning) }
 
 func (w Workload) lagging(lag int) (*lagging, error) {
 	w = w.WithDefaults()
@@ -143,7 +143,7 @@ func (l *lagging) step() {
 		serve: float64(served-begun) / l.per, others: float64(entered-served) / l.per,
 	}
 	if last := len(l.jobs) - 1; last >= 0 {
-		took.learner = float64(l.jobs[last]) / l.per
+		took.learning = float64(l.jobs[last]) / l.per
 		for _, job := range l.jobs[:last] {
 			took.half += float64(job) / l.per
 		}
@@ -165,6 +165,6 @@ func (l *lagging) typical() window {
 	return window{
 		wall:  quantile(0.1, func(w window) float64 { return w.wall }),
 		serve: quantile(0.5, func(w window) float64 { return w.serve }), others: quantile(0.5, func(w window) float64 { return w.others }),
-		half: quantile(0.5, func(w window) float64 { return w.half }), learner: quantile(0.5, func(w window) float64 { return w.learner }),
+		half: quantile(0.5, func(w window) float64 { return w.half }), learning: quantile(0.5, func(w window) float64 { return w.learning }),
 	}
 }

@@ -1,10 +1,11 @@
 package table
 
 import (
-	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gvbll/gvbll/gnn/kernel/double"
 
 	"gonum.org/v1/gonum/floats"
 
