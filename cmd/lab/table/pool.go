@@ -5,10 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gvbll/gvbll/gnn/kernel/double"
-
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
