@@ -1,9 +1,7 @@
 package pipeline_test
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -14,66 +12,9 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/serve"
 )
-
-// memoryBlocks are blocks in memory. Those that were freed can still be claimed, as from a
-// checkpoint.
-type memoryBlocks struct {
-	blocks [][]byte
-	users  []int // of each block: how often it was written or claimed, and not freed
-	fail   error // of the next Write or ReadAt
-}
-
-func newMemoryBlocks() *memoryBlocks { return &memoryBlocks{} }
-
-func (m *memoryBlocks) Write(block []byte) (int64, error) {
-	if m.fail != nil {
-		return 0, m.fail
-	}
-	m.blocks, m.users = append(m.blocks, bytes.Clone(block)), append(m.users, 1)
-	return int64(len(m.blocks) - 1), nil
-}
-
-func (m *memoryBlocks) ReadAt(number int64, p []byte, offset int64) error {
-	if m.users[number] < 1 {
-		panic("a block is read that was freed")
-	}
-	if m.fail != nil {
-		return m.fail
-	}
-	if copy(p, m.blocks[number][offset:]) < len(p) {
-		return io.ErrUnexpectedEOF
-	}
-	return nil
-}
-
-func (m *memoryBlocks) Prefetch(number, offset int64, n int) {
-	if m.users[number] < 1 || offset+int64(n) > int64(len(m.blocks[number])) {
-		panic("bytes are announced that do not exist")
-	}
-}
-
-func (m *memoryBlocks) Free(number int64) {
-	if m.users[number]--; m.users[number] < 0 {
-		panic("a block is freed twice")
-	}
-}
-
-func (m *memoryBlocks) Claim(number int64) (int64, error) {
-	if number >= int64(len(m.blocks)) {
-		return 0, errors.New("no such block")
-	}
-	m.users[number]++
-	return int64(len(m.blocks[number])), nil
-}
-
-// inUse returns the number of blocks that were not freed.
-func (m *memoryBlocks) inUse() (n int) {
-	for _, users := range m.users {
-		n += users
-	}
-	return n
-}
 
 // TestBlocksChangeNothing: an engine with memory for few predictions, which keeps the
 // others in blocks, gives the same outcomes and hashes as one with everything in memory,
@@ -82,27 +23,27 @@ func (m *memoryBlocks) inUse() (n int) {
 func TestBlocksChangeNothing(t *testing.T) {
 	for seed := range uint64(24) {
 		rng := rand.New(rand.NewPCG(seed, 8))
-		m := modelOf(t, rng, gnn.KindSAGE, 2)
+		m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2)
 		if seed%2 == 0 {
-			addPool(t, m, seed%4 == 0)
+			pipelinetest.AddPool(t, m, seed%4 == 0)
 		}
 		cfg := pipeline.Config{Samples: 2, MaxPending: 20 + int(seed)*20, Rescore: pipeline.Rescoring{After: int(seed % 3)}}
 		if seed%3 > 0 {
-			cfg.Coverage = pipeline.Coverage{Target: 0.9, Per: pipeline.PerClass}
+			cfg.Coverage = pipeline.Coverage{Target: 0.9, Per: serve.PerClass}
 		}
-		want := newEngine(t, m, cfg)
-		store := newMemoryBlocks()
+		want := pipelinetest.NewEngine(t, m, cfg)
+		store := pipelinetest.NewMemoryBlocks()
 		cfg.Blocks, cfg.PendingMemory = store, []int64{1, 700, 1500}[seed%3]
-		e := newEngine(t, m, cfg)
-		l := newRandomStream(rng, m)
+		e := pipelinetest.NewEngine(t, m, cfg)
+		l := pipelinetest.NewRandomStream(rng, m)
 		most := 0
 		for range 150 {
-			w := l.window()
+			w := l.Window()
 			if got, want := e.Step(w), want.Step(w); !reflect.DeepEqual(got, want) {
 				t.Fatalf("seed %d, window %d (-want +got)\n%s", seed, w.Number, cmp.Diff(want, got))
 			}
-			most = max(most, store.inUse())
-			id := l.id()
+			most = max(most, store.InUse())
+			id := l.ID()
 			if got, want := e.Served(id), want.Served(id); !reflect.DeepEqual(got, want) {
 				t.Fatalf("seed %d: node %v was served (-want +got)\n%s", seed, id, cmp.Diff(want, got))
 			}
@@ -110,26 +51,26 @@ func TestBlocksChangeNothing(t *testing.T) {
 		if err := e.Err(); err != nil || most == 0 {
 			t.Errorf("seed %d: %d blocks, error %v, want some and none", seed, most, err)
 		}
-		w := &event.Window{Number: l.number}
-		for id := range l.x {
+		w := &event.Window{Number: l.Number}
+		for id := range l.X {
 			w.Nodes = append(w.Nodes, event.Node{Origin: &event.Origin{}, ID: id, Departed: true})
 			w.Labels = append(w.Labels, event.Label{Origin: &event.Origin{}, Node: id})
 		}
-		if out := e.Step(w); out.Levels.Pending > 0 || store.inUse() > 0 {
-			t.Errorf("seed %d: %d predictions are pending and %d blocks in use after all labels came", seed, out.Levels.Pending, store.inUse())
+		if out := e.Step(w); out.Levels.Pending > 0 || store.InUse() > 0 {
+			t.Errorf("seed %d: %d predictions are pending and %d blocks in use after all labels came", seed, out.Levels.Pending, store.InUse())
 		}
 	}
 }
 
 // spilled returns an engine with predictions in blocks, and its snapshot.
-func spilled(t *testing.T, store pipeline.Blocks) (*pipeline.Engine, func() error, *randomStream) {
+func spilled(t *testing.T, store pipeline.Blocks) (*pipeline.Engine, func() error, *pipelinetest.RandomStream) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 9))
-	m := modelOf(t, rng, gnn.KindSAGE, 2)
+	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2)
 	cfg := pipeline.Config{Blocks: store, PendingMemory: 1}
-	e, l := newEngine(t, m, cfg), newRandomStream(rng, m)
+	e, l := pipelinetest.NewEngine(t, m, cfg), pipelinetest.NewRandomStream(rng, m)
 	for range 40 {
-		e.Step(l.window())
+		e.Step(l.Window())
 	}
 	b := snapshotOf(t, e, nil)
 	return e, func() error { _, _, err := restore(m, cfg, b); return err }, l
@@ -154,12 +95,12 @@ func TestForeignBlocks(t *testing.T) {
 		},
 		"replaced": func(all [][]byte) [][]byte { return append(all[1:], all[0]) },
 	} {
-		store := newMemoryBlocks()
+		store := pipelinetest.NewMemoryBlocks()
 		_, restore, _ := spilled(t, store)
 		if err := restore(); err != nil {
 			t.Fatalf("before anything is %s: %v", name, err)
 		}
-		store.blocks = change(store.blocks)
+		store.Blocks = change(store.Blocks)
 		if err := restore(); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: error %v, want one line", name, err)
 		}
@@ -168,17 +109,17 @@ func TestForeignBlocks(t *testing.T) {
 
 // TestBlocksFail: an error of the blocks is that of the engine from then on.
 func TestBlocksFail(t *testing.T) {
-	store := newMemoryBlocks()
+	store := pipelinetest.NewMemoryBlocks()
 	e, restore, l := spilled(t, store)
-	store.fail = errors.New("no space left on device")
+	store.Fail = errors.New("no space left on device")
 	for e.Err() == nil && e.Next() < 200 {
-		e.Step(l.window())
+		e.Step(l.Window())
 	}
 	if err := e.Err(); err == nil || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("error %v, want the store's", err)
 	}
-	store.fail = errors.New("input/output error")
-	if err := restore(); !errors.Is(err, store.fail) {
+	store.Fail = errors.New("input/output error")
+	if err := restore(); !errors.Is(err, store.Fail) {
 		t.Errorf("restored with error %v, want the store's", err)
 	}
 }

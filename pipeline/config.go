@@ -6,7 +6,10 @@ import (
 	"math"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline/heads"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/pipeline/structure"
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -53,7 +56,7 @@ type Config struct {
 	// more with Coverage and Rescore. Zero means no bound. Outcomes do not depend on
 	// it.
 	PendingMemory int64
-	Blocks        Blocks
+	Blocks        serve.Blocks
 	// MaxWaitingLabels bounds the labels kept until their node arrives. When it is
 	// exceeded, or when their records exceed 1 KiB on average, the oldest is
 	// refused as an orphan. Zero means 65,536.
@@ -68,8 +71,8 @@ type Config struct {
 	// lag of 1 or more, learning can run beside the graph, see Run. An outcome reports the
 	// updates and the posterior that its window was served with. At most MostLearnLag.
 	LearnLag int
-	// Shards, P, is the number of slices that the graph is cut into, see [Shard]. [NewShard],
-	// [NewLead] and [NewSharded] set it. Zero means 1: an [Engine] has the whole graph.
+	// Shards, P, is the number of slices that the graph is cut into, see [shards.Shard]. [shards.NewShard],
+	// [shards.NewTrainer] and [shards.NewAll] set it. Zero means 1: an [Engine] has the whole graph.
 	Shards int
 	// BFloat16 halves the memory of the graph's rows, see [gnn.BFloat16].
 	BFloat16 bool
@@ -79,11 +82,11 @@ type Config struct {
 	// on a pool, which weights its heads.
 	Fallback float64
 	// Coverage adds a set of classes to every prediction. The zero value adds none.
-	Coverage Coverage
+	Coverage serve.Coverage
 	// Unwatched disables the drift detectors. Predictions do not depend on them.
 	Unwatched bool
 	// Rescore says when a served node is predicted again. The zero value means never.
-	Rescore Rescoring
+	Rescore serve.Rescoring
 	// Reserve preallocates memory for this many nodes.
 	Reserve int
 	// Workers is the number of goroutines that share a window's matrix products. The
@@ -92,7 +95,7 @@ type Config struct {
 	// Run runs a job beside the engine: the learning of a batch, or the prediction of half of a
 	// window's arrivals. It starts job, on a goroutine if it likes, and returns a function that
 	// waits for its end. Outcomes do not depend on it. It has an effect only with LearnLag; nil
-	// means at once. The engine has one job at a time. A [Shard] has none: shards are stepped
+	// means at once. The engine has one job at a time. A [shards.Shard] has none: shards are stepped
 	// beside each other.
 	Run func(job func()) (wait func())
 }
@@ -150,23 +153,42 @@ func (c Config) WithDefaults() (Config, error) {
 		problems = append(problems, fmt.Errorf("rescore-confidence %v: give a probability below 1, or 0 for none", p))
 	}
 	if c.Fallback == 0 {
-		c.Fallback = defaultFallback
+		c.Fallback = serve.DefaultFallback
 	}
 	if math.IsNaN(c.Fallback) {
 		problems = append(problems, errors.New("fallback NaN: give a number of nats such as 20, or a negative one for none"))
 	}
-	return c, errors.Join(append(problems, c.Update.Validate(), c.Coverage.validate())...)
+	return c, errors.Join(append(problems, c.Update.Validate(), c.Coverage.Validate())...)
 }
 
-// servesPool reports whether the model's pool serves, and not the paper's heads.
-func (c Config) servesPool(m *model.Model) bool {
+// ServesPool reports whether the model's pool serves, and not the paper's heads.
+func (c Config) ServesPool(m *model.Model) bool {
 	return c.Head == HeadPool || c.Head == "" && m.Pool != nil
 }
 
-func (c Config) graphOptions() []gnn.Option {
+func (c Config) GraphOptions() []gnn.Option {
 	options := []gnn.Option{gnn.Workers(c.Workers), gnn.Reserve(c.Reserve)}
 	if c.BFloat16 {
 		options = append(options, gnn.BFloat16())
 	}
 	return options
+}
+
+// Heads returns the settings of the heads.
+func (c Config) Heads() heads.Config {
+	h := heads.Config{Update: c.Update, Samples: c.Samples, Lag: c.LearnLag}
+	if c.LearnLag > 0 { // else there is nothing that runs beside
+		h.Beside = c.Run
+	}
+	return h
+}
+
+// Waiting returns the bounds of predictions that wait.
+func (c Config) Waiting() serve.PendingConfig {
+	return serve.PendingConfig{Max: c.MaxPending, Memory: c.PendingMemory, Blocks: c.Blocks}
+}
+
+// Structure returns the settings of what enters, for a model.
+func (c Config) Structure(m *model.Model) structure.Config {
+	return structure.Config{Encoder: m.Encoder, Normalizer: m.Normalizer, Classes: len(m.Classes), MaxWaitingEdges: c.MaxWaitingEdges}
 }

@@ -9,17 +9,19 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
 // TestCoverage: with one threshold and with one for each class, with early and late labels, sets
 // hold the class as often as the target says, and the outcome describes them correctly.
 func TestCoverage(t *testing.T) {
-	for _, per := range []pipeline.Per{pipeline.PerNone, pipeline.PerClass} {
+	for _, per := range []serve.Per{serve.PerNone, serve.PerClass} {
 		for _, late := range []int{0, 8} {
 			t.Run(fmt.Sprintf("%v/%d", per, late), func(t *testing.T) {
 				s := newCalibratedStream(t, 4)
-				e := newEngine(t, s.m, pipeline.Config{Samples: 1, Unwatched: true, Coverage: pipeline.Coverage{Target: 0.8, Per: per}})
+				e := pipelinetest.NewEngine(t, s.m, pipeline.Config{Samples: 1, Unwatched: true, Coverage: pipeline.Coverage{Target: 0.8, Per: per}})
 				rate := covered(t, e, s, late)
 				if math.Abs(rate-0.8) > 0.03 {
 					t.Errorf("coverage %v, want .8 ± .03", rate)
@@ -94,7 +96,7 @@ func TestAbstain(t *testing.T) {
 			for i := range s.m.Prior.Mean {
 				s.m.Prior.Mean[i] *= 3 // with high confidences, sets may be empty
 			}
-			e := newEngine(t, s.m, pipeline.Config{Coverage: c})
+			e := pipelinetest.NewEngine(t, s.m, pipeline.Config{Coverage: c})
 			seen := map[string]int{}
 			for range 30 {
 				nodes, labels := s.next(20)
@@ -118,7 +120,7 @@ func TestAbstain(t *testing.T) {
 // With one, the settings have the whole configuration of sets.
 func TestWithoutSets(t *testing.T) {
 	s := newCalibratedStream(t, 7)
-	e, withSets := newEngine(t, s.m, pipeline.Config{}), newEngine(t, s.m, pipeline.Config{Coverage: pipeline.Coverage{Target: 0.9}})
+	e, withSets := pipelinetest.NewEngine(t, s.m, pipeline.Config{}), pipelinetest.NewEngine(t, s.m, pipeline.Config{Coverage: pipeline.Coverage{Target: 0.9}})
 	nodes, labels := s.next(5)
 	a, b := e.Step(nodes), withSets.Step(nodes)
 	if a.Predictions[0].Set != nil || b.Predictions[0].Set == nil || a.Chain == b.Chain {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
 // sealed returns the file with correct checksums, if it is long enough to have any.
@@ -307,10 +308,10 @@ func FuzzRestore(f *testing.F) {
 				if err != nil {
 					continue
 				}
-				l := newRandomStream(rand.New(rand.NewPCG(1, 1)), m)
-				l.number = e.Next()
+				l := pipelinetest.NewRandomStream(rand.New(rand.NewPCG(1, 1)), m)
+				l.Number = e.Next()
 				for range min(3, math.MaxInt64-e.Next()) {
-					e.Step(l.window())
+					e.Step(l.Window())
 				}
 				snapshotOf(t, e, nil)
 			}

@@ -21,52 +21,18 @@
 // worker recovers, and an audit proves what was served, by stepping the same windows
 // again. [Pair.Snapshot] and [RestorePair] save that time.
 //
-// # Files
-//
-// An engine and its settings:
+// # Files and rooms
 //
 //	engine.go                   Engine: New, Enter, Serve, Learn, Step
-//	base.go                     what an engine has in common with a slice of a graph
 //	pair.go                     Pair: serving and shadow engine, promotion
 //	config.go, settings.go      Config; its form in the ledger
-//	chain.go                    the hash of everything served and learned
-//
-// A window, in the order of a step. Enter is in package structure; the containers of
-// all that waits are in package store.
-//
-//	predict.go, pending.go      Serve: predictions, kept until their label comes
-//	labels.go, unmatched.go     Learn: joining; labels that wait for their node
-//	score.go, summary.go        prequential scores
-//	lessons.go                  when the heads learn: at once, or some windows later
-//
-// The heads, behind the interface serving:
-//
-//	serving.go                  serving, learner, head
-//	paper.go                    the paper's two heads
-//	pool.go, pooled.go          a pool of heads; what it reads of the graph
-//
-// Optional parts, each an observer:
-//
-//	observer.go                 observer
-//	fallback.go                 the static head serves while it is better
-//	sets.go, coverage.go        sets of classes
-//	rescore.go                  nodes are predicted again
-//	drift.go                    drift detectors
-//
-// A graph in slices, on several threads or by several processes:
-//
-//	share.go                    which slice predicts a node
-//	shard.go                    Shard: a slice, Enter and Serve
-//	lead.go                     Lead: it learns for all of them
-//	messages.go                 what they send each other, as bytes
-//	sharded.go                  Sharded: all of them in one process, for audits
-//
-// Between windows:
-//
 //	query.go                    questions about nodes, what-if
 //	posteriorreport.go          the posterior, compared with the trained one
+//	memory.go                   what an engine takes for a load
+//	history.go                  the graph and the labels of a stream, to train a model on
 //	state.go                    the declaration of the state
-//	snapshot.go, restore.go     snapshots
+//	snapshot.go, restore.go     snapshots of a pair
 //
-// record.go encodes a label.
+// An engine is made of parts: package structure has what enters, heads what predicts and
+// learns, serve what is predicted, kept, joined and scored, store the containers of what waits.
 package pipeline

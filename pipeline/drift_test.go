@@ -8,6 +8,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
 // calibratedStream is a stream of nodes without edges. Labels are drawn from the
@@ -25,11 +26,11 @@ type calibratedStream struct {
 // newCalibratedStream returns a stream of a random model.
 func newCalibratedStream(t testing.TB, seed uint64) *calibratedStream {
 	rng := rand.New(rand.NewPCG(seed, 11))
-	m := modelOf(t, rng, gnn.KindSAGE, 1)
+	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 1)
 	for i := range m.Prior.Mean {
 		m.Prior.Mean[i] *= 4 // more confident
 	}
-	return &calibratedStream{m: m, rng: rng, oracle: newEngine(t, m, pipeline.Config{Fallback: -1, Unwatched: true})}
+	return &calibratedStream{m: m, rng: rng, oracle: pipelinetest.NewEngine(t, m, pipeline.Config{Fallback: -1, Unwatched: true})}
 }
 
 // next returns a window with n nodes and the window after it, with their labels.
@@ -79,7 +80,7 @@ func changes(e *pipeline.Engine, s *calibratedStream, steps, n int) map[string]e
 // finds it without labels.
 func TestDrift(t *testing.T) {
 	s := newCalibratedStream(t, 1)
-	e := newEngine(t, s.m, pipeline.Config{Fallback: -1})
+	e := pipelinetest.NewEngine(t, s.m, pipeline.Config{Fallback: -1})
 	for name, d := range changes(e, s, 120, 30) {
 		if d.Changes != 0 {
 			t.Errorf("%s found %d changes in a stationary stream, want none", name, d.Changes)
@@ -95,7 +96,7 @@ func TestDrift(t *testing.T) {
 	}
 
 	s = newCalibratedStream(t, 2)
-	e = newEngine(t, s.m, pipeline.Config{Fallback: -1})
+	e = pipelinetest.NewEngine(t, s.m, pipeline.Config{Fallback: -1})
 	changes(e, s, 60, 30)
 	s.shift = 1.5
 	if found := changes(e, s, 30, 30); found["mmd-embeddings"].Changes == 0 {
@@ -107,7 +108,7 @@ func TestDrift(t *testing.T) {
 // of the settings. Snapshots with and without them can be restored in either way.
 func TestUnwatched(t *testing.T) {
 	s := newCalibratedStream(t, 3)
-	with, without := newEngine(t, s.m, pipeline.Config{}), newEngine(t, s.m, pipeline.Config{Unwatched: true})
+	with, without := pipelinetest.NewEngine(t, s.m, pipeline.Config{}), pipelinetest.NewEngine(t, s.m, pipeline.Config{Unwatched: true})
 	for range 20 {
 		nodes, labels := s.next(7)
 		for _, w := range []*event.Window{nodes, labels} {

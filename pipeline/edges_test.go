@@ -14,6 +14,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
 // TestEdgesEqualRebuiltGraph: on a graph whose nodes and edges came and went, arrivals get
@@ -24,30 +25,30 @@ func TestEdgesEqualRebuiltGraph(t *testing.T) {
 		for seed := range uint64(6) {
 			t.Run(fmt.Sprint(kind, seed), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 43))
-				m := modelOf(t, rng, kind, 1+int(seed)%2)
+				m := pipelinetest.ModelOf(t, rng, kind, 1+int(seed)%2)
 				if seed >= 2 {
-					addPool(t, m, seed%2 == 0)
+					pipelinetest.AddPool(t, m, seed%2 == 0)
 				}
 				cfg := pipeline.Config{Samples: 2, BFloat16: seed%3 == 1}
-				e := newEngine(t, m, cfg)
-				l := newRandomStream(rng, m)
-				v := &oracleGraph{x: map[event.ID][]float32{}}
+				e := pipelinetest.NewEngine(t, m, cfg)
+				l := pipelinetest.NewRandomStream(rng, m)
+				v := &pipelinetest.OracleGraph{X: map[event.ID][]float32{}}
 				labels := map[event.ID]int32{}
 				probes := 0
 				for round := range 60 {
-					l.nodes = min(l.nodes, 30)
-					w := l.window()
+					l.Nodes = min(l.Nodes, 30)
+					w := l.Window()
 					onlyContext(w)
-					v.left = nil
-					v.step(w)
+					v.Left = nil
+					v.Step(w)
 					e.Step(w)
-					for _, id := range v.left {
+					for _, id := range v.Left {
 						delete(labels, id)
 					}
-					w = &event.Window{Number: l.number, Labels: someLabels(rng, v, labels, len(m.Classes))}
-					l.number++
+					w = &event.Window{Number: l.Number, Labels: someLabels(rng, v, labels, len(m.Classes))}
+					l.Number++
 					e.Step(w)
-					if round%10 < 9 || len(v.here) == 0 {
+					if round%10 < 9 || len(v.Here) == 0 {
 						continue
 					}
 					restored, _, err := restore(m, cfg, snapshotOf(t, e, nil))
@@ -59,20 +60,20 @@ func TestEdgesEqualRebuiltGraph(t *testing.T) {
 					probes++
 					want := rebuilt(t, m, cfg, v, labels).Step(&event.Window{Number: 3, Nodes: probe.Nodes}).Predictions[0]
 					got := e.Step(probe).Predictions[0]
-					v.step(probe)
+					v.Step(probe)
 					for c, p := range got.Probabilities {
 						if math.Abs(float64(p-want.Probabilities[c])) > 1e-4 {
 							t.Fatalf("window %d: node %v has the probabilities %v, want %v on the rebuilt graph", probe.Number, got.Node, got.Probabilities, want.Probabilities)
 						}
 					}
 					// What was served for the probe would count for its neighbours.
-					gone := &event.Window{Number: l.number, Nodes: []event.Node{{Origin: &event.Origin{}, ID: got.Node, Departed: true}}}
-					l.number++
+					gone := &event.Window{Number: l.Number, Nodes: []event.Node{{Origin: &event.Origin{}, ID: got.Node, Departed: true}}}
+					l.Number++
 					e.Step(gone)
-					v.step(gone)
+					v.Step(gone)
 				}
-				if v.taken < 5 || probes < 4 {
-					t.Errorf("%d edges were removed and %d arrivals compared, want at least 5 and 4", v.taken, probes)
+				if v.Taken < 5 || probes < 4 {
+					t.Errorf("%d edges were removed and %d arrivals compared, want at least 5 and 4", v.Taken, probes)
 				}
 			})
 		}
@@ -89,8 +90,8 @@ func onlyContext(w *event.Window) {
 }
 
 // someLabels returns labels of context nodes that have none yet, and adds them to labels.
-func someLabels(rng *rand.Rand, v *oracleGraph, labels map[event.ID]int32, classes int) (list []event.Label) {
-	for _, id := range v.here {
+func someLabels(rng *rand.Rand, v *pipelinetest.OracleGraph, labels map[event.ID]int32, classes int) (list []event.Label) {
+	for _, id := range v.Here {
 		if _, labelled := labels[id]; !labelled && !strings.HasPrefix(id.Str, "probe") && rng.IntN(4) == 0 {
 			labels[id] = rng.Int32N(int32(classes))
 			list = append(list, event.Label{Origin: &event.Origin{}, Node: id, Index: labels[id]})
@@ -100,20 +101,20 @@ func someLabels(rng *rand.Rand, v *oracleGraph, labels map[event.ID]int32, class
 }
 
 // rebuilt returns an engine of the graph and its labels, at window 3.
-func rebuilt(t *testing.T, m *model.Model, cfg pipeline.Config, v *oracleGraph, labels map[event.ID]int32) *pipeline.Engine {
+func rebuilt(t *testing.T, m *model.Model, cfg pipeline.Config, v *pipelinetest.OracleGraph, labels map[event.ID]int32) *pipeline.Engine {
 	t.Helper()
 	nodes, edges := &event.Window{}, &event.Window{Number: 1, Nodes: []event.Node{{Origin: &event.Origin{}, Edges: []event.Edge{}}}}
 	learned := &event.Window{Number: 2}
-	for _, id := range v.here {
-		nodes.Nodes = append(nodes.Nodes, event.Node{Origin: &event.Origin{}, ID: id, Dense: v.x[id], Context: true})
+	for _, id := range v.Here {
+		nodes.Nodes = append(nodes.Nodes, event.Node{Origin: &event.Origin{}, ID: id, Dense: v.X[id], Context: true})
 		if y, labelled := labels[id]; labelled {
 			learned.Labels = append(learned.Labels, event.Label{Origin: &event.Origin{}, Node: id, Index: y})
 		}
 	}
-	for _, e := range v.edges {
+	for _, e := range v.Edges {
 		edges.Nodes[0].Edges = append(edges.Nodes[0].Edges, event.Edge{Source: e[0], Target: e[1]})
 	}
-	e := newEngine(t, m, cfg)
+	e := pipelinetest.NewEngine(t, m, cfg)
 	for _, w := range []*event.Window{nodes, edges, learned} {
 		e.Step(w)
 	}
@@ -121,16 +122,16 @@ func rebuilt(t *testing.T, m *model.Model, cfg pipeline.Config, v *oracleGraph, 
 }
 
 // probeOf returns a window with the arrival of a new node beside nodes of the graph.
-func probeOf(l *randomStream, v *oracleGraph) *event.Window {
-	n := event.Node{Origin: &event.Origin{}, ID: event.ID{Str: fmt.Sprint("probe-", l.number)}, Dense: make([]float32, l.m.Encoder.In())}
+func probeOf(l *pipelinetest.RandomStream, v *pipelinetest.OracleGraph) *event.Window {
+	n := event.Node{Origin: &event.Origin{}, ID: event.ID{Str: fmt.Sprint("probe-", l.Number)}, Dense: make([]float32, l.M.Encoder.In())}
 	for i := range n.Dense {
-		n.Dense[i] = float32(l.rng.NormFloat64())
+		n.Dense[i] = float32(l.RNG.NormFloat64())
 	}
-	for range 1 + l.rng.IntN(5) {
-		n.Neighbours = append(n.Neighbours, v.here[l.rng.IntN(len(v.here))])
+	for range 1 + l.RNG.IntN(5) {
+		n.Neighbours = append(n.Neighbours, v.Here[l.RNG.IntN(len(v.Here))])
 	}
-	w := &event.Window{Number: l.number, Nodes: []event.Node{n}}
-	l.number++
+	w := &event.Window{Number: l.Number, Nodes: []event.Node{n}}
+	l.Number++
 	return w
 }
 
@@ -138,9 +139,9 @@ func probeOf(l *randomStream, v *oracleGraph) *event.Window {
 // keeps the sum of a hub's neighbours, is predicted with its second features.
 func TestNewNodeTwiceBesideAHub(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	m := modelOf(t, rng, gnn.KindSAGE, 2)
-	addPool(t, m, true)
-	once, twice := newEngine(t, m, pipeline.Config{}), newEngine(t, m, pipeline.Config{})
+	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2)
+	pipelinetest.AddPool(t, m, true)
+	once, twice := pipelinetest.NewEngine(t, m, pipeline.Config{}), pipelinetest.NewEngine(t, m, pipeline.Config{})
 	features := func() []float32 { return []float32{rng.Float32(), rng.Float32(), rng.Float32(), 0, 0} }
 	hub, x := event.ID{Str: "hub"}, features()
 	first := &event.Window{}
@@ -164,8 +165,8 @@ func TestNewNodeTwiceBesideAHub(t *testing.T) {
 // would read 10¹⁰ neighbours.
 func TestManyRemovalsOfAHub(t *testing.T) {
 	const n = 100_000
-	m := modelOf(t, rand.New(rand.NewPCG(1, 1)), gnn.KindSAGE, 2)
-	e := newEngine(t, m, pipeline.Config{})
+	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 1)), gnn.KindSAGE, 2)
+	e := pipelinetest.NewEngine(t, m, pipeline.Config{})
 	x := make([]float32, m.Encoder.In())
 	hub := event.ID{Num: n}
 	nodes := &event.Window{Nodes: []event.Node{{Origin: &event.Origin{}, ID: hub, Dense: x, Context: true}}}

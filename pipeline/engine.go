@@ -5,7 +5,11 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/heads"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/pipeline/snapshots"
+	"github.com/gvbll/gvbll/pipeline/structure"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
@@ -34,13 +38,25 @@ import (
 //
 // An Engine is used by one goroutine at a time.
 type Engine struct {
-	base
-	scorer    *scorer
-	observers []observer
-	lessons   *lessons
-	stage     stage
-	entered   entered          // the memory of base.now
-	recycled  []event.Labelled // from Recycle, for the next outcome; nil if there is none
+	model *model.Model
+	cfg   Config
+
+	nodes     *structure.Nodes
+	pending   *serve.Pending
+	serving   heads.Serving
+	predictor *serve.Predictor
+	labels    *serve.Labels
+	scorer    *serve.Scorer
+	observers []serve.Observer
+	lessons   *heads.LearnQueue
+
+	next     int64       // number of the next window
+	chain    serve.Chain // of everything served and learned
+	stage    stage
+	now      *serve.Entered      // the window that is stepped, nil between windows
+	entered  serve.Entered       // its memory
+	snapshot *snapshots.Snapshot // the open one, or nil
+	recycled []event.Labelled    // from Recycle, for the next outcome; nil if there is none
 }
 
 // New returns an engine whose next window is 0, with an empty graph and the
@@ -55,35 +71,35 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("shards %d: an engine has the whole graph, give 1", cfg.Shards)
 	}
 	e := &Engine{}
-	graph := gnn.NewGraph(m.Encoder, cfg.graphOptions()...)
-	if cfg.servesPool(m) {
-		p, err := newPooled(m, cfg, graph)
+	graph := gnn.NewGraph(m.Encoder, cfg.GraphOptions()...)
+	if cfg.ServesPool(m) {
+		p, err := heads.NewPool(m, cfg.Heads(), graph)
 		if err != nil {
 			return nil, err
 		}
 		e.assemble(m, cfg, graph, p)
 		e.nodes.Follow(p)
 	} else {
-		p := newPaper(m, cfg)
+		p := heads.NewPaper(m, cfg.Heads())
 		e.assemble(m, cfg, graph, p)
 		if cfg.Fallback >= 0 {
-			e.observers = append(e.observers, &fallback{threshold: cfg.Fallback, heads: p, pending: e.pending})
+			e.observers = append(e.observers, serve.NewFallback(cfg.Fallback, p, e.pending))
 		}
 	}
 	if cfg.Coverage.Target > 0 {
-		s, err := newSets(cfg.Coverage, m, e.pending, e.scorer)
+		s, err := serve.NewSets(cfg.Coverage, m, e.pending, e.scorer)
 		if err != nil {
 			return nil, err
 		}
 		e.observers = append(e.observers, s)
 	}
-	if cfg.Rescore.on() {
-		r := newRescoring(cfg, e.predictor, e.scorer)
+	if cfg.Rescore.On() {
+		r := serve.NewRescoring(cfg.Rescore, e.predictor, e.scorer)
 		e.observers = append(e.observers, r)
 		e.nodes.Follow(r)
 	}
 	if !cfg.Unwatched {
-		d, err := newDetectors(m, &e.predictor.rows)
+		d, err := serve.NewDetectors(m, &e.predictor.Rows)
 		if err != nil {
 			return nil, err
 		}
@@ -93,37 +109,58 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 }
 
 // assemble creates the parts that every engine has.
-func (e *Engine) assemble(m *model.Model, cfg Config, graph *gnn.Graph, s serving) {
-	e.base = newBase(m, cfg, everything{}, 1, graph, s)
-	e.lessons = newLessons(s, cfg)
-	e.scorer = newScorer(m, cfg, s, s.width(), &e.labels.batch)
+func (e *Engine) assemble(m *model.Model, cfg Config, graph *gnn.Graph, s heads.Serving) {
+	e.model, e.cfg, e.serving = m, cfg, s
+	e.pending = serve.NewPending(m.Prior.Dim, s.Width(), cfg.Waiting())
+	e.pending.Reserve(cfg.Reserve)
+	e.nodes = structure.New(cfg.Structure(m), graph, e.pending)
+	e.predictor = serve.NewPredictor(m, e.nodes, e.pending, serve.Everything{}, s)
+	e.labels = serve.NewLabels(e.predictor, cfg.MaxWaitingLabels)
+	e.lessons = heads.NewLearnQueue(s, cfg.Heads())
+	e.scorer = serve.NewScorer(m, cfg.Bins, s, s.Width(), &e.labels.Batch)
 }
+
+// Config returns the settings, with defaults filled in.
+func (e *Engine) Config() Config { return e.cfg }
+
+// Model returns the model.
+func (e *Engine) Model() *model.Model { return e.model }
+
+// Next returns the number of the next window.
+func (e *Engine) Next() int64 { return e.next }
+
+// Chain returns the hash of everything served and learned so far.
+func (e *Engine) Chain() event.Hash { return e.chain.Hash }
+
+// Err returns the first error of Config.Blocks, nil for none. After an error the state is
+// lost, and outcomes are not to be used.
+func (e *Engine) Err() error { return e.pending.Err() }
 
 // Posterior returns the posterior of the online head, now and as trained. The online
 // head is the paper's, or the first such head of a pool; for a pool without one, both
 // results are equal. They belong to the engine: the caller must not write to them,
 // and now changes with every window.
 func (e *Engine) Posterior() (now, trained *posterior.Gaussian) {
-	e.lessons.settle()
-	return e.serving.online().Posterior(), &e.model.Prior
+	e.lessons.Settle()
+	return e.serving.Online().Posterior(), &e.model.Prior
 }
 
 // Summaries returns the prequential scores so far: those of every head, in the order
 // of [event.Outcome.Heads], and, if nodes are predicted again, those of the last
 // published predictions, under the name "revised".
-func (e *Engine) Summaries() []Summary { return e.scorer.all() }
+func (e *Engine) Summaries() []serve.Summary { return e.scorer.All() }
 
 // Pool returns the pool of heads, nil if the paper's heads serve. It belongs to the engine.
 func (e *Engine) Pool() *pool.Pool {
-	e.lessons.settle()
-	return e.serving.poolOfHeads()
+	e.lessons.Settle()
+	return e.serving.PoolOfHeads()
 }
 
 // Pooled returns the weights and other learned state of the pool, or nil if the
 // paper's heads serve.
-func (e *Engine) Pooled() *Pooled {
-	e.lessons.settle()
-	return e.serving.learned()
+func (e *Engine) Pooled() *heads.Pooled {
+	e.lessons.Settle()
+	return e.serving.Learned()
 }
 
 // stage is the method of a window that must be called next.
@@ -159,29 +196,39 @@ func (e *Engine) Step(w *event.Window) *event.Outcome {
 // not change w until Learn has returned.
 func (e *Engine) Enter(w *event.Window) {
 	e.turn(entering)
-	e.enter(w, &e.entered)
-	e.entered.out.Labelled, e.recycled = e.recycled, nil
-	e.predictor.embedded(e.nodes.Embeddings())
+	if w.Number != e.next {
+		panic(fmt.Sprintf("pipeline: window %d, but %d is next", w.Number, e.next))
+	}
+	e.now = &e.entered
+	e.now.Begin(w, e.model.ID)
+	e.labels.Prefetch(w.Labels)
+	e.nodes.Enter(w.Nodes, e.now.Out)
+	e.entered.Out.Labelled, e.recycled = e.recycled, nil
 }
+
+// Embeddings returns the embeddings of the window's arrivals, n × d_e, as Enter computed them: Serve
+// predicts what it finds there. They are valid until the next Enter.
+func (e *Engine) Embeddings() []float32 { return e.nodes.Embeddings() }
 
 // Serve predicts the arrivals with every head. Nothing of the window has been learned
 // yet, so predictions may be published before Learn is called. The slice that Serve
 // returns is the Predictions of the outcome that Learn will return.
 func (e *Engine) Serve() []event.Prediction {
 	e.turn(serves)
-	e.lessons.settle()
+	e.lessons.Settle()
 	x := e.now
-	e.predictor.await(x)
-	e.predictor.serve(x, func(outputs []float32, split []posterior.Uncertainty) {
-		e.serving.serve(e.nodes.ToPredict(), e.predictor.rows, outputs, split)
+	e.predictor.Embedded(e.Embeddings())
+	e.predictor.Await(x)
+	e.predictor.Serve(x, func(outputs []float32, split []posterior.Uncertainty) {
+		e.serving.Serve(e.nodes.ToPredict(), e.predictor.Rows, outputs, split)
 	})
 	for _, o := range e.observers {
-		o.served(x)
+		o.Served(x)
 	}
 	if e.cfg.LearnLag > 0 {
-		e.lessons.begin(e.next)
+		e.lessons.Begin(e.next)
 	}
-	return x.out.Predictions
+	return x.Out.Predictions
 }
 
 // Learn ends the window. It joins labels to the predictions served for their nodes,
@@ -192,27 +239,30 @@ func (e *Engine) Serve() []event.Prediction {
 func (e *Engine) Learn() *event.Outcome {
 	e.turn(learning)
 	x := e.now
-	w, out := x.window, x.out
-	e.labels.join(x)
-	e.labels.collect(x, e.observers)
-	e.scorer.score(out)
+	w, out := x.Window, x.Out
+	e.labels.Join(x)
+	e.labels.Collect(x, e.observers)
+	e.scorer.Score(out)
 	for _, o := range e.observers {
-		o.scored(out)
+		o.Scored(out)
 	}
-	if b := &e.labels.batch; len(b.labels) > 0 {
-		e.lessons.put(e.next, func(to *pool.Batch) { e.serving.prepare(b, to) })
+	if b := &e.labels.Batch; len(b.Labels) > 0 {
+		e.lessons.Put(e.next, func(to *pool.Batch) { e.serving.Prepare(b, to) })
 	}
 	if e.cfg.LearnLag == 0 {
-		e.lessons.begin(e.next)
-		e.lessons.settle()
+		e.lessons.Begin(e.next)
+		e.lessons.Settle()
 	}
-	e.lessons.report(out)
-	e.end()
-	e.pending.releaseRemoved()
-	x.forget()
-	e.extendChain(out)
+	e.lessons.Report(out)
+	e.nodes.DropWindow()
+	out.Levels = e.labels.Levels()
+	e.next++
+	e.now = nil
+	e.pending.ReleaseRemoved()
+	x.Forget()
+	e.chain.Extend(out)
 	for i := range w.Commands {
-		decline(&w.Commands[i], out)
+		out.Decline(&w.Commands[i])
 	}
 	return out
 }
@@ -220,8 +270,8 @@ func (e *Engine) Learn() *event.Outcome {
 // Recycle gives an outcome of this engine back, so that the next ones reuse the memory
 // of its predictions, labels and scores. The caller must not read it afterwards.
 func (e *Engine) Recycle(out *event.Outcome) {
-	e.predictor.recycle(out)
-	e.scorer.recycle(out)
+	e.predictor.Recycle(out)
+	e.scorer.Recycle(out)
 	if cap(out.Labelled) > cap(e.recycled) {
 		e.recycled = out.Labelled[:0]
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
 // TestRecycle: outcomes in recycled memory are equal to fresh ones, and the memory is in
@@ -13,7 +14,7 @@ import (
 func TestRecycle(t *testing.T) {
 	s := newCalibratedStream(t, 5)
 	cfg := pipeline.Config{Rescore: pipeline.Rescoring{After: 1}}
-	fresh, again := newEngine(t, s.m, cfg), newEngine(t, s.m, cfg)
+	fresh, again := pipelinetest.NewEngine(t, s.m, cfg), pipelinetest.NewEngine(t, s.m, cfg)
 	var last *event.Outcome
 	var memory *event.Prediction
 	used := 0
@@ -51,7 +52,7 @@ func TestRecycle(t *testing.T) {
 // predictions before anything is learned. In any other order the calls panic.
 func TestStepIsThreeCalls(t *testing.T) {
 	s := newCalibratedStream(t, 5)
-	whole, parts := newEngine(t, s.m, pipeline.Config{}), newEngine(t, s.m, pipeline.Config{})
+	whole, parts := pipelinetest.NewEngine(t, s.m, pipeline.Config{}), pipelinetest.NewEngine(t, s.m, pipeline.Config{})
 	panics := func(name string, call func()) {
 		t.Helper()
 		defer func() {

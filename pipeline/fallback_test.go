@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -20,8 +21,8 @@ func TestFallback(t *testing.T) {
 		s := newCalibratedStream(t, seed)
 		update := posterior.DefaultConfig()
 		update.Clip = 0.5
-		e := newEngine(t, s.m, pipeline.Config{Update: update, Fallback: threshold})
-		plain := newEngine(t, s.m, pipeline.Config{Update: update, Fallback: -1})
+		e := pipelinetest.NewEngine(t, s.m, pipeline.Config{Update: update, Fallback: threshold})
+		plain := pipelinetest.NewEngine(t, s.m, pipeline.Config{Update: update, Fallback: -1})
 		var served, online, static, most float64
 		switches, by, was := 0, []int{}, 0
 		for step := range 90 {
@@ -81,7 +82,7 @@ func TestFallbackIsConsistent(t *testing.T) {
 	s := newCalibratedStream(t, 5)
 	update := posterior.DefaultConfig()
 	update.Clip = 2
-	e := newEngine(t, s.m, pipeline.Config{Update: update, Fallback: 2, Coverage: pipeline.Coverage{Target: 0.9}})
+	e := pipelinetest.NewEngine(t, s.m, pipeline.Config{Update: update, Fallback: 2, Coverage: pipeline.Coverage{Target: 0.9}})
 	s.twist = func(y int32) int32 { return (y + 1) % 3 }
 	for step := range 60 {
 		if step == 20 {

@@ -14,6 +14,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
 // smallBounds are bounds that a flood reaches within a few windows.
@@ -115,8 +116,8 @@ func live() int {
 func TestFlood(t *testing.T) {
 	m := randomModel(t, rand.New(rand.NewPCG(1, 2)))
 	h := town{m}
-	calm := newEngine(t, m, smallBounds)
-	e := newEngine(t, m, smallBounds)
+	calm := pipelinetest.NewEngine(t, m, smallBounds)
+	e := pipelinetest.NewEngine(t, m, smallBounds)
 	f := &flood{rng: rand.New(rand.NewPCG(3, 4)), in: m.Encoder.In()}
 	full, windows := int64(20), int64(200)
 	if testing.Short() {
@@ -195,7 +196,7 @@ func sound(t *testing.T, p event.Prediction) {
 // the posterior stays finite when their labels are learned.
 func TestNumbersBeyondFloat32(t *testing.T) {
 	m := randomModel(t, rand.New(rand.NewPCG(1, 2)))
-	e := newEngine(t, m, pipeline.Config{})
+	e := pipelinetest.NewEngine(t, m, pipeline.Config{})
 	h := town{m}
 	for number := range int64(50) {
 		w := h.window(number)
@@ -245,7 +246,7 @@ func TestDelayOfAnyTimes(t *testing.T) {
 		{1, math.MinInt64, math.MinInt64},
 		{0, math.MinInt64, 0},
 	} {
-		e := newEngine(t, smallModel(t), pipeline.Config{})
+		e := pipelinetest.NewEngine(t, smallModel(t), pipeline.Config{})
 		out := e.Step(&event.Window{
 			Nodes:  []event.Node{{Origin: &event.Origin{}, Dense: []float32{1, 0}, Time: c.arrival}},
 			Labels: []event.Label{{Origin: &event.Origin{}, Class: "red", Time: c.label}},
@@ -265,8 +266,8 @@ func TestHub(t *testing.T) {
 	}
 	m := smallModel(t)
 	h := town{m}
-	calm := newEngine(t, m, pipeline.Config{})
-	e := newEngine(t, m, smallBounds)
+	calm := pipelinetest.NewEngine(t, m, pipeline.Config{})
+	e := pipelinetest.NewEngine(t, m, smallBounds)
 	hub := event.ID{Str: "hub"}
 	const windows = 20
 	next := int64(0)
@@ -299,7 +300,7 @@ func TestUnknownClasses(t *testing.T) {
 	}
 	m := smallModel(t)
 	h := town{m}
-	e := newEngine(t, m, smallBounds)
+	e := pipelinetest.NewEngine(t, m, smallBounds)
 	const windows = 10
 	refused, before := 0, live()
 	for number := range int64(windows) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
@@ -15,16 +16,15 @@ import (
 // wait, labels of nodes that have left), and predicts nothing. Unlike an engine it has no classes of its own: it keeps
 // labels of every name.
 type History struct {
-	nodes    *structure.Nodes
-	pending  *pending // predictions that are empty
-	waiting  unmatched
-	list     []Recorded // by node number; the zero value where there is none
-	classes  []string   // in the order in which they were given or seen
-	place    map[string]int32
-	features int
-	given    int // how many of classes were given; labels by index mean these
-	next     int64
-	out      event.Outcome // scratch: what an engine would refuse and count
+	nodes   *structure.Nodes
+	pending *serve.Pending // predictions that are empty
+	waiting serve.Unmatched
+	list    []Recorded // by node number; the zero value where there is none
+	classes []string   // in the order in which they were given or seen
+	place   map[string]int32
+	given   int // how many of classes were given; labels by index mean these
+	next    int64
+	out     event.Outcome // scratch: what an engine would refuse and count
 }
 
 // Recorded is a node of a history.
@@ -54,11 +54,11 @@ func NewHistory(features int, classes []string) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &History{features: features, waiting: newUnmatched(cfg.MaxWaitingLabels), place: make(map[string]int32), given: len(classes)}
+	h := &History{waiting: serve.NewUnmatched(cfg.MaxWaitingLabels), place: make(map[string]int32), given: len(classes)}
 	for _, name := range classes {
 		h.class(name)
 	}
-	h.pending = newPending(1, 1, cfg)
+	h.pending = serve.NewPending(1, 1, cfg.Waiting())
 	h.nodes = structure.New(structure.Config{Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone}, MaxWaitingEdges: cfg.MaxWaitingEdges}, gnn.NewGraph(encoder), h.pending)
 	h.nodes.Follow((*recorder)(h))
 	return h, nil
@@ -77,12 +77,12 @@ func (h *History) Step(w *event.Window) {
 			r.ID, r.Window, r.Time, r.Context = a.Node.ID.Clone(), w.Number, a.Node.Time, a.Node.Context
 		}
 		if a.ToPredict {
-			if _, old, expired := h.pending.put(a.Number, served{}); expired {
+			if _, old, expired := h.pending.Put(a.Number, serve.Served{}); expired {
 				h.nodes.Expired(old)
 			}
 		}
-		if l, waited := h.waiting.claim(a.Node.ID); waited {
-			h.label(a.Number, l.class)
+		if l, waited := h.waiting.Claim(a.Node.ID); waited {
+			h.label(a.Number, l.Class)
 		}
 	}
 	for i := range w.Labels {
@@ -96,11 +96,11 @@ func (h *History) Step(w *event.Window) {
 		} else if left, waits := h.nodes.TakeLeft(l.Node); waits {
 			h.nodes.Vacate(left.Number)
 		} else {
-			h.waiting.wait(class, l, &h.out)
+			h.waiting.Wait(class, l, &h.out)
 		}
 	}
 	h.nodes.DropWindow()
-	h.pending.releaseRemoved()
+	h.pending.ReleaseRemoved()
 }
 
 // label sets the label of node v. The first one counts, as in an engine.
@@ -140,9 +140,6 @@ func (h *History) class(name string) int32 {
 // Classes returns the names of all classes: those given, then new ones in the order in
 // which they came. It belongs to the history.
 func (h *History) Classes() []string { return h.classes }
-
-// Features returns the number of features.
-func (h *History) Features() int { return h.features }
 
 // Nodes returns the nodes of the graph that keep accepts, in the order of their arrival,
 // with each edge between two of them as a pair of places in the result, the later node's

@@ -10,22 +10,23 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
 // TestHistoryIsTheEngines: after every window, a history has the nodes, edges and labels
 // that an engine has, and the features that were sent last.
 func TestHistoryIsTheEngines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
-	m := modelOf(t, rng, gnn.KindSAGE, 1)
-	e := newEngine(t, m, pipeline.Config{})
+	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 1)
+	e := pipelinetest.NewEngine(t, m, pipeline.Config{})
 	h, err := pipeline.NewHistory(m.Encoder.In(), m.Classes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newRandomStream(rng, m)
+	l := pipelinetest.NewRandomStream(rng, m)
 	sent, came := make(map[event.ID]gnn.Vector), make(map[event.ID]int64)
 	for range 150 {
-		w := l.window()
+		w := l.Window()
 		for i := range w.Nodes {
 			if n := &w.Nodes[i]; !n.Departed && !n.OnlyEdges() {
 				sent[n.ID] = gnn.Vector{Dense: n.Dense}
@@ -69,8 +70,8 @@ func TestHistoryIsTheEngines(t *testing.T) {
 		if n := e.Step(&event.Window{Number: e.Next()}).Levels; n.Nodes != len(nodes) || n.Edges != len(edges) {
 			t.Fatalf("window %d: %d nodes and %d edges, the graph has %d and %d", w.Number, len(nodes), len(edges), n.Nodes, n.Edges)
 		}
-		h.Step(&event.Window{Number: l.number})
-		l.number++
+		h.Step(&event.Window{Number: l.Number})
+		l.Number++
 	}
 }
 

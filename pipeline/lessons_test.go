@@ -14,19 +14,20 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
 // lagging returns a model and a configuration with every optional part on and a lag, for a
 // pool of sparse or dense heads or for the paper's.
 func lagging(t *testing.T, serves string, lag int) (*model.Model, pipeline.Config) {
 	t.Helper()
-	m := modelOf(t, rand.New(rand.NewPCG(11, 2)), gnn.KindSAGE, 2)
+	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(11, 2)), gnn.KindSAGE, 2)
 	cfg := pipeline.Config{
 		Samples: 2, LearnLag: lag, Fallback: 0.5, MaxPending: 60,
 		Coverage: pipeline.Coverage{Target: 0.9}, Rescore: pipeline.Rescoring{After: 1},
 	}
 	if serves != pipeline.HeadPaper {
-		addPool(t, m, serves == "sparse")
+		pipelinetest.AddPool(t, m, serves == "sparse")
 	}
 	return m, cfg
 }
@@ -50,7 +51,7 @@ func TestWhoeverLearns(t *testing.T) {
 			t.Run(fmt.Sprint(serves, " ", lag), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					m, cfg := lagging(t, serves, lag)
-					want := newEngine(t, m, cfg)
+					want := pipelinetest.NewEngine(t, m, cfg)
 					rng := rand.New(rand.NewPCG(1, uint64(lag)))
 					cfg.Run = func(job func()) (wait func()) {
 						switch rng.IntN(3) {
@@ -62,13 +63,13 @@ func TestWhoeverLearns(t *testing.T) {
 						}
 						return onGoroutines(job)
 					}
-					got := newEngine(t, m, cfg)
-					l := newRandomStream(rand.New(rand.NewPCG(2, 2)), m)
+					got := pipelinetest.NewEngine(t, m, cfg)
+					l := pipelinetest.NewRandomStream(rand.New(rand.NewPCG(2, 2)), m)
 					most := 0
 					for range 60 {
-						next := l.window
+						next := l.Window
 						if rng.IntN(4) == 0 {
-							next = l.wide
+							next = l.Wide
 						}
 						w := next()
 						a, b := want.Step(w), got.Step(w)
@@ -76,7 +77,7 @@ func TestWhoeverLearns(t *testing.T) {
 							t.Fatal(diff)
 						}
 						most = max(most, len(a.Predictions))
-						which, id := rng.IntN(8), l.id()
+						which, id := rng.IntN(8), l.ID()
 						ask(want, which, id)
 						ask(got, which, id)
 					}
@@ -117,11 +118,11 @@ func TestLagMovesLearningAlone(t *testing.T) {
 	for _, serves := range servings {
 		m, late := lagging(t, serves, lag)
 		_, now := lagging(t, serves, 0)
-		plain, lagged := newEngine(t, m, now), newEngine(t, m, late)
-		l := newRandomStream(rand.New(rand.NewPCG(4, 4)), m)
+		plain, lagged := pipelinetest.NewEngine(t, m, now), pipelinetest.NewEngine(t, m, late)
+		l := pipelinetest.NewRandomStream(rand.New(rand.NewPCG(4, 4)), m)
 		var joined []*event.Outcome
 		for number := range 60 {
-			w := l.window()
+			w := l.Window()
 			a, b := plain.Step(w), lagged.Step(w)
 			joined = append(joined, a)
 			if !reflect.DeepEqual(a.Counts, b.Counts) || a.Levels != b.Levels || !reflect.DeepEqual(a.Refused, b.Refused) || len(a.Labelled) != len(b.Labelled) {
@@ -150,10 +151,10 @@ func TestLagMovesLearningAlone(t *testing.T) {
 func TestRestoredLag(t *testing.T) {
 	for _, serves := range servings {
 		m, cfg := lagging(t, serves, 4)
-		l := newRandomStream(rand.New(rand.NewPCG(5, 5)), m)
-		never, often := newEngine(t, m, cfg), newEngine(t, m, cfg)
+		l := pipelinetest.NewRandomStream(rand.New(rand.NewPCG(5, 5)), m)
+		never, often := pipelinetest.NewEngine(t, m, cfg), pipelinetest.NewEngine(t, m, cfg)
 		for range 40 {
-			w := l.window()
+			w := l.Window()
 			want, got := never.Step(w), often.Step(w)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Fatalf("%s, window %d: %s", serves, w.Number, diff)

@@ -1,5 +1,7 @@
 package pipeline
 
+import "github.com/gvbll/gvbll/pipeline/heads"
+
 // Load is a graph that an engine may have to hold.
 type Load struct {
 	Nodes   int
@@ -20,11 +22,6 @@ type Memory struct {
 // Total is the sum.
 func (m Memory) Total() int64 { return m.Vectors + m.Structure + m.Around + m.Waiting + m.Served }
 
-// sizer is a part of an engine that keeps something for each node.
-type sizer interface {
-	bytes(Load) int64
-}
-
 // Memory returns what an engine of this model and these settings takes for a load. It is
 // computed from the tables that the engine has, so that it is right for every model and
 // setting; drift, sets of classes and predictions that are made again are not counted.
@@ -36,16 +33,16 @@ func (e *Engine) Memory(l Load) (m Memory) {
 	var structure int64
 	m.Vectors, structure = e.nodes.Graph.Bytes(l.Nodes, l.Degree)
 	m.Structure = structure + e.nodes.Bytes(l.Nodes)
-	if s, ok := e.serving.(sizer); ok {
-		m.Around = s.bytes(l)
+	if p, is := e.serving.(*heads.Pool); is {
+		m.Around = p.Bytes(l.Nodes, l.Nonzero)
 	}
-	l.Pending = min(l.Pending, l.Nodes, e.pending.bound)
+	l.Pending = min(l.Pending, l.Nodes, e.cfg.MaxPending)
 	if l.Pending > 0 {
-		m.Waiting, m.Served = e.pending.bytes(l)
+		m.Waiting, m.Served = e.pending.Bytes(l.Nodes, l.Pending)
 	}
 	return m
 }
 
 // RowLen is how many numbers of 4 bytes are kept of a prediction until its label comes: its
 // embedding, and the outputs of the heads.
-func (e *Engine) RowLen() int { return e.model.Prior.Dim + e.serving.width() }
+func (e *Engine) RowLen() int { return e.model.Prior.Dim + e.serving.Width() }

@@ -5,13 +5,14 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
 // TestSurroundings: with a label, the outcome has the class that was served, and the number
 // of neighbours that arrived before the node, with and without context nodes. Later
 // neighbours do not count.
 func TestSurroundings(t *testing.T) {
-	e := newEngine(t, smallModel(t), pipeline.Config{})
+	e := pipelinetest.NewEngine(t, smallModel(t), pipeline.Config{})
 	var offset int64
 	for i, text := range []string{
 		"node 1 x=1,0 context\nnode 2 x=0,1",

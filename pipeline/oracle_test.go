@@ -13,6 +13,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -24,7 +25,7 @@ func TestEngineIsAlgorithm1(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			m := randomModel(t, rng)
 			cfg := pipeline.Config{Update: posterior.Config{Lambda: .95, Eta: .7, Beta: .02, Clip: .2, Epsilon: 1e-8}, LearnLag: lag}
-			e := newEngine(t, m, cfg)
+			e := pipelinetest.NewEngine(t, m, cfg)
 			plain := newAlgorithm1(m, cfg.Update)
 			for number := range int64(25) {
 				w, batch := randomBatch(rng, m, plain)
@@ -223,7 +224,7 @@ func TestSameWindowsSameBits(t *testing.T) {
 	outcomes := func() (all []*event.Outcome) {
 		rng := rand.New(rand.NewPCG(7, 7))
 		m := randomModel(t, rng)
-		e := newEngine(t, m, pipeline.Config{Update: posterior.DefaultConfig()})
+		e := pipelinetest.NewEngine(t, m, pipeline.Config{Update: posterior.DefaultConfig()})
 		a := newAlgorithm1(m, posterior.DefaultConfig())
 		for number := range int64(20) {
 			w, b := randomBatch(rng, m, a)
@@ -242,7 +243,7 @@ func TestSameWindowsSameBits(t *testing.T) {
 // windows are cut.
 func TestChain(t *testing.T) {
 	chain := func(windows ...string) event.Hash {
-		e := newEngine(t, smallModel(t), pipeline.Config{})
+		e := pipelinetest.NewEngine(t, smallModel(t), pipeline.Config{})
 		var offset int64
 		var out *event.Outcome
 		for i, text := range windows {

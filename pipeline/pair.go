@@ -139,7 +139,7 @@ func (p *Pair) Err() error {
 // afterwards.
 func (p *Pair) Close() {
 	for _, e := range p.engines {
-		e.pending.rows.close()
+		e.pending.Rows.Close()
 	}
 }
 
@@ -156,7 +156,7 @@ func (p *Pair) Take(shadow *Engine) error {
 	}
 	for _, e := range p.engines[1:] {
 		if e.snapshot == nil { // else its blocks are read, and freed with the process
-			e.pending.rows.close()
+			e.pending.Rows.Close()
 		}
 	}
 	p.engines = []*Engine{serving, shadow}
@@ -180,7 +180,7 @@ func compare(serving, shadow *Engine, out *event.Outcome) (c event.Comparison) {
 		j, both := place[out.Labelled[i].Node]
 		if class := int(out.Labelled[i].Class); both && class < common {
 			c.Labels++
-			c.Lead += serving.scorer.lossAmong(i, class, common) - shadow.scorer.lossAmong(j, class, common)
+			c.Lead += serving.scorer.LossAmong(i, class, common) - shadow.scorer.LossAmong(j, class, common)
 		}
 	}
 	return c
@@ -203,7 +203,7 @@ func (p *Pair) execute(c *event.Command, out *event.Outcome) {
 	switch {
 	case c.Name == event.Forget, c.Name == event.Shadow: // the caller's
 	case c.Name != event.Promote:
-		decline(c, out)
+		out.Decline(c)
 	case c.Model == p.roles.serves: // already promoted
 	case p.roles.shadow == "":
 		out.Refuse(c.Origin, event.ImpossibleCommand, fmt.Sprintf("promote %.40s: there is no model in the shadow", c.Model))

@@ -18,12 +18,13 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
 // twoModels returns models for one stream, with different encoders and weights.
 func twoModels(t testing.TB, rng *rand.Rand) (a, b *model.Model) {
 	t.Helper()
-	a, b = modelOf(t, rng, gnn.KindSAGE, 2), modelOf(t, rng, gnn.KindGCN, 1)
+	a, b = pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2), pipelinetest.ModelOf(t, rng, gnn.KindGCN, 1)
 	a.ID, b.ID = "first", "second"
 	return a, b
 }
@@ -50,12 +51,12 @@ func TestPair(t *testing.T) {
 	a, b := twoModels(t, rng)
 	cfg := pipeline.Config{Samples: 2, MaxPending: 40}
 	pair := newPair(t, cfg, a, b)
-	alone := map[string]*pipeline.Engine{a.ID: newEngine(t, a, cfg), b.ID: newEngine(t, b, cfg)}
-	l := newRandomStream(rng, a)
+	alone := map[string]*pipeline.Engine{a.ID: pipelinetest.NewEngine(t, a, cfg), b.ID: pipelinetest.NewEngine(t, b, cfg)}
+	l := pipelinetest.NewRandomStream(rng, a)
 	serves, behind := a.ID, b.ID
 	promotions := 0
 	for range 120 {
-		w := l.window()
+		w := l.Window()
 		want, shadow := alone[serves].Step(w), alone[behind].Step(w)
 		if rng.IntN(4) == 0 {
 			for range 1 + rng.IntN(2) {
@@ -99,10 +100,10 @@ func TestTake(t *testing.T) {
 	rng := rand.New(rand.NewPCG(14, 14))
 	a, b := twoModels(t, rng)
 	cfg := pipeline.Config{Samples: 2}
-	pair, both, alone := newPair(t, cfg, a), newPair(t, cfg, a, b), newEngine(t, b, cfg)
-	l := newRandomStream(rng, a)
+	pair, both, alone := newPair(t, cfg, a), newPair(t, cfg, a, b), pipelinetest.NewEngine(t, b, cfg)
+	l := pipelinetest.NewRandomStream(rng, a)
 	step := func() {
-		w := l.window()
+		w := l.Window()
 		got, want := pair.Step(w), both.Step(w)
 		if pair.Shadow() == nil {
 			alone.Step(w)
@@ -117,7 +118,7 @@ func TestTake(t *testing.T) {
 	}
 	other := *b
 	other.Classes = []string{"a", "c", "b"}
-	wrong := newEngine(t, &other, cfg)
+	wrong := pipelinetest.NewEngine(t, &other, cfg)
 	for range 20 {
 		wrong.Step(&event.Window{Number: wrong.Next()})
 	}
@@ -130,7 +131,7 @@ func TestTake(t *testing.T) {
 	for range 20 {
 		step()
 	}
-	if out := pair.Step(&event.Window{Number: l.number, Commands: []event.Command{promote(b.ID)}}); out.Promoted != b.ID {
+	if out := pair.Step(&event.Window{Number: l.Number, Commands: []event.Command{promote(b.ID)}}); out.Promoted != b.ID {
 		t.Errorf("promoted %q, want %q: %v", out.Promoted, b.ID, out.Refused)
 	}
 }
@@ -180,9 +181,9 @@ func TestPairReplaysWithoutTheOther(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	a, b := twoModels(t, rng)
 	both, second := newPair(t, pipeline.Config{Samples: 2}, a, b), newPair(t, pipeline.Config{Samples: 2}, b)
-	l := newRandomStream(rng, a)
+	l := pipelinetest.NewRandomStream(rng, a)
 	for i := range 20 {
-		w := l.window()
+		w := l.Window()
 		if i == 7 || i == 11 {
 			w.Commands = []event.Command{promote("third"), promote(b.ID), promote(b.ID)}
 		}
@@ -271,9 +272,9 @@ func TestPairSnapshot(t *testing.T) {
 		a, b := twoModels(t, rng)
 		cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1}
 		pair := newPair(t, cfg, a, b)
-		l := newRandomStream(rng, a)
+		l := pipelinetest.NewRandomStream(rng, a)
 		for i := range 10 + rng.IntN(30) {
-			w := l.window()
+			w := l.Window()
 			if i == 5 && seed%3 > 0 {
 				w.Commands = []event.Command{promote(b.ID)}
 			}
@@ -291,7 +292,7 @@ func TestPairSnapshot(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			later = append(later, l.window())
+			later = append(later, l.Window())
 			outcomes = append(outcomes, pair.Step(later[len(later)-1]))
 		}
 		s.Close()
@@ -324,7 +325,7 @@ func TestPairSnapshot(t *testing.T) {
 		single := one.Snapshot(nil)
 		alone, err := io.ReadAll(single)
 		single.Close()
-		if err != nil || !bytes.Equal(alone, snapshotOf(t, newEngine(t, a, cfg), nil)) {
+		if err != nil || !bytes.Equal(alone, snapshotOf(t, pipelinetest.NewEngine(t, a, cfg), nil)) {
 			t.Errorf("a pair of one model is saved as other bytes than its engine (%v)", err)
 		}
 	}
@@ -335,9 +336,9 @@ func TestDamagedPair(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	a, b := twoModels(t, rng)
 	pair := newPair(t, pipeline.Config{Samples: 2}, a, b)
-	l := newRandomStream(rng, a)
+	l := pipelinetest.NewRandomStream(rng, a)
 	for range 20 {
-		pair.Step(l.window())
+		pair.Step(l.Window())
 	}
 	s := pair.Snapshot(nil)
 	file, err := io.ReadAll(s)

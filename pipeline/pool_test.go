@@ -13,24 +13,10 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/neighbourhood"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
-
-// addPool adds a pool of the default heads, without training rows, to a model.
-func addPool(t testing.TB, m *model.Model, sparse bool) {
-	t.Helper()
-	traits := pool.Traits{Density: 1, Negative: true}
-	if sparse {
-		traits.Density = 0.01
-	}
-	spec := pool.Default(traits)
-	p, err := pool.New(spec, m.Shape(), &m.Prior)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Pool, m.PoolState = &spec, p.AppendState(nil)
-}
 
 // oracle serves and learns with a pool as the engine should. It computes everything from
 // its own copy of the graph.
@@ -135,14 +121,14 @@ func TestEngineServesThePool(t *testing.T) {
 	for i := range 6 {
 		sparse, lag := i%2 == 0, []int{0, 1, 4}[i/2]
 		rng := rand.New(rand.NewPCG(7, 7))
-		m := modelOf(t, rng, gnn.KindSAGE, 2)
-		addPool(t, m, sparse)
+		m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2)
+		pipelinetest.AddPool(t, m, sparse)
 		p, err := m.NewPool()
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := &oracle{m: m, pool: p, served: map[int32]servedRow{}}
-		e := newEngine(t, m, pipeline.Config{LearnLag: lag})
+		e := pipelinetest.NewEngine(t, m, pipeline.Config{LearnLag: lag})
 		var waiting []int32
 		var batches []pool.Batch
 		for number := range int64(40) {
@@ -225,22 +211,22 @@ func TestEngineServesThePool(t *testing.T) {
 // TestPaperServes: the paper's head serves if the model has no pool or the settings ask for
 // that head, with the same bits. The error for a missing pool says what to do.
 func TestPaperServes(t *testing.T) {
-	m := modelOf(t, rand.New(rand.NewPCG(1, 1)), gnn.KindSAGE, 2)
-	plain := newEngine(t, m, pipeline.Config{})
+	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 1)), gnn.KindSAGE, 2)
+	plain := pipelinetest.NewEngine(t, m, pipeline.Config{})
 	if _, err := pipeline.New(m, pipeline.Config{Head: pipeline.HeadPool}); err == nil || !strings.Contains(err.Error(), "--head paper") {
 		t.Errorf("a pool that the model does not have: got %v, want an error with --head paper", err)
 	}
 	if _, err := pipeline.New(m, pipeline.Config{Head: "best"}); err == nil || !strings.Contains(err.Error(), `"pool" or "paper"`) {
 		t.Errorf("an unknown head: got %v, want an error with the known ones", err)
 	}
-	addPool(t, m, true)
-	paper, pooled := newEngine(t, m, pipeline.Config{Head: pipeline.HeadPaper}), newEngine(t, m, pipeline.Config{})
+	pipelinetest.AddPool(t, m, true)
+	paper, pooled := pipelinetest.NewEngine(t, m, pipeline.Config{Head: pipeline.HeadPaper}), pipelinetest.NewEngine(t, m, pipeline.Config{})
 	if settingsOf(plain) != settingsOf(pooled) || !strings.Contains(settingsOf(paper), `"head":"paper"`) {
 		t.Errorf("settings without a pool %s\nwith one %s\nwith one that must not serve %s", settingsOf(plain), settingsOf(pooled), settingsOf(paper))
 	}
-	l := newRandomStream(rand.New(rand.NewPCG(2, 2)), m)
+	l := pipelinetest.NewRandomStream(rand.New(rand.NewPCG(2, 2)), m)
 	for range 20 {
-		w := l.window()
+		w := l.Window()
 		if a, b := plain.Step(w), paper.Step(w); a.Chain != b.Chain {
 			t.Fatalf("window %d: chain %x with a pool that does not serve, want %x", w.Number, b.Chain, a.Chain)
 		}
@@ -303,12 +289,12 @@ func TestImpossiblePools(t *testing.T) {
 func TestQueriesOfThePool(t *testing.T) {
 	for _, sparse := range []bool{true, false} {
 		rng := rand.New(rand.NewPCG(3, 8))
-		m := modelOf(t, rng, gnn.KindSAGE, 2)
-		addPool(t, m, sparse)
-		queried, other := newEngine(t, m, pipeline.Config{}), newEngine(t, m, pipeline.Config{})
-		l := newRandomStream(rng, m)
+		m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2)
+		pipelinetest.AddPool(t, m, sparse)
+		queried, other := pipelinetest.NewEngine(t, m, pipeline.Config{}), pipelinetest.NewEngine(t, m, pipeline.Config{})
+		l := pipelinetest.NewRandomStream(rng, m)
 		for range 30 {
-			w := l.window()
+			w := l.Window()
 			if got, want := queried.Step(w), other.Step(w); got.Chain != want.Chain {
 				t.Fatalf("window %d: queries changed the bits", w.Number)
 			}
@@ -317,14 +303,14 @@ func TestQueriesOfThePool(t *testing.T) {
 				n.Dense[j] = float32(rng.NormFloat64())
 			}
 			for range 6 {
-				n.Neighbours = append(n.Neighbours, l.id())
+				n.Neighbours = append(n.Neighbours, l.ID())
 			}
 			supposed, known, reason, _ := queried.Suppose(&n)
 			if known || reason != "" {
 				t.Fatalf("node %v: known %v, reason %q, want a new node that is not refused", n.ID, known, reason)
 			}
-			one := &event.Window{Number: l.number, Nodes: []event.Node{n}}
-			l.number++
+			one := &event.Window{Number: l.Number, Nodes: []event.Node{n}}
+			l.Number++
 			served := queried.Step(one).Predictions[0]
 			other.Step(one)
 			for c, p := range supposed.Probabilities {

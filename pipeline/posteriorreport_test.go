@@ -9,18 +9,19 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
 // TestApart: the posterior of an engine that saw some nodes is apart from that of one that
 // never saw them, and not from itself.
 func TestApart(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 61))
-	m := modelOf(t, rng, gnn.KindSAGE, 2)
+	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2)
 	for i := range m.Prior.Precision {
 		m.Prior.Precision[i] += 20
 	}
 	cfg := pipeline.Config{Samples: 1}
-	saw, never := newEngine(t, m, cfg), newEngine(t, m, cfg)
+	saw, never := pipelinetest.NewEngine(t, m, cfg), pipelinetest.NewEngine(t, m, cfg)
 	gone := []event.ID{{Num: 80}, {Num: 84}, {Num: 80}, {Str: "never came"}}
 	for number := range int64(12) {
 		w := &event.Window{Number: number}
@@ -48,7 +49,7 @@ func TestApart(t *testing.T) {
 // TestWithoutDepartures: without departures, a snapshot has no tensors for them.
 func TestWithoutDepartures(t *testing.T) {
 	m := smallModel(t)
-	e := newEngine(t, m, pipeline.Config{})
+	e := pipelinetest.NewEngine(t, m, pipeline.Config{})
 	var offset int64
 	e.Step(parseWindow(t, "node 1 x=1,0\nnode 2 x=0,1 nbr=1\nlabel 1 red", &offset))
 	b := snapshotOf(t, e, nil)

@@ -7,25 +7,16 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/heads"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
+// none is no node and no class.
+const none = -1
+
 // The methods of this file may be called between windows. They change no state, and cost
 // nothing when they are not called.
-
-// Opinion is the prediction of every head for one node.
-type Opinion struct {
-	event.Prediction            // of the serving head
-	Heads            []Estimate // of every head, in their order
-}
-
-// Estimate is one head's prediction of one node.
-type Estimate struct {
-	Head          string
-	Class         string // the most probable, the first on a tie
-	Confidence    float32
-	Probabilities []float32
-}
 
 // Report describes a node of the graph.
 type Report struct {
@@ -35,9 +26,9 @@ type Report struct {
 	Degree  int
 	// Served is the prediction as served, without its uncertainties and the
 	// posterior's version. It is nil unless the node is pending.
-	Served *Opinion
+	Served *serve.Opinion
 	// Now is the prediction on the current graph, with the current posterior.
-	Now Opinion
+	Now serve.Opinion
 	// Neighbours are the most influential of the latest 64 neighbours, in order of
 	// falling |Gain|. Nodes of high degree have fewer or none.
 	Neighbours []Influence
@@ -67,14 +58,14 @@ func (e *Engine) Node(id event.ID) (*Report, bool) {
 	if !known {
 		return nil, false
 	}
-	e.lessons.settle()
+	e.lessons.Settle()
 	r := &Report{
 		Node: id, Context: e.nodes.IsContext(v), Label: e.className(e.nodes.Class(v)),
-		Degree: e.nodes.Graph.Degree(v), Served: e.predictor.served(v, id),
+		Degree: e.nodes.Graph.Degree(v), Served: e.predictor.Served(v, id),
 	}
 	z := make([]float32, e.model.Prior.Dim)
 	e.nodes.Graph.Embed([]int32{v}, z)
-	r.Now = e.predictor.opinion(id, z, view{node: v, without: none})
+	r.Now = e.predictor.Opinion(id, z, heads.View{Node: v, Without: none})
 	r.Now.Window = e.next - 1
 	r.Neighbours = e.influences(v, &r.Now)
 	return r, true
@@ -82,12 +73,12 @@ func (e *Engine) Node(id event.ID) (*Report, bool) {
 
 // Served returns every head's prediction for a node as served, nil if the node is not in
 // the graph or not pending.
-func (e *Engine) Served(id event.ID) *Opinion {
+func (e *Engine) Served(id event.ID) *serve.Opinion {
 	v, known := e.nodes.Number(id)
 	if !known {
 		return nil
 	}
-	return e.predictor.served(v, id)
+	return e.predictor.Served(v, id)
 }
 
 // className returns the name of a class, "" of none.
@@ -99,7 +90,7 @@ func (e *Engine) className(class int32) string {
 }
 
 // influences predicts v without each of its latest neighbours in turn.
-func (e *Engine) influences(v int32, now *Opinion) []Influence {
+func (e *Engine) influences(v int32, now *serve.Opinion) []Influence {
 	graph, c := e.nodes.Graph, e.model.Prior.Classes
 	near := slices.Clone(graph.Neighbours(v)) // the graph's own list changes meanwhile
 	cost := len(near)
@@ -113,15 +104,15 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 	near = near[len(near)-most:]
 	list := make([]Influence, len(near))
 	z, p := make([]float32, e.model.Prior.Dim), make([]float32, c)
-	by := int(e.serving.servingHead())
+	by := int(e.serving.ServingHead())
 	for i, u := range near {
 		graph.EmbedWithout(v, u, z)
-		outputs, _ := e.predictor.predictOne(z, view{node: v, without: u})
-		e.serving.probabilities(p, outputs[by*c:][:c])
+		outputs, _ := e.predictor.PredictOne(z, heads.View{Node: v, Without: u})
+		e.serving.Probabilities(p, outputs[by*c:][:c])
 		list[i] = Influence{
 			Node: e.nodes.ID(u), Label: e.className(e.nodes.Class(u)),
 			Gain:    float64(now.Probabilities[now.ClassIndex]) - float64(p[now.ClassIndex]),
-			Without: e.model.Classes[mostProbable(p)],
+			Without: e.model.Classes[serve.MostProbable(p)],
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Influence) int { return cmp.Compare(math.Abs(b.Gain), math.Abs(a.Gain)) })
@@ -130,7 +121,7 @@ func (e *Engine) influences(v int32, now *Opinion) []Influence {
 
 // Supposed is the prediction for a node that has not arrived.
 type Supposed struct {
-	Opinion
+	serve.Opinion
 	Unknown []event.ID // neighbours that are not in the graph
 	Degree  int        // edges that the node would have
 }
@@ -147,7 +138,7 @@ func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason even
 	if _, known := e.nodes.Number(node.ID); known {
 		return nil, true, "", ""
 	}
-	e.lessons.settle()
+	e.lessons.Settle()
 	s = &Supposed{}
 	near := e.nodes.WaitingFor(node.ID)
 	for _, id := range node.Neighbours {
@@ -170,7 +161,7 @@ func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason even
 		}
 	}
 	s.Degree = len(distinct)
-	s.Opinion = e.predictor.opinion(node.ID, z, view{node: none, features: x, neighbours: distinct})
+	s.Opinion = e.predictor.Opinion(node.ID, z, heads.View{Node: none, Features: x, Neighbours: distinct})
 	s.Window, s.Time = e.next, node.Time
 	return s, false, "", ""
 }

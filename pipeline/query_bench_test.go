@@ -7,6 +7,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
 // BenchmarkNode measures how long a query about a node delays the engine, on a graph of
@@ -19,8 +20,8 @@ func BenchmarkNode(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 1))
-			m := modelOf(b, rng, gnn.KindSAGE, 2)
-			e := newEngine(b, m, pipeline.Config{})
+			m := pipelinetest.ModelOf(b, rng, gnn.KindSAGE, 2)
+			e := pipelinetest.NewEngine(b, m, pipeline.Config{})
 			const nodes, window = 100_000, 1000
 			for n := 0; n < nodes; n += window {
 				w := &event.Window{Number: e.Next()}

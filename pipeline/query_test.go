@@ -12,6 +12,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
 var kinds = []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN}
@@ -26,10 +27,10 @@ func TestQueriesChangeNothing(t *testing.T) {
 			for _, half := range []bool{false, true} {
 				t.Run(fmt.Sprint(kind, depth, half), func(t *testing.T) {
 					rng := rand.New(rand.NewPCG(1, uint64(depth)))
-					m := modelOf(t, rng, kind, depth)
+					m := pipelinetest.ModelOf(t, rng, kind, depth)
 					cfg := pipeline.Config{BFloat16: half, MaxPending: 20}
-					queried, plain := newEngine(t, m, cfg), newEngine(t, m, cfg)
-					l := newRandomStream(rng, m)
+					queried, plain := pipelinetest.NewEngine(t, m, cfg), pipelinetest.NewEngine(t, m, cfg)
+					l := pipelinetest.NewRandomStream(rng, m)
 					var snapshot *pipeline.Snapshot
 					var since []*event.Window
 					var file []byte
@@ -38,7 +39,7 @@ func TestQueriesChangeNothing(t *testing.T) {
 							snapshot = queried.Snapshot(nil)
 						}
 						queryAll(queried, l, rng)
-						w := l.window()
+						w := l.Window()
 						a, b := queried.Step(w), plain.Step(w)
 						if diff := cmp.Diff(b, a); diff != "" {
 							t.Fatalf("window %d (-want +got)\n%s", number, diff)
@@ -68,14 +69,14 @@ func TestQueriesChangeNothing(t *testing.T) {
 }
 
 // queryAll makes every kind of query, about random nodes.
-func queryAll(e *pipeline.Engine, l *randomStream, rng *rand.Rand) {
+func queryAll(e *pipeline.Engine, l *pipelinetest.RandomStream, rng *rand.Rand) {
 	for range 5 {
-		e.Node(l.id())
-		x := make([]float32, l.m.Encoder.In())
+		e.Node(l.ID())
+		x := make([]float32, l.M.Encoder.In())
 		for i := range x {
 			x[i] = float32(rng.NormFloat64())
 		}
-		e.Suppose(&event.Node{ID: l.id(), Dense: x, Neighbours: []event.ID{l.id(), l.id(), l.id()}})
+		e.Suppose(&event.Node{ID: l.ID(), Dense: x, Neighbours: []event.ID{l.ID(), l.ID(), l.ID()}})
 	}
 	e.PosteriorReport()
 }
@@ -86,12 +87,12 @@ func TestSupposePredictsWhatIsServed(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, 6))
-			m := modelOf(t, rng, kind, 2)
-			e := newEngine(t, m, pipeline.Config{})
-			l := newRandomStream(rng, m)
+			m := pipelinetest.ModelOf(t, rng, kind, 2)
+			e := pipelinetest.NewEngine(t, m, pipeline.Config{})
+			l := pipelinetest.NewRandomStream(rng, m)
 			compared := 0
 			for range 60 {
-				w := l.window()
+				w := l.Window()
 				w.Labels = nil
 				if len(w.Nodes) > 1 {
 					w.Nodes = w.Nodes[:1]
@@ -142,8 +143,8 @@ func TestSupposePredictsWhatIsServed(t *testing.T) {
 // TestSupposeRefuses: features of a wrong dimension are refused, a node of the graph is
 // reported as known, and the ids "3" and 3 are different nodes.
 func TestSupposeRefuses(t *testing.T) {
-	m := modelOf(t, rand.New(rand.NewPCG(1, 1)), gnn.KindSAGE, 2)
-	e := newEngine(t, m, pipeline.Config{})
+	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 1)), gnn.KindSAGE, 2)
+	e := pipelinetest.NewEngine(t, m, pipeline.Config{})
 	if _, _, reason, detail := e.Suppose(&event.Node{Dense: make([]float32, 4)}); reason != event.WrongDimension || detail == "" {
 		t.Errorf("4 features where 5 are needed: reason %q, detail %q, want %s with a detail", reason, detail, event.WrongDimension)
 	}
@@ -162,7 +163,7 @@ func TestInfluences(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(8, 9))
-			m := modelOf(t, rng, kind, 2)
+			m := pipelinetest.ModelOf(t, rng, kind, 2)
 			node := func(id int, near ...int) event.Node {
 				n := event.Node{ID: event.ID{Num: int64(id)}, Dense: make([]float32, 5)}
 				if id%2 == 1 { // both kinds of ids
@@ -178,7 +179,7 @@ func TestInfluences(t *testing.T) {
 			}
 			nodes := []event.Node{node(0), node(2, 0), node(4, 2), node(1, 0, 2), node(6, 4, 0, 2)}
 			nodes[2].Context = true // so that its label is known but not learned
-			e := newEngine(t, m, pipeline.Config{})
+			e := pipelinetest.NewEngine(t, m, pipeline.Config{})
 			e.Step(&event.Window{Nodes: nodes})
 			e.Step(&event.Window{Number: 1, Labels: []event.Label{{Node: event.ID{Num: 4}, Class: m.Classes[1]}}})
 			r, ok := e.Node(event.ID{Num: 6})
@@ -194,7 +195,7 @@ func TestInfluences(t *testing.T) {
 				}
 				fewer := slices.Clone(nodes)
 				fewer[4].Neighbours = slices.DeleteFunc(slices.Clone(nodes[4].Neighbours), func(id event.ID) bool { return id == n.Node })
-				other := newEngine(t, m, pipeline.Config{})
+				other := pipelinetest.NewEngine(t, m, pipeline.Config{})
 				other.Step(&event.Window{Nodes: fewer})
 				o, _ := other.Node(event.ID{Num: 6})
 				want := float64(r.Now.Confidence - o.Now.Probabilities[r.Now.ClassIndex])
@@ -210,16 +211,16 @@ func TestInfluences(t *testing.T) {
 // and hash those of the outcome, and the posterior in the report is a copy.
 func TestPosteriorReport(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 3))
-	m := modelOf(t, rng, gnn.KindSAGE, 2)
-	e := newEngine(t, m, pipeline.Config{})
+	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2)
+	e := pipelinetest.NewEngine(t, m, pipeline.Config{})
 	b := e.PosteriorReport()
 	if b.Distance != 0 || math.Abs(b.KL) > 1e-12 || b.Version != 0 || len(b.Classes) != len(m.Classes) {
 		t.Errorf("report before any label %+v, want no distance from the prior", b)
 	}
-	l := newRandomStream(rng, m)
+	l := pipelinetest.NewRandomStream(rng, m)
 	var out *event.Outcome
 	for range 30 {
-		out = e.Step(l.window())
+		out = e.Step(l.Window())
 	}
 	b = e.PosteriorReport()
 	if b.Hash != out.Posterior || b.Version != out.Heads[0].Version || b.Version == 0 {

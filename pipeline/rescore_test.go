@@ -13,6 +13,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
 // published is the latest prediction of a node that waits for its label, and the degree of
@@ -33,15 +34,15 @@ func TestRescoring(t *testing.T) {
 	for _, r := range []pipeline.Rescoring{{After: 1}, {After: 3}, {After: 2, Limit: 2}, {Confidence: .5}, {After: 2, Confidence: .6, Limit: 3}} {
 		t.Run(fmt.Sprintf("%+v", r), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, uint64(r.After)))
-			m := modelOf(t, rng, gnn.KindSAGE, 2)
+			m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2)
 			cfg := pipeline.Config{Samples: 2, Rescore: r}
-			e, plain := newEngine(t, m, cfg), newEngine(t, m, pipeline.Config{Samples: 2})
-			l := newRandomStream(rng, m)
+			e, plain := pipelinetest.NewEngine(t, m, cfg), pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 2})
+			l := pipelinetest.NewRandomStream(rng, m)
 			latest := map[event.ID]*published{}
 			revised, scored, differ := 0, 0, 0
 			limit := e.Config().Rescore.Limit
 			for range 150 {
-				w := l.window()
+				w := l.Window()
 				// First the nodes alone, so that a query afterwards uses the posterior that
 				// served, unless a waiting label was joined.
 				labels := w.Labels
@@ -95,8 +96,8 @@ func TestRescoring(t *testing.T) {
 				}
 				// Then the labels alone. Without new edges, the only revisions are those that
 				// were over the limit before.
-				second := &event.Window{Number: l.number, Labels: labels}
-				l.number++
+				second := &event.Window{Number: l.Number, Labels: labels}
+				l.Number++
 				out, bare = e.Step(second), plain.Step(second)
 				for _, p := range out.Revisions {
 					latest[p.Node].revision++
@@ -151,12 +152,12 @@ func argmaxOf(p []float32) (best int) {
 func TestRescoringIsRestored(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 12))
-		m := modelOf(t, rng, gnn.KindGCN, 2)
+		m := pipelinetest.ModelOf(t, rng, gnn.KindGCN, 2)
 		cfg := pipeline.Config{Samples: 2, MaxPending: 30, Rescore: pipeline.Rescoring{After: 1 + int(seed%3), Confidence: float64(seed%2) / 2, Limit: 1 + int(seed%4)}}
-		e := newEngine(t, m, cfg)
-		l := newRandomStream(rng, m)
+		e := pipelinetest.NewEngine(t, m, cfg)
+		l := pipelinetest.NewRandomStream(rng, m)
 		for range rng.IntN(80) {
-			e.Step(l.window())
+			e.Step(l.Window())
 		}
 		for range 3 {
 			e = followed(t, rng, l, e, m, cfg)
@@ -170,16 +171,16 @@ func TestRescoringOff(t *testing.T) {
 	e, m, cfg, l := lived(t, 2, 30)
 	off := cfg
 	off.Rescore = pipeline.Rescoring{Limit: 7}
-	other := newEngine(t, m, off)
+	other := pipelinetest.NewEngine(t, m, off)
 	if got, want := settingsOf(other), settingsOf(e); got != want {
 		t.Errorf("settings %q, want %q", got, want)
 	}
 	on := cfg
 	on.Rescore = pipeline.Rescoring{After: 2}
-	if got := settingsOf(newEngine(t, m, on)); got == settingsOf(e) {
+	if got := settingsOf(pipelinetest.NewEngine(t, m, on)); got == settingsOf(e) {
 		t.Errorf("settings %q with rescoring and without, want them to differ", got)
 	}
-	if out := e.Step(l.window()); out.Revisions != nil || out.Heads[len(out.Heads)-1].Name == "revised" {
+	if out := e.Step(l.Window()); out.Revisions != nil || out.Heads[len(out.Heads)-1].Name == "revised" {
 		t.Errorf("outcome %+v, want neither revisions nor the head revised", out)
 	}
 	// The settings in a snapshot have the names rescore-after, -confidence and -limit.
@@ -191,7 +192,7 @@ func TestRescoringOff(t *testing.T) {
 			t.Errorf("%+v is accepted, want an error", r)
 		}
 	}
-	s := newEngine(t, m, on).Snapshot(nil)
+	s := pipelinetest.NewEngine(t, m, on).Snapshot(nil)
 	defer s.Close()
 	file, err := io.ReadAll(s)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -82,7 +83,7 @@ var settings = []setting{
 		},
 	},
 	number("coverage", func(c *Config) *float64 { return &c.Coverage.Target }),
-	named("sets-groups", func(c *Config) *Per { return &c.Coverage.Per }, PerNone, PerClass),
+	named("sets-groups", func(c *Config) *serve.Per { return &c.Coverage.Per }, serve.PerNone, serve.PerClass),
 	number("abstain-confidence", func(c *Config) *float64 { return &c.Coverage.MinConfidence }),
 	integer("abstain-set-size", func(c *Config) *int { return &c.Coverage.MaxSize }),
 	integer("rescore-after", func(c *Config) *int { return &c.Rescore.After }),
@@ -91,7 +92,7 @@ var settings = []setting{
 		name: "rescore-limit",
 		// The limit has an effect only if nodes are predicted again.
 		get: func(c *Config) string {
-			if !c.Rescore.on() {
+			if !c.Rescore.On() {
 				return "0"
 			}
 			return strconv.Itoa(c.Rescore.Limit)
@@ -167,10 +168,10 @@ func named[T interface {
 // Effective returns c with the settings that have no effect on any of the models at
 // their defaults: a pool has its constants from the model file.
 func (c Config) Effective(models ...*model.Model) Config {
-	if slices.ContainsFunc(models, func(m *model.Model) bool { return !c.servesPool(m) }) {
+	if slices.ContainsFunc(models, func(m *model.Model) bool { return !c.ServesPool(m) }) {
 		return c
 	}
-	c.Update, c.Fallback = posterior.DefaultConfig(), defaultFallback
+	c.Update, c.Fallback = posterior.DefaultConfig(), serve.DefaultFallback
 	return c
 }
 
@@ -229,24 +230,4 @@ func ParseSettings(object event.Settings) (c Config, err error) {
 		return c, fmt.Errorf("settings: %s is unknown: use the program that wrote them", unknown[0])
 	}
 	return c.WithDefaults()
-}
-
-// sameSettings returns an error unless a snapshot's settings are those of the engine. The
-// error names each setting that differs, with both values, and a remedy.
-func sameSettings(there, here event.Settings) error {
-	if there == here {
-		return nil
-	}
-	if _, err := there.Values(); err != nil {
-		return fmt.Errorf("its settings are not a JSON object (%w): start without the snapshot", err)
-	}
-	differ := event.Diff(there, here)
-	remedy := "give the settings it was taken with"
-	if len(differ) == 0 || slices.ContainsFunc(differ, func(d event.Difference) bool { return d.Name == "engine" }) {
-		remedy = "restore it with the program that wrote it"
-	}
-	if len(differ) == 0 {
-		return fmt.Errorf("it holds its settings in another form: %s, or start without the snapshot", remedy)
-	}
-	return fmt.Errorf("it was taken with other settings: %s; %s, or start without the snapshot", event.Describe(differ), remedy)
 }

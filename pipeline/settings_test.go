@@ -9,6 +9,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
@@ -59,7 +60,7 @@ func TestSettingsHoldEveryField(t *testing.T) {
 		case reflect.Func:
 			v.Set(reflect.ValueOf(func(job func()) (wait func()) { return job }))
 		case reflect.Interface:
-			v.Set(reflect.ValueOf(newMemoryBlocks()))
+			v.Set(reflect.ValueOf(pipelinetest.NewMemoryBlocks()))
 		case reflect.Uint8:
 			v.SetUint(v.Uint() + 1)
 		case reflect.Float64:

@@ -9,33 +9,26 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
-
-// setsOfShards are sets with one threshold for all, and with one for each class.
-var setsOfShards = []pipeline.Coverage{
-	{Target: 0.7},
-	{Target: 0.8, Per: pipeline.PerClass, MaxSize: 2},
-	{Target: 0.6, MinConfidence: 0.5},
-	{Target: 0.7, Per: pipeline.PerClass},
-}
 
 // TestSetsOnShards: given the same embeddings, the sets of shards are those of one engine in
 // which predictions without a label count for thresholds from the next window on, and so is
 // their coverage. With a lag of the learner the sets are the same for any number of shards.
 func TestSetsOnShards(t *testing.T) {
-	for k, coverage := range setsOfShards {
-		heads := headsOfShards[k%len(headsOfShards)]
+	for k, coverage := range pipelinetest.SetsOfShards {
+		heads := pipelinetest.HeadsOfShards[k%len(pipelinetest.HeadsOfShards)]
 		for _, lag := range []int{0, 3} {
 			t.Run(fmt.Sprint(heads, " lag ", lag, " ", coverage.Target, " ", coverage.Per), func(t *testing.T) {
-				m, rng := shardedModel(t, gnn.KindSAGE, uint64(k))
-				serveWith(t, m, heads)
+				m, rng := pipelinetest.ShardedModel(t, gnn.KindSAGE, uint64(k))
+				pipelinetest.ServeWith(t, m, heads)
 				cfg := pipeline.Config{Samples: 2, LearnLag: lag, MaxPending: 60, Coverage: coverage, Fallback: -1}
-				e, one, four := newEngine(t, m, cfg), newSharded(t, m, cfg, 1, 1), newSharded(t, m, cfg, 4, 2)
+				e, one, four := pipelinetest.NewEngine(t, m, cfg), pipelinetest.NewTogether(t, m, cfg, 1, 1), pipelinetest.NewTogether(t, m, cfg, 4, 2)
 				e.ImputeLate()
-				l := newRandomStream(rng, m)
+				l := pipelinetest.NewRandomStream(rng, m)
 				sets, full := 0, 0
 				for range 200 {
-					w := l.window()
+					w := l.Window()
 					got := four.Step(w)
 					z := four.Embeddings()
 					want := one.StepWith(w, z)
@@ -45,8 +38,8 @@ func TestSetsOnShards(t *testing.T) {
 					if err := errors.Join(four.Err(), one.Err()); err != nil {
 						t.Fatal(err)
 					}
-					likeShards(want)
-					likeShards(got)
+					pipelinetest.LikeShards(want)
+					pipelinetest.LikeShards(got)
 					if d := gocmp.Diff(want, got); d != "" {
 						t.Fatalf("window %d (-want +4 shards)\n%s", w.Number, d)
 					}

@@ -1,14 +1,6 @@
 package pipeline
 
-import (
-	"errors"
-	"fmt"
-	"maps"
-	"strings"
-
-	"github.com/gvbll/gvbll/gnn/safetensors"
-	"github.com/gvbll/gvbll/gnn/snapshot"
-)
+import "github.com/gvbll/gvbll/pipeline/snapshots"
 
 // Snapshot reads the state of a pair, as it was when the snapshot began, as the bytes of
 // a safetensors file. The file is produced as it is read, a part at a time, while the
@@ -89,40 +81,15 @@ import (
 // comes after them
 //
 //	pending.head           U8    p: the head that served
-//	heads.serve            U8    see [Heads]
+//	heads.serve            U8    see [shards.Heads]
 //	heard.arrivals         I64   × 4: window, shard, number and order of arrival of nodes whose neighbours have
 //	                             not heard what was served for them; if there are any
-//	sets.given             F64   thresholds from the lead, if Config.Coverage is set
+//	sets.given             F64   thresholds from the trainer, if Config.Coverage is set
 //	sets.count             I64   1: predictions of all shards
 //	sets.served            I64   as above, of its own pending predictions
 //
-// A lead's begins with the heads.
-type Snapshot struct {
-	of     []saved // none when closed
-	blocks []int64
-	states []*snapshot.Schema
-	stream *safetensors.Stream
-}
-
-// saved is what has a part of a snapshot: an engine, a shard or a lead.
-type saved interface {
-	part
-	// strings identify it and its progress.
-	strings() []engineString
-	// rest waits for what runs beside it. It panics within a window.
-	rest()
-	// open is the snapshot that is open, or nil.
-	open() **Snapshot
-	// appendBlocks appends the numbers of its blocks.
-	appendBlocks(list []int64) []int64
-}
-
-// under is a saved part with the prefix of the names of its tensors and, after metaOwn, of
-// the keys of its strings.
-type under struct {
-	prefix string
-	saved
-}
+// A trainer's begins with the heads.
+type Snapshot = snapshots.Snapshot
 
 // behind is the prefix of a shadow.
 const behind = "shadow."
@@ -133,86 +100,10 @@ const behind = "shadow."
 //
 // It panics if the previous snapshot is not closed, or if a key of meta begins with
 // "gvbll.".
-func (p *Pair) Snapshot(meta map[string]string) *Snapshot {
-	parts := []under{{"", p.engines[0]}}
+func (p *Pair) Snapshot(meta map[string]string) *snapshots.Snapshot {
+	parts := []snapshots.Part{snapshots.Under("", savedEngine{p.engines[0]})}
 	for _, shadow := range p.engines[1:] {
-		parts = append(parts, under{behind, shadow})
+		parts = append(parts, snapshots.Under(behind, savedEngine{shadow}))
 	}
-	return takeSnapshot(meta, parts...)
-}
-
-// Snapshot begins a snapshot of the shard's state, as [Pair.Snapshot] does, for
-// [RestoreShard].
-func (s *Shard) Snapshot(meta map[string]string) *Snapshot { return takeSnapshot(meta, under{"", s}) }
-
-// Snapshot begins a snapshot of the lead's state, as [Pair.Snapshot] does, for [RestoreLead].
-func (l *Lead) Snapshot(meta map[string]string) *Snapshot { return takeSnapshot(meta, under{"", l}) }
-
-// takeSnapshot begins the snapshot of parts.
-func takeSnapshot(meta map[string]string, parts ...under) *Snapshot {
-	for _, x := range parts {
-		if *x.open() != nil {
-			panic("pipeline: the previous snapshot is not closed")
-		}
-		x.rest()
-	}
-	for key := range meta {
-		if strings.HasPrefix(key, metaOwn) {
-			panic(fmt.Sprintf("pipeline: %q is a key of the engine's own", key))
-		}
-	}
-	meta = maps.Clone(meta)
-	if meta == nil {
-		meta = map[string]string{}
-	}
-	s := &Snapshot{}
-	var tensors []safetensors.Part
-	for _, x := range parts {
-		for _, str := range x.strings() {
-			meta[metaOwn+x.prefix+str.key] = str.text
-		}
-		*x.open() = s
-		s.of = append(s.of, x.saved)
-		s.blocks = x.appendBlocks(s.blocks)
-		state := snapshot.Saving()
-		x.State(state)
-		s.states = append(s.states, state)
-		for _, p := range state.Parts() {
-			p.Name = x.prefix + p.Name
-			tensors = append(tensors, p)
-		}
-	}
-	var err error
-	if s.stream, err = safetensors.NewStream(meta, tensors); err != nil {
-		panic(fmt.Sprintf("pipeline: snapshot: %v", err))
-	}
-	return s
-}
-
-var errClosed = errors.New("snapshot: it is closed")
-
-// Read implements [io.Reader]. It fills p, except at the end.
-func (s *Snapshot) Read(p []byte) (int, error) {
-	if s.of == nil {
-		return 0, errClosed
-	}
-	return s.stream.Read(p)
-}
-
-// Len returns the length of the whole file in bytes, however much has been read.
-func (s *Snapshot) Len() int64 { return s.stream.Len() }
-
-// Blocks returns the numbers of the blocks of Config.Blocks that the state refers to. A
-// later step may free them, so the caller keeps them now; the snapshot is of no use without
-// them.
-func (s *Snapshot) Blocks() []int64 { return s.blocks }
-
-// Close frees what the snapshot holds, whether or not it was read to the end, and allows
-// the next one. It may be called twice.
-func (s *Snapshot) Close() {
-	for i, x := range s.of {
-		s.states[i].Release()
-		*x.open() = nil
-	}
-	s.of = nil
+	return snapshots.Take(meta, parts...)
 }

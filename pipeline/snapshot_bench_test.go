@@ -13,6 +13,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -29,7 +30,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	const nodes, window = 1_000_000, 500
 	rng := rand.New(rand.NewPCG(1, 1))
 	m := wideModel(b, rng)
-	e := newEngine(b, m, pipeline.Config{})
+	e := pipelinetest.NewEngine(b, m, pipeline.Config{})
 	l := &crowd{rng: rng, dim: m.Encoder.In()}
 	for l.n < nodes {
 		e.Step(l.window(e.Next(), 4000))

@@ -18,199 +18,9 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/serve"
 )
-
-// randomStream is a random stream of windows. Nodes have ids of both kinds, are sent once
-// or more often, leave and return, and name nodes that are in the graph, arrive later or
-// never. Edges are added and removed between such nodes. Labels are early or late, agree or disagree with earlier ones, or are of no node.
-type randomStream struct {
-	rng    *rand.Rand
-	m      *model.Model
-	number int64
-	nodes  int
-	x      map[event.ID][]float32 // the last features of each node, which are sometimes sent again
-}
-
-func newRandomStream(rng *rand.Rand, m *model.Model) *randomStream {
-	return &randomStream{rng: rng, m: m, x: map[event.ID][]float32{}}
-}
-
-// id returns the id of a node of the stream, or of one that may arrive later.
-func (l *randomStream) id() event.ID {
-	v := l.rng.IntN(l.nodes + 8)
-	switch {
-	case v%3 == 0:
-		return event.ID{Str: fmt.Sprintf("node-%d", v)}
-	case v%7 == 0:
-		return event.ID{Num: -int64(v) << 40}
-	}
-	return event.ID{Num: int64(v)}
-}
-
-func (l *randomStream) origin(topic string) *event.Origin {
-	o := &event.Origin{Topic: topic, Partition: l.rng.Int32N(4), Offset: l.rng.Int64N(1 << 40)}
-	switch l.rng.IntN(4) {
-	case 0:
-		o.Key = []byte{}
-	case 1:
-		o.Value = []byte("value")
-	case 2:
-		o.Key, o.Headers = []byte("key"), []event.Header{{Key: "a"}, {Value: []byte{}}, {Key: "b", Value: []byte("c")}}
-	}
-	return o
-}
-
-// window returns the next window.
-func (l *randomStream) window() *event.Window {
-	w := &event.Window{Number: l.number}
-	l.number++
-	for range l.rng.IntN(12) {
-		if l.rng.IntN(6) == 0 {
-			n := event.Node{Origin: l.origin("nodes"), ID: l.id(), Departed: true, ByKey: l.rng.IntN(2) == 0}
-			w.Nodes = append(w.Nodes, n)
-			continue
-		}
-		if l.rng.IntN(4) == 0 {
-			w.Nodes = append(w.Nodes, l.edges())
-			continue
-		}
-		n := event.Node{Origin: l.origin("nodes"), ID: l.id(), Context: l.rng.IntN(5) == 0, Time: l.rng.Int64N(1000)}
-		if n.Dense = l.x[n.ID]; n.Dense == nil || l.rng.IntN(2) == 0 {
-			n.Dense = make([]float32, l.m.Encoder.In())
-			for i := range n.Dense {
-				n.Dense[i] = float32(l.rng.NormFloat64())
-			}
-			l.x[n.ID] = n.Dense
-		}
-		for range l.rng.IntN(6) {
-			n.Neighbours = append(n.Neighbours, l.id())
-		}
-		w.Nodes = append(w.Nodes, n)
-		l.nodes++
-	}
-	for range l.rng.IntN(9) {
-		y := l.rng.IntN(len(l.m.Classes))
-		label := event.Label{Origin: l.origin("labels"), Node: l.id(), Class: l.m.Classes[y], Time: l.rng.Int64N(2000)}
-		if l.rng.IntN(2) == 0 {
-			label.Class, label.Index = "", int32(y)
-		}
-		w.Labels = append(w.Labels, label)
-	}
-	return w
-}
-
-// wide returns a window with the events of several: enough arrivals for two threads.
-func (l *randomStream) wide() *event.Window {
-	w := l.window()
-	for range 19 {
-		more := l.window()
-		w.Nodes, w.Labels = append(w.Nodes, more.Nodes...), append(w.Labels, more.Labels...)
-	}
-	l.number = w.Number + 1
-	return w
-}
-
-// edges returns an event of only edges, of which some are removed, and some of these again
-// added.
-func (l *randomStream) edges() event.Node {
-	if l.rng.IntN(2) == 0 {
-		l.nodes++ // so that new ids come
-	}
-	n := event.Node{Origin: l.origin("nodes"), ID: l.id()}
-	if l.rng.IntN(3) == 0 {
-		n.Featureless, n.Remove = true, l.rng.IntN(3) == 0
-		for range 1 + l.rng.IntN(3) {
-			n.Neighbours = append(n.Neighbours, l.id())
-		}
-		return n
-	}
-	for range 1 + l.rng.IntN(5) {
-		e := event.Edge{Source: l.id(), Target: l.id(), Remove: l.rng.IntN(3) == 0}
-		if last := len(n.Edges) - 1; last >= 0 && l.rng.IntN(3) == 0 { // the same edge, or from the same source
-			e.Source = n.Edges[last].Source
-			if l.rng.IntN(2) == 0 {
-				e.Target = n.Edges[last].Target
-			}
-		}
-		n.Edges = append(n.Edges, e)
-	}
-	return n
-}
-
-// modelOf returns a model with random weights and an encoder of the given kind and depth.
-func modelOf(t testing.TB, rng *rand.Rand, kind gnn.Kind, depth int) *model.Model {
-	t.Helper()
-	return modelOfWidth(t, rng, kind, []int{5, 6, 4, 7}[:depth+1]...)
-}
-
-// modelOfWidth returns a model whose encoder has these widths: the number of features, then
-// the outputs of each layer.
-func modelOfWidth(t testing.TB, rng *rand.Rand, kind gnn.Kind, width ...int) *model.Model {
-	t.Helper()
-	const classes = 3
-	weights := func(n int) []float32 {
-		w := make([]float32, n)
-		for i := range w {
-			w[i] = float32(rng.NormFloat64() / 2)
-		}
-		return w
-	}
-	tensors := map[string]safetensors.Tensor{}
-	for l := range len(width) - 1 {
-		in, out, name := width[l], width[l+1], fmt.Sprintf("convs.%d.", l)
-		matrix := func(suffix string, rows, cols int) {
-			tensors[name+suffix] = safetensors.Of(weights(rows*cols), rows, cols)
-		}
-		bias := func(suffix string) { tensors[name+suffix] = safetensors.Of(weights(out), out) }
-		switch kind {
-		case gnn.KindSAGE:
-			matrix("lin_l.weight", out, in)
-			matrix("lin_r.weight", out, in)
-			bias("lin_l.bias")
-		case gnn.KindGCN:
-			matrix("lin.weight", out, in)
-			bias("bias")
-		case gnn.KindGAT:
-			matrix("lin.weight", out, in)
-			bias("bias")
-			tensors[name+"att_src"] = safetensors.Of(weights(out), 1, 1, out)
-			tensors[name+"att_dst"] = safetensors.Of(weights(out), 1, 1, out)
-		case gnn.KindGIN:
-			matrix("nn.0.weight", out, in)
-			bias("nn.0.bias")
-			matrix("nn.2.weight", out, out)
-			bias("nn.2.bias")
-			tensors[name+"eps"] = safetensors.Of(weights(1), 1)
-		}
-	}
-	enc, err := gnn.Load(kind, gnn.ReLU, tensors)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &model.Model{
-		ID:         "random",
-		Meta:       model.Meta{Format: model.Format, Encoder: kind, Classes: []string{"a", "b", "c"}},
-		Encoder:    enc,
-		Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone},
-		Prior:      posterior.Gaussian{Dim: enc.Out(), Classes: classes},
-	}
-	for range enc.Out() * classes {
-		m.Prior.Mean = append(m.Prior.Mean, rng.NormFloat64()/2)
-		m.Prior.Precision = append(m.Prior.Precision, 1+10*rng.Float64())
-	}
-	return m
-}
-
-// newEngine returns an engine, and fails the test on an error.
-func newEngine(t testing.TB, m *model.Model, cfg pipeline.Config) *pipeline.Engine {
-	t.Helper()
-	e, err := pipeline.New(m, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
 
 // restore restores an engine from the bytes of a snapshot.
 func restore(m *model.Model, cfg pipeline.Config, b []byte) (*pipeline.Engine, map[string]string, error) {
@@ -236,19 +46,19 @@ func TestRestoredEngineIsEqual(t *testing.T) {
 					cfg.Unwatched = seed%5 == 0
 					cfg.Fallback = []float64{0.5, -1, 2}[seed%3]
 					if seed%4 > 0 {
-						cfg.Coverage = pipeline.Coverage{Target: 0.8, Per: pipeline.Per(seed % 2), MaxSize: 2}
+						cfg.Coverage = pipeline.Coverage{Target: 0.8, Per: serve.Per(seed % 2), MaxSize: 2}
 					}
 					if seed%6 == 1 {
-						cfg.PendingMemory, cfg.Blocks = 1000, newMemoryBlocks()
+						cfg.PendingMemory, cfg.Blocks = 1000, pipelinetest.NewMemoryBlocks()
 					}
-					m := modelOf(t, rng, kind, depth)
+					m := pipelinetest.ModelOf(t, rng, kind, depth)
 					if seed%4 >= 2 {
-						addPool(t, m, seed%3 == 0)
+						pipelinetest.AddPool(t, m, seed%3 == 0)
 					}
-					l := newRandomStream(rng, m)
-					e := newEngine(t, m, cfg)
+					l := pipelinetest.NewRandomStream(rng, m)
+					e := pipelinetest.NewEngine(t, m, cfg)
 					for range rng.IntN(60) {
-						e.Step(l.window())
+						e.Step(l.Window())
 					}
 					for range 3 { // snapshots of restored engines too
 						e = followed(t, rng, l, e, m, cfg)
@@ -261,7 +71,7 @@ func TestRestoredEngineIsEqual(t *testing.T) {
 
 // followed takes a snapshot of e, and returns the engine that is restored from it and has
 // stepped the same windows.
-func followed(t *testing.T, rng *rand.Rand, l *randomStream, e *pipeline.Engine, m *model.Model, cfg pipeline.Config) *pipeline.Engine {
+func followed(t *testing.T, rng *rand.Rand, l *pipelinetest.RandomStream, e *pipeline.Engine, m *model.Model, cfg pipeline.Config) *pipeline.Engine {
 	t.Helper()
 	meta := map[string]string{"worker": "ünique", "window": fmt.Sprint(e.Next())}
 	s := e.Snapshot(meta)
@@ -279,7 +89,7 @@ func followed(t *testing.T, rng *rand.Rand, l *randomStream, e *pipeline.Engine,
 		if err != nil {
 			t.Fatal(err)
 		}
-		windows = append(windows, l.window())
+		windows = append(windows, l.Window())
 		outcomes = append(outcomes, e.Step(windows[len(windows)-1]))
 	}
 	if int64(len(file)) != s.Len() {
@@ -323,18 +133,18 @@ const poolSeeds = 100
 
 // lived returns an engine that has stepped through a random stream, with what it was made
 // from. Two of three learn labels some windows late.
-func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Model, pipeline.Config, *randomStream) {
+func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Model, pipeline.Config, *pipelinetest.RandomStream) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 3))
-	m := modelOf(t, rng, gnn.KindSAGE, 2)
+	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2)
 	if seed >= poolSeeds {
-		addPool(t, m, seed%2 == 0)
+		pipelinetest.AddPool(t, m, seed%2 == 0)
 	}
-	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, LearnLag: 2 * int(seed%3), Coverage: pipeline.Coverage{Target: 0.9, Per: pipeline.PerClass}}
-	l := newRandomStream(rng, m)
-	e := newEngine(t, m, cfg)
+	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, LearnLag: 2 * int(seed%3), Coverage: pipeline.Coverage{Target: 0.9, Per: serve.PerClass}}
+	l := pipelinetest.NewRandomStream(rng, m)
+	e := pipelinetest.NewEngine(t, m, cfg)
 	for range windows {
-		e.Step(l.window())
+		e.Step(l.Window())
 	}
 	return e, m, cfg, l
 }
@@ -361,10 +171,10 @@ func TestSnapshotGivenUp(t *testing.T) {
 		if _, err := io.CopyN(io.Discard, s, s.Len()/2); err != nil {
 			t.Fatal(err)
 		}
-		got := with.Step(l.window())
+		got := with.Step(l.Window())
 		s.Close()
 		s.Close()
-		if want := without.Step(same.window()); !reflect.DeepEqual(got, want) {
+		if want := without.Step(same.Window()); !reflect.DeepEqual(got, want) {
 			t.Fatal(cmp.Diff(want, got))
 		}
 	}
@@ -386,7 +196,7 @@ func TestSnapshotPanics(t *testing.T) {
 					t.Error("want a panic")
 				}
 			}()
-			misuse(newEngine(t, smallModel(t), pipeline.Config{}))
+			misuse(pipelinetest.NewEngine(t, smallModel(t), pipeline.Config{}))
 		})
 	}
 }

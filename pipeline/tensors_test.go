@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"bufio"
+	"io"
 	"os"
 	"regexp"
 	"strings"
@@ -10,6 +11,9 @@ import (
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/shards"
 )
 
 // TestTensorsAreDocumented: the table in the comment of Snapshot lists exactly the tensors
@@ -51,20 +55,16 @@ func TestTensorsAreDocumented(t *testing.T) {
 	for _, seed := range []uint64{0, 1, poolSeeds, poolSeeds + 1} {
 		_, m, cfg, l := lived(t, seed, 0)
 		cfg.Rescore = pipeline.Rescoring{After: 1}
-		cfg.PendingMemory, cfg.Blocks = 1, newMemoryBlocks()
-		e := newEngine(t, m, cfg)
+		cfg.PendingMemory, cfg.Blocks = 1, pipelinetest.NewMemoryBlocks()
+		e := pipelinetest.NewEngine(t, m, cfg)
 		var windows []*event.Window
 		for range 60 {
-			windows = append(windows, l.window())
+			windows = append(windows, l.Window())
 			e.Step(windows[len(windows)-1])
 		}
 		note(snapshotOf(t, e, nil))
-		sharded := newSharded(t, m, pipeline.Config{LearnLag: 1, Coverage: pipeline.Coverage{Target: 0.9}}, 2, 1)
-		for _, w := range windows {
-			sharded.Step(w)
-		}
-		for _, open := range sharded.Save().Files {
-			note(readAll(t, open))
+		for _, b := range shardTensors(t, m, windows) {
+			note(b)
 		}
 	}
 	for name, dtype := range written {
@@ -77,4 +77,45 @@ func TestTensorsAreDocumented(t *testing.T) {
 			t.Errorf("tensor %s is documented, but no snapshot has it", name)
 		}
 	}
+}
+
+// shardTensors returns the snapshots of a graph's only shard, and of what learns for it, after some
+// windows.
+func shardTensors(t *testing.T, m *model.Model, windows []*event.Window) (files [][]byte) {
+	cfg := pipeline.Config{LearnLag: 1, Coverage: pipeline.Coverage{Target: 0.9}}
+	shard, err := shards.NewShard(m, cfg, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lead, err := shards.NewTrainer(m, cfg, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sent [][][]byte // by window
+	for _, w := range windows {
+		shard.Enter(w)
+		var due [][]byte
+		if i := len(sent) - 1 - cfg.LearnLag; i >= 0 {
+			due = sent[i]
+		}
+		if err := shard.Hear(due); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := shard.Serve([][]float32{shard.Part(0)}, nil); err != nil {
+			t.Fatal(err)
+		}
+		sent = append(sent, [][]byte{shard.AppendServed(nil)})
+		if _, _, err := lead.Learn([]*shards.Rows{shard.Rows()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range []*pipeline.Snapshot{shard.Snapshot(nil), lead.Snapshot(nil)} {
+		b, err := io.ReadAll(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		files = append(files, b)
+	}
+	return files
 }

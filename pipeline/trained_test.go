@@ -8,6 +8,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
 // trainedOn returns a model that was trained on the nodes with the given ids, of two
@@ -44,7 +45,7 @@ func TestTrainingNodesAreNotScored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := newEngine(t, again, pipeline.Config{})
+	e := pipelinetest.NewEngine(t, again, pipeline.Config{})
 	arrivals, labels := &event.Window{}, &event.Window{Number: 1}
 	for i, id := range []event.ID{{Num: 7}, {Str: "7"}, {Str: "x"}, {Num: 1}} {
 		o := &event.Origin{Offset: int64(i)}

@@ -3,9 +3,9 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
 )
 
 // models are the metrics of which model serves and which is in the shadow, and of
@@ -41,7 +41,7 @@ func (m *models) observe(out *event.Outcome) {
 	for i := range out.Shadow.Heads {
 		h := &out.Shadow.Heads[i]
 		s := m.scores.of(out.Shadow.Model, h.Name)
-		t := pipeline.Tally(h)
+		t := serve.Tally(h)
 		s.add(&t)
 	}
 }

@@ -1,8 +1,8 @@
 package page
 
 import (
-	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
@@ -30,7 +30,7 @@ func (c *curve) add(out *event.Outcome) {
 	}
 	p := point{windows: 1, last: out.Window, heads: make([]calibration.Tally, len(out.Heads))}
 	for h := range out.Heads {
-		p.heads[h] = pipeline.Tally(&out.Heads[h])
+		p.heads[h] = serve.Tally(&out.Heads[h])
 	}
 	c.span = max(c.span, 1)
 	if n := len(c.points); n > 0 && c.points[n-1].windows < c.span {

@@ -9,6 +9,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -73,7 +74,7 @@ func (d *demoShow) record(out *event.Outcome) {
 		d.nll = make([][]float64, len(out.Heads))
 	}
 	for h := range out.Heads {
-		t := pipeline.Tally(&out.Heads[h])
+		t := serve.Tally(&out.Heads[h])
 		d.nll[h] = append(d.nll[h], t.Means().NLL)
 	}
 }

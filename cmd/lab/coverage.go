@@ -10,6 +10,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/lab/table"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
@@ -44,9 +45,9 @@ func (c coverageCmd) Run(ctx context.Context, p flags.Process, g flags.Given) er
 		}
 	}
 	for _, name := range c.Groups {
-		per := pipeline.PerNone
-		if name == pipeline.PerClass.String() {
-			per = pipeline.PerClass
+		per := serve.PerNone
+		if name == serve.PerClass.String() {
+			per = serve.PerClass
 		}
 		job.Sets = append(job.Sets, pipeline.Coverage{Target: c.Target, Per: per})
 	}

@@ -3,6 +3,7 @@ package event
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 )
 
 // Outcome is the engine's result for a window. It is a function of the model, the
@@ -40,6 +41,12 @@ type Outcome struct {
 // Refuse adds a refusal.
 func (out *Outcome) Refuse(o *Origin, why Reason, detail string) {
 	out.Refused = append(out.Refused, Refusal{Origin: o, Reason: why, Detail: detail})
+}
+
+// Decline refuses a command that is not supported. It is called after the chain is extended,
+// since a model's chain must not depend on commands.
+func (out *Outcome) Decline(c *Command) {
+	out.Refuse(c.Origin, ImpossibleCommand, fmt.Sprintf("%s: nothing here can do that", c.Name))
 }
 
 // Comparison compares what a shadow predicted with what was served, by labels that came for

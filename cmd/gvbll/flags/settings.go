@@ -9,6 +9,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -126,11 +127,11 @@ func (f Sets) coverage() pipeline.Coverage {
 // is the target and then, after a comma, groups=class unless all share one.
 type coverageFlag struct {
 	target float64
-	per    pipeline.Per
+	per    serve.Per
 }
 
 func (f coverageFlag) String() string {
-	if f.per == pipeline.PerNone {
+	if f.per == serve.PerNone {
 		return fmt.Sprint(f.target)
 	}
 	return fmt.Sprintf("%v,groups=%v", f.target, f.per)
@@ -150,7 +151,7 @@ func (f *coverageFlag) UnmarshalText(text []byte) (err error) {
 	if !is {
 		return fmt.Errorf("%.100q: give groups=class, or nothing, after the probability", rest)
 	}
-	f.per, err = valueNamed("groups", name, pipeline.PerNone, pipeline.PerClass)
+	f.per, err = valueNamed("groups", name, serve.PerNone, serve.PerClass)
 	return err
 }
 

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -49,7 +49,7 @@ func LedgerScores(out *event.Outcome, classes []string) *ledger.Scores {
 		}
 	}
 	for h := range out.Heads {
-		t := pipeline.Tally(&out.Heads[h])
+		t := serve.Tally(&out.Heads[h])
 		s.Heads = append(s.Heads, ledger.Group{Name: out.Heads[h].Name, Tally: ledgerTally(&t)})
 	}
 	for i := range degrees {

@@ -11,13 +11,14 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	sharding "github.com/gvbll/gvbll/pipeline/shards"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
 // shardEngine is a shard as a worker drives it: what shards send each other is bytes.
 type shardEngine struct {
-	*pipeline.Shard
+	*sharding.Shard
 	lag     int64
 	release func() // the files of its pending predictions
 
@@ -30,7 +31,7 @@ type shardEngine struct {
 
 var _ worker.Shard = (*shardEngine)(nil)
 
-func newShardEngine(s *pipeline.Shard, shards int, release func()) *shardEngine {
+func newShardEngine(s *sharding.Shard, shards int, release func()) *shardEngine {
 	return &shardEngine{Shard: s, release: release, lag: int64(s.Config().LearnLag), sent: make([][]byte, shards), received: make([][]float32, shards)}
 }
 
@@ -38,7 +39,7 @@ func newShardEngine(s *pipeline.Shard, shards int, release func()) *shardEngine 
 func (s *shardEngine) Enter(w *event.Window) [][]byte {
 	s.Shard.Enter(w)
 	for q := range s.sent {
-		s.sent[q] = pipeline.AppendPart(s.sent[q][:0], s.Part(q))
+		s.sent[q] = sharding.AppendPart(s.sent[q][:0], s.Part(q))
 	}
 	return s.sent
 }
@@ -47,13 +48,13 @@ func (s *shardEngine) Enter(w *event.Window) [][]byte {
 func (s *shardEngine) Serve(parts [][]byte, heads []byte) (out *event.Outcome, rows, served []byte, err error) {
 	window := s.Serving()
 	for p, b := range parts {
-		if s.received[p], err = pipeline.DecodePart(b, s.received[p]); err != nil {
+		if s.received[p], err = sharding.DecodePart(b, s.received[p]); err != nil {
 			return nil, nil, nil, fmt.Errorf("window %d, from shard %d: %w", window, p+1, err)
 		}
 	}
-	var learned *pipeline.Heads
+	var learned *sharding.Heads
 	if len(heads) > 0 {
-		if learned, err = pipeline.DecodeHeads(heads, window-1-s.lag); err != nil {
+		if learned, err = sharding.DecodeHeads(heads, window-1-s.lag); err != nil {
 			return nil, nil, nil, err
 		}
 	}
@@ -96,15 +97,15 @@ func (s taskSnapshot) Close() error {
 
 // leadEngine is the lead of the shards as a worker drives it.
 type leadEngine struct {
-	*pipeline.Lead
+	*sharding.Trainer
 	heads    []byte
 	recycler service.Recycler
 }
 
 var _ worker.Lead = (*leadEngine)(nil)
 
-func newLeadEngine(l *pipeline.Lead) *leadEngine {
-	return &leadEngine{Lead: l}
+func newLeadEngine(l *sharding.Trainer) *leadEngine {
+	return &leadEngine{Trainer: l}
 }
 
 // Learn implements worker.Lead.
@@ -112,14 +113,14 @@ func (l *leadEngine) Learn(window int64, rows [][]byte) (out *event.Outcome, hea
 	if window != l.Next() {
 		return nil, nil, fmt.Errorf("window %d to learn, but %d is next", window, l.Next())
 	}
-	decoded := make([]*pipeline.Rows, len(rows))
+	decoded := make([]*sharding.Rows, len(rows))
 	for p, b := range rows {
 		if decoded[p], err = l.DecodeRows(b); err != nil {
 			return nil, nil, fmt.Errorf("window %d, from shard %d: %w", window, p+1, err)
 		}
 	}
-	l.recycler.Recycle(l.Lead)
-	out, learned, err := l.Lead.Learn(decoded)
+	l.recycler.Recycle(l.Trainer)
+	out, learned, err := l.Trainer.Learn(decoded)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -127,18 +128,18 @@ func (l *leadEngine) Learn(window int64, rows [][]byte) (out *event.Outcome, hea
 	if learned == nil {
 		return out, nil, nil
 	}
-	l.heads = pipeline.AppendHeads(l.heads[:0], learned)
+	l.heads = sharding.AppendHeads(l.heads[:0], learned)
 	return out, l.heads, nil
 }
 
 // Snapshot implements worker.Lead.
 func (l *leadEngine) Snapshot(meta map[string]string) worker.Snapshot {
-	return taskSnapshot{l.Lead.Snapshot(meta), nil}
+	return taskSnapshot{l.Trainer.Snapshot(meta), nil}
 }
 
 // allShards is all shards of a graph with their lead, which an audit steps.
 type allShards struct {
-	*pipeline.Sharded
+	*sharding.All
 	recycler service.Recycler
 }
 
@@ -146,17 +147,17 @@ var _ worker.Shards = (*allShards)(nil)
 
 // Step implements worker.Engine.
 func (s *allShards) Step(w *event.Window) *event.Outcome {
-	s.recycler.Recycle(s.Sharded)
-	return s.recycler.Add(s.Sharded.Step(w))
+	s.recycler.Recycle(s.All)
+	return s.recycler.Add(s.All.Step(w))
 }
 
 // Close frees the blocks of a graph that is not needed any more.
 func (s *allShards) Close() error {
-	s.Sharded.Close()
+	s.All.Close()
 	return nil
 }
 
-// onThreads is a [pipeline.Runner] with a thread for each.
+// onThreads is a [sharding.Runner] with a thread for each.
 func onThreads(n int, each func(i int)) {
 	var others sync.WaitGroup
 	for i := 1; i < n; i++ {
@@ -193,11 +194,11 @@ func Audit(ctx context.Context, p flags.Process, g look.Graph, prefix string, m 
 	defer removeFiles()
 	own := service.Terms(p, names, cfg, m)
 	own.Models.Fresh = func() (worker.Engine, error) {
-		graph, err := pipeline.NewSharded(m, cfg, shards, onThreads)
+		graph, err := sharding.NewAll(m, cfg, shards, onThreads)
 		if err != nil {
 			return nil, fmt.Errorf("audit: %w", err)
 		}
-		return &allShards{Sharded: graph}, nil
+		return &allShards{All: graph}, nil
 	}
 	graph, err := own.Models.Fresh()
 	if err != nil {

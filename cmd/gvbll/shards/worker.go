@@ -17,6 +17,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	sharding "github.com/gvbll/gvbll/pipeline/shards"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/blocks"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -56,10 +57,10 @@ func New(set service.Setup, g flags.Given, shards int) (*Worker, error) {
 	m := set.Models[0]
 	small := set.Config
 	small.Reserve = 0
-	if _, err := pipeline.NewLead(m, small, shards); err != nil {
+	if _, err := sharding.NewTrainer(m, small, shards); err != nil {
 		return nil, flags.Usagef("the graph %s has %d shards: %w", set.Graph, shards, err)
 	}
-	if _, err := pipeline.NewShard(m, small, 0, shards); err != nil {
+	if _, err := sharding.NewShard(m, small, 0, shards); err != nil {
 		return nil, flags.Usagef("the graph %s has %d shards: %w", set.Graph, shards, err)
 	}
 	set.Config.Shards = shards
@@ -103,7 +104,7 @@ func (s *Worker) newShard(p, shards int) (worker.Shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	shard, err := pipeline.NewShard(s.model, cfg, p, shards)
+	shard, err := sharding.NewShard(s.model, cfg, p, shards)
 	if err != nil {
 		release()
 		return nil, err
@@ -119,7 +120,7 @@ func (s *Worker) restoreShard(p, shards int, r io.ReaderAt, size int64, folder s
 	if files, ok := cfg.Blocks.(*blocks.Store); ok {
 		files.From(folder)
 	}
-	shard, meta, err := pipeline.RestoreShard(s.model, cfg, p, shards, r, size)
+	shard, meta, err := sharding.RestoreShard(s.model, cfg, p, shards, r, size)
 	if err != nil {
 		release()
 		return nil, nil, err
@@ -128,7 +129,7 @@ func (s *Worker) restoreShard(p, shards int, r io.ReaderAt, size int64, folder s
 }
 
 func (s *Worker) newLead(shards int) (worker.Lead, error) {
-	lead, err := pipeline.NewLead(s.model, s.cfg, shards)
+	lead, err := sharding.NewTrainer(s.model, s.cfg, shards)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +137,7 @@ func (s *Worker) newLead(shards int) (worker.Lead, error) {
 }
 
 func (s *Worker) restoreLead(shards int, r io.ReaderAt, size int64, _ string) (worker.Lead, map[string]string, error) {
-	lead, meta, err := pipeline.RestoreLead(s.model, s.cfg, shards, r, size)
+	lead, meta, err := sharding.RestoreTrainer(s.model, s.cfg, shards, r, size)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -144,7 +145,7 @@ func (s *Worker) restoreLead(shards int, r io.ReaderAt, size int64, _ string) (w
 }
 
 // leads takes note of the lead, whose scores are shown.
-func (s *Worker) leads(lead *pipeline.Lead) *leadEngine {
+func (s *Worker) leads(lead *sharding.Trainer) *leadEngine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lead = newLeadEngine(lead)

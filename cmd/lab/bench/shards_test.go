@@ -12,6 +12,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	sharding "github.com/gvbll/gvbll/pipeline/shards"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/exchange"
@@ -137,9 +138,9 @@ func (g *wholeGraph) step() error {
 // others are its own, and the heads are those of a lead beside it.
 type oneShard struct {
 	part
-	s     *pipeline.Shard
+	s     *sharding.Shard
 	heads []byte // from the lead, nil if there are none
-	lead  *pipeline.Lead
+	lead  *sharding.Trainer
 
 	sent     [][]byte // by receiver
 	received [][]float32
@@ -153,17 +154,17 @@ func (w Workload) oneShard(P, times int) (*oneShard, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := pipeline.NewShard(m, like, 0, P)
+	s, err := sharding.NewShard(m, like, 0, P)
 	if err != nil {
 		return nil, err
 	}
-	lead, err := pipeline.NewLead(m, like, P)
+	lead, err := sharding.NewTrainer(m, like, P)
 	if err != nil {
 		return nil, err
 	}
 	w.Window *= times
 	g := &oneShard{
-		s: s, heads: pipeline.AppendHeads(nil, lead.Heads()), sent: make([][]byte, P), received: make([][]float32, P),
+		s: s, heads: sharding.AppendHeads(nil, lead.Heads()), sent: make([][]byte, P), received: make([][]float32, P),
 		part: part{w: w, stream: w.Stream(), recycle: s.Recycle},
 	}
 	if P == 1 {
@@ -178,7 +179,7 @@ func (w Workload) oneShard(P, times int) (*oneShard, error) {
 			return nil, err
 		}
 		if g.lead != nil {
-			if _, _, err := lead.Learn([]*pipeline.Rows{s.Rows()}); err != nil {
+			if _, _, err := lead.Learn([]*sharding.Rows{s.Rows()}); err != nil {
 				return nil, err
 			}
 		}
@@ -194,22 +195,22 @@ func (g *oneShard) step() (err error) {
 		g.s.Enter(window)
 		for q := range g.sent {
 			if q > 0 {
-				g.sent[q] = pipeline.AppendPart(g.sent[q][:0], g.s.Part(q))
+				g.sent[q] = sharding.AppendPart(g.sent[q][:0], g.s.Part(q))
 			}
 		}
 		err = g.s.Hear(nil)
 	})
 	own := g.s.Part(0)
-	g.received[0], g.sent[0] = own, pipeline.AppendPart(g.sent[0][:0], own)
+	g.received[0], g.sent[0] = own, sharding.AppendPart(g.sent[0][:0], own)
 	g.serve.runCPU(func() {
 		for q := range g.received {
 			if q > 0 && err == nil {
-				g.received[q], err = pipeline.DecodePart(g.sent[0], g.received[q])
+				g.received[q], err = sharding.DecodePart(g.sent[0], g.received[q])
 			}
 		}
-		var heads *pipeline.Heads
+		var heads *sharding.Heads
 		if err == nil {
-			heads, err = pipeline.DecodeHeads(g.heads, window.Number-1)
+			heads, err = sharding.DecodeHeads(g.heads, window.Number-1)
 		}
 		if err == nil {
 			g.last, err = g.s.Serve(g.received, heads)
@@ -220,14 +221,14 @@ func (g *oneShard) step() (err error) {
 		return err
 	}
 	g.learn.runCPU(func() {
-		var rows *pipeline.Rows
+		var rows *sharding.Rows
 		if rows, err = g.lead.DecodeRows(g.rows); err != nil {
 			return
 		}
 		var out *event.Outcome
-		var heads *pipeline.Heads
-		if out, heads, err = g.lead.Learn([]*pipeline.Rows{rows}); err == nil {
-			g.heads = pipeline.AppendHeads(g.heads[:0], heads)
+		var heads *sharding.Heads
+		if out, heads, err = g.lead.Learn([]*sharding.Rows{rows}); err == nil {
+			g.heads = sharding.AppendHeads(g.heads[:0], heads)
 			g.lead.Recycle(out)
 		}
 	})
@@ -399,14 +400,14 @@ func (w Workload) exchanged(ctx context.Context) (bytes float64, err error) {
 	}
 	window := w.Stream().Next(false)
 	for p := range shards {
-		s, err := pipeline.NewShard(m, like, p, shards)
+		s, err := sharding.NewShard(m, like, p, shards)
 		if err != nil {
 			return 0, err
 		}
 		s.Enter(window)
 		var parts [][]byte
 		for q := range shards {
-			parts = append(parts, pipeline.AppendPart(nil, s.Part(q)))
+			parts = append(parts, sharding.AppendPart(nil, s.Part(q)))
 		}
 		sender, err := exchange.NewSender(ctx, client, exchange.Config{Topic: names.Exchange, Shards: shards, Task: 1 + p})
 		if err != nil {

@@ -1,0 +1,31 @@
+package pipeline
+
+import (
+	"github.com/gvbll/gvbll/pipeline/heads"
+	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/pipeline/snapshots"
+)
+
+// What callers of an engine get from the rooms below it.
+type (
+	// Blocks is [serve.Blocks].
+	Blocks = serve.Blocks
+	// Coverage is [serve.Coverage].
+	Coverage = serve.Coverage
+	// Rescoring is [serve.Rescoring].
+	Rescoring = serve.Rescoring
+	// Summary is [serve.Summary].
+	Summary = serve.Summary
+	// Opinion is [serve.Opinion].
+	Opinion = serve.Opinion
+	// Estimate is [serve.Estimate].
+	Estimate = serve.Estimate
+	// Pooled is [heads.Pooled].
+	Pooled = heads.Pooled
+)
+
+// Errors of [RestorePair].
+var (
+	ErrDamaged  = snapshots.ErrDamaged
+	ErrNotThere = snapshots.ErrNotThere
+)

@@ -1,0 +1,71 @@
+package serve
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/store"
+)
+
+// Chain is the hash of everything served and learned.
+type Chain struct {
+	Hash   event.Hash
+	buffer []byte // scratch
+}
+
+// Extend folds a window into the chain: its predictions, revisions and refusals, and
+// out.Posterior, the hash of the heads' state.
+func (c *Chain) Extend(out *event.Outcome) {
+	b := append(c.buffer[:0], c.Hash[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(out.Window))
+	for i := range out.Predictions {
+		p := &out.Predictions[i]
+		b = appendNode(b, p)
+		b = appendFloats(b, p.Probabilities...)
+		b = appendFloats(b, p.Total, p.Aleatoric, p.Epistemic)
+		b = appendSet(b, p.Set)
+	}
+	for i := range out.Revisions {
+		p := &out.Revisions[i]
+		b = appendNode(b, p)
+		b = binary.LittleEndian.AppendUint32(b, uint32(p.Revision))
+		b = appendFloats(b, p.Probabilities...)
+	}
+	for i := range out.Refused {
+		r := &out.Refused[i]
+		b = append(b, r.Reason...)
+		b = append(b, r.Origin.Topic...)
+		b = binary.LittleEndian.AppendUint32(b, uint32(r.Origin.Partition))
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.Origin.Offset))
+	}
+	b = append(b, out.Posterior[:]...)
+	c.buffer = b
+	c.Hash = sha256.Sum256(b)
+	out.Chain = c.Hash
+}
+
+func appendNode(b []byte, p *event.Prediction) []byte {
+	b = append(b, p.Node.Str...)
+	return binary.LittleEndian.AppendUint64(b, uint64(p.Node.Num))
+}
+
+func appendFloats(b []byte, list ...float32) []byte {
+	for _, x := range list {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return b
+}
+
+// appendSet appends a prediction's set, nothing where there is none.
+func appendSet(b []byte, s *event.Set) []byte {
+	if s == nil {
+		return b
+	}
+	b = binary.AppendUvarint(b, uint64(len(s.Classes)))
+	for _, name := range s.Classes {
+		b = store.AppendString(b, name)
+	}
+	return store.AppendString(b, s.Abstain)
+}

@@ -1,0 +1,48 @@
+package serve
+
+import "github.com/gvbll/gvbll/pipeline/event"
+
+// none is no node, no slot and no class.
+const none = -1
+
+// Entered is a window whose events are in the graph. It has what serving the window needs, so
+// that later windows may enter before: of the graph's structure, of which nodes are pending, and of
+// which labels were joined, nothing depends on what is served.
+type Entered struct {
+	Window   *event.Window
+	Out      *event.Outcome
+	All      int       // arrivals to predict, of all slices
+	Own      []awaited // of them, those that this slice predicts, in canonical order
+	Labelled []int32   // numbers of the nodes whose labels were joined, of all slices
+	Joined   []Joined  // of them, those that this slice predicted
+	Removed  []int32   // predictions that were removed, see [Pending]
+}
+
+// Begin begins a window for a model.
+func (x *Entered) Begin(w *event.Window, model string) {
+	x.Window = w
+	x.Out = &event.Outcome{Window: w.Number, Model: model, Refused: append([]event.Refusal(nil), w.Refused...)}
+}
+
+// Forget forgets what points into the window's memory.
+func (x *Entered) Forget() {
+	x.Window, x.Out = nil, nil
+	clear(x.Own)
+	clear(x.Joined)
+}
+
+// awaited is an arrival that is to be predicted.
+type awaited struct {
+	node   *event.Node
+	Number int32
+	slot   int32 // of pending
+	at     int32 // among the arrivals of all slices
+}
+
+// Joined is a label that was joined to a prediction, which may not be served yet.
+type Joined struct {
+	Number int32
+	slot   int32          // of pending
+	Place  int32          // among the labels that all slices joined
+	entry  event.Labelled // without By
+}

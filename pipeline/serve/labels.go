@@ -1,0 +1,217 @@
+package serve
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/heads"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/store"
+	"github.com/gvbll/gvbll/pipeline/structure"
+)
+
+// NewLabels returns what joins labels to the predictions of a predictor. It keeps at most
+// maxWaiting that come before their node.
+func NewLabels(p *Predictor, maxWaiting int) *Labels {
+	return &Labels{model: p.model, nodes: p.nodes, pending: p.pending, unmatched: NewUnmatched(maxWaiting)}
+}
+
+// Labels joins labels to the predictions that were served for their nodes.
+type Labels struct {
+	model     *model.Model
+	nodes     *structure.Nodes
+	pending   *Pending
+	unmatched Unmatched
+	Batch     heads.Batch
+}
+
+// State declares the labels that wait for their node, the oldest first.
+func (l *Labels) State(s *snapshot.Schema) {
+	u, q := &l.unmatched, l.unmatched.queue
+	q.Freeze(s)
+	size := 0
+	for i := range int32(q.Slots()) {
+		size += q.At(i).Value.size // 0 in an empty slot
+	}
+	next := q.Walk()
+	var room []byte
+	r := store.Reader{Rest: snapshot.Lists(s, "early.records", func() []byte {
+		_, e := next()
+		room = appendLabel(room[:0], &e.Value.label)
+		return room
+	}, s.Len("early.records", size, math.MaxInt))}
+	store.DeclareKeys(s, "early", q, func(i int, id event.ID) error {
+		if _, known := l.nodes.Number(id); known || q.Get(id) != nil || i >= u.bound {
+			return snapshot.Damaged("a label waits for node %q, which is there, or there are more than %d", id, u.bound)
+		}
+		label := readLabel(&r)
+		label.Node = id.Clone()
+		class, ok := l.class(&label)
+		if r.Bad || !ok {
+			return snapshot.Damaged("what waits for node %q is no label", id)
+		}
+		u.keep(class, label)
+		return nil
+	})
+	s.Check(func() error {
+		if len(r.Rest) > 0 {
+			return snapshot.Damaged("%d bytes more than the labels that wait", len(r.Rest))
+		}
+		return nil
+	})
+}
+
+// Join joins the labels of a window that has entered: first those that waited for its arrivals,
+// in the order of the arrivals, then those that the window received.
+func (l *Labels) Join(x *Entered) {
+	x.Labelled, x.Joined = x.Labelled[:0], x.Joined[:0]
+	for _, a := range l.nodes.Accepted() {
+		if w, waited := l.unmatched.Claim(a.Node.ID); waited {
+			l.match(a.Number, w.Class, &w.label, x)
+		}
+	}
+	for i := range x.Window.Labels {
+		label := &x.Window.Labels[i]
+		class, ok := l.class(label)
+		if !ok {
+			x.Out.Refuse(label.Origin, event.UnknownClass, l.unknownClass(label))
+			x.Out.UnknownClasses = append(x.Out.UnknownClasses, nameOf(label))
+			continue
+		}
+		if v, known := l.nodes.Number(label.Node); known {
+			l.match(v, class, label, x)
+			continue
+		}
+		if left, waits := l.nodes.TakeLeft(label.Node); waits {
+			if entry := l.match(left.Number, class, label, x); entry != nil {
+				entry.Degree, entry.Fresh = int(left.Degree), int(left.Fresh)
+			}
+			l.nodes.Vacate(left.Number)
+			continue
+		}
+		l.unmatched.Wait(class, label, x.Out)
+	}
+}
+
+// Collect fills the batch with what was served for the labels that a window joined, once the
+// window is served.
+func (l *Labels) Collect(x *Entered, observers []Observer) {
+	b := &l.Batch
+	b.Clear()
+	for i := range x.Joined {
+		j := &x.Joined[i]
+		for _, o := range observers {
+			o.Matched(j.slot, j.entry.Class)
+		}
+		s, z, outputs := l.pending.at(j.slot)
+		b.Nodes, b.Labels = append(b.Nodes, j.Number), append(b.Labels, j.entry.Class)
+		b.Rows.Z, b.Rows.Tau = append(b.Rows.Z, z...), append(b.Rows.Tau, s.tau)
+		b.Outputs, b.ServedBy = append(b.Outputs, outputs...), append(b.ServedBy, s.Head)
+		j.entry.By = int(s.Head)
+		x.Out.Labelled = append(x.Out.Labelled, j.entry)
+	}
+}
+
+// class returns the index of a label's class, if the model has it.
+func (l *Labels) class(label *event.Label) (int32, bool) {
+	if label.Class == "" {
+		return label.Index, label.Index >= 0 && int(label.Index) < len(l.model.Classes)
+	}
+	i := slices.Index(l.model.Classes, label.Class)
+	return int32(i), i >= 0
+}
+
+// nameOf returns the name of a label's class, or its index as "#7".
+func nameOf(label *event.Label) string {
+	if label.Class == "" {
+		return fmt.Sprintf("#%d", label.Index)
+	}
+	return label.Class
+}
+
+func (l *Labels) unknownClass(label *event.Label) string {
+	if label.Class == "" {
+		return fmt.Sprintf("class index %d, the model has 0 to %d", label.Index, len(l.model.Classes)-1)
+	}
+	return fmt.Sprintf("class %q is not one of the model's %d", label.Class, len(l.model.Classes))
+}
+
+// match joins a label of node v if v is pending. If this slice predicts v, it returns the
+// label's entry. A node's first label counts: a different one later is refused, an equal one
+// ignored.
+func (l *Labels) match(v, class int32, label *event.Label, x *Entered) *event.Labelled {
+	switch known := l.nodes.Class(v); known {
+	case class:
+		x.Out.Counts.LabelsRepeated++
+		return nil
+	case none:
+	default:
+		x.Out.Refuse(label.Origin, event.ConflictingLabel, fmt.Sprintf("class %q, the node has %q already", l.model.Classes[class], l.model.Classes[known]))
+		return nil
+	}
+	l.nodes.SetLabel(v, class)
+	if l.nodes.IsContext(v) {
+		x.Out.Counts.LabelsOfContext++
+		return nil
+	}
+	slot, waits := l.pending.Nodes.SlotOf(v)
+	if l.model.TrainedOn(label.Node) {
+		x.Out.Counts.LabelsOfTraining++
+		l.pending.Drop(v)
+		return nil
+	}
+	if !waits {
+		x.Out.Refuse(label.Origin, event.LateLabel, "what was served for this node is no longer kept")
+		return nil
+	}
+	l.pending.Drop(v)
+	place := int32(len(x.Labelled))
+	x.Labelled = append(x.Labelled, v)
+	s := &l.pending.Nodes.At(slot).Value
+	if !s.own {
+		return nil
+	}
+	j := Joined{Number: v, slot: slot, Place: place, entry: event.Labelled{Node: label.Node, Class: class, Served: s.window, Time: label.Time}}
+	j.entry.Degree, j.entry.Fresh = l.nodes.Surroundings(v)
+	if label.Time != 0 && s.time != 0 {
+		j.entry.Delay = delay(s.time, label.Time)
+	}
+	x.Joined = append(x.Joined, j)
+	return &x.Joined[len(x.Joined)-1].entry
+}
+
+// Levels returns what is kept after a window.
+func (l *Labels) Levels() event.Levels {
+	return event.Levels{
+		Nodes: l.nodes.Len(), Edges: l.nodes.Graph.Edges(),
+		Pending: l.pending.Nodes.Len(), WaitingLabels: l.unmatched.queue.Len(), WaitingEdges: l.nodes.WaitingEdges(),
+	}
+}
+
+// Prefetch announces that labels will be joined. It matters when what was served for their
+// nodes is not in memory: then it is read while the window is predicted.
+func (l *Labels) Prefetch(received []event.Label) {
+	if len(l.pending.Rows.blocks) == 0 {
+		return
+	}
+	for i := range received {
+		if v, known := l.nodes.Number(received[i].Node); known {
+			l.pending.prefetch(v)
+		}
+	}
+}
+
+// delay returns to-from, saturated to int64.
+func delay(from, to int64) int64 {
+	d := to - from
+	switch {
+	case to >= from && d < 0:
+		return math.MaxInt64
+	case to < from && d >= 0:
+		return math.MinInt64
+	}
+	return d
+}

@@ -1,0 +1,391 @@
+package serve
+
+import (
+	"fmt"
+	"iter"
+	"unsafe"
+
+	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/pipeline/heads"
+	"github.com/gvbll/gvbll/pipeline/store"
+)
+
+// Pending keeps predictions as they were served, until their label comes or they expire:
+// there are at most bound, and the oldest makes room for a new one.
+//
+// A prediction has an entry in the queue, of 48 bytes, and a row of numbers, which is in
+// memory or, if the prediction is one of those that have waited longest, in a block; see
+// [rows]. Observers have tables of their own, by slot.
+//
+// Which nodes are pending is the same in all slices of a graph, and depends on nothing that was
+// served. A row is in the slice that served the node alone: in the others, and until the node is
+// served, the prediction's row is elsewhere, and takes no memory.
+//
+// A prediction that is removed keeps its slot and its row until it is released: the window that
+// its node arrived in may not be served yet, nor the one that its label came in.
+//
+// Invariant: the predictions with a row in memory that are not removed are those from inMemory
+// on, in the order of the queue, whose row is not elsewhere.
+type Pending struct {
+	Nodes     *store.Queue[int32, Served] // by node number
+	bound     int                         // of nodes
+	Rows      *rows
+	inMemory  int32 // slot of the oldest prediction whose row is in memory, none if there is none
+	elsewhere int   // number of predictions whose row is elsewhere
+
+	// Of predictions that are removed and not released:
+	removed  []int32         // the slots of those that were removed since the last call of takeRemoved
+	loose    int             // number of those whose row is in memory
+	inBlocks map[place]int32 // the slots of those whose row is in a block
+}
+
+// Served is a prediction without its row.
+type Served struct {
+	window  int64
+	time    int64 // event time of the arrival
+	tau     float64
+	row     place
+	Head    uint8 // the head that served, by place
+	own     bool  // this slice serves the node
+	removed bool
+}
+
+// PendingConfig bounds what waits.
+type PendingConfig struct {
+	Max    int    // predictions
+	Memory int64  // bytes of their rows in memory, others are in blocks; 0 for all in memory
+	Blocks Blocks // nil if all is in memory
+}
+
+// NewPending returns an empty store of embeddings of dim numbers and outputs of width.
+func NewPending(dim, width int, cfg PendingConfig) *Pending {
+	return &Pending{
+		Nodes: store.NewNodeQueue[Served](), bound: cfg.Max, Rows: newRows(dim, width, cfg), inMemory: none,
+		inBlocks: make(map[place]int32),
+	}
+}
+
+// Err returns the first error of the blocks, nil for none. After an error rows are lost.
+func (p *Pending) Err() error {
+	if err := p.Rows.err; err != nil {
+		return fmt.Errorf("predictions that wait for their label: %w", err)
+	}
+	return nil
+}
+
+// Reserve preallocates the empty tables for this many predictions, at most bound.
+func (p *Pending) Reserve(nodes int) { p.Rows.reserve(min(nodes, p.bound)) }
+
+// all are the nodes that are pending, in the order of a restored snapshot.
+func (p *Pending) all() iter.Seq[int32] {
+	return func(yield func(v int32) bool) {
+		for i := range int32(p.Nodes.Len()) {
+			if !yield(p.Nodes.At(i).Key) {
+				return
+			}
+		}
+	}
+}
+
+// Put keeps a place for the prediction of node v, and returns its slot, and the node whose older
+// one expired to make room, if one did.
+func (p *Pending) Put(v int32, s Served) (slot, old int32, expired bool) {
+	if p.Nodes.Len() == p.bound {
+		old, expired = p.Nodes.At(p.Nodes.Oldest()).Key, true
+		p.Drop(old)
+	}
+	s.row = elsewhere
+	p.elsewhere++
+	return p.Nodes.Put(v, s), old, expired
+}
+
+// fill keeps what was served for the node in a slot that put returned, which must not be released.
+func (p *Pending) fill(slot int32, tau float64, head uint8, z, outputs []float32) {
+	if p.Rows.inMemory()-p.loose >= p.Rows.most {
+		p.spill()
+	}
+	s := &p.Nodes.Change(slot).Value
+	s.tau, s.Head, s.row = tau, head, p.Rows.add(z, outputs)
+	if s.removed {
+		p.loose++
+		return
+	}
+	p.elsewhere--
+	if p.inMemory == none {
+		p.inMemory = slot
+	}
+}
+
+// nextRow returns the slot of the first prediction from a slot on whose row is not
+// elsewhere, or none.
+func (p *Pending) nextRow(slot int32) int32 {
+	for slot != none {
+		e := p.Nodes.At(slot)
+		if e.Value.row != elsewhere {
+			break
+		}
+		slot = e.Next
+	}
+	return slot
+}
+
+// isHere reports whether the row of the node in a slot is not elsewhere.
+func (p *Pending) isHere(slot int32) bool { return p.Nodes.At(slot).Value.row != elsewhere }
+
+// at returns what was served for the node in a slot, whose row is here. The slices are valid until the next
+// call of at or put.
+func (p *Pending) at(slot int32) (s *Served, z, outputs []float32) {
+	s = &p.Nodes.At(slot).Value
+	z, outputs = p.Rows.at(s.row)
+	return s, z, outputs
+}
+
+// Waits reports whether node v is pending.
+func (p *Pending) Waits(v int32) bool { return p.Nodes.Get(v) != nil }
+
+// Drop makes node v not pending any more, if it is.
+func (p *Pending) Drop(v int32) {
+	slot, ok := p.Nodes.SlotOf(v)
+	if !ok {
+		return
+	}
+	if slot == p.inMemory {
+		p.inMemory = p.nextRow(p.Nodes.At(slot).Next)
+	}
+	p.Nodes.Detach(v)
+	s := &p.Nodes.Change(slot).Value
+	s.removed = true
+	switch {
+	case s.row == elsewhere:
+		p.elsewhere--
+	case s.row >= 0:
+		p.loose++
+	default:
+		p.inBlocks[s.row] = slot
+	}
+	p.removed = append(p.removed, slot)
+}
+
+// TakeRemoved appends the slots of the predictions that were removed since the last call.
+func (p *Pending) TakeRemoved(slots []int32) []int32 {
+	slots = append(slots, p.removed...)
+	p.removed = p.removed[:0]
+	return slots
+}
+
+// Release forgets predictions that were removed.
+func (p *Pending) Release(slots []int32) {
+	for _, slot := range slots {
+		if row := p.Nodes.At(slot).Value.row; row >= 0 {
+			p.loose--
+			p.Rows.free(row)
+		} else if row != elsewhere {
+			delete(p.inBlocks, row)
+			p.Rows.free(row)
+		}
+		p.Nodes.Release(slot)
+	}
+}
+
+// ReleaseRemoved releases the predictions that were removed since the last call of takeRemoved.
+func (p *Pending) ReleaseRemoved() {
+	p.Release(p.removed)
+	p.removed = p.removed[:0]
+}
+
+// prefetch announces that what was served for node v will be asked for soon.
+func (p *Pending) prefetch(v int32) {
+	if s := p.Nodes.Get(v); s != nil && s.row != elsewhere {
+		p.Rows.prefetch(s.row)
+	}
+}
+
+// spill moves a block of rows to the store: those that have been in memory longest. Before
+// them come the rows of blocks that have become sparse, in up to half of the new block. So
+// a row is written again at most as often as another one is freed, and the blocks of a
+// stream that goes on are half full or more, taken together.
+func (p *Pending) spill() {
+	r := p.Rows
+	to, n := r.newBlock(), int32(0)
+	b := r.buffer[:0]
+	for {
+		from, old, ok := r.nextSparse(r.perBlock/2 - n)
+		if !ok {
+			break
+		}
+		for i := range r.perBlock {
+			row, at := r.rowIn(old, i), r.placeOf(from, i)
+			if slot, ok := p.slotAt(nodeOf(row), at); ok {
+				s := &p.Nodes.Change(slot).Value
+				s.row = r.placeOf(to, n)
+				if s.removed {
+					delete(p.inBlocks, at)
+					p.inBlocks[s.row] = slot
+				}
+				b = append(b, row...)
+				n++
+			}
+		}
+		r.release(from)
+	}
+	for ; n < r.perBlock && p.inMemory != none; n++ {
+		e := p.Nodes.Change(p.inMemory)
+		b = r.appendRow(b, e.Key, e.Value.row)
+		r.free(e.Value.row)
+		e.Value.row = r.placeOf(to, n)
+		p.inMemory = p.nextRow(e.Next)
+	}
+	r.write(to, b)
+	r.buffer = b
+}
+
+// slotAt returns the slot of the prediction whose row is at a place in a block, where it has the
+// number v. There is none if it was released.
+func (p *Pending) slotAt(v int32, there place) (slot int32, ok bool) {
+	if slot, ok = p.Nodes.SlotOf(v); ok && p.Nodes.At(slot).Value.row == there {
+		return slot, true
+	}
+	slot, ok = p.inBlocks[there]
+	return slot, ok
+}
+
+// state declares the predictions. When restoring, nodes must be below n, windows before the
+// given one, and temperatures those that tau gives for the embeddings. isOwn reports whether
+// the row of a node is here.
+func (p *Pending) state(s *snapshot.Schema, n int, window int64, by heads.Serving, classes int, tau func(z []float32) float64, isOwn func(v int32) bool) {
+	store.DeclareNodes(s, "pending.node", p.Nodes, p.bound, n)
+	store.DeclareField(s, "pending.window", p.Nodes, func(x *Served) *int64 { return &x.window })
+	store.DeclareField(s, "pending.time", p.Nodes, func(x *Served) *int64 { return &x.time })
+	store.DeclareField(s, "pending.temperature", p.Nodes, func(x *Served) *float64 { return &x.tau })
+	count := p.Nodes.Len() // restored already
+	var here []int32       // when restoring: the slots of the rows that are here
+	if !s.Saving() {
+		for i := range int32(count) {
+			if e := p.Nodes.At(i); isOwn(e.Key) {
+				e.Value.own = true
+				here = append(here, i)
+			} else {
+				e.Value.row = elsewhere
+			}
+		}
+		p.elsewhere = count - len(here)
+	}
+	inBlocks := s.Len("pending.place", count-p.elsewhere-p.Rows.inMemory(), count-p.elsewhere)
+	if inBlocks > 0 {
+		next := p.walkHere(p.Nodes.Oldest())
+		places := snapshot.Column(s, "pending.place", func() int32 { return int32(next()) }, inBlocks)
+		s.Check(func() error {
+			for i, x := range places {
+				if x >= 0 || place(x) == elsewhere {
+					return snapshot.Damaged("a row in a block has the place %d", x)
+				}
+				p.Nodes.At(here[i]).Value.row = place(x)
+			}
+			return nil
+		})
+		p.Rows.State(s)
+	}
+	if !s.Saving() && inBlocks < len(here) {
+		p.inMemory = here[inBlocks]
+		for i, slot := range here[inBlocks:] {
+			p.Nodes.At(slot).Value.row = place(i)
+		}
+	}
+	inMemory := count - p.elsewhere - inBlocks
+	store.DeclareRows(s, "pending.embedding", &p.Rows.z, p.walkInMemory(), inMemory, heads.IsFinite, p.Rows.z.Width())
+	store.DeclareRows(s, by.OutputsName(), &p.Rows.outputs, p.walkInMemory(), inMemory, by.Valid, p.Rows.outputs.Width()/classes, classes)
+	s.Check(func() error {
+		for i := range int32(count) {
+			e := p.Nodes.At(i)
+			if x := e.Value; x.window < 0 || x.window >= window {
+				return snapshot.Damaged("node %d was served in window %d, the next is %d", e.Key, x.window, window)
+			}
+			if e.Value.row < 0 {
+				continue
+			}
+			if err := p.checkTemperature(i, p.Rows.z.Row(int32(e.Value.row)), tau); err != nil {
+				return err
+			}
+		}
+		return p.checkBlocks(inBlocks, by.Valid, tau)
+	})
+}
+
+// walkInMemory returns a function that returns the next row in memory at each call, in the
+// order of the queue as it is now.
+func (p *Pending) walkInMemory() func() (row int32) {
+	next := p.walkHere(p.inMemory)
+	return func() int32 { return int32(next()) }
+}
+
+// walkHere returns a function that returns the place of the next row that is not elsewhere
+// at each call, from a slot on in the order of the queue as it is now.
+func (p *Pending) walkHere(from int32) func() place {
+	next := p.Nodes.WalkFrom(from)
+	return func() place {
+		for {
+			if _, e := next(); e.Value.row != elsewhere {
+				return e.Value.row
+			}
+		}
+	}
+}
+
+// walkSlotsHere returns a function that returns the slot of the next row that is not elsewhere at
+// each call, in the order of the queue as it is now.
+func (p *Pending) walkSlotsHere() func() (slot int32) {
+	next := p.Nodes.Walk()
+	return func() int32 {
+		for {
+			if slot, e := next(); e.Value.row != elsewhere {
+				return slot
+			}
+		}
+	}
+}
+
+// checkTemperature checks that a restored prediction's temperature is that of its
+// embedding.
+func (p *Pending) checkTemperature(slot int32, z []float32, tau func(z []float32) float64) error {
+	e := p.Nodes.At(slot)
+	if want := tau(z); e.Value.tau != want {
+		return snapshot.Damaged("node %d was served at temperature %v, want %v", e.Key, e.Value.tau, want)
+	}
+	return nil
+}
+
+// checkBlocks claims the restored blocks, and checks that they have a valid row for each of
+// the predictions in them.
+func (p *Pending) checkBlocks(predictions int, valid func(output float32) bool, tau func(z []float32) float64) error {
+	found := 0
+	err := p.Rows.claim(func(v int32, at place, z, outputs []float32) (bool, error) {
+		slot, ok := p.slotAt(v, at)
+		if !ok {
+			return false, nil
+		}
+		found++
+		for _, x := range z {
+			if !heads.IsFinite(x) {
+				return false, snapshot.Damaged("the embedding of node %d has an element %v", v, x)
+			}
+		}
+		for _, x := range outputs {
+			if !valid(x) {
+				return false, snapshot.Damaged("what was served for node %d has an element %v", v, x)
+			}
+		}
+		return true, p.checkTemperature(slot, z, tau)
+	})
+	if err == nil && found != predictions {
+		err = snapshot.Damaged("the blocks have %d of %d predictions", found, predictions)
+	}
+	return err
+}
+
+// Bytes is the memory of predictions that wait: of the queue, and of their rows.
+func (p *Pending) Bytes(nodes, waiting int) (queue, rows int64) {
+	const slotByNode = 4
+	queue = int64(nodes)*slotByNode + int64(waiting)*int64(unsafe.Sizeof(store.Entry[int32, Served]{}))
+	n := min(waiting, p.Rows.most)
+	return queue, p.Rows.z.Bytes(n) + p.Rows.outputs.Bytes(n)
+}

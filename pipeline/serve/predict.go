@@ -1,0 +1,257 @@
+package serve
+
+import (
+	"math"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/heads"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/structure"
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// Predictor makes predictions out of the serving's outputs: for a window's arrivals, and
+// for single nodes that are queried or predicted again.
+type Predictor struct {
+	model   *model.Model
+	nodes   *structure.Nodes
+	pending *Pending
+	owns    owner
+	serving heads.Serving
+
+	// Rows are the embeddings and temperatures of the arrivals that were served last, or are
+	// about to be: of those that this slice predicts.
+	Rows posterior.Rows
+
+	outputs  []float32               // of the window's arrivals, serving.width numbers each
+	split    []posterior.Uncertainty // of the same
+	recycled []event.Prediction      // from Engine.Recycle
+}
+
+// Opinion is the prediction of every head for one node.
+type Opinion struct {
+	event.Prediction            // of the serving head
+	Heads            []Estimate // of every head, in their order
+}
+
+// Estimate is one head's prediction of one node.
+type Estimate struct {
+	Head          string
+	Class         string // the most probable, the first on a tie
+	Confidence    float32
+	Probabilities []float32
+}
+
+// NewPredictor returns a predictor of an empty graph, with a store of predictions that wait.
+func NewPredictor(m *model.Model, n *structure.Nodes, p *Pending, by owner, s heads.Serving) *Predictor {
+	return &Predictor{model: m, nodes: n, pending: p, owns: by, serving: s}
+}
+
+// owner says which nodes are predicted here: all, unless others predict nodes of the same graph.
+type owner interface {
+	Owns(id event.ID) bool
+}
+
+// Everything is the owner of all nodes.
+type Everything struct{}
+
+func (Everything) Owns(event.ID) bool { return true }
+
+// Await lists the arrivals of a window that enters, and makes the predictions of all pending.
+func (p *Predictor) Await(x *Entered) {
+	x.Own, x.All = x.Own[:0], 0
+	for _, a := range p.nodes.Accepted() {
+		if !a.ToPredict {
+			continue
+		}
+		own := p.owns.Owns(a.Node.ID)
+		slot, old, expired := p.pending.Put(a.Number, Served{window: x.Out.Window, time: a.Node.Time, own: own})
+		if expired {
+			x.Out.Counts.Expired++
+			p.nodes.Expired(old)
+		}
+		if own {
+			x.Own = append(x.Own, awaited{node: a.Node, Number: a.Number, slot: slot, at: int32(x.All)})
+		}
+		x.All++
+	}
+}
+
+// Embedded gives the embeddings, n × d_e, of the arrivals that this slice predicts. One that
+// is not finite is set to 0.
+func (p *Predictor) Embedded(z []float32) {
+	d := p.model.Prior.Dim
+	p.Rows.Z, p.Rows.Tau = z, kernel.Room(p.Rows.Tau, len(z)/d)
+	for i := range p.Rows.Tau {
+		z := p.Rows.Z[i*d : (i+1)*d]
+		if !finite(z) {
+			clear(z)
+		}
+		p.Rows.Tau[i] = p.model.Temperature.At(z)
+	}
+}
+
+// finite reports whether all elements of the embedding z are finite. An embedding that
+// overflowed float32 is replaced by z = 0: learned, it would make the posterior NaN for
+// all later nodes.
+func finite(z []float32) bool {
+	for _, x := range z {
+		if float32(x-x) != 0 { // NaN and the infinities
+			return false
+		}
+	}
+	return true
+}
+
+// Serve predicts the arrivals of a window that has entered, those of this slice, given their
+// embeddings. predict writes the outputs of all heads, and the uncertainties of the serving one.
+func (p *Predictor) Serve(x *Entered, predict func(outputs []float32, split []posterior.Uncertainty)) {
+	n, d, c, width := len(x.Own), p.model.Prior.Dim, p.model.Prior.Classes, p.serving.Width()
+	if x.All == 0 {
+		return
+	}
+	p.outputs, p.split = kernel.Room(p.outputs, n*width), kernel.Room(p.split, n)
+	if n > 0 {
+		predict(p.outputs, p.split)
+	}
+	head := p.serving.ServingHead()
+	version := p.serving.Heads()[head].Version()
+
+	out := x.Out
+	out.Predictions = p.blank(n)
+	for i, a := range x.Own {
+		outputs := p.outputs[i*width : (i+1)*width]
+		probs := out.Predictions[i].Probabilities
+		p.serving.Probabilities(probs, outputs[int(head)*c:][:c])
+		best := MostProbable(probs)
+		u := p.split[i]
+		out.Predictions[i] = event.Prediction{
+			Node: a.node.ID, Class: p.model.Classes[best], ClassIndex: int32(best), Confidence: probs[best],
+			Probabilities: probs, Total: float32(u.Total), Aleatoric: float32(u.Aleatoric), Epistemic: float32(u.Epistemic),
+			Window: out.Window, PosteriorVersion: version, Time: a.node.Time, Model: p.model.ID,
+		}
+		p.pending.fill(a.slot, p.Rows.Tau[i], head, p.Rows.Z[i*d:(i+1)*d], outputs)
+	}
+}
+
+// Recycle reuses the memory of an outcome's predictions.
+func (p *Predictor) Recycle(out *event.Outcome) {
+	if cap(out.Predictions) > cap(p.recycled) { // keep the larger
+		p.recycled = out.Predictions[:0]
+	}
+}
+
+// blank returns n predictions with slices for their probabilities, reusing the memory of
+// a recycled outcome.
+func (p *Predictor) blank(n int) []event.Prediction {
+	list, c := kernel.Room(p.recycled, n), p.model.Prior.Classes
+	p.recycled = nil
+	var block []float32
+	for i := range list {
+		probs := &list[i].Probabilities
+		if len(*probs) == c {
+			continue
+		}
+		if block == nil {
+			block = make([]float32, (n-i)*c)
+		}
+		*probs, block = block[:c:c], block[c:]
+	}
+	return list
+}
+
+// Served returns the predictions of node v as they were served, nil if v is not pending.
+func (p *Predictor) Served(v int32, id event.ID) *Opinion {
+	slot, waits := p.pending.Nodes.SlotOf(v)
+	if !waits {
+		return nil
+	}
+	s, _, outputs := p.pending.at(slot)
+	o := &Opinion{Heads: p.estimates(outputs)}
+	o.Prediction = p.prediction(o, id, s.Head)
+	o.Window, o.Time = s.window, s.time
+	return o
+}
+
+// Opinion predicts one node with embedding z, as serve predicts an arrival. If z is not
+// finite, it is set to 0.
+func (p *Predictor) Opinion(id event.ID, z []float32, v heads.View) Opinion {
+	outputs, u := p.PredictOne(z, v)
+	o := Opinion{Heads: p.estimates(outputs)}
+	head := p.serving.ServingHead()
+	o.Prediction = p.prediction(&o, id, head)
+	o.Total, o.Aleatoric, o.Epistemic = float32(u.Total), float32(u.Aleatoric), float32(u.Epistemic)
+	o.PosteriorVersion = p.serving.Heads()[head].Version()
+	return o
+}
+
+// PredictOne returns the outputs and the uncertainty of a node with embedding z.
+func (p *Predictor) PredictOne(z []float32, v heads.View) ([]float32, posterior.Uncertainty) {
+	if !finite(z) {
+		clear(z)
+	}
+	rows := posterior.Rows{Z: z, Tau: []float64{p.model.Temperature.At(z)}}
+	outputs := make([]float32, p.serving.Width())
+	return outputs, p.serving.PredictOne(v, rows, outputs)
+}
+
+// estimates returns each head's prediction, given a node's outputs.
+func (p *Predictor) estimates(outputs []float32) []Estimate {
+	c := p.model.Prior.Classes
+	list := make([]Estimate, len(p.serving.Heads()))
+	for h, head := range p.serving.Heads() {
+		probs := make([]float32, c)
+		p.serving.Probabilities(probs, outputs[h*c:(h+1)*c])
+		best := MostProbable(probs)
+		list[h] = Estimate{Head: head.Name(), Class: p.model.Classes[best], Confidence: probs[best], Probabilities: probs}
+	}
+	return list
+}
+
+// prediction returns the prediction of a head. Fields that do not follow from its
+// probabilities are zero.
+func (p *Predictor) prediction(o *Opinion, id event.ID, place uint8) event.Prediction {
+	head := &o.Heads[place]
+	return event.Prediction{
+		Node: id, Class: head.Class, ClassIndex: int32(MostProbable(head.Probabilities)), Confidence: head.Confidence,
+		Probabilities: head.Probabilities, Model: p.model.ID,
+	}
+}
+
+// MostProbable returns the lowest index of the largest probability. It computes the
+// largest of integers with a probability's bits above its inverted index: the bits of
+// floats ≥ 0 are ordered as the floats are. It has no branches, which would be
+// mispredicted, and runs four independent maxima.
+func MostProbable(p []float32) int {
+	key := func(i int, x float32) int64 { return int64(math.Float32bits(x))<<32 | int64(^uint32(i)) }
+	var a, b, c, d int64
+	i := 0
+	for ; i+4 <= len(p); i += 4 {
+		x := p[i:][:4]
+		a, b = greater(a, key(i, x[0])), greater(b, key(i+1, x[1]))
+		c, d = greater(c, key(i+2, x[2])), greater(d, key(i+3, x[3]))
+	}
+	for ; i < len(p); i++ {
+		a = greater(a, key(i, p[i]))
+	}
+	return int(^uint32(greater(greater(a, b), greater(c, d))))
+}
+
+// greater returns the greater of two integers ≥ 0.
+func greater(a, b int64) int64 {
+	ahead := b - a
+	return a + ahead&^(ahead>>63)
+}
+
+// State declares the graph, and what was served on it. next is the number of the next window.
+func (p *Predictor) State(s *snapshot.Schema, next int64) {
+	p.nodes.Graph.State(s)
+	p.serving.State(s)
+	p.nodes.State(s)
+	isOwn := func(v int32) bool { return p.owns.Owns(p.nodes.ID(v)) }
+	p.pending.state(s, p.nodes.Numbers(), next, p.serving, p.model.Prior.Classes, p.model.Temperature.At, isOwn)
+	s.Check(func() error { return p.nodes.CheckWaiting(p.pending.all()) })
+	p.nodes.WaitingState(s)
+}

@@ -1,0 +1,192 @@
+package serve
+
+import (
+	"math"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/heads"
+	"github.com/gvbll/gvbll/pipeline/store"
+	"github.com/gvbll/gvbll/pipeline/structure"
+)
+
+// Rescoring says when a pending node is predicted again. The zero value means never.
+//
+// A node is due when its degree differs by at least After (at least 1, if only
+// Confidence is set) from its degree at its last prediction. The new prediction is
+// published as a revision if Confidence is 0, or if the largest probability has crossed
+// Confidence, up or down, since the last published prediction. A node is predicted again
+// until its label comes or its prediction expires.
+type Rescoring struct {
+	After      int     // change of degree
+	Confidence float64 // in [0, 1); 0 publishes all
+	// Limit bounds the nodes predicted again in a window. The longest due come first,
+	// others stay due. Zero means 100.
+	Limit int
+}
+
+func (r Rescoring) On() bool { return r.After > 0 || r.Confidence > 0 }
+
+// revisedHead is the name of the scores of the last published predictions: a node's last
+// revision, or its first prediction if there was none.
+const revisedHead = "revised"
+
+// rescoring is the observer that predicts pending nodes again, see [Rescoring].
+type rescoring struct {
+	Rescoring
+	predictor *Predictor
+	scorer    *Scorer
+	bound     int // of due
+
+	// By slot of pending:
+	degrees   store.SlotTable[int32]   // degree at the last prediction, published or not
+	revisions store.SlotTable[int32]   // number of the last published prediction, 0 for the first
+	probs     store.SlotTable[float32] // its probabilities, C a row
+
+	due *store.Queue[int32, struct{}] // node numbers
+
+	near    []int32   // neighbours of nodes that are leaving the graph
+	revised []float32 // the newest probabilities of the window's labels, C each
+	summary Summary
+	batch   []int32   // scratch: nodes to be predicted again
+	z       []float32 // scratch: their embeddings
+}
+
+var (
+	_ Observer           = (*rescoring)(nil)
+	_ structure.Follower = (*rescoring)(nil)
+)
+
+func NewRescoring(cfg Rescoring, p *Predictor, s *Scorer) *rescoring {
+	r := &rescoring{
+		Rescoring: cfg, predictor: p, scorer: s, bound: p.pending.bound,
+		degrees: store.NewSlotTable[int32](1), revisions: store.NewSlotTable[int32](1), probs: store.NewSlotTable[float32](p.model.Prior.Classes),
+		due: store.NewNodeQueue[struct{}](), summary: Summary{Head: revisedHead},
+	}
+	s.extra = append(s.extra, &r.summary)
+	return r
+}
+
+// Only changes of degrees matter.
+
+func (r *rescoring) Entered(int32, gnn.Vector) {}
+func (r *rescoring) Labelled(int32, int32)     {}
+func (r *rescoring) Vacated(int32)             {}
+
+func (r *rescoring) Unlinked(edges [][2]int32) {
+	for _, e := range edges {
+		r.changed(e[:]...)
+	}
+}
+
+func (r *rescoring) Linked(v int32, near, _ []int32) {
+	r.changed(v)
+	r.changed(near...)
+}
+
+func (r *rescoring) Leaving(nodes []int32) {
+	r.near = r.near[:0]
+	for _, v := range nodes {
+		r.near = append(r.near, r.predictor.nodes.Graph.Neighbours(v)...)
+	}
+}
+
+func (r *rescoring) Left() { r.changed(r.near...) }
+
+// changed queues the given nodes, whose degrees may have changed, if they are due.
+func (r *rescoring) changed(nodes ...int32) {
+	for _, v := range nodes {
+		if _, due := r.isDue(v); !due || r.due.Get(v) != nil {
+			continue
+		}
+		if r.due.Len() == r.bound {
+			r.due.RemoveOldest()
+		}
+		r.due.Put(v, struct{}{})
+	}
+}
+
+// isDue reports whether node v is in the graph, pending and due, and returns its slot.
+func (r *rescoring) isDue(v int32) (slot int32, due bool) {
+	slot, waits := r.predictor.pending.Nodes.SlotOf(v)
+	if !waits || r.predictor.nodes.HasLeft(v) {
+		return 0, false
+	}
+	by := r.degree(v) - r.degrees.Row(slot)[0]
+	return slot, max(by, -by) >= int32(min(max(r.After, 1), math.MaxInt32))
+}
+
+func (r *rescoring) degree(v int32) int32 { return int32(r.predictor.nodes.Graph.Degree(v)) }
+
+// Served records the predictions of the window's arrivals, and then predicts the nodes
+// that are due. Like the arrivals they are predicted on G_t, before the window's labels
+// are learned.
+func (r *rescoring) Served(x *Entered) {
+	for i, a := range x.Own {
+		r.degrees.Set(a.slot, []int32{r.degree(a.Number)})
+		r.revisions.Set(a.slot, []int32{0})
+		r.probs.Set(a.slot, x.Out.Predictions[i].Probabilities)
+	}
+	r.batch = r.batch[:0]
+	for r.due.Len() > 0 && len(r.batch) < r.Limit {
+		v, _ := r.due.RemoveOldest()
+		if _, due := r.isDue(v); due {
+			r.batch = append(r.batch, v)
+		}
+	}
+	if len(r.batch) > 0 {
+		r.revise(x.Out)
+	}
+}
+
+// revise predicts the batch again, and adds the predictions to publish to the outcome.
+func (r *rescoring) revise(out *event.Outcome) {
+	p := r.predictor
+	d := p.model.Prior.Dim
+	r.z = kernel.Room(r.z, len(r.batch)*d)
+	p.nodes.Graph.Embed(r.batch, r.z)
+	for i, v := range r.batch {
+		slot, _ := p.pending.Nodes.SlotOf(v)
+		r.degrees.Set(slot, []int32{r.degree(v)})
+		last := r.probs.Row(slot)
+		again := p.Opinion(p.nodes.ID(v), r.z[i*d:(i+1)*d], heads.View{Node: v, Without: none}).Prediction
+		if r.Confidence > 0 && r.confident(last[MostProbable(last)]) == r.confident(again.Confidence) {
+			continue
+		}
+		revision := r.revisions.Row(slot)[0] + 1
+		r.revisions.Set(slot, []int32{revision})
+		r.probs.Set(slot, again.Probabilities)
+		again.Window, again.Revision, again.Time = out.Window, revision, p.pending.Nodes.Get(v).time
+		out.Revisions = append(out.Revisions, again)
+	}
+}
+
+func (r *rescoring) confident(confidence float32) bool { return float64(confidence) >= r.Confidence }
+
+// Matched collects the last published probabilities of the node.
+func (r *rescoring) Matched(slot, _ int32) { r.revised = append(r.revised, r.probs.Row(slot)...) }
+
+// Scored scores the collected probabilities, and adds them to the outcome as a head.
+func (r *rescoring) Scored(out *event.Outcome) {
+	h := event.Head{Name: revisedHead}
+	if len(r.revised) > 0 {
+		c := r.predictor.model.Prior.Classes
+		h.Scores = r.scorer.scoreHead(&r.summary, func(i int) []float32 { return r.revised[i*c : (i+1)*c] })
+	}
+	r.revised = r.revised[:0]
+	out.Heads = append(out.Heads, h)
+}
+
+// State declares the last predictions, the nodes that are due, and the scores.
+func (r *rescoring) State(s *snapshot.Schema) {
+	q, classes := r.predictor.pending.Nodes, r.predictor.model.Prior.Classes
+	store.DeclareRows(s, "rescore.degree", &r.degrees, q.WalkSlots(), q.Len(), isCount)
+	store.DeclareRows(s, "rescore.revision", &r.revisions, q.WalkSlots(), q.Len(), isCount)
+	store.DeclareRows(s, "rescore.probabilities", &r.probs, q.WalkSlots(), q.Len(), heads.IsProbability, classes)
+	store.DeclareNodes(s, "rescore.due", r.due, r.bound, r.predictor.nodes.Numbers())
+	declareSummaries(s, "rescore", []*Summary{&r.summary})
+}
+
+func isCount(x int32) bool { return x >= 0 }

@@ -1,0 +1,73 @@
+package serve
+
+import (
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/store"
+)
+
+// waitingLabelBytes bounds the memory of waiting labels. A label's record, which is kept
+// for its dead letter, may be megabytes long, so the total size of records is limited to
+// this average per label of the bound.
+const waitingLabelBytes = 1 << 10
+
+// Unmatched keeps labels whose node has not arrived.
+type Unmatched struct {
+	queue  *store.Queue[event.ID, waiting]
+	bound  int // number of labels
+	bytes  int // of their records, at most waitingLabelBytes*bound
+	buffer []byte
+}
+
+// waiting is a label whose node has not arrived.
+type waiting struct {
+	label event.Label // a copy without the class's name
+	Class int32
+	size  int // of its record in a snapshot
+	bytes int // see labelBytes
+}
+
+func NewUnmatched(bound int) Unmatched {
+	return Unmatched{queue: store.NewQueue[event.ID, waiting](), bound: bound}
+}
+
+// Claim removes and returns the label that waits for a node, if there is one.
+func (u *Unmatched) Claim(id event.ID) (waiting, bool) {
+	w, waited := u.queue.Remove(id)
+	u.bytes -= w.bytes
+	return w, waited
+}
+
+// Wait keeps a label whose node has not arrived. The oldest labels are refused to make
+// room.
+func (u *Unmatched) Wait(class int32, l *event.Label, out *event.Outcome) {
+	if first := u.queue.Get(l.Node); first != nil {
+		if first.Class == class {
+			out.Counts.LabelsRepeated++
+		} else {
+			out.Refuse(l.Origin, event.ConflictingLabel, "another label of this node, which has not come, waits already")
+		}
+		return
+	}
+	size, most := labelBytes(l), waitingLabelBytes*u.bound
+	if size > most {
+		out.Refuse(l.Origin, event.OrphanLabel, "its node has not come, and its record is too long to be kept until then")
+		return
+	}
+	for u.queue.Len() == u.bound || u.bytes+size > most {
+		_, oldest := u.queue.RemoveOldest()
+		u.bytes -= oldest.bytes
+		out.Refuse(oldest.label.Origin, event.OrphanLabel, "its node did not come while the label was kept")
+	}
+	u.keep(class, event.Label{Origin: l.Origin.Clone(), Node: l.Node.Clone(), Index: class, Time: l.Time})
+}
+
+// keep adds a label that shares no memory with the window.
+func (u *Unmatched) keep(class int32, l event.Label) {
+	u.buffer = appendLabel(u.buffer[:0], &l)
+	w := waiting{label: l, Class: class, size: len(u.buffer), bytes: labelBytes(&l)}
+	u.queue.Put(l.Node, w)
+	u.bytes += w.bytes
+}
+
+// labelBytes estimates the memory of a waiting label.
+func labelBytes(l *event.Label) int { return l.Origin.Size() + len(l.Node.Str) }

@@ -1,0 +1,193 @@
+package shards
+
+import (
+	"slices"
+
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+)
+
+// All is a whole graph in P shards, with its lead: what several processes do together,
+// in one. Predictions are the same, to the bit, as theirs; they differ from those of an
+// [pipeline.Engine], whose sums have another order, by rounding.
+type All struct {
+	Shards  []*Shard
+	Trainer *Trainer
+	run     Runner
+	chain   event.Hash // see [event.Hash.Join]
+
+	// Of the window:
+	parts [][][]float32    // by receiving shard, then by sending shard
+	out   []*event.Outcome // by shard
+	errs  []error
+	rows  []*Rows
+
+	told []afterWindow // by the windows that were not heard of, the oldest first: at most Config.LearnLag + 1
+
+	err   error
+	given []given
+}
+
+// Runner calls each(i) for i from 0 to below n, in any order and on any goroutines, and
+// returns when all calls have returned. Results do not depend on it.
+type Runner func(n int, each func(i int))
+
+// afterWindow is what shards are told after a window, and hear of before they serve the one that is
+// Config.LearnLag + 1 later.
+type afterWindow struct {
+	served [][]byte // by the shards, see [Shard.AppendServed]
+	heads  *Heads   // by the lead, nil if they are the same as after the window before
+}
+
+// given is an outcome that the caller has, with those of the shards, whose memory it uses.
+type given struct {
+	out    *event.Outcome
+	shards []*event.Outcome
+	lead   *event.Outcome
+}
+
+// maxGiven bounds the outcomes that are remembered for Recycle.
+const maxGiven = 4
+
+// NewAll returns a graph in P shards, at window 0. It fails as [NewShard] does. If run
+// is nil, the shards are stepped one after the other.
+func NewAll(m *model.Model, cfg pipeline.Config, P int, run Runner) (*All, error) {
+	lead, err := NewTrainer(m, cfg, P)
+	if err != nil {
+		return nil, err
+	}
+	cfg.PendingMemory /= int64(P)
+	var shards []*Shard
+	for p := range P {
+		s, err := NewShard(m, cfg, p, P)
+		if err != nil {
+			return nil, err
+		}
+		shards = append(shards, s)
+	}
+	return allOf(shards, lead, run), nil
+}
+
+func allOf(shards []*Shard, lead *Trainer, run Runner) *All {
+	if run == nil {
+		run = func(n int, each func(i int)) {
+			for i := range n {
+				each(i)
+			}
+		}
+	}
+	P := len(shards)
+	s := &All{
+		Shards: shards, Trainer: lead, run: run, parts: make([][][]float32, P),
+		out: make([]*event.Outcome, P), errs: make([]error, P), rows: make([]*Rows, P),
+	}
+	for q := range s.parts {
+		s.parts[q] = make([][]float32, P)
+	}
+	return s
+}
+
+// Step processes the next window, as [pipeline.Engine.Step] does. Predictions are in canonical order,
+// refusals in that of each shard, one shard after the other.
+func (s *All) Step(w *event.Window) *event.Outcome {
+	P := len(s.Shards)
+	s.run(P, func(p int) { s.Shards[p].Enter(w) })
+	owners := s.Shards[0].windows.ahead[0].owner
+	for q := range P {
+		for p := range P {
+			s.parts[q][p] = s.Shards[p].Part(q)
+		}
+	}
+	var due afterWindow
+	if len(s.told) > s.Trainer.cfg.LearnLag {
+		due, s.told = s.told[0], s.told[1:]
+	}
+	s.run(P, func(p int) {
+		if s.errs[p] = s.Shards[p].Hear(due.served); s.errs[p] == nil {
+			s.out[p], s.errs[p] = s.Shards[p].Serve(s.parts[p], due.heads)
+		}
+	})
+	next := afterWindow{served: make([][]byte, P)}
+	for p, shard := range s.Shards {
+		s.fail(s.errs[p])
+		s.rows[p] = shard.Rows()
+		next.served[p] = shard.AppendServed(nil)
+	}
+	if s.err != nil {
+		return &event.Outcome{Window: w.Number, Model: s.Trainer.model.ID}
+	}
+	lead, learned, err := s.Trainer.Learn(s.rows)
+	s.fail(err)
+	next.heads = learned
+	s.told = append(s.told, next)
+	return s.join(owners, lead)
+}
+
+// join makes one outcome of those of all shards and the lead.
+func (s *All) join(owners []uint8, lead *event.Outcome) *event.Outcome {
+	out := *s.out[0] // counts and levels
+	out.Heads, out.Labelled, out.ServedBy, out.Lead, out.Drift, out.Posterior = lead.Heads, lead.Labelled, lead.ServedBy, lead.Lead, lead.Drift, lead.Posterior
+	out.Coverage = lead.Coverage
+	out.Predictions = make([]event.Prediction, 0, len(owners))
+	next := make([]int, len(s.Shards))
+	for _, p := range owners {
+		out.Predictions = append(out.Predictions, s.out[p].Predictions[next[p]])
+		next[p]++
+	}
+	chains := make([]event.Hash, len(s.Shards))
+	out.Refused = nil
+	for p, o := range s.out {
+		out.Refused = append(out.Refused, o.Refused...)
+		chains[p] = o.Chain
+	}
+	s.chain = s.chain.Join(chains)
+	out.Chain = s.chain
+	if len(s.given) == maxGiven {
+		s.given = slices.Delete(s.given, 0, 1)
+	}
+	s.given = append(s.given, given{&out, slices.Clone(s.out), lead})
+	return &out
+}
+
+// Parts returns the outcomes of the shards, in their order, of which the last Step made its
+// own. They are valid until that one is recycled.
+func (s *All) Parts() []*event.Outcome { return s.out }
+
+func (s *All) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// Err returns the first error, nil for none, see [pipeline.Engine.Err].
+func (s *All) Err() error {
+	for _, shard := range s.Shards {
+		s.fail(shard.Err())
+	}
+	return s.err
+}
+
+// Recycle gives an outcome back, see [pipeline.Engine.Recycle].
+func (s *All) Recycle(out *event.Outcome) {
+	i := slices.IndexFunc(s.given, func(g given) bool { return g.out == out })
+	if i < 0 {
+		return
+	}
+	for p, o := range s.given[i].shards {
+		s.Shards[p].Recycle(o)
+	}
+	s.Trainer.Recycle(s.given[i].lead)
+	s.given = slices.Delete(s.given, i, i+1)
+}
+
+// Close frees the blocks of the shards, see [pipeline.Config.Blocks]. The graph cannot be used
+// afterwards.
+func (s *All) Close() {
+	for _, shard := range s.Shards {
+		shard.pending.Rows.Close()
+	}
+}
+
+// Chain returns the global chain, see [event.Hash.Join].
+func (s *All) Chain() event.Hash { return s.chain }
