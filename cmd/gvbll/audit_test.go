@@ -16,7 +16,7 @@ func TestAuditWithEverythingOn(t *testing.T) { onKFake(t, testAuditWithEverythin
 
 func testAuditWithEverythingOn(t *testing.T, sh *shell) {
 	dir := t.TempDir()
-	on := []string{"--coverage", "0.9,groups=class", "--abstain", "set-size=2,confidence=0.3", "--head", "paper", "--fallback", "1", "--update", "walk=0.01"}
+	on := []string{"--coverage", "0.9,groups=class", "--abstain", "set-size=2,confidence=0.3", "--head", "paper", "--fallback", "1", "--walk", "0.01"}
 	sum := sh.demo(smallDemo(append([]string{"--brokers", sh.addr, "--dir", dir}, on...)...))
 	model := filepath.Join(dir, "model.safetensors")
 	code, out, errs := sh.command("audit", "--brokers", sh.addr, "--model", model)

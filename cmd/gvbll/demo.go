@@ -51,7 +51,7 @@ func (demoCmd) Help() string {
 		"At the end it compares what served with every head by itself, and with the model as trained. 'gvbll train', 'work' and 'send' do the same one by one, with more flags."
 }
 
-// Engine returns the engine's flags. It serves with the head that the model is trained
+// engine returns the engine's flags. It serves with the head that the model is trained
 // for.
 func (d demoCmd) engine() flags.Engine {
 	return flags.Engine{Head: d.Train.Head, Sets: d.Sets, Paper: d.Paper, Lag: d.Lag}

@@ -366,7 +366,7 @@ func TestDemoVerdict(t *testing.T) {
 func TestDemoHeadIsBetter(t *testing.T) { onKFake(t, testDemoHeadIsBetter) }
 
 func testDemoHeadIsBetter(t *testing.T, sh *shell) {
-	args := slices.DeleteFunc(smallDemo("--head", "paper", "--update", "eta=20,clip=5", "--fallback", "0"), func(arg string) bool { return arg == "--json" })
+	args := slices.DeleteFunc(smallDemo("--head", "paper", "--eta", "20", "--clip", "5", "--fallback", "0"), func(arg string) bool { return arg == "--json" })
 	out := sh.gvbll(args...)
 	var s demoSummary
 	for line := range strings.Lines(out) {
@@ -390,7 +390,7 @@ func testDemoHeadIsBetter(t *testing.T, sh *shell) {
 func TestDemoFallsBack(t *testing.T) { onKFake(t, testDemoFallsBack) }
 
 func testDemoFallsBack(t *testing.T, sh *shell) {
-	s := sh.demo(smallDemo("--head", "paper", "--update", "eta=20,clip=5", "--fallback", "1"))
+	s := sh.demo(smallDemo("--head", "paper", "--eta", "20", "--clip", "5", "--fallback", "1"))
 	if len(s.Heads) != 2 || !(s.Served.NLL < s.Online.NLL) || s.Served == s.Static {
 		t.Errorf("served %+v, beside it %+v, want online and static, of which online is worse than what served", s.Served, s.Heads)
 	}

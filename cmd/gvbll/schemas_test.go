@@ -237,7 +237,7 @@ func testKcatLines(t *testing.T, sh *shell) {
 	if n := total(t, g.client, g.names.DeadLetters) - letters; n != 0 {
 		t.Errorf("%d of the records are refused: %s", n, sh.gvbll("dead-letters", "--brokers", sh.addr))
 	}
-	if got := sh.gvbll("tail", "--brokers", sh.addr, "--no-follow", "-k", "paper-7", "-f", "%k"); got != "paper-7" {
+	if got := sh.gvbll("tail", "--brokers", sh.addr, "--no-follow", "-k", "paper-7", "--json"); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"paper-7"`) {
 		t.Errorf("tail shows %q, want the prediction of paper-7", got)
 	}
 }

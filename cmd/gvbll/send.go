@@ -90,7 +90,7 @@ func (c sendCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	return err
 }
 
-// Connect connects to Kafka, and creates missing topics with --create-topics.
+// connect connects to Kafka, and creates missing topics with --create-topics.
 func (c sendCmd) connect(ctx context.Context, p flags.Process) (*kafka.Client, topics.Names, error) {
 	client, names, err := c.Kafka.Connect(ctx, p)
 	if err != nil || c.CreateTopics == 0 {

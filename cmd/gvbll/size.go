@@ -119,7 +119,7 @@ func (c sizeCmd) sizes(m *model.Model) (s sizing, err error) {
 	}
 }
 
-// Size computes what each worker takes of a graph of so many shards, given one of the
+// size computes what each worker takes of a graph of so many shards, given one of the
 // model's slices.
 func (c sizeCmd) size(slice *model.Model, shards int) (s shardSizing, err error) {
 	cfg, err := flags.ValidSettings(pipeline.Config{Head: c.Head, BFloat16: c.BFloat16, MaxPending: c.Pending.Max, Unwatched: true})

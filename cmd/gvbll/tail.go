@@ -28,7 +28,7 @@ type tailCmd struct {
 	Lines     bool       `help:"Print lines on a terminal too, instead of a live table of the last predictions."`
 }
 
-// Check refuses flags that contradict each other.
+// check refuses flags that contradict each other.
 func (t tailCmd) check(g flags.Given) error {
 	return g.Check(
 		flags.NoEffect(!t.Since.IsZero(), "no effect with --since: leave out one of them", "offset"),

@@ -205,7 +205,7 @@ func withClasses(classes, more []string) []string {
 	return classes
 }
 
-// Progress shows trainings, each with a bar of its own.
+// progress shows trainings, each with a bar of its own.
 func (f trainFlags) progress(w io.Writer) func(what string, p train.Progress) {
 	bars := make(map[string]*flags.Progress)
 	return func(what string, p train.Progress) {
@@ -220,7 +220,7 @@ func (f trainFlags) progress(w io.Writer) func(what string, p train.Progress) {
 	}
 }
 
-// Train trains a model, and calls watch after each epoch of it unless it is nil.
+// train trains a model, and calls watch after each epoch of it unless it is nil.
 func (f trainFlags) train(ctx context.Context, set *flags.DataSet, w io.Writer, watch func(train.Progress)) (*model.Model, error) {
 	cfg, err := f.config(set.Seed)
 	if err != nil {
@@ -272,7 +272,7 @@ type logFlags struct {
 	Security flags.Security `embed:"" group:"security"`
 }
 
-// Given reports whether the ledger is to be read. Brokers in the environment or the file of
+// given reports whether the ledger is to be read. Brokers in the environment or the file of
 // flags, which commands share, do not turn a training on a data set into one on a ledger.
 func (f logFlags) given(g flags.Given) bool {
 	return g.OnLine("brokers")

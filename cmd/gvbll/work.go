@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -40,7 +39,8 @@ type workCmd struct {
 type windowFlags struct {
 	Window         int           `help:"Cut a window after this many nodes, or labels." default:"500"`
 	Linger         time.Duration `help:"Cut a window when its first event has waited this long." default:"100ms"`
-	EventTime      eventTimeFlag `help:"Cut tumbling windows of this width in event time, instead of by --window and --linger. lateness=D: how far events of a partition may be out of order (10s when left out). idle=D: stop waiting for a partition that has brought nothing for this long (10s). Such as 1m,lateness=5s; off when left out." placeholder:"WIDTH[,NAME=D...]"`
+	EventTime      time.Duration `help:"Cut tumbling windows of this width in event time, such as 1m, instead of by --window and --linger; off when 0." default:"0"`
+	Watermark      watermarkFlag `help:"With --event-time. lateness=DURATION: how far events of a partition may be out of order. idle=DURATION: stop waiting for a partition that has brought nothing for this long." default:"lateness=10s,idle=10s" placeholder:"lateness=10s,idle=10s"`
 	CommitInterval time.Duration `help:"Let the windows of this much time share a transaction; 0 commits each at once." default:"100ms"`
 }
 
@@ -50,51 +50,37 @@ const maxCommitInterval = 14 * time.Minute
 
 // policy returns the policy that cuts the windows.
 func (f windowFlags) policy() intake.Policy {
-	if f.EventTime.Width > 0 {
-		return intake.EventTime(f.EventTime)
+	if f.EventTime > 0 {
+		return intake.EventTime{Width: f.EventTime, Lateness: f.Watermark.lateness, Idle: f.Watermark.idle}
 	}
 	return intake.CountOrLinger{Count: f.Window, Linger: f.Linger}
 }
 
-// eventTimeFlag cuts windows by event time; the zero value does not. Its text is the width
-// of a window, and further durations by name.
-type eventTimeFlag intake.EventTime
+// watermarkFlag says when an interval of event time has ended.
+type watermarkFlag struct{ lateness, idle time.Duration }
 
-func (f eventTimeFlag) String() string {
-	if f.Width == 0 {
-		return ""
-	}
-	return flags.ShortDuration(f.Width) + "," + flags.JoinPairs(flags.Pair{Name: "lateness", Duration: &f.Lateness}, flags.Pair{Name: "idle", Duration: &f.Idle})
+func (f *watermarkFlag) pairs() []flags.Pair {
+	return []flags.Pair{{Name: "lateness", Duration: &f.lateness}, {Name: "idle", Duration: &f.idle}}
 }
 
+func (f watermarkFlag) String() string { return flags.JoinPairs(f.pairs()...) }
+
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (f *eventTimeFlag) UnmarshalText(text []byte) error {
-	*f = eventTimeFlag{}
-	width, rest, more := strings.Cut(string(text), ",")
-	if width == "0" || width == "0s" {
-		return nil
-	}
-	e := intake.EventTime{Lateness: 10 * time.Second, Idle: 10 * time.Second}
-	var err error
-	if e.Width, err = time.ParseDuration(width); err != nil || e.Width < time.Millisecond {
-		return fmt.Errorf("%.60q: give the width of a window first, 1ms or more, such as 1m", width)
-	}
-	if more {
-		if err := flags.ParsePairs(rest, flags.Pair{Name: "lateness", Duration: &e.Lateness}, flags.Pair{Name: "idle", Duration: &e.Idle}); err != nil {
-			return err
-		}
+func (f *watermarkFlag) UnmarshalText(text []byte) error {
+	*f = watermarkFlag{10 * time.Second, 10 * time.Second}
+	if err := flags.ParsePairs(string(text), f.pairs()...); err != nil {
+		return err
 	}
 	switch {
-	case e.Lateness < 0:
-		return fmt.Errorf("lateness=%v: give a duration such as 10s, or 0s when events come in order", e.Lateness)
-	case e.Idle < time.Millisecond:
-		return fmt.Errorf("idle=%v: give a duration such as 10s, 1ms or more", e.Idle)
+	case f.lateness < 0:
+		return fmt.Errorf("lateness=%v: give a duration such as 10s, or 0s when events come in order", f.lateness)
+	case f.idle < time.Millisecond:
+		return fmt.Errorf("idle=%v: give a duration such as 10s, 1ms or more", f.idle)
 	}
-	*f = eventTimeFlag(e)
 	return nil
 }
 
-// Check refuses values out of range, and flags without an effect whatever the model.
+// check refuses values out of range, and flags without an effect whatever the model.
 func (w workCmd) check(g flags.Given) error {
 	f := w.Windows
 	switch {
@@ -102,6 +88,8 @@ func (w workCmd) check(g flags.Given) error {
 		return flags.Usagef("--window %d: give at least 1", f.Window)
 	case f.Linger < 0:
 		return flags.Usagef("--linger %v: give a duration such as 100ms, or 0 to cut at every fetch", f.Linger)
+	case f.EventTime < 0 || f.EventTime > 0 && f.EventTime < time.Millisecond:
+		return flags.Usagef("--event-time %v: give the width of a window, 1ms or more, such as 1m, or 0 for none", f.EventTime)
 	case f.CommitInterval < 0 || f.CommitInterval > maxCommitInterval:
 		return flags.Usagef("--commit-interval %v: give a duration such as 100ms, up to %v, or 0", f.CommitInterval, maxCommitInterval)
 	case w.SessionTimeout < time.Millisecond:
@@ -113,7 +101,8 @@ func (w workCmd) check(g flags.Given) error {
 		return err
 	}
 	return g.Check(
-		flags.NoEffect(f.EventTime.Width > 0, "no effect with --event-time: leave out one of them", "window", "linger"),
+		flags.NoEffect(f.EventTime > 0, "no effect with --event-time: leave out one of them", "window", "linger"),
+		flags.NoEffect(f.EventTime == 0, "no effect without --event-time: add it, or leave this out", "watermark"),
 	)
 }
 

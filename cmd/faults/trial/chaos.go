@@ -141,7 +141,7 @@ func (r *chaos) startWorker(name string) error {
 	case 0:
 		args = append(args, "--window", fmt.Sprint(1+r.rng.IntN(60)), "--linger", fmt.Sprintf("%dms", r.rng.IntN(100)))
 	case 1:
-		args = append(args, "--event-time", fmt.Sprintf("%dms,lateness=%dms,idle=300ms", 20+r.rng.IntN(200), r.rng.IntN(100)))
+		args = append(args, "--event-time", fmt.Sprintf("%dms", 20+r.rng.IntN(200)), "--watermark", fmt.Sprintf("lateness=%dms,idle=300ms", r.rng.IntN(100)))
 	default:
 		args = append(args, "--linger", "20ms", "--workers", "2")
 	}

@@ -328,7 +328,7 @@ func (r *crashRun) startWorker(name, point string) error {
 		rebase = []string{"--coverage", "0.9", "--rebase"}
 	}
 	p, err := r.start(name, point, append(rebase,
-		"--event-time", "20ms,lateness=10ms,idle=10m", "--commit-interval", "0s",
+		"--event-time", "20ms", "--watermark", "lateness=10ms,idle=10m", "--commit-interval", "0s",
 		"--checkpoints", "every=50ms,keep=2")...)
 	if err != nil {
 		return err

@@ -42,12 +42,15 @@ func GroupIndex(f *kong.Flag) int {
 	return slices.IndexFunc(groups, func(g kong.Group) bool { return g.Key == f.Group.Key })
 }
 
-// hideSecurity leaves the flags for TLS and passwords, which are those of the commands that
-// serve and operate, out of the help of gvbll train.
-func hideSecurity(k *kong.Kong) error {
+// hidden are groups of flags that the help of a command leaves out: docs/cli.md has them. Those
+// for TLS and passwords are those of the commands that serve and operate.
+var hidden = map[string]string{"train": "security", "work": "update", "rebase": "update", "demo": "update"}
+
+// hideGroups leaves groups of flags out of the help of commands.
+func hideGroups(k *kong.Kong) error {
 	for _, n := range k.Model.Leaves(false) {
 		for _, f := range n.Flags {
-			if n.Name == "train" && f.Group != nil && f.Group.Key == "security" {
+			if f.Group != nil && f.Group.Key == hidden[n.Name] {
 				f.Hidden = true
 			}
 		}

@@ -8,11 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/gvbll/gvbll/posterior"
 )
 
-// Pair is one value of a flag that holds several by name, as
+// Pair is one value of a flag that holds two by name, as
 // --abstain confidence=0.3,set-size=4. Exactly one of the pointers is set.
 type Pair struct {
 	Name     string
@@ -20,7 +18,6 @@ type Pair struct {
 	count    *int
 	Duration *time.Duration
 	size     *Size
-	gradient *posterior.Gradient
 }
 
 // set sets the value from its text.
@@ -32,8 +29,6 @@ func (p Pair) set(text string) (err error) {
 		*p.count, err = strconv.Atoi(text)
 	case p.Duration != nil:
 		*p.Duration, err = time.ParseDuration(text)
-	case p.gradient != nil:
-		*p.gradient, err = valueNamed(p.Name, text, posterior.Scaled, posterior.AsWritten)
 	default:
 		*p.size, err = parseSize(text)
 	}
@@ -47,8 +42,6 @@ func (p Pair) kind() (placeholder, noun string) {
 		return "DURATION", "duration such as 5m"
 	case p.size != nil:
 		return "SIZE", "size such as 512MiB"
-	case p.gradient != nil:
-		return posterior.Scaled.String() + "|" + posterior.AsWritten.String(), "gradient, scaled or as-written"
 	default:
 		return "NUMBER", "number"
 	}
@@ -65,8 +58,6 @@ func (p Pair) text() string {
 		return ShortDuration(*p.Duration)
 	case p.size != nil && *p.size != 0:
 		return p.size.String()
-	case p.gradient != nil && *p.gradient != posterior.Scaled:
-		return p.gradient.String()
 	}
 	return ""
 }

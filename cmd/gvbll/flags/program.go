@@ -46,7 +46,7 @@ func (c Program) Parser(ctx context.Context, global *Global, p Process, exit fun
 			"Exit codes: 0 done, 1 failed or interrupted, 2 wrong command line."),
 		kong.PostBuild(placeHelp),
 		kong.PostBuild(p.nameConfig),
-		kong.PostBuild(hideSecurity),
+		kong.PostBuild(hideGroups),
 		kong.Configuration(configLoader(p)),
 		kong.Resolvers(environment{p}),
 		kong.Writers(p.Out, p.Err),

@@ -15,10 +15,11 @@ import (
 
 // Engine are the engine's settings on which its predictions depend.
 type Engine struct {
-	Head    string      `help:"What predicts: pool, the model's pool of heads, or paper, the paper's head. The pool when left out, if the model has one." enum:",pool,paper" default:"" placeholder:"NAME"`
-	Sets    Sets        `embed:"" group:"sets"`
-	Rescore rescoreFlag `help:"Predict nodes again until their label comes, and publish revisions. after=N: whenever N edges were added to a node (1 when left out). confidence=P: publish only what crosses this confidence, up or down. limit=N: at most N nodes a window (100 when left out). Such as after=3,confidence=0.8; off when left out." placeholder:"NAME=NUMBER,..." group:"revisions"`
-	Paper   Paper       `embed:"" group:"paper"`
+	Head         string      `help:"What predicts: pool, the model's pool of heads, or paper, the paper's head. The pool when left out, if the model has one." enum:",pool,paper" default:"" placeholder:"NAME"`
+	Sets         Sets        `embed:"" group:"sets"`
+	Rescore      rescoreFlag `help:"Predict nodes again until their label comes, and publish revisions. after=N: whenever N edges were added to a node (1 when left out). confidence=P: publish only what crosses this confidence, up or down. Such as after=3,confidence=0.8; off when left out." placeholder:"NAME=NUMBER,..." group:"revisions"`
+	RescoreLimit int         `help:"Predict at most this many nodes again in a window." default:"100" group:"revisions"`
+	Paper        Paper       `embed:"" group:"paper"`
 	Lag
 }
 
@@ -31,7 +32,7 @@ type Lag struct {
 func (f Engine) Settings() pipeline.Config {
 	return pipeline.Config{
 		Head: f.Head, Update: f.Paper.Config(), Fallback: OrNone(f.Paper.Fallback),
-		Coverage: f.Sets.coverage(), Rescore: pipeline.Rescoring(f.Rescore),
+		Coverage: f.Sets.coverage(), Rescore: pipeline.Rescoring{After: f.Rescore.After, Confidence: f.Rescore.Confidence, Limit: f.RescoreLimit},
 		LearnLag: f.LearnLag, Run: beside,
 	}
 }
@@ -48,10 +49,12 @@ func (f Engine) Check(g Given) error {
 	if f.Paper.Fallback < 0 {
 		return Usagef("--fallback %v: give a number of nats such as 20, or 0 for never", f.Paper.Fallback)
 	}
-	r := f.Rescore
+	if f.Rescore != (rescoreFlag{}) && f.RescoreLimit < 1 {
+		return Usagef("--rescore-limit %d: give at least 1", f.RescoreLimit)
+	}
 	return g.Check(
 		NoEffect(f.Sets.Coverage.target == 0, "no effect without sets: add --coverage, such as 0.9", "abstain"),
-		NoEffect(r.After == 0 && r.Confidence == 0, "nothing says when to predict again: add after=N or confidence=P", "rescore"),
+		NoEffect(f.Rescore == rescoreFlag{}, "no effect without --rescore: add it, such as after=3", "rescore-limit"),
 		NoEffect(f.Head == pipeline.HeadPool, "no effect on a pool, whose heads have their constants from the model: leave it out, or give --head paper", paperFlagNames...),
 	)
 }
@@ -64,41 +67,29 @@ func (f Engine) checkModel(g Given, m *model.Model) error {
 
 // Proposition1 are the constants of the paper's Proposition 1.
 type Proposition1 struct {
-	Lambda float64    `help:"Forgetting λ: the share of the past that is kept after 50 labels, from 0 to 1." default:"0.99"`
-	Update updateFlag `help:"The other constants of the update. eta: step size η. beta: strength β of the anchor to the training posterior. clip: bound δ on the change of a weight in one update. walk: variance q that every 50 labels add to each weight, as if weights walked at random. batch: how many labels, instead of 50, forget λ, pull by β and add q (a smaller batch does so in part, a larger one no more often); 0 for every batch of labels whatever its size. gradient: scaled, that of the likelihood, or as-written, that of the paper's equations (docs/method.md). Those left out keep their defaults." default:"eta=1,beta=0,clip=0.1,walk=0,batch=50" placeholder:"NAME=VALUE,..."`
+	Lambda float64   `help:"Forgetting λ: the share of the past that is kept after 50 labels, from 0 to 1. docs/cli.md has flags for the other constants, too." default:"0.99"`
+	Others constants `embed:"" group:"update"`
 }
 
+// constants are those of the update that are rarely changed.
+type constants struct {
+	Eta      float64 `help:"Step size η of the paper's update." default:"1"`
+	Beta     float64 `help:"Strength β of the anchor to the training posterior." default:"0"`
+	Clip     float64 `help:"Bound δ on the change of a weight in one update." default:"0.1"`
+	Walk     float64 `help:"Variance q that every 50 labels add to each weight, as if weights walked at random." default:"0"`
+	Batch    float64 `help:"How many labels, instead of 50, forget λ, pull by β and add q: a smaller batch does so in part, a larger one no more often. 0 for every batch of labels whatever its size." default:"50"`
+	Gradient string  `help:"Gradient of the update: scaled, that of the likelihood, or as-written, that of the paper's equations (docs/method.md)." enum:"scaled,as-written" default:"scaled" placeholder:"scaled"`
+}
+
+// Config returns the constants as an update has them.
 func (f Proposition1) Config() posterior.Config {
 	u := posterior.DefaultConfig()
-	u.Lambda, u.Eta, u.Beta = f.Lambda, f.Update.Eta, f.Update.Beta
-	u.Clip, u.Walk, u.Batch, u.Gradient = f.Update.Clip, f.Update.Walk, f.Update.Batch, f.Update.Gradient
-	return u
-}
-
-// updateFlag holds the constants of the update that are rarely changed, by name.
-type updateFlag struct {
-	Eta, Beta, Clip, Walk, Batch float64
-	Gradient                     posterior.Gradient
-}
-
-func (f *updateFlag) pairs() []Pair {
-	return []Pair{
-		{Name: "eta", number: &f.Eta},
-		{Name: "beta", number: &f.Beta},
-		{Name: "clip", number: &f.Clip},
-		{Name: "walk", number: &f.Walk},
-		{Name: "batch", number: &f.Batch},
-		{Name: "gradient", gradient: &f.Gradient},
+	u.Lambda, u.Eta, u.Beta = f.Lambda, f.Others.Eta, f.Others.Beta
+	u.Clip, u.Walk, u.Batch, u.Gradient = f.Others.Clip, f.Others.Walk, f.Others.Batch, posterior.Scaled
+	if f.Others.Gradient == posterior.AsWritten.String() {
+		u.Gradient = posterior.AsWritten
 	}
-}
-
-func (f updateFlag) String() string { return JoinPairs(f.pairs()...) }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (f *updateFlag) UnmarshalText(text []byte) error {
-	d := posterior.DefaultConfig()
-	*f = updateFlag{Eta: d.Eta, Beta: d.Beta, Clip: d.Clip, Walk: d.Walk, Batch: d.Batch}
-	return ParsePairs(string(text), f.pairs()...)
+	return u
 }
 
 // Paper are the settings of the paper's head. A pool has none of them.
@@ -107,7 +98,7 @@ type Paper struct {
 	Fallback float64 `help:"Serve the model as trained while its log likelihood leads that of the updated one by this many nats; 0 for never." default:"20"`
 }
 
-var paperFlagNames = []string{"lambda", "update", "fallback"}
+var paperFlagNames = []string{"lambda", "eta", "beta", "clip", "walk", "batch", "gradient", "fallback"}
 
 // Sets choose the sets of classes that predictions carry, and when to abstain.
 type Sets struct {
@@ -190,18 +181,21 @@ func (f *abstainFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// rescoreFlag chooses when nodes are predicted again.
-type rescoreFlag pipeline.Rescoring
+// rescoreFlag chooses when nodes are predicted again; the zero value does not.
+type rescoreFlag struct {
+	After      int
+	Confidence float64
+}
 
 func (f *rescoreFlag) pairs() []Pair {
-	return []Pair{{Name: "after", count: &f.After}, {Name: "confidence", number: &f.Confidence}, {Name: "limit", count: &f.Limit}}
+	return []Pair{{Name: "after", count: &f.After}, {Name: "confidence", number: &f.Confidence}}
 }
 
 func (f rescoreFlag) String() string { return JoinPairs(f.pairs()...) }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (f *rescoreFlag) UnmarshalText(text []byte) error {
-	f.Limit = 100
+	*f = rescoreFlag{}
 	if err := ParsePairs(string(text), f.pairs()...); err != nil {
 		return err
 	}
@@ -210,8 +204,8 @@ func (f *rescoreFlag) UnmarshalText(text []byte) error {
 		return fmt.Errorf("after=%d: give a number of edges, such as 3", f.After)
 	case !(f.Confidence >= 0 && f.Confidence < 1):
 		return fmt.Errorf("confidence=%v: give a probability below 1", f.Confidence)
-	case f.Limit < 1:
-		return fmt.Errorf("limit=%d: give at least 1", f.Limit)
+	case *f == rescoreFlag{}:
+		return fmt.Errorf("%q: nothing says when to predict again: give after=N or confidence=P", text)
 	}
 	return nil
 }

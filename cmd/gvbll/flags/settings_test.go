@@ -4,29 +4,23 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// TestUpdateFlag: --update changes the constants that it names, and no others; what it
-// prints is read as the same. A gradient that is neither of the two is refused.
-func TestUpdateFlag(t *testing.T) {
+// TestUpdateFlags: the constants of the update are those that are given, and the others have their
+// defaults.
+func TestUpdateFlags(t *testing.T) {
 	want := posterior.DefaultConfig()
-	want.Clip, want.Gradient = 0.5, posterior.AsWritten
-	for _, text := range []string{"gradient=as-written,clip=0.5", "eta=1,clip=0.5,batch=50,gradient=as-written"} {
-		f := Proposition1{Lambda: want.Lambda}
-		must(t, f.Update.UnmarshalText([]byte(text)))
-		if got := f.Config(); got != want {
-			t.Errorf("%s: the update's constants are %+v, want %+v", text, got, want)
-		}
-		var again updateFlag
-		must(t, again.UnmarshalText([]byte(f.Update.String())))
-		if again != f.Update {
-			t.Errorf("%s is printed as %s, which is read as %+v, want %+v", text, f.Update, again, f.Update)
-		}
+	var f Proposition1
+	must(t, kong.ApplyDefaults(&f))
+	if got := f.Config(); got != want {
+		t.Errorf("the defaults are %+v, want %+v", got, want)
 	}
-	var f updateFlag
-	if err := f.UnmarshalText([]byte("gradient=z")); err == nil || !strings.Contains(err.Error(), "scaled or as-written") {
-		t.Errorf("gradient=z: error %v, want one that names both gradients", err)
+	want.Clip, want.Gradient = 0.5, posterior.AsWritten
+	f.Others.Clip, f.Others.Gradient = 0.5, "as-written"
+	if got := f.Config(); got != want {
+		t.Errorf("the constants are %+v, want %+v", got, want)
 	}
 }
 

@@ -21,9 +21,5 @@ func SettingError(err error) error {
 	if err == nil {
 		return nil
 	}
-	line := ofUpdate.ReplaceAllString(err.Error(), "update $1=$2: ")
-	return usageError{errors.New(setting.ReplaceAllString(line, "--$0"))}
+	return usageError{errors.New(setting.ReplaceAllString(err.Error(), "--$0"))}
 }
-
-// ofUpdate matches the same for a setting that is a part of --update.
-var ofUpdate = regexp.MustCompile(`(?m)^(eta|beta|clip|walk|batch) (\S+): `)

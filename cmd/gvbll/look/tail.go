@@ -75,7 +75,7 @@ func (v *tailView) add(p *event.Prediction) {
 	}
 }
 
-// Paint shows the table.
+// paint shows the table.
 func (v *tailView) paint() error {
 	_, height := v.screen.size()
 	return v.screen.Paint(v.lines(height-1, time.Since(v.began)))

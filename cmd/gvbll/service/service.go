@@ -171,7 +171,7 @@ func (s *Service) onForgot(f worker.Forgotten) {
 	}
 }
 
-// Show updates page and metrics from the engine's state.
+// show updates page and metrics from the engine's state.
 func (s *Service) show() {
 	s.Board.serves(s.Engine.Serving().Model())
 	s.Board.Show(s.last, s.Engine.Serving())
