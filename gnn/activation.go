@@ -3,8 +3,8 @@ package gnn
 import (
 	"fmt"
 
-	"github.com/gvbll/gvbll/gnn/kernel/elementary"
 	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/elementary"
 )
 
 // Activation is the function between layers, as model files name it.

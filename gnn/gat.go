@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gvbll/gvbll/gnn/kernel/elementary"
 	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/elementary"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 

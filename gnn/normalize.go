@@ -14,10 +14,10 @@ type Normalization string
 const (
 	// NormalizeNone leaves features unchanged.
 	NormalizeNone Normalization = "none"
-	// NormalizeRowL1 divides a vector by the sum of its absolute values, or by 1
+	// normalizeRowL1 divides a vector by the sum of its absolute values, or by 1
 	// if the sum is less. For non-negative features, such as bags of words, this
 	// is PyTorch Geometric's NormalizeFeatures.
-	NormalizeRowL1 Normalization = "row-l1"
+	normalizeRowL1 Normalization = "row-l1"
 	// NormalizeRowL2 divides a vector by its Euclidean norm; zero stays zero.
 	NormalizeRowL2 Normalization = "row-l2"
 	// NormalizeStandard subtracts from each feature its mean over the training
@@ -53,7 +53,7 @@ func FitNormalizer(kind Normalization, x []Vector) (*Normalizer, error) {
 	mean, variance := make([]float64, dim), make([]float64, dim)
 	for i, v := range x {
 		if v.Dense == nil {
-			return nil, fmt.Errorf("normalisation \"standard\": node %d has sparse features, which it would make dense; choose %q, %q or %q", i, NormalizeRowL1, NormalizeRowL2, NormalizeNone)
+			return nil, fmt.Errorf("normalisation \"standard\": node %d has sparse features, which it would make dense; choose %q, %q or %q", i, normalizeRowL1, NormalizeRowL2, NormalizeNone)
 		}
 		if len(v.Dense) != dim {
 			return nil, fmt.Errorf("normalisation \"standard\": node %d has %d features, want %d as node 0", i, len(v.Dense), dim)
@@ -89,11 +89,11 @@ func FitNormalizer(kind Normalization, x []Vector) (*Normalizer, error) {
 // dimension dim. Call it on a normaliser read from a model file.
 func (n *Normalizer) Validate(dim int) error {
 	switch n.Kind {
-	case NormalizeNone, NormalizeRowL1, NormalizeRowL2:
+	case NormalizeNone, normalizeRowL1, NormalizeRowL2:
 		dim = 0
 	case NormalizeStandard:
 	default:
-		return fmt.Errorf("normalisation %q is not one of %q, %q, %q, %q", n.Kind, NormalizeNone, NormalizeRowL1, NormalizeRowL2, NormalizeStandard)
+		return fmt.Errorf("normalisation %q is not one of %q, %q, %q, %q", n.Kind, NormalizeNone, normalizeRowL1, NormalizeRowL2, NormalizeStandard)
 	}
 	if len(n.Mean) != dim || len(n.Std) != dim {
 		return fmt.Errorf("normalisation %q has %d means and %d deviations, want %d", n.Kind, len(n.Mean), len(n.Std), dim)
@@ -137,7 +137,7 @@ func nonNil(s []float32) []float32 {
 func (n *Normalizer) scaleRow(x []float32) {
 	norm := 0.0
 	switch n.Kind {
-	case NormalizeRowL1:
+	case normalizeRowL1:
 		for _, v := range x {
 			norm += math.Abs(float64(v))
 		}

@@ -20,9 +20,9 @@ func TestNormalizer(t *testing.T) {
 		keepsSparse bool
 	}{
 		{NormalizeNone, []float32{2, 0, -2}, []float32{2, 0, -2}, true},
-		{NormalizeRowL1, []float32{1, 0, 3}, []float32{0.25, 0, 0.75}, true},
-		{NormalizeRowL1, []float32{0.5, 0, 0.25}, []float32{0.5, 0, 0.25}, true}, // sums below 1 count as 1
-		{NormalizeRowL1, []float32{0, 0, 0}, []float32{0, 0, 0}, true},
+		{normalizeRowL1, []float32{1, 0, 3}, []float32{0.25, 0, 0.75}, true},
+		{normalizeRowL1, []float32{0.5, 0, 0.25}, []float32{0.5, 0, 0.25}, true}, // sums below 1 count as 1
+		{normalizeRowL1, []float32{0, 0, 0}, []float32{0, 0, 0}, true},
 		{NormalizeRowL2, []float32{-3, 0, 3}, []float32{-half, 0, half}, true},
 		{NormalizeRowL2, []float32{0, 0, 0}, []float32{0, 0, 0}, true},
 		// Training features: means 2, 5, 0; deviations 1, none (so 1), 2.
@@ -60,7 +60,7 @@ func TestNormalizer(t *testing.T) {
 // gives the same bits.
 func TestNormalizerSparseAndDenseSameBits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
-	for _, kind := range []Normalization{NormalizeRowL1, NormalizeRowL2} {
+	for _, kind := range []Normalization{normalizeRowL1, NormalizeRowL2} {
 		n := &Normalizer{Kind: kind}
 		for range 100 {
 			x := randomVector(rng, 30, 0.3)
@@ -92,7 +92,7 @@ func TestNormalizerRefuses(t *testing.T) {
 	}
 	for _, n := range []Normalizer{
 		{},
-		{Kind: NormalizeRowL1, Mean: []float32{1, 2}, Std: []float32{1, 1}},
+		{Kind: normalizeRowL1, Mean: []float32{1, 2}, Std: []float32{1, 1}},
 		{Kind: NormalizeStandard, Mean: []float32{1}, Std: []float32{1}},
 		{Kind: NormalizeStandard, Mean: []float32{1, 2}, Std: []float32{1, 0}},
 	} {

@@ -62,9 +62,9 @@ func Share(labels int, full float64) float64 {
 	return min(1, float64(labels)/full)
 }
 
-// Kept returns λ^share, what a batch keeps of the past if a full one keeps λ. It is
+// kept returns λ^share, what a batch keeps of the past if a full one keeps λ. It is
 // exactly λ at a share of 1.
-func Kept(lambda, share float64) float64 {
+func kept(lambda, share float64) float64 {
 	if share == 1 || lambda == 0 || lambda == 1 {
 		return lambda
 	}
@@ -79,7 +79,7 @@ func Kept(lambda, share float64) float64 {
 // is on the error of one linearisation, and holds for each.
 func (c Config) of(n int) Config {
 	share := Share(n, c.Batch)
-	c.Lambda = Kept(c.Lambda, share)
+	c.Lambda = kept(c.Lambda, share)
 	c.Beta *= share
 	c.Walk *= share
 	return c

@@ -25,7 +25,7 @@ func TestCut(t *testing.T) {
 	given := func(change func(*GivenSplit)) func(*Dataset) {
 		return func(d *Dataset) {
 			d.Given = &GivenSplit{Parts: [][]Part{
-				{InTest, InTrain, InTrain, InTest, InNone, InValid},
+				{InTest, InTrain, InTrain, InTest, InNone, inValid},
 				{InTrain, InTest, InTest, InTest, InTest, InTest},
 			}, How: "masks"}
 			change(d.Given)

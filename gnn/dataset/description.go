@@ -38,7 +38,7 @@ func (g *GivenSplit) sizes() *splitSizes {
 		switch part {
 		case InTrain:
 			s.Train++
-		case InValid:
+		case inValid:
 			s.Warmup++
 		}
 	}

@@ -212,7 +212,7 @@ func (z npz) masks(d *Dataset) error {
 		names []string
 	}{
 		{InTrain, []string{"train_mask", "train_masks"}},
-		{InValid, []string{"val_mask", "val_masks", "valid_mask"}},
+		{inValid, []string{"val_mask", "val_masks", "valid_mask"}},
 		{InTest, []string{"test_mask", "test_masks"}},
 	} {
 		at := slices.IndexFunc(m.names, z.has)

@@ -58,7 +58,7 @@ func TestOpenNPZLayouts(t *testing.T) {
 		t.Fatal(err)
 	}
 	missing := []int32{1, 0, 2, Unlabelled}
-	splits := &GivenSplit{Parts: [][]Part{{InTrain, InValid, InNone, InTest}, {InValid, InTrain, InNone, InTest}}, How: "masks"}
+	splits := &GivenSplit{Parts: [][]Part{{InTrain, inValid, InNone, InTest}, {inValid, InTrain, InNone, InTest}}, How: "masks"}
 	for name, change := range map[string]func(*Dataset){
 		"ppnp":          func(d *Dataset) { d.Labels, d.IDs.Texts = missing, []string{"home", "ада", "x", "y z"} },
 		"ppnp-dense":    func(d *Dataset) { d.Labels, d.IDs.Numbers = missing, []int64{1 << 60, 7, 1, -5} },

@@ -120,7 +120,7 @@ func (d *Dataset) readSplit(around fs.FS, dir string) error {
 	}
 	n := len(d.Labels)
 	parts := make([]Part, n)
-	for _, part := range []Part{InTrain, InValid, InTest} {
+	for _, part := range []Part{InTrain, inValid, InTest} {
 		if part != InTrain && !f.has(part.String()) {
 			continue
 		}

@@ -49,7 +49,7 @@ func TestOpenOGBFolders(t *testing.T) {
 		if diff := cmp.Diff([]int32{Unlabelled, Unlabelled, Unlabelled, 0}, d.Labels); diff != "" {
 			t.Errorf("labels (-want +got)\n%s", diff)
 		}
-		want := &GivenSplit{Parts: [][]Part{{InNone, InTrain, InValid, InTest}}, How: "split time"}
+		want := &GivenSplit{Parts: [][]Part{{InNone, InTrain, inValid, InTest}}, How: "split time"}
 		if diff := cmp.Diff(want, d.Given); diff != "" {
 			t.Errorf("split (-want +got)\n%s", diff)
 		}

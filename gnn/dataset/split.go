@@ -208,7 +208,7 @@ func (d *Dataset) cutAsGiven(s *Stream, seed uint64) (rest []int32) {
 		switch {
 		case part == InTrain && d.Labels[v] != Unlabelled:
 			s.Train = append(s.Train, int32(v))
-		case part == InValid:
+		case part == inValid:
 			s.Warmup = append(s.Warmup, int32(v))
 		default:
 			rest = append(rest, int32(v))
@@ -279,7 +279,7 @@ type Part uint8
 const (
 	InNone  Part = iota
 	InTrain      // trained on
-	InValid      // in the graph before the stream, not trained on
+	inValid      // in the graph before the stream, not trained on
 	InTest       // in the stream
 )
 
@@ -323,7 +323,7 @@ func inOrder(n, train, valid, steps int, how string) *GivenSplit {
 		case v < train:
 			parts[v] = InTrain
 		case v < train+valid:
-			parts[v] = InValid
+			parts[v] = inValid
 		default:
 			parts[v] = InTest
 		}
@@ -339,7 +339,7 @@ func partNamed(name string) (Part, error) {
 	case "train", "training":
 		return InTrain, nil
 	case "val", "valid", "validation":
-		return InValid, nil
+		return inValid, nil
 	case "test":
 		return InTest, nil
 	}

@@ -85,8 +85,8 @@ func (d *Reader) loadSums(header int) error {
 	}
 	t := d.file.Tensors[checksums]
 	spans := (p.begin + spanBytes - 1) / spanBytes
-	if t.DType != U8 || !slices.Equal(t.Shape, []int{spans, 4}) {
-		return damaged("checksums %s %v after %d bytes, want %s %v", t.DType, t.Shape, p.begin, U8, []int{spans, 4})
+	if t.DType != u8 || !slices.Equal(t.Shape, []int{spans, 4}) {
+		return damaged("checksums %s %v after %d bytes, want %s %v", t.DType, t.Shape, p.begin, u8, []int{spans, 4})
 	}
 	for name, other := range d.places {
 		if other.begin >= p.end && name != checksums && other.end > other.begin {

@@ -38,29 +38,29 @@ type DType string
 // The element types that this package reads and writes; a file with another one
 // is refused.
 const (
-	U8   DType = "U8"
-	BF16 DType = "BF16" // the upper half of an F32
-	I32  DType = "I32"
+	u8   DType = "U8"
+	bf16 DType = "BF16" // the upper half of an F32
+	i32  DType = "I32"
 	F32  DType = "F32"
-	F64  DType = "F64"
-	I64  DType = "I64"
+	f64  DType = "F64"
+	i64  DType = "I64"
 )
 
 // dtypes lists the element types in the order in which a file's tensors are
 // stored: the reverse of the reference implementation's enumeration. Sizes
 // fall, so every tensor is aligned to its elements.
-var dtypes = []DType{I64, F64, F32, I32, BF16, U8}
+var dtypes = []DType{i64, f64, F32, i32, bf16, u8}
 
 // size is the number of bytes of an element; 0 for an unknown type.
 func (d DType) size() int {
 	switch d {
-	case U8:
+	case u8:
 		return 1
-	case BF16:
+	case bf16:
 		return 2
-	case I32, F32:
+	case i32, F32:
 		return 4
-	case I64, F64:
+	case i64, f64:
 		return 8
 	}
 	return 0
@@ -103,17 +103,17 @@ type Element interface {
 func dtypeOf[T Element]() DType {
 	switch any(T(0)).(type) {
 	case uint8:
-		return U8
+		return u8
 	case uint16:
-		return BF16
+		return bf16
 	case int32:
-		return I32
+		return i32
 	case int64:
-		return I64
+		return i64
 	case float32:
 		return F32
 	default:
-		return F64
+		return f64
 	}
 }
 

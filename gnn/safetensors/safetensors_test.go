@@ -103,8 +103,8 @@ func TestEncodeRefuses(t *testing.T) {
 	for name, f := range map[string]*File{
 		"short data":    {Tensors: map[string]Tensor{"a": {DType: F32, Shape: []int{2}, Data: make([]byte, 4)}}},
 		"type":          {Tensors: map[string]Tensor{"a": {DType: "F16", Shape: []int{2}, Data: make([]byte, 4)}}},
-		"negative":      {Tensors: map[string]Tensor{"a": {DType: U8, Shape: []int{-1, -1}, Data: make([]byte, 1)}}},
-		"overflow":      {Tensors: map[string]Tensor{"a": {DType: U8, Shape: []int{1 << 62, 4}}}},
+		"negative":      {Tensors: map[string]Tensor{"a": {DType: u8, Shape: []int{-1, -1}, Data: make([]byte, 1)}}},
+		"overflow":      {Tensors: map[string]Tensor{"a": {DType: u8, Shape: []int{1 << 62, 4}}}},
 		"reserved name": {Tensors: map[string]Tensor{"__metadata__": Of([]byte{1}, 1)}},
 		"name":          {Tensors: map[string]Tensor{"\xff": Of([]byte{1}, 1)}},
 	} {

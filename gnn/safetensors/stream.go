@@ -106,7 +106,7 @@ func NewStream(metadata map[string]string, parts []Part) (*Stream, error) {
 		tensors[p.Name] = Tensor{DType: p.DType, Shape: p.Shape}
 	}
 	names = append(names, checksums)
-	tensors[checksums] = Tensor{DType: U8, Shape: []int{0, 4}}
+	tensors[checksums] = Tensor{DType: u8, Shape: []int{0, 4}}
 	if len(tensors) != len(names) {
 		return nil, errors.New("safetensors: two tensors have the same name")
 	}
@@ -120,7 +120,7 @@ func NewStream(metadata map[string]string, parts []Part) (*Stream, error) {
 		k := tensors[checksums].Shape[0]
 		if spans := (s.length - int64(4*k) + spanBytes - 1) / spanBytes; int64(k) < spans {
 			// The header grows with the digits of the length, if at all: try again.
-			tensors[checksums] = Tensor{DType: U8, Shape: []int{int(spans), 4}}
+			tensors[checksums] = Tensor{DType: u8, Shape: []int{int(spans), 4}}
 			continue
 		}
 		s.ready = header

@@ -77,8 +77,8 @@ func GatherRows[T safetensors.Element](s *Schema, name string, table *kernel.Tab
 	s.Check(func() error { return safetensors.ReadRows(s.file, name, table, check, n, shape...) })
 }
 
-// Stateful is a part that has its own binary encoding of its state.
-type Stateful interface {
+// stateful is a part that has its own binary encoding of its state.
+type stateful interface {
 	// AppendState appends the encoded state to b.
 	AppendState(b []byte) []byte
 	// SetState decodes what AppendState wrote, or returns an error.
@@ -87,7 +87,7 @@ type Stateful interface {
 
 // Bytes declares a tensor of the present encoded state of part, which is restored
 // by its SetState.
-func Bytes(s *Schema, name string, part Stateful) {
+func Bytes(s *Schema, name string, part stateful) {
 	if s.Saving() {
 		state := part.AppendState(nil)
 		Array(s, name, state, len(state))

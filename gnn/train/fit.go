@@ -30,7 +30,7 @@ type Report struct {
 // patience those of the first epoch that reached the best validation accuracy.
 //
 // It returns an error when data or configuration are invalid, when there are
-// validation nodes but the head is no [Predictor], and when the loss or a weight
+// validation nodes but the head is no predictor, and when the loss or a weight
 // stops being finite; and ctx's cause, within an epoch, when ctx is done.
 func Fit(ctx context.Context, data Data, head Head, cfg Config, progress func(Progress)) (gnn.Encoder, Report, error) {
 	cfg = cfg.withDefaults()
@@ -97,7 +97,7 @@ func checkFit(data *Data, head Head, cfg Config) error {
 	if err := data.check(cfg.In); err != nil {
 		return err
 	}
-	if _, ok := head.(Predictor); len(data.Validate) > 0 && !ok {
+	if _, ok := head.(predictor); len(data.Validate) > 0 && !ok {
 		return fmt.Errorf("the head %T cannot be scored on validation nodes; give none", head)
 	}
 	if cfg.Patience > 0 && len(data.Validate) == 0 {
@@ -117,7 +117,7 @@ func newValidation(m *model[float32], data Data, head Head, cfg Config) (accurac
 	z := make([]float64, len(labels)*cfg.Out)
 	return func() float64 {
 		convert(z, network.forward())
-		return float64(head.(Predictor).Correct(z, labels)) / float64(len(labels))
+		return float64(head.(predictor).Correct(z, labels)) / float64(len(labels))
 	}
 }
 

@@ -21,8 +21,8 @@ type Head interface {
 	Grads() [][]float64
 }
 
-// Predictor is a [Head] that can be scored on validation rows.
-type Predictor interface {
+// predictor is a [Head] that can be scored on validation rows.
+type predictor interface {
 	// Correct returns how many rows of the embeddings z are classified as
 	// their labels say. It changes nothing.
 	Correct(z []float64, labels []int32) int

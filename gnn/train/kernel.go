@@ -1,8 +1,8 @@
 package train
 
 import (
-	"github.com/gvbll/gvbll/gnn/kernel/elementary"
 	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/elementary"
 )
 
 // float is the type of a network's numbers: float32 to train, on package kernel,

@@ -157,7 +157,7 @@ func (l *LearnQueue) State(s *snapshot.Schema, next int64) {
 // waitingBatches is the batches that wait, as bytes.
 type waitingBatches LearnQueue
 
-// AppendState implements [snapshot.Stateful].
+// AppendState is for [snapshot.Bytes].
 func (w *waitingBatches) AppendState(b []byte) []byte {
 	for _, x := range w.waiting {
 		b = w.heads.Layout().AppendBatch(b, x.batch)
@@ -165,7 +165,7 @@ func (w *waitingBatches) AppendState(b []byte) []byte {
 	return b
 }
 
-// SetState implements [snapshot.Stateful]. It reads a batch for each window that waits.
+// SetState is for [snapshot.Bytes]. It reads a batch for each window that waits.
 func (w *waitingBatches) SetState(b []byte) error {
 	for i := range w.waiting {
 		batch, rest, err := w.heads.Layout().ReadBatch(b)

@@ -264,7 +264,7 @@ func (h *elbo) Loss(z []float64, labels []int32, epoch, epochs int, rng *rand.Ra
 	return train.Loss{Total: l.Total, ELL: l.ELL, KL: l.KL, KLWeight: alpha, Correct: l.Correct}
 }
 
-// Correct implements train.Predictor with the MAP prediction, which does not depend on
+// Correct scores with the MAP prediction, which does not depend on
 // the temperature.
 func (h *elbo) Correct(z []float64, labels []int32) (correct int) {
 	q, _ := h.Posterior()

@@ -402,10 +402,10 @@ func (s savedShard) State(schema *snapshot.Schema) {
 // headsToServe is the heads of a shard, as bytes.
 type headsToServe Shard
 
-// AppendState implements [snapshot.Stateful].
+// AppendState is for [snapshot.Bytes].
 func (h *headsToServe) AppendState(b []byte) []byte { return h.heads.AppendHeads(b, false) }
 
-// SetState implements [snapshot.Stateful].
+// SetState is for [snapshot.Bytes].
 func (h *headsToServe) SetState(b []byte) error { return h.heads.SetHeads(b) }
 
 // Rest panics if a window has entered and is not served: what its Serve needs is not in a snapshot.

@@ -55,7 +55,7 @@ func TestSet(t *testing.T) {
 	for _, c := range []int{0, 63, 64, 99} {
 		s.add(c)
 	}
-	if got := s.Append([]int32{7}); !slices.Equal(got, []int32{7, 0, 63, 64, 99}) || s.Len() != 4 || !s.Has(64) || s.Has(65) {
+	if got := s.Append([]int32{7}); !slices.Equal(got, []int32{7, 0, 63, 64, 99}) || s.size() != 4 || !s.has(64) || s.has(65) {
 		t.Errorf("set after 7: %v, want [7 0 63 64 99]", got)
 	}
 	a, b := Coverage{Rows: 1}, Coverage{}
@@ -116,7 +116,7 @@ func TestUnknownClassIsInEverySet(t *testing.T) {
 	}
 	p.Learn(wide, labels, nil)
 	for _, set := range p.Sets(wide) {
-		if !set.Has(2) {
+		if !set.has(2) {
 			t.Fatal("a set lacks the class without labels")
 		}
 	}
@@ -283,14 +283,14 @@ func TestAbstain(t *testing.T) {
 		limits     Limits
 		confidence float64
 		set        Set
-		want       Reason
+		want       reason
 	}{
-		{l, 0.9, one, Certain},
-		{l, 0.4, one, LowConfidence},
-		{l, 0.4, three, LargeSet},
-		{l, 0.4, none, EmptySet},
-		{l, 0.4, nil, LowConfidence},
-		{Limits{}, 0, none, Certain},
+		{l, 0.9, one, certain},
+		{l, 0.4, one, lowConfidence},
+		{l, 0.4, three, largeSet},
+		{l, 0.4, none, emptySet},
+		{l, 0.4, nil, lowConfidence},
+		{Limits{}, 0, none, certain},
 	} {
 		if got := c.limits.Abstain(c.confidence, c.set); got != c.want {
 			t.Errorf("%+v: reason %q, want %q", c, got, c.want)

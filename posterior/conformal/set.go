@@ -9,10 +9,10 @@ import (
 type Set []uint64
 
 // Has reports whether the class is in the set.
-func (s Set) Has(class int32) bool { return s[class/64]>>(class%64)&1 == 1 }
+func (s Set) has(class int32) bool { return s[class/64]>>(class%64)&1 == 1 }
 
 // Len returns the number of classes.
-func (s Set) Len() (n int) {
+func (s Set) size() (n int) {
 	for _, w := range s {
 		n += bits.OnesCount64(w)
 	}
@@ -41,9 +41,9 @@ type Coverage struct {
 
 // Add counts a set whose label came.
 func (c *Coverage) Add(s Set, label int32) (covered bool) {
-	covered = s.Has(label)
+	covered = s.has(label)
 	c.Rows++
-	c.Classes += uint64(s.Len())
+	c.Classes += uint64(s.size())
 	if covered {
 		c.Covered++
 	}
@@ -63,30 +63,30 @@ func (c Coverage) Rate() float64 { return float64(c.Covered) / float64(max(c.Row
 // MeanSize returns the mean number of classes of a set, 0 of none.
 func (c Coverage) MeanSize() float64 { return float64(c.Classes) / float64(max(c.Rows, 1)) }
 
-// Reason is why a prediction should not be acted on.
-type Reason uint8
+// reason is why a prediction should not be acted on.
+type reason uint8
 
 const (
-	// Certain: there is no reason.
-	Certain Reason = iota
-	// EmptySet: no class conforms.
-	EmptySet
-	// LargeSet: too many classes conform.
-	LargeSet
-	// LowConfidence: the most probable class is not probable enough.
-	LowConfidence
+	// certain: there is no reason.
+	certain reason = iota
+	// emptySet: no class conforms.
+	emptySet
+	// largeSet: too many classes conform.
+	largeSet
+	// lowConfidence: the most probable class is not probable enough.
+	lowConfidence
 )
 
-// String returns the reason's name in messages and metrics, "" for Certain.
-func (r Reason) String() string {
+// String returns the reason's name in messages and metrics, "" for certain.
+func (r reason) String() string {
 	switch r {
-	case Certain:
+	case certain:
 		return ""
-	case EmptySet:
+	case emptySet:
 		return "empty-set"
-	case LargeSet:
+	case largeSet:
 		return "large-set"
-	case LowConfidence:
+	case lowConfidence:
 		return "low-confidence"
 	}
 	return fmt.Sprintf("Reason(%d)", uint8(r))
@@ -99,15 +99,15 @@ type Limits struct {
 }
 
 // Abstain returns the first reason, in the order of the constants, to abstain from a
-// prediction with the given confidence and set, or Certain. A nil set is no reason.
-func (l Limits) Abstain(confidence float64, set Set) Reason {
+// prediction with the given confidence and set, or certain. A nil set is no reason.
+func (l Limits) Abstain(confidence float64, set Set) reason {
 	switch {
-	case l.MaxSize > 0 && set != nil && set.Len() == 0:
-		return EmptySet
-	case l.MaxSize > 0 && set.Len() > l.MaxSize:
-		return LargeSet
+	case l.MaxSize > 0 && set != nil && set.size() == 0:
+		return emptySet
+	case l.MaxSize > 0 && set.size() > l.MaxSize:
+		return largeSet
 	case confidence < l.MinConfidence:
-		return LowConfidence
+		return lowConfidence
 	}
-	return Certain
+	return certain
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
-// ADWINConfig holds the constants of ADWIN.
-type ADWINConfig struct {
+// adwinConfig holds the constants of ADWIN.
+type adwinConfig struct {
 	Delta      float64 // δ in (0, 1): confidence; lower means fewer false alarms
 	Clock      int     // values between two checks
 	MaxBuckets int     // buckets of one size, ≥ 2: more means finer cuts
@@ -24,12 +24,12 @@ type ADWINConfig struct {
 
 // DefaultADWIN returns river's constants: δ .002, clock 32, 5 buckets, sides of
 // 5, grace 10.
-func DefaultADWIN() ADWINConfig {
-	return ADWINConfig{Delta: 0.002, Clock: 32, MaxBuckets: 5, MinLength: 5, Grace: 10}
+func DefaultADWIN() adwinConfig {
+	return adwinConfig{Delta: 0.002, Clock: 32, MaxBuckets: 5, MinLength: 5, Grace: 10}
 }
 
 // Validate reports every constant that is out of range, with the remedy.
-func (c ADWINConfig) Validate() error {
+func (c adwinConfig) Validate() error {
 	var r check.Remedies
 	r.Unless(c.Delta > 0 && c.Delta < 1, "delta %v: give a number between 0 and 1, such as 0.002", c.Delta)
 	r.Unless(c.Clock > 0, "clock %d: give 1 to check at every value, or more, such as 32", c.Clock)
@@ -44,7 +44,7 @@ func (c ADWINConfig) Validate() error {
 // into two sides with different means. The window is an exponential histogram of
 // MaxBuckets·log₂(values) buckets.
 type ADWIN struct {
-	cfg  ADWINConfig
+	cfg  adwinConfig
 	rows [][]bucket // rows[i]: buckets of 2ⁱ values each, oldest first
 	tick uint64     // values since the start
 	sum  bucket     // of the window
@@ -56,7 +56,7 @@ type ADWIN struct {
 type bucket struct{ total, squares float64 } // squares: Σ (x - mean)²
 
 // NewADWIN returns a detector with an empty window. It panics if cfg does not validate.
-func NewADWIN(cfg ADWINConfig) *ADWIN {
+func NewADWIN(cfg adwinConfig) *ADWIN {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}

@@ -17,8 +17,8 @@ func shifted(rng *rand.Rand, dim int, mean float64) []float32 {
 }
 
 // smallMMD is a configuration with which a test needs few rows.
-func smallMMD(dim int) MMDConfig {
-	return MMDConfig{Dim: dim, Features: 32, Reference: 256, Block: 32, FalseAlarms: 0.01, Seed: 3}
+func smallMMD(dim int) mmdConfig {
+	return mmdConfig{Dim: dim, Features: 32, Reference: 256, Block: 32, FalseAlarms: 0.01, Seed: 3}
 }
 
 // TestADWINFollowsTheMean: ADWIN fires soon after the mean has changed and not before, and
@@ -271,7 +271,7 @@ func TestStateResumes(t *testing.T) {
 // FuzzSetState: SetState does not panic. A detector that accepts a state saves the same
 // bytes and can go on.
 func FuzzSetState(f *testing.F) {
-	cfg := MMDConfig{Dim: 2, Features: 2, Reference: 8, Block: 2, FalseAlarms: 0.5}
+	cfg := mmdConfig{Dim: 2, Features: 2, Reference: 8, Block: 2, FalseAlarms: 0.5}
 	a, e, m := NewADWIN(DefaultADWIN()), NewMMD(cfg), NewMonitor(DefaultMonitor())
 	for i := range 30 {
 		for _, state := range [][]byte{a.AppendState(nil), e.AppendState(nil), m.AppendState(nil)} {
@@ -309,12 +309,12 @@ func FuzzSetState(f *testing.F) {
 // TestMisusePanics: invalid configurations, shapes and classes panic.
 func TestMisusePanics(t *testing.T) {
 	for name, f := range map[string]func(){
-		"adwin": func() { NewADWIN(ADWINConfig{}) },
-		"mmd":   func() { NewMMD(MMDConfig{}) },
+		"adwin": func() { NewADWIN(adwinConfig{}) },
+		"mmd":   func() { NewMMD(mmdConfig{}) },
 		"memory": func() {
-			NewMMD(MMDConfig{Dim: 1 << 20, Features: 1 << 20, Reference: 1 << 40, Block: 4, FalseAlarms: .1})
+			NewMMD(mmdConfig{Dim: 1 << 20, Features: 1 << 20, Reference: 1 << 40, Block: 4, FalseAlarms: .1})
 		},
-		"monitor":   func() { NewMonitor(MonitorConfig{}) },
+		"monitor":   func() { NewMonitor(monitorConfig{}) },
 		"dimension": func() { NewMMD(smallMMD(2)).Add([]float32{1}) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,7 +22,7 @@ type fourier struct {
 	scaled, turns []float64 // scratch of add: x/σ, and the angles
 }
 
-func newFourier(cfg MMDConfig) *fourier {
+func newFourier(cfg mmdConfig) *fourier {
 	rng := rand.New(rand.NewPCG(cfg.Seed, featureStream))
 	f := &fourier{
 		dim: cfg.Dim, scale: 1,

@@ -74,10 +74,10 @@ func fires(d *ADWIN, stream []float64, at func()) (index []int) {
 // TestADWINLikeRiver: ADWIN fires at the same values as that of Python's river, and has the
 // same window then.
 func TestADWINLikeRiver(t *testing.T) {
-	for name, change := range map[string]func(*ADWINConfig){
-		"adwin":            func(*ADWINConfig) {},
-		"adwin_delta_0.05": func(c *ADWINConfig) { c.Delta = 0.05 },
-		"adwin_clock_1":    func(c *ADWINConfig) { c.Clock = 1 },
+	for name, change := range map[string]func(*adwinConfig){
+		"adwin":            func(*adwinConfig) {},
+		"adwin_delta_0.05": func(c *adwinConfig) { c.Delta = 0.05 },
+		"adwin_clock_1":    func(c *adwinConfig) { c.Clock = 1 },
 	} {
 		cfg := DefaultADWIN()
 		change(&cfg)

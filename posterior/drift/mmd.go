@@ -9,8 +9,8 @@ import (
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
-// MMDConfig holds the constants of an MMD.
-type MMDConfig struct {
+// mmdConfig holds the constants of an MMD.
+type mmdConfig struct {
 	Dim       int // dimension of an embedding
 	Features  int // random Fourier features of an embedding
 	Reference int // rows of the reference window, at least 4 blocks
@@ -26,15 +26,15 @@ type MMDConfig struct {
 
 // DefaultMMD returns 64 features, blocks of 64 rows, a reference of 1024 and one false
 // alarm in a thousand blocks, for embeddings of dimension dim.
-func DefaultMMD(dim int) MMDConfig {
-	return MMDConfig{Dim: dim, Features: 64, Reference: 1024, Block: 64, FalseAlarms: 0.001, Seed: 1}
+func DefaultMMD(dim int) mmdConfig {
+	return mmdConfig{Dim: dim, Features: 64, Reference: 1024, Block: 64, FalseAlarms: 0.001, Seed: 1}
 }
 
 // maxNumbers bounds the reference window and the matrix of the features.
 const maxNumbers = 1 << 24
 
 // Validate reports every constant that is out of range, with the remedy.
-func (c MMDConfig) Validate() error {
+func (c mmdConfig) Validate() error {
 	small := func(a, b int) bool { return a > 0 && b > 0 && a <= maxNumbers/b }
 	var r check.Remedies
 	r.Unless(c.Dim > 0, "dim %d: give the dimension of an embedding", c.Dim)
@@ -55,7 +55,7 @@ func (c MMDConfig) Validate() error {
 // The kernel approximates the Gaussian exp(-|x-y|²/2σ²), σ the median distance of the
 // reference's rows, by Features random Fourier features (Rahimi & Recht 2007).
 type MMD struct {
-	cfg    MMDConfig
+	cfg    mmdConfig
 	kernel *fourier
 
 	reference [][]float32 // the reference while it fills, then nil
@@ -63,7 +63,7 @@ type MMD struct {
 
 	block []float64 // Σ of the features of the unfinished block
 	rows  int       // its rows, fewer than cfg.Block
-	last  Comparison
+	last  comparison
 	done  bool // a drift was detected: the next row starts a new reference
 }
 
@@ -73,15 +73,15 @@ type base struct {
 	threshold float64   // squared distance beyond which a block is a drift
 }
 
-// Comparison is the result of comparing the latest block with the reference.
-type Comparison struct {
+// comparison is the result of comparing the latest block with the reference.
+type comparison struct {
 	Blocks    uint64  // blocks compared so far, over all references
 	MMD       float64 // squared distance of the latest block
 	Threshold float64 // a larger MMD is a drift
 }
 
 // NewMMD returns a detector that has seen no row. It panics if cfg does not validate.
-func NewMMD(cfg MMDConfig) *MMD {
+func NewMMD(cfg mmdConfig) *MMD {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
@@ -118,7 +118,7 @@ func (m *MMD) Add(x []float32) (drift bool) {
 }
 
 // Last returns the latest comparison, zeros before the first.
-func (m *MMD) Last() Comparison { return m.last }
+func (m *MMD) Last() comparison { return m.last }
 
 // distance returns |x/n - y/k|², summed as four sums of every fourth entry.
 func distance(x []float64, n float64, y []float64, k float64) float64 {
@@ -233,7 +233,7 @@ func (m *MMD) SetState(b []byte) error {
 	r := &reader{rest: b}
 	next := &MMD{cfg: m.cfg, kernel: m.kernel, block: make([]float64, m.cfg.Features)}
 	next.done = r.flag()
-	next.last = Comparison{r.count(), r.number(), r.number()}
+	next.last = comparison{r.count(), r.number(), r.number()}
 	ok := check.Finite(next.last.MMD, next.last.Threshold)
 	if full := r.flag(); full {
 		next.base.mean = r.numbers(len(m.block))

@@ -8,8 +8,8 @@ import (
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
-// MonitorConfig holds the constants of a Monitor.
-type MonitorConfig struct {
+// monitorConfig holds the constants of a Monitor.
+type monitorConfig struct {
 	// Keep in (0, 1) is the decay of earlier rows with every row: the measures are over
 	// about the latest 1/(1-Keep) rows.
 	Keep float64
@@ -19,10 +19,10 @@ type MonitorConfig struct {
 }
 
 // DefaultMonitor returns a memory of 1000 rows and a prior of 5.
-func DefaultMonitor() MonitorConfig { return MonitorConfig{Keep: 0.999, Prior: 5} }
+func DefaultMonitor() monitorConfig { return monitorConfig{Keep: 0.999, Prior: 5} }
 
 // Validate reports every constant that is out of range, with the remedy.
-func (c MonitorConfig) Validate() error {
+func (c monitorConfig) Validate() error {
 	var r check.Remedies
 	r.Unless(c.Keep > 0 && c.Keep < 1, "keep %v: give a number between 0 and 1, such as 0.999", c.Keep)
 	r.Unless(c.Prior > 0 && check.Finite(c.Prior), "prior %v: give a positive number of rows, such as 5", c.Prior)
@@ -36,7 +36,7 @@ func (c MonitorConfig) Validate() error {
 // a change of the accuracy at a given confidence only with the labels. Earlier rows
 // decay.
 type Monitor struct {
-	cfg      MonitorConfig
+	cfg      monitorConfig
 	served   [calibration.BinCount]fading
 	realised [calibration.BinCount]fading
 }
@@ -47,8 +47,8 @@ type fading struct{ count, correct, confidence float64 }
 // gap returns Σ (confidence - correct) over the rows, decayed.
 func (f *fading) gap() float64 { return f.confidence - f.correct }
 
-// Measures are the measures of a Monitor. Each is 0 before its first row.
-type Measures struct {
+// measures are the measures of a Monitor. Each is 0 before its first row.
+type measures struct {
 	Served, Labelled  float64 // decayed number of rows
 	Confidence        float64 // mean confidence of served rows: their accuracy, if calibrated
 	EstimatedAccuracy float64 // of served rows, corrected by the labels so far
@@ -59,7 +59,7 @@ type Measures struct {
 
 // NewMonitor returns a monitor that has seen no rows. It panics if cfg does not
 // validate.
-func NewMonitor(cfg MonitorConfig) *Monitor {
+func NewMonitor(cfg monitorConfig) *Monitor {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
@@ -104,7 +104,7 @@ func (m *Monitor) count(bins *[calibration.BinCount]fading, confidence []float64
 }
 
 // Measures returns the current measures.
-func (m *Monitor) Measures() (out Measures) {
+func (m *Monitor) Measures() (out measures) {
 	var right float64
 	for i := range m.served {
 		s, r := &m.served[i], &m.realised[i]

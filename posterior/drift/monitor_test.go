@@ -49,7 +49,7 @@ func TestMonitorRecalibrates(t *testing.T) {
 // the mean confidence.
 func TestMonitorBeforeLabelsBelievesConfidence(t *testing.T) {
 	m := NewMonitor(DefaultMonitor())
-	if m.Measures() != (Measures{}) {
+	if m.Measures() != (measures{}) {
 		t.Errorf("measures %+v before the first row, want zeros", m.Measures())
 	}
 	m.Serve(0.9)

@@ -11,17 +11,17 @@ type Block string
 // linear head can make neither of the other.
 const (
 	OwnFeatures  Block = "own"           // x_v
-	MeanFeatures Block = "neighbours"    // s_v/deg v
-	LabelCounts  Block = "labels"        // n_v/√max(1, Σn_v)
-	SecondCounts Block = "second"        // q_v/√max(1, Σq_v)
-	LabelShares  Block = "label-shares"  // n_v/Σn_v, or 0
-	SecondShares Block = "second-shares" // q_v/Σq_v, or 0
+	meanFeatures Block = "neighbours"    // s_v/deg v
+	labelCounts  Block = "labels"        // n_v/√max(1, Σn_v)
+	secondCounts Block = "second"        // q_v/√max(1, Σq_v)
+	labelShares  Block = "label-shares"  // n_v/Σn_v, or 0
+	secondShares Block = "second-shares" // q_v/Σq_v, or 0
 	LogDegree    Block = "degree"        // log(1 + deg v)/4
-	Constant     Block = "constant"      // 1
+	constant     Block = "constant"      // 1
 )
 
 // allBlocks are all of them, in the order of a head that has all.
-var allBlocks = []Block{OwnFeatures, MeanFeatures, LabelCounts, SecondCounts, LogDegree, LabelShares, SecondShares, Constant}
+var allBlocks = []Block{OwnFeatures, meanFeatures, labelCounts, secondCounts, LogDegree, labelShares, secondShares, constant}
 
 // degreeScale brings log(1 + deg) to about the size of the other columns: it is 1 at a
 // degree of 54.
@@ -30,9 +30,9 @@ const degreeScale = 0.25
 // width returns the number of columns of b where there are that many features and classes.
 func width[T int | float64](b Block, features, classes T) T {
 	switch b {
-	case OwnFeatures, MeanFeatures:
+	case OwnFeatures, meanFeatures:
 		return features
-	case LabelCounts, SecondCounts, LabelShares, SecondShares:
+	case labelCounts, secondCounts, labelShares, secondShares:
 		return classes
 	}
 	return 1
@@ -43,36 +43,36 @@ func (b Block) needs() Need {
 	switch b {
 	case OwnFeatures:
 		return NeedX
-	case MeanFeatures:
-		return NeedX | NeedS | NeedDegree
-	case LabelCounts, LabelShares:
+	case meanFeatures:
+		return NeedX | NeedS | needDegree
+	case labelCounts, labelShares:
 		return NeedLabelled
-	case SecondCounts, SecondShares:
+	case secondCounts, secondShares:
 		return NeedSecond
 	case LogDegree:
-		return NeedDegree
+		return needDegree
 	}
 	return 0
 }
 
 // isFeatures reports whether b is made of features, which are scaled.
-func (b Block) isFeatures() bool { return b == OwnFeatures || b == MeanFeatures }
+func (b Block) isFeatures() bool { return b == OwnFeatures || b == meanFeatures }
 
 // around writes the columns of row i to dst, for blocks other than features.
 func (b Block) around(dst []float64, rows *Rows, i int) {
 	c := len(dst)
 	switch b {
-	case LabelCounts:
+	case labelCounts:
 		dampen(dst, rows.Labelled[i*c:(i+1)*c])
-	case SecondCounts:
+	case secondCounts:
 		dampen(dst, rows.Second[i*c:(i+1)*c])
-	case LabelShares:
+	case labelShares:
 		normalise(dst, rows.Labelled[i*c:(i+1)*c])
-	case SecondShares:
+	case secondShares:
 		normalise(dst, rows.Second[i*c:(i+1)*c])
 	case LogDegree:
 		dst[0] = degreeScale * double.Log(1+float64(rows.Degree[i]))
-	case Constant:
+	case constant:
 		dst[0] = 1
 	}
 }

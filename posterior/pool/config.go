@@ -113,9 +113,9 @@ type Label struct {
 type Evidence string
 
 const (
-	Counts Evidence = "counts" // n_v
-	Scaled Evidence = "scaled" // n_v/√max(1, Σn_v)
-	Second Evidence = "second" // q_v/√max(1, Σq_v)
+	byCounts Evidence = "counts" // n_v
+	byScaled Evidence = "scaled" // n_v/√max(1, Σn_v)
+	bySecond Evidence = "second" // q_v/√max(1, Σq_v)
 )
 
 // Vote predicts the share of each class among the labelled neighbours.
@@ -151,7 +151,7 @@ func (s Config) Needs() (n Need) {
 			n |= NeedX
 		case h.Joint != nil:
 			n |= NeedEmbedded | NeedLabelled | NeedSecond
-		case h.Label != nil && h.Label.Evidence == Second:
+		case h.Label != nil && h.Label.Evidence == bySecond:
 			n |= NeedSecond
 		case h.Label != nil || h.Vote != nil:
 			n |= NeedLabelled
@@ -271,9 +271,9 @@ func Default(t Traits) Config {
 	online := posterior.DefaultConfig()
 	online.Batch = 0 // it has the pool's
 	labels := []HeadConfig{
-		{Name: "labels", Label: &Label{Evidence: Counts}},
-		{Name: "labels-scaled", Label: &Label{Evidence: Scaled}},
-		{Name: "labels-second", Label: &Label{Evidence: Second}},
+		{Name: "labels", Label: &Label{Evidence: byCounts}},
+		{Name: "labels-scaled", Label: &Label{Evidence: byScaled}},
+		{Name: "labels-second", Label: &Label{Evidence: bySecond}},
 	}
 	s := Config{
 		Weights: Weights{Total: 1.5, WeightSD: 0.2, BiasSD: 0.5, Floor: -8, Lambda: 0.97, Steps: 8},
@@ -294,7 +294,7 @@ func Default(t Traits) Config {
 		if t.Rows < enoughPerClass*t.Classes {
 			s.Heads = append(s.Heads,
 				HeadConfig{Name: "joint", Joint: &Joint{Lambda: 0.99, Share: 0.01, Variance: 1, Passes: 3}},
-				HeadConfig{Name: "wide", Wide: &Wide{Blocks: []Block{OwnFeatures, MeanFeatures, Constant}, Scale: Standard, Variance: 30, Lambda: 0.99, Passes: 5, TrainingPasses: 40}})
+				HeadConfig{Name: "wide", Wide: &Wide{Blocks: []Block{OwnFeatures, meanFeatures, constant}, Scale: Standard, Variance: 30, Lambda: 0.99, Passes: 5, TrainingPasses: 40}})
 		} else if t.Features > fewFeatures {
 			all.Blocks = slices.DeleteFunc(all.Blocks, Block.isFeatures)
 		}
@@ -304,8 +304,8 @@ func Default(t Traits) Config {
 	s.Heads = []HeadConfig{
 		{Name: "static", Shadow: true, Static: &Static{}},
 		{Name: "online", Online: &online},
-		{Name: "wide-own", Wide: &Wide{Blocks: []Block{OwnFeatures, Constant}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40}},
-		{Name: "wide", Wide: &Wide{Blocks: []Block{OwnFeatures, MeanFeatures, Constant}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40, Refresh: t.few()}},
+		{Name: "wide-own", Wide: &Wide{Blocks: []Block{OwnFeatures, constant}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40}},
+		{Name: "wide", Wide: &Wide{Blocks: []Block{OwnFeatures, meanFeatures, constant}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40, Refresh: t.few()}},
 	}
 	if !t.few() {
 		s.Heads = append(s.Heads,
@@ -390,7 +390,7 @@ func (h HeadConfig) validate() error {
 	}
 	if l := h.Label; l != nil {
 		kinds++
-		r.Unless(l.Evidence == Counts || l.Evidence == Scaled || l.Evidence == Second, "evidence %q: give %q, %q or %q", l.Evidence, Counts, Scaled, Second)
+		r.Unless(l.Evidence == byCounts || l.Evidence == byScaled || l.Evidence == bySecond, "evidence %q: give %q, %q or %q", l.Evidence, byCounts, byScaled, bySecond)
 	}
 	if h.Vote != nil {
 		kinds++
@@ -406,9 +406,9 @@ func (w Wide) validateBlocks() (r check.Remedies) {
 		r.Unless(slices.Contains(allBlocks, b), "block %.200q: give one of %q", b, allBlocks)
 		r.Unless(!seen[b], "block %.200q stands twice: leave one out", b)
 		seen[b] = true
-		r.Unless(!w.Refresh || b.isFeatures() || b == Constant, "refresh with block %.200q: leave one out, since labels are learned as they were served", b)
+		r.Unless(!w.Refresh || b.isFeatures() || b == constant, "refresh with block %.200q: leave one out, since labels are learned as they were served", b)
 	}
-	r.Unless(!w.Refresh || w.has(MeanFeatures), "refresh without block %q: a row's own features do not change", MeanFeatures)
+	r.Unless(!w.Refresh || w.has(meanFeatures), "refresh without block %q: a row's own features do not change", meanFeatures)
 	return r
 }
 

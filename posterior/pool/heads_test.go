@@ -216,24 +216,24 @@ func plainRows(blocks []Block, r *Rows, s Shape) (phi [][]float64) {
 		var row []float64
 		for _, b := range blocks {
 			labels, total := of(r.Labelled)
-			if b == SecondCounts || b == SecondShares {
+			if b == secondCounts || b == secondShares {
 				labels, total = of(r.Second)
 			}
 			switch b {
 			case OwnFeatures:
 				row = append(row, plainUnit(x[i])...)
-			case MeanFeatures:
+			case meanFeatures:
 				row = append(row, plainUnit(sums[i])...)
-			case LabelCounts, SecondCounts:
+			case labelCounts, secondCounts:
 				row = append(row, by(labels, math.Sqrt(max(1, total)))...)
-			case LabelShares, SecondShares:
+			case labelShares, secondShares:
 				if total == 0 {
 					total = 1
 				}
 				row = append(row, by(labels, total)...)
 			case LogDegree:
 				row = append(row, math.Log1p(float64(r.Degree[i]))/4)
-			case Constant:
+			case constant:
 				row = append(row, 1)
 			}
 		}
@@ -248,9 +248,9 @@ func TestWideIsItsFormulas(t *testing.T) {
 	s := Shape{Classes: 5, Features: 30}
 	for _, cfg := range []Wide{
 		{Blocks: []Block{OwnFeatures}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 4, TrainingPasses: 9},
-		{Blocks: []Block{OwnFeatures, MeanFeatures, Constant}, Scale: Unit, Variance: 3, Lambda: .8, Passes: 3, TrainingPasses: 9, Refresh: true},
+		{Blocks: []Block{OwnFeatures, meanFeatures, constant}, Scale: Unit, Variance: 3, Lambda: .8, Passes: 3, TrainingPasses: 9, Refresh: true},
 		{Blocks: allBlocks, Scale: Unit, Variance: 1, Lambda: .9, Passes: 3, TrainingPasses: 9},
-		{Blocks: []Block{SecondShares, LogDegree, LabelCounts}, Scale: Standard, Variance: 2, Lambda: .9, Passes: 3, TrainingPasses: 9},
+		{Blocks: []Block{secondShares, LogDegree, labelCounts}, Scale: Standard, Variance: 2, Lambda: .9, Passes: 3, TrainingPasses: 9},
 	} {
 		rng := rand.New(rand.NewPCG(1, 2))
 		head := newWide(cfg, s)
@@ -297,7 +297,7 @@ func TestStandardFeatures(t *testing.T) {
 	for i := range b.N {
 		b.X.Dense[i*s.Features+2] = 7 // constant, so that its deviation is 0
 	}
-	w := newWide(Wide{Blocks: []Block{OwnFeatures, MeanFeatures, Constant}, Scale: Standard, Variance: 30, Lambda: .99, Passes: 3, TrainingPasses: 5}, s)
+	w := newWide(Wide{Blocks: []Block{OwnFeatures, meanFeatures, constant}, Scale: Standard, Variance: 30, Lambda: .99, Passes: 3, TrainingPasses: 5}, s)
 	w.train(&b)
 	x, sums := b.X.matrix(b.N, s.Features), b.S.matrix(b.N, s.Features)
 	standard := func(m [][]float64) {
@@ -527,7 +527,7 @@ func TestBayesIsItsFormula(t *testing.T) {
 // compatibility matrices, with their formulas over a stream of batches.
 func TestLabelChannelsAreTheirFormulas(t *testing.T) {
 	s := Shape{Classes: 3, Features: 2}
-	for _, evidence := range []Evidence{Counts, Scaled, Second} {
+	for _, evidence := range []Evidence{byCounts, byScaled, bySecond} {
 		rng := rand.New(rand.NewPCG(1, 2))
 		head := newLabel(Label{evidence}, s.Classes)
 		h := [][]float64{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}
@@ -538,7 +538,7 @@ func TestLabelChannelsAreTheirFormulas(t *testing.T) {
 			e := make([][]float64, b.N)
 			for i := range e {
 				from := b.Labelled
-				if evidence == Second {
+				if evidence == bySecond {
 					from = b.Second
 				}
 				total := 0.0
@@ -549,7 +549,7 @@ func TestLabelChannelsAreTheirFormulas(t *testing.T) {
 				a := make([]float64, s.Classes)
 				for c := range a {
 					for k := range e[i] {
-						if evidence != Counts && c == 0 {
+						if evidence != byCounts && c == 0 {
 							e[i][k] /= math.Sqrt(max(1, total))
 						}
 						a[c] += e[i][k] * math.Log(h[c][k]/(h[c][0]+h[c][1]+h[c][2]))
@@ -564,12 +564,12 @@ func TestLabelChannelsAreTheirFormulas(t *testing.T) {
 			for i, y := range b.Labels {
 				for k := range s.Classes {
 					h[y][k] += e[i][k]
-					if evidence != Second {
+					if evidence != bySecond {
 						h[k][y] += e[i][k]
 					}
 				}
 			}
-			if evidence != Second {
+			if evidence != bySecond {
 				for _, pair := range b.Pairs {
 					i, j := b.Labels[pair[0]], b.Labels[pair[1]]
 					h[i][j]++

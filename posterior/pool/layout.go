@@ -30,7 +30,7 @@ func (p *Pool) Layout() Layout {
 
 // refreshed is the layout of Batch.Refresh.
 func (l Layout) refreshed() Layout {
-	l.Need &= NeedX | NeedS | NeedDegree
+	l.Need &= NeedX | NeedS | needDegree
 	return l
 }
 
@@ -56,7 +56,7 @@ func (l Layout) appendRows(b []byte, rows *Rows) []byte {
 	if l.Need&NeedS != 0 {
 		b = l.appendFeatures(b, &rows.S)
 	}
-	if l.Need&NeedDegree != 0 {
+	if l.Need&needDegree != 0 {
 		b = appendInts(b, rows.Degree)
 	}
 	if l.Need&NeedLabelled != 0 {
@@ -235,7 +235,7 @@ func (r *batchReader) rows(l Layout, rows *Rows) {
 	if l.Need&NeedS != 0 {
 		rows.S = r.features(l, n)
 	}
-	if l.Need&NeedDegree != 0 {
+	if l.Need&needDegree != 0 {
 		rows.Degree = r.ints(n)
 		for _, d := range rows.Degree {
 			if d < 0 {

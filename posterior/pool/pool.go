@@ -265,7 +265,7 @@ func (p *Pool) Learn(b Batch) Report {
 	}
 	p.check(&b)
 	checkLength("log probabilities", len(b.LogProbs), b.N*p.LogProbsPerRow())
-	b.Refresh.check(p.shape, p.needs&(NeedX|NeedS|NeedDegree))
+	b.Refresh.check(p.shape, p.needs&(NeedX|NeedS|needDegree))
 	checkLength("labels to refresh", len(b.RefreshLabels), b.Refresh.N)
 	p.checkLabels(b.RefreshLabels)
 	r := Report{Heads: make([]posterior.Report, len(p.scores)-1)}
@@ -375,7 +375,7 @@ func (p *Pool) Shares() []float64 {
 // labelled neighbours of nodes of class c. It is nil if there is no such head.
 func (p *Pool) Compatibility() []float64 {
 	for _, h := range p.heads {
-		if l, ok := h.(*label); ok && l.Evidence == Counts {
+		if l, ok := h.(*label); ok && l.Evidence == byCounts {
 			return l.shares()
 		}
 	}

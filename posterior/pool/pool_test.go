@@ -288,7 +288,7 @@ func TestEmptyBatchChangesNothing(t *testing.T) {
 // neighbours have different classes, and predictions use it.
 func TestLearnsOpposites(t *testing.T) {
 	s := Default(Traits{})
-	s.Heads = []HeadConfig{{Name: "labels", Label: &Label{Counts}}}
+	s.Heads = []HeadConfig{{Name: "labels", Label: &Label{byCounts}}}
 	p, err := New(s, Shape{Classes: 2, Features: 1}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -348,7 +348,7 @@ func TestDefaultFollowsTheData(t *testing.T) {
 			t.Errorf("%d dense features: blocks %q, want %d", features, got, want)
 		}
 	}
-	if need := Default(Traits{1, true, false, 5000, 5, 99}).Needs(); need != NeedDegree|NeedLabelled|NeedSecond|NeedEmbedded {
+	if need := Default(Traits{1, true, false, 5000, 5, 99}).Needs(); need != needDegree|NeedLabelled|NeedSecond|NeedEmbedded {
 		t.Errorf("with many rows of dense features the heads need %b, want no features, which the embedding holds", need)
 	}
 	if !Default(Traits{.01, false, false, 50, 5, 99}).Refreshes() || Default(Traits{.01, false, false, 84, 5, 99}).Refreshes() {

@@ -72,7 +72,7 @@ type Need uint8
 const (
 	NeedX        Need = 1 << iota // X
 	NeedS                         // S
-	NeedDegree                    // Degree
+	needDegree                    // Degree
 	NeedLabelled                  // Labelled
 	NeedSecond                    // Second
 	NeedEmbedded                  // Embedded
@@ -85,7 +85,7 @@ func (r *Rows) check(s Shape, need Need) {
 	if need&NeedS != 0 {
 		r.S.check(r.N, s.Features)
 	}
-	if need&NeedDegree != 0 {
+	if need&needDegree != 0 {
 		checkLength("degrees", len(r.Degree), r.N)
 	}
 	if need&NeedLabelled != 0 {

@@ -24,7 +24,7 @@ func newStandardizer(features int) *standardizer {
 // raw writes block b of row i, unscaled, to dst. It reports whether the row has it.
 func (s *standardizer) raw(dst []float64, b Block, rows *Rows, i int) bool {
 	from, by := &rows.X, 1.0
-	if b == MeanFeatures {
+	if b == meanFeatures {
 		if rows.Degree[i] == 0 {
 			clear(dst)
 			return false

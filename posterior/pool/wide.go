@@ -104,7 +104,7 @@ func (w *wide) appendRow(rows *Rows, i int) {
 		switch b.Block {
 		case OwnFeatures:
 			w.sparse.appendUnit(&rows.X, i, w.shape.Features, b.at)
-		case MeanFeatures:
+		case meanFeatures:
 			w.sparse.appendUnit(&rows.S, i, w.shape.Features, b.at)
 		default:
 			w.buffer = kernel.Resize(w.buffer, b.end-b.at)
