@@ -17,7 +17,7 @@ func TestAuditWithEverythingOn(t *testing.T) { onKFake(t, testAuditWithEverythin
 func testAuditWithEverythingOn(t *testing.T, sh *shell) {
 	dir := t.TempDir()
 	on := []string{"--coverage", "0.9,groups=class", "--abstain", "set-size=2,confidence=0.3", "--head", "paper", "--fallback", "1", "--walk", "0.01"}
-	sum := sh.demo(smallDemo(append([]string{"--brokers", sh.addr, "--dir", dir}, on...)...))
+	sum := sh.demo(smallDemo(t, append([]string{"--brokers", sh.addr, "--dir", dir}, on...)...))
 	model := filepath.Join(dir, "model.safetensors")
 	code, out, errs := sh.command("audit", "--brokers", sh.addr, "--model", model)
 	if code != exitOK || !strings.Contains(out, sum.Chain) {
@@ -47,7 +47,7 @@ func TestAuditOfTheDemo(t *testing.T) { onKFake(t, testAuditOfTheDemo) }
 
 func testAuditOfTheDemo(t *testing.T, sh *shell) {
 	dir := t.TempDir()
-	sum := sh.demo(smallDemo("--brokers", sh.addr, "--dir", dir))
+	sum := sh.demo(smallDemo(t, "--brokers", sh.addr, "--dir", dir))
 	model := filepath.Join(dir, "model.safetensors")
 
 	code, out, errs := sh.command("audit", "--brokers", sh.addr, "--model", model, "--json")

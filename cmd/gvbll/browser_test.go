@@ -110,8 +110,8 @@ func liveDemo(t *testing.T) string {
 			once.Do(func() { close(serving) })
 		}
 	})
-	args := slices.DeleteFunc(smallDemo("--keep"), func(arg string) bool { return arg == "--json" })
-	go func() { ended <- run(ctx, args, processOf(&out, &out)) }()
+	args := slices.DeleteFunc(smallDemo(t, "--keep"), func(arg string) bool { return arg == "--json" })
+	go func() { ended <- run(ctx, args, (&shell{t: t}).process(&out, &out)) }()
 	t.Cleanup(func() {
 		stop()
 		<-ended
@@ -268,8 +268,7 @@ func TestWorkerPage(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	sh := &shell{t: t, addr: startBroker(t, broker.Config{})}
-	file := filepath.Join(t.TempDir(), "m")
-	gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3", "--embedding", "8")
+	file := tenClasses(t)
 	m, err := model.Open(file)
 	must(t, err)
 	sh.setenv("GVBLL_PREFIX", "papers")

@@ -23,7 +23,7 @@ func TestCommandLineIsDocumented(t *testing.T) {
 	const file = "../../docs/cli.md"
 	var c cli
 	var out lines
-	want := commandLine(program(&c).Parser(t.Context(), new(flags.Global), processOf(&out, &out), func(int) {}))
+	want := commandLine(program(&c).Parser(t.Context(), new(flags.Global), (&shell{t: t}).process(&out, &out), func(int) {}))
 	if *update {
 		must(t, os.WriteFile(file, []byte(want), 0o644))
 	}

@@ -67,6 +67,7 @@ func testDemoOfOwnGraph(t *testing.T, sh *shell) {
 // TestModelKnowsItsNodes: a model file that is trained here knows its training nodes by the
 // ids that are sent, and only these.
 func TestModelKnowsItsNodes(t *testing.T) {
+	t.Parallel()
 	dir := ownGraph(t, 60)
 	file := filepath.Join(t.TempDir(), "m.safetensors")
 	gvbll(t, "train", "--data", dir, "--train-share", "0.5", "--epochs", "1", "--out", file)
@@ -86,6 +87,7 @@ func TestModelKnowsItsNodes(t *testing.T) {
 
 // TestParquet: --data takes tables in Parquet.
 func TestParquet(t *testing.T) {
+	t.Parallel()
 	out := gvbll(t, "train", "--data", "parquet/testdata/pandas", "--train-share", "1", "--epochs", "1", "--out", filepath.Join(t.TempDir(), "m.safetensors"))
 	if !strings.Contains(out, "graphsage 4-64-16, 2 classes, trained on 3 nodes") {
 		t.Errorf("got %q, want a model of 4 features and 2 classes, trained on 3 nodes", out)

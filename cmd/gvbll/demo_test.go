@@ -4,16 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,66 +18,17 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
-	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/calibration"
-	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/sender"
 )
 
 // smallDemo returns the arguments of a demo that ends within two seconds.
-func smallDemo(more ...string) []string {
-	return append([]string{"demo", "--data", smallGraph(), "--label-delay", "2", "--epochs", "30", "--json"}, more...)
-}
-
-// smallGraph generates the graph of small demos once, and returns its folder. TestMain
-// removes it.
-var smallGraph = sync.OnceValue(func() string {
-	dir := filepath.Join(scratch(), "small")
-	if err := generate("--out", dir, "--nodes", "1500", "--steps", "12"); err != nil {
-		panic(err)
-	}
-	return dir
-})
-
-// generated returns the folder of a graph that generate makes.
-func generated(t *testing.T, args ...string) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "graph")
-	must(t, generate(append([]string{"--out", dir}, args...)...))
-	return dir
-}
-
-// generate writes a synthetic graph as a data set, as 'lab generate' does, which has more
-// flags than these.
-func generate(args ...string) error {
-	f := flag.NewFlagSet("generate", flag.ContinueOnError)
-	var nodes, steps, classes, late, dim int
-	out, drift := f.String("out", "", "folder"), f.String("drift", "strong", "drift")
-	f.IntVar(&nodes, "nodes", 6000, "number of nodes")
-	f.IntVar(&steps, "steps", 50, "number of steps")
-	f.IntVar(&classes, "classes", 10, "number of classes")
-	f.IntVar(&late, "late", -1, "number of classes that appear only in the stream; negative for the drift's own")
-	f.IntVar(&dim, "dim", 128, "number of features")
-	if err := f.Parse(args); err != nil {
-		return err
-	}
-	c, err := flags.Synthetic(*drift, 1)
-	if err != nil {
-		return err
-	}
-	c.Nodes, c.Steps, c.Classes, c.Dim = nodes, steps, classes, dim
-	if late >= 0 {
-		c.Late = late
-	}
-	d, _, err := dataset.Drift(c)
-	if err != nil {
-		return err
-	}
-	return d.Save(*out)
+func smallDemo(t *testing.T, more ...string) []string {
+	return append([]string{"demo", "--data", smallGraph(t), "--label-delay", "2", "--epochs", "30", "--json"}, more...)
 }
 
 // demo runs a demo with the flag --json to its end, and returns the summary.
@@ -95,16 +43,6 @@ func summaryOf(t *testing.T, b []byte) (s demoSummary) {
 		t.Fatalf("%v in %s", err, b)
 	}
 	return s
-}
-
-// testBroker returns the address of the broker that a test runs on: Apache Kafka, or one that
-// runs in this process until the test ends.
-func testBroker(t *testing.T) string {
-	t.Helper()
-	if addr := kafkatest.Apache(); addr != "" {
-		return addr
-	}
-	return startBroker(t, broker.Config{})
 }
 
 // brokerFlags returns the flags for a demo on Apache Kafka, none for one on its own broker.
@@ -123,7 +61,7 @@ func TestDemoEqualsTheEngine(t *testing.T) {
 	for _, delay := range []string{"0", "2"} {
 		t.Run("delay "+delay, func(t *testing.T) {
 			onKafka(t, func(t *testing.T, sh *shell) {
-				got := sh.demo(smallDemo(append(brokerFlags(), "--label-delay", delay)...))
+				got := sh.demo(smallDemo(t, append(brokerFlags(), "--label-delay", delay)...))
 				if got.Arrivals == 0 || got.Arrivals != got.Predictions || got.Arrivals != got.Labels || got.Steps != 12 {
 					t.Errorf("%d arrivals, %d predictions, %d labels, %d steps; want as many of each, and 12 steps", got.Arrivals, got.Predictions, got.Labels, got.Steps)
 				}
@@ -168,7 +106,7 @@ func wantHeads(t *testing.T, got, want []demoHead) {
 // labels come two steps after their nodes.
 func direct(t *testing.T, late bool) (s demoSummary) {
 	t.Helper()
-	set, err := flags.Data{Data: smallGraph(), Seed: 1}.Open()
+	set, err := flags.Data{Data: smallGraph(t), Seed: 1}.Open()
 	must(t, err)
 	var flags trainFlags
 	must(t, kong.ApplyDefaults(&flags))
@@ -226,8 +164,8 @@ func TestDemoKilled(t *testing.T) {
 		t.Skip("it runs gvbll as processes, which the race detector does not see")
 	}
 	t.Parallel()
-	want := (&shell{t: t}).demo(smallDemo())
-	args := smallDemo(append(brokerFlags(), "--dir", t.TempDir(), "--rate", "500")...)
+	want := (&shell{t: t}).demo(smallDemo(t))
+	args := smallDemo(t, append(brokerFlags(), "--dir", t.TempDir(), "--rate", "500")...)
 	killed := 0
 	for attempt := range 20 {
 		// At this rate a step lasts 70 ms, long enough for the kill to come in time.
@@ -279,8 +217,8 @@ func TestDemoOfAnotherDirectory(t *testing.T) { onKFake(t, testDemoOfAnotherDire
 
 func testDemoOfAnotherDirectory(t *testing.T, sh *shell) {
 	dir := t.TempDir()
-	first := sh.demo(smallDemo("--dir", dir))
-	if again := sh.demo(smallDemo("--dir", dir)); !reflect.DeepEqual(again, first) {
+	first := sh.demo(smallDemo(t, "--dir", dir))
+	if again := sh.demo(smallDemo(t, "--dir", dir)); !reflect.DeepEqual(again, first) {
 		t.Errorf("the first demo gives %+v, the second %+v", first, again)
 	}
 	for _, other := range [][]string{
@@ -290,7 +228,7 @@ func testDemoOfAnotherDirectory(t *testing.T, sh *shell) {
 		{"--data", generated(t, "--nodes", "1501", "--steps", "12")},
 		{"--data", generated(t, "--nodes", "1500", "--steps", "12", "--drift", "none")},
 	} {
-		if code, _, errs := sh.command(smallDemo(append(other, "--dir", dir)...)...); code != exitFailed || !strings.Contains(errs, "use another --dir") {
+		if code, _, errs := sh.command(smallDemo(t, append(other, "--dir", dir)...)...); code != exitFailed || !strings.Contains(errs, "use another --dir") {
 			t.Errorf("%v: exit code %d, want %d: %s", other, code, exitFailed, errs)
 		}
 	}
@@ -302,7 +240,7 @@ func testDemoOfAnotherDirectory(t *testing.T, sh *shell) {
 func TestDemoAgain(t *testing.T) { onKFake(t, testDemoAgain) }
 
 func testDemoAgain(t *testing.T, sh *shell) {
-	args := smallDemo("--brokers", sh.addr)
+	args := smallDemo(t, "--brokers", sh.addr)
 	first := sh.demo(args)
 	if again := sh.demo(args); !reflect.DeepEqual(again, first) {
 		t.Errorf("the first demo gives %+v, the second %+v", first, again)
@@ -366,7 +304,7 @@ func TestDemoVerdict(t *testing.T) {
 func TestDemoHeadIsBetter(t *testing.T) { onKFake(t, testDemoHeadIsBetter) }
 
 func testDemoHeadIsBetter(t *testing.T, sh *shell) {
-	args := slices.DeleteFunc(smallDemo("--head", "paper", "--eta", "20", "--clip", "5", "--fallback", "0"), func(arg string) bool { return arg == "--json" })
+	args := slices.DeleteFunc(smallDemo(t, "--head", "paper", "--eta", "20", "--clip", "5", "--fallback", "0"), func(arg string) bool { return arg == "--json" })
 	out := sh.gvbll(args...)
 	var s demoSummary
 	for line := range strings.Lines(out) {
@@ -390,7 +328,7 @@ func testDemoHeadIsBetter(t *testing.T, sh *shell) {
 func TestDemoFallsBack(t *testing.T) { onKFake(t, testDemoFallsBack) }
 
 func testDemoFallsBack(t *testing.T, sh *shell) {
-	s := sh.demo(smallDemo("--head", "paper", "--eta", "20", "--clip", "5", "--fallback", "1"))
+	s := sh.demo(smallDemo(t, "--head", "paper", "--eta", "20", "--clip", "5", "--fallback", "1"))
 	if len(s.Heads) != 2 || !(s.Served.NLL < s.Online.NLL) || s.Served == s.Static {
 		t.Errorf("served %+v, beside it %+v, want online and static, of which online is worse than what served", s.Served, s.Heads)
 	}

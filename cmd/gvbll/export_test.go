@@ -116,8 +116,7 @@ func TestExportIDsAlike(t *testing.T) { onKFake(t, testExportIDsAlike) }
 
 func testExportIDsAlike(t *testing.T, sh *shell) {
 	dir := t.TempDir()
-	file := filepath.Join(dir, "model.safetensors")
-	sh.gvbll("train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3", "--classes", "2", "--late", "0", "--dim", "6"), "--epochs", "3", "--hidden", "8", "--embedding", "4")
+	file := threeClasses(t)
 	m, err := model.Open(file)
 	must(t, err)
 	g := sh.graph("gvbll", m.Encoder.In())

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -49,8 +48,7 @@ func cited(i int) event.ID { return event.ID{Num: int64(10_000 + i)} }
 func TestForget(t *testing.T) { onKFake(t, testForget) }
 
 func testForget(t *testing.T, sh *shell) {
-	file := filepath.Join(t.TempDir(), "m.safetensors")
-	sh.gvbll("train", "--out", file, "--data", generated(t, "--nodes", "600", "--steps", "5", "--classes", "3", "--late", "0", "--dim", "6"), "--epochs", "5", "--hidden", "8", "--embedding", "4")
+	file := threeClasses(t)
 	m, err := model.Open(file)
 	must(t, err)
 	const prefix = "forget"

@@ -34,8 +34,7 @@ func TestAcceptGap(t *testing.T) { onKFake(t, testAcceptGap) }
 
 func testAcceptGap(t *testing.T, sh *shell) {
 	dir := t.TempDir()
-	file, state := filepath.Join(dir, "model"), filepath.Join(dir, "state")
-	sh.gvbll("train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3", "--classes", "2", "--late", "0", "--dim", "6"), "--epochs", "3", "--hidden", "8", "--embedding", "4")
+	file, state := threeClasses(t), filepath.Join(dir, "state")
 	m, err := model.Open(file)
 	must(t, err)
 	g := sh.graph("gvbll", m.Encoder.In())

@@ -18,7 +18,7 @@ func TestTrainFromLog(t *testing.T) { onKFake(t, testTrainFromLog) }
 
 func testTrainFromLog(t *testing.T, sh *shell) {
 	dir := t.TempDir()
-	sum := sh.demo(smallDemo("--brokers", sh.addr, "--dir", dir))
+	sum := sh.demo(smallDemo(t, "--brokers", sh.addr, "--dir", dir))
 	serving := filepath.Join(dir, "model.safetensors")
 	train := func(name string, more ...string) (*model.Model, string) {
 		t.Helper()
@@ -74,7 +74,7 @@ func checkExport(t *testing.T, sh *shell, dir string) {
 	sh.gvbll("export", "--brokers", sh.addr, "--out", dir)
 	got, err := dataset.Open(dir)
 	must(t, err)
-	want, err := dataset.Open(smallGraph())
+	want, err := dataset.Open(smallGraph(t))
 	must(t, err)
 	place := make(map[string]int32)
 	for v := range want.Features {

@@ -29,7 +29,7 @@ func flagLines(t *testing.T, command string) []string {
 func TestEveryFlagHasAGroup(t *testing.T) {
 	var c cli
 	var out lines
-	k := program(&c).Parser(t.Context(), new(flags.Global), processOf(&out, &out), func(int) {})
+	k := program(&c).Parser(t.Context(), new(flags.Global), (&shell{t: t}).process(&out, &out), func(int) {})
 	for _, n := range k.Model.Leaves(true) {
 		for _, f := range n.Flags {
 			if f.Group != nil && flags.GroupIndex(f) < 0 {

@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
-	"os"
-	"strings"
 	"sync"
 	"testing"
 
@@ -13,7 +10,6 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/shards"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/broker"
-	"github.com/gvbll/gvbll/topics/kafka"
 )
 
 const exitOK, exitFailed, exitUsage = flags.ExitOK, flags.ExitFailed, flags.ExitUsage
@@ -51,32 +47,27 @@ func (l *lines) String() string {
 	return string(l.b)
 }
 
-// processOf returns the process of a command, with this one's environment.
-func processOf(stdout, stderr io.Writer) flags.Process {
-	return flags.Process{In: os.Stdin, Out: stdout, Err: stderr, Env: os.Environ(), Version: versionString()}
-}
-
 // run runs a command line and returns the exit code.
 func run(ctx context.Context, args []string, p flags.Process) int {
 	return program(new(cli)).Run(ctx, args, p)
 }
 
-// command runs a command of gvbll in this process, to its end.
+// command runs a command of gvbll on the system's network, to its end.
 func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, errs lines
-	code = run(t.Context(), args, processOf(&out, &errs))
-	return code, out.String(), errs.String()
+	return (&shell{t: t}).command(args...)
 }
 
 // gvbll runs a command that must succeed, and returns its standard output.
 func gvbll(t *testing.T, args ...string) string {
 	t.Helper()
-	code, stdout, stderr := command(t, args...)
-	if code != exitOK {
-		t.Fatalf("gvbll %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
-	}
-	return stdout
+	return (&shell{t: t}).gvbll(args...)
+}
+
+// get returns the body of a page on the system's network.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	return (&shell{t: t}).get(url)
 }
 
 // startBroker starts an embedded broker, which is closed at the end of the test, and
@@ -87,15 +78,6 @@ func startBroker(t *testing.T, cfg broker.Config) string {
 	must(t, err)
 	t.Cleanup(b.Close)
 	return b.Addr()
-}
-
-// dial returns a client of the broker, which is closed at the end of the test.
-func dial(t *testing.T, addr string) *kafka.Client {
-	t.Helper()
-	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{addr}})
-	must(t, err)
-	t.Cleanup(c.Close)
-	return c
 }
 
 // topicsUnder returns the topics' names for a prefix.

@@ -16,6 +16,7 @@ import (
 // what-if predictions and the posterior, ends with the hashes of one that is not queried.
 // Queries share the engine with the worker, and must not change its state.
 func TestQueriesDoNotDisturb(t *testing.T) {
+	t.Parallel()
 	var out, errs lines
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -28,7 +29,7 @@ func TestQueriesDoNotDisturb(t *testing.T) {
 		}
 	})
 	ended := make(chan int, 1)
-	go func() { ended <- run(ctx, smallDemo("--label-delay", "2"), processOf(&out, &errs)) }()
+	go func() { ended <- run(ctx, smallDemo(t, "--label-delay", "2"), (&shell{t: t}).process(&out, &errs)) }()
 
 	var at string
 	select {

@@ -19,8 +19,7 @@ func TestLearnLag(t *testing.T) { onKafkaItself(t, testLearnLag, shortSessions) 
 
 func testLearnLag(t *testing.T, sh *shell) {
 	dir := t.TempDir()
-	file, state := filepath.Join(dir, "m.safetensors"), filepath.Join(dir, "state")
-	gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3", "--classes", "3", "--late", "0", "--dim", "6"), "--epochs", "3", "--hidden", "8", "--embedding", "4")
+	file, state := threeClasses(t), filepath.Join(dir, "state")
 	m, err := model.Open(file)
 	must(t, err)
 	prefix := fmt.Sprintf("learn-lag-%d", time.Now().UnixNano())

@@ -4,7 +4,6 @@ import (
 	"log"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -26,15 +25,6 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// scratch returns the folder of files that several tests share.
-var scratch = sync.OnceValue(func() string {
-	dir, err := os.MkdirTemp("", "gvbll-test")
-	if err != nil {
-		panic(err)
-	}
-	return dir
-})
-
 // tidy removes that folder after all tests.
 type tidy struct{ *testing.M }
 
@@ -48,14 +38,22 @@ func (t tidy) Run() int {
 const asProgram = "GVBLL_TEST_AS_PROGRAM"
 
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata"})
+	t.Parallel()
+	m := tenClasses(t)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			e.Vars = append(e.Vars, "MODEL="+m)
+			return nil
+		},
+	})
 }
 
 // TestEnvironment: a flag that is not on the command line has its value from the
 // environment.
 func TestEnvironment(t *testing.T) {
-	t.Setenv("GVBLL_PREFIX", "no blanks allowed")
-	if code, _, errs := command(t, "topics"); code != exitUsage || !strings.Contains(errs, "no blanks allowed") {
+	sh := &shell{t: t, env: []string{"GVBLL_PREFIX=no blanks allowed"}}
+	if code, _, errs := sh.command("topics"); code != exitUsage || !strings.Contains(errs, "no blanks allowed") {
 		t.Errorf("exit code %d, want %d and the prefix of the environment: %s", code, exitUsage, errs)
 	}
 }
@@ -69,8 +67,8 @@ func TestMisspeltVariable(t *testing.T) {
 		"GVBLL_PORT": false, "GVBLL_PORT_8473_TCP": false, "GVBLL_PORT_8473_TCP_ADDR": false, "GVBLL_HEADLESS_SERVICE_PORT_HTTP": false, "GVBLL_SERVICE_HOST": false,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv(name, "")
-			code, _, errs := command(t, "version")
+			sh := &shell{t: t, env: []string{name + "="}}
+			code, _, errs := sh.command("version")
 			if got := code == exitUsage && strings.Contains(errs, "variable "+name+":"); got != refused || !refused && code != exitOK {
 				t.Errorf("exit code %d: %q; refused %t, want %t", code, errs, got, refused)
 			}

@@ -18,7 +18,7 @@ func TestTwoOutputsOverOneInput(t *testing.T) { onKFake(t, testTwoOutputsOverOne
 
 func testTwoOutputsOverOneInput(t *testing.T, sh *shell) {
 	dir := t.TempDir()
-	sum := sh.demo(smallDemo("--brokers", sh.addr, "--dir", dir))
+	sum := sh.demo(smallDemo(t, "--brokers", sh.addr, "--dir", dir))
 	model := filepath.Join(dir, "model.safetensors")
 
 	sh.gvbll("topics", "--create", "--brokers", sh.addr, "--prefix", "trial", "--inputs-prefix", "gvbll")

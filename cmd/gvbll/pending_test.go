@@ -24,8 +24,7 @@ func TestPendingInFiles(t *testing.T) { onKFake(t, testPendingInFiles) }
 func testPendingInFiles(t *testing.T, sh *shell) {
 	const nodes = 12_000
 	dir := t.TempDir()
-	file, state := filepath.Join(dir, "m.safetensors"), filepath.Join(dir, "state")
-	sh.gvbll("train", "--out", file, "--data", generated(t, "--nodes", "600", "--steps", "5", "--classes", "3", "--late", "0", "--dim", "6"), "--epochs", "5", "--hidden", "8", "--embedding", "4")
+	file, state := threeClasses(t), filepath.Join(dir, "state")
 	m, err := model.Open(file)
 	must(t, err)
 	const prefix = "pending"

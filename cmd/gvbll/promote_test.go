@@ -175,10 +175,7 @@ func TestPromote(t *testing.T) { onKafka(t, testPromote) }
 
 func testPromote(t *testing.T, sh *shell) {
 	dir := t.TempDir()
-	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
-	data := []string{"--data", generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3"}
-	sh.gvbll(append([]string{"train", "--out", a, "--embedding", "8"}, data...)...)
-	sh.gvbll(append([]string{"train", "--out", b, "--encoder", "gcn", "--embedding", "6"}, data...)...)
+	a, b := tenClasses(t), trained(t, generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3", "--encoder", "gcn", "--embedding", "6")
 	idOf := func(file string) (id string, dim int) {
 		m, err := model.Open(file)
 		must(t, err)

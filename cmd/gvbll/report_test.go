@@ -37,8 +37,7 @@ func TestReport(t *testing.T) {
 
 // testReport writes a report to the file out.
 func testReport(t *testing.T, sh *shell, dir, out string) {
-	file := filepath.Join(dir, "m")
-	sh.gvbll("train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3", "--embedding", "8")
+	file := tenClasses(t)
 	m, err := model.Open(file)
 	must(t, err)
 	sh.setenv("GVBLL_PREFIX", "reported")

@@ -47,6 +47,7 @@ func listDeps(t *testing.T, patterns ...string) (packages []listed) {
 // TestRooms checks the last column of ARCHITECTURE.md's table of folders: which packages
 // a folder (here a room) must not import, directly or through others.
 func TestRooms(t *testing.T) {
+	t.Parallel()
 	const kafka, embedded = "github.com/segmentio/kafka-go", "github.com/twmb/franz-go"
 	// The values of this package pass between topics and the engine.
 	const values = "pipeline/event"
@@ -102,6 +103,7 @@ func within(path, room string) bool { return path == room || strings.HasPrefix(p
 // TestShardsHaveFewDoors checks that few commands know the room of shards: the worker, and those
 // that say more of a graph which several workers share.
 func TestShardsHaveFewDoors(t *testing.T) {
+	t.Parallel()
 	doors := []string{"audit.go", "ledger.go", "status.go", "work.go"}
 	files, err := filepath.Glob("*.go")
 	must(t, err)
@@ -120,6 +122,7 @@ func TestShardsHaveFewDoors(t *testing.T) {
 // randomness without a seed, and functions whose last bit depends on the processor. Each exception says why it cannot change a bit of the state.
 // An exception that is not needed any more is an error.
 func TestDeterministicRooms(t *testing.T) {
+	t.Parallel()
 	type exception struct {
 		path string
 		uses []string // see usesOf

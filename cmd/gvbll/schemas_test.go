@@ -51,6 +51,7 @@ func fits(t *testing.T, s *jsonschema.Schema, value []byte) error {
 // TestSchemasAreTheDecoders: an event in JSON fits its topic's schema if and only if the
 // decoder accepts it. The events are those of the documentation, and bad ones.
 func TestSchemasAreTheDecoders(t *testing.T) {
+	t.Parallel()
 	all, d := schemas(t), wire.Decoder{}
 	check := func(topic, value string, want bool) {
 		t.Helper()
@@ -124,7 +125,7 @@ func TestRecordsFitTheirSchemas(t *testing.T) { onKFake(t, testRecordsFitTheirSc
 
 func testRecordsFitTheirSchemas(t *testing.T, sh *shell) {
 	dir := t.TempDir()
-	sh.demo(smallDemo("--brokers", sh.addr, "--dir", dir))
+	sh.demo(smallDemo(t, "--brokers", sh.addr, "--dir", dir))
 	path := filepath.Join(dir, "model.safetensors")
 	m, err := model.Open(path)
 	must(t, err)
@@ -211,7 +212,7 @@ func TestKcatLines(t *testing.T) { onKFake(t, testKcatLines) }
 
 func testKcatLines(t *testing.T, sh *shell) {
 	dir := t.TempDir()
-	sh.demo(smallDemo("--brokers", sh.addr, "--dir", dir))
+	sh.demo(smallDemo(t, "--brokers", sh.addr, "--dir", dir))
 	g := sh.graph("gvbll", 0)
 	p, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
 	must(t, err)

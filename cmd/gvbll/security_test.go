@@ -19,6 +19,7 @@ func TestSecureScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it runs gvbll as processes, which the race detector does not see")
 	}
+	t.Parallel()
 	c := kafkatest.Secured(t)
 	grant(t, c, "secured")
 	password := filepath.Join(t.TempDir(), "password")

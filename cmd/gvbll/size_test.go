@@ -101,6 +101,7 @@ func liveHeap() float64 {
 
 // TestSize: the table names the fewest shards that fit, and what cannot be cut says why.
 func TestSize(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "m.safetensors")
 	save := func(w bench.Workload) {
 		t.Helper()

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +20,7 @@ import (
 func TestStatus(t *testing.T) { onKafka(t, testStatus) }
 
 func testStatus(t *testing.T, sh *shell) {
-	file := filepath.Join(t.TempDir(), "m")
-	sh.gvbll("train", "--out", file, "--data", generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3", "--embedding", "8")
+	file := tenClasses(t)
 	m, err := model.Open(file)
 	must(t, err)
 	prefix := fmt.Sprintf("status-%d", time.Now().UnixNano())

@@ -29,7 +29,8 @@ import (
 // earlier ones. If GVBLL_SCREENSHOTS names a folder, it makes the pictures of
 // docs/pictures there.
 func TestTerminal(t *testing.T) {
-	args := slices.DeleteFunc(smallDemo(), func(arg string) bool { return arg == "--json" })
+	t.Parallel()
+	args := slices.DeleteFunc(smallDemo(t), func(arg string) bool { return arg == "--json" })
 	dir := filepath.Join(t.TempDir(), "demo")
 	demo := inTerminal(t, 100, 40, append(args, "--dir", dir)...)
 	for _, want := range []string{"step 12 of 12", "100%", "mean over steps", "in hindsight", "add --keep"} {

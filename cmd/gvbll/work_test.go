@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
@@ -140,6 +140,23 @@ func testWork(t *testing.T, sh *shell) {
 	}
 }
 
+// TestNoBroker: that no broker answers is said in one line, by a demo before it trains.
+func TestNoBroker(t *testing.T) {
+	file, graph := tenClasses(t), smallGraph(t)
+	kafkatest.Bubble(t, func(t *testing.T, n *kafkatest.Network) {
+		sh := &shell{t: t, addr: "127.0.0.1:1", dialer: n.DialContext, listen: n.Listen}
+		for _, args := range [][]string{
+			{"work", "--model", file, "--http", "127.0.0.1:0"},
+			{"demo", "--data", graph, "--epochs", "1000000", "--http", ":0"},
+		} {
+			code, _, errs := sh.command(append(args, "--brokers", sh.addr)...)
+			if code != exitFailed || !strings.HasPrefix(errs[strings.LastIndex(strings.TrimSpace(errs), "\n")+1:], "gvbll: no Kafka broker answers at 127.0.0.1:1: check the address") {
+				t.Errorf("%s: exit code %d, want %d and that no broker answers: %s", args[0], code, exitFailed, errs)
+			}
+		}
+	})
+}
+
 // sendPoison creates the topics and sends five node events that the worker must refuse:
 // four that cannot be decoded, and one with the wrong number of features.
 func (sh *shell) sendPoison(prefix string) {
@@ -159,17 +176,6 @@ func (sh *shell) sendPoison(prefix string) {
 		records = append(records, kafka.Record{Topic: prefix + ".nodes", Value: value, Time: time.Now()})
 	}
 	must(t, p.Send(t.Context(), records))
-}
-
-// get returns the body of a page.
-func get(t *testing.T, url string) string {
-	t.Helper()
-	res, err := http.Get(url)
-	must(t, err)
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	must(t, err)
-	return string(b)
 }
 
 // metricsPage holds the values of /metrics by series: name and labels, as written there.

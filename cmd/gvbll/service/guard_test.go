@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
 // clientFrom returns a client whose connections come from the given address, and stay
@@ -27,6 +29,7 @@ func clientFrom(t *testing.T, address string) *http.Client {
 // as it can get is refused more, and neither takes more file descriptors nor keeps out
 // others.
 func TestOneClientDoesNotTakeAllConnections(t *testing.T) {
+	t.Parallel()
 	h := serverOf(t, "")
 	var open []*http.Client
 	for range maxHostConnections {
@@ -51,6 +54,7 @@ func TestOneClientDoesNotTakeAllConnections(t *testing.T) {
 // TestConnectionsAreCounted: an address may have connections again when others of it are
 // closed.
 func TestConnectionsAreCounted(t *testing.T) {
+	t.Parallel()
 	l := guardListener(nil)
 	for range maxHostConnections {
 		if !l.add("a") {
@@ -76,6 +80,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 // TestRebinding: on loopback without a password, a page whose host name was made to
 // resolve to loopback gets nothing but probes.
 func TestRebinding(t *testing.T) {
+	t.Parallel()
 	h := serverOf(t, "")
 	client := clientFrom(t, "127.0.0.1")
 	_, port, err := net.SplitHostPort(h.listener.Addr().String())
@@ -124,6 +129,7 @@ func passwordFile(t *testing.T, more string) string {
 // TestFloodOfWrongPasswords: after a few wrong passwords an address gets no more checked.
 // Probes are answered throughout, and so is who has logged in before.
 func TestFloodOfWrongPasswords(t *testing.T) {
+	t.Parallel()
 	h := serverOf(t, passwordFile(t, ""))
 	client := clientFrom(t, "127.0.0.1")
 	login := func(password string) int {
@@ -215,13 +221,18 @@ func TestGuesses(t *testing.T) {
 
 // TestPasswordIsAskedBeforeTheBody: without the password, a body is not waited for.
 func TestPasswordIsAskedBeforeTheBody(t *testing.T) {
-	h := serverOf(t, passwordFile(t, ""))
-	body, sender := io.Pipe()
-	defer sender.Close()
-	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), "POST", h.URL()+"/v1/predict", body)
-	must(t, err)
-	req.Header.Set("Content-Type", "application/json")
-	if status, _ := ask(t, clientFrom(t, "127.0.0.1"), req); status != http.StatusUnauthorized {
-		t.Errorf("status %d, want 401", status)
-	}
+	config := passwordFile(t, "")
+	kafkatest.Bubble(t, func(t *testing.T, n *kafkatest.Network) {
+		h := serverOn(t, n.Listen, config)
+		body, sender := io.Pipe()
+		defer sender.Close()
+		req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), "POST", h.URL()+"/v1/predict", body)
+		must(t, err)
+		req.Header.Set("Content-Type", "application/json")
+		client := &http.Client{Transport: &http.Transport{DialContext: n.DialContext}}
+		defer client.CloseIdleConnections()
+		if status, _ := ask(t, client, req); status != http.StatusUnauthorized {
+			t.Errorf("status %d, want 401", status)
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -27,7 +28,13 @@ import (
 // is a file as of --http-config, or "".
 func serverOf(t *testing.T, config string) *Web {
 	t.Helper()
-	h, err := Listen(flags.Process{Log: slog.New(slog.DiscardHandler)}, "127.0.0.1:0", config)
+	return serverOn(t, nil, config)
+}
+
+// serverOn is serverOf on a network, or on the system's if listen is nil.
+func serverOn(t *testing.T, listen func(network, address string) (net.Listener, error), config string) *Web {
+	t.Helper()
+	h, err := Listen(flags.Process{Log: slog.New(slog.DiscardHandler), Listen: listen}, "127.0.0.1:0", config)
 	must(t, err)
 	h.show(emptyPage())
 	ctx, stop := context.WithCancel(t.Context())
@@ -70,6 +77,7 @@ func request(t *testing.T, method, url string) *http.Request {
 // /healthz and /readyz, and nothing else: no profiles, which would show the memory of the
 // process. /readyz and the API are unavailable until the ledger is replayed.
 func TestHTTPServesNothingElse(t *testing.T) {
+	t.Parallel()
 	h := serverOf(t, "")
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -110,6 +118,7 @@ func TestHTTPServesNothingElse(t *testing.T) {
 // TestHTTPConfig: with TLS and a user in the file of --http-config, every path wants both,
 // but for probes, which want TLS only.
 func TestHTTPConfig(t *testing.T) {
+	t.Parallel()
 	authority := kafkatest.NewAuthority(t)
 	cert, key := authority.Issue(t, "127.0.0.1")
 	file := filepath.Join(t.TempDir(), "web.yml")
@@ -159,6 +168,7 @@ func TestHTTPConfig(t *testing.T) {
 // TestHTTPConfigThatIsWrong: an error in the file of --http-config stops the worker at
 // its start, and names the flag, the file and what is wrong.
 func TestHTTPConfigThatIsWrong(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "web.yml")
 	for content, want := range map[string]string{
 		"tls_server_config: {cert_file: nowhere.pem, key_file: k}": "nowhere.pem",
@@ -176,6 +186,7 @@ func TestHTTPConfigThatIsWrong(t *testing.T) {
 
 // TestBodies: /v1/predict accepts a body up to its limit, and no other path accepts one.
 func TestBodies(t *testing.T) {
+	t.Parallel()
 	h := serverOf(t, "")
 	for _, c := range []struct {
 		path   string
