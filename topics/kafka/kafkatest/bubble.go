@@ -3,6 +3,7 @@ package kafkatest
 import (
 	"fmt"
 	"net"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,10 @@ import (
 
 // begins is when a [Bubble] does. The event times in tests are before it.
 var begins = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// longest is how long a test in a [Bubble] may take. One that waits for what never comes has
+// taken it within seconds.
+const longest = time.Hour
 
 // Bubble runs a test in virtual time (testing/synctest), in parallel with others. Time goes on
 // when all of the test's goroutines wait, so that waiting takes none of the wall's.
@@ -28,6 +33,11 @@ func Bubble(t *testing.T, test func(t *testing.T, n *Network)) {
 		// stop may have a time-out to wait for.
 		t.Cleanup(func() { time.Sleep(time.Minute) })
 		time.Sleep(time.Until(begins))
+		limit := time.AfterFunc(longest, func() {
+			debug.SetTraceback("all")
+			panic(fmt.Sprintf("%s has not ended after %v of virtual time", t.Name(), longest))
+		})
+		t.Cleanup(func() { limit.Stop() })
 		test(t, new(Network))
 	})
 }
