@@ -48,7 +48,7 @@ type Engine struct {
 	labels    *serve.Labels
 	scorer    *serve.Scorer
 	observers []serve.Observer
-	lessons   *heads.LearnQueue
+	queue     *heads.LearnQueue
 
 	next     int64       // number of the next window
 	chain    serve.Chain // of everything served and learned
@@ -94,7 +94,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		e.observers = append(e.observers, s)
 	}
 	if cfg.Rescore.On() {
-		r := serve.NewRescoring(cfg.Rescore, e.predictor, e.scorer)
+		r := serve.NewRescorer(cfg.Rescore, e.predictor, e.scorer)
 		e.observers = append(e.observers, r)
 		e.nodes.Follow(r)
 	}
@@ -116,7 +116,7 @@ func (e *Engine) assemble(m *model.Model, cfg Config, graph *gnn.Graph, s heads.
 	e.nodes = structure.New(cfg.Structure(m), graph, e.pending)
 	e.predictor = serve.NewPredictor(m, e.nodes, e.pending, serve.Everything{}, s)
 	e.labels = serve.NewLabels(e.predictor, cfg.MaxWaitingLabels)
-	e.lessons = heads.NewLearnQueue(s, cfg.Heads())
+	e.queue = heads.NewLearnQueue(s, cfg.Heads())
 	e.scorer = serve.NewScorer(m, cfg.Bins, s, s.Width(), &e.labels.Batch)
 }
 
@@ -141,7 +141,7 @@ func (e *Engine) Err() error { return e.pending.Err() }
 // results are equal. They belong to the engine: the caller must not write to them,
 // and now changes with every window.
 func (e *Engine) Posterior() (now, trained *posterior.Gaussian) {
-	e.lessons.Settle()
+	e.queue.Settle()
 	return e.serving.Online().Posterior(), &e.model.Prior
 }
 
@@ -152,14 +152,14 @@ func (e *Engine) Summaries() []serve.Summary { return e.scorer.All() }
 
 // Pool returns the pool of heads, nil if the paper's heads serve. It belongs to the engine.
 func (e *Engine) Pool() *pool.Pool {
-	e.lessons.Settle()
+	e.queue.Settle()
 	return e.serving.PoolOfHeads()
 }
 
 // Pooled returns the weights and other learned state of the pool, or nil if the
 // paper's heads serve.
 func (e *Engine) Pooled() *heads.Pooled {
-	e.lessons.Settle()
+	e.queue.Settle()
 	return e.serving.Learned()
 }
 
@@ -215,7 +215,7 @@ func (e *Engine) Embeddings() []float32 { return e.nodes.Embeddings() }
 // returns is the Predictions of the outcome that Learn will return.
 func (e *Engine) Serve() []event.Prediction {
 	e.turn(serves)
-	e.lessons.Settle()
+	e.queue.Settle()
 	x := e.now
 	e.predictor.Embedded(e.Embeddings())
 	e.predictor.Await(x)
@@ -226,7 +226,7 @@ func (e *Engine) Serve() []event.Prediction {
 		o.Served(x)
 	}
 	if e.cfg.LearnLag > 0 {
-		e.lessons.Begin(e.next)
+		e.queue.Begin(e.next)
 	}
 	return x.Out.Predictions
 }
@@ -247,13 +247,13 @@ func (e *Engine) Learn() *event.Outcome {
 		o.Scored(out)
 	}
 	if b := &e.labels.Batch; len(b.Labels) > 0 {
-		e.lessons.Put(e.next, func(to *pool.Batch) { e.serving.Prepare(b, to) })
+		e.queue.Put(e.next, func(to *pool.Batch) { e.serving.Prepare(b, to) })
 	}
 	if e.cfg.LearnLag == 0 {
-		e.lessons.Begin(e.next)
-		e.lessons.Settle()
+		e.queue.Begin(e.next)
+		e.queue.Settle()
 	}
-	e.lessons.Report(out)
+	e.queue.Report(out)
 	e.nodes.DropWindow()
 	out.Levels = e.labels.Levels()
 	e.next++

@@ -30,9 +30,9 @@ type ClassPosterior struct {
 // PosteriorReport returns the posterior as it is now. The result shares no memory with
 // the engine.
 func (e *Engine) PosteriorReport() *PosteriorReport {
-	e.lessons.Settle()
+	e.queue.Settle()
 	q, anchor := e.serving.Online().Posterior().Clone(), &e.model.Prior
-	b := &PosteriorReport{Version: e.serving.Heads()[0].Version(), Hash: e.lessons.Last.Posterior, Posterior: q, Deviation: make([]float64, len(q.Mean)), Classes: make([]ClassPosterior, q.Classes)}
+	b := &PosteriorReport{Version: e.serving.Heads()[0].Version(), Hash: e.queue.Last.Posterior, Posterior: q, Deviation: make([]float64, len(q.Mean)), Classes: make([]ClassPosterior, q.Classes)}
 	for c := range b.Classes {
 		b.Classes[c].Class = e.model.Classes[c]
 	}
@@ -56,7 +56,7 @@ func (e *Engine) PosteriorReport() *PosteriorReport {
 // Apart returns the distance between the posteriors of two engines: the Frobenius norms
 // of the differences of their means and variances.
 func (e *Engine) Apart(other *Engine) (mean, variance float64) {
-	e.lessons.Settle()
-	other.lessons.Settle()
+	e.queue.Settle()
+	other.queue.Settle()
 	return e.serving.Online().Posterior().Distance(other.serving.Online().Posterior())
 }

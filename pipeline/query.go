@@ -58,7 +58,7 @@ func (e *Engine) Node(id event.ID) (*Report, bool) {
 	if !known {
 		return nil, false
 	}
-	e.lessons.Settle()
+	e.queue.Settle()
 	r := &Report{
 		Node: id, Context: e.nodes.IsContext(v), Label: e.className(e.nodes.Class(v)),
 		Degree: e.nodes.Graph.Degree(v), Served: e.predictor.Served(v, id),
@@ -138,7 +138,7 @@ func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason even
 	if _, known := e.nodes.Number(node.ID); known {
 		return nil, true, "", ""
 	}
-	e.lessons.Settle()
+	e.queue.Settle()
 	s = &Supposed{}
 	near := e.nodes.WaitingFor(node.ID)
 	for _, id := range node.Neighbours {

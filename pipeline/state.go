@@ -17,8 +17,8 @@ type savedEngine struct{ *Engine }
 func (e savedEngine) State(s *snapshot.Schema) {
 	e.predictor.State(s, e.next)
 	e.labels.State(s)
-	heads.DeclareHeads(s, e.serving, &e.lessons.Last.Posterior)
-	e.lessons.State(s, e.next)
+	heads.DeclareHeads(s, e.serving, &e.queue.Last.Posterior)
+	e.queue.State(s, e.next)
 	e.scorer.State(s)
 	serve.DeclareObservers(s, e.observers, e.cfg.Unwatched, e.model)
 }
@@ -28,7 +28,7 @@ func (e savedEngine) Rest() {
 	if e.now != nil {
 		panic("pipeline: a snapshot within a window")
 	}
-	e.lessons.Settle()
+	e.queue.Settle()
 }
 
 func (e savedEngine) Open() **snapshots.Snapshot { return &e.snapshot }
@@ -37,5 +37,5 @@ func (e savedEngine) AppendBlocks(list []int64) []int64 { return e.pending.Rows.
 
 // Strings returns the engine's strings.
 func (e savedEngine) Strings() []snapshots.String {
-	return snapshots.Strings(e.cfg.Settings(), e.model.ID, &e.next, &e.chain.Hash, &e.lessons.Last.Posterior)
+	return snapshots.Strings(e.cfg.Settings(), e.model.ID, &e.next, &e.chain.Hash, &e.queue.Last.Posterior)
 }

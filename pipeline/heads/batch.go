@@ -16,6 +16,7 @@ type Batch struct {
 	Labels   []int32
 }
 
+// Clear empties the batch and keeps its memory.
 func (b *Batch) Clear() {
 	b.Nodes, b.Labels = b.Nodes[:0], b.Labels[:0]
 	b.Rows.Z, b.Rows.Tau, b.Outputs, b.ServedBy = b.Rows.Z[:0], b.Rows.Tau[:0], b.Outputs[:0], b.ServedBy[:0]

@@ -9,14 +9,15 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// LearnQueue are the batches that the heads have yet to learn, and what came of the last turn.
+// LearnQueue has the batches of labels that the heads have yet to learn, and what came of the last
+// update.
 //
-// Each window s has a turn, in which the heads learn the batch of window s-ℓ, if it had
-// labels; ℓ is [pipeline.Config.LearnLag]. Without a lag, the turn is within Learn. With one it
-// begins once window s is served, and is over when window s+1 is served. At that moment
-// the heads have therefore learned exactly the batches up to s-ℓ, whoever runs the turn and
-// however long it takes. In between it may run beside the engine: it uses the heads, and a
-// batch with memory of its own. Whatever else uses the heads calls settle first.
+// Each window s has an update, in which the heads learn the batch of window s-ℓ, if it had
+// labels; ℓ is the lag. Without a lag, Begin and Settle follow each other. With one, the update
+// begins once window s is served, and is over when window s+1 is served. At that moment the heads
+// have learned exactly the batches up to s-ℓ, whoever runs the update and however long it takes. In
+// between it may run beside the engine: it uses the heads, and a batch with memory of its own.
+// Whatever else uses the heads calls Settle first.
 type LearnQueue struct {
 	heads   Learner
 	lag     int64 // ℓ
@@ -25,7 +26,7 @@ type LearnQueue struct {
 	spare   []*pool.Batch
 
 	Last update // the newest that is over
-	// Of the turn that has begun; wait is nil if none has:
+	// Of the update that has begun; wait is nil if none has:
 	next  update
 	batch *pool.Batch // nil if there is nothing to learn
 	wait  func()
@@ -37,12 +38,13 @@ type queued struct {
 	batch  *pool.Batch
 }
 
-// update is what came of a turn.
+// update is what came of an update.
 type update struct {
-	Posterior event.Hash   // of the heads' state, see learner.hash
+	Posterior event.Hash   // of the heads' state, see [Learner]
 	heads     []event.Head // Version, Clipped and Step of each
 }
 
+// NewLearnQueue returns a queue for heads as they are.
 func NewLearnQueue(heads Learner, cfg Config) *LearnQueue {
 	n := len(heads.Heads())
 	l := &LearnQueue{heads: heads, lag: int64(cfg.Lag), beside: cfg.Beside}
@@ -58,7 +60,7 @@ func (l *LearnQueue) setVersions(t *update) {
 	}
 }
 
-// Put keeps the batch of a window, which prepare writes, until its turn.
+// Put keeps the batch of a window, which prepare writes, until its update begins.
 func (l *LearnQueue) Put(window int64, prepare func(to *pool.Batch)) {
 	b := &pool.Batch{}
 	if last := len(l.spare) - 1; last >= 0 {
@@ -68,7 +70,7 @@ func (l *LearnQueue) Put(window int64, prepare func(to *pool.Batch)) {
 	l.waiting = append(l.waiting, queued{window, b})
 }
 
-// Begin begins the turn of a window. That of the window before must be settled.
+// Begin begins the update of a window. That of the window before must be settled.
 func (l *LearnQueue) Begin(window int64) {
 	l.next.Posterior = l.Last.Posterior
 	for h := range l.next.heads {
@@ -83,14 +85,14 @@ func (l *LearnQueue) Begin(window int64) {
 	l.wait = l.beside.start(l.learn)
 }
 
-// learn is the turn's work.
+// learn is the update's work.
 func (l *LearnQueue) learn() {
 	l.heads.Learn(l.batch, l.next.heads)
 	l.next.Posterior = l.heads.Hash(l.next.Posterior)
 	l.setVersions(&l.next)
 }
 
-// Settle waits for the end of the turn that has begun, if one has.
+// Settle waits for the end of the update that has begun, if one has.
 func (l *LearnQueue) Settle() {
 	if l.wait == nil {
 		return
@@ -103,7 +105,7 @@ func (l *LearnQueue) Settle() {
 	}
 }
 
-// Report writes what came of the last turn to the outcome of a window.
+// Report writes what came of the last update to the outcome of a window.
 func (l *LearnQueue) Report(out *event.Outcome) {
 	for h, t := range l.Last.heads {
 		out.Heads[h].Version, out.Heads[h].Clipped, out.Heads[h].Step = t.Version, t.Clipped, t.Step
@@ -112,8 +114,8 @@ func (l *LearnQueue) Report(out *event.Outcome) {
 }
 
 // State declares the batches that wait, before the next window, and what is to be reported
-// of the last turn. The heads must have been declared before. Without a lag there is
-// nothing to declare: no batch waits, and the last turn was reported.
+// of the last update. The heads must have been declared before. Without a lag there is
+// nothing to declare: no batch waits, and the last update was reported.
 func (l *LearnQueue) State(s *snapshot.Schema, next int64) {
 	s.Check(func() error {
 		l.setVersions(&l.Last)

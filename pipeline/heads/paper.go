@@ -47,6 +47,7 @@ func (p *Paper) AppendHeads(b []byte, _ bool) []byte {
 	return p.updated.AppendState(append(b, p.Serves))
 }
 
+// SetHeads sets what AppendHeads appended.
 func (p *Paper) SetHeads(b []byte) error {
 	if len(b) == 0 || b[0] > ByStatic {
 		return fmt.Errorf("%d bytes are no state of the paper's heads", len(b))
@@ -55,6 +56,7 @@ func (p *Paper) SetHeads(b []byte) error {
 	return p.updated.SetState(b[1:])
 }
 
+// NewPaper returns the paper's heads as trained.
 func NewPaper(m *model.Model, cfg Config) *Paper {
 	online := posterior.NewOnline(m.Prior, cfg.Update)
 	p := &Paper{

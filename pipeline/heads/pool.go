@@ -1,11 +1,12 @@
 package heads
 
 import (
-	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"crypto/sha256"
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gvbll/gvbll/gnn/kernel/double"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -29,6 +30,7 @@ type PoolHeads struct {
 
 var _ Learner = (*PoolHeads)(nil)
 
+// NewPoolHeads returns the model's pool of heads as trained.
 func NewPoolHeads(m *model.Model, cfg Config) (*PoolHeads, error) {
 	p, err := m.NewPool()
 	if err != nil {

@@ -28,6 +28,7 @@ var (
 	_ structure.Follower = (*Pool)(nil)
 )
 
+// NewPool returns the serving of the model's pool of heads on a graph, which is empty.
 func NewPool(m *model.Model, cfg Config, graph *gnn.Graph) (*Pool, error) {
 	heads, err := NewPoolHeads(m, cfg)
 	if err != nil {

@@ -1,8 +1,9 @@
 package heads
 
 import (
-	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"math"
+
+	"github.com/gvbll/gvbll/gnn/kernel/double"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/pipeline/neighbourhood"

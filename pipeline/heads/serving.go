@@ -122,7 +122,9 @@ func HashOf(heads []Head, b []byte) (event.Hash, []byte) {
 
 // IsFinite and isProbability report whether a restored number may be a log probability, or a
 // probability.
-func IsFinite(x float32) bool      { return math.Abs(float64(x)) <= math.MaxFloat32 }
+func IsFinite(x float32) bool { return math.Abs(float64(x)) <= math.MaxFloat32 }
+
+// IsProbability reports whether a restored number may be a probability.
 func IsProbability(p float32) bool { return p >= 0 && p <= 1 }
 
 // DeclareHeads declares the whole state of heads, which have the given hash.

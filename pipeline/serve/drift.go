@@ -44,7 +44,7 @@ var detectorNames = [detectorCount]string{"adwin", "mmd-embeddings"}
 const watchedRows = 8
 
 // NewDetectors returns detectors for predictions whose embeddings are in embedded.
-func NewDetectors(m *model.Model, embedded *posterior.Rows) (*detectors, error) {
+func NewDetectors(m *model.Model, embedded *posterior.Rows) (Observer, error) {
 	z := drift.DefaultMMD(m.Prior.Dim)
 	z.Reference, z.Block = 256, 32 // full after 32 windows
 	if err := z.Validate(); err != nil {

@@ -44,7 +44,7 @@ type fallback struct {
 }
 
 // NewFallback returns what chooses among heads, whose predictions wait in pending.
-func NewFallback(threshold float64, heads *heads.Paper, pending *Pending) *fallback {
+func NewFallback(threshold float64, heads *heads.Paper, pending *Pending) Observer {
 	return &fallback{threshold: threshold, heads: heads, pending: pending}
 }
 

@@ -27,14 +27,15 @@ type Rescoring struct {
 	Limit int
 }
 
+// On reports whether nodes are predicted again.
 func (r Rescoring) On() bool { return r.After > 0 || r.Confidence > 0 }
 
 // revisedHead is the name of the scores of the last published predictions: a node's last
 // revision, or its first prediction if there was none.
 const revisedHead = "revised"
 
-// rescoring is the observer that predicts pending nodes again, see [Rescoring].
-type rescoring struct {
+// Rescorer is the observer that predicts pending nodes again, see [Rescoring].
+type Rescorer struct {
 	Rescoring
 	predictor *Predictor
 	scorer    *Scorer
@@ -55,12 +56,13 @@ type rescoring struct {
 }
 
 var (
-	_ Observer           = (*rescoring)(nil)
-	_ structure.Follower = (*rescoring)(nil)
+	_ Observer           = (*Rescorer)(nil)
+	_ structure.Follower = (*Rescorer)(nil)
 )
 
-func NewRescoring(cfg Rescoring, p *Predictor, s *Scorer) *rescoring {
-	r := &rescoring{
+// NewRescorer returns what predicts nodes again as cfg says.
+func NewRescorer(cfg Rescoring, p *Predictor, s *Scorer) *Rescorer {
+	r := &Rescorer{
 		Rescoring: cfg, predictor: p, scorer: s, bound: p.pending.bound,
 		degrees: store.NewSlotTable[int32](1), revisions: store.NewSlotTable[int32](1), probs: store.NewSlotTable[float32](p.model.Prior.Classes),
 		due: store.NewNodeQueue[struct{}](), summary: Summary{Head: revisedHead},
@@ -71,32 +73,32 @@ func NewRescoring(cfg Rescoring, p *Predictor, s *Scorer) *rescoring {
 
 // Only changes of degrees matter.
 
-func (r *rescoring) Entered(int32, gnn.Vector) {}
-func (r *rescoring) Labelled(int32, int32)     {}
-func (r *rescoring) Vacated(int32)             {}
+func (r *Rescorer) Entered(int32, gnn.Vector) {}
+func (r *Rescorer) Labelled(int32, int32)     {}
+func (r *Rescorer) Vacated(int32)             {}
 
-func (r *rescoring) Unlinked(edges [][2]int32) {
+func (r *Rescorer) Unlinked(edges [][2]int32) {
 	for _, e := range edges {
 		r.changed(e[:]...)
 	}
 }
 
-func (r *rescoring) Linked(v int32, near, _ []int32) {
+func (r *Rescorer) Linked(v int32, near, _ []int32) {
 	r.changed(v)
 	r.changed(near...)
 }
 
-func (r *rescoring) Leaving(nodes []int32) {
+func (r *Rescorer) Leaving(nodes []int32) {
 	r.near = r.near[:0]
 	for _, v := range nodes {
 		r.near = append(r.near, r.predictor.nodes.Graph.Neighbours(v)...)
 	}
 }
 
-func (r *rescoring) Left() { r.changed(r.near...) }
+func (r *Rescorer) Left() { r.changed(r.near...) }
 
 // changed queues the given nodes, whose degrees may have changed, if they are due.
-func (r *rescoring) changed(nodes ...int32) {
+func (r *Rescorer) changed(nodes ...int32) {
 	for _, v := range nodes {
 		if _, due := r.isDue(v); !due || r.due.Get(v) != nil {
 			continue
@@ -109,7 +111,7 @@ func (r *rescoring) changed(nodes ...int32) {
 }
 
 // isDue reports whether node v is in the graph, pending and due, and returns its slot.
-func (r *rescoring) isDue(v int32) (slot int32, due bool) {
+func (r *Rescorer) isDue(v int32) (slot int32, due bool) {
 	slot, waits := r.predictor.pending.Nodes.SlotOf(v)
 	if !waits || r.predictor.nodes.HasLeft(v) {
 		return 0, false
@@ -118,12 +120,12 @@ func (r *rescoring) isDue(v int32) (slot int32, due bool) {
 	return slot, max(by, -by) >= int32(min(max(r.After, 1), math.MaxInt32))
 }
 
-func (r *rescoring) degree(v int32) int32 { return int32(r.predictor.nodes.Graph.Degree(v)) }
+func (r *Rescorer) degree(v int32) int32 { return int32(r.predictor.nodes.Graph.Degree(v)) }
 
 // Served records the predictions of the window's arrivals, and then predicts the nodes
 // that are due. Like the arrivals they are predicted on G_t, before the window's labels
 // are learned.
-func (r *rescoring) Served(x *Entered) {
+func (r *Rescorer) Served(x *Entered) {
 	for i, a := range x.Own {
 		r.degrees.Set(a.slot, []int32{r.degree(a.Number)})
 		r.revisions.Set(a.slot, []int32{0})
@@ -142,7 +144,7 @@ func (r *rescoring) Served(x *Entered) {
 }
 
 // revise predicts the batch again, and adds the predictions to publish to the outcome.
-func (r *rescoring) revise(out *event.Outcome) {
+func (r *Rescorer) revise(out *event.Outcome) {
 	p := r.predictor
 	d := p.model.Prior.Dim
 	r.z = kernel.Room(r.z, len(r.batch)*d)
@@ -163,13 +165,13 @@ func (r *rescoring) revise(out *event.Outcome) {
 	}
 }
 
-func (r *rescoring) confident(confidence float32) bool { return float64(confidence) >= r.Confidence }
+func (r *Rescorer) confident(confidence float32) bool { return float64(confidence) >= r.Confidence }
 
 // Matched collects the last published probabilities of the node.
-func (r *rescoring) Matched(slot, _ int32) { r.revised = append(r.revised, r.probs.Row(slot)...) }
+func (r *Rescorer) Matched(slot, _ int32) { r.revised = append(r.revised, r.probs.Row(slot)...) }
 
 // Scored scores the collected probabilities, and adds them to the outcome as a head.
-func (r *rescoring) Scored(out *event.Outcome) {
+func (r *Rescorer) Scored(out *event.Outcome) {
 	h := event.Head{Name: revisedHead}
 	if len(r.revised) > 0 {
 		c := r.predictor.model.Prior.Classes
@@ -180,7 +182,7 @@ func (r *rescoring) Scored(out *event.Outcome) {
 }
 
 // State declares the last predictions, the nodes that are due, and the scores.
-func (r *rescoring) State(s *snapshot.Schema) {
+func (r *Rescorer) State(s *snapshot.Schema) {
 	q, classes := r.predictor.pending.Nodes, r.predictor.model.Prior.Classes
 	store.DeclareRows(s, "rescore.degree", &r.degrees, q.WalkSlots(), q.Len(), isCount)
 	store.DeclareRows(s, "rescore.revision", &r.revisions, q.WalkSlots(), q.Len(), isCount)

@@ -57,7 +57,7 @@ type SetLearner struct {
 	Scorer    *Scorer
 	Classes   []string
 	Imputed   []conformal.Imputation // of the window's predictions, where others serve
-	Tally     conformal.Coverage     // of all sets that have a label
+	tally     conformal.Coverage     // of all sets that have a label
 	rows      conformal.Rows
 	held      []bool
 }
@@ -71,6 +71,7 @@ func NewSetPredictor(cfg Coverage, classes int) (*conformal.Predictor, error) {
 	return conformal.New(p), nil
 }
 
+// NewSets returns sets with the thresholds that an empty stream begins with.
 func NewSets(cfg Coverage, m *model.Model, pending *Pending, scorer *Scorer) (*Sets, error) {
 	p, err := NewSetPredictor(cfg, len(m.Classes))
 	if err != nil {
@@ -79,6 +80,8 @@ func NewSets(cfg Coverage, m *model.Model, pending *Pending, scorer *Scorer) (*S
 	return &Sets{NewSetMaker(cfg, p, p.Impute, m.Classes, pending), SetLearner{Config: cfg, Predictor: p, Scorer: scorer, Classes: m.Classes}}, nil
 }
 
+// NewSetMaker returns what makes sets with the thresholds of p. It calls impute with every
+// window's predictions.
 func NewSetMaker(cfg Coverage, p *conformal.Predictor, impute func(conformal.Rows), classes []string, pending *Pending) SetMaker {
 	words := (len(classes) + 63) / 64
 	return SetMaker{
@@ -168,10 +171,10 @@ func (s *SetLearner) Learn(joined []JoinedSet, count int64, out *event.Outcome) 
 			group = s.Classes[y]
 		}
 		coverage.Labels[i] = event.Covered{Held: set.Held, Size: int(set.Size), Group: group}
-		s.Tally.Rows++
-		s.Tally.Classes += uint64(set.Size)
+		s.tally.Rows++
+		s.tally.Classes += uint64(set.Size)
 		if set.Held {
-			s.Tally.Covered++
+			s.tally.Covered++
 		}
 	}
 	for range labels {
@@ -182,30 +185,30 @@ func (s *SetLearner) Learn(joined []JoinedSet, count int64, out *event.Outcome) 
 	if len(labels) > 0 {
 		s.Predictor.Learn(*rows, labels, s.held)
 	}
-	coverage.Rate, coverage.MeanSize, coverage.Sets = s.Tally.Rate(), s.Tally.MeanSize(), int64(s.Tally.Rows)
+	coverage.Rate, coverage.MeanSize, coverage.Sets = s.tally.Rate(), s.tally.MeanSize(), int64(s.tally.Rows)
 	out.Coverage = coverage
 }
 
-// State declares the thresholds and the sets of pending predictions.
+// State declares the thresholds, and the sets of pending predictions.
 func (s *Sets) State(schema *snapshot.Schema) {
-	snapshot.Bytes(schema, "sets.thresholds", s.SetLearner.Predictor)
-	counts := []int64{s.Count, int64(s.Tally.Rows), int64(s.Tally.Covered), int64(s.Tally.Classes)}
-	snapshot.Slice(schema, "sets.counts", &counts, len(counts))
-	schema.Check(func() error {
-		s.Count = counts[0]
-		return s.SetTally(counts[0], counts[1:])
-	})
+	s.SetLearner.DeclareState(schema, &s.Count)
 	s.KeptState(schema)
 }
 
-// SetTally sets the tally to restored counts: sets with a label, those that held it, and their
-// classes, of so many predictions.
-func (s *SetLearner) SetTally(predictions int64, counts []int64) error {
-	if predictions < 0 || slices.Min(counts) < 0 || counts[1] > counts[0] {
-		return snapshot.Damaged("%d of %d sets held the class, %d classes, in %d predictions", counts[1], counts[0], counts[2], predictions)
-	}
-	s.Tally = conformal.Coverage{Rows: uint64(counts[0]), Covered: uint64(counts[1]), Classes: uint64(counts[2])}
-	return nil
+// DeclareState declares the thresholds and the tally of the sets that got a label, among so many
+// predictions.
+func (s *SetLearner) DeclareState(schema *snapshot.Schema, predictions *int64) {
+	snapshot.Bytes(schema, "sets.thresholds", s.Predictor)
+	counts := []int64{*predictions, int64(s.tally.Rows), int64(s.tally.Covered), int64(s.tally.Classes)}
+	snapshot.Slice(schema, "sets.counts", &counts, len(counts))
+	schema.Check(func() error {
+		if slices.Min(counts) < 0 || counts[2] > counts[1] {
+			return snapshot.Damaged("%d of %d sets held the class, %d classes, in %d predictions", counts[2], counts[1], counts[3], counts[0])
+		}
+		*predictions = counts[0]
+		s.tally = conformal.Coverage{Rows: uint64(counts[1]), Covered: uint64(counts[2]), Classes: uint64(counts[3])}
+		return nil
+	})
 }
 
 // KeptState declares the sets of pending predictions that are here.

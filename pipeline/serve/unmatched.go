@@ -12,26 +12,27 @@ const waitingLabelBytes = 1 << 10
 
 // Unmatched keeps labels whose node has not arrived.
 type Unmatched struct {
-	queue  *store.Queue[event.ID, waiting]
+	queue  *store.Queue[event.ID, Early]
 	bound  int // number of labels
 	bytes  int // of their records, at most waitingLabelBytes*bound
 	buffer []byte
 }
 
-// waiting is a label whose node has not arrived.
-type waiting struct {
+// Early is a label whose node has not arrived.
+type Early struct {
 	label event.Label // a copy without the class's name
 	Class int32
 	size  int // of its record in a snapshot
 	bytes int // see labelBytes
 }
 
+// NewUnmatched returns an empty store of at most bound labels.
 func NewUnmatched(bound int) Unmatched {
-	return Unmatched{queue: store.NewQueue[event.ID, waiting](), bound: bound}
+	return Unmatched{queue: store.NewQueue[event.ID, Early](), bound: bound}
 }
 
 // Claim removes and returns the label that waits for a node, if there is one.
-func (u *Unmatched) Claim(id event.ID) (waiting, bool) {
+func (u *Unmatched) Claim(id event.ID) (Early, bool) {
 	w, waited := u.queue.Remove(id)
 	u.bytes -= w.bytes
 	return w, waited
@@ -64,7 +65,7 @@ func (u *Unmatched) Wait(class int32, l *event.Label, out *event.Outcome) {
 // keep adds a label that shares no memory with the window.
 func (u *Unmatched) keep(class int32, l event.Label) {
 	u.buffer = appendLabel(u.buffer[:0], &l)
-	w := waiting{label: l, Class: class, size: len(u.buffer), bytes: labelBytes(&l)}
+	w := Early{label: l, Class: class, size: len(u.buffer), bytes: labelBytes(&l)}
 	u.queue.Put(l.Node, w)
 	u.bytes += w.bytes
 }

@@ -77,7 +77,7 @@ func TestEnteringAhead(t *testing.T) {
 	}
 }
 
-// apart are shards and a lead that know what the others have sent, and no more.
+// apart are shards and a trainer that know what the others have sent, and no more.
 type apart struct {
 	*testing.T
 	m      *model.Model

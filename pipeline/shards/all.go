@@ -8,7 +8,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
-// All is a whole graph in P shards, with its lead: what several processes do together,
+// All is a whole graph in P shards, with its trainer: what several processes do together,
 // in one. Predictions are the same, to the bit, as theirs; they differ from those of an
 // [pipeline.Engine], whose sums have another order, by rounding.
 type All struct {
@@ -23,7 +23,7 @@ type All struct {
 	errs  []error
 	rows  []*Rows
 
-	told []afterWindow // by the windows that were not heard of, the oldest first: at most Config.LearnLag + 1
+	due []afterWindow // of the last windows, the oldest first: at most Config.LearnLag + 1
 
 	err   error
 	given []given
@@ -33,18 +33,17 @@ type All struct {
 // returns when all calls have returned. Results do not depend on it.
 type Runner func(n int, each func(i int))
 
-// afterWindow is what shards are told after a window, and hear of before they serve the one that is
-// Config.LearnLag + 1 later.
+// afterWindow is what a window gives to the one that is Config.LearnLag + 1 later.
 type afterWindow struct {
 	served [][]byte // by the shards, see [Shard.AppendServed]
-	heads  *Heads   // by the lead, nil if they are the same as after the window before
+	heads  *Heads   // by the trainer, nil if they are the same as after the window before
 }
 
 // given is an outcome that the caller has, with those of the shards, whose memory it uses.
 type given struct {
-	out    *event.Outcome
-	shards []*event.Outcome
-	lead   *event.Outcome
+	out     *event.Outcome
+	shards  []*event.Outcome
+	trainer *event.Outcome
 }
 
 // maxGiven bounds the outcomes that are remembered for Recycle.
@@ -53,7 +52,7 @@ const maxGiven = 4
 // NewAll returns a graph in P shards, at window 0. It fails as [NewShard] does. If run
 // is nil, the shards are stepped one after the other.
 func NewAll(m *model.Model, cfg pipeline.Config, P int, run Runner) (*All, error) {
-	lead, err := NewTrainer(m, cfg, P)
+	trainer, err := NewTrainer(m, cfg, P)
 	if err != nil {
 		return nil, err
 	}
@@ -66,10 +65,10 @@ func NewAll(m *model.Model, cfg pipeline.Config, P int, run Runner) (*All, error
 		}
 		shards = append(shards, s)
 	}
-	return allOf(shards, lead, run), nil
+	return allOf(shards, trainer, run), nil
 }
 
-func allOf(shards []*Shard, lead *Trainer, run Runner) *All {
+func allOf(shards []*Shard, trainer *Trainer, run Runner) *All {
 	if run == nil {
 		run = func(n int, each func(i int)) {
 			for i := range n {
@@ -79,7 +78,7 @@ func allOf(shards []*Shard, lead *Trainer, run Runner) *All {
 	}
 	P := len(shards)
 	s := &All{
-		Shards: shards, Trainer: lead, run: run, parts: make([][][]float32, P),
+		Shards: shards, Trainer: trainer, run: run, parts: make([][][]float32, P),
 		out: make([]*event.Outcome, P), errs: make([]error, P), rows: make([]*Rows, P),
 	}
 	for q := range s.parts {
@@ -100,8 +99,8 @@ func (s *All) Step(w *event.Window) *event.Outcome {
 		}
 	}
 	var due afterWindow
-	if len(s.told) > s.Trainer.cfg.LearnLag {
-		due, s.told = s.told[0], s.told[1:]
+	if len(s.due) > s.Trainer.cfg.LearnLag {
+		due, s.due = s.due[0], s.due[1:]
 	}
 	s.run(P, func(p int) {
 		if s.errs[p] = s.Shards[p].Hear(due.served); s.errs[p] == nil {
@@ -120,11 +119,11 @@ func (s *All) Step(w *event.Window) *event.Outcome {
 	lead, learned, err := s.Trainer.Learn(s.rows)
 	s.fail(err)
 	next.heads = learned
-	s.told = append(s.told, next)
+	s.due = append(s.due, next)
 	return s.join(owners, lead)
 }
 
-// join makes one outcome of those of all shards and the lead.
+// join makes one outcome of those of all shards and the trainer.
 func (s *All) join(owners []uint8, lead *event.Outcome) *event.Outcome {
 	out := *s.out[0] // counts and levels
 	out.Heads, out.Labelled, out.ServedBy, out.Lead, out.Drift, out.Posterior = lead.Heads, lead.Labelled, lead.ServedBy, lead.Lead, lead.Drift, lead.Posterior
@@ -177,7 +176,7 @@ func (s *All) Recycle(out *event.Outcome) {
 	for p, o := range s.given[i].shards {
 		s.Shards[p].Recycle(o)
 	}
-	s.Trainer.Recycle(s.given[i].lead)
+	s.Trainer.Recycle(s.given[i].trainer)
 	s.given = slices.Delete(s.given, i, i+1)
 }
 

@@ -11,16 +11,16 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// SavedShards are open snapshots of all shards and their lead, and what they have not heard of.
+// SavedShards are open snapshots of all shards and their trainer, and what they have not heard of.
 type SavedShards struct {
-	Files []*snapshots.Snapshot // the lead's last
+	Files []*snapshots.Snapshot // the trainer's last
 	chain event.Hash
-	told  []afterWindow
+	due   []afterWindow
 }
 
-// Save begins the snapshots of all shards and their lead.
+// Save begins the snapshots of all shards and their trainer.
 func (s *All) Save() *SavedShards {
-	saved := &SavedShards{chain: s.chain, told: slices.Clone(s.told)}
+	saved := &SavedShards{chain: s.chain, due: slices.Clone(s.due)}
 	for _, shard := range s.Shards {
 		saved.Files = append(saved.Files, shard.Snapshot(nil))
 	}
@@ -45,7 +45,7 @@ func (s *SavedShards) Restore(m *model.Model, cfg pipeline.Config, run Runner, f
 		shards = append(shards, shard)
 	}
 	restored := allOf(shards, lead, run)
-	restored.chain, restored.told = s.chain, s.told
+	restored.chain, restored.due = s.chain, s.due
 	return restored, nil
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// This file has what shards and the lead of a graph send each other, as values and as
+// This file has what shards and the trainer of a graph send each other, as values and as
 // bytes. Bytes are little-endian. They may come from outside: what is decoded takes memory
 // in proportion to its bytes, whatever these are.
 

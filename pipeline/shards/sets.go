@@ -16,11 +16,11 @@ import (
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
-// Shards make sets with thresholds that the lead learns, and sends with the heads: from the
+// Shards make sets with thresholds that the trainer learns, and sends with the heads: from the
 // scores of labels, and of predictions without one, as an engine does. The latter count from
 // the next window on.
 
-// trainerSets is the observer of a lead that learns thresholds.
+// trainerSets is the observer of a trainer that learns thresholds.
 type trainerSets struct {
 	serve.SetLearner
 	joined []serve.JoinedSet // of the window's labels, in their order
@@ -40,7 +40,7 @@ func newTrainerSets(m *model.Model, cfg pipeline.Config, by *serve.Scorer) (*tra
 // shardSets makes sets for a shard.
 type shardSets struct {
 	serve.SetMaker
-	imputed []conformal.Imputation // of the window's predictions, for the lead
+	imputed []conformal.Imputation // of the window's predictions, for the trainer
 }
 
 var _ serve.Observer = (*shardSets)(nil)
@@ -60,7 +60,7 @@ func (s *shardSets) Served(x *serve.Entered) {
 	s.SetMaker.Served(x)
 }
 
-// Scored is not called: the lead scores.
+// Scored is not called: the trainer scores.
 func (s *shardSets) Scored(*event.Outcome) {}
 
 func (s *shardSets) State(schema *snapshot.Schema) {
@@ -112,15 +112,7 @@ func (s *trainerSets) Served(*serve.Entered)     {}
 func (s *trainerSets) Matched(int32, int32)      {}
 func (s *trainerSets) Scored(out *event.Outcome) { s.Learn(s.joined, s.count, out) }
 
-func (s *trainerSets) State(schema *snapshot.Schema) {
-	snapshot.Bytes(schema, "sets.thresholds", s.Predictor)
-	counts := []int64{s.count, int64(s.Tally.Rows), int64(s.Tally.Covered), int64(s.Tally.Classes)}
-	snapshot.Slice(schema, "sets.counts", &counts, len(counts))
-	schema.Check(func() error {
-		s.count = counts[0]
-		return s.SetTally(counts[0], counts[1:])
-	})
-}
+func (s *trainerSets) State(schema *snapshot.Schema) { s.DeclareState(schema, &s.count) }
 
 // appendSet appends a set as varints: the number of the prediction, its size, and 1 if it held the
 // label.

@@ -27,16 +27,16 @@ const none = -1
 // Shard is one of the P slices of a graph that is stepped by several processes, or by
 // several threads of one. It has the graph's whole structure, its slice of the encoder's
 // columns (see [model.Model.Slice]), and the predictions that it served: those of the
-// arrivals whose ids hash to it. It does not learn; a [Trainer] does. A [All] is all of
-// them in one process.
+// arrivals whose ids hash to it. It does not learn; a [Trainer] does. An [All] is all of
+// them in one process, for an audit.
 //
 // A window is stepped in all shards alike, in this order:
 //
 //   - Enter applies the window's node events and computes parts of the arrivals'
 //     embeddings, which Part returns: one list for each shard, of its arrivals;
-//   - Hear sets what all shards served some windows before, and joins the window's labels;
+//   - Hear sets the soft labels of an earlier window, and joins the window's labels;
 //   - Serve adds up the parts of all shards for this shard's arrivals, and predicts these.
-//     Rows then has the labels of nodes that this shard predicted, as the lead needs them.
+//     Rows then has the labels of nodes that this shard predicted, as the trainer needs them.
 //
 // Windows may enter ahead: Enter and Hear of later windows may be called before Serve of earlier
 // ones, see [serve.Entered]. The results are the same.
@@ -51,15 +51,15 @@ type Shard struct {
 	cfg   pipeline.Config
 	share division
 
-	nodes     *structure.Nodes
-	pending   *serve.Pending
-	predictor *serve.Predictor
-	labels    *serve.Labels
-	heads     shardHeads
-	heard     softLabels
-	sets      []*shardSets     // one with Config.Coverage, or none
-	observers []serve.Observer // the same
-	posterior event.Hash       // of the heads that serve, see [Heads]
+	nodes      *structure.Nodes
+	pending    *serve.Pending
+	predictor  *serve.Predictor
+	labels     *serve.Labels
+	heads      shardHeads
+	softLabels softLabels
+	sets       []*shardSets     // one with Config.Coverage, or none
+	observers  []serve.Observer // the same
+	posterior  event.Hash       // of the heads that serve, see [Heads]
 
 	next     int64       // number of the next window to enter
 	chain    serve.Chain // of what was served and reported, and with which heads
@@ -102,20 +102,20 @@ func (s *surroundings) next() *pool.Rows {
 	return s.chunks[s.n-1]
 }
 
-// shardHeads is a serving whose heads may be learned elsewhere. What depends on the graph is gathered
-// when a window has entered, and used when it is served.
+// shardHeads are heads that a trainer learns for. What they read of the graph is gathered when a
+// window has entered, and used when it is served: the graph may be ahead by then.
 type shardHeads interface {
 	heads.Serving
-	// gather writes what heads read around nodes, and serveGathered predicts these as serve
-	// does.
+	// gather writes what heads read around nodes. serveGathered predicts these, as Serve does.
 	gather(nodes []int32, to *surroundings)
 	serveGathered(around *surroundings, rows posterior.Rows, outputs []float32, split []posterior.Uncertainty)
-	// gatherPart is what prepare reads of the graph, for a part of the batch that all slices
-	// make together, whose nodes are all, in their order. completePart adds what was served.
+	// gatherPart writes what the batch of a window's labels needs of the graph, for the labels
+	// that this shard joined; all are the nodes of the labels that any shard joined, in their
+	// order. completePart adds what was served.
 	gatherPart(joined []serve.Joined, all []int32, to *pool.Part)
 	completePart(b *heads.Batch, to *pool.Part)
 	// AppendHeads appends what serve needs of the heads' state, or what the last batch
-	// changed of it. setHeads sets what appendHeads of the learning heads appended.
+	// changed of it. SetHeads sets what the trainer's AppendHeads appended.
 	AppendHeads(b []byte, change bool) []byte
 	SetHeads(b []byte) error
 }
@@ -146,10 +146,10 @@ func NewShard(m *model.Model, cfg pipeline.Config, p, P int) (*Shard, error) {
 	s.nodes = structure.New(cfg.Structure(m), graph, s.pending)
 	s.predictor = serve.NewPredictor(m, s.nodes, s.pending, s.share, s.heads)
 	s.labels = serve.NewLabels(s.predictor, cfg.MaxWaitingLabels)
-	s.heard = noSoftLabels{}
+	s.softLabels = noSoftLabels{}
 	if by != nil {
 		s.nodes.Follow(by)
-		s.heard = newSoftLabels(s.nodes, by, P, int64(cfg.LearnLag))
+		s.softLabels = newSoftLabels(s.nodes, by, P, int64(cfg.LearnLag))
 	}
 	if cfg.Coverage.Target > 0 {
 		sets, err := newShardSets(cfg, m, s.pending)
@@ -180,9 +180,9 @@ func shardedConfig(c pipeline.Config, P int) (pipeline.Config, error) {
 func (s *Shard) Enter(w *event.Window) {
 	switch {
 	case s.entering:
-		panic("pipeline: Enter called, but Hear is next")
+		panic("shards: Enter called, but Hear is next")
 	case w.Number != s.next:
-		panic(fmt.Sprintf("pipeline: window %d, but %d is next", w.Number, s.next))
+		panic(fmt.Sprintf("shards: window %d, but %d is next", w.Number, s.next))
 	}
 	s.entering = true
 	x := s.room()
@@ -195,7 +195,7 @@ func (s *Shard) Enter(w *event.Window) {
 		x.owner = append(x.owner, owner)
 		x.parts[owner] = append(x.parts[owner], z[i*d:(i+1)*d]...)
 	}
-	s.heard.arrived(w.Number, x.owner)
+	s.softLabels.arrived(w.Number, x.owner)
 	s.windows.ahead = append(s.windows.ahead, x)
 }
 
@@ -221,25 +221,25 @@ func (s *Shard) room() *enteredShard {
 // may overwrite it.
 func (s *Shard) Part(q int) []float32 { return s.windows.ahead[len(s.windows.ahead)-1].parts[q] }
 
-// Hears reports whether shards tell each other what they served: whether Hear wants served,
-// and AppendServed has something.
-func (s *Shard) Hears() bool { return s.heard.hears() }
+// Hears reports whether shards exchange soft labels: whether Hear wants served, and AppendServed
+// has something.
+func (s *Shard) Hears() bool { return s.softLabels.exchanges() }
 
-// AppendServed appends what this shard's arrivals of the window that was served last count for at
-// their neighbours, as Hear of all shards wants it.
+// AppendServed appends the soft labels of this shard's arrivals of the window that was served last,
+// for Hear of all shards.
 func (s *Shard) AppendServed(b []byte) []byte {
-	return s.heard.appendOwn(b, s.Serving()-1, len(s.windows.served.Own))
+	return s.softLabels.appendOwn(b, s.Serving()-1, len(s.windows.served.Own))
 }
 
 // Hear ends the entering of the window that was entered last. served has what AppendServed of all
 // shards appended after the window that is [pipeline.Config.LearnLag] + 1 before this one, if there is one;
-// it is not read if shards do not hear.
+// it is not read unless shards exchange soft labels.
 func (s *Shard) Hear(served [][]byte) error {
 	if !s.entering {
-		panic("pipeline: Hear called, but Enter is next")
+		panic("shards: Hear called, but Enter is next")
 	}
 	x := s.windows.ahead[len(s.windows.ahead)-1]
-	if err := s.heard.set(s.next, served); err != nil {
+	if err := s.softLabels.set(s.next, served); err != nil {
 		return err
 	}
 	s.predictor.Await(&x.Entered)
@@ -274,12 +274,12 @@ func (s *Shard) Serving() int64 {
 // The outcome has this shard's predictions and refusals. It has no scores.
 func (s *Shard) Serve(parts [][]float32, heads *Heads) (*event.Outcome, error) {
 	if len(s.windows.ahead) == 0 || !s.windows.ahead[0].heard {
-		panic("pipeline: Serve called, but Enter or Hear is next")
+		panic("shards: Serve called, but Enter or Hear is next")
 	}
 	x := s.windows.ahead[0]
 	n := len(x.Own) * s.model.Prior.Dim
 	if len(parts) != len(x.parts) {
-		panic(fmt.Sprintf("pipeline: parts of %d shards, there are %d", len(parts), len(x.parts)))
+		panic(fmt.Sprintf("shards: parts of %d shards, there are %d", len(parts), len(x.parts)))
 	}
 	for p, part := range parts {
 		if len(part) != n {
@@ -393,7 +393,7 @@ func (s savedShard) State(schema *snapshot.Schema) {
 		return nil
 	})
 	snapshot.Bytes(schema, "heads.serve", (*headsToServe)(s.Shard))
-	s.heard.state(schema, s.next)
+	s.softLabels.state(schema, s.next)
 	for _, o := range s.observers {
 		o.State(schema)
 	}
@@ -411,7 +411,7 @@ func (h *headsToServe) SetState(b []byte) error { return h.heads.SetHeads(b) }
 // Rest panics if a window has entered and is not served: what its Serve needs is not in a snapshot.
 func (s savedShard) Rest() {
 	if s.entering || len(s.windows.ahead) > 0 {
-		panic("pipeline: a snapshot before all windows that have entered are served")
+		panic("shards: a snapshot before all windows that have entered are served")
 	}
 }
 

@@ -110,7 +110,7 @@ func TestShardsSameForThreads(t *testing.T) {
 	}
 }
 
-// TestShardsApart: shards and a lead that send each other bytes, as processes do, serve what
+// TestShardsApart: shards and a trainer that send each other bytes, as processes do, serve what
 // those of one process serve, and have the same global chain; with heads that learn at once
 // and late, and when they are restored from snapshots in between.
 func TestShardsApart(t *testing.T) {
@@ -243,7 +243,7 @@ func readAll(t testing.TB, s *snapshots.Snapshot) []byte {
 	return b
 }
 
-// TestRestoredShardsAreEqual: snapshots of shards and their lead are read while the graph goes on.
+// TestRestoredShardsAreEqual: snapshots of shards and their trainer are read while the graph goes on.
 // The graph restored from them goes on with the same bits.
 func TestRestoredShardsAreEqual(t *testing.T) {
 	for seed := range uint64(12) {
@@ -367,7 +367,7 @@ func TestShardsRefuse(t *testing.T) {
 }
 
 // FuzzDecodeRows: whatever the bytes, rows are decoded or refused, in memory in proportion to
-// them, and the lead learns them or refuses them.
+// them, and the trainer learns them or refuses them.
 func FuzzDecodeRows(f *testing.F) {
 	var models []*model.Model
 	cfg := func(which uint8) pipeline.Config {

@@ -9,21 +9,21 @@ import (
 	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
-// softLabels is how a shard hears what the others served: a [*softLabelExchange], or notHearing where nothing counts
-// for what was served for it.
+// softLabels is the exchange between shards of what nodes without a label count for at their
+// neighbours: a [*softLabelExchange], or noSoftLabels where such nodes count for nothing.
 type softLabels interface {
-	// hears reports whether there is anything to send and to hear.
-	hears() bool
-	// arrived is told the arrivals of a window that has entered; owner has the shard that
+	// exchanges reports whether there is anything to send and to set.
+	exchanges() bool
+	// arrived notes the arrivals of a window that has entered; owner has the shard that
 	// predicts each.
 	arrived(window int64, owner []uint8)
 	// set is called when a window has entered, with what appendOwn of every shard gave for
 	// the window that is due then.
 	set(window int64, lists [][]byte) error
-	// appendOwn appends what counts of what this shard served for n arrivals of a window, the
-	// last one.
+	// appendOwn appends the soft labels of the n arrivals of a window, the last one, that this
+	// shard served.
 	appendOwn(b []byte, window int64, n int) []byte
-	// state declares the arrivals that were not heard of, before the next window.
+	// state declares the arrivals whose soft labels are not set before the next window.
 	state(s *snapshot.Schema, next int64)
 }
 
@@ -36,17 +36,17 @@ var (
 // none.
 type noSoftLabels struct{}
 
-func (noSoftLabels) hears() bool                               { return false }
+func (noSoftLabels) exchanges() bool                           { return false }
 func (noSoftLabels) arrived(int64, []uint8)                    {}
 func (noSoftLabels) set(int64, [][]byte) error                 { return nil }
 func (noSoftLabels) appendOwn(b []byte, _ int64, _ int) []byte { return b }
 func (noSoftLabels) state(*snapshot.Schema, int64)             {}
 
-// softLabelExchange makes nodes without a label count at their neighbours for what was served for them
-// (ADR 18), where several shards serve a graph. Each predicts its own arrivals, and sends what
-// these count for to all; every shard sets the parts of all arrivals of window s after window
-// s+1+lag has entered, and before later ones enter. So what a node counts for depends neither on
-// the speed of a shard nor on the number of processes.
+// softLabelExchange makes nodes without a label count at their neighbours for what was served for
+// them (ADR 18), where several shards serve a graph. Each shard predicts its own arrivals, and
+// sends their soft labels to all. Every shard sets those of window s after window s+1+lag has
+// entered, and before later ones enter. So what a node counts for depends neither on the speed of
+// a shard nor on the number of processes.
 //
 // Until then a node may have left, and its number may have another node, or its label may have
 // come. Then nothing is set: it counts for nothing, or for its label, as it would if its part
@@ -60,7 +60,7 @@ type softLabelExchange struct {
 	waiting []arrivalsOf
 }
 
-// newSoftLabels returns how a shard with these heads hears the others.
+// newSoftLabels returns the exchange of a shard with these heads.
 func newSoftLabels(n *structure.Nodes, by *heads.Pool, shards int, lag int64) softLabels {
 	if by.Around.PartBytes() == 0 {
 		return noSoftLabels{}
@@ -68,7 +68,7 @@ func newSoftLabels(n *structure.Nodes, by *heads.Pool, shards int, lag int64) so
 	return &softLabelExchange{nodes: n, by: by, shards: shards, lag: lag}
 }
 
-func (h *softLabelExchange) hears() bool { return true }
+func (h *softLabelExchange) exchanges() bool { return true }
 
 // arrivalsOf are the arrivals of a window that were predicted.
 type arrivalsOf struct {

@@ -28,6 +28,7 @@ type Trainer struct {
 	cfg       pipeline.Config
 	shards    int
 	heads     trainable
+	queue     *heads.LearnQueue // without a lag: the shards have it
 	scorer    *serve.Scorer
 	sets      []*trainerSets // one with Config.Coverage, or none
 	observers []serve.Observer
@@ -35,12 +36,11 @@ type Trainer struct {
 	batch    heads.Batch // what scores need of the labels: outputs, servedBy, labels
 	prepared pool.Batch  // what the heads learn
 
-	next      int64      // number of the next window
-	posterior event.Hash // of the heads' state
-	chain     event.Hash // of the heads after every window
-	buffer    []byte
-	recycled  []event.Labelled
-	snapshot  *snapshots.Snapshot // the open one, or nil
+	next     int64      // number of the next window
+	chain    event.Hash // of the heads after every window
+	buffer   []byte
+	recycled []event.Labelled
+	snapshot *snapshots.Snapshot // the open one, or nil
 }
 
 // trainable is heads that learn, for others to predict with.
@@ -58,7 +58,7 @@ var (
 	_ trainable = (*heads.PoolHeads)(nil)
 )
 
-// NewTrainer returns the lead of a graph of P shards, at window 0. It fails as [NewShard] does.
+// NewTrainer returns the trainer of a graph of P shards, at window 0. It fails as [NewShard] does.
 func NewTrainer(m *model.Model, cfg pipeline.Config, P int) (*Trainer, error) {
 	cfg, err := shardedConfig(cfg, P)
 	if err != nil {
@@ -92,7 +92,7 @@ func NewTrainer(m *model.Model, cfg pipeline.Config, P int) (*Trainer, error) {
 		}
 		l.observers = append(l.observers, d)
 	}
-	l.posterior, l.buffer = heads.HashOf(l.heads.Heads(), l.buffer)
+	l.queue = heads.NewLearnQueue(l.heads, heads.Config{})
 	return l, nil
 }
 
@@ -104,7 +104,7 @@ func NewTrainer(m *model.Model, cfg pipeline.Config, P int) (*Trainer, error) {
 // Drift is looked for in labels alone; detectors that need embeddings see none.
 func (l *Trainer) Learn(rows []*Rows) (*event.Outcome, *Heads, error) {
 	if len(rows) != l.shards {
-		panic(fmt.Sprintf("pipeline: rows of %d shards, there are %d", len(rows), l.shards))
+		panic(fmt.Sprintf("shards: rows of %d shards, there are %d", len(rows), l.shards))
 	}
 	out := &event.Outcome{Window: l.next, Model: l.model.ID}
 	if err := l.gather(rows, out); err != nil {
@@ -115,20 +115,20 @@ func (l *Trainer) Learn(rows []*Rows) (*event.Outcome, *Heads, error) {
 	for _, o := range l.observers {
 		o.Scored(out)
 	}
+	if len(out.Labelled) > 0 {
+		l.queue.Put(l.next, func(to *pool.Batch) { *to, l.prepared = l.prepared, *to })
+	}
+	l.queue.Begin(l.next)
+	l.queue.Settle()
 	var state []byte
 	if len(out.Labelled) > 0 {
-		l.heads.Learn(&l.prepared, out.Heads)
-		l.posterior = l.heads.Hash(l.posterior)
 		state = l.heads.AppendHeads(nil, true)
 	}
 	heads := l.headsOf(l.next, state)
 	if state == nil && slices.Equal(heads.Thresholds, before) {
 		heads = nil
 	}
-	for h, head := range l.heads.Heads() {
-		out.Heads[h].Version = head.Version()
-	}
-	out.Posterior = l.posterior
+	l.queue.Report(out)
 	l.extendChain(out)
 	l.next++
 	return out, heads, nil
@@ -187,14 +187,14 @@ func (l *Trainer) extendChain(out *event.Outcome) {
 func (l *Trainer) Heads() *Heads { return l.headsOf(l.next-1, l.heads.AppendHeads(nil, false)) }
 
 func (l *Trainer) headsOf(window int64, state []byte) *Heads {
-	h := &Heads{Window: window, Hash: l.posterior, State: state}
+	h := &Heads{Window: window, Hash: l.queue.Last.Posterior, State: state}
 	for _, x := range l.sets {
 		h.Thresholds = x.Predictor.Thresholds()
 	}
 	return h
 }
 
-// Config returns the lead's settings, with defaults filled in.
+// Config returns the trainer's settings, with defaults filled in.
 func (l *Trainer) Config() pipeline.Config { return l.cfg }
 
 // Model returns the model.
@@ -206,7 +206,7 @@ func (l *Trainer) Next() int64 { return l.next }
 // Chain returns the hash of the heads after every window so far.
 func (l *Trainer) Chain() event.Hash { return l.chain }
 
-// Err returns nil: a lead has no files.
+// Err returns nil: a trainer has no files.
 func (l *Trainer) Err() error { return nil }
 
 // Posterior is [pipeline.Engine.Posterior].
@@ -220,7 +220,7 @@ func (l *Trainer) Summaries() []serve.Summary { return l.scorer.All() }
 // Pooled is [pipeline.Engine.Pooled].
 func (l *Trainer) Pooled() *heads.Pooled { return l.heads.Learned() }
 
-// Recycle gives an outcome of this lead back, see [pipeline.Engine.Recycle].
+// Recycle gives an outcome of this trainer back, see [pipeline.Engine.Recycle].
 func (l *Trainer) Recycle(out *event.Outcome) {
 	l.scorer.Recycle(out)
 	if cap(out.Labelled) > cap(l.recycled) {
@@ -228,12 +228,12 @@ func (l *Trainer) Recycle(out *event.Outcome) {
 	}
 }
 
-// Snapshot begins a snapshot of the lead's state, as [pipeline.Pair.Snapshot] does, for [RestoreTrainer].
+// Snapshot begins a snapshot of the trainer's state, as [pipeline.Pair.Snapshot] does, for [RestoreTrainer].
 func (l *Trainer) Snapshot(meta map[string]string) *snapshots.Snapshot {
 	return snapshots.Take(meta, snapshots.Under("", savedTrainer{l}))
 }
 
-// RestoreTrainer returns the lead of a [snapshots.Snapshot] of size bytes, as [pipeline.RestorePair] does.
+// RestoreTrainer returns the trainer of a [snapshots.Snapshot] of size bytes, as [pipeline.RestorePair] does.
 func RestoreTrainer(m *model.Model, cfg pipeline.Config, P int, r io.ReaderAt, size int64) (*Trainer, map[string]string, error) {
 	l, err := NewTrainer(m, cfg, P)
 	if err != nil {
@@ -243,9 +243,10 @@ func RestoreTrainer(m *model.Model, cfg pipeline.Config, P int, r io.ReaderAt, s
 	return l, meta, err
 }
 
-// State declares the lead's state without its strings.
+// State declares the trainer's state without its strings.
 func (l savedTrainer) State(s *snapshot.Schema) {
-	heads.DeclareHeads(s, l.heads, &l.posterior)
+	heads.DeclareHeads(s, l.heads, &l.queue.Last.Posterior)
+	l.queue.State(s, l.next)
 	l.scorer.State(s)
 	serve.DeclareObservers(s, l.observers, l.cfg.Unwatched, l.model)
 }
@@ -256,10 +257,10 @@ func (l savedTrainer) Open() **snapshots.Snapshot { return &l.snapshot }
 
 func (l savedTrainer) AppendBlocks(list []int64) []int64 { return list }
 
-// Strings returns the lead's strings.
+// Strings returns the trainer's strings.
 func (l savedTrainer) Strings() []snapshots.String {
-	return append(snapshots.Strings(l.cfg.Settings(), l.model.ID, &l.next, &l.chain, &l.posterior), snapshots.Fixed("shard", "lead", "shard", "give the snapshot of the lead"))
+	return append(snapshots.Strings(l.cfg.Settings(), l.model.ID, &l.next, &l.chain, &l.queue.Last.Posterior), snapshots.Fixed("shard", "lead", "shard", "give the snapshot of the lead"))
 }
 
-// savedTrainer is a lead as snapshots save it.
+// savedTrainer is a trainer as snapshots save it.
 type savedTrainer struct{ *Trainer }

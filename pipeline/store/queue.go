@@ -20,6 +20,7 @@ type Queue[K comparable, V any] struct {
 	frozen     snapshot.Freeze[Entry[K, V]]
 }
 
+// Entry is a key with its value.
 type Entry[K comparable, V any] struct {
 	Key        K
 	Value      V
@@ -29,6 +30,7 @@ type Entry[K comparable, V any] struct {
 // none is no slot.
 const none = -1
 
+// NewQueue returns an empty queue.
 func NewQueue[K comparable, V any]() *Queue[K, V] {
 	return &Queue[K, V]{slot: hashSlots[K]{}, head: none, tail: none}
 }

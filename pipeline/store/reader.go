@@ -22,18 +22,21 @@ type Reader struct {
 	Bad  bool
 }
 
+// Uint reads an unsigned varint.
 func (r *Reader) Uint() uint64 {
 	x, n := binary.Uvarint(r.Rest)
 	r.skip(n)
 	return x
 }
 
+// Int reads a varint.
 func (r *Reader) Int() int64 {
 	x, n := binary.Varint(r.Rest)
 	r.skip(n)
 	return x
 }
 
+// Int32 reads a varint of 32 bits.
 func (r *Reader) Int32() int32 {
 	x := r.Int()
 	r.Bad = r.Bad || x != int64(int32(x))
@@ -49,8 +52,10 @@ func (r *Reader) skip(n int) {
 	r.Rest = r.Rest[n:]
 }
 
+// String reads what AppendString appended.
 func (r *Reader) String() string { return string(r.Next(r.Uint())) }
 
+// Bytes reads what AppendBytes appended, into memory of its own.
 func (r *Reader) Bytes() []byte {
 	n := r.Uint()
 	if n == 0 {

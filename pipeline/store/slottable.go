@@ -13,6 +13,7 @@ type SlotTable[T safetensors.Element] struct {
 	frozen snapshot.Freeze[T]
 }
 
+// NewSlotTable returns an empty table of rows of width numbers.
 func NewSlotTable[T safetensors.Element](width int) SlotTable[T] {
 	return SlotTable[T]{table: kernel.NewTable[T](width)}
 }
