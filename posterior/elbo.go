@@ -169,8 +169,8 @@ func KLWeight(epoch, epochs int) float64 {
 	return 0
 }
 
-// Loss is the negative ELBO and its parts.
-type Loss struct {
+// lossParts is the negative ELBO and its parts.
+type lossParts struct {
 	Total   float64 // eq:elbo: -ELL + α_KL/N · KL, nats per row
 	ELL     float64 // eq:mc_ell: mean expected log-likelihood
 	KL      float64 // D_KL(q ‖ N(0, I)) of all weights, with its ½ and constants
@@ -183,14 +183,14 @@ type Loss struct {
 // It samples logits, not weights (local reparametrisation, Kingma, Salimans & Welling
 // 2015): the C logits of a row are independent normals under q, so C draws from rng
 // replace d_e·C, and the gradient has less variance. Samples come in pairs ±ε.
-func (v *Variational) Loss(z []float64, labels []int32, alpha float64, rng *rand.Rand, dz []float64) Loss {
+func (v *Variational) Loss(z []float64, labels []int32, alpha float64, rng *rand.Rand, dz []float64) lossParts {
 	n, d := len(labels), v.Dim
 	if n == 0 || len(z) != n*d || len(dz) != n*d || v.Samples <= 0 {
 		panic(fmt.Sprintf("posterior: loss of %d labels, %d numbers in z and %d in dz, dimension %d, %d samples", n, len(z), len(dz), d, v.Samples))
 	}
 	v.begin()
 	var (
-		loss   Loss
+		loss   lossParts
 		weight = 1 / (float64(n) * float64(v.Samples))
 	)
 	for lo := 0; lo < n; lo += double.BlockRows {

@@ -229,7 +229,7 @@ func TestVariationalTrains(t *testing.T) {
 		z[i*dim+i%classes] += 2
 	}
 	dz := make([]float64, len(z))
-	var loss Loss
+	var loss lossParts
 	for epoch := range epochs {
 		loss = v.Loss(z, labels, KLWeight(epoch, epochs), rng, dz)
 		for k, p := range v.Params() {

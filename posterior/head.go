@@ -10,7 +10,7 @@ import (
 
 // Head is a Bayesian last layer in service: a diagonal Gaussian posterior over
 // the weights of a softmax classifier on embeddings, which may learn from labels
-// as they come. The two implementations are the paper's: [Online] and [Static].
+// as they come. The two implementations are the paper's: [Online] and that of [NewStatic].
 type Head interface {
 	// Name returns the name by which metrics and files know the head.
 	Name() string
@@ -35,7 +35,7 @@ type Head interface {
 
 var (
 	_ Head = (*Online)(nil)
-	_ Head = (*Static)(nil)
+	_ Head = (*static)(nil)
 )
 
 // Online is GVBLL-Online: Algorithm 1 updates the posterior with every batch of
@@ -145,39 +145,39 @@ func (o *Online) SetMean(mean []float64) {
 	copy(o.q.Mean, mean)
 }
 
-// Static is GVBLL-Static: the training posterior, never updated. It comes with the
+// static is GVBLL-Static: the training posterior, never updated. It comes with the
 // model, so the state is empty.
-type Static struct{ q Gaussian }
+type static struct{ q Gaussian }
 
 // NewStatic returns a head that stays at the training posterior prior. It panics
 // if prior does not validate.
-func NewStatic(prior Gaussian) *Static {
+func NewStatic(prior Gaussian) *static {
 	if err := prior.Validate(); err != nil {
 		panic(err)
 	}
-	return &Static{q: prior.Clone()}
+	return &static{q: prior.Clone()}
 }
 
 // Name returns "static".
-func (s *Static) Name() string { return "static" }
+func (s *static) Name() string { return "static" }
 
 // Posterior returns the training posterior, see [Head].
-func (s *Static) Posterior() *Gaussian { return &s.q }
+func (s *static) Posterior() *Gaussian { return &s.q }
 
 // Predict predicts at the mean of the training posterior, see [MAP].
-func (s *Static) Predict(rows Rows, probs []float64) { MAP(&s.q, rows, probs) }
+func (s *static) Predict(rows Rows, probs []float64) { MAP(&s.q, rows, probs) }
 
 // Learn does nothing.
-func (s *Static) Learn(Rows, []int32) Report { return Report{} }
+func (s *static) Learn(Rows, []int32) Report { return Report{} }
 
 // Version returns 0.
-func (s *Static) Version() uint64 { return 0 }
+func (s *static) Version() uint64 { return 0 }
 
 // AppendState appends nothing.
-func (s *Static) AppendState(b []byte) []byte { return b }
+func (s *static) AppendState(b []byte) []byte { return b }
 
 // SetState accepts only the empty state.
-func (s *Static) SetState(b []byte) error {
+func (s *static) SetState(b []byte) error {
 	if len(b) != 0 {
 		return fmt.Errorf("posterior: state of %d bytes for a static head, which has none", len(b))
 	}

@@ -74,7 +74,7 @@ func TestGolden(t *testing.T) {
 		}
 		var seen Coverage
 		for i, row := range g.TestProbs {
-			set := make(Set, 1)
+			set := make(set, 1)
 			var got strings.Builder
 			for c, p := range row {
 				in := 0

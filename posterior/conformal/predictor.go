@@ -130,11 +130,11 @@ func (p *Predictor) SetThresholds(t []float64) error {
 }
 
 // Sets returns the set of every row.
-func (p *Predictor) Sets(rows Rows) []Set {
+func (p *Predictor) Sets(rows Rows) []set {
 	n := p.check(rows)
 	words := (p.cfg.Classes + 63) / 64
 	bits := make([]uint64, n*words)
-	sets := make([]Set, n)
+	sets := make([]set, n)
 	for i := range sets {
 		sets[i] = bits[i*words : (i+1)*words : (i+1)*words]
 		for c, prob := range p.row(rows, i) {

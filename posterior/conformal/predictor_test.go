@@ -51,7 +51,7 @@ func (p *Predictor) calibrate(rows Rows, labels []int32) {
 // TestSet: a set has the classes that were added, in ascending order, and Coverage counts
 // rows, labels held and sizes.
 func TestSet(t *testing.T) {
-	s := make(Set, 2)
+	s := make(set, 2)
 	for _, c := range []int{0, 63, 64, 99} {
 		s.add(c)
 	}
@@ -277,12 +277,12 @@ func FuzzSetState(f *testing.F) {
 // TestAbstain: the first limit that a prediction exceeds gives the reason: the size of the
 // set, then confidence.
 func TestAbstain(t *testing.T) {
-	none, one, three := Set{0}, Set{1}, Set{7}
+	none, one, three := set{0}, set{1}, set{7}
 	l := Limits{MinConfidence: 0.5, MaxSize: 2}
 	for _, c := range []struct {
 		limits     Limits
 		confidence float64
-		set        Set
+		set        set
 		want       reason
 	}{
 		{l, 0.9, one, certain},

@@ -5,14 +5,14 @@ import (
 	"math/bits"
 )
 
-// Set is a set of classes as a bitmap: bit c mod 64 of word c/64 is class c.
-type Set []uint64
+// set is a set of classes as a bitmap: bit c mod 64 of word c/64 is class c.
+type set []uint64
 
 // Has reports whether the class is in the set.
-func (s Set) has(class int32) bool { return s[class/64]>>(class%64)&1 == 1 }
+func (s set) has(class int32) bool { return s[class/64]>>(class%64)&1 == 1 }
 
 // Len returns the number of classes.
-func (s Set) size() (n int) {
+func (s set) size() (n int) {
 	for _, w := range s {
 		n += bits.OnesCount64(w)
 	}
@@ -20,7 +20,7 @@ func (s Set) size() (n int) {
 }
 
 // Append appends the classes to dst, ascending.
-func (s Set) Append(dst []int32) []int32 {
+func (s set) Append(dst []int32) []int32 {
 	for i, w := range s {
 		for ; w != 0; w &= w - 1 {
 			dst = append(dst, int32(64*i+bits.TrailingZeros64(w)))
@@ -29,7 +29,7 @@ func (s Set) Append(dst []int32) []int32 {
 	return dst
 }
 
-func (s Set) add(class int) { s[class/64] |= 1 << (class % 64) }
+func (s set) add(class int) { s[class/64] |= 1 << (class % 64) }
 
 // Coverage counts served sets and the labels they held. The counts of the parts of a
 // stream can be merged.
@@ -40,7 +40,7 @@ type Coverage struct {
 }
 
 // Add counts a set whose label came.
-func (c *Coverage) Add(s Set, label int32) (covered bool) {
+func (c *Coverage) Add(s set, label int32) (covered bool) {
 	covered = s.has(label)
 	c.Rows++
 	c.Classes += uint64(s.size())
@@ -100,7 +100,7 @@ type Limits struct {
 
 // Abstain returns the first reason, in the order of the constants, to abstain from a
 // prediction with the given confidence and set, or certain. A nil set is no reason.
-func (l Limits) Abstain(confidence float64, set Set) reason {
+func (l Limits) Abstain(confidence float64, set set) reason {
 	switch {
 	case l.MaxSize > 0 && set != nil && set.size() == 0:
 		return emptySet

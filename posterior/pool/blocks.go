@@ -6,7 +6,7 @@ import "github.com/gvbll/gvbll/gnn/kernel/double"
 // column and class.
 type Block string
 
-// The blocks. Features are scaled as [Scale] says. Labels around a node come both dampened
+// The blocks. Features are scaled as [Config.Scale] says. Labels around a node come both dampened
 // and as shares: the first say how much is known, the second which class it is of, and a
 // linear head can make neither of the other.
 const (

@@ -11,11 +11,11 @@ import (
 
 // Config lists the heads of a pool and their constants. Model files hold it as JSON.
 type Config struct {
-	Heads   []HeadConfig `json:"heads"`
-	Weights Weights      `json:"weights"`
+	Heads   []HeadConfig  `json:"heads"`
+	Weights weightsConfig `json:"weights"`
 	// Mixture has the pool serve a mixture. Without one it serves the product of the heads
 	// by Weights.
-	Mixture *Mixture `json:"mixture,omitempty"`
+	Mixture *mixtureConfig `json:"mixture,omitempty"`
 	// Start is what the products and the mixture begin with; nil for the defaults.
 	Start *Start `json:"start,omitempty"`
 	// Batch is the number of labels of a full batch. A batch of n labels keeps
@@ -37,21 +37,21 @@ type HeadConfig struct {
 	// Shadow heads learn and are scored, but have no weight in the pool.
 	Shadow bool `json:"shadow,omitempty"`
 
-	Static *Static           `json:"static,omitempty"`
+	Static *staticConfig     `json:"static,omitempty"`
 	Online *posterior.Config `json:"online,omitempty"`
-	Joint  *Joint            `json:"joint,omitempty"`
+	Joint  *jointConfig      `json:"joint,omitempty"`
 	Wide   *Wide             `json:"wide,omitempty"`
 	Bayes  *Bayes            `json:"bayes,omitempty"`
-	Label  *Label            `json:"label,omitempty"`
-	Vote   *Vote             `json:"vote,omitempty"`
+	Label  *labelConfig      `json:"label,omitempty"`
+	Vote   *voteConfig       `json:"vote,omitempty"`
 }
 
-// Static is the paper's GVBLL-Static, the training posterior, never updated; see
-// [posterior.Static]. GVBLL-Online has the constants of [posterior.Config].
-type Static struct{}
+// staticConfig configures the paper's GVBLL-Static, the training posterior, never updated; see
+// [posterior.NewStatic]. GVBLL-Online has the constants of [posterior.Config].
+type staticConfig struct{}
 
-// Joint is a last layer on the embedding and the labels around a node together.
-type Joint struct {
+// jointConfig configures a last layer on the embedding and the labels around a node together.
+type jointConfig struct {
 	// Lambda, λ in (0, 1], is the share of the precision that a full batch keeps; the
 	// rest becomes the prior's.
 	Lambda float64 `json:"lambda"`
@@ -68,7 +68,7 @@ type Wide struct {
 	// Blocks are what is in a row, each once.
 	Blocks []Block `json:"blocks"`
 	// Scale is Unit or Standard.
-	Scale Scale `json:"scale"`
+	Scale scale `json:"scale"`
 	// Variance is v, the prior variance of every weight.
 	Variance float64 `json:"variance"`
 	// Lambda, λ in (0, 1], is the share of the precision that a full batch keeps; the
@@ -85,16 +85,16 @@ type Wide struct {
 // has reports whether the head's rows have a block.
 func (w Wide) has(b Block) bool { return slices.Contains(w.Blocks, b) }
 
-// Scale is how a wide head scales features.
-type Scale string
+// scale is how a wide head scales features.
+type scale string
 
 const (
 	// Unit scales x_v and s_v to unit length. It is for sparse features: zeros stay
 	// zeros, and cost nothing.
-	Unit Scale = "unit"
+	Unit scale = "unit"
 	// Standard standardises x_v and s_v/deg v by the training rows and scales each to
 	// unit length. It is for dense features.
-	Standard Scale = "standard"
+	Standard scale = "standard"
 )
 
 // Bayes is multinomial naive Bayes on counts.
@@ -102,27 +102,27 @@ type Bayes struct {
 	Smoothing float64 `json:"smoothing"` // α, added to every count
 }
 
-// Label predicts from the known labels around a node, through a learned matrix of
+// labelConfig configures a head that predicts from the known labels around a node, through a learned matrix of
 // how often each class is next to each other.
-type Label struct {
-	Evidence Evidence `json:"evidence"`
+type labelConfig struct {
+	Evidence evidence `json:"evidence"`
 }
 
-// Evidence is the summary of the labels around a node that a label head reads, a
+// evidence is the summary of the labels around a node that a label head reads, a
 // number for each class.
-type Evidence string
+type evidence string
 
 const (
-	byCounts Evidence = "counts" // n_v
-	byScaled Evidence = "scaled" // n_v/√max(1, Σn_v)
-	bySecond Evidence = "second" // q_v/√max(1, Σq_v)
+	byCounts evidence = "counts" // n_v
+	byScaled evidence = "scaled" // n_v/√max(1, Σn_v)
+	bySecond evidence = "second" // q_v/√max(1, Σq_v)
 )
 
-// Vote predicts the share of each class among the labelled neighbours.
-type Vote struct{}
+// voteConfig configures a head that predicts the share of each class among the labelled neighbours.
+type voteConfig struct{}
 
-// Weights are the constants of the log-linear pool.
-type Weights struct {
+// weightsConfig are the constants of the log-linear pool.
+type weightsConfig struct {
 	Total    float64 `json:"total"`     // sum of the prior means of the weights
 	WeightSD float64 `json:"weight_sd"` // prior standard deviation of a weight
 	BiasSD   float64 `json:"bias_sd"`   // prior standard deviation of a class's bias
@@ -131,9 +131,9 @@ type Weights struct {
 	Steps    int     `json:"steps"`     // Newton steps for a batch, at most
 }
 
-// Mixture are the constants of the mixture of two products and all heads. The second
+// mixtureConfig are the constants of the mixture of two products and all heads. The second
 // product has the same Weights and no biases.
-type Mixture struct {
+type mixtureConfig struct {
 	Heads  float64 `json:"heads"`  // prior share of all heads together, in (0, 1); the products have equal parts of the rest
 	Rate   float64 `json:"rate"`   // η in (0, 1]: the power to which likelihoods count
 	Lambda float64 `json:"lambda"` // λ in (0, 1]: share of the log likelihoods that a full batch keeps
@@ -167,7 +167,7 @@ func (s Config) share(labels int) float64 { return posterior.Share(labels, s.Bat
 
 // Scale returns how the wide heads scale features; they all do alike. It is [Unit]
 // if there is none.
-func (s Config) Scale() Scale {
+func (s Config) Scale() scale {
 	for _, h := range s.Heads {
 		if h.Wide != nil && h.Wide.Scale == Standard {
 			return Standard
@@ -271,13 +271,13 @@ func Default(t Traits) Config {
 	online := posterior.DefaultConfig()
 	online.Batch = 0 // it has the pool's
 	labels := []HeadConfig{
-		{Name: "labels", Label: &Label{Evidence: byCounts}},
-		{Name: "labels-scaled", Label: &Label{Evidence: byScaled}},
-		{Name: "labels-second", Label: &Label{Evidence: bySecond}},
+		{Name: "labels", Label: &labelConfig{Evidence: byCounts}},
+		{Name: "labels-scaled", Label: &labelConfig{Evidence: byScaled}},
+		{Name: "labels-second", Label: &labelConfig{Evidence: bySecond}},
 	}
 	s := Config{
-		Weights: Weights{Total: 1.5, WeightSD: 0.2, BiasSD: 0.5, Floor: -8, Lambda: 0.97, Steps: 8},
-		Mixture: &Mixture{Heads: 0.02, Rate: 0.2, Lambda: 0.99},
+		Weights: weightsConfig{Total: 1.5, WeightSD: 0.2, BiasSD: 0.5, Floor: -8, Lambda: 0.97, Steps: 8},
+		Mixture: &mixtureConfig{Heads: 0.02, Rate: 0.2, Lambda: 0.99},
 		Batch:   50,
 		Served:  0.5,
 	}
@@ -287,22 +287,22 @@ func Default(t Traits) Config {
 	if t.Density > sparseDensity {
 		all := &Wide{Blocks: slices.Clone(allBlocks), Scale: Standard, Variance: 1, Lambda: 0.99, Passes: 2, TrainingPasses: 40}
 		s.Heads = []HeadConfig{
-			{Name: "static", Static: &Static{}},
+			{Name: "static", Static: &staticConfig{}},
 			{Name: "online", Online: &online},
 			{Name: "all", Wide: all},
 		}
 		if t.Rows < enoughPerClass*t.Classes {
 			s.Heads = append(s.Heads,
-				HeadConfig{Name: "joint", Joint: &Joint{Lambda: 0.99, Share: 0.01, Variance: 1, Passes: 3}},
+				HeadConfig{Name: "joint", Joint: &jointConfig{Lambda: 0.99, Share: 0.01, Variance: 1, Passes: 3}},
 				HeadConfig{Name: "wide", Wide: &Wide{Blocks: []Block{OwnFeatures, meanFeatures, constant}, Scale: Standard, Variance: 30, Lambda: 0.99, Passes: 5, TrainingPasses: 40}})
 		} else if t.Features > fewFeatures {
 			all.Blocks = slices.DeleteFunc(all.Blocks, Block.isFeatures)
 		}
-		s.Heads = append(append(s.Heads, labels...), HeadConfig{Name: "votes", Vote: &Vote{}})
+		s.Heads = append(append(s.Heads, labels...), HeadConfig{Name: "votes", Vote: &voteConfig{}})
 		return s
 	}
 	s.Heads = []HeadConfig{
-		{Name: "static", Shadow: true, Static: &Static{}},
+		{Name: "static", Shadow: true, Static: &staticConfig{}},
 		{Name: "online", Online: &online},
 		{Name: "wide-own", Wide: &Wide{Blocks: []Block{OwnFeatures, constant}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40}},
 		{Name: "wide", Wide: &Wide{Blocks: []Block{OwnFeatures, meanFeatures, constant}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40, Refresh: t.few()}},
@@ -310,7 +310,7 @@ func Default(t Traits) Config {
 	if !t.few() {
 		s.Heads = append(s.Heads,
 			HeadConfig{Name: "all", Wide: &Wide{Blocks: slices.Clone(allBlocks), Scale: Unit, Variance: 1, Lambda: 1, Passes: 3, TrainingPasses: 40}},
-			HeadConfig{Name: "votes", Vote: &Vote{}})
+			HeadConfig{Name: "votes", Vote: &voteConfig{}})
 	}
 	if !t.Negative {
 		s.Heads = append(s.Heads, HeadConfig{Name: "bayes", Bayes: &Bayes{Smoothing: 0.2}})
@@ -323,7 +323,7 @@ func Default(t Traits) Config {
 func (s Config) Validate() error {
 	var r check.Remedies
 	serving := false
-	scales := make(map[Scale]bool)
+	scales := make(map[scale]bool)
 	seen := make(map[string]bool)
 	for _, h := range s.Heads {
 		reserved := h.Name == poolName || h.Name == productName || h.Name == flatProductName

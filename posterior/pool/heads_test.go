@@ -527,9 +527,9 @@ func TestBayesIsItsFormula(t *testing.T) {
 // compatibility matrices, with their formulas over a stream of batches.
 func TestLabelChannelsAreTheirFormulas(t *testing.T) {
 	s := Shape{Classes: 3, Features: 2}
-	for _, evidence := range []Evidence{byCounts, byScaled, bySecond} {
+	for _, evidence := range []evidence{byCounts, byScaled, bySecond} {
 		rng := rand.New(rand.NewPCG(1, 2))
-		head := newLabel(Label{evidence}, s.Classes)
+		head := newLabel(labelConfig{evidence}, s.Classes)
 		h := [][]float64{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}
 		for range 4 {
 			b := randomBatch(rng, 8, s, false)
@@ -605,7 +605,7 @@ func TestWeightsAreLaplace(t *testing.T) {
 
 func testWeightsAreLaplace(t *testing.T, biased bool) {
 	const heads, classes, n = 3, 4, 40
-	cfg := Weights{Total: 1.5, WeightSD: .2, BiasSD: .5, Floor: -8, Lambda: .97, Steps: 50}
+	cfg := weightsConfig{Total: 1.5, WeightSD: .2, BiasSD: .5, Floor: -8, Lambda: .97, Steps: 50}
 	said := newOpinions(heads, classes, cfg.Floor)
 	w := newWeights(cfg, nil, said, biased)
 	size := heads

@@ -24,7 +24,7 @@ import (
 // T0 = λ^share T + (1-λ^share) T_prior: only the precision is forgotten, so an
 // estimate stays until labels contradict it.
 type joint struct {
-	Joint
+	jointConfig
 	shape   Shape
 	stride  int
 	version uint64
@@ -36,8 +36,8 @@ type joint struct {
 	fit softmaxFit
 }
 
-func newJoint(cfg Joint, shape Shape, prior *posterior.Gaussian) *joint {
-	j := &joint{Joint: cfg, shape: shape, stride: strideOf(shape.Classes)}
+func newJoint(cfg jointConfig, shape Shape, prior *posterior.Gaussian) *joint {
+	j := &joint{jointConfig: cfg, shape: shape, stride: strideOf(shape.Classes)}
 	columns := shape.Embedding + 2*shape.Classes + 1
 	j.phi = newDenseMatrix(columns)
 	j.fit = softmaxFit{classes: shape.Classes, stride: j.stride}

@@ -15,7 +15,7 @@ func TestJointStartsAtTheTrainingPosterior(t *testing.T) {
 	prior := randomPrior(rng, small)
 	b := randomBatch(rng, 20, small, true)
 	got, want := make([]float64, 20*small.Classes), make([]float64, 20*small.Classes)
-	newJoint(Joint{Lambda: .99, Share: .01, Variance: 1, Passes: 3}, small, prior).predict(&b.Rows, got)
+	newJoint(jointConfig{Lambda: .99, Share: .01, Variance: 1, Passes: 3}, small, prior).predict(&b.Rows, got)
 	(&paperHead{Head: posterior.NewStatic(*prior)}).predict(&b.Rows, want)
 	for i := range want {
 		if math.Abs(got[i]-want[i]) > 1e-9 {
@@ -28,7 +28,7 @@ func TestJointStartsAtTheTrainingPosterior(t *testing.T) {
 // posterior and reduces no precision.
 func TestJointLowersItsObjective(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 3))
-	j := newJoint(Joint{Lambda: 1, Share: .1, Variance: 2, Passes: 6}, small, randomPrior(rng, small))
+	j := newJoint(jointConfig{Lambda: 1, Share: .1, Variance: 2, Passes: 6}, small, randomPrior(rng, small))
 	for range 5 {
 		b := randomBatch(rng, 30, small, true)
 		mean, precision := append([]float64(nil), j.mean...), append([]float64(nil), j.precision...)
@@ -66,7 +66,7 @@ func TestJointLowersItsObjective(t *testing.T) {
 // change the mean.
 func TestJointForgets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
-	j := newJoint(Joint{Lambda: .5, Share: .1, Variance: 2, Passes: 3}, small, randomPrior(rng, small))
+	j := newJoint(jointConfig{Lambda: .5, Share: .1, Variance: 2, Passes: 3}, small, randomPrior(rng, small))
 	b := randomBatch(rng, 50, small, true)
 	j.learn(&b, 1)
 	sure := append([]float64(nil), j.precision...)

@@ -20,7 +20,7 @@ import (
 // H[k,y] grows by e_v[k]. Edges between two nodes of the same batch were in neither
 // e_v, and each adds 1 to H in both directions. Nothing is forgotten.
 type label struct {
-	Label
+	labelConfig
 	classes int
 	version uint64
 	h       []float64 // H, positive
@@ -30,8 +30,8 @@ type label struct {
 	log        []float64 // log(H_ck/Σ_k' H_ck') transposed: entry (k, c); kept up to date with h
 }
 
-func newLabel(cfg Label, classes int) *label {
-	l := &label{Label: cfg, classes: classes, h: make([]float64, classes*classes), log: make([]float64, classes*classes)}
+func newLabel(cfg labelConfig, classes int) *label {
+	l := &label{labelConfig: cfg, classes: classes, h: make([]float64, classes*classes), log: make([]float64, classes*classes)}
 	for i := range l.h {
 		l.h[i] = 1
 	}

@@ -26,7 +26,7 @@ import (
 // docs/adr/0017-pool-of-blocks.md has the proof, and what rows that are served together or
 // labels that come late add.
 type mixture struct {
-	Mixture
+	mixtureConfig
 	classes int
 
 	logPrior []float64 // log π
@@ -43,10 +43,10 @@ const products = 2
 
 // newMixture returns a mixture of two products and the members, whose experts have the given
 // scores, or 0 if they are nil.
-func newMixture(cfg Mixture, scores []float64, members, classes int) *mixture {
+func newMixture(cfg mixtureConfig, scores []float64, members, classes int) *mixture {
 	n := products + members
 	m := &mixture{
-		Mixture: cfg, classes: classes,
+		mixtureConfig: cfg, classes: classes,
 		logPrior: make([]float64, n), score: make([]float64, n), logShare: make([]float64, n),
 	}
 	each, head := double.Log((1-m.Heads)/products), double.Log(m.Heads/float64(members))

@@ -81,7 +81,7 @@ func TestMixtureIsItsFormula(t *testing.T) {
 func TestMixtureRegret(t *testing.T) {
 	const members, classes, rows = 6, 3, 3000
 	for _, c := range []struct{ rate, lambda float64 }{{1, 1}, {1, .99}, {.2, .99}, {.5, .9}} {
-		cfg := Mixture{Heads: .02, Rate: c.rate, Lambda: c.lambda}
+		cfg := mixtureConfig{Heads: .02, Rate: c.rate, Lambda: c.lambda}
 		m := newMixture(cfg, nil, members, classes)
 		rng := rand.New(rand.NewPCG(1, 2))
 		var loss, tracked float64

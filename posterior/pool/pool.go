@@ -250,8 +250,8 @@ func (p *Pool) Train(b Batch) {
 	}
 }
 
-// Report describes the update of one batch.
-type Report struct {
+// report describes the update of one batch.
+type report struct {
 	Steps int                // Newton steps of the weights of the first product
 	Heads []posterior.Report // one for each of Names but the pool; zero but for online heads
 }
@@ -259,7 +259,7 @@ type Report struct {
 // Learn updates the pool with a batch of labels. It first scores the predictions
 // that were served, then updates the weights from them, and then the heads. A batch
 // without rows changes nothing.
-func (p *Pool) Learn(b Batch) Report {
+func (p *Pool) Learn(b Batch) report {
 	if p.onlyPredicts {
 		panic("pool: a pool with the predictive state of another learns")
 	}
@@ -268,7 +268,7 @@ func (p *Pool) Learn(b Batch) Report {
 	b.Refresh.check(p.shape, p.needs&(NeedX|NeedS|needDegree))
 	checkLength("labels to refresh", len(b.RefreshLabels), b.Refresh.N)
 	p.checkLabels(b.RefreshLabels)
-	r := Report{Heads: make([]posterior.Report, len(p.scores)-1)}
+	r := report{Heads: make([]posterior.Report, len(p.scores)-1)}
 	if b.N == 0 {
 		return r
 	}

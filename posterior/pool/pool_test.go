@@ -27,7 +27,7 @@ func everything(dense bool) Config {
 	s := Default(t)
 	s.Batch = 10
 	if !dense {
-		s.Heads = append(s.Heads, HeadConfig{Name: "joint", Joint: &Joint{Lambda: .9, Share: .1, Variance: 1, Passes: 3}})
+		s.Heads = append(s.Heads, HeadConfig{Name: "joint", Joint: &jointConfig{Lambda: .9, Share: .1, Variance: 1, Passes: 3}})
 		s.Heads[2].Wide.Lambda, s.Heads[3].Wide.Refresh = .95, true
 	}
 	return s
@@ -234,7 +234,7 @@ func TestShadowDoesNotServe(t *testing.T) {
 // probabilities that were served, not from what heads predict now.
 func TestScoresAreOfServedPredictions(t *testing.T) {
 	s := Default(Traits{})
-	s.Heads, s.Mixture = []HeadConfig{{Name: "a", Vote: &Vote{}}, {Name: "b", Vote: &Vote{}}}, nil
+	s.Heads, s.Mixture = []HeadConfig{{Name: "a", Vote: &voteConfig{}}, {Name: "b", Vote: &voteConfig{}}}, nil
 	p, err := New(s, Shape{Classes: 2, Features: 1}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -288,7 +288,7 @@ func TestEmptyBatchChangesNothing(t *testing.T) {
 // neighbours have different classes, and predictions use it.
 func TestLearnsOpposites(t *testing.T) {
 	s := Default(Traits{})
-	s.Heads = []HeadConfig{{Name: "labels", Label: &Label{byCounts}}}
+	s.Heads = []HeadConfig{{Name: "labels", Label: &labelConfig{byCounts}}}
 	p, err := New(s, Shape{Classes: 2, Features: 1}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -389,7 +389,7 @@ func TestValidateRefuses(t *testing.T) {
 		"same name":          func(s *Config) { s.Heads[1].Name = s.Heads[0].Name },
 		"no name":            func(s *Config) { s.Heads[1].Name = "" },
 		"the pool's name":    func(s *Config) { s.Heads[1].Name = poolName },
-		"two kinds":          func(s *Config) { s.Heads[1].Vote = &Vote{} },
+		"two kinds":          func(s *Config) { s.Heads[1].Vote = &voteConfig{} },
 		"no kind":            func(s *Config) { s.Heads[1].Online = nil },
 		"online":             func(s *Config) { s.Heads[1].Online.Lambda = 2 },
 		"scale":              func(s *Config) { s.Heads[2].Wide.Scale = "" },

@@ -32,7 +32,7 @@ type servedRow struct {
 }
 
 // newRegret returns a mixture whose experts have random scores at the start.
-func newRegret(rng *rand.Rand, cfg Mixture, members, classes int) *regret {
+func newRegret(rng *rand.Rand, cfg mixtureConfig, members, classes int) *regret {
 	scores := make([]float64, products+members)
 	for e := range scores {
 		scores[e] = -10 * rng.Float64()
@@ -116,7 +116,7 @@ func TestRegretOfLateLabels(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(3, seed))
 		pick := func(x ...float64) float64 { return x[rng.IntN(len(x))] }
-		r := newRegret(rng, Mixture{Heads: pick(.02, .5), Rate: pick(1, .3, .05), Lambda: pick(1, .99, .8)}, 1+rng.IntN(6), 3)
+		r := newRegret(rng, mixtureConfig{Heads: pick(.02, .5), Rate: pick(1, .3, .05), Lambda: pick(1, .99, .8)}, 1+rng.IntN(6), 3)
 		delay := rng.IntN(300)
 		var waiting []servedRow
 		for range 300 {
@@ -129,7 +129,7 @@ func TestRegretOfLateLabels(t *testing.T) {
 			}
 		}
 		if n := r.above(r.late); n > 0 {
-			t.Errorf("seed %d, %+v, delay %d: the bound does not hold for %d experts: the mixture lost %.1f, they %.1f", seed, r.Mixture, delay, n, r.loss, r.losses)
+			t.Errorf("seed %d, %+v, delay %d: the bound does not hold for %d experts: the mixture lost %.1f, they %.1f", seed, r.mixtureConfig, delay, n, r.loss, r.losses)
 		}
 		without += r.above(0)
 	}
@@ -144,7 +144,7 @@ func TestRegretOfSlowRate(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(5, seed))
 		together := 1 + rng.IntN(40)
-		r := newRegret(rng, Mixture{Heads: .5, Rate: 1 / float64(together), Lambda: []float64{1, .9}[rng.IntN(2)]}, 3, 3)
+		r := newRegret(rng, mixtureConfig{Heads: .5, Rate: 1 / float64(together), Lambda: []float64{1, .9}[rng.IntN(2)]}, 3, 3)
 		for range 200 {
 			var batch []servedRow
 			for range 1 + rng.IntN(together) {
@@ -153,7 +153,7 @@ func TestRegretOfSlowRate(t *testing.T) {
 			r.learn(batch)
 		}
 		if n := r.above(0); n > 0 {
-			t.Errorf("seed %d, %+v: the bound does not hold for %d experts: the mixture lost %.1f, they %.1f", seed, r.Mixture, n, r.loss, r.losses)
+			t.Errorf("seed %d, %+v: the bound does not hold for %d experts: the mixture lost %.1f, they %.1f", seed, r.mixtureConfig, n, r.loss, r.losses)
 		}
 	}
 }

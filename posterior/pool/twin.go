@@ -16,7 +16,7 @@ func (p *Pool) Twin() *Pool {
 		t.weights[j] = &weights{heads: w.heads, classes: w.classes, theta: w.theta, said: t.said}
 	}
 	if p.mixture != nil {
-		t.mixture = &mixture{Mixture: p.mixture.Mixture, classes: p.mixture.classes, logShare: p.mixture.logShare}
+		t.mixture = &mixture{mixtureConfig: p.mixture.mixtureConfig, classes: p.mixture.classes, logShare: p.mixture.logShare}
 	}
 	return &t
 }
@@ -24,7 +24,7 @@ func (p *Pool) Twin() *Pool {
 func (p *paperHead) twin() classifier { return &paperHead{Head: p.Head} }
 
 func (j *joint) twin() classifier {
-	return &joint{Joint: j.Joint, shape: j.shape, stride: j.stride, mean: j.mean, phi: newDenseMatrix(len(j.phi.column))}
+	return &joint{jointConfig: j.jointConfig, shape: j.shape, stride: j.stride, mean: j.mean, phi: newDenseMatrix(len(j.phi.column))}
 }
 
 func (w *wide) twin() classifier {
@@ -35,7 +35,7 @@ func (w *wide) twin() classifier {
 }
 
 func (l *label) twin() classifier {
-	return &label{Label: l.Label, classes: l.classes, h: l.h, log: l.log}
+	return &label{labelConfig: l.labelConfig, classes: l.classes, h: l.h, log: l.log}
 }
 
 func (v *vote) twin() classifier { return v }

@@ -33,7 +33,7 @@ import (
 // by Newton's method, and adds the curvature at the solution:
 // Q = Q0 + Σ_i J_iᵀ(diag p_i - p_i p_iᵀ)J_i.
 type weights struct {
-	Weights
+	weightsConfig
 	heads, classes int // K, C
 	stride         int // C rounded up to whole registers
 	headStride     int // K rounded up to whole registers
@@ -65,13 +65,13 @@ type weights struct {
 
 // newWeights returns weights for what said will hold, at their prior, with biases or without.
 // means are the prior means of the heads' weights, nil for the default.
-func newWeights(cfg Weights, means []float64, said *opinions, biased bool) *weights {
+func newWeights(cfg weightsConfig, means []float64, said *opinions, biased bool) *weights {
 	heads, classes := said.heads, said.classes
 	n := heads
 	if biased {
 		n += classes
 	}
-	w := &weights{Weights: cfg, heads: heads, classes: classes, stride: strideOf(classes), headStride: said.stride, biased: biased, said: said}
+	w := &weights{weightsConfig: cfg, heads: heads, classes: classes, stride: strideOf(classes), headStride: said.stride, biased: biased, said: said}
 	for _, x := range []*[]float64{&w.theta, &w.prior, &w.diagonal, &w.theta0, &w.next, &w.gradient, &w.step, &w.offset, &w.pulled} {
 		*x = make([]float64, n)
 	}
