@@ -48,15 +48,11 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return err
 	}
-	client, names, err := a.Kafka.Connect(ctx, p)
+	g, err := look.Connect(ctx, p, a.Kafka)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	g, err := look.Open(ctx, client, names)
-	if err != nil {
-		return err
-	}
+	defer g.Client.Close()
 	if g.Shards > 0 {
 		found, err := shards.Audit(ctx, p, g, a.Kafka.Prefix, models[0], a.state(), map[string]bool{"--shadow": a.Shadow != "", "--checkpoint": a.Checkpoint != ""})
 		if err != nil {
@@ -64,11 +60,11 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 		}
 		return a.print(p.Out, found)
 	}
-	all, err := a.settings(ctx, client, names, models)
+	all, err := a.settings(ctx, g.Client, g.Names, models)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	total, err := look.LedgerWindows(ctx, client, names)
+	total, err := look.LedgerWindows(ctx, g.Client, g.Names)
 	if err != nil {
 		return err
 	}
@@ -79,14 +75,14 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 			return err
 		}
 		defer removeFiles()
-		cfg := service.Terms(p, names, settings, models...)
+		cfg := service.Terms(p, g.Names, settings, models...)
 		cfg.Checkpoints.Restore = service.Restorer(settings, models...)
 		engine, err := cfg.Models.Fresh()
 		if err != nil {
 			return err
 		}
 		bar := flags.NewProgress(p.Err, "audit", total)
-		more, err := worker.Audit(ctx, client, engine, cfg.Replay(), a.Checkpoint, func(windows int64) { bar.Set(int(windows), "windows") })
+		more, err := worker.Audit(ctx, g.Client, engine, cfg.Replay(), a.Checkpoint, func(windows int64) { bar.Set(int(windows), "windows") })
 		if err != nil {
 			return fmt.Errorf("audit, %d windows agree, then: %w", more.Windows, err)
 		}

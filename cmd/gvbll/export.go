@@ -25,15 +25,11 @@ func (c exportCmd) Run(ctx context.Context, p flags.Process) error {
 	if err := flags.CheckFolder("--out", c.Out); err != nil {
 		return err
 	}
-	client, names, err := c.Kafka.Connect(ctx, p)
+	g, err := look.Connect(ctx, p, c.Kafka)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	g, err := look.Open(ctx, client, names)
-	if err != nil {
-		return err
-	}
+	defer g.Client.Close()
 	l, err := look.OpenLog(ctx, g, look.Span{Until: c.Until})
 	if err != nil {
 		return err

@@ -47,20 +47,16 @@ func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 	if len(ids) > maxForgotten {
 		return flags.Usagef("%d ids in one command: give %d at most, and the others in another", len(ids), maxForgotten)
 	}
-	client, names, err := c.Kafka.Connect(ctx, p)
+	g, err := look.Connect(ctx, p, c.Kafka)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	g, err := look.Open(ctx, client, names)
+	defer g.Client.Close()
+	l, err := ledger.OpenEnd(ctx, g.Client, g.Records()[0])
 	if err != nil {
 		return err
 	}
-	l, err := ledger.OpenEnd(ctx, client, g.Records()[0])
-	if err != nil {
-		return err
-	}
-	end, err := sendCommand(ctx, client, names.Commands, &event.Command{Name: event.Forget, Nodes: ids})
+	end, err := sendCommand(ctx, g.Client, g.Names.Commands, &event.Command{Name: event.Forget, Nodes: ids})
 	if err != nil {
 		return err
 	}
@@ -68,7 +64,7 @@ func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 		_, err = fmt.Fprintf(p.Out, "sent the command to forget %d nodes\n", len(c.Nodes))
 		return err
 	}
-	r, err := awaitCommand(ctx, l, names.Commands, end)
+	r, err := awaitCommand(ctx, l, g.Names.Commands, end)
 	if err != nil {
 		return err
 	}

@@ -29,15 +29,11 @@ func (c ledgerCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	if err := g.Check(flags.NoEffect(c.Shards, "no effect with --shards: leave out one of them", "from")); err != nil {
 		return err
 	}
-	client, names, err := c.Kafka.Connect(ctx, p)
+	graph, err := look.Connect(ctx, p, c.Kafka)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	graph, err := look.Open(ctx, client, names)
-	if err != nil {
-		return err
-	}
+	defer graph.Client.Close()
 	switch {
 	case c.Shards && graph.Shards > 0:
 		return shards.PrintTasks(ctx, p, graph, c.JSON)
@@ -46,7 +42,7 @@ func (c ledgerCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	case graph.Shards > 0:
 		return shards.PrintCuts(ctx, p, graph, c.From, c.JSON)
 	}
-	l, err := ledger.OpenAt(ctx, client, names.LedgerAt(0), 0)
+	l, err := ledger.OpenAt(ctx, graph.Client, graph.Names.LedgerAt(0), 0)
 	if err != nil {
 		return err
 	}
@@ -57,7 +53,7 @@ func (c ledgerCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 			return err
 		}
 		if first && r.Window > 0 {
-			fmt.Fprintf(p.Err, "ledger %s begins with window %d: the records before it are gone; set retention.ms=-1, so that no more are lost\n", names.Ledger, r.Window)
+			fmt.Fprintf(p.Err, "ledger %s begins with window %d: the records before it are gone; set retention.ms=-1, so that no more are lost\n", graph.Names.Ledger, r.Window)
 		}
 		t.Note(r)
 		switch {

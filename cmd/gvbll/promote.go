@@ -23,25 +23,25 @@ func (promoteCmd) Help() string {
 
 // Run sends the command.
 func (c promoteCmd) Run(ctx context.Context, p flags.Process) error {
-	client, names, err := c.Kafka.Connect(ctx, p)
+	graph, err := look.Connect(ctx, p, c.Kafka)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	if err := look.OneWorkerHas(ctx, client, names); err != nil {
+	defer graph.Client.Close()
+	if err := graph.Undivided(); err != nil {
 		return err
 	}
-	r, err := ledger.Newest(ctx, client, names.LedgerAt(0))
+	r, err := ledger.Newest(ctx, graph.Client, graph.Names.LedgerAt(0))
 	switch {
 	case err != nil:
 		return err
 	case r == nil:
-		return fmt.Errorf("ledger %s is empty: start 'gvbll work' with --shadow first", names.Ledger)
+		return fmt.Errorf("ledger %s is empty: start 'gvbll work' with --shadow first", graph.Names.Ledger)
 	case c.Model == r.Serves():
 		_, err := fmt.Fprintf(p.Out, "model %s serves already\n", c.Model)
 		return err
 	}
-	shadow, err := look.ShadowIn(ctx, client, names, r)
+	shadow, err := look.ShadowIn(ctx, graph.Client, graph.Names, r)
 	switch {
 	case err != nil:
 		return err
@@ -54,7 +54,7 @@ func (c promoteCmd) Run(ctx context.Context, p flags.Process) error {
 	if c.Model != shadow {
 		return fmt.Errorf("model %.40s is not in the shadow: model %s is, and model %s serves", c.Model, shadow, r.Serves())
 	}
-	if _, err := sendCommand(ctx, client, names.Commands, &event.Command{Name: event.Promote, Model: c.Model}); err != nil {
+	if _, err := sendCommand(ctx, graph.Client, graph.Names.Commands, &event.Command{Name: event.Promote, Model: c.Model}); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.Out, "sent the command to promote model %s, which takes effect after window %d or a later one\n", c.Model, r.Window)

@@ -45,21 +45,21 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 		return err
 	}
 	defer removeFiles()
-	client, names, err := c.Kafka.Connect(ctx, p)
+	graph, err := look.Connect(ctx, p, c.Kafka)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	if err := look.OneWorkerHas(ctx, client, names); err != nil {
+	defer graph.Client.Close()
+	if err := graph.Undivided(); err != nil {
 		return err
 	}
-	cfg := service.Terms(p, names, settings, models...)
+	cfg := service.Terms(p, graph.Names, settings, models...)
 	cfg.Checkpoints = service.Checkpoints(c.State, settings, models...)
 	engine, err := cfg.Models.Fresh()
 	if err != nil {
 		return err
 	}
-	windows, err := look.LedgerWindows(ctx, client, names)
+	windows, err := look.LedgerWindows(ctx, graph.Client, graph.Names)
 	if err != nil {
 		return err
 	}
@@ -67,9 +67,9 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	cfg.Events = worker.On(func(w worker.Stepped) { bar.Set(int(w.Outcome.Window), "windows") })
 	var done worker.Rebased
 	if c.AcceptGap {
-		done, err = worker.AcceptGap(ctx, client, engine, cfg, c.Why)
+		done, err = worker.AcceptGap(ctx, graph.Client, engine, cfg, c.Why)
 	} else {
-		done, err = worker.Rebase(ctx, client, engine, cfg, c.Why)
+		done, err = worker.Rebase(ctx, graph.Client, engine, cfg, c.Why)
 	}
 	switch {
 	case err != nil:

@@ -34,15 +34,11 @@ func (c reportCmd) Run(ctx context.Context, p flags.Process) error {
 	if err := flags.CheckOutput("--out", c.Out); err != nil {
 		return err
 	}
-	client, names, err := c.Kafka.Connect(ctx, p)
+	g, err := look.Connect(ctx, p, c.Kafka)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	g, err := look.Open(ctx, client, names)
-	if err != nil {
-		return err
-	}
+	defer g.Client.Close()
 	r, err := look.ReadReport(ctx, g, from, to)
 	if err != nil {
 		return err

@@ -37,15 +37,11 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 	if err := flags.CheckFolder("--models", c.Models); err != nil {
 		return err
 	}
-	client, names, err := c.Kafka.Connect(ctx, p)
+	graph, err := look.Connect(ctx, p, c.Kafka)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	graph, err := look.Open(ctx, client, names)
-	if err != nil {
-		return err
-	}
+	defer graph.Client.Close()
 	l, err := look.OpenLog(ctx, graph, c.Span)
 	if err != nil {
 		return err
@@ -74,7 +70,7 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 		_, err = fmt.Fprintf(p.Out, "%s: model %s, %s; shards try no model beside theirs: begin another graph with it, on the same inputs (docs/sharding.md)\n", file, r.Model.ID, describe(r.Model))
 		return err
 	}
-	if _, err := sendCommand(ctx, client, names.Commands, &event.Command{Name: event.Shadow, Model: r.Model.ID, Rule: c.Promote.String()}); err != nil {
+	if _, err := sendCommand(ctx, graph.Client, graph.Names.Commands, &event.Command{Name: event.Shadow, Model: r.Model.ID, Rule: c.Promote.String()}); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.Out, "%s: model %s, %s; sent the command to try it\n", file, r.Model.ID, describe(r.Model))

@@ -28,17 +28,13 @@ func (c statusCmd) Run(ctx context.Context, p flags.Process) error {
 	if c.Last < time.Second {
 		return flags.Usagef("--last %v: give a duration such as 1h, 1s or more", c.Last)
 	}
-	client, names, err := c.Kafka.Connect(ctx, p)
+	g, err := look.Connect(ctx, p, c.Kafka)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	g, err := look.Open(ctx, client, names)
-	if err != nil {
-		return err
-	}
+	defer g.Client.Close()
 	var tasks look.TaskStates
-	members, err := look.MembersOf(ctx, client, names)
+	members, err := look.MembersOf(ctx, g.Client, g.Names)
 	if err == nil && g.Shards > 0 {
 		tasks, err = shards.Read(ctx, g, members)
 	}

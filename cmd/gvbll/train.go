@@ -155,15 +155,11 @@ func (c trainCmd) fromLog(ctx context.Context, p flags.Process) error {
 			return err
 		}
 	}
-	client, names, err := flags.Inputs{Kafka: flags.Kafka{Brokers: c.Log.Brokers, Prefix: c.Log.Prefix, Security: c.Log.Security}, InputsPrefix: c.Log.InputsPrefix}.Connect(ctx, p)
+	g, err := look.Connect(ctx, p, flags.Inputs{Kafka: flags.Kafka{Brokers: c.Log.Brokers, Prefix: c.Log.Prefix, Security: c.Log.Security}, InputsPrefix: c.Log.InputsPrefix})
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	g, err := look.Open(ctx, client, names)
-	if err != nil {
-		return err
-	}
+	defer g.Client.Close()
 	l, err := look.OpenLog(ctx, g, c.Log.Span)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -18,20 +19,31 @@ type Graph struct {
 	Shards int // 0 for a graph that one worker holds
 }
 
-// Open finds how many workers share a graph.
-func Open(ctx context.Context, client *kafka.Client, names topics.Names) (Graph, error) {
+// connector is flags that name a graph and its brokers.
+type connector interface {
+	Connect(ctx context.Context, p flags.Process) (*kafka.Client, topics.Names, error)
+}
+
+// Connect connects to Kafka, and finds how many workers share a graph. The client is to be closed.
+func Connect(ctx context.Context, p flags.Process, to connector) (Graph, error) {
+	client, names, err := to.Connect(ctx, p)
+	if err != nil {
+		return Graph{}, err
+	}
 	shards, err := topics.Shards(ctx, client, names)
+	if err != nil {
+		client.Close()
+	}
 	return Graph{client, names, shards}, err
 }
 
-// OneWorkerHas returns an error if several workers share a graph, for commands that read or change
+// Undivided returns an error if several workers share the graph, for commands that read or change
 // what only one worker's ledger has.
-func OneWorkerHas(ctx context.Context, client *kafka.Client, names topics.Names) error {
-	g, err := Open(ctx, client, names)
-	if err == nil && g.Shards > 0 {
-		err = fmt.Errorf("the graph of ledger %s has %d shards, and this command needs one that has none (docs/sharding.md)", names.Ledger, g.Shards)
+func (g Graph) Undivided() error {
+	if g.Shards == 0 {
+		return nil
 	}
-	return err
+	return fmt.Errorf("the graph of ledger %s has %d shards, and this command needs one that has none (docs/sharding.md)", g.Names.Ledger, g.Shards)
 }
 
 // Records returns the partitions of the ledger that have the records of windows.
