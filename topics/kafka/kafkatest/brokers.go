@@ -63,8 +63,7 @@ func Brokers(t testing.TB, opts ...kfake.Opt) []string {
 func Apache() string { return os.Getenv("GVBLL_KAFKA") }
 
 // Tool returns the script that runs nodes of Apache Kafka, from GVBLL_KAFKA_TOOL, or "" for
-// tests that are to run
-// on kfake. Its commands are those of .ci/kafka-broker.
+// tests that are to run on kfake. Its commands are those of .ci/kafka-broker.
 func Tool() string { return os.Getenv("GVBLL_KAFKA_TOOL") }
 
 // start starts a kfake that runs until the test ends.

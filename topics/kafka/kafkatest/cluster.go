@@ -1,5 +1,5 @@
-// Package kafkatest says which brokers tests run on, and starts them: kfake, or Apache Kafka
-// if GVBLL_KAFKA and GVBLL_KAFKA_TOOL say so. Secured clusters require a client certificate
+// Package kafkatest says which brokers tests run on, and starts them: kfake in virtual time, or
+// Apache Kafka if GVBLL_KAFKA and GVBLL_KAFKA_TOOL say so. Secured clusters require a client certificate
 // and a password, and allow only what ACLs have granted.
 package kafkatest
 
