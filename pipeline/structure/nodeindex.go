@@ -77,6 +77,10 @@ func (m *integers) put(id int64, v int32) {
 		return
 	}
 	if id >= int64(len(m.dense)) {
+		if 4*limit < 5*int64(len(m.dense)) { // ids at the list's end would have it copied for each
+			m.sparse[id] = v
+			return
+		}
 		longer := kernel.Zeros[int32](int(min(2*id+1024, limit)))
 		copy(longer, m.dense)
 		m.dense = longer
