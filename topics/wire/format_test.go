@@ -814,7 +814,7 @@ func TestDeadLetterJSON(t *testing.T) {
 		Topic: "t", Partition: 1, Offset: 2, Time: 3, Key: []byte{0xff}, Value: []byte(`{"a": "<é>"}`), Headers: []event.Header{{Key: "content-type", Value: []byte(JSON)}},
 	}}
 	const want = `{"reason":"bad-id","detail":"there is no id","topic":"t","partition":1,"offset":2,"time":3,"key_base64":"/w==",` +
-		`"value":"{\"a\": \"<é>\"}","headers":{"content-type":"application/json"},"value_length":13}`
+		`"value":"{\"a\": \"<é>\"}","headers":[{"key":"content-type","value":"application/json"}],"value_length":13}`
 	if got := string(appendDeadLetterJSON([]byte("> "), &r)); got != "> "+want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -196,7 +196,7 @@ func FuzzPrediction(f *testing.F) {
 func FuzzDeadLetter(f *testing.F) {
 	f.Add(AppendDeadLetter(nil, &event.Refusal{Reason: event.Empty, Detail: "x", Origin: &event.Origin{Topic: "t", Headers: []event.Header{{Key: "k"}}}}))
 	f.Add([]byte("\x82\xa6reason\xa1x\xa6detail\xa3a\nb"))
-	f.Add([]byte(`{"reason":"x","key":"k","value_base64":"AAA=","headers":{"a":null,"a":{"base64":"/w=="}}}`))
+	f.Add([]byte(`{"reason":"x","key":"k","value_base64":"AAA=","headers":[{"key":"a"},{"key":"a","value_base64":"/w=="}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r, again event.Refusal
 		var err error

@@ -15,23 +15,30 @@ import (
 )
 
 // Letter is a dead letter in JSON, made to be read by people, and to be edited by hand
-// before its record is sent again. Of key and value, what is text is a string, and other
-// bytes are base64. A record that the dead letter holds only in part (Truncated) cannot
+// before its record is sent again. Of keys and values, what is text is a string, and other
+// bytes are base64; null is left out. A record that the dead letter holds only in part (Truncated) cannot
 // be sent again.
 type Letter struct {
-	Reason      event.Reason  `json:"reason"`
-	Detail      string        `json:"detail"`
-	Topic       string        `json:"topic"`
-	Partition   int32         `json:"partition"`
-	Offset      int64         `json:"offset"`
-	Time        int64         `json:"time"` // of the record, milliseconds since the Unix epoch
-	Key         jsonText      `json:"key,omitempty"`
-	KeyBase64   []byte        `json:"key_base64,omitempty"`
-	Value       jsonText      `json:"value,omitempty"`
-	ValueBase64 []byte        `json:"value_base64,omitempty"`
-	Headers     letterHeaders `json:"headers"`
-	ValueLength int           `json:"value_length,omitempty"` // of the whole value
-	Truncated   bool          `json:"truncated,omitempty"`
+	Reason      event.Reason   `json:"reason"`
+	Detail      string         `json:"detail"`
+	Topic       string         `json:"topic"`
+	Partition   int32          `json:"partition"`
+	Offset      int64          `json:"offset"`
+	Time        int64          `json:"time"` // of the record, milliseconds since the Unix epoch
+	Key         jsonText       `json:"key,omitempty"`
+	KeyBase64   []byte         `json:"key_base64,omitempty"`
+	Value       jsonText       `json:"value,omitempty"`
+	ValueBase64 []byte         `json:"value_base64,omitempty"`
+	Headers     []letterHeader `json:"headers"`
+	ValueLength int            `json:"value_length,omitempty"` // of the whole value
+	Truncated   bool           `json:"truncated,omitempty"`
+}
+
+// letterHeader is a header of the record. Several may have one key.
+type letterHeader struct {
+	Key         string   `json:"key"`
+	Value       jsonText `json:"value,omitempty"`
+	ValueBase64 []byte   `json:"value_base64,omitempty"`
 }
 
 // LetterOf returns a refusal as a Letter.
@@ -39,22 +46,34 @@ func LetterOf(r *event.Refusal) *Letter {
 	o := r.Origin
 	l := &Letter{
 		Reason: r.Reason, Detail: line(r.Detail), Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, Time: o.Time,
-		Headers: letterHeaders(o.Headers),
+		Headers: make([]letterHeader, len(o.Headers)),
 	}
 	l.Key, l.KeyBase64 = textOf(o.Key)
 	l.Value, l.ValueBase64 = textOf(o.Value)
+	for i, h := range o.Headers {
+		to := &l.Headers[i]
+		to.Key = h.Key
+		to.Value, to.ValueBase64 = textOf(h.Value)
+	}
 	return l
 }
 
 // Refusal returns the refusal, the inverse of LetterOf.
 func (l *Letter) Refusal() (*event.Refusal, error) {
-	o := &event.Origin{Topic: l.Topic, Partition: l.Partition, Offset: l.Offset, Time: l.Time, Headers: l.Headers}
+	o := &event.Origin{Topic: l.Topic, Partition: l.Partition, Offset: l.Offset, Time: l.Time}
 	var err error
 	if o.Key, err = l.Key.or(l.KeyBase64); err != nil {
 		return nil, fmt.Errorf("key: %w", err)
 	}
 	if o.Value, err = l.Value.or(l.ValueBase64); err != nil {
 		return nil, fmt.Errorf("value: %w", err)
+	}
+	for _, h := range l.Headers {
+		value, err := h.Value.or(h.ValueBase64)
+		if err != nil {
+			return nil, fmt.Errorf("header %.100q: %w", h.Key, err)
+		}
+		o.Headers = append(o.Headers, event.Header{Key: h.Key, Value: value})
 	}
 	return &event.Refusal{Origin: o, Reason: l.Reason, Detail: l.Detail}, nil
 }
@@ -86,6 +105,14 @@ func decodeLetter(b []byte, r *event.Refusal) error {
 	text, err := valueJSON(b)
 	if err != nil {
 		return err
+	}
+	var in input
+	var headers field
+	if err := in.object(text, member{"headers", &headers}); err != nil {
+		return err
+	}
+	if headers.given() && headers[0] == '[' && headers.elements() > maxHeaders { // before memory is taken
+		return refusef(event.TooLarge, "more than %d headers", maxHeaders)
 	}
 	var l Letter
 	if err := json.Unmarshal(text, &l); err != nil {
@@ -163,67 +190,4 @@ func (t jsonText) or(other []byte) ([]byte, error) {
 		return nil, errors.New("give a text in quotes, an object, or null")
 	}
 	return []byte(*text), nil
-}
-
-// letterHeaders are written as an object, in their order, with a member for each, so that
-// several may have one name. A value that is no text is an object, {"base64": "…"}.
-type letterHeaders []event.Header
-
-type inBase64 struct {
-	Base64 []byte `json:"base64"`
-}
-
-// MarshalJSON implements json.Marshaler.
-func (h letterHeaders) MarshalJSON() ([]byte, error) {
-	b := []byte{'{'}
-	for i, x := range h {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(appendJSON(b, x.Key), ':')
-		value, other := textOf(x.Value)
-		switch {
-		case value != nil:
-			b = append(b, value...)
-		case other == nil:
-			b = append(b, "null"...)
-		default:
-			b = appendJSON(b, inBase64{other})
-		}
-	}
-	return append(b, '}'), nil
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (h *letterHeaders) UnmarshalJSON(b []byte) error {
-	*h = nil
-	if string(b) == "null" {
-		return nil
-	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	if start, err := d.Token(); err != nil || start != json.Delim('{') {
-		return errors.New(`headers: give an object, such as {"content-type": "application/json"}`)
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return err
-		}
-		var value jsonText
-		if err := d.Decode(&value); err != nil {
-			return err
-		}
-		x := event.Header{Key: key.(string)} // the keys of an object are strings
-		if len(value) > 0 && value[0] == '{' {
-			var in inBase64
-			if err := json.Unmarshal(value, &in); err != nil {
-				return fmt.Errorf("header %.100q: %w", key, err)
-			}
-			x.Value = in.Base64
-		} else if x.Value, err = value.or(nil); err != nil {
-			return fmt.Errorf("header %.100q: %w", key, err)
-		}
-		*h = append(*h, x)
-	}
-	return nil
 }

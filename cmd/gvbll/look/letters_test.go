@@ -43,11 +43,11 @@ func TestLetterThatCannotBeRead(t *testing.T) {
 	names, err := topics.Under("g")
 	must(t, err)
 	for line, want := range map[string]string{
-		`{"topic":"g.nodes","value":7}`:                              "value: give a text in quotes, an object, or null",
-		`{"topic":"g.nodes","value":"x","value_base64":"eA=="}`:      "value: there is also one in base64",
-		`{"topic":"g.nodes","headers":[{"key":"a","value":"eA=="}]}`: "headers: give an object",
-		`{"topic":"g.nodes","headers":{"content-type":7}}`:           `header "content-type": give a text`,
-		`{"topic":"g.predictions"}`:                                  "want g.nodes, g.labels or g.commands",
+		`{"topic":"g.nodes","value":7}`:                         "value: give a text in quotes, an object, or null",
+		`{"topic":"g.nodes","value":"x","value_base64":"eA=="}`: "value: there is also one in base64",
+		`{"topic":"g.nodes","headers":{"a":"x"}}`:               "cannot unmarshal object into Go struct field",
+		`{"topic":"g.nodes","headers":[{"key":"a","value":7}]}`: `header "a": give a text`,
+		`{"topic":"g.predictions"}`:                             "want g.nodes, g.labels or g.commands",
 	} {
 		if _, _, err := ReadLetter([]byte(line), names); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", line, err, want)
