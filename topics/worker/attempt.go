@@ -2,13 +2,8 @@ package worker
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strconv"
 
-	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/intake"
-	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // Forgetting takes the memory of a second engine. An owner that is killed in it, for this or
@@ -17,40 +12,6 @@ import (
 // attempt in the ledger, in a window of its own that is committed before the replay begins.
 // After maxAttempts the command is declined: it becomes a dead letter, and the graph is
 // served again.
-
-// maxAttempts is how often a replay without nodes is begun. More than one, because a worker
-// may also be stopped by an upgrade, or with its machine.
-const maxAttempts = 3
-
-// Codes of [ledger.Record.Declined].
-const (
-	declinedGone     = ""
-	declinedMemory   = "memory"
-	declinedAttempts = "attempts"
-)
-
-// WhyDeclined describes a code of [ledger.Record.Declined], with the remedy if there is one.
-func WhyDeclined(code string) string {
-	switch code {
-	case declinedGone:
-		return "the beginning of the inputs or of the ledger is gone, so they cannot be replayed without these nodes"
-	case declinedMemory:
-		return "a second engine, to replay without these nodes, does not fit into the memory: raise its limit, and send the command again"
-	case declinedAttempts:
-		return "workers have ended " + strconv.Itoa(maxAttempts) + " times while they replayed without these nodes: their logs say why; then send the command again"
-	}
-	return fmt.Sprintf("declined for the reason %.40q of a later version", code)
-}
-
-// refuse adds commands to forget nodes to an outcome's refusals.
-func refuse(out *event.Outcome, commands []event.Command, declined string) {
-	for i := range commands {
-		out.Refused = append(out.Refused, event.Refusal{
-			Origin: commands[i].Origin, Reason: event.ImpossibleCommand,
-			Detail: "forget " + strconv.Itoa(len(commands[i].Nodes)) + " nodes: " + WhyDeclined(declined),
-		})
-	}
-}
 
 // verdict is an owner's decision on the commands to forget nodes that are held.
 type verdict struct {
@@ -87,14 +48,4 @@ func (o *owner) decide(ctx context.Context) (verdict, error) {
 		}
 	}
 	return verdict{obey: true}, nil
-}
-
-// noteAttempts counts the attempts since the last window with commands.
-func (p *replayer) noteAttempts(r *ledger.Record) {
-	switch {
-	case r.Attempt > 0:
-		p.attempts = r.Attempt
-	case slices.ContainsFunc(r.Ranges, func(g ledger.Range) bool { return g.Topic == p.cfg.Terms.Names.Commands }):
-		p.attempts = 0
-	}
 }

@@ -186,7 +186,7 @@ func (s *byCuts) step(ctx context.Context) (<-chan time.Time, error) {
 // enterThose enters the windows whose cuts are there and that may be entered. When a checkpoint is
 // due it enters none ahead, since there is no snapshot of one that has entered and is not served.
 func (s *byCuts) enterThose(ctx context.Context) error {
-	for ctx.Err() == nil && s.share().mayEnter(!s.owner.w.saver.due) {
+	for ctx.Err() == nil && s.share().mayEnter(!s.owner.saves()) {
 		select {
 		case c := <-s.next:
 			if c.err != nil {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -108,26 +107,6 @@ func (c *Checkpoints) find(ledger string) ([]checkpoint.Entry, error) {
 	}
 	list, err := checkpoint.Find(c.Dir, ledger)
 	return slices.DeleteFunc(list, func(e checkpoint.Entry) bool { return c.Since > 0 && e.Window <= c.Since }), err
-}
-
-// checkNoCheckpoint returns a [topics.GoneError] if there is a checkpoint of this graph though
-// its ledger is empty.
-func (w *worker) checkNoCheckpoint() error {
-	list, err := w.cfg.Checkpoints.find(w.cfg.Terms.Names.Ledger)
-	if err != nil {
-		return nil // of a folder that cannot be read, the start says so
-	}
-	for _, entry := range list {
-		e, at, _, err := w.replay.read(entry.Path)
-		if err != nil {
-			continue // damaged, or of other models: not what this worker would go on from
-		}
-		release(e)
-		if slices.ContainsFunc(at.Consumed, func(g ledger.Range) bool { return g.Topic == w.cfg.Terms.Names.Nodes }) {
-			return &topics.GoneError{Ledger: w.cfg.Terms.Names.Ledger, Found: []string{fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, entry.Path)}}
-		}
-	}
-	return nil
 }
 
 // read reads a checkpoint, and returns its size too.

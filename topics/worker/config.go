@@ -1,29 +1,12 @@
 package worker
 
 import (
-	"cmp"
 	"log/slog"
-	"strconv"
 	"time"
 
-	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
-	"github.com/gvbll/gvbll/topics/kafka"
-	"github.com/gvbll/gvbll/topics/ledger"
-	"github.com/gvbll/gvbll/topics/wire"
 )
-
-// Engine is the state machine that a worker drives: its state is a function of the
-// windows stepped. The lists of a window are reused after Step, so an engine copies
-// what it keeps of them; it may keep strings. An outcome is valid until the next Step
-// begins; its predictions are valid for one Step more.
-type Engine interface {
-	Step(*event.Window) *event.Outcome
-	// Err returns an error once a part of the state was lost, such as a file. The
-	// outcome of the last Step is not to be used then, and the engine neither.
-	Err() error
-}
 
 // Config configures a worker. What has no default must be set.
 type Config struct {
@@ -60,102 +43,6 @@ func (c *Config) Replay() ReplayConfig {
 	return ReplayConfig{Terms: &c.Terms, Models: &c.Models, Checkpoints: &c.Checkpoints, Events: c.Events, Logger: c.Logger}
 }
 
-// ReplayConfig configures a replay.
-type ReplayConfig struct {
-	Terms       *Terms // a trial changes its models
-	Models      *Models
-	Checkpoints *Checkpoints
-	Events      func(Event)
-	Logger      *slog.Logger
-}
-
-func (c *ReplayConfig) setDefaults() {
-	if c.Models == nil {
-		c.Models = &Models{}
-	}
-	if c.Checkpoints == nil {
-		c.Checkpoints = &Checkpoints{}
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	if c.Events == nil {
-		c.Events = func(Event) {}
-	}
-}
-
-// newReplayer returns a replayer at window 0.
-func newReplayer(c *kafka.Client, cfg ReplayConfig, e Engine) *replayer {
-	cfg.setDefaults()
-	return &replayer{cfg: cfg, client: c, engine: e}
-}
-
-// Terms are what the windows of a ledger are, and on what terms an engine steps them.
-type Terms struct {
-	Names topics.Names
-	// Partition is that of the ledger which has the windows.
-	Partition int
-	// Model and Shadow are the ids of the engine's models. Shadow is the second model
-	// of a [RoleAssigner], else empty. The ledger says which of the two serves; while
-	// it is empty, Model does.
-	Model  string
-	Shadow string
-	// Classes are written into the first record of an epoch, for consumers.
-	Classes []string
-	// Settings are the settings that the engine's outcomes depend on. A ledger with
-	// other settings is refused, unless Effective makes the two equal or an epoch may begin.
-	Settings event.Settings
-	// Effective, if not nil, returns the ledger's settings with those that have no
-	// effect on these models changed to the values in Settings.
-	Effective func(event.Settings) event.Settings
-	// Program is this program's version, for the first record of an epoch.
-	Program string
-	// Limits bound the size of an event; zero fields have defaults.
-	Limits wire.Limits
-	// Ahead is how far ahead of the clock an event's time may lie and still be used
-	// by policies. Zero means one hour.
-	Ahead time.Duration
-}
-
-// Models makes engines, and says what people ask of their models. Every field may be nil.
-type Models struct {
-	// Fresh makes an engine at window 0, to replay windows without forgotten nodes. Without it,
-	// commands to forget are refused.
-	Fresh func() (Engine, error)
-	// Open returns an engine at window 0 of the model with an id alone, which a command
-	// asks to try. Without it, such commands are refused. The engine is a [Taker] then.
-	Open func(model string) (Engine, error)
-	// ClassesOf returns the classes of one of the engine's models, for consumers.
-	ClassesOf func(model string) []string
-	// Room returns an error unless the memory has room for a second engine. Commands to forget
-	// are declined otherwise.
-	Room func() error
-	// Scores returns the scores of a window that had labels, which its ledger record holds for
-	// people to look at.
-	Scores func(*event.Outcome) *ledger.Scores
-}
-
-// Publishing configures what is published, and when.
-type Publishing struct {
-	// CommitInterval is how long a window may wait for others to share its
-	// transaction. With zero it does not wait; windows that are stepped while a
-	// transaction is being committed still share the next one. Readers of uncommitted
-	// records see predictions at once in any case.
-	CommitInterval time.Duration
-	// TransactionTimeout is the time after which the broker aborts an open transaction.
-	// Zero means a minute more than CommitInterval. Brokers allow 15 minutes by default.
-	TransactionTimeout time.Duration
-	// Compression of produced records: none, gzip, snappy, lz4 or zstd; empty means
-	// none.
-	Compression string
-	// Output is how predictions and dead letters are encoded; empty means msgpack. A graph
-	// may change it with any start.
-	Output wire.Encoding
-}
-
-// LedgerAt returns the partition of the ledger that has the windows.
-func (t *Terms) ledgerAt() kafka.TopicPartition { return t.Names.LedgerAt(t.Partition) }
-
 func (c *Config) setDefaults() {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -167,19 +54,4 @@ func (c *Config) setDefaults() {
 		c.Events = func(Event) {}
 	}
 	c.Publishing.setDefaults()
-}
-
-func (c *Publishing) setDefaults() {
-	c.Output = cmp.Or(c.Output, wire.MsgPack)
-	if c.TransactionTimeout == 0 {
-		c.TransactionTimeout = c.CommitInterval + time.Minute
-	}
-}
-
-// transactionalID returns the id by which an owner fences the one before it.
-func (t *Terms) transactionalID() string {
-	if t.Partition == 0 {
-		return t.Names.Ledger
-	}
-	return t.Names.Ledger + "/" + strconv.Itoa(t.Partition)
 }

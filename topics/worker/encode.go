@@ -10,18 +10,19 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// effects are the results of a window, on their way from the loop to the encoder. The
+// Effects are the results of a window, on their way from the loop to the encoder. The
 // predictions are the outcome's own; all else is a copy, because the window's records
 // are released and the engine continues.
-type effects struct {
+type Effects struct {
 	predictions, revisions []event.Prediction
 	letters                []kafka.Record // dead letters
 	record                 []byte         // of the ledger
 	memory                 []byte         // holds the keys and values of letters
-	offsets                map[kafka.TopicPartition]int64
-	window                 int64
-	chain                  string // as the ledger has it
-	cut, stepped           time.Time
+	// Offsets are those of the inputs after the window, for the group. The caller fills them in.
+	Offsets      map[kafka.TopicPartition]int64
+	window       int64
+	chain        string // as the ledger has it
+	cut, stepped time.Time
 }
 
 // The headers of everything that is written: the ledger is JSON always.
@@ -35,7 +36,7 @@ func contentType(e wire.Encoding) []kafka.Header {
 }
 
 // fill fills empty effects with the results of a window that was cut at the given time.
-func (e *effects) fill(out *event.Outcome, record *ledger.Record, cut time.Time, cfg *Config) {
+func (e *Effects) fill(out *event.Outcome, record *ledger.Record, cut time.Time, cfg *Publishing, topic string) {
 	e.predictions, e.revisions, e.cut, e.stepped = out.Predictions, out.Revisions, cut, time.Now()
 	for i := range out.Refused {
 		r := &out.Refused[i]
@@ -46,8 +47,8 @@ func (e *effects) fill(out *event.Outcome, record *ledger.Record, cut time.Time,
 			key = nil
 		}
 		from = len(e.memory)
-		e.memory = cfg.Publishing.Output.AppendDeadLetter(e.memory, r)
-		e.letters = append(e.letters, kafka.Record{Topic: cfg.Terms.Names.DeadLetters, Key: key, Value: e.memory[from:], Headers: outputHeaders[cfg.Publishing.Output]})
+		e.memory = cfg.Output.AppendDeadLetter(e.memory, r)
+		e.letters = append(e.letters, kafka.Record{Topic: topic, Key: key, Value: e.memory[from:], Headers: outputHeaders[cfg.Output]})
 	}
 	e.record = record.Append(e.record)
 	e.window, e.chain = record.Window, record.Chain
@@ -57,29 +58,30 @@ func (e *effects) fill(out *event.Outcome, record *ledger.Record, cut time.Time,
 // loop, and passes them to the publisher. While the publisher is busy, windows gather
 // in one output, up to maxOutput.
 type encoder struct {
-	cfg        *Config
+	cfg        *Publishing
+	terms      *Terms
 	partitions map[string]int // of the output topics
 	publisher  *publisher
 
-	in    chan *effects // unbuffered: when the next one is received, the last one is encoded
-	spare chan *effects // to be reused
+	in    chan *Effects // unbuffered: when the next one is received, the last one is encoded
+	spare chan *Effects // to be reused
 
 	output     *output // not passed on yet
 	key, value []byte
 }
 
-func newEncoder(cfg *Config, partitions map[string]int, p *publisher) *encoder {
+func newEncoder(cfg *Publishing, terms *Terms, partitions map[string]int, p *publisher) *encoder {
 	// One is being encoded while the loop fills another.
-	return &encoder{cfg: cfg, partitions: partitions, publisher: p, in: make(chan *effects), spare: make(chan *effects, 2), output: p.new()}
+	return &encoder{cfg: cfg, terms: terms, partitions: partitions, publisher: p, in: make(chan *Effects), spare: make(chan *Effects, 2), output: p.new()}
 }
 
 // new returns empty effects.
-func (c *encoder) new() *effects {
+func (c *encoder) new() *Effects {
 	select {
 	case e := <-c.spare:
 		return e
 	default:
-		return &effects{offsets: make(map[kafka.TopicPartition]int64)}
+		return &Effects{Offsets: make(map[kafka.TopicPartition]int64)}
 	}
 }
 
@@ -117,7 +119,7 @@ func (c *encoder) run() {
 
 // encode adds a window to the output: predictions, dead letters and the ledger's
 // record.
-func (c *encoder) encode(e *effects) error {
+func (c *encoder) encode(e *Effects) error {
 	o := c.output
 	if o.windows == 0 {
 		o.since = e.cut
@@ -130,12 +132,12 @@ func (c *encoder) encode(e *effects) error {
 		}
 		return o.batch.Add(r)
 	}
-	headers := outputHeaders[c.cfg.Publishing.Output]
+	headers := outputHeaders[c.cfg.Output]
 	for _, list := range [...][]event.Prediction{e.predictions, e.revisions} {
 		for i := range list {
 			p := &list[i]
-			c.key, c.value = wire.AppendKey(c.key[:0], p.Node), c.cfg.Publishing.Output.AppendPrediction(c.value[:0], p)
-			if err := put(&kafka.Record{Topic: c.cfg.Terms.Names.Predictions, Key: c.key, Value: c.value, Headers: headers}); err != nil {
+			c.key, c.value = wire.AppendKey(c.key[:0], p.Node), c.cfg.Output.AppendPrediction(c.value[:0], p)
+			if err := put(&kafka.Record{Topic: c.terms.Names.Predictions, Key: c.key, Value: c.value, Headers: headers}); err != nil {
 				return err
 			}
 		}
@@ -145,14 +147,14 @@ func (c *encoder) encode(e *effects) error {
 			return err
 		}
 	}
-	if err := put(&kafka.Record{Topic: c.cfg.Terms.Names.Ledger, Partition: int32(c.cfg.Terms.Partition), Value: e.record, Headers: ledgerHeaders}); err != nil {
+	if err := put(&kafka.Record{Topic: c.terms.Names.Ledger, Partition: int32(c.terms.Partition), Value: e.record, Headers: ledgerHeaders}); err != nil {
 		return err
 	}
 	o.last, o.chain = e.window, e.chain
-	maps.Copy(o.offsets, e.offsets)
-	clear(e.offsets)
+	maps.Copy(o.offsets, e.Offsets)
+	clear(e.Offsets)
 	clear(e.letters)
-	*e = effects{letters: e.letters[:0], record: e.record[:0], memory: e.memory[:0], offsets: e.offsets}
+	*e = Effects{letters: e.letters[:0], record: e.record[:0], memory: e.memory[:0], Offsets: e.Offsets}
 	select {
 	case c.spare <- e:
 	default:

@@ -162,14 +162,13 @@ func (m *Metrics) Observe(e Event) {
 		m.recoverySeconds.Set(e.Took.Seconds())
 	case TookOver:
 		m.owner.Set(1)
-		m.observeTakeover(e)
+		m.TakenOver(e.Took)
 	case Stepped:
-		m.number.Set(float64(e.Outcome.Window))
+		m.At(e.Outcome, e.Replayed)
 		if e.Replayed {
 			m.replayedWindows.Inc()
 			return
 		}
-		m.observeAges(e.Outcome, time.Now())
 		m.windows.WithLabelValues(e.Cause).Inc()
 		m.step.Observe(e.Took.Seconds())
 		m.arrivals.Observe(float64(e.Outcome.Counts.Arrivals))
@@ -204,7 +203,25 @@ func (m *Metrics) Observe(e Event) {
 	}
 }
 
-func (m *Metrics) observeTakeover(t TookOver) {
-	m.takeover.Observe(t.Took.Seconds())
+// TakenOver shows that this worker has taken something over, which took a while.
+func (m *Metrics) TakenOver(took time.Duration) {
+	m.takeover.Observe(took.Seconds())
 	m.tookOver.SetToCurrentTime()
+}
+
+// At shows the window that was stepped last, and how old its predictions are unless it was
+// replayed.
+func (m *Metrics) At(out *event.Outcome, replayed bool) {
+	m.number.Set(float64(out.Window))
+	if !replayed {
+		m.observeAges(out, time.Now())
+	}
+}
+
+// Owns shows whether this worker owns the graph, where no event says so.
+func (m *Metrics) Owns(owns bool) {
+	m.owner.Set(0)
+	if owns {
+		m.owner.Set(1)
+	}
 }

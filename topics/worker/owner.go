@@ -18,14 +18,13 @@ import (
 // next windows, and the encoder and the publisher commit their effects. From here on
 // only the publisher reads the ledger.
 type owner struct {
-	w         *worker
-	cfg       *Config
-	replay    *replayer
-	encoder   *encoder
-	publisher *publisher
-	source    source         // of the next windows
-	ranges    []ledger.Range // of the window that was cut last; reused
-	forgets   verdict        // on the commands to forget nodes that are held
+	w        *worker
+	cfg      *Config
+	replay   *replayer
+	pipeline *Pipeline
+	source   source         // of the next windows
+	ranges   []ledger.Range // of the window that was cut last; reused
+	forgets  verdict        // on the commands to forget nodes that are held
 }
 
 // claimed is a window whose records are claimed, to be stepped.
@@ -41,27 +40,28 @@ type claimed struct {
 }
 
 func newOwner(w *worker, p *kafka.Producer) *owner {
-	o := &owner{w: w, cfg: w.cfg, replay: w.replay, publisher: newPublisher(w.cfg, &w.owns, p, w.replay.ledger, w.source.acknowledged), source: w.source, ranges: []ledger.Range{}}
-	o.encoder = newEncoder(w.cfg, w.partitions, o.publisher)
-	return o
+	return &owner{
+		w: w, cfg: w.cfg, replay: w.replay, source: w.source, ranges: []ledger.Range{},
+		pipeline: NewPipeline(&w.cfg.Publishing, p, Sources{
+			Terms: &w.cfg.Terms, Logger: w.cfg.Logger, Owns: &w.owns, Partitions: w.partitions, Ledger: w.replay.ledger, Acknowledged: w.source.acknowledged,
+		}),
+	}
 }
 
-// serve runs a loop, the encoder and the publisher. However the loop ends, the stepped
-// windows are committed if that is still possible.
+// serve runs a loop beside the pipeline. However the loop ends, the stepped windows are committed
+// if that is still possible.
 func (o *owner) serve(ctx context.Context, loop func(context.Context) error) error {
-	committing, stop := lasting(ctx, commitFor)
+	stop := o.pipeline.Start(ctx)
 	defer stop()
-	go o.publisher.run(committing)
-	go o.encoder.run()
 	err := loop(ctx)
-	close(o.encoder.in)
-	for c := range o.publisher.committed {
+	close(o.pipeline.In)
+	for c := range o.pipeline.Committed {
 		o.noteCommitted(c)
 	}
-	if p := o.publisher.err; p != nil && err != nil && !errors.Is(err, p) {
+	if p := o.pipeline.Err(); p != nil && err != nil && !errors.Is(err, p) {
 		return fmt.Errorf("%w (and then: %w)", err, p)
 	}
-	return cmp.Or(o.publisher.err, err)
+	return cmp.Or(o.pipeline.Err(), err)
 }
 
 // lagEvery is how often the lag is reported besides after each commit: while a producer's
@@ -95,9 +95,9 @@ func (o *owner) loop(ctx context.Context) error {
 			err = o.replay.inputs.Labels.Add(f, time.Now())
 		case f := <-o.replay.inputs.Commands.Ready():
 			err = o.replay.inputs.Commands.Add(f, time.Now())
-		case c, more := <-o.publisher.committed:
+		case c, more := <-o.pipeline.Committed:
 			if !more {
-				return o.publisher.err
+				return o.pipeline.Err()
 			}
 			o.noteCommitted(c)
 		case err := <-o.w.loaded():
@@ -199,12 +199,15 @@ func (o *owner) obeyForget(ctx context.Context, c *claimed) (refused []event.Com
 	return nil, o.w.assignOwnRoles()
 }
 
+// saves reports whether a checkpoint is due, for which no window may be entered ahead.
+func (o *owner) saves() bool { return o.w.saver.due }
+
 // flush waits until all stepped windows are committed.
 func (o *owner) flush() error {
 	for o.w.committed.window < o.replay.next-1 {
-		c, more := <-o.publisher.committed
+		c, more := <-o.pipeline.Committed
 		if !more {
-			return o.publisher.err
+			return o.pipeline.Err()
 		}
 		o.noteCommitted(c)
 	}
@@ -212,7 +215,7 @@ func (o *owner) flush() error {
 }
 
 // effects returns the effects of a window, and the inputs' offsets after it.
-func (o *owner) effects(out *event.Outcome, c *claimed, trial *ledger.Trial) *effects {
+func (o *owner) effects(out *event.Outcome, c *claimed, trial *ledger.Trial) *Effects {
 	settings := o.replay.settingsToWrite()
 	record := ledger.Record{
 		Version: ledger.Version, Epoch: o.replay.last.epoch, Window: out.Window, Cause: c.cause, Ranges: c.ranges,
@@ -257,10 +260,9 @@ func (o *owner) effects(out *event.Outcome, c *claimed, trial *ledger.Trial) *ef
 	}
 	o.replay.last = stateAfter(&record)
 	o.replay.noteAttempts(&record)
-	e := o.encoder.new()
-	e.fill(out, &record, c.began, o.cfg)
+	e := o.pipeline.Effects(out, &record, c.began)
 	if o.cfg.Terms.Partition <= 1 { // one task does it for all: they are not far apart
-		o.replay.inputs.Offsets(e.offsets)
+		o.replay.inputs.Offsets(e.Offsets)
 	}
 	return e
 }
@@ -279,14 +281,14 @@ func reasons(out *event.Outcome) map[event.Reason]int {
 
 // handOver passes a window's effects to the encoder once that has encoded the window
 // before.
-func (o *owner) handOver(e *effects) error {
+func (o *owner) handOver(e *Effects) error {
 	for {
 		select {
-		case o.encoder.in <- e:
+		case o.pipeline.In <- e:
 			return nil
-		case c, more := <-o.publisher.committed:
+		case c, more := <-o.pipeline.Committed:
 			if !more {
-				return o.publisher.err
+				return o.pipeline.Err()
 			}
 			o.noteCommitted(c)
 		}
@@ -294,10 +296,10 @@ func (o *owner) handOver(e *effects) error {
 }
 
 // noteCommitted records a committed transaction and calls the hooks.
-func (o *owner) noteCommitted(c commit) {
+func (o *owner) noteCommitted(c Commit) {
 	crash.Point(crash.Committed)
-	o.w.committed = commitPoint{c.happened.Last, c.offset}
-	o.cfg.Events(c.happened)
+	o.w.committed = commitPoint{c.Happened.Last, c.Offset}
+	o.cfg.Events(c.Happened)
 	o.reportLag()
 }
 

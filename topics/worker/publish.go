@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"sync/atomic"
 	"time"
@@ -18,17 +19,6 @@ import (
 // for the next transaction: beyond it, stepping waits.
 const maxOutput = 8 << 20
 
-// commitFor is how long after the end of the worker's context stepped windows may still
-// be committed. Before that there is no limit: while no broker answers, the worker waits.
-const commitFor = 30 * time.Second
-
-// lasting returns a context that ends the given time after ctx.
-func lasting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
-	return longer, cancel
-}
-
 // output holds the encoded effects of one or more windows, on their way into a
 // transaction.
 type output struct {
@@ -38,13 +28,6 @@ type output struct {
 	last    int64     // number of the last window
 	chain   string    // its hash, as the ledger has it
 	since   time.Time // when the first window was cut
-}
-
-// commit is a committed transaction, and the offset of its last window's ledger record or of an
-// earlier one's.
-type commit struct {
-	happened Committed
-	offset   int64
 }
 
 // publisher puts outputs into transactions, concurrently with the encoder. An output is
@@ -61,7 +44,9 @@ type commit struct {
 // while that is produced, and the others go with the next transaction, or in one of their
 // own if no output has come for a commit interval.
 type publisher struct {
-	cfg      *Config
+	cfg      *Publishing
+	terms    *Terms
+	log      *slog.Logger
 	owns     *atomic.Bool // false once another worker was elected
 	producer *kafka.Producer
 	ledger   *ledger.Ledger // after the last window that was replayed or searched for
@@ -71,7 +56,7 @@ type publisher struct {
 	in        chan *output  // closed after the last output
 	encodeErr error         // why in was closed early, nil if it was not; read after in is closed
 	spare     chan *output  // to be reused
-	committed chan commit   // after each transaction; closed at the end
+	committed chan Commit   // after each transaction; closed at the end
 	ended     chan struct{} // closed at the end
 	err       error         // why it ended, nil at the end of in; read after committed is closed
 
@@ -92,10 +77,10 @@ const (
 	queuedCommits = 16 // committed transactions that the loop has not received yet
 )
 
-func newPublisher(cfg *Config, owns *atomic.Bool, p *kafka.Producer, l *ledger.Ledger, acknowledged func(ctx context.Context, window int64) error) *publisher {
+func newPublisher(cfg *Publishing, terms *Terms, log *slog.Logger, owns *atomic.Bool, p *kafka.Producer, l *ledger.Ledger, acknowledged func(ctx context.Context, window int64) error) *publisher {
 	return &publisher{
-		cfg: cfg, owns: owns, producer: p, ledger: l, acknowledged: acknowledged,
-		in: make(chan *output), spare: make(chan *output, spareOutputs), committed: make(chan commit, queuedCommits), ended: make(chan struct{}),
+		cfg: cfg, terms: terms, log: log, owns: owns, producer: p, ledger: l, acknowledged: acknowledged,
+		in: make(chan *output), spare: make(chan *output, spareOutputs), committed: make(chan Commit, queuedCommits), ended: make(chan struct{}),
 		offsets: make(map[kafka.TopicPartition]int64), tries: 1,
 	}
 }
@@ -145,9 +130,9 @@ func (p *publisher) left() (left time.Duration, some bool) {
 	case p.bytes >= maxOutput:
 		return 0, true
 	case len(p.open) > 0:
-		return p.cfg.Publishing.CommitInterval - time.Since(p.open[0].since), true
+		return p.cfg.CommitInterval - time.Since(p.open[0].since), true
 	case len(p.offsets) > 0:
-		return p.cfg.Publishing.CommitInterval - time.Since(p.finished), true
+		return p.cfg.CommitInterval - time.Since(p.finished), true
 	}
 	return 0, false
 }
@@ -176,7 +161,7 @@ func (p *publisher) produce(ctx context.Context, o *output) error {
 // follow has the transaction commit the group's offsets as they are now.
 func (p *publisher) follow() {
 	p.following = maps.Clone(p.offsets)
-	p.producer.SetOffsets(p.cfg.Terms.Names.Ledger, p.following)
+	p.producer.SetOffsets(p.terms.Names.Ledger, p.following)
 }
 
 // commit ends the transaction, if one is open, or else commits the offsets that are left.
@@ -217,12 +202,12 @@ func (p *publisher) finish(began time.Time) {
 		return
 	}
 	p.last = p.newest().last
-	c := commit{
-		happened: Committed{Last: p.last, Took: time.Since(began), Tries: p.tries},
-		offset:   p.producer.Last(p.cfg.Terms.ledgerAt()),
+	c := Commit{
+		Happened: Committed{Last: p.last, Took: time.Since(began), Tries: p.tries},
+		Offset:   p.producer.Last(p.terms.ledgerAt()),
 	}
 	for _, o := range p.open {
-		c.happened.Windows += o.windows
+		c.Happened.Windows += o.windows
 		o.windows = 0
 		o.batch.Reset()
 		clear(o.offsets)
@@ -248,7 +233,7 @@ func (p *publisher) retry(ctx context.Context, err error) (committed bool, _ err
 		if !errors.Is(err, kafka.ErrUnknown) && !errors.Is(err, kafka.ErrFenced) || ctx.Err() != nil {
 			return false, err
 		}
-		p.cfg.Logger.Warn("the outcome of a commit is unknown, checking the ledger", "window", p.newest().last, "err", err)
+		p.log.Warn("the outcome of a commit is unknown, checking the ledger", "window", p.newest().last, "err", err)
 		if committed, err := p.inLedger(ctx); committed || err != nil {
 			return committed, err
 		}
@@ -280,7 +265,7 @@ func (p *publisher) newest() *output {
 // open for too long, as after an outage. That looks exactly like another worker's
 // take-over. It is not one as long as this worker is the one that was elected.
 func (p *publisher) expired() bool {
-	return p.owns.Load() && time.Since(p.began) >= p.cfg.Publishing.TransactionTimeout
+	return p.owns.Load() && time.Since(p.began) >= p.cfg.TransactionTimeout
 }
 
 // inLedger reports whether the ledger holds the open transaction. It first restarts the
@@ -292,7 +277,7 @@ func (p *publisher) expired() bool {
 func (p *publisher) inLedger(ctx context.Context) (found bool, err error) {
 	err = p.producer.Restart(ctx)
 	if errors.Is(err, kafka.ErrFenced) && p.expired() {
-		p.cfg.Logger.Warn("the transaction was open for longer than its time-out, and is begun again", "timeout", p.cfg.Publishing.TransactionTimeout, "err", err)
+		p.log.Warn("the transaction was open for longer than its time-out, and is begun again", "timeout", p.cfg.TransactionTimeout, "err", err)
 		err = p.producer.TakeOver(ctx)
 	}
 	if errors.Is(err, kafka.ErrFenced) {

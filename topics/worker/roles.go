@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -49,27 +48,4 @@ func (p *replayer) assignRoles(r *ledger.Record) {
 		}
 		a.AssignRoles(r.Model, shadow)
 	}
-}
-
-// assignOwnRoles gives our models their roles after the ledger's end, where this worker
-// serves. The model that serves there must be one of ours, unless another epoch begins.
-func (w *worker) assignOwnRoles() error {
-	serves := cmp.Or(w.replay.last.serves, w.cfg.Terms.Model)
-	if !w.cfg.Terms.has(serves) {
-		if w.begins == nil {
-			return fmt.Errorf("ledger %s: model %s was promoted, and this is model %s: start with --model for the one that serves", w.cfg.Terms.Names.Ledger, serves, w.cfg.Terms.Model)
-		}
-		serves = w.cfg.Terms.Model
-	}
-	shadow := w.cfg.Terms.Shadow
-	if serves == shadow {
-		shadow = w.cfg.Terms.Model
-	}
-	if s := w.replay.last.shadow; s != nil && s.Model != serves && s.Model != shadow {
-		w.cfg.Logger.Warn("the model in the shadow was not given, so it stops here", "model", s.Model)
-	}
-	if a, ok := w.replay.engine.(RoleAssigner); ok {
-		a.AssignRoles(serves, shadow)
-	}
-	return nil
 }

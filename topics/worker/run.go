@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -122,4 +123,17 @@ func forgottenAt(x *exclusions, since int64) *ledger.Forgot {
 	unknown := x.unknown([]event.Command{command})
 	slices.Sort(unknown)
 	return &ledger.Forgot{Nodes: len(command.Nodes), Windows: since, Unknown: unknown[:min(len(unknown), ledger.MaxUnknown)]}
+}
+
+// WindowsOfCuts is [Windows] of a sharded graph: its windows are those that are cut.
+func WindowsOfCuts(ctx context.Context, c *kafka.Client, cfg ReplayConfig, before int64, visit func(*event.Window) error) (err error) {
+	p := newReplayer(c, cfg, nil)
+	if p.excluded, err = readForgotten(ctx, p, math.MaxInt64); err != nil {
+		return err
+	}
+	cuts, err := ledger.OpenRecords(ctx, c, cfg.Terms.Names.LedgerAt(0), 1)
+	if err != nil {
+		return err
+	}
+	return p.visit(ctx, cuts, before, visit)
 }

@@ -1,14 +1,12 @@
 package worker
 
-import "time"
-
-// ObserveTask updates the metrics from a task of a sharded graph. Windows are counted where shard
-// 1 is live, commits and ages of predictions in every shard, takeovers in every task, and the lag
-// of the inputs by the lead. Owns says who the owner is.
-func (m *Metrics) ObserveTask(task int, e Event) {
+// ObserveTask updates a worker's metrics from a task of a sharded graph. Windows are counted where
+// shard 1 is live, commits and ages of predictions in every shard, takeovers in every task, and
+// the lag of the inputs by the lead. [worker.Metrics.Owns] says who the owner is.
+func ObserveTask(m *Metrics, task int, e Event) {
 	switch e := e.(type) {
 	case TookOver:
-		m.observeTakeover(e)
+		m.TakenOver(e.Took)
 		return
 	case Lag, Untimely, UnknownField:
 		if task > 0 {
@@ -18,21 +16,10 @@ func (m *Metrics) ObserveTask(task int, e Event) {
 		if task == 1 {
 			break
 		}
-		m.number.Set(float64(e.Outcome.Window)) // the lead learns what others have stepped
-		if task > 0 && !e.Replayed {
-			m.observeAges(e.Outcome, time.Now())
-		}
+		m.At(e.Outcome, task == 0 || e.Replayed) // the lead learns what others have stepped
 		return
 	case Forgotten:
 		return
 	}
 	m.Observe(e)
-}
-
-// Owns shows whether this worker owns the lead of a sharded graph.
-func (m *Metrics) Owns(lead bool) {
-	m.owner.Set(0)
-	if lead {
-		m.owner.Set(1)
-	}
 }

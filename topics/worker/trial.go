@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -28,58 +29,6 @@ type Taker interface {
 	// Take puts an engine of one model, which has stepped the same windows and belongs to
 	// the Taker from then on, into the shadow, in place of the one there.
 	Take(shadow Engine) error
-}
-
-// trialCommands returns the commands to try a model among the claimed records, valid until
-// these are released.
-func (p *replayer) trialCommands() (trials []event.Command) {
-	if p.cfg.Terms.Partition > 0 { // shards refuse them
-		return nil
-	}
-	commands, _ := p.inputs.Commands.Gather(nil, nil)
-	for i := range commands {
-		if commands[i].Name == event.Shadow {
-			trials = append(trials, commands[i])
-		}
-	}
-	return trials
-}
-
-// refuseTrials refuses the commands to try other models than that of the trial, which may
-// be nil.
-func refuseTrials(out *event.Outcome, commands []event.Command, trial *ledger.Trial) {
-	for i := range commands {
-		if c := &commands[i]; trial == nil || trial.Model != c.Model {
-			out.Refused = append(out.Refused, event.Refusal{
-				Origin: c.Origin, Reason: event.ImpossibleCommand,
-				Detail: fmt.Sprintf("shadow %.40s: the owner's folder of models does not have it, or it cannot be beside the model that serves, or another command came with it", c.Model),
-			})
-		}
-	}
-}
-
-// agreeTrial compares the figures of a trial with those of a replay that has both models,
-// and reports a promotion that was decided by the trial's rule as the outcome's.
-func (p *replayer) agreeTrial(before *ledger.Trial, r *ledger.Record, out *event.Outcome, asked bool) error {
-	if r.Trial == nil {
-		return nil
-	}
-	if r.Trial.Decided == ledger.Promoted && out.Promoted == "" {
-		out.Promoted = r.Promoted
-	}
-	if before == nil || asked || !p.compares(r, out) {
-		return nil
-	}
-	if got := before.Next(out.Compared); p.settings.own && !p.lossy && got != *r.Trial {
-		return fmt.Errorf("ledger %s, window %d: replay compares the models by %+v where %+v was written: the inputs, a model or the program differ from those that served it", p.cfg.Terms.Names.Ledger, r.Window, got, *r.Trial)
-	}
-	return nil
-}
-
-// compares reports whether the model of a record's trial was in the shadow in its window, and
-// the outcome has both models.
-func (p *replayer) compares(r *ledger.Record, out *event.Outcome) bool {
-	return r.Shadow != nil && r.Shadow.Model == r.Trial.Model && out.Shadow != nil && out.Shadow.Model == r.Trial.Model && out.Model == r.Model
 }
 
 // loading is the loading of a model for a trial. Its replayer belongs to the goroutine until
@@ -243,6 +192,29 @@ func (o *owner) obeyTrials(ctx context.Context, commands []event.Command) *ledge
 			}
 		}
 		return &ledger.Trial{Model: c.Model, Rule: c.Rule}
+	}
+	return nil
+}
+
+// assignOwnRoles gives our models their roles after the ledger's end, where this worker
+// serves. The model that serves there must be one of ours, unless another epoch begins.
+func (w *worker) assignOwnRoles() error {
+	serves := cmp.Or(w.replay.last.serves, w.cfg.Terms.Model)
+	if !w.cfg.Terms.has(serves) {
+		if w.begins == nil {
+			return fmt.Errorf("ledger %s: model %s was promoted, and this is model %s: start with --model for the one that serves", w.cfg.Terms.Names.Ledger, serves, w.cfg.Terms.Model)
+		}
+		serves = w.cfg.Terms.Model
+	}
+	shadow := w.cfg.Terms.Shadow
+	if serves == shadow {
+		shadow = w.cfg.Terms.Model
+	}
+	if s := w.replay.last.shadow; s != nil && s.Model != serves && s.Model != shadow {
+		w.cfg.Logger.Warn("the model in the shadow was not given, so it stops here", "model", s.Model)
+	}
+	if a, ok := w.replay.engine.(RoleAssigner); ok {
+		a.AssignRoles(serves, shadow)
 	}
 	return nil
 }

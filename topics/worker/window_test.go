@@ -63,15 +63,13 @@ func newDiscardingOwner(tb testing.TB, size int) *owner {
 		partitions: map[string]int{names.Predictions: 4}, source: newByPolicy(r),
 	}, p)
 	go func() {
-		for e := range o.encoder.in {
-			if err := o.encoder.encode(e); err != nil {
+		for e := range o.pipeline.In {
+			if err := o.pipeline.Discard(e); err != nil {
 				tb.Error(err)
 			}
-			o.encoder.output.windows = 0
-			o.encoder.output.batch.Reset()
 		}
 	}()
-	tb.Cleanup(func() { close(o.encoder.in) })
+	tb.Cleanup(func() { close(o.pipeline.In) })
 	return o
 }
 

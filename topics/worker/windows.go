@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -17,27 +16,23 @@ import (
 // The window is valid during the call. A label by index has the name that the index had in
 // the label's epoch; it is -1 if that had no such class. Windows needs the ledger and the inputs from their
 // beginning; it writes nothing, and can run beside a worker. Of cfg it uses the names and
-// the limits. The windows of a graph of several shards are those that are cut.
-func Windows(ctx context.Context, c *kafka.Client, cfg ReplayConfig, before int64, visit func(*event.Window) error) error {
+// the limits.
+func Windows(ctx context.Context, c *kafka.Client, cfg ReplayConfig, before int64, visit func(*event.Window) error) (err error) {
+	p := newReplayer(c, cfg, nil)
+	if p.excluded, err = p.readExclusions(ctx, math.MaxInt64); err != nil {
+		return err
+	}
+	records, err := ledger.Open(ctx, c, cfg.Terms.ledgerAt())
+	if err != nil {
+		return err
+	}
+	return p.visit(ctx, records, before, visit)
+}
+
+// visit calls f with the windows of records before the given one.
+func (p *replayer) visit(ctx context.Context, records ledger.Records, before int64, f func(*event.Window) error) error {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	p := newReplayer(c, cfg, nil)
-	shards, err := topics.Shards(ctx, c, cfg.Terms.Names)
-	if err != nil {
-		return err
-	}
-	records, err := ledger.OpenRecords(ctx, c, cfg.Terms.Names.LedgerAt(0), shards)
-	if err != nil {
-		return err
-	}
-	if shards > 0 {
-		p.excluded, err = readForgotten(ctx, p, math.MaxInt64)
-	} else {
-		p.excluded, err = p.readExclusions(ctx, math.MaxInt64)
-	}
-	if err != nil {
-		return err
-	}
 	if err := p.openInputs(fetching, intake.Position{}); err != nil {
 		return err
 	}
@@ -50,9 +45,9 @@ func Windows(ctx context.Context, c *kafka.Client, cfg ReplayConfig, before int6
 			p.classes = r.Classes
 		}
 		if err := p.inputs.Replay(ctx, r.Ranges); err != nil {
-			return fmt.Errorf("ledger %s, window %d: %w", cfg.Terms.Names.Ledger, r.Window, err)
+			return fmt.Errorf("ledger %s, window %d: %w", p.cfg.Terms.Names.Ledger, r.Window, err)
 		}
-		if err := visit(p.gather()); err != nil {
+		if err := f(p.gather()); err != nil {
 			return err
 		}
 		p.next++

@@ -35,9 +35,6 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// ErrOwned says that another worker has taken over the graph.
-var ErrOwned = errors.New("another worker has taken over this graph")
-
 // Run runs a worker until the context ends, and then returns nil with every stepped window
 // committed. If it ends for any other reason it returns an error of one line.
 func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
@@ -227,6 +224,26 @@ func (w *worker) open(ctx, fetching context.Context) error {
 		return err
 	}
 	return w.replay.openInputs(fetching, inputs)
+}
+
+// checkNoCheckpoint returns a [topics.GoneError] if there is a checkpoint of this graph though
+// its ledger is empty.
+func (w *worker) checkNoCheckpoint() error {
+	list, err := w.cfg.Checkpoints.find(w.cfg.Terms.Names.Ledger)
+	if err != nil {
+		return nil // of a folder that cannot be read, the start says so
+	}
+	for _, entry := range list {
+		e, at, _, err := w.replay.read(entry.Path)
+		if err != nil {
+			continue // damaged, or of other models: not what this worker would go on from
+		}
+		release(e)
+		if slices.ContainsFunc(at.Consumed, func(g ledger.Range) bool { return g.Topic == w.cfg.Terms.Names.Nodes }) {
+			return &topics.GoneError{Ledger: w.cfg.Terms.Names.Ledger, Found: []string{fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, entry.Path)}}
+		}
+	}
+	return nil
 }
 
 // standBy follows the ledger, stepping the windows that the owner has committed,

@@ -108,7 +108,11 @@ func OpenLog(ctx context.Context, g Graph, f Span) (*Log, error) {
 
 // play implements retrain.Stream.
 func (l *Log) play(ctx context.Context, visit func(*event.Window) error) error {
-	return worker.Windows(ctx, l.Client, worker.ReplayConfig{Terms: &worker.Terms{Names: l.Names}}, l.Windows, visit)
+	cfg := worker.ReplayConfig{Terms: &worker.Terms{Names: l.Names}}
+	if l.Shards > 0 {
+		return worker.WindowsOfCuts(ctx, l.Client, cfg, l.Windows, visit)
+	}
+	return worker.Windows(ctx, l.Client, cfg, l.Windows, visit)
 }
 
 // settings returns the settings of the ledger's engine, as one that has the whole graph.

@@ -154,7 +154,7 @@ func (s *Worker) leads(lead *sharding.Trainer) *leadEngine {
 
 // on shows what happens in a task.
 func (s *Worker) on(task int, e worker.Event) {
-	s.board.Stream.ObserveTask(task, e)
+	worker.ObserveTask(s.board.Stream, task, e)
 	switch e := e.(type) {
 	case worker.Replaying:
 		s.replays(task, true)

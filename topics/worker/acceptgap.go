@@ -1,0 +1,67 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// AcceptGap begins an epoch behind records of the inputs that are gone, on the ledger's own
+// terms: from the newest checkpoint in cfg, which must be of these terms. It writes a checkpoint
+// of the new state, without which nothing goes on from there. Nothing is published again. If
+// nothing is gone that is needed, it does nothing. It refuses while a worker is up, whose state
+// may have what is gone, and without a checkpoint: a state of what is left since the beginning
+// would have no known origin.
+func AcceptGap(ctx context.Context, c *kafka.Client, e Engine, cfg Config, why string) (Rebased, error) {
+	if cfg.Checkpoints.Dir == "" {
+		return Rebased{}, errors.New("a gap is accepted with a folder for checkpoints: give --state-dir")
+	}
+	members, err := c.Members(ctx, cfg.Terms.Names.Ledger, cfg.Terms.Names.Ledger)
+	if err != nil {
+		return Rebased{}, err
+	}
+	if len(members) > 0 {
+		return Rebased{}, fmt.Errorf("%d workers of ledger %s are up: end them first; one that serves or stands by has what is gone in its state, and writes a checkpoint of it at its end", len(members), cfg.Terms.Names.Ledger)
+	}
+	cfg.Rebase = true
+	w, err := newWorker(ctx, c, e, cfg)
+	if err != nil {
+		return Rebased{}, err
+	}
+	w.replay.acceptGap = true
+	return w.rebase(ctx, why)
+}
+
+// checkState returns an error if a gap is to be accepted and no checkpoint was read.
+func (w *worker) checkState() error {
+	if !w.replay.acceptGap || w.replay.next > 0 {
+		return nil
+	}
+	return fmt.Errorf("no checkpoint in %s is of ledger %s, this program's engine and these settings: copy one of another worker there; without any, delete the ledger's topic and begin the graph again with 'gvbll work --begin-again', which predicts every node that is left once more", w.cfg.Checkpoints.Dir, w.cfg.Terms.Names.Ledger)
+}
+
+// noteGap notes what is gone in the epoch that begins, if anything is.
+func (w *worker) noteGap(checkpoint int64) {
+	gap := w.replay.inputs.Gap()
+	if len(gap) == 0 { // unless what was gone then is back
+		gap = w.replay.passed
+	}
+	if len(gap) == 0 {
+		return
+	}
+	if w.begins == nil {
+		w.begins = &ledger.Beginning{Why: "records of the inputs are gone", Program: w.cfg.Terms.Program}
+	}
+	w.begins.Gap, w.begins.Checkpoint = gap, checkpoint
+}
+
+// checkSaved returns an error if there is no checkpoint of the present state.
+func (w *worker) checkSaved() error {
+	if w.saver.newest == w.replay.next {
+		return nil
+	}
+	return fmt.Errorf("epoch %d has begun at window %d, and its checkpoint was not written (the log says why): nothing goes on from there without one; give a --state-dir that can be written, and accept the gap once more", w.replay.last.epoch, w.replay.next-1)
+}

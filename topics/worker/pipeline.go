@@ -1,0 +1,117 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// Pipeline encodes the effects of windows and commits them, beside the loop that steps the
+// windows. It keeps them in order.
+type Pipeline struct {
+	// In takes the effects of a window once those of the one before are encoded. It is closed
+	// after the last window.
+	In chan *Effects
+	// Committed delivers after each transaction, and is closed at the end.
+	Committed <-chan Commit
+
+	encoder   *encoder
+	publisher *publisher
+}
+
+// Sources are what a pipeline needs of a worker.
+type Sources struct {
+	Terms      *Terms
+	Logger     *slog.Logger
+	Owns       *atomic.Bool   // false once another worker was elected
+	Partitions map[string]int // of the output topics
+	Ledger     *ledger.Ledger // after the last window that was replayed
+	// Acknowledged waits until a window and those before it may be committed.
+	Acknowledged func(ctx context.Context, window int64) error
+}
+
+// NewPipeline returns a pipeline that has not started.
+func NewPipeline(cfg *Publishing, p *kafka.Producer, from Sources) *Pipeline {
+	out := newPublisher(cfg, from.Terms, from.Logger, from.Owns, p, from.Ledger, from.Acknowledged)
+	e := newEncoder(cfg, from.Terms, from.Partitions, out)
+	return &Pipeline{In: e.in, Committed: out.committed, encoder: e, publisher: out}
+}
+
+// Start begins to publish. It commits for a while after the context ends.
+func (p *Pipeline) Start(ctx context.Context) (stop context.CancelFunc) {
+	committing, stop := lasting(ctx, commitFor)
+	go p.publisher.run(committing)
+	go p.encoder.run()
+	return stop
+}
+
+// Err returns why the pipeline ended, nil at the end of In. Committed must be closed.
+func (p *Pipeline) Err() error { return p.publisher.err }
+
+// Effects returns the effects of a window that was cut at the given time.
+func (p *Pipeline) Effects(out *event.Outcome, record *ledger.Record, cut time.Time) *Effects {
+	e := p.encoder.new()
+	e.fill(out, record, cut, p.encoder.cfg, p.encoder.terms.Names.DeadLetters)
+	return e
+}
+
+// Discard encodes effects and forgets them, to measure that alone.
+func (p *Pipeline) Discard(e *Effects) error {
+	err := p.encoder.encode(e)
+	p.encoder.output.windows = 0
+	p.encoder.output.batch.Reset()
+	return err
+}
+
+// Commit is a committed transaction.
+type Commit struct {
+	Happened Committed
+	Offset   int64 // of its last window's ledger record, or of an earlier one's
+}
+
+// ErrOwned says that another worker has taken over the graph.
+var ErrOwned = errors.New("another worker has taken over this graph")
+
+// Publishing configures what is published, and when.
+type Publishing struct {
+	// CommitInterval is how long a window may wait for others to share its
+	// transaction. With zero it does not wait; windows that are stepped while a
+	// transaction is being committed still share the next one. Readers of uncommitted
+	// records see predictions at once in any case.
+	CommitInterval time.Duration
+	// TransactionTimeout is the time after which the broker aborts an open transaction.
+	// Zero means a minute more than CommitInterval. Brokers allow 15 minutes by default.
+	TransactionTimeout time.Duration
+	// Compression of produced records: none, gzip, snappy, lz4 or zstd; empty means
+	// none.
+	Compression string
+	// Output is how predictions and dead letters are encoded; empty means msgpack. A graph
+	// may change it with any start.
+	Output wire.Encoding
+}
+
+func (c *Publishing) setDefaults() {
+	c.Output = cmp.Or(c.Output, wire.MsgPack)
+	if c.TransactionTimeout == 0 {
+		c.TransactionTimeout = c.CommitInterval + time.Minute
+	}
+}
+
+// commitFor is how long after the end of the worker's context stepped windows may still
+// be committed. Before that there is no limit: while no broker answers, the worker waits.
+const commitFor = 30 * time.Second
+
+// lasting returns a context that ends the given time after ctx.
+func lasting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
+	return longer, cancel
+}
