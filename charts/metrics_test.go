@@ -23,6 +23,7 @@ import (
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -249,13 +250,13 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	q := &posterior.Gaussian{Dim: 1, Classes: 1, Mean: []float64{0}, Precision: []float64{1}}
 	m.ShowPosterior(&metrics.Posterior{Head: "online", Classes: []string{"a"}, Now: q, Trained: q})
 	m.ShowPool(&pipeline.Pooled{Heads: []string{"online"}, Weights: []float64{1}, Parts: []string{"online"}, Shares: []float64{1}, Bias: []float64{0}, Compatibility: []float64{1}}, []string{"a"})
-	stream.Observe(worker.Stepped{Outcome: out, Cause: "count"})
-	stream.Observe(worker.Lag{Topic: "t", Records: 1, Withheld: 1})
+	stream.Observe(replay.Stepped{Outcome: out, Cause: "count"})
+	stream.Observe(replay.Lag{Topic: "t", Records: 1, Withheld: 1})
 	stream.AtRisk([]topics.Risk{{Topic: "t", Setting: "retention.ms"}})
-	stream.Observe(worker.Untimely{Topic: "t", Late: 1, Early: 1})
-	stream.Observe(worker.UnknownField{Topic: "t", Field: "f", Records: 1})
-	stream.Observe(worker.Forgotten{Forgot: ledger.Forgot{Nodes: 1}})
-	stream.Observe(worker.Committed{Tries: 1, Took: time.Second})
+	stream.Observe(replay.Untimely{Topic: "t", Late: 1, Early: 1})
+	stream.Observe(replay.UnknownField{Topic: "t", Field: "f", Records: 1})
+	stream.Observe(replay.Forgotten{Forgot: ledger.Forgot{Nodes: 1}})
+	stream.Observe(replay.Committed{Tries: 1, Took: time.Second})
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -19,9 +19,10 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/audit"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/kafka"
-	"github.com/gvbll/gvbll/topics/worker"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 type auditCmd struct {
@@ -68,7 +69,7 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return err
 	}
-	var found worker.Audited
+	var found audit.Result
 	for i, settings := range all {
 		settings, removeFiles, err := service.WithFiles(settings, a.state(), p.Log)
 		if err != nil {
@@ -82,7 +83,7 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 			return err
 		}
 		bar := flags.NewProgress(p.Err, "audit", total)
-		more, err := worker.Audit(ctx, g.Client, engine, cfg.Replay(), a.Checkpoint, func(windows int64) { bar.Set(int(windows), "windows") })
+		more, err := audit.Run(ctx, g.Client, engine, cfg.Replay(), a.Checkpoint, func(windows int64) { bar.Set(int(windows), "windows") })
 		if err != nil {
 			return fmt.Errorf("audit, %d windows agree, then: %w", more.Windows, err)
 		}
@@ -95,7 +96,7 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 	return a.print(p.Out, found)
 }
 
-func (a auditCmd) print(w io.Writer, found worker.Audited) error {
+func (a auditCmd) print(w io.Writer, found audit.Result) error {
 	if a.JSON {
 		return json.NewEncoder(w).Encode(found)
 	}
@@ -104,7 +105,7 @@ func (a auditCmd) print(w io.Writer, found worker.Audited) error {
 
 // printAudit prints a line for the whole ledger, after one for each epoch if there are
 // several or one is not proved.
-func printAudit(w io.Writer, found worker.Audited) error {
+func printAudit(w io.Writer, found audit.Result) error {
 	proved := int64(0)
 	for _, e := range found.Epochs {
 		proved += e.Proved
@@ -115,7 +116,7 @@ func printAudit(w io.Writer, found worker.Audited) error {
 		}
 		var parts []string
 		if e.Gap != nil {
-			parts = append(parts, fmt.Sprintf("behind a gap, as nobody can read %s any more", worker.DescribeGap(e.Gap)))
+			parts = append(parts, fmt.Sprintf("behind a gap, as nobody can read %s any more", replay.DescribeGap(e.Gap)))
 		}
 		if e.Proved > 0 {
 			parts = append(parts, fmt.Sprintf("%d of %d windows proved", e.Proved, e.Windows))
@@ -165,7 +166,7 @@ func (a auditCmd) settings(ctx context.Context, c *kafka.Client, names topics.Na
 		}
 		return []pipeline.Config{cfg}, nil
 	}
-	epochs, err := worker.Epochs(ctx, c, names)
+	epochs, err := replay.Epochs(ctx, c, names)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +205,7 @@ func checkpointSettings(path string) (event.Settings, error) {
 	if err != nil {
 		return "", fmt.Errorf("checkpoint %s: %w", path, err)
 	}
-	settings, err := worker.CheckpointSettings(r.Metadata())
+	settings, err := replay.CheckpointSettings(r.Metadata())
 	if err != nil {
 		return "", fmt.Errorf("checkpoint %s: %w", path, err)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gvbll/gvbll/topics/worker"
+	"github.com/gvbll/gvbll/topics/audit"
 )
 
 // TestAuditWithEverythingOn: an audit with the model file alone verifies sets,
@@ -51,7 +51,7 @@ func testAuditOfTheDemo(t *testing.T, sh *shell) {
 	model := filepath.Join(dir, "model.safetensors")
 
 	code, out, errs := sh.command("audit", "--brokers", sh.addr, "--model", model, "--json")
-	var found worker.Audited
+	var found audit.Result
 	if err := json.Unmarshal([]byte(out), &found); code != exitOK || err != nil {
 		t.Fatalf("audit: exit code %d: %s%s (%v)", code, out, errs, err)
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/sender"
-	"github.com/gvbll/gvbll/topics/worker"
 )
 
 type demoCmd struct {
@@ -147,7 +147,7 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	fmt.Fprintf(text, "consume    %s tail --brokers %s --prefix %s\n\n", ownName(), strings.Join(addrs, ","), d.Prefix)
 
 	show := &demoShow{w: text, screen: look.NewScreen(text, p), model: m.ID, engine: svc.Engine.Serving(), bins: svc.Engine.Serving().Config().Bins, total: steps, windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
-	svc.Events = []func(worker.Event){worker.On(show.stepped), worker.On(show.committed), worker.On(show.recovered)}
+	svc.Events = []func(replay.Event){replay.On(show.stepped), replay.On(show.committed), replay.On(show.recovered)}
 	svc.Board.Page.Expect(int64(len(stream.Context) + sender.Labelled(stream.Context)))
 	policy := intake.Schedule{Windows: show.windows}
 	if d.Keep {

@@ -12,7 +12,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/intake"
-	"github.com/gvbll/gvbll/topics/worker"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // demoShow shows how the heads compare while the worker serves: as a live view on a
@@ -41,7 +41,7 @@ type demoShow struct {
 
 const header = "  step   nodes  labels     static acc     NLL     served acc     NLL   pending\n"
 
-func (d *demoShow) stepped(s worker.Stepped) {
+func (d *demoShow) stepped(s replay.Stepped) {
 	out := s.Outcome
 	d.arrivals += out.Counts.Arrivals
 	d.labels += len(out.Labelled)
@@ -104,7 +104,7 @@ func (d *demoShow) view() []look.Line {
 	return lines
 }
 
-func (d *demoShow) recovered(r worker.Recovered) {
+func (d *demoShow) recovered(r replay.Recovered) {
 	windows := r.Windows
 	if windows > 0 {
 		fmt.Fprintf(d.w, "replayed %d windows of the ledger, continuing from there\n", windows)
@@ -115,7 +115,7 @@ func (d *demoShow) recovered(r worker.Recovered) {
 	d.finishAt(windows)
 }
 
-func (d *demoShow) committed(c worker.Committed) {
+func (d *demoShow) committed(c replay.Committed) {
 	for _, l := range d.lines {
 		fmt.Fprint(d.w, l)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/ledger"
-	"github.com/gvbll/gvbll/topics/worker"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 type forgetCmd struct {
@@ -75,7 +75,7 @@ func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 		}
 	}
 	if r.Forgot == nil {
-		return fmt.Errorf("window %d: refused: %s", r.Window, worker.WhyDeclined(r.Declined))
+		return fmt.Errorf("window %d: refused: %s", r.Window, replay.WhyDeclined(r.Declined))
 	}
 	switch {
 	case c.JSON:

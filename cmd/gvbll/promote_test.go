@@ -15,10 +15,10 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/audit"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
-	"github.com/gvbll/gvbll/topics/worker"
 )
 
 // testGraph is a graph on a broker, with random nodes and labels, for tests that start
@@ -157,9 +157,9 @@ func (g *testGraph) command(args ...string) (code int, stdout, stderr string) {
 }
 
 // audit runs an audit that must succeed.
-func (g *testGraph) audit(args ...string) worker.Audited {
+func (g *testGraph) audit(args ...string) audit.Result {
 	g.t.Helper()
-	var found worker.Audited
+	var found audit.Result
 	code, out, errs := g.command(append([]string{"audit", "--json"}, args...)...)
 	if err := json.Unmarshal([]byte(out), &found); code != exitOK || err != nil {
 		g.t.Fatalf("audit %v: exit code %d, %v: %s%s", args, code, err, out, errs)

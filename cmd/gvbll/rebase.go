@@ -9,6 +9,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -64,7 +65,7 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 		return err
 	}
 	bar := flags.NewProgress(p.Err, "rebase", windows)
-	cfg.Events = worker.On(func(w worker.Stepped) { bar.Set(int(w.Outcome.Window), "windows") })
+	cfg.Events = replay.On(func(w replay.Stepped) { bar.Set(int(w.Outcome.Window), "windows") })
 	var done worker.Rebased
 	if c.AcceptGap {
 		done, err = worker.AcceptGap(ctx, graph.Client, engine, cfg, c.Why)
@@ -83,7 +84,7 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	default:
 		_, err = fmt.Fprintf(p.Out, "epoch %d begins at window %d, in %v: %s\n", done.Epoch, done.Window, done.Took.Round(time.Millisecond), done.Why)
 		if done.Gap != nil && err == nil {
-			_, err = fmt.Fprintf(p.Out, "behind a gap: %s; its state is from the checkpoint before window %d, and every start needs the one before window %d or a later one\n", worker.DescribeGap(done.Gap), done.Checkpoint, done.Window+1)
+			_, err = fmt.Fprintf(p.Out, "behind a gap: %s; its state is from the checkpoint before window %d, and every start needs the one before window %d or a later one\n", replay.DescribeGap(done.Gap), done.Checkpoint, done.Window+1)
 		}
 	}
 	return err

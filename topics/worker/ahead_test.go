@@ -16,6 +16,8 @@ import (
 
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
+	"github.com/gvbll/gvbll/topics/publish"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -120,7 +122,7 @@ func TestAhead(t *testing.T) {
 		{"not committed twice", []int16{invalidTxnState, invalidTxnState}, false, 3, nil},
 		{"committed, the answer lost and the next one an error", []int16{0, invalidTxnState}, true, 1, nil},
 		{"committed, the answer lost", []int16{0}, true, 1, nil},
-		{"fenced by another worker", []int16{producerFenced}, false, 0, worker.ErrOwned},
+		{"fenced by another worker", []int16{producerFenced}, false, 0, publish.ErrOwned},
 		{"not authorized once", []int16{txnIDNotAuthorized}, false, 2, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -150,14 +152,14 @@ func TestAhead(t *testing.T) {
 					}
 					return c.codes[i]
 				})
-				var commits []worker.Committed
-				hooks := worker.Join(
-					worker.On(func(s worker.Stepped) {
+				var commits []replay.Committed
+				hooks := replay.Join(
+					replay.On(func(s replay.Stepped) {
 						if s.Outcome.Window >= ahead {
 							steppedAhead.Store(true)
 						}
 					}),
-					worker.On(func(c worker.Committed) { commits = append(commits, c) }),
+					replay.On(func(c replay.Committed) { commits = append(commits, c) }),
 				)
 				policy := gatedPolicy{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, gate, &committing}
 				err := f.run(&tally{}, worker.Config{Events: hooks, Policy: policy})
@@ -206,9 +208,9 @@ func TestInputFails(t *testing.T) {
 		var fault atomic.Pointer[kfake.FaultHandle]
 		var last int64
 		err := worker.Run(t.Context(), f.client, &tally{}, f.config(worker.Config{
-			Publishing: worker.Publishing{CommitInterval: 10 * time.Minute},
+			Publishing: publish.Config{CommitInterval: 10 * time.Minute},
 			Policy:     intake.CountOrLinger{Count: 7, Linger: time.Millisecond},
-			Events: worker.On(func(s worker.Stepped) {
+			Events: replay.On(func(s replay.Stepped) {
 				last = s.Outcome.Window
 				if fault.Load() == nil {
 					fault.Store(cluster.Fault(refused))
@@ -220,7 +222,7 @@ func TestInputFails(t *testing.T) {
 		}
 		fault.Load().Remove()
 		recovered := int64(0)
-		if err := f.run(&tally{}, worker.Config{Events: worker.On(func(r worker.Recovered) { recovered = r.Windows })}); err != nil {
+		if err := f.run(&tally{}, worker.Config{Events: replay.On(func(r replay.Recovered) { recovered = r.Windows })}); err != nil {
 			t.Fatal(err)
 		}
 		if recovered != last+1 {
@@ -240,17 +242,17 @@ func TestProduceFails(t *testing.T) {
 				f.send(0, 100)
 				retries := 0
 				var failing atomic.Bool // the fault is in place
-				hooks := worker.Join(
-					worker.On(func(s worker.Stepped) {
+				hooks := replay.Join(
+					replay.On(func(s replay.Stepped) {
 						if s.Outcome.Window == 5 {
 							cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: f.names.Predictions, Err: e, Count: 1})
 							failing.Store(true)
 						}
 					}),
-					worker.On(func(c worker.Committed) { retries += c.Tries - 1 }),
+					replay.On(func(c replay.Committed) { retries += c.Tries - 1 }),
 				)
 				policy := gatedPolicy{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, 6, &failing}
-				if err := f.run(&tally{}, worker.Config{Events: hooks, Policy: policy, Publishing: worker.Publishing{CommitInterval: 20 * time.Millisecond}}); err != nil {
+				if err := f.run(&tally{}, worker.Config{Events: hooks, Policy: policy, Publishing: publish.Config{CommitInterval: 20 * time.Millisecond}}); err != nil {
 					t.Fatal(err)
 				}
 				if retries != 1 {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // Forgetting takes the memory of a second engine. An owner that is killed in it, for this or
@@ -22,29 +23,29 @@ type verdict struct {
 // prepareForget is called before the window of a cut is claimed. If that is one of commands,
 // it decides on those to forget nodes among all that are held. If they are to be obeyed, it
 // steps a window that notes the attempt.
-func (o *owner) prepareForget(ctx context.Context, c intake.Cut) (err error) {
-	if !c.OfCommands() || !o.replay.inputs.Commands.AnyHeld(forgets) {
+func (o *Owner) prepareForget(ctx context.Context, c intake.Cut) (err error) {
+	if !c.OfCommands() || !o.replay.Inputs.Commands.AnyHeld(replay.Forgets) {
 		return nil
 	}
 	if o.forgets, err = o.decide(ctx); err != nil || !o.forgets.obey {
 		return err
 	}
-	return o.advanceNoting(ctx, intake.Cut{Cause: "forget"}, o.replay.attempts+1)
+	return o.advanceNoting(ctx, intake.Cut{Cause: "forget"}, o.replay.Attempts+1)
 }
 
 // decide says whether nodes can be forgotten now.
-func (o *owner) decide(ctx context.Context) (verdict, error) {
-	possible, err := o.replay.replayable(ctx)
+func (o *Owner) decide(ctx context.Context) (verdict, error) {
+	possible, err := o.replay.Replayable(ctx)
 	switch {
 	case err != nil || !possible:
-		return verdict{declined: declinedGone}, err
-	case o.replay.attempts >= maxAttempts:
-		o.cfg.Logger.Warn("nodes are not forgotten: workers have ended in each attempt", "attempts", o.replay.attempts)
-		return verdict{declined: declinedAttempts}, nil
+		return verdict{declined: replay.DeclinedGone}, err
+	case o.replay.Attempts >= replay.MaxAttempts:
+		o.cfg.Logger.Warn("nodes are not forgotten: workers have ended in each attempt", "attempts", o.replay.Attempts)
+		return verdict{declined: replay.DeclinedAttempts}, nil
 	case o.cfg.Models.Room != nil:
 		if err := o.cfg.Models.Room(); err != nil {
 			o.cfg.Logger.Warn("nodes are not forgotten: a second engine does not fit into the memory", "err", err)
-			return verdict{declined: declinedMemory}, nil
+			return verdict{declined: replay.DeclinedMemory}, nil
 		}
 	}
 	return verdict{obey: true}, nil

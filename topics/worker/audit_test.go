@@ -7,16 +7,19 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/audit"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/publish"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
 // audit audits the ledger from its beginning.
-func (f *fixture) audit(e worker.Engine, cfg worker.Config) (worker.Audited, error) {
+func (f *fixture) audit(e replay.Engine, cfg worker.Config) (audit.Result, error) {
 	on := f.config(cfg)
-	return worker.Audit(f.t.Context(), f.client, e, on.Replay(), "", nil)
+	return audit.Run(f.t.Context(), f.client, e, on.Replay(), "", nil)
 }
 
 // TestAudit: an audit confirms all records that several workers published one after the
@@ -25,7 +28,7 @@ func TestAudit(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		for part, output := range []wire.Encoding{wire.MsgPack, wire.JSON, ""} {
 			f.send(50*part, 50*(part+1))
-			if err := f.run(&tally{}, worker.Config{Publishing: worker.Publishing{Output: output}}); err != nil {
+			if err := f.run(&tally{}, worker.Config{Publishing: publish.Config{Output: output}}); err != nil {
 				t.Fatal(err)
 			}
 			f.fence()
@@ -65,7 +68,7 @@ func TestAudit(t *testing.T) {
 func TestAuditFromCheckpoint(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		dir := t.TempDir()
-		kept := worker.Config{Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
+		kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
 		f.send(0, 50)
 		if err := f.run(&tally{}, kept); err != nil {
 			t.Fatal(err)
@@ -80,18 +83,18 @@ func TestAuditFromCheckpoint(t *testing.T) {
 		}
 		f.fence()
 		cfg := f.config(kept)
-		got, err := worker.Audit(t.Context(), f.client, &tally{}, cfg.Replay(), list[0].Path, nil)
+		got, err := audit.Run(t.Context(), f.client, &tally{}, cfg.Replay(), list[0].Path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got.First != list[0].Window || got.Windows <= got.First || got.Predictions != 70 || got.DeadLetters != 1 {
 			t.Errorf("audited %+v, want 70 predictions and 1 dead letter from window %d on", got, list[0].Window)
 		}
-		cfg.Checkpoints.Restore = func(r io.ReaderAt, size int64, folder string) (worker.Keeper, map[string]string, error) {
+		cfg.Checkpoints.Restore = func(r io.ReaderAt, size int64, folder string) (replay.Keeper, map[string]string, error) {
 			e, meta, err := readTally(r, size, folder)
 			return restoredAltering{e.(*tally), &altering{e, 60}}, meta, err
 		}
-		if _, err := worker.Audit(t.Context(), f.client, &tally{}, cfg.Replay(), list[0].Path, nil); err == nil || !strings.Contains(err.Error(), "not what window") {
+		if _, err := audit.Run(t.Context(), f.client, &tally{}, cfg.Replay(), list[0].Path, nil); err == nil || !strings.Contains(err.Error(), "not what window") {
 			t.Errorf("one confidence differs: error %v, want one that names the record", err)
 		}
 	})
@@ -133,7 +136,7 @@ func TestAuditNamesDifference(t *testing.T) {
 }
 
 // otherChain is an engine with the same predictions and other hashes.
-type otherChain struct{ worker.Engine }
+type otherChain struct{ replay.Engine }
 
 func (e *otherChain) Step(w *event.Window) *event.Outcome {
 	out := e.Engine.Step(w)
@@ -144,7 +147,7 @@ func (e *otherChain) Step(w *event.Window) *event.Outcome {
 // altering is an engine that alters the confidence of one prediction, but not the chain, so
 // that only comparing the published bytes shows the difference.
 type altering struct {
-	worker.Engine
+	replay.Engine
 	left int // predictions before that one
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -24,7 +25,7 @@ func TestAuditEpochs(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.send(50, 80)
-		if err := f.run(&tally{salt: "b"}, worker.Config{Terms: worker.Terms{Settings: otherSettings}}); err != nil {
+		if err := f.run(&tally{salt: "b"}, worker.Config{Terms: replay.Terms{Settings: otherSettings}}); err != nil {
 			t.Fatal(err)
 		}
 		f.fence()
@@ -32,7 +33,7 @@ func TestAuditEpochs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := f.audit(&tally{salt: "b"}, worker.Config{Terms: worker.Terms{Settings: otherSettings}})
+		second, err := f.audit(&tally{salt: "b"}, worker.Config{Terms: replay.Terms{Settings: otherSettings}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +95,7 @@ func TestAuditWithoutEngine(t *testing.T) {
 				}
 				c.spoil(f)
 				f.fence()
-				_, err := f.audit(&tally{}, worker.Config{Terms: worker.Terms{Settings: otherSettings}})
+				_, err := f.audit(&tally{}, worker.Config{Terms: replay.Terms{Settings: otherSettings}})
 				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 					t.Errorf("error %v, want %q", err, c.want)
 				}

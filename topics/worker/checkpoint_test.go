@@ -20,6 +20,8 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/publish"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -33,7 +35,7 @@ type tallyState struct {
 // plainID is an id that is read as it is written: the JSON of an [event.ID] is for people.
 type plainID event.ID
 
-func (e *tally) Snapshot(meta map[string]string) worker.Snapshot {
+func (e *tally) Snapshot(meta map[string]string) replay.Snapshot {
 	s := tallyState{Chain: hex.EncodeToString(e.chain[:]), Meta: meta}
 	for id := range e.seen {
 		s.Seen = append(s.Seen, plainID(id))
@@ -52,7 +54,7 @@ func (tallySnapshot) Close() error      { return nil }
 func (tallySnapshot) Keep(string) error { return nil }
 
 // readTally restores a tally from a checkpoint.
-func readTally(r io.ReaderAt, size int64, _ string) (worker.Keeper, map[string]string, error) {
+func readTally(r io.ReaderAt, size int64, _ string) (replay.Keeper, map[string]string, error) {
 	b, err := io.ReadAll(io.NewSectionReader(r, 0, size))
 	if err != nil {
 		return nil, nil, err
@@ -78,15 +80,15 @@ func readTally(r io.ReaderAt, size int64, _ string) (worker.Keeper, map[string]s
 func TestCheckpoint(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		dir := t.TempDir()
-		var from worker.Recovered
-		var ahead worker.Replaying
+		var from replay.Recovered
+		var ahead replay.Replaying
 		saved := 0
 		cfg := worker.Config{
-			Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Nanosecond, Keep: 2, Restore: readTally},
-			Events: worker.Join(
-				worker.On(func(r worker.Replaying) { ahead = r }),
-				worker.On(func(r worker.Recovered) { from = r }),
-				worker.On(func(s worker.Saved) {
+			Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Nanosecond, Keep: 2, Restore: readTally},
+			Events: replay.Join(
+				replay.On(func(r replay.Replaying) { ahead = r }),
+				replay.On(func(r replay.Recovered) { from = r }),
+				replay.On(func(s replay.Saved) {
 					if s.Err == nil {
 						saved++
 					}
@@ -118,7 +120,7 @@ func TestCheckpoint(t *testing.T) {
 		if from.Checkpoint != first.Window || from.Windows != first.Window {
 			t.Errorf("recovered %+v, want all windows from the checkpoint before window %d", from, first.Window)
 		}
-		if ahead != (worker.Replaying{Windows: first.Window, Checkpoint: first.Window}) {
+		if ahead != (replay.Replaying{Windows: first.Window, Checkpoint: first.Window}) {
 			t.Errorf("before the replay, %+v was reported, want all %d windows from the checkpoint", ahead, first.Window)
 		}
 		second := newest()
@@ -170,7 +172,7 @@ func TestCheckpointDuringReplay(t *testing.T) {
 		if err := f.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		kept := worker.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}
+		kept := replay.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		fetches := 0
@@ -207,11 +209,11 @@ func TestCheckpointOfUncommittedWindows(t *testing.T) {
 		answerEndTxn(cluster, func() int16 { return producerFenced })
 		refused := false
 		err := f.run(&tally{}, worker.Config{
-			Checkpoints: worker.Checkpoints{Dir: dir, Every: -1, Restore: readTally},
-			Events:      worker.On(func(s worker.Saved) { refused = refused || s.Err != nil }),
+			Checkpoints: replay.Checkpoints{Dir: dir, Every: -1, Restore: readTally},
+			Events:      replay.On(func(s replay.Saved) { refused = refused || s.Err != nil }),
 		})
-		if !errors.Is(err, worker.ErrOwned) {
-			t.Fatalf("the worker ended with error %v, want %v", err, worker.ErrOwned)
+		if !errors.Is(err, publish.ErrOwned) {
+			t.Fatalf("the worker ended with error %v, want %v", err, publish.ErrOwned)
 		}
 		if list, err := checkpoint.Find(dir, f.names.Ledger); err != nil || len(list) > 0 {
 			t.Errorf("there are checkpoints %v (error %v), want none", list, err)
@@ -227,7 +229,7 @@ func TestCheckpointOfUncommittedWindows(t *testing.T) {
 // the topic and the remedy, instead of skipping the records.
 func TestCheckpointOfAnotherInput(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
-		kept := worker.Config{Checkpoints: worker.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}}
+		kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}}
 		f.send(0, 100)
 		if err := f.run(&tally{}, kept); err != nil {
 			t.Fatal(err)
@@ -253,7 +255,7 @@ func TestCheckpointOfAnotherInput(t *testing.T) {
 func TestCheckpointFolderShared(t *testing.T) {
 	onFake(t, func(t *testing.T, long *fixture) {
 		short := newFixture(t, long.on)
-		kept := worker.Config{Checkpoints: worker.Checkpoints{Dir: t.TempDir(), Every: time.Nanosecond, Keep: 1, Restore: readTally}}
+		kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: t.TempDir(), Every: time.Nanosecond, Keep: 1, Restore: readTally}}
 		short.send(0, 10)
 		if err := short.run(&tally{}, kept); err != nil {
 			t.Fatal(err)
@@ -262,8 +264,8 @@ func TestCheckpointFolderShared(t *testing.T) {
 		if err := long.run(&tally{}, kept); err != nil {
 			t.Fatal(err)
 		}
-		from := worker.Recovered{}
-		kept.Events = worker.On(func(r worker.Recovered) { from = r })
+		from := replay.Recovered{}
+		kept.Events = replay.On(func(r replay.Recovered) { from = r })
 		if err := short.run(&tally{}, kept); err != nil {
 			t.Fatal(err)
 		}

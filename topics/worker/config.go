@@ -6,13 +6,15 @@ import (
 
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/publish"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // Config configures a worker. What has no default must be set.
 type Config struct {
-	Terms      Terms
-	Models     Models
-	Publishing Publishing
+	Terms      replay.Terms
+	Models     replay.Models
+	Publishing publish.Config
 	// Rebase lets the worker begin an epoch of its own terms (engine, settings, models)
 	// where the ledger has others. Otherwise such a ledger is refused.
 	Rebase bool
@@ -28,22 +30,22 @@ type Config struct {
 	// election, see [kafka.Client.Members].
 	About string
 	// Checkpoints are written while following and while serving.
-	Checkpoints Checkpoints
+	Checkpoints replay.Checkpoints
 	// AtRisk, if not nil, is called at the start and every hour, from another goroutine, with
 	// the settings by which topics will lose records.
 	AtRisk func([]topics.Risk)
 	// Events, if not nil, is called when something happens.
-	Events func(Event)
+	Events func(replay.Event)
 	// Logger defaults to slog's default.
 	Logger *slog.Logger
 }
 
 // Replay returns what a replay needs of the configuration, which it shares.
-func (c *Config) Replay() ReplayConfig {
-	return ReplayConfig{Terms: &c.Terms, Models: &c.Models, Checkpoints: &c.Checkpoints, Events: c.Events, Logger: c.Logger}
+func (c *Config) Replay() replay.Config {
+	return replay.Config{Terms: &c.Terms, Models: &c.Models, Checkpoints: &c.Checkpoints, Events: c.Events, Logger: c.Logger}
 }
 
-func (c *Config) setDefaults() {
+func (c *Config) SetDefaults() {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -51,7 +53,7 @@ func (c *Config) setDefaults() {
 		c.AtRisk = func([]topics.Risk) {}
 	}
 	if c.Events == nil {
-		c.Events = func(Event) {}
+		c.Events = func(replay.Event) {}
 	}
-	c.Publishing.setDefaults()
+	c.Publishing.SetDefaults()
 }

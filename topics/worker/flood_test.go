@@ -17,6 +17,7 @@ import (
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -126,8 +127,8 @@ func TestFlood(t *testing.T) {
 			}
 			err := worker.Run(ctx, f.client, e, f.config(worker.Config{
 				Policy: intake.CountOrLinger{Count: 10, Linger: 5 * time.Millisecond},
-				Terms:  worker.Terms{Limits: wire.Limits{MaxValue: maxValue, MaxNeighbours: maxNeighbours}},
-				Events: worker.Join(worker.On(func(worker.TookOver) { done() }), worker.On(func(worker.Committed) { done() })),
+				Terms:  replay.Terms{Limits: wire.Limits{MaxValue: maxValue, MaxNeighbours: maxNeighbours}},
+				Events: replay.Join(replay.On(func(replay.TookOver) { done() }), replay.On(func(replay.Committed) { done() })),
 			}))
 			if err != nil {
 				t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -39,13 +40,13 @@ func (e *recorder) Step(w *event.Window) *event.Outcome {
 	return e.tally.Step(w)
 }
 
-func (e *recorder) Apart(exact worker.Engine) (d ledger.Distance) {
+func (e *recorder) Apart(exact replay.Engine) (d ledger.Distance) {
 	d.Mean = float64(len(e.seen) - len(exact.(*recorder).seen))
 	d.Variance = 3
 	return d
 }
 
-func freshRecorder() (worker.Engine, error) { return &recorder{}, nil }
+func freshRecorder() (replay.Engine, error) { return &recorder{}, nil }
 
 // replayWithout steps a fresh tally through the windows, leaving out the nodes with their
 // labels and edges. It is the oracle of what forgetting them must give.
@@ -82,7 +83,7 @@ func (f *fixture) forget(ids ...int64) (nodes []event.ID) {
 // runUntilConsumed runs a worker until the ranges in the ledger cover every record of the
 // input topics. Unlike run, it does not depend on the outcomes, which do not account for
 // commands that were obeyed or for the events of forgotten nodes.
-func (f *fixture) runUntilConsumed(e worker.Engine, cfg worker.Config) {
+func (f *fixture) runUntilConsumed(e replay.Engine, cfg worker.Config) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
@@ -113,7 +114,7 @@ func (f *fixture) runUntilConsumed(e worker.Engine, cfg worker.Config) {
 	}()
 	cfg = f.config(cfg)
 	cfg.Session = session
-	cfg.Events = worker.Join(cfg.Events, worker.On(func(worker.TookOver) { close(owned) }))
+	cfg.Events = replay.Join(cfg.Events, replay.On(func(replay.TookOver) { close(owned) }))
 	if err := worker.Run(ctx, f.client, e, cfg); err != nil || !<-complete {
 		f.t.Fatalf("the worker ended with error %v before all %d input records were in the ledger", err, want)
 	}
@@ -143,15 +144,15 @@ func (f *fixture) lastRecord() *ledger.Record {
 // A later start and an audit replay the ledger to the same state.
 func TestForget(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
-		cfg := worker.Config{Models: worker.Models{Fresh: freshRecorder}}
+		cfg := worker.Config{Models: replay.Models{Fresh: freshRecorder}}
 		f.send(0, 40)
 		saw := &recorder{}
 		f.runUntilConsumed(saw, cfg)
 		before := f.lastRecord().Chain
 
 		gone := f.forget(3, 17, 99)
-		var calls []worker.Forgotten
-		f.runUntilConsumed(&recorder{}, worker.Config{Models: worker.Models{Fresh: freshRecorder}, Events: worker.On(func(f worker.Forgotten) { calls = append(calls, f) })})
+		var calls []replay.Forgotten
+		f.runUntilConsumed(&recorder{}, worker.Config{Models: replay.Models{Fresh: freshRecorder}, Events: replay.On(func(f replay.Forgotten) { calls = append(calls, f) })})
 		// Node 99 never arrived, so that only two of the three make a difference.
 		if len(calls) != 1 || calls[0].Nodes != 3 || calls[0].Mean != 2 || calls[0].Variance != 3 {
 			t.Fatalf("the hook was called with %+v, want once with 3 nodes and the distances 2 and 3", calls)
@@ -186,7 +187,7 @@ func TestForget(t *testing.T) {
 		// second replay.
 		var replays int
 		start := &recorder{}
-		f.runUntilConsumed(start, worker.Config{Models: worker.Models{Fresh: func() (worker.Engine, error) { replays++; return &recorder{}, nil }}})
+		f.runUntilConsumed(start, worker.Config{Models: replay.Models{Fresh: func() (replay.Engine, error) { replays++; return &recorder{}, nil }}})
 		if replays > 0 || hex.EncodeToString(start.chain[:]) != end {
 			t.Errorf("a start made %d fresh engines and reached chain %x, want none and %s", replays, start.chain, end)
 		}
@@ -195,7 +196,7 @@ func TestForget(t *testing.T) {
 				t.Errorf("a start stepped the forgotten node %d", id)
 			}
 		}
-		audited, err := f.audit(&recorder{}, worker.Config{Models: worker.Models{Fresh: freshRecorder}})
+		audited, err := f.audit(&recorder{}, worker.Config{Models: replay.Models{Fresh: freshRecorder}})
 		if err != nil || audited.Chain != end {
 			t.Errorf("audit: %+v and error %v, want chain %s", audited, err, end)
 		}
@@ -223,8 +224,8 @@ func TestForgetWithCheckpoints(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		replays := 0
 		in := func(dir string) worker.Config {
-			fresh := func() (worker.Engine, error) { replays++; return &tally{}, nil }
-			return worker.Config{Models: worker.Models{Fresh: fresh}, Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
+			fresh := func() (replay.Engine, error) { replays++; return &tally{}, nil }
+			return worker.Config{Models: replay.Models{Fresh: fresh}, Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
 		}
 		before, after := t.TempDir(), t.TempDir()
 		f.send(0, 40)
@@ -263,7 +264,7 @@ func TestForgetImpossible(t *testing.T) {
 		if n, dead := len(f.forgetRecords()), f.count(f.names.DeadLetters); n != 0 || dead != 3 {
 			t.Errorf("%d records of forgetting and %d dead letters, want 0 and 3", n, dead)
 		}
-		f.runUntilConsumed(&tally{}, worker.Config{Models: worker.Models{Fresh: freshRecorder}})
+		f.runUntilConsumed(&tally{}, worker.Config{Models: replay.Models{Fresh: freshRecorder}})
 		if audited, err := f.audit(&tally{}, worker.Config{}); err != nil || audited.DeadLetters != 3 {
 			t.Errorf("audit: %+v and error %v, want 3 dead letters", audited, err)
 		}
@@ -280,14 +281,14 @@ func TestForgetBeyondMemory(t *testing.T) {
 		f.forget(5)
 		f.send(20, 30)
 		full := errors.New("it takes 3 MiB, and 2 of 4 MiB are in use")
-		f.runUntilConsumed(&tally{}, worker.Config{Models: worker.Models{Fresh: freshTally, Room: func() error { return full }}})
+		f.runUntilConsumed(&tally{}, worker.Config{Models: replay.Models{Fresh: freshTally, Room: func() error { return full }}})
 		if n := len(f.forgetRecords()); n != 0 {
 			t.Errorf("%d records of forgetting, want none", n)
 		}
 		if !f.hasDeadLetter("does not fit into the memory") {
 			t.Error("no dead letter says that memory is missing")
 		}
-		roomy := worker.Config{Models: worker.Models{Fresh: freshTally, Room: func() error { return nil }}}
+		roomy := worker.Config{Models: replay.Models{Fresh: freshTally, Room: func() error { return nil }}}
 		f.runUntilConsumed(&tally{}, roomy)
 		if _, err := f.audit(&tally{}, roomy); err != nil {
 			t.Error(err)
@@ -310,14 +311,14 @@ func TestForgetKilled(t *testing.T) {
 		f.forget(5)
 		f.send(20, 30)
 		killed := errors.New("killed")
-		deadly := f.config(worker.Config{Models: worker.Models{Fresh: func() (worker.Engine, error) { return nil, killed }}})
+		deadly := f.config(worker.Config{Models: replay.Models{Fresh: func() (replay.Engine, error) { return nil, killed }}})
 		deadly.Session = session
 		for i := range 3 {
 			if err := worker.Run(t.Context(), f.client, &tally{}, deadly); !errors.Is(err, killed) {
 				t.Fatalf("attempt %d: error %v, want %v", i+1, err, killed)
 			}
 		}
-		f.runUntilConsumed(&tally{}, worker.Config{Models: worker.Models{Fresh: freshTally}})
+		f.runUntilConsumed(&tally{}, worker.Config{Models: replay.Models{Fresh: freshTally}})
 		if n := len(f.forgetRecords()); n != 0 || !f.hasDeadLetter("workers have ended 3 times") {
 			t.Errorf("%d records of forgetting, want none, and a dead letter that tells of three attempts", n)
 		}
@@ -333,17 +334,17 @@ func TestForgetKilled(t *testing.T) {
 			t.Errorf("the ledger notes %d attempts, want 3", attempts)
 		}
 		f.forget(6)
-		f.runUntilConsumed(&tally{}, worker.Config{Models: worker.Models{Fresh: freshTally}})
+		f.runUntilConsumed(&tally{}, worker.Config{Models: replay.Models{Fresh: freshTally}})
 		if all := f.forgetRecords(); len(all) != 1 || all[0].Forgot.Nodes != 1 {
 			t.Errorf("%d records of forgetting after another command, want 1", len(all))
 		}
-		if _, err := f.audit(&tally{}, worker.Config{Models: worker.Models{Fresh: freshTally}}); err != nil {
+		if _, err := f.audit(&tally{}, worker.Config{Models: replay.Models{Fresh: freshTally}}); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-func freshTally() (worker.Engine, error) { return &tally{}, nil }
+func freshTally() (replay.Engine, error) { return &tally{}, nil }
 
 // hasDeadLetter reports whether a dead letter contains the text.
 func (f *fixture) hasDeadLetter(text string) bool {
@@ -363,11 +364,11 @@ func TestForgetBehindCommands(t *testing.T) {
 		defer cancel()
 		forgot := false
 		cfg := f.config(worker.Config{
-			Models: worker.Models{Fresh: freshTally},
+			Models: replay.Models{Fresh: freshTally},
 			Policy: &heldBack{CountOrLinger: intake.CountOrLinger{Count: 7}, held: func() { f.command(values...) }},
-			Events: worker.Join(
-				worker.On(func(worker.Forgotten) { forgot = true }),
-				worker.On(func(worker.Stepped) {
+			Events: replay.Join(
+				replay.On(func(replay.Forgotten) { forgot = true }),
+				replay.On(func(replay.Stepped) {
 					if forgot {
 						cancel()
 					}

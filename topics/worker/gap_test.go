@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/audit"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -84,7 +86,7 @@ func TestAcceptGap(t *testing.T) {
 		cluster := f.on.Fake
 		dir := t.TempDir()
 		keptIn := func(dir string) worker.Config {
-			return worker.Config{Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
+			return worker.Config{Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
 		}
 		kept := keptIn(dir)
 
@@ -240,7 +242,7 @@ func (f *fixture) checkGapAudit(behind, before string, served, predictions int) 
 	t := f.t
 	t.Helper()
 	windows := int64(len(f.records()))
-	restore := f.config(worker.Config{Checkpoints: worker.Checkpoints{Restore: readTally}})
+	restore := f.config(worker.Config{Checkpoints: replay.Checkpoints{Restore: readTally}})
 	counted, err := f.audit(&tally{}, restore)
 	if err != nil {
 		t.Fatal(err)
@@ -250,7 +252,7 @@ func (f *fixture) checkGapAudit(behind, before string, served, predictions int) 
 	} else if e := counted.Epochs; e[0].Counted != int64(served) || e[0].Checked+e[1].Checked != int64(predictions) || len(e[1].Gap) != 2 || e[0].Proved+e[1].Proved != 0 {
 		t.Errorf("audited epochs without a checkpoint: %+v, want %d predictions counted", e, predictions)
 	}
-	proved, err := worker.Audit(t.Context(), f.client, nil, restore.Replay(), behind, nil)
+	proved, err := audit.Run(t.Context(), f.client, nil, restore.Replay(), behind, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +261,7 @@ func (f *fixture) checkGapAudit(behind, before string, served, predictions int) 
 	} else if e := proved.Epochs[1]; e.First != int64(served) || e.Proved != windows-int64(served)-1 || e.Counted != 1 || e.Predictions+e.Checked+proved.Epochs[0].Checked != int64(predictions) || len(e.Gap) != 2 {
 		t.Errorf("audited epoch 1 from the checkpoint behind the gap: %+v, want all but its first window proved", e)
 	}
-	_, err = worker.Audit(t.Context(), f.client, nil, restore.Replay(), before, nil)
+	_, err = audit.Run(t.Context(), f.client, nil, restore.Replay(), before, nil)
 	checkLine(t, "an audit from before the gap", err, "behind a gap", "needs a checkpoint of window")
 }
 
@@ -268,7 +270,7 @@ func (f *fixture) checkGapAudit(behind, before string, served, predictions int) 
 func TestLedgerGoneInPart(t *testing.T) {
 	onFake(t, func(t *testing.T, f *fixture) {
 		cluster := f.on.Fake
-		kept := worker.Config{Checkpoints: worker.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}}
+		kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}}
 		f.send(0, 60)
 		if err := f.run(&tally{}, kept); err != nil {
 			t.Fatal(err)

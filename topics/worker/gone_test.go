@@ -10,6 +10,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -82,7 +83,7 @@ func TestLedgerGone(t *testing.T) {
 func TestLedgerGoneBesideOffsets(t *testing.T) {
 	onFake(t, func(t *testing.T, f *fixture) {
 		dir := t.TempDir()
-		kept := worker.Config{Checkpoints: worker.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
+		kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
 		f.send(0, 50)
 		if err := f.run(&tally{}, kept); err != nil {
 			t.Fatal(err)
@@ -115,7 +116,7 @@ func TestLedgerGoneBesideOffsets(t *testing.T) {
 // closedEngines restores tallies that count which of them are closed.
 type closedEngines struct{ all, open int }
 
-func (c *closedEngines) read(r io.ReaderAt, size int64, folder string) (worker.Keeper, map[string]string, error) {
+func (c *closedEngines) read(r io.ReaderAt, size int64, folder string) (replay.Keeper, map[string]string, error) {
 	e, meta, err := readTally(r, size, folder)
 	if err != nil {
 		return nil, nil, err

@@ -8,25 +8,26 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // refusalInterval is the time between two log lines about refusals for one reason.
 const refusalInterval = time.Minute
 
-// logEvents returns a handler that logs what happens in the windows: refusals, changes of the
+// LogEvents returns a handler that logs what happens in the windows: refusals, changes of the
 // model that serves, drift, and once that labels of training nodes come. Windows that are replayed
 // at the start are history, and only their number is logged.
-func logEvents(log *slog.Logger) func(Event) {
+func LogEvents(log *slog.Logger) func(replay.Event) {
 	l := &eventLog{log: log, refusals: make(map[event.Reason]*refusalLog)}
-	return func(e Event) {
+	return func(e replay.Event) {
 		switch e := e.(type) {
-		case Recovered:
+		case replay.Recovered:
 			if e.Windows > 0 {
 				log.Info("recovered", "checkpoint", e.Checkpoint, "windows", e.Windows, "took", e.Took.Round(time.Millisecond))
 			}
 			l.recovered = true
-		case Stepped:
+		case replay.Stepped:
 			l.stepped(e)
 		}
 	}
@@ -39,7 +40,7 @@ type eventLog struct {
 	refusals           map[event.Reason]*refusalLog
 }
 
-func (l *eventLog) stepped(s Stepped) {
+func (l *eventLog) stepped(s replay.Stepped) {
 	if s.Replayed && !l.recovered {
 		return
 	}

@@ -12,12 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // logged calls tell with hooks that log, and returns the lines without their times.
-func logged(tell func(func(Event))) []string {
+func logged(tell func(func(replay.Event))) []string {
 	var b bytes.Buffer
-	tell(logEvents(slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{
+	tell(LogEvents(slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}
@@ -32,7 +33,7 @@ func logged(tell func(func(Event))) []string {
 // However many follow, there is a line a minute for each reason, and none is uncounted.
 func TestRefusalsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lines := logged(func(h func(Event)) {
+		lines := logged(func(h func(replay.Event)) {
 			offset := int64(0)
 			window := func(refusals int, reason event.Reason) {
 				out := &event.Outcome{}
@@ -41,7 +42,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 					out.Refused = append(out.Refused, event.Refusal{Reason: reason, Detail: "why", Origin: origin})
 					offset++
 				}
-				h(Stepped{Outcome: out})
+				h(replay.Stepped{Outcome: out})
 			}
 			window(2, event.NonFinite)
 			for range 119 { // two minutes
@@ -70,9 +71,9 @@ func TestRefusalsAreLogged(t *testing.T) {
 
 // TestLabelsOfTrainingAreLogged: that labels of training nodes come is logged once.
 func TestLabelsOfTrainingAreLogged(t *testing.T) {
-	lines := logged(func(h func(Event)) {
+	lines := logged(func(h func(replay.Event)) {
 		for window, labels := range []int{0, 3, 2} {
-			h(Stepped{Outcome: &event.Outcome{Window: int64(window), Counts: event.Counts{LabelsOfTraining: labels}}})
+			h(replay.Stepped{Outcome: &event.Outcome{Window: int64(window), Counts: event.Counts{LabelsOfTraining: labels}}})
 		}
 	})
 	want := []string{`level=INFO msg="labels came of nodes that the model was trained on: they are neither scored nor learned again" window=1 labels=3`}
@@ -85,12 +86,12 @@ func TestLabelsOfTrainingAreLogged(t *testing.T) {
 // a start replays them, and drift not by a standby either, for the owner logs it.
 func TestEventsAreLogged(t *testing.T) {
 	drift := &event.Drift{Detectors: []event.Detector{{Name: "adwin", Changes: 2, Worse: 1}, {Name: "embeddings", Changes: 1}, {Name: "quiet", Total: 9}}}
-	lines := logged(func(h func(Event)) {
-		for window, s := range []Stepped{{Replayed: true}, {Replayed: true}, {}} {
+	lines := logged(func(h func(replay.Event)) {
+		for window, s := range []replay.Stepped{{Replayed: true}, {Replayed: true}, {}} {
 			s.Outcome = &event.Outcome{Window: int64(window), Model: "old", Promoted: "new", Drift: drift}
 			h(s)
 			if window == 0 {
-				h(Recovered{})
+				h(replay.Recovered{})
 			}
 		}
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // Metrics are the metrics of a worker that concern the stream: windows, transactions,
@@ -155,15 +156,15 @@ func (m *Metrics) observeAges(out *event.Outcome, now time.Time) {
 }
 
 // Observe updates the metrics. Replayed windows are not counted again.
-func (m *Metrics) Observe(e Event) {
+func (m *Metrics) Observe(e replay.Event) {
 	switch e := e.(type) {
-	case Recovered:
+	case replay.Recovered:
 		m.recoveryWindows.Set(float64(e.Windows - e.Checkpoint))
 		m.recoverySeconds.Set(e.Took.Seconds())
-	case TookOver:
+	case replay.TookOver:
 		m.owner.Set(1)
 		m.TakenOver(e.Took)
-	case Stepped:
+	case replay.Stepped:
 		m.At(e.Outcome, e.Replayed)
 		if e.Replayed {
 			m.replayedWindows.Inc()
@@ -172,15 +173,15 @@ func (m *Metrics) Observe(e Event) {
 		m.windows.WithLabelValues(e.Cause).Inc()
 		m.step.Observe(e.Took.Seconds())
 		m.arrivals.Observe(float64(e.Outcome.Counts.Arrivals))
-	case Committed:
+	case replay.Committed:
 		m.transactions.Inc()
 		m.retries.Add(float64(e.Tries - 1))
 		m.commit.Observe(e.Took.Seconds())
 		m.lastCommit.SetToCurrentTime()
-	case Lag:
+	case replay.Lag:
 		m.lag.WithLabelValues(e.Topic).Set(float64(e.Records))
 		m.withheld.WithLabelValues(e.Topic).Set(float64(e.Withheld))
-	case Saved:
+	case replay.Saved:
 		if e.Err != nil {
 			m.saveFailures.Inc()
 			return
@@ -188,16 +189,16 @@ func (m *Metrics) Observe(e Event) {
 		m.savedAt.SetToCurrentTime()
 		m.savedBytes.Set(float64(e.Bytes))
 		m.saveSeconds.Observe(e.Took.Seconds())
-	case Forgotten:
+	case replay.Forgotten:
 		m.forget.Observe(e.Took.Seconds())
 		if !e.Replayed {
 			m.forgotten.Add(float64(e.Nodes))
 		}
 		m.distance.WithLabelValues("mean").Set(e.Mean)
 		m.distance.WithLabelValues("variance").Set(e.Variance)
-	case UnknownField:
+	case replay.UnknownField:
 		m.unknown.WithLabelValues(e.Topic, e.Field).Add(float64(e.Records))
-	case Untimely:
+	case replay.Untimely:
 		m.late.WithLabelValues(e.Topic).Add(float64(e.Late))
 		m.early.WithLabelValues(e.Topic).Add(float64(e.Early))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -21,9 +22,9 @@ func TestStandbyMetrics(t *testing.T) {
 		return &event.Outcome{Window: n, Predictions: []event.Prediction{{Time: at}, {}}}
 	}
 	for n := range int64(3) {
-		m.Observe(worker.Stepped{Outcome: out(n), Cause: "count", Replayed: true})
+		m.Observe(replay.Stepped{Outcome: out(n), Cause: "count", Replayed: true})
 	}
-	m.Observe(worker.Stepped{Outcome: out(3), Cause: "count"})
+	m.Observe(replay.Stepped{Outcome: out(3), Cause: "count"})
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,8 @@ import (
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
+	"github.com/gvbll/gvbll/topics/publish"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -59,11 +61,11 @@ func TestEventTime(t *testing.T) {
 			return times[int64(i)]
 		}
 		untimely := 0
-		counted := worker.On(func(u worker.Untimely) { untimely += u.Late + u.Early })
+		counted := replay.On(func(u replay.Untimely) { untimely += u.Late + u.Early })
 		seen := make(map[int64]bool) // intervals that a window has had
 		cfg := worker.Config{
 			Policy: intake.EventTime{Width: width * time.Millisecond, Lateness: disorder * time.Millisecond, Idle: 300 * time.Millisecond},
-			Events: worker.Join(counted, worker.On(func(s worker.Stepped) {
+			Events: replay.Join(counted, replay.On(func(s replay.Stepped) {
 				if s.Replayed {
 					return
 				}
@@ -134,11 +136,11 @@ func (f *fixture) startUntil(cfg worker.Config, n int) <-chan error {
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	cfg = f.config(cfg)
 	got := 0
-	cfg.Events = worker.Join(worker.Join(
-		worker.On(func(s worker.Stepped) {
+	cfg.Events = replay.Join(replay.Join(
+		replay.On(func(s replay.Stepped) {
 			got += len(s.Outcome.Labelled) + len(s.Outcome.Predictions) + len(s.Outcome.Refused)
 		}),
-		worker.On(func(worker.Committed) {
+		replay.On(func(replay.Committed) {
 			if got >= n {
 				cancel()
 			}
@@ -164,7 +166,7 @@ func TestPartitionsAdded(t *testing.T) {
 		f.sendAt(0, 50, 3, at)
 		var once sync.Once
 		running := make(chan struct{})
-		ended := f.startUntil(worker.Config{Events: worker.On(func(worker.Committed) { once.Do(func() { close(running) }) })}, 200)
+		ended := f.startUntil(worker.Config{Events: replay.On(func(replay.Committed) { once.Do(func() { close(running) }) })}, 200)
 		<-running
 		f.addPartitions(f.names.Nodes, 5)
 		f.sendAt(50, 100, 5, at)
@@ -211,13 +213,13 @@ func (f *fixture) deleteTopic(topic string) {
 
 // whenCommitted returns hooks that close the channel at the first commit after exactly n
 // nodes and labels have been stepped.
-func whenCommitted(n int) (func(worker.Event), <-chan struct{}) {
+func whenCommitted(n int) (func(replay.Event), <-chan struct{}) {
 	var once sync.Once
 	reached := make(chan struct{})
 	got := 0
-	return worker.Join(
-		worker.On(func(s worker.Stepped) { got += len(s.Outcome.Predictions) + len(s.Outcome.Labelled) }),
-		worker.On(func(worker.Committed) {
+	return replay.Join(
+		replay.On(func(s replay.Stepped) { got += len(s.Outcome.Predictions) + len(s.Outcome.Labelled) }),
+		replay.On(func(replay.Committed) {
 			if got == n {
 				once.Do(func() { close(reached) })
 			}
@@ -304,8 +306,8 @@ func TestLeadersMove(t *testing.T) {
 		const rounds, each = 6, 40
 		committed := make(chan struct{}, 1000)
 		ended := f.startUntil(worker.Config{
-			Publishing: worker.Publishing{CommitInterval: 5 * time.Millisecond},
-			Events:     worker.On(func(worker.Committed) { committed <- struct{}{} }),
+			Publishing: publish.Config{CommitInterval: 5 * time.Millisecond},
+			Events:     replay.On(func(replay.Committed) { committed <- struct{}{} }),
 		}, 2*rounds*each)
 		for i := range rounds {
 			f.sendAt(i*each, (i+1)*each, 3, noTimes)

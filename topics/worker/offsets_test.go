@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/publish"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -14,7 +15,7 @@ import (
 // too, though no window comes, and when the stream goes on, the worker does.
 func TestOffsetsOfPausedStream(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
-		w := f.startWorker(&tally{}, worker.Config{Publishing: worker.Publishing{CommitInterval: 50 * time.Millisecond}})
+		w := f.startWorker(&tally{}, worker.Config{Publishing: publish.Config{CommitInterval: 50 * time.Millisecond}})
 		for i := range 3 {
 			w.awaitEvents(t, f.send(100*i, 100*(i+1)))
 			want, err := f.client.Offsets(t.Context(), f.names.Nodes, f.names.Labels)

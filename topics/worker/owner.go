@@ -12,45 +12,47 @@ import (
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/publish"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
-// owner is a worker that was elected and has replayed the ledger to its end. It steps the
+// Owner is a worker that was elected and has replayed the ledger to its end. It steps the
 // next windows, and the encoder and the publisher commit their effects. From here on
 // only the publisher reads the ledger.
-type owner struct {
-	w        *worker
+type Owner struct {
+	worker   *Worker
 	cfg      *Config
-	replay   *replayer
-	pipeline *Pipeline
-	source   source         // of the next windows
+	replay   *replay.Replayer
+	pipeline *publish.Pipeline
+	source   Source         // of the next windows
 	ranges   []ledger.Range // of the window that was cut last; reused
 	forgets  verdict        // on the commands to forget nodes that are held
 }
 
-// claimed is a window whose records are claimed, to be stepped.
-type claimed struct {
-	cause   string
-	ranges  []ledger.Range
-	began   time.Time         // the cutting
-	window  *event.Window     // its events, nil if they are to be gathered
+// Claimed is a window whose records are claimed, to be stepped.
+type Claimed struct {
+	Cause   string
+	Ranges  []ledger.Range
+	Began   time.Time         // the cutting
+	Window  *event.Window     // its events, nil if they are to be gathered
 	attempt int               // to forget nodes, which the window notes; 0 for none
-	begins  *ledger.Beginning // the epoch that it begins, nil for none
-	forgot  *ledger.Forgot    // what that forgets, nil for nothing
-	forgets bool              // its commands to forget nodes are obeyed by the epoch that follows
+	Begins  *ledger.Beginning // the epoch that it begins, nil for none
+	Forgot  *ledger.Forgot    // what that forgets, nil for nothing
+	Forgets bool              // its commands to forget nodes are obeyed by the epoch that follows
 }
 
-func newOwner(w *worker, p *kafka.Producer) *owner {
-	return &owner{
-		w: w, cfg: w.cfg, replay: w.replay, source: w.source, ranges: []ledger.Range{},
-		pipeline: NewPipeline(&w.cfg.Publishing, p, Sources{
-			Terms: &w.cfg.Terms, Logger: w.cfg.Logger, Owns: &w.owns, Partitions: w.partitions, Ledger: w.replay.ledger, Acknowledged: w.source.acknowledged,
+func newOwner(w *Worker, p *kafka.Producer) *Owner {
+	return &Owner{
+		worker: w, cfg: w.Cfg, replay: w.Replay, source: w.source, ranges: []ledger.Range{},
+		pipeline: publish.New(&w.Cfg.Publishing, p, publish.Sources{
+			Terms: &w.Cfg.Terms, Logger: w.Cfg.Logger, Owns: &w.Owns, Partitions: w.partitions, Ledger: w.Replay.Ledger, Acknowledged: w.source.Acknowledged,
 		}),
 	}
 }
 
 // serve runs a loop beside the pipeline. However the loop ends, the stepped windows are committed
 // if that is still possible.
-func (o *owner) serve(ctx context.Context, loop func(context.Context) error) error {
+func (o *Owner) serve(ctx context.Context, loop func(context.Context) error) error {
 	stop := o.pipeline.Start(ctx)
 	defer stop()
 	err := loop(ctx)
@@ -64,65 +66,65 @@ func (o *owner) serve(ctx context.Context, loop func(context.Context) error) err
 	return cmp.Or(o.pipeline.Err(), err)
 }
 
-// lagEvery is how often the lag is reported besides after each commit: while a producer's
+// LagEvery is how often the lag is reported besides after each commit: while a producer's
 // transaction holds records back there are no commits.
-const lagEvery = time.Second
+const LagEvery = time.Second
 
 // loop fetches, cuts and steps until the context ends or something fails.
-func (o *owner) loop(ctx context.Context) error {
-	if o.w.begins != nil {
+func (o *Owner) loop(ctx context.Context) error {
+	if o.worker.begins != nil {
 		if err := o.beginEpoch(ctx); err != nil {
 			return err
 		}
 	}
-	if err := o.source.resume(ctx, o); err != nil {
+	if err := o.source.Resume(ctx, o); err != nil {
 		return err
 	}
-	lag := time.NewTicker(lagEvery)
+	lag := time.NewTicker(LagEvery)
 	defer lag.Stop()
 	for {
-		wake, err := o.source.step(ctx)
+		wake, err := o.source.Step(ctx)
 		if err != nil {
 			return err
 		}
-		if err := o.w.saver.poll(o.w); err != nil {
+		if err := o.worker.Saver.Poll(o.worker); err != nil {
 			return err
 		}
 		select {
-		case f := <-o.replay.inputs.Nodes.Ready():
-			err = o.replay.inputs.Nodes.Add(f, time.Now())
-		case f := <-o.replay.inputs.Labels.Ready():
-			err = o.replay.inputs.Labels.Add(f, time.Now())
-		case f := <-o.replay.inputs.Commands.Ready():
-			err = o.replay.inputs.Commands.Add(f, time.Now())
+		case f := <-o.replay.Inputs.Nodes.Ready():
+			err = o.replay.Inputs.Nodes.Add(f, time.Now())
+		case f := <-o.replay.Inputs.Labels.Ready():
+			err = o.replay.Inputs.Labels.Add(f, time.Now())
+		case f := <-o.replay.Inputs.Commands.Ready():
+			err = o.replay.Inputs.Commands.Add(f, time.Now())
 		case c, more := <-o.pipeline.Committed:
 			if !more {
 				return o.pipeline.Err()
 			}
 			o.noteCommitted(c)
-		case err := <-o.w.loaded():
+		case err := <-o.worker.loaded():
 			if err := o.flush(); err != nil { // the model steps committed windows only
 				return err
 			}
-			if err := o.w.take(ctx, err); err != nil {
+			if err := o.worker.take(ctx, err); err != nil {
 				return err
 			}
-		case b := <-o.w.saver.room():
-			o.w.saver.read(b)
-		case <-o.w.saver.timer.C:
-			o.w.saver.due = true
-		case err := <-o.w.saver.done:
-			o.w.saver.finish(err)
-		case e := <-o.w.member.Elected():
+		case b := <-o.worker.Saver.Room():
+			o.worker.Saver.Read(b)
+		case <-o.worker.Saver.Timer.C:
+			o.worker.Saver.Due = true
+		case err := <-o.worker.Saver.Done:
+			o.worker.Saver.Finish(err)
+		case e := <-o.worker.member.Elected():
 			if e.Err != nil || !e.Owns(o.cfg.Terms.Partition) {
-				o.w.owns.Store(false)
-				return cmp.Or(e.Err, ErrOwned)
+				o.worker.Owns.Store(false)
+				return cmp.Or(e.Err, publish.ErrOwned)
 			}
 		case <-lag.C:
 			o.reportLag()
 		case <-wake:
 		case <-ctx.Done():
-			return o.source.finish(ctx)
+			return o.source.Finish(ctx)
 		}
 		if err != nil {
 			return err
@@ -131,39 +133,39 @@ func (o *owner) loop(ctx context.Context) error {
 }
 
 // advance claims the records of a cut, steps their window, and passes on its effects.
-func (o *owner) advance(ctx context.Context, c intake.Cut) error {
+func (o *Owner) advance(ctx context.Context, c intake.Cut) error {
 	return o.advanceNoting(ctx, c, 0)
 }
 
 // advanceNoting is advance for a window that notes an attempt to forget nodes.
-func (o *owner) advanceNoting(ctx context.Context, c intake.Cut, attempt int) error {
+func (o *Owner) advanceNoting(ctx context.Context, c intake.Cut, attempt int) error {
 	began := time.Now()
-	o.replay.unstepped = true
-	o.ranges = o.replay.inputs.Claim(c, o.ranges[:0])
-	return o.step(ctx, claimed{cause: c.Cause, ranges: o.ranges, began: began, attempt: attempt, begins: o.w.begins})
+	o.replay.Unstepped = true
+	o.ranges = o.replay.Inputs.Claim(c, o.ranges[:0])
+	return o.Step(ctx, Claimed{Cause: c.Cause, Ranges: o.ranges, Began: began, attempt: attempt, Begins: o.worker.begins})
 }
 
-// step steps the window of the claimed records, passes on its effects, and releases the
+// Step steps the window of the claimed records, passes on its effects, and releases the
 // records.
-func (o *owner) step(ctx context.Context, c claimed) error {
-	defer o.replay.inputs.Release()
+func (o *Owner) Step(ctx context.Context, c Claimed) error {
+	defer o.replay.Inputs.Release()
 	refused, err := o.obeyForget(ctx, &c)
 	if err != nil {
 		return err
 	}
-	asked := o.replay.trialCommands()
-	out, err := o.replay.stepClaimed(c.window)
+	asked := o.replay.TrialCommands()
+	out, err := o.replay.StepClaimed(c.Window)
 	if err != nil {
 		return err
 	}
-	o.replay.compared = true // with what every replay will find in the ledger
-	refuse(out, refused, o.forgets.declined)
-	o.w.stepped.Store(o.replay.next)
+	o.replay.Compared = true // with what every replay will find in the ledger
+	replay.Refuse(out, refused, o.forgets.declined)
+	o.worker.Stepped.Store(o.replay.Next)
 	trial := o.obeyTrials(ctx, asked)
 	if trial == nil {
-		trial = o.replay.last.trial.After(out)
+		trial = o.replay.Last.Trial.After(out)
 	}
-	refuseTrials(out, asked, trial)
+	replay.RefuseTrials(out, asked, trial)
 	decided := trial != nil && trial.Decided == ledger.Promoted && out.Promoted == ""
 	if decided {
 		out.Promoted = trial.Model
@@ -172,18 +174,18 @@ func (o *owner) step(ctx context.Context, c claimed) error {
 		return err
 	}
 	if decided {
-		if err := o.w.assignOwnRoles(); err != nil {
+		if err := o.worker.assignOwnRoles(); err != nil {
 			return err
 		}
 	}
-	o.cfg.Events(Stepped{Outcome: out, Cause: c.cause, Trial: o.replay.last.trial, Took: time.Since(c.began)})
+	o.cfg.Events(replay.Stepped{Outcome: out, Cause: c.Cause, Trial: o.replay.Last.Trial, Took: time.Since(c.Began)})
 	return nil
 }
 
 // obeyForget forgets the nodes that the claimed commands name. If prepareForget has declined
 // this, it returns the commands, to be refused.
-func (o *owner) obeyForget(ctx context.Context, c *claimed) (refused []event.Command, err error) {
-	commands := o.replay.forgetCommands()
+func (o *Owner) obeyForget(ctx context.Context, c *Claimed) (refused []event.Command, err error) {
+	commands := o.replay.ForgetCommands()
 	if len(commands) == 0 {
 		return nil, nil
 	}
@@ -193,18 +195,18 @@ func (o *owner) obeyForget(ctx context.Context, c *claimed) (refused []event.Com
 	if err := o.flush(); err != nil {
 		return nil, err
 	}
-	if c.forgot, err = o.replay.forget(ctx, commands, false); err != nil {
+	if c.Forgot, err = o.replay.Forget(ctx, commands, false); err != nil {
 		return nil, err
 	}
-	return nil, o.w.assignOwnRoles()
+	return nil, o.worker.assignOwnRoles()
 }
 
-// saves reports whether a checkpoint is due, for which no window may be entered ahead.
-func (o *owner) saves() bool { return o.w.saver.due }
+// Saves reports whether a checkpoint is due, for which no window may be entered ahead.
+func (o *Owner) Saves() bool { return o.worker.Saver.Due }
 
 // flush waits until all stepped windows are committed.
-func (o *owner) flush() error {
-	for o.w.committed.window < o.replay.next-1 {
+func (o *Owner) flush() error {
+	for o.worker.committed.window < o.replay.Next-1 {
 		c, more := <-o.pipeline.Committed
 		if !more {
 			return o.pipeline.Err()
@@ -215,16 +217,16 @@ func (o *owner) flush() error {
 }
 
 // effects returns the effects of a window, and the inputs' offsets after it.
-func (o *owner) effects(out *event.Outcome, c *claimed, trial *ledger.Trial) *Effects {
-	settings := o.replay.settingsToWrite()
+func (o *Owner) effects(out *event.Outcome, c *Claimed, trial *ledger.Trial) *publish.Effects {
+	settings := o.replay.SettingsToWrite()
 	record := ledger.Record{
-		Version: ledger.Version, Epoch: o.replay.last.epoch, Window: out.Window, Cause: c.cause, Ranges: c.ranges,
-		Model: cmp.Or(out.Model, o.cfg.Terms.Model), Settings: settings.hash,
+		Version: ledger.Version, Epoch: o.replay.Last.Epoch, Window: out.Window, Cause: c.Cause, Ranges: c.Ranges,
+		Model: cmp.Or(out.Model, o.cfg.Terms.Model), Settings: settings.Hash,
 		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
 		Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(),
 		Reasons: reasons(out), Changes: ledger.Changes(out.Drift),
-		Forgot:   c.forgot,
-		Forgets:  c.forgets,
+		Forgot:   c.Forgot,
+		Forgets:  c.Forgets,
 		Attempt:  c.attempt,
 		Promoted: out.Promoted,
 		Trial:    trial,
@@ -232,7 +234,7 @@ func (o *owner) effects(out *event.Outcome, c *claimed, trial *ledger.Trial) *Ef
 	if len(out.Heads) > 0 {
 		record.Updates = out.Heads[0].Version
 	}
-	if c.forgot == nil && len(o.replay.forgetCommands()) > 0 {
+	if c.Forgot == nil && len(o.replay.ForgetCommands()) > 0 {
 		record.Declined = o.forgets.declined
 	}
 	if o.cfg.Models.Scores != nil && len(out.Labelled) > 0 {
@@ -247,22 +249,22 @@ func (o *owner) effects(out *event.Outcome, c *claimed, trial *ledger.Trial) *Ef
 	switch {
 	case out.Window == 0:
 		record.Begins = &ledger.Beginning{Why: "the ledger begins", Program: o.cfg.Terms.Program}
-	case c.begins != nil:
-		record.Epoch, record.Begins = o.replay.last.epoch+1, c.begins
+	case c.Begins != nil:
+		record.Epoch, record.Begins = o.replay.Last.Epoch+1, c.Begins
 	}
 	if record.Begins != nil {
-		record.Classes, record.Inputs = o.cfg.Terms.Classes, o.replay.inputs.Begins()
+		record.Classes, record.Inputs = o.cfg.Terms.Classes, o.replay.Inputs.Begins()
 	} else if out.Promoted != "" && o.cfg.Models.ClassesOf != nil {
 		record.Classes = o.cfg.Models.ClassesOf(out.Promoted)
 	}
-	if record.Begins != nil || o.replay.last.settings != record.Settings {
-		record.Configuration = settings.all
+	if record.Begins != nil || o.replay.Last.Settings != record.Settings {
+		record.Configuration = settings.All
 	}
-	o.replay.last = stateAfter(&record)
-	o.replay.noteAttempts(&record)
-	e := o.pipeline.Effects(out, &record, c.began)
+	o.replay.Last = replay.StateAfter(&record)
+	o.replay.NoteAttempts(&record)
+	e := o.pipeline.Effects(out, &record, c.Began)
 	if o.cfg.Terms.Partition <= 1 { // one task does it for all: they are not far apart
-		o.replay.inputs.Offsets(e.Offsets)
+		o.replay.Inputs.Offsets(e.Offsets)
 	}
 	return e
 }
@@ -281,7 +283,7 @@ func reasons(out *event.Outcome) map[event.Reason]int {
 
 // handOver passes a window's effects to the encoder once that has encoded the window
 // before.
-func (o *owner) handOver(e *Effects) error {
+func (o *Owner) handOver(e *publish.Effects) error {
 	for {
 		select {
 		case o.pipeline.In <- e:
@@ -296,13 +298,15 @@ func (o *owner) handOver(e *Effects) error {
 }
 
 // noteCommitted records a committed transaction and calls the hooks.
-func (o *owner) noteCommitted(c Commit) {
+func (o *Owner) noteCommitted(c publish.Commit) {
 	crash.Point(crash.Committed)
-	o.w.committed = commitPoint{c.Happened.Last, c.Offset}
+	o.worker.committed = commitPoint{c.Happened.Last, c.Offset}
 	o.cfg.Events(c.Happened)
 	o.reportLag()
 }
 
-func (o *owner) reportLag() {
-	o.replay.inputs.Lag(func(topic string, records, withheld int64) { o.cfg.Events(Lag{topic, records, withheld}) })
+func (o *Owner) reportLag() {
+	o.replay.Inputs.Lag(func(topic string, records, withheld int64) {
+		o.cfg.Events(replay.Lag{Topic: topic, Records: records, Withheld: withheld})
+	})
 }

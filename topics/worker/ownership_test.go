@@ -12,35 +12,37 @@ import (
 
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/publish"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
 // runningWorker is a worker in the background. Its hooks send on the channels.
 type runningWorker struct {
 	cancel    context.CancelFunc
-	recovered chan worker.Recovered
-	took      chan worker.TookOver
-	stepped   chan worker.Stepped
-	commits   chan worker.Committed
+	recovered chan replay.Recovered
+	took      chan replay.TookOver
+	stepped   chan replay.Stepped
+	commits   chan replay.Committed
 	committed atomic.Int64 // number of committed windows
 	ended     chan error   // what Run returned
 }
 
 // startWorker starts a worker in the background.
-func (f *fixture) startWorker(e worker.Engine, cfg worker.Config) *runningWorker {
+func (f *fixture) startWorker(e replay.Engine, cfg worker.Config) *runningWorker {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
 	c := &runningWorker{
-		cancel: cancel, recovered: make(chan worker.Recovered, 1), took: make(chan worker.TookOver, 1),
-		stepped: make(chan worker.Stepped, 1000), commits: make(chan worker.Committed, 1000), ended: make(chan error, 1),
+		cancel: cancel, recovered: make(chan replay.Recovered, 1), took: make(chan replay.TookOver, 1),
+		stepped: make(chan replay.Stepped, 1000), commits: make(chan replay.Committed, 1000), ended: make(chan error, 1),
 	}
 	cfg = f.config(cfg)
 	cfg.Session = session
-	cfg.Events = worker.Join(cfg.Events, worker.Join(
-		worker.On(func(r worker.Recovered) { c.recovered <- r }),
-		worker.On(func(t worker.TookOver) { c.took <- t }),
-		worker.On(func(done worker.Committed) { c.committed.Store(done.Last + 1); c.commits <- done }),
-		worker.On(func(s worker.Stepped) { c.stepped <- s }),
+	cfg.Events = replay.Join(cfg.Events, replay.Join(
+		replay.On(func(r replay.Recovered) { c.recovered <- r }),
+		replay.On(func(t replay.TookOver) { c.took <- t }),
+		replay.On(func(done replay.Committed) { c.committed.Store(done.Last + 1); c.commits <- done }),
+		replay.On(func(s replay.Stepped) { c.stepped <- s }),
 	))
 	go func() { c.ended <- worker.Run(ctx, f.client, e, cfg) }()
 	f.t.Cleanup(cancel)
@@ -103,7 +105,7 @@ func TestStandby(t *testing.T) {
 		if err := first.stop(); err != nil {
 			t.Fatal(err)
 		}
-		var took worker.TookOver
+		var took replay.TookOver
 		select {
 		case took = <-second.took:
 		case took = <-third.took:
@@ -139,8 +141,8 @@ func TestFencedAfterUnknownOutcome(t *testing.T) {
 		f.send(0, 20)
 		answerEndTxn(cluster, func() int16 { return invalidTxnState })
 		refuseSessions(cluster)
-		if err := f.run(&tally{}, worker.Config{}); !errors.Is(err, worker.ErrOwned) {
-			t.Fatalf("the worker ended with error %v, want %v", err, worker.ErrOwned)
+		if err := f.run(&tally{}, worker.Config{}); !errors.Is(err, publish.ErrOwned) {
+			t.Fatalf("the worker ended with error %v, want %v", err, publish.ErrOwned)
 		}
 	})
 }
@@ -154,8 +156,8 @@ func TestTakeOver(t *testing.T) {
 		first.awaitEvents(t, n)
 		f.fence()
 		f.send(20, 40)
-		if err := <-first.ended; !errors.Is(err, worker.ErrOwned) {
-			t.Fatalf("the first worker ended with error %v, want %v", err, worker.ErrOwned)
+		if err := <-first.ended; !errors.Is(err, publish.ErrOwned) {
+			t.Fatalf("the first worker ended with error %v, want %v", err, publish.ErrOwned)
 		}
 		if err := f.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
@@ -180,7 +182,7 @@ func TestTransactionExpires(t *testing.T) {
 			return code
 		})
 		refuseSessions(cluster)
-		if err := f.run(&tally{}, worker.Config{Publishing: worker.Publishing{TransactionTimeout: time.Millisecond}}); err != nil {
+		if err := f.run(&tally{}, worker.Config{Publishing: publish.Config{TransactionTimeout: time.Millisecond}}); err != nil {
 			t.Fatal(err)
 		}
 		f.checkOutputs(50, 1)
@@ -205,9 +207,9 @@ func TestTransactionExpiresAndOwned(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		err := f.run(&tally{}, worker.Config{Publishing: worker.Publishing{TransactionTimeout: time.Millisecond}, Events: worker.On(func(worker.TookOver) { commit() })})
-		if !errors.Is(err, worker.ErrOwned) {
-			t.Errorf("the worker ended with error %v, want %v", err, worker.ErrOwned)
+		err := f.run(&tally{}, worker.Config{Publishing: publish.Config{TransactionTimeout: time.Millisecond}, Events: replay.On(func(replay.TookOver) { commit() })})
+		if !errors.Is(err, publish.ErrOwned) {
+			t.Errorf("the worker ended with error %v, want %v", err, publish.ErrOwned)
 		}
 		if n := f.count(f.names.Predictions); n > 0 {
 			t.Errorf("%d nodes were predicted, want none", n)
@@ -244,7 +246,7 @@ func TestTransactionTimeoutFollows(t *testing.T) {
 			}
 			return nil, nil, false
 		})
-		w := f.startWorker(&tally{}, worker.Config{Publishing: worker.Publishing{CommitInterval: 10 * time.Minute}})
+		w := f.startWorker(&tally{}, worker.Config{Publishing: publish.Config{CommitInterval: 10 * time.Minute}})
 		<-w.took
 		if err := w.stop(); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // Rebased is the result of [Rebase].
@@ -33,7 +34,7 @@ type Rebased struct {
 //
 // A worker that has Rebase in its Config does the same when it becomes the owner, and
 // then serves.
-func Rebase(ctx context.Context, c *kafka.Client, e Engine, cfg Config, why string) (Rebased, error) {
+func Rebase(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config, why string) (Rebased, error) {
 	cfg.Rebase = true
 	w, err := newWorker(ctx, c, e, cfg)
 	if err != nil {
@@ -43,29 +44,29 @@ func Rebase(ctx context.Context, c *kafka.Client, e Engine, cfg Config, why stri
 }
 
 // rebase is Rebase, and [AcceptGap] if the worker may accept one.
-func (w *worker) rebase(ctx context.Context, why string) (done Rebased, err error) {
+func (w *Worker) rebase(ctx context.Context, why string) (done Rebased, err error) {
 	began := time.Now()
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	defer w.saver.unlock()
+	defer w.Saver.Unlock()
 	defer func() {
-		w.saver.close(w, err == nil)
+		w.Saver.Close(w, err == nil)
 		if err == nil && done.Gap != nil {
 			err = w.checkSaved()
 		}
 	}()
 	if w.newest == nil {
-		return done, fmt.Errorf("ledger %s is empty: the first worker begins it with its own settings", w.cfg.Terms.Names.Ledger)
+		return done, fmt.Errorf("ledger %s is empty: the first worker begins it with its own settings", w.Cfg.Terms.Names.Ledger)
 	}
 	w.back, done.Epoch = true, w.newest.Epoch
-	if err := w.start(ctx, fetching); err != nil || w.begins == nil && !w.replay.acceptGap {
+	if err := w.start(ctx, fetching); err != nil || w.begins == nil && !w.Replay.AcceptGap {
 		return done, err
 	}
-	done.Checkpoint = w.replay.next
+	done.Checkpoint = w.Replay.Next
 	if err := w.followToEnd(ctx); err != nil { // the owner serves meanwhile
 		return done, err
 	}
-	w.cfg.Events(Recovered{Engine: w.replay.engine, Windows: w.replay.next, Checkpoint: done.Checkpoint, Took: time.Since(began)})
+	w.Cfg.Events(replay.Recovered{Engine: w.Replay.Engine, Windows: w.Replay.Next, Checkpoint: done.Checkpoint, Took: time.Since(began)})
 	if w.noteGap(done.Checkpoint); w.begins == nil {
 		return done, nil
 	}
@@ -74,40 +75,40 @@ func (w *worker) rebase(ctx context.Context, why string) (done Rebased, err erro
 		return done, err
 	}
 	if w.noteGap(done.Checkpoint); w.begins == nil {
-		done.Epoch = w.replay.last.epoch
+		done.Epoch = w.Replay.Last.Epoch
 		return done, nil
 	}
 	if why != "" {
 		w.begins.Why = why
 	}
-	done.Began, done.Window, done.Why, done.Gap = true, w.replay.next, w.begins.Why, w.begins.Gap
+	done.Began, done.Window, done.Why, done.Gap = true, w.Replay.Next, w.begins.Why, w.begins.Gap
 	err = o.serve(ctx, o.beginEpoch)
-	done.Epoch, done.Took = w.replay.last.epoch, time.Since(began)
+	done.Epoch, done.Took = w.Replay.Last.Epoch, time.Since(began)
 	return done, err
 }
 
 // checkEnd compares this worker's terms with those of the ledger's last record. If they
 // differ, and the worker was told to, it prepares an epoch; otherwise it fails, at once
 // instead of after the replay.
-func (w *worker) checkEnd(ctx context.Context) error {
+func (w *Worker) checkEnd(ctx context.Context) error {
 	if w.newest == nil {
 		return nil
 	}
-	m, err := w.replay.compareTerms(ctx, w.newest)
+	m, err := w.Replay.CompareTerms(ctx, w.newest)
 	switch {
 	case m == nil || err != nil:
 		return err
-	case w.replay.acceptGap:
-		return fmt.Errorf("%s; a gap is accepted with the ledger's own terms", m.line)
-	case !w.cfg.Rebase:
-		return errors.New(m.line)
+	case w.Replay.AcceptGap:
+		return fmt.Errorf("%s; a gap is accepted with the ledger's own terms", m.Line)
+	case !w.Cfg.Rebase:
+		return errors.New(m.Line)
 	case !w.back:
 		if err := w.checkLeft(ctx); err != nil {
 			return err
 		}
 	}
-	w.begins = &ledger.Beginning{Why: m.why, Program: w.cfg.Terms.Program}
-	w.cfg.Logger.Info("the ledger has other terms, so an epoch will begin", "why", m.why)
+	w.begins = &ledger.Beginning{Why: m.Why, Program: w.Cfg.Terms.Program}
+	w.Cfg.Logger.Info("the ledger has other terms, so an epoch will begin", "why", m.Why)
 	return nil
 }
 
@@ -116,24 +117,24 @@ func (w *worker) checkEnd(ctx context.Context) error {
 // update that is half done, would take the ledger from each other for ever. checkLater
 // checks windows behind the newest, in which another worker of the same terms may have begun
 // their epoch.
-func (w *worker) checkLeft(ctx context.Context) error {
+func (w *Worker) checkLeft(ctx context.Context) error {
 	own := make(map[string]bool) // by the settings of a record
 	var left, after *ledger.Record
-	past := newReplayer(w.client, w.cfg.Replay(), nil)
+	past := replay.New(w.client, w.Cfg.Replay(), nil)
 	var wrong error
-	err := ledger.Scan(ctx, w.client, w.cfg.Terms.ledgerAt(), func(r *ledger.Record) bool {
+	err := ledger.Scan(ctx, w.client, w.Cfg.Terms.LedgerAt(), func(r *ledger.Record) bool {
 		if r.Window > w.newest.Window {
 			return false
 		}
 		same, known := own[r.Settings]
 		if !known {
-			if wrong = past.readSettings(ctx, r); wrong != nil {
+			if wrong = past.ReadSettings(ctx, r); wrong != nil {
 				return false
 			}
-			same = past.settings.own
+			same = past.Settings.Own
 			own[r.Settings] = same
 		}
-		if same && w.cfg.Terms.has(r.Model) {
+		if same && w.Cfg.Terms.Has(r.Model) {
 			left, after = r, nil
 		} else if left != nil && r.Begins != nil {
 			after = r
@@ -144,18 +145,18 @@ func (w *worker) checkLeft(ctx context.Context) error {
 		return err
 	}
 	if after == nil {
-		return fmt.Errorf("ledger %s: model %s served up to window %d, and another was promoted: start with --model for that one, or go back on purpose with 'gvbll rebase'", w.cfg.Terms.Names.Ledger, left.Model, left.Window)
+		return fmt.Errorf("ledger %s: model %s served up to window %d, and another was promoted: start with --model for that one, or go back on purpose with 'gvbll rebase'", w.Cfg.Terms.Names.Ledger, left.Model, left.Window)
 	}
-	return fmt.Errorf("ledger %s had these settings and this model up to window %d, and epoch %d left them (%.200q): start with those of epoch %d, or go back on purpose with 'gvbll rebase'", w.cfg.Terms.Names.Ledger, left.Window, after.Epoch, after.Begins.Why, after.Epoch)
+	return fmt.Errorf("ledger %s had these settings and this model up to window %d, and epoch %d left them (%.200q): start with those of epoch %d, or go back on purpose with 'gvbll rebase'", w.Cfg.Terms.Names.Ledger, left.Window, after.Epoch, after.Begins.Why, after.Epoch)
 }
 
 // checkLater checks a window that another worker served after this one began. If that
 // began an epoch, a worker of the epoch's terms goes on, and any other ends.
-func (w *worker) checkLater(ctx context.Context, r *ledger.Record) error {
-	if r.Begins == nil && (w.begins != nil || w.cfg.Terms.has(r.Model)) {
+func (w *Worker) checkLater(ctx context.Context, r *ledger.Record) error {
+	if r.Begins == nil && (w.begins != nil || w.Cfg.Terms.Has(r.Model)) {
 		return nil
 	}
-	m, err := w.replay.compareTerms(ctx, r)
+	m, err := w.Replay.CompareTerms(ctx, r)
 	switch {
 	case err != nil:
 		return err
@@ -163,22 +164,22 @@ func (w *worker) checkLater(ctx context.Context, r *ledger.Record) error {
 		w.begins = nil
 		return nil
 	case r.Begins != nil:
-		return fmt.Errorf("%s: epoch %d began at window %d, after this worker started", m.line, r.Epoch, r.Window)
+		return fmt.Errorf("%s: epoch %d began at window %d, after this worker started", m.Line, r.Epoch, r.Window)
 	}
-	return errors.New(m.line)
+	return errors.New(m.Line)
 }
 
 // beginEpoch steps a window without records, whose ledger record begins the epoch.
-func (o *owner) beginEpoch(ctx context.Context) error {
+func (o *Owner) beginEpoch(ctx context.Context) error {
 	crash.Point(crash.BeforeEpoch)
-	if len(o.w.begins.Gap) > 0 {
-		o.replay.behind = o.replay.next
+	if len(o.worker.begins.Gap) > 0 {
+		o.replay.Behind = o.replay.Next
 	}
 	if err := o.advance(ctx, intake.Cut{Cause: "rebase"}); err != nil {
 		return err
 	}
-	o.w.begins = nil
-	o.cfg.Logger.Info("an epoch began", "epoch", o.replay.last.epoch, "window", o.replay.next-1)
+	o.worker.begins = nil
+	o.cfg.Logger.Info("an epoch began", "epoch", o.replay.Last.Epoch, "window", o.replay.Next-1)
 	crash.Point(crash.InEpoch)
 	return nil
 }

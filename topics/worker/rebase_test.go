@@ -9,6 +9,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -28,7 +29,7 @@ func (f *fixture) rebase(cfg worker.Config, why string) (worker.Rebased, error) 
 }
 
 // refused checks that a worker does not start, with an error of one line that has the text.
-func (f *fixture) refused(want string, e worker.Engine, cfg worker.Config) {
+func (f *fixture) refused(want string, e replay.Engine, cfg worker.Config) {
 	f.t.Helper()
 	cfg.Session = session
 	err := worker.Run(f.t.Context(), f.client, e, f.config(cfg))
@@ -43,17 +44,17 @@ func (f *fixture) refused(want string, e worker.Engine, cfg worker.Config) {
 func TestRebase(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		f.send(0, 50)
-		old := worker.Config{Terms: worker.Terms{Settings: oldSettings, Program: "v1"}}
+		old := worker.Config{Terms: replay.Terms{Settings: oldSettings, Program: "v1"}}
 		if err := f.run(&tally{}, old); err != nil {
 			t.Fatal(err)
 		}
 		before := f.records()
-		newer := worker.Config{Terms: worker.Terms{Settings: otherSettings, Program: "v2"}}
+		newer := worker.Config{Terms: replay.Terms{Settings: otherSettings, Program: "v2"}}
 
 		// The new program does not start without the operator's word, and says what to do.
 		f.refused(`was written by gvbll "v1" (engine 1), and this is gvbll "v2" (engine 2): begin an epoch of this one with --rebase`, &tally{salt: "b"}, newer)
 		dir := t.TempDir()
-		kept := worker.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}
+		kept := replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}
 		done, err := f.rebase(worker.Config{Checkpoints: kept}, "")
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +77,7 @@ func TestRebase(t *testing.T) {
 		f.send(50, 80)
 		from := int64(-1)
 		kept.Restore = readTallyOf("b")
-		if err := f.run(&tally{salt: "b"}, worker.Config{Terms: worker.Terms{Settings: otherSettings}, Checkpoints: kept, Events: worker.On(func(r worker.Recovered) { from = r.Checkpoint })}); err != nil {
+		if err := f.run(&tally{salt: "b"}, worker.Config{Terms: replay.Terms{Settings: otherSettings}, Checkpoints: kept, Events: replay.On(func(r replay.Recovered) { from = r.Checkpoint })}); err != nil {
 			t.Fatal(err)
 		}
 		if from != done.Window+1 {
@@ -107,8 +108,8 @@ func TestRebase(t *testing.T) {
 }
 
 // readTallyOf restores a tally with a salt.
-func readTallyOf(salt string) func(r io.ReaderAt, size int64, folder string) (worker.Keeper, map[string]string, error) {
-	return func(r io.ReaderAt, size int64, folder string) (worker.Keeper, map[string]string, error) {
+func readTallyOf(salt string) func(r io.ReaderAt, size int64, folder string) (replay.Keeper, map[string]string, error) {
+	return func(r io.ReaderAt, size int64, folder string) (replay.Keeper, map[string]string, error) {
 		e, meta, err := readTally(r, size, folder)
 		if err == nil {
 			e.(*tally).salt = salt
@@ -128,10 +129,10 @@ func TestRebaseWhileServing(t *testing.T) {
 		<-old.took
 		old.awaitEvents(t, events)
 		newer := f.startWorker(&tally{salt: "b"}, worker.Config{
-			Terms:       worker.Terms{Settings: otherSettings, Program: "v2"},
+			Terms:       replay.Terms{Settings: otherSettings, Program: "v2"},
 			Rebase:      true,
-			Checkpoints: worker.Checkpoints{Dir: t.TempDir(), Every: time.Nanosecond, Restore: readTallyOf("b")},
-			Events: worker.On(func(s worker.Saved) {
+			Checkpoints: replay.Checkpoints{Dir: t.TempDir(), Every: time.Nanosecond, Restore: readTallyOf("b")},
+			Events: replay.On(func(s replay.Saved) {
 				if s.Err != nil {
 					return
 				}
@@ -190,7 +191,7 @@ func TestStandbyMeetsEpoch(t *testing.T) {
 		if err := <-owner.ended; err == nil || !strings.Contains(err.Error(), "taken over") {
 			t.Errorf("the owner ends with error %v, want that the graph was taken over", err)
 		}
-		if err := f.run(&tally{salt: "b"}, worker.Config{Terms: worker.Terms{Settings: otherSettings}}); err != nil {
+		if err := f.run(&tally{salt: "b"}, worker.Config{Terms: replay.Terms{Settings: otherSettings}}); err != nil {
 			t.Fatal(err)
 		}
 		f.checkOutputs(30, 2)
@@ -209,7 +210,7 @@ func TestSameEpochBegunMeanwhile(t *testing.T) {
 		f.send(20, 40)
 		begun := false
 		second := worker.Config{
-			Terms: worker.Terms{
+			Terms: replay.Terms{
 				Settings: otherSettings,
 				Program:  "v2",
 				Effective: func(written event.Settings) event.Settings {
@@ -242,12 +243,12 @@ func TestOtherClasses(t *testing.T) {
 			l.Node = event.ID{Num: int64(i)}
 			f.produce(kafka.Record{Topic: f.names.Labels, Value: wire.AppendLabel(nil, &l)})
 		}
-		if err := f.run(&tally{}, worker.Config{Terms: worker.Terms{Classes: []string{"a", "b"}}}); err != nil {
+		if err := f.run(&tally{}, worker.Config{Terms: replay.Terms{Classes: []string{"a", "b"}}}); err != nil {
 			t.Fatal(err)
 		}
 		var learned []string
 		note := recordLabels{tally{}, &learned}
-		done, err := worker.Rebase(t.Context(), f.client, &note, f.config(worker.Config{Terms: worker.Terms{Model: "wide", Classes: []string{"c", "b", "a"}}}), "")
+		done, err := worker.Rebase(t.Context(), f.client, &note, f.config(worker.Config{Terms: replay.Terms{Model: "wide", Classes: []string{"c", "b", "a"}}}), "")
 		if err != nil || !done.Began || done.Why != "model tally to wide" {
 			t.Fatalf("rebased as %+v with error %v, want an epoch of the other model", done, err)
 		}
@@ -283,11 +284,11 @@ func (e *recordLabels) Step(w *event.Window) *event.Outcome {
 func TestForgottenInEarlierEpoch(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		f.send(0, 30)
-		f.runUntilConsumed(&recorder{}, worker.Config{Models: worker.Models{Fresh: freshRecorder}})
+		f.runUntilConsumed(&recorder{}, worker.Config{Models: replay.Models{Fresh: freshRecorder}})
 		f.forget(3, 4)
-		f.runUntilConsumed(&recorder{}, worker.Config{Models: worker.Models{Fresh: freshRecorder}})
+		f.runUntilConsumed(&recorder{}, worker.Config{Models: replay.Models{Fresh: freshRecorder}})
 		e := &recorder{}
-		done, err := worker.Rebase(t.Context(), f.client, e, f.config(worker.Config{Terms: worker.Terms{Settings: otherSettings}, Models: worker.Models{Fresh: freshRecorder}}), "")
+		done, err := worker.Rebase(t.Context(), f.client, e, f.config(worker.Config{Terms: replay.Terms{Settings: otherSettings}, Models: replay.Models{Fresh: freshRecorder}}), "")
 		if err != nil || !done.Began {
 			t.Fatalf("rebased as %+v with error %v", done, err)
 		}
@@ -299,7 +300,7 @@ func TestForgottenInEarlierEpoch(t *testing.T) {
 			}
 		}
 		f.send(30, 40)
-		f.runUntilConsumed(&recorder{}, worker.Config{Terms: worker.Terms{Settings: otherSettings}, Models: worker.Models{Fresh: freshRecorder}})
+		f.runUntilConsumed(&recorder{}, worker.Config{Terms: replay.Terms{Settings: otherSettings}, Models: replay.Models{Fresh: freshRecorder}})
 		if last := f.lastRecord(); last.Epoch != 1 {
 			t.Errorf("the ledger ends in epoch %d, want 1", last.Epoch)
 		}

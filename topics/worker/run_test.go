@@ -11,6 +11,8 @@ import (
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
+	sharding "github.com/gvbll/gvbll/topics/shards"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -84,8 +86,8 @@ func testForget(t *testing.T, shards, n int, lag int64, kept bool) {
 		dirs := []string{t.TempDir(), t.TempDir()}
 		start := func() (workers []*shardedWorker) {
 			for i := range n {
-				cfg := worker.Sharded{Lag: lag, Config: worker.Config{Policy: tens{}, Session: patient}, TaskEvents: func(task int) func(worker.Event) {
-					return worker.On(func(r worker.Recovered) { from.Store(task, r.Checkpoint) })
+				cfg := sharding.Config{Lag: lag, Config: worker.Config{Policy: tens{}, Session: patient}, TaskEvents: func(task int) func(replay.Event) {
+					return replay.On(func(r replay.Recovered) { from.Store(task, r.Checkpoint) })
 				}}
 				if kept {
 					cfg.Checkpoints.Dir = dirs[i]
@@ -155,10 +157,10 @@ func testForgetTakeOver(t *testing.T, g *sharded, gates *gates, victim string, w
 	name := func(i int) string { return fmt.Sprint("worker ", i) }
 	start := func(i int) {
 		var self atomic.Pointer[shardedWorker]
-		w := g.startOn(dial(t, g.on, kafka.Config{ClientID: name(i)}), worker.Sharded{
+		w := g.startOn(dial(t, g.on, kafka.Config{ClientID: name(i)}), sharding.Config{
 			Lag: lag, Config: worker.Config{Policy: tens{}, Session: patient},
-			TaskEvents: func(int) func(worker.Event) {
-				return worker.On(func(s worker.Stepped) {
+			TaskEvents: func(int) func(replay.Event) {
+				return replay.On(func(s replay.Stepped) {
 					if s.Outcome.Window != 7 || !s.Replayed || !armed.Load() {
 						return
 					}

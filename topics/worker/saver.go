@@ -10,31 +10,32 @@ import (
 
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
-// saver writes checkpoints concurrently with the loop: the loop reads a snapshot piece
+// Saver writes checkpoints concurrently with the loop: the loop reads a snapshot piece
 // by piece between windows, and another goroutine writes the pieces. The file gets its
 // final name once its last window is known to be committed. One checkpoint is written
 // at a time.
-type saver struct {
-	cfg    Checkpoints
+type Saver struct {
+	cfg    replay.Checkpoints
 	dir    *checkpoint.Dir // nil when none are written
 	log    *slog.Logger
-	events func(Event)
-	newest int64       // window of the newest checkpoint
-	timer  *time.Timer // fires when the next is due
-	due    bool        // the timer has fired
+	events func(replay.Event)
+	Newest int64       // window of the newest checkpoint
+	Timer  *time.Timer // fires when the next is due
+	Due    bool        // the timer has fired
 
 	// Of the checkpoint being written.
 	busy     bool
 	began    time.Time
 	window   int64
 	bytes    int64
-	snapshot Snapshot    // nil when all of it is read
-	pieces   chan []byte // to the writing goroutine
-	spare    chan []byte // back from it
-	keep     chan bool   // whether to keep the file; nil after that was sent
-	done     chan error
+	snapshot replay.Snapshot // nil when all of it is read
+	pieces   chan []byte     // to the writing goroutine
+	spare    chan []byte     // back from it
+	keep     chan bool       // whether to keep the file; nil after that was sent
+	Done     chan error
 }
 
 // A piece is small enough to be read between two windows.
@@ -45,45 +46,45 @@ const (
 
 // saved is a loop whose state a saver saves.
 type saved interface {
-	// reached returns the number of the next window, and the last one that is committed.
-	reached() (next, committed int64)
-	// savable reports whether the present state may be in a checkpoint.
-	savable() bool
-	// snapshot returns the present state, and says in it which windows are in it.
-	snapshot() (Snapshot, error)
+	// Reached returns the number of the next window, and the last one that is committed.
+	Reached() (next, committed int64)
+	// Savable reports whether the present state may be in a checkpoint.
+	Savable() bool
+	// Snapshot returns the present state, and says in it which windows are in it.
+	Snapshot() (replay.Snapshot, error)
 }
 
-// reached implements saved.
-func (w *worker) reached() (next, committed int64) { return w.replay.next, w.committed.window }
+// Reached implements saved.
+func (w *Worker) Reached() (next, committed int64) { return w.Replay.Next, w.committed.window }
 
-// savable implements saved: the ledger must have the state's hash. It has another one while
+// Savable implements saved: the ledger must have the state's hash. It has another one while
 // the replay leaves out nodes that the ledger still has, and in windows of other terms.
-func (w *worker) savable() bool { return w.replay.compared && !w.replay.unstepped }
+func (w *Worker) Savable() bool { return w.Replay.Compared && !w.Replay.Unstepped }
 
-// snapshot implements saved.
-func (w *worker) snapshot() (Snapshot, error) {
-	keeper, ok := w.replay.engine.(Keeper)
+// Snapshot implements saved.
+func (w *Worker) Snapshot() (replay.Snapshot, error) {
+	keeper, ok := w.Replay.Engine.(replay.Keeper)
 	if !ok {
 		return nil, errors.New("checkpoints need an engine whose state can be saved")
 	}
-	b, err := json.Marshal(w.replay.position(w.committed.offset))
+	b, err := json.Marshal(w.Replay.Position(w.committed.offset))
 	if err != nil {
 		return nil, err
 	}
-	return keeper.Snapshot(map[string]string{positionKey: string(b)}), nil
+	return keeper.Snapshot(map[string]string{replay.PositionKey: string(b)}), nil
 }
 
-func newSaver(ctx context.Context, c *kafka.Client, cfg *Config) (*saver, error) {
-	s := &saver{cfg: cfg.Checkpoints, log: cfg.Logger, events: cfg.Events, done: make(chan error, 1)}
+func NewSaver(ctx context.Context, c *kafka.Client, cfg *Config) (*Saver, error) {
+	s := &Saver{cfg: cfg.Checkpoints, log: cfg.Logger, events: cfg.Events, Done: make(chan error, 1)}
 	if s.cfg.Every == 0 {
 		s.cfg.Every = 5 * time.Minute
 	}
 	if s.cfg.Keep == 0 {
 		s.cfg.Keep = 3
 	}
-	s.timer = time.NewTimer(s.cfg.Every)
+	s.Timer = time.NewTimer(s.cfg.Every)
 	if s.cfg.Dir == "" {
-		s.timer.Stop()
+		s.Timer.Stop()
 		return s, nil
 	}
 	ids, err := c.TopicIDs(ctx, cfg.Terms.Names.Ledger)
@@ -94,68 +95,68 @@ func newSaver(ctx context.Context, c *kafka.Client, cfg *Config) (*saver, error)
 	return s, err
 }
 
-// unlock lets another worker write into the folder.
-func (s *saver) unlock() {
+// Unlock lets another worker write into the folder.
+func (s *Saver) Unlock() {
 	if s.dir != nil {
 		_ = s.dir.Close()
 	}
 }
 
-// room returns the channel of the next piece to read into, nil while no snapshot is
+// Room returns the channel of the next piece to read into, nil while no snapshot is
 // being read.
-func (s *saver) room() <-chan []byte {
+func (s *Saver) Room() <-chan []byte {
 	if s.snapshot == nil {
 		return nil
 	}
 	return s.spare
 }
 
-// poll advances the checkpoint between two windows, without waiting.
-func (s *saver) poll(w saved) error {
+// Poll advances the checkpoint between two windows, without waiting.
+func (s *Saver) Poll(w saved) error {
 	select {
-	case <-s.timer.C:
-		s.due = true
+	case <-s.Timer.C:
+		s.Due = true
 	default:
 	}
 	if err := s.begin(w); err != nil {
 		return err
 	}
 	select {
-	case b := <-s.room():
-		s.read(b)
+	case b := <-s.Room():
+		s.Read(b)
 	default:
 	}
-	_, committed := w.reached()
+	_, committed := w.Reached()
 	s.confirm(committed)
 	select {
-	case err := <-s.done:
-		s.finish(err)
+	case err := <-s.Done:
+		s.Finish(err)
 	default:
 	}
 	return nil
 }
 
 // begin begins a checkpoint of the present state, if one is due and the state may be saved.
-func (s *saver) begin(w saved) error {
-	next, _ := w.reached()
-	if s.dir == nil || s.busy || !s.due || next == s.newest || next == 0 || !w.savable() {
+func (s *Saver) begin(w saved) error {
+	next, _ := w.Reached()
+	if s.dir == nil || s.busy || !s.Due || next == s.Newest || next == 0 || !w.Savable() {
 		return nil
 	}
-	snapshot, err := w.snapshot()
+	snapshot, err := w.Snapshot()
 	if err != nil {
 		return err
 	}
-	s.due, s.busy, s.began, s.window, s.bytes = false, true, time.Now(), next, 0
+	s.Due, s.busy, s.began, s.window, s.bytes = false, true, time.Now(), next, 0
 	file, err := s.dir.Create(next)
 	if err != nil {
 		_ = snapshot.Close()
-		s.done <- err
+		s.Done <- err
 		return nil
 	}
 	if err := snapshot.Keep(file.Blocks()); err != nil {
 		_ = snapshot.Close()
 		file.Abort()
-		s.done <- err
+		s.Done <- err
 		return nil
 	}
 	s.snapshot = snapshot
@@ -163,12 +164,12 @@ func (s *saver) begin(w saved) error {
 	for range pieceCount {
 		s.spare <- make([]byte, pieceBytes)
 	}
-	go write(file, s.pieces, s.spare, s.keep, s.done)
+	go write(file, s.pieces, s.spare, s.keep, s.Done)
 	return nil
 }
 
-// read reads the next piece of the snapshot.
-func (s *saver) read(b []byte) {
+// Read reads the next piece of the snapshot.
+func (s *Saver) Read(b []byte) {
 	n, err := io.ReadFull(s.snapshot, b[:cap(b)])
 	s.bytes += int64(n)
 	s.pieces <- b[:n] // has room for all pieces
@@ -178,45 +179,45 @@ func (s *saver) read(b []byte) {
 }
 
 // stopReading closes the snapshot and ends the writing.
-func (s *saver) stopReading() {
+func (s *Saver) stopReading() {
 	close(s.pieces)
 	_ = s.snapshot.Close()
 	s.snapshot = nil
 }
 
 // confirm keeps the file once its last window is committed.
-func (s *saver) confirm(committed int64) {
+func (s *Saver) confirm(committed int64) {
 	if s.busy && s.keep != nil && committed >= s.window-1 {
 		s.keep <- true
 		s.keep = nil
 	}
 }
 
-// finish reports the outcome of the checkpoint.
-func (s *saver) finish(err error) {
+// Finish reports the outcome of the checkpoint.
+func (s *Saver) Finish(err error) {
 	s.busy = false
-	s.timer.Reset(s.cfg.Every)
+	s.Timer.Reset(s.cfg.Every)
 	took := time.Since(s.began)
 	if err != nil {
 		s.log.Warn("a checkpoint was not written", "window", s.window, "err", err)
 	} else {
-		s.newest = s.window
+		s.Newest = s.window
 		s.log.Info("wrote a checkpoint", "window", s.window, "megabytes", s.bytes>>20, "took", took.Round(time.Millisecond))
 	}
-	s.events(Saved{Window: s.window, Bytes: s.bytes, Took: took, Err: err})
+	s.events(replay.Saved{Window: s.window, Bytes: s.bytes, Took: took, Err: err})
 }
 
-// close ends the checkpoint being written. If the worker ends without an error, which ok
+// Close ends the checkpoint being written. If the worker ends without an error, which ok
 // says, and everything is committed, it writes a last checkpoint, so that the next start
 // has nothing to replay.
-func (s *saver) close(w saved, ok bool) {
-	defer s.timer.Stop()
-	next, committed := w.reached()
+func (s *Saver) Close(w saved, ok bool) {
+	defer s.Timer.Stop()
+	next, committed := w.Reached()
 	if s.busy {
 		s.complete(committed)
 	}
 	if ok && committed == next-1 {
-		s.due = true
+		s.Due = true
 		if err := s.begin(w); err == nil && s.busy {
 			s.complete(committed)
 		}
@@ -225,7 +226,7 @@ func (s *saver) close(w saved, ok bool) {
 
 // complete writes the rest of the checkpoint. If its last window is not committed by
 // now it never will be, and the file is not kept.
-func (s *saver) complete(committed int64) {
+func (s *Saver) complete(committed int64) {
 	s.confirm(committed)
 	if s.keep != nil {
 		if s.snapshot != nil {
@@ -235,9 +236,9 @@ func (s *saver) complete(committed int64) {
 		s.keep = nil
 	}
 	for s.snapshot != nil {
-		s.read(<-s.spare)
+		s.Read(<-s.spare)
 	}
-	s.finish(<-s.done)
+	s.Finish(<-s.Done)
 }
 
 // errUncommitted reports a checkpoint whose state is not in the ledger.

@@ -29,6 +29,8 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
+	sharding "github.com/gvbll/gvbll/topics/shards"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -55,7 +57,7 @@ type toyWindow struct {
 	set   [32]byte // of what was served, when it was heard
 }
 
-func newToyShard(p, shards int) (worker.Shard, error) {
+func newToyShard(p, shards int) (sharding.Shard, error) {
 	return &toyShard{p: p, shards: shards, seen: make(map[event.ID]bool)}, nil
 }
 
@@ -141,7 +143,7 @@ func (s *toyShard) Serve(parts [][]byte, heads []byte) (out *event.Outcome, rows
 }
 
 // Snapshot writes the state as bytes: the numbers, the hashes, the nodes, and the meta.
-func (s *toyShard) Snapshot(meta map[string]string) worker.Snapshot {
+func (s *toyShard) Snapshot(meta map[string]string) replay.Snapshot {
 	if len(s.ahead) > 0 {
 		panic(fmt.Sprintf("shard %d is saved before it has served window %d", s.p, s.ahead[0].Number))
 	}
@@ -154,7 +156,7 @@ func (s *toyShard) Snapshot(meta map[string]string) worker.Snapshot {
 	return toySnapshot{bytes.NewReader(appendMeta(b, meta))}
 }
 
-func readToyShard(p, shards int, r io.ReaderAt, size int64, _ string) (worker.Shard, map[string]string, error) {
+func readToyShard(p, shards int, r io.ReaderAt, size int64, _ string) (sharding.Shard, map[string]string, error) {
 	b := make([]byte, size)
 	if _, err := r.ReadAt(b, 0); err != nil && err != io.EOF {
 		return nil, nil, err
@@ -186,7 +188,7 @@ type toyLead struct {
 	salt   string
 }
 
-func newToyLead(shards int) (worker.Lead, error) { return &toyLead{shards: shards}, nil }
+func newToyLead(shards int) (sharding.Trainer, error) { return &toyLead{shards: shards}, nil }
 
 func (l *toyLead) Err() error { return nil }
 
@@ -207,12 +209,12 @@ func (l *toyLead) Learn(window int64, rows [][]byte) (*event.Outcome, []byte, er
 	return out, l.heads[:], nil
 }
 
-func (l *toyLead) Snapshot(meta map[string]string) worker.Snapshot {
+func (l *toyLead) Snapshot(meta map[string]string) replay.Snapshot {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(l.next))
 	return toySnapshot{bytes.NewReader(appendMeta(append(b, l.heads[:]...), meta))}
 }
 
-func readToyLead(shards int, r io.ReaderAt, size int64, _ string) (worker.Lead, map[string]string, error) {
+func readToyLead(shards int, r io.ReaderAt, size int64, _ string) (sharding.Trainer, map[string]string, error) {
 	b := make([]byte, size)
 	if _, err := r.ReadAt(b, 0); err != nil && err != io.EOF {
 		return nil, nil, err
@@ -294,7 +296,7 @@ func schedule(nodes int) intake.Schedule {
 }
 
 // config returns the configuration of a worker of the graph.
-func (g *sharded) config(cfg worker.Sharded) worker.Sharded {
+func (g *sharded) config(cfg sharding.Config) sharding.Config {
 	cfg.Terms.Names, cfg.Terms.Model, cfg.Terms.Settings, cfg.Terms.Classes = g.names, "toy", settings, []string{"a", "b"}
 	cfg.Session = cmp.Or(cfg.Session, session)
 	cfg.RestoreShard, cfg.RestoreLead = readToyShard, readToyLead
@@ -310,20 +312,20 @@ func (g *sharded) config(cfg worker.Sharded) worker.Sharded {
 // shardedWorker is a worker in the background.
 type shardedWorker struct {
 	cancel context.CancelFunc
-	tasks  *worker.Tasks
+	tasks  *sharding.Tasks
 	ended  chan error
 }
 
-func (g *sharded) start(cfg worker.Sharded) *shardedWorker { return g.startOn(g.client, cfg) }
+func (g *sharded) start(cfg sharding.Config) *shardedWorker { return g.startOn(g.client, cfg) }
 
 // startOn starts a worker that reaches the broker by a client of its own.
-func (g *sharded) startOn(c *kafka.Client, cfg worker.Sharded) *shardedWorker {
+func (g *sharded) startOn(c *kafka.Client, cfg sharding.Config) *shardedWorker {
 	g.t.Helper()
 	ctx, cancel := context.WithCancel(g.t.Context())
-	w := &shardedWorker{cancel: cancel, tasks: &worker.Tasks{}, ended: make(chan error, 1)}
+	w := &shardedWorker{cancel: cancel, tasks: &sharding.Tasks{}, ended: make(chan error, 1)}
 	cfg = g.config(cfg)
 	cfg.Tasks = w.tasks
-	go func() { w.ended <- worker.RunSharded(ctx, c, cfg) }()
+	go func() { w.ended <- sharding.Run(ctx, c, cfg) }()
 	g.t.Cleanup(cancel)
 	return w
 }
@@ -404,7 +406,7 @@ func (g *sharded) await(windows int64, workers ...*shardedWorker) {
 		}
 	}
 	if err != nil {
-		var states []worker.TaskState
+		var states []sharding.TaskState
 		for _, w := range workers {
 			states = append(states, w.tasks.States()...)
 		}
@@ -537,8 +539,8 @@ type toyRun struct {
 	forgotten     map[event.ID]int // the window in which each node was forgotten
 	next          int
 	nodes, labels int64 // in the windows before
-	all           []worker.Shard
-	lead          worker.Lead
+	all           []sharding.Shard
+	lead          sharding.Trainer
 	heads         map[int64][]byte
 	served        map[int64][][]byte
 }
@@ -626,7 +628,7 @@ func TestSharded(t *testing.T) {
 						g.sendOrdered(0, nodes)
 						var workers []*shardedWorker
 						for range n {
-							workers = append(workers, g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}}))
+							workers = append(workers, g.start(sharding.Config{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}}))
 						}
 						g.await(int64(nodes/10), workers...)
 						stopAll(t, workers...)
@@ -640,7 +642,7 @@ func TestSharded(t *testing.T) {
 
 // gatedShard enters no window before a gate is opened, and notes what was entered and not served.
 type gatedShard struct {
-	worker.Shard
+	sharding.Shard
 	gate    <-chan struct{}
 	entered *atomic.Int64
 	served  int64
@@ -673,7 +675,7 @@ func TestEntersAhead(t *testing.T) {
 				opened, late := make(chan struct{}), make(chan struct{})
 				close(opened)
 				var entered [2]atomic.Int64
-				w := g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}, NewShard: func(p, shards int) (worker.Shard, error) {
+				w := g.start(sharding.Config{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}, NewShard: func(p, shards int) (sharding.Shard, error) {
 					s, err := newToyShard(p, shards)
 					return &gatedShard{Shard: s, gate: []<-chan struct{}{opened, late}[p], entered: &entered[p], most: most}, err
 				}})
@@ -709,10 +711,10 @@ func TestShardedRestart(t *testing.T) {
 					g.sendOrdered(run*100, (run+1)*100)
 					var saved [3]sync.WaitGroup // by task, done after the run's first checkpoint
 					var first [3]sync.Once
-					cfg := worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}, TaskEvents: func(task int) func(worker.Event) {
-						return worker.Join(
-							worker.On(func(r worker.Recovered) { from.Store(task, r.Checkpoint) }),
-							worker.On(func(s worker.Saved) {
+					cfg := sharding.Config{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}, TaskEvents: func(task int) func(replay.Event) {
+						return replay.Join(
+							replay.On(func(r replay.Recovered) { from.Store(task, r.Checkpoint) }),
+							replay.On(func(s replay.Saved) {
 								if s.Err == nil {
 									first[task].Do(saved[task].Done)
 								}
@@ -720,7 +722,7 @@ func TestShardedRestart(t *testing.T) {
 						)
 					}}
 					if kept {
-						cfg.Checkpoints = worker.Checkpoints{Dir: dir, Every: 20 * time.Millisecond}
+						cfg.Checkpoints = replay.Checkpoints{Dir: dir, Every: 20 * time.Millisecond}
 						for task := range saved {
 							saved[task].Add(1)
 						}
@@ -745,7 +747,7 @@ func TestShardedRestart(t *testing.T) {
 
 // stoppingLead stops the worker while it learns a window.
 type stoppingLead struct {
-	worker.Lead
+	sharding.Trainer
 	window int64
 	stop   func()
 }
@@ -754,7 +756,7 @@ func (l stoppingLead) Learn(window int64, rows [][]byte) (*event.Outcome, []byte
 	if window == l.window {
 		l.stop()
 	}
-	return l.Lead.Learn(window, rows)
+	return l.Trainer.Learn(window, rows)
 }
 
 // TestLeadStoppedWhileLearning: a worker that is stopped while its lead learns a window sends
@@ -763,11 +765,11 @@ func (l stoppingLead) Learn(window int64, rows [][]byte) (*event.Outcome, []byte
 func TestLeadStoppedWhileLearning(t *testing.T) {
 	onShards(t, 2, func(t *testing.T, g *sharded) {
 		const nodes, lag, stops = 200, 3, 7
-		cfg := worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes), Checkpoints: worker.Checkpoints{Dir: t.TempDir()}}}
+		cfg := sharding.Config{Lag: lag, Config: worker.Config{Policy: schedule(nodes), Checkpoints: replay.Checkpoints{Dir: t.TempDir()}}}
 		g.sendOrdered(0, 100)
 		first, learning := cfg, make(chan struct{})
 		var w *shardedWorker
-		first.NewLead = func(shards int) (worker.Lead, error) {
+		first.NewLead = func(shards int) (sharding.Trainer, error) {
 			l, err := newToyLead(shards)
 			return stoppingLead{l, stops, func() { <-learning; w.cancel() }}, err
 		}
@@ -778,8 +780,8 @@ func TestLeadStoppedWhileLearning(t *testing.T) {
 		}
 		var from atomic.Int64
 		next := cfg
-		next.TaskEvents = func(task int) func(worker.Event) {
-			return worker.On(func(r worker.Recovered) {
+		next.TaskEvents = func(task int) func(replay.Event) {
+			return replay.On(func(r replay.Recovered) {
 				if task == 0 {
 					from.Store(r.Checkpoint)
 				}
@@ -808,7 +810,7 @@ func TestShardedTakeOver(t *testing.T) {
 					names := []string{"a", "b", "c", "d"}
 					var workers []*shardedWorker
 					start := func(i int) {
-						workers = append(workers, g.startOn(dial(t, g.on, kafka.Config{ClientID: names[i]}), worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}}))
+						workers = append(workers, g.startOn(dial(t, g.on, kafka.Config{ClientID: names[i]}), sharding.Config{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}}))
 					}
 					start(0)
 					start(1)
@@ -877,8 +879,8 @@ func TestShardedFaults(t *testing.T) {
 				exchange.Topic, cuts.Topic, cuts.Partitions = g.names.Exchange, g.names.Ledger, []int32{0}
 				cluster.Fault(exchange, cuts)
 				g.sendOrdered(0, nodes)
-				a := g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}})
-				b := g.start(worker.Sharded{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}})
+				a := g.start(sharding.Config{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}})
+				b := g.start(sharding.Config{Lag: lag, Config: worker.Config{Policy: schedule(nodes)}})
 				g.await(nodes/10, a, b)
 				stopAll(t, a, b)
 				mu.Lock()
@@ -897,10 +899,10 @@ func TestShardedFaults(t *testing.T) {
 func TestOtherHeads(t *testing.T) {
 	onShards(t, 2, func(t *testing.T, g *sharded) {
 		g.sendOrdered(0, 100)
-		w := g.start(worker.Sharded{Lag: 1, Config: worker.Config{Policy: schedule(100)}})
+		w := g.start(sharding.Config{Lag: 1, Config: worker.Config{Policy: schedule(100)}})
 		g.await(10, w)
 		stopAll(t, w)
-		other := g.start(worker.Sharded{Lag: 1, Config: worker.Config{Policy: schedule(100)}, NewLead: func(shards int) (worker.Lead, error) {
+		other := g.start(sharding.Config{Lag: 1, Config: worker.Config{Policy: schedule(100)}, NewLead: func(shards int) (sharding.Trainer, error) {
 			return &toyLead{shards: shards, salt: "other"}, nil
 		}})
 		if err := <-other.ended; err == nil || !strings.HasPrefix(err.Error(), "lead: the heads that were sent after window 0 are not those") || strings.Contains(err.Error(), "\n") {
@@ -922,7 +924,7 @@ func TestShardedRefuses(t *testing.T) {
 		for id := range int64(3) {
 			g.produce(kafka.Record{Topic: g.names.Commands, Value: wire.AppendCommand(nil, &event.Command{Name: event.Forget, Nodes: []event.ID{{Num: id}}})})
 		}
-		w := g.start(worker.Sharded{Config: worker.Config{Policy: schedule(0)}})
+		w := g.start(sharding.Config{Config: worker.Config{Policy: schedule(0)}})
 		defer stopAll(t, w)
 		for g.count(g.names.DeadLetters) < 3 {
 			time.Sleep(time.Millisecond)
@@ -931,9 +933,9 @@ func TestShardedRefuses(t *testing.T) {
 			t.Errorf("a worker of a whole graph ends with error %v", err)
 		}
 		f := newFixture(t, g.on)
-		cfg := g.config(worker.Sharded{})
+		cfg := g.config(sharding.Config{})
 		cfg.Terms.Names = f.names
-		if err := worker.RunSharded(t.Context(), f.client, cfg); err == nil || !strings.Contains(err.Error(), "is of a graph without shards") {
+		if err := sharding.Run(t.Context(), f.client, cfg); err == nil || !strings.Contains(err.Error(), "is of a graph without shards") {
 			t.Errorf("a worker of sharded graphs ends with error %v at one without shards", err)
 		}
 	})

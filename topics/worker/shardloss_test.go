@@ -17,6 +17,8 @@ import (
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
+	sharding "github.com/gvbll/gvbll/topics/shards"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -54,9 +56,9 @@ func (d *disturbed) serve(nodes int) {
 
 // work starts a worker, with the checkpoints that were kept or without any.
 func (d *disturbed) work(kept bool) *shardedWorker {
-	cfg := worker.Sharded{Lag: disturbedLag, Config: worker.Config{Policy: schedule(1000)}}
+	cfg := sharding.Config{Lag: disturbedLag, Config: worker.Config{Policy: schedule(1000)}}
 	if kept {
-		cfg.Checkpoints = worker.Checkpoints{Dir: d.dir}
+		cfg.Checkpoints = replay.Checkpoints{Dir: d.dir}
 	}
 	return d.start(cfg)
 }
@@ -232,9 +234,9 @@ func TestShardedBeginsAgain(t *testing.T) {
 				for range 12 {
 					s.Windows = append(s.Windows, intake.Size{Nodes: 15, Labels: 9})
 				}
-				cfg := worker.Sharded{Lag: disturbedLag, Config: worker.Config{Policy: s, BeginAgain: true}}
+				cfg := sharding.Config{Lag: disturbedLag, Config: worker.Config{Policy: s, BeginAgain: true}}
 				if kept {
-					cfg.Checkpoints = worker.Checkpoints{Dir: d.dir}
+					cfg.Checkpoints = replay.Checkpoints{Dir: d.dir}
 				}
 				before := len(d.read(d.names.Predictions))
 				w := d.start(cfg)
@@ -308,7 +310,7 @@ func TestShardedCheckpointsOf(t *testing.T) {
 			}
 			dir := t.TempDir()
 			other.sendOrdered(0, 120)
-			w := other.start(worker.Sharded{Lag: disturbedLag, Config: worker.Config{Policy: schedule(nodes), Checkpoints: worker.Checkpoints{Dir: dir}}})
+			w := other.start(sharding.Config{Lag: disturbedLag, Config: worker.Config{Policy: schedule(nodes), Checkpoints: replay.Checkpoints{Dir: dir}}})
 			other.await(12, w)
 			stopAll(t, w)
 			d.dir = dir
@@ -415,7 +417,7 @@ func (d *disturbed) produceTo(at kafka.TopicPartition, value []byte) {
 func TestShardedPartitionsAdded(t *testing.T) {
 	onShards(t, 3, func(t *testing.T, g *sharded) {
 		start := func() *shardedWorker {
-			return g.start(worker.Sharded{Lag: 1, Config: worker.Config{Policy: intake.CountOrLinger{Count: 20, Linger: 20 * time.Millisecond}}})
+			return g.start(sharding.Config{Lag: 1, Config: worker.Config{Policy: intake.CountOrLinger{Count: 20, Linger: 20 * time.Millisecond}}})
 		}
 		a, b := start(), start()
 		g.awaitOwners(a, b)

@@ -7,61 +7,62 @@ import (
 
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
-// source says where an owner's windows end, and what must be there before they are replayed and
+// Source says where an owner's windows end, and what must be there before they are replayed and
 // committed.
-type source interface {
-	// exclusions returns the nodes that a replay from the ledger's beginning leaves out.
-	exclusions(ctx context.Context) (exclusions, error)
-	// await is called before the ledger is replayed, and waits until it can be, or until elected
+type Source interface {
+	// Exclusions returns the nodes that a replay from the ledger's beginning leaves out.
+	Exclusions(ctx context.Context) (replay.Exclusions, error)
+	// Await is called before the ledger is replayed, and waits until it can be, or until elected
 	// reports that this worker is. Other workers take it for the owner from then on.
-	await(ctx context.Context, elected func() (bool, error)) error
-	// follow is called before a window of the ledger is stepped.
-	follow(ctx context.Context, r *ledger.Record) error
-	// resume is called once, between the replay of the ledger and the first step.
-	resume(ctx context.Context, o *owner) error
-	// step steps the windows that are there. It is called again after every fetch, and when
+	Await(ctx context.Context, elected func() (bool, error)) error
+	// Follow is called before a window of the ledger is stepped.
+	Follow(ctx context.Context, r *ledger.Record) error
+	// Resume is called once, between the replay of the ledger and the first step.
+	Resume(ctx context.Context, o *Owner) error
+	// Step steps the windows that are there. It is called again after every fetch, and when
 	// the channel delivers.
-	step(ctx context.Context) (wake <-chan time.Time, err error)
-	// finish is called instead of step when the owner ends. It steps what cannot be left.
-	finish(ctx context.Context) error
-	// acknowledged waits until a window and those before it may be committed. The publisher
+	Step(ctx context.Context) (wake <-chan time.Time, err error)
+	// Finish is called instead of step when the owner ends. It steps what cannot be left.
+	Finish(ctx context.Context) error
+	// Acknowledged waits until a window and those before it may be committed. The publisher
 	// calls it.
-	acknowledged(ctx context.Context, window int64) error
+	Acknowledged(ctx context.Context, window int64) error
 }
 
 // byPolicy cuts windows where the policy says.
 type byPolicy struct {
-	replay *replayer
-	owner  *owner
+	replay *replay.Replayer
+	owner  *Owner
 	timer  *time.Timer
 }
 
-func newByPolicy(p *replayer) source {
+func newByPolicy(p *replay.Replayer) Source {
 	s := &byPolicy{replay: p, timer: time.NewTimer(0)}
 	s.timer.Stop()
 	return s
 }
 
-func (s *byPolicy) exclusions(ctx context.Context) (exclusions, error) {
-	return s.replay.readExclusions(ctx, math.MaxInt64)
+func (s *byPolicy) Exclusions(ctx context.Context) (replay.Exclusions, error) {
+	return s.replay.ReadExclusions(ctx, math.MaxInt64)
 }
 
-func (*byPolicy) await(context.Context, func() (bool, error)) error { return nil }
+func (*byPolicy) Await(context.Context, func() (bool, error)) error { return nil }
 
-func (*byPolicy) follow(context.Context, *ledger.Record) error { return nil }
+func (*byPolicy) Follow(context.Context, *ledger.Record) error { return nil }
 
-func (s *byPolicy) resume(_ context.Context, o *owner) error {
+func (s *byPolicy) Resume(_ context.Context, o *Owner) error {
 	s.owner = o
-	s.replay.inputs.Resume(o.cfg.Policy, s.replay.next)
+	s.replay.Inputs.Resume(o.cfg.Policy, s.replay.Next)
 	return nil
 }
 
-func (s *byPolicy) step(ctx context.Context) (wake <-chan time.Time, err error) {
-	o, in := s.owner, s.replay.inputs
+func (s *byPolicy) Step(ctx context.Context) (wake <-chan time.Time, err error) {
+	o, in := s.owner, s.replay.Inputs
 	for {
-		c := in.Cut(o.cfg.Policy, s.replay.next)
+		c := in.Cut(o.cfg.Policy, s.replay.Next)
 		if c.Cause == "" {
 			if c.Within > 0 {
 				s.timer.Reset(c.Within)
@@ -83,12 +84,12 @@ func (s *byPolicy) step(ctx context.Context) (wake <-chan time.Time, err error) 
 		if err := o.advance(ctx, c); err != nil {
 			return nil, err
 		}
-		if err := o.w.saver.poll(o.w); err != nil {
+		if err := o.worker.Saver.Poll(o.worker); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func (*byPolicy) finish(context.Context) error { return nil }
+func (*byPolicy) Finish(context.Context) error { return nil }
 
-func (*byPolicy) acknowledged(context.Context, int64) error { return nil }
+func (*byPolicy) Acknowledged(context.Context, int64) error { return nil }

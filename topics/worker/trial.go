@@ -10,6 +10,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // A command can ask for the trial of another model while the graph is served. The owner
@@ -25,43 +26,43 @@ import (
 
 // Taker is an engine that can take another model into its shadow while it runs.
 type Taker interface {
-	RoleAssigner
+	replay.RoleAssigner
 	// Take puts an engine of one model, which has stepped the same windows and belongs to
 	// the Taker from then on, into the shadow, in place of the one there.
-	Take(shadow Engine) error
+	Take(shadow replay.Engine) error
 }
 
 // loading is the loading of a model for a trial. Its replayer belongs to the goroutine until
 // done has a value, and then to the worker.
 type loading struct {
 	model    string
-	replayer *replayer
+	replayer *replay.Replayer
 	stop     context.CancelFunc
 	done     chan error
 	ended    chan struct{} // closed when the goroutine has ended
 }
 
 // loadModel begins to load a model. It fails if the worker has no file of it.
-func (w *worker) loadModel(ctx context.Context, id string) error {
-	if w.cfg.Models.Open == nil {
+func (w *Worker) loadModel(ctx context.Context, id string) error {
+	if w.Cfg.Models.Open == nil {
 		return fmt.Errorf("model %.40s is to be tried, and this worker has no folder of models: start it with --models", id)
 	}
-	engine, err := w.cfg.Models.Open(id)
+	engine, err := w.Cfg.Models.Open(id)
 	if err != nil {
 		return err
 	}
-	cfg, terms, models := w.cfg.Replay(), w.cfg.Terms, w.cfg.Models
+	cfg, terms, models := w.Cfg.Replay(), w.Cfg.Terms, w.Cfg.Models
 	terms.Model, terms.Shadow = id, ""
-	models.Fresh = func() (Engine, error) { return models.Open(id) }
+	models.Fresh = func() (replay.Engine, error) { return models.Open(id) }
 	cfg.Terms, cfg.Models, cfg.Events = &terms, &models, nil
 	w.stopLoading()
-	l := &loading{model: id, replayer: newReplayer(w.client, cfg, engine), done: make(chan error, 1), ended: make(chan struct{})}
+	l := &loading{model: id, replayer: replay.New(w.client, cfg, engine), done: make(chan error, 1), ended: make(chan struct{})}
 	ctx, l.stop = context.WithCancel(ctx)
 	w.loading = l
-	w.cfg.Logger.Info("loading a model for the shadow: it replays the ledger", "model", id)
+	w.Cfg.Logger.Info("loading a model for the shadow: it replays the ledger", "model", id)
 	go func() {
 		defer close(l.ended)
-		l.done <- l.run(ctx, &w.stepped)
+		l.done <- l.run(ctx, &w.Stepped)
 	}()
 	return nil
 }
@@ -69,17 +70,17 @@ func (w *worker) loadModel(ctx context.Context, id string) error {
 // run steps the windows that the ledger has, up to those that the worker has stepped.
 func (l *loading) run(ctx context.Context, stepped *atomic.Int64) (err error) {
 	p := l.replayer
-	if p.excluded, err = p.readExclusions(ctx, math.MaxInt64); err != nil {
+	if p.Excluded, err = p.ReadExclusions(ctx, math.MaxInt64); err != nil {
 		return err
 	}
-	if p.ledger, err = ledger.Open(ctx, p.client, p.cfg.Terms.ledgerAt()); err != nil {
+	if p.Ledger, err = ledger.Open(ctx, p.Client, p.Cfg.Terms.LedgerAt()); err != nil {
 		return err
 	}
-	if err := p.openInputs(ctx, intake.Position{}); err != nil {
+	if err := p.OpenInputs(ctx, intake.Position{}); err != nil {
 		return err
 	}
-	for p.next < stepped.Load() {
-		r, err := p.ledger.Next(ctx)
+	for p.Next < stepped.Load() {
+		r, err := p.Ledger.Next(ctx)
 		if r == nil || err != nil {
 			return err
 		}
@@ -92,12 +93,12 @@ func (l *loading) run(ctx context.Context, stepped *atomic.Int64) (err error) {
 
 func (l *loading) step(ctx context.Context, r *ledger.Record) error {
 	_, err := l.replayer.Step(ctx, r)
-	l.replayer.inputs.Release()
+	l.replayer.Inputs.Release()
 	return err
 }
 
 // stopLoading ends a loading, if there is one. Its engine is not needed any more.
-func (w *worker) stopLoading() {
+func (w *Worker) stopLoading() {
 	l := w.loading
 	if l == nil {
 		return
@@ -106,12 +107,12 @@ func (w *worker) stopLoading() {
 	w.loading = nil
 	go func() {
 		<-l.ended
-		release(l.replayer.engine)
+		replay.Release(l.replayer.Engine)
 	}()
 }
 
 // loaded returns the channel of the loading's end, nil if no model is being loaded.
-func (w *worker) loaded() <-chan error {
+func (w *Worker) loaded() <-chan error {
 	if w.loading == nil {
 		return nil
 	}
@@ -121,11 +122,11 @@ func (w *worker) loaded() <-chan error {
 // take takes the loaded model into the shadow, after it has stepped the windows before next,
 // which must all be committed. err is that of the loading; a model that cannot be loaded ends
 // nothing but its trial here.
-func (w *worker) take(ctx context.Context, err error) error {
+func (w *Worker) take(ctx context.Context, err error) error {
 	l := w.loading
-	for err == nil && l.replayer.next < w.replay.next {
+	for err == nil && l.replayer.Next < w.Replay.Next {
 		var r *ledger.Record
-		if r, err = l.replayer.ledger.Wait(ctx); r != nil && err == nil {
+		if r, err = l.replayer.Ledger.Wait(ctx); r != nil && err == nil {
 			err = l.step(ctx, r)
 		}
 	}
@@ -133,38 +134,38 @@ func (w *worker) take(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	if err == nil {
-		err = w.replay.engine.(Taker).Take(l.replayer.engine)
+		err = w.Replay.Engine.(Taker).Take(l.replayer.Engine)
 	}
 	if err != nil {
-		w.cfg.Logger.Error("a model cannot be loaded for the shadow", "model", l.model, "err", err)
-		w.missing, w.replay.last.trial = l.model, nil // an owner's next records say so
+		w.Cfg.Logger.Error("a model cannot be loaded for the shadow", "model", l.model, "err", err)
+		w.missing, w.Replay.Last.Trial = l.model, nil // an owner's next records say so
 		w.stopLoading()
 		return nil
 	}
 	l.stop()
 	w.loading = nil
-	w.cfg.Terms.Model, w.cfg.Terms.Shadow = w.replay.last.serves, l.model
-	w.cfg.Logger.Info("model loaded into the shadow", "model", l.model, "serves", w.replay.last.serves, "window", w.replay.next)
-	w.cfg.Events(Loaded{Model: l.model, Engine: w.replay.engine})
+	w.Cfg.Terms.Model, w.Cfg.Terms.Shadow = w.Replay.Last.Serves, l.model
+	w.Cfg.Logger.Info("model loaded into the shadow", "model", l.model, "serves", w.Replay.Last.Serves, "window", w.Replay.Next)
+	w.Cfg.Events(replay.Loaded{Model: l.model, Engine: w.Replay.Engine})
 	return w.assignOwnRoles()
 }
 
 // followTrial loads the model of the ledger's trial, if this worker does not have it and has
 // its file. It is called at the ledger's end.
-func (w *worker) followTrial(ctx context.Context) {
-	t := w.replay.last.trial
-	if t == nil || w.cfg.Terms.has(t.Model) || w.loading != nil && w.loading.model == t.Model || w.missing == t.Model {
+func (w *Worker) followTrial(ctx context.Context) {
+	t := w.Replay.Last.Trial
+	if t == nil || w.Cfg.Terms.Has(t.Model) || w.loading != nil && w.loading.model == t.Model || w.missing == t.Model {
 		return
 	}
 	if err := w.loadModel(ctx, t.Model); err != nil {
 		w.missing = t.Model
-		w.cfg.Logger.Warn("a model is tried that this worker cannot load: it will end when that is promoted", "model", t.Model, "err", err)
+		w.Cfg.Logger.Warn("a model is tried that this worker cannot load: it will end when that is promoted", "model", t.Model, "err", err)
 	}
 }
 
 // awaitModel waits until the model that serves a window, and that is being loaded, is here.
-func (w *worker) awaitModel(ctx context.Context, model string) error {
-	for w.loading != nil && w.loading.model == model && !w.cfg.Terms.has(model) {
+func (w *Worker) awaitModel(ctx context.Context, model string) error {
+	for w.loading != nil && w.loading.model == model && !w.Cfg.Terms.Has(model) {
 		select {
 		case err := <-w.loading.done:
 			if err := w.take(ctx, err); err != nil {
@@ -179,14 +180,14 @@ func (w *worker) awaitModel(ctx context.Context, model string) error {
 
 // obeyTrials loads the model of the last command to try one that can be loaded, and returns
 // the trial after the window, nil for none: that of before goes on if no command is obeyed.
-func (o *owner) obeyTrials(ctx context.Context, commands []event.Command) *ledger.Trial {
+func (o *Owner) obeyTrials(ctx context.Context, commands []event.Command) *ledger.Trial {
 	for i := len(commands) - 1; i >= 0; i-- {
 		c := &commands[i]
-		if c.Model == o.replay.last.serves {
+		if c.Model == o.replay.Last.Serves {
 			continue
 		}
-		if !o.cfg.Terms.has(c.Model) {
-			if err := o.w.loadModel(ctx, c.Model); err != nil {
+		if !o.cfg.Terms.Has(c.Model) {
+			if err := o.worker.loadModel(ctx, c.Model); err != nil {
 				o.cfg.Logger.Warn("a model cannot be tried", "model", c.Model, "err", err)
 				continue
 			}
@@ -198,22 +199,22 @@ func (o *owner) obeyTrials(ctx context.Context, commands []event.Command) *ledge
 
 // assignOwnRoles gives our models their roles after the ledger's end, where this worker
 // serves. The model that serves there must be one of ours, unless another epoch begins.
-func (w *worker) assignOwnRoles() error {
-	serves := cmp.Or(w.replay.last.serves, w.cfg.Terms.Model)
-	if !w.cfg.Terms.has(serves) {
+func (w *Worker) assignOwnRoles() error {
+	serves := cmp.Or(w.Replay.Last.Serves, w.Cfg.Terms.Model)
+	if !w.Cfg.Terms.Has(serves) {
 		if w.begins == nil {
-			return fmt.Errorf("ledger %s: model %s was promoted, and this is model %s: start with --model for the one that serves", w.cfg.Terms.Names.Ledger, serves, w.cfg.Terms.Model)
+			return fmt.Errorf("ledger %s: model %s was promoted, and this is model %s: start with --model for the one that serves", w.Cfg.Terms.Names.Ledger, serves, w.Cfg.Terms.Model)
 		}
-		serves = w.cfg.Terms.Model
+		serves = w.Cfg.Terms.Model
 	}
-	shadow := w.cfg.Terms.Shadow
+	shadow := w.Cfg.Terms.Shadow
 	if serves == shadow {
-		shadow = w.cfg.Terms.Model
+		shadow = w.Cfg.Terms.Model
 	}
-	if s := w.replay.last.shadow; s != nil && s.Model != serves && s.Model != shadow {
-		w.cfg.Logger.Warn("the model in the shadow was not given, so it stops here", "model", s.Model)
+	if s := w.Replay.Last.Shadow; s != nil && s.Model != serves && s.Model != shadow {
+		w.Cfg.Logger.Warn("the model in the shadow was not given, so it stops here", "model", s.Model)
 	}
-	if a, ok := w.replay.engine.(RoleAssigner); ok {
+	if a, ok := w.Replay.Engine.(replay.RoleAssigner); ok {
 		a.AssignRoles(serves, shadow)
 	}
 	return nil

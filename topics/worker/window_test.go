@@ -9,6 +9,7 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // preallocated is an engine that serves size predictions of 40 classes for every window. It
@@ -34,7 +35,7 @@ func (e *preallocated) Step(w *event.Window) *event.Outcome {
 
 // newDiscardingOwner returns an owner that steps and encodes, but discards the encoded
 // records instead of publishing them. Its windows have no events and size predictions.
-func newDiscardingOwner(tb testing.TB, size int) *owner {
+func newDiscardingOwner(tb testing.TB, size int) *Owner {
 	tb.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -54,12 +55,12 @@ func newDiscardingOwner(tb testing.TB, size int) *owner {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	cfg := &Config{Terms: Terms{Names: names, Model: "model", Settings: `{"model":"none"}`}}
-	cfg.setDefaults()
-	r := newReplayer(nil, cfg.Replay(), &preallocated{size: size})
-	r.inputs = &intake.Inputs{}
-	o := newOwner(&worker{
-		cfg: cfg, replay: r,
+	cfg := &Config{Terms: replay.Terms{Names: names, Model: "model", Settings: `{"model":"none"}`}}
+	cfg.SetDefaults()
+	r := replay.New(nil, cfg.Replay(), &preallocated{size: size})
+	r.Inputs = &intake.Inputs{}
+	o := newOwner(&Worker{
+		Cfg: cfg, Replay: r,
 		partitions: map[string]int{names.Predictions: 4}, source: newByPolicy(r),
 	}, p)
 	go func() {
@@ -73,7 +74,7 @@ func newDiscardingOwner(tb testing.TB, size int) *owner {
 	return o
 }
 
-func (o *owner) advanceBy(tb testing.TB, windows int) {
+func (o *Owner) advanceBy(tb testing.TB, windows int) {
 	tb.Helper()
 	for range windows {
 		if err := o.advance(tb.Context(), intake.Cut{Cause: "count"}); err != nil {

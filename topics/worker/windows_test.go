@@ -8,6 +8,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -18,16 +19,16 @@ import (
 func TestWindows(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		f.send(0, 40)
-		f.runUntilConsumed(&recorder{}, worker.Config{Models: worker.Models{Fresh: freshRecorder}})
+		f.runUntilConsumed(&recorder{}, worker.Config{Models: replay.Models{Fresh: freshRecorder}})
 		f.forget(3, 17)
 		f.send(40, 50)
-		f.runUntilConsumed(&recorder{}, worker.Config{Models: worker.Models{Fresh: freshRecorder}})
+		f.runUntilConsumed(&recorder{}, worker.Config{Models: replay.Models{Fresh: freshRecorder}})
 		last := f.lastRecord()
 
 		read := &recorder{}
 		all := f.config(worker.Config{})
 		cfg := all.Replay()
-		if err := worker.Windows(t.Context(), f.client, cfg, 1<<40, func(w *event.Window) error { read.Step(w); return nil }); err != nil {
+		if err := replay.Windows(t.Context(), f.client, cfg, 1<<40, func(w *event.Window) error { read.Step(w); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if got := hex.EncodeToString(read.chain[:]); got != last.Chain || int64(len(read.windows)) != last.Window+1 {
@@ -39,11 +40,11 @@ func TestWindows(t *testing.T) {
 			}
 		}
 		enough, n := errors.New("enough"), 0
-		err := worker.Windows(t.Context(), f.client, cfg, 2, func(*event.Window) error { n++; return nil })
+		err := replay.Windows(t.Context(), f.client, cfg, 2, func(*event.Window) error { n++; return nil })
 		if err != nil || n != 2 {
 			t.Errorf("before window 2: %d windows and error %v, want 2 and none", n, err)
 		}
-		if err := worker.Windows(t.Context(), f.client, cfg, 2, func(*event.Window) error { return enough }); !errors.Is(err, enough) {
+		if err := replay.Windows(t.Context(), f.client, cfg, 2, func(*event.Window) error { return enough }); !errors.Is(err, enough) {
 			t.Errorf("error %v, want the reader's", err)
 		}
 	})
@@ -61,10 +62,10 @@ func TestWindowsOfOtherClasses(t *testing.T) {
 		label(1, event.Label{Index: 1})
 		label(2, event.Label{Index: 2})
 		label(3, event.Label{Class: "c"})
-		if err := f.run(&tally{}, worker.Config{Terms: worker.Terms{Classes: []string{"a", "b"}}}); err != nil {
+		if err := f.run(&tally{}, worker.Config{Terms: replay.Terms{Classes: []string{"a", "b"}}}); err != nil {
 			t.Fatal(err)
 		}
-		wide := worker.Config{Terms: worker.Terms{Model: "wide", Classes: []string{"c", "b", "a"}}}
+		wide := worker.Config{Terms: replay.Terms{Model: "wide", Classes: []string{"c", "b", "a"}}}
 		if _, err := worker.Rebase(t.Context(), f.client, &tally{}, f.config(wide), ""); err != nil {
 			t.Fatal(err)
 		}
@@ -77,8 +78,8 @@ func TestWindowsOfOtherClasses(t *testing.T) {
 		for _, classes := range [][]string{nil, {"a", "b"}, {"c", "b", "a"}} {
 			var labels []string
 			read := recordLabels{tally{}, &labels}
-			cfg := f.config(worker.Config{Terms: worker.Terms{Classes: classes}})
-			if err := worker.Windows(t.Context(), f.client, cfg.Replay(), 1<<40, func(w *event.Window) error { read.Step(w); return nil }); err != nil {
+			cfg := f.config(worker.Config{Terms: replay.Terms{Classes: classes}})
+			if err := replay.Windows(t.Context(), f.client, cfg.Replay(), 1<<40, func(w *event.Window) error { read.Step(w); return nil }); err != nil {
 				t.Fatal(err)
 			}
 			if got := strings.Join(labels, " "); got != want {

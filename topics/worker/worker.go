@@ -33,18 +33,20 @@ import (
 	"github.com/gvbll/gvbll/topics/crash"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/publish"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // Run runs a worker until the context ends, and then returns nil with every stepped window
 // committed. If it ends for any other reason it returns an error of one line.
-func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
+func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config) error {
 	w, err := newWorker(ctx, c, e, cfg)
 	if err == nil {
-		defer w.saver.unlock()
+		defer w.Saver.Unlock()
 		watching, stop := context.WithCancel(ctx)
 		defer stop()
-		go topics.WatchRisks(watching, c, w.cfg.Terms.Names, time.Hour, w.cfg.Logger, w.cfg.AtRisk)
-		err = w.run(ctx, w.join)
+		go topics.WatchRisks(watching, c, w.Cfg.Terms.Names, time.Hour, w.Cfg.Logger, w.Cfg.AtRisk)
+		err = w.Run(ctx, w.join)
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil // no transaction of this worker was open
@@ -52,15 +54,15 @@ func Run(ctx context.Context, c *kafka.Client, e Engine, cfg Config) error {
 	return err
 }
 
-// worker is a replayer that follows the ledger until it is elected, and then continues
+// Worker is a replayer that follows the ledger until it is elected, and then continues
 // as [owner]. One goroutine steps and calls the hooks.
-type worker struct {
-	cfg    *Config
+type Worker struct {
+	Cfg    *Config
 	client *kafka.Client
-	replay *replayer
-	member seat
-	saver  *saver
-	source source // of windows, once this worker is the owner
+	Replay *replay.Replayer
+	member Membership
+	Saver  *Saver
+	source Source // of windows, once this worker is the owner
 	// partitions are the partition counts of the output topics at the start: a key stays
 	// in its partition while the worker runs, even if partitions are added.
 	partitions map[string]int
@@ -82,8 +84,8 @@ type worker struct {
 
 	elected bool // this worker, by the newest election
 	// For the election, which reads them from another goroutine.
-	owns    atomic.Bool
-	stepped atomic.Int64 // next
+	Owns    atomic.Bool
+	Stepped atomic.Int64 // next
 }
 
 // commitPoint is a window that is in the ledger, and the offset of its record or of
@@ -92,7 +94,7 @@ type commitPoint struct{ window, offset int64 }
 
 // newWorker returns a worker of a whole graph that has read the ledger's last record and
 // nothing else.
-func newWorker(ctx context.Context, c *kafka.Client, e Engine, cfg Config) (*worker, error) {
+func newWorker(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config) (*Worker, error) {
 	missing, err := topics.Missing(ctx, c, cfg.Terms.Names)
 	if err != nil {
 		return nil, err
@@ -111,46 +113,46 @@ func newWorker(ctx context.Context, c *kafka.Client, e Engine, cfg Config) (*wor
 	case shards > 0:
 		return nil, fmt.Errorf("ledger %s is of a graph of %d shards, and this worker would step a whole graph", cfg.Terms.Names.Ledger, shards)
 	}
-	w, err := newTask(ctx, c, e, cfg, newByPolicy)
+	w, err := NewTask(ctx, c, e, cfg, newByPolicy)
 	if err != nil {
 		return nil, err
 	}
 	if err := w.checkBegin(ctx); err != nil {
 		return nil, err
 	}
-	w.saver, err = newSaver(ctx, c, w.cfg)
+	w.Saver, err = NewSaver(ctx, c, w.Cfg)
 	return w, err
 }
 
-// newTask returns a worker that has read the last record of its part of the ledger, and nothing
+// NewTask returns a worker that has read the last record of its part of the ledger, and nothing
 // else. It has no saver yet.
-func newTask(ctx context.Context, c *kafka.Client, e Engine, cfg Config, from func(*replayer) source) (w *worker, err error) {
-	cfg.setDefaults()
-	cfg.Events = Join(logEvents(cfg.Logger), cfg.Events)
-	p := newReplayer(c, cfg.Replay(), e)
-	w = &worker{cfg: &cfg, client: c, replay: p, source: from(p)}
-	w.newest, err = ledger.Newest(ctx, c, cfg.Terms.ledgerAt())
+func NewTask(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config, from func(*replay.Replayer) Source) (w *Worker, err error) {
+	cfg.SetDefaults()
+	cfg.Events = replay.Join(LogEvents(cfg.Logger), cfg.Events)
+	p := replay.New(c, cfg.Replay(), e)
+	w = &Worker{Cfg: &cfg, client: c, Replay: p, source: from(p)}
+	w.newest, err = ledger.Newest(ctx, c, cfg.Terms.LedgerAt())
 	return w, err
 }
 
 // checkBegin returns a [topics.GoneError] if the ledger is empty though a graph was served under
 // its name.
-func (w *worker) checkBegin(ctx context.Context) error {
+func (w *Worker) checkBegin(ctx context.Context) error {
 	switch {
-	case w.newest != nil && w.cfg.BeginAgain:
-		w.cfg.Logger.Warn("the ledger is not empty, and this worker goes on from it: leave out --begin-again", "windows", w.newest.Window+1)
+	case w.newest != nil && w.Cfg.BeginAgain:
+		w.Cfg.Logger.Warn("the ledger is not empty, and this worker goes on from it: leave out --begin-again", "windows", w.newest.Window+1)
 		return nil
-	case w.newest != nil || w.cfg.BeginAgain:
+	case w.newest != nil || w.Cfg.BeginAgain:
 		return nil
 	}
-	if err := topics.CheckLedger(ctx, w.client, w.cfg.Terms.Names); err != nil {
+	if err := topics.CheckLedger(ctx, w.client, w.Cfg.Terms.Names); err != nil {
 		return err
 	}
 	return w.checkNoCheckpoint()
 }
 
-// run joins the election, recovers meanwhile, and serves once it is the owner.
-func (w *worker) run(ctx context.Context, join func() (seat, error)) (err error) {
+// Run joins the election, recovers meanwhile, and serves once it is the owner.
+func (w *Worker) Run(ctx context.Context, join func() (Membership, error)) (err error) {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
 	if w.member, err = join(); err != nil {
@@ -161,19 +163,19 @@ func (w *worker) run(ctx context.Context, join func() (seat, error)) (err error)
 	if err := w.start(ctx, fetching); err != nil {
 		return err
 	}
-	if err = w.source.await(ctx, w.pollElection); err == nil {
+	if err = w.source.Await(ctx, w.pollElection); err == nil {
 		err = w.standBy(ctx)
 	}
 	if err == nil {
 		err = w.own(ctx)
 	}
 	w.member.Leave() // another can take over while the last checkpoint is written
-	w.saver.close(w, err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()))
+	w.Saver.Close(w, err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()))
 	return err
 }
 
-// seat is a place in the elections of the owner of a worker's task.
-type seat interface {
+// Membership is a place in the elections of the owner of a worker's task.
+type Membership interface {
 	// Elected delivers the outcome of each election, see [kafka.Membership.Elected].
 	Elected() <-chan kafka.Election
 	// Leave gives up the place: another worker can be elected.
@@ -182,18 +184,18 @@ type seat interface {
 
 // join takes part in the election of the graph's owner: the member of the group that
 // is assigned the ledger's partition.
-func (w *worker) join() (seat, error) {
+func (w *Worker) join() (Membership, error) {
 	return w.client.Join(kafka.MembershipConfig{
-		Group: w.cfg.Terms.Names.Ledger, Topic: w.cfg.Terms.Names.Ledger, Session: w.cfg.Session, About: w.cfg.About,
-		Standings: func() []kafka.Standing { return []kafka.Standing{{Owner: w.owns.Load(), Progress: w.stepped.Load()}} },
+		Group: w.Cfg.Terms.Names.Ledger, Topic: w.Cfg.Terms.Names.Ledger, Session: w.Cfg.Session, About: w.Cfg.About,
+		Standings: func() []kafka.Standing { return []kafka.Standing{{Owner: w.Owns.Load(), Progress: w.Stepped.Load()}} },
 	})
 }
 
 // start compares this worker's terms with the ledger's, and begins at the newest
 // checkpoint.
-func (w *worker) start(ctx, fetching context.Context) error {
+func (w *Worker) start(ctx, fetching context.Context) error {
 	err := w.checkEnd(ctx)
-	gone := errors.Is(err, errSettingsGone) // a checkpoint may have them
+	gone := errors.Is(err, replay.ErrSettingsGone) // a checkpoint may have them
 	if err != nil && !gone {
 		return err
 	}
@@ -204,43 +206,43 @@ func (w *worker) start(ctx, fetching context.Context) error {
 }
 
 // open starts after the newest checkpoint, or at the ledger's beginning.
-func (w *worker) open(ctx, fetching context.Context) error {
-	inputs, err := w.replay.restore(ctx)
+func (w *Worker) open(ctx, fetching context.Context) error {
+	inputs, err := w.Replay.Restore(ctx)
 	if err != nil {
 		return err
 	}
 	if err := w.checkState(); err != nil {
 		return err
 	}
-	if w.replay.next == 0 {
-		if w.replay.excluded, err = w.source.exclusions(ctx); err != nil {
+	if w.Replay.Next == 0 {
+		if w.Replay.Excluded, err = w.source.Exclusions(ctx); err != nil {
 			return err
 		}
 	}
-	w.committed = commitPoint{w.replay.next - 1, w.replay.ledger.Last()}
-	w.saver.newest = w.replay.next
-	w.stepped.Store(w.replay.next)
-	if w.partitions, err = w.client.Partitions(ctx, w.cfg.Terms.Names.Predictions, w.cfg.Terms.Names.DeadLetters); err != nil {
+	w.committed = commitPoint{w.Replay.Next - 1, w.Replay.Ledger.Last()}
+	w.Saver.Newest = w.Replay.Next
+	w.Stepped.Store(w.Replay.Next)
+	if w.partitions, err = w.client.Partitions(ctx, w.Cfg.Terms.Names.Predictions, w.Cfg.Terms.Names.DeadLetters); err != nil {
 		return err
 	}
-	return w.replay.openInputs(fetching, inputs)
+	return w.Replay.OpenInputs(fetching, inputs)
 }
 
 // checkNoCheckpoint returns a [topics.GoneError] if there is a checkpoint of this graph though
 // its ledger is empty.
-func (w *worker) checkNoCheckpoint() error {
-	list, err := w.cfg.Checkpoints.find(w.cfg.Terms.Names.Ledger)
+func (w *Worker) checkNoCheckpoint() error {
+	list, err := w.Cfg.Checkpoints.Find(w.Cfg.Terms.Names.Ledger)
 	if err != nil {
 		return nil // of a folder that cannot be read, the start says so
 	}
 	for _, entry := range list {
-		e, at, _, err := w.replay.read(entry.Path)
+		e, at, _, err := w.Replay.Read(entry.Path)
 		if err != nil {
 			continue // damaged, or of other models: not what this worker would go on from
 		}
-		release(e)
-		if slices.ContainsFunc(at.Consumed, func(g ledger.Range) bool { return g.Topic == w.cfg.Terms.Names.Nodes }) {
-			return &topics.GoneError{Ledger: w.cfg.Terms.Names.Ledger, Found: []string{fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, entry.Path)}}
+		replay.Release(e)
+		if slices.ContainsFunc(at.Consumed, func(g ledger.Range) bool { return g.Topic == w.Cfg.Terms.Names.Nodes }) {
+			return &topics.GoneError{Ledger: w.Cfg.Terms.Names.Ledger, Found: []string{fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, entry.Path)}}
 		}
 	}
 	return nil
@@ -248,8 +250,8 @@ func (w *worker) checkNoCheckpoint() error {
 
 // standBy follows the ledger, stepping the windows that the owner has committed,
 // until this worker is elected and has reached the ledger's end.
-func (w *worker) standBy(ctx context.Context) error {
-	began, first := time.Now(), w.replay.next
+func (w *Worker) standBy(ctx context.Context) error {
+	began, first := time.Now(), w.Replay.Next
 	w.replaying()
 	recovered := false
 	for {
@@ -260,17 +262,17 @@ func (w *worker) standBy(ctx context.Context) error {
 			}
 		default:
 		}
-		r, err := w.replay.ledger.Next(ctx)
+		r, err := w.Replay.Ledger.Next(ctx)
 		if err == nil && r == nil {
 			if !recovered {
 				recovered = true
-				w.cfg.Events(Recovered{Engine: w.replay.engine, Windows: w.replay.next, Checkpoint: first, Took: time.Since(began)})
+				w.Cfg.Events(replay.Recovered{Engine: w.Replay.Engine, Windows: w.Replay.Next, Checkpoint: first, Took: time.Since(began)})
 			}
 			if w.elected {
 				return nil
 			}
 			w.followTrial(ctx)
-			r, err = w.replay.ledger.Wait(ctx)
+			r, err = w.Replay.Ledger.Wait(ctx)
 		}
 		if err != nil {
 			return err
@@ -287,7 +289,7 @@ func (w *worker) standBy(ctx context.Context) error {
 			}
 		default:
 		}
-		if err := w.saver.poll(w); err != nil {
+		if err := w.Saver.Poll(w); err != nil {
 			return err
 		}
 	}
@@ -295,35 +297,35 @@ func (w *worker) standBy(ctx context.Context) error {
 
 // pollElection takes note of an election, and reports whether this worker is elected. If it is,
 // it is the owner from here on.
-func (w *worker) pollElection() (owns bool, err error) {
+func (w *Worker) pollElection() (owns bool, err error) {
 	select {
 	case e := <-w.member.Elected():
 		err = w.noteElection(e)
 	default:
 	}
 	if w.elected && err == nil {
-		w.owns.Store(true)
+		w.Owns.Store(true)
 	}
 	return w.elected, err
 }
 
 // noteElection takes note of who owns the graph.
-func (w *worker) noteElection(e kafka.Election) error {
+func (w *Worker) noteElection(e kafka.Election) error {
 	if e.Err != nil {
 		return e.Err
 	}
-	w.elected = e.Owns(w.cfg.Terms.Partition)
-	if !w.elected && w.owns.Load() { // it has sent what an owner sends
-		return ErrOwned
+	w.elected = e.Owns(w.Cfg.Terms.Partition)
+	if !w.elected && w.Owns.Load() { // it has sent what an owner sends
+		return publish.ErrOwned
 	}
 	if !w.elected {
-		w.cfg.Logger.Info("standing by: another worker owns this graph")
+		w.Cfg.Logger.Info("standing by: another worker owns this graph")
 	}
 	return nil
 }
 
 // follow steps a window of the ledger.
-func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
+func (w *Worker) follow(ctx context.Context, r *ledger.Record) error {
 	if err := w.awaitModel(ctx, r.Model); err != nil {
 		return err
 	}
@@ -333,53 +335,53 @@ func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
 		}
 	}
 	began := time.Now()
-	if err := w.source.follow(ctx, r); err != nil {
+	if err := w.source.Follow(ctx, r); err != nil {
 		return err
 	}
-	out, err := w.replay.Step(ctx, r)
+	out, err := w.Replay.Step(ctx, r)
 	if err != nil {
 		return err
 	}
-	w.stepped.Store(w.replay.next)
-	w.cfg.Events(Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Trial: w.replay.last.trial, Took: time.Since(began)})
-	w.replay.inputs.Release()
-	w.committed = commitPoint{r.Window, w.replay.ledger.Last()}
+	w.Stepped.Store(w.Replay.Next)
+	w.Cfg.Events(replay.Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Trial: w.Replay.Last.Trial, Took: time.Since(began)})
+	w.Replay.Inputs.Release()
+	w.committed = commitPoint{r.Window, w.Replay.Ledger.Last()}
 	return nil
 }
 
 // replaying reports the windows that are to be replayed.
-func (w *worker) replaying() {
+func (w *Worker) replaying() {
 	if w.newest != nil {
-		w.cfg.Events(Replaying{Windows: w.newest.Window + 1, Checkpoint: w.replay.next})
+		w.Cfg.Events(replay.Replaying{Windows: w.newest.Window + 1, Checkpoint: w.Replay.Next})
 	}
 }
 
 // own makes this worker the owner, and serves until the context ends.
-func (w *worker) own(ctx context.Context) error {
+func (w *Worker) own(ctx context.Context) error {
 	began := time.Now()
 	o, err := w.takeOver(ctx)
 	if err != nil {
 		return err
 	}
 	crash.Point(crash.Recovered)
-	w.cfg.Logger.Info("serving: this worker owns the graph now", "windows", w.replay.next, "took", time.Since(began).Round(time.Millisecond))
-	w.cfg.Events(TookOver{Windows: w.replay.next, Took: time.Since(began)})
+	w.Cfg.Logger.Info("serving: this worker owns the graph now", "windows", w.Replay.Next, "took", time.Since(began).Round(time.Millisecond))
+	w.Cfg.Events(replay.TookOver{Windows: w.Replay.Next, Took: time.Since(began)})
 	return o.serve(ctx, o.loop)
 }
 
 // takeOver fences the former owner, and replays what it committed before.
-func (w *worker) takeOver(ctx context.Context) (*owner, error) {
+func (w *Worker) takeOver(ctx context.Context) (*Owner, error) {
 	crash.Point(crash.BeforeFence)
 	producer, err := w.client.NewProducer(ctx, kafka.ProducerConfig{
-		TransactionalID:    w.cfg.Terms.transactionalID(),
-		TransactionTimeout: w.cfg.Publishing.TransactionTimeout,
-		Compression:        w.cfg.Publishing.Compression,
+		TransactionalID:    w.Cfg.Terms.TransactionalID(),
+		TransactionTimeout: w.Cfg.Publishing.TransactionTimeout,
+		Compression:        w.Cfg.Publishing.Compression,
 	})
 	if err != nil {
 		return nil, err
 	}
 	crash.Point(crash.AfterFence)
-	w.owns.Store(true)
+	w.Owns.Store(true)
 	if err := w.followToEnd(ctx); err != nil {
 		return nil, err
 	}
@@ -389,16 +391,16 @@ func (w *worker) takeOver(ctx context.Context) (*owner, error) {
 
 // followToEnd steps the windows that the former owner committed before it was fenced.
 // From then on only this worker writes to the ledger.
-func (w *worker) followToEnd(ctx context.Context) error {
+func (w *Worker) followToEnd(ctx context.Context) error {
 	for {
-		r, err := w.replay.ledger.Next(ctx)
+		r, err := w.Replay.Ledger.Next(ctx)
 		if r == nil || err != nil {
 			return err
 		}
 		if err := w.follow(ctx, r); err != nil {
 			return err
 		}
-		if err := w.saver.poll(w); err != nil {
+		if err := w.Saver.Poll(w); err != nil {
 			return err
 		}
 	}

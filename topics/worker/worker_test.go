@@ -21,6 +21,7 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -190,7 +191,7 @@ func (f *fixture) inputs() int {
 //
 // The ledger can then be read to the last window: a broker answers a commit before its
 // markers are in the partitions (KIP-98), and a worker that starts in between sees less.
-func (f *fixture) run(e worker.Engine, cfg worker.Config) error {
+func (f *fixture) run(e replay.Engine, cfg worker.Config) error {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
@@ -202,15 +203,15 @@ func (f *fixture) run(e worker.Engine, cfg worker.Config) error {
 			cancel()
 		}
 	}
-	hooks := worker.Join(
-		worker.On(func(r worker.Recovered) { got += f.events(r.Checkpoint) }),
-		worker.On(func(worker.TookOver) { done() }),
-		worker.On(func(s worker.Stepped) {
+	hooks := replay.Join(
+		replay.On(func(r replay.Recovered) { got += f.events(r.Checkpoint) }),
+		replay.On(func(replay.TookOver) { done() }),
+		replay.On(func(s replay.Stepped) {
 			got += len(s.Outcome.Labelled) + len(s.Outcome.Predictions) + len(s.Outcome.Refused)
 		}),
-		worker.On(func(c worker.Committed) { last = c.Last; done() }),
+		replay.On(func(c replay.Committed) { last = c.Last; done() }),
 	)
-	cfg.Events = worker.Join(hooks, cfg.Events)
+	cfg.Events = replay.Join(hooks, cfg.Events)
 	err := worker.Run(ctx, f.client, e, cfg)
 	for readable := int64(-1); readable < last; {
 		r, err := ledger.Newest(f.t.Context(), f.client, f.names.LedgerAt(0))
@@ -326,7 +327,7 @@ func TestEveryNodeIsPredictedOnce(t *testing.T) {
 		f.checkOutputs(100, 1)
 		f.send(100, 150)
 		recovered := int64(0)
-		err := f.run(&tally{}, worker.Config{Events: worker.On(func(r worker.Recovered) { recovered = r.Windows })})
+		err := f.run(&tally{}, worker.Config{Events: replay.On(func(r replay.Recovered) { recovered = r.Windows })})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -346,7 +347,7 @@ func TestSchedule(t *testing.T) {
 		schedule := []intake.Size{{Nodes: 8}, {Labels: 3}, {Nodes: 13, Labels: 17}}
 		err := f.run(&tally{}, worker.Config{
 			Policy: intake.Schedule{Windows: schedule},
-			Events: worker.On(func(s worker.Stepped) {
+			Events: replay.On(func(s replay.Stepped) {
 				sizes = append(sizes, intake.Size{Nodes: len(s.Outcome.Predictions) + len(s.Outcome.Refused), Labels: len(s.Outcome.Labelled)})
 			}),
 		})
@@ -374,9 +375,9 @@ func TestForeignLedger(t *testing.T) {
 			e    *tally
 			want string
 		}{
-			{"model", worker.Config{Terms: worker.Terms{Names: f.names, Model: "other", Settings: settings}}, &tally{}, "belongs to model tally"},
-			{"settings", worker.Config{Terms: worker.Terms{Names: f.names, Model: "tally", Settings: `{"tally":"other","walk":1}`}}, &tally{}, "with other settings: tally is none there and other here, walk is not set there and 1 here; start with the ledger's settings"},
-			{"program", worker.Config{Terms: worker.Terms{Names: f.names, Model: "tally", Settings: settings}}, &tally{salt: "x"}, "window 0: replay gives"},
+			{"model", worker.Config{Terms: replay.Terms{Names: f.names, Model: "other", Settings: settings}}, &tally{}, "belongs to model tally"},
+			{"settings", worker.Config{Terms: replay.Terms{Names: f.names, Model: "tally", Settings: `{"tally":"other","walk":1}`}}, &tally{}, "with other settings: tally is none there and other here, walk is not set there and 1 here; start with the ledger's settings"},
+			{"program", worker.Config{Terms: replay.Terms{Names: f.names, Model: "tally", Settings: settings}}, &tally{salt: "x"}, "window 0: replay gives"},
 		} {
 			c.cfg.Policy = intake.CountOrLinger{Count: 1}
 			err := worker.Run(t.Context(), f.client, c.e, c.cfg)
@@ -393,7 +394,7 @@ func TestForeignLedger(t *testing.T) {
 func TestLedgerHoldsSettings(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		f.send(0, 20)
-		kept := worker.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}
+		kept := replay.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: readTally}
 		if err := f.run(&tally{}, worker.Config{Checkpoints: kept}); err != nil {
 			t.Fatal(err)
 		}
@@ -410,12 +411,12 @@ func TestLedgerHoldsSettings(t *testing.T) {
 				t.Errorf("record %d: settings %s and configuration %q, want %s and %q", i, r.Settings, r.Configuration, settings.Hash(), want)
 			}
 		}
-		found, err := worker.LedgerSettings(t.Context(), f.client, f.names)
+		found, err := replay.LedgerSettings(t.Context(), f.client, f.names)
 		if err != nil || found != settings {
 			t.Errorf("LedgerSettings returns %q and error %v, want %q", found, err, settings)
 		}
 		err = worker.Run(t.Context(), f.client, &tally{}, worker.Config{
-			Terms: worker.Terms{Names: f.names, Model: "tally", Settings: `{"tally":3}`}, Checkpoints: kept, Session: session, Policy: intake.CountOrLinger{Count: 1},
+			Terms: replay.Terms{Names: f.names, Model: "tally", Settings: `{"tally":3}`}, Checkpoints: kept, Session: session, Policy: intake.CountOrLinger{Count: 1},
 		})
 		if err == nil || !strings.Contains(err.Error(), "tally is none there and 3 here") {
 			t.Errorf("other settings after a checkpoint: error %v, want one that names the difference", err)
@@ -442,9 +443,9 @@ func TestEffectiveSettings(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		stepped := 0 // nodes, those of replayed windows included
-		cfg.Events = worker.Join(
-			worker.On(func(s worker.Stepped) { stepped += len(s.Outcome.Predictions) }),
-			worker.On(func(worker.Committed) {
+		cfg.Events = replay.Join(
+			replay.On(func(s replay.Stepped) { stepped += len(s.Outcome.Predictions) }),
+			replay.On(func(replay.Committed) {
 				if stepped >= 30 {
 					cancel()
 				}

@@ -15,7 +15,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/retrain"
 	"github.com/gvbll/gvbll/topics/ledger"
-	"github.com/gvbll/gvbll/topics/worker"
+	"github.com/gvbll/gvbll/topics/replay"
+	sharding "github.com/gvbll/gvbll/topics/shards"
 )
 
 // Span choose windows of a ledger.
@@ -108,11 +109,11 @@ func OpenLog(ctx context.Context, g Graph, f Span) (*Log, error) {
 
 // play implements retrain.Stream.
 func (l *Log) play(ctx context.Context, visit func(*event.Window) error) error {
-	cfg := worker.ReplayConfig{Terms: &worker.Terms{Names: l.Names}}
+	cfg := replay.Config{Terms: &replay.Terms{Names: l.Names}}
 	if l.Shards > 0 {
-		return worker.WindowsOfCuts(ctx, l.Client, cfg, l.Windows, visit)
+		return sharding.Windows(ctx, l.Client, cfg, l.Windows, visit)
 	}
-	return worker.Windows(ctx, l.Client, cfg, l.Windows, visit)
+	return replay.Windows(ctx, l.Client, cfg, l.Windows, visit)
 }
 
 // settings returns the settings of the ledger's engine, as one that has the whole graph.
@@ -120,7 +121,7 @@ func (l *Log) settings(ctx context.Context) (pipeline.Config, error) {
 	there := l.written
 	if l.Shards == 0 { // in shards, the partition holds cuts
 		var err error
-		if there, err = worker.LedgerSettings(ctx, l.Client, l.Names); err != nil {
+		if there, err = replay.LedgerSettings(ctx, l.Client, l.Names); err != nil {
 			return pipeline.Config{}, err
 		}
 	}

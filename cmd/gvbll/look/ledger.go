@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/gvbll/gvbll/topics/ledger"
-	"github.com/gvbll/gvbll/topics/worker"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // RangesOf returns the ranges as the ledger is printed with them.
@@ -45,7 +45,7 @@ func (t *LedgerTable) Print(r *ledger.Record) error {
 	if b := r.Begins; b != nil && r.Epoch > 0 {
 		fmt.Fprintf(t.Out, "%8d epoch %d begins, by gvbll %s: %s\nsettings %s\n", r.Window, r.Epoch, b.Program, b.Why, t.settings)
 		if r.HasGap() {
-			fmt.Fprintf(t.Out, "%8d behind a gap, with the state of the checkpoint before window %d and what is left since; gone: %s\n", r.Window, b.Checkpoint, worker.DescribeGap(b.Gap))
+			fmt.Fprintf(t.Out, "%8d behind a gap, with the state of the checkpoint before window %d and what is left since; gone: %s\n", r.Window, b.Checkpoint, replay.DescribeGap(b.Gap))
 		}
 	}
 	t.model = r.Model

@@ -9,6 +9,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/blocks"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -28,8 +29,8 @@ func (e *lockedEngine) Serving() *pipeline.Engine { return e.pair.Serving() }
 func (e *lockedEngine) shadow() *pipeline.Engine { return e.pair.Shadow() }
 
 var (
-	_ worker.Keeper   = (*lockedEngine)(nil)
-	_ worker.Comparer = (*lockedEngine)(nil)
+	_ replay.Keeper   = (*lockedEngine)(nil)
+	_ replay.Comparer = (*lockedEngine)(nil)
 	_ worker.Taker    = (*lockedEngine)(nil)
 	_ io.Closer       = (*lockedEngine)(nil)
 )
@@ -83,7 +84,7 @@ func (e *lockedEngine) AssignRoles(serves, shadow string) {
 }
 
 // Take implements worker.Taker.
-func (e *lockedEngine) Take(shadow worker.Engine) error {
+func (e *lockedEngine) Take(shadow replay.Engine) error {
 	e.turn.Lock()
 	defer e.turn.Unlock()
 	return e.pair.Take(shadow.(*lockedEngine).Serving())
@@ -97,15 +98,15 @@ func (e *lockedEngine) ask(f func(*pipeline.Engine)) {
 }
 
 // Snapshot implements worker.Keeper.
-func (e *lockedEngine) Snapshot(meta map[string]string) worker.Snapshot {
+func (e *lockedEngine) Snapshot(meta map[string]string) replay.Snapshot {
 	e.turn.Lock()
 	defer e.turn.Unlock()
 	return snapshot{&e.turn, func() pipeline.Blocks { return e.Serving().Config().Blocks }, e.pair.Snapshot(meta)}
 }
 
 // Restorer returns a function that reads a locked engine back from its snapshot.
-func Restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int64, string) (worker.Keeper, map[string]string, error) {
-	return func(r io.ReaderAt, size int64, folder string) (worker.Keeper, map[string]string, error) {
+func Restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int64, string) (replay.Keeper, map[string]string, error) {
+	return func(r io.ReaderAt, size int64, folder string) (replay.Keeper, map[string]string, error) {
 		if files, ok := cfg.Blocks.(*blocks.Store); ok {
 			files.From(folder)
 		}
@@ -115,15 +116,15 @@ func Restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int
 }
 
 // fresh returns a function that makes locked engines at window 0.
-func fresh(cfg pipeline.Config, models ...*model.Model) func() (worker.Engine, error) {
-	return func() (worker.Engine, error) {
+func fresh(cfg pipeline.Config, models ...*model.Model) func() (replay.Engine, error) {
+	return func() (replay.Engine, error) {
 		p, err := pipeline.NewPair(cfg, models...)
 		return &lockedEngine{pair: p}, err
 	}
 }
 
 // Apart implements worker.Comparer.
-func (e *lockedEngine) Apart(exact worker.Engine) (d ledger.Distance) {
+func (e *lockedEngine) Apart(exact replay.Engine) (d ledger.Distance) {
 	e.turn.Lock()
 	defer e.turn.Unlock()
 	d.Mean, d.Variance = e.Serving().Apart(exact.(*lockedEngine).Serving())

@@ -14,7 +14,7 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
-	"github.com/gvbll/gvbll/topics/worker"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // ModelFolder is a folder of model files, which workers look up by id when a command or the
@@ -84,7 +84,7 @@ func (d ModelFolder) ofLedger(ctx context.Context, c *kafka.Client, names topics
 }
 
 // beside returns an engine at window 0 of the model with an id, to run beside the one that serves.
-func (d ModelFolder) beside(id string, serving *model.Model, cfg pipeline.Config) (worker.Engine, error) {
+func (d ModelFolder) beside(id string, serving *model.Model, cfg pipeline.Config) (replay.Engine, error) {
 	m, err := d.Open(id)
 	if err != nil {
 		return nil, err

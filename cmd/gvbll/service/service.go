@@ -14,6 +14,7 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -25,7 +26,7 @@ type Service struct {
 	terms  worker.Config
 	// release removes files of the engine.
 	release func()
-	Events  []func(worker.Event) // called after the service's own
+	Events  []func(replay.Event) // called after the service's own
 
 	last      *event.Outcome // of the last window, nil before the first
 	recovered bool           // the start's replay is over
@@ -66,7 +67,7 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*Service, error) {
 	s := &Service{Board: NewBoard(set), Engine: &lockedEngine{pair: pair}, release: release, terms: Terms(set.Process, set.Names, cfg, models...)}
 	s.terms.Checkpoints = Checkpoints(set.State, cfg, models...)
 	if set.Folder != "" {
-		s.terms.Models.Open = func(id string) (worker.Engine, error) { return set.Folder.beside(id, s.Engine.Serving().Model(), cfg) }
+		s.terms.Models.Open = func(id string) (replay.Engine, error) { return set.Folder.beside(id, s.Engine.Serving().Model(), cfg) }
 	}
 	return s, nil
 }
@@ -82,10 +83,10 @@ func (s *Service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 	s.Board.Web.WaitsFor(func() string { return WaitsForKafka(c) })
 	cfg.About, cfg.AtRisk = s.Board.About(), s.Board.Stream.AtRisk
 	settings := s.Engine.Serving().Config()
-	cfg.Models.Fresh = func() (worker.Engine, error) { return fresh(settings, s.Board.models...)() } // those of now
+	cfg.Models.Fresh = func() (replay.Engine, error) { return fresh(settings, s.Board.models...)() } // those of now
 	cfg.Models.ClassesOf = s.classesOf
 	cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores { return LedgerScores(out, s.Board.named.Classes) }
-	cfg.Events = worker.Join(append([]func(worker.Event){s.Board.Stream.Observe, s.on}, s.Events...)...)
+	cfg.Events = replay.Join(append([]func(replay.Event){s.Board.Stream.Observe, s.on}, s.Events...)...)
 	if err := worker.Run(ctx, c, s.Engine, cfg); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -101,38 +102,38 @@ func WaitsForKafka(c *kafka.Client) string {
 }
 
 // on shows what happens in the worker, one event at a time.
-func (s *Service) on(e worker.Event) {
+func (s *Service) on(e replay.Event) {
 	page := s.Board.Page
 	switch e := e.(type) {
-	case worker.Replaying:
+	case replay.Replaying:
 		page.Replaying(e.Checkpoint, e.Windows)
-	case worker.Recovered:
+	case replay.Recovered:
 		s.onRecovered(e)
-	case worker.TookOver:
+	case replay.TookOver:
 		s.Board.serves(s.Engine.Serving().Model())
 		page.Owns()
-	case worker.Stepped:
+	case replay.Stepped:
 		s.onStepped(e)
-	case worker.Committed:
+	case replay.Committed:
 		s.show()
 		page.Committed(time.Now())
-	case worker.Forgotten:
+	case replay.Forgotten:
 		s.onForgot(e)
-	case worker.Loaded:
+	case replay.Loaded:
 		s.onLoaded()
-	case worker.Lag:
+	case replay.Lag:
 		page.Lag(e.Topic, e.Records, e.Withheld)
 	}
 }
 
-func (s *Service) onRecovered(r worker.Recovered) {
+func (s *Service) onRecovered(r replay.Recovered) {
 	s.Engine, s.recovered = r.Engine.(*lockedEngine), true
 	s.show()
 	s.Board.Page.Attach(s.Engine.ask)
 	s.Board.Web.Ready.Store(true)
 }
 
-func (s *Service) onStepped(w worker.Stepped) {
+func (s *Service) onStepped(w replay.Stepped) {
 	s.last = w.Outcome
 	s.Board.serves(s.Engine.Serving().Model())
 	shadow := ""
@@ -164,7 +165,7 @@ func (s *Service) classesOf(id string) []string {
 	return nil
 }
 
-func (s *Service) onForgot(f worker.Forgotten) {
+func (s *Service) onForgot(f replay.Forgotten) {
 	s.Engine = f.Engine.(*lockedEngine)
 	if s.recovered {
 		s.Board.Page.Attach(s.Engine.ask)

@@ -8,6 +8,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/blocks"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -15,18 +16,18 @@ import (
 // settings and the models.
 func Terms(p flags.Process, names topics.Names, cfg pipeline.Config, models ...*model.Model) worker.Config {
 	return worker.Config{
-		Terms: worker.Terms{
+		Terms: replay.Terms{
 			Names: names, Model: models[0].ID, Shadow: shadowOf(models), Classes: models[0].Classes,
 			Settings: cfg.Effective(models...).Settings(), Effective: effective(models...), Program: p.Version,
 		},
-		Models: worker.Models{Fresh: fresh(cfg, models...), Room: roomForEngine},
+		Models: replay.Models{Fresh: fresh(cfg, models...), Room: roomForEngine},
 		Logger: p.Log,
 	}
 }
 
 // Checkpoints returns where checkpoints of an engine are written and read.
-func Checkpoints(f flags.State, cfg pipeline.Config, models ...*model.Model) worker.Checkpoints {
-	return worker.Checkpoints{Dir: f.StateDir, Every: f.Checkpoints.Every, Keep: f.Checkpoints.Keep, Restore: Restorer(cfg, models...)}
+func Checkpoints(f flags.State, cfg pipeline.Config, models ...*model.Model) replay.Checkpoints {
+	return replay.Checkpoints{Dir: f.StateDir, Every: f.Checkpoints.Every, Keep: f.Checkpoints.Keep, Restore: Restorer(cfg, models...)}
 }
 
 // WithFiles returns cfg for an engine that keeps what was served in files beyond some memory, as

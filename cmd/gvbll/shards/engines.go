@@ -12,8 +12,10 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	sharding "github.com/gvbll/gvbll/pipeline/shards"
+	"github.com/gvbll/gvbll/topics/audit"
 	"github.com/gvbll/gvbll/topics/ledger"
-	"github.com/gvbll/gvbll/topics/worker"
+	"github.com/gvbll/gvbll/topics/replay"
+	tasks "github.com/gvbll/gvbll/topics/shards"
 )
 
 // shardEngine is a shard as a worker drives it: what shards send each other is bytes.
@@ -29,7 +31,7 @@ type shardEngine struct {
 	recycler service.Recycler
 }
 
-var _ worker.Shard = (*shardEngine)(nil)
+var _ tasks.Shard = (*shardEngine)(nil)
 
 func newShardEngine(s *sharding.Shard, shards int, release func()) *shardEngine {
 	return &shardEngine{Shard: s, release: release, lag: int64(s.Config().LearnLag), sent: make([][]byte, shards), received: make([][]float32, shards)}
@@ -68,7 +70,7 @@ func (s *shardEngine) Serve(parts [][]byte, heads []byte) (out *event.Outcome, r
 }
 
 // Snapshot implements worker.Shard.
-func (s *shardEngine) Snapshot(meta map[string]string) worker.Snapshot {
+func (s *shardEngine) Snapshot(meta map[string]string) replay.Snapshot {
 	return taskSnapshot{s.Shard.Snapshot(meta), s.Config().Blocks}
 }
 
@@ -102,7 +104,7 @@ type leadEngine struct {
 	recycler service.Recycler
 }
 
-var _ worker.Lead = (*leadEngine)(nil)
+var _ tasks.Trainer = (*leadEngine)(nil)
 
 func newLeadEngine(l *sharding.Trainer) *leadEngine {
 	return &leadEngine{Trainer: l}
@@ -133,7 +135,7 @@ func (l *leadEngine) Learn(window int64, rows [][]byte) (out *event.Outcome, hea
 }
 
 // Snapshot implements worker.Lead.
-func (l *leadEngine) Snapshot(meta map[string]string) worker.Snapshot {
+func (l *leadEngine) Snapshot(meta map[string]string) replay.Snapshot {
 	return taskSnapshot{l.Trainer.Snapshot(meta), nil}
 }
 
@@ -143,7 +145,7 @@ type allShards struct {
 	recycler service.Recycler
 }
 
-var _ worker.Shards = (*allShards)(nil)
+var _ tasks.Shards = (*allShards)(nil)
 
 // Step implements worker.Engine.
 func (s *allShards) Step(w *event.Window) *event.Outcome {
@@ -168,7 +170,7 @@ func onThreads(n int, each func(i int)) {
 }
 
 // Audit audits a graph of several shards. unfit are flags that no such audit can have.
-func Audit(ctx context.Context, p flags.Process, g look.Graph, prefix string, m *model.Model, state flags.State, unfit map[string]bool) (found worker.Audited, err error) {
+func Audit(ctx context.Context, p flags.Process, g look.Graph, prefix string, m *model.Model, state flags.State, unfit map[string]bool) (found audit.Result, err error) {
 	client, names, shards := g.Client, g.Names, g.Shards
 	for flag, given := range unfit {
 		if given {
@@ -193,7 +195,7 @@ func Audit(ctx context.Context, p flags.Process, g look.Graph, prefix string, m 
 	}
 	defer removeFiles()
 	own := service.Terms(p, names, cfg, m)
-	own.Models.Fresh = func() (worker.Engine, error) {
+	own.Models.Fresh = func() (replay.Engine, error) {
 		graph, err := sharding.NewAll(m, cfg, shards, onThreads)
 		if err != nil {
 			return nil, fmt.Errorf("audit: %w", err)
@@ -210,7 +212,7 @@ func Audit(ctx context.Context, p flags.Process, g look.Graph, prefix string, m 
 	}
 	at := total[names.LedgerAt(0)]
 	bar := flags.NewProgress(p.Err, "audit", int(at.End-at.First))
-	found, err = worker.AuditSharded(ctx, client, graph.(*allShards), own.Replay(), shards,
+	found, err = tasks.Audit(ctx, client, graph.(*allShards), own.Replay(), shards,
 		func(windows int64) { bar.Set(int(windows), "windows") })
 	if err != nil {
 		return found, fmt.Errorf("audit, %d windows agree, then: %w", found.Windows, err)

@@ -22,6 +22,8 @@ import (
 	"github.com/gvbll/gvbll/topics/blocks"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
+	tasks "github.com/gvbll/gvbll/topics/shards"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -35,7 +37,7 @@ type Worker struct {
 	state  flags.State
 	model  *model.Model
 	shards *metrics.Shards
-	tasks  worker.Tasks
+	tasks  tasks.Tasks
 
 	mu        sync.Mutex
 	lead      *leadEngine  // the last one that this worker had, nil for none
@@ -89,17 +91,17 @@ func (s *Worker) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) er
 	showing, stop := context.WithCancel(ctx)
 	defer stop()
 	go s.showTasks(showing)
-	if err := worker.RunSharded(ctx, c, worker.Sharded{
+	if err := tasks.Run(ctx, c, tasks.Config{
 		Config: cfg, Lag: int64(s.cfg.LearnLag),
 		NewShard: s.newShard, NewLead: s.newLead, RestoreShard: s.restoreShard, RestoreLead: s.restoreLead,
-		TaskEvents: func(task int) func(worker.Event) { return func(e worker.Event) { s.on(task, e) } }, Waited: func(_, from int, d time.Duration) { s.shards.Waited(from, d) }, Tasks: &s.tasks,
+		TaskEvents: func(task int) func(replay.Event) { return func(e replay.Event) { s.on(task, e) } }, Waited: func(_, from int, d time.Duration) { s.shards.Waited(from, d) }, Tasks: &s.tasks,
 	}); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	return nil
 }
 
-func (s *Worker) newShard(p, shards int) (worker.Shard, error) {
+func (s *Worker) newShard(p, shards int) (tasks.Shard, error) {
 	cfg, release, err := service.WithFiles(s.cfg, s.state, s.log)
 	if err != nil {
 		return nil, err
@@ -112,7 +114,7 @@ func (s *Worker) newShard(p, shards int) (worker.Shard, error) {
 	return newShardEngine(shard, shards, release), nil
 }
 
-func (s *Worker) restoreShard(p, shards int, r io.ReaderAt, size int64, folder string) (worker.Shard, map[string]string, error) {
+func (s *Worker) restoreShard(p, shards int, r io.ReaderAt, size int64, folder string) (tasks.Shard, map[string]string, error) {
 	cfg, release, err := service.WithFiles(s.cfg, s.state, s.log)
 	if err != nil {
 		return nil, nil, err
@@ -128,7 +130,7 @@ func (s *Worker) restoreShard(p, shards int, r io.ReaderAt, size int64, folder s
 	return newShardEngine(shard, shards, release), meta, nil
 }
 
-func (s *Worker) newLead(shards int) (worker.Lead, error) {
+func (s *Worker) newLead(shards int) (tasks.Trainer, error) {
 	lead, err := sharding.NewTrainer(s.model, s.cfg, shards)
 	if err != nil {
 		return nil, err
@@ -136,7 +138,7 @@ func (s *Worker) newLead(shards int) (worker.Lead, error) {
 	return s.leads(lead), nil
 }
 
-func (s *Worker) restoreLead(shards int, r io.ReaderAt, size int64, _ string) (worker.Lead, map[string]string, error) {
+func (s *Worker) restoreLead(shards int, r io.ReaderAt, size int64, _ string) (tasks.Trainer, map[string]string, error) {
 	lead, meta, err := sharding.RestoreTrainer(s.model, s.cfg, shards, r, size)
 	if err != nil {
 		return nil, nil, err
@@ -153,22 +155,22 @@ func (s *Worker) leads(lead *sharding.Trainer) *leadEngine {
 }
 
 // on shows what happens in a task.
-func (s *Worker) on(task int, e worker.Event) {
-	worker.ObserveTask(s.board.Stream, task, e)
+func (s *Worker) on(task int, e replay.Event) {
+	tasks.ObserveTask(s.board.Stream, task, e)
 	switch e := e.(type) {
-	case worker.Replaying:
+	case replay.Replaying:
 		s.replays(task, true)
-	case worker.Recovered:
+	case replay.Recovered:
 		s.replays(task, false)
-	case worker.Stepped:
+	case replay.Stepped:
 		s.stepped(task, e)
-	case worker.Committed:
+	case replay.Committed:
 		s.board.Page.Committed(time.Now())
-	case worker.TookOver:
+	case replay.TookOver:
 		if task == 0 {
 			s.board.Page.Owns()
 		}
-	case worker.Lag:
+	case replay.Lag:
 		if task == 0 {
 			s.board.Page.Lag(e.Topic, e.Records, e.Withheld)
 		}
@@ -183,7 +185,7 @@ func (s *Worker) replays(task int, on bool) {
 
 // stepped counts and shows a window of a task. Shards have its predictions, the lead has its
 // labels and scores.
-func (s *Worker) stepped(task int, w worker.Stepped) {
+func (s *Worker) stepped(task int, w replay.Stepped) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if task > 0 {

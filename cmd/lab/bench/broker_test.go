@@ -12,7 +12,7 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
-	"github.com/gvbll/gvbll/topics/worker"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // instant is an engine that costs almost nothing, so that only the stream's own cost is
@@ -54,7 +54,7 @@ func onBroker(t testing.TB) *setup {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.engine = func() (worker.Engine, error) { return &instant{}, nil }
+	s.engine = func() (replay.Engine, error) { return &instant{}, nil }
 	return s
 }
 

@@ -18,6 +18,8 @@ import (
 	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/publish"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -28,7 +30,7 @@ type setup struct {
 	model  *model.Model
 	client *kafka.Client
 	addr   string // of the broker, for connections beside the client
-	engine func() (worker.Engine, error)
+	engine func() (replay.Engine, error)
 
 	stream *Stream       // the source of node
 	window *event.Window // the current one of stream
@@ -44,7 +46,7 @@ func (c Config) setup(client *kafka.Client, addr string) (*setup, error) {
 }
 
 // newEngine returns a new engine for a worker, with memory for the graph.
-func (s *setup) newEngine() (worker.Engine, error) {
+func (s *setup) newEngine() (replay.Engine, error) {
 	e, err := pipeline.New(s.model, pipeline.Config{Workers: s.Workers, Reserve: 2 * s.Events})
 	return &recycling{Engine: e}, err
 }
@@ -269,8 +271,8 @@ func (s *setup) record(topic string, i int) kafka.Record {
 // config returns the worker's configuration.
 func (s *setup) config(names topics.Names) worker.Config {
 	return worker.Config{
-		Terms:      worker.Terms{Names: names, Model: "bench", Settings: `{"engine":"bench"}`, Classes: s.model.Classes},
-		Publishing: worker.Publishing{CommitInterval: s.Interval},
+		Terms:      replay.Terms{Names: names, Model: "bench", Settings: `{"engine":"bench"}`, Classes: s.model.Classes},
+		Publishing: publish.Config{CommitInterval: s.Interval},
 		Policy:     intake.CountOrLinger{Count: s.Window, Linger: s.Linger},
 		Logger:     slog.New(slog.DiscardHandler),
 	}
@@ -288,8 +290,8 @@ func (s *setup) work(ctx context.Context, names topics.Names, n int) (took spent
 	var began meter
 	stepped := 0
 	cfg := s.config(names)
-	cfg.Events = worker.Join(
-		worker.On(func(w worker.Stepped) {
+	cfg.Events = replay.Join(
+		replay.On(func(w replay.Stepped) {
 			arrived := w.Outcome.Counts.Arrivals
 			if stepped < n/4 && stepped+arrived >= n/4 {
 				began = startMeter()
@@ -298,7 +300,7 @@ func (s *setup) work(ctx context.Context, names topics.Names, n int) (took spent
 				cancel() // the worker then commits all stepped windows
 			}
 		}),
-		worker.On(func(worker.Committed) {
+		replay.On(func(replay.Committed) {
 			if stepped == n && took.wall == 0 {
 				took = began.spent()
 			}

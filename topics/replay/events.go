@@ -1,4 +1,4 @@
-package worker
+package replay
 
 import (
 	"sync"
@@ -125,9 +125,9 @@ func Join(handlers ...func(Event)) func(Event) {
 	}
 }
 
-// serial returns a handler that calls f for one event at a time, for callers in several
+// Serial returns a handler that calls f for one event at a time, for callers in several
 // goroutines.
-func serial(f func(Event)) func(Event) {
+func Serial(f func(Event)) func(Event) {
 	var mu sync.Mutex
 	return func(e Event) {
 		mu.Lock()

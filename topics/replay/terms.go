@@ -1,4 +1,4 @@
-package worker
+package replay
 
 import (
 	"context"
@@ -17,78 +17,78 @@ import (
 // that serves. A replay steps windows of any terms. It compares hashes where the terms
 // are its own: elsewhere its engine has other bits by right.
 
-// settings are the settings of a stretch of a ledger.
-type settings struct {
-	all     event.Settings // as in the first record; "" if no record holds them any more
-	hash    string         // of all, as in every record
+// Settings are the settings of a stretch of a ledger.
+type Settings struct {
+	All     event.Settings // as in the first record; "" if no record holds them any more
+	Hash    string         // of all, as in every record
 	program string         // version of the program that wrote the first record, "" if unknown
-	own     bool           // they are the engine's, except for some that have no effect on it
+	Own     bool           // they are the engine's, except for some that have no effect on it
 }
 
-// settingsToWrite returns the settings for the ledger and for checkpoints: the
+// SettingsToWrite returns the settings for the ledger and for checkpoints: the
 // ledger's own or, if it is empty or of other settings, the engine's.
-func (p *replayer) settingsToWrite() settings {
-	if !p.settings.own {
-		p.settings = settings{all: p.cfg.Terms.Settings, hash: p.cfg.Terms.Settings.Hash(), program: p.cfg.Terms.Program, own: true}
+func (p *Replayer) SettingsToWrite() Settings {
+	if !p.Settings.Own {
+		p.Settings = Settings{All: p.Cfg.Terms.Settings, Hash: p.Cfg.Terms.Settings.Hash(), program: p.Cfg.Terms.Program, Own: true}
 	}
-	return p.settings
+	return p.Settings
 }
 
-// readSettings reads the settings that a record was written with.
-func (p *replayer) readSettings(ctx context.Context, r *ledger.Record) error {
-	if r.Settings == p.settings.hash && r.Settings != "" {
+// ReadSettings reads the settings that a record was written with.
+func (p *Replayer) ReadSettings(ctx context.Context, r *ledger.Record) error {
+	if r.Settings == p.Settings.Hash && r.Settings != "" {
 		return nil
 	}
-	s := settings{hash: r.Settings}
-	if r.Settings == p.cfg.Terms.Settings.Hash() {
-		s.all = p.cfg.Terms.Settings
+	s := Settings{Hash: r.Settings}
+	if r.Settings == p.Cfg.Terms.Settings.Hash() {
+		s.All = p.Cfg.Terms.Settings
 	} else {
 		first, err := p.firstWith(ctx, r)
 		if err != nil {
 			return err
 		}
 		if first != nil {
-			s.all = first.Configuration
+			s.All = first.Configuration
 			if first.Begins != nil {
 				s.program = first.Begins.Program
 			}
 		}
 	}
-	s.own = p.cfg.Terms.isOwn(s.all)
-	p.settings = s
+	s.Own = p.Cfg.Terms.IsOwn(s.All)
+	p.Settings = s
 	return nil
 }
 
-// checkSettings returns an error if a record was written with other settings than the engine's.
-func (p *replayer) checkSettings(ctx context.Context, r *ledger.Record) error {
-	if err := p.readSettings(ctx, r); err != nil {
+// CheckSettings returns an error if a record was written with other settings than the engine's.
+func (p *Replayer) CheckSettings(ctx context.Context, r *ledger.Record) error {
+	if err := p.ReadSettings(ctx, r); err != nil {
 		return err
 	}
-	if !p.settings.own {
-		return errors.New(p.settings.differ(p.cfg.Terms))
+	if !p.Settings.Own {
+		return errors.New(p.Settings.differ(p.Cfg.Terms))
 	}
 	return nil
 }
 
-// checkCut returns an error if a cut is of another model or of other settings.
-func (p *replayer) checkCut(ctx context.Context, cut *ledger.Cut) error {
-	if cut.Model != p.cfg.Terms.Model {
-		return fmt.Errorf("ledger %s belongs to model %.80q, and this is model %s: start with --model for that one", p.cfg.Terms.Names.Ledger, cut.Model, p.cfg.Terms.Model)
+// CheckCut returns an error if a cut is of another model or of other settings.
+func (p *Replayer) CheckCut(ctx context.Context, cut *ledger.Cut) error {
+	if cut.Model != p.Cfg.Terms.Model {
+		return fmt.Errorf("ledger %s belongs to model %.80q, and this is model %s: start with --model for that one", p.Cfg.Terms.Names.Ledger, cut.Model, p.Cfg.Terms.Model)
 	}
-	return p.checkSettings(ctx, cut.Record())
+	return p.CheckSettings(ctx, cut.Record())
 }
 
 // firstWith returns the record that holds the settings of another one, nil if it is gone.
-func (p *replayer) firstWith(ctx context.Context, r *ledger.Record) (*ledger.Record, error) {
+func (p *Replayer) firstWith(ctx context.Context, r *ledger.Record) (*ledger.Record, error) {
 	if r.Configuration != "" {
 		return r, nil
 	}
-	return ledger.FindSettings(ctx, p.client, p.cfg.Terms.ledgerAt(), r.Settings)
+	return ledger.FindSettings(ctx, p.Client, p.Cfg.Terms.LedgerAt(), r.Settings)
 }
 
-// isOwn reports whether the settings are the engine's, except for some that have no effect
+// IsOwn reports whether the settings are the engine's, except for some that have no effect
 // on its models.
-func (t *Terms) isOwn(written event.Settings) bool {
+func (t *Terms) IsOwn(written event.Settings) bool {
 	return written != "" && t.effective(written) == t.Settings
 }
 
@@ -101,49 +101,49 @@ func (t *Terms) effective(written event.Settings) event.Settings {
 
 // mismatch is how the terms of a ledger and those of a worker differ.
 type mismatch struct {
-	why  string // the changes from the ledger's terms, for the record of the epoch that begins with them
-	line string // the same as an error, with the remedy
+	Why  string // the changes from the ledger's terms, for the record of the epoch that begins with them
+	Line string // the same as an error, with the remedy
 }
 
-// errSettingsGone says that no record holds the settings any more.
-var errSettingsGone = errors.New("the record that had them is gone: give --state-dir with a checkpoint of this ledger")
+// ErrSettingsGone says that no record holds the settings any more.
+var ErrSettingsGone = errors.New("the record that had them is gone: give --state-dir with a checkpoint of this ledger")
 
-// compareTerms returns how the terms of a record and those of this worker differ, nil if
+// CompareTerms returns how the terms of a record and those of this worker differ, nil if
 // they do not. It is an error if the model has another role there, which is a matter of
 // commands and not of epochs.
-func (p *replayer) compareTerms(ctx context.Context, r *ledger.Record) (*mismatch, error) {
-	if err := p.cfg.Terms.checkRole(r); err != nil {
+func (p *Replayer) CompareTerms(ctx context.Context, r *ledger.Record) (*mismatch, error) {
+	if err := p.Cfg.Terms.checkRole(r); err != nil {
 		return nil, err
 	}
-	if err := p.readSettings(ctx, r); err != nil {
+	if err := p.ReadSettings(ctx, r); err != nil {
 		return nil, err
 	}
-	name, serves := p.cfg.Terms.Names.Ledger, r.Serves()
+	name, serves := p.Cfg.Terms.Names.Ledger, r.Serves()
 	var changes []string
-	if s := p.settings; !s.own {
-		if s.all == "" {
-			return nil, fmt.Errorf("ledger %s was written with settings %.20q, and %w", name, s.hash, errSettingsGone)
+	if s := p.Settings; !s.Own {
+		if s.All == "" {
+			return nil, fmt.Errorf("ledger %s was written with settings %.20q, and %w", name, s.Hash, ErrSettingsGone)
 		}
-		for _, d := range event.Diff(p.cfg.Terms.effective(s.all), p.cfg.Terms.Settings) {
+		for _, d := range event.Diff(p.Cfg.Terms.effective(s.All), p.Cfg.Terms.Settings) {
 			changes = append(changes, d.Change())
 		}
 	}
-	if !p.cfg.Terms.has(serves) {
-		changes = append(changes, fmt.Sprintf("model %s to %s", serves, p.cfg.Terms.Model))
+	if !p.Cfg.Terms.Has(serves) {
+		changes = append(changes, fmt.Sprintf("model %s to %s", serves, p.Cfg.Terms.Model))
 	}
 	switch {
 	case len(changes) == 0:
 		return nil, nil
-	case !p.cfg.Terms.has(serves) && p.settings.own:
-		return &mismatch{changes[0], fmt.Sprintf("ledger %s belongs to model %s, and this is model %s: start the other model with --shadow beside the first, or begin an epoch of it with --rebase (docs/upgrade.md)", name, serves, p.cfg.Terms.Model)}, nil
+	case !p.Cfg.Terms.Has(serves) && p.Settings.Own:
+		return &mismatch{changes[0], fmt.Sprintf("ledger %s belongs to model %s, and this is model %s: start the other model with --shadow beside the first, or begin an epoch of it with --rebase (docs/upgrade.md)", name, serves, p.Cfg.Terms.Model)}, nil
 	}
-	return &mismatch{strings.Join(changes, ", "), p.settings.differ(p.cfg.Terms)}, nil
+	return &mismatch{strings.Join(changes, ", "), p.Settings.differ(p.Cfg.Terms)}, nil
 }
 
 // differ returns the error for a ledger of other settings than the engine's. Its remedy
 // keeps the ledger and the inputs.
-func (s settings) differ(t *Terms) string {
-	differ := event.Diff(t.effective(s.all), t.Settings)
+func (s Settings) differ(t *Terms) string {
+	differ := event.Diff(t.effective(s.All), t.Settings)
 	i := slices.IndexFunc(differ, func(d event.Difference) bool { return d.Name == engineSetting })
 	if i < 0 {
 		return fmt.Sprintf("ledger %s was written with other settings: %s; start with the ledger's settings, or begin an epoch of these with --rebase (docs/upgrade.md)", t.Names.Ledger, event.Describe(differ))
@@ -172,13 +172,13 @@ type Epoch struct {
 
 // Epochs returns the epochs of a ledger, as far as it has them.
 func Epochs(ctx context.Context, c *kafka.Client, names topics.Names) (list []Epoch, err error) {
-	p := newReplayer(c, ReplayConfig{Terms: &Terms{Names: names}}, nil)
+	p := New(c, Config{Terms: &Terms{Names: names}}, nil)
 	wrong := ledger.Scan(ctx, c, names.LedgerAt(0), func(r *ledger.Record) bool {
 		if n := len(list); n == 0 || list[n-1].Number != r.Epoch {
-			if err = p.readSettings(ctx, r); err != nil {
+			if err = p.ReadSettings(ctx, r); err != nil {
 				return false
 			}
-			list = append(list, Epoch{Number: r.Epoch, First: r.Window, Settings: p.settings.all})
+			list = append(list, Epoch{Number: r.Epoch, First: r.Window, Settings: p.Settings.All})
 		}
 		e := &list[len(list)-1]
 		models := []string{r.Model, r.Promoted}
@@ -201,11 +201,11 @@ func LedgerSettings(ctx context.Context, c *kafka.Client, names topics.Names) (e
 	if r == nil || err != nil {
 		return "", err
 	}
-	p := newReplayer(c, ReplayConfig{Terms: &Terms{Names: names}}, nil)
-	if err := p.readSettings(ctx, r); err != nil || p.settings.all != "" {
-		return p.settings.all, err
+	p := New(c, Config{Terms: &Terms{Names: names}}, nil)
+	if err := p.ReadSettings(ctx, r); err != nil || p.Settings.All != "" {
+		return p.Settings.All, err
 	}
-	return "", fmt.Errorf("ledger %s: %w", names.Ledger, errSettingsGone)
+	return "", fmt.Errorf("ledger %s: %w", names.Ledger, ErrSettingsGone)
 }
 
 // CheckpointSettings returns the settings of the engine in a checkpoint with this meta, ""

@@ -1,4 +1,4 @@
-package worker
+package shards
 
 import (
 	"bytes"
@@ -17,18 +17,21 @@ import (
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/publish"
+	"github.com/gvbll/gvbll/topics/replay"
+	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// learner learns the windows that a lead has cut, in a goroutine of its own: it waits for the rows
+// trainer learns the windows that a lead has cut, in a goroutine of its own: it waits for the rows
 // of all shards, learns them, and sends the heads.
 //
 // While it stands by, and at a start, it waits for the heads that were sent by the lead that owned
 // the task, and compares them with its own: they must be the same bytes. From the first window on
 // whose heads are not in the exchange it sends them itself.
-type learner struct {
-	lead    *lead
-	engine  Lead
-	saver   *saver
+type trainer struct {
+	lead    *sequencer
+	engine  Trainer
+	saver   *worker.Saver
 	sender  *exchange.Sender
 	records *kafka.Producer                   // of what was learned; nil before the first labels
 	rows    atomic.Pointer[exchange.Receiver] // from the first window on
@@ -57,7 +60,7 @@ type cutWindow struct {
 
 // leadPosition says which windows are in a checkpoint of a lead.
 type leadPosition struct {
-	position
+	replay.Reached
 	Cuts     ledger.Place      `json:"cuts"`
 	Done     *ledger.Complete  `json:"done,omitempty"`
 	Exchange exchange.Position `json:"exchange"` // Own is of the rows, All of the heads
@@ -67,13 +70,13 @@ type leadPosition struct {
 // lead does not come so far ahead: shards that wait for heads hold it back.
 const aheadOfLearner = 64
 
-// openLearner returns a learner after the newest checkpoint that can be used, or at the beginning.
-func openLearner(ctx context.Context, l *lead) (*learner, leadPosition, error) {
-	k := &learner{
+// openTrainer returns a learner after the newest checkpoint that can be used, or at the beginning.
+func openTrainer(ctx context.Context, l *sequencer) (*trainer, leadPosition, error) {
+	k := &trainer{
 		lead: l, cut: make(chan cutWindow, aheadOfLearner+l.sharded.Depth+l.sharded.Lag),
 		live: make(chan struct{}), ended: make(chan struct{}), progress: make(chan struct{}, 1),
 	}
-	list, err := l.cfg.Checkpoints.find(l.cfg.Terms.Names.Ledger)
+	list, err := l.cfg.Checkpoints.Find(l.cfg.Terms.Names.Ledger)
 	if err != nil {
 		return nil, k.at, err
 	}
@@ -99,15 +102,15 @@ func openLearner(ctx context.Context, l *lead) (*learner, leadPosition, error) {
 		}
 	}
 	k.learned.Store(k.at.Window)
-	if k.saver, err = newSaver(ctx, l.client, l.cfg); err != nil {
+	if k.saver, err = worker.NewSaver(ctx, l.client, l.cfg); err != nil {
 		return nil, k.at, err
 	}
-	k.saver.newest = k.at.Window
+	k.saver.Newest = k.at.Window
 	return k, k.at, nil
 }
 
 // load reads a checkpoint.
-func (k *learner) load(ctx context.Context, path string) error {
+func (k *trainer) load(ctx context.Context, path string) error {
 	l := k.lead
 	f, size, err := checkpoint.OpenFile(path)
 	if err != nil {
@@ -119,8 +122,8 @@ func (k *learner) load(ctx context.Context, path string) error {
 		return err
 	}
 	var at leadPosition
-	err = json.Unmarshal([]byte(meta[positionKey]), &at)
-	if err == nil && (at.Model != l.cfg.Terms.Model || !l.cfg.Terms.isOwn(at.Settings)) {
+	err = json.Unmarshal([]byte(meta[replay.PositionKey]), &at)
+	if err == nil && (at.Model != l.cfg.Terms.Model || !l.cfg.Terms.IsOwn(at.Settings)) {
 		err = errors.New("it is of another model or of other settings")
 	}
 	if err == nil {
@@ -131,20 +134,20 @@ func (k *learner) load(ctx context.Context, path string) error {
 		return err
 	}
 	k.engine, k.at, l.epoch = engine, at, runAt(at.Cuts)
-	l.terms.settings = settings{all: at.Settings, hash: at.Settings.Hash(), own: true}
+	l.terms.Settings = replay.Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: true}
 	l.cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20)
 	return nil
 }
 
 // releaseLead frees what a lead's engine has outside of memory, if it has any.
-func releaseLead(e Lead) {
+func releaseLead(e Trainer) {
 	if c, ok := e.(io.Closer); ok {
 		_ = c.Close()
 	}
 }
 
 // run learns until the context ends or something fails.
-func (k *learner) run(ctx context.Context) {
+func (k *trainer) run(ctx context.Context) {
 	defer close(k.ended)
 	following, stop := context.WithCancel(ctx)
 	defer stop()
@@ -158,18 +161,18 @@ func (k *learner) run(ctx context.Context) {
 	sending, end := finishing(ctx) // a window that was learned is to be in the exchange
 	defer end()
 	for k.err == nil {
-		if k.err = k.saver.poll(k); k.err != nil {
+		if k.err = k.saver.Poll(k); k.err != nil {
 			return
 		}
 		select {
 		case c := <-k.cut:
 			k.err = k.learn(ctx, following, sending, c)
-		case b := <-k.saver.room():
-			k.saver.read(b)
-		case <-k.saver.timer.C:
-			k.saver.due = true
-		case err := <-k.saver.done:
-			k.saver.finish(err)
+		case b := <-k.saver.Room():
+			k.saver.Read(b)
+		case <-k.saver.Timer.C:
+			k.saver.Due = true
+		case err := <-k.saver.Done:
+			k.saver.Finish(err)
 		case <-ctx.Done():
 			k.err = ctx.Err()
 		}
@@ -178,7 +181,7 @@ func (k *learner) run(ctx context.Context) {
 
 // learn learns the next window. It waits for what others send before the engine learns, and from
 // then on for acknowledgements only.
-func (k *learner) learn(ctx, following, sending context.Context, c cutWindow) error {
+func (k *trainer) learn(ctx, following, sending context.Context, c cutWindow) error {
 	window := c.place.Window - 1
 	if err := k.open(sending, c.place); err != nil {
 		return err
@@ -220,13 +223,13 @@ func (k *learner) learn(ctx, following, sending context.Context, c cutWindow) er
 	default:
 	}
 	replayed = replayed || window < k.lead.epoch.since
-	k.lead.cfg.Events(Stepped{Outcome: out, Cause: "learned", Replayed: replayed, Took: took})
+	k.lead.cfg.Events(replay.Stepped{Outcome: out, Cause: "learned", Replayed: replayed, Took: took})
 	return nil
 }
 
 // sent waits for the heads of a window that were sent before, unless this lead owns its task and
 // there are none. It returns them, and whether there are.
-func (k *learner) sent(ctx, following context.Context, window int64) (heads []byte, there bool, err error) {
+func (k *trainer) sent(ctx, following context.Context, window int64) (heads []byte, there bool, err error) {
 	if k.sends {
 		return nil, false, nil
 	}
@@ -245,7 +248,7 @@ func (k *learner) sent(ctx, following context.Context, window int64) (heads []by
 }
 
 // send records what was learned, and sends the heads.
-func (k *learner) send(ctx context.Context, out *event.Outcome, heads []byte, settings event.Settings) error {
+func (k *trainer) send(ctx context.Context, out *event.Outcome, heads []byte, settings event.Settings) error {
 	if out.Window >= k.lead.epoch.since { // the others are recorded already
 		if err := k.record(ctx, out, settings); err != nil {
 			return err
@@ -262,7 +265,7 @@ func (k *learner) send(ctx context.Context, out *event.Outcome, heads []byte, se
 }
 
 // record writes what was learned into the ledger, for people.
-func (k *learner) record(ctx context.Context, out *event.Outcome, settings event.Settings) error {
+func (k *trainer) record(ctx context.Context, out *event.Outcome, settings event.Settings) error {
 	cfg := k.lead.cfg
 	r := ledger.Record{
 		Version: ledger.Version, Epoch: k.lead.epoch.epoch, Window: out.Window, Cause: ledger.CauseLearned, Ranges: []ledger.Range{}, Model: cfg.Terms.Model, Settings: settings.Hash(),
@@ -281,14 +284,14 @@ func (k *learner) record(ctx context.Context, out *event.Outcome, settings event
 		}
 	}
 	at := cfg.Terms.Names.LedgerAt(0)
-	if err := k.records.SendAgain(ctx, []kafka.Record{{Topic: at.Topic, Partition: at.Partition, Value: r.Append(nil), Headers: ledgerHeaders}}); err != nil {
+	if err := k.records.SendAgain(ctx, []kafka.Record{{Topic: at.Topic, Partition: at.Partition, Value: r.Append(nil), Headers: publish.LedgerHeaders}}); err != nil {
 		return fmt.Errorf("writing what was learned of window %d: %w", out.Window, err)
 	}
 	return nil
 }
 
 // open opens this end of the exchange, which needs to know the epoch.
-func (k *learner) open(ctx context.Context, at ledger.Place) error {
+func (k *trainer) open(ctx context.Context, at ledger.Place) error {
 	if k.rows.Load() != nil {
 		return nil
 	}
@@ -309,23 +312,23 @@ func (k *learner) open(ctx context.Context, at ledger.Place) error {
 }
 
 // missing returns what the learner waits for now, nil for nothing.
-func (k *learner) missing() *exchange.Missing {
+func (k *trainer) missing() *exchange.Missing {
 	if r := k.rows.Load(); r != nil {
 		return r.Missing()
 	}
 	return nil
 }
 
-// reached implements saved: what was learned is in the exchange.
-func (k *learner) reached() (next, committed int64) { return k.at.Window, k.at.Window - 1 }
+// Reached implements saved: what was learned is in the exchange.
+func (k *trainer) Reached() (next, committed int64) { return k.at.Window, k.at.Window - 1 }
 
-// savable implements saved.
-func (k *learner) savable() bool {
+// Savable implements saved.
+func (k *trainer) Savable() bool {
 	return !k.ahead && (k.lead.epoch.since == 0 || k.at.Window > k.lead.epoch.since)
 }
 
-// snapshot implements saved.
-func (k *learner) snapshot() (Snapshot, error) {
+// Snapshot implements saved.
+func (k *trainer) Snapshot() (replay.Snapshot, error) {
 	at := k.at
 	if r := k.rows.Load(); r != nil {
 		at.Exchange = exchange.Position{Own: r.Position(at.Window).Own, All: k.heads.Position(at.Window).All}
@@ -334,18 +337,18 @@ func (k *learner) snapshot() (Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.engine.Snapshot(map[string]string{positionKey: string(b)}), nil
+	return k.engine.Snapshot(map[string]string{replay.PositionKey: string(b)}), nil
 }
 
 // close waits until the goroutine has ended, and returns why. If the lead ends without an error,
 // which ok says, it writes a last checkpoint.
-func (k *learner) close(ok bool) error {
+func (k *trainer) close(ok bool) error {
 	<-k.ended
 	if k.sender != nil {
 		k.sender.Close()
 	}
-	k.saver.close(k, ok && errors.Is(k.err, context.Canceled))
-	k.saver.unlock()
+	k.saver.Close(k, ok && errors.Is(k.err, context.Canceled))
+	k.saver.Unlock()
 	releaseLead(k.engine)
 	return k.err
 }

@@ -1,4 +1,4 @@
-package worker
+package replay
 
 import (
 	"context"
@@ -17,41 +17,41 @@ import (
 // the label's epoch; it is -1 if that had no such class. Windows needs the ledger and the inputs from their
 // beginning; it writes nothing, and can run beside a worker. Of cfg it uses the names and
 // the limits.
-func Windows(ctx context.Context, c *kafka.Client, cfg ReplayConfig, before int64, visit func(*event.Window) error) (err error) {
-	p := newReplayer(c, cfg, nil)
-	if p.excluded, err = p.readExclusions(ctx, math.MaxInt64); err != nil {
+func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, visit func(*event.Window) error) (err error) {
+	p := New(c, cfg, nil)
+	if p.Excluded, err = p.ReadExclusions(ctx, math.MaxInt64); err != nil {
 		return err
 	}
-	records, err := ledger.Open(ctx, c, cfg.Terms.ledgerAt())
+	records, err := ledger.Open(ctx, c, cfg.Terms.LedgerAt())
 	if err != nil {
 		return err
 	}
-	return p.visit(ctx, records, before, visit)
+	return p.Visit(ctx, records, before, visit)
 }
 
-// visit calls f with the windows of records before the given one.
-func (p *replayer) visit(ctx context.Context, records ledger.Records, before int64, f func(*event.Window) error) error {
+// Visit calls f with the windows of records before the given one.
+func (p *Replayer) Visit(ctx context.Context, records ledger.Records, before int64, f func(*event.Window) error) error {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	if err := p.openInputs(fetching, intake.Position{}); err != nil {
+	if err := p.OpenInputs(fetching, intake.Position{}); err != nil {
 		return err
 	}
-	for p.next < before {
+	for p.Next < before {
 		r, err := records.Next(ctx)
 		if err != nil || r == nil {
 			return err
 		}
 		if r.Classes != nil {
-			p.classes = r.Classes
+			p.Classes = r.Classes
 		}
-		if err := p.inputs.Replay(ctx, r.Ranges); err != nil {
-			return fmt.Errorf("ledger %s, window %d: %w", p.cfg.Terms.Names.Ledger, r.Window, err)
+		if err := p.Inputs.Replay(ctx, r.Ranges); err != nil {
+			return fmt.Errorf("ledger %s, window %d: %w", p.Cfg.Terms.Names.Ledger, r.Window, err)
 		}
 		if err := f(p.gather()); err != nil {
 			return err
 		}
-		p.next++
-		p.inputs.Release()
+		p.Next++
+		p.Inputs.Release()
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package worker
+package shards
 
 import (
 	"bytes"
@@ -8,21 +8,23 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/audit"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // Shards is an engine that is all shards of a graph.
 type Shards interface {
-	Engine
+	replay.Engine
 	// Parts returns the outcomes of the shards, in their order, of which the last Step made
 	// its own. They are valid as long as that.
 	Parts() []*event.Outcome
 }
 
-// AuditSharded is [Audit] of a graph of several shards, all of which e steps in this process.
+// Audit is [Audit] of a graph of several shards, all of which e steps in this process.
 // It replays the cuts, and compares what each shard has in its partition of the ledger: the
 // chain of every window, and every prediction and dead letter that it has published. Where a
 // cut names a complete window with the chain of the graph, that is compared too. The last
@@ -30,15 +32,15 @@ type Shards interface {
 //
 // Records of several shards are in one partition of the outputs, in any order among each
 // other. So a published record is searched for by its key.
-func AuditSharded(ctx context.Context, c *kafka.Client, e Shards, cfg ReplayConfig, shards int, progress func(windows int64)) (Audited, error) {
+func Audit(ctx context.Context, c *kafka.Client, e Shards, cfg replay.Config, shards int, progress func(windows int64)) (audit.Result, error) {
 	began := time.Now()
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	p := newReplayer(c, cfg, e)
+	p := replay.New(c, cfg, e)
 	a := &shardAuditor{
-		cfg: p.cfg, client: c, replay: p, shards: e, records: make([]*ledger.Ledger, shards),
+		cfg: p.Cfg, client: c, replay: p, shards: e, records: make([]*ledger.Ledger, shards),
 		ended: make([]bool, shards), complete: make(map[int64]event.Hash),
-		audited: Audited{Shards: shards},
+		audited: audit.Result{Shards: shards},
 	}
 	err := a.run(ctx, fetching, progress)
 	a.audited.Took = time.Since(began)
@@ -47,21 +49,21 @@ func AuditSharded(ctx context.Context, c *kafka.Client, e Shards, cfg ReplayConf
 
 // shardAuditor is a replayer of cuts that compares them with what all shards have written.
 type shardAuditor struct {
-	cfg     ReplayConfig
+	cfg     replay.Config
 	client  *kafka.Client
-	replay  *replayer
+	replay  *replay.Replayer
 	shards  Shards
 	cuts    *ledger.Cuts
 	records []*ledger.Ledger // by shard
 	ended   []bool           // by shard: its ledger is read to its end
 
-	outputs  auditor                                            // reads what was published
+	outputs  audit.Auditor                                      // reads what was published
 	waiting  map[kafka.TopicPartition]map[string][]kafka.Record // fetched and not compared, by key
 	chain    event.Hash                                         // of the graph
 	complete map[int64]event.Hash                               // of the last windows
 	stop     context.CancelFunc                                 // of the inputs
 	proved   int64                                              // windows that all shards have
-	audited  Audited
+	audited  audit.Result
 }
 
 func (a *shardAuditor) run(ctx, fetching context.Context, progress func(int64)) (err error) {
@@ -74,8 +76,8 @@ func (a *shardAuditor) run(ctx, fetching context.Context, progress func(int64)) 
 			return err
 		}
 	}
-	a.outputs = auditor{cfg: a.cfg, client: a.client, replay: a.replay}
-	if err := a.outputs.openOutputs(ctx); err != nil {
+	a.outputs = audit.Auditor{Cfg: a.cfg, Client: a.client, Replay: a.replay}
+	if err := a.outputs.OpenOutputs(ctx); err != nil {
 		return err
 	}
 	a.waiting = make(map[kafka.TopicPartition]map[string][]kafka.Record)
@@ -128,7 +130,7 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *ledger.Cut) (m
 	if cut.Model != a.cfg.Terms.Model {
 		return false, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of the model that served", a.cfg.Terms.Names.Ledger, cut.Model, a.cfg.Terms.Model)
 	}
-	if err := a.replay.checkSettings(ctx, cut.Record()); err != nil {
+	if err := a.replay.CheckSettings(ctx, cut.Record()); err != nil {
 		return false, err
 	}
 	if cut.Begins != nil {
@@ -136,12 +138,12 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *ledger.Cut) (m
 			return false, err
 		}
 	}
-	a.replay.noteClasses(cut.Record())
-	if err := a.replay.inputs.Replay(ctx, cut.Ranges); err != nil {
-		return false, a.replay.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Terms.Names.Ledger, cut.Window, err))
+	a.replay.NoteClasses(cut.Record())
+	if err := a.replay.Inputs.Replay(ctx, cut.Ranges); err != nil {
+		return false, a.replay.ExplainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Terms.Names.Ledger, cut.Window, err))
 	}
-	defer a.replay.inputs.Release()
-	if _, err := a.replay.stepClaimed(nil); err != nil {
+	defer a.replay.Inputs.Release()
+	if _, err := a.replay.StepClaimed(nil); err != nil {
 		return false, err
 	}
 	all, before := !slices.Contains(a.ended, true), a.audited
@@ -152,7 +154,7 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *ledger.Cut) (m
 			continue
 		}
 		if !cut.Forgets {
-			refuseForgetting(a.replay.window.Commands, out, p+1, len(a.records))
+			refuseForgetting(a.replay.Window.Commands, out, p+1, len(a.records))
 		}
 		if err := a.compareShard(ctx, p, written[p], out); err != nil {
 			return false, err
@@ -182,7 +184,7 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *ledger.Cut) (m
 // begin begins the epoch of a cut. Behind another epoch, it replays the windows before with
 // engines that never saw the nodes that were forgotten.
 func (a *shardAuditor) begin(ctx, fetching context.Context, cut *ledger.Cut) (err error) {
-	a.audited.Epochs = append(a.audited.Epochs, AuditedEpoch{Number: cut.Epoch, First: cut.Window, Model: cut.Model, Program: cut.Begins.Program, Why: cut.Begins.Why})
+	a.audited.Epochs = append(a.audited.Epochs, audit.Epoch{Number: cut.Epoch, First: cut.Window, Model: cut.Model, Program: cut.Begins.Program, Why: cut.Begins.Why})
 	if cut.Window == 0 {
 		return nil
 	}
@@ -190,9 +192,9 @@ func (a *shardAuditor) begin(ctx, fetching context.Context, cut *ledger.Cut) (er
 	if err != nil {
 		return err
 	}
-	release(a.replay.engine)
-	a.replay.engine, a.shards, a.replay.next, a.replay.classes = e, e.(Shards), 0, nil
-	if a.replay.excluded, err = readForgotten(ctx, a.replay, cut.Window); err != nil {
+	replay.Release(a.replay.Engine)
+	a.replay.Engine, a.shards, a.replay.Next, a.replay.Classes = e, e.(Shards), 0, nil
+	if a.replay.Excluded, err = readForgotten(ctx, a.replay, cut.Window); err != nil {
 		return err
 	}
 	if err := a.openFirst(fetching); err != nil {
@@ -202,7 +204,7 @@ func (a *shardAuditor) begin(ctx, fetching context.Context, cut *ledger.Cut) (er
 	if err != nil {
 		return err
 	}
-	for a.replay.next < cut.Window {
+	for a.replay.Next < cut.Window {
 		c, err := cuts.Wait(ctx)
 		if err != nil {
 			return err
@@ -210,14 +212,14 @@ func (a *shardAuditor) begin(ctx, fetching context.Context, cut *ledger.Cut) (er
 		if c == nil {
 			continue
 		}
-		a.replay.noteClasses(c.Record())
-		if err := a.replay.inputs.Replay(ctx, c.Ranges); err != nil {
-			return a.replay.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Terms.Names.Ledger, c.Window, err))
+		a.replay.NoteClasses(c.Record())
+		if err := a.replay.Inputs.Replay(ctx, c.Ranges); err != nil {
+			return a.replay.ExplainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Terms.Names.Ledger, c.Window, err))
 		}
-		if _, err := a.replay.stepClaimed(nil); err != nil {
+		if _, err := a.replay.StepClaimed(nil); err != nil {
 			return err
 		}
-		a.replay.inputs.Release()
+		a.replay.Inputs.Release()
 	}
 	return nil
 }
@@ -228,7 +230,7 @@ func (a *shardAuditor) openFirst(fetching context.Context) error {
 		a.stop()
 	}
 	fetching, a.stop = context.WithCancel(fetching)
-	return a.replay.openInputs(fetching, intake.Position{})
+	return a.replay.OpenInputs(fetching, intake.Position{})
 }
 
 // compareShard compares what a shard made of a window with what it has written and published.
@@ -255,7 +257,7 @@ func (a *shardAuditor) compareShard(ctx context.Context, p int, r *ledger.Record
 	}
 	for i := range out.Refused {
 		d := &out.Refused[i]
-		if err := a.compare(ctx, out.Window, a.cfg.Terms.Names.DeadLetters, wire.LetterKey(d), letterAsPublished(d)); err != nil {
+		if err := a.compare(ctx, out.Window, a.cfg.Terms.Names.DeadLetters, wire.LetterKey(d), audit.LetterAsPublished(d)); err != nil {
 			return err
 		}
 	}
@@ -265,9 +267,9 @@ func (a *shardAuditor) compareShard(ctx context.Context, p int, r *ledger.Record
 }
 
 // compare searches the published records of a key for the replayed one.
-func (a *shardAuditor) compare(ctx context.Context, window int64, topic string, key []byte, value replayed) error {
+func (a *shardAuditor) compare(ctx context.Context, window int64, topic string, key []byte, value audit.Replayed) error {
 	at := kafka.TopicPartition{Topic: topic}
-	if n := a.outputs.partitions[topic]; n > 1 {
+	if n := a.outputs.Partitions[topic]; n > 1 {
 		at.Partition = kafka.PartitionFor(key, n)
 	}
 	for {
@@ -287,7 +289,7 @@ func (a *shardAuditor) compare(ctx context.Context, window int64, topic string, 
 		}
 		if !more && len(list) > 0 {
 			r := &list[0]
-			return fmt.Errorf("%s partition %d offset %d, key %.80q: not what window %d says, which %s", topic, at.Partition, r.Offset, key, window, difference(r.Value, value(r.Value)))
+			return fmt.Errorf("%s partition %d offset %d, key %.80q: not what window %d says, which %s", topic, at.Partition, r.Offset, key, window, audit.Difference(r.Value, value(r.Value)))
 		}
 		if !more {
 			return fmt.Errorf("window %d of the ledger has a record for key %.80q that is not in %s partition %d", window, key, topic, at.Partition)
@@ -297,15 +299,15 @@ func (a *shardAuditor) compare(ctx context.Context, window int64, topic string, 
 
 // fetch reads more records of a partition. It returns false at its end.
 func (a *shardAuditor) fetch(ctx context.Context, at kafka.TopicPartition) (more bool, err error) {
-	more, err = a.outputs.fetch(ctx, at)
-	for from, list := range a.outputs.waiting {
+	more, err = a.outputs.Fetch(ctx, at)
+	for from, list := range a.outputs.Waiting {
 		for _, r := range list {
 			if a.waiting[from] == nil {
 				a.waiting[from] = make(map[string][]kafka.Record)
 			}
 			a.waiting[from][string(r.Key)] = append(a.waiting[from][string(r.Key)], r)
 		}
-		a.outputs.waiting[from] = list[:0]
+		a.outputs.Waiting[from] = list[:0]
 	}
 	return more, err
 }
@@ -314,7 +316,7 @@ func (a *shardAuditor) fetch(ctx context.Context, at kafka.TopicPartition) (more
 // may be some of later windows, by live workers.
 func (a *shardAuditor) checkNothingElse(ctx context.Context) error {
 	topic := a.cfg.Terms.Names.Predictions
-	for p := range a.outputs.partitions[topic] {
+	for p := range a.outputs.Partitions[topic] {
 		at := kafka.TopicPartition{Topic: topic, Partition: int32(p)}
 		for more := true; more; {
 			var err error

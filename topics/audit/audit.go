@@ -1,4 +1,4 @@
-package worker
+package audit
 
 import (
 	"bytes"
@@ -11,11 +11,12 @@ import (
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// Audited is the result of an audit.
-type Audited struct {
+// Result is the result of an audit.
+type Result struct {
 	First       int64 `json:"first_window"` // the windows before it are in the checkpoint
 	Windows     int64 `json:"windows"`      // the ledger's up to the last one audited
 	Predictions int64 `json:"predictions"`  // compared byte by byte, revisions included
@@ -29,19 +30,19 @@ type Audited struct {
 	Counted int64 `json:"windows_counted,omitempty"`
 	// Behind is the last window that begins an epoch behind a gap, 0 for none. An audit that
 	// begins at a checkpoint of it, or of a later one, proves what follows.
-	Behind int64          `json:"behind_gap,omitempty"`
-	Epochs []AuditedEpoch `json:"epochs"`
-	Shards int            `json:"shards,omitempty"` // of the graph, 0 for none
-	Chain  string         `json:"chain"`            // SHA-256 over all predictions and learned labels
-	Took   time.Duration  `json:"-"`
+	Behind int64         `json:"behind_gap,omitempty"`
+	Epochs []Epoch       `json:"epochs"`
+	Shards int           `json:"shards,omitempty"` // of the graph, 0 for none
+	Chain  string        `json:"chain"`            // SHA-256 over all predictions and learned labels
+	Took   time.Duration `json:"-"`
 }
 
-// AuditedEpoch is the result for one epoch. A window is proved if a replay gives its hashes,
+// Epoch is the result for one epoch. A window is proved if a replay gives its hashes,
 // and its predictions and dead letters byte by byte. In other windows, which another
 // program, settings or model served, what is checked needs no engine: the records of the
 // window were in none before it, each of its arrivals has one prediction or dead letter,
 // and there are as many of both as the ledger says.
-type AuditedEpoch struct {
+type Epoch struct {
 	Number      int64  `json:"epoch"`
 	First       int64  `json:"first_window"`
 	Windows     int64  `json:"windows"`
@@ -59,7 +60,7 @@ type AuditedEpoch struct {
 }
 
 // Merge takes over what another audit of the same ledger, with other settings, proved.
-func (a *Audited) Merge(other Audited) {
+func (a *Result) Merge(other Result) {
 	for i := range min(len(a.Epochs), len(other.Epochs)) {
 		mine, theirs := &a.Epochs[i], &other.Epochs[i]
 		if theirs.Proved > mine.Proved {
@@ -72,7 +73,7 @@ func (a *Audited) Merge(other Audited) {
 	a.Took += other.Took
 }
 
-// Audit replays the ledger from its beginning through a fresh engine and compares the
+// Run replays the ledger from its beginning through a fresh engine and compares the
 // outcome with the published records: the hashes of every window, and every committed
 // prediction and dead letter, byte by byte and in order. The error names the first
 // record that differs. Audit writes nothing and can run beside a live worker; it ends
@@ -92,13 +93,13 @@ func (a *Audited) Merge(other Audited) {
 // nor the inputs; see [Audited].Counted.
 //
 // Of cfg it uses the names, the models, the settings, Effective, the limits, Fresh and Checkpoints.Restore. progress, when not nil, is called after every window.
-func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg ReplayConfig, from string, progress func(windows int64)) (Audited, error) {
+func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg replay.Config, from string, progress func(windows int64)) (Result, error) {
 	began := time.Now()
-	gap, err := lastGap(ctx, c, cfg.Terms.ledgerAt())
+	gap, err := replay.LastGap(ctx, c, cfg.Terms.LedgerAt())
 	if err != nil {
-		return Audited{}, err
+		return Result{}, err
 	}
-	var found Audited
+	var found Result
 	if gap == nil || from != "" {
 		if found, err = replayAudit(ctx, c, e, cfg, from, progress); err != nil {
 			return found, err
@@ -113,26 +114,26 @@ func Audit(ctx context.Context, c *kafka.Client, e Engine, cfg ReplayConfig, fro
 }
 
 // replayAudit audits the windows behind a checkpoint, or all.
-func replayAudit(ctx context.Context, c *kafka.Client, e Engine, cfg ReplayConfig, from string, progress func(windows int64)) (Audited, error) {
+func replayAudit(ctx context.Context, c *kafka.Client, e replay.Engine, cfg replay.Config, from string, progress func(windows int64)) (Result, error) {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	a := newAuditor(newReplayer(c, cfg, e))
+	a := newAuditor(replay.New(c, cfg, e))
 	if err := a.open(ctx, fetching, from); err != nil {
 		return a.audited, err
 	}
 	if err := a.each(ctx, math.MaxInt64, a.window, progress); err != nil {
 		return a.audited, err
 	}
-	if a.newest != nil && !a.proved && a.replay.settings.own {
+	if a.newest != nil && !a.proved && a.Replay.Settings.Own {
 		return a.audited, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of a model that served", cfg.Terms.Names.Ledger, a.newest.Model, cfg.Terms.Model)
 	}
 	return a.audited, a.checkNothingElse(ctx)
 }
 
 // each calls visit with the ledger's next windows before end.
-func (a *auditor) each(ctx context.Context, end int64, visit func(context.Context, *ledger.Record) error, progress func(windows int64)) error {
+func (a *Auditor) each(ctx context.Context, end int64, visit func(context.Context, *ledger.Record) error, progress func(windows int64)) error {
 	for {
-		r, err := a.replay.ledger.Next(ctx)
+		r, err := a.Replay.Ledger.Next(ctx)
 		if r == nil || err != nil || r.Window >= end {
 			return err
 		}
@@ -145,86 +146,86 @@ func (a *auditor) each(ctx context.Context, end int64, visit func(context.Contex
 	}
 }
 
-// auditor is a replayer that compares every window with the published records.
-type auditor struct {
-	cfg        ReplayConfig
-	client     *kafka.Client
-	replay     *replayer
+// Auditor is a replayer that compares every window with the published records.
+type Auditor struct {
+	Cfg        replay.Config
+	Client     *kafka.Client
+	Replay     *replay.Replayer
 	published  *kafka.Reader
-	partitions map[string]int                          // of the output topics
-	waiting    map[kafka.TopicPartition][]kafka.Record // fetched and not compared
-	audited    Audited
+	Partitions map[string]int                          // of the output topics
+	Waiting    map[kafka.TopicPartition][]kafka.Record // fetched and not compared
+	audited    Result
 	found      map[kafka.TopicPartition]bool // after a checkpoint, or where letters are not counted: the partition's first record to compare was found
 	lost       bool                          // dead letters of some windows were not counted
 	refused    map[place]bool                // the records that the window's dead letters are about
 	newest     *ledger.Record                // the last one replayed
 	proved     bool                          // a ledger record had a chain of one of our models
-	census     census
+	census     arrivals
 
 	key, value []byte // reused
 }
 
-func newAuditor(p *replayer) *auditor {
-	return &auditor{cfg: p.cfg, client: p.client, replay: p, found: make(map[kafka.TopicPartition]bool), refused: make(map[place]bool)}
+func newAuditor(p *replay.Replayer) *Auditor {
+	return &Auditor{Cfg: p.Cfg, Client: p.Client, Replay: p, found: make(map[kafka.TopicPartition]bool), refused: make(map[place]bool)}
 }
 
-func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
+func (a *Auditor) open(ctx, fetching context.Context, from string) (err error) {
 	var inputs intake.Position
 	if from == "" {
-		if a.replay.ledger, err = ledger.Open(ctx, a.client, a.cfg.Terms.ledgerAt()); err != nil {
+		if a.Replay.Ledger, err = ledger.Open(ctx, a.Client, a.Cfg.Terms.LedgerAt()); err != nil {
 			return err
 		}
 	} else {
-		if inputs, err = a.replay.load(ctx, from); err != nil {
+		if inputs, err = a.Replay.Load(ctx, from); err != nil {
 			return fmt.Errorf("checkpoint %s: %w", from, err)
 		}
-		a.audited.First, a.audited.Windows, a.audited.Chain = a.replay.next, a.replay.next, a.replay.last.chain
+		a.audited.First, a.audited.Windows, a.audited.Chain = a.Replay.Next, a.Replay.Next, a.Replay.Last.Chain
 	}
-	if a.replay.next == 0 {
+	if a.Replay.Next == 0 {
 		a.census.nodes = make(map[event.ID]bool)
 	}
-	if err := a.openOutputs(ctx); err != nil {
+	if err := a.OpenOutputs(ctx); err != nil {
 		return err
 	}
-	return a.replay.openInputs(fetching, inputs)
+	return a.Replay.OpenInputs(fetching, inputs)
 }
 
-// openOutputs begins to read what was published.
-func (a *auditor) openOutputs(ctx context.Context) (err error) {
-	outputs := []string{a.cfg.Terms.Names.Predictions, a.cfg.Terms.Names.DeadLetters}
-	if a.partitions, err = a.client.Partitions(ctx, outputs...); err != nil {
+// OpenOutputs begins to read what was published.
+func (a *Auditor) OpenOutputs(ctx context.Context) (err error) {
+	outputs := []string{a.Cfg.Terms.Names.Predictions, a.Cfg.Terms.Names.DeadLetters}
+	if a.Partitions, err = a.Client.Partitions(ctx, outputs...); err != nil {
 		return err
 	}
 	start := make(map[kafka.TopicPartition]int64)
 	for _, topic := range outputs {
-		for p := range a.partitions[topic] {
+		for p := range a.Partitions[topic] {
 			start[kafka.TopicPartition{Topic: topic, Partition: int32(p)}] = 0
 		}
 	}
-	a.published = a.client.NewReader(start, kafka.ReaderConfig{})
-	a.waiting = make(map[kafka.TopicPartition][]kafka.Record)
+	a.published = a.Client.NewReader(start, kafka.ReaderConfig{})
+	a.Waiting = make(map[kafka.TopicPartition][]kafka.Record)
 	return nil
 }
 
 // window replays one window, which compares the hashes where it can, and then compares or
 // checks the published records.
-func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
-	out, err := a.replay.Step(ctx, r)
+func (a *Auditor) window(ctx context.Context, r *ledger.Record) error {
+	out, err := a.Replay.Step(ctx, r)
 	if err != nil {
 		return err
 	}
-	defer a.replay.inputs.Release()
-	a.newest, a.proved = r, a.proved || a.replay.compared
+	defer a.Replay.Inputs.Release()
+	a.newest, a.proved = r, a.proved || a.Replay.Compared
 	e := a.epoch(r)
 	e.Windows++
 	a.audited.Windows, a.audited.Chain = out.Window+1, r.Chain
-	proves := a.replay.settings.own && a.cfg.Terms.has(r.Model)
+	proves := a.Replay.Settings.Own && a.Cfg.Terms.Has(r.Model)
 	if proves {
 		err = a.compareLetters(ctx, out, e)
 	} else {
 		err = a.checkLetters(ctx, r)
 	}
-	arrivals := a.census.take(&a.replay.window, a.refused, r.Forgot != nil)
+	arrivals := a.census.take(&a.Replay.Window, a.refused, r.Forgot != nil)
 	switch {
 	case err != nil:
 		return err
@@ -237,10 +238,10 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 }
 
 // epoch returns the result of the epoch of a record.
-func (a *auditor) epoch(r *ledger.Record) *AuditedEpoch {
+func (a *Auditor) epoch(r *ledger.Record) *Epoch {
 	list := &a.audited.Epochs
 	if n := len(*list); n == 0 || (*list)[n-1].Number != r.Epoch {
-		e := AuditedEpoch{Number: r.Epoch, First: r.Window, Model: r.Model}
+		e := Epoch{Number: r.Epoch, First: r.Window, Model: r.Model}
 		if r.Begins != nil {
 			e.Program, e.Why, e.Gap = r.Begins.Program, r.Begins.Why, r.Begins.Gap
 		}
@@ -251,12 +252,12 @@ func (a *auditor) epoch(r *ledger.Record) *AuditedEpoch {
 
 // comparePredictions compares the published predictions of a window with those of the
 // replay.
-func (a *auditor) comparePredictions(ctx context.Context, out *event.Outcome, e *AuditedEpoch) error {
+func (a *Auditor) comparePredictions(ctx context.Context, out *event.Outcome, e *Epoch) error {
 	for _, list := range [...][]event.Prediction{out.Predictions, out.Revisions} {
 		for i := range list {
 			p := &list[i]
 			a.key = wire.AppendKey(a.key[:0], p.Node)
-			if err := a.compare(ctx, out.Window, a.cfg.Terms.Names.Predictions, a.key, func(published []byte) []byte {
+			if err := a.compare(ctx, out.Window, a.Cfg.Terms.Names.Predictions, a.key, func(published []byte) []byte {
 				a.value = wire.EncodingOf(published).AppendPrediction(a.value[:0], p)
 				return a.value
 			}); err != nil {
@@ -271,11 +272,11 @@ func (a *auditor) comparePredictions(ctx context.Context, out *event.Outcome, e 
 
 // compareLetters does the same for the dead letters. Their detail is a sentence for
 // people, which later programs of the same engine may word otherwise.
-func (a *auditor) compareLetters(ctx context.Context, out *event.Outcome, e *AuditedEpoch) error {
+func (a *Auditor) compareLetters(ctx context.Context, out *event.Outcome, e *Epoch) error {
 	clear(a.refused)
 	for i := range out.Refused {
 		d := &out.Refused[i]
-		if err := a.compare(ctx, out.Window, a.cfg.Terms.Names.DeadLetters, wire.LetterKey(d), letterAsPublished(d)); err != nil {
+		if err := a.compare(ctx, out.Window, a.Cfg.Terms.Names.DeadLetters, wire.LetterKey(d), LetterAsPublished(d)); err != nil {
 			return err
 		}
 		a.refused[placeOf(d.Origin)] = true
@@ -285,8 +286,8 @@ func (a *auditor) compareLetters(ctx context.Context, out *event.Outcome, e *Aud
 	return nil
 }
 
-// letterAsPublished returns a function for a dead letter with the detail of the published one.
-func letterAsPublished(d *event.Refusal) replayed {
+// LetterAsPublished returns a function for a dead letter with the detail of the published one.
+func LetterAsPublished(d *event.Refusal) Replayed {
 	return func(published []byte) []byte {
 		var p event.Refusal
 		_ = wire.DecodeDeadLetter(published, &p) // if it is none, it differs
@@ -294,19 +295,19 @@ func letterAsPublished(d *event.Refusal) replayed {
 	}
 }
 
-// replayed returns the value that a published record should have: of its own encoding, and
+// Replayed returns the value that a published record should have: of its own encoding, and
 // with its own words where people read them.
-type replayed func(published []byte) []byte
+type Replayed func(published []byte) []byte
 
 // compare compares the next committed record of the key's partition with the replayed
 // one.
-func (a *auditor) compare(ctx context.Context, window int64, topic string, key []byte, value replayed) error {
+func (a *Auditor) compare(ctx context.Context, window int64, topic string, key []byte, value Replayed) error {
 	at := kafka.TopicPartition{Topic: topic}
-	if n := a.partitions[topic]; n > 1 {
+	if n := a.Partitions[topic]; n > 1 {
 		at.Partition = kafka.PartitionFor(key, n)
 	}
-	for a.skip(at, key, value); len(a.waiting[at]) == 0; a.skip(at, key, value) {
-		more, err := a.fetch(ctx, at)
+	for a.skip(at, key, value); len(a.Waiting[at]) == 0; a.skip(at, key, value) {
+		more, err := a.Fetch(ctx, at)
 		if err != nil {
 			return err
 		}
@@ -314,22 +315,22 @@ func (a *auditor) compare(ctx context.Context, window int64, topic string, key [
 			return fmt.Errorf("window %d of the ledger has a record for key %.80q that is not in %s partition %d", window, key, topic, at.Partition)
 		}
 	}
-	r := &a.waiting[at][0]
-	a.waiting[at] = a.waiting[at][1:]
+	r := &a.Waiting[at][0]
+	a.Waiting[at] = a.Waiting[at][1:]
 	if want := value(r.Value); !bytes.Equal(r.Key, key) || !bytes.Equal(r.Value, want) {
-		return fmt.Errorf("%s partition %d offset %d, key %.80q: not what window %d says, which is of key %.80q and %s", topic, at.Partition, r.Offset, r.Key, window, key, difference(r.Value, want))
+		return fmt.Errorf("%s partition %d offset %d, key %.80q: not what window %d says, which is of key %.80q and %s", topic, at.Partition, r.Offset, r.Key, window, key, Difference(r.Value, want))
 	}
 	return nil
 }
 
 // skip drops records that are not compared: predictions of windows before the audit's
 // checkpoint, and dead letters before the given one.
-func (a *auditor) skip(at kafka.TopicPartition, key []byte, value replayed) {
-	list := a.waiting[at]
+func (a *Auditor) skip(at kafka.TopicPartition, key []byte, value Replayed) {
+	list := a.Waiting[at]
 	var p event.Prediction
 	for (a.audited.First > 0 || a.lost) && !a.found[at] && len(list) > 0 {
 		switch r := &list[0]; {
-		case at.Topic == a.cfg.Terms.Names.DeadLetters:
+		case at.Topic == a.Cfg.Terms.Names.DeadLetters:
 			a.found[at] = bytes.Equal(r.Key, key) && bytes.Equal(r.Value, value(r.Value))
 		default:
 			// A record that cannot be decoded is kept, to be reported as a difference.
@@ -339,11 +340,11 @@ func (a *auditor) skip(at kafka.TopicPartition, key []byte, value replayed) {
 			list = list[1:]
 		}
 	}
-	a.waiting[at] = list
+	a.Waiting[at] = list
 }
 
-// difference describes where two values begin to differ.
-func difference(published, replayed []byte) string {
+// Difference describes where two values begin to differ.
+func Difference(published, replayed []byte) string {
 	for i := range min(len(published), len(replayed)) {
 		if published[i] != replayed[i] {
 			return fmt.Sprintf("differs from byte %d on", i)
@@ -352,10 +353,10 @@ func difference(published, replayed []byte) string {
 	return fmt.Sprintf("has %d bytes instead of %d", len(replayed), len(published))
 }
 
-// fetch reads more records of a partition, and of others of which none wait. It returns
+// Fetch reads more records of a partition, and of others of which none wait. It returns
 // false at the end of the partition.
-func (a *auditor) fetch(ctx context.Context, at kafka.TopicPartition) (more bool, err error) {
-	bounds, err := a.client.Offsets(ctx, at.Topic)
+func (a *Auditor) Fetch(ctx context.Context, at kafka.TopicPartition) (more bool, err error) {
+	bounds, err := a.Client.Offsets(ctx, at.Topic)
 	if err != nil {
 		return false, err
 	}
@@ -365,16 +366,16 @@ func (a *auditor) fetch(ctx context.Context, at kafka.TopicPartition) (more bool
 	if a.published.Position(at) >= bounds[at].End {
 		return false, nil
 	}
-	for other, list := range a.waiting {
+	for other, list := range a.Waiting {
 		a.published.Pause(other, len(list) > 0 && other != at)
 	}
 	records, err := a.published.Poll(ctx)
 	for _, r := range records {
-		if r.Topic == a.cfg.Terms.Names.DeadLetters && isNote(&r) {
+		if r.Topic == a.Cfg.Terms.Names.DeadLetters && isNote(&r) {
 			continue
 		}
 		p := kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}
-		a.waiting[p] = append(a.waiting[p], r)
+		a.Waiting[p] = append(a.Waiting[p], r)
 	}
 	return true, err
 }
@@ -388,18 +389,18 @@ func isNote(r *kafka.Record) bool {
 
 // checkNothingElse returns an error if the topic has a prediction of the replayed windows
 // that was not compared. It may have predictions of later windows, by a live worker.
-func (a *auditor) checkNothingElse(ctx context.Context) error {
-	topic := a.cfg.Terms.Names.Predictions
-	for p := range a.partitions[topic] {
+func (a *Auditor) checkNothingElse(ctx context.Context) error {
+	topic := a.Cfg.Terms.Names.Predictions
+	for p := range a.Partitions[topic] {
 		at := kafka.TopicPartition{Topic: topic, Partition: int32(p)}
 		a.skip(at, nil, nil)
-		for more := true; more && len(a.waiting[at]) == 0; a.skip(at, nil, nil) {
+		for more := true; more && len(a.Waiting[at]) == 0; a.skip(at, nil, nil) {
 			var err error
-			if more, err = a.fetch(ctx, at); err != nil {
+			if more, err = a.Fetch(ctx, at); err != nil {
 				return err
 			}
 		}
-		for _, r := range a.waiting[at] {
+		for _, r := range a.Waiting[at] {
 			var prediction event.Prediction
 			if err := wire.DecodePrediction(r.Value, &prediction); err != nil || prediction.Window < a.audited.Windows {
 				return fmt.Errorf("%s partition %d offset %d, key %.80q: published, but not of any window in the ledger", topic, p, r.Offset, r.Key)

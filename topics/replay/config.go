@@ -1,4 +1,4 @@
-package worker
+package replay
 
 import (
 	"log/slog"
@@ -23,8 +23,8 @@ type Engine interface {
 	Err() error
 }
 
-// ReplayConfig configures a replay.
-type ReplayConfig struct {
+// Config configures a replay.
+type Config struct {
 	Terms       *Terms // a trial changes its models
 	Models      *Models
 	Checkpoints *Checkpoints
@@ -32,7 +32,7 @@ type ReplayConfig struct {
 	Logger      *slog.Logger
 }
 
-func (c *ReplayConfig) setDefaults() {
+func (c *Config) setDefaults() {
 	if c.Models == nil {
 		c.Models = &Models{}
 	}
@@ -47,10 +47,10 @@ func (c *ReplayConfig) setDefaults() {
 	}
 }
 
-// newReplayer returns a replayer at window 0.
-func newReplayer(c *kafka.Client, cfg ReplayConfig, e Engine) *replayer {
+// New returns a replayer at window 0.
+func New(c *kafka.Client, cfg Config, e Engine) *Replayer {
 	cfg.setDefaults()
-	return &replayer{cfg: cfg, client: c, engine: e}
+	return &Replayer{Cfg: cfg, Client: c, Engine: e}
 }
 
 // Terms are what the windows of a ledger are, and on what terms an engine steps them.
@@ -99,10 +99,10 @@ type Models struct {
 }
 
 // LedgerAt returns the partition of the ledger that has the windows.
-func (t *Terms) ledgerAt() kafka.TopicPartition { return t.Names.LedgerAt(t.Partition) }
+func (t *Terms) LedgerAt() kafka.TopicPartition { return t.Names.LedgerAt(t.Partition) }
 
-// transactionalID returns the id by which an owner fences the one before it.
-func (t *Terms) transactionalID() string {
+// TransactionalID returns the id by which an owner fences the one before it.
+func (t *Terms) TransactionalID() string {
 	if t.Partition == 0 {
 		return t.Names.Ledger
 	}

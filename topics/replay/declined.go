@@ -1,4 +1,4 @@
-package worker
+package replay
 
 import (
 	"fmt"
@@ -9,32 +9,32 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// maxAttempts is how often a replay without nodes is begun. More than one, because a worker
+// MaxAttempts is how often a replay without nodes is begun. More than one, because a worker
 // may also be stopped by an upgrade, or with its machine.
-const maxAttempts = 3
+const MaxAttempts = 3
 
 // Codes of [ledger.Record.Declined].
 const (
-	declinedGone     = ""
-	declinedMemory   = "memory"
-	declinedAttempts = "attempts"
+	DeclinedGone     = ""
+	DeclinedMemory   = "memory"
+	DeclinedAttempts = "attempts"
 )
 
 // WhyDeclined describes a code of [ledger.Record.Declined], with the remedy if there is one.
 func WhyDeclined(code string) string {
 	switch code {
-	case declinedGone:
+	case DeclinedGone:
 		return "the beginning of the inputs or of the ledger is gone, so they cannot be replayed without these nodes"
-	case declinedMemory:
+	case DeclinedMemory:
 		return "a second engine, to replay without these nodes, does not fit into the memory: raise its limit, and send the command again"
-	case declinedAttempts:
-		return "workers have ended " + strconv.Itoa(maxAttempts) + " times while they replayed without these nodes: their logs say why; then send the command again"
+	case DeclinedAttempts:
+		return "workers have ended " + strconv.Itoa(MaxAttempts) + " times while they replayed without these nodes: their logs say why; then send the command again"
 	}
 	return fmt.Sprintf("declined for the reason %.40q of a later version", code)
 }
 
-// refuse adds commands to forget nodes to an outcome's refusals.
-func refuse(out *event.Outcome, commands []event.Command, declined string) {
+// Refuse adds commands to forget nodes to an outcome's refusals.
+func Refuse(out *event.Outcome, commands []event.Command, declined string) {
 	for i := range commands {
 		out.Refused = append(out.Refused, event.Refusal{
 			Origin: commands[i].Origin, Reason: event.ImpossibleCommand,
@@ -43,12 +43,12 @@ func refuse(out *event.Outcome, commands []event.Command, declined string) {
 	}
 }
 
-// noteAttempts counts the attempts since the last window with commands.
-func (p *replayer) noteAttempts(r *ledger.Record) {
+// NoteAttempts counts the attempts since the last window with commands.
+func (p *Replayer) NoteAttempts(r *ledger.Record) {
 	switch {
 	case r.Attempt > 0:
-		p.attempts = r.Attempt
-	case slices.ContainsFunc(r.Ranges, func(g ledger.Range) bool { return g.Topic == p.cfg.Terms.Names.Commands }):
-		p.attempts = 0
+		p.Attempts = r.Attempt
+	case slices.ContainsFunc(r.Ranges, func(g ledger.Range) bool { return g.Topic == p.Cfg.Terms.Names.Commands }):
+		p.Attempts = 0
 	}
 }

@@ -1,4 +1,4 @@
-package worker
+package replay
 
 import (
 	"fmt"
@@ -18,8 +18,8 @@ type RoleAssigner interface {
 	AssignRoles(serves, shadow string)
 }
 
-// has reports whether the engine has the model.
-func (t *Terms) has(model string) bool {
+// Has reports whether the engine has the model.
+func (t *Terms) Has(model string) bool {
 	return model == t.Model || model != "" && model == t.Shadow
 }
 
@@ -29,7 +29,7 @@ func (t *Terms) checkRole(r *ledger.Record) error {
 	name, model, serves := t.Names.Ledger, t.Model, r.Serves()
 	_, stepped := r.ChainOf(model)
 	switch {
-	case t.has(serves) || !stepped:
+	case t.Has(serves) || !stepped:
 		return nil
 	case r.Promoted == "":
 		return fmt.Errorf("ledger %s: model %s is in the shadow of model %s: start with --model and --shadow for the two, in any order, or promote it first ('gvbll promote')", name, model, serves)
@@ -40,8 +40,8 @@ func (t *Terms) checkRole(r *ledger.Record) error {
 // assignRoles gives the models the roles that they had in a window of the ledger. If
 // another model served that window, our models' outcomes are compared by their next
 // chains in the ledger.
-func (p *replayer) assignRoles(r *ledger.Record) {
-	if a, ok := p.engine.(RoleAssigner); ok {
+func (p *Replayer) assignRoles(r *ledger.Record) {
+	if a, ok := p.Engine.(RoleAssigner); ok {
 		shadow := ""
 		if r.Shadow != nil {
 			shadow = r.Shadow.Model

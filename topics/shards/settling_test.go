@@ -1,4 +1,4 @@
-package worker
+package shards
 
 import (
 	"testing"
@@ -21,7 +21,7 @@ func TestSettling(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := &runner{cfg: &Sharded{}}
+				r := &runner{cfg: &Config{}}
 				s := r.newSettling()
 				time.Sleep(time.Minute) // the group may take its time
 				began := time.Now()

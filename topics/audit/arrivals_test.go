@@ -1,4 +1,4 @@
-package worker
+package audit
 
 import (
 	"maps"
@@ -13,7 +13,7 @@ import (
 func TestArrivals(t *testing.T) {
 	id := func(n int64) event.ID { return event.ID{Num: n} }
 	seven := event.ID{Str: "7"}
-	known := census{make(map[event.ID]bool)}
+	known := arrivals{make(map[event.ID]bool)}
 	for _, c := range []struct {
 		name   string
 		nodes  []event.Node
@@ -45,7 +45,7 @@ func TestArrivals(t *testing.T) {
 	}
 	// After a checkpoint, every node of the window may be an arrival.
 	w := &event.Window{Nodes: []event.Node{{ID: id(1), Origin: &event.Origin{}}, {ID: id(1), Departed: true, Origin: &event.Origin{}}}}
-	if got := (census{}).take(w, nil, false); !maps.Equal(got, map[event.ID]bool{id(1): true}) {
+	if got := (arrivals{}).take(w, nil, false); !maps.Equal(got, map[event.ID]bool{id(1): true}) {
 		t.Errorf("without a census the arrivals are %v, want node 1", got)
 	}
 }

@@ -1,4 +1,4 @@
-package worker
+package publish
 
 import (
 	"maps"
@@ -7,6 +7,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
@@ -27,8 +28,8 @@ type Effects struct {
 
 // The headers of everything that is written: the ledger is JSON always.
 var (
-	ledgerHeaders = contentType(wire.JSON)
-	outputHeaders = map[wire.Encoding][]kafka.Header{wire.MsgPack: contentType(wire.MsgPack), wire.JSON: ledgerHeaders}
+	LedgerHeaders = contentType(wire.JSON)
+	outputHeaders = map[wire.Encoding][]kafka.Header{wire.MsgPack: contentType(wire.MsgPack), wire.JSON: LedgerHeaders}
 )
 
 func contentType(e wire.Encoding) []kafka.Header {
@@ -36,7 +37,7 @@ func contentType(e wire.Encoding) []kafka.Header {
 }
 
 // fill fills empty effects with the results of a window that was cut at the given time.
-func (e *Effects) fill(out *event.Outcome, record *ledger.Record, cut time.Time, cfg *Publishing, topic string) {
+func (e *Effects) fill(out *event.Outcome, record *ledger.Record, cut time.Time, cfg *Config, topic string) {
 	e.predictions, e.revisions, e.cut, e.stepped = out.Predictions, out.Revisions, cut, time.Now()
 	for i := range out.Refused {
 		r := &out.Refused[i]
@@ -58,8 +59,8 @@ func (e *Effects) fill(out *event.Outcome, record *ledger.Record, cut time.Time,
 // loop, and passes them to the publisher. While the publisher is busy, windows gather
 // in one output, up to maxOutput.
 type encoder struct {
-	cfg        *Publishing
-	terms      *Terms
+	cfg        *Config
+	terms      *replay.Terms
 	partitions map[string]int // of the output topics
 	publisher  *publisher
 
@@ -70,7 +71,7 @@ type encoder struct {
 	key, value []byte
 }
 
-func newEncoder(cfg *Publishing, terms *Terms, partitions map[string]int, p *publisher) *encoder {
+func newEncoder(cfg *Config, terms *replay.Terms, partitions map[string]int, p *publisher) *encoder {
 	// One is being encoded while the loop fills another.
 	return &encoder{cfg: cfg, terms: terms, partitions: partitions, publisher: p, in: make(chan *Effects), spare: make(chan *Effects, 2), output: p.new()}
 }
@@ -147,7 +148,7 @@ func (c *encoder) encode(e *Effects) error {
 			return err
 		}
 	}
-	if err := put(&kafka.Record{Topic: c.terms.Names.Ledger, Partition: int32(c.terms.Partition), Value: e.record, Headers: ledgerHeaders}); err != nil {
+	if err := put(&kafka.Record{Topic: c.terms.Names.Ledger, Partition: int32(c.terms.Partition), Value: e.record, Headers: LedgerHeaders}); err != nil {
 		return err
 	}
 	o.last, o.chain = e.window, e.chain

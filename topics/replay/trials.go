@@ -1,4 +1,4 @@
-package worker
+package replay
 
 import (
 	"fmt"
@@ -7,13 +7,13 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// trialCommands returns the commands to try a model among the claimed records, valid until
+// TrialCommands returns the commands to try a model among the claimed records, valid until
 // these are released.
-func (p *replayer) trialCommands() (trials []event.Command) {
-	if p.cfg.Terms.Partition > 0 { // shards refuse them
+func (p *Replayer) TrialCommands() (trials []event.Command) {
+	if p.Cfg.Terms.Partition > 0 { // shards refuse them
 		return nil
 	}
-	commands, _ := p.inputs.Commands.Gather(nil, nil)
+	commands, _ := p.Inputs.Commands.Gather(nil, nil)
 	for i := range commands {
 		if commands[i].Name == event.Shadow {
 			trials = append(trials, commands[i])
@@ -22,9 +22,9 @@ func (p *replayer) trialCommands() (trials []event.Command) {
 	return trials
 }
 
-// refuseTrials refuses the commands to try other models than that of the trial, which may
+// RefuseTrials refuses the commands to try other models than that of the trial, which may
 // be nil.
-func refuseTrials(out *event.Outcome, commands []event.Command, trial *ledger.Trial) {
+func RefuseTrials(out *event.Outcome, commands []event.Command, trial *ledger.Trial) {
 	for i := range commands {
 		if c := &commands[i]; trial == nil || trial.Model != c.Model {
 			out.Refused = append(out.Refused, event.Refusal{
@@ -37,7 +37,7 @@ func refuseTrials(out *event.Outcome, commands []event.Command, trial *ledger.Tr
 
 // agreeTrial compares the figures of a trial with those of a replay that has both models,
 // and reports a promotion that was decided by the trial's rule as the outcome's.
-func (p *replayer) agreeTrial(before *ledger.Trial, r *ledger.Record, out *event.Outcome, asked bool) error {
+func (p *Replayer) agreeTrial(before *ledger.Trial, r *ledger.Record, out *event.Outcome, asked bool) error {
 	if r.Trial == nil {
 		return nil
 	}
@@ -47,14 +47,14 @@ func (p *replayer) agreeTrial(before *ledger.Trial, r *ledger.Record, out *event
 	if before == nil || asked || !p.compares(r, out) {
 		return nil
 	}
-	if got := before.Next(out.Compared); p.settings.own && !p.lossy && got != *r.Trial {
-		return fmt.Errorf("ledger %s, window %d: replay compares the models by %+v where %+v was written: the inputs, a model or the program differ from those that served it", p.cfg.Terms.Names.Ledger, r.Window, got, *r.Trial)
+	if got := before.Next(out.Compared); p.Settings.Own && !p.lossy && got != *r.Trial {
+		return fmt.Errorf("ledger %s, window %d: replay compares the models by %+v where %+v was written: the inputs, a model or the program differ from those that served it", p.Cfg.Terms.Names.Ledger, r.Window, got, *r.Trial)
 	}
 	return nil
 }
 
 // compares reports whether the model of a record's trial was in the shadow in its window, and
 // the outcome has both models.
-func (p *replayer) compares(r *ledger.Record, out *event.Outcome) bool {
+func (p *Replayer) compares(r *ledger.Record, out *event.Outcome) bool {
 	return r.Shadow != nil && r.Shadow.Model == r.Trial.Model && out.Shadow != nil && out.Shadow.Model == r.Trial.Model && out.Model == r.Model
 }

@@ -1,4 +1,4 @@
-package worker
+package shards
 
 import (
 	"context"
@@ -9,14 +9,17 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/publish"
+	"github.com/gvbll/gvbll/topics/replay"
+	"github.com/gvbll/gvbll/topics/worker"
 )
 
 // byCuts takes the windows of a shard from the cuts that a lead has written. Windows whose cuts are
 // there are entered ahead, see [share].
 type byCuts struct {
-	replayer *replayer
-	owner    *owner       // nil before the worker is one
-	cuts     *ledger.Cuts // nil before the first window
+	replayer *replay.Replayer
+	owner    *worker.Owner // nil before the worker is one
+	cuts     *ledger.Cuts  // nil before the first window
 	next     chan placedCut
 	wake     chan time.Time
 	ahead    []*windowAhead // entered and not stepped, the oldest first
@@ -41,39 +44,39 @@ type placedCut struct {
 // aheadCuts bounds how many cuts are read ahead. A lead does not cut many windows ahead.
 const aheadCuts = 16
 
-func newByCuts(p *replayer) source {
+func newByCuts(p *replay.Replayer) worker.Source {
 	return &byCuts{replayer: p, next: make(chan placedCut, aheadCuts), wake: make(chan time.Time, 1)}
 }
 
 // share returns the engine of the shard's worker.
-func (s *byCuts) share() *share { return s.replayer.engine.(*share) }
+func (s *byCuts) share() *share { return s.replayer.Engine.(*share) }
 
-// exclusions begins the newest run.
-func (s *byCuts) exclusions(ctx context.Context) (x exclusions, err error) {
+// Exclusions begins the newest run.
+func (s *byCuts) Exclusions(ctx context.Context) (x replay.Exclusions, err error) {
 	e, p := s.share(), s.replayer
-	if e.run, err = readRun(ctx, p.client, p.cfg.Terms.Names); err != nil {
+	if e.run, err = readRun(ctx, p.Client, p.Cfg.Terms.Names); err != nil {
 		return x, err
 	}
-	e.at = e.run.position(p.cfg.Terms.Partition)
+	e.at = e.run.position(p.Cfg.Terms.Partition)
 	return readForgotten(ctx, p, e.run.since)
 }
 
-// await waits, if the shard's ledger has no window of the run, until it has one or this worker
+// Await waits, if the shard's ledger has no window of the run, until it has one or this worker
 // owns the shard: then it sends from the first window on.
-func (s *byCuts) await(ctx context.Context, elected func() (bool, error)) error {
+func (s *byCuts) Await(ctx context.Context, elected func() (bool, error)) error {
 	e, p := s.share(), s.replayer
-	end, err := ledger.OpenEnd(ctx, p.client, p.cfg.Terms.ledgerAt())
+	end, err := ledger.OpenEnd(ctx, p.Client, p.Cfg.Terms.LedgerAt())
 	if err != nil {
 		return err
 	}
-	r, err := ledger.Newest(ctx, p.client, p.cfg.Terms.ledgerAt())
+	r, err := ledger.Newest(ctx, p.Client, p.Cfg.Terms.LedgerAt())
 	if err != nil {
 		return err
 	}
 	if r == nil || r.Epoch >= e.run.epoch {
 		return nil
 	}
-	p.cfg.Logger.Info("an epoch began: all shards replay the graph's windows together", "epoch", e.run.epoch, "windows", e.run.since)
+	p.Cfg.Logger.Info("an epoch began: all shards replay the graph's windows together", "epoch", e.run.epoch, "windows", e.run.since)
 	for r == nil || r.Epoch < e.run.epoch {
 		if owns, err := elected(); owns || err != nil {
 			e.live = err == nil // another owner would have to begin the replay again
@@ -89,18 +92,18 @@ func (s *byCuts) await(ctx context.Context, elected func() (bool, error)) error 
 // open opens the cuts behind the last window that was stepped.
 func (s *byCuts) open(ctx context.Context) (err error) {
 	if s.cuts == nil {
-		s.cuts, err = ledger.OpenCuts(ctx, s.replayer.client, s.replayer.cfg.Terms.Names.LedgerAt(0), s.share().place)
+		s.cuts, err = ledger.OpenCuts(ctx, s.replayer.Client, s.replayer.Cfg.Terms.Names.LedgerAt(0), s.share().place)
 	}
 	return err
 }
 
-// follow follows the chain of cuts: the window that the shard has committed must have been cut
+// Follow follows the chain of cuts: the window that the shard has committed must have been cut
 // as it says.
-func (s *byCuts) follow(ctx context.Context, r *ledger.Record) error {
+func (s *byCuts) Follow(ctx context.Context, r *ledger.Record) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	e, name, task := s.share(), s.replayer.cfg.Terms.Names.Ledger, s.replayer.cfg.Terms.Partition
+	e, name, task := s.share(), s.replayer.Cfg.Terms.Names.Ledger, s.replayer.Cfg.Terms.Partition
 	c, err := s.cuts.Next(ctx)
 	switch {
 	case err != nil:
@@ -116,7 +119,7 @@ func (s *byCuts) follow(ctx context.Context, r *ledger.Record) error {
 	return nil
 }
 
-func (s *byCuts) resume(ctx context.Context, o *owner) error {
+func (s *byCuts) Resume(ctx context.Context, o *worker.Owner) error {
 	s.owner = o
 	if err := s.open(ctx); err != nil {
 		return err
@@ -133,19 +136,19 @@ func (s *byCuts) resume(ctx context.Context, o *owner) error {
 // checkDone returns an error if a cut says that all shards were done with a window that this
 // shard's part of the ledger does not have: its predictions are published. If it has the window by
 // now, another worker has written it: this one was halted, and woken.
-func checkDone(ctx context.Context, p *replayer) error {
-	c, err := ledger.NewestCut(ctx, p.client, p.cfg.Terms.Names.LedgerAt(0))
-	if err != nil || c == nil || c.Done == nil || c.Done.Window < p.next {
+func checkDone(ctx context.Context, p *replay.Replayer) error {
+	c, err := ledger.NewestCut(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(0))
+	if err != nil || c == nil || c.Done == nil || c.Done.Window < p.Next {
 		return err
 	}
-	r, err := ledger.Newest(ctx, p.client, p.cfg.Terms.ledgerAt())
+	r, err := ledger.Newest(ctx, p.Client, p.Cfg.Terms.LedgerAt())
 	switch {
 	case err != nil:
 		return err
 	case r != nil && r.Window >= c.Done.Window:
-		return ErrOwned
+		return publish.ErrOwned
 	}
-	return fmt.Errorf("ledger %s partition %d ends before window %d, and the cut of window %d says that all shards were done with window %d: the windows in between are lost: restore the topic from a backup or a mirror", p.cfg.Terms.Names.Ledger, p.cfg.Terms.Partition, p.next, c.Window, c.Done.Window)
+	return fmt.Errorf("ledger %s partition %d ends before window %d, and the cut of window %d says that all shards were done with window %d: the windows in between are lost: restore the topic from a backup or a mirror", p.Cfg.Terms.Names.Ledger, p.Cfg.Terms.Partition, p.Next, c.Window, c.Done.Window)
 }
 
 // read reads cuts until the context ends.
@@ -174,8 +177,8 @@ func (s *byCuts) wakeUp() {
 	}
 }
 
-// step enters windows, and steps one, so that the owner's loop does what else there is in between.
-func (s *byCuts) step(ctx context.Context) (<-chan time.Time, error) {
+// Step enters windows, and steps one, so that the owner's loop does what else there is in between.
+func (s *byCuts) Step(ctx context.Context) (<-chan time.Time, error) {
 	if err := s.enterThose(ctx); err != nil || len(s.ahead) == 0 {
 		return s.wake, err
 	}
@@ -186,7 +189,7 @@ func (s *byCuts) step(ctx context.Context) (<-chan time.Time, error) {
 // enterThose enters the windows whose cuts are there and that may be entered. When a checkpoint is
 // due it enters none ahead, since there is no snapshot of one that has entered and is not served.
 func (s *byCuts) enterThose(ctx context.Context) error {
-	for ctx.Err() == nil && s.share().mayEnter(!s.owner.saves()) {
+	for ctx.Err() == nil && s.share().mayEnter(!s.owner.Saves()) {
 		select {
 		case c := <-s.next:
 			if c.err != nil {
@@ -202,8 +205,8 @@ func (s *byCuts) enterThose(ctx context.Context) error {
 	return nil
 }
 
-// finish steps the windows that are entered: only then is there a snapshot.
-func (s *byCuts) finish(ctx context.Context) error {
+// Finish steps the windows that are entered: only then is there a snapshot.
+func (s *byCuts) Finish(ctx context.Context) error {
 	for len(s.ahead) > 0 {
 		if err := s.stepOldest(ctx); err != nil {
 			return err
@@ -220,24 +223,24 @@ func (s *byCuts) enter(ctx context.Context, c placedCut) error {
 		return err
 	}
 	if c.Window < share.run.since {
-		return fmt.Errorf("ledger %s: epoch %d began at window %d, and partition %d ends before window %d: restore it from a backup or a mirror", p.cfg.Terms.Names.Ledger, share.run.epoch, share.run.since, p.cfg.Terms.Partition, c.Window)
+		return fmt.Errorf("ledger %s: epoch %d began at window %d, and partition %d ends before window %d: restore it from a backup or a mirror", p.Cfg.Terms.Names.Ledger, share.run.epoch, share.run.since, p.Cfg.Terms.Partition, c.Window)
 	}
-	if err := p.checkCut(ctx, c.Cut); err != nil {
+	if err := p.CheckCut(ctx, c.Cut); err != nil {
 		return err
 	}
-	stepped := p.inputs.PutAside()
-	defer func() { p.inputs.TakeUp(stepped) }()
-	p.noteClasses(c.Record())
-	p.unstepped = true
-	if err := p.inputs.Replay(ctx, c.Ranges); err != nil {
-		return fmt.Errorf("ledger %s, window %d: %w", p.cfg.Terms.Names.Ledger, c.Window, err)
+	stepped := p.Inputs.PutAside()
+	defer func() { p.Inputs.TakeUp(stepped) }()
+	p.NoteClasses(c.Record())
+	p.Unstepped = true
+	if err := p.Inputs.Replay(ctx, c.Ranges); err != nil {
+		return fmt.Errorf("ledger %s, window %d: %w", p.Cfg.Terms.Names.Ledger, c.Window, err)
 	}
 	x := &windowAhead{}
 	if last := len(s.spare) - 1; last >= 0 {
 		x, s.spare = s.spare[last], s.spare[:last]
 	}
-	p.gatherTo(&x.window, c.Window)
-	x.cut, x.claims = c.Cut, p.inputs.PutAside()
+	p.GatherTo(&x.window, c.Window)
+	x.cut, x.claims = c.Cut, p.Inputs.PutAside()
 	s.ahead = append(s.ahead, x)
 	share.place, share.forgets = c.place, c.Forgets
 	err := share.enter(&x.window)
@@ -249,19 +252,19 @@ func (s *byCuts) enter(ctx context.Context, c placedCut) error {
 func (s *byCuts) stepOldest(ctx context.Context) error {
 	x := s.ahead[0]
 	s.ahead = slices.Delete(s.ahead, 0, 1)
-	s.replayer.inputs.TakeUp(x.claims)
-	c := claimed{cause: x.cut.Cause, ranges: x.cut.Ranges, began: time.Now().Add(-x.took), window: &x.window, forgets: x.cut.Forgets}
+	s.replayer.Inputs.TakeUp(x.claims)
+	c := worker.Claimed{Cause: x.cut.Cause, Ranges: x.cut.Ranges, Began: time.Now().Add(-x.took), Window: &x.window, Forgets: x.cut.Forgets}
 	if x.cut.Begins != nil && x.cut.Window > 0 {
-		c.begins, c.forgot = x.cut.Begins, forgottenAt(&s.replayer.excluded, x.cut.Window)
+		c.Begins, c.Forgot = x.cut.Begins, forgottenAt(&s.replayer.Excluded, x.cut.Window)
 	}
-	if err := s.owner.step(ctx, c); err != nil {
+	if err := s.owner.Step(ctx, c); err != nil {
 		return err
 	}
-	s.replayer.unstepped = len(s.ahead) > 0
+	s.replayer.Unstepped = len(s.ahead) > 0
 	s.spare = append(s.spare, x)
 	return nil
 }
 
-func (s *byCuts) acknowledged(ctx context.Context, window int64) error {
+func (s *byCuts) Acknowledged(ctx context.Context, window int64) error {
 	return s.share().acknowledged(ctx, window)
 }

@@ -1,4 +1,4 @@
-package worker
+package publish
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
@@ -29,7 +30,7 @@ type Pipeline struct {
 
 // Sources are what a pipeline needs of a worker.
 type Sources struct {
-	Terms      *Terms
+	Terms      *replay.Terms
 	Logger     *slog.Logger
 	Owns       *atomic.Bool   // false once another worker was elected
 	Partitions map[string]int // of the output topics
@@ -38,8 +39,8 @@ type Sources struct {
 	Acknowledged func(ctx context.Context, window int64) error
 }
 
-// NewPipeline returns a pipeline that has not started.
-func NewPipeline(cfg *Publishing, p *kafka.Producer, from Sources) *Pipeline {
+// New returns a pipeline that has not started.
+func New(cfg *Config, p *kafka.Producer, from Sources) *Pipeline {
 	out := newPublisher(cfg, from.Terms, from.Logger, from.Owns, p, from.Ledger, from.Acknowledged)
 	e := newEncoder(cfg, from.Terms, from.Partitions, out)
 	return &Pipeline{In: e.in, Committed: out.committed, encoder: e, publisher: out}
@@ -73,15 +74,15 @@ func (p *Pipeline) Discard(e *Effects) error {
 
 // Commit is a committed transaction.
 type Commit struct {
-	Happened Committed
+	Happened replay.Committed
 	Offset   int64 // of its last window's ledger record, or of an earlier one's
 }
 
 // ErrOwned says that another worker has taken over the graph.
 var ErrOwned = errors.New("another worker has taken over this graph")
 
-// Publishing configures what is published, and when.
-type Publishing struct {
+// Config configures what is published, and when.
+type Config struct {
 	// CommitInterval is how long a window may wait for others to share its
 	// transaction. With zero it does not wait; windows that are stepped while a
 	// transaction is being committed still share the next one. Readers of uncommitted
@@ -98,7 +99,7 @@ type Publishing struct {
 	Output wire.Encoding
 }
 
-func (c *Publishing) setDefaults() {
+func (c *Config) SetDefaults() {
 	c.Output = cmp.Or(c.Output, wire.MsgPack)
 	if c.TransactionTimeout == 0 {
 		c.TransactionTimeout = c.CommitInterval + time.Minute

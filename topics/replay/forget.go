@@ -1,4 +1,4 @@
-package worker
+package replay
 
 import (
 	"context"
@@ -28,57 +28,57 @@ type Comparer interface {
 	Apart(exact Engine) ledger.Distance
 }
 
-// forgetCommands returns the commands to forget nodes among the claimed records, valid
+// ForgetCommands returns the commands to forget nodes among the claimed records, valid
 // until these are released.
-func (p *replayer) forgetCommands() (forget []event.Command) {
-	if p.cfg.Terms.Partition > 0 { // shards refuse them
+func (p *Replayer) ForgetCommands() (forget []event.Command) {
+	if p.Cfg.Terms.Partition > 0 { // shards refuse them
 		return nil
 	}
-	commands, _ := p.inputs.Commands.Gather(nil, nil)
+	commands, _ := p.Inputs.Commands.Gather(nil, nil)
 	for i := range commands {
-		if c := &commands[i]; forgets(c) {
+		if c := &commands[i]; Forgets(c) {
 			forget = append(forget, *c)
 		}
 	}
 	return forget
 }
 
-// forgets reports whether a command is to forget nodes.
-func forgets(c *event.Command) bool { return c.Name == event.Forget && len(c.Nodes) > 0 }
+// Forgets reports whether a command is to forget nodes.
+func Forgets(c *event.Command) bool { return c.Name == event.Forget && len(c.Nodes) > 0 }
 
-// forget replaces the engine by one that never saw the nodes that the commands name, by
+// Forget replaces the engine by one that never saw the nodes that the commands name, by
 // a replay of the windows before next, which must all be committed. The new engine has
 // no roles yet.
-func (p *replayer) forget(ctx context.Context, commands []event.Command, replayed bool) (*ledger.Forgot, error) {
-	if p.cfg.Models.Fresh == nil {
+func (p *Replayer) Forget(ctx context.Context, commands []event.Command, replayed bool) (*ledger.Forgot, error) {
+	if p.Cfg.Models.Fresh == nil {
 		return nil, errors.New("a command to forget nodes, and no fresh engine to replay without them")
 	}
 	began := time.Now()
-	forgot := ledger.Forgot{Windows: p.next}
+	forgot := ledger.Forgot{Windows: p.Next}
 	for i := range commands {
 		forgot.Nodes += len(commands[i].Nodes)
 	}
-	p.cfg.Logger.Info("forgetting: serving pauses for a replay from the beginning", "nodes", forgot.Nodes, "windows", p.next)
+	p.Cfg.Logger.Info("forgetting: serving pauses for a replay from the beginning", "nodes", forgot.Nodes, "windows", p.Next)
 	crash.Point(crash.BeforeForget)
 	exact, unknown, err := p.replayWithout(ctx, commands)
 	if err != nil {
 		return nil, err
 	}
 	forgot.Unknown = unknown[:min(len(unknown), ledger.MaxUnknown)]
-	if c, ok := p.engine.(Comparer); ok {
+	if c, ok := p.Engine.(Comparer); ok {
 		forgot.Distance = c.Apart(exact)
 	}
-	defer release(p.engine)
-	p.engine = exact
+	defer Release(p.Engine)
+	p.Engine = exact
 	crash.Point(crash.AfterForget)
 	took := time.Since(began)
-	p.cfg.Logger.Info("forgot", "nodes", forgot.Nodes, "unknown", len(unknown), "windows", p.next, "took", took.Round(time.Millisecond))
-	p.cfg.Events(Forgotten{Engine: exact, Forgot: forgot, Replayed: replayed, Took: took})
+	p.Cfg.Logger.Info("forgot", "nodes", forgot.Nodes, "unknown", len(unknown), "windows", p.Next, "took", took.Round(time.Millisecond))
+	p.Cfg.Events(Forgotten{Engine: exact, Forgot: forgot, Replayed: replayed, Took: took})
 	return &forgot, nil
 }
 
-// release frees what an engine has outside of memory, if it has any.
-func release(e Engine) {
+// Release frees what an engine has outside of memory, if it has any.
+func Release(e Engine) {
 	if c, ok := e.(io.Closer); ok {
 		_ = c.Close() // what is left is removed at the end of the process
 	}
@@ -90,35 +90,35 @@ const logEvery = 5 * time.Second
 // replayWithout steps a fresh engine through the windows before next, without the
 // nodes that were forgotten in them and those that the commands name. It also returns
 // which of the latter no event named.
-func (p *replayer) replayWithout(ctx context.Context, commands []event.Command) (_ Engine, unknown []string, err error) {
-	e, err := p.cfg.Models.Fresh()
+func (p *Replayer) replayWithout(ctx context.Context, commands []event.Command) (_ Engine, unknown []string, err error) {
+	e, err := p.Cfg.Models.Fresh()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() {
 		if err != nil {
-			release(e)
+			Release(e)
 		}
 	}()
-	cfg := p.cfg
+	cfg := p.Cfg
 	cfg.Events = nil
-	fresh := newReplayer(p.client, cfg, e)
-	if fresh.excluded, err = p.readExclusions(ctx, p.next); err != nil {
+	fresh := New(p.Client, cfg, e)
+	if fresh.Excluded, err = p.ReadExclusions(ctx, p.Next); err != nil {
 		return nil, nil, err
 	}
-	fresh.excluded.add(p.next, commands)
+	fresh.Excluded.add(p.Next, commands)
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	if fresh.ledger, err = ledger.Open(ctx, p.client, p.cfg.Terms.ledgerAt()); err != nil {
+	if fresh.Ledger, err = ledger.Open(ctx, p.Client, p.Cfg.Terms.LedgerAt()); err != nil {
 		return nil, nil, err
 	}
-	if err := fresh.openInputs(fetching, intake.Position{}); err != nil {
+	if err := fresh.OpenInputs(fetching, intake.Position{}); err != nil {
 		return nil, nil, err
 	}
 	logged := time.Now()
-	for fresh.next < p.next {
+	for fresh.Next < p.Next {
 		// The window is committed, but its record may not be readable yet.
-		r, err := fresh.ledger.Wait(ctx)
+		r, err := fresh.Ledger.Wait(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -128,30 +128,30 @@ func (p *replayer) replayWithout(ctx context.Context, commands []event.Command) 
 		if _, err := fresh.Step(ctx, r); err != nil {
 			return nil, nil, err
 		}
-		fresh.inputs.Release()
+		fresh.Inputs.Release()
 		crash.Point(crash.InForget)
 		if time.Since(logged) >= logEvery {
 			logged = time.Now()
-			p.cfg.Logger.Info("forgetting", "replayed", fresh.next, "of", p.next)
+			p.Cfg.Logger.Info("forgetting", "replayed", fresh.Next, "of", p.Next)
 		}
 	}
-	return fresh.engine, fresh.excluded.unknown(commands), nil
+	return fresh.Engine, fresh.Excluded.Unknown(commands), nil
 }
 
-// replayable reports whether the ledger and the inputs still have their beginnings, and
+// Replayable reports whether the ledger and the inputs still have their beginnings, and
 // there is an engine to replay them into.
-func (p *replayer) replayable(ctx context.Context) (bool, error) {
-	if p.cfg.Models.Fresh == nil || p.behind > 0 {
+func (p *Replayer) Replayable(ctx context.Context) (bool, error) {
+	if p.Cfg.Models.Fresh == nil || p.Behind > 0 {
 		return false, nil
 	}
-	return p.beginningsThere(ctx)
+	return p.BeginningsThere(ctx)
 }
 
-// beginningsThere reports whether the ledger and the inputs still have their beginnings.
-func (p *replayer) beginningsThere(ctx context.Context) (bool, error) {
-	n := p.cfg.Terms.Names
+// BeginningsThere reports whether the ledger and the inputs still have their beginnings.
+func (p *Replayer) BeginningsThere(ctx context.Context) (bool, error) {
+	n := p.Cfg.Terms.Names
 	for _, topic := range []string{n.Ledger, n.Nodes, n.Labels, n.Commands} {
-		bounds, err := p.client.Offsets(ctx, topic)
+		bounds, err := p.Client.Offsets(ctx, topic)
 		if err != nil {
 			return false, err
 		}

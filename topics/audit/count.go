@@ -1,4 +1,4 @@
-package worker
+package audit
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // What an audit checks without replaying, in windows before a gap: that no record is in two,
@@ -43,7 +44,7 @@ func (c cuts) take(g ledger.Range) bool {
 // countBefore checks, without replaying them, the ledger's windows before the checkpoint that the
 // audit began at, or all. Beside a checkpoint this is left out if the ledger or the outputs do
 // not have their beginnings any more.
-func (a *Audited) countBefore(ctx context.Context, c *kafka.Client, cfg ReplayConfig, checkpoint bool, progress func(windows int64)) error {
+func (a *Result) countBefore(ctx context.Context, c *kafka.Client, cfg replay.Config, checkpoint bool, progress func(windows int64)) error {
 	end := int64(math.MaxInt64)
 	if checkpoint {
 		end = a.First
@@ -59,12 +60,12 @@ func (a *Audited) countBefore(ctx context.Context, c *kafka.Client, cfg ReplayCo
 			}
 		}
 	}
-	counting := newAuditor(newReplayer(c, cfg, nil))
+	counting := newAuditor(replay.New(c, cfg, nil))
 	var err error
-	if counting.replay.ledger, err = ledger.Open(ctx, c, cfg.Terms.ledgerAt()); err != nil {
+	if counting.Replay.Ledger, err = ledger.Open(ctx, c, cfg.Terms.LedgerAt()); err != nil {
 		return err
 	}
-	if err := counting.openOutputs(ctx); err != nil {
+	if err := counting.OpenOutputs(ctx); err != nil {
 		return err
 	}
 	taken := make(cuts)
@@ -76,10 +77,10 @@ func (a *Audited) countBefore(ctx context.Context, c *kafka.Client, cfg ReplayCo
 }
 
 // count checks one window.
-func (a *auditor) count(ctx context.Context, r *ledger.Record, taken cuts) error {
+func (a *Auditor) count(ctx context.Context, r *ledger.Record, taken cuts) error {
 	for _, g := range r.Ranges {
 		if !taken.take(g) {
-			return fmt.Errorf("ledger %s, window %d: of %v, records are in an earlier window too", a.cfg.Terms.Names.Ledger, r.Window, g)
+			return fmt.Errorf("ledger %s, window %d: of %v, records are in an earlier window too", a.Cfg.Terms.Names.Ledger, r.Window, g)
 		}
 	}
 	e := a.epoch(r)
@@ -94,7 +95,7 @@ func (a *auditor) count(ctx context.Context, r *ledger.Record, taken cuts) error
 }
 
 // prepend takes over what was counted in the windows before.
-func (a *Audited) prepend(before *Audited) {
+func (a *Result) prepend(before *Result) {
 	a.Counted = before.Counted
 	if len(a.Epochs) == 0 {
 		a.Windows, a.Chain = before.Windows, before.Chain

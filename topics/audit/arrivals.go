@@ -1,4 +1,4 @@
-package worker
+package audit
 
 import (
 	"context"
@@ -23,9 +23,9 @@ type place struct {
 
 func placeOf(o *event.Origin) place { return place{o.Topic, o.Partition, o.Offset} }
 
-// census knows which nodes are in the graph: a node event is an arrival if it names no
+// arrivals knows which nodes are in the graph: a node event is an arrival if it names no
 // node that is.
-type census struct {
+type arrivals struct {
 	nodes map[event.ID]bool // nil if it is not known which they are, as after a checkpoint
 }
 
@@ -33,7 +33,7 @@ type census struct {
 // returns the nodes that arrive: true if they are to be predicted. forgot says that the
 // window's commands were obeyed. If it is not known which nodes are in the graph, every
 // node that the window names counts as an arrival.
-func (c census) take(w *event.Window, refused map[place]bool, forgot bool) map[event.ID]bool {
+func (c arrivals) take(w *event.Window, refused map[place]bool, forgot bool) map[event.ID]bool {
 	arrivals := make(map[event.ID]bool)
 	if forgot {
 		for i := range w.Commands {
@@ -70,10 +70,10 @@ func (c census) take(w *event.Window, refused map[place]bool, forgot bool) map[e
 // checkPredictions reads the published predictions of a window, and checks that they are of
 // its arrivals, of each once, and as many as the ledger says. Of arrivals that are nil it is not
 // known which they are.
-func (a *auditor) checkPredictions(ctx context.Context, r *ledger.Record, arrivals map[event.ID]bool, e *AuditedEpoch) error {
+func (a *Auditor) checkPredictions(ctx context.Context, r *ledger.Record, arrivals map[event.ID]bool, e *Epoch) error {
 	predictions, revisions := 0, 0
-	for i := range a.partitions[a.cfg.Terms.Names.Predictions] {
-		at := kafka.TopicPartition{Topic: a.cfg.Terms.Names.Predictions, Partition: int32(i)}
+	for i := range a.Partitions[a.Cfg.Terms.Names.Predictions] {
+		at := kafka.TopicPartition{Topic: a.Cfg.Terms.Names.Predictions, Partition: int32(i)}
 		for {
 			var p event.Prediction
 			more, err := a.peekPrediction(ctx, at, &p)
@@ -101,9 +101,9 @@ func (a *auditor) checkPredictions(ctx context.Context, r *ledger.Record, arriva
 				predictions++
 			}
 			if wrong != "" {
-				return fmt.Errorf("%s partition %d offset %d, node %.80q: in window %d, %s", at.Topic, at.Partition, a.waiting[at][0].Offset, p.Node.String(), r.Window, wrong)
+				return fmt.Errorf("%s partition %d offset %d, node %.80q: in window %d, %s", at.Topic, at.Partition, a.Waiting[at][0].Offset, p.Node.String(), r.Window, wrong)
 			}
-			a.waiting[at] = a.waiting[at][1:]
+			a.Waiting[at] = a.Waiting[at][1:]
 		}
 	}
 	if predictions != r.Predictions || revisions != r.Revisions {
@@ -122,14 +122,14 @@ func (a *auditor) checkPredictions(ctx context.Context, r *ledger.Record, arriva
 }
 
 // peekPrediction decodes the next published prediction of a partition, and leaves it there.
-func (a *auditor) peekPrediction(ctx context.Context, at kafka.TopicPartition, p *event.Prediction) (more bool, err error) {
-	for a.skip(at, nil, nil); len(a.waiting[at]) == 0; a.skip(at, nil, nil) {
-		if more, err := a.fetch(ctx, at); !more || err != nil {
+func (a *Auditor) peekPrediction(ctx context.Context, at kafka.TopicPartition, p *event.Prediction) (more bool, err error) {
+	for a.skip(at, nil, nil); len(a.Waiting[at]) == 0; a.skip(at, nil, nil) {
+		if more, err := a.Fetch(ctx, at); !more || err != nil {
 			return false, err
 		}
 	}
-	if err := wire.DecodePrediction(a.waiting[at][0].Value, p); err != nil {
-		return false, fmt.Errorf("%s partition %d offset %d: %w", at.Topic, at.Partition, a.waiting[at][0].Offset, err)
+	if err := wire.DecodePrediction(a.Waiting[at][0].Value, p); err != nil {
+		return false, fmt.Errorf("%s partition %d offset %d: %w", at.Topic, at.Partition, a.Waiting[at][0].Offset, err)
 	}
 	return true, nil
 }
@@ -137,29 +137,29 @@ func (a *auditor) peekPrediction(ctx context.Context, at kafka.TopicPartition, p
 // checkLetters reads the dead letters of a window: as many as the ledger says. They do not
 // say which window they are of, so they can be counted only if the topic has one
 // partition, as gvbll creates it, and the audit began with the first window.
-func (a *auditor) checkLetters(ctx context.Context, r *ledger.Record) error {
+func (a *Auditor) checkLetters(ctx context.Context, r *ledger.Record) error {
 	clear(a.refused)
-	at := kafka.TopicPartition{Topic: a.cfg.Terms.Names.DeadLetters}
-	if a.partitions[at.Topic] != 1 || a.audited.First > 0 && !a.found[at] {
+	at := kafka.TopicPartition{Topic: a.Cfg.Terms.Names.DeadLetters}
+	if a.Partitions[at.Topic] != 1 || a.audited.First > 0 && !a.found[at] {
 		a.lost = a.lost || r.Refused > 0
 		clear(a.found)
 		return nil
 	}
 	for n := range r.Refused {
-		for len(a.waiting[at]) == 0 {
-			if more, err := a.fetch(ctx, at); err != nil {
+		for len(a.Waiting[at]) == 0 {
+			if more, err := a.Fetch(ctx, at); err != nil {
 				return err
 			} else if !more {
 				return fmt.Errorf("window %d has %d dead letters, and the ledger says %d", r.Window, n, r.Refused)
 			}
 		}
-		letter := &a.waiting[at][0]
+		letter := &a.Waiting[at][0]
 		var d event.Refusal
 		if err := wire.DecodeDeadLetter(letter.Value, &d); err != nil && !errors.Is(err, wire.ErrTruncated) {
 			return fmt.Errorf("%s partition %d offset %d: %w", at.Topic, at.Partition, letter.Offset, err)
 		}
 		a.refused[placeOf(d.Origin)] = true
-		a.waiting[at] = a.waiting[at][1:]
+		a.Waiting[at] = a.Waiting[at][1:]
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package worker
+package shards
 
 import (
 	"cmp"
@@ -17,9 +17,12 @@ import (
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/publish"
+	"github.com/gvbll/gvbll/topics/replay"
+	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// lead is task 0 of a sharded graph. Its own loop cuts windows: it asks the policy as the owner of
+// sequencer is task 0 of a sharded graph. Its own loop cuts windows: it asks the policy as the owner of
 // a whole graph does, writes the cut to the ledger and reads it back before it goes on. A learner
 // in a goroutine of its own learns the windows that were cut, see learner.
 //
@@ -27,20 +30,20 @@ import (
 // Nothing fences a lead. One that was replaced and does not know it may still write a cut; then
 // two leads have cut one window, and the first cut in the log counts for everybody. The lead
 // whose cut is not taken gives up its task: its inputs are ahead of the graph.
-type lead struct {
-	sharded  *Sharded
+type sequencer struct {
+	sharded  *Config
 	client   *kafka.Client
-	seat     seat
+	seat     worker.Membership
 	caughtUp func()
-	cfg      *Config
+	cfg      *worker.Config
 
 	inputs  *intake.Inputs
 	cuts    *ledger.Cuts
 	done    *ledger.Done
-	terms   *replayer        // compares the terms of cuts
+	terms   *replay.Replayer // compares the terms of cuts
 	known   *ledger.Complete // the newest complete window that a cut names
 	ranges  []ledger.Range   // of the current cut; reused
-	learner *learner
+	learner *trainer
 	epoch   run
 	// joint says that the shards replay the windows before the run began. Then the heads of
 	// these windows are to be sent before the end of the cuts is reached.
@@ -49,17 +52,17 @@ type lead struct {
 	ends    bool // the next cut begins an epoch
 
 	owns    atomic.Bool
-	learned atomic.Pointer[learner] // for the other goroutines
+	learned atomic.Pointer[trainer] // for the other goroutines
 }
 
-func newLead(cfg *Sharded, c *kafka.Client, seat seat, caughtUp func()) *lead {
+func newSequencer(cfg *Config, c *kafka.Client, seat worker.Membership, caughtUp func()) *sequencer {
 	own := cfg.config(0)
-	own.Events = serial(Join(logEvents(own.Logger), own.Events)) // the learner calls them too
-	return &lead{sharded: cfg, client: c, seat: seat, caughtUp: caughtUp, cfg: &own, terms: newReplayer(c, own.Replay(), nil)}
+	own.Events = replay.Serial(replay.Join(worker.LogEvents(own.Logger), own.Events)) // the learner calls them too
+	return &sequencer{sharded: cfg, client: c, seat: seat, caughtUp: caughtUp, cfg: &own, terms: replay.New(c, own.Replay(), nil)}
 }
 
 // standing implements taskLoop: progress is what was learned.
-func (l *lead) standing() kafka.Standing {
+func (l *sequencer) standing() kafka.Standing {
 	s := kafka.Standing{Owner: l.owns.Load()}
 	if k := l.learned.Load(); k != nil {
 		s.Progress = k.learned.Load()
@@ -68,7 +71,7 @@ func (l *lead) standing() kafka.Standing {
 }
 
 // missing implements taskLoop.
-func (l *lead) missing() *exchange.Missing {
+func (l *sequencer) missing() *exchange.Missing {
 	if k := l.learned.Load(); k != nil {
 		return k.missing()
 	}
@@ -76,7 +79,7 @@ func (l *lead) missing() *exchange.Missing {
 }
 
 // run implements taskLoop.
-func (l *lead) run(ctx context.Context) (err error) {
+func (l *sequencer) run(ctx context.Context) (err error) {
 	defer l.owns.Store(false)
 	fetching, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -91,7 +94,7 @@ func (l *lead) run(ctx context.Context) (err error) {
 	}
 	l.seat.Leave() // another can take over while the last checkpoint is written
 	stop(err)
-	if learning := l.learner.close(err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err())); err == nil || errors.Is(err, errLearner) {
+	if learning := l.learner.close(err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err())); err == nil || errors.Is(err, errTrainer) {
 		err = learning
 	}
 	return err
@@ -99,23 +102,23 @@ func (l *lead) run(ctx context.Context) (err error) {
 
 // open begins at the newest checkpoint, or at the beginning, and returns the number of the next
 // cut.
-func (l *lead) open(ctx, fetching context.Context) (at leadPosition, err error) {
+func (l *sequencer) open(ctx, fetching context.Context) (at leadPosition, err error) {
 	if l.cfg.Checkpoints.Since, err = readSince(ctx, l.client, l.cfg.Terms.Names); err != nil {
 		return at, err
 	}
-	if l.learner, at, err = openLearner(ctx, l); err != nil {
+	if l.learner, at, err = openTrainer(ctx, l); err != nil {
 		return at, err
 	}
 	if l.cuts, err = ledger.OpenCuts(ctx, l.client, l.cfg.Terms.Names.LedgerAt(0), at.Cuts); err != nil {
 		return at, err
 	}
 	l.known = at.Done
-	l.inputs, err = intake.Open(fetching, l.client, l.terms.intake(), at.Position)
+	l.inputs, err = intake.Open(fetching, l.client, l.terms.Intake(), at.Position)
 	return at, err
 }
 
 // standBy follows the cuts until this worker is elected and has reached their end.
-func (l *lead) standBy(ctx context.Context, at leadPosition) error {
+func (l *sequencer) standBy(ctx context.Context, at leadPosition) error {
 	reached, began, first := false, time.Now(), at.Window
 	for {
 		select {
@@ -124,14 +127,14 @@ func (l *lead) standBy(ctx context.Context, at leadPosition) error {
 				return err
 			}
 		case <-l.learner.ended:
-			return errLearner
+			return errTrainer
 		default:
 		}
 		c, err := l.cuts.Next(ctx)
 		if err == nil && c == nil {
 			if !reached {
 				reached = true
-				l.cfg.Events(Recovered{Windows: l.cuts.Place().Window, Checkpoint: first, Took: time.Since(began)})
+				l.cfg.Events(replay.Recovered{Windows: l.cuts.Place().Window, Checkpoint: first, Took: time.Since(began)})
 			}
 			if l.elected {
 				return nil
@@ -153,7 +156,7 @@ func (l *lead) standBy(ctx context.Context, at leadPosition) error {
 }
 
 // noteElection takes note of who owns the task.
-func (l *lead) noteElection(e kafka.Election) error {
+func (l *sequencer) noteElection(e kafka.Election) error {
 	l.elected = e.Err == nil && e.Owns(0)
 	switch {
 	case e.Err != nil:
@@ -161,25 +164,25 @@ func (l *lead) noteElection(e kafka.Election) error {
 	case l.elected && l.joint:
 		l.goLive()
 	case !l.elected && l.owns.Load():
-		return ErrOwned
+		return publish.ErrOwned
 	}
 	return nil
 }
 
 // goLive lets the learner send heads that nobody has sent.
-func (l *lead) goLive() {
+func (l *sequencer) goLive() {
 	if l.owns.CompareAndSwap(false, true) {
 		close(l.learner.live)
 	}
 }
 
 // follow takes a cut that another lead has written.
-func (l *lead) follow(ctx context.Context, c *ledger.Cut) error {
+func (l *sequencer) follow(ctx context.Context, c *ledger.Cut) error {
 	if err := l.epoch.check(c); err != nil {
 		return err
 	}
 	if c.Window >= l.epoch.since {
-		if err := l.terms.checkCut(ctx, c); err != nil {
+		if err := l.terms.CheckCut(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -194,12 +197,12 @@ func (l *lead) follow(ctx context.Context, c *ledger.Cut) error {
 	return l.handOver(ctx)
 }
 
-// errLearner says that the learner has ended, which says why itself.
-var errLearner = errors.New("the learner has ended")
+// errTrainer says that the learner has ended, which says why itself.
+var errTrainer = errors.New("the learner has ended")
 
 // handOver passes the window that was cut last to the learner.
-func (l *lead) handOver(ctx context.Context) error {
-	c := cutWindow{place: l.cuts.Place(), inputs: l.inputs.Position(), settings: l.terms.settingsToWrite().all, done: l.known}
+func (l *sequencer) handOver(ctx context.Context) error {
+	c := cutWindow{place: l.cuts.Place(), inputs: l.inputs.Position(), settings: l.terms.SettingsToWrite().All, done: l.known}
 	for {
 		select {
 		case l.learner.cut <- c:
@@ -209,15 +212,15 @@ func (l *lead) handOver(ctx context.Context) error {
 				return err
 			}
 		case <-l.learner.ended:
-			return errLearner
+			return errTrainer
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// lead cuts windows until the context ends or another worker is elected.
-func (l *lead) lead(ctx context.Context) error {
+// sequencer cuts windows until the context ends or another worker is elected.
+func (l *sequencer) lead(ctx context.Context) error {
 	began := time.Now()
 	if err := l.checkEnd(ctx); err != nil {
 		return err
@@ -232,7 +235,7 @@ func (l *lead) lead(ctx context.Context) error {
 	}
 	next := l.cuts.Place().Window
 	l.cfg.Logger.Info("serving: this worker cuts the graph's windows now", "windows", next, "took", time.Since(began).Round(time.Millisecond))
-	l.cfg.Events(TookOver{Windows: next, Took: time.Since(began)})
+	l.cfg.Events(replay.TookOver{Windows: next, Took: time.Since(began)})
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	progress, failed := make(chan struct{}, 1), make(chan error, 1)
@@ -240,7 +243,7 @@ func (l *lead) lead(ctx context.Context) error {
 	l.inputs.Resume(l.cfg.Policy, next)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	lag := time.NewTicker(lagEvery)
+	lag := time.NewTicker(worker.LagEvery)
 	defer lag.Stop()
 	for {
 		within, err := l.cutAll(ctx, cutter)
@@ -265,9 +268,11 @@ func (l *lead) lead(ctx context.Context) error {
 		case <-l.learner.progress:
 		case err = <-failed:
 		case <-l.learner.ended:
-			return errLearner
+			return errTrainer
 		case <-lag.C:
-			l.inputs.Lag(func(topic string, records, withheld int64) { l.cfg.Events(Lag{topic, records, withheld}) })
+			l.inputs.Lag(func(topic string, records, withheld int64) {
+				l.cfg.Events(replay.Lag{Topic: topic, Records: records, Withheld: withheld})
+			})
 		case <-wake:
 		case <-ctx.Done():
 			return nil
@@ -280,7 +285,7 @@ func (l *lead) lead(ctx context.Context) error {
 
 // checkEnd returns an error if a shard has committed a window of which there is no cut: to cut it
 // once more would be to cut it otherwise.
-func (l *lead) checkEnd(ctx context.Context) error {
+func (l *sequencer) checkEnd(ctx context.Context) error {
 	newest, errs := make([]*ledger.Record, l.sharded.shards), make([]error, l.sharded.shards)
 	var all sync.WaitGroup
 	for i := range newest {
@@ -315,7 +320,7 @@ func (l *lead) checkEnd(ctx context.Context) error {
 }
 
 // followDone reads what the shards commit until the context ends.
-func (l *lead) followDone(ctx context.Context, progress chan<- struct{}, failed chan<- error) {
+func (l *sequencer) followDone(ctx context.Context, progress chan<- struct{}, failed chan<- error) {
 	for {
 		if err := l.done.Wait(ctx); err != nil {
 			failed <- err
@@ -330,7 +335,7 @@ func (l *lead) followDone(ctx context.Context, progress chan<- struct{}, failed 
 
 // cutAll cuts windows until the policy wants no more, or the shards are too far behind. It returns
 // the time after which to ask the policy again, 0 for after the next fetch.
-func (l *lead) cutAll(ctx context.Context, cutter *ledger.Cutter) (time.Duration, error) {
+func (l *sequencer) cutAll(ctx context.Context, cutter *ledger.Cutter) (time.Duration, error) {
 	for ctx.Err() == nil {
 		window := l.cuts.Place().Window
 		if l.ends {
@@ -356,7 +361,7 @@ func (l *lead) cutAll(ctx context.Context, cutter *ledger.Cutter) (time.Duration
 }
 
 // write claims the records of a window and writes its cut.
-func (l *lead) write(ctx context.Context, cutter *ledger.Cutter, c intake.Cut) error {
+func (l *sequencer) write(ctx context.Context, cutter *ledger.Cutter, c intake.Cut) error {
 	l.ranges = l.inputs.Claim(c, l.ranges[:0])
 	cut := l.newCut(c.Cause)
 	var err error
@@ -378,43 +383,43 @@ func (l *lead) write(ctx context.Context, cutter *ledger.Cutter, c intake.Cut) e
 }
 
 // newCut returns a cut of the next window, without records.
-func (l *lead) newCut(cause string) *ledger.Cut {
+func (l *sequencer) newCut(cause string) *ledger.Cut {
 	if d := l.done.Complete(); d != nil {
 		l.known = d
 	}
 	return &ledger.Cut{
-		Window: l.cuts.Place().Window, Cause: cause, Ranges: []ledger.Range{}, Model: l.cfg.Terms.Model, Settings: l.terms.settingsToWrite().hash, Done: l.known,
+		Window: l.cuts.Place().Window, Cause: cause, Ranges: []ledger.Range{}, Model: l.cfg.Terms.Model, Settings: l.terms.SettingsToWrite().Hash, Done: l.known,
 	}
 }
 
 // begins makes a cut the first of an epoch.
-func (l *lead) begins(cut *ledger.Cut, why string) {
-	cut.Configuration, cut.Classes, cut.Inputs = l.terms.settingsToWrite().all, l.cfg.Terms.Classes, l.inputs.Begins()
+func (l *sequencer) begins(cut *ledger.Cut, why string) {
+	cut.Configuration, cut.Classes, cut.Inputs = l.terms.SettingsToWrite().All, l.cfg.Terms.Classes, l.inputs.Begins()
 	cut.Begins = &ledger.Beginning{Why: why, Program: l.cfg.Terms.Program}
 }
 
 // append appends a cut to the log. It returns an error if that is not the one that was taken.
-func (l *lead) append(ctx context.Context, cutter *ledger.Cutter, cut *ledger.Cut) error {
+func (l *sequencer) append(ctx context.Context, cutter *ledger.Cutter, cut *ledger.Cut) error {
 	taken, err := cutter.Cut(ctx, cut)
 	if err == nil && taken.Hash != cut.Hash {
-		err = fmt.Errorf("%w: window %d was cut by it first", ErrOwned, taken.Window)
+		err = fmt.Errorf("%w: window %d was cut by it first", publish.ErrOwned, taken.Window)
 	}
 	return err
 }
 
 // obeysForget reports whether there are commands to forget nodes among the claimed ones, and
 // these can be obeyed: all windows can be replayed.
-func (l *lead) obeysForget(ctx context.Context) (bool, error) {
+func (l *sequencer) obeysForget(ctx context.Context) (bool, error) {
 	commands, _ := l.inputs.Commands.Gather(nil, nil)
-	if !slices.ContainsFunc(commands, func(c event.Command) bool { return forgets(&c) }) {
+	if !slices.ContainsFunc(commands, func(c event.Command) bool { return replay.Forgets(&c) }) {
 		return false, nil
 	}
-	return l.terms.beginningsThere(ctx)
+	return l.terms.BeginningsThere(ctx)
 }
 
 // beginEpoch writes a cut that begins an epoch. All shards have committed the windows before, and
 // nothing of the exchange up to here is needed any more.
-func (l *lead) beginEpoch(ctx context.Context, cutter *ledger.Cutter) error {
+func (l *sequencer) beginEpoch(ctx context.Context, cutter *ledger.Cutter) error {
 	crash.Point(crash.BeforeEpoch)
 	ends, err := l.client.Offsets(ctx, l.cfg.Terms.Names.Exchange)
 	if err != nil {
@@ -435,8 +440,8 @@ func (l *lead) beginEpoch(ctx context.Context, cutter *ledger.Cutter) error {
 	return &epochError{cut.Epoch, cut.Window}
 }
 
-// Lead learns for the shards of a graph.
-type Lead interface {
+// Trainer learns for the shards of a graph.
+type Trainer interface {
 	// Learn learns the labels of the next window from the rows of all shards, in their order,
 	// and returns the heads, nil if no label was learned. The outcome, which has labels and
 	// scores and no predictions, is valid until the next Learn begins, and so are the heads.
@@ -444,5 +449,5 @@ type Lead interface {
 	// Err is as in Engine.
 	Err() error
 	// Snapshot is as in Keeper.
-	Snapshot(meta map[string]string) Snapshot
+	Snapshot(meta map[string]string) replay.Snapshot
 }

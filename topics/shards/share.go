@@ -1,4 +1,4 @@
-package worker
+package shards
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"github.com/gvbll/gvbll/topics/exchange"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // Shard is the engine of one slice of a graph. A window is stepped in three parts, between which
@@ -41,7 +42,7 @@ type Shard interface {
 	// Err is as in Engine.
 	Err() error
 	// Snapshot is as in Keeper.
-	Snapshot(meta map[string]string) Snapshot
+	Snapshot(meta map[string]string) replay.Snapshot
 }
 
 // share makes an [Engine] of a [Shard]: it is the worker's end of the exchange. In windows that
@@ -52,7 +53,7 @@ type Shard interface {
 // Windows may be entered ahead, see enter: then their parts are sent, and the others' on their
 // way, while earlier windows wait for theirs. The outcomes are the same.
 type share struct {
-	cfg   *Sharded
+	cfg   *Config
 	task  int
 	ctx   context.Context // ends all waiting
 	shard Shard
@@ -93,12 +94,12 @@ type sharePosition struct {
 	Served   map[int64][]byte  `json:"served"`
 }
 
-func newShare(ctx context.Context, c *kafka.Client, cfg *Sharded, task int, shard Shard) *share {
+func newShare(ctx context.Context, c *kafka.Client, cfg *Config, task int, shard Shard) *share {
 	return &share{cfg: cfg, task: task, ctx: ctx, shard: shard, kafka: c, served: make(map[int64][]byte), meanwhile: func() error { return nil }}
 }
 
 // restoreShare returns a share from the snapshot of one.
-func restoreShare(ctx context.Context, c *kafka.Client, cfg *Sharded, task int, r io.ReaderAt, size int64, folder string) (*share, map[string]string, error) {
+func restoreShare(ctx context.Context, c *kafka.Client, cfg *Config, task int, r io.ReaderAt, size int64, folder string) (*share, map[string]string, error) {
 	shard, meta, err := cfg.RestoreShard(task-1, cfg.shards, r, size, folder)
 	if err != nil {
 		return nil, nil, err
@@ -106,11 +107,11 @@ func restoreShare(ctx context.Context, c *kafka.Client, cfg *Sharded, task int, 
 	s := newShare(ctx, c, cfg, task, shard)
 	var at sharePosition
 	if err := json.Unmarshal([]byte(meta[shareKey]), &at); err != nil {
-		release(s)
+		replay.Release(s)
 		return nil, nil, fmt.Errorf("the checkpoint does not say where the shard stands in the exchange: %w", err)
 	}
 	if err := at.Cuts.Confirm(ctx, c, cfg.Terms.Names.LedgerAt(0)); err != nil {
-		release(s)
+		replay.Release(s)
 		return nil, nil, err
 	}
 	s.run, s.place, s.at = runAt(at.Cuts), at.Cuts, at.Exchange
@@ -122,7 +123,7 @@ func restoreShare(ctx context.Context, c *kafka.Client, cfg *Sharded, task int, 
 
 // exchanges returns the configuration of a task's end of the exchange in a run. In the first one,
 // the place in the chain of cuts says when it began.
-func (cfg *Sharded) exchanges(task int, r *run, at ledger.Place) (exchange.Config, error) {
+func (cfg *Config) exchanges(task int, r *run, at ledger.Place) (exchange.Config, error) {
 	began, err := hex.DecodeString(cmp.Or(r.began, at.Began))
 	if err != nil || len(began) < 8 {
 		return exchange.Config{}, fmt.Errorf("ledger %s: no cut of a window has been read", cfg.Terms.Names.Ledger)
@@ -290,7 +291,7 @@ func (s *share) sent(ctx context.Context, window int64, from int) (bool, error) 
 
 // committed reports whether a shard has committed a window in a run, or stepped it in the replay
 // that began the run. The lead commits none.
-func (cfg *Sharded) committed(ctx context.Context, c *kafka.Client, in *run, window int64, task int) (bool, error) {
+func (cfg *Config) committed(ctx context.Context, c *kafka.Client, in *run, window int64, task int) (bool, error) {
 	if task == 0 {
 		return false, nil
 	}
@@ -305,14 +306,14 @@ func refuseForgetting(commands []event.Command, out *event.Outcome, task, shards
 		if c := &commands[i]; c.Name == event.Forget && int(c.Origin.Offset%int64(shards)) == task-1 {
 			out.Refused = append(out.Refused, event.Refusal{
 				Origin: c.Origin, Reason: event.ImpossibleCommand,
-				Detail: fmt.Sprintf("forget %d nodes: %s", len(c.Nodes), WhyDeclined(declinedGone)),
+				Detail: fmt.Sprintf("forget %d nodes: %s", len(c.Nodes), replay.WhyDeclined(replay.DeclinedGone)),
 			})
 		}
 	}
 }
 
 // Snapshot implements Keeper.
-func (s *share) Snapshot(meta map[string]string) Snapshot {
+func (s *share) Snapshot(meta map[string]string) replay.Snapshot {
 	at := sharePosition{Cuts: s.place, Exchange: s.at, Served: s.served}
 	if r := s.receiver.Load(); r != nil {
 		at.Exchange = r.Position(max(s.place.Window-1-s.cfg.Lag, 0))

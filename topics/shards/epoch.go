@@ -1,4 +1,4 @@
-package worker
+package shards
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/gvbll/gvbll/topics/exchange"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // A sharded graph begins an epoch with a cut without records. The lead writes it when every shard
@@ -86,7 +87,7 @@ func readRun(ctx context.Context, client *kafka.Client, n topics.Names) (r run, 
 }
 
 // isJoint reports whether the shards replay the windows before the lead's run, or are to.
-func (l *lead) isJoint(ctx context.Context) (bool, error) {
+func (l *sequencer) isJoint(ctx context.Context) (bool, error) {
 	for task := 1; task <= l.sharded.shards; task++ {
 		r, err := ledger.Newest(ctx, l.client, l.cfg.Terms.Names.LedgerAt(task))
 		if err != nil || r != nil && r.Epoch < l.epoch.epoch {
@@ -97,43 +98,43 @@ func (l *lead) isJoint(ctx context.Context) (bool, error) {
 }
 
 // readForgotten is readExclusions of a sharded graph.
-func readForgotten(ctx context.Context, p *replayer, before int64) (x exclusions, err error) {
+func readForgotten(ctx context.Context, p *replay.Replayer, before int64) (x replay.Exclusions, err error) {
 	if before == 0 {
 		return x, nil
 	}
-	cuts, err := ledger.OpenRecords(ctx, p.client, p.cfg.Terms.Names.LedgerAt(0), 1)
+	cuts, err := ledger.OpenRecords(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(0), 1)
 	if err != nil {
 		return x, err
 	}
-	return p.exclude(ctx, cuts, before)
+	return p.Exclude(ctx, cuts, before)
 }
 
 // forgottenAt returns what the epoch that began at a window says of the nodes that it forgets,
 // nil if it forgets none that the epoch before did not.
-func forgottenAt(x *exclusions, since int64) *ledger.Forgot {
+func forgottenAt(x *replay.Exclusions, since int64) *ledger.Forgot {
 	command := event.Command{Name: event.Forget}
-	for id, e := range x.forgotten {
-		if e.before == since-1 {
+	for id, e := range x.Forgotten {
+		if e.Before == since-1 {
 			command.Nodes = append(command.Nodes, id)
 		}
 	}
 	if command.Nodes == nil {
 		return nil
 	}
-	unknown := x.unknown([]event.Command{command})
+	unknown := x.Unknown([]event.Command{command})
 	slices.Sort(unknown)
 	return &ledger.Forgot{Nodes: len(command.Nodes), Windows: since, Unknown: unknown[:min(len(unknown), ledger.MaxUnknown)]}
 }
 
-// WindowsOfCuts is [Windows] of a sharded graph: its windows are those that are cut.
-func WindowsOfCuts(ctx context.Context, c *kafka.Client, cfg ReplayConfig, before int64, visit func(*event.Window) error) (err error) {
-	p := newReplayer(c, cfg, nil)
-	if p.excluded, err = readForgotten(ctx, p, math.MaxInt64); err != nil {
+// Windows is [Windows] of a sharded graph: its windows are those that are cut.
+func Windows(ctx context.Context, c *kafka.Client, cfg replay.Config, before int64, visit func(*event.Window) error) (err error) {
+	p := replay.New(c, cfg, nil)
+	if p.Excluded, err = readForgotten(ctx, p, math.MaxInt64); err != nil {
 		return err
 	}
 	cuts, err := ledger.OpenRecords(ctx, c, cfg.Terms.Names.LedgerAt(0), 1)
 	if err != nil {
 		return err
 	}
-	return p.visit(ctx, cuts, before, visit)
+	return p.Visit(ctx, cuts, before, visit)
 }

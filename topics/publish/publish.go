@@ -1,4 +1,4 @@
-package worker
+package publish
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // maxOutput bounds the bytes of records in a transaction: beyond it the transaction is
@@ -44,8 +45,8 @@ type output struct {
 // while that is produced, and the others go with the next transaction, or in one of their
 // own if no output has come for a commit interval.
 type publisher struct {
-	cfg      *Publishing
-	terms    *Terms
+	cfg      *Config
+	terms    *replay.Terms
 	log      *slog.Logger
 	owns     *atomic.Bool // false once another worker was elected
 	producer *kafka.Producer
@@ -77,7 +78,7 @@ const (
 	queuedCommits = 16 // committed transactions that the loop has not received yet
 )
 
-func newPublisher(cfg *Publishing, terms *Terms, log *slog.Logger, owns *atomic.Bool, p *kafka.Producer, l *ledger.Ledger, acknowledged func(ctx context.Context, window int64) error) *publisher {
+func newPublisher(cfg *Config, terms *replay.Terms, log *slog.Logger, owns *atomic.Bool, p *kafka.Producer, l *ledger.Ledger, acknowledged func(ctx context.Context, window int64) error) *publisher {
 	return &publisher{
 		cfg: cfg, terms: terms, log: log, owns: owns, producer: p, ledger: l, acknowledged: acknowledged,
 		in: make(chan *output), spare: make(chan *output, spareOutputs), committed: make(chan Commit, queuedCommits), ended: make(chan struct{}),
@@ -203,8 +204,8 @@ func (p *publisher) finish(began time.Time) {
 	}
 	p.last = p.newest().last
 	c := Commit{
-		Happened: Committed{Last: p.last, Took: time.Since(began), Tries: p.tries},
-		Offset:   p.producer.Last(p.terms.ledgerAt()),
+		Happened: replay.Committed{Last: p.last, Took: time.Since(began), Tries: p.tries},
+		Offset:   p.producer.Last(p.terms.LedgerAt()),
 	}
 	for _, o := range p.open {
 		c.Happened.Windows += o.windows

@@ -1,4 +1,4 @@
-package worker
+package replay
 
 import (
 	"context"
@@ -44,9 +44,9 @@ type Snapshot interface {
 	Keep(folder string) error
 }
 
-// position says which windows are in a checkpoint's state. It is stored in the
+// Reached says which windows are in a checkpoint's state. It is stored in the
 // checkpoint, as JSON, under positionKey.
-type position struct {
+type Reached struct {
 	Epoch    int64          `json:"epoch,omitempty"`
 	Window   int64          `json:"window"` // the next
 	Chain    string         `json:"chain"`  // of the model that served
@@ -59,49 +59,49 @@ type position struct {
 	intake.Position
 }
 
-const positionKey = "position"
+const PositionKey = "position"
 
-// position returns the replayer's position. The ledger has the window before next at
+// Position returns what the replayer has reached. The ledger has the window before next at
 // the given offset or after it.
-func (p *replayer) position(offset int64) position {
-	return position{
-		Epoch: p.last.epoch, Window: p.next, Chain: p.last.chain, Model: p.last.model, Shadow: p.last.shadow, Settings: p.settingsToWrite().all,
-		Ledger: max(offset, 0), Attempts: p.attempts, Behind: p.behind, Position: p.inputs.Position(),
+func (p *Replayer) Position(offset int64) Reached {
+	return Reached{
+		Epoch: p.Last.Epoch, Window: p.Next, Chain: p.Last.Chain, Model: p.Last.model, Shadow: p.Last.Shadow, Settings: p.SettingsToWrite().All,
+		Ledger: max(offset, 0), Attempts: p.Attempts, Behind: p.Behind, Position: p.Inputs.Position(),
 	}
 }
 
 // positionOf reads a position from a checkpoint's meta.
-func positionOf(meta map[string]string) (at position, err error) {
-	if err := json.Unmarshal([]byte(meta[positionKey]), &at); err != nil {
+func positionOf(meta map[string]string) (at Reached, err error) {
+	if err := json.Unmarshal([]byte(meta[PositionKey]), &at); err != nil {
 		return at, fmt.Errorf("the checkpoint does not say which windows are in it: %w", err)
 	}
 	return at, nil
 }
 
-// restore puts the replayer after the newest checkpoint that is intact and of this
+// Restore puts the replayer after the newest checkpoint that is intact and of this
 // ledger, or at the ledger's beginning if there is none, and returns the position of
 // the inputs there. Checkpoints that cannot be used are logged.
-func (p *replayer) restore(ctx context.Context) (inputs intake.Position, err error) {
-	list, err := p.cfg.Checkpoints.find(p.cfg.Terms.Names.Ledger)
+func (p *Replayer) Restore(ctx context.Context) (inputs intake.Position, err error) {
+	list, err := p.Cfg.Checkpoints.Find(p.Cfg.Terms.Names.Ledger)
 	if err != nil {
 		return inputs, err
 	}
 	for _, entry := range list {
-		inputs, err := p.load(ctx, entry.Path)
+		inputs, err := p.Load(ctx, entry.Path)
 		if err == nil {
 			return inputs, nil
 		}
 		if ctx.Err() != nil {
 			return inputs, ctx.Err()
 		}
-		p.cfg.Logger.Warn("a checkpoint is skipped", "file", entry.Path, "err", err)
+		p.Cfg.Logger.Warn("a checkpoint is skipped", "file", entry.Path, "err", err)
 	}
-	p.ledger, err = ledger.Open(ctx, p.client, p.cfg.Terms.ledgerAt())
+	p.Ledger, err = ledger.Open(ctx, p.Client, p.Cfg.Terms.LedgerAt())
 	return inputs, err
 }
 
-// find returns the checkpoints that may be of a ledger, newest first.
-func (c *Checkpoints) find(ledger string) ([]checkpoint.Entry, error) {
+// Find returns the checkpoints that may be of a ledger, newest first.
+func (c *Checkpoints) Find(ledger string) ([]checkpoint.Entry, error) {
 	if c.Dir == "" {
 		return nil, nil
 	}
@@ -109,48 +109,48 @@ func (c *Checkpoints) find(ledger string) ([]checkpoint.Entry, error) {
 	return slices.DeleteFunc(list, func(e checkpoint.Entry) bool { return c.Since > 0 && e.Window <= c.Since }), err
 }
 
-// read reads a checkpoint, and returns its size too.
-func (p *replayer) read(path string) (e Keeper, at position, size int64, err error) {
+// Read reads a checkpoint, and returns its size too.
+func (p *Replayer) Read(path string) (e Keeper, at Reached, size int64, err error) {
 	f, size, err := checkpoint.OpenFile(path)
 	if err != nil {
 		return nil, at, 0, err
 	}
 	defer f.Close()
-	e, meta, err := p.cfg.Checkpoints.Restore(f, size, checkpoint.Blocks(path))
+	e, meta, err := p.Cfg.Checkpoints.Restore(f, size, checkpoint.Blocks(path))
 	if err != nil {
 		return nil, at, 0, err
 	}
 	if at, err = positionOf(meta); err != nil {
-		release(e)
+		Release(e)
 		return nil, at, 0, err
 	}
 	return e, at, size, nil
 }
 
-// load puts the replayer after the last window of a checkpoint.
-func (p *replayer) load(ctx context.Context, path string) (inputs intake.Position, err error) {
+// Load puts the replayer after the last window of a checkpoint.
+func (p *Replayer) Load(ctx context.Context, path string) (inputs intake.Position, err error) {
 	began := time.Now()
-	e, at, size, err := p.read(path)
+	e, at, size, err := p.Read(path)
 	if err != nil {
 		return inputs, err
 	}
 	l, r, err := p.locate(ctx, &at)
 	if err != nil {
-		release(e)
+		Release(e)
 		return inputs, err
 	}
-	p.engine, p.ledger, p.next, p.last, p.compared = e, l, at.Window, stateAfter(r), true
-	p.attempts, p.behind = at.Attempts, at.Behind
-	p.cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
+	p.Engine, p.Ledger, p.Next, p.Last, p.Compared = e, l, at.Window, StateAfter(r), true
+	p.Attempts, p.Behind = at.Attempts, at.Behind
+	p.Cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
 	return at.Position, nil
 }
 
 // locate finds the record of the checkpoint's last window in the ledger and compares
 // its hash. If that window was never committed, there is no such record, or its hash
 // differs.
-func (p *replayer) locate(ctx context.Context, at *position) (*ledger.Ledger, *ledger.Record, error) {
-	name := p.cfg.Terms.Names.Ledger
-	l, err := ledger.OpenAt(ctx, p.client, p.cfg.Terms.ledgerAt(), at.Ledger)
+func (p *Replayer) locate(ctx context.Context, at *Reached) (*ledger.Ledger, *ledger.Record, error) {
+	name := p.Cfg.Terms.Names.Ledger
+	l, err := ledger.OpenAt(ctx, p.Client, p.Cfg.Terms.LedgerAt(), at.Ledger)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -172,13 +172,13 @@ func (p *replayer) locate(ctx context.Context, at *position) (*ledger.Ledger, *l
 		case at.Shadow != nil && r.Shadow != nil && *at.Shadow != *r.Shadow:
 			return nil, nil, fmt.Errorf("the ledger %s has %s of model %s in the shadow for window %d, and the checkpoint has %s", name, r.Shadow.Chain, r.Shadow.Model, r.Window, at.Shadow.Chain)
 		}
-		if p.settings.all == "" { // no record has been found that has them
-			p.settings = settings{all: at.Settings, hash: at.Settings.Hash(), own: p.cfg.Terms.isOwn(at.Settings)}
+		if p.Settings.All == "" { // no record has been found that has them
+			p.Settings = Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: p.Cfg.Terms.IsOwn(at.Settings)}
 		}
-		if err := p.readSettings(ctx, r); err != nil {
+		if err := p.ReadSettings(ctx, r); err != nil {
 			return nil, nil, err
 		}
-		if !p.settings.own {
+		if !p.Settings.Own {
 			return nil, nil, fmt.Errorf("the ledger %s has other settings in window %d", name, r.Window)
 		}
 		return l, r, nil

@@ -1,4 +1,4 @@
-package worker
+package shards
 
 import (
 	"cmp"
@@ -16,6 +16,9 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/exchange"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/publish"
+	"github.com/gvbll/gvbll/topics/replay"
+	"github.com/gvbll/gvbll/topics/worker"
 )
 
 // A sharded graph has tasks: task 0 is the lead, tasks 1 to P are the shards. A shard is a worker
@@ -26,12 +29,12 @@ import (
 // those without a task one to stand by for. A worker runs its tasks side by side: they know of
 // each other no more than if they were on different machines.
 
-// Sharded configures a worker of a sharded graph.
-type Sharded struct {
+// Config configures a worker of a sharded graph.
+type Config struct {
 	// Config is that of every task. Task is set for each, and Events go to TaskEvents.
 	// Rebase, Fresh, Open and Room have no effect: all epochs of a sharded graph have the same
 	// terms, and of the commands only those to forget nodes are obeyed. In Checkpoints.Dir each task has a folder; Checkpoints.Restore is not used.
-	Config
+	worker.Config
 	// Lag is after how many windows labels are learned: in window w the heads have learned the
 	// labels up to window w-1-Lag.
 	Lag int64
@@ -40,16 +43,16 @@ type Sharded struct {
 
 	// NewShard returns shard p of P, from 0, at window 0, and NewLead the lead.
 	NewShard func(p, shards int) (Shard, error)
-	NewLead  func(shards int) (Lead, error)
+	NewLead  func(shards int) (Trainer, error)
 	// RestoreShard and RestoreLead return them from a snapshot, and its meta, see
 	// [Checkpoints.Restore].
 	RestoreShard func(p, shards int, r io.ReaderAt, size int64, folder string) (Shard, map[string]string, error)
-	RestoreLead  func(shards int, r io.ReaderAt, size int64, folder string) (Lead, map[string]string, error)
+	RestoreLead  func(shards int, r io.ReaderAt, size int64, folder string) (Trainer, map[string]string, error)
 
 	// TaskEvents, if not nil, returns what is called when something happens in a task. Events of
 	// one task come one at a time, those of each from other goroutines. The lead steps windows when
 	// it learns them.
-	TaskEvents func(task int) func(Event)
+	TaskEvents func(task int) func(replay.Event)
 	// Waited, if not nil, is called when a task has waited for another in the exchange. It may
 	// be called from several goroutines.
 	Waited func(task, from int, d time.Duration)
@@ -67,7 +70,7 @@ const defaultDepth = 8
 const finishFor = 2 * time.Second
 
 // waited returns the hook of a task's end of the exchange.
-func (cfg *Sharded) waited(task int) func(from int, d time.Duration) {
+func (cfg *Config) waited(task int) func(from int, d time.Duration) {
 	return func(from int, d time.Duration) {
 		if cfg.Waited != nil {
 			cfg.Waited(task, from, d)
@@ -76,7 +79,7 @@ func (cfg *Sharded) waited(task int) func(from int, d time.Duration) {
 }
 
 // config returns the configuration of a task.
-func (cfg *Sharded) config(task int) Config {
+func (cfg *Config) config(task int) worker.Config {
 	c := cfg.Config
 	c.Terms.Partition = task
 	c.Logger = c.Logger.With("task", topics.TaskName(task))
@@ -113,10 +116,10 @@ func (t *Tasks) States() []TaskState {
 	return nil
 }
 
-// RunSharded runs a worker of a sharded graph until the context ends, and then returns nil. If it
+// Run runs a worker of a sharded graph until the context ends, and then returns nil. If it
 // ends for any other reason it returns an error of one line.
-func RunSharded(ctx context.Context, c *kafka.Client, cfg Sharded) error {
-	cfg.setDefaults()
+func Run(ctx context.Context, c *kafka.Client, cfg Config) error {
+	cfg.SetDefaults()
 	cfg.Depth = cmp.Or(cfg.Depth, defaultDepth)
 	err := cfg.checkTopics(ctx, c)
 	if err == nil {
@@ -131,7 +134,7 @@ func RunSharded(ctx context.Context, c *kafka.Client, cfg Sharded) error {
 
 // checkTopics returns an error unless the topics are those of a sharded graph, and sets how many
 // shards it has.
-func (cfg *Sharded) checkTopics(ctx context.Context, c *kafka.Client) (err error) {
+func (cfg *Config) checkTopics(ctx context.Context, c *kafka.Client) (err error) {
 	n := cfg.Terms.Names
 	if cfg.shards, err = topics.Shards(ctx, c, n); err != nil {
 		return err
@@ -152,7 +155,7 @@ func (cfg *Sharded) checkTopics(ctx context.Context, c *kafka.Client) (err error
 
 // runner runs the tasks that elections give to this worker.
 type runner struct {
-	cfg    *Sharded
+	cfg    *Config
 	client *kafka.Client
 	member *kafka.Membership
 
@@ -341,7 +344,7 @@ func (r *runner) finish(err error) error {
 // or an epoch began.
 func (t *running) lost() bool {
 	var began *epochError
-	return t.err == nil || errors.Is(t.err, ErrOwned) || errors.Is(t.err, context.Canceled) || errors.As(t.err, &began)
+	return t.err == nil || errors.Is(t.err, publish.ErrOwned) || errors.Is(t.err, context.Canceled) || errors.As(t.err, &began)
 }
 
 // assign starts the tasks that the newest election has given to this worker, and ends those that
@@ -350,7 +353,7 @@ func (r *runner) assign(ctx context.Context) {
 	tasks := r.tasks.all()
 	for task, t := range tasks {
 		if !r.wants(task) {
-			t.stop(ErrOwned)
+			t.stop(publish.ErrOwned)
 		} else {
 			t.tell(r.assigned)
 		}
@@ -443,7 +446,7 @@ func (r *runner) start(ctx context.Context, task int) {
 		}
 	}
 	if task == 0 {
-		t.loop = newLead(r.cfg, r.client, t, caughtUp)
+		t.loop = newSequencer(r.cfg, r.client, t, caughtUp)
 	} else {
 		t.loop = newShardLoop(r.cfg, r.client, t, caughtUp)
 	}
@@ -465,7 +468,7 @@ func (r *runner) start(ctx context.Context, task int) {
 func (r *runner) noteKept(task int) {
 	c := r.cfg.config(task)
 	c.Checkpoints.Since = r.since.Load()
-	list, err := c.Checkpoints.find(c.Terms.Names.Ledger)
+	list, err := c.Checkpoints.Find(c.Terms.Names.Ledger)
 	r.kept[task].Store(0)
 	if err == nil && len(list) > 0 {
 		r.kept[task].Store(list[0].Window)
@@ -498,16 +501,16 @@ func (r *runner) states() (list []TaskState) {
 
 // shardLoop is the loop of a shard: a worker of its part of the ledger.
 type shardLoop struct {
-	cfg      *Sharded
+	cfg      *Config
 	client   *kafka.Client
 	task     int
-	seat     seat
+	seat     worker.Membership
 	caughtUp func()
-	worker   atomic.Pointer[worker]
+	worker   atomic.Pointer[worker.Worker]
 	engine   atomic.Pointer[share]
 }
 
-func newShardLoop(cfg *Sharded, c *kafka.Client, t *running, caughtUp func()) *shardLoop {
+func newShardLoop(cfg *Config, c *kafka.Client, t *running, caughtUp func()) *shardLoop {
 	return &shardLoop{cfg: cfg, client: c, task: t.task, seat: t, caughtUp: caughtUp}
 }
 
@@ -517,7 +520,7 @@ func (l *shardLoop) standing() kafka.Standing {
 	if w == nil {
 		return kafka.Standing{}
 	}
-	return kafka.Standing{Owner: w.owns.Load(), Progress: w.stepped.Load()}
+	return kafka.Standing{Owner: w.Owns.Load(), Progress: w.Stepped.Load()}
 }
 
 // missing implements taskLoop.
@@ -533,8 +536,8 @@ func (l *shardLoop) run(ctx context.Context) error {
 	waiting, stop := finishing(ctx)
 	defer stop()
 	cfg := l.cfg.config(l.task)
-	cfg.Events = Join(cfg.Events, On(func(Recovered) { l.caughtUp() }))
-	cfg.Checkpoints.Restore = func(r io.ReaderAt, size int64, folder string) (Keeper, map[string]string, error) {
+	cfg.Events = replay.Join(cfg.Events, replay.On(func(replay.Recovered) { l.caughtUp() }))
+	cfg.Checkpoints.Restore = func(r io.ReaderAt, size int64, folder string) (replay.Keeper, map[string]string, error) {
 		s, meta, err := restoreShare(waiting, l.client, l.cfg, l.task, r, size, folder)
 		if err != nil {
 			return nil, nil, err
@@ -551,24 +554,24 @@ func (l *shardLoop) run(ctx context.Context) error {
 	if cfg.Checkpoints.Since, err = readSince(ctx, l.client, cfg.Terms.Names); err != nil {
 		return err
 	}
-	w, err := newTask(ctx, l.client, s, cfg, newByCuts)
+	w, err := worker.NewTask(ctx, l.client, s, cfg, newByCuts)
 	if err != nil {
 		return err
 	}
-	if w.saver, err = newSaver(ctx, l.client, w.cfg); err != nil {
+	if w.Saver, err = worker.NewSaver(ctx, l.client, w.Cfg); err != nil {
 		return err
 	}
-	defer w.saver.unlock()
-	defer func() { release(w.replay.engine) }()
+	defer w.Saver.Unlock()
+	defer func() { replay.Release(w.Replay.Engine) }()
 	l.worker.Store(w)
-	return w.run(ctx, func() (seat, error) { return l.seat, nil })
+	return w.Run(ctx, func() (worker.Membership, error) { return l.seat, nil })
 }
 
 // finishing returns a context that ends finishFor after ctx, or with it if the task was lost.
 func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() {
-		if errors.Is(context.Cause(ctx), ErrOwned) {
+		if errors.Is(context.Cause(ctx), publish.ErrOwned) {
 			cancel()
 			return
 		}

@@ -1,0 +1,79 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// A gap is records of the inputs that are gone and that no checkpoint has. An operator can
+// accept it: the windows behind the newest checkpoint are stepped once more with what is left
+// of them, and an epoch begins with that state. Its first record names the gap. As no replay
+// gives this state again, later ones begin at a checkpoint of it, or of a later window.
+
+// checkGap checks a window before it is replayed: that no replay from before a gap goes on
+// behind it, unless the gap is being accepted, and that what was forgotten can be.
+func (p *Replayer) checkGap(r *ledger.Record) error {
+	switch {
+	case !p.AcceptGap && r.HasGap():
+		return p.behindGap(r)
+	case !p.AcceptGap:
+		return p.Inputs.CheckBegins(r.Inputs)
+	case r.Forgot != nil:
+		return fmt.Errorf("ledger %s, window %d: nodes were forgotten, which needs a replay of the records that are gone: copy a checkpoint of window %d or a later one to --state-dir", p.Cfg.Terms.Names.Ledger, r.Window, r.Window+1)
+	}
+	if r.HasGap() { // accepted before, and now from an earlier checkpoint
+		p.lossy, p.Passed = true, r.Begins.Gap
+	}
+	return nil
+}
+
+// behindGap returns the error of a replay that has no checkpoint behind a gap.
+func (p *Replayer) behindGap(r *ledger.Record) error {
+	return fmt.Errorf("ledger %s: epoch %d begins at window %d behind a gap (%s): a replay needs a checkpoint of window %d or a later one; copy one of another worker to --state-dir, or accept the gap once more from an older one with 'gvbll rebase --accept-gap'", p.Cfg.Terms.Names.Ledger, r.Epoch, r.Window, DescribeGap(r.Begins.Gap), r.Window+1)
+}
+
+// DescribeGap names the first ranges of a gap.
+func DescribeGap(gap []ledger.Range) string {
+	const most = 3
+	var named []string
+	for _, g := range gap[:min(len(gap), most)] {
+		named = append(named, g.String())
+	}
+	if n := len(gap) - len(named); n > 0 {
+		named = append(named, fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(named, ", ")
+}
+
+// ExplainGone returns the error of behindGap in place of one that says that records are gone, if
+// that is known already.
+func (p *Replayer) ExplainGone(ctx context.Context, err error) error {
+	var outOfRange *kafka.OutOfRangeError
+	var gone *intake.GoneError
+	if p.AcceptGap || !errors.As(err, &outOfRange) && !errors.As(err, &gone) {
+		return err
+	}
+	gap, wrong := LastGap(ctx, p.Client, p.Cfg.Terms.LedgerAt())
+	if wrong != nil || gap == nil || gap.Window < p.Next {
+		return err
+	}
+	return p.behindGap(gap)
+}
+
+// LastGap returns the last record of a ledger that begins an epoch behind a gap, nil if none
+// does.
+func LastGap(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (last *ledger.Record, err error) {
+	err = ledger.Scan(ctx, c, at, func(r *ledger.Record) bool {
+		if r.HasGap() {
+			last = r
+		}
+		return true
+	})
+	return last, err
+}

@@ -1,0 +1,215 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// Replayer steps an engine through the windows of a ledger, and compares hashes where the
+// ledger has the terms of this engine. Between
+// two calls of Step, the engine has stepped exactly the windows before next, the inputs
+// have consumed exactly their records, and the ledger is read up to the last of them.
+type Replayer struct {
+	Cfg    Config
+	Client *kafka.Client
+	Ledger *ledger.Ledger
+	Inputs *intake.Inputs
+	Engine Engine
+	// Excluded are the nodes that this replay leaves out from its beginning, because
+	// later windows of the ledger forget them.
+	Excluded Exclusions
+	Next     int64       // number of the next window
+	Last     ledgerState // after window next-1
+	Attempts int         // to forget nodes, since the last window with commands
+	// Unstepped is true while records of a window are claimed that the engine has
+	// not stepped. The inputs are then ahead of the engine, and no checkpoint may be
+	// taken.
+	Unstepped bool
+	Window    event.Window // the current window; reused
+	Settings  Settings     // of the record read last
+	// Classes are those of the epoch, if their order is another than that of the engine's;
+	// nil if an index means the same class in both, and one list may only be longer.
+	Classes []string
+	// Compared says that the state after window next-1 has the hash that the ledger has,
+	// or will have.
+	Compared bool
+	// Behind is the last window of the state that begins an epoch behind a gap, 0 for none.
+	// No replay from the ledger's beginning gives the state then.
+	Behind int64
+	// AcceptGap lets the replay pass where records are gone. From there on, its state is not
+	// the one that the ledger has the hash of: lossy is true.
+	AcceptGap, lossy bool
+	Passed           []ledger.Range // the gap that was accepted before, if the replay has passed it
+}
+
+// ledgerState is the part of a window's ledger record that describes the state after it.
+type ledgerState struct {
+	model, Chain string         // of the one that served the window
+	Shadow       *ledger.Shadow // nil for none
+	Serves       string         // the model that serves from here on; "" before the first window
+	Trial        *ledger.Trial  // that goes on, nil for none
+	Settings     string         // their hash
+	Epoch        int64
+}
+
+// StateAfter returns the state after the window of a record.
+func StateAfter(r *ledger.Record) ledgerState {
+	s := ledgerState{model: r.Model, Chain: r.Chain, Shadow: r.Shadow, Serves: r.Serves(), Settings: r.Settings, Epoch: r.Epoch}
+	if r.Promoted == "" {
+		s.Trial = r.Trial
+	}
+	return s
+}
+
+// OpenInputs starts to fetch behind the position, or from the beginning if it is zero.
+func (p *Replayer) OpenInputs(fetching context.Context, at intake.Position) (err error) {
+	p.Inputs, err = intake.Open(fetching, p.Client, p.Intake(), at)
+	return p.ExplainGone(fetching, err)
+}
+
+// Intake returns the configuration of the inputs.
+func (p *Replayer) Intake() intake.Config {
+	return intake.Config{
+		Names: p.Cfg.Terms.Names, Limits: p.Cfg.Terms.Limits, Ahead: p.Cfg.Terms.Ahead, AcceptGap: p.AcceptGap,
+		Untimely: func(topic string, late, early int) { p.Cfg.Events(Untimely{topic, late, early}) },
+		Unknown:  p.unknownField,
+	}
+}
+
+// unknownField reports a field that is not of the wire format, and logs it the first time.
+func (p *Replayer) unknownField(f intake.UnknownField) {
+	if f.First {
+		p.Cfg.Logger.Warn("a field is ignored: no event of the topic has it", "field", fmt.Sprintf("%.64q", f.Name), "topic", f.Topic, "partition", f.Example.Partition, "offset", f.Example.Offset)
+	}
+	p.Cfg.Events(UnknownField{f.Topic, f.Name, f.Records})
+}
+
+// Step steps the window of the ledger's next record. If the record has this engine's
+// terms it compares hashes: a difference is an error. The outcome's refusals point to
+// records that are valid until the inputs are released.
+//
+// In a window of other terms commands have the effect that the record says: the models
+// have the roles they had, and nodes are forgotten if they were forgotten then.
+func (p *Replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, error) {
+	if err := p.ReadSettings(ctx, r); err != nil {
+		return nil, err
+	}
+	p.NoteClasses(r)
+	p.Unstepped = true
+	if err := p.checkGap(r); err != nil {
+		return nil, err
+	}
+	if err := p.Inputs.Replay(ctx, r.Ranges); err != nil {
+		return nil, p.ExplainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", p.Cfg.Terms.Names.Ledger, r.Window, err))
+	}
+	p.lossy = p.lossy || p.Inputs.Incomplete()
+	commands := p.ForgetCommands()
+	if len(commands) > 0 && r.Forgot != nil && !p.Excluded.covers(r.Window) {
+		if _, err := p.Forget(ctx, commands, true); err != nil {
+			return nil, err
+		}
+	}
+	trials := p.TrialCommands()
+	p.assignRoles(r)
+	out, err := p.StepClaimed(nil)
+	if err != nil {
+		return nil, err
+	}
+	if r.Forgot == nil {
+		Refuse(out, commands, r.Declined)
+	}
+	RefuseTrials(out, trials, r.Trial)
+	if err := p.agreeTrial(p.Last.Trial, r, out, len(trials) > 0); err != nil {
+		return nil, err
+	}
+	p.Last = StateAfter(r)
+	p.NoteAttempts(r)
+	p.Compared = false
+	if !p.Settings.Own || p.lossy || p.Excluded.rewrites(r.Window) {
+		return out, nil
+	}
+	err = p.agree(r, out)
+	p.Compared = p.Compared && !p.AcceptGap // what is gone may be of this window's future
+	return out, err
+}
+
+// StepClaimed steps the engine over the claimed records, of served and of replayed
+// windows. If the window was gathered before, it is given.
+func (p *Replayer) StepClaimed(w *event.Window) (*event.Outcome, error) {
+	if w == nil {
+		w = p.gather()
+	}
+	p.Next++
+	out := p.Engine.Step(w)
+	if err := p.Engine.Err(); err != nil {
+		return nil, err
+	}
+	p.Unstepped = false
+	return out, nil
+}
+
+// gather returns the window of the claimed records, valid until they are released.
+func (p *Replayer) gather() *event.Window {
+	p.GatherTo(&p.Window, p.Next)
+	return &p.Window
+}
+
+// GatherTo makes a window of the claimed records.
+func (p *Replayer) GatherTo(w *event.Window, number int64) {
+	w.Number = number
+	p.Inputs.Gather(w)
+	p.Excluded.remove(w)
+	p.nameClasses(w)
+}
+
+// NoteClasses notes the classes of the epoch that a record begins.
+func (p *Replayer) NoteClasses(r *ledger.Record) {
+	if r.Classes == nil {
+		return
+	}
+	p.Classes = nil
+	if common := min(len(r.Classes), len(p.Cfg.Terms.Classes)); !slices.Equal(r.Classes[:common], p.Cfg.Terms.Classes[:common]) {
+		p.Classes = r.Classes
+	}
+}
+
+// nameClasses replaces the indices of classes in the window's labels by names, where
+// an index means another class to the engine. An index that the epoch's classes do not have
+// is of no class of the engine either.
+func (p *Replayer) nameClasses(w *event.Window) {
+	if p.Classes == nil {
+		return
+	}
+	for i := range w.Labels {
+		switch l := &w.Labels[i]; {
+		case l.Class != "":
+		case l.Index >= 0 && int(l.Index) < len(p.Classes):
+			l.Class = p.Classes[l.Index]
+		default:
+			l.Index = -1
+		}
+	}
+}
+
+// agree compares the outcome of a replayed window with its record, for each model that
+// is in both.
+func (p *Replayer) agree(r *ledger.Record, out *event.Outcome) error {
+	for o := out; o != nil; o = o.Shadow {
+		written, ok := r.ChainOf(cmp.Or(o.Model, p.Cfg.Terms.Model))
+		p.Compared = p.Compared || ok
+		if got := o.Chain.Hex(); ok && got != written {
+			return fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: the inputs, the model or the program differ from those that served it", p.Cfg.Terms.Names.Ledger, r.Window, got, written)
+		}
+	}
+	if out.Promoted != r.Promoted {
+		return fmt.Errorf("ledger %s, window %d: replay promotes model %q where %q was written: the commands or the program differ from those that served it", p.Cfg.Terms.Names.Ledger, r.Window, out.Promoted, r.Promoted)
+	}
+	return nil
+}
