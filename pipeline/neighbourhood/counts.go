@@ -79,7 +79,7 @@ func (f *Features) RemoveEdges(edges [][2]int32) {
 // PartBytes is the number of bytes that AppendPart appends: C, or 0 if what is served counts for
 // nothing.
 func (r *Reader) PartBytes() int {
-	if r.of.counts == nil || r.of.share == 0 {
+	if r.of.counts == nil || r.of.wants.share == 0 {
 		return 0
 	}
 	return r.of.classes
@@ -91,7 +91,7 @@ func (r *Reader) AppendPart(b []byte, probs []float64) []byte {
 	for _, p := range probs[:r.PartBytes()] {
 		part := byte(0)
 		if p > 0 { // not so if it is NaN
-			part = byte(min(float64(whole*r.of.share*min(p, 1))+0.5, whole-1))
+			part = byte(min(float64(whole*r.of.wants.share*min(p, 1))+0.5, whole-1))
 		}
 		b = append(b, part)
 	}
@@ -127,8 +127,8 @@ func (f *Features) SetLabel(v, class int32) {
 func (f *Features) change(v int32, set func()) {
 	near := f.graph.Neighbours(v)
 	kernel.Prefetch(f.counts, near, 0, f.classes)
-	if f.frozenServed.Wants(v) {
-		f.frozenServed.Keep(v, f.served.Row(v))
+	if f.frozen.served.Wants(v) {
+		f.frozen.served.Keep(v, f.served.Row(v))
 	}
 	clear(f.difference)
 	f.part(f.difference, v, minus)
@@ -223,7 +223,7 @@ func appendUnits(to []float32, sums []uint32) []float32 {
 // they do not include the node yet.
 func (r *Reader) appendSecond(rows *pool.Rows, near []int32, own []uint32, more int) {
 	f := r.of
-	if f.need&pool.NeedSecond == 0 {
+	if f.wants.need&pool.NeedSecond == 0 {
 		return
 	}
 	second := r.second

@@ -36,11 +36,9 @@ const None = -1
 type Features struct {
 	Reader
 	graph    Graph
-	need     pool.Need
-	standard bool // heads scale by pool.Standard: features are dense
+	wants    wants
 	classes  int
 	features int
-	share    float64 // that counts of what was served, see counts.go
 
 	dense  *kernel.Table[float32] // features by node, or
 	sparse *vectors               // these
@@ -52,10 +50,22 @@ type Features struct {
 	hubs    map[int32]*hub // the cache of s, of nodes of more than hubDegree neighbours
 	changed []int32        // scratch: classes whose difference is not 0
 
-	batch        batch
-	frozenDense  snapshot.Freeze[float32]
-	frozenSparse snapshot.Freeze[entry]
-	frozenServed snapshot.Freeze[uint8]
+	batch  batch
+	frozen frozen
+}
+
+// wants is what the heads ask for.
+type wants struct {
+	need     pool.Need
+	standard bool    // heads scale by pool.Standard: features are dense
+	share    float64 // that counts of what was served, see counts.go
+}
+
+// frozen copies what changes while a snapshot is read.
+type frozen struct {
+	dense  snapshot.Freeze[float32]
+	sparse snapshot.Freeze[entry]
+	served snapshot.Freeze[uint8]
 }
 
 // Reader appends rows of nodes, with scratch memory of its own.
@@ -85,17 +95,17 @@ func (f *Features) NewReader() *Reader {
 // and computed.
 func New(graph Graph, spec pool.Config, shape pool.Shape) *Features {
 	f := &Features{
-		graph: graph, need: spec.Needs(), share: spec.Served, standard: spec.Scale() == pool.Standard,
+		graph: graph, wants: wants{need: spec.Needs(), share: spec.Served, standard: spec.Scale() == pool.Standard},
 		classes: shape.Classes, features: shape.Features, hubs: make(map[int32]*hub),
 	}
-	if f.need&(pool.NeedX|pool.NeedS) != 0 {
-		if f.standard {
+	if f.wants.need&(pool.NeedX|pool.NeedS) != 0 {
+		if f.wants.standard {
 			f.dense = kernel.NewTable[float32](f.features)
 		} else {
 			f.sparse = &vectors{}
 		}
 	}
-	if f.need&(pool.NeedLabelled|pool.NeedSecond) != 0 {
+	if f.wants.need&(pool.NeedLabelled|pool.NeedSecond) != 0 {
 		f.counts, f.served = kernel.NewTable[uint32](f.classes), kernel.NewTable[uint8](f.classes)
 	}
 	f.Reader = *f.NewReader()
@@ -146,7 +156,7 @@ func (f *Features) SetFeatures(v int32, x gnn.Vector) {
 // expire drops the cached sums that include v's features. A new node that is sent again
 // within its window is not in the graph yet.
 func (f *Features) expire(v int32) {
-	if len(f.hubs) == 0 || f.need&pool.NeedS == 0 || int(v) >= f.graph.Len() {
+	if len(f.hubs) == 0 || f.wants.need&pool.NeedS == 0 || int(v) >= f.graph.Len() {
 		return
 	}
 	for _, u := range f.graph.Neighbours(v) {

@@ -26,12 +26,12 @@ const (
 func (f *Features) State(s *snapshot.Schema, n int) {
 	switch {
 	case f.dense != nil:
-		snapshot.Rows(s, tensorDense, f.dense, &f.frozenDense, checkFinite, n, f.features)
+		snapshot.Rows(s, tensorDense, f.dense, &f.frozen.dense, checkFinite, n, f.features)
 	case f.sparse != nil:
 		f.sparseState(s, n)
 	}
 	if f.counts != nil {
-		snapshot.Rows(s, tensorServed, f.served, &f.frozenServed, f.checkServed, n, f.classes)
+		snapshot.Rows(s, tensorServed, f.served, &f.frozen.served, f.checkServed, n, f.classes)
 	}
 	s.Check(func() error {
 		f.label = slices.Repeat([]int32{None}, n)
@@ -57,16 +57,16 @@ func (f *Features) checkServed(parts []uint8) error {
 // CheckParts reports whether parts may be what AppendPart appended.
 func (f *Features) CheckParts(parts []byte) error {
 	for _, x := range parts {
-		if float64(x) > float64(whole*f.share)+0.5 {
-			return fmt.Errorf("%d/%d of what was served, a probability has at most %v", x, whole, f.share)
+		if float64(x) > float64(whole*f.wants.share)+0.5 {
+			return fmt.Errorf("%d/%d of what was served, a probability has at most %v", x, whole, f.wants.share)
 		}
 	}
 	return nil
 }
 
 func (f *Features) sparseState(s *snapshot.Schema, n int) {
-	s.Freeze(&f.frozenSparse, n)
-	lengths, indices, values := f.frozenSparse.Walk(f.sparse.view), f.frozenSparse.Walk(f.sparse.view), f.frozenSparse.Walk(f.sparse.view)
+	s.Freeze(&f.frozen.sparse, n)
+	lengths, indices, values := f.frozen.sparse.Walk(f.sparse.view), f.frozen.sparse.Walk(f.sparse.view), f.frozen.sparse.Walk(f.sparse.view)
 	length := snapshot.Column(s, tensorLength, func() int32 { return int32(len(lengths())) }, n)
 	all := s.Len(tensorIndex, f.sparse.entries, math.MaxInt)
 	index := snapshot.Lists(s, tensorIndex, project(indices, func(e entry) int32 { return e.index }), all)
@@ -114,10 +114,10 @@ func project[T safetensors.Element](next func() []entry, field func(entry) T) fu
 // keep lets an open snapshot copy the features of v before they change.
 func (f *Features) keep(v int32) {
 	switch {
-	case f.frozenDense.Wants(v):
-		f.frozenDense.Keep(v, f.dense.Row(v))
-	case f.frozenSparse.Wants(v):
-		f.frozenSparse.Keep(v, f.sparse.view(v))
+	case f.frozen.dense.Wants(v):
+		f.frozen.dense.Keep(v, f.dense.Row(v))
+	case f.frozen.sparse.Wants(v):
+		f.frozen.sparse.Keep(v, f.sparse.view(v))
 	}
 }
 

@@ -37,7 +37,7 @@ func (r *Reader) appendSum(rows *pool.Rows, v int32, near []int32) {
 	rows.N++
 	rows.Degree = append(rows.Degree, int32(len(near)))
 	switch {
-	case f.need&pool.NeedS == 0:
+	case f.wants.need&pool.NeedS == 0:
 	case len(near) > hubDegree && v != None:
 		f.append(&rows.S, r.hub(v, near))
 	case len(near) > hubDegree || f.sparse != nil:
@@ -60,7 +60,7 @@ func (r *Reader) appendSum(rows *pool.Rows, v int32, near []int32) {
 
 // Ready brings the cached sums of nodes up to date, so that readers only read them.
 func (f *Features) Ready(nodes []int32) {
-	if f.need&pool.NeedS == 0 {
+	if f.wants.need&pool.NeedS == 0 {
 		return
 	}
 	for _, v := range nodes {
