@@ -195,19 +195,6 @@ func Epochs(ctx context.Context, c *kafka.Client, names topics.Names) (list []Ep
 	return list, errors.Join(err, wrong)
 }
 
-// LedgerSettings returns the settings of a ledger's last window, "" if the ledger is empty.
-func LedgerSettings(ctx context.Context, c *kafka.Client, names topics.Names) (event.Settings, error) {
-	r, err := ledger.Newest(ctx, c, names.LedgerAt(0))
-	if r == nil || err != nil {
-		return "", err
-	}
-	p := New(c, Config{Terms: &Terms{Names: names}}, nil)
-	if err := p.ReadSettings(ctx, r); err != nil || p.Settings.All != "" {
-		return p.Settings.All, err
-	}
-	return "", fmt.Errorf("ledger %s: %w", names.Ledger, ErrSettingsGone)
-}
-
 // CheckpointSettings returns the settings of the engine in a checkpoint with this meta, ""
 // if it does not have them.
 func CheckpointSettings(meta map[string]string) (event.Settings, error) {

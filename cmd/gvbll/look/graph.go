@@ -6,9 +6,12 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
+	sharding "github.com/gvbll/gvbll/topics/shards"
 )
 
 // Graph is a graph as Kafka has it. Its ledger has one partition with the records of windows, or,
@@ -55,6 +58,20 @@ func (g Graph) Records() (at []kafka.TopicPartition) {
 		at = append(at, g.Names.LedgerAt(task))
 	}
 	return at
+}
+
+// open returns the ledger's records from the first window on.
+func (g Graph) open(ctx context.Context) (ledger.Records, error) {
+	return ledger.OpenRecords(ctx, g.Client, g.Names.LedgerAt(0), g.Shards)
+}
+
+// windows calls visit with the first n windows of the ledger.
+func (g Graph) windows(ctx context.Context, n int64, visit func(*event.Window) error) error {
+	cfg := replay.Config{Terms: &replay.Terms{Names: g.Names}}
+	if g.Shards > 0 {
+		return sharding.Windows(ctx, g.Client, cfg, n, visit)
+	}
+	return replay.Windows(ctx, g.Client, cfg, n, visit)
 }
 
 // scan calls f with the ledger's records that are not older than the time, one partition after the

@@ -14,9 +14,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/retrain"
-	"github.com/gvbll/gvbll/topics/ledger"
-	"github.com/gvbll/gvbll/topics/replay"
-	sharding "github.com/gvbll/gvbll/topics/shards"
 )
 
 // Span choose windows of a ledger.
@@ -74,7 +71,7 @@ type Log struct {
 // OpenLog finds the windows that the flags name.
 func OpenLog(ctx context.Context, g Graph, f Span) (*Log, error) {
 	l := &Log{Graph: g}
-	records, err := ledger.OpenRecords(ctx, g.Client, g.Names.LedgerAt(0), g.Shards)
+	records, err := g.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -109,23 +106,13 @@ func OpenLog(ctx context.Context, g Graph, f Span) (*Log, error) {
 
 // play implements retrain.Stream.
 func (l *Log) play(ctx context.Context, visit func(*event.Window) error) error {
-	cfg := replay.Config{Terms: &replay.Terms{Names: l.Names}}
-	if l.Shards > 0 {
-		return sharding.Windows(ctx, l.Client, cfg, l.Windows, visit)
-	}
-	return replay.Windows(ctx, l.Client, cfg, l.Windows, visit)
+	return l.windows(ctx, l.Windows, visit)
 }
 
-// settings returns the settings of the ledger's engine, as one that has the whole graph.
-func (l *Log) settings(ctx context.Context) (pipeline.Config, error) {
-	there := l.written
-	if l.Shards == 0 { // in shards, the partition holds cuts
-		var err error
-		if there, err = replay.LedgerSettings(ctx, l.Client, l.Names); err != nil {
-			return pipeline.Config{}, err
-		}
-	}
-	cfg, err := pipeline.ParseSettings(there)
+// settings returns the settings of the ledger's engine after these windows, as one that has the
+// whole graph.
+func (l *Log) settings() (pipeline.Config, error) {
+	cfg, err := pipeline.ParseSettings(l.written)
 	if err != nil {
 		err = fmt.Errorf("ledger %s: %w, or begin an epoch of this one with 'gvbll rebase' first", l.Names.Ledger, err)
 	}
@@ -175,7 +162,7 @@ func (l *Log) features(ctx context.Context) (int, error) {
 func (l *Log) Train(ctx context.Context, cfg retrain.Config) (*retrain.Result, error) {
 	cfg.Name, cfg.Classes, cfg.Since = l.Names.Ledger, l.classes, l.since
 	var err error
-	if cfg.Settings, err = l.settings(ctx); err != nil {
+	if cfg.Settings, err = l.settings(); err != nil {
 		return nil, err
 	}
 	if cfg.Serving == nil {

@@ -20,7 +20,7 @@ type Member struct {
 	HTTP    string `json:"http,omitempty"`   // address of its page
 	Model   string `json:"model,omitempty"`  // that it was started with to serve
 	Shadow  string `json:"shadow,omitempty"` // and in the shadow
-	Tasks   []int  `json:"tasks,omitempty"`  // that it owns, of a sharded graph's
+	Tasks   []int  `json:"tasks,omitempty"`  // that it owns, of those that the workers share
 
 	Owner     bool             // of the graph, or of its lead
 	standings []kafka.Standing // in each task

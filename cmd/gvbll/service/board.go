@@ -76,7 +76,7 @@ func (b *Board) Due() bool {
 	return true
 }
 
-// scorer is what has scores and a posterior: an engine, or what learns for all shards.
+// scorer is what has scores and a posterior: an engine, or what learns in its place.
 type scorer interface {
 	Config() pipeline.Config
 	Summaries() []pipeline.Summary
