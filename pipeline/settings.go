@@ -64,7 +64,6 @@ var settings = []setting{
 	number("beta", func(c *Config) *float64 { return &c.Update.Beta }),
 	number("clip", func(c *Config) *float64 { return &c.Update.Clip }),
 	number("epsilon", func(c *Config) *float64 { return &c.Update.Epsilon }),
-	number("walk", func(c *Config) *float64 { return &c.Update.Walk }),
 	number("batch", func(c *Config) *float64 { return &c.Update.Batch }),
 	named("gradient", func(c *Config) *posterior.Gradient { return &c.Update.Gradient }, posterior.Scaled, posterior.AsWritten),
 	{

@@ -18,7 +18,7 @@ import (
 func everything(t *testing.T) pipeline.Config {
 	t.Helper()
 	cfg, err := pipeline.Config{
-		Update:   posterior.Config{Lambda: 0.9, Eta: 0.5, Beta: 0.01, Clip: 0.3, Epsilon: 1e-7, Walk: 0.001, Batch: 20},
+		Update:   posterior.Config{Lambda: 0.9, Eta: 0.5, Beta: 0.01, Clip: 0.3, Epsilon: 1e-7, Batch: 20},
 		Coverage: pipeline.Coverage{Target: 0.9, MinConfidence: 0.3, MaxSize: 4},
 		Rescore:  pipeline.Rescoring{After: 3, Confidence: 0.4, Limit: 50},
 	}.WithDefaults()

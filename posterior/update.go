@@ -40,14 +40,9 @@ type Config struct {
 	Clip     float64 // δ > 0: the most that an entry of M moves in one update
 	Epsilon  float64 // ε ≥ 0: keeps Σ = 1/(T+ε) finite in a step; it is not added to T
 	Gradient Gradient
-	// Walk, q ≥ 0, is the variance of a random walk of every weight over a full batch:
-	// Σ becomes Σ + q, that is T/(1 + qT), before λ forgets. It is the prediction
-	// step of a Kalman filter, which the paper's last sentence suggests. Unlike λ it
-	// forgets a well-known weight by a larger share than a little-known one.
-	Walk float64 `json:",omitempty"`
 	// Batch is the number of labels of a full batch. What forgets follows what was
 	// learned: a batch of n labels has the share s = min(1, n/Batch) of a full one, and
-	// in it λ, β and q are λˢ, sβ and sq. Labels that trickle in one by one then forget
+	// in it λ and β are λˢ and sβ. Labels that trickle in one by one then forget
 	// as much as a full batch of them; larger batches forget no more than a full one. 0
 	// makes every batch a full one, as the paper writes.
 	Batch float64 `json:",omitempty"`
@@ -73,15 +68,13 @@ func kept(lambda, share float64) float64 {
 
 // of returns the constants of a batch of n labels.
 //
-// The variances of a random walk add up, so q is in proportion to the labels. So is β,
-// whose term is added to the precision with every batch: otherwise its sum, like the
-// forgetting, would depend on how labels are cut into batches. The bound δ is not: it
-// is on the error of one linearisation, and holds for each.
+// β is in proportion to the labels, because its term is added to the precision with every
+// batch: otherwise its sum, like the forgetting, would depend on how labels are cut into
+// batches. The bound δ is not: it is on the error of one linearisation, and holds for each.
 func (c Config) of(n int) Config {
 	share := Share(n, c.Batch)
 	c.Lambda = kept(c.Lambda, share)
 	c.Beta *= share
-	c.Walk *= share
 	return c
 }
 
@@ -100,7 +93,6 @@ func (c Config) Validate() error {
 	r.Unless(c.Beta >= 0 && check.Finite(c.Beta), "beta %v: give 0 for no anchor, or a positive strength such as 0.01", c.Beta)
 	r.Unless(c.Clip > 0 && check.Finite(c.Clip), "clip %v: give a positive bound, such as 0.1, or a large one such as 1e9 to never clip", c.Clip)
 	r.Unless(c.Epsilon >= 0 && check.Finite(c.Epsilon), "epsilon %v: give 0 or a small positive number, such as 1e-8", c.Epsilon)
-	r.Unless(c.Walk >= 0 && check.Finite(c.Walk), "walk %v: give 0 for weights that stay, or a small positive variance such as 1e-3", c.Walk)
 	r.Unless(c.Batch >= 0 && check.Finite(c.Batch), "batch %v: give a number of labels such as 50, or 0 to forget with every batch alike", c.Batch)
 	r.Unless(c.Gradient <= AsWritten, "gradient %v: give scaled or as-written", c.Gradient)
 	return r.Join()
@@ -188,7 +180,7 @@ type Report struct {
 // update is Proposition 1, entry by entry: with a = anchor and the statistics
 // (g, h) of a batch at the mean of q,
 //
-//	T ← λT/(1 + qT) + η h + ηβ/Σ_a                      (eq:prec, q = Walk)
+//	T ← λT + η h + ηβ/Σ_a                                (eq:prec)
 //	M ← M + clip(η [g - β(M - M_a)/Σ_a]/(T + ε), -δ, δ)  (eq:grad_reg, eq:mean)
 //
 // It writes the result to dst, whose memory it reuses; dst may be q. Without rows it
@@ -205,11 +197,7 @@ func update(dst, q, anchor *Gaussian, s *statistics, cfg Config) Report {
 		square float64
 	)
 	for i := range q.Mean {
-		before := q.Precision[i]
-		if cfg.Walk > 0 {
-			before /= 1 + float64(cfg.Walk*before)
-		}
-		t := float64(cfg.Lambda*before) + float64(cfg.Eta*s.precision[i]) + float64(cfg.Eta*cfg.Beta*anchor.Precision[i])
+		t := float64(cfg.Lambda*q.Precision[i]) + float64(cfg.Eta*s.precision[i]) + float64(cfg.Eta*cfg.Beta*anchor.Precision[i])
 		g := s.gradient[i] - float64(cfg.Beta*(q.Mean[i]-anchor.Mean[i])*anchor.Precision[i])
 		var step float64
 		// A weight that is forgotten entirely and has no gradient stays: Σ·G would be

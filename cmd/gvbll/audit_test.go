@@ -10,13 +10,13 @@ import (
 )
 
 // TestAuditWithEverythingOn: an audit with the model file alone verifies sets,
-// abstentions, the random walk and the fallback too, because the ledger holds their
+// abstentions, constants of the update and the fallback too, because the ledger holds their
 // settings. A worker with other settings names each one that differs, with both values.
 func TestAuditWithEverythingOn(t *testing.T) { onKFake(t, testAuditWithEverythingOn) }
 
 func testAuditWithEverythingOn(t *testing.T, sh *shell) {
 	dir := t.TempDir()
-	on := []string{"--coverage", "0.9,groups=class", "--abstain", "set-size=2,confidence=0.3", "--head", "paper", "--fallback", "1", "--walk", "0.01"}
+	on := []string{"--coverage", "0.9,groups=class", "--abstain", "set-size=2,confidence=0.3", "--head", "paper", "--fallback", "1", "--clip", "0.05"}
 	sum := sh.demo(smallDemo(t, append([]string{"--brokers", sh.addr, "--dir", dir}, on...)...))
 	model := filepath.Join(dir, "model.safetensors")
 	code, out, errs := sh.command("audit", "--brokers", sh.addr, "--model", model)
@@ -29,7 +29,7 @@ func testAuditWithEverythingOn(t *testing.T, sh *shell) {
 	}
 	for _, want := range []string{
 		"coverage is 0.9 there and 0 here", "sets-groups is class there and none here", "abstain-set-size is 2 there and 0 here",
-		"abstain-confidence is 0.3 there and 0 here", "fallback is 1 there and 20 here", "walk is 0.01 there and 0 here", "head is paper there and default here", "start with the ledger's settings",
+		"abstain-confidence is 0.3 there and 0 here", "fallback is 1 there and 20 here", "clip is 0.05 there and 0.1 here", "head is paper there and default here", "start with the ledger's settings",
 	} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("the error lacks %q: %s", want, errs)

@@ -76,8 +76,7 @@ type constants struct {
 	Eta      float64 `help:"Step size η of the paper's update." default:"1"`
 	Beta     float64 `help:"Strength β of the anchor to the training posterior." default:"0"`
 	Clip     float64 `help:"Bound δ on the change of a weight in one update." default:"0.1"`
-	Walk     float64 `help:"Variance q that every 50 labels add to each weight, as if weights walked at random." default:"0"`
-	Batch    float64 `help:"How many labels, instead of 50, forget λ, pull by β and add q: a smaller batch does so in part, a larger one no more often. 0 for every batch of labels whatever its size." default:"50"`
+	Batch    float64 `help:"How many labels, instead of 50, forget λ and pull by β: a smaller batch does so in part, a larger one no more often. 0 for every batch of labels whatever its size." default:"50"`
 	Gradient string  `help:"Gradient of the update: scaled, that of the likelihood, or as-written, that of the paper's equations (docs/method.md)." enum:"scaled,as-written" default:"scaled" placeholder:"scaled"`
 }
 
@@ -85,7 +84,7 @@ type constants struct {
 func (f Proposition1) Config() posterior.Config {
 	u := posterior.DefaultConfig()
 	u.Lambda, u.Eta, u.Beta = f.Lambda, f.Others.Eta, f.Others.Beta
-	u.Clip, u.Walk, u.Batch, u.Gradient = f.Others.Clip, f.Others.Walk, f.Others.Batch, posterior.Scaled
+	u.Clip, u.Batch, u.Gradient = f.Others.Clip, f.Others.Batch, posterior.Scaled
 	if f.Others.Gradient == posterior.AsWritten.String() {
 		u.Gradient = posterior.AsWritten
 	}
@@ -98,7 +97,7 @@ type Paper struct {
 	Fallback float64 `help:"Serve the model as trained while its log likelihood leads that of the updated one by this many nats; 0 for never." default:"20"`
 }
 
-var paperFlagNames = []string{"lambda", "eta", "beta", "clip", "walk", "batch", "gradient", "fallback"}
+var paperFlagNames = []string{"lambda", "eta", "beta", "clip", "batch", "gradient", "fallback"}
 
 // Sets choose the sets of classes that predictions carry, and when to abstain.
 type Sets struct {
