@@ -12,8 +12,14 @@ import (
 // Ghahramani: Dropout as a Bayesian Approximation, 2016). The slice is valid
 // until each returns. The data need no labels. It panics when they do not fit
 // the encoder.
-func SampleDropout(enc gnn.Encoder, data Data, targets []int32, chance float64, n int, seed uint64, each func(z []float32)) {
-	network := newNetwork(importModel[float32](enc), data, targets, newDropout[float32](chance, rand.NewPCG(seed, 2)), false)
+func SampleDropout(enc *gnn.SAGE, data Data, targets []int32, chance float64, n int, seed uint64, each func(z []float32)) {
+	m := &model[float32]{kind: enc.Kind(), activation: enc.Activation(), in: enc.In()}
+	in := enc.In()
+	for _, l := range enc.Layers() {
+		m.layers = append(m.layers, importSAGE[float32](l, in))
+		in = len(l.Bias)
+	}
+	network := newNetwork(m, data, targets, newDropout[float32](chance, rand.NewPCG(seed, 2)), false)
 	for range n {
 		each(network.forward())
 	}

@@ -45,16 +45,6 @@ func allocGAT[T float](in, heads, channels int, concat bool) *gat[T] {
 	return g
 }
 
-func importGAT[T float](l gnn.GATLayer, in int) *gat[T] {
-	all := len(l.AttSrc)
-	g := allocGAT[T](in, l.Heads, all/l.Heads, len(l.Bias) == all)
-	transpose(g.weight.value, l.Weight, all, in)
-	convert(g.source.value, l.AttSrc)
-	convert(g.target.value, l.AttDst)
-	convert(g.bias.value, l.Bias)
-	return g
-}
-
 func (g *gat[T]) export() gnn.GATLayer {
 	return gnn.GATLayer{
 		Heads: g.heads, Weight: exportWeight(g.weight.value, g.in, g.heads*g.channels),

@@ -28,13 +28,6 @@ func allocGCN[T float](in, out int) *gcn[T] {
 	return &gcn[T]{in: in, out: out, weight: newParam[T](in*out, true), bias: newParam[T](out, false)}
 }
 
-func importGCN[T float](l gnn.GCNLayer, in int) *gcn[T] {
-	g := allocGCN[T](in, len(l.Bias))
-	transpose(g.weight.value, l.Weight, g.out, in)
-	convert(g.bias.value, l.Bias)
-	return g
-}
-
 func (g *gcn[T]) export() gnn.GCNLayer {
 	return gnn.GCNLayer{Weight: exportWeight(g.weight.value, g.in, g.out), Bias: exportVector(g.bias.value)}
 }

@@ -34,22 +34,6 @@ func allocGIN[T float](in, mid, out int) *gin[T] {
 	}
 }
 
-// importGIN converts a layer. It panics unless the MLP has two linear maps, as in
-// every layer that this package trains.
-func importGIN[T float](l gnn.GINLayer, in int) *gin[T] {
-	if len(l.MLP) != 2 {
-		panic("train: a GIN layer whose MLP does not have two linear maps")
-	}
-	first, second := l.MLP[0], l.MLP[1]
-	g := allocGIN[T](in, len(first.Bias), len(second.Bias))
-	g.eps.value[0] = T(l.Eps)
-	transpose(g.weight1.value, first.Weight, g.mid, in)
-	transpose(g.weight2.value, second.Weight, g.out, g.mid)
-	convert(g.bias1.value, first.Bias)
-	convert(g.bias2.value, second.Bias)
-	return g
-}
-
 func (g *gin[T]) export() gnn.GINLayer {
 	return gnn.GINLayer{Eps: float32(g.eps.value[0]), MLP: []gnn.Linear{
 		{Weight: exportWeight(g.weight1.value, g.in, g.mid), Bias: exportVector(g.bias1.value)},

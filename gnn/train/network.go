@@ -1,7 +1,6 @@
 package train
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -83,37 +82,6 @@ func newModel[T float](cfg Config) *model[T] {
 			m.layers = append(m.layers, newGIN[T](rng, in, out))
 		}
 		in = out
-	}
-	return m
-}
-
-// importModel returns the model with an encoder's weights.
-func importModel[T float](enc gnn.Encoder) *model[T] {
-	m := &model[T]{kind: enc.Kind(), activation: enc.Activation(), in: enc.In()}
-	in := enc.In()
-	add := func(l layer[T]) {
-		m.layers = append(m.layers, l)
-		in = l.width()
-	}
-	switch enc := enc.(type) {
-	case *gnn.SAGE:
-		for _, l := range enc.Layers() {
-			add(importSAGE[T](l, in))
-		}
-	case *gnn.GCN:
-		for _, l := range enc.Layers() {
-			add(importGCN[T](l, in))
-		}
-	case *gnn.GAT:
-		for _, l := range enc.Layers() {
-			add(importGAT[T](l, in))
-		}
-	case *gnn.GIN:
-		for _, l := range enc.Layers() {
-			add(importGIN[T](l, in))
-		}
-	default:
-		panic(fmt.Sprintf("train: no layers for an encoder %T", enc))
 	}
 	return m
 }

@@ -28,6 +28,7 @@ func allocSAGE[T float](in, out int) *sage[T] {
 	return &sage[T]{in: in, out: out, both: newParam[T](in*2*out, true), bias: newParam[T](out, false)}
 }
 
+// importSAGE converts a layer.
 func importSAGE[T float](l gnn.SAGELayer, in int) *sage[T] {
 	out := len(l.Bias)
 	s := allocSAGE[T](in, out)
