@@ -28,12 +28,12 @@ const (
 	compressionType = "compression.type"
 )
 
-// Risks returns the settings of inputs, ledger and exchange by which records will be lost: deleted by
+// risksOf returns the settings of inputs, ledger and exchange by which records will be lost: deleted by
 // age or size, or by compaction, which takes all but the newest of a key. The ledger's
 // age too, however quiet the graph. Inputs that are stored compressed may have batches that
 // cannot be read, or that unpack to more than is read: they become dead letters. Topics
 // whose settings may not be read are in unknown.
-func Risks(ctx context.Context, c *kafka.Client, n Names) (risks []Risk, unknown []string, err error) {
+func risksOf(ctx context.Context, c *kafka.Client, n Names) (risks []Risk, unknown []string, err error) {
 	inputs := []string{n.Nodes, n.Labels, n.Commands}
 	needed := append(slices.Clone(inputs), n.Ledger)
 	have, err := c.Partitions(ctx, n.Ledger)
@@ -75,7 +75,7 @@ func WatchRisks(ctx context.Context, c *kafka.Client, n Names, every time.Durati
 	defer tick.Stop()
 	var before []Risk
 	for first := true; ; first = false {
-		risks, unknown, err := Risks(ctx, c, n)
+		risks, unknown, err := risksOf(ctx, c, n)
 		switch {
 		case ctx.Err() != nil:
 			return

@@ -10,15 +10,16 @@ import (
 
 // stream are the metrics of the events in windows, and of what the engine holds.
 type stream struct {
-	arrivals, context, updates, cleared     prometheus.Counter
-	edges, edgesRemoved, removalsUnknown    prometheus.Counter
-	duplicates, loops, edgesExpired         prometheus.Counter
-	joined, repeated, ofContext, ofTraining prometheus.Counter
-	predictionsExpired                      prometheus.Counter
-	departures, departuresOfUnknown         prometheus.Counter
-	refused                                 map[event.Reason]prometheus.Counter
-	unknownClass                            byClass[prometheus.Counter]
-	level                                   *prometheus.GaugeVec
+	counts       []counted
+	refused      map[event.Reason]prometheus.Counter
+	unknownClass byClass[prometheus.Counter]
+	level        *prometheus.GaugeVec
+}
+
+// counted is a counter of events, and how many a window had of them.
+type counted struct {
+	prometheus.Counter
+	in func(*event.Outcome) int
 }
 
 func newStream(r register) stream {
@@ -26,25 +27,27 @@ func newStream(r register) stream {
 	labels := r.counters("gvbll_labels_total", "Labels accepted: joined to a prediction, repeated, of a context node, or of a node that the model was trained on.", "result")
 	departures := r.counters("gvbll_departures_total", "Departures of nodes: left, or unknown when the node was not in the graph.", "result")
 	s := stream{
-		arrivals:            r.counter("gvbll_arrivals_total", "Nodes that arrived to be classified."),
-		context:             r.counter("gvbll_context_nodes_total", "Nodes that arrived as context, which are not classified."),
-		updates:             r.counter("gvbll_node_updates_total", "Nodes that were sent again: features replaced, edges added."),
-		cleared:             r.counter("gvbll_features_cleared_total", "Nodes that were sent again with an empty list of indices: all their features became zero."),
-		edges:               r.counter("gvbll_edges_total", "Edges added to the graph."),
-		edgesRemoved:        r.counter("gvbll_edges_removed_total", "Edges removed, with a node that left or by events, including waiting ones."),
-		removalsUnknown:     r.counter("gvbll_edge_removals_unknown_total", "Edges that events remove and that are not in the graph, ignored."),
-		duplicates:          dropped.WithLabelValues("duplicate"),
-		loops:               dropped.WithLabelValues("self-loop"),
-		edgesExpired:        dropped.WithLabelValues("expired"),
-		joined:              labels.WithLabelValues("joined"),
-		repeated:            labels.WithLabelValues("repeated"),
-		ofContext:           labels.WithLabelValues("context"),
-		ofTraining:          labels.WithLabelValues("trained"),
-		predictionsExpired:  r.counter("gvbll_predictions_expired_total", "Predictions dropped to make room before their label came."),
-		departures:          departures.WithLabelValues("left"),
-		departuresOfUnknown: departures.WithLabelValues("unknown"),
-		level:               r.gauges("gvbll_level", "What the engine holds: nodes and edges of the graph, predictions without a label, labels and edges that wait for their node.", "of"),
-		refused:             make(map[event.Reason]prometheus.Counter),
+		counts: []counted{
+			{r.counter("gvbll_arrivals_total", "Nodes that arrived to be classified."), func(o *event.Outcome) int { return o.Counts.Arrivals }},
+			{r.counter("gvbll_context_nodes_total", "Nodes that arrived as context, which are not classified."), func(o *event.Outcome) int { return o.Counts.Context }},
+			{r.counter("gvbll_node_updates_total", "Nodes that were sent again: features replaced, edges added."), func(o *event.Outcome) int { return o.Counts.Updates }},
+			{r.counter("gvbll_features_cleared_total", "Nodes that were sent again with an empty list of indices: all their features became zero."), func(o *event.Outcome) int { return o.Counts.Cleared }},
+			{r.counter("gvbll_edges_total", "Edges added to the graph."), func(o *event.Outcome) int { return o.Counts.Edges }},
+			{r.counter("gvbll_edges_removed_total", "Edges removed, with a node that left or by events, including waiting ones."), func(o *event.Outcome) int { return o.Counts.EdgesRemoved }},
+			{r.counter("gvbll_edge_removals_unknown_total", "Edges that events remove and that are not in the graph, ignored."), func(o *event.Outcome) int { return o.Counts.RemovalsUnknown }},
+			{dropped.WithLabelValues("duplicate"), func(o *event.Outcome) int { return o.Counts.DuplicateEdges }},
+			{dropped.WithLabelValues("self-loop"), func(o *event.Outcome) int { return o.Counts.SelfLoops }},
+			{dropped.WithLabelValues("expired"), func(o *event.Outcome) int { return o.Counts.EdgesDropped }},
+			{labels.WithLabelValues("joined"), func(o *event.Outcome) int { return len(o.Labelled) }},
+			{labels.WithLabelValues("repeated"), func(o *event.Outcome) int { return o.Counts.LabelsRepeated }},
+			{labels.WithLabelValues("context"), func(o *event.Outcome) int { return o.Counts.LabelsOfContext }},
+			{labels.WithLabelValues("trained"), func(o *event.Outcome) int { return o.Counts.LabelsOfTraining }},
+			{r.counter("gvbll_predictions_expired_total", "Predictions dropped to make room before their label came."), func(o *event.Outcome) int { return o.Counts.Expired }},
+			{departures.WithLabelValues("left"), func(o *event.Outcome) int { return o.Counts.Departures }},
+			{departures.WithLabelValues("unknown"), func(o *event.Outcome) int { return o.Counts.DeparturesUnknown }},
+		},
+		level:   r.gauges("gvbll_level", "What the engine holds: nodes and edges of the graph, predictions without a label, labels and edges that wait for their node.", "of"),
+		refused: make(map[event.Reason]prometheus.Counter),
 	}
 	// Every reason has a series from the start, so that a rate sees its first event.
 	refused := r.counters("gvbll_refused_events_total", "Events refused and sent to the dead-letter topic.", "reason")
@@ -57,24 +60,9 @@ func newStream(r register) stream {
 }
 
 func (s *stream) observe(out *event.Outcome) {
-	c := &out.Counts
-	s.arrivals.Add(float64(c.Arrivals))
-	s.context.Add(float64(c.Context))
-	s.updates.Add(float64(c.Updates))
-	s.cleared.Add(float64(c.Cleared))
-	s.edges.Add(float64(c.Edges))
-	s.edgesRemoved.Add(float64(c.EdgesRemoved))
-	s.removalsUnknown.Add(float64(c.RemovalsUnknown))
-	s.duplicates.Add(float64(c.DuplicateEdges))
-	s.loops.Add(float64(c.SelfLoops))
-	s.edgesExpired.Add(float64(c.EdgesDropped))
-	s.joined.Add(float64(len(out.Labelled)))
-	s.repeated.Add(float64(c.LabelsRepeated))
-	s.ofContext.Add(float64(c.LabelsOfContext))
-	s.ofTraining.Add(float64(c.LabelsOfTraining))
-	s.predictionsExpired.Add(float64(c.Expired))
-	s.departures.Add(float64(c.Departures))
-	s.departuresOfUnknown.Add(float64(c.DeparturesUnknown))
+	for _, c := range s.counts {
+		c.Add(float64(c.in(out)))
+	}
 	for i := range out.Refused {
 		s.refused[out.Refused[i].Reason].Inc()
 	}

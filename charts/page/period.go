@@ -42,8 +42,8 @@ func (g *Group) overconfidence() float64 {
 	return (g.Confidence - float64(g.Correct)) / float64(max(g.Labels, 1))
 }
 
-// Merge adds what happened in another period. From and To stay.
-func (p *Period) Merge(o *Period) {
+// merge adds what happened in another period. From and To stay.
+func (p *Period) merge(o *Period) {
 	p.Predictions += o.Predictions
 	p.Revisions += o.Revisions
 	p.Labels += o.Labels

@@ -23,7 +23,7 @@ func TestMerge(t *testing.T) {
 	b.Refuse("too-large", 1)
 	b.Refuse("empty", 2)
 	b.Refuse("bad-id", 3)
-	a.Merge(&b)
+	a.merge(&b)
 	want := Period{
 		Predictions: 7, Revisions: 1, Labels: 3, Served: calibration.Tally{Labels: 3, Correct: 1},
 		Heads:   []Group{{Name: "pool", Tally: calibration.Tally{Labels: 3, Correct: 2, LogLoss: 1.5}}, {Name: "static", Tally: calibration.Tally{Labels: 1}}},

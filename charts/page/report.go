@@ -61,7 +61,7 @@ type reportView struct {
 func (r *Report) HTML() ([]byte, error) {
 	v := reportView{Report: r, From: r.Periods[0].From, To: r.Periods[len(r.Periods)-1].To}
 	for i := range r.Periods {
-		v.whole.Merge(&r.Periods[i])
+		v.whole.merge(&r.Periods[i])
 	}
 	v.Title = titleView{r.Graph, fmt.Sprintf("%s to %s", v.From.UTC().Format(time.DateTime), v.To.UTC().Format(time.DateTime))}
 	v.heads = slices.SortedStableFunc(slices.Values(v.whole.Heads), func(a, b Group) int { return cmp.Compare(a.Means().NLL, b.Means().NLL) })

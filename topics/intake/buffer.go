@@ -28,7 +28,7 @@ type buffer[E any] struct {
 	// beyond are the consumed ranges behind consumed: ascending and disjoint, with
 	// held or not yet fetched records between them.
 	beyond []span
-	latest int64         // largest event time so far, NoTime before the first
+	latest int64         // largest event time so far, noTime before the first
 	quiet  time.Duration // how long the partition had been quiet when the last block was fetched
 }
 
@@ -51,7 +51,7 @@ func (c *chunk[E]) first() int64            { return c.block.answer.Records[c.fr
 func (c *chunk[E]) end() int64              { return c.block.answer.Records[c.to-1].Offset + 1 }
 
 func newBuffer[E any](partition int32, first int64) *buffer[E] {
-	return &buffer[E]{partition: partition, first: first, lost: first, fetched: first, consumed: first, latest: NoTime}
+	return &buffer[E]{partition: partition, first: first, lost: first, fetched: first, consumed: first, latest: noTime}
 }
 
 // skip starts an empty buffer behind the consumed ranges of its partition. The first

@@ -47,7 +47,7 @@ type block[E any] struct {
 	origins []event.Origin
 	events  []E
 	refused []verdict
-	times   []int64 // usable event times, NoTime for none; set for chunks that are timed
+	times   []int64 // usable event times, noTime for none; set for chunks that are timed
 	// By partition, when the block was fetched: how long it had been quiet, and up to which
 	// offset it was read.
 	quiet   []time.Duration

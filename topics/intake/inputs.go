@@ -153,7 +153,7 @@ func (in *Inputs) Resume(p Policy, window int64) {
 	in.Commands.resume()
 	closed := func(idle bool) int64 {
 		return p.Cut(Buffered{Window: window, Times: func() Times {
-			t := Times{Oldest: NoTime}
+			t := Times{Oldest: noTime}
 			in.Nodes.addProgress(&t)
 			in.Labels.addProgress(&t)
 			for i := range t.Partitions {
@@ -186,7 +186,7 @@ func (in *Inputs) waited() time.Duration {
 
 // times returns the event times of the held records, valid until the next call.
 func (in *Inputs) times() Times {
-	t := Times{Oldest: NoTime, Partitions: in.progress[:0]}
+	t := Times{Oldest: noTime, Partitions: in.progress[:0]}
 	now := time.Now()
 	in.Nodes.addTimes(&t, now, in.closed)
 	in.Labels.addTimes(&t, now, in.closed)

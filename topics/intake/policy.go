@@ -23,14 +23,14 @@ type Buffered struct {
 	Times func() Times
 }
 
-// NoTime means no event time. It is less than all event times.
-const NoTime = math.MinInt64
+// noTime means no event time. It is less than all event times.
+const noTime = math.MinInt64
 
 // Times are the event times of the held records, in milliseconds since 1970. An
 // untimed record has no usable one: it has none, it cannot be decoded, it lies too
 // far ahead of the clock, or it came after its window was closed.
 type Times struct {
-	Oldest     int64         // the lowest, NoTime if there is none
+	Oldest     int64         // the lowest, noTime if there is none
 	Untimed    bool          // there are untimed records
 	Waited     time.Duration // since the oldest untimed one was fetched
 	Full       bool          // a topic is not fetched until some of its records are claimed
@@ -39,7 +39,7 @@ type Times struct {
 
 // Progress is the progress of event time in one partition.
 type Progress struct {
-	Latest int64         // largest event time so far, NoTime before the first
+	Latest int64         // largest event time so far, noTime before the first
 	Quiet  time.Duration // how long the partition has answered without a record
 }
 
@@ -142,27 +142,27 @@ const soonest = 10 * time.Millisecond
 func (p EventTime) Cut(b Buffered) Cut {
 	t := b.Times()
 	watermark, idle, within := p.watermark(t.Partitions)
-	c := Cut{ByTime: true, Before: NoTime + 1}
-	if watermark != NoTime {
+	c := Cut{ByTime: true, Before: noTime + 1}
+	if watermark != noTime {
 		c.Closed = p.begin(watermark)
 	}
-	if t.Oldest != NoTime {
+	if t.Oldest != noTime {
 		c.Before = p.begin(t.Oldest) + p.Width.Milliseconds()
 	}
 	switch {
-	case t.Oldest != NoTime && watermark >= c.Before:
+	case t.Oldest != noTime && watermark >= c.Before:
 		c.Cause = "event-time"
 	case t.Full:
 		c.Cause = "full"
-	case t.Oldest != NoTime && idle:
+	case t.Oldest != noTime && idle:
 		c.Cause, c.Closed = "idle", c.Before
 	case t.Untimed && t.Waited >= p.Idle:
-		c.Cause, c.Before = "idle", NoTime+1
+		c.Cause, c.Before = "idle", noTime+1
 	default:
 		if t.Untimed {
 			within = min(within, p.Idle-t.Waited)
 		}
-		if !t.Untimed && t.Oldest == NoTime {
+		if !t.Untimed && t.Oldest == noTime {
 			within = 0
 		} else {
 			within = max(within, soonest)
@@ -172,7 +172,7 @@ func (p EventTime) Cut(b Buffered) Cut {
 	return c
 }
 
-// watermark returns the watermark, NoTime if it is not known; whether all partitions
+// watermark returns the watermark, noTime if it is not known; whether all partitions
 // are idle; and the time until the next one may become idle.
 func (p EventTime) watermark(parts []Progress) (watermark int64, idle bool, within time.Duration) {
 	watermark, idle, within = math.MaxInt64, true, p.Idle
@@ -182,14 +182,14 @@ func (p EventTime) watermark(parts []Progress) (watermark int64, idle bool, with
 		}
 		idle = false
 		within = min(within, p.Idle-part.Quiet)
-		if part.Latest == NoTime {
-			watermark = NoTime
+		if part.Latest == noTime {
+			watermark = noTime
 			continue
 		}
 		watermark = min(watermark, part.Latest-p.Lateness.Milliseconds())
 	}
 	if idle {
-		watermark = NoTime
+		watermark = noTime
 	}
 	return watermark, idle, within
 }

@@ -14,7 +14,7 @@ const earliest = -1 << 60
 
 // timeRange is the range of the usable event times in a chunk.
 type timeRange struct {
-	low, high int64 // NoTime for both when no record has one
+	low, high int64 // noTime for both when no record has one
 	untimed   bool  // a record has none
 }
 
@@ -28,10 +28,10 @@ func (in *Input[E]) timeChunk(p *buffer[E], c *chunk[E], now time.Time, closed i
 	}
 	limit := now.Add(in.ahead).UnixMilli()
 	for i := c.from; i < c.to; i++ {
-		b.times[i] = NoTime
+		b.times[i] = noTime
 		t := in.timeOf(b, i)
 		switch {
-		case t == NoTime:
+		case t == noTime:
 		case t > limit:
 			in.early++
 		case closed != 0 && t < closed:
@@ -46,29 +46,29 @@ func (in *Input[E]) timeChunk(p *buffer[E], c *chunk[E], now time.Time, closed i
 	c.measure()
 }
 
-// timeOf returns the event time of a record, NoTime if it has none.
+// timeOf returns the event time of a record, noTime if it has none.
 func (in *Input[E]) timeOf(b *block[E], i int) int64 {
 	if b.refused[i].reason != "" {
-		return NoTime
+		return noTime
 	}
 	if t := in.time(&b.events[i]); t != 0 && t >= earliest {
 		return t
 	}
-	return NoTime
+	return noTime
 }
 
 // measure computes the range of event times of a timed chunk.
 func (c *chunk[E]) measure() {
-	x := timeRange{low: math.MaxInt64, high: NoTime}
+	x := timeRange{low: math.MaxInt64, high: noTime}
 	for _, t := range c.block.times[c.from:c.to] {
-		if t == NoTime {
+		if t == noTime {
 			x.untimed = true
 			continue
 		}
 		x.low, x.high = min(x.low, t), max(x.high, t)
 	}
-	if x.high == NoTime {
-		x.low = NoTime
+	if x.high == noTime {
+		x.low = noTime
 	}
 	c.times = x
 }
@@ -98,7 +98,7 @@ func (in *Input[E]) addTimes(t *Times, now time.Time, closed int64) {
 			if !c.timed {
 				in.timeChunk(b, c, now, closed)
 			}
-			if low := c.times.low; low != NoTime && (t.Oldest == NoTime || low < t.Oldest) {
+			if low := c.times.low; low != noTime && (t.Oldest == noTime || low < t.Oldest) {
 				t.Oldest = low
 			}
 			if c.times.untimed {

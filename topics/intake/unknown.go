@@ -3,14 +3,14 @@ package intake
 import "github.com/gvbll/gvbll/pipeline/event"
 
 // Bounds on the names of unknown fields that are told apart, so that no producer can fill
-// memory or metrics with names. All others are OtherFields.
+// memory or metrics with names. All others are otherFields.
 const (
 	maxUnknownFields = 64 // of a topic
 	maxFieldName     = 64 // bytes
 )
 
-// OtherFields stands for the unknown fields that are not counted by name.
-const OtherFields = "(other)"
+// otherFields stands for the unknown fields that are not counted by name.
+const otherFields = "(other)"
 
 // UnknownField is a field of a topic's records that is not of the wire format, and so is
 // ignored.
@@ -40,8 +40,8 @@ func (u *unknownFields) note(name []byte, record int) {
 		c.records++
 		return
 	}
-	if len(name) > maxFieldName || len(u.names) >= maxUnknownFields && string(name) != OtherFields {
-		u.note([]byte(OtherFields), record)
+	if len(name) > maxFieldName || len(u.names) >= maxUnknownFields && string(name) != otherFields {
+		u.note([]byte(otherFields), record)
 		return
 	}
 	if u.counts == nil {
@@ -59,7 +59,7 @@ func (in *Input[E]) reportUnknown(b *block[E]) {
 	for _, name := range b.unknown.names {
 		c := b.unknown.counts[name]
 		if !in.fields[name] && len(in.fields) == maxUnknownFields {
-			name = OtherFields
+			name = otherFields
 		}
 		first := !in.fields[name]
 		if first {

@@ -34,7 +34,7 @@ func TestUnknownFields(t *testing.T) {
 	}
 	r.run(t, 3)
 	r.run(t, 3)
-	if got["neighbour"] != 4 || got[OtherFields] != 2 || example["neighbour"] != 0 || example[OtherFields] != 2 {
+	if got["neighbour"] != 4 || got[otherFields] != 2 || example["neighbour"] != 0 || example[otherFields] != 2 {
 		t.Errorf("counted %v with the examples %v, want 4 of neighbour from offset 0, and 2 others from 2", got, example)
 	}
 	r.block.answer.Records = nil
@@ -42,8 +42,8 @@ func TestUnknownFields(t *testing.T) {
 		add(fmt.Sprint("field-", i))
 	}
 	r.run(t, 100)
-	if len(got) > maxUnknownFields+1 || got["field-0"] != 1 || got[OtherFields] < 2+100-maxUnknownFields {
-		t.Errorf("%d names are told apart and %d records are of others, want at most %d and the rest", len(got), got[OtherFields], maxUnknownFields)
+	if len(got) > maxUnknownFields+1 || got["field-0"] != 1 || got[otherFields] < 2+100-maxUnknownFields {
+		t.Errorf("%d names are told apart and %d records are of others, want at most %d and the rest", len(got), got[otherFields], maxUnknownFields)
 	}
 	for name, n := range first {
 		if n != 1 {

@@ -73,7 +73,7 @@ func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
 		subscribed = append(subscribed, cfg.Followers)
 	}
 	group, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
-		ID: cfg.Group, Topics: subscribed, Brokers: c.cfg.Brokers, Dialer: c.Dialer(),
+		ID: cfg.Group, Topics: subscribed, Brokers: c.cfg.Brokers, Dialer: c.dialer(),
 		GroupBalancers: []kafkago.GroupBalancer{balancer{&cfg}},
 		SessionTimeout: cfg.Session,
 		// A member learns of a new election with its next heartbeat.

@@ -123,8 +123,8 @@ func (p *pair) reload() *tls.Certificate {
 	return c
 }
 
-// Mechanisms lists the SASL mechanisms that SASL accepts.
-var Mechanisms = []string{"plain", "scram-sha-256", "scram-sha-512"}
+// mechanisms lists the SASL mechanisms that SASL accepts.
+var mechanisms = []string{"plain", "scram-sha-256", "scram-sha-512"}
 
 // SASL returns the mechanism that authenticates a user: PLAIN (RFC 4616) sends
 // the password itself and should be used inside TLS; SCRAM (RFC 5802, 7677)
@@ -132,8 +132,8 @@ var Mechanisms = []string{"plain", "scram-sha-256", "scram-sha-512"}
 // contains the password.
 func SASL(mechanism, user, password string) (sasl.Mechanism, error) {
 	switch {
-	case !slices.Contains(Mechanisms, mechanism):
-		return nil, fmt.Errorf("SASL mechanism %q: use %s", mechanism, strings.Join(Mechanisms, ", "))
+	case !slices.Contains(mechanisms, mechanism):
+		return nil, fmt.Errorf("SASL mechanism %q: use %s", mechanism, strings.Join(mechanisms, ", "))
 	case user == "" || password == "":
 		return nil, errors.New("SASL needs a user and a password")
 	case strings.ContainsRune(user+password, 0):
@@ -166,9 +166,9 @@ func (l login) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 func (l login) String() string   { return l.Name() }
 func (l login) GoString() string { return l.Name() }
 
-// Dialer returns a dialer with the client's configuration, for kafka-go's
+// dialer returns a dialer with the client's configuration, for kafka-go's
 // ConsumerGroup, which makes its own connections.
-func (c *Client) Dialer() *kafkago.Dialer {
+func (c *Client) dialer() *kafkago.Dialer {
 	return &kafkago.Dialer{
 		ClientID: c.cfg.ClientID, Timeout: c.transport.DialTimeout, DualStack: true,
 		DialFunc: c.cfg.Dialer, TLS: c.cfg.TLS, SASLMechanism: c.cfg.SASL,

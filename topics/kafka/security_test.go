@@ -35,7 +35,7 @@ func secureConfig(t *testing.T, c *kafkatest.Cluster, mechanism, user string) Co
 func TestSecure(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Secured(t)
-	for _, mechanism := range Mechanisms {
+	for _, mechanism := range mechanisms {
 		t.Run(mechanism, func(t *testing.T) {
 			connect(t, secureConfig(t, c, mechanism, kafkatest.Users[0]))
 		})
@@ -57,7 +57,7 @@ func testGroupMember(t *testing.T, cluster *kafkatest.Cluster) {
 		cluster.Allow(t, kafkatest.Users[0], kafkago.ResourceTypeTopic, name, kafkago.ACLOperationTypeRead)
 		cluster.Allow(t, kafkatest.Users[0], kafkago.ResourceTypeGroup, name, kafkago.ACLOperationTypeRead)
 		g, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
-			ID: name, Brokers: c.cfg.Brokers, Dialer: c.Dialer(), Topics: []string{name}, JoinGroupBackoff: 50 * time.Millisecond,
+			ID: name, Brokers: c.cfg.Brokers, Dialer: c.dialer(), Topics: []string{name}, JoinGroupBackoff: 50 * time.Millisecond,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -252,7 +252,7 @@ func TestInvalidSASL(t *testing.T) {
 // the password.
 func TestPasswordIsNotPrinted(t *testing.T) {
 	const secret = "hunter2"
-	for _, mechanism := range Mechanisms {
+	for _, mechanism := range mechanisms {
 		m, err := SASL(mechanism, "alice", secret)
 		if err != nil {
 			t.Fatal(err)

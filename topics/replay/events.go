@@ -73,7 +73,7 @@ type Untimely struct {
 }
 
 // UnknownField counts records with a field that is not of the wire format, replayed ones too. Few
-// names of a topic are told apart, see [intake.OtherFields].
+// names of a topic are told apart; all others are counted together.
 type UnknownField struct {
 	Topic, Field string
 	Records      int

@@ -78,9 +78,6 @@ func (l *Letter) Refusal() (*event.Refusal, error) {
 	return &event.Refusal{Origin: o, Reason: l.Reason, Detail: l.Detail}, nil
 }
 
-// Append appends the letter as a line of JSON, without its end.
-func (l *Letter) Append(dst []byte) []byte { return appendJSON(dst, l) }
-
 // appendDeadLetterJSON appends a dead letter as a [Letter], with the bounds of one in
 // msgpack. In names of headers, what JSON would escape becomes a question mark.
 func appendDeadLetterJSON(dst []byte, r *event.Refusal) []byte {
@@ -97,7 +94,7 @@ func appendDeadLetterJSON(dst []byte, r *event.Refusal) []byte {
 	}
 	l := LetterOf(&event.Refusal{Origin: &o, Reason: r.Reason, Detail: r.Detail})
 	l.ValueLength, l.Truncated = len(r.Origin.Value), truncated
-	return l.Append(dst)
+	return appendJSON(dst, l)
 }
 
 // decodeLetter decodes a dead letter in JSON into r. With ErrTruncated r is filled too.
