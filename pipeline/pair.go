@@ -139,7 +139,7 @@ func (p *Pair) Err() error {
 // afterwards.
 func (p *Pair) Close() {
 	for _, e := range p.engines {
-		e.pending.Rows.Close()
+		e.pending.Close()
 	}
 }
 
@@ -156,7 +156,7 @@ func (p *Pair) Take(shadow *Engine) error {
 	}
 	for _, e := range p.engines[1:] {
 		if e.snapshot == nil { // else its blocks are read, and freed with the process
-			e.pending.Rows.Close()
+			e.pending.Close()
 		}
 	}
 	p.engines = []*Engine{serving, shadow}

@@ -33,7 +33,7 @@ func (e savedEngine) Rest() {
 
 func (e savedEngine) Open() **snapshots.Snapshot { return &e.snapshot }
 
-func (e savedEngine) AppendBlocks(list []int64) []int64 { return e.pending.Rows.Numbers(list) }
+func (e savedEngine) AppendBlocks(list []int64) []int64 { return e.pending.AppendBlocks(list) }
 
 // Strings returns the engine's strings.
 func (e savedEngine) Strings() []snapshots.String {

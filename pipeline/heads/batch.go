@@ -5,13 +5,12 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// Batch is the labels joined in a window, in the order in which they are learned: of a
-// slice, those of the nodes that it predicted. All fields have an entry (or a row) for
-// each; all but labels are as of serving.
+// Batch is the labels joined in a window to predictions that were made here, in the order in which
+// they are learned. All fields have an entry (or a row) for each; all but labels are as of serving.
 type Batch struct {
 	Nodes    []int32        // numbers
 	Rows     posterior.Rows // embeddings and temperatures
-	Outputs  []float32      // serving.width numbers a label
+	Outputs  []float32      // [Serving.Width] numbers a label
 	ServedBy []uint8        // the head that served
 	Labels   []int32
 }

@@ -11,10 +11,10 @@ const none = -1
 type Entered struct {
 	Window   *event.Window
 	Out      *event.Outcome
-	All      int       // arrivals to predict, of all slices
-	Own      []awaited // of them, those that this slice predicts, in canonical order
-	Labelled []int32   // numbers of the nodes whose labels were joined, of all slices
-	Joined   []Joined  // of them, those that this slice predicted
+	All      int       // arrivals to predict, here or elsewhere, see [Owner]
+	Own      []awaited // of them, those that are predicted here, in canonical order
+	Labelled []int32   // numbers of the nodes whose labels were joined
+	Joined   []Joined  // those of nodes that are predicted here
 	Removed  []int32   // predictions that were removed, see [Pending]
 }
 
@@ -36,13 +36,13 @@ type awaited struct {
 	node   *event.Node
 	Number int32
 	slot   int32 // of pending
-	at     int32 // among the arrivals of all slices
+	at     int32 // among all arrivals to predict
 }
 
 // Joined is a label that was joined to a prediction, which may not be served yet.
 type Joined struct {
 	Number int32
 	slot   int32          // of pending
-	Place  int32          // among the labels that all slices joined
+	Place  int32          // among all labels that were joined
 	entry  event.Labelled // without By
 }

@@ -139,7 +139,7 @@ func (l *Labels) unknownClass(label *event.Label) string {
 	return fmt.Sprintf("class %q is not one of the model's %d", label.Class, len(l.model.Classes))
 }
 
-// match joins a label of node v if v is pending. If this slice predicts v, it returns the
+// match joins a label of node v if v is pending. If v is predicted here, it returns the
 // label's entry. A node's first label counts: a different one later is refused, an equal one
 // ignored.
 func (l *Labels) match(v, class int32, label *event.Label, x *Entered) *event.Labelled {
@@ -194,7 +194,7 @@ func (l *Labels) Levels() event.Levels {
 // Prefetch announces that labels will be joined. It matters when what was served for their
 // nodes is not in memory: then it is read while the window is predicted.
 func (l *Labels) Prefetch(received []event.Label) {
-	if len(l.pending.Rows.blocks) == 0 {
+	if len(l.pending.rows.blocks) == 0 {
 		return
 	}
 	for i := range received {

@@ -17,9 +17,9 @@ import (
 // memory or, if the prediction is one of those that have waited longest, in a block; see
 // [rows]. Observers have tables of their own, by slot.
 //
-// Which nodes are pending is the same in all slices of a graph, and depends on nothing that was
-// served. A row is in the slice that served the node alone: in the others, and until the node is
-// served, the prediction's row is elsewhere, and takes no memory.
+// Which nodes are pending depends on nothing that was served. Where several serve one graph, all
+// have the same predictions pending, and who served a node has the row. For the others, and until
+// the node is served, the row is elsewhere and takes no memory.
 //
 // A prediction that is removed keeps its slot and its row until it is released: the window that
 // its node arrived in may not be served yet, nor the one that its label came in.
@@ -29,7 +29,7 @@ import (
 type Pending struct {
 	Nodes     *store.Queue[int32, Served] // by node number
 	bound     int                         // of nodes
-	Rows      *rows
+	rows      *rows
 	inMemory  int32 // slot of the oldest prediction whose row is in memory, none if there is none
 	elsewhere int   // number of predictions whose row is elsewhere
 
@@ -46,7 +46,7 @@ type Served struct {
 	tau     float64
 	row     place
 	Head    uint8 // the head that served, by place
-	own     bool  // this slice serves the node
+	own     bool  // the node is predicted here
 	removed bool
 }
 
@@ -60,21 +60,27 @@ type PendingConfig struct {
 // NewPending returns an empty store of embeddings of dim numbers and outputs of width.
 func NewPending(dim, width int, cfg PendingConfig) *Pending {
 	return &Pending{
-		Nodes: store.NewNodeQueue[Served](), bound: cfg.Max, Rows: newRows(dim, width, cfg), inMemory: none,
+		Nodes: store.NewNodeQueue[Served](), bound: cfg.Max, rows: newRows(dim, width, cfg), inMemory: none,
 		inBlocks: make(map[place]int32),
 	}
 }
 
 // Err returns the first error of the blocks, nil for none. After an error rows are lost.
 func (p *Pending) Err() error {
-	if err := p.Rows.err; err != nil {
+	if err := p.rows.err; err != nil {
 		return fmt.Errorf("predictions that wait for their label: %w", err)
 	}
 	return nil
 }
 
+// Close frees all blocks.
+func (p *Pending) Close() { p.rows.close() }
+
+// AppendBlocks appends the numbers of the blocks, as the store has them.
+func (p *Pending) AppendBlocks(list []int64) []int64 { return p.rows.numbers(list) }
+
 // Reserve preallocates the empty tables for this many predictions, at most bound.
-func (p *Pending) Reserve(nodes int) { p.Rows.reserve(min(nodes, p.bound)) }
+func (p *Pending) Reserve(nodes int) { p.rows.reserve(min(nodes, p.bound)) }
 
 // all are the nodes that are pending, in the order of a restored snapshot.
 func (p *Pending) all() iter.Seq[int32] {
@@ -101,11 +107,11 @@ func (p *Pending) Put(v int32, s Served) (slot, old int32, expired bool) {
 
 // fill keeps what was served for the node in a slot that put returned, which must not be released.
 func (p *Pending) fill(slot int32, tau float64, head uint8, z, outputs []float32) {
-	if p.Rows.inMemory()-p.loose >= p.Rows.most {
+	if p.rows.inMemory()-p.loose >= p.rows.most {
 		p.spill()
 	}
 	s := &p.Nodes.Change(slot).Value
-	s.tau, s.Head, s.row = tau, head, p.Rows.add(z, outputs)
+	s.tau, s.Head, s.row = tau, head, p.rows.add(z, outputs)
 	if s.removed {
 		p.loose++
 		return
@@ -136,7 +142,7 @@ func (p *Pending) isHere(slot int32) bool { return p.Nodes.At(slot).Value.row !=
 // call of at or put.
 func (p *Pending) at(slot int32) (s *Served, z, outputs []float32) {
 	s = &p.Nodes.At(slot).Value
-	z, outputs = p.Rows.at(s.row)
+	z, outputs = p.rows.at(s.row)
 	return s, z, outputs
 }
 
@@ -178,10 +184,10 @@ func (p *Pending) Release(slots []int32) {
 	for _, slot := range slots {
 		if row := p.Nodes.At(slot).Value.row; row >= 0 {
 			p.loose--
-			p.Rows.free(row)
+			p.rows.free(row)
 		} else if row != elsewhere {
 			delete(p.inBlocks, row)
-			p.Rows.free(row)
+			p.rows.free(row)
 		}
 		p.Nodes.Release(slot)
 	}
@@ -196,7 +202,7 @@ func (p *Pending) ReleaseRemoved() {
 // prefetch announces that what was served for node v will be asked for soon.
 func (p *Pending) prefetch(v int32) {
 	if s := p.Nodes.Get(v); s != nil && s.row != elsewhere {
-		p.Rows.prefetch(s.row)
+		p.rows.prefetch(s.row)
 	}
 }
 
@@ -205,7 +211,7 @@ func (p *Pending) prefetch(v int32) {
 // a row is written again at most as often as another one is freed, and the blocks of a
 // stream that goes on are half full or more, taken together.
 func (p *Pending) spill() {
-	r := p.Rows
+	r := p.rows
 	to, n := r.newBlock(), int32(0)
 	b := r.buffer[:0]
 	for {
@@ -270,7 +276,7 @@ func (p *Pending) state(s *snapshot.Schema, n int, window int64, by heads.Servin
 		}
 		p.elsewhere = count - len(here)
 	}
-	inBlocks := s.Len("pending.place", count-p.elsewhere-p.Rows.inMemory(), count-p.elsewhere)
+	inBlocks := s.Len("pending.place", count-p.elsewhere-p.rows.inMemory(), count-p.elsewhere)
 	if inBlocks > 0 {
 		next := p.walkHere(p.Nodes.Oldest())
 		places := snapshot.Column(s, "pending.place", func() int32 { return int32(next()) }, inBlocks)
@@ -283,7 +289,7 @@ func (p *Pending) state(s *snapshot.Schema, n int, window int64, by heads.Servin
 			}
 			return nil
 		})
-		p.Rows.State(s)
+		p.rows.State(s)
 	}
 	if !s.Saving() && inBlocks < len(here) {
 		p.inMemory = here[inBlocks]
@@ -292,8 +298,8 @@ func (p *Pending) state(s *snapshot.Schema, n int, window int64, by heads.Servin
 		}
 	}
 	inMemory := count - p.elsewhere - inBlocks
-	store.DeclareRows(s, "pending.embedding", &p.Rows.z, p.walkInMemory(), inMemory, heads.IsFinite, p.Rows.z.Width())
-	store.DeclareRows(s, by.OutputsName(), &p.Rows.outputs, p.walkInMemory(), inMemory, by.Valid, p.Rows.outputs.Width()/classes, classes)
+	store.DeclareRows(s, "pending.embedding", &p.rows.z, p.walkInMemory(), inMemory, heads.IsFinite, p.rows.z.Width())
+	store.DeclareRows(s, by.OutputsName(), &p.rows.outputs, p.walkInMemory(), inMemory, by.Valid, p.rows.outputs.Width()/classes, classes)
 	s.Check(func() error {
 		for i := range int32(count) {
 			e := p.Nodes.At(i)
@@ -303,7 +309,7 @@ func (p *Pending) state(s *snapshot.Schema, n int, window int64, by heads.Servin
 			if e.Value.row < 0 {
 				continue
 			}
-			if err := p.checkTemperature(i, p.Rows.z.Row(int32(e.Value.row)), tau); err != nil {
+			if err := p.checkTemperature(i, p.rows.z.Row(int32(e.Value.row)), tau); err != nil {
 				return err
 			}
 		}
@@ -358,7 +364,7 @@ func (p *Pending) checkTemperature(slot int32, z []float32, tau func(z []float32
 // the predictions in them.
 func (p *Pending) checkBlocks(predictions int, valid func(output float32) bool, tau func(z []float32) float64) error {
 	found := 0
-	err := p.Rows.claim(func(v int32, at place, z, outputs []float32) (bool, error) {
+	err := p.rows.claim(func(v int32, at place, z, outputs []float32) (bool, error) {
 		slot, ok := p.slotAt(v, at)
 		if !ok {
 			return false, nil
@@ -386,6 +392,6 @@ func (p *Pending) checkBlocks(predictions int, valid func(output float32) bool, 
 func (p *Pending) Bytes(nodes, waiting int) (queue, rows int64) {
 	const slotByNode = 4
 	queue = int64(nodes)*slotByNode + int64(waiting)*int64(unsafe.Sizeof(store.Entry[int32, Served]{}))
-	n := min(waiting, p.Rows.most)
-	return queue, p.Rows.z.Bytes(n) + p.Rows.outputs.Bytes(n)
+	n := min(waiting, p.rows.most)
+	return queue, p.rows.z.Bytes(n) + p.rows.outputs.Bytes(n)
 }

@@ -22,7 +22,7 @@ type Predictor struct {
 	serving heads.Serving
 
 	// Rows are the embeddings and temperatures of the arrivals that were served last, or are
-	// about to be: of those that this slice predicts.
+	// about to be: of those that are predicted here.
 	Rows posterior.Rows
 
 	outputs  []float32               // of the window's arrivals, serving.width numbers each
@@ -79,7 +79,7 @@ func (p *Predictor) Await(x *Entered) {
 	}
 }
 
-// Embedded gives the embeddings, n × d_e, of the arrivals that this slice predicts. One that
+// Embedded gives the embeddings, n × d_e, of the arrivals that are predicted here. One that
 // is not finite is set to 0.
 func (p *Predictor) Embedded(z []float32) {
 	d := p.model.Prior.Dim
@@ -105,7 +105,7 @@ func finite(z []float32) bool {
 	return true
 }
 
-// Serve predicts the arrivals of a window that has entered, those of this slice, given their
+// Serve predicts the arrivals of a window that has entered, those that are predicted here, given their
 // embeddings. predict writes the outputs of all heads, and the uncertainties of the serving one.
 func (p *Predictor) Serve(x *Entered, predict func(outputs []float32, split []posterior.Uncertainty)) {
 	n, d, c, width := len(x.Own), p.model.Prior.Dim, p.model.Prior.Classes, p.serving.Width()

@@ -37,7 +37,7 @@ type rows struct {
 // place says where a row is: its number in memory, or ^(block·perBlock + row) in a block.
 type place int32
 
-// elsewhere is the place of a row in another slice of the graph. It is no place in a block:
+// elsewhere is the place of a row that is not here, see [Pending]. It is no place in a block:
 // blocks have fewer than 2³¹-1 rows.
 const elsewhere = place(math.MinInt32)
 
@@ -231,8 +231,8 @@ func (r *rows) release(b int32) {
 	r.unused = append(r.unused, b)
 }
 
-// Close frees all blocks.
-func (r *rows) Close() {
+// close frees all blocks.
+func (r *rows) close() {
 	for b := range r.blocks {
 		if r.blocks[b].number != none {
 			r.release(int32(b))
@@ -240,8 +240,8 @@ func (r *rows) Close() {
 	}
 }
 
-// Numbers appends the numbers of the blocks, as the store has them.
-func (r *rows) Numbers(list []int64) []int64 {
+// numbers appends the numbers of the blocks, as the store has them.
+func (r *rows) numbers(list []int64) []int64 {
 	for _, b := range r.blocks {
 		if b.number != none {
 			list = append(list, b.number)

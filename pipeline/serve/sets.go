@@ -21,8 +21,8 @@ type Sets struct {
 
 var _ Observer = (*Sets)(nil)
 
-// SetMaker is what of sets serves, with thresholds that a [SetLearner] learns: in a shard,
-// another process does.
+// SetMaker is what of sets serves, with thresholds that a [SetLearner] learns, perhaps in another
+// process.
 type SetMaker struct {
 	cfg       Coverage
 	Predictor *conformal.Predictor
@@ -36,7 +36,7 @@ type SetMaker struct {
 	// bit for each class.
 	kept  store.SlotTable[int64]
 	words int
-	Count int64 // predictions so far, of all shards
+	Count int64 // predictions so far, here and elsewhere
 
 	Joined []JoinedSet // of the window's labels
 	rows   conformal.Rows
@@ -102,8 +102,8 @@ func (s *SetMaker) Served(x *Entered) {
 }
 
 // serve adds sets to the predictions of own, which are some of all arrivals. Predictions are
-// numbered in the order of these, so that a prediction has the same number however many
-// shards there are.
+// numbered in the order of these, so that a prediction has the same number wherever
+// it is made.
 func (s *SetMaker) serve(own []awaited, out *event.Outcome) {
 	n, rows := len(own), &s.rows
 	rows.Probs, rows.ID = rows.Probs[:0], rows.ID[:0]

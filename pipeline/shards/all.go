@@ -184,7 +184,7 @@ func (s *All) Recycle(out *event.Outcome) {
 // afterwards.
 func (s *All) Close() {
 	for _, shard := range s.Shards {
-		shard.pending.Rows.Close()
+		shard.pending.Close()
 	}
 }
 

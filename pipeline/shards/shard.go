@@ -423,7 +423,7 @@ func (s savedShard) Strings() []snapshots.String {
 
 func (s savedShard) Open() **snapshots.Snapshot { return &s.snapshot }
 
-func (s savedShard) AppendBlocks(list []int64) []int64 { return s.pending.Rows.Numbers(list) }
+func (s savedShard) AppendBlocks(list []int64) []int64 { return s.pending.AppendBlocks(list) }
 
 // savedShard is a shard as snapshots save it.
 type savedShard struct{ *Shard }
