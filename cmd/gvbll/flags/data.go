@@ -20,6 +20,7 @@ type Data struct {
 	Steps      int      `help:"Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md)." default:"0"`
 }
 
+// Check refuses values out of range, and flags without an effect.
 func (f Data) Check(g Given) error {
 	switch {
 	case !(f.TrainShare >= 0 && f.TrainShare <= 1):

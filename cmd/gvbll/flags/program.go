@@ -1,3 +1,5 @@
+// Package flags reads the command line, the environment and the file of flags of a program of
+// commands, and has the flags that several commands share.
 package flags
 
 import (

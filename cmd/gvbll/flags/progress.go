@@ -20,6 +20,7 @@ type Progress struct {
 	shown int // tenths printed
 }
 
+// NewProgress returns the progress of a task of so many parts.
 func NewProgress(w io.Writer, what string, total int) *Progress {
 	p := &Progress{w: w, what: what, total: max(total, 1)}
 	if IsTerminal(w) {
@@ -44,6 +45,7 @@ func (p *Progress) Set(n int, note string) {
 	}
 }
 
+// IsTerminal reports whether a writer is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

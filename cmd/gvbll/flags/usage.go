@@ -10,6 +10,7 @@ import (
 // combination are wrong.
 type usageError struct{ error }
 
+// Usagef returns a usageError.
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // setting matches the beginning of a line about a setting that is out of range.

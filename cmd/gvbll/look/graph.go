@@ -1,3 +1,4 @@
+// Package look reads a graph as Kafka has it, and prints it.
 package look
 
 import (

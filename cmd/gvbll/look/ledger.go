@@ -33,6 +33,8 @@ func (t *LedgerTable) Note(r *ledger.Record) {
 	}
 }
 
+// Print prints the line of a record, and lines before and after it where an epoch begins or another
+// model serves.
 func (t *LedgerTable) Print(r *ledger.Record) error {
 	switch t.model {
 	case "":

@@ -45,6 +45,7 @@ type Source struct {
 	offset int64
 }
 
+// SourceOf returns where a record is.
 func SourceOf(o *event.Origin) Source {
 	return Source{kafka.TopicPartition{Topic: o.Topic, Partition: o.Partition}, o.Offset}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// inspected is the output of --json.
-type inspected struct {
+// Inspected is the output of --json.
+type Inspected struct {
 	ID            string           `json:"id"`
 	Format        int              `json:"format"`
 	Encoder       string           `json:"encoder"`
@@ -40,7 +40,7 @@ type classPrior struct {
 }
 
 // Print prints the description for people.
-func (v *inspected) Print(out io.Writer) error {
+func (v *Inspected) Print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	t := v.Training
 	fmt.Fprintf(w, "model\t%s (format %d)\n", v.ID, v.Format)
@@ -117,8 +117,9 @@ func printPool(out io.Writer, w *tabwriter.Writer, p *pool.Config) error {
 	return w.Flush()
 }
 
-func Inspect(m *model.Model) inspected {
-	v := inspected{
+// Inspect describes a model.
+func Inspect(m *model.Model) Inspected {
+	v := Inspected{
 		ID: m.ID, Format: m.Format, Encoder: string(m.Meta.Encoder), Activation: string(m.Encoder.Activation()),
 		Features: m.Encoder.In(), Layers: m.Encoder.Depth(), Embedding: m.Prior.Dim, Tensors: map[string][]int{},
 		Normalization: m.Normalization, Training: m.Training, TrainingNodes: m.KnownNodes(),

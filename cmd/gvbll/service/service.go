@@ -1,3 +1,4 @@
+// Package service is a worker with its page, its metrics and its files.
 package service
 
 import (

@@ -1,3 +1,5 @@
+// Package shards is what only graphs with shards need of a worker, of an audit and of what is
+// printed.
 package shards
 
 import (
