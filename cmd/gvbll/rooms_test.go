@@ -57,6 +57,14 @@ func TestRooms(t *testing.T) {
 		except []string // packages of the absent rooms
 	}{
 		{"topics", []string{"gnn", "posterior", "pipeline", "charts", "cmd"}, []string{values}},
+		// The rooms of a worker, from the ground up.
+		{"topics/replay", []string{"topics/publish", "topics/audit", "topics/worker", "topics/shards"}, nil},
+		{"topics/publish", []string{"topics/audit", "topics/worker", "topics/shards"}, nil},
+		{"topics/audit", []string{"topics/publish", "topics/worker", "topics/shards"}, nil},
+		{"topics/worker", []string{"topics/audit", "topics/shards"}, nil},
+		{"topics/kafka", []string{"topics/shards"}, nil},
+		{"topics/intake", []string{"topics/worker", "topics/shards"}, nil},
+		{"topics/ledger", []string{"topics/intake", "topics/replay", "topics/shards"}, nil},
 		{"pipeline", []string{"topics", "charts", "cmd", kafka, embedded}, nil},
 		// What enters does not depend on what is served.
 		{"pipeline/structure", []string{"topics", "charts", "cmd", "posterior", "pipeline"}, []string{values, "pipeline/store", "pipeline/structure"}},

@@ -13,6 +13,7 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/shards/cuts"
 )
 
 // TestShardsFromKafka: 'gvbll ledger' and 'gvbll status' read a sharded graph's ledger as its
@@ -29,14 +30,14 @@ func testShardsFromKafka(t *testing.T, sh *shell) {
 		t.Errorf("of an empty ledger:\n%s", out)
 	}
 
-	cuts, err := ledger.OpenCuts(t.Context(), client, names.LedgerAt(0), ledger.Place{})
+	chain, err := cuts.OpenCuts(t.Context(), client, names.LedgerAt(0), cuts.Place{})
 	must(t, err)
-	cutter, err := ledger.NewCutter(t.Context(), cuts)
+	cutter, err := cuts.NewCutter(t.Context(), chain)
 	must(t, err)
 	send, err := client.NewProducer(t.Context(), kafka.ProducerConfig{})
 	must(t, err)
 	for window := range int64(5) {
-		_, err := cutter.Cut(t.Context(), &ledger.Cut{Cause: "count", Model: "m1", Settings: "hash", Ranges: []ledger.Range{{Topic: names.Nodes, From: window, To: window + 1}}})
+		_, err := cutter.Cut(t.Context(), &cuts.Cut{Cause: "count", Model: "m1", Settings: "hash", Ranges: []ledger.Range{{Topic: names.Nodes, From: window, To: window + 1}}})
 		must(t, err)
 		for shard := range 2 {
 			if window > int64(2*shard) { // shard 1 is done with one window, shard 2 with three
@@ -46,7 +47,7 @@ func testShardsFromKafka(t *testing.T, sh *shell) {
 			must(t, send.Send(t.Context(), []kafka.Record{{Topic: names.Ledger, Partition: int32(shard + 1), Value: record.Append(nil), Time: time.Now()}}))
 		}
 	}
-	late := ledger.Cut{Version: ledger.CutFormat, Window: 1, Prev: strings.Repeat("0", 64), Model: "m1", Settings: "hash"}
+	late := cuts.Cut{Version: cuts.CutFormat, Window: 1, Prev: strings.Repeat("0", 64), Model: "m1", Settings: "hash"}
 	must(t, send.Send(t.Context(), []kafka.Record{{Topic: names.Ledger, Value: late.Append(nil)}}))
 
 	if out := sh.gvbll("ledger"); strings.Count(out, names.Nodes+"/0:") != 5 || !strings.HasPrefix(out, "model m1\n") {

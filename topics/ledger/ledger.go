@@ -27,8 +27,8 @@ import (
 // Version is the format of the records.
 const Version = 1
 
-// maxRecord bounds the length of a record that is read, in bytes.
-const maxRecord = 1 << 20
+// MaxRecord bounds the length of a record that is read, in bytes.
+const MaxRecord = 1 << 20
 
 // Record is one window.
 type Record struct {
@@ -193,8 +193,8 @@ func (r *Record) Append(dst []byte) []byte {
 
 // Decode reads one record and checks what a reader relies on.
 func Decode(b []byte) (*Record, error) {
-	if len(b) > maxRecord {
-		return nil, fmt.Errorf("ledger record of %d bytes, at most %d are read", len(b), maxRecord)
+	if len(b) > MaxRecord {
+		return nil, fmt.Errorf("ledger record of %d bytes, at most %d are read", len(b), MaxRecord)
 	}
 	var r Record
 	if err := json.Unmarshal(b, &r); err != nil {
@@ -203,14 +203,14 @@ func Decode(b []byte) (*Record, error) {
 	if r.Version != Version {
 		return nil, fmt.Errorf("ledger record of format %d, this program reads format %d", r.Version, Version)
 	}
-	if err := r.check(); err != nil {
+	if err := r.Check(); err != nil {
 		return nil, err
 	}
 	return &r, nil
 }
 
-// check returns an error if a reader could not rely on the record.
-func (r *Record) check() error {
+// Check returns an error if a reader could not rely on the record.
+func (r *Record) Check() error {
 	if r.Window < 0 {
 		return fmt.Errorf("ledger record of window %d", r.Window)
 	}
@@ -241,7 +241,7 @@ func (r *Record) check() error {
 
 // Ledger reads one partition of a ledger topic, forwards.
 type Ledger struct {
-	log
+	Log
 	next   int64   // window expected next, -1 for any
 	before *Record // the record returned last, nil before the first
 	last   int64   // its offset, -1 before the first
@@ -249,20 +249,20 @@ type Ledger struct {
 
 // Open opens the ledger at its beginning, which must still be there.
 func Open(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (*Ledger, error) {
-	l, err := openLog(ctx, c, at, fromBeginning)
+	l, err := OpenLog(ctx, c, at, FromBeginning)
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{log: l, last: -1}, nil
+	return &Ledger{Log: l, last: -1}, nil
 }
 
 // OpenAt opens the ledger at the first record at or after the offset, of any window.
 func OpenAt(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, offset int64) (*Ledger, error) {
-	l, err := openLog(ctx, c, at, offset)
+	l, err := OpenLog(ctx, c, at, offset)
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{log: l, next: -1, last: -1}, nil
+	return &Ledger{Log: l, next: -1, last: -1}, nil
 }
 
 // OpenEnd opens the ledger behind its last record.
@@ -350,10 +350,10 @@ func newestFrom(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, f
 }
 
 // Next returns the next committed record, nil if there is none yet.
-func (l *Ledger) Next(ctx context.Context) (*Record, error) { return l.decode(l.log.next(ctx)) }
+func (l *Ledger) Next(ctx context.Context) (*Record, error) { return l.decode(l.Log.Next(ctx)) }
 
 // Wait is Next, but waits briefly for a record before it returns nil.
-func (l *Ledger) Wait(ctx context.Context) (*Record, error) { return l.decode(l.log.wait(ctx)) }
+func (l *Ledger) Wait(ctx context.Context) (*Record, error) { return l.decode(l.Log.Wait(ctx)) }
 
 // decode decodes a record of the log, and checks that it follows the one before it.
 func (l *Ledger) decode(raw *kafka.Record, err error) (*Record, error) {
@@ -362,13 +362,13 @@ func (l *Ledger) decode(raw *kafka.Record, err error) (*Record, error) {
 	}
 	r, err := Decode(raw.Value)
 	if err != nil {
-		return nil, fmt.Errorf("%s offset %d: %w", l.at.Topic, raw.Offset, err)
+		return nil, fmt.Errorf("%s offset %d: %w", l.At.Topic, raw.Offset, err)
 	}
 	if l.next >= 0 && r.Window != l.next {
-		return nil, fmt.Errorf("%s offset %d: window %d follows window %d: the ledger is not continuous", l.at.Topic, raw.Offset, r.Window, l.next-1)
+		return nil, fmt.Errorf("%s offset %d: window %d follows window %d: the ledger is not continuous", l.At.Topic, raw.Offset, r.Window, l.next-1)
 	}
 	if l.before != nil && !r.follows(l.before) {
-		return nil, fmt.Errorf("%s offset %d: window %d is of epoch %d and settings %.20q, and follows epoch %d of settings %.20q, which nothing ended", l.at.Topic, raw.Offset, r.Window, r.Epoch, r.Settings, l.before.Epoch, l.before.Settings)
+		return nil, fmt.Errorf("%s offset %d: window %d is of epoch %d and settings %.20q, and follows epoch %d of settings %.20q, which nothing ended", l.At.Topic, raw.Offset, r.Window, r.Epoch, r.Settings, l.before.Epoch, l.before.Settings)
 	}
 	r.Stepped = raw.Time
 	l.next, l.before, l.last = r.Window+1, r, raw.Offset

@@ -70,14 +70,6 @@ func (p *Replayer) CheckSettings(ctx context.Context, r *ledger.Record) error {
 	return nil
 }
 
-// CheckCut returns an error if a cut is of another model or of other settings.
-func (p *Replayer) CheckCut(ctx context.Context, cut *ledger.Cut) error {
-	if cut.Model != p.Cfg.Terms.Model {
-		return fmt.Errorf("ledger %s belongs to model %.80q, and this is model %s: start with --model for that one", p.Cfg.Terms.Names.Ledger, cut.Model, p.Cfg.Terms.Model)
-	}
-	return p.CheckSettings(ctx, cut.Record())
-}
-
 // firstWith returns the record that holds the settings of another one, nil if it is gone.
 func (p *Replayer) firstWith(ctx context.Context, r *ledger.Record) (*ledger.Record, error) {
 	if r.Configuration != "" {

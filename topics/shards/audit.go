@@ -13,6 +13,7 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
+	"github.com/gvbll/gvbll/topics/shards/cuts"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
@@ -53,7 +54,7 @@ type shardAuditor struct {
 	client  *kafka.Client
 	replay  *replay.Replayer
 	shards  Shards
-	cuts    *ledger.Cuts
+	cuts    *cuts.Cuts
 	records []*ledger.Ledger // by shard
 	ended   []bool           // by shard: its ledger is read to its end
 
@@ -68,7 +69,7 @@ type shardAuditor struct {
 
 func (a *shardAuditor) run(ctx, fetching context.Context, progress func(int64)) (err error) {
 	names := a.cfg.Terms.Names
-	if a.cuts, err = ledger.OpenCuts(ctx, a.client, names.LedgerAt(0), ledger.Place{}); err != nil {
+	if a.cuts, err = cuts.OpenCuts(ctx, a.client, names.LedgerAt(0), cuts.Place{}); err != nil {
 		return err
 	}
 	for p := range a.records {
@@ -112,7 +113,7 @@ const maxRemembered = 1 << 12
 
 // window replays a cut and compares it with the shards' records. It returns false if no shard
 // has one.
-func (a *shardAuditor) window(ctx, fetching context.Context, cut *ledger.Cut) (more bool, err error) {
+func (a *shardAuditor) window(ctx, fetching context.Context, cut *cuts.Cut) (more bool, err error) {
 	written := make([]*ledger.Record, len(a.records))
 	for p, l := range a.records {
 		if a.ended[p] {
@@ -183,7 +184,7 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *ledger.Cut) (m
 
 // begin begins the epoch of a cut. Behind another epoch, it replays the windows before with
 // engines that never saw the nodes that were forgotten.
-func (a *shardAuditor) begin(ctx, fetching context.Context, cut *ledger.Cut) (err error) {
+func (a *shardAuditor) begin(ctx, fetching context.Context, cut *cuts.Cut) (err error) {
 	a.audited.Epochs = append(a.audited.Epochs, audit.Epoch{Number: cut.Epoch, First: cut.Window, Model: cut.Model, Program: cut.Begins.Program, Why: cut.Begins.Why})
 	if cut.Window == 0 {
 		return nil
@@ -200,7 +201,7 @@ func (a *shardAuditor) begin(ctx, fetching context.Context, cut *ledger.Cut) (er
 	if err := a.openFirst(fetching); err != nil {
 		return err
 	}
-	cuts, err := ledger.OpenCuts(ctx, a.client, a.cfg.Terms.Names.LedgerAt(0), ledger.Place{})
+	cuts, err := cuts.OpenCuts(ctx, a.client, a.cfg.Terms.Names.LedgerAt(0), cuts.Place{})
 	if err != nil {
 		return err
 	}

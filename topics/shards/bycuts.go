@@ -11,6 +11,7 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/publish"
 	"github.com/gvbll/gvbll/topics/replay"
+	"github.com/gvbll/gvbll/topics/shards/cuts"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -19,7 +20,7 @@ import (
 type byCuts struct {
 	replayer *replay.Replayer
 	owner    *worker.Owner // nil before the worker is one
-	cuts     *ledger.Cuts  // nil before the first window
+	cuts     *cuts.Cuts    // nil before the first window
 	next     chan placedCut
 	wake     chan time.Time
 	ahead    []*windowAhead // entered and not stepped, the oldest first
@@ -28,7 +29,7 @@ type byCuts struct {
 
 // windowAhead is a window that is entered before earlier ones are stepped.
 type windowAhead struct {
-	cut    *ledger.Cut
+	cut    *cuts.Cut
 	window event.Window
 	claims intake.Claims
 	took   time.Duration // the entering
@@ -36,8 +37,8 @@ type windowAhead struct {
 
 // placedCut is a cut and the place behind it, or the error that ended reading.
 type placedCut struct {
-	*ledger.Cut
-	place ledger.Place
+	*cuts.Cut
+	place cuts.Place
 	err   error
 }
 
@@ -92,7 +93,7 @@ func (s *byCuts) Await(ctx context.Context, elected func() (bool, error)) error 
 // open opens the cuts behind the last window that was stepped.
 func (s *byCuts) open(ctx context.Context) (err error) {
 	if s.cuts == nil {
-		s.cuts, err = ledger.OpenCuts(ctx, s.replayer.Client, s.replayer.Cfg.Terms.Names.LedgerAt(0), s.share().place)
+		s.cuts, err = cuts.OpenCuts(ctx, s.replayer.Client, s.replayer.Cfg.Terms.Names.LedgerAt(0), s.share().place)
 	}
 	return err
 }
@@ -137,7 +138,7 @@ func (s *byCuts) Resume(ctx context.Context, o *worker.Owner) error {
 // shard's part of the ledger does not have: its predictions are published. If it has the window by
 // now, another worker has written it: this one was halted, and woken.
 func checkDone(ctx context.Context, p *replay.Replayer) error {
-	c, err := ledger.NewestCut(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(0))
+	c, err := cuts.NewestCut(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(0))
 	if err != nil || c == nil || c.Done == nil || c.Done.Window < p.Next {
 		return err
 	}
@@ -225,7 +226,7 @@ func (s *byCuts) enter(ctx context.Context, c placedCut) error {
 	if c.Window < share.run.since {
 		return fmt.Errorf("ledger %s: epoch %d began at window %d, and partition %d ends before window %d: restore it from a backup or a mirror", p.Cfg.Terms.Names.Ledger, share.run.epoch, share.run.since, p.Cfg.Terms.Partition, c.Window)
 	}
-	if err := p.CheckCut(ctx, c.Cut); err != nil {
+	if err := checkCut(ctx, p, c.Cut); err != nil {
 		return err
 	}
 	stepped := p.Inputs.PutAside()

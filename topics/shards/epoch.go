@@ -8,10 +8,11 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
-	"github.com/gvbll/gvbll/topics/exchange"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
+	"github.com/gvbll/gvbll/topics/shards/cuts"
+	"github.com/gvbll/gvbll/topics/shards/exchange"
 )
 
 // A sharded graph begins an epoch with a cut without records. The lead writes it when every shard
@@ -35,7 +36,7 @@ type run struct {
 }
 
 // runAt returns the run that a task was in at a place.
-func runAt(p ledger.Place) run { return run{epoch: p.Epoch, since: p.Since, began: p.Began} }
+func runAt(p cuts.Place) run { return run{epoch: p.Epoch, since: p.Since, began: p.Began} }
 
 // position returns where a task begins to read the exchange.
 func (r *run) position(task int) (p exchange.Position) {
@@ -53,7 +54,7 @@ func (e *epochError) Error() string {
 }
 
 // check returns an [epochError] if a cut begins an epoch behind this one.
-func (r *run) check(c *ledger.Cut) error {
+func (r *run) check(c *cuts.Cut) error {
 	if c.Epoch > r.epoch {
 		return &epochError{c.Epoch, c.Since}
 	}
@@ -62,7 +63,7 @@ func (r *run) check(c *ledger.Cut) error {
 
 // readSince returns in which window the newest epoch began: no older checkpoint can be used.
 func readSince(ctx context.Context, client *kafka.Client, n topics.Names) (int64, error) {
-	c, err := ledger.NewestCut(ctx, client, n.LedgerAt(0))
+	c, err := cuts.NewestCut(ctx, client, n.LedgerAt(0))
 	if c == nil {
 		return 0, err
 	}
@@ -71,7 +72,7 @@ func readSince(ctx context.Context, client *kafka.Client, n topics.Names) (int64
 
 // readRun returns the newest run that the cuts say.
 func readRun(ctx context.Context, client *kafka.Client, n topics.Names) (r run, err error) {
-	cuts, err := ledger.OpenCuts(ctx, client, n.LedgerAt(0), ledger.Place{})
+	cuts, err := cuts.OpenCuts(ctx, client, n.LedgerAt(0), cuts.Place{})
 	if err != nil {
 		return r, err
 	}
@@ -102,7 +103,7 @@ func readForgotten(ctx context.Context, p *replay.Replayer, before int64) (x rep
 	if before == 0 {
 		return x, nil
 	}
-	cuts, err := ledger.OpenRecords(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(0), 1)
+	cuts, err := cuts.OpenRecords(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(0), 1)
 	if err != nil {
 		return x, err
 	}
@@ -132,9 +133,17 @@ func Windows(ctx context.Context, c *kafka.Client, cfg replay.Config, before int
 	if p.Excluded, err = readForgotten(ctx, p, math.MaxInt64); err != nil {
 		return err
 	}
-	cuts, err := ledger.OpenRecords(ctx, c, cfg.Terms.Names.LedgerAt(0), 1)
+	cuts, err := cuts.OpenRecords(ctx, c, cfg.Terms.Names.LedgerAt(0), 1)
 	if err != nil {
 		return err
 	}
 	return p.Visit(ctx, cuts, before, visit)
+}
+
+// checkCut returns an error if a cut is of another model or of other settings.
+func checkCut(ctx context.Context, p *replay.Replayer, cut *cuts.Cut) error {
+	if terms := p.Cfg.Terms; cut.Model != terms.Model {
+		return fmt.Errorf("ledger %s belongs to model %.80q, and this is model %s: start with --model for that one", terms.Names.Ledger, cut.Model, terms.Model)
+	}
+	return p.CheckSettings(ctx, cut.Record())
 }

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/topics"
-	"github.com/gvbll/gvbll/topics/exchange"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/publish"
 	"github.com/gvbll/gvbll/topics/replay"
+	"github.com/gvbll/gvbll/topics/shards/exchange"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 

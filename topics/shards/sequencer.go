@@ -13,12 +13,13 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/crash"
-	"github.com/gvbll/gvbll/topics/exchange"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/publish"
 	"github.com/gvbll/gvbll/topics/replay"
+	"github.com/gvbll/gvbll/topics/shards/cuts"
+	"github.com/gvbll/gvbll/topics/shards/exchange"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -38,10 +39,10 @@ type sequencer struct {
 	cfg      *worker.Config
 
 	inputs  *intake.Inputs
-	cuts    *ledger.Cuts
-	done    *ledger.Done
+	cuts    *cuts.Cuts
+	done    *cuts.Done
 	terms   *replay.Replayer // compares the terms of cuts
-	known   *ledger.Complete // the newest complete window that a cut names
+	known   *cuts.Complete   // the newest complete window that a cut names
 	ranges  []ledger.Range   // of the current cut; reused
 	learner *trainer
 	epoch   run
@@ -109,7 +110,7 @@ func (l *sequencer) open(ctx, fetching context.Context) (at leadPosition, err er
 	if l.learner, at, err = openTrainer(ctx, l); err != nil {
 		return at, err
 	}
-	if l.cuts, err = ledger.OpenCuts(ctx, l.client, l.cfg.Terms.Names.LedgerAt(0), at.Cuts); err != nil {
+	if l.cuts, err = cuts.OpenCuts(ctx, l.client, l.cfg.Terms.Names.LedgerAt(0), at.Cuts); err != nil {
 		return at, err
 	}
 	l.known = at.Done
@@ -177,12 +178,12 @@ func (l *sequencer) goLive() {
 }
 
 // follow takes a cut that another lead has written.
-func (l *sequencer) follow(ctx context.Context, c *ledger.Cut) error {
+func (l *sequencer) follow(ctx context.Context, c *cuts.Cut) error {
 	if err := l.epoch.check(c); err != nil {
 		return err
 	}
 	if c.Window >= l.epoch.since {
-		if err := l.terms.CheckCut(ctx, c); err != nil {
+		if err := checkCut(ctx, l.terms, c); err != nil {
 			return err
 		}
 	}
@@ -225,12 +226,12 @@ func (l *sequencer) lead(ctx context.Context) error {
 	if err := l.checkEnd(ctx); err != nil {
 		return err
 	}
-	cutter, err := ledger.NewCutter(ctx, l.cuts)
+	cutter, err := cuts.NewCutter(ctx, l.cuts)
 	if err != nil {
 		return err
 	}
 	l.goLive()
-	if l.done, err = ledger.OpenDone(ctx, l.client, l.cfg.Terms.Names.Ledger, l.sharded.shards, l.known); err != nil {
+	if l.done, err = cuts.OpenDone(ctx, l.client, l.cfg.Terms.Names.Ledger, l.sharded.shards, l.known); err != nil {
 		return err
 	}
 	next := l.cuts.Place().Window
@@ -335,7 +336,7 @@ func (l *sequencer) followDone(ctx context.Context, progress chan<- struct{}, fa
 
 // cutAll cuts windows until the policy wants no more, or the shards are too far behind. It returns
 // the time after which to ask the policy again, 0 for after the next fetch.
-func (l *sequencer) cutAll(ctx context.Context, cutter *ledger.Cutter) (time.Duration, error) {
+func (l *sequencer) cutAll(ctx context.Context, cutter *cuts.Cutter) (time.Duration, error) {
 	for ctx.Err() == nil {
 		window := l.cuts.Place().Window
 		if l.ends {
@@ -361,7 +362,7 @@ func (l *sequencer) cutAll(ctx context.Context, cutter *ledger.Cutter) (time.Dur
 }
 
 // write claims the records of a window and writes its cut.
-func (l *sequencer) write(ctx context.Context, cutter *ledger.Cutter, c intake.Cut) error {
+func (l *sequencer) write(ctx context.Context, cutter *cuts.Cutter, c intake.Cut) error {
 	l.ranges = l.inputs.Claim(c, l.ranges[:0])
 	cut := l.newCut(c.Cause)
 	var err error
@@ -383,23 +384,23 @@ func (l *sequencer) write(ctx context.Context, cutter *ledger.Cutter, c intake.C
 }
 
 // newCut returns a cut of the next window, without records.
-func (l *sequencer) newCut(cause string) *ledger.Cut {
+func (l *sequencer) newCut(cause string) *cuts.Cut {
 	if d := l.done.Complete(); d != nil {
 		l.known = d
 	}
-	return &ledger.Cut{
+	return &cuts.Cut{
 		Window: l.cuts.Place().Window, Cause: cause, Ranges: []ledger.Range{}, Model: l.cfg.Terms.Model, Settings: l.terms.SettingsToWrite().Hash, Done: l.known,
 	}
 }
 
 // begins makes a cut the first of an epoch.
-func (l *sequencer) begins(cut *ledger.Cut, why string) {
+func (l *sequencer) begins(cut *cuts.Cut, why string) {
 	cut.Configuration, cut.Classes, cut.Inputs = l.terms.SettingsToWrite().All, l.cfg.Terms.Classes, l.inputs.Begins()
 	cut.Begins = &ledger.Beginning{Why: why, Program: l.cfg.Terms.Program}
 }
 
 // append appends a cut to the log. It returns an error if that is not the one that was taken.
-func (l *sequencer) append(ctx context.Context, cutter *ledger.Cutter, cut *ledger.Cut) error {
+func (l *sequencer) append(ctx context.Context, cutter *cuts.Cutter, cut *cuts.Cut) error {
 	taken, err := cutter.Cut(ctx, cut)
 	if err == nil && taken.Hash != cut.Hash {
 		err = fmt.Errorf("%w: window %d was cut by it first", publish.ErrOwned, taken.Window)
@@ -419,7 +420,7 @@ func (l *sequencer) obeysForget(ctx context.Context) (bool, error) {
 
 // beginEpoch writes a cut that begins an epoch. All shards have committed the windows before, and
 // nothing of the exchange up to here is needed any more.
-func (l *sequencer) beginEpoch(ctx context.Context, cutter *ledger.Cutter) error {
+func (l *sequencer) beginEpoch(ctx context.Context, cutter *cuts.Cutter) error {
 	crash.Point(crash.BeforeEpoch)
 	ends, err := l.client.Offsets(ctx, l.cfg.Terms.Names.Exchange)
 	if err != nil {

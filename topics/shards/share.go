@@ -14,10 +14,11 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/crash"
-	"github.com/gvbll/gvbll/topics/exchange"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
+	"github.com/gvbll/gvbll/topics/shards/cuts"
+	"github.com/gvbll/gvbll/topics/shards/exchange"
 )
 
 // Shard is the engine of one slice of a graph. A window is stepped in three parts, between which
@@ -59,7 +60,7 @@ type share struct {
 	shard Shard
 	kafka *kafka.Client
 	run   run
-	place ledger.Place      // in the chain of cuts, behind the window that is entered now
+	place cuts.Place        // in the chain of cuts, behind the window that is entered now
 	at    exchange.Position // where the receiver begins
 	// forgets says that the commands to forget nodes in the window that is entered now are obeyed.
 	forgets bool
@@ -89,7 +90,7 @@ const shareKey = "share"
 
 // sharePosition is what a checkpoint of a shard says besides its position.
 type sharePosition struct {
-	Cuts     ledger.Place      `json:"cuts"`
+	Cuts     cuts.Place        `json:"cuts"`
 	Exchange exchange.Position `json:"exchange"`
 	Served   map[int64][]byte  `json:"served"`
 }
@@ -123,7 +124,7 @@ func restoreShare(ctx context.Context, c *kafka.Client, cfg *Config, task int, r
 
 // exchanges returns the configuration of a task's end of the exchange in a run. In the first one,
 // the place in the chain of cuts says when it began.
-func (cfg *Config) exchanges(task int, r *run, at ledger.Place) (exchange.Config, error) {
+func (cfg *Config) exchanges(task int, r *run, at cuts.Place) (exchange.Config, error) {
 	began, err := hex.DecodeString(cmp.Or(r.began, at.Began))
 	if err != nil || len(began) < 8 {
 		return exchange.Config{}, fmt.Errorf("ledger %s: no cut of a window has been read", cfg.Terms.Names.Ledger)

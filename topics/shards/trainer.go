@@ -13,12 +13,13 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/crash"
-	"github.com/gvbll/gvbll/topics/exchange"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/publish"
 	"github.com/gvbll/gvbll/topics/replay"
+	"github.com/gvbll/gvbll/topics/shards/cuts"
+	"github.com/gvbll/gvbll/topics/shards/exchange"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -52,17 +53,17 @@ type trainer struct {
 // cutWindow is a window that was cut: the places behind it in the chain of cuts and in the inputs,
 // the ledger's settings, and the newest complete window that was known.
 type cutWindow struct {
-	place    ledger.Place
+	place    cuts.Place
 	inputs   intake.Position
 	settings event.Settings
-	done     *ledger.Complete
+	done     *cuts.Complete
 }
 
 // leadPosition says which windows are in a checkpoint of a lead.
 type leadPosition struct {
 	replay.Reached
-	Cuts     ledger.Place      `json:"cuts"`
-	Done     *ledger.Complete  `json:"done,omitempty"`
+	Cuts     cuts.Place        `json:"cuts"`
+	Done     *cuts.Complete    `json:"done,omitempty"`
 	Exchange exchange.Position `json:"exchange"` // Own is of the rows, All of the heads
 }
 
@@ -268,7 +269,7 @@ func (k *trainer) send(ctx context.Context, out *event.Outcome, heads []byte, se
 func (k *trainer) record(ctx context.Context, out *event.Outcome, settings event.Settings) error {
 	cfg := k.lead.cfg
 	r := ledger.Record{
-		Version: ledger.Version, Epoch: k.lead.epoch.epoch, Window: out.Window, Cause: ledger.CauseLearned, Ranges: []ledger.Range{}, Model: cfg.Terms.Model, Settings: settings.Hash(),
+		Version: ledger.Version, Epoch: k.lead.epoch.epoch, Window: out.Window, Cause: cuts.CauseLearned, Ranges: []ledger.Range{}, Model: cfg.Terms.Model, Settings: settings.Hash(),
 		Labels: len(out.Labelled), Updates: out.Heads[0].Version, Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(), Changes: ledger.Changes(out.Drift),
 	}
 	if len(out.Labelled) == 0 && len(r.Changes) == 0 {
@@ -291,7 +292,7 @@ func (k *trainer) record(ctx context.Context, out *event.Outcome, settings event
 }
 
 // open opens this end of the exchange, which needs to know the epoch.
-func (k *trainer) open(ctx context.Context, at ledger.Place) error {
+func (k *trainer) open(ctx context.Context, at cuts.Place) error {
 	if k.rows.Load() != nil {
 		return nil
 	}

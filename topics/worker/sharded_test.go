@@ -31,6 +31,7 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 	sharding "github.com/gvbll/gvbll/topics/shards"
+	"github.com/gvbll/gvbll/topics/shards/cuts"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -394,7 +395,7 @@ func (g *sharded) await(windows int64, workers ...*shardedWorker) {
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(g.t.Context(), 2*time.Minute)
 	defer cancel()
-	d, err := ledger.OpenDone(ctx, g.client, g.names.Ledger, g.shards, nil)
+	d, err := cuts.OpenDone(ctx, g.client, g.names.Ledger, g.shards, nil)
 	for err == nil && slices.Min(d.Last()) < windows-1 {
 		err = d.Wait(ctx)
 		for _, w := range workers {
@@ -451,7 +452,7 @@ func (g *sharded) published() (all published) {
 		}
 		all.chains = append(all.chains, chains)
 	}
-	if err := ledger.ScanLearned(g.t.Context(), g.client, g.names.LedgerAt(0), time.Time{}, func(r *ledger.Record) bool {
+	if err := cuts.ScanLearned(g.t.Context(), g.client, g.names.LedgerAt(0), time.Time{}, func(r *ledger.Record) bool {
 		all.learned = append(all.learned, make([]int, r.Window-int64(len(all.learned)))...) // nothing was learned of these
 		all.learned = append(all.learned, r.Labels)
 		return true

@@ -19,6 +19,7 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 	sharding "github.com/gvbll/gvbll/topics/shards"
+	"github.com/gvbll/gvbll/topics/shards/cuts"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -108,7 +109,7 @@ func (d *disturbed) truncate(task int, window int64) {
 	kept, ended := make(map[int32][]kafka.Record), false
 	for _, r := range d.read(d.names.Ledger) {
 		if int(r.Partition) == task {
-			c, err := ledger.DecodeCut(r.Value)
+			c, err := cuts.DecodeCut(r.Value)
 			of, other := ledger.Decode(r.Value)
 			if ended = ended || err == nil && c.Window >= window || other == nil && of.Window >= window; ended {
 				continue
@@ -136,7 +137,7 @@ func (d *disturbed) awaitDone() int64 {
 	d.t.Helper()
 	w := d.work(true)
 	for {
-		c, err := ledger.NewestCut(d.t.Context(), d.client, d.names.LedgerAt(0))
+		c, err := cuts.NewestCut(d.t.Context(), d.client, d.names.LedgerAt(0))
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -388,7 +389,7 @@ func TestShardedLaterProgram(t *testing.T) {
 	onDisturbed(t, 2, func(t *testing.T, d *disturbed) {
 		w := d.work(true)
 		d.awaitOwners(w)
-		newest, err := ledger.NewestCut(t.Context(), d.client, d.names.LedgerAt(0))
+		newest, err := cuts.NewestCut(t.Context(), d.client, d.names.LedgerAt(0))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 	sharding "github.com/gvbll/gvbll/topics/shards"
+	"github.com/gvbll/gvbll/topics/shards/cuts"
 )
 
 // Graph is a graph as Kafka has it. Its ledger has one partition with the records of windows, or,
@@ -63,7 +64,7 @@ func (g Graph) Records() (at []kafka.TopicPartition) {
 
 // open returns the ledger's records from the first window on.
 func (g Graph) open(ctx context.Context) (ledger.Records, error) {
-	return ledger.OpenRecords(ctx, g.Client, g.Names.LedgerAt(0), g.Shards)
+	return cuts.OpenRecords(ctx, g.Client, g.Names.LedgerAt(0), g.Shards)
 }
 
 // windows calls visit with the first n windows of the ledger.
@@ -87,7 +88,7 @@ func (g Graph) scan(ctx context.Context, since time.Time, f func(*ledger.Record)
 	if g.Shards == 0 {
 		return nil
 	}
-	return ledger.ScanLearned(ctx, g.Client, g.Names.LedgerAt(0), since, all)
+	return cuts.ScanLearned(ctx, g.Client, g.Names.LedgerAt(0), since, all)
 }
 
 // newest returns the record of the latest window, nil if there is none.

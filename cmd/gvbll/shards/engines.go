@@ -13,9 +13,9 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 	sharding "github.com/gvbll/gvbll/pipeline/shards"
 	"github.com/gvbll/gvbll/topics/audit"
-	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 	tasks "github.com/gvbll/gvbll/topics/shards"
+	"github.com/gvbll/gvbll/topics/shards/cuts"
 )
 
 // shardEngine is a shard as a worker drives it: what shards send each other is bytes.
@@ -177,7 +177,7 @@ func Audit(ctx context.Context, p flags.Process, g look.Graph, prefix string, m 
 			return found, flags.Usagef("%s: the graph %s has %d shards, whose audit needs one model and begins at the ledger's beginning: leave it out", flag, prefix, shards)
 		}
 	}
-	cuts, err := ledger.OpenCuts(ctx, client, names.LedgerAt(0), ledger.Place{})
+	cuts, err := cuts.OpenCuts(ctx, client, names.LedgerAt(0), cuts.Place{})
 	if err != nil {
 		return found, fmt.Errorf("audit: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
-	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/shards/cuts"
 )
 
 // PrintTasks prints who owns which task of a graph, and how far each is.
@@ -31,12 +31,12 @@ func PrintTasks(ctx context.Context, p flags.Process, g look.Graph, asJSON bool)
 
 // PrintCuts prints the cuts of a graph from a window on.
 func PrintCuts(ctx context.Context, p flags.Process, g look.Graph, from int64, asJSON bool) error {
-	cuts, err := ledger.OpenCuts(ctx, g.Client, g.Names.LedgerAt(0), ledger.Place{})
+	chain, err := cuts.OpenCuts(ctx, g.Client, g.Names.LedgerAt(0), cuts.Place{})
 	if err != nil {
 		return err
 	}
 	for model := ""; ; {
-		cut, err := cuts.Next(ctx)
+		cut, err := chain.Next(ctx)
 		if cut == nil || err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func PrintCuts(ctx context.Context, p flags.Process, g look.Graph, from int64, a
 				model = cut.Model
 				fmt.Fprintf(p.Out, "model %s\nsettings %s\n\n%8s %-8s %-12s %8s %-12s %s\n", model, cmp.Or(string(cut.Configuration), cut.Settings), "WINDOW", "CUT BY", "HASH", "COMPLETE", "CHAIN", "OFFSETS")
 			}
-			done := ledger.Complete{Window: -1, Chain: "-"}
+			done := cuts.Complete{Window: -1, Chain: "-"}
 			if cut.Done != nil {
 				done = *cut.Done
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/shards/cuts"
 )
 
 // Status is how the shards of a graph are doing, as Kafka has it.
@@ -79,7 +80,7 @@ func Read(ctx context.Context, g look.Graph, members []look.Member) (*Status, er
 		}
 		s.Tasks = append(s.Tasks, t)
 	}
-	newest, err := ledger.NewestCut(ctx, g.Client, g.Names.LedgerAt(0))
+	newest, err := cuts.NewestCut(ctx, g.Client, g.Names.LedgerAt(0))
 	if err != nil {
 		return nil, err
 	}

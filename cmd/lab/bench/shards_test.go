@@ -15,8 +15,8 @@ import (
 	sharding "github.com/gvbll/gvbll/pipeline/shards"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/broker"
-	"github.com/gvbll/gvbll/topics/exchange"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/shards/exchange"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 

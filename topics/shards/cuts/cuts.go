@@ -1,4 +1,4 @@
-package ledger
+package cuts
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/gvbll/gvbll/topics/crash"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // Place is a place in the chain of cuts. The zero value is its beginning.
@@ -31,12 +32,12 @@ func (p Place) Confirm(ctx context.Context, c *kafka.Client, at kafka.TopicParti
 	}
 	for back := int64(1); p.Offset <= bounds[at].End; back *= 8 { // records that were ignored may lie between
 		from := max(p.Offset-back, bounds[at].First)
-		l, err := openLog(ctx, c, at, from)
+		l, err := ledger.OpenLog(ctx, c, at, from)
 		if err != nil {
 			return err
 		}
-		for l.reader.Position(at) < p.Offset || len(l.queue) > 0 {
-			raw, err := l.next(ctx)
+		for l.Reader.Position(at) < p.Offset || len(l.Queue) > 0 {
+			raw, err := l.Next(ctx)
 			if err != nil {
 				return err
 			}
@@ -74,7 +75,7 @@ func (p Place) continues(c *Cut) bool {
 // others: cuts of a lead that was no longer one, duplicates, and what is no cut. So every
 // reader takes the same cuts, whenever and wherever in the chain it begins.
 type Cuts struct {
-	log
+	ledger.Log
 	place   Place
 	ignored atomic.Int64
 }
@@ -84,20 +85,20 @@ type Cuts struct {
 func OpenCuts(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, from Place) (*Cuts, error) {
 	offset := from.Offset
 	if from == (Place{}) {
-		offset = fromBeginning
+		offset = ledger.FromBeginning
 	}
-	l, err := openLog(ctx, c, at, offset)
+	l, err := ledger.OpenLog(ctx, c, at, offset)
 	if err != nil {
 		return nil, err
 	}
-	return &Cuts{log: l, place: from}, nil
+	return &Cuts{Log: l, place: from}, nil
 }
 
 // Next returns the next cut, nil if there is none yet.
-func (c *Cuts) Next(ctx context.Context) (*Cut, error) { return c.take(ctx, c.log.next) }
+func (c *Cuts) Next(ctx context.Context) (*Cut, error) { return c.take(ctx, c.Log.Next) }
 
 // Wait is Next, but waits briefly for a record before it returns nil.
-func (c *Cuts) Wait(ctx context.Context) (*Cut, error) { return c.take(ctx, c.log.wait) }
+func (c *Cuts) Wait(ctx context.Context) (*Cut, error) { return c.take(ctx, c.Log.Wait) }
 
 func (c *Cuts) take(ctx context.Context, read func(context.Context) (*kafka.Record, error)) (*Cut, error) {
 	for {
@@ -108,7 +109,7 @@ func (c *Cuts) take(ctx context.Context, read func(context.Context) (*kafka.Reco
 		c.place.Offset = raw.Offset + 1
 		cut, err := DecodeCut(raw.Value)
 		if err != nil && c.isLater(raw.Value) {
-			return nil, fmt.Errorf("ledger %s partition %d offset %d: %w: start the program that wrote it, or a later one", c.at.Topic, c.at.Partition, raw.Offset, err)
+			return nil, fmt.Errorf("ledger %s partition %d offset %d: %w: start the program that wrote it, or a later one", c.At.Topic, c.At.Partition, raw.Offset, err)
 		}
 		if err != nil || !c.place.continues(cut) {
 			if _, err := decodeLearned(raw.Value); err != nil {
@@ -152,7 +153,7 @@ type Cutter struct {
 // NewCutter returns a cutter that continues the chain which the reader has read. The reader
 // is the cutter's until the last Cut has returned.
 func NewCutter(ctx context.Context, cuts *Cuts) (*Cutter, error) {
-	p, err := cuts.client.NewProducer(ctx, kafka.ProducerConfig{})
+	p, err := cuts.Client.NewProducer(ctx, kafka.ProducerConfig{})
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +177,7 @@ func (c *Cutter) Cut(ctx context.Context, cut *Cut) (taken *Cut, err error) {
 	if _, err := DecodeCut(value); err != nil {
 		return nil, fmt.Errorf("this window cannot be cut: %w", err)
 	}
-	record := kafka.Record{Topic: c.cuts.at.Topic, Partition: c.cuts.at.Partition, Value: value}
+	record := kafka.Record{Topic: c.cuts.At.Topic, Partition: c.cuts.At.Partition, Value: value}
 	if err := c.producer.SendAgain(ctx, []kafka.Record{record}); err != nil {
 		return nil, fmt.Errorf("writing the cut of window %d: %w", cut.Window, err)
 	}

@@ -1,4 +1,4 @@
-package ledger
+package cuts
 
 import (
 	"crypto/sha256"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // CutFormat is the format of the cuts in partition 0 of a sharded graph's ledger. No [Record] has
@@ -22,22 +23,22 @@ const CutFormat = 2
 // cut of one window, for nothing fences them. The first in the log that continues the chain
 // counts, see [Cuts].
 type Cut struct {
-	Version int     `json:"v"`
-	Epoch   int64   `json:"epoch,omitempty"`
-	Window  int64   `json:"window"`
-	Cause   string  `json:"cause"`
-	Ranges  []Range `json:"ranges"`
-	Model   string  `json:"model"`
+	Version int            `json:"v"`
+	Epoch   int64          `json:"epoch,omitempty"`
+	Window  int64          `json:"window"`
+	Cause   string         `json:"cause"`
+	Ranges  []ledger.Range `json:"ranges"`
+	Model   string         `json:"model"`
 	// Prev is the hash of the cut before, empty in the cut of window 0.
 	Prev string `json:"prev"`
 	// Since is the window that began the epoch.
 	Since int64 `json:"since,omitempty"`
 	// The terms of an epoch, as in a [Record].
-	Settings      string         `json:"settings"`
-	Configuration event.Settings `json:"configuration,omitempty"`
-	Classes       []string       `json:"classes,omitempty"`
-	Begins        *Beginning     `json:"begins,omitempty"`
-	Inputs        []Input        `json:"inputs,omitempty"`
+	Settings      string            `json:"settings"`
+	Configuration event.Settings    `json:"configuration,omitempty"`
+	Classes       []string          `json:"classes,omitempty"`
+	Begins        *ledger.Beginning `json:"begins,omitempty"`
+	Inputs        []ledger.Input    `json:"inputs,omitempty"`
 	// Graph is random, in the cut that begins a ledger: what another ledger's tasks have sent
 	// each other, after cuts that were otherwise the same, is not of this graph.
 	Graph string `json:"graph,omitempty"`
@@ -72,17 +73,17 @@ func (c *Cut) Append(dst []byte) []byte {
 }
 
 // Record returns the record of the window as far as the cut determines it.
-func (c *Cut) Record() *Record {
-	return &Record{
-		Version: Version, Epoch: c.Epoch, Window: c.Window, Cause: c.Cause, Ranges: c.Ranges, Model: c.Model, Settings: c.Settings,
+func (c *Cut) Record() *ledger.Record {
+	return &ledger.Record{
+		Version: ledger.Version, Epoch: c.Epoch, Window: c.Window, Cause: c.Cause, Ranges: c.Ranges, Model: c.Model, Settings: c.Settings,
 		Configuration: c.Configuration, Classes: c.Classes, Begins: c.Begins, Inputs: c.Inputs, Forgets: c.Forgets,
 	}
 }
 
 // DecodeCut reads one cut and checks what a reader relies on.
 func DecodeCut(b []byte) (*Cut, error) {
-	if len(b) > maxRecord {
-		return nil, fmt.Errorf("cut of %d bytes, at most %d are read", len(b), maxRecord)
+	if len(b) > ledger.MaxRecord {
+		return nil, fmt.Errorf("cut of %d bytes, at most %d are read", len(b), ledger.MaxRecord)
 	}
 	var c Cut
 	if err := json.Unmarshal(b, &c); err != nil {
@@ -91,7 +92,7 @@ func DecodeCut(b []byte) (*Cut, error) {
 	if c.Version != CutFormat {
 		return nil, fmt.Errorf("cut of format %d, this program reads format %d", c.Version, CutFormat)
 	}
-	if err := c.Record().check(); err != nil {
+	if err := c.Record().Check(); err != nil {
 		return nil, err
 	}
 	if c.Window == 0 && c.Prev != "" || c.Window > 0 && !isHash(c.Prev) {

@@ -1,4 +1,4 @@
-package ledger
+package cuts
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // CauseLearned is the cause of records in partition 0 of a sharded graph's ledger, among the
@@ -20,17 +21,17 @@ const CauseLearned = "learned"
 // ScanLearned calls f with what was learned of each window, in order, up to the present end of
 // the ledger or until f returns false. It begins with the first record that is not older than
 // the time.
-func ScanLearned(ctx context.Context, c *kafka.Client, cuts kafka.TopicPartition, since time.Time, f func(*Record) bool) error {
+func ScanLearned(ctx context.Context, c *kafka.Client, cuts kafka.TopicPartition, since time.Time, f func(*ledger.Record) bool) error {
 	offsets, err := c.OffsetsAt(ctx, cuts.Topic, since)
 	if err != nil {
 		return err
 	}
-	l, err := openLog(ctx, c, cuts, offsets[cuts])
+	l, err := ledger.OpenLog(ctx, c, cuts, offsets[cuts])
 	if err != nil {
 		return err
 	}
 	for next := int64(0); ; {
-		raw, err := l.next(ctx)
+		raw, err := l.Next(ctx)
 		if raw == nil || err != nil {
 			return err
 		}
@@ -46,8 +47,8 @@ func ScanLearned(ctx context.Context, c *kafka.Client, cuts kafka.TopicPartition
 }
 
 // decodeLearned reads a record of what was learned; it fails for all others.
-func decodeLearned(b []byte) (*Record, error) {
-	r, err := Decode(b)
+func decodeLearned(b []byte) (*ledger.Record, error) {
+	r, err := ledger.Decode(b)
 	if err == nil && r.Cause != CauseLearned {
 		err = fmt.Errorf("it is a record of a window that was cut by %.80q", r.Cause)
 	}

@@ -1,4 +1,4 @@
-package ledger
+package cuts
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
+	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // TestSharded runs the suite on a kfake of two brokers, or on Apache Kafka.
@@ -106,7 +107,7 @@ func (s *sharded) cut(l *Cutter, cause string) string {
 	s.Helper()
 	c := &Cut{Cause: cause}
 	if l.cuts.place.Window == 0 {
-		c.Begins, c.Configuration = &Beginning{Why: "test"}, `{}`
+		c.Begins, c.Configuration = &ledger.Beginning{Why: "test"}, `{}`
 		c.Settings = c.Configuration.Hash()
 	}
 	taken, err := l.Cut(s.Context(), c)
@@ -162,7 +163,7 @@ func testSameCuts(t *testing.T, s *sharded) {
 	for w := range int64(12) {
 		if w%3 == 0 {
 			write([]byte("no cut"))
-			write((&Record{Version: Version, Window: w}).Append(nil))
+			write((&ledger.Record{Version: ledger.Version, Window: w}).Append(nil))
 			write((&Cut{Version: CutFormat, Window: w, Prev: hashA}).Append(nil))
 		}
 		lead := a
@@ -222,14 +223,14 @@ func testZombie(t *testing.T, s *sharded) {
 // writer would wait for it for ever.
 func testNoCut(t *testing.T, s *sharded) {
 	l := s.lead()
-	if _, err := l.Cut(t.Context(), &Cut{Ranges: []Range{{"nodes", 0, 3, 3}}}); err == nil || !strings.Contains(err.Error(), "cannot be cut") {
+	if _, err := l.Cut(t.Context(), &Cut{Ranges: []ledger.Range{{"nodes", 0, 3, 3}}}); err == nil || !strings.Contains(err.Error(), "cannot be cut") {
 		t.Errorf("error %v, want one that says so", err)
 	}
 }
 
 // testNoPartition: a shard whose partition the ledger does not have says so.
 func testNoPartition(t *testing.T, s *sharded) {
-	_, err := Open(t.Context(), s.client, kafka.TopicPartition{Topic: s.cuts.Topic, Partition: 4})
+	_, err := ledger.Open(t.Context(), s.client, kafka.TopicPartition{Topic: s.cuts.Topic, Partition: 4})
 	if err == nil || !strings.Contains(err.Error(), "has 4 partitions, and partition 4 is needed") {
 		t.Errorf("error %v, want one with the number of partitions", err)
 	}
@@ -246,7 +247,7 @@ func (s *sharded) commit(p *kafka.Producer, shard int, windows ...int64) {
 	s.Helper()
 	for _, w := range windows {
 		chain := chainOf(shard, w)
-		r := Record{Version: Version, Window: w, Chain: hex.EncodeToString(chain[:])}
+		r := ledger.Record{Version: ledger.Version, Window: w, Chain: hex.EncodeToString(chain[:])}
 		if err := p.Commit(s.Context(), []kafka.Record{{Topic: s.cuts.Topic, Partition: int32(shard + 1), Value: r.Append(nil)}}, "", nil); err != nil {
 			s.Fatal(err)
 		}

@@ -1,9 +1,10 @@
-package ledger
+package cuts
 
 import (
 	"context"
 
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // NewestCut returns the last cut that readers take from the ledger's partition of the lead,
@@ -16,13 +17,13 @@ func NewestCut(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (n
 	}
 	const end = 256 // records
 	b := bounds[at]
-	l, err := openLog(ctx, c, at, max(b.End-end, b.First))
+	l, err := ledger.OpenLog(ctx, c, at, max(b.End-end, b.First))
 	if err != nil {
 		return nil, err
 	}
 	length, taken, most := map[string]int{}, map[string]bool{}, 0
 	for {
-		raw, err := l.next(ctx)
+		raw, err := l.Next(ctx)
 		if raw == nil || err != nil {
 			return newest, err
 		}

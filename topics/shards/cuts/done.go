@@ -1,4 +1,4 @@
-package ledger
+package cuts
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // Done follows how far each shard is done, by the records in the ledger's partitions 1 to P.
@@ -61,7 +62,7 @@ func OpenDone(ctx context.Context, c *kafka.Client, topic string, shards int, be
 func behindWindow(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, b kafka.Bounds, window int64) (int64, error) {
 	for back := int64(64); ; back *= 8 {
 		from := max(b.End-back, b.First)
-		l, err := OpenAt(ctx, c, at, from)
+		l, err := ledger.OpenAt(ctx, c, at, from)
 		if err != nil {
 			return 0, err
 		}
@@ -99,7 +100,7 @@ func (d *Done) Wait(ctx context.Context) error {
 
 // add adds a record of a shard.
 func (d *Done) add(shard int, value []byte) error {
-	r, err := Decode(value)
+	r, err := ledger.Decode(value)
 	if err != nil {
 		return err
 	}
