@@ -22,25 +22,24 @@ func (d *Decoder) Command(o *event.Origin, c *event.Command) (reason event.Reaso
 }
 
 func (in *input) commandJSON(b []byte, c *event.Command, limits Limits) error {
-	var command, model, rule, nodes field
 	text, err := valueJSON(b)
 	if err != nil {
 		return err
 	}
-	err = in.object(text, member{"command", &command}, member{"model", &model}, member{"rule", &rule}, member{"nodes", &nodes})
+	members, err := in.object(text, "command", "model", "rule", "nodes")
 	if err != nil {
 		return err
 	}
-	if c.Name, err = command.word(limits.MaxID); err != nil {
+	if c.Name, err = members[0].word(limits.MaxID); err != nil {
 		return err
 	}
-	if c.Model, err = model.word(limits.MaxID); err != nil {
+	if c.Model, err = members[1].word(limits.MaxID); err != nil {
 		return err
 	}
-	if c.Rule, err = rule.word(limits.MaxID); err != nil {
+	if c.Rule, err = members[2].word(limits.MaxID); err != nil {
 		return err
 	}
-	if c.Nodes, err = nodes.ids(limits); err != nil {
+	if c.Nodes, err = members[3].ids(limits); err != nil {
 		return err
 	}
 	if _, err := event.ParseRule(c.Rule); err != nil {

@@ -24,12 +24,6 @@ type field []byte
 // given reports whether there is a value: null is the same as a missing key.
 func (f field) given() bool { return f != nil && string(f) != "null" }
 
-// member is a field that an object may have, by its name.
-type member struct {
-	name  string
-	value *field
-}
-
 const jsonSpace = " \t\r\n"
 
 // valueJSON checks that b is one JSON value, and returns it. encoding/json bounds the
@@ -45,15 +39,18 @@ func valueJSON(b []byte) (field, error) {
 	return field(bytes.Trim(b, jsonSpace)), nil
 }
 
-// object sets the members of an object. Their names are matched without regard to case; a
-// name that comes twice is refused, as in msgpack. Other members are ignored, and
-// reported. null is an object without members.
-func (in *input) object(text field, members ...member) error {
+// object returns the members of an object that have these names, maxNames at most, nil for
+// one that is not there. They are valid until the next call. Names are matched without
+// regard to case; one that comes twice is refused, as in msgpack. Other members are
+// ignored, and reported. null is an object without members.
+func (in *input) object(text field, names ...string) ([]field, error) {
+	members := in.members[:len(names)]
+	clear(members)
 	if string(text) == "null" {
-		return nil
+		return members, nil
 	}
 	if text[0] != '{' {
-		return refusef(event.Undecodable, "%.40s where an object is needed", text)
+		return nil, refusef(event.Undecodable, "%.40s where an object is needed", text)
 	}
 	for rest := bytes.TrimLeft(text[1:], jsonSpace); rest[0] != '}'; {
 		var key, value field
@@ -63,21 +60,21 @@ func (in *input) object(text field, members ...member) error {
 		if bytes.IndexByte(name, '\\') >= 0 {
 			var s string
 			if err := json.Unmarshal(key, &s); err != nil {
-				return err
+				return nil, err
 			}
 			name = field(s)
 		}
-		i := slices.IndexFunc(members, func(m member) bool { return strings.EqualFold(m.name, string(name)) })
+		i := slices.IndexFunc(names, func(known string) bool { return strings.EqualFold(known, string(name)) })
 		switch {
 		case i < 0 && value.given():
 			in.unknown(name)
-		case i >= 0 && *members[i].value != nil:
-			return refusef(event.Undecodable, "key %.40q comes twice", name)
+		case i >= 0 && members[i] != nil:
+			return nil, refusef(event.Undecodable, "key %.40q comes twice", name)
 		case i >= 0:
-			*members[i].value = value
+			members[i] = value
 		}
 	}
-	return nil
+	return members, nil
 }
 
 // elements returns the number of elements of a list.
@@ -169,9 +166,9 @@ func (f field) boolean() (bool, error) {
 	return false, refusef(event.Undecodable, "%.40s is neither true nor false", f)
 }
 
-// numbers returns the inside of an array of numbers and their count, which it
+// numerals returns the inside of an array of numbers and their count, which it
 // checks before the caller allocates.
-func (f field) numbers(limits Limits) (inner []byte, n int, err error) {
+func (f field) numerals(limits Limits) (inner []byte, n int, err error) {
 	inner, opened := bytes.CutPrefix(f, []byte("["))
 	inner, closed := bytes.CutSuffix(inner, []byte("]"))
 	if !opened || !closed || bytes.ContainsAny(inner, "\"[{tfn") {
@@ -192,9 +189,9 @@ func first(inner []byte) (number, rest []byte) {
 	return bytes.TrimSpace(number), rest
 }
 
-// floats reads an array of numbers, or a base64 string of little-endian float32.
+// numbers reads an array of numbers, or a base64 string of little-endian float32.
 // A number beyond float64 becomes infinite, which checkNode refuses.
-func (f field) floats(limits Limits) ([]float32, error) {
+func (f field) numbers(limits Limits) ([]float32, error) {
 	if !f.given() {
 		return nil, nil
 	}
@@ -213,7 +210,7 @@ func (f field) floats(limits Limits) ([]float32, error) {
 	if f[0] == '{' || f[0] == '[' && bytes.IndexByte(f, 'n') >= 0 && !bytes.ContainsAny(f[1:], "\"[{tf") { // null
 		return nil, refusef(event.PartialFeatures, "%.40s where all features are needed", f)
 	}
-	inner, n, err := f.numbers(limits)
+	inner, n, err := f.numerals(limits)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +228,7 @@ func (f field) indices(limits Limits) ([]uint32, error) {
 	if !f.given() {
 		return nil, nil
 	}
-	inner, n, err := f.numbers(limits)
+	inner, n, err := f.numerals(limits)
 	if err != nil {
 		return nil, err
 	}

@@ -97,15 +97,15 @@ func AppendLabel(dst []byte, l *event.Label) []byte {
 
 // labelJSON reads a label event in JSON.
 func (in *input) labelJSON(b []byte, l *event.Label, limits Limits) error {
-	var node, class, time field
 	text, err := valueJSON(b)
 	if err != nil {
 		return err
 	}
-	err = in.object(text, member{"node", &node}, member{"class", &class}, member{"time", &time})
+	members, err := in.object(text, "node", "class", "time")
 	if err != nil {
 		return err
 	}
+	node, class, time := members[0], members[1], members[2]
 	if err := checkLabel(node.given(), class.given(), nil); err != nil {
 		return err
 	}

@@ -104,11 +104,11 @@ func decodeLetter(b []byte, r *event.Refusal) error {
 		return err
 	}
 	var in input
-	var headers field
-	if err := in.object(text, member{"headers", &headers}); err != nil {
+	members, err := in.object(text, "headers")
+	if err != nil {
 		return err
 	}
-	if headers.given() && headers[0] == '[' && headers.elements() > maxHeaders { // before memory is taken
+	if headers := members[0]; headers.given() && headers[0] == '[' && headers.elements() > maxHeaders { // before memory is taken
 		return refusef(event.TooLarge, "more than %d headers", maxHeaders)
 	}
 	var l Letter

@@ -18,6 +18,7 @@ const (
 	maxDepth  = 16 // nesting of a value under an unknown key
 	maxFields = 64 // keys in a map, so that the search for duplicates stays cheap
 	maxKey    = 64 // bytes in a key
+	maxNames  = 12 // fields of an event that are known
 )
 
 // input reads msgpack from a byte slice. It uses the library's primitives only,
@@ -28,13 +29,14 @@ const (
 // The library makes a call through an interface for every byte or two. What most events
 // consist of, short lengths and integers, is read here.
 type input struct {
-	buf    []byte
-	at     int          // how many bytes of buf are read
-	bytes  bytes.Reader // what the library reads, see library
-	dec    *msgpack.Decoder
-	keys   [][]byte          // keys of the current map
-	memory *Memory           // nil to allocate each list and text
-	report func(name []byte) // see Decoder.Unknown
+	buf     []byte
+	at      int          // how many bytes of buf are read
+	bytes   bytes.Reader // what the library reads, see library
+	dec     *msgpack.Decoder
+	keys    [][]byte          // keys of the current map
+	members [maxNames]field   // see object
+	memory  *Memory           // nil to allocate each list and text
+	report  func(name []byte) // see Decoder.Unknown
 }
 
 func (in *input) reset(b []byte) {

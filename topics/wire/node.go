@@ -26,44 +26,60 @@ func (in *input) node(n *event.Node, limits Limits) error {
 	return in.form(n, &s)
 }
 
-func (in *input) nodeFields(n *event.Node, s *shape, limits Limits) error {
-	return in.fields(func(key []byte) (bool, error) {
-		var err error
-		switch string(key) {
-		case "id":
-			s.hasID = true
-			n.ID, err = in.id(limits.MaxID)
-		case "source":
-			s.hasSource = true
-			s.edge.Source, err = in.id(limits.MaxID)
-		case "target":
-			s.hasTarget = true
-			s.edge.Target, err = in.id(limits.MaxID)
-		case "remove":
-			s.edge.Remove, err = in.boolean()
-		case "features":
-			n.Dense, err = in.numbers(limits)
-		case "indices":
-			n.Index, err = in.indices(limits)
-		case "values":
-			n.Value, err = in.numbers(limits)
-		case "neighbours", "neighbors":
-			if s.hasNeighbours {
-				return true, refusef(event.Undecodable, "neighbours and neighbors: give one of them")
-			}
-			s.hasNeighbours = true
-			err = in.neighbours(n, limits)
-		case "context":
-			n.Context, err = in.boolean()
-		case "departed":
-			n.Departed, err = in.boolean()
-		case "time":
-			n.Time, err = in.integer()
-		default:
-			return false, nil
+// value is a field of an event, in msgpack or JSON.
+type value interface {
+	id(limit int) (event.ID, error)
+	ids(Limits) ([]event.ID, error)
+	numbers(Limits) ([]float32, error)
+	indices(Limits) ([]uint32, error)
+	boolean() (bool, error)
+	integer() (int64, error)
+}
+
+// nodeNames are the fields of a node event, in the order in which those of an object are
+// read.
+var nodeNames = []string{"id", "source", "target", "remove", "features", "indices", "values", "neighbours", "neighbors", "context", "departed", "time"}
+
+// read reads a field of a node event by its name.
+func (s *shape) read(n *event.Node, key []byte, v value, limits Limits) (known bool, err error) {
+	switch string(key) {
+	case "id":
+		s.hasID = true
+		n.ID, err = v.id(limits.MaxID)
+	case "source":
+		s.hasSource = true
+		s.edge.Source, err = v.id(limits.MaxID)
+	case "target":
+		s.hasTarget = true
+		s.edge.Target, err = v.id(limits.MaxID)
+	case "remove":
+		s.edge.Remove, err = v.boolean()
+	case "features":
+		n.Dense, err = v.numbers(limits)
+	case "indices":
+		n.Index, err = v.indices(limits)
+	case "values":
+		n.Value, err = v.numbers(limits)
+	case "neighbours", "neighbors":
+		if s.hasNeighbours {
+			return true, refusef(event.Undecodable, "neighbours and neighbors: give one of them")
 		}
-		return true, err
-	})
+		s.hasNeighbours = true
+		n.Neighbours, err = v.ids(limits)
+	case "context":
+		n.Context, err = v.boolean()
+	case "departed":
+		n.Departed, err = v.boolean()
+	case "time":
+		n.Time, err = v.integer()
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+func (in *input) nodeFields(n *event.Node, s *shape, limits Limits) error {
+	return in.fields(func(key []byte) (bool, error) { return s.read(n, key, in, limits) })
 }
 
 // form decides what a node event is, for both encodings. An event without an id is an edge
@@ -146,28 +162,28 @@ func endOfList(n *event.Node) error {
 	return nil
 }
 
-// neighbours reads a list of ids, with a fast path for short integers.
-func (in *input) neighbours(n *event.Node, limits Limits) error {
+// ids reads a list of ids, with a fast path for short integers.
+func (in *input) ids(limits Limits) ([]event.ID, error) {
 	count, _, err := in.list(0, limits.MaxNeighbours, event.TooManyNeighbours)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	n.Neighbours = in.newIDs(count)
+	ids := in.newIDs(count)
 	rest, at := in.rest(), 0
-	for i := range n.Neighbours {
+	for i := range ids {
 		if num, size := short(rest[at:]); size > 0 {
-			n.Neighbours[i] = event.ID{Num: num}
+			ids[i] = event.ID{Num: num}
 			at += size
 			continue
 		}
 		in.advance(at)
-		if n.Neighbours[i], err = in.id(limits.MaxID); err != nil {
-			return err
+		if ids[i], err = in.id(limits.MaxID); err != nil {
+			return nil, err
 		}
 		rest, at = in.rest(), 0
 	}
 	in.advance(at)
-	return nil
+	return ids, nil
 }
 
 // departure reads the key of a record with a null value: the id of the node that
@@ -365,60 +381,25 @@ func (in *input) nodeJSON(b []byte, n *event.Node, limits Limits) error {
 	return in.form(n, &s)
 }
 
+// nodeFieldsJSON reads the fields of an object. source and target are read only if they are
+// the event's.
 func (in *input) nodeFieldsJSON(text field, n *event.Node, s *shape, limits Limits) error {
-	var id, source, target, remove, features, indices, values, neighbours, neighbors, context, departed, time field
-	err := in.object(text,
-		member{"id", &id}, member{"source", &source}, member{"target", &target}, member{"remove", &remove},
-		member{"features", &features}, member{"indices", &indices}, member{"values", &values},
-		member{"neighbours", &neighbours}, member{"neighbors", &neighbors},
-		member{"context", &context}, member{"departed", &departed}, member{"time", &time})
+	members, err := in.object(text, nodeNames...)
 	if err != nil {
 		return err
 	}
-	s.hasID, s.hasSource, s.hasTarget = id.given(), source.given(), target.given()
-	if s.hasID {
-		if n.ID, err = id.id(limits.MaxID); err != nil {
-			return err
+	const id, source, target, neighbours, neighbors = 0, 1, 2, 7, 8
+	s.hasID, s.hasSource, s.hasTarget = members[id].given(), members[source].given(), members[target].given()
+	byEnds := s.hasSource && s.hasTarget && !s.hasID
+	s.hasNeighbours = members[neighbours].given() && members[neighbors].given() // which read refuses
+	for i := range members {
+		if v := &members[i]; v.given() && (i != source && i != target || byEnds) {
+			if _, err := s.read(n, []byte(nodeNames[i]), v, limits); err != nil {
+				return err
+			}
 		}
 	}
-	if s.hasSource && s.hasTarget && !s.hasID {
-		if s.edge.Source, err = source.id(limits.MaxID); err != nil {
-			return err
-		}
-		if s.edge.Target, err = target.id(limits.MaxID); err != nil {
-			return err
-		}
-	}
-	if s.edge.Remove, err = remove.boolean(); err != nil {
-		return err
-	}
-	if n.Dense, err = features.floats(limits); err != nil {
-		return err
-	}
-	if n.Index, err = indices.indices(limits); err != nil {
-		return err
-	}
-	if n.Value, err = values.floats(limits); err != nil {
-		return err
-	}
-	switch {
-	case neighbours.given() && neighbors.given():
-		return refusef(event.Undecodable, "neighbours and neighbors: give one of them")
-	case neighbors.given():
-		neighbours = neighbors
-	}
-	s.hasNeighbours = neighbours.given()
-	if n.Neighbours, err = neighbours.ids(limits); err != nil {
-		return err
-	}
-	if n.Context, err = context.boolean(); err != nil {
-		return err
-	}
-	if n.Departed, err = departed.boolean(); err != nil {
-		return err
-	}
-	n.Time, err = time.integer()
-	return err
+	return nil
 }
 
 // edgesJSON reads a list of edges.

@@ -220,12 +220,12 @@ func decodePredictionJSON(b []byte, p *event.Prediction) error {
 		return err
 	}
 	f := predictionJSON{setJSON: &setJSON{}} // encoding/json cannot set it
-	var node field
 	if err := json.Unmarshal(text, &f); err != nil {
 		return err
 	}
 	var in input
-	if err := in.object(text, member{"node", &node}); err != nil {
+	members, err := in.object(text, "node")
+	if err != nil {
 		return err
 	}
 	*p = event.Prediction{
@@ -233,7 +233,7 @@ func decodePredictionJSON(b []byte, p *event.Prediction) error {
 		Total: f.Total, Aleatoric: f.Aleatoric, Epistemic: f.Epistemic,
 		Window: f.Window, PosteriorVersion: f.PosteriorVersion, Time: f.Time, Model: f.Model, Revision: f.Revision,
 	}
-	if p.Node, err = node.id(Limits{}.withDefaults().MaxID); err != nil {
+	if p.Node, err = members[0].id(Limits{}.withDefaults().MaxID); err != nil {
 		return err
 	}
 	if p.Revision < 0 {

@@ -114,6 +114,7 @@ func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func(*input) er
 	}
 	if encoding == JSON {
 		err = json(o.Value)
+		clear(d.in.members[:]) // as below
 	} else {
 		d.in.reset(o.Value)
 		if err = msgpack(&d.in); err == nil {
