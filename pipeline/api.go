@@ -18,8 +18,6 @@ type (
 	Summary = serve.Summary
 	// Opinion is [serve.Opinion].
 	Opinion = serve.Opinion
-	// Estimate is [serve.Estimate].
-	Estimate = serve.Estimate
 	// Pooled is [heads.Pooled].
 	Pooled = heads.Pooled
 )
