@@ -37,7 +37,7 @@ func newShardEngine(s *sharding.Shard, shards int, release func()) *shardEngine 
 	return &shardEngine{Shard: s, release: release, lag: int64(s.Config().LearnLag), sent: make([][]byte, shards), received: make([][]float32, shards)}
 }
 
-// Enter implements worker.Shard.
+// Enter implements tasks.Shard.
 func (s *shardEngine) Enter(w *event.Window) [][]byte {
 	s.Shard.Enter(w)
 	for q := range s.sent {
@@ -46,7 +46,7 @@ func (s *shardEngine) Enter(w *event.Window) [][]byte {
 	return s.sent
 }
 
-// Serve implements worker.Shard.
+// Serve implements tasks.Shard.
 func (s *shardEngine) Serve(parts [][]byte, heads []byte) (out *event.Outcome, rows, served []byte, err error) {
 	window := s.Serving()
 	for p, b := range parts {
@@ -69,7 +69,7 @@ func (s *shardEngine) Serve(parts [][]byte, heads []byte) (out *event.Outcome, r
 	return out, s.rows, s.served, nil
 }
 
-// Snapshot implements worker.Shard.
+// Snapshot implements tasks.Shard.
 func (s *shardEngine) Snapshot(meta map[string]string) replay.Snapshot {
 	return taskSnapshot{s.Shard.Snapshot(meta), s.Config().Blocks}
 }
@@ -80,7 +80,7 @@ func (s *shardEngine) Close() error {
 	return nil
 }
 
-// taskSnapshot is a snapshot of a shard or of the lead, read by the goroutine that steps it.
+// taskSnapshot is a snapshot of a shard or of the trainer, read by the goroutine that steps it.
 type taskSnapshot struct {
 	*pipeline.Snapshot
 	blocks pipeline.Blocks
@@ -97,21 +97,21 @@ func (s taskSnapshot) Close() error {
 	return nil
 }
 
-// leadEngine is the lead of the shards as a worker drives it.
-type leadEngine struct {
+// trainerEngine is what learns for all shards, as a worker drives it.
+type trainerEngine struct {
 	*sharding.Trainer
 	heads    []byte
 	recycler service.Recycler
 }
 
-var _ tasks.Trainer = (*leadEngine)(nil)
+var _ tasks.Trainer = (*trainerEngine)(nil)
 
-func newLeadEngine(l *sharding.Trainer) *leadEngine {
-	return &leadEngine{Trainer: l}
+func newTrainerEngine(l *sharding.Trainer) *trainerEngine {
+	return &trainerEngine{Trainer: l}
 }
 
-// Learn implements worker.Lead.
-func (l *leadEngine) Learn(window int64, rows [][]byte) (out *event.Outcome, heads []byte, err error) {
+// Learn implements tasks.Trainer.
+func (l *trainerEngine) Learn(window int64, rows [][]byte) (out *event.Outcome, heads []byte, err error) {
 	if window != l.Next() {
 		return nil, nil, fmt.Errorf("window %d to learn, but %d is next", window, l.Next())
 	}
@@ -134,12 +134,12 @@ func (l *leadEngine) Learn(window int64, rows [][]byte) (out *event.Outcome, hea
 	return out, l.heads, nil
 }
 
-// Snapshot implements worker.Lead.
-func (l *leadEngine) Snapshot(meta map[string]string) replay.Snapshot {
+// Snapshot implements tasks.Trainer.
+func (l *trainerEngine) Snapshot(meta map[string]string) replay.Snapshot {
 	return taskSnapshot{l.Trainer.Snapshot(meta), nil}
 }
 
-// allShards is all shards of a graph with their lead, which an audit steps.
+// allShards is all shards of a graph with their trainer, which an audit steps.
 type allShards struct {
 	*sharding.All
 	recycler service.Recycler

@@ -27,12 +27,12 @@ type Status struct {
 	Tasks    []Task     `json:"tasks"`
 }
 
-// Task is the lead, number 0, or a shard.
+// Task is the sequencer with the trainer, number 0, or a shard.
 type Task struct {
 	Task     int           `json:"task"`
 	Owner    *look.Member  `json:"owner"` // null without one
 	Standbys []look.Member `json:"standbys"`
-	// Windows is how many windows it is done with, and Lag how many more were cut. The lead
+	// Windows is how many windows it is done with, and Lag how many more were cut. Task 0
 	// has none.
 	Windows int64 `json:"windows"`
 	Lag     int64 `json:"lag"`
@@ -96,16 +96,16 @@ func Read(ctx context.Context, g look.Graph, members []look.Member) (*Status, er
 
 // compare computes who lags and who is waited for.
 func (s *Status) compare() {
-	lead, of := &s.Tasks[0], s.Tasks[1:]
+	first, of := &s.Tasks[0], s.Tasks[1:]
 	least := slices.MinFunc(of, func(a, b Task) int { return cmp.Compare(a.Windows, b.Windows) }).Windows
 	most := slices.MaxFunc(of, func(a, b Task) int { return cmp.Compare(a.Windows, b.Windows) }).Windows
-	lead.Windows, s.Complete = s.Cuts, least
+	first.Windows, s.Complete = s.Cuts, least
 	for i := range of {
 		t := &of[i]
 		t.Lag = max(s.Cuts-t.Windows, 0)
 		t.Awaited = t.Windows == least && t.Lag > 0 && (least < most || t.Owner == nil)
 	}
-	lead.Awaited = lead.Owner == nil
+	first.Awaited = first.Owner == nil
 }
 
 // print prints the tasks for people.

@@ -42,9 +42,9 @@ type Worker struct {
 	tasks  tasks.Tasks
 
 	mu        sync.Mutex
-	lead      *leadEngine  // the last one that this worker had, nil for none
-	levels    event.Levels // of the graph, after the last window of a shard
-	replaying map[int]bool // by task
+	trainer   *trainerEngine // the last one that this worker had, nil for none
+	levels    event.Levels   // of the graph, after the last window of a shard
+	replaying map[int]bool   // by task
 }
 
 // New returns a worker of a graph of so many shards. It returns an error if the graph
@@ -95,7 +95,7 @@ func (s *Worker) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) er
 	go s.showTasks(showing)
 	if err := tasks.Run(ctx, c, tasks.Config{
 		Config: cfg, Lag: int64(s.cfg.LearnLag),
-		NewShard: s.newShard, NewLead: s.newLead, RestoreShard: s.restoreShard, RestoreLead: s.restoreLead,
+		NewShard: s.newShard, NewLead: s.newTrainer, RestoreShard: s.restoreShard, RestoreLead: s.restoreTrainer,
 		TaskEvents: func(task int) func(replay.Event) { return func(e replay.Event) { s.on(task, e) } }, Waited: func(_, from int, d time.Duration) { s.shards.Waited(from, d) }, Tasks: &s.tasks,
 	}); err != nil {
 		return fmt.Errorf("worker: %w", err)
@@ -132,28 +132,28 @@ func (s *Worker) restoreShard(p, shards int, r io.ReaderAt, size int64, folder s
 	return newShardEngine(shard, shards, release), meta, nil
 }
 
-func (s *Worker) newLead(shards int) (tasks.Trainer, error) {
-	lead, err := sharding.NewTrainer(s.model, s.cfg, shards)
+func (s *Worker) newTrainer(shards int) (tasks.Trainer, error) {
+	t, err := sharding.NewTrainer(s.model, s.cfg, shards)
 	if err != nil {
 		return nil, err
 	}
-	return s.leads(lead), nil
+	return s.learns(t), nil
 }
 
-func (s *Worker) restoreLead(shards int, r io.ReaderAt, size int64, _ string) (tasks.Trainer, map[string]string, error) {
-	lead, meta, err := sharding.RestoreTrainer(s.model, s.cfg, shards, r, size)
+func (s *Worker) restoreTrainer(shards int, r io.ReaderAt, size int64, _ string) (tasks.Trainer, map[string]string, error) {
+	t, meta, err := sharding.RestoreTrainer(s.model, s.cfg, shards, r, size)
 	if err != nil {
 		return nil, nil, err
 	}
-	return s.leads(lead), meta, nil
+	return s.learns(t), meta, nil
 }
 
-// leads takes note of the lead, whose scores are shown.
-func (s *Worker) leads(lead *sharding.Trainer) *leadEngine {
+// learns takes note of the trainer, whose scores are shown.
+func (s *Worker) learns(t *sharding.Trainer) *trainerEngine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lead = newLeadEngine(lead)
-	return s.lead
+	s.trainer = newTrainerEngine(t)
+	return s.trainer
 }
 
 // on shows what happens in a task.
@@ -185,7 +185,7 @@ func (s *Worker) replays(task int, on bool) {
 	s.replaying[task] = on
 }
 
-// stepped counts and shows a window of a task. Shards have its predictions, the lead has its
+// stepped counts and shows a window of a task. Shards have its predictions, the trainer has its
 // labels and scores.
 func (s *Worker) stepped(task int, w replay.Stepped) {
 	s.mu.Lock()
@@ -204,7 +204,7 @@ func (s *Worker) stepped(task int, w replay.Stepped) {
 	if task == 0 && s.board.Due() {
 		out := *w.Outcome
 		out.Levels = s.levels
-		s.board.Show(&out, s.lead) // which called this
+		s.board.Show(&out, s.trainer) // which called this
 	}
 }
 
@@ -214,13 +214,13 @@ func (s *Worker) showTasks(ctx context.Context) {
 	defer every.Stop()
 	for {
 		var tasks []metrics.Task
-		lead := false
+		first := false
 		for _, t := range s.tasks.States() {
 			tasks = append(tasks, metrics.Task{Number: t.Task, Owner: t.Owner, Windows: t.Windows})
-			lead = lead || t.Task == 0 && t.Owner
+			first = first || t.Task == 0 && t.Owner
 		}
 		s.shards.Show(tasks)
-		s.board.Stream.Owns(lead)
+		s.board.Stream.Owns(first)
 		select {
 		case <-every.C:
 		case <-ctx.Done():
