@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
@@ -50,91 +51,59 @@ var causes = [...]string{"count", "linger", "schedule", "event-time", "full", "i
 
 // NewMetrics registers the metrics.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
-	m := &Metrics{
-		windows: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gvbll_windows_total", Help: "Windows cut, by cause.",
-		}, []string{"cause"}),
-		number: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gvbll_window_number", Help: "Number of the last window stepped, replayed ones included: how far a standby has followed.",
-		}),
-		replayedWindows: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gvbll_windows_replayed_total", Help: "Windows of the ledger that were replayed, at the start and while standing by.",
-		}),
-		age:      histogram("gvbll_prediction_age_seconds", "Time from an arrival's event time to its prediction, of arrivals with an event time.", prometheus.ExponentialBuckets(0.005, 2.5, 16)),
-		step:     histogram("gvbll_window_step_seconds", "Time to step the engine over a window, including the wait until the window before is encoded.", prometheus.ExponentialBuckets(0.0001, 2, 14)),
-		arrivals: histogram("gvbll_window_arrivals", "Arrivals in a window.", prometheus.ExponentialBuckets(1, 2, 14)),
-		transactions: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gvbll_transactions_total", Help: "Kafka transactions committed.",
-		}),
-		retries: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gvbll_transaction_retries_total", Help: "Transactions produced again because their outcome was unknown.",
-		}),
-		commit: histogram("gvbll_commit_seconds", "Time to commit a transaction, retries included.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
-		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gvbll_input_lag_records", Help: "Committed records of an input topic that are in no window yet.",
-		}, []string{"topic"}),
-		risks: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gvbll_topic_at_risk", Help: "1 for each setting of an input topic or the ledger by which records will be lost that the graph needs. Read at the start and every hour.",
-		}, []string{"topic", "setting"}),
-		withheld: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gvbll_input_withheld_records", Help: "Records of an input topic behind a transaction that its producer has not ended: nobody who reads committed records gets them.",
-		}, []string{"topic"}),
-		recoveryWindows: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gvbll_recovery_windows", Help: "Windows replayed from the ledger at the start.",
-		}),
-		recoverySeconds: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gvbll_recovery_seconds", Help: "Time to read the checkpoint and to replay the ledger at the start.",
-		}),
-		lastCommit: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gvbll_last_commit_timestamp_seconds", Help: "Unix time of the last commit.",
-		}),
-		owner: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gvbll_owner", Help: "1 when this worker owns the graph and serves, 0 while it recovers or stands by.",
-		}),
-		takeover: histogram("gvbll_takeover_seconds", "Time from being elected to serving: fencing the former owner and replaying what it still committed. Of a sharded graph, of each task.", prometheus.ExponentialBuckets(0.001, 2, 16)),
-		tookOver: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gvbll_takeover_timestamp_seconds", Help: "Unix time at which this worker last began to serve; 0 before it did.",
-		}),
-		savedAt: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gvbll_checkpoint_timestamp_seconds", Help: "Unix time of the newest checkpoint that this worker wrote; 0 before the first.",
-		}),
-		savedBytes: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gvbll_checkpoint_bytes", Help: "Size of the newest checkpoint that this worker wrote.",
-		}),
-		saveSeconds: histogram("gvbll_checkpoint_seconds", "Time to write a checkpoint while serving.", prometheus.ExponentialBuckets(0.01, 2, 14)),
-		saveFailures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gvbll_checkpoint_failures_total", Help: "Checkpoints that could not be written.",
-		}),
-		late: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gvbll_late_events_total", Help: "Events that arrived after their event-time window was closed, and are in a later one.",
-		}, []string{"topic"}),
-		early: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gvbll_early_events_total", Help: "Events whose time is too far ahead of the clock to be used.",
-		}, []string{"topic"}),
+	f := promauto.With(reg)
+	counter := func(name, help string) prometheus.Counter {
+		return f.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
-	m.unknown = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gvbll_unknown_fields_total", Help: "Records read, in replays too, with a field that is not of the wire format and is ignored. At most 64 names of a topic are told apart.",
-	}, []string{"topic", "field"})
-	m.forget = histogram("gvbll_forget_seconds", "Time to forget nodes: a replay from the beginning, during which nothing is served.", prometheus.ExponentialBuckets(0.01, 4, 12))
-	m.forgotten = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "gvbll_forgotten_nodes_total", Help: "Node ids forgotten on command.",
-	})
-	m.distance = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "gvbll_forget_distance", Help: "How far the last exact forgetting moved the posterior: Frobenius norms of the differences of its mean and variance.",
-	}, []string{"of"})
-	reg.MustRegister(m.forget, m.forgotten, m.distance, m.unknown)
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return f.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return f.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
+	gauges := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return f.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		return f.NewHistogram(prometheus.HistogramOpts{
+			Name: name, Help: help, Buckets: buckets,
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+		})
+	}
+	m := &Metrics{
+		windows:         counters("gvbll_windows_total", "Windows cut, by cause.", "cause"),
+		number:          gauge("gvbll_window_number", "Number of the last window stepped, replayed ones included: how far a standby has followed."),
+		replayedWindows: counter("gvbll_windows_replayed_total", "Windows of the ledger that were replayed, at the start and while standing by."),
+		age:             histogram("gvbll_prediction_age_seconds", "Time from an arrival's event time to its prediction, of arrivals with an event time.", prometheus.ExponentialBuckets(0.005, 2.5, 16)),
+		step:            histogram("gvbll_window_step_seconds", "Time to step the engine over a window, including the wait until the window before is encoded.", prometheus.ExponentialBuckets(0.0001, 2, 14)),
+		arrivals:        histogram("gvbll_window_arrivals", "Arrivals in a window.", prometheus.ExponentialBuckets(1, 2, 14)),
+		transactions:    counter("gvbll_transactions_total", "Kafka transactions committed."),
+		retries:         counter("gvbll_transaction_retries_total", "Transactions produced again because their outcome was unknown."),
+		commit:          histogram("gvbll_commit_seconds", "Time to commit a transaction, retries included.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
+		lag:             gauges("gvbll_input_lag_records", "Committed records of an input topic that are in no window yet.", "topic"),
+		withheld:        gauges("gvbll_input_withheld_records", "Records of an input topic behind a transaction that its producer has not ended: nobody who reads committed records gets them.", "topic"),
+		risks:           gauges("gvbll_topic_at_risk", "1 for each setting of an input topic or the ledger by which records will be lost that the graph needs. Read at the start and every hour.", "topic", "setting"),
+		recoveryWindows: gauge("gvbll_recovery_windows", "Windows replayed from the ledger at the start."),
+		recoverySeconds: gauge("gvbll_recovery_seconds", "Time to read the checkpoint and to replay the ledger at the start."),
+		lastCommit:      gauge("gvbll_last_commit_timestamp_seconds", "Unix time of the last commit."),
+		owner:           gauge("gvbll_owner", "1 when this worker owns the graph and serves, 0 while it recovers or stands by."),
+		takeover:        histogram("gvbll_takeover_seconds", "Time from being elected to serving: fencing the former owner and replaying what it still committed. Of a sharded graph, of each task.", prometheus.ExponentialBuckets(0.001, 2, 16)),
+		tookOver:        gauge("gvbll_takeover_timestamp_seconds", "Unix time at which this worker last began to serve; 0 before it did."),
+		savedAt:         gauge("gvbll_checkpoint_timestamp_seconds", "Unix time of the newest checkpoint that this worker wrote; 0 before the first."),
+		savedBytes:      gauge("gvbll_checkpoint_bytes", "Size of the newest checkpoint that this worker wrote."),
+		saveSeconds:     histogram("gvbll_checkpoint_seconds", "Time to write a checkpoint while serving.", prometheus.ExponentialBuckets(0.01, 2, 14)),
+		saveFailures:    counter("gvbll_checkpoint_failures_total", "Checkpoints that could not be written."),
+		late:            counters("gvbll_late_events_total", "Events that arrived after their event-time window was closed, and are in a later one.", "topic"),
+		early:           counters("gvbll_early_events_total", "Events whose time is too far ahead of the clock to be used.", "topic"),
+		unknown:         counters("gvbll_unknown_fields_total", "Records read, in replays too, with a field that is not of the wire format and is ignored. At most 64 names of a topic are told apart.", "topic", "field"),
+		forget:          histogram("gvbll_forget_seconds", "Time to forget nodes: a replay from the beginning, during which nothing is served.", prometheus.ExponentialBuckets(0.01, 4, 12)),
+		forgotten:       counter("gvbll_forgotten_nodes_total", "Node ids forgotten on command."),
+		distance:        gauges("gvbll_forget_distance", "How far the last exact forgetting moved the posterior: Frobenius norms of the differences of its mean and variance.", "of"),
+	}
 	for _, cause := range causes {
 		m.windows.WithLabelValues(cause)
 	}
-	reg.MustRegister(m.windows, m.number, m.replayedWindows, m.age, m.step, m.arrivals, m.transactions, m.retries, m.commit, m.lag, m.withheld, m.risks, m.recoveryWindows, m.recoverySeconds, m.lastCommit, m.owner, m.takeover, m.tookOver, m.savedAt, m.savedBytes, m.saveSeconds, m.saveFailures, m.late, m.early)
 	return m
-}
-
-func histogram(name, help string, buckets []float64) prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: name, Help: help, Buckets: buckets,
-		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
-	})
 }
 
 // AtRisk shows the settings by which topics will lose records. It may be called from any
