@@ -59,7 +59,7 @@ func (s *Server) Serves(m *model.Model) {
 	if len(m.Classes) > len(*s.classes.Load()) {
 		s.classes.Store(&m.Classes)
 	}
-	s.h.shadow, s.h.shadowScores, s.h.pool = "", nil, nil
+	s.h.shadow, s.h.pool = shadow{}, nil
 	s.h.version++
 }
 
@@ -67,7 +67,7 @@ func (s *Server) Serves(m *model.Model) {
 func (s *Server) ShowShadow(id string, scores []pipeline.Summary) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.h.shadow, s.h.shadowScores = id, scores
+	s.h.shadow = shadow{id, scores}
 }
 
 // Committed reports the time of a commit.

@@ -31,23 +31,32 @@ type history struct {
 	trial   *Trial         // after the last window
 	latest  *event.Outcome // of the last window: only the fields that optionalFacts needs
 
-	// The scores in those windows of the model that served in the last one.
-	scoredModel string   // the model's id
-	heads       []string // names
-	curve       curve
-	classes     []Group // of the head that serves, without names
+	scored scored // in those windows, of the model that served in the last one
 
 	// The state as of the last report of each kind.
-	ledger       int64              // windows to be replayed at the start, 0 before that is known
-	expected     int64              // events of the context, 0 if that is not known
-	scores       []pipeline.Summary // the same as the metrics'
-	pool         *pipeline.Pooled   // nil if no pool serves
-	model        *model.Model       // that serves
-	shadow       string             // id of the shadow model, "" for none
-	shadowScores []pipeline.Summary
-	lag          map[string]int64 // records, by topic
-	owner        bool
-	commit       time.Time
+	ledger   int64              // windows to be replayed at the start, 0 before that is known
+	expected int64              // events of the context, 0 if that is not known
+	scores   []pipeline.Summary // the same as the metrics'
+	pool     *pipeline.Pooled   // nil if no pool serves
+	model    *model.Model       // that serves
+	shadow   shadow
+	lag      map[string]int64 // records, by topic
+	owner    bool
+	commit   time.Time
+}
+
+// scored is the scores of a model.
+type scored struct {
+	model   string   // the model's id
+	heads   []string // names
+	curve   curve
+	classes []Group // of the head that serves, without names
+}
+
+// shadow is the shadow model's scores.
+type shadow struct {
+	model  string // its id, "" for none
+	scores []pipeline.Summary
 }
 
 // served is a prediction as it was served.
@@ -93,7 +102,7 @@ func (h *history) step(w Window, explain func(*event.Refusal) string) {
 			s.label = l.Class
 		}
 	}
-	h.score(out)
+	h.scored.add(out)
 	h.windows.add(summaryOf(&w))
 }
 
@@ -129,25 +138,25 @@ func (h *history) find(id event.ID) *served {
 	return h.served.at(i)
 }
 
-// score adds the scores of a window. If another model serves, it first resets them.
-func (h *history) score(out *event.Outcome) {
-	if out.Model != h.scoredModel || h.heads == nil {
-		h.scoredModel, h.heads, h.curve = out.Model, nil, curve{}
-		clear(h.classes)
+// add adds the scores of a window. If another model serves, it first resets them.
+func (s *scored) add(out *event.Outcome) {
+	if out.Model != s.model || s.heads == nil {
+		s.model, s.heads, s.curve = out.Model, nil, curve{}
+		clear(s.classes)
 		for i := range out.Heads {
-			h.heads = append(h.heads, out.Heads[i].Name)
+			s.heads = append(s.heads, out.Heads[i].Name)
 		}
 	}
-	h.curve.add(out)
+	s.curve.add(out)
 	if len(out.Heads) == 0 {
 		return
 	}
 	for i := range out.Heads[0].Scores {
 		score, label := (*calibration.Score)(&out.Heads[0].Scores[i]), out.Labelled[i].Class
-		for int(max(score.Class, label)) >= len(h.classes) {
-			h.classes = append(h.classes, Group{})
+		for int(max(score.Class, label)) >= len(s.classes) {
+			s.classes = append(s.classes, Group{})
 		}
-		h.classes[score.Class].Predicted++
-		h.classes[label].Add(score)
+		s.classes[score.Class].Predicted++
+		s.classes[label].Add(score)
 	}
 }

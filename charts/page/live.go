@@ -34,7 +34,6 @@ type liveView struct {
 	Pool        *poolView // nil if no pool serves
 	Refused     refusedValue
 	Reasons     table
-	Scored      bool // a label has been scored
 	Ready       bool // the engine can be asked
 }
 
@@ -46,6 +45,9 @@ type pictureView struct {
 	Name, Alt string
 	Version   uint64
 }
+
+// Scored reports whether a label has been scored.
+func (v *liveView) Scored() bool { return v.Curves != nil }
 
 // Picture returns a picture of this state.
 func (v *liveView) Picture(name, alt string) pictureView { return pictureView{name, alt, v.Version} }
@@ -85,8 +87,8 @@ func (s *Server) liveView() *liveView {
 	h, m := &s.h, s.h.model
 	v := &liveView{
 		Model: m.ID, Encoder: string(m.Meta.Encoder), Program: s.cfg.Version, Version: h.version, Ready: ready,
-		Windows: h.windows.newest(shownWindows), Scored: len(h.curve.points) > 0,
-		State: s.state(), Progress: s.progress(), Trial: h.trial, Refused: h.refused.value(shownRefusals), Pool: h.poolView(),
+		Windows: h.windows.newest(shownWindows),
+		State:   s.state(), Progress: s.progress(), Trial: h.trial, Refused: h.refused.value(shownRefusals), Pool: h.poolView(),
 	}
 	v.Title = titleView{s.cfg.Graph, v.State}
 	v.Facts = h.facts(s.cfg.Now())
@@ -98,16 +100,16 @@ func (s *Server) liveView() *liveView {
 	for i := range h.scores {
 		v.addHead(h.scores[i].Head, &h.scores[i], "gvbll_prequential", fmt.Sprintf("serving=%q", strconv.FormatBool(i == h.servedBy())))
 	}
-	for i := range h.shadowScores {
-		v.addHead(fmt.Sprintf("%s, model %s in the shadow", h.shadowScores[i].Head, h.shadow), &h.shadowScores[i], "gvbll_shadow_prequential", fmt.Sprintf("model=%q", h.shadow))
+	for i := range h.shadow.scores {
+		v.addHead(fmt.Sprintf("%s, model %s in the shadow", h.shadow.scores[i].Head, h.shadow.model), &h.shadow.scores[i], "gvbll_shadow_prequential", fmt.Sprintf("model=%q", h.shadow.model))
 	}
-	if v.Scored {
+	if len(h.scored.curve.points) > 0 {
 		v.Reliability, v.Curves = h.reliability(), h.curves()
 	}
 	for c, name := range m.Classes {
 		group := Group{}
-		if c < len(h.classes) {
-			group = h.classes[c]
+		if c < len(h.scored.classes) {
+			group = h.scored.classes[c]
 		}
 		group.Name = name
 		v.Classes.addClass(&group)

@@ -93,13 +93,13 @@ func (h *history) curves() *figure {
 		Caption: "Each prediction is scored when its label comes, before the label is learned.",
 	}
 	var heads []measured
-	for k, name := range h.heads {
+	for k, name := range h.scored.heads {
 		if !pictured(k, name) {
 			continue
 		}
 		m := measured{name: name}
-		for i := range h.curve.points {
-			p := &h.curve.points[i]
+		for i := range h.scored.curve.points {
+			p := &h.scored.curve.points[i]
 			m.x, m.scores = append(m.x, float64(p.last)), append(m.scores, p.heads[k].Means())
 		}
 		heads = append(heads, m)

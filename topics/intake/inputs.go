@@ -91,23 +91,21 @@ func OpenCommands(ctx context.Context, c *kafka.Client, cfg Config) (*Input[even
 }
 
 func nodeSource(cfg Config) source[event.Node] {
-	return source[event.Node]{
-		topic: cfg.Names.Nodes, decode: (*wire.Decoder).Node, limits: cfg.Limits, unknown: cfg.Unknown, acceptGap: cfg.AcceptGap,
-		time: func(n *event.Node) int64 { return n.Time }, ahead: cmp.Or(cfg.Ahead, time.Hour),
-	}
+	return sourceOf(cfg, cfg.Names.Nodes, (*wire.Decoder).Node, func(n *event.Node) int64 { return n.Time })
 }
 
 func labelSource(cfg Config) source[event.Label] {
-	return source[event.Label]{
-		topic: cfg.Names.Labels, decode: (*wire.Decoder).Label, limits: cfg.Limits, unknown: cfg.Unknown, acceptGap: cfg.AcceptGap,
-		time: func(l *event.Label) int64 { return l.Time }, ahead: cmp.Or(cfg.Ahead, time.Hour),
-	}
+	return sourceOf(cfg, cfg.Names.Labels, (*wire.Decoder).Label, func(l *event.Label) int64 { return l.Time })
 }
 
 func commandSource(cfg Config) source[event.Command] {
-	return source[event.Command]{
-		topic: cfg.Names.Commands, decode: (*wire.Decoder).Command, limits: cfg.Limits, unknown: cfg.Unknown, acceptGap: cfg.AcceptGap,
-		time: func(*event.Command) int64 { return 0 },
+	return sourceOf(cfg, cfg.Names.Commands, (*wire.Decoder).Command, func(*event.Command) int64 { return 0 })
+}
+
+func sourceOf[E any](cfg Config, topic string, decode func(*wire.Decoder, *event.Origin, *E) (event.Reason, string), at func(*E) int64) source[E] {
+	return source[E]{
+		topic: topic, decode: decode, time: at, limits: cfg.Limits, ahead: cmp.Or(cfg.Ahead, time.Hour),
+		unknown: cfg.Unknown, acceptGap: cfg.AcceptGap,
 	}
 }
 

@@ -27,22 +27,34 @@ type Metrics struct {
 	lag             *prometheus.GaugeVec
 	withheld        *prometheus.GaugeVec
 	risks           *prometheus.GaugeVec
-	recoveryWindows prometheus.Gauge
-	recoverySeconds prometheus.Gauge
+	recovery        recoveryMetrics
 	lastCommit      prometheus.Gauge
 	owner           prometheus.Gauge
-	takeover        prometheus.Histogram
-	tookOver        prometheus.Gauge
-	savedAt         prometheus.Gauge
-	savedBytes      prometheus.Gauge
-	saveSeconds     prometheus.Histogram
-	saveFailures    prometheus.Counter
+	saves           saveMetrics
 	late            *prometheus.CounterVec
 	early           *prometheus.CounterVec
 	unknown         *prometheus.CounterVec
-	forget          prometheus.Histogram
-	forgotten       prometheus.Counter
-	distance        *prometheus.GaugeVec
+	forgets         forgetMetrics
+}
+
+// recoveryMetrics are those of a start and of taking the graph over.
+type recoveryMetrics struct {
+	windows, seconds, tookOver prometheus.Gauge
+	takeover                   prometheus.Histogram
+}
+
+// saveMetrics are those of checkpoints.
+type saveMetrics struct {
+	at, bytes prometheus.Gauge
+	seconds   prometheus.Histogram
+	failures  prometheus.Counter
+}
+
+// forgetMetrics are those of nodes that are forgotten.
+type forgetMetrics struct {
+	seconds  prometheus.Histogram
+	nodes    prometheus.Counter
+	distance *prometheus.GaugeVec
 }
 
 // causes are the causes of all policies. Each has a series from the start, so that its
@@ -83,22 +95,28 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		lag:             gauges("gvbll_input_lag_records", "Committed records of an input topic that are in no window yet.", "topic"),
 		withheld:        gauges("gvbll_input_withheld_records", "Records of an input topic behind a transaction that its producer has not ended: nobody who reads committed records gets them.", "topic"),
 		risks:           gauges("gvbll_topic_at_risk", "1 for each setting of an input topic or the ledger by which records will be lost that the graph needs. Read at the start and every hour.", "topic", "setting"),
-		recoveryWindows: gauge("gvbll_recovery_windows", "Windows replayed from the ledger at the start."),
-		recoverySeconds: gauge("gvbll_recovery_seconds", "Time to read the checkpoint and to replay the ledger at the start."),
-		lastCommit:      gauge("gvbll_last_commit_timestamp_seconds", "Unix time of the last commit."),
-		owner:           gauge("gvbll_owner", "1 when this worker owns the graph and serves, 0 while it recovers or stands by."),
-		takeover:        histogram("gvbll_takeover_seconds", "Time from being elected to serving: fencing the former owner and replaying what it still committed. Of a sharded graph, of each task.", prometheus.ExponentialBuckets(0.001, 2, 16)),
-		tookOver:        gauge("gvbll_takeover_timestamp_seconds", "Unix time at which this worker last began to serve; 0 before it did."),
-		savedAt:         gauge("gvbll_checkpoint_timestamp_seconds", "Unix time of the newest checkpoint that this worker wrote; 0 before the first."),
-		savedBytes:      gauge("gvbll_checkpoint_bytes", "Size of the newest checkpoint that this worker wrote."),
-		saveSeconds:     histogram("gvbll_checkpoint_seconds", "Time to write a checkpoint while serving.", prometheus.ExponentialBuckets(0.01, 2, 14)),
-		saveFailures:    counter("gvbll_checkpoint_failures_total", "Checkpoints that could not be written."),
-		late:            counters("gvbll_late_events_total", "Events that arrived after their event-time window was closed, and are in a later one.", "topic"),
-		early:           counters("gvbll_early_events_total", "Events whose time is too far ahead of the clock to be used.", "topic"),
-		unknown:         counters("gvbll_unknown_fields_total", "Records read, in replays too, with a field that is not of the wire format and is ignored. At most 64 names of a topic are told apart.", "topic", "field"),
-		forget:          histogram("gvbll_forget_seconds", "Time to forget nodes: a replay from the beginning, during which nothing is served.", prometheus.ExponentialBuckets(0.01, 4, 12)),
-		forgotten:       counter("gvbll_forgotten_nodes_total", "Node ids forgotten on command."),
-		distance:        gauges("gvbll_forget_distance", "How far the last exact forgetting moved the posterior: Frobenius norms of the differences of its mean and variance.", "of"),
+		recovery: recoveryMetrics{
+			windows:  gauge("gvbll_recovery_windows", "Windows replayed from the ledger at the start."),
+			seconds:  gauge("gvbll_recovery_seconds", "Time to read the checkpoint and to replay the ledger at the start."),
+			takeover: histogram("gvbll_takeover_seconds", "Time from being elected to serving: fencing the former owner and replaying what it still committed. Of a sharded graph, of each task.", prometheus.ExponentialBuckets(0.001, 2, 16)),
+			tookOver: gauge("gvbll_takeover_timestamp_seconds", "Unix time at which this worker last began to serve; 0 before it did."),
+		},
+		lastCommit: gauge("gvbll_last_commit_timestamp_seconds", "Unix time of the last commit."),
+		owner:      gauge("gvbll_owner", "1 when this worker owns the graph and serves, 0 while it recovers or stands by."),
+		saves: saveMetrics{
+			at:       gauge("gvbll_checkpoint_timestamp_seconds", "Unix time of the newest checkpoint that this worker wrote; 0 before the first."),
+			bytes:    gauge("gvbll_checkpoint_bytes", "Size of the newest checkpoint that this worker wrote."),
+			seconds:  histogram("gvbll_checkpoint_seconds", "Time to write a checkpoint while serving.", prometheus.ExponentialBuckets(0.01, 2, 14)),
+			failures: counter("gvbll_checkpoint_failures_total", "Checkpoints that could not be written."),
+		},
+		late:    counters("gvbll_late_events_total", "Events that arrived after their event-time window was closed, and are in a later one.", "topic"),
+		early:   counters("gvbll_early_events_total", "Events whose time is too far ahead of the clock to be used.", "topic"),
+		unknown: counters("gvbll_unknown_fields_total", "Records read, in replays too, with a field that is not of the wire format and is ignored. At most 64 names of a topic are told apart.", "topic", "field"),
+		forgets: forgetMetrics{
+			seconds:  histogram("gvbll_forget_seconds", "Time to forget nodes: a replay from the beginning, during which nothing is served.", prometheus.ExponentialBuckets(0.01, 4, 12)),
+			nodes:    counter("gvbll_forgotten_nodes_total", "Node ids forgotten on command."),
+			distance: gauges("gvbll_forget_distance", "How far the last exact forgetting moved the posterior: Frobenius norms of the differences of its mean and variance.", "of"),
+		},
 	}
 	for _, cause := range causes {
 		m.windows.WithLabelValues(cause)
@@ -128,8 +146,8 @@ func (m *Metrics) observeAges(out *event.Outcome, now time.Time) {
 func (m *Metrics) Observe(e replay.Event) {
 	switch e := e.(type) {
 	case replay.Recovered:
-		m.recoveryWindows.Set(float64(e.Windows - e.Checkpoint))
-		m.recoverySeconds.Set(e.Took.Seconds())
+		m.recovery.windows.Set(float64(e.Windows - e.Checkpoint))
+		m.recovery.seconds.Set(e.Took.Seconds())
 	case replay.TookOver:
 		m.owner.Set(1)
 		m.TakenOver(e.Took)
@@ -152,19 +170,19 @@ func (m *Metrics) Observe(e replay.Event) {
 		m.withheld.WithLabelValues(e.Topic).Set(float64(e.Withheld))
 	case replay.Saved:
 		if e.Err != nil {
-			m.saveFailures.Inc()
+			m.saves.failures.Inc()
 			return
 		}
-		m.savedAt.SetToCurrentTime()
-		m.savedBytes.Set(float64(e.Bytes))
-		m.saveSeconds.Observe(e.Took.Seconds())
+		m.saves.at.SetToCurrentTime()
+		m.saves.bytes.Set(float64(e.Bytes))
+		m.saves.seconds.Observe(e.Took.Seconds())
 	case replay.Forgotten:
-		m.forget.Observe(e.Took.Seconds())
+		m.forgets.seconds.Observe(e.Took.Seconds())
 		if !e.Replayed {
-			m.forgotten.Add(float64(e.Nodes))
+			m.forgets.nodes.Add(float64(e.Nodes))
 		}
-		m.distance.WithLabelValues("mean").Set(e.Mean)
-		m.distance.WithLabelValues("variance").Set(e.Variance)
+		m.forgets.distance.WithLabelValues("mean").Set(e.Mean)
+		m.forgets.distance.WithLabelValues("variance").Set(e.Variance)
 	case replay.UnknownField:
 		m.unknown.WithLabelValues(e.Topic, e.Field).Add(float64(e.Records))
 	case replay.Untimely:
@@ -175,8 +193,8 @@ func (m *Metrics) Observe(e replay.Event) {
 
 // TakenOver shows that this worker has taken something over, which took a while.
 func (m *Metrics) TakenOver(took time.Duration) {
-	m.takeover.Observe(took.Seconds())
-	m.tookOver.SetToCurrentTime()
+	m.recovery.takeover.Observe(took.Seconds())
+	m.recovery.tookOver.SetToCurrentTime()
 }
 
 // At shows the window that was stepped last, and how old its predictions are unless it was
