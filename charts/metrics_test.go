@@ -17,6 +17,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/gvbll/gvbll/charts/metrics"
+	"github.com/gvbll/gvbll/cmd/gvbll/shards"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -233,7 +234,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	reg := prometheus.NewPedanticRegistry()
 	described := &describing{Registerer: reg}
 	m, stream := metrics.New(described), worker.NewMetrics(described)
-	metrics.NewShards(described, 1)
+	shards.NewMetrics(described, 1)
 	out := &event.Outcome{
 		Predictions:    []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}}},
 		Labelled:       []event.Labelled{{Delay: 1000}},

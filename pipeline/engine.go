@@ -67,8 +67,8 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Shards > 1 {
-		return nil, fmt.Errorf("shards %d: an engine has the whole graph, give 1", cfg.Shards)
+	if err := cfg.checkWhole(); err != nil {
+		return nil, err
 	}
 	e := &Engine{}
 	graph := gnn.NewGraph(m.Encoder, cfg.GraphOptions()...)

@@ -115,7 +115,7 @@ var settings = []setting{
 	integer("waiting-labels", func(c *Config) *int { return &c.MaxWaitingLabels }),
 	integer("waiting-edges", func(c *Config) *int { return &c.MaxWaitingEdges }),
 	integer("learn-lag", func(c *Config) *int { return &c.LearnLag }),
-	integer("shards", func(c *Config) *int { return &c.Shards }),
+	division,
 }
 
 // formatNumber returns the shortest text that reads back as v.

@@ -76,19 +76,6 @@ import "github.com/gvbll/gvbll/pipeline/snapshots"
 //
 // where ids are three tensors, see declareIDs. Tensors departed.* that would be empty
 // are left out. The names of a shadow's tensors begin with "shadow.".
-//
-// A shard's has its own rows of pending predictions alone, and instead of heads and what
-// comes after them
-//
-//	pending.head           U8    p: the head that served
-//	heads.serve            U8    see [shards.Heads]
-//	heard.arrivals         I64   × 4: window, shard, number and order of arrival of nodes whose neighbours have
-//	                             not heard what was served for them; if there are any
-//	sets.given             F64   thresholds from the trainer, if Config.Coverage is set
-//	sets.count             I64   1: predictions of all shards
-//	sets.served            I64   as above, of its own pending predictions
-//
-// A trainer's begins with the heads.
 type Snapshot = snapshots.Snapshot
 
 // behind is the prefix of a shadow.

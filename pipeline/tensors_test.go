@@ -1,7 +1,6 @@
 package pipeline_test
 
 import (
-	"bufio"
 	"io"
 	"os"
 	"regexp"
@@ -16,19 +15,20 @@ import (
 	"github.com/gvbll/gvbll/pipeline/shards"
 )
 
-// TestTensorsAreDocumented: the table in the comment of Snapshot lists exactly the tensors
-// that snapshots have, with their types.
+// TestTensorsAreDocumented: the tables in the comments of Snapshot, and of a shard's, list exactly
+// the tensors that snapshots have, with their types.
 func TestTensorsAreDocumented(t *testing.T) {
-	source, err := os.Open("snapshot.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer source.Close()
 	line := regexp.MustCompile(`^//\t([a-z]+\.[A-Za-z]+) +([A-Z0-9]+|ids) `)
 	documented := make(map[string]string)
-	for lines := bufio.NewScanner(source); lines.Scan(); {
-		if m := line.FindStringSubmatch(lines.Text() + " "); m != nil {
-			documented[m[1]] = m[2]
+	for _, file := range []string{"snapshot.go", "shards/shard.go"} {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text := range strings.Lines(string(source)) {
+			if m := line.FindStringSubmatch(strings.TrimSpace(text) + " "); m != nil {
+				documented[m[1]] = m[2]
+			}
 		}
 	}
 

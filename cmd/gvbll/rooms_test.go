@@ -143,7 +143,8 @@ func TestDeterministicRooms(t *testing.T) {
 		{own + "gnn/kernel/level", []string{"os"}, "the environment chooses among kernels with the same bits"},
 		{own + "gnn/safetensors", []string{"os", "path/filepath", "sync", "sync/atomic"}, "opens and writes model files and checkpoints for their owners; goroutines read a file's parts, each into its own memory"},
 		{own + "gnn/dataset", []string{"inexact normals", "io/fs", "os", "path/filepath"}, "loads and generates data sets; nothing of the engine imports it"},
-		{own + "pipeline/pipelinetest", []string{"inexact normals", "sync"}, "for tests of the engine; no program imports it"},
+		{own + "pipeline/pipelinetest", []string{"inexact normals"}, "for tests of the engine; no program imports it"},
+		{own + "pipeline/shards/shardstest", []string{"sync"}, "for tests of shards; no program imports it"},
 		{own + "posterior", []string{"inexact normals", "sync"}, "normals begin a training; a sync.Pool of buffers that are written before they are read"},
 		{own + "posterior/calibration", []string{"sync"}, "a sync.Pool of buffers that are written before they are read"},
 

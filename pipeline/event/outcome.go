@@ -62,8 +62,8 @@ type Hash [32]byte
 // Hex returns the hash in hexadecimal digits.
 func (h Hash) Hex() string { return hex.EncodeToString(h[:]) }
 
-// Join returns the chain of a sharded graph after a window, where h is its chain before and
-// chains are those of the shards, in their order, after the window.
+// Join returns the chain of a graph whose parts have chains of their own, after a window: h is the
+// graph's before it, and chains are those of the parts after it, in their order.
 func (h Hash) Join(chains []Hash) Hash {
 	sum := sha256.New()
 	sum.Write(h[:])

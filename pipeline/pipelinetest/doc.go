@@ -1,3 +1,3 @@
-// Package pipelinetest has what tests of engines and of shards share: models, random streams, and
+// Package pipelinetest has what tests of engines share: models, random streams, and
 // oracles.
 package pipelinetest

@@ -15,6 +15,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 	sharding "github.com/gvbll/gvbll/pipeline/shards"
+	"github.com/gvbll/gvbll/pipeline/shards/shardstest"
 	"github.com/gvbll/gvbll/pipeline/snapshots"
 )
 
@@ -27,11 +28,11 @@ import (
 func TestEnteringAhead(t *testing.T) {
 	for seed := range uint64(24) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			m, rng := pipelinetest.ShardedModel(t, []gnn.Kind{gnn.KindSAGE, gnn.KindGCN}[seed%2], seed)
-			pipelinetest.ServeWith(t, m, pipelinetest.HeadsOfShards[seed%uint64(len(pipelinetest.HeadsOfShards))])
+			m, rng := shardstest.ShardedModel(t, []gnn.Kind{gnn.KindSAGE, gnn.KindGCN}[seed%2], seed)
+			shardstest.ServeWith(t, m, shardstest.HeadsOfShards[seed%uint64(len(shardstest.HeadsOfShards))])
 			cfg := pipeline.Config{Samples: 2, Fallback: .5, LearnLag: []int{0, 1, 4, 7}[seed/3%4]}
 			if seed%4 > 0 {
-				cfg.Coverage = pipelinetest.SetsOfShards[seed/4%4]
+				cfg.Coverage = shardstest.SetsOfShards[seed/4%4]
 			}
 			blocks := seed%5 == 1
 			switch {

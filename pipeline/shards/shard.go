@@ -364,7 +364,18 @@ func (s *Shard) Chain() event.Hash { return s.chain.Hash }
 func (s *Shard) Err() error { return s.pending.Err() }
 
 // Snapshot begins a snapshot of the shard's state, as [pipeline.Pair.Snapshot] does, for
-// [RestoreShard].
+// [RestoreShard]. It has the tensors of a [pipeline.Snapshot], with its own rows of pending
+// predictions alone, and instead of heads and what comes after them
+//
+//	pending.head           U8    p: the head that served
+//	heads.serve            U8    see [Heads]
+//	heard.arrivals         I64   × 4: window, shard, number and order of arrival of nodes whose neighbours have
+//	                             not heard what was served for them; if there are any
+//	sets.given             F64   thresholds from the trainer, if Config.Coverage is set
+//	sets.count             I64   1: predictions of all shards
+//	sets.served            I64   as above, of its own pending predictions
+//
+// A trainer's begins with the heads.
 func (s *Shard) Snapshot(meta map[string]string) *snapshots.Snapshot {
 	return snapshots.Take(meta, snapshots.Under("", savedShard{s}))
 }

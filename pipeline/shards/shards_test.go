@@ -18,6 +18,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 	"github.com/gvbll/gvbll/pipeline/serve"
 	sharding "github.com/gvbll/gvbll/pipeline/shards"
+	"github.com/gvbll/gvbll/pipeline/shards/shardstest"
 	"github.com/gvbll/gvbll/pipeline/snapshots"
 )
 
@@ -28,12 +29,12 @@ func TestShardsEqualEngine(t *testing.T) {
 		for _, shards := range []int{1, 2, 3, 4, 8} {
 			for seed := range uint64(4) {
 				t.Run(fmt.Sprint(kind, shards, "seed", seed), func(t *testing.T) {
-					m, rng := pipelinetest.ShardedModel(t, kind, seed)
+					m, rng := shardstest.ShardedModel(t, kind, seed)
 					cfg := pipeline.Config{Samples: 2, Fallback: -1}
 					if seed%2 == 0 {
 						cfg.MaxPending, cfg.MaxWaitingLabels, cfg.MaxWaitingEdges = 15, 6, 12
 					}
-					e, s := pipelinetest.NewEngine(t, m, cfg), pipelinetest.NewTogether(t, m, cfg, shards, 1)
+					e, s := pipelinetest.NewEngine(t, m, cfg), shardstest.NewTogether(t, m, cfg, shards, 1)
 					l := pipelinetest.NewRandomStream(rng, m)
 					labels := 0
 					for range 80 {
@@ -46,8 +47,8 @@ func TestShardsEqualEngine(t *testing.T) {
 							t.Fatalf("window %d: embeddings are %g apart", w.Number, d)
 						}
 						labels += len(want.Labelled)
-						pipelinetest.LikeShards(want)
-						pipelinetest.LikeShards(got)
+						shardstest.LikeShards(want)
+						shardstest.LikeShards(got)
 						near := gocmp.Comparer(func(x, y float32) bool { return math.Abs(float64(x-y)) < 1e-4 })
 						if d := gocmp.Diff(want, got, near, gocmp.Comparer(func(x, y float64) bool { return math.Abs(x-y) < 2e-3*max(1, math.Abs(x)) })); d != "" {
 							t.Fatalf("window %d (-engine +shards)\n%s", w.Number, d)
@@ -79,14 +80,14 @@ func furthest(got, want []float32) float64 {
 // TestShardsSameForThreads: the outcomes of shards do not depend on the number of threads that
 // step them, nor on whether their memory is recycled.
 func TestShardsSameForThreads(t *testing.T) {
-	for k, heads := range pipelinetest.HeadsOfShards {
+	for k, heads := range shardstest.HeadsOfShards {
 		shards := 2 << k
-		m, rng := pipelinetest.ShardedModel(t, gnn.KindSAGE, 9)
-		pipelinetest.ServeWith(t, m, heads)
+		m, rng := shardstest.ShardedModel(t, gnn.KindSAGE, 9)
+		shardstest.ServeWith(t, m, heads)
 		cfg := pipeline.Config{Samples: 2, Fallback: .5, MaxPending: 30}
 		l := pipelinetest.NewRandomStream(rng, m)
-		one := pipelinetest.NewTogether(t, m, cfg, shards, 1)
-		others := []*pipelinetest.Together{pipelinetest.NewTogether(t, m, cfg, shards, 2), pipelinetest.NewTogether(t, m, cfg, shards, 4)}
+		one := shardstest.NewTogether(t, m, cfg, shards, 1)
+		others := []*shardstest.Together{shardstest.NewTogether(t, m, cfg, shards, 2), shardstest.NewTogether(t, m, cfg, shards, 4)}
 		var last [2]*event.Outcome
 		for range 60 {
 			w := l.Window()
@@ -114,7 +115,7 @@ func TestShardsSameForThreads(t *testing.T) {
 // those of one process serve, and have the same global chain; with heads that learn at once
 // and late, and when they are restored from snapshots in between.
 func TestShardsApart(t *testing.T) {
-	for _, heads := range pipelinetest.HeadsOfShards {
+	for _, heads := range shardstest.HeadsOfShards {
 		for _, lag := range []int{0, 3} {
 			t.Run(fmt.Sprint(heads, " lag ", lag), func(t *testing.T) { testShardsApart(t, heads, lag) })
 		}
@@ -123,10 +124,10 @@ func TestShardsApart(t *testing.T) {
 
 func testShardsApart(t *testing.T, with string, lag int) {
 	const P = 4
-	m, rng := pipelinetest.ShardedModel(t, gnn.KindGCN, 3)
-	pipelinetest.ServeWith(t, m, with)
+	m, rng := shardstest.ShardedModel(t, gnn.KindGCN, 3)
+	shardstest.ServeWith(t, m, with)
 	cfg := pipeline.Config{Samples: 2, Fallback: .5, MaxPending: 30, LearnLag: lag}
-	together := pipelinetest.NewTogether(t, m, cfg, P, 1)
+	together := shardstest.NewTogether(t, m, cfg, P, 1)
 	lead, err := sharding.NewTrainer(m, cfg, P)
 	if err != nil {
 		t.Fatal(err)
@@ -248,12 +249,12 @@ func readAll(t testing.TB, s *snapshots.Snapshot) []byte {
 func TestRestoredShardsAreEqual(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			m, rng := pipelinetest.ShardedModel(t, []gnn.Kind{gnn.KindSAGE, gnn.KindGCN}[seed%2], seed)
-			pipelinetest.ServeWith(t, m, pipelinetest.HeadsOfShards[seed%uint64(len(pipelinetest.HeadsOfShards))])
+			m, rng := shardstest.ShardedModel(t, []gnn.Kind{gnn.KindSAGE, gnn.KindGCN}[seed%2], seed)
+			shardstest.ServeWith(t, m, shardstest.HeadsOfShards[seed%uint64(len(shardstest.HeadsOfShards))])
 			P, n := []int{2, 4, 8}[seed%3], 2
 			cfg := pipeline.Config{Samples: 2, Fallback: .5, LearnLag: int(seed % 4), BFloat16: seed%3 == 0, Unwatched: seed%5 == 0}
 			if seed%3 > 0 {
-				cfg.Coverage = pipelinetest.SetsOfShards[seed%4]
+				cfg.Coverage = shardstest.SetsOfShards[seed%4]
 			}
 			if seed%2 == 0 {
 				cfg.MaxPending, cfg.MaxWaitingLabels, cfg.MaxWaitingEdges = 15, 6, 12
@@ -261,7 +262,7 @@ func TestRestoredShardsAreEqual(t *testing.T) {
 				cfg.PendingMemory, cfg.Blocks, n = int64(500*P), pipelinetest.NewMemoryBlocks(), 1
 			}
 			l := pipelinetest.NewRandomStream(rng, m)
-			s := pipelinetest.NewTogether(t, m, cfg, P, n).All
+			s := shardstest.NewTogether(t, m, cfg, P, n).All
 			for range 3 {
 				for range rng.IntN(40) {
 					s.Step(l.Window())
@@ -287,7 +288,7 @@ func TestRestoredShardsAreEqual(t *testing.T) {
 				for _, open := range open.Files {
 					open.Close()
 				}
-				other, err := open.Restore(m, cfg, pipelinetest.Threads(1), files)
+				other, err := open.Restore(m, cfg, shardstest.Threads(1), files)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -313,7 +314,7 @@ func TestRestoredShardsAreEqual(t *testing.T) {
 // TestRestoreOtherShards: a snapshot of another shard, of another number of shards, or of the
 // lead is refused.
 func TestRestoreOtherShards(t *testing.T) {
-	m, _ := pipelinetest.ShardedModel(t, gnn.KindSAGE, 1)
+	m, _ := shardstest.ShardedModel(t, gnn.KindSAGE, 1)
 	cfg := pipeline.Config{}
 	s, err := sharding.NewShard(m, cfg, 1, 4)
 	if err != nil {
@@ -344,7 +345,7 @@ func TestRestoreOtherShards(t *testing.T) {
 
 // TestShardsRefuse: what shards do not have is refused in one line with a remedy.
 func TestShardsRefuse(t *testing.T) {
-	whole, rng := pipelinetest.ShardedModel(t, gnn.KindSAGE, 1)
+	whole, rng := shardstest.ShardedModel(t, gnn.KindSAGE, 1)
 	for name, c := range map[string]struct {
 		m    *model.Model
 		cfg  pipeline.Config
@@ -373,13 +374,13 @@ func FuzzDecodeRows(f *testing.F) {
 	cfg := func(which uint8) pipeline.Config {
 		c := pipeline.Config{Samples: 1}
 		if which >= 3 {
-			c.Coverage = pipelinetest.SetsOfShards[which%4]
+			c.Coverage = shardstest.SetsOfShards[which%4]
 		}
 		return c
 	}
 	for which := range uint8(6) {
-		m, rng := pipelinetest.ShardedModel(f, gnn.KindSAGE, 2)
-		pipelinetest.ServeWith(f, m, pipelinetest.HeadsOfShards[which%3])
+		m, rng := shardstest.ShardedModel(f, gnn.KindSAGE, 2)
+		shardstest.ServeWith(f, m, shardstest.HeadsOfShards[which%3])
 		models = append(models, m)
 		s, err := sharding.NewShard(m, cfg(which), 0, 1)
 		if err != nil {
@@ -419,7 +420,7 @@ func FuzzDecodeRows(f *testing.F) {
 
 // FuzzDecodeHeads: whatever the bytes, a shard takes heads or refuses them, and serves.
 func FuzzDecodeHeads(f *testing.F) {
-	m, _ := pipelinetest.ShardedModel(f, gnn.KindSAGE, 2)
+	m, _ := shardstest.ShardedModel(f, gnn.KindSAGE, 2)
 	lead, err := sharding.NewTrainer(m, pipeline.Config{}, 1)
 	if err != nil {
 		f.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/shards/shardstest"
 )
 
 // TestPoolOnShards: given the same embeddings, shards with a pool of heads serve, learn and
@@ -23,13 +24,13 @@ func TestPoolOnShards(t *testing.T) {
 		for _, shards := range []int{1, 2, 3, 4, 8} {
 			for seed := range uint64(3) {
 				t.Run(fmt.Sprint("sparse", sparse, shards, "seed", seed), func(t *testing.T) {
-					m, rng := pipelinetest.ShardedModel(t, gnn.KindSAGE, seed)
+					m, rng := shardstest.ShardedModel(t, gnn.KindSAGE, seed)
 					pipelinetest.AddPool(t, m, sparse)
 					cfg := pipeline.Config{}
 					if seed%2 == 0 {
 						cfg.MaxPending, cfg.MaxWaitingLabels, cfg.MaxWaitingEdges = 15, 6, 12
 					}
-					e, s := pipelinetest.NewEngine(t, m, cfg), pipelinetest.NewTogether(t, m, cfg, shards, 1)
+					e, s := pipelinetest.NewEngine(t, m, cfg), shardstest.NewTogether(t, m, cfg, shards, 1)
 					l := pipelinetest.NewRandomStream(rng, m)
 					labels := 0
 					for range 80 {
@@ -43,8 +44,8 @@ func TestPoolOnShards(t *testing.T) {
 						if got.Posterior != want.Posterior {
 							t.Fatalf("window %d: heads %x, want %x", w.Number, got.Posterior, want.Posterior)
 						}
-						pipelinetest.LikeShards(want)
-						pipelinetest.LikeShards(got)
+						shardstest.LikeShards(want)
+						shardstest.LikeShards(got)
 						if d := gocmp.Diff(want, got); d != "" {
 							t.Fatalf("window %d (-engine +shards)\n%s", w.Number, d)
 						}
@@ -61,13 +62,13 @@ func TestPoolOnShards(t *testing.T) {
 // TestLagOnShards: with the learner's lag, too, any number of shards serve and learn the same
 // bits, given the same embeddings.
 func TestLagOnShards(t *testing.T) {
-	for _, heads := range pipelinetest.HeadsOfShards {
+	for _, heads := range shardstest.HeadsOfShards {
 		for _, lag := range []int{1, 4} {
 			t.Run(fmt.Sprint(heads, " lag ", lag), func(t *testing.T) {
-				m, rng := pipelinetest.ShardedModel(t, gnn.KindSAGE, uint64(lag))
-				pipelinetest.ServeWith(t, m, heads)
+				m, rng := shardstest.ShardedModel(t, gnn.KindSAGE, uint64(lag))
+				shardstest.ServeWith(t, m, heads)
 				cfg := pipeline.Config{Samples: 2, LearnLag: lag, MaxPending: 40}
-				one, four := pipelinetest.NewTogether(t, m, cfg, 1, 1), pipelinetest.NewTogether(t, m, cfg, 4, 2)
+				one, four := shardstest.NewTogether(t, m, cfg, 1, 1), shardstest.NewTogether(t, m, cfg, 4, 2)
 				l := pipelinetest.NewRandomStream(rng, m)
 				for range 80 {
 					l.Nodes = min(l.Nodes, 30) // so that numbers are used again
@@ -80,8 +81,8 @@ func TestLagOnShards(t *testing.T) {
 					if got.Posterior != want.Posterior {
 						t.Fatalf("window %d: heads %x, want %x", w.Number, got.Posterior, want.Posterior)
 					}
-					pipelinetest.LikeShards(want)
-					pipelinetest.LikeShards(got)
+					shardstest.LikeShards(want)
+					shardstest.LikeShards(got)
 					if d := gocmp.Diff(want, got); d != "" {
 						t.Fatalf("window %d (-1 shard +4)\n%s", w.Number, d)
 					}
@@ -98,9 +99,9 @@ func TestLagOnShards(t *testing.T) {
 func TestHearingEqualsOracle(t *testing.T) {
 	const P = 3
 	for _, lag := range []int{0, 2} {
-		m, rng := pipelinetest.ShardedModel(t, gnn.KindSAGE, 7)
+		m, rng := shardstest.ShardedModel(t, gnn.KindSAGE, 7)
 		pipelinetest.AddPool(t, m, true)
-		s := pipelinetest.NewTogether(t, m, pipeline.Config{LearnLag: lag}, P, 1)
+		s := shardstest.NewTogether(t, m, pipeline.Config{LearnLag: lag}, P, 1)
 		l := pipelinetest.NewRandomStream(rng, m)
 		v := &pipelinetest.OracleGraph{X: map[event.ID][]float32{}}
 		label, served := map[event.ID]int{}, map[event.ID]event.Prediction{}

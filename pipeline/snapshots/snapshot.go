@@ -23,7 +23,7 @@ type Snapshot struct {
 	stream *safetensors.Stream
 }
 
-// saved is what has a part of a snapshot: an engine, a shard or a trainer.
+// saved is what has a part of a snapshot: an engine, or what has a part of one.
 type saved interface {
 	part
 	// Strings identify it and its progress.

@@ -116,8 +116,7 @@ func (l *Log) settings() (pipeline.Config, error) {
 	if err != nil {
 		err = fmt.Errorf("ledger %s: %w, or begin an epoch of this one with 'gvbll rebase' first", l.Names.Ledger, err)
 	}
-	cfg.Shards = 1
-	return cfg, err
+	return cfg.Whole(), err
 }
 
 // CheckServes returns an error unless m is the model that serves.

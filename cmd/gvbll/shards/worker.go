@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/gvbll/gvbll/charts/metrics"
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
@@ -32,14 +32,14 @@ import (
 // Worker is a worker of a sharded graph with its page and its metrics. It may own several
 // tasks or none; each tells its events from a goroutine of its own.
 type Worker struct {
-	board  *service.Board
-	terms  worker.Config
-	log    *slog.Logger
-	cfg    pipeline.Config // without files: each shard has a store of its own
-	state  flags.State
-	model  *model.Model
-	shards *metrics.Shards
-	tasks  tasks.Tasks
+	board   *service.Board
+	terms   worker.Config
+	log     *slog.Logger
+	cfg     pipeline.Config // without files: each shard has a store of its own
+	state   flags.State
+	model   *model.Model
+	metrics *Metrics
+	tasks   tasks.Tasks
 
 	mu        sync.Mutex
 	trainer   *trainerEngine // the last one that this worker had, nil for none
@@ -70,7 +70,7 @@ func New(set service.Setup, g flags.Given, shards int) (*Worker, error) {
 	set.Config.Shards = shards
 	s := &Worker{
 		board: service.NewBoard(set), terms: service.Terms(set.Process, set.Names, set.Config, m), log: set.Process.Log,
-		cfg: set.Config, state: set.State, model: m, shards: metrics.NewShards(set.Web.Registry, shards), replaying: make(map[int]bool),
+		cfg: set.Config, state: set.State, model: m, metrics: NewMetrics(set.Web.Registry, shards), replaying: make(map[int]bool),
 	}
 	s.terms.Checkpoints = service.Checkpoints(set.State, set.Config, m)
 	s.board.Page.Silent()
@@ -96,7 +96,7 @@ func (s *Worker) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) er
 	if err := tasks.Run(ctx, c, tasks.Config{
 		Config: cfg, Lag: int64(s.cfg.LearnLag),
 		NewShard: s.newShard, NewLead: s.newTrainer, RestoreShard: s.restoreShard, RestoreLead: s.restoreTrainer,
-		TaskEvents: func(task int) func(replay.Event) { return func(e replay.Event) { s.on(task, e) } }, Waited: func(_, from int, d time.Duration) { s.shards.Waited(from, d) }, Tasks: &s.tasks,
+		TaskEvents: func(task int) func(replay.Event) { return func(e replay.Event) { s.on(task, e) } }, Waited: func(_, from int, d time.Duration) { s.metrics.addWait(from, d) }, Tasks: &s.tasks,
 	}); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -213,14 +213,9 @@ func (s *Worker) showTasks(ctx context.Context) {
 	every := time.NewTicker(time.Second)
 	defer every.Stop()
 	for {
-		var tasks []metrics.Task
-		first := false
-		for _, t := range s.tasks.States() {
-			tasks = append(tasks, metrics.Task{Number: t.Task, Owner: t.Owner, Windows: t.Windows})
-			first = first || t.Task == 0 && t.Owner
-		}
-		s.shards.Show(tasks)
-		s.board.Stream.Owns(first)
+		of := s.tasks.States()
+		s.metrics.show(of)
+		s.board.Stream.Owns(slices.ContainsFunc(of, func(t tasks.TaskState) bool { return t.Task == 0 && t.Owner }))
 		select {
 		case <-every.C:
 		case <-ctx.Done():

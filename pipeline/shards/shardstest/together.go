@@ -1,4 +1,4 @@
-package pipelinetest
+package shardstest
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/shards"
 )
@@ -111,7 +112,7 @@ func Threads(n int) shards.Runner {
 func ShardedModel(t testing.TB, kind gnn.Kind, seed uint64) (*model.Model, *rand.Rand) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 18))
-	return ModelOfWidth(t, rng, kind, 5, 24, 4), rng
+	return pipelinetest.ModelOfWidth(t, rng, kind, 5, 24, 4), rng
 }
 
 // LikeShards removes from an outcome what shards need not have in common with an engine: its
@@ -138,7 +139,7 @@ var HeadsOfShards = []string{"paper", "dense pool", "sparse pool"}
 // ServeWith has a model serve with some of HeadsOfShards.
 func ServeWith(t testing.TB, m *model.Model, heads string) {
 	if heads != "paper" {
-		AddPool(t, m, heads == "sparse pool")
+		pipelinetest.AddPool(t, m, heads == "sparse pool")
 	}
 }
 
