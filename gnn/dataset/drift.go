@@ -230,12 +230,17 @@ type drift struct {
 	subCentre  [][]plane   // by class and subtopic
 	w          []float64   // the map W, Latent×Dim row-major
 	offset     []float64   // Dim
-	everyone   []int32     // entries: every paper, and every citation of it
-	ofClass    [][]int32   // entries by class
-	ofSub      [][][]int32 // entries by class and subtopic
-	weights    []float64   // storage
-	latent     []float64   // storage
+	entries    entries
+	weights    []float64 // storage
+	latent     []float64 // storage
 	seen       map[int32]bool
+}
+
+// entries are what can be cited: every paper, and every citation of it.
+type entries struct {
+	all     []int32
+	ofClass [][]int32
+	ofSub   [][][]int32 // by class and subtopic
 }
 
 // plane is an orthonormal pair u, v in whose plane a centre turns.
@@ -267,11 +272,11 @@ func newDrift(c DriftConfig) *drift {
 		// Births are spread over the first .6 of the stream.
 		g.birth[k] = g.ys + float64((float64(k)+.5)/float64(c.Late)*.6*(float64(c.Years)-g.ys))
 	}
-	g.ofClass, g.ofSub = make([][]int32, c.Classes), make([][][]int32, c.Classes)
+	g.entries.ofClass, g.entries.ofSub = make([][]int32, c.Classes), make([][][]int32, c.Classes)
 	for k := range c.Classes {
 		g.b = append(g.b, g.normals(c.Sub, c.SubSpread))
 		g.rSub = append(g.rSub, g.normals(c.Sub, 1))
-		g.ofSub[k] = make([][]int32, c.Sub)
+		g.entries.ofSub[k] = make([][]int32, c.Sub)
 		// Four other classes, or as many as there are.
 		var others []int
 		for _, o := range g.rng.Perm(c.Classes) {
@@ -484,10 +489,10 @@ func (g *drift) cite(p paper) []int32 {
 	for range draws {
 		list := g.list(p)
 		if len(list) == 0 {
-			list = g.ofClass[p.class]
+			list = g.entries.ofClass[p.class]
 		}
 		if len(list) == 0 {
-			list = g.everyone
+			list = g.entries.all
 		}
 		if len(list) == 0 {
 			break
@@ -519,22 +524,22 @@ func (g *drift) list(p paper) []int32 {
 		// .2 to its own class, .6 to the other, .2 to everyone.
 		own, subShare = .2, .5
 		if u >= .2 && u < .8 {
-			return g.ofClass[p.other]
+			return g.entries.ofClass[p.other]
 		}
 	}
 	if u >= own {
-		return g.everyone
+		return g.entries.all
 	}
 	if g.rng.Float64() < subShare {
-		return g.ofSub[p.class][p.sub]
+		return g.entries.ofSub[p.class][p.sub]
 	}
-	return g.ofClass[p.class]
+	return g.entries.ofClass[p.class]
 }
 
 // enter adds an entry of a paper of the given class and subtopic to its three
 // lists.
 func (g *drift) enter(v int32, class, sub int) {
-	g.everyone = append(g.everyone, v)
-	g.ofClass[class] = append(g.ofClass[class], v)
-	g.ofSub[class][sub] = append(g.ofSub[class][sub], v)
+	g.entries.all = append(g.entries.all, v)
+	g.entries.ofClass[class] = append(g.entries.ofClass[class], v)
+	g.entries.ofSub[class][sub] = append(g.entries.ofSub[class][sub], v)
 }

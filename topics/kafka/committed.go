@@ -90,11 +90,12 @@ const (
 // retryDamaged counts a try to read the damaged batch with the given base offset, and reports
 // whether to try again.
 func (p *partition) retryDamaged(base int64) bool {
-	if p.damagedAt != base || p.damagedSince.IsZero() {
-		p.damagedAt, p.damagedTried, p.damagedSince = base, 0, time.Now()
+	d := &p.damaged
+	if d.at != base || d.since.IsZero() {
+		*d = damage{at: base, repeated: repeated{since: time.Now()}}
 	}
-	p.damagedTried++
-	return p.damagedTried <= damagedTries || time.Since(p.damagedSince) < damagedFor
+	d.times++
+	return d.times <= damagedTries || time.Since(d.since) < damagedFor
 }
 
 // consumeBatch appends the batch's records from the position on, unless they are aborted,

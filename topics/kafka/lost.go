@@ -105,18 +105,18 @@ const leastAbsents = 3
 // its topics yet. So brokers are asked, which must have said so leastAbsents times, over
 // DialFor, with no other answer or failure in between.
 func (r *Reader) absent(p *partition, ask func() (map[string]known, error)) error {
-	if p.absents > 0 && time.Since(p.absent) < r.client.cfg.DialFor*time.Duration(p.absents)/leastAbsents {
+	if p.absent.times > 0 && time.Since(p.absent.since) < r.client.cfg.DialFor*time.Duration(p.absent.times)/leastAbsents {
 		return nil // not yet time to ask again
 	}
 	topics, err := ask()
 	if t := topics[p.at.Topic]; err != nil || t.code != kafkago.UnknownTopicOrPartition && (t.code != 0 || int(p.at.Partition) < t.partitions) {
-		p.absents = 0
+		p.absent.times = 0
 		return nil
 	}
-	if p.absents == 0 {
-		p.absent = time.Now()
+	if p.absent.times == 0 {
+		p.absent.since = time.Now()
 	}
-	if p.absents++; p.absents <= leastAbsents {
+	if p.absent.times++; p.absent.times <= leastAbsents {
 		return nil
 	}
 	return fmt.Errorf("%s partition %d does not exist: %s (%w)", p.at.Topic, p.at.Partition, restore, kafkago.UnknownTopicOrPartition)
@@ -163,7 +163,7 @@ func MarkOf(r *Record) Mark {
 // that is accepted if the topic still has its id or, where brokers have no ids, if the
 // partition was not missing in between.
 func (r *Reader) confirm(ctx context.Context, p *partition) error {
-	probe := &partition{at: p.at, damagedAt: p.last.Offset, damagedTried: damagedTries, damagedSince: time.Now().Add(-damagedFor)}
+	probe := &partition{at: p.at, damaged: damage{p.last.Offset, repeated{time.Now().Add(-damagedFor), damagedTries}}}
 	probe.position.Store(p.last.Offset)
 	var s share
 	var failed error

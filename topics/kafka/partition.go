@@ -31,15 +31,8 @@ type partition struct {
 	failing time.Time
 	short   time.Time
 
-	// Brokers that have said, one after the other, that the partition does not exist: since
-	// when, and how many times.
-	absent  time.Time
-	absents int
-
-	// The batch with a wrong CRC that was met last, how often it was fetched, and since when.
-	damagedAt    int64
-	damagedTried int
-	damagedSince time.Time
+	absent  repeated // brokers have said, one after the other, that the partition does not exist
+	damaged damage
 
 	// Times of the last answer, and of the last one with records (or of the
 	// first answer, before there were any).
@@ -58,10 +51,22 @@ type partition struct {
 	missing     bool
 }
 
+// repeated is something that has happened several times in a row.
+type repeated struct {
+	since time.Time
+	times int
+}
+
+// damage is the batch with a wrong CRC that was met last, and its fetches.
+type damage struct {
+	at int64
+	repeated
+}
+
 // answered records the outcome of a fetch.
 func (p *partition) answered(err error) {
 	if err == nil {
-		p.err, p.absents = nil, 0
+		p.err, p.absent.times = nil, 0
 		return
 	}
 	if p.err == nil || code(err) != code(p.err) {
