@@ -1,3 +1,5 @@
+// Package audit compares what a graph has published with a replay of its ledger, byte by byte, and
+// counts it where there can be no replay. It writes nothing.
 package audit
 
 import (

@@ -1,3 +1,9 @@
+// Package publish encodes the effects of windows and commits them: predictions, dead letters and
+// ledger records of a commit are one Kafka transaction.
+//
+// The stages overlap: an encoder encodes the effects of each window while later ones are
+// stepped, and a publisher produces and commits them. Both keep the windows in order, so this
+// does not change any outcome.
 package publish
 
 import (
@@ -34,14 +40,14 @@ type Sources struct {
 	Logger     *slog.Logger
 	Owns       *atomic.Bool   // false once another worker was elected
 	Partitions map[string]int // of the output topics
-	Ledger     *ledger.Ledger // after the last window that was replayed
+	Ledger     *ledger.Ledger // after the last window that was replayed; the publisher reads on
 	// Acknowledged waits until a window and those before it may be committed.
 	Acknowledged func(ctx context.Context, window int64) error
 }
 
 // New returns a pipeline that has not started.
 func New(cfg *Config, p *kafka.Producer, from Sources) *Pipeline {
-	out := newPublisher(cfg, from.Terms, from.Logger, from.Owns, p, from.Ledger, from.Acknowledged)
+	out := newPublisher(cfg, p, from)
 	e := newEncoder(cfg, from.Terms, from.Partitions, out)
 	return &Pipeline{In: e.in, Committed: out.committed, encoder: e, publisher: out}
 }
@@ -62,14 +68,6 @@ func (p *Pipeline) Effects(out *event.Outcome, record *ledger.Record, cut time.T
 	e := p.encoder.new()
 	e.fill(out, record, cut, p.encoder.cfg, p.encoder.terms.Names.DeadLetters)
 	return e
-}
-
-// Discard encodes effects and forgets them, to measure that alone.
-func (p *Pipeline) Discard(e *Effects) error {
-	err := p.encoder.encode(e)
-	p.encoder.output.windows = 0
-	p.encoder.output.batch.Reset()
-	return err
 }
 
 // Commit is a committed transaction.

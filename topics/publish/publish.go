@@ -5,13 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
-	"sync/atomic"
 	"time"
 
 	"github.com/gvbll/gvbll/topics/kafka"
-	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
@@ -46,13 +43,8 @@ type output struct {
 // own if no output has come for a commit interval.
 type publisher struct {
 	cfg      *Config
-	terms    *replay.Terms
-	log      *slog.Logger
-	owns     *atomic.Bool // false once another worker was elected
+	from     Sources
 	producer *kafka.Producer
-	ledger   *ledger.Ledger // after the last window that was replayed or searched for
-	// acknowledged waits until a window and those before it may be committed.
-	acknowledged func(ctx context.Context, window int64) error
 
 	in        chan *output  // closed after the last output
 	encodeErr error         // why in was closed early, nil if it was not; read after in is closed
@@ -78,9 +70,9 @@ const (
 	queuedCommits = 16 // committed transactions that the loop has not received yet
 )
 
-func newPublisher(cfg *Config, terms *replay.Terms, log *slog.Logger, owns *atomic.Bool, p *kafka.Producer, l *ledger.Ledger, acknowledged func(ctx context.Context, window int64) error) *publisher {
+func newPublisher(cfg *Config, p *kafka.Producer, from Sources) *publisher {
 	return &publisher{
-		cfg: cfg, terms: terms, log: log, owns: owns, producer: p, ledger: l, acknowledged: acknowledged,
+		cfg: cfg, from: from, producer: p,
 		in: make(chan *output), spare: make(chan *output, spareOutputs), committed: make(chan Commit, queuedCommits), ended: make(chan struct{}),
 		offsets: make(map[kafka.TopicPartition]int64), tries: 1,
 	}
@@ -162,14 +154,14 @@ func (p *publisher) produce(ctx context.Context, o *output) error {
 // follow has the transaction commit the group's offsets as they are now.
 func (p *publisher) follow() {
 	p.following = maps.Clone(p.offsets)
-	p.producer.SetOffsets(p.terms.Names.Ledger, p.following)
+	p.producer.SetOffsets(p.from.Terms.Names.Ledger, p.following)
 }
 
 // commit ends the transaction, if one is open, or else commits the offsets that are left.
 func (p *publisher) commit(ctx context.Context) error {
 	switch {
 	case len(p.open) > 0:
-		if err := p.acknowledged(ctx, p.newest().last); err != nil {
+		if err := p.from.Acknowledged(ctx, p.newest().last); err != nil {
 			return err
 		}
 	case len(p.offsets) == 0:
@@ -205,7 +197,7 @@ func (p *publisher) finish(began time.Time) {
 	p.last = p.newest().last
 	c := Commit{
 		Happened: replay.Committed{Last: p.last, Took: time.Since(began), Tries: p.tries},
-		Offset:   p.producer.Last(p.terms.LedgerAt()),
+		Offset:   p.producer.Last(p.from.Terms.LedgerAt()),
 	}
 	for _, o := range p.open {
 		c.Happened.Windows += o.windows
@@ -234,7 +226,7 @@ func (p *publisher) retry(ctx context.Context, err error) (committed bool, _ err
 		if !errors.Is(err, kafka.ErrUnknown) && !errors.Is(err, kafka.ErrFenced) || ctx.Err() != nil {
 			return false, err
 		}
-		p.log.Warn("the outcome of a commit is unknown, checking the ledger", "window", p.newest().last, "err", err)
+		p.from.Logger.Warn("the outcome of a commit is unknown, checking the ledger", "window", p.newest().last, "err", err)
 		if committed, err := p.inLedger(ctx); committed || err != nil {
 			return committed, err
 		}
@@ -266,7 +258,7 @@ func (p *publisher) newest() *output {
 // open for too long, as after an outage. That looks exactly like another worker's
 // take-over. It is not one as long as this worker is the one that was elected.
 func (p *publisher) expired() bool {
-	return p.owns.Load() && time.Since(p.began) >= p.cfg.TransactionTimeout
+	return p.from.Owns.Load() && time.Since(p.began) >= p.cfg.TransactionTimeout
 }
 
 // inLedger reports whether the ledger holds the open transaction. It first restarts the
@@ -278,7 +270,7 @@ func (p *publisher) expired() bool {
 func (p *publisher) inLedger(ctx context.Context) (found bool, err error) {
 	err = p.producer.Restart(ctx)
 	if errors.Is(err, kafka.ErrFenced) && p.expired() {
-		p.log.Warn("the transaction was open for longer than its time-out, and is begun again", "timeout", p.cfg.TransactionTimeout, "err", err)
+		p.from.Logger.Warn("the transaction was open for longer than its time-out, and is begun again", "timeout", p.cfg.TransactionTimeout, "err", err)
 		err = p.producer.TakeOver(ctx)
 	}
 	if errors.Is(err, kafka.ErrFenced) {
@@ -292,7 +284,7 @@ func (p *publisher) inLedger(ctx context.Context) (found bool, err error) {
 	}
 	others := int64(-1) // a window that this worker has not written, -1 for none
 	for {
-		r, err := p.ledger.Next(ctx)
+		r, err := p.from.Ledger.Next(ctx)
 		if err != nil {
 			return false, err
 		}

@@ -1,3 +1,10 @@
+// Package replay steps an engine through the windows of a ledger, and compares hashes where the
+// ledger has the engine's terms. Workers that follow or stand by do this, and so do audits,
+// trainings from the stream, and the forgetting of nodes, which is a fresh replay to the
+// ledger's end without them. The package knows Kafka and no model; it writes nothing.
+//
+// A replay and an owner step windows on one path: the records of a window are claimed from
+// the inputs, gathered into an event.Window, and stepped, see [Replayer.StepClaimed].
 package replay
 
 import (

@@ -15,7 +15,7 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// byCuts takes the windows of a shard from the cuts that a lead has written. Windows whose cuts are
+// byCuts takes the windows of a shard from the cuts that a sequencer has written. Windows whose cuts are
 // there are entered ahead, see [share].
 type byCuts struct {
 	replayer *replay.Replayer
@@ -42,7 +42,7 @@ type placedCut struct {
 	err   error
 }
 
-// aheadCuts bounds how many cuts are read ahead. A lead does not cut many windows ahead.
+// aheadCuts bounds how many cuts are read ahead. A sequencer does not cut many windows ahead.
 const aheadCuts = 16
 
 func newByCuts(p *replay.Replayer) worker.Source {

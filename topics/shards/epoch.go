@@ -15,7 +15,7 @@ import (
 	"github.com/gvbll/gvbll/topics/shards/exchange"
 )
 
-// A sharded graph begins an epoch with a cut without records. The lead writes it when every shard
+// A sharded graph begins an epoch with a cut without records. The sequencer writes it when every shard
 // has committed all windows before, so that nobody needs anything of the epoch before any more.
 // Each task that reads this cut ends, and is begun again with an empty engine. It steps all
 // windows before the cut once more, now without the nodes that were forgotten, and exchanges
@@ -87,7 +87,7 @@ func readRun(ctx context.Context, client *kafka.Client, n topics.Names) (r run, 
 	}
 }
 
-// isJoint reports whether the shards replay the windows before the lead's run, or are to.
+// isJoint reports whether the shards replay the windows before the sequencer's run, or are to.
 func (l *sequencer) isJoint(ctx context.Context) (bool, error) {
 	for task := 1; task <= l.sharded.shards; task++ {
 		r, err := ledger.Newest(ctx, l.client, l.cfg.Terms.Names.LedgerAt(task))

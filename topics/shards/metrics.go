@@ -7,7 +7,7 @@ import (
 
 // ObserveTask updates a worker's metrics from a task of a sharded graph. Windows are counted where
 // shard 1 is live, commits and ages of predictions in every shard, takeovers in every task, and
-// the lag of the inputs by the lead. [worker.Metrics.Owns] says who the owner is.
+// the lag of the inputs by the sequencer. [worker.Metrics.Owns] says who the owner is.
 func ObserveTask(m *worker.Metrics, task int, e replay.Event) {
 	switch e := e.(type) {
 	case replay.TookOver:
@@ -21,7 +21,7 @@ func ObserveTask(m *worker.Metrics, task int, e replay.Event) {
 		if task == 1 {
 			break
 		}
-		m.At(e.Outcome, task == 0 || e.Replayed) // the lead learns what others have stepped
+		m.At(e.Outcome, task == 0 || e.Replayed) // the sequencer learns what others have stepped
 		return
 	case replay.Forgotten:
 		return

@@ -1,3 +1,6 @@
+// Package shards runs the tasks of a sharded graph: a sequencer that writes what is in each window,
+// with a trainer that learns the labels, and shards, each a worker of its own part of the ledger.
+// Everything in topics that exists for shards alone is here and below. They are frozen: see ADR 25.
 package shards
 
 import (
@@ -21,9 +24,9 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// A sharded graph has tasks: task 0 is the lead, tasks 1 to P are the shards. A shard is a worker
-// on a partition of the ledger of its own, whose windows a lead has cut and whose engine is a
-// [share]. The lead cuts the windows and learns the labels that the shards have joined, see lead.
+// A sharded graph has tasks: task 0 is the sequencer, tasks 1 to P are the shards. A shard is a worker
+// on a partition of the ledger of its own, whose windows a sequencer has cut and whose engine is a
+// [share]. The sequencer cuts the windows and learns the labels that the shards have joined, see sequencer.
 //
 // The workers of the graph are members of one group, which gives each task an owner, and to
 // those without a task one to stand by for. A worker runs its tasks side by side: they know of
@@ -38,10 +41,10 @@ type Config struct {
 	// Lag is after how many windows labels are learned: in window w the heads have learned the
 	// labels up to window w-1-Lag.
 	Lag int64
-	// Depth is how many windows a lead may be ahead of the slowest shard; zero means 8.
+	// Depth is how many windows a sequencer may be ahead of the slowest shard; zero means 8.
 	Depth int64
 
-	// NewShard returns shard p of P, from 0, at window 0, and NewLead the lead.
+	// NewShard returns shard p of P, from 0, at window 0, and NewLead the sequencer.
 	NewShard func(p, shards int) (Shard, error)
 	NewLead  func(shards int) (Trainer, error)
 	// RestoreShard and RestoreLead return them from a snapshot, and its meta, see
@@ -50,7 +53,7 @@ type Config struct {
 	RestoreLead  func(shards int, r io.ReaderAt, size int64, folder string) (Trainer, map[string]string, error)
 
 	// TaskEvents, if not nil, returns what is called when something happens in a task. Events of
-	// one task come one at a time, those of each from other goroutines. The lead steps windows when
+	// one task come one at a time, those of each from other goroutines. The sequencer steps windows when
 	// it learns them.
 	TaskEvents func(task int) func(replay.Event)
 	// Waited, if not nil, is called when a task has waited for another in the exchange. It may
@@ -101,7 +104,7 @@ type Tasks struct {
 
 // TaskState is what a worker does with a task.
 type TaskState struct {
-	Task    int // 0 is the lead, 1 to P are the shards
+	Task    int // 0 is the sequencer, 1 to P are the shards
 	Owner   bool
 	Windows int64             // that its state has
 	Missing *exchange.Missing // what it waits for from others, nil for nothing
@@ -192,7 +195,7 @@ func (t *runningTasks) set(change func(map[int]*running)) {
 	t.byTask.Store(&m)
 }
 
-// running is a task that runs: the lead, or a shard. It is its own seat in the elections.
+// running is a task that runs: the sequencer, or a shard. It is its own seat in the elections.
 type running struct {
 	task    int
 	loop    taskLoop

@@ -24,12 +24,12 @@ import (
 )
 
 // sequencer is task 0 of a sharded graph. Its own loop cuts windows: it asks the policy as the owner of
-// a whole graph does, writes the cut to the ledger and reads it back before it goes on. A learner
-// in a goroutine of its own learns the windows that were cut, see learner.
+// a whole graph does, writes the cut to the ledger and reads it back before it goes on. A trainer
+// in a goroutine of its own learns the windows that were cut, see trainer.
 //
-// A lead that stands by follows the cuts, so that its inputs stand where the next window begins.
-// Nothing fences a lead. One that was replaced and does not know it may still write a cut; then
-// two leads have cut one window, and the first cut in the log counts for everybody. The lead
+// A sequencer that stands by follows the cuts, so that its inputs stand where the next window begins.
+// Nothing fences a sequencer. One that was replaced and does not know it may still write a cut; then
+// two sequencers have cut one window, and the first cut in the log counts for everybody. The sequencer
 // whose cut is not taken gives up its task: its inputs are ahead of the graph.
 type sequencer struct {
 	sharded  *Config
@@ -44,7 +44,7 @@ type sequencer struct {
 	terms   *replay.Replayer // compares the terms of cuts
 	known   *cuts.Complete   // the newest complete window that a cut names
 	ranges  []ledger.Range   // of the current cut; reused
-	learner *trainer
+	trainer *trainer
 	epoch   run
 	// joint says that the shards replay the windows before the run began. Then the heads of
 	// these windows are to be sent before the end of the cuts is reached.
@@ -58,7 +58,7 @@ type sequencer struct {
 
 func newSequencer(cfg *Config, c *kafka.Client, seat worker.Membership, caughtUp func()) *sequencer {
 	own := cfg.config(0)
-	own.Events = replay.Serial(replay.Join(worker.LogEvents(own.Logger), own.Events)) // the learner calls them too
+	own.Events = replay.Serial(replay.Join(worker.LogEvents(own.Logger), own.Events)) // the trainer calls them too
 	return &sequencer{sharded: cfg, client: c, seat: seat, caughtUp: caughtUp, cfg: &own, terms: replay.New(c, own.Replay(), nil)}
 }
 
@@ -88,14 +88,14 @@ func (l *sequencer) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	l.learned.Store(l.learner)
-	go l.learner.run(fetching)
+	l.learned.Store(l.trainer)
+	go l.trainer.run(fetching)
 	if err = l.standBy(ctx, at); err == nil {
-		err = l.lead(ctx)
+		err = l.cutWindows(ctx)
 	}
 	l.seat.Leave() // another can take over while the last checkpoint is written
 	stop(err)
-	if learning := l.learner.close(err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err())); err == nil || errors.Is(err, errTrainer) {
+	if learning := l.trainer.close(err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err())); err == nil || errors.Is(err, errTrainer) {
 		err = learning
 	}
 	return err
@@ -107,7 +107,7 @@ func (l *sequencer) open(ctx, fetching context.Context) (at leadPosition, err er
 	if l.cfg.Checkpoints.Since, err = readSince(ctx, l.client, l.cfg.Terms.Names); err != nil {
 		return at, err
 	}
-	if l.learner, at, err = openTrainer(ctx, l); err != nil {
+	if l.trainer, at, err = openTrainer(ctx, l); err != nil {
 		return at, err
 	}
 	if l.cuts, err = cuts.OpenCuts(ctx, l.client, l.cfg.Terms.Names.LedgerAt(0), at.Cuts); err != nil {
@@ -127,7 +127,7 @@ func (l *sequencer) standBy(ctx context.Context, at leadPosition) error {
 			if err := l.noteElection(e); err != nil {
 				return err
 			}
-		case <-l.learner.ended:
+		case <-l.trainer.ended:
 			return errTrainer
 		default:
 		}
@@ -140,7 +140,7 @@ func (l *sequencer) standBy(ctx context.Context, at leadPosition) error {
 			if l.elected {
 				return nil
 			}
-			if l.learner.learned.Load() >= l.cuts.Place().Window {
+			if l.trainer.learned.Load() >= l.cuts.Place().Window {
 				l.caughtUp()
 			}
 			c, err = l.cuts.Wait(ctx)
@@ -170,14 +170,14 @@ func (l *sequencer) noteElection(e kafka.Election) error {
 	return nil
 }
 
-// goLive lets the learner send heads that nobody has sent.
+// goLive lets the trainer send heads that nobody has sent.
 func (l *sequencer) goLive() {
 	if l.owns.CompareAndSwap(false, true) {
-		close(l.learner.live)
+		close(l.trainer.live)
 	}
 }
 
-// follow takes a cut that another lead has written.
+// follow takes a cut that another sequencer has written.
 func (l *sequencer) follow(ctx context.Context, c *cuts.Cut) error {
 	if err := l.epoch.check(c); err != nil {
 		return err
@@ -198,21 +198,21 @@ func (l *sequencer) follow(ctx context.Context, c *cuts.Cut) error {
 	return l.handOver(ctx)
 }
 
-// errTrainer says that the learner has ended, which says why itself.
+// errTrainer says that the trainer has ended, which says why itself.
 var errTrainer = errors.New("the learner has ended")
 
-// handOver passes the window that was cut last to the learner.
+// handOver passes the window that was cut last to the trainer.
 func (l *sequencer) handOver(ctx context.Context) error {
 	c := cutWindow{place: l.cuts.Place(), inputs: l.inputs.Position(), settings: l.terms.SettingsToWrite().All, done: l.known}
 	for {
 		select {
-		case l.learner.cut <- c:
+		case l.trainer.cut <- c:
 			return nil
-		case e := <-l.seat.Elected(): // the learner may wait for what this lead is to send
+		case e := <-l.seat.Elected(): // the trainer may wait for what this sequencer is to send
 			if err := l.noteElection(e); err != nil {
 				return err
 			}
-		case <-l.learner.ended:
+		case <-l.trainer.ended:
 			return errTrainer
 		case <-ctx.Done():
 			return ctx.Err()
@@ -220,8 +220,8 @@ func (l *sequencer) handOver(ctx context.Context) error {
 	}
 }
 
-// sequencer cuts windows until the context ends or another worker is elected.
-func (l *sequencer) lead(ctx context.Context) error {
+// cutWindows cuts windows until the context ends or another worker is elected.
+func (l *sequencer) cutWindows(ctx context.Context) error {
 	began := time.Now()
 	if err := l.checkEnd(ctx); err != nil {
 		return err
@@ -266,9 +266,9 @@ func (l *sequencer) lead(ctx context.Context) error {
 		case e := <-l.seat.Elected():
 			err = l.noteElection(e)
 		case <-progress:
-		case <-l.learner.progress:
+		case <-l.trainer.progress:
 		case err = <-failed:
-		case <-l.learner.ended:
+		case <-l.trainer.ended:
 			return errTrainer
 		case <-lag.C:
 			l.inputs.Lag(func(topic string, records, withheld int64) {
@@ -340,13 +340,13 @@ func (l *sequencer) cutAll(ctx context.Context, cutter *cuts.Cutter) (time.Durat
 	for ctx.Err() == nil {
 		window := l.cuts.Place().Window
 		if l.ends {
-			if slices.Min(l.done.Last()) < window-1 || l.learner.learned.Load() < window {
+			if slices.Min(l.done.Last()) < window-1 || l.trainer.learned.Load() < window {
 				return 0, nil
 			}
 			return 0, l.beginEpoch(ctx, cutter)
 		}
 		// Shards that have sent the rows of a window are done with it before they commit it.
-		done := max(slices.Min(l.done.Last()), l.learner.learned.Load()-1)
+		done := max(slices.Min(l.done.Last()), l.trainer.learned.Load()-1)
 		if window-1-done >= l.sharded.Depth {
 			return 0, nil
 		}

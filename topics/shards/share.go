@@ -37,7 +37,7 @@ type Shard interface {
 	// Serve predicts this shard's own arrivals in the oldest window that was heard and not
 	// served, from all shards' parts of their embeddings. Before that it sets the heads after
 	// the labels of window w-1-lag, which is empty where no label was learned. It returns the
-	// rows of the labels that the window has joined, for the lead, and what it has served, for
+	// rows of the labels that the window has joined, for the sequencer, and what it has served, for
 	// the other shards.
 	Serve(parts [][]byte, heads []byte) (out *event.Outcome, rows, served []byte, err error)
 	// Err is as in Engine.
@@ -163,7 +163,7 @@ func (s *share) step(w *event.Window) (*event.Outcome, error) {
 	return s.serve()
 }
 
-// maxAhead bounds the windows that are entered and not served. A lead does not cut more.
+// maxAhead bounds the windows that are entered and not served. A sequencer does not cut more.
 const maxAhead = defaultDepth
 
 // mayEnter reports whether another window may be entered before the oldest one is served: the
@@ -291,7 +291,7 @@ func (s *share) sent(ctx context.Context, window int64, from int) (bool, error) 
 }
 
 // committed reports whether a shard has committed a window in a run, or stepped it in the replay
-// that began the run. The lead commits none.
+// that began the run. The sequencer commits none.
 func (cfg *Config) committed(ctx context.Context, c *kafka.Client, in *run, window int64, task int) (bool, error) {
 	if task == 0 {
 		return false, nil

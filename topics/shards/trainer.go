@@ -23,26 +23,26 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// trainer learns the windows that a lead has cut, in a goroutine of its own: it waits for the rows
+// trainer learns the windows that a sequencer has cut, in a goroutine of its own: it waits for the rows
 // of all shards, learns them, and sends the heads.
 //
-// While it stands by, and at a start, it waits for the heads that were sent by the lead that owned
+// While it stands by, and at a start, it waits for the heads that were sent by the sequencer that owned
 // the task, and compares them with its own: they must be the same bytes. From the first window on
 // whose heads are not in the exchange it sends them itself.
 type trainer struct {
-	lead    *sequencer
-	engine  Trainer
-	saver   *worker.Saver
-	sender  *exchange.Sender
-	records *kafka.Producer                   // of what was learned; nil before the first labels
-	rows    atomic.Pointer[exchange.Receiver] // from the first window on
-	heads   *exchange.Receiver                // that were sent before
-	at      leadPosition                      // after the last window whose heads are in the exchange
-	ahead   bool                              // the engine has learned one window more
-	sends   bool                              // no more heads are in the exchange
+	sequencer *sequencer
+	engine    Trainer
+	saver     *worker.Saver
+	sender    *exchange.Sender
+	records   *kafka.Producer                   // of what was learned; nil before the first labels
+	rows      atomic.Pointer[exchange.Receiver] // from the first window on
+	heads     *exchange.Receiver                // that were sent before
+	at        leadPosition                      // after the last window whose heads are in the exchange
+	ahead     bool                              // the engine has learned one window more
+	sends     bool                              // no more heads are in the exchange
 
 	cut   chan cutWindow
-	live  chan struct{} // closed once the lead owns its task
+	live  chan struct{} // closed once the sequencer owns its task
 	ended chan struct{} // closed when run has returned
 	err   error         // why; read after ended is closed
 
@@ -59,7 +59,7 @@ type cutWindow struct {
 	done     *cuts.Complete
 }
 
-// leadPosition says which windows are in a checkpoint of a lead.
+// leadPosition says which windows are in a checkpoint of a sequencer.
 type leadPosition struct {
 	replay.Reached
 	Cuts     cuts.Place        `json:"cuts"`
@@ -68,13 +68,13 @@ type leadPosition struct {
 }
 
 // aheadOfLearner bounds, with the depth and the lag, the windows that are cut and not learned. A
-// lead does not come so far ahead: shards that wait for heads hold it back.
+// sequencer does not come so far ahead: shards that wait for heads hold it back.
 const aheadOfLearner = 64
 
-// openTrainer returns a learner after the newest checkpoint that can be used, or at the beginning.
+// openTrainer returns a trainer after the newest checkpoint that can be used, or at the beginning.
 func openTrainer(ctx context.Context, l *sequencer) (*trainer, leadPosition, error) {
 	k := &trainer{
-		lead: l, cut: make(chan cutWindow, aheadOfLearner+l.sharded.Depth+l.sharded.Lag),
+		sequencer: l, cut: make(chan cutWindow, aheadOfLearner+l.sharded.Depth+l.sharded.Lag),
 		live: make(chan struct{}), ended: make(chan struct{}), progress: make(chan struct{}, 1),
 	}
 	list, err := l.cfg.Checkpoints.Find(l.cfg.Terms.Names.Ledger)
@@ -112,7 +112,7 @@ func openTrainer(ctx context.Context, l *sequencer) (*trainer, leadPosition, err
 
 // load reads a checkpoint.
 func (k *trainer) load(ctx context.Context, path string) error {
-	l := k.lead
+	l := k.sequencer
 	f, size, err := checkpoint.OpenFile(path)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (k *trainer) load(ctx context.Context, path string) error {
 	return nil
 }
 
-// releaseLead frees what a lead's engine has outside of memory, if it has any.
+// releaseLead frees what a sequencer's engine has outside of memory, if it has any.
 func releaseLead(e Trainer) {
 	if c, ok := e.(io.Closer); ok {
 		_ = c.Close()
@@ -216,19 +216,19 @@ func (k *trainer) learn(ctx, following, sending context.Context, c cutWindow) er
 		return err
 	}
 	k.at.Window, k.at.Chain, k.at.Cuts, k.at.Done, k.at.Position = window+1, out.Chain.Hex(), c.place, c.done, c.inputs
-	k.at.Model, k.at.Settings = k.lead.cfg.Terms.Model, c.settings
+	k.at.Model, k.at.Settings = k.sequencer.cfg.Terms.Model, c.settings
 	k.ahead = false
 	k.learned.Store(window + 1)
 	select {
 	case k.progress <- struct{}{}:
 	default:
 	}
-	replayed = replayed || window < k.lead.epoch.since
-	k.lead.cfg.Events(replay.Stepped{Outcome: out, Cause: "learned", Replayed: replayed, Took: took})
+	replayed = replayed || window < k.sequencer.epoch.since
+	k.sequencer.cfg.Events(replay.Stepped{Outcome: out, Cause: "learned", Replayed: replayed, Took: took})
 	return nil
 }
 
-// sent waits for the heads of a window that were sent before, unless this lead owns its task and
+// sent waits for the heads of a window that were sent before, unless this sequencer owns its task and
 // there are none. It returns them, and whether there are.
 func (k *trainer) sent(ctx, following context.Context, window int64) (heads []byte, there bool, err error) {
 	if k.sends {
@@ -250,7 +250,7 @@ func (k *trainer) sent(ctx, following context.Context, window int64) (heads []by
 
 // send records what was learned, and sends the heads.
 func (k *trainer) send(ctx context.Context, out *event.Outcome, heads []byte, settings event.Settings) error {
-	if out.Window >= k.lead.epoch.since { // the others are recorded already
+	if out.Window >= k.sequencer.epoch.since { // the others are recorded already
 		if err := k.record(ctx, out, settings); err != nil {
 			return err
 		}
@@ -267,9 +267,9 @@ func (k *trainer) send(ctx context.Context, out *event.Outcome, heads []byte, se
 
 // record writes what was learned into the ledger, for people.
 func (k *trainer) record(ctx context.Context, out *event.Outcome, settings event.Settings) error {
-	cfg := k.lead.cfg
+	cfg := k.sequencer.cfg
 	r := ledger.Record{
-		Version: ledger.Version, Epoch: k.lead.epoch.epoch, Window: out.Window, Cause: cuts.CauseLearned, Ranges: []ledger.Range{}, Model: cfg.Terms.Model, Settings: settings.Hash(),
+		Version: ledger.Version, Epoch: k.sequencer.epoch.epoch, Window: out.Window, Cause: cuts.CauseLearned, Ranges: []ledger.Range{}, Model: cfg.Terms.Model, Settings: settings.Hash(),
 		Labels: len(out.Labelled), Updates: out.Heads[0].Version, Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(), Changes: ledger.Changes(out.Drift),
 	}
 	if len(out.Labelled) == 0 && len(r.Changes) == 0 {
@@ -280,7 +280,7 @@ func (k *trainer) record(ctx context.Context, out *event.Outcome, settings event
 	}
 	if k.records == nil {
 		var err error
-		if k.records, err = k.lead.client.NewProducer(ctx, kafka.ProducerConfig{}); err != nil {
+		if k.records, err = k.sequencer.client.NewProducer(ctx, kafka.ProducerConfig{}); err != nil {
 			return err
 		}
 	}
@@ -296,23 +296,23 @@ func (k *trainer) open(ctx context.Context, at cuts.Place) error {
 	if k.rows.Load() != nil {
 		return nil
 	}
-	cfg, err := k.lead.sharded.exchanges(0, &k.lead.epoch, at)
+	cfg, err := k.sequencer.sharded.exchanges(0, &k.sequencer.epoch, at)
 	if err != nil {
 		return err
 	}
 	rows := cfg
 	rows.Sent = func(ctx context.Context, window int64, from int) (bool, error) {
-		return k.lead.sharded.committed(ctx, k.lead.client, &k.lead.epoch, window, from)
+		return k.sequencer.sharded.committed(ctx, k.sequencer.client, &k.sequencer.epoch, window, from)
 	}
-	k.rows.Store(exchange.NewReceiver(k.lead.client, rows, exchange.Position{Own: k.at.Exchange.Own}))
-	reads := cfg                      // without Sent: what the lead before has not sent, this one sends
+	k.rows.Store(exchange.NewReceiver(k.sequencer.client, rows, exchange.Position{Own: k.at.Exchange.Own}))
+	reads := cfg                      // without Sent: what the sequencer before has not sent, this one sends
 	reads.Task, reads.Waited = 1, nil // heads are read as shards do
-	k.heads = exchange.NewReceiver(k.lead.client, reads, exchange.Position{All: k.at.Exchange.All})
-	k.sender, err = exchange.NewSender(ctx, k.lead.client, cfg)
+	k.heads = exchange.NewReceiver(k.sequencer.client, reads, exchange.Position{All: k.at.Exchange.All})
+	k.sender, err = exchange.NewSender(ctx, k.sequencer.client, cfg)
 	return err
 }
 
-// missing returns what the learner waits for now, nil for nothing.
+// missing returns what the trainer waits for now, nil for nothing.
 func (k *trainer) missing() *exchange.Missing {
 	if r := k.rows.Load(); r != nil {
 		return r.Missing()
@@ -325,7 +325,7 @@ func (k *trainer) Reached() (next, committed int64) { return k.at.Window, k.at.W
 
 // Savable implements saved.
 func (k *trainer) Savable() bool {
-	return !k.ahead && (k.lead.epoch.since == 0 || k.at.Window > k.lead.epoch.since)
+	return !k.ahead && (k.sequencer.epoch.since == 0 || k.at.Window > k.sequencer.epoch.since)
 }
 
 // Snapshot implements saved.
@@ -341,7 +341,7 @@ func (k *trainer) Snapshot() (replay.Snapshot, error) {
 	return k.engine.Snapshot(map[string]string{replay.PositionKey: string(b)}), nil
 }
 
-// close waits until the goroutine has ended, and returns why. If the lead ends without an error,
+// close waits until the goroutine has ended, and returns why. If the sequencer ends without an error,
 // which ok says, it writes a last checkpoint.
 func (k *trainer) close(ok bool) error {
 	<-k.ended

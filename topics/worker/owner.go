@@ -297,7 +297,7 @@ func (o *Owner) handOver(e *publish.Effects) error {
 	}
 }
 
-// noteCommitted records a committed transaction and calls the hooks.
+// noteCommitted records a committed transaction and tells the event.
 func (o *Owner) noteCommitted(c publish.Commit) {
 	crash.Point(crash.Committed)
 	o.worker.committed = commitPoint{c.Happened.Last, c.Offset}

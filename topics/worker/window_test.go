@@ -33,8 +33,8 @@ func (e *preallocated) Step(w *event.Window) *event.Outcome {
 	return &e.out
 }
 
-// newDiscardingOwner returns an owner that steps and encodes, but discards the encoded
-// records instead of publishing them. Its windows have no events and size predictions.
+// newDiscardingOwner returns an owner that steps, but discards the effects instead of publishing
+// them. Its windows have no events and size predictions.
 func newDiscardingOwner(tb testing.TB, size int) *Owner {
 	tb.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
@@ -64,10 +64,7 @@ func newDiscardingOwner(tb testing.TB, size int) *Owner {
 		partitions: map[string]int{names.Predictions: 4}, source: newByPolicy(r),
 	}, p)
 	go func() {
-		for e := range o.pipeline.In {
-			if err := o.pipeline.Discard(e); err != nil {
-				tb.Error(err)
-			}
+		for range o.pipeline.In {
 		}
 	}()
 	tb.Cleanup(func() { close(o.pipeline.In) })
@@ -83,7 +80,7 @@ func (o *Owner) advanceBy(tb testing.TB, windows int) {
 	}
 }
 
-// TestOutputAllocations: handing predictions over and encoding them reuses memory, so that
+// TestOutputAllocations: handing predictions over reuses memory, so that
 // the garbage collector does not limit the throughput of a worker.
 func TestOutputAllocations(t *testing.T) {
 	const n, size = 4000, 500
@@ -94,8 +91,7 @@ func TestOutputAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkWindow measures stepping with concurrent encoding, without the engine's own
-// work.
+// BenchmarkWindow measures stepping without the engine's own work.
 func BenchmarkWindow(b *testing.B) {
 	const n, size = 4000, 500
 	o := newDiscardingOwner(b, size)

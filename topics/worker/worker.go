@@ -2,23 +2,15 @@
 // the engine, and commits the outcomes. It knows Kafka and no model; the engine that it
 // drives knows a model and no Kafka.
 //
-// Three parts share one base. A replayer steps an engine through the windows of
-// the ledger and compares hashes. A worker is a replayer that takes part in the
-// election of an owner, and once it is elected cuts the next windows and commits them.
-// An auditor is a replayer that compares every window with the published records.
-// Forgetting nodes is a fresh replayer that runs to the ledger's end without them.
+// The workers of a graph elect one owner. The others follow its ledger, stepping the same
+// windows and comparing hashes (topics/replay), so that the next owner only has to fence
+// the last one and continue at the ledger's end. A worker that starts does the same from its
+// newest checkpoint on.
 //
-// The workers of a graph elect one owner. The others follow its ledger, stepping
-// the same windows and comparing hashes, so that the next owner only has to fence
-// the last one and continue at the ledger's end. A worker that starts does the same
-// from its newest checkpoint on. Predictions, dead letters and ledger records of a
-// commit are one Kafka transaction.
-//
-// The stages overlap: each input fetches and decodes ahead ([intake.Inputs]), the
-// owner's loop cuts and steps, an encoder encodes the effects of each window during the
-// steps of later ones, and a publisher produces and commits them. This does not change
-// any outcome: the loop alone decides what is in a window, and the later stages keep
-// the windows in order.
+// The stages overlap: each input fetches and decodes ahead ([intake.Inputs]), the owner's loop
+// cuts and steps, and what comes of a window is encoded and committed beside later ones
+// (topics/publish). This does not change any outcome: the loop alone decides what is in a
+// window, and the other stages keep the windows in order.
 package worker
 
 import (
@@ -55,7 +47,7 @@ func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config) erro
 }
 
 // Worker is a replayer that follows the ledger until it is elected, and then continues
-// as [owner]. One goroutine steps and calls the hooks.
+// as [Owner]. One goroutine steps and tells the events.
 type Worker struct {
 	Cfg    *Config
 	client *kafka.Client

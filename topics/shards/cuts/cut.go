@@ -1,3 +1,6 @@
+// Package cuts is the chain of cuts of a sharded graph, in the ledger's partition 0: which records
+// are in each window, before any shard has stepped it. Beside them is what was learned of a
+// window, for people.
 package cuts
 
 import (

@@ -1,0 +1,58 @@
+package publish
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
+)
+
+// TestEncodeAllocations: encoding predictions reuses memory, so that the garbage collector does
+// not limit the throughput of a worker.
+func TestEncodeAllocations(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: cluster.ListenAddrs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	names, err := topics.Under("encode-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.NewProducer(t.Context(), kafka.ProducerConfig{TransactionalID: names.Ledger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := &Config{}
+	cfg.SetDefaults()
+	pipeline := New(cfg, p, Sources{Terms: &replay.Terms{Names: names}, Partitions: map[string]int{names.Predictions: 4}})
+	const size = 500
+	out := &event.Outcome{}
+	for i := range size {
+		out.Predictions = append(out.Predictions, event.Prediction{Node: event.ID{Num: int64(i)}, Class: "class", Probabilities: make([]float32, 40)})
+	}
+	record := &ledger.Record{Version: ledger.Version, Model: "model", Ranges: []ledger.Range{}}
+	window := func() {
+		e := pipeline.Effects(out, record, time.Now())
+		if err := pipeline.encoder.encode(e); err != nil {
+			t.Fatal(err)
+		}
+		pipeline.encoder.output.windows = 0
+		pipeline.encoder.output.batch.Reset()
+	}
+	window()
+	if per := testing.AllocsPerRun(100, window) / size; per > 0.1 {
+		t.Errorf("%v allocations per prediction, want at most 0.1", per)
+	}
+}
