@@ -1,8 +1,9 @@
 // Package topics names the topics of one graph and creates them. Everything else
 // that concerns Kafka is in the packages below it: wire (bytes and values), kafka
-// (fetching and transactions), ledger (the commit point), exchange (between the tasks of a sharded graph), intake (from input topics
-// to windows), worker (the loop from fetch to commit), sender (a data set into the
-// topics) and broker (the demo's embedded broker). None of them imports a model.
+// (fetching and transactions), ledger (the commit point), intake (from input topics
+// to windows), replay (the windows of a ledger), publish (what comes of a window), audit,
+// worker (the loop from fetch to commit), shards (a graph in parts), sender (a data set
+// into the topics) and broker (the demo's embedded broker). None of them imports a model.
 package topics
 
 import (
@@ -121,6 +122,15 @@ func Shards(ctx context.Context, c *kafka.Client, n Names) (int, error) {
 	default:
 		return 0, fmt.Errorf("ledger %s has %d partitions, so the graph has %d shards and %s needs %d partitions, but it has %d: restore the one that was changed from a backup or a mirror", n.Ledger, shards+1, shards, n.Exchange, shards+2, got)
 	}
+}
+
+// CheckWhole returns an error if a graph has shards: no worker steps it whole.
+func CheckWhole(ctx context.Context, c *kafka.Client, n Names) error {
+	shards, err := Shards(ctx, c, n)
+	if err == nil && shards > 0 {
+		err = fmt.Errorf("ledger %s is of a graph of %d shards, and this worker would step a whole graph", n.Ledger, shards)
+	}
+	return err
 }
 
 // Missing returns which of the topics do not exist: those that every graph has, and the

@@ -70,8 +70,8 @@ type Record struct {
 	// this Chain on, the state is that of an engine that never saw them.
 	Forgot *Forgot `json:"forgot,omitempty"`
 
-	// Forgets says, in a sharded graph, that the window's commands to forget nodes are obeyed:
-	// the next window begins an epoch, whose Forgot says so.
+	// Forgets says that the window's commands to forget nodes are obeyed by the epoch that the
+	// next window begins, whose Forgot says so.
 	Forgets bool `json:"forgets,omitempty"`
 
 	// Attempt is set in a window without records: the owner is about to forget nodes for

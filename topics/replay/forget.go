@@ -31,7 +31,7 @@ type Comparer interface {
 // ForgetCommands returns the commands to forget nodes among the claimed records, valid
 // until these are released.
 func (p *Replayer) ForgetCommands() (forget []event.Command) {
-	if p.Cfg.Terms.Partition > 0 { // shards refuse them
+	if p.Cfg.Terms.Partition > 0 { // its engine refuses them
 		return nil
 	}
 	commands, _ := p.Inputs.Commands.Gather(nil, nil)

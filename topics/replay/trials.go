@@ -10,7 +10,7 @@ import (
 // TrialCommands returns the commands to try a model among the claimed records, valid until
 // these are released.
 func (p *Replayer) TrialCommands() (trials []event.Command) {
-	if p.Cfg.Terms.Partition > 0 { // shards refuse them
+	if p.Cfg.Terms.Partition > 0 { // its engine refuses them
 		return nil
 	}
 	commands, _ := p.Inputs.Commands.Gather(nil, nil)

@@ -99,11 +99,8 @@ func newWorker(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("missing topics %v: run 'gvbll topics --create', or let the worker do it with --create-topics 1", missing)
 	}
-	switch shards, err := topics.Shards(ctx, c, cfg.Terms.Names); {
-	case err != nil:
+	if err := topics.CheckWhole(ctx, c, cfg.Terms.Names); err != nil {
 		return nil, err
-	case shards > 0:
-		return nil, fmt.Errorf("ledger %s is of a graph of %d shards, and this worker would step a whole graph", cfg.Terms.Names.Ledger, shards)
 	}
 	w, err := NewTask(ctx, c, e, cfg, newByPolicy)
 	if err != nil {
