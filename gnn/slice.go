@@ -24,7 +24,7 @@ const MaxSlices = 64
 // each neighbour: these are refused.
 func Slice(e Encoder, p, P int) (Encoder, error) {
 	if P < 1 || P > MaxSlices || p < 0 || p >= P {
-		return nil, fmt.Errorf("slice %d of %d: give 1 to %d shards", p, P, MaxSlices)
+		return nil, fmt.Errorf("slice %d of %d: give 1 to %d slices", p, P, MaxSlices)
 	}
 	if P == 1 {
 		return e, nil
@@ -32,14 +32,14 @@ func Slice(e Encoder, p, P int) (Encoder, error) {
 	switch e.(type) {
 	case *SAGE, *GCN:
 	default:
-		return nil, fmt.Errorf("encoder %s cannot be cut into %d shards: train a %s or %s, or serve it with 1 shard", e.Kind(), P, KindSAGE, KindGCN)
+		return nil, fmt.Errorf("encoder %s cannot be cut into %d slices: train a %s or %s, or serve it whole", e.Kind(), P, KindSAGE, KindGCN)
 	}
 	if e.Depth() != 2 {
-		return nil, fmt.Errorf("an encoder of depth %d cannot be cut into %d shards: train one of 2 layers, or serve it with 1 shard", e.Depth(), P)
+		return nil, fmt.Errorf("an encoder of depth %d cannot be cut into %d slices: train one of 2 layers, or serve it whole", e.Depth(), P)
 	}
 	hidden := e.widths()[1]
 	if hidden%P != 0 {
-		return nil, fmt.Errorf("a hidden width of %d cannot be cut into %d shards: give a number that divides it", hidden, P)
+		return nil, fmt.Errorf("a hidden width of %d cannot be cut into %d slices: give a number that divides it", hidden, P)
 	}
 	from, to := p*(hidden/P), (p+1)*(hidden/P)
 	// units returns rows from to to of a matrix, columns the same columns.

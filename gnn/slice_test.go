@@ -85,9 +85,9 @@ func TestSliceRefuses(t *testing.T) {
 		{KindSAGE, []int{3, 8, 8, 4}, 0, 2, "train one of 2 layers"},
 		{KindGCN, []int{3, 8}, 0, 2, "train one of 2 layers"},
 		{KindSAGE, []int{3, 6, 4}, 0, 4, "give a number that divides it"},
-		{KindSAGE, []int{3, 8, 4}, 0, 0, "give 1 to 64 shards"},
-		{KindSAGE, []int{3, 8, 4}, 2, 2, "give 1 to 64 shards"},
-		{KindSAGE, []int{3, 65, 4}, 0, 65, "give 1 to 64 shards"},
+		{KindSAGE, []int{3, 8, 4}, 0, 0, "give 1 to 64 slices"},
+		{KindSAGE, []int{3, 8, 4}, 2, 2, "give 1 to 64 slices"},
+		{KindSAGE, []int{3, 65, 4}, 0, 65, "give 1 to 64 slices"},
 	} {
 		_, err := Slice(randomEncoder(rng, c.kind, ReLU, c.width...), c.p, c.P)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {

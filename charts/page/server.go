@@ -51,7 +51,7 @@ type Server struct {
 	mux       *http.ServeMux
 	ask       atomic.Pointer[func(func(*pipeline.Engine))] // nil until Attach
 	bodies    chan struct{}                                // holds one element per request whose body is in memory
-	silent    atomic.Bool                                  // see Silent
+	silent    atomic.Pointer[string]                       // see Silent
 	questions chan struct{}                                // holds one element per request that uses the engine
 	pictures  pictures
 	started   time.Time
@@ -87,9 +87,9 @@ func (s *Server) className(class int32) string {
 // returns, with an engine that nothing else uses meanwhile.
 func (s *Server) Attach(ask func(func(*pipeline.Engine))) { s.ask.Store(&ask) }
 
-// Silent says that there is no engine to ask: this worker has a part of the graph. Pages and
-// API then have what was reported, and questions about nodes are refused.
-func (s *Server) Silent() { s.silent.Store(true) }
+// Silent says that there is no engine to ask, and why: this worker has a part of the graph. Pages
+// and API then have what was reported, and questions about nodes are refused.
+func (s *Server) Silent(why string) { s.silent.Store(&why) }
 
 // ServeHTTP implements [http.Handler]. Unknown paths get 404.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -161,8 +161,8 @@ func allowed(w http.ResponseWriter, r *http.Request, method string) bool {
 // for longer than maxWait.
 func (s *Server) engine(ctx context.Context, f func(*pipeline.Engine)) *problem {
 	ask := s.ask.Load()
-	if s.silent.Load() {
-		return notReady.because("the graph has several shards, and no worker has all of a node: 'gvbll tail' has its predictions")
+	if why := s.silent.Load(); why != nil {
+		return notReady.because(*why)
 	}
 	if ask == nil {
 		return notReady.because("this worker is still replaying the ledger: try again")

@@ -47,7 +47,7 @@ func (s *Server) statusValue() *statusValue {
 // state says what this worker does. The caller must hold s.mu.
 func (s *Server) state() string {
 	switch {
-	case s.silent.Load():
+	case s.silent.Load() != nil:
 		return "one of several workers of the graph"
 	case s.ask.Load() == nil:
 		return "replaying the ledger"
@@ -78,7 +78,7 @@ func (p progressValue) String() string {
 // otherwise. The caller must hold s.mu.
 func (s *Server) progress() *progressValue {
 	h := &s.h
-	if s.silent.Load() {
+	if s.silent.Load() != nil {
 		return nil
 	}
 	if s.ask.Load() == nil {

@@ -79,7 +79,7 @@ func testExportOfShards(t *testing.T, sh *shell) {
 	}
 	for want, args := range map[string][]string{
 		"--promote: the graph cut has 2 shards":                            {"8", "--promote", "after=5,if=nll"},
-		"cannot serve it: a hidden width of 7 cannot be cut into 2 shards": {"7"},
+		"cannot serve it: a hidden width of 7 cannot be cut into 2 slices": {"7"},
 	} {
 		if code, _, errs := sh.command(append(retrain, args...)...); code == exitOK || !strings.Contains(errs, want) {
 			t.Errorf("gvbll retrain --hidden %v: exit code %d and %s", args, code, errs)

@@ -7,7 +7,6 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
-	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 )
@@ -46,8 +45,9 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 	if err != nil {
 		return err
 	}
-	if l.Shards > 0 && c.Promote != (event.Rule{}) {
-		return flags.Usagef("--promote: the graph %s has %d shards, which try no model beside theirs: leave it out (docs/sharding.md)", c.Kafka.Prefix, l.Shards)
+	untried := l.TriesNone()
+	if untried != "" && c.Promote != (event.Rule{}) {
+		return flags.Usagef("--promote: the graph %s %s: leave it out (docs/sharding.md)", c.Kafka.Prefix, untried)
 	}
 	folder := service.ModelFolder(c.Models)
 	serving, err := c.serving(folder, l)
@@ -63,11 +63,11 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 		return err
 	}
 	look.PrintValidation(p.Out, r)
-	if l.Shards > 0 {
-		if _, err := gnn.Slice(r.Model.Encoder, 0, l.Shards); err != nil {
+	if untried != "" {
+		if err := l.CanHave(r.Model); err != nil {
 			return fmt.Errorf("%s is written, and the graph %s cannot serve it: %w", file, c.Kafka.Prefix, err)
 		}
-		_, err = fmt.Fprintf(p.Out, "%s: model %s, %s; shards try no model beside theirs: begin another graph with it, on the same inputs (docs/sharding.md)\n", file, r.Model.ID, describe(r.Model))
+		_, err = fmt.Fprintf(p.Out, "%s: model %s, %s; the graph %s %s: begin another graph with it, on the same inputs (docs/sharding.md)\n", file, r.Model.ID, describe(r.Model), c.Kafka.Prefix, untried)
 		return err
 	}
 	if _, err := sendCommand(ctx, graph.Client, graph.Names.Commands, &event.Command{Name: event.Shadow, Model: r.Model.ID, Rule: c.Promote.String()}); err != nil {

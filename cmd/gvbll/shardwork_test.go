@@ -175,8 +175,8 @@ func testShardsRefuse(t *testing.T, sh *shell) {
 		args []string
 		want string
 	}{
-		"GIN":     {[]string{"--model", save("gin", gin)}, "encoder gin cannot be cut into 2 shards"},
-		"a width": {[]string{"--model", save("odd", odd)}, "a hidden width of 5 cannot be cut into 2 shards"},
+		"GIN":     {[]string{"--model", save("gin", gin)}, "encoder gin cannot be cut into 2 slices"},
+		"a width": {[]string{"--model", save("odd", odd)}, "a hidden width of 5 cannot be cut into 2 slices"},
 		"shadow":  {[]string{"--model", good, "--shadow", save("other", other)}, "--shadow: the graph gvbll has 2 shards"},
 		"models":  {[]string{"--model", good, "--models", dir}, "--models: the graph gvbll has 2 shards"},
 		"rebase":  {[]string{"--model", good, "--rebase"}, "--rebase: no effect on the graph gvbll of 2 shards"},

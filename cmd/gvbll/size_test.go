@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/shards"
 	"github.com/gvbll/gvbll/cmd/lab/bench"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
@@ -114,7 +115,7 @@ func TestSize(t *testing.T) {
 		}
 	}
 	save(bench.Workload{})
-	var s sizing
+	var s shards.Sizing
 	if err := json.Unmarshal([]byte(gvbll(t, "size", "--model", file, "--nodes", "100e6", "--json")), &s); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +139,7 @@ func TestSize(t *testing.T) {
 	if !strings.Contains(out, "do not fit into 64GiB") || !strings.Contains(out, "encoder gin cannot be cut") {
 		t.Errorf("of a GIN:\n%s", out)
 	}
-	if code, _, stderr := command(t, "size", "--model", file, "--nodes", "1e6", "--shards", "4"); code != exitUsage || !strings.Contains(stderr, "encoder gin cannot be cut into 4 shards") {
+	if code, _, stderr := command(t, "size", "--model", file, "--nodes", "1e6", "--shards", "4"); code != exitUsage || !strings.Contains(stderr, "encoder gin cannot be cut into 4 slices") {
 		t.Errorf("a GIN in 4 shards: exit code %d, %s", code, stderr)
 	}
 }

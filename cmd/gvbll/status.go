@@ -46,7 +46,7 @@ func (c statusCmd) Run(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	if c.JSON {
-		err = flags.PrintJSON(p.Out, st)
+		err = st.PrintJSON(p.Out)
 	} else {
 		err = st.Print(p.Out)
 	}

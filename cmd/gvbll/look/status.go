@@ -26,7 +26,7 @@ type Status struct {
 	Standbys []Member `json:"standbys"`
 	// Tasks are those that the workers share; Owner is then that of the first. Nil for a graph that
 	// one worker has.
-	Tasks TaskStates `json:"shards,omitempty"`
+	Tasks TaskStates `json:"-"`
 
 	// Of the ledger's last record.
 	Model     string      `json:"model,omitempty"`
@@ -71,6 +71,8 @@ type TaskStates interface {
 	Owners(w io.Writer)
 	// Findings lists what is wrong with them.
 	Findings() []Finding
+	// Beside returns the status and the tasks as one value to be printed as JSON.
+	Beside(s *Status) any
 }
 
 // ReadStatus reads how a graph with these workers and tasks is doing, and how it did for a time.
@@ -243,6 +245,14 @@ func (s *Status) Waiting() (n int64) {
 		n += l.Events
 	}
 	return n
+}
+
+// PrintJSON prints the status, and the tasks if there are any, for programs.
+func (s *Status) PrintJSON(out io.Writer) error {
+	if s.Tasks != nil {
+		return flags.PrintJSON(out, s.Tasks.Beside(s))
+	}
+	return flags.PrintJSON(out, s)
 }
 
 // Print prints the status for people.

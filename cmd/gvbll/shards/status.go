@@ -152,6 +152,14 @@ func (s *Status) print(out io.Writer, now time.Time) error {
 	return err
 }
 
+// Beside returns the status of the graph and this one as one value to be printed as JSON.
+func (s *Status) Beside(g *look.Status) any {
+	return struct {
+		*look.Status
+		Shards *Status `json:"shards"`
+	}{g, s}
+}
+
 // Owners prints a line for each task, with its name and its owner.
 func (s *Status) Owners(w io.Writer) {
 	for i := range s.Tasks {

@@ -73,7 +73,7 @@ func New(set service.Setup, g flags.Given, shards int) (*Worker, error) {
 		cfg: set.Config, state: set.State, model: m, metrics: NewMetrics(set.Web.Registry, shards), replaying: make(map[int]bool),
 	}
 	s.terms.Checkpoints = service.Checkpoints(set.State, set.Config, m)
-	s.board.Page.Silent()
+	s.board.Page.Silent("the graph has several shards, and no worker has all of a node: 'gvbll tail' has its predictions")
 	return s, nil
 }
 
