@@ -59,7 +59,10 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 		if err != nil {
 			return err
 		}
-		return a.print(p.Out, found)
+		if a.JSON {
+			return json.NewEncoder(p.Out).Encode(found)
+		}
+		return printAudit(p.Out, found.Result, found.Of())
 	}
 	all, err := a.settings(ctx, g.Client, g.Names, models)
 	if err != nil {
@@ -93,19 +96,15 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 			found.Merge(more)
 		}
 	}
-	return a.print(p.Out, found)
-}
-
-func (a auditCmd) print(w io.Writer, found audit.Result) error {
 	if a.JSON {
-		return json.NewEncoder(w).Encode(found)
+		return json.NewEncoder(p.Out).Encode(found)
 	}
-	return printAudit(w, found)
+	return printAudit(p.Out, found, "")
 }
 
 // printAudit prints a line for the whole ledger, after one for each epoch if there are
-// several or one is not proved.
-func printAudit(w io.Writer, found audit.Result) error {
+// several or one is not proved. of says of what part of the graph the numbers are.
+func printAudit(w io.Writer, found audit.Result, of string) error {
 	proved := int64(0)
 	for _, e := range found.Epochs {
 		proved += e.Proved
@@ -132,9 +131,7 @@ func printAudit(w io.Writer, found audit.Result) error {
 	if found.Behind > 0 && found.First <= found.Behind {
 		fmt.Fprintf(w, "nothing is proved: give --checkpoint with one before window %d or a later one, and the windows from there on are\n", found.Behind+1)
 	}
-	if found.Shards > 0 {
-		fmt.Fprintf(w, "of each of %d shards: ", found.Shards)
-	}
+	fmt.Fprint(w, of)
 	if found.First > 0 {
 		fmt.Fprintf(w, "from the checkpoint before window %d on: ", found.First)
 	}

@@ -34,8 +34,7 @@ type Result struct {
 	// begins at a checkpoint of it, or of a later one, proves what follows.
 	Behind int64         `json:"behind_gap,omitempty"`
 	Epochs []Epoch       `json:"epochs"`
-	Shards int           `json:"shards,omitempty"` // of the graph, 0 for none
-	Chain  string        `json:"chain"`            // SHA-256 over all predictions and learned labels
+	Chain  string        `json:"chain"` // SHA-256 over all predictions and learned labels
 	Took   time.Duration `json:"-"`
 }
 

@@ -13,9 +13,10 @@ var Points = []string{
 	BeforeForget, InForget, AfterForget,
 }
 
-// OfShards lists the names of the further points that the workers of a sharded graph pass in a
-// window: cutting it, exchanging what the shards need of each other, learning its labels.
-var OfShards = []string{CutUnread, BetweenBatches, BeforeShardCommit, LearnedUnsent, HeadsUnmarked}
+// OfTasks lists the names of the further points that the tasks of a graph pass in a window, where
+// several workers share it: cutting it, exchanging what they need of each other, learning its
+// labels.
+var OfTasks = []string{CutUnread, BetweenBatches, BeforeTaskCommit, LearnedUnsent, HeadsUnmarked}
 
 // The names of the points, in groups: taking over a graph, beginning an epoch, committing a
 // transaction, writing a checkpoint, forgetting nodes.
@@ -50,9 +51,9 @@ const (
 	InForget     = "in-forget"     // some windows are replayed without the nodes
 	AfterForget  = "after-forget"  // the engine is replaced, and the command's window not committed yet
 
-	CutUnread         = "cut-unread"               // the cut is appended, and not read back yet
-	BetweenBatches    = "between-exchange-batches" // some of what a task sends is acknowledged
-	BeforeShardCommit = "before-shard-commit"      // all that the shard sent is acknowledged, and its transaction not committed
-	LearnedUnsent     = "learned-unsent"           // the lead has learned, and not sent the heads
-	HeadsUnmarked     = "heads-unmarked"           // the heads are sent, and nothing says so yet
+	CutUnread        = "cut-unread"               // the cut is appended, and not read back yet
+	BetweenBatches   = "between-exchange-batches" // some of what a task sends is acknowledged
+	BeforeTaskCommit = "before-task-commit"       // all that the task sent is acknowledged, and its transaction not committed
+	LearnedUnsent    = "learned-unsent"           // the lead has learned, and not sent the heads
+	HeadsUnmarked    = "heads-unmarked"           // the heads are sent, and nothing says so yet
 )

@@ -41,7 +41,7 @@ func Audit(ctx context.Context, c *kafka.Client, e Shards, cfg replay.Config, sh
 	a := &shardAuditor{
 		cfg: p.Cfg, client: c, replay: p, shards: e, records: make([]*ledger.Ledger, shards),
 		ended: make([]bool, shards), complete: make(map[int64]event.Hash),
-		audited: audit.Result{Shards: shards},
+		audited: audit.Result{},
 	}
 	err := a.run(ctx, fetching, progress)
 	a.audited.Took = time.Since(began)

@@ -258,7 +258,7 @@ func (s *share) acknowledged(ctx context.Context, window int64) error {
 	if err := s.sender.Flush(ctx, window); err != nil {
 		return err
 	}
-	crash.Point(crash.BeforeShardCommit)
+	crash.Point(crash.BeforeTaskCommit)
 	return nil
 }
 

@@ -106,7 +106,7 @@ func (m *matrix) points() []string {
 		return crash.Points
 	}
 	never := []string{crash.BeforeEpoch, crash.InEpoch, crash.BeforeForget, crash.InForget, crash.AfterForget}
-	return slices.DeleteFunc(slices.Concat(crash.OfShards, crash.Points), func(p string) bool { return slices.Contains(never, p) })
+	return slices.DeleteFunc(slices.Concat(crash.OfTasks, crash.Points), func(p string) bool { return slices.Contains(never, p) })
 }
 
 // compare does run n, with crashes at points that depend on the seed and n, and compares

@@ -169,9 +169,19 @@ func onThreads(n int, each func(i int)) {
 	others.Wait()
 }
 
+// Audited is the result of an audit of a graph of several shards.
+type Audited struct {
+	audit.Result
+	Shards int `json:"shards"`
+}
+
+// Of says of what the result is, before it.
+func (a *Audited) Of() string { return fmt.Sprintf("of each of %d shards: ", a.Shards) }
+
 // Audit audits a graph of several shards. unfit are flags that no such audit can have.
-func Audit(ctx context.Context, p flags.Process, g look.Graph, prefix string, m *model.Model, state flags.State, unfit map[string]bool) (found audit.Result, err error) {
+func Audit(ctx context.Context, p flags.Process, g look.Graph, prefix string, m *model.Model, state flags.State, unfit map[string]bool) (found Audited, err error) {
 	client, names, shards := g.Client, g.Names, g.Shards
+	found.Shards = shards
 	for flag, given := range unfit {
 		if given {
 			return found, flags.Usagef("%s: the graph %s has %d shards, whose audit needs one model and begins at the ledger's beginning: leave it out", flag, prefix, shards)
@@ -212,7 +222,7 @@ func Audit(ctx context.Context, p flags.Process, g look.Graph, prefix string, m 
 	}
 	at := total[names.LedgerAt(0)]
 	bar := flags.NewProgress(p.Err, "audit", int(at.End-at.First))
-	found, err = tasks.Audit(ctx, client, graph.(*allShards), own.Replay(), shards,
+	found.Result, err = tasks.Audit(ctx, client, graph.(*allShards), own.Replay(), shards,
 		func(windows int64) { bar.Set(int(windows), "windows") })
 	if err != nil {
 		return found, fmt.Errorf("audit, %d windows agree, then: %w", found.Windows, err)
