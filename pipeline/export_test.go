@@ -45,7 +45,7 @@ func (e *Engine) StepWith(w *event.Window, z []float32) *event.Outcome {
 func (e *Engine) ImputeLate() {
 	for _, o := range e.observers {
 		if s, is := o.(*serve.Sets); is {
-			s.Impute = func(rows conformal.Rows) { s.Imputed = s.SetMaker.Predictor.Imputed(rows) }
+			s.Impute = func(rows conformal.Rows) { s.Learner.Imputed = s.SetMaker.Predictor.Imputed(rows) }
 		}
 	}
 }

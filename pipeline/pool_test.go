@@ -50,7 +50,7 @@ func (o *oracle) around() *neighbourhood.Features {
 		if y != neighbourhood.None {
 			s.SetLabel(int32(v), y)
 		} else if r, is := o.served[int32(v)]; is {
-			s.SetServed(int32(v), s.AppendPart(nil, r.probs))
+			s.SetServed(int32(v), s.Reader.AppendPart(nil, r.probs))
 		}
 	}
 	return s
@@ -78,8 +78,8 @@ func (o *oracle) serve(nodes []int32) (p [][]float64) {
 	s := o.around()
 	for _, v := range nodes {
 		var rows pool.Rows
-		s.Reset(&rows)
-		s.Append(&rows, v)
+		s.Reader.Reset(&rows)
+		s.Reader.Append(&rows, v)
 		rows.Embedded = o.embed([]int32{v})
 		logProbs := make([]float32, o.pool.LogProbsPerRow())
 		o.pool.Predict(rows, logProbs)
@@ -101,9 +101,9 @@ func (o *oracle) join(nodes, labels []int32) pool.Batch {
 		o.y[v] = labels[i]
 	}
 	s := o.around()
-	s.Reset(&b.Rows)
+	s.Reader.Reset(&b.Rows)
 	for _, v := range nodes {
-		s.AppendFeatures(&b.Rows, v)
+		s.Reader.AppendFeatures(&b.Rows, v)
 		r := o.served[v]
 		b.LogProbs, b.Labelled, b.Second = append(b.LogProbs, r.logProbs...), append(b.Labelled, r.labelled...), append(b.Second, r.second...)
 		b.Embedded.Z, b.Embedded.Tau = append(b.Embedded.Z, r.z...), append(b.Embedded.Tau, o.m.Temperature.At(r.z))

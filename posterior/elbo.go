@@ -49,29 +49,34 @@ type rowsInTraining struct {
 	slope           [2 * double.BlockRows]float64 // ∂τ/∂h; the second half is scratch
 	dTau            [double.BlockRows]float64
 
-	logit, sd    []float64 // moments of the logits, C × lanes
-	dLogit, dSD  []float64 // gradients with respect to these
-	bits         []uint64  // random bits, 64 for two normals
-	noise        []float64 // ε of one sample, C × lanes
-	plus, minus  []float64 // the sample's logits, and its mirror image's
-	sumsP, sumsM double.Sums
+	logit, sd   []float64 // moments of the logits, C × lanes
+	dLogit, dSD []float64 // gradients with respect to these
+	bits        []uint64  // random bits, 64 for two normals
+	sample      sample
 
 	// Gradients with respect to the temperature's B1 and W2, hidden × lanes, still to
 	// be summed over lanes.
 	b1, w2 []float64
 }
 
+// sample is one draw of a block's logits, and its mirror image.
+type sample struct {
+	noise        []float64 // ε, C × lanes
+	plus, minus  []float64 // the logits, and the mirror image's
+	sumsP, sumsM double.Sums
+}
+
 func newRowsInTraining(dim, classes, hidden int) (b rowsInTraining) {
 	for _, m := range [...]*[]float64{&b.square, &b.zT, &b.squareT} {
 		*m = make([]float64, dim*double.BlockRows)
 	}
-	for _, m := range [...]*[]float64{&b.logit, &b.sd, &b.dLogit, &b.dSD, &b.noise, &b.plus, &b.minus} {
+	for _, m := range [...]*[]float64{&b.logit, &b.sd, &b.dLogit, &b.dSD, &b.sample.noise, &b.sample.plus, &b.sample.minus} {
 		*m = make([]float64, classes*double.BlockRows)
 	}
 	for _, m := range [...]*[]float64{&b.hidden, &b.dHidden, &b.b1, &b.w2} {
 		*m = make([]float64, hidden*double.BlockRows)
 	}
-	b.bits = make([]uint64, len(b.noise)/2)
+	b.bits = make([]uint64, len(b.sample.noise)/2)
 	return b
 }
 
@@ -301,12 +306,12 @@ func (v *Variational) temperatures() {
 	clear(zero)
 	fill(h, v.params.b2[0])
 	double.Product(double.Dense(h, 1, double.BlockRows), double.Dense(t.W2, 1, t.Hidden), hidden)
-	double.LaneExponentials(b.slope[:], double.BlockRows, &b.sumsP)
-	b.tau = b.sumsP.Total
+	double.LaneExponentials(b.slope[:], double.BlockRows, &b.sample.sumsP)
+	b.tau = b.sample.sumsP.Total
 	double.Logarithms(b.tau[:])
-	double.Multiply(b.slope[:double.BlockRows], h, b.sumsP.Inverse[:])
+	double.Multiply(b.slope[:double.BlockRows], h, b.sample.sumsP.Inverse[:])
 	for l, log := range b.tau {
-		b.tau[l] = max(b.sumsP.Most[l]+log, tauFloor)
+		b.tau[l] = max(b.sample.sumsP.Most[l]+log, tauFloor)
 		b.inverse[l] = 1 / b.tau[l]
 	}
 }
@@ -358,21 +363,21 @@ func (v *Variational) expect(labels []int32, rng *rand.Rand) (ell float64) {
 		for i := range b.bits {
 			b.bits[i] = rng.Uint64()
 		}
-		double.BoxMuller(b.noise[:half], b.noise[half:], b.bits)
-		double.Mirror(b.plus, b.minus, b.logit, b.sd, b.noise)
-		double.LaneExponentials(b.plus, double.BlockRows, &b.sumsP)
-		double.LaneExponentials(b.minus, double.BlockRows, &b.sumsM)
+		double.BoxMuller(b.sample.noise[:half], b.sample.noise[half:], b.bits)
+		double.Mirror(b.sample.plus, b.sample.minus, b.logit, b.sd, b.sample.noise)
+		double.LaneExponentials(b.sample.plus, double.BlockRows, &b.sample.sumsP)
+		double.LaneExponentials(b.sample.minus, double.BlockRows, &b.sample.sumsM)
 		if s+1 == v.Samples { // the last of an odd number has no mirror image
-			fill(b.sumsM.Most[:], 0)
-			fill(b.sumsM.Total[:], 1)
-			fill(b.sumsM.Inverse[:], 0)
+			fill(b.sample.sumsM.Most[:], 0)
+			fill(b.sample.sumsM.Total[:], 1)
+			fill(b.sample.sumsM.Inverse[:], 0)
 		}
-		double.Multiply(logTotal[:], b.sumsP.Total[:], b.sumsM.Total[:])
+		double.Multiply(logTotal[:], b.sample.sumsP.Total[:], b.sample.sumsM.Total[:])
 		double.Logarithms(logTotal[:])
 		for l, log := range logTotal {
-			normalizer[l] += b.sumsP.Most[l] + b.sumsM.Most[l] + log
+			normalizer[l] += b.sample.sumsP.Most[l] + b.sample.sumsM.Most[l] + log
 		}
-		double.Gather(b.dLogit, b.dSD, b.plus, b.minus, b.sumsP.Inverse[:], b.sumsM.Inverse[:], b.noise)
+		double.Gather(b.dLogit, b.dSD, b.sample.plus, b.sample.minus, b.sample.sumsP.Inverse[:], b.sample.sumsM.Inverse[:], b.sample.noise)
 	}
 	// The label's own logit. The noise of a pair cancels.
 	samples := float64(v.Samples)
@@ -381,8 +386,8 @@ func (v *Variational) expect(labels []int32, rng *rand.Rand) (ell float64) {
 		ell += float64(samples*b.logit[i]) - normalizer[l]
 		b.dLogit[i] -= samples
 		if v.Samples%2 == 1 {
-			ell += float64(b.sd[i] * b.noise[i])
-			b.dSD[i] -= b.noise[i]
+			ell += float64(b.sd[i] * b.sample.noise[i])
+			b.dSD[i] -= b.sample.noise[i]
 		}
 	}
 	return ell

@@ -52,7 +52,7 @@ func (p *Pool) Serve(nodes []int32, embedded posterior.Rows, outputs []float32, 
 		}
 	}
 	p.Around.Ready(nodes)
-	width := p.Around.PartBytes()
+	width := p.Around.Reader.PartBytes()
 	p.Served = kernel.Room(p.Served, len(nodes)*width)
 	p.beside.share(len(nodes), tell(p.First), tell(p.second))
 	for i, v := range nodes {
@@ -63,7 +63,7 @@ func (p *Pool) Serve(nodes []int32, embedded posterior.Rows, outputs []float32, 
 // PredictRows predicts rows, the first of which is the given one of all nodes that are served. It leaves in
 // served what the nodes will count for at their neighbours.
 func (p *Pool) PredictRows(by *rowPredictor, rows *pool.Rows, from int, embedded posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
-	d, width, part, to := len(embedded.Z)/max(embedded.Len(), 1), p.Width(), p.Around.PartBytes(), from+rows.N
+	d, width, part, to := len(embedded.Z)/max(embedded.Len(), 1), p.Width(), p.Around.Reader.PartBytes(), from+rows.N
 	rows.Embedded = posterior.Rows{Z: embedded.Z[from*d : to*d], Tau: embedded.Tau[from:to]}
 	by.predictRows(rows, outputs[from*width:to*width], split[from:to], p.Served[from*part:to*part])
 }
@@ -75,9 +75,9 @@ func (p *Pool) PredictOne(v View, embedded posterior.Rows, outputs []float32) po
 // Prepare writes the batch that the pool learns. Embeddings, log probabilities and counts of
 // labels are those served; features of the nodes and their neighbours are the current ones.
 func (p *Pool) Prepare(b *Batch, to *pool.Batch) {
-	p.Around.Reset(&to.Rows)
+	p.Around.Reader.Reset(&to.Rows)
 	for _, v := range b.Nodes {
-		p.Around.AppendFeatures(&to.Rows, v)
+		p.Around.Reader.AppendFeatures(&to.Rows, v)
 	}
 	p.Around.FillBatch(to, b.Nodes, p.Spec.Refreshes())
 	p.AppendAllServed(b, to)

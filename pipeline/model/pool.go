@@ -85,17 +85,17 @@ func trainingBatch(d Data, spec pool.Config, shape pool.Shape) pool.Batch {
 		own.SetFeatures(int32(v), x)
 		labels.SetFeatures(int32(v), gnn.Vector{})
 	}
-	own.Reset(&b.Rows)
+	own.Reader.Reset(&b.Rows)
 	for v := range int32(n) {
-		own.Append(&b.Rows, v) // without labels
+		own.Reader.Append(&b.Rows, v) // without labels
 	}
 	var after pool.Rows
 	for v, y := range d.Labels {
 		labels.SetLabel(int32(v), y)
 	}
-	labels.Reset(&after)
+	labels.Reader.Reset(&after)
 	for v := range int32(n) {
-		labels.Append(&after, v)
+		labels.Reader.Append(&after, v)
 	}
 	b.Second = after.Second
 	// Embeddings of 0, from which no head learns anything.

@@ -46,7 +46,7 @@ func (f *Features) fill(b *pool.Batch, nodes []int32, refresh bool, in func(row 
 		m.rowOf[v] = int32(i)
 	}
 	b.Pairs, b.RefreshLabels = b.Pairs[:0], b.RefreshLabels[:0]
-	f.Reset(&b.Refresh)
+	f.Reader.Reset(&b.Refresh)
 	for i, v := range nodes {
 		here := in(i)
 		if !here && !refresh {
@@ -69,7 +69,7 @@ func (f *Features) fill(b *pool.Batch, nodes []int32, refresh bool, in func(row 
 				}
 				m.refreshed[u] = true // also if it comes with a row of another part
 				if here {
-					f.AppendFeatures(&b.Refresh, u)
+					f.Reader.AppendFeatures(&b.Refresh, u)
 					b.RefreshLabels = append(b.RefreshLabels, y)
 				}
 			}

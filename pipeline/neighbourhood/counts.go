@@ -54,8 +54,8 @@ func (f *Features) AddEdges(v int32, neighbours []int32) {
 	if f.counts == nil {
 		return
 	}
-	clear(f.difference)
-	f.part(f.difference, v, 1) // nothing of a new node
+	clear(f.Reader.difference)
+	f.part(f.Reader.difference, v, 1) // nothing of a new node
 	f.spread(neighbours)
 	sums := f.counts.Row(v)
 	for _, u := range neighbours {
@@ -101,7 +101,7 @@ func (r *Reader) AppendPart(b []byte, probs []float64) []byte {
 // SetServed makes v, which must be unlabelled, count for a part, PartBytes bytes as AppendPart
 // gives them.
 func (f *Features) SetServed(v int32, part []byte) {
-	if f.PartBytes() == 0 {
+	if f.Reader.PartBytes() == 0 {
 		return
 	}
 	f.change(v, func() { copy(f.served.Row(v), part) })
@@ -130,17 +130,17 @@ func (f *Features) change(v int32, set func()) {
 	if f.frozen.served.Wants(v) {
 		f.frozen.served.Keep(v, f.served.Row(v))
 	}
-	clear(f.difference)
-	f.part(f.difference, v, minus)
+	clear(f.Reader.difference)
+	f.part(f.Reader.difference, v, minus)
 	set()
-	f.part(f.difference, v, 1)
+	f.part(f.Reader.difference, v, 1)
 	f.spread(near)
 }
 
 // spread adds difference to the counts of nodes.
 func (f *Features) spread(nodes []int32) {
 	f.changed = f.changed[:0] // few of many classes
-	for c, d := range f.difference {
+	for c, d := range f.Reader.difference {
 		if d != 0 {
 			f.changed = append(f.changed, int32(c))
 		}
@@ -151,7 +151,7 @@ func (f *Features) spread(nodes []int32) {
 	for _, u := range nodes {
 		row := f.counts.Row(u)
 		for _, c := range f.changed {
-			row[c] += f.difference[c]
+			row[c] += f.Reader.difference[c]
 		}
 	}
 }

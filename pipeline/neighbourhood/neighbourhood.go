@@ -34,7 +34,7 @@ const None = -1
 // Features has the features and labels of a graph's nodes. Every change of the graph must
 // be reported to it. It is used by one goroutine at a time, but for its readers.
 type Features struct {
-	Reader
+	Reader   Reader // of whoever changes the features
 	graph    Graph
 	wants    wants
 	classes  int
@@ -147,9 +147,9 @@ func (f *Features) SetFeatures(v int32, x gnn.Vector) {
 			row[j] = x.Value[k]
 		}
 	case f.sparse != nil:
-		f.entries = appendEntries(f.entries[:0], x)
-		f.sparse.set(v, f.entries)
-		f.norms[v] = inverseNorm(f.entries)
+		f.Reader.entries = appendEntries(f.Reader.entries[:0], x)
+		f.sparse.set(v, f.Reader.entries)
+		f.norms[v] = inverseNorm(f.Reader.entries)
 	}
 }
 

@@ -122,7 +122,7 @@ func (w *world) serve(v int32) {
 	for i := range 128 {
 		w.served[v][w.rng.IntN(1+i%classes)] += 1.0 / 128
 	}
-	w.s.SetServed(v, w.s.AppendPart(nil, w.served[v]))
+	w.s.SetServed(v, w.s.Reader.AppendPart(nil, w.served[v]))
 }
 
 // know sets the label of v, which takes the place of what was served.
@@ -288,14 +288,14 @@ func TestFeaturesTwice(t *testing.T) {
 		}
 	}
 	var rows pool.Rows
-	w.s.Reset(&rows)
-	w.s.Append(&rows, 0) // caches the sum
+	w.s.Reader.Reset(&rows)
+	w.s.Reader.Append(&rows, 0) // caches the sum
 	v := int32(len(w.x))
 	w.x = append(w.x, w.vector())
 	w.s.SetFeatures(v, w.vector())
 	w.s.SetFeatures(v, w.x[v])
 	w.g.near, w.label, w.served = append(w.g.near, nil), append(w.label, neighbourhood.None), append(w.served, nil)
-	w.s.Append(&rows, v)
+	w.s.Reader.Append(&rows, v)
 	if diff := cmp.Diff(w.want(nil, w.features(v), v), last(&rows), near); diff != "" {
 		t.Errorf("the second features count (-want +got)\n%s", diff)
 	}
@@ -320,8 +320,8 @@ func TestOracle(t *testing.T) {
 				if w.rng.IntN(3) == 0 {
 					v = 0 // a hub
 				}
-				w.s.Reset(&rows)
-				w.s.Append(&rows, v)
+				w.s.Reader.Reset(&rows)
+				w.s.Reader.Append(&rows, v)
 				if diff := cmp.Diff(w.want(w.g.near[v], w.features(v), v), last(&rows), near); diff != "" {
 					t.Fatalf("sparse %t, seed %d, step %d, node %d of degree %d (-want +got)\n%s", sparse, seed, i, v, w.g.Degree(v), diff)
 				}
@@ -329,7 +329,7 @@ func TestOracle(t *testing.T) {
 					u := w.g.near[v][w.rng.IntN(d)]
 					others := slices.DeleteFunc(slices.Clone(w.g.near[v]), func(x int32) bool { return x == u })
 					want := w.want(others, w.features(v), v)
-					w.s.AppendWithout(&rows, v, u)
+					w.s.Reader.AppendWithout(&rows, v, u)
 					if diff := cmp.Diff(want, last(&rows), near); diff != "" {
 						t.Fatalf("node %d without its edge to %d (-want +got)\n%s", v, u, diff)
 					}
@@ -337,7 +337,7 @@ func TestOracle(t *testing.T) {
 				w.x = append(w.x, w.vector())
 				n := int32(len(w.x) - 1)
 				want := w.want(w.g.near[v], w.features(n), neighbourhood.None)
-				w.s.AppendArrival(&rows, w.x[n], w.g.near[v])
+				w.s.Reader.AppendArrival(&rows, w.x[n], w.g.near[v])
 				if diff := cmp.Diff(want, last(&rows), near); diff != "" {
 					t.Fatalf("a node that would arrive (-want +got)\n%s", diff)
 				}
@@ -359,9 +359,9 @@ func TestDegreeAlone(t *testing.T) {
 		s.SetFeatures(int32(v), gnn.Vector{Dense: make([]float32, dim)})
 	}
 	var rows pool.Rows
-	s.Reset(&rows)
-	s.Append(&rows, 0)
-	s.AppendArrival(&rows, gnn.Vector{Dense: make([]float32, dim)}, []int32{1})
+	s.Reader.Reset(&rows)
+	s.Reader.Append(&rows, 0)
+	s.Reader.AppendArrival(&rows, gnn.Vector{Dense: make([]float32, dim)}, []int32{1})
 	if diff := cmp.Diff(pool.Rows{N: 2, Degree: []int32{2, 1}}, rows, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("rows (-want +got)\n%s", diff)
 	}
@@ -440,9 +440,9 @@ func TestState(t *testing.T) {
 // allRows returns the rows of all nodes.
 func allRows(w *world) *pool.Rows {
 	rows := &pool.Rows{}
-	w.s.Reset(rows)
+	w.s.Reader.Reset(rows)
 	for v := range w.x {
-		w.s.Append(rows, int32(v))
+		w.s.Reader.Append(rows, int32(v))
 	}
 	return rows
 }
@@ -545,18 +545,18 @@ func TestFillPart(t *testing.T) {
 			}
 		}
 		rows := func(b *pool.Batch, at int32) {
-			w.s.AppendFeatures(&b.Rows, nodes[at])
+			w.s.Reader.AppendFeatures(&b.Rows, nodes[at])
 			b.Labels = append(b.Labels, w.label[nodes[at]])
 			b.LogProbs = append(b.LogProbs, float32(at), 2)
 			b.Embedded.Z, b.Embedded.Tau = append(b.Embedded.Z, float32(at)), append(b.Embedded.Tau, 1)
 		}
 		for _, refresh := range []bool{true, false} {
 			var whole, merged pool.Batch
-			w.s.Reset(&whole.Rows)
+			w.s.Reader.Reset(&whole.Rows)
 			parts := make([]*pool.Part, 4) // the last has no rows
 			for q := range parts {
 				parts[q] = &pool.Part{}
-				w.s.Reset(&parts[q].Rows)
+				w.s.Reader.Reset(&parts[q].Rows)
 			}
 			for at := range int32(len(nodes)) {
 				p := parts[w.rng.IntN(len(parts)-1)]
@@ -614,8 +614,8 @@ func TestMillionNeighbours(t *testing.T) {
 				s.AddEdges(v, g.hub)
 				s.SetLabel(v, v%classes)
 			}
-			s.Reset(&rows)
-			s.Append(&rows, 0)
+			s.Reader.Reset(&rows)
+			s.Reader.Append(&rows, 0)
 		}
 		// Sparse features are scaled to unit length.
 		want := []float64{n * float64(float32(x)), n * float64(float32(3*x))}
@@ -637,8 +637,8 @@ func TestMillionNeighbours(t *testing.T) {
 			}
 		}
 		// Two steps from a leaf are the other leaves.
-		s.Reset(&rows)
-		s.Append(&rows, 1)
+		s.Reader.Reset(&rows)
+		s.Reader.Append(&rows, 1)
 		for c, second := range rows.Second {
 			if math.Abs(float64(second)-1.0/classes) > 1e-5 {
 				t.Errorf("second-order count %v of class %d, want 1/%d", second, c, classes)

@@ -78,17 +78,17 @@ func (f *Features) sparseState(s *snapshot.Schema, n int) {
 			if m < 0 || int(m) > len(index) {
 				return snapshot.Damaged("features: node %d has %d, there are %d more", v, m, len(index))
 			}
-			f.entries = f.entries[:0]
+			f.Reader.entries = f.Reader.entries[:0]
 			last := int32(-1)
 			for k, j := range index[:m] {
 				if j <= last || int(j) >= f.features || value[k] == 0 || !finite(value[k]) {
 					return snapshot.Damaged("features: node %d has feature %d of value %v after feature %d, of %d", v, j, value[k], last, f.features)
 				}
-				f.entries = append(f.entries, entry{j, value[k]})
+				f.Reader.entries = append(f.Reader.entries, entry{j, value[k]})
 				last = j
 			}
-			f.sparse.set(int32(v), f.entries)
-			f.norms[v] = inverseNorm(f.entries)
+			f.sparse.set(int32(v), f.Reader.entries)
+			f.norms[v] = inverseNorm(f.Reader.entries)
 			index, value = index[m:], value[m:]
 		}
 		if len(index) > 0 {

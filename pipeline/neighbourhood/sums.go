@@ -65,7 +65,7 @@ func (f *Features) Ready(nodes []int32) {
 	}
 	for _, v := range nodes {
 		if near := f.graph.Neighbours(v); len(near) > hubDegree {
-			f.hub(v, near)
+			f.Reader.hub(v, near)
 		}
 	}
 }

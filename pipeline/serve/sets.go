@@ -16,7 +16,7 @@ import (
 // sets' thresholds to labels, so that the target share of sets holds the label.
 type Sets struct {
 	SetMaker
-	SetLearner
+	Learner SetLearner
 }
 
 var _ Observer = (*Sets)(nil)
@@ -150,7 +150,7 @@ func (s *SetMaker) Matched(slot, class int32) {
 
 func (s *Sets) Served(x *Entered)         { s.SetMaker.Served(x) }
 func (s *Sets) Matched(slot, class int32) { s.SetMaker.Matched(slot, class) }
-func (s *Sets) Scored(out *event.Outcome) { s.Learn(s.Joined, s.Count, out) }
+func (s *Sets) Scored(out *event.Outcome) { s.Learner.Learn(s.Joined, s.Count, out) }
 
 // Learn reports the coverage of the sets that got a label, and adapts the thresholds. count is
 // the number of predictions so far.
@@ -191,7 +191,7 @@ func (s *SetLearner) Learn(joined []JoinedSet, count int64, out *event.Outcome) 
 
 // State declares the thresholds, and the sets of pending predictions.
 func (s *Sets) State(schema *snapshot.Schema) {
-	s.SetLearner.DeclareState(schema, &s.Count)
+	s.Learner.DeclareState(schema, &s.Count)
 	s.KeptState(schema)
 }
 

@@ -58,7 +58,7 @@ func (s *All) Around(shard int, id event.ID) ([]float32, bool) {
 		return nil, false
 	}
 	around, rows := e.heads.(pooledShard).Around, pool.Rows{}
-	around.Reset(&rows)
-	around.Append(&rows, v)
+	around.Reader.Reset(&rows)
+	around.Reader.Append(&rows, v)
 	return rows.Labelled, true
 }

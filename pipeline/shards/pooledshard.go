@@ -25,7 +25,7 @@ func (p pooledShard) gather(nodes []int32, to *surroundings) {
 }
 
 func (p pooledShard) serveGathered(around *surroundings, embedded posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
-	p.Served = kernel.Room(p.Served, embedded.Len()*p.Around.PartBytes())
+	p.Served = kernel.Room(p.Served, embedded.Len()*p.Around.Reader.PartBytes())
 	from := 0
 	for _, rows := range around.chunks[:around.n] {
 		p.PredictRows(p.First, rows, from, embedded, outputs, split)
@@ -34,10 +34,10 @@ func (p pooledShard) serveGathered(around *surroundings, embedded posterior.Rows
 }
 
 func (p pooledShard) gatherPart(joined []serve.Joined, all []int32, to *pool.Part) {
-	p.Around.Reset(&to.Rows)
+	p.Around.Reader.Reset(&to.Rows)
 	to.Positions = to.Positions[:0]
 	for _, j := range joined {
-		p.Around.AppendFeatures(&to.Rows, j.Number)
+		p.Around.Reader.AppendFeatures(&to.Rows, j.Number)
 		to.Positions = append(to.Positions, j.Place)
 	}
 	p.Around.FillPart(to, all, p.Spec.Refreshes())

@@ -62,7 +62,7 @@ type softLabelExchange struct {
 
 // newSoftLabels returns the exchange of a shard with these heads.
 func newSoftLabels(n *structure.Nodes, by *heads.Pool, shards int, lag int64) softLabels {
-	if by.Around.PartBytes() == 0 {
+	if by.Around.Reader.PartBytes() == 0 {
 		return noSoftLabels{}
 	}
 	return &softLabelExchange{nodes: n, by: by, shards: shards, lag: lag}
@@ -102,7 +102,7 @@ func (h *softLabelExchange) set(window int64, lists [][]byte) error {
 	if len(lists) != h.shards {
 		return fmt.Errorf("what was served in window %d is of %d shards, there are %d", w.window, len(lists), h.shards)
 	}
-	width := around.PartBytes()
+	width := around.Reader.PartBytes()
 	parts := make([][]byte, h.shards)
 	for q, list := range lists {
 		var err error
@@ -125,7 +125,7 @@ func (h *softLabelExchange) set(window int64, lists [][]byte) error {
 }
 
 func (h *softLabelExchange) appendOwn(b []byte, window int64, n int) []byte {
-	return appendParts(b, window, n, h.by.Served[:n*h.by.Around.PartBytes()])
+	return appendParts(b, window, n, h.by.Served[:n*h.by.Around.Reader.PartBytes()])
 }
 
 // partsFormat is the version of the bytes of a window's parts.

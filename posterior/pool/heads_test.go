@@ -637,7 +637,7 @@ func testWeightsAreLaplace(t *testing.T, biased bool) {
 		said.load(n, func(i, k int) []float32 { return logProbs[(i*heads+k)*classes:][:classes] })
 		said.transpose(n)
 		w.learn(labels, .5)
-		copy(theta0, w.theta0)
+		copy(theta0, w.descent.from)
 		for i := range size { // (λQ + (1-λ)Q0)θ0 = λQθ + (1-λ)Q0 θ_prior
 			left, right := 0.0, (1-keep)*w.diagonal[i]*w.prior[i]
 			for j := range size {

@@ -23,7 +23,7 @@ type Start struct {
 func (p *Pool) Start(share float64) *Start {
 	s := &Start{}
 	for _, w := range p.weights {
-		def := w.Total / float64(w.heads)
+		def := w.cfg.Total / float64(w.heads)
 		means := slices.Clone(w.theta[:w.heads])
 		for k, x := range means {
 			means[k] = def + float64(share*(x-def))

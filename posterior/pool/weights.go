@@ -33,7 +33,7 @@ import (
 // by Newton's method, and adds the curvature at the solution:
 // Q = Q0 + Σ_i J_iᵀ(diag p_i - p_i p_iᵀ)J_i.
 type weights struct {
-	weightsConfig
+	cfg            weightsConfig
 	heads, classes int // K, C
 	stride         int // C rounded up to whole registers
 	headStride     int // K rounded up to whole registers
@@ -48,19 +48,36 @@ type weights struct {
 
 	centred []float64 // p_c (a_k(c) - Σ_e p_e a_k(e)), n × C × headStride
 	probs   []float64 // p, n × stride
+	scratch softmaxScratch
 
-	// Newton's method.
-	theta0, next   []float64 // θ0, and the point that is tried
+	descent  descent
+	hessian  hessian
+	cholesky cholesky
+}
+
+// descent holds what a batch's Newton steps move along: vectors as long as θ.
+type descent struct {
+	from, next     []float64 // θ0, and the point that is tried
 	gradient, step []float64
-	curvature      []float64 // Σ Jᵀ(diag p - ppᵀ)J
-	total          []float64 // Q0 + curvature
-	rowMeans       []float64 // Σ_c p_c a_k(c), n × headStride
-	cross          []float64 // Σ_i centred, C × headStride: the block of w and b
-	square         []float64 // Σ_i centredᵀ transposed: the block of w
-	outer          []float64 // Σ_i p pᵀ, stride × stride: in the block of b
 	offset, pulled []float64 // θ-θ0 and Q0(θ-θ0)
-	cholesky       cholesky
-	scratch        softmaxScratch
+}
+
+// newDescent returns the vectors for a θ of length n.
+func newDescent(n int) (d descent) {
+	for _, x := range []*[]float64{&d.from, &d.next, &d.gradient, &d.step, &d.offset, &d.pulled} {
+		*x = make([]float64, n)
+	}
+	return d
+}
+
+// hessian holds F's second derivatives, square, and the sums that they are made of.
+type hessian struct {
+	sum       []float64 // Q0 + curvature
+	curvature []float64 // Σ Jᵀ(diag p - ppᵀ)J
+	rowMeans  []float64 // Σ_c p_c a_k(c), n × headStride
+	cross     []float64 // Σ_i centred, C × headStride: the block of w and b
+	square    []float64 // Σ_i centredᵀ transposed: the block of w
+	outer     []float64 // Σ_i p pᵀ, stride × stride: in the block of b
 }
 
 // newWeights returns weights for what said will hold, at their prior, with biases or without.
@@ -71,19 +88,20 @@ func newWeights(cfg weightsConfig, means []float64, said *opinions, biased bool)
 	if biased {
 		n += classes
 	}
-	w := &weights{weightsConfig: cfg, heads: heads, classes: classes, stride: strideOf(classes), headStride: said.stride, biased: biased, said: said}
-	for _, x := range []*[]float64{&w.theta, &w.prior, &w.diagonal, &w.theta0, &w.next, &w.gradient, &w.step, &w.offset, &w.pulled} {
+	w := &weights{cfg: cfg, heads: heads, classes: classes, stride: strideOf(classes), headStride: said.stride, biased: biased, said: said}
+	for _, x := range []*[]float64{&w.theta, &w.prior, &w.diagonal} {
 		*x = make([]float64, n)
 	}
-	for _, x := range []*[]float64{&w.precision, &w.curvature, &w.total} {
+	for _, x := range []*[]float64{&w.precision, &w.hessian.curvature, &w.hessian.sum} {
 		*x = make([]float64, n*n)
 	}
-	w.cross, w.square = make([]float64, classes*w.headStride), make([]float64, w.headStride*w.headStride)
+	w.descent = newDescent(n)
+	w.hessian.cross, w.hessian.square = make([]float64, classes*w.headStride), make([]float64, w.headStride*w.headStride)
 	for k := range n {
-		sd := w.BiasSD
+		sd := w.cfg.BiasSD
 		if k < heads {
-			sd = w.WeightSD
-			w.prior[k] = w.Total / float64(heads)
+			sd = w.cfg.WeightSD
+			w.prior[k] = w.cfg.Total / float64(heads)
 		}
 		w.diagonal[k] = 1 / float64(sd*sd)
 		w.precision[k*n+k] = w.diagonal[k]
@@ -108,15 +126,15 @@ func (w *weights) logits(dst, theta []float64, stride int) {
 func (w *weights) learn(labels []int32, share float64) (steps int) {
 	w.forget(share)
 	w.centred = kernel.Resize(w.centred, len(w.said.transposed))
-	copy(w.theta0, w.theta)
+	copy(w.descent.from, w.theta)
 	f := w.objective(w.theta, labels)
 	w.derivatives(labels)
-	for steps < w.Steps && w.cholesky.factorize(w.total, len(w.theta)) {
-		copy(w.step, w.gradient)
-		w.cholesky.solve(w.step)
+	for steps < w.cfg.Steps && w.cholesky.factorize(w.hessian.sum, len(w.theta)) {
+		copy(w.descent.step, w.descent.gradient)
+		w.cholesky.solve(w.descent.step)
 		// The Newton decrement is twice what the quadratic model of F still has to
 		// fall: below the rounding error of F there is nothing to gain.
-		if decrement := dot(w.step, w.gradient); decrement < 1e-12*(1+f) {
+		if decrement := dot(w.descent.step, w.descent.gradient); decrement < 1e-12*(1+f) {
 			break
 		}
 		next, ok := w.lineSearch(f, labels)
@@ -127,14 +145,14 @@ func (w *weights) learn(labels []int32, share float64) (steps int) {
 		steps++
 		w.derivatives(labels)
 	}
-	copy(w.precision, w.total)
+	copy(w.precision, w.hessian.sum)
 	return steps
 }
 
 // forget replaces Q and θ by Q0 and θ0, for a batch that is the given share of a full one.
 func (w *weights) forget(share float64) {
-	if w.Lambda < 1 {
-		w.discount(double.Exp(float64(double.Log(w.Lambda) * share)))
+	if w.cfg.Lambda < 1 {
+		w.discount(double.Exp(float64(double.Log(w.cfg.Lambda) * share)))
 	}
 }
 
@@ -151,10 +169,10 @@ func (w *weights) takeOver(from *weights, keep float64) {
 
 // discount replaces Q and θ by Q0 and θ0 with κ = keep. Should Q0 not factorise, θ stays.
 func (w *weights) discount(keep float64) {
-	multiplySymmetric(w.pulled, w.precision, w.theta)
+	multiplySymmetric(w.descent.pulled, w.precision, w.theta)
 	n := len(w.theta)
-	for i := range w.pulled {
-		w.pulled[i] = float64(keep*w.pulled[i]) + float64((1-keep)*w.diagonal[i]*w.prior[i])
+	for i := range w.descent.pulled {
+		w.descent.pulled[i] = float64(keep*w.descent.pulled[i]) + float64((1-keep)*w.diagonal[i]*w.prior[i])
 	}
 	for i := range w.precision {
 		w.precision[i] *= keep
@@ -163,8 +181,8 @@ func (w *weights) discount(keep float64) {
 		w.precision[i*n+i] += float64((1 - keep) * q)
 	}
 	if w.cholesky.factorize(w.precision, n) {
-		w.cholesky.solve(w.pulled)
-		copy(w.theta, w.pulled)
+		w.cholesky.solve(w.descent.pulled)
+		copy(w.theta, w.descent.pulled)
 	}
 }
 
@@ -172,11 +190,11 @@ func (w *weights) discount(keep float64) {
 // F. It reports whether F fell; if not, θ stays.
 func (w *weights) lineSearch(f float64, labels []int32) (float64, bool) {
 	for scale := 1.0; scale > 1e-6; scale *= 0.5 {
-		for i, x := range w.step {
-			w.next[i] = w.theta[i] - float64(scale*x)
+		for i, x := range w.descent.step {
+			w.descent.next[i] = w.theta[i] - float64(scale*x)
 		}
-		if tried := w.objective(w.next, labels); tried < f {
-			copy(w.theta, w.next)
+		if tried := w.objective(w.descent.next, labels); tried < f {
+			copy(w.theta, w.descent.next)
 			return tried, true
 		}
 	}
@@ -191,74 +209,75 @@ func (w *weights) objective(theta []float64, labels []int32) (f float64) {
 	w.logits(w.probs, theta, w.stride)
 	f = w.scratch.softmax(w.probs, w.classes, w.stride, labels)
 	w.pull(theta)
-	return f + float64(0.5*dot(w.pulled, w.offset))
+	return f + float64(0.5*dot(w.descent.pulled, w.descent.offset))
 }
 
 // pull sets offset to θ-θ0 and pulled to Q0(θ-θ0), the prior's part of the gradient.
 func (w *weights) pull(theta []float64) {
 	for i, x := range theta {
-		w.offset[i] = x - w.theta0[i]
+		w.descent.offset[i] = x - w.descent.from[i]
 	}
-	multiplySymmetric(w.pulled, w.precision, w.offset)
+	multiplySymmetric(w.descent.pulled, w.precision, w.descent.offset)
 }
 
-// derivatives sets gradient, and total to the Hessian of F, at θ, where probs are
-// those at θ.
+// derivatives sets the gradient and the Hessian of F at θ, where probs are those at θ.
 func (w *weights) derivatives(labels []int32) {
+	d, h := &w.descent, &w.hessian
 	n, heads, classes, headStride := len(w.theta), w.heads, w.classes, w.headStride
 	w.pull(w.theta)
-	copy(w.gradient, w.pulled)
-	clear(w.cross)
-	w.rowMeans = kernel.Resize(w.rowMeans, len(labels)*headStride)
-	clear(w.rowMeans)
-	double.AddEach(w.rowMeans, headStride, w.probs, w.stride, w.said.transposed, classes, headStride)
+	copy(d.gradient, d.pulled)
+	clear(h.cross)
+	h.rowMeans = kernel.Resize(h.rowMeans, len(labels)*headStride)
+	clear(h.rowMeans)
+	double.AddEach(h.rowMeans, headStride, w.probs, w.stride, w.said.transposed, classes, headStride)
 	for i, y := range labels {
 		p := w.probs[i*w.stride:][:classes]
 		a, centred := w.said.transposed[i*classes*headStride:][:classes*headStride], w.centred[i*classes*headStride:][:classes*headStride]
-		mean := w.rowMeans[i*headStride:][:headStride]
-		double.AddCentred(w.cross, centred, a, p, mean)
+		mean := h.rowMeans[i*headStride:][:headStride]
+		double.AddCentred(h.cross, centred, a, p, mean)
 		for k, x := range a[int(y)*headStride:][:heads] {
-			w.gradient[k] += mean[k] - x
+			d.gradient[k] += mean[k] - x
 		}
 	}
 	// The upper triangle of the curvature, at first the block of w.
-	clear(w.curvature)
-	clear(w.square)
-	double.AddTransposed(w.square, w.centred, w.said.transposed, headStride, len(labels)*classes, headStride)
+	clear(h.curvature)
+	clear(h.square)
+	double.AddTransposed(h.square, w.centred, w.said.transposed, headStride, len(labels)*classes, headStride)
 	for k := range heads {
-		copy(w.curvature[k*n+k:k*n+heads], w.square[k*headStride+k:])
+		copy(h.curvature[k*n+k:k*n+heads], h.square[k*headStride+k:])
 	}
 	if w.biased {
 		w.addBiases(labels)
 	}
-	for i, x := range w.curvature {
-		w.total[i] = w.precision[i] + x
+	for i, x := range h.curvature {
+		h.sum[i] = w.precision[i] + x
 	}
 }
 
 // addBiases adds to gradient and curvature what concerns b.
 func (w *weights) addBiases(labels []int32) {
+	d, h := &w.descent, &w.hessian
 	n, heads, classes := len(w.theta), w.heads, w.classes
 	for i, y := range labels {
 		for c, x := range w.probs[i*w.stride:][:classes] {
-			w.gradient[heads+c] += x
-			w.curvature[(heads+c)*n+heads+c] += x
+			d.gradient[heads+c] += x
+			h.curvature[(heads+c)*n+heads+c] += x
 		}
-		w.gradient[heads+int(y)]--
+		d.gradient[heads+int(y)]--
 	}
 	for k := range heads {
 		for c := range classes {
-			w.curvature[k*n+heads+c] = w.cross[c*w.headStride+k]
+			h.curvature[k*n+heads+c] = h.cross[c*w.headStride+k]
 		}
 	}
 	// The block of b is Σ diag p - p pᵀ.
-	w.outer = kernel.Resize(w.outer, w.stride*w.stride)
-	clear(w.outer)
-	double.AddTransposed(w.outer, w.probs, w.probs, w.stride, len(labels), w.stride)
+	h.outer = kernel.Resize(h.outer, w.stride*w.stride)
+	clear(h.outer)
+	double.AddTransposed(h.outer, w.probs, w.probs, w.stride, len(labels), w.stride)
 	for c := range classes {
-		to := w.curvature[(heads+c)*n+heads : (heads+c+1)*n]
+		to := h.curvature[(heads+c)*n+heads : (heads+c+1)*n]
 		for e := c; e < classes; e++ {
-			to[e] -= w.outer[c*w.stride+e]
+			to[e] -= h.outer[c*w.stride+e]
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 // time of a batch is proportional to its own columns: other columns are forgotten
 // later, by the next batch that uses them.
 type wide struct {
-	Wide
+	cfg     Wide
 	shape   Shape
 	blocks  []placed
 	columns int
@@ -45,14 +45,14 @@ type wide struct {
 }
 
 func newWide(cfg Wide, shape Shape) *wide {
-	w := &wide{Wide: cfg, shape: shape, blocks: cfg.place(shape), stride: strideOf(shape.Classes)}
+	w := &wide{cfg: cfg, shape: shape, blocks: cfg.place(shape), stride: strideOf(shape.Classes)}
 	w.columns = w.blocks[len(w.blocks)-1].end
 	w.newMatrix()
 	w.fit = softmaxFit{classes: shape.Classes, stride: w.stride}
 	w.mean = make([]float64, w.columns*w.stride)
 	w.precision = make([]float64, w.columns*w.stride)
 	for i := range w.precision {
-		w.precision[i] = 1 / w.Variance
+		w.precision[i] = 1 / w.cfg.Variance
 	}
 	w.updated, w.changed = make([]float64, w.columns), newColumnSet(w.columns)
 	return w
@@ -60,7 +60,7 @@ func newWide(cfg Wide, shape Shape) *wide {
 
 // newMatrix gives w a matrix Φ of its own.
 func (w *wide) newMatrix() {
-	if w.Scale == Standard {
+	if w.cfg.Scale == Standard {
 		w.dense = newDenseMatrix(w.columns)
 	} else {
 		w.sparse = newSparseMatrix(w.columns)
@@ -70,7 +70,7 @@ func (w *wide) newMatrix() {
 // designMatrix returns Φ of rows. It is valid until the next call. learn says
 // whether it will be learned from or only predicted with.
 func (w *wide) designMatrix(rows *Rows, learn bool) designMatrix {
-	if w.Scale == Standard {
+	if w.cfg.Scale == Standard {
 		w.dense.reset(rows.N)
 		for i := range rows.N {
 			w.writeRow(w.dense.row(i), rows, i)
@@ -120,7 +120,7 @@ func (w *wide) appendRow(rows *Rows, i int) {
 func (w *wide) loadPrior(phi designMatrix) {
 	rows, columns := phi.size()
 	w.fit.resize(rows, columns)
-	forgets, log := w.Lambda < 1, double.Log(w.Lambda)
+	forgets, log := w.cfg.Lambda < 1, double.Log(w.cfg.Lambda)
 	for k, name := range phi.columns() {
 		from, to := int(name)*w.stride, k*w.stride
 		copy(w.fit.m[to:to+w.stride], w.mean[from:])
@@ -130,7 +130,7 @@ func (w *wide) loadPrior(phi designMatrix) {
 		}
 		keep := double.Exp(log * (w.clock - w.updated[name]))
 		for c, t := range w.precision[from : from+w.stride] {
-			w.fit.t[to+c] = float64(keep*t) + float64((1-keep)/w.Variance)
+			w.fit.t[to+c] = float64(keep*t) + float64((1-keep)/w.cfg.Variance)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func (w *wide) predict(rows *Rows, logp []float64) {
 	n, columns := phi.size()
 	w.fit.resize(n, columns)
 	m := w.mean
-	if w.Scale == Unit { // Φ has only the columns that occur
+	if w.cfg.Scale == Unit { // Φ has only the columns that occur
 		m = w.fit.m
 		for k, name := range phi.columns() {
 			copy(m[k*w.stride:(k+1)*w.stride], w.mean[int(name)*w.stride:])
@@ -171,16 +171,16 @@ func (w *wide) train(b *Batch) {
 			block.standard.fit(block.Block, &b.Rows)
 		}
 	}
-	w.update(&b.Rows, b.Labels, w.TrainingPasses)
+	w.update(&b.Rows, b.Labels, w.cfg.TrainingPasses)
 	w.version++
 }
 
 func (w *wide) learn(b *Batch, share float64) posterior.Report {
 	w.clock += share
 	w.changed.clear()
-	w.update(&b.Rows, b.Labels, w.Passes)
-	if w.Refresh && b.Refresh.N > 0 {
-		w.update(&b.Refresh, b.RefreshLabels, w.Passes)
+	w.update(&b.Rows, b.Labels, w.cfg.Passes)
+	if w.cfg.Refresh && b.Refresh.N > 0 {
+		w.update(&b.Refresh, b.RefreshLabels, w.cfg.Passes)
 	}
 	w.version++
 	return posterior.Report{}
