@@ -44,8 +44,13 @@ type Graph struct {
 	reserve int // nodes to preallocate, see Reserve
 
 	// Storage reused from call to call.
-	embed    embedder
-	window   window
+	embed   embedder
+	window  window
+	scratch scratch
+}
+
+// scratch is the storage of one change of a [Graph], reused by the next.
+type scratch struct {
 	added    []int32    // the neighbours that linkAll or Remove found
 	listEnds []uintptr  // addresses at which their adjacency lists go on
 	newSelf  []float32  // the self term that Replace compares with the old one
@@ -101,7 +106,7 @@ func NewGraph(encoder Encoder, options ...Option) *Graph {
 		nodes:     kernel.NewTable[node](1),
 		rows:      newRowTable(self, aggregate),
 		projector: encoder.projection(),
-		newSelf:   make([]float32, self),
+		scratch:   scratch{newSelf: make([]float32, self)},
 		hubs:      make(map[int32]*hub),
 		work:      make([]workspace, 1),
 	}
@@ -180,13 +185,13 @@ func (g *Graph) Replace(v int32, x Vector) {
 	n := g.node(v)
 	w := &g.work[0]
 	self := g.rows.row(v, &w.row)[:g.selfLen]
-	project(g.enc, g.newSelf, x)
-	g.rows.round(g.newSelf, &w.half)
-	if slices.Equal(self, g.newSelf) {
+	project(g.enc, g.scratch.newSelf, x)
+	g.rows.round(g.scratch.newSelf, &w.half)
+	if slices.Equal(self, g.scratch.newSelf) {
 		return
 	}
 	g.keep(v)
-	g.rows.putSelf(v, g.newSelf)
+	g.rows.putSelf(v, g.scratch.newSelf)
 	if !g.aggregates() {
 		return
 	}
@@ -351,15 +356,15 @@ func (g *Graph) unlinked(v int32, nodes []int32) (fresh []int32, stale bool) {
 	for _, u := range g.adj.View(n.adj) {
 		g.mark(g.node(u))
 	}
-	g.added = g.added[:0]
+	g.scratch.added = g.scratch.added[:0]
 	stale = n.stale
 	for _, u := range nodes {
 		if m := g.node(u); g.mark(m) {
-			g.added = append(g.added, u)
+			g.scratch.added = append(g.scratch.added, u)
 			stale = stale || m.stale
 		}
 	}
-	return g.added, stale
+	return g.scratch.added, stale
 }
 
 // appendEdges adds edges between v and the nodes, which must not be neighbours of
@@ -403,11 +408,11 @@ func (g *Graph) prefetchAhead(near [][]int32, embed bool) {
 
 // prefetchListEnds brings the ends of the nodes' adjacency lists into the cache.
 func (g *Graph) prefetchListEnds(nodes []int32) {
-	g.listEnds = g.listEnds[:0]
+	g.scratch.listEnds = g.scratch.listEnds[:0]
 	for _, u := range nodes {
-		g.listEnds = g.adj.AppendEnd(g.listEnds, g.node(u).adj)
+		g.scratch.listEnds = g.adj.AppendEnd(g.scratch.listEnds, g.node(u).adj)
 	}
-	kernel.PrefetchLines(g.listEnds)
+	kernel.PrefetchLines(g.scratch.listEnds)
 }
 
 // clearMarks unmarks all nodes, in constant time but for one call in 2³².

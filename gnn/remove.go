@@ -26,7 +26,7 @@ func (g *Graph) Remove(nodes []int32) (edges int) {
 	for _, v := range nodes {
 		g.mark(g.node(v))
 	}
-	g.added = g.added[:0] // the neighbours that stay
+	g.scratch.added = g.scratch.added[:0] // the neighbours that stay
 	within := 0           // edges between two nodes that leave, counted at both ends
 	for _, v := range nodes {
 		n := g.node(v)
@@ -35,16 +35,16 @@ func (g *Graph) Remove(nodes []int32) (edges int) {
 				within++
 			} else {
 				edges++
-				g.added = append(g.added, u)
+				g.scratch.added = append(g.scratch.added, u)
 			}
 		}
 		g.clearNode(v, n)
 	}
 	edges += within / 2
 	g.edges -= edges
-	slices.Sort(g.added)
-	g.added = slices.Compact(g.added)
-	for _, u := range g.added {
+	slices.Sort(g.scratch.added)
+	g.scratch.added = slices.Compact(g.scratch.added)
+	for _, u := range g.scratch.added {
 		g.dropMarked(u)
 	}
 	return edges
@@ -68,10 +68,10 @@ func (g *Graph) clearNode(v int32, n *node) {
 	g.adj.Clear(&n.adj)
 
 	w := &g.work[0]
-	project(g.enc, g.newSelf, Vector{})
-	g.rows.round(g.newSelf, &w.half)
+	project(g.enc, g.scratch.newSelf, Vector{})
+	g.rows.round(g.scratch.newSelf, &w.half)
 	g.keep(v)
-	g.rows.putSelf(v, g.newSelf)
+	g.rows.putSelf(v, g.scratch.newSelf)
 	if !g.aggregates() {
 		return
 	}

@@ -18,16 +18,16 @@ import (
 // their distinct ends, whose lists are filtered once each, however many of their
 // edges are removed.
 func (g *Graph) Unlink(edges [][2]int32) (removed [][2]int32) {
-	g.halves, g.removed = g.halves[:0], g.removed[:0]
+	g.scratch.halves, g.scratch.removed = g.scratch.halves[:0], g.scratch.removed[:0]
 	for _, e := range edges {
 		if e[0] != e[1] {
-			g.halves = append(g.halves, e, [2]int32{e[1], e[0]})
+			g.scratch.halves = append(g.scratch.halves, e, [2]int32{e[1], e[0]})
 		}
 	}
-	slices.SortFunc(g.halves, func(a, b [2]int32) int {
+	slices.SortFunc(g.scratch.halves, func(a, b [2]int32) int {
 		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
 	})
-	for rest := g.halves; len(rest) > 0; {
+	for rest := g.scratch.halves; len(rest) > 0; {
 		v, n := rest[0][0], 1
 		for n < len(rest) && rest[n][0] == v {
 			n++
@@ -35,8 +35,8 @@ func (g *Graph) Unlink(edges [][2]int32) (removed [][2]int32) {
 		g.dropNeighbours(v, rest[:n])
 		rest = rest[n:]
 	}
-	g.edges -= len(g.removed)
-	return g.removed
+	g.edges -= len(g.scratch.removed)
+	return g.scratch.removed
 }
 
 // dropNeighbours removes from v's adjacency list the second nodes of halves, and
@@ -56,7 +56,7 @@ func (g *Graph) dropNeighbours(v int32, halves [][2]int32) {
 	g.adj.Retain(&n.adj, func(u int32) bool {
 		stays := g.nodes.At(u).mark != g.epoch
 		if !stays && v < u {
-			g.removed = append(g.removed, [2]int32{v, u})
+			g.scratch.removed = append(g.scratch.removed, [2]int32{v, u})
 		}
 		return stays
 	})
