@@ -99,13 +99,13 @@ func (r *chaos) send(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) 
 	defer tick.Stop()
 	labelled := 0
 	label := func() {
-		item := &r.Items[labelled%len(r.Items)]
+		item := &r.setup.Items[labelled%len(r.setup.Items)]
 		r.sender.label(&event.Label{Node: event.ID{Num: int64(labelled)}, Class: item.Class, Time: time.Now().UnixMilli()})
 		labelled++
 	}
 	for {
 		for range burst {
-			n := r.Items[r.next%len(r.Items)].Node
+			n := r.setup.Items[r.next%len(r.setup.Items)].Node
 			n.ID, n.Time, n.Neighbours = event.ID{Num: int64(r.next)}, time.Now().UnixMilli(), nil
 			for range rng.IntN(6) {
 				n.Neighbours = append(n.Neighbours, event.ID{Num: int64(r.next + 3 - rng.IntN(200))})
@@ -307,6 +307,6 @@ func (r *chaos) drain(ctx context.Context, p *process) error {
 	what := fmt.Sprintf("window behind %d nodes and %d poisoned records", r.next, r.poison)
 	return r.ledger.await(ctx, p, what, drainTimeout, func() bool {
 		sum, _ := r.ledger.now()
-		return sum.predictions >= r.next && (r.Shards > 0 || sum.labels+sum.refused >= r.next+r.poison) && r.ledger.covers(ends)
+		return sum.predictions >= r.next && (r.setup.Shards > 0 || sum.labels+sum.refused >= r.next+r.poison) && r.ledger.covers(ends)
 	})
 }

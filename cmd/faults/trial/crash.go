@@ -191,8 +191,8 @@ func (c *published) difference(other *published, kills int) string {
 // so that it takes effect at the same place of the stream in every run.
 type crashRun struct {
 	*graph
-	matrix *matrix
-	plan
+	matrix  *matrix
+	plan    plan
 	workers map[string]*process // by name
 	ledger  *progress
 	died    time.Time // when the last worker died, zero once a window is committed after it
@@ -290,13 +290,13 @@ func (r *crashRun) work(ctx context.Context) error {
 func (r *crashRun) startWorkers() error {
 	point, points := r.nextPoint(), make(map[string]string)
 	n := 1
-	if r.Shards > 0 {
+	if r.setup.Shards > 0 {
 		n = cmp.Or(r.plan.workers, 3)
 	}
 	for i := range n {
 		points[string(rune('a'+i))] = point
 	}
-	if r.standby {
+	if r.plan.standby {
 		points["standby"] = ""
 	}
 	for name, point := range points {
@@ -309,9 +309,9 @@ func (r *crashRun) startWorkers() error {
 
 // haltOne halts a worker when it is time, and wakes it later.
 func (r *crashRun) haltOne() {
-	name := string(rune('a' + r.halted))
-	if sum, _ := r.ledger.now(); r.halt > 0 && sum.predictions >= r.halt {
-		r.halt, r.woken = 0, time.Now().Add(3*session)
+	name := string(rune('a' + r.plan.halted))
+	if sum, _ := r.ledger.now(); r.plan.halt > 0 && sum.predictions >= r.plan.halt {
+		r.plan.halt, r.woken = 0, time.Now().Add(3*session)
 		r.workers[name].signal(syscall.SIGSTOP)
 		r.matrix.noteHalt()
 	}
@@ -341,8 +341,8 @@ func (r *crashRun) startWorker(name, point string) error {
 // for a worker that is about to forget nodes for the third time: if it were killed too, the
 // next one would decline, as it should.
 func (r *crashRun) nextPoint() (point string) {
-	if sum, _ := r.ledger.now(); len(r.points) > 0 && sum.attempt < 2 {
-		point, r.points = r.points[0], r.points[1:]
+	if sum, _ := r.ledger.now(); len(r.plan.points) > 0 && sum.attempt < 2 {
+		point, r.plan.points = r.plan.points[0], r.plan.points[1:]
 	}
 	return point
 }
@@ -352,16 +352,16 @@ func (r *crashRun) nextPoint() (point string) {
 func (r *crashRun) advance(ctx context.Context) (done bool, err error) {
 	sum, last := r.ledger.now()
 	if !r.died.IsZero() && last.After(r.died) {
-		if r.standby {
+		if r.plan.standby {
 			r.matrix.noteTakeover(last.Sub(r.died))
 		}
 		r.died = time.Time{}
 	}
-	if sum.predictions < r.items || r.Shards == 0 && sum.labels < r.items || sum.refused < r.poison || sum.forgotten+sum.promoted < r.commands || !r.ledger.covers(r.until) {
+	if sum.predictions < r.items || r.setup.Shards == 0 && sum.labels < r.items || sum.refused < r.poison || sum.forgotten+sum.promoted < r.commands || !r.ledger.covers(r.until) {
 		return false, nil
 	}
-	if r.Shards > 0 {
-		if r.items < len(r.Items) {
+	if r.setup.Shards > 0 {
+		if r.items < len(r.setup.Items) {
 			return false, r.send(ctx, true)
 		}
 		return true, nil
@@ -376,7 +376,7 @@ func (r *crashRun) advance(ctx context.Context) (done bool, err error) {
 	if sum.epoch == 0 {
 		return false, nil
 	}
-	if r.items < len(r.Items) {
+	if r.items < len(r.setup.Items) {
 		return false, r.send(ctx, true)
 	}
 	return true, nil
@@ -502,9 +502,9 @@ func (r *crashRun) send(ctx context.Context, second bool) error {
 	}
 	m := r.matrix
 	rng := rand.New(rand.NewPCG(m.seed, 1<<32)) // the same in every run
-	items, begin, serial := r.Items[:len(r.Items)/2], m.begin, 0
+	items, begin, serial := r.setup.Items[:len(r.setup.Items)/2], m.begin, 0
 	if second {
-		items, begin, serial = r.Items[len(r.Items)/2:], m.begin+120_000, 1000
+		items, begin, serial = r.setup.Items[len(r.setup.Items)/2:], m.begin+120_000, 1000
 	}
 	stay := int64(60) // ms until a node departs, with or without its label
 	if m.seed%2 == 1 {
@@ -554,7 +554,7 @@ func (r *crashRun) send(ctx context.Context, second bool) error {
 	// come. Those of the first half are committed with the second.
 	r.items = len(items)
 	if second {
-		r.items = len(r.Items) + partitions
+		r.items = len(r.setup.Items) + partitions
 	}
 	if err := s.send(ctx); err != nil {
 		return err

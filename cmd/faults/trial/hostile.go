@@ -235,7 +235,7 @@ func (v *served) withstand(ctx context.Context, a *attack, c *Attack) error {
 		return err
 	}
 	defer watch.close()
-	large, err := v.Client.NewProducer(ctx, kafka.ProducerConfig{MaxBatchBytes: 1_040_000}) // which brokers take
+	large, err := v.setup.Client.NewProducer(ctx, kafka.ProducerConfig{MaxBatchBytes: 1_040_000}) // which brokers take
 	if err != nil {
 		return err
 	}
@@ -340,7 +340,7 @@ func (v *served) unharmed(ctx context.Context, a *attack) error {
 	}
 	dead := make(map[event.Reason]int)
 	var wrong error
-	err := v.Client.ReadAll(ctx, v.names.Predictions, func(r *kafka.Record) {
+	err := v.setup.Client.ReadAll(ctx, v.names.Predictions, func(r *kafka.Record) {
 		var p event.Prediction
 		wrong = errors.Join(wrong, wire.DecodePrediction(r.Value, &p))
 		if p.Revision == 0 {
@@ -355,7 +355,7 @@ func (v *served) unharmed(ctx context.Context, a *attack) error {
 			return fmt.Errorf("node %v was predicted %d times", id, 1-n)
 		}
 	}
-	err = v.Client.ReadAll(ctx, v.names.DeadLetters, func(r *kafka.Record) {
+	err = v.setup.Client.ReadAll(ctx, v.names.DeadLetters, func(r *kafka.Record) {
 		var d event.Refusal
 		if err := wire.DecodeDeadLetter(r.Value, &d); err != nil && !errors.Is(err, wire.ErrTruncated) {
 			wrong = err
@@ -392,7 +392,7 @@ func (g *graph) open(ctx context.Context, b *bomb, c *Attack) error {
 	}
 	// What a data set may take, as much garbage, and the program.
 	bombMB := int(2*(64*info.Size()+16<<20)/1e6) + 64
-	p, err := g.run(g.Program, "bomb", "", "train", "--data", file, "--out", filepath.Join(g.dir, "bomb.safetensors"))
+	p, err := g.run(g.setup.Program, "bomb", "", "train", "--data", file, "--out", filepath.Join(g.dir, "bomb.safetensors"))
 	if err != nil {
 		return err
 	}

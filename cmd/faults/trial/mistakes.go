@@ -101,7 +101,7 @@ type served struct {
 // send sends n more nodes.
 func (v *served) send(ctx context.Context, n int) error {
 	for range n {
-		node := v.Items[v.sent%len(v.Items)].Node
+		node := v.setup.Items[v.sent%len(v.setup.Items)].Node
 		node.ID, node.Neighbours = event.ID{Num: int64(v.sent)}, nil
 		v.out.node(&node)
 		v.sent++
@@ -216,7 +216,7 @@ func ledgerDeleted(ctx context.Context, v *served) error {
 	if err := v.refuses(ctx, v.names.Ledger, v.names.Predictions, "--begin-again"); err != nil {
 		return err
 	}
-	missing, err := topics.Missing(ctx, v.Client, v.names)
+	missing, err := topics.Missing(ctx, v.setup.Client, v.names)
 	if err != nil || len(missing) != 1 {
 		return fmt.Errorf("the topics %v are missing (error %w), want the ledger: a worker must not create it", missing, err)
 	}
@@ -230,7 +230,7 @@ func inputRecreated(ctx context.Context, v *served) error {
 	if err := v.deleteTopics(ctx, v.names.Nodes); err != nil {
 		return err
 	}
-	if _, err := topics.Create(ctx, v.Client, v.names, topics.Layout{Partitions: partitions, Replication: -1, Shards: v.Shards}); err != nil {
+	if _, err := topics.Create(ctx, v.setup.Client, v.names, topics.Layout{Partitions: partitions, Replication: -1, Shards: v.setup.Shards}); err != nil {
 		return err
 	}
 	if err := v.send(ctx, 400); err != nil {
@@ -257,7 +257,7 @@ func partitionCut(ctx context.Context, v *served) error {
 		return err
 	}
 	for i := range 5 {
-		node := v.Items[i].Node
+		node := v.setup.Items[i].Node
 		v.out.put(v.names.Nodes, wire.AppendKey(nil, node.ID), wire.AppendNode(nil, &node), partitions)
 	}
 	if err := v.out.send(ctx); err != nil {
@@ -271,7 +271,7 @@ func partitionCut(ctx context.Context, v *served) error {
 
 func deletedToEnd(ctx context.Context, v *served) error {
 	// Transactions leave markers behind the nodes.
-	tx, err := v.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: v.prefix + "-inputs"})
+	tx, err := v.setup.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: v.prefix + "-inputs"})
 	if err != nil {
 		return err
 	}
@@ -280,7 +280,7 @@ func deletedToEnd(ctx context.Context, v *served) error {
 	if err := v.firstRun(ctx); err != nil {
 		return err
 	}
-	bounds, err := v.Client.Offsets(ctx, v.names.Nodes)
+	bounds, err := v.setup.Client.Offsets(ctx, v.names.Nodes)
 	if err != nil {
 		return err
 	}
@@ -337,7 +337,7 @@ func transactionOpen(ctx context.Context, v *served) error {
 	if err := v.serve(ctx); err != nil {
 		return err
 	}
-	tx, err := v.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: v.prefix + "-open"})
+	tx, err := v.setup.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: v.prefix + "-open"})
 	if err != nil {
 		return err
 	}
@@ -402,7 +402,7 @@ func (v *served) deleteTopics(ctx context.Context, names ...string) error {
 	}
 	for there := len(names); err == nil && there > 0; {
 		var counts map[string]int
-		counts, err = v.Client.Partitions(ctx, names...)
+		counts, err = v.setup.Client.Partitions(ctx, names...)
 		there = 0
 		for _, n := range counts {
 			there += n
@@ -443,7 +443,7 @@ func (v *served) sendWithJunk(ctx context.Context) error {
 	}
 	var records []protocol.Record
 	for i := range 10 {
-		node := v.Items[i].Node
+		node := v.setup.Items[i].Node
 		node.ID = event.ID{Str: "junk"}
 		records = append(records, protocol.Record{Time: time.Now(), Value: protocol.NewBytes(wire.AppendNode(nil, &node))})
 	}
@@ -461,7 +461,7 @@ func (v *served) sendWithJunk(ctx context.Context) error {
 	be.PutUint32(all[4+17:], crc32.Checksum(all[4+21:], crc32.MakeTable(crc32.Castagnoli)))
 	transport := &kafkago.Transport{}
 	defer transport.CloseIdleConnections()
-	_, err = transport.RoundTrip(ctx, kafkago.TCP(v.Brokers...), &rawproduce.Request{Acks: -1, Timeout: 5000, Topics: []rawproduce.RequestTopic{{
+	_, err = transport.RoundTrip(ctx, kafkago.TCP(v.setup.Brokers...), &rawproduce.Request{Acks: -1, Timeout: 5000, Topics: []rawproduce.RequestTopic{{
 		Topic: v.names.Nodes, Partitions: []rawproduce.RequestPartition{{RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(all)}}},
 	}}})
 	return err

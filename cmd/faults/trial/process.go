@@ -29,10 +29,10 @@ type process struct {
 // start starts a worker whose checkpoints and log have the given name. It kills itself
 // at the point crash, if that is not empty.
 func (g *graph) start(name, crash string, args ...string) (*process, error) {
-	return g.run(g.Program, name, crash, append([]string{
-		"work", "--brokers", strings.Join(g.Brokers, ","), "--prefix", g.prefix, "--model", g.Model, "--http", g.http,
+	return g.run(g.setup.Program, name, crash, append([]string{
+		"work", "--brokers", strings.Join(g.setup.Brokers, ","), "--prefix", g.prefix, "--model", g.setup.Model, "--http", g.http,
 		"--session-timeout", session.String(), "--state-dir", filepath.Join(g.dir, name), "--create-topics", fmt.Sprint(partitions),
-	}, slices.Concat(args, g.shadowFlag(), g.Flags)...)...)
+	}, slices.Concat(args, g.setup.shadowFlag(), g.setup.Flags)...)...)
 }
 
 // run starts a program with these arguments, likewise.

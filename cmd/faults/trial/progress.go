@@ -46,7 +46,7 @@ func (g *graph) follow(ctx context.Context) (*progress, error) {
 	failed := make(chan error, len(records))
 	for i, at := range records {
 		p.taken[i] = make(map[kafka.TopicPartition]int64)
-		l, err := ledger.Open(ctx, g.Client, at)
+		l, err := ledger.Open(ctx, g.setup.Client, at)
 		if err != nil {
 			cancel()
 			return nil, err

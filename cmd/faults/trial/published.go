@@ -52,10 +52,10 @@ type attempt struct {
 func (g *graph) endTransactions(ctx context.Context) error {
 	for _, at := range g.records() {
 		id := at.Topic
-		if g.Shards > 0 {
+		if g.setup.Shards > 0 {
 			id = fmt.Sprintf("%s/%d", at.Topic, at.Partition)
 		}
-		if _, err := g.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: id}); err != nil {
+		if _, err := g.setup.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: id}); err != nil {
 			return err
 		}
 	}
@@ -71,7 +71,7 @@ func (g *graph) read(ctx context.Context, want []event.ID) (*published, error) {
 	}
 	first := make(map[event.ID]bool) // nodes that have a first prediction, not a revision
 	var wrong error
-	err := g.Client.ReadAll(ctx, g.names.Predictions, func(r *kafka.Record) {
+	err := g.setup.Client.ReadAll(ctx, g.names.Predictions, func(r *kafka.Record) {
 		var p event.Prediction
 		if err := wire.DecodePrediction(r.Value, &p); err != nil {
 			wrong = err
@@ -96,7 +96,7 @@ func (g *graph) read(ctx context.Context, want []event.ID) (*published, error) {
 			c.faults = append(c.faults, fmt.Sprintf("node %v was not predicted", id))
 		}
 	}
-	err = g.Client.ReadAll(ctx, g.names.DeadLetters, func(r *kafka.Record) {
+	err = g.setup.Client.ReadAll(ctx, g.names.DeadLetters, func(r *kafka.Record) {
 		var d event.Refusal
 		if err := wire.DecodeDeadLetter(r.Value, &d); err != nil {
 			wrong = err
@@ -123,7 +123,7 @@ func (g *graph) read(ctx context.Context, want []event.ID) (*published, error) {
 
 // readLedger reads the windows of a partition of the ledger.
 func (g *graph) readLedger(ctx context.Context, at kafka.TopicPartition, c *published) error {
-	l, err := ledger.Open(ctx, g.Client, at)
+	l, err := ledger.Open(ctx, g.setup.Client, at)
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func (r *restarts) send(ctx context.Context, out *sender, rate int, stop <-chan 
 	defer tick.Stop()
 	for {
 		for range rate / bursts {
-			n := r.Items[r.next%len(r.Items)].Node
+			n := r.setup.Items[r.next%len(r.setup.Items)].Node
 			n.ID, n.Time, n.Neighbours = event.ID{Num: int64(r.next)}, 0, nil
 			for back := 1; back <= min(r.next, 3); back++ {
 				n.Neighbours = append(n.Neighbours, event.ID{Num: int64(r.next - back)})

@@ -19,7 +19,7 @@ type sender struct {
 }
 
 func (g *graph) newSender(ctx context.Context) (*sender, error) {
-	p, err := g.Client.NewProducer(ctx, kafka.ProducerConfig{})
+	p, err := g.setup.Client.NewProducer(ctx, kafka.ProducerConfig{})
 	return &sender{g: g, producer: p}, err
 }
 

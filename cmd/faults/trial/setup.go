@@ -41,7 +41,7 @@ const session = time.Second
 
 // graph is the topics of one graph.
 type graph struct {
-	*Setup
+	setup  *Setup
 	names  topics.Names
 	prefix string
 	dir    string // for checkpoints and logs
@@ -58,17 +58,17 @@ func (s *Setup) newGraph(ctx context.Context, name string) (*graph, error) {
 	if _, err := topics.Create(ctx, s.Client, names, topics.Layout{Partitions: partitions, Replication: -1, Shards: s.Shards}); err != nil {
 		return nil, err
 	}
-	g := &graph{Setup: s, names: names, prefix: prefix, dir: filepath.Join(s.Dir, prefix), http: "127.0.0.1:0"}
+	g := &graph{setup: s, names: names, prefix: prefix, dir: filepath.Join(s.Dir, prefix), http: "127.0.0.1:0"}
 	return g, os.MkdirAll(g.dir, 0o755)
 }
 
 // records returns the partitions of the ledger that hold the records of windows that were
 // stepped: each shard's own, if the graph has any.
 func (g *graph) records() (all []kafka.TopicPartition) {
-	if g.Shards == 0 {
+	if g.setup.Shards == 0 {
 		return append(all, g.names.LedgerAt(0))
 	}
-	for shard := range g.Shards {
+	for shard := range g.setup.Shards {
 		all = append(all, g.names.LedgerAt(1+shard))
 	}
 	return all
@@ -76,7 +76,7 @@ func (g *graph) records() (all []kafka.TopicPartition) {
 
 // ends returns the present ends of the partitions of nodes and labels.
 func (g *graph) ends(ctx context.Context) (map[kafka.TopicPartition]int64, error) {
-	bounds, err := g.Client.Offsets(ctx, g.names.Nodes, g.names.Labels)
+	bounds, err := g.setup.Client.Offsets(ctx, g.names.Nodes, g.names.Labels)
 	if err != nil {
 		return nil, err
 	}
@@ -156,8 +156,8 @@ func numbered(n int) []event.ID {
 
 // audit runs gvbll audit on the published records.
 func (g *graph) audit(ctx context.Context) error {
-	args := append([]string{"audit", "--brokers", strings.Join(g.Brokers, ","), "--prefix", g.prefix, "--model", g.Model}, g.shadowFlag()...)
-	if out, err := exec.CommandContext(ctx, g.Program, args...).CombinedOutput(); err != nil {
+	args := append([]string{"audit", "--brokers", strings.Join(g.setup.Brokers, ","), "--prefix", g.prefix, "--model", g.setup.Model}, g.setup.shadowFlag()...)
+	if out, err := exec.CommandContext(ctx, g.setup.Program, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("the audit: %w: %.500s", err, out)
 	}
 	return nil

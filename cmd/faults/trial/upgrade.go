@@ -71,7 +71,7 @@ type upgrade struct {
 // begin starts a worker, and waits until its log has the text.
 func (u *upgrade) begin(ctx context.Context, program, name, text string, args ...string) (*process, error) {
 	p, err := u.run(program, name, "", append([]string{
-		"work", "--brokers", strings.Join(u.Brokers, ","), "--prefix", u.prefix, "--model", u.Model, "--http", u.http,
+		"work", "--brokers", strings.Join(u.setup.Brokers, ","), "--prefix", u.prefix, "--model", u.setup.Model, "--http", u.http,
 		"--session-timeout", session.String(), "--linger", "20ms", "--commit-interval", "20ms",
 	}, args...)...)
 	if err != nil {
@@ -98,7 +98,7 @@ func (u *upgrade) roll(ctx context.Context) (*process, error) {
 	newer := []string{"--coverage", "0.9", "--rebase"}
 	var joined []*process
 	for _, name := range []string{"new-a", "new-b"} {
-		p, err := u.begin(ctx, u.Program, name, "recovered", append(newer, "--state-dir", filepath.Join(u.dir, name))...)
+		p, err := u.begin(ctx, u.setup.Program, name, "recovered", append(newer, "--state-dir", filepath.Join(u.dir, name))...)
 		if err != nil {
 			return nil, err
 		}

@@ -29,7 +29,7 @@ type watch struct {
 
 // watch starts to read the graph's new predictions.
 func (g *graph) watch(ctx context.Context) (*watch, error) {
-	c, err := kgo.NewClient(kgo.SeedBrokers(g.Brokers...), kgo.ConsumeTopics(g.names.Predictions), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	c, err := kgo.NewClient(kgo.SeedBrokers(g.setup.Brokers...), kgo.ConsumeTopics(g.names.Predictions), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	if err != nil {
 		return nil, err
 	}

@@ -104,7 +104,7 @@ func BenchmarkStream(b *testing.B) {
 			const n = 200_000
 			s := onBroker(b)
 			if !instantly {
-				s.Workers, s.Events, s.engine = 1, n, s.newEngine
+				s.cfg.Workers, s.cfg.Events, s.engine = 1, n, s.newEngine
 			}
 			inputs, err := s.filled(b.Context(), n)
 			if err != nil {

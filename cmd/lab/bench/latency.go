@@ -126,7 +126,7 @@ func (s *setup) newLive(n int) *live {
 		l.ends = append(l.ends, key, len(l.nodes))
 	}
 	for i := range l.readers {
-		l.readers[i].next, l.readers[i].age = make([]int64, s.Partitions), make([]time.Duration, n)
+		l.readers[i].next, l.readers[i].age = make([]int64, s.cfg.Partitions), make([]time.Duration, n)
 	}
 	return l
 }
@@ -138,7 +138,7 @@ func (l *live) record(i int) kafka.Record {
 		from = l.ends[2*i-1]
 	}
 	key, value := l.nodes[from:l.ends[2*i]], l.nodes[l.ends[2*i]:l.ends[2*i+1]]
-	return kafka.Record{Topic: l.names.Nodes, Partition: kafka.PartitionFor(key, l.setup.Partitions), Key: key, Value: value}
+	return kafka.Record{Topic: l.names.Nodes, Partition: kafka.PartitionFor(key, l.setup.cfg.Partitions), Key: key, Value: value}
 }
 
 // now returns the time since the sender started.

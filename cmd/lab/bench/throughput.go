@@ -26,7 +26,7 @@ import (
 
 // setup is a workload on a broker. The graph begins empty.
 type setup struct {
-	Config
+	cfg    Config
 	model  *model.Model
 	client *kafka.Client
 	addr   string // of the broker, for connections beside the client
@@ -40,14 +40,14 @@ type setup struct {
 func (c Config) setup(client *kafka.Client, addr string) (*setup, error) {
 	c.Workload = c.WithDefaults()
 	m, err := c.Model()
-	s := &setup{Config: c, model: m, client: client, addr: addr}
+	s := &setup{cfg: c, model: m, client: client, addr: addr}
 	s.engine = s.newEngine
 	return s, err
 }
 
 // newEngine returns a new engine for a worker, with memory for the graph.
 func (s *setup) newEngine() (replay.Engine, error) {
-	e, err := pipeline.New(s.model, pipeline.Config{Workers: s.Workers, Reserve: 2 * s.Events})
+	e, err := pipeline.New(s.model, pipeline.Config{Workers: s.cfg.Workers, Reserve: 2 * s.cfg.Events})
 	return &recycling{Engine: e}, err
 }
 
@@ -71,12 +71,12 @@ func (e *recycling) Step(w *event.Window) *event.Outcome {
 // 0 starts again. The node is valid until the next call.
 func (s *setup) node(i int) *event.Node {
 	if i == 0 {
-		s.stream = s.Stream()
+		s.stream = s.cfg.Stream()
 	}
-	if i%s.Window == 0 {
+	if i%s.cfg.Window == 0 {
 		s.window = s.stream.Next(false)
 	}
-	return &s.window.Nodes[i%s.Window]
+	return &s.window.Nodes[i%s.cfg.Window]
 }
 
 // onBrokers measures on the embedded broker, and on the config's Kafka if it has one.
@@ -117,7 +117,7 @@ func (c Config) onBrokers(ctx context.Context, measure func(ctx context.Context,
 // throughput measures the arrivals per second that a worker processes.
 func throughput(ctx context.Context, c Config) ([]Row, error) {
 	return c.onBrokers(ctx, func(ctx context.Context, broker string, s *setup) ([]Row, error) {
-		r, err := s.measure(ctx, s.Events)
+		r, err := s.measure(ctx, s.cfg.Events)
 		return []Row{
 			figure("throughput-"+broker, r.worker, "arrivals/s"),
 			figure("throughput-first-"+broker, r.first, "arrivals/s"),
@@ -237,7 +237,7 @@ func (s *setup) topics(ctx context.Context) (topics.Names, error) {
 	if err != nil {
 		return names, err
 	}
-	_, err = topics.Create(ctx, s.client, names, topics.Layout{Partitions: s.Partitions, Replication: 1})
+	_, err = topics.Create(ctx, s.client, names, topics.Layout{Partitions: s.cfg.Partitions, Replication: 1})
 	return names, err
 }
 
@@ -265,15 +265,15 @@ func (s *setup) fill(ctx context.Context, topic string, n int) (bytes int, err e
 func (s *setup) record(topic string, i int) kafka.Record {
 	n := s.node(i)
 	key := wire.AppendKey(nil, n.ID)
-	return kafka.Record{Topic: topic, Partition: kafka.PartitionFor(key, s.Partitions), Key: key, Value: wire.AppendNode(nil, n)}
+	return kafka.Record{Topic: topic, Partition: kafka.PartitionFor(key, s.cfg.Partitions), Key: key, Value: wire.AppendNode(nil, n)}
 }
 
 // config returns the worker's configuration.
 func (s *setup) config(names topics.Names) worker.Config {
 	return worker.Config{
 		Terms:      replay.Terms{Names: names, Model: "bench", Settings: `{"engine":"bench"}`, Classes: s.model.Classes},
-		Publishing: publish.Config{CommitInterval: s.Interval},
-		Policy:     intake.CountOrLinger{Count: s.Window, Linger: s.Linger},
+		Publishing: publish.Config{CommitInterval: s.cfg.Interval},
+		Policy:     intake.CountOrLinger{Count: s.cfg.Window, Linger: s.cfg.Linger},
 		Logger:     slog.New(slog.DiscardHandler),
 	}
 }
