@@ -40,7 +40,7 @@ const static = "static"
 
 // reportView is the data of report.html.
 type reportView struct {
-	*Report
+	Report                       *Report
 	Title                        titleView
 	From, To                     time.Time
 	Facts                        []fact
@@ -150,8 +150,8 @@ func (v *reportView) middle(p *Period) float64 {
 func (v *reportView) traffic() *figure {
 	f := &figure{Label: "Curves of the numbers of events over the time.", Caption: "Events in each part of the time."}
 	predictions, labels, refused := series{name: "predictions"}, series{name: "labels"}, series{name: "refused"}
-	for i := range v.Periods {
-		p := &v.Periods[i]
+	for i := range v.Report.Periods {
+		p := &v.Report.Periods[i]
 		x := v.middle(p)
 		predictions.add(x, float64(p.Predictions))
 		labels.add(x, float64(p.Labels))
@@ -170,9 +170,9 @@ func (v *reportView) curves() *figure {
 	}
 	over := func(name string, of func(*Period) *calibration.Tally) (m measured) {
 		m.name = name
-		for i := range v.Periods {
-			if t := of(&v.Periods[i]); t != nil && t.Labels > 0 {
-				m.x, m.scores = append(m.x, v.middle(&v.Periods[i])), append(m.scores, t.Means())
+		for i := range v.Report.Periods {
+			if t := of(&v.Report.Periods[i]); t != nil && t.Labels > 0 {
+				m.x, m.scores = append(m.x, v.middle(&v.Report.Periods[i])), append(m.scores, t.Means())
 			}
 		}
 		return m
