@@ -2,6 +2,7 @@ package shards
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -60,5 +61,21 @@ waited for: shard 2
 		if strings.Join(got, "\n") != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// TestStatusBeside: in JSON the tasks are one field beside those of the graph's status.
+func TestStatusBeside(t *testing.T) {
+	graph := &look.Status{Prefix: "gvbll", Tasks: &Status{Cuts: 3}}
+	var out bytes.Buffer
+	must(t, graph.PrintJSON(&out))
+	var got struct {
+		Prefix  string
+		Windows *int64
+		Shards  *Status
+	}
+	must(t, json.Unmarshal(out.Bytes(), &got))
+	if got.Prefix != "gvbll" || got.Windows == nil || got.Shards == nil || got.Shards.Cuts != 3 {
+		t.Errorf("the status is %s", out.String())
 	}
 }
