@@ -70,10 +70,9 @@ func (c arrivals) take(w *event.Window, refused map[place]bool, forgot bool) map
 // checkPredictions reads the published predictions of a window, and checks that they are of
 // its arrivals, of each once, and as many as the ledger says. Of arrivals that are nil it is not
 // known which they are.
-func (a *Auditor) checkPredictions(ctx context.Context, r *ledger.Record, arrivals map[event.ID]bool, e *Epoch) error {
+func (a *auditor) checkPredictions(ctx context.Context, r *ledger.Record, arrivals map[event.ID]bool, e *Epoch) error {
 	predictions, revisions := 0, 0
-	for i := range a.Partitions[a.Cfg.Terms.Names.Predictions] {
-		at := kafka.TopicPartition{Topic: a.Cfg.Terms.Names.Predictions, Partition: int32(i)}
+	for _, at := range a.outputs.Predictions() {
 		for {
 			var p event.Prediction
 			more, err := a.peekPrediction(ctx, at, &p)
@@ -101,16 +100,16 @@ func (a *Auditor) checkPredictions(ctx context.Context, r *ledger.Record, arriva
 				predictions++
 			}
 			if wrong != "" {
-				return fmt.Errorf("%s partition %d offset %d, node %.80q: in window %d, %s", at.Topic, at.Partition, a.Waiting[at][0].Offset, p.Node.String(), r.Window, wrong)
+				return fmt.Errorf("%s partition %d offset %d, node %.80q: in window %d, %s", at.Topic, at.Partition, a.outputs.Waiting[at][0].Offset, p.Node.String(), r.Window, wrong)
 			}
-			a.Waiting[at] = a.Waiting[at][1:]
+			a.drop(at)
 		}
 	}
 	if predictions != r.Predictions || revisions != r.Revisions {
 		return fmt.Errorf("window %d has %d predictions and %d revisions, and the ledger says %d and %d", r.Window, predictions, revisions, r.Predictions, r.Revisions)
 	}
 	e.Checked += int64(predictions + revisions)
-	if a.census.nodes == nil || a.lost {
+	if a.present.nodes == nil || a.lost {
 		return nil
 	}
 	for id, missing := range arrivals {
@@ -122,14 +121,13 @@ func (a *Auditor) checkPredictions(ctx context.Context, r *ledger.Record, arriva
 }
 
 // peekPrediction decodes the next published prediction of a partition, and leaves it there.
-func (a *Auditor) peekPrediction(ctx context.Context, at kafka.TopicPartition, p *event.Prediction) (more bool, err error) {
-	for a.skip(at, nil, nil); len(a.Waiting[at]) == 0; a.skip(at, nil, nil) {
-		if more, err := a.Fetch(ctx, at); !more || err != nil {
-			return false, err
-		}
+func (a *auditor) peekPrediction(ctx context.Context, at kafka.TopicPartition, p *event.Prediction) (more bool, err error) {
+	r, err := a.next(ctx, at, nil)
+	if r == nil || err != nil {
+		return false, err
 	}
-	if err := wire.DecodePrediction(a.Waiting[at][0].Value, p); err != nil {
-		return false, fmt.Errorf("%s partition %d offset %d: %w", at.Topic, at.Partition, a.Waiting[at][0].Offset, err)
+	if err := wire.DecodePrediction(r.Value, p); err != nil {
+		return false, fmt.Errorf("%s partition %d offset %d: %w", at.Topic, at.Partition, r.Offset, err)
 	}
 	return true, nil
 }
@@ -137,29 +135,29 @@ func (a *Auditor) peekPrediction(ctx context.Context, at kafka.TopicPartition, p
 // checkLetters reads the dead letters of a window: as many as the ledger says. They do not
 // say which window they are of, so they can be counted only if the topic has one
 // partition, as gvbll creates it, and the audit began with the first window.
-func (a *Auditor) checkLetters(ctx context.Context, r *ledger.Record) error {
+func (a *auditor) checkLetters(ctx context.Context, r *ledger.Record) error {
 	clear(a.refused)
-	at := kafka.TopicPartition{Topic: a.Cfg.Terms.Names.DeadLetters}
-	if a.Partitions[at.Topic] != 1 || a.audited.First > 0 && !a.found[at] {
+	at := kafka.TopicPartition{Topic: a.cfg.Terms.Names.DeadLetters}
+	if a.outputs.partitions[at.Topic] != 1 || a.audited.First > 0 && !a.found[at] {
 		a.lost = a.lost || r.Refused > 0
 		clear(a.found)
 		return nil
 	}
 	for n := range r.Refused {
-		for len(a.Waiting[at]) == 0 {
-			if more, err := a.Fetch(ctx, at); err != nil {
+		for len(a.outputs.Waiting[at]) == 0 {
+			if more, err := a.outputs.Fetch(ctx, at); err != nil {
 				return err
 			} else if !more {
 				return fmt.Errorf("window %d has %d dead letters, and the ledger says %d", r.Window, n, r.Refused)
 			}
 		}
-		letter := &a.Waiting[at][0]
+		letter := &a.outputs.Waiting[at][0]
 		var d event.Refusal
 		if err := wire.DecodeDeadLetter(letter.Value, &d); err != nil && !errors.Is(err, wire.ErrTruncated) {
 			return fmt.Errorf("%s partition %d offset %d: %w", at.Topic, at.Partition, letter.Offset, err)
 		}
 		a.refused[placeOf(d.Origin)] = true
-		a.Waiting[at] = a.Waiting[at][1:]
+		a.drop(at)
 	}
 	return nil
 }

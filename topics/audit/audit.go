@@ -3,7 +3,6 @@
 package audit
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -125,16 +124,16 @@ func replayAudit(ctx context.Context, c *kafka.Client, e replay.Engine, cfg repl
 	if err := a.each(ctx, math.MaxInt64, a.window, progress); err != nil {
 		return a.audited, err
 	}
-	if a.newest != nil && !a.proved && a.Replay.Settings.Own {
+	if a.newest != nil && !a.proved && a.replay.Settings.Own {
 		return a.audited, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of a model that served", cfg.Terms.Names.Ledger, a.newest.Model, cfg.Terms.Model)
 	}
 	return a.audited, a.checkNothingElse(ctx)
 }
 
 // each calls visit with the ledger's next windows before end.
-func (a *Auditor) each(ctx context.Context, end int64, visit func(context.Context, *ledger.Record) error, progress func(windows int64)) error {
+func (a *auditor) each(ctx context.Context, end int64, visit func(context.Context, *ledger.Record) error, progress func(windows int64)) error {
 	for {
-		r, err := a.Replay.Ledger.Next(ctx)
+		r, err := a.replay.Ledger.Next(ctx)
 		if r == nil || err != nil || r.Window >= end {
 			return err
 		}
@@ -147,86 +146,65 @@ func (a *Auditor) each(ctx context.Context, end int64, visit func(context.Contex
 	}
 }
 
-// Auditor is a replayer that compares every window with the published records.
-type Auditor struct {
-	Cfg        replay.Config
-	Client     *kafka.Client
-	Replay     *replay.Replayer
-	published  *kafka.Reader
-	Partitions map[string]int                          // of the output topics
-	Waiting    map[kafka.TopicPartition][]kafka.Record // fetched and not compared
-	audited    Result
-	found      map[kafka.TopicPartition]bool // after a checkpoint, or where letters are not counted: the partition's first record to compare was found
-	lost       bool                          // dead letters of some windows were not counted
-	refused    map[place]bool                // the records that the window's dead letters are about
-	newest     *ledger.Record                // the last one replayed
-	proved     bool                          // a ledger record had a chain of one of our models
-	census     arrivals
-
-	key, value []byte // reused
+// auditor is a replayer that compares every window with the published records.
+type auditor struct {
+	cfg     replay.Config
+	client  *kafka.Client
+	replay  *replay.Replayer
+	outputs *Outputs
+	audited Result
+	found   map[kafka.TopicPartition]bool // after a checkpoint, or where letters are not counted: the partition's first record to compare was found
+	lost    bool                          // dead letters of some windows were not counted
+	refused map[place]bool                // the records that the window's dead letters are about
+	newest  *ledger.Record                // the last one replayed
+	proved  bool                          // a ledger record had a chain of one of our models
+	present arrivals
 }
 
-func newAuditor(p *replay.Replayer) *Auditor {
-	return &Auditor{Cfg: p.Cfg, Client: p.Client, Replay: p, found: make(map[kafka.TopicPartition]bool), refused: make(map[place]bool)}
+func newAuditor(p *replay.Replayer) *auditor {
+	return &auditor{cfg: p.Cfg, client: p.Client, replay: p, found: make(map[kafka.TopicPartition]bool), refused: make(map[place]bool)}
 }
 
-func (a *Auditor) open(ctx, fetching context.Context, from string) (err error) {
+func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
 	var inputs intake.Position
 	if from == "" {
-		if a.Replay.Ledger, err = ledger.Open(ctx, a.Client, a.Cfg.Terms.LedgerAt()); err != nil {
+		if a.replay.Ledger, err = ledger.Open(ctx, a.client, a.cfg.Terms.LedgerAt()); err != nil {
 			return err
 		}
 	} else {
-		if inputs, err = a.Replay.Load(ctx, from); err != nil {
+		if inputs, err = a.replay.Load(ctx, from); err != nil {
 			return fmt.Errorf("checkpoint %s: %w", from, err)
 		}
-		a.audited.First, a.audited.Windows, a.audited.Chain = a.Replay.Next, a.Replay.Next, a.Replay.Last.Chain
+		a.audited.First, a.audited.Windows, a.audited.Chain = a.replay.Next, a.replay.Next, a.replay.Last.Chain
 	}
-	if a.Replay.Next == 0 {
-		a.census.nodes = make(map[event.ID]bool)
+	if a.replay.Next == 0 {
+		a.present.nodes = make(map[event.ID]bool)
 	}
-	if err := a.OpenOutputs(ctx); err != nil {
+	if a.outputs, err = OpenOutputs(ctx, a.client, a.cfg.Terms); err != nil {
 		return err
 	}
-	return a.Replay.OpenInputs(fetching, inputs)
-}
-
-// OpenOutputs begins to read what was published.
-func (a *Auditor) OpenOutputs(ctx context.Context) (err error) {
-	outputs := []string{a.Cfg.Terms.Names.Predictions, a.Cfg.Terms.Names.DeadLetters}
-	if a.Partitions, err = a.Client.Partitions(ctx, outputs...); err != nil {
-		return err
-	}
-	start := make(map[kafka.TopicPartition]int64)
-	for _, topic := range outputs {
-		for p := range a.Partitions[topic] {
-			start[kafka.TopicPartition{Topic: topic, Partition: int32(p)}] = 0
-		}
-	}
-	a.published = a.Client.NewReader(start, kafka.ReaderConfig{})
-	a.Waiting = make(map[kafka.TopicPartition][]kafka.Record)
-	return nil
+	return a.replay.OpenInputs(fetching, inputs)
 }
 
 // window replays one window, which compares the hashes where it can, and then compares or
 // checks the published records.
-func (a *Auditor) window(ctx context.Context, r *ledger.Record) error {
-	out, err := a.Replay.Step(ctx, r)
+func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
+	out, err := a.replay.Step(ctx, r)
 	if err != nil {
 		return err
 	}
-	defer a.Replay.Inputs.Release()
-	a.newest, a.proved = r, a.proved || a.Replay.Compared
+	defer a.replay.Inputs.Release()
+	a.newest, a.proved = r, a.proved || a.replay.Compared
 	e := a.epoch(r)
 	e.Windows++
 	a.audited.Windows, a.audited.Chain = out.Window+1, r.Chain
-	proves := a.Replay.Settings.Own && a.Cfg.Terms.Has(r.Model)
+	proves := a.replay.Settings.Own && a.cfg.Terms.Has(r.Model)
 	if proves {
 		err = a.compareLetters(ctx, out, e)
 	} else {
 		err = a.checkLetters(ctx, r)
 	}
-	arrivals := a.census.take(&a.Replay.Window, a.refused, r.Forgot != nil)
+	arrivals := a.present.take(&a.replay.Window, a.refused, r.Forgot != nil)
 	switch {
 	case err != nil:
 		return err
@@ -239,7 +217,7 @@ func (a *Auditor) window(ctx context.Context, r *ledger.Record) error {
 }
 
 // epoch returns the result of the epoch of a record.
-func (a *Auditor) epoch(r *ledger.Record) *Epoch {
+func (a *auditor) epoch(r *ledger.Record) *Epoch {
 	list := &a.audited.Epochs
 	if n := len(*list); n == 0 || (*list)[n-1].Number != r.Epoch {
 		e := Epoch{Number: r.Epoch, First: r.Window, Model: r.Model}
@@ -253,15 +231,11 @@ func (a *Auditor) epoch(r *ledger.Record) *Epoch {
 
 // comparePredictions compares the published predictions of a window with those of the
 // replay.
-func (a *Auditor) comparePredictions(ctx context.Context, out *event.Outcome, e *Epoch) error {
+func (a *auditor) comparePredictions(ctx context.Context, out *event.Outcome, e *Epoch) error {
 	for _, list := range [...][]event.Prediction{out.Predictions, out.Revisions} {
 		for i := range list {
-			p := &list[i]
-			a.key = wire.AppendKey(a.key[:0], p.Node)
-			if err := a.compare(ctx, out.Window, a.Cfg.Terms.Names.Predictions, a.key, func(published []byte) []byte {
-				a.value = wire.EncodingOf(published).AppendPrediction(a.value[:0], p)
-				return a.value
-			}); err != nil {
+			x := a.outputs.Prediction(out.Window, &list[i])
+			if err := a.compare(ctx, &x); err != nil {
 				return err
 			}
 			e.Predictions++
@@ -271,13 +245,13 @@ func (a *Auditor) comparePredictions(ctx context.Context, out *event.Outcome, e 
 	return nil
 }
 
-// compareLetters does the same for the dead letters. Their detail is a sentence for
-// people, which later programs of the same engine may word otherwise.
-func (a *Auditor) compareLetters(ctx context.Context, out *event.Outcome, e *Epoch) error {
+// compareLetters does the same for the dead letters.
+func (a *auditor) compareLetters(ctx context.Context, out *event.Outcome, e *Epoch) error {
 	clear(a.refused)
 	for i := range out.Refused {
 		d := &out.Refused[i]
-		if err := a.compare(ctx, out.Window, a.Cfg.Terms.Names.DeadLetters, wire.LetterKey(d), LetterAsPublished(d)); err != nil {
+		x := a.outputs.DeadLetter(out.Window, d)
+		if err := a.compare(ctx, &x); err != nil {
 			return err
 		}
 		a.refused[placeOf(d.Origin)] = true
@@ -287,124 +261,64 @@ func (a *Auditor) compareLetters(ctx context.Context, out *event.Outcome, e *Epo
 	return nil
 }
 
-// LetterAsPublished returns a function for a dead letter with the detail of the published one.
-func LetterAsPublished(d *event.Refusal) Replayed {
-	return func(published []byte) []byte {
-		var p event.Refusal
-		_ = wire.DecodeDeadLetter(published, &p) // if it is none, it differs
-		return wire.EncodingOf(published).AppendDeadLetter(nil, &event.Refusal{Origin: d.Origin, Reason: d.Reason, Detail: p.Detail})
-	}
-}
-
-// Replayed returns the value that a published record should have: of its own encoding, and
-// with its own words where people read them.
-type Replayed func(published []byte) []byte
-
 // compare compares the next committed record of the key's partition with the replayed
 // one.
-func (a *Auditor) compare(ctx context.Context, window int64, topic string, key []byte, value Replayed) error {
-	at := kafka.TopicPartition{Topic: topic}
-	if n := a.Partitions[topic]; n > 1 {
-		at.Partition = kafka.PartitionFor(key, n)
+func (a *auditor) compare(ctx context.Context, x *Replayed) error {
+	r, err := a.next(ctx, x.At, x)
+	switch {
+	case err != nil:
+		return err
+	case r == nil:
+		return x.Missing()
+	case !x.Is(r):
+		return x.Differs(r)
 	}
-	for a.skip(at, key, value); len(a.Waiting[at]) == 0; a.skip(at, key, value) {
-		more, err := a.Fetch(ctx, at)
-		if err != nil {
-			return err
-		}
-		if !more {
-			return fmt.Errorf("window %d of the ledger has a record for key %.80q that is not in %s partition %d", window, key, topic, at.Partition)
-		}
-	}
-	r := &a.Waiting[at][0]
-	a.Waiting[at] = a.Waiting[at][1:]
-	if want := value(r.Value); !bytes.Equal(r.Key, key) || !bytes.Equal(r.Value, want) {
-		return fmt.Errorf("%s partition %d offset %d, key %.80q: not what window %d says, which is of key %.80q and %s", topic, at.Partition, r.Offset, r.Key, window, key, Difference(r.Value, want))
-	}
+	a.drop(x.At)
 	return nil
 }
 
+// next returns the next record to compare of a partition, and leaves it there; nil at the end.
+// Of the dead letters it is to be x.
+func (a *auditor) next(ctx context.Context, at kafka.TopicPartition, x *Replayed) (*kafka.Record, error) {
+	for a.skip(at, x); len(a.outputs.Waiting[at]) == 0; a.skip(at, x) {
+		if more, err := a.outputs.Fetch(ctx, at); !more || err != nil {
+			return nil, err
+		}
+	}
+	return &a.outputs.Waiting[at][0], nil
+}
+
+// drop drops the next record of a partition, which was compared.
+func (a *auditor) drop(at kafka.TopicPartition) { a.outputs.Waiting[at] = a.outputs.Waiting[at][1:] }
+
 // skip drops records that are not compared: predictions of windows before the audit's
-// checkpoint, and dead letters before the given one.
-func (a *Auditor) skip(at kafka.TopicPartition, key []byte, value Replayed) {
-	list := a.Waiting[at]
+// checkpoint, and dead letters before x.
+func (a *auditor) skip(at kafka.TopicPartition, x *Replayed) {
 	var p event.Prediction
-	for (a.audited.First > 0 || a.lost) && !a.found[at] && len(list) > 0 {
-		switch r := &list[0]; {
-		case at.Topic == a.Cfg.Terms.Names.DeadLetters:
-			a.found[at] = bytes.Equal(r.Key, key) && bytes.Equal(r.Value, value(r.Value))
-		default:
+	for (a.audited.First > 0 || a.lost) && !a.found[at] && len(a.outputs.Waiting[at]) > 0 {
+		r := &a.outputs.Waiting[at][0]
+		if at.Topic == a.cfg.Terms.Names.DeadLetters {
+			a.found[at] = x.Is(r)
+		} else {
 			// A record that cannot be decoded is kept, to be reported as a difference.
 			a.found[at] = wire.DecodePrediction(r.Value, &p) != nil || p.Window >= a.audited.First
 		}
 		if !a.found[at] {
-			list = list[1:]
+			a.drop(at)
 		}
 	}
-	a.Waiting[at] = list
-}
-
-// Difference describes where two values begin to differ.
-func Difference(published, replayed []byte) string {
-	for i := range min(len(published), len(replayed)) {
-		if published[i] != replayed[i] {
-			return fmt.Sprintf("differs from byte %d on", i)
-		}
-	}
-	return fmt.Sprintf("has %d bytes instead of %d", len(replayed), len(published))
-}
-
-// Fetch reads more records of a partition, and of others of which none wait. It returns
-// false at the end of the partition.
-func (a *Auditor) Fetch(ctx context.Context, at kafka.TopicPartition) (more bool, err error) {
-	bounds, err := a.Client.Offsets(ctx, at.Topic)
-	if err != nil {
-		return false, err
-	}
-	if b := bounds[at]; b.First > 0 && a.published.Position(at) < b.First {
-		return false, fmt.Errorf("%s partition %d begins at offset %d: earlier records are gone and cannot be audited; begin the audit at a checkpoint", at.Topic, at.Partition, b.First)
-	}
-	if a.published.Position(at) >= bounds[at].End {
-		return false, nil
-	}
-	for other, list := range a.Waiting {
-		a.published.Pause(other, len(list) > 0 && other != at)
-	}
-	records, err := a.published.Poll(ctx)
-	for _, r := range records {
-		if r.Topic == a.Cfg.Terms.Names.DeadLetters && isNote(&r) {
-			continue
-		}
-		p := kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}
-		a.Waiting[p] = append(a.Waiting[p], r)
-	}
-	return true, err
-}
-
-// isNote reports whether a record among the dead letters is no worker's, but an
-// operator's note about one.
-func isNote(r *kafka.Record) bool {
-	var d event.Refusal
-	return wire.DecodeDeadLetter(r.Value, &d) == nil && d.Reason == wire.Resent
 }
 
 // checkNothingElse returns an error if the topic has a prediction of the replayed windows
 // that was not compared. It may have predictions of later windows, by a live worker.
-func (a *Auditor) checkNothingElse(ctx context.Context) error {
-	topic := a.Cfg.Terms.Names.Predictions
-	for p := range a.Partitions[topic] {
-		at := kafka.TopicPartition{Topic: topic, Partition: int32(p)}
-		a.skip(at, nil, nil)
-		for more := true; more && len(a.Waiting[at]) == 0; a.skip(at, nil, nil) {
-			var err error
-			if more, err = a.Fetch(ctx, at); err != nil {
-				return err
-			}
+func (a *auditor) checkNothingElse(ctx context.Context) error {
+	for _, at := range a.outputs.Predictions() {
+		if _, err := a.next(ctx, at, nil); err != nil {
+			return err
 		}
-		for _, r := range a.Waiting[at] {
-			var prediction event.Prediction
-			if err := wire.DecodePrediction(r.Value, &prediction); err != nil || prediction.Window < a.audited.Windows {
-				return fmt.Errorf("%s partition %d offset %d, key %.80q: published, but not of any window in the ledger", topic, p, r.Offset, r.Key)
+		for i := range a.outputs.Waiting[at] {
+			if err := CheckLater(&a.outputs.Waiting[at][i], a.audited.Windows); err != nil {
+				return err
 			}
 		}
 	}

@@ -62,10 +62,10 @@ func (a *Result) countBefore(ctx context.Context, c *kafka.Client, cfg replay.Co
 	}
 	counting := newAuditor(replay.New(c, cfg, nil))
 	var err error
-	if counting.Replay.Ledger, err = ledger.Open(ctx, c, cfg.Terms.LedgerAt()); err != nil {
+	if counting.replay.Ledger, err = ledger.Open(ctx, c, cfg.Terms.LedgerAt()); err != nil {
 		return err
 	}
-	if err := counting.OpenOutputs(ctx); err != nil {
+	if counting.outputs, err = OpenOutputs(ctx, c, cfg.Terms); err != nil {
 		return err
 	}
 	taken := make(cuts)
@@ -77,10 +77,10 @@ func (a *Result) countBefore(ctx context.Context, c *kafka.Client, cfg replay.Co
 }
 
 // count checks one window.
-func (a *Auditor) count(ctx context.Context, r *ledger.Record, taken cuts) error {
+func (a *auditor) count(ctx context.Context, r *ledger.Record, taken cuts) error {
 	for _, g := range r.Ranges {
 		if !taken.take(g) {
-			return fmt.Errorf("ledger %s, window %d: of %v, records are in an earlier window too", a.Cfg.Terms.Names.Ledger, r.Window, g)
+			return fmt.Errorf("ledger %s, window %d: of %v, records are in an earlier window too", a.cfg.Terms.Names.Ledger, r.Window, g)
 		}
 	}
 	e := a.epoch(r)

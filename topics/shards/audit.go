@@ -1,7 +1,6 @@
 package shards
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/shards/cuts"
-	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // Shards is an engine that is all shards of a graph.
@@ -58,7 +56,7 @@ type shardAuditor struct {
 	records []*ledger.Ledger // by shard
 	ended   []bool           // by shard: its ledger is read to its end
 
-	outputs  audit.Auditor                                      // reads what was published
+	outputs  *audit.Outputs
 	waiting  map[kafka.TopicPartition]map[string][]kafka.Record // fetched and not compared, by key
 	chain    event.Hash                                         // of the graph
 	complete map[int64]event.Hash                               // of the last windows
@@ -77,8 +75,7 @@ func (a *shardAuditor) run(ctx, fetching context.Context, progress func(int64)) 
 			return err
 		}
 	}
-	a.outputs = audit.Auditor{Cfg: a.cfg, Client: a.client, Replay: a.replay}
-	if err := a.outputs.OpenOutputs(ctx); err != nil {
+	if a.outputs, err = audit.OpenOutputs(ctx, a.client, a.cfg.Terms); err != nil {
 		return err
 	}
 	a.waiting = make(map[kafka.TopicPartition]map[string][]kafka.Record)
@@ -249,16 +246,14 @@ func (a *shardAuditor) compareShard(ctx context.Context, p int, r *ledger.Record
 		return fmt.Errorf("ledger %s partition %d, window %d: it says %d predictions and %d dead letters, and replay of shard %d gives %d and %d", a.cfg.Terms.Names.Ledger, p+1, r.Window, r.Predictions, r.Refused, p+1, len(out.Predictions), len(out.Refused))
 	}
 	for i := range out.Predictions {
-		x := &out.Predictions[i]
-		if err := a.compare(ctx, out.Window, a.cfg.Terms.Names.Predictions, wire.AppendKey(nil, x.Node), func(published []byte) []byte {
-			return wire.EncodingOf(published).AppendPrediction(nil, x)
-		}); err != nil {
+		x := a.outputs.Prediction(out.Window, &out.Predictions[i])
+		if err := a.compare(ctx, &x); err != nil {
 			return err
 		}
 	}
 	for i := range out.Refused {
-		d := &out.Refused[i]
-		if err := a.compare(ctx, out.Window, a.cfg.Terms.Names.DeadLetters, wire.LetterKey(d), audit.LetterAsPublished(d)); err != nil {
+		x := a.outputs.DeadLetter(out.Window, &out.Refused[i])
+		if err := a.compare(ctx, &x); err != nil {
 			return err
 		}
 	}
@@ -268,32 +263,24 @@ func (a *shardAuditor) compareShard(ctx context.Context, p int, r *ledger.Record
 }
 
 // compare searches the published records of a key for the replayed one.
-func (a *shardAuditor) compare(ctx context.Context, window int64, topic string, key []byte, value audit.Replayed) error {
-	at := kafka.TopicPartition{Topic: topic}
-	if n := a.outputs.Partitions[topic]; n > 1 {
-		at.Partition = kafka.PartitionFor(key, n)
-	}
+func (a *shardAuditor) compare(ctx context.Context, x *audit.Replayed) error {
 	for {
-		list := a.waiting[at][string(key)]
-		i := slices.IndexFunc(list, func(r kafka.Record) bool { return bytes.Equal(r.Value, value(r.Value)) })
-		if i >= 0 {
+		list := a.waiting[x.At][string(x.Key)]
+		if i := slices.IndexFunc(list, func(r kafka.Record) bool { return x.Is(&r) }); i >= 0 {
 			if list = slices.Delete(list, i, i+1); len(list) == 0 {
-				delete(a.waiting[at], string(key))
+				delete(a.waiting[x.At], string(x.Key))
 			} else {
-				a.waiting[at][string(key)] = list
+				a.waiting[x.At][string(x.Key)] = list
 			}
 			return nil
 		}
-		more, err := a.fetch(ctx, at)
-		if err != nil {
+		switch more, err := a.fetch(ctx, x.At); {
+		case err != nil:
 			return err
-		}
-		if !more && len(list) > 0 {
-			r := &list[0]
-			return fmt.Errorf("%s partition %d offset %d, key %.80q: not what window %d says, which %s", topic, at.Partition, r.Offset, key, window, audit.Difference(r.Value, value(r.Value)))
-		}
-		if !more {
-			return fmt.Errorf("window %d of the ledger has a record for key %.80q that is not in %s partition %d", window, key, topic, at.Partition)
+		case !more && len(list) > 0:
+			return x.Differs(&list[0])
+		case !more:
+			return x.Missing()
 		}
 	}
 }
@@ -316,9 +303,7 @@ func (a *shardAuditor) fetch(ctx context.Context, at kafka.TopicPartition) (more
 // checkNothingElse returns an error if there is a prediction that no shard's ledger has. There
 // may be some of later windows, by live workers.
 func (a *shardAuditor) checkNothingElse(ctx context.Context) error {
-	topic := a.cfg.Terms.Names.Predictions
-	for p := range a.outputs.Partitions[topic] {
-		at := kafka.TopicPartition{Topic: topic, Partition: int32(p)}
+	for _, at := range a.outputs.Predictions() {
 		for more := true; more; {
 			var err error
 			if more, err = a.fetch(ctx, at); err != nil {
@@ -326,12 +311,11 @@ func (a *shardAuditor) checkNothingElse(ctx context.Context) error {
 			}
 		}
 		for _, list := range a.waiting[at] {
-			for _, r := range list {
-				var x event.Prediction
+			for i := range list {
 				// What was committed after a ledger was read may be of a window that another
 				// shard had committed before.
-				if err := wire.DecodePrediction(r.Value, &x); err != nil || x.Window < a.proved {
-					return fmt.Errorf("%s partition %d offset %d, key %.80q: published, but not of any window in the ledger", topic, p, r.Offset, r.Key)
+				if err := audit.CheckLater(&list[i], a.proved); err != nil {
+					return err
 				}
 			}
 		}

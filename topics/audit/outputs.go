@@ -1,0 +1,158 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/replay"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// Outputs reads what a graph has published.
+type Outputs struct {
+	// Waiting are the records that were fetched and not compared, by partition.
+	Waiting map[kafka.TopicPartition][]kafka.Record
+
+	client               *kafka.Client
+	predictions, letters string         // topics
+	partitions           map[string]int // of both topics
+	published            *kafka.Reader
+	key, value           []byte // reused
+}
+
+// OpenOutputs begins to read at the beginning of the outputs.
+func OpenOutputs(ctx context.Context, c *kafka.Client, terms *replay.Terms) (*Outputs, error) {
+	o := &Outputs{
+		Waiting: make(map[kafka.TopicPartition][]kafka.Record), client: c,
+		predictions: terms.Names.Predictions, letters: terms.Names.DeadLetters,
+	}
+	var err error
+	if o.partitions, err = c.Partitions(ctx, o.predictions, o.letters); err != nil {
+		return nil, err
+	}
+	start := make(map[kafka.TopicPartition]int64)
+	for topic, n := range o.partitions {
+		for p := range n {
+			start[kafka.TopicPartition{Topic: topic, Partition: int32(p)}] = 0
+		}
+	}
+	o.published = c.NewReader(start, kafka.ReaderConfig{})
+	return o, nil
+}
+
+// Predictions returns the partitions of the predictions.
+func (o *Outputs) Predictions() (all []kafka.TopicPartition) {
+	for p := range o.partitions[o.predictions] {
+		all = append(all, kafka.TopicPartition{Topic: o.predictions, Partition: int32(p)})
+	}
+	return all
+}
+
+// Fetch reads more records of a partition, and of others of which none wait. It returns
+// false at the end of the partition.
+func (o *Outputs) Fetch(ctx context.Context, at kafka.TopicPartition) (more bool, err error) {
+	bounds, err := o.client.Offsets(ctx, at.Topic)
+	if err != nil {
+		return false, err
+	}
+	if b := bounds[at]; b.First > 0 && o.published.Position(at) < b.First {
+		return false, fmt.Errorf("%s partition %d begins at offset %d: earlier records are gone and cannot be audited; begin the audit at a checkpoint", at.Topic, at.Partition, b.First)
+	}
+	if o.published.Position(at) >= bounds[at].End {
+		return false, nil
+	}
+	for other, list := range o.Waiting {
+		o.published.Pause(other, len(list) > 0 && other != at)
+	}
+	records, err := o.published.Poll(ctx)
+	for _, r := range records {
+		if r.Topic == o.letters && isNote(&r) {
+			continue
+		}
+		p := kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}
+		o.Waiting[p] = append(o.Waiting[p], r)
+	}
+	return true, err
+}
+
+// isNote reports whether a record among the dead letters is no worker's, but an
+// operator's note about one.
+func isNote(r *kafka.Record) bool {
+	var d event.Refusal
+	return wire.DecodeDeadLetter(r.Value, &d) == nil && d.Reason == wire.Resent
+}
+
+// CheckLater returns an error if a published prediction is of a window before the given one.
+func CheckLater(r *kafka.Record, window int64) error {
+	var p event.Prediction
+	if err := wire.DecodePrediction(r.Value, &p); err != nil || p.Window < window {
+		return fmt.Errorf("%s partition %d offset %d, key %.80q: published, but not of any window in the ledger", r.Topic, r.Partition, r.Offset, r.Key)
+	}
+	return nil
+}
+
+// Replayed is a record that a replay says was published. It is valid until the outputs give
+// the next one.
+type Replayed struct {
+	At     kafka.TopicPartition
+	Key    []byte
+	window int64
+	// value returns the value that a published record should have: of its own encoding, and
+	// with its own words where people read them.
+	value func(published []byte) []byte
+}
+
+// Prediction returns the record of a prediction.
+func (o *Outputs) Prediction(window int64, p *event.Prediction) Replayed {
+	o.key = wire.AppendKey(o.key[:0], p.Node)
+	return o.replayed(o.predictions, window, o.key, func(published []byte) []byte {
+		o.value = wire.EncodingOf(published).AppendPrediction(o.value[:0], p)
+		return o.value
+	})
+}
+
+// DeadLetter returns the record of a dead letter. Its detail is a sentence for people, which
+// later programs of the same engine may word otherwise: that of the published one.
+func (o *Outputs) DeadLetter(window int64, d *event.Refusal) Replayed {
+	return o.replayed(o.letters, window, wire.LetterKey(d), func(published []byte) []byte {
+		var p event.Refusal
+		_ = wire.DecodeDeadLetter(published, &p) // if it is none, it differs
+		return wire.EncodingOf(published).AppendDeadLetter(nil, &event.Refusal{Origin: d.Origin, Reason: d.Reason, Detail: p.Detail})
+	})
+}
+
+func (o *Outputs) replayed(topic string, window int64, key []byte, value func([]byte) []byte) Replayed {
+	x := Replayed{At: kafka.TopicPartition{Topic: topic}, Key: key, window: window, value: value}
+	if n := o.partitions[topic]; n > 1 {
+		x.At.Partition = kafka.PartitionFor(key, n)
+	}
+	return x
+}
+
+// Is reports whether a published record is what the replay says, byte by byte.
+func (x *Replayed) Is(r *kafka.Record) bool {
+	return bytes.Equal(r.Key, x.Key) && bytes.Equal(r.Value, x.value(r.Value))
+}
+
+// Missing returns the error that there is no such record.
+func (x *Replayed) Missing() error {
+	return fmt.Errorf("window %d of the ledger has a record for key %.80q that is not in %s partition %d", x.window, x.Key, x.At.Topic, x.At.Partition)
+}
+
+// Differs returns the error that a published record is in its place.
+func (x *Replayed) Differs(r *kafka.Record) error {
+	return fmt.Errorf("%s partition %d offset %d, key %.80q: not what window %d says, which is of key %.80q and %s", x.At.Topic, x.At.Partition, r.Offset, r.Key, x.window, x.Key, difference(r.Value, x.value(r.Value)))
+}
+
+// difference describes where two values begin to differ.
+func difference(published, replayed []byte) string {
+	for i := range min(len(published), len(replayed)) {
+		if published[i] != replayed[i] {
+			return fmt.Sprintf("differs from byte %d on", i)
+		}
+	}
+	return fmt.Sprintf("has %d bytes instead of %d", len(replayed), len(published))
+}
