@@ -223,7 +223,7 @@ func testZombie(t *testing.T, s *sharded) {
 // writer would wait for it for ever.
 func testNoCut(t *testing.T, s *sharded) {
 	l := s.lead()
-	if _, err := l.Cut(t.Context(), &Cut{Ranges: []ledger.Range{{"nodes", 0, 3, 3}}}); err == nil || !strings.Contains(err.Error(), "cannot be cut") {
+	if _, err := l.Cut(t.Context(), &Cut{Ranges: []ledger.Range{{Topic: "nodes", From: 3, To: 3}}}); err == nil || !strings.Contains(err.Error(), "cannot be cut") {
 		t.Errorf("error %v, want one that says so", err)
 	}
 }
