@@ -179,9 +179,6 @@ func leaky(a float32) float32 {
 // expOf is e^(a-r), rounded to float32 once.
 func expOf(a, r float32) float32 { return float32(elementary.Exp(float64(a) - float64(r))) }
 
-// Layers returns the weights, first layer to last. They must not be modified.
-func (g *GAT) Layers() []GATLayer { return slices.Clone(g.layers) }
-
 // Kind is gat.
 func (g *GAT) Kind() Kind { return KindGAT }
 

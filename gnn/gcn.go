@@ -66,9 +66,6 @@ func newGCN(in int, activation Activation, layers []GCNLayer) (*GCN, error) {
 	return c, nil
 }
 
-// Layers returns the weights, first layer to last. They must not be modified.
-func (c *GCN) Layers() []GCNLayer { return slices.Clone(c.layers) }
-
 // Kind is gcn.
 func (c *GCN) Kind() Kind { return KindGCN }
 

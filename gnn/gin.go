@@ -82,9 +82,6 @@ func newGIN(in int, activation Activation, layers []GINLayer) (*GIN, error) {
 	return g, nil
 }
 
-// Layers returns the weights, first layer to last. They must not be modified.
-func (g *GIN) Layers() []GINLayer { return slices.Clone(g.layers) }
-
 // Kind is gin.
 func (g *GIN) Kind() Kind { return KindGIN }
 

@@ -27,7 +27,7 @@ func (g *Graph) Remove(nodes []int32) (edges int) {
 		g.mark(g.node(v))
 	}
 	g.scratch.added = g.scratch.added[:0] // the neighbours that stay
-	within := 0           // edges between two nodes that leave, counted at both ends
+	within := 0                           // edges between two nodes that leave, counted at both ends
 	for _, v := range nodes {
 		n := g.node(v)
 		for _, u := range g.adj.View(n.adj) {

@@ -28,7 +28,7 @@ import (
 
 // What is trained, as a progress says.
 const (
-	Rehearsal = "model that weighs the heads" // on four fifths of the nodes
+	rehearsal = "model that weighs the heads" // on four fifths of the nodes
 	Model     = "model"                       // on all
 )
 
@@ -71,7 +71,7 @@ func Train(ctx context.Context, d model.Data, cfg model.Config, progress func(wh
 		}
 	}
 	if cfg.Pool {
-		h, err := New(ctx, d, cfg, report(Rehearsal))
+		h, err := New(ctx, d, cfg, report(rehearsal))
 		if err != nil {
 			return nil, err
 		}

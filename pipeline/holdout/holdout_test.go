@@ -142,7 +142,7 @@ func TestStartPays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if epochs[Rehearsal] != 20 || epochs[Model] != 20 || len(epochs) != 2 {
+	if epochs[rehearsal] != 20 || epochs[Model] != 20 || len(epochs) != 2 {
 		t.Errorf("epochs reported: %v, want 20 of each", epochs)
 	}
 	if again, err := Train(t.Context(), data, quick, nil); err != nil || again.ID != m.ID {

@@ -49,7 +49,7 @@ func Find(path, ledger string) (list []Entry, err error) {
 		folders, e := filepath.Glob(filepath.Join(escape(path), name))
 		err = errors.Join(err, e)
 		for _, folder := range folders {
-			more, e := List(folder)
+			more, e := entriesIn(folder)
 			err = errors.Join(err, e)
 			list = append(list, more...)
 		}
@@ -126,8 +126,8 @@ func (d *Dir) Close() error { return d.lock.Close() }
 // to. It does not exist if there are none.
 func Blocks(path string) string { return strings.TrimSuffix(path, suffix) + blocks }
 
-// List returns the checkpoints in the directory at path, newest first.
-func List(path string) ([]Entry, error) {
+// entriesIn returns the checkpoints in the directory at path, newest first.
+func entriesIn(path string) ([]Entry, error) {
 	files, err := os.ReadDir(path)
 	if err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func OpenFile(path string) (f *os.File, size int64, err error) {
 }
 
 // List returns the checkpoints, newest first.
-func (d *Dir) List() ([]Entry, error) { return List(d.path) }
+func (d *Dir) List() ([]Entry, error) { return entriesIn(d.path) }
 
 // Writer writes one checkpoint. It ends with Commit or Abort.
 type Writer struct {

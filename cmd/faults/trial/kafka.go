@@ -78,14 +78,14 @@ func (k *Kafka) Disturb(rng *rand.Rand) (string, error) {
 	return "node " + filepath.Base(node) + " halted", syscall.Kill(k.halted, syscall.SIGSTOP)
 }
 
-// Stop stops a node as an operator does, and waits until it has ended.
-func (k *Kafka) Stop(node int) error {
+// stop stops a node as an operator does, and waits until it has ended.
+func (k *Kafka) stop(node int) error {
 	_, err := k.run("stop", k.nodes[node])
 	return err
 }
 
-// Start starts a node that was stopped, and waits until it serves.
-func (k *Kafka) Start(node int) error {
+// start starts a node that was stopped, and waits until it serves.
+func (k *Kafka) start(node int) error {
 	_, err := k.run("start", k.nodes[node])
 	return err
 }

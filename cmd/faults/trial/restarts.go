@@ -136,7 +136,7 @@ func (r *restarts) restart(ctx context.Context, node int, away time.Duration) er
 		return err
 	}
 	began := time.Now()
-	if err := r.cluster.Stop(node); err != nil {
+	if err := r.cluster.stop(node); err != nil {
 		return err
 	}
 	r.report(fmt.Sprintf("node %d stopped", node+1))
@@ -150,7 +150,7 @@ func (r *restarts) restart(ctx context.Context, node int, away time.Duration) er
 			return ctx.Err()
 		}
 	}
-	if err := r.cluster.Start(node); err != nil {
+	if err := r.cluster.start(node); err != nil {
 		return err
 	}
 	started := time.Now()

@@ -188,7 +188,7 @@ func (w Workload) steps(labelled bool) (next func() func(), err error) {
 		return nil, err
 	}
 	stream := w.Stream()
-	for window := range stream.Growth() {
+	for window := range stream.growth() {
 		e.Step(window)
 	}
 	for range warmUp {

@@ -87,7 +87,7 @@ func (w Workload) lagging(lag int) (*lagging, error) {
 	if l.engine, err = pipeline.New(m, pipeline.Config{LearnLag: lag, Run: l.run}); err != nil {
 		return nil, err
 	}
-	for window := range l.stream.Growth() {
+	for window := range l.stream.growth() {
 		l.engine.Step(window)
 	}
 	l.draw()

@@ -119,7 +119,7 @@ func (w Workload) wholeGraph() (*wholeGraph, error) {
 		return nil, err
 	}
 	g := &wholeGraph{e: e, part: part{w: w, stream: w.Stream(), recycle: e.Recycle}}
-	for window := range g.stream.Growth() {
+	for window := range g.stream.growth() {
 		e.Recycle(e.Step(window))
 	}
 	g.begin()
@@ -170,7 +170,7 @@ func (w Workload) oneShard(P, times int) (*oneShard, error) {
 	if P == 1 {
 		g.lead = lead
 	}
-	for window := range g.stream.Growth() {
+	for window := range g.stream.growth() {
 		s.Enter(window)
 		if err := s.Hear(nil); err != nil {
 			return nil, err

@@ -201,9 +201,9 @@ func (s *Stream) grow(n int) *event.Window {
 	return &s.window
 }
 
-// Growth returns the windows that grow a graph to the workload's size. Each is valid until the
+// growth returns the windows that grow a graph to the workload's size. Each is valid until the
 // next one.
-func (s *Stream) Growth() iter.Seq[*event.Window] {
+func (s *Stream) growth() iter.Seq[*event.Window] {
 	return func(yield func(*event.Window) bool) {
 		for grown := 0; grown < s.w.Nodes; grown += 1000 {
 			if !yield(s.grow(min(1000, s.w.Nodes-grown))) {

@@ -19,11 +19,11 @@ func TestBars(t *testing.T) {
 		dataset, protocol string
 		acc, nll          float64 // at least, at most
 	}{
-		{"cora", Strict, .69, 1.00},
-		{"cora", Full, .75, .73},
-		{"cornell", Strict, .68, 1.00},
-		{"texas", Strict, .73, .82},
-		{"wisconsin", Strict, .75, .80},
+		{"cora", strict, .69, 1.00},
+		{"cora", full, .75, .73},
+		{"cornell", strict, .68, 1.00},
+		{"texas", strict, .73, .82},
+		{"wisconsin", strict, .75, .80},
 	}
 	plan := Plan{Settings: DefaultSettings(), Systems: []string{"gvbll-static", "gvbll-online"}, Parallel: 2}
 	for seed := range uint64(10) {

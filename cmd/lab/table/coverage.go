@@ -59,7 +59,7 @@ func Coverage(ctx context.Context, plan CoveragePlan, sink func(CoverageResult) 
 					return context.Cause(ctx)
 				}
 				cfg := pipeline.Config{Head: plan.Head, Update: plan.Settings.Update, Coverage: sets}
-				e, err := newEngine(m, cfg, stream, Strict, stream.context.nodes)
+				e, err := newEngine(m, cfg, stream, strict, stream.context.nodes)
 				if err != nil {
 					return fmt.Errorf("coverage: %s: %w", source.Name, err)
 				}

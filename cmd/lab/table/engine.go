@@ -38,14 +38,14 @@ func newEngine(m *model.Model, cfg pipeline.Config, stream *replay, protocol str
 	cfg.MaxPending = len(stream.x) // every node is kept until its label comes
 	e := &engine{stream: stream}
 	cfg.LearnLag *= 2 // windows of a step
-	if protocol == Full {
+	if protocol == full {
 		cfg.LearnLag = cfg.LearnLag / 2 * 3
 	}
 	var err error
 	if e.Engine, err = pipeline.New(m, cfg); err != nil {
 		return nil, err
 	}
-	if protocol == Full {
+	if protocol == full {
 		e.neighbours = stream.neighbours()
 		context = len(stream.x)
 	}

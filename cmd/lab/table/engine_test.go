@@ -25,7 +25,7 @@ func trained(t *testing.T, source Source, settings Settings) (*model.Model, *tra
 // stepped returns an engine that has served and learned all steps of the stream.
 func stepped(t *testing.T, m *model.Model, cfg pipeline.Config, stream *replay) *engine {
 	t.Helper()
-	e, err := newEngine(m, cfg, stream, Strict, stream.context.nodes)
+	e, err := newEngine(m, cfg, stream, strict, stream.context.nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestEngine(t *testing.T) {
 			m, _, stream := trained(t, source, settings)
 			engine := stepped(t, m, pipeline.Config{Update: settings.Update, Bins: settings.Bins}, stream)
 			results := run(t, Plan{
-				Sources: []Source{source}, Protocols: []string{Strict}, Seeds: []uint64{3}, Settings: settings,
+				Sources: []Source{source}, Protocols: []string{strict}, Seeds: []uint64{3}, Settings: settings,
 				Systems: []string{"gvbll-online", "gvbll-static"},
 			})
 			for i, summary := range engine.Summaries() {
@@ -97,7 +97,7 @@ func TestEngineOfThePool(t *testing.T) {
 			}
 			engine := stepped(t, m, pipeline.Config{Bins: settings.Bins}, stream)
 			result := run(t, Plan{
-				Sources: []Source{source}, Protocols: []string{Strict}, Seeds: []uint64{3}, Settings: settings, Systems: []string{"pool"},
+				Sources: []Source{source}, Protocols: []string{strict}, Seeds: []uint64{3}, Settings: settings, Systems: []string{"pool"},
 			})[0]
 			summaries := engine.Summaries()
 			mean := summaries[0].WindowMeans()
@@ -120,13 +120,13 @@ func TestEngineOfThePool(t *testing.T) {
 func TestFull(t *testing.T) {
 	settings := quick()
 	_, tr, stream := trained(t, easySource(), settings)
-	static, err := newStatic(tr, stream, Full)
+	static, err := newStatic(tr, stream, full)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := static.Model()
 	head := posterior.NewStatic(m.Prior)
-	z := stream.embeddings(m.Encoder, Full)
+	z := stream.embeddings(m.Encoder, full)
 	for step := range stream.steps {
 		n := len(stream.stepLabels(step))
 		rows := posterior.Rows{Z: z[step], Tau: make([]float64, n)}
@@ -147,7 +147,7 @@ func TestFull(t *testing.T) {
 // TestAblations: every ablation of the pool's config serves well above chance, and its
 // NLL differs from the whole pool's if its part was there. Late labels make the NLL worse.
 func TestAblations(t *testing.T) {
-	plan := Plan{Sources: []Source{easySource()}, Protocols: []string{Strict, Full}, Seeds: []uint64{1}, Settings: quick(), Systems: append([]string{"pool"}, ablations...)}
+	plan := Plan{Sources: []Source{easySource()}, Protocols: []string{strict, full}, Seeds: []uint64{1}, Settings: quick(), Systems: append([]string{"pool"}, ablations...)}
 	whole := 0.0
 	for _, r := range run(t, plan) {
 		if r.System == "pool" {
@@ -177,7 +177,7 @@ func TestBatchesOfOne(t *testing.T) {
 			c.Steps = steps
 			return open(c)
 		}
-		r := run(t, Plan{Sources: []Source{source}, Protocols: []string{Strict}, Seeds: []uint64{1}, Settings: quick(), Systems: []string{"pool"}})[0]
+		r := run(t, Plan{Sources: []Source{source}, Protocols: []string{strict}, Seeds: []uint64{1}, Settings: quick(), Systems: []string{"pool"}})[0]
 		if len(r.Steps) != steps {
 			t.Fatalf("%d steps, want %d", len(r.Steps), steps)
 		}

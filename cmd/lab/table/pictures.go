@@ -145,7 +145,7 @@ func bars(rows []Row) []Picture {
 // points, with a line for each data set.
 func SensitivityPictures(points []Point) (pictures []Picture) {
 	for _, param := range Parameters {
-		for _, protocol := range Protocols {
+		for _, protocol := range protocols {
 			var datasets []string
 			lines := make(map[string][]Point)
 			for _, p := range points {

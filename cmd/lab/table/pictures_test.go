@@ -11,7 +11,7 @@ import (
 // TestPictures: a small comparison has the expected pictures, and each can be drawn and
 // names its systems.
 func TestPictures(t *testing.T) {
-	plan := Plan{Sources: []Source{Of(easy(), dataset.Cut{})}, Seeds: []uint64{1, 2}, Systems: []string{"graphsage", "gvbll-static", "gvbll-online"}, Settings: DefaultSettings(), Protocols: []string{Strict}}
+	plan := Plan{Sources: []Source{Of(easy(), dataset.Cut{})}, Seeds: []uint64{1, 2}, Systems: []string{"graphsage", "gvbll-static", "gvbll-online"}, Settings: DefaultSettings(), Protocols: []string{strict}}
 	plan.Settings.Epochs = 3
 	var names []string
 	for _, p := range Pictures(run(t, plan)) {

@@ -19,12 +19,12 @@ func TestEmbeddings(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := len(stream.steps) - 1
-	for _, protocol := range Protocols {
+	for _, protocol := range protocols {
 		z := stream.embeddings(c, protocol)
 		for step := range stream.steps {
 			g := stream.known(step, protocol)
 			lo, hi := stream.span(step)
-			if nodes := len(g.X); protocol == Strict && nodes != hi || protocol == Full && nodes != len(tr.graph.Features) {
+			if nodes := len(g.X); protocol == strict && nodes != hi || protocol == full && nodes != len(tr.graph.Features) {
 				t.Fatalf("%s: step %d is embedded on a graph of %d nodes, want %d under strict and %d under full", protocol, step, nodes, hi, len(tr.graph.Features))
 			}
 			want := c.Encode(g.X, g.Src, g.Dst)[lo*c.Out() : hi*c.Out()]
@@ -35,7 +35,7 @@ func TestEmbeddings(t *testing.T) {
 			}
 		}
 	}
-	strict, full := stream.embeddings(c, Strict), stream.embeddings(c, Full)
+	strict, full := stream.embeddings(c, strict), stream.embeddings(c, full)
 	if slices.Equal(strict[0], full[0]) {
 		t.Error("the first step has the same embeddings under both protocols, want different ones")
 	}
@@ -113,7 +113,7 @@ func TestUnlabelledAreNotScored(t *testing.T) {
 		}
 	}
 	source := Source{Name: "some", Open: func(dataset.Cut) (*dataset.Dataset, dataset.Stream, error) { return d, s, nil }}
-	plan := Plan{Sources: []Source{source}, Protocols: []string{Strict}, Seeds: []uint64{1}, Settings: quick(), Systems: []string{"graphsage", "gvbll-online", "pool"}}
+	plan := Plan{Sources: []Source{source}, Protocols: []string{strict}, Seeds: []uint64{1}, Settings: quick(), Systems: []string{"graphsage", "gvbll-online", "pool"}}
 	results := run(t, plan)
 	if len(results) != 3 {
 		t.Fatalf("%d results, want 3", len(results))

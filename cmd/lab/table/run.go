@@ -25,7 +25,7 @@ type Plan struct {
 // withDefaults fills in defaults and validates the plan.
 func (p Plan) withDefaults() (Plan, error) {
 	if len(p.Protocols) == 0 {
-		p.Protocols = Protocols
+		p.Protocols = protocols
 	}
 	if len(p.Systems) == 0 {
 		p.Systems = Systems
@@ -38,7 +38,7 @@ func (p Plan) withDefaults() (Plan, error) {
 	for _, list := range []struct {
 		kind         string
 		given, known []string
-	}{{"protocol", p.Protocols, Protocols}, {"system", p.Systems, Known}} {
+	}{{"protocol", p.Protocols, protocols}, {"system", p.Systems, Known}} {
 		for _, name := range list.given {
 			if !slices.Contains(list.known, name) {
 				errs = append(errs, fmt.Errorf("%s %q: give one of %v", list.kind, name, list.known))

@@ -19,7 +19,7 @@ func smallPlan() Plan {
 	other := easySource()
 	other.Name, other.Key = "other", "other"
 	return Plan{
-		Sources: []Source{easySource(), other}, Protocols: []string{Strict}, Seeds: []uint64{1, 2}, Settings: quick(),
+		Sources: []Source{easySource(), other}, Protocols: []string{strict}, Seeds: []uint64{1, 2}, Settings: quick(),
 		Systems: []string{"graphsage", "deep-ensemble", "temp-scale", "gp-sage", "gvbll-static", "gvbll-online"},
 	}
 }

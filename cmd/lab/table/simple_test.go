@@ -33,7 +33,7 @@ func TestSimpleLearnsAfterwards(t *testing.T) {
 		for v := lo; v < hi; v++ {
 			other.labels[v] = (other.labels[v] + 1) % 3
 		}
-		sys, err := newSystem(name, tr, &other, Strict)
+		sys, err := newSystem(name, tr, &other, strict)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestSimpleLearnsAfterwards(t *testing.T) {
 // weights are at the minimum: in each column the residuals cancel the L2 term.
 func TestLogistic(t *testing.T) {
 	const step = 4
-	for _, protocol := range Protocols {
+	for _, protocol := range protocols {
 		tr, stream := ready(t, easySource(), quick(), 1)
 		l, err := newLogistic(tr, stream, protocol)
 		if err != nil {
@@ -74,7 +74,7 @@ func TestLogistic(t *testing.T) {
 		}
 		x, labels := l.labelled()
 		n := stream.steps[step-1]
-		if protocol == Full {
+		if protocol == full {
 			n = stream.steps[len(stream.steps)-1]
 		}
 		want := channels(stream, n, l.label[:n.nodes], l.classes)
@@ -203,7 +203,7 @@ func TestOnlineLogistic(t *testing.T) {
 // values and the class shares; at others it is their label.
 func TestPropagation(t *testing.T) {
 	const step = 3
-	for _, protocol := range Protocols {
+	for _, protocol := range protocols {
 		tr, stream := ready(t, easySource(), quick(), 1)
 		p := newPropagation(tr, stream, protocol)
 		for s := range step {

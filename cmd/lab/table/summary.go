@@ -83,7 +83,7 @@ func Summarise(results []Result) []Row {
 		return cmp.Or(
 			cmp.Compare(rank(paperDatasets, a.Dataset), rank(paperDatasets, b.Dataset)),
 			cmp.Compare(a.Dataset, b.Dataset),
-			cmp.Compare(rank(Protocols, a.Protocol), rank(Protocols, b.Protocol)),
+			cmp.Compare(rank(protocols, a.Protocol), rank(protocols, b.Protocol)),
 			cmp.Compare(rank(Known, a.System), rank(Known, b.System)),
 		)
 	})

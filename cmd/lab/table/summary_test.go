@@ -11,7 +11,7 @@ import (
 
 // result returns a result with these means.
 func result(dataset, system string, seed uint64, acc, nll, ece float64) Result {
-	return Result{Job: Job{Dataset: dataset, Protocol: Strict, System: system, Seed: seed}, Mean: Scores{Acc: acc, NLL: nll, ECE: ece}}
+	return Result{Job: Job{Dataset: dataset, Protocol: strict, System: system, Seed: seed}, Mean: Scores{Acc: acc, NLL: nll, ECE: ece}}
 }
 
 // TestSummarise: rows have the means over seeds of the last results, in the table's
@@ -27,16 +27,16 @@ func TestSummarise(t *testing.T) {
 	})
 	want := []Row{
 		{
-			Dataset: "cora", Protocol: Strict, System: "graphsage", Estimate: Estimate{Seeds: 1, Acc: .7, NLL: 1, ECE: .2},
+			Dataset: "cora", Protocol: strict, System: "graphsage", Estimate: Estimate{Seeds: 1, Acc: .7, NLL: 1, ECE: .2},
 			AccBehind: Behind{Best: "gvbll-online", Mean: .1}, NLLBehind: Behind{Best: "gvbll-online", Mean: .4}, ECEBehind: Behind{Best: "gvbll-online", Mean: .1},
 		},
 		{
-			Dataset: "cora", Protocol: Strict, System: "gvbll-online",
+			Dataset: "cora", Protocol: strict, System: "gvbll-online",
 			Estimate:  Estimate{Seeds: 3, Acc: .8, NLL: .5, ECE: .1, AccSE: .1 / math.Sqrt(3), NLLSE: .1 / math.Sqrt(3)},
 			AccBehind: Behind{Best: "gvbll-online"}, NLLBehind: Behind{Best: "gvbll-online"}, ECEBehind: Behind{Best: "gvbll-online"},
 		},
 		{
-			Dataset: "zoo", Protocol: Strict, System: "gcn", Estimate: Estimate{Seeds: 1, Acc: .5, NLL: 1, ECE: .2},
+			Dataset: "zoo", Protocol: strict, System: "gcn", Estimate: Estimate{Seeds: 1, Acc: .5, NLL: 1, ECE: .2},
 			AccBehind: Behind{Best: "gcn"}, NLLBehind: Behind{Best: "gcn"}, ECEBehind: Behind{Best: "gcn"},
 		},
 	}

@@ -15,7 +15,7 @@ type surroundings struct {
 // newSurroundings returns those before the first step: training and warm-up nodes are
 // there, with their labels.
 func newSurroundings(stream *replay, protocol string) *surroundings {
-	s := &surroundings{stream: stream, grows: protocol == Strict, label: make([]int32, len(stream.x))}
+	s := &surroundings{stream: stream, grows: protocol == strict, label: make([]int32, len(stream.x))}
 	for v := range s.label {
 		s.label[v] = dataset.Unlabelled
 	}

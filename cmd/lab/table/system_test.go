@@ -11,8 +11,8 @@ import (
 // than chance under both protocols, and every prediction is in a reliability bin.
 func TestSystems(t *testing.T) {
 	results := run(t, Plan{Sources: []Source{easySource()}, Seeds: []uint64{1}, Settings: quick(), Parallel: 2})
-	if len(results) != len(Systems)*len(Protocols) {
-		t.Fatalf("%d results, want %d", len(results), len(Systems)*len(Protocols))
+	if len(results) != len(Systems)*len(protocols) {
+		t.Fatalf("%d results, want %d", len(results), len(Systems)*len(protocols))
 	}
 	for _, r := range results {
 		if r.Mean.Acc < .75 || r.Stream.NLL > .8 || r.Mean.N != 105 || len(r.Steps) != 8 {
@@ -46,11 +46,11 @@ func TestKinds(t *testing.T) {
 // member is the GraphSAGE baseline, and the others differ from it.
 func TestEnsemble(t *testing.T) {
 	tr, stream := ready(t, easySource(), quick(), 1)
-	e, err := newEnsemble(tr, stream, Strict)
+	e, err := newEnsemble(tr, stream, strict)
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := newStandalone(tr, stream, Strict, member{kind: gnn.KindSAGE})
+	alone, err := newStandalone(tr, stream, strict, member{kind: gnn.KindSAGE})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestEnsemble(t *testing.T) {
 // on, the probabilities differ, and are the same each time for the same seed.
 func TestDropout(t *testing.T) {
 	tr, stream := ready(t, easySource(), quick(), 1)
-	for _, protocol := range Protocols {
+	for _, protocol := range protocols {
 		alone, err := newStandalone(tr, stream, protocol, member{kind: gnn.KindSAGE})
 		if err != nil {
 			t.Fatal(err)

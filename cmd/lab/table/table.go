@@ -44,15 +44,15 @@ var simple = []string{"logistic", "online-logistic", "label-propagation"}
 var Known = slices.Concat(Systems, simple, []string{"pool"}, ablations)
 
 // The protocols. Under both, encoders are trained on the subgraph of the training
-// nodes. Under Strict a node is embedded in the graph of the nodes that have arrived,
-// those of its own step included. Under Full it is embedded in the whole graph.
+// nodes. Under strict a node is embedded in the graph of the nodes that have arrived,
+// those of its own step included. Under full it is embedded in the whole graph.
 const (
-	Strict = "strict"
-	Full   = "full"
+	strict = "strict"
+	full   = "full"
 )
 
-// Protocols lists both.
-var Protocols = []string{Strict, Full}
+// protocols lists both.
+var protocols = []string{strict, full}
 
 // Job is one run of one system: a cell of Table I before it is averaged over seeds.
 type Job struct {

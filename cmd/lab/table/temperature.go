@@ -77,7 +77,7 @@ func (tr *trainer) heldOut() (a []float64, labels []int32, err error) {
 			return nil, nil, err
 		}
 		stream := newReplay(tr.graph, dataset.Stream{Train: others[f], Steps: [][]int32{fold}}, inner.normalizer)
-		for _, x := range stream.embeddings(c, Strict)[0] {
+		for _, x := range stream.embeddings(c, strict)[0] {
 			a = append(a, float64(x))
 		}
 		labels = append(labels, stream.stepLabels(0)...)

@@ -66,7 +66,7 @@ func TestFitTemperature(t *testing.T) {
 // GraphSAGE's.
 func TestScaled(t *testing.T) {
 	tr, stream := ready(t, easySource(), quick(), 1)
-	scaled, err := newScaled(tr, stream, Strict)
+	scaled, err := newScaled(tr, stream, strict)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestScaledOnWarmup(t *testing.T) {
 	}
 	cfg.Nodes, cfg.Classes, cfg.Dim, cfg.Steps = 400, 5, 12, 9
 	tr, stream := ready(t, Drifting(cfg), quick(), 1)
-	scaled, err := newScaled(tr, stream, Strict)
+	scaled, err := newScaled(tr, stream, strict)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func crossValidate(ctx context.Context, source *Source, seed uint64, k int, syst
 		}
 		stream := newReplay(d, dataset.Stream{Train: others[f], Steps: pieces(fold, len(cut.Steps[0]))}, inner.normalizer)
 		for j, name := range systems {
-			r, err := evaluate(name, inner, stream, Strict)
+			r, err := evaluate(name, inner, stream, strict)
 			if err != nil {
 				return nil, err
 			}
