@@ -37,17 +37,17 @@ func testShardsFromKafka(t *testing.T, sh *shell) {
 	send, err := client.NewProducer(t.Context(), kafka.ProducerConfig{})
 	must(t, err)
 	for window := range int64(5) {
-		_, err := cutter.Cut(t.Context(), &cuts.Cut{Cause: "count", Model: "m1", Settings: "hash", Ranges: []ledger.Range{{Topic: names.Nodes, From: window, To: window + 1}}})
+		_, err := cutter.Cut(t.Context(), &cuts.Cut{Cause: "count", Model: "m1", Terms: ledger.Terms{Settings: "hash"}, Ranges: []ledger.Range{{Topic: names.Nodes, From: window, To: window + 1}}})
 		must(t, err)
 		for shard := range 2 {
 			if window > int64(2*shard) { // shard 1 is done with one window, shard 2 with three
 				continue
 			}
-			record := ledger.Record{Version: ledger.Version, Window: window, Model: "m1", Settings: "hash", Predictions: 10, Labels: 1 - shard}
+			record := ledger.Record{Version: ledger.Version, Window: window, Model: "m1", Terms: ledger.Terms{Settings: "hash"}, Predictions: 10, Labels: 1 - shard}
 			must(t, send.Send(t.Context(), []kafka.Record{{Topic: names.Ledger, Partition: int32(shard + 1), Value: record.Append(nil), Time: time.Now()}}))
 		}
 	}
-	late := cuts.Cut{Version: cuts.CutFormat, Window: 1, Prev: strings.Repeat("0", 64), Model: "m1", Settings: "hash"}
+	late := cuts.Cut{Version: cuts.CutFormat, Window: 1, Prev: strings.Repeat("0", 64), Model: "m1", Terms: ledger.Terms{Settings: "hash"}}
 	must(t, send.Send(t.Context(), []kafka.Record{{Topic: names.Ledger, Value: late.Append(nil)}}))
 
 	if out := sh.gvbll("ledger"); strings.Count(out, names.Nodes+"/0:") != 5 || !strings.HasPrefix(out, "model m1\n") {

@@ -38,18 +38,7 @@ type Record struct {
 	Cause   string  `json:"cause"`  // why it was cut
 	Ranges  []Range `json:"ranges"` // the records in it, of each input partition
 	Model   string  `json:"model"`  // id of the model file
-	// Settings is the hash of the engine's settings.
-	Settings string `json:"settings"`
-	// Configuration is the settings, in the first record of an epoch, and in the first
-	// that has their hash.
-	Configuration event.Settings `json:"configuration,omitempty"`
-	// Classes, in the order of the probabilities, are in the first record of an epoch, and
-	// in one that promotes a model: those of that model.
-	Classes []string `json:"classes,omitempty"`
-	// Begins is set in the first record of an epoch. Window 0 begins the first one.
-	Begins *Beginning `json:"begins,omitempty"`
-	// Inputs are the input topics as an epoch begins, in its first record.
-	Inputs []Input `json:"inputs,omitempty"`
+	Terms
 
 	Predictions int    `json:"predictions"`
 	Revisions   int    `json:"revisions,omitempty"` // of predictions of earlier windows
@@ -96,6 +85,24 @@ type Record struct {
 	Stepped time.Time `json:"-"`
 }
 
+// Terms are the terms of an epoch in a record: the hash of its settings in all, the rest in its
+// first one. They are embedded, in records and in the cuts of a sharded graph: their fields are
+// those of the JSON, in the place where Terms stands.
+type Terms struct {
+	// Settings is the hash of the engine's settings.
+	Settings string `json:"settings"`
+	// Configuration is the settings, in the first record of an epoch, and in the first
+	// that has their hash.
+	Configuration event.Settings `json:"configuration,omitempty"`
+	// Classes, in the order of the probabilities, are in the first record of an epoch, and
+	// in one that promotes a model: those of that model.
+	Classes []string `json:"classes,omitempty"`
+	// Begins is set in the first record of an epoch. Window 0 begins the first one.
+	Begins *Beginning `json:"begins,omitempty"`
+	// Inputs are the input topics as an epoch begins, in its first record.
+	Inputs []Input `json:"inputs,omitempty"`
+}
+
 // Beginning says why an epoch begins. Its model, settings and classes are in the same
 // record.
 type Beginning struct {
@@ -111,8 +118,8 @@ type Beginning struct {
 	Checkpoint int64 `json:"checkpoint,omitempty"`
 }
 
-// HasGap reports whether the record begins an epoch behind a gap.
-func (r *Record) HasGap() bool { return r.Begins != nil && len(r.Begins.Gap) > 0 }
+// HasGap reports whether the terms begin an epoch behind a gap.
+func (t *Terms) HasGap() bool { return t.Begins != nil && len(t.Begins.Gap) > 0 }
 
 // Forgot describes the forgetting of nodes and its effect.
 type Forgot struct {
@@ -305,12 +312,12 @@ func scanAt(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, offse
 	}
 }
 
-// FindSettings returns the first record that holds the settings of the hash, nil when none
+// FindSettings returns the terms of the first record that holds the settings of the hash, nil when none
 // does.
-func FindSettings(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, hash string) (found *Record, err error) {
+func FindSettings(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, hash string) (found *Terms, err error) {
 	err = Scan(ctx, c, at, func(r *Record) bool {
 		if r.Configuration != "" && r.Settings == hash {
-			found = r
+			found = &r.Terms
 		}
 		return found == nil
 	})

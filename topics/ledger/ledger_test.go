@@ -14,7 +14,7 @@ import (
 func TestRecordRoundTrip(t *testing.T) {
 	const settings event.Settings = `{"lambda":0.97}`
 	r := &Record{
-		Version: Version, Epoch: 2, Window: 7, Cause: "count", Model: "0123456789abcdef", Settings: settings.Hash(), Configuration: settings, Classes: []string{"red", "blue"}, Begins: &Beginning{Why: "a new encoder", Program: "v2"},
+		Version: Version, Epoch: 2, Window: 7, Cause: "count", Model: "0123456789abcdef", Terms: Terms{Settings: settings.Hash(), Configuration: settings, Classes: []string{"red", "blue"}, Begins: &Beginning{Why: "a new encoder", Program: "v2"}},
 		Predictions: 5, Labels: 2, Refused: 1, Updates: 4, Posterior: "aa", Chain: "bb",
 		Reasons: map[event.Reason]int{event.NonFinite: 1}, Changes: []Change{{"adwin", true}},
 		Scores: &Scores{
@@ -34,19 +34,19 @@ func TestRecordRoundTrip(t *testing.T) {
 // TestFollows: within an epoch the settings stay the same, and the next epoch has the next
 // number and says that it begins.
 func TestFollows(t *testing.T) {
-	inFirst := &Record{Version: Version, Settings: "x"}
+	inFirst := &Record{Version: Version, Terms: Terms{Settings: "x"}}
 	for _, c := range []struct {
 		name   string
 		before *Record
 		r      Record
 		want   bool
 	}{
-		{"the same epoch", inFirst, Record{Version: Version, Settings: "x"}, true},
-		{"other settings", inFirst, Record{Version: Version, Settings: "y"}, false},
-		{"the next epoch", inFirst, Record{Version: Version, Epoch: 1, Settings: "y", Begins: &Beginning{}}, true},
-		{"the next epoch, which does not begin", inFirst, Record{Version: Version, Epoch: 1, Settings: "x"}, false},
-		{"an epoch that is left out", inFirst, Record{Version: Version, Epoch: 2, Begins: &Beginning{}}, false},
-		{"an epoch that begins twice", inFirst, Record{Version: Version, Begins: &Beginning{}}, false},
+		{"the same epoch", inFirst, Record{Version: Version, Terms: Terms{Settings: "x"}}, true},
+		{"other settings", inFirst, Record{Version: Version, Terms: Terms{Settings: "y"}}, false},
+		{"the next epoch", inFirst, Record{Version: Version, Epoch: 1, Terms: Terms{Settings: "y", Begins: &Beginning{}}}, true},
+		{"the next epoch, which does not begin", inFirst, Record{Version: Version, Epoch: 1, Terms: Terms{Settings: "x"}}, false},
+		{"an epoch that is left out", inFirst, Record{Version: Version, Epoch: 2, Terms: Terms{Begins: &Beginning{}}}, false},
+		{"an epoch that begins twice", inFirst, Record{Version: Version, Terms: Terms{Begins: &Beginning{}}}, false},
 	} {
 		if got := c.r.follows(c.before); got != c.want {
 			t.Errorf("%s: follows is %t, want %t", c.name, got, c.want)

@@ -175,7 +175,7 @@ func (p *Replayer) locate(ctx context.Context, at *Reached) (*ledger.Ledger, *le
 		if p.Settings.All == "" { // no record has been found that has them
 			p.Settings = Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: p.Cfg.Terms.IsOwn(at.Settings)}
 		}
-		if err := p.ReadSettings(ctx, r); err != nil {
+		if err := p.ReadSettings(ctx, &r.Terms); err != nil {
 			return nil, nil, err
 		}
 		if !p.Settings.Own {

@@ -105,10 +105,10 @@ func (p *Replayer) unknownField(f intake.UnknownField) {
 // In a window of other terms commands have the effect that the record says: the models
 // have the roles they had, and nodes are forgotten if they were forgotten then.
 func (p *Replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, error) {
-	if err := p.ReadSettings(ctx, r); err != nil {
+	if err := p.ReadSettings(ctx, &r.Terms); err != nil {
 		return nil, err
 	}
-	p.NoteClasses(r)
+	p.NoteClasses(r.Classes)
 	p.Unstepped = true
 	if err := p.checkGap(r); err != nil {
 		return nil, err
@@ -176,14 +176,14 @@ func (p *Replayer) GatherTo(w *event.Window, number int64) {
 	p.nameClasses(w)
 }
 
-// NoteClasses notes the classes of the epoch that a record begins.
-func (p *Replayer) NoteClasses(r *ledger.Record) {
-	if r.Classes == nil {
+// NoteClasses notes the classes of an epoch, nil where none begins.
+func (p *Replayer) NoteClasses(classes []string) {
+	if classes == nil {
 		return
 	}
 	p.Classes = nil
-	if common := min(len(r.Classes), len(p.Cfg.Terms.Classes)); !slices.Equal(r.Classes[:common], p.Cfg.Terms.Classes[:common]) {
-		p.Classes = r.Classes
+	if common := min(len(classes), len(p.Cfg.Terms.Classes)); !slices.Equal(classes[:common], p.Cfg.Terms.Classes[:common]) {
+		p.Classes = classes
 	}
 }
 

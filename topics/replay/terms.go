@@ -34,16 +34,16 @@ func (p *Replayer) SettingsToWrite() Settings {
 	return p.Settings
 }
 
-// ReadSettings reads the settings that a record was written with.
-func (p *Replayer) ReadSettings(ctx context.Context, r *ledger.Record) error {
-	if r.Settings == p.Settings.Hash && r.Settings != "" {
+// ReadSettings reads the settings of a record or a cut.
+func (p *Replayer) ReadSettings(ctx context.Context, t *ledger.Terms) error {
+	if t.Settings == p.Settings.Hash && t.Settings != "" {
 		return nil
 	}
-	s := Settings{Hash: r.Settings}
-	if r.Settings == p.Cfg.Terms.Settings.Hash() {
+	s := Settings{Hash: t.Settings}
+	if t.Settings == p.Cfg.Terms.Settings.Hash() {
 		s.All = p.Cfg.Terms.Settings
 	} else {
-		first, err := p.firstWith(ctx, r)
+		first, err := p.firstWith(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -59,9 +59,9 @@ func (p *Replayer) ReadSettings(ctx context.Context, r *ledger.Record) error {
 	return nil
 }
 
-// CheckSettings returns an error if a record was written with other settings than the engine's.
-func (p *Replayer) CheckSettings(ctx context.Context, r *ledger.Record) error {
-	if err := p.ReadSettings(ctx, r); err != nil {
+// CheckSettings returns an error if the settings are others than the engine's.
+func (p *Replayer) CheckSettings(ctx context.Context, t *ledger.Terms) error {
+	if err := p.ReadSettings(ctx, t); err != nil {
 		return err
 	}
 	if !p.Settings.Own {
@@ -70,12 +70,12 @@ func (p *Replayer) CheckSettings(ctx context.Context, r *ledger.Record) error {
 	return nil
 }
 
-// firstWith returns the record that holds the settings of another one, nil if it is gone.
-func (p *Replayer) firstWith(ctx context.Context, r *ledger.Record) (*ledger.Record, error) {
-	if r.Configuration != "" {
-		return r, nil
+// firstWith returns the terms that hold the settings of others, nil if their record is gone.
+func (p *Replayer) firstWith(ctx context.Context, t *ledger.Terms) (*ledger.Terms, error) {
+	if t.Configuration != "" {
+		return t, nil
 	}
-	return ledger.FindSettings(ctx, p.Client, p.Cfg.Terms.LedgerAt(), r.Settings)
+	return ledger.FindSettings(ctx, p.Client, p.Cfg.Terms.LedgerAt(), t.Settings)
 }
 
 // IsOwn reports whether the settings are the engine's, except for some that have no effect
@@ -107,7 +107,7 @@ func (p *Replayer) CompareTerms(ctx context.Context, r *ledger.Record) (*mismatc
 	if err := p.Cfg.Terms.checkRole(r); err != nil {
 		return nil, err
 	}
-	if err := p.ReadSettings(ctx, r); err != nil {
+	if err := p.ReadSettings(ctx, &r.Terms); err != nil {
 		return nil, err
 	}
 	name, serves := p.Cfg.Terms.Names.Ledger, r.Serves()
@@ -167,7 +167,7 @@ func Epochs(ctx context.Context, c *kafka.Client, names topics.Names) (list []Ep
 	p := New(c, Config{Terms: &Terms{Names: names}}, nil)
 	wrong := ledger.Scan(ctx, c, names.LedgerAt(0), func(r *ledger.Record) bool {
 		if n := len(list); n == 0 || list[n-1].Number != r.Epoch {
-			if err = p.ReadSettings(ctx, r); err != nil {
+			if err = p.ReadSettings(ctx, &r.Terms); err != nil {
 				return false
 			}
 			list = append(list, Epoch{Number: r.Epoch, First: r.Window, Settings: p.Settings.All})

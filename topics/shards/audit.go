@@ -128,7 +128,7 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *cuts.Cut) (mor
 	if cut.Model != a.cfg.Terms.Model {
 		return false, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of the model that served", a.cfg.Terms.Names.Ledger, cut.Model, a.cfg.Terms.Model)
 	}
-	if err := a.replay.CheckSettings(ctx, cut.Record()); err != nil {
+	if err := a.replay.CheckSettings(ctx, &cut.Terms); err != nil {
 		return false, err
 	}
 	if cut.Begins != nil {
@@ -136,7 +136,7 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *cuts.Cut) (mor
 			return false, err
 		}
 	}
-	a.replay.NoteClasses(cut.Record())
+	a.replay.NoteClasses(cut.Classes)
 	if err := a.replay.Inputs.Replay(ctx, cut.Ranges); err != nil {
 		return false, a.replay.ExplainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Terms.Names.Ledger, cut.Window, err))
 	}
@@ -210,7 +210,7 @@ func (a *shardAuditor) begin(ctx, fetching context.Context, cut *cuts.Cut) (err 
 		if c == nil {
 			continue
 		}
-		a.replay.NoteClasses(c.Record())
+		a.replay.NoteClasses(c.Classes)
 		if err := a.replay.Inputs.Replay(ctx, c.Ranges); err != nil {
 			return a.replay.ExplainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Terms.Names.Ledger, c.Window, err))
 		}

@@ -231,7 +231,7 @@ func (s *byCuts) enter(ctx context.Context, c placedCut) error {
 	}
 	stepped := p.Inputs.PutAside()
 	defer func() { p.Inputs.TakeUp(stepped) }()
-	p.NoteClasses(c.Record())
+	p.NoteClasses(c.Classes)
 	p.Unstepped = true
 	if err := p.Inputs.Replay(ctx, c.Ranges); err != nil {
 		return fmt.Errorf("ledger %s, window %d: %w", p.Cfg.Terms.Names.Ledger, c.Window, err)

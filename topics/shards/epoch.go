@@ -145,5 +145,5 @@ func checkCut(ctx context.Context, p *replay.Replayer, cut *cuts.Cut) error {
 	if terms := p.Cfg.Terms; cut.Model != terms.Model {
 		return fmt.Errorf("ledger %s belongs to model %.80q, and this is model %s: start with --model for that one", terms.Names.Ledger, cut.Model, terms.Model)
 	}
-	return p.CheckSettings(ctx, cut.Record())
+	return p.CheckSettings(ctx, &cut.Terms)
 }

@@ -389,7 +389,7 @@ func (l *sequencer) newCut(cause string) *cuts.Cut {
 		l.known = d
 	}
 	return &cuts.Cut{
-		Window: l.cuts.Place().Window, Cause: cause, Ranges: []ledger.Range{}, Model: l.cfg.Terms.Model, Settings: l.terms.SettingsToWrite().Hash, Done: l.known,
+		Window: l.cuts.Place().Window, Cause: cause, Ranges: []ledger.Range{}, Model: l.cfg.Terms.Model, Terms: ledger.Terms{Settings: l.terms.SettingsToWrite().Hash}, Done: l.known,
 	}
 }
 

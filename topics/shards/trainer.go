@@ -269,7 +269,7 @@ func (k *trainer) send(ctx context.Context, out *event.Outcome, heads []byte, se
 func (k *trainer) record(ctx context.Context, out *event.Outcome, settings event.Settings) error {
 	cfg := k.sequencer.cfg
 	r := ledger.Record{
-		Version: ledger.Version, Epoch: k.sequencer.epoch.epoch, Window: out.Window, Cause: cuts.CauseLearned, Ranges: []ledger.Range{}, Model: cfg.Terms.Model, Settings: settings.Hash(),
+		Version: ledger.Version, Epoch: k.sequencer.epoch.epoch, Window: out.Window, Cause: cuts.CauseLearned, Ranges: []ledger.Range{}, Model: cfg.Terms.Model, Terms: ledger.Terms{Settings: settings.Hash()},
 		Labels: len(out.Labelled), Updates: out.Heads[0].Version, Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(), Changes: ledger.Changes(out.Drift),
 	}
 	if len(out.Labelled) == 0 && len(r.Changes) == 0 {

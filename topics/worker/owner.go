@@ -221,7 +221,7 @@ func (o *Owner) effects(out *event.Outcome, c *Claimed, trial *ledger.Trial) *pu
 	settings := o.replay.SettingsToWrite()
 	record := ledger.Record{
 		Version: ledger.Version, Epoch: o.replay.Last.Epoch, Window: out.Window, Cause: c.Cause, Ranges: c.Ranges,
-		Model: cmp.Or(out.Model, o.cfg.Terms.Model), Settings: settings.Hash,
+		Model: cmp.Or(out.Model, o.cfg.Terms.Model), Terms: ledger.Terms{Settings: settings.Hash},
 		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
 		Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(),
 		Reasons: reasons(out), Changes: ledger.Changes(out.Drift),

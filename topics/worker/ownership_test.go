@@ -196,7 +196,7 @@ func TestTransactionExpiresAndOwned(t *testing.T) {
 		cluster := f.on.Fake
 		f.send(0, 50)
 		refuseSessions(cluster)
-		other := ledger.Record{Version: ledger.Version, Chain: "another", Settings: settings.Hash(), Configuration: settings}
+		other := ledger.Record{Version: ledger.Version, Chain: "another", Terms: ledger.Terms{Settings: settings.Hash(), Configuration: settings}}
 		commit := func() {
 			p, err := f.client.NewProducer(t.Context(), kafka.ProducerConfig{TransactionalID: f.names.Ledger})
 			if err != nil {

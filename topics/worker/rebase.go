@@ -128,7 +128,7 @@ func (w *Worker) checkLeft(ctx context.Context) error {
 		}
 		same, known := own[r.Settings]
 		if !known {
-			if wrong = past.ReadSettings(ctx, r); wrong != nil {
+			if wrong = past.ReadSettings(ctx, &r.Terms); wrong != nil {
 				return false
 			}
 			same = past.Settings.Own

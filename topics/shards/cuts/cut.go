@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -36,12 +35,7 @@ type Cut struct {
 	Prev string `json:"prev"`
 	// Since is the window that began the epoch.
 	Since int64 `json:"since,omitempty"`
-	// The terms of an epoch, as in a [Record].
-	Settings      string            `json:"settings"`
-	Configuration event.Settings    `json:"configuration,omitempty"`
-	Classes       []string          `json:"classes,omitempty"`
-	Begins        *ledger.Beginning `json:"begins,omitempty"`
-	Inputs        []ledger.Input    `json:"inputs,omitempty"`
+	ledger.Terms
 	// Graph is random, in the cut that begins a ledger: what another ledger's tasks have sent
 	// each other, after cuts that were otherwise the same, is not of this graph.
 	Graph string `json:"graph,omitempty"`
@@ -78,8 +72,8 @@ func (c *Cut) Append(dst []byte) []byte {
 // Record returns the record of the window as far as the cut determines it.
 func (c *Cut) Record() *ledger.Record {
 	return &ledger.Record{
-		Version: ledger.Version, Epoch: c.Epoch, Window: c.Window, Cause: c.Cause, Ranges: c.Ranges, Model: c.Model, Settings: c.Settings,
-		Configuration: c.Configuration, Classes: c.Classes, Begins: c.Begins, Inputs: c.Inputs, Forgets: c.Forgets,
+		Version: ledger.Version, Epoch: c.Epoch, Window: c.Window, Cause: c.Cause, Ranges: c.Ranges, Model: c.Model,
+		Terms: c.Terms, Forgets: c.Forgets,
 	}
 }
 

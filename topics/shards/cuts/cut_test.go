@@ -19,9 +19,9 @@ var hashA = strings.Repeat("a", 64)
 func TestCutRoundTrip(t *testing.T) {
 	const settings event.Settings = `{"lambda":0.97}`
 	c := &Cut{
-		Version: CutFormat, Epoch: 1, Since: 7, Window: 7, Forgets: true, Exchange: []int64{5, 0, 7}, Cause: "count", Model: "m", Prev: hashA, Settings: settings.Hash(), Configuration: settings,
-		Classes: []string{"red"}, Begins: &ledger.Beginning{Why: "another model", Program: "v2"}, Inputs: []ledger.Input{{Topic: "nodes", ID: "id", First: []int64{3}}},
-		Done: &Complete{5, hashA},
+		Version: CutFormat, Epoch: 1, Since: 7, Window: 7, Forgets: true, Exchange: []int64{5, 0, 7}, Cause: "count", Model: "m", Prev: hashA,
+		Terms: ledger.Terms{Settings: settings.Hash(), Configuration: settings, Classes: []string{"red"}, Begins: &ledger.Beginning{Why: "another model", Program: "v2"}, Inputs: []ledger.Input{{Topic: "nodes", ID: "id", First: []int64{3}}}},
+		Done:  &Complete{5, hashA},
 	}
 	b := c.Append(nil)
 	got, err := DecodeCut(b)
