@@ -42,7 +42,7 @@ func testExportOfShards(t *testing.T, sh *shell) {
 		ask := func(what string, args ...string) string {
 			return sh.gvbll(slices.Concat([]string{what, "--prefix", prefix, "--inputs-prefix", "whole"}, args)...)
 		}
-		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			var s shardedStatus
 			// It may say that something is wrong while the workers begin and are behind.
 			_, out, _ := sh.command("status", "--json", "--prefix", prefix, "--inputs-prefix", "whole")

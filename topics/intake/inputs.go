@@ -271,7 +271,7 @@ type Claims struct {
 func (in *Inputs) PutAside() Claims {
 	c := Claims{in.Nodes.claimed, in.Labels.claimed, in.Commands.claimed, make(map[kafka.TopicPartition]int64)}
 	in.Offsets(c.offsets)
-	in.Nodes.claimed, in.Labels.claimed, in.Commands.claimed = nil, nil, nil
+	in.Nodes.claimed, in.Labels.claimed, in.Commands.claimed, in.put = nil, nil, nil, nil
 	return c
 }
 
