@@ -23,16 +23,16 @@ type MembershipConfig struct {
 	// Followers is a topic with at least one partition more, by which the group tells
 	// members for which task to stand by; empty if all stand by for all.
 	Followers string
-	// Depth is how far behind an owner a member may be to take a task over from it, see
-	// [Election.Relieves].
-	Depth int64
+	// Divide divides the tasks among the members of an election, of which it gets the standings
+	// in each task, and returns what each is given. If it is nil there is one task: it stays
+	// with its owner and, if there is none, goes to the member with the most progress.
+	Divide func(members [][]Standing) []Election
 	// Session is the group's session time-out: a member without a heartbeat for
 	// this long is dropped. Brokers allow 6 s to 30 min by default. Zero means
 	// DefaultSession.
 	Session time.Duration
-	// Standings returns where this member stands in each task. An election keeps the present
-	// owner of a task; if there is none, it elects the member with the most progress in it.
-	// Standings is called from another goroutine.
+	// Standings returns where this member stands in each task. It is called from another
+	// goroutine.
 	Standings func() []Standing
 	// About is what this member says of itself to whoever asks for the members. It
 	// has no part in an election. At most 1 KB.

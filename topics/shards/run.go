@@ -249,7 +249,10 @@ func (r *runner) run(ctx context.Context) (err error) {
 	}
 	r.member, err = r.client.Join(kafka.MembershipConfig{
 		Group: r.cfg.Terms.Names.Ledger, Topic: r.cfg.Terms.Names.Ledger, Tasks: r.cfg.shards + 1, Followers: r.cfg.Terms.Names.Exchange,
-		Depth: r.cfg.Depth, Session: r.cfg.Session, About: r.cfg.About, Standings: r.standings,
+		Session: r.cfg.Session, About: r.cfg.About, Standings: r.standings,
+		Divide: func(members [][]kafka.Standing) []kafka.Election {
+			return balance(members, r.cfg.shards+1, r.cfg.Depth)
+		},
 	})
 	if err != nil {
 		return err

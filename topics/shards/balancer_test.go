@@ -1,11 +1,18 @@
-package kafka
+package shards
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
 // town is members of a group and where they stand. What an election gives them they do until
@@ -14,15 +21,15 @@ type town struct {
 	tasks   int
 	at      int64
 	names   []string
-	members map[string][]Standing
+	members map[string][]kafka.Standing
 }
 
-func newTown(tasks int) *town { return &town{tasks: tasks, members: make(map[string][]Standing)} }
+func newTown(tasks int) *town { return &town{tasks: tasks, members: make(map[string][]kafka.Standing)} }
 
 // join adds a member without any state.
 func (c *town) join(name string) {
 	c.names = append(c.names, name)
-	c.members[name] = make([]Standing, c.tasks)
+	c.members[name] = make([]kafka.Standing, c.tasks)
 }
 
 // leave removes a member, with its state.
@@ -34,23 +41,24 @@ func (c *town) leave(name string) {
 // elect holds an election, gives the members what it says, and returns it by member. Who
 // holds no state of a task any more stands at 0 in it. warm says whether those who stand by
 // reach the owners before the next election.
-func (c *town) elect(warm bool) map[string]part {
-	var candidates []candidate
+func (c *town) elect(warm bool) map[string]kafka.Election {
+	slices.Sort(c.names)
+	var members [][]kafka.Standing
 	for _, name := range c.names {
-		candidates = append(candidates, candidate{name, c.members[name]})
+		members = append(members, c.members[name])
 	}
-	parts := furthest(candidates, c.tasks, 8)
-	given := make(map[string]part)
+	parts := balance(members, c.tasks, 8)
+	given := make(map[string]kafka.Election)
 	for i, p := range parts {
 		given[c.names[i]] = p
-		standings := make([]Standing, c.tasks)
-		for _, task := range p.owns {
-			standings[task] = Standing{Owner: true, Progress: c.at}
+		standings := make([]kafka.Standing, c.tasks)
+		for _, task := range p.Tasks {
+			standings[task] = kafka.Standing{Owner: true, Progress: c.at}
 		}
-		if p.follows >= 0 {
-			standings[p.follows].Progress = c.members[c.names[i]][p.follows].Progress
+		for _, task := range p.Follows {
+			standings[task].Progress = c.members[c.names[i]][task].Progress
 			if warm {
-				standings[p.follows].Progress = c.at - 1
+				standings[task].Progress = c.at - 1
 			}
 		}
 		c.members[c.names[i]] = standings
@@ -60,25 +68,25 @@ func (c *town) elect(warm bool) map[string]part {
 
 // describe writes an election's outcome as in "a 0 1 <2": a owns the tasks 0 and 1 and stands
 // by for 2; "<2!" if it is to relieve the owner of it.
-func describe(names []string, given map[string]part) string {
+func describe(names []string, given map[string]kafka.Election) string {
 	var words []string
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		p := given[name]
 		words = append(words, name)
-		for _, task := range p.owns {
+		for _, task := range p.Tasks {
 			words = append(words, fmt.Sprint(task))
 		}
-		if p.follows >= 0 {
-			words = append(words, "<"+fmt.Sprint(p.follows)+map[bool]string{true: "!"}[p.relieves])
+		for _, task := range p.Follows {
+			words = append(words, "<"+fmt.Sprint(task)+map[bool]string{true: "!"}[p.Relieves])
 		}
 		words[len(words)-1] += ";"
 	}
 	return strings.TrimSuffix(strings.Join(words, " "), ";")
 }
 
-// TestFurthest tells what becomes of the five tasks of a graph with four shards while workers
+// TestBalancer tells what becomes of the five tasks of a graph with four shards while workers
 // come and go.
-func TestFurthest(t *testing.T) {
+func TestBalancer(t *testing.T) {
 	c := newTown(5)
 	for _, step := range []struct {
 		what string
@@ -107,11 +115,11 @@ func TestFurthest(t *testing.T) {
 	}
 }
 
-// TestFurthestSettles: whoever joins, leaves and is lost, every task has one owner after every
+// TestBalancerSettles: whoever joins, leaves and is lost, every task has one owner after every
 // election, an owner keeps its tasks unless it has more than its share, and once those who
 // stand by have had the time to come close, nobody has more than its share, nothing moves any
-// more, and everybody has a task or stands by for one. The order of the members does not matter.
-func TestFurthestSettles(t *testing.T) {
+// more, and everybody has a task or stands by for one.
+func TestBalancerSettles(t *testing.T) {
 	for tasks := 1; tasks <= 9; tasks++ {
 		for most := 1; most <= tasks+2; most++ {
 			r := rand.New(rand.NewPCG(uint64(tasks), uint64(most)))
@@ -129,7 +137,7 @@ func TestFurthestSettles(t *testing.T) {
 				given := c.elect(true)
 				after := ownersOf(c)
 				for task, owner := range after {
-					if was := before[task]; owner != was && was != "" && len(given[was].owns) < share {
+					if was := before[task]; owner != was && was != "" && len(given[was].Tasks) < share {
 						t.Errorf("%d tasks: task %d moves from %s to %s, which leaves less than its share: %s", tasks, task, was, owner, describe(c.names, given))
 					}
 				}
@@ -141,13 +149,12 @@ func TestFurthestSettles(t *testing.T) {
 				}
 				settled := describe(c.names, given)
 				for name, p := range given {
-					if len(p.owns) > share || len(p.owns) == 0 && p.follows < 0 || p.relieves {
+					if len(p.Tasks) > share || len(p.Tasks) == 0 && len(p.Follows) == 0 || p.Relieves {
 						t.Errorf("%d tasks: member %s has the part %+v in the end: %s", tasks, name, p, settled)
 					}
 				}
-				r.Shuffle(len(c.names), func(i, j int) { c.names[i], c.names[j] = c.names[j], c.names[i] })
 				if again := describe(c.names, c.elect(true)); again != settled {
-					t.Errorf("%d tasks: settled as %s, and in another order as %s", tasks, settled, again)
+					t.Errorf("%d tasks: settled as %s, and then as %s", tasks, settled, again)
 				}
 			}
 		}
@@ -165,4 +172,49 @@ func ownersOf(c *town) map[int]string {
 		}
 	}
 	return owners
+}
+
+// TestRejoin: over a topic of three partitions, a member that joins stands by for a task of the
+// one that has them all. Once it has come close and asks for an election, the task is its own.
+func TestRejoin(t *testing.T) {
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		c, err := kafka.Dial(t.Context(), kafka.Config{Brokers: k.Addrs, Dialer: k.Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		var close atomic.Bool
+		join := func(standings func() []kafka.Standing) *kafka.Membership {
+			m, err := c.Join(kafka.MembershipConfig{
+				Group: "ledger", Topic: "ledger", Tasks: 3, Followers: "exchange", Session: time.Second, Standings: standings,
+				Divide: func(members [][]kafka.Standing) []kafka.Election { return balance(members, 3, 8) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(m.Leave)
+			return m
+		}
+		first := join(func() []kafka.Standing { return []kafka.Standing{{true, 100}, {true, 100}, {true, 100}} })
+		if e := <-first.Elected(); len(e.Tasks) != 3 || len(e.Follows) > 0 {
+			t.Fatalf("the only member has the part %+v", e)
+		}
+		second := join(func() []kafka.Standing {
+			return []kafka.Standing{{Progress: map[bool]int64{true: 99}[close.Load()]}, {}, {}}
+		})
+		if e := <-second.Elected(); len(e.Tasks) > 0 || len(e.Follows) != 1 || e.Follows[0] != 0 || !e.Relieves {
+			t.Fatalf("a member without state has the part %+v", e)
+		}
+		if e := <-first.Elected(); len(e.Tasks) != 3 || e.Err != nil {
+			t.Fatalf("the owner of all has the part %+v then", e)
+		}
+		close.Store(true)
+		second.Rejoin()
+		if e := <-second.Elected(); !e.Owns(0) || len(e.Tasks) != 1 {
+			t.Fatalf("a member that has come close has the part %+v", e)
+		}
+		if e := <-first.Elected(); e.Owns(0) || len(e.Tasks) != 2 {
+			t.Fatalf("the former owner has the part %+v", e)
+		}
+	}, kfake.NumBrokers(1), kfake.SeedTopics(3, "ledger"), kfake.SeedTopics(4, "exchange"), kfake.GroupMinSessionTimeout(time.Second))
 }
