@@ -76,7 +76,7 @@ func (a *Result) Merge(other Result) {
 // Run replays the ledger from its beginning through a fresh engine and compares the
 // outcome with the published records: the hashes of every window, and every committed
 // prediction and dead letter, byte by byte and in order. The error names the first
-// record that differs. Audit writes nothing and can run beside a live worker; it ends
+// record that differs. An audit writes nothing and can run beside a live worker; it ends
 // when it has reached the end of the ledger.
 //
 // If from is the path of a checkpoint, the audit begins after it: the checkpoint's hash is
@@ -86,13 +86,13 @@ func (a *Result) Merge(other Result) {
 // If a model was promoted, the audit needs only one of the two models. In windows that the
 // other model served, it compares the chain of its own model in the shadow. Of what was
 // published in them, and in epochs of other terms, it checks what needs no engine; see
-// [AuditedEpoch].
+// [Epoch].
 //
 // Windows before a gap that was accepted cannot be replayed, and those behind it only from a
 // checkpoint that is behind it too. Of the others the audit checks what needs neither an engine
-// nor the inputs; see [Audited].Counted.
+// nor the inputs; see [Result].Counted.
 //
-// Of cfg it uses the names, the models, the settings, Effective, the limits, Fresh and Checkpoints.Restore. progress, when not nil, is called after every window.
+// progress, when not nil, is called after every window.
 func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg replay.Config, from string, progress func(windows int64)) (Result, error) {
 	began := time.Now()
 	gap, err := replay.LastGap(ctx, c, cfg.Terms.LedgerAt())

@@ -23,7 +23,7 @@ type Shards interface {
 	Parts() []*event.Outcome
 }
 
-// Audit is [Audit] of a graph of several shards, all of which e steps in this process.
+// Audit is [audit.Run] of a graph of several shards, all of which e steps in this process.
 // It replays the cuts, and compares what each shard has in its partition of the ledger: the
 // chain of every window, and every prediction and dead letter that it has published. Where a
 // cut names a complete window with the chain of the graph, that is compared too. The last

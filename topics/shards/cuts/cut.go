@@ -14,14 +14,14 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// CutFormat is the format of the cuts in partition 0 of a sharded graph's ledger. No [Record] has
+// CutFormat is the format of the cuts in partition 0 of a sharded graph's ledger. No [ledger.Record] has
 // it, so that neither is taken for the other: the two share one sequence of numbers.
 const CutFormat = 2
 
 // Cut says which records are in a window of a sharded graph, before any shard has stepped it.
-// Each shard writes a [Record] when it is done with the window, into its own partition.
+// Each shard writes a [ledger.Record] when it is done with the window, into its own partition.
 //
-// Cuts form a chain: each has the hash of the one before. Several leads may have written a
+// Cuts form a chain: each has the hash of the one before. Several sequencers may have written a
 // cut of one window, for nothing fences them. The first in the log that continues the chain
 // counts, see [Cuts].
 type Cut struct {

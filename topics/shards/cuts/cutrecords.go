@@ -8,7 +8,7 @@ import (
 )
 
 // OpenRecords opens a ledger at its beginning, which must still be there. Of a graph of several
-// shards it reads the cuts, in partition at of the lead: a window that is cut is in the ledger,
+// shards it reads the cuts, in the partition at, the sequencer's: a window that is cut is in the ledger,
 // whatever the shards have made of it by then. Such a record has what the cut determines, and
 // was stepped when the cut was written.
 func OpenRecords(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, shards int) (ledger.Records, error) {
