@@ -195,7 +195,7 @@ func TestRejoin(t *testing.T) {
 			t.Cleanup(m.Leave)
 			return m
 		}
-		first := join(func() []kafka.Standing { return []kafka.Standing{{true, 100}, {true, 100}, {true, 100}} })
+		first := join(func() []kafka.Standing { return slices.Repeat([]kafka.Standing{{Owner: true, Progress: 100}}, 3) })
 		if e := <-first.Elected(); len(e.Tasks) != 3 || len(e.Follows) > 0 {
 			t.Fatalf("the only member has the part %+v", e)
 		}
