@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/gvbll/gvbll/gnn/kernel/kerneltest"
 )
 
 // TestArriveEqualsAddLinkEmbed: Arrive gives the edges and bits of Add, LinkAll and Embed.
@@ -108,6 +110,6 @@ func TestArrivePanics(t *testing.T) {
 		"room for less":      func() { g.Arrive(x, [][]int32{nil}, nil, make([]float32, 2)) },
 		"no such node":       func() { g.Arrive(x, [][]int32{{7}}, nil, make([]float32, 3)) },
 	} {
-		wantPanic(t, name, arrive)
+		kerneltest.WantPanic(t, name, arrive)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/gvbll/gvbll/gnn/kernel/kerneltest"
 )
 
 // history is the nodes and edges of a randomly grown graph, for Encode.
@@ -424,18 +426,6 @@ func TestGraphPanics(t *testing.T) {
 	} {
 		g := NewGraph(enc)
 		g.Add(make([]Vector, 2))
-		wantPanic(t, name, func() { misuse(g) })
+		kerneltest.WantPanic(t, name, func() { misuse(g) })
 	}
-}
-
-// wantPanic fails unless f panics.
-func wantPanic(t *testing.T, name string, f func()) {
-	t.Helper()
-	defer func() {
-		t.Helper()
-		if recover() == nil {
-			t.Errorf("%s: no panic", name)
-		}
-	}()
-	f()
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gvbll/gvbll/gnn/kernel/kerneltest"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 )
 
@@ -127,5 +128,5 @@ func TestEmbedWithoutPanics(t *testing.T) {
 	enc := randomEncoder(rng, KindSAGE, ReLU, 3, 2)
 	g := NewGraph(enc)
 	g.Add([]Vector{randomVector(rng, 3, 1), randomVector(rng, 3, 1)})
-	wantPanic(t, "no edge", func() { g.EmbedWithout(0, 1, make([]float32, 2)) })
+	kerneltest.WantPanic(t, "no edge", func() { g.EmbedWithout(0, 1, make([]float32, 2)) })
 }

@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/gonum/diff/fd"
 
+	"github.com/gvbll/gvbll/gnn/kernel/kerneltest"
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
@@ -56,7 +57,7 @@ func TestLossGradients(t *testing.T) {
 				return loss()
 			}, was, &fd.Settings{Formula: fd.Central, Step: 1e-5})
 			copy(at, was)
-			wantClose(t, what, got, want, 1e-8)
+			kerneltest.WantClose(t, what, got, want, 1e-8)
 		}
 		dz := make([]float64, len(z))
 		v.Loss(z, labels, alpha, noise(), dz)
@@ -106,14 +107,14 @@ func TestLossIsTheELBO(t *testing.T) {
 		s := 1 / q.Precision[i]
 		kl += 0.5 * (s + m*m - math.Log(s) - 1)
 	}
-	wantClose(t, "ELL", []float64{got.ELL}, []float64{ell}, 0.01)
-	wantClose(t, "KL", []float64{got.KL}, []float64{kl}, 1e-12)
+	kerneltest.WantClose(t, "ELL", []float64{got.ELL}, []float64{ell}, 0.01)
+	kerneltest.WantClose(t, "KL", []float64{got.KL}, []float64{kl}, 1e-12)
 	prior := math.Pow(temperature.B2-math.Log(math.E-1), 2) // its mean is the B2 with τ = 1
 	for _, w := range temperature.W2 {
 		prior += w * w
 	}
 	prior *= 0.5 * v.TemperaturePrecision
-	wantClose(t, "total", []float64{got.Total}, []float64{-got.ELL + (0.5*kl+prior)/float64(len(labels))}, 1e-12)
+	kerneltest.WantClose(t, "total", []float64{got.Total}, []float64{-got.ELL + (0.5*kl+prior)/float64(len(labels))}, 1e-12)
 	if got.Correct != correct {
 		t.Errorf("Correct = %d, want %d", got.Correct, correct)
 	}
@@ -138,8 +139,8 @@ func TestLossGolden(t *testing.T) {
 		}
 	}
 	got := v.Loss(z, d.Labels, 1, noise(), make([]float64, len(z)))
-	wantClose(t, "KL", []float64{got.KL}, []float64{d.KL}, 1e-9)
-	wantClose(t, "ELL", []float64{got.ELL}, []float64{d.ELL}, 3e-3)
+	kerneltest.WantClose(t, "KL", []float64{got.KL}, []float64{d.KL}, 1e-9)
+	kerneltest.WantClose(t, "ELL", []float64{got.ELL}, []float64{d.ELL}, 3e-3)
 }
 
 // TestLossIsReproducible: equal random sources give equal bits, and Loss does not allocate
@@ -151,9 +152,9 @@ func TestLossIsReproducible(t *testing.T) {
 	if la, lb := a.Loss(z, labels, 1, noise(), da), b.Loss(z, labels, 1, noise(), db); la != lb {
 		t.Errorf("loss %+v, then %+v from the same seed", la, lb)
 	}
-	wantSame(t, "dz", da, db)
+	kerneltest.WantSame(t, "dz", da, db)
 	for k := range a.Grads() {
-		wantSame(t, "gradient", a.Grads()[k], b.Grads()[k])
+		kerneltest.WantSame(t, "gradient", a.Grads()[k], b.Grads()[k])
 	}
 	rng := noise()
 	if n := testing.AllocsPerRun(10, func() { a.Loss(z, labels, 1, rng, da) }); n != 0 {
@@ -201,7 +202,7 @@ func TestVariationalStart(t *testing.T) {
 	}
 	rows, _ := randomRows(rand.New(rand.NewPCG(1, 1)), 50, 16, 5)
 	for i := range 50 {
-		wantClose(t, "τ", []float64{temperature.At(rows.Z[16*i : 16*i+16])}, []float64{1}, 0.05)
+		kerneltest.WantClose(t, "τ", []float64{temperature.At(rows.Z[16*i : 16*i+16])}, []float64{1}, 0.05)
 	}
 	if _, none := NewVariational(16, 5, 0, 7).Posterior(); none != nil {
 		t.Error("a layer without hidden units has a learned temperature, want none")
@@ -264,6 +265,6 @@ func TestKLWeight(t *testing.T) {
 	}
 	for e := 101; e < 299; e++ {
 		a, b, c := KLWeight(e-1, 300), KLWeight(e, 300), KLWeight(e+1, 300)
-		wantClose(t, "weight", []float64{b}, []float64{(a + c) / 2}, 1e-12)
+		kerneltest.WantClose(t, "weight", []float64{b}, []float64{(a + c) / 2}, 1e-12)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/gvbll/gvbll/gnn/kernel/kerneltest"
 )
 
 // TestLearnWithoutRowsChangesNothing: a batch without labels neither forgets nor counts as
@@ -37,15 +39,15 @@ func TestHeadsKeepTheirPrior(t *testing.T) {
 	a, b := make([]float64, 18), make([]float64, 18)
 	online.Predict(rows, a)
 	static.Predict(rows, b)
-	wantSame(t, "before learning", a, b)
+	kerneltest.WantSame(t, "before learning", a, b)
 	for _, h := range []Head{online, static} {
 		h.Learn(rows, labels)
 	}
-	wantSame(t, "the prior's mean", prior.Mean, was.Mean)
-	wantSame(t, "the prior's precision", prior.Precision, was.Precision)
+	kerneltest.WantSame(t, "the prior's mean", prior.Mean, was.Mean)
+	kerneltest.WantSame(t, "the prior's precision", prior.Precision, was.Precision)
 	clear(prior.Mean)
 	static.Predict(rows, a)
-	wantSame(t, "the static head after learning", a, b)
+	kerneltest.WantSame(t, "the static head after learning", a, b)
 }
 
 // TestOnlineLearns: on classes that can be separated, the NLL of the online head falls to a
@@ -104,7 +106,7 @@ func TestOnlineState(t *testing.T) {
 	if b.Version() != 3 || !bytes.Equal(b.AppendState(nil), state) {
 		t.Errorf("restored version %d, want 3 and the saved bytes", b.Version())
 	}
-	wantSame(t, "mean of a posterior obtained before SetState", posterior.Mean, a.Posterior().Mean)
+	kerneltest.WantSame(t, "mean of a posterior obtained before SetState", posterior.Mean, a.Posterior().Mean)
 	rows, labels := randomRows(rng, 5, 3, 2)
 	a.Learn(rows, labels)
 	b.Learn(rows, labels)
@@ -188,6 +190,6 @@ func TestMisusePanics(t *testing.T) {
 		"samples":           func() { NewPredictive(2, 0) },
 		"classes":           func() { NewPredictive(3, 4).Predict(&q, rows, nil, make([]Uncertainty, 2)) },
 	} {
-		wantPanic(t, name, f)
+		kerneltest.WantPanic(t, name, f)
 	}
 }

@@ -7,32 +7,8 @@ import (
 	"testing"
 
 	"github.com/gvbll/gvbll/gnn/kernel/double"
-	"github.com/gvbll/gvbll/gnn/kernel/level"
+	"github.com/gvbll/gvbll/gnn/kernel/kerneltest"
 )
-
-// atLevels runs f with every kernel level that this machine has, plain first.
-func atLevels(t *testing.T, f func(t *testing.T)) {
-	t.Helper()
-	defer func(was level.Level) { level.Active = was }(level.Active)
-	for l := level.Plain; l <= level.Best(); l++ {
-		level.Active = l
-		t.Run(l.String(), f)
-	}
-}
-
-// sameAtLevels fails unless f returns the same bits at every level.
-func sameAtLevels(t *testing.T, what string, f func() []float64) {
-	t.Helper()
-	var want []float64
-	atLevels(t, func(t *testing.T) {
-		t.Helper()
-		if got := f(); want == nil {
-			want = got
-		} else {
-			wantSame(t, what, got, want)
-		}
-	})
-}
 
 // randoms draws n standard normal numbers.
 func randoms(rng *rand.Rand, n int) []float64 {
@@ -66,7 +42,7 @@ func TestLanes(t *testing.T) {
 		}
 		back := make([]float64, n*cols)
 		fromLanes(back, cols, inLanes, n, cols)
-		wantSame(t, "back from lanes", back, src)
+		kerneltest.WantSame(t, "back from lanes", back, src)
 	}
 }
 
@@ -76,7 +52,7 @@ func TestLevelsAgree(t *testing.T) {
 	for _, c := range []struct{ n, dim, classes, hidden, samples int }{
 		{1, 1, 1, 1, 1}, {9, 3, 2, 5, 3}, {70, 16, 7, 16, 10}, {130, 33, 40, 17, 4}, {65, 8, 5, 0, 2},
 	} {
-		sameAtLevels(t, "loss and gradients", func() []float64 {
+		kerneltest.SameAtLevels(t, "loss and gradients", func() []float64 {
 			v := NewVariational(c.dim, c.classes, c.hidden, 1)
 			v.Samples = c.samples
 			rng := rand.New(rand.NewPCG(9, uint64(c.n)))
@@ -90,7 +66,7 @@ func TestLevelsAgree(t *testing.T) {
 		rng := rand.New(rand.NewPCG(10, uint64(c.n)))
 		q := randomGaussian(rng, c.dim, c.classes)
 		rows, labels := randomRows(rng, c.n, c.dim, c.classes)
-		sameAtLevels(t, "predictions", func() []float64 {
+		kerneltest.SameAtLevels(t, "predictions", func() []float64 {
 			probs, averaged, split := make([]float64, c.n*c.classes), make([]float64, c.n*c.classes), make([]Uncertainty, c.n)
 			MAP(&q, rows, probs)
 			NewPredictive(c.classes, 5).Predict(&q, rows, averaged, split)
@@ -101,7 +77,7 @@ func TestLevelsAgree(t *testing.T) {
 			return all
 		})
 		var want []byte
-		atLevels(t, func(t *testing.T) {
+		kerneltest.AtLevels(t, func(t *testing.T) {
 			head := NewOnline(q, DefaultConfig())
 			head.Learn(rows, labels)
 			head.Learn(rows, labels)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 
+	"github.com/gvbll/gvbll/gnn/kernel/kerneltest"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distmv"
 )
@@ -52,45 +53,6 @@ func float32s(x []float64) []float32 {
 		y[i] = float32(x[i])
 	}
 	return y
-}
-
-// wantClose fails unless got is within tol of want, relative to 1 or to want if
-// that is larger.
-func wantClose(t *testing.T, what string, got, want []float64, tol float64) {
-	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
-	}
-	for i := range want {
-		if !(math.Abs(got[i]-want[i]) <= tol*max(1, math.Abs(want[i]))) {
-			t.Fatalf("%s[%d] = %v, want %v", what, i, got[i], want[i])
-		}
-	}
-}
-
-// wantPanic fails unless f panics.
-func wantPanic(t *testing.T, name string, f func()) {
-	t.Helper()
-	defer func() {
-		t.Helper()
-		if recover() == nil {
-			t.Errorf("%s: no panic", name)
-		}
-	}()
-	f()
-}
-
-// wantSame fails unless got and want have the same bits.
-func wantSame(t *testing.T, what string, got, want []float64) {
-	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
-	}
-	for i := range want {
-		if math.Float64bits(got[i]) != math.Float64bits(want[i]) {
-			t.Fatalf("%s[%d] = %v, want the bits of %v", what, i, got[i], want[i])
-		}
-	}
 }
 
 // randomGaussian draws a posterior with random means and precisions.
@@ -197,7 +159,7 @@ func TestTemperature(t *testing.T) {
 				}
 				h += m.W2[k] * max(a, 0)
 			}
-			wantClose(t, "τ", []float64{m.At(z)}, []float64{max(math.Log(1+math.Exp(h)), tauFloor)}, 1e-12)
+			kerneltest.WantClose(t, "τ", []float64{m.At(z)}, []float64{max(math.Log(1+math.Exp(h)), tauFloor)}, 1e-12)
 		}
 	}
 }
@@ -299,7 +261,7 @@ func TestUpdateOfABatchInParts(t *testing.T) {
 	s := collect(&q, Rows{Z: []float32{2}, Tau: []float64{1}}, []int32{0}, cfg)
 	s.add(&q, Rows{Z: []float32{-2}, Tau: []float64{1}}, []int32{1}, cfg.Gradient, new(evidence))
 	next, report := apply(&q, &q, s, cfg)
-	wantClose(t, "M", next.Mean, []float64{2. / 3, -2. / 3}, 1e-12)
-	wantClose(t, "T", next.Precision, []float64{3, 3}, 1e-12)
-	wantClose(t, "step", []float64{report.Step}, []float64{math.Sqrt(8. / 9)}, 1e-12)
+	kerneltest.WantClose(t, "M", next.Mean, []float64{2. / 3, -2. / 3}, 1e-12)
+	kerneltest.WantClose(t, "T", next.Precision, []float64{3, 3}, 1e-12)
+	kerneltest.WantClose(t, "step", []float64{report.Step}, []float64{math.Sqrt(8. / 9)}, 1e-12)
 }

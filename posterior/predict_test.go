@@ -8,6 +8,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 
+	"github.com/gvbll/gvbll/gnn/kernel/kerneltest"
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -20,7 +21,7 @@ func TestMAP(t *testing.T) {
 	got := make([]float64, 9*4)
 	MAP(&q, rows, got)
 	for i, tau := range rows.Tau {
-		wantClose(t, "probs", got[4*i:4*i+4], plainSoftmax(&q, rows.Z[5*i:5*i+5], tau), 1e-14)
+		kerneltest.WantClose(t, "probs", got[4*i:4*i+4], plainSoftmax(&q, rows.Z[5*i:5*i+5], tau), 1e-14)
 	}
 }
 
@@ -37,7 +38,7 @@ func TestMAPOfBlocks(t *testing.T) {
 		for i := range n {
 			MAP(&q, rows.part(i, i+1, dim), alone[i*classes:(i+1)*classes])
 		}
-		wantSame(t, "probs", got, alone)
+		kerneltest.WantSame(t, "probs", got, alone)
 	}
 }
 
@@ -46,7 +47,7 @@ func TestMAPIsStable(t *testing.T) {
 	q := Gaussian{Dim: 1, Classes: 3, Mean: []float64{1, 0, -1}, Precision: []float64{1, 1, 1}}
 	got := make([]float64, 6)
 	MAP(&q, Rows{Z: []float32{1e30, -1e30}, Tau: []float64{1, tauFloor}}, got)
-	wantClose(t, "probs", got, []float64{1, 0, 0, 0, 0, 1}, 0)
+	kerneltest.WantClose(t, "probs", got, []float64{1, 0, 0, 0, 0, 1}, 0)
 }
 
 type laplaceGolden struct {
@@ -95,9 +96,9 @@ func TestStatisticsGolden(t *testing.T) {
 	}
 	probs := make([]float64, len(g.Z)*q.Classes)
 	MAP(&q, rows, probs)
-	wantClose(t, "probs", probs, flat(g.WithoutBias.Probs), 1e-6)
+	kerneltest.WantClose(t, "probs", probs, flat(g.WithoutBias.Probs), 1e-6)
 	s := collect(&q, rows, g.Labels, DefaultConfig())
-	wantClose(t, "GGN diagonal", s.precision, flat(g.WithoutBias.Diagonal), 1e-6)
+	kerneltest.WantClose(t, "GGN diagonal", s.precision, flat(g.WithoutBias.Diagonal), 1e-6)
 }
 
 // TestPredictiveGolden compares the plug-in and the Monte Carlo predictive with values
@@ -109,10 +110,10 @@ func TestPredictiveGolden(t *testing.T) {
 	rows := Rows{Z: float32s(flat(g.ZTest)), Tau: d.Tau}
 	got := make([]float64, len(d.Tau)*q.Classes)
 	MAP(&q, rows, got)
-	wantClose(t, "plug-in", got, flat(d.PlugIn), 1e-6)
+	kerneltest.WantClose(t, "plug-in", got, flat(d.PlugIn), 1e-6)
 
 	NewPredictive(q.Classes, 1<<19).Predict(&q, rows, got, nil)
-	wantClose(t, "expected softmax", got, flat(d.Expected), 1e-3)
+	kerneltest.WantClose(t, "expected softmax", got, flat(d.Expected), 1e-3)
 	mc, se := flat(d.MonteCarlo), flat(d.StandardError)
 	for i := range mc {
 		if math.Abs(got[i]-mc[i]) > 5*se[i]+1e-3 {
@@ -120,7 +121,7 @@ func TestPredictiveGolden(t *testing.T) {
 		}
 	}
 	NewPredictive(q.Classes, 64).Predict(&q, rows, got, nil)
-	wantClose(t, "expected softmax from 64 samples", got, flat(d.Expected), 0.04)
+	kerneltest.WantClose(t, "expected softmax from 64 samples", got, flat(d.Expected), 0.04)
 }
 
 // TestPredictiveSamplesTheWeights: sampling C logits is equivalent to sampling d_e·C
@@ -158,12 +159,12 @@ func TestPredictiveSamplesTheWeights(t *testing.T) {
 				aleatoric -= x * math.Log(x) / samples
 			}
 		}
-		wantClose(t, "probabilities", probs[i*classes:(i+1)*classes], mean, 0.01)
+		kerneltest.WantClose(t, "probabilities", probs[i*classes:(i+1)*classes], mean, 0.01)
 		total := 0.0
 		for _, x := range mean {
 			total -= x * math.Log(x)
 		}
-		wantClose(t, "split", []float64{split[i].Total, split[i].Aleatoric, split[i].Epistemic}, []float64{total, aleatoric, total - aleatoric}, 0.01)
+		kerneltest.WantClose(t, "split", []float64{split[i].Total, split[i].Aleatoric, split[i].Epistemic}, []float64{total, aleatoric, total - aleatoric}, 0.01)
 
 		own := NewPredictive(classes, samples)
 		own.Predict(&q, rows.part(i, i+1, dim), nil, nil)
@@ -173,8 +174,8 @@ func TestPredictiveSamplesTheWeights(t *testing.T) {
 				logits[s] = own.mean[c*own.lanes] + math.Sqrt(own.spread[c*own.lanes])*float64(own.normals[s*classes+c])
 			}
 			m, sd := stat.MeanStdDev(drawn[c], nil)
-			wantClose(t, "mean of logits", []float64{stat.Mean(logits, nil)}, []float64{m}, 5*sd/math.Sqrt(samples))
-			wantClose(t, "deviation of logits", []float64{stat.StdDev(logits, nil)}, []float64{sd}, 5*sd/math.Sqrt(2*samples))
+			kerneltest.WantClose(t, "mean of logits", []float64{stat.Mean(logits, nil)}, []float64{m}, 5*sd/math.Sqrt(samples))
+			kerneltest.WantClose(t, "deviation of logits", []float64{stat.StdDev(logits, nil)}, []float64{sd}, 5*sd/math.Sqrt(2*samples))
 			slices.Sort(logits)
 			slices.Sort(drawn[c])
 			// Two-sample Kolmogorov-Smirnov at a level of 1e-5.
@@ -214,12 +215,12 @@ func TestSplitIsTheFormula(t *testing.T) {
 				aleatoric -= x * math.Log(x) / samples
 			}
 		}
-		wantClose(t, "mean", got[i*classes:(i+1)*classes], mean, 1e-6)
+		kerneltest.WantClose(t, "mean", got[i*classes:(i+1)*classes], mean, 1e-6)
 		total := 0.0
 		for _, x := range mean {
 			total -= x * math.Log(x)
 		}
-		wantClose(t, "split", []float64{split[i].Total, split[i].Aleatoric, split[i].Epistemic}, []float64{total, aleatoric, total - aleatoric}, 1e-6)
+		kerneltest.WantClose(t, "split", []float64{split[i].Total, split[i].Aleatoric, split[i].Epistemic}, []float64{total, aleatoric, total - aleatoric}, 1e-6)
 	}
 }
 
@@ -235,7 +236,7 @@ func TestSplitOfACertainPosterior(t *testing.T) {
 	mode, got, split := make([]float64, 60), make([]float64, 60), make([]Uncertainty, 20)
 	MAP(&q, rows, mode)
 	NewPredictive(3, 8).Predict(&q, rows, got, split)
-	wantClose(t, "probabilities", got, mode, 1e-6)
+	kerneltest.WantClose(t, "probabilities", got, mode, 1e-6)
 	for _, u := range split {
 		if u.Epistemic < 0 || u.Epistemic > 1e-6 || u.Aleatoric > u.Total {
 			t.Errorf("uncertainty %+v with variances near 0, want an epistemic part in [0, 1e-6]", u)
@@ -311,9 +312,9 @@ func TestNormals(t *testing.T) {
 				}
 			}
 			if samples > 1 {
-				wantClose(t, "variance", []float64{square / float64(samples)}, []float64{1}, 1e-12)
+				kerneltest.WantClose(t, "variance", []float64{square / float64(samples)}, []float64{1}, 1e-12)
 			}
-			wantClose(t, "mean", []float64{stat.Mean(column, nil)}, []float64{0}, 1e-12)
+			kerneltest.WantClose(t, "mean", []float64{stat.Mean(column, nil)}, []float64{0}, 1e-12)
 		}
 	}
 }

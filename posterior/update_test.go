@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/diff/fd"
+
+	"github.com/gvbll/gvbll/gnn/kernel/kerneltest"
 )
 
 // algorithm1 is the body of the paper's Algorithm 1, in its order and with plain loops.
@@ -73,17 +75,17 @@ func TestUpdateIsAlgorithm1(t *testing.T) {
 				rows, labels := randomRows(rng, n, 6, 5)
 				want, wantReport := algorithm1(&q, &star, rows, labels, cfg)
 				got, report := apply(&q, &star, collect(&q, rows, labels, cfg), cfg)
-				wantClose(t, "mean", got.Mean, want.Mean, 1e-12)
-				wantClose(t, "precision", got.Precision, want.Precision, 1e-12)
-				wantClose(t, "step", []float64{report.Step}, []float64{wantReport.Step}, 1e-12)
+				kerneltest.WantClose(t, "mean", got.Mean, want.Mean, 1e-12)
+				kerneltest.WantClose(t, "precision", got.Precision, want.Precision, 1e-12)
+				kerneltest.WantClose(t, "step", []float64{report.Step}, []float64{wantReport.Step}, 1e-12)
 				if report.Clipped != wantReport.Clipped {
 					t.Errorf("Clipped = %d, want %d", report.Clipped, wantReport.Clipped)
 				}
 				if r := head.Learn(rows, labels); r != report {
 					t.Errorf("the head reports %+v, want %+v", r, report)
 				}
-				wantSame(t, "the head's mean", head.Posterior().Mean, got.Mean)
-				wantSame(t, "the head's precision", head.Posterior().Precision, got.Precision)
+				kerneltest.WantSame(t, "the head's mean", head.Posterior().Mean, got.Mean)
+				kerneltest.WantSame(t, "the head's precision", head.Posterior().Precision, got.Precision)
 				q = got
 			}
 		})
@@ -104,8 +106,8 @@ func TestForgettingFollowsLabels(t *testing.T) {
 		of := Config{Lambda: math.Pow(0.9, share), Eta: 0.7, Beta: 0.02 * share, Clip: 0.2, Epsilon: 1e-8}
 		want, _ = algorithm1(&want, &star, rows, labels, of)
 		head.Learn(rows, labels)
-		wantClose(t, "mean", head.Posterior().Mean, want.Mean, 1e-12)
-		wantClose(t, "precision", head.Posterior().Precision, want.Precision, 1e-12)
+		kerneltest.WantClose(t, "mean", head.Posterior().Mean, want.Mean, 1e-12)
+		kerneltest.WantClose(t, "precision", head.Posterior().Precision, want.Precision, 1e-12)
 	}
 
 	// Rows of zeros say nothing about any weight: what is left is forgetting alone.
@@ -117,7 +119,7 @@ func TestForgettingFollowsLabels(t *testing.T) {
 	for i := range whole.Precision {
 		whole.Precision[i] *= 0.9
 	}
-	wantClose(t, "precision after 50 labels", trickled.Posterior().Precision, whole.Precision, 1e-12)
+	kerneltest.WantClose(t, "precision after 50 labels", trickled.Posterior().Precision, whole.Precision, 1e-12)
 }
 
 // TestUpdateGolden compares predictions and updates over a stream of batches with values
@@ -156,12 +158,12 @@ func TestUpdateGolden(t *testing.T) {
 			rows := Rows{Z: float32s(flat(batch.Z)), Tau: batch.Tau}
 			probs := make([]float64, len(batch.Labels)*q.Classes)
 			MAP(&q, rows, probs)
-			wantClose(t, "probs", probs, flat(run.Steps[b].Probs), 2e-6)
+			kerneltest.WantClose(t, "probs", probs, flat(run.Steps[b].Probs), 2e-6)
 			var r Report
 			q, r = apply(&q, &star, collect(&q, rows, batch.Labels, cfg), cfg)
 			clipped += r.Clipped
-			wantClose(t, "precision", q.Precision, flat(run.Steps[b].Precision), 2e-6)
-			wantClose(t, "mean", q.Mean, flat(run.Steps[b].Mean), 2e-6)
+			kerneltest.WantClose(t, "precision", q.Precision, flat(run.Steps[b].Precision), 2e-6)
+			kerneltest.WantClose(t, "mean", q.Mean, flat(run.Steps[b].Mean), 2e-6)
 		}
 		if clipped != run.Clipped {
 			t.Errorf("λ %v %s: %d entries clipped, want %d", run.Lambda, run.Gradient, clipped, run.Clipped)
@@ -185,7 +187,7 @@ func TestScaledStatisticsAreDerivatives(t *testing.T) {
 		return l
 	}
 	s := collect(&q, rows, labels, Config{Gradient: Scaled})
-	wantClose(t, "gradient", s.gradient, fd.Gradient(nil, logLikelihood, q.Mean, &fd.Settings{Formula: fd.Central}), 1e-7)
+	kerneltest.WantClose(t, "gradient", s.gradient, fd.Gradient(nil, logLikelihood, q.Mean, &fd.Settings{Formula: fd.Central}), 1e-7)
 	for i := range q.Mean {
 		along := func(x float64) float64 {
 			w := q.Clone().Mean
@@ -193,7 +195,7 @@ func TestScaledStatisticsAreDerivatives(t *testing.T) {
 			return logLikelihood(w)
 		}
 		curvature := -fd.Derivative(along, q.Mean[i], &fd.Settings{Formula: fd.Central2nd, Step: 1e-4})
-		wantClose(t, "precision", s.precision[i:i+1], []float64{curvature}, 1e-5)
+		kerneltest.WantClose(t, "precision", s.precision[i:i+1], []float64{curvature}, 1e-5)
 	}
 }
 
@@ -210,8 +212,8 @@ func TestStatisticsAddUp(t *testing.T) {
 		for _, cut := range [][2]int{{0, 1}, {1, 10}, {10, 10}, {10, n}} {
 			sum.add(&q, rows.part(cut[0], cut[1], dim), labels[cut[0]:cut[1]], gradient, new(evidence))
 		}
-		wantClose(t, "gradient", sum.gradient, whole.gradient, 1e-13)
-		wantClose(t, "precision", sum.precision, whole.precision, 1e-13)
+		kerneltest.WantClose(t, "gradient", sum.gradient, whole.gradient, 1e-13)
+		kerneltest.WantClose(t, "precision", sum.precision, whole.precision, 1e-13)
 	}
 }
 
@@ -229,8 +231,8 @@ func TestCollectBlocksKeepTheOrder(t *testing.T) {
 		for i := range n {
 			want.add(&q, rows.part(i, i+1, dim), labels[i:i+1], Scaled, &scratch)
 		}
-		wantSame(t, "gradient", got.gradient, want.gradient)
-		wantSame(t, "precision", got.precision, want.precision)
+		kerneltest.WantSame(t, "gradient", got.gradient, want.gradient)
+		kerneltest.WantSame(t, "precision", got.precision, want.precision)
 	}
 }
 
@@ -246,18 +248,18 @@ func TestApplyWritesOnlyItsResult(t *testing.T) {
 	sWas := collect(&q, rows, labels, cfg)
 
 	next, report := apply(&q, &star, s, cfg)
-	wantSame(t, "q mean", q.Mean, qWas.Mean)
-	wantSame(t, "q precision", q.Precision, qWas.Precision)
-	wantSame(t, "anchor mean", star.Mean, starWas.Mean)
-	wantSame(t, "anchor precision", star.Precision, starWas.Precision)
-	wantSame(t, "gradient", s.gradient, sWas.gradient)
-	wantSame(t, "increment", s.precision, sWas.precision)
+	kerneltest.WantSame(t, "q mean", q.Mean, qWas.Mean)
+	kerneltest.WantSame(t, "q precision", q.Precision, qWas.Precision)
+	kerneltest.WantSame(t, "anchor mean", star.Mean, starWas.Mean)
+	kerneltest.WantSame(t, "anchor precision", star.Precision, starWas.Precision)
+	kerneltest.WantSame(t, "gradient", s.gradient, sWas.gradient)
+	kerneltest.WantSame(t, "increment", s.precision, sWas.precision)
 
 	if again := update(&q, &q, &star, &s, cfg); again != report {
 		t.Errorf("report of the update in place %+v, want %+v", again, report)
 	}
-	wantSame(t, "in place, mean", q.Mean, next.Mean)
-	wantSame(t, "in place, precision", q.Precision, next.Precision)
+	kerneltest.WantSame(t, "in place, mean", q.Mean, next.Mean)
+	kerneltest.WantSame(t, "in place, precision", q.Precision, next.Precision)
 	if n := testing.AllocsPerRun(10, func() { update(&next, &q, &star, &s, cfg) }); n != 0 {
 		t.Errorf("%v allocations a call, want none", n)
 	}
@@ -270,8 +272,8 @@ func TestBatchWithoutRowsForgetsAndIsAnchored(t *testing.T) {
 	q := Gaussian{Dim: 1, Classes: 2, Mean: []float64{1, 1}, Precision: []float64{10, 20}}
 	cfg := Config{Lambda: 0.5, Eta: 1, Beta: 0.25, Clip: 1}
 	next, _ := apply(&q, &star, collect(&q, Rows{}, nil, cfg), cfg)
-	wantClose(t, "precision", next.Precision, []float64{6, 10.5}, 1e-15)
-	wantClose(t, "mean", next.Mean, []float64{1 - 1.0/6, 1}, 1e-15)
+	kerneltest.WantClose(t, "precision", next.Precision, []float64{6, 10.5}, 1e-15)
+	kerneltest.WantClose(t, "mean", next.Mean, []float64{1 - 1.0/6, 1}, 1e-15)
 }
 
 // TestForgottenDimension: with λ = 0, a dimension that no row uses has precision 0 after an

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/gvbll/gvbll/gnn/kernel/kerneltest"
 	"github.com/gvbll/gvbll/gnn/kernel/level"
 )
 
@@ -49,18 +50,6 @@ func same(a, b []float32) error {
 		}
 	}
 	return nil
-}
-
-// wantPanic fails unless f panics.
-func wantPanic(t *testing.T, name string, f func()) {
-	t.Helper()
-	defer func() {
-		t.Helper()
-		if recover() == nil {
-			t.Errorf("%s: no panic", name)
-		}
-	}()
-	f()
 }
 
 // TestLevelsAgree: every kernel has the same bits at every level and width, and writes
@@ -247,7 +236,7 @@ func TestBounds(t *testing.T) {
 		"rows too few":             func() { ProductRows(row, table, table, 3, 4, 3) },
 		"x too short":              func() { Add(row, table[:3:3]) },
 	} {
-		wantPanic(t, name, f)
+		kerneltest.WantPanic(t, name, f)
 	}
 }
 

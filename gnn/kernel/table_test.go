@@ -3,6 +3,8 @@ package kernel
 import (
 	"fmt"
 	"testing"
+
+	"github.com/gvbll/gvbll/gnn/kernel/kerneltest"
 )
 
 // TestShrink: rows that are removed and added again are zeros, also across the end of a
@@ -27,7 +29,7 @@ func TestShrink(t *testing.T) {
 		t.Errorf("%d rows are left, with %v and %v, want 2 with 1 and 2", table.Len(), *table.At(0), *table.At(1))
 	}
 	for _, rows := range []int{-1, 3} {
-		wantPanic(t, fmt.Sprintf("Shrink(%d) of 2 rows", rows), func() { table.Shrink(rows) })
+		kerneltest.WantPanic(t, fmt.Sprintf("Shrink(%d) of 2 rows", rows), func() { table.Shrink(rows) })
 	}
 }
 

@@ -8,22 +8,9 @@ import (
 
 	"gonum.org/v1/gonum/optimize"
 
+	"github.com/gvbll/gvbll/gnn/kernel/kerneltest"
 	"github.com/gvbll/gvbll/posterior"
 )
-
-// wantClose fails unless got is within tol of want, relative to 1 or to want if
-// that is larger.
-func wantClose(t *testing.T, what string, got, want []float64, tol float64) {
-	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
-	}
-	for i := range want {
-		if !(math.Abs(got[i]-want[i]) <= tol*max(1, math.Abs(want[i]))) {
-			t.Fatalf("%s[%d] = %v, want %v", what, i, got[i], want[i])
-		}
-	}
-}
 
 // randomSparse draws n rows of d features with values 1 to 3 at the given density. The
 // second row has none.
@@ -271,7 +258,7 @@ func TestWideIsItsFormulas(t *testing.T) {
 					want = append(want, math.Log(p))
 				}
 			}
-			wantClose(t, "log p", got, want, 1e-9)
+			kerneltest.WantClose(t, "log p", got, want, 1e-9)
 			if step == 0 {
 				head.train(&b)
 				plain.update(phi(&b.Rows), b.Labels, cfg.TrainingPasses)
@@ -338,7 +325,7 @@ func TestStandardFeatures(t *testing.T) {
 			sums[i] = make([]float64, s.Features)
 		}
 		want = append(append(want, plainUnit(sums[i])...), 1)
-		wantClose(t, "φ", phi.row(i), want, 1e-6)
+		kerneltest.WantClose(t, "φ", phi.row(i), want, 1e-6)
 	}
 }
 
@@ -377,8 +364,8 @@ func TestDesignsAgree(t *testing.T) {
 		}
 		means, precisions = append(means, m), append(precisions, p)
 	}
-	wantClose(t, "M", means[0], means[1], 1e-12)
-	wantClose(t, "T", precisions[0], precisions[1], 1e-12)
+	kerneltest.WantClose(t, "M", means[0], means[1], 1e-12)
+	kerneltest.WantClose(t, "T", precisions[0], precisions[1], 1e-12)
 }
 
 // predictNormalised writes normalised log probabilities of the rows, as the pool computes
@@ -513,7 +500,7 @@ func TestBayesIsItsFormula(t *testing.T) {
 				want = append(want, math.Log(p))
 			}
 		}
-		wantClose(t, "log p", got, want, 1e-9)
+		kerneltest.WantClose(t, "log p", got, want, 1e-9)
 		head.learn(&b, 1)
 		for i, y := range b.Labels {
 			for j, v := range x[i] {
@@ -559,7 +546,7 @@ func TestLabelChannelsAreTheirFormulas(t *testing.T) {
 					want = append(want, math.Log(p))
 				}
 			}
-			wantClose(t, "log p", got, want, 1e-9)
+			kerneltest.WantClose(t, "log p", got, want, 1e-9)
 			head.learn(&b, 1)
 			for i, y := range b.Labels {
 				for k := range s.Classes {
@@ -578,7 +565,7 @@ func TestLabelChannelsAreTheirFormulas(t *testing.T) {
 			}
 		}
 		for c, row := range h {
-			wantClose(t, "H", head.h[c*s.Classes:(c+1)*s.Classes], row, 1e-9)
+			kerneltest.WantClose(t, "H", head.h[c*s.Classes:(c+1)*s.Classes], row, 1e-9)
 		}
 	}
 }
@@ -591,7 +578,7 @@ func TestVoteIsItsFormula(t *testing.T) {
 	head.learn(&Batch{Labels: []int32{0, 0, 0, 1}}, 1) // class shares become 4/6 and 2/6
 	got := make([]float64, 4)
 	head.predict(&rows, got)
-	wantClose(t, "log p", got, []float64{
+	kerneltest.WantClose(t, "log p", got, []float64{
 		math.Log((3 + 4./6) / 5), math.Log((1 + 2./6) / 5), math.Log(4. / 6), math.Log(2. / 6),
 	}, 1e-12)
 }
@@ -644,7 +631,7 @@ func testWeightsAreLaplace(t *testing.T, biased bool) {
 				left += at(q0, i, j) * theta0[j]
 				right += keep * at(oldQ, i, j) * old[j]
 			}
-			wantClose(t, "Qθ0", []float64{left}, []float64{right}, 1e-9)
+			kerneltest.WantClose(t, "Qθ0", []float64{left}, []float64{right}, 1e-9)
 		}
 		probs := func(theta []float64, i int) ([]float64, [][]float64) {
 			jacobian := make([][]float64, classes)
@@ -700,7 +687,7 @@ func testWeightsAreLaplace(t *testing.T, biased bool) {
 		if r == nil {
 			t.Fatal(err)
 		}
-		wantClose(t, "θ", w.theta, r.X, 1e-5)
+		kerneltest.WantClose(t, "θ", w.theta, r.X, 1e-5)
 		for i := range labels {
 			p, jacobian := probs(w.theta, i)
 			for c := range classes {
@@ -718,7 +705,7 @@ func testWeightsAreLaplace(t *testing.T, biased bool) {
 			}
 		}
 		for i := range size {
-			wantClose(t, "Q", w.precision[i*size+i:(i+1)*size], q0[i*size+i:(i+1)*size], 1e-9)
+			kerneltest.WantClose(t, "Q", w.precision[i*size+i:(i+1)*size], q0[i*size+i:(i+1)*size], 1e-9)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/gvbll/gvbll/gnn/kernel/kerneltest"
 )
 
 // TestMixtureIsItsFormula compares what a pool serves with the mixture of its own heads'
@@ -47,11 +49,11 @@ func TestMixtureIsItsFormula(t *testing.T) {
 					for e, number := range experts {
 						want += shares[e] * math.Exp(float64(of(i, number)[c]))
 					}
-					wantClose(t, "p", []float64{math.Exp(float64(of(i, 0)[c]))}, []float64{want}, 1e-6)
+					kerneltest.WantClose(t, "p", []float64{math.Exp(float64(of(i, 0)[c]))}, []float64{want}, 1e-6)
 				}
 			}
 			for e, number := range experts {
-				wantClose(t, "share", []float64{p.Shares()[number-1]}, []float64{shares[e]}, 1e-9)
+				kerneltest.WantClose(t, "share", []float64{p.Shares()[number-1]}, []float64{shares[e]}, 1e-9)
 				for i, y := range b.Labels {
 					scores[e] += float64(of(i, number)[y])
 				}
@@ -67,10 +69,10 @@ func TestMixtureIsItsFormula(t *testing.T) {
 			for j, w := range p.weights {
 				want += shares[len(cfg.Heads)+j] * w.theta[m]
 			}
-			wantClose(t, "weight", weights[k:k+1], []float64{want}, 1e-12)
+			kerneltest.WantClose(t, "weight", weights[k:k+1], []float64{want}, 1e-12)
 		}
 		for c := range bias {
-			wantClose(t, "bias", bias[c:c+1], []float64{shares[len(cfg.Heads)] * p.weights[0].theta[len(p.members)+c]}, 1e-12)
+			kerneltest.WantClose(t, "bias", bias[c:c+1], []float64{shares[len(cfg.Heads)] * p.weights[0].theta[len(p.members)+c]}, 1e-12)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gvbll/gvbll/gnn/kernel/kerneltest"
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -59,7 +60,7 @@ func TestTakeOver(t *testing.T) {
 			wantWeights(t, w, old.weights[j], keep)
 		}
 		for e, l := range p.mixture.score {
-			wantClose(t, "L", []float64{l}, []float64{keep * old.mixture.score[e]}, 1e-12)
+			kerneltest.WantClose(t, "L", []float64{l}, []float64{keep * old.mixture.score[e]}, 1e-12)
 		}
 		if p.Version() != 0 || p.scores[0] != (score{}) {
 			t.Errorf("version %d and scores %v, want none: the pool has learned no batch", p.Version(), p.scores[0])
@@ -82,10 +83,10 @@ func wantWeights(t *testing.T, got, from *weights, keep float64) {
 				q += (1 - keep) * from.diagonal[i]
 				right += (1 - keep) * from.diagonal[i] * from.prior[i]
 			}
-			wantClose(t, "precision", []float64{upper(got.precision, i, j)}, []float64{q}, 1e-12)
+			kerneltest.WantClose(t, "precision", []float64{upper(got.precision, i, j)}, []float64{q}, 1e-12)
 			left += q * got.theta[j]
 		}
-		wantClose(t, "Qθ", []float64{left}, []float64{right}, 1e-9)
+		kerneltest.WantClose(t, "Qθ", []float64{left}, []float64{right}, 1e-9)
 	}
 }
 
@@ -156,7 +157,7 @@ func TestTakeOverMoreClasses(t *testing.T) {
 				x := got[i*p.LogProbsPerRow()+(1+k)*shape.Classes:][:small.Classes]
 				y := want[i*old.LogProbsPerRow()+(1+k)*small.Classes:][:small.Classes]
 				for c := range small.Classes {
-					wantClose(t, h.Name, []float64{float64(x[c] - x[0])}, []float64{float64(y[c] - y[0])}, 1e-4)
+					kerneltest.WantClose(t, h.Name, []float64{float64(x[c] - x[0])}, []float64{float64(y[c] - y[0])}, 1e-4)
 				}
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/gvbll/gvbll/gnn/kernel/kerneltest"
 )
 
 // TestAveragesKernels: the averages over samples have the same bits at every kernel level
@@ -28,7 +30,7 @@ func TestAveragesKernels(t *testing.T) {
 		mean[rng.IntN(len(mean))] = math.NaN()
 		mean[rng.IntN(len(mean))] = math.Inf(1)
 		variance[rng.IntN(len(mean))] = math.NaN()
-		sameAtLevels(t, "averages", func() []float64 {
+		kerneltest.SameAtLevels(t, "averages", func() []float64 {
 			var d Drawn
 			d.Draw(mean, variance, normals, classes, lanes)
 			all := slices.Concat(d.Average, d.Total, d.Dot[:])
@@ -70,7 +72,7 @@ func TestAveragesAreNearTheFormula(t *testing.T) {
 				}
 			}
 			for c, want := range average {
-				wantClose(t, "average", []float64{d.Average[c*lanes+l]}, []float64{want}, 1e-6*samples)
+				kerneltest.WantClose(t, "average", []float64{d.Average[c*lanes+l]}, []float64{want}, 1e-6*samples)
 			}
 		}
 	}

@@ -9,32 +9,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/gvbll/gvbll/gnn/kernel/level"
+	"github.com/gvbll/gvbll/gnn/kernel/kerneltest"
 )
-
-// atLevels runs f with every kernel level that this machine has, plain first.
-func atLevels(t *testing.T, f func(t *testing.T)) {
-	t.Helper()
-	defer func(was level.Level) { level.Active = was }(level.Active)
-	for l := level.Plain; l <= level.Best(); l++ {
-		level.Active = l
-		t.Run(l.String(), f)
-	}
-}
-
-// sameAtLevels fails unless f returns the same bits at every level.
-func sameAtLevels(t *testing.T, what string, f func() []float64) {
-	t.Helper()
-	var want []float64
-	atLevels(t, func(t *testing.T) {
-		t.Helper()
-		if got := f(); want == nil {
-			want = got
-		} else {
-			wantSame(t, what, got, want)
-		}
-	})
-}
 
 // randoms draws n standard normal numbers.
 func randoms(rng *rand.Rand, n int) []float64 {
@@ -71,7 +47,7 @@ func TestProductKernels(t *testing.T) {
 		b := Dense(randoms(rng, inner*(n+gap)), inner, n)
 		b.down += gap
 		start := randoms(rng, m*(n+gap))
-		sameAtLevels(t, "product", func() []float64 {
+		kerneltest.SameAtLevels(t, "product", func() []float64 {
 			dst := Dense(slices.Clone(start), m, n)
 			dst.down += gap
 			Product(dst, a, b)
@@ -84,16 +60,16 @@ func TestProductKernels(t *testing.T) {
 // and parts of matrices.
 func TestProductIsTheFormula(t *testing.T) {
 	a, b := []float64{1, 2, 3, 4, 5, 6}, []float64{1, -1, 2, -2, 3, -3}
-	atLevels(t, func(t *testing.T) {
+	kerneltest.AtLevels(t, func(t *testing.T) {
 		dst := []float64{100, 0, 0, 100}
 		Product(Dense(dst, 2, 2), Dense(a, 2, 3), Dense(b, 3, 2))
-		wantSame(t, "product", dst, []float64{114, -14, 32, 68})
+		kerneltest.WantSame(t, "product", dst, []float64{114, -14, 32, 68})
 		clear(dst)
 		Product(Dense(dst, 2, 2), Dense(a, 3, 2).T(), Dense(b, 3, 2))
-		wantSame(t, "product of a transpose", dst, []float64{22, -22, 28, -28})
+		kerneltest.WantSame(t, "product of a transpose", dst, []float64{22, -22, 28, -28})
 		clear(dst)
 		Product(Dense(dst, 2, 2), Dense(a, 2, 3).Left(1), Dense(b, 1, 2))
-		wantSame(t, "product of the left column", dst, []float64{1, -1, 4, -4})
+		kerneltest.WantSame(t, "product of the left column", dst, []float64{1, -1, 4, -4})
 	})
 }
 
@@ -103,13 +79,13 @@ func TestAddEach(t *testing.T) {
 	const k, n, down = 2, 3, 4
 	b := []float64{1, 2, 3, 4, 5, 6, -1, -2, -3, -4, -5, -6}
 	start := []float64{100, 0, 0, 7, 0, 0, 0, 8}
-	atLevels(t, func(t *testing.T) {
+	kerneltest.AtLevels(t, func(t *testing.T) {
 		dst := slices.Clone(start)
 		AddEach(dst, down, []float64{1, 10}, 0, b, k, n)
-		wantSame(t, "shared", dst, []float64{141, 52, 63, 7, -41, -52, -63, 8})
+		kerneltest.WantSame(t, "shared", dst, []float64{141, 52, 63, 7, -41, -52, -63, 8})
 		dst = slices.Clone(start)
 		AddEach(dst, down, []float64{1, 10, 9, 0, 1}, 3, b, k, n)
-		wantSame(t, "own", dst, []float64{141, 52, 63, 7, -4, -5, -6, 8})
+		kerneltest.WantSame(t, "own", dst, []float64{141, 52, 63, 7, -4, -5, -6, 8})
 	})
 	for name, f := range map[string]func(){
 		"part of a Matrix": func() { AddEach(make([]float64, 8), down, b, 0, b[1:], k, n) },
@@ -117,7 +93,7 @@ func TestAddEach(t *testing.T) {
 		"few rows":         func() { AddEach(make([]float64, 4), down, b, 0, b, k, n) },
 		"few numbers":      func() { AddEach(make([]float64, 8), down, make([]float64, 3), 2, b, k, n) },
 	} {
-		wantPanic(t, name, f)
+		kerneltest.WantPanic(t, name, f)
 	}
 }
 
@@ -126,10 +102,10 @@ func TestProductIsFused(t *testing.T) {
 	const n = 21
 	x, row := 1+0x1p-30, slices.Repeat([]float64{1 + 0x1p-30}, n)
 	want := slices.Repeat([]float64{0x1p-60}, n)
-	atLevels(t, func(t *testing.T) {
+	kerneltest.AtLevels(t, func(t *testing.T) {
 		dst := slices.Repeat([]float64{-float64(x * x)}, n)
 		Product(Dense(dst, 1, n), Dense([]float64{x}, 1, 1), Dense(row, 1, n))
-		wantSame(t, "product", dst, want)
+		kerneltest.WantSame(t, "product", dst, want)
 	})
 }
 
@@ -144,7 +120,7 @@ func TestProductRefuses(t *testing.T) {
 		"memory":     func() { Product(Dense(x, 2, 2), Dense(x, 2, 4), Dense(x, 4, 2)) },
 		"transposed": func() { Product(Dense(x, 2, 2), Dense(x, 2, 3), Dense(x, 2, 3).T()) },
 	} {
-		wantPanic(t, name, f)
+		kerneltest.WantPanic(t, name, f)
 	}
 }
 
@@ -160,27 +136,27 @@ func TestLaneKernels(t *testing.T) {
 		for i := range odd {
 			x[i%n] = odd[rng.IntN(len(odd))]
 		}
-		sameAtLevels(t, "multiply", func() []float64 {
+		kerneltest.SameAtLevels(t, "multiply", func() []float64 {
 			dst := make([]float64, n-3) // not a whole number of registers
 			Multiply(dst, x, y)
 			return dst
 		})
-		sameAtLevels(t, "scaleByLane", func() []float64 {
+		kerneltest.SameAtLevels(t, "scaleByLane", func() []float64 {
 			dst := slices.Clone(x)
 			ScaleByLane(dst, by)
 			return dst
 		})
-		sameAtLevels(t, "addByLane", func() []float64 {
+		kerneltest.SameAtLevels(t, "addByLane", func() []float64 {
 			dst := slices.Clone(x)
 			AddByLane(dst, y, by)
 			return dst
 		})
-		sameAtLevels(t, "relu", func() []float64 {
+		kerneltest.SameAtLevels(t, "relu", func() []float64 {
 			dst := slices.Clone(x)
 			Relu(dst)
 			return dst
 		})
-		sameAtLevels(t, "squareRoots", func() []float64 {
+		kerneltest.SameAtLevels(t, "squareRoots", func() []float64 {
 			dst := make([]float64, n)
 			for i := range dst {
 				dst[i] = math.Abs(x[i])
@@ -188,27 +164,27 @@ func TestLaneKernels(t *testing.T) {
 			SquareRoots(dst)
 			return dst
 		})
-		sameAtLevels(t, "gate", func() []float64 {
+		kerneltest.SameAtLevels(t, "gate", func() []float64 {
 			dst := slices.Clone(y)
 			Gate(dst, x, by, weight)
 			return dst
 		})
-		sameAtLevels(t, "mirror", func() []float64 {
+		kerneltest.SameAtLevels(t, "mirror", func() []float64 {
 			dst := make([]float64, 2*n)
 			Mirror(dst[:n], dst[n:], x, y, z)
 			return dst
 		})
-		sameAtLevels(t, "gather", func() []float64 {
+		kerneltest.SameAtLevels(t, "gather", func() []float64 {
 			dst := slices.Concat(y, z)
 			Gather(dst[:n], dst[n:], e, f, by, by2, x)
 			return dst
 		})
-		sameAtLevels(t, "exponentials", func() []float64 {
+		kerneltest.SameAtLevels(t, "exponentials", func() []float64 {
 			a, s := slices.Clone(x), new(Sums)
 			LaneExponentials(a, lanes, s)
 			return slices.Concat(a, s.Most[:], s.Total[:], s.Inverse[:], s.dot[:])
 		})
-		sameAtLevels(t, "logarithms", func() []float64 {
+		kerneltest.SameAtLevels(t, "logarithms", func() []float64 {
 			dst := make([]float64, n)
 			for i := range dst {
 				dst[i] = math.Abs(x[i])
@@ -221,7 +197,7 @@ func TestLaneKernels(t *testing.T) {
 			bits[i] = rng.Uint64()
 		}
 		bits[0], bits[1] = 0, math.MaxUint64
-		sameAtLevels(t, "boxMuller", func() []float64 {
+		kerneltest.SameAtLevels(t, "boxMuller", func() []float64 {
 			dst := make([]float64, 2*n)
 			BoxMuller(dst[:n], dst[n:], bits)
 			return dst
@@ -232,7 +208,7 @@ func TestLaneKernels(t *testing.T) {
 // TestExponentialsAreExp: the vector kernel has the bits of Exp over its whole range, and a
 // NaN stays in its lane.
 func TestExponentialsAreExp(t *testing.T) {
-	atLevels(t, func(t *testing.T) {
+	kerneltest.AtLevels(t, func(t *testing.T) {
 		var (
 			s Sums
 			a [2 * LaneWidth]float64 // of two rows of logits; the first, zeros, is the larger
@@ -245,7 +221,7 @@ func TestExponentialsAreExp(t *testing.T) {
 				a[LaneWidth+l], want[l] = x, Exp(x)
 			}
 			LaneExponentials(a[:], LaneWidth, &s)
-			wantSame(t, "exp", a[LaneWidth:], want)
+			kerneltest.WantSame(t, "exp", a[LaneWidth:], want)
 		}
 		a = [2 * LaneWidth]float64{math.NaN()}
 		LaneExponentials(a[:], LaneWidth, &s)
@@ -259,7 +235,7 @@ func TestExponentialsAreExp(t *testing.T) {
 // one count as it, and Log(1) is exactly 0.
 func TestLog(t *testing.T) {
 	for x := 0x1p-1022; x < 0x1p1023; x *= 1.00731 {
-		wantClose(t, "log", []float64{Log(x)}, []float64{math.Log(x)}, 0x1p-51)
+		kerneltest.WantClose(t, "log", []float64{Log(x)}, []float64{math.Log(x)}, 0x1p-51)
 	}
 	for x := 0.5; x < 2; x += 0.00037 {
 		if got, want := Log(x), math.Log(x); math.Abs(got-want) > 0x1p-51*math.Abs(want) {
@@ -267,7 +243,7 @@ func TestLog(t *testing.T) {
 		}
 	}
 	for _, x := range []float64{0, -1, 5e-324, 0x1p-1022, math.NaN()} {
-		wantClose(t, "log", []float64{Log(x)}, []float64{math.Log(0x1p-1022)}, 0x1p-51)
+		kerneltest.WantClose(t, "log", []float64{Log(x)}, []float64{math.Log(0x1p-1022)}, 0x1p-51)
 	}
 	if Log(1) != 0 {
 		t.Errorf("Log(1) = %v, want 0", Log(1))
@@ -288,9 +264,9 @@ func TestBoxMuller(t *testing.T) {
 	const se = 1. / 512 // standard error of the mean of n normals
 	for name, x := range map[string][]float64{"cosine": cos, "sine": sin} {
 		mean, sd := stat.MeanStdDev(x, nil)
-		wantClose(t, name+": mean", []float64{mean}, []float64{0}, 5*se)
-		wantClose(t, name+": deviation", []float64{sd}, []float64{1}, 5*se)
-		wantClose(t, name+": fourth moment", []float64{stat.MomentAbout(4, x, 0, nil)}, []float64{3}, 5*se*math.Sqrt(96)/3)
+		kerneltest.WantClose(t, name+": mean", []float64{mean}, []float64{0}, 5*se)
+		kerneltest.WantClose(t, name+": deviation", []float64{sd}, []float64{1}, 5*se)
+		kerneltest.WantClose(t, name+": fourth moment", []float64{stat.MomentAbout(4, x, 0, nil)}, []float64{3}, 5*se*math.Sqrt(96)/3)
 		sorted := slices.Sorted(slices.Values(x))
 		var worst float64
 		for i, v := range sorted {
@@ -300,19 +276,19 @@ func TestBoxMuller(t *testing.T) {
 			t.Errorf("%s: Kolmogorov-Smirnov statistic %v, want at most %v", name, worst, 2.5*se)
 		}
 	}
-	wantClose(t, "correlation", []float64{stat.Correlation(cos, sin, nil)}, []float64{0}, 5*se)
+	kerneltest.WantClose(t, "correlation", []float64{stat.Correlation(cos, sin, nil)}, []float64{0}, 5*se)
 	square := func(x []float64) []float64 {
 		y := make([]float64, n)
 		Multiply(y, x, x)
 		return y
 	}
-	wantClose(t, "correlation of squares", []float64{stat.Correlation(square(cos), square(sin), nil)}, []float64{0}, 5*se)
+	kerneltest.WantClose(t, "correlation of squares", []float64{stat.Correlation(square(cos), square(sin), nil)}, []float64{0}, 5*se)
 
 	for i, u := range bits[:1000] {
 		radius := math.Sqrt(-2 * math.Log((float64(u>>32)+0.5)/(1<<32)))
 		angle := (float64(u%(1<<31))/(1<<30) - 1) * math.Pi / 2
 		sign := 1 - 2*float64(u>>31&1)
-		wantClose(t, "pair", []float64{cos[i], sin[i]}, []float64{sign * radius * math.Cos(angle), radius * math.Sin(angle)}, 1e-10)
+		kerneltest.WantClose(t, "pair", []float64{cos[i], sin[i]}, []float64{sign * radius * math.Cos(angle), radius * math.Sin(angle)}, 1e-10)
 	}
 }
 
@@ -336,44 +312,5 @@ func TestExp(t *testing.T) {
 	}
 	if got := Exp(math.NaN()); !math.IsNaN(got) {
 		t.Errorf("Exp(NaN) = %v, want NaN", got)
-	}
-}
-
-// wantClose fails unless got is within tol of want, relative to 1 or to want if
-// that is larger.
-func wantClose(t *testing.T, what string, got, want []float64, tol float64) {
-	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
-	}
-	for i := range want {
-		if !(math.Abs(got[i]-want[i]) <= tol*max(1, math.Abs(want[i]))) {
-			t.Fatalf("%s[%d] = %v, want %v", what, i, got[i], want[i])
-		}
-	}
-}
-
-// wantPanic fails unless f panics.
-func wantPanic(t *testing.T, name string, f func()) {
-	t.Helper()
-	defer func() {
-		t.Helper()
-		if recover() == nil {
-			t.Errorf("%s: no panic", name)
-		}
-	}()
-	f()
-}
-
-// wantSame fails unless got and want have the same bits.
-func wantSame(t *testing.T, what string, got, want []float64) {
-	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
-	}
-	for i := range want {
-		if math.Float64bits(got[i]) != math.Float64bits(want[i]) {
-			t.Fatalf("%s[%d] = %v, want the bits of %v", what, i, got[i], want[i])
-		}
 	}
 }

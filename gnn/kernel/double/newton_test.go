@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/gvbll/gvbll/gnn/kernel/kerneltest"
 )
 
 // randomSparse draws a sparse matrix in which about a third of the entries are stored.
@@ -28,7 +30,7 @@ func TestSparseKernels(t *testing.T) {
 		rows, columns, stride := rng.IntN(6), 1+rng.IntN(25), LaneWidth*(1+rng.IntN(3))
 		s := randomSparse(rng, rows, columns)
 		m, r, w, start := randoms(rng, columns*stride), randoms(rng, rows*stride), randoms(rng, rows*stride), randoms(rng, columns*stride)
-		sameAtLevels(t, "sparse matrix", func() []float64 {
+		kerneltest.SameAtLevels(t, "sparse matrix", func() []float64 {
 			dst, g, h, squares := randoms(rng, rows*stride), slices.Clone(start), slices.Clone(start), slices.Clone(start)
 			s.Product(dst, m, stride)
 			s.AddTransposed(g, h, r, w, stride)
@@ -93,7 +95,7 @@ func TestSparseRefusesWrongShapes(t *testing.T) {
 		"a step of 7 numbers": func() { NewtonStep(row[1:], row, row, row, row, row) },
 		"a longer start":      func() { Advance(row, row, row, m, row) },
 	} {
-		wantPanic(t, what, f)
+		kerneltest.WantPanic(t, what, f)
 	}
 }
 
@@ -107,7 +109,7 @@ func TestLayerKernels(t *testing.T) {
 		for i := range prior {
 			prior[i], h[i] = math.Abs(prior[i]), math.Abs(h[i])
 		}
-		sameAtLevels(t, "steps", func() []float64 {
+		kerneltest.SameAtLevels(t, "steps", func() []float64 {
 			found, moved := make([]float64, n), make([]float64, n)
 			NewtonStep(found, m, start, prior, g, h)
 			sum := Advance(moved, held, step, start, prior)
@@ -117,7 +119,7 @@ func TestLayerKernels(t *testing.T) {
 	for _, c := range [][2]int{{1, 8}, {7, 16}, {40, 8}} {
 		n := c[0] * c[1]
 		a, by, mean, sum := randoms(rng, n), randoms(rng, c[0]), randoms(rng, c[1]), randoms(rng, n)
-		sameAtLevels(t, "centred", func() []float64 {
+		kerneltest.SameAtLevels(t, "centred", func() []float64 {
 			dst, sum := make([]float64, n), slices.Clone(sum)
 			AddCentred(sum, dst, a, by, mean)
 			if x := (a[n-1] - mean[c[1]-1]) * by[c[0]-1]; dst[n-1] != x {
@@ -136,7 +138,7 @@ func TestLayerKernels(t *testing.T) {
 				a[i] = math.Inf(-1)
 			}
 		}
-		sameAtLevels(t, "rows of exponentials", func() []float64 {
+		kerneltest.SameAtLevels(t, "rows of exponentials", func() []float64 {
 			e, most, total := slices.Clone(a), make([]float64, c[0]), make([]float64, c[0])
 			RowExponentials(e, most, total)
 			for i := range most {
@@ -166,7 +168,7 @@ func TestLayerKernels(t *testing.T) {
 // for any number of them.
 func TestRaise(t *testing.T) {
 	rng := rand.New(rand.NewPCG(69, 70))
-	atLevels(t, func(t *testing.T) {
+	kerneltest.AtLevels(t, func(t *testing.T) {
 		for n := range 20 {
 			src, dst, want := make([]float32, n+1), make([]float64, n), make([]float64, n)
 			for i := range want {
@@ -180,7 +182,7 @@ func TestRaise(t *testing.T) {
 				want[i] = max(float64(src[i]), -0.5)
 			}
 			Raise(dst, src, -0.5)
-			wantSame(t, "raised", dst, want)
+			kerneltest.WantSame(t, "raised", dst, want)
 		}
 	})
 }
@@ -189,7 +191,7 @@ func TestRaise(t *testing.T) {
 // for any number of numbers.
 func TestExponentialsAndLogarithms(t *testing.T) {
 	rng := rand.New(rand.NewPCG(67, 68))
-	atLevels(t, func(t *testing.T) {
+	kerneltest.AtLevels(t, func(t *testing.T) {
 		for n := range 20 {
 			x := randoms(rng, n)
 			e, l, exps, logs := slices.Clone(x), slices.Clone(x), make([]float64, n), make([]float64, n)
@@ -202,8 +204,8 @@ func TestExponentialsAndLogarithms(t *testing.T) {
 			}
 			Exponentials(e)
 			Logarithms(l)
-			wantSame(t, "exponentials", e, exps)
-			wantSame(t, "logarithms", l, logs)
+			kerneltest.WantSame(t, "exponentials", e, exps)
+			kerneltest.WantSame(t, "logarithms", l, logs)
 		}
 	})
 }
