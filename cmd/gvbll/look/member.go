@@ -22,7 +22,7 @@ type Member struct {
 	Shadow  string `json:"shadow,omitempty"` // and in the shadow
 	Tasks   []int  `json:"tasks,omitempty"`  // that it owns, of those that the workers share
 
-	Owner     bool             // of the graph, or of its lead
+	Owner     bool             `json:"-"` // of the graph, or of its task 0
 	standings []kafka.Standing // in each task
 }
 

@@ -66,7 +66,7 @@ waited for: shard 2
 
 // TestStatusBeside: in JSON the tasks are one field beside those of the graph's status.
 func TestStatusBeside(t *testing.T) {
-	graph := &look.Status{Prefix: "gvbll", Tasks: &Status{Cuts: 3}}
+	graph := &look.Status{Prefix: "gvbll", Owner: &look.Member{Host: "a", Owner: true}, Tasks: &Status{Cuts: 3}}
 	var out bytes.Buffer
 	must(t, graph.PrintJSON(&out))
 	var got struct {
@@ -77,5 +77,8 @@ func TestStatusBeside(t *testing.T) {
 	must(t, json.Unmarshal(out.Bytes(), &got))
 	if got.Prefix != "gvbll" || got.Windows == nil || got.Shards == nil || got.Shards.Cuts != 3 {
 		t.Errorf("the status is %s", out.String())
+	}
+	if bytes.Contains(out.Bytes(), []byte(`"Owner"`)) {
+		t.Errorf("a field that is no part of the format: %s", out.String())
 	}
 }
