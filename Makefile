@@ -7,7 +7,7 @@
 #   make upgrade OLD=./gvbll-old BROKER=kfake|kafka  a rolling upgrade under load
 #   make soak MINUTES=5 BROKER=kfake|kafka         a steady rate
 #   make restarts RUNS=7 BROKER=kafka|kafka1       brokers restarted under load
-#   make mistakes BROKER=kfake|kafka|kafka1        topics deleted, recreated, cut
+#   make world BROKER=kfake|kafka|kafka1           topics deleted, recreated, shortened
 #   make hostile                                   floods of hostile records beside a stream
 #   make ci                                        everything that a change must pass
 #   make release VERSION=1.0                       binaries in dist, for linux and macOS
@@ -20,7 +20,7 @@ VERSION ?= dev
 PLATFORMS = linux/amd64 linux/arm64 darwin/arm64
 faults = go run ./cmd/faults --broker $(BROKER) --seed $(SEED)
 
-.PHONY: test test-kafka crash chaos upgrade soak restarts mistakes hostile ci release $(PLATFORMS)
+.PHONY: test test-kafka crash chaos upgrade soak restarts world hostile ci release $(PLATFORMS)
 test:
 	go test ./...
 test-kafka:
@@ -35,8 +35,8 @@ soak:
 	$(faults) soak --minutes $(MINUTES)
 restarts:
 	$(faults) restarts --times $(RUNS)
-mistakes:
-	$(faults) mistakes
+world:
+	$(faults) world
 hostile:
 	$(faults) -v hostile --size 1
 ci:

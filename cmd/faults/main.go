@@ -63,8 +63,10 @@ type flags struct {
 		Rate  int           `help:"Nodes sent a second." default:"60"`
 		Away  time.Duration `help:"How long the last restart leaves its broker down." default:"40s"`
 	} `cmd:"" help:"Restart brokers of Apache Kafka cleanly, under load."`
-	Mistakes struct{} `cmd:"" help:"Delete, recreate and cut topics, send batches that cannot be read, and compare what workers say."`
-	Hostile  struct {
+	World struct {
+		Only string `help:"Only the scenarios whose names contain this." placeholder:"TEXT"`
+	} `cmd:"" help:"Delete, recreate and shorten topics, send batches that cannot be read, and compare what workers say."`
+	Hostile struct {
 		Size float64 `help:"Share of the full size, which has a million commands, neighbours and nodes and ten million classes." default:"0.03"`
 		Only string  `help:"Only the attacks whose names contain this." placeholder:"TEXT"`
 	} `cmd:"" help:"Send floods of hostile records beside a stream, and measure what the worker takes."`
@@ -93,7 +95,7 @@ func (f *flags) run(ctx context.Context, command string) error {
 		return err
 	}
 	s := &trial.Setup{Program: filepath.Join(dir, "gvbll"), Model: filepath.Join(dir, "model.safetensors"), Dir: dir, Shards: f.Shards}
-	nodes := map[string]int{"crash": f.Crash.Nodes, "spread": f.Spread.Nodes, "chaos": 2000, "upgrade": 2000, "soak": f.Soak.Nodes, "restarts": 2000, "mistakes": 600, "hostile": 600}[command]
+	nodes := map[string]int{"crash": f.Crash.Nodes, "spread": f.Spread.Nodes, "chaos": 2000, "upgrade": 2000, "soak": f.Soak.Nodes, "restarts": 2000, "world": 600, "hostile": 600}[command]
 	if err := f.prepare(ctx, s, nodes); err != nil {
 		return err
 	}
@@ -130,8 +132,8 @@ func (f *flags) run(ctx context.Context, command string) error {
 			return errors.New("restarts of brokers need --broker kafka or kafka1")
 		}
 		found, err = trial.Restarts(ctx, s, k, f.Restarts.Rate, f.Restarts.Times, f.Restarts.Away, report)
-	case "mistakes":
-		found, err = trial.Mistakes(ctx, s, report)
+	case "world":
+		found, err = trial.World(ctx, s, cluster, f.World.Only, report)
 	case "hostile":
 		found, err = trial.Hostile(ctx, s, f.Hostile.Size, f.Hostile.Only, report)
 	case "upgrade":

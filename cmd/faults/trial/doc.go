@@ -14,12 +14,14 @@
 //   - [Soak] sends at a steady rate to one worker, and checks that its memory, open files
 //     and goroutines do not grow.
 //   - [Restarts] restarts brokers of Apache Kafka cleanly, under load. No worker may end.
-//   - [Mistakes] does to a graph's topics what operators and producers do by mistake, and
-//     compares what workers say and publish.
+//   - [World] plays scenarios in which Kafka or the disk is not as a worker would believe it,
+//     and compares what workers and commands say and publish. mistakes.go has those that
+//     operators and producers make by mistake.
 //   - [Hostile] sends floods of hostile records beside a stream, and checks that the stream is
 //     predicted, what becomes a dead letter, and how much memory the worker takes.
 //
 // setup.go holds what all of them share; process.go, sender.go, published.go, progress.go and
-// watch.go run workers, send input, read output, follow the ledger and time predictions. cluster.go, fake.go and
-// kafka.go run the brokers and disturb them.
+// watch.go run workers, send input, read output, follow the ledger and time predictions.
+// Output is read by franz-go, which gvbll does not use. cluster.go, fake.go and kafka.go run the
+// brokers and disturb them.
 package trial

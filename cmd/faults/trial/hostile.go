@@ -340,7 +340,7 @@ func (v *served) unharmed(ctx context.Context, a *attack) error {
 	}
 	dead := make(map[event.Reason]int)
 	var wrong error
-	err := v.setup.Client.ReadAll(ctx, v.names.Predictions, func(r *kafka.Record) {
+	err := v.readAll(ctx, v.names.Predictions, func(r *kgo.Record) {
 		var p event.Prediction
 		wrong = errors.Join(wrong, wire.DecodePrediction(r.Value, &p))
 		if p.Revision == 0 {
@@ -355,7 +355,7 @@ func (v *served) unharmed(ctx context.Context, a *attack) error {
 			return fmt.Errorf("node %v was predicted %d times", id, 1-n)
 		}
 	}
-	err = v.setup.Client.ReadAll(ctx, v.names.DeadLetters, func(r *kafka.Record) {
+	err = v.readAll(ctx, v.names.DeadLetters, func(r *kgo.Record) {
 		var d event.Refusal
 		if err := wire.DecodeDeadLetter(r.Value, &d); err != nil && !errors.Is(err, wire.ErrTruncated) {
 			wrong = err

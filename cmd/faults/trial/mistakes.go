@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"strings"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -15,7 +14,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -24,186 +22,14 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// Missteps is the result of [Mistakes].
-type Missteps struct {
-	Mistakes int `json:"mistakes"` // made
-	verdict      // those after which a worker did not do what it should are unexplained
-}
-
-// String returns one line of counts.
-func (m *Missteps) String() string {
-	return fmt.Sprintf("mistakes: %d made, %d with another result than they should have", m.Mistakes, m.Unexplained)
-}
-
-// Mistakes serves a graph for each of the mistakes that operators and producers make with its
-// topics, makes the mistake, and compares what the worker says, and what it publishes, with
-// what it should: every node once, or one line that names the thing and the remedy.
-func Mistakes(ctx context.Context, s *Setup, report func(string)) (*Missteps, error) {
-	admin, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers...))
-	if err != nil {
-		return nil, err
-	}
-	defer admin.Close()
-	found := &Missteps{}
-	for i, mistake := range []struct {
-		name string
-		make func(context.Context, *served) error
-	}{
-		{"the ledger is deleted", ledgerDeleted},
-		{"an input is created anew, with more records", inputRecreated},
-		{"a partition is added and cut while no worker runs", partitionCut},
-		{"a log of which only markers are left is deleted to its end", deletedToEnd},
-		{"a batch cannot be read", unreadableBatch},
-		{"a producer leaves its transaction open", transactionOpen},
-	} {
-		v, err := s.newServed(ctx, admin, fmt.Sprintf("mistake-%d", i))
-		if err != nil {
-			return nil, err
-		}
-		if v.http, err = freeAddress(); err != nil {
-			return nil, err
-		}
-		err = mistake.make(ctx, v)
-		v.end()
-		found.Mistakes++
-		if err != nil {
-			found.unexplained("%s: %s", mistake.name, err)
-		}
-		report(fmt.Sprintf("%s: %v", mistake.name, err))
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-	}
-	return found, nil
-}
-
-// newServed makes the topics of a graph whose prefix begins with the name. admin is a client
-// that administers the cluster.
-func (s *Setup) newServed(ctx context.Context, admin *kgo.Client, name string) (*served, error) {
-	g, err := s.newGraph(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	out, err := g.newSender(ctx)
-	return &served{graph: g, admin: admin, out: out}, err
-}
-
-// served is a graph with a sender and one worker, which runs at times.
-type served struct {
-	*graph
-	admin    *kgo.Client
-	out      *sender
-	sent     int // nodes
-	worker   *process
-	progress *progress
-}
-
-// send sends n more nodes.
-func (v *served) send(ctx context.Context, n int) error {
-	for range n {
-		node := v.setup.Items[v.sent%len(v.setup.Items)].Node
-		node.ID, node.Neighbours = event.ID{Num: int64(v.sent)}, nil
-		v.out.node(&node)
-		v.sent++
-	}
-	return v.out.send(ctx)
-}
-
-// begin starts a worker.
-func (v *served) begin(ctx context.Context) (err error) {
-	if v.progress, err = v.follow(ctx); err != nil {
-		return err
-	}
-	v.worker, err = v.start("a", "", "--linger", "20ms")
-	return err
-}
-
-// serve starts a worker, and waits until all that was sent is predicted.
-func (v *served) serve(ctx context.Context) error {
-	if err := v.begin(ctx); err != nil {
-		return err
-	}
-	return v.predicted(ctx)
-}
-
-// predicted waits until all that was sent is predicted.
-func (v *served) predicted(ctx context.Context) error {
-	return v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent), drainTimeout, func() bool {
-		sum, _ := v.progress.now()
-		return sum.predictions >= v.sent
-	})
-}
-
-// halt ends the worker as an operator does.
-func (v *served) halt() error {
-	err := errors.Join(v.worker.stop(), v.progress.close())
-	v.worker, v.progress = nil, nil
-	return err
-}
-
-// end ends what still runs.
-func (v *served) end() {
-	if v.worker != nil {
-		v.worker.kill()
-		_ = v.progress.close()
-	}
-}
-
-// refuses starts a worker, which must end by itself with a last line that has the given
-// texts, and leave as many predictions as there were.
-func (v *served) refuses(ctx context.Context, texts ...string) error {
-	w, err := v.start("a", "", "--linger", "20ms")
-	if err != nil {
-		return err
-	}
-	defer w.kill()
-	select {
-	case <-w.ended:
-	case <-time.After(drainTimeout):
-		return errors.New("the worker did not end")
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	line, _, _ := strings.Cut(w.lastLine(), "\n")
-	for _, text := range texts {
-		if !strings.Contains(line, text) {
-			return fmt.Errorf("the worker ended with %q, which does not say %q", line, text)
-		}
-	}
-	return nil
-}
-
-// published checks that of the nodes sent first, so many were predicted exactly once, that
-// nothing else was, and that the dead letters have the reasons.
-func (v *served) published(ctx context.Context, nodes int, reasons ...string) error {
-	got, err := v.read(ctx, numbered(nodes))
-	switch {
-	case err != nil:
-		return err
-	case got.lost+got.twice > 0:
-		return fmt.Errorf("%d nodes lost, %d predicted twice: %v", got.lost, got.twice, got.faults)
-	case len(got.predictions) != nodes:
-		return fmt.Errorf("%d predictions, want %d", len(got.predictions), nodes)
-	case len(got.dead) != len(reasons):
-		return fmt.Errorf("dead letters %v, want %v", got.dead, reasons)
-	}
-	for i, reason := range reasons {
-		if !strings.HasSuffix(got.dead[i], " "+reason) {
-			return fmt.Errorf("dead letters %v, want %v", got.dead, reasons)
-		}
-	}
-	return nil
-}
-
-// firstRun sends nodes, serves them, and ends the worker.
-func (v *served) firstRun(ctx context.Context) error {
-	if err := v.send(ctx, 200); err != nil {
-		return err
-	}
-	if err := v.serve(ctx); err != nil {
-		return err
-	}
-	return v.halt()
+// mistakes are those that operators and producers make with a graph's topics.
+var mistakes = []scenario{
+	{name: "the ledger is deleted", play: ledgerDeleted},
+	{name: "an input is created anew, with more records", play: inputRecreated},
+	{name: "a partition is added and cut while no worker runs", play: partitionCut},
+	{name: "a log of which only markers are left is deleted to its end", play: deletedToEnd},
+	{name: "a batch cannot be read", play: unreadableBatch},
+	{name: "a producer leaves its transaction open", play: transactionOpen},
 }
 
 func ledgerDeleted(ctx context.Context, v *served) error {
@@ -381,34 +207,6 @@ func transactionOpen(ctx context.Context, v *served) error {
 		return err
 	}
 	return v.published(ctx, 200)
-}
-
-// deleteTopics deletes topics, and waits until they are gone.
-func (v *served) deleteTopics(ctx context.Context, names ...string) error {
-	req := kmsg.NewPtrDeleteTopicsRequest()
-	req.TimeoutMillis = 10_000
-	req.TopicNames = names
-	for _, name := range names {
-		topic := kmsg.NewDeleteTopicsRequestTopic()
-		topic.Topic = &name
-		req.Topics = append(req.Topics, topic)
-	}
-	res, err := req.RequestWith(ctx, v.admin)
-	if err != nil {
-		return err
-	}
-	for _, topic := range res.Topics {
-		err = errors.Join(err, kerr.ErrorForCode(topic.ErrorCode))
-	}
-	for there := len(names); err == nil && there > 0; {
-		var counts map[string]int
-		counts, err = v.setup.Client.Partitions(ctx, names...)
-		there = 0
-		for _, n := range counts {
-			there += n
-		}
-	}
-	return err
 }
 
 // deleteRecords deletes the records of a partition of the nodes before the offset.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -71,7 +73,7 @@ func (g *graph) read(ctx context.Context, want []event.ID) (*published, error) {
 	}
 	first := make(map[event.ID]bool) // nodes that have a first prediction, not a revision
 	var wrong error
-	err := g.setup.Client.ReadAll(ctx, g.names.Predictions, func(r *kafka.Record) {
+	err := g.readAll(ctx, g.names.Predictions, func(r *kgo.Record) {
 		var p event.Prediction
 		if err := wire.DecodePrediction(r.Value, &p); err != nil {
 			wrong = err
@@ -96,7 +98,7 @@ func (g *graph) read(ctx context.Context, want []event.ID) (*published, error) {
 			c.faults = append(c.faults, fmt.Sprintf("node %v was not predicted", id))
 		}
 	}
-	err = g.setup.Client.ReadAll(ctx, g.names.DeadLetters, func(r *kafka.Record) {
+	err = g.readAll(ctx, g.names.DeadLetters, func(r *kgo.Record) {
 		var d event.Refusal
 		if err := wire.DecodeDeadLetter(r.Value, &d); err != nil {
 			wrong = err
@@ -119,6 +121,43 @@ func (g *graph) read(ctx context.Context, want []event.ID) (*published, error) {
 		}
 	}
 	return c, nil
+}
+
+// readAll calls f with every committed record that a topic has now. It reads with a client that
+// shares nothing with gvbll's own.
+func (g *graph) readAll(ctx context.Context, topic string, f func(*kgo.Record)) error {
+	bounds, err := g.setup.Client.Offsets(ctx, topic)
+	if err != nil {
+		return err
+	}
+	from, left := make(map[int32]kgo.Offset), make(map[int32]bool)
+	for at, b := range bounds {
+		if b.First < b.End {
+			from[at.Partition], left[at.Partition] = kgo.NewOffset().At(b.First), true
+		}
+	}
+	c, err := kgo.NewClient(kgo.SeedBrokers(g.setup.Brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(), // the last record of a partition may be one
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for len(left) > 0 {
+		fetches := c.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return err
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if end := bounds[kafka.TopicPartition{Topic: topic, Partition: r.Partition}].End; r.Offset >= end-1 {
+				delete(left, r.Partition)
+			}
+			if !r.Attrs.IsControl() {
+				f(r)
+			}
+		})
+	}
+	return nil
 }
 
 // readLedger reads the windows of a partition of the ledger.
