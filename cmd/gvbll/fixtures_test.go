@@ -74,6 +74,12 @@ func tenClasses(t *testing.T) string {
 	return trained(t, generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3", "--embedding", "8")
 }
 
+// otherEncoder returns the file of a model of the same classes and features, with another encoder.
+func otherEncoder(t *testing.T) string {
+	t.Helper()
+	return trained(t, generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3", "--encoder", "gcn", "--embedding", "6")
+}
+
 // threeClasses returns the file of a small model of three classes and six features.
 func threeClasses(t *testing.T) string {
 	t.Helper()

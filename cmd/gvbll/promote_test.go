@@ -167,6 +167,14 @@ func (g *testGraph) audit(args ...string) audit.Result {
 	return found
 }
 
+// idOf returns the id of a model's file.
+func idOf(t *testing.T, file string) string {
+	t.Helper()
+	m, err := model.Open(file)
+	must(t, err)
+	return m.ID
+}
+
 // TestPromote replaces the model of a graph and goes back to it, while nodes arrive: a
 // second model runs in the shadow, is promoted, serves alone, and is replaced by the
 // first. Every node is predicted once, by the model that the ledger names, and audits
@@ -175,17 +183,11 @@ func TestPromote(t *testing.T) { onKafka(t, testPromote) }
 
 func testPromote(t *testing.T, sh *shell) {
 	dir := t.TempDir()
-	a, b := tenClasses(t), trained(t, generated(t, "--nodes", "300", "--steps", "3"), "--epochs", "3", "--encoder", "gcn", "--embedding", "6")
-	idOf := func(file string) (id string, dim int) {
-		m, err := model.Open(file)
-		must(t, err)
-		return m.ID, m.Encoder.In()
-	}
-	idA, dim := idOf(a)
-	idB, _ := idOf(b)
+	a, b := tenClasses(t), otherEncoder(t)
+	idA, idB := idOf(t, a), idOf(t, b)
 	prefix := fmt.Sprintf("promote-%d", time.Now().UnixNano())
 	sh.setenv("GVBLL_PREFIX", prefix)
-	g := sh.graph(prefix, dim)
+	g := sh.graph(prefix, 128)
 	sh.gvbll("topics", "--create", "--brokers", sh.addr)
 	refused := func(want string, args ...string) {
 		t.Helper()

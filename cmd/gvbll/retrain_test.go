@@ -26,7 +26,7 @@ import (
 // TestRetrain renews the model of a graph while it is served. A class is born, whose labels
 // are refused; a model that has it is trained on the ledger, loaded into the shadow by owner
 // and standby without a restart, and promoted by its rule. It has learned the labels that the
-// first one refused. The owner ends, the standby goes on with the new model, and a start finds
+// first one refused. Nodes are forgotten while it is in the shadow and after it was promoted. The owner ends, the standby goes on with the new model, and a start finds
 // it in the folder. Audits agree, with both models and with either.
 func TestRetrain(t *testing.T) { onKafka(t, testRetrain) }
 
@@ -52,6 +52,10 @@ func testRetrain(t *testing.T, sh *shell) {
 	sh.setenv("GVBLL_PREFIX", prefix)
 	g := sh.graph(prefix, a.Encoder.In())
 	sh.gvbll("topics", "--create", "--brokers", sh.addr)
+	gcn := otherEncoder(t)
+	file, err = os.ReadFile(gcn)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "gcn.safetensors"), file, 0o600))
 	work := func() (stop func()) { return g.work("--model", first, "--models", dir) }
 
 	owner := work()
@@ -77,14 +81,9 @@ func testRetrain(t *testing.T, sh *shell) {
 	if !b.TrainedOn(born[0]) || !slices.Equal(b.Classes, append(slices.Clone(a.Classes), "born")) {
 		t.Errorf("model %s has classes %q and was trained on node %v: %t", id, b.Classes, born[0], b.TrainedOn(born[0]))
 	}
-	g.await(func(all []*ledger.Record) bool {
-		last := all[max(len(all)-1, 0):]
-		if len(last) > 0 && (last[0].Shadow == nil || last[0].Shadow.Model != id) {
-			g.send(1) // a window, in whose record the shadow is
-			return false
-		}
-		return len(last) > 0
-	})
+	g.awaitShadow(id)
+	g.checkTrial(id)
+	g.forget("node-3") // cited by many, and its label is among those that the two are compared by
 	g.checkTrial(id)
 	g.send(60)
 	var decided *ledger.Record
@@ -104,7 +103,9 @@ func testRetrain(t *testing.T, sh *shell) {
 	if decided.Trial.Labels < 40 || (decided.Trial.Lead > 0) != (decided.Trial.Decided == ledger.Promoted) {
 		t.Errorf("the rule decided %+v", *decided.Trial)
 	}
+	g.forget("node-70")
 	owner()
+	g.forget("node-4")
 	g.sendBorn(1) // the new model knows the class
 	g.await(func(all []*ledger.Record) bool {
 		last := all[max(len(all)-1, 0):]
@@ -114,6 +115,14 @@ func testRetrain(t *testing.T, sh *shell) {
 	restarted := work()
 	g.send(5)
 	g.await(func(all []*ledger.Record) bool { return len(all) > 0 && predictions(all) == g.sent })
+	// A third model is loaded while a node is forgotten, in place of the one in the shadow.
+	third := idOf(t, gcn)
+	for _, c := range []*event.Command{{Name: event.Shadow, Model: third}, {Name: event.Forget, Nodes: []event.ID{{Str: "node-5"}}}} {
+		_, err = sendCommand(t.Context(), g.client, g.names.Commands, c)
+		must(t, err)
+	}
+	g.awaitShadow(third)
+	g.forget("node-6")
 	restarted()
 	for _, models := range [][]string{{"--model", first, "--shadow", second}, {"--model", second, "--shadow", first}} {
 		if found := g.audit(models...); found.Predictions != int64(g.sent) || found.Elsewhere != 0 || found.DeadLetters < int64(len(born)) {
@@ -124,6 +133,27 @@ func testRetrain(t *testing.T, sh *shell) {
 		if found := g.audit("--model", file); found.Elsewhere == 0 {
 			t.Errorf("audit of %s alone: %+v, want windows of the other model", file, found)
 		}
+	}
+}
+
+// awaitShadow sends nodes until a model is in the shadow.
+func (g *testGraph) awaitShadow(model string) {
+	g.t.Helper()
+	g.await(func(all []*ledger.Record) bool {
+		last := all[max(len(all)-1, 0):]
+		if len(last) > 0 && (last[0].Shadow == nil || last[0].Shadow.Model != model) {
+			g.send(1) // a window, in whose record the shadow is
+			return false
+		}
+		return len(last) > 0
+	})
+}
+
+// forget forgets a node.
+func (g *testGraph) forget(node string) {
+	g.t.Helper()
+	if out := g.sh.gvbll("forget", "--brokers", g.sh.addr, node); !strings.HasPrefix(out, "forgot in window ") {
+		g.t.Errorf("gvbll forget %s prints %q", node, out)
 	}
 }
 

@@ -85,9 +85,10 @@ type Models struct {
 	// Fresh makes an engine at window 0, to replay windows without forgotten nodes. Without it,
 	// commands to forget are refused.
 	Fresh func() (Engine, error)
-	// Open returns an engine at window 0 of the model with an id alone, which a command
-	// asks to try. Without it, such commands are refused. The engine is a [Taker] then.
-	Open func(model string) (Engine, error)
+	// Open returns what makes engines at window 0 of the model with an id alone, which a
+	// command asks to try, and may be called by any goroutine. Without it, such commands are
+	// refused. The worker's engine is a Taker then.
+	Open func(model string) (fresh func() (Engine, error), err error)
 	// ClassesOf returns the classes of one of the engine's models, for consumers.
 	ClassesOf func(model string) []string
 	// Room returns an error unless the memory has room for a second engine. Commands to forget

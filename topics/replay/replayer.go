@@ -139,12 +139,17 @@ func (p *Replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	p.Last = StateAfter(r)
 	p.NoteAttempts(r)
 	p.Compared = false
-	if !p.Settings.Own || p.lossy || p.Excluded.rewrites(r.Window) {
+	if p.differs(r.Window) {
 		return out, nil
 	}
 	err = p.agree(r, out)
 	p.Compared = p.Compared && !p.AcceptGap // what is gone may be of this window's future
 	return out, err
+}
+
+// differs reports whether the outcome of a window differs from that in the ledger by right.
+func (p *Replayer) differs(window int64) bool {
+	return !p.Settings.Own || p.lossy || p.Excluded.rewrites(window)
 }
 
 // StepClaimed steps the engine over the claimed records, of served and of replayed

@@ -47,13 +47,17 @@ func (w *Worker) loadModel(ctx context.Context, id string) error {
 	if w.Cfg.Models.Open == nil {
 		return fmt.Errorf("model %.40s is to be tried, and this worker has no folder of models: start it with --models", id)
 	}
-	engine, err := w.Cfg.Models.Open(id)
+	fresh, err := w.Cfg.Models.Open(id)
+	if err != nil {
+		return err
+	}
+	engine, err := fresh()
 	if err != nil {
 		return err
 	}
 	cfg, terms, models := w.Cfg.Replay(), w.Cfg.Terms, w.Cfg.Models
 	terms.Model, terms.Shadow = id, ""
-	models.Fresh = func() (replay.Engine, error) { return models.Open(id) }
+	models.Fresh = fresh // where nodes are forgotten while it is loaded
 	cfg.Terms, cfg.Models, cfg.Events = &terms, &models, nil
 	w.stopLoading()
 	l := &loading{model: id, replayer: replay.New(w.client, cfg, engine), done: make(chan error, 1), ended: make(chan struct{})}

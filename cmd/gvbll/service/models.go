@@ -83,8 +83,9 @@ func (d ModelFolder) ofLedger(ctx context.Context, c *kafka.Client, names topics
 	return models, nil
 }
 
-// beside returns an engine at window 0 of the model with an id, to run beside the one that serves.
-func (d ModelFolder) beside(id string, serving *model.Model, cfg pipeline.Config) (replay.Engine, error) {
+// beside returns a function that makes engines at window 0 of the model with an id, to run beside
+// the one that serves.
+func (d ModelFolder) beside(id string, serving *model.Model, cfg pipeline.Config) (func() (replay.Engine, error), error) {
 	m, err := d.Open(id)
 	if err != nil {
 		return nil, err
@@ -95,5 +96,5 @@ func (d ModelFolder) beside(id string, serving *model.Model, cfg pipeline.Config
 	if (m.Pool == nil) != (serving.Pool == nil) {
 		return nil, fmt.Errorf("model %s has a pool of heads and model %s has none, or the reverse: train it with the same --head", m.ID, serving.ID)
 	}
-	return fresh(cfg, m)()
+	return fresh(cfg, m), nil
 }

@@ -68,7 +68,9 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*Service, error) {
 	s := &Service{Board: NewBoard(set), Engine: &lockedEngine{pair: pair}, release: release, terms: Terms(set.Process, set.Names, cfg, models...)}
 	s.terms.Checkpoints = Checkpoints(set.State, cfg, models...)
 	if set.Folder != "" {
-		s.terms.Models.Open = func(id string) (replay.Engine, error) { return set.Folder.beside(id, s.Engine.Serving().Model(), cfg) }
+		s.terms.Models.Open = func(id string) (func() (replay.Engine, error), error) {
+			return set.Folder.beside(id, s.Engine.Serving().Model(), cfg)
+		}
 	}
 	return s, nil
 }
