@@ -203,6 +203,7 @@ This page lists every metric of ` + "`/metrics`" + `, and what to do when it loo
   ` + "`cluster`" + `, rules and dashboards have the backlog from the brokers then (` + "`kafka_consumergroup_lag`" + `).
 
 `)
+	b.WriteString(calibrationQueries)
 	for _, s := range advice {
 		fmt.Fprintf(&b, "## %s\n\n| metric | type | labels | what it is | when it looks bad |\n|---|---|---|---|---|\n", s.section)
 		for _, m := range s.metrics {
@@ -226,6 +227,35 @@ This page lists every metric of ` + "`/metrics`" + `, and what to do when it loo
 	b.WriteString("## The program\n\n`gvbll_info` is always 1; its labels `version`, `model` and `encoder` say what runs. `go_*`, `process_*` and\n`promhttp_*` are those of the Prometheus client library.\n")
 	return b.String()
 }
+
+// calibrationQueries are the section on the ECE. The queries are those of gvbll/rules, over any
+// range.
+const calibrationQueries = `## Calibration, over any range
+
+ECE over all labels of a range, here a day:
+
+    sum by (graph) (abs(sum by (graph, bin) (increase(gvbll_calibration_correct_total{serving="true"}[1d]))
+                      - sum by (graph, bin) (increase(gvbll_calibration_confidence_total{serving="true"}[1d]))))
+      / (sum by (graph) (increase(gvbll_calibration_predictions_total{serving="true"}[1d])) > 0)
+
+Its chance level, the ECE that calibrated probabilities have at most by chance with as many labels. An ECE above it says
+that probabilities are wrong; below it, so many labels cannot tell ([ADR 27](adr/0027-ece-and-chance.md)). In a bin of n labels with
+mean confidence c, the gap has the variance n·c·(1-c). As a recording rule ` + "`graph_bin:gap_variance`" + `:
+
+    sum by (graph, bin) (increase(gvbll_calibration_confidence_total{serving="true"}[1d]))
+      * clamp_min(1 - sum by (graph, bin) (increase(gvbll_calibration_confidence_total{serving="true"}[1d]))
+                    / (sum by (graph, bin) (increase(gvbll_calibration_predictions_total{serving="true"}[1d])) > 0), 0)
+
+and with it the level:
+
+    ((2 / pi()) ^ 0.5 * sum by (graph) (sqrt(graph_bin:gap_variance)) + 3 * sqrt((1 - 2 / pi()) * sum by (graph) (graph_bin:gap_variance)))
+      / (sum by (graph) (increase(gvbll_calibration_predictions_total{serving="true"}[1d])) > 0)
+
+The chart's rules have both over the last hour: ` + "`graph:gvbll_served_ece:ratio1h` and `graph:gvbll_served_ece_by_chance:bound1h`" + `.
+The program computes the same from the same counts (` + "`gvbll status`, `gvbll report`" + `, the page). Never average the ECE of
+short ranges: of few labels it is mostly chance.
+
+`
 
 // exported returns all metric families of the program. It fails if one has no series,
 // because the outcome here lacks what it counts.

@@ -147,8 +147,9 @@ func (f *figure) scores(x string, whole bool, list []measured) {
 // reliability adds a reliability diagram: for each bin of confidence the accuracy, the gap
 // between it and the mean confidence, and below it the number of predictions.
 func (f *figure) reliability(name string, t *calibration.Tally) {
+	ece, chance := t.Bins.ECE()
 	c := chart{
-		Title: fmt.Sprintf("%s: n = %d, ECE %s", name, t.Labels, formatted(t.Bins.ECE())), Height: stripBottom + 2,
+		Title: fmt.Sprintf("%s: n = %d, ECE %s (by chance up to %s)", name, t.Labels, formatted(ece), formatted(chance)), Height: stripBottom + 2,
 		X: "confidence; below: how many", Lines: []line{{"ideal", fmt.Sprintf("%v,%v %v,%v", chartLeft, chartBottom, chartRight, chartTop)}},
 	}
 	across, up := scale{0, 1, chartLeft, chartRight}, scale{0, 1, chartBottom, chartTop}

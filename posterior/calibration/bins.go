@@ -38,30 +38,18 @@ func (b *Bins) Merge(other *Bins) {
 	}
 }
 
-// ECE returns the expected calibration error over the bins, 0 if they are empty.
-func (b *Bins) ECE() (ece float64) {
-	var n int64
-	for i := range b {
-		n += b[i].Count
-		ece += math.Abs(b[i].gap())
-	}
-	if n > 0 {
-		ece /= float64(n)
-	}
-	return ece
-}
-
-// ECEByChance returns the mean and the standard deviation of the ECE that n predictions
-// have by chance alone, were each right as often as its confidence says. The mean is not
-// 0, because each bin's gap counts by its size: with confidences spread over B bins, it is
-// about .3·√(B/n), which is .08 for 200 labels in 14 bins. So only an ECE well above it
-// says that confidences are wrong.
+// ECE returns the expected calibration error over the bins, and its chance level: what
+// calibrated probabilities, each right as often as it says, have at most by chance with as many
+// labels and such confidences. Both are 0 without labels. The ECE of calibrated probabilities is
+// not 0, because each bin's gap counts by its size: its mean is about .3·√(B/n) where n labels
+// spread over B bins. So only an ECE above the chance level says that probabilities are wrong.
 //
 // The gap of bin b, a sum of n_b independent terms, is taken to be normal with variance
 // v_b = n_b c_b (1-c_b), c_b being its mean confidence. Then its size has the mean
-// √(2v_b/π) and the variance (1-2/π)v_b.
-func (b *Bins) ECEByChance() (mean, deviation float64) {
-	var n, variance float64
+// √(2v_b/π) and the variance (1-2/π)v_b. The chance level is three standard deviations
+// above the mean; fewer than one in a hundred streams of calibrated probabilities exceed it.
+func (b *Bins) ECE() (ece, chance float64) {
+	var n, mean, variance float64
 	for i := range b {
 		if b[i].Count == 0 {
 			continue
@@ -69,13 +57,14 @@ func (b *Bins) ECEByChance() (mean, deviation float64) {
 		count, sum := float64(b[i].Count), b[i].SumConfidence
 		v := max(sum*(1-sum/count), 0)
 		n += count
+		ece += math.Abs(b[i].gap())
 		mean += math.Sqrt(2 / math.Pi * v)
 		variance += float64((1 - 2/math.Pi) * v)
 	}
-	if n > 0 {
-		mean, deviation = mean/n, math.Sqrt(variance)/n
+	if n == 0 {
+		return 0, 0
 	}
-	return mean, deviation
+	return ece / n, (mean + float64(3*math.Sqrt(variance))) / n
 }
 
 func (b *Bin) add(confidence float64, correct bool) {

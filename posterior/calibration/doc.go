@@ -18,7 +18,8 @@
 // measurements (Section IV-A) sort a window's predictions by confidence and cut
 // them into bins of equal mass; this needs the scores of the whole window at
 // once. Bins of equal width ([Bins]) are counters, so they add up over any
-// stretch of a stream, and they are what a reliability diagram shows.
+// stretch of a stream, and they are what a reliability diagram shows. With them comes
+// what chance alone gives ([Bins.ECE]).
 //
 // [Tally] is the one accumulator: sums over labels, mergeable. [Prequential]
 // adds to it the paper's way of averaging over windows.

@@ -32,8 +32,9 @@ func ExampleBins() {
 			fmt.Printf("%d of %d right at a confidence of %.2f\n", b.Correct, b.Count, b.SumConfidence/float64(b.Count))
 		}
 	}
-	fmt.Printf("ECE %.2f\n", monday.ECE())
+	ece, chance := monday.ECE()
+	fmt.Printf("ECE %.2f, by chance up to %.2f\n", ece, chance)
 	// Output:
 	// 2 of 3 right at a confidence of 0.93
-	// ECE 0.27
+	// ECE 0.27, by chance up to 0.38
 }

@@ -11,6 +11,8 @@ type Means struct {
 	NLL   float64 `json:"nll"`   // mean log loss, nats
 	ECE   float64 `json:"ece"`   // expected calibration error
 	Brier float64 `json:"brier"` // mean Brier score, 0 to 2
+	// Chance is the chance level of the ECE, see [Bins.ECE]. Means over windows have none.
+	Chance float64 `json:"ece_chance,omitempty"`
 }
 
 // over divides sums by n.
@@ -68,11 +70,11 @@ func (t *Tally) Merge(other *Tally) {
 	t.Bins.Merge(&other.Bins)
 }
 
-// Means returns the means over labels, with the ECE over bins of equal width.
-// They are 0 before the first label.
+// Means returns the means over labels, with the ECE over bins of equal width and its chance
+// level. They are 0 before the first label.
 func (t *Tally) Means() Means {
 	m := Means{Acc: float64(t.Correct), NLL: t.LogLoss, Brier: t.Brier}.over(t.Labels)
-	m.ECE = t.Bins.ECE()
+	m.ECE, m.Chance = t.Bins.ECE()
 	return m
 }
 

@@ -58,7 +58,7 @@ func (s *Status) findings() []Finding {
 	add(refused > manyRefused && share > muchOfAllRefused, "GvbllDeadLettersRising", "%.1f%% of the events were refused: see 'gvbll dead-letters'", 100*share)
 	add(now.Predictions > 0 && now.Labels == 0 && before.Labels > 0, "GvbllLabelsStopped", "no labels come any more")
 	if now.Labels >= enoughLabels {
-		add(now.ECE > max(muchECE, now.chanceECE), "GvbllCalibrationOff", "confidence and accuracy differ by %.1f points", 100*now.ECE)
+		add(now.ECE > max(muchECE, now.Chance), "GvbllCalibrationOff", "confidence and accuracy differ by %.1f points, and so many labels give at most %.1f by chance", 100*now.ECE, 100*now.Chance)
 		add(before.Labels >= enoughLabels && before.Acc-now.Acc > max(muchAccuracy, certain*math.Hypot(before.accuracyDeviation(), now.accuracyDeviation())), "GvbllAccuracyFalling", "accuracy fell from %.3f to %.3f", before.Acc, now.Acc)
 		add(now.StaticNLL > 0 && now.NLL-now.StaticNLL > muchNLL, "GvbllOnlineWorse", "what is served is worse than the model as trained, by %.3f nats", now.NLL-now.StaticNLL)
 	}

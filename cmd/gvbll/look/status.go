@@ -62,7 +62,6 @@ type statusPeriod struct {
 	Refused     map[string]int `json:"refused"`
 	calibration.Means
 	StaticNLL float64 `json:"static_nll,omitempty"` // of the model as trained
-	chanceECE float64 // bound of what calibrated predictions have with so many labels
 }
 
 // TaskStates are how the tasks are doing that the workers of a graph share.
@@ -180,8 +179,6 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 		Seconds: length.Seconds(), Predictions: p.Predictions, Labels: p.Labels, Delay: p.Delay().Seconds(),
 		Means: p.Served.Means(), Refused: p.Refused,
 	}
-	mean, deviation := p.Served.Bins.ECEByChance()
-	s.chanceECE = mean + certain*deviation
 	if s.Refused == nil {
 		s.Refused = make(map[string]int) // in JSON an object, even when empty
 	}
@@ -303,6 +300,7 @@ func (s *Status) Print(out io.Writer) error {
 	row("accuracy", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.Acc)) })
 	row("NLL", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.NLL)) })
 	row("ECE", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.ECE)) })
+	row("by chance up to", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.Chance)) })
 	if err := w.Flush(); err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func TestFindings(t *testing.T) {
 		"neither nodes nor labels":        {func(s *Status) { s.Last.Labels, s.Last.Predictions = 0, 0 }, ""},
 		"a calibration error":             {func(s *Status) { s.Last.ECE = 0.101 }, "GvbllCalibrationOff"},
 		"a calibration error of 199":      {func(s *Status) { s.Last.ECE, s.Last.Labels = 0.101, 199 }, ""},
-		"one that 200 give by chance":     {func(s *Status) { s.Last.ECE, s.Last.chanceECE = 0.12, 0.137 }, ""},
+		"one that 200 give by chance":     {func(s *Status) { s.Last.ECE, s.Last.Chance = 0.12, 0.137 }, ""},
 		"accuracy fell":                   {func(s *Status) { s.Last.Acc = 0.78 }, "GvbllAccuracyFalling"},
 		"accuracy fell a little":          {func(s *Status) { s.Last.Acc, s.Last.Labels, s.Before.Labels = 0.86, 5000, 5000 }, ""},
 		"accuracy fell by chance":         {func(s *Status) { s.Last.Acc = 0.84 }, ""},

@@ -164,7 +164,8 @@ func (p *Picture) reliability(name string, bins *calibration.Bins) {
 		accuracy.Bins = append(accuracy.Bins, plotter.HistogramBin{Min: low, Max: low + accuracy.Width, Weight: float64(b.Correct) / float64(max(b.Count, 1))})
 		counts[i] = plotter.XY{X: low + accuracy.Width/2, Y: float64(b.Count) / float64(max(most, 1))}
 	}
-	q := p.newPlot(fmt.Sprintf("%s: n = %d, ECE %.4f", name, n, bins.ECE()), "confidence", "accuracy")
+	ece, chance := bins.ECE()
+	q := p.newPlot(fmt.Sprintf("%s: n = %d, ECE %.4f (by chance up to %.4f)", name, n, ece, chance), "confidence", "accuracy")
 	line, err := plotter.NewLine(counts)
 	if err != nil {
 		p.err = err
