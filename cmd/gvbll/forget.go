@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
@@ -18,9 +20,10 @@ import (
 type forgetCmd struct {
 	Kafka flags.Kafka `embed:""`
 
-	Nodes []string `arg:"" name:"node" help:"Ids of the nodes. An integer stands for the id of that number and for the string of its digits."`
-	Wait  bool     `help:"Wait until it is done, and print how far the posterior moved." default:"true" negatable:""`
-	JSON  bool     `help:"Print the result as JSON." name:"json"`
+	Nodes   []string      `arg:"" name:"node" help:"Ids of the nodes. An integer stands for the id of that number and for the string of its digits."`
+	Wait    bool          `help:"Wait until it is done, and print how far the posterior moved." default:"true" negatable:""`
+	Timeout time.Duration `help:"Wait no longer than this; 0 waits without a limit. The command takes effect nonetheless." default:"10m" placeholder:"10m"`
+	JSON    bool          `help:"Print the result as JSON." name:"json"`
 }
 
 // Help is shown by gvbll forget --help.
@@ -64,13 +67,21 @@ func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 		_, err = fmt.Fprintf(p.Out, "sent the command to forget %d nodes\n", len(c.Nodes))
 		return err
 	}
-	r, err := awaitCommand(ctx, l, g.Names.Commands, end)
+	w := &forgetting{g: g, ledger: l, began: time.Now(), out: p.Err}
+	if c.Timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, c.Timeout)
+		defer stop()
+	}
+	r, err := w.await(ctx, func(r *ledger.Record) bool {
+		return slices.ContainsFunc(r.Ranges, func(x ledger.Range) bool { return x.Topic == g.Names.Commands && x.To >= end })
+	})
 	if err != nil {
 		return err
 	}
 	several := r.Forgets // workers, for whom the next window begins an epoch without the nodes
 	if several {
-		if r, err = awaitEpoch(ctx, l); err != nil {
+		if r, err = w.await(ctx, func(*ledger.Record) bool { return true }); err != nil {
 			return err
 		}
 	}
@@ -91,33 +102,70 @@ func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 	return err
 }
 
-// awaitEpoch waits for the next record, which begins an epoch.
-func awaitEpoch(ctx context.Context, l *ledger.Ledger) (r *ledger.Record, err error) {
-	for r == nil && err == nil {
-		r, err = l.Wait(ctx)
-	}
-	return r, interrupted(err)
+// forgetting waits until a command is obeyed, and says how far that is.
+type forgetting struct {
+	g       look.Graph
+	ledger  *ledger.Ledger
+	out     io.Writer
+	began   time.Time
+	told    time.Time // when it last said something, or looked for a worker
+	windows int64     // that the attempt replays, 0 before one is noted
+	idle    bool      // it has said that there is no worker
 }
 
-// interrupted replaces the error of a context that has ended after a command was sent.
-func interrupted(err error) error {
-	if errors.Is(err, context.Canceled) {
-		// Not wrapped, or run would print "interrupted" alone.
-		return errors.New("interrupted: the command was sent, and takes effect when a worker reads it")
-	}
-	return err
-}
+// tellEvery is the time between two lines on how far it is.
+const tellEvery = 10 * time.Second
 
-// awaitCommand waits for the ledger record of the window that consumed the command topic
-// up to the offset end.
-func awaitCommand(ctx context.Context, l *ledger.Ledger, topic string, end int64) (*ledger.Record, error) {
+// await waits for the first record that is accepted.
+func (w *forgetting) await(ctx context.Context, accept func(*ledger.Record) bool) (*ledger.Record, error) {
 	for {
-		r, err := l.Wait(ctx)
-		if err != nil {
-			return nil, interrupted(err)
+		if err := w.tell(ctx); err != nil {
+			return nil, w.undone(ctx, err)
 		}
-		if r != nil && slices.ContainsFunc(r.Ranges, func(g ledger.Range) bool { return g.Topic == topic && g.To >= end }) {
+		r, err := w.ledger.Wait(ctx)
+		switch {
+		case err != nil:
+			return nil, w.undone(ctx, err)
+		case r == nil:
+		case accept(r):
 			return r, nil
+		case r.Attempt > 0:
+			w.windows = r.Window
+			fmt.Fprintf(w.out, "attempt %d: the windows before %d are replayed without the nodes, and nothing is served meanwhile\n", r.Attempt, r.Window)
 		}
 	}
+}
+
+// tell prints a line if nothing was said for a while, or no worker is there.
+func (w *forgetting) tell(ctx context.Context) error {
+	if time.Since(w.told) < tellEvery {
+		return nil
+	}
+	first := w.told.IsZero()
+	w.told = time.Now()
+	members, err := look.MembersOf(ctx, w.g.Client, w.g.Names)
+	switch took := time.Since(w.began).Round(time.Second); {
+	case err != nil:
+		return err
+	case len(members) == 0 && !w.idle:
+		w.idle = true
+		fmt.Fprintf(w.out, "no worker of ledger %s is there: the command waits in Kafka, and takes effect when one is started\n", w.g.Names.Ledger)
+	case len(members) > 0 && w.windows > 0:
+		fmt.Fprintf(w.out, "%d windows are being replayed, since %v: the log of worker %s says how many it has done\n", w.windows, took, members[0].Where())
+	case len(members) > 0 && !first:
+		fmt.Fprintf(w.out, "worker %s has not come to the command, after %v\n", members[0].Where(), took)
+	}
+	return nil
+}
+
+// undone replaces the error of a context that has ended after a command was sent.
+func (w *forgetting) undone(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() == nil:
+		return err
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("not done after %v: the command was sent, and takes effect when a worker reads it; --timeout 0 waits without a limit", time.Since(w.began).Round(time.Second))
+	}
+	// Not wrapped, or run would print "interrupted" alone.
+	return errors.New("interrupted: the command was sent, and takes effect when a worker reads it")
 }

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline"
@@ -62,7 +62,7 @@ func testForget(t *testing.T, sh *shell) {
 	if !strings.HasPrefix(out, "forgot in window ") || strings.Contains(out, "‖ΔM‖ 0,") {
 		t.Errorf("gvbll forget prints %q, want the window and how far the posterior moved", out)
 	}
-	if code, out, errs := g.command("forget", "paper-9"); code != exitFailed || !strings.HasPrefix(out, "forgot in window ") || !strings.Contains(errs, `unknown: no event names ["paper-9"]`) {
+	if code, out, errs := g.command("forget", "paper-9"); code != exitFailed || !strings.HasPrefix(out, "forgot in window ") || !strings.Contains(errs, `unknown: no event names ["paper-9"]`) || !strings.Contains(errs, "attempt 1: the windows before ") {
 		t.Errorf("forgetting a node that never came: exit code %d: %s%s", code, out, errs)
 	}
 	g.cite(100, 150)
@@ -123,20 +123,25 @@ func testForget(t *testing.T, sh *shell) {
 	}
 }
 
-// TestForgetInterrupted: gvbll forget that is interrupted while it waits for a worker
-// says that the command was sent. To interrupt it does not take the command back.
-func TestForgetInterrupted(t *testing.T) { onKFake(t, testForgetInterrupted) }
+// TestForgetWithoutWorkers: gvbll forget says that nobody is there, and ends when its time is
+// over. Neither that nor an interruption takes the command back: a worker that is started later
+// obeys it.
+func TestForgetWithoutWorkers(t *testing.T) { onKFake(t, testForgetWithoutWorkers) }
 
-func testForgetInterrupted(t *testing.T, sh *shell) {
-	client, names := sh.dial(), topicsUnder(t, "gvbll")
+func testForgetWithoutWorkers(t *testing.T, sh *shell) {
+	const sent = "the command was sent, and takes effect when a worker reads it"
 	sh.gvbll("topics", "--create", "--brokers", sh.addr)
-	l, err := ledger.OpenEnd(t.Context(), client, names.LedgerAt(0))
-	must(t, err)
-	ctx, interrupt := context.WithCancel(t.Context())
-	interrupt()
+	code, _, errs := sh.command("forget", "--brokers", sh.addr, "--timeout", "45s", "a")
+	if code != exitFailed || strings.Count(errs, "no worker of ledger gvbll.ledger is there") != 1 || !strings.Contains(errs, "not done after 45s: "+sent) {
+		t.Errorf("gvbll forget without a worker: exit code %d and %q", code, errs)
+	}
+	ctx, interrupt := context.WithTimeout(t.Context(), time.Minute)
+	defer interrupt()
+	var out, lines lines
+	lines.when = append(lines.when, func([]byte) { interrupt() })
 	// An error that wraps context.Canceled is shown as "interrupted" alone.
-	if _, err := awaitCommand(ctx, l, names.Commands, 1); err == nil || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "the command was sent") {
-		t.Errorf("error %v, want one that says that the command was sent", err)
+	if code := run(ctx, []string{"forget", "--brokers", sh.addr, "b"}, sh.process(&out, &lines)); code != exitFailed || !strings.Contains(lines.String(), "interrupted: "+sent) {
+		t.Errorf("gvbll forget that is interrupted: exit code %d and %q", code, &lines)
 	}
 }
 
