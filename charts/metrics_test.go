@@ -141,6 +141,8 @@ var advice = []struct {
 		{"gvbll_last_commit_timestamp_seconds", "Old is normal while no events come; otherwise `GvbllCommitsStopped`."},
 		{"gvbll_input_lag_records", "`GvbllLagGrowing`. Of the owner only."},
 		{"gvbll_input_withheld_records", "Above 0 for more than a transaction takes: `GvbllInputWithheld`. Of the owner only."},
+		{"gvbll_kafka_waiting_seconds", "Above 0 on every worker: nothing is served until Kafka answers, and the log says what it waits for. `broker`: none answers; `leader`, `replicas`, `transaction`: partitions are without a leader, or too few replicas are in sync; `quota`: see the next. Of every worker, also while lag and the last commit stand still."},
+		{"gvbll_kafka_throttled_seconds_total", "Rises: a quota of the brokers (`consumer_byte_rate`, `producer_byte_rate`, `request_percentage`) slows this worker down. A rate near 1 is all of the time. Raise the quota of its user or client id."},
 		{"gvbll_topic_at_risk", "`GvbllTopicAtRisk`. No series: nothing is at risk, or the client may not read the settings, which the log says."},
 	}},
 	{"Owner, standbys, checkpoints", [][2]string{

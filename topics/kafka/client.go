@@ -11,6 +11,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 	"github.com/segmentio/kafka-go/sasl"
 )
@@ -78,6 +79,7 @@ type Client struct {
 	transport coordinators
 	end       context.CancelFunc // of the transport's own goroutines
 	troubles  troubles
+	throttling throttling
 }
 
 // metadataTTL bounds the age of metadata. kafka-go answers metadata requests from
@@ -110,6 +112,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		DialTimeout: min(cfg.Timeout, 5*time.Second), MetadataTTL: metadataTTL,
 	}
 	c := &Client{cfg: cfg, transport: coordinators{Transport: t, nodes: make(map[findcoordinator.Request]int32)}, end: end}
+	c.transport.throttled = func(request protocol.ApiKey, d time.Duration) { c.throttling.add(request, d, cfg.Logger) }
 	c.client = &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Timeout: cfg.Timeout, Transport: &c.transport}
 	// A server that accepts the connection and never answers must not outlast
 	// DialFor.

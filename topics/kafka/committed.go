@@ -54,12 +54,12 @@ func (p *partition) consume(s *share, a *answer, first bool) error {
 			aborted[pending[0].ProducerID] = true
 			pending = pending[1:]
 		}
-		if b.damaged == wrongCRC && p.retryDamaged(b.base) {
+		if b.damaged == errDamaged.Error() && p.retryDamaged(b.base) {
 			if p.position.Load() > began {
 				break
 			}
 			p.advanced = 0
-			return fmt.Errorf("the batch at offset %d: %s", b.base, b.damaged)
+			return fmt.Errorf("the batch at offset %d: %w", b.base, errDamaged)
 		}
 		p.consumeBatch(s, &b, aborted)
 	}

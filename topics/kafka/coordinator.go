@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -19,6 +20,7 @@ import (
 // producer opens a session, and then after a request has failed, see [Client.retry].
 type coordinators struct {
 	*kafkago.Transport
+	throttled func(request protocol.ApiKey, d time.Duration) // called with what an answer says
 
 	mu    sync.Mutex
 	nodes map[findcoordinator.Request]int32 // brokers' ids
@@ -33,6 +35,14 @@ func (k *coordinators) forget() {
 
 // RoundTrip sends a request and returns its answer.
 func (k *coordinators) RoundTrip(ctx context.Context, addr net.Addr, req kafkago.Request) (kafkago.Response, error) {
+	answer, err := k.roundTrip(ctx, addr, req)
+	if err == nil && req.ApiKey() != protocol.Metadata { // which kafka-go answers from its cache
+		k.throttled(req.ApiKey(), throttleOf(answer))
+	}
+	return answer, err
+}
+
+func (k *coordinators) roundTrip(ctx context.Context, addr net.Addr, req kafkago.Request) (kafkago.Response, error) {
 	var key findcoordinator.Request
 	switch m := req.(type) {
 	case *initproducerid.Request:

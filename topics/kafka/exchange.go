@@ -66,7 +66,11 @@ func (f *rawFetch) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 		return nil, err
 	}
 	b, err := readAnswer(rw, f.buffer)
-	return &rawAnswer{protocol.Fetch, f.version, b}, err
+	answer := &rawAnswer{key: protocol.Fetch, version: f.version, bytes: b}
+	if len(b) >= 8 {
+		answer.ThrottleTimeMs = int32(binary.BigEndian.Uint32(b[4:]))
+	}
+	return answer, err
 }
 
 // rawAnswer is an answer before it is decoded: the correlation id, and what follows it.
@@ -74,6 +78,8 @@ type rawAnswer struct {
 	key     protocol.ApiKey
 	version int16
 	bytes   []byte
+
+	ThrottleTimeMs int32 // see throttleOf
 }
 
 func (a *rawAnswer) ApiKey() protocol.ApiKey { return a.key }
@@ -170,7 +176,7 @@ func (m *rawMetadata) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 		return nil, err
 	}
 	answer, err := readAnswer(rw, nil)
-	return &rawAnswer{protocol.Metadata, metadataVersion, answer}, err
+	return &rawAnswer{key: protocol.Metadata, version: metadataVersion, bytes: answer}, err
 }
 
 // known is what a broker says of a topic.

@@ -159,6 +159,7 @@ func (r *Reader) Fill(ctx context.Context, a *Answer) error {
 		return err
 	}
 	began := time.Now()
+	r.pace.ask()
 	for {
 		err := r.fetch(ctx, a)
 		if err == nil {

@@ -18,8 +18,8 @@ const forever = math.MaxInt64
 // within has passed or the context ends. Each call gets at most half of within,
 // so that a request without an answer leaves time for another try.
 func (c *Client) retry(ctx context.Context, within time.Duration, f func(context.Context) error) error {
-	began := time.Now()
 	p := pace{client: c}
+	p.ask()
 	defer p.leave()
 	for {
 		once, cancel := context.WithTimeout(ctx, min(c.cfg.Timeout, within/2))
@@ -33,7 +33,7 @@ func (c *Client) retry(ctx context.Context, within time.Duration, f func(context
 			c.transport.forget()
 		}
 		if ctx.Err() == nil {
-			if time.Since(began) >= within {
+			if time.Since(p.began) >= within {
 				return err
 			}
 			p.pause(ctx, err)
@@ -51,6 +51,7 @@ func (c *Client) retry(ctx context.Context, within time.Duration, f func(context
 // troubles while it fails. The zero value with a client is ready for use.
 type pace struct {
 	client *Client
+	began  time.Time // when what was not answered yet was asked first, or failed; zero for nothing
 	wait   time.Duration
 }
 
@@ -67,16 +68,29 @@ func (p *pace) pause(ctx context.Context, err error) {
 }
 
 // fail notes that the operation has failed and will be tried again.
-func (p *pace) fail(err error) { p.client.troubles.note(p, err, p.client.cfg.Logger) }
+func (p *pace) fail(err error) {
+	p.ask()
+	p.client.troubles.note(p, err, p.client.cfg.Logger)
+}
+
+// ask notes that the operation is asked for.
+func (p *pace) ask() {
+	if p.began.IsZero() {
+		p.began = time.Now()
+	}
+}
 
 // end notes that the operation was answered.
 func (p *pace) end() {
-	p.wait = 0
+	p.wait, p.began = 0, time.Time{}
 	p.client.troubles.end(p, p.client.cfg.Logger)
 }
 
 // leave notes that the operation is over, answered or given up.
-func (p *pace) leave() { p.client.troubles.forget(p) }
+func (p *pace) leave() {
+	p.began = time.Time{}
+	p.client.troubles.forget(p)
+}
 
 func sleep(ctx context.Context, d time.Duration) error {
 	select {

@@ -38,8 +38,8 @@ type storedBatch struct {
 // tooMuchUnpacked says that a batch is larger than maxUnpacked, or claims to be.
 var tooMuchUnpacked = fmt.Sprintf("its records unpack to more than %d MB", maxUnpacked>>20)
 
-// wrongCRC is the only damage that may have happened on the way here.
-const wrongCRC = "its CRC is wrong"
+// errDamaged is the only damage that may have happened on the way here.
+var errDamaged = errors.New("its CRC is wrong")
 
 const (
 	formatAt    = 16
@@ -72,7 +72,7 @@ func nextBatch(b *[]byte) (s storedBatch, ok bool) {
 		return s, true
 	}
 	if be.Uint32(s.raw[crcAt:]) != crc32.Checksum(s.raw[attributesAt:], castagnoli) {
-		s.damaged = wrongCRC
+		s.damaged = errDamaged.Error()
 		return s, true
 	}
 	in.take(attributesAt - 8)

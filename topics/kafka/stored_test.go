@@ -195,9 +195,9 @@ func FuzzAnswers(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 1})
 	f.Fuzz(func(_ *testing.T, b []byte) {
 		for version := range int16(12) {
-			_, _ = (&rawAnswer{protocol.Fetch, version, b}).answers()
+			_, _ = (&rawAnswer{key: protocol.Fetch, version: version, bytes: b}).answers()
 		}
-		_, _ = (&rawAnswer{protocol.Metadata, metadataVersion, b}).topics()
+		_, _ = (&rawAnswer{key: protocol.Metadata, version: metadataVersion, bytes: b}).topics()
 	})
 }
 

@@ -1,9 +1,13 @@
 package kafka
 
 import (
+	"errors"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
 )
 
 // troubles are the operations of a client that have failed and are being retried. A failure
@@ -17,7 +21,7 @@ type troubles struct {
 
 // trouble is an operation that fails.
 type trouble struct {
-	since, until time.Time // its first and its last failure
+	since, until time.Time // when it was first asked for, and when it failed last
 	err          error     // the last one
 }
 
@@ -36,7 +40,7 @@ func (t *troubles) note(op *pace, err error, log *slog.Logger) {
 	now := time.Now()
 	at, again := t.all[op]
 	if !again {
-		at.since = now
+		at.since = op.began
 	}
 	at.until, at.err = now, err
 	if t.all == nil {
@@ -72,16 +76,26 @@ func (t *troubles) end(op *pace, log *slog.Logger) {
 
 // oldest returns the trouble that has lasted longest, if it counts.
 func (t *troubles) oldest() (oldest trouble, ok bool) {
-	for op, at := range t.all {
-		if time.Since(at.until) > lapse {
-			delete(t.all, op)
-			continue
-		}
+	for at := range t.counting() {
 		if !ok || at.since.Before(oldest.since) {
 			oldest, ok = at, true
 		}
 	}
-	return oldest, ok && time.Since(oldest.since) >= warnAfter
+	return oldest, ok
+}
+
+// counting returns the troubles that have lasted for warnAfter.
+func (t *troubles) counting() iter.Seq[trouble] {
+	return func(yield func(trouble) bool) {
+		for op, at := range t.all {
+			switch {
+			case time.Since(at.until) > lapse:
+				delete(t.all, op)
+			case time.Since(at.since) >= warnAfter && !yield(at):
+				return
+			}
+		}
+	}
 }
 
 // Trouble says in one line what has failed for some seconds and is being tried again, ""
@@ -94,6 +108,58 @@ func (c *Client) Trouble() string {
 		return cause(at.err).Error()
 	}
 	return ""
+}
+
+// Waits returns for how long the client has waited for each of the things that it can wait for, 0
+// for what it does not. They are those that Trouble names:
+//
+//   - broker: no broker answers
+//   - leader: a partition has no leader, or it has moved
+//   - coordinator: the group's or the transaction's coordinator is not ready
+//   - replicas: fewer replicas are in sync than min.insync.replicas
+//   - transaction: the one before does not end
+//   - quota: the brokers throttle this client
+//   - topic: a topic or a partition is said not to exist
+//   - log: a log ends before what was read of it
+//   - other: anything else, such as a batch that is damaged
+func (c *Client) Waits() map[string]time.Duration {
+	waits := map[string]time.Duration{
+		"broker": 0, "leader": 0, "coordinator": 0, "replicas": 0, "transaction": 0, "quota": 0, "topic": 0, "log": 0, "other": 0,
+	}
+	c.troubles.mu.Lock()
+	defer c.troubles.mu.Unlock()
+	for at := range c.troubles.counting() {
+		what := waitedFor(at.err)
+		waits[what] = max(waits[what], time.Since(at.since))
+	}
+	return waits
+}
+
+// waitedFor returns what is missing while an operation fails with the error, see [Client.Waits].
+func waitedFor(err error) string {
+	var code kafkago.Error
+	switch errors.As(err, &code); code {
+	case kafkago.RequestTimedOut, kafkago.NetworkException, kafkago.BrokerNotAvailable:
+		return "broker"
+	case kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.ReplicaNotAvailable, kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch, kafkago.KafkaStorageError:
+		return "leader"
+	case kafkago.GroupLoadInProgress, kafkago.GroupCoordinatorNotAvailable, kafkago.NotCoordinatorForGroup:
+		return "coordinator"
+	case kafkago.NotEnoughReplicas, kafkago.NotEnoughReplicasAfterAppend:
+		return "replicas"
+	case kafkago.ConcurrentTransactions:
+		return "transaction"
+	case kafkago.ThrottlingQuotaExceeded:
+		return "quota"
+	case kafkago.UnknownTopicOrPartition:
+		return "topic"
+	case kafkago.OffsetNotAvailable, kafkago.OffsetOutOfRange:
+		return "log"
+	}
+	if code != 0 || errors.Is(err, errDamaged) || errors.Is(err, errMalformed) {
+		return "other"
+	}
+	return "broker"
 }
 
 // refusals logs batches that cannot be read, at most one line every warnEvery: a producer

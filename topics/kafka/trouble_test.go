@@ -2,12 +2,15 @@ package kafka
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
 )
 
 // TestGivenUpIsNotAnswered: an operation that is given up, at its end or its caller's, has
@@ -34,6 +37,48 @@ func TestGivenUpIsNotAnswered(t *testing.T) {
 		}
 		if got := strings.Count(log.String(), answered); got != 1 {
 			t.Errorf("the log says %d times %q, want once", got, answered)
+		}
+	})
+}
+
+// TestWaits: what an operation waits for, and for how long, counted from when it was first asked
+// for, is known from the second second on, and over when it is answered.
+func TestWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Client{cfg: Config{Logger: slog.New(slog.DiscardHandler), Timeout: 10 * time.Second}}
+		for _, test := range []struct {
+			err  error
+			what string
+		}{
+			{io.ErrUnexpectedEOF, "broker"},
+			{kafkago.LeaderNotAvailable, "leader"},
+			{kafkago.GroupCoordinatorNotAvailable, "coordinator"},
+			{kafkago.NotEnoughReplicas, "replicas"},
+			{kafkago.UnknownTopicOrPartition, "topic"},
+			{fmt.Errorf("the batch at offset 3: %w", errDamaged), "other"},
+		} {
+			began := time.Now()
+			c.retry(t.Context(), forever, func(context.Context) error {
+				for what, waits := range c.Waits() {
+					want := time.Duration(0)
+					if lasts := time.Since(began); what == test.what && lasts > warnAfter {
+						want = lasts
+					}
+					if waits != want {
+						t.Errorf("%v after %v: it has waited for %s for %v, want %v", time.Since(began), test.err, what, waits, want)
+					}
+				}
+				time.Sleep(time.Second)
+				if time.Since(began) > 5*time.Second {
+					return nil
+				}
+				return test.err
+			})
+		}
+		for what, waits := range c.Waits() {
+			if waits != 0 {
+				t.Errorf("all is answered, but it waits for %s for %v", what, waits)
+			}
 		}
 	})
 }

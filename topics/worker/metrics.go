@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
@@ -35,6 +37,7 @@ type Metrics struct {
 	early           *prometheus.CounterVec
 	unknown         *prometheus.CounterVec
 	forgets         forgetMetrics
+	kafka           *kafkaMetrics
 }
 
 // recoveryMetrics are those of a start and of taking the graph over.
@@ -56,6 +59,34 @@ type forgetMetrics struct {
 	nodes    prometheus.Counter
 	distance *prometheus.GaugeVec
 }
+
+// kafkaMetrics are those of a client, as it is when they are collected. There are series of all
+// values from the start.
+type kafkaMetrics struct {
+	client             atomic.Pointer[kafka.Client]
+	waiting, throttled *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (k *kafkaMetrics) Describe(to chan<- *prometheus.Desc) {
+	to <- k.waiting
+	to <- k.throttled
+}
+
+// Collect implements prometheus.Collector.
+func (k *kafkaMetrics) Collect(to chan<- prometheus.Metric) {
+	c := k.client.Load()
+	for what, d := range c.Waits() {
+		to <- prometheus.MustNewConstMetric(k.waiting, prometheus.GaugeValue, d.Seconds(), what)
+	}
+	total, _ := c.Throttled()
+	for request, d := range total {
+		to <- prometheus.MustNewConstMetric(k.throttled, prometheus.CounterValue, d.Seconds(), request)
+	}
+}
+
+// Watch shows what the client waits for, from now on.
+func (m *Metrics) Watch(c *kafka.Client) { m.kafka.client.Store(c) }
 
 // causes are the causes of all policies. Each has a series from the start, so that its
 // rate before the first window is 0 instead of missing.
@@ -118,6 +149,12 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			distance: gauges("gvbll_forget_distance", "How far the last exact forgetting moved the posterior: Frobenius norms of the differences of its mean and variance.", "of"),
 		},
 	}
+	m.kafka = &kafkaMetrics{
+		waiting:   prometheus.NewDesc("gvbll_kafka_waiting_seconds", "For how long this worker has waited for Kafka, by what it waits for, as /readyz says; 0 for what it does not wait for. It counts from 2 s on.", []string{"what"}, nil),
+		throttled: prometheus.NewDesc("gvbll_kafka_throttled_seconds_total", "For how long the brokers have throttled this worker by a quota, by request: fetch, produce or other.", []string{"request"}, nil),
+	}
+	m.Watch(new(kafka.Client))
+	reg.MustRegister(m.kafka)
 	for _, cause := range causes {
 		m.windows.WithLabelValues(cause)
 	}

@@ -1,0 +1,91 @@
+package kafka
+
+import (
+	"errors"
+	"log/slog"
+	"maps"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+// A broker that throttles a client answers at once, says for how long in the answer, and reads
+// nothing more from the connection meanwhile (KIP-219). Such an answer to a fetch has no partitions,
+// and says nothing about them.
+
+// errThrottled is the failure of a fetch that was answered without its partitions.
+var errThrottled = errors.New("throttled by a quota")
+
+// Throttling counts for [Client.Throttled] once it adds up to throttledFor, with no more than
+// throttledGap between two answers that say so.
+const (
+	throttledFor = time.Second
+	throttledGap = 10 * time.Second
+)
+
+// throttling is for how long the brokers have throttled a client. The zero value is ready for use.
+type throttling struct {
+	mu     sync.Mutex
+	total  map[string]time.Duration // by request, see Client.Throttled
+	lasts  time.Duration            // in total, without a gap
+	until  time.Time                // end of the last one
+	logged time.Time                // when a warning was logged
+}
+
+// add notes that an answer to the request said so.
+func (t *throttling) add(request protocol.ApiKey, d time.Duration, log *slog.Logger) {
+	if d <= 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if now.Sub(t.until) > throttledGap {
+		t.lasts = 0
+	}
+	t.lasts += d
+	if until := now.Add(d); until.After(t.until) {
+		t.until = until
+	}
+	if t.total == nil {
+		t.total = make(map[string]time.Duration)
+	}
+	t.total[kindOf(request)] += d
+	if t.lasts >= throttledFor && now.Sub(t.logged) >= warnEvery {
+		t.logged = now
+		log.Warn("kafka: throttled by a quota", "request", request.String(), "for", d, "since_it_began", t.lasts)
+	}
+}
+
+// kindOf returns which of the series of [Client.Throttled] a request is in.
+func kindOf(request protocol.ApiKey) string {
+	switch request {
+	case protocol.Fetch:
+		return "fetch"
+	case protocol.Produce:
+		return "produce"
+	}
+	return "other"
+}
+
+// Throttled returns for how long in all the brokers have throttled this client, by request: fetch,
+// produce or other. now reports whether they do so at present.
+func (c *Client) Throttled() (total map[string]time.Duration, now bool) {
+	t := &c.throttling
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	total = map[string]time.Duration{"fetch": 0, "produce": 0, "other": 0}
+	maps.Copy(total, t.total)
+	return total, t.lasts >= throttledFor && time.Since(t.until) <= throttledGap
+}
+
+// throttleOf returns for how long an answer says that the client is throttled.
+func throttleOf(answer protocol.Message) time.Duration {
+	v := reflect.Indirect(reflect.ValueOf(answer)).FieldByName("ThrottleTimeMs")
+	if !v.IsValid() {
+		return 0
+	}
+	return time.Duration(v.Int()) * time.Millisecond
+}
