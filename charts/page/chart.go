@@ -119,7 +119,8 @@ type measured struct {
 	noECE  bool // the scores have no ECE
 }
 
-// scores adds charts of accuracy, NLL and ECE.
+// scores adds charts of accuracy, NLL and ECE, the last with the chance level of the first of
+// the list.
 func (f *figure) scores(x string, whole bool, list []measured) {
 	for _, m := range []struct {
 		title string
@@ -139,6 +140,13 @@ func (f *figure) scores(x string, whole bool, list []measured) {
 				s.add(l.x[i], m.of(scores))
 			}
 			lines = append(lines, s)
+		}
+		if m.title == "ECE" && len(list) > 0 {
+			chance := series{name: "by chance up to"}
+			for i, scores := range list[0].scores {
+				chance.add(list[0].x[i], scores.Chance)
+			}
+			lines = append(lines, chance)
 		}
 		f.add(m.title, x, whole, lines...)
 	}

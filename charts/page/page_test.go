@@ -576,7 +576,7 @@ func TestPictures(t *testing.T) {
 	text := s.get("/").Body.String()
 	for want, count := range map[string]int{
 		"<svg viewBox": 5, `<text class="title" x="44" y="13">accuracy`: 1, `<text class="title" x="44" y="13">NLL, nats`: 1, `<text class="title" x="44" y="13">ECE`: 1,
-		"n = 30": 2, "<polyline": 8, `<li class="hue1"><span>static`: 1,
+		"n = 30": 2, "<polyline": 9, `<li class="hue1"><span>static`: 1,
 	} {
 		if n := strings.Count(text, want); n != count {
 			t.Errorf("the page has %q %d times, want %d", want, n, count)

@@ -90,7 +90,7 @@ func (v *reportView) facts() []fact {
 		{"refused events", strconv.Itoa(v.whole.refusedEvents()), ""},
 	}
 	if m := v.whole.Served.Means(); v.Scored {
-		list = append(list, fact{"accuracy", formatted(m.Acc), ""}, fact{"NLL, nats", formatted(m.NLL), ""}, fact{"ECE", formatted(m.ECE), ""}, fact{"Brier score", formatted(m.Brier), ""})
+		list = append(list, fact{"accuracy", formatted(m.Acc), ""}, fact{"NLL, nats", formatted(m.NLL), ""}, fact{"ECE", formatted(m.ECE), ""}, fact{"ECE by chance up to", formatted(m.Chance), ""}, fact{"Brier score", formatted(m.Brier), ""})
 	}
 	return list
 }

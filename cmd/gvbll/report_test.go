@@ -58,7 +58,7 @@ func testReport(t *testing.T, sh *shell, dir, out string) {
 	scores := g.scores()
 	for _, want := range []string{
 		"<h1>reported</h1>", "model " + m.ID, "<dt>predictions</dt><dd>300</dd>", "<dt>labels</dt><dd>300</dd>",
-		fmt.Sprintf("<dt>accuracy</dt><dd>%.4f</dd>", scores.Acc), fmt.Sprintf("<dt>NLL, nats</dt><dd>%.4f</dd>", scores.NLL), fmt.Sprintf("<dt>ECE</dt><dd>%.4f</dd>", scores.ECE),
+		fmt.Sprintf("<dt>accuracy</dt><dd>%.4f</dd>", scores.Acc), fmt.Sprintf("<dt>NLL, nats</dt><dd>%.4f</dd>", scores.NLL), fmt.Sprintf("<dt>ECE</dt><dd>%.4f</dd>", scores.ECE), fmt.Sprintf("<dt>ECE by chance up to</dt><dd>%.4f</dd>", scores.Chance),
 		`<th scope="row">static</th><td>300</td>`, `<th scope="row">` + m.Classes[0] + "</th>", "forgot 1 ids by a replay of",
 	} {
 		if !strings.Contains(string(html), want) {

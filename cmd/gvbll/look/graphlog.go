@@ -189,6 +189,7 @@ func PrintValidation(w io.Writer, r *retrain.Result) {
 		}
 		fmt.Fprintln(w)
 	}
+	fmt.Fprintf(w, "by chance alone the ECE of so many labels is up to %.4f\n", v.Scores[r.Candidate[0].Head].Chance)
 	if len(r.New) > 0 {
 		fmt.Fprintf(w, "new classes: %.200q\n", r.New)
 	}

@@ -30,6 +30,9 @@ type Row struct {
 	AccBehind Behind `json:"acc_behind"`
 	NLLBehind Behind `json:"nll_behind"`
 	ECEBehind Behind `json:"ece_behind"`
+	// Of all labels of a stream, not by step: the ECE and its chance level, means over seeds.
+	StreamECE    float64 `json:"stream_ece"`
+	StreamChance float64 `json:"stream_ece_chance"`
 	// Drift is nil unless the stream is in order of time.
 	Drift *Drift `json:"drift,omitempty"`
 }
@@ -73,6 +76,11 @@ func Summarise(results []Result) []Row {
 	for i := range rows {
 		rows[i].Estimate = estimate(of(runs[i], func(r *Result) Scores { return r.Mean }))
 		rows[i].Drift = drift(runs[i])
+		for _, r := range runs[i] {
+			ece, chance := r.Bins.ECE()
+			rows[i].StreamECE += ece / float64(len(runs[i]))
+			rows[i].StreamChance += chance / float64(len(runs[i]))
+		}
 	}
 	for i := range rows {
 		for _, m := range measures {

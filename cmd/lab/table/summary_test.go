@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // result returns a result with these means.
@@ -17,18 +19,21 @@ func result(dataset, system string, seed uint64, acc, nll, ece float64) Result {
 // TestSummarise: rows have the means over seeds of the last results, in the table's
 // order, and both formats mark the best and quote the paper.
 func TestSummarise(t *testing.T) {
+	graphsage := result("cora", "graphsage", 1, .7, 1, .2)
+	graphsage.Bins[18] = calibration.Bin{Count: 100, Correct: 50, SumConfidence: 90}
 	rows := Summarise([]Result{
 		result("zoo", "gcn", 1, .5, 1, .2),
 		result("cora", "gvbll-online", 2, .9, .4, .1),
 		result("cora", "graphsage", 1, .1, 9, .9), // replaced by a later one below
 		result("cora", "gvbll-online", 1, .8, .6, .1),
-		result("cora", "graphsage", 1, .7, 1, .2),
+		graphsage,
 		result("cora", "gvbll-online", 3, .7, .5, .1),
 	})
 	want := []Row{
 		{
 			Dataset: "cora", Protocol: strict, System: "graphsage", Estimate: Estimate{Seeds: 1, Acc: .7, NLL: 1, ECE: .2},
 			AccBehind: Behind{Best: "gvbll-online", Mean: .1}, NLLBehind: Behind{Best: "gvbll-online", Mean: .4}, ECEBehind: Behind{Best: "gvbll-online", Mean: .1},
+			StreamECE: .4, StreamChance: (math.Sqrt(2/math.Pi) + 3*math.Sqrt(1-2/math.Pi)) * math.Sqrt(9) / 100,
 		},
 		{
 			Dataset: "cora", Protocol: strict, System: "gvbll-online",
@@ -44,23 +49,23 @@ func TestSummarise(t *testing.T) {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 	const text = `cora, strict, seeds: 1 to 3 (paper's figures in brackets)
-  system         accuracy %           behind   NLL                    behind   ECE
-  graphsage      70.0 (51.46)         10.0     1.000 (1.48)           0.400    0.200 (0.16)
-  gvbll-online  *80.0 ± 5.8 (81.86)   best    *0.500 ± 0.058 (0.59)   best    *0.100 ± 0.000 (0.11)
+  system         accuracy %           behind   NLL                    behind   ECE                    ECE of stream
+  graphsage      70.0 (51.46)         10.0     1.000 (1.48)           0.400    0.200 (0.16)           0.400, chance 0.078
+  gvbll-online  *80.0 ± 5.8 (81.86)   best    *0.500 ± 0.058 (0.59)   best    *0.100 ± 0.000 (0.11)   0.000, chance 0.000
 
 zoo, strict, seeds: 1
-  system   accuracy %   behind   NLL     behind   ECE
-  gcn     *50.0         best    *1.000   best    *0.200
+  system   accuracy %   behind   NLL     behind   ECE     ECE of stream
+  gcn     *50.0         best    *1.000   best    *0.200   0.000, chance 0.000
 `
 	if diff := cmp.Diff(text, Text(rows)); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}
 	const markdown = `**cora, strict, seeds: 1 to 3 (paper's figures in brackets)**
 
-| system | accuracy % | behind | NLL | behind | ECE |
-|---|---:|---:|---:|---:|---:|
-| graphsage | 70.0 (51.46) | 10.0 | 1.000 (1.48) | 0.400 | 0.200 (0.16) |
-| gvbll-online | **80.0 ± 5.8 (81.86)** | best | **0.500 ± 0.058 (0.59)** | best | **0.100 ± 0.000 (0.11)** |
+| system | accuracy % | behind | NLL | behind | ECE | ECE of stream |
+|---|---:|---:|---:|---:|---:|---:|
+| graphsage | 70.0 (51.46) | 10.0 | 1.000 (1.48) | 0.400 | 0.200 (0.16) | 0.400, chance 0.078 |
+| gvbll-online | **80.0 ± 5.8 (81.86)** | best | **0.500 ± 0.058 (0.59)** | best | **0.100 ± 0.000 (0.11)** | 0.000, chance 0.000 |
 `
 	if diff := cmp.Diff(markdown, Markdown(rows[:2])); diff != "" {
 		t.Errorf("markdown (-want +got):\n%s", diff)

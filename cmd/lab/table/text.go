@@ -9,8 +9,8 @@ import (
 // Text formats rows for a terminal: a block for each data set and protocol, with a
 // line for each system. A score is mean ± standard error, with the paper's figure in
 // brackets; accuracy is in percent. A star marks the best system of a block in each
-// measure, and those that are a tie with it. "behind" is the difference from the best. A
-// stream in order of time has a second block, with what changed along it.
+// measure, and those that are a tie with it. "behind" is the difference from the best. The
+// ECE of a step is mostly chance, so the last column has that of all labels. A stream in order of time has a second block, with what changed along it.
 func Text(rows []Row) string {
 	return layout(rows, func(b *strings.Builder, block block) {
 		fmt.Fprintf(b, "%s\n", block.title)
@@ -125,6 +125,7 @@ func scored(rows []Row) block {
 			b.head = append(b.head, "behind")
 		}
 	}
+	b.head = append(b.head, "ECE of stream")
 	for i := range rows {
 		r := &rows[i]
 		line := []entry{{text: r.System}}
@@ -147,7 +148,7 @@ func scored(rows []Row) block {
 				line = append(line, entry{text: text})
 			}
 		}
-		b.lines = append(b.lines, line)
+		b.lines = append(b.lines, append(line, entry{text: fmt.Sprintf("%.3f, chance %.3f", r.StreamECE, r.StreamChance)}))
 	}
 	return b
 }
