@@ -15,6 +15,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
@@ -111,7 +112,7 @@ func rows(t *testing.T, folder, name string) []string {
 }
 
 // TestExportIDsAlike: a graph with a node 7 and a node "7" is exported with both, each with
-// its own edges, and the tables can be read.
+// its own edges, and the tables can be read. So it is where the worker refused other events.
 func TestExportIDsAlike(t *testing.T) { onKFake(t, testExportIDsAlike) }
 
 func testExportIDsAlike(t *testing.T, sh *shell) {
@@ -125,12 +126,15 @@ func testExportIDsAlike(t *testing.T, sh *shell) {
 	producer, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
 	must(t, err)
 	for _, n := range []event.Node{{ID: number}, {ID: text}, {ID: cites, Neighbours: []event.ID{text}}} {
-		n.Dense = make([]float32, g.dim)
-		n.Dense[0] = 1
+		n.Index, n.Value = []uint32{0}, []float32{1}
 		must(t, producer.Send(t.Context(), []kafka.Record{{Topic: g.names.Nodes, Key: wire.AppendKey(nil, n.ID), Value: wire.AppendNode(nil, &n), Time: time.Now()}}))
 	}
+	// What the worker refuses is not in the graph, and does not say how many features that has.
+	refused := filepath.Join(dir, "refused")
+	must(t, os.WriteFile(refused, []byte(`{"id":"oops","features":[1,2]}`+"\n"+`{"id":"far","indices":[4000000000]}`+"\n"), 0o600))
+	sh.gvbll("send", "--brokers", sh.addr, "--events", refused)
 	stop := g.work("--model", file)
-	g.awaitTaken()
+	g.await(func(all []*ledger.Record) bool { return predictions(all) == 3 && refusedFor(all, event.WrongDimension) == 2 })
 	stop()
 	out := filepath.Join(dir, "exported")
 	code, _, errs := g.command("export", "--out", out)

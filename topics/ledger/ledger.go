@@ -108,6 +108,9 @@ type Terms struct {
 type Beginning struct {
 	Why     string `json:"why"`     // what differs from the epoch before, or the operator's words
 	Program string `json:"program"` // version of the program that wrote it
+	// Features is the number of features that the epoch's models take. Node events with another
+	// number of them were refused.
+	Features int `json:"features,omitempty"`
 	// Gap are the records before the epoch that no topic has any more and that its state may
 	// lack, nil for none. With a gap, no replay gives the state again: one that has it begins
 	// at a checkpoint of this window or a later one.

@@ -63,8 +63,10 @@ type Terms struct {
 	// it is empty, Model does.
 	Model  string
 	Shadow string
-	// Classes are written into the first record of an epoch, for consumers.
-	Classes []string
+	// Classes, and the number of Features of a node, are written into the first record of an
+	// epoch, for consumers.
+	Classes  []string
+	Features int
 	// Settings are the settings that the engine's outcomes depend on. A ledger with
 	// other settings is refused, unless Effective makes the two equal or an epoch may begin.
 	Settings event.Settings

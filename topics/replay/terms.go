@@ -78,6 +78,11 @@ func (p *Replayer) firstWith(ctx context.Context, t *ledger.Terms) (*ledger.Term
 	return ledger.FindSettings(ctx, p.Client, p.Cfg.Terms.LedgerAt(), t.Settings)
 }
 
+// Beginning returns what the first record of an epoch of these terms says of it.
+func (t *Terms) Beginning(why string) *ledger.Beginning {
+	return &ledger.Beginning{Why: why, Program: t.Program, Features: t.Features}
+}
+
 // IsOwn reports whether the settings are the engine's, except for some that have no effect
 // on its models.
 func (t *Terms) IsOwn(written event.Settings) bool {

@@ -396,7 +396,7 @@ func (l *sequencer) newCut(cause string) *cuts.Cut {
 // begins makes a cut the first of an epoch.
 func (l *sequencer) begins(cut *cuts.Cut, why string) {
 	cut.Configuration, cut.Classes, cut.Inputs = l.terms.SettingsToWrite().All, l.cfg.Terms.Classes, l.inputs.Begins()
-	cut.Begins = &ledger.Beginning{Why: why, Program: l.cfg.Terms.Program}
+	cut.Begins = l.cfg.Terms.Beginning(why)
 }
 
 // append appends a cut to the log. It returns an error if that is not the one that was taken.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/gvbll/gvbll/topics/kafka"
-	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
@@ -54,7 +53,7 @@ func (w *Worker) noteGap(checkpoint int64) {
 		return
 	}
 	if w.begins == nil {
-		w.begins = &ledger.Beginning{Why: "records of the inputs are gone", Program: w.Cfg.Terms.Program}
+		w.begins = w.Cfg.Terms.Beginning("records of the inputs are gone")
 	}
 	w.begins.Gap, w.begins.Checkpoint = gap, checkpoint
 }

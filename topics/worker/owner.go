@@ -248,7 +248,7 @@ func (o *Owner) effects(out *event.Outcome, c *Claimed, trial *ledger.Trial) *pu
 	}
 	switch {
 	case out.Window == 0:
-		record.Begins = &ledger.Beginning{Why: "the ledger begins", Program: o.cfg.Terms.Program}
+		record.Begins = o.cfg.Terms.Beginning("the ledger begins")
 	case c.Begins != nil:
 		record.Epoch, record.Begins = o.replay.Last.Epoch+1, c.Begins
 	}

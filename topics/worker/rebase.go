@@ -107,7 +107,7 @@ func (w *Worker) checkEnd(ctx context.Context) error {
 			return err
 		}
 	}
-	w.begins = &ledger.Beginning{Why: m.Why, Program: w.Cfg.Terms.Program}
+	w.begins = w.Cfg.Terms.Beginning(m.Why)
 	w.Cfg.Logger.Info("the ledger has other terms, so an epoch will begin", "why", m.Why)
 	return nil
 }

@@ -59,11 +59,7 @@ func exportedIDs(nodes []pipeline.Recorded, w io.Writer) (ids dataset.IDs) {
 
 // DataSet returns the graph as a data set. What is to be known of it is said on w.
 func (l *Log) DataSet(ctx context.Context, w io.Writer) (*dataset.Dataset, error) {
-	features, err := l.features(ctx)
-	if err != nil {
-		return nil, err
-	}
-	h, err := pipeline.NewHistory(features, l.classes)
+	h, err := pipeline.NewHistory(l.features, l.classes)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +67,7 @@ func (l *Log) DataSet(ctx context.Context, w io.Writer) (*dataset.Dataset, error
 		return nil, err
 	}
 	nodes, edges := h.Nodes(func(*pipeline.Recorded) bool { return true })
-	d := &dataset.Dataset{Name: l.Names.Ledger, Dim: features, Sparse: true, Classes: h.Classes(), Edges: edges, Time: make([]float64, len(nodes))}
+	d := &dataset.Dataset{Name: l.Names.Ledger, Dim: l.features, Sparse: true, Classes: h.Classes(), Edges: edges, Time: make([]float64, len(nodes))}
 	d.IDs = exportedIDs(nodes, w)
 	parts := make([]dataset.Part, len(nodes))
 	timed := false

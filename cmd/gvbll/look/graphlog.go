@@ -2,7 +2,6 @@ package look
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -61,11 +60,12 @@ func (p Place) reached(window int64, at time.Time) bool {
 type Log struct {
 	Graph
 
-	Windows int64          // read are those before this one
-	since   int64          // training nodes came in this one or later
-	Serves  string         // the model that serves after the last of them
-	classes []string       // of the model that the ledger began with
-	written event.Settings // that the records hold last
+	Windows  int64          // read are those before this one
+	since    int64          // training nodes came in this one or later
+	Serves   string         // the model that serves after the last of them
+	classes  []string       // of the model that the ledger began with
+	features int            // of a node, for the models that served last: events with others were refused
+	written  event.Settings // that the records hold last
 }
 
 // OpenLog finds the windows that the flags name.
@@ -86,6 +86,9 @@ func OpenLog(ctx context.Context, g Graph, f Span) (*Log, error) {
 		}
 		if !found && f.Since.reached(r.Window, r.Stepped) {
 			found, l.since = true, r.Window
+		}
+		if r.Begins != nil {
+			l.features = r.Begins.Features
 		}
 		if r.Classes != nil && l.classes == nil {
 			l.classes = r.Classes
@@ -127,35 +130,6 @@ func (l *Log) CheckServes(m *model.Model) error {
 	return nil
 }
 
-// features returns the number of features of the nodes: the most frequent length of dense
-// ones, or one more than the largest index of sparse ones.
-func (l *Log) features(ctx context.Context) (int, error) {
-	lengths := make(map[int]int)
-	largest := -1
-	err := l.play(ctx, func(w *event.Window) error {
-		for i := range w.Nodes {
-			n := &w.Nodes[i]
-			if len(n.Dense) > 0 {
-				lengths[len(n.Dense)]++
-			}
-			if k := len(n.Index); k > 0 {
-				largest = max(largest, int(n.Index[k-1]))
-			}
-		}
-		return nil
-	})
-	d := largest + 1
-	for length, count := range lengths {
-		if other := lengths[d]; count > other || count == other && length < d {
-			d = length
-		}
-	}
-	if err == nil && d == 0 {
-		err = errors.New("no node has features: nothing can be trained on")
-	}
-	return d, err
-}
-
 // Train trains a model on the log. cfg has the constants of the training, the model that serves, or
 // nil, and classes to have besides.
 func (l *Log) Train(ctx context.Context, cfg retrain.Config) (*retrain.Result, error) {
@@ -164,11 +138,7 @@ func (l *Log) Train(ctx context.Context, cfg retrain.Config) (*retrain.Result, e
 	if cfg.Settings, err = l.settings(); err != nil {
 		return nil, err
 	}
-	if cfg.Serving == nil {
-		if cfg.Features, err = l.features(ctx); err != nil {
-			return nil, err
-		}
-	}
+	cfg.Features = l.features // unless a model serves
 	return retrain.Train(ctx, l.play, cfg)
 }
 

@@ -17,7 +17,7 @@ import (
 func Terms(p flags.Process, names topics.Names, cfg pipeline.Config, models ...*model.Model) worker.Config {
 	return worker.Config{
 		Terms: replay.Terms{
-			Names: names, Model: models[0].ID, Shadow: shadowOf(models), Classes: models[0].Classes,
+			Names: names, Model: models[0].ID, Shadow: shadowOf(models), Classes: models[0].Classes, Features: models[0].Encoder.In(),
 			Settings: cfg.Effective(models...).Settings(), Effective: effective(models...), Program: p.Version,
 		},
 		Models: replay.Models{Fresh: fresh(cfg, models...), Room: roomForEngine},
