@@ -111,7 +111,7 @@ func (f *figure) hue(name string) string {
 
 func hue(i int) string { return "hue" + strconv.Itoa(i%hues) }
 
-// measured is the scores of something over time, with which scoreFigure draws its lines.
+// measured is the scores of something over time.
 type measured struct {
 	name   string
 	x      []float64
@@ -122,43 +122,36 @@ type measured struct {
 // scores adds charts of accuracy, NLL and ECE, the last with the chance level of the first of
 // the list.
 func (f *figure) scores(x string, whole bool, list []measured) {
-	for _, m := range []struct {
-		title string
-		of    func(calibration.Means) float64
-	}{
-		{"accuracy", func(m calibration.Means) float64 { return m.Acc }},
-		{"NLL, nats", func(m calibration.Means) float64 { return m.NLL }},
-		{"ECE", func(m calibration.Means) float64 { return m.ECE }},
-	} {
-		var lines []series
-		for _, l := range list {
-			if m.title == "ECE" && l.noECE {
-				continue
-			}
-			s := series{name: l.name}
-			for i, scores := range l.scores {
-				s.add(l.x[i], m.of(scores))
-			}
-			lines = append(lines, s)
-		}
-		if m.title == "ECE" && len(list) > 0 {
-			chance := series{name: "by chance up to"}
-			for i, scores := range list[0].scores {
-				chance.add(list[0].x[i], scores.Chance)
-			}
-			lines = append(lines, chance)
-		}
-		f.add(m.title, x, whole, lines...)
+	f.add("accuracy", x, whole, linesOf(list, func(m calibration.Means) float64 { return m.Acc })...)
+	f.add("NLL, nats", x, whole, linesOf(list, func(m calibration.Means) float64 { return m.NLL })...)
+	if binned := slices.DeleteFunc(slices.Clone(list), func(m measured) bool { return m.noECE }); len(binned) > 0 {
+		chance := linesOf(binned[:1], func(m calibration.Means) float64 { return m.Chance })
+		chance[0].name = "by chance up to"
+		f.add("ECE", x, whole, append(linesOf(binned, func(m calibration.Means) float64 { return m.ECE }), chance...)...)
 	}
 }
 
+// linesOf returns a line of a score for each of a list.
+func linesOf(list []measured, score func(calibration.Means) float64) (lines []series) {
+	for _, m := range list {
+		s := series{name: m.name}
+		for i, scores := range m.scores {
+			s.add(m.x[i], score(scores))
+		}
+		lines = append(lines, s)
+	}
+	return lines
+}
+
 // reliability adds a reliability diagram: for each bin of confidence the accuracy, the gap
-// between it and the mean confidence, and below it the number of predictions.
+// between it and the mean confidence, a line where chance alone leaves 95 of 100 accuracies,
+// and below it the number of predictions.
 func (f *figure) reliability(name string, t *calibration.Tally) {
 	ece, chance := t.Bins.ECE()
 	c := chart{
-		Title: fmt.Sprintf("%s: n = %d, ECE %s (by chance up to %s)", name, t.Labels, formatted(ece), formatted(chance)), Height: stripBottom + 2,
-		X: "confidence; below: how many", Lines: []line{{"ideal", fmt.Sprintf("%v,%v %v,%v", chartLeft, chartBottom, chartRight, chartTop)}},
+		Title:  fmt.Sprintf("%s: ECE %s, by chance ≤ %s", name, formatted(ece), formatted(chance)),
+		Height: stripBottom + 2, X: fmt.Sprintf("confidence; below: how many of %d", t.Labels),
+		Lines: []line{{"ideal", fmt.Sprintf("%v,%v %v,%v", chartLeft, chartBottom, chartRight, chartTop)}},
 	}
 	across, up := scale{0, 1, chartLeft, chartRight}, scale{0, 1, chartBottom, chartTop}
 	c.XTicks, c.YTicks = across.ticks(false), up.ticks(false)
@@ -175,14 +168,17 @@ func (f *figure) reliability(name string, t *calibration.Tally) {
 		add := func(class string, from, to float64) {
 			c.Boxes = append(c.Boxes, box{class, rounded(left + .5), rounded(min(from, to)), rounded(right - left - 1), rounded(math.Abs(to - from))})
 		}
-		accuracy, confidence := float64(b.Correct)/float64(b.Count), b.SumConfidence/float64(b.Count)
+		accuracy, confidence := float64(b.Correct)/float64(b.Count), min(b.SumConfidence/float64(b.Count), 1)
 		gap := "over" // confident
 		if confidence < accuracy {
 			gap = "under"
 		}
 		add("bar", up.at(0), up.at(min(accuracy, confidence)))
-		add(gap, up.at(accuracy), up.at(min(confidence, 1)))
+		add(gap, up.at(accuracy), up.at(confidence))
 		add("bar", below.from, below.at(float64(b.Count)))
+		spread := 1.96 * math.Sqrt(confidence*(1-confidence)/float64(b.Count))
+		middle := rounded((left + right) / 2)
+		c.Lines = append(c.Lines, line{"chance", fmt.Sprintf("%v,%v %v,%v", middle, rounded(up.at(max(confidence-spread, 0))), middle, rounded(up.at(min(confidence+spread, 1))))})
 	}
 	f.Charts = append(f.Charts, c)
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // Limits of the history.
@@ -29,7 +28,7 @@ type history struct {
 	next    int64 // number of the next window
 	levels  event.Levels
 	trial   *Trial         // after the last window
-	latest  *event.Outcome // of the last window: only the fields that optionalFacts needs
+	latest  *event.Outcome // of the last window: only the fields that the page shows
 
 	scored scored // in those windows, of the model that served in the last one
 
@@ -43,14 +42,6 @@ type history struct {
 	lag      map[string]int64 // records, by topic
 	owner    bool
 	commit   time.Time
-}
-
-// scored is the scores of a model.
-type scored struct {
-	model   string   // the model's id
-	heads   []string // names
-	curve   curve
-	classes []Group // of the head that serves, without names
 }
 
 // shadow is the shadow model's scores.
@@ -136,27 +127,4 @@ func (h *history) find(id event.ID) *served {
 		return nil
 	}
 	return h.served.at(i)
-}
-
-// add adds the scores of a window. If another model serves, it first resets them.
-func (s *scored) add(out *event.Outcome) {
-	if out.Model != s.model || s.heads == nil {
-		s.model, s.heads, s.curve = out.Model, nil, curve{}
-		clear(s.classes)
-		for i := range out.Heads {
-			s.heads = append(s.heads, out.Heads[i].Name)
-		}
-	}
-	s.curve.add(out)
-	if len(out.Heads) == 0 {
-		return
-	}
-	for i := range out.Heads[0].Scores {
-		score, label := (*calibration.Score)(&out.Heads[0].Scores[i]), out.Labelled[i].Class
-		for int(max(score.Class, label)) >= len(s.classes) {
-			s.classes = append(s.classes, Group{})
-		}
-		s.classes[score.Class].Predicted++
-		s.classes[label].Add(score)
-	}
 }

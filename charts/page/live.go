@@ -6,11 +6,9 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // liveView is the data of page.html.
@@ -23,15 +21,16 @@ type liveView struct {
 	Progress    *progressValue // nil unless something lasts
 	Trial       *Trial         // nil for none
 	Version     uint64         // of the pictures
+	Questions   []question
+	Latest      []predictionView
 	Facts       []fact
-	ByLabel     table // scores by head, those of the shadow model's behind the others
-	ByWindow    table
+	Heads       table // scores by head, those of the shadow model's behind the others
 	Reliability *figure
 	Curves      *figure
-	Classes     table
-	Latest      []predictionView
-	Windows     []windowSummary
 	Pool        *poolView // nil if no pool serves
+	Classes     table
+	Class       *classView // nil unless one was chosen
+	Windows     []windowSummary
 	Refused     refusedValue
 	Reasons     table
 	Ready       bool // the engine can be asked
@@ -45,9 +44,6 @@ type pictureView struct {
 	Name, Alt string
 	Version   uint64
 }
-
-// Scored reports whether a label has been scored.
-func (v *liveView) Scored() bool { return v.Curves != nil }
 
 // Picture returns a picture of this state.
 func (v *liveView) Picture(name, alt string) pictureView { return pictureView{name, alt, v.Version} }
@@ -69,34 +65,29 @@ type predictionView struct {
 
 // Limits of the lists on the live page.
 const (
-	shownPredictions = 20
+	shownPredictions = 12
 	shownWindows     = 10
 )
 
-// livePage serves GET /.
-func (s *Server) livePage(w http.ResponseWriter, _ *http.Request) {
-	render(w, http.StatusOK, "page.html", s.liveView())
+// livePage serves GET /, with a class if one is chosen.
+func (s *Server) livePage(w http.ResponseWriter, r *http.Request) {
+	render(w, http.StatusOK, "page.html", s.liveView(r.URL.Query().Get("class")))
 }
 
 // liveView returns the data of the live page from the history alone, without asking the
 // engine: the page must work even if the engine is stuck.
-func (s *Server) liveView() *liveView {
+func (s *Server) liveView(class string) *liveView {
 	ready := s.ask.Load() != nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h, m := &s.h, s.h.model
 	v := &liveView{
 		Model: m.ID, Encoder: string(m.Meta.Encoder), Program: s.cfg.Version, Version: h.version, Ready: ready,
-		Windows: h.windows.newest(shownWindows),
-		State:   s.state(), Progress: s.progress(), Trial: h.trial, Refused: h.refused.value(shownRefusals), Pool: h.poolView(),
+		Windows: h.windows.newest(shownWindows), Questions: s.answers(), Facts: h.facts(),
+		State: s.state(), Progress: s.progress(), Trial: h.trial, Refused: h.refused.value(shownRefusals), Pool: h.poolView(),
 	}
 	v.Title = titleView{s.cfg.Graph, v.State}
-	v.Facts = h.facts(s.cfg.Now())
-	if h.served.count == 0 { // nothing is worth a zero yet
-		v.Facts = slices.DeleteFunc(v.Facts, func(f fact) bool { return f.Value == "0" || f.Value == noneYet })
-	}
-	v.ByLabel = table{Label: "Scores by head, means over labels", Caption: "means over labels", Columns: []string{"head", "labels", "accuracy", "NLL", "ECE", "Brier"}}
-	v.ByWindow = table{Label: "Scores by head, means over windows", Caption: "means over windows", Columns: []string{"head", "accuracy", "NLL", "ECE", "Brier"}}
+	v.Heads = table{Label: "Scores by head", Columns: []string{"head", "labels", "accuracy", "NLL", "ECE", "by chance up to", "Brier"}}
 	for i := range h.scores {
 		v.addHead(h.scores[i].Head, &h.scores[i], "gvbll_prequential", fmt.Sprintf("serving=%q", strconv.FormatBool(i == h.servedBy())))
 	}
@@ -106,15 +97,8 @@ func (s *Server) liveView() *liveView {
 	if len(h.scored.curve.points) > 0 {
 		v.Reliability, v.Curves = h.reliability(), h.curves()
 	}
-	for c, name := range m.Classes {
-		group := Group{}
-		if c < len(h.scored.classes) {
-			group = h.scored.classes[c]
-		}
-		group.Name = name
-		v.Classes.addClass(&group)
-	}
-	v.Reasons = table{Label: "Refused events by reason", Caption: "by reason", ID: "reasons", Columns: []string{"reason", "events"}}
+	v.Classes, v.Class = h.classTable(), h.class(class)
+	v.Reasons = table{Label: "Refused events by reason", Caption: "since this worker started", ID: "reasons", Columns: []string{"reason", "events"}}
 	for _, r := range v.Refused.Reasons {
 		v.Reasons.add(string(r.Reason), strconv.Itoa(r.Events))
 	}
@@ -124,8 +108,9 @@ func (s *Server) liveView() *liveView {
 	return v
 }
 
-// facts returns the numbers about the stream.
-func (h *history) facts(now time.Time) []fact {
+// facts returns the sizes of what is in memory, and what is known of the whole stream
+// beside its scores.
+func (h *history) facts() []fact {
 	level := func(name, of string, n int) fact {
 		return fact{name, strconv.Itoa(n), fmt.Sprintf("gvbll_level{of=%q}", of)}
 	}
@@ -133,66 +118,42 @@ func (h *history) facts(now time.Time) []fact {
 		level("nodes", "nodes", h.levels.Nodes), level("edges", "edges", h.levels.Edges),
 		level("predictions without a label", "pending-predictions", h.levels.Pending),
 		level("labels without a node", "waiting-labels", h.levels.WaitingLabels),
-		{"predictions", strconv.Itoa(h.served.count), ""},
-		{"refused events", strconv.Itoa(h.refused.events()), ""},
 	}
-	if n := len(h.windows.items); n > 0 {
-		facts = append(facts, fact{"window", strconv.FormatInt(h.windows.newest(1)[0].Window, 10), ""})
+	if h.served.count == 0 { // nothing is worth a zero yet
+		facts = slices.DeleteFunc(facts, func(f fact) bool { return f.Value == "0" })
 	}
-	if h.latest != nil {
-		facts = append(facts, optionalFacts(h.latest)...)
+	if h.latest == nil {
+		return facts
 	}
-	facts = append(facts, fact{"lag, records", strconv.FormatInt(h.waiting(), 10), ""})
-	commit := noneYet
-	if !h.commit.IsZero() {
-		commit = now.Sub(h.commit).Truncate(time.Second).String() + " ago"
+	if h.latest.ServedBy > 0 {
+		facts = append(facts, fact{"serving head", h.latest.Heads[h.latest.ServedBy].Name, ""})
 	}
-	return append(facts, fact{"last commit", commit, ""})
-}
-
-// noneYet is the value of a fact that is still to come.
-const noneYet = "none yet"
-
-// optionalFacts returns the head that serves if it is not the first, the coverage of
-// sets, and what drift detectors found since the first window.
-func optionalFacts(out *event.Outcome) (facts []fact) {
-	if out.ServedBy > 0 {
-		facts = append(facts, fact{"serving head", out.Heads[out.ServedBy].Name, ""})
-	}
-	if c := out.Coverage; c != nil && c.Sets > 0 {
+	if c := h.latest.Coverage; c != nil && c.Sets > 0 {
 		facts = append(facts, fact{
 			fmt.Sprintf("sets with the label, target %s %%", strconv.FormatFloat(100*c.Target, 'f', -1, 64)),
 			fmt.Sprintf("%.1f %%, mean size %.1f", 100*c.Rate, c.MeanSize), "",
 		})
 	}
-	if d := out.Drift; d != nil {
-		var found int64
-		for i := range d.Detectors {
-			found += d.Detectors[i].Total
-		}
-		facts = append(facts, fact{"changes that drift detectors found", strconv.FormatInt(found, 10), ""})
-		if d.ServedRows > 0 && d.LabelledRows > 0 {
-			facts = append(facts, fact{"accuracy, estimated before labels", formatted(d.EstimatedAccuracy), ""})
-		}
+	if d := h.latest.Drift; d != nil && d.ServedRows > 0 && d.LabelledRows > 0 {
+		facts = append(facts, fact{"accuracy, estimated before labels", formatted(d.EstimatedAccuracy), ""})
 	}
 	return facts
 }
 
-// addHead adds the row of a head to both tables of scores. Its metrics have the given
-// prefix, and the given label behind the others, which are in order of their names.
+// addHead adds the scores of a head over labels. Its metrics have the given prefix, and the
+// given label behind the others, which are in order of their names.
 func (v *liveView) addHead(name string, s *pipeline.Summary, metric, label string) {
-	row := func(mean string, m calibration.Means) (cells []cell) {
-		for _, measure := range []struct {
-			name  string
-			value float64
-		}{{"accuracy", m.Acc}, {"nll", m.NLL}, {"ece", m.ECE}, {"brier", m.Brier}} {
-			cells = append(cells, cell{formatted(measure.value), fmt.Sprintf("%s{head=%q,mean=%q,measure=%q,%s}", metric, s.Head, mean, measure.name, label)})
-		}
-		return cells
+	t := s.Total()
+	m := t.Means()
+	score := func(measure string, value float64) cell {
+		return cell{formatted(value), fmt.Sprintf("%s{head=%q,mean=\"label\",measure=%q,%s}", metric, s.Head, measure, label)}
 	}
-	labels := cell{strconv.Itoa(s.Total().Labels), fmt.Sprintf("%s_labels{head=%q,%s}", metric, s.Head, label)}
-	v.ByLabel.Rows = append(v.ByLabel.Rows, tableRow{name, append([]cell{labels}, row("label", s.LabelMeans())...)})
-	v.ByWindow.Rows = append(v.ByWindow.Rows, tableRow{name, row("window", s.WindowMeans())})
+	v.Heads.Rows = append(v.Heads.Rows, tableRow{Name: name, Cells: []cell{
+		{strconv.Itoa(t.Labels), fmt.Sprintf("%s_labels{head=%q,%s}", metric, s.Head, label)},
+		score("accuracy", m.Acc), score("nll", m.NLL), score("ece", m.ECE),
+		{formatted(m.Chance), ""},
+		score("brier", m.Brier),
+	}})
 }
 
 func (s *Server) predictionView(p *served) predictionView {

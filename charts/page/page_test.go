@@ -7,6 +7,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -41,6 +42,7 @@ type fixture struct {
 	now    time.Time
 	nodes  int64
 	last   *event.Outcome
+	labels [3]int // sent, by class
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -112,7 +114,9 @@ func (s *fixture) step(arrivals int) {
 	w := &event.Window{Number: s.engine.Next()}
 	if s.last != nil {
 		for _, p := range s.last.Predictions {
-			w.Labels = append(w.Labels, event.Label{Node: p.Node, Index: s.rng.Int32N(3)})
+			class := s.rng.Int32N(3)
+			w.Labels = append(w.Labels, event.Label{Node: p.Node, Index: class})
+			s.labels[class]++
 		}
 	}
 	for range arrivals {
@@ -518,7 +522,19 @@ func TestPage(t *testing.T) {
 	}
 	w := s.get("/")
 	text := w.Body.String()
-	for _, want := range []string{">serving<", ">12<", "ham &amp; &lt;eggs&gt;", `type=integer`} {
+	served := s.engine.Summaries()[0].Total()
+	ece, chance := served.Bins.ECE()
+	static := s.engine.Summaries()[1].Total()
+	most := slices.Index(s.labels[:], slices.Max(s.labels[:]))
+	for _, want := range []string{
+		">serving<", "ham &amp; &lt;eggs&gt;", `type=integer`,
+		fmt.Sprintf("<strong>%.1f %%</strong> of 75 labelled predictions were right.", 100*float64(served.Correct)/75),
+		fmt.Sprintf("The model as trained, which learns from no label, was right for %.1f %%.", 100*float64(static.Correct)/75),
+		fmt.Sprintf("The most frequent class, %s, as the only answer would be right for %.1f %%.", html.EscapeString(s.m.Meta.Classes[most]), 100*float64(s.labels[most])/75),
+		fmt.Sprintf("<strong>%.1f points</strong> lie between confidence and accuracy in the mean (ECE); chance alone gives up to %.1f.", 100*ece, 100*chance),
+		"It claims more than it keeps: ",
+		"<strong>serving</strong> 12 records wait to be read; the last commit was 0s ago.",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not contain %q", want)
 		}
@@ -530,12 +546,11 @@ func TestPage(t *testing.T) {
 		t.Errorf("Content-Security-Policy is %q, want default-src 'none'", csp)
 	}
 	for k, sum := range s.engine.Summaries() {
-		for mean, scores := range map[string]calibration.Means{"label": sum.LabelMeans(), "window": sum.WindowMeans()} {
-			for measure, value := range map[string]float64{"accuracy": scores.Acc, "nll": scores.NLL, "ece": scores.ECE, "brier": scores.Brier} {
-				metric := fmt.Sprintf(`data-metric="gvbll_prequential{head=&#34;%s&#34;,mean=&#34;%s&#34;,measure=&#34;%s&#34;,serving=&#34;%t&#34;}">%.4f<`, sum.Head, mean, measure, k == 0, value)
-				if !strings.Contains(text, metric) {
-					t.Errorf("the page does not contain %s", metric)
-				}
+		scores := sum.LabelMeans()
+		for measure, value := range map[string]float64{"accuracy": scores.Acc, "nll": scores.NLL, "ece": scores.ECE, "brier": scores.Brier} {
+			metric := fmt.Sprintf(`data-metric="gvbll_prequential{head=&#34;%s&#34;,mean=&#34;label&#34;,measure=&#34;%s&#34;,serving=&#34;%t&#34;}">%.4f<`, sum.Head, measure, k == 0, value)
+			if !strings.Contains(text, metric) {
+				t.Errorf("the page does not contain %s", metric)
 			}
 		}
 	}
@@ -564,6 +579,51 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestClass: of a class that is chosen, the page has recall and precision, and how far the
+// predictions of it can be believed. A class of any other name is none.
+func TestClass(t *testing.T) {
+	s := newFixture(t)
+	var labelled, found int         // labels of class 0, and those that were predicted
+	var predicted calibration.Tally // of class 0
+	for range 8 {
+		s.step(15)
+		for i := range s.last.Labelled {
+			score := (*calibration.Score)(&s.last.Heads[0].Scores[i])
+			if s.last.Labelled[i].Class == 0 {
+				labelled++
+				if score.Correct {
+					found++
+				}
+			}
+			if score.Class == 0 {
+				predicted.Add(score)
+			}
+		}
+	}
+	body := s.get("/").Body.String()
+	link := `<a href="?class=ham&#43;%26&#43;%3Ceggs%3E#classes">ham &amp; &lt;eggs&gt;</a>`
+	if !strings.Contains(body, link) || strings.Contains(body, `id="class"`) {
+		t.Errorf("the page has no link %s, or shows a class though none was chosen", link)
+	}
+	if other := s.get("/?class=eggs").Body.String(); strings.Contains(other, `id="class"`) {
+		t.Error("the page shows a class of another name")
+	}
+	body = s.get("/?class=ham+%26+%3Ceggs%3E").Body.String()
+	ece, chance := predicted.Bins.ECE()
+	for _, want := range []string{
+		`<h3 id="class">ham &amp; &lt;eggs&gt;</h3>`,
+		fmt.Sprintf("(recall)</dt><dd>%.1f %%</dd>", 100*float64(found)/float64(labelled)),
+		fmt.Sprintf("(precision)</dt><dd>%.1f %%</dd>", 100*float64(predicted.Correct)/float64(predicted.Labels)),
+		fmt.Sprintf("ECE of the predictions of it</dt><dd>%.4f</dd>", ece),
+		fmt.Sprintf("at most</dt><dd>%.4f</dd>", chance),
+		fmt.Sprintf("how many of %d<", predicted.Labels),
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page of the class does not contain %q", want)
+		}
+	}
+}
+
 // TestPictures: the page has curves and reliability diagrams, and an image of the posterior
 // that is well-formed. After a window it is drawn again, but not within a second of the
 // drawing before.
@@ -575,8 +635,8 @@ func TestPictures(t *testing.T) {
 	}
 	text := s.get("/").Body.String()
 	for want, count := range map[string]int{
-		"<svg viewBox": 5, `<text class="title" x="44" y="13">accuracy`: 1, `<text class="title" x="44" y="13">NLL, nats`: 1, `<text class="title" x="44" y="13">ECE`: 1,
-		"n = 30": 2, "<polyline": 9, `<li class="hue1"><span>static`: 1,
+		"<svg viewBox": 8, `<text class="title" x="44" y="13">accuracy`: 2, `<text class="title" x="44" y="13">NLL, nats`: 1, `<text class="title" x="44" y="13">ECE`: 1,
+		"how many of 30": 3, `<polyline class="ideal"`: 3, `<polyline class="hue`: 11, `<li class="hue1"><span>static`: 1,
 	} {
 		if n := strings.Count(text, want); n != count {
 			t.Errorf("the page has %q %d times, want %d", want, n, count)

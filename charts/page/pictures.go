@@ -90,9 +90,14 @@ func (h *history) reliability() *figure {
 func (h *history) curves() *figure {
 	f := &figure{
 		Label:   "Curves of accuracy, negative log-likelihood and calibration error over the windows, for each head.",
-		Caption: "Each prediction is scored when its label comes, before the label is learned.",
+		Caption: fmt.Sprintf("Each prediction is scored when its label comes, before the label is learned. The curves begin with window %d, the first that this worker has seen of this model.", h.scored.first),
 	}
-	var heads []measured
+	f.scores("window", true, h.measured())
+	return f
+}
+
+// measured returns the scores of the heads that are drawn, over the windows that had labels.
+func (h *history) measured() (list []measured) {
 	for k, name := range h.scored.heads {
 		if !pictured(k, name) {
 			continue
@@ -102,10 +107,11 @@ func (h *history) curves() *figure {
 			p := &h.scored.curve.points[i]
 			m.x, m.scores = append(m.x, float64(p.last)), append(m.scores, p.heads[k].Means())
 		}
-		heads = append(heads, m)
+		if m.x != nil {
+			list = append(list, m)
+		}
 	}
-	f.scores("window", true, heads)
-	return f
+	return list
 }
 
 // maxColumns is the largest number of columns of a heat map that can be told apart.

@@ -102,7 +102,7 @@ func TestProgress(t *testing.T) {
 	s.server.Lag("labels", 10, 0)
 	is("loading", "160 of 200 events", "160 of 200 events")
 	s.server.Stepped(page.Window{Outcome: &event.Outcome{Window: 3, Counts: event.Counts{Arrivals: 1}, Predictions: make([]event.Prediction, 1)}})
-	is("serving", "", `<dt>refused events</dt><dd>0</dd>`)
+	is("serving", "", "Since this worker started, no event was refused.")
 }
 
 // TestTrial: the trial of another model, from its loading until it ends.

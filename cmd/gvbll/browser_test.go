@@ -139,9 +139,12 @@ func TestLivePage(t *testing.T) {
 	b := newBrowser(t)
 	at := liveDemo(t)
 
-	b.do(t, chromedp.EmulateViewport(1200, 900), chromedp.Navigate(at))
-	if n, charts := value[int](t, b, loaded), value[int](t, b, `document.querySelectorAll("figure svg").length`); n != 2 || charts != 6 {
-		t.Errorf("the page has %d images and %d charts, want 2 and 6", n, charts)
+	b.do(t, chromedp.EmulateViewport(1400, 900), chromedp.Navigate(at))
+	if below := value[float64](t, b, `document.querySelector("#latest ~ .wide tbody tr:nth-child(3)").getBoundingClientRect().bottom`); below > 900 {
+		t.Errorf("three latest predictions end %v pixels below the top, want them on the first screen", below)
+	}
+	if n, charts := value[int](t, b, loaded), value[int](t, b, `document.querySelectorAll("figure svg").length`); n != 2 || charts != 9 {
+		t.Errorf("the page has %d images and %d charts, want 2 and 9", n, charts)
 	}
 	figures := value[map[string]string](t, b, figuresScript)
 	metrics := metricsWhen(t, at, func(metricsPage) bool { return true })
@@ -189,7 +192,7 @@ func TestLivePage(t *testing.T) {
 	// A refresh changes in place what differs, so that the focus and the pictures stay.
 	if !value[bool](t, b, `(async () => {
 		const first = document.querySelector("dd"), was = first.textContent, picture = document.querySelector("figure img");
-		const link = document.querySelector("#latest-title ~ .wide a");
+		const link = document.querySelector("#latest ~ .wide a");
 		const weights = document.getElementById("weights"), right = weights.outerHTML;
 		first.textContent = "stale";
 		weights.querySelectorAll("rect").forEach(bar => bar.classList.toggle("negative")); // as after a change of signs
@@ -208,19 +211,22 @@ func TestLivePage(t *testing.T) {
 		t.Errorf("in the dark colour scheme the text of the charts is %s", fill)
 	}
 	b.picture(t, "page-dark.png")
-	b.do(t, chromedp.EmulateViewport(360, 740, chromedp.EmulateMobile), chromedp.Reload())
+	b.do(t, chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile), chromedp.Reload())
 	value[int](t, b, loaded)
 	b.fits(t, "the page")
+	if below := value[float64](t, b, `document.querySelector("#healthy").parentElement.getBoundingClientRect().bottom`); below > 844 {
+		t.Errorf("on a phone the three answers end %v pixels below the top, want them on the first screen", below)
+	}
 	b.picture(t, "page-phone.png")
 
 	// With the keyboard alone, a reader gets to the scores and to a node's page.
 	call(t, b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{})
 	b.do(t, chromedp.EmulateViewport(1200, 900), chromedp.Navigate(at), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
-	if hash := value[string](t, b, `location.hash`); hash != "#scores" {
-		t.Errorf("the first link leads to %q, want #scores", hash)
+	if hash := value[string](t, b, `location.hash`); hash != "#right" {
+		t.Errorf("the first link leads to %q, want #right", hash)
 	}
-	value[bool](t, b, `document.querySelector("#latest-title ~ .wide a").focus() ?? true`)
-	b.do(t, chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(chromedp.CSS("meter")), chromedp.WaitNotPresent(chromedp.CSS("#scores")))
+	value[bool](t, b, `document.querySelector("#latest ~ .wide a").focus() ?? true`)
+	b.do(t, chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(chromedp.CSS("meter")), chromedp.WaitNotPresent(chromedp.CSS("#right")))
 	if heading := value[string](t, b, `document.querySelector("h1").textContent`); !strings.HasPrefix(heading, "Node ") {
 		t.Errorf("a node's page has the heading %q, want Node and its id", heading)
 	}
@@ -231,8 +237,8 @@ func TestLivePage(t *testing.T) {
 	b.do(t, chromedp.Navigate(at))
 	plain, err := chromedp.Run(b.ctx, chromedp.Text(chromedp.CSS("#main")))
 	must(t, err)
-	if !strings.Contains(plain, "Scores of what was served") {
-		t.Error("without scripts the page has no scores")
+	if !strings.Contains(plain, "Is it right?") {
+		t.Error("without scripts the page does not answer")
 	}
 
 	b.mu.Lock()

@@ -51,7 +51,7 @@ async function swap(from, to) {
 async function refresh() {
 	if (live.checked && !document.hidden) {
 		try {
-			const res = await fetch("/", { signal: AbortSignal.timeout(10000) });
+			const res = await fetch(location.pathname + location.search, { signal: AbortSignal.timeout(10000) });
 			if (!res.ok) throw new Error(`the worker answered with status ${res.status}`);
 			const next = new DOMParser().parseFromString(await res.text(), "text/html");
 			document.title = next.title;

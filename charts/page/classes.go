@@ -1,0 +1,112 @@
+package page
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/posterior/calibration"
+)
+
+// scored is the scores of a model in the windows reported so far.
+type scored struct {
+	model   string   // the model's id
+	first   int64    // window
+	heads   []string // names
+	curve   curve
+	classes []classScores // of the head that serves
+}
+
+// classScores is the scores of the labels of a class, and of the predictions of it.
+type classScores struct{ labelled, predicted calibration.Tally }
+
+// add adds the scores of a window. If another model serves, it first resets them.
+func (s *scored) add(out *event.Outcome) {
+	if out.Model != s.model || s.heads == nil {
+		*s = scored{model: out.Model, first: out.Window}
+		for i := range out.Heads {
+			s.heads = append(s.heads, out.Heads[i].Name)
+		}
+	}
+	s.curve.add(out)
+	if len(out.Heads) == 0 {
+		return
+	}
+	for i := range out.Heads[0].Scores {
+		score, label := (*calibration.Score)(&out.Heads[0].Scores[i]), out.Labelled[i].Class
+		for int(max(score.Class, label)) >= len(s.classes) {
+			s.classes = append(s.classes, classScores{})
+		}
+		s.classes[score.Class].predicted.Add(score)
+		s.classes[label].labelled.Add(score)
+	}
+}
+
+// labels returns the number of labels.
+func (s *scored) labels() (n int) {
+	for c := range s.classes {
+		n += s.classes[c].labelled.Labels
+	}
+	return n
+}
+
+// mostFrequent returns the class with the most labels, the first of several, and their
+// number, 0 if there are none.
+func (s *scored) mostFrequent() (class, labels int) {
+	for c := range s.classes {
+		if n := s.classes[c].labelled.Labels; n > labels {
+			class, labels = c, n
+		}
+	}
+	return class, labels
+}
+
+// classTable returns a row for each class.
+func (h *history) classTable() (t table) {
+	for c, name := range h.model.Classes {
+		var of classScores
+		if c < len(h.scored.classes) {
+			of = h.scored.classes[c]
+		}
+		t.addClass(&Group{Name: name, Predicted: of.predicted.Labels, Tally: of.labelled})
+		t.Rows[c].Link = "?" + url.Values{"class": {name}}.Encode() + "#classes"
+	}
+	t.Caption = fmt.Sprintf("labels since window %d, the first that this worker has seen of this model", h.scored.first)
+	return t
+}
+
+// classView is the class that was chosen.
+type classView struct {
+	Name        string
+	Facts       []fact
+	Reliability *figure
+}
+
+// class returns what is known of a class, nil if there is none of that name.
+func (h *history) class(name string) *classView {
+	c := slices.Index(h.model.Classes, name)
+	if c < 0 {
+		return nil
+	}
+	v := &classView{Name: name}
+	var of classScores
+	if c < len(h.scored.classes) {
+		of = h.scored.classes[c]
+	}
+	ece, chance := of.predicted.Bins.ECE()
+	v.Facts = []fact{
+		{"of its labels, found (recall)", percent(of.labelled.Correct, of.labelled.Labels) + " %", ""},
+		{"of the predictions of it, right (precision)", percent(of.predicted.Correct, of.predicted.Labels) + " %", ""},
+		{"ECE of the predictions of it", formatted(ece), ""},
+		{"ECE that chance alone gives, at most", formatted(chance), ""},
+	}
+	if of.predicted.Labels > 0 {
+		v.Reliability = &figure{
+			Label:   "A reliability diagram of the predictions of this class: accuracy against confidence.",
+			Caption: fmt.Sprintf("Of the predictions of %s with a confidence as on the axis, the share that was right.", name),
+		}
+		v.Reliability.reliability(name, &of.predicted)
+	}
+	return v
+}
