@@ -74,11 +74,11 @@ type Record struct {
 // Requests that change nothing are retried until their context ends, for as long as no
 // broker answers them. See [Client.Trouble].
 type Client struct {
-	cfg       Config
-	client    *kafkago.Client
-	transport coordinators
-	end       context.CancelFunc // of the transport's own goroutines
-	troubles  troubles
+	cfg        Config
+	client     *kafkago.Client
+	transport  coordinators
+	end        context.CancelFunc // of the transport's own goroutines
+	troubles   troubles
 	throttling throttling
 }
 

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
+	"github.com/segmentio/kafka-go/protocol/rawproduce"
 	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
 )
 
@@ -36,6 +38,9 @@ func (k *coordinators) forget() {
 // RoundTrip sends a request and returns its answer.
 func (k *coordinators) RoundTrip(ctx context.Context, addr net.Addr, req kafkago.Request) (kafkago.Response, error) {
 	answer, err := k.roundTrip(ctx, addr, req)
+	if m := (*muted)(nil); errors.As(err, &m) {
+		answer, err = m.answer, nil
+	}
 	if err == nil && req.ApiKey() != protocol.Metadata { // which kafka-go answers from its cache
 		k.throttled(req.ApiKey(), throttleOf(answer))
 	}
@@ -52,6 +57,8 @@ func (k *coordinators) roundTrip(ctx context.Context, addr net.Addr, req kafkago
 		key = findcoordinator.Request{Key: m.Transaction(), KeyType: int8(kafkago.CoordinatorKeyTypeTransaction)}
 	case *txnoffsetcommit.Request:
 		key = findcoordinator.Request{Key: m.GroupID, KeyType: int8(kafkago.CoordinatorKeyTypeConsumer)}
+	case *rawproduce.Request:
+		return k.Transport.RoundTrip(ctx, addr, &routed{Message: req, to: m.Broker, clientID: k.ClientID})
 	default:
 		return k.Transport.RoundTrip(ctx, addr, req)
 	}
@@ -59,7 +66,8 @@ func (k *coordinators) roundTrip(ctx context.Context, addr net.Addr, req kafkago
 	if err != nil {
 		return nil, err
 	}
-	return k.Transport.RoundTrip(ctx, addr, &routed{Message: req, node: node, clientID: k.ClientID})
+	to := func(protocol.Cluster) (protocol.Broker, error) { return protocol.Broker{ID: node}, nil }
+	return k.Transport.RoundTrip(ctx, addr, &routed{Message: req, to: to, clientID: k.ClientID})
 }
 
 // find returns the id of the broker that is a coordinator.
@@ -88,15 +96,13 @@ func (k *coordinators) find(ctx context.Context, addr net.Addr, key findcoordina
 // leaves the encoding of a [protocol.RawExchanger] to it.
 type routed struct {
 	protocol.Message
-	node     int32
+	to       func(protocol.Cluster) (protocol.Broker, error)
 	clientID string
 	version  int16 // that the broker and kafka-go have in common
 }
 
 // Broker returns where the request goes.
-func (r *routed) Broker(protocol.Cluster) (protocol.Broker, error) {
-	return protocol.Broker{ID: r.node}, nil
-}
+func (r *routed) Broker(c protocol.Cluster) (protocol.Broker, error) { return r.to(c) }
 
 // Required is called before RawExchange, with the connection's versions.
 func (r *routed) Required(versions map[protocol.ApiKey]int16) bool {
@@ -106,5 +112,5 @@ func (r *routed) Required(versions map[protocol.ApiKey]int16) bool {
 
 // RawExchange sends the request and reads the answer.
 func (r *routed) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
-	return protocol.RoundTrip(rw, r.version, 0, r.clientID, r.Message)
+	return unlessMuted(protocol.RoundTrip(rw, r.version, 0, r.clientID, r.Message))
 }

@@ -70,7 +70,7 @@ func (f *rawFetch) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	if len(b) >= 8 {
 		answer.ThrottleTimeMs = int32(binary.BigEndian.Uint32(b[4:]))
 	}
-	return answer, err
+	return unlessMuted(answer, err)
 }
 
 // rawAnswer is an answer before it is decoded: the correlation id, and what follows it.

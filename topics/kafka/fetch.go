@@ -3,6 +3,7 @@ package kafka
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -19,6 +20,9 @@ import (
 // A broker fills its answer in the order in which the request lists the
 // partitions, and only the first is sure to get a batch. So partitions that seem
 // to be before a gap (empty > 0) go first, and those that got records go last.
+//
+// A leader that has throttled this client is not asked before its time. The error is
+// errThrottled if that leaves no answer at all.
 func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 	leaders, err := r.leaders.of(ctx, r.client, r.topics)
 	groups := make(map[int][]*partition)
@@ -28,10 +32,16 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 			p.err = nil // whether an error lasts is not known unless it is asked
 			continue
 		}
+		if p.isThrottled() {
+			continue
+		}
 		leader, no := leaderOf(p.at, leaders)
 		if no = cmp.Or(err, no); no != nil {
 			p.answered(no)
 			continue
+		}
+		if leader != p.leader { // it may have a shorter log
+			p.leader, p.unconfirmed = leader, true
 		}
 		groups[leader] = append(groups[leader], p)
 	}
@@ -59,7 +69,12 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 	slices.SortStableFunc(r.parts, func(a, b *partition) int {
 		return cmp.Or(cmp.Compare(b.empty, a.empty), cmp.Compare(min(a.advanced, 1), min(b.advanced, 1)))
 	})
-	err = nil
+	err = errThrottled
+	for _, p := range r.parts {
+		if !p.paused.Load() && !p.isThrottled() {
+			err = nil
+		}
+	}
 	for _, p := range r.parts {
 		err = worse(err, p.err)
 	}
@@ -78,15 +93,21 @@ const confirmAfter = time.Second
 
 // fetchFrom reads from the common leader of parts, after confirming the log of
 // each that needs it. The partitions have equal parts of MaxBytes, so that one
-// that is far behind does not starve the others.
+// that is far behind does not starve the others. A throttled answer is one to all of them.
 func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time.Duration, into *share) {
-	confirmed := parts[:0]
+	confirmed := make([]*partition, 0, len(parts))
 	for _, p := range parts {
 		if p.last.Sum != 0 && (p.unconfirmed || time.Since(p.answeredAt) >= confirmAfter) {
-			if err := r.confirm(ctx, p); err != nil {
+			err := r.confirm(ctx, p)
+			if errors.Is(err, errThrottled) {
+				throttle(parts, err)
+				return
+			}
+			if err != nil {
 				p.answered(err)
 				continue
 			}
+			p.answeredAt = time.Now()
 		}
 		p.unconfirmed, p.missing = false, false
 		confirmed = append(confirmed, p)
@@ -107,6 +128,10 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 		}
 		p.answered(err)
 	})
+	if errors.Is(err, errThrottled) {
+		throttle(parts, err)
+		return
+	}
 	if err != nil {
 		for _, p := range confirmed {
 			p.answered(err)
@@ -115,7 +140,8 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 }
 
 // request sends one fetch request to the common leader of parts and calls each
-// for every partition in the answer. maxBytes is the limit for each partition.
+// for every partition in the answer. One without them all is no answer: it is
+// errThrottled if the client is throttled. maxBytes is the limit for each partition.
 // The request as a whole has none, because kfake drops the list of aborted
 // transactions from an answer that reaches that limit. The answer's bytes are in s.wire.
 func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.Duration, maxBytes int, s *share, each func(*partition, *answer)) error {
@@ -147,10 +173,19 @@ func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.D
 	if err != nil {
 		return err
 	}
+	answered := 0
 	for i := range answers {
 		if p := r.of(answers[i].at); p != nil {
+			answered++
 			each(p, &answers[i])
 		}
 	}
-	return nil
+	d := throttleOf(m)
+	switch {
+	case answered >= len(parts):
+		return nil
+	case d > 0:
+		return &throttledError{time.Now().Add(d)}
+	}
+	return fmt.Errorf("the answer to a fetch has %d of %d partitions", answered, len(parts))
 }

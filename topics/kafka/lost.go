@@ -70,9 +70,11 @@ func (r *Reader) permanentErrorOf(ctx context.Context, p *partition, ask func() 
 	lasting := time.Since(p.failing) >= limit
 	var replaced *ReplacedError
 	switch {
+	case p.isThrottled():
+		return nil
 	case p.err == nil:
 		// A new leader may not yet know how far its log is committed.
-		if end := p.stable.Load(); end < 0 || end >= p.expected.Load() {
+		if end := p.high.Load(); end < 0 || end >= p.expected.Load() {
 			p.short = time.Time{}
 			return nil
 		}
@@ -161,8 +163,15 @@ func MarkOf(r *Record) Mark {
 // record at that offset, it is another log: a ReplacedError. If the record is
 // gone but the log has later ones, retention or compaction may have deleted it;
 // that is accepted if the topic still has its id or, where brokers have no ids, if the
-// partition was not missing in between.
+// partition was not missing in between. That the topic still has its id is also enough
+// between two answers of a leader that has throttled this client in between: what is read
+// to confirm uses the quota up.
 func (r *Reader) confirm(ctx context.Context, p *partition) error {
+	if !p.unconfirmed && p.throttled.After(p.answeredAt) && p.last.Topic != "" && p.id != "" {
+		if same, err := r.sameTopic(ctx, p); same || err != nil {
+			return err
+		}
+	}
 	probe := &partition{at: p.at, damaged: damage{p.last.Offset, repeated{time.Now().Add(-damagedFor), damagedTries}}}
 	probe.position.Store(p.last.Offset)
 	var s share
@@ -198,6 +207,8 @@ func (r *Reader) confirm(ctx context.Context, p *partition) error {
 		if same || err != nil {
 			return err
 		}
+	case first < 0 && probe.high.Load() > p.last.Offset:
+		return fmt.Errorf("%s partition %d, offset %d, which was read before, is behind a transaction that has not ended", p.at.Topic, p.at.Partition, p.last.Offset)
 	case first < 0:
 		// The log ends before it, for now.
 		return fmt.Errorf("%s partition %d, offset %d, which was read before: %w", p.at.Topic, p.at.Partition, p.last.Offset, kafkago.OffsetNotAvailable)

@@ -21,6 +21,7 @@ type partition struct {
 	paused                           atomic.Bool  // see Reader.Pause
 
 	// The last answer.
+	leader   int // that is asked
 	advanced int // offsets by which it moved position
 	empty    int // answers in a row without a batch, though position < stable
 
@@ -33,6 +34,8 @@ type partition struct {
 
 	absent  repeated // brokers have said, one after the other, that the partition does not exist
 	damaged damage
+
+	throttled time.Time // until when its leader is not to be asked, see throttle
 
 	// Times of the last answer, and of the last one with records (or of the
 	// first answer, before there were any).

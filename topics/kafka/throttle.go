@@ -15,8 +15,29 @@ import (
 // nothing more from the connection meanwhile (KIP-219). Such an answer to a fetch has no partitions,
 // and says nothing about them.
 
-// errThrottled is the failure of a fetch that was answered without its partitions.
+// errThrottled is the failure of a fetch whose answer has no partitions.
 var errThrottled = errors.New("throttled by a quota")
+
+// throttledError is errThrottled until a time.
+type throttledError struct{ until time.Time }
+
+func (*throttledError) Error() string { return errThrottled.Error() }
+
+func (*throttledError) Is(err error) bool { return err == errThrottled }
+
+// throttle notes that the leader of the partitions has throttled this client. What was found wrong
+// with them before is not known to last.
+func throttle(parts []*partition, err error) {
+	var e *throttledError
+	errors.As(err, &e)
+	for _, p := range parts {
+		p.throttled, p.err, p.short, p.advanced = e.until, nil, time.Time{}, 0
+		p.absent.times = 0
+	}
+}
+
+// isThrottled reports whether the partition's leader is not to be asked yet.
+func (p *partition) isThrottled() bool { return time.Now().Before(p.throttled) }
 
 // Throttling counts for [Client.Throttled] once it adds up to throttledFor, with no more than
 // throttledGap between two answers that say so.
@@ -24,6 +45,22 @@ const (
 	throttledFor = time.Second
 	throttledGap = 10 * time.Second
 )
+
+// muted is an answer on a connection from which the broker reads nothing for muteFor or longer. As an
+// error it makes kafka-go close the connection, on which the next request would wait.
+type muted struct{ answer protocol.Message }
+
+const muteFor = time.Second
+
+func (*muted) Error() string { return errThrottled.Error() }
+
+// unlessMuted returns the answer, or the error muted.
+func unlessMuted(answer protocol.Message, err error) (protocol.Message, error) {
+	if err == nil && throttleOf(answer) >= muteFor {
+		return nil, &muted{answer}
+	}
+	return answer, err
+}
 
 // throttling is for how long the brokers have throttled a client. The zero value is ready for use.
 type throttling struct {

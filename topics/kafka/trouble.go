@@ -156,7 +156,10 @@ func waitedFor(err error) string {
 	case kafkago.OffsetNotAvailable, kafkago.OffsetOutOfRange:
 		return "log"
 	}
-	if code != 0 || errors.Is(err, errDamaged) || errors.Is(err, errMalformed) {
+	switch {
+	case errors.Is(err, errThrottled):
+		return "quota"
+	case code != 0, errors.Is(err, errDamaged), errors.Is(err, errMalformed):
 		return "other"
 	}
 	return "broker"

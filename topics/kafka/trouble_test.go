@@ -55,6 +55,7 @@ func TestWaits(t *testing.T) {
 			{kafkago.GroupCoordinatorNotAvailable, "coordinator"},
 			{kafkago.NotEnoughReplicas, "replicas"},
 			{kafkago.UnknownTopicOrPartition, "topic"},
+			{&throttledError{}, "quota"},
 			{fmt.Errorf("the batch at offset 3: %w", errDamaged), "other"},
 		} {
 			began := time.Now()

@@ -12,6 +12,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,6 +61,25 @@ func (b *Board) About() string {
 		panic(err) // strings only
 	}
 	return string(text)
+}
+
+// Watch shows what the client waits for, in metrics and to the probe of readiness. unready says in
+// one line why the worker cannot do its work now, given the trouble with Kafka; "" is none.
+func (b *Board) Watch(c *kafka.Client, unready func(trouble string) string) {
+	b.Stream.Watch(c)
+	b.Web.state.Store(&state{
+		unready: func() string {
+			what := c.Trouble()
+			if what != "" {
+				what = "waiting for Kafka: " + what
+			}
+			return unready(what)
+		},
+		throttled: func() bool {
+			_, now := c.Throttled()
+			return now
+		},
+	})
 }
 
 // showEvery is the least time between scores that are shown after windows. What the pool has

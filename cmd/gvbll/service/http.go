@@ -39,9 +39,13 @@ type Web struct {
 	scheme   string
 	Registry *prometheus.Registry // that it serves
 	Ready    atomic.Bool
-	// trouble says what keeps the worker from its work, "" for nothing; nil until there is a
-	// connection to Kafka.
-	trouble atomic.Pointer[func() string]
+	state    atomic.Pointer[state] // nil until there is a connection to Kafka
+}
+
+// state is what the probe of readiness asks.
+type state struct {
+	unready   func() string // what keeps the worker from its work, "" for nothing
+	throttled func() bool   // the brokers slow it down
 }
 
 func newRegistry() *prometheus.Registry {
@@ -106,6 +110,10 @@ func (h *Web) show(live http.Handler) {
 			http.Error(w, why, http.StatusServiceUnavailable)
 			return
 		}
+		if s := h.state.Load(); s != nil && s.throttled() {
+			fmt.Fprintln(w, "ready: throttled by a quota")
+			return
+		}
 		fmt.Fprintln(w, "ready")
 	})
 	mux.Handle("/", live)
@@ -124,13 +132,10 @@ func (h *Web) show(live http.Handler) {
 // Close stops listening. It does nothing more after serve.
 func (h *Web) Close() { h.listener.Close() }
 
-// WaitsFor makes the probe of readiness ask what keeps the worker from its work, "" for nothing.
-func (h *Web) WaitsFor(trouble func() string) { h.trouble.Store(&trouble) }
-
 // unready says in one line why the worker cannot do its work now, "" if it can.
 func (h *Web) unready() string {
-	if trouble := h.trouble.Load(); trouble != nil {
-		if what := (*trouble)(); what != "" {
+	if s := h.state.Load(); s != nil {
+		if what := s.unready(); what != "" {
 			return what
 		}
 	}

@@ -83,8 +83,7 @@ func (s *Service) Close() { s.release() }
 
 // Run drives the engine until the context ends. cfg begins as Terms; Run adds what the board needs.
 func (s *Service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
-	s.Board.Web.WaitsFor(func() string { return WaitsForKafka(c) })
-	s.Board.Stream.Watch(c)
+	s.Board.Watch(c, func(trouble string) string { return trouble })
 	cfg.About, cfg.AtRisk = s.Board.About(), s.Board.Stream.AtRisk
 	settings := s.Engine.Serving().Config()
 	cfg.Models.Fresh = func() (replay.Engine, error) { return fresh(settings, s.Board.models...)() } // those of now
@@ -95,14 +94,6 @@ func (s *Service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 		return fmt.Errorf("worker: %w", err)
 	}
 	return nil
-}
-
-// WaitsForKafka says what of Kafka a client waits for, "" for nothing.
-func WaitsForKafka(c *kafka.Client) string {
-	if what := c.Trouble(); what != "" {
-		return "waiting for Kafka: " + what
-	}
-	return ""
 }
 
 // on shows what happens in the worker, one event at a time.

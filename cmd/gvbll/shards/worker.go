@@ -86,8 +86,7 @@ func (s *Worker) Close() {}
 // Run runs the tasks that elections give to this worker, until the context ends. cfg begins as
 // Terms.
 func (s *Worker) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
-	s.board.Web.WaitsFor(func() string { return s.unready(service.WaitsForKafka(c)) })
-	s.board.Stream.Watch(c)
+	s.board.Watch(c, s.unready)
 	s.board.Web.Ready.Store(true)
 	cfg.About, cfg.AtRisk = s.board.About(), s.board.Stream.AtRisk
 	cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores { return service.LedgerScores(out, s.model.Classes) }

@@ -1,0 +1,161 @@
+package kafka
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
+)
+
+// quota throttles fetches of a kfake as Apache Kafka does: an answer has no partitions.
+type quota struct {
+	mu      sync.Mutex
+	answers []time.Duration // throttle times of the next ones; 0 is an answer of kfake's own
+	until   time.Time       // end of the last one
+	early   int             // fetches before it
+}
+
+func limit(f *kfake.Cluster, answers ...time.Duration) *quota {
+	q := &quota{answers: answers}
+	f.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		f.KeepControl()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if time.Now().Before(q.until) {
+			q.early++
+		}
+		if len(q.answers) == 0 {
+			return nil, nil, false
+		}
+		d := q.answers[0]
+		if q.answers = q.answers[1:]; d == 0 {
+			return nil, nil, false
+		}
+		q.until = time.Now().Add(d)
+		res := req.ResponseKind().(*kmsg.FetchResponse)
+		res.ThrottleMillis = int32(d.Milliseconds())
+		return res, nil, true
+	})
+	return q
+}
+
+// TestThrottledFetch: a broker that throttles its client answers a fetch without any partition,
+// for longer than a topic must be missing to be believed gone. That says nothing of the log: the
+// reader waits as long as it is told, says for what, and goes on. What is read between two such
+// answers is not read again to be confirmed, since that alone might use the quota up.
+func TestThrottledFetch(t *testing.T) {
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		c := dial(t, k, Config{DialFor: 3 * time.Second})
+		name := topic(t, c, 1)
+		p := producer(t, c, ProducerConfig{TransactionalID: name})
+		at := TopicPartition{name, 0}
+		ids, err := c.TopicIDs(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := c.NewReader(map[TopicPartition]int64{at: 0}, ReaderConfig{})
+		r.Believe(at, ids[name], Mark{})
+		next := func(want string) {
+			t.Helper()
+			commit(t, p, Record{Topic: name, Value: []byte(want)})
+			for {
+				records, err := r.Poll(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(records) > 0 {
+					same(t, []string{want}, values(records))
+					return
+				}
+			}
+		}
+		next("a")
+
+		q := limit(k.Fake, slices.Repeat([]time.Duration{5 * time.Second}, 4)...)
+		began := time.Now()
+		said := make(chan string, 1)
+		time.AfterFunc(4*time.Second, func() { said <- c.Trouble() })
+		next("b")
+		if took := time.Since(began); took < 20*time.Second || q.early > 0 {
+			t.Errorf("throttled for 20 s, the record came after %v, and %d fetches before their time", took, q.early)
+		}
+		if what := <-said; what != errThrottled.Error() {
+			t.Errorf("Trouble = %q, want %q", what, errThrottled)
+		}
+		if total, now := c.Throttled(); total["fetch"] != 20*time.Second || !now {
+			t.Errorf("throttled for %v, now %v, want 20 s and true", total, now)
+		}
+		if what := c.Trouble(); what != "" {
+			t.Errorf("when all is answered, Trouble = %q", what)
+		}
+
+		// A single answer between two others is enough to go on.
+		commit(t, p, Record{Topic: name, Value: []byte("c")})
+		position := r.Position(at)
+		q.mu.Lock()
+		q.answers = []time.Duration{5 * time.Second, 0, 5 * time.Second}
+		q.mu.Unlock()
+		for len(q.answers) > 0 {
+			if _, err := r.Poll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r.Position(at) == position {
+			t.Error("a fetch between two throttled ones brought nothing")
+		}
+
+		// A topic that is created anew meanwhile is noticed all the same.
+		q.mu.Lock()
+		q.answers = []time.Duration{5 * time.Second}
+		q.mu.Unlock()
+		time.AfterFunc(2*time.Second, func() {
+			drop(t, c, name)
+			if _, err := c.CreateTopics(t.Context(), TopicSpec{Name: name, Partitions: 1, Replication: 1}); err != nil {
+				t.Error(err)
+			}
+			s := producer(t, c, ProducerConfig{})
+			for range 20 {
+				if err := s.Send(t.Context(), []Record{{Topic: name, Value: []byte("another")}}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		var replaced *ReplacedError
+		if read, err := pollError(t, r); read > 0 || !errors.As(err, &replaced) && !errors.Is(err, kafkago.UnknownTopicOrPartition) {
+			t.Errorf("of a topic that was created anew: %d records, error %v", read, err)
+		}
+	}, kfake.NumBrokers(1))
+}
+
+// TestThrottledConfirmation: a start under a quota, whose answers to the confirmation of the log
+// have no partitions either.
+func TestThrottledConfirmation(t *testing.T) {
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		c := dial(t, k, Config{DialFor: 3 * time.Second})
+		name := topic(t, c, 1)
+		p := producer(t, c, ProducerConfig{TransactionalID: name})
+		commit(t, p, Record{Topic: name, Value: []byte("a")})
+		commit(t, p, Record{Topic: name, Value: []byte("b")})
+		at := TopicPartition{name, 0}
+		first := committed(t, c, ReaderConfig{}, name, nil)[0]
+		limit(k.Fake, slices.Repeat([]time.Duration{500 * time.Millisecond}, 40)...)
+		r := c.NewReader(map[TopicPartition]int64{at: 1}, ReaderConfig{})
+		r.Believe(at, "", MarkOf(&first))
+		var read []Record
+		for len(read) == 0 {
+			records, err := r.Poll(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			read = append(read, records...)
+		}
+		same(t, []string{"b"}, values(read))
+	}, kfake.NumBrokers(1))
+}
