@@ -199,6 +199,9 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	e.Windows++
 	a.audited.Windows, a.audited.Chain = out.Window+1, r.Chain
 	proves := a.replay.Settings.Own && a.cfg.Terms.Has(r.Model)
+	if err := a.outputs.In(r); err != nil {
+		return err
+	}
 	if proves {
 		err = a.compareLetters(ctx, out, e)
 	} else {

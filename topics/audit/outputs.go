@@ -7,6 +7,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 )
@@ -18,7 +19,8 @@ type Outputs struct {
 
 	client               *kafka.Client
 	predictions, letters string         // topics
-	partitions           map[string]int // of both topics
+	partitions           map[string]int // of both topics, as they are now
+	divided              ledger.Outputs // as they were when the window was published
 	published            *kafka.Reader
 	key, value           []byte // reused
 }
@@ -41,6 +43,15 @@ func OpenOutputs(ctx context.Context, c *kafka.Client, terms *replay.Terms) (*Ou
 	}
 	o.published = c.NewReader(start, kafka.ReaderConfig{})
 	return o, nil
+}
+
+// In has the next replayed records be of the window of a record.
+func (o *Outputs) In(r *ledger.Record) error {
+	o.divided = r.Divided()
+	if o.divided.Predictions > o.partitions[o.predictions] || o.divided.DeadLetters > o.partitions[o.letters] {
+		return fmt.Errorf("window %d of the ledger was published to %d partitions of %s and %d of %s, and there are %d and %d: if partitions were added while the audit ran, begin it again", r.Window, o.divided.Predictions, o.predictions, o.divided.DeadLetters, o.letters, o.partitions[o.predictions], o.partitions[o.letters])
+	}
+	return nil
 }
 
 // Predictions returns the partitions of the predictions.
@@ -108,7 +119,7 @@ type Replayed struct {
 // Prediction returns the record of a prediction.
 func (o *Outputs) Prediction(window int64, p *event.Prediction) Replayed {
 	o.key = wire.AppendKey(o.key[:0], p.Node)
-	return o.replayed(o.predictions, window, o.key, func(published []byte) []byte {
+	return o.replayed(o.predictions, o.divided.Predictions, window, o.key, func(published []byte) []byte {
 		o.value = wire.EncodingOf(published).AppendPrediction(o.value[:0], p)
 		return o.value
 	})
@@ -117,17 +128,17 @@ func (o *Outputs) Prediction(window int64, p *event.Prediction) Replayed {
 // DeadLetter returns the record of a dead letter. Its detail is a sentence for people, which
 // later programs of the same engine may word otherwise: that of the published one.
 func (o *Outputs) DeadLetter(window int64, d *event.Refusal) Replayed {
-	return o.replayed(o.letters, window, wire.LetterKey(d), func(published []byte) []byte {
+	return o.replayed(o.letters, o.divided.DeadLetters, window, wire.LetterKey(d), func(published []byte) []byte {
 		var p event.Refusal
 		_ = wire.DecodeDeadLetter(published, &p) // if it is none, it differs
 		return wire.EncodingOf(published).AppendDeadLetter(nil, &event.Refusal{Origin: d.Origin, Reason: d.Reason, Detail: p.Detail})
 	})
 }
 
-func (o *Outputs) replayed(topic string, window int64, key []byte, value func([]byte) []byte) Replayed {
+func (o *Outputs) replayed(topic string, partitions int, window int64, key []byte, value func([]byte) []byte) Replayed {
 	x := Replayed{At: kafka.TopicPartition{Topic: topic}, Key: key, window: window, value: value}
-	if n := o.partitions[topic]; n > 1 {
-		x.At.Partition = kafka.PartitionFor(key, n)
+	if partitions > 1 {
+		x.At.Partition = kafka.PartitionFor(key, partitions)
 	}
 	return x
 }

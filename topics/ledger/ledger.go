@@ -80,9 +80,27 @@ type Record struct {
 	// Trial is the trial of a model that a command asked for.
 	Trial *Trial `json:"trial,omitempty"`
 
+	// Outputs is how many partitions the owner divided the outputs over: a key has its partition
+	// among these. nil is 1 of each.
+	Outputs *Outputs `json:"outputs,omitempty"`
+
 	// Stepped is the record's own timestamp, once it is read: when the window was
 	// stepped, by its owner's clock.
 	Stepped time.Time `json:"-"`
+}
+
+// Outputs are numbers of partitions, as the owner found them when it began.
+type Outputs struct {
+	Predictions int `json:"predictions"`
+	DeadLetters int `json:"dead_letters"`
+}
+
+// Divided returns how many partitions the window's predictions and dead letters were divided over.
+func (r *Record) Divided() Outputs {
+	if r.Outputs == nil {
+		return Outputs{1, 1}
+	}
+	return *r.Outputs
 }
 
 // Terms are the terms of an epoch in a record: the hash of its settings in all, the rest in its
@@ -236,6 +254,9 @@ func (r *Record) Check() error {
 	}
 	if r.Epoch < 0 || r.Begins != nil && r.Configuration == "" || r.Epoch > 0 && r.Begins != nil && len(r.Ranges) > 0 || r.Epoch == 0 && r.HasGap() {
 		return fmt.Errorf("ledger record of window %d: epoch %d does not begin as it should, with its settings and without records", r.Window, r.Epoch)
+	}
+	if o := r.Divided(); o.Predictions < 1 || o.DeadLetters < 1 {
+		return fmt.Errorf("ledger record of window %d: its outputs have %d and %d partitions", r.Window, o.Predictions, o.DeadLetters)
 	}
 	named := r.Ranges
 	if r.HasGap() {

@@ -63,9 +63,14 @@ func (p *Pipeline) Start(ctx context.Context) (stop context.CancelFunc) {
 // Err returns why the pipeline ended, nil at the end of In. Committed must be closed.
 func (p *Pipeline) Err() error { return p.publisher.err }
 
-// Effects returns the effects of a window that was cut at the given time.
+// Effects returns the effects of a window that was cut at the given time. The record then says how
+// its outputs are divided.
 func (p *Pipeline) Effects(out *event.Outcome, record *ledger.Record, cut time.Time) *Effects {
 	e := p.encoder.new()
+	names, n := &p.encoder.terms.Names, p.encoder.partitions
+	if o := (ledger.Outputs{Predictions: max(n[names.Predictions], 1), DeadLetters: max(n[names.DeadLetters], 1)}); o != record.Divided() {
+		record.Outputs = &o
+	}
 	e.fill(out, record, cut, p.encoder.cfg, p.encoder.terms.Names.DeadLetters)
 	return e
 }

@@ -245,6 +245,9 @@ func (a *shardAuditor) compareShard(ctx context.Context, p int, r *ledger.Record
 	if r.Predictions != len(out.Predictions) || r.Refused != len(out.Refused) {
 		return fmt.Errorf("ledger %s partition %d, window %d: it says %d predictions and %d dead letters, and replay of shard %d gives %d and %d", a.cfg.Terms.Names.Ledger, p+1, r.Window, r.Predictions, r.Refused, p+1, len(out.Predictions), len(out.Refused))
 	}
+	if err := a.outputs.In(r); err != nil {
+		return err
+	}
 	for i := range out.Predictions {
 		x := a.outputs.Prediction(out.Window, &out.Predictions[i])
 		if err := a.compare(ctx, &x); err != nil {

@@ -23,11 +23,17 @@ func (f *fixture) audit(e replay.Engine, cfg worker.Config) (audit.Result, error
 }
 
 // TestAudit: an audit confirms all records that several workers published one after the
-// other, in one encoding or the other, and counts them. Every record names its encoding.
+// other, in one encoding or the other, and counts them, though partitions were added to the outputs
+// in between. Every record names its encoding.
 func TestAudit(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		for part, output := range []wire.Encoding{wire.MsgPack, wire.JSON, ""} {
 			f.send(50*part, 50*(part+1))
+			if part > 0 {
+				f.addPartitions(f.names.Predictions, int32(3+part))
+				f.addPartitions(f.names.DeadLetters, int32(1+part))
+				f.client = dial(t, f.on, kafka.Config{}) // which has not asked for them before
+			}
 			if err := f.run(&tally{}, worker.Config{Publishing: publish.Config{Output: output}}); err != nil {
 				t.Fatal(err)
 			}
