@@ -19,7 +19,11 @@ type figure struct {
 	Names   []string // in the legend, by colour
 }
 
-// chart is lines and boxes in a box of chartWidth units.
+// Left returns the place of a chart in an image of its own, Width the width of the image.
+func (f *figure) Left(chart int) int { return 350 * chart }
+func (f *figure) Width() int         { return f.Left(len(f.Charts)) - 10 }
+
+// chart is lines and boxes in a box of 340 units.
 type chart struct {
 	Title          string
 	X              string // what the X axis counts

@@ -4,7 +4,7 @@
 //	GET  /                  the live page: stream, scores, pictures, latest predictions
 //	GET  /node?id=ID        the page of one node
 //	GET  /status            versions, flags in force, model, settings
-//	GET  /pictures/NAME     a heat map as SVG: posterior, neighbours
+//	GET  /pictures/NAME     an image as SVG: calibration, posterior, neighbours
 //	GET  /page.css, page.js the pages' style and script
 //	GET  /v1/nodes/{id}     what was served for a node, and what would be served now
 //	GET  /v1/model          the model that serves

@@ -660,6 +660,9 @@ func TestPictures(t *testing.T) {
 	if w.Code != 200 || w.Header().Get("Content-Type") != "image/svg+xml" || strings.Count(first, "data:image/png") != 2 || strings.Contains(first, "ZgotmplZ") {
 		t.Errorf("%s: status %d, %v and %s, want two maps as image/svg+xml", path, w.Code, w.Header(), first)
 	}
+	if w := s.get("/pictures/calibration"); w.Code != 200 || strings.Count(w.Body.String(), "how many of 30") != 2 || xml.Unmarshal(w.Body.Bytes(), new(any)) != nil {
+		t.Errorf("/pictures/calibration: status %d, want the diagrams of what serves and of the model as trained: %s", w.Code, w.Body)
+	}
 	at := s.now
 	s.step(10)
 	s.now = at

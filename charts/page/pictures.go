@@ -11,7 +11,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 )
 
-// pictures caches heat maps, so that each is drawn once a second at most, however many
+// pictures caches images, so that each is drawn once a second at most, however many
 // readers there are.
 type pictures struct {
 	mu   sync.Mutex
@@ -30,8 +30,8 @@ const redraw = time.Second
 // picture serves GET /pictures/NAME.
 func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	maps := map[string]func(context.Context) []heatMap{"posterior": s.moments, "neighbours": s.neighbours}[name]
-	if maps == nil {
+	draw := map[string]func(context.Context) ([]byte, error){"posterior": s.moments, "neighbours": s.neighbours, "calibration": s.calibration}[name]
+	if draw == nil {
 		noSuchPage.because("there is no such picture").write(w)
 		return
 	}
@@ -43,14 +43,13 @@ func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 	defer s.pictures.mu.Unlock()
 	d := s.pictures.last[name]
 	if now := s.cfg.Now(); d.svg == nil || d.version != version && now.Sub(d.at) >= redraw {
-		list := maps(r.Context())
-		if list == nil {
-			noSuchPage.because("there is nothing to draw yet").write(w)
-			return
-		}
-		svg, err := heat(list...)
+		svg, err := draw(r.Context())
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		if svg == nil {
+			noSuchPage.because("there is nothing to draw yet").write(w)
 			return
 		}
 		if s.pictures.last == nil {
@@ -114,16 +113,35 @@ func (h *history) measured() (list []measured) {
 	return list
 }
 
+// calibration returns reliability diagrams of what serves and of the model as trained, as an
+// image of its own, nil before the first label.
+func (s *Server) calibration(context.Context) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := &figure{Label: "Accuracy against confidence, of what serves and of the model as trained."}
+	for i := range s.h.scores {
+		if t := s.h.scores[i].Total(); t.Labels > 0 && i == s.h.servedBy() {
+			f.reliability("served", &t)
+		} else if t.Labels > 0 && s.h.scores[i].Head == static {
+			f.reliability("as trained", &t)
+		}
+	}
+	if f.Charts == nil {
+		return nil, nil
+	}
+	return execute("image", f)
+}
+
 // maxColumns is the largest number of columns of a heat map that can be told apart.
 const maxColumns = int(heatWidth)
 
 // moments returns the posterior's means and standard deviations, by class and dimension of
 // the embedding, nil if the engine cannot be asked.
-func (s *Server) moments(ctx context.Context) []heatMap {
+func (s *Server) moments(ctx context.Context) ([]byte, error) {
 	var b *pipeline.PosteriorReport
 	var classes []string
 	if p := s.engine(ctx, func(e *pipeline.Engine) { b, classes = e.PosteriorReport(), e.Model().Classes }); p != nil {
-		return nil
+		return nil, nil
 	}
 	q := &b.Posterior
 	columns, label := q.Dim, "dimension of the embedding"
@@ -138,10 +156,10 @@ func (s *Server) moments(ctx context.Context) []heatMap {
 		}
 	}
 	classes = classes[:q.Classes]
-	return []heatMap{
-		{title: "Means M", x: label, rows: classes, values: means},
-		{title: "Standard deviations σ", x: label, rows: classes, values: deviations},
-	}
+	return heat(
+		heatMap{title: "Means M", x: label, rows: classes, values: means},
+		heatMap{title: "Standard deviations σ", x: label, rows: classes, values: deviations},
+	)
 }
 
 // knowsNeighbours reports whether there is a pool that has learned which classes are
@@ -153,17 +171,17 @@ func (h *history) knowsNeighbours() bool {
 
 // neighbours returns, for each class, the shares of the classes among its labelled neighbours,
 // as a pool of heads has learned them, nil if it has not.
-func (s *Server) neighbours(context.Context) []heatMap {
+func (s *Server) neighbours(context.Context) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.h.knowsNeighbours() {
-		return nil
+		return nil, nil
 	}
 	classes := s.h.model.Classes
-	return []heatMap{{
+	return heat(heatMap{
 		title: "Classes of the neighbours, by class", x: "class of the neighbour",
 		rows: classes, columns: classes, values: s.h.pool.Compatibility,
-	}}
+	})
 }
 
 // Curve is the values of something in each epoch of a training, the first at index 0.
