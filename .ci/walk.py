@@ -140,6 +140,11 @@ def check(page):
         eventually(f"{repo}/.ci/kafka-broker consume {broker} gvbll.predictions $(gvbll tail --no-follow --json | wc -l)", "paper-7")  # Java's console consumer
         if refused := shell("gvbll dead-letters --json").stdout:
             sys.exit(f"refused: {refused}")
+    if page == "docs/recipes.md":  # what kcat reads is what tail shows
+        read = shell(f"kcat -C -e -q -b {broker} -t trial.predictions -X isolation.level=read_committed -f '%h %s\\n'").stdout.splitlines()
+        shown = shell("gvbll tail --prefix trial --no-follow --json").stdout.splitlines()
+        if not shown or sorted(read) != sorted("content-type=application/json " + line for line in shown):
+            sys.exit(f"kcat reads {read[:3]} …, and tail shows {shown[:3]} …")
     if page == "docs/runbook.md" and not Path("report.html").read_text().startswith("<!doctype html>"):
         sys.exit("report.html is no page")
     if page == "docs/hostile-input.md":
