@@ -60,6 +60,7 @@ type Producer struct {
 	group   groupOffsets             // for the transaction, and not sent yet
 	adding  *adding                  // offsets on their way, nil if none are
 	last    map[TopicPartition]int64 // see Last
+	lateEnd bool                     // see begin
 	// ended is the error that ended the session, nil while it is usable. After
 	// it a transaction may be open and sequence numbers are used: continuing
 	// would mix the next transaction with the rest of this one.
@@ -128,7 +129,7 @@ func (p *Producer) Restart(ctx context.Context) error {
 		}
 		return fmt.Errorf("opening a producer session: %w", cause(err))
 	}
-	p.next, p.open, p.ended = make(map[TopicPartition]int32), make(map[TopicPartition]bool), nil
+	p.next, p.open, p.ended, p.lateEnd = make(map[TopicPartition]int32), make(map[TopicPartition]bool), nil, false
 	return nil
 }
 
@@ -191,6 +192,9 @@ func (p *Producer) batchOf(records []Record) (*Batch, error) {
 func (p *Producer) Produce(ctx context.Context, b *Batch) error {
 	if p.cfg.TransactionalID == "" {
 		panic("kafka: Produce of a producer without a transactional id")
+	}
+	if err := p.begin(ctx); err != nil {
+		return p.fail(ctx, "beginning a transaction", err)
 	}
 	rounds, err := p.seal(b, true)
 	if err != nil || len(rounds) == 0 {

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -14,6 +15,7 @@ import (
 	"github.com/segmentio/kafka-go/compress"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
+	"github.com/segmentio/kafka-go/protocol/produce"
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
 )
 
@@ -206,10 +208,19 @@ func FuzzAnswers(f *testing.F) {
 func testUnreadable(t *testing.T, c *Client) {
 	name := topic(t, c, 2)
 	send := func(batch []byte) {
-		req := &rawproduce.Request{Acks: -1, Timeout: 5000, Topics: []rawproduce.RequestTopic{{Topic: name, Partitions: []rawproduce.RequestPartition{{
-			RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(append(binary.BigEndian.AppendUint32(nil, uint32(len(batch))), batch...))},
-		}}}}}
-		if _, err := c.transport.RoundTrip(t.Context(), c.client.Addr, req); err != nil {
+		err := c.retry(t.Context(), time.Minute, func(ctx context.Context) error {
+			req := &rawproduce.Request{Acks: -1, Timeout: 5000, Topics: []rawproduce.RequestTopic{{Topic: name, Partitions: []rawproduce.RequestPartition{{
+				RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(append(binary.BigEndian.AppendUint32(nil, uint32(len(batch))), batch...))},
+			}}}}}
+			m, err := c.transport.RoundTrip(ctx, c.client.Addr, req)
+			if err == nil {
+				if code := m.(*produce.Response).Topics[0].Partitions[0].ErrorCode; code != 0 {
+					return kafkago.Error(code)
+				}
+			}
+			return err
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

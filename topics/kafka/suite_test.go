@@ -44,6 +44,7 @@ func TestKafka(t *testing.T) {
 		"a commit whose answers are lost":               testLostAnswers,
 		"a commit that does not arrive":                 testLostRequests,
 		"a request whose answer is lost once":           testOneLostAnswer,
+		"the end of a transaction that arrives late":   testLateEnd,
 		"sends while a transaction is open":             testSend,
 		"an empty commit":                               testEmptyCommit,
 		"batches that cannot be read are refused":       testUnreadable,
@@ -923,6 +924,41 @@ func testOneLostAnswer(t *testing.T, c *Client) {
 		}
 	}
 	same(t, want, values(committed(t, c, ReaderConfig{}, name, nil, p)))
+}
+
+// testLateEnd: the request that ends a transaction is on its way for so long that it is sent again,
+// and arrives in the midst of the next one. It must not end that (KIP-890), also where the next one
+// begins with group offsets.
+func testLateEnd(t *testing.T, c *Client) {
+	name, group := topic(t, c, 2), unique("g")
+	p := producer(t, c, ProducerConfig{TransactionalID: name})
+	for i := range int64(2) {
+		var late kafkago.Request
+		loseRequests(c, func(r kafkago.Request) bool {
+			first := late == nil && isEndTxn(r)
+			if first {
+				late = r
+			}
+			return first
+		})
+		commit(t, p, Record{Topic: name, Value: []byte("a")})
+		p.SetOffsets(group, map[TopicPartition]int64{{name, 0}: i + 1})
+		begin(t, p, Record{Topic: name, Value: []byte("b")})
+		if _, err := c.transport.RoundTrip(t.Context(), c.client.Addr, late); err != nil {
+			t.Fatal(err)
+		}
+		begin(t, p, Record{Topic: name, Partition: 1, Value: []byte("b")})
+		if err := p.End(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"a", "b", "a", "b", "b", "b"}
+	same(t, want, values(committed(t, c, ReaderConfig{}, name, nil, p)))
+	offsets, err := c.Committed(t.Context(), group, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, map[TopicPartition]int64{{name, 0}: 2}, offsets)
 }
 
 // testSend: records that are sent without a transaction can be read at once in a

@@ -39,6 +39,21 @@ func (p *Producer) addPartitions(ctx context.Context, batches []sealedBatch) err
 	return nil
 }
 
+// begin opens a new session if no transaction is open and a request that ended an earlier one may
+// arrive yet: a broker takes it for the end of any transaction of its epoch (KIP-890). The group
+// offsets for the transaction are kept.
+func (p *Producer) begin(ctx context.Context) error {
+	if !p.lateEnd || p.ended != nil || len(p.open) > 0 || p.adding != nil {
+		return nil
+	}
+	group := p.group
+	if err := p.Restart(ctx); err != nil {
+		return err
+	}
+	p.group = group
+	return nil
+}
+
 // groupOffsets are offsets of a consumer group.
 type groupOffsets struct {
 	group   string
@@ -79,6 +94,9 @@ func (p *Producer) finishOffsets(ctx context.Context) (added bool, err error) {
 		err = <-a.done
 		a.cancel()
 		added, p.adding = true, nil
+	}
+	if err == nil && p.group.group != "" {
+		err = p.begin(ctx)
 	}
 	if err == nil && p.group.group != "" {
 		err = p.addOffsets(ctx, p.group)
@@ -132,9 +150,13 @@ func (p *Producer) addOffsets(ctx context.Context, g groupOffsets) error {
 }
 
 // end commits or aborts the transaction. It may be retried: if the first request
-// was accepted, Kafka answers with success, or that markers are being written.
+// was accepted, Kafka answers with success, or that markers are being written. If the
+// first one is still on its way, it could end the next transaction, so that has another epoch.
 func (p *Producer) end(ctx context.Context, within time.Duration, commit bool) error {
+	tries := 0
 	return p.client.retry(ctx, within, func(ctx context.Context) error {
+		tries++
+		p.lateEnd = tries > 1
 		res, err := p.client.client.EndTxn(ctx, &kafkago.EndTxnRequest{
 			TransactionalID: p.cfg.TransactionalID, ProducerID: int(p.session.id), ProducerEpoch: int(p.session.epoch), Committed: commit,
 		})
