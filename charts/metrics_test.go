@@ -287,7 +287,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	stream.Observe(replay.Lag{Topic: "t", Records: 1, Withheld: 1})
 	stream.AtRisk([]topics.Risk{{Topic: "t", Setting: "retention.ms"}})
 	stream.Observe(replay.Untimely{Topic: "t", Late: 1, Early: 1})
-	stream.Observe(replay.UnknownField{Topic: "t", Field: "f", Records: 1})
+	stream.Observe(replay.UnknownField{Topic: "t", Name: "f", Records: 1})
 	stream.Observe(replay.Forgotten{Forgot: ledger.Forgot{Nodes: 1}})
 	stream.Observe(replay.Committed{Tries: 1, Took: time.Second})
 	families, err := reg.Gather()

@@ -99,6 +99,7 @@ var refused = []struct{ values, want string }{
 	{`{kafka: {brokers: ["k:1"]}, model: {volume: {emptyDir: {}}}}`, "http.configSecret"},
 	{`networkPolicy: {from: []}`, "from"},
 	{`settings: {state-dir: /elsewhere}`, "state-dir"},
+	{`settings: {windwo: 20}`, "windwo"},
 	{`{kafka: {brokers: ["k:1"], sasl: {mechanism: plain, user: u}}, model: {volume: {emptyDir: {}}}}`, "passwordSecret"},
 }
 

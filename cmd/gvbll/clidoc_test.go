@@ -1,9 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -31,6 +33,42 @@ func TestCommandLineIsDocumented(t *testing.T) {
 	must(t, err)
 	if string(got) != want {
 		t.Errorf("%s is out of date: go test ./cmd/gvbll -run TestCommandLineIsDocumented -update", file)
+	}
+}
+
+// TestChartKnowsTheFlags: the chart's values take the flags of 'gvbll work' and no others, except
+// for those that have values of their own.
+func TestChartKnowsTheFlags(t *testing.T) {
+	const file = "../../charts/gvbll/values.schema.json"
+	b, err := os.ReadFile(file)
+	must(t, err)
+	var schema struct {
+		Properties struct {
+			Settings struct {
+				PropertyNames struct {
+					Enum []string
+				}
+			}
+		}
+	}
+	must(t, json.Unmarshal(b, &schema))
+	own := []string{
+		"help", "config", "brokers", "prefix", "model", "http", "http-config", "create-topics", "state-dir", "rebase", "checkpoints",
+		"tls", "tls-ca", "tls-cert", "tls-key", "tls-server-name", "sasl-mechanism", "sasl-user", "sasl-password-file",
+	}
+	var c cli
+	var out lines
+	k := program(&c).Parser(t.Context(), new(flags.Global), (&shell{t: t}).process(&out, &out), func(int) {})
+	want := make(map[string]bool)
+	for _, n := range append(k.Model.Leaves(true), k.Model.Node) {
+		for _, f := range n.Flags {
+			if (n == k.Model.Node || n.Name == "work") && !slices.Contains(own, f.Name) {
+				want[f.Name] = true
+			}
+		}
+	}
+	if got := schema.Properties.Settings.PropertyNames.Enum; !slices.Equal(got, slices.Sorted(maps.Keys(want))) {
+		t.Errorf("%s takes the settings %q, want %q", file, got, slices.Sorted(maps.Keys(want)))
 	}
 }
 

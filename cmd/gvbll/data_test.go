@@ -85,11 +85,17 @@ func TestModelKnowsItsNodes(t *testing.T) {
 	}
 }
 
-// TestParquet: --data takes tables in Parquet.
+// TestParquet: --data takes tables in Parquet. A model that is there already stays, unless it is
+// said that it may go.
 func TestParquet(t *testing.T) {
 	t.Parallel()
-	out := gvbll(t, "train", "--data", "parquet/testdata/pandas", "--train-share", "1", "--epochs", "1", "--out", filepath.Join(t.TempDir(), "m.safetensors"))
+	train := []string{"train", "--data", "parquet/testdata/pandas", "--train-share", "1", "--epochs", "1", "--out", filepath.Join(t.TempDir(), "m.safetensors")}
+	out := gvbll(t, train...)
 	if !strings.Contains(out, "graphsage 4-64-16, 2 classes, trained on 3 nodes") {
 		t.Errorf("got %q, want a model of 4 features and 2 classes, trained on 3 nodes", out)
 	}
+	if code, _, errs := command(t, train...); code != exitUsage || !strings.Contains(errs, "it exists already: give another name, or --force") {
+		t.Errorf("trained into the same file: exit code %d and %q", code, errs)
+	}
+	gvbll(t, append(train, "--force")...)
 }

@@ -134,7 +134,9 @@ func testExportIDsAlike(t *testing.T, sh *shell) {
 	must(t, os.WriteFile(refused, []byte(`{"id":"oops","features":[1,2]}`+"\n"+`{"id":"far","indices":[4000000000]}`+"\n"), 0o600))
 	sh.gvbll("send", "--brokers", sh.addr, "--events", refused)
 	stop := g.work("--model", file)
-	g.await(func(all []*ledger.Record) bool { return predictions(all) == 3 && refusedFor(all, event.WrongDimension) == 2 })
+	g.await(func(all []*ledger.Record) bool {
+		return predictions(all) == 3 && refusedFor(all, event.WrongDimension) == 2
+	})
 	stop()
 	out := filepath.Join(dir, "exported")
 	code, _, errs := g.command("export", "--out", out)

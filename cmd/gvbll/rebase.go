@@ -80,7 +80,7 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	case !done.Began && c.AcceptGap:
 		_, err = fmt.Fprintf(p.Out, "nothing is gone that is needed: epoch %d goes on\n", done.Epoch)
 	case !done.Began:
-		_, err = fmt.Fprintf(p.Out, "nothing differs: epoch %d goes on\n", done.Epoch)
+		_, err = fmt.Fprintf(p.Out, "nothing differs: epoch %d goes on. Start 'gvbll work' with these flags; to begin an epoch, give the new model or settings here\n", done.Epoch)
 	default:
 		_, err = fmt.Fprintf(p.Out, "epoch %d begins at window %d, in %v: %s\n", done.Epoch, done.Window, done.Took.Round(time.Millisecond), done.Why)
 		if done.Gap != nil && err == nil {

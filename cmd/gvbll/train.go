@@ -29,6 +29,7 @@ type trainCmd struct {
 	Out       string   `help:"File to write the model into." default:"model.safetensors" type:"path" placeholder:"FILE"`
 	Report    string   `help:"HTML file to draw the training curves into." type:"path" placeholder:"FILE"`
 	IfMissing bool     `help:"Do nothing if the model file exists."`
+	Force     bool     `help:"Write over the model file if it exists."`
 }
 
 // trainFlags are the constants of Phase 1.
@@ -96,10 +97,13 @@ func (c trainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 	if err := errors.Join(c.Data.Check(g), c.Train.check(g), c.Log.check(g)); err != nil {
 		return err
 	}
-	if _, err := os.Stat(c.Out); err == nil && c.IfMissing {
+	switch _, err := os.Stat(c.Out); {
+	case err == nil && c.IfMissing:
 		fmt.Fprintf(p.Err, "%s exists already\n", c.Out)
 		return nil
-	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+	case err == nil && !c.Force:
+		return flags.Usagef("--out %s: it exists already: give another name, or --force to write over it", c.Out)
+	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return err
 	}
 	if c.Report != "" && filepath.Ext(c.Report) != ".html" {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -136,7 +137,29 @@ func (l *Labels) unknownClass(label *event.Label) string {
 	if label.Class == "" {
 		return fmt.Sprintf("class index %d, the model has 0 to %d", label.Index, len(l.model.Classes)-1)
 	}
-	return fmt.Sprintf("class %q is not one of the model's %d", label.Class, len(l.model.Classes))
+	detail := fmt.Sprintf("class %q is not one of the model's %d", label.Class, len(l.model.Classes))
+	if i := slices.IndexFunc(l.model.Classes, func(c string) bool { return alike(c, label.Class) }); i >= 0 {
+		detail += fmt.Sprintf(": is it %q?", l.model.Classes[i])
+	}
+	return detail
+}
+
+// alike reports whether two names are the same but for upper and lower case, space around them
+// and at most one letter. Its time is linear in them, because anybody may send names.
+func alike(a, b string) bool {
+	a, b = strings.ToLower(strings.TrimSpace(a)), strings.ToLower(strings.TrimSpace(b))
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	first := 0 // of the bytes that differ
+	for first < len(a) && a[first] == b[first] {
+		first++
+	}
+	a, b = a[first:], b[first:]
+	for len(a) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return len(b) <= 1 && first > 0 && !strings.ContainsAny(a+b, "0123456789") // class-1 is not class-2
 }
 
 // match joins a label of node v if v is pending. If v is predicted here, it returns the

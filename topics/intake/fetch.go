@@ -148,7 +148,7 @@ func (in *Input[E]) decodeAll(ctx context.Context, raw <-chan Fetched[E]) {
 		case <-ctx.Done():
 			return
 		}
-		f.block.decode(&decoder, in.decode)
+		f.block.decode(&decoder, &in.source)
 		select {
 		case in.decoded <- f:
 		case <-ctx.Done():
@@ -158,7 +158,7 @@ func (in *Input[E]) decodeAll(ctx context.Context, raw <-chan Fetched[E]) {
 }
 
 // decode decodes each of the block's records into an event or a refusal.
-func (b *block[E]) decode(d *wire.Decoder, decode func(*wire.Decoder, *event.Origin, *E) (event.Reason, string)) {
+func (b *block[E]) decode(d *wire.Decoder, src *source[E]) {
 	records := b.answer.Records
 	n := len(records)
 	b.left, b.bytes = n, n*recordBytes
@@ -180,7 +180,10 @@ func (b *block[E]) decode(d *wire.Decoder, decode func(*wire.Decoder, *event.Ori
 			b.refused[i] = verdict{event.UnreadableBatch, r.Unreadable}
 			continue
 		}
-		b.refused[i].reason, b.refused[i].detail = decode(d, o, &b.events[i])
+		b.refused[i].reason, b.refused[i].detail = src.decode(d, o, &b.events[i])
+		if b.refused[i].reason == "" && inSeconds(src.time(&b.events[i])) {
+			b.unknown.note([]byte(TimeInSeconds), i)
+		}
 	}
 	b.bytes += b.memory.Bytes()
 }

@@ -144,7 +144,7 @@ func nextBlock[E any](in *Input[E], s *topicRecords, next, n []int) Fetched[E] {
 		}
 	}
 	var d wire.Decoder
-	b.decode(&d, in.decode)
+	b.decode(&d, &in.source)
 	return Fetched[E]{block: b}
 }
 

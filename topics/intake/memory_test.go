@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -23,7 +24,7 @@ type repeater struct {
 // newRepeater returns a repeater of n node events in four partitions.
 func newRepeater(n int) *repeater {
 	r := &repeater{block: &block[event.Node]{}}
-	r.Nodes.source = source[event.Node]{topic: "nodes", decode: (*wire.Decoder).Node}
+	r.Nodes.source = nodeSource(Config{Names: topics.Names{Nodes: "nodes"}})
 	r.Nodes.spare = make(chan *block[event.Node], 1)
 	for part := range int32(4) {
 		r.Nodes.buffers = append(r.Nodes.buffers, &buffer[event.Node]{partition: part})
@@ -37,7 +38,7 @@ func newRepeater(n int) *repeater {
 	return r
 }
 
-func (r *repeater) decode() { r.block.decode(&r.decoder, r.Nodes.decode) }
+func (r *repeater) decode() { r.block.decode(&r.decoder, &r.Nodes.source) }
 
 // run decodes the fetch, and cuts and releases windows of the given size. The block
 // must be free for reuse afterwards.

@@ -12,6 +12,13 @@ const (
 // otherFields stands for the unknown fields that are not counted by name.
 const otherFields = "(other)"
 
+// TimeInSeconds stands for an event time that is of this century if it is in seconds, and of
+// 1970 in milliseconds, as it is read. It is counted as if it were a field of that name.
+const TimeInSeconds = "time in seconds"
+
+// inSeconds reports whether a time looks like one in seconds: of the years 2001 to 2065.
+func inSeconds(t int64) bool { return t >= 1e9 && t < 3e9 }
+
 // UnknownField is a field of a topic's records that is not of the wire format, and so is
 // ignored.
 type UnknownField struct {

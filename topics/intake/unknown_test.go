@@ -9,11 +9,11 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// TestUnknownFields: unknown fields are counted by name, the first record of each is an
+// TestUnknownFields: unknown fields are counted by name, as is a time in seconds. The first record of each is an
 // example, and names beyond the bounds are counted together.
 func TestUnknownFields(t *testing.T) {
 	r := newRepeater(4)
-	value := func(field string) []byte { return fmt.Appendf(nil, `{"id":1,"features":[1],%q:2}`, field) }
+	value := func(field string) []byte { return fmt.Appendf(nil, `{"id":1,"features":[1],%q:1700000000}`, field) }
 	r.block.answer.Records = nil
 	add := func(field string) {
 		r.block.answer.Records = append(r.block.answer.Records, kafka.Record{
@@ -24,6 +24,7 @@ func TestUnknownFields(t *testing.T) {
 	add("neighbour")
 	add("neighbour")
 	add(strings.Repeat("x", 65))
+	add("time")
 	got, first, example := map[string]int{}, map[string]int{}, map[string]int64{}
 	r.Nodes.unknown = func(f UnknownField) {
 		got[f.Name] += f.Records
@@ -32,8 +33,11 @@ func TestUnknownFields(t *testing.T) {
 			example[f.Name] = f.Example.Offset
 		}
 	}
-	r.run(t, 3)
-	r.run(t, 3)
+	r.run(t, 4)
+	r.run(t, 4)
+	if got[TimeInSeconds] != 2 || example[TimeInSeconds] != 3 || got["time"] > 0 {
+		t.Errorf("counted %v, want 2 times in seconds", got)
+	}
 	if got["neighbour"] != 4 || got[otherFields] != 2 || example["neighbour"] != 0 || example[otherFields] != 2 {
 		t.Errorf("counted %v with the examples %v, want 4 of neighbour from offset 0, and 2 others from 2", got, example)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -72,12 +73,8 @@ type Untimely struct {
 	Late, Early int
 }
 
-// UnknownField counts records with a field that is not of the wire format, replayed ones too. Few
-// names of a topic are told apart; all others are counted together.
-type UnknownField struct {
-	Topic, Field string
-	Records      int
-}
+// UnknownField counts records with a field that is not of the wire format, replayed ones too.
+type UnknownField intake.UnknownField
 
 // Forgotten describes the forgetting of nodes, in replayed windows too.
 type Forgotten struct {

@@ -86,16 +86,8 @@ func (p *Replayer) Intake() intake.Config {
 	return intake.Config{
 		Names: p.Cfg.Terms.Names, Limits: p.Cfg.Terms.Limits, Ahead: p.Cfg.Terms.Ahead, AcceptGap: p.AcceptGap,
 		Untimely: func(topic string, late, early int) { p.Cfg.Events(Untimely{topic, late, early}) },
-		Unknown:  p.unknownField,
+		Unknown:  func(f intake.UnknownField) { p.Cfg.Events(UnknownField(f)) },
 	}
-}
-
-// unknownField reports a field that is not of the wire format, and logs it the first time.
-func (p *Replayer) unknownField(f intake.UnknownField) {
-	if f.First {
-		p.Cfg.Logger.Warn("a field is ignored: no event of the topic has it", "field", fmt.Sprintf("%.64q", f.Name), "topic", f.Topic, "partition", f.Example.Partition, "offset", f.Example.Offset)
-	}
-	p.Cfg.Events(UnknownField{f.Topic, f.Name, f.Records})
 }
 
 // Step steps the window of the ledger's next record. If the record has this engine's

@@ -1,12 +1,14 @@
 package worker
 
 import (
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -15,8 +17,8 @@ import (
 // refusalInterval is the time between two log lines about refusals for one reason.
 const refusalInterval = time.Minute
 
-// LogEvents returns a handler that logs what happens in the windows: refusals, changes of the
-// model that serves, drift, and once that labels of training nodes come. Windows that are replayed
+// LogEvents returns a handler that logs what happens in the windows: refusals, fields that
+// nobody knows, changes of the model that serves, drift, and once that labels of training nodes come. Windows that are replayed
 // at the start are history, and only their number is logged.
 func LogEvents(log *slog.Logger) func(replay.Event) {
 	l := &eventLog{log: log, refusals: make(map[event.Reason]*refusalLog)}
@@ -29,6 +31,8 @@ func LogEvents(log *slog.Logger) func(replay.Event) {
 			l.recovered = true
 		case replay.Stepped:
 			l.stepped(e)
+		case replay.UnknownField:
+			logUnknown(log, e)
 		}
 	}
 }
@@ -62,6 +66,17 @@ func (l *eventLog) stepped(s replay.Stepped) {
 		l.log.Info("labels came of nodes that the model was trained on: they are neither scored nor learned again", "window", s.Outcome.Window, "labels", n)
 	}
 	logRefusals(l.log, l.refusals, s.Outcome.Refused, time.Now())
+}
+
+// logUnknown logs the first record with a field.
+func logUnknown(log *slog.Logger, f replay.UnknownField) {
+	switch {
+	case !f.First:
+	case f.Name == intake.TimeInSeconds:
+		log.Warn("an event's time looks like seconds: it is read as milliseconds since 1970", "example", f.Example.String())
+	default:
+		log.Warn("a field is ignored: no event of the topic has it", "field", fmt.Sprintf("%.64q", f.Name), "example", f.Example.String())
+	}
 }
 
 // refusalLog is what is not logged yet of the refusals for one reason.

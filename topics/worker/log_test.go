@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
@@ -103,5 +104,24 @@ func TestEventsAreLogged(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// TestUnknownFieldsAreLogged: the first record with a field that nobody knows is logged, and the
+// first whose time looks like seconds.
+func TestUnknownFieldsAreLogged(t *testing.T) {
+	example := &event.Origin{Topic: "g.nodes", Partition: 1, Offset: 7}
+	lines := logged(func(h func(replay.Event)) {
+		for _, first := range []bool{true, false} {
+			h(replay.UnknownField{Name: "neighbor s", Example: example, First: first})
+			h(replay.UnknownField{Name: intake.TimeInSeconds, Example: example, First: first})
+		}
+	})
+	want := []string{
+		`level=WARN msg="a field is ignored: no event of the topic has it" field="\"neighbor s\"" example=g.nodes/1:7`,
+		`level=WARN msg="an event's time looks like seconds: it is read as milliseconds since 1970" example=g.nodes/1:7`,
+	}
+	if d := cmp.Diff(want, lines); d != "" {
+		t.Errorf("logged, -want +got\n%s", d)
 	}
 }

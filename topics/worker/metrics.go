@@ -142,7 +142,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		},
 		late:    counters("gvbll_late_events_total", "Events that arrived after their event-time window was closed, and are in a later one.", "topic"),
 		early:   counters("gvbll_early_events_total", "Events whose time is too far ahead of the clock to be used.", "topic"),
-		unknown: counters("gvbll_unknown_fields_total", "Records read, in replays too, with a field that is not of the wire format and is ignored. At most 64 names of a topic are told apart.", "topic", "field"),
+		unknown: counters("gvbll_unknown_fields_total", "Records read, in replays too, with a field that is not of the wire format and is ignored, or a time that looks like seconds (`time in seconds`). At most 64 names of a topic are told apart.", "topic", "field"),
 		forgets: forgetMetrics{
 			seconds:  histogram("gvbll_forget_seconds", "Time to forget nodes: a replay from the beginning, during which nothing is served.", prometheus.ExponentialBuckets(0.01, 4, 12)),
 			nodes:    counter("gvbll_forgotten_nodes_total", "Node ids forgotten on command."),
@@ -221,7 +221,7 @@ func (m *Metrics) Observe(e replay.Event) {
 		m.forgets.distance.WithLabelValues("mean").Set(e.Mean)
 		m.forgets.distance.WithLabelValues("variance").Set(e.Variance)
 	case replay.UnknownField:
-		m.unknown.WithLabelValues(e.Topic, e.Field).Add(float64(e.Records))
+		m.unknown.WithLabelValues(e.Topic, e.Name).Add(float64(e.Records))
 	case replay.Untimely:
 		m.late.WithLabelValues(e.Topic).Add(float64(e.Late))
 		m.early.WithLabelValues(e.Topic).Add(float64(e.Early))
