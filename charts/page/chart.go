@@ -153,7 +153,7 @@ func linesOf(list []measured, score func(calibration.Means) float64) (lines []se
 func (f *figure) reliability(name string, t *calibration.Tally) {
 	ece, chance := t.Bins.ECE()
 	c := chart{
-		Title:  fmt.Sprintf("%s: ECE %s, by chance ≤ %s", name, formatted(ece), formatted(chance)),
+		Title:  fmt.Sprintf("%s: ECE %.3f, by chance ≤ %.3f", name, ece, chance),
 		Height: stripBottom + 2, X: fmt.Sprintf("confidence; below: how many of %d", t.Labels),
 		Lines: []line{{"ideal", fmt.Sprintf("%v,%v %v,%v", chartLeft, chartBottom, chartRight, chartTop)}},
 	}
