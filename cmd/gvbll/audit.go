@@ -40,7 +40,7 @@ func (auditCmd) Help() string {
 	return "Replays the ledger from its beginning and verifies that every published prediction and dead letter, byte by byte, and every posterior follows from the model and the inputs. If not, it names the first record that differs. The settings are the ledger's own. With --checkpoint the replay begins there. It writes nothing, and can run beside a live worker.\n\n" +
 		"A ledger of several epochs is replayed once for each of their settings. Windows of another engine or another model cannot be proved. Of these the audit checks that they took each record once, and that each arrival has one prediction or dead letter, and says so for each epoch.\n\n" +
 		"Behind a gap that was accepted, windows are proved only with a --checkpoint that is behind it too. Of the others the audit checks that no record is in two windows, and that as many predictions and dead letters were published as the ledger says.\n\n" +
-		"A graph of several shards is stepped in this process, with the memory of all of them. What each shard has written and published is compared; a window at the end that only some shards have is not counted as proved."
+		"A graph of several shards is stepped in this process, with the memory of all of them. What each shard has written and published is compared. Where a shard's part of the ledger ends before another's, or before a cut says, the audit fails and names the windows that are not proved."
 }
 
 // Run replays the ledger and prints how much of what was published agrees.

@@ -95,6 +95,14 @@ func (g *testGraph) otherEngine(engine int) {
 		r.Settings = settings[r.Settings]
 		records = append(records, kafka.Record{Topic: g.names.Ledger, Value: r.Append(nil), Time: raw.Time})
 	}))
+	g.replaceLedger(records)
+}
+
+// replaceLedger deletes the ledger and creates it again with the records.
+func (g *testGraph) replaceLedger(records []kafka.Record) {
+	g.t.Helper()
+	partitions, err := g.client.Partitions(g.t.Context(), g.names.Ledger)
+	must(g.t, err)
 	k, err := kgo.NewClient(g.sh.kgoOptions()...)
 	must(g.t, err)
 	defer k.Close()
@@ -105,11 +113,11 @@ func (g *testGraph) otherEngine(engine int) {
 	if err != nil || res.Topics[0].ErrorCode != 0 {
 		g.t.Fatal(err, res)
 	}
-	_, err = g.client.CreateTopics(g.t.Context(), kafka.TopicSpec{Name: g.names.Ledger, Partitions: 1, Replication: -1})
+	_, err = g.client.CreateTopics(g.t.Context(), kafka.TopicSpec{Name: g.names.Ledger, Partitions: partitions[g.names.Ledger], Replication: -1})
 	must(g.t, err)
 	producer, err := g.client.NewProducer(g.t.Context(), kafka.ProducerConfig{})
 	must(g.t, err)
-	must(g.t, producer.Send(g.t.Context(), records))
+	must(g.t, producer.SendAgain(g.t.Context(), records))
 }
 
 // TestAnotherEngine: a ledger of another engine goes on by an epoch of this one. Of the windows

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +138,48 @@ func testShardedGraph(t *testing.T, sh *shell, pool bool, settings ...string) {
 		}
 	}
 	stop()
+	g.auditCutShort(file)
+}
+
+// auditCutShort audits a sharded graph that no worker serves while partitions of its ledger end too
+// early, each time another one. None of the audits passes.
+func (g *testGraph) auditCutShort(file string) {
+	g.t.Helper()
+	var all []kafka.Record
+	var windows []int64 // of all
+	must(g.t, g.client.ReadAll(g.t.Context(), g.names.Ledger, func(r *kafka.Record) {
+		var of struct{ Window int64 }
+		must(g.t, json.Unmarshal(r.Value, &of))
+		all = append(all, kafka.Record{Topic: r.Topic, Partition: r.Partition, Value: bytes.Clone(r.Value)})
+		windows = append(windows, of.Window)
+	}))
+	newest := slices.Max(windows)
+	if code, out, errs := g.command("audit", "--model", file); code != exitOK {
+		g.t.Errorf("the audit of the whole ledger: exit code %d: %s%s", code, out, errs)
+	}
+	for _, ends := range []struct {
+		name string
+		at   [3]int64 // the window that each partition lacks
+		want string
+	}{
+		{"one shard", [...]int64{newest + 1, newest / 2, newest + 1}, fmt.Sprintf("windows %d to %d are not proved: ledger gvbll.ledger partition 1 ends before window %[1]d", newest/2, newest)},
+		{"one shard has nothing", [...]int64{newest + 1, newest + 1, 0}, "partition 2 ends before window 0"},
+		{"the cuts", [...]int64{newest / 2, newest + 1, newest + 1}, fmt.Sprintf("partition 0 ends before window %d", newest/2)},
+		{"no cut is left", [...]int64{0, newest + 1, newest + 1}, "partition 0 has no window"},
+		{"all of them", [...]int64{newest / 2, newest / 2, newest / 2}, fmt.Sprintf("the ledger gvbll.ledger ends before window %d: its newest windows are lost", newest/2)},
+	} {
+		var left []kafka.Record
+		for i, r := range all {
+			if windows[i] < ends.at[r.Partition] {
+				left = append(left, r)
+			}
+		}
+		g.replaceLedger(left)
+		code, out, errs := g.command("audit", "--model", file)
+		if code != exitFailed || !strings.Contains(errs, ends.want) || !strings.Contains(errs, "restore") || strings.Contains(out+errs, "another program") || strings.Contains(out, "agree with") {
+			g.t.Errorf("%s cut short: exit code %d: %s%s, want %d and %q", ends.name, code, out, errs, exitFailed, ends.want)
+		}
+	}
 }
 
 // TestShardScripts runs the scripts of testdata/shards, each with a prefix of its own.

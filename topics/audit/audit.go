@@ -313,14 +313,15 @@ func (a *auditor) skip(at kafka.TopicPartition, x *Replayed) {
 }
 
 // checkNothingElse returns an error if the topic has a prediction of the replayed windows
-// that was not compared. It may have predictions of later windows, by a live worker.
+// that was not compared. It may have predictions of later windows, by a live worker, which the
+// ledger then has.
 func (a *auditor) checkNothingElse(ctx context.Context) error {
 	for _, at := range a.outputs.Predictions() {
 		if _, err := a.next(ctx, at, nil); err != nil {
 			return err
 		}
 		for i := range a.outputs.Waiting[at] {
-			if err := CheckLater(&a.outputs.Waiting[at][i], a.audited.Windows); err != nil {
+			if err := a.outputs.CheckLater(ctx, &a.outputs.Waiting[at][i], a.audited.Windows, a.cfg.Terms.LedgerAt()); err != nil {
 				return err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -22,6 +23,7 @@ type Outputs struct {
 	partitions           map[string]int // of both topics, as they are now
 	divided              ledger.Outputs // as they were when the window was published
 	published            *kafka.Reader
+	windows              int64  // that the ledger had when CheckLater looked
 	key, value           []byte // reused
 }
 
@@ -96,13 +98,48 @@ func isNote(r *kafka.Record) bool {
 	return wire.DecodeDeadLetter(r.Value, &d) == nil && d.Reason == wire.Resent
 }
 
-// CheckLater returns an error if a published prediction is of a window before the given one.
-func CheckLater(r *kafka.Record, window int64) error {
+// seenWithin bounds how long after a transaction was seen in one topic it may not be seen in
+// another: brokers write their markers one by one.
+const seenWithin = 10 * time.Second
+
+// CheckLater returns an error if a published prediction is of a window before the given one, or of
+// a later one that no part of the ledger has: it was committed together with the window.
+func (o *Outputs) CheckLater(ctx context.Context, r *kafka.Record, window int64, parts ...kafka.TopicPartition) error {
 	var p event.Prediction
 	if err := wire.DecodePrediction(r.Value, &p); err != nil || p.Window < window {
 		return fmt.Errorf("%s partition %d offset %d, key %.80q: published, but not of any window in the ledger", r.Topic, r.Partition, r.Offset, r.Key)
 	}
+	for began := time.Now(); p.Window >= o.windows; {
+		for _, at := range parts {
+			newest, err := ledger.Newest(ctx, o.client, at)
+			if err != nil {
+				return err
+			}
+			if newest != nil {
+				o.windows = max(o.windows, newest.Window+1)
+			}
+		}
+		switch {
+		case p.Window < o.windows:
+		case time.Since(began) > seenWithin:
+			return fmt.Errorf("%s partition %d offset %d, key %.80q: published in window %d, and the ledger %s ends before window %d: its newest windows are lost: restore it from a backup or a mirror", r.Topic, r.Partition, r.Offset, r.Key, p.Window, parts[0].Topic, o.windows)
+		default:
+			if err := pause(ctx); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
+}
+
+// pause waits for a while.
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(100 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Replayed is a record that a replay says was published. It is valid until the outputs give

@@ -3,7 +3,9 @@ package shards
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -26,8 +28,8 @@ type Shards interface {
 // Audit is [audit.Run] of a graph of several shards, all of which e steps in this process.
 // It replays the cuts, and compares what each shard has in its partition of the ledger: the
 // chain of every window, and every prediction and dead letter that it has published. Where a
-// cut names a complete window with the chain of the graph, that is compared too. The last
-// windows may be those of some shards only, which are ahead of others.
+// cut names a complete window with the chain of the graph, that is compared too. It is an error if
+// a shard's partition ends before another one's did when the audit began, or before a cut says.
 //
 // Records of several shards are in one partition of the outputs, in any order among each
 // other. So a published record is searched for by its key.
@@ -38,7 +40,7 @@ func Audit(ctx context.Context, c *kafka.Client, e Shards, cfg replay.Config, sh
 	p := replay.New(c, cfg, e)
 	a := &shardAuditor{
 		cfg: p.Cfg, client: c, replay: p, shards: e, records: make([]*ledger.Ledger, shards),
-		ended: make([]bool, shards), complete: make(map[int64]event.Hash),
+		ended: make(map[int]int64), complete: make(map[int64]event.Hash),
 		audited: audit.Result{},
 	}
 	err := a.run(ctx, fetching, progress)
@@ -54,13 +56,16 @@ type shardAuditor struct {
 	shards  Shards
 	cuts    *cuts.Cuts
 	records []*ledger.Ledger // by shard
-	ended   []bool           // by shard: its ledger is read to its end
+	ended   map[int]int64    // by shard: the window that its part of the ledger lacks; those that it has are read
+	end     int64            // windows to audit
 
 	outputs  *audit.Outputs
 	waiting  map[kafka.TopicPartition]map[string][]kafka.Record // fetched and not compared, by key
 	chain    event.Hash                                         // of the graph
 	complete map[int64]event.Hash                               // of the last windows
 	stop     context.CancelFunc                                 // of the inputs
+	parts    []kafka.TopicPartition                             // of the ledger, by shard
+	done     int64                                              // windows that all shards had, as the newest cut says
 	proved   int64                                              // windows that all shards have
 	audited  audit.Result
 }
@@ -71,10 +76,27 @@ func (a *shardAuditor) run(ctx, fetching context.Context, progress func(int64)) 
 		return err
 	}
 	for p := range a.records {
-		if a.records[p], err = ledger.Open(ctx, a.client, names.LedgerAt(p+1)); err != nil {
+		at := names.LedgerAt(p + 1)
+		if a.records[p], err = ledger.Open(ctx, a.client, at); err != nil {
 			return err
 		}
+		newest, err := ledger.Newest(ctx, a.client, at)
+		if err != nil {
+			return err
+		}
+		if newest != nil {
+			a.end = max(a.end, newest.Window+1)
+		}
+		a.parts = append(a.parts, at)
 	}
+	newest, err := cuts.NewestCut(ctx, a.client, names.LedgerAt(0))
+	if err != nil {
+		return err
+	}
+	if newest != nil && newest.Done != nil {
+		a.done = newest.Done.Window + 1
+	}
+	a.end = max(a.end, a.done)
 	if a.outputs, err = audit.OpenOutputs(ctx, a.client, a.cfg.Terms); err != nil {
 		return err
 	}
@@ -83,68 +105,92 @@ func (a *shardAuditor) run(ctx, fetching context.Context, progress func(int64)) 
 	if err := a.openFirst(fetching); err != nil {
 		return err
 	}
-	for {
+	for window := range a.end {
 		cut, err := a.cuts.Next(ctx)
 		if err != nil {
 			return err
 		}
 		if cut == nil {
-			break
+			return fmt.Errorf("ledger %s partition 0 ends before window %d, and others have windows up to %d: it was cut short: restore the topic from a backup or a mirror", names.Ledger, window, a.end-1)
 		}
-		more, err := a.window(ctx, fetching, cut)
-		if err != nil {
+		if err := a.window(ctx, fetching, cut); err != nil {
 			return err
-		}
-		if !more {
-			break
 		}
 		if progress != nil {
 			progress(a.audited.Windows)
 		}
 	}
+	if err := a.checkEnds(); err != nil {
+		return err
+	}
 	return a.checkNothingElse(ctx)
 }
+
+// checkEnds returns an error if a shard's part of the ledger lacks windows.
+func (a *shardAuditor) checkEnds() error {
+	if len(a.ended) == 0 {
+		return nil
+	}
+	a.audited.Windows = a.proved
+	var short []string
+	for _, p := range slices.Sorted(maps.Keys(a.ended)) {
+		short = append(short, fmt.Sprintf("partition %d ends before window %d", p+1, a.ended[p]))
+	}
+	why := "begin the audit again when its owner has caught up; if it has, the partition was cut short: restore the topic from a backup or a mirror"
+	if a.proved < a.done {
+		why = fmt.Sprintf("a cut says that all shards were done with window %d, so it was cut short: restore the topic from a backup or a mirror", a.done-1)
+	}
+	return fmt.Errorf("windows %d to %d are not proved: ledger %s %s: %s", a.proved, a.end-1, a.cfg.Terms.Names.Ledger, strings.Join(short, ", "), why)
+}
+
+// record returns a shard's record of the next window, nil if it has none.
+func (a *shardAuditor) record(ctx context.Context, p int) (r *ledger.Record, err error) {
+	for began := time.Now(); r == nil && err == nil && time.Since(began) < caughtUpWithin; {
+		r, err = a.records[p].Wait(ctx)
+	}
+	return r, err
+}
+
+// caughtUpWithin is how long a shard may be without a window that another one had when the audit began.
+const caughtUpWithin = 10 * time.Second
 
 // maxRemembered bounds the complete windows whose chains are remembered: cuts name recent ones.
 const maxRemembered = 1 << 12
 
-// window replays a cut and compares it with the shards' records. It returns false if no shard
-// has one.
-func (a *shardAuditor) window(ctx, fetching context.Context, cut *cuts.Cut) (more bool, err error) {
+// window replays a cut and compares it with the shards' records.
+func (a *shardAuditor) window(ctx, fetching context.Context, cut *cuts.Cut) (err error) {
 	written := make([]*ledger.Record, len(a.records))
-	for p, l := range a.records {
-		if a.ended[p] {
+	for p := range a.records {
+		if _, ended := a.ended[p]; ended {
 			continue
 		}
-		if written[p], err = l.Next(ctx); err != nil {
-			return false, err
+		if written[p], err = a.record(ctx, p); err != nil {
+			return err
 		}
-		a.ended[p] = written[p] == nil
-		more = more || !a.ended[p]
-	}
-	if !more {
-		return false, nil
+		if written[p] == nil {
+			a.ended[p] = cut.Window
+		}
 	}
 	if cut.Model != a.cfg.Terms.Model {
-		return false, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of the model that served", a.cfg.Terms.Names.Ledger, cut.Model, a.cfg.Terms.Model)
+		return fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of the model that served", a.cfg.Terms.Names.Ledger, cut.Model, a.cfg.Terms.Model)
 	}
 	if err := a.replay.CheckSettings(ctx, &cut.Terms); err != nil {
-		return false, err
+		return err
 	}
 	if cut.Begins != nil {
 		if err := a.begin(ctx, fetching, cut); err != nil {
-			return false, err
+			return err
 		}
 	}
 	a.replay.NoteClasses(cut.Classes)
 	if err := a.replay.Inputs.Replay(ctx, cut.Ranges); err != nil {
-		return false, a.replay.ExplainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Terms.Names.Ledger, cut.Window, err))
+		return a.replay.ExplainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Terms.Names.Ledger, cut.Window, err))
 	}
 	defer a.replay.Inputs.Release()
 	if _, err := a.replay.StepClaimed(nil); err != nil {
-		return false, err
+		return err
 	}
-	all, before := !slices.Contains(a.ended, true), a.audited
+	before := a.audited
 	var chains []event.Hash
 	for p, out := range a.shards.Parts() {
 		chains = append(chains, out.Chain)
@@ -155,7 +201,7 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *cuts.Cut) (mor
 			refuseForgetting(a.replay.Window.Commands, out, p+1, len(a.records))
 		}
 		if err := a.compareShard(ctx, p, written[p], out); err != nil {
-			return false, err
+			return err
 		}
 	}
 	epoch := &a.audited.Epochs[len(a.audited.Epochs)-1]
@@ -166,17 +212,17 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *cuts.Cut) (mor
 	a.chain = a.chain.Join(chains)
 	a.complete[cut.Window] = a.chain
 	delete(a.complete, cut.Window-maxRemembered)
-	if all {
+	if len(a.ended) == 0 {
 		epoch.Proved++
 		a.proved = cut.Window + 1
 		a.audited.Chain = a.chain.Hex()
 	}
 	if d := cut.Done; d != nil {
 		if got, known := a.complete[d.Window]; known && got.Hex() != d.Chain {
-			return false, fmt.Errorf("ledger %s, window %d: its cut says that the graph's chain after window %d is %s, and replay gives %s", a.cfg.Terms.Names.Ledger, cut.Window, d.Window, d.Chain, got.Hex())
+			return fmt.Errorf("ledger %s, window %d: its cut says that the graph's chain after window %d is %s, and replay gives %s", a.cfg.Terms.Names.Ledger, cut.Window, d.Window, d.Chain, got.Hex())
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // begin begins the epoch of a cut. Behind another epoch, it replays the windows before with
@@ -317,7 +363,7 @@ func (a *shardAuditor) checkNothingElse(ctx context.Context) error {
 			for i := range list {
 				// What was committed after a ledger was read may be of a window that another
 				// shard had committed before.
-				if err := audit.CheckLater(&list[i], a.proved); err != nil {
+				if err := a.outputs.CheckLater(ctx, &list[i], a.proved, a.parts...); err != nil {
 					return err
 				}
 			}

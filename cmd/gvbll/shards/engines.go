@@ -12,6 +12,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	sharding "github.com/gvbll/gvbll/pipeline/shards"
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/audit"
 	"github.com/gvbll/gvbll/topics/replay"
 	tasks "github.com/gvbll/gvbll/topics/shards"
@@ -192,8 +193,20 @@ func Audit(ctx context.Context, p flags.Process, g look.Graph, prefix string, m 
 		return found, fmt.Errorf("audit: %w", err)
 	}
 	first, err := cuts.Next(ctx)
-	if err != nil || first == nil {
+	if err != nil {
 		return found, err
+	}
+	total, err := client.Offsets(ctx, names.Ledger)
+	if err != nil {
+		return found, err
+	}
+	if first == nil {
+		for at, b := range total {
+			if b.End > 0 {
+				return found, fmt.Errorf("audit: ledger %s partition 0 has no window, and partition %d has some: it was cut short: restore the topic from a backup or a mirror", names.Ledger, at.Partition)
+			}
+		}
+		return found, topics.CheckLedger(ctx, client, names)
 	}
 	cfg, err := flags.ParseSettings(first.Configuration, []*model.Model{m})
 	if err != nil {
@@ -213,10 +226,6 @@ func Audit(ctx context.Context, p flags.Process, g look.Graph, prefix string, m 
 		return &allShards{All: graph}, nil
 	}
 	graph, err := own.Models.Fresh()
-	if err != nil {
-		return found, err
-	}
-	total, err := client.Offsets(ctx, names.Ledger)
 	if err != nil {
 		return found, err
 	}
