@@ -106,11 +106,11 @@ func liveDemo(t *testing.T) string {
 	var once sync.Once
 	var out lines
 	out.when = append(out.when, func(b []byte) {
-		if strings.Contains(string(b), "serving until interrupted") {
+		if strings.Contains(string(b), "Serving until interrupted") {
 			once.Do(func() { close(serving) })
 		}
 	})
-	args := slices.DeleteFunc(smallDemo(t, "--keep"), func(arg string) bool { return arg == "--json" })
+	args := slices.DeleteFunc(smallDemo(t, "--keep", "--fast"), func(arg string) bool { return arg == "--json" })
 	go func() { ended <- run(ctx, args, (&shell{t: t}).process(&out, &out)) }()
 	t.Cleanup(func() {
 		stop()

@@ -110,10 +110,14 @@ Results go to standard output, everything else to standard error. `+"`gvbll comp
 lines. Colours are left out with NO_COLOR in the environment. The demo:
 
 `+"```"+`
-step 25 of 25  ████████████████████████ 100%%  1148 nodes served, 1148 labels, 0 pending
-            accuracy      NLL      ECE    Brier  NLL by step
-online        0.5521   1.7075   0.2113   0.6368  ▁▁▃▂▂▂▂▃▃▂▂▂▁▁▁▁▂▁▂▁▁▂▂▁▂
-static        0.3927   3.5923   0.4206   0.9852  ▁▁▃▃▂▃▃▆▆▇▆▆▅▆▅▆▆▅█▅▇▆▆▆█
+step 16 of 50  ██████░░░░░░░░░░░░░░  32 %%  630 predicted, 560 labels
+
+what serves was right for      72 %%  ▆▇▇▆▄▆▅▆▆▇▆▇▇▆▇▆
+the model as trained, for      55 %%  ▆▆▇▇▄▆▅▄▄▅▅▅▅▄▃▃
+
+    said  what serves was right               the model as trained (│: as said)
+90-100 %%  █████████████████░│  88 %%     164   ████████████░░░░░░│  63 %%     284
+80- 90 %%  ████████████████│░░  84 %%      94   ███████████░░░░░│░░  56 %%      66
 `+"```"+`
 
 ## For every command

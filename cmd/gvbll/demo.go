@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +30,12 @@ import (
 type demoCmd struct {
 	Data       flags.Data `embed:""`
 	LabelDelay int        `help:"Steps between a node and its label; -1 for 2 on the synthetic graph and 0, as in the paper, on --data." default:"-1"`
-	Rate       float64    `help:"Node events to send a second; 0 for no limit." default:"0"`
+	Rate       float64    `help:"Node events to send a second; 0 for a stream of some 20 seconds." default:"0"`
+	Fast       bool       `help:"Send the stream as fast as it goes, as with --json."`
 	Dir        string     `help:"Keep the model and the data of the embedded broker in this folder. The same command continues after Ctrl-C or SIGTERM, not after SIGKILL." type:"path" placeholder:"DIR"`
 	Keep       bool       `help:"Go on serving after the end of the stream, until interrupted."`
+	Exit       bool       `help:"End after the stream, in a terminal too. Otherwise the page stays there until Enter or Ctrl-C, ten minutes if nobody has it open."`
+	Heads      bool       `help:"Compare what served with every head by itself."`
 	JSON       bool       `help:"Print the summary as JSON, and everything else to standard error." name:"json"`
 
 	Train modelFlags  `embed:"" group:"training"`
@@ -48,7 +52,7 @@ type demoCmd struct {
 // Help is shown by gvbll demo --help.
 func (demoCmd) Help() string {
 	return "Starts a broker, makes a graph that drifts, trains a model, and serves the stream while its labels come late. " +
-		"At the end it compares what served with every head by itself, and with the model as trained. 'gvbll train', 'work' and 'send' do the same one by one, with more flags."
+		"At the end it says how often what served was right, how far its probabilities can be believed, and how the model as trained would have done. 'gvbll train', 'work' and 'send' do the same one by one, with more flags."
 }
 
 // engine returns the engine's flags. It serves with the head that the model is trained
@@ -64,7 +68,12 @@ func (d demoCmd) check(g flags.Given) error {
 	if err := errors.Join(checkRate(d.Rate), d.Data.Check(g), d.engine().Check(g)); err != nil {
 		return err
 	}
-	return g.Check(flags.NoEffect(len(d.Brokers) > 0, "no effect on --brokers, your own Kafka: leave out one of them", "port"))
+	return g.Check(
+		flags.NoEffect(len(d.Brokers) > 0, "no effect on --brokers, your own Kafka: leave out one of them", "port"),
+		flags.NoEffect(d.Rate > 0, "no effect on --rate: leave out one of them", "fast"),
+		flags.NoEffect(d.Keep, "no effect on --keep: leave out one of them", "exit"),
+		flags.NoEffect(d.JSON, "no effect on --json, which has all heads: leave it out", "heads"),
+	)
 }
 
 // delay returns the number of steps between a node and its label.
@@ -76,6 +85,20 @@ func (d demoCmd) delay() int {
 		return 0
 	}
 	return 2
+}
+
+// usualLength is how long a stream takes that is to be watched.
+const usualLength = 20 * time.Second
+
+// rate returns the node events a second of a stream of so many, 0 for no limit.
+func (d demoCmd) rate(nodes int) float64 {
+	switch {
+	case d.Rate > 0:
+		return d.Rate
+	case d.Fast || d.JSON:
+		return 0
+	}
+	return float64(nodes) / usualLength.Seconds()
 }
 
 // Run runs the demo.
@@ -99,7 +122,7 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(text, "graph      %s\n", set)
+	d.open(text, set)
 	stream := set.Stream()
 	steps := scored(stream)
 	if steps == 0 {
@@ -135,7 +158,6 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(text, "model      %s: %s\n", m.ID, describe(m))
 	svc, err := service.New(ctx, client, service.Setup{
 		Process: p, Graph: d.Prefix, InForce: flags.InForce(k, g), Web: web, Names: names, Config: cfg, Models: []*model.Model{m},
 	})
@@ -143,14 +165,18 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 		return err
 	}
 	defer svc.Close()
-	fmt.Fprintf(text, "broker     %s\nlive page  %s, metrics at /metrics\n", strings.Join(addrs, ","), web.URL())
-	fmt.Fprintf(text, "consume    %s tail --brokers %s --prefix %s\n\n", ownName(), strings.Join(addrs, ","), d.Prefix)
+	prefix := ""
+	if d.Prefix != "gvbll" {
+		prefix = " --prefix " + d.Prefix
+	}
+	fmt.Fprintf(text, "live page  %s\nfollow it  %s tail --brokers %s%s\n\n", web.URL(), ownName(), strings.Join(addrs, ","), prefix)
 
-	show := &demoShow{w: text, screen: look.NewScreen(text, p), model: m.ID, engine: svc.Engine.Serving(), bins: svc.Engine.Serving().Config().Bins, total: steps, windows: demoWindows(stream, d.delay()), done: make(chan struct{})}
+	show := newDemoShow(text, look.NewScreen(text, p), svc.Engine.Serving(), m.ID, demoWindows(stream, d.delay()), steps)
 	svc.Events = []func(replay.Event){replay.On(show.stepped), replay.On(show.committed), replay.On(show.recovered)}
 	svc.Board.Page.Expect(int64(len(stream.Context) + sender.Labelled(stream.Context)))
 	policy := intake.Schedule{Windows: show.windows}
-	if d.Keep {
+	stays := d.Keep || !d.Exit && !d.JSON && flags.IsTerminal(p.Out)
+	if stays {
 		policy.Then = intake.CountOrLinger{Count: 500, Linger: 100 * time.Millisecond}
 	}
 
@@ -160,17 +186,21 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	interrupt := func(error) { stop() }
 	group.Add(func() error { return web.Serve(ctx) }, interrupt)
 	group.Add(func() error {
-		// Below warnings, the worker's log would break up the table on the screen.
 		log := p.Log
-		if !log.Enabled(ctx, slog.LevelDebug) {
-			log = slog.New(slog.NewTextHandler(p.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		if !log.Enabled(ctx, slog.LevelDebug) { // below warnings, the worker's log would hide the demo
+			log = slog.New(slog.NewTextHandler(show.beside(p.Err), &slog.HandlerOptions{Level: slog.LevelWarn}))
 		}
 		work := svc.Terms()
 		work.Policy, work.Logger = policy, log
 		return svc.Run(ctx, client, work)
 	}, interrupt)
+	shown := false
 	group.Add(func() error {
-		if err := sender.Run(ctx, client, stream, sender.Config{Names: names, Labels: sender.Predicted, Delay: d.delay(), Rate: d.Rate, Resume: true}); err != nil {
+		config := sender.Config{
+			Names: names, Labels: sender.Predicted, Delay: d.delay(),
+			Rate: d.rate(stream.Events() - len(stream.Context)), ContextAtOnce: true, Resume: true,
+		}
+		if err := sender.Run(ctx, client, stream, config); err != nil {
 			return err
 		}
 		select {
@@ -178,18 +208,74 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := d.summary(ctx, p.Out, text, client, names, show, set); err != nil {
+		if err := d.summary(ctx, p.Out, client, names, show, set); err != nil {
 			return err
 		}
-		if !d.Keep {
-			fmt.Fprintln(text, "The live page ends with the demo: add --keep to go on serving it.")
-			return nil
+		shown = true
+		switch {
+		case d.Keep:
+			fmt.Fprintln(text, "Serving until interrupted (Ctrl-C).")
+			<-ctx.Done()
+		case stays:
+			fmt.Fprintf(text, "The page stays at %s until Enter or Ctrl-C.\n", web.URL())
+			awaitReader(ctx, p, web)
+			if ctx.Err() != nil {
+				fmt.Fprintln(text) // after ^C
+			}
 		}
-		fmt.Fprintln(text, "\nserving until interrupted (Ctrl-C)")
-		<-ctx.Done()
 		return nil
 	}, interrupt)
-	return group.Run()
+	if err := group.Run(); !shown || !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// open says what is going on.
+func (d demoCmd) open(w io.Writer, set *flags.DataSet) {
+	changes, label, streamed := "", "right after it", 0
+	if d.Data.Data == "" && d.Data.Drift != "none" {
+		changes = ", and what is true of it changes"
+	}
+	if n := d.delay(); n == 1 {
+		label = "a step later"
+	} else if n > 1 {
+		label = fmt.Sprintf("%d steps later", n)
+	}
+	for _, step := range set.Split.Steps {
+		streamed += len(step)
+	}
+	fmt.Fprintf(w, "A graph grows node by node through Kafka%s.\nEach node is classified as it arrives; its true class comes %s.\n\n", changes, label)
+	fmt.Fprintf(w, "graph      %s: %s nodes of %d classes; %s train, %s arrive\n",
+		set.Name, thousands(len(set.Features)), len(set.Classes), thousands(len(set.Split.Train)), thousands(streamed))
+}
+
+// patience is how long the page stays while nobody has it open.
+const patience = 10 * time.Minute
+
+// awaitReader returns when Enter is pressed, when the context ends, or when nobody has asked for the
+// page for a while.
+func awaitReader(ctx context.Context, p flags.Process, web *service.Web) {
+	entered := make(chan struct{})
+	if in, ok := p.In.(*os.File); ok && flags.IsTerminal(in) {
+		go func() {
+			_, _ = bufio.NewReader(in).ReadString('\n')
+			close(entered)
+		}()
+	}
+	for since := time.Now(); ; {
+		left := patience - min(time.Since(since), web.Quiet())
+		if left <= 0 {
+			return
+		}
+		select {
+		case <-entered:
+			return
+		case <-ctx.Done():
+			return
+		case <-time.After(left):
+		}
+	}
 }
 
 // ownName returns the command that started this program, for command lines to copy.
@@ -215,8 +301,9 @@ func (d demoCmd) model(ctx context.Context, set *flags.DataSet, w io.Writer) (*m
 		return nil, err
 	}
 	flags.modelFlags = d.Train
+	show := flags.progress(w, false)
 	if d.Dir == "" {
-		return flags.train(ctx, set, w, nil)
+		return flags.train(ctx, set, show)
 	}
 	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
 		return nil, err
@@ -229,7 +316,7 @@ func (d demoCmd) model(ctx context.Context, set *flags.DataSet, w io.Writer) (*m
 	case err == nil || !errors.Is(err, os.ErrNotExist):
 		return m, err
 	}
-	if m, err = flags.train(ctx, set, w, nil); err != nil {
+	if m, err = flags.train(ctx, set, show); err != nil {
 		return nil, err
 	}
 	return m, m.Save(path)

@@ -111,7 +111,7 @@ func direct(t *testing.T, late bool) (s demoSummary) {
 	var flags trainFlags
 	must(t, kong.ApplyDefaults(&flags))
 	flags.Epochs = 30
-	m, err := flags.train(t.Context(), set, &lines{}, nil)
+	m, err := flags.train(t.Context(), set, flags.progress(&lines{}, false))
 	must(t, err)
 	e, err := pipeline.New(m, pipeline.Config{})
 	must(t, err)
@@ -271,24 +271,24 @@ func TestDemoVerdict(t *testing.T) {
 		want  []string
 	}{
 		{"better than all", []demoHead{head("wide", 0.7, 0.82, 0.02, 0.004), head("static", 0.6, 1.3, 0.5, 0.1)}, []string{
-			"No head would have done better: the NLL of the best in hindsight, wide, is 0.0200 higher than that of what served.",
+			"No head would have done better: the NLL of the best in hindsight,\nwide, is 0.0200 higher than that of what served.",
 			"The NLL of the model as trained, static, is 0.5000 higher.",
 		}},
 		{"a head is better", []demoHead{head("wide", 0.75, 0.7, -0.1, 0.02), head("static", 0.6, 1.3, 0.5, 0.1)}, []string{
-			"wide, the best in hindsight, would have done better: its NLL is 0.1000 lower than that of what served.",
+			"wide, the best in hindsight, would have done better:\nits NLL is 0.1000 lower than that of what served.",
 			"wide was right more often: 75.0% against 72.0%.",
 			"The NLL of the model as trained, static, is 0.5000 higher.",
 		}},
 		{"the model as trained is better", []demoHead{head("static", 0.71, 0.75, -0.05, 0.02)}, []string{
-			"static (the model as trained), the best in hindsight, would have done better: its NLL is 0.0500 lower than that of what served.",
+			"static (the model as trained), the best in hindsight, would have done better:\nits NLL is 0.0500 lower than that of what served.",
 		}},
 		{"both are, and one is right more often", []demoHead{head("wide", 0.7, 0.7, -0.1, 0.02), head("static", 0.73, 0.75, -0.05, 0.02)}, []string{
-			"wide, the best in hindsight, would have done better: its NLL is 0.1000 lower than that of what served.",
+			"wide, the best in hindsight, would have done better:\nits NLL is 0.1000 lower than that of what served.",
 			"static was right more often: 73.0% against 72.0%.",
 			"The NLL of the model as trained, static, is 0.0500 lower.",
 		}},
 		{"a tie", []demoHead{head("wide", 0.7, 0.79, -0.01, 0.006)}, []string{
-			"A tie with the best in hindsight, wide: its NLL is 0.0100 lower, less than two standard errors.",
+			"A tie with the best in hindsight, wide: its NLL\nis 0.0100 lower, less than two standard errors.",
 		}},
 		{"one head", nil, []string{"There was one head, and it served."}},
 	} {
@@ -304,20 +304,20 @@ func TestDemoVerdict(t *testing.T) {
 func TestDemoHeadIsBetter(t *testing.T) { onKFake(t, testDemoHeadIsBetter) }
 
 func testDemoHeadIsBetter(t *testing.T, sh *shell) {
-	args := slices.DeleteFunc(smallDemo(t, "--head", "paper", "--eta", "20", "--clip", "5", "--fallback", "0"), func(arg string) bool { return arg == "--json" })
+	args := slices.DeleteFunc(smallDemo(t, "--head", "paper", "--eta", "20", "--clip", "5", "--fallback", "0", "--heads"), func(arg string) bool { return arg == "--json" })
 	out := sh.gvbll(args...)
 	var s demoSummary
 	for line := range strings.Lines(out) {
 		var m calibration.Means
-		if n, _ := fmt.Sscanf(strings.TrimSpace(line), "served: online %f %f %f %f", &m.Acc, &m.NLL, &m.ECE, &m.Brier); n == 4 {
+		if n, _ := fmt.Sscanf(strings.TrimSpace(line), "served: online %f %f %f %f", &m.Acc, &m.NLL, &m.Brier, &m.ECE); n == 4 {
 			s.Served.Means = m
-		} else if n, _ := fmt.Sscanf(strings.TrimSpace(line), "static %f %f %f %f", &m.Acc, &m.NLL, &m.ECE, &m.Brier); n == 4 {
+		} else if n, _ := fmt.Sscanf(strings.TrimSpace(line), "static %f %f %f %f", &m.Acc, &m.NLL, &m.Brier, &m.ECE); n == 4 {
 			s.Static.Means = m
 		}
 	}
 	by := s.Served.NLL - s.Static.NLL
 	var said float64
-	_, after, found := strings.Cut(out, "static (the model as trained), the best in hindsight, would have done better: its NLL is ")
+	_, after, found := strings.Cut(out, "static (the model as trained), the best in hindsight, would have done better:\nits NLL is ")
 	if n, _ := fmt.Sscanf(after, "%f lower", &said); !found || n != 1 || by <= 0 || math.Abs(said-by) > 0.001 {
 		t.Errorf("static has NLL %v and what served %v, but the demo says:\n%s", s.Static.NLL, s.Served.NLL, out)
 	}

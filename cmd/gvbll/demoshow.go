@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
+	"strings"
 	"sync"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -15,93 +16,115 @@ import (
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
-// demoShow shows how the heads compare while the worker serves: as a live view on a
-// terminal, and otherwise as a table that grows. Its methods are hooks of the worker,
-// which calls one at a time.
+// demoShow shows how often what serves is right while it serves, beside the model as trained:
+// as a live view on a terminal, and otherwise as a table that grows. Its methods are hooks of the
+// worker, which calls one at a time.
 type demoShow struct {
 	w       io.Writer
 	screen  *look.Screen // nil without a terminal
-	model   string
 	engine  *pipeline.Engine
+	model   string
 	windows []intake.Size // of the whole demo
 	total   int           // number of steps with labels
-	bins    int           // of a step's ECE
 	done    chan struct{} // closed when all windows are committed
 	once    sync.Once
 
-	arrivals, labels, step int
-	posterior, chain       string
-	lines                  []string // of windows that are not committed yet
-	scores                 []pipeline.Summary
-	served                 calibration.Prequential // of what was published, whichever head served
-	pending                int
-	nll                    [][]float64 // by head and step
-	servedNLL              []float64   // by step
+	arrivals, labels int
+	posterior, chain string
+	lines            []string // of windows that are not committed yet
+	scores           []pipeline.Summary
+	prequential      calibration.Prequential // of what was published, whichever head served
+	served           []calibration.Tally     // of the same, by step
+	heads            [][]calibration.Tally   // by head and step
 }
 
-const header = "  step   nodes  labels     static acc     NLL     served acc     NLL   pending\n"
+func newDemoShow(w io.Writer, screen *look.Screen, engine *pipeline.Engine, model string, windows []intake.Size, steps int) *demoShow {
+	return &demoShow{w: w, screen: screen, engine: engine, model: model, windows: windows, total: steps, done: make(chan struct{})}
+}
+
+// beside returns a writer for what is printed besides, which does not tear the live view.
+func (d *demoShow) beside(w io.Writer) io.Writer {
+	if d.screen != nil && flags.IsTerminal(w) {
+		return d.screen
+	}
+	return w
+}
+
+const header = "  step   nodes  labels     right: what serves   the model as trained\n"
 
 func (d *demoShow) stepped(s replay.Stepped) {
 	out := s.Outcome
 	d.arrivals += out.Counts.Arrivals
 	d.labels += len(out.Labelled)
 	d.posterior, d.chain = fmt.Sprintf("%x", out.Posterior), fmt.Sprintf("%x", out.Chain)
-	d.scores, d.pending = d.engine.Summaries(), out.Levels.Pending
+	d.scores = d.engine.Summaries()
 	if len(out.Labelled) == 0 {
 		return
 	}
-	d.step++
-	d.record(out)
-	if d.screen != nil {
+	d.record(out, d.engine.Config().Bins)
+	step := len(d.served)
+	if every := max(1, d.total/25); d.screen != nil || s.Replayed || step%every != 0 && step != d.total {
 		return
 	}
-	if every := max(1, d.total/25); s.Replayed || d.step%every != 0 && d.step != d.total {
-		return
-	}
-	served, static := d.served.WindowMeans(), named(d.scores, look.StaticHead).WindowMeans()
-	d.lines = append(d.lines, fmt.Sprintf("%6d %7d %7d %14.4f %7.4f %14.4f %7.4f %9d\n",
-		d.step, d.arrivals, d.labels, static.Acc, static.NLL, served.Acc, served.NLL, out.Levels.Pending))
+	d.lines = append(d.lines, fmt.Sprintf("%6d %7d %7d %20s %22s\n", step, d.arrivals, d.labels,
+		percent(d.prequential.LabelMeans().Acc), percent(named(d.scores, look.StaticHead).LabelMeans().Acc)))
 }
 
-// record adds the step's scores of what was served, and its mean NLL of each head.
-func (d *demoShow) record(out *event.Outcome) {
+// record adds the step's scores of what was served, and of each head. The ECE of a step has that
+// number of bins.
+func (d *demoShow) record(out *event.Outcome, bins int) {
 	served := make([]calibration.Score, len(out.Labelled))
+	var tally calibration.Tally
 	for i := range served {
 		served[i] = calibration.Score(out.Heads[out.Labelled[i].By].Scores[i])
+		tally.Add(&served[i])
 	}
-	d.servedNLL = append(d.servedNLL, d.served.AddWindow(served, d.bins).NLL)
-	if d.nll == nil {
-		d.nll = make([][]float64, len(out.Heads))
+	d.served = append(d.served, tally)
+	d.prequential.AddWindow(served, bins)
+	if d.heads == nil {
+		d.heads = make([][]calibration.Tally, len(out.Heads))
 	}
 	for h := range out.Heads {
-		t := serve.Tally(&out.Heads[h])
-		d.nll[h] = append(d.nll[h], t.Means().NLL)
+		d.heads[h] = append(d.heads[h], serve.Tally(&out.Heads[h]))
 	}
 }
 
-// view returns the live view: the progress of the stream, and the heads' scores.
-func (d *demoShow) view() []look.Line {
-	share := float64(d.step) / float64(max(d.total, 1))
-	lines := []look.Line{
-		{Text: fmt.Sprintf("step %d of %d  %s %3.0f%%  %d nodes served, %d labels, %d pending", d.step, d.total, look.Bar(share, 24), 100*share, d.arrivals, d.labels, d.pending), Style: look.Bold},
-		{Text: fmt.Sprintf("%-14s %9s %8s %8s %8s  %s", "", "accuracy", "NLL", "ECE", "Brier", "NLL by step"), Style: look.Faint},
-	}
-	lo, hi := math.Inf(1), math.Inf(-1)
-	const room = 40
-	for _, steps := range d.nll {
-		for _, v := range steps[max(len(steps)-room, 0):] {
-			lo, hi = min(lo, v), max(hi, v)
+// static returns the scores of the model as trained by step.
+func (d *demoShow) static() []calibration.Tally {
+	for h := range d.heads {
+		if d.scores[h].Head == look.StaticHead {
+			return d.heads[h]
 		}
 	}
-	for h := range d.scores {
-		s := d.scores[h].WindowMeans()
-		curve := ""
-		if h < len(d.nll) {
-			curve = look.Spark(d.nll[h], lo, hi, room)
+	return nil
+}
+
+// view returns the live view: the progress of the stream, how often predictions were right by step,
+// and how often by confidence.
+func (d *demoShow) view(width int) []look.Line {
+	share := float64(len(d.served)) / float64(max(d.total, 1))
+	static := d.static()
+	all, allStatic := sum(d.served), sum(static)
+	curve := func(name string, steps []calibration.Tally, style look.Style) look.Line {
+		var right []float64
+		all := sum(steps)
+		for i := range steps {
+			right = append(right, steps[i].Means().Acc)
 		}
-		lines = append(lines, look.Line{Text: fmt.Sprintf("%-14s %9.4f %8.4f %8.4f %8.4f  %s", d.scores[h].Head, s.Acc, s.NLL, s.ECE, s.Brier, curve), Style: look.Usual})
+		return look.Line{
+			Text: fmt.Sprintf("%-29s%6s  ", name, percent(all.Means().Acc)),
+			Rest: []look.Line{{Text: look.Spark(right, 0, 1, width-38), Style: style}},
+		}
 	}
-	return lines
+	return append([]look.Line{
+		{Text: fmt.Sprintf("step %d of %d  %s %3.0f %%", len(d.served), d.total, look.Bar(share, 20), 100*share), Style: look.Bold, Rest: []look.Line{
+			{Text: fmt.Sprintf("  %s predicted, %s labels", thousands(d.arrivals), thousands(d.labels))},
+		}},
+		{},
+		curve("what serves was right for", d.served, look.Green),
+		curve("the model as trained, for", static, look.Yellow),
+		{},
+	}, strip(&all.Bins, &allStatic.Bins, width)...)
 }
 
 func (d *demoShow) recovered(r replay.Recovered) {
@@ -116,12 +139,10 @@ func (d *demoShow) recovered(r replay.Recovered) {
 }
 
 func (d *demoShow) committed(c replay.Committed) {
-	for _, l := range d.lines {
-		fmt.Fprint(d.w, l)
-	}
+	fmt.Fprint(d.w, strings.Join(d.lines, ""))
 	d.lines = d.lines[:0]
 	if d.screen != nil && d.scores != nil {
-		_ = d.screen.Paint(d.view()) // the stream continues without the terminal
+		_ = d.screen.Paint(d.view(d.screen.Width())) // the stream continues without the terminal
 	}
 	d.finishAt(c.Last + 1)
 }
@@ -130,5 +151,17 @@ func (d *demoShow) committed(c replay.Committed) {
 func (d *demoShow) finishAt(windows int64) {
 	if windows >= int64(len(d.windows)) {
 		d.once.Do(func() { close(d.done) })
+	}
+}
+
+// print prints lines for good, in place of the live view.
+func (d *demoShow) print(lines []look.Line) {
+	if d.screen != nil {
+		_ = d.screen.Print(lines)
+		return
+	}
+	fmt.Fprintln(d.w) // after the table
+	for _, l := range lines {
+		fmt.Fprintln(d.w, strings.TrimRight(l.String(), " "))
 	}
 }

@@ -31,8 +31,16 @@ type demoSummary struct {
 	Static      demoScores `json:"static"`
 	Online      demoScores `json:"online"`
 	Heads       []demoHead `json:"heads"` // all that could have served instead, by their NLL
-	Posterior   string     `json:"posterior"`
-	Chain       string     `json:"chain"`
+	Right       struct {   // accuracy along the stream
+		Served fifths `json:"served"`
+		Static fifths `json:"static"`
+	} `json:"right"`
+	Reliability struct { // over all labels
+		Served calibration.Bins `json:"served"`
+		Static calibration.Bins `json:"static"`
+	} `json:"reliability"`
+	Posterior string `json:"posterior"`
+	Chain     string `json:"chain"`
 }
 
 // demoScores are means over steps, as in the paper, and in stream over all labels.
@@ -52,9 +60,9 @@ type demoHead struct {
 	Error  float64 `json:"error"`
 }
 
-// summary compares the counts of the demo with the published records, and prints the
-// scores: to text for people, or to out as JSON.
-func (d demoCmd) summary(ctx context.Context, out, text io.Writer, c *kafka.Client, names topics.Names, show *demoShow, set *flags.DataSet) error {
+// summary compares the counts of the demo with the published records, and shows what came of
+// it: to people, or as JSON.
+func (d demoCmd) summary(ctx context.Context, out io.Writer, c *kafka.Client, names topics.Names, show *demoShow, set *flags.DataSet) error {
 	records, keys, err := published(ctx, c, names.Predictions)
 	if err != nil {
 		return err
@@ -67,28 +75,36 @@ func (d demoCmd) summary(ctx context.Context, out, text io.Writer, c *kafka.Clie
 	if d.JSON {
 		return flags.PrintJSON(out, sum)
 	}
-	sum.print(text)
+	lines := sum.ending(show.screen.Width())
+	if d.Heads {
+		lines = append(lines, sum.comparison()...)
+	}
+	show.print(lines)
 	return nil
 }
 
 // summary returns the summary of what was shown.
 func (d *demoShow) summary() demoSummary {
-	return demoSummary{
+	s := demoSummary{
 		Model: d.model, Arrivals: d.arrivals, Labels: d.labels, Steps: d.total, Posterior: d.posterior, Chain: d.chain,
-		Head: d.scores[0].Head, Served: scoresOf(&d.served), Heads: d.alternatives(),
+		Head: d.scores[0].Head, Served: scoresOf(&d.prequential), Heads: d.alternatives(),
 		Static: scoresOf(&named(d.scores, look.StaticHead).Prequential), Online: scoresOf(&named(d.scores, "online").Prequential),
 	}
+	served, static := sum(d.served), sum(d.static())
+	s.Reliability.Served, s.Reliability.Static = served.Bins, static.Bins
+	s.Right.Served, s.Right.Static = fifthsOf(d.served), fifthsOf(d.static())
+	return s
 }
 
 // alternatives returns all heads that did not serve throughout, the best first.
 func (d *demoShow) alternatives() (list []demoHead) {
 	for h := range d.scores {
-		if slices.Equal(d.nll[h], d.servedNLL) {
+		if slices.Equal(d.heads[h], d.served) {
 			continue
 		}
-		behind := make([]float64, len(d.servedNLL))
-		for t, served := range d.servedNLL {
-			behind[t] = d.nll[h][t] - served
+		behind := make([]float64, len(d.served))
+		for t := range d.served {
+			behind[t] = d.heads[h][t].Means().NLL - d.served[t].Means().NLL
 		}
 		head := demoHead{Head: d.scores[h].Head, demoScores: scoresOf(&d.scores[h].Prequential)}
 		head.Behind, head.Error = calibration.MeanAndError(behind)
@@ -98,20 +114,23 @@ func (d *demoShow) alternatives() (list []demoHead) {
 	return list
 }
 
-// print prints the summary for people.
-func (s *demoSummary) print(w io.Writer) {
-	fmt.Fprintf(w, "\n%d arrivals, %d predictions published, %d labels learned from, each once.\n\n", s.Arrivals, s.Predictions, s.Labels)
-	fmt.Fprintf(w, "%-18s %8s %8s %8s %8s   %s\n", "mean over steps", "accuracy", "NLL", "ECE", "Brier", "NLL beyond served")
-	row := func(name string, m calibration.Means, note string) {
-		line := fmt.Sprintf("  %-16s %8.4f %8.4f %8.4f %8.4f   %s", name, m.Acc, m.NLL, m.ECE, m.Brier, note)
-		fmt.Fprintln(w, strings.TrimRight(line, " "))
+// comparison compares what served with every head by itself.
+func (s *demoSummary) comparison() []look.Line {
+	lines := []look.Line{{}, {Text: fmt.Sprintf("%-18s %8s %8s %8s %8s   %s", "", "accuracy", "NLL", "Brier", "ECE", "NLL beyond served"), Style: look.Faint}}
+	row := func(name string, scores *demoScores, note string) {
+		m := &scores.Means
+		lines = append(lines, look.Line{Text: fmt.Sprintf("  %-16s %8.4f %8.4f %8.4f %8.4f   %s", name, m.Acc, m.NLL, m.Brier, scores.Stream.ECE, note)})
 	}
-	row("served: "+s.Head, s.Served.Means, "")
+	row("served: "+s.Head, &s.Served, "")
 	for i := range s.Heads {
 		h := &s.Heads[i]
-		row(h.Head, h.Means, fmt.Sprintf("%+.4f ± %.4f", h.Behind, h.Error))
+		row(h.Head, &h.demoScores, fmt.Sprintf("%+.4f ± %.4f", h.Behind, h.Error))
 	}
-	fmt.Fprintf(w, "\n%s\n", s.verdict())
+	lines = append(lines, look.Line{Text: "Means over steps; the ECE is of all labels. docs/method.md says what each head is.", Style: look.Faint}, look.Line{})
+	for line := range strings.Lines(s.verdict()) {
+		lines = append(lines, look.Line{Text: strings.TrimSuffix(line, "\n")})
+	}
+	return lines
 }
 
 // verdict says in words how what served compares, on NLL, with the best head in hindsight and
@@ -129,11 +148,11 @@ func (s *demoSummary) verdict() string {
 	var lines []string
 	switch {
 	case math.Abs(best.Behind) < 2*best.Error:
-		lines = append(lines, fmt.Sprintf("A tie with the best in hindsight, %s: its NLL is %s, less than two standard errors.", name, by))
+		lines = append(lines, fmt.Sprintf("A tie with the best in hindsight, %s: its NLL\nis %s, less than two standard errors.", name, by))
 	case best.Behind < 0:
-		lines = append(lines, fmt.Sprintf("%s, the best in hindsight, would have done better: its NLL is %s than that of what served.", name, by))
+		lines = append(lines, fmt.Sprintf("%s, the best in hindsight, would have done better:\nits NLL is %s than that of what served.", name, by))
 	default:
-		lines = append(lines, fmt.Sprintf("No head would have done better: the NLL of the best in hindsight, %s, is %s than that of what served.", name, by))
+		lines = append(lines, fmt.Sprintf("No head would have done better: the NLL of the best in hindsight,\n%s, is %s than that of what served.", name, by))
 	}
 	if h := slices.MaxFunc(s.Heads, func(a, b demoHead) int { return cmp.Compare(a.Acc, b.Acc) }); h.Acc > s.Served.Acc {
 		lines = append(lines, fmt.Sprintf("%s was right more often: %.1f%% against %.1f%%.", h.Head, 100*h.Acc, 100*s.Served.Acc))

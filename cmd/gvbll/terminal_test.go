@@ -3,10 +3,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"html"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,32 +17,47 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/creack/pty"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 )
 
-// TestTerminal runs the demo in a terminal and gvbll tail in another, and checks what the
-// terminals show at the end: live views are painted in place, and nothing is left of
-// earlier ones. If GVBLL_SCREENSHOTS names a folder, it makes the pictures of
+// TestTerminal runs the demo in terminals of two sizes, and gvbll tail in another, and compares what
+// they show: live views are painted in place, no line is torn, and nothing is left of earlier ones. After the
+// demo the page stays until Enter is pressed. If GVBLL_SCREENSHOTS names a folder, it makes the pictures of
 // docs/pictures there.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
-	args := slices.DeleteFunc(smallDemo(t), func(arg string) bool { return arg == "--json" })
+	args := append(slices.DeleteFunc(smallDemo(t), func(arg string) bool { return arg == "--json" }), "--fast")
 	dir := filepath.Join(t.TempDir(), "demo")
-	demo := inTerminal(t, 100, 40, append(args, "--dir", dir)...)
-	for _, want := range []string{"step 12 of 12", "100%", "mean over steps", "in hindsight", "add --keep"} {
-		if n := strings.Count(strings.Join(demo.texts(), "\n"), want); n != 1 {
-			t.Errorf("the terminal shows %q %d times, want once:\n%s", want, n, strings.Join(demo.texts(), "\n"))
-		}
+	narrow := newTerminal(t, 80, 24, append(args, "--dir", dir)...)
+	narrow.until("until Enter")
+	page := regexp.MustCompile(`http://[0-9.:]+`).FindString(strings.Join(narrow.texts(), "\n"))
+	if html := get(t, page); !strings.Contains(html, "<h1") {
+		t.Errorf("after the stream, %s has\n%s", page, html)
 	}
-	saveTerminal(t, "terminal-demo.png", "gvbll demo", demo)
+	if shown := strings.Join(narrow.texts()[narrow.top:], "\n"); !strings.Contains(shown, "What serves was right for ") || narrow.look != look.Usual {
+		t.Errorf("the ending does not fit on the screen:\n%s", shown)
+	}
+	narrow.enter()
+	narrow.end()
+	narrow.is("demo-80x24.screen")
+
+	wide := newTerminal(t, 120, 40, append(args, "--exit", "--heads")...)
+	wide.end()
+	wide.is("demo-120x40.screen")
+	if os.Getenv("GVBLL_SCREENSHOTS") != "" {
+		usual := newTerminal(t, 100, 40, "demo", "--fast", "--exit")
+		usual.end()
+		saveTerminal(t, "terminal-demo.png", "gvbll demo", usual)
+	}
 
 	b, err := demoCmd{Dir: dir}.broker(flags.Process{}) // with the predictions of the demo
 	must(t, err)
 	t.Cleanup(b.Close)
-	addr := b.Addr()
-	tail := inTerminal(t, 80, 18, "tail", "--brokers", addr, "--no-follow")
+	tail := newTerminal(t, 80, 18, "tail", "--brokers", b.Addr(), "--no-follow")
+	tail.end()
 	texts := tail.texts()
 	if len(texts) != 17 || !strings.Contains(texts[0], "predictions, ") || !strings.HasPrefix(texts[1], "NODE") || !strings.Contains(texts[16], "█") {
 		t.Errorf("the live table has %d lines, want 17:\n%s", len(texts), strings.Join(texts, "\n"))
@@ -52,13 +65,19 @@ func TestTerminal(t *testing.T) {
 	saveTerminal(t, "terminal-tail.png", "gvbll tail", tail)
 }
 
-// display is what a terminal shows: lines of glyphs, and the cursor. It knows the escape
-// sequences that this program writes, and fails on others.
-type display struct {
-	cells [][]glyph
-	row   int
-	col   int
-	look  look.Style
+// terminal is a terminal in which a command runs: lines of glyphs, of which the last are on the screen,
+// and the cursor. It knows the escape sequences that this program writes, and fails on others, on lines that
+// are too long, and on views that were not painted in place.
+type terminal struct {
+	t             *testing.T
+	cmd           *exec.Cmd
+	pty           *os.File
+	width, height int
+
+	cells         [][]glyph
+	top, row, col int // top is the screen's first line
+	look          look.Style
+	rest          []byte // read, and not complete
 }
 
 type glyph struct {
@@ -66,59 +85,98 @@ type glyph struct {
 	look look.Style
 }
 
-// inTerminal runs the program in a terminal of the given size to its end, and returns
-// what the terminal shows then.
-func inTerminal(t *testing.T, width, height int, args ...string) *display {
+// newTerminal starts a command in a terminal of the given size.
+func newTerminal(t *testing.T, width, height int, args ...string) *terminal {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	cmd := exec.CommandContext(ctx, os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "TERM=xterm-256color", "NO_COLOR=")
-	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)})
+	d := &terminal{t: t, width: width, height: height, cmd: exec.CommandContext(t.Context(), os.Args[0], args...)}
+	d.cmd.Env = append(os.Environ(), asProgram+"=1", "TERM=xterm-256color", "NO_COLOR=")
+	var err error
+	d.pty, err = pty.StartWithSize(d.cmd, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)})
 	must(t, err)
-	defer f.Close()
-	out, _ := io.ReadAll(f) // reading a terminal ends with an error when the program ends
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	d := &display{}
-	d.write(t, out)
+	t.Cleanup(func() { d.pty.Close() })
 	return d
+}
+
+// until reads until the terminal shows a text, or to the end for "".
+func (d *terminal) until(text string) {
+	d.t.Helper()
+	buffer := make([]byte, 1<<12)
+	for text == "" || !strings.Contains(strings.Join(d.texts(), "\n"), text) {
+		n, err := d.pty.Read(buffer)
+		d.rest = append(d.rest, buffer[:n]...)
+		d.write()
+		if err != nil && text != "" {
+			d.t.Fatalf("the command ended without %q:\n%s", text, strings.Join(d.texts(), "\n"))
+		} else if err != nil { // reading a terminal ends with an error when the command ends
+			return
+		}
+	}
+}
+
+// enter presses Enter.
+func (d *terminal) enter() {
+	d.t.Helper()
+	_, err := d.pty.Write([]byte("\r"))
+	must(d.t, err)
+}
+
+// end reads to the end of the command, which must succeed.
+func (d *terminal) end() {
+	d.t.Helper()
+	d.until("")
+	if err := d.cmd.Wait(); err != nil {
+		d.t.Fatalf("%v:\n%s", err, strings.Join(d.texts(), "\n"))
+	}
+}
+
+// is compares all that the terminal has shown with a file, but for ports. -update writes it.
+func (d *terminal) is(file string) {
+	d.t.Helper()
+	got := strings.Join(d.texts(), "\n") + "\n"
+	got = strings.ReplaceAll(regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).ReplaceAllString(got, "127.0.0.1:PORT"), "go run ./cmd/gvbll", "gvbll")
+	path := filepath.Join("testdata", file)
+	if *update {
+		must(d.t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	must(d.t, err)
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		d.t.Errorf("a terminal of %d columns and %d lines (-want +got; go test -update writes it):\n%s", d.width, d.height, diff)
+	}
 }
 
 var escape = regexp.MustCompile(`^\x1b\[([0-9]*)([A-Za-z])`)
 
-func (d *display) write(t *testing.T, b []byte) {
-	t.Helper()
-	for len(b) > 0 {
-		if m := escape.FindSubmatch(b); m != nil {
-			n, _ := strconv.Atoi(string(m[1]))
-			switch m[2][0] {
-			case 'A':
-				d.row = max(d.row-max(n, 1), 0)
-			case 'J':
-				d.cells = d.cells[:min(d.row, len(d.cells))]
-			case 'K':
-				if d.row < len(d.cells) {
-					d.cells[d.row] = d.cells[d.row][:min(d.col, len(d.cells[d.row]))]
-				}
-			case 'm':
-				d.look = look.Style(n)
-			default:
-				t.Fatalf("unknown escape sequence %q", m[0])
+// write shows what has been read.
+func (d *terminal) write() {
+	for len(d.rest) > 0 {
+		if d.rest[0] == 0x1b {
+			m := escape.FindSubmatch(d.rest)
+			if m == nil && len(d.rest) < 8 {
+				return
+			} else if m == nil {
+				d.t.Fatalf("unknown escape sequence %q", d.rest[:8])
 			}
-			b = b[len(m[0]):]
+			n, _ := strconv.Atoi(string(m[1]))
+			d.control(m[2][0], n)
+			d.rest = d.rest[len(m[0]):]
 			continue
 		}
-		r, size := utf8.DecodeRune(b)
-		b = b[size:]
+		if !utf8.FullRune(d.rest) {
+			return
+		}
+		r, size := utf8.DecodeRune(d.rest)
+		d.rest = d.rest[size:]
 		switch {
 		case r == '\r':
 			d.col = 0
 		case r == '\n':
 			d.row++
+			d.top = max(d.top, d.row-d.height+1)
 		case r < ' ':
-			t.Fatalf("unknown control character %q", r)
+			d.t.Fatalf("unknown control character %q", r)
+		case d.col == d.width:
+			d.t.Fatalf("a line is longer than %d columns: %s", d.width, d.texts()[d.row])
 		default:
 			for len(d.cells) <= d.row {
 				d.cells = append(d.cells, nil)
@@ -132,8 +190,31 @@ func (d *display) write(t *testing.T, b []byte) {
 	}
 }
 
+// control obeys an escape sequence.
+func (d *terminal) control(what byte, n int) {
+	switch what {
+	case 'A':
+		d.row = max(d.row-max(n, 1), d.top)
+	case 'J':
+		d.cells = d.cells[:min(d.row, len(d.cells))]
+		for _, view := range []string{"step ", "training "} { // each is in one place
+			if n := strings.Count("\n"+strings.Join(d.texts(), "\n"), "\n"+view); n > 1 {
+				d.t.Fatalf("%d lines begin with %q:\n%s", n, view, strings.Join(d.texts(), "\n"))
+			}
+		}
+	case 'K': // after the last column the cursor is still on it
+		if d.row < len(d.cells) {
+			d.cells[d.row] = d.cells[d.row][:min(d.col, d.width-1, len(d.cells[d.row]))]
+		}
+	case 'm':
+		d.look = look.Style(n)
+	default:
+		d.t.Fatalf("unknown escape sequence %c", what)
+	}
+}
+
 // texts returns the text of each line.
-func (d *display) texts() []string {
+func (d *terminal) texts() []string {
 	var texts []string
 	for _, line := range d.cells {
 		var b strings.Builder
@@ -146,7 +227,7 @@ func (d *display) texts() []string {
 }
 
 // saveTerminal makes a picture of a terminal, if GVBLL_SCREENSHOTS names a folder.
-func saveTerminal(t *testing.T, name, command string, d *display) {
+func saveTerminal(t *testing.T, name, command string, d *terminal) {
 	t.Helper()
 	if os.Getenv("GVBLL_SCREENSHOTS") == "" {
 		return
@@ -162,6 +243,10 @@ func saveTerminal(t *testing.T, name, command string, d *display) {
 				style = "font-weight:bold"
 			case look.Faint:
 				style = "opacity:.6"
+			case look.Green:
+				style = "color:#7fd18b"
+			case look.Yellow:
+				style = "color:#d9b45b"
 			}
 			fmt.Fprintf(&b, `<span style="%s">%s</span>`, style, html.EscapeString(string(c.r)))
 		}

@@ -124,7 +124,12 @@ func (c trainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 	loss, ell := page.Curve{Chart: "loss, nats per node", Name: "loss"}, page.Curve{Chart: "loss, nats per node", Name: "−ELL"}
 	weight := page.Curve{Chart: "weight of the KL term", Name: "weight"}
 	trained, valid := page.Curve{Chart: "accuracy", Name: "train"}, page.Curve{Chart: "accuracy", Name: "validation"}
-	m, err := c.Train.train(ctx, set, p.Err, func(p train.Progress) {
+	show := c.Train.progress(p.Err, true)
+	m, err := c.Train.train(ctx, set, func(what string, p train.Progress) {
+		show(what, p)
+		if what != holdout.Model {
+			return
+		}
 		loss.Values, ell.Values = append(loss.Values, p.Loss.Total), append(ell.Values, -p.Loss.ELL)
 		weight.Values, trained.Values = append(weight.Values, p.Loss.KLWeight), append(trained.Values, p.TrainAccuracy)
 		if c.Train.ValidShare > 0 {
@@ -192,7 +197,7 @@ func (f trainFlags) fromLog(ctx context.Context, l *look.Log, seed uint64, servi
 	if err != nil {
 		return nil, err
 	}
-	return l.Train(ctx, retrain.Config{Model: cfg, Serving: serving, More: more, Progress: f.progress(w)})
+	return l.Train(ctx, retrain.Config{Model: cfg, Serving: serving, More: more, Progress: f.progress(w, true)})
 }
 
 // withClasses returns classes with the names in more that are not among them.
@@ -205,12 +210,16 @@ func withClasses(classes, more []string) []string {
 	return classes
 }
 
-// progress shows trainings, each with a bar of its own.
-func (f trainFlags) progress(w io.Writer) func(what string, p train.Progress) {
+// progress shows trainings, each by itself, with notes of the loss and the accuracy or without.
+func (f trainFlags) progress(w io.Writer, notes bool) func(what string, p train.Progress) {
 	bars := make(map[string]*flags.Progress)
 	return func(what string, p train.Progress) {
 		if bars[what] == nil {
 			bars[what] = flags.NewProgress(w, "training the "+what, f.Epochs)
+		}
+		if !notes {
+			bars[what].Set(p.Epoch+1, "")
+			return
 		}
 		note := fmt.Sprintf("loss %.3f = %.3f + %.2f KL %.0f, accuracy %.3f", p.Loss.Total, -p.Loss.ELL, p.Loss.KLWeight, p.Loss.KL, p.TrainAccuracy)
 		if f.ValidShare > 0 {
@@ -220,19 +229,13 @@ func (f trainFlags) progress(w io.Writer) func(what string, p train.Progress) {
 	}
 }
 
-// train trains a model, and calls watch after each epoch of it unless it is nil.
-func (f trainFlags) train(ctx context.Context, set *flags.DataSet, w io.Writer, watch func(train.Progress)) (*model.Model, error) {
+// train trains a model, and shows what it trains after each epoch.
+func (f trainFlags) train(ctx context.Context, set *flags.DataSet, show func(what string, p train.Progress)) (*model.Model, error) {
 	cfg, err := f.config(set.Seed)
 	if err != nil {
 		return nil, err
 	}
-	show := f.progress(w)
-	return holdout.Train(ctx, set.Training(), cfg, func(what string, p train.Progress) {
-		show(what, p)
-		if what == holdout.Model && watch != nil {
-			watch(p)
-		}
-	})
+	return holdout.Train(ctx, set.Training(), cfg, show)
 }
 
 // trained reports whether the model was trained with these flags on this data set.

@@ -64,14 +64,16 @@ type Config struct {
 	Labels Timing
 	Delay  int     // node events (Delayed) or steps (Predicted)
 	Rate   float64 // node events per second, 0 for no limit
+	// ContextAtOnce sends the context as fast as it goes: Rate is of the steps then.
+	ContextAtOnce bool
 	// Resume skips events that the topics have already, so that a sender that was
 	// killed can be continued.
 	Resume bool
 	// Now gives every event the time at which it is sent. Without it they have those of the
 	// items.
 	Now bool
-	// Loop sends the steps again and again until ctx ends, as again says. Rate is of the
-	// steps then: the context is sent at once.
+	// Loop sends the steps again and again until ctx ends, as again says. The context is sent at
+	// once.
 	Loop bool
 	// Progress, if not nil, is called with the numbers of events sent so far.
 	Progress func(nodes, labels int)
@@ -99,7 +101,7 @@ func Run(ctx context.Context, c *kafka.Client, s *Stream, cfg Config) error {
 		cfg: cfg, producer: producer, partitions: partitions, pace: newPace(cfg.Rate),
 		sentNodes: make(map[string]bool), sentLabels: make(map[string]bool), hasPrediction: make(map[string]bool),
 	}
-	if cfg.Loop {
+	if cfg.Loop || cfg.ContextAtOnce {
 		r.pace = newPace(0)
 	}
 	if cfg.Resume {
@@ -124,8 +126,8 @@ func Run(ctx context.Context, c *kafka.Client, s *Stream, cfg Config) error {
 			return err
 		}
 	}
+	r.pace = newPace(cfg.Rate)
 	if cfg.Loop {
-		r.pace = newPace(cfg.Rate)
 		return r.loop(ctx, predictions, s)
 	}
 	return r.steps(ctx, predictions, s.Steps)

@@ -98,6 +98,9 @@ func (c Program) Run(ctx context.Context, args []string, p Process) int {
 		return ExitOK
 	}
 	line := strings.ReplaceAll(err.Error(), "\n", "; ")
+	if IsTerminal(p.Err) {
+		fmt.Fprint(p.Err, "\r\x1b[K") // what is left of a progress that did not end
+	}
 	var usage usageError
 	switch {
 	case errors.As(err, &usage):

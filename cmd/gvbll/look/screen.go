@@ -3,22 +3,25 @@ package look
 import (
 	"fmt"
 	"io"
-	"os"
+	"math"
 	"strings"
+	"sync"
 	"unicode"
 
-	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/rivo/uniseg"
-	"golang.org/x/term"
+
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 )
 
 // Screen repaints lines of a terminal in place. Output from before stays above them,
-// and later output comes below.
+// and later output comes below. It can be used by several goroutines.
 type Screen struct {
 	w     io.Writer
 	size  func() (width, height int)
-	shown int  // number of lines painted last
 	plain bool // without colours
+
+	mu    sync.Mutex
+	shown int // number of lines painted last
 }
 
 // NewScreen returns nil if w is not a terminal that can be painted on.
@@ -26,50 +29,108 @@ func NewScreen(w io.Writer, p flags.Process) *Screen {
 	if !flags.IsTerminal(w) || p.Variable("TERM") == "dumb" {
 		return nil
 	}
-	f := w.(*os.File)
-	return &Screen{w: w, plain: p.Variable("NO_COLOR") != "", size: func() (int, int) {
-		width, height, err := term.GetSize(int(f.Fd()))
-		if err != nil || width < 1 || height < 1 {
-			return 80, 24
-		}
-		return width, height
-	}}
+	return &Screen{w: w, plain: p.Variable("NO_COLOR") != "", size: func() (int, int) { return flags.TerminalSize(w) }}
 }
 
-// Line is a line of text in one style.
+// Line is a line of text in one style, and what follows on it in others.
 type Line struct {
 	Text  string
 	Style Style
+	Rest  []Line
+}
+
+// String returns the text without styles.
+func (l Line) String() string {
+	text := l.Text
+	for _, r := range l.Rest {
+		text += r.String()
+	}
+	return text
 }
 
 // Style is an SGR parameter (ECMA-48).
 type Style int
 
 const (
-	Usual Style = 0
-	Bold  Style = 1
-	Faint Style = 2
+	Usual  Style = 0
+	Bold   Style = 1
+	Faint  Style = 2
+	Green  Style = 32
+	Yellow Style = 33
 )
+
+// Width returns the number of columns, 80 without a terminal.
+func (s *Screen) Width() int {
+	if s == nil {
+		return 80
+	}
+	width, _ := s.size()
+	return width
+}
 
 // Paint replaces the lines it painted before, and cuts what does not fit.
 func (s *Screen) Paint(lines []Line) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	width, height := s.size()
 	lines = lines[:min(len(lines), max(height-1, 1))]
-	var b strings.Builder
-	if s.shown > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA", min(s.shown, max(height-1, 1)))
-	}
+	b := s.above()
 	for _, l := range lines {
-		text := cut(l.Text, width)
-		if l.Style != Usual && !s.plain {
-			text = fmt.Sprintf("\x1b[%dm%s\x1b[0m", l.Style, text)
-		}
-		b.WriteString("\r" + text + "\x1b[K\n")
+		b = append(b, "\r\x1b[K"...) // first: after the last column the cursor is still on it
+		b, _ = s.styled(b, l, width)
+		b = append(b, '\n')
 	}
-	b.WriteString("\x1b[J")
+	b = append(b, "\x1b[J"...)
 	s.shown = len(lines)
-	_, err := io.WriteString(s.w, b.String())
+	_, err := s.w.Write(b)
 	return err
+}
+
+// Write prints text in place of what was painted, which comes below it when it is painted again.
+func (s *Screen) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := append(append(s.above(), "\r\x1b[J"...), text...)
+	s.shown = 0
+	_, err := s.w.Write(b)
+	return len(text), err
+}
+
+// Print prints lines for good in place of what was painted.
+func (s *Screen) Print(lines []Line) error {
+	var b []byte
+	for _, l := range lines {
+		b, _ = s.styled(b, l, math.MaxInt)
+		b = append(b, '\n')
+	}
+	_, err := s.Write(b)
+	return err
+}
+
+// above moves the cursor to the first line that was painted.
+func (s *Screen) above() []byte {
+	if s.shown == 0 {
+		return nil
+	}
+	_, height := s.size()
+	return fmt.Appendf(nil, "\x1b[%dA", min(s.shown, max(height-1, 1)))
+}
+
+// styled appends a line that is cut to so many columns, and returns how many are left.
+func (s *Screen) styled(b []byte, l Line, left int) ([]byte, int) {
+	text := cut(l.Text, left)
+	if l.Style != Usual && !s.plain {
+		b = fmt.Appendf(b, "\x1b[%dm%s\x1b[0m", l.Style, text)
+	} else {
+		b = append(b, text...)
+	}
+	left -= uniseg.StringWidth(text)
+	for _, r := range l.Rest {
+		if left > 0 {
+			b, left = s.styled(b, r, left)
+		}
+	}
+	return b, left
 }
 
 // cut shortens a text to the given number of columns.

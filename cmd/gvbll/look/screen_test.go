@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/rivo/uniseg"
+
+	"github.com/gvbll/gvbll/pipeline/event"
 )
 
 // TestColumns: a column has its width whatever text it holds, of any script, and no
@@ -33,22 +34,24 @@ func TestColumns(t *testing.T) {
 }
 
 // TestPaint: each view replaces the one before, and is cut to the height and width of the
-// terminal.
+// terminal. What is printed replaces it, too, and stays.
 func TestPaint(t *testing.T) {
 	s, b := terminal(10, 4)
-	must(t, s.Paint([]Line{{"first", Bold}, {"a long line of text", Usual}}))
-	if want := "\r\x1b[1mfirst\x1b[0m\x1b[K\n\ra long li…\x1b[K\n\x1b[J"; b.String() != want {
+	must(t, s.Paint([]Line{{Text: "first", Style: Bold}, {Text: "a long ", Rest: []Line{{Text: "line of", Style: Green}, {Text: " text"}}}}))
+	if want := "\r\x1b[K\x1b[1mfirst\x1b[0m\n\r\x1b[Ka long \x1b[32mli…\x1b[0m\n\x1b[J"; b.String() != want {
 		t.Errorf("painted %q, want %q", b, want)
 	}
 	b.Reset()
 	s.plain = true
-	must(t, s.Paint([]Line{{"1", Bold}, {"2", Usual}, {"3", Usual}, {"4", Usual}}))
-	if want := "\x1b[2A\r1\x1b[K\n\r2\x1b[K\n\r3\x1b[K\n\x1b[J"; b.String() != want {
+	must(t, s.Paint([]Line{{Text: "1", Style: Bold}, {Text: "2"}, {Text: "3"}, {Text: "4"}}))
+	if want := "\x1b[2A\r\x1b[K1\n\r\x1b[K2\n\r\x1b[K3\n\x1b[J"; b.String() != want {
 		t.Errorf("painted %q, want %q", b, want)
 	}
 	b.Reset()
-	if err := s.Paint(nil); err != nil || b.String() != "\x1b[3A\x1b[J" {
-		t.Errorf("painted %q (%v), want an empty view", b, err)
+	must(t, s.Print([]Line{{Text: "a last line that is not cut"}}))
+	must(t, s.Paint(nil))
+	if want := "\x1b[3A\r\x1b[Ja last line that is not cut\n\x1b[J"; b.String() != want {
+		t.Errorf("printed %q, want %q", b, want)
 	}
 }
 

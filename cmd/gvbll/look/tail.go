@@ -85,12 +85,12 @@ func (v *tailView) paint() error {
 func (v *tailView) lines(most int, since time.Duration) []Line {
 	n := float64(max(v.count, 1))
 	list := []Line{
-		{fmt.Sprintf("%d predictions, %.0f a second; means: confidence %.4f, epistemic %.4f nats",
-			v.count, float64(v.count)/max(since.Seconds(), 1e-3), v.confidence/n, v.epistemic/n), Bold},
-		{fmt.Sprintf("%-16s %-14s %-13s %6s %6s %6s %7s", "NODE", "CLASS", "CONFIDENCE", "TOTAL", "ALEAT", "EPIST", "WINDOW"), Faint},
+		{Text: fmt.Sprintf("%d predictions, %.0f a second; means: confidence %.4f, epistemic %.4f nats",
+			v.count, float64(v.count)/max(since.Seconds(), 1e-3), v.confidence/n, v.epistemic/n), Style: Bold},
+		{Text: fmt.Sprintf("%-16s %-14s %-13s %6s %6s %6s %7s", "NODE", "CLASS", "CONFIDENCE", "TOTAL", "ALEAT", "EPIST", "WINDOW"), Style: Faint},
 	}
 	for _, r := range v.rows[max(len(v.rows)-max(most-len(list), 0), 0):] {
-		list = append(list, Line{r, Usual})
+		list = append(list, Line{Text: r})
 	}
 	return list
 }

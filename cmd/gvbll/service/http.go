@@ -39,6 +39,7 @@ type Web struct {
 	scheme   string
 	Registry *prometheus.Registry // that it serves
 	Ready    atomic.Bool
+	looked   atomic.Int64          // Unix time of the last request for the page or the API, in nanoseconds
 	state    atomic.Pointer[state] // nil until there is a connection to Kafka
 }
 
@@ -116,7 +117,10 @@ func (h *Web) show(live http.Handler) {
 		}
 		fmt.Fprintln(w, "ready")
 	})
-	mux.Handle("/", live)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		h.looked.Store(time.Now().UnixNano())
+		live.ServeHTTP(w, r)
+	})
 	h.handler = bounded(mux)
 	if !h.private && isLoopbackName(h.listener.Addr().String()) {
 		h.handler = guardProbes(h.handler, guardNames(h.handler))
@@ -193,5 +197,8 @@ func (h *Web) Serve(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Quiet returns for how long nobody has asked for the page or the API.
+func (h *Web) Quiet() time.Duration { return time.Since(time.Unix(0, h.looked.Load())) }
 
 func (h *Web) URL() string { return h.scheme + "://" + h.listener.Addr().String() }
