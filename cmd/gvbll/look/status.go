@@ -61,7 +61,14 @@ type statusPeriod struct {
 	Delay       float64        `json:"label_delay_seconds"` // median
 	Refused     map[string]int `json:"refused"`
 	calibration.Means
-	StaticNLL float64 `json:"static_nll,omitempty"` // of the model as trained
+	StaticNLL float64   `json:"static_nll,omitempty"` // of the model as trained
+	Majority  *majority `json:"majority,omitempty"`   // null without labels
+}
+
+// majority is the most frequent class of the labels. Always saying it would be right for its share.
+type majority struct {
+	Class string  `json:"class"`
+	Share float64 `json:"share"`
 }
 
 // TaskStates are how the tasks are doing that the workers of a graph share.
@@ -185,7 +192,29 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 	if static := p.Head(StaticHead); static != nil {
 		s.StaticNLL = static.Means().NLL
 	}
+	for _, c := range p.Classes {
+		if share := float64(c.Labels) / float64(max(p.Served.Labels, 1)); share > 0 && (s.Majority == nil || share > s.Majority.Share) {
+			s.Majority = &majority{c.Name, share}
+		}
+	}
 	return s
+}
+
+// usual describes the most frequent class and its share, a dash if no label came.
+func (p *statusPeriod) usual() string {
+	if p.Majority == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%s %.4f", cut(shown(p.Majority.Class), 20), p.Majority.Share)
+}
+
+// noBetter says so if what served was right no more often than the most frequent class alone would have
+// been, "" if it was, or if labels are few.
+func (p *statusPeriod) noBetter() string {
+	if p.Majority == nil || p.Labels < enoughLabels || p.Acc > p.Majority.Share {
+		return ""
+	}
+	return fmt.Sprintf("what serves is right for %.1f%%, no better than always saying %s (%.1f%%)", 100*p.Acc, shown(p.Majority.Class), 100*p.Majority.Share)
 }
 
 // StaticHead is the model as trained, which never learns.
@@ -298,11 +327,15 @@ func (s *Status) Print(out io.Writer) error {
 		row("refused: "+reason, func(p *statusPeriod) string { return fmt.Sprint(p.Refused[reason]) })
 	}
 	row("accuracy", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.Acc)) })
+	row("most frequent class", (*statusPeriod).usual)
 	row("NLL", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.NLL)) })
 	row("ECE", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.ECE)) })
 	row("by chance up to", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.Chance)) })
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	if note := s.Last.noBetter(); note != "" {
+		fmt.Fprintf(out, "\n%s\n", note)
 	}
 	for i, f := range s.Wrong {
 		if i == 0 {

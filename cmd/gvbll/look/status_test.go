@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -90,6 +92,42 @@ func TestRoughly(t *testing.T) {
 	} {
 		if got := Roughly(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
+
+// TestMajority: the status compares how often what serves is right with the most frequent class of the
+// labels, and says so if it is no better, but not of few labels.
+func TestMajority(t *testing.T) {
+	of := func(labels, correct, good int) *statusPeriod {
+		p := shorten(&page.Period{
+			Labels: labels, Served: calibration.Tally{Labels: labels, Correct: correct},
+			Classes: []page.Group{{Name: "fraud", Tally: calibration.Tally{Labels: labels - good}}, {Name: "good", Tally: calibration.Tally{Labels: good}}},
+		}, time.Hour)
+		return &p
+	}
+	for _, c := range []struct {
+		period *statusPeriod
+		note   string
+	}{
+		{of(1000, 951, 950), ""},
+		{of(1000, 950, 950), "what serves is right for 95.0%, no better than always saying good (95.0%)"},
+		{of(199, 10, 180), ""},
+		{of(0, 0, 0), ""},
+	} {
+		if got := c.period.noBetter(); got != c.note {
+			t.Errorf("of %d labels, %.3f right: %q, want %q", c.period.Labels, c.period.Acc, got, c.note)
+		}
+	}
+	if got := of(1000, 951, 950).usual(); got != "good 0.9500" {
+		t.Errorf("the most frequent class is %s", got)
+	}
+	s := Status{Last: *of(1000, 940, 950), Before: *of(0, 0, 0)}
+	var out strings.Builder
+	must(t, s.Print(&out))
+	for _, want := range []string{" most frequent class  good 0.9500       -", "      by chance up to       ", "\n\nwhat serves is right for 94.0%, no better"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the status has no %q:\n%s", want, &out)
 		}
 	}
 }
