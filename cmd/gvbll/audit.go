@@ -114,8 +114,8 @@ func printAudit(w io.Writer, found audit.Result, of string) error {
 			break
 		}
 		var parts []string
-		if e.Gap != nil {
-			parts = append(parts, fmt.Sprintf("behind a gap, as nobody can read %s any more", replay.DescribeGap(e.Gap)))
+		if e.Gap.Some() {
+			parts = append(parts, fmt.Sprintf("behind a gap, as nobody can read %s any more", e.Gap.Describe(e.First)))
 		}
 		if e.Proved > 0 {
 			parts = append(parts, fmt.Sprintf("%d of %d windows proved", e.Proved, e.Windows))

@@ -97,7 +97,7 @@ func testAcceptGap(t *testing.T, sh *shell) {
 		t.Errorf("gvbll ledger does not show the gap:\n%s", out)
 	}
 	counted := g.audit("--model", file)
-	if e := counted.Epochs; len(e) != 2 || counted.Counted != counted.Windows || e[0].Checked != 40 || e[1].Checked != 25 || len(e[1].Gap) != 1 {
+	if e := counted.Epochs; len(e) != 2 || counted.Counted != counted.Windows || e[0].Checked != 40 || e[1].Checked != 25 || len(e[1].Front) != 1 {
 		t.Errorf("audit without a checkpoint: %+v, want all windows counted", counted)
 	}
 	proved := g.audit("--model", file, "--checkpoint", behind.Path)

@@ -83,8 +83,8 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 		_, err = fmt.Fprintf(p.Out, "nothing differs: epoch %d goes on. Start 'gvbll work' with these flags; to begin an epoch, give the new model or settings here\n", done.Epoch)
 	default:
 		_, err = fmt.Fprintf(p.Out, "epoch %d begins at window %d, in %v: %s\n", done.Epoch, done.Window, done.Took.Round(time.Millisecond), done.Why)
-		if done.Gap != nil && err == nil {
-			_, err = fmt.Fprintf(p.Out, "behind a gap: %s; its state is from the checkpoint before window %d, and every start needs the one before window %d or a later one\n", replay.DescribeGap(done.Gap), done.Checkpoint, done.Window+1)
+		if done.Some() && err == nil {
+			_, err = fmt.Fprintf(p.Out, "behind a gap: %s; its state is from the checkpoint before window %d, and every start needs the one before window %d or a later one\n", done.Gap.Describe(done.Window), done.Checkpoint, done.Window+1)
 		}
 	}
 	return err

@@ -138,7 +138,7 @@ func (a *auditor) peekPrediction(ctx context.Context, at kafka.TopicPartition, p
 func (a *auditor) checkLetters(ctx context.Context, r *ledger.Record) error {
 	clear(a.refused)
 	at := kafka.TopicPartition{Topic: a.cfg.Terms.Names.DeadLetters}
-	if a.outputs.partitions[at.Topic] != 1 || a.audited.First > 0 && !a.found[at] {
+	if a.outputs.partitions[at.Topic] != 1 || a.lost || a.audited.First > 0 && !a.found[at] {
 		a.lost = a.lost || r.Refused > 0
 		clear(a.found)
 		return nil

@@ -53,10 +53,11 @@ type Epoch struct {
 	Model       string `json:"model"`               // that served its first window
 	Program     string `json:"program,omitempty"`   // version of the one that began it, if known
 	Why         string `json:"why,omitempty"`
-	// Counted is the number of windows that were not replayed, and Gap what is gone of the
-	// inputs before the epoch.
-	Counted int64          `json:"windows_counted,omitempty"`
-	Gap     []ledger.Range `json:"gap,omitempty"`
+	// Counted is the number of windows that were not replayed, and Gap what is gone before the
+	// epoch. Unproved is how many predictions there are of windows that the ledger has lost.
+	Counted  int64 `json:"windows_counted,omitempty"`
+	Unproved int64 `json:"predictions_unproved,omitempty"`
+	ledger.Gap
 }
 
 // Merge takes over what another audit of the same ledger, with other settings, proved.

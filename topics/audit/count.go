@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
@@ -39,6 +40,42 @@ func (c cuts) take(g ledger.Range) bool {
 	}
 	c[at] = list
 	return true
+}
+
+// forget takes out the ends of logs, whose offsets other records have now.
+func (c cuts) forget(tails []ledger.Range) {
+	for _, g := range tails {
+		at := kafka.TopicPartition{Topic: g.Topic, Partition: g.Partition}
+		list := c[at]
+		for n := len(list); n > 0 && list[n-1].To > g.From; n = len(list) {
+			if list[n-1].To = g.From; list[n-1].From >= g.From {
+				list = list[:n-1]
+			}
+		}
+		c[at] = list
+	}
+}
+
+// passLost passes the predictions of windows that the ledger has lost before a record. Of their dead
+// letters nothing says how many there are.
+func (a *auditor) passLost(ctx context.Context, r *ledger.Record, e *Epoch) error {
+	lost := r.Begins.Windows
+	a.lost = a.lost || lost > 0
+	for _, at := range a.outputs.Predictions() {
+		for {
+			var p event.Prediction
+			more, err := a.peekPrediction(ctx, at, &p)
+			if err != nil {
+				return err
+			}
+			if !more || p.Window < r.Window-lost || p.Window >= r.Window {
+				break
+			}
+			e.Unproved++
+			a.drop(at)
+		}
+	}
+	return nil
 }
 
 // countBefore checks, without replaying them, the ledger's windows before the checkpoint that the
@@ -78,12 +115,18 @@ func (a *Result) countBefore(ctx context.Context, c *kafka.Client, cfg replay.Co
 
 // count checks one window.
 func (a *auditor) count(ctx context.Context, r *ledger.Record, taken cuts) error {
+	e := a.epoch(r)
+	if r.HasGap() {
+		taken.forget(r.Begins.Tail)
+		if err := a.passLost(ctx, r, e); err != nil {
+			return err
+		}
+	}
 	for _, g := range r.Ranges {
 		if !taken.take(g) {
 			return fmt.Errorf("ledger %s, window %d: of %v, records are in an earlier window too", a.cfg.Terms.Names.Ledger, r.Window, g)
 		}
 	}
-	e := a.epoch(r)
 	e.Windows++
 	e.Counted++
 	a.audited.Counted++
@@ -105,7 +148,7 @@ func (a *Result) prepend(before *Result) {
 		if last := len(list) - 1; i == 0 && last >= 0 && list[last].Number == e.Number {
 			b := list[last]
 			b.Windows, b.Proved, b.Checked = b.Windows+e.Windows, e.Proved, b.Checked+e.Checked
-			b.Predictions, b.DeadLetters = e.Predictions, e.DeadLetters
+			b.Predictions, b.DeadLetters, b.Unproved = e.Predictions, e.DeadLetters, b.Unproved+e.Unproved
 			e, list = b, list[:last]
 		}
 		list = append(list, e)

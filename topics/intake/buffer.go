@@ -2,6 +2,7 @@ package intake
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 	"time"
@@ -18,13 +19,17 @@ import (
 // chunks; some offsets have no record (transaction markers, compaction).
 type buffer[E any] struct {
 	partition int32
-	chunks    []chunk[E] // ascending by offset
-	first     int64      // the offset that the partition begins with
-	lost      int64      // an accepted gap reaches from here to first; not before first if there is none
-	fetched   int64      // the offset behind the last record fetched
-	read      int64      // everything before it is fetched, or is no record
-	last      kafka.Mark // the consumed record with the largest offset
-	consumed  int64      // all records before it are consumed
+	chunks    []chunk[E]   // ascending by offset
+	first     int64        // the offset that the partition begins with
+	lost      int64        // an accepted gap reaches from here to first; not before first if there is none
+	fetched   int64        // the offset behind the last record fetched
+	read      int64        // everything before it is fetched, or is no record
+	last      kafka.Mark   // the consumed record with the largest offset
+	trail     []kafka.Mark // of some before it, the more the newer
+	// tail is what the log has lost at its end, if that is accepted: empty, and where the log
+	// ended when it was opened, if nothing is.
+	tail     span
+	consumed int64 // all records before it are consumed
 	// beyond are the consumed ranges behind consumed: ascending and disjoint, with
 	// held or not yet fetched records between them.
 	beyond []span
@@ -51,7 +56,7 @@ func (c *chunk[E]) first() int64            { return c.block.answer.Records[c.fr
 func (c *chunk[E]) end() int64              { return c.block.answer.Records[c.to-1].Offset + 1 }
 
 func newBuffer[E any](partition int32, first int64) *buffer[E] {
-	return &buffer[E]{partition: partition, first: first, lost: first, fetched: first, consumed: first, latest: noTime}
+	return &buffer[E]{partition: partition, first: first, lost: first, fetched: first, consumed: first, latest: noTime, tail: span{math.MaxInt64, 0}}
 }
 
 // skip starts an empty buffer behind the consumed ranges of its partition. The first

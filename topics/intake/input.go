@@ -88,10 +88,17 @@ func (in *Input[E]) open(ctx context.Context, c *kafka.Client, src source[E], p 
 	in.id = ids[src.topic]
 	start := make(map[kafka.TopicPartition]int64)
 	for at, bound := range bounds {
+		tail := span{bound.End, bound.End}
+		if in.acceptGap {
+			if tail, err = p.accept(ctx, c, at, bound); err != nil {
+				return err
+			}
+		}
 		b, from, err := begin[E](at, bound, &p, in.id, in.acceptGap)
 		if err != nil {
 			return err
 		}
+		b.tail = tail
 		start[at] = from
 		in.buffers = append(in.buffers, b)
 	}
@@ -280,10 +287,18 @@ func (in *Input[E]) free(b *block[E], n int) {
 }
 
 // offsets is [Inputs.Offsets] of one topic.
-func (in *Input[E]) offsets(offsets map[kafka.TopicPartition]int64) {
+func (in *Input[E]) offsets(offsets map[kafka.TopicPartition]int64, all bool) {
+	add := func(b *buffer[E]) {
+		offsets[kafka.TopicPartition{Topic: in.topic, Partition: b.partition}] = b.consumed
+	}
 	for i, c := range in.claimed {
 		if i == 0 || c.partition() != in.claimed[i-1].partition() {
-			offsets[kafka.TopicPartition{Topic: in.topic, Partition: c.partition()}] = in.buffer(c.partition()).consumed
+			add(in.buffer(c.partition()))
+		}
+	}
+	for _, b := range in.buffers {
+		if all {
+			add(b)
 		}
 	}
 }

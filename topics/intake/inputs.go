@@ -270,7 +270,7 @@ type Claims struct {
 // these are released. What Gather returned of them stays valid.
 func (in *Inputs) PutAside() Claims {
 	c := Claims{in.Nodes.claimed, in.Labels.claimed, in.Commands.claimed, make(map[kafka.TopicPartition]int64)}
-	in.Offsets(c.offsets)
+	in.Offsets(c.offsets, false)
 	in.Nodes.claimed, in.Labels.claimed, in.Commands.claimed, in.put = nil, nil, nil, nil
 	return c
 }
@@ -289,15 +289,15 @@ func (in *Inputs) Release() {
 }
 
 // Offsets sets the lowest offset that no window had consumed when they were claimed, for every
-// partition of the claimed records.
-func (in *Inputs) Offsets(offsets map[kafka.TopicPartition]int64) {
+// partition of the claimed records, or for all.
+func (in *Inputs) Offsets(offsets map[kafka.TopicPartition]int64, all bool) {
 	if in.put != nil {
 		maps.Copy(offsets, in.put)
 		return
 	}
-	in.Nodes.offsets(offsets)
-	in.Labels.offsets(offsets)
-	in.Commands.offsets(offsets)
+	in.Nodes.offsets(offsets, all)
+	in.Labels.offsets(offsets, all)
+	in.Commands.offsets(offsets, all)
 }
 
 // Lag calls report for each topic, with the number of its committed records that no

@@ -830,7 +830,7 @@ func TestWindowsAside(t *testing.T) {
 			for i, c := range windows {
 				in.TakeUp(c)
 				got := make(map[kafka.TopicPartition]int64)
-				in.Offsets(got)
+				in.Offsets(got, false)
 				in.Release()
 				at := kafka.TopicPartition{Topic: h.names.Nodes}
 				if want := 5*step + 2 + 3*int64(i); len(got) != 1 || got[at] != want {

@@ -2,6 +2,8 @@ package intake
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -27,6 +29,9 @@ type Stand struct {
 	// Last is the consumed record with the largest offset. If there is none, it has the
 	// topic's id alone.
 	Last kafka.Mark `json:"last"`
+	// Trail are some of the consumed records before it, the more the newer, by which a log that
+	// has lost its end can be compared.
+	Trail []kafka.Mark `json:"trail,omitempty"`
 }
 
 // of returns the part of the position that is of one partition. ok is false if the
@@ -68,7 +73,7 @@ func (in *Input[E]) addPosition(p *Position) {
 		for _, s := range b.beyond {
 			p.Consumed = append(p.Consumed, ledger.Range{Topic: in.topic, Partition: b.partition, From: s.from, To: s.to})
 		}
-		p.Stands = append(p.Stands, Stand{Topic: in.topic, Partition: b.partition, Reached: b.reached(), Last: b.last})
+		p.Stands = append(p.Stands, Stand{Topic: in.topic, Partition: b.partition, Reached: b.reached(), Last: b.last, Trail: b.trail})
 	}
 }
 
@@ -78,7 +83,7 @@ func begin[E any](at kafka.TopicPartition, bounds kafka.Bounds, p *Position, id 
 	consumed, stand, known := p.of(at)
 	b = newBuffer[E](at.Partition, bounds.First)
 	b.skip(consumed)
-	b.last = stand.Last
+	b.last, b.trail = stand.Last, stand.Trail
 	if b.last.Sum == 0 {
 		b.last.Topic = id
 	}
@@ -123,9 +128,34 @@ func (in *Input[E]) noteLast() {
 		if b := in.buffer(c.partition()); c.end() > b.last.Offset || b.last.Sum == 0 {
 			last := kafka.MarkOf(&c.block.answer.Records[c.to-1])
 			last.Topic = in.id
+			b.leave(b.last)
 			b.last = last
 		}
 	}
+}
+
+// maxTrail bounds the marks of a trail.
+const maxTrail = 16
+
+// leave adds a mark to the trail. Of too many, the one goes that leaves the smallest hole, compared
+// with how far back it is.
+func (b *buffer[E]) leave(m kafka.Mark) {
+	if m.Sum == 0 {
+		return
+	}
+	m.Topic = ""
+	b.trail = append(b.trail, m) // checkpoints have only what was in it before
+	if len(b.trail) <= maxTrail {
+		return
+	}
+	drop, least := 1, math.Inf(1)
+	for i := 1; i < len(b.trail)-1; i++ {
+		hole, back := b.trail[i+1].Offset-b.trail[i-1].Offset, m.Offset-b.trail[i-1].Offset
+		if share := float64(hole) / float64(back); share < least {
+			drop, least = i, share
+		}
+	}
+	b.trail = slices.Concat(b.trail[:drop], b.trail[drop+1:])
 }
 
 // Begins returns where each partition of the input topics begins, and the topics' ids, for

@@ -13,13 +13,12 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// Restore is the remedy when a partition begins behind records that are needed. Nothing is
+// Restore is the remedy when records are gone that are needed. Nothing is
 // lost if they are in a backup or a mirror; what a rebase accepts as lost stands in the
 // ledger.
 const Restore = restore + "; without one, 'gvbll rebase --accept-gap' goes on behind what is lost"
 
-// restore is the remedy when a log is not the one that the ledger was written of, or only a
-// part of its beginning: no gap is before what it has.
+// restore is the remedy when a topic is not there.
 const restore = "restore the topic from a backup or a mirror"
 
 // OutOfRangeError reports that a needed offset is outside the partition's log:
@@ -32,7 +31,7 @@ type OutOfRangeError struct {
 
 // Error is one line.
 func (e *OutOfRangeError) Error() string {
-	why := "the log was truncated, or the topic was created anew: " + restore
+	why := "the log was truncated, or the topic was created anew: " + Restore
 	if e.Position < e.Bounds.First {
 		why = "records were deleted before they were read: set retention.ms=-1, and " + Restore
 	}
@@ -48,7 +47,7 @@ type ReplacedError struct {
 
 // Error is one line.
 func (e *ReplacedError) Error() string {
-	return fmt.Sprintf("%s partition %d no longer has the record that was read at offset %d: the topic was created anew, or its log was rewritten: %s", e.At.Topic, e.At.Partition, e.Offset, restore)
+	return fmt.Sprintf("%s partition %d no longer has the record that was read at offset %d: the topic was created anew, or its log was rewritten: %s", e.At.Topic, e.At.Partition, e.Offset, Restore)
 }
 
 // permanentError returns the first partition's error that retrying cannot clear, or
@@ -157,6 +156,21 @@ func MarkOf(r *Record) Mark {
 	h.Write(r.Key)
 	h.Write(r.Value)
 	return Mark{Offset: r.Offset, Sum: max(binary.BigEndian.Uint64(h.Sum(b[:0])), 1)}
+}
+
+// Has reports whether a partition's log has a record that was read before.
+func (c *Client) Has(ctx context.Context, at TopicPartition, m Mark) (bool, error) {
+	r := c.NewReader(map[TopicPartition]int64{at: m.Offset}, ReaderConfig{MaxBytes: 1})
+	for r.Position(at) <= m.Offset {
+		records, err := r.Poll(ctx)
+		if err != nil {
+			return false, err
+		}
+		if len(records) > 0 {
+			return records[0].Offset == m.Offset && MarkOf(&records[0]).Sum == m.Sum, nil
+		}
+	}
+	return false, nil
 }
 
 // confirm reads the last record again and compares it. If the log has another

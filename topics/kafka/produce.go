@@ -78,6 +78,9 @@ func (p *Producer) produce(ctx context.Context, round []sealedBatch) error {
 		wg.Wait()
 		for _, b := range slices.Concat(groups...) {
 			if b.first >= 0 {
+				if last, known := p.last[b.at]; known && b.first <= last {
+					p.cut = append(p.cut, b.at)
+				}
 				p.last[b.at] = b.first + int64(b.n) - 1
 			}
 		}

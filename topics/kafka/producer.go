@@ -61,6 +61,7 @@ type Producer struct {
 	adding  *adding                  // offsets on their way, nil if none are
 	last    map[TopicPartition]int64 // see Last
 	lateEnd bool                     // see begin
+	cut     []TopicPartition         // see Cut
 	// ended is the error that ended the session, nil while it is usable. After
 	// it a transaction may be open and sequence numbers are used: continuing
 	// would mix the next transaction with the rest of this one.
@@ -148,6 +149,13 @@ func (p *Producer) Last(at TopicPartition) int64 {
 		return offset
 	}
 	return -1
+}
+
+// Cut returns the partitions in which brokers have put records at offsets that they had
+// acknowledged before, since the last call: their logs have lost their ends.
+func (p *Producer) Cut() (cut []TopicPartition) {
+	cut, p.cut = p.cut, nil
+	return cut
 }
 
 // Commit produces the records in one transaction, together with the consumer

@@ -18,6 +18,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -129,18 +131,64 @@ type Beginning struct {
 	// Features is the number of features that the epoch's models take. Node events with another
 	// number of them were refused.
 	Features int `json:"features,omitempty"`
-	// Gap are the records before the epoch that no topic has any more and that its state may
-	// lack, nil for none. With a gap, no replay gives the state again: one that has it begins
-	// at a checkpoint of this window or a later one.
-	Gap []Range `json:"gap,omitempty"`
+	// Gap is what is gone before the epoch.
+	Gap
 	// Checkpoint is, with a gap, the first window that was not in the checkpoint which the
 	// state came from. The windows from there to this one were stepped with the
 	// records that were left of them.
 	Checkpoint int64 `json:"checkpoint,omitempty"`
 }
 
+// Gap is what Kafka has lost before an epoch, and its state may lack. With a gap, no replay gives
+// the state again: one that has it begins at a checkpoint of the epoch's first window or
+// a later one.
+type Gap struct {
+	// Front are records of the inputs that no topic has any more: each range ends where the
+	// partition begins now.
+	Front []Range `json:"gap,omitempty"`
+	// Tail are records of the inputs that were at the ends of their logs. Other records have
+	// their offsets now.
+	Tail []Range `json:"gap_at_end,omitempty"`
+	// Windows are how many windows before the epoch's first one the ledger has lost. What
+	// they published stands.
+	Windows int64 `json:"gap_windows,omitempty"`
+	// Again says that an earlier gap was accepted once more, from another checkpoint.
+	Again bool `json:"gap_again,omitempty"`
+}
+
+// Some reports whether there is a gap.
+func (g *Gap) Some() bool { return len(g.Front)+len(g.Tail) > 0 || g.Windows > 0 || g.Again }
+
+// Describe names what is gone before an epoch that begins at a window, of ranges the first ones.
+func (g *Gap) Describe(window int64) string {
+	const most = 3
+	var named []string
+	ranges := slices.Concat(g.Front, g.Tail)
+	for _, r := range ranges[:min(len(ranges), most)] {
+		named = append(named, r.String())
+	}
+	if n := len(ranges) - len(named); n > 0 {
+		named = append(named, fmt.Sprintf("and %d more", n))
+	}
+	if g.Windows > 0 {
+		named = append(named, fmt.Sprintf("windows %d to %d of the ledger", window-g.Windows, window-1))
+	}
+	if g.Again {
+		named = append(named, "accepted once more")
+	}
+	return strings.Join(named, ", ")
+}
+
 // HasGap reports whether the terms begin an epoch behind a gap.
-func (t *Terms) HasGap() bool { return t.Begins != nil && len(t.Begins.Gap) > 0 }
+func (t *Terms) HasGap() bool { return t.Begins != nil && t.Begins.Some() }
+
+// lost returns how many windows before the record's the ledger has lost.
+func (t *Terms) lost() int64 {
+	if t.Begins == nil {
+		return 0
+	}
+	return t.Begins.Windows
+}
 
 // Forgot describes the forgetting of nodes and its effect.
 type Forgot struct {
@@ -260,7 +308,10 @@ func (r *Record) Check() error {
 	}
 	named := r.Ranges
 	if r.HasGap() {
-		named = r.Begins.Gap
+		named = slices.Concat(r.Begins.Front, r.Begins.Tail)
+	}
+	if n := r.lost(); n < 0 || n > r.Window {
+		return fmt.Errorf("ledger record of window %d: %d windows before it are lost", r.Window, n)
 	}
 	for _, g := range named {
 		if g.Topic == "" || g.Partition < 0 || g.From < 0 || g.To <= g.From {
@@ -395,7 +446,7 @@ func (l *Ledger) decode(raw *kafka.Record, err error) (*Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s offset %d: %w", l.At.Topic, raw.Offset, err)
 	}
-	if l.next >= 0 && r.Window != l.next {
+	if l.next >= 0 && r.Window-r.lost() != l.next {
 		return nil, fmt.Errorf("%s offset %d: window %d follows window %d: the ledger is not continuous", l.At.Topic, raw.Offset, r.Window, l.next-1)
 	}
 	if l.before != nil && !r.follows(l.before) {
@@ -407,13 +458,22 @@ func (l *Ledger) decode(raw *kafka.Record, err error) (*Record, error) {
 }
 
 // follows reports whether the record is of the epoch of the one before it, or begins the
-// next. Within an epoch the settings stay the same.
+// next, or a later one if windows between the two are lost. Within an epoch the settings stay the
+// same.
 func (r *Record) follows(before *Record) bool {
 	if r.Begins != nil {
-		return r.Epoch == before.Epoch+1
+		return r.Epoch == before.Epoch+1 || r.lost() > 0 && r.Epoch > before.Epoch
 	}
 	return r.Epoch == before.Epoch && r.Settings == before.Settings
 }
 
 // Last returns the offset of the record that was returned last, -1 before the first.
 func (l *Ledger) Last() int64 { return l.last }
+
+// Window returns the number of the window that was returned last, -1 before the first.
+func (l *Ledger) Window() int64 {
+	if l.before == nil {
+		return -1
+	}
+	return l.before.Window
+}

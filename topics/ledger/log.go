@@ -33,17 +33,18 @@ func OpenLog(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, offs
 	case offset == FromBeginning && b.First > 0:
 		return Log{}, fmt.Errorf("ledger topic %s begins at offset %d: its first records are gone, so nothing can be proved or replayed without a checkpoint of it: give --state-dir with one, and set retention.ms=-1, so that no more are lost", at.Topic, b.First)
 	}
-	return Log{Client: c, At: at, Reader: c.NewReader(map[kafka.TopicPartition]int64{at: max(offset, b.First)}, kafka.ReaderConfig{})}, nil
+	return Log{Client: c, At: at, Reader: c.NewReader(map[kafka.TopicPartition]int64{at: min(max(offset, b.First), b.End)}, kafka.ReaderConfig{})}, nil
 }
 
-// Next returns the next committed record, nil if there is none yet.
+// Next returns the next committed record, nil if there is none yet. It is a
+// [kafka.OutOfRangeError] if the log ends before what was read of it, and has done so for a while.
 func (l *Log) Next(ctx context.Context) (*kafka.Record, error) {
 	for len(l.Queue) == 0 {
 		bounds, err := l.Client.Offsets(ctx, l.At.Topic)
 		if err != nil {
 			return nil, err
 		}
-		if l.Reader.Position(l.At) >= bounds[l.At].End {
+		if l.Reader.Position(l.At) == bounds[l.At].End {
 			return nil, nil
 		}
 		if l.Queue, err = l.Reader.Poll(ctx); err != nil {

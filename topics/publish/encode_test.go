@@ -36,7 +36,7 @@ func TestEncodeAllocations(t *testing.T) {
 	}
 	cfg := &Config{}
 	cfg.SetDefaults()
-	pipeline := New(cfg, p, Sources{Terms: &replay.Terms{Names: names}, Partitions: map[string]int{names.Predictions: 4}})
+	pipeline := New(cfg, p, Sources{Terms: &replay.Terms{Names: names}, Ledger: &ledger.Ledger{}, Partitions: map[string]int{names.Predictions: 4}})
 	const size = 500
 	out := &event.Outcome{}
 	for i := range size {

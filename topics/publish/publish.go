@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
@@ -62,7 +63,7 @@ type publisher struct {
 	// transaction commits.
 	offsets, following map[kafka.TopicPartition]int64
 	finished           time.Time // when a transaction was committed
-	last               int64     // the last window that is committed
+	last               int64     // the last window that is committed, -1 for none
 }
 
 const (
@@ -74,7 +75,7 @@ func newPublisher(cfg *Config, p *kafka.Producer, from Sources) *publisher {
 	return &publisher{
 		cfg: cfg, from: from, producer: p,
 		in: make(chan *output), spare: make(chan *output, spareOutputs), committed: make(chan Commit, queuedCommits), ended: make(chan struct{}),
-		offsets: make(map[kafka.TopicPartition]int64), tries: 1,
+		offsets: make(map[kafka.TopicPartition]int64), tries: 1, last: from.Ledger.Window(),
 	}
 }
 
@@ -141,7 +142,7 @@ func (p *publisher) produce(ctx context.Context, o *output) error {
 	}
 	err := p.producer.Produce(ctx, o.batch)
 	if err == nil {
-		return nil
+		return p.checkCut(ctx)
 	}
 	began := time.Now()
 	committed, err := p.retry(ctx, err)
@@ -149,6 +150,23 @@ func (p *publisher) produce(ctx context.Context, o *output) error {
 		p.finish(began)
 	}
 	return err
+}
+
+// checkCut returns a [ledger.ShortError], with the transaction aborted, if the ledger has lost its
+// end, and logs the other outputs that have: their consumers may not have seen what is gone.
+func (p *publisher) checkCut(ctx context.Context) error {
+	for _, at := range p.producer.Cut() {
+		if at == p.from.Terms.LedgerAt() {
+			return errors.Join(p.producer.Restart(ctx), p.short(ctx))
+		}
+		p.from.Logger.Error("a topic has lost its newest records: 'gvbll status' and 'gvbll audit' say which predictions", "topic", at.Topic, "partition", at.Partition)
+	}
+	return nil
+}
+
+// short returns a [ledger.ShortError] of windows that this worker has committed.
+func (p *publisher) short(ctx context.Context) error {
+	return ledger.Short(ctx, p.from.Ledger.Client, p.from.Terms.LedgerAt(), p.last, "answers of brokers that they are committed")
 }
 
 // follow has the transaction commit the group's offsets as they are now.
@@ -240,7 +258,7 @@ func (p *publisher) retry(ctx context.Context, err error) (committed bool, _ err
 			}
 		}
 		if err == nil {
-			return false, nil
+			return false, p.checkCut(ctx)
 		}
 	}
 }
@@ -261,7 +279,8 @@ func (p *publisher) expired() bool {
 	return p.from.Owns.Load() && time.Since(p.began) >= p.cfg.TransactionTimeout
 }
 
-// inLedger reports whether the ledger holds the open transaction. It first restarts the
+// inLedger reports whether the ledger holds the open transaction. It is a [ledger.ShortError] if
+// the ledger does not hold what was committed before. It first restarts the
 // producer, which waits until no transaction of this worker is open.
 //
 // If the transaction has expired, the restart is a take-over, which would fence another
@@ -286,11 +305,13 @@ func (p *publisher) inLedger(ctx context.Context) (found bool, err error) {
 	for {
 		r, err := p.from.Ledger.Next(ctx)
 		if err != nil {
-			return false, err
+			return false, ledger.Explain(ctx, p.from.Ledger.Client, p.from.Terms.LedgerAt(), p.last, err)
 		}
 		switch {
 		case r == nil && others >= 0 && !found:
 			return false, fmt.Errorf("%w: it wrote window %d of the ledger", ErrOwned, others)
+		case r == nil && !found && p.from.Ledger.Window() < p.last:
+			return false, p.short(ctx)
 		case r == nil:
 			return found, nil
 		case found, r.Window == last.last && r.Chain != last.chain:

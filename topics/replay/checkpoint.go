@@ -1,10 +1,13 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -56,6 +59,8 @@ type Reached struct {
 	Ledger   int64          `json:"ledger"` // offset of the last window's record or an earlier one's
 	Attempts int            `json:"attempts,omitempty"`
 	Behind   int64          `json:"behind,omitempty"` // the last window behind a gap that is in the state, 0 for none
+	Serves   string         `json:"serves,omitempty"` // the model that serves from here on
+	Trial    *ledger.Trial  `json:"trial,omitempty"`  // that goes on
 	intake.Position
 }
 
@@ -66,7 +71,7 @@ const PositionKey = "position"
 func (p *Replayer) Position(offset int64) Reached {
 	return Reached{
 		Epoch: p.Last.Epoch, Window: p.Next, Chain: p.Last.Chain, Model: p.Last.model, Shadow: p.Last.Shadow, Settings: p.SettingsToWrite().All,
-		Ledger: max(offset, 0), Attempts: p.Attempts, Behind: p.Behind, Position: p.Inputs.Position(),
+		Ledger: max(offset, 0), Attempts: p.Attempts, Behind: p.Behind, Serves: p.Last.Serves, Trial: p.Last.Trial, Position: p.Inputs.Position(),
 	}
 }
 
@@ -80,7 +85,8 @@ func positionOf(meta map[string]string) (at Reached, err error) {
 
 // Restore puts the replayer after the newest checkpoint that is intact and of this
 // ledger, or at the ledger's beginning if there is none, and returns the position of
-// the inputs there. Checkpoints that cannot be used are logged.
+// the inputs there. Checkpoints that cannot be used are logged. It is a [ledger.ShortError] if the
+// ledger ends before a checkpoint of it, unless a gap is to be accepted.
 func (p *Replayer) Restore(ctx context.Context) (inputs intake.Position, err error) {
 	list, err := p.Cfg.Checkpoints.Find(p.Cfg.Terms.Names.Ledger)
 	if err != nil {
@@ -91,8 +97,9 @@ func (p *Replayer) Restore(ctx context.Context) (inputs intake.Position, err err
 		if err == nil {
 			return inputs, nil
 		}
-		if ctx.Err() != nil {
-			return inputs, ctx.Err()
+		var short *ledger.ShortError
+		if ctx.Err() != nil || errors.As(err, &short) {
+			return inputs, cmp.Or(ctx.Err(), err)
 		}
 		p.Cfg.Logger.Warn("a checkpoint is skipped", "file", entry.Path, "err", err)
 	}
@@ -135,14 +142,67 @@ func (p *Replayer) Load(ctx context.Context, path string) (inputs intake.Positio
 		return inputs, err
 	}
 	l, r, err := p.locate(ctx, &at)
+	if errors.Is(err, errBeyond) {
+		l, r, err = p.passEnd(ctx, path, &at, err)
+	}
 	if err != nil {
 		Release(e)
 		return inputs, err
 	}
-	p.Engine, p.Ledger, p.Next, p.Last, p.Compared = e, l, at.Window, StateAfter(r), true
+	p.Engine, p.Ledger, p.Next, p.Last, p.Compared = e, l, at.Window, StateAfter(r), !p.lossy
 	p.Attempts, p.Behind = at.Attempts, at.Behind
 	p.Cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
 	return at.Position, nil
+}
+
+// errBeyond says that a ledger ends before the last window of a checkpoint.
+var errBeyond = errors.New("the ledger ends before it")
+
+// passEnd returns, if a gap is to be accepted, the end of the ledger and a record with the state of
+// a checkpoint that is of this ledger and beyond its end. Otherwise such a checkpoint is a
+// [ledger.ShortError]. Of another ledger with the same name, err stands.
+func (p *Replayer) passEnd(ctx context.Context, path string, at *Reached, err error) (*ledger.Ledger, *ledger.Record, error) {
+	name := p.Cfg.Terms.Names.Ledger
+	ids, wrong := p.Client.TopicIDs(ctx, name)
+	switch own := checkpoint.Folder(p.Cfg.Checkpoints.Dir, name, ids[name]); {
+	case wrong != nil:
+		return nil, nil, wrong
+	case ids[name] == "" || filepath.Dir(path) != own || p.Cfg.Terms.Partition > 0: // of shards, it may be another's
+		return nil, nil, err
+	}
+	// Brokers say that a window is committed before it can be read.
+	const tries, pause = 10, 100 * time.Millisecond
+	for range tries {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+		if l, r, err := p.locate(ctx, at); !errors.Is(err, errBeyond) {
+			return l, r, err
+		}
+	}
+	if !p.AcceptGap {
+		return nil, nil, ledger.Short(ctx, p.Client, p.Cfg.Terms.LedgerAt(), at.Window-1, "checkpoint "+path)
+	}
+	p.Settings = Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: p.Cfg.Terms.IsOwn(at.Settings)}
+	if !p.Settings.Own {
+		return nil, nil, fmt.Errorf("it has other settings: %w", err)
+	}
+	p.lossy = true
+	newest, err := ledger.Newest(ctx, p.Client, p.Cfg.Terms.LedgerAt())
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := ledger.OpenEnd(ctx, p.Client, p.Cfg.Terms.LedgerAt())
+	r := &ledger.Record{Epoch: at.Epoch, Model: at.Model, Chain: at.Chain, Shadow: at.Shadow, Trial: at.Trial, Terms: ledger.Terms{Settings: p.Settings.Hash}}
+	if at.Serves != at.Model {
+		r.Promoted = at.Serves
+	}
+	if newest != nil {
+		r.Stepped = newest.Stepped
+	}
+	return l, r, err
 }
 
 // locate finds the record of the checkpoint's last window in the ledger and compares
@@ -160,7 +220,7 @@ func (p *Replayer) locate(ctx context.Context, at *Reached) (*ledger.Ledger, *le
 		case err != nil:
 			return nil, nil, err
 		case r == nil:
-			return nil, nil, fmt.Errorf("the ledger %s ends before window %d", name, at.Window-1)
+			return nil, nil, fmt.Errorf("ledger %s, window %d: %w", name, at.Window-1, errBeyond)
 		case r.Window >= at.Window:
 			return nil, nil, fmt.Errorf("the ledger %s does not hold window %d where it should", name, at.Window-1)
 		case r.Window < at.Window-1:

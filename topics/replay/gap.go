@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -17,8 +16,9 @@ import (
 // gives this state again, later ones begin at a checkpoint of it, or of a later window.
 
 // checkGap checks a window before it is replayed: that no replay from before a gap goes on
-// behind it, unless the gap is being accepted, and that what was forgotten can be.
-func (p *Replayer) checkGap(r *ledger.Record) error {
+// behind it, unless the gap is being accepted, and that what was forgotten can be. Windows that the
+// ledger lost before it are stepped.
+func (p *Replayer) checkGap(ctx context.Context, r *ledger.Record) error {
 	switch {
 	case !p.AcceptGap && r.HasGap():
 		return p.behindGap(r)
@@ -29,26 +29,16 @@ func (p *Replayer) checkGap(r *ledger.Record) error {
 	}
 	if r.HasGap() { // accepted before, and now from an earlier checkpoint
 		p.lossy, p.Passed = true, r.Begins.Gap
+		if p.Next < r.Window {
+			return p.Restep(ctx, r.Window)
+		}
 	}
 	return nil
 }
 
 // behindGap returns the error of a replay that has no checkpoint behind a gap.
 func (p *Replayer) behindGap(r *ledger.Record) error {
-	return fmt.Errorf("ledger %s: epoch %d begins at window %d behind a gap (%s): a replay needs a checkpoint of window %d or a later one; copy one of another worker to --state-dir, or accept the gap once more from an older one with 'gvbll rebase --accept-gap'", p.Cfg.Terms.Names.Ledger, r.Epoch, r.Window, DescribeGap(r.Begins.Gap), r.Window+1)
-}
-
-// DescribeGap names the first ranges of a gap.
-func DescribeGap(gap []ledger.Range) string {
-	const most = 3
-	var named []string
-	for _, g := range gap[:min(len(gap), most)] {
-		named = append(named, g.String())
-	}
-	if n := len(gap) - len(named); n > 0 {
-		named = append(named, fmt.Sprintf("and %d more", n))
-	}
-	return strings.Join(named, ", ")
+	return fmt.Errorf("ledger %s: epoch %d begins at window %d behind a gap (%s): a replay needs a checkpoint of window %d or a later one; copy one of another worker to --state-dir, or accept the gap once more from an older one with 'gvbll rebase --accept-gap'", p.Cfg.Terms.Names.Ledger, r.Epoch, r.Window, r.Begins.Describe(r.Window), r.Window+1)
 }
 
 // ExplainGone returns the error of behindGap in place of one that says that records are gone, if

@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/intake"
@@ -53,7 +54,7 @@ type Replayer struct {
 	// AcceptGap lets the replay pass where records are gone. From there on, its state is not
 	// the one that the ledger has the hash of: lossy is true.
 	AcceptGap, lossy bool
-	Passed           []ledger.Range // the gap that was accepted before, if the replay has passed it
+	Passed           ledger.Gap // that was accepted before, if the replay has passed it
 }
 
 // ledgerState is the part of a window's ledger record that describes the state after it.
@@ -64,11 +65,12 @@ type ledgerState struct {
 	Trial        *ledger.Trial  // that goes on, nil for none
 	Settings     string         // their hash
 	Epoch        int64
+	stepped      time.Time // the record's timestamp
 }
 
 // StateAfter returns the state after the window of a record.
 func StateAfter(r *ledger.Record) ledgerState {
-	s := ledgerState{model: r.Model, Chain: r.Chain, Shadow: r.Shadow, Serves: r.Serves(), Settings: r.Settings, Epoch: r.Epoch}
+	s := ledgerState{model: r.Model, Chain: r.Chain, Shadow: r.Shadow, Serves: r.Serves(), Settings: r.Settings, Epoch: r.Epoch, stepped: r.Stepped}
 	if r.Promoted == "" {
 		s.Trial = r.Trial
 	}
@@ -101,10 +103,10 @@ func (p *Replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 		return nil, err
 	}
 	p.NoteClasses(r.Classes)
-	p.Unstepped = true
-	if err := p.checkGap(r); err != nil {
+	if err := p.checkGap(ctx, r); err != nil {
 		return nil, err
 	}
+	p.Unstepped = true
 	if err := p.Inputs.Replay(ctx, r.Ranges); err != nil {
 		return nil, p.ExplainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", p.Cfg.Terms.Names.Ledger, r.Window, err))
 	}

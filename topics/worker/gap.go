@@ -6,15 +6,16 @@ import (
 	"fmt"
 
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
-// AcceptGap begins an epoch behind records of the inputs that are gone, on the ledger's own
-// terms: from the newest checkpoint in cfg, which must be of these terms. It writes a checkpoint
-// of the new state, without which nothing goes on from there. Nothing is published again. If
-// nothing is gone that is needed, it does nothing. It refuses while a worker is up, whose state
-// may have what is gone, and without a checkpoint: a state of what is left since the beginning
-// would have no known origin.
+// AcceptGap begins an epoch behind windows of the ledger and records of the inputs that are gone, on
+// the ledger's own terms: from the newest checkpoint in cfg, which must be of these terms. It writes
+// a checkpoint of the new state, without which nothing goes on from there. Nothing is published
+// again. If nothing is gone that is needed, it does nothing. It refuses while a worker is up, whose
+// state may have what is gone, and where records of the inputs are gone without a checkpoint: a state
+// of what is left since the beginning would have no known origin.
 func AcceptGap(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config, why string) (Rebased, error) {
 	if cfg.Checkpoints.Dir == "" {
 		return Rebased{}, errors.New("a gap is accepted with a folder for checkpoints: give --state-dir")
@@ -35,21 +36,51 @@ func AcceptGap(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config
 	return w.rebase(ctx, why)
 }
 
-// checkState returns an error if a gap is to be accepted and no checkpoint was read.
+// acceptGap makes this worker the owner, and prepares the epoch behind what is gone. If nothing is
+// that is needed, there is no epoch, and no owner.
+func (w *Worker) acceptGap(ctx context.Context, checkpoint int64) (*Owner, error) {
+	short := w.Replay.CheckWhole(ctx)
+	var lost *ledger.ShortError
+	if short != nil && !errors.As(short, &lost) {
+		return nil, short
+	}
+	end := int64(0) // of the ledger
+	if w.newest != nil {
+		end = w.newest.Window + 1
+	}
+	if w.noteGap(checkpoint, w.Replay.Next-end); w.begins == nil && lost == nil {
+		return nil, nil
+	}
+	o, err := w.takeOver(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if lost != nil {
+		if err := w.Replay.Restep(ctx, 0); err != nil {
+			return nil, err
+		}
+		w.begins = w.Cfg.Terms.Beginning("the ledger lost its newest windows")
+	}
+	w.noteGap(checkpoint, w.Replay.Next-end)
+	return o, w.checkState()
+}
+
+// checkState returns an error if records are gone and no checkpoint was read.
 func (w *Worker) checkState() error {
-	if !w.Replay.AcceptGap || w.Replay.Next > 0 {
+	if front, tail := w.Replay.Inputs.Gap(); w.Saver.Newest > 0 || len(front)+len(tail) == 0 {
 		return nil
 	}
 	return fmt.Errorf("no checkpoint in %s is of ledger %s, this program's engine and these settings: copy one of another worker there; without any, delete the ledger's topic and begin the graph again with 'gvbll work --begin-again', which predicts every node that is left once more", w.Cfg.Checkpoints.Dir, w.Cfg.Terms.Names.Ledger)
 }
 
-// noteGap notes what is gone in the epoch that begins, if anything is.
-func (w *Worker) noteGap(checkpoint int64) {
-	gap := w.Replay.Inputs.Gap()
-	if len(gap) == 0 { // unless what was gone then is back
-		gap = w.Replay.Passed
+// noteGap notes what is gone in the epoch that begins, if anything is: windows of the ledger, and
+// records of the inputs.
+func (w *Worker) noteGap(checkpoint, windows int64) {
+	gap := ledger.Gap{Windows: windows}
+	if gap.Front, gap.Tail = w.Replay.Inputs.Gap(); !gap.Some() && w.Replay.Passed.Some() { // what was gone then is back
+		gap = ledger.Gap{Front: w.Replay.Passed.Front, Tail: w.Replay.Passed.Tail, Again: true}
 	}
-	if len(gap) == 0 {
+	if !gap.Some() {
 		return
 	}
 	if w.begins == nil {

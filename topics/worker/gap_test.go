@@ -155,7 +155,7 @@ func TestAcceptGap(t *testing.T) {
 			{Topic: labels2.Topic, Partition: 2, From: inCheckpoint[labels2], To: first[labels2]},
 		}
 		begin := f.records()[served]
-		if !done.Began || done.Epoch != 1 || done.Window != int64(served) || done.Checkpoint != before.Window || len(begin.Begins.Gap) != 2 || begin.Begins.Gap[0] != want[0] || begin.Begins.Gap[1] != want[1] {
+		if !done.Began || done.Epoch != 1 || done.Window != int64(served) || done.Checkpoint != before.Window || len(begin.Begins.Front) != 2 || begin.Begins.Front[0] != want[0] || begin.Begins.Front[1] != want[1] {
 			t.Errorf("accepted as %+v, and the ledger says %+v, want epoch 1 at window %d behind %v", done, begin.Begins, served, want)
 		}
 		if begin.Begins.Why != "the disk was full" || begin.Begins.Checkpoint != before.Window || len(begin.Ranges) != 0 || begin.Settings != f.records()[0].Settings {
@@ -249,7 +249,7 @@ func (f *fixture) checkGapAudit(behind, before string, served, predictions int) 
 	}
 	if counted.Windows != windows || counted.Counted != windows || counted.Behind != int64(served) || counted.Predictions != 0 || len(counted.Epochs) != 2 {
 		t.Errorf("audited without a checkpoint: %+v, want %d windows counted and the gap at %d", counted, windows, served)
-	} else if e := counted.Epochs; e[0].Counted != int64(served) || e[0].Checked+e[1].Checked != int64(predictions) || len(e[1].Gap) != 2 || e[0].Proved+e[1].Proved != 0 {
+	} else if e := counted.Epochs; e[0].Counted != int64(served) || e[0].Checked+e[1].Checked != int64(predictions) || len(e[1].Front) != 2 || e[0].Proved+e[1].Proved != 0 {
 		t.Errorf("audited epochs without a checkpoint: %+v, want %d predictions counted", e, predictions)
 	}
 	proved, err := audit.Run(t.Context(), f.client, nil, restore.Replay(), behind, nil)
@@ -258,7 +258,7 @@ func (f *fixture) checkGapAudit(behind, before string, served, predictions int) 
 	}
 	if proved.First != int64(served)+1 || proved.Windows != windows || proved.Counted != int64(served)+1 || len(proved.Epochs) != 2 {
 		t.Errorf("audited from the checkpoint behind the gap: %+v, want the windows from %d on", proved, served+1)
-	} else if e := proved.Epochs[1]; e.First != int64(served) || e.Proved != windows-int64(served)-1 || e.Counted != 1 || e.Predictions+e.Checked+proved.Epochs[0].Checked != int64(predictions) || len(e.Gap) != 2 {
+	} else if e := proved.Epochs[1]; e.First != int64(served) || e.Proved != windows-int64(served)-1 || e.Counted != 1 || e.Predictions+e.Checked+proved.Epochs[0].Checked != int64(predictions) || len(e.Front) != 2 {
 		t.Errorf("audited epoch 1 from the checkpoint behind the gap: %+v, want all but its first window proved", e)
 	}
 	_, err = audit.Run(t.Context(), f.client, nil, restore.Replay(), before, nil)

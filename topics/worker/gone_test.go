@@ -14,14 +14,14 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// createLedger creates the ledger alone, as somebody who restores topics without their
+// createTopic creates a topic alone, as somebody who restores topics without their
 // records may.
-func (f *fixture) createLedger() {
+func (f *fixture) createTopic(name string, partitions int) {
 	f.t.Helper()
 	admin := f.admin()
-	res, err := admin.CreateTopics(f.t.Context(), &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{{Topic: f.names.Ledger, NumPartitions: 1, ReplicationFactor: 1}}})
+	res, err := admin.CreateTopics(f.t.Context(), &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{{Topic: name, NumPartitions: partitions, ReplicationFactor: 1}}})
 	if err == nil {
-		err = res.Errors[f.names.Ledger]
+		err = res.Errors[name]
 	}
 	if err != nil {
 		f.t.Fatal(err)
@@ -59,7 +59,7 @@ func TestLedgerGone(t *testing.T) {
 			t.Errorf("the topics %v are missing, error %v, want the ledger and none", missing, err)
 		}
 		checkGone(t, "a worker without a ledger", f.run(&tally{}, worker.Config{}), "predictions in "+f.names.Predictions)
-		f.createLedger()
+		f.createTopic(f.names.Ledger, 1)
 		checkGone(t, "a worker with an empty ledger", f.run(&tally{}, worker.Config{}), "predictions in "+f.names.Predictions)
 		if err := f.run(&tally{}, worker.Config{BeginAgain: true}); err != nil {
 			t.Fatal(err)

@@ -264,7 +264,7 @@ func (o *Owner) effects(out *event.Outcome, c *Claimed, trial *ledger.Trial) *pu
 	o.replay.NoteAttempts(&record)
 	e := o.pipeline.Effects(out, &record, c.Began)
 	if o.cfg.Terms.Partition <= 1 { // one task does it for all: they are not far apart
-		o.replay.Inputs.Offsets(e.Offsets)
+		o.replay.Inputs.Offsets(e.Offsets, record.Begins != nil)
 	}
 	return e
 }

@@ -15,11 +15,11 @@ import (
 
 // Rebased is the result of [Rebase].
 type Rebased struct {
-	Epoch  int64          `json:"epoch"`         // in which the ledger is
-	Began  bool           `json:"began"`         // Rebase began it
-	Window int64          `json:"first_window"`  // its first one, if Rebase began it
-	Why    string         `json:"why,omitempty"` // likewise
-	Gap    []ledger.Range `json:"gap,omitempty"` // that was accepted, likewise
+	Epoch      int64  `json:"epoch"`         // in which the ledger is
+	Began      bool   `json:"began"`         // Rebase began it
+	Window     int64  `json:"first_window"`  // its first one, if Rebase began it
+	Why        string `json:"why,omitempty"` // likewise
+	ledger.Gap        // that was accepted, likewise
 	// Checkpoint is the first window that was not in the checkpoint which the state came
 	// from, 0 for none.
 	Checkpoint int64         `json:"checkpoint,omitempty"`
@@ -51,7 +51,7 @@ func (w *Worker) rebase(ctx context.Context, why string) (done Rebased, err erro
 	defer w.Saver.Unlock()
 	defer func() {
 		w.Saver.Close(w, err == nil)
-		if err == nil && done.Gap != nil {
+		if err == nil && done.Some() {
 			err = w.checkSaved()
 		}
 	}()
@@ -67,14 +67,16 @@ func (w *Worker) rebase(ctx context.Context, why string) (done Rebased, err erro
 		return done, err
 	}
 	w.Cfg.Events(replay.Recovered{Engine: w.Replay.Engine, Windows: w.Replay.Next, Checkpoint: done.Checkpoint, Took: time.Since(began)})
-	if w.noteGap(done.Checkpoint); w.begins == nil {
-		return done, nil
+	var o *Owner
+	if w.Replay.AcceptGap {
+		o, err = w.acceptGap(ctx, done.Checkpoint)
+	} else {
+		o, err = w.takeOver(ctx)
 	}
-	o, err := w.takeOver(ctx)
 	if err != nil {
 		return done, err
 	}
-	if w.noteGap(done.Checkpoint); w.begins == nil {
+	if w.begins == nil {
 		done.Epoch = w.Replay.Last.Epoch
 		return done, nil
 	}
@@ -172,7 +174,7 @@ func (w *Worker) checkLater(ctx context.Context, r *ledger.Record) error {
 // beginEpoch steps a window without records, whose ledger record begins the epoch.
 func (o *Owner) beginEpoch(ctx context.Context) error {
 	crash.Point(crash.BeforeEpoch)
-	if len(o.worker.begins.Gap) > 0 {
+	if o.worker.begins.Some() {
 		o.replay.Behind = o.replay.Next
 	}
 	if err := o.advance(ctx, intake.Cut{Cause: "rebase"}); err != nil {

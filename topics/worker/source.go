@@ -20,6 +20,9 @@ type Source interface {
 	Await(ctx context.Context, elected func() (bool, error)) error
 	// Follow is called before a window of the ledger is stepped.
 	Follow(ctx context.Context, r *ledger.Record) error
+	// Check is called when this worker is the owner and has replayed the ledger. It returns a
+	// [ledger.ShortError] if the ledger had more windows.
+	Check(ctx context.Context) error
 	// Resume is called once, between the replay of the ledger and the first step.
 	Resume(ctx context.Context, o *Owner) error
 	// Step steps the windows that are there. It is called again after every fetch, and when
@@ -52,6 +55,14 @@ func (s *byPolicy) Exclusions(ctx context.Context) (replay.Exclusions, error) {
 func (*byPolicy) Await(context.Context, func() (bool, error)) error { return nil }
 
 func (*byPolicy) Follow(context.Context, *ledger.Record) error { return nil }
+
+// Check implements Source. A gap that is accepted is looked for before.
+func (s *byPolicy) Check(ctx context.Context) error {
+	if s.replay.AcceptGap {
+		return nil
+	}
+	return s.replay.CheckWhole(ctx)
+}
 
 func (s *byPolicy) Resume(_ context.Context, o *Owner) error {
 	s.owner = o

@@ -9,6 +9,7 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
@@ -58,7 +59,7 @@ func newDiscardingOwner(tb testing.TB, size int) *Owner {
 	cfg := &Config{Terms: replay.Terms{Names: names, Model: "model", Settings: `{"model":"none"}`}}
 	cfg.SetDefaults()
 	r := replay.New(nil, cfg.Replay(), &preallocated{size: size})
-	r.Inputs = &intake.Inputs{}
+	r.Inputs, r.Ledger = &intake.Inputs{}, &ledger.Ledger{}
 	o := newOwner(&Worker{
 		Cfg: cfg, Replay: r,
 		partitions: map[string]int{names.Predictions: 4}, source: newByPolicy(r),

@@ -158,8 +158,10 @@ func (w *Worker) Run(ctx context.Context, join func() (Membership, error)) (err 
 	if err == nil {
 		err = w.own(ctx)
 	}
-	w.member.Leave() // another can take over while the last checkpoint is written
-	w.Saver.Close(w, err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()))
+	err = ledger.Explain(ctx, w.client, w.Cfg.Terms.LedgerAt(), w.committed.window, err)
+	w.member.Leave()             // another can take over while the last checkpoint is written
+	var short *ledger.ShortError // of windows that this worker's state has
+	w.Saver.Close(w, err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) || errors.As(err, &short))
 	return err
 }
 
@@ -200,9 +202,6 @@ func (w *Worker) open(ctx, fetching context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.checkState(); err != nil {
-		return err
-	}
 	if w.Replay.Next == 0 {
 		if w.Replay.Excluded, err = w.source.Exclusions(ctx); err != nil {
 			return err
@@ -214,7 +213,10 @@ func (w *Worker) open(ctx, fetching context.Context) error {
 	if w.partitions, err = w.client.Partitions(ctx, w.Cfg.Terms.Names.Predictions, w.Cfg.Terms.Names.DeadLetters); err != nil {
 		return err
 	}
-	return w.Replay.OpenInputs(fetching, inputs)
+	if err := w.Replay.OpenInputs(fetching, inputs); err != nil {
+		return err
+	}
+	return w.checkState()
 }
 
 // checkNoCheckpoint returns a [topics.GoneError] if there is a checkpoint of this graph though
@@ -372,6 +374,9 @@ func (w *Worker) takeOver(ctx context.Context) (*Owner, error) {
 	crash.Point(crash.AfterFence)
 	w.Owns.Store(true)
 	if err := w.followToEnd(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.source.Check(ctx); err != nil {
 		return nil, err
 	}
 	w.followTrial(ctx)

@@ -1,0 +1,340 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// A ledger that lost its end is shorter than what its graph has published and consumed. Predictions
+// and group offsets are committed in the transactions of its records, so they are never ahead of a
+// ledger that is whole.
+
+// CheckWhole returns a [ledger.ShortError] if predictions or group offsets are of windows behind the
+// last one stepped, which is the ledger's last. No transaction of the graph may be open.
+func (p *Replayer) CheckWhole(ctx context.Context) error {
+	if p.Next == 0 {
+		return nil
+	}
+	short := &ledger.ShortError{At: p.Cfg.Terms.LedgerAt(), First: p.Next, Last: p.Next - 1}
+	began, err := p.began(ctx)
+	if err != nil {
+		return err
+	}
+	err = p.newestPredictions(ctx, func(r *kafka.Record) error {
+		if window, ok := windowOf(r, began); ok && window > short.Last {
+			short.Last = window
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, kafkago.TopicAuthorizationFailed) { // a worker needs only to write there
+		return err
+	}
+	if short.Last >= short.First {
+		short.Found = append(short.Found, fmt.Sprintf("predictions of window %d in %s", short.Last, p.Cfg.Terms.Names.Predictions))
+	}
+	at, offset, err := p.offsetsAhead(ctx)
+	if err != nil {
+		return err
+	}
+	if offset > 0 {
+		short.Found = append(short.Found, fmt.Sprintf("offsets up to which group %s has read: %d of %s partition %d", p.Cfg.Terms.Names.Ledger, offset, at.Topic, at.Partition))
+	}
+	if len(short.Found) > 0 {
+		return short
+	}
+	return nil
+}
+
+// began returns when the ledger's first record was written. Predictions that are older are those of
+// a ledger before this one.
+func (p *Replayer) began(ctx context.Context) (began time.Time, err error) {
+	err = ledger.Scan(ctx, p.Client, p.Cfg.Terms.LedgerAt(), func(r *ledger.Record) bool {
+		began = r.Stepped
+		return false
+	})
+	return began, err
+}
+
+// windowOf returns the window of a record of the predictions, unless that is older than the ledger or
+// cannot be decoded.
+func windowOf(r *kafka.Record, began time.Time) (window int64, ok bool) {
+	var d event.Prediction
+	if r.Time.Before(began) || wire.DecodePrediction(r.Value, &d) != nil {
+		return 0, false
+	}
+	return d.Window, true
+}
+
+// newestPredictions calls f with the last committed records of every partition of the predictions,
+// and with some before them.
+func (p *Replayer) newestPredictions(ctx context.Context, f func(*kafka.Record) error) error {
+	bounds, err := p.Client.Offsets(ctx, p.Cfg.Terms.Names.Predictions)
+	if err != nil {
+		return err
+	}
+	// The last record may be far from the end, behind it those of aborted transactions.
+	for back := int64(64); len(bounds) > 0; back *= 8 {
+		from := make(map[kafka.TopicPartition]int64)
+		for at, b := range bounds {
+			from[at] = max(b.End-back, b.First)
+		}
+		err := readTo(ctx, p.Client, from, bounds, func(r *kafka.Record) error {
+			delete(bounds, kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition})
+			return f(r)
+		})
+		if err != nil {
+			return err
+		}
+		for at, b := range bounds {
+			if from[at] == b.First {
+				delete(bounds, at)
+			}
+		}
+	}
+	return nil
+}
+
+// readTo calls f with the committed records from the offsets on up to the ends of bounds.
+func readTo(ctx context.Context, c *kafka.Client, from map[kafka.TopicPartition]int64, bounds map[kafka.TopicPartition]kafka.Bounds, f func(*kafka.Record) error) error {
+	if len(from) == 0 {
+		return nil
+	}
+	ends := make(map[kafka.TopicPartition]int64)
+	for at := range from {
+		ends[at] = bounds[at].End
+	}
+	r := c.NewReader(from, kafka.ReaderConfig{})
+	for at, end := range ends {
+		for r.Position(at) < end {
+			records, err := r.Poll(ctx)
+			if err != nil {
+				return err
+			}
+			for i := range records {
+				record := &records[i]
+				if record.Offset >= ends[kafka.TopicPartition{Topic: record.Topic, Partition: record.Partition}] {
+					continue
+				}
+				if err := f(record); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// errFound ends a reading.
+var errFound = errors.New("found")
+
+// offsetsAhead returns a group offset that has a record before it which is in no window, 0 if there
+// is none.
+func (p *Replayer) offsetsAhead(ctx context.Context) (at kafka.TopicPartition, offset int64, err error) {
+	names := p.Cfg.Terms.Names
+	committed, err := p.Client.Committed(ctx, names.Ledger, names.Nodes, names.Labels, names.Commands)
+	if err != nil {
+		return at, 0, err
+	}
+	bounds, err := p.Client.Offsets(ctx, names.Nodes, names.Labels, names.Commands)
+	if err != nil {
+		return at, 0, err
+	}
+	consumed, from := p.consumed(), make(map[kafka.TopicPartition]int64)
+	for at, offset := range committed {
+		b, there := bounds[at]
+		b.End = min(b.End, offset)
+		begin := b.First
+		if list := consumed[at]; len(list) > 0 {
+			begin = max(begin, list[0].To)
+		}
+		if there && begin < b.End {
+			from[at], bounds[at] = begin, b
+		}
+	}
+	err = readTo(ctx, p.Client, from, bounds, func(r *kafka.Record) error {
+		at = kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}
+		if consumed.has(at, r.Offset) {
+			return nil
+		}
+		offset = committed[at]
+		return errFound
+	})
+	if errors.Is(err, errFound) {
+		err = nil
+	}
+	return at, offset, err
+}
+
+// taken are the ranges of the inputs that are in windows.
+type taken map[kafka.TopicPartition][]ledger.Range
+
+func (p *Replayer) consumed() taken {
+	all := make(taken)
+	for _, g := range p.Inputs.Position().Consumed {
+		at := kafka.TopicPartition{Topic: g.Topic, Partition: g.Partition}
+		all[at] = append(all[at], g)
+	}
+	return all
+}
+
+func (t taken) has(at kafka.TopicPartition, offset int64) bool {
+	return slices.ContainsFunc(t[at], func(g ledger.Range) bool { return g.From <= offset && offset < g.To })
+}
+
+// clocks is how far apart the clocks of workers may be that wrote a ledger.
+const clocks = time.Hour
+
+// Restep steps the windows that the ledger has lost, from the next one on: those before end or, if it
+// is 0, as far as there are predictions. Nothing comes of their outcomes. A node is in the
+// window that its prediction names, if the inputs have it, and what became a dead letter is in
+// the first. All else that the windows had is left to later ones.
+func (p *Replayer) Restep(ctx context.Context, end int64) error {
+	published, last, err := p.publishedSince(ctx, end)
+	if err != nil {
+		return err
+	}
+	windows, err := p.rangesOf(ctx, published)
+	if err != nil {
+		return err
+	}
+	for window := range windows {
+		last = max(last, window)
+	}
+	p.lossy, p.Compared = true, false
+	for end = cmp.Or(end, last+1); p.Next < end; {
+		p.Unstepped = true
+		if err := p.Inputs.Replay(ctx, windows[p.Next]); err != nil {
+			return err
+		}
+		if _, err := p.StepClaimed(nil); err != nil {
+			return err
+		}
+		p.Inputs.Release()
+	}
+	return nil
+}
+
+// published is what windows published that the ledger has lost.
+type published struct {
+	nodes   map[event.ID]int64 // predicted first in a window
+	letters map[kafka.TopicPartition]map[int64]bool
+}
+
+// publishedSince reads what the windows from the next one to end published, and returns the last
+// one that is known. Without an end, it is that of the last prediction.
+func (p *Replayer) publishedSince(ctx context.Context, end int64) (all published, last int64, err error) {
+	all = published{make(map[event.ID]int64), make(map[kafka.TopicPartition]map[int64]bool)}
+	began, err := p.began(ctx)
+	if err != nil {
+		return all, 0, err
+	}
+	last = p.Next - 1
+	end = cmp.Or(end, math.MaxInt64)
+	names := p.Cfg.Terms.Names
+	err = p.readSince(ctx, names.Predictions, func(r *kafka.Record) error {
+		var d event.Prediction
+		if err := wire.DecodePrediction(r.Value, &d); err != nil {
+			return fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
+		}
+		if d.Window < p.Next || d.Window >= end || r.Time.Before(began) {
+			return nil
+		}
+		last = max(last, d.Window)
+		if d.Revision == 0 {
+			all.nodes[d.Node.Clone()] = d.Window
+		}
+		return nil
+	})
+	if err != nil {
+		return all, 0, err
+	}
+	return all, last, p.readSince(ctx, names.DeadLetters, func(r *kafka.Record) error {
+		var d event.Refusal
+		if err := wire.DecodeDeadLetter(r.Value, &d); err != nil && !errors.Is(err, wire.ErrTruncated) {
+			return fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
+		}
+		at := kafka.TopicPartition{Topic: d.Origin.Topic, Partition: d.Origin.Partition}
+		if all.letters[at] == nil {
+			all.letters[at] = make(map[int64]bool)
+		}
+		all.letters[at][d.Origin.Offset] = true
+		return nil
+	})
+}
+
+// readSince calls f with the records of a topic that are not older than the last window stepped.
+func (p *Replayer) readSince(ctx context.Context, topic string, f func(*kafka.Record) error) error {
+	from, err := p.Client.OffsetsAt(ctx, topic, p.Last.stepped.Add(-clocks))
+	if err != nil {
+		return err
+	}
+	bounds, err := p.Client.Offsets(ctx, topic)
+	if err != nil {
+		return err
+	}
+	return readTo(ctx, p.Client, from, bounds, f)
+}
+
+// rangesOf returns, by window, the records of the inputs that no window has and that the published
+// records are of.
+func (p *Replayer) rangesOf(ctx context.Context, all published) (windows map[int64][]ledger.Range, err error) {
+	names, windows := p.Cfg.Terms.Names, make(map[int64][]ledger.Range)
+	bounds, err := p.Client.Offsets(ctx, names.Nodes, names.Labels, names.Commands)
+	if err != nil {
+		return nil, err
+	}
+	consumed, decoder := p.consumed(), wire.Decoder{Limits: p.Cfg.Terms.Limits, Memory: new(wire.Memory)}
+	parts := slices.SortedFunc(maps.Keys(bounds), func(a, b kafka.TopicPartition) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	for _, at := range parts {
+		from := bounds[at].First
+		if list := consumed[at]; len(list) > 0 {
+			from = max(from, list[0].To)
+		}
+		before := int64(-1) // window of the record before, -1 for none
+		err := readTo(ctx, p.Client, map[kafka.TopicPartition]int64{at: from}, bounds, func(r *kafka.Record) error {
+			window := int64(-1)
+			if consumed.has(at, r.Offset) {
+			} else if all.letters[at][r.Offset] {
+				window = p.Next
+			} else if at.Topic == names.Nodes {
+				var n event.Node
+				o := event.Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UnixMilli(), Key: r.Key, Value: r.Value}
+				decoder.Memory.Reset()
+				if reason, _ := decoder.Node(&o, &n); reason == "" && !n.Departed && !n.Context {
+					if w, known := all.nodes[n.ID]; known {
+						window = w
+						delete(all.nodes, n.ID)
+					}
+				}
+			}
+			switch list := windows[window]; {
+			case window < 0:
+			case window == before:
+				list[len(list)-1].To = r.Offset + 1
+			default:
+				windows[window] = append(list, ledger.Range{Topic: at.Topic, Partition: at.Partition, From: r.Offset, To: r.Offset + 1})
+			}
+			before = window
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return windows, nil
+}
