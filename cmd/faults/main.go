@@ -105,7 +105,7 @@ func (f *flags) run(ctx context.Context, command string) error {
 	}
 	defer cluster.Close()
 	s.Brokers = cluster.Addresses()
-	if s.Client, err = kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers}); err != nil {
+	if s.Client, err = kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers, ClientID: "faults"}); err != nil {
 		return err
 	}
 	defer s.Client.Close()

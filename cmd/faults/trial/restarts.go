@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"time"
@@ -192,18 +191,9 @@ func (r *restarts) awaitWindow(ctx context.Context, after time.Time) (at time.Ti
 func (r *restarts) awaitReady(ctx context.Context, status int, within time.Duration) error {
 	var last string
 	err := r.await(ctx, fmt.Sprintf("answer %d of /readyz", status), within, func() bool {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.first+"/readyz", nil)
-		if err != nil {
-			return false
-		}
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return false
-		}
-		defer res.Body.Close()
-		body, _ := io.ReadAll(io.LimitReader(res.Body, 500))
-		last = string(body)
-		return res.StatusCode == status
+		got, body, err := readiness(ctx, r.first)
+		last = body
+		return err == nil && got == status
 	})
 	r.report(fmt.Sprintf("/readyz: %.200q", last))
 	return err

@@ -142,7 +142,7 @@ func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)
 }
 
 // sample holds some of a worker's metrics at one time.
-type sample struct{ heap, descriptors, goroutines, checkpoints, withheld float64 }
+type sample struct{ heap, descriptors, goroutines, checkpoints, withheld, throttled float64 }
 
 // lowest returns the lowest value of each metric.
 func lowest(list []sample) sample {
@@ -175,12 +175,15 @@ func scrape(ctx context.Context, addr string) (s sample, err error) {
 		}
 		return 0
 	}
-	s = sample{gauge("go_memstats_heap_alloc_bytes") / 1e6, gauge("process_open_fds"), gauge("go_goroutines"), 0, 0}
+	s = sample{gauge("go_memstats_heap_alloc_bytes") / 1e6, gauge("process_open_fds"), gauge("go_goroutines"), 0, 0, 0}
 	if f := families["gvbll_checkpoint_seconds"]; f != nil {
 		s.checkpoints = float64(f.Metric[0].GetHistogram().GetSampleCount())
 	}
 	for _, m := range families["gvbll_input_withheld_records"].GetMetric() {
 		s.withheld += m.GetGauge().GetValue()
+	}
+	for _, m := range families["gvbll_kafka_throttled_seconds_total"].GetMetric() {
+		s.throttled += m.GetCounter().GetValue()
 	}
 	return s, nil
 }

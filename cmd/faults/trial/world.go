@@ -17,9 +17,10 @@ import (
 
 // scenario is something that happens to a graph's topics, files, or brokers.
 type scenario struct {
-	name   string
-	nodes  int // of Apache Kafka that it needs at least, 0 for any cluster
-	shards int // of the graph, 0 for a graph without
+	name    string
+	nodes   int // of Apache Kafka that it needs at least, 0 for any cluster
+	brokers int // that it needs at least, also of kfake
+	shards  int // of the graph, 0 for a graph without
 	// play serves the graph, which has not begun, has it happen, and compares what workers and
 	// commands say, and what they publish, with what they should. It may leave a worker running.
 	play func(context.Context, *served) error
@@ -28,7 +29,7 @@ type scenario struct {
 // scenarios returns those of all kinds.
 func scenarios() []scenario {
 	return slices.Concat(
-		mistakes,
+		mistakes, quotas, lateEnds,
 	)
 }
 
@@ -62,7 +63,7 @@ func World(ctx context.Context, s *Setup, cluster Cluster, only string, report f
 		switch {
 		case !strings.Contains(c.name, only):
 			continue
-		case c.nodes > nodes:
+		case c.nodes > nodes || c.brokers > len(s.Brokers):
 			found.Skipped++
 			continue
 		}

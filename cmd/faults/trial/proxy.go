@@ -1,0 +1,205 @@
+package trial
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// proxy stands before the brokers of a cluster. The addresses of brokers in their answers are its
+// own, so that all requests of its clients pass through it.
+type proxy struct {
+	// request is called with each request before it is passed on, and returns whether to do so. It may
+	// wait, which holds what follows on the connection too. answered is called with each answer.
+	request  func(*frame) bool
+	answered func(*frame)
+
+	mu      sync.Mutex
+	fronts  map[string]net.Listener // by the broker's address
+	brokers []string                // that it was started for
+	all     map[net.Conn]bool
+}
+
+// frame is a request, or the answer to one, after its length.
+type frame struct {
+	broker  string // address
+	key     kmsg.Key
+	version int16
+	bytes   []byte
+}
+
+// newProxy returns a proxy before the brokers, which passes all on.
+func newProxy(brokers []string) (*proxy, error) {
+	p := &proxy{
+		request: func(*frame) bool { return true }, answered: func(*frame) {},
+		brokers: brokers, fronts: make(map[string]net.Listener), all: make(map[net.Conn]bool),
+	}
+	for _, broker := range brokers {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			p.close()
+			return nil, err
+		}
+		p.fronts[broker] = l
+		go p.accept(l, broker)
+	}
+	return p, nil
+}
+
+// addresses returns where clients find the brokers.
+func (p *proxy) addresses() (all []string) {
+	for _, broker := range p.brokers {
+		all = append(all, p.fronts[broker].Addr().String())
+	}
+	return all
+}
+
+func (p *proxy) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.fronts {
+		l.Close()
+	}
+	for c := range p.all {
+		c.Close()
+	}
+}
+
+func (p *proxy) accept(l net.Listener, broker string) {
+	for {
+		client, err := l.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", broker)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.all[client], p.all[server] = true, true
+		p.mu.Unlock()
+		sent := make(chan *frame, 64) // requests without their answers, in order
+		end := func() {
+			client.Close()
+			server.Close()
+		}
+		go func() {
+			defer end()
+			defer close(sent)
+			for {
+				b, err := readFrame(client)
+				if err != nil {
+					return
+				}
+				f := &frame{broker, kmsg.Key(binary.BigEndian.Uint16(b)), int16(binary.BigEndian.Uint16(b[2:])), b}
+				if !p.request(f) {
+					continue
+				}
+				sent <- f
+				if writeFrame(server, b) != nil {
+					return
+				}
+			}
+		}()
+		go func() {
+			defer end()
+			for f := range sent {
+				b, err := readFrame(server)
+				if err != nil {
+					return
+				}
+				b, err = p.readdressed(f, b)
+				if err != nil {
+					return
+				}
+				p.answered(&frame{broker, f.key, f.version, b})
+				if writeFrame(client, b) != nil {
+					return
+				}
+			}
+		}()
+	}
+}
+
+// readdressed returns an answer with the proxy's addresses in place of the brokers'.
+func (p *proxy) readdressed(request *frame, answer []byte) ([]byte, error) {
+	if request.key != kmsg.Metadata && request.key != kmsg.FindCoordinator {
+		return answer, nil
+	}
+	res := kmsg.ResponseForKey(int16(request.key))
+	res.SetVersion(request.version)
+	header := 4 // the correlation id
+	if res.IsFlexible() {
+		header++
+	}
+	if err := res.ReadFrom(answer[header:]); err != nil {
+		return nil, err
+	}
+	switch res := res.(type) {
+	case *kmsg.MetadataResponse:
+		for i := range res.Brokers {
+			p.readdress(&res.Brokers[i].Host, &res.Brokers[i].Port)
+		}
+	case *kmsg.FindCoordinatorResponse:
+		p.readdress(&res.Host, &res.Port)
+		for i := range res.Coordinators {
+			p.readdress(&res.Coordinators[i].Host, &res.Coordinators[i].Port)
+		}
+	}
+	return res.AppendTo(answer[:header:header]), nil
+}
+
+func (p *proxy) readdress(host *string, port *int32) {
+	if l := p.fronts[net.JoinHostPort(*host, strconv.Itoa(int(*port)))]; l != nil {
+		*port = int32(l.Addr().(*net.TCPAddr).Port)
+	}
+}
+
+// ask sends a request to its broker on a connection of its own, and returns the answer.
+func (f *frame) ask() (kmsg.Response, error) {
+	c, err := net.Dial("tcp", f.broker)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if err := writeFrame(c, f.bytes); err != nil {
+		return nil, err
+	}
+	b, err := readFrame(c)
+	if err != nil {
+		return nil, err
+	}
+	res := kmsg.ResponseForKey(int16(f.key))
+	res.SetVersion(f.version)
+	header := 4
+	if res.IsFlexible() {
+		header++
+	}
+	return res, res.ReadFrom(b[header:])
+}
+
+// readFrame reads what has its length before it.
+func readFrame(r io.Reader) ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if n < 8 || n > 64<<20 {
+		return nil, errors.New("not a frame of Kafka")
+	}
+	b := make([]byte, n)
+	_, err := io.ReadFull(r, b)
+	return b, err
+}
+
+func writeFrame(w io.Writer, b []byte) error {
+	_, err := w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...))
+	return err
+}
