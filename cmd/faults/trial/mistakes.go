@@ -72,14 +72,7 @@ func partitionCut(ctx context.Context, v *served) error {
 	if err := v.firstRun(ctx); err != nil {
 		return err
 	}
-	req := kmsg.NewPtrCreatePartitionsRequest()
-	req.TimeoutMillis = 10_000
-	req.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: v.names.Nodes, Count: partitions + 1}}
-	res, err := req.RequestWith(ctx, v.admin)
-	if err == nil {
-		err = kerr.ErrorForCode(res.Topics[0].ErrorCode)
-	}
-	if err != nil {
+	if err := v.addPartitions(ctx, v.names.Nodes, partitions+1); err != nil {
 		return err
 	}
 	for i := range 5 {

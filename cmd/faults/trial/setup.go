@@ -158,7 +158,7 @@ func numbered(n int) []event.ID {
 func (g *graph) audit(ctx context.Context) error {
 	args := append([]string{"audit", "--brokers", strings.Join(g.setup.Brokers, ","), "--prefix", g.prefix, "--model", g.setup.Model}, g.setup.shadowFlag()...)
 	if out, err := exec.CommandContext(ctx, g.setup.Program, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("the audit: %w: %.500s", err, out)
+		return fmt.Errorf("the audit: %w: %s", err, out[max(len(out)-500, 0):]) // progress comes before it
 	}
 	return nil
 }

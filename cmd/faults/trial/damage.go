@@ -1,0 +1,253 @@
+package trial
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+)
+
+// damages are what happens to a worker's files, to ledgers that are audited, and to topics of
+// outputs.
+var damages = []scenario{
+	{name: "bits of the files of predictions flip", play: bitsFlip},
+	{name: "a worker's folder is removed", play: folderRemoved},
+	{name: "an audited ledger is cut short", play: cutShort},
+	{name: "the audited ledger of a shard is cut short", shards: 2, play: cutShort},
+	{name: "partitions are added to the outputs", play: outputsDivided},
+	{name: "partitions are added to the outputs of shards", shards: 2, play: outputsDivided},
+}
+
+// inFiles is more predictions than fit into the least memory that a worker has for them.
+const inFiles = 15_000
+
+// spill has a worker serve more predictions than it has memory for.
+func (v *served) spill(ctx context.Context) error {
+	v.setup.Flags = append(v.setup.Flags, "--pending", "memory=1MiB")
+	v.http = "127.0.0.1:0" // of two workers
+	if err := v.send(ctx, inFiles); err != nil {
+		return err
+	}
+	return v.serve(ctx)
+}
+
+// label sends labels of nodes, and waits until a worker has learned them.
+func (v *served) label(ctx context.Context, from, to int, by *process) error {
+	for i := from; i < to; i++ {
+		v.out.label(&event.Label{Node: event.ID{Num: int64(i)}, Class: v.setup.Items[i%len(v.setup.Items)].Class})
+	}
+	if err := v.out.send(ctx); err != nil {
+		return err
+	}
+	return v.progress.await(ctx, by, fmt.Sprintf("learning of %d labels", to), drainTimeout, func() bool {
+		sum, _ := v.progress.now()
+		return sum.labels >= to
+	})
+}
+
+func bitsFlip(ctx context.Context, v *served) error {
+	if err := v.spill(ctx); err != nil {
+		return err
+	}
+	standby, err := v.start("b", "", "--linger", "20ms")
+	if err != nil {
+		return err
+	}
+	defer standby.kill()
+	files, err := filepath.Glob(filepath.Join(v.dir, "a", "blocks-*", "[0-9]*"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("the worker has %d files of predictions (error %w), want some", len(files), err)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		for i := 0; i < len(b); i += 500 {
+			b[i] ^= 4
+		}
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			return err
+		}
+	}
+	if err := v.label(ctx, 0, inFiles, standby); err != nil {
+		return err
+	}
+	select {
+	case <-v.worker.ended:
+	case <-time.After(drainTimeout):
+		return errors.New("the worker whose files are damaged did not end")
+	}
+	for _, text := range []string{filepath.Join(v.dir, "a", "blocks-"), "it is not what was written: check the disk; start the worker again"} {
+		if line := v.worker.lastLine(); !strings.Contains(line, text) {
+			return fmt.Errorf("the worker ended with %q, which does not say %q", line, text)
+		}
+	}
+	if err := standby.stop(); err != nil {
+		return err
+	}
+	if err := v.published(ctx, inFiles); err != nil {
+		return err
+	}
+	return v.audit(ctx)
+}
+
+func folderRemoved(ctx context.Context, v *served) error {
+	if err := v.spill(ctx); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(v.dir, "a")); err != nil {
+		return err
+	}
+	if err := v.label(ctx, 0, inFiles/2, v.worker); err != nil {
+		return err
+	}
+	if err := v.halt(); err != nil {
+		return err
+	}
+	if err := v.serve(ctx); err != nil {
+		return err
+	}
+	if !v.worker.logged("read a checkpoint") {
+		return errors.New("the next start read no checkpoint")
+	}
+	if err := v.label(ctx, inFiles/2, inFiles, v.worker); err != nil {
+		return err
+	}
+	if err := v.halt(); err != nil {
+		return err
+	}
+	if err := v.published(ctx, inFiles); err != nil {
+		return err
+	}
+	return v.audit(ctx)
+}
+
+func cutShort(ctx context.Context, v *served) error {
+	if err := v.begin(ctx); err != nil {
+		return err
+	}
+	for range 10 { // windows
+		if err := v.send(ctx, 20); err != nil {
+			return err
+		}
+		if err := v.predicted(ctx); err != nil {
+			return err
+		}
+	}
+	if err := v.halt(); err != nil {
+		return err
+	}
+	if err := v.endTransactions(ctx); err != nil {
+		return err
+	}
+	var whole, left []kafka.Record
+	err := v.setup.Client.ReadAll(ctx, v.names.Ledger, func(r *kafka.Record) {
+		whole = append(whole, kafka.Record{Topic: r.Topic, Partition: r.Partition, Value: bytes.Clone(r.Value), Time: r.Time})
+	})
+	if err != nil {
+		return err
+	}
+	part := v.records()[0].Partition
+	for _, r := range whole {
+		var of struct{ Window int64 }
+		if err := json.Unmarshal(r.Value, &of); err != nil {
+			return err
+		}
+		if r.Partition != part || of.Window < 5 {
+			left = append(left, r)
+		}
+	}
+	if err := v.replaceLedger(ctx, left); err != nil {
+		return err
+	}
+	want := "ends before window 5"
+	if err := v.audit(ctx); err == nil || !strings.Contains(err.Error(), want) {
+		return fmt.Errorf("audited with error %w, want one that says %q", err, want)
+	}
+	if err := v.replaceLedger(ctx, whole); err != nil {
+		return err
+	}
+	if err := v.published(ctx, v.sent); err != nil {
+		return err
+	}
+	return v.audit(ctx)
+}
+
+// replaceLedger deletes the ledger and creates it again with the records.
+func (v *served) replaceLedger(ctx context.Context, records []kafka.Record) error {
+	if err := v.deleteTopics(ctx, v.names.Ledger); err != nil {
+		return err
+	}
+	parts := 1
+	if v.setup.Shards > 0 {
+		parts += v.setup.Shards
+	}
+	if _, err := v.setup.Client.CreateTopics(ctx, kafka.TopicSpec{Name: v.names.Ledger, Partitions: parts, Replication: -1}); err != nil {
+		return err
+	}
+	return v.out.producer.SendAgain(ctx, records)
+}
+
+func outputsDivided(ctx context.Context, v *served) error {
+	if err := v.send(ctx, 100); err != nil {
+		return err
+	}
+	if err := v.serve(ctx); err != nil {
+		return err
+	}
+	for _, topic := range []string{v.names.Predictions, v.names.DeadLetters} {
+		if err := v.addPartitions(ctx, topic, partitions+2); err != nil {
+			return err
+		}
+	}
+	more := func() error {
+		v.out.poison(v.names.Nodes, v.sent)
+		if err := v.send(ctx, 100); err != nil {
+			return err
+		}
+		return v.predicted(ctx)
+	}
+	if err := more(); err != nil { // by the worker that ran before
+		return err
+	}
+	if err := v.halt(); err != nil {
+		return err
+	}
+	if err := v.begin(ctx); err != nil {
+		return err
+	}
+	if err := more(); err != nil {
+		return err
+	}
+	if err := v.halt(); err != nil {
+		return err
+	}
+	if err := v.published(ctx, 300, "undecodable", "undecodable"); err != nil {
+		return err
+	}
+	return v.audit(ctx)
+}
+
+// addPartitions raises a topic's number of partitions.
+func (v *served) addPartitions(ctx context.Context, topic string, to int32) error {
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	req.TimeoutMillis = 10_000
+	req.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: topic, Count: to}}
+	res, err := req.RequestWith(ctx, v.admin)
+	if err == nil {
+		err = kerr.ErrorForCode(res.Topics[0].ErrorCode)
+	}
+	return err
+}
