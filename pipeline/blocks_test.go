@@ -107,6 +107,46 @@ func TestForeignBlocks(t *testing.T) {
 	}
 }
 
+// TestBlocksFlipped: a bit of a block is flipped, as by a disk. The engine goes on as if it were
+// not until it reads the row, for its label or as the block is written again; from then on it has
+// an error that names the block.
+func TestBlocksFlipped(t *testing.T) {
+	found := 0
+	for seed := range uint64(12) {
+		rng := rand.New(rand.NewPCG(seed, 10))
+		m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2)
+		store := pipelinetest.NewMemoryBlocks()
+		want := pipelinetest.NewEngine(t, m, pipeline.Config{})
+		e := pipelinetest.NewEngine(t, m, pipeline.Config{Blocks: store, PendingMemory: []int64{1, 700, 1500}[seed%3]})
+		l := pipelinetest.NewRandomStream(rng, m)
+		for range 100 {
+			w := l.Window()
+			want.Step(w)
+			e.Step(w)
+		}
+		for _, b := range store.Blocks {
+			for range 1 + int(seed%2)*len(b)/100 {
+				b[rng.IntN(len(b))] ^= 1 << rng.IntN(8)
+			}
+		}
+		for e.Err() == nil && e.Next() < 300 {
+			w := l.Window()
+			if got, want := e.Step(w), want.Step(w); e.Err() == nil && !reflect.DeepEqual(got, want) {
+				t.Fatalf("seed %d, window %d: learned from what was not served (-want +got)\n%s", seed, w.Number, cmp.Diff(want, got))
+			}
+		}
+		if err := e.Err(); err != nil {
+			found++
+			if !strings.Contains(err.Error(), "block in memory") || !strings.Contains(err.Error(), "start the worker again") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("seed %d: error %v, want one line with the block and the remedy", seed, err)
+			}
+		}
+	}
+	if found < 12 {
+		t.Errorf("%d of 12 engines have read what was flipped", found)
+	}
+}
+
 // TestBlocksFail: an error of the blocks is that of the engine from then on.
 func TestBlocksFail(t *testing.T) {
 	store := pipelinetest.NewMemoryBlocks()

@@ -16,8 +16,9 @@ import (
 )
 
 // TestPendingInFiles: a worker with memory for 5,000 predictions keeps 12,000 that wait for
-// their label. It goes on from a checkpoint that refers to files of them, and replays the
-// ledger when such a file was lost. Every label is joined to what was served, and what was
+// their label. It goes on from a checkpoint that refers to files of them, also when somebody has
+// removed the folder meanwhile, and replays the ledger when such a file was lost. It ends before it
+// learns from a file that is not what it wrote. Every label is joined to what was served, and what was
 // published is, byte by byte, what an audit finds with everything in memory.
 func TestPendingInFiles(t *testing.T) { onKFake(t, testPendingInFiles) }
 
@@ -33,7 +34,7 @@ func testPendingInFiles(t *testing.T, sh *shell) {
 	sh.gvbll("topics", "--create", "--brokers", sh.addr)
 	producer, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
 	must(t, err)
-	label := func(from, to int) {
+	send := func(from, to int) {
 		t.Helper()
 		var records []kafka.Record
 		for i := from; i < to; i++ {
@@ -41,11 +42,14 @@ func testPendingInFiles(t *testing.T, sh *shell) {
 			records = append(records, kafka.Record{Topic: g.names.Labels, Value: wire.AppendLabel(nil, &l), Time: time.Now()})
 		}
 		must(t, producer.Send(t.Context(), records))
+	}
+	label := func(from, to int) {
+		t.Helper()
+		send(from, to)
 		g.awaitTaken()
 	}
-	work := func() (stop func()) {
-		return g.work("--model", file, "--state-dir", state, "--pending", "memory=1MiB", "--checkpoints", "every=1h,keep=1")
-	}
+	args := []string{"--model", file, "--state-dir", state, "--pending", "memory=1MiB", "--checkpoints", "every=1h,keep=1"}
+	work := func() (stop func()) { return g.work(args...) }
 	// kept returns the files that the checkpoint refers to.
 	kept := func() []string {
 		t.Helper()
@@ -66,7 +70,9 @@ func testPendingInFiles(t *testing.T, sh *shell) {
 	}
 
 	stop = work()
-	label(0, nodes/2)
+	label(0, nodes/4)
+	must(t, os.RemoveAll(state))
+	label(nodes/4, nodes/2)
 	stop()
 	if log := g.log(); !strings.Contains(log, "read a checkpoint") || strings.Contains(log, "skipped") {
 		t.Errorf("the worker did not go on from its checkpoint:\n%s", log)
@@ -78,10 +84,36 @@ func testPendingInFiles(t *testing.T, sh *shell) {
 	}
 	must(t, os.Remove(lost[len(lost)/2]))
 	stop = work()
-	label(nodes/2, nodes)
+	label(nodes/2, nodes*3/4)
 	stop()
 	if log := g.log(); strings.Contains(log, "read a checkpoint") || !strings.Contains(log, "a checkpoint is skipped") {
 		t.Errorf("the worker did not skip a checkpoint that refers to a lost file:\n%s", log)
+	}
+
+	ended := make(chan string)
+	go func() {
+		code, _, errs := g.command(append([]string{"work", "--http", "127.0.0.1:0"}, args...)...)
+		ended <- fmt.Sprintf("exit code %d: %s", code, errs)
+	}()
+	g.awaitOwner()
+	before := len(kept())
+	for _, name := range kept() {
+		b, err := os.ReadFile(name)
+		must(t, err)
+		for i := 0; i < len(b); i += 100 {
+			b[i] ^= 1
+		}
+		must(t, os.WriteFile(name, b, 0o600)) // the worker has the same file
+	}
+	send(nodes*3/4, nodes)
+	if got := <-ended; before == 0 || !strings.Contains(got, "exit code 1") || !strings.Contains(got, ".blocks/") || !strings.Contains(got, "check the disk; start the worker again") {
+		t.Errorf("with %d files that are damaged: %s, want an exit code of 1, the file and the remedy", before, got)
+	}
+	stop = work()
+	g.awaitTaken()
+	stop()
+	if log := g.log(); !strings.Contains(log, "a checkpoint is skipped") || !strings.Contains(log, "check the disk") {
+		t.Errorf("the worker did not skip the checkpoint, or does not say why:\n%s", log)
 	}
 
 	learned := 0

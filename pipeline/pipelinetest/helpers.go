@@ -267,6 +267,8 @@ func (m *memoryBlocks) Free(number int64) {
 	}
 }
 
+func (m *memoryBlocks) Name(number int64) string { return fmt.Sprintf("block in memory %d", number) }
+
 func (m *memoryBlocks) Claim(number int64) (int64, error) {
 	if number >= int64(len(m.Blocks)) {
 		return 0, errors.New("no such block")

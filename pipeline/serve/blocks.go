@@ -23,6 +23,8 @@ type Blocks interface {
 	// Claim takes over a block of the snapshot that is being restored, and returns its
 	// length.
 	Claim(number int64) (n int64, err error)
+	// Name says where a block is, for errors.
+	Name(number int64) string
 }
 
 // noBlocks is for an engine that keeps everything in memory, or has lost its blocks.
@@ -35,3 +37,4 @@ func (noBlocks) ReadAt(int64, []byte, int64) error { return errNoBlocks }
 func (noBlocks) Prefetch(int64, int64, int)        {}
 func (noBlocks) Free(int64)                        {}
 func (noBlocks) Claim(int64) (int64, error)        { return 0, errNoBlocks }
+func (noBlocks) Name(int64) string                 { return "" }

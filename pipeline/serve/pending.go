@@ -68,7 +68,7 @@ func NewPending(dim, width int, cfg PendingConfig) *Pending {
 // Err returns the first error of the blocks, nil for none. After an error rows are lost.
 func (p *Pending) Err() error {
 	if err := p.rows.err; err != nil {
-		return fmt.Errorf("predictions that wait for their label: %w", err)
+		return fmt.Errorf("predictions that wait for their label: %w; start the worker again: it goes on from a checkpoint that is whole, or replays the ledger", err)
 	}
 	return nil
 }
@@ -141,9 +141,9 @@ func (p *Pending) isHere(slot int32) bool { return p.Nodes.At(slot).Value.row !=
 // at returns what was served for the node in a slot, whose row is here. The slices are valid until the next
 // call of at or put.
 func (p *Pending) at(slot int32) (s *Served, z, outputs []float32) {
-	s = &p.Nodes.At(slot).Value
-	z, outputs = p.rows.at(s.row)
-	return s, z, outputs
+	e := p.Nodes.At(slot)
+	z, outputs = p.rows.at(e.Value.row, e.Key)
+	return &e.Value, z, outputs
 }
 
 // Waits reports whether node v is pending.

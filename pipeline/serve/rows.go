@@ -2,7 +2,10 @@ package serve
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"hash/crc32"
+	"io"
 	"math"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
@@ -13,8 +16,8 @@ import (
 
 // rows has a row for each pending prediction: its embedding and the serving's outputs, as
 // served. There are at most `most` in memory. Others are in immutable blocks of perBlock
-// rows each, where a row begins with the number of its node. In a block, the rows of
-// predictions that are not pending any more stay until all are, or until pending.spill
+// rows each, where a row begins with the number of its node and ends with a checksum. In a block,
+// the rows of predictions that are not pending any more stay until all are, or until pending.spill
 // moves the others to a new block.
 type rows struct {
 	z, outputs store.SlotTable[float32] // the rows in memory
@@ -56,14 +59,12 @@ const (
 	maxBlockBytes = 8 * blockBytes // of a restored block, which another program may have written
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 func newRows(dim, width int, cfg PendingConfig) *rows {
 	r := &rows{
 		z: store.NewSlotTable[float32](dim), outputs: store.NewSlotTable[float32](width), most: math.MaxInt,
 		store: noBlocks{}, floats: make([]float32, dim+width),
 	}
-	r.bytes = make([]byte, 4*(1+dim+width))
+	r.bytes = make([]byte, 4*(1+dim+width+1))
 	if cfg.Memory > 0 {
 		size := int64(len(r.bytes))
 		r.store = cfg.Blocks
@@ -98,17 +99,41 @@ func (r *rows) add(z, outputs []float32) place {
 	return place(i)
 }
 
-// at returns a row, valid until the next call of at or add.
-func (r *rows) at(p place) (z, outputs []float32) {
+// at returns the row of node v, valid until the next call of at or add.
+func (r *rows) at(p place, v int32) (z, outputs []float32) {
 	if p >= 0 {
 		return r.z.Row(int32(p)), r.outputs.Row(int32(p))
 	}
 	b, i := r.split(p)
-	if err := r.store.ReadAt(r.blocks[b].number, r.bytes, i*int64(len(r.bytes))); err != nil {
+	err := r.read(b, r.bytes, i*int64(len(r.bytes)), func(row []byte) bool {
+		end := len(row) - sumBytes
+		return nodeOf(row) == v && sumOf(row[:end]) == binary.LittleEndian.Uint32(row[end:])
+	})
+	if err != nil {
 		r.fail(err)
 		clear(r.bytes)
 	}
 	return r.decode(r.bytes)
+}
+
+// sumBytes is the size of a row's checksum.
+const sumBytes = 4
+
+func sumOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// read fills p with the bytes of a block from an offset on, which must be whole.
+func (r *rows) read(b int32, p []byte, offset int64, whole func([]byte) bool) error {
+	number := r.blocks[b].number
+	err := r.store.ReadAt(number, p, offset)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || err == nil && !whole(p) {
+		err = errors.New("it is not what was written: check the disk")
+	}
+	if err != nil {
+		err = fmt.Errorf("%s from byte %d on: %w", r.store.Name(number), offset, err)
+	}
+	return err
 }
 
 // decode returns the numbers of a row of a block, valid until the next call.
@@ -172,9 +197,11 @@ func (r *rows) newBlock() int32 {
 
 // appendRow appends a row in memory, with the number of its node, as it is in a block.
 func (r *rows) appendRow(b []byte, v int32, p place) []byte {
+	from := len(b)
 	b = binary.LittleEndian.AppendUint32(b, uint32(v))
 	b = safetensors.Append(b, r.z.Row(int32(p))...)
-	return safetensors.Append(b, r.outputs.Row(int32(p))...)
+	b = safetensors.Append(b, r.outputs.Row(int32(p))...)
+	return binary.LittleEndian.AppendUint32(b, sumOf(b[from:]))
 }
 
 // rowIn returns a row of a block's bytes.
@@ -192,7 +219,7 @@ func (r *rows) write(b int32, bytes []byte) {
 		r.fail(err)
 		number = none
 	}
-	r.blocks[b] = block{number: number, used: r.perBlock, sum: crc32.Checksum(bytes, castagnoli)}
+	r.blocks[b] = block{number: number, used: r.perBlock, sum: sumOf(bytes)}
 }
 
 // nextSparse returns a sparse block, if there is one whose rows in use are at most room,
@@ -209,7 +236,7 @@ func (r *rows) nextSparse(room int32) (b int32, bytes []byte, ok bool) {
 			break
 		}
 		r.sparse = r.sparse[:last]
-		if err := r.read(x.number); err != nil {
+		if err := r.readAll(b); err != nil {
 			r.fail(err)
 			clear(r.old)
 		}
@@ -218,10 +245,10 @@ func (r *rows) nextSparse(room int32) (b int32, bytes []byte, ok bool) {
 	return none, nil, false
 }
 
-// read reads a whole block into r.old.
-func (r *rows) read(number int64) error {
+// readAll reads a whole block into r.old.
+func (r *rows) readAll(b int32) error {
 	r.old = kernel.Resize(r.old, int(r.perBlock)*len(r.bytes))
-	return r.store.ReadAt(number, r.old, 0)
+	return r.read(b, r.old, 0, func(all []byte) bool { return sumOf(all) == r.blocks[b].sum })
 }
 
 // release frees a block.
@@ -293,13 +320,10 @@ func (r *rows) claim(each func(v int32, at place, z, outputs []float32) (bool, e
 			return err
 		}
 		if want := int64(r.perBlock) * int64(len(r.bytes)); n != want {
-			return snapshot.Damaged("block %d has %d bytes, want %d", b.number, n, want)
+			return snapshot.Damaged("%s has %d bytes, and %d were written: check the disk", r.store.Name(b.number), n, want)
 		}
-		if err := r.read(b.number); err != nil {
+		if err := r.readAll(int32(i)); err != nil {
 			return err
-		}
-		if crc32.Checksum(r.old, castagnoli) != b.sum {
-			return snapshot.Damaged("block %d has another checksum", b.number)
 		}
 		for k := range r.perBlock {
 			row := r.rowIn(r.old, k)

@@ -271,7 +271,8 @@ func (s *Shard) Serving() int64 {
 // last. heads are those after the batch of the window that is [pipeline.Config.LearnLag] + 1 before this
 // one, nil if it had none. Serve overwrites parts.
 //
-// The outcome has this shard's predictions and refusals. It has no scores.
+// The outcome has this shard's predictions and refusals. It has no scores. Others may not be sent
+// anything of a window that ended with an error.
 func (s *Shard) Serve(parts [][]float32, heads *Heads) (*event.Outcome, error) {
 	if len(s.windows.ahead) == 0 || !s.windows.ahead[0].heard {
 		panic("shards: Serve called, but Enter or Hear is next")
@@ -324,7 +325,7 @@ func (s *Shard) Serve(parts [][]float32, heads *Heads) (*event.Outcome, error) {
 	x.Forget()
 	s.windows.ahead = slices.Delete(s.windows.ahead, 0, 1)
 	s.windows.served, s.windows.spare = x, append(s.windows.spare, s.windows.served)
-	return out, nil
+	return out, s.Err()
 }
 
 // Rows returns the labels that the last window joined to predictions of this shard. They are

@@ -2,6 +2,7 @@ package shards_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -416,6 +417,32 @@ func FuzzDecodeRows(f *testing.F) {
 			t.Errorf("%d labels were learned of %d", len(out.Labelled), rows.Joined)
 		}
 	})
+}
+
+// TestShardBlocksFail: a shard that cannot read what it has served says so before the rows of the
+// window can be sent.
+func TestShardBlocksFail(t *testing.T) {
+	m, rng := shardstest.ShardedModel(t, gnn.KindSAGE, 2)
+	store := pipelinetest.NewMemoryBlocks()
+	s, err := sharding.NewShard(m, pipeline.Config{Samples: 1, Blocks: store, PendingMemory: 1}, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := pipelinetest.NewRandomStream(rng, m)
+	served := make([][]byte, 1)
+	for err == nil && s.Next() < 100 {
+		if s.Enter(l.Window()); s.Next() == 40 {
+			store.Fail = errors.New("input/output error")
+		}
+		if err := s.Hear(served); err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Serve([][]float32{s.Part(0)}, nil)
+		served[0] = s.AppendServed(nil)
+	}
+	if !errors.Is(err, store.Fail) || store.Fail == nil {
+		t.Errorf("window %d is served with error %v, want the store's", s.Serving()-1, err)
+	}
 }
 
 // FuzzDecodeHeads: whatever the bytes, a shard takes heads or refuses them, and serves.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -66,17 +67,43 @@ func Open(dir string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := filepath.Join(own, lockFile)
+	s := &Store{dir: own, files: make(map[int64]*os.File), writing: none, idle: make(chan struct{}, 1)}
+	s.idle <- struct{}{}
+	return s, s.hold()
+}
+
+// hold locks the folder.
+func (s *Store) hold() (err error) {
+	name := filepath.Join(s.dir, lockFile)
 	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		return err
+	}
+	s.lock, err = lock(name, syscall.LOCK_EX)
+	return err
+}
+
+// create creates the file of a block. If somebody has removed the folder, it is made anew.
+func (s *Store) create(number int64) (*os.File, error) {
+	f, err := os.OpenFile(s.path(number), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	if err := os.MkdirAll(filepath.Dir(s.dir), 0o700); err != nil {
 		return nil, err
 	}
-	held, err := lock(name, syscall.LOCK_EX)
+	all, err := lock(filepath.Dir(s.dir), syscall.LOCK_EX) // as in Open
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: own, lock: held, files: make(map[int64]*os.File), writing: none, idle: make(chan struct{}, 1)}
-	s.idle <- struct{}{}
-	return s, nil
+	defer all.Close()
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, err
+	}
+	_ = s.lock.Close()
+	if err := s.hold(); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(s.path(number), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 }
 
 // sweep removes the folders that no process holds locked.
@@ -145,7 +172,7 @@ func (s *Store) free(number int64) {
 	if f := s.files[number]; f != nil { // nil if it could not be written
 		_ = f.Close()
 		delete(s.files, number)
-		_ = os.Remove(f.Name()) // what is left is removed with the folder
+		_ = os.Remove(s.path(number)) // what is left is removed with the folder
 	}
 }
 
@@ -172,7 +199,7 @@ func (s *Store) Write(block []byte) (int64, error) {
 
 // write writes the file of a block.
 func (s *Store) write(number int64) {
-	f, err := os.OpenFile(s.path(number), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	f, err := s.create(number)
 	if err == nil {
 		if _, err = f.Write(s.bytes); err != nil {
 			_ = f.Close()
@@ -262,7 +289,7 @@ func (s *Store) Claim(number int64) (int64, error) {
 	if err := os.Link(from, s.path(number)); err != nil {
 		return 0, err
 	}
-	f, err := os.Open(s.path(number))
+	f, err := os.Open(from) // errors name what stays behind
 	if err != nil {
 		return 0, err
 	}
@@ -283,9 +310,43 @@ func (s *Store) Link(folder string, numbers []int64) error {
 		return err
 	}
 	for _, number := range numbers {
-		if err := os.Link(s.path(number), filepath.Join(folder, name(number))); err != nil {
+		to := filepath.Join(folder, name(number))
+		err := os.Link(s.path(number), to)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = s.restore(number); err == nil {
+				err = os.Link(s.path(number), to)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// restore copies a block, whose file somebody has removed, from the open file.
+func (s *Store) restore(number int64) error {
+	f, err := s.create(number)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	removed := s.files[number]
+	s.mu.Unlock()
+	_, err = io.Copy(f, io.NewSectionReader(removed, 0, math.MaxInt64))
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// Name returns the path of a block's file; of one that was claimed, that in the folder which From
+// named.
+func (s *Store) Name(number int64) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.files[number]; f != nil {
+		return f.Name()
+	}
+	return s.path(number)
 }

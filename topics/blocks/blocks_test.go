@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/gvbll/gvbll/topics/blocks"
@@ -106,22 +108,69 @@ func TestStore(t *testing.T) {
 func TestWriteFails(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	if err := os.RemoveAll(filepath.Join(dir, folders(t, dir)[0])); err != nil {
+	own := filepath.Join(dir, folders(t, dir)[0])
+	if err := os.RemoveAll(own); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(own, nil, 0o600); err != nil { // nothing can be written below it
 		t.Fatal(err)
 	}
 	number := write(t, s, "block") // it is written while the caller goes on
-	if _, err := s.Write([]byte("another")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the next block: error %v, want %v", err, os.ErrNotExist)
+	want := syscall.ENOTDIR
+	if _, err := s.Write([]byte("another")); !errors.Is(err, want) {
+		t.Errorf("the next block: error %v, want %v", err, want)
 	}
-	if err := s.ReadAt(number, make([]byte, 1), 0); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("reading the block: error %v, want %v", err, os.ErrNotExist)
+	if err := s.ReadAt(number, make([]byte, 1), 0); !errors.Is(err, want) {
+		t.Errorf("reading the block: error %v, want %v", err, want)
 	}
-	if err := s.Link(filepath.Join(dir, "kept"), nil); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("linking: error %v, want %v", err, os.ErrNotExist)
+	if err := s.Link(filepath.Join(dir, "kept"), nil); !errors.Is(err, want) {
+		t.Errorf("linking: error %v, want %v", err, want)
 	}
 	s.Free(number)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestFolderRemoved: somebody removes the folder of a running process. Blocks are read and written
+// as before, a checkpoint gets all of them, and nobody sweeps the folder that was made anew.
+func TestFolderRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	s := open(t, dir)
+	before := write(t, s, "before")
+	check(t, s, before, "before")
+	if err := s.Link(filepath.Join(t.TempDir(), "settled"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	check(t, s, before, "before")
+	kept := filepath.Join(t.TempDir(), "kept")
+	if err := s.Link(kept, []int64{before}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	after := write(t, s, "after")
+	other := open(t, dir) // sweeps
+	check(t, s, after, "after")
+	if err := s.Link(filepath.Join(dir, "kept"), []int64{before, after}); err != nil {
+		t.Fatal(err)
+	}
+	other.From(kept)
+	if n, err := other.Claim(before); err != nil || n != int64(len("before")) {
+		t.Fatalf("claiming what was kept: %d bytes, error %v", n, err)
+	}
+	check(t, other, before, "before")
+	if name := other.Name(before); !strings.HasPrefix(name, kept) {
+		t.Errorf("the block's name is %s, want that in the folder which stays, %s", name, kept)
+	}
+	for _, s := range []*blocks.Store{s, other} {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

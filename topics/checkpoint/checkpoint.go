@@ -83,10 +83,7 @@ func Open(path string, keep int) (d *Dir, err error) {
 	if keep < 1 {
 		return nil, fmt.Errorf("%d checkpoints to keep: keep at least 1", keep)
 	}
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, err
-	}
-	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := create(path)
 	if err != nil {
 		return nil, err
 	}
@@ -95,9 +92,6 @@ func Open(path string, keep int) (d *Dir, err error) {
 			_ = lock.Close()
 		}
 	}()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, fmt.Errorf("%s: another worker writes its checkpoints there: give each worker a folder of its own (%w)", path, err)
-	}
 	left, err := filepath.Glob(filepath.Join(path, prefix+"*"+partial))
 	if err != nil {
 		return nil, err
@@ -117,6 +111,21 @@ func Open(path string, keep int) (d *Dir, err error) {
 		}
 	}
 	return &Dir{path, keep, lock}, nil
+}
+
+// create creates the directory if it does not exist, and locks it.
+func create(path string) (lock *os.File, err error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, err
+	}
+	if lock, err = os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close()
+		return nil, fmt.Errorf("%s: another worker writes its checkpoints there: give each worker a folder of its own (%w)", path, err)
+	}
+	return lock, nil
 }
 
 // Close unlocks the directory.
@@ -172,9 +181,18 @@ type Writer struct {
 	name string
 }
 
-// Create begins a checkpoint of the state before the window.
+// Create begins a checkpoint of the state before the window. If somebody has removed the directory,
+// it is made anew.
 func (d *Dir) Create(window int64) (*Writer, error) {
 	crash.Point(crash.BeforeCheckpoint)
+	if _, err := os.Stat(d.path); errors.Is(err, os.ErrNotExist) {
+		lock, err := create(d.path)
+		if err != nil {
+			return nil, err
+		}
+		_ = d.lock.Close()
+		d.lock = lock
+	}
 	name := filepath.Join(d.path, fmt.Sprintf("%s%020d%s", prefix, window, suffix))
 	f, err := os.OpenFile(name+partial, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {

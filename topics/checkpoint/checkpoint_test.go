@@ -119,6 +119,18 @@ func TestDir(t *testing.T) {
 	if err != nil || string(b) != "state" {
 		t.Errorf("the checkpoint contains %q (error %v), want %q", b, err, "state")
 	}
+	if err := os.RemoveAll(filepath.Dir(path)); err != nil { // somebody tidies up
+		t.Fatal(err)
+	}
+	if err := write(600).Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if got := windows(t, d); !slices.Equal(got, []int64{600}) {
+		t.Errorf("in a directory that was made anew, the checkpoints are before windows %v, want 600", got)
+	}
+	if _, err := checkpoint.Open(path, 1); err == nil {
+		t.Error("the directory that was made anew is not locked")
+	}
 	if _, err := checkpoint.Open(path, 0); err == nil {
 		t.Error("Open accepts to keep 0 checkpoints")
 	}
