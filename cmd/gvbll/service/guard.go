@@ -15,89 +15,131 @@ import (
 // need some too, and a goroutine.
 const (
 	maxConnections     = 128
-	maxHostConnections = 64 // from one address, so that no client keeps out the others
+	maxHostConnections = 64 // from one address
+	slowRequest        = 5 * time.Second
 )
 
-// guardedListener accepts connections within these limits. Those beyond maxConnections
-// wait in the kernel; those of an address that has maxHostConnections already are closed.
+// guardedListener accepts connections within these limits. Where one too many comes, another
+// makes room for it or it is closed, see room: an address that has no connection always gets
+// one, so that nobody can keep out the probes of an orchestrator or Prometheus.
 //
 // It is not a netutil.LimitListener, whose connections have no CloseWrite: net/http then
 // resets a connection whose request it refuses half-way, and the client never reads why.
 type guardedListener struct {
 	net.Listener
-	places chan struct{} // an element for every connection
-	closed chan struct{}
-	close  func()
 
-	mu   sync.Mutex
-	open map[string]int // connections by address
+	mu    sync.Mutex
+	open  map[*guardedConn]bool
+	hosts map[string]int // connections by address
 }
 
 func guardListener(l net.Listener) *guardedListener {
-	closed := make(chan struct{})
-	return &guardedListener{
-		Listener: l, places: make(chan struct{}, maxConnections), closed: closed, close: sync.OnceFunc(func() { close(closed) }),
-		open: make(map[string]int),
-	}
+	return &guardedListener{Listener: l, open: make(map[*guardedConn]bool), hosts: make(map[string]int)}
 }
 
 // Accept implements [net.Listener].
 func (l *guardedListener) Accept() (net.Conn, error) {
 	for {
-		select {
-		case l.places <- struct{}{}:
-		case <-l.closed:
-			return nil, net.ErrClosed
-		}
-		c, err := l.Listener.Accept()
+		conn, err := l.Listener.Accept()
 		if err != nil {
-			<-l.places
 			return nil, err
 		}
-		host := hostOf(c.RemoteAddr().String())
-		if !l.add(host) {
-			c.Close()
-			<-l.places
-			continue
+		c := &guardedConn{Conn: conn, listener: l, host: hostOf(conn.RemoteAddr().String())}
+		leaves, ok := l.add(c, time.Now())
+		if leaves != nil {
+			leaves.Close()
 		}
-		return &guardedConn{Conn: c, closed: sync.OnceFunc(func() { l.remove(host); <-l.places })}, nil
+		if ok {
+			return c, nil
+		}
+		conn.Close()
 	}
 }
 
-// Close implements [net.Listener].
-func (l *guardedListener) Close() error {
-	l.close()
-	return l.Listener.Close()
-}
-
-// add counts a connection from host, and reports whether it may stay.
-func (l *guardedListener) add(host string) bool {
+// add counts a new connection if it may stay. The one that leaves for it, nil for none, is to be
+// closed.
+func (l *guardedListener) add(c *guardedConn, now time.Time) (leaves *guardedConn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open[host] >= maxHostConnections {
-		return false
+	if len(l.open) >= maxConnections || l.hosts[c.host] >= maxHostConnections {
+		if leaves = l.room(c.host, now); leaves == nil {
+			return nil, false
+		}
+		l.remove(leaves)
 	}
-	l.open[host]++
-	return true
+	c.since = now
+	l.open[c] = true
+	l.hosts[c.host]++
+	return leaves, true
 }
 
-func (l *guardedListener) remove(host string) {
+// room returns the connection that is closed for another one of host, nil for none: the oldest
+// that has no request or a slow one, if it is of the same address or of one that has more of
+// them. Where an address has no connection yet, any one may be.
+func (l *guardedListener) room(host string, now time.Time) (found *guardedConn) {
+	own := l.hosts[host]
+	better := func(c *guardedConn) bool {
+		switch idle := c.idleAt(now); {
+		case found == nil:
+			return true
+		case idle != found.idleAt(now):
+			return idle
+		case l.hosts[c.host] != l.hosts[found.host]:
+			return l.hosts[c.host] > l.hosts[found.host]
+		default:
+			return c.since.Before(found.since)
+		}
+	}
+	for c := range l.open {
+		switch others := l.hosts[c.host]; {
+		case c.host == host && !c.idleAt(now):
+		case c.host != host && (own >= maxHostConnections || others <= own || own > 0 && !c.idleAt(now)):
+		case better(c):
+			found = c
+		}
+	}
+	return found
+}
+
+// remove counts a connection no more.
+func (l *guardedListener) remove(c *guardedConn) {
+	if !l.open[c] {
+		return
+	}
+	delete(l.open, c)
+	if l.hosts[c.host]--; l.hosts[c.host] == 0 {
+		delete(l.hosts, c.host)
+	}
+}
+
+// note takes note of a connection's state. It is the server's ConnState.
+func (l *guardedListener) note(conn net.Conn, state http.ConnState) {
+	if t, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
+		conn = t.NetConn()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open[host]--; l.open[host] == 0 {
-		delete(l.open, host)
-	}
+	c := conn.(*guardedConn)
+	c.idle, c.since = state == http.StateIdle, time.Now()
 }
 
 // guardedConn is a connection that is counted until it is closed.
 type guardedConn struct {
 	net.Conn
-	closed func()
+	listener *guardedListener
+	host     string
+	idle     bool      // between two requests
+	since    time.Time // it is idle, or not
 }
+
+// idleAt reports whether nobody waits for an answer, or has waited long.
+func (c *guardedConn) idleAt(now time.Time) bool { return c.idle || now.Sub(c.since) > slowRequest }
 
 // Close implements [net.Conn].
 func (c *guardedConn) Close() error {
-	defer c.closed()
+	c.listener.mu.Lock()
+	c.listener.remove(c)
+	c.listener.mu.Unlock()
 	return c.Conn.Close()
 }
 

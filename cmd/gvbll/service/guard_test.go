@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -25,55 +26,97 @@ func clientFrom(t *testing.T, address string) *http.Client {
 	return c
 }
 
-// TestOneClientDoesNotTakeAllConnections: an address that keeps as many connections open
-// as it can get is refused more, and neither takes more file descriptors nor keeps out
-// others.
-func TestOneClientDoesNotTakeAllConnections(t *testing.T) {
+// TestConnectionsThatAreHeld: two addresses hold as many connections as they can get, and ask
+// for something at times. A third one gets its answers nonetheless, and each of the two gets
+// further ones in place of its oldest idle one, over TLS too.
+func TestConnectionsThatAreHeld(t *testing.T) {
 	t.Parallel()
-	h := serverOf(t, "")
-	var open []*http.Client
-	for range maxHostConnections {
-		c := clientFrom(t, "127.0.0.1")
-		if status, _ := ask(t, c, request(t, "GET", h.URL()+"/healthz")); status != http.StatusOK {
-			t.Fatalf("connection %d of %d: status %d", len(open), maxHostConnections, status)
+	for _, config := range []string{"", webConfig(t, kafkatest.NewAuthority(t), "")} {
+		h := serverOf(t, config)
+		var held []*http.Client
+		hold := func(address string) *http.Client {
+			t.Helper()
+			c := clientFrom(t, address)
+			c.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+			if status, _ := ask(t, c, request(t, "GET", h.URL()+"/healthz")); status != http.StatusOK {
+				t.Fatalf("connection %d, from %s: status %d", len(held), address, status)
+			}
+			return c
 		}
-		open = append(open, c)
-	}
-	if res, err := clientFrom(t, "127.0.0.1").Do(request(t, "GET", h.URL()+"/healthz")); err == nil {
-		res.Body.Close()
-		t.Errorf("one connection more: status %d, want a closed connection", res.StatusCode)
-	}
-	if status, _ := ask(t, clientFrom(t, "127.0.0.2"), request(t, "GET", h.URL()+"/healthz")); status != http.StatusOK {
-		t.Errorf("another address meanwhile: status %d, want 200", status)
-	}
-	if status, _ := ask(t, open[0], request(t, "GET", h.URL()+"/metrics")); status != http.StatusOK {
-		t.Errorf("a connection that is open already: status %d, want 200", status)
+		for _, address := range []string{"127.0.0.1", "127.0.0.2"} {
+			for range maxHostConnections {
+				held = append(held, hold(address))
+			}
+		}
+		for range 3 {
+			for _, c := range held { // each anew, in place of others of its address
+				if status, _ := ask(t, c, request(t, "GET", h.URL()+"/healthz")); status != http.StatusOK {
+					t.Fatalf("a connection that was held: status %d", status)
+				}
+			}
+			hold("127.0.0.3").CloseIdleConnections()
+		}
+		h.listener.mu.Lock()
+		if n := len(h.listener.open); n > maxConnections || n < maxConnections-3 {
+			t.Errorf("%d connections are open, want about %d", n, maxConnections)
+		}
+		h.listener.mu.Unlock()
 	}
 }
 
-// TestConnectionsAreCounted: an address may have connections again when others of it are
-// closed.
-func TestConnectionsAreCounted(t *testing.T) {
+// TestWhichConnectionLeaves: where there are too many, the oldest of an address that has more of
+// them leaves, an idle one if there is one. A request that is being answered is given up only
+// after a while, or for an address that has none.
+func TestWhichConnectionLeaves(t *testing.T) {
 	t.Parallel()
-	l := guardListener(nil)
-	for range maxHostConnections {
-		if !l.add("a") {
-			t.Fatal("refused within the limit")
+	var l *guardedListener
+	now := time.Now()
+	come := func(host string, idle bool) (*guardedConn, *guardedConn, bool) {
+		now = now.Add(time.Millisecond)
+		c := &guardedConn{listener: l, host: host}
+		leaves, ok := l.add(c, now)
+		c.idle = idle
+		return c, leaves, ok
+	}
+	full := func(idle bool) (first *guardedConn) {
+		l = guardListener(nil)
+		for i := range maxConnections {
+			if c, _, _ := come(string(rune('a'+i/maxHostConnections)), idle); i == 0 {
+				first = c
+			}
 		}
+		return first
 	}
-	if l.add("a") || !l.add("b") {
-		t.Error("want a refused and b not")
+	first := full(true)
+	if _, leaves, ok := come("b", false); !ok || leaves.host != "b" {
+		t.Errorf("for a further one of b leaves %+v", leaves)
 	}
-	l.remove("a")
-	if !l.add("a") {
-		t.Error("refused after one was closed")
+	if _, leaves, ok := come("c", false); !ok || leaves != first {
+		t.Errorf("for the first one of c leaves %+v, want the oldest of all", leaves)
 	}
-	for range maxHostConnections {
-		l.remove("a")
+	if _, leaves, ok := come("c", false); !ok || leaves.host == "c" {
+		t.Errorf("for the second one of c leaves %+v", leaves)
 	}
-	l.remove("b")
-	if len(l.open) != 0 {
-		t.Errorf("%d addresses without a connection are kept", len(l.open))
+	first = full(false)
+	if _, leaves, ok := come("b", false); ok {
+		t.Errorf("for a further one of b leaves %+v, whose request is being answered", leaves)
+	}
+	if _, leaves, ok := come("c", false); !ok || leaves != first {
+		t.Errorf("for the first one of c leaves %+v, want the oldest of all", leaves)
+	}
+	if _, leaves, ok := come("c", false); ok {
+		t.Errorf("for the second one of c leaves %+v, whose request is being answered", leaves)
+	}
+	now = now.Add(2 * slowRequest)
+	if _, leaves, ok := come("c", false); !ok || leaves.host == "c" {
+		t.Errorf("for the second one of c leaves %+v, want one whose request is slow", leaves)
+	}
+	for c := range l.open {
+		l.remove(c)
+		l.remove(c)
+	}
+	if len(l.hosts) != 0 {
+		t.Errorf("%d addresses without a connection are kept", len(l.hosts))
 	}
 }
 

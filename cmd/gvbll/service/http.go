@@ -31,7 +31,7 @@ type HTTPFlags struct {
 // API.
 type Web struct {
 	log      *slog.Logger
-	listener net.Listener
+	listener *guardedListener
 	server   *http.Server
 	handler  http.Handler // of requests that need no password, or have the right one
 	config   string       // the web configuration file, or ""
@@ -126,7 +126,7 @@ func (h *Web) show(live http.Handler) {
 		h.handler = guardProbes(h.handler, guardNames(h.handler))
 	}
 	h.server = &http.Server{
-		Handler: h.handler, ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelInfo),
+		Handler: h.handler, ConnState: h.listener.note, ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelInfo),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: maxHTTPRequest + 10*time.Second,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: maxHTTPHeader,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 32, MaxReceiveBufferPerConnection: 64 << 10, MaxReceiveBufferPerStream: 64 << 10},

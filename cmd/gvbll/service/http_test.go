@@ -115,18 +115,22 @@ func TestHTTPServesNothingElse(t *testing.T) {
 	}
 }
 
+// webConfig returns a file that turns on TLS, and what else it is given.
+func webConfig(t *testing.T, authority *kafkatest.Authority, more string) (file string) {
+	t.Helper()
+	cert, key := authority.Issue(t, "127.0.0.1")
+	file = filepath.Join(t.TempDir(), "web.yml")
+	must(t, os.WriteFile(file, fmt.Appendf(nil, "tls_server_config:\n  cert_file: %s\n  key_file: %s\n%s", cert, key, more), 0o600))
+	return file
+}
+
 // TestHTTPConfig: with TLS and a user in the file of --http-config, every path wants both,
 // but for probes, which want TLS only.
 func TestHTTPConfig(t *testing.T) {
 	t.Parallel()
 	authority := kafkatest.NewAuthority(t)
-	cert, key := authority.Issue(t, "127.0.0.1")
-	file := filepath.Join(t.TempDir(), "web.yml")
 	// The bcrypt hash of the password "test".
-	config := fmt.Sprintf("tls_server_config:\n  cert_file: %s\n  key_file: %s\nbasic_auth_users:\n  prometheus: %s\n", cert, key,
-		"$2b$12$hNf2lSsxfm0.i4a.1kVpSOVyBCfIB51VRjgBUyv6kdnyTlgWj81Ay")
-	must(t, os.WriteFile(file, []byte(config), 0o600))
-	h := serverOf(t, file)
+	h := serverOf(t, webConfig(t, authority, "basic_auth_users:\n  prometheus: $2b$12$hNf2lSsxfm0.i4a.1kVpSOVyBCfIB51VRjgBUyv6kdnyTlgWj81Ay\n"))
 	if !strings.HasPrefix(h.URL(), "https://") {
 		t.Errorf("the URL is %s, want https", h.URL())
 	}
