@@ -100,7 +100,7 @@ func isNote(r *kafka.Record) bool {
 
 // seenWithin bounds how long after a transaction was seen in one topic it may not be seen in
 // another: brokers write their markers one by one.
-const seenWithin = 10 * time.Second
+const seenWithin = 5 * time.Second
 
 // CheckLater returns an error if a published prediction is of a window before the given one, or of
 // a later one that no part of the ledger has: it was committed together with the window.

@@ -152,7 +152,7 @@ func (a *shardAuditor) record(ctx context.Context, p int) (r *ledger.Record, err
 }
 
 // caughtUpWithin is how long a shard may be without a window that another one had when the audit began.
-const caughtUpWithin = 10 * time.Second
+const caughtUpWithin = 5 * time.Second
 
 // maxRemembered bounds the complete windows whose chains are remembered: cuts name recent ones.
 const maxRemembered = 1 << 12

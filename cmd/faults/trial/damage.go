@@ -119,11 +119,11 @@ func folderRemoved(ctx context.Context, v *served) error {
 	if err := v.serve(ctx); err != nil {
 		return err
 	}
-	if !v.worker.logged("read a checkpoint") {
-		return errors.New("the next start read no checkpoint")
-	}
 	if err := v.label(ctx, inFiles/2, inFiles, v.worker); err != nil {
 		return err
+	}
+	if !v.worker.logged("read a checkpoint") {
+		return errors.New("the next start read no checkpoint")
 	}
 	if err := v.halt(); err != nil {
 		return err
