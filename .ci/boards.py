@@ -4,6 +4,7 @@ one number shows for their results, from the mappings and thresholds in the JSON
 import json, math, urllib.error, urllib.parse, urllib.request
 
 CLUSTER = "compose"
+BEFORE = "the hour before"  # the name of what was true then
 
 
 class Prometheus:
@@ -42,7 +43,7 @@ def display(panel, value, ref=None, field=None):
     d = panel["fieldConfig"]["defaults"]
     config = {k: d.get(k) for k in ("mappings", "thresholds", "color", "noValue")}
     for o in panel["fieldConfig"]["overrides"]:
-        if o["matcher"]["options"] == {"byFrameRefID": ref, "byName": field}[o["matcher"]["id"]]:
+        if o["matcher"]["options"] == {"byFrameRefID": ref, "byName": field}.get(o["matcher"]["id"]):
             config.update({p["id"]: p["value"] for p in o["properties"]})
     for m in config["mappings"] or []:
         options = m["options"]
@@ -70,14 +71,20 @@ def scale(config, value):
 
 
 def look(prometheus, panel, graph):
-    """Returns what a panel of single numbers shows: a text and a colour for each."""
+    """Returns what a panel of single numbers shows for now: a text and a colour for each."""
     shown = []
     for t in panel["targets"]:
+        if t["legendFormat"] == BEFORE:
+            continue
         for _, value in prometheus.instant(fill(t["expr"], graph)):
             shown.append(display(panel, value, t["refId"]))
     return shown or [display(panel, None)]
 
 
 def read(paths):
-    """Returns the dashboards by file name."""
-    return {path.rsplit("/", 1)[-1]: json.load(open(path)) for path in paths}
+    """Returns the dashboards by file name, with the panels of their collapsed rows among
+    the others."""
+    boards = {path.rsplit("/", 1)[-1]: json.load(open(path)) for path in paths}
+    for board in boards.values():
+        board["panels"] = [p for one in board["panels"] for p in (one, *one.get("panels", []))]
+    return boards

@@ -11,7 +11,7 @@ Prometheus. Each must return data, unless NONE or EITHER below gives a reason.
 
 import argparse, math, re, sys, time
 
-from boards import Prometheus, fill, read
+from boards import BEFORE, Prometheus, fill, read
 
 # Panels that have no data although the graph is served and labelled, or a query of one
 # (its refId after the title), or for one graph (after that), and why. If one has data,
@@ -33,8 +33,13 @@ EITHER = {
     ("stream.json", "Owners of the tasks"): "only in a graph of several shards",
     ("stream.json", "Lag of the tasks"): "only in a graph of several shards",
     ("stream.json", "Barrier wait, by peer"): "only in a graph of several shards",
-    ("calibration.json", "ECE, last hour", "A"): "only beyond chance, and B otherwise",
-    ("calibration.json", "ECE, last hour", "B"): "only within chance, and A otherwise",
+    ("stream.json", "Last commit"): "A or B: as usual, or stopped at once",
+    ("stream.json", "Throttled by a quota"): "only if a broker has a quota",
+    ("stream.json", "Distance of the last forgetting"): "only if nodes are forgotten",
+    ("graphs.json", "The hour before"): "only after an hour",
+    ("graphs.json", "Graphs, the worst first", "F"): "only while an alert fires",
+    ("calibration.json", "NLL: served less shadow"): "only with a model in the shadow",
+    ("calibration.json", "Accuracy: served less shadow"): "only with a model in the shadow",
 } | {(board, "Alerts"): "only while one fires" for board in ("graphs.json", "calibration.json", "posterior.json", "stream.json")} | {
     ("calibration.json", title, "C", "demo"): "with the paper's head, only while static serves"
     for title in ("ECE over this range", "Accuracy, by head", "NLL, by head", "ECE, by head")
@@ -69,6 +74,8 @@ def data(expr, instant):
 
 
 def reason(reasons, board, p, ref):
+    if reasons is EITHER and any(t["refId"] == ref and t["legendFormat"] == BEFORE for t in p["targets"]):
+        return "only after an hour"
     keys = (board, p["title"]), (board, p["title"], ref), (board, p["title"], ref, args.graph)
     return next((reasons[k] for k in keys if k in reasons), None)
 

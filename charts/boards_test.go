@@ -2,9 +2,11 @@ package charts_test
 
 import (
 	"encoding/json"
-	"os"
+	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -13,37 +15,70 @@ import (
 // dashboard is what the tests look at in a dashboard. .ci/dashboards compares all of it
 // with Grafana's types.
 type dashboard struct {
-	UID    string
-	Title  string
-	Panels []struct {
-		ID                       int
-		Type, Title, Description string
-		Datasource               struct{ UID string }
-		GridPos                  struct{ X, Y, W, H int }
-		FieldConfig              struct {
-			Defaults struct {
-				NoValue  string
-				Mappings []struct {
-					Type    string
-					Options json.RawMessage
-				}
-				Thresholds struct{ Steps []struct{ Color string } }
-				Custom     struct{ Stacking any }
-			}
-			Overrides []struct {
-				Properties []struct {
-					ID    string
-					Value json.RawMessage
-				}
-			}
-		}
-		Targets []struct{ Expr, LegendFormat string }
-	}
+	UID        string
+	Title      string
+	Panels     []panel
 	Templating struct {
 		List []struct {
 			Name              string
 			IncludeAll, Multi bool
 		}
+	}
+}
+
+type panel struct {
+	ID                       int
+	Type, Title, Description string
+	Collapsed                bool
+	Panels                   []panel // of a collapsed row
+	Datasource               struct{ UID string }
+	GridPos                  struct{ X, Y, W, H int }
+	FieldConfig              struct {
+		Defaults struct {
+			NoValue, Unit string
+			Min, Max      *float64
+			Color         struct{ Mode, FixedColor string }
+			Mappings      []mapping
+			Thresholds    thresholds
+			Custom        struct {
+				Stacking        any
+				ThresholdsStyle struct{ Mode string }
+			}
+		}
+		Overrides []struct {
+			Matcher    struct{ ID, Options string }
+			Properties []struct {
+				ID    string
+				Value json.RawMessage
+			}
+		}
+	}
+	Options struct {
+		XField string
+	}
+	Targets         []struct{ Expr, LegendFormat string }
+	Transformations []struct {
+		ID      string
+		Options struct {
+			IndexByName  map[string]int
+			RenameByName map[string]string
+			Sort         []struct {
+				Field string
+				Desc  bool
+			}
+		}
+	}
+}
+
+type mapping struct {
+	Type    string
+	Options json.RawMessage
+}
+
+type thresholds struct {
+	Steps []struct {
+		Value *float64
+		Color string
 	}
 }
 
@@ -55,12 +90,8 @@ func dashboards(t *testing.T) map[string]dashboard {
 	}
 	all := make(map[string]dashboard)
 	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var d dashboard
-		if err := json.Unmarshal(b, &d); err != nil {
+		if err := json.Unmarshal([]byte(read(t, file)), &d); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
 		all[strings.TrimSuffix(filepath.Base(file), ".json")] = d
@@ -68,32 +99,100 @@ func dashboards(t *testing.T) map[string]dashboard {
 	return all
 }
 
-// TestDashboards: every panel says what it shows and what it means that there is no data,
-// has room for its title at 1280 pixels, and takes its data from the variable. Alerts are
-// first on every board. Only one graph is shown at a time, but for the board of graphs.
+// all returns the panels of a dashboard, those of collapsed rows among them.
+func (d dashboard) all() (list []panel) {
+	for _, p := range d.Panels {
+		list = append(append(list, p), p.Panels...)
+	}
+	return list
+}
+
+func (d dashboard) panel(t *testing.T, title string) panel {
+	t.Helper()
+	list := d.all()
+	i := slices.IndexFunc(list, func(p panel) bool { return p.Title == title && p.Type != "row" })
+	if i < 0 {
+		t.Fatalf("%s has no panel %q", d.Title, title)
+	}
+	return list[i]
+}
+
+// override decodes a property that a panel gives to a field by its name, and reports whether
+// there is one.
+func override[T any](t *testing.T, p panel, field, property string) (value T, ok bool) {
+	t.Helper()
+	for _, o := range p.FieldConfig.Overrides {
+		for _, q := range o.Properties {
+			if o.Matcher.Options == field && q.ID == property {
+				if err := json.Unmarshal(q.Value, &value); err != nil {
+					t.Fatalf("%s: %s of %s: %v", p.Title, property, field, err)
+				}
+				ok = true
+			}
+		}
+	}
+	return value, ok
+}
+
+// words returns the texts that mappings give to values.
+func words(t *testing.T, list []mapping) map[string]string {
+	t.Helper()
+	texts := make(map[string]string)
+	for _, m := range list {
+		if m.Type != "value" {
+			continue
+		}
+		var options map[string]struct{ Text string }
+		if err := json.Unmarshal(m.Options, &options); err != nil {
+			t.Fatal(err)
+		}
+		for value, o := range options {
+			texts[value] = o.Text
+		}
+	}
+	return texts
+}
+
+// docked is the width in pixels that panels have in a window of 1280 with the menu beside
+// them. A row of 24 columns fills it.
+const docked = 1280 - 300 - 2*16
+
+// TestDashboards: every board begins with the verdict in words, then the alerts. Every panel
+// says what it shows and what it means that there is no data, has room for its title where
+// the window is narrow, and takes its data from the variable. Only one graph is shown at a
+// time, but for the board of graphs.
 func TestDashboards(t *testing.T) {
 	for name, d := range dashboards(t) {
-		if first := d.Panels[0]; first.Title != "Alerts" || first.Type != "table" {
-			t.Errorf("%s begins with %s, want the table of alerts", name, first.Title)
+		first := slices.IndexFunc(d.Panels, func(p panel) bool { return p.Type == "table" })
+		if verdict := d.Panels[1]; d.Panels[0].Type != "row" || verdict.Type != "stat" || !strings.Contains(verdict.Targets[0].Expr, "graph:gvbll_verdict:points1h") {
+			t.Errorf("%s begins with %q, want the verdict", name, verdict.Title)
+		}
+		if name != "graphs" && d.Panels[first].Title != "Alerts" {
+			t.Errorf("the first table of %s is %q, want the alerts", name, d.Panels[first].Title)
 		}
 		places := make(map[[2]int]string)
-		for _, p := range d.Panels {
+		for _, p := range d.all() {
 			for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 				for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
-					if other := places[[2]int{x, y}]; other != "" || x >= 24 {
+					other := places[[2]int{x, y}]
+					if inside := slices.ContainsFunc(d.Panels, func(row panel) bool {
+						return slices.ContainsFunc(row.Panels, func(q panel) bool { return q.ID == p.ID })
+					}); other != "" && !inside || x >= 24 {
 						t.Errorf("%s: %q lies on %q at %d, %d", name, p.Title, other, x, y)
+					} else if !inside {
+						places[[2]int{x, y}] = p.Title
 					}
-					places[[2]int{x, y}] = p.Title
 				}
+			}
+			letters := (docked*p.GridPos.W/24 - 46) / 8 // of 8 pixels, beside the sign of the description
+			if utf8.RuneCountInString(p.Title) > letters {
+				t.Errorf("%s: %q has more than the %d letters that fit", name, p.Title, letters)
 			}
 			if p.Type == "row" {
 				continue
 			}
 			if p.Description == "" || p.Datasource.UID != "${datasource}" {
 				t.Errorf("%s: %q has the description %q and the data source %q", name, p.Title, p.Description, p.Datasource.UID)
-			}
-			if room := 6*p.GridPos.W - 3; utf8.RuneCountInString(p.Title) > room {
-				t.Errorf("%s: %q has more than the %d letters that fit", name, p.Title, room)
 			}
 			if p.FieldConfig.Defaults.NoValue == "" && p.Type != "stat" {
 				t.Errorf("%s: %q does not say why there is no data", name, p.Title)
@@ -122,11 +221,235 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// TestNothingScrapedIsRed: a panel of one number without data is red and says why.
+// TestVerdict: the board of a graph says in words whether it can be trusted, now and an hour
+// before, and all boards say the same of the same number.
+func TestVerdict(t *testing.T) {
+	want := map[string]string{"0": "calibrated", "-1": "too few labels", "-2": "no broker", "-3": "no owner"}
+	all := dashboards(t)
+	for _, name := range []string{"calibration", "posterior", "stream"} {
+		p := all[name].panel(t, "Verdict")
+		if got := words(t, p.FieldConfig.Defaults.Mappings); !maps.Equal(got, want) || p.FieldConfig.Defaults.Unit != "suffix: points off" {
+			t.Errorf("%s: the verdict is one of %v, or points in %q", name, got, p.FieldConfig.Defaults.Unit)
+		}
+		if len(p.Targets) != 2 || p.Targets[1].LegendFormat != "the hour before" || !strings.Contains(p.Targets[1].Expr, "offset 1h") {
+			t.Errorf("%s: the verdict has no hour before", name)
+		}
+	}
+	counts := make(map[string]string)
+	for _, q := range all["graphs"].panel(t, "Now").Targets {
+		counts[found("points1h{[^}]*} ([^)]*)\\)", q.Expr)[0]] = q.LegendFormat
+	}
+	if got := map[string]string{"== 0": "calibrated", "> 0": "off", "== -1": "too few labels", "== -2": "no broker", "== -3": "no owner"}; !maps.Equal(counts, got) {
+		t.Errorf("graphs are counted as %v", counts)
+	}
+}
+
+// TestLandingBoard: in a window of 1280 pixels with the menu beside it, who looks at the board
+// of all graphs sees for seven of them, the worst first, in which state they are, and how right
+// and how calibrated they were.
+func TestLandingBoard(t *testing.T) {
+	p := dashboards(t)["graphs"].panel(t, "Graphs, the worst first")
+	columns := p.Transformations[2].Options
+	order := []string{"graph", "state", "ECE beyond chance", "accuracy", "gain", "labels", "what"}
+	width := 0
+	for name, i := range columns.IndexByName {
+		if as := columns.RenameByName[name]; as != "" {
+			name = as
+		}
+		if i < len(order) && name != order[i] {
+			t.Errorf("column %d is %s, want %s", i, name, order[i])
+		}
+		if w, ok := override[int](t, p, name, "custom.width"); i < len(order) {
+			if least := 8*utf8.RuneCountInString(name) + 16; !ok || w < least {
+				t.Errorf("column %s is %d wide, want at least %d", name, w, least)
+			}
+			width += w
+		}
+	}
+	if width > docked-16 {
+		t.Errorf("the columns up to %s take %d pixels, want at most %d", order[len(order)-1], width, docked-16)
+	}
+	if rows := (38*p.GridPos.H - 8 - 40 - 36) / 36; rows < 7 {
+		t.Errorf("%d rows are seen, want seven", rows)
+	}
+	if last := p.Transformations[3]; last.ID != "sortBy" || last.Options.Sort[0].Field != "state" || !last.Options.Sort[0].Desc {
+		t.Errorf("the table ends with %+v, want it sorted by state", last)
+	}
+	states, _ := override[[]mapping](t, p, "state", "mappings")
+	if got, want := words(t, states), map[string]string{"5": "no owner", "4": "no broker", "3": "critical", "2": "warning", "1": "info", "0": "ok"}; !maps.Equal(got, want) {
+		t.Errorf("the states are %v, want %v", got, want)
+	}
+}
+
+// TestAlertsTable: the most severe alert is the first row, each says what it is about in one
+// column, and no cell of an alert that fires says that none does.
+func TestAlertsTable(t *testing.T) {
+	alerts := read(t, "gvbll/rules/gvbll.yml")
+	alerts = alerts[strings.Index(alerts, "name: gvbll-alerts"):]
+	for name, d := range dashboards(t) {
+		p := d.panel(t, "Alerts")
+		if sorted := p.Transformations[0]; sorted.ID != "sortBy" || sorted.Options.Sort[0].Field != "severity" || sorted.Options.Sort[0].Desc {
+			t.Errorf("%s: alerts are not sorted by severity: %+v", name, sorted)
+		}
+		ranks, _ := override[[]mapping](t, p, "severity", "mappings")
+		for rank, severity := range words(t, ranks) {
+			if !strings.Contains(p.Targets[0].Expr, fmt.Sprintf(`"severity", %q, "severity", %q`, rank, severity)) {
+				t.Errorf("%s: %s is shown for %s, which the query does not return", name, severity, rank)
+			}
+		}
+		if blank, ok := override[string](t, p, "/.*/", "noValue"); !ok || blank != " " || p.GridPos.H < 7 {
+			t.Errorf("%s: a cell without text says %q, and the table has %d rows", name, blank, p.GridPos.H)
+		}
+		joined := found(`"(\w+)"`, p.Targets[0].Expr[strings.Index(p.Targets[0].Expr, `"what", " "`):])
+		for _, label := range found(`\$labels\.(\w+)`, alerts) {
+			if label != "graph" && !slices.Contains(joined, label) {
+				t.Errorf("%s: an alert names the label %s, which is not in the column what", name, label)
+			}
+		}
+		if _, ok := override[[]any](t, p, "graph", "links"); ok != (name == "graphs") {
+			t.Errorf("%s: the graph of an alert is a link: %t", name, ok)
+		}
+	}
+}
+
+// TestThresholds: where an alert has a bound on what a panel shows, the panel draws it.
+func TestThresholds(t *testing.T) {
+	rules, all := read(t, "gvbll/rules/gvbll.yml"), dashboards(t)
+	for _, c := range []struct{ board, panel, rule, bound string }{
+		{"graphs", "ECE, by graph", "graph:gvbll_served_ece:ratio1h > ", "0.1"},
+		{"graphs", "Backlog, by graph", "sum by (cluster, graph) (graph_topic:gvbll_input_lag_records:owner) > ", "1000"},
+		{"calibration", "ECE", "graph:gvbll_served_ece:ratio1h > ", "0.1"},
+		{"posterior", "Gain over the model as trained", "graph:gvbll_served_log_loss_gain_nats:mean1h < ", "-0.05"},
+		{"posterior", "Class shift", "graph:gvbll_class_shift:ratio1h > ", "0.3"},
+		{"posterior", "Clipped weights", "graph_head:gvbll_posterior_clipped:ratio15m > ", "0.2"},
+		{"stream", "Backlog by topic", "sum by (cluster, graph) (graph_topic:gvbll_input_lag_records:owner) > ", "1000"},
+		{"stream", "Age of the newest checkpoint", "instance:gvbll_checkpoint_age:seconds > ", "3600"},
+	} {
+		if !regexp.MustCompile(regexp.QuoteMeta(c.rule+c.bound) + `\b`).MatchString(rules) {
+			t.Errorf("no rule has %s%s", c.rule, c.bound)
+		}
+		list := all[c.board].all()
+		p := list[slices.IndexFunc(list, func(p panel) bool { return p.Title == c.panel && p.Type == "timeseries" })]
+		drawn := ""
+		for _, s := range p.FieldConfig.Defaults.Thresholds.Steps {
+			if s.Value != nil {
+				drawn += fmt.Sprint(*s.Value)
+			}
+		}
+		if p.FieldConfig.Defaults.Custom.ThresholdsStyle.Mode == "" || drawn != c.bound {
+			t.Errorf("%s: %q draws %q, and the alert fires at %s", c.board, c.panel, drawn, c.bound)
+		}
+	}
+	for _, line := range []struct{ panel, name, part string }{
+		{"Accuracy", "day less 5 points", "graph:gvbll_served_accuracy:ratio1d"},
+		{"Coverage", "target less 5 points", "gvbll_set_coverage_target"},
+		{"Coverage", "target and 5 points", "gvbll_set_coverage_target"},
+	} {
+		if !slices.ContainsFunc(all["calibration"].all(), func(p panel) bool {
+			return p.Title == line.panel && slices.ContainsFunc(p.Targets, func(q struct{ Expr, LegendFormat string }) bool {
+				return q.LegendFormat == line.name && strings.Contains(q.Expr, line.part)
+			})
+		}) {
+			t.Errorf("%q has no line %q", line.panel, line.name)
+		}
+	}
+}
+
+// TestColours: what was served, the model as trained, the head that learns and chance have one
+// colour each on all boards, on the page and in the pictures of the table. What varies has its
+// colour by its name, not by its place.
+func TestColours(t *testing.T) {
+	css, pictures := read(t, "page/files/page.css"), read(t, "../cmd/lab/table/draw.go")
+	of := make(map[string]string)
+	for series, class := range map[string]string{"served": "served", "static": "static", "online": "online", "by chance": "by-chance"} {
+		of[series] = found(`(?m)^\.`+class+` { color: (#\w{6}); }$`, css)[0]
+	}
+	for system, series := range map[string]string{"pool": "served", "gvbll-online": "online", "gvbll-static": "static"} {
+		var r, g, b int
+		if _, err := fmt.Sscanf(of[series], "#%02x%02x%02x", &r, &g, &b); err != nil {
+			t.Fatal(err)
+		}
+		if m := regexp.MustCompile(`(?s)case "` + system + `":\s+return color.RGBA{(\w+), (\w+), (\w+),`).FindStringSubmatch(pictures); m == nil || fmt.Sprint(m[1:]) != fmt.Sprint([]string{hex(r), hex(g), hex(b)}) {
+			t.Errorf("pictures draw %s as %v, want %s", system, m, of[series])
+		}
+	}
+	for name, d := range dashboards(t) {
+		for _, p := range d.all() {
+			if p.Type != "timeseries" && p.Type != "bargauge" && p.Type != "trend" {
+				continue
+			}
+			for _, q := range p.Targets {
+				c, ok := override[struct{ FixedColor string }](t, p, q.LegendFormat, "color")
+				switch want := of[q.LegendFormat]; {
+				case p.Type == "bargauge" && q.LegendFormat != "served" && q.LegendFormat != "by chance" && of["static"] == p.FieldConfig.Defaults.Color.FixedColor: // grey: it does not serve
+				case want != "" && c.FixedColor != want:
+					t.Errorf("%s: %q draws %s in %q, want %s", name, p.Title, q.LegendFormat, c.FixedColor, want)
+				case p.Type == "timeseries" && strings.Contains(q.LegendFormat, "{{") && p.FieldConfig.Defaults.Color.Mode != "palette-classic-by-name":
+					t.Errorf("%s: %q colours %s by place: %v %v", name, p.Title, q.LegendFormat, p.FieldConfig.Defaults.Color, ok)
+				}
+				if c, _ := override[struct{ FixedColor string }](t, p, "online", "color"); q.LegendFormat == "{{head}}" && p.Type == "timeseries" && c.FixedColor != of["online"] {
+					t.Errorf("%s: %q draws online in %q, want %s", name, p.Title, c.FixedColor, of["online"])
+				}
+			}
+		}
+	}
+}
+
+// hex returns a part of a colour as gofumpt writes it.
+func hex(v int) string {
+	if v == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%#02x", v)
+}
+
+// TestReliabilityDiagram: the diagram has numbers on both axes, the diagonal, and the band of
+// what chance gives. Its scale is from 0 to 1; those of scores are not, so that an NLL of 1.8
+// is seen beside one of 2.5.
+func TestReliabilityDiagram(t *testing.T) {
+	d := dashboards(t)["calibration"]
+	p := d.panel(t, "Reliability over this range")
+	if lo, hi := p.FieldConfig.Defaults.Min, p.FieldConfig.Defaults.Max; p.Type != "trend" || p.Options.XField != "confidence" || lo == nil || *lo != 0 || hi == nil || *hi != 1 {
+		t.Errorf("it is a %s over %s from %v to %v", p.Type, p.Options.XField, lo, hi)
+	}
+	fields := p.Transformations[1].Options.RenameByName
+	if confidence, diagonal := p.Targets[0].Expr, p.Targets[4].Expr; fields["Value #A"] != "confidence" || fields["Value #E"] != "calibrated" || confidence != diagonal {
+		t.Errorf("the diagonal is %s over %s", diagonal, confidence)
+	}
+	if below, _ := override[string](t, p, fields["Value #D"], "custom.fillBelowTo"); below != fields["Value #C"] || below == "" {
+		t.Errorf("the band reaches down to %q", below)
+	}
+	for _, title := range []string{"NLL", "NLL, by head", "NLL since the first window", "Brier score", "NLL: served less shadow"} {
+		if p := d.panel(t, title); p.FieldConfig.Defaults.Min != nil || p.FieldConfig.Defaults.Max != nil {
+			t.Errorf("%q has a scale that does not follow its values", title)
+		}
+	}
+	if p := d.panel(t, "ECE over this range"); p.FieldConfig.Defaults.Max != nil {
+		t.Error("bars of the ECE are drawn on a scale that does not follow their values")
+	}
+}
+
+// TestCollapsedRow: what is rare has its panels, in a row that is closed.
+func TestCollapsedRow(t *testing.T) {
+	var titles []string
+	for _, row := range dashboards(t)["stream"].Panels {
+		if row.Collapsed {
+			for _, p := range row.Panels {
+				titles = append(titles, p.Title)
+			}
+		}
+	}
+	if want := []string{"Revisions", "Departures", "Expiry", "Forgotten nodes", "Distance of the last forgetting", "Recovery"}; !slices.Equal(titles, want) {
+		t.Errorf("closed rows have %q, want %q", titles, want)
+	}
+}
+
+// TestNothingScrapedIsRed: a panel of one number without data is red and says why. Of the hour
+// before nothing need be known.
 func TestNothingScrapedIsRed(t *testing.T) {
 	for name, d := range dashboards(t) {
-		for _, p := range d.Panels {
-			if p.Type != "stat" {
+		for _, p := range d.all() {
+			if p.Type != "stat" || p.Title == "The hour before" {
 				continue
 			}
 			said := ""
@@ -163,7 +486,7 @@ func TestDashboardLinks(t *testing.T) {
 	board := regexp.MustCompile(`^/d/([\w-]+)\?`)
 	links, runbook := 0, 0
 	for name, d := range all {
-		for _, p := range d.Panels {
+		for _, p := range d.all() {
 			for _, o := range p.FieldConfig.Overrides {
 				for _, property := range o.Properties {
 					if property.ID != "links" {
@@ -187,7 +510,7 @@ func TestDashboardLinks(t *testing.T) {
 			}
 		}
 	}
-	if links != 3 || runbook < len(all) {
-		t.Errorf("%d links to boards and %d to the runbook, want 3 and one on each of %d boards", links, runbook, len(all))
+	if links != 6 || runbook < len(all) {
+		t.Errorf("%d links to boards and %d to the runbook, want 6 and one on each of %d boards", links, runbook, len(all))
 	}
 }

@@ -253,7 +253,8 @@ and with it the level:
     ((2 / pi()) ^ 0.5 * sum by (graph) (sqrt(graph_bin:gap_variance)) + 3 * sqrt((1 - 2 / pi()) * sum by (graph) (graph_bin:gap_variance)))
       / (sum by (graph) (increase(gvbll_calibration_predictions_total{serving="true"}[1d])) > 0)
 
-The chart's rules have both over the last hour: ` + "`graph:gvbll_served_ece:ratio1h` and `graph:gvbll_served_ece_by_chance:bound1h`" + `.
+The chart's rules have both over the last hour: ` + "`graph:gvbll_served_ece:ratio1h` and `graph:gvbll_served_ece_by_chance:bound1h`" + `. By how many points
+the first is above the second is ` + "`graph:gvbll_verdict:points1h`" + `: 0 where it is not, -1 for too few labels to tell, -2 for no broker, -3 for no owner.
 The program computes the same from the same counts (` + "`gvbll status`, `gvbll report`" + `, the page). Never average the ECE of
 short ranges: of few labels it is mostly chance.
 

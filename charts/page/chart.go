@@ -16,7 +16,7 @@ type figure struct {
 	Label   string // what it shows, for who cannot see it
 	Caption string
 	Charts  []chart
-	Names   []string // in the legend, by colour
+	Legend  []label
 }
 
 // Left returns the place of a chart in an image of its own, Width the width of the image.
@@ -32,6 +32,9 @@ type chart struct {
 	Lines          []line
 	Height         float64
 }
+
+// label is a name in a legend. Its class is the colour of its lines.
+type label struct{ Class, Name string }
 
 // tick is a mark of an axis: a place, and the value there.
 type tick struct {
@@ -55,8 +58,15 @@ const (
 	stripTop, stripBottom = 218., 258. // of the numbers below a reliability diagram
 )
 
-// hues is the number of colours of lines.
-const hues = 7
+// hues is the number of colours for names that have none of their own.
+const hues = 4
+
+// ofName is the colours that names have in every figure. Dashboards and the pictures of the
+// table have them too.
+var ofName = map[string]string{"served": "served", "pool": "served", "online": "online", "static": "static", byChance: "by-chance"}
+
+// byChance is the name of the chance level of an ECE.
+const byChance = "by chance up to"
 
 // series is the points of a line, in ascending order of x. Those that are not finite are
 // left out.
@@ -105,15 +115,16 @@ func (f *figure) add(title, x string, whole bool, list ...series) {
 
 // hue returns the class of the colour of a name, and enters the name in the legend.
 func (f *figure) hue(name string) string {
-	i := slices.Index(f.Names, name)
-	if i < 0 {
-		i = len(f.Names)
-		f.Names = append(f.Names, name)
+	if i := slices.IndexFunc(f.Legend, func(l label) bool { return l.Name == name }); i >= 0 {
+		return f.Legend[i].Class
 	}
-	return hue(i)
+	class, ok := ofName[name]
+	if !ok {
+		class = "hue" + strconv.Itoa(len(f.Legend)%hues)
+	}
+	f.Legend = append(f.Legend, label{class, name})
+	return class
 }
-
-func hue(i int) string { return "hue" + strconv.Itoa(i%hues) }
 
 // measured is the scores of something over time.
 type measured struct {
@@ -130,7 +141,7 @@ func (f *figure) scores(x string, whole bool, list []measured) {
 	f.add("NLL, nats", x, whole, linesOf(list, func(m calibration.Means) float64 { return m.NLL })...)
 	if binned := slices.DeleteFunc(slices.Clone(list), func(m measured) bool { return m.noECE }); len(binned) > 0 {
 		chance := linesOf(binned[:1], func(m calibration.Means) float64 { return m.Chance })
-		chance[0].name = "by chance up to"
+		chance[0].name = byChance
 		f.add("ECE", x, whole, append(linesOf(binned, func(m calibration.Means) float64 { return m.ECE }), chance...)...)
 	}
 }

@@ -51,8 +51,8 @@ func TestLines(t *testing.T) {
 	}
 	one.add(3, 2)
 	f.add("t", "x", true, s, one)
-	if len(s.x) != 4 || len(f.Names) != 2 || f.Charts[0].Lines[1].Class != "hue1 dot" {
-		t.Errorf("%d points and the legend %v, want 4 and two names", len(s.x), f.Names)
+	if len(s.x) != 4 || len(f.Legend) != 2 || f.Charts[0].Lines[1].Class != "hue1 dot" {
+		t.Errorf("%d points and the legend %v, want 4 and two names", len(s.x), f.Legend)
 	}
 	if p := strings.Fields(f.Charts[0].Lines[1].Points); len(p) != 2 || p[0] != p[1] {
 		t.Errorf("a single value is %v, want the same point twice", p)

@@ -24,7 +24,6 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"score": formatted,
 	"short": func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) },
 	"at":    func(t time.Time) string { return t.UTC().Format(time.DateTime) },
-	"hue":   hue,
 	"css":   func() template.CSS { return style },
 }).ParseFS(files, "files/*.html"))
 

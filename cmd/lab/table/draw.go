@@ -3,6 +3,7 @@ package table
 import (
 	"bytes"
 	"fmt"
+	"image/color"
 	"math"
 	"os"
 	"path/filepath"
@@ -107,7 +108,8 @@ func (p *Picture) lines(title, x, y string, list []series) *plot.Plot {
 			p.err = err
 			continue
 		}
-		line.Color, dots.Color, dots.Shape, dots.Radius = plotutil.Color(i), plotutil.Color(i), draw.CircleGlyph{}, 1.5
+		line.Color, dots.Shape, dots.Radius = colour(s.Name, i), draw.CircleGlyph{}, 1.5
+		dots.Color = line.Color
 		q.Add(line, dots)
 		q.Legend.Add(s.Name, line, dots)
 		if bars {
@@ -116,12 +118,26 @@ func (p *Picture) lines(title, x, y string, list []series) *plot.Plot {
 				p.err = err
 				continue
 			}
-			e.Color = plotutil.Color(i)
+			e.Color = line.Color
 			q.Add(e)
 		}
 	}
 	q.Legend.Top = true
 	return q
+}
+
+// colour returns the colour of a system, the i-th of a plot. What serves, the head that learns
+// and the model as trained have those of the live page and the dashboards.
+func colour(system string, i int) color.Color {
+	switch system {
+	case "pool":
+		return color.RGBA{0x1a, 0x80, 0xc4, 0xff}
+	case "gvbll-online":
+		return color.RGBA{0xd5, 0x5e, 0, 0xff}
+	case "gvbll-static":
+		return color.RGBA{0x8e, 0x8e, 0x8e, 0xff}
+	}
+	return plotutil.Color(i)
 }
 
 // scores adds plots of accuracy, NLL and ECE.
