@@ -61,6 +61,8 @@ type Config struct {
 	// exceeded, or when their records exceed 1 KiB on average, the oldest is
 	// refused as an orphan. Zero means 65,536.
 	MaxWaitingLabels int
+	// Labels says which label of a node stands when it gets different ones.
+	Labels serve.Standing
 	// MaxWaitingEdges bounds the edges kept until their other node arrives. When it
 	// is exceeded, or when the ids of these nodes exceed 256 bytes per edge, the
 	// oldest are dropped. Zero means 262,144.

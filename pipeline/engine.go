@@ -115,7 +115,7 @@ func (e *Engine) assemble(m *model.Model, cfg Config, graph *gnn.Graph, s heads.
 	e.pending.Reserve(cfg.Reserve)
 	e.nodes = structure.New(cfg.Structure(m), graph, e.pending)
 	e.predictor = serve.NewPredictor(m, e.nodes, e.pending, serve.Everything{}, s)
-	e.labels = serve.NewLabels(e.predictor, cfg.MaxWaitingLabels)
+	e.labels = serve.NewLabels(e.predictor, cfg.MaxWaitingLabels, cfg.Labels)
 	e.queue = heads.NewLearnQueue(s, cfg.Heads())
 	e.scorer = serve.NewScorer(m, cfg.Bins, s, s.Width(), &e.labels.Batch)
 }
@@ -246,7 +246,7 @@ func (e *Engine) Learn() *event.Outcome {
 	for _, o := range e.observers {
 		o.Scored(out)
 	}
-	if b := &e.labels.Batch; len(b.Labels) > 0 {
+	if b := &e.labels.Batch; !b.Empty() {
 		e.queue.Put(e.next, func(to *pool.Batch) { e.serving.Prepare(b, to) })
 	}
 	if e.cfg.LearnLag == 0 {

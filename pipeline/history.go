@@ -23,6 +23,7 @@ type History struct {
 	classes []string   // in the order in which they were given or seen
 	place   map[string]int32
 	given   int // how many of classes were given; labels by index mean these
+	stands  Standing
 	next    int64
 	out     event.Outcome // scratch: what an engine would refuse and count
 }
@@ -35,7 +36,7 @@ type Recorded struct {
 	Time     int64      // event time of its arrival, 0 when not given
 	Context  bool
 	Class    int32 // of its label, an index in the history's classes; none is negative
-	Labelled int64 // window of its label
+	Labelled int64 // window of its label, the first one if that was corrected
 }
 
 // maxHistoryClasses bounds the names of classes, beyond those given: a label of a further
@@ -43,8 +44,8 @@ type Recorded struct {
 const maxHistoryClasses = 1 << 16
 
 // NewHistory returns an empty history of nodes with this many features. The classes are
-// those of the model that serves, in its order; there may be none.
-func NewHistory(features int, classes []string) (*History, error) {
+// those of the model that serves, in its order; there may be none. stands is [Config.Labels].
+func NewHistory(features int, classes []string, stands Standing) (*History, error) {
 	cfg, err := Config{}.WithDefaults()
 	if err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func NewHistory(features int, classes []string) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &History{waiting: serve.NewUnmatched(cfg.MaxWaitingLabels), place: make(map[string]int32), given: len(classes)}
+	h := &History{waiting: serve.NewUnmatched(cfg.MaxWaitingLabels, stands), stands: stands, place: make(map[string]int32), given: len(classes)}
 	for _, name := range classes {
 		h.class(name)
 	}
@@ -88,11 +89,13 @@ func (h *History) Step(w *event.Window) {
 	for i := range w.Labels {
 		l := &w.Labels[i]
 		class := h.classOf(l)
-		if class == none {
+		if class == none && !l.Withdrawn {
 			continue
 		}
 		if v, known := h.nodes.Number(l.Node); known {
 			h.label(v, class)
+		} else if l.Withdrawn {
+			h.waiting.Wait(none, l, &h.out)
 		} else if left, waits := h.nodes.TakeLeft(l.Node); waits {
 			h.nodes.Vacate(left.Number)
 		} else {
@@ -103,16 +106,25 @@ func (h *History) Step(w *event.Window) {
 	h.pending.ReleaseRemoved()
 }
 
-// label sets the label of node v. The first one counts, as in an engine.
+// label sets the label of node v, or withdraws it. The first or the last one stands, as in an
+// engine.
 func (h *History) label(v, class int32) {
-	if r := &h.list[v]; r.Class == none {
+	r := &h.list[v]
+	if r.Class != none {
+		if h.stands == LastStands {
+			r.Class = class
+		}
+	} else if class != none {
 		r.Class, r.Labelled = class, h.next-1
 		h.pending.Drop(v)
 	}
 }
 
-// classOf returns the index of a label's class, none if it has no name here.
+// classOf returns the index of a label's class, none if it has no name here or is withdrawn.
 func (h *History) classOf(l *event.Label) int32 {
+	if l.Withdrawn {
+		return none
+	}
 	if l.Class != "" {
 		return h.class(l.Class)
 	}

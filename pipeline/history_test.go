@@ -19,7 +19,7 @@ func TestHistoryIsTheEngines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 1)
 	e := pipelinetest.NewEngine(t, m, pipeline.Config{})
-	h, err := pipeline.NewHistory(m.Encoder.In(), m.Classes)
+	h, err := pipeline.NewHistory(m.Encoder.In(), m.Classes, pipeline.LastStands)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestHistoryIsTheEngines(t *testing.T) {
 // by name, a label that came before its node, and the first of two labels; an index means a
 // class that was given.
 func TestHistoryKeepsEveryClass(t *testing.T) {
-	h, err := pipeline.NewHistory(1, []string{"a", "b"})
+	h, err := pipeline.NewHistory(1, []string{"a", "b"}, pipeline.FirstStands)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,6 +118,7 @@ func TestLagMovesLearningAlone(t *testing.T) {
 	for _, serves := range servings {
 		m, late := lagging(t, serves, lag)
 		_, now := lagging(t, serves, 0)
+		late.Labels, now.Labels = pipeline.FirstStands, pipeline.FirstStands // so that a window with labels learned has labels joined
 		plain, lagged := pipelinetest.NewEngine(t, m, now), pipelinetest.NewEngine(t, m, late)
 		l := pipelinetest.NewRandomStream(rand.New(rand.NewPCG(4, 4)), m)
 		var joined []*event.Outcome

@@ -114,6 +114,7 @@ var settings = []setting{
 	integer("pending", func(c *Config) *int { return &c.MaxPending }),
 	integer("waiting-labels", func(c *Config) *int { return &c.MaxWaitingLabels }),
 	integer("waiting-edges", func(c *Config) *int { return &c.MaxWaitingEdges }),
+	named("labels", func(c *Config) *serve.Standing { return &c.Labels }, serve.LastStands, serve.FirstStands),
 	integer("learn-lag", func(c *Config) *int { return &c.LearnLag }),
 	division,
 }

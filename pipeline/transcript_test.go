@@ -19,8 +19,8 @@ import (
 //
 // A line of a window is "node ID x=1,0 nbr=2,3", with "context" for a context node, "depart
 // ID", with "by-key" if the id is from a record's key, "edges 1-2 !3-4", where ! removes
-// the edge, "featureless ID NEIGHBOUR ...", or "label ID CLASS", the class by name or as
-// #index.
+// the edge, "featureless ID NEIGHBOUR ...", or "label ID CLASS", the class by name, as
+// #index, or null.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var e *pipeline.Engine
@@ -33,6 +33,9 @@ func TestTranscripts(t *testing.T) {
 				d.MaybeScanArgs(t, "waiting-labels", &cfg.MaxWaitingLabels)
 				d.MaybeScanArgs(t, "waiting-edges", &cfg.MaxWaitingEdges)
 				d.MaybeScanArgs(t, "learn-lag", &cfg.LearnLag)
+				if d.HasArg("first") {
+					cfg.Labels = pipeline.FirstStands
+				}
 				var err error
 				if e, err = pipeline.New(smallModel(t), cfg); err != nil {
 					return err.Error()
@@ -140,6 +143,9 @@ func parseWindow(t *testing.T, text string, offset *int64) *event.Window {
 			w.Nodes = append(w.Nodes, n)
 		case "label":
 			l := event.Label{Origin: o, Node: parseID(f[1]), Class: f[2]}
+			if l.Withdrawn = f[2] == "null"; l.Withdrawn {
+				l.Class = ""
+			}
 			if index, ok := strings.CutPrefix(f[2], "#"); ok {
 				i, err := strconv.Atoi(index)
 				if err != nil {

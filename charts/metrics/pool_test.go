@@ -116,7 +116,7 @@ gvbll_log_loss_nats_total{head="static",serving="true"} 4
 # TYPE gvbll_prequential_labels gauge
 gvbll_prequential_labels{head="online",serving="true"} 0
 gvbll_prequential_labels{head="static",serving="false"} 0
-# HELP gvbll_scored_labels_total Labels that a head's predictions were scored against, where it served (serving is true) and where another head did.
+# HELP gvbll_scored_labels_total Labels that a head's predictions were scored against, where it served (serving is true) and where another head did. Of a corrected label, the first.
 # TYPE gvbll_scored_labels_total counter
 gvbll_scored_labels_total{head="online",serving="false"} 4
 gvbll_scored_labels_total{head="online",serving="true"} 2

@@ -86,7 +86,7 @@ type scored struct {
 func newHeads(r register) heads {
 	return heads{
 		scores: scores{
-			labels:  r.counters("gvbll_scored_labels_total", "Labels that a head's predictions were scored against, where it served (serving is true) and where another head did.", "head", "serving"),
+			labels:  r.counters("gvbll_scored_labels_total", "Labels that a head's predictions were scored against, where it served (serving is true) and where another head did. Of a corrected label, the first.", "head", "serving"),
 			correct: r.counters("gvbll_correct_labels_total", "Scored labels that the head had predicted.", "head", "serving"),
 			logLoss: r.counters("gvbll_log_loss_nats_total", "Sum of the log losses (negative log-likelihoods) of scored labels.", "head", "serving"),
 			brier:   r.counters("gvbll_brier_score_total", "Sum of the Brier scores of scored labels, each from 0 to 2.", "head", "serving"),

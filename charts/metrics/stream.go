@@ -24,7 +24,7 @@ type counted struct {
 
 func newStream(r register) stream {
 	dropped := r.counters("gvbll_edges_dropped_total", "Edges that were not added: named before, from a node to itself, or dropped while waiting for their other node.", "reason")
-	labels := r.counters("gvbll_labels_total", "Labels accepted: joined to a prediction, repeated, of a context node, or of a node that the model was trained on.", "result")
+	labels := r.counters("gvbll_labels_total", "Labels accepted: joined to a prediction, repeated, of a context node, of a node that the model was trained on, corrected (the node had another one), or withdrawn.", "result")
 	departures := r.counters("gvbll_departures_total", "Departures of nodes: left, or unknown when the node was not in the graph.", "result")
 	s := stream{
 		counts: []counted{
@@ -42,6 +42,8 @@ func newStream(r register) stream {
 			{labels.WithLabelValues("repeated"), func(o *event.Outcome) int { return o.Counts.LabelsRepeated }},
 			{labels.WithLabelValues("context"), func(o *event.Outcome) int { return o.Counts.LabelsOfContext }},
 			{labels.WithLabelValues("trained"), func(o *event.Outcome) int { return o.Counts.LabelsOfTraining }},
+			{labels.WithLabelValues("corrected"), func(o *event.Outcome) int { return o.Counts.LabelsCorrected }},
+			{labels.WithLabelValues("withdrawn"), func(o *event.Outcome) int { return o.Counts.LabelsWithdrawn }},
 			{r.counter("gvbll_predictions_expired_total", "Predictions dropped to make room before their label came."), func(o *event.Outcome) int { return o.Counts.Expired }},
 			{departures.WithLabelValues("left"), func(o *event.Outcome) int { return o.Counts.Departures }},
 			{departures.WithLabelValues("unknown"), func(o *event.Outcome) int { return o.Counts.DeparturesUnknown }},

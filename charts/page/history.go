@@ -101,7 +101,7 @@ func (h *history) step(w Window, explain func(*event.Refusal) string) {
 func eventsOf(out *event.Outcome) int64 {
 	c := &out.Counts
 	return int64(c.Arrivals + c.Context + c.Updates + c.Departures + c.DeparturesUnknown +
-		len(out.Labelled) + c.LabelsRepeated + c.LabelsOfContext + c.LabelsOfTraining + len(out.Refused))
+		len(out.Labelled) + c.LabelsRepeated + c.LabelsOfContext + c.LabelsOfTraining + c.LabelsCorrected + c.LabelsWithdrawn + len(out.Refused))
 }
 
 // waiting returns the number of events that are in no window yet.

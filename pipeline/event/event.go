@@ -144,13 +144,15 @@ type Edge struct {
 	Remove         bool
 }
 
-// Label is the class of a node, by name or by index.
+// Label is the class of a node, by name or by index, or that it has none any more.
 type Label struct {
 	Origin *Origin
 	Node   ID
 	Class  string // empty when the class was given by index
 	Index  int32  // valid when Class is empty
 	Time   int64  // event time, milliseconds since the Unix epoch; 0 when not given
+	// Withdrawn means that the label that the node has is withdrawn. Class is empty and Index 0.
+	Withdrawn bool
 }
 
 // Prediction is the prediction served for one arrival. Probabilities are in the model's

@@ -117,11 +117,13 @@ type Counts struct {
 	Edges           int // edges added
 	DuplicateEdges  int // edges named again, dropped
 	SelfLoops       int // dropped
-	LabelsRepeated  int // equal to the node's label, ignored
+	LabelsRepeated  int // equal to the node's label, or withdrawn where there is none: ignored
 	LabelsOfContext int // of context nodes: seen by neighbours, but neither scored nor learned
 	// LabelsOfTraining counts labels of nodes that the model was trained on, and that it
 	// predicted all the same: seen by neighbours, but neither scored nor learned again.
 	LabelsOfTraining int
+	LabelsCorrected  int // of nodes that had another label
+	LabelsWithdrawn  int
 	Expired          int // predictions dropped before their label came
 	EdgesDropped     int // waiting edges dropped before their node arrived
 

@@ -67,6 +67,10 @@ func (l *LearnQueue) Put(window int64, prepare func(to *pool.Batch)) {
 		b, l.spare = l.spare[last], l.spare[:last]
 	}
 	prepare(b)
+	if b.N+b.Taken.N == 0 { // a label was withdrawn, and the heads do not count labels
+		l.spare = append(l.spare, b)
+		return
+	}
 	l.waiting = append(l.waiting, queued{window, b})
 }
 
@@ -174,7 +178,7 @@ func (w *waitingBatches) SetState(b []byte) error {
 		if err != nil {
 			return err
 		}
-		if batch.N == 0 {
+		if batch.N+batch.Taken.N == 0 {
 			return snapshot.Damaged("window %d waits to be learned and has no labels", w.waiting[i].window)
 		}
 		w.waiting[i].batch, b = &batch, rest

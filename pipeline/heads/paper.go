@@ -99,8 +99,9 @@ func (p *Paper) PredictOne(_ View, rows posterior.Rows, outputs []float32) poste
 func (p *Paper) Probabilities(dst, outputs []float32) { copy(dst, outputs) }
 
 func (p *Paper) Prepare(b *Batch, to *pool.Batch) {
-	to.N, to.LogProbs = len(b.Labels), append(to.LogProbs[:0], b.Outputs...)
+	to.LogProbs = append(to.LogProbs[:0], b.Outputs...)
 	b.copyTo(to)
+	to.N = len(to.Labels)
 }
 
 func (p *Paper) Learn(b *pool.Batch, heads []event.Head) {

@@ -73,7 +73,8 @@ func (p *Pool) PredictOne(v View, embedded posterior.Rows, outputs []float32) po
 }
 
 // Prepare writes the batch that the pool learns. Embeddings, log probabilities and counts of
-// labels are those served; features of the nodes and their neighbours are the current ones.
+// labels are those served; features of the nodes and their neighbours are the current ones. All
+// of a corrected label's node is.
 func (p *Pool) Prepare(b *Batch, to *pool.Batch) {
 	p.Around.Reader.Reset(&to.Rows)
 	for _, v := range b.Nodes {
@@ -81,6 +82,22 @@ func (p *Pool) Prepare(b *Batch, to *pool.Batch) {
 	}
 	p.Around.FillBatch(to, b.Nodes, p.Spec.Refreshes())
 	p.AppendAllServed(b, to)
+	p.Around.Reader.Reset(&to.Taken)
+	to.TakenLabels = to.TakenLabels[:0]
+	for _, c := range b.Corrections {
+		if c.Class != none {
+			p.Around.Reader.Append(&to.Rows, c.Node)
+		}
+		if c.Was == none {
+			continue
+		}
+		learned := c.Node
+		if c.Replaced {
+			learned = none
+		}
+		p.Around.Reader.AppendOwn(&to.Taken, learned)
+		to.TakenLabels = append(to.TakenLabels, c.Was)
+	}
 }
 
 // AppendAllServed writes what was served for the nodes of a batch.

@@ -2,7 +2,6 @@ package neighbourhood
 
 import (
 	"encoding/binary"
-	"fmt"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/posterior/pool"
@@ -12,7 +11,7 @@ import (
 //
 //   - one of its class, if its label is known;
 //   - otherwise a share, [pool.Config.Served], of the probabilities that were served for
-//     it, class by class. When its label comes, the label takes their place;
+//     it, class by class. While it has a label, the label takes their place;
 //   - nothing, if it was never served.
 //
 // Most streams have labels for some of their nodes only, or late. A node never hears itself: n_v has no part of v, and q_v
@@ -107,19 +106,13 @@ func (f *Features) SetServed(v int32, part []byte) {
 	f.change(v, func() { copy(f.served.Row(v), part) })
 }
 
-// SetLabel sets the class of v, which must be unlabelled.
+// SetLabel sets the class of v, None to withdraw its label.
 func (f *Features) SetLabel(v, class int32) {
-	if f.label[v] != None {
-		panic(fmt.Sprintf("neighbourhood: node %d has a label", v))
-	}
 	if f.counts == nil {
 		f.label[v] = class
 		return
 	}
-	f.change(v, func() {
-		clear(f.served.Row(v))
-		f.label[v] = class
-	})
+	f.change(v, func() { f.label[v] = class })
 }
 
 // change calls set, which changes what v counts for, and adds the difference to the

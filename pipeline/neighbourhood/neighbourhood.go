@@ -44,7 +44,7 @@ type Features struct {
 	sparse *vectors               // these
 	norms  []float32              // 1/|x| of each sparse vector, 0 of 0
 	label  []int32                // class, or None
-	served *kernel.Table[uint8]   // the part that counts of what was served, in 1/whole; 0 once there is a label
+	served *kernel.Table[uint8]   // the part that counts of what was served while there is no label, in 1/whole
 	counts *kernel.Table[uint32]  // n by node, in 1/whole; nil if no head needs it, as served
 
 	hubs    map[int32]*hub // the cache of s, of nodes of more than hubDegree neighbours
@@ -202,6 +202,16 @@ func (r *Reader) AppendFeatures(rows *pool.Rows, v int32) {
 	r.appendSum(rows, v, r.of.graph.Neighbours(v))
 }
 
+// AppendOwn appends the features of node v to rows of which only X is read, or zeros for None.
+func (r *Reader) AppendOwn(rows *pool.Rows, v int32) {
+	rows.N++
+	if v != None {
+		r.of.appendOwn(rows, v)
+	} else {
+		r.appendFeatures(rows, gnn.Vector{})
+	}
+}
+
 // AppendWithout appends the row that node v would have without the edge to u.
 func (r *Reader) AppendWithout(rows *pool.Rows, v, u int32) {
 	var near []int32
@@ -218,6 +228,13 @@ func (r *Reader) AppendWithout(rows *pool.Rows, v, u int32) {
 // AppendArrival appends the row that a new node with features x and the given distinct
 // neighbours would have.
 func (r *Reader) AppendArrival(rows *pool.Rows, x gnn.Vector, near []int32) {
+	r.appendFeatures(rows, x)
+	r.appendSum(rows, None, near)
+	r.appendCountsOf(rows, near)
+}
+
+// appendFeatures appends the features x, all of them zero where there are none.
+func (r *Reader) appendFeatures(rows *pool.Rows, x gnn.Vector) {
 	f := r.of
 	switch {
 	case f.dense != nil && x.Dense != nil:
@@ -232,8 +249,6 @@ func (r *Reader) AppendArrival(rows *pool.Rows, x gnn.Vector, near []int32) {
 		r.entries = appendEntries(r.entries[:0], x)
 		appendSparse(&rows.X, r.entries)
 	}
-	r.appendSum(rows, None, near)
-	r.appendCountsOf(rows, near)
 }
 
 // appendOwn appends the features of v.

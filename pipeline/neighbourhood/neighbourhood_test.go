@@ -103,9 +103,7 @@ func (w *world) step() {
 	case k < 9:
 		w.unlink(w.rng.Int32N(n), w.rng.IntN(3))
 	default:
-		if v := w.rng.Int32N(n); w.label[v] == neighbourhood.None {
-			w.know(v)
-		}
+		w.setLabel(w.rng.Int32N(n), w.rng.Int32N(1+classes)-1)
 	}
 }
 
@@ -125,9 +123,13 @@ func (w *world) serve(v int32) {
 	w.s.SetServed(v, w.s.Reader.AppendPart(nil, w.served[v]))
 }
 
-// know sets the label of v, which takes the place of what was served.
-func (w *world) know(v int32) {
-	w.label[v], w.served[v] = w.rng.Int32N(classes), nil
+// know sets the label of v.
+func (w *world) know(v int32) { w.setLabel(v, w.rng.Int32N(classes)) }
+
+// setLabel sets, corrects or withdraws the label of v. While there is one, it takes the place of
+// what was served.
+func (w *world) setLabel(v, class int32) {
+	w.label[v] = class
 	w.s.SetLabel(v, w.label[v])
 }
 

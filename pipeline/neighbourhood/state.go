@@ -15,7 +15,7 @@ const (
 	tensorLength = "features.lengths" // I32, n: number of nonzero features
 	tensorIndex  = "features.index"   // I32, their indices, by node
 	tensorValue  = "features.value"   // F32
-	tensorServed = "features.served"  // U8, n × C: what was served for unlabelled nodes; see counts.go
+	tensorServed = "features.served"  // U8, n × C: what was served; see counts.go
 )
 
 // State declares the features of n nodes and what was served for them. Everything else is

@@ -20,7 +20,8 @@ import (
 
 // RandomStream is a random stream of windows. Nodes have ids of both kinds, are sent once
 // or more often, leave and return, and name nodes that are in the graph, arrive later or
-// never. Edges are added and removed between such nodes. Labels are early or late, agree or disagree with earlier ones, or are of no node.
+// never. Edges are added and removed between such nodes. Labels are early or late, agree or
+// disagree with earlier ones, withdraw them, or are of no node.
 type RandomStream struct {
 	RNG    *rand.Rand
 	M      *model.Model
@@ -91,6 +92,9 @@ func (l *RandomStream) Window() *event.Window {
 		label := event.Label{Origin: l.Origin("labels"), Node: l.ID(), Class: l.M.Classes[y], Time: l.RNG.Int64N(2000)}
 		if l.RNG.IntN(2) == 0 {
 			label.Class, label.Index = "", int32(y)
+		}
+		if label.Time%16 == 0 {
+			label.Class, label.Index, label.Withdrawn = "", 0, true
 		}
 		w.Labels = append(w.Labels, label)
 	}
@@ -214,7 +218,7 @@ func AddPool(t testing.TB, m *model.Model, sparse bool) {
 	t.Helper()
 	traits := pool.Traits{Density: 1, Negative: true}
 	if sparse {
-		traits.Density = 0.01
+		traits.Density, traits.Negative = 0.01, false
 	}
 	spec := pool.Default(traits)
 	p, err := pool.New(spec, m.Shape(), &m.Prior)

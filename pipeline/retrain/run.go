@@ -31,7 +31,7 @@ var errEnough = errors.New("enough windows")
 
 // record returns the history of the windows before the given one.
 func (r *run) record(ctx context.Context, before int64) (*pipeline.History, error) {
-	h, err := pipeline.NewHistory(r.Features, r.known)
+	h, err := pipeline.NewHistory(r.Features, r.known, r.Settings.Labels)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,9 @@
 package serve
 
-import "github.com/gvbll/gvbll/pipeline/event"
+import (
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/heads"
+)
 
 // none is no node, no slot and no class.
 const none = -1
@@ -16,11 +19,13 @@ type Entered struct {
 	Labelled []int32   // numbers of the nodes whose labels were joined
 	Joined   []Joined  // those of nodes that are predicted here
 	Removed  []int32   // predictions that were removed, see [Pending]
+
+	Corrected []heads.Correction // of labels that were learned
 }
 
 // Begin begins a window for a model.
 func (x *Entered) Begin(w *event.Window, model string) {
-	x.Window = w
+	x.Window, x.Corrected = w, x.Corrected[:0]
 	x.Out = &event.Outcome{Window: w.Number, Model: model, Refused: append([]event.Refusal(nil), w.Refused...)}
 }
 

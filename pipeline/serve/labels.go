@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
@@ -12,12 +13,13 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/store"
 	"github.com/gvbll/gvbll/pipeline/structure"
+	"github.com/gvbll/gvbll/posterior"
 )
 
 // NewLabels returns what joins labels to the predictions of a predictor. It keeps at most
 // maxWaiting that come before their node.
-func NewLabels(p *Predictor, maxWaiting int) *Labels {
-	return &Labels{model: p.model, nodes: p.nodes, pending: p.pending, unmatched: NewUnmatched(maxWaiting)}
+func NewLabels(p *Predictor, maxWaiting int, stands Standing) *Labels {
+	return &Labels{model: p.model, nodes: p.nodes, pending: p.pending, unmatched: NewUnmatched(maxWaiting, stands)}
 }
 
 // Labels joins labels to the predictions that were served for their nodes.
@@ -86,6 +88,10 @@ func (l *Labels) Join(x *Entered) {
 			l.match(v, class, label, x)
 			continue
 		}
+		if class == none {
+			l.unmatched.Wait(none, label, x.Out)
+			continue
+		}
 		if left, waits := l.nodes.TakeLeft(label.Node); waits {
 			if entry := l.match(left.Number, class, label, x); entry != nil {
 				entry.Degree, entry.Fresh = int(left.Degree), int(left.Fresh)
@@ -114,10 +120,32 @@ func (l *Labels) Collect(x *Entered, observers []Observer) {
 		j.entry.By = int(s.Head)
 		x.Out.Labelled = append(x.Out.Labelled, j.entry)
 	}
+	if len(x.Corrected) > 0 {
+		l.collectCorrections(x.Corrected)
+	}
 }
 
-// class returns the index of a label's class, if the model has it.
+// collectCorrections adds corrections to the batch. What was served for their nodes is gone, so
+// these are encoded on the graph as it is.
+func (l *Labels) collectCorrections(list []heads.Correction) {
+	var nodes []int32
+	for _, c := range list {
+		if c.Class != none {
+			nodes = append(nodes, c.Node)
+		}
+	}
+	z := make([]float32, len(nodes)*l.model.Prior.Dim)
+	l.nodes.Graph.Embed(nodes, z)
+	l.Batch.Corrections = append(l.Batch.Corrections, list...)
+	l.Batch.Corrected = posterior.Rows{Z: z, Tau: temperatures(nil, z, l.model)}
+}
+
+// class returns the index of a label's class, none if it is withdrawn, and whether the model
+// has it.
 func (l *Labels) class(label *event.Label) (int32, bool) {
+	if label.Withdrawn {
+		return none, true
+	}
 	if label.Class == "" {
 		return label.Index, label.Index >= 0 && int(label.Index) < len(l.model.Classes)
 	}
@@ -163,16 +191,20 @@ func alike(a, b string) bool {
 }
 
 // match joins a label of node v if v is pending. If v is predicted here, it returns the
-// label's entry. A node's first label counts: a different one later is refused, an equal one
-// ignored.
+// label's entry. A node's first label is joined. A different one later corrects it or is
+// refused, an equal one is ignored.
 func (l *Labels) match(v, class int32, label *event.Label, x *Entered) *event.Labelled {
-	switch known := l.nodes.Class(v); known {
-	case class:
+	known, past := l.nodes.Class(v), l.nodes.Past(v)
+	switch {
+	case class == known:
 		x.Out.Counts.LabelsRepeated++
 		return nil
-	case none:
+	case known == none && past&structure.Withdrawn == 0:
+	case l.unmatched.stands == FirstStands:
+		x.Out.Refuse(label.Origin, event.ConflictingLabel, fmt.Sprintf("class %s, the node has %q already, and its first label stands", l.nameOrNone(class), l.model.Classes[known]))
+		return nil
 	default:
-		x.Out.Refuse(label.Origin, event.ConflictingLabel, fmt.Sprintf("class %q, the node has %q already", l.model.Classes[class], l.model.Classes[known]))
+		l.correct(heads.Correction{Node: v, Was: known, Class: class, Replaced: past&structure.Replaced != 0}, label.Node, x)
 		return nil
 	}
 	l.nodes.SetLabel(v, class)
@@ -187,6 +219,7 @@ func (l *Labels) match(v, class int32, label *event.Label, x *Entered) *event.La
 		return nil
 	}
 	if !waits {
+		l.nodes.SetLate(v)
 		x.Out.Refuse(label.Origin, event.LateLabel, "what was served for this node is no longer kept")
 		return nil
 	}
@@ -204,6 +237,29 @@ func (l *Labels) match(v, class int32, label *event.Label, x *Entered) *event.La
 	}
 	x.Joined = append(x.Joined, j)
 	return &x.Joined[len(x.Joined)-1].entry
+}
+
+// correct sets a label that corrects another one, or withdraws it. It is learned if the
+// first one was.
+func (l *Labels) correct(c heads.Correction, id event.ID, x *Entered) {
+	if c.Class == none {
+		x.Out.Counts.LabelsWithdrawn++
+	} else {
+		x.Out.Counts.LabelsCorrected++
+	}
+	learned := !l.nodes.IsContext(c.Node) && l.nodes.Past(c.Node)&structure.Late == 0 && !l.model.TrainedOn(id)
+	l.nodes.SetLabel(c.Node, c.Class)
+	if learned {
+		x.Corrected = append(x.Corrected, c)
+	}
+}
+
+// nameOrNone returns the quoted name of a class, "null" for none.
+func (l *Labels) nameOrNone(class int32) string {
+	if class == none {
+		return "null"
+	}
+	return strconv.Quote(l.model.Classes[class])
 }
 
 // Levels returns what is kept after a window.

@@ -82,15 +82,22 @@ func (p *Predictor) Await(x *Entered) {
 // Embedded gives the embeddings, n × d_e, of the arrivals that are predicted here. One that
 // is not finite is set to 0.
 func (p *Predictor) Embedded(z []float32) {
-	d := p.model.Prior.Dim
-	p.Rows.Z, p.Rows.Tau = z, kernel.Room(p.Rows.Tau, len(z)/d)
-	for i := range p.Rows.Tau {
-		z := p.Rows.Z[i*d : (i+1)*d]
+	p.Rows.Z, p.Rows.Tau = z, temperatures(p.Rows.Tau, z, p.model)
+}
+
+// temperatures returns those of embeddings, in the memory of dst. An embedding that is not finite
+// is set to 0.
+func temperatures(dst []float64, z []float32, m *model.Model) []float64 {
+	d := m.Prior.Dim
+	dst = kernel.Room(dst, len(z)/d)
+	for i := range dst {
+		z := z[i*d : (i+1)*d]
 		if !finite(z) {
 			clear(z)
 		}
-		p.Rows.Tau[i] = p.model.Temperature.At(z)
+		dst[i] = m.Temperature.At(z)
 	}
+	return dst
 }
 
 // finite reports whether all elements of the embedding z are finite. An embedding that
@@ -189,10 +196,7 @@ func (p *Predictor) Opinion(id event.ID, z []float32, v heads.View) Opinion {
 
 // PredictOne returns the outputs and the uncertainty of a node with embedding z.
 func (p *Predictor) PredictOne(z []float32, v heads.View) ([]float32, posterior.Uncertainty) {
-	if !finite(z) {
-		clear(z)
-	}
-	rows := posterior.Rows{Z: z, Tau: []float64{p.model.Temperature.At(z)}}
+	rows := posterior.Rows{Z: z, Tau: temperatures(nil, z, p.model)}
 	outputs := make([]float32, p.serving.Width())
 	return outputs, p.serving.PredictOne(v, rows, outputs)
 }

@@ -10,8 +10,9 @@ import (
 // this average per label of the bound.
 const waitingLabelBytes = 1 << 10
 
-// Unmatched keeps labels whose node has not arrived.
+// Unmatched keeps labels whose node has not arrived, one for each node.
 type Unmatched struct {
+	stands Standing
 	queue  *store.Queue[event.ID, Early]
 	bound  int // number of labels
 	bytes  int // of their records, at most waitingLabelBytes*bound
@@ -27,8 +28,27 @@ type Early struct {
 }
 
 // NewUnmatched returns an empty store of at most bound labels.
-func NewUnmatched(bound int) Unmatched {
-	return Unmatched{queue: store.NewQueue[event.ID, Early](), bound: bound}
+func NewUnmatched(bound int, stands Standing) Unmatched {
+	return Unmatched{stands: stands, queue: store.NewQueue[event.ID, Early](), bound: bound}
+}
+
+// Standing says which label of a node stands when it gets different ones. The zero value is
+// [LastStands].
+type Standing uint8
+
+const (
+	// LastStands has a later label correct or withdraw the one before.
+	LastStands Standing = iota
+	// FirstStands refuses later labels.
+	FirstStands
+)
+
+// String returns "last" or "first".
+func (s Standing) String() string {
+	if s == FirstStands {
+		return "first"
+	}
+	return "last"
 }
 
 // Claim removes and returns the label that waits for a node, if there is one.
@@ -38,21 +58,31 @@ func (u *Unmatched) Claim(id event.ID) (Early, bool) {
 	return w, waited
 }
 
-// Wait keeps a label whose node has not arrived. The oldest labels are refused to make
-// room.
+// Wait keeps a label whose node has not arrived, in place of the one that waits. The oldest
+// labels are refused to make room. One that is withdrawn, whose class is none, waits no more.
 func (u *Unmatched) Wait(class int32, l *event.Label, out *event.Outcome) {
-	if first := u.queue.Get(l.Node); first != nil {
-		if first.Class == class {
-			out.Counts.LabelsRepeated++
-		} else {
-			out.Refuse(l.Origin, event.ConflictingLabel, "another label of this node, which has not come, waits already")
-		}
-		return
-	}
+	first := u.queue.Get(l.Node)
 	size, most := labelBytes(l), waitingLabelBytes*u.bound
-	if size > most {
+	switch {
+	case first != nil && first.Class == class:
+		out.Counts.LabelsRepeated++
+		return
+	case first != nil && u.stands == FirstStands:
+		out.Refuse(l.Origin, event.ConflictingLabel, "another label of this node, which has not come, waits already")
+		return
+	case first == nil && class == none:
+		out.Refuse(l.Origin, event.OrphanLabel, "its node is not there, and no label waits for it that could be withdrawn")
+		return
+	case size > most && class != none:
 		out.Refuse(l.Origin, event.OrphanLabel, "its node has not come, and its record is too long to be kept until then")
 		return
+	case first != nil:
+		u.Claim(l.Node)
+		if class == none {
+			out.Counts.LabelsWithdrawn++
+			return
+		}
+		out.Counts.LabelsCorrected++
 	}
 	for u.queue.Len() == u.bound || u.bytes+size > most {
 		_, oldest := u.queue.RemoveOldest()

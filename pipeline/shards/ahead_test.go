@@ -30,7 +30,7 @@ func TestEnteringAhead(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			m, rng := shardstest.ShardedModel(t, []gnn.Kind{gnn.KindSAGE, gnn.KindGCN}[seed%2], seed)
 			shardstest.ServeWith(t, m, shardstest.HeadsOfShards[seed%uint64(len(shardstest.HeadsOfShards))])
-			cfg := pipeline.Config{Samples: 2, Fallback: .5, LearnLag: []int{0, 1, 4, 7}[seed/3%4]}
+			cfg := pipeline.Config{Labels: pipeline.FirstStands, Samples: 2, Fallback: .5, LearnLag: []int{0, 1, 4, 7}[seed/3%4]}
 			if seed%4 > 0 {
 				cfg.Coverage = shardstest.SetsOfShards[seed/4%4]
 			}

@@ -145,7 +145,7 @@ func NewShard(m *model.Model, cfg pipeline.Config, p, P int) (*Shard, error) {
 	s.pending.Reserve(cfg.Reserve / P)
 	s.nodes = structure.New(cfg.Structure(m), graph, s.pending)
 	s.predictor = serve.NewPredictor(m, s.nodes, s.pending, s.share, s.heads)
-	s.labels = serve.NewLabels(s.predictor, cfg.MaxWaitingLabels)
+	s.labels = serve.NewLabels(s.predictor, cfg.MaxWaitingLabels, cfg.Labels)
 	s.softLabels = noSoftLabels{}
 	if by != nil {
 		s.nodes.Follow(by)
@@ -162,9 +162,10 @@ func NewShard(m *model.Model, cfg pipeline.Config, p, P int) (*Shard, error) {
 	return s, nil
 }
 
-// shardedConfig returns c with defaults, for P shards.
+// shardedConfig returns c with defaults, for P shards. The first label of a node stands: what
+// shards learn of a label was served by one of them, and is sent once.
 func shardedConfig(c pipeline.Config, P int) (pipeline.Config, error) {
-	c.Shards, c.Run = P, nil // shards are stepped beside each other
+	c.Shards, c.Run, c.Labels = P, nil, serve.FirstStands // shards are stepped beside each other
 	c, err := c.WithDefaults()
 	switch {
 	case err != nil:

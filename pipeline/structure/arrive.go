@@ -94,6 +94,9 @@ func (n *Nodes) accept(events []event.Node, out *event.Outcome) {
 		}
 		if known {
 			out.Counts.Updates++
+			if n.states.At(v).label != none {
+				n.change(v).past |= Replaced
+			}
 			if x.Dense == nil && len(x.Index) == 0 {
 				out.Counts.Cleared++
 			}

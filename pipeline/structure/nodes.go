@@ -42,7 +42,20 @@ type nodeState struct {
 	label           int32 // its class, none before its label came
 	gone            bool  // the node left, and its number has no other node yet
 	hasWaitingEdges bool  // edges that it named may be waiting, see waitingEdges.leave
+	past            Past
 }
+
+// Past is what is to be known of a node's labels beside its class.
+type Past uint8
+
+const (
+	// Late means that the first label came when what was served was no longer kept.
+	Late Past = 1 << iota
+	// Replaced means that the node's features were replaced since its label came.
+	Replaced
+	// Withdrawn means that the node has no label any more.
+	Withdrawn
+)
 
 // Follower is a part that keeps data about the graph's nodes or edges in step with the
 // graph. While a window enters, the methods are called in this order:
@@ -71,8 +84,8 @@ type Follower interface {
 	// that v named and the nodes that waited for v, repeated ones included, or those of
 	// an event of edges. Edges to added are new; added has no repeated nodes.
 	Linked(v int32, near, added []int32)
-	// Labelled reports the label of node v, which is in the graph and had none. A
-	// restored snapshot reports all labels again.
+	// Labelled reports the label of node v, which is in the graph, or none if it is
+	// withdrawn. A restored snapshot reports all labels again.
 	Labelled(v, class int32)
 	// Vacated reports that number v, whose node has left, is free for another node.
 	Vacated(v int32)
@@ -114,8 +127,11 @@ func (n *Nodes) Number(id event.ID) (v int32, known bool) { return n.index.numbe
 // ID returns the id of number v.
 func (n *Nodes) ID(v int32) event.ID { return n.index.ids.at(v) }
 
-// Class returns the class of node v, none before its label came.
+// Class returns the class of node v, none before its label came or after it was withdrawn.
 func (n *Nodes) Class(v int32) int32 { return n.states.At(v).label }
+
+// Past returns what is to be known of the labels of node v beside its class.
+func (n *Nodes) Past(v int32) Past { return n.states.At(v).past }
 
 // HasLeft reports whether number v has no node in the graph.
 func (n *Nodes) HasLeft(v int32) bool { return n.states.At(v).gone }
@@ -165,11 +181,13 @@ func (n *Nodes) Surroundings(v int32) (degree, fresh int) {
 	return degree, fresh
 }
 
-// SetLabel sets the class of node v, which had none. A node that has left is not reported
-// to followers.
+// SetLabel sets the class of node v, none to withdraw its label. A node that has left is not
+// reported to followers.
 func (n *Nodes) SetLabel(v, class int32) {
 	state := n.change(v)
-	state.label = class
+	if state.label, state.past = class, state.past&Late; class == none {
+		state.past |= Withdrawn
+	}
 	if state.gone {
 		return
 	}
@@ -177,6 +195,9 @@ func (n *Nodes) SetLabel(v, class int32) {
 		f.Labelled(v, class)
 	}
 }
+
+// SetLate records that the label of node v is [Late].
+func (n *Nodes) SetLate(v int32) { n.change(v).past |= Late }
 
 // bitset has a bit for each node number. The bits of a million nodes fit into a fast
 // cache, and Surroundings reads those of all neighbours at every label.

@@ -12,13 +12,13 @@ import (
 // nodeRecord is the state of a node number apart from the graph, as snapshots store it.
 type nodeRecord struct {
 	nodeState
-	context uint8 // 1 for a node of the context
+	context uint8 // 1 for a node of the context, and twice the node's past
 	id      event.ID
 	order   int64 // 0 while departed.order is nil
 }
 
 func (n *Nodes) record(v int32) nodeRecord {
-	r := nodeRecord{nodeState: *n.states.At(v), context: uint8(n.context.at(v)), id: n.index.ids.at(v)}
+	r := nodeRecord{nodeState: *n.states.At(v), context: uint8(n.context.at(v)) | uint8(n.states.At(v).past)<<1, id: n.index.ids.at(v)}
 	if n.departed.order != nil {
 		r.order = n.departed.order[v]
 	}
@@ -57,11 +57,12 @@ func (n *Nodes) State(s *snapshot.Schema) {
 	s.Check(func() error {
 		for v := range int32(n.states.Len()) {
 			state, y, c := n.states.At(v), labels[v], contexts[v]
-			if y < none || int(y) >= n.classes || c > 1 || state.gone && y != none {
+			past := Past(c >> 1)
+			if y < none || int(y) >= n.classes || past > Late|Replaced|Withdrawn || (y != none || past != 0) && (state.gone || (y == none) != (past&Withdrawn != 0)) {
 				return snapshot.Damaged("node %d has class %d, is context %d", v, y, c)
 			}
-			state.label = y
-			n.context.set(v, c == 1)
+			state.label, state.past = y, past
+			n.context.set(v, c&1 == 1)
 		}
 		return nil
 	})
@@ -179,7 +180,7 @@ func (n *Nodes) CheckWaiting(nodes iter.Seq[int32]) error {
 	left := 0 // the graph
 	for v := range nodes {
 		state := n.states.At(v)
-		if n.context.has(v) || state.label != none {
+		if n.context.has(v) || state.label != none || state.past != 0 {
 			return snapshot.Damaged("node %d does not wait for a label", v)
 		}
 		if !state.gone {

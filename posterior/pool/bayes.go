@@ -14,7 +14,7 @@ import (
 // Dirichlet(α) prior; α is Smoothing. The classes have equal prior probabilities:
 // the pool's biases learn theirs. Negative features count as 0.
 //
-// A batch adds to N. Nothing is forgotten.
+// A batch adds to N. Nothing is forgotten but a label that is corrected.
 type bayes struct {
 	Bayes
 	shape   Shape
@@ -70,22 +70,24 @@ func (b *bayes) predict(rows *Rows, logp []float64) {
 func (b *bayes) train(batch *Batch) { b.learn(batch, 1) }
 
 func (b *bayes) learn(batch *Batch, _ float64) posterior.Report {
-	b.count(&batch.Rows, batch.Labels)
+	b.changed.clear()
+	b.count(&batch.Rows, batch.Labels, 1)
+	b.count(&batch.Taken, batch.TakenLabels, -1)
 	b.version++
 	return posterior.Report{}
 }
 
-// count adds the features of rows to N.
-func (b *bayes) count(rows *Rows, labels []int32) {
-	b.changed.clear()
+// count adds the features of rows to N, sign times. What is taken from N was added to it before:
+// integers leave nothing, and other numbers no more than their rounding.
+func (b *bayes) count(rows *Rows, labels []int32, sign float64) {
 	for i, y := range labels {
 		index, value := rows.X.entries(i, b.shape.Features, &b.buffer)
 		for k, j := range index {
-			x := max(float64(value[k]), 0)
+			x := sign * max(float64(value[k]), 0)
 			at := int(j)*b.shape.Classes + int(y)
-			b.counts[at] += x
+			b.counts[at] = max(b.counts[at]+x, 0)
 			b.log[at] = double.Log(b.counts[at] + b.Smoothing)
-			b.total[y] += x
+			b.total[y] = max(b.total[y]+x, 0)
 			b.changed.add(j)
 		}
 	}

@@ -22,6 +22,10 @@
 // it. Of the past a batch keeps λ^share, where share = min(1, n/Batch) of n
 // labels: many small batches forget as much as one full one.
 //
+// A label may be corrected after it was learned. Then bayes and vote take it from their counts,
+// and all heads learn the corrected one as one more row, as the node is now. What was served for
+// the node is gone: products and mixture learn from its first label alone.
+//
 //	static, online  softmax(zᵀM/τ), diagonal Gaussian. Prior: the training
 //	                posterior. Update: none; Algorithm 1 of the paper (paper.go)
 //	joint           softmax(φᵀM), φ = [z/τ; n_v scaled; q_v scaled; 1]. Prior: a

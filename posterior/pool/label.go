@@ -18,7 +18,8 @@ import (
 // The label y of node v adds e_v, as it was when v was served, to H[y,·]. Evidence
 // from n_v is symmetric, so v is also evidence about its labelled neighbours:
 // H[k,y] grows by e_v[k]. Edges between two nodes of the same batch were in neither
-// e_v, and each adds 1 to H in both directions. Nothing is forgotten.
+// e_v, and each adds 1 to H in both directions. Nothing is forgotten: a corrected label is
+// counted again, with the evidence of then.
 type label struct {
 	labelConfig
 	classes int
@@ -159,7 +160,7 @@ func (l *label) readPredictive(r *reader, _ bool) {
 //
 // where π is each class's share of all labels so far, plus one of each class: a
 // Dirichlet prior with the weight of one neighbour. It assumes homophily instead of
-// learning it. Nothing is forgotten.
+// learning it. Nothing is forgotten but a label that is corrected.
 type vote struct {
 	classes int
 	version uint64
@@ -197,6 +198,9 @@ func (v *vote) train(b *Batch) { v.learn(b, 1) }
 func (v *vote) learn(b *Batch, _ float64) posterior.Report {
 	for _, y := range b.Labels {
 		v.counts[y]++
+	}
+	for _, y := range b.TakenLabels {
+		v.counts[y]--
 	}
 	v.version++
 	return posterior.Report{}

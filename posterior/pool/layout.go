@@ -11,10 +11,10 @@ import (
 // to write a [Batch] as bytes and to read it back.
 //
 // The bytes are little-endian, without padding: counts are 32-bit, numbers are float32 and
-// temperatures float64. A batch is the number n of rows, their labels, the log
-// probabilities, and the rows; then the number of pairs, and these; then the number of rows
-// to refresh, their labels, and the rows. Rows are the fields that are needed, in the order
-// of [Rows]. Sparse features are the number of entries of each row, all indices, and all
+// temperatures float64. A batch is the number n of rows, their labels, how many of them were
+// served, the log probabilities of these, and the rows; then the number of pairs, and these; then
+// the number of rows to refresh, their labels, and the rows, and the same of those that are taken.
+// Rows are the fields that are needed, in the order of [Rows]. Sparse features are the number of entries of each row, all indices, and all
 // values.
 type Layout struct {
 	Shape    Shape
@@ -28,9 +28,12 @@ func (p *Pool) Layout() Layout {
 	return Layout{Shape: p.shape, Need: p.needs, Sparse: p.cfg.Scale() != Standard, LogProbs: p.LogProbsPerRow()}
 }
 
-// refreshed is the layout of Batch.Refresh.
-func (l Layout) refreshed() Layout {
-	l.Need &= NeedX | NeedS | needDegree
+// refreshed is the layout of Batch.Refresh, and taken that of Batch.Taken.
+func (l Layout) refreshed() Layout { return l.only(NeedX | NeedS | needDegree) }
+func (l Layout) taken() Layout     { return l.only(NeedX) }
+
+func (l Layout) only(fields Need) Layout {
+	l.Need &= fields
 	return l
 }
 
@@ -38,6 +41,7 @@ func (l Layout) refreshed() Layout {
 func (l Layout) AppendBatch(b []byte, x *Batch) []byte {
 	b = appendCount(b, x.N)
 	b = appendInts(b, x.Labels)
+	b = appendCount(b, len(x.LogProbs)/max(l.LogProbs, 1))
 	b = appendFloats(b, x.LogProbs)
 	b = l.appendRows(b, &x.Rows)
 	b = appendCount(b, len(x.Pairs))
@@ -46,7 +50,13 @@ func (l Layout) AppendBatch(b []byte, x *Batch) []byte {
 	}
 	b = appendCount(b, x.Refresh.N)
 	b = appendInts(b, x.RefreshLabels)
-	return l.refreshed().appendRows(b, &x.Refresh)
+	b = l.refreshed().appendRows(b, &x.Refresh)
+	b = appendCount(b, x.Taken.N)
+	b = appendInts(b, x.TakenLabels)
+	if x.Taken.N == 0 {
+		return b
+	}
+	return l.taken().appendRows(b, &x.Taken)
 }
 
 func (l Layout) appendRows(b []byte, rows *Rows) []byte {
@@ -129,6 +139,7 @@ func (l Layout) AppendPart(b []byte, x *Part) []byte {
 func (l Layout) ReadPart(b []byte) (x Part, rest []byte, err error) {
 	r := &batchReader{b: b}
 	r.batch(l, &x.Batch)
+	r.check(len(x.LogProbs) == x.N*l.LogProbs && x.Taken.N == 0, "a part has labels that are corrected")
 	x.Positions, x.Refreshed = r.ints(x.N), r.ints(x.N)
 	if r.err != nil {
 		return Part{}, nil, fmt.Errorf("pool: part of a batch: %w", r.err)
@@ -146,7 +157,9 @@ type batchReader struct {
 func (r *batchReader) batch(l Layout, x *Batch) {
 	x.N = r.count(4)
 	x.Labels = r.labels(x.N, l.Shape.Classes)
-	x.LogProbs = r.floats(x.N, l.LogProbs)
+	served := r.count(4 * max(l.LogProbs, 1))
+	r.check(served <= x.N, "%d rows of %d were served", served, x.N)
+	x.LogProbs = r.floats(served, l.LogProbs)
 	r.rows(l, &x.Rows)
 	x.Pairs = make([][2]int32, r.count(8))
 	ends := r.ints(2 * len(x.Pairs))
@@ -156,6 +169,9 @@ func (r *batchReader) batch(l Layout, x *Batch) {
 	x.Refresh.N = r.count(4)
 	x.RefreshLabels = r.labels(x.Refresh.N, l.Shape.Classes)
 	r.rows(l.refreshed(), &x.Refresh)
+	x.Taken.N = r.count(4)
+	x.TakenLabels = r.labels(x.Taken.N, l.Shape.Classes)
+	r.rows(l.taken(), &x.Taken)
 }
 
 // check records an error unless ok, or unless there is one already. In loops it is called

@@ -43,6 +43,9 @@ func (p *paperHead) train(*Batch) {}
 func (p *paperHead) takeOver(classifier, float64) {}
 
 func (p *paperHead) learn(b *Batch, _ float64) posterior.Report {
+	if b.N == 0 {
+		return posterior.Report{}
+	}
 	return p.Learn(b.Embedded, b.Labels)
 }
 

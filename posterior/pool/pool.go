@@ -258,42 +258,56 @@ type report struct {
 
 // Learn updates the pool with a batch of labels. It first scores the predictions
 // that were served, then updates the weights from them, and then the heads. A batch
-// without rows changes nothing.
+// without rows, and from which nothing is taken, changes nothing.
 func (p *Pool) Learn(b Batch) report {
 	if p.onlyPredicts {
 		panic("pool: a pool with the predictive state of another learns")
 	}
 	p.check(&b)
-	checkLength("log probabilities", len(b.LogProbs), b.N*p.LogProbsPerRow())
+	served := len(b.LogProbs) / p.LogProbsPerRow()
+	checkLength("log probabilities", len(b.LogProbs), min(served, b.N)*p.LogProbsPerRow())
+	checkLength("labels that are taken", len(b.TakenLabels), b.Taken.N)
+	b.Taken.check(p.shape, p.needs&NeedX)
+	p.checkLabels(b.TakenLabels)
 	b.Refresh.check(p.shape, p.needs&(NeedX|NeedS|needDegree))
 	checkLength("labels to refresh", len(b.RefreshLabels), b.Refresh.N)
 	p.checkLabels(b.RefreshLabels)
 	r := report{Heads: make([]posterior.Report, len(p.scores)-1)}
-	if b.N == 0 {
+	if b.N+b.Taken.N == 0 {
 		return r
 	}
-	for i, y := range b.Labels {
-		for k := range p.scores {
-			p.scores[k].add(p.of(b.LogProbs, i, k), int(y))
-		}
+	if served > 0 {
+		r.Steps = p.learnServed(b.Labels[:served], b.LogProbs)
 	}
 	share := p.cfg.share(b.N)
-	if p.mixture != nil {
-		p.mixture.learn(b.Labels, share, p.experts(b.LogProbs))
-	}
-	p.loadMembers(b.N, b.LogProbs)
-	p.said.transpose(b.N)
-	for j, w := range p.weights {
-		steps := w.learn(b.Labels, share)
-		if j == 0 {
-			r.Steps = steps
-		}
-	}
 	for k, h := range p.heads {
 		r.Heads[k] = h.learn(&b, share)
 	}
 	p.version++
 	return r
+}
+
+// learnServed scores what was served for labels, and updates the weights from it. It returns the
+// Newton steps of the first product.
+func (p *Pool) learnServed(labels []int32, logProbs []float32) (steps int) {
+	for i, y := range labels {
+		for k := range p.scores {
+			p.scores[k].add(p.of(logProbs, i, k), int(y))
+		}
+	}
+	share := p.cfg.share(len(labels))
+	if p.mixture != nil {
+		p.mixture.learn(labels, share, p.experts(logProbs))
+	}
+	p.loadMembers(len(labels), logProbs)
+	p.said.transpose(len(labels))
+	for j, w := range p.weights {
+		n := w.learn(labels, share)
+		if j == 0 {
+			steps = n
+		}
+	}
+	return steps
 }
 
 func (p *Pool) check(b *Batch) {

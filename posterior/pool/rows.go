@@ -53,8 +53,15 @@ type Rows struct {
 type Batch struct {
 	Rows
 	Labels []int32
-	// LogProbs is what Predict wrote for the rows when they were served.
+	// LogProbs is what Predict wrote for the first rows when they were served. The further rows
+	// have a corrected label, and present values in all fields: heads learn them, and neither
+	// scores nor weights do.
 	LogProbs []float32
+	// Taken are nodes whose label was learned and is theirs no more, and TakenLabels those
+	// labels: heads that count take them from their counts. Only X is read, which is what was
+	// learned, or 0 if that is not known any more.
+	Taken       Rows
+	TakenLabels []int32
 	// Pairs are the edges between two rows of the batch, by index, each once.
 	Pairs [][2]int32
 	// Refresh are the neighbours of the batch's rows that were labelled before it,

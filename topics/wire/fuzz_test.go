@@ -139,6 +139,8 @@ func checkID(t *testing.T, id event.ID) {
 func FuzzLabel(f *testing.F) {
 	f.Add(AppendLabel(nil, &event.Label{Node: event.ID{Str: "a"}, Class: "red", Time: 3}), false)
 	f.Add(AppendLabel(nil, &event.Label{Node: event.ID{Num: 1}, Index: 2}), false)
+	f.Add(AppendLabel(nil, &event.Label{Node: event.ID{Num: 1}, Withdrawn: true}), false)
+	f.Add([]byte(`{"node":1,"class":null}`), true)
 	f.Add([]byte(`{"node":"a","class":"red","time":3}`), true)
 	f.Add([]byte(`{"node":1,"class":0}`), true)
 	f.Fuzz(func(t *testing.T, b []byte, isJSON bool) {
@@ -154,7 +156,7 @@ func FuzzLabel(f *testing.F) {
 			return
 		}
 		checkID(t, l.Node)
-		if len(l.Class) > 1024 || l.Index < 0 || l.Class != "" && l.Index != 0 {
+		if len(l.Class) > 1024 || l.Index < 0 || (l.Class != "" || l.Withdrawn) && l.Index != 0 || l.Withdrawn && l.Class != "" {
 			t.Fatalf("invalid class in %+v", l)
 		}
 		if reason, detail := d.Label(&event.Origin{Value: AppendLabel(nil, &l)}, &again); reason != "" {

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
@@ -29,7 +30,9 @@ func (in *input) label(l *event.Label, limits Limits) error {
 		}
 		return true, err
 	})
-	return checkLabel(hasNode, hasClass, err)
+	// A null field is not handed on, but its key is kept.
+	l.Withdrawn = !hasClass && slices.ContainsFunc(in.keys, func(key []byte) bool { return string(key) == "class" })
+	return checkLabel(hasNode, hasClass || l.Withdrawn, err)
 }
 
 func checkLabel(hasNode, hasClass bool, err error) error {
@@ -84,9 +87,12 @@ func AppendLabel(dst []byte, l *event.Label) []byte {
 	o.text("node")
 	o.id(l.Node)
 	o.text("class")
-	if l.Class != "" {
+	switch {
+	case l.Withdrawn:
+		o.code(msgpcode.Nil)
+	case l.Class != "":
 		o.text(l.Class)
-	} else {
+	default:
 		o.integer(int64(l.Index))
 	}
 	if l.Time != 0 {
@@ -106,7 +112,8 @@ func (in *input) labelJSON(b []byte, l *event.Label, limits Limits) error {
 		return err
 	}
 	node, class, time := members[0], members[1], members[2]
-	if err := checkLabel(node.given(), class.given(), nil); err != nil {
+	l.Withdrawn = class != nil && !class.given()
+	if err := checkLabel(node.given(), class != nil, nil); err != nil {
 		return err
 	}
 	if l.Node, err = node.id(limits.MaxID); err != nil {
@@ -114,6 +121,9 @@ func (in *input) labelJSON(b []byte, l *event.Label, limits Limits) error {
 	}
 	if l.Time, err = time.integer(); err != nil {
 		return err
+	}
+	if l.Withdrawn {
+		return nil
 	}
 	if class[0] == '"' {
 		if err := json.Unmarshal(class, &l.Class); err != nil {

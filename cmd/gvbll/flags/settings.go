@@ -19,6 +19,7 @@ type Engine struct {
 	Sets         Sets        `embed:"" group:"sets"`
 	Rescore      rescoreFlag `help:"Predict nodes again until their label comes, and publish revisions. after=N: whenever N edges were added to a node (1 when left out). confidence=P: publish only what crosses this confidence, up or down. Such as after=3,confidence=0.8; off when left out." placeholder:"NAME=NUMBER,..." group:"revisions"`
 	RescoreLimit int         `help:"Predict at most this many nodes again in a window." default:"100" group:"revisions"`
+	Labels       string      `help:"Which label of a node stands when it gets different ones: last, a later one corrects the one before or withdraws it (docs/wire-format.md); or first, later ones are refused. Scores are of the first. A graph with shards keeps the first." enum:"last,first" default:"last" placeholder:"last" group:"update"`
 	Paper        Paper       `embed:"" group:"paper"`
 	Lag
 }
@@ -30,8 +31,12 @@ type Lag struct {
 
 // Settings returns the engine's configuration. [ValidSettings] checks it.
 func (f Engine) Settings() pipeline.Config {
+	labels := pipeline.LastStands
+	if f.Labels == pipeline.FirstStands.String() {
+		labels = pipeline.FirstStands
+	}
 	return pipeline.Config{
-		Head: f.Head, Update: f.Paper.Config(), Fallback: OrNone(f.Paper.Fallback),
+		Head: f.Head, Labels: labels, Update: f.Paper.Config(), Fallback: OrNone(f.Paper.Fallback),
 		Coverage: f.Sets.coverage(), Rescore: pipeline.Rescoring{After: f.Rescore.After, Confidence: f.Rescore.Confidence, Limit: f.RescoreLimit},
 		LearnLag: f.LearnLag, Run: beside,
 	}

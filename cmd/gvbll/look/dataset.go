@@ -59,7 +59,8 @@ func exportedIDs(nodes []pipeline.Recorded, w io.Writer) (ids dataset.IDs) {
 
 // DataSet returns the graph as a data set. What is to be known of it is said on w.
 func (l *Log) DataSet(ctx context.Context, w io.Writer) (*dataset.Dataset, error) {
-	h, err := pipeline.NewHistory(l.features, l.classes)
+	cfg, _ := l.settings() // those of another program's engine say nothing of labels here
+	h, err := pipeline.NewHistory(l.features, l.classes, cfg.Labels)
 	if err != nil {
 		return nil, err
 	}
