@@ -246,3 +246,64 @@ func TestShortLedgerBesideOwner(t *testing.T) {
 		}
 	})
 }
+
+// TestInputsLostTheirEnds: inputs lose their newest records, which a checkpoint has, and producers
+// have written others in their place, or not yet. The worker stops. With the gap accepted, what is
+// new is predicted, and what was predicted is not once more, though the topic has lost it.
+func TestInputsLostTheirEnds(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		more       int  // nodes that come before the gap is accepted
+		checkpoint bool // one has all of what is gone; else the ledger has windows behind it
+	}{
+		{"and got no others", 0, true},
+		{"and got some others", 10, true},
+		{"and got more than they had", 90, true},
+		{"behind a checkpoint", 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onBrokers(t, func(t *testing.T, f *fixture) {
+				dir := t.TempDir()
+				kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
+				f.send(0, 40)
+				if err := f.run(&tally{}, kept); err != nil {
+					t.Fatal(err)
+				}
+				second := kept
+				if !c.checkpoint {
+					second = worker.Config{}
+				}
+				f.send(40, 80)
+				if err := f.run(&tally{}, second); err != nil {
+					t.Fatal(err)
+				}
+				had := f.consumed()
+				nodes0, labels1 := kafka.TopicPartition{Topic: f.names.Nodes}, kafka.TopicPartition{Topic: f.names.Labels, Partition: 1}
+				for _, at := range []kafka.TopicPartition{nodes0, labels1} {
+					f.shorten(at.Topic, func(r *kafka.Record) bool { return r.Partition != at.Partition || r.Offset < had[at]-3 })
+				}
+				if c.more > 0 {
+					f.send(80, 80+c.more)
+				}
+				// Where the log is as long as it was, a reader finds out that it has other records.
+				impatient := f.withDialTimeout(3 * time.Second)
+				w := impatient.startWorker(&tally{}, kept)
+				checkLine(t, "a worker", <-w.ended, " partition ", "restore the topic", "gvbll rebase --accept-gap")
+				done, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(kept), "")
+				if err != nil || !done.Began || len(done.Tail) != 2 || len(done.Front) != 0 || done.Windows != 0 {
+					t.Fatalf("accepted as %+v with error %v, want an epoch behind two ends of logs", done, err)
+				}
+				for i, at := range []kafka.TopicPartition{nodes0, labels1} {
+					if g := done.Tail[i]; g.Topic != at.Topic || g.Partition != at.Partition || g.To != had[at] || g.From > had[at]-3 {
+						t.Errorf("accepted the end %v, want what begins at or before %d and ends at %d", g, had[at]-3, had[at])
+					}
+				}
+				f.send(80+c.more, 100+c.more)
+				f.serve(kept, 100+c.more)
+				if _, err := f.audit(&tally{}, f.config(worker.Config{Checkpoints: replay.Checkpoints{Restore: readTally}})); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
