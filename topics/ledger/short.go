@@ -29,7 +29,7 @@ func (e *ShortError) Error() string {
 	if e.At.Partition == 0 {
 		remedy += "; without one, 'gvbll rebase --accept-gap' goes on behind them, and publishes nothing again"
 	}
-	return fmt.Sprintf("ledger %s lost %s: there are %s; %s", e.At.Topic, lost, strings.Join(e.Found, " and "), remedy)
+	return fmt.Sprintf("ledger %s lost %s, as is shown by %s: %s", e.At.Topic, lost, strings.Join(e.Found, " and "), remedy)
 }
 
 // Short returns a [ShortError] of a ledger as it is now, which is known to have had windows up to
@@ -57,5 +57,5 @@ func Explain(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, last
 	default:
 		return err
 	}
-	return Short(ctx, c, at, last, "workers that have read them")
+	return Short(ctx, c, at, last, "this worker, which has read them")
 }

@@ -166,7 +166,7 @@ func (p *publisher) checkCut(ctx context.Context) error {
 
 // short returns a [ledger.ShortError] of windows that this worker has committed.
 func (p *publisher) short(ctx context.Context) error {
-	return ledger.Short(ctx, p.from.Ledger.Client, p.from.Terms.LedgerAt(), p.last, "answers of brokers that they are committed")
+	return ledger.Short(ctx, p.from.Ledger.Client, p.from.Terms.LedgerAt(), p.last, "brokers' answers that they are committed")
 }
 
 // follow has the transaction commit the group's offsets as they are now.

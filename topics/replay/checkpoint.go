@@ -183,7 +183,7 @@ func (p *Replayer) passEnd(ctx context.Context, path string, at *Reached, err er
 		}
 	}
 	if !p.AcceptGap {
-		return nil, nil, ledger.Short(ctx, p.Client, p.Cfg.Terms.LedgerAt(), at.Window-1, "checkpoint "+path)
+		return nil, nil, ledger.Short(ctx, p.Client, p.Cfg.Terms.LedgerAt(), at.Window-1, fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, path))
 	}
 	p.Settings = Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: p.Cfg.Terms.IsOwn(at.Settings)}
 	if !p.Settings.Own {

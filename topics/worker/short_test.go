@@ -116,8 +116,8 @@ func TestShortLedger(t *testing.T) {
 		checkpoint bool // there is one, before the loss
 		want       []string
 	}{
-		{"a checkpoint past the end", true, false, true, []string{"checkpoint "}},
-		{"a checkpoint past the end, and no later predictions", true, true, true, []string{"checkpoint "}},
+		{"a checkpoint past the end", true, false, true, []string{"a checkpoint of its first"}},
+		{"a checkpoint past the end, and no later predictions", true, true, true, []string{"a checkpoint of its first"}},
 		{"later predictions", false, false, true, []string{"predictions of window", "offsets up to which group"}},
 		{"later predictions, and no checkpoint", false, false, false, []string{"predictions of window"}},
 		{"offsets of the group alone", false, true, true, []string{"offsets up to which group"}},
