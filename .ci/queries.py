@@ -40,6 +40,7 @@ EITHER = {
     ("graphs.json", "Graphs, the worst first", "F"): "only while an alert fires",
     ("calibration.json", "NLL: served less shadow"): "only with a model in the shadow",
     ("calibration.json", "Accuracy: served less shadow"): "only with a model in the shadow",
+    ("calibration.json", "Models and their trial"): "only of a trial",
 } | {(board, "Alerts"): "only while one fires" for board in ("graphs.json", "calibration.json", "posterior.json", "stream.json")} | {
     ("calibration.json", title, "C", "demo"): "with the paper's head, only while static serves"
     for title in ("ECE over this range", "Accuracy, by head", "NLL, by head", "ECE, by head")

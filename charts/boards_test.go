@@ -356,8 +356,8 @@ func TestThresholds(t *testing.T) {
 }
 
 // TestColours: what was served, the model as trained, the head that learns and chance have one
-// colour each on all boards, on the page and in the pictures of the table. What varies has its
-// colour by its name, not by its place.
+// colour each on all boards, on the page and in the pictures of the table. What several
+// panels have, such as classes, has its colour by its name, not by its place.
 func TestColours(t *testing.T) {
 	css, pictures := read(t, "page/files/page.css"), read(t, "../cmd/lab/table/draw.go")
 	of := make(map[string]string)
@@ -373,6 +373,7 @@ func TestColours(t *testing.T) {
 			t.Errorf("pictures draw %s as %v, want %s", system, m, of[series])
 		}
 	}
+	byName := regexp.MustCompile(`{{(head|graph|class|value|instance|group)}}`) // what several panels have
 	for name, d := range dashboards(t) {
 		for _, p := range d.all() {
 			if p.Type != "timeseries" && p.Type != "bargauge" && p.Type != "trend" {
@@ -384,7 +385,7 @@ func TestColours(t *testing.T) {
 				case p.Type == "bargauge" && q.LegendFormat != "served" && q.LegendFormat != "by chance" && of["static"] == p.FieldConfig.Defaults.Color.FixedColor: // grey: it does not serve
 				case want != "" && c.FixedColor != want:
 					t.Errorf("%s: %q draws %s in %q, want %s", name, p.Title, q.LegendFormat, c.FixedColor, want)
-				case p.Type == "timeseries" && strings.Contains(q.LegendFormat, "{{") && p.FieldConfig.Defaults.Color.Mode != "palette-classic-by-name":
+				case p.Type == "timeseries" && byName.MatchString(q.LegendFormat) && p.FieldConfig.Defaults.Color.Mode != "palette-classic-by-name":
 					t.Errorf("%s: %q colours %s by place: %v %v", name, p.Title, q.LegendFormat, p.FieldConfig.Defaults.Color, ok)
 				}
 				if c, _ := override[struct{ FixedColor string }](t, p, "online", "color"); q.LegendFormat == "{{head}}" && p.Type == "timeseries" && c.FixedColor != of["online"] {

@@ -104,6 +104,8 @@ var advice = []struct {
 	}},
 	{"Models", [][2]string{
 		{"gvbll_model_info", "No series with `part=\"shadow\"`: the owner runs without `--shadow`."},
+		{"gvbll_trial_labels", "Compared reaches needed: the better one of the two serves then. It stands still: no labels come, or the model is still being loaded. Needed 0: the trial has no rule, and `gvbll promote` decides."},
+		{"gvbll_trial_lead_nats", "Above 0: the model on trial is better. Divided by the labels compared: by how much its NLL is lower."},
 		{"gvbll_promotions_total", "Moves though nobody ran `gvbll promote`: check who may write to the commands topic."},
 		{"gvbll_shadow_labels_total", "As `gvbll_scored_labels_total`, for the shadow model; so are the next three."},
 		{"gvbll_shadow_correct_labels_total", "Divided by `gvbll_shadow_labels_total`: if above the serving model's accuracy, `gvbll promote`."},
@@ -279,6 +281,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	}
 	m.ShowModels(&model.Model{ID: "a"}, &model.Model{ID: "b"})
 	m.Observe(out)
+	m.Trial("b", 20, 40, 1.5)
 	m.ShowShadow("b", []pipeline.Summary{{Head: "online"}})
 	m.Show(out, []pipeline.Summary{{Head: "online"}})
 	q := &posterior.Gaussian{Dim: 1, Classes: 1, Mean: []float64{0}, Precision: []float64{1}}

@@ -49,6 +49,18 @@ func New(reg prometheus.Registerer) *Metrics {
 	}
 }
 
+// Trial shows how a model on trial does, "" for none: by how many labels it is compared, how
+// many are needed (0: the trial has no rule), and its lead in nats.
+func (m *Metrics) Trial(model string, compared, needed int64, lead float64) {
+	m.models.trial.Reset()
+	m.models.lead.Reset()
+	if model != "" {
+		m.models.trial.WithLabelValues(model, "compared").Set(float64(compared))
+		m.models.trial.WithLabelValues(model, "needed").Set(float64(needed))
+		m.models.lead.WithLabelValues(model).Set(lead)
+	}
+}
+
 // Observe adds the outcome of a live window to the counters.
 func (m *Metrics) Observe(out *event.Outcome) {
 	m.stream.observe(out)

@@ -157,18 +157,20 @@ func (g *testGraph) forget(node string) {
 	}
 }
 
-// checkTrial waits until the ledger, 'gvbll status' and the owner's page say the same of the
-// trial of a model that is in the shadow.
+// checkTrial waits until the ledger, 'gvbll status', the owner's page and its metrics say the same
+// of the trial of a model that is in the shadow.
 func (g *testGraph) checkTrial(model string) {
 	g.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
 		var st look.Status
 		var served struct{ Trial *page.Trial }
+		scraped := ""
 		_, out, _ := g.command("status", "--json")
 		must(g.t, json.Unmarshal([]byte(out), &st))
 		if st.Owner != nil {
 			must(g.t, json.Unmarshal([]byte(g.sh.get(st.Owner.HTTP+"/v1/status")), &served))
+			scraped = g.sh.get(st.Owner.HTTP + "/metrics")
 		}
 		last, err := ledger.Newest(g.t.Context(), g.client, g.names.LedgerAt(0))
 		must(g.t, err)
@@ -176,7 +178,8 @@ func (g *testGraph) checkTrial(model string) {
 		if want.Model != model || !want.Loaded || want.After != 40 {
 			g.t.Fatalf("the ledger has the trial %+v, want that of %s in the shadow, after 40 labels", want, model)
 		}
-		if cmp.Diff(want, st.Trial) == "" && cmp.Diff(want, served.Trial) == "" {
+		exported := fmt.Sprintf("gvbll_trial_labels{model=%q,of=\"compared\"} %d\ngvbll_trial_labels{model=%q,of=\"needed\"} 40\n", model, want.Labels, model)
+		if cmp.Diff(want, st.Trial) == "" && cmp.Diff(want, served.Trial) == "" && strings.Contains(scraped, exported) {
 			_, out, _ := g.command("status")
 			if !strings.Contains(out, "trial    "+model+" is in the shadow, compared by ") {
 				g.t.Errorf("gvbll status prints no trial of %s:\n%s", model, out)

@@ -135,7 +135,11 @@ func (s *Service) onStepped(w replay.Stepped) {
 	if w.Outcome.Shadow != nil {
 		shadow = w.Outcome.Shadow.Model
 	}
-	s.Board.Page.Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Replayed: w.Replayed, Trial: look.TrialOf(w.Trial, shadow), Took: w.Took, At: time.Now()})
+	trial := look.TrialOf(w.Trial, shadow)
+	s.Board.Page.Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Replayed: w.Replayed, Trial: trial, Took: w.Took, At: time.Now()})
+	if s.Board.Metrics.Trial("", 0, 0, 0); trial != nil {
+		s.Board.Metrics.Trial(trial.Model, trial.Labels, trial.After, trial.Lead)
+	}
 	switch {
 	case !w.Replayed:
 		s.Board.Metrics.Observe(w.Outcome)
