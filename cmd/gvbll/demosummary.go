@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"slices"
-	"strings"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
@@ -126,50 +124,11 @@ func (s *demoSummary) comparison() []look.Line {
 		h := &s.Heads[i]
 		row(h.Head, &h.demoScores, fmt.Sprintf("%+.4f ± %.4f", h.Behind, h.Error))
 	}
-	lines = append(lines, look.Line{Text: "Means over steps; the ECE is of all labels. docs/method.md says what each head is.", Style: look.Faint}, look.Line{})
-	for line := range strings.Lines(s.verdict()) {
-		lines = append(lines, look.Line{Text: strings.TrimSuffix(line, "\n")})
+	lines = append(lines, look.Line{Text: "Means over steps; the ECE is of all labels. docs/method.md says what each head is.", Style: look.Faint})
+	if len(s.Heads) > 0 && s.Heads[0].Behind < -2*s.Heads[0].Error {
+		lines = append(lines, look.Line{Text: fmt.Sprintf("%s would have done better, by %.4f nats.", s.Heads[0].Head, -s.Heads[0].Behind)})
 	}
 	return lines
-}
-
-// verdict says in words how what served compares, on NLL, with the best head in hindsight and
-// with the model as trained, and names a head that was right more often.
-func (s *demoSummary) verdict() string {
-	if len(s.Heads) == 0 {
-		return "There was one head, and it served."
-	}
-	best := &s.Heads[0]
-	name := best.Head
-	if name == look.StaticHead {
-		name += " (the model as trained)"
-	}
-	by := fmt.Sprintf("%.4f %s", math.Abs(best.Behind), lowerOrHigher(best.Behind))
-	var lines []string
-	switch {
-	case math.Abs(best.Behind) < 2*best.Error:
-		lines = append(lines, fmt.Sprintf("A tie with the best in hindsight, %s: its NLL\nis %s, less than two standard errors.", name, by))
-	case best.Behind < 0:
-		lines = append(lines, fmt.Sprintf("%s, the best in hindsight, would have done better:\nits NLL is %s than that of what served.", name, by))
-	default:
-		lines = append(lines, fmt.Sprintf("No head would have done better: the NLL of the best in hindsight,\n%s, is %s than that of what served.", name, by))
-	}
-	if h := slices.MaxFunc(s.Heads, func(a, b demoHead) int { return cmp.Compare(a.Acc, b.Acc) }); h.Acc > s.Served.Acc {
-		lines = append(lines, fmt.Sprintf("%s was right more often: %.1f%% against %.1f%%.", h.Head, 100*h.Acc, 100*s.Served.Acc))
-	}
-	for _, h := range s.Heads[1:] {
-		if h.Head == look.StaticHead {
-			lines = append(lines, fmt.Sprintf("The NLL of the model as trained, static, is %.4f %s.", math.Abs(h.Behind), lowerOrHigher(h.Behind)))
-		}
-	}
-	return strings.Join(lines, "\n")
-}
-
-func lowerOrHigher(difference float64) string {
-	if difference < 0 {
-		return "lower"
-	}
-	return "higher"
 }
 
 func scoresOf(s *calibration.Prequential) demoScores {

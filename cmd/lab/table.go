@@ -29,7 +29,6 @@ type tableCmd struct {
 	Format     string   `help:"Format of the table: text or markdown." enum:"text,markdown" default:"text" placeholder:"text"`
 	JSON       string   `help:"File to write a JSON array into, with an object for each data set, protocol and system; - for standard output, without the table." name:"json" type:"path" placeholder:"FILE"`
 	Plots      string   `help:"Folder to write plots into, as SVG and PNG: scores by step, reliability, the posterior, and systems beside the paper's figures." type:"path" placeholder:"DIR"`
-	Folds      int      `help:"Cross-validate the settings on the training nodes with this many folds, instead of running the stream; 0 runs the stream." default:"0"`
 }
 
 // Help is shown by lab table --help.
@@ -133,9 +132,6 @@ func (c tableCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 	if !(c.LabelShare >= 0 && c.LabelShare <= 1) {
 		return flags.Usagef("--label-share %v: give a share from 0 to 1, such as 0.1", c.LabelShare)
 	}
-	if err := g.Check(flags.NoEffect(c.Folds > 0, "no effect on --folds: leave out one of them", "results", "plots", "format", "delay", "learn-lag", "label-share")); err != nil {
-		return err
-	}
 	plan, err := c.Plan.plan(g)
 	if err != nil {
 		return err
@@ -152,9 +148,6 @@ func (c tableCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 	}
 	if err := errors.Join(flags.CheckOutput("--json", c.JSON), flags.CheckFolder("--plots", c.Plots)); err != nil {
 		return err
-	}
-	if c.Folds > 0 {
-		return c.crossValidate(ctx, p, plan)
 	}
 	existing, err := readResults(c.Results)
 	if err != nil {
@@ -204,24 +197,6 @@ func (c tableCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 	}
 	_, err = io.WriteString(p.Out, text)
 	return err
-}
-
-// crossValidate prints the scores of the settings on training nodes held out.
-func (c tableCmd) crossValidate(ctx context.Context, p flags.Process, plan table.Plan) error {
-	found, err := table.CrossValidate(ctx, plan, c.Folds, []table.Settings{plan.Settings})
-	if err != nil {
-		return err
-	}
-	if c.JSON != "" {
-		if err := flags.WriteJSON(p.Out, c.JSON, found); err != nil || c.JSON == "-" {
-			return err
-		}
-	}
-	fmt.Fprintf(p.Out, "%-12s %-14s %17s %17s\n", "data set", "system", "accuracy %", "NLL")
-	for _, v := range found {
-		fmt.Fprintf(p.Out, "%-12s %-14s %9.1f ± %5.1f %9.3f ± %.3f\n", v.Dataset, v.System, 100*v.Acc, 100*v.AccSE, v.NLL, v.NLLSE)
-	}
-	return nil
 }
 
 // readResults reads the results of earlier runs. A last line that an interruption cut

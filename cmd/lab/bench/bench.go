@@ -65,7 +65,6 @@ var All = []Benchmark{
 	{"single", single},
 	{"engine", engine},
 	{"pool", poolAgainstPaper},
-	{"learn-lag", learnLag},
 	{"hubs", hubs},
 	{"memory", memory},
 	{"update", update},

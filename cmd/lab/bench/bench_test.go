@@ -9,7 +9,7 @@ import (
 // positive figures with a unit and a bar. Whether the bars are met is checked by gvbll
 // bench only, since a test machine may be busy.
 func TestBenchmarks(t *testing.T) {
-	for _, b := range append(All[:len(All):len(All)], Benchmark{"shards", shards}) {
+	for _, b := range append(All[:len(All):len(All)], Benchmark{"shards", shards}, Benchmark{"learn-lag", learnLag}) {
 		if slices.Contains([]string{"throughput", "latency"}, b.Name) {
 			continue
 		}

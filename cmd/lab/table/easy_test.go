@@ -2,7 +2,6 @@ package table
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/gvbll/gvbll/gnn"
@@ -94,27 +93,6 @@ func shareOf(s Source, share float64) Source {
 	s.Open = func(c dataset.Cut) (*dataset.Dataset, dataset.Stream, error) {
 		c.Share = share
 		return open(c)
-	}
-	return s
-}
-
-// relabel returns s with the labels and features of its steps' nodes set to zero.
-func relabel(s Source) Source {
-	open := s.Open
-	s.Open = func(c dataset.Cut) (*dataset.Dataset, dataset.Stream, error) {
-		d, cut, err := open(c)
-		if err != nil {
-			return nil, cut, err
-		}
-		other := *d
-		other.Labels, other.Features = slices.Clone(d.Labels), slices.Clone(d.Features)
-		for _, step := range cut.Steps {
-			for _, v := range step {
-				other.Labels[v] = 0
-				other.Features[v] = gnn.Vector{Dense: make([]float32, d.Dim)}
-			}
-		}
-		return &other, cut, nil
 	}
 	return s
 }

@@ -76,18 +76,6 @@ func TestFolds(t *testing.T) {
 	}
 }
 
-// TestPieces: a fold is cut into at least minSteps steps of at most the given size, or
-// one step for each node if it has fewer.
-func TestPieces(t *testing.T) {
-	nodes := []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
-	if got := pieces(nodes, 3); len(got) != 4 || len(got[0])+len(got[1])+len(got[2])+len(got[3]) != 10 {
-		t.Errorf("steps of 10 nodes, at most 3 each: %v, want 4 steps with 10 nodes in all", got)
-	}
-	if got := pieces(nodes[:2], 30); len(got) != 2 {
-		t.Errorf("steps of 2 nodes: %v, want 2 steps", got)
-	}
-}
-
 // TestUnlabelledAreNotScored: nodes without a label arrive like all others, and every
 // system is scored on the labelled nodes alone, the same for each. A step without labels
 // does not count.
