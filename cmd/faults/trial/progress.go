@@ -16,8 +16,9 @@ import (
 type totals struct {
 	windows                      int // stepped by all shards
 	predictions, labels, refused int
-	forgotten                    int // windows in which nodes were forgotten
-	promoted                     int // windows in which a model was promoted
+	forgotten                    int    // windows in which nodes were forgotten
+	promoted                     int    // windows in which a model was promoted
+	shadow                       string // the model in the shadow in the last window, "" for none
 	epoch                        int64
 	attempt                      int // to forget nodes, that the last window notes; 0 for none
 }
@@ -101,6 +102,9 @@ func (p *progress) add(i int, r *ledger.Record) {
 	}
 	if r.Promoted != "" {
 		p.sum.promoted++
+	}
+	if p.sum.shadow = ""; r.Shadow != nil {
+		p.sum.shadow = r.Shadow.Model
 	}
 }
 

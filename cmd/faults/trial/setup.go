@@ -156,9 +156,14 @@ func numbered(n int) []event.ID {
 
 // audit runs gvbll audit on the published records.
 func (g *graph) audit(ctx context.Context) error {
-	args := append([]string{"audit", "--brokers", strings.Join(g.setup.Brokers, ","), "--prefix", g.prefix, "--model", g.setup.Model}, g.setup.shadowFlag()...)
-	if out, err := exec.CommandContext(ctx, g.setup.Program, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("the audit: %w: %s", err, out[max(len(out)-500, 0):]) // progress comes before it
+	return g.gvbll(ctx, append([]string{"audit", "--model", g.setup.Model}, g.setup.shadowFlag()...)...)
+}
+
+// gvbll runs a command on the graph.
+func (g *graph) gvbll(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, g.setup.Program, append(args, "--brokers", strings.Join(g.setup.Brokers, ","), "--prefix", g.prefix)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("gvbll %s: %w: %s", args[0], err, out[max(len(out)-500, 0):]) // progress comes before it
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ type scenario struct {
 // scenarios returns those of all kinds.
 func scenarios() []scenario {
 	return slices.Concat(
-		mistakes, quotas, lateEnds, damages, lostEnds,
+		mistakes, quotas, lateEnds, damages, lostEnds, forgetting,
 	)
 }
 

@@ -1,0 +1,187 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/crash"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// forgetting are the scenarios of nodes that are forgotten.
+var forgetting = []scenario{
+	{name: "nodes are forgotten while models are tried", play: forgetWithTrials},
+}
+
+// tried is a graph whose models are tried while nodes are forgotten.
+type tried struct {
+	*served
+	folder    string   // of models
+	models    []string // files, the last one is tried
+	id        string   // of that
+	forgotten int      // commands
+}
+
+// forgetWithTrials tries a model, promotes it, and tries another one. Nodes are forgotten while a
+// model is loaded, while it is in the shadow, and after it was promoted, with a standby and
+// without one, and by a worker that is killed meanwhile. Workers that begin anew, and an audit of
+// both models, must come to what was served.
+func forgetWithTrials(ctx context.Context, v *served) error {
+	t := &tried{served: v, folder: filepath.Join(v.dir, "models"), models: []string{v.setup.Model}}
+	v.setup.Flags = append([]string{"--models", t.folder}, v.setup.Flags...)
+	v.http = "127.0.0.1:0" // there are several workers
+	if err := os.MkdirAll(t.folder, 0o755); err != nil {
+		return err
+	}
+	var standby, killed *process
+	defer func() {
+		for _, p := range []*process{standby, killed} {
+			if p != nil {
+				p.kill()
+			}
+		}
+	}()
+	for i, step := range []func(context.Context) error{
+		func(ctx context.Context) error { return t.learn(ctx, 200) }, v.serve,
+		func(ctx context.Context) error { return t.learn(ctx, 50) }, v.predicted,
+		func(context.Context) (err error) { standby, err = v.start("b", "", "--linger", "20ms"); return err },
+		t.try, t.forget, t.loaded, t.forget, t.promote, t.forget,
+		func(context.Context) error { return errors.Join(standby.stop(), v.halt()) },
+		// A worker without checkpoints is killed while it forgets, and another one goes on.
+		func(context.Context) (err error) {
+			killed, err = v.start("c", crash.InForget+":3", "--linger", "20ms")
+			return err
+		},
+		func(ctx context.Context) error { return v.gvbll(ctx, "forget", "--no-wait", t.next()) },
+		func(ctx context.Context) error {
+			select {
+			case <-killed.ended:
+			case <-ctx.Done():
+			}
+			if !killed.killed() {
+				return fmt.Errorf("the worker that was to be killed ended: %s", killed.lastLine())
+			}
+			return nil
+		},
+		func(ctx context.Context) (err error) {
+			if v.progress, err = v.follow(ctx); err == nil {
+				v.worker, err = v.start("d", "", "--linger", "20ms")
+			}
+			return err
+		},
+		t.obeyed, t.try, t.forget, t.loaded, t.forget,
+		func(context.Context) error { return v.halt() },
+		t.check,
+	} {
+		if err := step(ctx); err != nil {
+			return fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// check compares what was published with what was sent, and audits it by every two models that
+// served beside each other.
+func (t *tried) check(ctx context.Context) error {
+	var ids []event.ID
+	for i := range t.sent {
+		ids = append(ids, named(i))
+	}
+	got, err := t.read(ctx, ids)
+	if err != nil {
+		return err
+	}
+	if got.lost+got.twice+len(got.dead) > 0 {
+		return fmt.Errorf("%v, and dead letters %v", got.faults, got.dead)
+	}
+	for i := range len(t.models) - 1 {
+		t.setup.Model, t.setup.Shadow = t.models[i], t.models[i+1]
+		if err := t.audit(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// named returns the id of a node that no model was trained on, so that its label is learned.
+func named(i int) event.ID { return event.ID{Str: fmt.Sprintf("node-%d", i)} }
+
+// learn sends n more nodes with neighbours among those before, and their labels.
+func (t *tried) learn(ctx context.Context, n int) error {
+	for range n {
+		item := t.setup.Items[t.sent%len(t.setup.Items)]
+		node := item.Node
+		node.ID, node.Neighbours = named(t.sent), []event.ID{named(t.sent / 2), named(t.sent % 7)}
+		t.out.node(&node)
+		t.out.label(&event.Label{Node: node.ID, Class: item.Class})
+		t.sent++
+	}
+	return t.out.send(ctx)
+}
+
+// try trains a model on what the ledger has, and has the workers load it.
+func (t *tried) try(ctx context.Context) error {
+	file := filepath.Join(t.folder, fmt.Sprintf("%d.safetensors", len(t.models)))
+	serving := t.models[len(t.models)-1] // it was promoted
+	if err := t.gvbll(ctx, "train", "--out", file, "--serving", serving, "--epochs", "3"); err != nil {
+		return err
+	}
+	m, err := model.Open(file)
+	if err != nil {
+		return err
+	}
+	t.models, t.id = append(t.models, file), m.ID
+	t.out.put(t.names.Commands, nil, wire.AppendCommand(nil, &event.Command{Name: event.Shadow, Model: m.ID}), 0)
+	return t.out.send(ctx)
+}
+
+// loaded sends nodes until the model is in the shadow.
+func (t *tried) loaded(ctx context.Context) error {
+	var failed error
+	err := t.progress.await(ctx, t.worker, "model in the shadow", drainTimeout, func() bool {
+		sum, _ := t.progress.now()
+		if sum.shadow != t.id && sum.predictions >= t.sent {
+			failed = t.learn(ctx, 10)
+		}
+		return sum.shadow == t.id || failed != nil
+	})
+	return errors.Join(err, failed)
+}
+
+// promote promotes the model in the shadow, and waits until it serves.
+func (t *tried) promote(ctx context.Context) error {
+	if err := t.gvbll(ctx, "promote", t.id); err != nil {
+		return err
+	}
+	return t.progress.await(ctx, t.worker, "promotion", drainTimeout, func() bool { sum, _ := t.progress.now(); return sum.promoted > 0 })
+}
+
+// next returns the node to forget next.
+func (t *tried) next() string {
+	t.forgotten++
+	return named(t.forgotten).Str
+}
+
+// forget forgets a node that others cite, and waits until the worker has, which goes on then.
+func (t *tried) forget(ctx context.Context) error {
+	if err := t.gvbll(ctx, "forget", "--timeout", "30s", t.next()); err != nil {
+		return err
+	}
+	if err := t.obeyed(ctx); err != nil {
+		return err
+	}
+	return errors.Join(t.learn(ctx, 20), t.predicted(ctx))
+}
+
+// obeyed waits until the ledger has every forgetting.
+func (t *tried) obeyed(ctx context.Context) error {
+	return t.progress.await(ctx, t.worker, fmt.Sprintf("forgetting %d", t.forgotten), drainTimeout, func() bool {
+		sum, _ := t.progress.now()
+		return sum.forgotten >= t.forgotten
+	})
+}
