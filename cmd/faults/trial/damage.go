@@ -57,13 +57,9 @@ func (v *served) label(ctx context.Context, from, to int, by *process) error {
 }
 
 func bitsFlip(ctx context.Context, v *served) error {
-	if err := v.spill(ctx); err != nil {
-		return err
-	}
+	must(v.spill(ctx))
 	standby, err := v.start("b", "", "--linger", "20ms")
-	if err != nil {
-		return err
-	}
+	must(err)
 	defer standby.kill()
 	files, err := filepath.Glob(filepath.Join(v.dir, "a", "blocks-*", "[0-9]*"))
 	if err != nil || len(files) == 0 {
@@ -71,19 +67,13 @@ func bitsFlip(ctx context.Context, v *served) error {
 	}
 	for _, name := range files {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
+		must(err)
 		for i := 0; i < len(b); i += 500 {
 			b[i] ^= 4
 		}
-		if err := os.WriteFile(name, b, 0o600); err != nil {
-			return err
-		}
+		must(os.WriteFile(name, b, 0o600))
 	}
-	if err := v.label(ctx, 0, inFiles, standby); err != nil {
-		return err
-	}
+	must(v.label(ctx, 0, inFiles, standby))
 	select {
 	case <-v.worker.ended:
 	case <-time.After(drainTimeout):
@@ -94,94 +84,53 @@ func bitsFlip(ctx context.Context, v *served) error {
 			return fmt.Errorf("the worker ended with %q, which does not say %q", line, text)
 		}
 	}
-	if err := standby.stop(); err != nil {
-		return err
-	}
-	if err := v.published(ctx, inFiles); err != nil {
-		return err
-	}
+	must(standby.stop())
+	must(v.published(ctx, inFiles))
 	return v.audit(ctx)
 }
 
 func folderRemoved(ctx context.Context, v *served) error {
-	if err := v.spill(ctx); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(filepath.Join(v.dir, "a")); err != nil {
-		return err
-	}
-	if err := v.label(ctx, 0, inFiles/2, v.worker); err != nil {
-		return err
-	}
-	if err := v.halt(); err != nil {
-		return err
-	}
-	if err := v.serve(ctx); err != nil {
-		return err
-	}
-	if err := v.label(ctx, inFiles/2, inFiles, v.worker); err != nil {
-		return err
-	}
+	must(v.spill(ctx))
+	must(os.RemoveAll(filepath.Join(v.dir, "a")))
+	must(v.label(ctx, 0, inFiles/2, v.worker))
+	must(v.halt())
+	must(v.serve(ctx))
+	must(v.label(ctx, inFiles/2, inFiles, v.worker))
 	if !v.worker.logged("read a checkpoint") {
 		return errors.New("the next start read no checkpoint")
 	}
-	if err := v.halt(); err != nil {
-		return err
-	}
-	if err := v.published(ctx, inFiles); err != nil {
-		return err
-	}
+	must(v.halt())
+	must(v.published(ctx, inFiles))
 	return v.audit(ctx)
 }
 
 func cutShort(ctx context.Context, v *served) error {
-	if err := v.begin(ctx); err != nil {
-		return err
-	}
+	must(v.begin(ctx))
 	for range 10 { // windows
-		if err := v.send(ctx, 20); err != nil {
-			return err
-		}
-		if err := v.predicted(ctx); err != nil {
-			return err
-		}
+		must(v.send(ctx, 20))
+		must(v.predicted(ctx))
 	}
-	if err := v.halt(); err != nil {
-		return err
-	}
-	if err := v.endTransactions(ctx); err != nil {
-		return err
-	}
+	must(v.halt())
+	must(v.endTransactions(ctx))
 	var whole, left []kafka.Record
-	err := v.setup.Client.ReadAll(ctx, v.names.Ledger, func(r *kafka.Record) {
+	must(v.setup.Client.ReadAll(ctx, v.names.Ledger, func(r *kafka.Record) {
 		whole = append(whole, kafka.Record{Topic: r.Topic, Partition: r.Partition, Value: bytes.Clone(r.Value), Time: r.Time})
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	part := v.records()[0].Partition
 	for _, r := range whole {
 		var of struct{ Window int64 }
-		if err := json.Unmarshal(r.Value, &of); err != nil {
-			return err
-		}
+		must(json.Unmarshal(r.Value, &of))
 		if r.Partition != part || of.Window < 5 {
 			left = append(left, r)
 		}
 	}
-	if err := v.replaceLedger(ctx, left); err != nil {
-		return err
-	}
+	must(v.replaceLedger(ctx, left))
 	want := "ends before window 5"
 	if err := v.audit(ctx); err == nil || !strings.Contains(err.Error(), want) {
 		return fmt.Errorf("audited with error %w, want one that says %q", err, want)
 	}
-	if err := v.replaceLedger(ctx, whole); err != nil {
-		return err
-	}
-	if err := v.published(ctx, v.sent); err != nil {
-		return err
-	}
+	must(v.replaceLedger(ctx, whole))
+	must(v.published(ctx, v.sent))
 	return v.audit(ctx)
 }
 
@@ -201,42 +150,22 @@ func (v *served) replaceLedger(ctx context.Context, records []kafka.Record) erro
 }
 
 func outputsDivided(ctx context.Context, v *served) error {
-	if err := v.send(ctx, 100); err != nil {
-		return err
-	}
-	if err := v.serve(ctx); err != nil {
-		return err
-	}
+	must(v.send(ctx, 100))
+	must(v.serve(ctx))
 	for _, topic := range []string{v.names.Predictions, v.names.DeadLetters} {
-		if err := v.addPartitions(ctx, topic, partitions+2); err != nil {
-			return err
-		}
+		must(v.addPartitions(ctx, topic, partitions+2))
 	}
-	more := func() error {
+	more := func() {
 		v.out.poison(v.names.Nodes, v.sent)
-		if err := v.send(ctx, 100); err != nil {
-			return err
-		}
-		return v.predicted(ctx)
+		must(v.send(ctx, 100))
+		must(v.predicted(ctx))
 	}
-	if err := more(); err != nil { // by the worker that ran before
-		return err
-	}
-	if err := v.halt(); err != nil {
-		return err
-	}
-	if err := v.begin(ctx); err != nil {
-		return err
-	}
-	if err := more(); err != nil {
-		return err
-	}
-	if err := v.halt(); err != nil {
-		return err
-	}
-	if err := v.published(ctx, 300, "undecodable", "undecodable"); err != nil {
-		return err
-	}
+	more() // by the worker that ran before
+	must(v.halt())
+	must(v.begin(ctx))
+	more()
+	must(v.halt())
+	must(v.published(ctx, 300, "undecodable", "undecodable"))
 	return v.audit(ctx)
 }
 

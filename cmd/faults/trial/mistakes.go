@@ -33,15 +33,9 @@ var mistakes = []scenario{
 }
 
 func ledgerDeleted(ctx context.Context, v *served) error {
-	if err := v.firstRun(ctx); err != nil {
-		return err
-	}
-	if err := v.deleteTopics(ctx, v.names.Ledger); err != nil {
-		return err
-	}
-	if err := v.refuses(ctx, v.names.Ledger, v.names.Predictions, "--begin-again"); err != nil {
-		return err
-	}
+	must(v.firstRun(ctx))
+	must(v.deleteTopics(ctx, v.names.Ledger))
+	must(v.refuses(ctx, v.names.Ledger, v.names.Predictions, "--begin-again"))
 	missing, err := topics.Missing(ctx, v.setup.Client, v.names)
 	if err != nil || len(missing) != 1 {
 		return fmt.Errorf("the topics %v are missing (error %w), want the ledger: a worker must not create it", missing, err)
@@ -50,128 +44,72 @@ func ledgerDeleted(ctx context.Context, v *served) error {
 }
 
 func inputRecreated(ctx context.Context, v *served) error {
-	if err := v.firstRun(ctx); err != nil {
-		return err
-	}
-	if err := v.deleteTopics(ctx, v.names.Nodes); err != nil {
-		return err
-	}
+	must(v.firstRun(ctx))
+	must(v.deleteTopics(ctx, v.names.Nodes))
 	if _, err := topics.Create(ctx, v.setup.Client, v.names, topics.Layout{Partitions: partitions, Replication: -1, Shards: v.setup.Shards}); err != nil {
 		return err
 	}
-	if err := v.send(ctx, 400); err != nil {
-		return err
-	}
-	if err := v.refuses(ctx, v.names.Nodes, "created anew", "restore"); err != nil {
-		return err
-	}
+	must(v.send(ctx, 400))
+	must(v.refuses(ctx, v.names.Nodes, "created anew", "restore"))
 	return v.published(ctx, 200)
 }
 
 func partitionCut(ctx context.Context, v *served) error {
-	if err := v.firstRun(ctx); err != nil {
-		return err
-	}
-	if err := v.addPartitions(ctx, v.names.Nodes, partitions+1); err != nil {
-		return err
-	}
+	must(v.firstRun(ctx))
+	must(v.addPartitions(ctx, v.names.Nodes, partitions+1))
 	for i := range 5 {
 		node := v.setup.Items[i].Node
 		v.out.put(v.names.Nodes, wire.AppendKey(nil, node.ID), wire.AppendNode(nil, &node), partitions)
 	}
-	if err := v.out.send(ctx); err != nil {
-		return err
-	}
-	if err := v.deleteRecords(ctx, partitions, 3); err != nil {
-		return err
-	}
+	must(v.out.send(ctx))
+	must(v.deleteRecords(ctx, partitions, 3))
 	return v.refuses(ctx, fmt.Sprintf("%s partition %d", v.names.Nodes, partitions), "retention.ms=-1")
 }
 
 func deletedToEnd(ctx context.Context, v *served) error {
 	// Transactions leave markers behind the nodes.
 	tx, err := v.setup.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: v.prefix + "-inputs"})
-	if err != nil {
-		return err
-	}
+	must(err)
 	plain := v.out
 	v.out = &sender{g: v.graph, producer: tx, transactions: true}
-	if err := v.firstRun(ctx); err != nil {
-		return err
-	}
+	must(v.firstRun(ctx))
 	bounds, err := v.setup.Client.Offsets(ctx, v.names.Nodes)
-	if err != nil {
-		return err
-	}
+	must(err)
 	for at, b := range bounds {
-		if err := v.deleteRecords(ctx, at.Partition, b.End); err != nil {
-			return err
-		}
+		must(v.deleteRecords(ctx, at.Partition, b.End))
 	}
 	v.out = plain
-	if err := v.send(ctx, 100); err != nil {
-		return err
-	}
-	if err := v.serve(ctx); err != nil {
-		return err
-	}
-	if err := v.halt(); err != nil {
-		return err
-	}
+	must(v.send(ctx, 100))
+	must(v.serve(ctx))
+	must(v.halt())
 	return v.published(ctx, 300)
 }
 
 func unreadableBatch(ctx context.Context, v *served) error {
-	if err := v.send(ctx, 200); err != nil {
-		return err
-	}
-	if err := v.serve(ctx); err != nil {
-		return err
-	}
-	if err := v.sendWithJunk(ctx); err != nil {
-		return err
-	}
-	if err := v.send(ctx, 200); err != nil {
-		return err
-	}
-	if err := v.predicted(ctx); err != nil {
-		return err
-	}
+	must(v.send(ctx, 200))
+	must(v.serve(ctx))
+	must(v.sendWithJunk(ctx))
+	must(v.send(ctx, 200))
+	must(v.predicted(ctx))
 	if !v.worker.logged("cannot be read and is refused") {
 		return errors.New("the log does not name the batch")
 	}
-	if err := v.halt(); err != nil {
-		return err
-	}
-	if err := v.published(ctx, 400, "unreadable-batch"); err != nil {
-		return err
-	}
+	must(v.halt())
+	must(v.published(ctx, 400, "unreadable-batch"))
 	return v.audit(ctx)
 }
 
 func transactionOpen(ctx context.Context, v *served) error {
-	if err := v.send(ctx, 100); err != nil {
-		return err
-	}
-	if err := v.serve(ctx); err != nil {
-		return err
-	}
+	must(v.send(ctx, 100))
+	must(v.serve(ctx))
 	tx, err := v.setup.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: v.prefix + "-open"})
-	if err != nil {
-		return err
-	}
+	must(err)
 	b := tx.NewBatch()
 	for part := range int32(partitions) {
-		if err := b.Add(&kafka.Record{Topic: v.names.Nodes, Partition: part, Value: []byte("never committed")}); err != nil {
-			return err
-		}
+		must(b.Add(&kafka.Record{Topic: v.names.Nodes, Partition: part, Value: []byte("never committed")}))
 	}
-	if err := tx.Produce(ctx, b); err != nil {
-		return err
-	}
-	if err := v.send(ctx, 100); err != nil {
-		return err
-	}
+	must(tx.Produce(ctx, b))
+	must(v.send(ctx, 100))
 	withheld := func() float64 {
 		s, err := scrape(ctx, v.http)
 		if err != nil {
@@ -179,26 +117,14 @@ func transactionOpen(ctx context.Context, v *served) error {
 		}
 		return s.withheld
 	}
-	err = v.progress.await(ctx, v.worker, "records that are withheld", drainTimeout, func() bool { return withheld() == 103 })
-	if err != nil {
-		return err
-	}
+	must(v.progress.await(ctx, v.worker, "records that are withheld", drainTimeout, func() bool { return withheld() == 103 }))
 	if sum, _ := v.progress.now(); sum.predictions != 100 {
 		return fmt.Errorf("%d nodes are predicted behind the open transaction, want 100", sum.predictions)
 	}
-	if err := tx.Restart(ctx); err != nil { // aborts it
-		return err
-	}
-	if err := v.predicted(ctx); err != nil {
-		return err
-	}
-	err = v.progress.await(ctx, v.worker, "end of what is withheld", drainTimeout, func() bool { return withheld() == 0 })
-	if err != nil {
-		return err
-	}
-	if err := v.halt(); err != nil {
-		return err
-	}
+	must(tx.Restart(ctx)) // aborts it
+	must(v.predicted(ctx))
+	must(v.progress.await(ctx, v.worker, "end of what is withheld", drainTimeout, func() bool { return withheld() == 0 }))
+	must(v.halt())
 	return v.published(ctx, 200)
 }
 

@@ -33,6 +33,30 @@ func scenarios() []scenario {
 	)
 }
 
+// failed is the error that ends a scenario.
+type failed struct{ error }
+
+// must ends a scenario, on its own goroutine, unless err is nil.
+func must(err error) {
+	if err != nil {
+		panic(failed{err})
+	}
+}
+
+// played plays the scenario.
+func (c *scenario) played(ctx context.Context, v *served) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case failed:
+			err = r.error
+		default:
+			panic(r)
+		}
+	}()
+	return c.play(ctx, v)
+}
+
 // Played is the result of [World].
 type Played struct {
 	Scenarios int `json:"scenarios"` // played
@@ -77,7 +101,7 @@ func World(ctx context.Context, s *Setup, cluster Cluster, only string, report f
 		if v.http, err = freeAddress(); err != nil {
 			return nil, err
 		}
-		err = c.play(ctx, v)
+		err = c.played(ctx, v)
 		v.end()
 		found.Scenarios++
 		if err != nil {
