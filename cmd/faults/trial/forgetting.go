@@ -35,9 +35,7 @@ func forgetWithTrials(ctx context.Context, v *served) error {
 	t := &tried{served: v, folder: filepath.Join(v.dir, "models"), models: []string{v.setup.Model}}
 	v.setup.Flags = append([]string{"--models", t.folder}, v.setup.Flags...)
 	v.http = "127.0.0.1:0" // there are several workers
-	if err := os.MkdirAll(t.folder, 0o755); err != nil {
-		return err
-	}
+	must(os.MkdirAll(t.folder, 0o755))
 	var standby, killed *process
 	defer func() {
 		for _, p := range []*process{standby, killed} {

@@ -18,38 +18,24 @@ var lateEnds = []scenario{{name: "the end of a transaction arrives in the next o
 // passes the first request on.
 func lateEnd(ctx context.Context, v *served) error {
 	p, err := newProxy(v.setup.Brokers)
-	if err != nil {
-		return err
-	}
+	must(err)
 	defer p.close()
 	direct := v.setup.Brokers
-	if err := v.send(ctx, 200); err != nil {
-		return err
-	}
+	must(v.send(ctx, 200))
 	h := &holding{passed: make(chan struct{})}
 	p.request, p.answered = h.request, h.answered
 	v.setup.Brokers = p.addresses()
-	if err := v.serve(ctx); err != nil {
-		return err
-	}
+	must(v.serve(ctx))
 	for range 2 {
 		h.arm()
 		for range 10 {
-			if err := v.send(ctx, 30); err != nil {
-				return err
-			}
-			if err := v.predicted(ctx); err != nil {
-				return err
-			}
+			must(v.send(ctx, 30))
+			must(v.predicted(ctx))
 		}
 	}
-	if err := v.halt(); err != nil {
-		return err
-	}
+	must(v.halt())
 	v.setup.Brokers = direct
-	if err := v.published(ctx, v.sent); err != nil {
-		return err
-	}
+	must(v.published(ctx, v.sent))
 	if h.late != 2 || h.err != nil || h.code == nil {
 		return fmt.Errorf("%d of 2 requests came late, to which the broker said %v, error %v", h.late, h.code, h.err)
 	}

@@ -42,44 +42,23 @@ func (v *served) trickle(ctx context.Context) error {
 }
 
 func endsLost(ctx context.Context, v *served) error {
-	if err := v.begin(ctx); err != nil {
-		return err
-	}
-	if err := v.trickle(ctx); err != nil {
-		return err
-	}
-	if err := v.halt(); err != nil {
-		return err
-	}
-	err := v.lose(ctx, map[kafka.TopicPartition]int{v.names.LedgerAt(0): windowsLost, {Topic: v.names.Nodes, Partition: 1}: 5})
-	if err != nil {
-		return err
-	}
-	if err := v.refuses(ctx, v.names.Ledger, "lost windows", "a checkpoint", "--accept-gap"); err != nil {
-		return err
-	}
+	must(v.begin(ctx))
+	must(v.trickle(ctx))
+	must(v.halt())
+	must(v.lose(ctx, map[kafka.TopicPartition]int{v.names.LedgerAt(0): windowsLost, {Topic: v.names.Nodes, Partition: 1}: 5}))
+	must(v.refuses(ctx, v.names.Ledger, "lost windows", "a checkpoint", "--accept-gap"))
 	return v.goOn(ctx)
 }
 
 func ledgerCutUnderOwner(ctx context.Context, v *served) error {
-	if err := v.begin(ctx); err != nil {
-		return err
-	}
-	if err := v.trickle(ctx); err != nil {
-		return err
-	}
+	must(v.begin(ctx))
+	must(v.trickle(ctx))
 	w := v.worker
 	v.worker = nil // it is to end by itself
 	defer w.kill()
-	if err := v.progress.close(); err != nil {
-		return err
-	}
-	if err := v.lose(ctx, map[kafka.TopicPartition]int{v.names.LedgerAt(0): windowsLost}); err != nil {
-		return err
-	}
-	if err := v.send(ctx, 20); err != nil {
-		return err
-	}
+	must(v.progress.close())
+	must(v.lose(ctx, map[kafka.TopicPartition]int{v.names.LedgerAt(0): windowsLost}))
+	must(v.send(ctx, 20))
 	select {
 	case <-w.ended:
 	case <-time.After(drainTimeout):
@@ -90,9 +69,7 @@ func ledgerCutUnderOwner(ctx context.Context, v *served) error {
 	if line := w.lastLine(); !strings.Contains(line, "lost windows") || !strings.Contains(line, "--accept-gap") {
 		return fmt.Errorf("the owner ended with %q, which does not name the windows and the remedy", line)
 	}
-	if err := v.refuses(ctx, v.names.Ledger, "lost windows", "predictions of window", "--accept-gap"); err != nil {
-		return err
-	}
+	must(v.refuses(ctx, v.names.Ledger, "lost windows", "predictions of window", "--accept-gap"))
 	return v.goOn(ctx)
 }
 
