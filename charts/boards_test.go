@@ -239,7 +239,7 @@ func TestVerdict(t *testing.T) {
 	for _, q := range all["graphs"].panel(t, "Now").Targets {
 		counts[found("points1h{[^}]*} ([^)]*)\\)", q.Expr)[0]] = q.LegendFormat
 	}
-	if got := map[string]string{"== 0": "calibrated", "> 0": "off", "== -1": "too few labels", "== -2": "no broker", "== -3": "no owner"}; !maps.Equal(counts, got) {
+	if got := map[string]string{"== 0": "calibrated", "> 0": "off", "== -1": "too few", "== -2": "no broker", "== -3": "no owner"}; !maps.Equal(counts, got) {
 		t.Errorf("graphs are counted as %v", counts)
 	}
 }
@@ -388,8 +388,10 @@ func TestColours(t *testing.T) {
 				case p.Type == "timeseries" && byName.MatchString(q.LegendFormat) && p.FieldConfig.Defaults.Color.Mode != "palette-classic-by-name":
 					t.Errorf("%s: %q colours %s by place: %v %v", name, p.Title, q.LegendFormat, p.FieldConfig.Defaults.Color, ok)
 				}
-				if c, _ := override[struct{ FixedColor string }](t, p, "online", "color"); q.LegendFormat == "{{head}}" && p.Type == "timeseries" && c.FixedColor != of["online"] {
-					t.Errorf("%s: %q draws online in %q, want %s", name, p.Title, c.FixedColor, of["online"])
+				for head, as := range map[string]string{"online": "online", "pool": "served"} {
+					if c, _ := override[struct{ FixedColor string }](t, p, head, "color"); q.LegendFormat == "{{head}}" && p.Type == "timeseries" && c.FixedColor != of[as] {
+						t.Errorf("%s: %q draws %s in %q, want %s", name, p.Title, head, c.FixedColor, of[as])
+					}
 				}
 			}
 		}
