@@ -33,7 +33,9 @@ func (s *demoSummary) ending(width int) (lines []look.Line) {
 	say(look.Usual, "The mean gap between said and right (ECE) is %.3f; as trained, %.3f.", served.ECE, static.ECE)
 	say(look.Usual, "Perfect probabilities have up to %.3f, by chance, with %s labels.", served.Chance, thousands(s.Labels))
 	say(look.Usual, "")
-	say(look.Usual, "%s nodes arrived, and each has exactly one prediction in Kafka.", thousands(s.Arrivals))
+	if s.Arrivals == s.Predictions { // or else others send events, too
+		say(look.Usual, "%s nodes arrived, and each has exactly one prediction in Kafka.", thousands(s.Arrivals))
+	}
 	say(look.Usual, "Next: 'gvbll demo --data FOLDER' with your own graph; README.md for your Kafka.")
 	return lines
 }

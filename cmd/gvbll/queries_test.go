@@ -22,7 +22,7 @@ func TestQueriesDoNotDisturb(t *testing.T) {
 	defer stop()
 	found := make(chan string, 1)
 	var once sync.Once
-	address := regexp.MustCompile(`live page +(http://[0-9.:]+),`)
+	address := regexp.MustCompile(`live page +(http://[0-9.:]+)\n`)
 	errs.when = append(errs.when, func(b []byte) {
 		if m := address.FindSubmatch(b); m != nil {
 			once.Do(func() { found <- string(m[1]) })

@@ -3,7 +3,11 @@ package main
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/service"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/calibration"
@@ -53,4 +57,15 @@ func TestDemoEnding(t *testing.T) {
 			t.Errorf("the demo ends with\n%swant %q", &text, want)
 		}
 	}
+}
+
+// TestPageStays: after the demo the page stays for ten minutes while nobody has it open.
+func TestPageStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		awaitReader(t.Context(), flags.Process{In: strings.NewReader("\n")}, new(service.Web))
+		if stayed := time.Since(began); stayed != 10*time.Minute {
+			t.Errorf("the page stayed for %v", stayed)
+		}
+	})
 }
