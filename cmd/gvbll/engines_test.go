@@ -95,25 +95,25 @@ func (g *testGraph) otherEngine(engine int) {
 		r.Settings = settings[r.Settings]
 		records = append(records, kafka.Record{Topic: g.names.Ledger, Value: r.Append(nil), Time: raw.Time})
 	}))
-	g.replaceLedger(records)
+	g.replace(g.names.Ledger, records)
 }
 
-// replaceLedger deletes the ledger and creates it again with the records.
-func (g *testGraph) replaceLedger(records []kafka.Record) {
+// replace deletes a topic and creates it again with the records.
+func (g *testGraph) replace(topic string, records []kafka.Record) {
 	g.t.Helper()
-	partitions, err := g.client.Partitions(g.t.Context(), g.names.Ledger)
+	partitions, err := g.client.Partitions(g.t.Context(), topic)
 	must(g.t, err)
 	k, err := kgo.NewClient(g.sh.kgoOptions()...)
 	must(g.t, err)
 	defer k.Close()
 	del := kmsg.NewPtrDeleteTopicsRequest()
-	del.TimeoutMillis, del.TopicNames = 5000, []string{g.names.Ledger}
-	del.Topics = []kmsg.DeleteTopicsRequestTopic{{Topic: &g.names.Ledger}}
+	del.TimeoutMillis, del.TopicNames = 5000, []string{topic}
+	del.Topics = []kmsg.DeleteTopicsRequestTopic{{Topic: &topic}}
 	res, err := del.RequestWith(g.t.Context(), k)
 	if err != nil || res.Topics[0].ErrorCode != 0 {
 		g.t.Fatal(err, res)
 	}
-	_, err = g.client.CreateTopics(g.t.Context(), kafka.TopicSpec{Name: g.names.Ledger, Partitions: partitions[g.names.Ledger], Replication: -1})
+	_, err = g.client.CreateTopics(g.t.Context(), kafka.TopicSpec{Name: topic, Partitions: partitions[topic], Replication: -1})
 	must(g.t, err)
 	producer, err := g.client.NewProducer(g.t.Context(), kafka.ProducerConfig{})
 	must(g.t, err)

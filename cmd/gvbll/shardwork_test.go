@@ -174,7 +174,7 @@ func (g *testGraph) auditCutShort(file string) {
 				left = append(left, r)
 			}
 		}
-		g.replaceLedger(left)
+		g.replace(g.names.Ledger, left)
 		code, out, errs := g.command("audit", "--model", file)
 		if code != exitFailed || !strings.Contains(errs, ends.want) || !strings.Contains(errs, "restore") || strings.Contains(out+errs, "another program") || strings.Contains(out, "agree with") {
 			g.t.Errorf("%s cut short: exit code %d: %s%s, want %d and %q", ends.name, code, out, errs, exitFailed, ends.want)

@@ -88,7 +88,17 @@ func testStatus(t *testing.T, sh *shell) {
 	stopStandby()
 	stop()
 	statusIs("without workers again", func(code int, s *look.Status) bool {
-		return code == exitFailed && s.Owner == nil && len(s.Standbys) == 0 && s.Committed != nil
+		return code == exitFailed && s.Owner == nil && len(s.Standbys) == 0 && s.Committed != nil && len(s.Wrong) == 1
+	})
+	var left []kafka.Record // the topic loses the others
+	must(t, g.client.ReadAll(t.Context(), g.names.Predictions, func(r *kafka.Record) {
+		if len(left) < 37 {
+			left = append(left, *r)
+		}
+	}))
+	g.replace(g.names.Predictions, left)
+	statusIs("that predictions are lost", func(code int, s *look.Status) bool {
+		return len(s.Wrong) == 2 && strings.Contains(s.Wrong[1].What, "of the 40 predictions of windows 0 to ") && strings.Contains(s.Wrong[1].What, g.names.Predictions+" has lost 3")
 	})
 }
 

@@ -205,15 +205,26 @@ func (c *Client) ReadAll(ctx context.Context, topic string, each func(*Record)) 
 	for at, b := range bounds {
 		start[at] = b.First
 	}
-	r := c.NewReader(start, ReaderConfig{})
-	for at, b := range bounds {
-		for r.Position(at) < b.End {
+	return c.ReadTo(ctx, start, bounds, func(r *Record) bool {
+		each(r)
+		return true
+	})
+}
+
+// ReadTo calls each for the committed records from the offsets on, up to the ends in bounds or until
+// it returns false, ordered by offset within each partition.
+func (c *Client) ReadTo(ctx context.Context, from map[TopicPartition]int64, bounds map[TopicPartition]Bounds, each func(*Record) bool) error {
+	r := c.NewReader(from, ReaderConfig{})
+	for at := range from {
+		for r.Position(at) < bounds[at].End {
 			records, err := r.Poll(ctx)
 			if err != nil {
 				return err
 			}
 			for i := range records {
-				each(&records[i])
+				if x := &records[i]; x.Offset < bounds[TopicPartition{x.Topic, x.Partition}].End && !each(x) {
+					return nil
+				}
 			}
 		}
 	}

@@ -222,7 +222,7 @@ func (c *Client) listOffsets(ctx context.Context, counts map[string]int, each fu
 
 // HasRecords reports whether a topic has, or has had and deleted, a committed record. One that
 // does not exist has none.
-func (c *Client) HasRecords(ctx context.Context, topic string) (bool, error) {
+func (c *Client) HasRecords(ctx context.Context, topic string) (found bool, err error) {
 	bounds, err := c.Offsets(ctx, topic)
 	if err != nil {
 		return false, err
@@ -234,15 +234,11 @@ func (c *Client) HasRecords(ctx context.Context, topic string) (bool, error) {
 		}
 		start[at] = 0
 	}
-	r := c.NewReader(start, ReaderConfig{})
-	for at, b := range bounds {
-		for r.Position(at) < b.End {
-			if records, err := r.Poll(ctx); err != nil || len(records) > 0 {
-				return len(records) > 0, err
-			}
-		}
-	}
-	return false, nil
+	err = c.ReadTo(ctx, start, bounds, func(*Record) bool {
+		found = true
+		return false
+	})
+	return found, err
 }
 
 // TopicConfigs returns the named settings of each topic, as they are in force, whether set on

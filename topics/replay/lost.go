@@ -33,11 +33,10 @@ func (p *Replayer) CheckWhole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = p.newestPredictions(ctx, func(r *kafka.Record) error {
+	err = p.newestPredictions(ctx, func(r *kafka.Record) {
 		if window, ok := windowOf(r, began); ok && window > short.Last {
 			short.Last = window
 		}
-		return nil
 	})
 	if err != nil && !errors.Is(err, kafkago.TopicAuthorizationFailed) { // a worker needs only to write there
 		return err
@@ -80,7 +79,7 @@ func windowOf(r *kafka.Record, began time.Time) (window int64, ok bool) {
 
 // newestPredictions calls f with the last committed records of every partition of the predictions,
 // and with some before them.
-func (p *Replayer) newestPredictions(ctx context.Context, f func(*kafka.Record) error) error {
+func (p *Replayer) newestPredictions(ctx context.Context, f func(*kafka.Record)) error {
 	bounds, err := p.Client.Offsets(ctx, p.Cfg.Terms.Names.Predictions)
 	if err != nil {
 		return err
@@ -91,54 +90,19 @@ func (p *Replayer) newestPredictions(ctx context.Context, f func(*kafka.Record) 
 		for at, b := range bounds {
 			from[at] = max(b.End-back, b.First)
 		}
-		err := readTo(ctx, p.Client, from, bounds, func(r *kafka.Record) error {
-			delete(bounds, kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition})
-			return f(r)
+		done := make(map[kafka.TopicPartition]bool)
+		err := p.Client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
+			done[kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}] = true
+			f(r)
+			return true
 		})
 		if err != nil {
 			return err
 		}
-		for at, b := range bounds {
-			if from[at] == b.First {
-				delete(bounds, at)
-			}
-		}
+		maps.DeleteFunc(bounds, func(at kafka.TopicPartition, b kafka.Bounds) bool { return done[at] || from[at] == b.First })
 	}
 	return nil
 }
-
-// readTo calls f with the committed records from the offsets on up to the ends of bounds.
-func readTo(ctx context.Context, c *kafka.Client, from map[kafka.TopicPartition]int64, bounds map[kafka.TopicPartition]kafka.Bounds, f func(*kafka.Record) error) error {
-	if len(from) == 0 {
-		return nil
-	}
-	ends := make(map[kafka.TopicPartition]int64)
-	for at := range from {
-		ends[at] = bounds[at].End
-	}
-	r := c.NewReader(from, kafka.ReaderConfig{})
-	for at, end := range ends {
-		for r.Position(at) < end {
-			records, err := r.Poll(ctx)
-			if err != nil {
-				return err
-			}
-			for i := range records {
-				record := &records[i]
-				if record.Offset >= ends[kafka.TopicPartition{Topic: record.Topic, Partition: record.Partition}] {
-					continue
-				}
-				if err := f(record); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// errFound ends a reading.
-var errFound = errors.New("found")
 
 // offsetsAhead returns a group offset that has a record before it which is in no window, 0 if there
 // is none.
@@ -164,17 +128,13 @@ func (p *Replayer) offsetsAhead(ctx context.Context) (at kafka.TopicPartition, o
 			from[at], bounds[at] = begin, b
 		}
 	}
-	err = readTo(ctx, p.Client, from, bounds, func(r *kafka.Record) error {
+	err = p.Client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
 		at = kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}
-		if consumed.has(at, r.Offset) {
-			return nil
+		if !consumed.has(at, r.Offset) {
+			offset = committed[at]
 		}
-		offset = committed[at]
-		return errFound
+		return offset == 0
 	})
-	if errors.Is(err, errFound) {
-		err = nil
-	}
 	return at, offset, err
 }
 
@@ -244,39 +204,43 @@ func (p *Replayer) publishedSince(ctx context.Context, end int64) (all published
 	last = p.Next - 1
 	end = cmp.Or(end, math.MaxInt64)
 	names := p.Cfg.Terms.Names
-	err = p.readSince(ctx, names.Predictions, func(r *kafka.Record) error {
+	var wrong error
+	err = p.readSince(ctx, names.Predictions, func(r *kafka.Record) bool {
 		var d event.Prediction
 		if err := wire.DecodePrediction(r.Value, &d); err != nil {
-			return fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
+			wrong = fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
+			return false
 		}
 		if d.Window < p.Next || d.Window >= end || r.Time.Before(began) {
-			return nil
+			return true
 		}
 		last = max(last, d.Window)
 		if d.Revision == 0 {
 			all.nodes[d.Node.Clone()] = d.Window
 		}
-		return nil
+		return true
 	})
-	if err != nil {
+	if err = errors.Join(err, wrong); err != nil {
 		return all, 0, err
 	}
-	return all, last, p.readSince(ctx, names.DeadLetters, func(r *kafka.Record) error {
+	err = p.readSince(ctx, names.DeadLetters, func(r *kafka.Record) bool {
 		var d event.Refusal
 		if err := wire.DecodeDeadLetter(r.Value, &d); err != nil && !errors.Is(err, wire.ErrTruncated) {
-			return fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
+			wrong = fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
+			return false
 		}
 		at := kafka.TopicPartition{Topic: d.Origin.Topic, Partition: d.Origin.Partition}
 		if all.letters[at] == nil {
 			all.letters[at] = make(map[int64]bool)
 		}
 		all.letters[at][d.Origin.Offset] = true
-		return nil
+		return true
 	})
+	return all, last, errors.Join(err, wrong)
 }
 
 // readSince calls f with the records of a topic that are not older than the last window stepped.
-func (p *Replayer) readSince(ctx context.Context, topic string, f func(*kafka.Record) error) error {
+func (p *Replayer) readSince(ctx context.Context, topic string, f func(*kafka.Record) bool) error {
 	from, err := p.Client.OffsetsAt(ctx, topic, p.Last.stepped.Add(-clocks))
 	if err != nil {
 		return err
@@ -285,7 +249,7 @@ func (p *Replayer) readSince(ctx context.Context, topic string, f func(*kafka.Re
 	if err != nil {
 		return err
 	}
-	return readTo(ctx, p.Client, from, bounds, f)
+	return p.Client.ReadTo(ctx, from, bounds, f)
 }
 
 // rangesOf returns, by window, the records of the inputs that no window has and that the published
@@ -306,7 +270,7 @@ func (p *Replayer) rangesOf(ctx context.Context, all published) (windows map[int
 			from = max(from, list[0].To)
 		}
 		before := int64(-1) // window of the record before, -1 for none
-		err := readTo(ctx, p.Client, map[kafka.TopicPartition]int64{at: from}, bounds, func(r *kafka.Record) error {
+		err := p.Client.ReadTo(ctx, map[kafka.TopicPartition]int64{at: from}, bounds, func(r *kafka.Record) bool {
 			window := int64(-1)
 			if consumed.has(at, r.Offset) {
 			} else if all.letters[at][r.Offset] {
@@ -330,7 +294,7 @@ func (p *Replayer) rangesOf(ctx context.Context, all published) (windows map[int
 				windows[window] = append(list, ledger.Range{Topic: at.Topic, Partition: at.Partition, From: r.Offset, To: r.Offset + 1})
 			}
 			before = window
-			return nil
+			return true
 		})
 		if err != nil {
 			return nil, err

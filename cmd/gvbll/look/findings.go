@@ -46,6 +46,7 @@ func (s *Status) findings() []Finding {
 	if s.Tasks != nil {
 		found = append(found, s.Tasks.Findings()...)
 	}
+	add(s.lost != "", "GvbllTopicAtRisk", "%s", s.lost)
 	stopped := waiting > 0 && s.Committed != nil && s.at.Sub(*s.Committed) > commitsOverdue
 	if stopped {
 		add(true, "GvbllCommitsStopped", "%d events wait, and the last commit was %s ago", waiting, Roughly(s.at.Sub(*s.Committed)))

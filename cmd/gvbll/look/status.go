@@ -43,6 +43,7 @@ type Status struct {
 
 	at      time.Time
 	missing []string // topics
+	lost    string   // predictions that are not in their topic, in words, "" for none
 	pace    float64  // events a second, the most that the graph has stepped for paceOver
 }
 
@@ -95,6 +96,9 @@ func ReadStatus(ctx context.Context, g Graph, prefix string, members []Member, t
 			return nil, err
 		}
 		if s.Lag, err = lagOf(ctx, g.Client, g.Names); err != nil {
+			return nil, err
+		}
+		if s.lost, err = lostPredictions(ctx, g); err != nil {
 			return nil, err
 		}
 	}
@@ -254,15 +258,11 @@ func lagOf(ctx context.Context, client *kafka.Client, names topics.Names) ([]par
 
 // countRecords counts the committed records from ≤ offset < to of a partition.
 func countRecords(ctx context.Context, client *kafka.Client, at kafka.TopicPartition, from, to int64) (n int64, err error) {
-	r := client.NewReader(map[kafka.TopicPartition]int64{at: from}, kafka.ReaderConfig{})
-	for r.Position(at) < to {
-		records, err := r.Poll(ctx)
-		if err != nil {
-			return n, err
-		}
-		n += int64(len(records))
-	}
-	return n, nil
+	err = client.ReadTo(ctx, map[kafka.TopicPartition]int64{at: from}, map[kafka.TopicPartition]kafka.Bounds{at: {End: to}}, func(*kafka.Record) bool {
+		n++
+		return true
+	})
+	return n, err
 }
 
 // Waiting returns the number of events that are in no window yet.

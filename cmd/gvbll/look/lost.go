@@ -1,0 +1,115 @@
+package look
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// Of the ledger's newest windows, so many offsets and as many predictions as this are compared.
+const (
+	offsetsCompared     = 1000
+	predictionsCompared = 10_000
+)
+
+// lostPredictions says how many of the newest predictions in the ledger of a graph without shards
+// the topic does not have, "" if it has all. What retention took does not count.
+func lostPredictions(ctx context.Context, g Graph) (string, error) {
+	if g.Shards > 0 {
+		return "", nil
+	}
+	windows, err := newestWindows(ctx, g)
+	if err != nil || len(windows) == 0 {
+		return "", err
+	}
+	// Brokers show the end of a transaction in one partition before another.
+	const tries, pause = 3, time.Second
+	for try := 1; ; try++ {
+		first, had, lost, err := g.comparePredictions(ctx, windows)
+		if errors.Is(err, kafkago.TopicAuthorizationFailed) {
+			return "", nil
+		}
+		if lost <= 0 || err != nil {
+			return "", err
+		}
+		if try == tries {
+			return fmt.Sprintf("of the %d predictions of windows %d to %d, %s has lost %d: 'gvbll audit' names the first; restore the topic from a backup or a mirror, no worker publishes them again", had, first, windows[len(windows)-1].Window, g.Names.Predictions, lost), nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+}
+
+// newestWindows returns the ledger's newest windows that are compared.
+func newestWindows(ctx context.Context, g Graph) (windows []*ledger.Record, err error) {
+	at := g.Names.LedgerAt(0)
+	bounds, err := BoundsOf(ctx, g.Client, at.Topic)
+	if err != nil {
+		return nil, err
+	}
+	l, err := ledger.OpenAt(ctx, g.Client, at, bounds[at].End-offsetsCompared)
+	if err != nil {
+		return nil, err
+	}
+	sum := 0
+	for {
+		r, err := l.Next(ctx)
+		if r == nil || err != nil {
+			return windows, err
+		}
+		for windows, sum = append(windows, r), sum+r.Predictions+r.Revisions; sum > predictionsCompared && len(windows) > 1; windows = windows[1:] {
+			sum -= windows[0].Predictions + windows[0].Revisions
+		}
+	}
+}
+
+// comparePredictions returns, of the windows that no retention has touched, the first one, how many
+// predictions the ledger has, and how many of them are not in the topic.
+func (g Graph) comparePredictions(ctx context.Context, windows []*ledger.Record) (first int64, had, lost int, err error) {
+	bounds, err := g.Client.Offsets(ctx, g.Names.Predictions)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	from, err := g.Client.OffsetsAt(ctx, g.Names.Predictions, windows[0].Stepped)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	first = windows[0].Window
+	there := make(map[int64]int) // by window
+	began := make(map[int32]bool)
+	err = g.Client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
+		var p event.Prediction
+		if wire.DecodePrediction(r.Value, &p) != nil {
+			return true
+		}
+		there[p.Window]++
+		if b := bounds[kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}]; !began[r.Partition] && b.First > 0 && from[kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}] <= b.First {
+			first = max(first, p.Window+1)
+		}
+		began[r.Partition] = true
+		return true
+	})
+	for at, b := range bounds {
+		if b.First > 0 && b.First == b.End && from[at] <= b.First {
+			return 0, 0, 0, err // nobody knows what was there
+		}
+	}
+	for _, r := range windows {
+		if n := r.Predictions + r.Revisions; r.Window >= first {
+			had += n
+			lost += max(n-there[r.Window], 0)
+		}
+	}
+	return first, had, lost, err
+}
