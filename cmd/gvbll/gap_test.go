@@ -93,7 +93,7 @@ func testAcceptGap(t *testing.T, sh *shell) {
 		t.Errorf("%d predictions, want one for each of %d nodes that are left", got, g.sent-gone)
 	}
 
-	if out := sh.gvbll("ledger", "--brokers", sh.addr); !strings.Contains(out, "epoch 1 begins, by gvbll") || !strings.Contains(out, "behind a gap, with the state of the checkpoint before window") || !strings.Contains(out, "gone: gvbll.nodes partition 0 offsets 20 to 44\n") {
+	if out := sh.gvbll("ledger", "--brokers", sh.addr); !strings.Contains(out, "epoch 1 begins, by gvbll") || !strings.Contains(out, "behind a gap, with the state before window") || !strings.Contains(out, "gone: gvbll.nodes partition 0 offsets 20 to 44\n") {
 		t.Errorf("gvbll ledger does not show the gap:\n%s", out)
 	}
 	counted := g.audit("--model", file)

@@ -16,7 +16,7 @@ import (
 type rebaseCmd struct {
 	flags.Graph
 
-	AcceptGap bool `help:"Begin an epoch behind records of the inputs that are gone, from the newest checkpoint in --state-dir. The ledger names them."`
+	AcceptGap bool `help:"Begin an epoch behind records of the inputs, or windows of the ledger, that are gone, from the newest checkpoint in --state-dir. The ledger names them."`
 
 	Why  string `help:"Why the epoch begins, for the ledger; what differs when left out." placeholder:"TEXT"`
 	JSON bool   `help:"Print the result as JSON." name:"json"`
@@ -26,7 +26,7 @@ type rebaseCmd struct {
 func (rebaseCmd) Help() string {
 	return "Replays the ledger's windows, as they were cut, through this program with this model and these settings, and adds a window without records to the ledger: the first of a new epoch. Workers of these terms go on from there. Nothing is published again. If the ledger is of these terms already, nothing happens.\n\n" +
 		"The worker that owns the graph serves until the replay is done, and then ends, as do standbys of the old terms. With --state-dir the new state is kept as a checkpoint, so that the next worker need not replay. 'gvbll work --rebase' does the same without a pause: docs/upgrade.md.\n\n" +
-		"With --accept-gap the epoch has the ledger's own terms, and begins behind records of the inputs that retention, delete-records or a lost disk took before a checkpoint had them. End the workers before. Predictions that were published stay, and are not published again. From then on every start needs a checkpoint of the new epoch."
+		"With --accept-gap the epoch has the ledger's own terms, and begins behind records of the inputs that retention, delete-records or a lost disk took before a checkpoint had them, and behind the newest windows of a ledger that lost them. End the workers before. Predictions that were published stay, and are not published again. From then on every start needs a checkpoint of the new epoch."
 }
 
 // Run begins the epoch.
@@ -84,7 +84,7 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	default:
 		_, err = fmt.Fprintf(p.Out, "epoch %d begins at window %d, in %v: %s\n", done.Epoch, done.Window, done.Took.Round(time.Millisecond), done.Why)
 		if done.Some() && err == nil {
-			_, err = fmt.Fprintf(p.Out, "behind a gap: %s; its state is from the checkpoint before window %d, and every start needs the one before window %d or a later one\n", done.Gap.Describe(done.Window), done.Checkpoint, done.Window+1)
+			_, err = fmt.Fprintf(p.Out, "behind a gap: %s; its state is that before window %d and what is left since, and every start needs the one before window %d or a later one\n", done.Gap.Describe(done.Window), done.Checkpoint, done.Window+1)
 		}
 	}
 	return err
