@@ -492,8 +492,8 @@ func (r *crashRun) command(ctx context.Context, c *event.Command) error {
 }
 
 // send sends the first or the second half of the stream: nodes whose event times are a
-// millisecond apart and a little out of order, their labels later, departures of some
-// nodes, and poisoned records. At the end every partition gets a node and a label whose
+// millisecond apart and a little out of order, their labels later, corrections and withdrawals of
+// some labels, departures of some nodes, and poisoned records. At the end every partition gets a node and a label whose
 // event time is a minute later, which closes all windows before them.
 func (r *crashRun) send(ctx context.Context, second bool) error {
 	s, err := r.newSender(ctx)
@@ -525,6 +525,13 @@ func (r *crashRun) send(ctx context.Context, second bool) error {
 		late := at + 20 + rng.Int64N(100)
 		l := event.Label{Node: n.ID, Class: item.Class, Time: begin + late}
 		stream = append(stream, timed{late + rng.Int64N(8), func() { s.label(&l) }})
+		if i%5 == 1 {
+			again := event.Label{Node: n.ID, Class: items[(i+1)%len(items)].Class, Time: l.Time + 20}
+			if again.Withdrawn = i%10 == 1; again.Withdrawn {
+				again.Class = ""
+			}
+			stream = append(stream, timed{late + 20, func() { s.label(&again) }})
+		}
 		if i%7 == 5 {
 			departure := event.Node{ID: n.ID, Departed: true, Time: n.Time + stay}
 			stream = append(stream, timed{at + stay + rng.Int64N(8), func() { s.node(&departure) }})
