@@ -112,7 +112,7 @@ func rows(t *testing.T, folder, name string) []string {
 }
 
 // TestExportIDsAlike: a graph with a node 7 and a node "7" is exported with both, each with
-// its own edges, and the tables can be read. So it is where the worker refused other events.
+// its own edges, and the tables can be read. So it is where the worker refused other events. Of several labels the last one counts.
 func TestExportIDsAlike(t *testing.T) { onKFake(t, testExportIDsAlike) }
 
 func testExportIDsAlike(t *testing.T, sh *shell) {
@@ -131,13 +131,19 @@ func testExportIDsAlike(t *testing.T, sh *shell) {
 	}
 	// What the worker refuses is not in the graph, and does not say how many features that has.
 	refused := filepath.Join(dir, "refused")
-	must(t, os.WriteFile(refused, []byte(`{"id":"oops","features":[1,2]}`+"\n"+`{"id":"far","indices":[4000000000]}`+"\n"), 0o600))
+	must(t, os.WriteFile(refused, []byte(`{"id":"oops","features":[1,2]}`+"\n"+`{"id":"far","indices":[4000000000]}`+"\n"+
+		// One label is corrected and one withdrawn: the export has the last one of a node.
+		`{"node":10007,"class":0}`+"\n"+`{"node":"10007","class":1}`+"\n"+`{"node":10007,"class":2}`+"\n"+`{"node":"10007","class":null}`+"\n"), 0o600))
 	sh.gvbll("send", "--brokers", sh.addr, "--events", refused)
 	stop := g.work("--model", file)
 	g.await(func(all []*ledger.Record) bool {
 		return predictions(all) == 3 && refusedFor(all, event.WrongDimension) == 2
 	})
+	g.awaitTaken()
 	stop()
+	if code, out, errs := g.command("audit", "--model", file); code != exitOK {
+		t.Errorf("gvbll audit: exit code %d, %s%s", code, out, errs)
+	}
 	out := filepath.Join(dir, "exported")
 	code, _, errs := g.command("export", "--out", out)
 	if code != exitOK || !strings.Contains(errs, `such as 10007 and "10007": the texts are written in quotes`) {
@@ -147,11 +153,11 @@ func testExportIDsAlike(t *testing.T, sh *shell) {
 	must(t, err)
 	var ids []string
 	for v := range d.Features {
-		ids = append(ids, d.IDs.String(int32(v)))
+		ids = append(ids, strings.TrimSpace(d.IDs.String(int32(v))+" "+d.ClassOf(int32(v))))
 	}
 	slices.Sort(ids)
-	if want := []string{`"10007"`, `10007`, `cites`}; !slices.Equal(ids, want) {
-		t.Errorf("the ids are %q, want %q", ids, want)
+	if want := []string{`"10007"`, `10007 ` + m.Classes[2], `cites`}; !slices.Equal(ids, want) {
+		t.Errorf("the ids and classes are %q, want %q", ids, want)
 	}
 	if len(d.Edges) != 1 {
 		t.Fatalf("%d edges, want 1", len(d.Edges))
