@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go/compress"
@@ -88,6 +89,22 @@ func (rb *recordBatch) add(r *Record, at int64) {
 	rb.n++
 }
 
+// split divides the records among two batches.
+func (rb *recordBatch) split() (halves [2]*recordBatch) {
+	all := storedBatch{first: rb.first}
+	in := input{b: rb.bytes[headerLen:]}
+	for i := range halves {
+		halves[i] = &recordBatch{}
+		halves[i].reset()
+	}
+	for i := range rb.n {
+		stored := all.next(&in)
+		r := stored.record(TopicPartition{})
+		halves[2*i/rb.n].add(&r, stored.time)
+	}
+	return halves
+}
+
 // seal writes the header and returns the batch, preceded by its size in 4 bytes.
 // The result is valid until the batch is changed or sealed again. It must not
 // be empty.
@@ -130,7 +147,8 @@ func (rb *recordBatch) seal(by session, sequence int32, transactional bool, code
 // Batch holds encoded records to produce. Add copies its record. A Batch does not
 // depend on the producer's session: after a Restart it can be produced again.
 type Batch struct {
-	limit  int // bytes of one record batch
+	limit  int           // bytes of one record batch
+	most   *atomic.Int64 // likewise, of several records, as brokers have taught since; 0 for nothing
 	topics []topicBatches
 	bytes  int // size of the records before compression
 }
@@ -144,7 +162,7 @@ type topicBatches struct {
 
 // NewBatch returns an empty Batch whose record batches have at most
 // MaxBatchBytes each.
-func (p *Producer) NewBatch() *Batch { return &Batch{limit: p.cfg.MaxBatchBytes} }
+func (p *Producer) NewBatch() *Batch { return &Batch{limit: p.cfg.MaxBatchBytes, most: &p.most} }
 
 // Add appends a record to its partition. A record that is too large for a record
 // batch is an error and is not added.
@@ -158,7 +176,11 @@ func (b *Batch) Add(r *Record) error {
 		t.parts = append(t.parts, nil)
 	}
 	batches := t.parts[r.Partition]
-	if len(batches) == 0 || len(batches[len(batches)-1].bytes)-headerLen+size > b.limit {
+	limit := b.limit
+	if most := int(b.most.Load()); most > 0 {
+		limit = min(limit, most)
+	}
+	if len(batches) == 0 || len(batches[len(batches)-1].bytes)-headerLen+size > limit {
 		batches = append(batches, t.new())
 		t.parts[r.Partition] = batches
 	}

@@ -99,6 +99,20 @@ func TestNoAnswer(t *testing.T) {
 	})
 }
 
+// TestClockOff: a broker refuses records whose time is far from its own. The error is of the clock.
+func TestClockOff(t *testing.T) {
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		c := dial(t, k, Config{})
+		name := topic(t, c, 1)
+		p := producer(t, c, ProducerConfig{TransactionalID: name})
+		k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.InvalidTimestamp})
+		err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}}, "", nil)
+		if err == nil || !strings.Contains(err.Error(), "set the clock of this machine") || !strings.Contains(err.Error(), "2026-01-01T00:00:") {
+			t.Errorf("error %v, want one that says what the clock shows and to set it", err)
+		}
+	})
+}
+
 // TestRefusedCommit: a commit that the broker refuses is an error with its reason, and not
 // one of unknown outcome. The transaction is aborted, so that readers get the records
 // behind it at once. The producer needs a Restart before it can commit again.

@@ -18,10 +18,12 @@ import (
 // sealedBatch is a record batch with its sequence numbers. A retry sends the same
 // bytes, by which the broker recognises a duplicate.
 type sealedBatch struct {
-	at    TopicPartition
-	n     int // records
-	bytes []byte
-	first int64 // offset of its first record, -1 until it is acknowledged
+	at       TopicPartition
+	records  *recordBatch
+	sequence int32 // of its first record
+	bytes    []byte
+	first    int64 // offset of its first record, -1 until it is acknowledged
+	large    bool  // it is refused because of its size, and can be divided
 }
 
 // seal numbers the record batches of b for the session. A produce request holds
@@ -43,11 +45,11 @@ func (p *Producer) seal(b *Batch, transactional bool) ([][]sealedBatch, error) {
 					p.ended = err // the sequence would have a gap
 					return nil, err
 				}
-				next = nextSequence(next, rb.n)
 				if round == len(rounds) {
 					rounds = append(rounds, nil)
 				}
-				rounds[round] = append(rounds[round], sealedBatch{at, rb.n, bytes, -1})
+				rounds[round] = append(rounds[round], sealedBatch{at, rb, next, bytes, -1, false})
+				next = nextSequence(next, rb.n)
 			}
 			if len(batches) > 0 {
 				p.next[at] = next
@@ -57,13 +59,38 @@ func (p *Producer) seal(b *Batch, transactional bool) ([][]sealedBatch, error) {
 	return rounds, nil
 }
 
-// produce sends a round, with one request per leader, and retries the batches
+// produce sends a round. Batches that are too large for their topic are divided.
+func (p *Producer) produce(ctx context.Context, round []sealedBatch) error {
+	large, err := p.produceRound(ctx, round)
+	if err != nil || len(large) == 0 {
+		return err
+	}
+	var halves [2][]sealedBatch
+	for _, b := range large {
+		p.most.Store(int64(len(b.bytes) / 2))
+		next := b.sequence
+		for i, half := range b.records.split() {
+			bytes, err := half.seal(p.session, next, p.cfg.TransactionalID != "", p.codec)
+			if err != nil {
+				return err
+			}
+			halves[i] = append(halves[i], sealedBatch{b.at, half, next, bytes, -1, false})
+			next = nextSequence(next, half.n)
+		}
+	}
+	if err := p.produce(ctx, halves[0]); err != nil {
+		return err
+	}
+	return p.produce(ctx, halves[1])
+}
+
+// produceRound sends a round, with one request per leader, and retries the batches
 // that were not acknowledged. It does not send one request per partition, because
 // Kafka answers concurrent ones with NOT_ENOUGH_REPLICAS while it verifies the
-// transaction.
-func (p *Producer) produce(ctx context.Context, round []sealedBatch) error {
+// transaction. It returns those that are too large for their topic and can be divided.
+func (p *Producer) produceRound(ctx context.Context, round []sealedBatch) (large []sealedBatch, err error) {
 	left := round
-	return p.client.retry(ctx, p.cfg.RetryFor, func(ctx context.Context) error {
+	err = p.client.retry(ctx, p.cfg.RetryFor, func(ctx context.Context) error {
 		groups, err := p.byLeader(ctx, left)
 		if err != nil {
 			p.leaders.forget()
@@ -81,15 +108,23 @@ func (p *Producer) produce(ctx context.Context, round []sealedBatch) error {
 				if last, known := p.last[b.at]; known && b.first <= last {
 					p.cut = append(p.cut, b.at)
 				}
-				p.last[b.at] = b.first + int64(b.n) - 1
+				p.last[b.at] = b.first + int64(b.records.n) - 1
 			}
 		}
-		left = slices.Concat(failed...)
+		left = nil
+		for _, b := range slices.Concat(failed...) {
+			if b.large {
+				large = append(large, b)
+			} else {
+				left = append(left, b)
+			}
+		}
 		if len(left) > 0 {
 			p.leaders.forget()
 		}
 		return worst(errs)
 	})
+	return large, err
 }
 
 // byLeader groups the batches by the broker that leads their partitions.
@@ -156,12 +191,31 @@ func (p *Producer) produceTo(ctx context.Context, batches []sealedBatch) (failed
 			errs = append(errs, fmt.Errorf("%s partition %d: the answer does not mention it", b.at.Topic, b.at.Partition))
 		// A duplicate sequence number: the batch was appended before, and the
 		// answer to that was lost.
+		case (code == kafkago.MessageSizeTooLarge || code == kafkago.RecordListTooLarge) && b.records.n > 1:
+			b.large = true
+			failed = append(failed, b)
 		case code != 0 && code != kafkago.DuplicateSequenceNumber:
 			failed = append(failed, b)
-			errs = append(errs, fmt.Errorf("%s partition %d: %w", b.at.Topic, b.at.Partition, code))
+			errs = append(errs, fmt.Errorf("%s partition %d: %w", b.at.Topic, b.at.Partition, p.explained(ctx, &b, code)))
 		}
 	}
 	return failed, worst(errs)
+}
+
+// explained returns the error of a batch that was refused, with the setting that refuses it.
+func (p *Producer) explained(ctx context.Context, b *sealedBatch, code kafkago.Error) error {
+	switch code {
+	case kafkago.MessageSizeTooLarge, kafkago.RecordListTooLarge:
+		setting := "max.message.bytes"
+		if set, err := p.client.TopicConfigs(ctx, []string{b.at.Topic}, setting); err == nil && set[b.at.Topic][setting] != "" {
+			setting += "=" + set[b.at.Topic][setting]
+		}
+		return fmt.Errorf("a batch of one record has %d bytes, which is more than the topic's %s: raise that, also where the brokers' replicas fetch from each other (%w)", len(b.bytes)-4, setting, code)
+	case kafkago.InvalidTimestamp:
+		return fmt.Errorf("the records have the time %s, and the brokers' clock is further from that than the topic's message.timestamp.after.max.ms (an hour) or message.timestamp.before.max.ms: set the clock of this machine, whose time is now %s, or theirs (%w)",
+			time.UnixMilli(b.records.last).UTC().Format(time.RFC3339), time.Now().UTC().Format(time.RFC3339), code)
+	}
+	return code
 }
 
 // ackTimeout returns for how many milliseconds a leader may wait for its

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -61,6 +62,7 @@ type Producer struct {
 	adding  *adding                  // offsets on their way, nil if none are
 	last    map[TopicPartition]int64 // see Last
 	lateEnd bool                     // see begin
+	most    atomic.Int64             // bytes of a batch that no topic was known to refuse, 0 for any
 	cut     []TopicPartition         // see Cut
 	// ended is the error that ended the session, nil while it is usable. After
 	// it a transaction may be open and sequence numbers are used: continuing

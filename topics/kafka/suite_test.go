@@ -37,6 +37,7 @@ func TestKafka(t *testing.T) {
 		"the members of an election are known":          testMembers,
 		"large commits are split into batches":          testSplit,
 		"a record that is too large is refused":         testTooLarge,
+		"a topic that takes smaller batches gets them":  testSmallTopic,
 		"small answers lose no records":                 testSmallAnswers,
 		"offsets out of range are errors":               testOutOfRange,
 		"partitions are added to a reader":              testAdd,
@@ -44,7 +45,7 @@ func TestKafka(t *testing.T) {
 		"a commit whose answers are lost":               testLostAnswers,
 		"a commit that does not arrive":                 testLostRequests,
 		"a request whose answer is lost once":           testOneLostAnswer,
-		"the end of a transaction that arrives late":   testLateEnd,
+		"the end of a transaction that arrives late":    testLateEnd,
 		"sends while a transaction is open":             testSend,
 		"an empty commit":                               testEmptyCommit,
 		"batches that cannot be read are refused":       testUnreadable,
@@ -584,6 +585,51 @@ func testTooLarge(t *testing.T, c *Client) {
 	}
 	commit(t, p, Record{Topic: name, Value: []byte("next")})
 	same(t, []string{"next"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
+}
+
+// testSmallTopic: a topic's max.message.bytes is less than that of a batch, beside one that takes
+// all. Batches are divided until they fit, in transactions and outside, packed or not, and
+// records keep their order. Of a record that does not fit alone the error says the setting and
+// the size.
+func testSmallTopic(t *testing.T, c *Client) {
+	for _, cfg := range []ProducerConfig{{TransactionalID: unique("small")}, {TransactionalID: unique("small"), Compression: "gzip"}, {}} {
+		beside := topic(t, c, 1)
+		small := TopicSpec{Name: unique("small"), Partitions: 2, Replication: 1, Config: map[string]string{"max.message.bytes": "2000"}}
+		if _, err := c.CreateTopics(t.Context(), small); err != nil {
+			t.Fatal(err)
+		}
+		name := small.Name
+		p := producer(t, c, cfg)
+		put := p.Send
+		if cfg.TransactionalID != "" {
+			put = func(ctx context.Context, records []Record) error { return p.Commit(ctx, records, "", nil) }
+		}
+		want := make([][]string, 2)
+		for n := range 2 {
+			records := []Record{{Topic: beside, Value: make([]byte, 100_000)}}
+			for i := range 200 {
+				r := Record{Topic: name, Partition: int32(i % 2), Key: []byte("k"), Value: fmt.Appendf(nil, "%d %d %s", n, i, unique(strings.Repeat(".", i))), Headers: []Header{{"h", []byte("v")}}}
+				records = append(records, r)
+				want[i%2] = append(want[i%2], string(r.Value))
+			}
+			if err := put(t.Context(), records); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := committed(t, c, ReaderConfig{}, name, nil)
+		same(t, slices.Concat(want...), values(got))
+		if r := got[0]; string(r.Key) != "k" || len(r.Headers) != 1 || r.Headers[0].Key != "h" || time.Since(r.Time) > time.Hour {
+			t.Errorf("the first record is %+v, want its key, header and time", r)
+		}
+		noise := make([]byte, 5000)
+		rand.NewChaCha8([32]byte{}).Read(noise)
+		err := put(t.Context(), []Record{{Topic: name, Value: noise}})
+		for _, text := range []string{name + " partition 0", "max.message.bytes=2000", " has 50"} {
+			if err == nil || !strings.Contains(err.Error(), text) || errors.Is(err, ErrUnknown) {
+				t.Errorf("a record of 5 KB: error %v, want one that says %q and is not ErrUnknown", err, text)
+			}
+		}
+	}
 }
 
 // testSmallAnswers: no record is lost if the records of one partition fill an answer, so
