@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,15 +23,24 @@ func (r Risk) String() string { return fmt.Sprintf("%s: %s=%s", r.Topic, r.Setti
 
 // Settings of topics that can lose records.
 const (
-	cleanupPolicy   = "cleanup.policy"
-	retentionTime   = "retention.ms"
-	retentionSize   = "retention.bytes"
-	compressionType = "compression.type"
+	cleanupPolicy     = "cleanup.policy"
+	retentionTime     = "retention.ms"
+	retentionSize     = "retention.bytes"
+	compressionType   = "compression.type"
+	uncleanElection   = "unclean.leader.election.enable"
+	minInSync         = kafka.MinInSync
+	replicationFactor = "replication.factor" // which is not set, but comes of a reassignment
 )
+
+// replicated is how many brokers a cluster has at least, for topics to have as many replicas and
+// transactions to wait for more than one of them.
+const replicated = 3
 
 // risksOf returns the settings of inputs, ledger and exchange by which records will be lost: deleted by
 // age or size, or by compaction, which takes all but the newest of a key. The ledger's
-// age too, however quiet the graph. Inputs that are stored compressed may have batches that
+// age too, however quiet the graph. The end of a log is lost with the broker that alone had it,
+// or if one that lacks it may lead. That holds for predictions too, and for clusters of
+// three brokers and more: others cannot do better. Inputs that are stored compressed may have batches that
 // cannot be read, or that unpack to more than is read: they become dead letters. Topics
 // whose settings may not be read are in unknown.
 func risksOf(ctx context.Context, c *kafka.Client, n Names) (risks []Risk, unknown []string, err error) {
@@ -43,11 +53,16 @@ func risksOf(ctx context.Context, c *kafka.Client, n Names) (risks []Risk, unkno
 	if have[n.Ledger] > 1 {
 		needed = append(needed, n.Exchange)
 	}
-	configs, err := c.TopicConfigs(ctx, needed, cleanupPolicy, retentionTime, retentionSize, compressionType)
+	all := append(slices.Clone(needed), n.Predictions)
+	configs, err := c.TopicConfigs(ctx, all, cleanupPolicy, retentionTime, retentionSize, compressionType, uncleanElection, minInSync)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, topic := range needed {
+	brokers, replicas, err := c.Replicas(ctx, all...)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, topic := range all {
 		set, known := configs[topic]
 		if !known {
 			unknown = append(unknown, topic)
@@ -57,6 +72,16 @@ func risksOf(ctx context.Context, c *kafka.Client, n Names) (risks []Risk, unkno
 			if wrong {
 				risks = append(risks, Risk{topic, setting, set[setting], want})
 			}
+		}
+		if brokers >= replicated {
+			copies := replicas[topic].All
+			set[replicationFactor] = strconv.Itoa(copies)
+			check(replicationFactor, strconv.Itoa(replicated), copies < replicated)
+			check(minInSync, "2", set[minInSync] == "1" && copies > 1)
+			check(uncleanElection, "false", set[uncleanElection] == "true" && copies > 1)
+		}
+		if topic == n.Predictions {
+			continue // consumers may have what age they want
 		}
 		policies := strings.Split(strings.ReplaceAll(set[cleanupPolicy], " ", ""), ",")
 		deletes := slices.Contains(policies, "delete")

@@ -99,6 +99,39 @@ func TestNoAnswer(t *testing.T) {
 	})
 }
 
+// TestTooFewReplicas: while fewer replicas of a topic are in sync than its min.insync.replicas, brokers
+// say that a transaction cannot begin, as they do for some milliseconds after every other. What is
+// waited for names the topic and the setting.
+func TestTooFewReplicas(t *testing.T) {
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		c := dial(t, k, Config{})
+		few := TopicSpec{Name: unique("few"), Partitions: 1, Replication: 1, Config: map[string]string{MinInSync: "2"}}
+		if _, err := c.CreateTopics(t.Context(), few); err != nil {
+			t.Fatal(err)
+		}
+		p := producer(t, c, ProducerConfig{TransactionalID: few.Name})
+		commit(t, p, Record{Topic: few.Name, Value: []byte("a")})
+		h := k.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.AddPartitionsToTxn, kmsg.InitProducerID}, Err: kerr.ConcurrentTransactions, Count: -1})
+		said := make(chan string, 1)
+		time.AfterFunc(20*time.Second, func() {
+			h.Remove()
+			said <- c.Trouble()
+		})
+		err := p.Commit(t.Context(), []Record{{Topic: few.Name, Value: []byte("b")}}, "", nil)
+		if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), MinInSync+"=2") {
+			t.Errorf("error %v, want ErrUnknown that names the setting", err)
+		}
+		if err := p.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if what := <-said; !strings.Contains(what, few.Name+" has a partition with 1 of 1 replicas in sync, and "+MinInSync+"=2") {
+			t.Errorf("Trouble = %q, want the topic and the setting", what)
+		}
+		commit(t, p, Record{Topic: few.Name, Value: []byte("c")})
+		same(t, []string{"a", "c"}, values(committed(t, c, ReaderConfig{}, few.Name, nil, p)))
+	}, kfake.NumBrokers(3))
+}
+
 // TestClockOff: a broker refuses records whose time is far from its own. The error is of the clock.
 func TestClockOff(t *testing.T) {
 	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {

@@ -90,7 +90,7 @@ func (p *Producer) produce(ctx context.Context, round []sealedBatch) error {
 // transaction. It returns those that are too large for their topic and can be divided.
 func (p *Producer) produceRound(ctx context.Context, round []sealedBatch) (large []sealedBatch, err error) {
 	left := round
-	err = p.client.retry(ctx, p.cfg.RetryFor, func(ctx context.Context) error {
+	err = p.client.retryReplicated(ctx, p.cfg.RetryFor, p.topics, func(ctx context.Context) error {
 		groups, err := p.byLeader(ctx, left)
 		if err != nil {
 			p.leaders.forget()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,9 @@ type ProducerConfig struct {
 	// MaxBatchBytes bounds a record batch before compression. Zero means
 	// 900 KB, which is below the brokers' default limit of 1 MB.
 	MaxBatchBytes int
+	// Topics are those that a former session may have written to. They are named while too few of their
+	// replicas are in sync to end its transaction.
+	Topics []string
 	// Compression is none, gzip, snappy, lz4 or zstd. Empty means none.
 	Compression string
 }
@@ -82,7 +86,7 @@ func (c *Client) NewProducer(ctx context.Context, cfg ProducerConfig) (*Producer
 	if cfg.MaxBatchBytes == 0 {
 		cfg.MaxBatchBytes = 900_000
 	}
-	p := &Producer{client: c, cfg: cfg, session: none, last: make(map[TopicPartition]int64)}
+	p := &Producer{client: c, cfg: cfg, session: none, last: make(map[TopicPartition]int64), topics: slices.Clone(cfg.Topics)}
 	if cfg.Compression != "" {
 		if err := p.codec.UnmarshalText([]byte(cfg.Compression)); err != nil {
 			return nil, err
@@ -105,7 +109,7 @@ func (p *Producer) Restart(ctx context.Context) error {
 		former = none
 	}
 	p.abandonOffsets()
-	err := p.client.retry(ctx, forever, func(ctx context.Context) error {
+	err := p.client.retryReplicated(ctx, forever, p.topics, func(ctx context.Context) error {
 		res, err := p.client.client.InitProducerID(ctx, &kafkago.InitProducerIDRequest{
 			TransactionalID: p.cfg.TransactionalID, TransactionTimeoutMs: int(p.cfg.TransactionTimeout.Milliseconds()),
 			ProducerID: int(former.id), ProducerEpoch: int(former.epoch),

@@ -58,7 +58,7 @@ type pace struct {
 // pause waits before the next try: 5 ms at first, doubling up to 250 ms.
 func (p *pace) pause(ctx context.Context, err error) {
 	p.wait = min(max(2*p.wait, 5*time.Millisecond), 250*time.Millisecond)
-	if errors.Is(err, kafkago.ConcurrentTransactions) {
+	if errors.Is(err, kafkago.ConcurrentTransactions) && time.Since(p.began) < time.Second {
 		// The markers of the previous transaction are being written, which takes
 		// a millisecond or two, while the next one waits to begin.
 		p.wait = time.Millisecond

@@ -21,7 +21,7 @@ func (p *Producer) addPartitions(ctx context.Context, batches []sealedBatch) err
 	if len(topics) == 0 {
 		return nil
 	}
-	err := p.client.retry(ctx, p.cfg.RetryFor, func(ctx context.Context) error {
+	err := p.client.retryReplicated(ctx, p.cfg.RetryFor, p.topics, func(ctx context.Context) error {
 		res, err := p.client.client.AddPartitionsToTxn(ctx, &kafkago.AddPartitionsToTxnRequest{
 			TransactionalID: p.cfg.TransactionalID, ProducerID: int(p.session.id), ProducerEpoch: int(p.session.epoch), Topics: topics,
 		})
@@ -133,7 +133,7 @@ func (p *Producer) addOffsets(ctx context.Context, g groupOffsets) error {
 	for at, offset := range g.offsets {
 		topics[at.Topic] = append(topics[at.Topic], kafkago.TxnOffsetCommit{Partition: int(at.Partition), Offset: offset})
 	}
-	err = p.client.retry(ctx, p.cfg.RetryFor, func(ctx context.Context) error {
+	err = p.client.retryReplicated(ctx, p.cfg.RetryFor, nil, func(ctx context.Context) error {
 		res, err := p.client.client.TxnOffsetCommit(ctx, &kafkago.TxnOffsetCommitRequest{
 			TransactionalID: p.cfg.TransactionalID, GroupID: g.group, GenerationID: -1,
 			ProducerID: int(p.session.id), ProducerEpoch: int(p.session.epoch), Topics: topics,
@@ -154,7 +154,7 @@ func (p *Producer) addOffsets(ctx context.Context, g groupOffsets) error {
 // first one is still on its way, it could end the next transaction, so that has another epoch.
 func (p *Producer) end(ctx context.Context, within time.Duration, commit bool) error {
 	tries := 0
-	return p.client.retry(ctx, within, func(ctx context.Context) error {
+	return p.client.retryReplicated(ctx, within, p.topics, func(ctx context.Context) error {
 		tries++
 		p.lateEnd = tries > 1
 		res, err := p.client.client.EndTxn(ctx, &kafkago.EndTxnRequest{

@@ -137,6 +137,9 @@ func (c *Client) Waits() map[string]time.Duration {
 
 // waitedFor returns what is missing while an operation fails with the error, see [Client.Waits].
 func waitedFor(err error) string {
+	if few := (*tooFewReplicas)(nil); errors.As(err, &few) {
+		return "replicas"
+	}
 	var code kafkago.Error
 	switch errors.As(err, &code); code {
 	case kafkago.RequestTimedOut, kafkago.NetworkException, kafkago.BrokerNotAvailable:

@@ -125,7 +125,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		commit:          histogram("gvbll_commit_seconds", "Time to commit a transaction, retries included.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
 		lag:             gauges("gvbll_input_lag_records", "Committed records of an input topic that are in no window yet.", "topic"),
 		withheld:        gauges("gvbll_input_withheld_records", "Records of an input topic behind a transaction that its producer has not ended: nobody who reads committed records gets them.", "topic"),
-		risks:           gauges("gvbll_topic_at_risk", "1 for each setting of an input topic or the ledger by which records will be lost that the graph needs. Read at the start and every hour.", "topic", "setting"),
+		risks:           gauges("gvbll_topic_at_risk", "1 for each setting of a topic by which records will be lost that the graph needs, or are lost with one broker. Read at the start and every hour.", "topic", "setting"),
 		recovery: recoveryMetrics{
 			windows:  gauge("gvbll_recovery_windows", "Windows replayed from the ledger at the start."),
 			seconds:  gauge("gvbll_recovery_seconds", "Time to read the checkpoint and to replay the ledger at the start."),

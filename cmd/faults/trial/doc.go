@@ -16,7 +16,7 @@
 //   - [Restarts] restarts brokers of Apache Kafka cleanly, under load. No worker may end.
 //   - [World] plays scenarios in which Kafka or the disk is not as a worker would believe it,
 //     and compares what workers and commands say and publish. mistakes.go has those that
-//     operators and producers make by mistake, quotas.go those of brokers that throttle, lateend.go
+//     operators and producers make by mistake, limits.go those of brokers that do less than they are asked, lateend.go
 //     those of requests that come late, through a proxy (proxy.go).
 //   - [Hostile] sends floods of hostile records beside a stream, and checks that the stream is
 //     predicted, what becomes a dead letter, and how much memory the worker takes.

@@ -145,17 +145,7 @@ func (v *served) deleteRecords(ctx context.Context, partition int32, before int6
 // sendWithJunk sends a batch of node events that is compressed with gzip and has junk behind
 // its end, into a topic whose batches the broker keeps as they come.
 func (v *served) sendWithJunk(ctx context.Context) error {
-	kept := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	value := "producer"
-	kept.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{
-		ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: v.names.Nodes,
-		Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "compression.type", Value: &value}},
-	}}
-	res, err := kept.RequestWith(ctx, v.admin)
-	if err == nil {
-		err = kerr.ErrorForCode(res.Resources[0].ErrorCode)
-	}
-	if err != nil {
+	if err := v.set(ctx, v.names.Nodes, "compression.type", "producer"); err != nil {
 		return err
 	}
 	var records []protocol.Record
@@ -178,7 +168,7 @@ func (v *served) sendWithJunk(ctx context.Context) error {
 	be.PutUint32(all[4+17:], crc32.Checksum(all[4+21:], crc32.MakeTable(crc32.Castagnoli)))
 	transport := &kafkago.Transport{}
 	defer transport.CloseIdleConnections()
-	_, err = transport.RoundTrip(ctx, kafkago.TCP(v.setup.Brokers...), &rawproduce.Request{Acks: -1, Timeout: 5000, Topics: []rawproduce.RequestTopic{{
+	_, err := transport.RoundTrip(ctx, kafkago.TCP(v.setup.Brokers...), &rawproduce.Request{Acks: -1, Timeout: 5000, Topics: []rawproduce.RequestTopic{{
 		Topic: v.names.Nodes, Partitions: []rawproduce.RequestPartition{{RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(all)}}},
 	}}})
 	return err

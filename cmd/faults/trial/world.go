@@ -29,7 +29,7 @@ type scenario struct {
 // scenarios returns those of all kinds.
 func scenarios() []scenario {
 	return slices.Concat(
-		mistakes, quotas, lateEnds, damages, lostEnds, forgetting,
+		mistakes, limits, lateEnds, damages, lostEnds, forgetting,
 	)
 }
 
@@ -243,6 +243,20 @@ func (v *served) firstRun(ctx context.Context) error {
 		return err
 	}
 	return v.halt()
+}
+
+// set sets a setting of a topic.
+func (v *served) set(ctx context.Context, topic, setting, value string) error {
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{
+		ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: topic,
+		Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: setting, Value: &value}},
+	}}
+	res, err := req.RequestWith(ctx, v.admin)
+	if err == nil {
+		err = kerr.ErrorForCode(res.Resources[0].ErrorCode)
+	}
+	return err
 }
 
 // deleteTopics deletes topics, and waits until they are gone.

@@ -13,16 +13,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// quotas are scenarios of brokers that throttle an owner and a standby.
-var quotas = []scenario{{name: "quotas throttle the fleet", nodes: 1, play: throttled}}
+// limits are scenarios of brokers that do less than they are asked, by their settings.
+var limits = []scenario{
+	{name: "quotas throttle the fleet", nodes: 1, play: throttled},
+	{name: "fewer replicas are in sync than min.insync.replicas", nodes: 3, play: tooFewReplicas},
+	{name: "max.message.bytes is less than that of a batch", play: smallMessages},
+}
 
 // throttledFor is how long the fleet is throttled: longer than a log must be short before it is
 // believed to be.
 const throttledFor = 20 * time.Second
 
-// limits are quotas on all clients of gvbll's id: a tenth of what is sent, and less than requests
+// quotas are those of all clients of gvbll's id: a tenth of what is sent, and less than requests
 // take.
-var limits = map[string]float64{"consumer_byte_rate": 3000, "request_percentage": 0.2}
+var quotas = map[string]float64{"consumer_byte_rate": 3000, "request_percentage": 0.2}
 
 func throttled(ctx context.Context, v *served) error {
 	if err := v.send(ctx, 100); err != nil {
@@ -48,10 +52,10 @@ func throttled(ctx context.Context, v *served) error {
 	if err != nil {
 		return err
 	}
-	if err := v.quotas(ctx, false); err != nil {
+	if err := v.limit(ctx, false); err != nil {
 		return err
 	}
-	defer v.quotas(context.WithoutCancel(ctx), true)
+	defer v.limit(context.WithoutCancel(ctx), true)
 	said := false
 	for until := time.Now().Add(throttledFor); time.Now().Before(until); {
 		if err := v.send(ctx, 50); err != nil {
@@ -79,13 +83,64 @@ func throttled(ctx context.Context, v *served) error {
 	case s.throttled == 0:
 		return errors.New("gvbll_kafka_throttled_seconds_total is 0")
 	}
-	if err := v.quotas(ctx, true); err != nil {
+	if err := v.limit(ctx, true); err != nil {
 		return err
 	}
+	if err := standby.stop(); err != nil {
+		return err
+	}
+	return v.finished(ctx)
+}
+
+// tooFewReplicas stops a node that every commit must wait for.
+func tooFewReplicas(ctx context.Context, v *served) error {
+	if err := v.set(ctx, v.names.Predictions, "min.insync.replicas", "3"); err != nil {
+		return err
+	}
+	if err := v.send(ctx, 100); err != nil {
+		return err
+	}
+	if err := v.serve(ctx); err != nil {
+		return err
+	}
+	k := v.cluster.(*Kafka)
+	if err := k.stop(2); err != nil {
+		return err
+	}
+	err := v.send(ctx, 100)
+	if err == nil {
+		err = v.progress.await(ctx, v.worker, "line about replicas", drainTimeout, func() bool {
+			status, body, err := readiness(ctx, v.http)
+			return err == nil && status == http.StatusServiceUnavailable && strings.Contains(body, "2 of 3 replicas in sync, and min.insync.replicas=3") && v.worker.logged("min.insync.replicas=3")
+		})
+	}
+	if err := errors.Join(err, k.start(2)); err != nil {
+		return err
+	}
+	return v.finished(ctx)
+}
+
+// smallMessages has topics that take smaller batches than windows fill.
+func smallMessages(ctx context.Context, v *served) error {
+	if err := v.set(ctx, v.names.Predictions, "max.message.bytes", "2000"); err != nil {
+		return err
+	}
+	if err := v.send(ctx, 500); err != nil {
+		return err
+	}
+	if err := v.serve(ctx); err != nil {
+		return err
+	}
+	return v.finished(ctx)
+}
+
+// finished waits until all that was sent is predicted, ends the worker, and checks what it has
+// published.
+func (v *served) finished(ctx context.Context) error {
 	if err := v.predicted(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(standby.stop(), v.halt()); err != nil {
+	if err := v.halt(); err != nil {
 		return err
 	}
 	if err := v.published(ctx, v.sent); err != nil {
@@ -94,11 +149,11 @@ func throttled(ctx context.Context, v *served) error {
 	return v.audit(ctx)
 }
 
-// quotas sets or removes the limits.
-func (v *served) quotas(ctx context.Context, remove bool) error {
+// limit sets or removes the quotas.
+func (v *served) limit(ctx context.Context, remove bool) error {
 	id := "gvbll"
 	entry := kmsg.AlterClientQuotasRequestEntry{Entity: []kmsg.AlterClientQuotasRequestEntryEntity{{Type: "client-id", Name: &id}}}
-	for key, limit := range limits {
+	for key, limit := range quotas {
 		entry.Ops = append(entry.Ops, kmsg.AlterClientQuotasRequestEntryOp{Key: key, Value: limit, Remove: remove})
 	}
 	req := kmsg.NewPtrAlterClientQuotasRequest()
