@@ -25,8 +25,8 @@ SKIP = [
     (r"forget paper-7 42", "a second node, which this graph does not have"),
 ]
 
-# Shorter trainings and one seed. Every flag can come from the environment.
-os.environ.update(GVBLL_EPOCHS="5", GVBLL_HTTP="127.0.0.1:0", GVBLL_LINGER="20ms")
+# Shorter trainings, demos that are not watched, and one seed. Every flag can come from the environment.
+os.environ.update(GVBLL_EPOCHS="5", GVBLL_FAST="true", GVBLL_HTTP="127.0.0.1:0", GVBLL_LINGER="20ms")
 
 # The program that measures, whose lines presume a checkout, has flags of its own.
 LAB = "env -u GVBLL_HTTP GVBLL_SEEDS=1 lab "
