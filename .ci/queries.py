@@ -34,6 +34,7 @@ EITHER = {
     ("stream.json", "Lag of the tasks"): "only in a graph of several shards",
     ("stream.json", "Barrier wait, by peer"): "only in a graph of several shards",
     ("stream.json", "Last commit"): "A or B: as usual, or stopped at once",
+    ("stream.json", "Waits for Kafka"): "only while one does",
     ("stream.json", "Throttled by a quota"): "only if a broker has a quota",
     ("stream.json", "Distance of the last forgetting"): "only if nodes are forgotten",
     ("graphs.json", "The hour before"): "only after an hour",

@@ -54,7 +54,6 @@ var advice = []struct {
 		{"gvbll_pool_share", "`product` has biases that follow the shares of the classes, `product-flat` almost none. A head with a large share does better alone than with the others: compare their scores."},
 		{"gvbll_pool_bias", "Far from 0: the class is more or less frequent than the heads believe."},
 		{"gvbll_pool_regret_nats", "Above a few nats and rising: one head alone would do better; compare their scores. Below 0 is normal."},
-		{"gvbll_pool_compatibility", "Large on the diagonal: neighbours tend to have the same class. A row that changes: nodes of this class have other neighbours than before."},
 	}},
 	{"Predictions, before any label", [][2]string{
 		{"gvbll_predictions_total", "Rate 0 while nodes arrive: `GvbllCommitsStopped`, `GvbllNoOwner`."},

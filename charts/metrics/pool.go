@@ -6,22 +6,17 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 )
 
-// maxCompatibility is the largest number of classes whose compatibility is
-// exported: the number of series is its square. /v1/pool has the whole matrix.
-const maxCompatibility = 16
-
 // pool are the metrics of what a pool of heads has learned.
 type pool struct {
-	weight, share, bias, regret, compatibility *prometheus.GaugeVec
+	weight, share, bias, regret *prometheus.GaugeVec
 }
 
 func newPool(r register) pool {
 	return pool{
-		weight:        r.gauges("gvbll_pool_weight", "Weight of a head in the pool that serves; 0 for heads that are only scored.", "head"),
-		share:         r.gauges("gvbll_pool_share", "Share of a head, or of a product of all heads, in the mixture that the pool serves.", "head"),
-		bias:          r.gauges("gvbll_pool_bias", "Bias of a class in the pool's logits; classes beyond the first 64 are left out.", "class"),
-		regret:        r.gauges("gvbll_pool_regret_nats", "Log loss of the pool over all labels, less that of its best head in hindsight; negative where the pool is better.", "head"),
-		compatibility: r.gauges("gvbll_pool_compatibility", "Share of each class among the labelled neighbours of the nodes of a class, as learned; only for up to 16 classes.", "class", "neighbour"),
+		weight: r.gauges("gvbll_pool_weight", "Weight of a head in the pool that serves; 0 for heads that are only scored.", "head"),
+		share:  r.gauges("gvbll_pool_share", "Share of a head, or of a product of all heads, in the mixture that the pool serves.", "head"),
+		bias:   r.gauges("gvbll_pool_bias", "Bias of a class in the pool's logits; classes beyond the first 64 are left out.", "class"),
+		regret: r.gauges("gvbll_pool_regret_nats", "Log loss of the pool over all labels, less that of its best head in hindsight; negative where the pool is better.", "head"),
 	}
 }
 
@@ -38,17 +33,11 @@ func (m *Metrics) ShowPool(p *pipeline.Pooled, classes []string) {
 		g.bias.WithLabelValues(classes[c]).Set(b)
 	}
 	g.regret.WithLabelValues(pipeline.HeadPool).Set(p.Regret)
-	if len(classes) > maxCompatibility {
-		return
-	}
-	for i, share := range p.Compatibility {
-		g.compatibility.WithLabelValues(classes[i/len(classes)], classes[i%len(classes)]).Set(share)
-	}
 }
 
 // reset drops the gauges of a pool that serves no more.
 func (p *pool) reset() {
-	for _, g := range []*prometheus.GaugeVec{p.weight, p.share, p.bias, p.regret, p.compatibility} {
+	for _, g := range []*prometheus.GaugeVec{p.weight, p.share, p.bias, p.regret} {
 		g.Reset()
 	}
 }

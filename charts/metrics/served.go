@@ -11,12 +11,12 @@ type served struct {
 	predictions, revisions      prometheus.Counter
 	total, aleatoric, epistemic prometheus.Counter
 	confidence, labelDelay      prometheus.Histogram
-	predicted                   *prometheus.CounterVec
-	classes                     [maxClasses + 1]prometheus.Counter // of predicted, by class index; nil before the first
+	predicted                   byClass[prometheus.Counter]
 }
 
 func newServed(r register) served {
 	uncertainty := r.counters("gvbll_uncertainty_nats_total", "Sum of the uncertainties of predictions: total, aleatoric and epistemic.", "kind")
+	predicted := r.counters("gvbll_predicted_classes_total", "Predictions by predicted class; classes beyond the first 64 are counted as (other).", "class")
 	return served{
 		predictions: r.counter("gvbll_predictions_total", "Predictions served."),
 		revisions:   r.counter("gvbll_revisions_total", "Later predictions of nodes that had been served before."),
@@ -27,7 +27,7 @@ func newServed(r register) served {
 			prometheus.LinearBuckets(0.1, 0.1, 10)),
 		labelDelay: r.histogram("gvbll_label_delay_seconds", "Event time from a node's arrival to its label, where both events have a time.",
 			prometheus.ExponentialBuckets(0.1, 6, 10)),
-		predicted: r.counters("gvbll_predicted_classes_total", "Predictions by predicted class; classes beyond the first 64 are counted as (other).", "class"),
+		predicted: newByClass(func(class string) prometheus.Counter { return predicted.WithLabelValues(class) }),
 	}
 }
 
@@ -41,7 +41,7 @@ func (s *served) observe(out *event.Outcome) {
 		aleatoric += float64(p.Aleatoric)
 		epistemic += float64(p.Epistemic)
 		s.confidence.Observe(float64(p.Confidence))
-		s.class(p).Inc()
+		s.predicted.of(p.Class).Inc()
 	}
 	s.total.Add(total)
 	s.aleatoric.Add(aleatoric)
@@ -51,17 +51,4 @@ func (s *served) observe(out *event.Outcome) {
 			s.labelDelay.Observe(float64(d) / 1000)
 		}
 	}
-}
-
-// class returns the counter of a prediction's class.
-func (s *served) class(p *event.Prediction) prometheus.Counter {
-	i := min(int(p.ClassIndex), maxClasses)
-	if s.classes[i] == nil {
-		name := p.Class
-		if i == maxClasses {
-			name = otherClasses
-		}
-		s.classes[i] = s.predicted.WithLabelValues(name)
-	}
-	return s.classes[i]
 }
