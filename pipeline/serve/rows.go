@@ -48,7 +48,7 @@ const elsewhere = place(math.MinInt32)
 type block struct {
 	number int64  // in the store, none for no block
 	used   int32  // rows of pending predictions
-	sum    uint32 // CRC-32C of its bytes
+	sum    uint32 // CRC-32C of its rows' checksums
 }
 
 // blockBytes is the size of a block, or somewhat less: a few milliseconds to write, and few
@@ -105,10 +105,7 @@ func (r *rows) at(p place, v int32) (z, outputs []float32) {
 		return r.z.Row(int32(p)), r.outputs.Row(int32(p))
 	}
 	b, i := r.split(p)
-	err := r.read(b, r.bytes, i*int64(len(r.bytes)), func(row []byte) bool {
-		end := len(row) - sumBytes
-		return nodeOf(row) == v && sumOf(row[:end]) == binary.LittleEndian.Uint32(row[end:])
-	})
+	err := r.read(b, r.bytes, i*int64(len(r.bytes)), func(row []byte) bool { return nodeOf(row) == v && isWhole(row) })
 	if err != nil {
 		r.fail(err)
 		clear(r.bytes)
@@ -116,12 +113,24 @@ func (r *rows) at(p place, v int32) (z, outputs []float32) {
 	return r.decode(r.bytes)
 }
 
-// sumBytes is the size of a row's checksum.
+// sumBytes is the size of a row's checksum, its CRC-32C.
 const sumBytes = 4
 
-func sumOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
-
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// isWhole reports whether a row has its checksum.
+func isWhole(row []byte) bool {
+	end := len(row) - sumBytes
+	return crc32.Checksum(row[:end], castagnoli) == binary.LittleEndian.Uint32(row[end:])
+}
+
+// sumOf returns the checksum of a block's rows, which costs less than one of their bytes.
+func (r *rows) sumOf(block []byte) (sum uint32) {
+	for end := len(r.bytes); end <= len(block); end += len(r.bytes) {
+		sum = crc32.Update(sum, castagnoli, block[end-sumBytes:end])
+	}
+	return sum
+}
 
 // read fills p with the bytes of a block from an offset on, which must be whole.
 func (r *rows) read(b int32, p []byte, offset int64, whole func([]byte) bool) error {
@@ -201,7 +210,7 @@ func (r *rows) appendRow(b []byte, v int32, p place) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(v))
 	b = safetensors.Append(b, r.z.Row(int32(p))...)
 	b = safetensors.Append(b, r.outputs.Row(int32(p))...)
-	return binary.LittleEndian.AppendUint32(b, sumOf(b[from:]))
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[from:], castagnoli))
 }
 
 // rowIn returns a row of a block's bytes.
@@ -219,7 +228,7 @@ func (r *rows) write(b int32, bytes []byte) {
 		r.fail(err)
 		number = none
 	}
-	r.blocks[b] = block{number: number, used: r.perBlock, sum: sumOf(bytes)}
+	r.blocks[b] = block{number: number, used: r.perBlock, sum: r.sumOf(bytes)}
 }
 
 // nextSparse returns a sparse block, if there is one whose rows in use are at most room,
@@ -248,7 +257,14 @@ func (r *rows) nextSparse(room int32) (b int32, bytes []byte, ok bool) {
 // readAll reads a whole block into r.old.
 func (r *rows) readAll(b int32) error {
 	r.old = kernel.Resize(r.old, int(r.perBlock)*len(r.bytes))
-	return r.read(b, r.old, 0, func(all []byte) bool { return sumOf(all) == r.blocks[b].sum })
+	return r.read(b, r.old, 0, func(all []byte) bool {
+		for i := range r.perBlock {
+			if !isWhole(r.rowIn(all, i)) {
+				return false
+			}
+		}
+		return r.sumOf(all) == r.blocks[b].sum
+	})
 }
 
 // release frees a block.
