@@ -72,7 +72,7 @@ import "github.com/gvbll/gvbll/pipeline/snapshots"
 //	rescore.counts         I64   42: of published predictions, see [calibration.Prequential]
 //	rescore.sums           F64   27
 //	drift.NAME             U8    a detector's state, see package drift; if they are on
-//	drift.found            I64   2: changes found by each detector
+//	drift.found            I64   5: changes found by each detector, and what belongs to the last
 //
 // where ids are three tensors, see declareIDs. Tensors departed.* that would be empty
 // are left out. The names of a shadow's tensors begin with "shadow.".

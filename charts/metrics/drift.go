@@ -9,14 +9,15 @@ import (
 // drift are the metrics of the drift detectors.
 type drift struct {
 	changes                *prometheus.CounterVec
-	score, threshold       *prometheus.GaugeVec
+	score, threshold, rise *prometheus.GaugeVec
 	accuracy, ece          *prometheus.GaugeVec
 	logLoss, logLossLabels prometheus.Gauge
 }
 
 func newDrift(r register) drift {
 	d := drift{
-		changes:       r.counters("gvbll_drift_changes_total", "Changes found by a drift detector: worse or better where it watches a loss, other where it watches embeddings.", "detector", "change"),
+		changes:       r.counters("gvbll_drift_changes_total", "Changes found by a drift detector: worse where a loss rose, other where embeddings changed.", "detector", "change"),
+		rise:          r.gauges("gvbll_drift_rise_nats", "By how much the mean log loss rose at the last change that the detector found: of what was served (adwin), or of the model as trained (adwin-static; a label counts 3 nats at most).", "detector"),
 		score:         r.gauges("gvbll_drift_score", "Latest score of a drift detector; a score above the threshold is a change.", "detector"),
 		threshold:     r.gauges("gvbll_drift_threshold", "Threshold of a drift detector; 0 before it has one.", "detector"),
 		accuracy:      r.gauges("gvbll_drift_accuracy", "Accuracy over about the latest thousand: mean confidence of predictions (confidence), the same corrected by how right such confidences were (estimated), accuracy of those whose label came (realised).", "by"),
@@ -25,8 +26,10 @@ func newDrift(r register) drift {
 		logLossLabels: r.gauge("gvbll_drift_log_loss_labels", "Number of labels since the last change that ADWIN found."),
 	}
 	// Counters begin at 0, so that an alert sees the first change.
-	d.changes.WithLabelValues("adwin", "worse")
-	d.changes.WithLabelValues("adwin", "better")
+	for _, detector := range []string{"adwin", "adwin-static"} {
+		d.changes.WithLabelValues(detector, "worse")
+		d.rise.WithLabelValues(detector)
+	}
 	d.changes.WithLabelValues("mmd-embeddings", "other")
 	return d
 }
@@ -36,11 +39,11 @@ func (d *drift) observe(out *event.Outcome) {
 		return
 	}
 	for _, t := range out.Drift.Detectors {
-		if t.Name == "adwin" {
-			d.changes.WithLabelValues(t.Name, "worse").Add(float64(t.Worse))
-			d.changes.WithLabelValues(t.Name, "better").Add(float64(t.Changes - t.Worse))
-		} else {
-			d.changes.WithLabelValues(t.Name, "other").Add(float64(t.Changes))
+		if t.Rise > 0 {
+			d.changes.WithLabelValues(t.Name, "worse").Inc()
+			d.rise.WithLabelValues(t.Name).Set(t.Rise)
+		} else if t.Changes > 0 {
+			d.changes.WithLabelValues(t.Name, "other").Inc()
 		}
 	}
 }

@@ -163,8 +163,8 @@ type Detector struct {
 	Name      string
 	Score     float64 // the latest; a score above Threshold is a change
 	Threshold float64 // 0 before there is one
-	Changes   int     // in this window
-	Worse     int     // those among them where a loss rose
+	Changes   int     // in this window, 0 or 1
+	Rise      float64 // of the mean loss at that change, nats; 0 without one, and where no loss is watched
 	Total     int64   // changes since window 0
 }
 

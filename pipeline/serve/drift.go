@@ -14,15 +14,20 @@ import (
 // detectors look for drift in predictions and in their scores. They change neither, and
 // are not part of the chain, so a ledger may be replayed with or without them. Their
 // state is a function of the windows, like all state, and part of snapshots.
+//
+// What they find within sameChange predictions of a change that was found is that change, and
+// is not counted again, unless a loss rises where only embeddings had changed. A loss that falls
+// is what learning is for, and is not counted.
 type detectors struct {
 	dim      int
 	embedded *posterior.Rows // of the window's predictions
 
-	adwin      *drift.ADWIN // of the serving head's log loss, label by label
-	embeddings *drift.MMD   // before any label
+	loss       [2]*drift.ADWIN // served and trained, label by label
+	embeddings *drift.MMD      // before any label
 	monitor    *drift.Monitor
 
 	total [detectorCount]int64 // changes found, by detector
+	last  [2]int64             // predictions that still belong to the last change, and whether a loss rose: 1 or 0
 
 	window confidences // scratch: of the serving head
 }
@@ -31,28 +36,39 @@ var _ Observer = (*detectors)(nil)
 
 // The detectors, in the order of event.Drift.
 const (
-	adwin = iota
+	served  = iota // the log loss of what was served
+	trained        // the log loss of the model as trained, which no learning hides
 	mmdEmbeddings
 	detectorCount
 )
 
-var detectorNames = [detectorCount]string{"adwin", "mmd-embeddings"}
+var detectorNames = [detectorCount]string{"adwin", "adwin-static", "mmd-embeddings"}
 
-// watchedRows bounds the embeddings of a window that the detector sees, spread evenly
-// over it. One costs about 0.7 µs at d_e = 64; in windows of 500, all of them add 0.2 %
-// to the time of an arrival.
-const watchedRows = 8
+const (
+	// watchedRows bounds the embeddings of a window that the detector sees, spread evenly
+	// over it. One costs about 0.7 µs at d_e = 64; in windows of 500, 64 of them add 1 %
+	// to the time of an arrival.
+	watchedRows = 64
+	sameChange  = 1000
+	// mostLoss bounds a log loss of the model as trained, in nats: single confident errors
+	// would hide a change of the mean. In units of perNat it has a deviation of about 10, beside
+	// which ADWIN's allowance for values from 0 to 1 is nothing.
+	mostLoss = 3
+	perNat   = 10
+)
 
 // NewDetectors returns detectors for predictions whose embeddings are in embedded.
 func NewDetectors(m *model.Model, embedded *posterior.Rows) (Observer, error) {
 	z := drift.DefaultMMD(m.Prior.Dim)
-	z.Reference, z.Block = 256, 32 // full after 32 windows
+	z.Reference, z.Block, z.FalseAlarms, z.InARow = 512, 128, 0.003, 2
 	if err := z.Validate(); err != nil {
 		return nil, fmt.Errorf("drift detectors for %d dimensions: %w; or switch them off", m.Prior.Dim, err)
 	}
+	often := drift.DefaultADWIN()
+	often.Clock = 8
 	return &detectors{
-		dim: m.Prior.Dim, embedded: embedded,
-		adwin: drift.NewADWIN(drift.DefaultADWIN()), embeddings: drift.NewMMD(z), monitor: drift.NewMonitor(drift.DefaultMonitor()),
+		dim: m.Prior.Dim, embedded: embedded, loss: [2]*drift.ADWIN{served: drift.NewADWIN(drift.DefaultADWIN()), trained: drift.NewADWIN(often)},
+		embeddings: drift.NewMMD(z), monitor: drift.NewMonitor(drift.DefaultMonitor()),
 	}, nil
 }
 
@@ -64,19 +80,24 @@ func (w *detectors) Matched(slot, class int32) {}
 func (w *detectors) Scored(out *event.Outcome) {
 	var d event.Drift
 	d.Detectors = make([]event.Detector, detectorCount)
-	found := func(detector int, changed, worse bool) {
-		if changed {
-			d.Detectors[detector].Changes++
-			w.total[detector]++
-			if worse {
-				d.Detectors[detector].Worse++
-			}
+	found := func(detector int, rise float64) {
+		if w.last[0] > 0 && (rise == 0 || w.last[1] == 1) {
+			return
+		}
+		w.last = [2]int64{sameChange, 0}
+		d.Detectors[detector].Changes, d.Detectors[detector].Rise = 1, rise
+		w.total[detector]++
+		if rise > 0 {
+			w.last[1] = 1
 		}
 	}
 	n := len(out.Predictions)
+	w.last[0] = max(w.last[0]-int64(n), 0)
 	for i := range min(n, watchedRows) {
 		row := i * n / min(n, watchedRows)
-		found(mmdEmbeddings, w.embeddings.Add(w.embedded.Z[row*w.dim:(row+1)*w.dim]), false)
+		if w.embeddings.Add(w.embedded.Z[row*w.dim : (row+1)*w.dim]) {
+			found(mmdEmbeddings, 0)
+		}
 	}
 	w.window.clear()
 	for i := range out.Predictions {
@@ -84,11 +105,20 @@ func (w *detectors) Scored(out *event.Outcome) {
 	}
 	w.monitor.Serve(w.window.confidence...)
 	w.window.clear()
+	static := slices.IndexFunc(out.Heads, func(h event.Head) bool { return h.Name == "static" })
+	add := func(detector int, loss, unit float64) {
+		a := w.loss[detector]
+		before := a.Mean()
+		if a.Add(unit*loss) && a.Mean() > before {
+			found(detector, (a.Mean()-before)/unit)
+		}
+	}
 	for i, l := range out.Labelled {
 		s := &out.Heads[l.By].Scores[i]
-		before := w.adwin.Mean()
-		changed := w.adwin.Add(s.LogLoss)
-		found(adwin, changed, w.adwin.Mean() > before)
+		add(served, s.LogLoss, 1)
+		if static >= 0 {
+			add(trained, min(out.Heads[static].Scores[i].LogLoss, mostLoss), perNat)
+		}
 		w.window.add(s.Confidence, s.Correct)
 	}
 	w.monitor.Learn(w.window.confidence, w.window.right)
@@ -107,7 +137,7 @@ func (w *detectors) report(d *event.Drift) {
 	d.Confidence, d.EstimatedAccuracy, d.EstimatedECE = m.Confidence, m.EstimatedAccuracy, m.EstimatedECE
 	d.RealisedAccuracy, d.RealisedECE = m.RealisedAccuracy, m.RealisedECE
 	d.ServedRows, d.LabelledRows = m.Served, m.Labelled
-	d.LogLoss, d.LogLossRows = w.adwin.Mean(), w.adwin.Width()
+	d.LogLoss, d.LogLossRows = w.loss[served].Mean(), w.loss[served].Width()
 }
 
 // confidences are the confidences of predictions, and whether each was correct.
@@ -128,16 +158,18 @@ func (w *detectors) State(s *snapshot.Schema) {
 	if !s.Has("drift.found", true) {
 		return
 	}
-	snapshot.Bytes(s, "drift."+detectorNames[adwin], w.adwin)
+	snapshot.Bytes(s, "drift."+detectorNames[served], w.loss[served])
+	snapshot.Bytes(s, "drift."+detectorNames[trained], w.loss[trained])
 	snapshot.Bytes(s, "drift."+detectorNames[mmdEmbeddings], w.embeddings)
 	snapshot.Bytes(s, "drift.monitor", w.monitor)
-	found := w.total[:]
+	found := append(w.total[:], w.last[:]...)
 	snapshot.Slice(s, "drift.found", &found, len(found))
 	s.Check(func() error {
-		if slices.Min(found) < 0 {
-			return snapshot.Damaged("a detector found %d changes", slices.Min(found))
+		if slices.Min(found) < 0 || found[detectorCount] > sameChange || found[detectorCount+1] > 1 {
+			return snapshot.Damaged("detectors found %d changes", found)
 		}
 		copy(w.total[:], found)
+		copy(w.last[:], found[detectorCount:])
 		return nil
 	})
 }

@@ -18,7 +18,7 @@ func shifted(rng *rand.Rand, dim int, mean float64) []float32 {
 
 // smallMMD is a configuration with which a test needs few rows.
 func smallMMD(dim int) mmdConfig {
-	return mmdConfig{Dim: dim, Features: 32, Reference: 256, Block: 32, FalseAlarms: 0.01, Seed: 3}
+	return mmdConfig{Dim: dim, Features: 32, Reference: 256, Block: 32, FalseAlarms: 0.01, InARow: 1, Seed: 3}
 }
 
 // TestADWINFollowsTheMean: ADWIN fires soon after the mean has changed and not before, and
@@ -117,6 +117,30 @@ func TestMMDSeesAShift(t *testing.T) {
 	}
 	if c := m.Last(); c.Threshold <= 0 || c.MMD > c.Threshold {
 		t.Errorf("last comparison %+v, want it below the threshold of the new reference", c)
+	}
+}
+
+// TestMMDInARow: where two blocks in a row are asked for, one by itself is no drift.
+func TestMMDInARow(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	cfg := smallMMD(16)
+	cfg.FalseAlarms, cfg.InARow = 0.001, 2
+	m := NewMMD(cfg)
+	far := map[int]bool{2: true, 5: true, 6: true} // blocks
+	for block := range 8 {
+		rows, mean, drift := cfg.Block, 0., false
+		if block == 0 {
+			rows += cfg.Reference
+		}
+		if far[block] {
+			mean = 1
+		}
+		for range rows {
+			drift = drift || m.Add(shifted(rng, 16, mean))
+		}
+		if drift != (block == 6) {
+			t.Errorf("block %d: drift %v", block, drift)
+		}
 	}
 }
 
@@ -271,7 +295,7 @@ func TestStateResumes(t *testing.T) {
 // FuzzSetState: SetState does not panic. A detector that accepts a state saves the same
 // bytes and can go on.
 func FuzzSetState(f *testing.F) {
-	cfg := mmdConfig{Dim: 2, Features: 2, Reference: 8, Block: 2, FalseAlarms: 0.5}
+	cfg := mmdConfig{Dim: 2, Features: 2, Reference: 8, Block: 2, FalseAlarms: 0.5, InARow: 1}
 	a, e, m := NewADWIN(DefaultADWIN()), NewMMD(cfg), NewMonitor(DefaultMonitor())
 	for i := range 30 {
 		for _, state := range [][]byte{a.AppendState(nil), e.AppendState(nil), m.AppendState(nil)} {
@@ -312,7 +336,7 @@ func TestMisusePanics(t *testing.T) {
 		"adwin": func() { NewADWIN(adwinConfig{}) },
 		"mmd":   func() { NewMMD(mmdConfig{}) },
 		"memory": func() {
-			NewMMD(mmdConfig{Dim: 1 << 20, Features: 1 << 20, Reference: 1 << 40, Block: 4, FalseAlarms: .1})
+			NewMMD(mmdConfig{Dim: 1 << 20, Features: 1 << 20, Reference: 1 << 40, Block: 4, FalseAlarms: .1, InARow: 1})
 		},
 		"monitor":   func() { NewMonitor(monitorConfig{}) },
 		"dimension": func() { NewMMD(smallMMD(2)).Add([]float32{1}) },

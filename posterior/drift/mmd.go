@@ -18,7 +18,9 @@ type mmdConfig struct {
 	// FalseAlarms in [1e-4, 0.5] is the share of blocks with a false alarm if rows
 	// are independent. Correlated rows cause more.
 	FalseAlarms float64
-	Seed        uint64 // of the random features and of the threshold's draws
+	// InARow ≥ 1 blocks in a row beyond the threshold are a drift: a lasting one, not chance.
+	InARow int
+	Seed   uint64 // of the random features and of the threshold's draws
 	// Keep keeps the reference after a drift, so that a lasting change is detected
 	// in every block. Otherwise the rows after a drift are the new reference.
 	Keep bool
@@ -27,7 +29,7 @@ type mmdConfig struct {
 // DefaultMMD returns 64 features, blocks of 64 rows, a reference of 1024 and one false
 // alarm in a thousand blocks, for embeddings of dimension dim.
 func DefaultMMD(dim int) mmdConfig {
-	return mmdConfig{Dim: dim, Features: 64, Reference: 1024, Block: 64, FalseAlarms: 0.001, Seed: 1}
+	return mmdConfig{Dim: dim, Features: 64, Reference: 1024, Block: 64, FalseAlarms: 0.001, InARow: 1, Seed: 1}
 }
 
 // maxNumbers bounds the reference window and the matrix of the features.
@@ -42,6 +44,7 @@ func (c mmdConfig) Validate() error {
 	r.Unless(c.Block > 0 && c.Block <= maxNumbers, "block %d: give 1 or more, such as 64", c.Block)
 	r.Unless(c.Block > 0 && c.Reference/4 >= c.Block && small(c.Reference, max(c.Dim, 1)), "reference %d: give at least four blocks of %d and, at %d dimensions, no more than %d numbers", c.Reference, c.Block, c.Dim, maxNumbers)
 	r.Unless(c.FalseAlarms >= 1e-4 && c.FalseAlarms <= 0.5, "false alarms %v: give a share of blocks from 1e-4 to 0.5, such as 0.001", c.FalseAlarms)
+	r.Unless(c.InARow > 0 && c.InARow <= maxNumbers, "%d blocks in a row: give 1 or more, such as 2", c.InARow)
 	return r.Join()
 }
 
@@ -63,6 +66,7 @@ type MMD struct {
 
 	block []float64 // Σ of the features of the unfinished block
 	rows  int       // its rows, fewer than cfg.Block
+	far   uint64    // latest blocks in a row beyond the threshold
 	last  comparison
 	done  bool // a drift was detected: the next row starts a new reference
 }
@@ -88,12 +92,12 @@ func NewMMD(cfg mmdConfig) *MMD {
 	return &MMD{cfg: cfg, kernel: newFourier(cfg), block: make([]float64, cfg.Features)}
 }
 
-// Add adds the next row and reports whether it completes a block that differs from the
-// reference. It panics at a row of another dimension.
+// Add adds the next row and reports whether it completes the last of InARow blocks that differ from
+// the reference. It panics at a row of another dimension.
 func (m *MMD) Add(x []float32) (drift bool) {
 	m.kernel.check(x)
 	if m.done {
-		m.base, m.done = base{}, false
+		m.base, m.far, m.done = base{}, 0, false
 	}
 	if m.base.mean == nil {
 		m.reference = append(m.reference, slices.Clone(x))
@@ -112,7 +116,11 @@ func (m *MMD) Add(x []float32) (drift bool) {
 	m.last.MMD, m.last.Threshold = distance(m.block, float64(m.rows), m.base.mean, 1), m.base.threshold
 	clear(m.block)
 	m.rows = 0
-	drift = m.last.MMD > m.base.threshold
+	m.far = min(m.far+1, uint64(m.cfg.InARow))
+	if m.last.MMD <= m.base.threshold {
+		m.far = 0
+	}
+	drift = m.far == uint64(m.cfg.InARow)
 	m.done = drift && !m.cfg.Keep
 	return drift
 }
@@ -205,11 +213,12 @@ const (
 	thresholdStream = 2
 )
 
-// AppendState appends done and the latest comparison, and then either the rows of an
+// AppendState appends done, far and the latest comparison, and then either the rows of an
 // unfinished reference, or mean, threshold and kernel constants of a full one and the
 // unfinished block.
 func (m *MMD) AppendState(b []byte) []byte {
 	b = appendFlag(b, m.done)
+	b = appendCount(b, m.far)
 	b = appendCount(b, m.last.Blocks)
 	b = appendNumbers(b, m.last.MMD, m.last.Threshold)
 	full := m.base.mean != nil
@@ -233,8 +242,9 @@ func (m *MMD) SetState(b []byte) error {
 	r := &reader{rest: b}
 	next := &MMD{cfg: m.cfg, kernel: m.kernel, block: make([]float64, m.cfg.Features)}
 	next.done = r.flag()
+	next.far = r.count()
 	next.last = comparison{r.count(), r.number(), r.number()}
-	ok := check.Finite(next.last.MMD, next.last.Threshold)
+	ok := check.Finite(next.last.MMD, next.last.Threshold) && next.far <= uint64(m.cfg.InARow)
 	if full := r.flag(); full {
 		next.base.mean = r.numbers(len(m.block))
 		next.base.threshold = r.number()

@@ -66,7 +66,7 @@ func Changes(d *event.Drift) (found []Change) {
 	}
 	for i := range d.Detectors {
 		if t := &d.Detectors[i]; t.Changes > 0 {
-			found = append(found, Change{Detector: t.Name, Worse: t.Worse > 0})
+			found = append(found, Change{Detector: t.Name, Worse: t.Rise > 0})
 		}
 	}
 	return found

@@ -86,7 +86,7 @@ func TestLabelsOfTrainingAreLogged(t *testing.T) {
 // TestEventsAreLogged: a promotion and drift are logged once, when they happen: not when
 // a start replays them, and drift not by a standby either, for the owner logs it.
 func TestEventsAreLogged(t *testing.T) {
-	drift := &event.Drift{Detectors: []event.Detector{{Name: "adwin", Changes: 2, Worse: 1}, {Name: "embeddings", Changes: 1}, {Name: "quiet", Total: 9}}}
+	drift := &event.Drift{Detectors: []event.Detector{{Name: "adwin", Changes: 1, Rise: .4}, {Name: "embeddings", Changes: 1}, {Name: "quiet", Total: 9}}}
 	lines := logged(func(h func(replay.Event)) {
 		for window, s := range []replay.Stepped{{Replayed: true}, {Replayed: true}, {}} {
 			s.Outcome = &event.Outcome{Window: int64(window), Model: "old", Promoted: "new", Drift: drift}
