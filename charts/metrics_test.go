@@ -114,9 +114,10 @@ var advice = []struct {
 		{"gvbll_shadow_prequential_labels", "While there are few, its scores mean little."},
 	}},
 	{"Drift, sets and fallback", [][2]string{
-		{"gvbll_drift_changes_total", "Worse: `GvbllDriftFound`. Other: `GvbllDriftUnlabelled`. Better: the head learned, or the stream became easier. After a start or a change, the first rows become the new reference."},
+		{"gvbll_drift_changes_total", "Worse: `GvbllDriftFound`. Other: `GvbllDriftUnlabelled`. What is found within 1,000 predictions of a change is the same change, and is not counted again. After a start or a change, the first rows become the new reference."},
+		{"gvbll_drift_rise_nats", "Large in adwin-static and small in adwin: the data changed, and the heads keep up. `GvbllDriftFound` names it."},
 		{"gvbll_drift_score", "Divided by the threshold: near 1 and rising is a change that is not yet certain. Of the owner only. ADWIN has no score: see `gvbll_drift_log_loss_nats`."},
-		{"gvbll_drift_threshold", "0: the reference is not complete yet. It takes 256 rows of embeddings, at most 8 a window."},
+		{"gvbll_drift_threshold", "0: the reference is not complete yet. It takes 512 rows of embeddings, at most 64 a window."},
 		{"gvbll_drift_accuracy", "Estimated below realised: what is served now will be right less often than what was labelled so far. Confidence above both: overconfident."},
 		{"gvbll_drift_ece", "Estimated above realised: as for accuracy. Both high: `GvbllCalibrationOff`."},
 		{"gvbll_drift_log_loss_nats", "Rises in steps, one at each change. Compare with the NLL since the first window."},
@@ -132,7 +133,8 @@ var advice = []struct {
 	}},
 	{"Windows and transactions", [][2]string{
 		{"gvbll_windows_total", "Many `full`: the watermark does not advance, because a partition is behind or `lateness` of `--watermark` is too long."},
-		{"gvbll_window_number", "Different between instances: `GvbllStandbyBehind`."},
+		{"gvbll_window_number", "Instances are not scraped at once, so the numbers of level ones differ: see `gvbll_behind_timestamp_seconds`."},
+		{"gvbll_window_longest_seconds", "`GvbllCommitsStopped` allows for so much, and `GvbllLagGrowing` is silent above 300."},
 		{"gvbll_windows_replayed_total", "On a standby it follows the owner's windows. On an owner it moves only at the start."},
 		{"gvbll_window_arrivals", "All at `--window`: there is a backlog. All at 1: a longer `--linger` costs less."},
 		{"gvbll_window_step_seconds", "Rises with the arrivals in a window. If it rises without them: nodes with very many neighbours, or too little processor time."},
@@ -148,6 +150,7 @@ var advice = []struct {
 	}},
 	{"Owner, standbys, checkpoints", [][2]string{
 		{"gvbll_owner", "Sum 0: `GvbllNoOwner`. Above 1: `GvbllTwoOwners`."},
+		{"gvbll_behind_timestamp_seconds", "Long ago: `GvbllStandbyBehind`. Of every worker of a graph without shards."},
 		{"gvbll_takeover_seconds", "If its count rises often, workers restart or lose their session: see their logs, and `--session-timeout`."},
 		{"gvbll_takeover_timestamp_seconds", "The dashboards mark these times. Many: workers restart or lose their session."},
 		{"gvbll_recovery_windows", "Many: checkpoints are far apart or were rejected; the log says which."},

@@ -13,6 +13,18 @@ type Policy interface {
 	Cut(b Buffered) Cut
 }
 
+// Longest returns for how long a policy may leave a window open while events come, 0 if it is not
+// one of time.
+func Longest(p Policy) time.Duration {
+	switch p := p.(type) {
+	case CountOrLinger:
+		return p.Linger
+	case EventTime: // the watermark passes its end, or all partitions are idle
+		return p.Width + p.Lateness + p.Idle
+	}
+	return 0
+}
+
 // Buffered describes the records that were fetched and are in no window yet.
 type Buffered struct {
 	Window int64         // number of the window that would be cut

@@ -34,6 +34,10 @@ type TookOver struct {
 	Took    time.Duration // since it was elected: to fence the former owner, and to replay its last commits
 }
 
+// Following says how far a standby is behind the ledger's end: it replays a window that the owner
+// stepped at Behind, or has stepped all if that is zero.
+type Following struct{ Behind time.Time }
+
 // Stepped describes one window that was cut and stepped, or replayed.
 type Stepped struct {
 	Outcome  *event.Outcome // its refusals point to records that are valid while the event is handled
@@ -93,6 +97,7 @@ type Loaded struct {
 func (Replaying) happened()    {}
 func (Recovered) happened()    {}
 func (TookOver) happened()     {}
+func (Following) happened()    {}
 func (Stepped) happened()      {}
 func (Committed) happened()    {}
 func (Lag) happened()          {}

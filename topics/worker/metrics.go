@@ -9,6 +9,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/replay"
 )
@@ -31,6 +32,8 @@ type Metrics struct {
 	risks           *prometheus.GaugeVec
 	recovery        recoveryMetrics
 	lastCommit      prometheus.Gauge
+	longest         prometheus.Gauge
+	behind          prometheus.Gauge
 	owner           prometheus.Gauge
 	saves           saveMetrics
 	late            *prometheus.CounterVec
@@ -88,6 +91,9 @@ func (k *kafkaMetrics) Collect(to chan<- prometheus.Metric) {
 // Watch shows what the client waits for, from now on.
 func (m *Metrics) Watch(c *kafka.Client) { m.kafka.client.Store(c) }
 
+// Cuts shows for how long windows of the policy may stay open.
+func (m *Metrics) Cuts(p intake.Policy) { m.longest.Set(intake.Longest(p).Seconds()) }
+
 // causes are the causes of all policies. Each has a series from the start, so that its
 // rate before the first window is 0 instead of missing.
 var causes = [...]string{"count", "linger", "schedule", "event-time", "full", "idle", "command"}
@@ -133,6 +139,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			tookOver: gauge("gvbll_takeover_timestamp_seconds", "Unix time at which this worker last began to serve; 0 before it did."),
 		},
 		lastCommit: gauge("gvbll_last_commit_timestamp_seconds", "Unix time of the last commit."),
+		longest:    gauge("gvbll_window_longest_seconds", "For how long a window may stay open while events come: --linger, or the width of event-time windows with the lateness and the idle time of their watermark."),
+		behind:     gauge("gvbll_behind_timestamp_seconds", "Unix time at which the owner stepped the window that this worker replays; 0 when it has stepped all that the ledger has."),
 		owner:      gauge("gvbll_owner", "1 when this worker owns the graph and serves, 0 while it recovers or stands by."),
 		saves: saveMetrics{
 			at:       gauge("gvbll_checkpoint_timestamp_seconds", "Unix time of the newest checkpoint that this worker wrote; 0 before the first."),
@@ -188,6 +196,12 @@ func (m *Metrics) Observe(e replay.Event) {
 	case replay.TookOver:
 		m.owner.Set(1)
 		m.TakenOver(e.Took)
+		m.behind.Set(0)
+	case replay.Following:
+		m.behind.Set(0)
+		if !e.Behind.IsZero() {
+			m.behind.Set(float64(e.Behind.UnixMilli()) / 1000)
+		}
 	case replay.Stepped:
 		m.At(e.Outcome, e.Replayed)
 		if e.Replayed {

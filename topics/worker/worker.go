@@ -259,6 +259,7 @@ func (w *Worker) standBy(ctx context.Context) error {
 				recovered = true
 				w.Cfg.Events(replay.Recovered{Engine: w.Replay.Engine, Windows: w.Replay.Next, Checkpoint: first, Took: time.Since(began)})
 			}
+			w.Cfg.Events(replay.Following{})
 			if w.elected {
 				return nil
 			}
@@ -317,6 +318,7 @@ func (w *Worker) noteElection(e kafka.Election) error {
 
 // follow steps a window of the ledger.
 func (w *Worker) follow(ctx context.Context, r *ledger.Record) error {
+	w.Cfg.Events(replay.Following{Behind: r.Stepped})
 	if err := w.awaitModel(ctx, r.Model); err != nil {
 		return err
 	}

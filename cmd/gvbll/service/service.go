@@ -84,6 +84,7 @@ func (s *Service) Close() { s.release() }
 // Run drives the engine until the context ends. cfg begins as Terms; Run adds what the board needs.
 func (s *Service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
 	s.Board.Watch(c, func(trouble string) string { return trouble })
+	s.Board.Stream.Cuts(cfg.Policy)
 	cfg.About, cfg.AtRisk = s.Board.About(), s.Board.Stream.AtRisk
 	settings := s.Engine.Serving().Config()
 	cfg.Models.Fresh = func() (replay.Engine, error) { return fresh(settings, s.Board.models...)() } // those of now

@@ -90,6 +90,7 @@ func (s *Worker) Close() {}
 // Terms.
 func (s *Worker) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
 	s.board.Watch(c, s.unready)
+	s.board.Stream.Cuts(cfg.Policy)
 	s.board.Web.Ready.Store(true)
 	cfg.About, cfg.AtRisk = s.board.About(), s.board.Stream.AtRisk
 	cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores { return service.LedgerScores(out, s.model.Classes) }
