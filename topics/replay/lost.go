@@ -29,17 +29,20 @@ func (p *Replayer) CheckWhole(ctx context.Context) error {
 		return nil
 	}
 	short := &ledger.ShortError{At: p.Cfg.Terms.LedgerAt(), First: p.Next, Last: p.Next - 1}
-	began, err := p.began(ctx)
-	if err != nil {
-		return err
-	}
-	err = p.newestPredictions(ctx, func(r *kafka.Record) {
-		if window, ok := windowOf(r, began); ok && window > short.Last {
-			short.Last = window
-		}
-	})
+	newer, err := p.newerPredictions(ctx)
 	if err != nil && !errors.Is(err, kafkago.TopicAuthorizationFailed) { // a worker needs only to write there
 		return err
+	}
+	if len(newer) > 0 {
+		began, err := p.began(ctx)
+		if err != nil {
+			return err
+		}
+		for window, at := range newer {
+			if !at.Before(began) {
+				short.Last = max(short.Last, window)
+			}
+		}
 	}
 	if short.Last >= short.First {
 		short.Found = append(short.Found, fmt.Sprintf("predictions of window %d in %s", short.Last, p.Cfg.Terms.Names.Predictions))
@@ -67,41 +70,29 @@ func (p *Replayer) began(ctx context.Context) (began time.Time, err error) {
 	return began, err
 }
 
-// windowOf returns the window of a record of the predictions, unless that is older than the ledger or
-// cannot be decoded.
-func windowOf(r *kafka.Record, began time.Time) (window int64, ok bool) {
-	var d event.Prediction
-	if r.Time.Before(began) || wire.DecodePrediction(r.Value, &d) != nil {
-		return 0, false
-	}
-	return d.Window, true
-}
-
-// newestPredictions calls f with the last committed records of every partition of the predictions,
-// and with some before them.
-func (p *Replayer) newestPredictions(ctx context.Context, f func(*kafka.Record)) error {
+// newerPredictions returns the windows behind the last one stepped which the newest predictions of
+// each partition name, and when the latest of these was stepped.
+func (p *Replayer) newerPredictions(ctx context.Context) (newer map[int64]time.Time, err error) {
+	newer = make(map[int64]time.Time)
 	bounds, err := p.Client.Offsets(ctx, p.Cfg.Terms.Names.Predictions)
-	if err != nil {
-		return err
-	}
 	// The last record may be far from the end, behind it those of aborted transactions.
-	for back := int64(64); len(bounds) > 0; back *= 8 {
+	for back := int64(64); err == nil && len(bounds) > 0; back *= 8 {
 		from := make(map[kafka.TopicPartition]int64)
 		for at, b := range bounds {
 			from[at] = max(b.End-back, b.First)
 		}
-		done := make(map[kafka.TopicPartition]bool)
-		err := p.Client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
-			done[kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}] = true
-			f(r)
+		found := make(map[kafka.TopicPartition]bool)
+		err = p.Client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
+			found[kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}] = true
+			var d event.Prediction
+			if wire.DecodePrediction(r.Value, &d) == nil && d.Window >= p.Next && r.Time.After(newer[d.Window]) {
+				newer[d.Window] = r.Time
+			}
 			return true
 		})
-		if err != nil {
-			return err
-		}
-		maps.DeleteFunc(bounds, func(at kafka.TopicPartition, b kafka.Bounds) bool { return done[at] || from[at] == b.First })
+		maps.DeleteFunc(bounds, func(at kafka.TopicPartition, b kafka.Bounds) bool { return found[at] || from[at] == b.First })
 	}
-	return nil
+	return newer, err
 }
 
 // offsetsAhead returns a group offset that has a record before it which is in no window, 0 if there

@@ -37,31 +37,37 @@ func AcceptGap(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config
 }
 
 // acceptGap makes this worker the owner, and prepares the epoch behind what is gone. If nothing is
-// that is needed, there is no epoch, and no owner.
-func (w *Worker) acceptGap(ctx context.Context, checkpoint int64) (*Owner, error) {
-	short := w.Replay.CheckWhole(ctx)
-	var lost *ledger.ShortError
-	if short != nil && !errors.As(short, &lost) {
-		return nil, short
+// that is needed, there is no epoch, and perhaps no owner.
+func (w *Worker) acceptGap(ctx context.Context, checkpoint int64) (o *Owner, err error) {
+	var short *ledger.ShortError
+	find := func() error {
+		newest, err := ledger.Newest(ctx, w.client, w.Cfg.Terms.LedgerAt())
+		if err != nil {
+			return err
+		}
+		short = nil
+		if err := w.Replay.CheckWhole(ctx); err != nil && !errors.As(err, &short) {
+			return err
+		}
+		if short != nil && o != nil {
+			if err := w.Replay.Restep(ctx, 0); err != nil {
+				return err
+			}
+			w.begins = w.Cfg.Terms.Beginning("the ledger lost its newest windows")
+		}
+		w.noteGap(checkpoint, w.Replay.Next-newest.Window-1)
+		return nil
 	}
-	end := int64(0) // of the ledger
-	if w.newest != nil {
-		end = w.newest.Window + 1
-	}
-	if w.noteGap(checkpoint, w.Replay.Next-end); w.begins == nil && lost == nil {
-		return nil, nil
-	}
-	o, err := w.takeOver(ctx)
-	if err != nil {
+	if err := find(); err != nil || w.begins == nil && short == nil {
 		return nil, err
 	}
-	if lost != nil {
-		if err := w.Replay.Restep(ctx, 0); err != nil {
-			return nil, err
-		}
-		w.begins = w.Cfg.Terms.Beginning("the ledger lost its newest windows")
+	if o, err = w.takeOver(ctx); err != nil {
+		return nil, err
 	}
-	w.noteGap(checkpoint, w.Replay.Next-end)
+	w.begins = nil // a transaction may have been committed since
+	if err := find(); err != nil {
+		return nil, err
+	}
 	return o, w.checkState()
 }
 
