@@ -105,11 +105,7 @@ func folderRemoved(ctx context.Context, v *served) error {
 }
 
 func cutShort(ctx context.Context, v *served) error {
-	must(v.begin(ctx))
-	for range 10 { // windows
-		must(v.send(ctx, 20))
-		must(v.predicted(ctx))
-	}
+	v.manyWindows(ctx)
 	must(v.halt())
 	must(v.endTransactions(ctx))
 	var whole, left []kafka.Record
@@ -124,29 +120,14 @@ func cutShort(ctx context.Context, v *served) error {
 			left = append(left, r)
 		}
 	}
-	must(v.replaceLedger(ctx, left))
+	must(v.replace(ctx, v.names.Ledger, left))
 	want := "ends before window 5"
 	if err := v.audit(ctx); err == nil || !strings.Contains(err.Error(), want) {
 		return fmt.Errorf("audited with error %w, want one that says %q", err, want)
 	}
-	must(v.replaceLedger(ctx, whole))
+	must(v.replace(ctx, v.names.Ledger, whole))
 	must(v.published(ctx, v.sent))
 	return v.audit(ctx)
-}
-
-// replaceLedger deletes the ledger and creates it again with the records.
-func (v *served) replaceLedger(ctx context.Context, records []kafka.Record) error {
-	if err := v.deleteTopics(ctx, v.names.Ledger); err != nil {
-		return err
-	}
-	parts := 1
-	if v.setup.Shards > 0 {
-		parts += v.setup.Shards
-	}
-	if _, err := v.setup.Client.CreateTopics(ctx, kafka.TopicSpec{Name: v.names.Ledger, Partitions: parts, Replication: -1}); err != nil {
-		return err
-	}
-	return v.out.producer.SendAgain(ctx, records)
 }
 
 func outputsDivided(ctx context.Context, v *served) error {

@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -28,22 +27,17 @@ var lostEnds = []scenario{
 // windowsLost is how many of its windows a ledger loses.
 const windowsLost = 4
 
-// trickle sends nodes and has each few predicted, so that there are many windows.
-func (v *served) trickle(ctx context.Context) error {
+// manyWindows starts a worker, and has each few nodes predicted before more are sent.
+func (v *served) manyWindows(ctx context.Context) {
+	must(v.begin(ctx))
 	for range 10 {
-		if err := v.send(ctx, 20); err != nil {
-			return err
-		}
-		if err := v.predicted(ctx); err != nil {
-			return err
-		}
+		must(v.send(ctx, 20))
+		must(v.predicted(ctx))
 	}
-	return nil
 }
 
 func endsLost(ctx context.Context, v *served) error {
-	must(v.begin(ctx))
-	must(v.trickle(ctx))
+	v.manyWindows(ctx)
 	must(v.halt())
 	must(v.lose(ctx, map[kafka.TopicPartition]int{v.names.LedgerAt(0): windowsLost, {Topic: v.names.Nodes, Partition: 1}: 5}))
 	must(v.refuses(ctx, v.names.Ledger, "lost windows", "a checkpoint", "--accept-gap"))
@@ -51,24 +45,14 @@ func endsLost(ctx context.Context, v *served) error {
 }
 
 func ledgerCutUnderOwner(ctx context.Context, v *served) error {
-	must(v.begin(ctx))
-	must(v.trickle(ctx))
+	v.manyWindows(ctx)
 	w := v.worker
 	v.worker = nil // it is to end by itself
 	defer w.kill()
 	must(v.progress.close())
 	must(v.lose(ctx, map[kafka.TopicPartition]int{v.names.LedgerAt(0): windowsLost}))
 	must(v.send(ctx, 20))
-	select {
-	case <-w.ended:
-	case <-time.After(drainTimeout):
-		return errors.New("the owner did not end")
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if line := w.lastLine(); !strings.Contains(line, "lost windows") || !strings.Contains(line, "--accept-gap") {
-		return fmt.Errorf("the owner ended with %q, which does not name the windows and the remedy", line)
-	}
+	must(w.endsWith(ctx, "lost windows", "--accept-gap"))
 	must(v.refuses(ctx, v.names.Ledger, "lost windows", "predictions of window", "--accept-gap"))
 	return v.goOn(ctx)
 }
@@ -78,102 +62,64 @@ func ledgerCutUnderOwner(ctx context.Context, v *served) error {
 func (v *served) goOn(ctx context.Context) error {
 	p, err := v.run(v.setup.Program, "rebase", "", "rebase", "--accept-gap", "--brokers", strings.Join(v.setup.Brokers, ","),
 		"--prefix", v.prefix, "--model", v.setup.Model, "--state-dir", filepath.Join(v.dir, "a"))
-	if err != nil {
-		return err
-	}
+	must(err)
 	if <-p.ended; p.err != nil {
 		return fmt.Errorf("the gap is not accepted: %s", p.lastLine())
 	}
-	if err := v.send(ctx, 50); err != nil {
-		return err
-	}
-	if err := v.begin(ctx); err != nil {
-		return err
-	}
-	var found int
-	err = v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent), drainTimeout, func() bool {
-		found = 0 // the ledger counts those of the windows that it has
-		err = v.readAll(ctx, v.names.Predictions, func(*kgo.Record) { found++ })
-		return err != nil || found >= v.sent
-	})
-	if err != nil {
-		return err
-	}
-	if err := v.halt(); err != nil {
-		return err
-	}
-	return errors.Join(v.published(ctx, v.sent), v.audit(ctx))
+	must(v.send(ctx, 50))
+	must(v.begin(ctx))
+	// The ledger counts the predictions of the windows that it has.
+	must(v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent), drainTimeout, func() bool {
+		found := 0
+		must(v.readAll(ctx, v.names.Predictions, func(*kgo.Record) { found++ }))
+		return found >= v.sent
+	}))
+	must(v.halt())
+	must(v.published(ctx, v.sent))
+	return v.audit(ctx)
 }
 
 // lose has partitions lose so many of their newest committed records, and brokers start again if
 // they are Apache Kafka's.
-func (v *served) lose(ctx context.Context, records map[kafka.TopicPartition]int) error {
+func (v *served) lose(ctx context.Context, lost map[kafka.TopicPartition]int) error {
 	cuts := make(map[kafka.TopicPartition]int64) // first offset that is lost
-	left := make(map[kafka.TopicPartition][]*kgo.Record)
-	for at := range records {
-		err := v.readAll(ctx, at.Topic, func(r *kgo.Record) {
-			at := kafka.TopicPartition{Topic: at.Topic, Partition: r.Partition}
-			left[at] = append(left[at], r)
-		})
-		if err != nil {
-			return err
+	for at, n := range lost {
+		var all, left []kafka.Record
+		must(v.readAll(ctx, at.Topic, func(r *kgo.Record) {
+			all = append(all, kafka.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value, Time: r.Timestamp})
+		}))
+		for _, r := range slices.Backward(all) {
+			if r.Partition == at.Partition && n > 0 {
+				cuts[at], n = r.Offset, n-1
+			} else {
+				left = append(left, r)
+			}
 		}
-	}
-	for at, n := range records {
-		keep := len(left[at]) - n
-		if keep < 1 {
-			return fmt.Errorf("%s partition %d has %d records, of which %d cannot be lost", at.Topic, at.Partition, len(left[at]), n)
+		if _, ok := v.cluster.(*Fake); ok {
+			slices.Reverse(left)
+			must(v.replace(ctx, at.Topic, left))
 		}
-		cuts[at], left[at] = left[at][keep].Offset, left[at][:keep]
 	}
 	if k, ok := v.cluster.(*Kafka); ok {
 		return k.cut(cuts)
 	}
-	for at := range cuts {
-		if err := v.recreate(ctx, at.Topic, left); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
-// recreate deletes a topic and creates it with the records. A ledger's checkpoints are given to the
-// new one, as if it had kept its id.
-func (v *served) recreate(ctx context.Context, topic string, records map[kafka.TopicPartition][]*kgo.Record) error {
-	counts, err := v.setup.Client.Partitions(ctx, topic)
-	if err != nil {
-		return err
-	}
-	before, err := v.setup.Client.TopicIDs(ctx, topic)
-	if err != nil {
-		return err
-	}
-	if err := v.deleteTopics(ctx, topic); err != nil {
-		return err
-	}
-	req := kmsg.NewPtrCreateTopicsRequest()
-	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, int32(counts[topic]), -1
-	req.Topics = append(req.Topics, t)
-	if _, err := req.RequestWith(ctx, v.admin); err != nil {
-		return err
-	}
-	out, err := kgo.NewClient(kgo.SeedBrokers(v.setup.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	for at, list := range records {
-		if at.Topic == topic && len(list) > 0 {
-			if err := out.ProduceSync(ctx, list...).FirstErr(); err != nil {
-				return err
-			}
-		}
-	}
-	after, err := v.setup.Client.TopicIDs(ctx, topic)
-	if err != nil {
-		return err
-	}
+// replace deletes a topic and creates it again with the records. A ledger's checkpoints are given
+// to the new one, as if it had kept its id.
+func (v *served) replace(ctx context.Context, topic string, records []kafka.Record) error {
+	c := v.setup.Client
+	counts, err := c.Partitions(ctx, topic)
+	must(err)
+	before, err := c.TopicIDs(ctx, topic)
+	must(err)
+	must(v.deleteTopics(ctx, topic))
+	_, err = c.CreateTopics(ctx, kafka.TopicSpec{Name: topic, Partitions: counts[topic], Replication: -1})
+	must(err)
+	must(v.out.producer.SendAgain(ctx, records))
+	after, err := c.TopicIDs(ctx, topic)
+	must(err)
 	state := filepath.Join(v.dir, "a")
 	err = os.Rename(checkpoint.Folder(state, topic, before[topic]), checkpoint.Folder(state, topic, after[topic]))
 	if errors.Is(err, os.ErrNotExist) { // of an input, or not written yet

@@ -196,14 +196,19 @@ func (v *served) refuses(ctx context.Context, texts ...string) error {
 		return err
 	}
 	defer w.kill()
+	return w.endsWith(ctx, texts...)
+}
+
+// endsWith waits for a worker that must end by itself, with a last line that has the texts.
+func (p *process) endsWith(ctx context.Context, texts ...string) error {
 	select {
-	case <-w.ended:
+	case <-p.ended:
 	case <-time.After(drainTimeout):
 		return errors.New("the worker did not end")
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	line, _, _ := strings.Cut(w.lastLine(), "\n")
+	line, _, _ := strings.Cut(p.lastLine(), "\n")
 	for _, text := range texts {
 		if !strings.Contains(line, text) {
 			return fmt.Errorf("the worker ended with %q, which does not say %q", line, text)
