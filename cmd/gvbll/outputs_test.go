@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -53,6 +55,16 @@ func testTwoOutputsOverOneInput(t *testing.T, sh *shell) {
 		if predictions != sum.Predictions {
 			t.Errorf("%s has %d records, want the %d arrivals", topic, predictions, sum.Predictions)
 		}
+	}
+
+	// As people read them, probabilities have the names of their classes, whatever the encoding.
+	classes := func(prefix string) string {
+		var p struct{ Probabilities json.RawMessage }
+		must(t, json.Unmarshal([]byte(sh.gvbll("tail", "--brokers", sh.addr, "--prefix", prefix, "--json", "--no-follow", "-n", "1")), &p))
+		return regexp.MustCompile(`:[0-9.e-]+`).ReplaceAllString(string(p.Probabilities), "")
+	}
+	if a, b := classes("gvbll"), classes("trial"); a != b || !strings.HasPrefix(a, `{"c`) {
+		t.Errorf("classes of probabilities in msgpack and JSON: %s and %s", a, b)
 	}
 
 	trial.audit("--model", model, "--prefix", "trial", "--inputs-prefix", "gvbll")

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
@@ -41,18 +46,23 @@ func (t tailCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	if err := t.check(g); err != nil {
 		return err
 	}
-	c, names, err := t.Kafka.Connect(ctx, p)
+	graph, err := look.Connect(ctx, p, t.Kafka)
 	if err != nil {
 		return err
 	}
+	c := graph.Client
 	defer c.Close()
-	start, left, err := t.begin(ctx, c, names.Predictions)
+	start, left, err := t.begin(ctx, c, graph.Names.Predictions)
 	if err != nil {
 		return err
 	}
 	show, paint := look.NewPrinter(p.Out, p, t.JSON, t.Lines)
+	out := tailed{
+		cmd: t, show: show, last: make(map[kafka.TopicPartition][]kafka.Record),
+		classes: classNames{graph: graph, of: make(map[string][]string)},
+	}
 	reader := c.NewReader(start, kafka.ReaderConfig{})
-	for printed := 0; t.Follow || len(left) > 0; {
+	for t.Follow || len(left) > 0 {
 		records, err := reader.Poll(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -62,29 +72,99 @@ func (t tailCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 		}
 		for i := range records {
 			r := &records[i]
-			if len(t.Key) > 0 && !slices.Contains(t.Key, string(r.Key)) {
-				continue
-			}
-			var p event.Prediction
-			if err := wire.DecodePrediction(r.Value, &p); err != nil {
-				return fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
-			}
-			if err := show(&p); err != nil {
+			at := kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}
+			if end := left[at]; t.Offset.lastN() > 0 && r.Offset < end {
+				out.keep(at, r)
+			} else if err := errors.Join(out.flush(ctx, at), out.print(ctx, r)); err != nil {
 				return err
 			}
-			if printed++; printed == t.Limit {
-				return paint()
-			}
-		}
-		if err := paint(); err != nil {
-			return err
 		}
 		for at, end := range left {
-			if reader.Position(at) >= end {
-				delete(left, at)
+			if reader.Position(at) < end {
+				continue
 			}
+			if err := out.flush(ctx, at); err != nil {
+				return err
+			}
+			delete(left, at)
+		}
+		if err := paint(); err != nil || out.full() {
+			return err
 		}
 	}
+	return nil
+}
+
+// tailed is what is printed.
+type tailed struct {
+	cmd     tailCmd
+	show    func(*event.Prediction) error
+	classes classNames
+	printed int
+	last    map[kafka.TopicPartition][]kafka.Record // of --offset -N, up to the present end
+}
+
+// full reports whether as many are printed as are wanted.
+func (t *tailed) full() bool { return t.cmd.Limit > 0 && t.printed >= t.cmd.Limit }
+
+// keep keeps a record that may be one of the last ones of its partition.
+func (t *tailed) keep(at kafka.TopicPartition, r *kafka.Record) {
+	kept := append(t.last[at], kafka.Record{
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value),
+	})
+	t.last[at] = kept[max(len(kept)-t.cmd.Offset.lastN(), 0):]
+}
+
+// flush prints the records that were kept of a partition.
+func (t *tailed) flush(ctx context.Context, at kafka.TopicPartition) error {
+	kept := t.last[at]
+	delete(t.last, at)
+	for i := range kept {
+		if err := t.print(ctx, &kept[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// print prints a record, if it is wanted.
+func (t *tailed) print(ctx context.Context, r *kafka.Record) error {
+	if t.full() || len(t.cmd.Key) > 0 && !slices.Contains(t.cmd.Key, string(r.Key)) {
+		return nil
+	}
+	var p event.Prediction
+	if err := wire.DecodePrediction(r.Value, &p); err != nil {
+		return fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
+	}
+	if t.cmd.JSON {
+		if err := t.classes.name(ctx, &p); err != nil {
+			return err
+		}
+	}
+	t.printed++
+	return t.show(&p)
+}
+
+// classNames are the names of the classes of the models that have predicted.
+type classNames struct {
+	graph look.Graph
+	of    map[string][]string // by model, nil for one that the ledger does not have
+}
+
+// name names the classes of a prediction that does not, as none in msgpack does.
+func (c *classNames) name(ctx context.Context, p *event.Prediction) error {
+	if p.Classes != nil {
+		return nil
+	}
+	if _, known := c.of[p.Model]; !known {
+		found, err := c.graph.Classes(ctx)
+		if err != nil {
+			return err
+		}
+		c.of[p.Model] = nil // the ledger is read once for a model that it lacks
+		maps.Copy(c.of, found)
+	}
+	p.Classes = c.of[p.Model]
 	return nil
 }
 
@@ -131,9 +211,9 @@ type offsetFlag struct {
 
 func (f offsetFlag) String() string { return f.text }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (f *offsetFlag) UnmarshalText(text []byte) error {
-	*f = offsetFlag{text: string(text)}
+// Decode implements [kong.MapperValue]: -3 is a value here, and no flag.
+func (f *offsetFlag) Decode(ctx *kong.DecodeContext) error {
+	*f = offsetFlag{text: fmt.Sprint(ctx.Scan.Pop().Value)}
 	switch f.text {
 	case "beginning":
 		return nil
@@ -149,10 +229,19 @@ func (f *offsetFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// in returns the offset in a partition, within its bounds.
+// lastN returns the N of -N, 0 for none.
+func (f offsetFlag) lastN() int {
+	if !f.end {
+		return 0
+	}
+	return int(f.n)
+}
+
+// in returns the offset in a partition, within its bounds. The last N records of a partition
+// begin earlier than N offsets before its end, because the end of each transaction has one too.
 func (f offsetFlag) in(b kafka.Bounds) int64 {
 	if f.end {
-		return max(b.End-f.n, b.First)
+		return max(b.End-min(f.n, math.MaxInt64/4)*2, b.First)
 	}
 	return min(max(f.n, b.First), b.End)
 }

@@ -27,9 +27,13 @@ func testTail(t *testing.T, sh *shell) {
 	began := time.Now().Add(-time.Hour).Truncate(time.Second)
 	for i := range 6 {
 		e := []wire.Encoding{wire.MsgPack, wire.JSON}[i%2]
+		prediction := event.Prediction{Node: event.ID{Num: int64(i)}, Class: "tea", Confidence: .5, Probabilities: []float32{.5}, Revision: int32(i % 2)}
+		if i == 0 {
+			prediction.Set = &event.Set{Classes: []string{"tea", "coffee"}, Coverage: .9, Abstain: "large-set"}
+		}
 		must(t, p.Send(t.Context(), []kafka.Record{{
 			Topic: topic, Partition: int32(i / 3), Key: fmt.Append(nil, i), Time: began.Add(time.Duration(i) * time.Minute),
-			Value:   e.AppendPrediction(nil, &event.Prediction{Node: event.ID{Num: int64(i)}, Class: "tea", Confidence: .5, Probabilities: []float32{.5}, Revision: int32(i % 2)}),
+			Value:   e.AppendPrediction(nil, &prediction),
 			Headers: []kafka.Header{{Key: wire.ContentType, Value: []byte(e)}},
 		}}))
 	}
@@ -41,6 +45,8 @@ func testTail(t *testing.T, sh *shell) {
 		"-o 2":                             "2 5",
 		"--offset=-1":                      "2 5",
 		"-o-2":                             "1 2 4 5",
+		"-o -2":                            "1 2 4 5",
+		"--offset -1":                      "2 5",
 		"-o end":                           "",
 		"-o 99":                            "",
 		"-p 1":                             "3 4 5",
@@ -61,7 +67,7 @@ func testTail(t *testing.T, sh *shell) {
 			t.Errorf("tail %s prints the nodes %v, want %s", args, got, want)
 		}
 	}
-	want := `{"node":5,"class":"tea","class_index":0,"confidence":0.5,"probabilities":[0.5],"total_uncertainty":0,"aleatoric_uncertainty":0,"epistemic_uncertainty":0,"window":0,"posterior_version":0,"time":0,"model":"","revision":1}` + "\n"
+	want := `{"node":5,"class":"tea","class_index":0,"confidence":0.5,"probabilities":{"#0":0.5},"total_uncertainty":0,"aleatoric_uncertainty":0,"epistemic_uncertainty":0,"window":0,"posterior_version":0,"time":0,"model":"","revision":1}` + "\n"
 	if got := tail("-k", "5", "--json"); got != want {
 		t.Errorf("as JSON it is %q, want %q", got, want)
 	}
@@ -69,7 +75,10 @@ func testTail(t *testing.T, sh *shell) {
 	if len(table) != 4 {
 		t.Errorf("the table has %d lines, want a header and 3", len(table))
 	}
-	for _, line := range table {
+	if !strings.HasSuffix(table[1], "  {tea, coffee} abstain: large-set") {
+		t.Errorf("%q lacks the set, and why one should not act on it", table[1])
+	}
+	for _, line := range slices.Delete(table, 1, 2) {
 		if len(line) > 80 {
 			t.Errorf("%q has %d columns, want at most 80", line, len(line))
 		}
@@ -86,6 +95,27 @@ func testTail(t *testing.T, sh *shell) {
 			t.Errorf("tail %s ends with code %d and %q, want an error with %q", args, code, stderr, want)
 		}
 	}
+}
+
+// TestTailCountsRecords: the last records of a topic are as many as are asked for, though the end
+// of each transaction has an offset too.
+func TestTailCountsRecords(t *testing.T) {
+	onKFake(t, func(t *testing.T, sh *shell) {
+		sh.gvbll("topics", "--create", "--brokers", sh.addr)
+		p, err := sh.dial().NewProducer(t.Context(), kafka.ProducerConfig{TransactionalID: "t"})
+		must(t, err)
+		for i := range int64(9) {
+			value := wire.AppendPrediction(nil, &event.Prediction{Node: event.ID{Num: i}})
+			must(t, p.Commit(t.Context(), []kafka.Record{{Topic: topicsUnder(t, "gvbll").Predictions, Key: fmt.Append(nil, i), Value: value, Time: time.Now()}}, "", nil))
+		}
+		var got []string
+		for line := range strings.Lines(sh.gvbll("tail", "--brokers", sh.addr, "-o", "-3", "--no-follow")) {
+			got = append(got, strings.Fields(line)[0])
+		}
+		if want := []string{"NODE", "6", "7", "8"}; !slices.Equal(got, want) {
+			t.Errorf("the last 3 records are %v, want %v", got, want)
+		}
+	})
 }
 
 // at returns the time some minutes after began.

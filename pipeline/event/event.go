@@ -163,15 +163,16 @@ type Prediction struct {
 	ClassIndex       int32   // its index in the model's class order
 	Confidence       float32 // probability of Class
 	Probabilities    []float32
-	Total            float32 // entropy of the predictive distribution, nats
-	Aleatoric        float32 // expected entropy under the posterior, nats
-	Epistemic        float32 // Total - Aleatoric: mutual information, nats
-	Window           int64   // number of the window the arrival came in, from 0
-	PosteriorVersion uint64  // batches that the serving head had learned
-	Time             int64   // event time of the arrival
-	Model            string  // id of the model file
-	Revision         int32   // 0 for the first prediction of the node, then 1, 2, …
-	Set              *Set    // nil unless sets are configured
+	Classes          []string // their names, shared and not changed; nil where only the model has them, as in msgpack
+	Total            float32  // entropy of the predictive distribution, nats
+	Aleatoric        float32  // expected entropy under the posterior, nats
+	Epistemic        float32  // Total - Aleatoric: mutual information, nats
+	Window           int64    // number of the window the arrival came in, from 0
+	PosteriorVersion uint64   // batches that the serving head had learned
+	Time             int64    // event time of the arrival
+	Model            string   // id of the model file
+	Revision         int32    // 0 for the first prediction of the node, then 1, 2, …
+	Set              *Set     // nil unless sets are configured
 }
 
 // Set is a set of classes that holds the label with a given probability.

@@ -1,7 +1,12 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 )
@@ -184,20 +189,87 @@ func checkProbabilities(x []float32) error {
 
 // predictionJSON is a prediction in JSON, with the fields of one in msgpack.
 type predictionJSON struct {
-	Node             jsonID    `json:"node"`
-	Class            string    `json:"class"`
-	ClassIndex       int32     `json:"class_index"`
-	Confidence       float32   `json:"confidence"`
-	Probabilities    []float32 `json:"probabilities"`
-	Total            float32   `json:"total_uncertainty"`
-	Aleatoric        float32   `json:"aleatoric_uncertainty"`
-	Epistemic        float32   `json:"epistemic_uncertainty"`
-	Window           int64     `json:"window"`
-	PosteriorVersion uint64    `json:"posterior_version"`
-	Time             int64     `json:"time"`
-	Model            string    `json:"model"`
-	Revision         int32     `json:"revision,omitempty"`
+	Node             jsonID            `json:"node"`
+	Class            string            `json:"class"`
+	ClassIndex       int32             `json:"class_index"`
+	Confidence       float32           `json:"confidence"`
+	Probabilities    probabilitiesJSON `json:"probabilities"`
+	Total            float32           `json:"total_uncertainty"`
+	Aleatoric        float32           `json:"aleatoric_uncertainty"`
+	Epistemic        float32           `json:"epistemic_uncertainty"`
+	Window           int64             `json:"window"`
+	PosteriorVersion uint64            `json:"posterior_version"`
+	Time             int64             `json:"time"`
+	Model            string            `json:"model"`
+	Revision         int32             `json:"revision,omitempty"`
 	*setJSON
+}
+
+// probabilitiesJSON is, in JSON, an object of the probabilities by class, in the model's order.
+// A class without a name here has its index, as "#7".
+type probabilitiesJSON struct {
+	classes []string
+	of      []float32
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (p probabilitiesJSON) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i, x := range p.of {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		switch {
+		case i >= len(p.classes):
+			b = append(strconv.AppendInt(append(b, `"#`...), int64(i), 10), '"')
+		case isPlain(p.classes[i]):
+			b = append(append(append(b, '"'), p.classes[i]...), '"')
+		default:
+			b = appendJSON(b, p.classes[i])
+		}
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			return nil, fmt.Errorf("a probability is %v", x)
+		}
+		b = strconv.AppendFloat(append(b, ':'), float64(x), 'g', -1, 32)
+	}
+	return append(b, '}'), nil
+}
+
+// isPlain reports whether a text is the same between quotes in JSON.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (p *probabilitiesJSON) UnmarshalJSON(text []byte) error {
+	if *p = (probabilitiesJSON{}); string(text) == "null" {
+		return nil
+	}
+	if text[0] != '{' {
+		return refusef(event.Undecodable, "%.40s where an object of probabilities by class is needed", text)
+	}
+	named := false
+	for rest := field(bytes.TrimLeft(text[1:], jsonSpace)); rest[0] != '}'; {
+		var key, value field
+		key, rest = cutItem(rest)
+		value, rest = cutItem(rest)
+		var name string
+		var x float32
+		if err := errors.Join(json.Unmarshal(key, &name), json.Unmarshal(value, &x)); err != nil {
+			return err
+		}
+		named = named || name != "#"+strconv.Itoa(len(p.of))
+		p.classes, p.of = append(p.classes, name), append(p.of, x)
+	}
+	if !named {
+		p.classes = nil
+	}
+	return nil
 }
 
 // AppendPredictionJSON appends a prediction as a JSON object with the same
@@ -206,7 +278,7 @@ type predictionJSON struct {
 func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
 	return appendJSON(dst, predictionJSON{
 		jsonID{p.Node},
-		p.Class, p.ClassIndex, p.Confidence, p.Probabilities, p.Total, p.Aleatoric, p.Epistemic,
+		p.Class, p.ClassIndex, p.Confidence, probabilitiesJSON{p.Classes, p.Probabilities}, p.Total, p.Aleatoric, p.Epistemic,
 		p.Window, p.PosteriorVersion, p.Time, p.Model, p.Revision,
 		setJSONOf(p.Set),
 	})
@@ -229,7 +301,7 @@ func decodePredictionJSON(b []byte, p *event.Prediction) error {
 		return err
 	}
 	*p = event.Prediction{
-		Class: f.Class, ClassIndex: f.ClassIndex, Confidence: f.Confidence, Probabilities: f.Probabilities,
+		Class: f.Class, ClassIndex: f.ClassIndex, Confidence: f.Confidence, Probabilities: f.Probabilities.of, Classes: f.Probabilities.classes,
 		Total: f.Total, Aleatoric: f.Aleatoric, Epistemic: f.Epistemic,
 		Window: f.Window, PosteriorVersion: f.PosteriorVersion, Time: f.Time, Model: f.Model, Revision: f.Revision,
 	}

@@ -22,7 +22,7 @@ func TestRevision(t *testing.T) {
 	if err := DecodePrediction(AppendPrediction(nil, &p), &got); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(p, got); diff != "" {
+	if diff := cmp.Diff(p, got, unnamed); diff != "" {
 		t.Errorf("decoded again, -want +got\n%s", diff)
 	}
 	if line := string(AppendPredictionJSON(nil, &p)); !strings.HasSuffix(line, `,"model":"cora-1","revision":3}`) {

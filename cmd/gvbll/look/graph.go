@@ -110,6 +110,21 @@ func (g Graph) scan(ctx context.Context, since time.Time, f func(*ledger.Record)
 	return cuts.ScanLearned(ctx, g.Client, g.Names.LedgerAt(0), since, all)
 }
 
+// Classes returns the names of the classes of the models that the ledger has, by model.
+func (g Graph) Classes(ctx context.Context) (map[string][]string, error) {
+	all := make(map[string][]string)
+	err := g.scan(ctx, time.Time{}, func(r *ledger.Record) {
+		switch {
+		case r.Classes == nil:
+		case r.Begins == nil:
+			all[r.Promoted] = r.Classes
+		default:
+			all[r.Model] = r.Classes
+		}
+	})
+	return all, err
+}
+
 // newest returns the record of the latest window, nil if there is none.
 func (g Graph) newest(ctx context.Context) (newest *ledger.Record, err error) {
 	for _, at := range g.Records() {

@@ -61,13 +61,13 @@ func TestTailView(t *testing.T) {
 	s, _ := terminal(80, 6)
 	v := &tailView{screen: s}
 	for i := range int64(5000) {
-		v.add(&event.Prediction{Node: event.ID{Num: i}, Class: "tea\x1b[31m", Confidence: .75, Total: 1.5, Aleatoric: 1, Epistemic: .5, Window: i / 10, PosteriorVersion: 3, Revision: 2})
+		v.add(&event.Prediction{Node: event.ID{Num: i}, Class: "tea\x1b[31m", Confidence: .75, Total: 1.5, Aleatoric: 1, Epistemic: .5, Window: i / 10, PosteriorVersion: 3, Revision: 2, Set: &event.Set{Classes: []string{"tea"}}})
 	}
 	lines := v.lines(5, 10*time.Second)
 	if len(lines) != 5 || lines[0].Text != "5000 predictions, 500 a second; means: confidence 0.7500, epistemic 0.5000 nats" {
 		t.Errorf("the view is %v, want 5 lines with the means first", lines)
 	}
-	if want := "4999             tea·[31m       █████░ 0.7500 1.5000 1.0000 0.5000     499 r2"; lines[4].Text != want {
+	if want := "4999             tea·[31m       █████░ 0.7500 1.5000 0.5000     499 r2  {tea}"; lines[4].Text != want {
 		t.Errorf("the last line is %q, want %q", lines[4].Text, want)
 	}
 	for _, l := range lines {

@@ -3,6 +3,7 @@ package look
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
@@ -37,12 +38,25 @@ func NewPrinter(w io.Writer, p flags.Process, asJSON, asLines bool) (show func(*
 	}, nothing
 }
 
-// The columns of a line. With a revision's number it fits into 80 columns.
-var tailHeader = fmt.Sprintf("%-16s %-14s %6s %6s %6s %6s %7s %7s", "NODE", "CLASS", "CONF", "TOTAL", "ALEAT", "EPIST", "WINDOW", "UPDATES")
+// The columns of a line. Without a set of classes it fits into 80 columns.
+var tailHeader = fmt.Sprintf("%-16s %-14s %6s %6s %6s %7s  %s", "NODE", "CLASS", "CONF", "TOTAL", "EPIST", "WINDOW", "SET")
 
 func tailLine(p *event.Prediction) string {
-	return fmt.Sprintf("%s %s %6.4f %6.4f %6.4f %6.4f %7d %7d%s",
-		column(p.Node.String(), 16), column(p.Class, 14), p.Confidence, p.Total, p.Aleatoric, p.Epistemic, p.Window, p.PosteriorVersion, again(p))
+	return fmt.Sprintf("%s %s %6.4f %6.4f %6.4f %7d%s%s",
+		column(p.Node.String(), 16), column(p.Class, 14), p.Confidence, p.Total, p.Epistemic, p.Window, again(p), setOf(p))
+}
+
+// setOf returns the set of classes of a prediction, and why one should not act on it, "" if it has
+// no set.
+func setOf(p *event.Prediction) string {
+	if p.Set == nil {
+		return ""
+	}
+	text := "  {" + shown(strings.Join(p.Set.Classes, ", ")) + "}"
+	if p.Set.Abstain != "" {
+		text += " abstain: " + shown(p.Set.Abstain)
+	}
+	return text
 }
 
 // again marks a revision. It returns "" for the first prediction of a node.
@@ -68,8 +82,8 @@ func (v *tailView) add(p *event.Prediction) {
 	v.count++
 	v.confidence += float64(p.Confidence)
 	v.epistemic += float64(p.Epistemic)
-	v.rows = append(v.rows, fmt.Sprintf("%s %s %s %6.4f %6.4f %6.4f %6.4f %7d%s", column(p.Node.String(), 16), column(p.Class, 14),
-		Bar(float64(p.Confidence), 6), p.Confidence, p.Total, p.Aleatoric, p.Epistemic, p.Window, again(p)))
+	v.rows = append(v.rows, fmt.Sprintf("%s %s %s %6.4f %6.4f %6.4f %7d%s%s", column(p.Node.String(), 16), column(p.Class, 14),
+		Bar(float64(p.Confidence), 6), p.Confidence, p.Total, p.Epistemic, p.Window, again(p), setOf(p)))
 	if most := 1 << 10; len(v.rows) > 2*most { // more than any terminal is high
 		v.rows = append(v.rows[:0], v.rows[len(v.rows)-most:]...)
 	}
@@ -87,7 +101,7 @@ func (v *tailView) lines(most int, since time.Duration) []Line {
 	list := []Line{
 		{Text: fmt.Sprintf("%d predictions, %.0f a second; means: confidence %.4f, epistemic %.4f nats",
 			v.count, float64(v.count)/max(since.Seconds(), 1e-3), v.confidence/n, v.epistemic/n), Style: Bold},
-		{Text: fmt.Sprintf("%-16s %-14s %-13s %6s %6s %6s %7s", "NODE", "CLASS", "CONFIDENCE", "TOTAL", "ALEAT", "EPIST", "WINDOW"), Style: Faint},
+		{Text: fmt.Sprintf("%-16s %-14s %-13s %6s %6s %7s  %s", "NODE", "CLASS", "CONFIDENCE", "TOTAL", "EPIST", "WINDOW", "SET"), Style: Faint},
 	}
 	for _, r := range v.rows[max(len(v.rows)-max(most-len(list), 0), 0):] {
 		list = append(list, Line{Text: r})
