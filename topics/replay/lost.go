@@ -181,13 +181,19 @@ func (p *Replayer) Restep(ctx context.Context, end int64) error {
 // published is what windows published that the ledger has lost.
 type published struct {
 	nodes   map[event.ID]int64 // predicted first in a window
-	letters map[kafka.TopicPartition]map[int64]bool
+	letters map[place]bool     // of records
+}
+
+// place is where a record of the inputs is.
+type place struct {
+	at     kafka.TopicPartition
+	offset int64
 }
 
 // publishedSince reads what the windows from the next one to end published, and returns the last
 // one that is known. Without an end, it is that of the last prediction.
 func (p *Replayer) publishedSince(ctx context.Context, end int64) (all published, last int64, err error) {
-	all = published{make(map[event.ID]int64), make(map[kafka.TopicPartition]map[int64]bool)}
+	all = published{make(map[event.ID]int64), make(map[place]bool)}
 	began, err := p.began(ctx)
 	if err != nil {
 		return all, 0, err
@@ -220,11 +226,7 @@ func (p *Replayer) publishedSince(ctx context.Context, end int64) (all published
 			wrong = fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
 			return false
 		}
-		at := kafka.TopicPartition{Topic: d.Origin.Topic, Partition: d.Origin.Partition}
-		if all.letters[at] == nil {
-			all.letters[at] = make(map[int64]bool)
-		}
-		all.letters[at][d.Origin.Offset] = true
+		all.letters[place{kafka.TopicPartition{Topic: d.Origin.Topic, Partition: d.Origin.Partition}, d.Origin.Offset}] = true
 		return true
 	})
 	return all, last, errors.Join(err, wrong)
@@ -264,7 +266,7 @@ func (p *Replayer) rangesOf(ctx context.Context, all published) (windows map[int
 		err := p.Client.ReadTo(ctx, map[kafka.TopicPartition]int64{at: from}, bounds, func(r *kafka.Record) bool {
 			window := int64(-1)
 			if consumed.has(at, r.Offset) {
-			} else if all.letters[at][r.Offset] {
+			} else if all.letters[place{at, r.Offset}] {
 				window = p.Next
 			} else if at.Topic == names.Nodes {
 				var n event.Node

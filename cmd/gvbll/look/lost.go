@@ -33,7 +33,7 @@ func lostPredictions(ctx context.Context, g Graph) (string, error) {
 	// Brokers show the end of a transaction in one partition before another.
 	const tries, pause = 3, time.Second
 	for try := 1; ; try++ {
-		first, had, lost, err := g.comparePredictions(ctx, windows)
+		had, lost, err := g.comparePredictions(ctx, windows)
 		if errors.Is(err, kafkago.TopicAuthorizationFailed) {
 			return "", nil
 		}
@@ -41,7 +41,7 @@ func lostPredictions(ctx context.Context, g Graph) (string, error) {
 			return "", err
 		}
 		if try == tries {
-			return fmt.Sprintf("of the %d predictions of windows %d to %d, %s has lost %d: 'gvbll audit' names the first; restore the topic from a backup or a mirror, no worker publishes them again", had, first, windows[len(windows)-1].Window, g.Names.Predictions, lost), nil
+			return fmt.Sprintf("of the %d predictions of windows %d to %d, %s has lost %d: 'gvbll audit' names the first; restore the topic from a backup or a mirror, no worker publishes them again", had, windows[0].Window, windows[len(windows)-1].Window, g.Names.Predictions, lost), nil
 		}
 		select {
 		case <-time.After(pause):
@@ -74,42 +74,33 @@ func newestWindows(ctx context.Context, g Graph) (windows []*ledger.Record, err 
 	}
 }
 
-// comparePredictions returns, of the windows that no retention has touched, the first one, how many
-// predictions the ledger has, and how many of them are not in the topic.
-func (g Graph) comparePredictions(ctx context.Context, windows []*ledger.Record) (first int64, had, lost int, err error) {
+// comparePredictions returns how many predictions the ledger has in the windows, and how many of
+// them are not in the topic: none where retention may have taken them.
+func (g Graph) comparePredictions(ctx context.Context, windows []*ledger.Record) (had, lost int, err error) {
 	bounds, err := g.Client.Offsets(ctx, g.Names.Predictions)
 	if err != nil {
-		return 0, 0, 0, err
+		return 0, 0, err
 	}
 	from, err := g.Client.OffsetsAt(ctx, g.Names.Predictions, windows[0].Stepped)
 	if err != nil {
-		return 0, 0, 0, err
+		return 0, 0, err
 	}
-	first = windows[0].Window
+	for at, b := range bounds {
+		if b.First > 0 && from[at] <= b.First {
+			return 0, 0, nil
+		}
+	}
 	there := make(map[int64]int) // by window
-	began := make(map[int32]bool)
 	err = g.Client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
 		var p event.Prediction
-		if wire.DecodePrediction(r.Value, &p) != nil {
-			return true
+		if wire.DecodePrediction(r.Value, &p) == nil {
+			there[p.Window]++
 		}
-		there[p.Window]++
-		if b := bounds[kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}]; !began[r.Partition] && b.First > 0 && from[kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}] <= b.First {
-			first = max(first, p.Window+1)
-		}
-		began[r.Partition] = true
 		return true
 	})
-	for at, b := range bounds {
-		if b.First > 0 && b.First == b.End && from[at] <= b.First {
-			return 0, 0, 0, err // nobody knows what was there
-		}
-	}
 	for _, r := range windows {
-		if n := r.Predictions + r.Revisions; r.Window >= first {
-			had += n
-			lost += max(n-there[r.Window], 0)
-		}
+		n := r.Predictions + r.Revisions
+		had, lost = had+n, lost+max(n-there[r.Window], 0)
 	}
-	return first, had, lost, err
+	return had, lost, err
 }
