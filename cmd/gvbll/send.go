@@ -27,7 +27,7 @@ type sendCmd struct {
 // Help is shown by gvbll send --help.
 func (sendCmd) Help() string {
 	return "Nodes are sent in order of arrival: first the training and warm-up nodes as context, which the model " +
-		"does not predict, then step after step, each node with the neighbours that came before it or with it. Events have the time at which they are sent."
+		"does not predict, then step after step, each node with the neighbours that came before it or with it. Events have the time at which they are sent. While no broker answers it waits, and may then send some events twice, which changes nothing."
 }
 
 func (c sendCmd) check(g flags.Given) error {

@@ -28,7 +28,8 @@ func (s Sent) All() int { return s.Nodes + s.Labels + s.Commands }
 // goes to the topic of its kind: an object with "command" is a command, one with "node" a
 // label, any other a node event. It is sent as it is, under its node's key and with the
 // content-type of JSON; empty lines are skipped. A line that is not an event is an error
-// with its number; the lines before it are sent.
+// with its number; the lines before it are sent. While no broker answers it waits, and may then
+// send some lines twice.
 func Lines(ctx context.Context, c *kafka.Client, names topics.Names, lines io.Reader, rate float64) (Sent, error) {
 	partitions, err := c.Partitions(ctx, names.Nodes, names.Labels, names.Commands)
 	if err != nil {
@@ -136,7 +137,7 @@ func (s *lineSender) flush(ctx context.Context) error {
 	for i := range s.records {
 		s.records[i].Time = now
 	}
-	if err := s.producer.Send(ctx, s.records); err != nil {
+	if err := s.producer.SendAgain(ctx, s.records); err != nil {
 		return err
 	}
 	for i := range s.records {

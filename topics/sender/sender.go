@@ -82,7 +82,8 @@ type Config struct {
 // maxBurst is the number of node events that are sent in one request.
 const maxBurst = 500
 
-// Run sends the stream and returns when every event is acknowledged.
+// Run sends the stream and returns when every event is acknowledged. While no broker answers it
+// waits, and may then send some events twice.
 func Run(ctx context.Context, c *kafka.Client, s *Stream, cfg Config) error {
 	partitions, err := c.Partitions(ctx, cfg.Names.All()...)
 	if err != nil {
@@ -309,7 +310,7 @@ func (r *run) send(ctx context.Context, records []kafka.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
-	return r.producer.Send(ctx, records)
+	return r.producer.SendAgain(ctx, records)
 }
 
 func (r *run) progress() {

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
@@ -40,6 +42,7 @@ type fixture struct {
 	t      *testing.T
 	client *kafka.Client
 	names  topics.Names
+	fake   *kfake.Cluster
 }
 
 // onFake runs a test on kfake.
@@ -58,7 +61,7 @@ func onFake(t *testing.T, test func(t *testing.T, f *fixture)) {
 		if _, err := topics.Create(t.Context(), c, names, topics.Layout{Partitions: 1, Replication: 1}); err != nil {
 			t.Fatal(err)
 		}
-		test(t, &fixture{t, c, names})
+		test(t, &fixture{t, c, names, k.Fake})
 	}, kfake.NumBrokers(1))
 }
 
@@ -68,6 +71,9 @@ func (f *fixture) ids(topic string) (ids []int64) {
 	var d wire.Decoder
 	err := f.client.ReadAll(f.t.Context(), topic, func(r *kafka.Record) {
 		o := &event.Origin{Value: r.Value}
+		for _, h := range r.Headers {
+			o.Headers = append(o.Headers, event.Header(h))
+		}
 		var n event.Node
 		var l event.Label
 		if topic == f.names.Labels {
@@ -112,6 +118,34 @@ func TestNodesInOrder(t *testing.T) {
 		}
 		if got := f.ids(f.names.Labels); len(got) != 0 || nodes != 14 || labels != 0 {
 			t.Errorf("labels %v, and the progress is %d nodes and %d labels, want no labels and 14 nodes", got, nodes, labels)
+		}
+	})
+}
+
+// TestBrokersAway: a stream and a file of events go on after brokers that were away for a minute,
+// longer than a request is repeated.
+func TestBrokersAway(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		away := func() {
+			until := time.Now().Add(time.Minute)
+			f.fake.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+				if time.Now().After(until) {
+					return nil, nil, false
+				}
+				f.fake.KeepControl()
+				return nil, errors.New("away"), true
+			})
+		}
+		away()
+		if err := sender.Run(t.Context(), f.client, stream(2), sender.Config{Names: f.names, Labels: sender.Never}); err != nil {
+			t.Fatal(err)
+		}
+		away()
+		if _, err := sender.Lines(t.Context(), f.client, f.names, strings.NewReader(`{"id":8,"features":[1]}`), 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.ids(f.names.Nodes); !slices.Equal(got, upTo(0, 8)) {
+			t.Errorf("nodes %v, want 0 to 8", got)
 		}
 	})
 }

@@ -278,7 +278,9 @@ func (p *probabilitiesJSON) UnmarshalJSON(text []byte) error {
 func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
 	return appendJSON(dst, predictionJSON{
 		jsonID{p.Node},
-		p.Class, p.ClassIndex, p.Confidence, probabilitiesJSON{p.Classes, p.Probabilities}, p.Total, p.Aleatoric, p.Epistemic,
+		p.Class, p.ClassIndex, p.Confidence,
+		probabilitiesJSON{p.Classes, p.Probabilities},
+		p.Total, p.Aleatoric, p.Epistemic,
 		p.Window, p.PosteriorVersion, p.Time, p.Model, p.Revision,
 		setJSONOf(p.Set),
 	})
