@@ -7,6 +7,7 @@ SITUATION is one of
     alive            one worker owns the graph, and every number is of something scraped
     dead             no worker lives: every number says so in red
     alone            an owner without a standby: orange
+    cut              workers live, and wait for Kafka: every board says so in red
     ledger=FILE      the headlines equal the output of gvbll status --json in FILE
     pool=URL         weights, shares and biases of the pool are those of /v1/pool there
     refused=N        N events were refused, and the panel by reason adds up to N
@@ -80,6 +81,10 @@ if situation == "dead":
     expect(cells["workers"] == (0, "red"), f"Graphs: {cells['workers']} workers")
     for column in "ECE beyond chance", "accuracy", "gain", "labels", "backlog":
         expect(cells[column][0] == "–", f"Graphs: {column} is {cells[column]}, though no worker lives")
+elif situation == "cut":
+    for name in "calibration.json", "posterior.json", "stream.json":
+        expect(number(name, "Verdict") == ("no broker", "red"), f"{name}: Verdict: {number(name, 'Verdict')}, though the broker is gone")
+    expect(row()["state"] == ("no broker", "red"), f"Graphs: {row()['state']}, though the broker is gone")
 elif situation in ("alive", "alone"):
     for name, one in panels("stat"):
         for text, colour in look(prom, one, args.graph):
@@ -102,7 +107,10 @@ elif situation == "ledger":
         got = number(board, title)[0]
         print(f"{title}: {got:.4f} on the board, {want:.4f} in the ledger")
         expect(abs(got - want) <= near, f"{title}: {got}, and the ledger says {want}")
-        expect(column is None or abs(cells[column][0] - want) <= near, f"Graphs: {column}: {cells[column][0]}, and the ledger says {want}")
+        if column:
+            expect(abs(cells[column][0] - want) <= near, f"Graphs: {column}: {cells[column][0]}, and the ledger says {want}")
+    beyond, shown = 100 * (now["ece"] - now["ece_chance"]), cells["ECE beyond chance"]
+    expect(shown == ("calibrated", "green") if beyond <= 0 else abs(shown[0] - beyond) < 0.3, f"Graphs: ECE beyond chance: {shown}, and the ledger says {beyond}")
     bars = panel("calibration.json", "Labels by confidence", "trend")
     got = sum(v for _, v in prom.instant(fill(bars["targets"][1]["expr"], args.graph)))
     expect(abs(got - now["labels"]) <= 0.02 * now["labels"], f"Labels by confidence: {got} of {now['labels']} labels")

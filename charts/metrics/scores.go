@@ -65,14 +65,14 @@ type heads struct {
 	binCount, binCorrect, binConfidence *prometheus.CounterVec
 	clipped, batches                    *prometheus.CounterVec
 	updates, step                       *prometheus.GaugeVec
-	by                                  map[string]*head
+	by                                  map[scoredBy]*scored
 	serves                              string // the head whose means are shown as those that serve
 }
 
-// head are the series of one head.
-type head struct {
-	served, unserved *scored // nil before the first label
-	clipped, batches prometheus.Counter
+// scoredBy names a head, and whether it served.
+type scoredBy struct {
+	head    string
+	serving bool
 }
 
 // scored are the series of a head's scores, where it served or where it did not. Those by
@@ -100,36 +100,23 @@ func newHeads(r register) heads {
 		batches:       r.counters("gvbll_posterior_batches_total", "Batches of labels that the head's posterior has learned from.", "head"),
 		updates:       r.gauges("gvbll_posterior_updates", "Version of the head's posterior: the number of its updates.", "head"),
 		step:          r.gauges("gvbll_posterior_step_norm", "Euclidean norm of the last update of the posterior mean.", "head"),
-		by:            make(map[string]*head),
+		by:            make(map[scoredBy]*scored),
 	}
 }
 
-func (h *heads) of(name string) *head {
-	if one := h.by[name]; one != nil {
-		return one
+// of returns the series of a head's scores where it served, or where it did not.
+func (h *heads) of(name string, serving bool) *scored {
+	by, label := scoredBy{name, serving}, strconv.FormatBool(serving)
+	s := h.by[by]
+	if s == nil {
+		s = &scored{sums: h.scores.of(name, label)}
+		for b := range s.bins {
+			series, bin := &s.bins[b], fmt.Sprintf("%.2f", float64(b)/calibration.BinCount)
+			series.count, series.correct, series.confidence = h.binCount.WithLabelValues(name, label, bin), h.binCorrect.WithLabelValues(name, label, bin), h.binConfidence.WithLabelValues(name, label, bin)
+		}
+		h.by[by] = s
 	}
-	one := &head{clipped: h.clipped.WithLabelValues(name), batches: h.batches.WithLabelValues(name)}
-	h.by[name] = one
-	return one
-}
-
-// scoredBy returns the series of a head's scores where it served, or where it did not.
-func (h *heads) scoredBy(name string, serving bool) *scored {
-	one := h.of(name)
-	s := &one.unserved
-	if serving {
-		s = &one.served
-	}
-	if *s != nil {
-		return *s
-	}
-	label := strconv.FormatBool(serving)
-	*s = &scored{sums: h.scores.of(name, label)}
-	for b := range (*s).bins {
-		series, bin := &(*s).bins[b], fmt.Sprintf("%.2f", float64(b)/calibration.BinCount)
-		series.count, series.correct, series.confidence = h.binCount.WithLabelValues(name, label, bin), h.binCorrect.WithLabelValues(name, label, bin), h.binConfidence.WithLabelValues(name, label, bin)
-	}
-	return *s
+	return s
 }
 
 func (s *scored) add(t *calibration.Tally) {
@@ -144,9 +131,9 @@ func (s *scored) add(t *calibration.Tally) {
 func (h *heads) observe(out *event.Outcome) {
 	for i := range out.Heads {
 		o := &out.Heads[i]
-		one := h.of(o.Name)
-		h.scoredBy(o.Name, i == out.ServedBy) // from the first window, so that a rate sees the first label
-		one.clipped.Add(float64(o.Clipped))
+		h.of(o.Name, i == out.ServedBy) // from the first window, so that a rate sees the first label
+		h.clipped.WithLabelValues(o.Name).Add(float64(o.Clipped))
+		batches := h.batches.WithLabelValues(o.Name)
 		if len(o.Scores) == 0 {
 			continue
 		}
@@ -159,14 +146,14 @@ func (h *heads) observe(out *event.Outcome) {
 			t.Add((*calibration.Score)(&o.Scores[j]))
 		}
 		if served.Labels > 0 {
-			h.scoredBy(o.Name, true).add(&served)
+			h.of(o.Name, true).add(&served)
 		}
 		if unserved.Labels > 0 {
-			h.scoredBy(o.Name, false).add(&unserved)
+			h.of(o.Name, false).add(&unserved)
 		}
 		h.step.WithLabelValues(o.Name).Set(o.Step)
 		if o.Version > 0 { // a static head has no updates
-			one.batches.Inc()
+			batches.Inc()
 		}
 	}
 }
