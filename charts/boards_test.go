@@ -323,6 +323,8 @@ func TestThresholds(t *testing.T) {
 		{"posterior", "Class shift", "graph:gvbll_class_shift:ratio1h > ", "0.3"},
 		{"posterior", "Clipped weights", "graph_head:gvbll_posterior_clipped:ratio15m > ", "0.2"},
 		{"stream", "Backlog by topic", "sum by (cluster, graph) (graph_topic:gvbll_input_lag_records:owner) > ", "1000"},
+		{"stream", "Waits for Kafka", "graph:gvbll_kafka_waiting:seconds > ", "60"},
+		{"stream", "Standby lag", "max by (cluster, graph) (time() - (gvbll_behind_timestamp_seconds > 0)) > ", "60"},
 		{"stream", "Age of the newest checkpoint", "instance:gvbll_checkpoint_age:seconds > ", "3600"},
 	} {
 		if !regexp.MustCompile(regexp.QuoteMeta(c.rule+c.bound) + `\b`).MatchString(rules) {
