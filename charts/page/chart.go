@@ -17,6 +17,7 @@ type figure struct {
 	Caption string
 	Charts  []chart
 	Legend  []label
+	clock   func(x float64) string // the ticks of an x axis of time; nil for numbers
 }
 
 // Left returns the place of a chart in an image of its own, Width the width of the image.
@@ -40,6 +41,7 @@ type label struct{ Class, Name string }
 type tick struct {
 	At    float64
 	Label string
+	value float64
 }
 
 type box struct {
@@ -98,6 +100,11 @@ func (f *figure) add(title, x string, whole bool, list ...series) {
 	}
 	up.widen()
 	c.XTicks, c.YTicks = across.ticks(whole), up.ticks(false)
+	if f.clock != nil {
+		for i := range c.XTicks {
+			c.XTicks[i].Label = f.clock(c.XTicks[i].value)
+		}
+	}
 	for _, s := range list {
 		l := line{Class: f.hue(s.name)}
 		var points strings.Builder
@@ -225,7 +232,7 @@ func (s *scale) at(v float64) float64 {
 // ticks returns at most six ticks in steps of 1, 2 or 5 times a power of ten.
 func (s *scale) ticks(whole bool) (list []tick) {
 	if s.hi <= s.lo {
-		return []tick{{s.at(s.lo), strconv.FormatFloat(s.lo, 'g', 4, 64)}}
+		return []tick{{s.at(s.lo), strconv.FormatFloat(s.lo, 'g', 4, 64), s.lo}}
 	}
 	power := math.Pow10(int(math.Floor(math.Log10((s.hi - s.lo) / 5))))
 	step := 10 * power
@@ -243,7 +250,7 @@ func (s *scale) ticks(whole bool) (list []tick) {
 		if len(label) > 7 {
 			label = strconv.FormatFloat(i*step, 'g', 3, 64)
 		}
-		list = append(list, tick{rounded(s.at(i * step)), label})
+		list = append(list, tick{rounded(s.at(i * step)), label, i * step})
 	}
 	return list
 }

@@ -110,7 +110,8 @@ func (m *heatMap) view() (v heatMapView, err error) {
 	} else {
 		across := scale{0, float64(columns), 0, v.Wide}
 		for _, t := range across.ticks(true) {
-			v.Columns = append(v.Columns, tick{t.At + v.Wide/float64(2*columns), t.Label})
+			t.At += v.Wide / float64(2*columns)
+			v.Columns = append(v.Columns, t)
 		}
 	}
 	v.Below = v.Bottom + 10
@@ -123,7 +124,7 @@ func names(list []string, length float64) (ticks []tick) {
 	part := length / float64(len(list))
 	every := int(math.Ceil(lineHigh * 0.8 / part))
 	for i := 0; i < len(list); i += every {
-		ticks = append(ticks, tick{rounded((float64(i) + .5) * part), cut(list[i])})
+		ticks = append(ticks, tick{At: rounded((float64(i) + .5) * part), Label: cut(list[i])})
 	}
 	return ticks
 }

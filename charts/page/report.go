@@ -42,6 +42,7 @@ const static = "static"
 type reportView struct {
 	Report                       *Report
 	Title                        titleView
+	Verdict                      string // on the probabilities that were served
 	From, To                     time.Time
 	Facts                        []fact
 	Scored                       bool // a label has been scored
@@ -70,12 +71,28 @@ func (r *Report) HTML() ([]byte, error) {
 	v.Omitted = max(len(r.Events)-maxEvents, 0)
 	v.Listed = r.Events[v.Omitted:]
 	v.Facts = v.facts()
+	v.Verdict = verdict(&v.whole.Served)
 	v.Traffic = v.traffic()
 	if v.Scored {
 		v.Curves, v.Reliability = v.curves(), v.reliability()
 	}
 	v.tables()
 	return execute("report.html", &v)
+}
+
+// enough is the number of labels from which on probabilities are judged, as the alerts do.
+const enough = 200
+
+// verdict says in words whether the probabilities of labelled predictions can be believed.
+func verdict(t *calibration.Tally) string {
+	m := t.Means()
+	switch {
+	case t.Labels < enough:
+		return fmt.Sprintf("Too few labels to say whether probabilities can be believed: %d, and it takes %d.", t.Labels, enough)
+	case m.ECE > m.Chance:
+		return fmt.Sprintf("Probabilities are off by %.1f points (ECE), more than chance alone gives: up to %.1f.", 100*m.ECE, 100*m.Chance)
+	}
+	return fmt.Sprintf("Probabilities can be taken at their word: they are off by %.1f points (ECE), and chance alone gives up to %.1f.", 100*m.ECE, 100*m.Chance)
 }
 
 func (v *reportView) facts() []fact {
@@ -123,32 +140,41 @@ func degree(name string) (least int) {
 	return least
 }
 
-// unit is the largest unit of which the report's time has a few at least.
-func (v *reportView) unit() (length time.Duration, name string) {
-	for _, u := range []struct {
-		length time.Duration
-		name   string
-	}{{24 * time.Hour, "days"}, {time.Hour, "hours"}, {time.Minute, "minutes"}} {
-		if v.To.Sub(v.From) >= 3*u.length {
-			return u.length, u.name
-		}
+// unit is the largest unit of which the report's time has a few at least, and how a time is written
+// on its axis.
+func (v *reportView) unit() (length time.Duration, layout string) {
+	switch d := v.To.Sub(v.From); {
+	case d >= 3*24*time.Hour:
+		return 24 * time.Hour, "01-02"
+	case d >= 3*time.Hour:
+		return time.Hour, "15:04"
+	case d >= 3*time.Minute:
+		return time.Minute, "15:04"
 	}
-	return time.Second, "seconds"
+	return time.Second, "15:04:05"
+}
+
+// midnight is where the axes of time begin to count.
+func (v *reportView) midnight() time.Time { return v.From.UTC().Truncate(24 * time.Hour) }
+
+// clock writes a place on an axis of time.
+func (v *reportView) clock(x float64) string {
+	unit, layout := v.unit()
+	return v.midnight().Add(time.Duration(x * float64(unit))).Format(layout)
 }
 
 func (v *reportView) xLabel() string {
-	_, name := v.unit()
-	return name + " since " + v.From.UTC().Format("2006-01-02 15:04")
+	return "time, UTC, from " + v.From.UTC().Format(time.DateOnly) + " on"
 }
 
 // middle returns the place of a period on the axis of time.
 func (v *reportView) middle(p *Period) float64 {
 	unit, _ := v.unit()
-	return float64(p.From.Add(p.To.Sub(p.From)/2).Sub(v.From)) / float64(unit)
+	return float64(p.From.Add(p.To.Sub(p.From)/2).Sub(v.midnight())) / float64(unit)
 }
 
 func (v *reportView) traffic() *figure {
-	f := &figure{Label: "Curves of the numbers of events over the time.", Caption: "Events in each part of the time."}
+	f := &figure{Label: "Curves of the numbers of events over the time.", Caption: "Events in each part of the time.", clock: v.clock}
 	predictions, labels, refused := series{name: "predictions"}, series{name: "labels"}, series{name: "refused"}
 	for i := range v.Report.Periods {
 		p := &v.Report.Periods[i]
@@ -167,6 +193,7 @@ func (v *reportView) curves() *figure {
 	f := &figure{
 		Label:   "Curves of accuracy, negative log-likelihood and calibration error over the time, for what was served and for heads.",
 		Caption: "Each head by its own probabilities, whichever served.",
+		clock:   v.clock,
 	}
 	over := func(name string, of func(*Period) *calibration.Tally) (m measured) {
 		m.name = name

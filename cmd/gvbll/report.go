@@ -55,6 +55,6 @@ func (c reportCmd) Run(ctx context.Context, p flags.Process) error {
 	if err := os.WriteFile(c.Out, html, 0o644); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.Out, "wrote %s: %s to %s\n", c.Out, look.UTC(from), look.UTC(to))
+	_, err = fmt.Fprintf(p.Out, "wrote %s: %s to %s\n", c.Out, look.UTC(r.Periods[0].From), look.UTC(to))
 	return err
 }

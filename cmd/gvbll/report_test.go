@@ -50,8 +50,15 @@ func testReport(t *testing.T, sh *shell, dir, out string) {
 	stop()
 	time.Sleep(pause) // the report is of what was before it
 
-	if printed := sh.gvbll("report", "--brokers", sh.addr, "--since", "10m", "--out", out); !strings.HasPrefix(printed, "wrote "+out+": 2") {
-		t.Errorf("gvbll report prints %q", printed)
+	// It begins where the ledger begins, which is not a day ago.
+	printed := strings.TrimPrefix(sh.gvbll("report", "--brokers", sh.addr, "--since", "24h", "--out", out), "wrote "+out+": ")
+	first, last, _ := strings.Cut(strings.TrimSpace(printed), " to ")
+	begins, err := time.Parse(time.RFC3339, first)
+	must(t, err)
+	ends, err := time.Parse(time.RFC3339, last)
+	must(t, err)
+	if d := ends.Sub(begins); d < 0 || d > 10*time.Minute {
+		t.Errorf("gvbll report is of %v: %s", d, printed)
 	}
 	html, err := os.ReadFile(out)
 	must(t, err)
@@ -60,6 +67,7 @@ func testReport(t *testing.T, sh *shell, dir, out string) {
 		"<h1>reported</h1>", "model " + m.ID, "<dt>predictions</dt><dd>300</dd>", "<dt>labels</dt><dd>300</dd>",
 		fmt.Sprintf("<dt>accuracy</dt><dd>%.4f</dd>", scores.Acc), fmt.Sprintf("<dt>NLL, nats</dt><dd>%.4f</dd>", scores.NLL), fmt.Sprintf("<dt>ECE</dt><dd>%.4f</dd>", scores.ECE), fmt.Sprintf("<dt>ECE by chance up to</dt><dd>%.4f</dd>", scores.Chance),
 		`<th scope="row">static</th><td>300</td>`, `<th scope="row">` + m.Classes[0] + "</th>", "forgot 1 ids by a replay of",
+		fmt.Sprintf("are off by %.1f points (ECE)", 100*scores.ECE), "time, UTC, from 20",
 	} {
 		if !strings.Contains(string(html), want) {
 			t.Errorf("the report has no %q", want)

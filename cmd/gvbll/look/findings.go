@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
 )
 
 // Finding is something that is wrong with a graph. Alert is the alert of charts/gvbll and
@@ -12,6 +14,13 @@ import (
 type Finding struct {
 	Alert string `json:"alert"`
 	What  string `json:"what"`
+}
+
+// unseen are the alerts that need metrics: neither the ledger nor the brokers have what they ask for.
+// Without a broker there is no status at all, which is GvbllNoBroker.
+var unseen = []string{
+	"GvbllPredictionsShifted", "GvbllDriftUnlabelled", "GvbllCoverageOff", "GvbllPosteriorAtClip", "GvbllInputWithheld",
+	"GvbllTwoOwners", "GvbllStandbyMissing", "GvbllStandbyBehind", "GvbllCheckpointOld",
 }
 
 // The bounds of the alerts, for one look at a graph.
@@ -24,6 +33,7 @@ const (
 	muchAccuracy     = 0.05 // lost
 	muchNLL          = 0.05 // nats behind the model as trained
 	manyRefused      = 20   // events
+	manyUnknown      = 20   // labels of classes that the model lacks
 	muchOfAllRefused = 0.01
 	// What few labels give by chance is not found: a difference must be larger than so many
 	// standard deviations.
@@ -47,7 +57,7 @@ func (s *Status) findings() []Finding {
 		found = append(found, s.Tasks.Findings()...)
 	}
 	add(s.lost != "", "GvbllTopicAtRisk", "%s", s.lost)
-	stopped := waiting > 0 && s.Committed != nil && s.at.Sub(*s.Committed) > commitsOverdue
+	stopped := waiting > 0 && s.Committed != nil && s.at.Sub(*s.Committed) > commitsOverdue+s.apart
 	if stopped {
 		add(true, "GvbllCommitsStopped", "%d events wait, and the last commit was %s ago", waiting, Roughly(s.at.Sub(*s.Committed)))
 	}
@@ -57,6 +67,9 @@ func (s *Status) findings() []Finding {
 	refused := now.refusedEvents()
 	share := float64(refused) / float64(max(refused+now.Predictions+now.Labels, 1))
 	add(refused > manyRefused && share > muchOfAllRefused, "GvbllDeadLettersRising", "%.1f%% of the events were refused: see 'gvbll dead-letters'", 100*share)
+	add(now.Refused[string(event.UnknownClass)] > manyUnknown, "GvbllUnknownClass", "%d labels are of classes that the model lacks: see 'gvbll dead-letters --reason %s'", now.Refused[string(event.UnknownClass)], event.UnknownClass)
+	add(s.drift != "", "GvbllDriftFound", "the log loss rose: %s found it", s.drift)
+	add(s.fallback, "GvbllFallback", "the model as trained serves, because the one that learns was worse")
 	add(now.Predictions > 0 && now.Labels == 0 && before.Labels > 0, "GvbllLabelsStopped", "no labels come any more")
 	if now.Labels >= enoughLabels {
 		add(now.ECE > max(muchECE, now.Chance), "GvbllCalibrationOff", "confidence and accuracy differ by %.1f points, and so many labels give at most %.1f by chance", 100*now.ECE, 100*now.Chance)

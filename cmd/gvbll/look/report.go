@@ -10,8 +10,18 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// ReadReport reads what a report has of a time: scores in periods, and what happened.
+// ReadReport reads what a report has of a time, or of the part of it from the ledger's first record
+// on: scores in periods, and what happened.
 func ReadReport(ctx context.Context, g Graph, from, to time.Time) (r *page.Report, err error) {
+	err = ledger.Scan(ctx, g.Client, g.Records()[0], func(first *ledger.Record) bool {
+		if begins := first.Stepped.Truncate(time.Second); begins.After(from) && begins.Before(to) {
+			from = begins
+		}
+		return false
+	})
+	if err != nil {
+		return nil, err
+	}
 	r = &page.Report{Periods: periods(from, to)}
 	seen := make(map[string]bool) // what happened in a window
 	err = g.scan(ctx, from, func(w *ledger.Record) {

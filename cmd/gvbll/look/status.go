@@ -40,11 +40,15 @@ type Status struct {
 	Last   statusPeriod   `json:"last"`
 	Before statusPeriod   `json:"before"`
 	Wrong  []Finding      `json:"wrong"`
+	Unseen []string       `json:"unseen"` // alerts that only metrics can tell
 
-	at      time.Time
-	missing []string // topics
-	lost    string   // predictions that are not in their topic, in words, "" for none
-	pace    float64  // events a second, the most that the graph has stepped for paceOver
+	at       time.Time
+	missing  []string      // topics
+	lost     string        // predictions that are not in their topic, in words, "" for none
+	pace     float64       // events a second, the most that the graph has stepped for paceOver
+	apart    time.Duration // the longest between two windows of event time
+	drift    string        // the detector that found a loss to rise, "" for none
+	fallback bool          // the model as trained served the last window
 }
 
 // partitionLag counts the events of a partition that are in no window yet.
@@ -102,7 +106,7 @@ func ReadStatus(ctx context.Context, g Graph, prefix string, members []Member, t
 			return nil, err
 		}
 	}
-	s.Wrong = s.findings()
+	s.Wrong, s.Unseen = s.findings(), unseen
 	return s, nil
 }
 
@@ -123,6 +127,7 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 		return err
 	}
 	s.Model, s.Epoch, s.Windows, s.Committed = newest.Serves(), newest.Epoch, newest.Window+1, &newest.Stepped
+	s.fallback = newest.Head == StaticHead
 	if s.Tasks == nil {
 		if s.Shadow, err = ShadowIn(ctx, g.Client, g.Names, newest); err != nil {
 			return err
@@ -138,12 +143,22 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 	between := s.at.Add(-last)
 	var now, before page.Period
 	var p pace
+	var stepped time.Time // the window before
 	err = g.scan(ctx, between.Add(-last), func(r *ledger.Record) {
 		p.add(r)
+		if r.Cause == "event-time" && !stepped.IsZero() {
+			s.apart = max(s.apart, r.Stepped.Sub(stepped))
+		}
+		stepped = r.Stepped
 		if r.Stepped.Before(between) {
 			addWindow(&before, r)
 		} else {
 			addWindow(&now, r)
+			for _, c := range r.Changes {
+				if c.Worse {
+					s.drift = c.Detector
+				}
+			}
 		}
 	})
 	if err != nil {
@@ -345,7 +360,8 @@ func (s *Status) Print(out io.Writer) error {
 			return err
 		}
 	}
-	return nil
+	_, err := fmt.Fprintf(out, "\nonly metrics tell: %s\n", strings.Join(s.Unseen, ", "))
+	return err
 }
 
 // String describes a worker in one line.

@@ -1,6 +1,9 @@
 package look
 
 import (
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +21,7 @@ func TestFindings(t *testing.T) {
 	ago := func(d time.Duration) *time.Time { at := now.Add(-d); return &at }
 	waiting := func(events int64) []partitionLag { return []partitionLag{{"g.nodes", 0, events}} }
 	good := calibration.Means{Acc: 0.9, NLL: 0.3, ECE: 0.02}
+	known := append([]string{"GvbllNoBroker", "GvbllShardWithoutOwner"}, unseen...) // the second by the tasks
 	for name, c := range map[string]struct {
 		change func(*Status)
 		want   string // the alert, "" for none
@@ -47,6 +51,13 @@ func TestFindings(t *testing.T) {
 		"accuracy fell by chance":         {func(s *Status) { s.Last.Acc = 0.84 }, ""},
 		"accuracy fell, of many":          {func(s *Status) { s.Last.Acc, s.Last.Labels, s.Before.Labels = 0.84, 5000, 5000 }, "GvbllAccuracyFalling"},
 		"accuracy fell from that of 199":  {func(s *Status) { s.Last.Acc, s.Before.Labels = 0.5, 199 }, ""},
+		"windows of an hour":              {func(s *Status) { s.Committed, s.Lag, s.apart = ago(64*time.Minute), waiting(900), time.Hour }, ""},
+		"windows of an hour stopped":      {func(s *Status) { s.Committed, s.Lag, s.apart = ago(66*time.Minute), waiting(900), time.Hour }, "GvbllCommitsStopped"},
+		"20 labels of unknown classes":    {func(s *Status) { s.Last.Refused = map[string]int{"unknown-class": 20} }, ""},
+		"more labels of unknown classes":  {func(s *Status) { s.Last.Refused, s.Last.Predictions = map[string]int{"unknown-class": 21}, 9000 }, "GvbllUnknownClass"},
+		"drift":                           {func(s *Status) { s.drift = "adwin" }, "GvbllDriftFound"},
+		"the model as trained serves":     {func(s *Status) { s.fallback = true }, "GvbllFallback"},
+		"predictions were lost":           {func(s *Status) { s.lost = "9 of 10 predictions are gone" }, "GvbllTopicAtRisk"},
 		"worse than the model as trained": {func(s *Status) { s.Last.StaticNLL = 0.24 }, "GvbllOnlineWorse"},
 	} {
 		s := Status{
@@ -55,12 +66,20 @@ func TestFindings(t *testing.T) {
 			Before: statusPeriod{Seconds: 3600, Predictions: 1000, Labels: 200, Means: good},
 		}
 		c.change(&s)
+		known = append(known, c.want)
 		var got []string
 		for _, f := range s.findings() {
 			got = append(got, f.Alert)
 		}
 		if diff := cmp.Diff(c.want, strings.Join(got, ", ")); diff != "" {
 			t.Errorf("%s, -want +got\n%s", name, diff)
+		}
+	}
+	rules, err := os.ReadFile("../../../charts/gvbll/rules/gvbll.yml")
+	must(t, err)
+	for _, alert := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(rules), -1) {
+		if !slices.Contains(known, alert[1]) {
+			t.Errorf("%s is neither found nor named as one that only metrics tell", alert[1])
 		}
 	}
 }
