@@ -14,20 +14,12 @@ type (
 	Coverage = serve.Coverage
 	// Rescoring is [serve.Rescoring].
 	Rescoring = serve.Rescoring
-	// Standing is [serve.Standing].
-	Standing = serve.Standing
 	// Summary is [serve.Summary].
 	Summary = serve.Summary
 	// Opinion is [serve.Opinion].
 	Opinion = serve.Opinion
 	// Pooled is [heads.Pooled].
 	Pooled = heads.Pooled
-)
-
-// The values of a [Standing].
-const (
-	LastStands  = serve.LastStands
-	FirstStands = serve.FirstStands
 )
 
 // Errors of [RestorePair].

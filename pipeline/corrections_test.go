@@ -10,6 +10,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
@@ -30,7 +31,7 @@ func TestCorrectedCountsAreThoseOfRightLabels(t *testing.T) {
 		m.Pool, m.PoolState = &spec, p.AppendState(nil)
 		cfg := pipeline.Config{LearnLag: int(seed % 3), MaxPending: 60}
 		corrected, right := pipelinetest.NewEngine(t, m, cfg), pipelinetest.NewEngine(t, m, cfg)
-		history, err := pipeline.NewHistory(m.Encoder.In(), m.Classes, pipeline.LastStands)
+		history, err := pipeline.NewHistory(m.Encoder.In(), m.Classes, serve.LastStands)
 		if err != nil {
 			t.Fatal(err)
 		}

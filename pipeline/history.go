@@ -23,7 +23,7 @@ type History struct {
 	classes []string   // in the order in which they were given or seen
 	place   map[string]int32
 	given   int // how many of classes were given; labels by index mean these
-	stands  Standing
+	stands  serve.Standing
 	next    int64
 	out     event.Outcome // scratch: what an engine would refuse and count
 }
@@ -45,7 +45,7 @@ const maxHistoryClasses = 1 << 16
 
 // NewHistory returns an empty history of nodes with this many features. The classes are
 // those of the model that serves, in its order; there may be none. stands is [Config.Labels].
-func NewHistory(features int, classes []string, stands Standing) (*History, error) {
+func NewHistory(features int, classes []string, stands serve.Standing) (*History, error) {
 	cfg, err := Config{}.WithDefaults()
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (h *History) Step(w *event.Window) {
 func (h *History) label(v, class int32) {
 	r := &h.list[v]
 	if r.Class != none {
-		if h.stands == LastStands {
+		if h.stands == serve.LastStands {
 			r.Class = class
 		}
 	} else if class != none {

@@ -11,6 +11,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/serve"
 )
 
 // TestHistoryIsTheEngines: after every window, a history has the nodes, edges and labels
@@ -19,7 +20,7 @@ func TestHistoryIsTheEngines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 1)
 	e := pipelinetest.NewEngine(t, m, pipeline.Config{})
-	h, err := pipeline.NewHistory(m.Encoder.In(), m.Classes, pipeline.LastStands)
+	h, err := pipeline.NewHistory(m.Encoder.In(), m.Classes, serve.LastStands)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func TestHistoryIsTheEngines(t *testing.T) {
 // by name, a label that came before its node, and the first of two labels; an index means a
 // class that was given.
 func TestHistoryKeepsEveryClass(t *testing.T) {
-	h, err := pipeline.NewHistory(1, []string{"a", "b"}, pipeline.FirstStands)
+	h, err := pipeline.NewHistory(1, []string{"a", "b"}, serve.FirstStands)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/serve"
 )
 
 // lagging returns a model and a configuration with every optional part on and a lag, for a
@@ -118,7 +119,7 @@ func TestLagMovesLearningAlone(t *testing.T) {
 	for _, serves := range servings {
 		m, late := lagging(t, serves, lag)
 		_, now := lagging(t, serves, 0)
-		late.Labels, now.Labels = pipeline.FirstStands, pipeline.FirstStands // so that a window with labels learned has labels joined
+		late.Labels, now.Labels = serve.FirstStands, serve.FirstStands // so that a window with labels learned has labels joined
 		plain, lagged := pipelinetest.NewEngine(t, m, now), pipelinetest.NewEngine(t, m, late)
 		l := pipelinetest.NewRandomStream(rand.New(rand.NewPCG(4, 4)), m)
 		var joined []*event.Outcome

@@ -10,6 +10,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/shards/shardstest"
 )
 
@@ -23,7 +24,7 @@ func TestSetsOnShards(t *testing.T) {
 			t.Run(fmt.Sprint(heads, " lag ", lag, " ", coverage.Target, " ", coverage.Per), func(t *testing.T) {
 				m, rng := shardstest.ShardedModel(t, gnn.KindSAGE, uint64(k))
 				shardstest.ServeWith(t, m, heads)
-				cfg := pipeline.Config{Labels: pipeline.FirstStands, Samples: 2, LearnLag: lag, MaxPending: 60, Coverage: coverage, Fallback: -1}
+				cfg := pipeline.Config{Labels: serve.FirstStands, Samples: 2, LearnLag: lag, MaxPending: 60, Coverage: coverage, Fallback: -1}
 				e, one, four := pipelinetest.NewEngine(t, m, cfg), shardstest.NewTogether(t, m, cfg, 1, 1), shardstest.NewTogether(t, m, cfg, 4, 2)
 				e.ImputeLate()
 				l := pipelinetest.NewRandomStream(rng, m)

@@ -12,6 +12,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior"
 )
 
@@ -34,7 +35,7 @@ func TestTranscripts(t *testing.T) {
 				d.MaybeScanArgs(t, "waiting-edges", &cfg.MaxWaitingEdges)
 				d.MaybeScanArgs(t, "learn-lag", &cfg.LearnLag)
 				if d.HasArg("first") {
-					cfg.Labels = pipeline.FirstStands
+					cfg.Labels = serve.FirstStands
 				}
 				var err error
 				if e, err = pipeline.New(smallModel(t), cfg); err != nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
@@ -153,9 +152,12 @@ func (l *Labels) class(label *event.Label) (int32, bool) {
 	return int32(i), i >= 0
 }
 
-// nameOf returns the name of a label's class, or its index as "#7".
+// nameOf returns the name of a label's class, its index as "#7", or "null".
 func nameOf(label *event.Label) string {
-	if label.Class == "" {
+	switch {
+	case label.Withdrawn:
+		return "null"
+	case label.Class == "":
 		return fmt.Sprintf("#%d", label.Index)
 	}
 	return label.Class
@@ -201,7 +203,7 @@ func (l *Labels) match(v, class int32, label *event.Label, x *Entered) *event.La
 		return nil
 	case known == none && past&structure.Withdrawn == 0:
 	case l.unmatched.stands == FirstStands:
-		x.Out.Refuse(label.Origin, event.ConflictingLabel, fmt.Sprintf("class %s, the node has %q already, and its first label stands", l.nameOrNone(class), l.model.Classes[known]))
+		x.Out.Refuse(label.Origin, event.ConflictingLabel, fmt.Sprintf("class %s, the node has %q already, and its first label stands", nameOf(label), l.model.Classes[known]))
 		return nil
 	default:
 		l.correct(heads.Correction{Node: v, Was: known, Class: class, Replaced: past&structure.Replaced != 0}, label.Node, x)
@@ -252,14 +254,6 @@ func (l *Labels) correct(c heads.Correction, id event.ID, x *Entered) {
 	if learned {
 		x.Corrected = append(x.Corrected, c)
 	}
-}
-
-// nameOrNone returns the quoted name of a class, "null" for none.
-func (l *Labels) nameOrNone(class int32) string {
-	if class == none {
-		return "null"
-	}
-	return strconv.Quote(l.model.Classes[class])
 }
 
 // Levels returns what is kept after a window.

@@ -14,6 +14,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	sharding "github.com/gvbll/gvbll/pipeline/shards"
 	"github.com/gvbll/gvbll/pipeline/shards/shardstest"
 	"github.com/gvbll/gvbll/pipeline/snapshots"
@@ -30,7 +31,7 @@ func TestEnteringAhead(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			m, rng := shardstest.ShardedModel(t, []gnn.Kind{gnn.KindSAGE, gnn.KindGCN}[seed%2], seed)
 			shardstest.ServeWith(t, m, shardstest.HeadsOfShards[seed%uint64(len(shardstest.HeadsOfShards))])
-			cfg := pipeline.Config{Labels: pipeline.FirstStands, Samples: 2, Fallback: .5, LearnLag: []int{0, 1, 4, 7}[seed/3%4]}
+			cfg := pipeline.Config{Labels: serve.FirstStands, Samples: 2, Fallback: .5, LearnLag: []int{0, 1, 4, 7}[seed/3%4]}
 			if seed%4 > 0 {
 				cfg.Coverage = shardstest.SetsOfShards[seed/4%4]
 			}

@@ -222,10 +222,6 @@ func (s *Shard) room() *enteredShard {
 // may overwrite it.
 func (s *Shard) Part(q int) []float32 { return s.windows.ahead[len(s.windows.ahead)-1].parts[q] }
 
-// Hears reports whether shards exchange soft labels: whether Hear wants served, and AppendServed
-// has something.
-func (s *Shard) Hears() bool { return s.softLabels.exchanges() }
-
 // AppendServed appends the soft labels of this shard's arrivals of the window that was served last,
 // for Hear of all shards.
 func (s *Shard) AppendServed(b []byte) []byte {

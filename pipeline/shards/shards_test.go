@@ -31,7 +31,7 @@ func TestShardsEqualEngine(t *testing.T) {
 			for seed := range uint64(4) {
 				t.Run(fmt.Sprint(kind, shards, "seed", seed), func(t *testing.T) {
 					m, rng := shardstest.ShardedModel(t, kind, seed)
-					cfg := pipeline.Config{Labels: pipeline.FirstStands, Samples: 2, Fallback: -1}
+					cfg := pipeline.Config{Labels: serve.FirstStands, Samples: 2, Fallback: -1}
 					if seed%2 == 0 {
 						cfg.MaxPending, cfg.MaxWaitingLabels, cfg.MaxWaitingEdges = 15, 6, 12
 					}
@@ -85,7 +85,7 @@ func TestShardsSameForThreads(t *testing.T) {
 		shards := 2 << k
 		m, rng := shardstest.ShardedModel(t, gnn.KindSAGE, 9)
 		shardstest.ServeWith(t, m, heads)
-		cfg := pipeline.Config{Labels: pipeline.FirstStands, Samples: 2, Fallback: .5, MaxPending: 30}
+		cfg := pipeline.Config{Labels: serve.FirstStands, Samples: 2, Fallback: .5, MaxPending: 30}
 		l := pipelinetest.NewRandomStream(rng, m)
 		one := shardstest.NewTogether(t, m, cfg, shards, 1)
 		others := []*shardstest.Together{shardstest.NewTogether(t, m, cfg, shards, 2), shardstest.NewTogether(t, m, cfg, shards, 4)}
@@ -127,7 +127,7 @@ func testShardsApart(t *testing.T, with string, lag int) {
 	const P = 4
 	m, rng := shardstest.ShardedModel(t, gnn.KindGCN, 3)
 	shardstest.ServeWith(t, m, with)
-	cfg := pipeline.Config{Labels: pipeline.FirstStands, Samples: 2, Fallback: .5, MaxPending: 30, LearnLag: lag}
+	cfg := pipeline.Config{Labels: serve.FirstStands, Samples: 2, Fallback: .5, MaxPending: 30, LearnLag: lag}
 	together := shardstest.NewTogether(t, m, cfg, P, 1)
 	lead, err := sharding.NewTrainer(m, cfg, P)
 	if err != nil {
@@ -253,7 +253,7 @@ func TestRestoredShardsAreEqual(t *testing.T) {
 			m, rng := shardstest.ShardedModel(t, []gnn.Kind{gnn.KindSAGE, gnn.KindGCN}[seed%2], seed)
 			shardstest.ServeWith(t, m, shardstest.HeadsOfShards[seed%uint64(len(shardstest.HeadsOfShards))])
 			P, n := []int{2, 4, 8}[seed%3], 2
-			cfg := pipeline.Config{Labels: pipeline.FirstStands, Samples: 2, Fallback: .5, LearnLag: int(seed % 4), BFloat16: seed%3 == 0, Unwatched: seed%5 == 0}
+			cfg := pipeline.Config{Labels: serve.FirstStands, Samples: 2, Fallback: .5, LearnLag: int(seed % 4), BFloat16: seed%3 == 0, Unwatched: seed%5 == 0}
 			if seed%3 > 0 {
 				cfg.Coverage = shardstest.SetsOfShards[seed%4]
 			}
@@ -316,7 +316,7 @@ func TestRestoredShardsAreEqual(t *testing.T) {
 // lead is refused.
 func TestRestoreOtherShards(t *testing.T) {
 	m, _ := shardstest.ShardedModel(t, gnn.KindSAGE, 1)
-	cfg := pipeline.Config{Labels: pipeline.FirstStands}
+	cfg := pipeline.Config{Labels: serve.FirstStands}
 	s, err := sharding.NewShard(m, cfg, 1, 4)
 	if err != nil {
 		t.Fatal(err)
@@ -373,7 +373,7 @@ func TestShardsRefuse(t *testing.T) {
 func FuzzDecodeRows(f *testing.F) {
 	var models []*model.Model
 	cfg := func(which uint8) pipeline.Config {
-		c := pipeline.Config{Labels: pipeline.FirstStands, Samples: 1}
+		c := pipeline.Config{Labels: serve.FirstStands, Samples: 1}
 		if which >= 3 {
 			c.Coverage = shardstest.SetsOfShards[which%4]
 		}

@@ -12,8 +12,6 @@ import (
 // softLabels is the exchange between shards of what nodes without a label count for at their
 // neighbours: a [*softLabelExchange], or noSoftLabels where such nodes count for nothing.
 type softLabels interface {
-	// exchanges reports whether there is anything to send and to set.
-	exchanges() bool
 	// arrived notes the arrivals of a window that has entered; owner has the shard that
 	// predicts each.
 	arrived(window int64, owner []uint8)
@@ -36,7 +34,6 @@ var (
 // none.
 type noSoftLabels struct{}
 
-func (noSoftLabels) exchanges() bool                           { return false }
 func (noSoftLabels) arrived(int64, []uint8)                    {}
 func (noSoftLabels) set(int64, [][]byte) error                 { return nil }
 func (noSoftLabels) appendOwn(b []byte, _ int64, _ int) []byte { return b }
@@ -67,8 +64,6 @@ func newSoftLabels(n *structure.Nodes, by *heads.Pool, shards int, lag int64) so
 	}
 	return &softLabelExchange{nodes: n, by: by, shards: shards, lag: lag}
 }
-
-func (h *softLabelExchange) exchanges() bool { return true }
 
 // arrivalsOf are the arrivals of a window that were predicted.
 type arrivalsOf struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/shards/shardstest"
 )
 
@@ -26,7 +27,7 @@ func TestPoolOnShards(t *testing.T) {
 				t.Run(fmt.Sprint("sparse", sparse, shards, "seed", seed), func(t *testing.T) {
 					m, rng := shardstest.ShardedModel(t, gnn.KindSAGE, seed)
 					pipelinetest.AddPool(t, m, sparse)
-					cfg := pipeline.Config{Labels: pipeline.FirstStands}
+					cfg := pipeline.Config{Labels: serve.FirstStands}
 					if seed%2 == 0 {
 						cfg.MaxPending, cfg.MaxWaitingLabels, cfg.MaxWaitingEdges = 15, 6, 12
 					}
@@ -67,7 +68,7 @@ func TestLagOnShards(t *testing.T) {
 			t.Run(fmt.Sprint(heads, " lag ", lag), func(t *testing.T) {
 				m, rng := shardstest.ShardedModel(t, gnn.KindSAGE, uint64(lag))
 				shardstest.ServeWith(t, m, heads)
-				cfg := pipeline.Config{Labels: pipeline.FirstStands, Samples: 2, LearnLag: lag, MaxPending: 40}
+				cfg := pipeline.Config{Labels: serve.FirstStands, Samples: 2, LearnLag: lag, MaxPending: 40}
 				one, four := shardstest.NewTogether(t, m, cfg, 1, 1), shardstest.NewTogether(t, m, cfg, 4, 2)
 				l := pipelinetest.NewRandomStream(rng, m)
 				for range 80 {

@@ -200,7 +200,7 @@ func (v *vote) learn(b *Batch, _ float64) posterior.Report {
 		v.counts[y]++
 	}
 	for _, y := range b.TakenLabels {
-		v.counts[y]--
+		v.counts[y] = max(v.counts[y]-1, 1)
 	}
 	v.version++
 	return posterior.Report{}

@@ -31,10 +31,7 @@ type Lag struct {
 
 // Settings returns the engine's configuration. [ValidSettings] checks it.
 func (f Engine) Settings() pipeline.Config {
-	labels := pipeline.LastStands
-	if f.Labels == pipeline.FirstStands.String() {
-		labels = pipeline.FirstStands
-	}
+	labels, _ := valueNamed("labels", f.Labels, serve.LastStands, serve.FirstStands) // checked by its enum; "" is the last
 	return pipeline.Config{
 		Head: f.Head, Labels: labels, Update: f.Paper.Config(), Fallback: OrNone(f.Paper.Fallback),
 		Coverage: f.Sets.coverage(), Rescore: pipeline.Rescoring{After: f.Rescore.After, Confidence: f.Rescore.Confidence, Limit: f.RescoreLimit},

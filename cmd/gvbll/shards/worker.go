@@ -19,6 +19,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	sharding "github.com/gvbll/gvbll/pipeline/shards"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/blocks"
@@ -58,7 +59,7 @@ func New(set service.Setup, g flags.Given, shards int) (*Worker, error) {
 	if err := g.Check(flags.NoEffect(true, fmt.Sprintf("no effect on the graph %s of %d shards, whose epochs have one set of settings: leave it out", set.Graph, shards), "rebase")); err != nil {
 		return nil, err
 	}
-	if err := g.Check(flags.NoEffect(set.Config.Labels != pipeline.FirstStands, fmt.Sprintf("the graph %s has %d shards, in which the first label of a node stands: leave it out", set.Graph, shards), "labels")); err != nil {
+	if err := g.Check(flags.NoEffect(set.Config.Labels != serve.FirstStands, fmt.Sprintf("the graph %s has %d shards, in which the first label of a node stands: leave it out", set.Graph, shards), "labels")); err != nil {
 		return nil, err
 	}
 	m := set.Models[0]
@@ -70,7 +71,7 @@ func New(set service.Setup, g flags.Given, shards int) (*Worker, error) {
 	if _, err := sharding.NewShard(m, small, 0, shards); err != nil {
 		return nil, flags.Usagef("the graph %s has %d shards: %w", set.Graph, shards, err)
 	}
-	set.Config.Shards, set.Config.Labels = shards, pipeline.FirstStands
+	set.Config.Shards, set.Config.Labels = shards, serve.FirstStands
 	s := &Worker{
 		board: service.NewBoard(set), terms: service.Terms(set.Process, set.Names, set.Config, m), log: set.Process.Log,
 		cfg: set.Config, state: set.State, model: m, metrics: NewMetrics(set.Web.Registry, shards), replaying: make(map[int]bool),
