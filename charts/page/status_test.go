@@ -115,9 +115,9 @@ func TestTrial(t *testing.T) {
 	}{
 		{nil, ""},
 		{&page.Trial{Model: "next", After: 500}, "On trial: model next is being loaded: it replays the ledger."},
-		{&page.Trial{Model: "next", Loaded: true, After: 500}, `<progress max="500" value="0"></progress> On trial: model next is in the shadow, compared by 0 of 500 labels.`},
-		{&page.Trial{Model: "next", Loaded: true, After: 500, Labels: 200, Lead: 24.69}, `<progress max="500" value="200"></progress> On trial: model next is in the shadow, compared by 200 of 500 labels: its NLL is 0.1235 lower.`},
-		{&page.Trial{Model: "next", Loaded: true, Labels: 800, Lead: -8}, "On trial: model next is in the shadow, compared by 800 labels: its NLL is 0.0100 higher."},
+		{&page.Trial{Model: "next", Loaded: true, After: 500}, `<progress max="500" value="0"></progress> On trial: model next is in the shadow, compared by 0 of 500 labels, the same for both.`},
+		{&page.Trial{Model: "next", Loaded: true, After: 500, Labels: 200, Lead: 24.69}, `<progress max="500" value="200"></progress> On trial: model next is in the shadow, compared by 200 of 500 labels, the same for both: its NLL is 0.1235 lower.`},
+		{&page.Trial{Model: "next", Loaded: true, Labels: 800, Lead: -8}, "On trial: model next is in the shadow, compared by 800 labels, the same for both: its NLL is 0.0100 higher."},
 		{nil, ""},
 	} {
 		s.server.Stepped(page.Window{Outcome: &event.Outcome{}, Trial: c.trial})

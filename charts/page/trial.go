@@ -18,9 +18,9 @@ func (t Trial) String() string {
 	}
 	text := "is in the shadow, compared by "
 	if t.After > 0 {
-		text += fmt.Sprintf("%d of %d labels", t.Labels, t.After)
+		text += fmt.Sprintf("%d of %d labels, the same for both", t.Labels, t.After)
 	} else {
-		text += fmt.Sprintf("%d labels", t.Labels)
+		text += fmt.Sprintf("%d labels, the same for both", t.Labels)
 	}
 	if t.Labels > 0 {
 		lead, way := t.Lead/float64(t.Labels), "lower"

@@ -256,13 +256,7 @@ const patience = 10 * time.Minute
 // awaitReader returns when Enter is pressed, when the context ends, or when nobody has asked for the
 // page for a while.
 func awaitReader(ctx context.Context, p flags.Process, web *service.Web) {
-	entered := make(chan struct{})
-	if in, ok := p.In.(*os.File); ok && flags.IsTerminal(in) {
-		go func() {
-			_, _ = bufio.NewReader(in).ReadString('\n')
-			close(entered)
-		}()
-	}
+	entered := typed(p)
 	for since := time.Now(); ; {
 		left := patience - min(time.Since(since), web.Quiet())
 		if left <= 0 {
@@ -276,6 +270,20 @@ func awaitReader(ctx context.Context, p flags.Process, web *service.Web) {
 		case <-time.After(left):
 		}
 	}
+}
+
+// typed returns a channel that has the next line that somebody types, or nil where nobody can.
+func typed(p flags.Process) <-chan string {
+	in, ok := p.In.(*os.File)
+	if !ok || !flags.IsTerminal(in) {
+		return nil
+	}
+	line := make(chan string, 1)
+	go func() {
+		text, _ := bufio.NewReader(in).ReadString('\n')
+		line <- strings.TrimSpace(text)
+	}()
+	return line
 }
 
 // ownName returns the command that started this program, for command lines to copy.

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/retrain"
 )
 
 type retrainCmd struct {
@@ -20,12 +22,13 @@ type retrainCmd struct {
 	Serving string     `help:"File of the model that serves, if it is not in that folder." type:"existingfile" placeholder:"FILE"`
 	Classes []string   `help:"Names of classes to have besides those of the labels." placeholder:"NAME"`
 	Promote event.Rule `help:"Promote the model without a further command: once it and the model that serves are compared by so many labels, if its log loss is lower, such as after=500,if=nll. When left out, 'gvbll promote' decides." placeholder:"after=LABELS,if=nll"`
+	Yes     bool       `help:"Try the model even if it is worse, by what its candidate scored, than the one that serves. Without it, a terminal is asked, and elsewhere such a model is not tried."`
 	Seed    uint64     `help:"Seed of the training." default:"1" group:"training"`
 }
 
 // Help is shown by gvbll retrain --help.
 func (retrainCmd) Help() string {
-	return "Trains a model on a graph's ledger as 'gvbll train --brokers' does, puts its file into the folder of models, and sends the workers the command to try it. They load it beside the model that serves, without a restart: it replays the stream, and is then in the shadow. The ledger has the trial, and says when the model was promoted (docs/retraining.md)."
+	return "Trains a model on a graph's ledger as 'gvbll train --brokers' does, puts its file into the folder of models, and sends the workers the command to try it, unless the candidate is worse than the model that serves: then it asks first. The workers load it beside the model that serves, without a restart: it replays the stream, and is then in the shadow. The ledger has the trial, and says when the model was promoted (docs/retraining.md)."
 }
 
 // Run trains, and sends the command.
@@ -70,6 +73,9 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 		_, err = fmt.Fprintf(p.Out, "%s: model %s, %s; the graph %s %s: begin another graph with it, on the same inputs (docs/sharding.md)\n", file, r.Model.ID, describe(r.Model), c.Kafka.Prefix, untried)
 		return err
 	}
+	if err := c.agree(ctx, p, r, file); err != nil {
+		return err
+	}
 	if _, err := sendCommand(ctx, graph.Client, graph.Names.Commands, &event.Command{Name: event.Shadow, Model: r.Model.ID, Rule: c.Promote.String()}); err != nil {
 		return err
 	}
@@ -87,4 +93,25 @@ func (c retrainCmd) serving(folder service.ModelFolder, l *look.Log) (*model.Mod
 		return nil, err
 	}
 	return m, l.CheckServes(m)
+}
+
+// agree returns an error unless the model is to be tried. One that is worse than the model that
+// serves is tried with --yes, or if the answer at a terminal is yes.
+func (c retrainCmd) agree(ctx context.Context, p flags.Process, r *retrain.Result, file string) error {
+	verdict, worse := look.Verdict(r.Model.Training.Validation, r.Candidate[0].Head)
+	if !worse || c.Yes {
+		return nil
+	}
+	if line := typed(p); line != nil {
+		fmt.Fprint(p.Err, "It is worse. Try it all the same? [y/N] ")
+		select {
+		case answer := <-line:
+			if slices.Contains([]string{"y", "Y", "yes"}, answer) {
+				return nil
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return fmt.Errorf("%s is written and not tried: it is %s: train on more labels, or add --yes to try it all the same", file, verdict)
 }

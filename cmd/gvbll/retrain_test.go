@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,13 +14,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/creack/pty"
+	diff "github.com/google/go-cmp/cmp"
 
 	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
+	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/retrain"
+	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -37,6 +45,45 @@ func TestRetrainChecksTheFolder(t *testing.T) {
 	code, _, errs := command(t, "retrain", "--brokers", "127.0.0.1:1", "--models", readOnly)
 	if code != exitFailed || !strings.Contains(errs, "--models: open /proc/") || !strings.Contains(errs, "give a folder that can be written") {
 		t.Errorf("exit code %d and %q, want %d and the folder", code, errs, exitFailed)
+	}
+}
+
+// TestRetrainAsks: a model that is worse than the one that serves is tried if somebody at a
+// terminal says yes, or with --yes; where nobody can be asked it is not. A better one is tried.
+func TestRetrainAsks(t *testing.T) {
+	t.Parallel()
+	of := func(nll float64) *retrain.Result {
+		v := &model.Validation{Labels: 40, Scores: map[string]calibration.Means{"pool": {NLL: nll}}, Served: map[string]calibration.Means{"pool": {NLL: 0.5}}}
+		m := &model.Model{}
+		m.Training.Validation = v
+		return &retrain.Result{Model: m, Candidate: []pipeline.Summary{{Head: "pool"}}}
+	}
+	const worse = "next.safetensors is written and not tried: it is worse than the model that serves: on the same 40 labels its NLL is 0.1000 higher: train on more labels, or add --yes to try it all the same"
+	for _, test := range []struct {
+		name, answer string // "" where nobody can be asked
+		nll          float64
+		yes          bool
+		want         string
+	}{
+		{"piped", "", 0.6, false, worse},
+		{"piped, with --yes", "", 0.6, true, ""},
+		{"piped, better", "", 0.4, false, ""},
+		{"yes", "y\n", 0.6, false, ""},
+		{"Enter", "\n", 0.6, false, worse},
+	} {
+		p := flags.Process{In: strings.NewReader("y\n"), Err: io.Discard}
+		if test.answer != "" {
+			person, terminal, err := pty.Open()
+			must(t, err)
+			t.Cleanup(func() { must(t, errors.Join(person.Close(), terminal.Close())) })
+			p.In = terminal
+			_, err = person.WriteString(test.answer)
+			must(t, err)
+		}
+		err := retrainCmd{Yes: test.yes}.agree(t.Context(), p, of(test.nll), "next.safetensors")
+		if got := fmt.Sprint(err); got != cmp.Or(test.want, "<nil>") {
+			t.Errorf("%s: %s, want %q", test.name, got, test.want)
+		}
 	}
 }
 
@@ -70,7 +117,7 @@ func testRetrain(t *testing.T, sh *shell) {
 	must(t, err)
 	g.await(func(all []*ledger.Record) bool { return refusedFor(all, event.ImpossibleCommand) == 1 })
 
-	out := sh.gvbll("retrain", "--brokers", sh.addr, "--models", dir, "--epochs", "3", "--embedding", "8", "--promote", "after=40,if=nll")
+	out := sh.gvbll("retrain", "--brokers", sh.addr, "--models", dir, "--epochs", "3", "--embedding", "8", "--promote", "after=40,if=nll", "--yes")
 	found := regexp.MustCompile(`model ([0-9a-f]{16}), `).FindStringSubmatch(out)
 	if found == nil || !strings.Contains(out, `new classes: ["born"]`) {
 		t.Fatalf("gvbll retrain prints %q, want the model and its new class", out)
@@ -179,7 +226,7 @@ func (g *testGraph) checkTrial(model string) {
 			g.t.Fatalf("the ledger has the trial %+v, want that of %s in the shadow, after 40 labels", want, model)
 		}
 		exported := fmt.Sprintf("gvbll_trial_labels{model=%q,of=\"compared\"} %d\ngvbll_trial_labels{model=%q,of=\"needed\"} 40\n", model, want.Labels, model)
-		if cmp.Diff(want, st.Trial) == "" && cmp.Diff(want, served.Trial) == "" && strings.Contains(scraped, exported) {
+		if diff.Diff(want, st.Trial) == "" && diff.Diff(want, served.Trial) == "" && strings.Contains(scraped, exported) {
 			_, out, _ := g.command("status")
 			if !strings.Contains(out, "trial    "+model+" is in the shadow, compared by ") {
 				g.t.Errorf("gvbll status prints no trial of %s:\n%s", model, out)

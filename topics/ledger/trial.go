@@ -1,6 +1,11 @@
 package ledger
 
-import "github.com/gvbll/gvbll/pipeline/event"
+import (
+	"fmt"
+	"math"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
 
 // Trial is the trial of a model that a command asked for: while it is loaded, and then in
 // the shadow. It is in every record from that of the command on, up to the one that promotes
@@ -46,4 +51,16 @@ func (t Trial) Next(c event.Comparison) Trial {
 		t.Decided = Promoted
 	}
 	return t
+}
+
+// Decision says in words what the rule decided, and by what; "" unless it decides in this record.
+func (t *Trial) Decision() string {
+	if t == nil || t.Decided == "" {
+		return ""
+	}
+	outcome, way := "stays in the shadow", "higher"
+	if t.Decided == Promoted {
+		outcome, way = "is promoted", "lower"
+	}
+	return fmt.Sprintf("model %s %s: on the same %d labels its NLL is %.4f %s than that of the model that serves", t.Model, outcome, t.Labels, math.Abs(t.Lead)/float64(t.Labels), way)
 }

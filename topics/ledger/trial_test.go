@@ -22,8 +22,12 @@ func TestTrialIsDecidedOnce(t *testing.T) {
 		}
 	}
 	better := Trial{Model: "m", Rule: "after=1,if=nll", Lead: 1.5}.Next(event.Comparison{Labels: 1, Lead: -1})
-	if better.Decided != Promoted {
-		t.Errorf("%+v with a lead, want it promoted", better)
+	if better.Decided != Promoted || better.Decision() != "model m is promoted: on the same 1 labels its NLL is 0.5000 lower than that of the model that serves" {
+		t.Errorf("%+v with a lead, in words %q, want it promoted", better, better.Decision())
+	}
+	kept := Trial{Model: "m", Rule: "after=100,if=nll", Labels: 99, Lead: -3}.Next(event.Comparison{Labels: 1, Lead: -1})
+	if want := "model m stays in the shadow: on the same 100 labels its NLL is 0.0400 higher than that of the model that serves"; kept.Decision() != want || trial.Decision() != "" {
+		t.Errorf("a decision in words is %q, want %q, and later none, not %q", kept.Decision(), want, trial.Decision())
 	}
 	if alone := (&Trial{Model: "m"}).After(&event.Outcome{Shadow: &event.Outcome{Model: "other"}, Compared: step}); alone.Labels != 0 {
 		t.Errorf("%+v, counted while another model was in the shadow", alone)

@@ -170,6 +170,9 @@ func (o *Owner) Step(ctx context.Context, c Claimed) error {
 	if decided {
 		out.Promoted = trial.Model
 	}
+	if decision := trial.Decision(); decision != "" {
+		o.cfg.Logger.Info("a trial is decided: "+decision, "window", c.Window)
+	}
 	if err := o.handOver(o.effects(out, &c, trial)); err != nil {
 		return err
 	}

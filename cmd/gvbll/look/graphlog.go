@@ -160,6 +160,9 @@ func PrintValidation(w io.Writer, r *retrain.Result) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "by chance alone the ECE of so many labels is up to %.4f\n", v.Scores[r.Candidate[0].Head].Chance)
+	if verdict, _ := Verdict(r.Model.Training.Validation, r.Candidate[0].Head); verdict != "" {
+		fmt.Fprintln(w, verdict)
+	}
 	if len(r.New) > 0 {
 		fmt.Fprintf(w, "new classes: %.200q\n", r.New)
 	}
@@ -167,4 +170,23 @@ func PrintValidation(w io.Writer, r *retrain.Result) {
 		slices.Sort(r.Rare)
 		fmt.Fprintf(w, "left out, with too few labels to be a class: %.200q (name them with --classes to have them)\n", r.Rare)
 	}
+}
+
+// Verdict says in words how the candidate's head that serves did beside the model that serves, and
+// whether it is worse. Without a model that serves there is nothing to say.
+func Verdict(v *model.Validation, head string) (text string, worse bool) {
+	served, ok := v.Served[head]
+	if !ok {
+		return "", false
+	}
+	gap := v.Scores[head].NLL - served.NLL
+	switch {
+	case gap > 0:
+		text = fmt.Sprintf("worse than the model that serves: on the same %d labels its NLL is %.4f higher", v.Labels, gap)
+	case gap < 0:
+		text = fmt.Sprintf("better than the model that serves: on the same %d labels its NLL is %.4f lower", v.Labels, -gap)
+	default:
+		text = fmt.Sprintf("as good as the model that serves: on the same %d labels it has the same NLL", v.Labels)
+	}
+	return text, gap > 0
 }

@@ -54,8 +54,8 @@ func (t *LedgerTable) Print(r *ledger.Record) error {
 	if r.Forgot != nil {
 		notes = append(notes, fmt.Sprintf("forgot %d", r.Forgot.Nodes))
 	}
-	if t := r.Trial; t != nil && t.Decided != "" {
-		notes = append(notes, fmt.Sprintf("model %s %s after %d labels, %+.2f nats ahead", t.Model, t.Decided, t.Labels, t.Lead))
+	if decision := r.Trial.Decision(); decision != "" {
+		notes = append(notes, decision)
 	}
 	if r.Head != "" {
 		notes = append(notes, "served by "+r.Head)
