@@ -103,6 +103,8 @@ func TestForeignBlocks(t *testing.T) {
 		store.Blocks = change(store.Blocks)
 		if err := restore(); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: error %v, want one line", name, err)
+		} else if (name == "cut off" || name == "damaged") && !(strings.Contains(err.Error(), "block in memory ") && strings.Contains(err.Error(), "check the disk")) {
+			t.Errorf("%s: error %v, want one that names the block and the remedy", name, err)
 		}
 	}
 }

@@ -5,6 +5,7 @@
 package blocks
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -50,34 +51,35 @@ const none = -1
 // Open returns an empty store, with a folder of its own in dir. It removes the folders of
 // processes that have ended.
 func Open(dir string) (*Store, error) {
+	s := &Store{dir: filepath.Join(dir, prefix+rand.Text()), files: make(map[int64]*os.File), writing: none, idle: make(chan struct{}, 1)}
+	s.idle <- struct{}{}
+	return s, s.makeFolder()
+}
+
+// makeFolder makes the folder, and locks it.
+func (s *Store) makeFolder() error {
+	dir := filepath.Dir(s.dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+		return err
 	}
 	// No other process looks for folders without an owner while this one has made its
 	// folder and not locked it yet.
 	all, err := lock(dir, syscall.LOCK_EX)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer all.Close()
 	if err := sweep(dir); err != nil {
-		return nil, err
+		return err
 	}
-	own, err := os.MkdirTemp(dir, prefix)
-	if err != nil {
-		return nil, err
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
 	}
-	s := &Store{dir: own, files: make(map[int64]*os.File), writing: none, idle: make(chan struct{}, 1)}
-	s.idle <- struct{}{}
-	return s, s.hold()
-}
-
-// hold locks the folder.
-func (s *Store) hold() (err error) {
 	name := filepath.Join(s.dir, lockFile)
 	if err := os.WriteFile(name, nil, 0o600); err != nil {
 		return err
 	}
+	_ = s.lock.Close() // nil at first
 	s.lock, err = lock(name, syscall.LOCK_EX)
 	return err
 }
@@ -88,19 +90,9 @@ func (s *Store) create(number int64) (*os.File, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
-	if err := os.MkdirAll(filepath.Dir(s.dir), 0o700); err != nil {
-		return nil, err
-	}
-	all, err := lock(filepath.Dir(s.dir), syscall.LOCK_EX) // as in Open
-	if err != nil {
-		return nil, err
-	}
-	defer all.Close()
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return nil, err
-	}
-	_ = s.lock.Close()
-	if err := s.hold(); err != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.makeFolder(); err != nil {
 		return nil, err
 	}
 	return os.OpenFile(s.path(number), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)

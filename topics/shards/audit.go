@@ -182,14 +182,10 @@ func (a *shardAuditor) window(ctx, fetching context.Context, cut *cuts.Cut) (err
 			return err
 		}
 	}
-	a.replay.NoteClasses(cut.Classes)
-	if err := a.replay.Inputs.Replay(ctx, cut.Ranges); err != nil {
-		return a.replay.ExplainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Terms.Names.Ledger, cut.Window, err))
-	}
-	defer a.replay.Inputs.Release()
-	if _, err := a.replay.StepClaimed(nil); err != nil {
+	if err := a.step(ctx, cut); err != nil {
 		return err
 	}
+	defer a.replay.Inputs.Release()
 	before := a.audited
 	var chains []event.Hash
 	for p, out := range a.shards.Parts() {
@@ -256,16 +252,22 @@ func (a *shardAuditor) begin(ctx, fetching context.Context, cut *cuts.Cut) (err 
 		if c == nil {
 			continue
 		}
-		a.replay.NoteClasses(c.Classes)
-		if err := a.replay.Inputs.Replay(ctx, c.Ranges); err != nil {
-			return a.replay.ExplainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Terms.Names.Ledger, c.Window, err))
-		}
-		if _, err := a.replay.StepClaimed(nil); err != nil {
+		if err := a.step(ctx, c); err != nil {
 			return err
 		}
 		a.replay.Inputs.Release()
 	}
 	return nil
+}
+
+// step replays a cut.
+func (a *shardAuditor) step(ctx context.Context, cut *cuts.Cut) error {
+	a.replay.NoteClasses(cut.Classes)
+	if err := a.replay.Inputs.Replay(ctx, cut.Ranges); err != nil {
+		return a.replay.ExplainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", a.cfg.Terms.Names.Ledger, cut.Window, err))
+	}
+	_, err := a.replay.StepClaimed(nil)
+	return err
 }
 
 // openFirst opens the inputs at their beginning.
