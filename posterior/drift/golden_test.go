@@ -97,22 +97,3 @@ func TestADWINLikeRiver(t *testing.T) {
 		})
 	}
 }
-
-// TestADWINAsPublished: with Keep, the detector drops only the oldest buckets as the paper
-// does, as recorded from a Python implementation.
-func TestADWINAsPublished(t *testing.T) {
-	cfg := DefaultADWIN()
-	cfg.Keep = true
-	each(t, "adwin_kept_window_index_and_width", func(t *testing.T, stream []float64, want [][2]int) {
-		a := NewADWIN(cfg)
-		var widths []int
-		index := fires(a, stream, func() { widths = append(widths, a.Width()) })
-		var got [][2]int
-		for i, at := range index {
-			got = append(got, [2]int{at, widths[i]})
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("index and width %v, want %v", got, want)
-		}
-	})
-}

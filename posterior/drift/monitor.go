@@ -21,14 +21,6 @@ type monitorConfig struct {
 // DefaultMonitor returns a memory of 1000 rows and a prior of 5.
 func DefaultMonitor() monitorConfig { return monitorConfig{Keep: 0.999, Prior: 5} }
 
-// Validate reports every constant that is out of range, with the remedy.
-func (c monitorConfig) Validate() error {
-	var r check.Remedies
-	r.Unless(c.Keep > 0 && c.Keep < 1, "keep %v: give a number between 0 and 1, such as 0.999", c.Keep)
-	r.Unless(c.Prior > 0 && check.Finite(c.Prior), "prior %v: give a positive number of rows, such as 5", c.Prior)
-	return r.Join()
-}
-
 // Monitor estimates the accuracy and calibration error of served predictions before
 // their labels come, and measures both as labels come. The estimate corrects each
 // confidence by the gap between confidence and accuracy of earlier predictions in the
@@ -57,14 +49,8 @@ type measures struct {
 	RealisedECE       float64 // of labelled rows, over bins of equal width
 }
 
-// NewMonitor returns a monitor that has seen no rows. It panics if cfg does not
-// validate.
-func NewMonitor(cfg monitorConfig) *Monitor {
-	if err := cfg.Validate(); err != nil {
-		panic(err)
-	}
-	return &Monitor{cfg: cfg}
-}
+// NewMonitor returns a monitor that has seen no rows.
+func NewMonitor(cfg monitorConfig) *Monitor { return &Monitor{cfg: cfg} }
 
 // Serve adds rows that were served with the given confidences, in order.
 func (m *Monitor) Serve(confidence ...float64) { m.count(&m.served, confidence, nil) }
