@@ -30,7 +30,7 @@ EITHER = {
     ("stream.json", "Dead letters over this range"): "only if events are refused",
     ("stream.json", "Late and early events"): "only if events come late",
     ("posterior.json", "Log loss since its last change", "B"): "only if a change is found",
-    ("posterior.json", "Score over threshold"): "only after 8,192 arrivals, the embeddings' reference",
+    ("posterior.json", "Score over threshold"): "only once there is the embeddings' reference",
     ("stream.json", "Owners of the tasks"): "only in a graph of several shards",
     ("stream.json", "Lag of the tasks"): "only in a graph of several shards",
     ("stream.json", "Barrier wait, by peer"): "only in a graph of several shards",
