@@ -23,20 +23,20 @@ import (
 type tailCmd struct {
 	Kafka flags.Kafka `embed:""`
 
-	Offset    offsetFlag `help:"Begin each partition at: beginning, end, an offset, or -N for its last N records." short:"o" default:"beginning" placeholder:"beginning"`
-	Since     momentFlag `help:"Begin with what was published since then: a duration ago, as 1h, or a time, as 2026-01-31T12:00:00Z." placeholder:"TIME"`
-	Partition []int32    `help:"Read only these partitions." short:"p" placeholder:"N"`
-	Key       []string   `help:"Print only predictions with these keys: the ids of their nodes." short:"k" placeholder:"KEY" sep:"none"`
-	Limit     int        `help:"End after this many predictions; 0 for no limit." short:"n" default:"0"`
-	Follow    bool       `help:"Wait for more at the end of the topic; --no-follow ends there." default:"true" negatable:""`
-	JSON      bool       `help:"Print one JSON object a line." name:"json"`
-	Lines     bool       `help:"Print lines on a terminal too, instead of a live table of the last predictions."`
+	Offset    offsetFlag   `help:"Begin each partition at: beginning, end, an offset, or -N for its last N records." short:"o" default:"beginning" placeholder:"beginning"`
+	Since     flags.Moment `help:"Begin with what was published since then: a duration ago, as 1h, or a time, as 2026-01-31T12:00:00Z." placeholder:"TIME"`
+	Partition []int32      `help:"Read only these partitions." short:"p" placeholder:"N"`
+	Key       []string     `help:"Print only predictions with these keys: the ids of their nodes." short:"k" placeholder:"KEY" sep:"none"`
+	Limit     int          `help:"End after this many predictions; 0 for no limit." short:"n" default:"0"`
+	Follow    bool         `help:"Wait for more at the end of the topic; --no-follow ends there." default:"true" negatable:""`
+	JSON      bool         `help:"Print one JSON object a line." name:"json"`
+	Lines     bool         `help:"Print lines on a terminal too, instead of a live table of the last predictions."`
 }
 
 // check refuses flags that contradict each other.
 func (t tailCmd) check(g flags.Given) error {
 	return g.Check(
-		flags.NoEffect(!t.Since.IsZero(), "no effect with --since: leave out one of them", "offset"),
+		flags.NoEffect(t.Since != (flags.Moment{}), "no effect with --since: leave out one of them", "offset"),
 		flags.NoEffect(t.JSON, "no effect with --json, which prints lines: leave it out", "lines"),
 	)
 }
@@ -181,8 +181,8 @@ func (t tailCmd) begin(ctx context.Context, c *kafka.Client, topic string) (star
 		}
 	}
 	var since map[kafka.TopicPartition]int64
-	if !t.Since.IsZero() {
-		if since, err = c.OffsetsAt(ctx, topic, t.Since.Time); err != nil {
+	if t.Since != (flags.Moment{}) {
+		if since, err = c.OffsetsAt(ctx, topic, t.Since.Before(time.Now())); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -244,19 +244,4 @@ func (f offsetFlag) in(b kafka.Bounds) int64 {
 		return max(b.End-min(f.n, math.MaxInt64/4)*2, b.First)
 	}
 	return min(max(f.n, b.First), b.End)
-}
-
-// momentFlag is a point in time: a duration before now, or a time.
-type momentFlag struct{ time.Time }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (f *momentFlag) UnmarshalText(text []byte) (err error) {
-	if ago, err := time.ParseDuration(string(text)); err == nil && ago > 0 {
-		f.Time = time.Now().Add(-ago)
-		return nil
-	}
-	if f.Time, err = time.Parse(time.RFC3339, string(text)); err != nil {
-		return fmt.Errorf("%.60q: give a duration, such as 1h, or a time, such as 2026-01-31T12:00:00Z", text)
-	}
-	return nil
 }

@@ -25,62 +25,61 @@ type tried struct {
 	models    []string // files, the last one is tried
 	id        string   // of that
 	forgotten int      // commands
+	kills     int
 }
 
 // forgetWithTrials tries a model, promotes it, and tries another one. Nodes are forgotten while a
 // model is loaded, while it is in the shadow, and after it was promoted, with a standby and
-// without one, and by a worker that is killed meanwhile. Workers that begin anew, and an audit of
+// without one, and by workers that are killed meanwhile. Workers that begin anew, and an audit of
 // both models, must come to what was served.
 func forgetWithTrials(ctx context.Context, v *served) error {
 	t := &tried{served: v, folder: filepath.Join(v.dir, "models"), models: []string{v.setup.Model}}
 	v.setup.Flags = append([]string{"--models", t.folder}, v.setup.Flags...)
 	v.http = "127.0.0.1:0" // there are several workers
 	must(os.MkdirAll(t.folder, 0o755))
-	var standby, killed *process
-	defer func() {
-		for _, p := range []*process{standby, killed} {
-			if p != nil {
-				p.kill()
-			}
-		}
-	}()
-	for i, step := range []func(context.Context) error{
-		func(ctx context.Context) error { return t.learn(ctx, 200) }, v.serve,
-		func(ctx context.Context) error { return t.learn(ctx, 50) }, v.predicted,
-		func(context.Context) (err error) { standby, err = v.start("b", "", "--linger", "20ms"); return err },
-		t.try, t.forget, t.loaded, t.forget, t.promote, t.forget,
-		func(context.Context) error { return errors.Join(standby.stop(), v.halt()) },
-		// A worker without checkpoints is killed while it forgets, and another one goes on.
-		func(context.Context) (err error) {
-			killed, err = v.start("c", crash.InForget+":3", "--linger", "20ms")
-			return err
-		},
-		func(ctx context.Context) error { return v.gvbll(ctx, "forget", "--no-wait", t.next()) },
-		func(ctx context.Context) error {
-			select {
-			case <-killed.ended:
-			case <-ctx.Done():
-			}
-			if !killed.killed() {
-				return fmt.Errorf("the worker that was to be killed ended: %s", killed.lastLine())
-			}
-			return nil
-		},
-		func(ctx context.Context) (err error) {
-			if v.progress, err = v.follow(ctx); err == nil {
-				v.worker, err = v.start("d", "", "--linger", "20ms")
-			}
-			return err
-		},
-		t.obeyed, t.try, t.forget, t.loaded, t.forget,
-		func(context.Context) error { return v.halt() },
-		t.check,
-	} {
-		if err := step(ctx); err != nil {
-			return fmt.Errorf("step %d: %w", i, err)
-		}
+	must(t.learn(ctx, 200))
+	must(v.serve(ctx))
+	must(t.learn(ctx, 50))
+	must(v.predicted(ctx))
+	standby, err := v.start("b", "", "--linger", "20ms")
+	must(err)
+	defer standby.kill()
+	for _, step := range []func(context.Context) error{t.try, t.forget, t.loaded, t.forget, t.promote, t.forget} {
+		must(step(ctx))
 	}
-	return nil
+	must(standby.stop())
+	t.killed(ctx, crash.BeforeForget+":1")
+	t.killed(ctx, crash.InForget+":3")
+	for _, step := range []func(context.Context) error{t.try, t.forget, t.loaded, t.forget} {
+		must(step(ctx))
+	}
+	t.killed(ctx, crash.InForget+":5")
+	t.killed(ctx, crash.AfterForget+":1")
+	must(v.halt())
+	return t.check(ctx)
+}
+
+// killed replaces the worker by one without checkpoints, which is killed at a point while it
+// forgets a node. Another one goes on.
+func (t *tried) killed(ctx context.Context, point string) {
+	must(t.halt())
+	t.kills++
+	killed, err := t.start(fmt.Sprintf("killed-%d", t.kills), point, "--linger", "20ms")
+	must(err)
+	defer killed.kill()
+	must(t.gvbll(ctx, "forget", "--no-wait", t.next()))
+	select {
+	case <-killed.ended:
+	case <-ctx.Done():
+	}
+	if !killed.killed() {
+		must(fmt.Errorf("the worker that was to be killed at %s ended: %s", point, killed.lastLine()))
+	}
+	t.progress, err = t.follow(ctx)
+	must(err)
+	t.worker, err = t.start(fmt.Sprintf("next-%d", t.kills), "", "--linger", "20ms")
+	must(err)
+	must(t.obeyed(ctx))
 }
 
 // check compares what was published with what was sent, and audits it by every two models that

@@ -53,18 +53,10 @@ func (s *sender) send(ctx context.Context) error {
 		s.records = s.records[:0]
 		return err
 	}
-	for len(s.records) > 0 {
-		err := s.producer.Send(ctx, s.records)
-		if err == nil {
-			s.records = s.records[:0]
-			return nil
-		}
-		if ctx.Err() != nil {
-			return err
-		}
-		if err := s.producer.Restart(ctx); err != nil && ctx.Err() != nil {
-			return err
-		}
+	if len(s.records) == 0 {
+		return nil
 	}
-	return nil
+	err := s.producer.SendAgain(ctx, s.records)
+	s.records = s.records[:0]
+	return err
 }
