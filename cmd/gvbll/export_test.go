@@ -112,7 +112,8 @@ func rows(t *testing.T, folder, name string) []string {
 }
 
 // TestExportIDsAlike: a graph with a node 7 and a node "7" is exported with both, each with
-// its own edges, and the tables can be read. So it is where the worker refused other events. Of several labels the last one counts.
+// its own edges, and the tables can be read. So it is where the worker refused other events. Of
+// several labels the last one counts.
 func TestExportIDsAlike(t *testing.T) { onKFake(t, testExportIDsAlike) }
 
 func testExportIDsAlike(t *testing.T, sh *shell) {
