@@ -51,6 +51,7 @@ type Server struct {
 	mux       *http.ServeMux
 	ask       atomic.Pointer[func(func(*pipeline.Engine))] // nil until Attach
 	bodies    chan struct{}                                // holds one element per request whose body is in memory
+	trouble   atomic.Pointer[func() string]                // see Watch
 	silent    atomic.Pointer[string]                       // see Silent
 	questions chan struct{}                                // holds one element per request that uses the engine
 	pictures  pictures
@@ -86,6 +87,9 @@ func (s *Server) className(class int32) string {
 // Attach lets the server ask the engine. ask must call its argument once, before it
 // returns, with an engine that nothing else uses meanwhile.
 func (s *Server) Attach(ask func(func(*pipeline.Engine))) { s.ask.Store(&ask) }
+
+// Watch has the pages say that the worker waits for Kafka while trouble returns what is wrong.
+func (s *Server) Watch(trouble func() string) { s.trouble.Store(&trouble) }
 
 // Silent says that there is no engine to ask, and why: this worker has a part of the graph. Pages
 // and API then have what was reported, and questions about nodes are refused.

@@ -46,7 +46,10 @@ func (s *Server) statusValue() *statusValue {
 
 // state says what this worker does. The caller must hold s.mu.
 func (s *Server) state() string {
+	trouble := s.trouble.Load()
 	switch {
+	case trouble != nil && (*trouble)() != "":
+		return "waiting for Kafka"
 	case s.silent.Load() != nil:
 		return "one of several workers of the graph"
 	case s.ask.Load() == nil:

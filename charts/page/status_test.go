@@ -103,6 +103,11 @@ func TestProgress(t *testing.T) {
 	is("loading", "160 of 200 events", "160 of 200 events")
 	s.server.Stepped(page.Window{Outcome: &event.Outcome{Window: 3, Counts: event.Counts{Arrivals: 1}, Predictions: make([]event.Prediction, 1)}})
 	is("serving", "", "Since this worker started, no event was refused.")
+	trouble := "no broker answers"
+	s.server.Watch(func() string { return trouble })
+	is("waiting for Kafka", "", "no event was refused.")
+	trouble = ""
+	is("serving", "", "no event was refused.")
 }
 
 // TestTrial: the trial of another model, from its loading until it ends.

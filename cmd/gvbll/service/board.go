@@ -63,10 +63,11 @@ func (b *Board) About() string {
 	return string(text)
 }
 
-// Watch shows what the client waits for, in metrics and to the probe of readiness. unready says in
+// Watch shows what the client waits for, in metrics, on pages and to the probe of readiness. unready says in
 // one line why the worker cannot do its work now, given the trouble with Kafka; "" is none.
 func (b *Board) Watch(c *kafka.Client, unready func(trouble string) string) {
 	b.Stream.Watch(c)
+	b.Page.Watch(c.Trouble)
 	b.Web.state.Store(&state{
 		unready: func() string {
 			what := c.Trouble()
