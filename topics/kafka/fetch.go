@@ -32,7 +32,7 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 			p.err = nil // whether an error lasts is not known unless it is asked
 			continue
 		}
-		if p.isThrottled() {
+		if p.leader.silent = p.isThrottled(); p.leader.silent {
 			continue
 		}
 		leader, no := leaderOf(p.at, leaders)
@@ -40,8 +40,8 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 			p.answered(no)
 			continue
 		}
-		if leader != p.leader { // it may have a shorter log
-			p.leader, p.unconfirmed = leader, true
+		if leader != p.leader.id { // it may have a shorter log
+			p.leader.id, p.unconfirmed = leader, true
 		}
 		groups[leader] = append(groups[leader], p)
 	}
@@ -69,14 +69,16 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 	slices.SortStableFunc(r.parts, func(a, b *partition) int {
 		return cmp.Or(cmp.Compare(b.empty, a.empty), cmp.Compare(min(a.advanced, 1), min(b.advanced, 1)))
 	})
-	err = errThrottled
-	for _, p := range r.parts {
-		if !p.paused.Load() && !p.isThrottled() {
-			err = nil
-		}
-	}
+	err = nil
+	waits, open := false, false // partitions without an answer because of a quota, and others
 	for _, p := range r.parts {
 		err = worse(err, p.err)
+		if !p.paused.Load() {
+			waits, open = waits || p.leader.silent, open || !p.leader.silent
+		}
+	}
+	if waits && !open {
+		err = worse(err, errThrottled)
 	}
 	if err != nil {
 		r.leaders.forget()
@@ -97,7 +99,7 @@ const confirmAfter = time.Second
 func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time.Duration, into *share) {
 	confirmed := make([]*partition, 0, len(parts))
 	for _, p := range parts {
-		if p.last.Sum != 0 && (p.unconfirmed || time.Since(p.answeredAt) >= confirmAfter) {
+		if p.last.Sum != 0 && (p.unconfirmed || time.Since(p.times.answered) >= confirmAfter) {
 			err := r.confirm(ctx, p)
 			if errors.Is(err, errThrottled) {
 				throttle(parts, err)
@@ -107,7 +109,7 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 				p.answered(err)
 				continue
 			}
-			p.answeredAt = time.Now()
+			p.times.answered = time.Now()
 		}
 		p.unconfirmed, p.missing = false, false
 		confirmed = append(confirmed, p)
@@ -173,19 +175,19 @@ func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.D
 	if err != nil {
 		return err
 	}
-	answered := 0
+	answered, until := 0, time.Now().Add(throttleOf(m))
 	for i := range answers {
 		if p := r.of(answers[i].at); p != nil {
 			answered++
+			p.leader.until = until
 			each(p, &answers[i])
 		}
 	}
-	d := throttleOf(m)
 	switch {
 	case answered >= len(parts):
 		return nil
-	case d > 0:
-		return &throttledError{time.Now().Add(d)}
+	case throttleOf(m) > 0:
+		return &throttledError{until}
 	}
 	return fmt.Errorf("the answer to a fetch has %d of %d partitions", answered, len(parts))
 }

@@ -181,7 +181,7 @@ func (c *Client) Has(ctx context.Context, at TopicPartition, m Mark) (bool, erro
 // between two answers of a leader that has throttled this client in between: what is read
 // to confirm uses the quota up.
 func (r *Reader) confirm(ctx context.Context, p *partition) error {
-	if !p.unconfirmed && p.throttled.After(p.answeredAt) && p.last.Topic != "" && p.id != "" {
+	if !p.unconfirmed && p.leader.until.After(p.times.answered) && p.last.Topic != "" && p.id != "" {
 		if same, err := r.sameTopic(ctx, p); same || err != nil {
 			return err
 		}

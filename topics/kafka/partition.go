@@ -21,7 +21,7 @@ type partition struct {
 	paused                           atomic.Bool  // see Reader.Pause
 
 	// The last answer.
-	leader   int // that is asked
+	leader   leader
 	advanced int // offsets by which it moved position
 	empty    int // answers in a row without a batch, though position < stable
 
@@ -35,11 +35,7 @@ type partition struct {
 	absent  repeated // brokers have said, one after the other, that the partition does not exist
 	damaged damage
 
-	throttled time.Time // until when its leader is not to be asked, see throttle
-
-	// Times of the last answer, and of the last one with records (or of the
-	// first answer, before there were any).
-	answeredAt, recordsAt time.Time
+	times answerTimes
 
 	// Identity of the log. last is the newest record that was read. After a
 	// failure, or after a time without requests (confirmAfter), the log may be
@@ -53,6 +49,17 @@ type partition struct {
 	unconfirmed bool
 	missing     bool
 }
+
+// leader is the broker that is asked about a partition.
+type leader struct {
+	id     int
+	until  time.Time // it is not to be asked before, see throttle
+	silent bool      // the last fetch has no answer of it, because of that
+}
+
+// answerTimes are the times of a partition's last answer, and of the last one with records (or of the
+// first answer, before there were any).
+type answerTimes struct{ answered, records time.Time }
 
 // repeated is something that has happened several times in a row.
 type repeated struct {
@@ -81,15 +88,15 @@ func (p *partition) answered(err error) {
 
 // read records the time of an answer and the last of its records.
 func (p *partition) read(records []Record) {
-	p.answeredAt = time.Now()
+	p.times.answered = time.Now()
 	if len(records) > 0 {
 		p.last = MarkOf(&records[len(records)-1])
 		p.last.Topic = p.id
 	}
-	if len(records) > 0 || p.recordsAt.IsZero() {
-		p.recordsAt = p.answeredAt
+	if len(records) > 0 || p.times.records.IsZero() {
+		p.times.records = p.times.answered
 	}
-	p.quiet.Store(int64(p.answeredAt.Sub(p.recordsAt)))
+	p.quiet.Store(int64(p.times.answered.Sub(p.times.records)))
 }
 
 // code returns the broker's error code, 0 if err has none.

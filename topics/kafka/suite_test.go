@@ -751,7 +751,7 @@ func (x *replacement) test(t *testing.T, c *Client) {
 	if x.missed {
 		p.answered(kafkago.UnknownTopicOrPartition)
 	} else {
-		p.answeredAt = time.Time{} // as after confirmAfter
+		p.times.answered = time.Time{} // as after confirmAfter
 	}
 	if !x.unchanged {
 		_, err := c.CreateTopics(t.Context(), TopicSpec{Name: name, Partitions: 1, Replication: -1})

@@ -31,13 +31,13 @@ func throttle(parts []*partition, err error) {
 	var e *throttledError
 	errors.As(err, &e)
 	for _, p := range parts {
-		p.throttled, p.err, p.short, p.advanced = e.until, nil, time.Time{}, 0
+		p.leader.until, p.leader.silent, p.err, p.short, p.advanced = e.until, true, nil, time.Time{}, 0
 		p.absent.times = 0
 	}
 }
 
 // isThrottled reports whether the partition's leader is not to be asked yet.
-func (p *partition) isThrottled() bool { return time.Now().Before(p.throttled) }
+func (p *partition) isThrottled() bool { return time.Now().Before(p.leader.until) }
 
 // Throttling counts for [Client.Throttled] once it adds up to throttledFor, with no more than
 // throttledGap between two answers that say so.
@@ -69,6 +69,8 @@ type throttling struct {
 	lasts  time.Duration            // in total, without a gap
 	until  time.Time                // end of the last one
 	logged time.Time                // when a warning was logged
+
+	produce time.Time // until when nothing is to be produced
 }
 
 // add notes that an answer to the request said so.
@@ -83,8 +85,12 @@ func (t *throttling) add(request protocol.ApiKey, d time.Duration, log *slog.Log
 		t.lasts = 0
 	}
 	t.lasts += d
-	if until := now.Add(d); until.After(t.until) {
+	until := now.Add(d)
+	if until.After(t.until) {
 		t.until = until
+	}
+	if request == protocol.Produce && until.After(t.produce) {
+		t.produce = until
 	}
 	if t.total == nil {
 		t.total = make(map[string]time.Duration)
@@ -94,6 +100,13 @@ func (t *throttling) add(request protocol.ApiKey, d time.Duration, log *slog.Log
 		t.logged = now
 		log.Warn("kafka: throttled by a quota", "request", request.String(), "for", d, "since_it_began", t.lasts)
 	}
+}
+
+// toProduce returns for how long nothing is to be produced.
+func (t *throttling) toProduce() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Until(t.produce)
 }
 
 // kindOf returns which of the series of [Client.Throttled] a request is in.

@@ -2,12 +2,14 @@ package kafka
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -130,6 +132,34 @@ func TestThrottledFetch(t *testing.T) {
 		var replaced *ReplacedError
 		if read, err := pollError(t, r); read > 0 || !errors.As(err, &replaced) && !errors.Is(err, kafkago.UnknownTopicOrPartition) {
 			t.Errorf("of a topic that was created anew: %d records, error %v", read, err)
+		}
+	}, kfake.NumBrokers(1))
+}
+
+// TestThrottledProducer: what was produced is acknowledged with a time for which the broker reads nothing
+// more from the connection. The next requests go on another one, and the next records wait, for no
+// longer than a request may take.
+func TestThrottledProducer(t *testing.T) {
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		c := dial(t, k, Config{})
+		name := topic(t, c, 1)
+		p := producer(t, c, ProducerConfig{TransactionalID: name, RetryFor: 20 * time.Second})
+		answers := []time.Duration{3 * time.Second, time.Hour}
+		c.transport.throttled = func(request protocol.ApiKey, _ time.Duration) {
+			if request == protocol.Produce && len(answers) > 0 {
+				c.throttling.add(request, answers[0], slog.Default())
+				answers = answers[1:]
+			}
+		}
+		began := time.Now()
+		for _, want := range []time.Duration{0, 3 * time.Second, 13 * time.Second} {
+			commit(t, p, Record{Topic: name, Value: []byte("a")})
+			if at := time.Since(began).Round(time.Second); at != want {
+				t.Errorf("it was committed after %v, want %v", at, want)
+			}
+		}
+		if total, _ := c.Throttled(); total["produce"] != time.Hour+3*time.Second {
+			t.Errorf("throttled for %v", total)
 		}
 	}, kfake.NumBrokers(1))
 }

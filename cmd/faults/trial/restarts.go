@@ -7,8 +7,6 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"github.com/gvbll/gvbll/pipeline/event"
 )
 
 // Restarted is the result of [Restarts].
@@ -34,43 +32,33 @@ func (r *Restarted) String() string {
 // graph of shards. The last of the restarts leaves its node down for the time away, the others
 // for a moment. No worker may end, and every node must be predicted once.
 func Restarts(ctx context.Context, s *Setup, c *Kafka, rate, times int, away time.Duration, report func(string)) (*Restarted, error) {
-	g, err := s.newGraph(ctx, "restarts")
+	v, err := s.newServed(ctx, nil, "restarts")
 	if err != nil {
 		return nil, err
 	}
-	r := &restarts{graph: g, cluster: c, report: report}
-	if r.first, err = freeAddress(); err != nil {
+	r := &restarts{served: v, cluster: c, report: report, found: Restarted{Brokers: len(c.nodes), Rate: rate, Restarts: times}}
+	if v.http, err = freeAddress(); err != nil {
 		return nil, err
 	}
-	g.http = r.first
-	r.found = Restarted{Brokers: len(c.nodes), Rate: rate, Restarts: times}
-	if r.progress, err = g.follow(ctx); err != nil {
+	r.first = v.http
+	defer r.end()
+	if err := v.begin(ctx); err != nil {
 		return nil, err
 	}
-	out, err := g.newSender(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		for _, p := range r.workers {
-			p.kill()
-		}
-	}()
-	names := []string{"a"}
 	if s.Shards > 0 {
-		names = []string{"a", "b", "c"}
-	}
-	for _, name := range names {
-		p, err := g.start(name, "", "--linger", "20ms")
-		if err != nil {
-			return nil, err
+		v.http = "127.0.0.1:0"
+		for _, name := range []string{"b", "c"} {
+			p, err := v.start(name, "", "--linger", "20ms")
+			if err != nil {
+				return nil, err
+			}
+			defer p.kill()
+			r.others = append(r.others, p)
 		}
-		r.workers = append(r.workers, p)
-		g.http = "127.0.0.1:0" // of the others
 	}
 	stop := make(chan struct{})
 	sent := make(chan error, 1)
-	go func() { sent <- r.send(ctx, out, rate, stop) }()
+	go func() { sent <- r.sendAt(ctx, rate, stop) }()
 	for i := range times {
 		down := time.Duration(0)
 		if i == times-1 {
@@ -92,32 +80,21 @@ func Restarts(ctx context.Context, s *Setup, c *Kafka, rate, times int, away tim
 
 // restarts is a run of [Restarts].
 type restarts struct {
-	*graph
-	cluster  *Kafka
-	workers  []*process // which share the tasks of a graph of shards
-	first    string     // --http of the first
-	progress *progress
-	report   func(string)
-	next     int // id of the next node to send
-	found    Restarted
+	*served
+	cluster *Kafka
+	others  []*process // which share the tasks of a graph of shards with the first
+	first   string     // --http of that
+	report  func(string)
+	found   Restarted
 }
 
-// send sends nodes with neighbours close to them in the stream, until stop is closed.
-func (r *restarts) send(ctx context.Context, out *sender, rate int, stop <-chan struct{}) error {
+// sendAt sends nodes at a rate, until stop is closed.
+func (r *restarts) sendAt(ctx context.Context, rate int, stop <-chan struct{}) error {
 	const bursts = 20 // a second
 	tick := time.NewTicker(time.Second / bursts)
 	defer tick.Stop()
 	for {
-		for range rate / bursts {
-			n := r.setup.Items[r.next%len(r.setup.Items)].Node
-			n.ID, n.Time, n.Neighbours = event.ID{Num: int64(r.next)}, 0, nil
-			for back := 1; back <= min(r.next, 3); back++ {
-				n.Neighbours = append(n.Neighbours, event.ID{Num: int64(r.next - back)})
-			}
-			out.node(&n)
-			r.next++
-		}
-		if err := out.send(ctx); err != nil {
+		if err := r.send(ctx, rate/bursts); err != nil {
 			return err
 		}
 		select {
@@ -165,8 +142,8 @@ func (r *restarts) restart(ctx context.Context, node int, away time.Duration) er
 
 // await waits until a condition holds, for a limited time. It is an error if the worker ends.
 func (r *restarts) await(ctx context.Context, what string, within time.Duration, holds func() bool) error {
-	err := r.progress.await(ctx, r.workers[0], what, within, holds)
-	for _, p := range r.workers {
+	err := r.progress.await(ctx, r.worker, what, within, holds)
+	for _, p := range append(r.others, r.worker) {
 		select {
 		case <-p.ended:
 			r.found.Unexplained++
@@ -199,26 +176,22 @@ func (r *restarts) awaitReady(ctx context.Context, status int, within time.Durat
 	return err
 }
 
-// finish waits until everything that was sent is predicted, ends the worker and reads what it
-// has published.
+// finish waits until everything that was sent is predicted, ends the workers and reads what they
+// have published.
 func (r *restarts) finish(ctx context.Context) error {
-	r.found.Nodes = r.next
-	err := r.await(ctx, fmt.Sprintf("prediction of each of %d nodes", r.next), 2*drainTimeout, func() bool {
-		sum, _ := r.progress.now()
-		return sum.predictions >= r.next
-	})
-	if err != nil {
+	r.found.Nodes = r.sent
+	if err := r.predicted(ctx); err != nil {
 		return err
 	}
-	for _, p := range r.workers {
+	for _, p := range r.others {
 		if err := p.stop(); err != nil {
 			r.found.unexplained("%s", p.lastLine())
 		}
 	}
-	if err := r.progress.close(); err != nil {
-		return fmt.Errorf("the ledger: %w", err)
+	if err := r.halt(); err != nil {
+		r.found.unexplained("%v", err)
 	}
-	got, err := r.judge(ctx, r.next, &r.found.verdict)
+	got, err := r.judge(ctx, r.sent, &r.found.verdict)
 	if err != nil {
 		return err
 	}
