@@ -112,8 +112,8 @@ func rows(t *testing.T, folder, name string) []string {
 }
 
 // TestExportIDsAlike: a graph with a node 7 and a node "7" is exported with both, each with
-// its own edges, and the tables can be read. So it is where the worker refused other events. Of
-// several labels the last one counts.
+// its own edges, and the tables can be read, which say what was context. So it is where the worker
+// refused other events. Of several labels the last one counts.
 func TestExportIDsAlike(t *testing.T) { onKFake(t, testExportIDsAlike) }
 
 func testExportIDsAlike(t *testing.T, sh *shell) {
@@ -127,7 +127,7 @@ func testExportIDsAlike(t *testing.T, sh *shell) {
 	producer, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
 	must(t, err)
 	for _, n := range []event.Node{{ID: number}, {ID: text}, {ID: cites, Neighbours: []event.ID{text}}} {
-		n.Index, n.Value = []uint32{0}, []float32{1}
+		n.Index, n.Value, n.Context = []uint32{0}, []float32{1}, n.ID == cites
 		must(t, producer.Send(t.Context(), []kafka.Record{{Topic: g.names.Nodes, Key: wire.AppendKey(nil, n.ID), Value: wire.AppendNode(nil, &n), Time: time.Now()}}))
 	}
 	// What the worker refuses is not in the graph, and does not say how many features that has.
@@ -138,7 +138,7 @@ func testExportIDsAlike(t *testing.T, sh *shell) {
 	sh.gvbll("send", "--brokers", sh.addr, "--events", refused)
 	stop := g.work("--model", file)
 	g.await(func(all []*ledger.Record) bool {
-		return predictions(all) == 3 && refusedFor(all, event.WrongDimension) == 2
+		return predictions(all) == 2 && refusedFor(all, event.WrongDimension) == 2
 	})
 	g.awaitTaken()
 	stop()
@@ -155,6 +155,9 @@ func testExportIDsAlike(t *testing.T, sh *shell) {
 	var ids []string
 	for v := range d.Features {
 		ids = append(ids, strings.TrimSpace(d.IDs.String(int32(v))+" "+d.ClassOf(int32(v))))
+		if context := d.IDs.String(int32(v)) == "cites"; d.Context[v] != context {
+			t.Errorf("node %s is exported as context: %t, want %t", d.IDs.String(int32(v)), d.Context[v], context)
+		}
 	}
 	slices.Sort(ids)
 	if want := []string{`"10007"`, `10007 ` + m.Classes[2], `cites`}; !slices.Equal(ids, want) {

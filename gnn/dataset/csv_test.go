@@ -17,6 +17,7 @@ import (
 // index:value pairs, quoted fields, a byte order mark, years, further columns of edges,
 // packed files, and a pair of files with a prefix.
 func TestOpenCSV(t *testing.T) {
+	context := "id,label,context,year,features\n\"a, the first\",10,,2017,0:1 4:0\nb ,9,0,2018,  1:2.5\nc,,True,2019,\n"
 	edges := "target,weight,source\nb,1,\"a, the first\"\nc,2, c\n"
 	dense := "\ufeffid,f1,label,f2,f3,f4,f5,year\r\n\"a, the first\",1,10,0,0,0,0,2017\r\nb,0,9,2.5,0,0,0,2018\r\n\nc,0,10,0,0,0,0,2019\r\n"
 	pairs := "id,label,year,features\n\"a, the first\",10,2017,0:1 4:0\nb ,9,2018,  1:2.5\nc,10,2019,\n"
@@ -33,13 +34,17 @@ func TestOpenCSV(t *testing.T) {
 		{"pairs, packed", "", "toy", map[string]string{"nodes.csv.gz": pairs, "edges.csv.gz": edges}},
 		{"by the path of nodes.csv", "nodes.csv", "toy", map[string]string{"nodes.csv": dense, "edges.csv": edges}},
 		{"a pair with a prefix", "web.nodes.csv.gz", "web", map[string]string{"web.nodes.csv.gz": pairs, "web.edges.csv": edges, "nodes.csv": "id\n"}},
+		{"with context", "", "toy", map[string]string{"nodes.csv": context, "edges.csv": edges}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			got, err := Open(filepath.Join(write(t, c.files), c.path))
 			if err != nil {
 				t.Fatal(err)
 			}
-			want.Name = c.name
+			want := want
+			if want.Name = c.name; c.what == "with context" {
+				want.Labels, want.Context = []int32{1, 0, Unlabelled}, []bool{false, false, true}
+			}
 			if d := cmp.Diff(&want, got); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
@@ -71,6 +76,8 @@ func TestOpenCSVRefuses(t *testing.T) {
 		{"id,label,x\na,\"p,1\n", edges, "line 2: column"},
 		{"id,label,year,x\na,p,soon,1\n", edges, `column year: "soon" is not a finite number: give times as numbers`},
 		{"id,label,split,x\na,p,dev,1\n", edges, `column split: "dev": want train, valid, test or nothing`},
+		{"id,label,context,x\na,p,account,1\n", edges, `nodes.csv line 2: column context: "account": want true, false or nothing`},
+		{"id,label,context,x\na,p,true,1\n", edges, `column context: a context node is never predicted, and has the label "p": leave one of them empty`},
 		{"id,label,features\na,p,1:1\nb,p,1\n", edges, `"1": want index:value`},
 		{"id,label,features\na,p,1 2\nb,p,1:2\n", edges, `"1:2": want index:value`},
 		{"id,label,features\na,p,1 2\nb,p,1\n", edges, "line 3: column features: 1 numbers, the first node has 2"},

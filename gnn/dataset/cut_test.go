@@ -89,6 +89,11 @@ func TestCut(t *testing.T) {
 			Stream{Train: []int32{5}, Steps: [][]int32{{4, 3, 2, 1, 0}}, Ordered: true, How: "earliest 0.25, 1 steps"},
 		},
 		{
+			"context nodes come before the stream", func(d *Dataset) { d.Context = []bool{false, true, false, false, true, false} },
+			Cut{Share: .5, Steps: 2},
+			Stream{Train: []int32{5, 3}, Warmup: []int32{4, 1}, Steps: [][]int32{{2}, {0}}, Ordered: true, How: "earliest 0.5, 2 steps"},
+		},
+		{
 			"nothing has a label", func(d *Dataset) { d.Labels = slices.Repeat([]int32{Unlabelled}, 6) },
 			Cut{Steps: 1},
 			Stream{Steps: [][]int32{{5, 4, 3, 2, 1, 0}}, Ordered: true, How: "earliest 0.1, 1 steps"},

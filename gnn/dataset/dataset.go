@@ -18,6 +18,7 @@ type Dataset struct {
 	Classes  []string    // names; some may have no nodes
 	Edges    [][2]int32  // as stored: direction, repeats and loops are kept
 	Time     []float64   // n, in any unit, or nil: the order in which nodes arrive
+	Context  []bool      // n, or nil for none: in the graph before the stream, never predicted; Unlabelled
 	Given    *GivenSplit // the split that comes with the data set, or nil
 }
 

@@ -7,7 +7,7 @@
 // [Dataset.Cut] makes a [Stream] of it.
 //
 // What always holds of a Dataset that Open or Drift returned: nodes are numbered
-// from 0; Features, Labels and, unless nil, Time have an entry each; ids are
+// from 0; Features, Labels and, unless nil, Time and Context have an entry each; ids are
 // distinct; features are finite, of dimension Dim, and all sparse or all dense;
 // labels index Classes, or are [Unlabelled]; edges name nodes.
 //

@@ -19,8 +19,9 @@ import (
 //     The table of nodes has a header, and a line for each node: a column id (any
 //     text, each once); a column label (any text, empty for a node that has none;
 //     the classes are the distinct labels, ordered as numbers if all of them are,
-//     else alphabetically); optionally columns time or year (a number) and split
-//     (train, valid, test or empty); and a column for each feature, in order.
+//     else alphabetically); optionally columns time or year (a number), split
+//     (train, valid, test or empty) and context (true for a node of the graph that is
+//     never predicted); and a column for each feature, in order.
 //     Instead, one column named features can hold them all: as lists of numbers,
 //     or, for sparse features, as index:value pairs, indices ascending from 0.
 //

@@ -56,6 +56,9 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 	if parts != nil {
 		row = append(row, "split")
 	}
+	if d.Context != nil {
+		row = append(row, "context")
+	}
 	if d.Sparse {
 		row = append(row, "features")
 	} else {
@@ -73,6 +76,9 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 		}
 		if parts != nil {
 			row = append(row, parts[v].String())
+		}
+		if d.Context != nil {
+			row = append(row, strconv.FormatBool(d.Context[v]))
 		}
 		if d.Sparse {
 			pairs := make([]string, len(x.Index))

@@ -44,7 +44,7 @@ func TestSaveOpens(t *testing.T) {
 		Edges: [][2]int32{{2, 0}, {0, 1}, {1, 1}},
 	})
 	reopened(t, &Dataset{
-		Name: "own", Dim: 1, Classes: []string{"-1", "0"}, Labels: []int32{0, Unlabelled, 1}, Time: []float64{1.7e12 + .25, -3, 0},
+		Name: "own", Dim: 1, Classes: []string{"-1", "0"}, Labels: []int32{0, Unlabelled, 1}, Time: []float64{1.7e12 + .25, -3, 0}, Context: []bool{false, true, false},
 		IDs:      IDs{Texts: []string{"a, b", "08", `"`}},
 		Features: []gnn.Vector{{Dense: []float32{1}}, {Dense: []float32{2}}, {Dense: []float32{3}}},
 		Edges:    [][2]int32{{0, 2}},

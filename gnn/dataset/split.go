@@ -61,8 +61,8 @@ func planOf(name string) plan {
 //   - The paper's plan for a data set of that name.
 //   - A tenth of the nodes, chosen as for c.Share.
 //
-// Only labelled nodes train. All other nodes are the stream, in the order of their
-// times. Nodes without times come in random order, or as they are listed if the given
+// Only labelled nodes train. Context nodes warm up. All other nodes are the stream, in
+// the order of their times. Nodes without times come in random order, or as they are listed if the given
 // split says that they are listed in order of arrival.
 //
 // The stream is cut into c.Steps steps, or if that is 0 into as many as the given split
@@ -101,6 +101,14 @@ func (d *Dataset) Cut(c Cut) (Stream, error) {
 	}
 	if err != nil {
 		return Stream{}, err
+	}
+	if d.Context != nil {
+		rest = slices.DeleteFunc(rest, func(v int32) bool {
+			if d.Context[v] {
+				s.Warmup = append(s.Warmup, v)
+			}
+			return d.Context[v]
+		})
 	}
 	if d.Time != nil {
 		d.sortByTime(s.Train)

@@ -21,7 +21,8 @@ func openTables(f folder) (*Dataset, error) {
 	if len(n.labels) == 0 {
 		return nil, fmt.Errorf("%s has no nodes", f.path("nodes"))
 	}
-	d.Dim, d.Time = max(n.dim, 1), n.times // at least one, which may be 0 for all
+	d.Dim = max(n.dim, 1) // at least one, which may be 0 for all
+	d.Time, d.Context = n.times, n.inContext
 	if d.Features, d.Sparse, err = n.x.finish(d.Dim); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
 	}
@@ -45,21 +46,27 @@ func openTables(f folder) (*Dataset, error) {
 	return d, nil
 }
 
+// nodeColumns are the columns of a table of nodes by number, -1 where there is none.
+type nodeColumns struct {
+	id, label, time, split, context int
+	vector                          int      // with all features; none if each has its own
+	features                        []int    // of single features, in order
+	names                           []string // of all columns, for messages
+}
+
 // nodeTable reads a table of nodes.
 type nodeTable struct {
-	id, label, time, split int      // columns; time and split are -1 where there is none
-	vector                 int      // the column with all features, -1 if each has its own
-	features               []int    // the columns of single features, in order
-	names                  []string // of all columns, for messages
+	columns nodeColumns
 
-	memory *budget
-	number map[string]int32 // a node's number by its id
-	ids    []string         // by node
-	labels []string         // by node, "" for none
-	times  []float64        // by node
-	parts  []Part           // by node
-	x      features
-	dim    int // of the features; of pairs, one more than the largest index so far
+	memory    *budget
+	number    map[string]int32 // a node's number by its id
+	ids       []string         // by node
+	labels    []string         // by node, "" for none
+	times     []float64        // by node
+	parts     []Part           // by node
+	inContext []bool           // by node
+	x         features
+	dim       int // of the features; of pairs, one more than the largest index so far
 
 	// What the column vector holds: nothing yet, index:value pairs, or lists of numbers.
 	form vectorForm
@@ -79,72 +86,85 @@ const (
 )
 
 func (t *nodeTable) header(fields []string) error {
-	t.names = fields
+	c := &t.columns
+	c.names = fields
 	if err := unique(fields); err != nil {
 		return err
 	}
 	column := func(name string) int { return slices.Index(fields, name) }
-	t.id, t.label, t.time, t.split, t.vector = column("id"), column("label"), column("time"), column("split"), column("features")
-	if t.id < 0 || t.label < 0 {
+	c.id, c.label, c.time, c.split = column("id"), column("label"), column("time"), column("split")
+	c.context, c.vector = column("context"), column("features")
+	if c.id < 0 || c.label < 0 {
 		return fmt.Errorf("the header is %.80q, want columns id and label", strings.Join(fields, ","))
 	}
-	if year := column("year"); t.time < 0 {
-		t.time = year
+	if year := column("year"); c.time < 0 {
+		c.time = year
 	} else if year >= 0 {
 		return errors.New("columns time and year: keep the one that the nodes arrive by")
 	}
-	for c := range fields {
-		if !slices.Contains([]int{t.id, t.label, t.time, t.split, t.vector}, c) {
-			t.features = append(t.features, c)
+	for i := range fields {
+		if !slices.Contains([]int{c.id, c.label, c.time, c.split, c.context, c.vector}, i) {
+			c.features = append(c.features, i)
 		}
 	}
-	if t.vector >= 0 && len(t.features) > 0 {
-		return fmt.Errorf("a column features, and %d more (%.40q): give all features in the one, or each a column and none of that name", len(t.features), fields[t.features[0]])
+	if c.vector >= 0 && len(c.features) > 0 {
+		return fmt.Errorf("a column features, and %d more (%.40q): give all features in the one, or each a column and none of that name", len(c.features), fields[c.features[0]])
 	}
-	if t.vector < 0 && len(t.features) == 0 {
+	if c.vector < 0 && len(c.features) == 0 {
 		return errors.New("no features: want a column for each, or one column features with index:value pairs or lists of numbers")
 	}
-	if t.dim = len(t.features); t.dim > maxDim {
+	if t.dim = len(c.features); t.dim > maxDim {
 		return fmt.Errorf("%d features, want at most %d", t.dim, maxDim)
 	}
 	return nil
 }
 
 func (t *nodeTable) row(fields []string) error {
-	if err := t.identify(fields[t.id]); err != nil {
+	c := &t.columns
+	if err := t.identify(fields[c.id]); err != nil {
 		return err
 	}
-	label := fields[t.label]
+	label := fields[c.label]
 	// The bytes of the label, and its string header.
 	if err := t.memory.claim(len(label) + 16); err != nil {
 		return err
 	}
 	t.labels = append(t.labels, strings.Clone(label))
-	if t.time >= 0 {
-		at, err := parseTime(fields[t.time])
+	if c.time >= 0 {
+		at, err := parseTime(fields[c.time])
 		if err != nil {
-			return fmt.Errorf("column %s: %w", t.names[t.time], err)
+			return fmt.Errorf("column %s: %w", c.names[c.time], err)
 		}
 		t.times = append(t.times, at)
 	}
-	if t.split >= 0 {
-		part, err := partNamed(fields[t.split])
+	if c.split >= 0 {
+		part, err := partNamed(fields[c.split])
 		if err != nil {
 			return fmt.Errorf("column split: %w", err)
 		}
 		t.parts = append(t.parts, part)
 	}
-	if t.vector >= 0 {
-		if err := t.addVector(fields[t.vector]); err != nil {
+	if c.context >= 0 {
+		context, err := strconv.ParseBool(cmp.Or(fields[c.context], "false"))
+		switch {
+		case err != nil:
+			return fmt.Errorf("column context: %.40q: want true, false or nothing", fields[c.context])
+		case context && label != "":
+			return fmt.Errorf("column context: a context node is never predicted, and has the label %.40q: leave one of them empty", label)
+		}
+		t.inContext = append(t.inContext, context)
+	}
+	if c.vector >= 0 {
+		if err := t.addVector(fields[c.vector]); err != nil {
 			return fmt.Errorf("column features: %w", err)
 		}
 		return nil
 	}
 	t.dense = t.dense[:0]
-	for _, c := range t.features {
-		v, err := parseFeature(fields[c])
+	for _, i := range c.features {
+		v, err := parseFeature(fields[i])
 		if err != nil {
-			return fmt.Errorf("column %.40q: %w", t.names[c], err)
+			return fmt.Errorf("column %.40q: %w", c.names[i], err)
 		}
 		t.dense = append(t.dense, v)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/dataset"
@@ -71,6 +72,7 @@ func (l *Log) DataSet(ctx context.Context, w io.Writer) (*dataset.Dataset, error
 	d := &dataset.Dataset{Name: l.Names.Ledger, Dim: l.features, Sparse: true, Classes: h.Classes(), Edges: edges, Time: make([]float64, len(nodes))}
 	d.IDs = exportedIDs(nodes, w)
 	parts := make([]dataset.Part, len(nodes))
+	context := make([]bool, len(nodes))
 	timed := false
 	for i := range nodes {
 		timed = timed || nodes[i].Time != 0
@@ -87,7 +89,11 @@ func (l *Log) DataSet(ctx context.Context, w io.Writer) (*dataset.Dataset, error
 		}
 		if n.Class < 0 {
 			d.Labels[i], parts[i] = dataset.Unlabelled, dataset.InNone
+			context[i] = n.Context
 		}
+	}
+	if slices.Contains(context, true) {
+		d.Context = context
 	}
 	d.Given = &dataset.GivenSplit{Parts: [][]dataset.Part{parts}, How: "context trains, the stream tests"}
 	return d, nil
