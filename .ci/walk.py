@@ -15,7 +15,7 @@ from pathlib import Path
 repo, broker = Path(sys.argv[1]), sys.argv[2]
 
 # The pages in the order of a first evening.
-PAGES = ["README.md", "docs/wire-format.md", "docs/runbook.md", "docs/forgetting.md", "docs/hostile-input.md", "docs/recipes.md"]
+PAGES = ["README.md", "docs/wire-format.md", "docs/runbook.md", "docs/forgetting.md", "docs/hostile-input.md", "docs/recipes.md", "docs/transactions.md"]
 
 # What is not run here, and why.
 SKIP = [
@@ -31,15 +31,18 @@ os.environ.update(GVBLL_EPOCHS="5", GVBLL_FAST="true", GVBLL_HTTP="127.0.0.1:0",
 # The program that measures, whose lines presume a checkout, has flags of its own.
 LAB = "env -u GVBLL_HTTP GVBLL_SEEDS=1 lab "
 
-COMMAND = re.compile(r"^(gvbll|go|echo|printf|kcat|sed|curl|kafka-\S+) ")
+COMMAND = re.compile(r"^(gvbll|go|echo|printf|kcat|sed|curl|python3|kafka-\S+) ")
 SERVES = re.compile(r"^gvbll work ")
 LOOKS = re.compile(r"\| grep ")  # for what the command before it brings about in a while
 FOLLOWS = re.compile(r"^gvbll tail(?!.*(-n|--no-follow))")
 
 
 def commands(page):
-    """Yields the commands of a page."""
-    lines = iter((repo / page).read_text().splitlines())
+    """Yields the commands of a page, after writing its programs whose first line names a file."""
+    text = (repo / page).read_text()
+    for program, name in re.findall(r"^```python\n(# (\w+\.py): .*?)^```$", text, re.M | re.S):
+        Path(name).write_text(program)
+    lines = iter(text.splitlines())
     for line in lines:
         text = line.removeprefix("    ")
         if text == line or not COMMAND.match(text):
