@@ -117,7 +117,7 @@ func testWork(t *testing.T, sh *shell) {
 	for _, line := range strings.Split(strings.TrimSpace(sh.gvbll("tail", "--brokers", sh.addr, "--prefix", prefix, "--json", "--no-follow")), "\n") {
 		var p struct {
 			Node          float64
-			Probabilities []float64
+			Probabilities map[string]float64
 			Confidence    float64
 		}
 		if err := json.Unmarshal([]byte(line), &p); err != nil {
