@@ -48,6 +48,18 @@ func limit(f *kfake.Cluster, answers ...time.Duration) *quota {
 	return q
 }
 
+func (q *quota) answer(answers ...time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.answers = answers
+}
+
+func (q *quota) left() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.answers)
+}
+
 // TestThrottledFetch: a broker that throttles its client answers a fetch without any partition,
 // for longer than a topic must be missing to be believed gone. That says nothing of the log: the
 // reader waits as long as it is told, says for what, and goes on. What is read between two such
@@ -101,10 +113,8 @@ func TestThrottledFetch(t *testing.T) {
 		// A single answer between two others is enough to go on.
 		commit(t, p, Record{Topic: name, Value: []byte("c")})
 		position := r.Position(at)
-		q.mu.Lock()
-		q.answers = []time.Duration{5 * time.Second, 0, 5 * time.Second}
-		q.mu.Unlock()
-		for len(q.answers) > 0 {
+		q.answer(5*time.Second, 0, 5*time.Second)
+		for q.left() > 0 {
 			if _, err := r.Poll(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -114,9 +124,7 @@ func TestThrottledFetch(t *testing.T) {
 		}
 
 		// A topic that is created anew meanwhile is noticed all the same.
-		q.mu.Lock()
-		q.answers = []time.Duration{5 * time.Second}
-		q.mu.Unlock()
+		q.answer(5 * time.Second)
 		time.AfterFunc(2*time.Second, func() {
 			drop(t, c, name)
 			if _, err := c.CreateTopics(t.Context(), TopicSpec{Name: name, Partitions: 1, Replication: 1}); err != nil {
