@@ -220,25 +220,18 @@ func Hostile(ctx context.Context, s *Setup, size float64, only string, report fu
 }
 
 // withstand sends an attack beside the stream, and checks what comes of it.
-func (v *served) withstand(ctx context.Context, a *attack, c *Attack) error {
-	if err := v.begin(ctx); err != nil {
-		return err
-	}
-	if err := v.send(ctx, 100); err != nil {
-		return err
-	}
+func (v *served) withstand(ctx context.Context, a *attack, c *Attack) (err error) {
+	defer caught(&err)
+	must(v.begin(ctx))
+	must(v.send(ctx, 100))
 	if err := v.predicted(ctx); err != nil { // the worker has started
 		return err
 	}
 	watch, err := v.watch(ctx)
-	if err != nil {
-		return err
-	}
+	must(err)
 	defer watch.close()
 	large, err := v.setup.Client.NewProducer(ctx, kafka.ProducerConfig{MaxBatchBytes: 1_040_000}) // which brokers take
-	if err != nil {
-		return err
-	}
+	must(err)
 	attacker := &sender{g: v.graph, producer: large}
 	flooded := make(chan error, 1)
 	began := time.Now()
@@ -258,14 +251,10 @@ func (v *served) withstand(ctx context.Context, a *attack, c *Attack) error {
 	defer tick.Stop()
 	for through, bursts := false, 0; !through || bursts < 20; bursts++ {
 		watch.sent(v.sent, 10)
-		if err := v.send(ctx, 10); err != nil {
-			return err
-		}
+		must(v.send(ctx, 10))
 		select {
 		case err := <-flooded:
-			if err != nil {
-				return err
-			}
+			must(err)
 			flooded = nil
 		case <-tick.C:
 		case <-v.worker.ended:
@@ -278,25 +267,17 @@ func (v *served) withstand(ctx context.Context, a *attack, c *Attack) error {
 	}
 	// What was sent last is behind all of the attack.
 	watch.sent(v.sent, 100)
-	if err := v.send(ctx, 100); err != nil {
-		return err
-	}
+	must(v.send(ctx, 100))
 	err = v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent+len(a.nodes)), 10*drainTimeout, func() bool {
 		sum, _ := v.progress.now()
 		return sum.predictions >= v.sent+len(a.nodes)
 	})
-	if err != nil {
-		return err
-	}
+	must(err)
 	c.Seconds = time.Since(began).Seconds()
 	peak, err := v.worker.peakMB()
-	if err != nil {
-		return err
-	}
+	must(err)
 	c.PeakMB = max(c.PeakMB, peak)
-	if err := v.halt(); err != nil {
-		return err
-	}
+	must(v.halt())
 	c.Nodes = v.sent
 	median, longest := watch.delays()
 	c.MedianMS, c.MaxMS = median.Milliseconds(), longest.Milliseconds()
@@ -328,9 +309,7 @@ func (s *sender) flood(ctx context.Context, a *attack) error {
 // unharmed checks that all nodes of the stream and of the attack were predicted exactly once,
 // and that the dead letters are as many as expected of each reason.
 func (v *served) unharmed(ctx context.Context, a *attack) error {
-	if err := v.endTransactions(ctx); err != nil {
-		return err
-	}
+	must(v.endTransactions(ctx))
 	left := make(map[event.ID]int, v.sent+len(a.nodes)) // predictions that are missing
 	for i := range v.sent {
 		left[event.ID{Num: int64(i)}] = 1
@@ -347,9 +326,7 @@ func (v *served) unharmed(ctx context.Context, a *attack) error {
 			left[p.Node]--
 		}
 	})
-	if err = errors.Join(err, wrong); err != nil {
-		return err
-	}
+	must(errors.Join(err, wrong))
 	for id, n := range left {
 		if n != 0 {
 			return fmt.Errorf("node %v was predicted %d times", id, 1-n)
@@ -362,9 +339,7 @@ func (v *served) unharmed(ctx context.Context, a *attack) error {
 		}
 		dead[d.Reason]++
 	})
-	if err = errors.Join(err, wrong); err != nil {
-		return err
-	}
+	must(errors.Join(err, wrong))
 	if !maps.Equal(dead, a.dead) {
 		return fmt.Errorf("dead letters %v, want %v", dead, a.dead)
 	}

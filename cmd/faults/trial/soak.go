@@ -62,23 +62,17 @@ func (w *Wear) String() string {
 // Soak sends nodes at a steady rate to one worker. Once all nodes have been sent, it sends
 // them again and again with the features of other nodes, so that the graph keeps its
 // size. From then on the worker's live heap, open files and goroutines must not grow.
-func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)) (*Wear, error) {
+func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)) (_ *Wear, err error) {
+	defer caught(&err)
 	g, err := s.newGraph(ctx, "soak")
-	if err != nil {
-		return nil, err
-	}
-	if g.http, err = freeAddress(); err != nil {
-		return nil, err
-	}
+	must(err)
+	g.http, err = freeAddress()
+	must(err)
 	p, err := g.start("a", "", "--linger", "20ms", "--checkpoints", "every=5s")
-	if err != nil {
-		return nil, err
-	}
+	must(err)
 	defer func() { _ = p.stop() }()
 	out, err := g.newSender(ctx)
-	if err != nil {
-		return nil, err
-	}
+	must(err)
 	const rate, bursts = 2000, 20
 	w := &Wear{Minutes: long.Minutes(), Rate: rate, Nodes: len(s.Items)}
 	var samples []sample
@@ -99,14 +93,10 @@ func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)
 			out.node(&node)
 			w.Events++
 		}
-		if err := out.send(ctx); err != nil {
-			return nil, err
-		}
+		must(out.send(ctx))
 		if n%bursts == bursts-1 {
 			at, err := scrape(ctx, g.http)
-			if err != nil {
-				return nil, err
-			}
+			must(err)
 			samples = append(samples, at)
 			w.Checkpoints = at.checkpoints
 			report(fmt.Sprintf("%v: %d events, live heap %.1f MB, %.0f files, %.0f goroutines", time.Since(began).Round(time.Second), w.Events, at.heap, at.descriptors, at.goroutines))
@@ -130,13 +120,9 @@ func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)
 	for i := range min(w.Events, len(s.Items)) {
 		ids = append(ids, s.Items[i].Node.ID)
 	}
-	if err := p.stop(); err != nil {
-		return nil, err
-	}
+	must(p.stop())
 	got, err := g.read(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
+	must(err)
 	w.Lost, w.Duplicated, w.Wrong = got.lost, got.twice, got.faults
 	return w, nil
 }

@@ -30,31 +30,24 @@ func (u *Upgraded) String() string {
 // ones are ended, the standby first. Then a worker of the old program starts once more, as
 // a supervisor might do, and must end by itself. The new workers have another setting
 // too, so that an epoch begins even if both programs have the same engine.
-func Upgrade(ctx context.Context, s *Setup, old string, report func(string)) (*Upgraded, error) {
+func Upgrade(ctx context.Context, s *Setup, old string, report func(string)) (_ *Upgraded, err error) {
+	defer caught(&err)
 	g, err := s.newGraph(ctx, "upgrade")
-	if err != nil {
-		return nil, err
-	}
+	must(err)
 	u := &upgrade{graph: g, old: old, report: report}
 	defer u.kill()
-	if u.ledger, err = g.follow(ctx); err != nil {
-		return nil, err
-	}
+	u.ledger, err = g.follow(ctx)
+	must(err)
 	// The load is that of a chaos run, without its disturbances.
 	load := &chaos{graph: g, ledger: u.ledger, report: report, rng: rand.New(rand.NewPCG(1, 0))}
-	if load.sender, err = g.newSender(ctx); err != nil {
-		return nil, err
-	}
+	load.sender, err = g.newSender(ctx)
+	must(err)
 	sent, stop := make(chan error, 1), make(chan struct{})
 	go func() { sent <- load.send(ctx, rand.New(rand.NewPCG(1, 1)), stop) }()
 	last, err := u.roll(ctx)
 	close(stop)
-	if err = errors.Join(err, <-sent); err != nil {
-		return nil, err
-	}
-	if err := load.drain(ctx, last); err != nil {
-		return nil, err
-	}
+	must(errors.Join(err, <-sent))
+	must(load.drain(ctx, last))
 	return &u.found, u.finish(ctx, load)
 }
 
@@ -74,9 +67,7 @@ func (u *upgrade) begin(ctx context.Context, program, name, text string, args ..
 		"work", "--brokers", strings.Join(u.setup.Brokers, ","), "--prefix", u.prefix, "--model", u.setup.Model, "--http", u.http,
 		"--session-timeout", session.String(), "--linger", "20ms", "--commit-interval", "20ms",
 	}, args...)...)
-	if err != nil {
-		return nil, err
-	}
+	must(err)
 	u.workers = append(u.workers, p)
 	u.report(name + " started")
 	return p, u.ledger.await(ctx, p, fmt.Sprintf("%q in its log", text), drainTimeout, func() bool { return p.logged(text) })
@@ -85,28 +76,18 @@ func (u *upgrade) begin(ctx context.Context, program, name, text string, args ..
 // roll replaces the old workers by new ones, and returns the one that serves.
 func (u *upgrade) roll(ctx context.Context) (*process, error) {
 	owner, err := u.begin(ctx, u.old, "old-owner", "serving")
-	if err != nil {
-		return nil, err
-	}
+	must(err)
 	standby, err := u.begin(ctx, u.old, "old-standby", "standing by")
-	if err != nil {
-		return nil, err
-	}
-	if err := u.pass(ctx, 100); err != nil {
-		return nil, err
-	}
+	must(err)
+	must(u.pass(ctx, 100))
 	newer := []string{"--coverage", "0.9", "--rebase"}
 	var joined []*process
 	for _, name := range []string{"new-a", "new-b"} {
 		p, err := u.begin(ctx, u.setup.Program, name, "recovered", append(newer, "--state-dir", filepath.Join(u.dir, name))...)
-		if err != nil {
-			return nil, err
-		}
+		must(err)
 		joined = append(joined, p)
 	}
-	if err := u.pass(ctx, 50); err != nil {
-		return nil, err
-	}
+	must(u.pass(ctx, 50))
 	if err := standby.stop(); err != nil {
 		u.found.unexplained("the old standby ended with %v: %s", err, standby.lastLine())
 	}
@@ -115,9 +96,7 @@ func (u *upgrade) roll(ctx context.Context) (*process, error) {
 		u.found.unexplained("the old owner ended with %v: %s", err, owner.lastLine())
 	}
 	u.report("the old workers have ended")
-	if err := u.pass(ctx, 100); err != nil {
-		return nil, err
-	}
+	must(u.pass(ctx, 100))
 	u.found.PauseMS = u.ledger.longest().Milliseconds()
 	late, err := u.begin(ctx, u.old, "old-again", "\ngvbll: ")
 	if err != nil && late == nil {
@@ -165,9 +144,7 @@ func (u *upgrade) finish(ctx context.Context, load *chaos) error {
 		return fmt.Errorf("the ledger: %w", err)
 	}
 	got, err := u.judge(ctx, load.next, &u.found.verdict)
-	if err != nil {
-		return err
-	}
+	must(err)
 	sum, _ := u.ledger.now()
 	u.found.Nodes, u.found.Windows, u.found.Epoch = load.next, len(got.windows), sum.epoch
 	if sum.epoch == 0 {

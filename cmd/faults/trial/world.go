@@ -33,27 +33,30 @@ func scenarios() []scenario {
 	)
 }
 
-// failed is the error that ends a scenario.
+// failed is an error that ends a trial, or a scenario.
 type failed struct{ error }
 
-// must ends a scenario, on its own goroutine, unless err is nil.
+// must ends what catches its error, on the same goroutine, unless err is nil.
 func must(err error) {
 	if err != nil {
 		panic(failed{err})
 	}
 }
 
+// caught sets err to what must has ended the caller with. It is deferred.
+func caught(err *error) {
+	switch r := recover().(type) {
+	case nil:
+	case failed:
+		*err = r.error
+	default:
+		panic(r)
+	}
+}
+
 // played plays the scenario.
 func (c *scenario) played(ctx context.Context, v *served) (err error) {
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case failed:
-			err = r.error
-		default:
-			panic(r)
-		}
-	}()
+	defer caught(&err)
 	return c.play(ctx, v)
 }
 
@@ -72,11 +75,10 @@ func (p *Played) String() string {
 // World serves a graph for each scenario in which the world is not as a worker would believe
 // it: every node must be predicted once, or a worker must end with one line that names the thing
 // and the remedy. Scenarios whose names do not contain the text only are left out.
-func World(ctx context.Context, s *Setup, cluster Cluster, only string, report func(string)) (*Played, error) {
+func World(ctx context.Context, s *Setup, cluster Cluster, only string, report func(string)) (_ *Played, err error) {
+	defer caught(&err)
 	admin, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers...))
-	if err != nil {
-		return nil, err
-	}
+	must(err)
 	defer admin.Close()
 	nodes := 0
 	if k, ok := cluster.(*Kafka); ok {
@@ -94,13 +96,10 @@ func World(ctx context.Context, s *Setup, cluster Cluster, only string, report f
 		setup := *s
 		setup.Shards = c.shards
 		v, err := setup.newServed(ctx, admin, fmt.Sprintf("world-%d", i))
-		if err != nil {
-			return nil, err
-		}
+		must(err)
 		v.cluster = cluster
-		if v.http, err = freeAddress(); err != nil {
-			return nil, err
-		}
+		v.http, err = freeAddress()
+		must(err)
 		err = c.played(ctx, v)
 		v.end()
 		found.Scenarios++
