@@ -108,9 +108,13 @@ func (w *detectors) Scored(out *event.Outcome) {
 	static := slices.IndexFunc(out.Heads, func(h event.Head) bool { return h.Name == "static" })
 	add := func(detector int, loss, unit float64) {
 		a := w.loss[detector]
-		before := a.Mean()
-		if a.Add(unit*loss) && a.Mean() > before {
-			found(detector, (a.Mean()-before)/unit)
+		n, sum := float64(a.Width()+1), float64(float64(a.Width())*a.Mean())+float64(unit*loss)
+		if !a.Add(unit * loss) {
+			return
+		}
+		left := float64(a.Width())
+		if rise := a.Mean() - (sum-float64(left*a.Mean()))/(n-left); rise > 0 {
+			found(detector, rise/unit)
 		}
 	}
 	for i, l := range out.Labelled {
