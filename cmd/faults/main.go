@@ -94,7 +94,7 @@ func (f *flags) run(ctx context.Context, command string) error {
 	if err != nil {
 		return err
 	}
-	s := &trial.Setup{Program: filepath.Join(dir, "gvbll"), Model: filepath.Join(dir, "model.safetensors"), Dir: dir, Shards: f.Shards}
+	s := &trial.Setup{Program: filepath.Join(dir, "gvbll"), Model: filepath.Join(dir, "model.safetensors"), Dir: dir, Shards: f.Shards, Head: f.Head}
 	nodes := map[string]int{"crash": f.Crash.Nodes, "spread": f.Spread.Nodes, "chaos": 2000, "upgrade": 2000, "soak": f.Soak.Nodes, "restarts": 2000, "world": 600, "hostile": 600}[command]
 	if err := f.prepare(ctx, s, nodes); err != nil {
 		return err

@@ -125,7 +125,7 @@ func (t *tried) learn(ctx context.Context, n int) error {
 func (t *tried) try(ctx context.Context) error {
 	file := filepath.Join(t.folder, fmt.Sprintf("%d.safetensors", len(t.models)))
 	serving := t.models[len(t.models)-1] // it was promoted
-	if err := t.gvbll(ctx, "train", "--out", file, "--serving", serving, "--epochs", "3"); err != nil {
+	if err := t.gvbll(ctx, "train", "--head", t.setup.Head, "--out", file, "--serving", serving, "--epochs", "3"); err != nil {
 		return err
 	}
 	m, err := model.Open(file)

@@ -22,6 +22,7 @@ type Setup struct {
 	// Shadow is the file of a second model, to run in the shadow, and ShadowID its id.
 	// Both are empty for none.
 	Shadow, ShadowID string
+	Head             string   // what serves: pool or paper
 	Flags            []string // further flags of the workers
 	Shards           int      // of the graphs, 0 for graphs without shards
 	Items            []Item   // nodes that fit the model, in the order of their arrival
