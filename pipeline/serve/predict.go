@@ -220,7 +220,7 @@ func (p *Predictor) prediction(o *Opinion, id event.ID, place uint8) event.Predi
 	head := &o.Heads[place]
 	return event.Prediction{
 		Node: id, Class: head.Class, ClassIndex: int32(MostProbable(head.Probabilities)), Confidence: head.Confidence,
-		Probabilities: head.Probabilities, Model: p.model.ID,
+		Probabilities: head.Probabilities, Classes: p.model.Classes, Model: p.model.ID,
 	}
 }
 
