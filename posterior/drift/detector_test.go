@@ -174,18 +174,6 @@ func TestConstantRowsNeverFire(t *testing.T) {
 	}
 }
 
-// TestBelow: below draws the numbers of rand.IntN.
-func TestBelow(t *testing.T) {
-	a, b := rand.NewPCG(1, 2), rand.New(rand.NewPCG(1, 2))
-	for _, n := range []int{1, 2, 3, 64, 1000, 1024, maxNumbers, math.MaxInt32} {
-		for range 1000 {
-			if got, want := below(n, a), b.IntN(n); got != want {
-				t.Fatalf("below(%d) = %d, want %d", n, got, want)
-			}
-		}
-	}
-}
-
 // TestCosine compares cosine with math.Cos.
 func TestCosine(t *testing.T) {
 	for turns := -40.; turns < 40; turns += 0.0037 {

@@ -2,7 +2,6 @@ package drift
 
 import (
 	"math"
-	"math/bits"
 	"math/rand/v2"
 	"slices"
 
@@ -128,26 +127,14 @@ func (m *MMD) Add(x []float32) (drift bool) {
 // Last returns the latest comparison, zeros before the first.
 func (m *MMD) Last() comparison { return m.last }
 
-// distance returns |x/n - y/k|², summed as four sums of every fourth entry.
-func distance(x []float64, n float64, y []float64, k float64) float64 {
+// distance returns |x/n - y/k|².
+func distance(x []float64, n float64, y []float64, k float64) (sum float64) {
 	byN, byK := 1/n, 1/k
-	var sum [4]float64
-	y = y[:len(x)]
-	square := func(i int) float64 {
-		d := float64(x[i]*byN) - float64(y[i]*byK)
-		return float64(d * d)
+	for i, x := range x {
+		d := float64(x*byN) - float64(y[i]*byK)
+		sum += float64(d * d)
 	}
-	i := 0
-	for ; i+4 <= len(x); i += 4 {
-		sum[0] += square(i)
-		sum[1] += square(i + 1)
-		sum[2] += square(i + 2)
-		sum[3] += square(i + 3)
-	}
-	for ; i < len(x); i++ {
-		sum[i%4] += square(i)
-	}
-	return (sum[0] + sum[1]) + (sum[2] + sum[3])
+	return sum
 }
 
 // drawsPerAlarm is how many of the random blocks lie beyond the threshold: enough to
@@ -165,11 +152,11 @@ func (m *MMD) fit() base {
 	}
 	// The largest distances, ascending; the first becomes the threshold.
 	var far [drawsPerAlarm]float64
-	draws := rand.NewPCG(m.cfg.Seed, thresholdStream)
+	draws := rand.New(rand.NewPCG(m.cfg.Seed, thresholdStream))
 	sum, rest := make([]float64, width), make([]float64, width)
 	for range int(math.Ceil(drawsPerAlarm / m.cfg.FalseAlarms)) {
 		for i := range m.cfg.Block {
-			j := i + below(n-i, draws)
+			j := i + draws.IntN(n-i)
 			order[i], order[j] = order[j], order[i]
 		}
 		sums(sum, order[:m.cfg.Block])
@@ -191,20 +178,6 @@ func (m *MMD) fit() base {
 		b.mean[k] /= float64(n)
 	}
 	return b
-}
-
-// below returns a uniform number in [0, n), as [rand.Rand.IntN] does, in half the time: a
-// new reference takes hundreds of thousands of them.
-func below(n int, from *rand.PCG) int {
-	if n&(n-1) == 0 {
-		return int(from.Uint64()) & (n - 1)
-	}
-	for {
-		high, low := bits.Mul64(from.Uint64(), uint64(n))
-		if low >= uint64(n) || low >= -uint64(n)%uint64(n) {
-			return int(high)
-		}
-	}
 }
 
 // Streams of the seed: features and threshold draw independently.
