@@ -55,14 +55,19 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 	}
 	defer g.Client.Close()
 	if g.Shards > 0 {
-		found, err := shards.Audit(ctx, p, g, a.Kafka.Prefix, models[0], a.state(), map[string]bool{"--shadow": a.Shadow != "", "--checkpoint": a.Checkpoint != ""})
+		for _, flag := range [][2]string{{"--shadow", a.Shadow}, {"--checkpoint", a.Checkpoint}} {
+			if flag[1] != "" {
+				return flags.Usagef("%s: the graph %s has %d shards, whose audit needs one model and begins at the ledger's beginning: leave it out", flag[0], a.Kafka.Prefix, g.Shards)
+			}
+		}
+		found, err := shards.Audit(ctx, p, g, models[0], a.state())
 		if err != nil {
 			return err
 		}
 		if a.JSON {
 			return json.NewEncoder(p.Out).Encode(found)
 		}
-		return printAudit(p.Out, found.Result, found.Of())
+		return printAudit(p.Out, found.Result, fmt.Sprintf("of each of %d shards: ", g.Shards))
 	}
 	all, err := a.settings(ctx, g.Client, g.Names, models)
 	if err != nil {

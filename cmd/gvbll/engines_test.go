@@ -46,19 +46,20 @@ func TestEngines(t *testing.T) {
 		t.Fatal("no recordings in testdata")
 	}
 	for _, file := range recordings {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".tgz"), func(t *testing.T) { goOn(t, file) })
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".tgz"), func(t *testing.T) { onRecording(t, file, testGoOn) })
 	}
 }
 
-// goOn serves thirty nodes more on a recorded graph.
-func goOn(t *testing.T, recording string) {
+// onRecording runs a test on a recorded graph, which is in its folder dir.
+func onRecording(t *testing.T, recording string, test func(t *testing.T, sh *shell, dir string)) {
 	dir := t.TempDir()
 	if out, err := exec.Command("tar", "xzf", recording, "-C", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	onKFake(t, func(t *testing.T, sh *shell) { testGoOn(t, sh, dir) }, kfake.DataDir(filepath.Join(dir, "broker")))
+	onKFake(t, func(t *testing.T, sh *shell) { test(t, sh, dir) }, kfake.DataDir(filepath.Join(dir, "broker")))
 }
 
+// testGoOn serves thirty nodes more.
 func testGoOn(t *testing.T, sh *shell, dir string) {
 	file := filepath.Join(dir, "model.safetensors")
 	m, err := model.Open(file)
@@ -123,11 +124,7 @@ func (g *testGraph) replace(topic string, records []kafka.Record) {
 // TestAnotherEngine: a ledger of another engine goes on by an epoch of this one. Of the windows
 // before it the audit checks what needs no engine, and it proves all others.
 func TestAnotherEngine(t *testing.T) {
-	dir := t.TempDir()
-	if out, err := exec.Command("tar", "xzf", fmt.Sprintf("testdata/engine-v%d.tgz", pipeline.Version), "-C", dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	onKFake(t, func(t *testing.T, sh *shell) { testAnotherEngine(t, sh, dir) }, kfake.DataDir(filepath.Join(dir, "broker")))
+	onRecording(t, fmt.Sprintf("testdata/engine-v%d.tgz", pipeline.Version), testAnotherEngine)
 }
 
 func testAnotherEngine(t *testing.T, sh *shell, dir string) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/topics"
-	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/sender"
 )
 
@@ -66,7 +65,7 @@ func (c sendCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	if err != nil {
 		return err
 	}
-	client, names, err := c.connect(ctx, p)
+	client, names, err := connectOrCreate(ctx, p, c.Kafka, c.CreateTopics, topics.Create)
 	if err != nil {
 		return err
 	}
@@ -90,19 +89,6 @@ func (c sendCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	return err
 }
 
-// connect connects to Kafka, and creates missing topics with --create-topics.
-func (c sendCmd) connect(ctx context.Context, p flags.Process) (*kafka.Client, topics.Names, error) {
-	client, names, err := c.Kafka.Connect(ctx, p)
-	if err != nil || c.CreateTopics == 0 {
-		return client, names, err
-	}
-	if _, err := topics.Create(ctx, client, names, topics.Layout{Partitions: c.CreateTopics, Replication: -1}); err != nil {
-		client.Close()
-		return nil, names, err
-	}
-	return client, names, nil
-}
-
 // events sends the events of a file.
 func (c sendCmd) events(ctx context.Context, p flags.Process) error {
 	in, err := p.OpenInput(c.Events)
@@ -110,7 +96,7 @@ func (c sendCmd) events(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer in.Close()
-	client, names, err := c.connect(ctx, p)
+	client, names, err := connectOrCreate(ctx, p, c.Kafka, c.CreateTopics, topics.Create)
 	if err != nil {
 		return err
 	}

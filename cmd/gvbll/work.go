@@ -131,7 +131,11 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 		return err
 	}
 	defer web.Close()
-	client, names, err := w.connect(ctx, p)
+	create := topics.Create
+	if w.BeginAgain {
+		create = topics.Recreate
+	}
+	client, names, err := connectOrCreate(ctx, p, w.Kafka, w.CreateTopics, create)
 	if err != nil {
 		return err
 	}
@@ -174,17 +178,13 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	return err
 }
 
-// connect connects to Kafka, and creates missing topics.
-func (w workCmd) connect(ctx context.Context, p flags.Process) (*kafka.Client, topics.Names, error) {
-	client, names, err := w.Kafka.Connect(ctx, p)
-	if err != nil || w.CreateTopics == 0 {
+// connectOrCreate connects to Kafka, and creates missing topics with so many partitions, none if 0.
+func connectOrCreate(ctx context.Context, p flags.Process, f flags.Inputs, partitions int, create func(context.Context, *kafka.Client, topics.Names, topics.Layout) ([]string, error)) (*kafka.Client, topics.Names, error) {
+	client, names, err := f.Connect(ctx, p)
+	if err != nil || partitions == 0 {
 		return client, names, err
 	}
-	create := topics.Create
-	if w.BeginAgain {
-		create = topics.Recreate
-	}
-	if _, err := create(ctx, client, names, topics.Layout{Partitions: w.CreateTopics, Replication: -1}); err != nil {
+	if _, err := create(ctx, client, names, topics.Layout{Partitions: partitions, Replication: -1}); err != nil {
 		client.Close()
 		return nil, names, err
 	}

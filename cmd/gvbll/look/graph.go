@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
-	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -51,23 +49,6 @@ func (g Graph) Undivided() error {
 		return nil
 	}
 	return fmt.Errorf("the graph of ledger %s has %d shards, and this command needs one that has none (docs/sharding.md)", g.Names.Ledger, g.Shards)
-}
-
-// TriesNone says why the graph's workers try no model beside the one that serves, "" if they do.
-func (g Graph) TriesNone() string {
-	if g.Shards == 0 {
-		return ""
-	}
-	return fmt.Sprintf("has %d shards, which try no model beside theirs", g.Shards)
-}
-
-// CanHave returns an error if the graph's workers cannot have a model among them.
-func (g Graph) CanHave(m *model.Model) error {
-	if g.Shards == 0 {
-		return nil
-	}
-	_, err := gnn.Slice(m.Encoder, 0, g.Shards)
-	return err
 }
 
 // Records returns the partitions of the ledger that have the records of windows.

@@ -35,7 +35,7 @@ var (
 	_ io.Closer       = (*lockedEngine)(nil)
 )
 
-// Step implements worker.Engine.
+// Step implements replay.Engine.
 func (e *lockedEngine) Step(w *event.Window) *event.Outcome {
 	e.turn.Lock()
 	defer e.turn.Unlock()
@@ -61,7 +61,7 @@ func (r *Recycler) Add(out *event.Outcome) *event.Outcome {
 	return out
 }
 
-// Err implements worker.Engine.
+// Err implements replay.Engine.
 func (e *lockedEngine) Err() error {
 	e.turn.Lock()
 	defer e.turn.Unlock()
@@ -76,7 +76,7 @@ func (e *lockedEngine) Close() error {
 	return nil
 }
 
-// AssignRoles implements worker.RoleAssigner.
+// AssignRoles implements replay.RoleAssigner.
 func (e *lockedEngine) AssignRoles(serves, shadow string) {
 	e.turn.Lock()
 	defer e.turn.Unlock()
@@ -97,11 +97,11 @@ func (e *lockedEngine) ask(f func(*pipeline.Engine)) {
 	f(e.Serving())
 }
 
-// Snapshot implements worker.Keeper.
+// Snapshot implements replay.Keeper.
 func (e *lockedEngine) Snapshot(meta map[string]string) replay.Snapshot {
 	e.turn.Lock()
 	defer e.turn.Unlock()
-	return snapshot{&e.turn, func() pipeline.Blocks { return e.Serving().Config().Blocks }, e.pair.Snapshot(meta)}
+	return snapshot{&e.turn, e.Serving().Config().Blocks, e.pair.Snapshot(meta)}
 }
 
 // Restorer returns a function that reads a locked engine back from its snapshot.
@@ -123,7 +123,7 @@ func fresh(cfg pipeline.Config, models ...*model.Model) func() (replay.Engine, e
 	}
 }
 
-// Apart implements worker.Comparer.
+// Apart implements replay.Comparer.
 func (e *lockedEngine) Apart(exact replay.Engine) (d ledger.Distance) {
 	e.turn.Lock()
 	defer e.turn.Unlock()
@@ -134,7 +134,7 @@ func (e *lockedEngine) Apart(exact replay.Engine) (d ledger.Distance) {
 // snapshot is a snapshot of a locked engine, read between its steps.
 type snapshot struct {
 	turn  *sync.Mutex
-	store func() pipeline.Blocks
+	store pipeline.Blocks
 	*pipeline.Snapshot
 }
 
@@ -144,9 +144,9 @@ func (s snapshot) Read(p []byte) (int, error) {
 	return s.Snapshot.Read(p)
 }
 
-// Keep implements worker.Snapshot.
+// Keep implements replay.Snapshot.
 func (s snapshot) Keep(folder string) error {
-	return LinkBlocks(s.store(), folder, s.Blocks())
+	return LinkBlocks(s.store, folder, s.Blocks())
 }
 
 // LinkBlocks makes links in a folder to the blocks of an engine, if there are any.
@@ -164,7 +164,7 @@ func (s snapshot) Close() error {
 	return nil
 }
 
-// effective returns a function for [worker.Config.Effective].
+// effective returns a function for [replay.Terms.Effective].
 func effective(models ...*model.Model) func(event.Settings) event.Settings {
 	return func(there event.Settings) event.Settings {
 		cfg, err := pipeline.ParseSettings(there)

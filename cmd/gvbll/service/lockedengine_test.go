@@ -10,9 +10,9 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// TestKeeperOutcomeHolds: a window's predictions do not change while the next window is
-// stepped. worker.Engine demands it, because the worker encodes them meanwhile.
-func TestKeeperOutcomeHolds(t *testing.T) {
+// TestLastOutcomeHolds: a window's predictions do not change while the next window is
+// stepped. replay.Engine demands it, because the worker encodes them meanwhile.
+func TestLastOutcomeHolds(t *testing.T) {
 	w := bench.Workload{Features: 16, Hidden: 16, Embedding: 8, Classes: 5, Window: 20, Seed: 1}.WithDefaults()
 	m, err := w.Model()
 	must(t, err)

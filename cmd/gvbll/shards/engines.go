@@ -87,7 +87,7 @@ type taskSnapshot struct {
 	blocks pipeline.Blocks
 }
 
-// Keep implements worker.Snapshot.
+// Keep implements replay.Snapshot.
 func (s taskSnapshot) Keep(folder string) error {
 	return service.LinkBlocks(s.blocks, folder, s.Blocks())
 }
@@ -148,7 +148,7 @@ type allShards struct {
 
 var _ tasks.Shards = (*allShards)(nil)
 
-// Step implements worker.Engine.
+// Step implements replay.Engine.
 func (s *allShards) Step(w *event.Window) *event.Outcome {
 	s.recycler.Recycle(s.All)
 	return s.recycler.Add(s.All.Step(w))
@@ -176,18 +176,10 @@ type Audited struct {
 	Shards int `json:"shards"`
 }
 
-// Of says of what the result is, before it.
-func (a *Audited) Of() string { return fmt.Sprintf("of each of %d shards: ", a.Shards) }
-
-// Audit audits a graph of several shards. unfit are flags that no such audit can have.
-func Audit(ctx context.Context, p flags.Process, g look.Graph, prefix string, m *model.Model, state flags.State, unfit map[string]bool) (found Audited, err error) {
+// Audit audits a graph of several shards.
+func Audit(ctx context.Context, p flags.Process, g look.Graph, m *model.Model, state flags.State) (found Audited, err error) {
 	client, names, shards := g.Client, g.Names, g.Shards
 	found.Shards = shards
-	for flag, given := range unfit {
-		if given {
-			return found, flags.Usagef("%s: the graph %s has %d shards, whose audit needs one model and begins at the ledger's beginning: leave it out", flag, prefix, shards)
-		}
-	}
 	cuts, err := cuts.OpenCuts(ctx, client, names.LedgerAt(0), cuts.Place{})
 	if err != nil {
 		return found, fmt.Errorf("audit: %w", err)

@@ -58,7 +58,7 @@ type recycling struct {
 	before, last *event.Outcome
 }
 
-// Step implements worker.Engine.
+// Step implements replay.Engine.
 func (e *recycling) Step(w *event.Window) *event.Outcome {
 	if e.before != nil {
 		e.Recycle(e.before)
