@@ -9,6 +9,7 @@
 #   make restarts RUNS=7 BROKER=kafka|kafka1       brokers restarted under load
 #   make world BROKER=kfake|kafka|kafka1           topics deleted, recreated, shortened
 #   make hostile                                   floods of hostile records beside a stream
+#   make pictures                                  the pictures of README and docs, anew
 #   make ci                                        everything that a change must pass
 #   make release VERSION=1.0                       binaries in dist, for linux and macOS
 
@@ -20,7 +21,7 @@ VERSION ?= dev
 PLATFORMS = linux/amd64 linux/arm64 darwin/arm64
 faults = go run ./cmd/faults --broker $(BROKER) --seed $(SEED)
 
-.PHONY: test test-kafka crash chaos upgrade soak restarts world hostile ci release $(PLATFORMS)
+.PHONY: test test-kafka crash chaos upgrade soak restarts world hostile pictures ci release $(PLATFORMS)
 test:
 	go test ./...
 test-kafka:
@@ -39,6 +40,8 @@ world:
 	$(faults) world
 hostile:
 	$(faults) -v hostile --size 1
+pictures:
+	.ci/pictures --write
 ci:
 	.ci/run
 release: $(PLATFORMS)
