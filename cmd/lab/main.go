@@ -1,6 +1,5 @@
-// Command lab measures: the paper's comparison, the coverage of sets of classes, the
-// constants of the update, and the cost of an arrival. It also makes synthetic graphs. See
-// docs/lab.md.
+// Command lab measures: the paper's comparison, the coverage of sets of classes,
+// and the cost of an arrival. It also makes synthetic graphs. See docs/lab.md.
 package main
 
 import (
@@ -17,11 +16,10 @@ func main() { program(new(cli)).Main("") }
 // cli is the command line. Every flag can also be given as an environment
 // variable, GVBLL_ and its name in capitals, and in a file of flags.
 type cli struct {
-	Generate    generateCmd    `cmd:"" help:"Write a synthetic graph that drifts as a data set."`
-	Table       tableCmd       `cmd:"" help:"Run the paper's comparison (Table I): twelve systems on the same streams."`
-	Coverage    coverageCmd    `cmd:"" help:"Measure how sets of classes keep their coverage under drift and with late labels."`
-	Sensitivity sensitivityCmd `cmd:"" help:"Measure how the online update depends on its constants, batch size and training nodes."`
-	Bench       benchCmd       `cmd:"" help:"Measure the cost of an arrival in the graph, the engine and a broker."`
+	Generate generateCmd `cmd:"" help:"Write a synthetic graph that drifts as a data set."`
+	Table    tableCmd    `cmd:"" help:"Run the paper's comparison (Table I): twelve systems on the same streams."`
+	Coverage coverageCmd `cmd:"" help:"Measure how sets of classes keep their coverage under drift and with late labels."`
+	Bench    benchCmd    `cmd:"" help:"Measure the cost of an arrival in the graph, the engine and a broker."`
 }
 
 // program returns the program with the commands c.
@@ -32,7 +30,6 @@ func program(c *cli) flags.Program {
 		Vars: kong.Vars{
 			"systems":    strings.Join(table.Known, ", "),
 			"benchmarks": strings.Join(benchmarkNames(), ", "),
-			"parameters": strings.Join(table.Parameters, ", "),
 		},
 	}
 }

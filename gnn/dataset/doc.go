@@ -1,10 +1,9 @@
 // Package dataset reads, writes and generates graphs of which some or all nodes have
 // labels, and cuts them into training nodes and the steps of a stream.
 //
-// [Open] reads four layouts (tables with headers, OGB's raw csv, PyTorch
-// Geometric's and scipy's arrays in an .npz), [Drift] generates graphs whose
-// classes, features and homophily drift. Both give a [Dataset], and
-// [Dataset.Cut] makes a [Stream] of it.
+// [Open] reads tables with headers, OGB's raw csv and PyTorch Geometric's arrays in
+// an .npz, [Drift] generates graphs whose classes, features and homophily drift. Both
+// give a [Dataset], and [Dataset.Cut] makes a [Stream] of it.
 //
 // What always holds of a Dataset that Open or Drift returned: nodes are numbered
 // from 0; Features, Labels and, unless nil, Time and Context have an entry each; ids are

@@ -15,9 +15,6 @@ import (
 //
 //   - PyTorch Geometric's: x, n×d numbers; edge_index, 2×e integers; y, n integers.
 //   - That of the heterophilous graphs: node_features, edges (e×2) and node_labels.
-//   - The parts of scipy's sparse matrices, as gnn-benchmark and ppnp publish graphs:
-//     adj_data, adj_indices, adj_indptr and adj_shape, or adj_matrix.data and so on;
-//     the same of attr, or an n×d array attr_matrix; and labels.
 //
 // Labels count classes from 0; -1 or nan is none. Optional are node_year or time, n
 // numbers; node_ids, n integers or texts; and a split: train_mask, val_mask and
@@ -35,7 +32,7 @@ func readNPZ(r io.ReaderAt, size int64, name string) (*Dataset, error) {
 	d := &Dataset{Name: name}
 	at := slices.IndexFunc(layouts, func(l layout) bool { return z.has(l.sign) })
 	if at < 0 {
-		return nil, errors.New("neither edge_index (with x and y), nor edges (with node_features and node_labels), nor adj_indptr or adj_matrix.indptr (with the other parts of adj and attr, and labels) is there")
+		return nil, errors.New("neither edge_index (with x and y) nor edges (with node_features and node_labels) is there: save x, edge_index and y (docs/datasets.md)")
 	}
 	for _, read := range []func(npz, *Dataset) error{layouts[at].graph, layouts[at].labels, npz.times, npz.ids, npz.masks} {
 		if err := read(z, d); err != nil {
@@ -54,8 +51,6 @@ type layout struct {
 var layouts = []layout{
 	{"edge_index", tensors("x", "edge_index", columnEdges), labels("y")},
 	{"edges", tensors("node_features", "edges", rowEdges), labels("node_labels")},
-	{"adj_indptr", matrices("adj_", "attr_"), labels("labels")},
-	{"adj_matrix.indptr", matrices("adj_matrix.", "attr_matrix."), labels("labels")},
 }
 
 // npz is an archive of arrays by name.
@@ -78,17 +73,6 @@ func (z npz) open(name string) (*array, error) {
 		return nil, fmt.Errorf("%s holds texts, want numbers", name)
 	}
 	return a, err
-}
-
-// vector returns a one-dimensional array of n integers from low to high, or of any
-// number of them if n is negative.
-func (z npz) vector(name string, n, low, high int) ([]int32, error) {
-	want := "[n]"
-	if n >= 0 {
-		want = fmt.Sprintf("[%d]", n)
-	}
-	fits := func(shape []int) bool { return len(shape) == 1 && (n < 0 || shape[0] == n) }
-	return z.integers(name, low, high, fits, want)
 }
 
 // perNode returns an error unless an array has an entry for each of n nodes, in the shape
@@ -278,19 +262,6 @@ func (z npz) mask(name string, part Part, n int, parts *[][]Part) error {
 	return a.end()
 }
 
-// integers returns an array of integers from low to high whose shape fits.
-func (z npz) integers(name string, low, high int, fits func(shape []int) bool, want string) ([]int32, error) {
-	a, err := z.open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer a.close()
-	if !fits(a.shape) {
-		return nil, fmt.Errorf("%s has shape %v, want %s", name, a.shape, want)
-	}
-	return a.rest(low, high, z.memory)
-}
-
 // tensors returns a function that reads features from an n×d array, and edges from an
 // array that has their ends in the given way.
 func tensors(x, edges string, ends edgeEnds) func(npz, *Dataset) error {
@@ -416,127 +387,4 @@ func (z npz) edges(d *Dataset, name string, ends edgeEnds) error {
 		}
 	}
 	return nil
-}
-
-// matrices returns a function that reads the parts of scipy's sparse matrices, whose
-// names begin with adj and attr. Instead of the parts of the latter there may be an
-// array.
-func matrices(adj, attr string) func(npz, *Dataset) error {
-	return func(z npz, d *Dataset) error {
-		nodes := 0
-		rows, columns, err := z.csr(adj, func(index []uint32, _ []float32) error {
-			for _, u := range index {
-				d.Edges = append(d.Edges, [2]int32{int32(nodes), int32(u)})
-			}
-			nodes++
-			return z.memory.claim(edgeBytes * len(index))
-		})
-		if err != nil {
-			return err
-		}
-		if rows != columns || rows == 0 {
-			return fmt.Errorf("%sshape is %d × %d, want as many rows as columns, and at least one", adj, rows, columns)
-		}
-		whole := attr[:len(attr)-1] // the matrix, of whose parts attr is the beginning
-		if z.has(whole) {
-			if err := z.dense(d, whole); err != nil {
-				return err
-			}
-			if len(d.Features) != nodes {
-				return fmt.Errorf("%s has %d rows, want %d, one for each node", whole, len(d.Features), nodes)
-			}
-			return nil
-		}
-		all := features{memory: z.memory}
-		n, dim, err := z.csr(attr, all.addSparse)
-		if err != nil {
-			return err
-		}
-		if n != nodes || dim == 0 || dim > maxDim {
-			return fmt.Errorf("%sshape is %d × %d, want %d × features, at most %d", attr, n, dim, nodes, maxDim)
-		}
-		d.Dim = dim
-		if d.Features, d.Sparse, err = all.finish(dim); err != nil {
-			return fmt.Errorf("%s: %w", whole, err)
-		}
-		return nil
-	}
-}
-
-// csr reads a matrix in compressed sparse rows and calls each with every row's
-// nonzero entries, by strictly increasing column; the slices are valid until
-// each returns. It returns the matrix's shape. The names of its parts begin with
-// name. If data is missing, all values are 1.
-func (z npz) csr(name string, each func(index []uint32, value []float32) error) (rows, columns int, err error) {
-	shape, err := z.vector(name+"shape", 2, 0, math.MaxInt32)
-	if err != nil {
-		return 0, 0, err
-	}
-	rows, columns = int(shape[0]), int(shape[1])
-	if rows > maxNodes {
-		return 0, 0, fmt.Errorf("%sshape is %d × %d, want at most %d rows", name, rows, columns, maxNodes)
-	}
-	index, err := z.vector(name+"indices", -1, 0, columns-1)
-	if err != nil {
-		return 0, 0, err
-	}
-	start, err := z.vector(name+"indptr", rows+1, 0, len(index))
-	if err != nil {
-		return 0, 0, err
-	}
-	if start[0] != 0 || int(start[rows]) != len(index) {
-		return 0, 0, fmt.Errorf("%sindptr goes from %d to %d, want 0 to the %d entries of %sindices", name, start[0], start[rows], len(index), name)
-	}
-	var data *array
-	if z.has(name + "data") {
-		if data, err = z.open(name + "data"); err != nil {
-			return 0, 0, err
-		}
-		defer data.close()
-		if !slices.Equal(data.shape, []int{len(index)}) {
-			return 0, 0, fmt.Errorf("%sdata has shape %v, want [%d] as %sindices", name, data.shape, len(index), name)
-		}
-	}
-	type entry struct {
-		column uint32
-		value  float32
-	}
-	var row []entry
-	var at []uint32
-	var values []float32
-	for r := range rows {
-		from, to := start[r], start[r+1]
-		if to < from {
-			return 0, 0, fmt.Errorf("%sindptr: row %d goes from %d to %d", name, r, from, to)
-		}
-		row = row[:0]
-		for k := from; k < to; k++ {
-			v := float32(1)
-			if data != nil {
-				if v, err = data.feature(); err != nil {
-					return 0, 0, fmt.Errorf("%sdata, entry %d: %w", name, k, err)
-				}
-			}
-			row = append(row, entry{uint32(index[k]), v})
-		}
-		slices.SortFunc(row, func(p, q entry) int { return int(p.column) - int(q.column) })
-		at, values = at[:0], values[:0]
-		for k, e := range row {
-			if k > 0 && row[k-1].column == e.column {
-				return 0, 0, fmt.Errorf("%sindices: row %d has two entries in column %d: call sum_duplicates before saving", name, r, e.column)
-			}
-			if e.value != 0 {
-				at, values = append(at, e.column), append(values, e.value)
-			}
-		}
-		if err := each(at, values); err != nil {
-			return 0, 0, fmt.Errorf("%sdata: %w", name, err)
-		}
-	}
-	if data != nil {
-		if err := data.end(); err != nil {
-			return 0, 0, err
-		}
-	}
-	return rows, columns, nil
 }

@@ -147,25 +147,6 @@ func (p *Picture) scores(title, x string, acc, nll, ece []series) {
 	p.lines("", x, "ECE", ece)
 }
 
-// logarithmic makes the X axes of all plots logarithmic, with ticks at the values, unless
-// some are not positive.
-func (p *Picture) logarithmic(values []float64) {
-	values = slices.Compact(slices.Sorted(slices.Values(values)))
-	if values[0] <= 0 {
-		return
-	}
-	var ticks plot.ConstantTicks
-	for _, v := range values {
-		ticks = append(ticks, plot.Tick{Value: v, Label: fmt.Sprintf("%.3g", v)})
-	}
-	for _, q := range p.plots {
-		q.X.Scale, q.X.Tick.Marker = plot.LogScale{}, ticks
-		if len(values) == 1 {
-			q.X.Min, q.X.Max = values[0]/2, values[0]*2
-		}
-	}
-}
-
 // reliability adds a reliability diagram: the accuracy of each bin of confidence, with the
 // diagonal and the number of predictions as a line, relative to the largest.
 func (p *Picture) reliability(name string, bins *calibration.Bins) {
