@@ -149,15 +149,6 @@ func Create(ctx context.Context, c *kafka.Client, n Names, l Layout) ([]string, 
 	return create(ctx, c, n, l)
 }
 
-// exchanged describes what the shards of a graph have sent each other, if there is any of it.
-func exchanged(ctx context.Context, c *kafka.Client, n Names) ([]string, error) {
-	begun, err := c.HasRecords(ctx, n.Exchange)
-	if err != nil || !begun {
-		return nil, err
-	}
-	return []string{"messages between shards in " + n.Exchange}, nil
-}
-
 // fixedShards returns the number of shards of the ledger that is there.
 func fixedShards(ctx context.Context, c *kafka.Client, n Names, wanted int) (int, error) {
 	have, err := c.Partitions(ctx, n.Ledger)

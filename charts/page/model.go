@@ -1,7 +1,6 @@
 package page
 
 import (
-	"encoding/hex"
 	"net/http"
 
 	"github.com/gvbll/gvbll/pipeline"
@@ -76,7 +75,7 @@ func (s *Server) posterior(r *http.Request) (any, *problem) {
 	if p := s.engine(r.Context(), func(e *pipeline.Engine) { b = e.PosteriorReport() }); p != nil {
 		return nil, p
 	}
-	v := posteriorValue{Version: b.Version, Hash: hex.EncodeToString(b.Hash[:]), Distance: b.Distance, KL: b.KL}
+	v := posteriorValue{Version: b.Version, Hash: b.Hash.Hex(), Distance: b.Distance, KL: b.KL}
 	for _, c := range b.Classes {
 		v.Classes = append(v.Classes, classPosteriorValue(c))
 	}

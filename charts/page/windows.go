@@ -1,7 +1,6 @@
 package page
 
 import (
-	"encoding/hex"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -33,7 +32,7 @@ func summaryOf(w *Window) windowSummary {
 		Window: out.Window, At: w.At.UTC().Format(time.RFC3339Nano), Cause: w.Cause, Replayed: w.Replayed,
 		Milliseconds: float64(w.Took.Nanoseconds()) / 1e6, Arrivals: out.Counts.Arrivals, Context: out.Counts.Context,
 		Updates: out.Counts.Updates, Edges: out.Counts.Edges, Labels: len(out.Labelled), Refused: len(out.Refused),
-		Pending: out.Levels.Pending, Posterior: hex.EncodeToString(out.Posterior[:]), Chain: hex.EncodeToString(out.Chain[:]),
+		Pending: out.Levels.Pending, Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(),
 	}
 	if len(out.Heads) > 0 {
 		v.Version = out.Heads[0].Version

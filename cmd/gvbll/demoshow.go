@@ -56,7 +56,7 @@ func (d *demoShow) stepped(s replay.Stepped) {
 	out := s.Outcome
 	d.arrivals += out.Counts.Arrivals
 	d.labels += len(out.Labelled)
-	d.posterior, d.chain = fmt.Sprintf("%x", out.Posterior), fmt.Sprintf("%x", out.Chain)
+	d.posterior, d.chain = out.Posterior.Hex(), out.Chain.Hex()
 	d.scores = d.engine.Summaries()
 	if len(out.Labelled) == 0 {
 		return

@@ -56,7 +56,7 @@ func Fixed(key, text, what, remedy string) String {
 }
 
 func hashString(key string, x *event.Hash) String {
-	return String{key, hex.EncodeToString(x[:]), func(text string) error {
+	return String{key, x.Hex(), func(text string) error {
 		b, err := hex.DecodeString(text)
 		if err != nil || len(b) != len(x) {
 			return snapshot.Damaged("%s %q", key, text)

@@ -149,7 +149,7 @@ func (p *Replayer) Load(ctx context.Context, path string) (inputs intake.Positio
 		Release(e)
 		return inputs, err
 	}
-	p.Engine, p.Ledger, p.Next, p.Last, p.Compared = e, l, at.Window, StateAfter(r), !p.lossy
+	p.Engine, p.Ledger, p.Next, p.Last, p.Compared = e, l, at.Window, stateAfter(r), !p.lossy
 	p.Attempts, p.Behind = at.Attempts, at.Behind
 	p.Cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
 	return at.Position, nil

@@ -43,8 +43,10 @@ func Refuse(out *event.Outcome, commands []event.Command, declined string) {
 	}
 }
 
-// NoteAttempts counts the attempts since the last window with commands.
-func (p *Replayer) NoteAttempts(r *ledger.Record) {
+// NoteRecord notes the state after the window of a record, and counts the attempts since the last
+// window with commands.
+func (p *Replayer) NoteRecord(r *ledger.Record) {
+	p.Last = stateAfter(r)
 	switch {
 	case r.Attempt > 0:
 		p.Attempts = r.Attempt

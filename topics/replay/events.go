@@ -137,3 +137,8 @@ func Serial(f func(Event)) func(Event) {
 		f(e)
 	}
 }
+
+// ReportLag calls events with the lag of each topic.
+func ReportLag(in *intake.Inputs, events func(Event)) {
+	in.Lag(func(topic string, records, withheld int64) { events(Lag{topic, records, withheld}) })
+}

@@ -109,7 +109,7 @@ func (p *Replayer) ReadExclusions(ctx context.Context, before int64) (x Exclusio
 	return p.Exclude(ctx, l, before)
 }
 
-// Exclude is readExclusions of records.
+// Exclude is [Replayer.ReadExclusions] of records.
 func (p *Replayer) Exclude(ctx context.Context, records ledger.Records, before int64) (x Exclusions, err error) {
 	bounds, err := p.Client.Offsets(ctx, p.Cfg.Terms.Names.Commands)
 	if err != nil || bounds[kafka.TopicPartition{Topic: p.Cfg.Terms.Names.Commands}].End == 0 {

@@ -78,7 +78,7 @@ func (p *Replayer) Forget(ctx context.Context, commands []event.Command, replaye
 }
 
 // Release frees what an engine has outside of memory, if it has any.
-func Release(e Engine) {
+func Release(e any) {
 	if c, ok := e.(io.Closer); ok {
 		_ = c.Close() // what is left is removed at the end of the process
 	}

@@ -68,8 +68,8 @@ type ledgerState struct {
 	stepped      time.Time // the record's timestamp
 }
 
-// StateAfter returns the state after the window of a record.
-func StateAfter(r *ledger.Record) ledgerState {
+// stateAfter returns the state after the window of a record.
+func stateAfter(r *ledger.Record) ledgerState {
 	s := ledgerState{model: r.Model, Chain: r.Chain, Shadow: r.Shadow, Serves: r.Serves(), Settings: r.Settings, Epoch: r.Epoch, stepped: r.Stepped}
 	if r.Promoted == "" {
 		s.Trial = r.Trial
@@ -130,8 +130,7 @@ func (p *Replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	if err := p.agreeTrial(p.Last.Trial, r, out, len(trials) > 0); err != nil {
 		return nil, err
 	}
-	p.Last = StateAfter(r)
-	p.NoteAttempts(r)
+	p.NoteRecord(r)
 	p.Compared = false
 	if p.differs(r.Window) {
 		return out, nil

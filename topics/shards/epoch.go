@@ -98,12 +98,12 @@ func (l *sequencer) isJoint(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// readForgotten is readExclusions of a sharded graph.
+// readForgotten is [replay.Replayer.ReadExclusions] of a sharded graph.
 func readForgotten(ctx context.Context, p *replay.Replayer, before int64) (x replay.Exclusions, err error) {
 	if before == 0 {
 		return x, nil
 	}
-	cuts, err := cuts.OpenRecords(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(0), 1)
+	cuts, err := cuts.OpenRecords(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(0))
 	if err != nil {
 		return x, err
 	}
@@ -133,7 +133,7 @@ func Windows(ctx context.Context, c *kafka.Client, cfg replay.Config, before int
 	if p.Excluded, err = readForgotten(ctx, p, math.MaxInt64); err != nil {
 		return err
 	}
-	cuts, err := cuts.OpenRecords(ctx, c, cfg.Terms.Names.LedgerAt(0), 1)
+	cuts, err := cuts.OpenRecords(ctx, c, cfg.Terms.Names.LedgerAt(0))
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func ObserveTask(m *worker.Metrics, task int, e replay.Event) {
 		}
 		m.At(e.Outcome, task == 0 || e.Replayed) // the sequencer learns what others have stepped
 		return
-	case replay.Forgotten, replay.Following:
+	case replay.Following:
 		return
 	}
 	m.Observe(e)

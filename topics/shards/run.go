@@ -44,13 +44,13 @@ type Config struct {
 	// Depth is how many windows a sequencer may be ahead of the slowest shard; zero means 8.
 	Depth int64
 
-	// NewShard returns shard p of P, from 0, at window 0, and NewLead the sequencer.
-	NewShard func(p, shards int) (Shard, error)
-	NewLead  func(shards int) (Trainer, error)
-	// RestoreShard and RestoreLead return them from a snapshot, and its meta, see
-	// [Checkpoints.Restore].
-	RestoreShard func(p, shards int, r io.ReaderAt, size int64, folder string) (Shard, map[string]string, error)
-	RestoreLead  func(shards int, r io.ReaderAt, size int64, folder string) (Trainer, map[string]string, error)
+	// NewShard returns shard p of P, from 0, at window 0, and NewTrainer the trainer.
+	NewShard   func(p, shards int) (Shard, error)
+	NewTrainer func(shards int) (Trainer, error)
+	// RestoreShard and RestoreTrainer return them from a snapshot, and its meta, see
+	// [replay.Checkpoints.Restore].
+	RestoreShard   func(p, shards int, r io.ReaderAt, size int64, folder string) (Shard, map[string]string, error)
+	RestoreTrainer func(shards int, r io.ReaderAt, size int64, folder string) (Trainer, map[string]string, error)
 
 	// TaskEvents, if not nil, returns what is called when something happens in a task. Events of
 	// one task come one at a time, those of each from other goroutines. The sequencer steps windows when
@@ -532,7 +532,7 @@ func (l *shardLoop) standing() kafka.Standing {
 // missing implements taskLoop.
 func (l *shardLoop) missing() *exchange.Missing {
 	if s := l.engine.Load(); s != nil {
-		return s.missing()
+		return s.receiver.Load().Missing()
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func (l *sequencer) standing() kafka.Standing {
 // missing implements taskLoop.
 func (l *sequencer) missing() *exchange.Missing {
 	if k := l.learned.Load(); k != nil {
-		return k.missing()
+		return k.rows.Load().Missing()
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (l *sequencer) run(ctx context.Context) (err error) {
 
 // open begins at the newest checkpoint, or at the beginning, and returns the number of the next
 // cut.
-func (l *sequencer) open(ctx, fetching context.Context) (at leadPosition, err error) {
+func (l *sequencer) open(ctx, fetching context.Context) (at trainerPosition, err error) {
 	if l.cfg.Checkpoints.Since, err = readSince(ctx, l.client, l.cfg.Terms.Names); err != nil {
 		return at, err
 	}
@@ -119,7 +119,7 @@ func (l *sequencer) open(ctx, fetching context.Context) (at leadPosition, err er
 }
 
 // standBy follows the cuts until this worker is elected and has reached their end.
-func (l *sequencer) standBy(ctx context.Context, at leadPosition) error {
+func (l *sequencer) standBy(ctx context.Context, at trainerPosition) error {
 	reached, began, first := false, time.Now(), at.Window
 	for {
 		select {
@@ -199,7 +199,7 @@ func (l *sequencer) follow(ctx context.Context, c *cuts.Cut) error {
 }
 
 // errTrainer says that the trainer has ended, which says why itself.
-var errTrainer = errors.New("the learner has ended")
+var errTrainer = errors.New("the trainer has ended")
 
 // handOver passes the window that was cut last to the trainer.
 func (l *sequencer) handOver(ctx context.Context) error {
@@ -271,9 +271,7 @@ func (l *sequencer) cutWindows(ctx context.Context) error {
 		case <-l.trainer.ended:
 			return errTrainer
 		case <-lag.C:
-			l.inputs.Lag(func(topic string, records, withheld int64) {
-				l.cfg.Events(replay.Lag{Topic: topic, Records: records, Withheld: withheld})
-			})
+			replay.ReportLag(l.inputs, l.cfg.Events)
 		case <-wake:
 		case <-ctx.Done():
 			return nil
@@ -447,8 +445,8 @@ type Trainer interface {
 	// and returns the heads, nil if no label was learned. The outcome, which has labels and
 	// scores and no predictions, is valid until the next Learn begins, and so are the heads.
 	Learn(window int64, rows [][]byte) (out *event.Outcome, heads []byte, err error)
-	// Err is as in Engine.
+	// Err is as in [replay.Engine].
 	Err() error
-	// Snapshot is as in Keeper.
+	// Snapshot is as in [replay.Keeper].
 	Snapshot(meta map[string]string) replay.Snapshot
 }

@@ -25,7 +25,7 @@ import (
 // the shards exchange their parts of the arrivals' embeddings, and what they served. Later windows
 // may be entered and heard before earlier ones are served.
 //
-// As an [Engine], a shard copies what it keeps of a window, which stays as it is until its Serve
+// As a [replay.Engine], a shard copies what it keeps of a window, which stays as it is until its Serve
 // has returned. Bytes that it returns are valid until the next call of the same method.
 type Shard interface {
 	// Enter brings the graph up to date, and returns this shard's part of the embeddings of
@@ -37,16 +37,16 @@ type Shard interface {
 	// Serve predicts this shard's own arrivals in the oldest window that was heard and not
 	// served, from all shards' parts of their embeddings. Before that it sets the heads after
 	// the labels of window w-1-lag, which is empty where no label was learned. It returns the
-	// rows of the labels that the window has joined, for the sequencer, and what it has served, for
+	// rows of the labels that the window has joined, for the trainer, and what it has served, for
 	// the other shards.
 	Serve(parts [][]byte, heads []byte) (out *event.Outcome, rows, served []byte, err error)
-	// Err is as in Engine.
+	// Err is as in [replay.Engine].
 	Err() error
-	// Snapshot is as in Keeper.
+	// Snapshot is as in [replay.Keeper].
 	Snapshot(meta map[string]string) replay.Snapshot
 }
 
-// share makes an [Engine] of a [Shard]: it is the worker's end of the exchange. In windows that
+// share makes a [replay.Engine] of a [Shard]: it is the worker's end of the exchange. In windows that
 // are replayed it reads what the others sent and sends nothing, for its own messages of every
 // window in the ledger are acknowledged. Once it is live it sends, and a window may be committed
 // when all that it sent for it is acknowledged.
@@ -135,7 +135,7 @@ func (cfg *Config) exchanges(task int, r *run, at cuts.Place) (exchange.Config, 
 	}, nil
 }
 
-// Step implements Engine.
+// Step implements replay.Engine.
 func (s *share) Step(w *event.Window) *event.Outcome {
 	out, err := s.step(w)
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *share) Step(w *event.Window) *event.Outcome {
 	return out
 }
 
-// Err implements Engine.
+// Err implements replay.Engine.
 func (s *share) Err() error {
 	if s.err != nil {
 		return s.err
@@ -303,17 +303,12 @@ func (cfg *Config) committed(ctx context.Context, c *kafka.Client, in *run, wind
 // refuseForgetting refuses the commands to forget nodes, because what they need is gone, each in
 // one of the shards. A shard refuses other commands itself.
 func refuseForgetting(commands []event.Command, out *event.Outcome, task, shards int) {
-	for i := range commands {
-		if c := &commands[i]; c.Name == event.Forget && int(c.Origin.Offset%int64(shards)) == task-1 {
-			out.Refused = append(out.Refused, event.Refusal{
-				Origin: c.Origin, Reason: event.ImpossibleCommand,
-				Detail: fmt.Sprintf("forget %d nodes: %s", len(c.Nodes), replay.WhyDeclined(replay.DeclinedGone)),
-			})
-		}
-	}
+	replay.Refuse(out, slices.DeleteFunc(slices.Clone(commands), func(c event.Command) bool {
+		return c.Name != event.Forget || int(c.Origin.Offset%int64(shards)) != task-1
+	}), replay.DeclinedGone)
 }
 
-// Snapshot implements Keeper.
+// Snapshot implements replay.Keeper.
 func (s *share) Snapshot(meta map[string]string) replay.Snapshot {
 	at := sharePosition{Cuts: s.place, Exchange: s.at, Served: s.served}
 	if r := s.receiver.Load(); r != nil {
@@ -325,15 +320,6 @@ func (s *share) Snapshot(meta map[string]string) replay.Snapshot {
 	}
 	meta[shareKey] = string(b)
 	return s.shard.Snapshot(meta)
-}
-
-// missing returns what the shard waits for now, nil for nothing. It may be called from any
-// goroutine.
-func (s *share) missing() *exchange.Missing {
-	if r := s.receiver.Load(); r != nil {
-		return r.Missing()
-	}
-	return nil
 }
 
 // Close implements io.Closer.

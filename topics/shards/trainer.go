@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"sync/atomic"
 	"time"
 
@@ -37,7 +36,7 @@ type trainer struct {
 	records   *kafka.Producer                   // of what was learned; nil before the first labels
 	rows      atomic.Pointer[exchange.Receiver] // from the first window on
 	heads     *exchange.Receiver                // that were sent before
-	at        leadPosition                      // after the last window whose heads are in the exchange
+	at        trainerPosition                   // after the last window whose heads are in the exchange
 	ahead     bool                              // the engine has learned one window more
 	sends     bool                              // no more heads are in the exchange
 
@@ -59,22 +58,22 @@ type cutWindow struct {
 	done     *cuts.Complete
 }
 
-// leadPosition says which windows are in a checkpoint of a sequencer.
-type leadPosition struct {
+// trainerPosition says which windows are in a checkpoint of a trainer.
+type trainerPosition struct {
 	replay.Reached
 	Cuts     cuts.Place        `json:"cuts"`
 	Done     *cuts.Complete    `json:"done,omitempty"`
 	Exchange exchange.Position `json:"exchange"` // Own is of the rows, All of the heads
 }
 
-// aheadOfLearner bounds, with the depth and the lag, the windows that are cut and not learned. A
+// aheadOfTrainer bounds, with the depth and the lag, the windows that are cut and not learned. A
 // sequencer does not come so far ahead: shards that wait for heads hold it back.
-const aheadOfLearner = 64
+const aheadOfTrainer = 64
 
 // openTrainer returns a trainer after the newest checkpoint that can be used, or at the beginning.
-func openTrainer(ctx context.Context, l *sequencer) (*trainer, leadPosition, error) {
+func openTrainer(ctx context.Context, l *sequencer) (*trainer, trainerPosition, error) {
 	k := &trainer{
-		sequencer: l, cut: make(chan cutWindow, aheadOfLearner+l.sharded.Depth+l.sharded.Lag),
+		sequencer: l, cut: make(chan cutWindow, aheadOfTrainer+l.sharded.Depth+l.sharded.Lag),
 		live: make(chan struct{}), ended: make(chan struct{}), progress: make(chan struct{}, 1),
 	}
 	list, err := l.cfg.Checkpoints.Find(l.cfg.Terms.Names.Ledger)
@@ -91,7 +90,7 @@ func openTrainer(ctx context.Context, l *sequencer) (*trainer, leadPosition, err
 		l.cfg.Logger.Warn("a checkpoint is skipped", "file", entry.Path, "err", err)
 	}
 	if k.engine == nil {
-		if k.engine, err = l.sharded.NewLead(l.sharded.shards); err != nil {
+		if k.engine, err = l.sharded.NewTrainer(l.sharded.shards); err != nil {
 			return nil, k.at, err
 		}
 		if l.epoch, err = readRun(ctx, l.client, l.cfg.Terms.Names); err != nil {
@@ -118,11 +117,11 @@ func (k *trainer) load(ctx context.Context, path string) error {
 		return err
 	}
 	defer f.Close()
-	engine, meta, err := l.sharded.RestoreLead(l.sharded.shards, f, size, checkpoint.Blocks(path))
+	engine, meta, err := l.sharded.RestoreTrainer(l.sharded.shards, f, size, checkpoint.Blocks(path))
 	if err != nil {
 		return err
 	}
-	var at leadPosition
+	var at trainerPosition
 	err = json.Unmarshal([]byte(meta[replay.PositionKey]), &at)
 	if err == nil && (at.Model != l.cfg.Terms.Model || !l.cfg.Terms.IsOwn(at.Settings)) {
 		err = errors.New("it is of another model or of other settings")
@@ -131,20 +130,13 @@ func (k *trainer) load(ctx context.Context, path string) error {
 		err = at.Cuts.Confirm(ctx, l.client, l.cfg.Terms.Names.LedgerAt(0))
 	}
 	if err != nil {
-		releaseLead(engine)
+		replay.Release(engine)
 		return err
 	}
 	k.engine, k.at, l.epoch = engine, at, runAt(at.Cuts)
 	l.terms.Settings = replay.Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: true}
 	l.cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20)
 	return nil
-}
-
-// releaseLead frees what a sequencer's engine has outside of memory, if it has any.
-func releaseLead(e Trainer) {
-	if c, ok := e.(io.Closer); ok {
-		_ = c.Close()
-	}
 }
 
 // run learns until the context ends or something fails.
@@ -312,14 +304,6 @@ func (k *trainer) open(ctx context.Context, at cuts.Place) error {
 	return err
 }
 
-// missing returns what the trainer waits for now, nil for nothing.
-func (k *trainer) missing() *exchange.Missing {
-	if r := k.rows.Load(); r != nil {
-		return r.Missing()
-	}
-	return nil
-}
-
 // Reached implements saved: what was learned is in the exchange.
 func (k *trainer) Reached() (next, committed int64) { return k.at.Window, k.at.Window - 1 }
 
@@ -350,6 +334,6 @@ func (k *trainer) close(ok bool) error {
 	}
 	k.saver.Close(k, ok && errors.Is(k.err, context.Canceled))
 	k.saver.Unlock()
-	releaseLead(k.engine)
+	replay.Release(k.engine)
 	return k.err
 }

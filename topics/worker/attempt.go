@@ -11,7 +11,7 @@ import (
 // for any other reason, leaves the command to the next owner, and without a bound they
 // would all be killed. So the owner declines if the memory does not suffice, and notes each
 // attempt in the ledger, in a window of its own that is committed before the replay begins.
-// After maxAttempts the command is declined: it becomes a dead letter, and the graph is
+// After [replay.MaxAttempts] the command is declined: it becomes a dead letter, and the graph is
 // served again.
 
 // verdict is an owner's decision on the commands to forget nodes that are held.

@@ -121,7 +121,7 @@ func (o *Owner) loop(ctx context.Context) error {
 				return cmp.Or(e.Err, publish.ErrOwned)
 			}
 		case <-lag.C:
-			o.reportLag()
+			replay.ReportLag(o.replay.Inputs, o.cfg.Events)
 		case <-wake:
 		case <-ctx.Done():
 			return o.source.Finish(ctx)
@@ -263,8 +263,7 @@ func (o *Owner) effects(out *event.Outcome, c *Claimed, trial *ledger.Trial) *pu
 	if record.Begins != nil || o.replay.Last.Settings != record.Settings {
 		record.Configuration = settings.All
 	}
-	o.replay.Last = replay.StateAfter(&record)
-	o.replay.NoteAttempts(&record)
+	o.replay.NoteRecord(&record)
 	e := o.pipeline.Effects(out, &record, c.Began)
 	if o.cfg.Terms.Partition <= 1 { // one task does it for all: they are not far apart
 		o.replay.Inputs.Offsets(e.Offsets, record.Begins != nil)
@@ -305,11 +304,5 @@ func (o *Owner) noteCommitted(c publish.Commit) {
 	crash.Point(crash.Committed)
 	o.worker.committed = commitPoint{c.Happened.Last, c.Offset}
 	o.cfg.Events(c.Happened)
-	o.reportLag()
-}
-
-func (o *Owner) reportLag() {
-	o.replay.Inputs.Lag(func(topic string, records, withheld int64) {
-		o.cfg.Events(replay.Lag{Topic: topic, Records: records, Withheld: withheld})
-	})
+	replay.ReportLag(o.replay.Inputs, o.cfg.Events)
 }

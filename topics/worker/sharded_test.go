@@ -300,12 +300,12 @@ func schedule(nodes int) intake.Schedule {
 func (g *sharded) config(cfg sharding.Config) sharding.Config {
 	cfg.Terms.Names, cfg.Terms.Model, cfg.Terms.Settings, cfg.Terms.Classes = g.names, "toy", settings, []string{"a", "b"}
 	cfg.Session = cmp.Or(cfg.Session, session)
-	cfg.RestoreShard, cfg.RestoreLead = readToyShard, readToyLead
+	cfg.RestoreShard, cfg.RestoreTrainer = readToyShard, readToyLead
 	if cfg.NewShard == nil {
 		cfg.NewShard = newToyShard
 	}
-	if cfg.NewLead == nil {
-		cfg.NewLead = newToyLead
+	if cfg.NewTrainer == nil {
+		cfg.NewTrainer = newToyLead
 	}
 	return cfg
 }
@@ -770,7 +770,7 @@ func TestLeadStoppedWhileLearning(t *testing.T) {
 		g.sendOrdered(0, 100)
 		first, learning := cfg, make(chan struct{})
 		var w *shardedWorker
-		first.NewLead = func(shards int) (sharding.Trainer, error) {
+		first.NewTrainer = func(shards int) (sharding.Trainer, error) {
 			l, err := newToyLead(shards)
 			return stoppingLead{l, stops, func() { <-learning; w.cancel() }}, err
 		}
@@ -903,7 +903,7 @@ func TestOtherHeads(t *testing.T) {
 		w := g.start(sharding.Config{Lag: 1, Config: worker.Config{Policy: schedule(100)}})
 		g.await(10, w)
 		stopAll(t, w)
-		other := g.start(sharding.Config{Lag: 1, Config: worker.Config{Policy: schedule(100)}, NewLead: func(shards int) (sharding.Trainer, error) {
+		other := g.start(sharding.Config{Lag: 1, Config: worker.Config{Policy: schedule(100)}, NewTrainer: func(shards int) (sharding.Trainer, error) {
 			return &toyLead{shards: shards, salt: "other"}, nil
 		}})
 		if err := <-other.ended; err == nil || !strings.HasPrefix(err.Error(), "lead: the heads that were sent after window 0 are not those") || strings.Contains(err.Error(), "\n") {

@@ -64,7 +64,10 @@ func (g Graph) Records() (at []kafka.TopicPartition) {
 
 // open returns the ledger's records from the first window on.
 func (g Graph) open(ctx context.Context) (ledger.Records, error) {
-	return cuts.OpenRecords(ctx, g.Client, g.Names.LedgerAt(0), g.Shards)
+	if g.Shards == 0 {
+		return ledger.Open(ctx, g.Client, g.Names.LedgerAt(0))
+	}
+	return cuts.OpenRecords(ctx, g.Client, g.Names.LedgerAt(0))
 }
 
 // windows calls visit with the first n windows of the ledger.

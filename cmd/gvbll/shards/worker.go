@@ -100,7 +100,7 @@ func (s *Worker) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) er
 	go s.showTasks(showing)
 	if err := tasks.Run(ctx, c, tasks.Config{
 		Config: cfg, Lag: int64(s.cfg.LearnLag),
-		NewShard: s.newShard, NewLead: s.newTrainer, RestoreShard: s.restoreShard, RestoreLead: s.restoreTrainer,
+		NewShard: s.newShard, NewTrainer: s.newTrainer, RestoreShard: s.restoreShard, RestoreTrainer: s.restoreTrainer,
 		TaskEvents: func(task int) func(replay.Event) { return func(e replay.Event) { s.on(task, e) } }, Waited: func(_, from int, d time.Duration) { s.metrics.addWait(from, d) }, Tasks: &s.tasks,
 	}); err != nil {
 		return fmt.Errorf("worker: %w", err)

@@ -7,19 +7,12 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// OpenRecords opens a ledger at its beginning, which must still be there. Of a graph of several
-// shards it reads the cuts, in the partition at, the sequencer's: a window that is cut is in the ledger,
-// whatever the shards have made of it by then. Such a record has what the cut determines, and
-// was stepped when the cut was written.
-func OpenRecords(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, shards int) (ledger.Records, error) {
-	if shards == 0 {
-		return ledger.Open(ctx, c, at)
-	}
+// OpenRecords opens the cuts of a graph of several shards at their beginning, which must still be there, as
+// records: a window that is cut is in the ledger, whatever the shards have made of it by then. Such a
+// record has what the cut determines, and was stepped when the cut was written.
+func OpenRecords(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (ledger.Records, error) {
 	cuts, err := OpenCuts(ctx, c, at, Place{})
-	if err != nil {
-		return nil, err
-	}
-	return cutRecords{cuts}, nil
+	return cutRecords{cuts}, err
 }
 
 // cutRecords returns cuts as records.

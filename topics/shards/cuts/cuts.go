@@ -36,7 +36,7 @@ func (p Place) Confirm(ctx context.Context, c *kafka.Client, at kafka.TopicParti
 		if err != nil {
 			return err
 		}
-		for l.Reader.Position(at) < p.Offset || len(l.Queue) > 0 {
+		for {
 			raw, err := l.Next(ctx)
 			if err != nil {
 				return err
@@ -72,7 +72,7 @@ func (p Place) continues(c *Cut) bool {
 
 // Cuts reads the cuts of a sharded graph, forwards. Of the records in the log it takes the
 // first with the window that follows and the hash of the cut taken last, and ignores all
-// others: cuts of a lead that was no longer one, duplicates, and what is no cut. So every
+// others: cuts of a sequencer that was no longer one, duplicates, and what is no cut. So every
 // reader takes the same cuts, whenever and wherever in the chain it begins.
 type Cuts struct {
 	ledger.Log
@@ -80,7 +80,7 @@ type Cuts struct {
 	ignored atomic.Int64
 }
 
-// OpenCuts opens the cuts, in the ledger's partition of the lead, at a place. For the zero
+// OpenCuts opens the cuts, in the ledger's partition of task 0, at a place. For the zero
 // place the beginning of the log must still be there.
 func OpenCuts(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, from Place) (*Cuts, error) {
 	offset := from.Offset
@@ -161,10 +161,10 @@ func NewCutter(ctx context.Context, cuts *Cuts) (*Cutter, error) {
 }
 
 // Cut appends a cut of the window that follows, and reads what was taken for it: this cut, or
-// the one of another lead that was first. It sets Version, Epoch, Since, Window, Prev and Hash. Failures are
+// the one of another sequencer that was first. It sets Version, Epoch, Since, Window, Prev and Hash. Failures are
 // retried until the context ends; a cut that is appended twice is taken once.
 //
-// If cut.Done is of this window or a later one, another lead has cut it: this lead was halted,
+// If cut.Done is of this window or a later one, another sequencer has cut it: this one was halted,
 // and woken. It learns so from what was taken; Done is left out.
 func (c *Cutter) Cut(ctx context.Context, cut *Cut) (taken *Cut, err error) {
 	cut.Version, cut.Window, cut.Prev = CutFormat, c.cuts.place.Window, c.cuts.place.Hash

@@ -149,7 +149,7 @@ func (d *Done) Complete() *Complete {
 	if d.complete < 0 {
 		return nil
 	}
-	return &Complete{d.complete, hex.EncodeToString(d.chain[:])}
+	return &Complete{d.complete, d.chain.Hex()}
 }
 
 // parseHash reads a SHA-256 in hexadecimal digits.

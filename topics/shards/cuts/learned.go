@@ -10,11 +10,11 @@ import (
 )
 
 // CauseLearned is the cause of records in partition 0 of a sharded graph's ledger, among the
-// cuts: each says what the lead has learned from a window's labels, and how good the
+// cuts: each says what the trainer has learned from a window's labels, and how good the
 // predictions were that they are of. They are for people. Nothing is replayed from them, and
 // readers of cuts skip them.
 //
-// A lead writes the record before it sends the heads. One that is lost in between leaves it
+// A trainer writes the record before it sends the heads. One that is lost in between leaves it
 // to its successor, so a window may have several, which say the same.
 const CauseLearned = "learned"
 

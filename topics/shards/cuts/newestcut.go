@@ -7,7 +7,7 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// NewestCut returns the last cut that readers take from the ledger's partition of the lead,
+// NewestCut returns the last cut that readers take from the ledger's partition of task 0,
 // nil if there is none. It reads the end of the log, where the cut before the first may be
 // gone: so it takes the end of the longest chain.
 func NewestCut(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (newest *Cut, err error) {

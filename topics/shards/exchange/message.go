@@ -1,6 +1,6 @@
 // Package exchange carries what the tasks of a sharded graph need of each other in a window,
-// over a topic: task 0 is the lead, tasks 1 to P are the shards. Partition 0 is read by the
-// lead, partitions 1 to P each by one shard, and partition P+1 by all shards.
+// over a topic: task 0 is the trainer, tasks 1 to P are the shards. Partition 0 is read by the
+// trainer, partitions 1 to P each by one shard, and partition P+1 by all shards.
 //
 // What a task sends is a function of the ledger and the inputs. So nothing here is in a
 // transaction: a task that is run twice, or takes over from another, sends the same bytes
@@ -31,8 +31,8 @@ type Kind uint8
 // The kinds of messages.
 const (
 	Part   Kind = 1 + iota // a shard's partial embeddings of another shard's arrivals
-	Rows                   // a shard's labelled rows, to the lead
-	Heads                  // the lead's heads, to all shards
+	Rows                   // a shard's labelled rows, to the trainer
+	Heads                  // the trainer's heads, to all shards
 	Served                 // what a shard served, to all shards
 )
 

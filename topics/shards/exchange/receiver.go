@@ -21,7 +21,7 @@ type Position struct {
 // called from others.
 type Receiver struct {
 	cfg      Config
-	own, all *lane // all is nil for the lead, which reads nothing there
+	own, all *lane // all is nil for the trainer, which reads nothing there
 
 	mu      sync.Mutex
 	missing *Missing
@@ -201,8 +201,11 @@ func (r *Receiver) report(m *Missing, l *lane) {
 	l.ignored = 0
 }
 
-// Missing returns what is waited for now, nil for nothing.
+// Missing returns what is waited for now, nil for nothing. A receiver may be nil.
 func (r *Receiver) Missing() *Missing {
+	if r == nil {
+		return nil
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.missing
