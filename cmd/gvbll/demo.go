@@ -187,8 +187,12 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	group.Add(func() error { return web.Serve(ctx) }, interrupt)
 	group.Add(func() error {
 		log := p.Log
-		if !log.Enabled(ctx, slog.LevelDebug) { // below warnings, the worker's log would hide the demo
-			log = slog.New(slog.NewTextHandler(show.beside(p.Err), &slog.HandlerOptions{Level: slog.LevelWarn}))
+		if !log.Enabled(ctx, slog.LevelDebug) { // the worker's log would hide the demo
+			level := slog.LevelError
+			if len(d.Brokers) > 0 { // of which it may warn
+				level = slog.LevelWarn
+			}
+			log = slog.New(slog.NewTextHandler(show.beside(p.Err), &slog.HandlerOptions{Level: level}))
 		}
 		work := svc.Terms()
 		work.Policy, work.Logger = policy, log

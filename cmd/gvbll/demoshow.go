@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
@@ -36,6 +38,7 @@ type demoShow struct {
 	prequential      calibration.Prequential // of what was published, whichever head served
 	served           []calibration.Tally     // of the same, by step
 	heads            [][]calibration.Tally   // by head and step
+	drift            []string                // steps in which it was found
 }
 
 func newDemoShow(w io.Writer, screen *look.Screen, engine *pipeline.Engine, model string, windows []intake.Size, steps int) *demoShow {
@@ -58,16 +61,32 @@ func (d *demoShow) stepped(s replay.Stepped) {
 	d.labels += len(out.Labelled)
 	d.posterior, d.chain = out.Posterior.Hex(), out.Chain.Hex()
 	d.scores = d.engine.Summaries()
+	if len(out.Labelled) > 0 {
+		d.record(out, d.engine.Config().Bins)
+	}
+	if len(ledger.Changes(out.Drift)) > 0 {
+		d.drift = append(d.drift, strconv.Itoa(len(d.served)))
+		if d.screen == nil && !s.Replayed {
+			d.lines = append(d.lines, d.found()+"\n")
+		}
+	}
 	if len(out.Labelled) == 0 {
 		return
 	}
-	d.record(out, d.engine.Config().Bins)
 	step := len(d.served)
 	if every := max(1, d.total/25); d.screen != nil || s.Replayed || step%every != 0 && step != d.total {
 		return
 	}
 	d.lines = append(d.lines, fmt.Sprintf("%6d %7d %7d %20s %22s\n", step, d.arrivals, d.labels,
 		percent(d.prequential.LabelMeans().Acc), percent(named(d.scores, look.StaticHead).LabelMeans().Acc)))
+}
+
+// found says in which steps drift was found, "" for none.
+func (d *demoShow) found() string {
+	if len(d.drift) == 0 {
+		return ""
+	}
+	return "drift was found in step " + strings.Join(d.drift, ", ")
 }
 
 // record adds the step's scores of what was served, and of each head. The ECE of a step has that
@@ -120,7 +139,7 @@ func (d *demoShow) view(width int) []look.Line {
 		{Text: fmt.Sprintf("step %d of %d  %s %3.0f %%", len(d.served), d.total, look.Bar(share, 20), 100*share), Style: look.Bold, Rest: []look.Line{
 			{Text: fmt.Sprintf("  %s predicted, %s labels", thousands(d.arrivals), thousands(d.labels))},
 		}},
-		{},
+		{Text: d.found()},
 		curve("what serves was right for", d.served, look.Green),
 		curve("the model as trained, for", static, look.Yellow),
 		{},
