@@ -55,7 +55,7 @@ func (l *eventLog) stepped(s replay.Stepped) {
 		return
 	}
 	for _, c := range ledger.Changes(s.Outcome.Drift) {
-		if c.Worse {
+		if c.Worse && c.Detector == "adwin" { // the model as trained serves nothing
 			l.log.Warn("drift found: the loss of what was served has risen", "window", s.Outcome.Window, "detector", c.Detector)
 		} else {
 			l.log.Info("drift found", "window", s.Outcome.Window, "detector", c.Detector)

@@ -86,7 +86,7 @@ func TestLabelsOfTrainingAreLogged(t *testing.T) {
 // TestEventsAreLogged: a promotion and drift are logged once, when they happen: not when
 // a start replays them, and drift not by a standby either, for the owner logs it.
 func TestEventsAreLogged(t *testing.T) {
-	drift := &event.Drift{Detectors: []event.Detector{{Name: "adwin", Changes: 1, Rise: .4}, {Name: "embeddings", Changes: 1}, {Name: "quiet", Total: 9}}}
+	drift := &event.Drift{Detectors: []event.Detector{{Name: "adwin", Changes: 1, Rise: .4}, {Name: "adwin-static", Changes: 1, Rise: 2}, {Name: "embeddings", Changes: 1}, {Name: "quiet", Total: 9}}}
 	lines := logged(func(h func(replay.Event)) {
 		for window, s := range []replay.Stepped{{Replayed: true}, {Replayed: true}, {}} {
 			s.Outcome = &event.Outcome{Window: int64(window), Model: "old", Promoted: "new", Drift: drift}
@@ -100,6 +100,7 @@ func TestEventsAreLogged(t *testing.T) {
 		`level=INFO msg="promoted: another model serves from the next window on" window=1 model=new before=old`,
 		`level=INFO msg="promoted: another model serves from the next window on" window=2 model=new before=old`,
 		`level=WARN msg="drift found: the loss of what was served has risen" window=2 detector=adwin`,
+		`level=INFO msg="drift found" window=2 detector=adwin-static`,
 		`level=INFO msg="drift found" window=2 detector=embeddings`,
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
