@@ -163,9 +163,6 @@ func (c Config) WithDefaults() (Config, error) {
 	return c, errors.Join(append(problems, c.Update.Validate(), c.Coverage.Validate())...)
 }
 
-// division is the setting of how many slices there are.
-var division = integer("shards", func(c *Config) *int { return &c.Shards })
-
 // Whole returns c for an engine that has the whole graph.
 func (c Config) Whole() Config {
 	c.Shards = 1

@@ -114,7 +114,7 @@ func (e *Engine) assemble(m *model.Model, cfg Config, graph *gnn.Graph, s heads.
 	e.pending = serve.NewPending(m.Prior.Dim, s.Width(), cfg.Waiting())
 	e.pending.Reserve(cfg.Reserve)
 	e.nodes = structure.New(cfg.Structure(m), graph, e.pending)
-	e.predictor = serve.NewPredictor(m, e.nodes, e.pending, serve.Everything{}, s)
+	e.predictor = serve.NewPredictor(m, e.nodes, e.pending, s)
 	e.labels = serve.NewLabels(e.predictor, cfg.MaxWaitingLabels, cfg.Labels)
 	e.queue = heads.NewLearnQueue(s, cfg.Heads())
 	e.scorer = serve.NewScorer(m, cfg.Bins, s, s.Width(), &e.labels.Batch)
@@ -218,7 +218,7 @@ func (e *Engine) Serve() []event.Prediction {
 	e.queue.Settle()
 	x := e.now
 	e.predictor.Embedded(e.Embeddings())
-	e.predictor.Await(x)
+	e.predictor.Await(x, nil)
 	e.predictor.Serve(x, func(outputs []float32, split []posterior.Uncertainty) {
 		e.serving.Serve(e.nodes.ToPredict(), e.predictor.Rows, outputs, split)
 	})

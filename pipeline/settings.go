@@ -116,7 +116,7 @@ var settings = []setting{
 	integer("waiting-edges", func(c *Config) *int { return &c.MaxWaitingEdges }),
 	named("labels", func(c *Config) *serve.Standing { return &c.Labels }, serve.LastStands, serve.FirstStands),
 	integer("learn-lag", func(c *Config) *int { return &c.LearnLag }),
-	division,
+	integer("shards", func(c *Config) *int { return &c.Shards }),
 }
 
 // formatNumber returns the shortest text that reads back as v.

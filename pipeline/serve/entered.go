@@ -14,7 +14,7 @@ const none = -1
 type Entered struct {
 	Window   *event.Window
 	Out      *event.Outcome
-	All      int       // arrivals to predict, here or elsewhere, see [Owner]
+	All      int       // arrivals to predict, here or elsewhere
 	Own      []awaited // of them, those that are predicted here, in canonical order
 	Labelled []int32   // numbers of the nodes whose labels were joined
 	Joined   []Joined  // those of nodes that are predicted here

@@ -4,7 +4,6 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/heads"
-	"github.com/gvbll/gvbll/pipeline/store"
 )
 
 // fallback decides which of the paper's heads serves: the online one or, while it does
@@ -81,16 +80,11 @@ func (f *fallback) Scored(out *event.Outcome) {
 func (f *fallback) State(s *snapshot.Schema) {
 	snapshot.Value(s, "fallback.lead", &f.lead)
 	snapshot.Value(s, "fallback.head", &f.heads.Serves)
-	store.DeclareField(s, "fallback.pending", f.pending.Nodes, func(x *Served) *uint8 { return &x.Head })
 	s.Check(func() error {
 		if by := f.heads.Serves; !(f.lead >= 0 && f.lead <= f.threshold) || by > heads.ByStatic || f.lead == 0 && by != heads.ByOnline || f.lead == f.threshold && by != heads.ByStatic {
 			return snapshot.Damaged("head %d serves with a lead of %v", by, f.lead)
 		}
-		for i := range int32(f.pending.Nodes.Len()) {
-			if by := f.pending.Nodes.At(i).Value.Head; by > heads.ByStatic {
-				return snapshot.Damaged("a node was served by head %d", by)
-			}
-		}
 		return nil
 	})
+	f.pending.DeclareHeads(s, "fallback.pending", heads.ByStatic)
 }

@@ -317,6 +317,19 @@ func (p *Pending) state(s *snapshot.Schema, n int, window int64, by heads.Servin
 	})
 }
 
+// DeclareHeads declares the place of the head that served each prediction, at most last, with a name.
+func (p *Pending) DeclareHeads(s *snapshot.Schema, name string, last uint8) {
+	store.DeclareField(s, name, p.Nodes, func(x *Served) *uint8 { return &x.Head })
+	s.Check(func() error {
+		for i := range int32(p.Nodes.Len()) {
+			if by := p.Nodes.At(i).Value.Head; by > last {
+				return snapshot.Damaged("a node was served by head %d", by)
+			}
+		}
+		return nil
+	})
+}
+
 // walkInMemory returns a function that returns the next row in memory at each call, in the
 // order of the queue as it is now.
 func (p *Pending) walkInMemory() func() (row int32) {

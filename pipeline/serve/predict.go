@@ -18,7 +18,6 @@ type Predictor struct {
 	model   *model.Model
 	nodes   *structure.Nodes
 	pending *Pending
-	owns    owner
 	serving heads.Serving
 
 	// Rows are the embeddings and temperatures of the arrivals that were served last, or are
@@ -45,34 +44,25 @@ type Estimate struct {
 }
 
 // NewPredictor returns a predictor of an empty graph, with a store of predictions that wait.
-func NewPredictor(m *model.Model, n *structure.Nodes, p *Pending, by owner, s heads.Serving) *Predictor {
-	return &Predictor{model: m, nodes: n, pending: p, owns: by, serving: s}
+func NewPredictor(m *model.Model, n *structure.Nodes, p *Pending, s heads.Serving) *Predictor {
+	return &Predictor{model: m, nodes: n, pending: p, serving: s}
 }
 
-// owner says which nodes are predicted here: all, unless others predict nodes of the same graph.
-type owner interface {
-	Owns(id event.ID) bool
-}
-
-// Everything is the owner of all nodes.
-type Everything struct{}
-
-func (Everything) Owns(event.ID) bool { return true }
-
-// Await lists the arrivals of a window that enters, and makes the predictions of all pending.
-func (p *Predictor) Await(x *Entered) {
+// Await lists the arrivals of a window that enters, and makes the predictions of all pending. own
+// says of each whether it is predicted here, nil for all: others may predict nodes of the same graph.
+func (p *Predictor) Await(x *Entered, own func(i int) bool) {
 	x.Own, x.All = x.Own[:0], 0
 	for _, a := range p.nodes.Accepted() {
 		if !a.ToPredict {
 			continue
 		}
-		own := p.owns.Owns(a.Node.ID)
-		slot, old, expired := p.pending.Put(a.Number, Served{window: x.Out.Window, time: a.Node.Time, own: own})
+		here := own == nil || own(x.All)
+		slot, old, expired := p.pending.Put(a.Number, Served{window: x.Out.Window, time: a.Node.Time, own: here})
 		if expired {
 			x.Out.Counts.Expired++
 			p.nodes.Expired(old)
 		}
-		if own {
+		if here {
 			x.Own = append(x.Own, awaited{node: a.Node, Number: a.Number, slot: slot, at: int32(x.All)})
 		}
 		x.All++
@@ -249,12 +239,13 @@ func greater(a, b int64) int64 {
 	return a + ahead&^(ahead>>63)
 }
 
-// State declares the graph, and what was served on it. next is the number of the next window.
-func (p *Predictor) State(s *snapshot.Schema, next int64) {
+// State declares the graph, and what was served on it. next is the number of the next window, and own
+// says which nodes are predicted here, nil for all.
+func (p *Predictor) State(s *snapshot.Schema, next int64, own func(event.ID) bool) {
 	p.nodes.Graph.State(s)
 	p.serving.State(s)
 	p.nodes.State(s)
-	isOwn := func(v int32) bool { return p.owns.Owns(p.nodes.ID(v)) }
+	isOwn := func(v int32) bool { return own == nil || own(p.nodes.ID(v)) }
 	p.pending.state(s, p.nodes.Numbers(), next, p.serving, p.model.Prior.Classes, p.model.Temperature.At, isOwn)
 	s.Check(func() error { return p.nodes.CheckWaiting(p.pending.all()) })
 	p.nodes.WaitingState(s)

@@ -148,8 +148,7 @@ func (s *SetMaker) Matched(slot, class int32) {
 	})
 }
 
-func (s *Sets) Served(x *Entered)         { s.SetMaker.Served(x) }
-func (s *Sets) Matched(slot, class int32) { s.SetMaker.Matched(slot, class) }
+// Scored adapts the thresholds to the labels of a window.
 func (s *Sets) Scored(out *event.Outcome) { s.Learner.Learn(s.Joined, s.Count, out) }
 
 // Learn reports the coverage of the sets that got a label, and adapts the thresholds. count is

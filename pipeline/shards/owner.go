@@ -12,9 +12,6 @@ type division struct{ slice, of int }
 // owner returns the slice that predicts a node: FNV-1a of the bytes of its id, a number's
 // being 8 in little-endian order, modulo the number of slices.
 func (s division) owner(id event.ID) int {
-	if s.of == 1 {
-		return 0
-	}
 	h := fnv(offset64, id.Str)
 	if id.Str == "" {
 		h = fnvNumber(h, uint64(id.Num), 8)
@@ -22,15 +19,9 @@ func (s division) owner(id event.ID) int {
 	return int(h % uint64(s.of))
 }
 
-// Owns reports whether this slice predicts a node.
-func (s division) Owns(id event.ID) bool { return s.owner(id) == s.slice }
-
 // reports reports whether this slice reports the refusal of a record: by its topic,
 // partition and offset.
 func (s division) reports(o *event.Origin) bool {
-	if s.of == 1 {
-		return true
-	}
 	h := fnvNumber(fnv(offset64, o.Topic), uint64(uint32(o.Partition)), 4)
 	return int(fnvNumber(h, uint64(o.Offset), 8)%uint64(s.of)) == s.slice
 }

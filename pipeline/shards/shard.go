@@ -10,7 +10,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/heads"
 	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/snapshots"
-	"github.com/gvbll/gvbll/pipeline/store"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/kernel"
@@ -80,7 +79,6 @@ type windows struct {
 // enteredShard is a window that a shard has entered.
 type enteredShard struct {
 	serve.Entered
-	heard  bool        // Hear was called
 	parts  [][]float32 // of the embeddings, by the shard that predicts the node
 	owner  []uint8     // by arrival to predict: that shard
 	around surroundings
@@ -144,7 +142,7 @@ func NewShard(m *model.Model, cfg pipeline.Config, p, P int) (*Shard, error) {
 	s.pending = serve.NewPending(m.Prior.Dim, s.heads.Width(), cfg.Waiting())
 	s.pending.Reserve(cfg.Reserve / P)
 	s.nodes = structure.New(cfg.Structure(m), graph, s.pending)
-	s.predictor = serve.NewPredictor(m, s.nodes, s.pending, s.share, s.heads)
+	s.predictor = serve.NewPredictor(m, s.nodes, s.pending, s.heads)
 	s.labels = serve.NewLabels(s.predictor, cfg.MaxWaitingLabels, cfg.Labels)
 	s.softLabels = noSoftLabels{}
 	if by != nil {
@@ -213,7 +211,7 @@ func (s *Shard) room() *enteredShard {
 	for q := range x.parts {
 		x.parts[q] = x.parts[q][:0]
 	}
-	x.heard, x.owner, x.Removed = false, x.owner[:0], x.Removed[:0]
+	x.owner, x.Removed = x.owner[:0], x.Removed[:0]
 	return x
 }
 
@@ -239,7 +237,7 @@ func (s *Shard) Hear(served [][]byte) error {
 	if err := s.softLabels.set(s.next, served); err != nil {
 		return err
 	}
-	s.predictor.Await(&x.Entered)
+	s.predictor.Await(&x.Entered, func(i int) bool { return int(x.owner[i]) == s.share.slice })
 	s.numbers = s.numbers[:0]
 	for _, a := range x.Own {
 		s.numbers = append(s.numbers, a.Number)
@@ -251,7 +249,7 @@ func (s *Shard) Hear(served [][]byte) error {
 	s.nodes.DropWindow()
 	x.Out.Levels = s.labels.Levels()
 	s.next++
-	s.entering, x.heard = false, true
+	s.entering = false
 	return nil
 }
 
@@ -271,7 +269,7 @@ func (s *Shard) Serving() int64 {
 // The outcome has this shard's predictions and refusals. It has no scores. Others may not be sent
 // anything of a window that ended with an error.
 func (s *Shard) Serve(parts [][]float32, heads *Heads) (*event.Outcome, error) {
-	if len(s.windows.ahead) == 0 || !s.windows.ahead[0].heard {
+	if n := len(s.windows.ahead); n == 0 || n == 1 && s.entering {
 		panic("shards: Serve called, but Enter or Hear is next")
 	}
 	x := s.windows.ahead[0]
@@ -390,17 +388,9 @@ func RestoreShard(m *model.Model, cfg pipeline.Config, p, P int, r io.ReaderAt, 
 
 // State declares the shard's state without its strings.
 func (s savedShard) State(schema *snapshot.Schema) {
-	s.predictor.State(schema, s.next)
+	s.predictor.State(schema, s.next, func(id event.ID) bool { return s.share.owner(id) == s.share.slice })
 	s.labels.State(schema)
-	store.DeclareField(schema, "pending.head", s.pending.Nodes, func(x *serve.Served) *uint8 { return &x.Head })
-	schema.Check(func() error {
-		for i := range int32(s.pending.Nodes.Len()) {
-			if by := s.pending.Nodes.At(i).Value.Head; int(by) >= len(s.heads.Heads()) {
-				return snapshot.Damaged("a node was served by head %d", by)
-			}
-		}
-		return nil
-	})
+	s.pending.DeclareHeads(schema, "pending.head", uint8(len(s.heads.Heads())-1))
 	snapshot.Bytes(schema, "heads.serve", (*headsToServe)(s.Shard))
 	s.softLabels.state(schema, s.next)
 	for _, o := range s.observers {
@@ -427,7 +417,7 @@ func (s savedShard) Rest() {
 // Strings returns the shard's strings.
 func (s savedShard) Strings() []snapshots.String {
 	of := fmt.Sprintf("%d of %d", s.share.slice, s.share.of)
-	return append(snapshots.Strings(s.cfg.Settings(), s.model.ID, &s.next, &s.chain.Hash, &s.posterior), snapshots.Fixed("shard", of, "shard", "give the snapshot of this shard"))
+	return append(snapshots.Strings(s.cfg.Settings(), s.model.ID, &s.next, &s.chain.Hash, &s.posterior), snapshots.Fixed("shard", of, "give the snapshot of this shard"))
 }
 
 func (s savedShard) Open() **snapshots.Snapshot { return &s.snapshot }

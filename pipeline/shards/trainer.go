@@ -259,7 +259,7 @@ func (l savedTrainer) AppendBlocks(list []int64) []int64 { return list }
 
 // Strings returns the trainer's strings.
 func (l savedTrainer) Strings() []snapshots.String {
-	return append(snapshots.Strings(l.cfg.Settings(), l.model.ID, &l.next, &l.chain, &l.queue.Last.Posterior), snapshots.Fixed("shard", "lead", "shard", "give the snapshot of the lead"))
+	return append(snapshots.Strings(l.cfg.Settings(), l.model.ID, &l.next, &l.chain, &l.queue.Last.Posterior), snapshots.Fixed("shard", "lead", "give the snapshot of the lead"))
 }
 
 // savedTrainer is a trainer as snapshots save it.
