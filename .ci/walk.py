@@ -29,7 +29,10 @@ SKIP = [
 os.environ.update(GVBLL_EPOCHS="5", GVBLL_FAST="true", GVBLL_HTTP="127.0.0.1:0", GVBLL_LINGER="20ms")
 
 # The program that measures, whose lines presume a checkout, has flags of its own.
-LAB = "env -u GVBLL_HTTP GVBLL_SEEDS=1 lab "
+LAB = "env -u GVBLL_HTTP -u GVBLL_FAST GVBLL_SEEDS=1 lab "
+
+# Demos have a broker of their own.
+DEMO = "env -u GVBLL_BROKERS gvbll demo "
 
 COMMAND = re.compile(r"^(gvbll|go|echo|printf|kcat|sed|curl|python3|kafka-\S+) ")
 SERVES = re.compile(r"^gvbll work ")
@@ -49,7 +52,7 @@ def commands(page):
             continue
         while re.search(r"[|\\]\s*$", text):
             text = text.removesuffix("\\") + next(lines).strip()
-        yield text.replace("localhost:9092", broker).replace("go run ./cmd/lab ", LAB)
+        yield text.replace("localhost:9092", broker).replace("go run ./cmd/lab ", LAB).replace("gvbll demo ", DEMO)
 
 
 def shell(command, check=True):
