@@ -40,34 +40,21 @@ func (t *Turmoil) String() string {
 // one undisturbed worker processes the rest of the stream. Every node must have been
 // predicted once. The right predictions depend on where the windows were cut, so they
 // are not known in advance: gvbll audit must get them by replaying the ledger.
-func Chaos(ctx context.Context, s *Setup, c Cluster, seed uint64, long time.Duration, report func(string)) (*Turmoil, error) {
-	g, err := s.newGraph(ctx, fmt.Sprintf("chaos-%d", seed))
-	if err != nil {
-		return nil, err
-	}
+func Chaos(ctx context.Context, s *Setup, c Cluster, seed uint64, long time.Duration, report func(string)) (found *Turmoil, err error) {
+	defer catch(&err)
+	g := s.newGraph(ctx, fmt.Sprintf("chaos-%d", seed))
 	r := &chaos{
 		graph: g, cluster: c, rng: rand.New(rand.NewPCG(seed, 0)), report: report,
 		workers: make(map[string]*process), halted: make(map[string]time.Time),
 	}
 	r.found.Seed, r.found.Minutes = seed, long.Minutes()
 	defer r.kill()
-	if r.ledger, err = g.follow(ctx); err != nil {
-		return nil, err
-	}
-	if r.sender, err = g.newSender(ctx); err != nil {
-		return nil, err
-	}
-	sent := make(chan error, 1)
-	stop := make(chan struct{})
-	go func() { sent <- r.send(ctx, rand.New(rand.NewPCG(seed, 1)), stop) }()
-	err = r.disturb(ctx, long)
-	close(stop)
-	if err = errors.Join(err, c.Calm(), <-sent); err != nil {
-		return nil, err
-	}
-	if err := r.finish(ctx); err != nil {
-		return nil, err
-	}
+	r.ledger = g.follow(ctx)
+	r.sender = g.newSender(ctx)
+	beside(func(stop <-chan struct{}) { r.send(ctx, rand.New(rand.NewPCG(seed, 1)), stop) }, func() {
+		must(errors.Join(caught(func() { r.disturb(ctx, long) }), c.Calm()))
+	})
+	r.finish(ctx)
 	return &r.found, nil
 }
 
@@ -93,7 +80,7 @@ const rate = 200
 // send sends nodes with neighbours close to them in the stream, their labels 100 to 150
 // nodes later, and records that cannot be decoded, until stop is closed. Then it sends
 // the labels that are still missing.
-func (r *chaos) send(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) error {
+func (r *chaos) send(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) {
 	const burst = rate / 20
 	tick := time.NewTicker(time.Second / 20)
 	defer tick.Stop()
@@ -120,22 +107,21 @@ func (r *chaos) send(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) 
 			r.sender.poison([]string{r.names.Nodes, r.names.Labels}[rng.IntN(2)], r.poison)
 			r.poison++
 		}
-		if err := r.sender.send(ctx); err != nil {
-			return err
-		}
+		r.sender.send(ctx)
 		select {
 		case <-stop:
 			for labelled < r.next {
 				label()
 			}
-			return r.sender.send(ctx)
+			r.sender.send(ctx)
+			return
 		case <-tick.C:
 		}
 	}
 }
 
 // startWorker starts a worker with random window settings.
-func (r *chaos) startWorker(name string) error {
+func (r *chaos) startWorker(name string) {
 	args := []string{"--commit-interval", fmt.Sprintf("%dms", r.rng.IntN(60)), "--checkpoints", fmt.Sprintf("every=%dms,keep=2", 200+r.rng.IntN(2000))}
 	switch r.rng.IntN(3) {
 	case 0:
@@ -145,21 +131,14 @@ func (r *chaos) startWorker(name string) error {
 	default:
 		args = append(args, "--linger", "20ms", "--workers", "2")
 	}
-	p, err := r.start(name, "", args...)
-	if err != nil {
-		return err
-	}
-	r.workers[name] = p
-	return nil
+	r.workers[name] = r.start(name, "", args...)
 }
 
 // disturb starts the workers, and disturbs them and the cluster for the given time.
-func (r *chaos) disturb(ctx context.Context, long time.Duration) error {
+func (r *chaos) disturb(ctx context.Context, long time.Duration) {
 	names := []string{"a", "b", "c"}
 	for _, name := range names {
-		if err := r.startWorker(name); err != nil {
-			return err
-		}
+		r.startWorker(name)
 	}
 	end := time.Now().Add(long)
 	for time.Now().Before(end) {
@@ -167,13 +146,11 @@ func (r *chaos) disturb(ctx context.Context, long time.Duration) error {
 		select {
 		case <-pause.C:
 		case err := <-r.ledger.done:
-			return fmt.Errorf("the ledger: %w", err)
+			fail("the ledger: %w", err)
 		case <-ctx.Done():
-			return ctx.Err()
+			must(ctx.Err())
 		}
-		if err := r.restart(names); err != nil {
-			return err
-		}
+		r.restart(names)
 		name := names[r.rng.IntN(len(names))]
 		p := r.workers[name]
 		switch r.rng.IntN(8) {
@@ -193,29 +170,22 @@ func (r *chaos) disturb(ctx context.Context, long time.Duration) error {
 				r.report(name + " halted")
 			}
 		default:
-			what, err := r.cluster.Disturb(r.rng)
-			if err != nil {
-				return fmt.Errorf("disturbing the cluster: %w", err)
-			}
+			r.report(need(r.cluster.Disturb(r.rng)))
 			r.found.Faults++
-			r.report(what)
 		}
 	}
-	return nil
 }
 
 // restart restarts workers that have ended, and continues halted workers whose time is
 // over. It also updates the counts of windows and of the longest pause.
-func (r *chaos) restart(names []string) error {
+func (r *chaos) restart(names []string) {
 	for _, name := range names {
 		p := r.workers[name]
 		select {
 		case <-p.ended:
 			delete(r.halted, name)
 			r.note(name, p)
-			if err := r.startWorker(name); err != nil {
-				return err
-			}
+			r.startWorker(name)
 		default:
 		}
 		if until, halted := r.halted[name]; halted && time.Now().After(until) {
@@ -228,7 +198,6 @@ func (r *chaos) restart(names []string) error {
 	if !last.IsZero() {
 		r.found.LongestMS = max(r.found.LongestMS, time.Since(last).Milliseconds())
 	}
-	return nil
 }
 
 // note counts a worker by how it ended.
@@ -255,7 +224,7 @@ func (r *chaos) kill() {
 const drainTimeout = 2 * time.Minute
 
 // finish runs a last worker over the rest of the stream, and reads the published records.
-func (r *chaos) finish(ctx context.Context) error {
+func (r *chaos) finish(ctx context.Context) {
 	r.found.Nodes, r.found.Poison = r.next, r.poison
 	for name, p := range r.workers {
 		if err := p.stop(); err != nil {
@@ -265,24 +234,14 @@ func (r *chaos) finish(ctx context.Context) error {
 	}
 	// The last worker cuts windows by count and linger: windows by event time would stay
 	// open until later events come.
-	last, err := r.start("last", "", "--linger", "20ms")
-	if err != nil {
-		return err
-	}
+	last := r.start("last", "", "--linger", "20ms")
 	defer last.kill()
-	if err := r.drain(ctx, last); err != nil {
-		return err
-	}
+	r.drain(ctx, last)
 	if err := last.stop(); err != nil && !last.interrupted() {
-		return fmt.Errorf("the last worker: %w", err)
+		fail("the last worker: %w", err)
 	}
-	if err := r.ledger.close(); err != nil {
-		return fmt.Errorf("the ledger: %w", err)
-	}
-	got, err := r.judge(ctx, r.next, &r.found.verdict)
-	if err != nil {
-		return err
-	}
+	must(r.ledger.close())
+	got := r.judge(ctx, r.next, &r.found.verdict)
 	r.found.Windows = len(got.windows)
 	undecodable := 0
 	for _, d := range got.dead {
@@ -294,18 +253,14 @@ func (r *chaos) finish(ctx context.Context) error {
 		r.found.Lost += r.poison - undecodable
 		r.found.Wrong = append(r.found.Wrong, fmt.Sprintf("%d dead letters for %d poisoned records", undecodable, r.poison))
 	}
-	return nil
 }
 
 // drain waits until every record that was sent is in a committed window. The ledger may
 // count more, because a record that was sent twice may be in it twice.
-func (r *chaos) drain(ctx context.Context, p *process) error {
-	ends, err := r.ends(ctx)
-	if err != nil {
-		return err
-	}
+func (r *chaos) drain(ctx context.Context, p *process) {
+	ends := r.ends(ctx)
 	what := fmt.Sprintf("window behind %d nodes and %d poisoned records", r.next, r.poison)
-	return r.ledger.await(ctx, p, what, drainTimeout, func() bool {
+	r.ledger.await(ctx, p, what, drainTimeout, func() bool {
 		sum, _ := r.ledger.now()
 		return sum.predictions >= r.next && (r.setup.Shards > 0 || sum.labels+sum.refused >= r.next+r.poison) && r.ledger.covers(ends)
 	})

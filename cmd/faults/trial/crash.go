@@ -50,14 +50,12 @@ func (c *Crashes) String() string {
 // Graphs of shards have three workers or, with a standby, four, which share the tasks. All of
 // them are killed at a run's first point. In every third run one is halted for three sessions and
 // woken, besides. There are no commands and no epochs.
-func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, report func(done int)) (*Crashes, error) {
+func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, report func(done int)) (found *Crashes, err error) {
+	defer catch(&err)
 	m := s.newMatrix(seed)
-	undisturbed, _, err := m.run(ctx, "undisturbed", plan{})
-	if err != nil {
-		return nil, fmt.Errorf("the undisturbed run: %w", err)
-	}
+	undisturbed, _ := m.run(ctx, "undisturbed", plan{})
 	if len(undisturbed.faults) > 0 {
-		return nil, fmt.Errorf("the undisturbed run: %s", strings.Join(undisturbed.faults, "; "))
+		fail("the undisturbed run: %s", strings.Join(undisturbed.faults, "; "))
 	}
 	numbers := make(chan int)
 	var wg sync.WaitGroup
@@ -126,7 +124,9 @@ func (m *matrix) compare(ctx context.Context, n int, undisturbed *published) {
 	if m.Shards > 0 && n%3 == 2 {
 		p.halt, p.halted = 1+rng.IntN(len(m.Items)*3/4), rng.IntN(3)
 	}
-	got, dir, err := m.run(ctx, fmt.Sprintf("crash-%d-%d", m.seed, n), p)
+	var got *published
+	var dir string
+	err := caught(func() { got, dir = m.run(ctx, fmt.Sprintf("crash-%d-%d", m.seed, n), p) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	fault := func(what string) {
@@ -220,74 +220,55 @@ const runTimeout = 3 * time.Minute
 // run sends the stream to a new graph, has workers process it while they are killed at
 // the points, one after the other, audits the ledger and returns what was published. dir
 // holds the checkpoints and logs.
-func (m *matrix) run(ctx context.Context, name string, disturbed plan) (got *published, dir string, err error) {
+func (m *matrix) run(ctx context.Context, name string, disturbed plan) (got *published, dir string) {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
-	g, err := m.newGraph(ctx, name)
-	if err != nil {
-		return nil, "", err
-	}
+	g := m.newGraph(ctx, name)
 	r := &crashRun{graph: g, matrix: m, plan: disturbed, workers: make(map[string]*process)}
-	if err := r.send(ctx, false); err != nil {
-		return nil, g.dir, err
-	}
-	if r.ledger, err = g.follow(ctx); err != nil {
-		return nil, g.dir, err
-	}
+	r.send(ctx, false)
+	r.ledger = g.follow(ctx)
 	defer func() {
 		for _, p := range r.workers {
 			p.kill()
 		}
 	}()
-	if err := r.work(ctx); err != nil {
-		return nil, g.dir, err
-	}
+	r.work(ctx)
 	r.stop()
-	if err := r.ledger.close(); err != nil {
-		return nil, g.dir, err
-	}
+	must(r.ledger.close())
 	var ids []event.ID
 	for _, item := range m.Items {
 		ids = append(ids, item.Node.ID)
 	}
-	if got, err = g.read(ctx, ids); err == nil {
-		err = g.audit(ctx)
-	}
-	return got, g.dir, err
+	got = g.read(ctx, ids)
+	must(g.audit(ctx))
+	return got, g.dir
 }
 
 // work runs the workers until the whole stream is in committed windows.
-func (r *crashRun) work(ctx context.Context) error {
-	if err := r.startWorkers(); err != nil {
-		return err
-	}
+func (r *crashRun) work(ctx context.Context) {
+	r.startWorkers()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		if done, err := r.advance(ctx); done || err != nil {
-			return err
-		}
-		if err := r.restart(); err != nil {
-			return err
-		}
+	for !r.advance(ctx) {
+		r.restart()
 		r.haltOne()
 		select {
 		case <-tick.C:
 		case err := <-r.ledger.done:
-			return fmt.Errorf("the ledger: %w", err)
+			fail("the ledger: %w", err)
 		case <-ctx.Done():
 			for _, p := range r.workers {
 				p.signal(syscall.SIGQUIT) // writes its goroutines to the log
 				<-p.ended
 			}
 			sum, _ := r.ledger.now()
-			return fmt.Errorf("after %v the ledger has %+v, see %s", runTimeout, sum, r.dir)
+			fail("after %v the ledger has %+v, see %s", runTimeout, sum, r.dir)
 		}
 	}
 }
 
 // startWorkers starts the first workers.
-func (r *crashRun) startWorkers() error {
+func (r *crashRun) startWorkers() {
 	point, points := r.nextPoint(), make(map[string]string)
 	n := 1
 	if r.setup.Shards > 0 {
@@ -300,11 +281,8 @@ func (r *crashRun) startWorkers() error {
 		points["standby"] = ""
 	}
 	for name, point := range points {
-		if err := r.startWorker(name, point); err != nil {
-			return err
-		}
+		r.startWorker(name, point)
 	}
-	return nil
 }
 
 // haltOne halts a worker when it is time, and wakes it later.
@@ -322,19 +300,14 @@ func (r *crashRun) haltOne() {
 }
 
 // startWorker starts a worker that kills itself at the point, unless that is empty.
-func (r *crashRun) startWorker(name, point string) error {
+func (r *crashRun) startWorker(name, point string) {
 	var rebase []string
 	if r.rebasing {
 		rebase = []string{"--coverage", "0.9", "--rebase"}
 	}
-	p, err := r.start(name, point, append(rebase,
+	r.workers[name] = r.start(name, point, append(rebase,
 		"--event-time", "20ms", "--watermark", "lateness=10ms,idle=10m", "--commit-interval", "0s",
 		"--checkpoints", "every=50ms,keep=2")...)
-	if err != nil {
-		return err
-	}
-	r.workers[name] = p
-	return nil
 }
 
 // nextPoint removes and returns the next point, "" if there are no more. Nor is there one
@@ -349,7 +322,7 @@ func (r *crashRun) nextPoint() (point string) {
 
 // advance sends the next command or half of the stream once everything before it is
 // committed. done is true when everything is sent and committed.
-func (r *crashRun) advance(ctx context.Context) (done bool, err error) {
+func (r *crashRun) advance(ctx context.Context) (done bool) {
 	sum, last := r.ledger.now()
 	if !r.died.IsZero() && last.After(r.died) {
 		if r.plan.standby {
@@ -358,33 +331,30 @@ func (r *crashRun) advance(ctx context.Context) (done bool, err error) {
 		r.died = time.Time{}
 	}
 	if sum.predictions < r.items || r.setup.Shards == 0 && sum.labels < r.items || sum.refused < r.poison || sum.forgotten+sum.promoted < r.commands || !r.ledger.covers(r.until) {
-		return false, nil
+		return false
 	}
+	all := r.matrix.commands()
 	if r.setup.Shards > 0 {
-		if r.items < len(r.setup.Items) {
-			return false, r.send(ctx, true)
-		}
-		return true, nil
+		all = nil
 	}
-	if all := r.matrix.commands(); r.commands < len(all) {
+	switch {
+	case r.commands < len(all):
 		r.commands++
-		return false, r.command(ctx, &all[r.commands-1])
+		r.command(ctx, &all[r.commands-1])
+	case r.setup.Shards == 0 && !r.rebasing:
+		r.rebase()
+	case r.setup.Shards == 0 && sum.epoch == 0:
+	case r.items < len(r.setup.Items):
+		r.send(ctx, true)
+	default:
+		return true
 	}
-	if !r.rebasing {
-		return false, r.rebase()
-	}
-	if sum.epoch == 0 {
-		return false, nil
-	}
-	if r.items < len(r.setup.Items) {
-		return false, r.send(ctx, true)
-	}
-	return true, nil
+	return false
 }
 
 // rebase ends the workers and starts them again with other settings. One whose point was
 // not reached gets it again.
-func (r *crashRun) rebase() error {
+func (r *crashRun) rebase() {
 	points := make(map[string]string)
 	for name, p := range r.workers {
 		points[name] = p.point
@@ -399,27 +369,21 @@ func (r *crashRun) rebase() error {
 		}
 	}
 	for name, point := range points {
-		if err := r.startWorker(name, point); err != nil {
-			return err
-		}
+		r.startWorker(name, point)
 	}
-	return nil
 }
 
 // restart restarts the workers that have ended, each with the next point.
-func (r *crashRun) restart() error {
+func (r *crashRun) restart() {
 	for name, p := range r.workers {
 		select {
 		case <-p.ended:
 			r.matrix.note(p)
 			r.died = p.at
-			if err := r.startWorker(name, r.nextPoint()); err != nil {
-				return err
-			}
+			r.startWorker(name, r.nextPoint())
 		default:
 		}
 	}
-	return nil
 }
 
 // stop stops the workers.
@@ -482,24 +446,18 @@ func (m *matrix) commands() []event.Command {
 }
 
 // command sends a command.
-func (r *crashRun) command(ctx context.Context, c *event.Command) error {
-	s, err := r.newSender(ctx)
-	if err != nil {
-		return err
-	}
+func (r *crashRun) command(ctx context.Context, c *event.Command) {
+	s := r.newSender(ctx)
 	s.put(r.names.Commands, nil, wire.AppendCommand(nil, c), 0)
-	return s.send(ctx)
+	s.send(ctx)
 }
 
 // send sends the first or the second half of the stream: nodes whose event times are a
 // millisecond apart and a little out of order, their labels later, corrections and withdrawals of
 // some labels, departures of some nodes, and poisoned records. At the end every partition gets a node and a label whose
 // event time is a minute later, which closes all windows before them.
-func (r *crashRun) send(ctx context.Context, second bool) error {
-	s, err := r.newSender(ctx)
-	if err != nil {
-		return err
-	}
+func (r *crashRun) send(ctx context.Context, second bool) {
+	s := r.newSender(ctx)
 	m := r.matrix
 	rng := rand.New(rand.NewPCG(m.seed, 1<<32)) // the same in every run
 	items, begin, serial := r.setup.Items[:len(r.setup.Items)/2], m.begin, 0
@@ -563,14 +521,9 @@ func (r *crashRun) send(ctx context.Context, second bool) error {
 	if second {
 		r.items = len(r.setup.Items) + partitions
 	}
-	if err := s.send(ctx); err != nil {
-		return err
-	}
-	if r.until, err = r.ends(ctx); err != nil {
-		return err
-	}
+	s.send(ctx)
+	r.until = r.ends(ctx)
 	for at := range r.until {
 		r.until[at]-- // the last one closes the half
 	}
-	return nil
 }

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -33,81 +31,64 @@ var damages = []scenario{
 const inFiles = 15_000
 
 // spill has a worker serve more predictions than it has memory for.
-func (v *served) spill(ctx context.Context) error {
+func (v *served) spill(ctx context.Context) {
 	v.setup.Flags = append(v.setup.Flags, "--pending", "memory=1MiB")
 	v.http = "127.0.0.1:0" // of two workers
-	if err := v.send(ctx, inFiles); err != nil {
-		return err
-	}
-	return v.serve(ctx)
+	v.send(ctx, inFiles)
+	v.serve(ctx)
 }
 
 // label sends labels of nodes, and waits until a worker has learned them.
-func (v *served) label(ctx context.Context, from, to int, by *process) error {
+func (v *served) label(ctx context.Context, from, to int, by *process) {
 	for i := from; i < to; i++ {
 		v.out.label(&event.Label{Node: event.ID{Num: int64(i)}, Class: v.setup.Items[i%len(v.setup.Items)].Class})
 	}
-	if err := v.out.send(ctx); err != nil {
-		return err
-	}
-	return v.progress.await(ctx, by, fmt.Sprintf("learning of %d labels", to), drainTimeout, func() bool {
+	v.out.send(ctx)
+	v.progress.await(ctx, by, fmt.Sprintf("learning of %d labels", to), drainTimeout, func() bool {
 		sum, _ := v.progress.now()
 		return sum.labels >= to
 	})
 }
 
-func bitsFlip(ctx context.Context, v *served) error {
-	must(v.spill(ctx))
-	standby, err := v.start("b", "", "--linger", "20ms")
-	must(err)
+func bitsFlip(ctx context.Context, v *served) {
+	v.spill(ctx)
+	standby := v.start("b", "", "--linger", "20ms")
 	defer standby.kill()
-	files, err := filepath.Glob(filepath.Join(v.dir, "a", "blocks-*", "[0-9]*"))
-	if err != nil || len(files) == 0 {
-		return fmt.Errorf("the worker has %d files of predictions (error %w), want some", len(files), err)
+	files := need(filepath.Glob(filepath.Join(v.dir, "a", "blocks-*", "[0-9]*")))
+	if len(files) == 0 {
+		fail("the worker has no files of predictions")
 	}
 	for _, name := range files {
-		b, err := os.ReadFile(name)
-		must(err)
+		b := need(os.ReadFile(name))
 		for i := 0; i < len(b); i += 500 {
 			b[i] ^= 4
 		}
 		must(os.WriteFile(name, b, 0o600))
 	}
-	must(v.label(ctx, 0, inFiles, standby))
-	select {
-	case <-v.worker.ended:
-	case <-time.After(drainTimeout):
-		return errors.New("the worker whose files are damaged did not end")
-	}
-	for _, text := range []string{filepath.Join(v.dir, "a", "blocks-"), "it is not what was written: check the disk; start the worker again"} {
-		if line := v.worker.lastLine(); !strings.Contains(line, text) {
-			return fmt.Errorf("the worker ended with %q, which does not say %q", line, text)
-		}
-	}
+	v.label(ctx, 0, inFiles, standby)
+	v.worker.endsWith(ctx, filepath.Join(v.dir, "a", "blocks-"), "it is not what was written: check the disk; start the worker again")
 	must(standby.stop())
-	must(v.published(ctx, inFiles))
-	return v.audit(ctx)
+	v.published(ctx, inFiles)
+	must(v.audit(ctx))
 }
 
-func folderRemoved(ctx context.Context, v *served) error {
-	must(v.spill(ctx))
+func folderRemoved(ctx context.Context, v *served) {
+	v.spill(ctx)
 	must(os.RemoveAll(filepath.Join(v.dir, "a")))
-	must(v.label(ctx, 0, inFiles/2, v.worker))
-	must(v.halt())
-	must(v.serve(ctx))
-	must(v.label(ctx, inFiles/2, inFiles, v.worker))
+	v.label(ctx, 0, inFiles/2, v.worker)
+	v.halt()
+	v.serve(ctx)
+	v.label(ctx, inFiles/2, inFiles, v.worker)
 	if !v.worker.logged("read a checkpoint") {
-		return errors.New("the next start read no checkpoint")
+		fail("the next start read no checkpoint")
 	}
-	must(v.halt())
-	must(v.published(ctx, inFiles))
-	return v.audit(ctx)
+	v.finished(ctx)
 }
 
-func cutShort(ctx context.Context, v *served) error {
+func cutShort(ctx context.Context, v *served) {
 	v.manyWindows(ctx)
-	must(v.halt())
-	must(v.endTransactions(ctx))
+	v.halt()
+	v.endTransactions(ctx)
 	var whole, left []kafka.Record
 	must(v.setup.Client.ReadAll(ctx, v.names.Ledger, func(r *kafka.Record) {
 		whole = append(whole, kafka.Record{Topic: r.Topic, Partition: r.Partition, Value: bytes.Clone(r.Value), Time: r.Time})
@@ -120,44 +101,38 @@ func cutShort(ctx context.Context, v *served) error {
 			left = append(left, r)
 		}
 	}
-	must(v.replace(ctx, v.names.Ledger, left))
+	v.replace(ctx, v.names.Ledger, left)
 	want := "ends before window 5"
 	if err := v.audit(ctx); err == nil || !strings.Contains(err.Error(), want) {
-		return fmt.Errorf("audited with error %w, want one that says %q", err, want)
+		fail("audited with error %w, want one that says %q", err, want)
 	}
-	must(v.replace(ctx, v.names.Ledger, whole))
-	must(v.published(ctx, v.sent))
-	return v.audit(ctx)
+	v.replace(ctx, v.names.Ledger, whole)
+	v.published(ctx, v.sent)
+	must(v.audit(ctx))
 }
 
-func outputsDivided(ctx context.Context, v *served) error {
-	must(v.send(ctx, 100))
-	must(v.serve(ctx))
+func outputsDivided(ctx context.Context, v *served) {
+	v.send(ctx, 100)
+	v.serve(ctx)
 	for _, topic := range []string{v.names.Predictions, v.names.DeadLetters} {
-		must(v.addPartitions(ctx, topic, partitions+2))
+		v.addPartitions(ctx, topic, partitions+2)
 	}
 	more := func() {
 		v.out.poison(v.names.Nodes, v.sent)
-		must(v.send(ctx, 100))
-		must(v.predicted(ctx))
+		v.send(ctx, 100)
+		v.predicted(ctx)
 	}
 	more() // by the worker that ran before
-	must(v.halt())
-	must(v.begin(ctx))
+	v.halt()
+	v.begin(ctx)
 	more()
-	must(v.halt())
-	must(v.published(ctx, 300, "undecodable", "undecodable"))
-	return v.audit(ctx)
+	v.finished(ctx, "undecodable", "undecodable")
 }
 
 // addPartitions raises a topic's number of partitions.
-func (v *served) addPartitions(ctx context.Context, topic string, to int32) error {
+func (v *served) addPartitions(ctx context.Context, topic string, to int32) {
 	req := kmsg.NewPtrCreatePartitionsRequest()
 	req.TimeoutMillis = 10_000
 	req.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: topic, Count: to}}
-	res, err := req.RequestWith(ctx, v.admin)
-	if err == nil {
-		err = kerr.ErrorForCode(res.Topics[0].ErrorCode)
-	}
-	return err
+	must(kerr.ErrorForCode(need(req.RequestWith(ctx, v.admin)).Topics[0].ErrorCode))
 }

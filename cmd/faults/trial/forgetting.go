@@ -2,7 +2,6 @@ package trial
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,40 +31,38 @@ type tried struct {
 // model is loaded, while it is in the shadow, and after it was promoted, with a standby and
 // without one, and by workers that are killed meanwhile. Workers that begin anew, and an audit of
 // both models, must come to what was served.
-func forgetWithTrials(ctx context.Context, v *served) error {
+func forgetWithTrials(ctx context.Context, v *served) {
 	t := &tried{served: v, folder: filepath.Join(v.dir, "models"), models: []string{v.setup.Model}}
 	v.setup.Flags = append([]string{"--models", t.folder}, v.setup.Flags...)
 	v.http = "127.0.0.1:0" // there are several workers
 	must(os.MkdirAll(t.folder, 0o755))
-	must(t.learn(ctx, 200))
-	must(v.serve(ctx))
-	must(t.learn(ctx, 50))
-	must(v.predicted(ctx))
-	standby, err := v.start("b", "", "--linger", "20ms")
-	must(err)
+	t.learn(ctx, 200)
+	v.serve(ctx)
+	t.learn(ctx, 50)
+	v.predicted(ctx)
+	standby := v.start("b", "", "--linger", "20ms")
 	defer standby.kill()
-	for _, step := range []func(context.Context) error{t.try, t.forget, t.loaded, t.forget, t.promote, t.forget} {
-		must(step(ctx))
+	for _, step := range []func(context.Context){t.try, t.forget, t.loaded, t.forget, t.promote, t.forget} {
+		step(ctx)
 	}
 	must(standby.stop())
 	t.killed(ctx, crash.BeforeForget+":1")
 	t.killed(ctx, crash.InForget+":3")
-	for _, step := range []func(context.Context) error{t.try, t.forget, t.loaded, t.forget} {
-		must(step(ctx))
+	for _, step := range []func(context.Context){t.try, t.forget, t.loaded, t.forget} {
+		step(ctx)
 	}
 	t.killed(ctx, crash.InForget+":5")
 	t.killed(ctx, crash.AfterForget+":1")
-	must(v.halt())
-	return t.check(ctx)
+	v.halt()
+	t.check(ctx)
 }
 
 // killed replaces the worker by one without checkpoints, which is killed at a point while it
 // forgets a node. Another one goes on.
 func (t *tried) killed(ctx context.Context, point string) {
-	must(t.halt())
+	t.halt()
 	t.kills++
-	killed, err := t.start(fmt.Sprintf("killed-%d", t.kills), point, "--linger", "20ms")
-	must(err)
+	killed := t.start(fmt.Sprintf("killed-%d", t.kills), point, "--linger", "20ms")
 	defer killed.kill()
 	must(t.gvbll(ctx, "forget", "--no-wait", t.next()))
 	select {
@@ -73,43 +70,35 @@ func (t *tried) killed(ctx context.Context, point string) {
 	case <-ctx.Done():
 	}
 	if !killed.killed() {
-		must(fmt.Errorf("the worker that was to be killed at %s ended: %s", point, killed.lastLine()))
+		fail("the worker that was to be killed at %s ended: %s", point, killed.lastLine())
 	}
-	t.progress, err = t.follow(ctx)
-	must(err)
-	t.worker, err = t.start(fmt.Sprintf("next-%d", t.kills), "", "--linger", "20ms")
-	must(err)
-	must(t.obeyed(ctx))
+	t.progress = t.follow(ctx)
+	t.worker = t.start(fmt.Sprintf("next-%d", t.kills), "", "--linger", "20ms")
+	t.obeyed(ctx)
 }
 
 // check compares what was published with what was sent, and audits it by every two models that
 // served beside each other.
-func (t *tried) check(ctx context.Context) error {
+func (t *tried) check(ctx context.Context) {
 	var ids []event.ID
 	for i := range t.sent {
 		ids = append(ids, named(i))
 	}
-	got, err := t.read(ctx, ids)
-	if err != nil {
-		return err
-	}
+	got := t.read(ctx, ids)
 	if got.lost+got.twice+len(got.dead) > 0 {
-		return fmt.Errorf("%v, and dead letters %v", got.faults, got.dead)
+		fail("%v, and dead letters %v", got.faults, got.dead)
 	}
 	for i := range len(t.models) - 1 {
 		t.setup.Model, t.setup.Shadow = t.models[i], t.models[i+1]
-		if err := t.audit(ctx); err != nil {
-			return err
-		}
+		must(t.audit(ctx))
 	}
-	return nil
 }
 
 // named returns the id of a node that no model was trained on, so that its label is learned.
 func named(i int) event.ID { return event.ID{Str: fmt.Sprintf("node-%d", i)} }
 
 // learn sends n more nodes with neighbours among those before, and their labels.
-func (t *tried) learn(ctx context.Context, n int) error {
+func (t *tried) learn(ctx context.Context, n int) {
 	for range n {
 		item := t.setup.Items[t.sent%len(t.setup.Items)]
 		node := item.Node
@@ -118,44 +107,35 @@ func (t *tried) learn(ctx context.Context, n int) error {
 		t.out.label(&event.Label{Node: node.ID, Class: item.Class})
 		t.sent++
 	}
-	return t.out.send(ctx)
+	t.out.send(ctx)
 }
 
 // try trains a model on what the ledger has, and has the workers load it.
-func (t *tried) try(ctx context.Context) error {
+func (t *tried) try(ctx context.Context) {
 	file := filepath.Join(t.folder, fmt.Sprintf("%d.safetensors", len(t.models)))
 	serving := t.models[len(t.models)-1] // it was promoted
-	if err := t.gvbll(ctx, "train", "--head", t.setup.Head, "--out", file, "--serving", serving, "--epochs", "3"); err != nil {
-		return err
-	}
-	m, err := model.Open(file)
-	if err != nil {
-		return err
-	}
+	must(t.gvbll(ctx, "train", "--out", file, "--serving", serving, "--epochs", "3"))
+	m := need(model.Open(file))
 	t.models, t.id = append(t.models, file), m.ID
 	t.out.put(t.names.Commands, nil, wire.AppendCommand(nil, &event.Command{Name: event.Shadow, Model: m.ID}), 0)
-	return t.out.send(ctx)
+	t.out.send(ctx)
 }
 
 // loaded sends nodes until the model is in the shadow.
-func (t *tried) loaded(ctx context.Context) error {
-	var failed error
-	err := t.progress.await(ctx, t.worker, "model in the shadow", drainTimeout, func() bool {
+func (t *tried) loaded(ctx context.Context) {
+	t.progress.await(ctx, t.worker, "model in the shadow", drainTimeout, func() bool {
 		sum, _ := t.progress.now()
 		if sum.shadow != t.id && sum.predictions >= t.sent {
-			failed = t.learn(ctx, 10)
+			t.learn(ctx, 10)
 		}
-		return sum.shadow == t.id || failed != nil
+		return sum.shadow == t.id
 	})
-	return errors.Join(err, failed)
 }
 
 // promote promotes the model in the shadow, and waits until it serves.
-func (t *tried) promote(ctx context.Context) error {
-	if err := t.gvbll(ctx, "promote", t.id); err != nil {
-		return err
-	}
-	return t.progress.await(ctx, t.worker, "promotion", drainTimeout, func() bool { sum, _ := t.progress.now(); return sum.promoted > 0 })
+func (t *tried) promote(ctx context.Context) {
+	must(t.gvbll(ctx, "promote", t.id))
+	t.progress.await(ctx, t.worker, "promotion", drainTimeout, func() bool { sum, _ := t.progress.now(); return sum.promoted > 0 })
 }
 
 // next returns the node to forget next.
@@ -165,19 +145,16 @@ func (t *tried) next() string {
 }
 
 // forget forgets a node that others cite, and waits until the worker has, which goes on then.
-func (t *tried) forget(ctx context.Context) error {
-	if err := t.gvbll(ctx, "forget", "--timeout", "30s", t.next()); err != nil {
-		return err
-	}
-	if err := t.obeyed(ctx); err != nil {
-		return err
-	}
-	return errors.Join(t.learn(ctx, 20), t.predicted(ctx))
+func (t *tried) forget(ctx context.Context) {
+	must(t.gvbll(ctx, "forget", "--timeout", "30s", t.next()))
+	t.obeyed(ctx)
+	t.learn(ctx, 20)
+	t.predicted(ctx)
 }
 
 // obeyed waits until the ledger has every forgetting.
-func (t *tried) obeyed(ctx context.Context) error {
-	return t.progress.await(ctx, t.worker, fmt.Sprintf("forgetting %d", t.forgotten), drainTimeout, func() bool {
+func (t *tried) obeyed(ctx context.Context) {
+	t.progress.await(ctx, t.worker, fmt.Sprintf("forgetting %d", t.forgotten), drainTimeout, func() bool {
 		sum, _ := t.progress.now()
 		return sum.forgotten >= t.forgotten
 	})

@@ -187,60 +187,48 @@ func (s *Setup) attacks(size float64) []attack {
 // dead letter with its reason or be bounded, and the worker's peak of memory is compared with
 // a bound. Beside the last streams, data sets are opened that are bombs. Attacks whose names
 // do not contain the text only are left out.
-func Hostile(ctx context.Context, s *Setup, size float64, only string, report func(string)) (*Siege, error) {
-	admin, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers...))
-	if err != nil {
-		return nil, err
-	}
+func Hostile(ctx context.Context, s *Setup, size float64, only string, report func(string)) (found *Siege, err error) {
+	defer catch(&err)
+	admin := need(kgo.NewClient(kgo.SeedBrokers(s.Brokers...)))
 	defer admin.Close()
-	found := &Siege{Size: size}
+	found = &Siege{Size: size}
 	for i, a := range s.attacks(size) {
 		if !strings.Contains(a.name, only) {
 			continue
 		}
-		v, err := s.newServed(ctx, admin, fmt.Sprintf("hostile-%d", i))
-		if err != nil {
-			return nil, err
-		}
+		v := s.newServed(ctx, admin, fmt.Sprintf("hostile-%d", i))
 		made := &Attack{Name: a.name, Records: a.records, BoundMB: a.boundMB}
-		if err := v.withstand(ctx, &a, made); err != nil {
+		if err := caught(func() { v.withstand(ctx, &a, made) }); err != nil {
 			made.Wrong = err.Error()
 		}
 		v.end()
 		found.Attacks = append(found.Attacks, made)
 		report(fmt.Sprintf("%+v", *made))
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if err := v.deleteTopics(ctx, v.names.Nodes, v.names.Labels, v.names.Commands, v.names.Predictions, v.names.DeadLetters, v.names.Ledger); err != nil {
-			return nil, err
-		}
+		must(ctx.Err())
+		v.deleteTopics(ctx, v.names.Nodes, v.names.Labels, v.names.Commands, v.names.Predictions, v.names.DeadLetters, v.names.Ledger)
 	}
 	return found, nil
 }
 
 // withstand sends an attack beside the stream, and checks what comes of it.
-func (v *served) withstand(ctx context.Context, a *attack, c *Attack) (err error) {
-	defer caught(&err)
-	must(v.begin(ctx))
-	must(v.send(ctx, 100))
-	if err := v.predicted(ctx); err != nil { // the worker has started
-		return err
-	}
-	watch, err := v.watch(ctx)
-	must(err)
+func (v *served) withstand(ctx context.Context, a *attack, c *Attack) {
+	v.begin(ctx)
+	v.send(ctx, 100)
+	v.predicted(ctx) // the worker has started
+	watch := v.watch(ctx)
 	defer watch.close()
-	large, err := v.setup.Client.NewProducer(ctx, kafka.ProducerConfig{MaxBatchBytes: 1_040_000}) // which brokers take
-	must(err)
-	attacker := &sender{g: v.graph, producer: large}
+	// Brokers take such batches.
+	attacker := &sender{g: v.graph, producer: need(v.setup.Client.NewProducer(ctx, kafka.ProducerConfig{MaxBatchBytes: 1_040_000}))}
 	flooded := make(chan error, 1)
 	began := time.Now()
 	go func() {
-		if a.bomb != nil {
-			flooded <- v.open(ctx, a.bomb, c)
-		} else {
-			flooded <- attacker.flood(ctx, a)
-		}
+		flooded <- caught(func() {
+			if a.bomb != nil {
+				v.open(ctx, a.bomb, c)
+			} else {
+				attacker.flood(ctx, a)
+			}
+		})
 	}()
 
 	dead := 0
@@ -251,65 +239,61 @@ func (v *served) withstand(ctx context.Context, a *attack, c *Attack) (err error
 	defer tick.Stop()
 	for through, bursts := false, 0; !through || bursts < 20; bursts++ {
 		watch.sent(v.sent, 10)
-		must(v.send(ctx, 10))
+		v.send(ctx, 10)
 		select {
 		case err := <-flooded:
 			must(err)
 			flooded = nil
 		case <-tick.C:
 		case <-v.worker.ended:
-			return fmt.Errorf("the worker ended: %s", v.worker.lastLine())
+			fail("the worker ended: %s", v.worker.lastLine())
 		case <-ctx.Done():
-			return ctx.Err()
+			must(ctx.Err())
 		}
 		sum, _ := v.progress.now()
 		through = through || flooded == nil && sum.refused >= dead && sum.predictions >= len(a.nodes)+v.sent/2
 	}
 	// What was sent last is behind all of the attack.
 	watch.sent(v.sent, 100)
-	must(v.send(ctx, 100))
-	err = v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent+len(a.nodes)), 10*drainTimeout, func() bool {
+	v.send(ctx, 100)
+	v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent+len(a.nodes)), 10*drainTimeout, func() bool {
 		sum, _ := v.progress.now()
 		return sum.predictions >= v.sent+len(a.nodes)
 	})
-	must(err)
 	c.Seconds = time.Since(began).Seconds()
-	peak, err := v.worker.peakMB()
-	must(err)
-	c.PeakMB = max(c.PeakMB, peak)
-	must(v.halt())
+	c.PeakMB = max(c.PeakMB, need(v.worker.peakMB()))
+	v.halt()
 	c.Nodes = v.sent
 	median, longest := watch.delays()
 	c.MedianMS, c.MaxMS = median.Milliseconds(), longest.Milliseconds()
 	switch {
 	case c.PeakMB > c.BoundMB:
-		return fmt.Errorf("the worker took %d MB, want at most %d", c.PeakMB, c.BoundMB)
+		fail("the worker took %d MB, want at most %d", c.PeakMB, c.BoundMB)
 	case longest > slowest+time.Duration(len(a.nodes))*nodeTime:
-		return fmt.Errorf("a node of the stream waited for %v", longest)
+		fail("a node of the stream waited for %v", longest)
 	}
-	return v.unharmed(ctx, a)
+	v.unharmed(ctx, a)
 }
 
 // flood sends all of an attack, as fast as the brokers take it.
-func (s *sender) flood(ctx context.Context, a *attack) error {
+func (s *sender) flood(ctx context.Context, a *attack) {
 	bytes := 0
 	for i := range a.records {
 		a.put(s, i)
 		bytes += len(s.records[len(s.records)-1].Value)
 		if bytes > 1<<20 || i == a.records-1 {
 			if err := s.producer.Send(ctx, s.records); err != nil {
-				return fmt.Errorf("sending the attack: %w", err)
+				fail("sending the attack: %w", err)
 			}
 			s.records, bytes = s.records[:0], 0
 		}
 	}
-	return nil
 }
 
 // unharmed checks that all nodes of the stream and of the attack were predicted exactly once,
 // and that the dead letters are as many as expected of each reason.
-func (v *served) unharmed(ctx context.Context, a *attack) error {
-	must(v.endTransactions(ctx))
+func (v *served) unharmed(ctx context.Context, a *attack) {
+	v.endTransactions(ctx)
 	left := make(map[event.ID]int, v.sent+len(a.nodes)) // predictions that are missing
 	for i := range v.sent {
 		left[event.ID{Num: int64(i)}] = 1
@@ -318,32 +302,28 @@ func (v *served) unharmed(ctx context.Context, a *attack) error {
 		left[id] = 1
 	}
 	dead := make(map[event.Reason]int)
-	var wrong error
-	err := v.readAll(ctx, v.names.Predictions, func(r *kgo.Record) {
+	v.readAll(ctx, v.names.Predictions, func(r *kgo.Record) {
 		var p event.Prediction
-		wrong = errors.Join(wrong, wire.DecodePrediction(r.Value, &p))
+		must(wire.DecodePrediction(r.Value, &p))
 		if p.Revision == 0 {
 			left[p.Node]--
 		}
 	})
-	must(errors.Join(err, wrong))
 	for id, n := range left {
 		if n != 0 {
-			return fmt.Errorf("node %v was predicted %d times", id, 1-n)
+			fail("node %v was predicted %d times", id, 1-n)
 		}
 	}
-	err = v.readAll(ctx, v.names.DeadLetters, func(r *kgo.Record) {
+	v.readAll(ctx, v.names.DeadLetters, func(r *kgo.Record) {
 		var d event.Refusal
 		if err := wire.DecodeDeadLetter(r.Value, &d); err != nil && !errors.Is(err, wire.ErrTruncated) {
-			wrong = err
+			fail("a dead letter: %w", err)
 		}
 		dead[d.Reason]++
 	})
-	must(errors.Join(err, wrong))
 	if !maps.Equal(dead, a.dead) {
-		return fmt.Errorf("dead letters %v, want %v", dead, a.dead)
+		fail("dead letters %v, want %v", dead, a.dead)
 	}
-	return nil
 }
 
 // bomb is an archive of NumPy arrays that is larger than it looks, or says so.
@@ -355,22 +335,14 @@ type bomb struct {
 
 // open has gvbll open a bomb, which must end with one line that names the file, and within
 // a bound of memory.
-func (g *graph) open(ctx context.Context, b *bomb, c *Attack) error {
+func (g *graph) open(ctx context.Context, b *bomb, c *Attack) {
 	file := filepath.Join(g.dir, "bomb.npz")
-	if err := b.write(file); err != nil {
-		return err
-	}
+	b.write(file)
 	defer os.Remove(file)
-	info, err := os.Stat(file)
-	if err != nil {
-		return err
-	}
+	info := need(os.Stat(file))
 	// What a data set may take, as much garbage, and the program.
 	bombMB := int(2*(64*info.Size()+16<<20)/1e6) + 64
-	p, err := g.run(g.setup.Program, "bomb", "", "train", "--data", file, "--out", filepath.Join(g.dir, "bomb.safetensors"))
-	if err != nil {
-		return err
-	}
+	p := g.run(g.setup.Program, "bomb", "", "train", "--data", file, "--out", filepath.Join(g.dir, "bomb.safetensors"))
 	defer p.kill()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -383,42 +355,34 @@ func (g *graph) open(ctx context.Context, b *bomb, c *Attack) error {
 		case <-p.ended:
 			open = false
 		case <-ctx.Done():
-			return ctx.Err()
+			must(ctx.Err())
 		}
 	}
 	line := p.lastLine()
 	switch {
 	case p.err == nil || !strings.HasPrefix(line, "gvbll: ") || !strings.Contains(line, file):
-		return fmt.Errorf("the bomb ended with %v and %q, want a line that names the file", p.err, line)
+		fail("the bomb ended with %v and %q, want a line that names the file", p.err, line)
 	case c.PeakMB > bombMB:
-		return fmt.Errorf("the bomb took %d MB, want at most %d", c.PeakMB, bombMB)
+		fail("the bomb took %d MB, want at most %d", c.PeakMB, bombMB)
 	}
-	return nil
 }
 
 // write writes the archive.
-func (b *bomb) write(file string) error {
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
+func (b *bomb) write(file string) {
+	f := need(os.Create(file))
 	defer f.Close()
 	z := zip.NewWriter(f)
 	array := func(name, kind, shape string, bytes int64) {
-		w, createErr := z.Create(name + ".npy")
-		if err = errors.Join(err, createErr); err != nil {
-			return
-		}
+		w := need(z.Create(name + ".npy"))
 		header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", kind, shape)
 		header += strings.Repeat(" ", 117-len(header)) + "\n"
-		_, writeErr := fmt.Fprintf(w, "\x93NUMPY\x01\x00%c\x00%s", len(header), header)
-		_, copyErr := io.CopyN(w, zeros{}, bytes)
-		err = errors.Join(writeErr, copyErr)
+		need(fmt.Fprintf(w, "\x93NUMPY\x01\x00%c\x00%s", len(header), header))
+		need(io.CopyN(w, zeros{}, bytes))
 	}
 	array("edge_index", "|u1", "2, 1", 2)
 	array("y", "|u1", "1,", 1)
 	array("x", "|u1", fmt.Sprintf("%d, %d", b.rows, b.columns), b.bytes)
-	return errors.Join(err, z.Close(), f.Close())
+	must(errors.Join(z.Close(), f.Close()))
 }
 
 // zeros is a reader of zeros.

@@ -2,7 +2,6 @@ package trial
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -16,37 +15,34 @@ var lateEnds = []scenario{{name: "the end of a transaction arrives in the next o
 // lateEnd has a proxy hold the request that ends a transaction. The worker sends it again, and begins
 // the next one, of which one leader has answered and another was asked nothing yet when the proxy
 // passes the first request on.
-func lateEnd(ctx context.Context, v *served) error {
-	p, err := newProxy(v.setup.Brokers)
-	must(err)
+func lateEnd(ctx context.Context, v *served) {
+	p := need(newProxy(v.setup.Brokers))
 	defer p.close()
 	if f, ok := v.cluster.(*Fake); ok { // which may lead all from one broker
 		for part := range int32(partitions) {
-			if err := f.cluster.MoveTopicPartition(v.names.Predictions, part, part); err != nil {
-				return err
-			}
+			must(f.cluster.MoveTopicPartition(v.names.Predictions, part, part))
 		}
 	}
 	direct := v.setup.Brokers
-	must(v.send(ctx, 200))
+	v.send(ctx, 200)
 	h := &holding{passed: make(chan struct{})}
 	p.request, p.answered = h.request, h.answered
 	v.setup.Brokers = p.addresses()
-	must(v.serve(ctx))
+	v.serve(ctx)
 	for range 2 {
 		h.arm()
 		for range 10 {
-			must(v.send(ctx, 30))
-			must(v.predicted(ctx))
+			v.send(ctx, 30)
+			v.predicted(ctx)
 		}
 	}
-	must(v.halt())
+	v.halt()
 	v.setup.Brokers = direct
-	must(v.published(ctx, v.sent))
+	v.published(ctx, v.sent)
 	if h.late != 2 || h.err != nil || h.code == nil {
-		return fmt.Errorf("%d of 2 requests came late, to which the broker said %v, error %v", h.late, h.code, h.err)
+		fail("%d of 2 requests came late, to which the broker said %v, error %v", h.late, h.code, h.err)
 	}
-	return v.audit(ctx)
+	must(v.audit(ctx))
 }
 
 // holding is what the proxy of lateEnd holds.

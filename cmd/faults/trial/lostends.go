@@ -29,65 +29,64 @@ const windowsLost = 4
 
 // manyWindows starts a worker, and has each few nodes predicted before more are sent.
 func (v *served) manyWindows(ctx context.Context) {
-	must(v.begin(ctx))
+	v.begin(ctx)
 	for range 10 {
-		must(v.send(ctx, 20))
-		must(v.predicted(ctx))
+		v.send(ctx, 20)
+		v.predicted(ctx)
 	}
 }
 
-func endsLost(ctx context.Context, v *served) error {
+func endsLost(ctx context.Context, v *served) {
 	v.manyWindows(ctx)
-	must(v.halt())
-	must(v.lose(ctx, map[kafka.TopicPartition]int{v.names.LedgerAt(0): windowsLost, {Topic: v.names.Nodes, Partition: 1}: 5}))
-	must(v.refuses(ctx, v.names.Ledger, "lost windows", "a checkpoint", "--accept-gap"))
-	return v.goOn(ctx)
+	v.halt()
+	v.lose(ctx, map[kafka.TopicPartition]int{v.names.LedgerAt(0): windowsLost, {Topic: v.names.Nodes, Partition: 1}: 5})
+	v.refuses(ctx, v.names.Ledger, "lost windows", "a checkpoint", "--accept-gap")
+	v.goOn(ctx)
 }
 
-func ledgerCutUnderOwner(ctx context.Context, v *served) error {
+func ledgerCutUnderOwner(ctx context.Context, v *served) {
 	v.manyWindows(ctx)
 	w := v.worker
 	v.worker = nil // it is to end by itself
 	defer w.kill()
 	must(v.progress.close())
-	must(v.lose(ctx, map[kafka.TopicPartition]int{v.names.LedgerAt(0): windowsLost}))
-	must(v.send(ctx, 20))
-	must(w.endsWith(ctx, "lost windows", "--accept-gap"))
-	must(v.refuses(ctx, v.names.Ledger, "lost windows", "predictions of window", "--accept-gap"))
-	return v.goOn(ctx)
+	v.lose(ctx, map[kafka.TopicPartition]int{v.names.LedgerAt(0): windowsLost})
+	v.send(ctx, 20)
+	w.endsWith(ctx, "lost windows", "--accept-gap")
+	v.refuses(ctx, v.names.Ledger, "lost windows", "predictions of window", "--accept-gap")
+	v.goOn(ctx)
 }
 
 // goOn accepts what is lost, sends more nodes, and checks that each is predicted once, of those
 // before too.
-func (v *served) goOn(ctx context.Context) error {
-	p, err := v.run(v.setup.Program, "rebase", "", "rebase", "--accept-gap", "--brokers", strings.Join(v.setup.Brokers, ","),
+func (v *served) goOn(ctx context.Context) {
+	p := v.run(v.setup.Program, "rebase", "", "rebase", "--accept-gap", "--brokers", strings.Join(v.setup.Brokers, ","),
 		"--prefix", v.prefix, "--model", v.setup.Model, "--state-dir", filepath.Join(v.dir, "a"))
-	must(err)
 	if <-p.ended; p.err != nil {
-		return fmt.Errorf("the gap is not accepted: %s", p.lastLine())
+		fail("the gap is not accepted: %s", p.lastLine())
 	}
-	must(v.send(ctx, 50))
-	must(v.begin(ctx))
+	v.send(ctx, 50)
+	v.begin(ctx)
 	// The ledger counts the predictions of the windows that it has.
-	must(v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent), drainTimeout, func() bool {
+	v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent), drainTimeout, func() bool {
 		found := 0
-		must(v.readAll(ctx, v.names.Predictions, func(*kgo.Record) { found++ }))
+		v.readAll(ctx, v.names.Predictions, func(*kgo.Record) { found++ })
 		return found >= v.sent
-	}))
-	must(v.halt())
-	must(v.published(ctx, v.sent))
-	return v.audit(ctx)
+	})
+	v.halt()
+	v.published(ctx, v.sent)
+	must(v.audit(ctx))
 }
 
 // lose has partitions lose so many of their newest committed records, and brokers start again if
 // they are Apache Kafka's.
-func (v *served) lose(ctx context.Context, lost map[kafka.TopicPartition]int) error {
+func (v *served) lose(ctx context.Context, lost map[kafka.TopicPartition]int) {
 	cuts := make(map[kafka.TopicPartition]int64) // first offset that is lost
 	for at, n := range lost {
 		var all, left []kafka.Record
-		must(v.readAll(ctx, at.Topic, func(r *kgo.Record) {
+		v.readAll(ctx, at.Topic, func(r *kgo.Record) {
 			all = append(all, kafka.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value, Time: r.Timestamp})
-		}))
+		})
 		for _, r := range slices.Backward(all) {
 			if r.Partition == at.Partition && n > 0 {
 				cuts[at], n = r.Offset, n-1
@@ -97,76 +96,62 @@ func (v *served) lose(ctx context.Context, lost map[kafka.TopicPartition]int) er
 		}
 		if _, ok := v.cluster.(*Fake); ok {
 			slices.Reverse(left)
-			must(v.replace(ctx, at.Topic, left))
+			v.replace(ctx, at.Topic, left)
 		}
 	}
 	if k, ok := v.cluster.(*Kafka); ok {
-		return k.cut(cuts)
+		k.cut(cuts)
 	}
-	return nil
 }
 
 // replace deletes a topic and creates it again with the records. A ledger's checkpoints are given
 // to the new one, as if it had kept its id.
-func (v *served) replace(ctx context.Context, topic string, records []kafka.Record) error {
+func (v *served) replace(ctx context.Context, topic string, records []kafka.Record) {
 	c := v.setup.Client
-	counts, err := c.Partitions(ctx, topic)
-	must(err)
-	before, err := c.TopicIDs(ctx, topic)
-	must(err)
-	must(v.deleteTopics(ctx, topic))
-	_, err = c.CreateTopics(ctx, kafka.TopicSpec{Name: topic, Partitions: counts[topic], Replication: -1})
-	must(err)
+	counts := need(c.Partitions(ctx, topic))
+	before := need(c.TopicIDs(ctx, topic))
+	v.deleteTopics(ctx, topic)
+	need(c.CreateTopics(ctx, kafka.TopicSpec{Name: topic, Partitions: counts[topic], Replication: -1}))
 	must(v.out.producer.SendAgain(ctx, records))
-	after, err := c.TopicIDs(ctx, topic)
-	must(err)
+	after := need(c.TopicIDs(ctx, topic))
 	state := filepath.Join(v.dir, "a")
-	err = os.Rename(checkpoint.Folder(state, topic, before[topic]), checkpoint.Folder(state, topic, after[topic]))
-	if errors.Is(err, os.ErrNotExist) { // of an input, or not written yet
-		return nil
+	err := os.Rename(checkpoint.Folder(state, topic, before[topic]), checkpoint.Folder(state, topic, after[topic]))
+	if !errors.Is(err, os.ErrNotExist) { // as for an input, or one that is not written yet
+		must(err)
 	}
-	return err
 }
 
 // cut kills all nodes, cuts the files of partitions at offsets, and starts the nodes again.
-func (k *Kafka) cut(offsets map[kafka.TopicPartition]int64) error {
-	if _, err := k.run("kill", k.dir); err != nil {
-		return err
-	}
+func (k *Kafka) cut(offsets map[kafka.TopicPartition]int64) {
+	need(k.run("kill", k.dir))
 	for _, node := range k.nodes {
 		for at, offset := range offsets {
-			if err := cutFiles(filepath.Join(node, "data", fmt.Sprintf("%s-%d", at.Topic, at.Partition)), offset); err != nil {
-				return err
-			}
+			cutFiles(filepath.Join(node, "data", fmt.Sprintf("%s-%d", at.Topic, at.Partition)), offset)
 		}
 	}
-	_, err := k.run("start", k.dir)
-	return err
+	need(k.run("start", k.dir))
 }
 
 // cutFiles cuts the log in a folder, which has one segment, before the batch that has the offset. The
 // broker makes the other files again.
-func cutFiles(folder string, offset int64) error {
+func cutFiles(folder string, offset int64) {
 	files, err := os.ReadDir(folder)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // of another node
+		return // of another node
 	}
+	must(err)
 	for _, f := range files {
 		name := filepath.Join(folder, f.Name())
 		switch filepath.Ext(name) {
 		case ".log":
-			var b []byte
-			if b, err = os.ReadFile(name); err != nil {
-				return err
-			}
+			b := need(os.ReadFile(name))
 			at := 0
 			for at+12 <= len(b) && int64(binary.BigEndian.Uint64(b[at:])) < offset {
 				at += 12 + int(binary.BigEndian.Uint32(b[at+8:]))
 			}
-			err = errors.Join(err, os.Truncate(name, int64(min(at, len(b)))))
+			must(os.Truncate(name, int64(min(at, len(b)))))
 		case ".index", ".timeindex", ".txnindex", ".snapshot":
-			err = errors.Join(err, os.Remove(name))
+			must(os.Remove(name))
 		}
 	}
-	return err
 }

@@ -28,7 +28,7 @@ type process struct {
 
 // start starts a worker whose checkpoints and log have the given name. It kills itself
 // at the point crash, if that is not empty.
-func (g *graph) start(name, crash string, args ...string) (*process, error) {
+func (g *graph) start(name, crash string, args ...string) *process {
 	return g.run(g.setup.Program, name, crash, append([]string{
 		"work", "--brokers", strings.Join(g.setup.Brokers, ","), "--prefix", g.prefix, "--model", g.setup.Model, "--http", g.http,
 		"--session-timeout", session.String(), "--state-dir", filepath.Join(g.dir, name), "--create-topics", fmt.Sprint(partitions),
@@ -36,18 +36,13 @@ func (g *graph) start(name, crash string, args ...string) (*process, error) {
 }
 
 // run starts a program with these arguments, likewise.
-func (g *graph) run(program, name, crash string, args ...string) (*process, error) {
-	log, err := os.OpenFile(filepath.Join(g.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return nil, err
-	}
+func (g *graph) run(program, name, crash string, args ...string) *process {
+	log := need(os.OpenFile(filepath.Join(g.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644))
 	fmt.Fprintf(log, "--- %s GVBLL_CRASH=%s gvbll %s\n", time.Now().Format(time.TimeOnly), crash, strings.Join(args, " "))
 	p := &process{cmd: exec.Command(program, args...), point: crash, log: log, ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = append(os.Environ(), "GVBLL_CRASH="+crash)
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
+	must(p.cmd.Start())
 	go func() {
 		p.err = p.cmd.Wait()
 		p.at = time.Now()
@@ -55,7 +50,7 @@ func (g *graph) run(program, name, crash string, args ...string) (*process, erro
 		log.Close()
 		close(p.ended)
 	}()
-	return p, nil
+	return p
 }
 
 // signal sends a signal. The process may have ended.

@@ -3,7 +3,6 @@ package trial
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -40,18 +39,14 @@ type progress struct {
 }
 
 // follow starts to read the graph's ledger.
-func (g *graph) follow(ctx context.Context) (*progress, error) {
+func (g *graph) follow(ctx context.Context) *progress {
 	records := g.records()
 	ctx, cancel := context.WithCancel(ctx)
 	p := &progress{cancel: cancel, done: make(chan error, 1), stepped: make([]int, len(records)), taken: make([]map[kafka.TopicPartition]int64, len(records))}
 	failed := make(chan error, len(records))
 	for i, at := range records {
 		p.taken[i] = make(map[kafka.TopicPartition]int64)
-		l, err := ledger.Open(ctx, g.setup.Client, at)
-		if err != nil {
-			cancel()
-			return nil, err
-		}
+		l := need(ledger.Open(ctx, g.setup.Client, at))
 		go func() { failed <- p.read(ctx, i, l) }()
 	}
 	go func() {
@@ -63,7 +58,7 @@ func (g *graph) follow(ctx context.Context) (*progress, error) {
 		}
 		p.done <- err
 	}()
-	return p, nil
+	return p
 }
 
 // read reads the records of shard i, or of the whole graph, until the context ends.
@@ -131,24 +126,23 @@ func (p *progress) now() (sum totals, last time.Time) {
 
 // await waits until a condition holds, for a limited time. It is an error if the worker ends
 // before.
-func (p *progress) await(ctx context.Context, worker *process, what string, within time.Duration, holds func() bool) error {
+func (p *progress) await(ctx context.Context, worker *process, what string, within time.Duration, holds func() bool) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(within); !holds(); {
 		select {
 		case <-tick.C:
 		case <-worker.ended:
-			return fmt.Errorf("the worker ended: %s, see %s", worker.lastLine(), worker.log.Name())
+			fail("the worker ended: %s, see %s", worker.lastLine(), worker.log.Name())
 		case err := <-p.done:
-			return fmt.Errorf("the ledger: %w", err)
+			fail("the ledger: %w", err)
 		case <-ctx.Done():
-			return ctx.Err()
+			must(ctx.Err())
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("within %v there was no %s, see %s", within, what, worker.log.Name())
+			fail("within %v there was no %s, see %s", within, what, worker.log.Name())
 		}
 	}
-	return nil
 }
 
 // longest returns the longest time between two records since its last call.

@@ -3,7 +3,6 @@ package trial
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,34 +50,25 @@ type attempt struct {
 
 // endTransactions ends transactions that killed workers left open, by starting a new
 // session of their producers. No worker may be running.
-func (g *graph) endTransactions(ctx context.Context) error {
+func (g *graph) endTransactions(ctx context.Context) {
 	for _, at := range g.records() {
 		id := at.Topic
 		if g.setup.Shards > 0 {
 			id = fmt.Sprintf("%s/%d", at.Topic, at.Partition)
 		}
-		if _, err := g.setup.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: id}); err != nil {
-			return err
-		}
+		need(g.setup.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: id}))
 	}
-	return nil
 }
 
 // read reads what was published, and records which of the wanted nodes were not predicted
 // exactly once.
-func (g *graph) read(ctx context.Context, want []event.ID) (*published, error) {
+func (g *graph) read(ctx context.Context, want []event.ID) *published {
 	c := &published{predictions: make(map[predictionKey][]byte)}
-	if err := g.endTransactions(ctx); err != nil {
-		return nil, err
-	}
+	g.endTransactions(ctx)
 	first := make(map[event.ID]bool) // nodes that have a first prediction, not a revision
-	var wrong error
-	err := g.readAll(ctx, g.names.Predictions, func(r *kgo.Record) {
+	g.readAll(ctx, g.names.Predictions, func(r *kgo.Record) {
 		var p event.Prediction
-		if err := wire.DecodePrediction(r.Value, &p); err != nil {
-			wrong = err
-			return
-		}
+		must(wire.DecodePrediction(r.Value, &p))
 		id := predictionKey{p.Node, p.Model, p.Revision}
 		if _, there := c.predictions[id]; there || p.Revision == 0 && first[p.Node] {
 			c.twice++
@@ -89,65 +79,46 @@ func (g *graph) read(ctx context.Context, want []event.ID) (*published, error) {
 			first[p.Node] = true
 		}
 	})
-	if err = errors.Join(err, wrong); err != nil {
-		return nil, err
-	}
 	for _, id := range want {
 		if !first[id] {
 			c.lost++
 			c.faults = append(c.faults, fmt.Sprintf("node %v was not predicted", id))
 		}
 	}
-	err = g.readAll(ctx, g.names.DeadLetters, func(r *kgo.Record) {
+	g.readAll(ctx, g.names.DeadLetters, func(r *kgo.Record) {
 		var d event.Refusal
-		if err := wire.DecodeDeadLetter(r.Value, &d); err != nil {
-			wrong = err
-			return
-		}
+		must(wire.DecodeDeadLetter(r.Value, &d))
 		topic := strings.TrimPrefix(d.Origin.Topic, g.prefix)
 		c.dead = append(c.dead, fmt.Sprintf("%s/%d/%d %s", topic, d.Origin.Partition, d.Origin.Offset, d.Reason))
 	})
-	if err = errors.Join(err, wrong); err != nil {
-		return nil, err
-	}
 	slices.Sort(c.dead)
 	if n := len(c.dead); len(slices.Compact(slices.Clone(c.dead))) < n {
 		c.twice++
 		c.faults = append(c.faults, "a record was refused twice")
 	}
 	for _, at := range g.records() {
-		if err := g.readLedger(ctx, at, c); err != nil {
-			return nil, err
-		}
+		g.readLedger(ctx, at, c)
 	}
-	return c, nil
+	return c
 }
 
 // readAll calls f with every committed record that a topic has now. It reads with a client that
 // shares nothing with gvbll's own.
-func (g *graph) readAll(ctx context.Context, topic string, f func(*kgo.Record)) error {
-	bounds, err := g.setup.Client.Offsets(ctx, topic)
-	if err != nil {
-		return err
-	}
+func (g *graph) readAll(ctx context.Context, topic string, f func(*kgo.Record)) {
+	bounds := need(g.setup.Client.Offsets(ctx, topic))
 	from, left := make(map[int32]kgo.Offset), make(map[int32]bool)
 	for at, b := range bounds {
 		if b.First < b.End {
 			from[at.Partition], left[at.Partition] = kgo.NewOffset().At(b.First), true
 		}
 	}
-	c, err := kgo.NewClient(kgo.SeedBrokers(g.setup.Brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	c := need(kgo.NewClient(kgo.SeedBrokers(g.setup.Brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(), // the last record of a partition may be one
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
-	if err != nil {
-		return err
-	}
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from})))
 	defer c.Close()
 	for len(left) > 0 {
 		fetches := c.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
-			return err
-		}
+		must(fetches.Err())
 		fetches.EachRecord(func(r *kgo.Record) {
 			if end := bounds[kafka.TopicPartition{Topic: topic, Partition: r.Partition}].End; r.Offset >= end-1 {
 				delete(left, r.Partition)
@@ -157,25 +128,14 @@ func (g *graph) readAll(ctx context.Context, topic string, f func(*kgo.Record)) 
 			}
 		})
 	}
-	return nil
 }
 
 // readLedger reads the windows of a partition of the ledger.
-func (g *graph) readLedger(ctx context.Context, at kafka.TopicPartition, c *published) error {
-	l, err := ledger.Open(ctx, g.setup.Client, at)
-	if err != nil {
-		return err
-	}
+func (g *graph) readLedger(ctx context.Context, at kafka.TopicPartition, c *published) {
+	l := need(ledger.Open(ctx, g.setup.Client, at))
 	var before *ledger.Record
-	for {
-		r, err := l.Next(ctx)
-		if err != nil || r == nil {
-			return err
-		}
-		if err := c.addWindow(r, before); err != nil {
-			return err
-		}
-		before = r
+	for r := need(l.Next(ctx)); r != nil; before, r = r, need(l.Next(ctx)) {
+		must(c.addWindow(r, before))
 	}
 }
 
@@ -217,9 +177,7 @@ func (c *published) retried() (n int) {
 // byte of it changes.
 func (c *published) withoutRetries(value []byte) ([]byte, error) {
 	var p event.Prediction
-	if err := wire.DecodePrediction(value, &p); err != nil {
-		return nil, err
-	}
+	must(wire.DecodePrediction(value, &p))
 	if !bytes.Equal(wire.AppendPrediction(nil, &p), value) {
 		return nil, fmt.Errorf("the prediction of node %v is not the encoding of what it decodes to", p.Node)
 	}

@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -31,51 +30,33 @@ func (r *Restarted) String() string {
 // again, while nodes of a graph are sent at the given rate and one worker serves; three share a
 // graph of shards. The last of the restarts leaves its node down for the time away, the others
 // for a moment. No worker may end, and every node must be predicted once.
-func Restarts(ctx context.Context, s *Setup, c *Kafka, rate, times int, away time.Duration, report func(string)) (*Restarted, error) {
-	v, err := s.newServed(ctx, nil, "restarts")
-	if err != nil {
-		return nil, err
-	}
+func Restarts(ctx context.Context, s *Setup, c *Kafka, rate, times int, away time.Duration, report func(string)) (found *Restarted, err error) {
+	defer catch(&err)
+	v := s.newServed(ctx, nil, "restarts")
 	r := &restarts{served: v, cluster: c, report: report, found: Restarted{Brokers: len(c.nodes), Rate: rate, Restarts: times}}
-	if v.http, err = freeAddress(); err != nil {
-		return nil, err
-	}
+	v.http = freeAddress()
 	r.first = v.http
 	defer r.end()
-	if err := v.begin(ctx); err != nil {
-		return nil, err
-	}
+	v.begin(ctx)
 	if s.Shards > 0 {
 		v.http = "127.0.0.1:0"
 		for _, name := range []string{"b", "c"} {
-			p, err := v.start(name, "", "--linger", "20ms")
-			if err != nil {
-				return nil, err
-			}
+			p := v.start(name, "", "--linger", "20ms")
 			defer p.kill()
 			r.others = append(r.others, p)
 		}
 	}
-	stop := make(chan struct{})
-	sent := make(chan error, 1)
-	go func() { sent <- r.sendAt(ctx, rate, stop) }()
-	for i := range times {
-		down := time.Duration(0)
-		if i == times-1 {
-			down = away
+	beside(func(stop <-chan struct{}) { r.sendAt(ctx, rate, stop) }, func() {
+		for i := range times {
+			down := time.Duration(0)
+			if i == times-1 {
+				down = away
+			}
+			r.restart(ctx, i%len(c.nodes), down)
 		}
-		if err = r.restart(ctx, i%len(c.nodes), down); err != nil {
-			break
-		}
-	}
-	close(stop)
-	if e := <-sent; err == nil {
-		err = e
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &r.found, r.finish(ctx)
+	})
+	r.finish(ctx)
+	return &r.found, nil
 }
 
 // restarts is a run of [Restarts].
@@ -89,17 +70,15 @@ type restarts struct {
 }
 
 // sendAt sends nodes at a rate, until stop is closed.
-func (r *restarts) sendAt(ctx context.Context, rate int, stop <-chan struct{}) error {
+func (r *restarts) sendAt(ctx context.Context, rate int, stop <-chan struct{}) {
 	const bursts = 20 // a second
 	tick := time.NewTicker(time.Second / bursts)
 	defer tick.Stop()
 	for {
-		if err := r.send(ctx, rate/bursts); err != nil {
-			return err
-		}
+		r.send(ctx, rate/bursts)
 		select {
 		case <-stop:
-			return nil
+			return
 		case <-tick.C:
 		}
 	}
@@ -107,104 +86,83 @@ func (r *restarts) sendAt(ctx context.Context, rate int, stop <-chan struct{}) e
 
 // restart restarts a node of the cluster once the worker serves, and waits until it serves
 // again.
-func (r *restarts) restart(ctx context.Context, node int, away time.Duration) error {
-	if _, err := r.awaitWindow(ctx, time.Now().Add(time.Second)); err != nil {
-		return err
-	}
+func (r *restarts) restart(ctx context.Context, node int, away time.Duration) {
+	r.awaitWindow(ctx, time.Now().Add(time.Second))
 	began := time.Now()
-	if err := r.cluster.stop(node); err != nil {
-		return err
-	}
+	must(r.cluster.stop(node))
 	r.report(fmt.Sprintf("node %d stopped", node+1))
 	if len(r.cluster.nodes) == 1 && away > 0 {
-		if err := r.awaitReady(ctx, http.StatusServiceUnavailable, away); err != nil {
+		if err := caught(func() { r.awaitReady(ctx, http.StatusServiceUnavailable, away) }); err != nil {
 			r.found.unexplained("%v", err)
 		}
 		select {
 		case <-time.After(away - time.Since(began)):
 		case <-ctx.Done():
-			return ctx.Err()
+			must(ctx.Err())
 		}
 	}
-	if err := r.cluster.start(node); err != nil {
-		return err
-	}
+	must(r.cluster.start(node))
 	started := time.Now()
 	r.found.AwayMS = max(r.found.AwayMS, started.Sub(began).Milliseconds())
-	at, err := r.awaitWindow(ctx, started)
-	if err != nil {
-		return err
-	}
+	at := r.awaitWindow(ctx, started)
 	r.found.LongestMS = max(r.found.LongestMS, at.Sub(started).Milliseconds())
 	r.report(fmt.Sprintf("node %d started, the next window came after %v", node+1, at.Sub(started).Round(time.Millisecond)))
-	return r.awaitReady(ctx, http.StatusOK, drainTimeout)
+	r.awaitReady(ctx, http.StatusOK, drainTimeout)
 }
 
 // await waits until a condition holds, for a limited time. It is an error if the worker ends.
-func (r *restarts) await(ctx context.Context, what string, within time.Duration, holds func() bool) error {
-	err := r.progress.await(ctx, r.worker, what, within, holds)
+func (r *restarts) await(ctx context.Context, what string, within time.Duration, holds func() bool) {
+	r.progress.await(ctx, r.worker, what, within, holds)
 	for _, p := range append(r.others, r.worker) {
 		select {
 		case <-p.ended:
-			r.found.Unexplained++
-			err = cmp.Or(err, fmt.Errorf("a worker ended: %s, see %s", p.lastLine(), p.log.Name()))
+			fail("a worker ended: %s, see %s", p.lastLine(), p.log.Name())
 		default:
 		}
 	}
-	return err
 }
 
 // awaitWindow waits for a window that is committed after the given time, and returns when it
 // was seen.
-func (r *restarts) awaitWindow(ctx context.Context, after time.Time) (at time.Time, err error) {
-	err = r.await(ctx, "window", drainTimeout, func() bool {
+func (r *restarts) awaitWindow(ctx context.Context, after time.Time) (at time.Time) {
+	r.await(ctx, "window", drainTimeout, func() bool {
 		_, at = r.progress.now()
 		return at.After(after)
 	})
-	return at, err
+	return at
 }
 
 // awaitReady waits until /readyz answers with a status.
-func (r *restarts) awaitReady(ctx context.Context, status int, within time.Duration) error {
+func (r *restarts) awaitReady(ctx context.Context, status int, within time.Duration) {
 	var last string
-	err := r.await(ctx, fmt.Sprintf("answer %d of /readyz", status), within, func() bool {
-		got, body, err := readiness(ctx, r.first)
-		last = body
-		return err == nil && got == status
+	defer func() { r.report(fmt.Sprintf("/readyz: %.200q", last)) }()
+	r.await(ctx, fmt.Sprintf("answer %d of /readyz", status), within, func() bool {
+		var got int
+		got, last = get(ctx, r.first, "/readyz")
+		return got == status
 	})
-	r.report(fmt.Sprintf("/readyz: %.200q", last))
-	return err
 }
 
 // finish waits until everything that was sent is predicted, ends the workers and reads what they
 // have published.
-func (r *restarts) finish(ctx context.Context) error {
+func (r *restarts) finish(ctx context.Context) {
 	r.found.Nodes = r.sent
-	if err := r.predicted(ctx); err != nil {
-		return err
-	}
+	r.predicted(ctx)
 	for _, p := range r.others {
 		if err := p.stop(); err != nil {
 			r.found.unexplained("%s", p.lastLine())
 		}
 	}
-	if err := r.halt(); err != nil {
+	if err := caught(r.halt); err != nil {
 		r.found.unexplained("%v", err)
 	}
-	got, err := r.judge(ctx, r.sent, &r.found.verdict)
-	if err != nil {
-		return err
-	}
+	got := r.judge(ctx, r.sent, &r.found.verdict)
 	r.found.Windows = len(got.windows)
-	return nil
 }
 
 // freeAddress returns an address of this machine on which nothing listens.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
+func freeAddress() string {
+	l := need(net.Listen("tcp", "127.0.0.1:0"))
 	defer l.Close()
-	return l.Addr().String(), nil
+	return l.Addr().String()
 }

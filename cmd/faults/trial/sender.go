@@ -18,9 +18,8 @@ type sender struct {
 	transactions bool
 }
 
-func (g *graph) newSender(ctx context.Context) (*sender, error) {
-	p, err := g.setup.Client.NewProducer(ctx, kafka.ProducerConfig{})
-	return &sender{g: g, producer: p}, err
+func (g *graph) newSender(ctx context.Context) *sender {
+	return &sender{g: g, producer: need(g.setup.Client.NewProducer(ctx, kafka.ProducerConfig{}))}
 }
 
 // put adds a record, to the partition of its key if partition is negative.
@@ -47,16 +46,12 @@ func (s *sender) poison(topic string, n int) {
 
 // send sends the records that were put. If it is unknown whether they arrived, it sends
 // them again, so the topics may hold them twice.
-func (s *sender) send(ctx context.Context) error {
-	if s.transactions {
-		err := s.producer.Commit(ctx, s.records, "", nil)
-		s.records = s.records[:0]
-		return err
+func (s *sender) send(ctx context.Context) {
+	switch {
+	case s.transactions:
+		must(s.producer.Commit(ctx, s.records, "", nil))
+	case len(s.records) > 0:
+		must(s.producer.SendAgain(ctx, s.records))
 	}
-	if len(s.records) == 0 {
-		return nil
-	}
-	err := s.producer.SendAgain(ctx, s.records)
 	s.records = s.records[:0]
-	return err
 }

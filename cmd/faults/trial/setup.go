@@ -50,17 +50,13 @@ type graph struct {
 }
 
 // newGraph creates the topics of a graph, whose prefix begins with the name.
-func (s *Setup) newGraph(ctx context.Context, name string) (*graph, error) {
+func (s *Setup) newGraph(ctx context.Context, name string) *graph {
 	prefix := fmt.Sprintf("%s-%d", name, time.Now().UnixNano()%1e9)
-	names, err := topics.Under(prefix)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := topics.Create(ctx, s.Client, names, topics.Layout{Partitions: partitions, Replication: -1, Shards: s.Shards}); err != nil {
-		return nil, err
-	}
+	names := need(topics.Under(prefix))
+	need(topics.Create(ctx, s.Client, names, topics.Layout{Partitions: partitions, Replication: -1, Shards: s.Shards}))
 	g := &graph{setup: s, names: names, prefix: prefix, dir: filepath.Join(s.Dir, prefix), http: "127.0.0.1:0"}
-	return g, os.MkdirAll(g.dir, 0o755)
+	must(os.MkdirAll(g.dir, 0o755))
+	return g
 }
 
 // records returns the partitions of the ledger that hold the records of windows that were
@@ -76,16 +72,13 @@ func (g *graph) records() (all []kafka.TopicPartition) {
 }
 
 // ends returns the present ends of the partitions of nodes and labels.
-func (g *graph) ends(ctx context.Context) (map[kafka.TopicPartition]int64, error) {
-	bounds, err := g.setup.Client.Offsets(ctx, g.names.Nodes, g.names.Labels)
-	if err != nil {
-		return nil, err
-	}
+func (g *graph) ends(ctx context.Context) map[kafka.TopicPartition]int64 {
+	bounds := need(g.setup.Client.Offsets(ctx, g.names.Nodes, g.names.Labels))
 	ends := make(map[kafka.TopicPartition]int64)
 	for at, b := range bounds {
 		ends[at] = b.End
 	}
-	return ends, nil
+	return ends
 }
 
 // partitions is the number of partitions of each input topic.
@@ -133,17 +126,14 @@ func (v *verdict) unexplained(format string, args ...any) {
 
 // judge reads what was published, of which the nodes with the ids below n must each be
 // predicted once, and audits it. No worker may be running.
-func (g *graph) judge(ctx context.Context, n int, v *verdict) (*published, error) {
-	got, err := g.read(ctx, numbered(n))
-	if err != nil {
-		return nil, err
-	}
+func (g *graph) judge(ctx context.Context, n int, v *verdict) *published {
+	got := g.read(ctx, numbered(n))
 	v.Lost, v.Duplicated, v.Wrong = got.lost, got.twice, append(v.Wrong, got.faults...)
 	if err := g.audit(ctx); err != nil {
 		v.Unequal++
 		v.Wrong = append(v.Wrong, err.Error())
 	}
-	return got, nil
+	return got
 }
 
 // numbered returns the ids below n.

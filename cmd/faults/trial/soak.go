@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
@@ -62,17 +63,13 @@ func (w *Wear) String() string {
 // Soak sends nodes at a steady rate to one worker. Once all nodes have been sent, it sends
 // them again and again with the features of other nodes, so that the graph keeps its
 // size. From then on the worker's live heap, open files and goroutines must not grow.
-func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)) (_ *Wear, err error) {
-	defer caught(&err)
-	g, err := s.newGraph(ctx, "soak")
-	must(err)
-	g.http, err = freeAddress()
-	must(err)
-	p, err := g.start("a", "", "--linger", "20ms", "--checkpoints", "every=5s")
-	must(err)
+func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)) (found *Wear, err error) {
+	defer catch(&err)
+	g := s.newGraph(ctx, "soak")
+	g.http = freeAddress()
+	p := g.start("a", "", "--linger", "20ms", "--checkpoints", "every=5s")
 	defer func() { _ = p.stop() }()
-	out, err := g.newSender(ctx)
-	must(err)
+	out := g.newSender(ctx)
 	const rate, bursts = 2000, 20
 	w := &Wear{Minutes: long.Minutes(), Rate: rate, Nodes: len(s.Items)}
 	var samples []sample
@@ -93,10 +90,9 @@ func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)
 			out.node(&node)
 			w.Events++
 		}
-		must(out.send(ctx))
+		out.send(ctx)
 		if n%bursts == bursts-1 {
-			at, err := scrape(ctx, g.http)
-			must(err)
+			at := scrape(ctx, g.http)
 			samples = append(samples, at)
 			w.Checkpoints = at.checkpoints
 			report(fmt.Sprintf("%v: %d events, live heap %.1f MB, %.0f files, %.0f goroutines", time.Since(began).Round(time.Second), w.Events, at.heap, at.descriptors, at.goroutines))
@@ -104,13 +100,13 @@ func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)
 		select {
 		case <-tick.C:
 		case <-p.ended:
-			return nil, fmt.Errorf("the worker ended with %w, see %s", p.err, g.dir)
+			fail("the worker ended with %w, see %s", p.err, g.dir)
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			must(ctx.Err())
 		}
 	}
 	if len(samples) < 8 {
-		return nil, errors.New("too few samples: soak for longer")
+		fail("too few samples: soak for longer")
 	}
 	quarter := len(samples) / 4
 	first, last := lowest(samples[quarter:2*quarter]), lowest(samples[3*quarter:])
@@ -121,8 +117,7 @@ func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)
 		ids = append(ids, s.Items[i].Node.ID)
 	}
 	must(p.stop())
-	got, err := g.read(ctx, ids)
-	must(err)
+	got := g.read(ctx, ids)
 	w.Lost, w.Duplicated, w.Wrong = got.lost, got.twice, got.faults
 	return w, nil
 }
@@ -140,21 +135,13 @@ func lowest(list []sample) sample {
 }
 
 // scrape reads a worker's metrics.
-func scrape(ctx context.Context, addr string) (s sample, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
-	if err != nil {
-		return s, err
+func scrape(ctx context.Context, addr string) (s sample) {
+	status, body := get(ctx, addr, "/metrics")
+	if status != http.StatusOK {
+		fail("/metrics answers with status %d", status)
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return s, err
-	}
-	defer res.Body.Close()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(res.Body)
-	if err != nil {
-		return s, err
-	}
+	families := need(parser.TextToMetricFamilies(strings.NewReader(body)))
 	gauge := func(name string) float64 {
 		if f := families[name]; f != nil && len(f.Metric) > 0 {
 			return f.Metric[0].GetGauge().GetValue()
@@ -171,5 +158,5 @@ func scrape(ctx context.Context, addr string) (s sample, err error) {
 	for _, m := range families["gvbll_kafka_throttled_seconds_total"].GetMetric() {
 		s.throttled += m.GetCounter().GetValue()
 	}
-	return s, nil
+	return s
 }

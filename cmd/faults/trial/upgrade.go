@@ -2,7 +2,6 @@ package trial
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -30,25 +29,20 @@ func (u *Upgraded) String() string {
 // ones are ended, the standby first. Then a worker of the old program starts once more, as
 // a supervisor might do, and must end by itself. The new workers have another setting
 // too, so that an epoch begins even if both programs have the same engine.
-func Upgrade(ctx context.Context, s *Setup, old string, report func(string)) (_ *Upgraded, err error) {
-	defer caught(&err)
-	g, err := s.newGraph(ctx, "upgrade")
-	must(err)
+func Upgrade(ctx context.Context, s *Setup, old string, report func(string)) (found *Upgraded, err error) {
+	defer catch(&err)
+	g := s.newGraph(ctx, "upgrade")
 	u := &upgrade{graph: g, old: old, report: report}
 	defer u.kill()
-	u.ledger, err = g.follow(ctx)
-	must(err)
+	u.ledger = g.follow(ctx)
 	// The load is that of a chaos run, without its disturbances.
 	load := &chaos{graph: g, ledger: u.ledger, report: report, rng: rand.New(rand.NewPCG(1, 0))}
-	load.sender, err = g.newSender(ctx)
-	must(err)
-	sent, stop := make(chan error, 1), make(chan struct{})
-	go func() { sent <- load.send(ctx, rand.New(rand.NewPCG(1, 1)), stop) }()
-	last, err := u.roll(ctx)
-	close(stop)
-	must(errors.Join(err, <-sent))
-	must(load.drain(ctx, last))
-	return &u.found, u.finish(ctx, load)
+	load.sender = g.newSender(ctx)
+	var last *process
+	beside(func(stop <-chan struct{}) { load.send(ctx, rand.New(rand.NewPCG(1, 1)), stop) }, func() { last = u.roll(ctx) })
+	load.drain(ctx, last)
+	u.finish(ctx, load)
+	return &u.found, nil
 }
 
 // upgrade is a run of [Upgrade].
@@ -61,33 +55,36 @@ type upgrade struct {
 	found   Upgraded
 }
 
-// begin starts a worker, and waits until its log has the text.
-func (u *upgrade) begin(ctx context.Context, program, name, text string, args ...string) (*process, error) {
-	p, err := u.run(program, name, "", append([]string{
+// start starts a worker.
+func (u *upgrade) start(program, name string, args ...string) *process {
+	p := u.run(program, name, "", append([]string{
 		"work", "--brokers", strings.Join(u.setup.Brokers, ","), "--prefix", u.prefix, "--model", u.setup.Model, "--http", u.http,
 		"--session-timeout", session.String(), "--linger", "20ms", "--commit-interval", "20ms",
 	}, args...)...)
-	must(err)
 	u.workers = append(u.workers, p)
 	u.report(name + " started")
-	return p, u.ledger.await(ctx, p, fmt.Sprintf("%q in its log", text), drainTimeout, func() bool { return p.logged(text) })
+	return p
+}
+
+// begin starts a worker, and waits until its log has the text.
+func (u *upgrade) begin(ctx context.Context, program, name, text string, args ...string) *process {
+	p := u.start(program, name, args...)
+	u.ledger.await(ctx, p, fmt.Sprintf("%q in its log", text), drainTimeout, func() bool { return p.logged(text) })
+	return p
 }
 
 // roll replaces the old workers by new ones, and returns the one that serves.
-func (u *upgrade) roll(ctx context.Context) (*process, error) {
-	owner, err := u.begin(ctx, u.old, "old-owner", "serving")
-	must(err)
-	standby, err := u.begin(ctx, u.old, "old-standby", "standing by")
-	must(err)
-	must(u.pass(ctx, 100))
+func (u *upgrade) roll(ctx context.Context) *process {
+	owner := u.begin(ctx, u.old, "old-owner", "serving")
+	standby := u.begin(ctx, u.old, "old-standby", "standing by")
+	u.pass(ctx, 100)
 	newer := []string{"--coverage", "0.9", "--rebase"}
 	var joined []*process
 	for _, name := range []string{"new-a", "new-b"} {
-		p, err := u.begin(ctx, u.setup.Program, name, "recovered", append(newer, "--state-dir", filepath.Join(u.dir, name))...)
-		must(err)
+		p := u.begin(ctx, u.setup.Program, name, "recovered", append(newer, "--state-dir", filepath.Join(u.dir, name))...)
 		joined = append(joined, p)
 	}
-	must(u.pass(ctx, 50))
+	u.pass(ctx, 50)
 	if err := standby.stop(); err != nil {
 		u.found.unexplained("the old standby ended with %v: %s", err, standby.lastLine())
 	}
@@ -96,27 +93,25 @@ func (u *upgrade) roll(ctx context.Context) (*process, error) {
 		u.found.unexplained("the old owner ended with %v: %s", err, owner.lastLine())
 	}
 	u.report("the old workers have ended")
-	must(u.pass(ctx, 100))
+	u.pass(ctx, 100)
 	u.found.PauseMS = u.ledger.longest().Milliseconds()
-	late, err := u.begin(ctx, u.old, "old-again", "\ngvbll: ")
-	if err != nil && late == nil {
-		return nil, err
-	}
-	if <-late.ended; late.err == nil || strings.Contains(late.lastLine(), "\n") && !strings.Contains(late.lastLine(), "\n---") {
+	late := u.start(u.old, "old-again")
+	if late.endsWith(ctx); late.err == nil || strings.Contains(late.lastLine(), "\n") && !strings.Contains(late.lastLine(), "\n---") {
 		u.found.unexplained("a worker of the old program ended with %v: %s", late.err, late.lastLine())
 	}
 	for _, p := range joined {
 		if p.logged("serving") {
-			return p, nil
+			return p
 		}
 	}
-	return nil, fmt.Errorf("no worker of the new program serves, see %s", u.dir)
+	fail("no worker of the new program serves, see %s", u.dir)
+	return nil
 }
 
 // pass waits until that many more windows are committed. The worker that began last must run.
-func (u *upgrade) pass(ctx context.Context, windows int) error {
+func (u *upgrade) pass(ctx context.Context, windows int) {
 	before, _ := u.ledger.now()
-	return u.ledger.await(ctx, u.workers[len(u.workers)-1], fmt.Sprintf("further %d windows", windows), drainTimeout, func() bool {
+	u.ledger.await(ctx, u.workers[len(u.workers)-1], fmt.Sprintf("further %d windows", windows), drainTimeout, func() bool {
 		sum, _ := u.ledger.now()
 		return sum.windows >= before.windows+windows
 	})
@@ -130,7 +125,7 @@ func (u *upgrade) kill() {
 }
 
 // finish ends the workers and reads what was published.
-func (u *upgrade) finish(ctx context.Context, load *chaos) error {
+func (u *upgrade) finish(ctx context.Context, load *chaos) {
 	for _, p := range u.workers {
 		select {
 		case <-p.ended:
@@ -140,15 +135,11 @@ func (u *upgrade) finish(ctx context.Context, load *chaos) error {
 			}
 		}
 	}
-	if err := u.ledger.close(); err != nil {
-		return fmt.Errorf("the ledger: %w", err)
-	}
-	got, err := u.judge(ctx, load.next, &u.found.verdict)
-	must(err)
+	must(u.ledger.close())
+	got := u.judge(ctx, load.next, &u.found.verdict)
 	sum, _ := u.ledger.now()
 	u.found.Nodes, u.found.Windows, u.found.Epoch = load.next, len(got.windows), sum.epoch
 	if sum.epoch == 0 {
 		u.found.unexplained("no epoch began")
 	}
-	return nil
 }

@@ -28,11 +28,8 @@ type watch struct {
 }
 
 // watch starts to read the graph's new predictions.
-func (g *graph) watch(ctx context.Context) (*watch, error) {
-	c, err := kgo.NewClient(kgo.SeedBrokers(g.setup.Brokers...), kgo.ConsumeTopics(g.names.Predictions), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
-	if err != nil {
-		return nil, err
-	}
+func (g *graph) watch(ctx context.Context) *watch {
+	c := need(kgo.NewClient(kgo.SeedBrokers(g.setup.Brokers...), kgo.ConsumeTopics(g.names.Predictions), kgo.FetchIsolationLevel(kgo.ReadCommitted())))
 	w := &watch{client: c, done: make(chan struct{}), at: make(map[event.ID]time.Time)}
 	go func() {
 		defer close(w.done)
@@ -54,7 +51,7 @@ func (g *graph) watch(ctx context.Context) (*watch, error) {
 			w.mu.Unlock()
 		}
 	}()
-	return w, nil
+	return w
 }
 
 // sent notes that the nodes first and following are sent now.
@@ -71,6 +68,7 @@ func (w *watch) sent(first, n int) {
 func (w *watch) delays() (median, longest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	must(w.broken)
 	all := slices.Clone(w.delay)
 	for _, at := range w.at {
 		all = append(all, time.Since(at))

@@ -23,7 +23,7 @@ type scenario struct {
 	shards  int // of the graph, 0 for a graph without
 	// play serves the graph, which has not begun, has it happen, and compares what workers and
 	// commands say, and what they publish, with what they should. It may leave a worker running.
-	play func(context.Context, *served) error
+	play func(context.Context, *served)
 }
 
 // scenarios returns those of all kinds.
@@ -31,33 +31,6 @@ func scenarios() []scenario {
 	return slices.Concat(
 		mistakes, limits, lateEnds, damages, lostEnds, forgetting,
 	)
-}
-
-// failed is an error that ends a trial, or a scenario.
-type failed struct{ error }
-
-// must ends what catches its error, on the same goroutine, unless err is nil.
-func must(err error) {
-	if err != nil {
-		panic(failed{err})
-	}
-}
-
-// caught sets err to what must has ended the caller with. It is deferred.
-func caught(err *error) {
-	switch r := recover().(type) {
-	case nil:
-	case failed:
-		*err = r.error
-	default:
-		panic(r)
-	}
-}
-
-// played plays the scenario.
-func (c *scenario) played(ctx context.Context, v *served) (err error) {
-	defer caught(&err)
-	return c.play(ctx, v)
 }
 
 // Played is the result of [World].
@@ -75,16 +48,15 @@ func (p *Played) String() string {
 // World serves a graph for each scenario in which the world is not as a worker would believe
 // it: every node must be predicted once, or a worker must end with one line that names the thing
 // and the remedy. Scenarios whose names do not contain the text only are left out.
-func World(ctx context.Context, s *Setup, cluster Cluster, only string, report func(string)) (_ *Played, err error) {
-	defer caught(&err)
-	admin, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers...))
-	must(err)
+func World(ctx context.Context, s *Setup, cluster Cluster, only string, report func(string)) (found *Played, err error) {
+	defer catch(&err)
+	admin := need(kgo.NewClient(kgo.SeedBrokers(s.Brokers...)))
 	defer admin.Close()
 	nodes := 0
 	if k, ok := cluster.(*Kafka); ok {
 		nodes = len(k.nodes)
 	}
-	found := &Played{}
+	found = &Played{}
 	for i, c := range scenarios() {
 		switch {
 		case !strings.Contains(c.name, only):
@@ -95,34 +67,26 @@ func World(ctx context.Context, s *Setup, cluster Cluster, only string, report f
 		}
 		setup := *s
 		setup.Shards = c.shards
-		v, err := setup.newServed(ctx, admin, fmt.Sprintf("world-%d", i))
-		must(err)
+		v := setup.newServed(ctx, admin, fmt.Sprintf("world-%d", i))
 		v.cluster = cluster
-		v.http, err = freeAddress()
-		must(err)
-		err = c.played(ctx, v)
+		v.http = freeAddress()
+		err := caught(func() { c.play(ctx, v) })
 		v.end()
 		found.Scenarios++
 		if err != nil {
 			found.unexplained("%s: %s (logs are in %s)", c.name, err, v.dir)
 		}
 		report(fmt.Sprintf("%s: %v", c.name, err))
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
+		must(ctx.Err())
 	}
 	return found, nil
 }
 
 // newServed makes the topics of a graph whose prefix begins with the name. admin is a client
 // that administers the cluster.
-func (s *Setup) newServed(ctx context.Context, admin *kgo.Client, name string) (*served, error) {
-	g, err := s.newGraph(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	out, err := g.newSender(ctx)
-	return &served{graph: g, admin: admin, out: out}, err
+func (s *Setup) newServed(ctx context.Context, admin *kgo.Client, name string) *served {
+	g := s.newGraph(ctx, name)
+	return &served{graph: g, admin: admin, out: g.newSender(ctx)}
 }
 
 // served is a graph with a sender and one worker, which runs at times.
@@ -137,46 +101,41 @@ type served struct {
 }
 
 // send sends n more nodes.
-func (v *served) send(ctx context.Context, n int) error {
+func (v *served) send(ctx context.Context, n int) {
 	for range n {
 		node := v.setup.Items[v.sent%len(v.setup.Items)].Node
 		node.ID, node.Neighbours = event.ID{Num: int64(v.sent)}, nil
 		v.out.node(&node)
 		v.sent++
 	}
-	return v.out.send(ctx)
+	v.out.send(ctx)
 }
 
 // begin starts a worker.
-func (v *served) begin(ctx context.Context) (err error) {
-	if v.progress, err = v.follow(ctx); err != nil {
-		return err
-	}
-	v.worker, err = v.start("a", "", "--linger", "20ms")
-	return err
+func (v *served) begin(ctx context.Context) {
+	v.progress = v.follow(ctx)
+	v.worker = v.start("a", "", "--linger", "20ms")
 }
 
 // serve starts a worker, and waits until all that was sent is predicted.
-func (v *served) serve(ctx context.Context) error {
-	if err := v.begin(ctx); err != nil {
-		return err
-	}
-	return v.predicted(ctx)
+func (v *served) serve(ctx context.Context) {
+	v.begin(ctx)
+	v.predicted(ctx)
 }
 
 // predicted waits until all that was sent is predicted.
-func (v *served) predicted(ctx context.Context) error {
-	return v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent), drainTimeout, func() bool {
+func (v *served) predicted(ctx context.Context) {
+	v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent), drainTimeout, func() bool {
 		sum, _ := v.progress.now()
 		return sum.predictions >= v.sent
 	})
 }
 
 // halt ends the worker as an operator does.
-func (v *served) halt() error {
+func (v *served) halt() {
 	err := errors.Join(v.worker.stop(), v.progress.close())
 	v.worker, v.progress = nil, nil
-	return err
+	must(err)
 }
 
 // end ends what still runs.
@@ -189,82 +148,67 @@ func (v *served) end() {
 
 // refuses starts a worker, which must end by itself with a last line that has the given
 // texts, and leave as many predictions as there were.
-func (v *served) refuses(ctx context.Context, texts ...string) error {
-	w, err := v.start("a", "", "--linger", "20ms")
-	if err != nil {
-		return err
-	}
+func (v *served) refuses(ctx context.Context, texts ...string) {
+	w := v.start("a", "", "--linger", "20ms")
 	defer w.kill()
-	return w.endsWith(ctx, texts...)
+	w.endsWith(ctx, texts...)
 }
 
 // endsWith waits for a worker that must end by itself, with a last line that has the texts.
-func (p *process) endsWith(ctx context.Context, texts ...string) error {
+func (p *process) endsWith(ctx context.Context, texts ...string) {
 	select {
 	case <-p.ended:
 	case <-time.After(drainTimeout):
-		return errors.New("the worker did not end")
+		fail("the worker did not end")
 	case <-ctx.Done():
-		return ctx.Err()
+		must(ctx.Err())
 	}
 	line, _, _ := strings.Cut(p.lastLine(), "\n")
 	for _, text := range texts {
 		if !strings.Contains(line, text) {
-			return fmt.Errorf("the worker ended with %q, which does not say %q", line, text)
+			fail("the worker ended with %q, which does not say %q", line, text)
 		}
 	}
-	return nil
 }
 
 // published checks that of the nodes sent first, so many were predicted exactly once, that
 // nothing else was, and that the dead letters have the reasons.
-func (v *served) published(ctx context.Context, nodes int, reasons ...string) error {
-	got, err := v.read(ctx, numbered(nodes))
+func (v *served) published(ctx context.Context, nodes int, reasons ...string) {
+	got := v.read(ctx, numbered(nodes))
 	switch {
-	case err != nil:
-		return err
 	case got.lost+got.twice > 0:
-		return fmt.Errorf("%d nodes lost, %d predicted twice: %v", got.lost, got.twice, got.faults)
+		fail("%d nodes lost, %d predicted twice: %v", got.lost, got.twice, got.faults)
 	case len(got.predictions) != nodes:
-		return fmt.Errorf("%d predictions, want %d", len(got.predictions), nodes)
+		fail("%d predictions, want %d", len(got.predictions), nodes)
 	case len(got.dead) != len(reasons):
-		return fmt.Errorf("dead letters %v, want %v", got.dead, reasons)
+		fail("dead letters %v, want %v", got.dead, reasons)
 	}
 	for i, reason := range reasons {
 		if !strings.HasSuffix(got.dead[i], " "+reason) {
-			return fmt.Errorf("dead letters %v, want %v", got.dead, reasons)
+			fail("dead letters %v, want %v", got.dead, reasons)
 		}
 	}
-	return nil
 }
 
 // firstRun sends nodes, serves them, and ends the worker.
-func (v *served) firstRun(ctx context.Context) error {
-	if err := v.send(ctx, 200); err != nil {
-		return err
-	}
-	if err := v.serve(ctx); err != nil {
-		return err
-	}
-	return v.halt()
+func (v *served) firstRun(ctx context.Context) {
+	v.send(ctx, 200)
+	v.serve(ctx)
+	v.halt()
 }
 
 // set sets a setting of a topic.
-func (v *served) set(ctx context.Context, topic, setting, value string) error {
+func (v *served) set(ctx context.Context, topic, setting, value string) {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	req.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{
 		ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: topic,
 		Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: setting, Value: &value}},
 	}}
-	res, err := req.RequestWith(ctx, v.admin)
-	if err == nil {
-		err = kerr.ErrorForCode(res.Resources[0].ErrorCode)
-	}
-	return err
+	must(kerr.ErrorForCode(need(req.RequestWith(ctx, v.admin)).Resources[0].ErrorCode))
 }
 
 // deleteTopics deletes topics, and waits until they are gone.
-func (v *served) deleteTopics(ctx context.Context, names ...string) error {
+func (v *served) deleteTopics(ctx context.Context, names ...string) {
 	req := kmsg.NewPtrDeleteTopicsRequest()
 	req.TimeoutMillis = 10_000
 	req.TopicNames = names
@@ -273,20 +217,13 @@ func (v *served) deleteTopics(ctx context.Context, names ...string) error {
 		topic.Topic = &name
 		req.Topics = append(req.Topics, topic)
 	}
-	res, err := req.RequestWith(ctx, v.admin)
-	if err != nil {
-		return err
+	for _, topic := range need(req.RequestWith(ctx, v.admin)).Topics {
+		must(kerr.ErrorForCode(topic.ErrorCode))
 	}
-	for _, topic := range res.Topics {
-		err = errors.Join(err, kerr.ErrorForCode(topic.ErrorCode))
-	}
-	for there := len(names); err == nil && there > 0; {
-		var counts map[string]int
-		counts, err = v.setup.Client.Partitions(ctx, names...)
+	for there := len(names); there > 0; {
 		there = 0
-		for _, n := range counts {
+		for _, n := range need(v.setup.Client.Partitions(ctx, names...)) {
 			there += n
 		}
 	}
-	return err
 }
