@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,23 +31,16 @@ type flags struct {
 	Head    string `help:"What serves: pool (a pool of heads) or paper (the paper's head)." enum:"pool,paper" default:"pool"`
 	Encoder string `help:"The model's encoder." enum:"graphsage,gcn" default:"graphsage"`
 	Shards  int    `help:"Shards of the graphs of crash, spread, chaos and restarts, 0 for graphs without." default:"0"`
-	JSON    bool   `help:"Print the counts as JSON." name:"json"`
 	Verbose bool   `help:"Print progress." short:"v"`
-	Keep    bool   `help:"Keep logs and checkpoints."`
 
 	Crash struct {
-		Runs     int `help:"Runs." default:"40"`
-		Parallel int `help:"Runs at a time." default:"4"`
-		Nodes    int `help:"Nodes in a run." default:"600"`
-
+		Runs    int      `help:"Runs." default:"40"`
+		Nodes   int      `help:"Nodes in a run." default:"600"`
 		Promote bool     `help:"Run a second model in the shadow, and promote it half-way."`
 		Flags   []string `help:"Flags of the engine, for the workers, such as --flags=--rescore=after=3." sep:" " placeholder:"FLAG"`
 	} `cmd:"" help:"Kill workers at every point of the commit and checkpoint paths."`
-	Spread struct {
-		Nodes     int   `help:"Nodes in a run." default:"600"`
-		Processes []int `help:"How many processes share the graph's tasks in each run." default:"1,2,4,8"`
-	} `cmd:"" help:"Spread the tasks of a sharded graph over different numbers of processes, and compare what they publish."`
-	Chaos struct {
+	Spread struct{} `cmd:"" help:"Spread the tasks of a sharded graph over different numbers of processes, and compare what they publish."`
+	Chaos  struct {
 		Minutes float64 `help:"Duration." default:"1"`
 	} `cmd:"" help:"Kill, halt and restart workers, and disturb the cluster, for a while."`
 	Upgrade struct {
@@ -56,7 +48,6 @@ type flags struct {
 	} `cmd:"" help:"Replace the workers of an old program by new ones under load, and measure the pause."`
 	Soak struct {
 		Minutes float64 `help:"Duration." default:"2"`
-		Nodes   int     `help:"Nodes in the graph." default:"20000"`
 	} `cmd:"" help:"Send at a steady rate, and check that the worker's memory, files and goroutines do not grow."`
 	Restarts struct {
 		Times int           `help:"Restarts." default:"7"`
@@ -83,23 +74,17 @@ func main() {
 	}
 }
 
-// result is what a trial found.
-type result interface {
-	fmt.Stringer
-	Err() error
-}
-
 func (f *flags) run(ctx context.Context, command string) error {
 	dir, err := os.MkdirTemp("", "gvbll-faults-")
 	if err != nil {
 		return err
 	}
-	s := &trial.Setup{Program: filepath.Join(dir, "gvbll"), Model: filepath.Join(dir, "model.safetensors"), Dir: dir, Shards: f.Shards, Head: f.Head}
-	nodes := map[string]int{"crash": f.Crash.Nodes, "spread": f.Spread.Nodes, "chaos": 2000, "upgrade": 2000, "soak": f.Soak.Nodes, "restarts": 2000, "world": 600, "hostile": 600}[command]
+	s := &trial.Setup{Program: filepath.Join(dir, "gvbll"), Model: filepath.Join(dir, "model.safetensors"), Dir: dir, Head: f.Head, Shards: f.Shards}
+	nodes := map[string]int{"crash": f.Crash.Nodes, "spread": 600, "chaos": 2000, "upgrade": 2000, "soak": 20_000, "restarts": 2000, "world": 600, "hostile": 600}[command]
 	if err := f.prepare(ctx, s, nodes); err != nil {
 		return err
 	}
-	cluster, err := f.cluster(dir)
+	cluster, err := trial.NewCluster(f.Broker, f.Tool, filepath.Join(dir, "kafka"))
 	if err != nil {
 		return err
 	}
@@ -115,23 +100,16 @@ func (f *flags) run(ctx context.Context, command string) error {
 			fmt.Fprintf(os.Stderr, "%8.1f s  %s\n", time.Since(began).Seconds(), what)
 		}
 	}
-	var found result
+	var found interface{ Err() error }
 	switch command {
 	case "crash":
-		found, err = trial.Crash(ctx, s, f.Crash.Runs, f.Seed, f.Crash.Parallel, func(done int) { report(fmt.Sprintf("%d of %d runs", done, f.Crash.Runs)) })
+		found, err = trial.Crash(ctx, s, f.Crash.Runs, f.Seed, func(done int) { report(fmt.Sprintf("%d of %d runs", done, f.Crash.Runs)) })
 	case "spread":
-		if f.Shards == 0 {
-			return errors.New("spread needs --shards")
-		}
-		found, err = trial.Spread(ctx, s, f.Seed, f.Spread.Processes, report)
+		found, err = trial.Spread(ctx, s, f.Seed, report)
 	case "chaos":
 		found, err = trial.Chaos(ctx, s, cluster, f.Seed, time.Duration(f.Chaos.Minutes*float64(time.Minute)), report)
 	case "restarts":
-		k, ok := cluster.(*trial.Kafka)
-		if !ok {
-			return errors.New("restarts of brokers need --broker kafka or kafka1")
-		}
-		found, err = trial.Restarts(ctx, s, k, f.Restarts.Rate, f.Restarts.Times, f.Restarts.Away, report)
+		found, err = trial.Restarts(ctx, s, cluster, f.Restarts.Rate, f.Restarts.Times, f.Restarts.Away, report)
 	case "world":
 		found, err = trial.World(ctx, s, cluster, f.World.Only, report)
 	case "hostile":
@@ -141,35 +119,15 @@ func (f *flags) run(ctx context.Context, command string) error {
 	case "soak":
 		found, err = trial.Soak(ctx, s, time.Duration(f.Soak.Minutes*float64(time.Minute)), report)
 	}
+	if err == nil {
+		out := json.NewEncoder(os.Stdout)
+		out.SetIndent("", "  ")
+		err = cmp.Or(out.Encode(found), found.Err())
+	}
 	if err != nil {
 		return fmt.Errorf("%w (logs are in %s)", err, dir)
 	}
-	if err := f.print(found); err != nil {
-		return err
-	}
-	if err := found.Err(); err != nil {
-		return fmt.Errorf("%w (logs are in %s)", err, dir)
-	}
-	if !f.Keep {
-		return os.RemoveAll(dir)
-	}
-	return nil
-}
-
-// print prints the result: one line, after all of its counts if the trial failed.
-func (f *flags) print(found result) error {
-	if f.JSON {
-		return json.NewEncoder(os.Stdout).Encode(found)
-	}
-	if found.Err() != nil {
-		b, err := json.MarshalIndent(found, "", "  ")
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(os.Stderr, "%s\n", b)
-	}
-	_, err := fmt.Println(found)
-	return err
+	return os.RemoveAll(dir)
 }
 
 // prepare builds the program, trains small models, and sets the nodes that the trial
@@ -238,16 +196,4 @@ func (f *flags) train(ctx context.Context, data model.Data, cfg model.Config, fi
 		return "", err
 	}
 	return m.ID, nil
-}
-
-// cluster starts the brokers.
-func (f *flags) cluster(dir string) (trial.Cluster, error) {
-	switch f.Broker {
-	case "kfake":
-		return trial.NewFake()
-	case "kafka1":
-		return trial.NewKafka(f.Tool, filepath.Join(dir, "kafka"), 1)
-	default:
-		return trial.NewKafka(f.Tool, filepath.Join(dir, "kafka"), 3)
-	}
 }

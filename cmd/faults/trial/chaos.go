@@ -28,12 +28,6 @@ type Turmoil struct {
 	verdict
 }
 
-// String returns one line of counts.
-func (t *Turmoil) String() string {
-	return fmt.Sprintf("chaos, seed %d, %.1f min: %d nodes and %d poisoned records sent; %d faults of the cluster, %d workers killed, %d ended, %d halted, %d taken over; %d windows, longest pause %.1f s: %v",
-		t.Seed, t.Minutes, t.Nodes, t.Poison, t.Faults, t.Kills, t.Ends, t.Halts, t.TakenOver, t.Windows, float64(t.LongestMS)/1000, &t.verdict)
-}
-
 // Chaos has three workers process a stream for the given time. In an order that the seed
 // decides, workers are killed, ended, halted, and started again with other window
 // settings; the cluster is disturbed; and records are sent that cannot be decoded. Then
@@ -52,7 +46,7 @@ func Chaos(ctx context.Context, s *Setup, c Cluster, seed uint64, long time.Dura
 	r.ledger = g.follow(ctx)
 	r.sender = g.newSender(ctx)
 	beside(func(stop <-chan struct{}) { r.send(ctx, rand.New(rand.NewPCG(seed, 1)), stop) }, func() {
-		must(errors.Join(caught(func() { r.disturb(ctx, long) }), c.Calm()))
+		must(errors.Join(caught(func() { r.disturb(ctx, long) }), caught(c.calm)))
 	})
 	r.finish(ctx)
 	return &r.found, nil
@@ -170,7 +164,7 @@ func (r *chaos) disturb(ctx context.Context, long time.Duration) {
 				r.report(name + " halted")
 			}
 		default:
-			r.report(need(r.cluster.Disturb(r.rng)))
+			r.report(r.cluster.disturb(r.rng))
 			r.found.Faults++
 		}
 	}

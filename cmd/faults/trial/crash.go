@@ -31,12 +31,6 @@ type Crashes struct {
 	verdict
 }
 
-// String returns one line of counts.
-func (c *Crashes) String() string {
-	return fmt.Sprintf("crash matrix: %d runs, %d processes killed at %d points, %d halted and woken, %d takeovers by a standby (slowest %d ms after the kill), %d runs unfinished: %v",
-		c.Runs, c.Kills, len(c.Points), c.Halts, c.TakeOvers, c.SlowestMS, c.Unfinished, &c.verdict)
-}
-
 // Crash runs workers on the same stream many times, kills them at named points, and
 // compares each run with one that is not disturbed. Windows are cut by event time, so
 // that they are the same in every run.
@@ -50,7 +44,7 @@ func (c *Crashes) String() string {
 // Graphs of shards have three workers or, with a standby, four, which share the tasks. All of
 // them are killed at a run's first point. In every third run one is halted for three sessions and
 // woken, besides. There are no commands and no epochs.
-func Crash(ctx context.Context, s *Setup, runs int, seed uint64, parallel int, report func(done int)) (found *Crashes, err error) {
+func Crash(ctx context.Context, s *Setup, runs int, seed uint64, report func(done int)) (found *Crashes, err error) {
 	defer catch(&err)
 	m := s.newMatrix(seed)
 	undisturbed, _ := m.run(ctx, "undisturbed", plan{})
@@ -213,6 +207,9 @@ type plan struct {
 	halt    int // number of predictions after which a worker is halted, 0 for never
 	halted  int // which one
 }
+
+// parallel is how many runs there are at a time.
+const parallel = 4
 
 // runTimeout bounds the duration of a run.
 const runTimeout = 3 * time.Minute

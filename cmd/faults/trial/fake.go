@@ -15,9 +15,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Fake is three brokers of kfake. Disturb cuts connections and slows them down, loses
+// fake is three brokers of kfake. disturb cuts connections and slows them down, loses
 // requests and responses, answers with errors, and moves leaders and coordinators.
-type Fake struct {
+type fake struct {
 	cluster *kfake.Cluster
 	stop    context.CancelFunc // of removeDead
 
@@ -28,17 +28,13 @@ type Fake struct {
 	heartbeats map[string]time.Time // the last one of each group member
 }
 
-// NewFake starts the brokers.
-func NewFake() (*Fake, error) {
-	f := &Fake{conns: make(map[*conn]bool), heartbeats: make(map[string]time.Time)}
-	var err error
-	f.cluster, err = kfake.NewCluster(kfake.NumBrokers(3), kfake.GroupMinSessionTimeout(session), kfake.ListenFn(func(network, address string) (net.Listener, error) {
+// newFake starts the brokers.
+func newFake() *fake {
+	f := &fake{conns: make(map[*conn]bool), heartbeats: make(map[string]time.Time)}
+	f.cluster = need(kfake.NewCluster(kfake.NumBrokers(3), kfake.GroupMinSessionTimeout(session), kfake.ListenFn(func(network, address string) (net.Listener, error) {
 		l, err := net.Listen(network, address)
 		return listener{l, f}, err
-	}))
-	if err != nil {
-		return nil, err
-	}
+	})))
 	f.cluster.ControlKey(kmsg.Heartbeat.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		f.cluster.KeepControl()
 		f.mu.Lock()
@@ -46,21 +42,17 @@ func NewFake() (*Fake, error) {
 		f.heartbeats[r.(*kmsg.HeartbeatRequest).MemberID] = time.Now()
 		return nil, nil, false
 	})
-	client, err := kgo.NewClient(kgo.SeedBrokers(f.cluster.ListenAddrs()...))
-	if err != nil {
-		f.cluster.Close()
-		return nil, err
-	}
+	client := need(kgo.NewClient(kgo.SeedBrokers(f.cluster.ListenAddrs()...)))
 	var ctx context.Context
 	ctx, f.stop = context.WithCancel(context.Background())
 	go f.removeDead(ctx, client)
-	return f, nil
+	return f
 }
 
 // removeDead removes group members that have sent no heartbeat for three session timeouts.
 // A real broker removes them after one. kfake never removes a member whose connection
 // broke while it waited to join, and may make that member the owner.
-func (f *Fake) removeDead(ctx context.Context, client *kgo.Client) {
+func (f *fake) removeDead(ctx context.Context, client *kgo.Client) {
 	defer client.Close()
 	tick := time.NewTicker(session / 2)
 	defer tick.Stop()
@@ -99,7 +91,7 @@ func (f *Fake) removeDead(ctx context.Context, client *kgo.Client) {
 }
 
 // dead reports whether a member has sent no heartbeat for three session timeouts.
-func (f *Fake) dead(member string) bool {
+func (f *fake) dead(member string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last, known := f.heartbeats[member]
@@ -111,24 +103,21 @@ func (f *Fake) dead(member string) bool {
 }
 
 // Addresses implements [Cluster].
-func (f *Fake) Addresses() []string { return f.cluster.ListenAddrs() }
+func (f *fake) Addresses() []string { return f.cluster.ListenAddrs() }
 
-// Calm implements [Cluster].
-func (f *Fake) Calm() error {
+func (f *fake) calm() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.slow, f.lose = 0, 0
-	return nil
 }
 
 // Close implements [Cluster].
-func (f *Fake) Close() {
+func (f *fake) Close() {
 	f.stop()
 	f.cluster.Close()
 }
 
-// Disturb implements [Cluster].
-func (f *Fake) Disturb(rng *rand.Rand) (string, error) {
+func (f *fake) disturb(rng *rand.Rand) string {
 	keys := []kmsg.Key{kmsg.Produce, kmsg.Fetch, kmsg.EndTxn, kmsg.AddPartitionsToTxn, kmsg.TxnOffsetCommit, kmsg.Heartbeat, kmsg.ListOffsets, kmsg.Metadata, kmsg.InitProducerID, kmsg.JoinGroup}
 	key := keys[rng.IntN(len(keys))]
 	switch rng.IntN(6) {
@@ -142,29 +131,29 @@ func (f *Fake) Disturb(rng *rand.Rand) (string, error) {
 				n++
 			}
 		}
-		return fmt.Sprintf("%d connections cut", n), nil
+		return fmt.Sprintf("%d connections cut", n)
 	case 1:
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.slow = time.Duration(rng.IntN(150)) * time.Millisecond
-		return fmt.Sprintf("responses delayed by %v", f.slow), nil
+		return fmt.Sprintf("responses delayed by %v", f.slow)
 	case 2:
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.lose = 1 + rng.IntN(5)
-		return fmt.Sprintf("%d responses lost after the request was handled", f.lose), nil
+		return fmt.Sprintf("%d responses lost after the request was handled", f.lose)
 	case 3:
 		f.cluster.ControlKey(key.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
 			return nil, errors.New("lost"), true
 		})
-		return key.Name() + " lost before it is handled", nil
+		return key.Name() + " lost before it is handled"
 	case 4:
 		if rng.IntN(2) == 0 {
 			f.cluster.RehashCoordinators()
-			return "coordinators moved", nil
+			return "coordinators moved"
 		}
 		f.cluster.ShufflePartitionLeaders()
-		return "leaders moved", nil
+		return "leaders moved"
 	default:
 		errs := []struct {
 			err *kerr.Error
@@ -180,14 +169,14 @@ func (f *Fake) Disturb(rng *rand.Rand) (string, error) {
 		e := errs[rng.IntN(len(errs))]
 		n := 1 + rng.IntN(4)
 		f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{e.key}, Err: e.err, Count: n})
-		return fmt.Sprintf("%s returned %d times by %s", e.err.Message, n, e.key.Name()), nil
+		return fmt.Sprintf("%s returned %d times by %s", e.err.Message, n, e.key.Name())
 	}
 }
 
 // listener accepts connections as conn.
 type listener struct {
 	net.Listener
-	f *Fake
+	f *fake
 }
 
 func (l listener) Accept() (net.Conn, error) {
@@ -205,7 +194,7 @@ func (l listener) Accept() (net.Conn, error) {
 // conn is a broker's end of a connection.
 type conn struct {
 	net.Conn
-	f *Fake
+	f *fake
 }
 
 // Write sends a response after the current delay, or closes the connection if the
@@ -227,7 +216,7 @@ func (c *conn) Write(b []byte) (int, error) {
 }
 
 func (c *conn) Close() error {
-	go func() { // Disturb holds the lock while it closes connections
+	go func() { // disturb holds the lock while it closes connections
 		c.f.mu.Lock()
 		defer c.f.mu.Unlock()
 		delete(c.f.conns, c)

@@ -114,7 +114,7 @@ func (t *tried) learn(ctx context.Context, n int) {
 func (t *tried) try(ctx context.Context) {
 	file := filepath.Join(t.folder, fmt.Sprintf("%d.safetensors", len(t.models)))
 	serving := t.models[len(t.models)-1] // it was promoted
-	must(t.gvbll(ctx, "train", "--out", file, "--serving", serving, "--epochs", "3"))
+	must(t.gvbll(ctx, "train", "--out", file, "--serving", serving, "--head", t.setup.Head, "--epochs", "3"))
 	m := need(model.Open(file))
 	t.models, t.id = append(t.models, file), m.ID
 	t.out.put(t.names.Commands, nil, wire.AppendCommand(nil, &event.Command{Name: event.Shadow, Model: m.ID}), 0)

@@ -49,20 +49,6 @@ func (s *Siege) Err() error {
 	return nil
 }
 
-// String returns one line for each attack.
-func (s *Siege) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "hostile, size %g:", s.Size)
-	for _, a := range s.Attacks {
-		fmt.Fprintf(&b, "\n  %s: %d records in %.0f s, peak %d of %d MB, %d nodes beside them after %d ms (median) to %d ms",
-			a.Name, a.Records, a.Seconds, a.PeakMB, a.BoundMB, a.Nodes, a.MedianMS, a.MaxMS)
-		if a.Wrong != "" {
-			fmt.Fprintf(&b, ": %s", a.Wrong)
-		}
-	}
-	return b.String()
-}
-
 // attack is a flood of hostile records.
 type attack struct {
 	name    string

@@ -2,8 +2,6 @@ package trial
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -13,99 +11,82 @@ import (
 	"syscall"
 )
 
-// Kafka is one node of Apache Kafka or three, run by a script with the commands start DIR,
-// start3 DIR, and start, stop and kill of a node's directory. Disturb kills or halts one
+// nodes is one node of Apache Kafka or three, run by a script with the commands start DIR,
+// start3 DIR, and start, stop and kill of a node's directory. disturb kills or halts one
 // node, so that leaders and coordinators move, and its next call brings the node back.
-type Kafka struct {
+type nodes struct {
 	tool, dir string
-	nodes     []string // their directories
+	each      []string // their directories
 	addresses []string
 	down      string // directory of the node that is killed, "" for none
 	halted    int    // process id of the node that is halted, 0 for none
 }
 
-// NewKafka starts one node or three, with their data in a new directory.
-func NewKafka(tool, dir string, nodes int) (*Kafka, error) {
-	k := &Kafka{tool: tool, dir: dir, nodes: []string{dir}}
+// newNodes starts one node or three, with their data in a new directory.
+func newNodes(tool, dir string, n int) *nodes {
+	k := &nodes{tool: tool, dir: dir, each: []string{dir}}
 	start := "start"
-	if nodes > 1 {
-		start, k.nodes = "start3", nil
-		for n := range 3 {
-			k.nodes = append(k.nodes, filepath.Join(dir, strconv.Itoa(n+1)))
+	if n > 1 {
+		start, k.each = "start3", nil
+		for i := range 3 {
+			k.each = append(k.each, filepath.Join(dir, strconv.Itoa(i+1)))
 		}
 	}
-	out, err := k.run(start, dir)
-	if err != nil {
-		return nil, err
-	}
-	k.addresses = strings.Split(strings.TrimSpace(out), ",")
-	return k, nil
+	k.addresses = strings.Split(strings.TrimSpace(k.run(start, dir)), ",")
+	return k
 }
 
 // run runs a command of the script and returns its output.
-func (k *Kafka) run(args ...string) (string, error) {
+func (k *nodes) run(args ...string) string {
 	cmd := exec.Command(k.tool, args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w: %s", k.tool, strings.Join(args, " "), err, stderr.String())
+		fail("%s %s: %w: %s", k.tool, strings.Join(args, " "), err, stderr.String())
 	}
-	return string(out), nil
+	return string(out)
 }
 
 // Addresses implements [Cluster].
-func (k *Kafka) Addresses() []string { return k.addresses }
+func (k *nodes) Addresses() []string { return k.addresses }
 
-// Disturb implements [Cluster].
-func (k *Kafka) Disturb(rng *rand.Rand) (string, error) {
+func (k *nodes) disturb(rng *rand.Rand) string {
 	if k.down != "" || k.halted != 0 {
-		return "the node is back", k.Calm()
+		k.calm()
+		return "the node is back"
 	}
-	node := k.nodes[rng.IntN(len(k.nodes))]
+	node := k.each[rng.IntN(len(k.each))]
 	if rng.IntN(2) == 0 {
 		k.down = node
-		_, err := k.run("kill", node)
-		return "node " + filepath.Base(node) + " killed", err
+		k.run("kill", node)
+		return "node " + filepath.Base(node) + " killed"
 	}
-	b, err := os.ReadFile(filepath.Join(node, "pid"))
-	if err != nil {
-		return "", err
-	}
-	if k.halted, err = strconv.Atoi(strings.TrimSpace(string(b))); err != nil {
-		return "", err
-	}
-	return "node " + filepath.Base(node) + " halted", syscall.Kill(k.halted, syscall.SIGSTOP)
+	b := need(os.ReadFile(filepath.Join(node, "pid")))
+	k.halted = need(strconv.Atoi(strings.TrimSpace(string(b))))
+	must(syscall.Kill(k.halted, syscall.SIGSTOP))
+	return "node " + filepath.Base(node) + " halted"
 }
 
 // stop stops a node as an operator does, and waits until it has ended.
-func (k *Kafka) stop(node int) error {
-	_, err := k.run("stop", k.nodes[node])
-	return err
-}
+func (k *nodes) stop(node int) { k.run("stop", k.each[node]) }
 
 // start starts a node that was stopped, and waits until it serves.
-func (k *Kafka) start(node int) error {
-	_, err := k.run("start", k.nodes[node])
-	return err
-}
+func (k *nodes) start(node int) { k.run("start", k.each[node]) }
 
-// Calm implements [Cluster]. All nodes run afterwards.
-func (k *Kafka) Calm() (err error) {
-	if k.halted != 0 {
-		err = syscall.Kill(k.halted, syscall.SIGCONT)
+func (k *nodes) calm() {
+	if pid := k.halted; pid != 0 {
 		k.halted = 0
+		must(syscall.Kill(pid, syscall.SIGCONT))
 	}
-	if k.down != "" {
-		_, e := k.run("start", k.down)
+	if node := k.down; node != "" {
 		k.down = ""
-		err = errors.Join(err, e)
+		k.run("start", node)
 	}
-	return err
 }
 
 // Close implements [Cluster].
-func (k *Kafka) Close() {
-	_ = k.Calm()
-	_, _ = k.run("stop", k.dir)
+func (k *nodes) Close() {
+	_ = caught(k.calm)
+	_ = caught(func() { k.run("stop", k.dir) })
 }

@@ -94,12 +94,12 @@ func (v *served) lose(ctx context.Context, lost map[kafka.TopicPartition]int) {
 				left = append(left, r)
 			}
 		}
-		if _, ok := v.cluster.(*Fake); ok {
+		if _, ok := v.cluster.(*fake); ok {
 			slices.Reverse(left)
 			v.replace(ctx, at.Topic, left)
 		}
 	}
-	if k, ok := v.cluster.(*Kafka); ok {
+	if k, ok := v.cluster.(*nodes); ok {
 		k.cut(cuts)
 	}
 }
@@ -122,14 +122,14 @@ func (v *served) replace(ctx context.Context, topic string, records []kafka.Reco
 }
 
 // cut kills all nodes, cuts the files of partitions at offsets, and starts the nodes again.
-func (k *Kafka) cut(offsets map[kafka.TopicPartition]int64) {
-	need(k.run("kill", k.dir))
-	for _, node := range k.nodes {
+func (k *nodes) cut(offsets map[kafka.TopicPartition]int64) {
+	k.run("kill", k.dir)
+	for _, node := range k.each {
 		for at, offset := range offsets {
 			cutFiles(filepath.Join(node, "data", fmt.Sprintf("%s-%d", at.Topic, at.Partition)), offset)
 		}
 	}
-	need(k.run("start", k.dir))
+	k.run("start", k.dir)
 }
 
 // cutFiles cuts the log in a folder, which has one segment, before the batch that has the offset. The

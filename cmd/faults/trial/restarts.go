@@ -20,20 +20,18 @@ type Restarted struct {
 	verdict         // a worker that ended, and an outage that /readyz does not show, are unexplained
 }
 
-// String returns one line of counts.
-func (r *Restarted) String() string {
-	return fmt.Sprintf("restarts of %d brokers at %d events/s: %d clean restarts, away for up to %.1f s; %d nodes sent, %d windows, at most %.1f s from a broker's start to the next: %v",
-		r.Brokers, r.Rate, r.Restarts, float64(r.AwayMS)/1000, r.Nodes, r.Windows, float64(r.LongestMS)/1000, &r.verdict)
-}
-
 // Restarts stops one node of Apache Kafka after the other, as an operator does, and starts it
 // again, while nodes of a graph are sent at the given rate and one worker serves; three share a
 // graph of shards. The last of the restarts leaves its node down for the time away, the others
 // for a moment. No worker may end, and every node must be predicted once.
-func Restarts(ctx context.Context, s *Setup, c *Kafka, rate, times int, away time.Duration, report func(string)) (found *Restarted, err error) {
+func Restarts(ctx context.Context, s *Setup, cluster Cluster, rate, times int, away time.Duration, report func(string)) (found *Restarted, err error) {
 	defer catch(&err)
+	c, ok := cluster.(*nodes)
+	if !ok {
+		fail("restarts of brokers need --broker kafka or kafka1")
+	}
 	v := s.newServed(ctx, nil, "restarts")
-	r := &restarts{served: v, cluster: c, report: report, found: Restarted{Brokers: len(c.nodes), Rate: rate, Restarts: times}}
+	r := &restarts{served: v, cluster: c, report: report, found: Restarted{Brokers: len(c.each), Rate: rate, Restarts: times}}
 	v.http = freeAddress()
 	r.first = v.http
 	defer r.end()
@@ -52,7 +50,7 @@ func Restarts(ctx context.Context, s *Setup, c *Kafka, rate, times int, away tim
 			if i == times-1 {
 				down = away
 			}
-			r.restart(ctx, i%len(c.nodes), down)
+			r.restart(ctx, i%len(c.each), down)
 		}
 	})
 	r.finish(ctx)
@@ -62,7 +60,7 @@ func Restarts(ctx context.Context, s *Setup, c *Kafka, rate, times int, away tim
 // restarts is a run of [Restarts].
 type restarts struct {
 	*served
-	cluster *Kafka
+	cluster *nodes
 	others  []*process // which share the tasks of a graph of shards with the first
 	first   string     // --http of that
 	report  func(string)
@@ -89,9 +87,9 @@ func (r *restarts) sendAt(ctx context.Context, rate int, stop <-chan struct{}) {
 func (r *restarts) restart(ctx context.Context, node int, away time.Duration) {
 	r.awaitWindow(ctx, time.Now().Add(time.Second))
 	began := time.Now()
-	must(r.cluster.stop(node))
+	r.cluster.stop(node)
 	r.report(fmt.Sprintf("node %d stopped", node+1))
-	if len(r.cluster.nodes) == 1 && away > 0 {
+	if len(r.cluster.each) == 1 && away > 0 {
 		if err := caught(func() { r.awaitReady(ctx, http.StatusServiceUnavailable, away) }); err != nil {
 			r.found.unexplained("%v", err)
 		}
@@ -101,7 +99,7 @@ func (r *restarts) restart(ctx context.Context, node int, away time.Duration) {
 			must(ctx.Err())
 		}
 	}
-	must(r.cluster.start(node))
+	r.cluster.start(node)
 	started := time.Now()
 	r.found.AwayMS = max(r.found.AwayMS, started.Sub(began).Milliseconds())
 	at := r.awaitWindow(ctx, started)

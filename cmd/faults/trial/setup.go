@@ -19,6 +19,7 @@ import (
 type Setup struct {
 	Program string // the gvbll binary; for Crash built with the tag crashpoints
 	Model   string // a model file
+	Head    string // what it serves, as of --head
 	// Shadow is the file of a second model, to run in the shadow, and ShadowID its id.
 	// Both are empty for none.
 	Shadow, ShadowID string
@@ -111,11 +112,6 @@ func (v *verdict) Err() error {
 		return errBroken
 	}
 	return nil
-}
-
-// String returns the counts.
-func (v *verdict) String() string {
-	return fmt.Sprintf("lost %d, duplicated %d, unequal %d, unexplained %d", v.Lost, v.Duplicated, v.Unequal, v.Unexplained)
 }
 
 // unexplained counts a worker that ended otherwise than it should.

@@ -54,12 +54,6 @@ func (w *Wear) Err() error {
 	return nil
 }
 
-// String returns one line of counts.
-func (w *Wear) String() string {
-	return fmt.Sprintf("soak, %.1f min at %d events/s: %d events of %d nodes, %.0f checkpoints; live heap %.1f to %.1f MB, open files %.0f to %.0f, goroutines %.0f to %.0f: %v",
-		w.Minutes, w.Rate, w.Events, w.Nodes, w.Checkpoints, w.HeapFirst, w.HeapLast, w.DescFirst, w.DescLast, w.RoutineFirst, w.RoutineLast, &w.verdict)
-}
-
 // Soak sends nodes at a steady rate to one worker. Once all nodes have been sent, it sends
 // them again and again with the features of other nodes, so that the graph keeps its
 // size. From then on the worker's live heap, open files and goroutines must not grow.

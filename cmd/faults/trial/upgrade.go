@@ -18,12 +18,6 @@ type Upgraded struct {
 	verdict
 }
 
-// String returns one line of counts.
-func (u *Upgraded) String() string {
-	return fmt.Sprintf("upgrade under load: %d nodes in %d windows, now epoch %d; pause %d ms, before it at most %d ms between windows: %v",
-		u.Nodes, u.Windows, u.Epoch, u.PauseMS, u.UsualMS, &u.verdict)
-}
-
 // Upgrade is a rolling upgrade while nodes and labels come: an owner and a standby of an
 // old program serve; two workers of the new one join with --rebase and catch up; the old
 // ones are ended, the standby first. Then a worker of the old program starts once more, as

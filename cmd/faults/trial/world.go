@@ -40,11 +40,6 @@ type Played struct {
 	verdict       // those that end otherwise than they should are unexplained
 }
 
-// String returns one line of counts.
-func (p *Played) String() string {
-	return fmt.Sprintf("world: %d scenarios played, %d need another cluster, %d with another result than they should have", p.Scenarios, p.Skipped, p.Unexplained)
-}
-
 // World serves a graph for each scenario in which the world is not as a worker would believe
 // it: every node must be predicted once, or a worker must end with one line that names the thing
 // and the remedy. Scenarios whose names do not contain the text only are left out.
@@ -52,16 +47,16 @@ func World(ctx context.Context, s *Setup, cluster Cluster, only string, report f
 	defer catch(&err)
 	admin := need(kgo.NewClient(kgo.SeedBrokers(s.Brokers...)))
 	defer admin.Close()
-	nodes := 0
-	if k, ok := cluster.(*Kafka); ok {
-		nodes = len(k.nodes)
+	there := 0
+	if k, ok := cluster.(*nodes); ok {
+		there = len(k.each)
 	}
 	found = &Played{}
 	for i, c := range scenarios() {
 		switch {
 		case !strings.Contains(c.name, only):
 			continue
-		case c.nodes > nodes || c.brokers > len(s.Brokers):
+		case c.nodes > there || c.brokers > len(s.Brokers):
 			found.Skipped++
 			continue
 		}
