@@ -42,7 +42,7 @@ func Chaos(ctx context.Context, s *Setup, c Cluster, seed uint64, long time.Dura
 		workers: make(map[string]*process), halted: make(map[string]time.Time),
 	}
 	r.found.Seed, r.found.Minutes = seed, long.Minutes()
-	defer r.kill()
+	defer r.end()
 	r.ledger = g.follow(ctx)
 	r.sender = g.newSender(ctx)
 	beside(func(stop <-chan struct{}) { r.send(ctx, rand.New(rand.NewPCG(seed, 1)), stop) }, func() {
@@ -206,13 +206,6 @@ func (r *chaos) note(name string, p *process) {
 	}
 }
 
-// kill kills the workers.
-func (r *chaos) kill() {
-	for _, p := range r.workers {
-		p.kill()
-	}
-}
-
 // drainTimeout is the time in which an undisturbed worker must process the rest of the
 // stream.
 const drainTimeout = 2 * time.Minute
@@ -229,7 +222,6 @@ func (r *chaos) finish(ctx context.Context) {
 	// The last worker cuts windows by count and linger: windows by event time would stay
 	// open until later events come.
 	last := r.start("last", "", "--linger", "20ms")
-	defer last.kill()
 	r.drain(ctx, last)
 	if err := last.stop(); err != nil && !last.interrupted() {
 		fail("the last worker: %w", err)
@@ -254,8 +246,7 @@ func (r *chaos) finish(ctx context.Context) {
 func (r *chaos) drain(ctx context.Context, p *process) {
 	ends := r.ends(ctx)
 	what := fmt.Sprintf("window behind %d nodes and %d poisoned records", r.next, r.poison)
-	r.ledger.await(ctx, p, what, drainTimeout, func() bool {
-		sum, _ := r.ledger.now()
+	r.ledger.await(ctx, p, what, drainTimeout, func(sum totals) bool {
 		return sum.predictions >= r.next && (r.setup.Shards > 0 || sum.labels+sum.refused >= r.next+r.poison) && r.ledger.covers(ends)
 	})
 }

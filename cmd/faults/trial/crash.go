@@ -224,13 +224,11 @@ func (m *matrix) run(ctx context.Context, name string, disturbed plan) (got *pub
 	r := &crashRun{graph: g, matrix: m, plan: disturbed, workers: make(map[string]*process)}
 	r.send(ctx, false)
 	r.ledger = g.follow(ctx)
-	defer func() {
-		for _, p := range r.workers {
-			p.kill()
-		}
-	}()
+	defer r.end()
 	r.work(ctx)
-	r.stop()
+	for _, p := range r.workers {
+		r.stop(p)
+	}
 	must(r.ledger.close())
 	var ids []event.ID
 	for _, item := range m.Items {
@@ -288,7 +286,7 @@ func (r *crashRun) haltOne() {
 	if sum, _ := r.ledger.now(); r.plan.halt > 0 && sum.predictions >= r.plan.halt {
 		r.plan.halt, r.woken = 0, time.Now().Add(3*session)
 		r.workers[name].signal(syscall.SIGSTOP)
-		r.matrix.noteHalt()
+		r.matrix.count(func(c *Crashes) { c.Halts++ })
 	}
 	if !r.woken.IsZero() && time.Now().After(r.woken) {
 		r.woken = time.Time{}
@@ -323,7 +321,8 @@ func (r *crashRun) advance(ctx context.Context) (done bool) {
 	sum, last := r.ledger.now()
 	if !r.died.IsZero() && last.After(r.died) {
 		if r.plan.standby {
-			r.matrix.noteTakeover(last.Sub(r.died))
+			after := last.Sub(r.died).Milliseconds()
+			r.matrix.count(func(c *Crashes) { c.TakeOvers, c.SlowestMS = c.TakeOvers+1, max(c.SlowestMS, after) })
 		}
 		r.died = time.Time{}
 	}
@@ -358,11 +357,8 @@ func (r *crashRun) rebase() {
 	}
 	r.rebasing = true
 	for name, p := range r.workers {
-		if err := p.stop(); p.killed() {
-			r.matrix.note(p)
+		if r.stop(p); p.killed() {
 			points[name] = r.nextPoint()
-		} else if err != nil && !p.interrupted() {
-			r.matrix.note(p)
 		}
 	}
 	for name, point := range points {
@@ -383,19 +379,10 @@ func (r *crashRun) restart() {
 	}
 }
 
-// stop stops the workers.
-func (r *crashRun) stop() {
-	for name, p := range r.workers {
-		delete(r.workers, name)
-		select {
-		case <-p.ended: // it reached its point after the last window
-			r.matrix.note(p)
-			continue
-		default:
-		}
-		if err := p.stop(); err != nil && !p.interrupted() {
-			r.matrix.note(p)
-		}
+// stop stops a worker, which may have reached its point after the last window.
+func (r *crashRun) stop(p *process) {
+	if err := p.stop(); p.killed() || err != nil && !p.interrupted() {
+		r.matrix.note(p)
 	}
 }
 
@@ -414,19 +401,11 @@ func (m *matrix) note(p *process) {
 	}
 }
 
-// noteHalt counts a worker that is halted.
-func (m *matrix) noteHalt() {
+// count has f add to what was found.
+func (m *matrix) count(f func(*Crashes)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.found.Halts++
-}
-
-// noteTakeover counts a takeover, the given time after a worker ended.
-func (m *matrix) noteTakeover(after time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.found.TakeOvers++
-	m.found.SlowestMS = max(m.found.SlowestMS, after.Milliseconds())
+	f(&m.found)
 }
 
 // commands returns the commands that are sent half-way: to forget some of the first

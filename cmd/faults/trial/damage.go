@@ -34,8 +34,7 @@ const inFiles = 15_000
 func (v *served) spill(ctx context.Context) {
 	v.setup.Flags = append(v.setup.Flags, "--pending", "memory=1MiB")
 	v.http = "127.0.0.1:0" // of two workers
-	v.send(ctx, inFiles)
-	v.serve(ctx)
+	v.serve(ctx, inFiles)
 }
 
 // label sends labels of nodes, and waits until a worker has learned them.
@@ -44,16 +43,12 @@ func (v *served) label(ctx context.Context, from, to int, by *process) {
 		v.out.label(&event.Label{Node: event.ID{Num: int64(i)}, Class: v.setup.Items[i%len(v.setup.Items)].Class})
 	}
 	v.out.send(ctx)
-	v.progress.await(ctx, by, fmt.Sprintf("learning of %d labels", to), drainTimeout, func() bool {
-		sum, _ := v.progress.now()
-		return sum.labels >= to
-	})
+	v.progress.await(ctx, by, fmt.Sprintf("learning of %d labels", to), drainTimeout, func(sum totals) bool { return sum.labels >= to })
 }
 
 func bitsFlip(ctx context.Context, v *served) {
 	v.spill(ctx)
 	standby := v.start("b", "", "--linger", "20ms")
-	defer standby.kill()
 	files := need(filepath.Glob(filepath.Join(v.dir, "a", "blocks-*", "[0-9]*")))
 	if len(files) == 0 {
 		fail("the worker has no files of predictions")
@@ -77,7 +72,7 @@ func folderRemoved(ctx context.Context, v *served) {
 	must(os.RemoveAll(filepath.Join(v.dir, "a")))
 	v.label(ctx, 0, inFiles/2, v.worker)
 	v.halt()
-	v.serve(ctx)
+	v.serve(ctx, 0)
 	v.label(ctx, inFiles/2, inFiles, v.worker)
 	if !v.worker.logged("read a checkpoint") {
 		fail("the next start read no checkpoint")
@@ -112,15 +107,13 @@ func cutShort(ctx context.Context, v *served) {
 }
 
 func outputsDivided(ctx context.Context, v *served) {
-	v.send(ctx, 100)
-	v.serve(ctx)
+	v.serve(ctx, 100)
 	for _, topic := range []string{v.names.Predictions, v.names.DeadLetters} {
 		v.addPartitions(ctx, topic, partitions+2)
 	}
 	more := func() {
 		v.out.poison(v.names.Nodes, v.sent)
-		v.send(ctx, 100)
-		v.predicted(ctx)
+		v.more(ctx, 100)
 	}
 	more() // by the worker that ran before
 	v.halt()

@@ -37,11 +37,10 @@ func forgetWithTrials(ctx context.Context, v *served) {
 	v.http = "127.0.0.1:0" // there are several workers
 	must(os.MkdirAll(t.folder, 0o755))
 	t.learn(ctx, 200)
-	v.serve(ctx)
+	v.serve(ctx, 0)
 	t.learn(ctx, 50)
 	v.predicted(ctx)
 	standby := v.start("b", "", "--linger", "20ms")
-	defer standby.kill()
 	for _, step := range []func(context.Context){t.try, t.forget, t.loaded, t.forget, t.promote, t.forget} {
 		step(ctx)
 	}
@@ -63,7 +62,6 @@ func (t *tried) killed(ctx context.Context, point string) {
 	t.halt()
 	t.kills++
 	killed := t.start(fmt.Sprintf("killed-%d", t.kills), point, "--linger", "20ms")
-	defer killed.kill()
 	must(t.gvbll(ctx, "forget", "--no-wait", t.next()))
 	select {
 	case <-killed.ended:
@@ -123,8 +121,7 @@ func (t *tried) try(ctx context.Context) {
 
 // loaded sends nodes until the model is in the shadow.
 func (t *tried) loaded(ctx context.Context) {
-	t.progress.await(ctx, t.worker, "model in the shadow", drainTimeout, func() bool {
-		sum, _ := t.progress.now()
+	t.progress.await(ctx, t.worker, "model in the shadow", drainTimeout, func(sum totals) bool {
 		if sum.shadow != t.id && sum.predictions >= t.sent {
 			t.learn(ctx, 10)
 		}
@@ -135,7 +132,7 @@ func (t *tried) loaded(ctx context.Context) {
 // promote promotes the model in the shadow, and waits until it serves.
 func (t *tried) promote(ctx context.Context) {
 	must(t.gvbll(ctx, "promote", t.id))
-	t.progress.await(ctx, t.worker, "promotion", drainTimeout, func() bool { sum, _ := t.progress.now(); return sum.promoted > 0 })
+	t.progress.await(ctx, t.worker, "promotion", drainTimeout, func(sum totals) bool { return sum.promoted > 0 })
 }
 
 // next returns the node to forget next.
@@ -154,8 +151,5 @@ func (t *tried) forget(ctx context.Context) {
 
 // obeyed waits until the ledger has every forgetting.
 func (t *tried) obeyed(ctx context.Context) {
-	t.progress.await(ctx, t.worker, fmt.Sprintf("forgetting %d", t.forgotten), drainTimeout, func() bool {
-		sum, _ := t.progress.now()
-		return sum.forgotten >= t.forgotten
-	})
+	t.progress.await(ctx, t.worker, fmt.Sprintf("forgetting %d", t.forgotten), drainTimeout, func(sum totals) bool { return sum.forgotten >= t.forgotten })
 }

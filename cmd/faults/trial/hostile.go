@@ -199,8 +199,7 @@ func Hostile(ctx context.Context, s *Setup, size float64, only string, report fu
 // withstand sends an attack beside the stream, and checks what comes of it.
 func (v *served) withstand(ctx context.Context, a *attack, c *Attack) {
 	v.begin(ctx)
-	v.send(ctx, 100)
-	v.predicted(ctx) // the worker has started
+	v.more(ctx, 100) // the worker has started
 	watch := v.watch(ctx)
 	defer watch.close()
 	// Brokers take such batches.
@@ -242,10 +241,7 @@ func (v *served) withstand(ctx context.Context, a *attack, c *Attack) {
 	// What was sent last is behind all of the attack.
 	watch.sent(v.sent, 100)
 	v.send(ctx, 100)
-	v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent+len(a.nodes)), 10*drainTimeout, func() bool {
-		sum, _ := v.progress.now()
-		return sum.predictions >= v.sent+len(a.nodes)
-	})
+	v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent+len(a.nodes)), 10*drainTimeout, func(sum totals) bool { return sum.predictions >= v.sent+len(a.nodes) })
 	c.Seconds = time.Since(began).Seconds()
 	c.PeakMB = max(c.PeakMB, need(v.worker.peakMB()))
 	v.halt()
@@ -329,7 +325,6 @@ func (g *graph) open(ctx context.Context, b *bomb, c *Attack) {
 	// What a data set may take, as much garbage, and the program.
 	bombMB := int(2*(64*info.Size()+16<<20)/1e6) + 64
 	p := g.run(g.setup.Program, "bomb", "", "train", "--data", file, "--out", filepath.Join(g.dir, "bomb.safetensors"))
-	defer p.kill()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for open := true; open; {

@@ -28,12 +28,11 @@ func lateEnd(ctx context.Context, v *served) {
 	h := &holding{passed: make(chan struct{})}
 	p.request, p.answered = h.request, h.answered
 	v.setup.Brokers = p.addresses()
-	v.serve(ctx)
+	v.serve(ctx, 0)
 	for range 2 {
 		h.arm()
 		for range 10 {
-			v.send(ctx, 30)
-			v.predicted(ctx)
+			v.more(ctx, 30)
 		}
 	}
 	v.halt()

@@ -27,13 +27,11 @@ const throttledFor = 20 * time.Second
 var quotas = map[string]float64{"consumer_byte_rate": 3000, "request_percentage": 0.2}
 
 func throttled(ctx context.Context, v *served) {
-	v.send(ctx, 100)
-	v.serve(ctx)
+	v.serve(ctx, 100)
 	owner := v.http
 	v.http = freeAddress()
 	standby := v.start("b", "", "--linger", "20ms")
-	defer standby.kill()
-	v.progress.await(ctx, standby, "standby", drainTimeout, func() bool {
+	v.progress.await(ctx, standby, "standby", drainTimeout, func(totals) bool {
 		status, _ := get(ctx, v.http, "/readyz")
 		return status == http.StatusOK
 	})
@@ -66,13 +64,12 @@ func throttled(ctx context.Context, v *served) {
 // tooFewReplicas stops a node that every commit must wait for.
 func tooFewReplicas(ctx context.Context, v *served) {
 	v.set(ctx, v.names.Predictions, "min.insync.replicas", "3")
-	v.send(ctx, 100)
-	v.serve(ctx)
+	v.serve(ctx, 100)
 	k := v.cluster.(*nodes)
 	k.stop(2)
 	err := caught(func() {
 		v.send(ctx, 100)
-		v.progress.await(ctx, v.worker, "line about replicas", drainTimeout, func() bool {
+		v.progress.await(ctx, v.worker, "line about replicas", drainTimeout, func(totals) bool {
 			status, body := get(ctx, v.http, "/readyz")
 			return status == http.StatusServiceUnavailable && strings.Contains(body, "2 of 3 replicas in sync, and min.insync.replicas=3") && v.worker.logged("min.insync.replicas=3")
 		})
@@ -85,8 +82,7 @@ func tooFewReplicas(ctx context.Context, v *served) {
 // smallMessages has topics that take smaller batches than windows fill.
 func smallMessages(ctx context.Context, v *served) {
 	v.set(ctx, v.names.Predictions, "max.message.bytes", "2000")
-	v.send(ctx, 500)
-	v.serve(ctx)
+	v.serve(ctx, 500)
 	v.finished(ctx)
 }
 

@@ -31,8 +31,7 @@ const windowsLost = 4
 func (v *served) manyWindows(ctx context.Context) {
 	v.begin(ctx)
 	for range 10 {
-		v.send(ctx, 20)
-		v.predicted(ctx)
+		v.more(ctx, 20)
 	}
 }
 
@@ -46,10 +45,9 @@ func endsLost(ctx context.Context, v *served) {
 
 func ledgerCutUnderOwner(ctx context.Context, v *served) {
 	v.manyWindows(ctx)
-	w := v.worker
-	v.worker = nil // it is to end by itself
-	defer w.kill()
+	w := v.worker // it is to end by itself
 	must(v.progress.close())
+	v.progress = nil
 	v.lose(ctx, map[kafka.TopicPartition]int{v.names.LedgerAt(0): windowsLost})
 	v.send(ctx, 20)
 	w.endsWith(ctx, "lost windows", "--accept-gap")
@@ -68,7 +66,7 @@ func (v *served) goOn(ctx context.Context) {
 	v.send(ctx, 50)
 	v.begin(ctx)
 	// The ledger counts the predictions of the windows that it has.
-	v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent), drainTimeout, func() bool {
+	v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent), drainTimeout, func(totals) bool {
 		found := 0
 		v.readAll(ctx, v.names.Predictions, func(*kgo.Record) { found++ })
 		return found >= v.sent

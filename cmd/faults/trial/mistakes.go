@@ -71,18 +71,15 @@ func deletedToEnd(ctx context.Context, v *served) {
 		v.deleteRecords(ctx, at.Partition, b.End)
 	}
 	v.out = plain
-	v.send(ctx, 100)
-	v.serve(ctx)
+	v.serve(ctx, 100)
 	v.halt()
 	v.published(ctx, 300)
 }
 
 func unreadableBatch(ctx context.Context, v *served) {
-	v.send(ctx, 200)
-	v.serve(ctx)
+	v.serve(ctx, 200)
 	v.sendWithJunk(ctx)
-	v.send(ctx, 200)
-	v.predicted(ctx)
+	v.more(ctx, 200)
 	if !v.worker.logged("cannot be read and is refused") {
 		fail("the log does not name the batch")
 	}
@@ -90,8 +87,7 @@ func unreadableBatch(ctx context.Context, v *served) {
 }
 
 func transactionOpen(ctx context.Context, v *served) {
-	v.send(ctx, 100)
-	v.serve(ctx)
+	v.serve(ctx, 100)
 	tx := need(v.setup.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: v.prefix + "-open"}))
 	b := tx.NewBatch()
 	for part := range int32(partitions) {
@@ -99,13 +95,13 @@ func transactionOpen(ctx context.Context, v *served) {
 	}
 	must(tx.Produce(ctx, b))
 	v.send(ctx, 100)
-	v.progress.await(ctx, v.worker, "records that are withheld", drainTimeout, func() bool { return scrape(ctx, v.http).withheld == 103 })
+	v.progress.await(ctx, v.worker, "records that are withheld", drainTimeout, func(totals) bool { return scrape(ctx, v.http).withheld == 103 })
 	if sum, _ := v.progress.now(); sum.predictions != 100 {
 		fail("%d nodes are predicted behind the open transaction, want 100", sum.predictions)
 	}
 	must(tx.Restart(ctx)) // aborts it
 	v.predicted(ctx)
-	v.progress.await(ctx, v.worker, "end of what is withheld", drainTimeout, func() bool { return scrape(ctx, v.http).withheld == 0 })
+	v.progress.await(ctx, v.worker, "end of what is withheld", drainTimeout, func(totals) bool { return scrape(ctx, v.http).withheld == 0 })
 	v.halt()
 	v.published(ctx, 200)
 }

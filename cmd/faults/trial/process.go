@@ -42,7 +42,10 @@ func (g *graph) run(program, name, crash string, args ...string) *process {
 	p := &process{cmd: exec.Command(program, args...), point: crash, log: log, ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = append(os.Environ(), "GVBLL_CRASH="+crash)
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	must(p.cmd.Start())
+	g.started = append(g.started, p)
 	go func() {
 		p.err = p.cmd.Wait()
 		p.at = time.Now()

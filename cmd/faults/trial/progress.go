@@ -126,10 +126,13 @@ func (p *progress) now() (sum totals, last time.Time) {
 
 // await waits until a condition holds, for a limited time. It is an error if the worker ends
 // before.
-func (p *progress) await(ctx context.Context, worker *process, what string, within time.Duration, holds func() bool) {
+func (p *progress) await(ctx context.Context, worker *process, what string, within time.Duration, holds func(totals) bool) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(within); !holds(); {
+	for deadline := time.Now().Add(within); ; {
+		if sum, _ := p.now(); holds(sum) {
+			return
+		}
 		select {
 		case <-tick.C:
 		case <-worker.ended:

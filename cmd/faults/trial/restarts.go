@@ -39,9 +39,7 @@ func Restarts(ctx context.Context, s *Setup, cluster Cluster, rate, times int, a
 	if s.Shards > 0 {
 		v.http = "127.0.0.1:0"
 		for _, name := range []string{"b", "c"} {
-			p := v.start(name, "", "--linger", "20ms")
-			defer p.kill()
-			r.others = append(r.others, p)
+			r.others = append(r.others, v.start(name, "", "--linger", "20ms"))
 		}
 	}
 	beside(func(stop <-chan struct{}) { r.sendAt(ctx, rate, stop) }, func() {
@@ -109,7 +107,7 @@ func (r *restarts) restart(ctx context.Context, node int, away time.Duration) {
 }
 
 // await waits until a condition holds, for a limited time. It is an error if the worker ends.
-func (r *restarts) await(ctx context.Context, what string, within time.Duration, holds func() bool) {
+func (r *restarts) await(ctx context.Context, what string, within time.Duration, holds func(totals) bool) {
 	r.progress.await(ctx, r.worker, what, within, holds)
 	for _, p := range append(r.others, r.worker) {
 		select {
@@ -123,7 +121,7 @@ func (r *restarts) await(ctx context.Context, what string, within time.Duration,
 // awaitWindow waits for a window that is committed after the given time, and returns when it
 // was seen.
 func (r *restarts) awaitWindow(ctx context.Context, after time.Time) (at time.Time) {
-	r.await(ctx, "window", drainTimeout, func() bool {
+	r.await(ctx, "window", drainTimeout, func(totals) bool {
 		_, at = r.progress.now()
 		return at.After(after)
 	})
@@ -134,7 +132,7 @@ func (r *restarts) awaitWindow(ctx context.Context, after time.Time) (at time.Ti
 func (r *restarts) awaitReady(ctx context.Context, status int, within time.Duration) {
 	var last string
 	defer func() { r.report(fmt.Sprintf("/readyz: %.200q", last)) }()
-	r.await(ctx, fmt.Sprintf("answer %d of /readyz", status), within, func() bool {
+	r.await(ctx, fmt.Sprintf("answer %d of /readyz", status), within, func(totals) bool {
 		var got int
 		got, last = get(ctx, r.first, "/readyz")
 		return got == status

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -48,6 +49,18 @@ type graph struct {
 	prefix string
 	dir    string // for checkpoints and logs
 	http   string // --http of its workers
+
+	mu      sync.Mutex
+	started []*process
+}
+
+// end kills all that still runs of what the graph has started.
+func (g *graph) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.started {
+		p.kill()
+	}
 }
 
 // newGraph creates the topics of a graph, whose prefix begins with the name.

@@ -62,7 +62,7 @@ func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)
 	g := s.newGraph(ctx, "soak")
 	g.http = freeAddress()
 	p := g.start("a", "", "--linger", "20ms", "--checkpoints", "every=5s")
-	defer func() { _ = p.stop() }()
+	defer g.end()
 	out := g.newSender(ctx)
 	const rate, bursts = 2000, 20
 	w := &Wear{Minutes: long.Minutes(), Rate: rate, Nodes: len(s.Items)}

@@ -27,7 +27,7 @@ func Upgrade(ctx context.Context, s *Setup, old string, report func(string)) (fo
 	defer catch(&err)
 	g := s.newGraph(ctx, "upgrade")
 	u := &upgrade{graph: g, old: old, report: report}
-	defer u.kill()
+	defer u.end()
 	u.ledger = g.follow(ctx)
 	// The load is that of a chaos run, without its disturbances.
 	load := &chaos{graph: g, ledger: u.ledger, report: report, rng: rand.New(rand.NewPCG(1, 0))}
@@ -42,11 +42,10 @@ func Upgrade(ctx context.Context, s *Setup, old string, report func(string)) (fo
 // upgrade is a run of [Upgrade].
 type upgrade struct {
 	*graph
-	old     string // the old program
-	ledger  *progress
-	workers []*process
-	report  func(string)
-	found   Upgraded
+	old    string // the old program
+	ledger *progress
+	report func(string)
+	found  Upgraded
 }
 
 // start starts a worker.
@@ -55,7 +54,6 @@ func (u *upgrade) start(program, name string, args ...string) *process {
 		"work", "--brokers", strings.Join(u.setup.Brokers, ","), "--prefix", u.prefix, "--model", u.setup.Model, "--http", u.http,
 		"--session-timeout", session.String(), "--linger", "20ms", "--commit-interval", "20ms",
 	}, args...)...)
-	u.workers = append(u.workers, p)
 	u.report(name + " started")
 	return p
 }
@@ -63,7 +61,7 @@ func (u *upgrade) start(program, name string, args ...string) *process {
 // begin starts a worker, and waits until its log has the text.
 func (u *upgrade) begin(ctx context.Context, program, name, text string, args ...string) *process {
 	p := u.start(program, name, args...)
-	u.ledger.await(ctx, p, fmt.Sprintf("%q in its log", text), drainTimeout, func() bool { return p.logged(text) })
+	u.ledger.await(ctx, p, fmt.Sprintf("%q in its log", text), drainTimeout, func(totals) bool { return p.logged(text) })
 	return p
 }
 
@@ -105,22 +103,12 @@ func (u *upgrade) roll(ctx context.Context) *process {
 // pass waits until that many more windows are committed. The worker that began last must run.
 func (u *upgrade) pass(ctx context.Context, windows int) {
 	before, _ := u.ledger.now()
-	u.ledger.await(ctx, u.workers[len(u.workers)-1], fmt.Sprintf("further %d windows", windows), drainTimeout, func() bool {
-		sum, _ := u.ledger.now()
-		return sum.windows >= before.windows+windows
-	})
-}
-
-// kill kills the workers.
-func (u *upgrade) kill() {
-	for _, p := range u.workers {
-		p.kill()
-	}
+	u.ledger.await(ctx, u.started[len(u.started)-1], fmt.Sprintf("further %d windows", windows), drainTimeout, func(sum totals) bool { return sum.windows >= before.windows+windows })
 }
 
 // finish ends the workers and reads what was published.
 func (u *upgrade) finish(ctx context.Context, load *chaos) {
-	for _, p := range u.workers {
+	for _, p := range u.started {
 		select {
 		case <-p.ended:
 		default:

@@ -112,18 +112,22 @@ func (v *served) begin(ctx context.Context) {
 	v.worker = v.start("a", "", "--linger", "20ms")
 }
 
-// serve starts a worker, and waits until all that was sent is predicted.
-func (v *served) serve(ctx context.Context) {
+// serve sends n more nodes, starts a worker, and waits until all that was sent is predicted.
+func (v *served) serve(ctx context.Context, n int) {
+	v.send(ctx, n)
 	v.begin(ctx)
+	v.predicted(ctx)
+}
+
+// more sends n more nodes, and waits until the worker has predicted them.
+func (v *served) more(ctx context.Context, n int) {
+	v.send(ctx, n)
 	v.predicted(ctx)
 }
 
 // predicted waits until all that was sent is predicted.
 func (v *served) predicted(ctx context.Context) {
-	v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent), drainTimeout, func() bool {
-		sum, _ := v.progress.now()
-		return sum.predictions >= v.sent
-	})
+	v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent), drainTimeout, func(sum totals) bool { return sum.predictions >= v.sent })
 }
 
 // halt ends the worker as an operator does.
@@ -135,8 +139,8 @@ func (v *served) halt() {
 
 // end ends what still runs.
 func (v *served) end() {
-	if v.worker != nil {
-		v.worker.kill()
+	v.graph.end()
+	if v.progress != nil {
 		_ = v.progress.close()
 	}
 }
@@ -144,9 +148,7 @@ func (v *served) end() {
 // refuses starts a worker, which must end by itself with a last line that has the given
 // texts, and leave as many predictions as there were.
 func (v *served) refuses(ctx context.Context, texts ...string) {
-	w := v.start("a", "", "--linger", "20ms")
-	defer w.kill()
-	w.endsWith(ctx, texts...)
+	v.start("a", "", "--linger", "20ms").endsWith(ctx, texts...)
 }
 
 // endsWith waits for a worker that must end by itself, with a last line that has the texts.
@@ -187,8 +189,7 @@ func (v *served) published(ctx context.Context, nodes int, reasons ...string) {
 
 // firstRun sends nodes, serves them, and ends the worker.
 func (v *served) firstRun(ctx context.Context) {
-	v.send(ctx, 200)
-	v.serve(ctx)
+	v.serve(ctx, 200)
 	v.halt()
 }
 
