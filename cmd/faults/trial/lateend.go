@@ -16,7 +16,7 @@ var lateEnds = []scenario{{name: "the end of a transaction arrives in the next o
 // the next one, of which one leader has answered and another was asked nothing yet when the proxy
 // passes the first request on.
 func lateEnd(ctx context.Context, v *served) {
-	p := need(newProxy(v.setup.Brokers))
+	p := newProxy(v.setup.Brokers)
 	defer p.close()
 	if f, ok := v.cluster.(*fake); ok { // which may lead all from one broker
 		for part := range int32(partitions) {
@@ -112,10 +112,6 @@ func (h *holding) pass() {
 	}
 	h.armed = false
 	h.late++
-	res, err := h.end.ask()
-	if err == nil {
-		h.code = kerr.ErrorForCode(res.(*kmsg.EndTxnResponse).ErrorCode)
-	}
-	h.err = err
+	h.err = caught(func() { h.code = kerr.ErrorForCode(h.end.ask().(*kmsg.EndTxnResponse).ErrorCode) })
 	close(h.passed)
 }

@@ -2,7 +2,6 @@ package trial
 
 import (
 	"encoding/binary"
-	"errors"
 	"io"
 	"net"
 	"strconv"
@@ -34,21 +33,17 @@ type frame struct {
 }
 
 // newProxy returns a proxy before the brokers, which passes all on.
-func newProxy(brokers []string) (*proxy, error) {
+func newProxy(brokers []string) *proxy {
 	p := &proxy{
 		request: func(*frame) bool { return true }, answered: func(*frame) {},
 		brokers: brokers, fronts: make(map[string]net.Listener), all: make(map[net.Conn]bool),
 	}
 	for _, broker := range brokers {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			p.close()
-			return nil, err
-		}
+		l := need(net.Listen("tcp", "127.0.0.1:0"))
 		p.fronts[broker] = l
 		go p.accept(l, broker)
 	}
-	return p, nil
+	return p
 }
 
 // addresses returns where clients find the brokers.
@@ -85,62 +80,38 @@ func (p *proxy) accept(l net.Listener, broker string) {
 		p.all[client], p.all[server] = true, true
 		p.mu.Unlock()
 		sent := make(chan *frame, 64) // requests without their answers, in order
-		end := func() {
+		pass := func(on func()) {
+			_ = caught(on) // by the end of a connection
 			client.Close()
 			server.Close()
 		}
-		go func() {
-			defer end()
+		go pass(func() {
 			defer close(sent)
 			for {
-				b, err := readFrame(client)
-				if err != nil {
-					return
-				}
+				b := readFrame(client)
 				f := &frame{broker, kmsg.Key(binary.BigEndian.Uint16(b)), int16(binary.BigEndian.Uint16(b[2:])), b}
-				if !p.request(f) {
-					continue
-				}
-				sent <- f
-				if writeFrame(server, b) != nil {
-					return
+				if p.request(f) {
+					sent <- f
+					writeFrame(server, b)
 				}
 			}
-		}()
-		go func() {
-			defer end()
+		})
+		go pass(func() {
 			for f := range sent {
-				b, err := readFrame(server)
-				if err != nil {
-					return
-				}
-				b, err = p.readdressed(f, b)
-				if err != nil {
-					return
-				}
+				b := p.readdressed(f, readFrame(server))
 				p.answered(&frame{broker, f.key, f.version, b})
-				if writeFrame(client, b) != nil {
-					return
-				}
+				writeFrame(client, b)
 			}
-		}()
+		})
 	}
 }
 
 // readdressed returns an answer with the proxy's addresses in place of the brokers'.
-func (p *proxy) readdressed(request *frame, answer []byte) ([]byte, error) {
+func (p *proxy) readdressed(request *frame, answer []byte) []byte {
 	if request.key != kmsg.Metadata && request.key != kmsg.FindCoordinator {
-		return answer, nil
+		return answer
 	}
-	res := kmsg.ResponseForKey(int16(request.key))
-	res.SetVersion(request.version)
-	header := 4 // the correlation id
-	if res.IsFlexible() {
-		header++
-	}
-	if err := res.ReadFrom(answer[header:]); err != nil {
-		return nil, err
-	}
+	res, header := request.decode(answer)
 	switch res := res.(type) {
 	case *kmsg.MetadataResponse:
 		for i := range res.Brokers {
@@ -152,7 +123,7 @@ func (p *proxy) readdressed(request *frame, answer []byte) ([]byte, error) {
 			p.readdress(&res.Coordinators[i].Host, &res.Coordinators[i].Port)
 		}
 	}
-	return res.AppendTo(answer[:header:header]), nil
+	return res.AppendTo(answer[:header:header])
 }
 
 func (p *proxy) readdress(host *string, port *int32) {
@@ -162,44 +133,39 @@ func (p *proxy) readdress(host *string, port *int32) {
 }
 
 // ask sends a request to its broker on a connection of its own, and returns the answer.
-func (f *frame) ask() (kmsg.Response, error) {
-	c, err := net.Dial("tcp", f.broker)
-	if err != nil {
-		return nil, err
-	}
+func (f *frame) ask() kmsg.Response {
+	c := need(net.Dial("tcp", f.broker))
 	defer c.Close()
-	if err := writeFrame(c, f.bytes); err != nil {
-		return nil, err
-	}
-	b, err := readFrame(c)
-	if err != nil {
-		return nil, err
-	}
-	res := kmsg.ResponseForKey(int16(f.key))
+	writeFrame(c, f.bytes)
+	res, _ := f.decode(readFrame(c))
+	return res
+}
+
+// decode decodes the answer to a request, and returns the length of its header.
+func (f *frame) decode(answer []byte) (res kmsg.Response, header int) {
+	res = kmsg.ResponseForKey(int16(f.key))
 	res.SetVersion(f.version)
-	header := 4
+	header = 4 // the correlation id
 	if res.IsFlexible() {
 		header++
 	}
-	return res, res.ReadFrom(b[header:])
+	must(res.ReadFrom(answer[header:]))
+	return res, header
 }
 
 // readFrame reads what has its length before it.
-func readFrame(r io.Reader) ([]byte, error) {
+func readFrame(r io.Reader) []byte {
 	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return nil, err
-	}
+	need(io.ReadFull(r, size[:]))
 	n := binary.BigEndian.Uint32(size[:])
 	if n < 8 || n > 64<<20 {
-		return nil, errors.New("not a frame of Kafka")
+		fail("not a frame of Kafka")
 	}
 	b := make([]byte, n)
-	_, err := io.ReadFull(r, b)
-	return b, err
+	need(io.ReadFull(r, b))
+	return b
 }
 
-func writeFrame(w io.Writer, b []byte) error {
-	_, err := w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...))
-	return err
+func writeFrame(w io.Writer, b []byte) {
+	need(w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)))
 }
