@@ -20,7 +20,6 @@ import (
 type Setup struct {
 	Program string // the gvbll binary; for Crash built with the tag crashpoints
 	Model   string // a model file
-	Head    string // what it serves, as of --head
 	// Shadow is the file of a second model, to run in the shadow, and ShadowID its id.
 	// Both are empty for none.
 	Shadow, ShadowID string
