@@ -13,27 +13,32 @@ import (
 
 // liveView is the data of page.html.
 type liveView struct {
-	Title       titleView
-	Model       string // id
-	Encoder     string
-	Program     string // version
-	State       string
-	Progress    *progressValue // nil unless something lasts
-	Trial       *Trial         // nil for none
-	Version     uint64         // of the pictures
-	Questions   []question
-	Latest      []predictionView
-	Facts       []fact
-	Heads       table // scores by head, those of the shadow model's behind the others
+	Title     titleView
+	Model     string // id
+	Encoder   string
+	Program   string // version
+	State     string
+	Progress  *progressValue // nil unless something lasts
+	Trial     *Trial         // nil for none
+	Version   uint64         // of the pictures
+	Questions []question
+	Latest    []predictionView
+	Facts     []fact
+	Heads     headsView
+	Classes   table
+	Class     *classView // nil unless one was chosen
+	Windows   []windowSummary
+	Refused   refusedValue
+	Reasons   table
+	Ready     bool // the engine can be asked
+}
+
+// headsView is what the live page shows of the heads.
+type headsView struct {
+	Scores      table // of the shadow model's heads behind the others
 	Reliability *figure
 	Curves      *figure
 	Pool        *poolView // nil if no pool serves
-	Classes     table
-	Class       *classView // nil unless one was chosen
-	Windows     []windowSummary
-	Refused     refusedValue
-	Reasons     table
-	Ready       bool // the engine can be asked
 }
 
 // titleView is the title of a page: the graph, and what the page is about.
@@ -84,10 +89,11 @@ func (s *Server) liveView(class string) *liveView {
 	v := &liveView{
 		Model: m.ID, Encoder: string(m.Meta.Encoder), Program: s.cfg.Version, Version: h.version, Ready: ready,
 		Windows: h.windows.newest(shownWindows), Questions: s.answers(), Facts: h.facts(),
-		State: s.state(), Progress: s.progress(), Trial: h.trial, Refused: h.refused.value(shownRefusals), Pool: h.poolView(),
+		State: s.state(), Progress: s.progress(), Trial: h.trial, Refused: h.refused.value(shownRefusals),
 	}
 	v.Title = titleView{s.cfg.Graph, v.State}
-	v.Heads = table{Label: "Scores by head", Columns: []string{"head", "labels", "accuracy", "NLL", "ECE", "by chance up to", "Brier"}}
+	v.Heads.Pool = h.poolView()
+	v.Heads.Scores = table{Label: "Scores by head", Columns: []string{"head", "labels", "accuracy", "NLL", "ECE", "by chance up to", "Brier"}}
 	for i := range h.scores {
 		v.addHead(h.scores[i].Head, &h.scores[i], "gvbll_prequential", fmt.Sprintf("serving=%q", strconv.FormatBool(i == h.servedBy())))
 	}
@@ -95,7 +101,7 @@ func (s *Server) liveView(class string) *liveView {
 		v.addHead(fmt.Sprintf("%s, model %s in the shadow", h.shadow.scores[i].Head, h.shadow.model), &h.shadow.scores[i], "gvbll_shadow_prequential", fmt.Sprintf("model=%q", h.shadow.model))
 	}
 	if len(h.scored.curve.points) > 0 {
-		v.Reliability, v.Curves = h.reliability(), h.curves()
+		v.Heads.Reliability, v.Heads.Curves = h.reliability(), h.curves()
 	}
 	v.Classes, v.Class = h.classTable(), h.class(class)
 	v.Reasons = table{Label: "Refused events by reason", Caption: "since this worker started", ID: "reasons", Columns: []string{"reason", "events"}}
@@ -148,7 +154,7 @@ func (v *liveView) addHead(name string, s *pipeline.Summary, metric, label strin
 	score := func(measure string, value float64) cell {
 		return cell{formatted(value), fmt.Sprintf("%s{head=%q,mean=\"label\",measure=%q,%s}", metric, s.Head, measure, label)}
 	}
-	v.Heads.Rows = append(v.Heads.Rows, tableRow{Name: name, Cells: []cell{
+	v.Heads.Scores.Rows = append(v.Heads.Scores.Rows, tableRow{Name: name, Cells: []cell{
 		{strconv.Itoa(t.Labels), fmt.Sprintf("%s_labels{head=%q,%s}", metric, s.Head, label)},
 		score("accuracy", m.Acc), score("nll", m.NLL), score("ece", m.ECE),
 		{formatted(m.Chance), ""},

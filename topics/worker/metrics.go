@@ -27,20 +27,21 @@ type Metrics struct {
 	transactions    prometheus.Counter
 	retries         prometheus.Counter
 	commit          prometheus.Histogram
-	lag             *prometheus.GaugeVec
-	withheld        *prometheus.GaugeVec
-	risks           *prometheus.GaugeVec
+	inputs          inputMetrics
 	recovery        recoveryMetrics
 	lastCommit      prometheus.Gauge
 	longest         prometheus.Gauge
 	behind          prometheus.Gauge
 	owner           prometheus.Gauge
 	saves           saveMetrics
-	late            *prometheus.CounterVec
-	early           *prometheus.CounterVec
-	unknown         *prometheus.CounterVec
 	forgets         forgetMetrics
 	kafka           *kafkaMetrics
+}
+
+// inputMetrics are those of the input topics, and of what their settings risk.
+type inputMetrics struct {
+	lag, withheld, risks *prometheus.GaugeVec
+	late, early, unknown *prometheus.CounterVec
 }
 
 // recoveryMetrics are those of a start and of taking the graph over.
@@ -129,9 +130,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		transactions:    counter("gvbll_transactions_total", "Kafka transactions committed."),
 		retries:         counter("gvbll_transaction_retries_total", "Transactions produced again because their outcome was unknown."),
 		commit:          histogram("gvbll_commit_seconds", "Time to commit a transaction, retries included.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
-		lag:             gauges("gvbll_input_lag_records", "Committed records of an input topic that are in no window yet.", "topic"),
-		withheld:        gauges("gvbll_input_withheld_records", "Records of an input topic behind a transaction that its producer has not ended: nobody who reads committed records gets them.", "topic"),
-		risks:           gauges("gvbll_topic_at_risk", "1 for each setting of a topic by which records will be lost that the graph needs, or are lost with one broker. Read at the start and every hour.", "topic", "setting"),
+		inputs: inputMetrics{
+			lag:      gauges("gvbll_input_lag_records", "Committed records of an input topic that are in no window yet.", "topic"),
+			withheld: gauges("gvbll_input_withheld_records", "Records of an input topic behind a transaction that its producer has not ended: nobody who reads committed records gets them.", "topic"),
+			risks:    gauges("gvbll_topic_at_risk", "1 for each setting of a topic by which records will be lost that the graph needs, or are lost with one broker. Read at the start and every hour.", "topic", "setting"),
+			late:     counters("gvbll_late_events_total", "Events that arrived after their event-time window was closed, and are in a later one.", "topic"),
+			early:    counters("gvbll_early_events_total", "Events whose time is too far ahead of the clock to be used.", "topic"),
+			unknown:  counters("gvbll_unknown_fields_total", "Records read, in replays too, with a field that is not of the wire format and is ignored, or a time that looks like seconds (`time in seconds`). At most 64 names of a topic are told apart.", "topic", "field"),
+		},
 		recovery: recoveryMetrics{
 			windows:  gauge("gvbll_recovery_windows", "Windows replayed from the ledger at the start."),
 			seconds:  gauge("gvbll_recovery_seconds", "Time to read the checkpoint and to replay the ledger at the start."),
@@ -148,9 +154,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			seconds:  histogram("gvbll_checkpoint_seconds", "Time to write a checkpoint while serving.", prometheus.ExponentialBuckets(0.01, 2, 14)),
 			failures: counter("gvbll_checkpoint_failures_total", "Checkpoints that could not be written."),
 		},
-		late:    counters("gvbll_late_events_total", "Events that arrived after their event-time window was closed, and are in a later one.", "topic"),
-		early:   counters("gvbll_early_events_total", "Events whose time is too far ahead of the clock to be used.", "topic"),
-		unknown: counters("gvbll_unknown_fields_total", "Records read, in replays too, with a field that is not of the wire format and is ignored, or a time that looks like seconds (`time in seconds`). At most 64 names of a topic are told apart.", "topic", "field"),
 		forgets: forgetMetrics{
 			seconds:  histogram("gvbll_forget_seconds", "Time to forget nodes: a replay from the beginning, during which nothing is served.", prometheus.ExponentialBuckets(0.01, 4, 12)),
 			nodes:    counter("gvbll_forgotten_nodes_total", "Node ids forgotten on command."),
@@ -172,9 +175,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 // AtRisk shows the settings by which topics will lose records. It may be called from any
 // goroutine.
 func (m *Metrics) AtRisk(risks []topics.Risk) {
-	m.risks.Reset()
+	m.inputs.risks.Reset()
 	for _, r := range risks {
-		m.risks.WithLabelValues(r.Topic, r.Setting).Set(1)
+		m.inputs.risks.WithLabelValues(r.Topic, r.Setting).Set(1)
 	}
 }
 
@@ -217,8 +220,8 @@ func (m *Metrics) Observe(e replay.Event) {
 		m.commit.Observe(e.Took.Seconds())
 		m.lastCommit.SetToCurrentTime()
 	case replay.Lag:
-		m.lag.WithLabelValues(e.Topic).Set(float64(e.Records))
-		m.withheld.WithLabelValues(e.Topic).Set(float64(e.Withheld))
+		m.inputs.lag.WithLabelValues(e.Topic).Set(float64(e.Records))
+		m.inputs.withheld.WithLabelValues(e.Topic).Set(float64(e.Withheld))
 	case replay.Saved:
 		if e.Err != nil {
 			m.saves.failures.Inc()
@@ -235,10 +238,10 @@ func (m *Metrics) Observe(e replay.Event) {
 		m.forgets.distance.WithLabelValues("mean").Set(e.Mean)
 		m.forgets.distance.WithLabelValues("variance").Set(e.Variance)
 	case replay.UnknownField:
-		m.unknown.WithLabelValues(e.Topic, e.Name).Add(float64(e.Records))
+		m.inputs.unknown.WithLabelValues(e.Topic, e.Name).Add(float64(e.Records))
 	case replay.Untimely:
-		m.late.WithLabelValues(e.Topic).Add(float64(e.Late))
-		m.early.WithLabelValues(e.Topic).Add(float64(e.Early))
+		m.inputs.late.WithLabelValues(e.Topic).Add(float64(e.Late))
+		m.inputs.early.WithLabelValues(e.Topic).Add(float64(e.Early))
 	}
 }
 

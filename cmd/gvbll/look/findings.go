@@ -57,7 +57,7 @@ func (s *Status) findings() []Finding {
 		found = append(found, s.Tasks.Findings()...)
 	}
 	add(s.lost != "", "GvbllTopicAtRisk", "%s", s.lost)
-	stopped := waiting > 0 && s.Committed != nil && s.at.Sub(*s.Committed) > commitsOverdue+s.apart
+	stopped := waiting > 0 && s.Committed != nil && s.at.Sub(*s.Committed) > commitsOverdue+s.stream.apart
 	if stopped {
 		add(true, "GvbllCommitsStopped", "%d events wait, and the last commit was %s ago", waiting, Roughly(s.at.Sub(*s.Committed)))
 	}
@@ -68,8 +68,8 @@ func (s *Status) findings() []Finding {
 	share := float64(refused) / float64(max(refused+now.Predictions+now.Labels, 1))
 	add(refused > manyRefused && share > muchOfAllRefused, "GvbllDeadLettersRising", "%.1f%% of the events were refused: see 'gvbll dead-letters'", 100*share)
 	add(now.Refused[string(event.UnknownClass)] > manyUnknown, "GvbllUnknownClass", "%d labels are of classes that the model lacks: see 'gvbll dead-letters --reason %s'", now.Refused[string(event.UnknownClass)], event.UnknownClass)
-	add(s.drift != "", "GvbllDriftFound", "the log loss rose: %s found it", s.drift)
-	add(s.fallback, "GvbllFallback", "the model as trained serves, because the one that learns was worse")
+	add(s.stream.drift != "", "GvbllDriftFound", "the log loss rose: %s found it", s.stream.drift)
+	add(s.stream.fallback, "GvbllFallback", "the model as trained serves, because the one that learns was worse")
 	add(now.Predictions > 0 && now.Labels == 0 && before.Labels > 0, "GvbllLabelsStopped", "no labels come any more")
 	if now.Labels >= enoughLabels {
 		add(now.ECE > max(muchECE, now.Chance), "GvbllCalibrationOff", "confidence and accuracy differ by %.1f points, and so many labels give at most %.1f by chance", 100*now.ECE, 100*now.Chance)
@@ -83,10 +83,10 @@ func (s *Status) findings() []Finding {
 // graph has shown. Its mean rate would be that of its producers, with the time in which it had
 // nothing to do or did not run yet. The backlog is 0 if no rate is known.
 func (s *Status) backlog() time.Duration {
-	if s.pace == 0 {
+	if s.stream.pace == 0 {
 		return 0
 	}
-	return time.Duration(float64(s.Waiting()) / s.pace * float64(time.Second))
+	return time.Duration(float64(s.Waiting()) / s.stream.pace * float64(time.Second))
 }
 
 // accuracyDeviation returns the standard deviation of the accuracy of so many labels.

@@ -42,9 +42,14 @@ type Status struct {
 	Wrong  []Finding      `json:"wrong"`
 	Unseen []string       `json:"unseen"` // alerts that only metrics can tell
 
-	at       time.Time
-	missing  []string      // topics
-	lost     string        // predictions that are not in their topic, in words, "" for none
+	at      time.Time
+	missing []string // topics
+	lost    string   // predictions that are not in their topic, in words, "" for none
+	stream  streamState
+}
+
+// streamState is what findings need of the windows beside their scores.
+type streamState struct {
 	pace     float64       // events a second, the most that the graph has stepped for paceOver
 	apart    time.Duration // the longest between two windows of event time
 	drift    string        // the detector that found a loss to rise, "" for none
@@ -127,7 +132,7 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 		return err
 	}
 	s.Model, s.Epoch, s.Windows, s.Committed = newest.Serves(), newest.Epoch, newest.Window+1, &newest.Stepped
-	s.fallback = newest.Head == StaticHead
+	s.stream.fallback = newest.Head == StaticHead
 	if s.Tasks == nil {
 		if s.Shadow, err = ShadowIn(ctx, g.Client, g.Names, newest); err != nil {
 			return err
@@ -147,7 +152,7 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 	err = g.scan(ctx, between.Add(-last), func(r *ledger.Record) {
 		p.add(r)
 		if r.Cause == "event-time" && !stepped.IsZero() {
-			s.apart = max(s.apart, r.Stepped.Sub(stepped))
+			s.stream.apart = max(s.stream.apart, r.Stepped.Sub(stepped))
 		}
 		stepped = r.Stepped
 		if r.Stepped.Before(between) {
@@ -156,7 +161,7 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 			addWindow(&now, r)
 			for _, c := range r.Changes {
 				if c.Worse {
-					s.drift = c.Detector
+					s.stream.drift = c.Detector
 				}
 			}
 		}
@@ -164,7 +169,7 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 	if err != nil {
 		return err
 	}
-	s.Last, s.Before, s.pace = shorten(&now, last), shorten(&before, last), p.most()
+	s.Last, s.Before, s.stream.pace = shorten(&now, last), shorten(&before, last), p.most()
 	return nil
 }
 
