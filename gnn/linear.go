@@ -1,6 +1,7 @@
 package gnn
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -76,10 +77,8 @@ func checkWeights(name string, w []float32, rows, cols int) error {
 
 // inLayer returns the first of the errors that is not nil, as one of layer l.
 func inLayer(l int, errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return fmt.Errorf("layer %d: %w", l, err)
-		}
+	if err := cmp.Or(errs...); err != nil {
+		return fmt.Errorf("layer %d: %w", l, err)
 	}
 	return nil
 }

@@ -163,12 +163,6 @@ func (c Config) WithDefaults() (Config, error) {
 	return c, errors.Join(append(problems, c.Update.Validate(), c.Coverage.Validate())...)
 }
 
-// Whole returns c for an engine that has the whole graph.
-func (c Config) Whole() Config {
-	c.Shards = 1
-	return c
-}
-
 // checkWhole returns an error if c is not for an engine that has the whole graph.
 func (c Config) checkWhole() error {
 	if c.Shards > 1 {

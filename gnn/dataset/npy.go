@@ -278,13 +278,17 @@ func (a *array) integers(n int, memory *budget) ([]int64, error) {
 	if err := memory.claim(24 * n); err != nil { // with what a map takes that looks for repeated ones
 		return nil, err
 	}
-	var out []int64
+	return elements(a, n, a.element.integer)
+}
+
+// elements returns n elements, each of its bytes.
+func elements[T any](a *array, n int, of func(raw []byte) T) (out []T, err error) {
 	for range n {
 		raw, err := a.raw()
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, a.element.integer(raw))
+		out = append(out, of(raw))
 	}
 	return out, nil
 }
@@ -294,15 +298,7 @@ func (a *array) texts(n int, memory *budget) ([]string, error) {
 	if err := memory.claim((64 + a.element.width) * n); err != nil {
 		return nil, err
 	}
-	var out []string
-	for range n {
-		raw, err := a.raw()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, a.element.text(raw))
-	}
-	return out, nil
+	return elements(a, n, a.element.text)
 }
 
 // text returns a text, which zeros fill up to its width.

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -51,12 +52,7 @@ func (p *Position) of(at kafka.TopicPartition) (ranges []ledger.Range, s Stand, 
 
 // knows reports whether the position is of a time when the topic existed.
 func (p *Position) knows(topic string) bool {
-	for _, g := range p.Consumed {
-		if g.Topic == topic {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Consumed, func(g ledger.Range) bool { return g.Topic == topic })
 }
 
 // Position returns what the inputs have consumed.
@@ -177,10 +173,8 @@ func (in *Input[E]) appendBegin(list []ledger.Input) []ledger.Input {
 // range on that the ledger names, which Replay checks.
 func (in *Inputs) CheckBegins(ledger []ledger.Input) error {
 	for _, then := range ledger {
-		for _, err := range []error{in.Nodes.checkBegin(&then), in.Labels.checkBegin(&then), in.Commands.checkBegin(&then)} {
-			if err != nil {
-				return err
-			}
+		if err := cmp.Or(in.Nodes.checkBegin(&then), in.Labels.checkBegin(&then), in.Commands.checkBegin(&then)); err != nil {
+			return err
 		}
 	}
 	return nil

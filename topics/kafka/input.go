@@ -25,33 +25,18 @@ func (in *input) take(n int64) []byte {
 	return b
 }
 
-func (in *input) int8() int8 {
-	if b := in.take(1); b != nil {
-		return int8(b[0])
+// fixed takes n bytes, at most 8: zeros if there are fewer.
+func (in *input) fixed(n int64) []byte {
+	if b := in.take(n); b != nil {
+		return b
 	}
-	return 0
+	return make([]byte, n)
 }
 
-func (in *input) int16() int16 {
-	if b := in.take(2); b != nil {
-		return int16(binary.BigEndian.Uint16(b))
-	}
-	return 0
-}
-
-func (in *input) int32() int32 {
-	if b := in.take(4); b != nil {
-		return int32(binary.BigEndian.Uint32(b))
-	}
-	return 0
-}
-
-func (in *input) int64() int64 {
-	if b := in.take(8); b != nil {
-		return int64(binary.BigEndian.Uint64(b))
-	}
-	return 0
-}
+func (in *input) int8() int8   { return int8(in.fixed(1)[0]) }
+func (in *input) int16() int16 { return int16(binary.BigEndian.Uint16(in.fixed(2))) }
+func (in *input) int32() int32 { return int32(binary.BigEndian.Uint32(in.fixed(4))) }
+func (in *input) int64() int64 { return int64(binary.BigEndian.Uint64(in.fixed(8))) }
 
 // varint reads a signed number in zigzag encoding, as in a record.
 func (in *input) varint() int64 {

@@ -151,10 +151,7 @@ func (c *Client) Offsets(ctx context.Context, topics ...string) (map[TopicPartit
 	err = c.listOffsets(ctx, counts, func(at TopicPartition, p *kafkago.PartitionOffsets) {
 		bounds[at] = Bounds{p.FirstOffset, p.LastOffset}
 	}, kafkago.FirstOffsetOf, kafkago.LastOffsetOf)
-	if err != nil {
-		return nil, err
-	}
-	return bounds, nil
+	return bounds, err
 }
 
 // OffsetsAt returns, for each partition of a topic, the offset of the first record that
@@ -181,10 +178,7 @@ func (c *Client) OffsetsAt(ctx context.Context, topic string, since time.Time) (
 			}
 		}
 	}, func(p int) kafkago.OffsetRequest { return kafkago.TimeOffsetOf(p, since) })
-	if err != nil {
-		return nil, err
-	}
-	return offsets, nil
+	return offsets, err
 }
 
 // listOffsets makes the requests for every partition and calls each for the answers.

@@ -211,15 +211,8 @@ func isArray(code byte) bool {
 
 // string reads a string of at most limit bytes without copying it.
 func (in *input) string(limit int) ([]byte, error) {
-	code, err := in.peek()
+	n, err := in.bytesLen(msgpcode.IsString, "a string is")
 	if err != nil {
-		return nil, err
-	}
-	if !msgpcode.IsString(code) {
-		return nil, refusef(event.Undecodable, "code 0x%02x where a string is needed", code)
-	}
-	n, err := in.length(code, (*msgpack.Decoder).DecodeBytesLen)
-	if n, err = in.size(n, 1, err); err != nil {
 		return nil, err
 	}
 	if n > limit {
@@ -230,6 +223,19 @@ func (in *input) string(limit int) ([]byte, error) {
 		return nil, refusef(event.Undecodable, "a string that is not UTF-8")
 	}
 	return b, nil
+}
+
+// bytesLen reads the length of a block of bytes, whose code must be of a kind.
+func (in *input) bytesLen(is func(code byte) bool, what string) (int, error) {
+	code, err := in.peek()
+	if err != nil {
+		return 0, err
+	}
+	if !is(code) {
+		return 0, refusef(event.Undecodable, "code 0x%02x where %s needed", code, what)
+	}
+	n, err := in.length(code, (*msgpack.Decoder).DecodeBytesLen)
+	return in.size(n, 1, err)
 }
 
 // text reads a string of at most limit bytes.
@@ -448,15 +454,8 @@ func (in *input) indices(limits Limits) ([]uint32, error) {
 
 // binary reads a binary block.
 func (in *input) binary() ([]byte, error) {
-	code, err := in.peek()
+	n, err := in.bytesLen(msgpcode.IsBin, "bytes are")
 	if err != nil {
-		return nil, err
-	}
-	if !msgpcode.IsBin(code) {
-		return nil, refusef(event.Undecodable, "code 0x%02x where bytes are needed", code)
-	}
-	n, err := in.length(code, (*msgpack.Decoder).DecodeBytesLen)
-	if n, err = in.size(n, 1, err); err != nil {
 		return nil, err
 	}
 	b := make([]byte, n)

@@ -28,11 +28,6 @@ type configFile struct {
 // maxConfig is the largest size of the file in bytes.
 const maxConfig = 1 << 20
 
-// configLoader returns a loader for a process, whose environment overrides the file.
-func configLoader(p Process) kong.ConfigurationLoader {
-	return func(r io.Reader) (kong.Resolver, error) { return loadConfig(r, p) }
-}
-
 func loadConfig(r io.Reader, p Process) (kong.Resolver, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -49,7 +50,7 @@ func (c Program) Parser(ctx context.Context, global *Global, p Process, exit fun
 		kong.PostBuild(placeHelp),
 		kong.PostBuild(p.nameConfig),
 		kong.PostBuild(hideGroups),
-		kong.Configuration(configLoader(p)),
+		kong.Configuration(func(r io.Reader) (kong.Resolver, error) { return loadConfig(r, p) }),
 		kong.Resolvers(environment{p}),
 		kong.Writers(p.Out, p.Err),
 		kong.Exit(exit),

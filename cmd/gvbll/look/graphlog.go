@@ -119,7 +119,8 @@ func (l *Log) settings() (pipeline.Config, error) {
 	if err != nil {
 		err = fmt.Errorf("ledger %s: %w, or begin an epoch of this one with 'gvbll rebase' first", l.Names.Ledger, err)
 	}
-	return cfg.Whole(), err
+	cfg.Shards = 1
+	return cfg, err
 }
 
 // CheckServes returns an error unless m is the model that serves.

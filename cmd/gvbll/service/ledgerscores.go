@@ -2,6 +2,7 @@ package service
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -57,11 +58,7 @@ func LedgerScores(out *event.Outcome, classes []string) *ledger.Scores {
 			s.Degrees = append(s.Degrees, ledger.Group{Name: event.DegreeSlices[i].Name, Tally: ledgerTally(&degrees[i])})
 		}
 	}
-	var frequent []*class
-	for _, c := range byClass {
-		frequent = append(frequent, c)
-	}
-	slices.SortFunc(frequent, func(a, b *class) int {
+	frequent := slices.SortedFunc(maps.Values(byClass), func(a, b *class) int {
 		return cmp.Or(b.tally.Labels+b.predicted-a.tally.Labels-a.predicted, cmp.Compare(a.index, b.index))
 	})
 	for _, c := range frequent[:min(len(frequent), ledger.MaxClasses)] {

@@ -107,10 +107,6 @@ type trainerEngine struct {
 
 var _ tasks.Trainer = (*trainerEngine)(nil)
 
-func newTrainerEngine(l *sharding.Trainer) *trainerEngine {
-	return &trainerEngine{Trainer: l}
-}
-
 // Learn implements tasks.Trainer.
 func (l *trainerEngine) Learn(window int64, rows [][]byte) (out *event.Outcome, heads []byte, err error) {
 	if window != l.Next() {

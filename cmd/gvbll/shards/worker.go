@@ -157,7 +157,7 @@ func (s *Worker) restoreTrainer(shards int, r io.ReaderAt, size int64, _ string)
 func (s *Worker) learns(t *sharding.Trainer) *trainerEngine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.trainer = newTrainerEngine(t)
+	s.trainer = &trainerEngine{Trainer: t}
 	return s.trainer
 }
 
