@@ -34,19 +34,19 @@ type Turmoil struct {
 // one undisturbed worker processes the rest of the stream. Every node must have been
 // predicted once. The right predictions depend on where the windows were cut, so they
 // are not known in advance: gvbll audit must get them by replaying the ledger.
-func Chaos(ctx context.Context, s *Setup, c Cluster, seed uint64, long time.Duration, report func(string)) (found *Turmoil, err error) {
+func Chaos(ctx context.Context, s *Setup, long time.Duration) (found *Turmoil, err error) {
 	defer catch(&err)
-	g := s.newGraph(ctx, fmt.Sprintf("chaos-%d", seed))
+	g := s.newGraph(ctx, fmt.Sprintf("chaos-%d", s.Seed))
 	r := &chaos{
-		graph: g, cluster: c, rng: rand.New(rand.NewPCG(seed, 0)), report: report,
+		graph: g, rng: rand.New(rand.NewPCG(s.Seed, 0)),
 		workers: make(map[string]*process), halted: make(map[string]time.Time),
 	}
-	r.found.Seed, r.found.Minutes = seed, long.Minutes()
+	r.found.Seed, r.found.Minutes = s.Seed, long.Minutes()
 	defer r.end()
 	r.ledger = g.follow(ctx)
 	r.sender = g.newSender(ctx)
-	beside(func(stop <-chan struct{}) { r.send(ctx, rand.New(rand.NewPCG(seed, 1)), stop) }, func() {
-		must(errors.Join(caught(func() { r.disturb(ctx, long) }), caught(c.calm)))
+	beside(func(stop <-chan struct{}) { r.send(ctx, rand.New(rand.NewPCG(s.Seed, 1)), stop) }, func() {
+		must(errors.Join(caught(func() { r.disturb(ctx, long) }), caught(s.Cluster.calm)))
 	})
 	r.finish(ctx)
 	return &r.found, nil
@@ -55,13 +55,11 @@ func Chaos(ctx context.Context, s *Setup, c Cluster, seed uint64, long time.Dura
 // chaos is a chaos run.
 type chaos struct {
 	*graph
-	cluster Cluster
 	rng     *rand.Rand
 	workers map[string]*process  // by name
 	halted  map[string]time.Time // until when, by name
 	ledger  *progress
 	sender  *sender // used by send alone
-	report  func(string)
 
 	next   int // id of the next node to send
 	poison int // records sent that cannot be decoded
@@ -151,20 +149,20 @@ func (r *chaos) disturb(ctx context.Context, long time.Duration) {
 		case 0, 1:
 			p.signal(syscall.SIGKILL)
 			r.found.Kills++
-			r.report(name + " killed")
+			r.setup.Report(name + " killed")
 		case 2:
 			p.signal(syscall.SIGTERM)
 			r.found.Ends++
-			r.report(name + " ended")
+			r.setup.Report(name + " ended")
 		case 3:
 			if _, halted := r.halted[name]; !halted {
 				p.signal(syscall.SIGSTOP)
 				r.halted[name] = time.Now().Add(session * time.Duration(1+r.rng.IntN(3)))
 				r.found.Halts++
-				r.report(name + " halted")
+				r.setup.Report(name + " halted")
 			}
 		default:
-			r.report(r.cluster.disturb(r.rng))
+			r.setup.Report(r.setup.Cluster.disturb(r.rng))
 			r.found.Faults++
 		}
 	}

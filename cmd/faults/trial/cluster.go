@@ -1,14 +1,11 @@
 package trial
 
-import (
-	"fmt"
-	"math/rand/v2"
-)
+import "math/rand/v2"
 
-// Cluster is a Kafka cluster that can be disturbed.
-type Cluster interface {
-	Addresses() []string
-	Close()
+// cluster is a Kafka cluster that can be disturbed.
+type cluster interface {
+	addresses() []string
+	close()
 	// disturb starts a random disturbance and describes it. It may last until the next
 	// one, or until calm.
 	disturb(rng *rand.Rand) (what string)
@@ -16,17 +13,15 @@ type Cluster interface {
 	calm()
 }
 
-// NewCluster starts the brokers of a kind: kfake, or kafka for three nodes of Apache Kafka and
+// newCluster starts the brokers of a kind: kfake, or kafka for three nodes of Apache Kafka and
 // kafka1 for one, which a script runs with their data in a new directory.
-func NewCluster(kind, tool, dir string) (c Cluster, err error) {
-	defer catch(&err)
+func newCluster(kind, tool, dir string) cluster {
 	switch kind {
 	case "kfake":
-		return newFake(), nil
-	case "kafka":
-		return newNodes(tool, dir, 3), nil
+		return newFake()
 	case "kafka1":
-		return newNodes(tool, dir, 1), nil
+		return newNodes(tool, dir, 1)
+	default:
+		return newNodes(tool, dir, 3)
 	}
-	return nil, fmt.Errorf("there is no cluster %q", kind)
 }

@@ -44,9 +44,9 @@ type Crashes struct {
 // Graphs of shards have three workers or, with a standby, four, which share the tasks. All of
 // them are killed at a run's first point. In every third run one is halted for three sessions and
 // woken, besides. There are no commands and no epochs.
-func Crash(ctx context.Context, s *Setup, runs int, seed uint64, report func(done int)) (found *Crashes, err error) {
+func Crash(ctx context.Context, s *Setup, runs int) (found *Crashes, err error) {
 	defer catch(&err)
-	m := s.newMatrix(seed)
+	m := s.newMatrix()
 	undisturbed, _ := m.run(ctx, "undisturbed", plan{})
 	if len(undisturbed.faults) > 0 {
 		fail("the undisturbed run: %s", strings.Join(undisturbed.faults, "; "))
@@ -61,7 +61,7 @@ func Crash(ctx context.Context, s *Setup, runs int, seed uint64, report func(don
 				m.found.Runs++
 				done := m.found.Runs
 				m.mu.Unlock()
-				report(done)
+				s.Report(fmt.Sprintf("%d of %d runs", done, runs))
 			}
 		})
 	}
@@ -80,14 +80,13 @@ func Crash(ctx context.Context, s *Setup, runs int, seed uint64, report func(don
 type matrix struct {
 	*Setup
 	begin int64 // event time of the first node, milliseconds
-	seed  uint64
 
 	mu    sync.Mutex
 	found Crashes
 }
 
-func (s *Setup) newMatrix(seed uint64) *matrix {
-	m := &matrix{Setup: s, begin: time.Now().Add(-30 * time.Minute).Truncate(time.Minute).UnixMilli(), seed: seed}
+func (s *Setup) newMatrix() *matrix {
+	m := &matrix{Setup: s, begin: time.Now().Add(-30 * time.Minute).Truncate(time.Minute).UnixMilli()}
 	m.found.Points = make(map[string]int)
 	return m
 }
@@ -104,7 +103,7 @@ func (m *matrix) points() []string {
 // compare does run n, with crashes at points that depend on the seed and n, and compares
 // it with the undisturbed run.
 func (m *matrix) compare(ctx context.Context, n int, undisturbed *published) {
-	rng := rand.New(rand.NewPCG(m.seed, uint64(n)))
+	rng := rand.New(rand.NewPCG(m.Seed, uint64(n)))
 	all := m.points()
 	passes := 3 // up to which one kills
 	if m.Shards > 0 && rng.IntN(2) == 0 {
@@ -120,7 +119,7 @@ func (m *matrix) compare(ctx context.Context, n int, undisturbed *published) {
 	}
 	var got *published
 	var dir string
-	err := caught(func() { got, dir = m.run(ctx, fmt.Sprintf("crash-%d-%d", m.seed, n), p) })
+	err := caught(func() { got, dir = m.run(ctx, fmt.Sprintf("crash-%d-%d", m.Seed, n), p) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	fault := func(what string) {
@@ -435,13 +434,13 @@ func (r *crashRun) command(ctx context.Context, c *event.Command) {
 func (r *crashRun) send(ctx context.Context, second bool) {
 	s := r.newSender(ctx)
 	m := r.matrix
-	rng := rand.New(rand.NewPCG(m.seed, 1<<32)) // the same in every run
+	rng := rand.New(rand.NewPCG(m.Seed, 1<<32)) // the same in every run
 	items, begin, serial := r.setup.Items[:len(r.setup.Items)/2], m.begin, 0
 	if second {
 		items, begin, serial = r.setup.Items[len(r.setup.Items)/2:], m.begin+120_000, 1000
 	}
 	stay := int64(60) // ms until a node departs, with or without its label
-	if m.seed%2 == 1 {
+	if m.Seed%2 == 1 {
 		stay = 150 // surely with its label
 	}
 	type timed struct {

@@ -102,8 +102,7 @@ func (f *fake) dead(member string) bool {
 	return time.Since(last) > 3*session
 }
 
-// Addresses implements [Cluster].
-func (f *fake) Addresses() []string { return f.cluster.ListenAddrs() }
+func (f *fake) addresses() []string { return f.cluster.ListenAddrs() }
 
 func (f *fake) calm() {
 	f.mu.Lock()
@@ -111,8 +110,7 @@ func (f *fake) calm() {
 	f.slow, f.lose = 0, 0
 }
 
-// Close implements [Cluster].
-func (f *fake) Close() {
+func (f *fake) close() {
 	f.stop()
 	f.cluster.Close()
 }

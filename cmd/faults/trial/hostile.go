@@ -173,25 +173,24 @@ func (s *Setup) attacks(size float64) []attack {
 // dead letter with its reason or be bounded, and the worker's peak of memory is compared with
 // a bound. Beside the last streams, data sets are opened that are bombs. Attacks whose names
 // do not contain the text only are left out.
-func Hostile(ctx context.Context, s *Setup, size float64, only string, report func(string)) (found *Siege, err error) {
+func Hostile(ctx context.Context, s *Setup, size float64, only string) (found *Siege, err error) {
 	defer catch(&err)
-	admin := need(kgo.NewClient(kgo.SeedBrokers(s.Brokers...)))
-	defer admin.Close()
 	found = &Siege{Size: size}
 	for i, a := range s.attacks(size) {
 		if !strings.Contains(a.name, only) {
 			continue
 		}
-		v := s.newServed(ctx, admin, fmt.Sprintf("hostile-%d", i))
+		v := s.newServed(ctx, fmt.Sprintf("hostile-%d", i))
 		made := &Attack{Name: a.name, Records: a.records, BoundMB: a.boundMB}
 		if err := caught(func() { v.withstand(ctx, &a, made) }); err != nil {
 			made.Wrong = err.Error()
 		}
-		v.end()
+		v.graph.end()
 		found.Attacks = append(found.Attacks, made)
-		report(fmt.Sprintf("%+v", *made))
+		s.Report(fmt.Sprintf("%+v", *made))
 		must(ctx.Err())
 		v.deleteTopics(ctx, v.names.Nodes, v.names.Labels, v.names.Commands, v.names.Predictions, v.names.DeadLetters, v.names.Ledger)
+		v.end()
 	}
 	return found, nil
 }

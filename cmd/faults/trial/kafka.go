@@ -17,9 +17,9 @@ import (
 type nodes struct {
 	tool, dir string
 	each      []string // their directories
-	addresses []string
-	down      string // directory of the node that is killed, "" for none
-	halted    int    // process id of the node that is halted, 0 for none
+	at        []string // their addresses
+	down      string   // directory of the node that is killed, "" for none
+	halted    int      // process id of the node that is halted, 0 for none
 }
 
 // newNodes starts one node or three, with their data in a new directory.
@@ -32,7 +32,7 @@ func newNodes(tool, dir string, n int) *nodes {
 			k.each = append(k.each, filepath.Join(dir, strconv.Itoa(i+1)))
 		}
 	}
-	k.addresses = strings.Split(strings.TrimSpace(k.run(start, dir)), ",")
+	k.at = strings.Split(strings.TrimSpace(k.run(start, dir)), ",")
 	return k
 }
 
@@ -48,8 +48,7 @@ func (k *nodes) run(args ...string) string {
 	return string(out)
 }
 
-// Addresses implements [Cluster].
-func (k *nodes) Addresses() []string { return k.addresses }
+func (k *nodes) addresses() []string { return k.at }
 
 func (k *nodes) disturb(rng *rand.Rand) string {
 	if k.down != "" || k.halted != 0 {
@@ -85,8 +84,7 @@ func (k *nodes) calm() {
 	}
 }
 
-// Close implements [Cluster].
-func (k *nodes) Close() {
+func (k *nodes) close() {
 	_ = caught(k.calm)
 	_ = caught(func() { k.run("stop", k.dir) })
 }

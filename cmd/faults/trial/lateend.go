@@ -18,7 +18,7 @@ var lateEnds = []scenario{{name: "the end of a transaction arrives in the next o
 func lateEnd(ctx context.Context, v *served) {
 	p := newProxy(v.setup.Brokers)
 	defer p.close()
-	if f, ok := v.cluster.(*fake); ok { // which may lead all from one broker
+	if f, ok := v.setup.Cluster.(*fake); ok { // which may lead all from one broker
 		for part := range int32(partitions) {
 			must(f.cluster.MoveTopicPartition(v.names.Predictions, part, part))
 		}

@@ -65,7 +65,7 @@ func throttled(ctx context.Context, v *served) {
 func tooFewReplicas(ctx context.Context, v *served) {
 	v.set(ctx, v.names.Predictions, "min.insync.replicas", "3")
 	v.serve(ctx, 100)
-	k := v.cluster.(*nodes)
+	k := v.setup.Cluster.(*nodes)
 	k.stop(2)
 	err := caught(func() {
 		v.send(ctx, 100)

@@ -92,12 +92,12 @@ func (v *served) lose(ctx context.Context, lost map[kafka.TopicPartition]int) {
 				left = append(left, r)
 			}
 		}
-		if _, ok := v.cluster.(*fake); ok {
+		if _, ok := v.setup.Cluster.(*fake); ok {
 			slices.Reverse(left)
 			v.replace(ctx, at.Topic, left)
 		}
 	}
-	if k, ok := v.cluster.(*nodes); ok {
+	if k, ok := v.setup.Cluster.(*nodes); ok {
 		k.cut(cuts)
 	}
 }

@@ -24,14 +24,14 @@ type Restarted struct {
 // again, while nodes of a graph are sent at the given rate and one worker serves; three share a
 // graph of shards. The last of the restarts leaves its node down for the time away, the others
 // for a moment. No worker may end, and every node must be predicted once.
-func Restarts(ctx context.Context, s *Setup, cluster Cluster, rate, times int, away time.Duration, report func(string)) (found *Restarted, err error) {
+func Restarts(ctx context.Context, s *Setup, rate, times int, away time.Duration) (found *Restarted, err error) {
 	defer catch(&err)
-	c, ok := cluster.(*nodes)
+	c, ok := s.Cluster.(*nodes)
 	if !ok {
 		fail("restarts of brokers need --broker kafka or kafka1")
 	}
-	v := s.newServed(ctx, nil, "restarts")
-	r := &restarts{served: v, cluster: c, report: report, found: Restarted{Brokers: len(c.each), Rate: rate, Restarts: times}}
+	v := s.newServed(ctx, "restarts")
+	r := &restarts{served: v, cluster: c, found: Restarted{Brokers: len(c.each), Rate: rate, Restarts: times}}
 	v.http = freeAddress()
 	r.first = v.http
 	defer r.end()
@@ -61,7 +61,6 @@ type restarts struct {
 	cluster *nodes
 	others  []*process // which share the tasks of a graph of shards with the first
 	first   string     // --http of that
-	report  func(string)
 	found   Restarted
 }
 
@@ -86,7 +85,7 @@ func (r *restarts) restart(ctx context.Context, node int, away time.Duration) {
 	r.awaitWindow(ctx, time.Now().Add(time.Second))
 	began := time.Now()
 	r.cluster.stop(node)
-	r.report(fmt.Sprintf("node %d stopped", node+1))
+	r.setup.Report(fmt.Sprintf("node %d stopped", node+1))
 	if len(r.cluster.each) == 1 && away > 0 {
 		if err := caught(func() { r.awaitReady(ctx, http.StatusServiceUnavailable, away) }); err != nil {
 			r.found.unexplained("%v", err)
@@ -102,7 +101,7 @@ func (r *restarts) restart(ctx context.Context, node int, away time.Duration) {
 	r.found.AwayMS = max(r.found.AwayMS, started.Sub(began).Milliseconds())
 	at := r.awaitWindow(ctx, started)
 	r.found.LongestMS = max(r.found.LongestMS, at.Sub(started).Milliseconds())
-	r.report(fmt.Sprintf("node %d started, the next window came after %v", node+1, at.Sub(started).Round(time.Millisecond)))
+	r.setup.Report(fmt.Sprintf("node %d started, the next window came after %v", node+1, at.Sub(started).Round(time.Millisecond)))
 	r.awaitReady(ctx, http.StatusOK, drainTimeout)
 }
 
@@ -131,7 +130,7 @@ func (r *restarts) awaitWindow(ctx context.Context, after time.Time) (at time.Ti
 // awaitReady waits until /readyz answers with a status.
 func (r *restarts) awaitReady(ctx context.Context, status int, within time.Duration) {
 	var last string
-	defer func() { r.report(fmt.Sprintf("/readyz: %.200q", last)) }()
+	defer func() { r.setup.Report(fmt.Sprintf("/readyz: %.200q", last)) }()
 	r.await(ctx, fmt.Sprintf("answer %d of /readyz", status), within, func(totals) bool {
 		var got int
 		got, last = get(ctx, r.first, "/readyz")

@@ -27,6 +27,9 @@ type Setup struct {
 	Flags            []string // further flags of the workers
 	Shards           int      // of the graphs, 0 for graphs without shards
 	Items            []Item   // nodes that fit the model, in the order of their arrival
+	Seed             uint64   // of everything random
+	Report           func(progress string)
+	Cluster          cluster
 	Brokers          []string // addresses of the cluster
 	Client           *kafka.Client
 	Dir              string // for checkpoints and logs

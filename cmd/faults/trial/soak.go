@@ -57,7 +57,7 @@ func (w *Wear) Err() error {
 // Soak sends nodes at a steady rate to one worker. Once all nodes have been sent, it sends
 // them again and again with the features of other nodes, so that the graph keeps its
 // size. From then on the worker's live heap, open files and goroutines must not grow.
-func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)) (found *Wear, err error) {
+func Soak(ctx context.Context, s *Setup, long time.Duration) (found *Wear, err error) {
 	defer catch(&err)
 	g := s.newGraph(ctx, "soak")
 	g.http = freeAddress()
@@ -89,7 +89,7 @@ func Soak(ctx context.Context, s *Setup, long time.Duration, report func(string)
 			at := scrape(ctx, g.http)
 			samples = append(samples, at)
 			w.Checkpoints = at.checkpoints
-			report(fmt.Sprintf("%v: %d events, live heap %.1f MB, %.0f files, %.0f goroutines", time.Since(began).Round(time.Second), w.Events, at.heap, at.descriptors, at.goroutines))
+			s.Report(fmt.Sprintf("%v: %d events, live heap %.1f MB, %.0f files, %.0f goroutines", time.Since(began).Round(time.Second), w.Events, at.heap, at.descriptors, at.goroutines))
 		}
 		select {
 		case <-tick.C:

@@ -15,12 +15,12 @@ type Spreads struct {
 }
 
 // Spread runs the stream of [Crash] on a graph of shards whose tasks 1, 2, 4 and 8 processes share. All runs must publish the same bytes, and an audit of each must agree.
-func Spread(ctx context.Context, s *Setup, seed uint64, report func(string)) (found *Spreads, err error) {
+func Spread(ctx context.Context, s *Setup) (found *Spreads, err error) {
 	defer catch(&err)
 	if s.Shards == 0 {
 		fail("spread needs --shards")
 	}
-	m := s.newMatrix(seed)
+	m := s.newMatrix()
 	found = &Spreads{Shards: s.Shards, Processes: []int{1, 2, 4, 8}}
 	var first *published
 	for _, n := range found.Processes {
@@ -36,7 +36,7 @@ func Spread(ctx context.Context, s *Setup, seed uint64, report func(string)) (fo
 			found.Unequal++
 			found.Wrong = append(found.Wrong, fmt.Sprintf("%d processes: %s", n, strings.Join(wrong, "; ")))
 		}
-		report(fmt.Sprintf("%d processes: %d predictions %v", n, len(got.predictions), wrong))
+		s.Report(fmt.Sprintf("%d processes: %d predictions %v", n, len(got.predictions), wrong))
 	}
 	return found, nil
 }

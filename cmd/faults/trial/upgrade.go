@@ -23,15 +23,14 @@ type Upgraded struct {
 // ones are ended, the standby first. Then a worker of the old program starts once more, as
 // a supervisor might do, and must end by itself. The new workers have another setting
 // too, so that an epoch begins even if both programs have the same engine.
-func Upgrade(ctx context.Context, s *Setup, old string, report func(string)) (found *Upgraded, err error) {
+func Upgrade(ctx context.Context, s *Setup, old string) (found *Upgraded, err error) {
 	defer catch(&err)
 	g := s.newGraph(ctx, "upgrade")
-	u := &upgrade{graph: g, old: old, report: report}
+	u := &upgrade{graph: g, old: old}
 	defer u.end()
 	u.ledger = g.follow(ctx)
 	// The load is that of a chaos run, without its disturbances.
-	load := &chaos{graph: g, ledger: u.ledger, report: report, rng: rand.New(rand.NewPCG(1, 0))}
-	load.sender = g.newSender(ctx)
+	load := &chaos{graph: g, ledger: u.ledger, sender: g.newSender(ctx)}
 	var last *process
 	beside(func(stop <-chan struct{}) { load.send(ctx, rand.New(rand.NewPCG(1, 1)), stop) }, func() { last = u.roll(ctx) })
 	load.drain(ctx, last)
@@ -44,7 +43,6 @@ type upgrade struct {
 	*graph
 	old    string // the old program
 	ledger *progress
-	report func(string)
 	found  Upgraded
 }
 
@@ -54,7 +52,7 @@ func (u *upgrade) start(program, name string, args ...string) *process {
 		"work", "--brokers", strings.Join(u.setup.Brokers, ","), "--prefix", u.prefix, "--model", u.setup.Model, "--http", u.http,
 		"--session-timeout", session.String(), "--linger", "20ms", "--commit-interval", "20ms",
 	}, args...)...)
-	u.report(name + " started")
+	u.setup.Report(name + " started")
 	return p
 }
 
@@ -84,7 +82,7 @@ func (u *upgrade) roll(ctx context.Context) *process {
 	if err := owner.stop(); err != nil {
 		u.found.unexplained("the old owner ended with %v: %s", err, owner.lastLine())
 	}
-	u.report("the old workers have ended")
+	u.setup.Report("the old workers have ended")
 	u.pass(ctx, 100)
 	u.found.PauseMS = u.ledger.longest().Milliseconds()
 	late := u.start(u.old, "old-again")

@@ -43,12 +43,10 @@ type Played struct {
 // World serves a graph for each scenario in which the world is not as a worker would believe
 // it: every node must be predicted once, or a worker must end with one line that names the thing
 // and the remedy. Scenarios whose names do not contain the text only are left out.
-func World(ctx context.Context, s *Setup, cluster Cluster, only string, report func(string)) (found *Played, err error) {
+func World(ctx context.Context, s *Setup, only string) (found *Played, err error) {
 	defer catch(&err)
-	admin := need(kgo.NewClient(kgo.SeedBrokers(s.Brokers...)))
-	defer admin.Close()
 	there := 0
-	if k, ok := cluster.(*nodes); ok {
+	if k, ok := s.Cluster.(*nodes); ok {
 		there = len(k.each)
 	}
 	found = &Played{}
@@ -62,8 +60,7 @@ func World(ctx context.Context, s *Setup, cluster Cluster, only string, report f
 		}
 		setup := *s
 		setup.Shards = c.shards
-		v := setup.newServed(ctx, admin, fmt.Sprintf("world-%d", i))
-		v.cluster = cluster
+		v := setup.newServed(ctx, fmt.Sprintf("world-%d", i))
 		v.http = freeAddress()
 		err := caught(func() { c.play(ctx, v) })
 		v.end()
@@ -71,24 +68,22 @@ func World(ctx context.Context, s *Setup, cluster Cluster, only string, report f
 		if err != nil {
 			found.unexplained("%s: %s (logs are in %s)", c.name, err, v.dir)
 		}
-		report(fmt.Sprintf("%s: %v", c.name, err))
+		s.Report(fmt.Sprintf("%s: %v", c.name, err))
 		must(ctx.Err())
 	}
 	return found, nil
 }
 
-// newServed makes the topics of a graph whose prefix begins with the name. admin is a client
-// that administers the cluster.
-func (s *Setup) newServed(ctx context.Context, admin *kgo.Client, name string) *served {
+// newServed makes the topics of a graph whose prefix begins with the name.
+func (s *Setup) newServed(ctx context.Context, name string) *served {
 	g := s.newGraph(ctx, name)
-	return &served{graph: g, admin: admin, out: g.newSender(ctx)}
+	return &served{graph: g, admin: need(kgo.NewClient(kgo.SeedBrokers(s.Brokers...))), out: g.newSender(ctx)}
 }
 
 // served is a graph with a sender and one worker, which runs at times.
 type served struct {
 	*graph
-	admin    *kgo.Client
-	cluster  Cluster // of a scenario
+	admin    *kgo.Client // administers the cluster
 	out      *sender
 	sent     int // nodes
 	worker   *process
@@ -140,6 +135,7 @@ func (v *served) halt() {
 // end ends what still runs.
 func (v *served) end() {
 	v.graph.end()
+	v.admin.Close()
 	if v.progress != nil {
 		_ = v.progress.close()
 	}

@@ -1,0 +1,83 @@
+package trial
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/dataset"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/kafka"
+)
+
+// Prepare builds the program, trains small models with the encoder, two of them if promote is set,
+// makes as many nodes as the trial sends, and starts the cluster, as [newCluster] does.
+func (s *Setup) Prepare(ctx context.Context, broker, tool string, encoder gnn.Kind, nodes int, promote bool) (err error) {
+	defer catch(&err)
+	s.Dir = need(os.MkdirTemp("", "gvbll-faults-"))
+	s.Program, s.Model = filepath.Join(s.Dir, "gvbll"), filepath.Join(s.Dir, "model.safetensors")
+	build := exec.CommandContext(ctx, "go", "build", "-tags", "crashpoints", "-o", s.Program, "./cmd/gvbll")
+	if out, err := build.CombinedOutput(); err != nil {
+		fail("building the program: %w: %s", err, out)
+	}
+	s.makeNodes(ctx, encoder, nodes, promote)
+	s.Cluster = newCluster(broker, tool, filepath.Join(s.Dir, "kafka"))
+	s.Brokers = s.Cluster.addresses()
+	s.Client = need(kafka.Dial(ctx, kafka.Config{Brokers: s.Brokers, ClientID: "faults"}))
+	return nil
+}
+
+// Close ends the cluster.
+func (s *Setup) Close() {
+	if s.Client != nil {
+		s.Client.Close()
+	}
+	if s.Cluster != nil {
+		s.Cluster.close()
+	}
+}
+
+// makeNodes trains the models on most of a data set, and sets the nodes to the others.
+func (s *Setup) makeNodes(ctx context.Context, encoder gnn.Kind, nodes int, promote bool) {
+	cfg := need(dataset.DriftPreset("moderate"))
+	cfg.Nodes, cfg.Steps, cfg.Seed = 4*nodes+500, 10, s.Seed
+	d, split, err := dataset.Drift(cfg)
+	must(err)
+	data := model.Data{Name: d.Name, Dim: d.Dim, Classes: d.Classes}
+	for _, v := range split.Train {
+		data.X, data.Labels = append(data.X, d.Features[v]), append(data.Labels, d.Labels[v])
+	}
+	data.Src, data.Dst = d.Subgraph(split.Train)
+	train := func(cfg model.Config, file string) string {
+		cfg.Epochs, cfg.Pool, cfg.Encoder = 20, s.Head == pipeline.HeadPool, cmp.Or(cfg.Encoder, encoder)
+		must(need(model.Train(ctx, data, cfg, nil)).Save(file))
+		return need(model.Open(file)).ID // the file's hash
+	}
+	train(model.Config{Seed: s.Seed}, s.Model)
+	if promote {
+		s.Shadow = filepath.Join(s.Dir, "shadow.safetensors")
+		s.ShadowID = train(model.Config{Seed: s.Seed + 1, Encoder: gnn.KindGCN, Embedding: 8}, s.Shadow)
+	}
+	neighbours := d.Arrivals(split.Steps)
+	for _, step := range split.Steps {
+		for _, v := range step {
+			if len(s.Items) == nodes {
+				return
+			}
+			x := d.Features[v]
+			n := event.Node{ID: event.ID{Num: int64(v)}, Dense: x.Dense, Index: x.Index, Value: x.Value}
+			for _, u := range neighbours[v] {
+				n.Neighbours = append(n.Neighbours, event.ID{Num: int64(u)})
+			}
+			s.Items = append(s.Items, Item{Node: n, Class: d.Classes[d.Labels[v]]})
+		}
+	}
+	if len(s.Items) < nodes {
+		fail("the stream of the data set has %d nodes, and the trial needs %d", len(s.Items), nodes)
+	}
+}
