@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"time"
 
@@ -19,10 +18,10 @@ import (
 // requests and responses, answers with errors, and moves leaders and coordinators.
 type fake struct {
 	cluster *kfake.Cluster
+	proxy   *proxy
 	stop    context.CancelFunc // of removeDead
 
 	mu         sync.Mutex
-	conns      map[*conn]bool
 	slow       time.Duration        // delay of every response
 	lose       int                  // number of responses still to lose
 	heartbeats map[string]time.Time // the last one of each group member
@@ -30,11 +29,10 @@ type fake struct {
 
 // newFake starts the brokers.
 func newFake() *fake {
-	f := &fake{conns: make(map[*conn]bool), heartbeats: make(map[string]time.Time)}
-	f.cluster = need(kfake.NewCluster(kfake.NumBrokers(3), kfake.GroupMinSessionTimeout(session), kfake.ListenFn(func(network, address string) (net.Listener, error) {
-		l, err := net.Listen(network, address)
-		return listener{l, f}, err
-	})))
+	f := &fake{heartbeats: make(map[string]time.Time)}
+	f.cluster = need(kfake.NewCluster(kfake.NumBrokers(3), kfake.GroupMinSessionTimeout(session)))
+	f.proxy = newProxy(f.cluster.ListenAddrs())
+	f.proxy.answered = f.answered
 	f.cluster.ControlKey(kmsg.Heartbeat.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		f.cluster.KeepControl()
 		f.mu.Lock()
@@ -102,7 +100,21 @@ func (f *fake) dead(member string) bool {
 	return time.Since(last) > 3*session
 }
 
-func (f *fake) addresses() []string { return f.cluster.ListenAddrs() }
+func (f *fake) addresses() []string { return f.proxy.addresses() }
+
+// answered holds an answer for the current delay, or ends its connection if it is to be lost.
+func (f *fake) answered(*frame) {
+	f.mu.Lock()
+	slow, lose := f.slow, f.lose > 0
+	if lose {
+		f.lose--
+	}
+	f.mu.Unlock()
+	if lose {
+		fail("the answer is lost")
+	}
+	time.Sleep(slow)
+}
 
 func (f *fake) calm() {
 	f.mu.Lock()
@@ -112,6 +124,7 @@ func (f *fake) calm() {
 
 func (f *fake) close() {
 	f.stop()
+	f.proxy.close()
 	f.cluster.Close()
 }
 
@@ -120,16 +133,7 @@ func (f *fake) disturb(rng *rand.Rand) string {
 	key := keys[rng.IntN(len(keys))]
 	switch rng.IntN(6) {
 	case 0:
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		n := 0
-		for c := range f.conns {
-			if rng.IntN(2) == 0 {
-				_ = c.Close()
-				n++
-			}
-		}
-		return fmt.Sprintf("%d connections cut", n)
+		return fmt.Sprintf("%d connections cut", f.proxy.cut(rng))
 	case 1:
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -169,55 +173,4 @@ func (f *fake) disturb(rng *rand.Rand) string {
 		f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{e.key}, Err: e.err, Count: n})
 		return fmt.Sprintf("%s returned %d times by %s", e.err.Message, n, e.key.Name())
 	}
-}
-
-// listener accepts connections as conn.
-type listener struct {
-	net.Listener
-	f *fake
-}
-
-func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	k := &conn{Conn: c, f: l.f}
-	l.f.mu.Lock()
-	defer l.f.mu.Unlock()
-	l.f.conns[k] = true
-	return k, nil
-}
-
-// conn is a broker's end of a connection.
-type conn struct {
-	net.Conn
-	f *fake
-}
-
-// Write sends a response after the current delay, or closes the connection if the
-// response is to be lost.
-func (c *conn) Write(b []byte) (int, error) {
-	c.f.mu.Lock()
-	slow := c.f.slow
-	lose := c.f.lose > 0
-	if lose {
-		c.f.lose--
-	}
-	c.f.mu.Unlock()
-	if lose {
-		_ = c.Close()
-		return 0, net.ErrClosed
-	}
-	time.Sleep(slow)
-	return c.Conn.Write(b)
-}
-
-func (c *conn) Close() error {
-	go func() { // disturb holds the lock while it closes connections
-		c.f.mu.Lock()
-		defer c.f.mu.Unlock()
-		delete(c.f.conns, c)
-	}()
-	return c.Conn.Close()
 }

@@ -3,6 +3,7 @@ package trial
 import (
 	"encoding/binary"
 	"io"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"sync"
@@ -14,14 +15,15 @@ import (
 // own, so that all requests of its clients pass through it.
 type proxy struct {
 	// request is called with each request before it is passed on, and returns whether to do so. It may
-	// wait, which holds what follows on the connection too. answered is called with each answer.
+	// wait, which holds what follows on the connection too. answered is called with each answer, and
+	// may end its connection as must does.
 	request  func(*frame) bool
 	answered func(*frame)
 
 	mu      sync.Mutex
 	fronts  map[string]net.Listener // by the broker's address
 	brokers []string                // that it was started for
-	all     map[net.Conn]bool
+	all     map[net.Conn]bool       // connections that are open, true for those of clients
 }
 
 // frame is a request, or the answer to one, after its length.
@@ -65,6 +67,19 @@ func (p *proxy) close() {
 	}
 }
 
+// cut closes about half of the connections of clients, and returns how many.
+func (p *proxy) cut(rng *rand.Rand) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c, client := range p.all {
+		if client && rng.IntN(2) == 0 {
+			c.Close()
+			n++
+		}
+	}
+	return n
+}
+
 func (p *proxy) accept(l net.Listener, broker string) {
 	for {
 		client, err := l.Accept()
@@ -77,13 +92,17 @@ func (p *proxy) accept(l net.Listener, broker string) {
 			continue
 		}
 		p.mu.Lock()
-		p.all[client], p.all[server] = true, true
+		p.all[client], p.all[server] = true, false
 		p.mu.Unlock()
 		sent := make(chan *frame, 64) // requests without their answers, in order
 		pass := func(on func()) {
 			_ = caught(on) // by the end of a connection
 			client.Close()
 			server.Close()
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			delete(p.all, client)
+			delete(p.all, server)
 		}
 		go pass(func() {
 			defer close(sent)
