@@ -53,7 +53,7 @@ func throttled(ctx context.Context, v *served) {
 	switch {
 	case !said || !v.worker.logged("throttled by a quota"):
 		fail("neither /readyz nor the log may leave out that the brokers throttle it")
-	case scrape(ctx, owner).throttled == 0:
+	case scrape(ctx, owner)["gvbll_kafka_throttled_seconds_total"] == 0:
 		fail("gvbll_kafka_throttled_seconds_total is 0")
 	}
 	v.limit(ctx, true)

@@ -95,13 +95,13 @@ func transactionOpen(ctx context.Context, v *served) {
 	}
 	must(tx.Produce(ctx, b))
 	v.send(ctx, 100)
-	v.progress.await(ctx, v.worker, "records that are withheld", drainTimeout, func(totals) bool { return scrape(ctx, v.http).withheld == 103 })
+	v.progress.await(ctx, v.worker, "records that are withheld", drainTimeout, func(totals) bool { return scrape(ctx, v.http)["gvbll_input_withheld_records"] == 103 })
 	if sum, _ := v.progress.now(); sum.predictions != 100 {
 		fail("%d nodes are predicted behind the open transaction, want 100", sum.predictions)
 	}
 	must(tx.Restart(ctx)) // aborts it
 	v.predicted(ctx)
-	v.progress.await(ctx, v.worker, "end of what is withheld", drainTimeout, func(totals) bool { return scrape(ctx, v.http).withheld == 0 })
+	v.progress.await(ctx, v.worker, "end of what is withheld", drainTimeout, func(totals) bool { return scrape(ctx, v.http)["gvbll_input_withheld_records"] == 0 })
 	v.halt()
 	v.published(ctx, 200)
 }

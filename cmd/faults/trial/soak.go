@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
-
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 )
@@ -39,6 +38,13 @@ const (
 	routineGrowth = 5
 )
 
+// Metrics that are compared.
+const (
+	heapBytes  = "go_memstats_heap_alloc_bytes"
+	openFiles  = "process_open_fds"
+	goroutines = "go_goroutines"
+)
+
 // Err returns an error if anything grew, was lost or was duplicated.
 func (w *Wear) Err() error {
 	switch {
@@ -66,7 +72,7 @@ func Soak(ctx context.Context, s *Setup, long time.Duration) (found *Wear, err e
 	out := g.newSender(ctx)
 	const rate, bursts = 2000, 20
 	w := &Wear{Minutes: long.Minutes(), Rate: rate, Nodes: len(s.Items)}
-	var samples []sample
+	var samples []map[string]float64
 	began := time.Now()
 	tick := time.NewTicker(time.Second / bursts)
 	defer tick.Stop()
@@ -88,8 +94,8 @@ func Soak(ctx context.Context, s *Setup, long time.Duration) (found *Wear, err e
 		if n%bursts == bursts-1 {
 			at := scrape(ctx, g.http)
 			samples = append(samples, at)
-			w.Checkpoints = at.checkpoints
-			s.Report(fmt.Sprintf("%v: %d events, live heap %.1f MB, %.0f files, %.0f goroutines", time.Since(began).Round(time.Second), w.Events, at.heap, at.descriptors, at.goroutines))
+			w.Checkpoints = at["gvbll_checkpoint_seconds_count"]
+			s.Report(fmt.Sprintf("%v: %d events, live heap %.1f MB, %.0f files, %.0f goroutines", time.Since(began).Round(time.Second), w.Events, at[heapBytes]/1e6, at[openFiles], at[goroutines]))
 		}
 		select {
 		case <-tick.C:
@@ -103,9 +109,10 @@ func Soak(ctx context.Context, s *Setup, long time.Duration) (found *Wear, err e
 		fail("too few samples: soak for longer")
 	}
 	quarter := len(samples) / 4
-	first, last := lowest(samples[quarter:2*quarter]), lowest(samples[3*quarter:])
-	w.HeapFirst, w.DescFirst, w.RoutineFirst = first.heap, first.descriptors, first.goroutines
-	w.HeapLast, w.DescLast, w.RoutineLast = last.heap, last.descriptors, last.goroutines
+	first, last := samples[quarter:2*quarter], samples[3*quarter:]
+	w.HeapFirst, w.HeapLast = lowest(first, heapBytes)/1e6, lowest(last, heapBytes)/1e6
+	w.DescFirst, w.DescLast = lowest(first, openFiles), lowest(last, openFiles)
+	w.RoutineFirst, w.RoutineLast = lowest(first, goroutines), lowest(last, goroutines)
 	var ids []event.ID
 	for i := range min(w.Events, len(s.Items)) {
 		ids = append(ids, s.Items[i].Node.ID)
@@ -116,41 +123,26 @@ func Soak(ctx context.Context, s *Setup, long time.Duration) (found *Wear, err e
 	return w, nil
 }
 
-// sample holds some of a worker's metrics at one time.
-type sample struct{ heap, descriptors, goroutines, checkpoints, withheld, throttled float64 }
-
-// lowest returns the lowest value of each metric.
-func lowest(list []sample) sample {
-	low := list[0]
-	for _, s := range list {
-		low.heap, low.descriptors, low.goroutines = min(low.heap, s.heap), min(low.descriptors, s.descriptors), min(low.goroutines, s.goroutines)
+// lowest returns the lowest value of a metric.
+func lowest(samples []map[string]float64, name string) float64 {
+	low := math.Inf(1)
+	for _, s := range samples {
+		low = min(low, s[name])
 	}
 	return low
 }
 
-// scrape reads a worker's metrics.
-func scrape(ctx context.Context, addr string) (s sample) {
+// scrape reads a worker's metrics: sums over the labels, by name.
+func scrape(ctx context.Context, addr string) map[string]float64 {
 	status, body := get(ctx, addr, "/metrics")
 	if status != http.StatusOK {
 		fail("/metrics answers with status %d", status)
 	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families := need(parser.TextToMetricFamilies(strings.NewReader(body)))
-	gauge := func(name string) float64 {
-		if f := families[name]; f != nil && len(f.Metric) > 0 {
-			return f.Metric[0].GetGauge().GetValue()
+	sums := make(map[string]float64)
+	for line := range strings.Lines(body) {
+		if at := strings.LastIndexByte(line, ' '); line[0] != '#' {
+			sums[line[:strings.IndexAny(line, "{ ")]] += need(strconv.ParseFloat(strings.TrimSpace(line[at:]), 64))
 		}
-		return 0
 	}
-	s = sample{gauge("go_memstats_heap_alloc_bytes") / 1e6, gauge("process_open_fds"), gauge("go_goroutines"), 0, 0, 0}
-	if f := families["gvbll_checkpoint_seconds"]; f != nil {
-		s.checkpoints = float64(f.Metric[0].GetHistogram().GetSampleCount())
-	}
-	for _, m := range families["gvbll_input_withheld_records"].GetMetric() {
-		s.withheld += m.GetGauge().GetValue()
-	}
-	for _, m := range families["gvbll_kafka_throttled_seconds_total"].GetMetric() {
-		s.throttled += m.GetCounter().GetValue()
-	}
-	return s
+	return sums
 }
