@@ -187,6 +187,3 @@ func (s *All) Close() {
 		shard.pending.Close()
 	}
 }
-
-// Chain returns the global chain, see [event.Hash.Join].
-func (s *All) Chain() event.Hash { return s.chain }

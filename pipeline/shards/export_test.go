@@ -62,3 +62,6 @@ func (s *All) Around(shard int, id event.ID) ([]float32, bool) {
 	around.Reader.Append(&rows, v)
 	return rows.Labelled, true
 }
+
+// Chain returns the global chain, see [event.Hash.Join].
+func (s *All) Chain() event.Hash { return s.chain }

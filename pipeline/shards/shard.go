@@ -352,10 +352,6 @@ func (s *Shard) Config() pipeline.Config { return s.cfg }
 // Next returns the number of the next window to enter.
 func (s *Shard) Next() int64 { return s.next }
 
-// Chain returns the hash of everything that this shard has served and reported, and with which
-// heads.
-func (s *Shard) Chain() event.Hash { return s.chain.Hash }
-
 // Err is [pipeline.Engine.Err].
 func (s *Shard) Err() error { return s.pending.Err() }
 

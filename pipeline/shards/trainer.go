@@ -203,9 +203,6 @@ func (l *Trainer) Model() *model.Model { return l.model }
 // Next returns the number of the next window.
 func (l *Trainer) Next() int64 { return l.next }
 
-// Chain returns the hash of the heads after every window so far.
-func (l *Trainer) Chain() event.Hash { return l.chain }
-
 // Err returns nil: a trainer has no files.
 func (l *Trainer) Err() error { return nil }
 

@@ -141,9 +141,6 @@ func (c *Cuts) isLater(value []byte) bool {
 // Place returns the place behind the cut that was taken last.
 func (c *Cuts) Place() Place { return c.place }
 
-// Ignored returns how many records were ignored. It may be called from any goroutine.
-func (c *Cuts) Ignored() int64 { return c.ignored.Load() }
-
 // Cutter appends cuts to the log.
 type Cutter struct {
 	cuts     *Cuts

@@ -419,7 +419,9 @@ func testIgnored(t *testing.T, g *graph) {
 	}
 	shard := g.receiver(1, Position{})
 	g.got(shard, 0, Heads, []byte("heads"))
-	if got, want := shard.Ignored(), int64(len(values)-1); got != want {
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if got, want := shard.ignored, int64(len(values)-1); got != want {
 		t.Errorf("%d records were ignored, want %d", got, want)
 	}
 }

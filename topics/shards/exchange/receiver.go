@@ -17,15 +17,15 @@ type Position struct {
 	All int64 `json:"all"`
 }
 
-// Receiver reads the messages for one task. One goroutine uses it; Missing and Ignored may be
-// called from others.
+// Receiver reads the messages for one task. One goroutine uses it; Missing may be called from
+// others.
 type Receiver struct {
 	cfg      Config
 	own, all *lane // all is nil for the trainer, which reads nothing there
 
 	mu      sync.Mutex
 	missing *Missing
-	ignored int64
+	ignored int64 // records: those of another run, and those that are no messages or not for this task
 }
 
 // Missing says which messages are waited for.
@@ -209,14 +209,6 @@ func (r *Receiver) Missing() *Missing {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.missing
-}
-
-// Ignored returns how many records were ignored: those of another run, and those that are no
-// messages or not for this task.
-func (r *Receiver) Ignored() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ignored
 }
 
 // Position returns where a receiver must begin that waits for the window and for later ones,
