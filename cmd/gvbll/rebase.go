@@ -66,12 +66,11 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	}
 	bar := flags.NewProgress(p.Err, "rebase", windows)
 	cfg.Events = replay.On(func(w replay.Stepped) { bar.Set(int(w.Outcome.Window), "windows") })
-	var done worker.Rebased
+	rebase := worker.Rebase
 	if c.AcceptGap {
-		done, err = worker.AcceptGap(ctx, graph.Client, engine, cfg, c.Why)
-	} else {
-		done, err = worker.Rebase(ctx, graph.Client, engine, cfg, c.Why)
+		rebase = worker.AcceptGap
 	}
+	done, err := rebase(ctx, graph.Client, engine, cfg, c.Why)
 	switch {
 	case err != nil:
 		return fmt.Errorf("rebase: %w", err)

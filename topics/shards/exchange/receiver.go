@@ -192,7 +192,7 @@ func (r *Receiver) Arrived(ctx context.Context, window int64, k Kind) (bool, err
 // warnEvery is how often a warning names what is missing.
 const warnEvery = 10 * time.Second
 
-// report publishes what Missing and Ignored return.
+// report publishes what Missing returns, and counts what was ignored.
 func (r *Receiver) report(m *Missing, l *lane) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
