@@ -17,11 +17,11 @@
 //   - [World] plays scenarios in which Kafka or the disk is not as a worker would believe it,
 //     and compares what workers and commands say and publish. mistakes.go has those that
 //     operators and producers make by mistake, limits.go those of brokers that do less than they are asked, lateend.go
-//     those of requests that come late, through a proxy (proxy.go).
+//     those of requests that come late, through a proxy (proxy.go), which disturbs kfake too.
 //   - [Hostile] sends floods of hostile records beside a stream, and checks that the stream is
 //     predicted, what becomes a dead letter, and how much memory the worker takes.
 //
-// setup.go holds what all of them share; process.go, sender.go, published.go, progress.go and
+// setup.go and prepare.go hold what all of them share, must.go how they end with an error; process.go, sender.go, published.go, progress.go and
 // watch.go run workers, send input, read output, follow the ledger and time predictions.
 // Output is read by franz-go, which gvbll does not use. cluster.go, fake.go and kafka.go run the
 // brokers and disturb them.

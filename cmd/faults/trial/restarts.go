@@ -39,7 +39,7 @@ func Restarts(ctx context.Context, s *Setup, rate, times int, away time.Duration
 	if s.Shards > 0 {
 		v.http = "127.0.0.1:0"
 		for _, name := range []string{"b", "c"} {
-			r.others = append(r.others, v.start(name, "", "--linger", "20ms"))
+			v.start(name, "", "--linger", "20ms")
 		}
 	}
 	beside(func(stop <-chan struct{}) { r.sendAt(ctx, rate, stop) }, func() {
@@ -59,8 +59,7 @@ func Restarts(ctx context.Context, s *Setup, rate, times int, away time.Duration
 type restarts struct {
 	*served
 	cluster *nodes
-	others  []*process // which share the tasks of a graph of shards with the first
-	first   string     // --http of that
+	first   string // --http of that
 	found   Restarted
 }
 
@@ -108,7 +107,7 @@ func (r *restarts) restart(ctx context.Context, node int, away time.Duration) {
 // await waits until a condition holds, for a limited time. It is an error if the worker ends.
 func (r *restarts) await(ctx context.Context, what string, within time.Duration, holds func(totals) bool) {
 	r.progress.await(ctx, r.worker, what, within, holds)
-	for _, p := range append(r.others, r.worker) {
+	for _, p := range r.started {
 		select {
 		case <-p.ended:
 			fail("a worker ended: %s, see %s", p.lastLine(), p.log.Name())
@@ -143,14 +142,13 @@ func (r *restarts) awaitReady(ctx context.Context, status int, within time.Durat
 func (r *restarts) finish(ctx context.Context) {
 	r.found.Nodes = r.sent
 	r.predicted(ctx)
-	for _, p := range r.others {
+	for _, p := range r.started {
 		if err := p.stop(); err != nil {
 			r.found.unexplained("%s", p.lastLine())
 		}
 	}
-	if err := caught(r.halt); err != nil {
-		r.found.unexplained("%v", err)
-	}
+	must(r.progress.close())
+	r.progress = nil
 	got := r.judge(ctx, r.sent, &r.found.verdict)
 	r.found.Windows = len(got.windows)
 }
