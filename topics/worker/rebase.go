@@ -85,6 +85,10 @@ func (w *Worker) rebase(ctx context.Context, why string) (done Rebased, err erro
 	}
 	done.Began, done.Window, done.Why, done.Gap = true, w.Replay.Next, w.begins.Why, w.begins.Gap
 	err = o.serve(ctx, o.beginEpoch)
+	// Brokers answer a commit before all readers see it: who starts now would find the epoch that was left.
+	for r := (*ledger.Record)(nil); err == nil && (r == nil || r.Window < done.Window); {
+		r, err = w.Replay.Ledger.Wait(ctx)
+	}
 	done.Epoch, done.Took = w.Replay.Last.Epoch, time.Since(began)
 	return done, err
 }

@@ -190,6 +190,7 @@ func TestShortLedger(t *testing.T) {
 					if err := w.stop(); err != nil {
 						t.Fatal(err)
 					}
+					f.fence()
 					if n := f.count(f.names.Predictions); n != 150-lost {
 						t.Errorf("%d predictions, want those of the %d nodes that are there or came", n, 150-lost)
 					}
