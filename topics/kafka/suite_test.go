@@ -601,7 +601,9 @@ func testSmallTopic(t *testing.T, c *Client) {
 		name := small.Name
 		p := producer(t, c, cfg)
 		put := p.Send
+		var restart []*Producer // once the transactions are committed
 		if cfg.TransactionalID != "" {
+			restart = append(restart, p)
 			put = func(ctx context.Context, records []Record) error { return p.Commit(ctx, records, "", nil) }
 		}
 		want := make([][]string, 2)
@@ -616,7 +618,7 @@ func testSmallTopic(t *testing.T, c *Client) {
 				t.Fatal(err)
 			}
 		}
-		got := committed(t, c, ReaderConfig{}, name, nil)
+		got := committed(t, c, ReaderConfig{}, name, nil, restart...)
 		same(t, slices.Concat(want...), values(got))
 		if r := got[0]; string(r.Key) != "k" || len(r.Headers) != 1 || r.Headers[0].Key != "h" || time.Since(r.Time) > time.Hour {
 			t.Errorf("the first record is %+v, want its key, header and time", r)
