@@ -83,7 +83,7 @@ func (b *bayes) count(rows *Rows, labels []int32, sign float64) {
 	for i, y := range labels {
 		index, value := rows.X.entries(i, b.shape.Features, &b.buffer)
 		for k, j := range index {
-			x := sign * max(float64(value[k]), 0)
+			x := float64(sign * max(float64(value[k]), 0))
 			at := int(j)*b.shape.Classes + int(y)
 			b.counts[at] = max(b.counts[at]+x, 0)
 			b.log[at] = double.Log(b.counts[at] + b.Smoothing)
