@@ -44,10 +44,8 @@ func CheckLedger(ctx context.Context, c *kafka.Client, n Names) error {
 		if begun || err != nil {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := kafka.Sleep(ctx, pause); err != nil {
+			return err
 		}
 	}
 	return &GoneError{n.Ledger, found}

@@ -124,22 +124,12 @@ func (o *Outputs) CheckLater(ctx context.Context, r *kafka.Record, window int64,
 		case time.Since(began) > seenWithin:
 			return fmt.Errorf("%s partition %d offset %d, key %.80q: published in window %d, and the ledger %s ends before window %d: its newest windows are lost: restore it from a backup or a mirror", r.Topic, r.Partition, r.Offset, r.Key, p.Window, parts[0].Topic, o.windows)
 		default:
-			if err := pause(ctx); err != nil {
+			if err := kafka.Sleep(ctx, 100*time.Millisecond); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// pause waits for a while.
-func pause(ctx context.Context) error {
-	select {
-	case <-time.After(100 * time.Millisecond):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Replayed is a record that a replay says was published. It is valid until the outputs give

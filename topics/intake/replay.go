@@ -128,10 +128,8 @@ func (in *Input[E]) find(ctx context.Context, at kafka.TopicPartition) error {
 			}
 			return nil
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := kafka.Sleep(ctx, pause); err != nil {
+			return err
 		}
 	}
 	return fmt.Errorf("the ledger names %s partition %d, which does not exist: the topic was created anew; restore it with the records that it had", at.Topic, at.Partition)

@@ -31,7 +31,7 @@ func (c *Client) Members(ctx context.Context, group, topic string) ([]Member, er
 		if err != nil || settled || time.Since(began) >= c.cfg.DialFor {
 			return members, err
 		}
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := Sleep(ctx, 100*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}

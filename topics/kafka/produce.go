@@ -63,7 +63,7 @@ func (p *Producer) seal(b *Batch, transactional bool) ([][]sealedBatch, error) {
 // the brokers throttle this client, but no longer than a request may take: a transaction is open.
 func (p *Producer) produce(ctx context.Context, round []sealedBatch) error {
 	if d := p.client.throttling.toProduce(); d > 0 {
-		_ = sleep(ctx, min(d, p.cfg.RetryFor/2)) // the request fails if the context has ended
+		_ = Sleep(ctx, min(d, p.cfg.RetryFor/2)) // the request fails if the context has ended
 	}
 	large, err := p.produceRound(ctx, round)
 	if err != nil || len(large) == 0 {

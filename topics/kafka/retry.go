@@ -64,7 +64,7 @@ func (p *pace) pause(ctx context.Context, err error) {
 		p.wait = time.Millisecond
 	}
 	p.fail(err)
-	_ = sleep(ctx, p.wait) // callers check the context
+	_ = Sleep(ctx, p.wait) // callers check the context
 }
 
 // fail notes that the operation has failed and will be tried again.
@@ -92,7 +92,8 @@ func (p *pace) leave() {
 	p.client.troubles.forget(p)
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep waits for d, or until the context ends: then it returns its error.
+func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil

@@ -44,7 +44,7 @@ func (c *Client) Partitions(ctx context.Context, topics ...string) (map[string]i
 			return counts, nil
 		}
 		// The cached metadata may be older than the topic.
-		if err := sleep(ctx, metadataTTL); err != nil {
+		if err := Sleep(ctx, metadataTTL); err != nil {
 			return nil, err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -173,10 +174,8 @@ func (p *Replayer) passEnd(ctx context.Context, path string, at *Reached, err er
 	// Brokers say that a window is committed before it can be read.
 	const tries, pause = 10, 100 * time.Millisecond
 	for range tries {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
+		if err := kafka.Sleep(ctx, pause); err != nil {
+			return nil, nil, err
 		}
 		if l, r, err := p.locate(ctx, at); !errors.Is(err, errBeyond) {
 			return l, r, err

@@ -43,10 +43,8 @@ func lostPredictions(ctx context.Context, g Graph) (string, error) {
 		if try == tries {
 			return fmt.Sprintf("of the %d predictions of windows %d to %d, %s has lost %d: 'gvbll audit' names the first; restore the topic from a backup or a mirror, no worker publishes them again", had, windows[0].Window, windows[len(windows)-1].Window, g.Names.Predictions, lost), nil
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return "", ctx.Err()
+		if err := kafka.Sleep(ctx, pause); err != nil {
+			return "", err
 		}
 	}
 }
