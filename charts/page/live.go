@@ -85,10 +85,10 @@ func (s *Server) liveView(class string) *liveView {
 	ready := s.ask.Load() != nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h, m := &s.h, s.h.model
+	h, m, heads := &s.h, s.h.model, s.h.measured()
 	v := &liveView{
 		Model: m.ID, Encoder: string(m.Meta.Encoder), Program: s.cfg.Version, Version: h.version, Ready: ready,
-		Windows: h.windows.newest(shownWindows), Questions: s.answers(), Facts: h.facts(),
+		Windows: h.windows.newest(shownWindows), Questions: s.answers(heads), Facts: h.facts(),
 		State: s.state(), Progress: s.progress(), Trial: h.trial, Refused: h.refused.value(shownRefusals),
 	}
 	v.Title = titleView{s.cfg.Graph, v.State}
@@ -101,7 +101,7 @@ func (s *Server) liveView(class string) *liveView {
 		v.addHead(fmt.Sprintf("%s, model %s in the shadow", h.shadow.scores[i].Head, h.shadow.model), &h.shadow.scores[i], "gvbll_shadow_prequential", fmt.Sprintf("model=%q", h.shadow.model))
 	}
 	if len(h.scored.curve.points) > 0 {
-		v.Heads.Reliability, v.Heads.Curves = h.reliability(), h.curves()
+		v.Heads.Reliability, v.Heads.Curves = h.reliability(), h.curves(heads)
 	}
 	v.Classes, v.Class = h.classTable(), h.class(class)
 	v.Reasons = table{Label: "Refused events by reason", Caption: "since this worker started", ID: "reasons", Columns: []string{"reason", "events"}}

@@ -20,20 +20,21 @@ type question struct {
 
 // answers returns the three questions of whoever opens the page. The first two are
 // answered by the scores of the whole stream, the third by what this worker does now.
-func (s *Server) answers() []question {
+// heads are the scores over time of those that are drawn.
+func (s *Server) answers(heads []measured) []question {
 	h := &s.h
 	right := question{ID: "right", Asked: "Is it right?", Number: undefined, Unit: "No label has come yet."}
 	trusted := question{ID: "trusted", Asked: "Can its probabilities be believed?", Number: undefined, Unit: "No label has come yet."}
 	if len(h.scores) > 0 {
 		if served := h.scores[h.servedBy()].Total(); served.Labels > 0 {
-			h.isRight(&right, &served)
+			h.isRight(&right, &served, heads)
 			isTrusted(&trusted, &served)
 		}
 	}
 	return []question{right, trusted, h.isHealthy(s.state(), s.cfg.Now())}
 }
 
-func (h *history) isRight(q *question, served *calibration.Tally) {
+func (h *history) isRight(q *question, served *calibration.Tally, heads []measured) {
 	q.Number, q.Unit = percent(served.Correct, served.Labels)+" %", fmt.Sprintf("of %d labelled predictions were right.", served.Labels)
 	var answers []string
 	for i := range h.scores {
@@ -46,7 +47,7 @@ func (h *history) isRight(q *question, served *calibration.Tally) {
 	}
 	q.Answer = strings.Join(answers, " ")
 	var lines []measured
-	for k, m := range h.measured() {
+	for k, m := range heads {
 		if k == 0 {
 			m.name = "what serves"
 		} else if m.name == static {
@@ -69,16 +70,8 @@ func isTrusted(q *question, served *calibration.Tally) {
 	points := func(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) }
 	ece, chance := served.Bins.ECE()
 	q.Number, q.Unit = points(ece)+" points", fmt.Sprintf("lie between confidence and accuracy in the mean (ECE); chance alone gives up to %s.", points(chance))
-	var confidence float64
-	var above calibration.Bin
-	for b, bin := range served.Bins {
-		confidence += bin.SumConfidence
-		if b >= calibration.BinOf(sure) {
-			above.Count += bin.Count
-			above.Correct += bin.Correct
-		}
-	}
-	claimed, kept := confidence/float64(served.Labels), float64(served.Correct)/float64(served.Labels)
+	all, above := served.Bins.Between(0, calibration.BinCount), served.Bins.Between(calibration.BinOf(sure), calibration.BinCount)
+	claimed, kept := all.SumConfidence/float64(served.Labels), float64(served.Correct)/float64(served.Labels)
 	switch {
 	case ece <= chance:
 		q.Answer = "That is no more than chance: nothing speaks against them."

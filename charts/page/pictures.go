@@ -86,12 +86,12 @@ func (h *history) reliability() *figure {
 }
 
 // curves returns the scores over the windows that had labels.
-func (h *history) curves() *figure {
+func (h *history) curves(heads []measured) *figure {
 	f := &figure{
 		Label:   "Curves of accuracy, negative log-likelihood and calibration error over the windows, for each head.",
 		Caption: fmt.Sprintf("Each prediction is scored when its label comes, before the label is learned. The curves begin with window %d, the first that this worker has seen of this model.", h.scored.first),
 	}
-	f.scores("window", true, h.measured())
+	f.scores("window", true, heads)
 	return f
 }
 

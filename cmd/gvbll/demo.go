@@ -251,7 +251,7 @@ func (d demoCmd) open(w io.Writer, set *flags.DataSet) {
 	}
 	fmt.Fprintf(w, "A graph grows node by node through Kafka%s.\nEach node is classified as it arrives; its true class comes %s.\n\n", changes, label)
 	fmt.Fprintf(w, "graph      %s: %s nodes of %d classes; %s train, %s arrive\n",
-		set.Name, thousands(len(set.Features)), len(set.Classes), thousands(len(set.Split.Train)), thousands(streamed))
+		set.Name, look.Grouped(len(set.Features)), len(set.Classes), look.Grouped(len(set.Split.Train)), look.Grouped(streamed))
 }
 
 // patience is how long the page stays while nobody has it open.

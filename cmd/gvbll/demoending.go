@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
@@ -25,16 +24,16 @@ func (s *demoSummary) ending(width int) (lines []look.Line) {
 		say(look.Bold, "The model as trained was right for %s, at the end for %s.", percent(static.Acc), percent(f.Last))
 	}
 	if b, sure := surest(&s.Reliability.Served); b.Count > 0 {
-		say(look.Bold, "Of the %s predictions that it called %d %% sure or more, %s were right.", thousands(int(b.Count)), sure, percent(right(&b)))
+		say(look.Bold, "Of the %s predictions that it called %d %% sure or more, %s were right.", look.Grouped(int(b.Count)), sure, percent(right(&b)))
 	}
 	say(look.Usual, "")
 	lines = append(lines, strip(&s.Reliability.Served, &s.Reliability.Static, width)...)
 	say(look.Usual, "")
 	say(look.Usual, "The mean gap between said and right (ECE) is %.3f; as trained, %.3f.", served.ECE, static.ECE)
-	say(look.Usual, "Perfect probabilities have up to %.3f, by chance, with %s labels.", served.Chance, thousands(s.Labels))
+	say(look.Usual, "Perfect probabilities have up to %.3f, by chance, with %s labels.", served.Chance, look.Grouped(s.Labels))
 	say(look.Usual, "")
 	if s.Arrivals == s.Predictions { // or else others send events, too
-		say(look.Usual, "%s nodes arrived, and each has exactly one prediction in Kafka.", thousands(s.Arrivals))
+		say(look.Usual, "%s nodes arrived, and each has exactly one prediction in Kafka.", look.Grouped(s.Arrivals))
 	}
 	say(look.Usual, "Next: 'gvbll demo --data FOLDER' with your own graph; README.md for your Kafka.")
 	return lines
@@ -64,17 +63,13 @@ func fifthsOf(steps []calibration.Tally) fifths {
 func surest(bins *calibration.Bins) (b calibration.Bin, percent int) {
 	const enough = 20
 	for i := calibration.BinCount - 2; i >= 0 && b.Count < enough; i -= 2 {
-		b, percent = plus(b, tenth(bins, i/2)), 5*i
+		b, percent = bins.Between(i, calibration.BinCount), 5*i
 	}
 	return b, percent
 }
 
 // tenth returns the predictions with a confidence from i tenths on, below the next.
-func tenth(bins *calibration.Bins, i int) calibration.Bin { return plus(bins[2*i], bins[2*i+1]) }
-
-func plus(a, b calibration.Bin) calibration.Bin {
-	return calibration.Bin{Count: a.Count + b.Count, Correct: a.Correct + b.Correct, SumConfidence: a.SumConfidence + b.SumConfidence}
-}
+func tenth(bins *calibration.Bins, i int) calibration.Bin { return bins.Between(2*i, 2*i+2) }
 
 // right returns the share of the predictions of a bin that were right.
 func right(b *calibration.Bin) float64 { return float64(b.Correct) / float64(b.Count) }
@@ -89,7 +84,7 @@ func strip(served, static *calibration.Bins, width int) []look.Line {
 		}
 		cells := []rune(look.Bar(right(&b), room))
 		cells[min(int(b.SumConfidence/float64(b.Count)*float64(room)), room-1)] = '│'
-		return []look.Line{{Text: string(cells), Style: style}, {Text: fmt.Sprintf(" %5s %7s", percent(right(&b)), thousands(int(b.Count)))}}
+		return []look.Line{{Text: string(cells), Style: style}, {Text: fmt.Sprintf(" %5s %7s", percent(right(&b)), look.Grouped(int(b.Count)))}}
 	}
 	lines := []look.Line{{Text: fmt.Sprintf("    said  %-*s   %s", room+14, "what serves was right", "the model as trained (│: as said)"), Style: look.Faint}}
 	for i := 9; i >= 0; i-- {
@@ -109,12 +104,3 @@ func sum(steps []calibration.Tally) (all calibration.Tally) {
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
-
-// thousands returns a number with commas.
-func thousands(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}

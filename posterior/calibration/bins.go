@@ -31,11 +31,17 @@ func (b *Bins) Add(confidence float64, correct bool) { b[BinOf(confidence)].add(
 
 // Merge adds the counts of other.
 func (b *Bins) Merge(other *Bins) {
-	for i, o := range other {
-		b[i].Count += o.Count
-		b[i].Correct += o.Correct
-		b[i].SumConfidence += o.SumConfidence
+	for i := range other {
+		b[i].merge(&other[i])
 	}
+}
+
+// Between returns the predictions in the bins from number from on, below number to, as one bin.
+func (b *Bins) Between(from, to int) (all Bin) {
+	for i := from; i < to; i++ {
+		all.merge(&b[i])
+	}
+	return all
 }
 
 // ECE returns the expected calibration error over the bins, and its chance level: what
@@ -65,6 +71,12 @@ func (b *Bins) ECE() (ece, chance float64) {
 		return 0, 0
 	}
 	return ece / n, (mean + float64(3*math.Sqrt(variance))) / n
+}
+
+func (b *Bin) merge(other *Bin) {
+	b.Count += other.Count
+	b.Correct += other.Correct
+	b.SumConfidence += other.SumConfidence
 }
 
 func (b *Bin) add(confidence float64, correct bool) {

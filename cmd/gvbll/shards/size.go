@@ -3,10 +3,10 @@ package shards
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"text/tabwriter"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -121,14 +121,14 @@ func (s *Size) exchange(m *model.Model, e *pipeline.Engine) {
 // Print prints the sizes for people.
 func (s Sizing) Print(out io.Writer) error {
 	one := s.Shards[0]
-	fmt.Fprintf(out, "model %s (%s), %s nodes, %s edges, %s predictions that wait\n\n", s.Model, s.Encoder, grouped(s.Nodes), grouped(s.Edges), grouped(s.Pending))
+	fmt.Fprintf(out, "model %s (%s), %s nodes, %s edges, %s predictions that wait\n\n", s.Model, s.Encoder, look.Grouped(s.Nodes), look.Grouped(s.Edges), look.Grouped(s.Pending))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "SHARDS\tMEMORY EACH\tBYTES A NODE\tVECTORS\tEDGES, IDS\tAROUND\tWAITING\tSENT AN ARRIVAL\tA LABEL\tRECORDS A WINDOW\t")
 	each := func(bytes int64) string { return fmt.Sprintf("%.0f", float64(bytes)/float64(s.Nodes)) }
 	for _, x := range s.Shards {
 		sent, label, records := "-", "-", "-"
 		if x.Shards > 1 {
-			sent, label, records = grouped(x.ArrivalBytes), grouped(x.LabelBytes), grouped(x.Records)
+			sent, label, records = look.Grouped(x.ArrivalBytes), look.Grouped(x.LabelBytes), look.Grouped(x.Records)
 		}
 		fmt.Fprintf(w, "%d\t%s\t%.0f\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", x.Shards, gigabytes(x.Memory), x.BytesANode,
 			each(x.State.Vectors), each(x.State.Structure), each(x.State.Around), each(x.State.Waiting+x.State.Served), sent, label, records)
@@ -153,15 +153,6 @@ func (s Sizing) Print(out io.Writer) error {
 	}
 	_, err := fmt.Fprintf(out, "\n%s\n", verdict)
 	return err
-}
-
-// grouped formats a number with a comma before every three digits.
-func grouped(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }
 
 // gigabytes formats a number of bytes in GiB, or MiB if it is less.
