@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,7 @@ import (
 // oracle serves and learns with a pool as the engine should. It computes everything from
 // its own copy of the graph.
 type oracle struct {
+	next   int32 // of the sweep over labelled nodes
 	m      *model.Model
 	pool   *pool.Pool
 	x      []gnn.Vector
@@ -109,8 +111,28 @@ func (o *oracle) join(nodes, labels []int32) pool.Batch {
 		b.Embedded.Z, b.Embedded.Tau = append(b.Embedded.Z, r.z...), append(b.Embedded.Tau, o.m.Temperature.At(r.z))
 	}
 	b.Labels = labels
-	s.FillBatch(&b, nodes, o.pool.Config().Refreshes())
+	s.FillBatch(&b, nodes)
+	o.sweep(s, &b, nodes)
 	return b
+}
+
+// sweep fills in what a batch of nodes replays: for each of them the next labelled nodes by number, if
+// there are some among the next sixteen, and none twice.
+func (o *oracle) sweep(s *neighbourhood.Features, b *pool.Batch, nodes []int32) {
+	s.Reader.Reset(&b.Replay)
+	b.ReplayLabels = b.ReplayLabels[:0]
+	left := len(o.y)
+	for range len(nodes) * o.pool.Config().Replays() {
+		for range min(16, left) {
+			v := o.next % int32(len(o.y))
+			o.next, left = v+1, left-1
+			if o.y[v] != neighbourhood.None && !slices.Contains(nodes, v) {
+				s.Reader.Append(&b.Replay, v)
+				b.ReplayLabels = append(b.ReplayLabels, o.y[v])
+				break
+			}
+		}
+	}
 }
 
 // TestEngineServesThePool compares the engine with package pool, given rows computed from

@@ -27,6 +27,7 @@ import "github.com/gvbll/gvbll/pipeline/snapshots"
 //	features.index         I32   indices of these, node by node
 //	features.value         F32   their values
 //	features.served        U8    n × C: the part that counts of what was served, in 1/256; 0 for labelled nodes
+//	features.sweep         I32   the number that the sweep over labelled nodes has come to
 //	departed.free          I32   free numbers, the next to be used last
 //	departed.node          I32   numbers of nodes that left while pending
 //	departed.near          I32   × 2: their earlier neighbours, and those among them not of the context

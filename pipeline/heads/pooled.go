@@ -80,7 +80,7 @@ func (p *Pool) Prepare(b *Batch, to *pool.Batch) {
 	for _, v := range b.Nodes {
 		p.Around.Reader.AppendFeatures(&to.Rows, v)
 	}
-	p.Around.FillBatch(to, b.Nodes, p.Spec.Refreshes())
+	p.Around.FillBatch(to, b.Nodes)
 	p.AppendAllServed(b, to)
 	p.Around.Reader.Reset(&to.Taken)
 	to.TakenLabels = to.TakenLabels[:0]

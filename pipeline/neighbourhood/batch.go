@@ -2,80 +2,81 @@ package neighbourhood
 
 import "github.com/gvbll/gvbll/posterior/pool"
 
-// maxRefreshed bounds the neighbours of a labelled node that heads learn from again.
-const maxRefreshed = 4
+// maxReplayed bounds the rows that a batch replays, times the classes: what they cost is proportional to
+// both.
+const maxReplayed = 4096
 
-// batch is scratch memory of [Features.FillBatch].
-type batch struct {
-	rowOf     map[int32]int32 // by node: its row
-	refreshed map[int32]bool  // neighbours in Refresh
+// maxLooks bounds the node numbers that are looked at for one row to replay, where few nodes
+// have a label.
+const maxLooks = 16
+
+// FillBatch sets Pairs, Replay, ReplayLabels and Known of b, a batch of nodes whose labels have
+// been set: the edges among the nodes, each once, and the next labelled nodes of the sweep that are
+// not in the batch, as many for each node as a head asks for. It reuses the memory of these fields.
+func (f *Features) FillBatch(b *pool.Batch, nodes []int32) {
+	f.fillPairs(b, nodes, func(int) bool { return true })
+	b.ReplayLabels, b.Known = b.ReplayLabels[:0], f.known
+	f.Reader.Reset(&b.Replay)
+	// A sweep that comes to its beginning again would replay a row twice.
+	for looks, rows := len(f.label), min(len(nodes)*f.wants.replay, maxReplayed/f.classes); rows > 0; rows-- {
+		v, looked := f.sweep(min(looks, maxLooks))
+		looks -= looked
+		if v != None {
+			f.Reader.Append(&b.Replay, v)
+			b.ReplayLabels = append(b.ReplayLabels, f.label[v])
+		}
+	}
 }
 
-// FillBatch sets Pairs, Refresh and RefreshLabels of b, a batch of nodes whose labels have
-// been set: the edges among the nodes, each once, and, if refresh is true, the distinct
-// nodes among the first maxRefreshed labelled neighbours of each that are not in the
-// batch. It reuses the memory of these fields.
-func (f *Features) FillBatch(b *pool.Batch, nodes []int32, refresh bool) {
-	f.fill(b, nodes, refresh, func(int) bool { return true }, func(int32) {})
-}
-
-// FillPart sets the same fields, and Refreshed, of the part of a batch of nodes that has the
-// rows at part.Positions.
-func (f *Features) FillPart(part *pool.Part, nodes []int32, refresh bool) {
+// FillPart sets Pairs of the part of a batch of nodes that has the rows at part.Positions. Shards do
+// not replay: what is around a node would have to be as one process has it at the same moment, and
+// soft labels come to them a window later.
+func (f *Features) FillPart(part *pool.Part, nodes []int32) {
 	next := 0
-	part.Refreshed = part.Refreshed[:0]
-	f.fill(&part.Batch, nodes, refresh, func(i int) bool {
+	f.fillPairs(&part.Batch, nodes, func(i int) bool {
 		in := next < len(part.Positions) && int(part.Positions[next]) == i
 		if in {
 			next++
 		}
 		return in
-	}, func(refreshed int32) { part.Refreshed = append(part.Refreshed, refreshed) })
+	})
+	f.Reader.Reset(&part.Replay)
 }
 
-// fill is FillBatch for the rows that in reports, which is asked for each in their order. It
-// calls each with the number of rows of Refresh that come with the row.
-func (f *Features) fill(b *pool.Batch, nodes []int32, refresh bool, in func(row int) bool, each func(refreshed int32)) {
-	m := &f.batch
-	if m.rowOf == nil {
-		m.rowOf, m.refreshed = make(map[int32]int32), make(map[int32]bool)
+// fillPairs sets Pairs for the rows that in reports, which is asked for each in their order.
+func (f *Features) fillPairs(b *pool.Batch, nodes []int32, in func(row int) bool) {
+	if f.rowOf == nil {
+		f.rowOf = make(map[int32]int32)
 	}
-	clear(m.rowOf)
-	clear(m.refreshed)
+	clear(f.rowOf)
 	for i, v := range nodes {
-		m.rowOf[v] = int32(i)
+		f.rowOf[v] = int32(i)
 	}
-	b.Pairs, b.RefreshLabels = b.Pairs[:0], b.RefreshLabels[:0]
-	f.Reader.Reset(&b.Refresh)
+	b.Pairs = b.Pairs[:0]
 	for i, v := range nodes {
-		here := in(i)
-		if !here && !refresh {
+		if !in(i) {
 			continue
 		}
-		before, found := b.Refresh.N, 0
 		for _, u := range f.graph.Neighbours(v) {
-			y := f.label[u]
-			if y == None {
-				continue
+			if j, is := f.rowOf[u]; is && j > int32(i) {
+				b.Pairs = append(b.Pairs, [2]int32{int32(i), j})
 			}
-			if j, is := m.rowOf[u]; is {
-				if here && j > int32(i) {
-					b.Pairs = append(b.Pairs, [2]int32{int32(i), j})
-				}
-			} else if refresh && found < maxRefreshed {
-				found++
-				if m.refreshed[u] {
-					continue
-				}
-				m.refreshed[u] = true // also if it comes with a row of another part
-				if here {
-					f.Reader.AppendFeatures(&b.Refresh, u)
-					b.RefreshLabels = append(b.RefreshLabels, y)
-				}
-			}
-		}
-		if here {
-			each(int32(b.Refresh.N - before))
 		}
 	}
+}
+
+// sweep returns the next labelled node that is not in the batch, or None if there is none among
+// the next numbers, at most so many, and how many it has looked at.
+func (f *Features) sweep(most int) (v int32, looked int) {
+	for looked < most {
+		looked++
+		if int(f.next) >= len(f.label) {
+			f.next = 0
+		}
+		v, f.next = f.next, f.next+1
+		if _, in := f.rowOf[v]; f.label[v] != None && !in {
+			return v, looked
+		}
+	}
+	return None, looked
 }

@@ -108,6 +108,12 @@ func (f *Features) SetServed(v int32, part []byte) {
 
 // SetLabel sets the class of v, None to withdraw its label.
 func (f *Features) SetLabel(v, class int32) {
+	if f.label[v] != None {
+		f.known--
+	}
+	if class != None {
+		f.known++
+	}
 	if f.counts == nil {
 		f.label[v] = class
 		return
@@ -153,6 +159,9 @@ func (f *Features) spread(nodes []int32) {
 // counts.
 func (f *Features) removeParts(nodes []int32) {
 	for _, v := range nodes {
+		if f.label[v] != None {
+			f.known--
+		}
 		if f.counts == nil {
 			f.label[v] = None
 			continue

@@ -50,7 +50,9 @@ type Features struct {
 	hubs    map[int32]*hub // the cache of s, of nodes of more than hubDegree neighbours
 	changed []int32        // scratch: classes whose difference is not 0
 
-	batch  batch
+	known  int             // nodes with a label
+	next   int32           // the number that the sweep over labelled nodes has come to
+	rowOf  map[int32]int32 // scratch: by node of a batch, its row
 	frozen frozen
 }
 
@@ -59,6 +61,7 @@ type wants struct {
 	need     pool.Need
 	standard bool    // heads scale by pool.Standard: features are dense
 	share    float64 // that counts of what was served, see counts.go
+	replay   int     // rows for each label
 }
 
 // frozen copies what changes while a snapshot is read.
@@ -95,7 +98,7 @@ func (f *Features) NewReader() *Reader {
 // and computed.
 func New(graph Graph, spec pool.Config, shape pool.Shape) *Features {
 	f := &Features{
-		graph: graph, wants: wants{need: spec.Needs(), share: spec.Served, standard: spec.Scale() == pool.Standard},
+		graph: graph, wants: wants{need: spec.Needs(), share: spec.Served, replay: spec.Replays(), standard: spec.Scale() == pool.Standard},
 		classes: shape.Classes, features: shape.Features, hubs: make(map[int32]*hub),
 	}
 	if f.wants.need&(pool.NeedX|pool.NeedS) != 0 {

@@ -485,14 +485,13 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// TestFillBatch: a batch has each edge between its nodes once, and for each node at most
-// four neighbours that were labelled before, to refresh.
+// TestFillBatch: a batch has each edge between its nodes once. Batch by batch, a sweep replays every
+// labelled node that is not in the batch in turn, each as it is now.
 func TestFillBatch(t *testing.T) {
 	w := newWorld(5, true)
 	for range 1000 {
 		w.step()
 	}
-	before := slices.Clone(w.label)
 	var batch []int32
 	for v := range w.x {
 		if w.label[v] == neighbourhood.None && w.rng.IntN(2) == 0 {
@@ -501,7 +500,7 @@ func TestFillBatch(t *testing.T) {
 		}
 	}
 	var b pool.Batch
-	w.s.FillBatch(&b, batch, true)
+	w.s.FillBatch(&b, batch)
 	pairs := 0
 	for i, v := range batch {
 		for _, u := range batch[i+1:] {
@@ -513,26 +512,39 @@ func TestFillBatch(t *testing.T) {
 	if len(b.Pairs) != pairs || pairs == 0 {
 		t.Errorf("%d pairs, want %d", len(b.Pairs), pairs)
 	}
-	again := make(map[int32]bool)
-	for _, v := range batch {
-		known := 0
-		for _, u := range w.g.near[v] {
-			if before[u] != neighbourhood.None && known < 4 {
-				known++
-				again[u] = true
+	var known []int32
+	for v, y := range w.label {
+		if y != neighbourhood.None {
+			known = append(known, int32(v))
+		}
+	}
+	if b.Known != len(known) {
+		t.Errorf("%d nodes with a label, want %d", b.Known, len(known))
+	}
+	var want, got []float32 // labels and counts around the nodes
+	for range 2 {           // once, and again from the beginning
+		for _, v := range known {
+			if !slices.Contains(batch, v) {
+				rows := pool.Rows{}
+				w.s.Reader.Reset(&rows)
+				w.s.Reader.Append(&rows, v)
+				want = append(append(want, float32(w.label[v])), rows.Labelled...)
 			}
 		}
 	}
-	if b.Refresh.N != len(again) || len(b.RefreshLabels) != len(again) || len(again) == 0 {
-		t.Errorf("%d rows to refresh with %d labels, want %d", b.Refresh.N, len(b.RefreshLabels), len(again))
+	for len(got) <= len(want)/2 {
+		for i, y := range b.ReplayLabels {
+			got = append(append(got, float32(y)), b.Replay.Labelled[i*classes:(i+1)*classes]...)
+		}
+		w.s.FillBatch(&b, batch)
 	}
-	if w.s.FillBatch(&b, batch, false); b.Refresh.N != 0 || len(b.Pairs) != pairs {
-		t.Errorf("%d rows to refresh and %d pairs without refreshing, want 0 and %d", b.Refresh.N, len(b.Pairs), pairs)
+	if diff := cmp.Diff(want[:len(got)], got); diff != "" {
+		t.Errorf("replayed rows (-want +got)\n%s", diff)
 	}
 }
 
 // TestFillPart: the parts of a batch, each filled by a process that knows the whole graph, make
-// the batch that one process fills.
+// the batch that one process fills, but for what is replayed.
 func TestFillPart(t *testing.T) {
 	for _, sparse := range []bool{true, false} {
 		w := newWorld(6, sparse)
@@ -552,35 +564,35 @@ func TestFillPart(t *testing.T) {
 			b.LogProbs = append(b.LogProbs, float32(at), 2)
 			b.Embedded.Z, b.Embedded.Tau = append(b.Embedded.Z, float32(at)), append(b.Embedded.Tau, 1)
 		}
-		for _, refresh := range []bool{true, false} {
-			var whole, merged pool.Batch
-			w.s.Reader.Reset(&whole.Rows)
-			parts := make([]*pool.Part, 4) // the last has no rows
-			for q := range parts {
-				parts[q] = &pool.Part{}
-				w.s.Reader.Reset(&parts[q].Rows)
+		var whole, merged pool.Batch
+		w.s.Reader.Reset(&whole.Rows)
+		parts := make([]*pool.Part, 4) // the last has no rows
+		for q := range parts {
+			parts[q] = &pool.Part{}
+			w.s.Reader.Reset(&parts[q].Rows)
+		}
+		for at := range int32(len(nodes)) {
+			p := parts[w.rng.IntN(len(parts)-1)]
+			p.Positions = append(p.Positions, at)
+			rows(&p.Batch, at)
+			rows(&whole, at)
+		}
+		w.s.FillBatch(&whole, nodes)
+		whole.Replay, whole.ReplayLabels, whole.Known = pool.Rows{}, nil, 0
+		w.s.Reader.Reset(&whole.Replay)
+		for _, p := range parts {
+			w.s.FillPart(p, nodes)
+		}
+		for range 2 { // the second time with memory that is used
+			if err := merged.Merge(parts); err != nil {
+				t.Fatal(err)
 			}
-			for at := range int32(len(nodes)) {
-				p := parts[w.rng.IntN(len(parts)-1)]
-				p.Positions = append(p.Positions, at)
-				rows(&p.Batch, at)
-				rows(&whole, at)
+			if diff := cmp.Diff(whole, merged, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("sparse %t: the merged parts (-want +got)\n%s", sparse, diff)
 			}
-			w.s.FillBatch(&whole, nodes, refresh)
-			for _, p := range parts {
-				w.s.FillPart(p, nodes, refresh)
-			}
-			for range 2 { // the second time with memory that is used
-				if err := merged.Merge(parts); err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(whole, merged, cmpopts.EquateEmpty()); diff != "" {
-					t.Fatalf("sparse %t, refresh %t: the merged parts (-want +got)\n%s", sparse, refresh, diff)
-				}
-			}
-			if len(whole.Pairs) == 0 || refresh != (whole.Refresh.N > 0) {
-				t.Errorf("%d pairs, %d rows to refresh", len(whole.Pairs), whole.Refresh.N)
-			}
+		}
+		if len(whole.Pairs) == 0 {
+			t.Error("no pairs")
 		}
 	}
 }

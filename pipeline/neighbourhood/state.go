@@ -16,6 +16,7 @@ const (
 	tensorIndex  = "features.index"   // I32, their indices, by node
 	tensorValue  = "features.value"   // F32
 	tensorServed = "features.served"  // U8, n × C: what was served; see counts.go
+	tensorSweep  = "features.sweep"   // I32: where the sweep over labelled nodes is; see batch.go
 )
 
 // State declares the features of n nodes and what was served for them. Everything else is
@@ -33,8 +34,14 @@ func (f *Features) State(s *snapshot.Schema, n int) {
 	if f.counts != nil {
 		snapshot.Rows(s, tensorServed, f.served, &f.frozen.served, f.checkServed, n, f.classes)
 	}
+	if f.wants.replay > 0 {
+		snapshot.Value(s, tensorSweep, &f.next)
+	}
 	s.Check(func() error {
 		f.label = slices.Repeat([]int32{None}, n)
+		if f.next < 0 || int(f.next) > n {
+			return snapshot.Damaged("features: a sweep has come to node %d of %d", f.next, n)
+		}
 		if f.counts != nil {
 			f.counts.Grow(n)
 			for v := range int32(n) {

@@ -1,7 +1,6 @@
 package shards
 
 import (
-	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/pipeline/heads"
 	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior"
@@ -24,8 +23,6 @@ func (p paperShard) gatherPart(joined []serve.Joined, _ []int32, to *pool.Part) 
 	for _, j := range joined {
 		to.Positions = append(to.Positions, j.Place)
 	}
-	to.Refreshed = kernel.Room(to.Refreshed, len(joined))
-	clear(to.Refreshed)
 }
 
 func (p paperShard) completePart(b *heads.Batch, to *pool.Part) { p.Prepare(b, &to.Batch) }

@@ -40,7 +40,7 @@ func (p pooledShard) gatherPart(joined []serve.Joined, all []int32, to *pool.Par
 		p.Around.Reader.AppendFeatures(&to.Rows, j.Number)
 		to.Positions = append(to.Positions, j.Place)
 	}
-	p.Around.FillPart(to, all, p.Spec.Refreshes())
+	p.Around.FillPart(to, all)
 }
 
 func (p pooledShard) completePart(b *heads.Batch, to *pool.Part) { p.AppendAllServed(b, &to.Batch) }

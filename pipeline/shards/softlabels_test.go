@@ -26,7 +26,7 @@ func TestPoolOnShards(t *testing.T) {
 			for seed := range uint64(3) {
 				t.Run(fmt.Sprint("sparse", sparse, shards, "seed", seed), func(t *testing.T) {
 					m, rng := shardstest.ShardedModel(t, gnn.KindSAGE, seed)
-					pipelinetest.AddPool(t, m, sparse)
+					shardstest.ServeWith(t, m, map[bool]string{true: "sparse pool", false: "dense pool"}[sparse])
 					cfg := pipeline.Config{Labels: serve.FirstStands}
 					if seed%2 == 0 {
 						cfg.MaxPending, cfg.MaxWaitingLabels, cfg.MaxWaitingEdges = 15, 6, 12

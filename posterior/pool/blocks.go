@@ -1,6 +1,10 @@
 package pool
 
-import "github.com/gvbll/gvbll/gnn/kernel/double"
+import (
+	"math"
+
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+)
 
 // Block names some columns of a wide head's rows φ_v. Its head has one weight for each
 // column and class.
@@ -77,6 +81,23 @@ func (b Block) around(dst []float64, rows *Rows, i int) {
 	}
 }
 
+// dampen writes n/√max(1, Σn) to dst: k equal labels count as √k, because the labels
+// of neighbours are not independent of each other.
+func dampen(dst []float64, n []float32) {
+	var total float64
+	for k, x := range n {
+		dst[k] = float64(x)
+		total += float64(x)
+	}
+	if total <= 1 {
+		return
+	}
+	by := 1 / math.Sqrt(total)
+	for k := range dst {
+		dst[k] *= by
+	}
+}
+
 // normalise writes n/Σn to dst, 0 if there is nothing to divide.
 func normalise(dst []float64, n []float32) {
 	var total float64
@@ -110,4 +131,13 @@ func (w Wide) place(s Shape) (list []placed) {
 		list, at = append(list, p), p.end
 	}
 	return list
+}
+
+// mixes reports whether the head's interactions read a block of so many columns: labels and degree,
+// and features where they are dense and few.
+func (w Wide) mixes(b Block, columns float64) bool {
+	if b == constant {
+		return false
+	}
+	return !b.isFeatures() || w.Scale == Standard && columns <= fewFeatures
 }

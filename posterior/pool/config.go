@@ -39,7 +39,6 @@ type HeadConfig struct {
 
 	Static *staticConfig     `json:"static,omitempty"`
 	Online *posterior.Config `json:"online,omitempty"`
-	Joint  *jointConfig      `json:"joint,omitempty"`
 	Wide   *Wide             `json:"wide,omitempty"`
 	Bayes  *Bayes            `json:"bayes,omitempty"`
 	Label  *labelConfig      `json:"label,omitempty"`
@@ -49,19 +48,6 @@ type HeadConfig struct {
 // staticConfig configures the paper's GVBLL-Static, the training posterior, never updated; see
 // [posterior.NewStatic]. GVBLL-Online has the constants of [posterior.Config].
 type staticConfig struct{}
-
-// jointConfig configures a last layer on the embedding and the labels around a node together.
-type jointConfig struct {
-	// Lambda, λ in (0, 1], is the share of the precision that a full batch keeps; the
-	// rest becomes the prior's.
-	Lambda float64 `json:"lambda"`
-	// Share in (0, 1] is the part of the training posterior's precision that is the
-	// prior precision of the weights on the embedding.
-	Share float64 `json:"share"`
-	// Variance is the prior variance of the weights on labels and of the bias.
-	Variance float64 `json:"variance"`
-	Passes   int     `json:"passes"` // of the fit over a batch
-}
 
 // Wide is softmax regression on blocks of columns.
 type Wide struct {
@@ -77,13 +63,13 @@ type Wide struct {
 	// Passes of the fit over a batch, and over the training rows.
 	Passes         int `json:"passes"`
 	TrainingPasses int `json:"training_passes"`
-	// Refresh has the head learn from Batch.Refresh after the batch itself. Blocks are
-	// then of features alone.
-	Refresh bool `json:"refresh,omitempty"`
+	// Interactions is the number of columns that each depend on a few of the others together, 0 for
+	// none.
+	Interactions int `json:"interactions,omitempty"`
+	// Replay is the number of rows of Batch.Replay, for each label of a batch, that the head learns
+	// after the batch itself, 0 for none.
+	Replay int `json:"replay,omitempty"`
 }
-
-// has reports whether the head's rows have a block.
-func (w Wide) has(b Block) bool { return slices.Contains(w.Blocks, b) }
 
 // scale is how a wide head scales features.
 type scale string
@@ -115,7 +101,6 @@ type evidence string
 const (
 	byCounts evidence = "counts" // n_v
 	byScaled evidence = "scaled" // n_v/√max(1, Σn_v)
-	bySecond evidence = "second" // q_v/√max(1, Σq_v)
 )
 
 // voteConfig configures a head that predicts the share of each class among the labelled neighbours.
@@ -149,10 +134,6 @@ func (s Config) Needs() (n Need) {
 			}
 		case h.Bayes != nil:
 			n |= NeedX
-		case h.Joint != nil:
-			n |= NeedEmbedded | NeedLabelled | NeedSecond
-		case h.Label != nil && h.Label.Evidence == bySecond:
-			n |= NeedSecond
 		case h.Label != nil || h.Vote != nil:
 			n |= NeedLabelled
 		default:
@@ -176,14 +157,14 @@ func (s Config) Scale() scale {
 	return Unit
 }
 
-// Refreshes reports whether a head reads Batch.Refresh.
-func (s Config) Refreshes() bool {
+// Replays returns how many rows of Batch.Replay the heads learn for each label of a batch, at most.
+func (s Config) Replays() (rows int) {
 	for _, h := range s.Heads {
-		if h.Wide != nil && h.Wide.Refresh {
-			return true
+		if h.Wide != nil {
+			rows = max(rows, h.Wide.Replay)
 		}
 	}
-	return false
+	return rows
 }
 
 // Traits are the properties of training data that decide which heads serve.
@@ -227,32 +208,25 @@ func Inspect(x Features, n, d, classes int) Traits {
 const sparseDensity = 0.25
 
 // enoughPerClass is the number of training rows per class from which on the embedding
-// holds the information of dense features. Then a wide head on features alone adds nothing
-// to the others, nor does a joint head beside the one with all blocks; and that one leaves
-// features out, since they cost more than the rest of it, unless they are few.
+// holds the information of dense features. Then heads with all blocks leave features out, since they
+// cost more than the rest of them, unless they are few.
 const enoughPerClass = 100
 
 // fewFeatures is the number of features that cost little beside the other blocks.
 const fewFeatures = 32
 
-// rowsPerColumn is the number of training rows from which on a regression on the labels
-// around a node is worth its part in the pool of sparse features: several for each of the
-// 4C + 1 columns that are not features. With fewer a product has too few rows to learn how
-// little such a head knows.
-const rowsPerColumn = 4
-
-// few reports whether there are too few training rows for heads with all blocks.
-func (t Traits) few() bool { return t.Rows < rowsPerColumn*(4*t.Classes+1) }
+// enoughRows is the number of training rows from which on the regression "all" and votes are worth their
+// part in the pool of sparse features, whatever the number of classes.
+const enoughRows = 80
 
 // Default returns the heads and constants for training data with the given traits.
 // There is one set of heads for sparse features and one for dense ones. Naive Bayes
-// is in the first unless a feature is negative; the head with all blocks and votes are
-// if there are rows enough for them. The second has a joint and a wide head only if there
-// are few training rows.
+// is in the first unless a feature is negative, and "all" and votes if there are rows enough
+// for them.
 //
-// The constants were chosen on Cornell, Texas, Wisconsin and Cora (sparse) and on
-// generated graphs with and without drift (dense), and are the same for all of them;
-// docs/table.md and ADR 17 have the measurements. What they mean:
+// The constants were chosen on the data sets that docs/table.md calls development sets, and on
+// generated graphs with and without drift, and are the same for all of them; ADR 31 has what each
+// head is worth. What they mean:
 //
 //   - Weights: Total 1.5 makes the pool sharper than the geometric mean of its heads
 //     from the start. Learning the weights matters most under drift. λ between .97
@@ -266,17 +240,13 @@ func (t Traits) few() bool { return t.Rows < rowsPerColumn*(4*t.Classes+1) }
 //   - Variance 30 hardly shrinks weights on features of unit length. λ is 1 on sparse
 //     features, where forgetting does not help, and .99 on dense ones.
 //   - The fit to the training rows starts at the prior and takes 40 passes; that to a
-//     batch starts near its solution and takes 2 to 5.
+//     batch starts near its solution and takes 2 to 3.
+//   - "now" learns rows again as they are now, because degree and labels around a node go on
+//     changing, and has interactions. It stands beside "all", which forgets the past under
+//     drift that a sweep over all rows brings back.
 func Default(t Traits) Config {
-	online := posterior.DefaultConfig()
-	online.Batch = 0 // it has the pool's
-	labels := []HeadConfig{
-		{Name: "labels", Label: &labelConfig{Evidence: byCounts}},
-		{Name: "labels-scaled", Label: &labelConfig{Evidence: byScaled}},
-		{Name: "labels-second", Label: &labelConfig{Evidence: bySecond}},
-	}
 	s := Config{
-		Weights: weightsConfig{Total: 1.5, WeightSD: 0.2, BiasSD: 0.5, Floor: -8, Lambda: 0.97, Steps: 8},
+		Weights: weightsConfig{Total: 1.5, WeightSD: 0.2, BiasSD: 0.5, Floor: -8, Lambda: 0.97, Steps: 2},
 		Mixture: &mixtureConfig{Heads: 0.02, Rate: 0.2, Lambda: 0.99},
 		Batch:   50,
 		Served:  0.5,
@@ -285,38 +255,62 @@ func Default(t Traits) Config {
 		s.Served = 0
 	}
 	if t.Density > sparseDensity {
-		all := &Wide{Blocks: slices.Clone(allBlocks), Scale: Standard, Variance: 1, Lambda: 0.99, Passes: 2, TrainingPasses: 40}
-		s.Heads = []HeadConfig{
-			{Name: "static", Static: &staticConfig{}},
-			{Name: "online", Online: &online},
-			{Name: "all", Wide: all},
-		}
-		if t.Rows < enoughPerClass*t.Classes {
-			s.Heads = append(s.Heads,
-				HeadConfig{Name: "joint", Joint: &jointConfig{Lambda: 0.99, Share: 0.01, Variance: 1, Passes: 3}},
-				HeadConfig{Name: "wide", Wide: &Wide{Blocks: []Block{OwnFeatures, meanFeatures, constant}, Scale: Standard, Variance: 30, Lambda: 0.99, Passes: 5, TrainingPasses: 40}})
-		} else if t.Features > fewFeatures {
-			all.Blocks = slices.DeleteFunc(all.Blocks, Block.isFeatures)
-		}
-		s.Heads = append(append(s.Heads, labels...), HeadConfig{Name: "votes", Vote: &voteConfig{}})
-		return s
+		s.Heads = denseHeads(t)
+	} else {
+		s.Heads = sparseHeads(t)
 	}
-	s.Heads = []HeadConfig{
+	return s
+}
+
+func denseHeads(t Traits) []HeadConfig {
+	blocks := slices.Clone(allBlocks)
+	if t.Alike || t.Rows >= enoughPerClass*t.Classes && t.Features > fewFeatures {
+		blocks = slices.DeleteFunc(blocks, Block.isFeatures)
+	}
+	return append([]HeadConfig{
+		{Name: "static", Static: &staticConfig{}},
+		{Name: "online", Online: onlineHead()},
+		{Name: "all", Wide: &Wide{Blocks: blocks, Scale: Standard, Variance: 1, Lambda: 0.99, Passes: 2, TrainingPasses: 40}},
+		{Name: "now", Wide: &Wide{Blocks: blocks, Scale: Standard, Variance: 30, Lambda: 0.99, Passes: 3, TrainingPasses: 40, Interactions: interactionsOf(t.Classes), Replay: 4}},
+		{Name: "votes", Vote: &voteConfig{}},
+	}, labelHeads()...)
+}
+
+// interactionsOf returns the number of interactions of dense pools: fewer for many classes, since what they
+// cost is proportional to both.
+func interactionsOf(classes int) int { return max(32, min(128, 1024/max(classes, 1))) }
+
+func sparseHeads(t Traits) []HeadConfig {
+	list := []HeadConfig{
 		{Name: "static", Shadow: true, Static: &staticConfig{}},
-		{Name: "online", Online: &online},
+		{Name: "online", Online: onlineHead()},
 		{Name: "wide-own", Wide: &Wide{Blocks: []Block{OwnFeatures, constant}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40}},
-		{Name: "wide", Wide: &Wide{Blocks: []Block{OwnFeatures, meanFeatures, constant}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40, Refresh: t.few()}},
+		{Name: "wide", Wide: &Wide{Blocks: []Block{OwnFeatures, meanFeatures, constant}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40}},
+		{Name: "now", Wide: &Wide{Blocks: allBlocks, Scale: Unit, Variance: 30, Lambda: 1, Passes: 2, TrainingPasses: 40, Interactions: 32, Replay: 2}},
 	}
-	if !t.few() {
-		s.Heads = append(s.Heads,
-			HeadConfig{Name: "all", Wide: &Wide{Blocks: slices.Clone(allBlocks), Scale: Unit, Variance: 1, Lambda: 1, Passes: 3, TrainingPasses: 40}},
+	if t.Rows >= enoughRows {
+		list = append(list,
+			HeadConfig{Name: "all", Wide: &Wide{Blocks: allBlocks, Scale: Unit, Variance: 1, Lambda: 1, Passes: 3, TrainingPasses: 40}},
 			HeadConfig{Name: "votes", Vote: &voteConfig{}})
 	}
 	if !t.Negative {
-		s.Heads = append(s.Heads, HeadConfig{Name: "bayes", Bayes: &Bayes{Smoothing: 0.2}})
+		list = append(list, HeadConfig{Name: "bayes", Bayes: &Bayes{Smoothing: 0.2}})
 	}
-	s.Heads = append(s.Heads, labels...)
-	return s
+	return append(list, labelHeads()...)
+}
+
+// onlineHead returns the paper's head, with the pool's Batch.
+func onlineHead() *posterior.Config {
+	online := posterior.DefaultConfig()
+	online.Batch = 0
+	return &online
+}
+
+func labelHeads() []HeadConfig {
+	return []HeadConfig{
+		{Name: "labels", Label: &labelConfig{Evidence: byCounts}},
+		{Name: "labels-scaled", Label: &labelConfig{Evidence: byScaled}},
+	}
 }
 
 // Validate reports every error in the configuration, each with its remedy.
@@ -369,19 +363,15 @@ func (h HeadConfig) validate() error {
 			r = append(r, err)
 		}
 	}
-	if j := h.Joint; j != nil {
-		kinds++
-		r.Unless(isShare(j.Lambda), "lambda %v: give a number above 0 and up to 1, such as 0.99", j.Lambda)
-		r.Unless(isShare(j.Share), "share %v: give a number above 0 and up to 1, such as 0.01", j.Share)
-		r.Unless(isPositive(j.Variance), "variance %v: give a positive number, such as 1", j.Variance)
-		r.Unless(j.Passes > 0, "passes %d: give a positive number, such as 3", j.Passes)
-	}
 	if w := h.Wide; w != nil {
 		kinds++
 		r.Unless(w.Scale == Unit || w.Scale == Standard, "scale %q: give %q or %q", w.Scale, Unit, Standard)
 		r.Unless(isPositive(w.Variance), "variance %v: give a positive number, such as 30", w.Variance)
 		r.Unless(isShare(w.Lambda), "lambda %v: give a number above 0 and up to 1, such as 0.99", w.Lambda)
 		r.Unless(w.Passes > 0 && w.TrainingPasses > 0, "passes %d and training_passes %d: give positive numbers, such as 5 and 40", w.Passes, w.TrainingPasses)
+		r.Unless(w.Interactions >= 0 && w.Interactions <= maxInteractions, "interactions %d: give a number up to %d, such as 128, or 0 for none", w.Interactions, maxInteractions)
+		r.Unless(w.Replay >= 0 && w.Replay <= maxReplay, "replay %d: give a number up to %d, such as 4, or 0 for none", w.Replay, maxReplay)
+		r.Unless(w.Interactions == 0 || slices.ContainsFunc(w.Blocks, func(b Block) bool { return b != constant && !b.isFeatures() }), "interactions of no block: give one on labels or degree")
 		r = append(r, w.validateBlocks()...)
 	}
 	if b := h.Bayes; b != nil {
@@ -390,12 +380,12 @@ func (h HeadConfig) validate() error {
 	}
 	if l := h.Label; l != nil {
 		kinds++
-		r.Unless(l.Evidence == byCounts || l.Evidence == byScaled || l.Evidence == bySecond, "evidence %q: give %q, %q or %q", l.Evidence, byCounts, byScaled, bySecond)
+		r.Unless(l.Evidence == byCounts || l.Evidence == byScaled, "evidence %q: give %q or %q", l.Evidence, byCounts, byScaled)
 	}
 	if h.Vote != nil {
 		kinds++
 	}
-	r.Unless(kinds == 1, "%d kinds: give exactly one of static, online, joint, wide, bayes, label, vote", kinds)
+	r.Unless(kinds == 1, "%d kinds: give exactly one of static, online, wide, bayes, label, vote", kinds)
 	return r.Join()
 }
 
@@ -406,11 +396,15 @@ func (w Wide) validateBlocks() (r check.Remedies) {
 		r.Unless(slices.Contains(allBlocks, b), "block %.200q: give one of %q", b, allBlocks)
 		r.Unless(!seen[b], "block %.200q stands twice: leave one out", b)
 		seen[b] = true
-		r.Unless(!w.Refresh || b.isFeatures() || b == constant, "refresh with block %.200q: leave one out, since labels are learned as they were served", b)
 	}
-	r.Unless(!w.Refresh || w.has(meanFeatures), "refresh without block %q: a row's own features do not change", meanFeatures)
 	return r
 }
+
+// Bounds of a head's interactions, and of the rows that it learns again for each label.
+const (
+	maxInteractions = 4096
+	maxReplay       = 64
+)
 
 func isPositive(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
 

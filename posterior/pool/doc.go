@@ -28,17 +28,14 @@
 //
 //	static, online  softmax(zᵀM/τ), diagonal Gaussian. Prior: the training
 //	                posterior. Update: none; Algorithm 1 of the paper (paper.go)
-//	joint           softmax(φᵀM), φ = [z/τ; n_v scaled; q_v scaled; 1]. Prior: a
-//	                weak form of the training posterior for z, N(0, v) for the
-//	                rest. Update: softmaxFit; the precision forgets towards the
-//	                prior's (joint.go)
 //	wide            softmax(φᵀM), φ one or more of the blocks x, s/deg, n and q
-//	                dampened, n/Σn, q/Σq, log(1+deg)/4 and 1. Prior: N(0, v).
-//	                Update: softmaxFit; the precision forgets towards the prior's
-//	                (wide.go, blocks.go)
+//	                dampened, n/Σn, q/Σq, log(1+deg)/4 and 1, and perhaps
+//	                interactions of these. Prior: N(0, v). Update: softmaxFit; the
+//	                precision forgets towards the prior's. A head may learn rows
+//	                again as they are now (wide.go, blocks.go, interactions.go)
 //	bayes           multinomial naive Bayes on x, uniform over classes. Prior: α
 //	                on every count. Update: counts; nothing is forgotten (bayes.go)
-//	label           p(c) ∝ Π_k (H_ck/Σ_k' H_ck')^e_k, e = n_v or q_v scaled. Prior:
+//	label           p(c) ∝ Π_k (H_ck/Σ_k' H_ck')^e_k, e = n_v, or scaled. Prior:
 //	                H = 1. Update: counts; nothing is forgotten (label.go)
 //	vote            p(c) = (n_v[c] + π_c)/(Σ n_v + 1), π the classes' shares among
 //	                all labels. Update: counts; nothing is forgotten (label.go)
@@ -83,8 +80,8 @@
 //	rows.go          Rows, Features, Batch: the caller's input
 //	mixture.go       the mixture of products and heads
 //	weights.go       a product; opinions.go: the heads' probabilities that it reads
-//	paper.go, joint.go, wide.go, bayes.go, label.go            the heads
-//	blocks.go, standardizer.go                                 what is in a row of a wide head
+//	paper.go, wide.go, bayes.go, label.go            the heads
+//	blocks.go, standardizer.go, interactions.go                what is in a row of a wide head
 //	softmaxfit.go    softmax regression with a diagonal Gaussian prior
 //	designmatrix.go  the dense and sparse matrices that it fits
 //	softmax.go, cholesky.go                                    numerics

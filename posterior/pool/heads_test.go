@@ -56,13 +56,14 @@ func randomBatch(rng *rand.Rand, n int, s Shape, dense bool) Batch {
 		}
 		return r
 	}
-	b := Batch{Rows: make(n), Refresh: make(n / 2)}
+	b := Batch{Rows: make(n), Replay: make(n / 2)}
 	for range n {
 		b.Labels = append(b.Labels, int32(rng.IntN(s.Classes)))
 	}
 	for range n / 2 {
-		b.RefreshLabels = append(b.RefreshLabels, int32(rng.IntN(s.Classes)))
+		b.ReplayLabels = append(b.ReplayLabels, int32(rng.IntN(s.Classes)))
 	}
+	b.Known = n + n/2
 	if n > 3 {
 		b.Pairs = [][2]int32{{0, 2}, {3, 1}}
 	}
@@ -229,15 +230,48 @@ func plainRows(blocks []Block, r *Rows, s Shape) (phi [][]float64) {
 	return phi
 }
 
+// plainInteractions returns the interactions of a row by their formula, with the moments and draws of x.
+func plainInteractions(x *interactions, cfg Wide, row []float64, s Shape) (list []float64) {
+	if x == nil {
+		return nil
+	}
+	var read []float64
+	for _, b := range cfg.place(s) {
+		if b.Block != constant && (!b.isFeatures() || cfg.Scale == Standard) {
+			read = append(read, row[b.at:b.end]...)
+		}
+	}
+	for k, t := range x.phase {
+		for i, j := range x.index[k*x.reads : (k+1)*x.reads] {
+			t += x.weight[k*x.reads+i] * math.Max(-4, math.Min(4, (read[j]-x.mean[j])*x.inverse[j]))
+		}
+		wave := 2*math.Acos(math.Cos(2*math.Pi*t))/math.Pi - 1 // 1 half way between whole periods, -1 at them
+		list = append(list, -wave*math.Sqrt(3/float64(len(x.phase))))
+	}
+	return list
+}
+
+// TestInteractionMoments: interactions are scaled by mean and deviation of what they read over the
+// training rows, whose constants stay as they are.
+func TestInteractionMoments(t *testing.T) {
+	x := newInteractions(3, 2)
+	rows := [][]float64{{1, 7}, {2, 7}, {6, 7}}
+	x.fit(len(rows), func(i int) []float64 { return rows[i] })
+	kerneltest.WantClose(t, "mean", x.mean, []float64{3, 7}, 1e-12)
+	kerneltest.WantClose(t, "1/deviation", x.inverse, []float64{1 / math.Sqrt(14.0/3), 1}, 1e-12)
+}
+
 // TestWideIsItsFormulas compares a wide head, which updates only the columns of a batch,
 // with its formulas over all columns, through training and a stream with forgetting.
 func TestWideIsItsFormulas(t *testing.T) {
 	s := Shape{Classes: 5, Features: 30}
 	for _, cfg := range []Wide{
 		{Blocks: []Block{OwnFeatures}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 4, TrainingPasses: 9},
-		{Blocks: []Block{OwnFeatures, meanFeatures, constant}, Scale: Unit, Variance: 3, Lambda: .8, Passes: 3, TrainingPasses: 9, Refresh: true},
+		{Blocks: []Block{OwnFeatures, meanFeatures, constant}, Scale: Unit, Variance: 3, Lambda: .8, Passes: 3, TrainingPasses: 9, Replay: 2},
 		{Blocks: allBlocks, Scale: Unit, Variance: 1, Lambda: .9, Passes: 3, TrainingPasses: 9},
 		{Blocks: []Block{secondShares, LogDegree, labelCounts}, Scale: Standard, Variance: 2, Lambda: .9, Passes: 3, TrainingPasses: 9},
+		{Blocks: []Block{secondShares, LogDegree, constant}, Scale: Standard, Variance: 2, Lambda: .9, Passes: 3, TrainingPasses: 9, Interactions: 7, Replay: 1},
+		{Blocks: []Block{meanFeatures, labelShares, LogDegree}, Scale: Unit, Variance: 2, Lambda: 1, Passes: 2, TrainingPasses: 9, Interactions: 5, Replay: 1},
 	} {
 		rng := rand.New(rand.NewPCG(1, 2))
 		head := newWide(cfg, s)
@@ -246,7 +280,13 @@ func TestWideIsItsFormulas(t *testing.T) {
 			plain.m = append(plain.m, make([]float64, s.Classes))
 			plain.t = append(plain.t, slices.Repeat([]float64{1 / cfg.Variance}, s.Classes))
 		}
-		phi := func(r *Rows) [][]float64 { return plainRows(cfg.Blocks, r, s) }
+		phi := func(r *Rows) [][]float64 {
+			rows := plainRows(cfg.Blocks, r, s)
+			for i := range rows {
+				rows[i] = append(rows[i], plainInteractions(head.mixed, cfg, rows[i], s)...)
+			}
+			return rows
+		}
 		for step := range 6 {
 			b := randomBatch(rng, 1+step*3, s, step == 4)
 			clear(b.Labelled[:s.Classes]) // a node without labels around it
@@ -267,8 +307,9 @@ func TestWideIsItsFormulas(t *testing.T) {
 			head.learn(&b, .5)
 			plain.forget(math.Sqrt(cfg.Lambda), cfg.Variance)
 			plain.update(phi(&b.Rows), b.Labels, cfg.Passes)
-			if cfg.Refresh && b.Refresh.N > 0 {
-				plain.update(phi(&b.Refresh), b.RefreshLabels, cfg.Passes)
+			if n := b.Replay.N; cfg.Replay > 0 && n > 0 {
+				plain.forget(math.Exp(-float64(n)/float64(max(n, b.Known))), cfg.Variance)
+				plain.update(phi(&b.Replay), b.ReplayLabels, cfg.Passes)
 			}
 		}
 	}
@@ -514,7 +555,7 @@ func TestBayesIsItsFormula(t *testing.T) {
 // compatibility matrices, with their formulas over a stream of batches.
 func TestLabelChannelsAreTheirFormulas(t *testing.T) {
 	s := Shape{Classes: 3, Features: 2}
-	for _, evidence := range []evidence{byCounts, byScaled, bySecond} {
+	for _, evidence := range []evidence{byCounts, byScaled} {
 		rng := rand.New(rand.NewPCG(1, 2))
 		head := newLabel(labelConfig{evidence}, s.Classes)
 		h := [][]float64{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}
@@ -524,13 +565,9 @@ func TestLabelChannelsAreTheirFormulas(t *testing.T) {
 			predictNormalised(head, &b.Rows, got, s.Classes)
 			e := make([][]float64, b.N)
 			for i := range e {
-				from := b.Labelled
-				if evidence == bySecond {
-					from = b.Second
-				}
 				total := 0.0
 				for k := range s.Classes {
-					e[i] = append(e[i], float64(from[i*s.Classes+k]))
+					e[i] = append(e[i], float64(b.Labelled[i*s.Classes+k]))
 					total += e[i][k]
 				}
 				a := make([]float64, s.Classes)
@@ -551,17 +588,13 @@ func TestLabelChannelsAreTheirFormulas(t *testing.T) {
 			for i, y := range b.Labels {
 				for k := range s.Classes {
 					h[y][k] += e[i][k]
-					if evidence != bySecond {
-						h[k][y] += e[i][k]
-					}
+					h[k][y] += e[i][k]
 				}
 			}
-			if evidence != bySecond {
-				for _, pair := range b.Pairs {
-					i, j := b.Labels[pair[0]], b.Labels[pair[1]]
-					h[i][j]++
-					h[j][i]++
-				}
+			for _, pair := range b.Pairs {
+				i, j := b.Labels[pair[0]], b.Labels[pair[1]]
+				h[i][j]++
+				h[j][i]++
 			}
 		}
 		for c, row := range h {

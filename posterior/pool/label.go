@@ -50,13 +50,9 @@ func (l *label) refreshLogs() {
 
 // setEvidence sets evidence to e of the rows.
 func (l *label) setEvidence(rows *Rows) {
-	from := rows.Labelled
-	if l.Evidence == bySecond {
-		from = rows.Second
-	}
 	l.evidence = kernel.Resize(l.evidence, rows.N*l.classes)
 	for at := 0; at < len(l.evidence); at += l.classes {
-		e, n := l.evidence[at:at+l.classes], from[at:at+l.classes]
+		e, n := l.evidence[at:at+l.classes], rows.Labelled[at:at+l.classes]
 		if l.Evidence != byCounts {
 			dampen(e, n)
 			continue
@@ -92,12 +88,10 @@ func (l *label) train(b *Batch) { l.learn(b, 1) }
 
 func (l *label) learn(b *Batch, _ float64) posterior.Report {
 	l.count(&b.Rows, b.Labels)
-	if l.Evidence != bySecond {
-		for _, pair := range b.Pairs {
-			y, k := int(b.Labels[pair[0]]), int(b.Labels[pair[1]])
-			l.h[y*l.classes+k]++
-			l.h[k*l.classes+y]++
-		}
+	for _, pair := range b.Pairs {
+		y, k := int(b.Labels[pair[0]]), int(b.Labels[pair[1]])
+		l.h[y*l.classes+k]++
+		l.h[k*l.classes+y]++
 	}
 	l.refreshLogs()
 	l.version++
@@ -120,9 +114,7 @@ func (l *label) count(rows *Rows, labels []int32) {
 			continue
 		}
 		l.h[i] += e
-		if l.Evidence != bySecond {
-			l.h[i%l.classes*l.classes+i/l.classes] += e
-		}
+		l.h[i%l.classes*l.classes+i/l.classes] += e
 	}
 }
 

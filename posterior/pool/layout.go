@@ -13,7 +13,7 @@ import (
 // The bytes are little-endian, without padding: counts are 32-bit, numbers are float32 and
 // temperatures float64. A batch is the number n of rows, their labels, how many of them were
 // served, the log probabilities of these, and the rows; then the number of pairs, and these; then
-// the number of rows to refresh, their labels, and the rows, and the same of those that are taken.
+// the number of rows to replay, their labels, and the rows, and the same of those that are taken.
 // Rows are the fields that are needed, in the order of [Rows]. Sparse features are the number of entries of each row, all indices, and all
 // values.
 type Layout struct {
@@ -28,9 +28,9 @@ func (p *Pool) Layout() Layout {
 	return Layout{Shape: p.shape, Need: p.needs, Sparse: p.cfg.Scale() != Standard, LogProbs: p.LogProbsPerRow()}
 }
 
-// refreshed is the layout of Batch.Refresh, and taken that of Batch.Taken.
-func (l Layout) refreshed() Layout { return l.only(NeedX | NeedS | needDegree) }
-func (l Layout) taken() Layout     { return l.only(NeedX) }
+// replayed is the layout of Batch.Replay, and taken that of Batch.Taken.
+func (l Layout) replayed() Layout { return l.only(^NeedEmbedded) }
+func (l Layout) taken() Layout    { return l.only(NeedX) }
 
 func (l Layout) only(fields Need) Layout {
 	l.Need &= fields
@@ -48,9 +48,10 @@ func (l Layout) AppendBatch(b []byte, x *Batch) []byte {
 	for _, pair := range x.Pairs {
 		b = appendInts(b, pair[:])
 	}
-	b = appendCount(b, x.Refresh.N)
-	b = appendInts(b, x.RefreshLabels)
-	b = l.refreshed().appendRows(b, &x.Refresh)
+	b = appendCount(b, x.Replay.N)
+	b = appendInts(b, x.ReplayLabels)
+	b = appendCount(b, x.Known)
+	b = l.replayed().appendRows(b, &x.Replay)
 	b = appendCount(b, x.Taken.N)
 	b = appendInts(b, x.TakenLabels)
 	if x.Taken.N == 0 {
@@ -128,10 +129,10 @@ func (l Layout) ReadBatch(b []byte) (x Batch, rest []byte, err error) {
 	return x, r.b, nil
 }
 
-// AppendPart appends a part as bytes: those of its batch, the positions, and Refreshed.
+// AppendPart appends a part as bytes: those of its batch, and the positions.
 func (l Layout) AppendPart(b []byte, x *Part) []byte {
 	b = l.AppendBatch(b, &x.Batch)
-	return appendInts(appendInts(b, x.Positions), x.Refreshed)
+	return appendInts(b, x.Positions)
 }
 
 // ReadPart reads what AppendPart wrote, as ReadBatch does. Whether parts fit each other is for
@@ -140,7 +141,7 @@ func (l Layout) ReadPart(b []byte) (x Part, rest []byte, err error) {
 	r := &batchReader{b: b}
 	r.batch(l, &x.Batch)
 	r.check(len(x.LogProbs) == x.N*l.LogProbs && x.Taken.N == 0, "a part has labels that are corrected")
-	x.Positions, x.Refreshed = r.ints(x.N), r.ints(x.N)
+	x.Positions = r.ints(x.N)
 	if r.err != nil {
 		return Part{}, nil, fmt.Errorf("pool: part of a batch: %w", r.err)
 	}
@@ -166,9 +167,10 @@ func (r *batchReader) batch(l Layout, x *Batch) {
 	for i := range len(ends) / 2 {
 		x.Pairs[i] = [2]int32(ends[2*i:])
 	}
-	x.Refresh.N = r.count(4)
-	x.RefreshLabels = r.labels(x.Refresh.N, l.Shape.Classes)
-	r.rows(l.refreshed(), &x.Refresh)
+	x.Replay.N = r.count(4)
+	x.ReplayLabels = r.labels(x.Replay.N, l.Shape.Classes)
+	x.Known = int(r.uint32())
+	r.rows(l.replayed(), &x.Replay)
 	x.Taken.N = r.count(4)
 	x.TakenLabels = r.labels(x.Taken.N, l.Shape.Classes)
 	r.rows(l.taken(), &x.Taken)
@@ -198,16 +200,19 @@ func (r *batchReader) take(n, width, size int) []byte {
 
 // count reads a number of things that take at least size bytes each.
 func (r *batchReader) count(size int) int {
-	b := r.take(1, 1, 4)
-	if b == nil {
-		return 0
-	}
-	n := int(binary.LittleEndian.Uint32(b))
+	n := int(r.uint32())
 	r.check(n <= len(r.b)/size, "%d bytes left for %d entries", len(r.b), n)
 	if r.err != nil {
 		return 0
 	}
 	return n
+}
+
+func (r *batchReader) uint32() uint32 {
+	if b := r.take(1, 1, 4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
 }
 
 func (r *batchReader) ints(n int) []int32 {

@@ -54,9 +54,9 @@ func TestBatchOfThePaperHeads(t *testing.T) {
 	p := newPool(t, everything(true))
 	b := served(p, rand.New(rand.NewPCG(3, 4)), 5, true)
 	l := Layout{Shape: small, Need: NeedEmbedded}
-	b.LogProbs, b.Pairs, b.Refresh, b.RefreshLabels = nil, nil, Rows{}, nil
+	b.LogProbs, b.Pairs, b.Replay, b.ReplayLabels, b.Known = nil, nil, Rows{}, nil, 0
 	bytes := l.AppendBatch(nil, &b)
-	if want := 4 + 5*(4+4*small.Embedding+8) + 4*4; len(bytes) != want {
+	if want := 4 + 5*(4+4*small.Embedding+8) + 5*4; len(bytes) != want {
 		t.Errorf("%d bytes, want %d", len(bytes), want)
 	}
 	got, _, err := l.ReadBatch(bytes)
@@ -74,7 +74,7 @@ func TestReadBatchRefuses(t *testing.T) {
 		damage func(b *Batch)
 	}{
 		{"label 5 of 5", true, func(b *Batch) { b.Labels[1] = 5 }},
-		{"label -1", true, func(b *Batch) { b.RefreshLabels[0] = -1 }},
+		{"label -1", true, func(b *Batch) { b.ReplayLabels[0] = -1 }},
 		{"a number is NaN", true, func(b *Batch) { b.LogProbs[3] = float32(math.NaN()) }},
 		{"a number is +Inf", true, func(b *Batch) { b.Embedded.Z[3] = float32(math.Inf(1)) }},
 		{"a temperature is 0", true, func(b *Batch) { b.Embedded.Tau[2] = 0 }},

@@ -10,9 +10,6 @@ type Part struct {
 	// the first of a pair is that of a row of this part. They ascend by it.
 	Batch
 	Positions []int32 // ascending
-	// Refreshed has for each row how many of the rows of Refresh are there because of it;
-	// they follow each other in the order of the rows.
-	Refreshed []int32
 }
 
 // Merge makes b the whole batch of which parts have all rows, and reuses the memory of b. It
@@ -24,8 +21,8 @@ func (b *Batch) Merge(parts []*Part) error {
 	}
 	rows := make([]partRow, b.N)
 	for _, p := range parts {
-		if len(p.Positions) != p.N || !p.refreshes() {
-			return fmt.Errorf("pool: a part of %d rows at %d positions with %d rows to refresh", p.N, len(p.Positions), p.Refresh.N)
+		if len(p.Positions) != p.N || p.Replay.N > 0 {
+			return fmt.Errorf("pool: a part of %d rows at %d positions with %d rows to replay", p.N, len(p.Positions), p.Replay.N)
 		}
 		for i, at := range p.Positions {
 			if at < 0 || int(at) >= b.N || rows[at].part != nil {
@@ -35,18 +32,18 @@ func (b *Batch) Merge(parts []*Part) error {
 		}
 		b.X.like(&p.X)
 		b.S.like(&p.S)
-		b.Refresh.X.like(&p.Refresh.X)
-		b.Refresh.S.like(&p.Refresh.S)
+		b.Replay.X.like(&p.Replay.X)
+		b.Replay.S.like(&p.Replay.S)
 	}
-	used := make(map[*Part]*taken, len(parts))
+	used := make(map[*Part]*int, len(parts)) // pairs that have been taken
 	for _, p := range parts {
-		used[p] = &taken{}
+		used[p] = new(int)
 	}
 	for at, r := range rows {
 		b.take(r, int32(at), used[r.part])
 	}
 	for _, p := range parts {
-		if n := used[p].pairs; n != len(p.Pairs) {
+		if n := *used[p]; n != len(p.Pairs) {
 			return fmt.Errorf("pool: %d pairs of a part of a batch, %d of its rows", len(p.Pairs), n)
 		}
 	}
@@ -58,49 +55,28 @@ func (b *Batch) Merge(parts []*Part) error {
 	return nil
 }
 
-// refreshes reports whether Refreshed says of each row of Refresh why it is there.
-func (p *Part) refreshes() bool {
-	all := int64(0)
-	for _, n := range p.Refreshed {
-		if n < 0 {
-			return false
-		}
-		all += int64(n)
-	}
-	return len(p.Refreshed) == p.N && all == int64(p.Refresh.N)
-}
-
 // partRow is row i of a part.
 type partRow struct {
 	part *Part
 	i    int
 }
 
-// taken are the pairs and the rows to refresh of a part that have been taken.
-type taken struct{ pairs, refreshed int }
-
-// take appends row r at a position, with its pairs and the rows to refresh because of it.
-func (b *Batch) take(r partRow, at int32, u *taken) {
+// take appends row r at a position, with its pairs, of which so many of its part have been taken.
+func (b *Batch) take(r partRow, at int32, pairs *int) {
 	p := r.part
 	b.Rows.appendRow(&p.Rows, r.i)
 	b.Labels = append(b.Labels, p.Labels[r.i])
 	b.LogProbs = appendRow(b.LogProbs, p.LogProbs, r.i, p.N)
-	for ; u.pairs < len(p.Pairs) && p.Pairs[u.pairs][0] == at; u.pairs++ {
-		b.Pairs = append(b.Pairs, p.Pairs[u.pairs])
-	}
-	for range p.Refreshed[r.i] {
-		b.Refresh.appendRow(&p.Refresh, u.refreshed)
-		b.Refresh.N++
-		b.RefreshLabels = append(b.RefreshLabels, p.RefreshLabels[u.refreshed])
-		u.refreshed++
+	for ; *pairs < len(p.Pairs) && p.Pairs[*pairs][0] == at; *pairs++ {
+		b.Pairs = append(b.Pairs, p.Pairs[*pairs])
 	}
 }
 
 // reset removes all rows.
 func (b *Batch) reset() {
 	b.Rows.reset()
-	b.Refresh.reset()
-	b.Labels, b.LogProbs, b.Pairs, b.RefreshLabels = b.Labels[:0], b.LogProbs[:0], b.Pairs[:0], b.RefreshLabels[:0]
+	b.Replay.reset()
+	b.Labels, b.LogProbs, b.Pairs, b.ReplayLabels = b.Labels[:0], b.LogProbs[:0], b.Pairs[:0], b.ReplayLabels[:0]
 }
 
 func (r *Rows) reset() {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestMergeRefuses: parts that lack a row, have one twice, or whose pairs and rows to refresh
+// TestMergeRefuses: parts that lack a row, have one twice, or whose pairs and rows to replay
 // are not those of their rows are no batch.
 func TestMergeRefuses(t *testing.T) {
 	for _, c := range []struct {
@@ -23,18 +23,15 @@ func TestMergeRefuses(t *testing.T) {
 		{"pair of rows", func(a, _ *Part) { a.Pairs[0] = [2]int32{0, 9} }},
 		{"pair of rows", func(a, _ *Part) { a.Pairs[0] = [2]int32{0, 0} }},
 		{"pairs", func(a, _ *Part) { a.Pairs[0] = [2]int32{1, 2} }},
-		{"to refresh", func(a, _ *Part) { a.Refreshed[0] = 1 }},
-		{"to refresh", func(a, _ *Part) { a.Refreshed[1] = 0 }},
+		{"to replay", func(a, _ *Part) { a.Replay.N = 1 }},
 	} {
 		part := func(positions ...int32) *Part {
-			p := &Part{Batch: randomBatch(rand.New(rand.NewPCG(1, 2)), len(positions), small, false), Positions: positions, Refreshed: make([]int32, len(positions))}
-			p.Pairs, p.Refresh, p.RefreshLabels = nil, Rows{X: Features{Start: []int{0}}, S: Features{Start: []int{0}}}, nil
+			p := &Part{Batch: randomBatch(rand.New(rand.NewPCG(1, 2)), len(positions), small, false), Positions: positions}
+			p.Pairs, p.Replay, p.ReplayLabels = nil, Rows{X: Features{Start: []int{0}}, S: Features{Start: []int{0}}}, nil
 			return p
 		}
 		a, b := part(0, 2), part(1)
-		a.Pairs, a.Refreshed[1] = [][2]int32{{0, 1}}, 1
-		refresh := randomBatch(rand.New(rand.NewPCG(1, 3)), 1, small, false)
-		a.Refresh, a.RefreshLabels = refresh.Rows, refresh.Labels
+		a.Pairs = [][2]int32{{0, 1}}
 		c.breaks(a, b)
 		var merged Batch
 		err := merged.Merge([]*Part{a, b})
@@ -47,14 +44,12 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// split returns the parts of a batch whose rows lie in turn in one of n. Its pairs ascend, and
-// row i brings what is to be refreshed from i times the share of a row on.
+// split returns the parts of a batch whose rows lie in turn in one of n. Its pairs ascend.
 func split(b *Batch, n int) (parts []*Part) {
 	for range n {
 		parts = append(parts, &Part{})
 		parts[len(parts)-1].like(b)
 	}
-	refreshed := 0
 	for i := range b.N {
 		p := parts[i%n]
 		p.Positions = append(p.Positions, int32(i))
@@ -66,13 +61,6 @@ func split(b *Batch, n int) (parts []*Part) {
 				p.Pairs = append(p.Pairs, pair)
 			}
 		}
-		upTo := (i + 1) * b.Refresh.N / b.N
-		p.Refreshed = append(p.Refreshed, int32(upTo-refreshed))
-		for ; refreshed < upTo; refreshed++ {
-			p.Refresh.appendRow(&b.Refresh, refreshed)
-			p.Refresh.N++
-			p.RefreshLabels = append(p.RefreshLabels, b.RefreshLabels[refreshed])
-		}
 	}
 	return parts
 }
@@ -81,14 +69,16 @@ func split(b *Batch, n int) (parts []*Part) {
 func (p *Part) like(b *Batch) {
 	p.X.like(&b.X)
 	p.S.like(&b.S)
-	p.Refresh.X.like(&b.Refresh.X)
-	p.Refresh.S.like(&b.Refresh.S)
+	p.Replay.X.like(&b.Replay.X)
+	p.Replay.S.like(&b.Replay.S)
 }
 
 // ascending returns a batch as a pool served it, whose pairs ascend.
 func ascending(p *Pool, seed uint64, n int, dense bool) Batch {
 	b := served(p, rand.New(rand.NewPCG(11, seed)), n, dense)
-	b.Pairs = nil
+	b.Pairs, b.Replay, b.ReplayLabels, b.Known = nil, Rows{}, nil, 0
+	b.Replay.X.like(&b.X)
+	b.Replay.S.like(&b.S)
 	for i := range n - 1 {
 		b.Pairs = append(b.Pairs, [2]int32{int32(i), int32(i + 1)})
 	}

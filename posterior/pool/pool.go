@@ -49,7 +49,7 @@ type classifier interface {
 	twin() classifier
 }
 
-var _ = []classifier{(*paperHead)(nil), (*joint)(nil), (*wide)(nil), (*bayes)(nil), (*label)(nil), (*vote)(nil)}
+var _ = []classifier{(*paperHead)(nil), (*wide)(nil), (*bayes)(nil), (*label)(nil), (*vote)(nil)}
 
 // Pool is a set of heads and the weights that pool them. It holds scratch memory,
 // so two goroutines must not use it at once.
@@ -135,8 +135,6 @@ func (p *Pool) newHead(h HeadConfig) classifier {
 		online := *h.Online
 		online.Batch = p.cfg.Batch
 		return &paperHead{Head: posterior.NewOnline(*p.prior, online)}
-	case h.Joint != nil:
-		return newJoint(*h.Joint, p.shape, p.prior)
 	}
 	return &paperHead{Head: posterior.NewStatic(*p.prior)}
 }
@@ -239,7 +237,7 @@ func (p *Pool) loadMembers(n int, logProbs []float32) {
 
 // Train updates the heads with the training rows, in one batch, before any other
 // batch. The weights do not change: a head's probabilities on rows that it was fitted
-// to are better than those on new rows. Train does not read LogProbs and Refresh.
+// to are better than those on new rows. Train does not read LogProbs and Replay.
 func (p *Pool) Train(b Batch) {
 	p.check(&b)
 	if b.N == 0 {
@@ -269,9 +267,9 @@ func (p *Pool) Learn(b Batch) report {
 	checkLength("labels that are taken", len(b.TakenLabels), b.Taken.N)
 	b.Taken.check(p.shape, p.needs&NeedX)
 	p.checkLabels(b.TakenLabels)
-	b.Refresh.check(p.shape, p.needs&(NeedX|NeedS|needDegree))
-	checkLength("labels to refresh", len(b.RefreshLabels), b.Refresh.N)
-	p.checkLabels(b.RefreshLabels)
+	b.Replay.check(p.shape, p.needs&^NeedEmbedded)
+	checkLength("labels to replay", len(b.ReplayLabels), b.Replay.N)
+	p.checkLabels(b.ReplayLabels)
 	r := report{Heads: make([]posterior.Report, len(p.scores)-1)}
 	if b.N+b.Taken.N == 0 {
 		return r

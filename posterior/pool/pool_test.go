@@ -27,8 +27,7 @@ func everything(dense bool) Config {
 	s := Default(t)
 	s.Batch = 10
 	if !dense {
-		s.Heads = append(s.Heads, HeadConfig{Name: "joint", Joint: &jointConfig{Lambda: .9, Share: .1, Variance: 1, Passes: 3}})
-		s.Heads[2].Wide.Lambda, s.Heads[3].Wide.Refresh = .95, true
+		s.Heads[2].Wide.Lambda, s.Heads[3].Wide.Replay = .95, 2
 	}
 	return s
 }
@@ -322,6 +321,7 @@ func TestDefaultFollowsTheData(t *testing.T) {
 	if got := Inspect(counts, 2, 8, 2); got != (Traits{.125, false, false, 2, 2, 8}) {
 		t.Errorf("traits of counts %v, want a density of .125, no negative ones, and 2 rows of 2 classes", got)
 	}
+	alikeTraits := Traits{1, false, true, 500, 5, 2}
 	alike := Features{Dense: []float32{1, 2, 1, 2}}
 	if got := Inspect(alike, 2, 2, 2); !got.Alike || Default(got).Served != 0 || Default(Traits{}).Served != 0.5 {
 		t.Errorf("traits of equal rows %v: what was served counts %v for them and %v for others, want 0 and 0.5", got, Default(got).Served, Default(Traits{}).Served)
@@ -333,11 +333,12 @@ func TestDefaultFollowsTheData(t *testing.T) {
 		return s
 	}
 	for traits, want := range map[Traits]string{
-		{.01, false, false, 50, 5, 99}: "static online wide-own wide bayes labels labels-scaled labels-second ",
-		{.01, false, false, 84, 5, 99}: "static online wide-own wide all votes bayes labels labels-scaled labels-second ",
-		{.01, true, false, 50, 5, 99}:  "static online wide-own wide labels labels-scaled labels-second ",
-		{1, true, false, 50, 5, 99}:    "static online all joint wide labels labels-scaled labels-second votes ",
-		{1, true, false, 5000, 5, 99}:  "static online all labels labels-scaled labels-second votes ",
+		{.01, false, false, 50, 5, 99}: "static online wide-own wide now bayes labels labels-scaled ",
+		{.01, false, false, 84, 5, 99}: "static online wide-own wide now all votes bayes labels labels-scaled ",
+		{.01, false, false, 84, 50, 9}: "static online wide-own wide now all votes bayes labels labels-scaled ",
+		{.01, true, false, 50, 5, 99}:  "static online wide-own wide now labels labels-scaled ",
+		{1, true, false, 50, 5, 99}:    "static online all now votes labels labels-scaled ",
+		{1, true, false, 5000, 5, 99}:  "static online all now votes labels labels-scaled ",
 	} {
 		if got := names(traits); got != want {
 			t.Errorf("%v: heads %s, want %s", traits, got, want)
@@ -351,8 +352,8 @@ func TestDefaultFollowsTheData(t *testing.T) {
 	if need := Default(Traits{1, true, false, 5000, 5, 99}).Needs(); need != needDegree|NeedLabelled|NeedSecond|NeedEmbedded {
 		t.Errorf("with many rows of dense features the heads need %b, want no features, which the embedding holds", need)
 	}
-	if !Default(Traits{.01, false, false, 50, 5, 99}).Refreshes() || Default(Traits{.01, false, false, 84, 5, 99}).Refreshes() {
-		t.Error("heads learn again from neighbours where there are many training rows, or not where there are few")
+	if got := Default(alikeTraits).Needs(); got&(NeedX|NeedS) != 0 {
+		t.Errorf("where features say nothing the heads need %b", got)
 	}
 }
 
@@ -396,15 +397,14 @@ func TestValidateRefuses(t *testing.T) {
 		"variance":           func(s *Config) { s.Heads[2].Wide.Variance = math.Inf(1) },
 		"lambda":             func(s *Config) { s.Heads[2].Wide.Lambda = 0 },
 		"passes":             func(s *Config) { s.Heads[2].Wide.Passes = 0 },
-		"refresh":            func(s *Config) { s.Heads[2].Wide.Refresh = true },
-		"refresh of labels":  func(s *Config) { s.Heads[4].Wide.Refresh = true },
+		"replay":             func(s *Config) { s.Heads[2].Wide.Replay = maxReplay + 1 },
+		"interactions":       func(s *Config) { s.Heads[4].Wide.Interactions = -1 },
+		"of nothing":         func(s *Config) { s.Heads[2].Wide.Interactions = 9 },
 		"no block":           func(s *Config) { s.Heads[2].Wide.Blocks = nil },
 		"a block twice":      func(s *Config) { s.Heads[2].Wide.Blocks = []Block{OwnFeatures, OwnFeatures} },
 		"an unknown block":   func(s *Config) { s.Heads[2].Wide.Blocks = []Block{"other"} },
-		"smoothing":          func(s *Config) { s.Heads[6].Bayes.Smoothing = 0 },
-		"evidence":           func(s *Config) { s.Heads[7].Label.Evidence = "third" },
-		"joint lambda":       func(s *Config) { s.Heads[10].Joint.Lambda = math.NaN() },
-		"joint passes":       func(s *Config) { s.Heads[10].Joint.Passes = 0 },
+		"smoothing":          func(s *Config) { s.Heads[7].Bayes.Smoothing = 0 },
+		"evidence":           func(s *Config) { s.Heads[8].Label.Evidence = "third" },
 		"a product's name":   func(s *Config) { s.Heads[1].Name = productName },
 		"mixture heads":      func(s *Config) { s.Mixture.Heads = 1 },
 		"mixture rate":       func(s *Config) { s.Mixture.Rate = 1.5 },
@@ -461,8 +461,8 @@ func TestMisusePanics(t *testing.T) {
 		"embeddings":        func(b *Batch) { b.Embedded.Z = nil },
 		"temperatures":      func(b *Batch) { b.Embedded.Tau = nil },
 		"pair":              func(b *Batch) { b.Pairs = [][2]int32{{0, int32(b.N)}} },
-		"refreshed labels":  func(b *Batch) { b.RefreshLabels = nil },
-		"refreshed rows":    func(b *Batch) { b.Refresh.N++ },
+		"replayed labels":   func(b *Batch) { b.ReplayLabels = nil },
+		"replayed rows":     func(b *Batch) { b.Replay.N++ },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPool(t, everything(false))
@@ -496,6 +496,18 @@ func TestIsFirstMax(t *testing.T) {
 			if got, want := isFirstMax(logp, y), slices.Index(logp, slices.Max(logp)) == y; got != want {
 				t.Fatalf("isFirstMax(%v, %d) = %v, want %v", logp, y, got, want)
 			}
+		}
+	}
+}
+
+// TestStateBytes: StateBytes is exactly the length of a state, with which memory is bounded
+// before a pool is built.
+func TestStateBytes(t *testing.T) {
+	for _, dense := range []bool{false, true} {
+		p := newPool(t, everything(dense))
+		live(p, dense, 0, 3)
+		if got, want := len(p.AppendState(nil)), p.Config().StateBytes(small); float64(got) != want {
+			t.Errorf("dense %t: a state of %d bytes, StateBytes returns %v", dense, got, want)
 		}
 	}
 }

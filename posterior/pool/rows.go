@@ -64,12 +64,13 @@ type Batch struct {
 	TakenLabels []int32
 	// Pairs are the edges between two rows of the batch, by index, each once.
 	Pairs [][2]int32
-	// Refresh are the neighbours of the batch's rows that were labelled before it,
-	// with present values, and RefreshLabels their labels. The batch's nodes are new
-	// neighbours of theirs, so s_v has changed, and heads with Wide.Refresh learn from
-	// them again. Only X, S and Degree are read.
-	Refresh       Rows
-	RefreshLabels []int32
+	// Replay are labelled nodes of before the batch with present values in all fields but Embedded,
+	// which is not read, and ReplayLabels their labels; Known is the number of all labelled
+	// nodes, of which a sweep replays one after the other. Heads with Wide.Replay learn them
+	// again, because what is around a node goes on changing.
+	Replay       Rows
+	ReplayLabels []int32
+	Known        int
 }
 
 // Need is a set of the fields of Rows that a pool reads.

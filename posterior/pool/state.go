@@ -116,13 +116,20 @@ func (s Config) StateBytes(shape Shape) float64 {
 		}
 		switch {
 		case h.Wide != nil:
-			var columns float64
+			var columns, mixed float64
 			for _, b := range h.Wide.Blocks {
 				n := width(b, d, classes)
 				columns += n
 				if h.Wide.Scale == Standard && b.isFeatures() {
 					words += float64(2 * n)
 				}
+				if h.Wide.mixes(b, n) {
+					mixed += n
+				}
+			}
+			if h.Wide.Interactions > 0 {
+				columns += float64(h.Wide.Interactions)
+				words += float64(2 * mixed)
 			}
 			words += 2 + float64(columns*(1+float64(2*classes)))
 		case h.Bayes != nil:
@@ -131,8 +138,6 @@ func (s Config) StateBytes(shape Shape) float64 {
 			words += 1 + float64(classes*classes)
 		case h.Vote != nil:
 			words += 1 + classes
-		case h.Joint != nil:
-			words += 1 + float64(2*classes*(z+float64(2*classes)+1))
 		case h.Online != nil:
 			words += 4 + float64(2*z*classes)
 		default:

@@ -225,7 +225,7 @@ func (p *player) rows(nodes []int32) Rows {
 }
 
 // batch returns the labels of nodes that were served as the given rows and log
-// probabilities, with the edges among them and the neighbours to refresh. The labels are
+// probabilities, with the edges among them and the neighbours to replay. The labels are
 // not known to neighbours yet.
 func (p *player) batch(nodes []int32, served Rows, logProbs []float32) Batch {
 	b := Batch{Rows: served, LogProbs: logProbs}
@@ -234,7 +234,7 @@ func (p *player) batch(nodes []int32, served Rows, logProbs []float32) Batch {
 		b.Labels = append(b.Labels, p.g.labels[v])
 		row[v] = int32(i)
 	}
-	var refresh []int32
+	var replay []int32
 	for i, v := range nodes {
 		found := 0
 		for _, u := range p.neighbour[v] {
@@ -246,15 +246,15 @@ func (p *player) batch(nodes []int32, served Rows, logProbs []float32) Batch {
 			}
 			if found < 4 && p.known[u] {
 				found++
-				if !slices.Contains(refresh, u) {
-					refresh = append(refresh, u)
+				if !slices.Contains(replay, u) {
+					replay = append(replay, u)
 				}
 			}
 		}
 	}
-	b.Refresh = p.rows(refresh)
-	for _, u := range refresh {
-		b.RefreshLabels = append(b.RefreshLabels, p.g.labels[u])
+	b.Replay = p.rows(replay)
+	for _, u := range replay {
+		b.ReplayLabels = append(b.ReplayLabels, p.g.labels[u])
 	}
 	return b
 }

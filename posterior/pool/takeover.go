@@ -6,7 +6,7 @@ import (
 )
 
 // TakeOver takes over what another pool has learned that does not depend on its encoder:
-// counts of labels and features, the weights of wide heads, those of joint heads on labels,
+// counts of labels and features, the weights of wide heads,
 // and the weights and the mixture of the pool. What was learned beside another embedding, the
 // last three, keeps the share keep in (0, 1) of its precision, or of its scores, and gets
 // the rest from the prior. The

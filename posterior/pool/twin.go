@@ -23,13 +23,14 @@ func (p *Pool) Twin() *Pool {
 
 func (p *paperHead) twin() classifier { return &paperHead{Head: p.Head} }
 
-func (j *joint) twin() classifier {
-	return &joint{jointConfig: j.jointConfig, shape: j.shape, stride: j.stride, mean: j.mean, phi: newDenseMatrix(len(j.phi.column))}
-}
-
 func (w *wide) twin() classifier {
 	t := *w
-	t.fit, t.buffer = softmaxFit{classes: w.shape.Classes, stride: w.stride}, nil
+	t.fit, t.buffer, t.read = softmaxFit{classes: w.shape.Classes, stride: w.stride}, nil, nil
+	if w.mixed != nil {
+		x := *w.mixed
+		x.scaled = make([]float64, len(x.scaled))
+		t.mixed = &x
+	}
 	t.newMatrix()
 	return &t
 }

@@ -18,6 +18,10 @@ import (
 // the precision is forgotten, so an estimate stays until labels contradict it. The
 // time of a batch is proportional to its own columns: other columns are forgotten
 // later, by the next batch that uses them.
+//
+// A head that replays then learns m of the n labelled nodes again, with their rows as they are now,
+// in another fit, before which it forgets as much as these told it before: e^(-m/n) is kept, so that
+// a sweep over all of them takes the place of the one before.
 type wide struct {
 	cfg     Wide
 	shape   Shape
@@ -28,15 +32,18 @@ type wide struct {
 
 	mean, precision []float64 // M and T, columns × stride
 
-	// clock is the sum of the shares of all batches learned. updated[j] ≤ clock is
-	// its value when column j's T was last written: forgetting by the factor
-	// λ^(clock - updated[j]) is still due.
+	// clock is -log of what is kept of the first batch: the sum of -share log λ over all batches, and
+	// of m/n. updated[j] ≤ clock is its value when column j's T was last written: forgetting
+	// by the factor e^(updated[j] - clock) is still due.
 	clock   float64
 	updated []float64
 
 	// One of the two, by Scale.
 	sparse *sparseMatrix // Unit
 	dense  *denseMatrix  // Standard
+
+	mixed *interactions // the last columns, nil if there are none
+	read  []float64     // scratch: the columns of a row that they read
 
 	fit    softmaxFit
 	buffer []float64 // the columns of a block
@@ -46,7 +53,8 @@ type wide struct {
 
 func newWide(cfg Wide, shape Shape) *wide {
 	w := &wide{cfg: cfg, shape: shape, blocks: cfg.place(shape), stride: strideOf(shape.Classes)}
-	w.columns = w.blocks[len(w.blocks)-1].end
+	w.columns = w.blocks[len(w.blocks)-1].end + cfg.Interactions
+	w.mix()
 	w.newMatrix()
 	w.fit = softmaxFit{classes: shape.Classes, stride: w.stride}
 	w.mean = make([]float64, w.columns*w.stride)
@@ -56,6 +64,19 @@ func newWide(cfg Wide, shape Shape) *wide {
 	}
 	w.updated, w.changed = make([]float64, w.columns), newColumnSet(w.columns)
 	return w
+}
+
+// mix gives w its interactions, if it has any.
+func (w *wide) mix() {
+	columns := 0
+	for _, b := range w.blocks {
+		if n := b.end - b.at; w.cfg.mixes(b.Block, float64(n)) {
+			columns += n
+		}
+	}
+	if w.cfg.Interactions > 0 {
+		w.mixed = newInteractions(w.cfg.Interactions, columns)
+	}
 }
 
 // newMatrix gives w a matrix Φ of its own.
@@ -89,17 +110,31 @@ func (w *wide) designMatrix(rows *Rows, learn bool) designMatrix {
 
 // writeRow writes φ of row i to dst, with standardised features.
 func (w *wide) writeRow(dst []float64, rows *Rows, i int) {
+	w.read = w.read[:0]
 	for _, b := range w.blocks {
+		to := dst[b.at:b.end]
 		if b.standard != nil {
-			b.standard.write(dst[b.at:b.end], b.Block, rows, i)
+			b.standard.write(to, b.Block, rows, i)
 		} else {
-			b.around(dst[b.at:b.end], rows, i)
+			b.around(to, rows, i)
 		}
+		w.reads(b, to)
+	}
+	if w.mixed != nil {
+		w.mixed.write(dst[w.columns-w.cfg.Interactions:], w.read)
+	}
+}
+
+// reads keeps the columns of a block for the interactions if these read it.
+func (w *wide) reads(b placed, columns []float64) {
+	if w.mixed != nil && w.cfg.mixes(b.Block, float64(len(columns))) {
+		w.read = append(w.read, columns...)
 	}
 }
 
 // appendRow appends φ of row i to the sparse matrix, with features of unit length.
 func (w *wide) appendRow(rows *Rows, i int) {
+	w.read = w.read[:0]
 	for _, b := range w.blocks {
 		switch b.Block {
 		case OwnFeatures:
@@ -110,7 +145,13 @@ func (w *wide) appendRow(rows *Rows, i int) {
 			w.buffer = kernel.Resize(w.buffer, b.end-b.at)
 			b.around(w.buffer, rows, i)
 			w.sparse.appendColumns(w.buffer, b.at)
+			w.reads(b, w.buffer)
 		}
+	}
+	if w.mixed != nil {
+		w.buffer = kernel.Resize(w.buffer, w.cfg.Interactions)
+		w.mixed.write(w.buffer, w.read)
+		w.sparse.appendColumns(w.buffer, w.columns-w.cfg.Interactions)
 	}
 	w.sparse.endRow()
 }
@@ -120,15 +161,14 @@ func (w *wide) appendRow(rows *Rows, i int) {
 func (w *wide) loadPrior(phi designMatrix) {
 	rows, columns := phi.size()
 	w.fit.resize(rows, columns)
-	forgets, log := w.cfg.Lambda < 1, double.Log(w.cfg.Lambda)
 	for k, name := range phi.columns() {
 		from, to := int(name)*w.stride, k*w.stride
 		copy(w.fit.m[to:to+w.stride], w.mean[from:])
-		if !forgets {
+		if w.updated[name] == w.clock {
 			copy(w.fit.t[to:to+w.stride], w.precision[from:])
 			continue
 		}
-		keep := double.Exp(log * (w.clock - w.updated[name]))
+		keep := double.Exp(w.updated[name] - w.clock)
 		for c, t := range w.precision[from : from+w.stride] {
 			w.fit.t[to+c] = float64(keep*t) + float64((1-keep)/w.cfg.Variance)
 		}
@@ -171,16 +211,32 @@ func (w *wide) train(b *Batch) {
 			block.standard.fit(block.Block, &b.Rows)
 		}
 	}
+	if w.mixed != nil {
+		w.mixed.fit(b.N, func(i int) []float64 { return w.readOf(&b.Rows, i) })
+	}
 	w.update(&b.Rows, b.Labels, w.cfg.TrainingPasses)
 	w.version++
 }
 
+// readOf returns the columns of a row that interactions read.
+func (w *wide) readOf(rows *Rows, i int) []float64 {
+	if w.cfg.Scale == Standard {
+		w.buffer = kernel.Resize(w.buffer, w.columns)
+		w.writeRow(w.buffer, rows, i)
+	} else {
+		w.sparse.reset()
+		w.appendRow(rows, i)
+	}
+	return w.read
+}
+
 func (w *wide) learn(b *Batch, share float64) posterior.Report {
-	w.clock += share
+	w.clock -= float64(share * double.Log(w.cfg.Lambda))
 	w.changed.clear()
 	w.update(&b.Rows, b.Labels, w.cfg.Passes)
-	if w.cfg.Refresh && b.Refresh.N > 0 {
-		w.update(&b.Refresh, b.RefreshLabels, w.cfg.Passes)
+	if n := b.Replay.N; w.cfg.Replay > 0 && n > 0 {
+		w.clock += float64(n) / float64(max(n, b.Known))
+		w.update(&b.Replay, b.ReplayLabels, w.cfg.Passes)
 	}
 	w.version++
 	return posterior.Report{}
@@ -209,13 +265,22 @@ func (w *wide) takeOver(from classifier, _ float64) {
 		copy(w.updated[to:to+n], old.updated[at:b.end])
 	}
 	w.clock = old.clock
+	if w.columns == old.columns { // interactions of other columns are others
+		at := w.columns - w.cfg.Interactions
+		copy(w.mean[at*w.stride:], old.mean[at*w.stride:])
+		copy(w.precision[at*w.stride:], old.precision[at*w.stride:])
+		copy(w.updated[at:], old.updated[at:])
+	}
 	moments := old.moments()
 	for k, to := range w.moments() {
-		copy(to, moments[k])
+		if len(to) == len(moments[k]) {
+			copy(to, moments[k])
+		}
 	}
 }
 
-// moments returns the means and then the inverse deviations of the blocks that have them.
+// moments returns the means and then the inverse deviations of the blocks that have them, and those of
+// what interactions read.
 func (w *wide) moments() (list [][]float64) {
 	for _, b := range w.blocks {
 		if b.standard != nil {
@@ -226,6 +291,9 @@ func (w *wide) moments() (list [][]float64) {
 		if b.standard != nil {
 			list = append(list, b.standard.inverse)
 		}
+	}
+	if w.mixed != nil {
+		list = append(list, w.mixed.mean, w.mixed.inverse)
 	}
 	return list
 }

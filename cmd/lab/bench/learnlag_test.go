@@ -38,7 +38,8 @@ func learnLag(_ context.Context, c Config) ([]Row, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	w := c.WithDefaults()
-	w.Pool, w.Nodes = true, min(c.Nodes, 20_000)
+	w.Pool, w.Nodes = true, min(w.Nodes, 20_000)
+	c.Window = w.Window
 	var all []*lagging
 	for _, lag := range append([]int{0}, lags...) {
 		l, err := w.lagging(lag)

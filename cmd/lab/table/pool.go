@@ -18,7 +18,7 @@ import (
 // ablations are the pool without one of its parts. pool-mixture replaces the weighted
 // product of the heads' probabilities by their mixture, weighted by the heads' discounted
 // likelihoods.
-var ablations = []string{"pool-no-labels", "pool-no-wide", "pool-no-bayes", "pool-no-gnn", "pool-no-refresh", "pool-mixture"}
+var ablations = []string{"pool-no-labels", "pool-no-wide", "pool-no-bayes", "pool-no-gnn", "pool-no-replay", "pool-mixture"}
 
 // without returns the pool's config without the part that an ablation is named after, and
 // whether it had that part.
@@ -39,19 +39,19 @@ func without(c pool.Config, system string) (pool.Config, bool) {
 		return c, drop(func(h pool.HeadConfig) bool { return h.Bayes != nil })
 	case "gnn":
 		return c, drop(func(h pool.HeadConfig) bool {
-			return h.Static != nil || h.Online != nil || h.Joint != nil
+			return h.Static != nil || h.Online != nil
 		})
-	case "refresh":
-		refreshes := c.Refreshes()
+	case "replay":
+		replays := c.Replays()
 		c.Heads = slices.Clone(c.Heads)
 		for i, h := range c.Heads {
 			if h.Wide != nil {
 				w := *h.Wide
-				w.Refresh = false
+				w.Replay = 0
 				c.Heads[i].Wide = &w
 			}
 		}
-		return c, refreshes
+		return c, replays > 0
 	}
 	return c, true
 }

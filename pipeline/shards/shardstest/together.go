@@ -136,10 +136,17 @@ func LikeShards(out *event.Outcome) {
 // HeadsOfShards are the heads that shards can serve with.
 var HeadsOfShards = []string{"paper", "dense pool", "sparse pool"}
 
-// ServeWith has a model serve with some of HeadsOfShards.
+// ServeWith has a model serve with some of HeadsOfShards. The heads replay nothing, as on shards, so that
+// they can be compared with an engine.
 func ServeWith(t testing.TB, m *model.Model, heads string) {
-	if heads != "paper" {
-		pipelinetest.AddPool(t, m, heads == "sparse pool")
+	if heads == "paper" {
+		return
+	}
+	pipelinetest.AddPool(t, m, heads == "sparse pool")
+	for _, h := range m.Pool.Heads {
+		if h.Wide != nil {
+			h.Wide.Replay = 0
+		}
 	}
 }
 
