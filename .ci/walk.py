@@ -98,8 +98,8 @@ def main():
     workers = {}
     for page in PAGES:
         if page == "docs/hostile-input.md":
-            # A producer that forgets the header, as the page presumes.
-            shell("""echo '{"id": "late-1", "indices": [1, 2]}' | kcat -P -b """ + broker + " -t gvbll.nodes")
+            # A producer that calls its JSON msgpack, as the page presumes.
+            shell("""echo '{"id": "late-1", "indices": [1, 2]}' | kcat -P -b """ + broker + " -t gvbll.nodes -H content-type=application/msgpack")
             eventually("gvbll dead-letters", "late-1|undecodable")
         for command in commands(page):
             if why := next((why for pattern, why in SKIP if re.search(pattern, command)), None):

@@ -23,7 +23,7 @@ func BenchmarkStep(b *testing.B) {
 			out.Predictions[i].Node.Num = number
 			number++
 		}
-		h.step(Window{Outcome: out}, nil)
+		h.step(Window{Outcome: out})
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(number), "ns/arrival")
 }

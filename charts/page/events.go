@@ -22,7 +22,7 @@ type Window struct {
 func (s *Server) Stepped(w Window) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.h.step(w, s.cfg.Explain)
+	s.h.step(w)
 }
 
 // Replaying reports that the first windows of the ledger came from a checkpoint, and that

@@ -67,14 +67,14 @@ func newHistory() history {
 }
 
 // step adds a window. It copies the outcome's predictions, since the engine may reuse
-// their memory. explain returns the detail of a refusal.
-func (h *history) step(w Window, explain func(*event.Refusal) string) {
+// their memory.
+func (h *history) step(w Window) {
 	out := w.Outcome
 	h.version++
 	h.levels = out.Levels
 	h.latest = &event.Outcome{ServedBy: out.ServedBy, Heads: out.Heads, Drift: out.Drift, Coverage: out.Coverage}
 	for i := range out.Refused {
-		h.refused.add(out.Window, &out.Refused[i], explain(&out.Refused[i]))
+		h.refused.add(out.Window, &out.Refused[i])
 	}
 	h.events += eventsOf(out)
 	h.next, h.trial = out.Window+1, w.Trial

@@ -30,7 +30,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	h := newHistory()
 	for n := range int64(3 * keptPredictions) {
 		id := event.ID{Num: n % (keptPredictions + keptPredictions/2)}
-		h.step(Window{Outcome: &event.Outcome{Window: n, Predictions: []event.Prediction{{Node: id, Window: n}}}}, nil)
+		h.step(Window{Outcome: &event.Outcome{Window: n, Predictions: []event.Prediction{{Node: id, Window: n}}}})
 		if s := h.find(id); s == nil || s.Window != n {
 			t.Fatalf("window %d: find(%v) = %+v, want the prediction of this window", n, id, s)
 		}

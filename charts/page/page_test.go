@@ -77,9 +77,8 @@ func newFixture(t *testing.T) *fixture {
 	}
 	s.server = page.New(page.Config{
 		Graph: "ham & <graph>", Model: m, Settings: s.engine.Config().Settings(), Version: "test", Decode: decode,
-		Flags:   []page.Flag{{Name: "window", Value: "500"}, {Name: "prefix", Value: "ham & <graph>", From: "$GVBLL_PREFIX"}},
-		Explain: func(r *event.Refusal) string { return r.Detail },
-		Now:     func() time.Time { return s.now },
+		Flags: []page.Flag{{Name: "window", Value: "500"}, {Name: "prefix", Value: "ham & <graph>", From: "$GVBLL_PREFIX"}},
+		Now:   func() time.Time { return s.now },
 	})
 	return s
 }

@@ -45,11 +45,11 @@ type refusalValue struct {
 }
 
 // add adds a refused event. It keeps nothing of the record.
-func (r *refusals) add(window int64, f *event.Refusal, detail string) {
+func (r *refusals) add(window int64, f *event.Refusal) {
 	r.byReason[f.Reason]++
 	v := refusalValue{
 		Window: window, Topic: f.Origin.Topic, Partition: f.Origin.Partition, Offset: f.Origin.Offset,
-		Reason: f.Reason, Detail: fmt.Sprintf("%.*s", maxDetail, detail),
+		Reason: f.Reason, Detail: fmt.Sprintf("%.*s", maxDetail, f.Detail),
 	}
 	if f.Origin.Time > 0 {
 		at := time.UnixMilli(f.Origin.Time).UTC()

@@ -22,8 +22,6 @@ type Config struct {
 	Settings event.Settings // of the engine, as the ledger records them
 	Version  string         // of the program
 	Flags    []Flag         // of the command that runs
-	// Explain returns the detail of a refusal for people, in one line.
-	Explain func(*event.Refusal) string
 	// Decode decodes the body of a request to [PredictPath]: a node event in JSON.
 	// A reason other than "" means that the event is invalid; detail explains it.
 	Decode func(body []byte) (n *event.Node, reason event.Reason, detail string)

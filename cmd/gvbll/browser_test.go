@@ -288,7 +288,7 @@ func TestWorkerPage(t *testing.T) {
 	p, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
 	must(t, err)
 	must(t, p.Send(t.Context(), []kafka.Record{
-		{Topic: g.names.Nodes, Value: []byte("{}")},
+		{Topic: g.names.Nodes, Value: []byte("{")},
 		{Topic: g.names.Labels, Value: wire.AppendLabel(nil, &event.Label{Node: event.ID{Str: "node-1"}, Class: strings.Repeat("noclass", 60)})},
 		{Topic: g.names.Nodes, Value: wire.AppendNode(nil, &long)},
 	}))

@@ -89,7 +89,7 @@ func (c deadLettersCmd) print(w io.Writer, r *event.Refusal, truncated bool, aga
 	if c.JSON {
 		return look.PrintLetter(w, r, truncated, again)
 	}
-	o, detail := r.Origin, wire.Detail(r)
+	o, detail := r.Origin, r.Detail
 	if !again.IsZero() {
 		detail += " (sent again " + look.UTC(again) + ")"
 	}

@@ -63,7 +63,7 @@ func testStatus(t *testing.T, sh *shell) {
 	g.awaitLearned()
 	p, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
 	must(t, err)
-	must(t, p.Send(t.Context(), []kafka.Record{{Topic: g.names.Nodes, Value: []byte("{}")}}))
+	must(t, p.Send(t.Context(), []kafka.Record{{Topic: g.names.Nodes, Value: []byte("{")}}))
 	s := statusIs("that of an owner and a standby", func(code int, s *look.Status) bool {
 		return code == exitOK && s.Owner != nil && len(s.Standbys) == 1 && s.Last.Refused["undecodable"] == 1
 	})

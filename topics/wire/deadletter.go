@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -109,26 +108,6 @@ func line(s string) string {
 		}
 		return r
 	}, s)
-}
-
-// Detail returns the detail of a refusal, with what usually is the cause: JSON that no
-// header announces. Dead letters do not have that, because what programs of all versions
-// write about a record is the same, so that audits agree.
-func Detail(r *event.Refusal) string {
-	if r.Reason != event.Undecodable || !looksLikeJSON(r.Origin.Value) {
-		return r.Detail
-	}
-	if encoding, err := encodingOf(r.Origin); err != nil || encoding == JSON {
-		return r.Detail
-	}
-	return line(r.Detail) + ": this looks like JSON, and no header says so: add " + ContentType + ": " + string(JSON)
-}
-
-// looksLikeJSON reports whether a value begins as a JSON object or list does. Such a
-// value is no msgpack map: the bytes are small integers there.
-func looksLikeJSON(value []byte) bool {
-	value = bytes.TrimLeft(value, " \t\r\n")
-	return len(value) > 0 && (value[0] == '{' || value[0] == '[')
 }
 
 // DecodeDeadLetter decodes a dead letter, as AppendDeadLetter or appendDeadLetterJSON

@@ -5,7 +5,7 @@ import "github.com/gvbll/gvbll/pipeline/event"
 // Encoding is how a value is encoded, as the header content-type names it.
 type Encoding string
 
-// The encodings. A record without the header is MsgPack.
+// The encodings.
 const (
 	MsgPack Encoding = "application/msgpack"
 	JSON    Encoding = "application/json"

@@ -2,7 +2,7 @@
 // event. docs/wire-format.md describes the format field by field.
 //
 // Events are msgpack maps with string keys, or JSON objects with the same fields
-// if the record has the header content-type: application/json. Input is hostile:
+// if the header content-type says so or, without one, if the value begins as JSON does. Input is hostile:
 // a decoder compares every declared length with the bytes that remain before it
 // allocates memory, and bounds nesting.
 //
@@ -12,6 +12,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -132,7 +133,8 @@ func tooLarge(o *event.Origin, limits Limits) error {
 	return refusef(event.TooLarge, "the value has %d bytes, the limit is %d", len(o.Value), limits.MaxValue)
 }
 
-// encodingOf reads the content-type header; a record without one is msgpack.
+// encodingOf reads the content-type header. A record without one is what its value begins as, because ksqlDB,
+// RisingWave and REST proxies write no headers.
 func encodingOf(o *event.Origin) (Encoding, error) {
 	for _, h := range o.Headers {
 		if !strings.EqualFold(h.Key, ContentType) {
@@ -151,7 +153,17 @@ func encodingOf(o *event.Origin) (Encoding, error) {
 		}
 		return "", refusef(event.Undecodable, "content-type %.60q, want %s or %s", h.Value, MsgPack, JSON)
 	}
+	if looksLikeJSON(o.Value) {
+		return JSON, nil
+	}
 	return MsgPack, nil
+}
+
+// looksLikeJSON reports whether a value begins as a JSON object or list does. Such a
+// value is no msgpack map: the bytes are small integers there.
+func looksLikeJSON(value []byte) bool {
+	value = bytes.TrimLeft(value, " \t\r\n")
+	return len(value) > 0 && (value[0] == '{' || value[0] == '[')
 }
 
 // refusal is the error, inside this package, of an event that is refused.

@@ -11,7 +11,6 @@ import (
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
-	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // refusalInterval is the time between two log lines about refusals for one reason.
@@ -98,7 +97,7 @@ func logRefusals(log *slog.Logger, by map[event.Reason]*refusalLog, refused []ev
 			by[r.Reason] = l
 		}
 		if l.count++; l.count == 1 {
-			l.example, l.detail = r.Origin.String(), wire.Detail(r)
+			l.example, l.detail = r.Origin.String(), r.Detail
 		}
 	}
 	for _, reason := range slices.Sorted(maps.Keys(by)) {

@@ -26,7 +26,7 @@ type deadLetter struct {
 // zero for never.
 func PrintLetter(w io.Writer, r *event.Refusal, truncated bool, again time.Time) error {
 	d := deadLetter{Letter: wire.LetterOf(r)}
-	d.Detail, d.Truncated = wire.Detail(r), truncated
+	d.Truncated = truncated
 	if v := r.Origin.Value; len(v) > 0 && v[0] == '{' && json.Valid(v) {
 		d.Value, d.ValueBase64 = v, nil
 	}

@@ -44,7 +44,7 @@ func NewBoard(set Setup) *Board {
 		Metrics: metrics.New(web.Registry), Stream: worker.NewMetrics(web.Registry), info: info, Web: web, models: set.Models, version: version,
 		Page: page.New(page.Config{
 			Graph: set.Graph, Model: set.Models[0], Settings: set.Config.Settings(), Version: version, Flags: set.InForce,
-			Decode: decodeNode, Explain: wire.Detail, Now: time.Now,
+			Decode: decodeNode, Now: time.Now,
 		}),
 	}
 	web.show(b.Page)

@@ -21,7 +21,6 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
-	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // serverOf serves the page of a worker that has not begun, until the test ends. config
@@ -52,7 +51,7 @@ func serverOn(t *testing.T, listen func(network, address string) (net.Listener, 
 // emptyPage returns the page of a worker that has not begun.
 func emptyPage() *page.Server {
 	m := &model.Model{Encoder: &gnn.SAGE{}}
-	return page.New(page.Config{Graph: "g", Model: m, Explain: wire.Detail, Now: time.Now, Decode: decodeNode})
+	return page.New(page.Config{Graph: "g", Model: m, Now: time.Now, Decode: decodeNode})
 }
 
 // ask sends a request, and returns the status and the first bytes of the body.
