@@ -46,7 +46,7 @@ func newInteractions(n, columns int) *interactions {
 	most := bandwidth / (2 * math.Pi) * math.Sqrt(3/float64(x.reads))
 	for range n {
 		for _, j := range rng.Perm(columns)[:x.reads] {
-			x.index, x.weight = append(x.index, int32(j)), append(x.weight, float64(most*(2*rng.Float64()-1)))
+			x.index, x.weight = append(x.index, int32(j)), append(x.weight, float64(most*(float64(2*float64(rng.Float64()))-1)))
 		}
 		x.phase = append(x.phase, rng.Float64())
 	}
