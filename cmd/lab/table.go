@@ -25,7 +25,7 @@ type tableCmd struct {
 	Delay      int      `help:"Steps between a node and its label." default:"0"`
 	LearnLag   int      `help:"Steps by which GVBLL and the pools learn labels late, as 'gvbll work --learn-lag' does by windows." default:"0"`
 	LabelShare float64  `help:"Share of the stream's nodes, drawn at random, whose label comes; all are scored." default:"1"`
-	Results    string   `help:"File to keep results in, one in JSON a line. The same command continues after an interruption, and can add systems and seeds." default:"table-results.jsonl" type:"path" placeholder:"FILE"`
+	Results    string   `help:"File to keep results in, one in JSON a line. The same command continues after an interruption, and can add systems and seeds; a program that was built anew measures anew." default:"table-results.jsonl" type:"path" placeholder:"FILE"`
 	Format     string   `help:"Format of the table: text or markdown." enum:"text,markdown" default:"text" placeholder:"text"`
 	JSON       string   `help:"File to write a JSON array into, with an object for each data set, protocol and system; - for standard output, without the table." name:"json" type:"path" placeholder:"FILE"`
 	Plots      string   `help:"Folder to write plots into, as SVG and PNG: scores by step, reliability, the posterior, and systems beside the paper's figures." type:"path" placeholder:"DIR"`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/optimize"
@@ -18,17 +19,20 @@ import (
 // neighbours', the class shares among its neighbours' labels, the mean of its neighbours'
 // such shares (its own label is not counted), and the logarithm of 1 + its degree.
 //
-// The strength of the L2 term is chosen once, by cross-validation on the labels that are
-// known before the stream.
+// A fit of each strength of the L2 term is kept. The one that serves is chosen by
+// cross-validation on the labels that are known before the stream, and then by what each
+// would have served: the log likelihood of all labels that came.
 type logistic struct {
 	*surroundings
 	ctx          context.Context
 	dim, classes int
-	strength     float64   // 1/C of scikit-learn
-	weights      []float64 // columns × classes
-	around       []float64 // nodes × classes: labels of each node's neighbours, counted
-	mean         []float64 // of features: 0 between calls
-	one, two     []float64 // storage of row
+	weights      [][]float64         // columns × classes, by strength
+	best         int                 // index of the strength that serves
+	score        []float64           // log likelihood of what each strength would have served
+	waiting      map[int][][]float64 // what each would have served, by the step whose labels have not come
+	around       []float64           // nodes × classes: labels of each node's neighbours, counted
+	mean         []float64           // of features: 0 between calls
+	one, two     []float64           // storage of row
 }
 
 // columns is the number of channels: the last is a constant.
@@ -40,29 +44,58 @@ func newLogistic(tr *trainer, stream *replay, protocol string) (*logistic, error
 		surroundings: newSurroundings(stream, protocol), ctx: tr.ctx, dim: tr.data.Dim, classes: classes,
 		around: make([]float64, len(stream.x)*classes), mean: make([]float64, tr.data.Dim),
 		one: make([]float64, classes), two: make([]float64, classes),
+		score: make([]float64, len(strengths)), waiting: make(map[int][][]float64),
 	}
-	l.weights = make([]float64, l.columns()*classes)
+	for range strengths {
+		l.weights = append(l.weights, make([]float64, l.columns()*classes))
+	}
 	var err error
-	if l.strength, err = l.crossValidated(tr.settings.Folds, tr.seed); err != nil {
+	if l.best, err = l.crossValidated(tr.settings.Folds, tr.seed); err != nil {
 		return nil, err
 	}
-	x, labels := l.labelled()
-	l.weights, err = l.fit(x, labels, l.strength, l.weights)
-	return l, err
+	return l, l.refit()
 }
 
 func (l *logistic) predict(t int, probs []float64) {
 	lo, hi := l.stream.span(t)
 	l.arrive(lo, hi)
-	l.design(l.stream.targets(t)).probabilities(l.weights, l.classes, probs)
+	x := l.design(l.stream.targets(t))
+	for _, w := range l.weights {
+		p := make([]float64, len(probs))
+		x.probabilities(w, l.classes, p)
+		l.waiting[t] = append(l.waiting[t], p)
+	}
+	copy(probs, l.waiting[t][l.best])
 }
 
 func (l *logistic) learn(t int) {
-	l.reveal(l.stream.span(t))
-	x, labels := l.labelled()
-	if w, err := l.fit(x, labels, l.strength, l.weights); err == nil { // or the run was cancelled
-		l.weights = w
+	lo, hi := l.stream.span(t)
+	l.reveal(lo, hi)
+	for v := lo; v < hi; v++ {
+		if y, comes := l.stream.comes(v); comes {
+			for k, p := range l.waiting[t] {
+				l.score[k] += math.Log(max(p[(v-lo)*l.classes+int(y)], math.SmallestNonzeroFloat64))
+			}
+		}
 	}
+	delete(l.waiting, t)
+	if slices.Max(l.score) < 0 {
+		l.best = argmax(l.score)
+	}
+	l.refit() // fails only if the run was cancelled
+}
+
+// refit fits all strengths to all labels, each from the weights that it has.
+func (l *logistic) refit() error {
+	x, labels := l.labelled()
+	for k, strength := range strengths {
+		w, failed := l.fit(x, labels, strength, l.weights[k])
+		if failed != nil {
+			return failed
+		}
+		l.weights[k] = w
+	}
+	return nil
 }
 
 // labelled returns the rows of all nodes with a label, and their labels.
@@ -252,14 +285,14 @@ func (l *logistic) fit(x *rows, labels []int32, strength float64, from []float64
 // fit starts from a simpler one's weights.
 var strengths = []float64{100, 10, 1, .1, .01}
 
-// crossValidated returns the strength with the best log likelihood of labels that were
+// crossValidated returns the index of the strength with the best log likelihood of labels that were
 // left out, in folds drawn from seed. With more than manyNodes labels one fold is enough.
-func (l *logistic) crossValidated(folds int, seed uint64) (best float64, err error) {
+func (l *logistic) crossValidated(folds int, seed uint64) (best int, err error) {
 	x, labels := l.labelled()
 	order := rand.New(rand.NewPCG(seed, 0x6c6f67)).Perm(len(labels))
 	folds = min(folds, len(labels))
 	if folds < 2 {
-		return strengths[0], nil
+		return 0, nil
 	}
 	tried := folds
 	if len(labels) > manyNodes {
@@ -277,7 +310,7 @@ func (l *logistic) crossValidated(folds int, seed uint64) (best float64, err err
 			}
 		}
 		fitted, left := x.some(in), x.some(out)
-		w, p := make([]float64, len(l.weights)), make([]float64, len(out)*l.classes)
+		w, p := make([]float64, l.columns()*l.classes), make([]float64, len(out)*l.classes)
 		for k, strength := range strengths {
 			if w, err = l.fit(fitted, known, strength, w); err != nil {
 				return 0, err
@@ -288,5 +321,5 @@ func (l *logistic) crossValidated(folds int, seed uint64) (best float64, err err
 			}
 		}
 	}
-	return strengths[argmax(score)], nil
+	return argmax(score), nil
 }

@@ -1,11 +1,14 @@
 package table
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"sync"
 
 	"github.com/gvbll/gvbll/cmd/lab/gp"
 	"github.com/gvbll/gvbll/gnn"
@@ -118,13 +121,28 @@ func (s Settings) phase1(seed uint64) model.Config {
 // hash identifies the results of these settings on a source, see [Result.Settings].
 func (s Settings) hash(source *Source) string {
 	b, err := json.Marshal(struct {
-		Version  int
+		Program  string
 		Settings Settings
 		Source   string
-	}{version, s, source.Key})
+	}{program(), s, source.Key})
 	if err != nil {
 		panic(err) // numbers and strings only, finite after validate
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8])
 }
+
+// program identifies the program that runs by its bytes: a program that was built from
+// other sources would have other scores. One that cannot read itself shares no results.
+var program = sync.OnceValue(func() string {
+	path, err := os.Executable()
+	if err != nil {
+		return rand.Text()
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return rand.Text()
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+})

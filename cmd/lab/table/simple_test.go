@@ -78,9 +78,10 @@ func TestLogistic(t *testing.T) {
 			n = stream.steps[len(stream.steps)-1]
 		}
 		want := channels(stream, n, l.label[:n.nodes], l.classes)
+		weights := l.weights[l.best]
 		residuals := mat.NewDense(l.columns(), l.classes, nil)
 		p := make([]float64, x.len()*l.classes)
-		x.probabilities(l.weights, l.classes, p)
+		x.probabilities(weights, l.classes, p)
 		for i, v := range l.revealed {
 			row := make([]float64, l.columns())
 			for e := x.start[i]; e < x.start[i+1]; e++ {
@@ -101,7 +102,7 @@ func TestLogistic(t *testing.T) {
 		}
 		for j := range l.columns() - 1 {
 			for c := range l.classes {
-				if g := residuals.At(j, c) + l.strength/float64(x.len())*l.weights[j*l.classes+c]; math.Abs(g) > leastGradient {
+				if g := residuals.At(j, c) + strengths[l.best]/float64(x.len())*weights[j*l.classes+c]; math.Abs(g) > leastGradient {
 					t.Errorf("%s: gradient of weight %d of class %d is %v, want 0 within %v", protocol, j, c, g, leastGradient)
 				}
 			}

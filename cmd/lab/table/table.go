@@ -22,10 +22,6 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// version changes whenever the same job would have other scores, so that the results of
-// an older program are not mixed with this one's.
-const version = 4
-
 // Systems are the columns of Table I, in its order.
 var Systems = []string{
 	"graphsage", "gcn", "gat", "gin",
@@ -65,7 +61,7 @@ type Job struct {
 // Result holds the scores of a job.
 type Result struct {
 	Job
-	// Settings is a hash of the settings, the data and the version. Results with
+	// Settings is a hash of the settings, the data and the program. Results with
 	// another hash do not belong to the same table.
 	Settings string `json:"settings"`
 	// Ordered is that of the [Source].
