@@ -9,7 +9,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/heads"
 	"github.com/gvbll/gvbll/pipeline/serve"
-	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
 // none is no node and no class.
@@ -131,9 +130,9 @@ type Supposed struct {
 // reason and detail explain that; if the node is in the graph already, s is nil and known
 // is true.
 func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason event.Reason, detail string) {
-	x := structure.Features(node)
-	if detail := e.nodes.Misfit(x); detail != "" {
-		return nil, false, event.WrongDimension, detail
+	x, reason, detail := e.nodes.Encode(node)
+	if reason != "" {
+		return nil, false, reason, detail
 	}
 	if _, known := e.nodes.Number(node.ID); known {
 		return nil, true, "", ""

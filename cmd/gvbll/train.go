@@ -121,6 +121,11 @@ func (c trainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 	}
 	set.Classes = withClasses(set.Classes, c.Classes)
 	fmt.Fprintln(p.Err, set)
+	if set.Schema != nil {
+		if err := look.PrintSchema(p.Err, set.Schema); err != nil {
+			return err
+		}
+	}
 	loss, ell := page.Curve{Chart: "loss, nats per node", Name: "loss"}, page.Curve{Chart: "loss, nats per node", Name: "−ELL"}
 	weight := page.Curve{Chart: "weight of the KL term", Name: "weight"}
 	trained, valid := page.Curve{Chart: "accuracy", Name: "train"}, page.Curve{Chart: "accuracy", Name: "validation"}

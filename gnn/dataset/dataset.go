@@ -1,9 +1,11 @@
 package dataset
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/attributes"
 )
 
 // Dataset is a graph of n nodes, numbered from 0, of which some or all have labels. See
@@ -20,6 +22,50 @@ type Dataset struct {
 	Time     []float64   // n, in any unit, or nil: the order in which nodes arrive
 	Context  []bool      // n, or nil for none: in the graph before the stream, never predicted; Unlabelled
 	Given    *GivenSplit // the split that comes with the data set, or nil
+
+	// Table has the attributes of the nodes by name, for a table that is not one of plain
+	// numbers. Features are then zero vectors until [Dataset.Encoded] made them.
+	Table  []attributes.Column
+	Schema *attributes.Schema // that made the features of Table, or nil
+}
+
+// Encoded returns the data set with features from its table of attributes, by a schema
+// learned from the nodes that train. A data set without such a table is returned as it is.
+func (d *Dataset) Encoded(train []int32) (*Dataset, error) {
+	if d.Table == nil {
+		return d, nil
+	}
+	times := d.milliseconds()
+	schema, err := attributes.Learn(d.Table, times, train)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Name, err)
+	}
+	encoded := *d
+	encoded.Schema, encoded.Dim, encoded.Sparse = schema, schema.Width(), schema.Sparse
+	encoded.Features = make([]gnn.Vector, len(d.Features))
+	e := attributes.NewEncoder(schema)
+	for v := range encoded.Features {
+		if encoded.Features[v], err = attributes.EncodeRow(e, d.Table, times, v); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Name, err)
+		}
+	}
+	return &encoded, nil
+}
+
+// milliseconds returns the nodes' times if they can be milliseconds since 1970: all after
+// 1973. Others, such as years, have another unit, and nil is returned.
+func (d *Dataset) milliseconds() []int64 {
+	times := make([]int64, len(d.Time))
+	for v, t := range d.Time {
+		if t < 1e11 || t > 1e15 {
+			return nil
+		}
+		times[v] = int64(t)
+	}
+	if len(times) == 0 {
+		return nil
+	}
+	return times
 }
 
 // Unlabelled is the label of a node that has none. Such a node is part of the graph and

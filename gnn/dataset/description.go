@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+
+	"github.com/gvbll/gvbll/gnn/attributes"
 )
 
 // description is the optional file dataset.json beside the tables, for what they cannot
@@ -15,6 +17,8 @@ type description struct {
 	Name    string      `json:"name,omitempty"`
 	Classes []string    `json:"classes,omitempty"` // in order; some may have no nodes
 	Split   *splitSizes `json:"split,omitempty"`
+	// Columns are the kinds of attributes by their columns.
+	Columns map[string]attributes.Kind `json:"columns,omitempty"`
 }
 
 // splitSizes is a split of nodes that are listed in order of arrival: the first Train of
@@ -45,39 +49,52 @@ func (g *GivenSplit) sizes() *splitSizes {
 	return s
 }
 
+// kinds returns the kinds of columns that dataset.json gives.
+func (f folder) kinds() (map[string]attributes.Kind, error) {
+	text, err := f.description()
+	if err != nil {
+		return nil, fmt.Errorf("%s.json: %w", f.path("dataset"), err)
+	}
+	return text.Columns, nil
+}
+
 // describe completes a data set from its dataset.json, if there is one. labels has
 // each node's label.
 func (f folder) describe(d *Dataset, labels []string) error {
-	path := f.path("dataset") + ".json"
-	file, err := f.files.Open(f.prefix + "dataset.json")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("%s: %w", path, cause(err))
+	text, err := f.description()
+	if err == nil {
+		err = text.complete(d, labels)
 	}
-	defer file.Close()
-	if err := f.readDescription(file, d, labels); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	if err != nil {
+		return fmt.Errorf("%s.json: %w", f.path("dataset"), err)
 	}
 	return nil
 }
 
-func (f folder) readDescription(r io.Reader, d *Dataset, labels []string) error {
-	b, err := io.ReadAll(io.LimitReader(r, maxLine+1))
+// description reads dataset.json, empty where there is none.
+func (f folder) description() (text description, err error) {
+	file, err := f.files.Open(f.prefix + "dataset.json")
+	if errors.Is(err, fs.ErrNotExist) {
+		return text, nil
+	} else if err != nil {
+		return text, cause(err)
+	}
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, maxLine+1))
 	if err != nil {
-		return err
+		return text, err
 	}
 	if len(b) > maxLine {
-		return fmt.Errorf("more than %d bytes", maxLine)
+		return text, fmt.Errorf("more than %d bytes", maxLine)
 	}
 	// A class takes a string's header and a map's entry besides its bytes.
 	if err := f.memory.claim(16 * len(b)); err != nil {
-		return err
+		return text, err
 	}
-	var text description
-	if err := json.Unmarshal(b, &text); err != nil {
-		return err
-	}
+	return text, json.Unmarshal(b, &text)
+}
+
+func (text *description) complete(d *Dataset, labels []string) (err error) {
 	if text.Name != "" {
 		d.Name = text.Name
 	}

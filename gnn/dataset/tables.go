@@ -8,13 +8,24 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/attributes"
 )
 
 // openTables reads a table of nodes and a table of edges, see [Open].
 func openTables(f folder) (*Dataset, error) {
 	d := &Dataset{Name: f.name}
-	n := nodeTable{memory: f.memory, number: make(map[string]int32), x: features{memory: f.memory}}
-	err := f.records("nodes", n.header, n.row)
+	kinds, err := f.kinds()
+	if err != nil {
+		return nil, err
+	}
+	n := newNodeTable(f.memory, kinds)
+	if err = f.records("nodes", n.header, n.row); err != nil && n.isNotNumbers {
+		n = newNodeTable(f.memory, kinds)
+		n.named = true
+		err = f.records("nodes", n.header, n.row)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +34,13 @@ func openTables(f folder) (*Dataset, error) {
 	}
 	d.Dim = max(n.dim, 1) // at least one, which may be 0 for all
 	d.Time, d.Context = n.times, n.inContext
-	if d.Features, d.Sparse, err = n.x.finish(d.Dim); err != nil {
+	if n.named {
+		d.Table, d.Features = n.table, make([]gnn.Vector, len(n.ids))
+		err = attributes.Infer(d.Table)
+	} else {
+		d.Features, d.Sparse, err = n.x.finish(d.Dim)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
 	}
 	if d.Classes, d.Labels = classesOf(n.labels); len(d.Classes) > maxClasses {
@@ -68,6 +85,13 @@ type nodeTable struct {
 	x         features
 	dim       int // of the features; of pairs, one more than the largest index so far
 
+	// named means that the columns of features are attributes, whose texts are kept:
+	// because some have kinds, or because isNotNumbers was set when they were read as numbers.
+	named        bool
+	isNotNumbers bool
+	kinds        map[string]attributes.Kind
+	table        []attributes.Column
+
 	// What the column vector holds: nothing yet, index:value pairs, or lists of numbers.
 	form vectorForm
 	// Storage for the features of one row.
@@ -75,6 +99,10 @@ type nodeTable struct {
 	index []uint32
 	value []float32
 	last  int // index of the latest pair, -1 before the first
+}
+
+func newNodeTable(memory *budget, kinds map[string]attributes.Kind) *nodeTable {
+	return &nodeTable{memory: memory, number: make(map[string]int32), x: features{memory: memory}, kinds: kinds, named: len(kinds) > 0}
 }
 
 type vectorForm uint8
@@ -115,6 +143,22 @@ func (t *nodeTable) header(fields []string) error {
 	}
 	if t.dim = len(c.features); t.dim > maxDim {
 		return fmt.Errorf("%d features, want at most %d", t.dim, maxDim)
+	}
+	return t.nameColumns()
+}
+
+// nameColumns prepares to keep the texts of attributes.
+func (t *nodeTable) nameColumns() error {
+	for name := range t.kinds {
+		if at := slices.Index(t.columns.names, name); at < 0 || !slices.Contains(t.columns.features, at) {
+			return fmt.Errorf("dataset.json gives the kind of a column %.40q, which is no feature's here", name)
+		}
+	}
+	if t.named {
+		for _, i := range t.columns.features {
+			name := t.columns.names[i]
+			t.table = append(t.table, attributes.Column{Name: name, Kind: t.kinds[name]})
+		}
 	}
 	return nil
 }
@@ -160,15 +204,31 @@ func (t *nodeTable) row(fields []string) error {
 		}
 		return nil
 	}
+	if t.named {
+		for k, i := range c.features {
+			if err := t.memory.claim(len(fields[i]) + 16); err != nil {
+				return err
+			}
+			t.table[k].Texts = append(t.table[k].Texts, strings.Clone(fields[i]))
+		}
+		return nil
+	}
 	t.dense = t.dense[:0]
 	for _, i := range c.features {
 		v, err := parseFeature(fields[i])
 		if err != nil {
+			t.isNotNumbers = isText(fields[i])
 			return fmt.Errorf("column %.40q: %w", c.names[i], err)
 		}
 		t.dense = append(t.dense, v)
 	}
 	return t.x.add(t.dense)
+}
+
+// isText reports whether a feature is a gap or no number at all.
+func isText(text string) bool {
+	_, err := strconv.ParseFloat(text, 32)
+	return attributes.IsGap(text) || errors.Is(err, strconv.ErrSyntax)
 }
 
 // identify adds a node by its id.
@@ -264,13 +324,16 @@ func (t *nodeTable) addNumber(text string) error {
 	return nil
 }
 
-// parseTime reads a time, any finite number.
+// parseTime reads a time: any finite number, or a date into milliseconds since 1970.
 func parseTime(text string) (float64, error) {
 	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0, fmt.Errorf("%.40q is not a finite number: give times as numbers, such as years, or seconds since 1970", text)
+	if err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
+		return v, nil
 	}
-	return v, nil
+	if at, ok := attributes.ParseTime(text); ok {
+		return float64(at), nil
+	}
+	return 0, fmt.Errorf("%.40q is not a finite number: give times as numbers, such as years, or as 2026-03-01T12:00:00Z", text)
 }
 
 // formatTime returns the text of a time.

@@ -92,13 +92,15 @@ func (o *Origin) Size() int {
 // Node is an event of the graph: the arrival of a node with its features and the
 // neighbours that it names, an update of both, a departure (Departed), or only edges
 // (Edges or Featureless). Features are either Dense, or Index and Value, which have the same length;
-// Index is strictly increasing. All numbers are finite.
+// Index is strictly increasing. All numbers are finite. Or they are Named, and the engine sets
+// the others from these by the schema of its model.
 type Node struct {
 	Origin     *Origin
 	ID         ID
 	Dense      []float32
 	Index      []uint32
 	Value      []float32
+	Named      []Attribute // nil where features are numbers
 	Neighbours []ID
 	Context    bool  // in the graph, but neither predicted nor scored, such as a training node
 	Time       int64 // event time, milliseconds since the Unix epoch; 0 when not given
@@ -115,6 +117,27 @@ type Node struct {
 	// is set, and node ID must be in the graph.
 	Featureless, Remove bool
 }
+
+// Attribute is a value of a node under a name.
+type Attribute struct {
+	Name    string
+	Kind    AttributeKind
+	Number  float64 // also of a Bool, 0 or 1
+	Text    string
+	Numbers []float32
+}
+
+// AttributeKind says which value an Attribute has.
+type AttributeKind uint8
+
+// The values that came: null, a number, true or false, a text, a list of numbers.
+const (
+	Gap AttributeKind = iota
+	Number
+	Bool
+	Text
+	Numbers
+)
 
 // OnlyEdges reports whether the event adds and removes edges and changes no node.
 func (n *Node) OnlyEdges() bool { return n.Edges != nil || n.Featureless }
@@ -192,7 +215,7 @@ const (
 	Empty             Reason = "empty"               // null or empty value
 	TooLarge          Reason = "too-large"           // the value is longer than the limit
 	BadID             Reason = "bad-id"              // id missing, empty, too long or of another type
-	BadFeatures       Reason = "bad-features"        // indices out of order or lengths that differ
+	BadFeatures       Reason = "bad-features"        // indices out of order, lengths that differ, or a value that is not of its attribute's kind
 	PartialFeatures   Reason = "partial-features"    // some of the features, where an update replaces all
 	NonFinite         Reason = "non-finite"          // NaN or infinity among the features
 	HugeNumber        Reason = "huge-number"         // a feature beyond the limit

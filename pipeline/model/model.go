@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/calibration"
@@ -47,6 +48,8 @@ type Meta struct {
 	Normalization string         `json:"normalization"`
 	Training      Training       `json:"training"`
 	Pool          *pool.Config   `json:"pool,omitempty"` // nil where there is none
+	// Schema makes features of named values; nil for a model of plain numbers.
+	Schema *attributes.Schema `json:"schema,omitempty"`
 }
 
 // Training says how the model was trained.
@@ -177,6 +180,14 @@ func fromFile(f *safetensors.File) (*Model, error) {
 	}
 	if err := m.loadTrained(f.Tensors); err != nil {
 		return nil, err
+	}
+	if m.Schema != nil {
+		if err := m.Schema.Check(); err != nil {
+			return nil, fmt.Errorf("schema: %w", err)
+		}
+		if w := m.Schema.Width(); w != m.Encoder.In() {
+			return nil, fmt.Errorf("a schema of %d columns, and an encoder of %d", w, m.Encoder.In())
+		}
 	}
 	if m.Pool != nil {
 		if m.PoolState, err = safetensors.Values[uint8](f.Tensors["pool.state"]); err != nil {

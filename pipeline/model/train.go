@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/gnn/train"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -30,7 +31,8 @@ type Data struct {
 	Src, Dst []int32 // edges between them, in both directions
 	Labels   []int32
 	Classes  []string
-	Ordered  bool // whether the nodes are in order of arrival
+	Ordered  bool               // whether the nodes are in order of arrival
+	Schema   *attributes.Schema // that made X, nil if they are plain numbers
 }
 
 // Config configures training. A zero field means its default, which its comment names.
@@ -136,6 +138,9 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 		return nil, err
 	}
 	fit, validate := d.HoldOut(cfg.ValidShare, cfg.Seed)
+	if d.Schema != nil && cfg.Normalization == "" {
+		cfg.Normalization = gnn.NormalizeNone // the schema did what is needed
+	}
 	data, normalizer, err := Prepare(d, fit, cfg.Normalization)
 	if err != nil {
 		return nil, err
@@ -161,7 +166,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	}
 	m := &Model{
 		Meta: Meta{
-			Format: Format, Encoder: encoder.Kind(), Activation: encoder.Activation(), Classes: d.Classes, Normalization: string(normalizer.Kind),
+			Format: Format, Encoder: encoder.Kind(), Activation: encoder.Activation(), Classes: d.Classes, Normalization: string(normalizer.Kind), Schema: d.Schema,
 			Training: Training{
 				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Settings: settings, Nodes: len(d.X), Epochs: report.Epochs, Samples: cfg.Samples,
 				Hidden: cfg.Hidden, LearningRate: cfg.LearningRate, WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout,

@@ -1,8 +1,6 @@
 package structure
 
 import (
-	"fmt"
-
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -72,6 +70,9 @@ func (n *Nodes) accept(events []event.Node, out *event.Outcome) {
 	a := &n.arrivals
 	a.accepted, a.edges, a.features = a.accepted[:0], a.edges[:0], a.features[:0]
 	first := int32(n.Graph.Len())
+	if n.named != nil {
+		n.named.Reset()
+	}
 	for i := range events {
 		node := &events[i]
 		if node.Departed {
@@ -82,10 +83,9 @@ func (n *Nodes) accept(events []event.Node, out *event.Outcome) {
 			a.edges = append(a.edges, edgesAt{node, int32(i)})
 			continue
 		}
-		x := Features(node)
 		v, known := n.index.number(node.ID)
-		if detail := n.Misfit(x); detail != "" {
-			reason := event.WrongDimension
+		x, reason, detail := n.Encode(node)
+		if reason != "" {
 			if known && x.Dense != nil && len(x.Dense) < n.encoder.In() {
 				reason, detail = event.PartialFeatures, detail+": an update replaces all features"
 			}
@@ -286,18 +286,6 @@ func (n *Nodes) normalised(dst, x gnn.Vector) gnn.Vector {
 
 // unnormalised reports whether the model does not normalise features.
 func (n *Nodes) unnormalised() bool { return n.normalizer.Kind == gnn.NormalizeNone }
-
-// Misfit explains why x does not fit the model's number of features, "" if it does.
-func (n *Nodes) Misfit(x gnn.Vector) string {
-	d := n.encoder.In()
-	switch {
-	case x.Dense != nil && len(x.Dense) != d:
-		return fmt.Sprintf("%d features, the model has %d", len(x.Dense), d)
-	case len(x.Index) > 0 && int64(x.Index[len(x.Index)-1]) >= int64(d):
-		return fmt.Sprintf("feature index %d, the model has %d features", x.Index[len(x.Index)-1], d)
-	}
-	return ""
-}
 
 // extend returns s with one more element. Within the capacity, that element keeps its
 // former value, so that the memory it refers to can be reused.

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/store"
@@ -22,6 +23,8 @@ type Nodes struct {
 	encoder    gnn.Encoder
 	normalizer *gnn.Normalizer
 	classes    int
+	named      *attributes.Encoder // of the model's schema, nil if it has none
+	keepsNames bool
 
 	index    *nodeIndex
 	states   store.Chunked[nodeState] // by node number
@@ -104,18 +107,25 @@ type Pending interface {
 type Config struct {
 	Encoder         gnn.Encoder
 	Normalizer      *gnn.Normalizer
-	Classes         int // number of labels that a node may have
+	Schema          *attributes.Schema // nil where features are numbers
+	Classes         int                // number of labels that a node may have
 	MaxWaitingEdges int
+	// KeepsNames accepts features by name as they are, for followers that need no vectors.
+	KeepsNames bool
 }
 
 // New returns an empty graph. Of predictions that wait, p says which.
 func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
-	return &Nodes{
+	n := &Nodes{
 		Graph: graph, encoder: cfg.Encoder, normalizer: cfg.Normalizer, classes: cfg.Classes,
 		index: newNodeIndex(), waiting: newWaitingEdges(cfg.MaxWaitingEdges),
 		departed: newDeparted(), pending: p, arrivals: arrivals{replaced: make(map[int32]*event.Node)},
-		removals: removals{last: make(map[ends]removal)},
+		removals: removals{last: make(map[ends]removal)}, keepsNames: cfg.KeepsNames,
 	}
+	if cfg.Schema != nil {
+		n.named = attributes.NewEncoder(cfg.Schema)
+	}
+	return n
 }
 
 // Follow has a part follow the graph.

@@ -43,6 +43,7 @@ func FuzzNode(f *testing.F) {
 	f.Add([]byte(`{"id":1,"neighbors":["b"],"remove":true}`), true)
 	f.Add(AppendNode(nil, &event.Node{Edges: []event.Edge{{Target: event.ID{Str: "b"}}, {Remove: true}}, Time: 5}), false)
 	f.Add(AppendNode(nil, &event.Node{Featureless: true, Remove: true, Neighbours: []event.ID{{Num: 1}}}), false)
+	f.Add([]byte(namedJSON), true)
 	for _, b := range attacks() {
 		if len(b) < 100 {
 			f.Add(b, false)
@@ -69,13 +70,13 @@ func FuzzNode(f *testing.F) {
 			return
 		}
 		checkNode(t, &n)
-		if diff := cmp.Diff(n, again, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(n, again, cmpopts.EquateEmpty(), cmpopts.EquateNaNs()); diff != "" {
 			t.Fatalf("with a shared Memory, -without +with\n%s", diff)
 		}
 		if reason, detail := d.Node(&event.Origin{Value: AppendNode(nil, &n)}, &again); reason != "" {
 			t.Fatalf("accepted, but refused after encoding it again: %s, %s", reason, detail)
 		}
-		if diff := cmp.Diff(n, again, cmpopts.IgnoreFields(event.Node{}, "Origin"), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(n, again, cmpopts.IgnoreFields(event.Node{}, "Origin"), cmpopts.EquateEmpty(), cmpopts.EquateNaNs()); diff != "" {
 			t.Fatalf("encoded and decoded again, -before +after\n%s", diff)
 		}
 	})
@@ -85,7 +86,7 @@ func FuzzNode(f *testing.F) {
 func checkNode(t *testing.T, n *event.Node) {
 	t.Helper()
 	if n.Departed {
-		if n.Dense != nil || n.Index != nil || n.Value != nil || n.Neighbours != nil || n.Context {
+		if n.Dense != nil || n.Index != nil || n.Value != nil || n.Named != nil || n.Neighbours != nil || n.Context {
 			t.Fatalf("a departure has features, neighbours or context: %+v", n)
 		}
 		return
@@ -102,6 +103,12 @@ func checkNode(t *testing.T, n *event.Node) {
 		}
 		if count < 1 || count > 1<<16 {
 			t.Fatalf("%d edges, want 1 to 65,536", count)
+		}
+		return
+	}
+	if n.Named != nil {
+		if n.Dense != nil || n.Index != nil || n.Value != nil || len(n.Named) > maxNamed {
+			t.Fatalf("features by name and as numbers: %+v", n)
 		}
 		return
 	}

@@ -26,15 +26,23 @@ func (f field) given() bool { return f != nil && string(f) != "null" }
 
 const jsonSpace = " \t\r\n"
 
+// trimLeft is bytes.TrimLeft of white space, of which there is little.
+func trimLeft(f field) field {
+	for len(f) > 0 && (f[0] == ' ' || f[0] == '\t' || f[0] == '\r' || f[0] == '\n') {
+		f = f[1:]
+	}
+	return f
+}
+
 // valueJSON checks that b is one JSON value, and returns it. encoding/json bounds the
 // nesting.
 func valueJSON(b []byte) (field, error) {
 	if !utf8.Valid(b) {
 		return nil, refusef(event.Undecodable, "JSON that is not UTF-8")
 	}
-	var text json.RawMessage
-	if err := json.Unmarshal(b, &text); err != nil {
-		return nil, err
+	if !json.Valid(b) {
+		var text json.RawMessage
+		return nil, json.Unmarshal(b, &text) // says what is wrong
 	}
 	return field(bytes.Trim(b, jsonSpace)), nil
 }
@@ -49,37 +57,48 @@ func (in *input) object(text field, names ...string) ([]field, error) {
 	if string(text) == "null" {
 		return members, nil
 	}
-	if text[0] != '{' {
-		return nil, refusef(event.Undecodable, "%.40s where an object is needed", text)
-	}
-	for rest := bytes.TrimLeft(text[1:], jsonSpace); rest[0] != '}'; {
-		var key, value field
-		key, rest = cutItem(rest)
-		value, rest = cutItem(rest)
-		name := key[1 : len(key)-1]
-		if bytes.IndexByte(name, '\\') >= 0 {
-			var s string
-			if err := json.Unmarshal(key, &s); err != nil {
-				return nil, err
-			}
-			name = field(s)
-		}
+	err := text.each(func(name []byte, value field) error {
 		i := slices.IndexFunc(names, func(known string) bool { return strings.EqualFold(known, string(name)) })
 		switch {
 		case i < 0 && value.given():
 			in.unknown(name)
 		case i >= 0 && members[i] != nil:
-			return nil, refusef(event.Undecodable, "key %.40q comes twice", name)
+			return refusef(event.Undecodable, "key %.40q comes twice", name)
 		case i >= 0:
 			members[i] = value
 		}
+		return nil
+	})
+	return members, err
+}
+
+// each calls member for each member of an object. The name is valid during the call.
+func (f field) each(member func(name []byte, value field) error) error {
+	if f[0] != '{' {
+		return refusef(event.Undecodable, "%.40s where an object is needed", f)
 	}
-	return members, nil
+	for rest := trimLeft(f[1:]); rest[0] != '}'; {
+		var key, value field
+		key, rest = cutItem(rest)
+		value, rest = cutItem(rest)
+		name := []byte(key[1 : len(key)-1])
+		if bytes.IndexByte(name, '\\') >= 0 {
+			var s string
+			if err := json.Unmarshal(key, &s); err != nil {
+				return err
+			}
+			name = []byte(s)
+		}
+		if err := member(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // elements returns the number of elements of a list.
 func (f field) elements() (n int) {
-	for rest := bytes.TrimLeft(f[1:], jsonSpace); rest[0] != ']'; n++ {
+	for rest := trimLeft(f[1:]); rest[0] != ']'; n++ {
 		_, rest = cutItem(rest)
 	}
 	return n
@@ -88,7 +107,7 @@ func (f field) elements() (n int) {
 // cutItem cuts the first item from the inside of a list or an object, with the comma or
 // colon and the white space behind it. The closing bracket stays.
 func cutItem(inside field) (item, rest field) {
-	inside = bytes.TrimLeft(inside, jsonSpace)
+	inside = trimLeft(inside)
 	end, depth := 0, 0
 	for {
 		switch inside[end] {
@@ -117,9 +136,9 @@ func cutItem(inside field) (item, rest field) {
 // cutAt cuts an item of the given length, as cutItem does.
 func cutAt(inside field, length int) (item, rest field) {
 	item = bytes.TrimRight(inside[:length], jsonSpace)
-	rest = bytes.TrimLeft(inside[length:], jsonSpace)
+	rest = trimLeft(inside[length:])
 	if rest[0] == ',' || rest[0] == ':' {
-		rest = bytes.TrimLeft(rest[1:], jsonSpace)
+		rest = trimLeft(rest[1:])
 	}
 	return item, rest
 }
@@ -207,7 +226,7 @@ func (f field) numbers(limits Limits) ([]float32, error) {
 		readFloats(x, b)
 		return x, nil
 	}
-	if f[0] == '{' || f[0] == '[' && bytes.IndexByte(f, 'n') >= 0 && !bytes.ContainsAny(f[1:], "\"[{tf") { // null
+	if f[0] == '[' && bytes.IndexByte(f, 'n') >= 0 && !bytes.ContainsAny(f[1:], "\"[{tf") { // null
 		return nil, refusef(event.PartialFeatures, "%.40s where all features are needed", f)
 	}
 	inner, n, err := f.numerals(limits)

@@ -14,6 +14,7 @@ type Memory struct {
 	indices slab[uint32]
 	ids     slab[event.ID]
 	edges   slab[event.Edge]
+	named   slab[event.Attribute]
 	texts   strings.Builder
 	written int // bytes of texts since the last Reset
 }
@@ -25,12 +26,13 @@ func (m *Memory) Reset() {
 	m.indices.reset()
 	m.ids.reset()
 	m.edges.reset()
+	m.named.reset()
 	m.written = 0
 }
 
 // Bytes returns the size of the lists and texts decoded since the last Reset.
 func (m *Memory) Bytes() int {
-	return m.numbers.bytes() + m.indices.bytes() + m.ids.bytes() + m.edges.bytes() + m.written
+	return m.numbers.bytes() + m.indices.bytes() + m.ids.bytes() + m.edges.bytes() + m.named.bytes() + m.written
 }
 
 // slab is a block from which lists are cut. When it is used up a new one is
@@ -105,6 +107,13 @@ func (in *input) newEdges(n int) []event.Edge {
 		return make([]event.Edge, n)
 	}
 	return in.memory.edges.cut(n)
+}
+
+func (in *input) newNamed(n int) []event.Attribute {
+	if in.memory == nil {
+		return make([]event.Attribute, n)
+	}
+	return in.memory.named.cut(n)
 }
 
 func (in *input) newText(b []byte) string {

@@ -400,9 +400,6 @@ func (in *input) list(width, limit int, excess event.Reason) (n int, block bool,
 // numbers reads an array of numbers, or a binary block of little-endian
 // float32.
 func (in *input) numbers(limits Limits) ([]float32, error) {
-	if code, err := in.peek(); err == nil && isMap(code) {
-		return nil, refusef(event.PartialFeatures, "features by name where all of them are needed")
-	}
 	n, block, err := in.list(4, limits.MaxFeatures, event.TooLarge)
 	if err != nil {
 		return nil, err

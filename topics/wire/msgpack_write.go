@@ -80,6 +80,10 @@ func (o *output) single(x float32) {
 }
 
 // numbers writes a list of numbers.
+func (o *output) double(x float64) {
+	o.b = binary.BigEndian.AppendUint64(append(o.b, msgpcode.Double), math.Float64bits(x))
+}
+
 func (o *output) numbers(x []float32) {
 	o.list(len(x))
 	n := len(o.b)

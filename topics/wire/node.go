@@ -31,6 +31,8 @@ type value interface {
 	id(limit int) (event.ID, error)
 	ids(Limits) ([]event.ID, error)
 	numbers(Limits) ([]float32, error)
+	isNamed() bool
+	named(*input, Limits) ([]event.Attribute, error)
 	indices(Limits) ([]uint32, error)
 	boolean() (bool, error)
 	integer() (int64, error)
@@ -41,7 +43,7 @@ type value interface {
 var nodeNames = []string{"id", "source", "target", "remove", "features", "indices", "values", "neighbours", "neighbors", "context", "departed", "time"}
 
 // read reads a field of a node event by its name.
-func (s *shape) read(n *event.Node, key []byte, v value, limits Limits) (known bool, err error) {
+func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limits) (known bool, err error) {
 	switch string(key) {
 	case "id":
 		s.hasID = true
@@ -55,7 +57,11 @@ func (s *shape) read(n *event.Node, key []byte, v value, limits Limits) (known b
 	case "remove":
 		s.edge.Remove, err = v.boolean()
 	case "features":
-		n.Dense, err = v.numbers(limits)
+		if v.isNamed() {
+			n.Named, err = v.named(in, limits)
+		} else {
+			n.Dense, err = v.numbers(limits)
+		}
 	case "indices":
 		n.Index, err = v.indices(limits)
 	case "values":
@@ -79,13 +85,13 @@ func (s *shape) read(n *event.Node, key []byte, v value, limits Limits) (known b
 }
 
 func (in *input) nodeFields(n *event.Node, s *shape, limits Limits) error {
-	return in.fields(func(key []byte) (bool, error) { return s.read(n, key, in, limits) })
+	return in.fields(func(key []byte) (bool, error) { return s.read(in, n, key, in, limits) })
 }
 
 // form decides what a node event is, for both encodings. An event without an id is an edge
 // by its ends. One with an id and without features is its edges to the neighbours.
 func (in *input) form(n *event.Node, s *shape) error {
-	plain := n.Dense == nil && n.Index == nil && n.Value == nil
+	plain := n.Dense == nil && n.Index == nil && n.Value == nil && n.Named == nil
 	switch {
 	case s.hasID:
 		if s.hasSource {
@@ -205,13 +211,17 @@ func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
 // checkNode enforces the invariants of event.Node, for both encodings.
 func (in *input) checkNode(n *event.Node, limits Limits) error {
 	if n.Departed {
-		n.Dense, n.Index, n.Value, n.Neighbours, n.Context = nil, nil, nil, nil, false
+		n.Dense, n.Index, n.Value, n.Named, n.Neighbours, n.Context = nil, nil, nil, nil, nil, false
 		return nil
 	}
 	if n.OnlyEdges() {
 		return nil
 	}
 	switch {
+	case n.Named != nil && (n.Index != nil || n.Value != nil):
+		return refusef(event.BadFeatures, "features by name, and indices or values: give one or the other")
+	case n.Named != nil:
+		return nil
 	case n.Dense != nil && (n.Index != nil || n.Value != nil):
 		return refusef(event.BadFeatures, "features and indices or values: give one or the other")
 	case n.Dense == nil && n.Index == nil:
@@ -279,7 +289,7 @@ func AppendNode(dst []byte, n *event.Node) []byte {
 	fields := 1
 	switch {
 	case n.Featureless:
-	case n.Departed || n.Dense != nil:
+	case n.Departed || n.Named != nil || n.Dense != nil:
 		fields = 2
 	default:
 		fields = 3
@@ -297,6 +307,9 @@ func AppendNode(dst []byte, n *event.Node) []byte {
 		o.text("departed")
 		o.boolean(true)
 	case n.Featureless:
+	case n.Named != nil:
+		o.text("features")
+		o.named(n.Named)
 	case n.Dense != nil:
 		o.text("features")
 		o.singles(n.Dense)
@@ -394,7 +407,7 @@ func (in *input) nodeFieldsJSON(text field, n *event.Node, s *shape, limits Limi
 	s.hasNeighbours = members[neighbours].given() && members[neighbors].given() // which read refuses
 	for i := range members {
 		if v := &members[i]; v.given() && (i != source && i != target || byEnds) {
-			if _, err := s.read(n, []byte(nodeNames[i]), v, limits); err != nil {
+			if _, err := s.read(in, n, []byte(nodeNames[i]), v, limits); err != nil {
 				return err
 			}
 		}

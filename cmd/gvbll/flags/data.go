@@ -47,6 +47,9 @@ func (f Data) Open() (*DataSet, error) {
 		return nil, err
 	}
 	split, err := d.Cut(dataset.Cut{Seed: f.Seed, Share: f.TrainShare, Until: f.TrainUntil, Steps: f.Steps})
+	if err == nil {
+		d, err = d.Encoded(split.Train)
+	}
 	return &DataSet{Dataset: d, Split: split, Seed: f.Seed}, err
 }
 
@@ -127,7 +130,7 @@ func (s *DataSet) ID(v int32) event.ID {
 
 // Training returns the part of the data set that Phase 1 may see.
 func (s *DataSet) Training() model.Data {
-	d := model.Data{Name: s.Name, Split: s.Split.How, Dim: s.Dim, Classes: s.Classes, Ordered: s.Split.Ordered}
+	d := model.Data{Name: s.Name, Split: s.Split.How, Dim: s.Dim, Classes: s.Classes, Ordered: s.Split.Ordered, Schema: s.Schema}
 	for _, v := range s.Split.Train {
 		d.IDs = append(d.IDs, s.ID(v))
 		d.X = append(d.X, s.Features[v])

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
@@ -30,6 +31,8 @@ type Inspected struct {
 	Training      model.Training   `json:"training"`
 	Pool          *pool.Config     `json:"pool,omitempty"` // the pool of heads, if there is one
 	TrainingNodes int              `json:"training_nodes"` // whose ids the model knows
+	// Schema makes features of named values, nil where there are none.
+	Schema *attributes.Schema `json:"schema,omitempty"`
 }
 
 // classPrior summarises the training posterior of one class's weights.
@@ -62,6 +65,12 @@ func (v *Inspected) Print(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	if v.Schema != nil {
+		fmt.Fprintf(out, "\n")
+		if err := PrintSchema(out, v.Schema); err != nil {
+			return err
+		}
+	}
 	if err := printPool(out, w, v.Pool); err != nil {
 		return err
 	}
@@ -82,6 +91,17 @@ func (v *Inspected) Print(out io.Writer) error {
 	slices.Sort(names)
 	for _, name := range names {
 		fmt.Fprintf(w, "%s\t%s\n", name, strings.Trim(strings.ReplaceAll(fmt.Sprint(v.Tensors[name]), " ", " × "), "[]"))
+	}
+	return w.Flush()
+}
+
+// PrintSchema prints what was learned about attributes, one in a line.
+func PrintSchema(out io.Writer, s *attributes.Schema) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ATTRIBUTE\tCOLUMNS\tKIND")
+	for i := range s.Attributes {
+		a := &s.Attributes[i]
+		fmt.Fprintf(w, "%s\t%d\t%s\n", a.Name, a.Columns(), a)
 	}
 	return w.Flush()
 }
@@ -123,7 +143,7 @@ func Inspect(m *model.Model) Inspected {
 		ID: m.ID, Format: m.Format, Encoder: string(m.Meta.Encoder), Activation: string(m.Encoder.Activation()),
 		Features: m.Encoder.In(), Layers: m.Encoder.Depth(), Embedding: m.Prior.Dim, Tensors: map[string][]int{},
 		Normalization: m.Normalization, Training: m.Training, TrainingNodes: m.KnownNodes(),
-		Pool: m.Pool,
+		Pool: m.Pool, Schema: m.Schema,
 	}
 	if m.Temperature != nil {
 		v.Temperature = m.Temperature.Hidden

@@ -30,7 +30,11 @@ func Of(d *dataset.Dataset, own dataset.Cut) Source {
 		}
 		c.Steps = cmp.Or(c.Steps, own.Steps)
 		s, err := d.Cut(c)
-		return d, s, err
+		if err != nil {
+			return nil, s, err
+		}
+		encoded, err := d.Encoded(s.Train)
+		return encoded, s, err
 	}
 	key := fmt.Sprintf("%s: %d nodes, %d edges", d.Name, len(d.Features), len(d.Edges))
 	if _, s, err := open(dataset.Cut{}); err == nil { // or else every job fails with the error

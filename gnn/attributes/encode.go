@@ -1,0 +1,324 @@
+package attributes
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+)
+
+// Encoder turns the named values of one row after another into vectors: Begin, a call for
+// each value, and End. A name that is not given is a gap; one given twice counts as last
+// given. It is not safe for concurrent use.
+type Encoder struct {
+	schema *Schema
+	at     map[string]int // attributes by name
+	from   []int          // first column, by attribute; then the width
+	time   int64          // of the event
+	row    []float32      // columns of the current row
+	given  []bool         // by attribute, of the current row
+	tally  Tally
+
+	// The vectors since Reset.
+	values  []float32
+	indices []uint32
+}
+
+// Tally counts the rows that an [Encoder] turned, by attribute.
+type Tally struct {
+	Rows    int64
+	Gaps    []int64   // rows without the value
+	Others  []int64   // rows with a value that the category lacks
+	Clipped []int64   // rows with a number beyond 10 standard deviations
+	Sum     []float64 // of numbers as they are in the vector: their mean is the shift since training, in standard deviations
+	Unknown int64     // values under a name that the schema lacks
+}
+
+// NewEncoder returns an encoder of a schema that [Schema.Check] accepts.
+func NewEncoder(s *Schema) *Encoder {
+	n := len(s.Attributes)
+	e := &Encoder{schema: s, at: s.places(), given: make([]bool, n), tally: newTally(n)}
+	width := 0
+	for i := range s.Attributes {
+		e.from = append(e.from, width)
+		width += s.Attributes[i].Columns()
+	}
+	e.from = append(e.from, width)
+	e.row = make([]float32, width)
+	return e
+}
+
+func newTally(n int) Tally {
+	return Tally{Gaps: make([]int64, n), Others: make([]int64, n), Clipped: make([]int64, n), Sum: make([]float64, n)}
+}
+
+// TakeTally returns the counts since it was last called.
+func (e *Encoder) TakeTally() Tally {
+	t := e.tally
+	e.tally = newTally(len(e.given))
+	return t
+}
+
+// Reset makes the storage of all vectors available again: those of before are no longer valid.
+func (e *Encoder) Reset() { e.values, e.indices = e.values[:0], e.indices[:0] }
+
+// Begin begins a row. at is the time of its event in milliseconds since 1970, 0 for none.
+func (e *Encoder) Begin(at int64) {
+	e.time = at
+	clear(e.row)
+	clear(e.given)
+}
+
+// attribute returns the attribute of a name and its columns, emptied; nil if the schema
+// lacks it.
+func (e *Encoder) attribute(name string) (a *Attribute, i int, columns []float32) {
+	i, known := e.at[name]
+	if !known {
+		e.tally.Unknown++
+		return nil, 0, nil
+	}
+	columns = e.row[e.from[i]:e.from[i+1]]
+	clear(columns)
+	e.given[i] = true
+	return &e.schema.Attributes[i], i, columns
+}
+
+// Gap gives no value.
+func (e *Encoder) Gap(name string) {
+	if i, known := e.at[name]; known {
+		clear(e.row[e.from[i]:e.from[i+1]])
+		e.given[i] = false
+	} else {
+		e.tally.Unknown++
+	}
+}
+
+// Number gives a number: of a time, milliseconds since 1970. NaN is a gap.
+func (e *Encoder) Number(name string, v float64) error {
+	if math.IsNaN(v) {
+		e.Gap(name)
+		return nil
+	}
+	a, i, x := e.attribute(name)
+	switch {
+	case a == nil:
+	case math.IsInf(v, 0):
+		return fmt.Errorf("attribute %.40s: a number is infinite", name)
+	case a.Kind == Number:
+		e.number(a, i, x, v)
+	case a.Kind == Boolean && (v == 0 || v == 1):
+		x[0] = float32(v)
+	case a.Kind == Category, a.Kind == Text:
+		return e.Text(name, strconv.FormatFloat(v, 'f', -1, 64))
+	case a.Kind == Time && math.Abs(v) < latest:
+		e.moment(a, x, int64(math.Floor(v)))
+	default:
+		return wrong(a, strconv.FormatFloat(v, 'g', -1, 64))
+	}
+	return nil
+}
+
+// latest bounds times, so that sums of two fit an int64.
+const latest = 1 << 60
+
+// Bool gives true or false.
+func (e *Encoder) Bool(name string, v bool) error {
+	if i, known := e.at[name]; known && e.schema.Attributes[i].Kind == Category {
+		return e.Text(name, strconv.FormatBool(v))
+	}
+	if v {
+		return e.Number(name, 1)
+	}
+	return e.Number(name, 0)
+}
+
+// Text gives a text, which for a number, a boolean, a time or a vector is read as one.
+func (e *Encoder) Text(name, text string) error {
+	a, i, x := e.attribute(name)
+	if a == nil {
+		return nil
+	}
+	switch a.Kind {
+	case Category:
+		e.category(a, i, x, text)
+		return nil
+	case Text:
+		e.text(x, text)
+		return nil
+	case Number:
+		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		switch {
+		case err != nil || math.IsInf(v, 0):
+		case math.IsNaN(v):
+			e.given[i] = false
+			return nil
+		default:
+			e.number(a, i, x, v)
+			return nil
+		}
+	case Boolean:
+		if v, ok := parseBool(text); ok {
+			if v {
+				x[0] = 1
+			}
+			return nil
+		}
+	case Time:
+		if at, ok := ParseTime(text); ok {
+			e.moment(a, x, at)
+			return nil
+		}
+	case Vector:
+		if v, ok := parseVector(text, a.Width); ok {
+			return e.Vector(name, v)
+		}
+	}
+	return wrong(a, strconv.Quote(text))
+}
+
+// Vector gives the numbers of a vector.
+func (e *Encoder) Vector(name string, v []float32) error {
+	a, _, x := e.attribute(name)
+	switch {
+	case a == nil:
+	case a.Kind != Vector:
+		return wrong(a, "a list of numbers")
+	case len(v) != a.Width:
+		return fmt.Errorf("attribute %.40s: %d numbers, the model has %d", name, len(v), a.Width)
+	default:
+		for j, value := range v {
+			if d := math.Abs(float64(value)); !(d <= math.MaxFloat32) {
+				return fmt.Errorf("attribute %.40s: number %d is %v", name, j, value)
+			}
+			x[j] = value
+		}
+	}
+	return nil
+}
+
+func wrong(a *Attribute, value string) error {
+	return fmt.Errorf("attribute %.40s: %.60s is no %s", a.Name, value, a.Kind)
+}
+
+func (e *Encoder) number(a *Attribute, i int, x []float32, v float64) {
+	if a.Log {
+		v = signedLog(v)
+	}
+	z := (v - a.Mean) / a.SD
+	if math.Abs(z) > clip {
+		e.tally.Clipped[i]++
+		z = min(max(z, -clip), clip)
+	}
+	e.tally.Sum[i] += z
+	x[0] = float32(z)
+}
+
+func signedLog(v float64) float64 {
+	if v < 0 {
+		return -double.Log(1 - v)
+	}
+	return double.Log(1 + v)
+}
+
+func (e *Encoder) category(a *Attribute, i int, x []float32, text string) {
+	if k, found := slices.BinarySearch(a.Values, text); found {
+		x[k] = 1
+		return
+	}
+	e.tally.Others[i]++
+	if a.Others > 0 {
+		x[len(a.Values)] = 1
+	}
+}
+
+// text sets x to the counts of lower-case words by their hash, divided by the length.
+func (e *Encoder) text(x []float32, text string) {
+	total := 0.0
+	for word := range strings.FieldsSeq(text) {
+		h := uint32(2166136261) // FNV-1a
+		for _, r := range strings.ToLower(word) {
+			h = (h ^ uint32(r)) * 16777619
+		}
+		x[h%textWidth]++
+	}
+	for _, n := range x {
+		total += float64(n * n) // counts: exact
+	}
+	if total > 0 {
+		for j := range x {
+			x[j] = float32(float64(x[j]) / math.Sqrt(total))
+		}
+	}
+}
+
+const (
+	hourMillis = int64(time.Hour / time.Millisecond)
+	dayMillis  = 24 * hourMillis
+)
+
+// moment sets x to the columns of a time, in milliseconds since 1970.
+func (e *Encoder) moment(a *Attribute, x []float32, at int64) {
+	if a.Aged {
+		if e.time != 0 {
+			z := (logAge(e.time, at) - a.Mean) / a.SD
+			x[0] = float32(min(max(z, -clip), clip))
+		}
+		x = x[1:]
+	}
+	day := floorDivide(at, dayMillis)
+	hour := (at - day*dayMillis) / hourMillis
+	x[0], x[1] = hourSine[hour], hourSine[(hour+6)%24]
+	weekday := ((day+4)%7 + 7) % 7 // the first of January 1970 was a Thursday
+	x[2], x[3] = weekSine[weekday], weekCosine[weekday]
+}
+
+// logAge returns the logarithm of 1 + the seconds from a time to the event's.
+func logAge(event, at int64) float64 { return double.Log(1 + float64(max(event-at, 0))/1000) }
+
+func floorDivide(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// Sines and cosines as numbers, because the last bit of math.Sin depends on the processor.
+var (
+	hourSine = [24]float32{
+		0, .25881905, .5, .70710678, .8660254, .96592583, 1, .96592583, .8660254, .70710678, .5, .25881905,
+		0, -.25881905, -.5, -.70710678, -.8660254, -.96592583, -1, -.96592583, -.8660254, -.70710678, -.5, -.25881905,
+	}
+	weekSine   = [7]float32{0, .78183148, .97492791, .43388374, -.43388374, -.97492791, -.78183148}
+	weekCosine = [7]float32{1, .6234898, -.22252093, -.90096887, -.90096887, -.22252093, .6234898}
+)
+
+// End ends the row and returns its vector, which is valid until Reset.
+func (e *Encoder) End() gnn.Vector {
+	e.tally.Rows++
+	for i := range e.schema.Attributes {
+		if e.given[i] {
+			continue
+		}
+		e.tally.Gaps[i]++
+		if a := &e.schema.Attributes[i]; a.Gaps > 0 && a.Kind != Text {
+			e.row[e.from[i+1]-1] = 1
+		}
+	}
+	from := len(e.values)
+	if !e.schema.Sparse {
+		e.values = append(e.values, e.row...)
+		return gnn.Vector{Dense: e.values[from:len(e.values):len(e.values)]}
+	}
+	for j, v := range e.row {
+		if v != 0 {
+			e.values, e.indices = append(e.values, v), append(e.indices, uint32(j))
+		}
+	}
+	return gnn.Vector{Index: e.indices[from:len(e.indices):len(e.indices)], Value: e.values[from:len(e.values):len(e.values)]}
+}

@@ -1,0 +1,190 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strconv"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// Bounds on features by name. The names themselves are the model's business.
+const (
+	maxNamed         = 4096
+	maxAttributeName = 256 // bytes
+)
+
+var errNoName = refusef(event.BadFeatures, "an attribute without a name")
+
+// isNamed reports whether features come by name.
+func (in *input) isNamed() bool {
+	code, err := in.peek()
+	return err == nil && isMap(code)
+}
+
+func (f field) isNamed() bool { return f.given() && f[0] == '{' }
+
+// named reads features by name.
+func (in *input) named(_ *input, limits Limits) ([]event.Attribute, error) {
+	n, err := in.mapLen()
+	if err != nil {
+		return nil, err
+	}
+	if n > maxNamed {
+		return nil, refusef(event.TooLarge, "features by %d names, the limit is %d", n, maxNamed)
+	}
+	if in.left() < 3*n { // before memory is taken: a name has a byte at least
+		return nil, refusef(event.Undecodable, "%d names are declared, but only %d bytes remain", n, in.left())
+	}
+	list := in.newNamed(n)
+	for i := range list {
+		name, err := in.text(maxAttributeName)
+		if err != nil {
+			return nil, err
+		}
+		if name == "" {
+			return nil, errNoName
+		}
+		list[i] = event.Attribute{Name: name}
+		if err := in.attribute(&list[i], limits); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// attribute reads a value by its name.
+func (in *input) attribute(a *event.Attribute, limits Limits) error {
+	code, err := in.peek()
+	if err != nil {
+		return err
+	}
+	switch {
+	case code == msgpcode.Nil:
+		in.advance(1)
+		return nil
+	case code == msgpcode.True || code == msgpcode.False:
+		in.advance(1)
+		a.Kind = event.Bool
+		if code == msgpcode.True {
+			a.Number = 1
+		}
+		return nil
+	case msgpcode.IsString(code):
+		a.Kind = event.Text
+		a.Text, err = in.text(limits.MaxValue)
+		return err
+	case isArray(code) || msgpcode.IsBin(code):
+		a.Kind = event.Numbers
+		a.Numbers, err = in.numbers(limits)
+		return err
+	case isMap(code):
+		return nestedAttribute(a)
+	}
+	a.Kind = event.Number
+	a.Number, err = in.double()
+	return err
+}
+
+// double reads an integer or a float of any form.
+func (in *input) double() (float64, error) {
+	if n, size := short(in.rest()); size > 0 {
+		in.advance(size)
+		return float64(n), nil
+	}
+	code, err := in.peek()
+	switch {
+	case err != nil:
+		return 0, err
+	case code == msgpcode.Double:
+		return library(in, (*msgpack.Decoder).DecodeFloat64)
+	}
+	x, err := in.number()
+	return float64(x), err
+}
+
+func nestedAttribute(a *event.Attribute) error {
+	return refusef(event.BadFeatures, "attribute %.40s: an object where a value is needed", a.Name)
+}
+
+// named reads features by name into the memory of in.
+func (f field) named(in *input, limits Limits) ([]event.Attribute, error) {
+	most := min(bytes.Count(f, []byte(":")), len(f)/len(`"a":1,`)+1, maxNamed)
+	list := in.newNamed(most)[:0]
+	err := f.each(func(name []byte, value field) error {
+		if len(list) == maxNamed {
+			return refusef(event.TooLarge, "features by more than %d names", maxNamed)
+		}
+		switch {
+		case len(name) == 0:
+			return errNoName
+		case len(name) > maxAttributeName:
+			return refusef(event.Undecodable, "a name of %d bytes, the limit is %d", len(name), maxAttributeName)
+		}
+		a := event.Attribute{Name: in.newText(name)}
+		if err := value.attribute(in, &a, limits); err != nil {
+			return err
+		}
+		list = append(list, a)
+		return nil
+	})
+	return list, err
+}
+
+func (f field) attribute(in *input, a *event.Attribute, limits Limits) (err error) {
+	switch {
+	case !f.given():
+	case f[0] == '"':
+		a.Kind = event.Text
+		if inner := f[1 : len(f)-1]; bytes.IndexByte(inner, '\\') < 0 {
+			a.Text = in.newText(inner)
+			return nil
+		}
+		return json.Unmarshal(f, &a.Text)
+	case f[0] == '[':
+		a.Kind = event.Numbers
+		a.Numbers, err = f.numbers(limits)
+	case f[0] == '{':
+		return nestedAttribute(a)
+	case f[0] == 't', f[0] == 'f':
+		a.Kind = event.Bool
+		if f[0] == 't' {
+			a.Number = 1
+		}
+	default:
+		a.Kind = event.Number
+		if a.Number, err = strconv.ParseFloat(string(f), 64); err != nil { // valid JSON, so out of range
+			return refusef(event.HugeNumber, "attribute %.40s: %.40s does not fit 64 bits", a.Name, f)
+		}
+	}
+	return err
+}
+
+// named appends features by name.
+func (o *output) named(list []event.Attribute) {
+	o.fields(len(list))
+	for i := range list {
+		a := &list[i]
+		o.text(a.Name)
+		switch a.Kind {
+		case event.Number:
+			if n := int64(a.Number); float64(n) == a.Number && math.Abs(a.Number) < 1<<53 {
+				o.integer(n)
+			} else {
+				o.double(a.Number)
+			}
+		case event.Bool:
+			o.boolean(a.Number != 0)
+		case event.Text:
+			o.text(a.Text)
+		case event.Numbers:
+			o.singles(a.Numbers)
+		default:
+			o.code(msgpcode.Nil)
+		}
+	}
+}
