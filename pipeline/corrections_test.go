@@ -31,7 +31,7 @@ func TestCorrectedCountsAreThoseOfRightLabels(t *testing.T) {
 		m.Pool, m.PoolState = &spec, p.AppendState(nil)
 		cfg := pipeline.Config{LearnLag: int(seed % 3), MaxPending: 60}
 		corrected, right := pipelinetest.NewEngine(t, m, cfg), pipelinetest.NewEngine(t, m, cfg)
-		history, err := pipeline.NewHistory(m.Encoder.In(), m.Classes, serve.LastStands)
+		history, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: m.Encoder.In(), Classes: m.Classes, Labels: serve.LastStands})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/structure"
@@ -31,9 +32,10 @@ type History struct {
 // Recorded is a node of a history.
 type Recorded struct {
 	ID       event.ID
-	Features gnn.Vector // the latest, as received
-	Window   int64      // in which it arrived
-	Time     int64      // event time of its arrival, 0 when not given
+	Features gnn.Vector        // the latest, as received, or as the schema made them
+	Named    []event.Attribute // the latest, where there is no schema to make features of them
+	Window   int64             // in which it arrived
+	Time     int64             // event time of its arrival, 0 when not given
 	Context  bool
 	Class    int32 // of its label, an index in the history's classes; none is negative
 	Labelled int64 // window of its label, the first one if that was corrected
@@ -43,24 +45,31 @@ type Recorded struct {
 // one is dropped.
 const maxHistoryClasses = 1 << 16
 
-// NewHistory returns an empty history of nodes with this many features. The classes are
-// those of the model that serves, in its order; there may be none. stands is [Config.Labels].
-func NewHistory(features int, classes []string, stands serve.Standing) (*History, error) {
+// HistoryConfig says what the events of a history have.
+type HistoryConfig struct {
+	Features int
+	Schema   *attributes.Schema // of features by name, or nil to keep their names
+	Classes  []string           // of the model that serves, in its order; there may be none
+	Labels   serve.Standing     // is [Config.Labels]
+}
+
+// NewHistory returns an empty history.
+func NewHistory(c HistoryConfig) (*History, error) {
 	cfg, err := Config{}.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
 	// An encoder is needed to keep a graph; the smallest there is costs least.
-	encoder, err := gnn.NewSAGE(features, gnn.ReLU, gnn.SAGELayer{Neigh: make([]float32, features), Bias: make([]float32, 1)})
+	encoder, err := gnn.NewSAGE(c.Features, gnn.ReLU, gnn.SAGELayer{Neigh: make([]float32, c.Features), Bias: make([]float32, 1)})
 	if err != nil {
 		return nil, err
 	}
-	h := &History{waiting: serve.NewUnmatched(cfg.MaxWaitingLabels, stands), stands: stands, place: make(map[string]int32), given: len(classes)}
-	for _, name := range classes {
+	h := &History{waiting: serve.NewUnmatched(cfg.MaxWaitingLabels, c.Labels), stands: c.Labels, place: make(map[string]int32), given: len(c.Classes)}
+	for _, name := range c.Classes {
 		h.class(name)
 	}
 	h.pending = serve.NewPending(1, 1, cfg.Waiting())
-	h.nodes = structure.New(structure.Config{Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone}, MaxWaitingEdges: cfg.MaxWaitingEdges}, gnn.NewGraph(encoder), h.pending)
+	h.nodes = structure.New(structure.Config{Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone}, Schema: c.Schema, KeepsNames: c.Schema == nil, MaxWaitingEdges: cfg.MaxWaitingEdges}, gnn.NewGraph(encoder), h.pending)
 	h.nodes.Follow((*recorder)(h))
 	return h, nil
 }
@@ -74,7 +83,9 @@ func (h *History) Step(w *event.Window) {
 	h.out = event.Outcome{}
 	h.nodes.Enter(w.Nodes, &h.out)
 	for _, a := range h.nodes.Accepted() {
-		if r := &h.list[a.Number]; r.Window < 0 {
+		r := &h.list[a.Number]
+		r.Named = cloned(a.Node.Named)
+		if r.Window < 0 {
 			r.ID, r.Window, r.Time, r.Context = a.Node.ID.Clone(), w.Number, a.Node.Time, a.Node.Context
 		}
 		if a.ToPredict {
@@ -104,6 +115,16 @@ func (h *History) Step(w *event.Window) {
 	}
 	h.nodes.DropWindow()
 	h.pending.ReleaseRemoved()
+}
+
+// cloned returns attributes that share no memory with a window.
+func cloned(named []event.Attribute) []event.Attribute {
+	named = slices.Clone(named)
+	for i := range named {
+		a := &named[i]
+		a.Name, a.Text, a.Numbers = strings.Clone(a.Name), strings.Clone(a.Text), slices.Clone(a.Numbers)
+	}
+	return named
 }
 
 // label sets the label of node v, or withdraws it. The first or the last one stands, as in an

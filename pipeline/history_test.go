@@ -20,7 +20,7 @@ func TestHistoryIsTheEngines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 1)
 	e := pipelinetest.NewEngine(t, m, pipeline.Config{})
-	h, err := pipeline.NewHistory(m.Encoder.In(), m.Classes, serve.LastStands)
+	h, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: m.Encoder.In(), Classes: m.Classes, Labels: serve.LastStands})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestHistoryIsTheEngines(t *testing.T) {
 // by name, a label that came before its node, and the first of two labels; an index means a
 // class that was given.
 func TestHistoryKeepsEveryClass(t *testing.T) {
-	h, err := pipeline.NewHistory(1, []string{"a", "b"}, serve.FirstStands)
+	h, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: 1, Classes: []string{"a", "b"}, Labels: serve.FirstStands})
 	if err != nil {
 		t.Fatal(err)
 	}

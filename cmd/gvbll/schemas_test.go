@@ -97,7 +97,7 @@ func TestSchemasAreTheDecoders(t *testing.T) {
 		check("nodes", value, true)
 	}
 	for _, value := range []string{
-		`7`, `{}`, `[]`, `{"id":"","features":[1]}`, `{"id":1.5,"features":[1]}`, `{"id":1}`, `{"id":1,"features":[null]}`, `{"id":1,"features":{"3":1}}`,
+		`7`, `{}`, `[]`, `{"id":"","features":[1]}`, `{"id":1.5,"features":[1]}`, `{"id":1}`, `{"id":1,"features":[null]}`, `{"id":1,"features":{"3":{"a":1}}}`,
 		`{"id":1,"features":[1e7]}`, `{"id":1,"features":[1],"indices":[1]}`, `{"id":1,"indices":[-1]}`, `{"id":1,"values":[1]}`, `{"id":1,"neighbours":[]}`,
 		`{"id":1,"features":[1],"remove":true}`, `{"source":1}`, `{"source":1,"target":2,"features":[1]}`, `[{"id":1,"features":[1]}]`, `{"id":1,"features":[1],"context":1}`,
 		`{"id":1,"neighbours":[2],"neighbors":[3]}`, `{"id":1,"features":[1],"time":"now"}`,

@@ -71,7 +71,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s, want %s", got[i], want)
 		}
 	}
-	if !s.Attributes[0].Log || s.Attributes[1].Log || s.Attributes[1].Gaps != .125 || !strings.HasSuffix(got[1], "12 % gaps") {
+	if !s.Attributes[0].Log || s.Attributes[1].Log || s.Attributes[1].Gaps != .125 || !strings.HasSuffix(got[1], "12.5 % gaps") {
 		t.Errorf("amount %+v, age %+v, want a logarithm of the one and gaps of the other", s.Attributes[0], s.Attributes[1])
 	}
 	if want := 1 + 2 + 21 + 3 + 1 + 5 + textWidth; s.Width() != want || !s.Sparse {

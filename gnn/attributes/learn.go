@@ -36,14 +36,14 @@ func Infer(columns []Column) error {
 			continue
 		}
 		var err error
-		if c.Kind, err = infer(c.Texts); err != nil {
+		if c.Kind, err = infer(c.Name, c.Texts); err != nil {
 			return fmt.Errorf("column %.40q: %w", c.Name, err)
 		}
 	}
 	return nil
 }
 
-func infer(texts []string) (Kind, error) {
+func infer(name string, texts []string) (Kind, error) {
 	distinct := make(map[string]bool)
 	n, numbers, booleans, times, words := 0, 0, 0, 0, 0
 	odd, oddRow := "", 0
@@ -76,7 +76,7 @@ func infer(texts []string) (Kind, error) {
 	case n == times:
 		return Time, nil
 	case numbers > n-n/20:
-		return "", fmt.Errorf("%.40q in row %d is text in a column of numbers: mend it, leave it empty, or give \"columns\": {\"…\": \"category\"} in dataset.json", odd, oddRow)
+		return "", fmt.Errorf("%.40q in row %d is text in a column of numbers: mend it, leave it empty, or give \"columns\": {%q: \"category\"} in dataset.json", odd, oddRow, name)
 	case len(distinct) > maxValues && words > 2*n:
 		return Text, nil
 	}

@@ -165,7 +165,7 @@ func (a *Attribute) String() string {
 			text += " (" + strings.Join(a.Values[:n], ", ") + map[bool]string{true: ", …"}[len(a.Values) > n] + ")"
 		}
 		if a.Others > 0 {
-			text += fmt.Sprintf(", %.2g %% others", 100*a.Others)
+			text += fmt.Sprintf(", %.3g %% others", 100*a.Others)
 		}
 	case Time:
 		if !a.Aged {
@@ -175,7 +175,7 @@ func (a *Attribute) String() string {
 		text += fmt.Sprintf(" of %d", a.Width)
 	}
 	if a.Gaps > 0 {
-		text += fmt.Sprintf(", %.2g %% gaps", 100*a.Gaps)
+		text += fmt.Sprintf(", %.3g %% gaps", 100*a.Gaps)
 	}
 	return text
 }

@@ -52,20 +52,26 @@ func (d *Dataset) Encoded(train []int32) (*Dataset, error) {
 	return &encoded, nil
 }
 
-// milliseconds returns the nodes' times if they can be milliseconds since 1970: all after
-// 1973. Others, such as years, have another unit, and nil is returned.
+// milliseconds returns the times of all nodes, or nil if one is not in milliseconds.
 func (d *Dataset) milliseconds() []int64 {
-	times := make([]int64, len(d.Time))
-	for v, t := range d.Time {
-		if t < 1e11 || t > 1e15 {
+	var times []int64
+	for v := range d.Time {
+		at, ok := d.Milliseconds(int32(v))
+		if !ok {
 			return nil
 		}
-		times[v] = int64(t)
-	}
-	if len(times) == 0 {
-		return nil
+		times = append(times, at)
 	}
 	return times
+}
+
+// Milliseconds returns the time of a node if it can be milliseconds since 1970: after 1973.
+// Other times, such as years, have another unit.
+func (d *Dataset) Milliseconds(v int32) (at int64, ok bool) {
+	if d.Time == nil || d.Time[v] < 1e11 || d.Time[v] > 1e15 {
+		return 0, false
+	}
+	return int64(d.Time[v]), true
 }
 
 // Unlabelled is the label of a node that has none. Such a node is part of the graph and

@@ -59,9 +59,14 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 	if d.Context != nil {
 		row = append(row, "context")
 	}
-	if d.Sparse {
+	switch {
+	case d.Table != nil:
+		for i := range d.Table {
+			row = append(row, d.Table[i].Name)
+		}
+	case d.Sparse:
 		row = append(row, "features")
-	} else {
+	default:
 		for j := range d.Dim {
 			row = append(row, "x"+strconv.Itoa(j))
 		}
@@ -80,7 +85,10 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 		if d.Context != nil {
 			row = append(row, strconv.FormatBool(d.Context[v]))
 		}
-		if d.Sparse {
+		for i := range d.Table {
+			row = append(row, strings.Map(oneLine, d.Table[i].Texts[v]))
+		}
+		if d.Sparse && d.Table == nil {
 			pairs := make([]string, len(x.Index))
 			for k, j := range x.Index {
 				pairs[k] = strconv.Itoa(int(j)) + ":" + exact(x.Value[k])
@@ -88,7 +96,9 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 			row = append(row, strings.Join(pairs, " "))
 		}
 		for _, value := range x.Dense {
-			row = append(row, exact(value))
+			if d.Table == nil {
+				row = append(row, exact(value))
+			}
 		}
 		if err := w.Write(row); err != nil {
 			return err
@@ -96,6 +106,14 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 	}
 	w.Flush()
 	return w.Error()
+}
+
+// oneLine replaces line breaks, which a table does not have, by spaces.
+func oneLine(r rune) rune {
+	if r == '\n' || r == '\r' {
+		return ' '
+	}
+	return r
 }
 
 // columnSplit returns the split that the table of nodes has, nil where there is none, or

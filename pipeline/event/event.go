@@ -127,6 +127,21 @@ type Attribute struct {
 	Numbers []float32
 }
 
+// String returns the value as a table has it: "" for a gap.
+func (a *Attribute) String() string {
+	switch a.Kind {
+	case Number:
+		return strconv.FormatFloat(a.Number, 'f', -1, 64)
+	case Bool:
+		return strconv.FormatBool(a.Number != 0)
+	case Text:
+		return a.Text
+	case Numbers:
+		return strings.Trim(fmt.Sprint(a.Numbers), "[]")
+	}
+	return ""
+}
+
 // AttributeKind says which value an Attribute has.
 type AttributeKind uint8
 

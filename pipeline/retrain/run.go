@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/gnn/train"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -31,13 +32,16 @@ var errEnough = errors.New("enough windows")
 
 // record returns the history of the windows before the given one.
 func (r *run) record(ctx context.Context, before int64) (*pipeline.History, error) {
-	h, err := pipeline.NewHistory(r.Features, r.known, r.Settings.Labels)
+	h, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: r.Features, Schema: r.schema(), Classes: r.known, Labels: r.Settings.Labels})
 	if err != nil {
 		return nil, err
 	}
 	err = r.stream(ctx, func(w *event.Window) error {
 		if w.Number >= before {
 			return errEnough
+		}
+		if r.schema() == nil && slices.ContainsFunc(w.Nodes, func(n event.Node) bool { return n.Named != nil }) {
+			return errors.New("features come by name: give the model that serves, whose schema a new one keeps (--serving)")
 		}
 		h.Step(w)
 		r.result.Windows = max(r.result.Windows, w.Number+1)
@@ -47,6 +51,14 @@ func (r *run) record(ctx context.Context, before int64) (*pipeline.History, erro
 		err = nil
 	}
 	return h, err
+}
+
+// schema returns that of the model that serves: a new model keeps it.
+func (r *run) schema() *attributes.Schema {
+	if r.Serving == nil {
+		return nil
+	}
+	return r.Serving.Schema
 }
 
 // chooseClasses sets the classes of the new model: those known, those named, and those of
@@ -110,7 +122,7 @@ func (r *run) data(h *pipeline.History) model.Data {
 		number[c] = int32(slices.Index(r.classes, name))
 	}
 	nodes, edges := h.Nodes(func(n *pipeline.Recorded) bool { return r.learns(h, n) })
-	d := model.Data{Name: r.Name, Split: fmt.Sprintf("labelled in windows before %d", r.result.Windows), Dim: r.Features, Classes: r.classes}
+	d := model.Data{Name: r.Name, Split: fmt.Sprintf("labelled in windows before %d", r.result.Windows), Dim: r.Features, Classes: r.classes, Schema: r.schema()}
 	for i := range nodes {
 		n := &nodes[i]
 		d.IDs, d.X, d.Labels = append(d.IDs, n.ID), append(d.X, n.Features), append(d.Labels, number[n.Class])

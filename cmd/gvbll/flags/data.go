@@ -2,8 +2,10 @@ package flags
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/parquet"
+	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -93,7 +95,7 @@ func (s *DataSet) String() string {
 // Stream returns the data set in order of arrival: training and warm-up nodes as
 // context, with their labels, then the steps. A node names those of its neighbours
 // that came before it or are in the same step. Event time advances by one
-// millisecond a node.
+// millisecond a node; that of a table with names is the table's, if it has times.
 func (s *DataSet) Stream() *sender.Stream {
 	batches := append([][]int32{append(append([]int32(nil), s.Split.Train...), s.Split.Warmup...)}, s.Split.Steps...)
 	neighbours := s.Arrivals(batches)
@@ -102,6 +104,12 @@ func (s *DataSet) Stream() *sender.Stream {
 		x := s.Features[v]
 		time++
 		n := event.Node{ID: s.ID(v), Dense: x.Dense, Index: x.Index, Value: x.Value, Context: context, Time: time}
+		if s.Table != nil {
+			n.Dense, n.Index, n.Value, n.Named = nil, nil, nil, s.named(v)
+			if at, ok := s.Milliseconds(v); ok {
+				n.Time = at
+			}
+		}
 		for _, u := range neighbours[v] {
 			n.Neighbours = append(n.Neighbours, s.ID(u))
 		}
@@ -120,6 +128,24 @@ func (s *DataSet) Stream() *sender.Stream {
 		}
 	}
 	return out
+}
+
+// named returns the attributes of a node as a producer would send them.
+func (s *DataSet) named(v int32) []event.Attribute {
+	list := make([]event.Attribute, len(s.Table))
+	for i := range s.Table {
+		text := s.Table[i].Texts[v]
+		a := event.Attribute{Name: s.Table[i].Name, Kind: event.Text, Text: text}
+		number, err := strconv.ParseFloat(text, 64)
+		switch {
+		case attributes.IsGap(text):
+			a.Kind, a.Text = event.Gap, ""
+		case s.Table[i].Kind == attributes.Number && err == nil:
+			a.Kind, a.Number, a.Text = event.Number, number, ""
+		}
+		list[i] = a
+	}
+	return list
 }
 
 // ID returns a node's id as events have it.

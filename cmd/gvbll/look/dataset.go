@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -58,10 +59,27 @@ func exportedIDs(nodes []pipeline.Recorded, w io.Writer) (ids dataset.IDs) {
 	return ids
 }
 
+// tableOf returns the attributes of nodes as columns, in the order in which their names came,
+// or nil if no node has any.
+func tableOf(nodes []pipeline.Recorded) (table []attributes.Column) {
+	at := make(map[string]int)
+	for i := range nodes {
+		for k := range nodes[i].Named {
+			a := &nodes[i].Named[k]
+			if _, known := at[a.Name]; !known {
+				at[a.Name] = len(table)
+				table = append(table, attributes.Column{Name: a.Name, Texts: make([]string, len(nodes))})
+			}
+			table[at[a.Name]].Texts[i] = a.String()
+		}
+	}
+	return table
+}
+
 // DataSet returns the graph as a data set. What is to be known of it is said on w.
 func (l *Log) DataSet(ctx context.Context, w io.Writer) (*dataset.Dataset, error) {
 	cfg, _ := l.settings() // those of another program's engine say nothing of labels here
-	h, err := pipeline.NewHistory(l.features, l.classes, cfg.Labels)
+	h, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: l.features, Classes: l.classes, Labels: cfg.Labels})
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +113,7 @@ func (l *Log) DataSet(ctx context.Context, w io.Writer) (*dataset.Dataset, error
 	if slices.Contains(context, true) {
 		d.Context = context
 	}
+	d.Table = tableOf(nodes)
 	d.Given = &dataset.GivenSplit{Parts: [][]dataset.Part{parts}, How: "context trains, the stream tests"}
 	return d, nil
 }
