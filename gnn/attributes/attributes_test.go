@@ -74,8 +74,8 @@ func TestKinds(t *testing.T) {
 	if !s.Attributes[0].Log || s.Attributes[1].Log || s.Attributes[1].Gaps != .125 || !strings.HasSuffix(got[1], "12.5 % gaps") {
 		t.Errorf("amount %+v, age %+v, want a logarithm of the one and gaps of the other", s.Attributes[0], s.Attributes[1])
 	}
-	if want := 1 + 2 + 21 + 3 + 1 + 5 + textWidth; s.Width() != want || !s.Sparse {
-		t.Errorf("width %d, sparse %t, want %d sparse columns", s.Width(), s.Sparse, want)
+	if want := 1 + 2 + 21 + 3 + 1 + 5 + textWidth; s.Width() != want || s.Sparse {
+		t.Errorf("width %d, sparse %t, want %d dense columns", s.Width(), s.Sparse, want)
 	}
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -100,10 +100,7 @@ func TestEncode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dense := make([]float64, s.Width())
-	for k, j := range x.Index {
-		dense[j] = float64(x.Value[k])
-	}
+	dense := x.Dense
 	amount, _ := strconv.ParseFloat(columns[0].Texts[row], 64)
 	opened, _ := ParseTime(columns[5].Texts[row])
 	age := math.Log1p(float64(times[row]-opened) / 1000)
@@ -114,13 +111,13 @@ func TestEncode(t *testing.T) {
 	hour, day := 2*math.Pi*8/24, 2*math.Pi*2/7 // half past eight on a Tuesday
 	want = append(want, (age-s.Attributes[5].Mean)/s.Attributes[5].SD, math.Sin(hour), math.Cos(hour), math.Sin(day), math.Cos(day))
 	for j, v := range want {
-		if math.Abs(dense[j]-v) > 1e-6 {
+		if math.Abs(float64(dense[j])-v) > 1e-6 {
 			t.Errorf("column %d is %v, want %v", j, dense[j], v)
 		}
 	}
 	sum := 0.0
 	for _, v := range dense[len(want):] {
-		sum += v * v
+		sum += float64(v * v)
 	}
 	if math.Abs(sum-1) > 1e-6 {
 		t.Errorf("the text has the squared length %v, want 1", sum)

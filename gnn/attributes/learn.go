@@ -75,7 +75,7 @@ func infer(name string, texts []string) (Kind, error) {
 		return Boolean, nil
 	case n == times:
 		return Time, nil
-	case numbers > n-n/20:
+	case numbers >= n-n/20:
 		return "", fmt.Errorf("%.40q in row %d is text in a column of numbers: mend it, leave it empty, or give \"columns\": {%q: \"category\"} in dataset.json", odd, oddRow, name)
 	case len(distinct) > maxValues && words > 2*n:
 		return Text, nil
@@ -112,13 +112,16 @@ func Learn(columns []Column, times []int64, rows []int32) (*Schema, error) {
 		}
 		e.Reset()
 	}
-	s.Sparse = float64(full) <= maxDensity*float64(len(rows))*float64(s.Width())
+	s.Sparse = s.Width() > maxDense && float64(full) <= maxDensity*float64(len(rows))*float64(s.Width())
 	return s, nil
 }
 
-// maxDensity is the share of numbers other than zero up to which vectors are sparse, as in
-// package dataset.
-const maxDensity = .25
+// Vectors are sparse from so many columns on where at most this share of the numbers is not
+// zero: with few columns, what is learned of standardised numbers is worth more than memory.
+const (
+	maxDense   = 1024
+	maxDensity = .25
+)
 
 func (c *Column) learn(times []int64, rows []int32) (Attribute, error) {
 	a := Attribute{Name: c.Name, Kind: c.Kind}

@@ -49,7 +49,7 @@ type Config struct {
 	LearningRate  float64           // 0.01
 	WeightDecay   float64           // of the encoder, an L2 term; 5e-4. Negative for none
 	Dropout       float64           // 0.5. Negative for none
-	Normalization gnn.Normalization // empty: row-l2 for sparse features, standard for dense
+	Normalization gnn.Normalization // empty: row-l2 for sparse features, standard for dense, none for those of a schema
 	ValidShare    float64           // stratified share of the training nodes that is held out for validation; 0
 	Patience      int               // epochs without a better validation accuracy before training stops; 0 for no limit
 	Pool          bool              // train a pool of heads too, that of [DefaultPool]
@@ -138,9 +138,6 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 		return nil, err
 	}
 	fit, validate := d.HoldOut(cfg.ValidShare, cfg.Seed)
-	if d.Schema != nil && cfg.Normalization == "" {
-		cfg.Normalization = gnn.NormalizeNone // the schema did what is needed
-	}
 	data, normalizer, err := Prepare(d, fit, cfg.Normalization)
 	if err != nil {
 		return nil, err
@@ -198,9 +195,13 @@ func (c Config) kind() gnn.Kind {
 // must not be empty.
 func Prepare(d Data, nodes []int32, kind gnn.Normalization) (train.Data, *gnn.Normalizer, error) {
 	if kind == "" {
-		kind = gnn.NormalizeStandard
-		if d.X[0].Dense == nil {
+		switch {
+		case d.Schema != nil:
+			kind = gnn.NormalizeNone // the schema did what is needed
+		case d.X[0].Dense == nil:
 			kind = gnn.NormalizeRowL2
+		default:
+			kind = gnn.NormalizeStandard
 		}
 	}
 	n, err := gnn.FitNormalizer(kind, d.X)

@@ -344,12 +344,12 @@ func TestDefaultFollowsTheData(t *testing.T) {
 			t.Errorf("%v: heads %s, want %s", traits, got, want)
 		}
 	}
-	for features, want := range map[int]int{fewFeatures: len(allBlocks), fewFeatures + 1: len(allBlocks) - 2} {
+	for features, want := range map[int]int{fewWeights / 5: len(allBlocks), fewWeights/5 + 1: len(allBlocks) - 2} {
 		if got := Default(Traits{1, true, false, 5000, 5, features}).Heads[2].Wide.Blocks; len(got) != want {
 			t.Errorf("%d dense features: blocks %q, want %d", features, got, want)
 		}
 	}
-	if need := Default(Traits{1, true, false, 5000, 5, 99}).Needs(); need != needDegree|NeedLabelled|NeedSecond|NeedEmbedded {
+	if need := Default(Traits{1, true, false, 5000, 5, 999}).Needs(); need != needDegree|NeedLabelled|NeedSecond|NeedEmbedded {
 		t.Errorf("with many rows of dense features the heads need %b, want no features, which the embedding holds", need)
 	}
 	if got := Default(alikeTraits).Needs(); got&(NeedX|NeedS) != 0 {

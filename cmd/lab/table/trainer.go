@@ -33,7 +33,7 @@ func newTrainer(ctx context.Context, d *dataset.Dataset, cut dataset.Stream, s S
 	if len(nodes) == 0 {
 		return nil, fmt.Errorf("%s: no training nodes: give a larger share", d.Name)
 	}
-	data := model.Data{Name: d.Name, Dim: d.Dim, Classes: d.Classes, Ordered: cut.Ordered}
+	data := model.Data{Name: d.Name, Dim: d.Dim, Classes: d.Classes, Ordered: cut.Ordered, Schema: d.Schema}
 	all := make([]int32, len(nodes))
 	for i, v := range nodes {
 		all[i] = int32(i)
