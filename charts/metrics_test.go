@@ -18,6 +18,7 @@ import (
 
 	"github.com/gvbll/gvbll/charts/metrics"
 	"github.com/gvbll/gvbll/cmd/gvbll/shards"
+	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -130,6 +131,13 @@ var advice = []struct {
 		{"gvbll_fallback", "1: `GvbllFallback`. Of the owner only."},
 		{"gvbll_fallback_lead_nats", "Rises: learning makes predictions worse. At the threshold the model as trained takes over."},
 		{"gvbll_fallback_windows_total", "Its rate divided by that of windows is the share of time in which learning made predictions worse."},
+	}},
+	{"Features by name", [][2]string{
+		{"gvbll_attribute_rows_total", "No series of attributes: the model has no schema, see docs/data.md."},
+		{"gvbll_attribute_values_total", "Divided by the rows it is a share. Gaps or others far above training: a producer changed, or the world: `GvbllAttributeShifted`. Of the first 64 attributes."},
+		{"gvbll_attribute_standard_sum", "`delta(gvbll_attribute_standard_sum[1h]) / on (instance) group_left () increase(gvbll_attribute_rows_total[1h])` is how far the mean moved, in standard deviations."},
+		{"gvbll_attribute_trained_share", "What the shares of gaps and others should be near."},
+		{"gvbll_attributes_unknown_total", "Rises: a producer sends a name that training did not have, perhaps misspelt."},
 	}},
 	{"Windows and transactions", [][2]string{
 		{"gvbll_windows_total", "Many `full`: the watermark does not advance, because a partition is behind or `lateness` of `--watermark` is too long."},
@@ -280,8 +288,10 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 		UnknownClasses: []string{"born"},
 		Drift:          &event.Drift{Detectors: []event.Detector{{Name: "adwin"}}, ServedRows: 1, LabelledRows: 1},
 		Coverage:       &event.Coverage{Labels: []event.Covered{{Held: true}}},
+		Attributes:     &event.Attributes{Gaps: []int64{1}, Others: []int64{0}, Clipped: []int64{0}, Sum: []float64{0}},
 	}
-	m.ShowModels(&model.Model{ID: "a"}, &model.Model{ID: "b"})
+	schema := &attributes.Schema{Attributes: []attributes.Attribute{{Name: "amount", Kind: attributes.Number, SD: 1}}}
+	m.ShowModels(&model.Model{ID: "a", Meta: model.Meta{Schema: schema}}, &model.Model{ID: "b"})
 	m.Observe(out)
 	m.Trial("b", 20, 40, 1.5)
 	m.ShowShadow("b", []pipeline.Summary{{Head: "online"}})

@@ -130,7 +130,7 @@ type Supposed struct {
 // reason and detail explain that; if the node is in the graph already, s is nil and known
 // is true.
 func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason event.Reason, detail string) {
-	x, reason, detail := e.nodes.Encode(node)
+	x, reason, detail := e.nodes.Try(node)
 	if reason != "" {
 		return nil, false, reason, detail
 	}

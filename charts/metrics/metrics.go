@@ -30,6 +30,8 @@ type Metrics struct {
 	drift    drift
 	sets     sets
 	fallback fallback
+
+	attributes attributes
 }
 
 // New creates the metrics and registers them.
@@ -46,6 +48,8 @@ func New(reg prometheus.Registerer) *Metrics {
 		drift:    newDrift(r),
 		sets:     newSets(r),
 		fallback: newFallback(r),
+
+		attributes: newAttributes(r),
 	}
 }
 
@@ -71,6 +75,7 @@ func (m *Metrics) Observe(out *event.Outcome) {
 	m.drift.observe(out)
 	m.sets.observe(out)
 	m.fallback.observe(out)
+	m.attributes.observe(out)
 }
 
 // Show sets the gauges after a window: how full the engine's stores are, the state
@@ -93,6 +98,7 @@ func (m *Metrics) ShowModels(serving, shadow *model.Model) {
 	m.pool.reset()
 	m.health.reset()
 	m.models.show(serving, shadow)
+	m.attributes.serve(serving)
 }
 
 // ShowShadow sets the scores since the first window of the shadow model's heads.

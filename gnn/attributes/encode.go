@@ -60,6 +60,9 @@ func newTally(n int) Tally {
 // TakeTally returns the counts since it was last called.
 func (e *Encoder) TakeTally() Tally {
 	t := e.tally
+	if t.Rows == 0 {
+		return Tally{}
+	}
 	e.tally = newTally(len(e.given))
 	return t
 }

@@ -18,12 +18,13 @@ type Outcome struct {
 	Heads       []Head       // every head that is scored; Heads[ServedBy] served
 	Counts      Counts
 	Levels      Levels
-	ServedBy    int       // index in Heads
-	Lead        float64   // of the static head over the online one, nats; see Config.Fallback
-	Drift       *Drift    // nil if the detectors are off
-	Coverage    *Coverage // nil unless sets are configured
-	Posterior   Hash      // of the heads' state; for a pool, of the previous hash and the batch's changes
-	Chain       Hash      // of everything served and learned so far
+	ServedBy    int         // index in Heads
+	Lead        float64     // of the static head over the online one, nats; see Config.Fallback
+	Drift       *Drift      // nil if the detectors are off
+	Coverage    *Coverage   // nil unless sets are configured
+	Attributes  *Attributes // nil unless features came by name
+	Posterior   Hash        // of the heads' state; for a pool, of the previous hash and the batch's changes
+	Chain       Hash        // of everything served and learned so far
 
 	// UnknownClasses are those of the labels refused for [UnknownClass]: their names, and
 	// "#7" for index 7.
@@ -131,6 +132,17 @@ type Counts struct {
 	DeparturesUnknown int // departures of nodes that are not in the graph, ignored
 	EdgesRemoved      int // edges removed with their nodes or by events, including waiting ones
 	RemovalsUnknown   int // edges that events remove and that are not there, ignored
+}
+
+// Attributes counts the rows of a window whose features came by name, by attribute of the
+// model's schema. It is the same struct as attributes.Tally, as Score is calibration.Score.
+type Attributes struct {
+	Rows    int64
+	Gaps    []int64   // rows without the value
+	Others  []int64   // rows with a value that the category lacks
+	Clipped []int64   // rows with a number beyond 10 standard deviations
+	Sum     []float64 // of standardised numbers
+	Unknown int64     // values under a name that the schema lacks
 }
 
 // Levels are how full the engine's stores are after the window.

@@ -42,6 +42,7 @@ func Features(n *event.Node) gnn.Vector {
 func (n *Nodes) Enter(events []event.Node, out *event.Outcome) {
 	a := &n.arrivals
 	n.accept(events, out)
+	n.countAttributes(out)
 	for _, x := range a.accepted {
 		for _, f := range n.followers {
 			f.Entered(x.Number, Features(x.Node))

@@ -32,6 +32,15 @@ func (n *Nodes) Encode(node *event.Node) (x gnn.Vector, why event.Reason, detail
 	return x, "", ""
 }
 
+// Try is Encode of an event that does not enter, and so is not counted.
+func (n *Nodes) Try(node *event.Node) (x gnn.Vector, why event.Reason, detail string) {
+	x, why, detail = n.Encode(node)
+	if n.named != nil {
+		n.named.TakeTally()
+	}
+	return x, why, detail
+}
+
 // encodeNamed encodes features by name.
 func (n *Nodes) encodeNamed(node *event.Node) (gnn.Vector, error) {
 	n.named.Begin(node.Time)
@@ -55,4 +64,13 @@ func (n *Nodes) encodeNamed(node *event.Node) (gnn.Vector, error) {
 		}
 	}
 	return n.named.End(), nil
+}
+
+// countAttributes reports the window's values by name.
+func (n *Nodes) countAttributes(out *event.Outcome) {
+	if n.named != nil {
+		if t := n.named.TakeTally(); t.Rows > 0 {
+			out.Attributes = (*event.Attributes)(&t)
+		}
+	}
 }

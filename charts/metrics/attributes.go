@@ -1,0 +1,61 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+)
+
+// attributes are the metrics of features by name.
+type attributes struct {
+	rows, unknown prometheus.Counter
+	values        *prometheus.CounterVec
+	shift         *prometheus.GaugeVec
+	trained       *prometheus.GaugeVec
+	names         []string // of the serving model's, the first maxAttributes
+}
+
+// maxAttributes bounds the series of attributes.
+const maxAttributes = 64
+
+func newAttributes(r register) attributes {
+	return attributes{
+		rows:    r.counter("gvbll_attribute_rows_total", "Node events with features by name that the model took."),
+		unknown: r.counter("gvbll_attributes_unknown_total", "Values under a name that the model's schema lacks, ignored."),
+		values:  r.counters("gvbll_attribute_values_total", "Values of an attribute that were missing (gap), of a category that training did not have (other), or further than ten standard deviations from its mean (clipped).", "attribute", "is"),
+		shift:   r.gauges("gvbll_attribute_standard_sum", "Sum of the standardised values of an attribute since the worker's start: 0 on average where its mean is that of training.", "attribute"),
+		trained: r.gauges("gvbll_attribute_trained_share", "Share of the training rows whose value was a gap, or of another category.", "attribute", "is"),
+	}
+}
+
+func (a *attributes) observe(out *event.Outcome) {
+	t := out.Attributes
+	if t == nil {
+		return
+	}
+	a.rows.Add(float64(t.Rows))
+	a.unknown.Add(float64(t.Unknown))
+	for i, name := range a.names[:min(len(a.names), len(t.Gaps))] {
+		a.values.WithLabelValues(name, "gap").Add(float64(t.Gaps[i]))
+		a.values.WithLabelValues(name, "other").Add(float64(t.Others[i]))
+		a.values.WithLabelValues(name, "clipped").Add(float64(t.Clipped[i]))
+		a.shift.WithLabelValues(name).Add(t.Sum[i])
+	}
+}
+
+// serve sets whose attributes are counted.
+func (a *attributes) serve(m *model.Model) {
+	a.trained.Reset()
+	a.shift.Reset()
+	a.names = nil
+	if m.Schema == nil {
+		return
+	}
+	for i := range m.Schema.Attributes[:min(len(m.Schema.Attributes), maxAttributes)] {
+		x := &m.Schema.Attributes[i]
+		a.names = append(a.names, x.Name)
+		a.trained.WithLabelValues(x.Name, "gap").Set(x.Gaps)
+		a.trained.WithLabelValues(x.Name, "other").Set(x.Others)
+	}
+}
