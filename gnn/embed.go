@@ -152,6 +152,8 @@ func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
 					g.prefetchRows(nodes[i+1])
 				}
 				g.enc.baseInput(row, g, v, w)
+			} else if g.kinds != nil {
+				g.kinds.enc.gatherKinds(row, g, v, w)
 			} else {
 				g.enc.gather(l, row, &g.embed.below, g.slots(v, w), w)
 			}

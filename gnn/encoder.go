@@ -59,6 +59,9 @@ func Load(kind Kind, activation Activation, tensors map[string]safetensors.Tenso
 		return nil, fmt.Errorf("encoder %q: it is one of %s, %s, %s, %s", string(kind), KindSAGE, KindGCN, KindGAT, KindGIN)
 	}
 	d := newStateDict(tensors)
+	if kind == KindSAGE && d.has(d.conv(0)+"root") {
+		load = loadSAGEKinds
+	}
 	encoder, err := load(d, activation)
 	if d.err != nil {
 		err = d.err

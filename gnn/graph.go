@@ -32,6 +32,8 @@ type Graph struct {
 	adj   kernel.Arena[int32]
 	edges int // half of the sum of the lists' lengths
 
+	kinds *kindLists // nil unless the encoder tells kinds of edges apart
+
 	hubs map[int32]*hub // of hubs that got edges and have not been stale since; see settle
 
 	epoch      uint32 // a node is marked if its mark is epoch; see mark
@@ -106,6 +108,7 @@ func NewGraph(encoder Encoder, options ...Option) *Graph {
 		nodes:     kernel.NewTable[node](1),
 		rows:      newRowTable(self, aggregate),
 		projector: encoder.projection(),
+		kinds:     newKindLists(encoder),
 		scratch:   scratch{newSelf: make([]float32, self)},
 		hubs:      make(map[int32]*hub),
 		work:      make([]workspace, 1),

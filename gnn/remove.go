@@ -56,6 +56,7 @@ func (g *Graph) dropMarked(u int32) {
 	g.keepList(u)
 	kernel.Prefetch(g.nodes, g.adj.View(n.adj), 0, 1)
 	g.adj.Retain(&n.adj, func(v int32) bool { return g.nodes.At(v).mark != g.epoch })
+	g.kinds.drop(u, func(v int32) bool { return g.nodes.At(v).mark == g.epoch })
 	if g.aggregates() {
 		g.markStale(n)
 	}
@@ -66,6 +67,7 @@ func (g *Graph) dropMarked(u int32) {
 func (g *Graph) clearNode(v int32, n *node) {
 	g.keepList(v)
 	g.adj.Clear(&n.adj)
+	g.kinds.drop(v, func(int32) bool { return true })
 
 	w := &g.work[0]
 	project(g.enc, g.scratch.newSelf, Vector{})

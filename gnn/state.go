@@ -93,6 +93,7 @@ func (g *Graph) State(s *snapshot.Schema) {
 		return nil
 	})
 	g.rows.state(s, n)
+	g.kinds.state(s, n)
 	other.Wait()
 	s.Check(func() error { return edges })
 	s.Check(func() error { return g.setStale(stale) })

@@ -53,6 +53,10 @@ func (g *Graph) EmbedWithout(v, u int32, dst []float32) {
 		g.markStale(g.node(u))
 	}
 
+	if g.kinds != nil {
+		g.kinds.hidden = [2]int32{v, u}
+		defer func() { g.kinds.hidden = noEdge }()
+	}
 	g.Embed([]int32{v}, dst)
 
 	g.adj.Insert(a, i, u)

@@ -60,6 +60,7 @@ func (g *Graph) dropNeighbours(v int32, halves [][2]int32) {
 		}
 		return stays
 	})
+	g.kinds.drop(v, func(u int32) bool { return g.nodes.At(u).mark == g.epoch })
 	if n.adj.Len() < before && g.aggregates() {
 		g.markStale(n)
 	}

@@ -13,9 +13,13 @@ import (
 type Data struct {
 	X        []gnn.Vector // features by node: all dense, or sparse, or some of each
 	Src, Dst []int32      // edges; an undirected edge is given in both directions
-	Labels   []int32      // classes by node; read for the nodes in Train and Validate only
-	Train    []int32      // the nodes whose loss is minimised, each once
-	Validate []int32      // the nodes for validation, each once; empty for no validation
+	// Mean and Weight say in which mean of its target an edge counts, and with which weight,
+	// see [gnn.SAGEKinds]; nil for an encoder that does not tell kinds of edges apart.
+	Mean     []uint8
+	Weight   []float32
+	Labels   []int32 // classes by node; read for the nodes in Train and Validate only
+	Train    []int32 // the nodes whose loss is minimised, each once
+	Validate []int32 // the nodes for validation, each once; empty for no validation
 }
 
 // Config says how to train. Check it with [Config.Validate].
@@ -23,6 +27,7 @@ type Config struct {
 	Encoder      gnn.Kind       // empty for graphsage
 	Activation   gnn.Activation // between layers; empty for relu, elu for gat
 	Heads        int            // attention heads of gat; 0 for 4
+	Means        int            // of graphsage: means over kinds of edges; 0 to not tell them apart
 	In           int            // dimension of the features
 	Hidden       []int          // widths of the hidden layers; empty for an encoder of one layer
 	Out          int            // d_e, dimension of the embeddings
@@ -51,6 +56,7 @@ func (c Config) Validate() error {
 			check(c.Heads < 1 || width%c.Heads == 0, "width of hidden layer %d is %d, want a multiple of its %d heads", l, width, c.Heads)
 		}
 	}
+	check(c.Means == 0 || c.Encoder == gnn.KindSAGE, "encoder %s does not tell kinds of edges apart, graphsage does", c.Encoder)
 	check(c.In >= 1, "dimension of features is %d, want at least 1", c.In)
 	for l, width := range c.Hidden {
 		check(width >= 1, "width of hidden layer %d is %d, want at least 1", l, width)
@@ -102,6 +108,9 @@ func (d *Data) check(dim int) error {
 		if err := x.Validate(dim); err != nil {
 			return fmt.Errorf("node %d: %w", i, err)
 		}
+	}
+	if (d.Mean != nil || d.Weight != nil) && (len(d.Mean) != len(d.Src) || len(d.Weight) != len(d.Src)) {
+		return fmt.Errorf("%d means and %d weights of %d edges", len(d.Mean), len(d.Weight), len(d.Src))
 	}
 	for e := range d.Src {
 		if uint(d.Src[e]) >= uint(n) || uint(d.Dst[e]) >= uint(n) {

@@ -97,6 +97,11 @@ func checkFit(data *Data, head Head, cfg Config) error {
 	if err := data.check(cfg.In); err != nil {
 		return err
 	}
+	for e, k := range data.Mean {
+		if int(k) >= cfg.Means {
+			return fmt.Errorf("edge %d is in mean %d, want means below %d", e, k, cfg.Means)
+		}
+	}
 	if _, ok := head.(predictor); len(data.Validate) > 0 && !ok {
 		return fmt.Errorf("the head %T cannot be scored on validation nodes; give none", head)
 	}

@@ -15,11 +15,15 @@ type neighbourhood struct {
 	// inDegree counts, for every node, the edges into it in the whole graph,
 	// repeats included, loops not.
 	inDegree []int32
+	// edges lists the numbers of those edges in the data, if it has means.
+	edges  [][]int32
+	mean   []uint8
+	weight []float32
 }
 
 func newNeighbourhood(data Data, targets []int32, depth int) *neighbourhood {
-	start, sources := inEdges(data)
-	h := &neighbourhood{nodes: slices.Clone(targets), needed: make([]int, depth+1)}
+	start, sources, edges := inEdges(data)
+	h := &neighbourhood{nodes: slices.Clone(targets), needed: make([]int, depth+1), mean: data.Mean, weight: data.Weight}
 	local := make([]int32, len(data.X)) // by node: its number here plus 1, or 0
 	for i, v := range h.nodes {
 		local[v] = int32(i) + 1
@@ -38,6 +42,9 @@ func newNeighbourhood(data Data, targets []int32, depth int) *neighbourhood {
 				from[i] = local[u] - 1
 			}
 			h.sources = append(h.sources, from)
+			if edges != nil {
+				h.edges = append(h.edges, edges[start[v]:start[v+1]])
+			}
 		}
 		h.needed[l] = len(h.nodes)
 	}
@@ -51,8 +58,8 @@ func newNeighbourhood(data Data, targets []int32, depth int) *neighbourhood {
 }
 
 // inEdges lists the sources of the edges into each node v, in the order of the
-// edges: sources[start[v]:start[v+1]].
-func inEdges(data Data) (start, sources []int32) {
+// edges: sources[start[v]:start[v+1]]. edges are their numbers, nil if data has no means.
+func inEdges(data Data) (start, sources, edges []int32) {
 	start, sources = make([]int32, len(data.X)+1), make([]int32, len(data.Src))
 	for _, v := range data.Dst {
 		start[v+1]++
@@ -60,10 +67,16 @@ func inEdges(data Data) (start, sources []int32) {
 	for v := range data.X {
 		start[v+1] += start[v]
 	}
+	if data.Mean != nil {
+		edges = make([]int32, len(sources))
+	}
 	next := slices.Clone(start)
 	for e, v := range data.Dst {
 		sources[next[v]] = data.Src[e]
+		if edges != nil {
+			edges[next[v]] = int32(e)
+		}
 		next[v]++
 	}
-	return start, sources
+	return start, sources, edges
 }

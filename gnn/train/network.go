@@ -73,6 +73,10 @@ func newModel[T float](cfg Config) *model[T] {
 		}
 		switch cfg.Encoder {
 		case gnn.KindSAGE:
+			if cfg.Means > 0 {
+				m.layers = append(m.layers, newSAGEKinds[T](rng, in, out, cfg.Means))
+				break
+			}
 			m.layers = append(m.layers, newSAGE[T](rng, in, out))
 		case gnn.KindGCN:
 			m.layers = append(m.layers, newGCN[T](rng, in, out))
@@ -91,6 +95,9 @@ func newModel[T float](cfg Config) *model[T] {
 func (m *model[T]) encoder() (gnn.Encoder, error) {
 	switch m.kind {
 	case gnn.KindSAGE:
+		if _, kinds := m.layers[0].(*sageKinds[T]); kinds {
+			return gnn.NewSAGEKinds(m.in, m.activation, exportLayers(m, (*sageKinds[T]).export)...)
+		}
 		return gnn.NewSAGE(m.in, m.activation, exportLayers(m, (*sage[T]).export)...)
 	case gnn.KindGCN:
 		return gnn.NewGCN(m.in, m.activation, exportLayers(m, (*gcn[T]).export)...)

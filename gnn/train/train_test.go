@@ -120,6 +120,35 @@ func blocks(rng *rand.Rand, nodes, words int) Data {
 	return data
 }
 
+// weigh gives the edges means and weights.
+func (d *Data) weigh(rng *rand.Rand, means int) {
+	for range d.Src {
+		d.Mean, d.Weight = append(d.Mean, uint8(rng.IntN(means))), append(d.Weight, 1+rng.Float32())
+	}
+}
+
+// TestKindsForwardEqualsEncode: the network of edges with kinds and weights gives the
+// embeddings of the encoder exported from it.
+func TestKindsForwardEqualsEncode(t *testing.T) {
+	rng := rand.New(rand.NewPCG(13, 12))
+	data := blocks(rng, 80, 20)
+	data.weigh(rng, 3)
+	m := newModel[float32](Config{Encoder: gnn.KindSAGE, Activation: gnn.ReLU, In: 20, Means: 3, Hidden: []int{8}, Out: 5, Seed: 1})
+	enc, err := m.encoder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := enc.(*gnn.SAGEKinds).EncodeKinds(data.X, data.Src, data.Dst, data.Mean, data.Weight)
+	got := newNetwork(m, data, []int32{70, 3}, newDropout[float32](0, nil), false).forward()
+	for i, v := range []int{70, 3} {
+		for j := range 5 {
+			if d := math.Abs(float64(got[i*5+j] - all[v*5+j])); d > 1e-5 {
+				t.Errorf("node %d, output %d: off by %g", v, j, d)
+			}
+		}
+	}
+}
+
 var kinds = []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN}
 
 // TestGradients compares the gradient of every weight with differences of the loss in
@@ -132,7 +161,12 @@ func TestGradients(t *testing.T) {
 				for _, chance := range []float64{0, 0.4} {
 					for _, dense := range []bool{false, true} {
 						t.Run(fmt.Sprint(kind, activation, hidden, chance, dense), func(t *testing.T) {
-							testGradients(t, Config{Encoder: kind, Activation: activation, Heads: 2, In: 6, Hidden: hidden, Out: 3, Dropout: chance, Seed: 4}, dense)
+							cfg := Config{Encoder: kind, Activation: activation, Heads: 2, In: 6, Hidden: hidden, Out: 3, Dropout: chance, Seed: 4}
+							testGradients(t, cfg, dense)
+							if kind == gnn.KindSAGE {
+								cfg.Means = 3
+								testGradients(t, cfg, dense)
+							}
 						})
 					}
 				}
@@ -158,6 +192,9 @@ func testGradients(t *testing.T, cfg Config, dense bool) {
 	for range 30 {
 		data.Src = append(data.Src, int32(rng.IntN(nodes)))
 		data.Dst = append(data.Dst, int32(rng.IntN(nodes)))
+	}
+	if cfg.Means > 0 {
+		data.weigh(rng, cfg.Means)
 	}
 	targets := []int32{9, 2, 5, 13}
 	labels := []int32{1, 0, 2, 1}

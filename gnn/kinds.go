@@ -1,0 +1,312 @@
+package gnn
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/safetensors"
+)
+
+// EdgeKind is a kind of edges.
+type EdgeKind struct {
+	Name     string `json:"name"` // "" for edges without a kind
+	Directed bool   `json:"directed,omitempty"`
+}
+
+// EdgeKinds are the kinds of edges that an encoder tells apart. A node takes one mean over
+// the neighbours that it has by edges of an undirected kind, and two for a directed kind:
+// over the targets of its edges, and over the sources of those to it. Means are numbered
+// from 0, in the order of the kinds.
+type EdgeKinds []EdgeKind
+
+// MaxMeans is the largest number of means of an encoder.
+const MaxMeans = 32
+
+// Means is the number of means.
+func (k EdgeKinds) Means() (n int) {
+	for _, kind := range k {
+		n++
+		if kind.Directed {
+			n++
+		}
+	}
+	return n
+}
+
+// Of returns the numbers of the means that an edge of a kind takes part in, at its source and
+// at its target.
+func (k EdgeKinds) Of(name string) (atSource, atTarget int, known bool) {
+	for _, kind := range k {
+		atTarget = atSource
+		if kind.Directed {
+			atTarget++
+		}
+		if kind.Name == name {
+			return atSource, atTarget, true
+		}
+		atSource = atTarget + 1
+	}
+	return 0, 0, false
+}
+
+// Check returns an error unless each kind has a name of its own and an encoder can have
+// them, as many as it says.
+func (k EdgeKinds) Check(means int) error {
+	for i, kind := range k {
+		if slices.ContainsFunc(k[:i], func(other EdgeKind) bool { return other.Name == kind.Name }) {
+			return fmt.Errorf("the kind of edges %.80q is there twice", kind.Name)
+		}
+	}
+	if k.Means() > MaxMeans {
+		return fmt.Errorf("%d kinds of edges, a directed one counted twice: at most %d", k.Means(), MaxMeans)
+	}
+	if k.Means() != means {
+		return fmt.Errorf("kinds of edges with %d means, a directed one having two, and an encoder of %d", k.Means(), means)
+	}
+	return nil
+}
+
+// KindsLayer holds the weights of one layer of [SAGEKinds].
+type KindsLayer struct {
+	Neigh [][]float32 // by mean: Out×In, row-major
+	Bias  []float32   // Out
+	Self  []float32   // Out×In, row-major
+}
+
+// SAGEKinds is a GraphSAGE encoder for edges of several kinds, with weights:
+//
+//	h'_i = Self · h_i + Bias + Σ_k Neigh_k · (Σ_j w_ij h_j / Σ_j w_ij)
+//
+// where the sums are over the neighbours that i has in mean k, and one over none is zero.
+// With weights of 1 it is PyTorch Geometric's RGCNConv with aggr="mean" (Schlichtkrull et
+// al.: Modeling Relational Data with Graph Convolutional Networks, 2018). It is immutable and
+// safe for concurrent use.
+type SAGEKinds struct {
+	shape
+	layers    []KindsLayer
+	means     int
+	projector []float32 // the first layer's [Neigh_0ᵀ | … | Selfᵀ]
+	upper     []linear  // by layer from 1: of [mean 0 | … | own state]
+}
+
+// NewSAGEKinds returns an encoder with the given layers, at least one, first to last. It
+// copies the weights. It returns an error when shapes do not fit or a weight is not finite.
+func NewSAGEKinds(in int, activation Activation, layers ...KindsLayer) (*SAGEKinds, error) {
+	s, err := newSAGEKinds(in, activation, layers)
+	if err != nil {
+		return nil, fmt.Errorf("graphsage with kinds of edges: %w", err)
+	}
+	return s, nil
+}
+
+func newSAGEKinds(in int, activation Activation, layers []KindsLayer) (*SAGEKinds, error) {
+	shape, err := newShape(in, activation, len(layers))
+	if err != nil {
+		return nil, err
+	}
+	s := &SAGEKinds{shape: shape, upper: make([]linear, len(layers)), means: len(layers[0].Neigh)}
+	if s.means < 1 || s.means > MaxMeans {
+		return nil, fmt.Errorf("%d means over kinds of edges: at least 1, at most %d", s.means, MaxMeans)
+	}
+	for l, layer := range layers {
+		in, out := s.width[l], len(layer.Bias)
+		if out == 0 || len(layer.Neigh) != s.means {
+			return nil, fmt.Errorf("layer %d has %d outputs and %d means, want at least 1 and %d", l, out, len(layer.Neigh), s.means)
+		}
+		errs := []error{checkWeights("self", layer.Self, out, in), checkWeights("bias", layer.Bias, out, 1)}
+		own := KindsLayer{Bias: slices.Clone(layer.Bias), Self: slices.Clone(layer.Self)}
+		for _, w := range layer.Neigh {
+			errs = append(errs, checkWeights("neighbour", w, out, in))
+			own.Neigh = append(own.Neigh, slices.Clone(w))
+		}
+		if err := inLayer(l, errs...); err != nil {
+			return nil, err
+		}
+		s.layers, s.width = append(s.layers, own), append(s.width, out)
+		all := append(own.Neigh[:s.means:s.means], own.Self)
+		if l == 0 {
+			s.projector = transpose(slices.Concat(all...), len(all)*out, in)
+			continue
+		}
+		s.upper[l] = linear{groups: 1, in: len(all) * in, out: out, bias: own.Bias}
+		for _, w := range all {
+			s.upper[l].weight = append(s.upper[l].weight, transpose(w, out, in)...)
+		}
+	}
+	return s, nil
+}
+
+// Layers returns the weights, first layer to last. They must not be modified.
+func (s *SAGEKinds) Layers() []KindsLayer { return slices.Clone(s.layers) }
+
+// Kind is graphsage.
+func (s *SAGEKinds) Kind() Kind { return KindSAGE }
+
+// Means is the number of means over neighbours.
+func (s *SAGEKinds) Means() int { return s.means }
+
+// Tensors returns the weights under the names and in the shapes of PyTorch Geometric's
+// RGCNConv: convs.N.weight (means×In×Out), convs.N.root and convs.N.bias.
+func (s *SAGEKinds) Tensors() map[string]safetensors.Tensor {
+	tensors := make(map[string]safetensors.Tensor)
+	for l, layer := range s.layers {
+		in, out := s.width[l], s.width[l+1]
+		var all []float32
+		for _, w := range layer.Neigh {
+			all = append(all, transpose(w, out, in)...)
+		}
+		prefix := fmt.Sprintf("convs.%d.", l)
+		tensors[prefix+"weight"] = safetensors.Of(all, s.means, in, out)
+		tensors[prefix+"root"] = safetensors.Of(transpose(layer.Self, out, in), in, out)
+		tensors[prefix+"bias"] = safetensors.Of(layer.Bias, out)
+	}
+	return tensors
+}
+
+func loadSAGEKinds(d *stateDict, activation Activation) (Encoder, error) {
+	in := 0
+	var layers []KindsLayer
+	err := d.layers(func(prefix string) {
+		all, shape := d.tensor(prefix+"weight", 3)
+		root, rootShape := d.tensor(prefix+"root", 2)
+		bias, out := d.tensor(prefix+"bias", 1)
+		d.want(prefix+"weight", shape, shape[0], shape[1], out[0])
+		d.want(prefix+"root", rootShape, shape[1], out[0])
+		if d.err != nil {
+			return
+		}
+		if len(layers) == 0 {
+			in = shape[1]
+		}
+		layer := KindsLayer{Bias: bias, Self: transpose(root, shape[1], out[0])}
+		for w := range slices.Chunk(all, shape[1]*out[0]) {
+			layer.Neigh = append(layer.Neigh, transpose(w, shape[1], out[0]))
+		}
+		layers = append(layers, layer)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newSAGEKinds(in, activation, layers)
+}
+
+// Encode encodes as [SAGEKinds.EncodeKinds] does, with all edges in mean 0 and of weight 1.
+func (s *SAGEKinds) Encode(x []Vector, src, dst []int32) []float32 {
+	return s.EncodeKinds(x, src, dst, nil, nil)
+}
+
+// EncodeKinds returns the embeddings of all nodes of a graph, len(x)×Out row-major. Edge e
+// counts in mean[e] of node dst[e], with weight[e], which is positive; nil is 0 and 1 for all.
+func (s *SAGEKinds) EncodeKinds(x []Vector, src, dst []int32, mean []uint8, weight []float32) []float32 {
+	n := len(x)
+	checkEdges(n, src, dst)
+	of := func(e int) (k int, w float32) {
+		w = 1
+		if mean != nil {
+			k = int(mean[e])
+		}
+		if weight != nil {
+			w = weight[e]
+		}
+		return k, w
+	}
+	total := make([]float64, n*s.means)
+	for e, i := range dst {
+		k, w := of(e)
+		total[int(i)*s.means+k] += float64(w)
+	}
+	var h rows
+	for l := range s.layers {
+		out := s.width[l+1]
+		next := newRows(n, out)
+		first := newRows(n, (s.means+1)*out)
+		if l == 0 {
+			for i := range x {
+				project(s, first.at(int32(i)), x[i])
+				copy(next.at(int32(i)), first.at(int32(i))[s.means*out:])
+			}
+			for e, i := range dst {
+				k, w := of(e)
+				kernel.Axpy(next.at(i), float32(float64(w)/total[int(i)*s.means+k]), first.at(src[e])[k*out:(k+1)*out])
+			}
+			h = next
+			continue
+		}
+		s.activation.apply(h.x)
+		in := s.width[l]
+		both := newRows(n, (s.means+1)*in)
+		for e, i := range dst {
+			k, w := of(e)
+			kernel.Axpy(both.at(i)[k*in:(k+1)*in], float32(float64(w)/total[int(i)*s.means+k]), h.at(src[e]))
+		}
+		for i := range int32(n) {
+			copy(both.at(i)[s.means*in:], h.at(i))
+		}
+		s.upper[l].apply(next.x, both.x)
+		h = next
+	}
+	return h.x
+}
+
+// A row is [Neigh_0·x | … | Self·x + Bias], the self term alone: with an aggregate for each
+// mean, rows would be wider by half. Sums are computed on demand from the lists of the
+// graph, so that removals and changed weights need no more than the lists.
+func (s *SAGEKinds) rowLayout() (self, aggregate int) { return (s.means + 1) * s.width[1], 0 }
+
+func (s *SAGEKinds) projection() projection {
+	return projection{weight: s.projector, in: s.In(), out: (s.means + 1) * s.width[1]}
+}
+
+func (s *SAGEKinds) finishSelf(self []float32) {
+	kernel.Add(self[s.means*s.width[1]:], s.layers[0].Bias)
+}
+
+func (s *SAGEKinds) resetAggregate([]float32) {}
+
+func (s *SAGEKinds) addMessage(_, _ []float32) {}
+
+func (s *SAGEKinds) addToHub([]float64, []float32, []float32) {}
+
+func (s *SAGEKinds) messageColumns() int { return 0 }
+
+func (s *SAGEKinds) prefetchMessages(*kernel.Table[float32], []int32, int, int) {}
+
+func (s *SAGEKinds) exchangeMessages(*kernel.Table[float32], int32, []int32, int, int) {}
+
+func (s *SAGEKinds) baseLayer() int { return 0 }
+
+func (s *SAGEKinds) baseInput(dst []float32, g *Graph, v int32, w *workspace) {
+	out := s.width[1]
+	copy(dst, g.rows.row(v, &w.row)[s.means*out:])
+	w.share = kernel.Resize(w.share, out)
+	for k := range s.means {
+		if near := g.kinds.of(k, v); len(near) > 0 {
+			g.weightedMean(w.share, v, near, w, func(u int32) []float32 { return g.rows.row(u, &w.row)[k*out : (k+1)*out] })
+			kernel.Add(dst, w.share)
+		}
+	}
+}
+
+func (s *SAGEKinds) precompute(int, *states) {}
+
+// gather is not called: [Graph.layerRows] calls gatherKinds, since states alone do not say by
+// which kinds of edges they are neighbours.
+func (s *SAGEKinds) gather(int, []float32, *states, []int32, *workspace) {}
+
+// gatherKinds sets dst to [mean 0 | … | own state] of node v.
+func (s *SAGEKinds) gatherKinds(dst []float32, g *Graph, v int32, w *workspace) {
+	st := &g.embed.below
+	state := func(u int32) []float32 { return st.h[int(g.nodes.At(u).slot)*st.width:][:st.width] }
+	for k := range s.means {
+		g.weightedMean(dst[k*st.width:(k+1)*st.width], v, g.kinds.of(k, v), w, state)
+	}
+	copy(dst[s.means*st.width:], state(v))
+}
+
+func (s *SAGEKinds) linearMaps(l int) []linear {
+	if l == 0 {
+		return nil
+	}
+	return s.upper[l : l+1]
+}

@@ -1,0 +1,228 @@
+package gnn
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/gnn/snapshot"
+)
+
+// kindsUnderTest have four means: of one undirected, one directed and another undirected kind.
+var kindsUnderTest = EdgeKinds{{}, {Name: "paid", Directed: true}, {Name: "uses"}}
+
+func randomSAGEKinds(rng *rand.Rand, means int, width ...int) *SAGEKinds {
+	var layers []KindsLayer
+	for l := range len(width) - 1 {
+		normal := func(n int) []float32 {
+			w := make([]float32, n)
+			for i := range w {
+				w[i] = float32(rng.NormFloat64()) / 2
+			}
+			return w
+		}
+		layer := KindsLayer{Bias: normal(width[l+1]), Self: normal(width[l] * width[l+1])}
+		for range means {
+			layer.Neigh = append(layer.Neigh, normal(width[l]*width[l+1]))
+		}
+		layers = append(layers, layer)
+	}
+	s, err := NewSAGEKinds(width[0], ReLU, layers...)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// kindEdge is an edge of a kind, in the words of [EdgeKinds].
+type kindEdge struct {
+	source, target int32
+	kind           string
+	weight         float32
+}
+
+func (e kindEdge) weigh(g *Graph) {
+	g.Link(e.source, e.target)
+	s, t, _ := kindsUnderTest.Of(e.kind)
+	if !g.Weigh(e.source, e.target, s, t, e.weight) {
+		panic("no such edge")
+	}
+}
+
+// same reports whether the two are one edge, of whatever weight.
+func (e kindEdge) same(f kindEdge) bool {
+	s, t, _ := kindsUnderTest.Of(e.kind)
+	return e.kind == f.kind && (e.source == f.source && e.target == f.target || s == t && e.source == f.target && e.target == f.source)
+}
+
+func (e kindEdge) joins(u, v int32) bool {
+	return e.source == u && e.target == v || e.source == v && e.target == u
+}
+
+// TestWeighEqualsOracle: after random additions of edges, removals of edges and nodes,
+// replaced features and changed weights, embeddings equal those of EncodeKinds from nothing,
+// and have the bits of a graph that never had anything else, as has a restored snapshot.
+func TestWeighEqualsOracle(t *testing.T) {
+	for _, width := range [][]int{{4, 3}, {4, 5, 3}, {3, 5, 4, 2}} {
+		for name, options := range map[string][]Option{"one worker": nil, "three": {Workers(3)}} {
+			t.Run(fmt.Sprint(width, name), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(7, uint64(len(width))))
+				enc := randomSAGEKinds(rng, kindsUnderTest.Means(), width...)
+				g := NewGraph(enc, options...)
+				const n = 300
+				x := make([]Vector, n)
+				for v := range x {
+					x[v] = randomVector(rng, width[0], 1)
+				}
+				g.Add(x)
+				var edges []kindEdge
+				for step := range 3000 {
+					u, v := int32(rng.IntN(n)), int32(rng.IntN(n))
+					if rng.IntN(4) == 0 {
+						u = 0 // a hub
+					}
+					switch i := rng.IntN(40); {
+					case u == v:
+					case i == 0:
+						g.Unlink([][2]int32{{u, v}})
+						edges = slices.DeleteFunc(edges, func(e kindEdge) bool { return e.joins(u, v) })
+					case i == 1 && step < 1000:
+						g.Remove([]int32{v})
+						x[v] = randomVector(rng, width[0], 1)
+						g.Replace(v, x[v])
+						edges = slices.DeleteFunc(edges, func(e kindEdge) bool { return e.source == v || e.target == v })
+					default:
+						e := kindEdge{u, v, kindsUnderTest[rng.IntN(3)].Name, rng.Float32()*9 + 0.1}
+						if i < 10 && len(edges) > 0 {
+							again := edges[rng.IntN(len(edges))]
+							e.source, e.target, e.kind = again.source, again.target, again.kind
+						}
+						e.weigh(g)
+						if at := slices.IndexFunc(edges, e.same); at >= 0 {
+							edges[at].weight = e.weight
+						} else {
+							edges = append(edges, e)
+						}
+					}
+				}
+				got := embedAll(g)
+				fresh := NewGraph(enc, options...)
+				fresh.Add(x)
+				for _, e := range edges {
+					e.weigh(fresh)
+				}
+				if !slices.Equal(got, embedAll(fresh)) {
+					t.Error("embeddings have other bits than in a graph that never had what was removed")
+				}
+				if !slices.Equal(got, embedAll(restoredGraph(t, g, enc))) {
+					t.Error("embeddings have other bits after a snapshot")
+				}
+				if d := furthest(embedNodes(g, n), encodeKindEdges(enc, x, edges)); d > 1e-6 {
+					t.Errorf("relative error %g against EncodeKinds", d)
+				}
+				e := edges[len(edges)/2]
+				without := make([]float32, enc.Out())
+				g.EmbedWithout(e.source, e.target, without)
+				if !slices.Equal(got, embedAll(g)) {
+					t.Error("EmbedWithout changed the graph")
+				}
+				g.Unlink([][2]int32{{e.source, e.target}})
+				after := make([]float32, enc.Out())
+				g.Embed([]int32{e.source}, after)
+				if d := furthest(without, after); d > 1e-6 {
+					t.Errorf("EmbedWithout is off by %g", d)
+				}
+			})
+		}
+	}
+}
+
+func embedNodes(g *Graph, n int) []float32 {
+	nodes := make([]int32, n)
+	for v := range nodes {
+		nodes[v] = int32(v)
+	}
+	z := make([]float32, n*g.enc.Out())
+	g.Embed(nodes, z)
+	return z
+}
+
+func encodeKindEdges(enc *SAGEKinds, x []Vector, edges []kindEdge) []float32 {
+	var src, dst []int32
+	var mean []uint8
+	var weight []float32
+	for _, e := range edges {
+		s, t, _ := kindsUnderTest.Of(e.kind)
+		src, dst = append(src, e.target, e.source), append(dst, e.source, e.target)
+		mean, weight = append(mean, uint8(s), uint8(t)), append(weight, e.weight, e.weight)
+	}
+	return enc.EncodeKinds(x, src, dst, mean, weight)
+}
+
+func restoredGraph(t *testing.T, g *Graph, enc Encoder) *Graph {
+	t.Helper()
+	saved := snapshot.Saving()
+	g.State(saved)
+	defer saved.Release()
+	again, err := restore(bytesIn(t, streamOf(t, saved.Parts()), -1), enc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return again
+}
+
+// TestRGCNGolden compares with what testdata/rgcn.py computed, in plain Python, by the
+// formula of PyTorch Geometric's RGCNConv with aggr="mean", for two layers of three
+// relations with a ReLU between them.
+func TestRGCNGolden(t *testing.T) {
+	var golden struct {
+		X, Z     [][]float32
+		Src, Dst []int32
+		Type     []int
+		W0, W1   [][][]float32
+		Root0    [][]float32
+		Root1    [][]float32
+		Bias0    []float32
+		Bias1    []float32
+	}
+	b, err := os.ReadFile("testdata/rgcn.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &golden); err != nil {
+		t.Fatal(err)
+	}
+	tensors := make(map[string]safetensors.Tensor)
+	layer := func(l int, w [][][]float32, root [][]float32, bias []float32) {
+		var all []float32
+		for _, m := range w {
+			all = append(all, slices.Concat(m...)...)
+		}
+		prefix := fmt.Sprintf("conv%d.", l)
+		tensors[prefix+"weight"] = safetensors.Of(all, len(w), len(root), len(bias))
+		tensors[prefix+"root"] = safetensors.Of(slices.Concat(root...), len(root), len(bias))
+		tensors[prefix+"bias"] = safetensors.Of(bias, len(bias))
+	}
+	layer(1, golden.W0, golden.Root0, golden.Bias0)
+	layer(2, golden.W1, golden.Root1, golden.Bias1)
+	enc, err := Load(KindSAGE, ReLU, tensors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var x []Vector
+	for _, row := range golden.X {
+		x = append(x, Vector{Dense: row})
+	}
+	var mean []uint8
+	for _, k := range golden.Type {
+		mean = append(mean, uint8(k))
+	}
+	got := enc.(*SAGEKinds).EncodeKinds(x, golden.Src, golden.Dst, mean, nil)
+	if d := furthest(got, slices.Concat(golden.Z...)); d > 1e-6 {
+		t.Errorf("relative error %g", d)
+	}
+}
