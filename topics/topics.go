@@ -7,13 +7,14 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
 // Names are the topics of one deployment, which works on one graph. All have its prefix,
-// unless Nodes and Labels are those of another: so several deployments, each with topics
-// of its own for all else, work on one stream.
+// but Nodes and Labels may be any: those of another deployment, so that several, each with
+// topics of its own for all else, work on one stream, or those of somebody else's program.
 type Names struct {
 	Nodes       string // in: node events
 	Labels      string // in: labels
@@ -24,7 +25,10 @@ type Names struct {
 	Exchange    string // between the workers that share a graph, if several do
 }
 
-var legal = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,200}$`)
+var (
+	legal      = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,200}$`)
+	legalTopic = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+)
 
 // Under returns the topics with the given prefix, which must be 1 to 200 letters,
 // digits, dots, underscores or hyphens.
@@ -41,6 +45,23 @@ func Under(prefix string) (Names, error) {
 		Ledger:      prefix + ".ledger",
 		Exchange:    prefix + ".exchange",
 	}, nil
+}
+
+// Take sets the topics of nodes and labels to those of another prefix, or any.
+func (n *Names) Take(nodes, labels string) error {
+	for _, topic := range []string{nodes, labels} {
+		if !legalTopic.MatchString(topic) || topic == "." || topic == ".." {
+			return fmt.Errorf("topic %.300q cannot be one: use 1 to 249 letters, digits, '.', '_' or '-'", topic)
+		}
+	}
+	n.Nodes, n.Labels = nodes, labels
+	all := append(n.All(), n.Exchange)
+	for i, topic := range all {
+		if slices.Contains(all[:i], topic) {
+			return fmt.Errorf("topic %s cannot be used for two things: give nodes and labels topics of their own", topic)
+		}
+	}
+	return nil
 }
 
 // LedgerAt returns the ledger's partition of a task. A graph that one worker holds has task 0 alone.

@@ -68,13 +68,17 @@ func testTwoOutputsOverOneInput(t *testing.T, sh *shell) {
 	}
 
 	trial.audit("--model", model, "--prefix", "trial", "--inputs-prefix", "gvbll")
+	trial.audit("--model", model, "--prefix", "trial", "--nodes-topic", "gvbll.nodes", "--labels-topic", "gvbll.labels")
 	trial.audit("--model", model, "--prefix", "gvbll")
+	if code, _, errs := sh.command("audit", "--brokers", sh.addr, "--model", model, "--prefix", "trial", "--nodes-topic", "trial.ledger"); code != exitUsage || !strings.Contains(errs, "topic trial.ledger cannot be used for two things") {
+		t.Errorf("the ledger as the topic of nodes: exit code %d and %q", code, errs)
+	}
 	sh.gvbll("topics", "--brokers", sh.addr, "--prefix", "trial", "--create")
 	for _, args := range [][]string{
 		append([]string{"work", "--brokers", sh.addr, "--http", "127.0.0.1:0"}, work...),
 		{"audit", "--brokers", sh.addr, "--model", model, "--prefix", "trial"},
 	} {
-		if code, _, errs := sh.command(args...); code != exitFailed || !strings.Contains(errs, "the ledger reads topic gvbll.") || !strings.Contains(errs, "give the --inputs-prefix of that topic") {
+		if code, _, errs := sh.command(args...); code != exitFailed || !strings.Contains(errs, "the ledger reads topic gvbll.") || !strings.Contains(errs, "give that topic with --nodes-topic, --labels-topic or --inputs-prefix") {
 			t.Errorf("%s without --inputs-prefix: exit code %d and %q, want the remedy", args[0], code, errs)
 		}
 	}

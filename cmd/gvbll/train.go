@@ -169,7 +169,7 @@ func (c trainCmd) fromLog(ctx context.Context, p flags.Process) error {
 			return err
 		}
 	}
-	g, err := look.Connect(ctx, p, flags.Inputs{Kafka: flags.Kafka{Brokers: c.Log.Brokers, Prefix: c.Log.Prefix, Security: c.Log.Security}, InputsPrefix: c.Log.InputsPrefix})
+	g, err := look.Connect(ctx, p, flags.Inputs{Kafka: flags.Kafka{Brokers: c.Log.Brokers, Prefix: c.Log.Prefix, Security: c.Log.Security}, InputsPrefix: c.Log.InputsPrefix, NodesTopic: c.Log.NodesTopic, LabelsTopic: c.Log.LabelsTopic})
 	if err != nil {
 		return err
 	}
@@ -274,6 +274,8 @@ type logFlags struct {
 	Prefix  string   `help:"Prefix of the graph's topics." default:"gvbll" group:"log"`
 	// InputsPrefix is as in inputFlags.
 	InputsPrefix string `help:"Prefix of the topics of nodes and labels, if it is another." placeholder:"PREFIX" group:"log"`
+	NodesTopic   string `help:"Topic of nodes, if its name is not the prefix and .nodes." placeholder:"TOPIC" group:"log"`
+	LabelsTopic  string `help:"Topic of labels, if its name is not the prefix and .labels." placeholder:"TOPIC" group:"log"`
 	look.Span
 	Serving string `help:"File of the model that serves: to be scored beside it, and to keep its classes, its number of features, and what its pool of heads has learned. Needed to try the new model beside it." type:"existingfile" placeholder:"FILE" group:"log"`
 
@@ -290,5 +292,5 @@ func (f logFlags) check(g flags.Given) error {
 	if f.given(g) {
 		return g.Check(flags.NoEffect(true, "no effect with --brokers, which trains on a ledger: leave out one of them", "data", "drift", "train-share", "train-until", "steps", "report", "if-missing"))
 	}
-	return g.Check(flags.NoEffect(true, "no effect without --brokers: add it, or leave this out", "since", "until", "serving", "inputs-prefix"))
+	return g.Check(flags.NoEffect(true, "no effect without --brokers: add it, or leave this out", "since", "until", "serving", "inputs-prefix", "nodes-topic", "labels-topic"))
 }

@@ -244,7 +244,7 @@ func (in *Inputs) Replay(ctx context.Context, ranges []ledger.Range) error {
 func checkTopics(ranges []ledger.Range, inputs ...string) error {
 	for _, g := range ranges {
 		if !slices.Contains(inputs, g.Topic) {
-			return fmt.Errorf("the ledger reads topic %.300s, and the inputs are %s: give the --inputs-prefix of that topic", g.Topic, strings.Join(inputs, ", "))
+			return fmt.Errorf("the ledger reads topic %.300s, and the inputs are %s: give that topic with --nodes-topic, --labels-topic or --inputs-prefix", g.Topic, strings.Join(inputs, ", "))
 		}
 	}
 	return nil

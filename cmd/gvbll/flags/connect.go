@@ -26,6 +26,8 @@ type Kafka struct {
 type Inputs struct {
 	Kafka
 	InputsPrefix string `help:"Prefix of the topics of nodes and labels, if they are those of another --prefix: so several models or settings work on one stream." placeholder:"PREFIX" group:"kafka"`
+	NodesTopic   string `help:"Topic of nodes, if its name is not the prefix and .nodes: any topic that is there." placeholder:"TOPIC" group:"kafka"`
+	LabelsTopic  string `help:"Topic of labels, if its name is not the prefix and .labels." placeholder:"TOPIC" group:"kafka"`
 }
 
 // Connect returns a client, once a broker has answered, and the topics' names.
@@ -34,9 +36,16 @@ func (f Inputs) Connect(ctx context.Context, p Process) (*kafka.Client, topics.N
 	if err != nil {
 		return nil, inputs, usageError{err}
 	}
-	c, names, err := f.Kafka.Connect(ctx, p)
-	names.Nodes, names.Labels = inputs.Nodes, inputs.Labels
-	return c, names, err
+	inputs.Nodes, inputs.Labels = cmp.Or(f.NodesTopic, inputs.Nodes), cmp.Or(f.LabelsTopic, inputs.Labels)
+	own, err := topics.Under(f.Prefix)
+	if err == nil {
+		err = own.Take(inputs.Nodes, inputs.Labels)
+	}
+	if err != nil {
+		return nil, inputs, usageError{err}
+	}
+	c, _, err := f.Kafka.Connect(ctx, p)
+	return c, own, err
 }
 
 // Security are the flags of a cluster with TLS or passwords. No flag's value is a
