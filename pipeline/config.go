@@ -63,6 +63,9 @@ type Config struct {
 	MaxWaitingLabels int
 	// Labels says which label of a node stands when it gets different ones.
 	Labels serve.Standing
+	// Map is how the records of the inputs become events, "" for our own format. The engine
+	// does not use it; what it steps depends on it.
+	Map string
 	// MaxWaitingEdges bounds the edges kept until their other node arrives. When it
 	// is exceeded, or when the ids of these nodes exceed 256 bytes per edge, the
 	// oldest are dropped. Zero means 262,144.

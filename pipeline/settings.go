@@ -22,6 +22,7 @@ import (
 type setting struct {
 	name   string
 	quoted bool // its value is a JSON string
+	absent bool // it is left out where its value is ""
 	get    func(*Config) string
 	set    func(*Config, string) error
 }
@@ -117,6 +118,11 @@ var settings = []setting{
 	named("labels", func(c *Config) *serve.Standing { return &c.Labels }, serve.LastStands, serve.FirstStands),
 	integer("learn-lag", func(c *Config) *int { return &c.LearnLag }),
 	integer("shards", func(c *Config) *int { return &c.Shards }),
+	{
+		name: "map", quoted: true, absent: true,
+		get: func(c *Config) string { return c.Map },
+		set: func(c *Config, text string) error { c.Map = text; return nil },
+	},
 }
 
 // formatNumber returns the shortest text that reads back as v.
@@ -181,6 +187,9 @@ func (c Config) Settings() event.Settings {
 	var b []byte
 	for i := range settings {
 		s := &settings[i]
+		if s.absent && s.get(&c) == "" {
+			continue
+		}
 		b = appendMember(b, s.name, s.get(&c), s.quoted)
 	}
 	return event.Settings(append(b, '}'))
@@ -218,6 +227,9 @@ func ParseSettings(object event.Settings) (c Config, err error) {
 	for i := range settings {
 		s := &settings[i]
 		value, ok := values[s.name]
+		if !ok && s.absent {
+			continue
+		}
 		if !ok {
 			return c, fmt.Errorf("settings: %s is missing: use the program that wrote them", s.name)
 		}

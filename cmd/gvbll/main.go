@@ -23,6 +23,7 @@ type cli struct {
 
 	Status      statusCmd      `cmd:"" help:"Say how a graph is doing: workers, lag, labels, scores, and what is wrong." group:"operate"`
 	Report      reportCmd      `cmd:"" help:"Write how a graph did over a time as one HTML file." group:"operate"`
+	Map         mapCmd         `cmd:"" help:"Show what a map makes of the records of a topic." group:"operate"`
 	Topics      topicsCmd      `cmd:"" help:"List the topics, or create them." group:"operate"`
 	Ledger      ledgerCmd      `cmd:"" help:"Print the ledger: where each window was cut, and its result." group:"operate"`
 	Audit       auditCmd       `cmd:"" help:"Replay the ledger and prove that what was published is what the model predicts." group:"operate"`

@@ -102,6 +102,7 @@ type Node struct {
 	Value      []float32
 	Named      []Attribute // nil where features are numbers
 	Neighbours []ID
+	Implicit   []ID  // nodes that enter before this one, as context without features, if they are not there
 	Context    bool  // in the graph, but neither predicted nor scored, such as a training node
 	Time       int64 // event time, milliseconds since the Unix epoch; 0 when not given
 	// Departed means that the node leaves the graph. Features and Neighbours are empty.

@@ -59,6 +59,12 @@ func (s Settings) Values() (map[string]string, error) {
 	return values, nil
 }
 
+// Value returns the value of a setting, "" if it is not set.
+func (s Settings) Value(name string) string {
+	values, _ := s.Values()
+	return values[name]
+}
+
 // Difference is a setting with its values A and B, each at most 60 printable characters;
 // empty means that it is not set.
 type Difference struct{ Name, A, B string }

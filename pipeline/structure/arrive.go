@@ -76,60 +76,74 @@ func (n *Nodes) accept(events []event.Node, out *event.Outcome) {
 	}
 	for i := range events {
 		node := &events[i]
-		if node.Departed {
+		switch {
+		case node.Departed:
 			n.depart(node, out)
-			continue
-		}
-		if node.OnlyEdges() {
+		case node.OnlyEdges():
 			a.edges = append(a.edges, edgesAt{node, int32(i)})
-			continue
-		}
-		v, known := n.index.number(node.ID)
-		x, reason, detail := n.Encode(node)
-		if reason != "" {
-			if known && x.Dense != nil && len(x.Dense) < n.encoder.In() {
-				reason, detail = event.PartialFeatures, detail+": an update replaces all features"
+		default:
+			if !n.acceptNode(node, i, first, out) {
+				continue
 			}
-			out.Refuse(node.Origin, reason, detail)
-			continue
-		}
-		if known {
-			out.Counts.Updates++
-			if n.states.At(v).label != none {
-				n.change(v).past |= Replaced
+			for _, id := range node.Implicit {
+				if _, known := n.index.number(id); !known {
+					n.acceptNode(&event.Node{Origin: node.Origin, ID: id, Index: []uint32{}, Context: true}, i, first, out)
+				}
 			}
-			if x.Dense == nil && len(x.Index) == 0 {
-				out.Counts.Cleared++
-			}
-			if v >= first {
-				a.features[v-first] = n.normalised(a.features[v-first], x)
-			} else {
-				a.replaced[v] = node
-			}
-			a.accepted = append(a.accepted, Accepted{Node: node, Number: v, at: int32(i)})
-			continue
 		}
-		n.supersede(node.ID, out)
-		v, vacant := n.vacancy()
-		if vacant {
-			*n.states.At(v) = nodeState{}
-			a.replaced[v] = node
-		} else {
-			v = first + int32(len(a.features))
-			a.features = extend(a.features)
-			a.features[v-first] = n.normalised(a.features[v-first], x)
-			n.states.Add(nodeState{})
-		}
-		n.states.At(v).label = none
-		n.context.set(v, node.Context)
-		n.index.enter(node.ID, v)
-		if node.Context {
-			out.Counts.Context++
-		} else {
-			out.Counts.Arrivals++
-		}
-		a.accepted = append(a.accepted, Accepted{Node: node, Number: v, at: int32(i), ToPredict: !node.Context})
 	}
+}
+
+// acceptNode assigns a number to the node of the i-th event, or refuses it. Numbers from first
+// on are new in this window.
+func (n *Nodes) acceptNode(node *event.Node, i int, first int32, out *event.Outcome) (accepted bool) {
+	a := &n.arrivals
+	v, known := n.index.number(node.ID)
+	x, reason, detail := n.Encode(node)
+	if reason != "" {
+		if known && x.Dense != nil && len(x.Dense) < n.encoder.In() {
+			reason, detail = event.PartialFeatures, detail+": an update replaces all features"
+		}
+		out.Refuse(node.Origin, reason, detail)
+		return false
+	}
+	if known {
+		out.Counts.Updates++
+		if n.states.At(v).label != none {
+			n.change(v).past |= Replaced
+		}
+		if x.Dense == nil && len(x.Index) == 0 {
+			out.Counts.Cleared++
+		}
+		if v >= first {
+			a.features[v-first] = n.normalised(a.features[v-first], x)
+		} else {
+			a.replaced[v] = node
+		}
+		a.accepted = append(a.accepted, Accepted{Node: node, Number: v, at: int32(i)})
+		return true
+	}
+	n.supersede(node.ID, out)
+	v, vacant := n.vacancy()
+	if vacant {
+		*n.states.At(v) = nodeState{}
+		a.replaced[v] = node
+	} else {
+		v = first + int32(len(a.features))
+		a.features = extend(a.features)
+		a.features[v-first] = n.normalised(a.features[v-first], x)
+		n.states.Add(nodeState{})
+	}
+	n.states.At(v).label = none
+	n.context.set(v, node.Context)
+	n.index.enter(node.ID, v)
+	if node.Context {
+		out.Counts.Context++
+	} else {
+		out.Counts.Arrivals++
+	}
+	a.accepted = append(a.accepted, Accepted{Node: node, Number: v, at: int32(i), ToPredict: !node.Context})
+	return true
 }
 
 // onlyArrivals reports whether all events of the window are new nodes to predict, as in

@@ -140,7 +140,7 @@ func (in *Input[E]) discover(ctx context.Context, known int) int {
 // decodeAll decodes the blocks of raw while the next ones are fetched, and sends them to
 // in.decoded.
 func (in *Input[E]) decodeAll(ctx context.Context, raw <-chan Fetched[E]) {
-	decoder := wire.Decoder{Limits: in.limits}
+	decoder := wire.Decoder{Limits: in.limits, Map: in.mapped}
 	for {
 		var f Fetched[E]
 		select {

@@ -32,6 +32,9 @@ type Config struct {
 	Names topics.Names
 	// Limits bound the size of an event; zero fields have defaults.
 	Limits wire.Limits
+	// Map is the text of the map that turns records of nodes and labels into events, "" for
+	// none: see [wire.ParseMap].
+	Map string
 	// Ahead is how far ahead of the clock an event's time may lie and still be
 	// used by policies. Zero means one hour.
 	Ahead time.Duration
@@ -75,10 +78,18 @@ func Open(ctx context.Context, c *kafka.Client, cfg Config, p Position) (*Inputs
 	if err := checkTopics(p.Consumed, cfg.Names.Nodes, cfg.Names.Labels, cfg.Names.Commands); err != nil {
 		return nil, err
 	}
-	if err := in.Nodes.open(ctx, c, nodeSource(cfg), p); err != nil {
+	nodes, labels := nodeSource(cfg), labelSource(cfg)
+	if cfg.Map != "" {
+		m, err := wire.ParseMap(cfg.Map)
+		if err != nil {
+			return nil, fmt.Errorf("the map in the settings: %w", err)
+		}
+		nodes.mapped, labels.mapped = m, m
+	}
+	if err := in.Nodes.open(ctx, c, nodes, p); err != nil {
 		return nil, err
 	}
-	if err := in.Labels.open(ctx, c, labelSource(cfg), p); err != nil {
+	if err := in.Labels.open(ctx, c, labels, p); err != nil {
 		return nil, err
 	}
 	return in, in.Commands.open(ctx, c, commandSource(cfg), p)

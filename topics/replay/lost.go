@@ -254,6 +254,11 @@ func (p *Replayer) rangesOf(ctx context.Context, all published) (windows map[int
 		return nil, err
 	}
 	consumed, decoder := p.consumed(), wire.Decoder{Limits: p.Cfg.Terms.Limits, Memory: new(wire.Memory)}
+	if text := p.Intake().Map; text != "" {
+		if decoder.Map, err = wire.ParseMap(text); err != nil {
+			return nil, err
+		}
+	}
 	parts := slices.SortedFunc(maps.Keys(bounds), func(a, b kafka.TopicPartition) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})

@@ -86,7 +86,7 @@ func (p *Replayer) OpenInputs(fetching context.Context, at intake.Position) (err
 // Intake returns the configuration of the inputs.
 func (p *Replayer) Intake() intake.Config {
 	return intake.Config{
-		Names: p.Cfg.Terms.Names, Limits: p.Cfg.Terms.Limits, Ahead: p.Cfg.Terms.Ahead, AcceptGap: p.AcceptGap,
+		Names: p.Cfg.Terms.Names, Limits: p.Cfg.Terms.Limits, Map: p.Cfg.Terms.Settings.Value("map"), Ahead: p.Cfg.Terms.Ahead, AcceptGap: p.AcceptGap,
 		Untimely: func(topic string, late, early int) { p.Cfg.Events(Untimely{topic, late, early}) },
 		Unknown:  func(f intake.UnknownField) { p.Cfg.Events(UnknownField(f)) },
 	}

@@ -211,7 +211,7 @@ func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
 // checkNode enforces the invariants of event.Node, for both encodings.
 func (in *input) checkNode(n *event.Node, limits Limits) error {
 	if n.Departed {
-		n.Dense, n.Index, n.Value, n.Named, n.Neighbours, n.Context = nil, nil, nil, nil, nil, false
+		n.Dense, n.Index, n.Value, n.Named, n.Neighbours, n.Implicit, n.Context = nil, nil, nil, nil, nil, nil, false
 		return nil
 	}
 	if n.OnlyEdges() {

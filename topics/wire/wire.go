@@ -60,6 +60,8 @@ func (l Limits) withDefaults() Limits {
 // concurrent use.
 type Decoder struct {
 	Limits Limits
+	// Map, if not nil, turns records of somebody else's JSON into events.
+	Map *Map
 	// Memory holds the lists and texts of msgpack events. If it is nil, they are
 	// allocated for each event.
 	Memory *Memory
@@ -77,8 +79,16 @@ func (d *Decoder) Node(o *event.Origin, n *event.Node) (reason event.Reason, det
 	*n = event.Node{Origin: o}
 	limits := d.Limits.withDefaults()
 	d.begin()
-	if o.Value == nil {
+	mapped := d.Map != nil && len(d.Map.nodes) > 0
+	switch {
+	case o.Value == nil && mapped:
+		return verdict(d.Map.departure(&d.in, o.Key, n, limits))
+	case o.Value == nil:
 		return verdict(d.in.departure(o.Key, n, limits))
+	case mapped:
+		return verdict(d.decodeMapped(o, limits,
+			func() error { return d.Map.node(&d.in, o.Value, n, limits) },
+			func() error { return d.in.checkNode(n, limits) }))
 	}
 	return verdict(d.decode(o, limits,
 		func(in *input) error { return in.node(n, limits) },
@@ -91,6 +101,9 @@ func (d *Decoder) Label(o *event.Origin, l *event.Label) (reason event.Reason, d
 	*l = event.Label{Origin: o}
 	limits := d.Limits.withDefaults()
 	d.begin()
+	if d.Map != nil && len(d.Map.labels) > 0 {
+		return verdict(d.decodeMapped(o, limits, func() error { return d.Map.label(&d.in, o.Value, l, limits) }, func() error { return nil }))
+	}
 	return verdict(d.decode(o, limits,
 		func(in *input) error { return in.label(l, limits) },
 		func(b []byte) error { return d.in.labelJSON(b, l, limits) },
@@ -124,6 +137,20 @@ func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func(*input) er
 		d.in.reset(nil) // do not keep the caller's bytes
 	}
 	if err != nil {
+		return err
+	}
+	return check()
+}
+
+// decodeMapped decodes a record by the map, and checks the result.
+func (d *Decoder) decodeMapped(o *event.Origin, limits Limits, read, check func() error) error {
+	switch {
+	case len(o.Value) == 0:
+		return refusef(event.Empty, "the value is empty, or null where that is no departure")
+	case len(o.Value) > limits.MaxValue:
+		return tooLarge(o, limits)
+	}
+	if err := read(); err != nil {
 		return err
 	}
 	return check()

@@ -1,7 +1,9 @@
 package flags
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // Engine are the engine's settings on which its predictions depend.
@@ -20,8 +23,34 @@ type Engine struct {
 	Rescore      rescoreFlag `help:"Predict nodes again until their label comes, and publish revisions. after=N: whenever N edges were added to a node (1 when left out). confidence=P: publish only what crosses this confidence, up or down. Such as after=3,confidence=0.8; off when left out." placeholder:"NAME=NUMBER,..." group:"revisions"`
 	RescoreLimit int         `help:"Predict at most this many nodes again in a window." default:"100" group:"revisions"`
 	Labels       string      `help:"Which label of a node stands when it gets different ones: last, a later one corrects the one before or withdraws it (docs/wire-format.md); or first, later ones are refused. Scores are of the first. A graph with shards keeps the first." enum:"last,first" default:"last" placeholder:"last" group:"update"`
+	Map          mapFlag     `help:"File that says how records of somebody else's JSON become nodes, edges and labels (docs/data.md). 'gvbll map' shows what it makes of a topic. It is a setting of the ledger." placeholder:"FILE" group:"kafka"`
 	Paper        Paper       `embed:"" group:"paper"`
 	Lag
+}
+
+// mapFlag is the text of a map, from a file.
+type mapFlag struct{ text string }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *mapFlag) UnmarshalText(path []byte) error {
+	m, err := OpenMap(string(path))
+	if err == nil {
+		f.text = m.Text
+	}
+	return err
+}
+
+// OpenMap reads the file of a map. Its text begins with its hash, by which two are told apart.
+func OpenMap(path string) (*wire.Map, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := wire.ParseMap(fmt.Sprintf("# %.8x\n%s", sha256.Sum256(b), b))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
 }
 
 // Lag says when labels are learned.
@@ -35,7 +64,7 @@ func (f Engine) Settings() pipeline.Config {
 	return pipeline.Config{
 		Head: f.Head, Labels: labels, Update: f.Paper.Config(), Fallback: OrNone(f.Paper.Fallback),
 		Coverage: f.Sets.coverage(), Rescore: pipeline.Rescoring{After: f.Rescore.After, Confidence: f.Rescore.Confidence, Limit: f.RescoreLimit},
-		LearnLag: f.LearnLag, Run: beside,
+		LearnLag: f.LearnLag, Run: beside, Map: f.Map.text,
 	}
 }
 

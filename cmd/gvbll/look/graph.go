@@ -70,9 +70,10 @@ func (g Graph) open(ctx context.Context) (ledger.Records, error) {
 	return cuts.OpenRecords(ctx, g.Client, g.Names.LedgerAt(0))
 }
 
-// windows calls visit with the first n windows of the ledger.
-func (g Graph) windows(ctx context.Context, n int64, visit func(*event.Window) error) error {
-	cfg := replay.Config{Terms: &replay.Terms{Names: g.Names}}
+// windows calls visit with the first n windows of the ledger, whose records become events as
+// these settings say.
+func (g Graph) windows(ctx context.Context, n int64, s event.Settings, visit func(*event.Window) error) error {
+	cfg := replay.Config{Terms: &replay.Terms{Names: g.Names, Settings: s}}
 	if g.Shards > 0 {
 		return sharding.Windows(ctx, g.Client, cfg, n, visit)
 	}

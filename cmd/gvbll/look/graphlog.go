@@ -109,7 +109,7 @@ func OpenLog(ctx context.Context, g Graph, f Span) (*Log, error) {
 
 // play implements retrain.Stream.
 func (l *Log) play(ctx context.Context, visit func(*event.Window) error) error {
-	return l.windows(ctx, l.Windows, visit)
+	return l.windows(ctx, l.Windows, l.written, visit)
 }
 
 // settings returns the settings of the ledger's engine after these windows, as one that has the
