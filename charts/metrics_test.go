@@ -78,6 +78,7 @@ var advice = []struct {
 		{"gvbll_departures_total", "Many unknown: the keys of tombstones match no node's id, or nodes are removed twice."},
 		{"gvbll_edges_removed_total", "If high, much of the graph is recomputed. Beside gvbll_departures_total: how many edges a leaving node had."},
 		{"gvbll_edge_removals_unknown_total", "Above zero: a producer removes edges twice, or under other ids than it added them."},
+		{"gvbll_edge_kinds_unknown_total", "Above zero: a producer misspells a kind, or names none where the model's edges have kinds."},
 		{"gvbll_unknown_fields_total", "A misspelt name: the field has no effect. The log has a record with it."},
 		{"gvbll_features_cleared_total", "Above zero and not meant: a producer sends `indices: []` where it should leave `indices` out."},
 		{"gvbll_level", "Waiting labels or edges rise: producers use different ids. Nodes rise: so does memory, which is not given back."},

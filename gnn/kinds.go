@@ -50,6 +50,18 @@ func (k EdgeKinds) Of(name string) (atSource, atTarget int, known bool) {
 	return 0, 0, false
 }
 
+// At returns the kind of a mean, and whether it is the mean over the sources of edges, at
+// their target, of a directed kind.
+func (k EdgeKinds) At(mean int) (kind EdgeKind, atTarget bool) {
+	for _, kind := range k {
+		s, t, _ := k.Of(kind.Name)
+		if mean == s || mean == t {
+			return kind, mean != s
+		}
+	}
+	return EdgeKind{}, false
+}
+
 // Check returns an error unless each kind has a name of its own and an encoder can have
 // them, as many as it says.
 func (k EdgeKinds) Check(means int) error {

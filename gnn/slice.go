@@ -1,6 +1,7 @@
 package gnn
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
@@ -31,6 +32,8 @@ func Slice(e Encoder, p, P int) (Encoder, error) {
 	}
 	switch e.(type) {
 	case *SAGE, *GCN:
+	case *SAGEKinds:
+		return nil, errors.New("an encoder that tells kinds of edges apart cannot be cut into slices: serve it whole")
 	default:
 		return nil, fmt.Errorf("encoder %s cannot be cut into %d slices: train a %s or %s, or serve it whole", e.Kind(), P, KindSAGE, KindGCN)
 	}

@@ -130,6 +130,9 @@ type Supposed struct {
 // reason and detail explain that; if the node is in the graph already, s is nil and known
 // is true.
 func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason event.Reason, detail string) {
+	if e.model.Kinds != nil {
+		return nil, false, event.ImpossibleCommand, "the model tells kinds of edges apart, which a question cannot name yet"
+	}
 	x, reason, detail := e.nodes.Try(node)
 	if reason != "" {
 		return nil, false, reason, detail

@@ -35,6 +35,7 @@ func newStream(r register) stream {
 			{r.counter("gvbll_edges_total", "Edges added to the graph."), func(o *event.Outcome) int { return o.Counts.Edges }},
 			{r.counter("gvbll_edges_removed_total", "Edges removed, with a node that left or by events, including waiting ones."), func(o *event.Outcome) int { return o.Counts.EdgesRemoved }},
 			{r.counter("gvbll_edge_removals_unknown_total", "Edges that events remove and that are not in the graph, ignored."), func(o *event.Outcome) int { return o.Counts.RemovalsUnknown }},
+			{r.counter("gvbll_edge_kinds_unknown_total", "Edges of a kind that the model does not know, if it has kinds. They count as edges without a kind if the model has those, or else for the labels around a node alone."), func(o *event.Outcome) int { return o.Counts.KindsUnknown }},
 			{dropped.WithLabelValues("duplicate"), func(o *event.Outcome) int { return o.Counts.DuplicateEdges }},
 			{dropped.WithLabelValues("self-loop"), func(o *event.Outcome) int { return o.Counts.SelfLoops }},
 			{dropped.WithLabelValues("expired"), func(o *event.Outcome) int { return o.Counts.EdgesDropped }},

@@ -18,7 +18,7 @@ import (
 // packed files, and a pair of files with a prefix.
 func TestOpenCSV(t *testing.T) {
 	context := "id,label,context,year,features\n\"a, the first\",10,,2017,0:1 4:0\nb ,9,0,2018,  1:2.5\nc,,True,2019,\n"
-	edges := "target,weight,source\nb,1,\"a, the first\"\nc,2, c\n"
+	edges := "target,note,source\nb,1,\"a, the first\"\nc,2, c\n"
 	dense := "\ufeffid,f1,label,f2,f3,f4,f5,year\r\n\"a, the first\",1,10,0,0,0,0,2017\r\nb,0,9,2.5,0,0,0,2018\r\n\nc,0,10,0,0,0,0,2019\r\n"
 	pairs := "id,label,year,features\n\"a, the first\",10,2017,0:1 4:0\nb ,9,2018,  1:2.5\nc,10,2019,\n"
 	want := Dataset{

@@ -16,12 +16,14 @@ type Dataset struct {
 	Features []gnn.Vector // n, all sparse or all dense
 	Dim      int          // of each of Features
 	Sparse   bool
-	Labels   []int32     // n, indices of Classes, or Unlabelled
-	Classes  []string    // names; some may have no nodes
-	Edges    [][2]int32  // as stored: direction, repeats and loops are kept
-	Time     []float64   // n, in any unit, or nil: the order in which nodes arrive
-	Context  []bool      // n, or nil for none: in the graph before the stream, never predicted; Unlabelled
-	Given    *GivenSplit // the split that comes with the data set, or nil
+	Labels   []int32       // n, indices of Classes, or Unlabelled
+	Classes  []string      // names; some may have no nodes
+	Kinds    gnn.EdgeKinds // of the edges, or nil: then edges have no weights
+	Marks    []Mark        // by edge, if there are kinds
+	Edges    [][2]int32    // as stored: direction, repeats and loops are kept
+	Time     []float64     // n, in any unit, or nil: the order in which nodes arrive
+	Context  []bool        // n, or nil for none: in the graph before the stream, never predicted; Unlabelled
+	Given    *GivenSplit   // the split that comes with the data set, or nil
 
 	// Table has the attributes of the nodes by name, for a table that is not one of plain
 	// numbers. Features are then zero vectors until [Dataset.Encoded] made them.
@@ -72,6 +74,12 @@ func (d *Dataset) Milliseconds(v int32) (at int64, ok bool) {
 		return 0, false
 	}
 	return int64(d.Time[v]), true
+}
+
+// Mark is what an edge is beside its ends.
+type Mark struct {
+	Kind   uint8   // index of Kinds
+	Weight float32 // positive
 }
 
 // Unlabelled is the label of a node that has none. Such a node is part of the graph and
@@ -152,4 +160,50 @@ func (d *Dataset) Subgraph(nodes []int32) (src, dst []int32) {
 		}
 	}
 	return src, dst
+}
+
+// MarkedSubgraph is Subgraph for edges with kinds: those between the given nodes in both
+// directions, with the mean of the target in which each counts, and its weight. Of equal
+// edges of one kind, the last counts.
+func (d *Dataset) MarkedSubgraph(nodes []int32) (src, dst []int32, mean []uint8, weight []float32) {
+	place := make(map[int32]int32, len(nodes))
+	for i, v := range nodes {
+		place[v] = int32(i)
+	}
+	type key struct {
+		u, v int32
+		mean int
+	}
+	at := make(map[key]int)
+	add := func(u, v int32, k int, w float32) {
+		if e, again := at[key{u, v, k}]; again {
+			weight[e] = w
+			return
+		}
+		at[key{u, v, k}] = len(src)
+		src, dst, mean, weight = append(src, u), append(dst, v), append(mean, uint8(k)), append(weight, w)
+	}
+	for e, ends := range d.Edges {
+		u, hasU := place[ends[0]]
+		v, hasV := place[ends[1]]
+		if !hasU || !hasV || u == v {
+			continue
+		}
+		m := d.Marks[e]
+		atSource, atTarget, _ := d.Kinds.Of(d.Kinds[m.Kind].Name)
+		add(v, u, atSource, m.Weight)
+		add(u, v, atTarget, m.Weight)
+	}
+	return src, dst, mean, weight
+}
+
+// EdgesBetween returns the numbers of the edges between two nodes, by the nodes in ascending
+// order, as they are stored.
+func (d *Dataset) EdgesBetween() map[[2]int32][]int {
+	between := make(map[[2]int32][]int)
+	for e, ends := range d.Edges {
+		ends[0], ends[1] = min(ends[0], ends[1]), max(ends[0], ends[1])
+		between[ends] = append(between[ends], e)
+	}
+	return between
 }

@@ -130,11 +130,20 @@ func exact(v float32) string { return strconv.FormatFloat(float64(v), 'g', -1, 3
 
 func (d *Dataset) writeEdges(to io.Writer) error {
 	w := csv.NewWriter(to)
-	if err := w.Write([]string{"source", "target"}); err != nil {
+	header := []string{"source", "target"}
+	if d.Kinds != nil {
+		header = append(header, "kind", "weight", "directed")
+	}
+	if err := w.Write(header); err != nil {
 		return err
 	}
-	for _, e := range d.Edges {
-		if err := w.Write([]string{d.IDs.String(e[0]), d.IDs.String(e[1])}); err != nil {
+	for i, e := range d.Edges {
+		row := []string{d.IDs.String(e[0]), d.IDs.String(e[1])}
+		if d.Kinds != nil {
+			kind := d.Kinds[d.Marks[i].Kind]
+			row = append(row, kind.Name, exact(d.Marks[i].Weight), strconv.FormatBool(kind.Directed))
+		}
+		if err := w.Write(row); err != nil {
 			return err
 		}
 	}

@@ -60,6 +60,7 @@ func openTables(f folder) (*Dataset, error) {
 		return nil, err
 	}
 	d.IDs, d.Edges = idsOf(n.ids), e.edges
+	d.Kinds, d.Marks = e.finish()
 	return d, nil
 }
 
@@ -376,36 +377,4 @@ func classesOf(labels []string) (classes []string, y []int32) {
 		y = append(y, c)
 	}
 	return classes, y
-}
-
-// edgeTable reads a table of edges.
-type edgeTable struct {
-	memory         *budget
-	number         map[string]int32 // a node's number by its id
-	source, target int              // columns
-	edges          [][2]int32
-}
-
-func (e *edgeTable) header(fields []string) error {
-	e.source, e.target = slices.Index(fields, "source"), slices.Index(fields, "target")
-	if e.source < 0 || e.target < 0 {
-		return fmt.Errorf("the header is %.80q, want columns source and target", strings.Join(fields, ","))
-	}
-	return nil
-}
-
-func (e *edgeTable) row(fields []string) error {
-	u, known := e.number[fields[e.source]]
-	if !known {
-		return fmt.Errorf("source %.80q is not an id of the node table", fields[e.source])
-	}
-	v, known := e.number[fields[e.target]]
-	if !known {
-		return fmt.Errorf("target %.80q is not an id of the node table", fields[e.target])
-	}
-	if len(e.edges) == maxEdges {
-		return fmt.Errorf("more than %d edges", maxEdges)
-	}
-	e.edges = append(e.edges, [2]int32{u, v})
-	return e.memory.claim(edgeBytes)
 }

@@ -102,9 +102,10 @@ type Node struct {
 	Value      []float32
 	Named      []Attribute // nil where features are numbers
 	Neighbours []ID
-	Implicit   []ID  // nodes that enter before this one, as context without features, if they are not there
-	Context    bool  // in the graph, but neither predicted nor scored, such as a training node
-	Time       int64 // event time, milliseconds since the Unix epoch; 0 when not given
+	Implicit   []ID   // nodes that enter before this one, as context without features, if they are not there
+	Marks      []Mark // by neighbour, what the edges to Neighbours are; nil if all are plain
+	Context    bool   // in the graph, but neither predicted nor scored, such as a training node
+	Time       int64  // event time, milliseconds since the Unix epoch; 0 when not given
 	// Departed means that the node leaves the graph. Features and Neighbours are empty.
 	Departed bool
 	// ByKey means that ID is from the key of a departure's record. Keys do not
@@ -169,18 +170,38 @@ func (n *Node) AllEdges() iter.Seq2[int, Edge] {
 		if !n.Featureless {
 			return
 		}
-		for i, id := range n.Neighbours {
-			if !yield(i, Edge{Source: n.ID, Target: id, Remove: n.Remove}) {
+		for i := range n.Neighbours {
+			e := n.To(i)
+			e.Remove = n.Remove
+			if !yield(i, e) {
 				return
 			}
 		}
 	}
 }
 
-// Edge is an undirected edge that an event adds or removes.
+// To returns the edge to the i-th of Neighbours, of which the node is the source.
+func (n *Node) To(i int) Edge {
+	e := Edge{Source: n.ID, Target: n.Neighbours[i]}
+	if n.Marks != nil {
+		e.Mark = n.Marks[i]
+	}
+	return e
+}
+
+// Edge is an edge that an event adds or removes. Its direction matters to models that tell
+// kinds of edges apart alone.
 type Edge struct {
 	Source, Target ID
 	Remove         bool
+	Mark
+}
+
+// Mark is what an edge is beside its ends. The zero Mark is of a plain edge.
+type Mark struct {
+	Kind   string  // "" for an edge without a kind
+	Weight float32 // positive and finite, or 0 for 1
+	In     bool    // the edge comes from Target to Source
 }
 
 // Label is the class of a node, by name or by index, or that it has none any more.

@@ -131,6 +131,7 @@ type Counts struct {
 	Departures        int // nodes that left
 	DeparturesUnknown int // departures of nodes that are not in the graph, ignored
 	EdgesRemoved      int // edges removed with their nodes or by events, including waiting ones
+	KindsUnknown      int // edges of a kind that the model, which has some, does not know
 	RemovalsUnknown   int // edges that events remove and that are not there, ignored
 }
 

@@ -129,17 +129,21 @@ func (h *Held) cut(d model.Data, fit, held []int32) {
 	for i, v := range held {
 		order[v] = int32(len(fit) + i)
 	}
-	neighbours := make([][]event.ID, len(d.X))
+	neighbours, marks := make([][]event.ID, len(d.X)), make([][]event.Mark, len(d.X))
 	for e, u := range d.Src {
 		if v := d.Dst[e]; order[u] < order[v] {
 			neighbours[v] = append(neighbours[v], event.ID{Num: int64(order[u])})
+			if d.Kinds != nil {
+				kind, in := d.Kinds.At(int(d.Mean[e]))
+				marks[v] = append(marks[v], event.Mark{Kind: kind.Name, Weight: d.Weight[e], In: in})
+			}
 		}
 	}
 	origin := &event.Origin{}
 	batch := func(nodes []int32, context bool) (w window) {
 		for _, v := range nodes {
 			id, x := event.ID{Num: int64(order[v])}, d.X[v]
-			w.nodes = append(w.nodes, event.Node{Origin: origin, ID: id, Dense: x.Dense, Index: x.Index, Value: x.Value, Neighbours: neighbours[v], Context: context})
+			w.nodes = append(w.nodes, event.Node{Origin: origin, ID: id, Dense: x.Dense, Index: x.Index, Value: x.Value, Neighbours: neighbours[v], Marks: marks[v], Context: context})
 			w.labels = append(w.labels, event.Label{Origin: origin, Node: id, Index: d.Labels[v]})
 		}
 		return w

@@ -23,10 +23,12 @@ const lentNeighbours = 5
 // they would mislead. Layers that have one weight for a node and its neighbours learn it
 // from the node itself, and substitutes only blur what it sees.
 //
+// Edges of several kinds are not completed: a substitute has no kind.
+//
 // Only the given nodes and their labels are used, which excludes validation nodes.
 func (d Data) Complete(kind gnn.Kind, nodes []int32, seed uint64) (src, dst []int32, completed int) {
 	src, dst = slices.Clone(d.Src), slices.Clone(d.Dst)
-	if kind != gnn.KindSAGE || !d.homophilous(nodes) {
+	if kind != gnn.KindSAGE || d.Kinds != nil || !d.homophilous(nodes) {
 		return src, dst, 0
 	}
 	isolated := make([]bool, len(d.X))

@@ -50,6 +50,8 @@ type Meta struct {
 	Pool          *pool.Config   `json:"pool,omitempty"` // nil where there is none
 	// Schema makes features of named values; nil for a model of plain numbers.
 	Schema *attributes.Schema `json:"schema,omitempty"`
+	// Kinds are the kinds of edges that the encoder tells apart; nil if it does not.
+	Kinds gnn.EdgeKinds `json:"kinds,omitempty"`
 }
 
 // Training says how the model was trained.
@@ -170,6 +172,9 @@ func fromFile(f *safetensors.File) (*Model, error) {
 		}
 	}
 	if m.Encoder, err = gnn.Load(m.Meta.Encoder, m.Meta.Activation, convs); err != nil {
+		return nil, err
+	}
+	if err := m.loadKinds(); err != nil {
 		return nil, err
 	}
 	if err := m.loadHead(f.Tensors); err != nil {

@@ -29,10 +29,15 @@ type Data struct {
 	X        []gnn.Vector
 	Dim      int
 	Src, Dst []int32 // edges between them, in both directions
-	Labels   []int32
-	Classes  []string
-	Ordered  bool               // whether the nodes are in order of arrival
-	Schema   *attributes.Schema // that made X, nil if they are plain numbers
+	// Kinds are the kinds of the edges, or nil. With them, Mean and Weight say in which mean of
+	// its target an edge counts, and with which weight.
+	Kinds   gnn.EdgeKinds
+	Mean    []uint8
+	Weight  []float32
+	Labels  []int32
+	Classes []string
+	Ordered bool               // whether the nodes are in order of arrival
+	Schema  *attributes.Schema // that made X, nil if they are plain numbers
 }
 
 // Config configures training. A zero field means its default, which its comment names.
@@ -137,6 +142,9 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	if err != nil {
 		return nil, err
 	}
+	if err := cfg.checkKinds(d); err != nil {
+		return nil, err
+	}
 	fit, validate := d.HoldOut(cfg.ValidShare, cfg.Seed)
 	data, normalizer, err := Prepare(d, fit, cfg.Normalization)
 	if err != nil {
@@ -149,14 +157,14 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	head.Samples = cfg.Samples
 	phase := train.Config{
 		Encoder: cfg.Encoder, Activation: cfg.Activation, Heads: cfg.Heads,
-		In: d.Dim, Hidden: cfg.Hidden, Out: cfg.Embedding, Epochs: cfg.Epochs, LearningRate: cfg.LearningRate,
+		Means: d.Kinds.Means(), In: d.Dim, Hidden: cfg.Hidden, Out: cfg.Embedding, Epochs: cfg.Epochs, LearningRate: cfg.LearningRate,
 		WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout, Patience: cfg.Patience, Seed: cfg.Seed,
 	}
 	encoder, report := cfg.Frozen, train.Report{}
 	if encoder == nil {
 		encoder, report, err = train.Fit(ctx, data, head, phase, progress)
 	} else {
-		report, err = train.FitHead(ctx, encoder.Encode(data.X, data.Src, data.Dst), d.Labels, head, phase, progress)
+		report, err = train.FitHead(ctx, encode(encoder, &data), d.Labels, head, phase, progress)
 	}
 	if err != nil {
 		return nil, err
@@ -171,6 +179,9 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 			},
 		},
 		Encoder: encoder, Normalizer: normalizer, trained: newIDSet(d.IDs),
+	}
+	if _, kinds := encoder.(*gnn.SAGEKinds); kinds {
+		m.Kinds = d.Kinds
 	}
 	m.Prior, m.Temperature = head.Posterior()
 	if cfg.Pool {
@@ -208,7 +219,7 @@ func Prepare(d Data, nodes []int32, kind gnn.Normalization) (train.Data, *gnn.No
 	if err != nil {
 		return train.Data{}, nil, err
 	}
-	data := train.Data{X: make([]gnn.Vector, len(d.X)), Src: d.Src, Dst: d.Dst, Labels: d.Labels, Train: nodes}
+	data := train.Data{X: make([]gnn.Vector, len(d.X)), Src: d.Src, Dst: d.Dst, Mean: d.Mean, Weight: d.Weight, Labels: d.Labels, Train: nodes}
 	for i := range d.X {
 		data.X[i] = n.Apply(gnn.Vector{}, d.X[i])
 	}
@@ -240,7 +251,7 @@ func (d Data) HoldOut(share float64, seed uint64) (fit, held []int32) {
 // Part returns the data of the given nodes and the edges between them.
 func (d Data) Part(nodes []int32) Data {
 	p := d
-	p.IDs, p.X, p.Labels, p.Src, p.Dst = nil, nil, nil, nil, nil
+	p.IDs, p.X, p.Labels, p.Src, p.Dst, p.Mean, p.Weight = nil, nil, nil, nil, nil, nil, nil
 	place := make([]int32, len(d.X))
 	for i := range place {
 		place[i] = -1
@@ -255,6 +266,9 @@ func (d Data) Part(nodes []int32) Data {
 	for e, u := range d.Src {
 		if u, v := place[u], place[d.Dst[e]]; u >= 0 && v >= 0 {
 			p.Src, p.Dst = append(p.Src, u), append(p.Dst, v)
+			if d.Kinds != nil {
+				p.Mean, p.Weight = append(p.Mean, d.Mean[e]), append(p.Weight, d.Weight[e])
+			}
 		}
 	}
 	return p

@@ -18,6 +18,7 @@ package retrain
 
 import (
 	"context"
+	"errors"
 
 	"github.com/gvbll/gvbll/gnn/train"
 	"github.com/gvbll/gvbll/pipeline"
@@ -79,6 +80,9 @@ func Train(ctx context.Context, stream Stream, cfg Config) (*Result, error) {
 	}
 	r := &run{Config: cfg, stream: stream, known: cfg.Classes}
 	if s := cfg.Serving; s != nil {
+		if s.Kinds != nil {
+			return nil, errors.New("the model that serves tells kinds of edges apart, which is not learned from a ledger yet: train on a data set with the columns kind and weight")
+		}
 		r.Features, r.known = s.Encoder.In(), s.Classes
 	}
 	all, err := r.record(ctx, everything)

@@ -155,7 +155,7 @@ func (n *Nodes) onlyArrivals() bool {
 			return false
 		}
 	}
-	return len(a.features) == len(a.accepted) && len(a.replaced) == 0 && len(n.departed.leaving) == 0 && len(a.edges) == 0
+	return len(a.features) == len(a.accepted) && len(a.replaced) == 0 && len(n.departed.leaving) == 0 && len(a.edges) == 0 && n.kinds == nil
 }
 
 // rebuild applies one kind of change after the other to the graph: new nodes,
@@ -212,6 +212,7 @@ func (n *Nodes) resolve(i int, out *event.Outcome) {
 		if removes && n.removals.follow(x.at, 0, x.Node.ID, id) {
 			continue
 		}
+		n.kinds.note(x.Node, k)
 		n.name(x.Number, named[k], id, out)
 	}
 	a.near = append(a.near, a.links[from:len(a.links):len(a.links)])

@@ -171,6 +171,7 @@ func (n *Nodes) withdraw(out *event.Outcome) {
 		degree, fresh := n.Surroundings(v)
 		d.waiting.Put(id, Left{Number: v, Degree: int32(degree), Fresh: int32(fresh)})
 	}
+	n.kinds.leave(n, d.leaving)
 	for _, f := range n.followers {
 		f.Leaving(d.leaving)
 	}

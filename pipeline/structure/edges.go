@@ -43,6 +43,7 @@ func (n *Nodes) connect(out *event.Outcome) {
 	for _, e := range rest {
 		n.addEdges(e, out)
 	}
+	n.mark(out)
 	out.Counts.RemovalsUnknown += n.removals.unknown()
 }
 
@@ -75,6 +76,7 @@ func (n *Nodes) disconnect(out *event.Outcome) {
 // list being filtered once. It returns how many waited.
 func (n *Nodes) disconnectWaiting() (edges int) {
 	r := &n.removals
+	n.kinds.drop(func(e event.Edge) bool { _, removed := r.last[endsOf(e.Source, e.Target)]; return removed })
 	// The nodes for which edges wait may have arrived in this window.
 	var missing []event.ID // each once
 	others := make(map[event.ID]map[event.ID]bool)
@@ -119,6 +121,7 @@ func (n *Nodes) addEdges(e edgesAt, out *event.Outcome) {
 		if edge.Remove || n.removals.follow(e.at, int32(i), edge.Source, edge.Target) {
 			continue
 		}
+		n.kinds.noteEdge(edge)
 		u, hasSource := n.index.number(edge.Source)
 		v, hasTarget := n.index.number(edge.Target)
 		switch {

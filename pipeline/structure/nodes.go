@@ -36,6 +36,7 @@ type Nodes struct {
 	followers []Follower // called at every change of the graph
 	arrivals  arrivals   // of the current window
 	removals  removals   // of the current window
+	kinds     *marks     // nil for a model that does not tell kinds of edges apart
 
 	frozen snapshot.Freeze[nodeRecord]
 }
@@ -110,6 +111,7 @@ type Config struct {
 	Schema          *attributes.Schema // nil where features are numbers
 	Classes         int                // number of labels that a node may have
 	MaxWaitingEdges int
+	Kinds           gnn.EdgeKinds // that the encoder tells apart, nil for none
 	// KeepsNames accepts features by name as they are, for followers that need no vectors.
 	KeepsNames bool
 }
@@ -120,7 +122,7 @@ func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
 		Graph: graph, encoder: cfg.Encoder, normalizer: cfg.Normalizer, classes: cfg.Classes,
 		index: newNodeIndex(), waiting: newWaitingEdges(cfg.MaxWaitingEdges),
 		departed: newDeparted(), pending: p, arrivals: arrivals{replaced: make(map[int32]*event.Node)},
-		removals: removals{last: make(map[ends]removal)}, keepsNames: cfg.KeepsNames,
+		removals: removals{last: make(map[ends]removal)}, keepsNames: cfg.KeepsNames, kinds: newMarks(cfg.Kinds, cfg.MaxWaitingEdges),
 	}
 	if cfg.Schema != nil {
 		n.named = attributes.NewEncoder(cfg.Schema)

@@ -169,6 +169,7 @@ func without[T any](list []T, is func(T) bool) []T {
 // WaitingState declares the waiting edges, by the id of the missing node, the oldest
 // first. It leaves out the tensors of edges that no end of has arrived if there are none.
 func (n *Nodes) WaitingState(s *snapshot.Schema) {
+	n.kinds.state(s)
 	w, q := n.waiting, n.waiting.queue
 	q.Freeze(s)
 	length, list := q.Walk(), q.Walk()

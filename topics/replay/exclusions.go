@@ -77,6 +77,10 @@ func (x *Exclusions) remove(w *event.Window) {
 	})
 	for i := range w.Nodes {
 		n := &w.Nodes[i]
+		if n.Marks != nil {
+			i := -1
+			n.Marks = slices.DeleteFunc(n.Marks, func(event.Mark) bool { i++; return excluded(n.Neighbours[i]) })
+		}
 		n.Neighbours = slices.DeleteFunc(n.Neighbours, excluded)
 		n.Edges = slices.DeleteFunc(n.Edges, func(e event.Edge) bool { return excluded(e.Source) || excluded(e.Target) })
 	}

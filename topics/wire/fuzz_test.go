@@ -42,6 +42,9 @@ func FuzzNode(f *testing.F) {
 	f.Add([]byte(`[{"source":1,"target":"b"},{"source":1,"target":2,"remove":true,"time":3}]`), true)
 	f.Add([]byte(`{"id":1,"neighbors":["b"],"remove":true}`), true)
 	f.Add(AppendNode(nil, &event.Node{Edges: []event.Edge{{Target: event.ID{Str: "b"}}, {Remove: true}}, Time: 5}), false)
+	f.Add(AppendNode(nil, &event.Node{Edges: []event.Edge{{Target: event.ID{Str: "b"}, Mark: event.Mark{Kind: "paid", Weight: 2.5}}}}), false)
+	f.Add(AppendNode(nil, &event.Node{Featureless: true, Neighbours: []event.ID{{Num: 1}, {Num: 2}}, Marks: []event.Mark{{}, {Kind: "paid", Weight: 3, In: true}}}), false)
+	f.Add([]byte(`{"id":1,"features":[1],"neighbours":[2,{"id":"a","kind":"paid","weight":1e3,"in":true}]}`), true)
 	f.Add(AppendNode(nil, &event.Node{Featureless: true, Remove: true, Neighbours: []event.ID{{Num: 1}}}), false)
 	f.Add([]byte(namedJSON), true)
 	for _, b := range attacks() {
@@ -114,6 +117,18 @@ func checkNode(t *testing.T, n *event.Node) {
 	}
 	if (n.Dense == nil) == (n.Index == nil) || len(n.Index) != len(n.Value) {
 		t.Fatalf("the features are not in exactly one of the two forms: %+v", n)
+	}
+	if n.Marks != nil && len(n.Marks) != len(n.Neighbours) {
+		t.Fatalf("%d marks of %d neighbours", len(n.Marks), len(n.Neighbours))
+	}
+	marks := slices.Clone(n.Marks)
+	for _, e := range n.Edges {
+		marks = append(marks, e.Mark)
+	}
+	for _, m := range marks {
+		if len(m.Kind) > maxKind || !(m.Weight >= 0) || math.IsInf(float64(m.Weight), 0) {
+			t.Fatalf("the mark %v of an edge", m)
+		}
 	}
 	if len(n.Neighbours) > 1<<16 || len(n.Dense) > 1<<20 || len(n.Index) > 1<<20 {
 		t.Fatalf("%d neighbours, %d features, %d indices: beyond the limits", len(n.Neighbours), len(n.Dense), len(n.Index))

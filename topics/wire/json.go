@@ -54,10 +54,15 @@ func valueJSON(b []byte) (field, error) {
 func (in *input) object(text field, names ...string) ([]field, error) {
 	members := in.members[:len(names)]
 	clear(members)
+	return members, in.objectInto(members, text, names...)
+}
+
+// objectInto is object into members, which are nil.
+func (in *input) objectInto(members []field, text field, names ...string) error {
 	if string(text) == "null" {
-		return members, nil
+		return nil
 	}
-	err := text.each(func(name []byte, value field) error {
+	return text.each(func(name []byte, value field) error {
 		i := slices.IndexFunc(names, func(known string) bool { return strings.EqualFold(known, string(name)) })
 		switch {
 		case i < 0 && value.given():
@@ -69,7 +74,6 @@ func (in *input) object(text field, names ...string) ([]field, error) {
 		}
 		return nil
 	})
-	return members, err
 }
 
 // each calls member for each member of an object. The name is valid during the call.
@@ -265,6 +269,12 @@ func (f field) indices(limits Limits) ([]uint32, error) {
 }
 
 func (f field) ids(limits Limits) ([]event.ID, error) {
+	return f.idsOr(limits, nil)
+}
+
+// idsOr reads a list of ids. For an element that is an object it calls the function, unless
+// nil, with the element's index and the length of the list.
+func (f field) idsOr(limits Limits, object func(i, n int, item field) (event.ID, error)) ([]event.ID, error) {
 	if !f.given() {
 		return nil, nil
 	}
@@ -281,7 +291,12 @@ func (f field) ids(limits Limits) ([]event.ID, error) {
 		var item field
 		var err error
 		item, rest = cutItem(rest)
-		if ids[i], err = item.id(limits.MaxID); err != nil {
+		if object != nil && item[0] == '{' {
+			ids[i], err = object(i, n, item)
+		} else {
+			ids[i], err = item.id(limits.MaxID)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

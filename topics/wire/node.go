@@ -29,7 +29,9 @@ func (in *input) node(n *event.Node, limits Limits) error {
 // value is a field of an event, in msgpack or JSON.
 type value interface {
 	id(limit int) (event.ID, error)
-	ids(Limits) ([]event.ID, error)
+	neighbours(*input, Limits) ([]event.ID, []event.Mark, error)
+	text(limit int) (string, error)
+	number() (float32, error)
 	numbers(Limits) ([]float32, error)
 	isNamed() bool
 	named(*input, Limits) ([]event.Attribute, error)
@@ -40,7 +42,7 @@ type value interface {
 
 // nodeNames are the fields of a node event, in the order in which those of an object are
 // read.
-var nodeNames = []string{"id", "source", "target", "remove", "features", "indices", "values", "neighbours", "neighbors", "context", "departed", "time"}
+var nodeNames = []string{"id", "source", "target", "remove", "features", "indices", "values", "neighbours", "neighbors", "context", "departed", "time", "kind", "weight"}
 
 // read reads a field of a node event by its name.
 func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limits) (known bool, err error) {
@@ -71,7 +73,7 @@ func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limit
 			return true, refusef(event.Undecodable, "neighbours and neighbors: give one of them")
 		}
 		s.hasNeighbours = true
-		n.Neighbours, err = v.ids(limits)
+		n.Neighbours, n.Marks, err = v.neighbours(in, limits)
 	case "context":
 		n.Context, err = v.boolean()
 	case "departed":
@@ -79,7 +81,7 @@ func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limit
 	case "time":
 		n.Time, err = v.integer()
 	default:
-		return false, nil
+		return readMark(&s.edge.Mark, key, v)
 	}
 	return true, err
 }
@@ -100,12 +102,15 @@ func (in *input) form(n *event.Node, s *shape) error {
 		if s.hasTarget {
 			in.unknown([]byte("target"))
 		}
+		if s.edge.Mark != (event.Mark{}) {
+			in.unknown([]byte("kind or weight"))
+		}
 	case !s.hasSource && !s.hasTarget:
 		return refusef(event.BadID, "there is no id, nor the source and target of an edge")
 	case !s.hasSource || !s.hasTarget:
 		return refusef(event.BadID, "an edge needs a source and a target")
 	case !plain || s.hasNeighbours || n.Context || n.Departed:
-		return refusef(event.Undecodable, "an edge by source and target has no fields but remove and time")
+		return refusef(event.Undecodable, "an edge by source and target has no fields but kind, weight, remove and time")
 	default:
 		n.ID = s.edge.Source
 		n.Edges = append(in.newEdges(1)[:0], s.edge)
@@ -168,13 +173,14 @@ func endOfList(n *event.Node) error {
 	return nil
 }
 
-// ids reads a list of ids, with a fast path for short integers.
-func (in *input) ids(limits Limits) ([]event.ID, error) {
+// neighbours reads a list of ids, with a fast path for short integers, and of maps with ids
+// and marks. marks is nil if there is no map.
+func (in *input) neighbours(_ *input, limits Limits) (ids []event.ID, marks []event.Mark, err error) {
 	count, _, err := in.list(0, limits.MaxNeighbours, event.TooManyNeighbours)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	ids := in.newIDs(count)
+	ids = in.newIDs(count)
 	rest, at := in.rest(), 0
 	for i := range ids {
 		if num, size := short(rest[at:]); size > 0 {
@@ -183,13 +189,21 @@ func (in *input) ids(limits Limits) ([]event.ID, error) {
 			continue
 		}
 		in.advance(at)
-		if ids[i], err = in.id(limits.MaxID); err != nil {
-			return nil, err
+		if code, end := in.peek(); end == nil && isMap(code) {
+			if marks == nil {
+				marks = make([]event.Mark, count)
+			}
+			err = in.neighbour(&ids[i], &marks[i], limits)
+		} else {
+			ids[i], err = in.id(limits.MaxID)
+		}
+		if err != nil {
+			return nil, nil, err
 		}
 		rest, at = in.rest(), 0
 	}
 	in.advance(at)
-	return ids, nil
+	return ids, marks, nil
 }
 
 // departure reads the key of a record with a null value: the id of the node that
@@ -211,7 +225,7 @@ func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
 // checkNode enforces the invariants of event.Node, for both encodings.
 func (in *input) checkNode(n *event.Node, limits Limits) error {
 	if n.Departed {
-		n.Dense, n.Index, n.Value, n.Named, n.Neighbours, n.Implicit, n.Context = nil, nil, nil, nil, nil, nil, false
+		n.Dense, n.Index, n.Value, n.Named, n.Neighbours, n.Implicit, n.Marks, n.Context = nil, nil, nil, nil, nil, nil, nil, false
 		return nil
 	}
 	if n.OnlyEdges() {
@@ -320,11 +334,7 @@ func AppendNode(dst []byte, n *event.Node) []byte {
 		o.singles(n.Value)
 	}
 	if len(n.Neighbours) > 0 {
-		o.text("neighbours")
-		o.list(len(n.Neighbours))
-		for _, id := range n.Neighbours {
-			o.id(id)
-		}
+		o.neighbours(n)
 	}
 	if n.Remove {
 		o.text("remove")
@@ -348,7 +358,7 @@ func (o *output) edges(n *event.Node) {
 	}
 	for i, e := range n.Edges {
 		timed := i == 0 && n.Time != 0
-		fields := 2
+		fields := 2 + markFields(e.Mark)
 		for _, has := range [...]bool{e.Remove, timed} {
 			if has {
 				fields++
@@ -359,6 +369,7 @@ func (o *output) edges(n *event.Node) {
 		o.id(e.Source)
 		o.text("target")
 		o.id(e.Target)
+		o.mark(e.Mark)
 		if e.Remove {
 			o.text("remove")
 			o.boolean(true)
@@ -401,12 +412,12 @@ func (in *input) nodeFieldsJSON(text field, n *event.Node, s *shape, limits Limi
 	if err != nil {
 		return err
 	}
-	const id, source, target, neighbours, neighbors = 0, 1, 2, 7, 8
+	const id, source, target, neighbours, neighbors, kind = 0, 1, 2, 7, 8, 12
 	s.hasID, s.hasSource, s.hasTarget = members[id].given(), members[source].given(), members[target].given()
 	byEnds := s.hasSource && s.hasTarget && !s.hasID
 	s.hasNeighbours = members[neighbours].given() && members[neighbors].given() // which read refuses
 	for i := range members {
-		if v := &members[i]; v.given() && (i != source && i != target || byEnds) {
+		if v := &members[i]; v.given() && (i != source && i != target && i < kind || byEnds) {
 			if _, err := s.read(in, n, []byte(nodeNames[i]), v, limits); err != nil {
 				return err
 			}

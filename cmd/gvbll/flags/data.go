@@ -99,6 +99,10 @@ func (s *DataSet) String() string {
 func (s *DataSet) Stream() *sender.Stream {
 	batches := append([][]int32{append(append([]int32(nil), s.Split.Train...), s.Split.Warmup...)}, s.Split.Steps...)
 	neighbours := s.Arrivals(batches)
+	var between map[[2]int32][]int
+	if s.Kinds != nil {
+		between = s.EdgesBetween()
+	}
 	var time int64
 	item := func(v int32, context bool) sender.Item {
 		x := s.Features[v]
@@ -111,7 +115,7 @@ func (s *DataSet) Stream() *sender.Stream {
 			}
 		}
 		for _, u := range neighbours[v] {
-			n.Neighbours = append(n.Neighbours, s.ID(u))
+			s.name(&n, u, between[[2]int32{min(u, v), max(u, v)}])
 		}
 		return sender.Item{Node: n, Class: s.ClassOf(v)}
 	}
@@ -148,6 +152,19 @@ func (s *DataSet) named(v int32) []event.Attribute {
 	return list
 }
 
+// name has an event name the neighbour u: once, or for each of the edges, which have kinds.
+func (s *DataSet) name(n *event.Node, u int32, edges []int) {
+	if s.Kinds == nil {
+		n.Neighbours = append(n.Neighbours, s.ID(u))
+		return
+	}
+	for _, e := range edges {
+		m := s.Marks[e]
+		n.Neighbours = append(n.Neighbours, s.ID(u))
+		n.Marks = append(n.Marks, event.Mark{Kind: s.Kinds[m.Kind].Name, Weight: m.Weight, In: s.Kinds[m.Kind].Directed && s.Edges[e][0] == u})
+	}
+}
+
 // ID returns a node's id as events have it.
 func (s *DataSet) ID(v int32) event.ID {
 	text, number := s.IDs.At(v)
@@ -162,7 +179,11 @@ func (s *DataSet) Training() model.Data {
 		d.X = append(d.X, s.Features[v])
 		d.Labels = append(d.Labels, s.Labels[v])
 	}
-	d.Src, d.Dst = s.Subgraph(s.Split.Train)
+	if d.Kinds = s.Kinds; d.Kinds != nil {
+		d.Src, d.Dst, d.Mean, d.Weight = s.MarkedSubgraph(s.Split.Train)
+	} else {
+		d.Src, d.Dst = s.Subgraph(s.Split.Train)
+	}
 	return d
 }
 

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// payments returns the folder of a graph of 600 accounts of two classes, with payments, which
+// are directed and weighted and join equal classes, and shared devices, which join any.
+func payments(t *testing.T) string {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	var nodes, edges strings.Builder
+	nodes.WriteString("id,label,time,x,y,z\n")
+	edges.WriteString("source,target,kind,weight,directed\n")
+	for v := range 600 {
+		fmt.Fprintf(&nodes, "a%d,%s,%d,%.3f,%.3f,%.3f\n", v, []string{"fair", "fraud"}[v%2], v, rng.NormFloat64()+float64(v%2), rng.NormFloat64(), rng.NormFloat64())
+		for range min(v/2, 4) {
+			fmt.Fprintf(&edges, "a%d,a%d,paid,%.2f,true\n", v, v%2+2*rng.IntN(v/2), 1+9*rng.Float64())
+			fmt.Fprintf(&edges, "a%d,a%d,device,,\n", v, rng.IntN(v))
+		}
+	}
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "nodes.csv"), []byte(nodes.String()), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "edges.csv"), []byte(edges.String()), 0o600))
+	return dir
+}
+
+// TestKindsOfEdges: from a table of edges with kinds to predictions: a model that tells them
+// apart is trained, its graph is sent and served with kinds, and an audit repeats what was
+// published. Encoders that cannot are refused in a line.
+func TestKindsOfEdges(t *testing.T) { onKFake(t, testKindsOfEdges) }
+
+func testKindsOfEdges(t *testing.T, sh *shell) {
+	data, dir := payments(t), t.TempDir()
+	summary := sh.demo([]string{"demo", "--data", data, "--train-share", "0.4", "--steps", "6", "--label-delay", "1", "--epochs", "30", "--json", "--brokers", sh.addr, "--dir", dir})
+	if summary.Predictions != 360 || summary.Labels != 360 {
+		t.Errorf("%d predictions and %d labels learned, want 360 of each", summary.Predictions, summary.Labels)
+	}
+	file := filepath.Join(dir, "model.safetensors")
+	if code, out, errs := sh.command("audit", "--model", file, "--brokers", sh.addr); code != exitOK {
+		t.Errorf("the audit ends with %d: %s%s", code, out, errs)
+	}
+	if out := sh.gvbll("inspect", file); !strings.Contains(out, "convs.0.root") {
+		t.Errorf("the model does not tell kinds apart:\n%s", out)
+	}
+	code, _, errs := sh.command("train", "--data", data, "--encoder", "gat", "--out", filepath.Join(dir, "gat.safetensors"))
+	if code == exitOK || !strings.Contains(errs, "the edges have kinds or weights, which graphsage hears") {
+		t.Errorf("an encoder without kinds: exit code %d, %s", code, errs)
+	}
+}
