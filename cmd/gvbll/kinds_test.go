@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
 // payments returns the folder of a graph of 600 accounts of two classes, with payments, which
@@ -51,5 +54,58 @@ func testKindsOfEdges(t *testing.T, sh *shell) {
 	code, _, errs := sh.command("train", "--data", data, "--encoder", "gat", "--out", filepath.Join(dir, "gat.safetensors"))
 	if code == exitOK || !strings.Contains(errs, "the edges have kinds or weights, which graphsage hears") {
 		t.Errorf("an encoder without kinds: exit code %d, %s", code, errs)
+	}
+}
+
+// TestPaymentsRecipe: the recipe of docs/recipes.md with fewer payments: a model is trained on
+// a table of payments with kinds of edges, and serves their events in windows of event time,
+// in which each label comes weeks after its payment and is learned.
+func TestPaymentsRecipe(t *testing.T) { onKFake(t, testPaymentsRecipe) }
+
+func testPaymentsRecipe(t *testing.T, sh *shell) {
+	recipes, err := os.ReadFile("../../docs/recipes.md")
+	must(t, err)
+	dir := t.TempDir()
+	data, file := filepath.Join(dir, "payments"), filepath.Join(dir, "model.safetensors")
+	d, err := flags.SavePayments(data, dataset.PaymentsConfig{Payments: 1500, Seed: 1, OneIn: 30, Drift: 1})
+	must(t, err)
+	g := sh.graph("gvbll", 1)
+	var stop func()
+	for _, line := range []string{
+		"gvbll train --data payments --out model.safetensors",
+		"gvbll topics --create",
+		"gvbll work --model model.safetensors --event-time 24h --watermark lateness=1h",
+		"gvbll send --events payments/events.jsonl",
+		"gvbll audit --model model.safetensors",
+	} {
+		if !strings.Contains(string(recipes), "\n    "+line) {
+			t.Errorf("docs/recipes.md has no line %q", line)
+		}
+		line = strings.NewReplacer("payments/", data+"/", "data payments", "data "+data, "model.safetensors", file).Replace(line)
+		args := strings.Fields(line)[1:]
+		switch args[0] {
+		case "train":
+			sh.gvbll(append(args, "--epochs", "20")...)
+		case "work":
+			stop = g.work(args[1:]...)
+		case "audit":
+			g.awaitTaken()
+			stop()
+			fallthrough
+		default:
+			sh.gvbll(append(args, "--brokers", sh.addr)...)
+		}
+	}
+	stream := 0
+	for _, part := range d.Given.Parts[0] {
+		if part == dataset.InTest {
+			stream++
+		}
+	}
+	if out := sh.gvbll("tail", "--json", "--no-follow", "--brokers", sh.addr); strings.Count(out, `"node":"payment-`) != stream {
+		t.Errorf("%d predictions, want one of each of %d payments", strings.Count(out, `"node":"payment-`), stream)
+	}
+	if out := sh.gvbll("dead-letters", "--brokers", sh.addr); strings.Count(out, "\n") > 1 {
+		t.Errorf("dead letters:\n%s", out)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,8 +85,12 @@ func (g *testGraph) work(args ...string) (stop func()) {
 	var out, errs lines
 	g.errs = &errs
 	ended := make(chan int, 1)
+	common := []string{"work", "--brokers", g.sh.addr, "--http", "127.0.0.1:0", "--commit-interval", "5ms"}
+	if !slices.Contains(args, "--event-time") {
+		common = append(common, "--linger", "5ms")
+	}
 	go func() {
-		ended <- run(ctx, append([]string{"work", "--brokers", g.sh.addr, "--http", "127.0.0.1:0", "--linger", "5ms", "--commit-interval", "5ms"}, args...), g.sh.process(&out, &errs))
+		ended <- run(ctx, append(common, args...), g.sh.process(&out, &errs))
 	}()
 	return func() {
 		g.t.Helper()

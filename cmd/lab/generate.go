@@ -11,10 +11,12 @@ import (
 // defines.
 type generateCmd struct {
 	Out   string `help:"Folder to write nodes.csv, edges.csv and dataset.json into, for --data." required:"" type:"path" placeholder:"DIR"`
+	Like  string `help:"What the graph is like: citations; or payments, with cards, merchants and devices, frauds and late chargebacks (docs/transactions.md)." enum:"citations,payments" default:"citations" placeholder:"citations"`
 	Drift string `help:"Drift: none, moderate, strong or abrupt." enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
 	Seed  uint64 `help:"Seed of all draws." default:"1"`
-	Nodes int    `help:"Number of nodes." default:"6000"`
+	Nodes int    `help:"Number of nodes; of payments, to which their cards, merchants and devices come." default:"6000"`
 	Steps int    `help:"Number of steps to cut the stream into." default:"50"`
+	OneIn int    `help:"A payment in so many is a fraud." default:"300"`
 
 	Years  int     `help:"Number of years that the graph grows for." default:"30"`
 	Growth float64 `help:"Growth factor a year." default:"1.2"`
@@ -48,7 +50,9 @@ type generateCmd struct {
 func (generateCmd) Help() string {
 	return "Writes a growing citation graph whose features, class shares and homophily drift. " +
 		"Nodes are in order of arrival, with a split: the first 53.7 % are for training, those up to 71.3 % for warm-up, and the others are the stream. " +
-		"With all but --drift, --seed and --steps left out, '--data DIR' gives the same model and the same predictions, to the bit, as '--drift' of 'gvbll demo', 'train' and 'send' with the same seed and steps."
+		"With all but --drift, --seed and --steps left out, '--data DIR' gives the same model and the same predictions, to the bit, as '--drift' of 'gvbll demo', 'train' and 'send' with the same seed and steps.\n\n" +
+		"--like payments writes a year of payments instead, each with edges to its card, merchant and device and to the payment before it of each. " +
+		"The first 120 days are for training, the next 60 for warm-up, and events.jsonl, for 'gvbll send --events', has labels when they are known: a chargeback 20 to 60 days after the payment, others after 60."
 }
 
 // config returns the configuration of the synthetic graph with the flags applied.
@@ -77,7 +81,13 @@ func override[T any](field, flag *T) {
 }
 
 // Run makes the graph and writes it.
-func (c generateCmd) Run(p flags.Process) error {
+func (c generateCmd) Run(p flags.Process, g flags.Given) error {
+	if c.Like == "payments" {
+		return c.payments(p, g)
+	}
+	if err := g.Check(flags.NoEffect(true, "no effect without --like payments: add it, or leave this out", "one-in")); err != nil {
+		return err
+	}
 	cfg, err := c.config()
 	if err != nil {
 		return err
@@ -90,5 +100,29 @@ func (c generateCmd) Run(p flags.Process) error {
 		return fmt.Errorf("--out %s: %w", c.Out, err)
 	}
 	_, err = fmt.Fprintf(p.Out, "%s: %s\n", c.Out, &flags.DataSet{Dataset: d, Split: split})
+	return err
+}
+
+// payments makes a year of payments and writes it.
+func (c generateCmd) payments(p flags.Process, g flags.Given) error {
+	if err := g.Check(flags.NoEffect(true, "no effect on --like payments: leave out one of them",
+		"steps", "years", "growth", "rot", "share", "hom", "late", "jump", "share-jump", "hom-jump", "cites", "cites-spread", "max-cites", "recency", "home", "cross",
+		"classes", "subtopics", "dim", "latent", "spread", "sub-spread", "noise", "feature-noise")); err != nil {
+		return err
+	}
+	cfg := dataset.PaymentsConfig{Payments: c.Nodes, Seed: c.Seed, OneIn: c.OneIn}
+	var err error
+	if cfg.Drift, cfg.Abrupt, err = dataset.PaymentsDrift(c.Drift); err != nil {
+		return flags.SettingError(err)
+	}
+	d, err := flags.SavePayments(c.Out, cfg)
+	if err != nil {
+		return fmt.Errorf("--out %s: %w", c.Out, err)
+	}
+	frauds := 0
+	for _, y := range d.Labels {
+		frauds += max(int(y), 0)
+	}
+	_, err = fmt.Fprintf(p.Out, "%s: %d payments, of which %d are frauds; %d nodes with cards, devices and merchants, %d edges\n", c.Out, c.Nodes, frauds, len(d.Labels), len(d.Edges))
 	return err
 }
