@@ -86,9 +86,9 @@ func (f field) each(member func(name []byte, value field) error) error {
 		key, rest = cutItem(rest)
 		value, rest = cutItem(rest)
 		name := []byte(key[1 : len(key)-1])
-		if bytes.IndexByte(name, '\\') >= 0 {
-			var s string
-			if err := json.Unmarshal(key, &s); err != nil {
+		if escaped(name) {
+			s, err := key.unescaped()
+			if err != nil {
 				return err
 			}
 			name = []byte(s)
@@ -98,6 +98,15 @@ func (f field) each(member func(name []byte, value field) error) error {
 		}
 	}
 	return nil
+}
+
+// escaped reports whether a text, with its quotes or without, is not what it stands for.
+func escaped(text []byte) bool { return bytes.IndexByte(text, '\\') >= 0 }
+
+// unescaped returns what a text stands for.
+func (f field) unescaped() (s string, err error) {
+	err = json.Unmarshal(f, &s)
+	return s, err
 }
 
 // elements returns the number of elements of a list.
@@ -152,9 +161,12 @@ func (f field) id(limit int) (event.ID, error) {
 		return event.ID{}, refusef(event.BadID, "there is no id")
 	}
 	if f[0] == '"' {
-		var s string
-		if err := json.Unmarshal(f, &s); err != nil {
-			return event.ID{}, err
+		s := string(f[1 : len(f)-1])
+		if escaped(f) {
+			var err error
+			if s, err = f.unescaped(); err != nil {
+				return event.ID{}, err
+			}
 		}
 		if s == "" || len(s) > limit {
 			return event.ID{}, refusef(event.BadID, "a string id needs 1 to %d bytes of UTF-8", limit)

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"encoding/json"
 	"math"
 	"strconv"
 
@@ -125,12 +124,8 @@ func (f field) named(in *input, limits Limits) ([]event.Attribute, error) {
 		case len(name) > maxAttributeName:
 			return refusef(event.Undecodable, "a name of %d bytes, the limit is %d", len(name), maxAttributeName)
 		}
-		a := event.Attribute{Name: in.newText(name)}
-		if err := value.attribute(in, &a, limits); err != nil {
-			return err
-		}
-		list = append(list, a)
-		return nil
+		list = append(list, event.Attribute{Name: in.newText(name)})
+		return value.attribute(in, &list[len(list)-1], limits)
 	})
 	return list, err
 }
@@ -140,11 +135,11 @@ func (f field) attribute(in *input, a *event.Attribute, limits Limits) (err erro
 	case !f.given():
 	case f[0] == '"':
 		a.Kind = event.Text
-		if inner := f[1 : len(f)-1]; bytes.IndexByte(inner, '\\') < 0 {
+		if inner := f[1 : len(f)-1]; !escaped(inner) {
 			a.Text = in.newText(inner)
 			return nil
 		}
-		return json.Unmarshal(f, &a.Text)
+		a.Text, err = f.unescaped()
 	case f[0] == '[':
 		a.Kind = event.Numbers
 		a.Numbers, err = f.numbers(limits)
