@@ -66,6 +66,9 @@ type Config struct {
 	// Map is how the records of the inputs become events, "" for our own format. The engine
 	// does not use it; what it steps depends on it.
 	Map string
+	// PartialUpdates says that an event with features by name changes those that it names, and
+	// leaves the others of its node as they are. It has no effect on a model without a schema.
+	PartialUpdates bool
 	// MaxWaitingEdges bounds the edges kept until their other node arrives. When it
 	// is exceeded, or when the ids of these nodes exceed 256 bytes per edge, the
 	// oldest are dropped. Zero means 262,144.
@@ -203,5 +206,5 @@ func (c Config) Waiting() serve.PendingConfig {
 
 // Structure returns the settings of what enters, for a model.
 func (c Config) Structure(m *model.Model) structure.Config {
-	return structure.Config{Encoder: m.Encoder, Normalizer: m.Normalizer, Schema: m.Schema, Classes: len(m.Classes), MaxWaitingEdges: c.MaxWaitingEdges, Kinds: m.Kinds}
+	return structure.Config{Encoder: m.Encoder, Normalizer: m.Normalizer, Schema: m.Schema, Classes: len(m.Classes), MaxWaitingEdges: c.MaxWaitingEdges, Kinds: m.Kinds, PartialUpdates: c.PartialUpdates}
 }

@@ -25,6 +25,7 @@ type History struct {
 	place   map[string]int32
 	given   int // how many of classes were given; labels by index mean these
 	stands  serve.Standing
+	partial bool
 	next    int64
 	out     event.Outcome // scratch: what an engine would refuse and count
 }
@@ -51,6 +52,7 @@ type HistoryConfig struct {
 	Schema   *attributes.Schema // of features by name, or nil to keep their names
 	Classes  []string           // of the model that serves, in its order; there may be none
 	Labels   serve.Standing     // is [Config.Labels]
+	Partial  bool               // is [Config.PartialUpdates]
 }
 
 // NewHistory returns an empty history.
@@ -64,12 +66,12 @@ func NewHistory(c HistoryConfig) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &History{waiting: serve.NewUnmatched(cfg.MaxWaitingLabels, c.Labels), stands: c.Labels, place: make(map[string]int32), given: len(c.Classes)}
+	h := &History{waiting: serve.NewUnmatched(cfg.MaxWaitingLabels, c.Labels), stands: c.Labels, partial: c.Partial, place: make(map[string]int32), given: len(c.Classes)}
 	for _, name := range c.Classes {
 		h.class(name)
 	}
 	h.pending = serve.NewPending(1, 1, cfg.Waiting())
-	h.nodes = structure.New(structure.Config{Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone}, Schema: c.Schema, KeepsNames: c.Schema == nil, MaxWaitingEdges: cfg.MaxWaitingEdges}, gnn.NewGraph(encoder), h.pending)
+	h.nodes = structure.New(structure.Config{Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone}, Schema: c.Schema, KeepsNames: c.Schema == nil, PartialUpdates: c.Partial, MaxWaitingEdges: cfg.MaxWaitingEdges}, gnn.NewGraph(encoder), h.pending)
 	h.nodes.Follow((*recorder)(h))
 	return h, nil
 }
@@ -84,7 +86,10 @@ func (h *History) Step(w *event.Window) {
 	h.nodes.Enter(w.Nodes, &h.out)
 	for _, a := range h.nodes.Accepted() {
 		r := &h.list[a.Number]
-		r.Named = cloned(a.Node.Named)
+		if !h.partial || r.Window < 0 || a.Node.Named == nil {
+			r.Named = nil
+		}
+		r.Named = merged(r.Named, a.Node.Named)
 		if r.Window < 0 {
 			r.ID, r.Window, r.Time, r.Context = a.Node.ID.Clone(), w.Number, a.Node.Time, a.Node.Context
 		}
@@ -117,12 +122,16 @@ func (h *History) Step(w *event.Window) {
 	h.pending.ReleaseRemoved()
 }
 
-// cloned returns attributes that share no memory with a window.
-func cloned(named []event.Attribute) []event.Attribute {
-	named = slices.Clone(named)
-	for i := range named {
-		a := &named[i]
+// merged returns attributes with those in more in place of their own, which share no memory
+// with a window.
+func merged(named, more []event.Attribute) []event.Attribute {
+	for _, a := range more {
 		a.Name, a.Text, a.Numbers = strings.Clone(a.Name), strings.Clone(a.Text), slices.Clone(a.Numbers)
+		if i := slices.IndexFunc(named, func(old event.Attribute) bool { return old.Name == a.Name }); i >= 0 {
+			named[i] = a
+		} else {
+			named = append(named, a)
+		}
 	}
 	return named
 }

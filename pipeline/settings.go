@@ -123,6 +123,19 @@ var settings = []setting{
 		get: func(c *Config) string { return c.Map },
 		set: func(c *Config, text string) error { c.Map = text; return nil },
 	},
+	{
+		name: "partial-updates", absent: true,
+		get: func(c *Config) string {
+			if c.PartialUpdates {
+				return "true"
+			}
+			return ""
+		},
+		set: func(c *Config, text string) (err error) {
+			c.PartialUpdates, err = strconv.ParseBool(text)
+			return err
+		},
+	},
 }
 
 // formatNumber returns the shortest text that reads back as v.

@@ -36,6 +36,8 @@ import "github.com/gvbll/gvbll/pipeline/snapshots"
 //	nodes.label            I32   n: class, -1 for none
 //	nodes.context          U8    n: 1 for a context node
 //	nodes.ID               ids   n
+//	nodes.kept             I32   n: bytes of the features that an update may leave out, if Config.PartialUpdates is set
+//	nodes.features         U8    these, see [attributes.Encoder.Keep]
 //	pending.node           I32   p: numbers
 //	pending.window         I64   p: window in which the node was served
 //	pending.time           I64   p: event time of the arrival

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"io"
+	"math/rand/v2"
 	"os"
 	"regexp"
 	"strings"
@@ -52,6 +53,7 @@ func TestTensorsAreDocumented(t *testing.T) {
 			written[name] = dtype
 		}
 	}
+	accounts := accountModel(t, rand.New(rand.NewPCG(1, 1)))
 	for _, seed := range []uint64{0, 1, poolSeeds, poolSeeds + 1} {
 		_, m, cfg, l := lived(t, seed, 0)
 		cfg.Rescore = pipeline.Rescoring{After: 1}
@@ -63,6 +65,7 @@ func TestTensorsAreDocumented(t *testing.T) {
 			e.Step(windows[len(windows)-1])
 		}
 		note(snapshotOf(t, e, nil))
+		note(snapshotOf(t, pipelinetest.NewEngine(t, accounts, pipeline.Config{PartialUpdates: true}), nil))
 		for _, b := range shardTensors(t, m, windows) {
 			note(b)
 		}

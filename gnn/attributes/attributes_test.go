@@ -210,16 +210,55 @@ func FuzzSchema(f *testing.F) {
 		}
 		e := NewEncoder(&s)
 		e.Begin(int64(number))
-		_ = e.Text(name, value)
+		if e.Text(name, value) != nil {
+			e.Begin(int64(number))
+		}
 		x := e.End()
 		if err := x.Validate(s.Width()); err != nil {
 			t.Fatal(err)
+		}
+		kept := e.Keep(nil)
+		if !e.Resume(int64(number), kept) || cmp.Diff(x, e.End()) != "" {
+			t.Fatalf("kept as %x, %v comes back", kept, x)
 		}
 		e.Begin(1)
 		_ = e.Number(name, number)
 		if err := e.End().Validate(s.Width()); err != nil {
 			t.Fatal(err)
 		}
+	})
+}
+
+// FuzzResume: whatever is given for a row that was kept, what is accepted encodes to finite
+// columns, and is kept as something that comes back.
+func FuzzResume(f *testing.F) {
+	columns, times := payments(40)
+	if err := Infer(columns); err != nil {
+		f.Fatal(err)
+	}
+	s, err := Learn(columns, times, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})
+	if err != nil {
+		f.Fatal(err)
+	}
+	e := NewEncoder(s)
+	for row := range 5 {
+		if _, err := EncodeRow(e, columns, times, row); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(e.Keep(nil), int64(row))
+	}
+	f.Fuzz(func(t *testing.T, kept []byte, at int64) {
+		if !e.Resume(at, kept) {
+			return
+		}
+		x := e.End()
+		if err := x.Validate(s.Width()); err != nil {
+			t.Fatal(err)
+		}
+		if !e.Resume(at, e.Keep(nil)) || cmp.Diff(x, e.End()) != "" {
+			t.Fatalf("%x was accepted, and does not come back", kept)
+		}
+		e.Reset()
 	})
 }
 

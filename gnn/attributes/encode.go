@@ -12,22 +12,32 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 )
 
-// Encoder turns the named values of one row after another into vectors: Begin, a call for
-// each value, and End. A name that is not given is a gap; one given twice counts as last
-// given. It is not safe for concurrent use.
+// Encoder turns the named values of one row after another into vectors: Begin or Resume, a
+// call for each value, and End. A name that is not given is a gap; one given twice counts as
+// last given. After an error the row is void. It is not safe for concurrent use.
 type Encoder struct {
 	schema *Schema
 	at     map[string]int // attributes by name
 	from   []int          // first column, by attribute; then the width
 	time   int64          // of the event
 	row    []float32      // columns of the current row
-	given  []bool         // by attribute, of the current row
+	given  []given        // by attribute, of the current row
+	when   []int64        // by attribute, its time in milliseconds since 1970
 	tally  Tally
 
 	// The vectors since Reset.
 	values  []float32
 	indices []uint32
 }
+
+// given says what a row has of an attribute.
+type given uint8
+
+const (
+	nothing given = iota
+	value
+	other // a category that training did not have
+)
 
 // Tally counts the rows that an [Encoder] turned, by attribute.
 type Tally struct {
@@ -42,7 +52,7 @@ type Tally struct {
 // NewEncoder returns an encoder of a schema that [Schema.Check] accepts.
 func NewEncoder(s *Schema) *Encoder {
 	n := len(s.Attributes)
-	e := &Encoder{schema: s, at: s.places(), given: make([]bool, n), tally: newTally(n)}
+	e := &Encoder{schema: s, at: s.places(), given: make([]given, n), when: make([]int64, n), tally: newTally(n)}
 	width := 0
 	for i := range s.Attributes {
 		e.from = append(e.from, width)
@@ -87,7 +97,7 @@ func (e *Encoder) attribute(name string) (a *Attribute, i int, columns []float32
 	}
 	columns = e.row[e.from[i]:e.from[i+1]]
 	clear(columns)
-	e.given[i] = true
+	e.given[i] = value
 	return &e.schema.Attributes[i], i, columns
 }
 
@@ -95,7 +105,7 @@ func (e *Encoder) attribute(name string) (a *Attribute, i int, columns []float32
 func (e *Encoder) Gap(name string) {
 	if i, known := e.at[name]; known {
 		clear(e.row[e.from[i]:e.from[i+1]])
-		e.given[i] = false
+		e.given[i] = nothing
 	} else {
 		e.tally.Unknown++
 	}
@@ -113,13 +123,13 @@ func (e *Encoder) Number(name string, v float64) error {
 	case math.IsInf(v, 0):
 		return fmt.Errorf("attribute %.40s: a number is infinite", name)
 	case a.Kind == Number:
-		e.number(a, i, x, v)
+		a.number(x, v)
 	case a.Kind == Boolean && (v == 0 || v == 1):
 		x[0] = float32(v)
 	case a.Kind == Category, a.Kind == Text:
 		return e.Text(name, strconv.FormatFloat(v, 'f', -1, 64))
 	case a.Kind == Time && math.Abs(v) < latest:
-		e.moment(a, x, int64(math.Floor(v)))
+		e.moment(i, x, int64(math.Floor(v)))
 	default:
 		return wrong(a, strconv.FormatFloat(v, 'g', -1, 64))
 	}
@@ -131,7 +141,7 @@ const latest = 1 << 60
 
 // Bool gives true or false.
 func (e *Encoder) Bool(name string, v bool) error {
-	if i, known := e.at[name]; known && e.schema.Attributes[i].Kind == Category {
+	if i, known := e.at[name]; known && (e.schema.Attributes[i].Kind == Category || e.schema.Attributes[i].Kind == Text) {
 		return e.Text(name, strconv.FormatBool(v))
 	}
 	if v {
@@ -140,8 +150,13 @@ func (e *Encoder) Bool(name string, v bool) error {
 	return e.Number(name, 0)
 }
 
-// Text gives a text, which for a number, a boolean, a time or a vector is read as one.
+// Text gives a text, which for a number, a boolean, a time or a vector is read as one. It may be
+// that of a gap.
 func (e *Encoder) Text(name, text string) error {
+	if IsGap(text) {
+		e.Gap(name)
+		return nil
+	}
 	a, i, x := e.attribute(name)
 	if a == nil {
 		return nil
@@ -151,17 +166,11 @@ func (e *Encoder) Text(name, text string) error {
 		e.category(a, i, x, text)
 		return nil
 	case Text:
-		e.text(x, text)
+		setWords(x, text)
 		return nil
 	case Number:
-		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		switch {
-		case err != nil || math.IsInf(v, 0):
-		case math.IsNaN(v):
-			e.given[i] = false
-			return nil
-		default:
-			e.number(a, i, x, v)
+		if v, ok := parseNumber(text); ok {
+			a.number(x, v)
 			return nil
 		}
 	case Boolean:
@@ -173,7 +182,7 @@ func (e *Encoder) Text(name, text string) error {
 		}
 	case Time:
 		if at, ok := ParseTime(text); ok {
-			e.moment(a, x, at)
+			e.moment(i, x, at)
 			return nil
 		}
 	case Vector:
@@ -208,17 +217,16 @@ func wrong(a *Attribute, value string) error {
 	return fmt.Errorf("attribute %.40s: %.60s is no %s", a.Name, value, a.Kind)
 }
 
-func (e *Encoder) number(a *Attribute, i int, x []float32, v float64) {
+func (a *Attribute) number(x []float32, v float64) {
 	if a.Log {
 		v = signedLog(v)
 	}
-	z := (v - a.Mean) / a.SD
-	if math.Abs(z) > clip {
-		e.tally.Clipped[i]++
-		z = min(max(z, -clip), clip)
-	}
-	e.tally.Sum[i] += z
-	x[0] = float32(z)
+	x[0] = a.standard(v)
+}
+
+// standard returns a value standardised, and not beyond clip.
+func (a *Attribute) standard(v float64) float32 {
+	return float32(min(max((v-a.Mean)/a.SD, -clip), clip))
 }
 
 func signedLog(v float64) float64 {
@@ -233,14 +241,14 @@ func (e *Encoder) category(a *Attribute, i int, x []float32, text string) {
 		x[k] = 1
 		return
 	}
-	e.tally.Others[i]++
+	e.given[i] = other
 	if a.Others > 0 {
 		x[len(a.Values)] = 1
 	}
 }
 
-// text sets x to the counts of lower-case words by their hash, divided by the length.
-func (e *Encoder) text(x []float32, text string) {
+// setWords sets x to the counts of lower-case words by their hash, divided by the length.
+func setWords(x []float32, text string) {
 	total := 0.0
 	for word := range strings.FieldsSeq(text) {
 		h := uint32(2166136261) // FNV-1a
@@ -264,12 +272,12 @@ const (
 	dayMillis  = 24 * hourMillis
 )
 
-// moment sets x to the columns of a time, in milliseconds since 1970.
-func (e *Encoder) moment(a *Attribute, x []float32, at int64) {
-	if a.Aged {
+// moment sets x to the columns of attribute i, a time in milliseconds since 1970.
+func (e *Encoder) moment(i int, x []float32, at int64) {
+	e.when[i] = at
+	if a := &e.schema.Attributes[i]; a.Aged {
 		if e.time != 0 {
-			z := (logAge(e.time, at) - a.Mean) / a.SD
-			x[0] = float32(min(max(z, -clip), clip))
+			x[0] = a.standard(logAge(e.time, at))
 		}
 		x = x[1:]
 	}
@@ -305,12 +313,20 @@ var (
 func (e *Encoder) End() gnn.Vector {
 	e.tally.Rows++
 	for i := range e.schema.Attributes {
-		if e.given[i] {
-			continue
-		}
-		e.tally.Gaps[i]++
-		if a := &e.schema.Attributes[i]; a.Gaps > 0 && a.Kind != Text {
-			e.row[e.from[i+1]-1] = 1
+		a := &e.schema.Attributes[i]
+		switch x := e.row[e.from[i]:e.from[i+1]]; {
+		case e.given[i] == nothing:
+			e.tally.Gaps[i]++
+			if a.hasGapColumn() {
+				x[len(x)-1] = 1
+			}
+		case e.given[i] == other:
+			e.tally.Others[i]++
+		case a.Kind == Number:
+			e.tally.Sum[i] += float64(x[0])
+			if x[0] == clip || x[0] == -clip {
+				e.tally.Clipped[i]++
+			}
 		}
 	}
 	from := len(e.values)

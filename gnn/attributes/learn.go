@@ -62,7 +62,7 @@ func infer(name string, texts []string) (Kind, error) {
 		if _, ok := ParseTime(text); ok {
 			times++
 		}
-		if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(v, 0) {
+		if _, ok := parseNumber(text); ok {
 			numbers++
 		} else if odd == "" {
 			odd, oddRow = text, row+1
@@ -136,8 +136,8 @@ func (c *Column) learn(times []int64, rows []int32) (Attribute, error) {
 	case Number:
 		values := make([]float64, len(known))
 		for i, row := range known {
-			v, err := strconv.ParseFloat(c.Texts[row], 64)
-			if err != nil {
+			v, ok := parseNumber(c.Texts[row])
+			if !ok {
 				return a, fmt.Errorf("%.40q in row %d is no number", c.Texts[row], row+1)
 			}
 			values[i] = v
@@ -230,13 +230,17 @@ func EncodeRow(e *Encoder, columns []Column, times []int64, row int) (gnn.Vector
 	}
 	e.Begin(at)
 	for i := range columns {
-		if c := &columns[i]; IsGap(c.Texts[row]) {
-			e.Gap(c.Name)
-		} else if err := e.Text(c.Name, c.Texts[row]); err != nil {
+		if err := e.Text(columns[i].Name, columns[i].Texts[row]); err != nil {
 			return gnn.Vector{}, fmt.Errorf("row %d: %w", row+1, err)
 		}
 	}
 	return e.End(), nil
+}
+
+// parseNumber reads a finite number.
+func parseNumber(text string) (v float64, ok bool) {
+	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	return v, err == nil && math.Abs(v) <= math.MaxFloat64
 }
 
 func parseBool(text string) (v, ok bool) {

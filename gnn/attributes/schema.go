@@ -61,7 +61,7 @@ type Attribute struct {
 
 // Columns returns how many columns the attribute has.
 func (a *Attribute) Columns() (n int) {
-	if a.Gaps > 0 && a.Kind != Text {
+	if a.hasGapColumn() {
 		n++
 	}
 	switch a.Kind {
@@ -84,6 +84,9 @@ func (a *Attribute) Columns() (n int) {
 	}
 	return n
 }
+
+// hasGapColumn reports whether the last column is 1 in a gap.
+func (a *Attribute) hasGapColumn() bool { return a.Gaps > 0 && a.Kind != Text }
 
 // Width returns the number of columns of all attributes.
 func (s *Schema) Width() (n int) {
@@ -180,7 +183,7 @@ func (a *Attribute) String() string {
 	return text
 }
 
-// place returns the index of a name, -1 if the schema lacks it.
+// places returns the indices of attributes by name.
 func (s *Schema) places() map[string]int {
 	at := make(map[string]int, len(s.Attributes))
 	for i := range s.Attributes {

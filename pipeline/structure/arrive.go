@@ -120,6 +120,7 @@ func (n *Nodes) acceptNode(node *event.Node, i int, first int32, out *event.Outc
 		} else {
 			a.replaced[v] = node
 		}
+		n.keep(v, node)
 		a.accepted = append(a.accepted, Accepted{Node: node, Number: v, at: int32(i)})
 		return true
 	}
@@ -135,6 +136,7 @@ func (n *Nodes) acceptNode(node *event.Node, i int, first int32, out *event.Outc
 		n.states.Add(nodeState{})
 	}
 	n.states.At(v).label = none
+	n.keep(v, node)
 	n.context.set(v, node.Context)
 	n.index.enter(node.ID, v)
 	if node.Context {

@@ -113,6 +113,7 @@ func (n *Nodes) leave(id event.ID, out *event.Outcome) bool {
 	out.Counts.Departures++
 	n.index.leave(id)
 	n.change(v).gone = true
+	n.kept.set(v, "")
 	n.departed.leaving = append(n.departed.leaving, v)
 	return true
 }

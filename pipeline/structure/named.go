@@ -41,9 +41,14 @@ func (n *Nodes) Try(node *event.Node) (x gnn.Vector, why event.Reason, detail st
 	return x, why, detail
 }
 
-// encodeNamed encodes features by name.
+// encodeNamed encodes features by name: all of a node's, or, if updates may be partial, those
+// that the event names on top of those that were kept.
 func (n *Nodes) encodeNamed(node *event.Node) (gnn.Vector, error) {
-	n.named.Begin(node.Time)
+	if v, known := n.index.number(node.ID); known && n.kept != nil {
+		n.named.Resume(node.Time, []byte(n.kept.at(v)))
+	} else {
+		n.named.Begin(node.Time)
+	}
 	for i := range node.Named {
 		a := &node.Named[i]
 		var err error

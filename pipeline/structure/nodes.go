@@ -37,6 +37,7 @@ type Nodes struct {
 	arrivals  arrivals   // of the current window
 	removals  removals   // of the current window
 	kinds     *marks     // nil for a model that does not tell kinds of edges apart
+	kept      *kept      // nil unless updates may be partial
 
 	frozen snapshot.Freeze[nodeRecord]
 }
@@ -112,6 +113,7 @@ type Config struct {
 	Classes         int                // number of labels that a node may have
 	MaxWaitingEdges int
 	Kinds           gnn.EdgeKinds // that the encoder tells apart, nil for none
+	PartialUpdates  bool          // see [pipeline.Config]
 	// KeepsNames accepts features by name as they are, for followers that need no vectors.
 	KeepsNames bool
 }
@@ -126,6 +128,9 @@ func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
 	}
 	if cfg.Schema != nil {
 		n.named = attributes.NewEncoder(cfg.Schema)
+		if cfg.PartialUpdates {
+			n.kept = &kept{}
+		}
 	}
 	return n
 }

@@ -14,7 +14,8 @@ type nodeRecord struct {
 	nodeState
 	context uint8 // 1 for a node of the context, and twice the node's past
 	id      event.ID
-	order   int64 // 0 while departed.order is nil
+	order   int64  // 0 while departed.order is nil
+	kept    string // see kept
 }
 
 func (n *Nodes) record(v int32) nodeRecord {
@@ -22,6 +23,7 @@ func (n *Nodes) record(v int32) nodeRecord {
 	if n.departed.order != nil {
 		r.order = n.departed.order[v]
 	}
+	r.kept = n.kept.at(v)
 	return r
 }
 
@@ -76,6 +78,7 @@ func (n *Nodes) State(s *snapshot.Schema) {
 		}
 		return n.enterRestored(int32(v), id)
 	})
+	n.keptState(s, count)
 	s.Check(func() error {
 		if entered < count {
 			return snapshot.Damaged("%d ids of %d nodes", entered, count)

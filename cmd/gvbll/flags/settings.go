@@ -23,8 +23,10 @@ type Engine struct {
 	Rescore      rescoreFlag `help:"Predict nodes again until their label comes, and publish revisions. after=N: whenever N edges were added to a node (1 when left out). confidence=P: publish only what crosses this confidence, up or down. Such as after=3,confidence=0.8; off when left out." placeholder:"NAME=NUMBER,..." group:"revisions"`
 	RescoreLimit int         `help:"Predict at most this many nodes again in a window." default:"100" group:"revisions"`
 	Labels       string      `help:"Which label of a node stands when it gets different ones: last, a later one corrects the one before or withdraws it (docs/wire-format.md); or first, later ones are refused. Scores are of the first. A graph with shards keeps the first." enum:"last,first" default:"last" placeholder:"last" group:"update"`
-	Map          mapFlag     `help:"File that says how records of somebody else's JSON become nodes, edges and labels (docs/data.md). 'gvbll map' shows what it makes of a topic. It is a setting of the ledger." placeholder:"FILE" group:"kafka"`
-	Paper        Paper       `embed:"" group:"paper"`
+	// PartialUpdates is in the ledger, not in the model's schema, because it says what events mean.
+	PartialUpdates bool    `help:"An event with features by name changes those that it names, and leaves the others of its node as they are; else these become gaps. It takes some 10 bytes for each value of a node." group:"kafka"`
+	Map            mapFlag `help:"File that says how records of somebody else's JSON become nodes, edges and labels (docs/data.md). 'gvbll map' shows what it makes of a topic. It is a setting of the ledger." placeholder:"FILE" group:"kafka"`
+	Paper          Paper   `embed:"" group:"paper"`
 	Lag
 }
 
@@ -64,7 +66,7 @@ func (f Engine) Settings() pipeline.Config {
 	return pipeline.Config{
 		Head: f.Head, Labels: labels, Update: f.Paper.Config(), Fallback: OrNone(f.Paper.Fallback),
 		Coverage: f.Sets.coverage(), Rescore: pipeline.Rescoring{After: f.Rescore.After, Confidence: f.Rescore.Confidence, Limit: f.RescoreLimit},
-		LearnLag: f.LearnLag, Run: beside, Map: f.Map.text,
+		LearnLag: f.LearnLag, Run: beside, Map: f.Map.text, PartialUpdates: f.PartialUpdates,
 	}
 }
 
@@ -93,7 +95,10 @@ func (f Engine) Check(g Given) error {
 // checkModel refuses flags that have no effect on what the model serves with.
 func (f Engine) checkModel(g Given, m *model.Model) error {
 	pooled := f.Head == "" && m.Pool != nil
-	return g.Check(NoEffect(pooled, "no effect: model "+m.ID+" serves with its pool of heads: leave it out, or add --head paper", paperFlagNames...))
+	return g.Check(
+		NoEffect(m.Schema == nil, "no effect: model "+m.ID+" has no features by name: leave it out", "partial-updates"),
+		NoEffect(pooled, "no effect: model "+m.ID+" serves with its pool of heads: leave it out, or add --head paper", paperFlagNames...),
+	)
 }
 
 // Proposition1 are the constants of the paper's Proposition 1.
