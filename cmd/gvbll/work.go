@@ -160,6 +160,9 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	defer s.Close()
 	work := s.Terms()
 	p.Log.Info("working", "model", work.Terms.Model, "shadow", work.Terms.Shadow, "classes", len(work.Terms.Classes), "shards", max(count, 1), "topics", names.Nodes, "http", web.URL())
+	if w.Kafka.InputsPrefix != "" && w.Kafka.InputsPrefix != w.Kafka.Prefix {
+		p.Log.Info("windows are cut anew, not where the other deployment cut them: scores are on equal terms with those of other workers that read its inputs so, not with its own", "prefix", w.Kafka.Prefix, "inputs-prefix", w.Kafka.InputsPrefix)
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)

@@ -21,6 +21,7 @@ type buffer[E any] struct {
 	partition int32
 	chunks    []chunk[E]   // ascending by offset
 	first     int64        // the offset that the partition begins with
+	opened    int64        // where the log ended when it was opened
 	lost      int64        // an accepted gap reaches from here to first; not before first if there is none
 	fetched   int64        // the offset behind the last record fetched
 	read      int64        // everything before it is fetched, or is no record

@@ -21,6 +21,12 @@ func (in *Input[E]) claimOldest(n int, ranges []ledger.Range) []ledger.Range {
 		n -= in.claimFront(b, min(c.from+n, c.to))
 	}
 	in.sortClaimed()
+	return in.consumeClaimed(ranges)
+}
+
+// consumeClaimed marks what is claimed, in canonical order and from the front of each buffer, as
+// consumed, and appends the ranges.
+func (in *Input[E]) consumeClaimed(ranges []ledger.Range) []ledger.Range {
 	for i := 0; i < len(in.claimed); {
 		j := i + 1
 		for j < len(in.claimed) && in.claimed[j].partition() == in.claimed[i].partition() {

@@ -41,6 +41,8 @@ type Input[E any] struct {
 	bytes   int          // of the blocks that have a record that is held or claimed
 	claimed []chunk[E]   // for the current window, in canonical order
 	rest    []chunk[E]   // memory of claimWhere
+	fronts  []front[E]   // of the last cut in order of time, one for each partition
+	awaited bool         // a cut waits for a partition: fetch although the bounds are exceeded
 
 	// Numbers of events since the last Cut whose time the policy cannot use: late ones
 	// came after their window was closed, early ones are too far ahead of the clock.
@@ -99,7 +101,7 @@ func (in *Input[E]) open(ctx context.Context, c *kafka.Client, src source[E], p 
 		if err != nil {
 			return err
 		}
-		b.tail = tail
+		b.tail, b.opened = tail, bound.End
 		start[at] = from
 		in.buffers = append(in.buffers, b)
 	}
@@ -128,9 +130,10 @@ func ofPartition(ranges []ledger.Range, at kafka.TopicPartition) (of []ledger.Ra
 	return of
 }
 
-// Ready returns the channel of the next block, nil while the bounds are exceeded.
+// Ready returns the channel of the next block, nil while the bounds are exceeded and no cut
+// waits for it.
 func (in *Input[E]) Ready() <-chan Fetched[E] {
-	if in.full() {
+	if in.full() && !in.awaited {
 		return nil
 	}
 	return in.decoded

@@ -67,6 +67,7 @@ type Inputs struct {
 	closed    int64      // windows of event time before it are cut, 0 for none
 	commanded bool       // the last cut was one of commands, before the policy's turn
 	progress  []Progress // memory of times
+	lines     []line     // memory of cutInOrder
 }
 
 // Open starts to fetch every partition of the three topics: behind a position, or from the
@@ -138,6 +139,9 @@ func (in *Inputs) Cut(p Policy, window int64) Cut {
 		return command
 	}
 	in.commanded = false
+	if c.InOrder && c.Cause != "" {
+		return in.cutInOrder(c)
+	}
 	return c
 }
 
@@ -218,6 +222,9 @@ func (in *Inputs) Claim(c Cut, ranges []ledger.Range) []ledger.Range {
 	if c.ByTime {
 		ranges = in.Nodes.claimBefore(c.Before, ranges)
 		return in.Labels.claimBefore(c.Before, ranges)
+	}
+	if c.InOrder {
+		return in.Labels.claimFronts(in.Nodes.claimFronts(ranges))
 	}
 	ranges = in.Nodes.claimOldest(c.Nodes, ranges)
 	ranges = in.Labels.claimOldest(c.Labels, ranges)

@@ -55,12 +55,16 @@ type Progress struct {
 	Quiet  time.Duration // how long the partition has answered without a record
 }
 
-// Cut is a policy's answer. A window is cut if Cause is not empty: either the oldest
-// Nodes and Labels records, or by event time.
+// Cut is a policy's answer. A window is cut if Cause is not empty: either the Nodes and Labels
+// records that were fetched first, or those that come first in time, or by event time.
 type Cut struct {
 	Nodes, Labels int
-	Cause         string        // count, linger, …: one of a few, because it labels metrics
-	Within        time.Duration // without a cut: ask again after this time; 0 means after the next fetch
+	// InOrder cuts records in the order of time over all partitions of nodes and labels, until
+	// these are Nodes nodes or Labels labels. It waits for the next record of a partition that is
+	// behind: of which brokers have records that are not fetched.
+	InOrder bool
+	Cause   string        // count, linger, …: one of a few, because it labels metrics
+	Within  time.Duration // without a cut: ask again after this time; 0 means after the next fetch
 
 	// ByTime cuts the records before Before and all untimed ones instead of Nodes
 	// and Labels. (If they form too many ranges, it cuts some of them, and the policy
@@ -83,7 +87,8 @@ const Lingered = "linger"
 func (c Cut) OfCommands() bool { return c.commands > 0 }
 
 // CountOrLinger cuts when Count nodes or Count labels are held, or when the oldest
-// event has waited for Linger, whichever is first.
+// event has waited for Linger, whichever is first. A window is in order of time, so that on
+// a backlog labels do not come before older nodes.
 type CountOrLinger struct {
 	Count  int           // at least 1
 	Linger time.Duration // 0 cuts what was fetched at once
@@ -91,7 +96,7 @@ type CountOrLinger struct {
 
 // Cut implements Policy.
 func (p CountOrLinger) Cut(b Buffered) Cut {
-	c := Cut{Nodes: min(b.Nodes, p.Count), Labels: min(b.Labels, p.Count)}
+	c := Cut{Nodes: p.Count, Labels: p.Count, InOrder: true}
 	switch {
 	case b.Nodes >= p.Count || b.Labels >= p.Count:
 		c.Cause = "count"

@@ -69,8 +69,8 @@ type Config struct {
 	// Resume skips events that the topics have already, so that a sender that was
 	// killed can be continued.
 	Resume bool
-	// Now gives every event the time at which it is sent. Without it they have those of the
-	// items.
+	// Now gives every event the time at which it is sent. Without it nodes have those of the
+	// items, and a label that of the node that was sent last.
 	Now bool
 	// Loop sends the steps again and again until ctx ends, as again says. The context is sent at
 	// once.
@@ -149,6 +149,7 @@ type run struct {
 	partitions            map[string]int // by topic
 	pace                  pace           // of the node events
 	nodesSent, labelsSent int            // including those already in the topics
+	time                  int64          // event time of the node that was sent last, 0 if it has none
 
 	// Record keys of events already in the topics, and of nodes whose prediction
 	// was read before await asked for it.
@@ -257,6 +258,7 @@ func (r *run) nodes(ctx context.Context, nodes []event.Node) error {
 		records := make([]kafka.Record, 0, n)
 		for i := range nodes[:n] {
 			key := wire.AppendKey(nil, nodes[i].ID)
+			r.time = nodes[i].Time
 			if r.sentNodes[string(key)] {
 				continue
 			}
@@ -283,7 +285,7 @@ func (r *run) labels(ctx context.Context, items []Item) error {
 		if items[i].Class == "" || r.sentLabels[string(key)] {
 			continue
 		}
-		l := event.Label{Node: items[i].Node.ID, Class: items[i].Class, Time: r.at(items[i].Node.Time)}
+		l := event.Label{Node: items[i].Node.ID, Class: items[i].Class, Time: r.at(r.time)}
 		records = append(records, r.record(r.cfg.Names.Labels, key, wire.AppendLabel(nil, &l)))
 	}
 	if err := r.send(ctx, records); err != nil {

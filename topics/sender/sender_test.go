@@ -151,7 +151,7 @@ func TestBrokersAway(t *testing.T) {
 }
 
 // TestDelayedLabels: every node gets one label in the order of the nodes, except for context
-// nodes, which get none.
+// nodes, which get none. Its event time is that of the last node before it.
 func TestDelayedLabels(t *testing.T) {
 	onFake(t, func(t *testing.T, f *fixture) {
 		if err := sender.Run(t.Context(), f.client, stream(4), sender.Config{Names: f.names, Labels: sender.Delayed, Delay: 5}); err != nil {
@@ -159,6 +159,20 @@ func TestDelayedLabels(t *testing.T) {
 		}
 		if got := f.ids(f.names.Labels); !slices.Equal(got, upTo(2, 13)) {
 			t.Errorf("labels %v, want 2 to 13", got)
+		}
+		var d wire.Decoder
+		var times []int64
+		if err := f.client.ReadAll(t.Context(), f.names.Labels, func(r *kafka.Record) {
+			var l event.Label
+			if reason, detail := d.Label(&event.Origin{Value: r.Value}, &l); reason != "" {
+				t.Fatalf("refused: %s: %s", reason, detail)
+			}
+			times = append(times, l.Time)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if want := []int64{8, 11, 11, 11, 14, 14, 14, 14, 14, 14, 14, 14}; !slices.Equal(times, want) {
+			t.Errorf("labels of the times %v, want %v", times, want)
 		}
 	})
 }

@@ -140,8 +140,10 @@ func onFake(t *testing.T, test func(t *testing.T, f *fixture)) {
 func (f *fixture) send(first, last int) (n int) {
 	f.t.Helper()
 	var records []kafka.Record
-	put := func(topic string, key, value []byte) {
-		records = append(records, kafka.Record{Topic: topic, Partition: kafka.PartitionFor(key, 3), Key: key, Value: value, Time: time.Now()})
+	now := time.Now()
+	put := func(topic string, key, value []byte) { // a millisecond after the record before
+		now = now.Add(time.Millisecond)
+		records = append(records, kafka.Record{Topic: topic, Partition: kafka.PartitionFor(key, 3), Key: key, Value: value, Time: now})
 	}
 	for i := first; i < last; i++ {
 		id := event.ID{Num: int64(i)}
