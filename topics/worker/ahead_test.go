@@ -161,7 +161,7 @@ func TestAhead(t *testing.T) {
 					}),
 					replay.On(func(c replay.Committed) { commits = append(commits, c) }),
 				)
-				policy := gatedPolicy{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, gate, &committing}
+				policy := gatedPolicy{intake.CountOrLinger{Count: 4, Linger: 5 * time.Millisecond}, gate, &committing}
 				err := f.run(&tally{}, worker.Config{Events: hooks, Policy: policy})
 				if c.err != nil {
 					if !errors.Is(err, c.err) {
@@ -251,7 +251,7 @@ func TestProduceFails(t *testing.T) {
 					}),
 					replay.On(func(c replay.Committed) { retries += c.Tries - 1 }),
 				)
-				policy := gatedPolicy{intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}, 6, &failing}
+				policy := gatedPolicy{intake.CountOrLinger{Count: 4, Linger: 5 * time.Millisecond}, 6, &failing}
 				if err := f.run(&tally{}, worker.Config{Events: hooks, Policy: policy, Publishing: publish.Config{CommitInterval: 20 * time.Millisecond}}); err != nil {
 					t.Fatal(err)
 				}
