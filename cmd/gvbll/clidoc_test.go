@@ -55,6 +55,7 @@ func TestChartKnowsTheFlags(t *testing.T) {
 	own := []string{
 		"help", "config", "brokers", "prefix", "model", "http", "http-config", "create-topics", "state-dir", "rebase", "checkpoints",
 		"tls", "tls-ca", "tls-cert", "tls-key", "tls-server-name", "sasl-mechanism", "sasl-user", "sasl-password-file",
+		"sasl-token-file", "sasl-token-url", "sasl-token-scope",
 	}
 	var c cli
 	var out lines

@@ -1,15 +1,21 @@
 package main
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	kafkago "github.com/segmentio/kafka-go"
 
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
+	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // TestSecureScripts runs the scripts of testdata/secure on a cluster that demands TLS, a
@@ -63,6 +69,74 @@ func grant(t *testing.T, c *kafkatest.Cluster, prefix string) {
 	c.Allow(t, "worker", kafkago.ResourceTypeGroup, prefix+".ledger", read)
 	c.Allow(t, "sender", topic, prefix+".predictions", read)
 	c.Allow(t, "reader", topic, prefix+".*", read)
+}
+
+// TestTokensThatExpire: 200 nodes a second are served while brokers end every connection after two
+// seconds, and the worker's token expires. From then on it is refused, until the file has another. No
+// arrival is lost, none is predicted twice, an audit agrees, and no token is in any output.
+func TestTokensThatExpire(t *testing.T) {
+	kafkatest.Tokens(t, 2*time.Second, func(t *testing.T, k *kafkatest.Kafka) { testTokensThatExpire(t, shellOn(t, k)) })
+}
+
+func testTokensThatExpire(t *testing.T, sh *shell) {
+	const nodes = 3000
+	data := generated(t, "--nodes", fmt.Sprint(nodes), "--steps", "10")
+	model := trained(t, data, "--epochs", "2", "--hidden", "8", "--embedding", "4")
+	dir := t.TempDir()
+	var tokens []string
+	write := func(name string, d time.Duration) (file string) {
+		file = filepath.Join(dir, name)
+		tokens = append(tokens, kafkatest.Token(d))
+		must(t, os.WriteFile(file+".new", []byte(tokens[len(tokens)-1]+"\n"), 0o600))
+		must(t, os.Rename(file+".new", file))
+		return file
+	}
+	sh.login = kafka.TokenFile(write("ours", time.Hour))
+	sh.setenv("GVBLL_SASL_MECHANISM", "oauthbearer")
+	sh.setenv("GVBLL_SASL_TOKEN_FILE", filepath.Join(dir, "ours"))
+	sh.setenv("GVBLL_BROKERS", sh.addr)
+	sh.setenv("GVBLL_LOG_LEVEL", "debug")
+	out := sh.gvbll("topics", "--create")
+
+	g := sh.graph("gvbll", 0)
+	stop := g.work("--model", model, "--session-timeout", "6s", "--sasl-token-file", write("worker", 6*time.Second))
+	sent := make(chan string)
+	go func() {
+		_, stdout, stderr := sh.command("send", "--data", data, "--rate", "200", "--labels", "never")
+		sent <- stdout + stderr
+	}()
+	for !strings.Contains(g.log(), "the brokers refuse it") {
+		time.Sleep(pause)
+	}
+	write("worker", time.Hour)
+	out += <-sent
+	g.awaitTaken()
+	stop()
+
+	want, served := make(map[string]int), make(map[string]int)
+	var d wire.Decoder
+	must(t, g.client.ReadAll(t.Context(), g.names.Nodes, func(r *kafka.Record) {
+		var node event.Node
+		if why, detail := d.Node(&event.Origin{Value: r.Value}, &node); why != "" {
+			t.Fatal(why, detail)
+		}
+		if !node.Context {
+			want[string(r.Key)] = 1
+		}
+	}))
+	must(t, g.client.ReadAll(t.Context(), g.names.Predictions, func(r *kafka.Record) { served[string(r.Key)]++ }))
+	if len(want) < 500 || !maps.Equal(served, want) {
+		t.Errorf("%d nodes are predicted, want %d, each once", len(served), len(want))
+	}
+	out += g.log() + sh.gvbll("audit", "--model", model)
+	if !strings.Contains(out, fmt.Sprintf("sent %d nodes", nodes)) {
+		t.Errorf("not all is sent:\n%s", out)
+	}
+	for _, token := range tokens {
+		if strings.Contains(out, strings.Split(token, ".")[1]) {
+			t.Error("a token is in the output")
+		}
+	}
 }
 
 // silent is a command of the scripts: it fails if the last command printed the password.

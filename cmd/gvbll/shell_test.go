@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/segmentio/kafka-go/sasl"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -29,6 +30,7 @@ type shell struct {
 	env    []string // beside this process's environment
 	dialer func(ctx context.Context, network, address string) (net.Conn, error)
 	listen func(network, address string) (net.Listener, error)
+	login  sasl.Mechanism // of dial
 }
 
 // onKafka runs a test in parallel with others on one broker: on Apache Kafka, or on kfake in
@@ -103,7 +105,7 @@ func (sh *shell) gvbll(args ...string) string {
 // dial returns a client of the brokers, which is closed at the end of the test.
 func (sh *shell) dial() *kafka.Client {
 	sh.t.Helper()
-	c, err := kafka.Dial(sh.t.Context(), kafka.Config{Brokers: []string{sh.addr}, Dialer: sh.dialer})
+	c, err := kafka.Dial(sh.t.Context(), kafka.Config{Brokers: []string{sh.addr}, Dialer: sh.dialer, SASL: sh.login})
 	must(sh.t, err)
 	sh.t.Cleanup(c.Close)
 	return c

@@ -137,6 +137,9 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if refused != nil {
 		return nil, fmt.Errorf("reaching Kafka at %s: %w", addresses, refused)
 	}
+	if token := (*tokenError)(nil); errors.As(err, &token) {
+		return nil, fmt.Errorf("logging in to Kafka at %s: %w", addresses, token)
+	}
 	var code kafkago.Error
 	if errors.As(err, &code) && !transient(err) {
 		return nil, fmt.Errorf("the brokers at %s refuse this client: check user, password and SASL mechanism (%w)", addresses, cause(err))

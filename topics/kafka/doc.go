@@ -19,6 +19,6 @@
 //	membership.go   election of an owner
 //	topics.go       creating topics, their partitions and offsets
 //	retry.go        which errors are transient, and how they are retried
-//	security.go     TLS and SASL
+//	security.go     TLS and SASL; bearer.go tokens
 //	partitioner.go  the partition of a key, as Java's clients compute it
 package kafka

@@ -87,18 +87,21 @@ func (f TLSFiles) pair() (*tls.Certificate, error) {
 	return &c, nil
 }
 
-func readPEM(file string) ([]byte, error) {
+func readPEM(file string) ([]byte, error) { return readBounded(file, maxPEM) }
+
+// readBounded reads a file of at most limit bytes.
+func readBounded(file string, limit int64) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(b) > maxPEM {
-		return nil, fmt.Errorf("%s has more than %d bytes", file, maxPEM)
+	if int64(len(b)) > limit {
+		return nil, fmt.Errorf("%s has more than %d bytes", file, limit)
 	}
 	return b, nil
 }

@@ -121,7 +121,7 @@ func (c *Client) Trouble() string {
 //   - quota: the brokers throttle this client
 //   - topic: a topic or a partition is said not to exist
 //   - log: a log ends before what was read of it
-//   - other: anything else, such as a batch that is damaged
+//   - other: anything else, such as a batch that is damaged, or a token that is refused
 func (c *Client) Waits() map[string]time.Duration {
 	waits := map[string]time.Duration{
 		"broker": 0, "leader": 0, "coordinator": 0, "replicas": 0, "transaction": 0, "quota": 0, "topic": 0, "log": 0, "other": 0,
@@ -159,10 +159,11 @@ func waitedFor(err error) string {
 	case kafkago.OffsetNotAvailable, kafkago.OffsetOutOfRange:
 		return "log"
 	}
+	token := (*tokenError)(nil)
 	switch {
 	case errors.Is(err, errThrottled):
 		return "quota"
-	case code != 0, errors.Is(err, errDamaged), errors.Is(err, errMalformed):
+	case code != 0, errors.As(err, &token), errors.Is(err, errDamaged), errors.Is(err, errMalformed):
 		return "other"
 	}
 	return "broker"

@@ -52,8 +52,18 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.kafka.sasl }}
 {{- if .mechanism }}
 - {name: GVBLL_SASL_MECHANISM, value: {{ .mechanism | quote }}}
+{{- if .tokenSecret }}
+- {name: GVBLL_SASL_TOKEN_FILE, value: /sasl/token}
+{{- else }}
 - {name: GVBLL_SASL_USER, value: {{ required "kafka.sasl.user is required: the user that logs in" .user | quote }}}
 - {name: GVBLL_SASL_PASSWORD_FILE, value: /sasl/password}
+{{- end }}
+{{- if .tokenURL }}
+- {name: GVBLL_SASL_TOKEN_URL, value: {{ .tokenURL | quote }}}
+{{- end }}
+{{- if .tokenScope }}
+- {name: GVBLL_SASL_TOKEN_SCOPE, value: {{ .tokenScope | quote }}}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -72,12 +82,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - name: tls
   secret: {secretName: {{ .Values.kafka.tls.secret | quote }}, defaultMode: 0440}
 {{- end }}
-{{- if .Values.kafka.sasl.mechanism }}
+{{- with .Values.kafka.sasl }}
+{{- if .mechanism }}
 - name: sasl
   secret:
-    secretName: {{ required "kafka.sasl.passwordSecret is required: the secret that holds the password" .Values.kafka.sasl.passwordSecret | quote }}
     defaultMode: 0440
-    items: [{key: {{ .Values.kafka.sasl.passwordKey | quote }}, path: password}]
+    {{- if .tokenSecret }}
+    secretName: {{ .tokenSecret | quote }}
+    items: [{key: {{ .tokenKey | quote }}, path: token}]
+    {{- else }}
+    secretName: {{ required "kafka.sasl.passwordSecret is required: the secret that holds the password" .passwordSecret | quote }}
+    items: [{key: {{ .passwordKey | quote }}, path: password}]
+    {{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 

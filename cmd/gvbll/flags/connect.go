@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/segmentio/kafka-go/sasl"
 
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -57,9 +60,12 @@ type Security struct {
 	TLSKey        string `help:"PEM file of the key of that certificate." name:"tls-key" placeholder:"FILE"`
 	TLSServerName string `help:"Name in the brokers' certificates, if it is not their address." name:"tls-server-name" placeholder:"NAME"`
 
-	SASLMechanism    string `help:"SASL mechanism to log in with: plain, scram-sha-256 or scram-sha-512." name:"sasl-mechanism" enum:",plain,scram-sha-256,scram-sha-512" default:"" placeholder:"NAME"`
-	SASLUser         string `help:"User to log in as." name:"sasl-user" placeholder:"USER"`
-	SASLPasswordFile string `help:"File that holds the password. Or set the password itself in the variable GVBLL_SASL_PASSWORD." name:"sasl-password-file" placeholder:"FILE"`
+	SASLMechanism    string `help:"SASL mechanism to log in with: plain, scram-sha-256, scram-sha-512 or oauthbearer." name:"sasl-mechanism" enum:",plain,scram-sha-256,scram-sha-512,oauthbearer" default:"" placeholder:"NAME"`
+	SASLUser         string `help:"User to log in as; of oauthbearer, the client's id." name:"sasl-user" placeholder:"USER"`
+	SASLPasswordFile string `help:"File that holds the password, or the client's secret. Or set the password itself in the variable GVBLL_SASL_PASSWORD." name:"sasl-password-file" placeholder:"FILE"`
+	SASLTokenFile    string `help:"File that holds the token of oauthbearer, read again for each connection." name:"sasl-token-file" placeholder:"FILE"`
+	SASLTokenURL     string `help:"Where to get tokens of oauthbearer instead, with the client's id and secret." name:"sasl-token-url" hidden:"" placeholder:"URL"`
+	SASLTokenScope   string `help:"Scopes of these tokens, separated by spaces." name:"sasl-token-scope" hidden:"" placeholder:"SCOPES"`
 }
 
 // passwordVariable is the environment variable of the password. There is no flag for
@@ -99,21 +105,46 @@ func (f Security) Config(brokers []string, p Process) (kafka.Config, error) {
 	if f.SASLMechanism == "" {
 		return cfg, nil
 	}
+	away := remote(brokers)
+	switch {
+	case f.SASLTokenFile != "":
+		if cfg.SASL = kafka.TokenFile(f.SASLTokenFile); !f.TLS && away != "" {
+			p.Log.Warn(fmt.Sprintf("--sasl-token-file: the token goes to %s in the clear: add --tls", away))
+		}
+		p.warnIfOpen("--sasl-token-file", f.SASLTokenFile)
+		return cfg, nil
+	case f.SASLMechanism == "plain" && !f.TLS && away != "":
+		p.Log.Warn(fmt.Sprintf("--sasl-mechanism plain: the password goes to %s in the clear: add --tls, or use scram-sha-512", away))
+	}
 	password, err := f.password(p)
 	if err != nil {
 		return cfg, err
 	}
-	if cfg.SASL, err = kafka.SASL(f.SASLMechanism, f.SASLUser, password); err != nil {
-		return cfg, fmt.Errorf("--sasl-mechanism %s: %w", f.SASLMechanism, err)
+	if f.SASLTokenURL != "" {
+		cfg.SASL, err = f.endpoint(password, cfg)
+	} else if cfg.SASL, err = kafka.SASL(f.SASLMechanism, f.SASLUser, password); err != nil {
+		err = fmt.Errorf("--sasl-mechanism %s: %w", f.SASLMechanism, err)
 	}
-	if away := remote(brokers); f.SASLMechanism == "plain" && !f.TLS && away != "" {
-		p.Log.Warn(fmt.Sprintf("--sasl-mechanism plain: the password goes to %s in the clear: add --tls, or use scram-sha-512", away))
+	return cfg, err
+}
+
+// endpoint returns the mechanism with tokens for a client's id and secret. The secret is sent to
+// another machine over TLS alone.
+func (f Security) endpoint(secret string, cfg kafka.Config) (sasl.Mechanism, error) {
+	u, err := url.Parse(f.SASLTokenURL)
+	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || remote([]string{u.Host}) != "") {
+		return nil, Usagef("--sasl-token-url: give the address of a server that takes the secret over TLS, https://HOST/PATH")
 	}
-	return cfg, nil
+	e := kafka.TokenEndpoint{URL: f.SASLTokenURL, ID: f.SASLUser, Secret: secret, Scope: f.SASLTokenScope, Dialer: cfg.Dialer}
+	if cfg.TLS != nil {
+		e.Roots = cfg.TLS.RootCAs
+	}
+	return e.SASL(), nil
 }
 
 // check returns an error for flags that need others.
 func (f Security) check() error {
+	bearer := f.SASLMechanism == "oauthbearer"
 	for _, needs := range []struct {
 		flag, value string
 		met         bool
@@ -125,7 +156,13 @@ func (f Security) check() error {
 		{"--tls-server-name", f.TLSServerName, f.TLS, "does nothing without --tls: add it"},
 		{"--tls-cert", f.TLSCert, f.TLSKey != "", "has no key: add --tls-key FILE"},
 		{"--tls-key", f.TLSKey, f.TLSCert != "", "has no certificate: add --tls-cert FILE"},
-		{"--sasl-mechanism", f.SASLMechanism, f.SASLUser != "", "has no user: add --sasl-user USER"},
+		{"--sasl-mechanism", f.SASLMechanism, bearer || f.SASLUser != "", "has no user: add --sasl-user USER"},
+		{"--sasl-mechanism", f.SASLMechanism, !bearer || f.SASLTokenFile+f.SASLTokenURL != "", "has no token: add --sasl-token-file FILE, or --sasl-token-url URL"},
+		{"--sasl-token-file", f.SASLTokenFile, bearer, "does nothing without --sasl-mechanism oauthbearer: add it"},
+		{"--sasl-token-file", f.SASLTokenFile, f.SASLUser+f.SASLPasswordFile+f.SASLTokenURL == "", "needs no user, password or URL: leave them out"},
+		{"--sasl-token-url", f.SASLTokenURL, bearer, "does nothing without --sasl-mechanism oauthbearer: add it"},
+		{"--sasl-token-url", f.SASLTokenURL, f.SASLUser != "", "has no client: add --sasl-user ID, and its secret with --sasl-password-file FILE"},
+		{"--sasl-token-scope", f.SASLTokenScope, f.SASLTokenURL != "", "does nothing without --sasl-token-url: add it"},
 		{"--sasl-user", f.SASLUser, f.SASLMechanism != "", "does nothing without --sasl-mechanism: add it"},
 		{"--sasl-password-file", f.SASLPasswordFile, f.SASLMechanism != "", "does nothing without --sasl-mechanism: add it"},
 	} {

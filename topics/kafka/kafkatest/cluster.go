@@ -81,7 +81,6 @@ func fake(t *testing.T) *Cluster {
 func apache(t *testing.T, tool string) *Cluster {
 	t.Helper()
 	c := newCluster(t)
-	dir := t.TempDir()
 	store := filepath.Join(t.TempDir(), "store.pem")
 	cert, key := c.Authority.Issue(t, "127.0.0.1")
 	write(t, store, read(t, key), read(t, cert))
@@ -93,13 +92,7 @@ func apache(t *testing.T, tool string) *Cluster {
 			formats = append(formats, fmt.Sprintf("--add-scram %s=[name=%s,password=%s]", m, user, Password))
 		}
 	}
-	open, control := freePort(t), freePort(t)
-	c.Addr = fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	command := exec.Command(tool, "start", dir, fmt.Sprint(open),
-		fmt.Sprintf("listeners=SASL_SSL://%s,PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", c.Addr, open, control),
-		fmt.Sprintf("advertised.listeners=SASL_SSL://%s,PLAINTEXT://127.0.0.1:%d", c.Addr, open),
-		fmt.Sprintf("controller.quorum.voters=1@127.0.0.1:%d", control),
-		"listener.security.protocol.map=SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+	c.Addr = launch(t, tool, formats, "SASL_SSL",
 		"ssl.keystore.type=PEM", "ssl.keystore.location="+store,
 		"ssl.truststore.type=PEM", "ssl.truststore.location="+c.Authority.File,
 		"listener.name.sasl_ssl.ssl.client.auth=required", // ssl.client.auth alone does not apply to SASL listeners
@@ -110,6 +103,23 @@ func apache(t *testing.T, tool string) *Cluster {
 		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 		"super.users=User:"+Admin+";User:ANONYMOUS",
 	)
+	return c
+}
+
+// launch starts a node of Apache Kafka with a listener for clients of the given protocol until the
+// test ends, and returns the listener's address.
+func launch(t *testing.T, tool string, formats []string, protocol string, settings ...string) (addr string) {
+	t.Helper()
+	dir := t.TempDir()
+	open, control := freePort(t), freePort(t)
+	addr = fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	command := exec.Command(tool, append([]string{
+		"start", dir, fmt.Sprint(open),
+		fmt.Sprintf("listeners=%s://%s,PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", protocol, addr, open, control),
+		fmt.Sprintf("advertised.listeners=%s://%s,PLAINTEXT://127.0.0.1:%d", protocol, addr, open),
+		fmt.Sprintf("controller.quorum.voters=1@127.0.0.1:%d", control),
+		fmt.Sprintf("listener.security.protocol.map=%[1]s:%[1]s,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT", protocol),
+	}, settings...)...)
 	command.Env = append(os.Environ(), "KAFKA_FORMAT="+strings.Join(formats, " "))
 	command.Stderr = os.Stderr
 	t.Cleanup(func() {
@@ -120,7 +130,7 @@ func apache(t *testing.T, tool string) *Cluster {
 	if err := command.Run(); err != nil {
 		t.Fatalf("%s start: %v", tool, err)
 	}
-	return c
+	return addr
 }
 
 func newCluster(t *testing.T) *Cluster {
