@@ -23,7 +23,8 @@ type Result struct {
 	Predictions int64 `json:"predictions"`  // compared byte by byte, revisions included
 	DeadLetters int64 `json:"dead_letters"` // likewise
 	// Elsewhere counts the windows that models or settings served which the audit does
-	// not have. Of their predictions it checks only whether each arrival has one.
+	// not have. Of their predictions it checks only whether each arrival has one, or, where another
+	// map made events of the records, whether there are as many as the ledger says.
 	Elsewhere int64 `json:"windows_of_other_terms,omitempty"`
 	// Counted counts the windows that were not replayed because of a gap. Of these it checks
 	// that no record is in two, and that there are as many predictions and dead letters as the
@@ -36,6 +37,9 @@ type Result struct {
 	Chain  string        `json:"chain"` // SHA-256 over all predictions and learned labels
 	Took   time.Duration `json:"-"`
 }
+
+// mapSetting is the setting that says what event a record is: by another map, others arrived.
+const mapSetting = "map"
 
 // Epoch is the result for one epoch. A window is proved if a replay gives its hashes,
 // and its predictions and dead letters byte by byte. In other windows, which another
@@ -217,6 +221,9 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 		return a.comparePredictions(ctx, out, e)
 	}
 	a.audited.Elsewhere++
+	if a.replay.Settings.All.Value(mapSetting) != a.cfg.Terms.Settings.Value(mapSetting) {
+		arrivals = nil
+	}
 	return a.checkPredictions(ctx, r, arrivals, e)
 }
 

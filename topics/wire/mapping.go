@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -116,11 +115,16 @@ func ParseMap(text string) (*Map, error) {
 		m.nodes = append(m.nodes, rules...)
 	}
 	for i := range t.Labels {
-		if r := &t.Labels[i]; r.Node == nil || r.Class == nil || r.ID != nil || r.Features.tokens != nil {
-			return nil, fmt.Errorf("labels, rule %d: give node and class, and no id or features", i+1)
+		if err := t.Labels[i].checkLabel(); err != nil {
+			return nil, fmt.Errorf("labels, rule %d: %w", i+1, err)
 		}
 	}
 	m.labels = t.Labels
+	for what, rules := range map[string][]rule{"nodes": m.nodes, "labels": m.labels} {
+		if i := slices.IndexFunc(rules, func(r rule) bool { return r.When == nil }); i >= 0 && i < len(rules)-1 {
+			return nil, fmt.Errorf("%s: a rule without when holds always, so those after it are never used: put it last", what)
+		}
+	}
 	if len(m.nodes)+len(m.labels) == 0 {
 		return nil, errors.New("no rule: give a list of rules under nodes, or under labels")
 	}
@@ -178,10 +182,42 @@ func (r *rule) checkNode() error {
 		return errors.New("give the id of a node, or source and target of an edge")
 	case r.Features.tokens != nil && r.Numbers != nil:
 		return errors.New("features and numbers: give one of them")
-	case r.Time != nil && unit(r.Time.Unit) == 0:
+	case r.Source != nil && (r.Features.tokens != nil || r.Numbers != nil || r.Neighbours != nil):
+		return errors.New("an edge has no features and neighbours")
+	}
+	return r.checkOrigins(append(pointersTo(r.Neighbours), r.ID, r.Source, r.Target)...)
+}
+
+func (r *rule) checkLabel() error {
+	if r.Node == nil || r.Class == nil || r.ID != nil || r.Features.tokens != nil || r.Preset != "" {
+		return errors.New("give node and class, and no id, features or preset")
+	}
+	return r.checkOrigins(r.Node, r.Class)
+}
+
+// checkOrigins checks what rules of both kinds have. Origins may be nil.
+func (r *rule) checkOrigins(origins ...*origin) error {
+	for _, o := range append(origins, r.Time) {
+		if o != nil && o.Pointer.tokens == nil {
+			return errors.New("a pointer is missing: give one, as {pointer: /after/id}")
+		}
+	}
+	for _, c := range []*condition{r.When, r.Remove} {
+		if c != nil && c.Pointer.tokens == nil {
+			return errors.New("a condition has no pointer: give one, as {pointer: /op, equals: d}")
+		}
+	}
+	if r.Time != nil && unit(r.Time.Unit) == 0 {
 		return fmt.Errorf("unit %.20q: give s, ms, us or ns", r.Time.Unit)
 	}
 	return nil
+}
+
+func pointersTo(list []origin) (p []*origin) {
+	for i := range list {
+		p = append(p, &list[i])
+	}
+	return p
 }
 
 // unit returns the length of a unit of time, 0 if it is none.
@@ -381,28 +417,9 @@ func (r *rule) features(in *input, f field, n *event.Node, limits Limits) (err e
 			n.Dense, err = v.numbers(limits)
 			return err
 		}
-		n.Named, err = v.scalars().named(in, limits)
+		n.Named, err = v.namedWhere(in, limits, field.isValue)
 	}
 	return err
-}
-
-// scalars returns an object without the members that are objects.
-func (f field) scalars() field {
-	if bytes.IndexByte(f[1:], '{') < 0 {
-		return f
-	}
-	all := field{'{'}
-	f.each(func(name []byte, value field) error {
-		if value[0] != '{' {
-			key, err := json.Marshal(string(name))
-			if err != nil {
-				return err
-			}
-			all = append(append(append(append(all, key...), ':'), value...), ',')
-		}
-		return nil
-	})
-	return append(bytes.TrimRight(all, ","), '}')
 }
 
 // label reads a record of the labels topic.
@@ -471,6 +488,6 @@ func (m *Map) departure(in *input, key []byte, n *event.Node, limits Limits) err
 		return in.departure(key, n, limits)
 	}
 	err := in.departure(append([]byte(o.Prefix), key...), n, limits)
-	n.ByKey = false
+	n.ID, n.ByKey = event.ID{Str: o.Prefix + string(key)}, false
 	return err
 }

@@ -47,7 +47,7 @@ func TestMap(t *testing.T) {
 		value string
 		want  event.Node
 	}{
-		{payments, `{"after": {"payment_id": 7, "created_at": 1700000000, "card_id": "c1", "merchant": {"id": 3}, "amount": 12.5, "country": null}, "op": "c"}`, event.Node{
+		{payments, `{"after": {"payment_id": 7, "created_at": 1700000000, "card_id": "c1", "merchant": {"id": 3}, "amount": 12.5, "country": null, "tags": ["a"]}, "op": "c"}`, event.Node{
 			ID: id("payment:7"), Time: 1700000000000, Neighbours: []event.ID{id("card:c1"), id("merchant:3")}, Implicit: []event.ID{id("card:c1"), id("merchant:3")},
 			Named: []event.Attribute{
 				{Name: "payment_id", Kind: event.Number, Number: 7},
@@ -121,8 +121,12 @@ func TestMapRefuses(t *testing.T) {
 		"": "no rule", "nodes: [{id: {pointer: after}}]": `pointer "after": begin it with /`, "nodes: [{}]": "give the id of a node",
 		"nodes: [{id: {pointer: /a}, colour: red}]": "field colour not found", "nodes: [{preset: kafka}]": `preset "kafka"`,
 		"nodes: [{preset: debezium}]": "give the id", "nodes: [{source: {pointer: /a}}]": "an edge needs source and target",
-		"labels: [{node: {pointer: /a}}]": "labels, rule 1: give node and class", "nodes: [{id: {pointer: /a}, time: {pointer: /t, unit: h}}]": `unit "h"`,
-		strings.Repeat("#", maxMap+1): "the limit is",
+		"labels: [{node: {pointer: /a}}]": "labels, rule 1: give node and class", "labels: [{node: {pointer: /a}, class: {pointer: /b}, time: {pointer: /t, unit: h}}]": `labels, rule 1: unit "h"`,
+		"nodes: [{id: {prefix: a}}]": "a pointer is missing", "nodes: [{id: {pointer: /a}, remove: {equals: d}}]": "a condition has no pointer",
+		"nodes: [{id: {pointer: /a}}, {id: {pointer: /b}}]":                     "nodes: a rule without when holds always",
+		"nodes: [{source: {pointer: /a}, target: {pointer: /b}, features: /c}]": "an edge has no features",
+		"nodes: [{id: {pointer: /a}, time: {pointer: /t, unit: h}}]":            `unit "h"`,
+		strings.Repeat("#", maxMap+1):                                           "the limit is",
 	} {
 		if _, err := ParseMap(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.60q: %v, want one line with %s", text, err, want)

@@ -112,6 +112,16 @@ func nestedAttribute(a *event.Attribute) error {
 
 // named reads features by name into the memory of in.
 func (f field) named(in *input, limits Limits) ([]event.Attribute, error) {
+	return f.namedWhere(in, limits, func(field) bool { return true })
+}
+
+// isValue reports whether an attribute may have the value: it is no object, and no list but of numbers.
+func (f field) isValue() bool {
+	return f[0] != '{' && (f[0] != '[' || !bytes.ContainsAny(f[1:], "\"[{tfn"))
+}
+
+// namedWhere is named without the values that are not to be kept.
+func (f field) namedWhere(in *input, limits Limits, keep func(field) bool) ([]event.Attribute, error) {
 	most := min(bytes.Count(f, []byte(":")), len(f)/len(`"a":1,`)+1, maxNamed)
 	list := in.newNamed(most)[:0]
 	err := f.each(func(name []byte, value field) error {
@@ -119,6 +129,8 @@ func (f field) named(in *input, limits Limits) ([]event.Attribute, error) {
 			return refusef(event.TooLarge, "features by more than %d names", maxNamed)
 		}
 		switch {
+		case !keep(value):
+			return nil
 		case len(name) == 0:
 			return errNoName
 		case len(name) > maxAttributeName:
