@@ -46,6 +46,12 @@ var advice = []struct {
 		{"gvbll_calibration_predictions_total", "ECE and reliability are computed from this and the next two: `GvbllCalibrationOff`."},
 		{"gvbll_calibration_correct_total", "Divided by the one before: how often predictions of this confidence were right."},
 		{"gvbll_calibration_confidence_total", "Divided by the first: their mean confidence. Above the accuracy: overconfident."},
+		{"gvbll_labelled_classes_total", "The largest divided by their sum is the accuracy of always saying the most frequent class. If the accuracy is no more than that, what serves is no better."},
+		{"gvbll_class_rows_total", "With the next four, it gives the AUC, the average precision, what a threshold catches, and the calibration of one class."},
+		{"gvbll_class_positives_total", "Its sum over the bins is the number of labels of the class. While they are few, its scores mean little."},
+		{"gvbll_class_probability_total", "Far from the positives of the bin: the probability of this class is wrong."},
+		{"gvbll_class_rows_from_total", "How many nodes are acted on where the probability is at least the bin's."},
+		{"gvbll_class_positives_from_total", "Divided by the one before, the precision of that; divided by the one of bin 0, its recall."},
 		{"gvbll_slice_labels_total", "Divide the next two by this for the accuracy and confidence of a part of the graph. If one part alone is bad, look at who sends it."},
 		{"gvbll_slice_correct_total", "Low at degree 0: neighbours are missing. Low in fresh neighbourhoods: the graph drifts."},
 		{"gvbll_slice_confidence_total", "Above `gvbll_slice_correct_total`: overconfident there."},
@@ -211,14 +217,14 @@ This page lists every metric of ` + "`/metrics`" + `, and what to do when it loo
   ` + "`always_scrape_classic_histograms: true`" + ` for the dashboards (` + "`scrape_classic_histograms`" + ` before 3.0).
 - Every label is scored against all heads. Series with ` + "`serving=\"true\"`" + ` are of the head that served its node, and add
   up to the scores of what was served, through fallbacks and promotions; sum without ` + "`serving`" + ` for a head's own.
-- Labels have few values: heads, twenty bins of confidence, 64 classes with all others as ` + "`(other)`" + `, reasons from a
+- Labels have few values: heads, twenty bins of confidence, forty bins of the log odds of 8 classes, 64 classes with all others as ` + "`(other)`" + `, reasons from a
   closed list, topics.
 - Workers export the backlog, so it is unknown while none lives. They commit their offsets to the group
   ` + "`<prefix>.ledger`" + `: with [kafka_exporter](https://github.com/danielqsj/kafka_exporter) scraped under the same label
   ` + "`cluster`" + `, rules and dashboards have the backlog from the brokers then (` + "`kafka_consumergroup_lag`" + `).
 
 `)
-	b.WriteString(calibrationQueries)
+	b.WriteString(calibrationQueries + classQueries)
 	for _, s := range advice {
 		fmt.Fprintf(&b, "## %s\n\n| metric | type | labels | what it is | when it looks bad |\n|---|---|---|---|---|\n", s.section)
 		for _, m := range s.metrics {
@@ -273,6 +279,46 @@ short ranges: of few labels it is mostly chance.
 
 `
 
+// classQueries are the section on single classes.
+const classQueries = `## Rare classes, over any range
+
+Accuracy and ECE hardly see a class that is one in 300. Its own probability is counted in forty bins of log odds, of all classes of a
+model or of the eight rarest of its training nodes. In these bins, with the counts of all from a bin on, PromQL has everything else. A bin hides the order in it: one of the class is above another
+one with probability .529, since odds grow by 1.41 in a bin ([ADR 38](adr/0038-rare-classes.md)).
+Average precision over a day and any number of workers:
+
+    sum by (graph, class) (
+        sum by (graph, class, bin) (increase(gvbll_class_positives_total[1d]))
+          * sum by (graph, class, bin) (increase(gvbll_class_positives_from_total[1d]) - increase(gvbll_class_positives_total[1d]) / 2)
+          / clamp_min(sum by (graph, class, bin) (increase(gvbll_class_rows_from_total[1d]) - 0.529 * increase(gvbll_class_rows_total[1d]) + 0.029 * increase(gvbll_class_positives_total[1d])), 1e-9))
+      / (sum by (graph, class) (increase(gvbll_class_positives_total[1d])) > 0)
+
+AUC:
+
+    sum by (graph, class) (
+        sum by (graph, class, bin) (increase(gvbll_class_rows_total[1d]) - increase(gvbll_class_positives_total[1d]))
+          * sum by (graph, class, bin) (increase(gvbll_class_positives_from_total[1d]) - 0.471 * increase(gvbll_class_positives_total[1d])))
+      / (sum by (graph, class) (increase(gvbll_class_positives_total[1d])) > 0)
+      / (sum by (graph, class) (increase(gvbll_class_rows_total[1d]) - increase(gvbll_class_positives_total[1d])) > 0)
+
+Precision and recall by threshold, the label ` + "`bin`" + `:
+
+    sum by (graph, class, bin) (increase(gvbll_class_positives_from_total[1d])) / (sum by (graph, class, bin) (increase(gvbll_class_rows_from_total[1d])) > 0)
+    sum by (graph, class, bin) (increase(gvbll_class_positives_from_total[1d]))
+      / on (graph, class) group_left () (sum by (graph, class) (increase(gvbll_class_positives_total[1d])) > 0)
+
+ECE of a class, and what always saying the most frequent class would be right for:
+
+    sum by (graph, class) (abs(sum by (graph, class, bin) (increase(gvbll_class_positives_total[1d]) - increase(gvbll_class_probability_total[1d]))))
+      / (sum by (graph, class) (increase(gvbll_class_rows_total[1d])) > 0)
+    max by (graph) (sum by (graph, class) (increase(gvbll_labelled_classes_total[1d]))) / (sum by (graph) (increase(gvbll_labelled_classes_total[1d])) > 0)
+
+The chart's rules have the first two over a day, ` + "`graph_class:gvbll_average_precision:ratio1d` and `graph_class:gvbll_auc:ratio1d`" + `, and the last one over the hour,
+` + "`graph:gvbll_majority:ratio1h`" + `. Both are of what was served, against the first label of a node. Binning costs less than .005 where a class has a few hundred labels.
+` + "`gvbll status --json`, `gvbll report`" + ` and the page compute the same from the same counts.
+
+`
+
 // exported returns all metric families of the program. It fails if one has no series,
 // because the outcome here lacks what it counts.
 func exported(t *testing.T) map[string]*dto.MetricFamily {
@@ -284,6 +330,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	out := &event.Outcome{
 		Predictions:    []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}}},
 		Labelled:       []event.Labelled{{Delay: 1000}},
+		Watched:        []int32{0},
 		Heads:          []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1}},
 		Shadow:         &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
 		UnknownClasses: []string{"born"},
@@ -292,7 +339,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 		Attributes:     &event.Attributes{Gaps: []int64{1}, Others: []int64{0}, Clipped: []int64{0}, Sum: []float64{0}},
 	}
 	schema := &attributes.Schema{Attributes: []attributes.Attribute{{Name: "amount", Kind: attributes.Number, SD: 1}}}
-	m.ShowModels(&model.Model{ID: "a", Meta: model.Meta{Schema: schema}}, &model.Model{ID: "b"})
+	m.ShowModels(&model.Model{ID: "a", Meta: model.Meta{Schema: schema, Classes: []string{"a"}}}, &model.Model{ID: "b"})
 	m.Observe(out)
 	m.Trial("b", 20, 40, 1.5)
 	m.ShowShadow("b", []pipeline.Summary{{Head: "online"}})

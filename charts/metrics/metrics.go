@@ -24,6 +24,7 @@ type Metrics struct {
 	served   served
 	heads    heads
 	slices   slices
+	odds     odds
 	health   health
 	pool     pool
 	models   models
@@ -42,6 +43,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		served:   newServed(r),
 		heads:    newHeads(r),
 		slices:   newSlices(r),
+		odds:     newOdds(r),
 		health:   newHealth(r),
 		pool:     newPool(r),
 		models:   newModels(r),
@@ -71,6 +73,7 @@ func (m *Metrics) Observe(out *event.Outcome) {
 	m.served.observe(out)
 	m.heads.observe(out)
 	m.slices.observe(out)
+	m.odds.observe(out)
 	m.models.observe(out)
 	m.drift.observe(out)
 	m.sets.observe(out)
@@ -98,6 +101,7 @@ func (m *Metrics) ShowModels(serving, shadow *model.Model) {
 	m.pool.reset()
 	m.health.reset()
 	m.models.show(serving, shadow)
+	m.odds.serve(serving)
 	m.attributes.serve(serving)
 }
 

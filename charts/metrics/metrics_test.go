@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/gvbll/gvbll/charts/metrics"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
@@ -278,5 +280,63 @@ func TestManyClasses(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestOneClass: the scores of a class that PromQL computes from the counters are those of the
+// bins, and every watched class has its series before the first label.
+func TestOneClass(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m := metrics.New(reg)
+	m.ShowModels(&model.Model{Meta: model.Meta{Classes: []string{"ok", "fraud"}}}, nil)
+	counts := func() map[string]map[string]float64 {
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		by := make(map[string]map[string]float64)
+		for _, f := range families {
+			name, found := strings.CutPrefix(f.GetName(), "gvbll_class_")
+			for _, s := range f.Metric {
+				if found && s.Label[1].GetValue() == "fraud" {
+					if by[name] == nil {
+						by[name] = make(map[string]float64)
+					}
+					by[name][s.Label[0].GetValue()] = s.Counter.GetValue()
+				}
+			}
+		}
+		return by
+	}
+	if n := len(counts()["rows_total"]); n != calibration.OddsBins {
+		t.Fatalf("%d series before the first label", n)
+	}
+	var want calibration.Odds
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 50 {
+		out := &event.Outcome{Watched: []int32{0, 1}, Heads: []event.Head{{Name: "pool"}}}
+		for range 20 {
+			p := float32(rng.Float64() * rng.Float64())
+			l := event.Labelled{Watched: [event.MaxWatched]float32{1 - p, p}}
+			if rng.Float32() < p {
+				l.Class = 1
+			}
+			want.Add(float64(p), l.Class == 1, 1)
+			out.Labelled = append(out.Labelled, l)
+			out.Heads[0].Scores = append(out.Heads[0].Scores, event.Score{})
+		}
+		m.Observe(out)
+	}
+	got := counts()
+	var auc, ap, positives, rows float64
+	for bin, k := range got["positives_total"] {
+		n, from := got["rows_total"][bin], got["positives_from_total"][bin]
+		ap += k * (from - k/2) / max(got["rows_from_total"][bin]-.529*n+.029*k, 1e-9)
+		auc += (n - k) * (from - .471*k)
+		positives, rows = positives+k, rows+n
+	}
+	auc, ap = auc/positives/(rows-positives), ap/positives
+	if wantAUC, wantAP, _ := want.Ranking(); math.Abs(auc-wantAUC) > 1e-9 || math.Abs(ap-wantAP) > 1e-9 {
+		t.Errorf("AUC %v and average precision %v, want %v and %v", auc, ap, wantAUC, wantAP)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
@@ -19,7 +20,10 @@ type scored struct {
 }
 
 // classScores is the scores of the labels of a class, and of the predictions of it.
-type classScores struct{ labelled, predicted calibration.Tally }
+type classScores struct {
+	labelled, predicted calibration.Tally
+	odds                *calibration.Odds // nil unless it is watched
+}
 
 // add adds the scores of a window. If another model serves, it first resets them.
 func (s *scored) add(out *event.Outcome) {
@@ -40,6 +44,17 @@ func (s *scored) add(out *event.Outcome) {
 		}
 		s.classes[score.Class].predicted.Add(score)
 		s.classes[label].labelled.Add(score)
+	}
+	for k, c := range out.Watched {
+		for int(c) >= len(s.classes) {
+			s.classes = append(s.classes, classScores{})
+		}
+		odds := serve.Odds(out, k)
+		if of := &s.classes[c]; of.odds == nil {
+			of.odds = &odds
+		} else {
+			of.odds.Merge(&odds)
+		}
 	}
 }
 
@@ -69,7 +84,7 @@ func (h *history) classTable() (t table) {
 		if c < len(h.scored.classes) {
 			of = h.scored.classes[c]
 		}
-		t.addClass(&Group{Name: name, Predicted: of.predicted.Labels, Tally: of.labelled})
+		t.addClass(&Group{Name: name, Predicted: of.predicted.Labels, Tally: of.labelled, Odds: of.odds})
 		t.Rows[c].Link = "?" + url.Values{"class": {name}}.Encode() + "#classes"
 	}
 	t.Caption = fmt.Sprintf("labels since window %d, the first that this worker has seen of this model", h.scored.first)
@@ -100,6 +115,16 @@ func (h *history) class(name string) *classView {
 		{"of the predictions of it, right (precision)", percent(of.predicted.Correct, of.predicted.Labels) + " %", ""},
 		{"ECE of the predictions of it", formatted(ece), ""},
 		{"ECE that chance alone gives, at most", formatted(chance), ""},
+	}
+	if of.odds != nil {
+		ece, chance := of.odds.ECE()
+		auc, ap := ranking(of.odds)
+		v.Facts = append(v.Facts,
+			fact{"AUC of its probability", auc, ""},
+			fact{"average precision of its probability", ap, ""},
+			fact{"ECE of its probability", formatted(ece), ""},
+			fact{"by chance alone, at most", formatted(chance), ""},
+		)
 	}
 	if of.predicted.Labels > 0 {
 		v.Reliability = &figure{

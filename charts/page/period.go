@@ -26,9 +26,10 @@ type Period struct {
 // Group is the sums of scores of a part of the labels, or of one head.
 type Group struct {
 	Name              string
-	Predicted         int     // of a class: how often it was predicted
-	Confidence        float64 // sum
-	calibration.Tally         // its bins may be empty
+	Predicted         int               // of a class: how often it was predicted
+	Confidence        float64           // sum
+	calibration.Tally                   // its bins may be empty
+	Odds              *calibration.Odds // of a class that is watched
 }
 
 // Delay is the median time from a node's arrival to its label, of a number of labels.
@@ -135,6 +136,13 @@ func AddGroups(list []Group, more ...Group) []Group {
 		g.Predicted += m.Predicted
 		g.Confidence += m.Confidence
 		g.Merge(&m.Tally)
+		if m.Odds != nil {
+			odds := *m.Odds
+			if g.Odds != nil {
+				odds.Merge(g.Odds)
+			}
+			g.Odds = &odds
+		}
 	}
 	return list
 }

@@ -107,9 +107,20 @@ func (v *reportView) facts() []fact {
 		{"refused events", strconv.Itoa(v.whole.refusedEvents()), ""},
 	}
 	if m := v.whole.Served.Means(); v.Scored {
-		list = append(list, fact{"accuracy", formatted(m.Acc), ""}, fact{"NLL, nats", formatted(m.NLL), ""}, fact{"ECE", formatted(m.ECE), ""}, fact{"ECE by chance up to", formatted(m.Chance), ""}, fact{"Brier score", formatted(m.Brier), ""})
+		list = append(list, fact{"accuracy", formatted(m.Acc), ""}, fact{"most frequent class", v.usual(), ""}, fact{"NLL, nats", formatted(m.NLL), ""}, fact{"ECE", formatted(m.ECE), ""}, fact{"ECE by chance up to", formatted(m.Chance), ""}, fact{"Brier score", formatted(m.Brier), ""})
 	}
 	return list
+}
+
+// usual names the most frequent class and how often it alone would have been right.
+func (v *reportView) usual() string {
+	usual := &Group{}
+	for i := range v.whole.Classes {
+		if g := &v.whole.Classes[i]; g.Labels > usual.Labels {
+			usual = g
+		}
+	}
+	return fmt.Sprintf("%s, %s %%", usual.Name, percent(usual.Labels, v.whole.Served.Labels))
 }
 
 func (v *reportView) tables() {

@@ -1,6 +1,10 @@
 package page
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/gvbll/gvbll/posterior/calibration"
+)
 
 // table is rows of figures, which the template "table" shows.
 type table struct {
@@ -31,12 +35,23 @@ func (t *table) add(name string, values ...string) {
 
 // addClass adds the row of a class to a table of classes, which may be empty.
 func (t *table) addClass(g *Group) {
-	t.Label, t.Columns = "Classes", []string{"class", "labels", "predicted", "precision, %", "recall, %", "NLL"}
+	t.Label, t.Columns = "Classes", []string{"class", "labels", "predicted", "precision, %", "recall, %", "NLL", "AUC", "average precision"}
 	nll := undefined
 	if g.Labels > 0 {
 		nll = formatted(g.Means().NLL)
 	}
-	t.add(g.Name, strconv.Itoa(g.Labels), strconv.Itoa(g.Predicted), percent(g.Correct, g.Predicted), percent(g.Correct, g.Labels), nll)
+	auc, ap := ranking(g.Odds)
+	t.add(g.Name, strconv.Itoa(g.Labels), strconv.Itoa(g.Predicted), percent(g.Correct, g.Predicted), percent(g.Correct, g.Labels), nll, auc, ap)
+}
+
+// ranking formats the AUC and the average precision, both undefined without labels of the class and of others.
+func ranking(o *calibration.Odds) (auc, averagePrecision string) {
+	if o != nil {
+		if auc, ap, ok := o.Ranking(); ok {
+			return formatted(auc), formatted(ap)
+		}
+	}
+	return undefined, undefined
 }
 
 // undefined stands for a share of nothing.

@@ -22,6 +22,7 @@ type Outcome struct {
 	Lead        float64     // of the static head over the online one, nats; see Config.Fallback
 	Drift       *Drift      // nil if the detectors are off
 	Coverage    *Coverage   // nil unless sets are configured
+	Watched     []int32     // classes whose probabilities Labelled has, MaxWatched at most
 	Attributes  *Attributes // nil unless features came by name
 	Posterior   Hash        // of the heads' state; for a pool, of the previous hash and the batch's changes
 	Chain       Hash        // of everything served and learned so far
@@ -84,11 +85,16 @@ type Labelled struct {
 	Delay  int64 // event time from arrival to label, milliseconds; 0 when either is not given
 	By     int   // index in Outcome.Heads of the head that served the node
 
+	Watched [MaxWatched]float32 // the probabilities that were served for Outcome.Watched
+
 	// For scores by slice:
 	Predicted string // the class that was served
 	Degree    int    // neighbours that arrived before the node
 	Fresh     int    // those among them that are not context
 }
+
+// MaxWatched bounds the classes that are scored one by one, see [Outcome.Watched].
+const MaxWatched = 8
 
 // Head is one classifier after the window.
 type Head struct {

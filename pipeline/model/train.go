@@ -175,7 +175,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 			Training: Training{
 				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Settings: settings, Nodes: len(d.X), Epochs: report.Epochs, Samples: cfg.Samples,
 				Hidden: cfg.Hidden, LearningRate: cfg.LearningRate, WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout,
-				Completed: completed, Loss: report.Last.Loss.Total, Accuracy: report.Last.TrainAccuracy,
+				Completed: completed, Loss: report.Last.Loss.Total, Accuracy: report.Last.TrainAccuracy, Rare: rare(d),
 			},
 		},
 		Encoder: encoder, Normalizer: normalizer, trained: newIDSet(d.IDs),

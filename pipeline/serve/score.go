@@ -20,6 +20,7 @@ type Scorer struct {
 	outputs   int // of a label in batch
 	batch     *heads.Batch
 	bins      int        // of a window's ECE
+	watched   []int32    // classes
 	summaries []Summary  // by head
 	extra     []*Summary // of observers
 
@@ -37,7 +38,7 @@ type scoredHeads interface {
 
 // NewScorer returns a scorer of batches that have so many outputs a label.
 func NewScorer(m *model.Model, bins int, by scoredHeads, outputs int, b *heads.Batch) *Scorer {
-	s := &Scorer{classes: m.Classes, heads: by, outputs: outputs, batch: b, bins: bins}
+	s := &Scorer{classes: m.Classes, heads: by, outputs: outputs, batch: b, bins: bins, watched: m.Watched()}
 	for _, h := range by.Heads() {
 		s.summaries = append(s.summaries, Summary{Head: h.Name()})
 	}
@@ -73,13 +74,21 @@ func (s *Scorer) State(schema *snapshot.Schema) {
 
 // Score scores every head.
 func (s *Scorer) Score(out *event.Outcome) {
-	out.Heads = make([]event.Head, len(s.heads.Heads()))
+	out.Heads, out.Watched = make([]event.Head, len(s.heads.Heads())), s.watched
 	for h, head := range s.heads.Heads() {
 		out.Heads[h].Name = head.Name()
 		if len(s.batch.Labels) == 0 {
 			continue
 		}
-		out.Heads[h].Scores = s.scoreHead(&s.summaries[h], func(i int) []float32 { return s.probabilities(h, i) })
+		out.Heads[h].Scores = s.scoreHead(&s.summaries[h], func(i int) []float32 {
+			p := s.probabilities(h, i)
+			if int(s.batch.ServedBy[i]) == h {
+				for k, c := range s.watched {
+					out.Labelled[i].Watched[k] = p[c]
+				}
+			}
+			return p
+		})
 	}
 	for i := range out.Labelled {
 		l := &out.Labelled[i]

@@ -21,6 +21,16 @@ func Tally(h *event.Head) (t calibration.Tally) {
 	return t
 }
 
+// Odds counts what was served for the watched class of a place in [event.Outcome.Watched], by the
+// labels of a window.
+func Odds(out *event.Outcome, place int) (o calibration.Odds) {
+	for i := range out.Labelled {
+		l := &out.Labelled[i]
+		o.Add(float64(l.Watched[place]), l.Class == out.Watched[place], 1)
+	}
+	return o
+}
+
 // declareSummaries declares the scores of heads as two tensors, with a row for each head.
 // shape is the shape of the list, empty for a list of one.
 func declareSummaries(s *snapshot.Schema, name string, list []*Summary, shape ...int) {

@@ -126,7 +126,7 @@ func (s *All) Step(w *event.Window) *event.Outcome {
 // join makes one outcome of those of all shards and the trainer.
 func (s *All) join(owners []uint8, lead *event.Outcome) *event.Outcome {
 	out := *s.out[0] // counts and levels
-	out.Heads, out.Labelled, out.ServedBy, out.Lead, out.Drift, out.Posterior = lead.Heads, lead.Labelled, lead.ServedBy, lead.Lead, lead.Drift, lead.Posterior
+	out.Heads, out.Labelled, out.Watched, out.ServedBy, out.Lead, out.Drift, out.Posterior = lead.Heads, lead.Labelled, lead.Watched, lead.ServedBy, lead.Lead, lead.Drift, lead.Posterior
 	out.Coverage = lead.Coverage
 	out.Predictions = make([]event.Prediction, 0, len(owners))
 	next := make([]int, len(s.Shards))

@@ -55,15 +55,23 @@ func (b *Bins) Between(from, to int) (all Bin) {
 // √(2v_b/π) and the variance (1-2/π)v_b. The chance level is three standard deviations
 // above the mean; fewer than one in a hundred streams of calibrated probabilities exceed it.
 func (b *Bins) ECE() (ece, chance float64) {
+	return gaps(BinCount, func(i int) (rows, hits, sum float64) {
+		return float64(b[i].Count), float64(b[i].Correct), b[i].SumConfidence
+	})
+}
+
+// gaps returns the ECE over bins of rows, of which some are hits, and its chance level, given the
+// sum of the probabilities of a hit.
+func gaps(bins int, bin func(i int) (rows, hits, sum float64)) (ece, chance float64) {
 	var n, mean, variance float64
-	for i := range b {
-		if b[i].Count == 0 {
+	for i := range bins {
+		rows, hits, sum := bin(i)
+		if rows == 0 {
 			continue
 		}
-		count, sum := float64(b[i].Count), b[i].SumConfidence
-		v := max(sum*(1-sum/count), 0)
-		n += count
-		ece += math.Abs(b[i].gap())
+		v := max(sum*(1-sum/rows), 0)
+		n += rows
+		ece += math.Abs(hits - sum)
 		mean += math.Sqrt(2 / math.Pi * v)
 		variance += float64((1 - 2/math.Pi) * v)
 	}

@@ -21,11 +21,16 @@
 // stretch of a stream, and they are what a reliability diagram shows. With them comes
 // what chance alone gives ([Bins.ECE]).
 //
+// [Odds] are such counters of the probability of one class, in bins of log odds. They say of a
+// rare class what accuracy cannot: how well it is ranked, what a threshold catches, and whether
+// its probability is right.
+//
 // [Tally] is the one accumulator: sums over labels, mergeable. [Prequential]
 // adds to it the paper's way of averaging over windows.
 //
 //	score.go   Score and the measures of one prediction
 //	bins.go    Bins, equal-width bins
+//	odds.go    Odds: AUC, average precision, calibration of one class
 //	tally.go   Means, Tally, Prequential and its state
 //	ece.go     equal-mass ECE
 //

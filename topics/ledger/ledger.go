@@ -299,6 +299,13 @@ func (r *Record) Check() error {
 				return fmt.Errorf("ledger record of window %d: scores in bin %d of %d", r.Window, b.Bin, Bins)
 			}
 		}
+		for i := range s.Odds {
+			for _, b := range s.Odds[i].Bins {
+				if !(b[0] >= 0 && b[0] < OddsBins) {
+					return fmt.Errorf("ledger record of window %d: odds in bin %v of %d", r.Window, b[0], OddsBins)
+				}
+			}
+		}
 	}
 	if r.Epoch < 0 || r.Begins != nil && r.Configuration == "" || r.Epoch > 0 && r.Begins != nil && len(r.Ranges) > 0 || r.Epoch == 0 && r.HasGap() {
 		return fmt.Errorf("ledger record of window %d: epoch %d does not begin as it should, with its settings and without records", r.Window, r.Epoch)

@@ -16,6 +16,9 @@ type Scores struct {
 	// Classes are those of what was served, by the class of the label: the most
 	// frequent ones, MaxClasses at most.
 	Classes []Group `json:"classes"`
+	// Odds count the probabilities that were served for each class that is watched, whatever the
+	// label.
+	Odds []Odds `json:"odds,omitempty"`
 	// Delay is the median time from a node's arrival to its label in milliseconds, of
 	// the Delayed labels for which both times are given.
 	Delay   int64 `json:"delay_ms,omitempty"`
@@ -52,6 +55,19 @@ type Group struct {
 	// Predicted counts the predictions of a class, whatever the label.
 	Predicted int `json:"predicted,omitempty"`
 }
+
+// Odds are the probabilities of a class, in bins of equal widths of log odds.
+type Odds struct {
+	Class string    `json:"class"`
+	Bins  []OddsBin `json:"bins"` // those that hold predictions
+}
+
+// OddsBins is the number of bins.
+const OddsBins = 40
+
+// OddsBin is a bin: its number, predictions, those whose label is the class, and the sum of the
+// probabilities.
+type OddsBin [4]float32
 
 // Change is a change in the stream that a drift detector found in a window.
 type Change struct {

@@ -29,6 +29,9 @@ func addWindow(p *page.Period, r *ledger.Record) {
 	p.Heads = addGroups(p.Heads, s.Heads)
 	p.Degrees = addGroups(p.Degrees, s.Degrees)
 	p.Classes = addGroups(p.Classes, s.Classes)
+	for i := range s.Odds {
+		p.Classes = page.AddGroups(p.Classes, page.Group{Name: s.Odds[i].Class, Odds: oddsOf(s.Odds[i].Bins)})
+	}
 	if s.Delayed > 0 {
 		const most = math.MaxInt64 / int64(time.Millisecond)
 		p.AddDelays(page.Delay{Median: time.Duration(min(max(s.Delay, -most), most)) * time.Millisecond, Labels: s.Delayed})
@@ -43,6 +46,15 @@ func addGroups(list []page.Group, more []ledger.Group) []page.Group {
 		})
 	}
 	return list
+}
+
+// oddsOf converts bins of the ledger.
+func oddsOf(bins []ledger.OddsBin) *calibration.Odds {
+	var odds calibration.Odds
+	for _, b := range bins {
+		odds[int(b[0])] = calibration.OddsBin{Rows: float64(b[1]), Labels: float64(b[2]), Sum: float64(b[3])}
+	}
+	return &odds
 }
 
 // tallyOf converts a tally of the ledger, whose bins stand apart.

@@ -73,6 +73,18 @@ type statusPeriod struct {
 	calibration.Means
 	StaticNLL float64   `json:"static_nll,omitempty"` // of the model as trained
 	Majority  *majority `json:"majority,omitempty"`   // null without labels
+	// Classes are those that are watched, of which there are labels and others: the rarest first.
+	Classes []ranked `json:"classes,omitempty"`
+}
+
+// ranked says how well the probability of a class tells its nodes from the others.
+type ranked struct {
+	Class            string  `json:"class"`
+	Labels           int     `json:"labels"`
+	AUC              float64 `json:"auc"`
+	AveragePrecision float64 `json:"average_precision"`
+	ECE              float64 `json:"ece"` // of the probability of the class
+	Chance           float64 `json:"ece_chance"`
 }
 
 // majority is the most frequent class of the labels. Always saying it would be right for its share.
@@ -220,8 +232,27 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 		if share := float64(c.Labels) / float64(max(p.Served.Labels, 1)); share > 0 && (s.Majority == nil || share > s.Majority.Share) {
 			s.Majority = &majority{c.Name, share}
 		}
+		if c.Odds == nil {
+			continue
+		}
+		if auc, ap, ok := c.Odds.Ranking(); ok {
+			r := ranked{Class: c.Name, Labels: c.Labels, AUC: auc, AveragePrecision: ap}
+			r.ECE, r.Chance = c.Odds.ECE()
+			s.Classes = append(s.Classes, r)
+		}
 	}
+	slices.SortStableFunc(s.Classes, func(a, b ranked) int { return cmp.Or(a.Labels-b.Labels, cmp.Compare(a.Class, b.Class)) })
 	return s
+}
+
+// ofClass formats a score of a class, a dash if there is none.
+func (p *statusPeriod) ofClass(name string, score func(*ranked) float64) string {
+	for i := range p.Classes {
+		if p.Classes[i].Class == name {
+			return fmt.Sprintf("%.4f", score(&p.Classes[i]))
+		}
+	}
+	return "-"
 }
 
 // usual describes the most frequent class and its share, a dash if no label came.
@@ -351,6 +382,15 @@ func (s *Status) Print(out io.Writer) error {
 	row("NLL", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.NLL)) })
 	row("ECE", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.ECE)) })
 	row("by chance up to", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.Chance)) })
+	if list := slices.Concat(s.Last.Classes, s.Before.Classes); len(list) > 0 { // the rarest alone: --json has all
+		name := list[0].Class
+		row("AUC of "+cut(shown(name), 20), func(p *statusPeriod) string {
+			return p.ofClass(name, func(r *ranked) float64 { return r.AUC })
+		})
+		row("average precision of it", func(p *statusPeriod) string {
+			return p.ofClass(name, func(r *ranked) float64 { return r.AveragePrecision })
+		})
+	}
 	if err := w.Flush(); err != nil {
 		return err
 	}

@@ -150,3 +150,32 @@ func TestMajority(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusOfClasses: the counts of windows add up to the scores of a class, the rarest first, and
+// there are none of a class without labels.
+func TestStatusOfClasses(t *testing.T) {
+	var p page.Period
+	for range 2 {
+		addWindow(&p, &ledger.Record{Labels: 4, Scores: &ledger.Scores{
+			Served:  ledger.Tally{Labels: 4, Correct: 3},
+			Classes: []ledger.Group{{Name: "ok", Tally: ledger.Tally{Labels: 3, Correct: 3}}, {Name: "fraud", Tally: ledger.Tally{Labels: 1}}},
+			Odds: []ledger.Odds{
+				{Class: "ok", Bins: []ledger.OddsBin{{20, 1, 0, .1}, {38, 3, 3, 2.9}}},
+				{Class: "fraud", Bins: []ledger.OddsBin{{18, 2, 0, .1}, {30, 2, 1, 1.3}}},
+				{Class: "never", Bins: []ledger.OddsBin{{2, 4, 0, .001}}},
+			},
+		}})
+	}
+	s := shorten(&p, time.Hour)
+	if len(s.Classes) != 2 || s.Classes[0].Class != "fraud" || s.Classes[0].Labels != 2 || s.Classes[1].AUC != 1 || s.Majority.Class != "ok" {
+		t.Fatalf("%+v and %+v", s.Classes, s.Majority)
+	}
+	if fraud := s.Classes[0]; fraud.AUC < .8 || fraud.AUC == 1 || fraud.AveragePrecision < .5 || fraud.ECE < .04 {
+		t.Errorf("%+v", fraud)
+	}
+	var out strings.Builder
+	must(t, (&Status{Last: s, Before: shorten(&page.Period{}, time.Hour)}).Print(&out))
+	if !regexp.MustCompile(`AUC of fraud +0\.8\d+ +-`).MatchString(out.String()) {
+		t.Errorf("the status is\n%s", &out)
+	}
+}

@@ -64,6 +64,15 @@ func LedgerScores(out *event.Outcome, classes []string) *ledger.Scores {
 	for _, c := range frequent[:min(len(frequent), ledger.MaxClasses)] {
 		s.Classes = append(s.Classes, ledger.Group{Name: classes[c.index], Tally: ledgerTally(&c.tally), Predicted: c.predicted})
 	}
+	for k, c := range out.Watched {
+		odds := ledger.Odds{Class: classes[c]}
+		for b, bin := range serve.Odds(out, k) {
+			if bin.Rows > 0 {
+				odds.Bins = append(odds.Bins, ledger.OddsBin{float32(b), float32(bin.Rows), float32(bin.Labels), float32(bin.Sum)})
+			}
+		}
+		s.Odds = append(s.Odds, odds)
+	}
 	if len(delays) > 0 {
 		slices.Sort(delays)
 		s.Delay = delays[len(delays)/2]
@@ -72,7 +81,10 @@ func LedgerScores(out *event.Outcome, classes []string) *ledger.Scores {
 }
 
 // The ledger's bins are those of calibration.
-var _ [ledger.Bins]calibration.Bin = calibration.Bins{}
+var (
+	_ [ledger.Bins]calibration.Bin         = calibration.Bins{}
+	_ [ledger.OddsBins]calibration.OddsBin = calibration.Odds{}
+)
 
 // ledgerTally converts a tally to the ledger's, whose bins stand apart.
 func ledgerTally(t *calibration.Tally) ledger.Tally {

@@ -14,10 +14,11 @@ import (
 func TestLedgerScores(t *testing.T) {
 	out := &event.Outcome{
 		Labelled: []event.Labelled{
-			{Class: 0, By: 0, Degree: 0, Delay: 500},
-			{Class: 1, By: 1, Degree: 2},
-			{Class: 1, By: 0, Degree: 3, Delay: 900},
+			{Class: 0, By: 0, Degree: 0, Delay: 500, Watched: [event.MaxWatched]float32{.25}},
+			{Class: 1, By: 1, Degree: 2, Watched: [event.MaxWatched]float32{.75}},
+			{Class: 1, By: 0, Degree: 3, Delay: 900, Watched: [event.MaxWatched]float32{.25}},
 		},
+		Watched: []int32{1},
 		Heads: []event.Head{
 			{Name: "online", Scores: []event.Score{
 				{Class: 0, Confidence: 0.75, Correct: true, LogLoss: 0.25, Brier: 0.125},
@@ -46,6 +47,7 @@ func TestLedgerScores(t *testing.T) {
 			{Name: "red", Tally: ledger.Tally{Labels: 1, Correct: 1, LogLoss: 0.25, Brier: 0.125, Confidence: 0.75}, Predicted: 2},
 			{Name: "blue", Tally: ledger.Tally{Labels: 2, Correct: 1, LogLoss: 1.5, Brier: 0.75, Confidence: 1.25}, Predicted: 1},
 		},
+		Odds:  []ledger.Odds{{Class: "blue", Bins: []ledger.OddsBin{{24, 2, 1, .5}, {31, 1, 1, .75}}}},
 		Delay: 900, Delayed: 2,
 	}
 	if diff := cmp.Diff(want, LedgerScores(out, []string{"red", "blue"})); diff != "" {

@@ -1,0 +1,40 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+)
+
+// Watched returns the classes that are scored one by one: all, or the rarest ones of the training
+// nodes where there are more than event.MaxWatched.
+func (m *Model) Watched() (classes []int32) {
+	for c, name := range m.Classes {
+		if len(m.Classes) <= event.MaxWatched || slices.Contains(m.Training.Rare, name) && len(classes) < event.MaxWatched {
+			classes = append(classes, int32(c))
+		}
+	}
+	return classes
+}
+
+// rare returns the rarest classes of training nodes, nil if there are few classes.
+func rare(d Data) []string {
+	if len(d.Classes) <= event.MaxWatched {
+		return nil
+	}
+	counts := make([]int, len(d.Classes))
+	for _, y := range d.Labels {
+		counts[y]++
+	}
+	order := make([]int, len(counts))
+	for c := range order {
+		order[c] = c
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(counts[a], counts[b]) })
+	names := make([]string, event.MaxWatched)
+	for i := range names {
+		names[i] = d.Classes[order[i]]
+	}
+	return names
+}

@@ -1,0 +1,122 @@
+package calibration
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestOddsBins: a bin begins at its edge, whatever is no probability lies in the first or last
+// bin, and edges are half an octave of odds apart.
+func TestOddsBins(t *testing.T) {
+	for b := 1; b < OddsBins; b++ {
+		edge := OddsEdge(b)
+		if below := math.Nextafter(edge, 0) - 1e-12; OddsBinOf(edge+1e-12) != b || OddsBinOf(below) != b-1 {
+			t.Errorf("bin %d begins at %v, but that is in bin %d, and what is below in bin %d", b, edge, OddsBinOf(edge+1e-12), OddsBinOf(below))
+		}
+		if b > 1 {
+			below := OddsEdge(b - 1)
+			if ratio := edge / (1 - edge) / (below / (1 - below)); math.Abs(ratio-math.Sqrt2) > 1e-9 {
+				t.Errorf("bin %d has %v times the odds of the one before", b, ratio)
+			}
+		}
+	}
+	for p, want := range map[float64]int{0: 0, -1: 0, 1e-300: 0, .5: evenOdds, 1: OddsBins - 1, 1 + 1e-9: OddsBins - 1} {
+		if got := OddsBinOf(p); got != want {
+			t.Errorf("%v is in bin %d, want %d", p, got, want)
+		}
+	}
+	if OddsBinOf(math.NaN()) != 0 {
+		t.Error("NaN is not in the first bin")
+	}
+}
+
+// TestOddsRankAsProbabilitiesDo: with some 400 labels of a class, the AUC and the average precision
+// of forty bins are within .005 of those of the probabilities themselves, however rare the class is
+// and whether its probabilities are right or not. Parts of a stream add up to the whole.
+func TestOddsRankAsProbabilitiesDo(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, c := range []struct {
+		name         string
+		rarity       float64 // mean log odds
+		spread, skew float64 // standard deviation of log odds, and by how much they are too large
+	}{
+		{"1 in 8", -3, 2, 0}, {"1 in 60", -6.5, 2.5, 0}, {"1 in 300", -8, 2.2, 0}, {"overconfident", -7, 2.5, 2}, {"weak", -4, .7, 0},
+	} {
+		var whole, first, second Odds
+		var rows []rated
+		for positives := 0; positives < 400; {
+			odds := c.rarity + rng.NormFloat64()*c.spread
+			p := float64(float32(1 / (1 + math.Exp(-odds-c.skew))))
+			r := rated{p, rng.Float64() < 1/(1+math.Exp(-odds))}
+			rows = append(rows, r)
+			whole.Add(r.p, r.is, 1)
+			[]*Odds{&first, &second}[len(rows)%2].Add(r.p, r.is, 1)
+			if r.is {
+				positives++
+			}
+		}
+		auc, ap, ok := whole.Ranking()
+		wantAUC, wantAP := ranking(rows)
+		if !ok || math.Abs(auc-wantAUC) > .005 || math.Abs(ap-wantAP) > .005 {
+			t.Errorf("%s: AUC %.4f and average precision %.4f, want %.4f and %.4f", c.name, auc, ap, wantAUC, wantAP)
+		}
+		if first.Merge(&second); first.From(0).Rows != whole.From(0).Rows || first.From(20).Labels != whole.From(20).Labels {
+			t.Errorf("%s: the parts do not add up to the whole", c.name)
+		}
+		ece, chance := whole.ECE()
+		if off := c.skew > 0; off != (ece > chance) {
+			t.Errorf("%s: ECE %.5f, by chance up to %.5f", c.name, ece, chance)
+		}
+	}
+}
+
+// TestOddsWeigh: a label of weight w counts as w labels.
+func TestOddsWeigh(t *testing.T) {
+	var once, weighed Odds
+	for range 3 {
+		once.Add(.7, true, 1)
+		once.Add(.2, false, 1)
+		once.Add(.9, false, 1)
+	}
+	weighed.Add(.7, true, 3)
+	weighed.Add(.2, false, 3)
+	weighed.Add(.9, false, 3)
+	auc, ap, _ := once.Ranking()
+	if a, p, ok := weighed.Ranking(); !ok || a != auc || p != ap || auc != .5 {
+		t.Errorf("AUC %v and average precision %v, by weights %v and %v", auc, ap, a, p)
+	}
+	var none Odds
+	none.Add(.5, true, 1)
+	if _, _, ok := none.Ranking(); ok {
+		t.Error("a ranking without other labels")
+	}
+}
+
+type rated struct {
+	p  float64
+	is bool
+}
+
+// ranking returns the AUC and the average precision of rows, equal probabilities as one step.
+func ranking(rows []rated) (auc, ap float64) {
+	slices.SortFunc(rows, func(a, b rated) int { return cmp.Compare(b.p, a.p) })
+	var labels, others float64
+	for i := 0; i < len(rows); {
+		var k, m float64
+		p := rows[i].p
+		for ; i < len(rows) && rows[i].p == p; i++ {
+			if rows[i].is {
+				k++
+			} else {
+				m++
+			}
+		}
+		auc += m * (labels + k/2)
+		labels, others = labels+k, others+m
+		ap += k * labels / (labels + others)
+	}
+	return auc / (labels * others), ap / labels
+}
