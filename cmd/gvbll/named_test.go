@@ -1,41 +1,139 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/holdout"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/sender"
+	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// paymentsTable writes a folder with a table as people have them: a heavy-tailed amount, an age
-// with gaps, two categories, a boolean, a time and a text, of n payments that follow each
-// other on the same card.
-func paymentsTable(t *testing.T, n int) (dir string) {
-	t.Helper()
-	dir = filepath.Join(t.TempDir(), "payments")
-	must(t, os.Mkdir(dir, 0o755))
-	nodes, edges := "id,label,time,amount,age,country,plan,new,opened,note\n", "source,target\n"
+// payment is a row of a table as people have them: four numbers, of which one is heavy-tailed and
+// one has 12 % gaps, a category of 23 countries and one of three plans, a boolean, a time and a
+// text. A third have no label.
+type payment struct {
+	ID      string    `parquet:"id"`
+	Label   *string   `parquet:"label,optional"`
+	Time    time.Time `parquet:"time,timestamp(millisecond)"`
+	Amount  float64   `parquet:"amount"`
+	Age     *int64    `parquet:"age,optional"`
+	Balance float64   `parquet:"balance"`
+	Visits  int32     `parquet:"visits"`
+	Country string    `parquet:"country"`
+	Plan    string    `parquet:"plan"`
+	New     bool      `parquet:"new"`
+	Opened  time.Time `parquet:"opened,timestamp(millisecond)"`
+	Note    string    `parquet:"note"`
+}
+
+// paymentRows returns n payments, and edges to the fifth before on the same card.
+func paymentRows(n int) (rows []payment, edges string) {
+	rng := rand.New(rand.NewPCG(29, 1))
+	first, edges := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), "source,target\n"
 	for i := range n {
-		label, age := "good", fmt.Sprint(18+i%60)
-		if i%7 == 3 {
-			label = "fraud"
+		p := payment{
+			ID: fmt.Sprint("p-", i), Time: first.Add(time.Duration(i) * time.Hour), Amount: math.Exp(2 * rng.NormFloat64()), Balance: 1000 + 100*rng.NormFloat64(),
+			Visits: rng.Int32N(20), Country: fmt.Sprintf("C%02d", i%23), Plan: []string{"free", "gold", "team"}[i%3], New: i%2 == 0,
+			Opened: first.AddDate(0, 0, -1-rng.IntN(400)).Add(time.Duration(i%24) * time.Hour), Note: fmt.Sprintf("item %d of %d", i, n),
 		}
-		if i%8 == 0 {
-			age = ""
+		if i%25 >= 3 {
+			age := int64(18 + rng.IntN(60))
+			p.Age = &age
 		}
-		country := fmt.Sprintf("C%d", i%7)
-		nodes += fmt.Sprintf("p-%d,%s,2026-03-%02dT%02d:00:00Z,%g,%s,%s,%s,%t,2026-02-%02d,item %d of %d\n", i, label, 1+i/24, i%24, float64((i*i*i)%(1+i*i)), age, country, []string{"free", "gold", "team"}[i%3], i%2 == 0, 1+i%28, i, n)
-		if i >= 5 {
+		if label := []string{"good", "fraud"}[i%7/3%2]; i/3%3 != 2 {
+			p.Label = &label
+		}
+		if rows = append(rows, p); i >= 5 {
 			edges += fmt.Sprintf("p-%d,p-%d\n", i, i-5)
 		}
 	}
-	must(t, os.WriteFile(filepath.Join(dir, "nodes.csv"), []byte(nodes), 0o644))
-	must(t, os.WriteFile(filepath.Join(dir, "edges.csv"), []byte(edges), 0o644))
+	return rows, edges
+}
+
+// paymentsTable writes n payments into a folder, as csv.
+func paymentsTable(t *testing.T, n int) (dir string) {
+	t.Helper()
+	rows, edges := paymentRows(n)
+	nodes := "id,label,time,amount,age,balance,visits,country,plan,new,opened,note\n"
+	for _, p := range rows {
+		label, age := "", ""
+		if p.Label != nil {
+			label = *p.Label
+		}
+		if p.Age != nil {
+			age = fmt.Sprint(*p.Age)
+		}
+		nodes += fmt.Sprintf("%s,%s,%s,%v,%s,%v,%d,%s,%s,%t,%s,%s\n", p.ID, label, p.Time.Format(time.RFC3339), p.Amount, age, p.Balance, p.Visits, p.Country, p.Plan, p.New, p.Opened.Format(time.RFC3339), p.Note)
+	}
+	return writeTables(t, map[string]string{"nodes.csv": nodes, "edges.csv": edges})
+}
+
+// writeTables writes the files of a data set of the name payments.
+func writeTables(t *testing.T, files map[string]string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "payments")
+	must(t, os.Mkdir(dir, 0o755))
+	for name, text := range files {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
 	return dir
+}
+
+// TestOwnTable: a table as people have it trains without a script, in csv and in Parquet to the
+// same model. What it was taken for is printed, also of the model, and it can be demonstrated.
+func TestOwnTable(t *testing.T) { onKFake(t, testOwnTable) }
+
+func testOwnTable(t *testing.T, sh *shell) {
+	const nodes = 600
+	rows, edges := paymentRows(nodes)
+	var b bytes.Buffer
+	must(t, parquet.Write(&b, rows))
+	schema := regexp.MustCompile(`(?m)^ATTRIBUTE +COLUMNS +KIND
+amount +1 +number, mean \S+, sd \S+ of ln\(1\+\|x\|\)
+age +2 +number, mean \S+, sd \S+, \S+ % gaps
+balance +1 +number, mean \S+, sd \S+
+visits +1 +number, mean \S+, sd \S+
+country +23 +category, 23 values \(C00, C01, C02, …\)
+plan +3 +category, 3 values \(free, gold, team\)
+new +1 +boolean
+opened +5 +time
+note +256 +text$`)
+	var said []string
+	for name, dir := range map[string]string{"csv": paymentsTable(t, nodes), "parquet": writeTables(t, map[string]string{"nodes.parquet": b.String(), "edges.csv": edges})} {
+		file := filepath.Join(t.TempDir(), "m")
+		code, out, errs := sh.command("train", "--data", dir, "--train-share", "0.3", "--epochs", "3", "--hidden", "8", "--out", file)
+		if code != exitOK || !schema.MatchString(errs) || !strings.Contains(errs, "198 nodes without a label") {
+			t.Errorf("train of %s: exit code %d\n%s", name, code, errs)
+		}
+		said = append(said, strings.TrimPrefix(out, file))
+		if out := sh.gvbll("inspect", file); !schema.MatchString(out) {
+			t.Errorf("inspect of %s prints\n%s", name, out)
+		}
+		sum := sh.demo([]string{"demo", "--data", dir, "--train-share", "0.3", "--epochs", "3", "--steps", "5", "--brokers", sh.addr, "--prefix", name, "--json"})
+		if sum.Labels != 282 {
+			t.Errorf("demo of %s scored %d labels, want 282", name, sum.Labels)
+		}
+	}
+	if said[0] != said[1] || !strings.Contains(said[0], "model ") {
+		t.Errorf("of csv and of Parquet: %s and %s, want the same model", said[0], said[1])
+	}
 }
 
 // TestNamedAttributes: a table with names, categories and gaps trains a model that says what
@@ -45,10 +143,10 @@ func paymentsTable(t *testing.T, n int) (dir string) {
 func TestNamedAttributes(t *testing.T) { onKFake(t, testNamedAttributes) }
 
 func testNamedAttributes(t *testing.T, sh *shell) {
-	const nodes = 300
+	const nodes = 600
 	dir, file := paymentsTable(t, nodes), filepath.Join(t.TempDir(), "m.safetensors")
 	code, _, errs := sh.command("train", "--data", dir, "--train-share", "0.3", "--epochs", "5", "--hidden", "8", "--out", file)
-	if code != exitOK || !strings.Contains(errs, "country    7        category, 7 values (C0, C1, C2, …)\n") {
+	if code != exitOK || !strings.Contains(errs, "country    23       category, 23 values (C00, C01, C02, …)\n") {
 		t.Fatalf("train: exit code %d\n%s", code, errs)
 	}
 	if out := sh.gvbll("inspect", file); !strings.Contains(out, "ATTRIBUTE") || !strings.Contains(out, "amount") {
@@ -90,7 +188,7 @@ func testNamedAttributes(t *testing.T, sh *shell) {
 	sh.gvbll("export", "--brokers", sh.addr, "--out", exported)
 	table, err := os.ReadFile(filepath.Join(exported, "nodes.csv"))
 	must(t, err)
-	if header, _, _ := strings.Cut(string(table), "\n"); !strings.HasSuffix(header, "amount,age,country,plan,new,opened,note,iban,time-zone") || !strings.Contains(string(table), ",12.50,,Atlantis,") {
+	if header, _, _ := strings.Cut(string(table), "\n"); !strings.HasSuffix(header, "amount,age,balance,visits,country,plan,new,opened,note,iban,time-zone") || !strings.Contains(string(table), ",12.50,,,,Atlantis,") {
 		t.Errorf("exported %s…", table[:min(len(table), 300)])
 	}
 	// What was refused was sent all the same: a table with it is not taken for one of categories.
@@ -103,5 +201,54 @@ func testNamedAttributes(t *testing.T, sh *shell) {
 	sh.gvbll("train", "--brokers", sh.addr, "--serving", file, "--epochs", "2", "--out", again)
 	if next, err := model.Open(again); err != nil || next.Schema == nil || next.Schema.Width() != m.Schema.Width() {
 		t.Errorf("trained on the ledger: %v, %+v, want the schema of the model that serves", err, next)
+	}
+}
+
+// TestNamedBits: an engine that gets events by name, in msgpack or JSON, has the bits of one
+// that gets the rows as they were encoded for the training.
+func TestNamedBits(t *testing.T) {
+	set, err := flags.Data{Data: paymentsTable(t, 600), TrainShare: 0.3}.Open()
+	must(t, err)
+	m, err := holdout.Train(t.Context(), set.Training(), model.Config{Hidden: []int{8}, Epochs: 2, Pool: true, Seed: 1}, nil)
+	must(t, err)
+	rows := make(map[event.ID]gnn.Vector)
+	for v, x := range set.Features {
+		rows[set.ID(int32(v))] = x
+	}
+	var engines [3]*pipeline.Engine
+	for i := range engines {
+		engines[i], err = pipeline.New(m, pipeline.Config{Samples: 2})
+		must(t, err)
+	}
+	stream := set.Stream()
+	for number, items := range append([][]sender.Item{stream.Context}, stream.Steps...) {
+		var windows [3]event.Window
+		for i := range items {
+			n := &items[i].Node
+			encoded := *n
+			encoded.Origin, encoded.Named, encoded.Dense = &event.Origin{}, nil, rows[n.ID].Dense
+			windows[0].Nodes = append(windows[0].Nodes, encoded)
+			for k, value := range [][]byte{wire.AppendNode(nil, n), eventText(n)} {
+				var decoded event.Node
+				var d wire.Decoder
+				if reason, detail := d.Node(&event.Origin{Value: value}, &decoded); reason != "" || decoded.Named == nil {
+					t.Fatalf("%s: %s %s", value, reason, detail)
+				}
+				windows[1+k].Nodes = append(windows[1+k].Nodes, decoded)
+			}
+			for k := range windows {
+				if class := items[i].Class; class != "" {
+					windows[k].Labels = append(windows[k].Labels, event.Label{Origin: &event.Origin{}, Node: n.ID, Class: class})
+				}
+			}
+		}
+		var chains [3]event.Hash
+		for k, e := range engines {
+			windows[k].Number = int64(number)
+			chains[k] = e.Step(&windows[k]).Chain
+		}
+		if chains[1] != chains[0] || chains[2] != chains[0] {
+			t.Fatalf("window %d: chains %x", number, chains)
+		}
 	}
 }

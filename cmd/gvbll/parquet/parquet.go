@@ -25,8 +25,9 @@ import (
 var Format = dataset.Format{Ending: ".parquet", Read: read}
 
 // read calls header with the names of a file's columns, and row with the fields of each
-// row: numbers in decimal, dates and timestamps in milliseconds since 1970, lists as their
-// items with spaces between, and a missing value or NaN as nothing.
+// row: numbers in decimal, lists as their items with spaces between, a missing value or NaN as
+// nothing, and dates and timestamps as 2026-03-01T12:00:00Z, but those that nodes arrive by in
+// milliseconds since 1970.
 func read(file io.ReaderAt, size int64, header, row func(fields []string) error) error {
 	if err := checkFooter(file, size); err != nil {
 		return err
@@ -106,7 +107,7 @@ func columnsOf(schema *parquet.Schema) (columns []column, names []string, err er
 			leaf = inner[0]
 			c.list = true
 		}
-		if c.text, err = texts(leaf.Type()); err != nil {
+		if c.text, err = texts(leaf.Type(), field.Name()); err != nil {
 			return nil, nil, fmt.Errorf("column %.40q %w", field.Name(), err)
 		}
 		columns = append(columns, c)
@@ -114,18 +115,22 @@ func columnsOf(schema *parquet.Schema) (columns []column, names []string, err er
 	return columns, names, nil
 }
 
-// texts returns the function that turns values of a type into text.
-func texts(t parquet.Type) (func(parquet.Value) string, error) {
+// texts returns the function that turns values of a type, in a column of that name, into text.
+func texts(t parquet.Type, name string) (func(parquet.Value) string, error) {
+	instant := date
+	if name == "time" || name == "year" {
+		instant = milliseconds
+	}
 	var logical format.LogicalTypeValue
 	if l := t.LogicalType(); l != nil {
 		logical = l.Value
 	}
 	switch l := logical.(type) {
 	case *format.DateType:
-		return func(v parquet.Value) string { return milliseconds(int64(v.Int32()), 24*time.Hour) }, nil
+		return func(v parquet.Value) string { return instant(int64(v.Int32()), 24*time.Hour) }, nil
 	case *format.TimestampType:
 		unit := l.Unit.Value.Duration()
-		return func(v parquet.Value) string { return milliseconds(v.Int64(), unit) }, nil
+		return func(v parquet.Value) string { return instant(v.Int64(), unit) }, nil
 	case *format.IntType:
 		if !l.IsSigned && t.Kind() == parquet.Int64 {
 			return func(v parquet.Value) string { return strconv.FormatUint(v.Uint64(), 10) }, nil
@@ -160,6 +165,15 @@ func float(x float64, bits int) string {
 		return ""
 	}
 	return strconv.FormatFloat(x, 'g', -1, bits)
+}
+
+// date returns a time of n units as a date, to the millisecond.
+func date(n int64, unit time.Duration) string {
+	at := time.UnixMicro(n / int64(max(time.Microsecond/unit, 1)))
+	if unit >= time.Millisecond {
+		at = time.UnixMilli(n * unit.Milliseconds())
+	}
+	return at.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano)
 }
 
 // milliseconds returns a time of n units in milliseconds.
