@@ -206,5 +206,5 @@ func (c Config) Waiting() serve.PendingConfig {
 
 // Structure returns the settings of what enters, for a model.
 func (c Config) Structure(m *model.Model) structure.Config {
-	return structure.Config{Encoder: m.Encoder, Normalizer: m.Normalizer, Schema: m.Schema, Classes: len(m.Classes), MaxWaitingEdges: c.MaxWaitingEdges, Kinds: m.Kinds, PartialUpdates: c.PartialUpdates}
+	return structure.Config{Encoder: m.Encoder, Normalizer: m.Normalizer, Schema: m.Schema, Classes: len(m.Classes), MaxWaitingEdges: c.MaxWaitingEdges, Kinds: m.Kinds, Readout: m.Readout, PartialUpdates: c.PartialUpdates}
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ type History struct {
 	partial bool
 	next    int64
 	out     event.Outcome // scratch: what an engine would refuse and count
+	graphs  bool          // see Err
 }
 
 // Recorded is a node of a history.
@@ -84,6 +86,7 @@ func (h *History) Step(w *event.Window) {
 	h.next++
 	h.out = event.Outcome{}
 	h.nodes.Enter(w.Nodes, &h.out)
+	h.graphs = h.graphs || slices.ContainsFunc(w.Nodes, func(n event.Node) bool { return n.Graph != nil })
 	for _, a := range h.nodes.Accepted() {
 		r := &h.list[a.Number]
 		if !h.partial || r.Window < 0 || a.Node.Named == nil {
@@ -120,6 +123,14 @@ func (h *History) Step(w *event.Window) {
 	}
 	h.nodes.DropWindow()
 	h.pending.ReleaseRemoved()
+}
+
+// Err returns an error if graphs came that are classified as a whole: a history keeps none.
+func (h *History) Err() error {
+	if h.graphs {
+		return errors.New("the stream is of graphs with nodes of their own, which are not kept: train on a data set of graphs, 'gvbll train --data' (docs/data.md)")
+	}
+	return nil
 }
 
 // merged returns attributes with those in more in place of their own, which share no memory

@@ -250,7 +250,7 @@ func (f trainFlags) trained(m *model.Model, set *flags.DataSet) bool {
 		return false
 	}
 	t := m.Training
-	return t.DataSet == set.Name && t.Split == set.Split.How && m.Encoder.In() == set.Dim && slices.Equal(m.Classes, set.Classes) &&
+	return t.DataSet == set.Name && t.Split == set.Split.How && m.NodeEncoder().In() == set.Dim && slices.Equal(m.Classes, set.Classes) &&
 		t.Settings == cfg.String()
 }
 
@@ -265,7 +265,11 @@ func describe(m *model.Model) string {
 	if m.Pool != nil {
 		pool = fmt.Sprintf("; a pool of %d heads", len(m.Pool.Heads))
 	}
-	return fmt.Sprintf("%s %d%s-%d, %d classes, trained on %d nodes to accuracy %.3f%s", m.Meta.Encoder, m.Encoder.In(), widths, m.Prior.Dim, len(m.Classes), t.Nodes, t.Accuracy, pool)
+	what := "nodes"
+	if m.Readout != nil {
+		what = "graphs"
+	}
+	return fmt.Sprintf("%s %d%s-%d, %d classes, trained on %d %s to accuracy %.3f%s", m.Meta.Encoder, m.NodeEncoder().In(), widths, m.Prior.Dim, len(m.Classes), t.Nodes, what, t.Accuracy, pool)
 }
 
 // logFlags choose what gvbll train reads of a ledger.

@@ -29,6 +29,10 @@ type Dataset struct {
 	// numbers. Features are then zero vectors until [Dataset.Encoded] made them.
 	Table  []attributes.Column
 	Schema *attributes.Schema // that made the features of Table, or nil
+
+	// Graphs, unless nil, are what has the ids, labels and times in place of nodes. Features are
+	// zero vectors, Dim is that of the nodes of graphs, and there are no Edges.
+	Graphs *gnn.Graphs
 }
 
 // Encoded returns the data set with features from its table of attributes, by a schema

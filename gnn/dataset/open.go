@@ -36,6 +36,15 @@ import (
 //     are in the folders mapping and split, in the same folder, or beside it if
 //     its name is raw. The folder that has all three can be given too.
 //
+//   - Graphs that are classified as a whole: a table graphs with columns id and
+//     label, and optionally time or year and split; a table nodes with columns id,
+//     graph (the id of one) and a column for each feature; and a table edges with
+//     columns source and target.
+//
+//   - The text layout of the TU collection of such graphs: DS_A.txt,
+//     DS_graph_indicator.txt and DS_graph_labels.txt, with DS_node_labels.txt, which
+//     become a feature for each, and DS_node_attributes.txt where they are there.
+//
 //   - An .npz file written by numpy.savez, see [readNPZ].
 //
 // Tables may be gzipped: .csv or .csv.gz. The data set is named after its
@@ -76,6 +85,8 @@ func Open(path string, formats ...Format) (*Dataset, error) {
 		}
 	}
 	switch {
+	case f.has("graphs"):
+		return openGraphs(f)
 	case f.has("nodes"):
 		return openTables(f)
 	case f.has(ogbNodes):
@@ -83,6 +94,9 @@ func Open(path string, formats ...Format) (*Dataset, error) {
 			dir = filepath.Dir(abs)
 		}
 		return openOGB(f, os.DirFS(dir), dir)
+	}
+	if name, ok := tuName(f.files); ok {
+		return openTU(f, name)
 	}
 	return nil, fmt.Errorf("%s: neither a table of nodes (%s) nor num-node-list.csv is there: want a node table with its edge list, or OGB's raw layout", path, "nodes"+strings.Join(f.endings(), ", nodes"))
 }

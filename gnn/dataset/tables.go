@@ -76,6 +76,7 @@ type nodeColumns struct {
 type nodeTable struct {
 	columns nodeColumns
 
+	ofGraphs  bool // the rows are graphs, which have no features
 	memory    *budget
 	number    map[string]int32 // a node's number by its id
 	ids       []string         // by node
@@ -138,6 +139,12 @@ func (t *nodeTable) header(fields []string) error {
 	}
 	if c.vector >= 0 && len(c.features) > 0 {
 		return fmt.Errorf("a column features, and %d more (%.40q): give all features in the one, or each a column and none of that name", len(c.features), fields[c.features[0]])
+	}
+	if t.ofGraphs {
+		if len(c.features) > 0 || c.vector >= 0 || c.context >= 0 {
+			return errors.New("a graph has an id, a label, and a time or a split; features are those of nodes, in the table nodes")
+		}
+		return nil
 	}
 	if c.vector < 0 && len(c.features) == 0 {
 		return errors.New("no features: want a column for each, or one column features with index:value pairs or lists of numbers")

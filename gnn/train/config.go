@@ -20,6 +20,19 @@ type Data struct {
 	Labels   []int32 // classes by node; read for the nodes in Train and Validate only
 	Train    []int32 // the nodes whose loss is minimised, each once
 	Validate []int32 // the nodes for validation, each once; empty for no validation
+	// Graphs, unless nil, are where the nodes of each graph begin, and the end of the last: then
+	// Labels, Train and Validate are of graphs, and embeddings are those of [gnn.Readout] with
+	// Size, 2·Out numbers.
+	Graphs []int32
+	Size   float32
+}
+
+// rows is the number of what has labels: nodes, or graphs.
+func (d *Data) rows() int {
+	if d.Graphs != nil {
+		return len(d.Graphs) - 1
+	}
+	return len(d.X)
 }
 
 // Config says how to train. Check it with [Config.Validate].
@@ -98,8 +111,8 @@ func (d *Data) check(dim int) error {
 	if len(d.Src) != len(d.Dst) {
 		return fmt.Errorf("%d sources of edges, %d targets", len(d.Src), len(d.Dst))
 	}
-	if len(d.Labels) != n {
-		return fmt.Errorf("%d labels, want one for each of %d nodes", len(d.Labels), n)
+	if rows := d.rows(); len(d.Labels) != rows || d.Graphs != nil && (d.Graphs[0] != 0 || int(d.Graphs[rows]) != n || !slices.IsSorted(d.Graphs) || !(d.Size > 0)) {
+		return fmt.Errorf("%d labels, want one for each of %d nodes, or of graphs that have all nodes", len(d.Labels), rows)
 	}
 	if len(d.Train) == 0 {
 		return errors.New("no training nodes, want at least 1")
@@ -121,10 +134,10 @@ func (d *Data) check(dim int) error {
 		name  string
 		nodes []int32
 	}{{"training", d.Train}, {"validation", d.Validate}} {
-		seen := make([]bool, n)
+		seen := make([]bool, d.rows())
 		for _, v := range part.nodes {
-			if uint(v) >= uint(n) || seen[v] {
-				return fmt.Errorf("%s node %d is listed twice or is not below %d", part.name, v, n)
+			if uint(v) >= uint(len(seen)) || seen[v] {
+				return fmt.Errorf("%s node %d is listed twice or is not below %d", part.name, v, len(seen))
 			}
 			seen[v] = true
 		}

@@ -39,6 +39,9 @@ func Fit(ctx context.Context, data Data, head Head, cfg Config, progress func(Pr
 	}
 	m := newModel[float32](cfg)
 	fit := newNetwork(m, data, data.Train, newDropout[float32](cfg.Dropout, rand.NewPCG(cfg.Seed, 2)), true)
+	if data.Graphs != nil {
+		cfg.Out *= 2 // of what the head sees
+	}
 	loss := newLossRows(head, data.labelsOf(data.Train), cfg)
 	accuracy := newValidation(m, data, head, cfg)
 	opt := newOptimizer(m.params(), head, cfg)
@@ -57,8 +60,7 @@ func Fit(ctx context.Context, data Data, head Head, cfg Config, progress func(Pr
 		if err := stopped(ctx, epoch); err != nil {
 			return nil, report, err
 		}
-		convert(fit.last().grad, loss.dz)
-		fit.backward()
+		fit.backward(loss.dz)
 		opt.step()
 
 		if accuracy != nil {

@@ -133,6 +133,7 @@ type network[T float] struct {
 	features sparse[T] // before dropout; or
 	dense    []T       // instead, rows×In
 	layers   []boundLayer[T]
+	readout  *readout[T] // where the targets are graphs, or nil
 }
 
 // boundLayer is a layer bound to a graph, with its input and output. It is computed
@@ -148,8 +149,12 @@ type boundLayer[T float] struct {
 // backward may be called.
 func newNetwork[T float](m *model[T], data Data, targets []int32, drop *dropout[T], learn bool) *network[T] {
 	depth := len(m.layers)
-	hood := newNeighbourhood(data, targets, depth)
 	n := &network[T]{model: m, drop: drop, layers: make([]boundLayer[T], depth)}
+	if data.Graphs != nil {
+		nodes, start := data.graphNodes(targets)
+		targets, n.readout = nodes, newReadout[T](start, data.Size, m.layers[depth-1].width())
+	}
+	hood := newNeighbourhood(data, targets, depth)
 	dense, sparse := features[T](data.X, hood.nodes, m.in)
 	n.dense = dense
 	coeff := m.layers[0].coefficients(hood, hood.needed[1])
@@ -187,8 +192,7 @@ func newNetwork[T float](m *model[T], data Data, targets []int32, drop *dropout[
 	return n
 }
 
-// forward returns the targets' embeddings, len(targets)×Out, valid until the next
-// call.
+// forward returns the targets' embeddings, a row each, valid until the next call.
 func (n *network[T]) forward() []T {
 	for l := range n.layers {
 		s := &n.layers[l]
@@ -203,14 +207,23 @@ func (n *network[T]) forward() []T {
 		}
 		s.pass.forward(s.state)
 	}
+	if n.readout != nil {
+		return n.readout.forward(n.last().state)
+	}
 	return n.last().state
 }
 
 func (n *network[T]) last() *boundLayer[T] { return &n.layers[len(n.layers)-1] }
 
-// backward sets the gradients of the weights from last().grad, for the states
+// backward sets the gradients of the weights from that of the embeddings, for the states
 // of the last forward.
-func (n *network[T]) backward() {
+func (n *network[T]) backward(dz []float64) {
+	if n.readout != nil {
+		convert(n.readout.z, dz)
+		n.readout.backward(n.last().grad, n.readout.z)
+	} else {
+		convert(n.last().grad, dz)
+	}
 	for l := len(n.layers) - 1; l >= 0; l-- {
 		s := &n.layers[l]
 		s.pass.backward(s.grad)

@@ -101,6 +101,7 @@ type Node struct {
 	Index      []uint32
 	Value      []float32
 	Named      []Attribute // nil where features are numbers
+	Graph      *Graph      // what is classified, if that is a graph of its own: then without features and Neighbours
 	Neighbours []ID
 	Implicit   []ID   // nodes that enter before this one, as context without features, if they are not there
 	Marks      []Mark // by neighbour, what the edges to Neighbours are; nil if all are plain
@@ -118,6 +119,12 @@ type Node struct {
 	// Featureless means that only the edges to Neighbours are added, or removed if Remove
 	// is set, and node ID must be in the graph.
 	Featureless, Remove bool
+}
+
+// Graph is a small graph that is classified as a whole.
+type Graph struct {
+	Nodes [][]float32 // features by node, as many for each, at least one
+	Ends  []uint32    // of undirected edges, by two: places in Nodes; loops and repeated edges do not count
 }
 
 // Attribute is a value of a node under a name.

@@ -96,6 +96,11 @@ func New(ctx context.Context, d model.Data, cfg model.Config, progress func(trai
 	if h.model, err = model.Train(ctx, h.fit, cfg, progress); err != nil {
 		return nil, err
 	}
+	if d.Graphs != nil { // their vectors are the features of nodes
+		d = h.model.ReadOut(d)
+		h.fit, h.model.Readout = d.Part(fit), nil
+		h.fit.IDs = nil
+	}
 	h.cut(d, fit, held)
 	return h, nil
 }
@@ -103,8 +108,8 @@ func New(ctx context.Context, d model.Data, cfg model.Config, progress func(trai
 // split returns the nodes to fit, and those to hold out in the order in which they stream.
 func split(d model.Data, seed uint64) (fit, held []int32) {
 	if d.Ordered {
-		n := int32(float64((1 - heldShare) * float64(len(d.X))))
-		for v := range int32(len(d.X)) {
+		n := int32(float64((1 - heldShare) * float64(len(d.Labels))))
+		for v := range int32(len(d.Labels)) {
 			if v < n {
 				fit = append(fit, v)
 			} else {

@@ -33,6 +33,7 @@ type Model struct {
 	ID          string // the first 16 hexadecimal digits of the file's SHA-256
 	Encoder     gnn.Encoder
 	Normalizer  *gnn.Normalizer
+	Readout     *gnn.Readout           // of a model of graphs, or nil; Encoder is then the identity
 	Prior       posterior.Gaussian     // (M*, Σ*), d_e × C
 	Temperature *posterior.Temperature // nil: τ = 1
 	PoolState   []byte                 // of the pool in Meta, after training
@@ -52,6 +53,8 @@ type Meta struct {
 	Schema *attributes.Schema `json:"schema,omitempty"`
 	// Kinds are the kinds of edges that the encoder tells apart; nil if it does not.
 	Kinds gnn.EdgeKinds `json:"kinds,omitempty"`
+	// GraphSize is [gnn.Readout.Size] of a model that classifies graphs; 0 for one of nodes.
+	GraphSize float32 `json:"graph_size,omitempty"`
 }
 
 // Training says how the model was trained.
@@ -130,7 +133,7 @@ func (m *Model) file() *safetensors.File {
 	if err != nil {
 		panic(err) // strings and numbers only
 	}
-	t := m.Encoder.Tensors()
+	t := m.NodeEncoder().Tensors()
 	d, c := m.Prior.Dim, m.Prior.Classes
 	t["head.mean"] = safetensors.Of(m.Prior.Mean, d, c)
 	t["head.precision"] = safetensors.Of(m.Prior.Precision, d, c)
@@ -141,9 +144,13 @@ func (m *Model) file() *safetensors.File {
 		t["temperature.2.weight"] = safetensors.Of(h.W2, 1, h.Hidden)
 		t["temperature.2.bias"] = safetensors.Of([]float64{h.B2}, 1)
 	}
-	if m.Normalizer.Kind == gnn.NormalizeStandard {
-		t["normalization.mean"] = safetensors.Of(m.Normalizer.Mean, len(m.Normalizer.Mean))
-		t["normalization.std"] = safetensors.Of(m.Normalizer.Std, len(m.Normalizer.Std))
+	n := m.Normalizer
+	if m.Readout != nil {
+		n = m.Readout.Normalizer
+	}
+	if n.Kind == gnn.NormalizeStandard {
+		t["normalization.mean"] = safetensors.Of(n.Mean, len(n.Mean))
+		t["normalization.std"] = safetensors.Of(n.Std, len(n.Std))
 	}
 	if len(m.trained) > 0 {
 		t[trainedTensor] = safetensors.Of(m.trained, len(m.trained))
@@ -179,10 +186,15 @@ func fromFile(f *safetensors.File) (*Model, error) {
 	if err := m.loadKinds(); err != nil {
 		return nil, err
 	}
-	if err := m.loadHead(f.Tensors); err != nil {
+	if err := m.loadNormalizer(f.Tensors); err != nil {
 		return nil, err
 	}
-	if err := m.loadNormalizer(f.Tensors); err != nil {
+	if m.GraphSize != 0 {
+		if err := m.readGraphs(); err != nil {
+			return nil, err
+		}
+	}
+	if err := m.loadHead(f.Tensors); err != nil {
 		return nil, err
 	}
 	if err := m.loadTrained(f.Tensors); err != nil {

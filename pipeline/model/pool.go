@@ -34,6 +34,9 @@ func (m *Model) NewPool() (*pool.Pool, error) {
 
 // DefaultPool returns the default heads and constants for training data d.
 func DefaultPool(d Data) pool.Config {
+	if d.Graphs != nil {
+		return pool.Alone()
+	}
 	return pool.Default(pool.Inspect(features(d.X), len(d.X), d.Dim, len(d.Classes)))
 }
 

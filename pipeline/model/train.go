@@ -36,8 +36,11 @@ type Data struct {
 	Weight  []float32
 	Labels  []int32
 	Classes []string
-	Ordered bool               // whether the nodes are in order of arrival
-	Schema  *attributes.Schema // that made X, nil if they are plain numbers
+	Ordered bool // whether the nodes are in order of arrival
+	// Graphs, unless nil, are what is classified: IDs and Labels are of graphs, X and the edges are
+	// not read, and Dim is the number of features of a node.
+	Graphs *gnn.Graphs
+	Schema *attributes.Schema // that made X, nil if they are plain numbers
 }
 
 // Config configures training. A zero field means its default, which its comment names.
@@ -131,7 +134,7 @@ func EmbeddingFor(classes int) int { return max(16, (classes+15)/16*16) }
 // minimising the negative ELBO. Equal seeds give equal bits. progress, unless nil, is
 // called after every epoch.
 func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress)) (*Model, error) {
-	if len(d.X) == 0 {
+	if len(d.Labels) == 0 {
 		return nil, fmt.Errorf("no training nodes: raise --train-share")
 	}
 	if err := checkClasses(d.Classes); err != nil {
@@ -151,9 +154,13 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 		return nil, err
 	}
 	data.Validate = validate
-	var completed int
-	data.Src, data.Dst, completed = d.Complete(cfg.kind(), fit, cfg.Seed)
-	head := &elbo{posterior.NewVariational(cfg.Embedding, len(d.Classes), cfg.TempHidden, cfg.Seed)}
+	completed, width := 0, cfg.Embedding
+	if d.Graphs != nil {
+		data.Graphs, data.Size, width = d.Graphs.Start, d.Graphs.MeanSize(), 2*cfg.Embedding
+	} else {
+		data.Src, data.Dst, completed = d.Complete(cfg.kind(), fit, cfg.Seed)
+	}
+	head := &elbo{posterior.NewVariational(width, len(d.Classes), cfg.TempHidden, cfg.Seed)}
 	head.Samples = cfg.Samples
 	phase := train.Config{
 		Encoder: cfg.Encoder, Activation: cfg.Activation, Heads: cfg.Heads,
@@ -161,9 +168,14 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 		WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout, Patience: cfg.Patience, Seed: cfg.Seed,
 	}
 	encoder, report := cfg.Frozen, train.Report{}
-	if encoder == nil {
+	switch {
+	case encoder == nil:
 		encoder, report, err = train.Fit(ctx, data, head, phase, progress)
-	} else {
+	case d.Graphs != nil:
+		phase.Out = width
+		z := (&gnn.Readout{Encoder: encoder, Normalizer: normalizer, Size: data.Size}).Encode(d.Graphs)
+		report, err = train.FitHead(ctx, z, d.Labels, head, phase, progress)
+	default:
 		report, err = train.FitHead(ctx, encode(encoder, &data), d.Labels, head, phase, progress)
 	}
 	if err != nil {
@@ -173,7 +185,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 		Meta: Meta{
 			Format: Format, Encoder: encoder.Kind(), Activation: encoder.Activation(), Classes: d.Classes, Normalization: string(normalizer.Kind), Schema: d.Schema,
 			Training: Training{
-				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Settings: settings, Nodes: len(d.X), Epochs: report.Epochs, Samples: cfg.Samples,
+				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Settings: settings, Nodes: len(d.Labels), Epochs: report.Epochs, Samples: cfg.Samples,
 				Hidden: cfg.Hidden, LearningRate: cfg.LearningRate, WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout,
 				Completed: completed, Loss: report.Last.Loss.Total, Accuracy: report.Last.TrainAccuracy, Rare: rare(d),
 			},
@@ -184,8 +196,15 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 		m.Kinds = d.Kinds
 	}
 	m.Prior, m.Temperature = head.Posterior()
+	spec := DefaultPool(d)
+	if d.Graphs != nil {
+		m.GraphSize = data.Size
+		if err := m.readGraphs(); err != nil {
+			return nil, err
+		}
+		d = m.ReadOut(d)
+	}
 	if cfg.Pool {
-		spec := DefaultPool(d)
 		spec.Start = cfg.Start
 		return m, m.AddPool(d, spec)
 	}
@@ -205,6 +224,9 @@ func (c Config) kind() gnn.Kind {
 // those of d; see [Data.Complete]. It also returns the normaliser, which serving needs. d
 // must not be empty.
 func Prepare(d Data, nodes []int32, kind gnn.Normalization) (train.Data, *gnn.Normalizer, error) {
+	if g := d.Graphs; g != nil {
+		d.X, d.Src, d.Dst = g.X, g.Src, g.Dst
+	}
 	if kind == "" {
 		switch {
 		case d.Schema != nil:
@@ -235,7 +257,7 @@ func (d Data) HoldOut(share float64, seed uint64) (fit, held []int32) {
 	for y, n := range left {
 		left[y] = int(share * float64(n))
 	}
-	for _, i := range rand.New(rand.NewPCG(seed, 0x76616c6964)).Perm(len(d.X)) {
+	for _, i := range rand.New(rand.NewPCG(seed, 0x76616c6964)).Perm(len(d.Labels)) {
 		if y := d.Labels[i]; left[y] > 0 {
 			left[y]--
 			held = append(held, int32(i))
@@ -252,13 +274,19 @@ func (d Data) HoldOut(share float64, seed uint64) (fit, held []int32) {
 func (d Data) Part(nodes []int32) Data {
 	p := d
 	p.IDs, p.X, p.Labels, p.Src, p.Dst, p.Mean, p.Weight = nil, nil, nil, nil, nil, nil, nil
-	place := make([]int32, len(d.X))
+	if d.Graphs != nil {
+		p.Graphs = d.Graphs.Part(nodes)
+	}
+	place := make([]int32, len(d.Labels))
 	for i := range place {
 		place[i] = -1
 	}
 	for i, v := range nodes {
 		place[v] = int32(i)
-		p.X, p.Labels = append(p.X, d.X[v]), append(p.Labels, d.Labels[v])
+		p.Labels = append(p.Labels, d.Labels[v])
+		if d.Graphs == nil {
+			p.X = append(p.X, d.X[v])
+		}
 		if d.IDs != nil {
 			p.IDs = append(p.IDs, d.IDs[v])
 		}

@@ -45,7 +45,7 @@ func (r *run) record(ctx context.Context, before int64) (*pipeline.History, erro
 		}
 		h.Step(w)
 		r.result.Windows = max(r.result.Windows, w.Number+1)
-		return nil
+		return h.Err()
 	})
 	if errors.Is(err, errEnough) {
 		err = nil

@@ -71,6 +71,9 @@ func (n *Nodes) accept(events []event.Node, out *event.Outcome) {
 	a := &n.arrivals
 	a.accepted, a.edges, a.features = a.accepted[:0], a.edges[:0], a.features[:0]
 	first := int32(n.Graph.Len())
+	if n.passing != nil {
+		n.pass()
+	}
 	if n.named != nil {
 		n.named.Reset()
 	}
@@ -79,6 +82,8 @@ func (n *Nodes) accept(events []event.Node, out *event.Outcome) {
 		switch {
 		case node.Departed:
 			n.depart(node, out)
+		case node.OnlyEdges() && n.passing != nil:
+			out.Refuse(node.Origin, event.BadFeatures, "an edge between nodes, and the model classifies graphs")
 		case node.OnlyEdges():
 			a.edges = append(a.edges, edgesAt{node, int32(i)})
 		default:
@@ -277,6 +282,9 @@ func (n *Nodes) listToPredict() {
 		if x.ToPredict {
 			a.toPredict = append(a.toPredict, x.Number)
 		}
+	}
+	if n.passing != nil {
+		n.passing.present = append(n.passing.present, a.toPredict...)
 	}
 }
 

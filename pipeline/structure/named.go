@@ -11,6 +11,15 @@ import (
 // name are encoded by the model's schema, and the event's vector is set to the result, which
 // is valid until the next window enters.
 func (n *Nodes) Encode(node *event.Node) (x gnn.Vector, why event.Reason, detail string) {
+	switch {
+	case n.passing != nil:
+		if x, why, detail = n.passing.vector(node); why == "" {
+			node.Dense = x.Dense
+		}
+		return x, why, detail
+	case node.Graph != nil:
+		return x, event.BadFeatures, "a graph with nodes of its own, and the model classifies nodes"
+	}
 	if node.Named != nil && !n.keepsNames {
 		if n.named == nil {
 			return x, event.PartialFeatures, fmt.Sprintf("features by name, and the model has %d without names: train it on a table with names (docs/data.md)", n.encoder.In())

@@ -38,6 +38,7 @@ type Nodes struct {
 	removals  removals   // of the current window
 	kinds     *marks     // nil for a model that does not tell kinds of edges apart
 	kept      *kept      // nil unless updates may be partial
+	passing   *passing   // nil for a model of nodes
 
 	frozen snapshot.Freeze[nodeRecord]
 }
@@ -114,6 +115,7 @@ type Config struct {
 	MaxWaitingEdges int
 	Kinds           gnn.EdgeKinds // that the encoder tells apart, nil for none
 	PartialUpdates  bool          // see [pipeline.Config]
+	Readout         *gnn.Readout  // of a model of graphs, or nil
 	// KeepsNames accepts features by name as they are, for followers that need no vectors.
 	KeepsNames bool
 }
@@ -125,6 +127,9 @@ func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
 		index: newNodeIndex(), waiting: newWaitingEdges(cfg.MaxWaitingEdges),
 		departed: newDeparted(), pending: p, arrivals: arrivals{replaced: make(map[int32]*event.Node)},
 		removals: removals{last: make(map[ends]removal)}, keepsNames: cfg.KeepsNames, kinds: newMarks(cfg.Kinds, cfg.MaxWaitingEdges),
+	}
+	if cfg.Readout != nil {
+		n.passing = &passing{readout: cfg.Readout}
 	}
 	if cfg.Schema != nil {
 		n.named = attributes.NewEncoder(cfg.Schema)

@@ -266,6 +266,16 @@ func Default(t Traits) Config {
 	return s
 }
 
+// Alone returns the heads and constants for rows without neighbours, of dense features.
+func Alone() Config {
+	s := Default(Traits{Density: 1})
+	s.Served = 0
+	s.Heads = append(s.Heads[:2], HeadConfig{Name: "own", Wide: &Wide{
+		Blocks: []Block{OwnFeatures, constant}, Scale: Standard, Variance: 1, Lambda: 0.99, Passes: 2, TrainingPasses: 40,
+	}})
+	return s
+}
+
 func denseHeads(t Traits) []HeadConfig {
 	blocks := slices.Clone(allBlocks)
 	if t.Alike || t.Rows >= enoughPerClass*t.Classes && t.Features > fewFeatures && t.Features*t.Classes > fewWeights {

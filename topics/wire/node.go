@@ -38,11 +38,13 @@ type value interface {
 	indices(Limits) ([]uint32, error)
 	boolean() (bool, error)
 	integer() (int64, error)
+	rows(Limits) ([][]float32, error)
+	pairs(Limits) ([]uint32, error)
 }
 
 // nodeNames are the fields of a node event, in the order in which those of an object are
 // read.
-var nodeNames = []string{"id", "source", "target", "remove", "features", "indices", "values", "neighbours", "neighbors", "context", "departed", "time", "kind", "weight"}
+var nodeNames = []string{"id", "source", "target", "remove", "features", "indices", "values", "neighbours", "neighbors", "context", "departed", "time", "nodes", "edges", "kind", "weight"}
 
 // read reads a field of a node event by its name.
 func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limits) (known bool, err error) {
@@ -80,6 +82,10 @@ func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limit
 		n.Departed, err = v.boolean()
 	case "time":
 		n.Time, err = v.integer()
+	case "nodes":
+		graph(n).Nodes, err = v.rows(limits)
+	case "edges":
+		graph(n).Ends, err = v.pairs(limits)
 	default:
 		return readMark(&s.edge.Mark, key, v)
 	}
@@ -93,7 +99,7 @@ func (in *input) nodeFields(n *event.Node, s *shape, limits Limits) error {
 // form decides what a node event is, for both encodings. An event without an id is an edge
 // by its ends. One with an id and without features is its edges to the neighbours.
 func (in *input) form(n *event.Node, s *shape) error {
-	plain := n.Dense == nil && n.Index == nil && n.Value == nil && n.Named == nil
+	plain := n.Dense == nil && n.Index == nil && n.Value == nil && n.Named == nil && n.Graph == nil
 	switch {
 	case s.hasID:
 		if s.hasSource {
@@ -225,13 +231,15 @@ func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
 // checkNode enforces the invariants of event.Node, for both encodings.
 func (in *input) checkNode(n *event.Node, limits Limits) error {
 	if n.Departed {
-		n.Dense, n.Index, n.Value, n.Named, n.Neighbours, n.Implicit, n.Marks, n.Context = nil, nil, nil, nil, nil, nil, nil, false
+		n.Dense, n.Index, n.Value, n.Named, n.Graph, n.Neighbours, n.Implicit, n.Marks, n.Context = nil, nil, nil, nil, nil, nil, nil, nil, false
 		return nil
 	}
 	if n.OnlyEdges() {
 		return nil
 	}
 	switch {
+	case n.Graph != nil:
+		return checkGraph(n, limits)
 	case n.Named != nil && (n.Index != nil || n.Value != nil):
 		return refusef(event.BadFeatures, "features by name, and indices or values: give one or the other")
 	case n.Named != nil:
@@ -254,13 +262,21 @@ func (in *input) checkNode(n *event.Node, limits Limits) error {
 		}
 	}
 	for _, x := range [...][]float32{n.Dense, n.Value} {
-		if largest(x) <= limits.MaxAbs {
-			continue
+		if err := checkNumbers(x, limits); err != nil {
+			return err
 		}
-		for i, v := range x {
-			if a := math.Abs(float64(v)); !(a <= float64(limits.MaxAbs)) {
-				return badFeature(i, a, limits)
-			}
+	}
+	return nil
+}
+
+// checkNumbers returns an error if a feature is not finite or beyond the limit.
+func checkNumbers(x []float32, limits Limits) error {
+	if largest(x) <= limits.MaxAbs {
+		return nil
+	}
+	for i, v := range x {
+		if a := math.Abs(float64(v)); !(a <= float64(limits.MaxAbs)) {
+			return badFeature(i, a, limits)
 		}
 	}
 	return nil
@@ -306,7 +322,7 @@ func AppendNode(dst []byte, n *event.Node) []byte {
 	case n.Departed || n.Named != nil || n.Dense != nil:
 		fields = 2
 	default:
-		fields = 3
+		fields = 3 // also of a graph
 	}
 	for _, has := range [...]bool{len(n.Neighbours) > 0, n.Remove, n.Context, n.Time != 0} {
 		if has {
@@ -321,6 +337,8 @@ func AppendNode(dst []byte, n *event.Node) []byte {
 		o.text("departed")
 		o.boolean(true)
 	case n.Featureless:
+	case n.Graph != nil:
+		o.graph(n.Graph)
 	case n.Named != nil:
 		o.text("features")
 		o.named(n.Named)
@@ -412,7 +430,7 @@ func (in *input) nodeFieldsJSON(text field, n *event.Node, s *shape, limits Limi
 	if err != nil {
 		return err
 	}
-	const id, source, target, neighbours, neighbors, kind = 0, 1, 2, 7, 8, 12
+	const id, source, target, neighbours, neighbors, kind = 0, 1, 2, 7, 8, 14
 	s.hasID, s.hasSource, s.hasTarget = members[id].given(), members[source].given(), members[target].given()
 	byEnds := s.hasSource && s.hasTarget && !s.hasID
 	s.hasNeighbours = members[neighbours].given() && members[neighbors].given() // which read refuses

@@ -76,7 +76,10 @@ func OpenData(path string) (*dataset.Dataset, error) { return dataset.Open(path,
 
 // String describes the graph in one line.
 func (s *DataSet) String() string {
-	kind := "dense"
+	what, edges, kind := "nodes", len(s.Edges), "dense"
+	if s.Graphs != nil {
+		what, edges = "graphs", len(s.Graphs.Src)/2
+	}
 	if s.Sparse {
 		kind = "sparse"
 	}
@@ -86,10 +89,10 @@ func (s *DataSet) String() string {
 	}
 	unlabelled := ""
 	if n := len(s.Labels) - s.Labelled(); n > 0 {
-		unlabelled = fmt.Sprintf(", %d nodes without a label", n)
+		unlabelled = fmt.Sprintf(", %d %s without a label", n, what)
 	}
-	return fmt.Sprintf("%s: %d nodes, %d edges, %d %s features, %d classes%s; %d train, %d stream in %d steps",
-		s.Name, len(s.Features), len(s.Edges), s.Dim, kind, len(s.Classes), unlabelled, len(s.Split.Train), n, len(s.Split.Steps))
+	return fmt.Sprintf("%s: %d %s, %d edges, %d %s features, %d classes%s; %d train, %d stream in %d steps",
+		s.Name, len(s.Features), what, edges, s.Dim, kind, len(s.Classes), unlabelled, len(s.Split.Train), n, len(s.Split.Steps))
 }
 
 // Stream returns the data set in order of arrival: training and warm-up nodes as
@@ -114,6 +117,9 @@ func (s *DataSet) Stream() *sender.Stream {
 				n.Time = at
 			}
 		}
+		if s.Graphs != nil {
+			n.Dense, n.Index, n.Value, n.Graph = nil, nil, nil, s.graph(v)
+		}
 		for _, u := range neighbours[v] {
 			s.name(&n, u, between[[2]int32{min(u, v), max(u, v)}])
 		}
@@ -126,7 +132,9 @@ func (s *DataSet) Stream() *sender.Stream {
 			items = append(items, item(v, i == 0))
 		}
 		if i == 0 {
-			out.Context = items
+			if s.Graphs == nil { // no graph is the context of another
+				out.Context = items
+			}
 		} else {
 			out.Steps = append(out.Steps, items)
 		}
@@ -165,6 +173,16 @@ func (s *DataSet) name(n *event.Node, u int32, edges []int) {
 	}
 }
 
+// graph returns a graph as a producer would send it.
+func (s *DataSet) graph(i int32) *event.Graph {
+	x, ends := s.Graphs.At(i)
+	g := &event.Graph{Nodes: make([][]float32, len(x)), Ends: ends}
+	for v := range x {
+		g.Nodes[v] = x[v].Dense
+	}
+	return g
+}
+
 // ID returns a node's id as events have it.
 func (s *DataSet) ID(v int32) event.ID {
 	text, number := s.IDs.At(v)
@@ -178,6 +196,10 @@ func (s *DataSet) Training() model.Data {
 		d.IDs = append(d.IDs, s.ID(v))
 		d.X = append(d.X, s.Features[v])
 		d.Labels = append(d.Labels, s.Labels[v])
+	}
+	if s.Graphs != nil {
+		d.X, d.Graphs = nil, s.Graphs.Part(s.Split.Train)
+		return d
 	}
 	if d.Kinds = s.Kinds; d.Kinds != nil {
 		d.Src, d.Dst, d.Mean, d.Weight = s.MarkedSubgraph(s.Split.Train)

@@ -83,7 +83,7 @@ func (l *Log) DataSet(ctx context.Context, w io.Writer) (*dataset.Dataset, error
 	if err != nil {
 		return nil, err
 	}
-	if err := l.play(ctx, func(w *event.Window) error { h.Step(w); return nil }); err != nil {
+	if err := l.play(ctx, func(w *event.Window) error { h.Step(w); return h.Err() }); err != nil {
 		return nil, err
 	}
 	nodes, edges := h.Nodes(func(*pipeline.Recorded) bool { return true })
