@@ -32,8 +32,8 @@ func (s *Server) modelValue() *modelValue {
 	m := s.h.model
 	s.mu.Unlock()
 	return &modelValue{
-		ID: m.ID, Encoder: string(m.Meta.Encoder), Activation: string(m.Encoder.Activation()), Features: m.Encoder.In(),
-		Layers: m.Encoder.Depth(), Embedding: m.Prior.Dim, Classes: m.Classes, Normalization: m.Normalization,
+		ID: m.ID, Encoder: string(m.Meta.Encoder), Activation: string(m.NodeEncoder().Activation()), Features: m.NodeEncoder().In(),
+		Layers: m.NodeEncoder().Depth(), Embedding: m.Prior.Dim, Classes: m.Classes, Normalization: m.Normalization,
 		Temperature: m.Temperature != nil, Training: m.Training, Settings: s.cfg.Settings, Version: s.cfg.Version,
 	}
 }

@@ -11,7 +11,7 @@ import (
 // defines.
 type generateCmd struct {
 	Out   string `help:"Folder to write nodes.csv, edges.csv and dataset.json into, for --data." required:"" type:"path" placeholder:"DIR"`
-	Like  string `help:"What the graph is like: citations; or payments, with cards, merchants and devices, frauds and late chargebacks (docs/transactions.md)." enum:"citations,payments" default:"citations" placeholder:"citations"`
+	Like  string `help:"What the graph is like: citations; or payments, with cards, merchants and devices, frauds and late chargebacks (docs/transactions.md); or motifs, small graphs to classify (docs/data.md)." enum:"citations,payments,motifs" default:"citations" placeholder:"citations"`
 	Drift string `help:"Drift: none, moderate, strong or abrupt." enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
 	Seed  uint64 `help:"Seed of all draws." default:"1"`
 	Nodes int    `help:"Number of nodes; of payments, to which their cards, merchants and devices come." default:"6000"`
@@ -85,6 +85,9 @@ func (c generateCmd) Run(p flags.Process, g flags.Given) error {
 	if c.Like == "payments" {
 		return c.payments(p, g)
 	}
+	if c.Like == "motifs" {
+		return c.motifs(p, g)
+	}
 	if err := g.Check(flags.NoEffect(true, "no effect without --like payments: add it, or leave this out", "one-in")); err != nil {
 		return err
 	}
@@ -103,11 +106,15 @@ func (c generateCmd) Run(p flags.Process, g flags.Given) error {
 	return err
 }
 
+// citationFlags have no effect on other graphs than citations.
+var citationFlags = []string{
+	"steps", "years", "growth", "rot", "share", "hom", "late", "jump", "share-jump", "hom-jump", "cites", "cites-spread", "max-cites", "recency", "home", "cross",
+	"classes", "subtopics", "dim", "latent", "spread", "sub-spread", "noise", "feature-noise",
+}
+
 // payments makes a year of payments and writes it.
 func (c generateCmd) payments(p flags.Process, g flags.Given) error {
-	if err := g.Check(flags.NoEffect(true, "no effect on --like payments: leave out one of them",
-		"steps", "years", "growth", "rot", "share", "hom", "late", "jump", "share-jump", "hom-jump", "cites", "cites-spread", "max-cites", "recency", "home", "cross",
-		"classes", "subtopics", "dim", "latent", "spread", "sub-spread", "noise", "feature-noise")); err != nil {
+	if err := g.Check(flags.NoEffect(true, "no effect on --like payments: leave out one of them", citationFlags...)); err != nil {
 		return err
 	}
 	cfg := dataset.PaymentsConfig{Payments: c.Nodes, Seed: c.Seed, OneIn: c.OneIn}
@@ -124,5 +131,25 @@ func (c generateCmd) payments(p flags.Process, g flags.Given) error {
 		frauds += max(int(y), 0)
 	}
 	_, err = fmt.Fprintf(p.Out, "%s: %d payments, of which %d are frauds; %d nodes with cards, devices and merchants, %d edges\n", c.Out, c.Nodes, frauds, len(d.Labels), len(d.Edges))
+	return err
+}
+
+// motifs makes graphs to classify and writes them.
+func (c generateCmd) motifs(p flags.Process, g flags.Given) error {
+	if err := g.Check(flags.NoEffect(true, "no effect on --like motifs: leave out one of them", append([]string{"one-in"}, citationFlags...)...)); err != nil {
+		return err
+	}
+	drift := map[string]float64{"moderate": 0.3, "strong": 0.6}[c.Drift]
+	if c.Drift == "abrupt" {
+		return flags.Usagef("--drift abrupt: --like motifs has none, moderate or strong")
+	}
+	d, err := dataset.Motifs(dataset.MotifsConfig{Graphs: c.Nodes, Drift: drift, Seed: c.Seed})
+	if err != nil {
+		return flags.SettingError(err)
+	}
+	if err := d.Save(c.Out); err != nil {
+		return fmt.Errorf("--out %s: %w", c.Out, err)
+	}
+	_, err = fmt.Fprintf(p.Out, "%s: %d graphs, %d nodes, %d edges\n", c.Out, c.Nodes, len(d.Graphs.X), len(d.Graphs.Src)/2)
 	return err
 }

@@ -2,8 +2,10 @@ package dataset
 
 import (
 	"bytes"
+	"encoding/csv"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -140,6 +142,37 @@ func (f folder) ofGraphs(d *Dataset, n *graphNodes, labels []string, parts []Par
 		d.givenSplits([][]Part{parts}, "column split")
 	}
 	return d, nil
+}
+
+// writeGraphNodes writes the nodes of the graphs, which are numbered.
+func (d *Dataset) writeGraphNodes(to io.Writer) error {
+	w := csv.NewWriter(to)
+	row := []string{"id", "graph"}
+	for j := range d.Dim {
+		row = append(row, "x"+strconv.Itoa(j))
+	}
+	w.Write(row)
+	for i := range int32(d.Graphs.Len()) {
+		for v := d.Graphs.Start[i]; v < d.Graphs.Start[i+1]; v++ {
+			row = append(row[:0], strconv.Itoa(int(v)), d.IDs.String(i))
+			for _, x := range d.Graphs.X[v].Dense {
+				row = append(row, exact(x))
+			}
+			w.Write(row)
+		}
+	}
+	w.Flush()
+	return w.Error()
+}
+
+func (d *Dataset) writeGraphEdges(to io.Writer) error {
+	w := csv.NewWriter(to)
+	w.Write([]string{"source", "target"})
+	for e := 0; e < len(d.Graphs.Src); e += 2 {
+		w.Write([]string{strconv.Itoa(int(d.Graphs.Src[e])), strconv.Itoa(int(d.Graphs.Dst[e]))})
+	}
+	w.Flush()
+	return w.Error()
 }
 
 // tuName returns what the files of a folder in the TU layout begin with.

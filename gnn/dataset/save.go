@@ -13,21 +13,22 @@ import (
 )
 
 // Save writes the data set into a folder as nodes.csv, edges.csv and
-// dataset.json, from which [Open] reads an equal one: features have as many
+// dataset.json, and graphs.csv if it is one of graphs, from which [Open] reads an equal one: features have as many
 // digits as tell a float32 from all others. Of several given splits only the first is
 // written. Save creates the folder; it is an error if any of the files exists.
 func (d *Dataset) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, file := range []struct {
+	type file struct {
 		name  string
 		write func(io.Writer) error
-	}{
-		{"nodes.csv", d.writeNodes},
-		{"edges.csv", d.writeEdges},
-		{"dataset.json", d.writeDescription},
-	} {
+	}
+	files := []file{{"nodes.csv", d.writeNodes}, {"edges.csv", d.writeEdges}, {"dataset.json", d.writeDescription}}
+	if d.Graphs != nil {
+		files = []file{{"graphs.csv", d.writeNodes}, {"nodes.csv", d.writeGraphNodes}, {"edges.csv", d.writeGraphEdges}, {"dataset.json", d.writeDescription}}
+	}
+	for _, file := range files {
 		if err := create(filepath.Join(dir, file.name), file.write); err != nil {
 			return err
 		}
@@ -60,6 +61,7 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 		row = append(row, "context")
 	}
 	switch {
+	case d.Graphs != nil:
 	case d.Table != nil:
 		for i := range d.Table {
 			row = append(row, d.Table[i].Name)
@@ -88,7 +90,7 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 		for i := range d.Table {
 			row = append(row, strings.Map(oneLine, d.Table[i].Texts[v]))
 		}
-		if d.Sparse && d.Table == nil {
+		if d.Sparse && d.Table == nil && d.Graphs == nil {
 			pairs := make([]string, len(x.Index))
 			for k, j := range x.Index {
 				pairs[k] = strconv.Itoa(int(j)) + ":" + exact(x.Value[k])

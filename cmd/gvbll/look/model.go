@@ -31,6 +31,7 @@ type Inspected struct {
 	Training      model.Training   `json:"training"`
 	Pool          *pool.Config     `json:"pool,omitempty"` // the pool of heads, if there is one
 	TrainingNodes int              `json:"training_nodes"` // whose ids the model knows
+	GraphSize     float32          `json:"graph_size,omitempty"` // mean number of nodes, of a model of graphs
 	// Schema makes features of named values, nil where there are none.
 	Schema *attributes.Schema `json:"schema,omitempty"`
 }
@@ -49,6 +50,9 @@ func (v *Inspected) Print(out io.Writer) error {
 	fmt.Fprintf(w, "model\t%s (format %d)\n", v.ID, v.Format)
 	fmt.Fprintf(w, "encoder\t%s, %d layers with %s between, %d features to %d dimensions, %d weights\n", v.Encoder, v.Layers, v.Activation, v.Features, v.Embedding, v.Weights)
 	fmt.Fprintf(w, "features\tnormalised by %s\n", v.Normalization)
+	if v.GraphSize > 0 {
+		fmt.Fprintf(w, "classifies\tgraphs, of %.1f nodes on average, by the mean and the sum of their nodes\n", v.GraphSize)
+	}
 	if v.Temperature > 0 {
 		fmt.Fprintf(w, "temperature\ta perceptron of %d hidden units\n", v.Temperature)
 	} else {
@@ -140,15 +144,15 @@ func printPool(out io.Writer, w *tabwriter.Writer, p *pool.Config) error {
 // Inspect describes a model.
 func Inspect(m *model.Model) Inspected {
 	v := Inspected{
-		ID: m.ID, Format: m.Format, Encoder: string(m.Meta.Encoder), Activation: string(m.Encoder.Activation()),
-		Features: m.Encoder.In(), Layers: m.Encoder.Depth(), Embedding: m.Prior.Dim, Tensors: map[string][]int{},
+		ID: m.ID, Format: m.Format, Encoder: string(m.Meta.Encoder), Activation: string(m.NodeEncoder().Activation()),
+		Features: m.NodeEncoder().In(), Layers: m.NodeEncoder().Depth(), GraphSize: m.GraphSize, Embedding: m.Prior.Dim, Tensors: map[string][]int{},
 		Normalization: m.Normalization, Training: m.Training, TrainingNodes: m.KnownNodes(),
 		Pool: m.Pool, Schema: m.Schema,
 	}
 	if m.Temperature != nil {
 		v.Temperature = m.Temperature.Hidden
 	}
-	for name, t := range m.Encoder.Tensors() {
+	for name, t := range m.NodeEncoder().Tensors() {
 		v.Tensors[name] = t.Shape
 		n := 1
 		for _, d := range t.Shape {
