@@ -14,7 +14,7 @@ func fits(t *testing.T, d *Dataset) {
 	}
 	ids := make(map[string]bool)
 	for v, x := range d.Features {
-		if err := x.Validate(d.Dim); err != nil || (x.Dense == nil) != d.Sparse || slices.Contains(x.Value, 0) {
+		if err := x.Validate(d.Dim); d.Graphs == nil && (err != nil || (x.Dense == nil) != d.Sparse || slices.Contains(x.Value, 0)) {
 			t.Fatalf("node %d of a data set with sparse %v has features %+v: %v", v, d.Sparse, x, err)
 		}
 		if y := d.Labels[v]; y < Unlabelled || int(y) >= len(d.Classes) {

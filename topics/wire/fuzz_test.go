@@ -47,6 +47,8 @@ func FuzzNode(f *testing.F) {
 	f.Add([]byte(`{"id":1,"features":[1],"neighbours":[2,{"id":"a","kind":"paid","weight":1e3,"in":true}]}`), true)
 	f.Add(AppendNode(nil, &event.Node{Featureless: true, Remove: true, Neighbours: []event.ID{{Num: 1}}}), false)
 	f.Add([]byte(namedJSON), true)
+	f.Add([]byte(`{"id":1,"nodes":[[1,2],[0,5]],"edges":[[0,1],[1,1]]}`), true)
+	f.Add(AppendNode(nil, &event.Node{Graph: &event.Graph{Nodes: [][]float32{{1}, {2}}, Ends: []uint32{0, 1}}}), false)
 	for _, b := range attacks() {
 		if len(b) < 100 {
 			f.Add(b, false)
@@ -112,6 +114,12 @@ func checkNode(t *testing.T, n *event.Node) {
 	if n.Named != nil {
 		if n.Dense != nil || n.Index != nil || n.Value != nil || len(n.Named) > maxNamed {
 			t.Fatalf("features by name and as numbers: %+v", n)
+		}
+		return
+	}
+	if n.Graph != nil {
+		if err := checkGraph(n, Limits{}.withDefaults()); err != nil || len(n.Graph.Nodes) > 1<<16 || len(n.Graph.Ends) > 2<<16 {
+			t.Fatalf("a graph of %d nodes and %d ends: %v", len(n.Graph.Nodes), len(n.Graph.Ends), err)
 		}
 		return
 	}

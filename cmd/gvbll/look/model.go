@@ -29,8 +29,8 @@ type Inspected struct {
 	Temperature   int              `json:"temperature_hidden"` // units; 0 for τ = 1
 	Classes       []classPrior     `json:"classes"`
 	Training      model.Training   `json:"training"`
-	Pool          *pool.Config     `json:"pool,omitempty"` // the pool of heads, if there is one
-	TrainingNodes int              `json:"training_nodes"` // whose ids the model knows
+	Pool          *pool.Config     `json:"pool,omitempty"`       // the pool of heads, if there is one
+	TrainingNodes int              `json:"training_nodes"`       // whose ids the model knows
 	GraphSize     float32          `json:"graph_size,omitempty"` // mean number of nodes, of a model of graphs
 	// Schema makes features of named values, nil where there are none.
 	Schema *attributes.Schema `json:"schema,omitempty"`
