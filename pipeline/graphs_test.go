@@ -194,3 +194,27 @@ func TestReadout(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkReadout embeds 1,000 graphs at once, and one after the other as an engine does.
+func BenchmarkReadout(b *testing.B) {
+	d, err := dataset.Motifs(dataset.MotifsConfig{Graphs: 1000, Seed: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	m, err := model.Train(b.Context(), model.Data{Name: d.Name, Dim: d.Dim, Classes: d.Classes, Labels: d.Labels, Graphs: d.Graphs}, model.Config{Encoder: gnn.KindGIN, Epochs: 1, Seed: 1}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("together", func(b *testing.B) {
+		for b.Loop() {
+			m.Readout.Encode(d.Graphs)
+		}
+	})
+	b.Run("each", func(b *testing.B) {
+		for b.Loop() {
+			for i := range int32(1000) {
+				m.Readout.Encode(d.Graphs.Part([]int32{i}))
+			}
+		}
+	})
+}

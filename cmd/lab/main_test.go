@@ -45,7 +45,7 @@ func TestCommandLineIsDocumented(t *testing.T) {
 		"`go run ./cmd/lab COMMAND`, in a checkout, is not part of gvbll's binary and image. [table.md](table.md), [coverage.md](coverage.md) and\n" +
 		"[performance.md](performance.md) say what came of it. Files of flags and the environment work as [with gvbll](cli.md).\n\n" +
 		"This page is made of the program's own help: `go test ./cmd/lab -run TestCommandLineIsDocumented -update`.\n")
-	for _, name := range []string{"generate", "table", "coverage", "bench"} {
+	for _, name := range []string{"generate", "table", "graphs", "coverage", "bench"} {
 		fmt.Fprintf(&b, "\n## lab %s\n\n```text\n%s```\n", name, lab(t, "help", name))
 	}
 	if *update {
