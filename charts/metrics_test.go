@@ -24,6 +24,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -174,6 +175,13 @@ var advice = []struct {
 		{"gvbll_checkpoint_bytes", "The volume needs room for `--checkpoints keep=…` of these and one more."},
 		{"gvbll_checkpoint_seconds", "Near `--checkpoints every=…`: the volume is slow."},
 		{"gvbll_checkpoint_failures_total", "`GvbllCheckpointOld`."},
+		{"gvbll_base_timestamp_seconds", "`GvbllBaseOld`."},
+		{"gvbll_base_every_seconds", "`GvbllBaseOld` fires after three of these without a base."},
+		{"gvbll_base_bytes", "A start on an empty disk reads so much."},
+		{"gvbll_base_stored_bytes_total", "Far more than changes: see [reliability.md](reliability.md#bases)."},
+		{"gvbll_base_failures_total", "`GvbllBaseOld`. The log says why."},
+		{"gvbll_needed_offset", "Behind a topic's first offset: records are gone that the oldest base needs, and it is of no use."},
+		{"gvbll_needed_timestamp_seconds", "Near the topic's retention: `GvbllTopicAtRisk`."},
 	}},
 	{"Shards", [][2]string{
 		{"gvbll_shard_owner", "Maximum over instances 0: `GvbllShardWithoutOwner`; of the lead, `GvbllNoOwner`. Exported by workers of a graph that has shards ([sharding.md](sharding.md)); `gvbll_owner` is the lead's there."},
@@ -350,6 +358,8 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	stream.Observe(replay.Stepped{Outcome: out, Cause: "count"})
 	stream.Observe(replay.Lag{Topic: "t", Records: 1, Withheld: 1})
 	stream.AtRisk([]topics.Risk{{Topic: "t", Setting: "retention.ms"}})
+	stream.Observe(replay.Based{Window: 1, At: time.Now()})
+	stream.Needed([]replay.Need{{TopicPartition: kafka.TopicPartition{Topic: "t"}, Since: time.Now()}}, time.Now())
 	stream.Observe(replay.Untimely{Topic: "t", Late: 1, Early: 1})
 	stream.Observe(replay.UnknownField{Topic: "t", Name: "f", Records: 1})
 	stream.Observe(replay.Forgotten{Forgot: ledger.Forgot{Nodes: 1}})

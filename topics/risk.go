@@ -36,6 +36,16 @@ const (
 // transactions to wait for more than one of them.
 const replicated = 3
 
+// patience is the part of a topic's retention after which the oldest record that a base needs is at risk.
+const patience = 2
+
+// outlives reports whether a retention lasts for what is needed: there are bases, and the oldest record that they need is not old yet.
+func outlives(retention string, needed map[string]time.Time, topic string) bool {
+	ms, err := strconv.ParseInt(retention, 10, 64)
+	since, some := needed[topic]
+	return needed != nil && err == nil && (!some || time.Since(since) < time.Duration(ms)*time.Millisecond/patience)
+}
+
 // risksOf returns the settings of inputs, ledger and exchange by which records will be lost: deleted by
 // age or size, or by compaction, which takes all but the newest of a key. The ledger's
 // age too, however quiet the graph. The end of a log is lost with the broker that alone had it,
@@ -43,7 +53,9 @@ const replicated = 3
 // three brokers and more: others cannot do better. Inputs that are stored compressed may have batches that
 // cannot be read, or that unpack to more than is read: they become dead letters. Topics
 // whose settings may not be read are in unknown.
-func risksOf(ctx context.Context, c *kafka.Client, n Names) (risks []Risk, unknown []string, err error) {
+//
+// With bases, since has the time of the oldest record of a topic that the oldest of them needs, and retention is a risk when that is half used up.
+func risksOf(ctx context.Context, c *kafka.Client, n Names, since map[string]time.Time) (risks []Risk, unknown []string, err error) {
 	inputs := []string{n.Nodes, n.Labels, n.Commands}
 	needed := append(slices.Clone(inputs), n.Ledger)
 	have, err := c.Partitions(ctx, n.Ledger)
@@ -86,7 +98,7 @@ func risksOf(ctx context.Context, c *kafka.Client, n Names) (risks []Risk, unkno
 		policies := strings.Split(strings.ReplaceAll(set[cleanupPolicy], " ", ""), ",")
 		deletes := slices.Contains(policies, "delete")
 		check(cleanupPolicy, "delete", slices.Contains(policies, "compact"))
-		check(retentionTime, "-1", deletes && set[retentionTime] != "-1")
+		check(retentionTime, "-1", deletes && set[retentionTime] != "-1" && !outlives(set[retentionTime], since, topic))
 		check(retentionSize, "-1", deletes && set[retentionSize] != "-1")
 		check(compressionType, "uncompressed", set[compressionType] != "uncompressed" && slices.Contains(inputs, topic))
 	}
@@ -94,13 +106,22 @@ func risksOf(ctx context.Context, c *kafka.Client, n Names) (risks []Risk, unkno
 }
 
 // WatchRisks looks for risks now and then every so often, until the context ends. It logs one
-// line when they have changed, and calls report each time.
-func WatchRisks(ctx context.Context, c *kafka.Client, n Names, every time.Duration, log *slog.Logger, report func([]Risk)) {
+// line when they have changed, and calls report each time. needed, if not nil, returns what [risksOf] takes.
+func WatchRisks(ctx context.Context, c *kafka.Client, n Names, every time.Duration, log *slog.Logger, needed func(context.Context) (map[string]time.Time, error), report func([]Risk)) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var before []Risk
 	for first := true; ; first = false {
-		risks, unknown, err := risksOf(ctx, c, n)
+		var since map[string]time.Time
+		var err error
+		if needed != nil {
+			since, err = needed(ctx)
+		}
+		var risks []Risk
+		var unknown []string
+		if err == nil {
+			risks, unknown, err = risksOf(ctx, c, n, since)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return

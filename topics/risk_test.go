@@ -70,7 +70,7 @@ func lookForRisks(t *testing.T, c *kafka.Client, n Names) ([]string, string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var out bytes.Buffer
 	var found []string
-	WatchRisks(ctx, c, n, time.Hour, slog.New(slog.NewTextHandler(&out, nil)), func(risks []Risk) {
+	WatchRisks(ctx, c, n, time.Hour, slog.New(slog.NewTextHandler(&out, nil)), nil, func(risks []Risk) {
 		for _, r := range risks {
 			found = append(found, r.String())
 		}

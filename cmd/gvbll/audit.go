@@ -31,13 +31,15 @@ type auditCmd struct {
 	Model      string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`
 	Shadow     string `help:"The other model file, where one was in the shadow or was promoted. Without it, predictions of that model are not compared." type:"path" placeholder:"FILE"`
 	Checkpoint string `help:"Begin at this checkpoint instead of at the ledger's beginning." type:"path" placeholder:"FILE"`
+	From       string `help:"Begin at a base instead: latest, or its name or first window, as 'gvbll status --json' has them. What follows is proved, and its state taken on trust." placeholder:"BASE"`
+	Base       string `help:"With --from, where bases are." placeholder:"URL"`
 	StateDir   string `help:"Folder for predictions that wait for their label, beyond 1 GiB of memory; removed at the end. Without it they are in memory." type:"path" placeholder:"DIR"`
 	JSON       bool   `help:"Print the result as JSON." name:"json"`
 }
 
 // Help is shown by gvbll audit --help.
 func (auditCmd) Help() string {
-	return "Replays the ledger from its beginning and verifies that every published prediction and dead letter, byte by byte, and every posterior follows from the model and the inputs. If not, it names the first record that differs. The settings are the ledger's own. With --checkpoint the replay begins there. It writes nothing, and can run beside a live worker.\n\n" +
+	return "Replays the ledger from its beginning and verifies that every published prediction and dead letter, byte by byte, and every posterior follows from the model and the inputs. If not, it names the first record that differs. The settings are the ledger's own. With --checkpoint or --from the replay begins there. It writes nothing, and can run beside a live worker.\n\n" +
 		"A ledger of several epochs is replayed once for each of their settings. Windows of another engine or another model cannot be proved. Of these the audit checks that they took each record once, and that each arrival has one prediction or dead letter, and says so for each epoch.\n\n" +
 		"Behind a gap that was accepted, windows are proved only with a --checkpoint that is behind it too. Of the others the audit checks that no record is in two windows, and that as many predictions and dead letters were published as the ledger says.\n\n" +
 		"A graph of several shards is stepped in this process, with the memory of all of them. What each shard has written and published is compared. Where a shard's part of the ledger ends before another's, or before a cut says, the audit fails and names the windows that are not proved."
@@ -45,6 +47,12 @@ func (auditCmd) Help() string {
 
 // Run replays the ledger and prints how much of what was published agrees.
 func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
+	switch {
+	case (a.From == "") != (a.Base == ""):
+		return flags.Usagef("--from and --base: give both, the name of a base and where it is, or neither")
+	case a.From != "" && a.Checkpoint != "":
+		return flags.Usagef("--from and --checkpoint: an audit begins at one of them: leave the other out")
+	}
 	models, err := flags.OpenModels(a.Model, a.Shadow)
 	if err != nil {
 		return err
@@ -55,7 +63,7 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 	}
 	defer g.Client.Close()
 	if g.Shards > 0 {
-		for _, flag := range [][2]string{{"--shadow", a.Shadow}, {"--checkpoint", a.Checkpoint}} {
+		for _, flag := range [][2]string{{"--shadow", a.Shadow}, {"--checkpoint", a.Checkpoint}, {"--from", a.From}} {
 			if flag[1] != "" {
 				return flags.Usagef("%s: the graph %s has %d shards, whose audit needs one model and begins at the ledger's beginning: leave it out", flag[0], a.Kafka.Prefix, g.Shards)
 			}
@@ -69,7 +77,17 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 		}
 		return printAudit(p.Out, found.Result, fmt.Sprintf("of each of %d shards: ", g.Shards))
 	}
-	all, err := a.settings(ctx, g.Client, g.Names, models)
+	from := audit.From{Checkpoint: a.Checkpoint}
+	if a.From != "" {
+		if from.Base, err = replay.FindBase(ctx, g.Client, g.Names.LedgerAt(0), a.From); err != nil {
+			return err
+		}
+	}
+	bases, err := service.OpenBases(a.Base, g.Names)
+	if err != nil {
+		return err
+	}
+	all, err := a.settings(ctx, g.Client, g.Names, models, from)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
@@ -85,13 +103,13 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 		}
 		defer removeFiles()
 		cfg := service.Terms(p, g.Names, settings, models...)
-		cfg.Checkpoints.Restore = service.Restorer(settings, models...)
+		cfg.Checkpoints.Restore, cfg.Checkpoints.Bases.Store = service.Restorer(settings, models...), bases
 		engine, err := cfg.Models.Fresh()
 		if err != nil {
 			return err
 		}
 		bar := flags.NewProgress(p.Err, "audit", total)
-		more, err := audit.Run(ctx, g.Client, engine, cfg.Replay(), a.Checkpoint, func(windows int64) { bar.Set(int(windows), "windows") })
+		more, err := audit.Run(ctx, g.Client, engine, cfg.Replay(), from, func(windows int64) { bar.Set(int(windows), "windows") })
 		if err != nil {
 			return fmt.Errorf("audit, %d windows agree, then: %w", more.Windows, err)
 		}
@@ -137,7 +155,9 @@ func printAudit(w io.Writer, found audit.Result, of string) error {
 		fmt.Fprintf(w, "nothing is proved: give --checkpoint with one before window %d or a later one, and the windows from there on are\n", found.Behind+1)
 	}
 	fmt.Fprint(w, of)
-	if found.First > 0 {
+	if found.Base != "" {
+		fmt.Fprintf(w, "taken on trust: the state before window %d, which is base %s; the ledger names its hash, and has its chain\nfrom there on: ", found.First, found.Base)
+	} else if found.First > 0 {
 		fmt.Fprintf(w, "from the checkpoint before window %d on: ", found.First)
 	}
 	if found.Elsewhere > 0 {
@@ -153,10 +173,18 @@ func (a auditCmd) state() flags.State {
 	return flags.State{StateDir: a.StateDir, Pending: flags.Pending{Memory: flags.PendingMemory}}
 }
 
-// settings returns the settings to replay with: those of the checkpoint or, each once, of the
+// settings returns the settings to replay with: those of the state that it begins with or, each once, of the
 // epochs that this program's engine and one of the models served. If there are none they
 // are the defaults, with which nothing is proved.
-func (a auditCmd) settings(ctx context.Context, c *kafka.Client, names topics.Names, models []*model.Model) (list []pipeline.Config, err error) {
+func (a auditCmd) settings(ctx context.Context, c *kafka.Client, names topics.Names, models []*model.Model, from audit.From) (list []pipeline.Config, err error) {
+	if from.Base != nil {
+		at, err := replay.ReadReached(ctx, c, names.LedgerAt(0), from.Base)
+		if err != nil {
+			return nil, err
+		}
+		cfg, err := flags.ParseSettings(at.Settings, models)
+		return []pipeline.Config{cfg}, err
+	}
 	if a.Checkpoint != "" {
 		there, err := checkpointSettings(a.Checkpoint)
 		if err != nil {

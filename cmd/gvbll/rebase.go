@@ -55,7 +55,9 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 		return err
 	}
 	cfg := service.Terms(p, graph.Names, settings, models...)
-	cfg.Checkpoints = service.Checkpoints(c.State, settings, models...)
+	if cfg.Checkpoints, err = service.Checkpoints(c.State, graph.Names, settings, models...); err != nil {
+		return err
+	}
 	engine, err := cfg.Models.Fresh()
 	if err != nil {
 		return err

@@ -23,6 +23,9 @@ type workCmd struct {
 	Rebase     bool `help:"If the ledger is of another program, model or settings, begin an epoch of these when this worker becomes the owner, instead of ending: docs/upgrade.md."`
 	BeginAgain bool `help:"Begin the graph again although its ledger is gone: every node of the inputs is predicted once more. Leave it out once the ledger has begun."`
 
+	BaseEvery flags.BaseEvery `help:"Time between bases, and keep=N: how many of the newest are kept." default:"1h,keep=3" placeholder:"1h,keep=3" group:"state"`
+	Purge     bool            `help:"Delete the ledger's records before the oldest base: then the graph begins there." group:"state"`
+
 	Models string `help:"Folder of model files, for 'gvbll retrain': the worker loads the model that a command names from it, without a restart, and at a start those that the ledger names." type:"existingdir" placeholder:"DIR"`
 
 	HTTP    service.HTTPFlags `embed:"" group:"http"`
@@ -103,6 +106,7 @@ func (w workCmd) check(g flags.Given) error {
 	return g.Check(
 		flags.NoEffect(f.EventTime > 0, "no effect with --event-time: leave out one of them", "window", "linger"),
 		flags.NoEffect(f.EventTime == 0, "no effect without --event-time: add it, or leave this out", "watermark"),
+		flags.NoEffect(w.State.Base == "", "no effect without --base: add it, or leave this out", "base-every", "purge"),
 	)
 }
 
@@ -170,6 +174,8 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	work.Policy, work.Publishing.CommitInterval, work.Session = w.Windows.policy(), w.Windows.CommitInterval, w.SessionTimeout
 	work.Publishing.Compression, work.Rebase, work.Publishing.Output = w.Compression, w.Rebase, wire.Encoding("application/"+w.Output)
 	work.BeginAgain = w.BeginAgain
+	bases := &work.Checkpoints.Bases
+	bases.Every, bases.Keep, bases.Purge = w.BaseEvery.Every, w.BaseEvery.Keep, w.Purge
 	err = s.Run(ctx, client, work)
 	stop()
 	if e := <-served; err == nil {

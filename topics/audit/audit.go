@@ -18,10 +18,12 @@ import (
 
 // Result is the result of an audit.
 type Result struct {
-	First       int64 `json:"first_window"` // the windows before it are in the checkpoint
-	Windows     int64 `json:"windows"`      // the ledger's up to the last one audited
-	Predictions int64 `json:"predictions"`  // compared byte by byte, revisions included
-	DeadLetters int64 `json:"dead_letters"` // likewise
+	First int64 `json:"first_window"` // the windows before it are in the checkpoint or base
+	// Base is the name of the base that the audit began with: its state is taken on trust.
+	Base        string `json:"base,omitempty"`
+	Windows     int64  `json:"windows"`      // the ledger's up to the last one audited
+	Predictions int64  `json:"predictions"`  // compared byte by byte, revisions included
+	DeadLetters int64  `json:"dead_letters"` // likewise
 	// Elsewhere counts the windows that models or settings served which the audit does
 	// not have. Of their predictions it checks only whether each arrival has one, or, where another
 	// map made events of the records, whether there are as many as the ledger says.
@@ -84,7 +86,7 @@ func (a *Result) Merge(other Result) {
 // record that differs. An audit writes nothing and can run beside a live worker; it ends
 // when it has reached the end of the ledger.
 //
-// If from is the path of a checkpoint, the audit begins after it: the checkpoint's hash is
+// The audit begins after the state of from, if it has one: its hash is
 // compared with the ledger's, and records that were published before are skipped. A dead
 // letter does not name its window, so the audit searches for the first one to compare.
 //
@@ -98,28 +100,36 @@ func (a *Result) Merge(other Result) {
 // nor the inputs; see [Result].Counted.
 //
 // progress, when not nil, is called after every window.
-func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg replay.Config, from string, progress func(windows int64)) (Result, error) {
+func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg replay.Config, from From, progress func(windows int64)) (Result, error) {
 	began := time.Now()
 	gap, err := replay.LastGap(ctx, c, cfg.Terms.LedgerAt())
 	if err != nil {
 		return Result{}, err
 	}
 	var found Result
-	if gap == nil || from != "" {
+	if gap == nil || from.some() {
 		if found, err = replayAudit(ctx, c, e, cfg, from, progress); err != nil {
 			return found, err
 		}
 	}
 	if gap != nil {
 		found.Behind = gap.Window
-		err = found.countBefore(ctx, c, cfg, from != "", progress)
+		err = found.countBefore(ctx, c, cfg, from.some(), progress)
 	}
 	found.Took = time.Since(began)
 	return found, err
 }
 
+// From is the state that an audit begins with: at most one of the two.
+type From struct {
+	Checkpoint string       // its path
+	Base       *ledger.Base // that the ledger names, in the store of the configuration
+}
+
+func (f From) some() bool { return f.Checkpoint != "" || f.Base != nil }
+
 // replayAudit audits the windows behind a checkpoint, or all.
-func replayAudit(ctx context.Context, c *kafka.Client, e replay.Engine, cfg replay.Config, from string, progress func(windows int64)) (Result, error) {
+func replayAudit(ctx context.Context, c *kafka.Client, e replay.Engine, cfg replay.Config, from From, progress func(windows int64)) (Result, error) {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
 	a := newAuditor(replay.New(c, cfg, e))
@@ -170,15 +180,21 @@ func newAuditor(p *replay.Replayer) *auditor {
 	return &auditor{cfg: p.Cfg, client: p.Client, replay: p, found: make(map[kafka.TopicPartition]bool), refused: make(map[place]bool)}
 }
 
-func (a *auditor) open(ctx, fetching context.Context, from string) (err error) {
+func (a *auditor) open(ctx, fetching context.Context, from From) (err error) {
 	var inputs intake.Position
-	if from == "" {
+	if !from.some() {
 		if a.replay.Ledger, err = ledger.Open(ctx, a.client, a.cfg.Terms.LedgerAt()); err != nil {
 			return err
 		}
 	} else {
-		if inputs, err = a.replay.Load(ctx, from); err != nil {
-			return fmt.Errorf("checkpoint %s: %w", from, err)
+		if from.Base != nil {
+			a.audited.Base = from.Base.Name.String()
+			inputs, err = a.replay.LoadBase(ctx, from.Base)
+		} else if inputs, err = a.replay.Load(ctx, from.Checkpoint); err != nil {
+			err = fmt.Errorf("checkpoint %s: %w", from.Checkpoint, err)
+		}
+		if err != nil {
+			return err
 		}
 		a.audited.First, a.audited.Windows, a.audited.Chain = a.replay.Next, a.replay.Next, a.replay.Last.Chain
 	}

@@ -25,6 +25,7 @@ const (
 	suffix  = ".safetensors"
 	blocks  = ".blocks"  // in place of suffix: the folder
 	partial = ".partial" // follows the name of what is being written
+	spool   = "base-"    // in place of prefix: of a state that goes elsewhere, and is removed then
 )
 
 // Dir is a directory of the checkpoints of one ledger, locked against other writers.
@@ -96,6 +97,11 @@ func Open(path string, keep int) (d *Dir, err error) {
 	if err != nil {
 		return nil, err
 	}
+	spooled, err := filepath.Glob(filepath.Join(path, spool+"*"))
+	if err != nil {
+		return nil, err
+	}
+	left = append(left, spooled...)
 	folders, err := filepath.Glob(filepath.Join(path, prefix+"*"+blocks))
 	if err != nil {
 		return nil, err
@@ -183,7 +189,15 @@ type Writer struct {
 
 // Create begins a checkpoint of the state before the window. If somebody has removed the directory,
 // it is made anew.
-func (d *Dir) Create(window int64) (*Writer, error) {
+func (d *Dir) Create(window int64) (*Writer, error) { return d.create(prefix, window) }
+
+// Spool is Create for a state that is no checkpoint. It is removed with [Remove].
+func (d *Dir) Spool(window int64) (*Writer, error) { return d.create(spool, window) }
+
+// Remove removes the file of a state, and its folder.
+func Remove(path string) error { return errors.Join(os.Remove(path), os.RemoveAll(Blocks(path))) }
+
+func (d *Dir) create(prefix string, window int64) (*Writer, error) {
 	crash.Point(crash.BeforeCheckpoint)
 	if _, err := os.Stat(d.path); errors.Is(err, os.ErrNotExist) {
 		lock, err := create(d.path)
@@ -204,6 +218,9 @@ func (d *Dir) Create(window int64) (*Writer, error) {
 // Blocks returns the path of a folder for the files that the checkpoint refers to. It does
 // not exist yet.
 func (w *Writer) Blocks() string { return Blocks(w.name) + partial }
+
+// Name returns the path that the file has after Commit.
+func (w *Writer) Name() string { return w.name }
 
 // Write writes the next bytes.
 func (w *Writer) Write(p []byte) (int, error) {
@@ -265,7 +282,7 @@ func (d *Dir) prune() error {
 		return err
 	}
 	for _, e := range list[min(d.keep, len(list)):] {
-		err = errors.Join(err, os.Remove(e.Path), os.RemoveAll(Blocks(e.Path)))
+		err = errors.Join(err, Remove(e.Path))
 	}
 	return err
 }

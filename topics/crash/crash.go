@@ -10,6 +10,7 @@ var Points = []string{
 	BeforeFence, AfterFence, Recovered, BeforeEpoch, InEpoch,
 	BeforeAdd, AfterAdd, BeforeProduce, AfterProduce, BeforeOffsets, AfterOffsets, BeforeEnd, AfterEnd, Committed,
 	BeforeCheckpoint, InCheckpoint, BeforeSync, AfterSync, BeforeRename, AfterRename, AfterDirSync, AfterPrune,
+	BeforeBase, InBase, BeforeBaseList, AfterBaseList, NamedBase, InSweep, BeforePurge, AfterPurge,
 	BeforeForget, InForget, AfterForget,
 }
 
@@ -46,6 +47,15 @@ const (
 	AfterRename      = "after-rename"
 	AfterDirSync     = "after-directory-fsync"
 	AfterPrune       = "after-prune" // the oldest checkpoints are removed
+
+	BeforeBase     = "before-base" // its state is in a file, and nothing in the store
+	InBase         = "in-base"     // some of its parts are stored
+	BeforeBaseList = "before-base-list"
+	AfterBaseList  = "after-base-list" // it is stored whole, and no ledger record names it
+	NamedBase      = "named-base"      // a record that is committed names it
+	InSweep        = "in-sweep"        // some of what no base needs is deleted
+	BeforePurge    = "before-purge"
+	AfterPurge     = "after-purge" // the ledger's records before the oldest base are deleted
 
 	BeforeForget = "before-forget" // all windows before are committed
 	InForget     = "in-forget"     // some windows are replayed without the nodes

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/base"
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
@@ -82,6 +83,9 @@ type Record struct {
 	// Trial is the trial of a model that a command asked for.
 	Trial *Trial `json:"trial,omitempty"`
 
+	// Bases are the bases from which a worker can begin, the newest first.
+	Bases []Base `json:"bases,omitempty"`
+
 	// Outputs is how many partitions the owner divided the outputs over: a key has its partition
 	// among these. nil is 1 of each.
 	Outputs *Outputs `json:"outputs,omitempty"`
@@ -89,6 +93,17 @@ type Record struct {
 	// Stepped is the record's own timestamp, once it is read: when the window was
 	// stepped, by its owner's clock.
 	Stepped time.Time `json:"-"`
+}
+
+// Base is a base that the ledger names: see package base.
+type Base struct {
+	Name   base.Name `json:"name"`
+	Chain  string    `json:"chain"`  // of the model that served the window before it
+	Offset int64     `json:"offset"` // of the record of that window, or of an earlier one's: records before it are not needed
+	Taken  int64     `json:"taken"`  // Unix ms, by its owner's clock
+	// Reached says which records of the inputs are in its state, and on which terms. It is in the first record that names the
+	// base, which holds settings and classes too.
+	Reached json.RawMessage `json:"reached,omitempty"`
 }
 
 // Outputs are numbers of partitions, as the owner found them when it began.
@@ -218,6 +233,14 @@ type Shadow struct {
 	Chain     string `json:"chain"`
 }
 
+// BasesNamed returns the bases that the record names. It may be nil, and names none then.
+func (r *Record) BasesNamed() []Base {
+	if r == nil {
+		return nil
+	}
+	return r.Bases
+}
+
 // Serves returns the model that serves after the window.
 func (r *Record) Serves() string {
 	if r.Promoted != "" {
@@ -312,6 +335,11 @@ func (r *Record) Check() error {
 	}
 	if o := r.Divided(); o.Predictions < 1 || o.DeadLetters < 1 {
 		return fmt.Errorf("ledger record of window %d: its outputs have %d and %d partitions", r.Window, o.Predictions, o.DeadLetters)
+	}
+	for i := range r.Bases {
+		if b := &r.Bases[i]; b.Name.Window < 1 || b.Name.Window > r.Window || b.Offset < 0 {
+			return fmt.Errorf("ledger record of window %d: base of window %d, needed from offset %d", r.Window, b.Name.Window, b.Offset)
+		}
 	}
 	named := r.Ranges
 	if r.HasGap() {

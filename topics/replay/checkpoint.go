@@ -25,6 +25,8 @@ type Checkpoints struct {
 	Dir   string
 	Every time.Duration // least time between two; zero means 5 minutes
 	Keep  int           // how many of the newest are kept; zero means 3
+	// Bases are states outside of the folder.
+	Bases Bases
 	// Since is a window that began an epoch: older checkpoints are not of it, and not used.
 	Since int64
 	// Restore returns the engine of a snapshot, and the snapshot's meta. The files of
@@ -84,17 +86,18 @@ func positionOf(meta map[string]string) (at Reached, err error) {
 	return at, nil
 }
 
-// Restore puts the replayer after the newest checkpoint that is intact and of this
+// Restore puts the replayer after the newest checkpoint or base that is intact and of this
 // ledger, or at the ledger's beginning if there is none, and returns the position of
-// the inputs there. Checkpoints that cannot be used are logged. It is a [ledger.ShortError] if the
+// the inputs there. Those that cannot be used are logged. It is a [ledger.ShortError] if the
 // ledger ends before a checkpoint of it, unless a gap is to be accepted.
 func (p *Replayer) Restore(ctx context.Context) (inputs intake.Position, err error) {
-	list, err := p.Cfg.Checkpoints.Find(p.Cfg.Terms.Names.Ledger)
+	list, err := p.candidates(ctx)
 	if err != nil {
 		return inputs, err
 	}
-	for _, entry := range list {
-		inputs, err := p.Load(ctx, entry.Path)
+	var unusable []error // bases
+	for _, c := range list {
+		inputs, err := p.load(ctx, c)
 		if err == nil {
 			return inputs, nil
 		}
@@ -102,7 +105,17 @@ func (p *Replayer) Restore(ctx context.Context) (inputs intake.Position, err err
 		if ctx.Err() != nil || errors.As(err, &short) {
 			return inputs, cmp.Or(ctx.Err(), err)
 		}
-		p.Cfg.Logger.Warn("a checkpoint is skipped", "file", entry.Path, "err", err)
+		if c.base != nil {
+			unusable = append(unusable, fmt.Errorf("%v: %w", c.base.Name, err))
+			p.Cfg.Logger.Warn("a base is skipped", "name", c.base.Name, "err", err)
+			continue
+		}
+		p.Cfg.Logger.Warn("a checkpoint is skipped", "file", c.file, "err", err)
+	}
+	if unusable != nil {
+		if there, err := p.BeginningsThere(ctx); err != nil || !there {
+			return inputs, cmp.Or(err, p.noBase(unusable))
+		}
 	}
 	p.Ledger, err = ledger.Open(ctx, p.Client, p.Cfg.Terms.LedgerAt())
 	return inputs, err
@@ -142,18 +155,27 @@ func (p *Replayer) Load(ctx context.Context, path string) (inputs intake.Positio
 	if err != nil {
 		return inputs, err
 	}
-	l, r, err := p.locate(ctx, &at)
-	if errors.Is(err, errBeyond) {
-		l, r, err = p.passEnd(ctx, path, &at, err)
+	if err := p.begin(ctx, e, &at, path); err != nil {
+		return inputs, err
+	}
+	p.Cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
+	return at.Position, nil
+}
+
+// begin puts the replayer after the last window of an engine's state, which is of the checkpoint at path, or of
+// a base if that is empty.
+func (p *Replayer) begin(ctx context.Context, e Keeper, at *Reached, path string) error {
+	l, r, err := p.locate(ctx, at)
+	if errors.Is(err, errBeyond) && path != "" {
+		l, r, err = p.passEnd(ctx, path, at, err)
 	}
 	if err != nil {
 		Release(e)
-		return inputs, err
+		return err
 	}
 	p.Engine, p.Ledger, p.Next, p.Last, p.Compared = e, l, at.Window, stateAfter(r), !p.lossy
 	p.Attempts, p.Behind = at.Attempts, at.Behind
-	p.Cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
-	return at.Position, nil
+	return nil
 }
 
 // errBeyond says that a ledger ends before the last window of a checkpoint.

@@ -24,7 +24,7 @@ const (
 func WhyDeclined(code string) string {
 	switch code {
 	case DeclinedGone:
-		return "the beginning of the inputs or of the ledger is gone, so they cannot be replayed without these nodes"
+		return "the beginning of the inputs or of the ledger is gone, so they cannot be replayed without these nodes: a departure (a node with a null value) removes the node, its edges and its pending label exactly; what its label has taught decays with later ones"
 	case DeclinedMemory:
 		return "a second engine, to replay without these nodes, does not fit into the memory: raise its limit, and send the command again"
 	case DeclinedAttempts:

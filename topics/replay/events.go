@@ -70,6 +70,16 @@ type Saved struct {
 	Err    error
 }
 
+// Based describes a base that the ledger names from now on, or that the newest one has all there is if
+// Window is 0, or the failure to write one.
+type Based struct {
+	At            time.Time // when its state was taken
+	Window        int64     // the first that is not in it
+	Bytes, Stored int64     // of its files, and those of them that were not stored before
+	Took          time.Duration
+	Err           error
+}
+
 // Untimely counts events whose time a policy could not use: late ones came after their window was
 // closed, early ones lie too far ahead of the clock.
 type Untimely struct {
@@ -102,6 +112,7 @@ func (Stepped) happened()      {}
 func (Committed) happened()    {}
 func (Lag) happened()          {}
 func (Saved) happened()        {}
+func (Based) happened()        {}
 func (Untimely) happened()     {}
 func (UnknownField) happened() {}
 func (Forgotten) happened()    {}

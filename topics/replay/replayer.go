@@ -64,13 +64,14 @@ type ledgerState struct {
 	Serves       string         // the model that serves from here on; "" before the first window
 	Trial        *ledger.Trial  // that goes on, nil for none
 	Settings     string         // their hash
+	Bases        []ledger.Base  // that the ledger names
 	Epoch        int64
 	stepped      time.Time // the record's timestamp
 }
 
 // stateAfter returns the state after the window of a record.
 func stateAfter(r *ledger.Record) ledgerState {
-	s := ledgerState{model: r.Model, Chain: r.Chain, Shadow: r.Shadow, Serves: r.Serves(), Settings: r.Settings, Epoch: r.Epoch, stepped: r.Stepped}
+	s := ledgerState{model: r.Model, Chain: r.Chain, Shadow: r.Shadow, Serves: r.Serves(), Settings: r.Settings, Epoch: r.Epoch, stepped: r.Stepped, Bases: r.Bases}
 	if r.Promoted == "" {
 		s.Trial = r.Trial
 	}

@@ -238,7 +238,7 @@ func (t *running) tell(e kafka.Election) {
 func (r *runner) run(ctx context.Context) (err error) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	go topics.WatchRisks(watching, r.client, r.cfg.Terms.Names, time.Hour, r.cfg.Logger, r.cfg.AtRisk)
+	go topics.WatchRisks(watching, r.client, r.cfg.Terms.Names, time.Hour, r.cfg.Logger, nil, r.cfg.AtRisk)
 	r.kept, r.retry = make([]atomic.Int64, r.cfg.shards+1), make(map[int]bool)
 	for task := range r.kept {
 		r.noteKept(task)

@@ -19,7 +19,7 @@ import (
 // audit audits the ledger from its beginning.
 func (f *fixture) audit(e replay.Engine, cfg worker.Config) (audit.Result, error) {
 	on := f.config(cfg)
-	return audit.Run(f.t.Context(), f.client, e, on.Replay(), "", nil)
+	return audit.Run(f.t.Context(), f.client, e, on.Replay(), audit.From{}, nil)
 }
 
 // TestAudit: an audit confirms all records that several workers published one after the
@@ -89,7 +89,7 @@ func TestAuditFromCheckpoint(t *testing.T) {
 		}
 		f.fence()
 		cfg := f.config(kept)
-		got, err := audit.Run(t.Context(), f.client, &tally{}, cfg.Replay(), list[0].Path, nil)
+		got, err := audit.Run(t.Context(), f.client, &tally{}, cfg.Replay(), audit.From{Checkpoint: list[0].Path}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestAuditFromCheckpoint(t *testing.T) {
 			e, meta, err := readTally(r, size, folder)
 			return restoredAltering{e.(*tally), &altering{e, 60}}, meta, err
 		}
-		if _, err := audit.Run(t.Context(), f.client, &tally{}, cfg.Replay(), list[0].Path, nil); err == nil || !strings.Contains(err.Error(), "not what window") {
+		if _, err := audit.Run(t.Context(), f.client, &tally{}, cfg.Replay(), audit.From{Checkpoint: list[0].Path}, nil); err == nil || !strings.Contains(err.Error(), "not what window") {
 			t.Errorf("one confidence differs: error %v, want one that names the record", err)
 		}
 	})

@@ -34,6 +34,8 @@ type Config struct {
 	// AtRisk, if not nil, is called at the start and every hour, from another goroutine, with
 	// the settings by which topics will lose records.
 	AtRisk func([]topics.Risk)
+	// Needed, if not nil, is called then with what the oldest base needs, and the time of the newest.
+	Needed func(needs []replay.Need, newest time.Time)
 	// Events, if not nil, is called when something happens.
 	Events func(replay.Event)
 	// Logger defaults to slog's default.
@@ -51,6 +53,9 @@ func (c *Config) SetDefaults() {
 	}
 	if c.AtRisk == nil {
 		c.AtRisk = func([]topics.Risk) {}
+	}
+	if c.Needed == nil {
+		c.Needed = func([]replay.Need, time.Time) {}
 	}
 	if c.Events == nil {
 		c.Events = func(replay.Event) {}

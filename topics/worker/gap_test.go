@@ -252,7 +252,7 @@ func (f *fixture) checkGapAudit(behind, before string, served, predictions int) 
 	} else if e := counted.Epochs; e[0].Counted != int64(served) || e[0].Checked+e[1].Checked != int64(predictions) || len(e[1].Front) != 2 || e[0].Proved+e[1].Proved != 0 {
 		t.Errorf("audited epochs without a checkpoint: %+v, want %d predictions counted", e, predictions)
 	}
-	proved, err := audit.Run(t.Context(), f.client, nil, restore.Replay(), behind, nil)
+	proved, err := audit.Run(t.Context(), f.client, nil, restore.Replay(), audit.From{Checkpoint: behind}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func (f *fixture) checkGapAudit(behind, before string, served, predictions int) 
 	} else if e := proved.Epochs[1]; e.First != int64(served) || e.Proved != windows-int64(served)-1 || e.Counted != 1 || e.Predictions+e.Checked+proved.Epochs[0].Checked != int64(predictions) || len(e.Front) != 2 {
 		t.Errorf("audited epoch 1 from the checkpoint behind the gap: %+v, want all but its first window proved", e)
 	}
-	_, err = audit.Run(t.Context(), f.client, nil, restore.Replay(), before, nil)
+	_, err = audit.Run(t.Context(), f.client, nil, restore.Replay(), audit.From{Checkpoint: before}, nil)
 	checkLine(t, "an audit from before the gap", err, "behind a gap", "needs a checkpoint of window")
 }
 

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,7 @@ type Metrics struct {
 	behind          prometheus.Gauge
 	owner           prometheus.Gauge
 	saves           saveMetrics
+	bases           baseMetrics
 	forgets         forgetMetrics
 	kafka           *kafkaMetrics
 }
@@ -55,6 +57,13 @@ type saveMetrics struct {
 	at, bytes prometheus.Gauge
 	seconds   prometheus.Histogram
 	failures  prometheus.Counter
+}
+
+// baseMetrics are those of bases, and of what the oldest one needs.
+type baseMetrics struct {
+	at, every, bytes prometheus.Gauge
+	stored, failures prometheus.Counter
+	offset, since    *prometheus.GaugeVec
 }
 
 // forgetMetrics are those of nodes that are forgotten.
@@ -154,6 +163,15 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			seconds:  histogram("gvbll_checkpoint_seconds", "Time to write a checkpoint while serving.", prometheus.ExponentialBuckets(0.01, 2, 14)),
 			failures: counter("gvbll_checkpoint_failures_total", "Checkpoints that could not be written."),
 		},
+		bases: baseMetrics{
+			at:       gauge("gvbll_base_timestamp_seconds", "Unix time of the newest base that the ledger names, or at which it last had all that there is; 0 before this worker knows of one."),
+			every:    gauge("gvbll_base_every_seconds", "Time between bases, of --base-every; 0 without --base."),
+			bytes:    gauge("gvbll_base_bytes", "Size of the state in the newest base that this worker wrote."),
+			stored:   counter("gvbll_base_stored_bytes_total", "Bytes that were stored for bases: what was not stored for an earlier one."),
+			failures: counter("gvbll_base_failures_total", "Bases that were not written. One whose store does not answer waits for it, and is none of these."),
+			offset:   gauges("gvbll_needed_offset", "Offset from which on a partition of an input or of the ledger is needed: by the oldest base that the ledger names. Read at the start, every hour, and every --base-every if that is less.", "topic", "partition"),
+			since:    gauges("gvbll_needed_timestamp_seconds", "Unix time of the oldest record of a topic that is needed, as its producer set it; 0 if nothing is.", "topic"),
+		},
 		forgets: forgetMetrics{
 			seconds:  histogram("gvbll_forget_seconds", "Time to forget nodes: a replay from the beginning, during which nothing is served.", prometheus.ExponentialBuckets(0.01, 4, 12)),
 			nodes:    counter("gvbll_forgotten_nodes_total", "Node ids forgotten on command."),
@@ -178,6 +196,25 @@ func (m *Metrics) AtRisk(risks []topics.Risk) {
 	m.inputs.risks.Reset()
 	for _, r := range risks {
 		m.inputs.risks.WithLabelValues(r.Topic, r.Setting).Set(1)
+	}
+}
+
+// BasesEvery shows the time between bases.
+func (m *Metrics) BasesEvery(every time.Duration) { m.bases.every.Set(every.Seconds()) }
+
+// Needed shows from where on the topics are needed, and when the newest base was taken. It may be called from any goroutine.
+func (m *Metrics) Needed(needs []replay.Need, newest time.Time) {
+	since := replay.Since(needs)
+	for _, n := range needs {
+		m.bases.offset.WithLabelValues(n.Topic, strconv.Itoa(int(n.Partition))).Set(float64(n.Offset))
+		at := 0.0
+		if t := since[n.Topic]; !t.IsZero() {
+			at = float64(t.UnixMilli()) / 1000
+		}
+		m.bases.since.WithLabelValues(n.Topic).Set(at)
+	}
+	if !newest.IsZero() {
+		m.bases.at.Set(float64(newest.UnixMilli()) / 1000)
 	}
 }
 
@@ -230,6 +267,8 @@ func (m *Metrics) Observe(e replay.Event) {
 		m.saves.at.SetToCurrentTime()
 		m.saves.bytes.Set(float64(e.Bytes))
 		m.saves.seconds.Observe(e.Took.Seconds())
+	case replay.Based:
+		m.based(e)
 	case replay.Forgotten:
 		m.forgets.seconds.Observe(e.Took.Seconds())
 		if !e.Replayed {
@@ -242,6 +281,18 @@ func (m *Metrics) Observe(e replay.Event) {
 	case replay.Untimely:
 		m.inputs.late.WithLabelValues(e.Topic).Add(float64(e.Late))
 		m.inputs.early.WithLabelValues(e.Topic).Add(float64(e.Early))
+	}
+}
+
+func (m *Metrics) based(e replay.Based) {
+	if e.Err != nil {
+		m.bases.failures.Inc()
+		return
+	}
+	m.bases.at.Set(float64(e.At.UnixMilli()) / 1000)
+	if e.Window > 0 {
+		m.bases.bytes.Set(float64(e.Bytes))
+		m.bases.stored.Add(float64(e.Stored))
 	}
 }
 

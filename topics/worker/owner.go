@@ -263,6 +263,7 @@ func (o *Owner) effects(out *event.Outcome, c *Claimed, trial *ledger.Trial) *pu
 	if record.Begins != nil || o.replay.Last.Settings != record.Settings {
 		record.Configuration = settings.All
 	}
+	o.worker.bases.name(&record, o.replay.Last.Bases, &settings)
 	o.replay.NoteRecord(&record)
 	e := o.pipeline.Effects(out, &record, c.Began)
 	if o.cfg.Terms.Partition <= 1 { // one task does it for all: they are not far apart
@@ -303,6 +304,7 @@ func (o *Owner) handOver(e *publish.Effects) error {
 func (o *Owner) noteCommitted(c publish.Commit) {
 	crash.Point(crash.Committed)
 	o.worker.committed = commitPoint{c.Happened.Last, c.Offset}
+	o.worker.bases.committed(c.Happened.Last)
 	o.cfg.Events(c.Happened)
 	replay.ReportLag(o.replay.Inputs, o.cfg.Events)
 }

@@ -25,9 +25,12 @@ type Saver struct {
 	Newest int64       // window of the newest checkpoint
 	Timer  *time.Timer // fires when the next is due
 	Due    bool        // the timer has fired
+	bases  *bases      // nil when none are written
 
 	// Of the checkpoint being written.
 	busy     bool
+	base     bool   // it is one, and no checkpoint
+	path     string // of its file
 	began    time.Time
 	window   int64
 	bytes    int64
@@ -139,15 +142,25 @@ func (s *Saver) Poll(w saved) error {
 // begin begins a checkpoint of the present state, if one is due and the state may be saved.
 func (s *Saver) begin(w saved) error {
 	next, _ := w.Reached()
-	if s.dir == nil || s.busy || !s.Due || next == s.Newest || next == 0 || !w.Savable() {
+	if s.dir == nil || s.busy || next == 0 || !w.Savable() {
 		return nil
 	}
-	snapshot, err := w.Snapshot()
+	isBase := s.bases.due()
+	if !isBase && (!s.Due || next == s.Newest) {
+		return nil
+	}
+	take, create := w.Snapshot, s.dir.Create
+	if isBase {
+		take, create = s.bases.take, s.dir.Spool
+	} else {
+		s.Due = false
+	}
+	snapshot, err := take()
 	if err != nil {
 		return err
 	}
-	s.Due, s.busy, s.began, s.window, s.bytes = false, true, time.Now(), next, 0
-	file, err := s.dir.Create(next)
+	s.busy, s.began, s.window, s.bytes, s.base = true, time.Now(), next, 0, isBase
+	file, err := create(next)
 	if err != nil {
 		_ = snapshot.Close()
 		s.Done <- err
@@ -159,7 +172,7 @@ func (s *Saver) begin(w saved) error {
 		s.Done <- err
 		return nil
 	}
-	s.snapshot = snapshot
+	s.snapshot, s.path = snapshot, file.Name()
 	s.pieces, s.spare, s.keep = make(chan []byte, pieceCount), make(chan []byte, pieceCount), make(chan bool, 1)
 	for range pieceCount {
 		s.spare <- make([]byte, pieceBytes)
@@ -196,6 +209,10 @@ func (s *Saver) confirm(committed int64) {
 // Finish reports the outcome of the checkpoint.
 func (s *Saver) Finish(err error) {
 	s.busy = false
+	if s.base {
+		s.bases.store(s.path, s.bytes, err)
+		return
+	}
 	s.Timer.Reset(s.cfg.Every)
 	took := time.Since(s.began)
 	if err != nil {
@@ -212,6 +229,7 @@ func (s *Saver) Finish(err error) {
 // has nothing to replay.
 func (s *Saver) Close(w saved, ok bool) {
 	defer s.Timer.Stop()
+	defer s.bases.close()
 	next, committed := w.Reached()
 	if s.busy {
 		s.complete(committed)

@@ -14,6 +14,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config) erro
 		defer w.Saver.Unlock()
 		watching, stop := context.WithCancel(ctx)
 		defer stop()
-		go topics.WatchRisks(watching, c, w.Cfg.Terms.Names, time.Hour, w.Cfg.Logger, w.Cfg.AtRisk)
+		go topics.WatchRisks(watching, c, w.Cfg.Terms.Names, w.watchEvery(), w.Cfg.Logger, w.needed, w.Cfg.AtRisk)
 		err = w.Run(ctx, w.join)
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -54,6 +55,7 @@ type Worker struct {
 	Replay *replay.Replayer
 	member Membership
 	Saver  *Saver
+	bases  *bases // nil if none are written
 	source Source // of windows, once this worker is the owner
 	// partitions are the partition counts of the output topics at the start: a key stays
 	// in its partition while the worker runs, even if partitions are added.
@@ -109,7 +111,10 @@ func newWorker(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config
 	if err := w.checkBegin(ctx); err != nil {
 		return nil, err
 	}
-	w.Saver, err = NewSaver(ctx, c, w.Cfg)
+	if w.Saver, err = NewSaver(ctx, c, w.Cfg); err == nil {
+		w.bases = newBases(w)
+		w.Saver.bases = w.bases
+	}
 	return w, err
 }
 
@@ -137,7 +142,7 @@ func (w *Worker) checkBegin(ctx context.Context) error {
 	if err := topics.CheckLedger(ctx, w.client, w.Cfg.Terms.Names); err != nil {
 		return err
 	}
-	return w.checkNoCheckpoint()
+	return cmp.Or(w.checkNoCheckpoint(), w.checkNoBase(ctx))
 }
 
 // Run joins the election, recovers meanwhile, and serves once it is the owner.

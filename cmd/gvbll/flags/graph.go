@@ -32,7 +32,7 @@ func (f Graph) Check(g Given) error {
 	if err := f.Engine.Check(g); err != nil {
 		return err
 	}
-	return g.Check(NoEffect(f.State.StateDir == "", "no effect without --state-dir: add it, or leave this out", "checkpoints"))
+	return g.Check(NoEffect(f.State.StateDir == "", "no effect without --state-dir: add it, or leave this out", "checkpoints", "base"))
 }
 
 // Open returns the engine's settings and models.
@@ -96,6 +96,7 @@ func (f *rowsFlag) UnmarshalText(text []byte) error {
 type State struct {
 	StateDir    string          `help:"Folder for checkpoints, and for what does not fit into --pending memory. A start continues from the newest checkpoint; without the folder it replays the ledger from its beginning." type:"path" placeholder:"DIR"`
 	Checkpoints checkpointsFlag `help:"every=DURATION: time between checkpoints. keep=N: number of checkpoints to keep." default:"every=5m,keep=3" placeholder:"every=5m,keep=3"`
+	Base        string          `help:"Where bases are: states of the graph that the ledger names, so that a worker with an empty --state-dir begins from the newest, and needs nothing that was before it. A folder that every worker has: docs/reliability.md." placeholder:"URL"`
 	Pending     Pending         `help:"Predictions that wait for their label. max=N: keep at most N; then the oldest makes room, and its label will come too late. memory=SIZE: with --state-dir, what was served of them is kept in files beyond this, for each model; about 50 bytes of each stay in memory." default:"max=262144,memory=1GiB" placeholder:"max=262144,memory=1GiB"`
 }
 
@@ -125,6 +126,35 @@ func (f *checkpointsFlag) UnmarshalText(text []byte) error {
 	}
 	return nil
 }
+
+// BaseEvery says how often a base is written, and how many are kept.
+type BaseEvery struct {
+	Every time.Duration
+	Keep  int
+}
+
+func (f BaseEvery) String() string {
+	return ShortDuration(f.Every) + "," + JoinPairs(Pair{Name: "keep", count: &f.Keep})
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *BaseEvery) UnmarshalText(text []byte) (err error) {
+	every, rest, more := strings.Cut(string(text), ",")
+	f.Keep = 3
+	if f.Every, err = time.ParseDuration(every); err != nil || f.Every <= 0 {
+		return fmt.Errorf("%.60q: give a duration such as 1h first, and then keep=N if you like", every)
+	}
+	if more {
+		err = ParsePairs(rest, Pair{Name: "keep", count: &f.Keep})
+	}
+	if err == nil && (f.Keep < 1 || f.Keep > mostBases) {
+		err = fmt.Errorf("keep=%d: give a number from 1 to %d", f.Keep, mostBases)
+	}
+	return err
+}
+
+// mostBases is how many the ledger names: every record has their names.
+const mostBases = 100
 
 // OpenModels reads the model file and, unless its name is empty, the shadow's.
 func OpenModels(file, shadow string) ([]*model.Model, error) {

@@ -20,7 +20,7 @@ type Finding struct {
 // Without a broker there is no status at all, which is GvbllNoBroker.
 var unseen = []string{
 	"GvbllPredictionsShifted", "GvbllDriftUnlabelled", "GvbllCoverageOff", "GvbllPosteriorAtClip", "GvbllInputWithheld",
-	"GvbllTwoOwners", "GvbllStandbyMissing", "GvbllStandbyBehind", "GvbllCheckpointOld", "GvbllAttributeShifted",
+	"GvbllTwoOwners", "GvbllStandbyMissing", "GvbllStandbyBehind", "GvbllCheckpointOld", "GvbllBaseOld", "GvbllAttributeShifted",
 }
 
 // The bounds of the alerts, for one look at a graph.

@@ -17,6 +17,7 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // Status is how a graph is doing.
@@ -36,6 +37,9 @@ type Status struct {
 	Windows   int64       `json:"windows"`
 	Committed *time.Time  `json:"committed,omitempty"` // null before the first window
 
+	// Bases are those that the ledger names, the newest first, and Needed is from where on the oldest needs the topics.
+	Bases  []base         `json:"bases,omitempty"`
+	Needed []needed       `json:"needed,omitempty"`
 	Lag    []partitionLag `json:"lag"`
 	Last   statusPeriod   `json:"last"`
 	Before statusPeriod   `json:"before"`
@@ -61,6 +65,20 @@ type partitionLag struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Events    int64  `json:"events"`
+}
+
+// base is a base that the ledger names.
+type base struct {
+	Name  string    `json:"name"`
+	Taken time.Time `json:"taken"`
+}
+
+// needed is from where on a partition is needed.
+type needed struct {
+	Topic     string     `json:"topic"`
+	Partition int32      `json:"partition"`
+	Offset    int64      `json:"offset"`
+	Since     *time.Time `json:"since,omitempty"` // of the record there, null if there is none yet
 }
 
 // statusPeriod is a [page.Period] in short. Scores are 0 without labels.
@@ -145,6 +163,20 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 	}
 	s.Model, s.Epoch, s.Windows, s.Committed = newest.Serves(), newest.Epoch, newest.Window+1, &newest.Stepped
 	s.stream.fallback = newest.Head == StaticHead
+	for _, b := range newest.Bases {
+		s.Bases = append(s.Bases, base{b.Name.String(), time.UnixMilli(b.Taken)})
+	}
+	needs, err := replay.Needs(ctx, g.Client, g.Names.LedgerAt(0), newest)
+	if err != nil {
+		return err
+	}
+	for _, n := range needs {
+		x := needed{Topic: n.Topic, Partition: int32(n.Partition), Offset: n.Offset}
+		if !n.Since.IsZero() {
+			x.Since = &n.Since
+		}
+		s.Needed = append(s.Needed, x)
+	}
 	if s.Tasks == nil {
 		if s.Shadow, err = ShadowIn(ctx, g.Client, g.Names, newest); err != nil {
 			return err
@@ -358,6 +390,10 @@ func (s *Status) Print(out io.Writer) error {
 	} else {
 		fmt.Fprintf(w, "windows\tnone yet\n")
 	}
+	if len(s.Bases) > 0 {
+		fmt.Fprintf(w, "base\t%s, %s ago, the newest of %d\n", s.Bases[0].Name, Roughly(s.at.Sub(s.Bases[0].Taken)), len(s.Bases))
+		fmt.Fprintf(w, "needed\t%s\n", s.needs())
+	}
 	fmt.Fprintf(w, "waiting\t%d events%s\n", s.Waiting(), s.lagging())
 	if err := w.Flush(); err != nil {
 		return err
@@ -418,6 +454,19 @@ func (m *Member) String() string {
 		}
 	}
 	return text
+}
+
+// needs says from where on each partition is needed.
+func (s *Status) needs() string {
+	var list []string
+	for _, n := range s.Needed {
+		text := fmt.Sprintf("%s/%d from offset %d", n.Topic, n.Partition, n.Offset)
+		if n.Since != nil {
+			text += fmt.Sprintf(" of %s ago", Roughly(s.at.Sub(*n.Since)))
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, ", ")
 }
 
 // lagging names the partitions that have events waiting.

@@ -66,7 +66,10 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*Service, error) {
 	}
 	set.Config, set.Models = pair.Serving().Config(), models
 	s := &Service{Board: NewBoard(set), Engine: &lockedEngine{pair: pair}, release: release, terms: Terms(set.Process, set.Names, cfg, models...)}
-	s.terms.Checkpoints = Checkpoints(set.State, cfg, models...)
+	if s.terms.Checkpoints, err = Checkpoints(set.State, set.Names, cfg, models...); err != nil {
+		release()
+		return nil, err
+	}
 	if set.Folder != "" {
 		s.terms.Models.Open = func(id string) (func() (replay.Engine, error), error) {
 			return set.Folder.beside(id, s.Engine.Serving().Model(), cfg)
@@ -85,7 +88,10 @@ func (s *Service) Close() { s.release() }
 func (s *Service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
 	s.Board.Watch(c, func(trouble string) string { return trouble })
 	s.Board.Stream.Cuts(cfg.Policy)
-	cfg.About, cfg.AtRisk = s.Board.About(), s.Board.Stream.AtRisk
+	cfg.About, cfg.AtRisk, cfg.Needed = s.Board.About(), s.Board.Stream.AtRisk, s.Board.Stream.Needed
+	if b := cfg.Checkpoints.Bases; b.Store != nil {
+		s.Board.Stream.BasesEvery(b.Every)
+	}
 	settings := s.Engine.Serving().Config()
 	cfg.Models.Fresh = func() (replay.Engine, error) { return fresh(settings, s.Board.models...)() } // those of now
 	cfg.Models.ClassesOf = s.classesOf

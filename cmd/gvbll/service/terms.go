@@ -7,6 +7,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/base"
 	"github.com/gvbll/gvbll/topics/blocks"
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -25,9 +26,23 @@ func Terms(p flags.Process, names topics.Names, cfg pipeline.Config, models ...*
 	}
 }
 
-// Checkpoints returns where checkpoints of an engine are written and read.
-func Checkpoints(f flags.State, cfg pipeline.Config, models ...*model.Model) replay.Checkpoints {
-	return replay.Checkpoints{Dir: f.StateDir, Every: f.Checkpoints.Every, Keep: f.Checkpoints.Keep, Restore: Restorer(cfg, models...)}
+// Checkpoints returns where checkpoints and bases of an engine are written and read.
+func Checkpoints(f flags.State, names topics.Names, cfg pipeline.Config, models ...*model.Model) (c replay.Checkpoints, err error) {
+	c = replay.Checkpoints{Dir: f.StateDir, Every: f.Checkpoints.Every, Keep: f.Checkpoints.Keep, Restore: Restorer(cfg, models...)}
+	c.Bases.Store, err = OpenBases(f.Base, names)
+	return c, err
+}
+
+// OpenBases returns the store of a graph's bases at an address, nil for none.
+func OpenBases(address string, names topics.Names) (base.Store, error) {
+	if address == "" {
+		return nil, nil
+	}
+	s, err := base.Open(address, names.Ledger)
+	if err != nil {
+		return nil, flags.Usagef("--base %v", err)
+	}
+	return s, nil
 }
 
 // WithFiles returns cfg for an engine that keeps what was served in files beyond some memory, as

@@ -62,6 +62,9 @@ func New(set service.Setup, g flags.Given, shards int) (*Worker, error) {
 	if err := g.Check(flags.NoEffect(set.Config.Labels != serve.FirstStands, fmt.Sprintf("the graph %s has %d shards, in which the first label of a node stands: leave it out", set.Graph, shards), "labels")); err != nil {
 		return nil, err
 	}
+	if set.State.Base != "" {
+		return nil, flags.Usagef("--base: the graph %s has %d shards, which have no bases: leave it out, and keep ledger and inputs (docs/sharding.md)", set.Graph, shards)
+	}
 	m := set.Models[0]
 	small := set.Config
 	small.Reserve = 0
@@ -76,7 +79,10 @@ func New(set service.Setup, g flags.Given, shards int) (*Worker, error) {
 		board: service.NewBoard(set), terms: service.Terms(set.Process, set.Names, set.Config, m), log: set.Process.Log,
 		cfg: set.Config, state: set.State, model: m, metrics: NewMetrics(set.Web.Registry, shards), replaying: make(map[int]bool),
 	}
-	s.terms.Checkpoints = service.Checkpoints(set.State, set.Config, m)
+	var err error
+	if s.terms.Checkpoints, err = service.Checkpoints(set.State, set.Names, set.Config, m); err != nil {
+		return nil, err
+	}
 	s.board.Page.Silent("the graph has several shards, and no worker has all of a node: 'gvbll tail' has its predictions")
 	return s, nil
 }

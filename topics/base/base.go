@@ -1,0 +1,459 @@
+// Package base stores bases: states of a graph from which any worker can begin. A base is a list of chunks,
+// and chunks lie in parts, objects of a store that later bases share: a base costs what changed since the
+// one before. Its list is stored after its parts, so a base is there whole or not at all. A base is named by a hash
+// of its files, and nothing of it is returned that has another one.
+package base
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/gvbll/gvbll/topics/crash"
+)
+
+// Name names a base: the first window that is not in its state, and the SHA-256 of its content, see [Base.sum].
+// Its text is the name of the object that has the base's list.
+type Name struct {
+	Window int64
+	Sum    string
+}
+
+// Objects are lists of bases, and parts that were stored for a base before a window.
+const (
+	listPrefix = "base-"
+	partPrefix = "part-"
+)
+
+// String returns the name's text.
+func (n Name) String() string { return fmt.Sprintf("%s%020d-%s", listPrefix, n.Window, n.Sum) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (n Name) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (n *Name) UnmarshalText(text []byte) (err error) {
+	rest, _ := strings.CutPrefix(string(text), listPrefix)
+	window, sum, _ := strings.Cut(rest, "-")
+	n.Window, err = strconv.ParseInt(window, 10, 64)
+	if n.Sum = sum; err != nil || n.Window < 1 || len(sum) != 2*sha256.Size || n.String() != string(text) {
+		return fmt.Errorf("%.100q does not name a base", text)
+	}
+	return nil
+}
+
+// File is a file of a base.
+type File struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Source is a file to be stored.
+type Source struct {
+	File
+	io.Reader
+}
+
+// part is an object with chunks.
+type part struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+}
+
+// partBytes is the length of a part, or somewhat less.
+const partBytes = 8 << 20
+
+// Base is a stored base.
+type Base struct {
+	Name   Name
+	files  []File
+	parts  []part
+	chunks []chunk
+	store  Store
+}
+
+// version is the format of lists.
+const version = 1
+
+// header is the first line of a list. The chunks follow it, see appendChunks.
+type header struct {
+	Version int    `json:"v"`
+	Files   []File `json:"files"`
+	Parts   []part `json:"parts"`
+	Chunks  int    `json:"chunks"`
+}
+
+// Write stores a base of the files by calls of put for each of its objects, and returns its name and how many bytes it stored.
+// before is the base whose chunks need not be stored again, nil for none.
+func Write(window int64, files []Source, before *Base, put func(name string, b []byte) error) (Name, int64, error) {
+	b := &Base{Name: Name{Window: window}}
+	total, stored := int64(0), int64(0)
+	for _, f := range files {
+		b.files = append(b.files, f.File)
+		total += f.Bytes
+	}
+	known := make(map[sum]chunk)
+	if before != nil {
+		b.parts = before.worthKeeping(known)
+	}
+	var next []byte // the next part
+	flush := func() error {
+		if len(next) == 0 {
+			return nil
+		}
+		crash.Point(crash.InBase)
+		all := sha256.Sum256(next)
+		p := part{fmt.Sprintf("%s%020d-%x", partPrefix, window, all[:16]), int64(len(next))}
+		if err := put(p.Name, next); err != nil {
+			return err
+		}
+		stored += p.Bytes
+		b.parts, next = append(b.parts, p), next[:0]
+		return nil
+	}
+	for _, f := range files {
+		length := int64(0)
+		err := split(f, chunkBits(total), func(bytes []byte) error {
+			length += int64(len(bytes))
+			c := chunk{sum: sumOf(bytes), part: int32(len(b.parts)), offset: int32(len(next)), length: int32(len(bytes))}
+			if old, is := known[c.sum]; is && old.length == c.length {
+				b.chunks = append(b.chunks, old)
+				return nil
+			}
+			if len(next)+len(bytes) > partBytes {
+				if err := flush(); err != nil {
+					return err
+				}
+				c.part, c.offset = int32(len(b.parts)), 0
+			}
+			next = append(next, bytes...)
+			known[c.sum] = c
+			b.chunks = append(b.chunks, c)
+			return nil
+		})
+		if err == nil && length != f.Bytes {
+			err = fmt.Errorf("%s: %d bytes, want %d", f.Name, length, f.Bytes)
+		}
+		if err != nil {
+			return b.Name, stored, err
+		}
+	}
+	if err := flush(); err != nil {
+		return b.Name, stored, err
+	}
+	b.dropUnused()
+	b.Name.Sum = b.sum()
+	list := b.encode()
+	crash.Point(crash.BeforeBaseList)
+	err := put(b.Name.String(), list)
+	crash.Point(crash.AfterBaseList)
+	return b.Name, stored + int64(len(list)), err
+}
+
+// worthKeeping adds the chunks that a later base may use to known, and returns the parts: chunks of parts of which
+// less than half is used are stored once more, so that all parts of a base are at most twice its bytes, or
+// what one base changed more.
+func (b *Base) worthKeeping(known map[sum]chunk) []part {
+	used := b.used()
+	for _, c := range b.chunks {
+		if p := b.parts[c.part]; 2*used[c.part] >= p.Bytes {
+			known[c.sum] = c
+		}
+	}
+	return slices.Clone(b.parts)
+}
+
+// used returns how many bytes of each part are of the base.
+func (b *Base) used() []int64 {
+	used, seen := make([]int64, len(b.parts)), make(map[[2]int32]bool)
+	for _, c := range b.chunks {
+		if at := [2]int32{c.part, c.offset}; !seen[at] {
+			seen[at] = true
+			used[c.part] += int64(c.length)
+		}
+	}
+	return used
+}
+
+// dropUnused drops the parts of which nothing is used.
+func (b *Base) dropUnused() {
+	used, number := b.used(), make([]int32, len(b.parts))
+	kept := b.parts[:0]
+	for i, p := range b.parts {
+		if number[i] = int32(len(kept)); used[i] > 0 {
+			kept = append(kept, p)
+		}
+	}
+	b.parts = kept
+	for i := range b.chunks {
+		b.chunks[i].part = number[b.chunks[i].part]
+	}
+}
+
+// sum returns the SHA-256 of the files' names and lengths, and of the lengths and hashes of their chunks. It does not depend
+// on where these are stored.
+func (b *Base) sum() string {
+	h := sha256.New()
+	head, err := json.Marshal(b.files)
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	h.Write(head)
+	var length [4]byte
+	for i := range b.chunks {
+		c := &b.chunks[i]
+		binary.BigEndian.PutUint32(length[:], uint32(c.length))
+		h.Write(length[:])
+		h.Write(c.sum[:])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// encode returns the list: the header's line, and for each chunk its hash, its length, and 0 if it follows the
+// one before in its part, or else its part's number from 1 on and its offset there.
+func (b *Base) encode() []byte {
+	out, err := json.Marshal(header{version, b.files, b.parts, len(b.chunks)})
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	out = append(out, '\n')
+	part, end := int32(-1), int32(0)
+	for _, c := range b.chunks {
+		out = append(out, c.sum[:]...)
+		out = binary.AppendUvarint(out, uint64(c.length))
+		if c.part == part && c.offset == end {
+			out = append(out, 0)
+		} else {
+			out = binary.AppendUvarint(out, uint64(c.part)+1)
+			out = binary.AppendUvarint(out, uint64(c.offset))
+		}
+		part, end = c.part, c.offset+c.length
+	}
+	return out
+}
+
+// errDamaged says that a list is not one that was stored.
+var errDamaged = errors.New("it is damaged")
+
+// decode reads a list, and checks all that a reader relies on except for the sum.
+func (b *Base) decode(list []byte) error {
+	line, rest, ok := bytes.Cut(list, []byte{'\n'})
+	var h header
+	if !ok || json.Unmarshal(line, &h) != nil {
+		return fmt.Errorf("%w: it has no header", errDamaged)
+	}
+	if h.Version != version {
+		return fmt.Errorf("it has format %d, and this program reads format %d", h.Version, version)
+	}
+	if least := len(sum{}) + 2; h.Chunks < 0 || h.Chunks > len(rest)/least {
+		return fmt.Errorf("%w: %d chunks in %d bytes", errDamaged, h.Chunks, len(rest))
+	}
+	b.files, b.parts, b.chunks = h.Files, h.Parts, make([]chunk, h.Chunks)
+	total := int64(0)
+	var last chunk
+	number := func() (x uint64) {
+		x, n := binary.Uvarint(rest)
+		if n <= 0 || x > 1<<31-1 {
+			ok = false
+			return 0
+		}
+		rest = rest[n:]
+		return x
+	}
+	for i := range b.chunks {
+		c := &b.chunks[i]
+		rest = rest[copy(c.sum[:], rest):]
+		c.length, c.part, c.offset = int32(number()), last.part, last.offset+last.length
+		if p := number(); p > 0 {
+			c.part, c.offset = int32(p)-1, int32(number())
+		}
+		if !ok || int(c.part) >= len(b.parts) || c.length < 1 || c.offset < 0 || int64(c.offset)+int64(c.length) > b.parts[c.part].Bytes {
+			return fmt.Errorf("%w: chunk %d", errDamaged, i)
+		}
+		total += int64(c.length)
+		last = *c
+	}
+	for _, f := range b.files {
+		if f.Bytes < 0 || f.Bytes > total {
+			return fmt.Errorf("%w: file %q of %d bytes", errDamaged, f.Name, f.Bytes)
+		}
+		total -= f.Bytes
+	}
+	if total != 0 || len(rest) > 0 {
+		return fmt.Errorf("%w: bytes of no file", errDamaged)
+	}
+	return nil
+}
+
+// Find reads a base's list, and compares it with the base's name.
+func Find(ctx context.Context, s Store, name Name) (*Base, error) {
+	b := &Base{Name: name, store: s}
+	err := again(func() error {
+		list, err := s.Get(ctx, name.String(), 0, -1)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = errMissing
+		}
+		if err == nil {
+			err = b.decode(list)
+		}
+		if err == nil && b.sum() != name.Sum {
+			err = errDamaged
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Useless reports whether an error of Find says that the base is missing or damaged: trying again is of no use.
+func Useless(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) }
+
+// again calls f once more if what it has got was damaged, perhaps on the way.
+func again(f func() error) error {
+	err := f()
+	if errors.Is(err, errDamaged) {
+		err = f()
+	}
+	return err
+}
+
+// errMissing says that there is no list.
+var errMissing = fmt.Errorf("it is missing (%w)", fs.ErrNotExist)
+
+// Files returns the files.
+func (b *Base) Files() []File { return b.files }
+
+// Open returns a file of the base. Reading from it returns an error if the bytes are not those that were stored. It may
+// be used by several goroutines.
+func (b *Base) Open(ctx context.Context, name string) (io.ReaderAt, int64, error) {
+	r := &reader{ctx: ctx, base: b, chunks: b.chunks}
+	for _, f := range b.files {
+		for end := int64(0); end < f.Bytes; {
+			end += int64(r.chunks[len(r.ends)].length)
+			r.ends = append(r.ends, end)
+		}
+		if n := len(r.ends); f.Name == name {
+			r.chunks = r.chunks[:n]
+			return r, f.Bytes, nil
+		} else {
+			r.chunks, r.ends = r.chunks[n:], nil
+		}
+	}
+	return nil, 0, fmt.Errorf("%s has no file %q", b.Name, name)
+}
+
+// Copy copies a file of the base to a path.
+func (b *Base) Copy(ctx context.Context, name, path string) error {
+	r, size, err := b.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyBuffer(struct{ io.Writer }{f}, io.NewSectionReader(r, 0, size), make([]byte, 1<<20))
+	return errors.Join(err, f.Close())
+}
+
+// reader reads a file.
+type reader struct {
+	ctx    context.Context
+	base   *Base
+	chunks []chunk
+	ends   []int64 // of the chunks, in the file
+}
+
+// ReadAt implements io.ReaderAt.
+func (r *reader) ReadAt(p []byte, offset int64) (n int, err error) {
+	i := sort.Search(len(r.ends), func(i int) bool { return r.ends[i] > offset })
+	for i < len(r.chunks) && n < len(p) {
+		// Chunks that follow each other in a part are read at once.
+		first, end := i, r.chunks[i].offset
+		for at := offset; i < len(r.chunks) && r.chunks[i].part == r.chunks[first].part && r.chunks[i].offset == end && at < offset+int64(len(p)-n); i++ {
+			end += r.chunks[i].length
+			at = r.ends[i]
+		}
+		b, err := r.get(r.chunks[first:i], int64(end-r.chunks[first].offset))
+		if err != nil {
+			return n, err
+		}
+		begin := r.ends[first] - int64(r.chunks[first].length)
+		c := copy(p[n:], b[offset-begin:])
+		n, offset = n+c, offset+int64(c)
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// get returns the bytes of chunks that follow each other in a part.
+func (r *reader) get(list []chunk, length int64) (b []byte, err error) {
+	name := r.base.parts[list[0].part].Name
+	err = again(func() error {
+		if b, err = r.base.store.Get(r.ctx, name, int64(list[0].offset), length); err != nil {
+			return err
+		}
+		rest := b
+		for _, c := range list {
+			if sumOf(rest[:c.length]) != c.sum {
+				return fmt.Errorf("its part %s: %w", name, errDamaged)
+			}
+			rest = rest[c.length:]
+		}
+		return nil
+	})
+	return b, err
+}
+
+// Sweep deletes the bases before the newest of keep that are not among these, and then the parts that none of these needs. It
+// leaves what later bases have, of which another worker may be writing one.
+func Sweep(ctx context.Context, s Store, keep []Name) error {
+	needed := make(map[string]bool)
+	newest := int64(0)
+	prefixes := []string{listPrefix, partPrefix}
+	for _, name := range keep {
+		newest = max(newest, name.Window)
+		needed[name.String()] = true
+		b, err := Find(ctx, s, name)
+		if err != nil {
+			prefixes = prefixes[:1] // nobody knows which parts it needs
+			continue
+		}
+		for _, p := range b.parts {
+			needed[p.Name] = true
+		}
+	}
+	names, err := s.List(ctx)
+	if err != nil {
+		return err
+	}
+	last := fmt.Sprintf("%020d", newest+1)
+	for _, prefix := range prefixes {
+		for _, name := range names {
+			if rest, is := strings.CutPrefix(strings.TrimPrefix(name, partial), prefix); !is || needed[name] || rest >= last {
+				continue
+			}
+			if err := s.Delete(ctx, name); err != nil {
+				return err
+			}
+			crash.Point(crash.InSweep)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+package base_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gvbll/gvbll/topics/base"
+)
+
+// memory is a store whose objects can be looked at and changed.
+type memory map[string][]byte
+
+func (m memory) String() string { return "memory" }
+func (m memory) Put(_ context.Context, name string, b []byte) error {
+	m[name] = bytes.Clone(b)
+	return nil
+}
+func (m memory) Get(_ context.Context, name string, offset, n int64) ([]byte, error) {
+	b, ok := m[name]
+	switch {
+	case !ok:
+		return nil, fs.ErrNotExist
+	case n < 0:
+		return b, nil
+	case offset+n > int64(len(b)):
+		return nil, io.ErrUnexpectedEOF
+	}
+	return b[offset:][:n], nil
+}
+func (m memory) List(context.Context) (names []string, err error) {
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+func (m memory) Delete(_ context.Context, name string) error { delete(m, name); return nil }
+
+// write stores a base of one file.
+func write(t *testing.T, s base.Store, window int64, file []byte, before *base.Base) (base.Name, int64) {
+	t.Helper()
+	name, stored, err := base.Write(window, []base.Source{{File: base.File{Name: "state", Bytes: int64(len(file))}, Reader: bytes.NewReader(file)}}, before,
+		func(name string, b []byte) error { return s.Put(t.Context(), name, b) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name, stored
+}
+
+// read returns the file of a base.
+func read(t *testing.T, s base.Store, name base.Name) ([]byte, error) {
+	t.Helper()
+	b, err := base.Find(t.Context(), s, name)
+	if err != nil {
+		return nil, err
+	}
+	r, size, err := b.Open(t.Context(), "state")
+	if err != nil {
+		return nil, err
+	}
+	whole := make([]byte, size)
+	_, err = r.ReadAt(whole, 0)
+	return whole, err
+}
+
+func random(rng *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
+// TestChanges: bytes are put in, taken out and changed from base to base. Each is read as it was stored, costs what
+// changed, and sweeping keeps what the others need and nothing more, in a folder as in memory.
+func TestChanges(t *testing.T) {
+	folder, err := base.Open(t.TempDir(), "g.ledger")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []base.Store{memory{}, folder} {
+		rng := rand.New(rand.NewPCG(1, 2))
+		file := random(rng, 4<<20)
+		var kept []base.Name
+		files := map[base.Name][]byte{}
+		var before *base.Base
+		later := int64(0) // bytes that bases after the first one cost
+		for window := int64(1); window <= 9; window++ {
+			name, stored := write(t, s, window, file, before)
+			if window > 1 {
+				later += stored
+			}
+			files[name] = bytes.Clone(file)
+			if kept = append([]base.Name{name}, kept...); len(kept) > 3 {
+				kept = kept[:3]
+			}
+			if err := base.Sweep(t.Context(), s, kept); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range kept {
+				if got, err := read(t, s, name); err != nil || !bytes.Equal(got, files[name]) {
+					t.Fatalf("base %v is not as it was stored: %v", name, err)
+				}
+			}
+			if before, err = base.Find(t.Context(), s, name); err != nil {
+				t.Fatal(err)
+			}
+			names, err := s.List(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lists := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, "base-") }); len(lists) != len(kept) {
+				t.Errorf("%d bases are kept, want %d", len(lists), len(kept))
+			}
+			for range len(file) / 100 / 500 {
+				at := rng.IntN(len(file) - 500)
+				switch rng.IntN(3) {
+				case 0:
+					copy(file[at:], random(rng, 500))
+				case 1:
+					file = slices.Insert(file, at, random(rng, 500)...)
+				default:
+					file = slices.Delete(file, at, at+500)
+				}
+			}
+		}
+		if later > 8*int64(len(file))/3 {
+			t.Errorf("8 bases cost %d bytes, of %d each of which a hundredth changed", later, len(file))
+		}
+		total := 0
+		names, _ := s.List(t.Context())
+		for _, name := range names {
+			b, err := s.Get(t.Context(), name, 0, -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += len(b)
+		}
+		if total > 3*len(file) {
+			t.Errorf("%d bytes are stored for three bases of %d", total, len(file))
+		}
+	}
+}
+
+// TestDamage: whatever byte of an object is changed, and wherever one is cut or missing, a base is read as it was stored or not at all.
+func TestDamage(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	file := random(rng, 200_000)
+	s := memory{}
+	name, _ := write(t, s, 7, file, nil)
+	whole := memory{}
+	for object, b := range s {
+		whole[object] = bytes.Clone(b)
+	}
+	for range 500 {
+		clear(s)
+		for object, b := range whole {
+			s[object] = bytes.Clone(b)
+		}
+		for object := range s {
+			switch b := s[object]; rng.IntN(8) {
+			case 0:
+				s[object] = b[:rng.IntN(len(b))]
+			case 1:
+				delete(s, object)
+			case 2:
+				s[object] = append(b, 0)
+			default:
+				b[rng.IntN(len(b))] ^= 1 << rng.IntN(8)
+			}
+			break
+		}
+		if got, err := read(t, s, name); err == nil && !bytes.Equal(got, file) {
+			t.Fatal("other bytes were read than were stored")
+		}
+	}
+}
+
+// TestAlteredOnTheWay: what is damaged once, on its way from the store, is read again.
+func TestAlteredOnTheWay(t *testing.T) {
+	file := random(rand.New(rand.NewPCG(5, 6)), 100_000)
+	s := memory{}
+	name, _ := write(t, s, 7, file, nil)
+	for at := range 3 {
+		if got, err := read(t, &altering{memory: s, at: at}, name); err != nil || !bytes.Equal(got, file) {
+			t.Fatal("not read again:", err)
+		}
+	}
+}
+
+// altering is a store that alters a byte of one answer.
+type altering struct {
+	memory
+	at int
+}
+
+func (a *altering) Get(ctx context.Context, name string, offset, n int64) ([]byte, error) {
+	b, err := a.memory.Get(ctx, name, offset, n)
+	if a.at--; a.at == -1 {
+		b = bytes.Clone(b)
+		b[len(b)/2] ^= 1
+	}
+	return b, err
+}
+
+// FuzzName: what is read as a name is one.
+func FuzzName(f *testing.F) {
+	f.Add("base-00000000000000000012-" + strings.Repeat("ab", 32))
+	f.Fuzz(func(t *testing.T, text string) {
+		var n base.Name
+		if n.UnmarshalText([]byte(text)) == nil && n.String() != text {
+			t.Errorf("%q is read as %v", text, n)
+		}
+	})
+}
+
+// FuzzList: whatever a list is, reading it takes no more memory than it has, and gives what its name says or an error.
+func FuzzList(f *testing.F) {
+	s := memory{}
+	name, _, err := base.Write(7, []base.Source{{File: base.File{Name: "state", Bytes: 9}, Reader: strings.NewReader("some text")}}, nil,
+		func(name string, b []byte) error { return s.Put(f.Context(), name, b) })
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(s[name.String()])
+	f.Fuzz(func(t *testing.T, list []byte) {
+		s := maps.Clone(s)
+		s[name.String()] = list
+		if got, err := read(t, s, name); err == nil && string(got) != "some text" {
+			t.Errorf("read %q", got)
+		}
+	})
+}

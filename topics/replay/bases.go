@@ -1,0 +1,288 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gvbll/gvbll/topics/base"
+	"github.com/gvbll/gvbll/topics/checkpoint"
+	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// Bases configures bases: states in a store, which the ledger names by hash. From then on nobody needs
+// what was before the oldest one. The zero value has none.
+type Bases struct {
+	Store base.Store
+	Every time.Duration // least time between two
+	Keep  int           // how many of the newest are kept
+	Purge bool          // the ledger's records before the oldest one are deleted
+}
+
+// StateFile is the file of a base that has the engine's state. Others have what it refers to.
+const StateFile = "state"
+
+// FindBase returns the base that the ledger's last record names so: by its name, by the window that begins
+// it, or the newest as "latest".
+func FindBase(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, name string) (*ledger.Base, error) {
+	newest, err := ledger.Newest(ctx, c, at)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range newest.BasesNamed() {
+		b := &newest.Bases[i]
+		if name == "latest" || name == b.Name.String() || name == fmt.Sprint(b.Name.Window) {
+			return b, nil
+		}
+		names = append(names, b.Name.String())
+	}
+	if names == nil {
+		return nil, fmt.Errorf("ledger %s names no base: one is written with 'gvbll work --base'", at.Topic)
+	}
+	return nil, fmt.Errorf("ledger %s names no base %.100q any more: give latest, or one of %s", at.Topic, name, strings.Join(names, ", "))
+}
+
+// ReadReached returns what a base's state has reached, as the record says that names it first.
+func ReadReached(ctx context.Context, c *kafka.Client, l kafka.TopicPartition, b *ledger.Base) (at Reached, err error) {
+	r, err := ledger.OpenAt(ctx, c, l, b.Offset)
+	if err != nil {
+		return at, err
+	}
+	for {
+		record, err := r.Next(ctx)
+		if err != nil {
+			return at, err
+		}
+		if record == nil {
+			return at, fmt.Errorf("the ledger %s does not have the record any more that says which windows are in the base %s", l.Topic, b.Name)
+		}
+		if bases := record.Bases; len(bases) > 0 && bases[0].Name == b.Name && bases[0].Reached != nil {
+			return at, json.Unmarshal(bases[0].Reached, &at)
+		}
+	}
+}
+
+// LoadBase puts the replayer after the last window of a base, whose state and chain are compared with what the
+// ledger has of it.
+func (p *Replayer) LoadBase(ctx context.Context, b *ledger.Base) (inputs intake.Position, err error) {
+	began := time.Now()
+	at, err := ReadReached(ctx, p.Client, p.Cfg.Terms.LedgerAt(), b)
+	if err != nil {
+		return inputs, err
+	}
+	if at.Chain != b.Chain || at.Window != b.Name.Window {
+		return inputs, fmt.Errorf("the ledger has %s for window %d, and the base is of window %d with %s", b.Chain, b.Name.Window-1, at.Window-1, at.Chain)
+	}
+	if has := p.Cfg.Terms.Has; !p.Cfg.Terms.IsOwn(at.Settings) || !has(at.Model) && (at.Shadow == nil || !has(at.Shadow.Model)) {
+		return inputs, errOtherTerms
+	}
+	stored, err := base.Find(ctx, p.Cfg.Checkpoints.Bases.Store, b.Name)
+	if err != nil {
+		return inputs, err
+	}
+	folder, err := p.fetchBlocks(ctx, stored)
+	if err != nil {
+		return inputs, err
+	}
+	defer os.RemoveAll(folder)
+	r, size, err := stored.Open(ctx, StateFile)
+	if err != nil {
+		return inputs, err
+	}
+	e, _, err := p.Cfg.Checkpoints.Restore(r, size, folder)
+	if err != nil {
+		return inputs, err
+	}
+	if err := p.begin(ctx, e, &at, ""); err != nil {
+		return inputs, err
+	}
+	p.Cfg.Logger.Info("read a base", "name", b.Name, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
+	return at.Position, nil
+}
+
+// errOtherTerms says that a base is of other settings, or of other models.
+var errOtherTerms = errors.New("it is of other settings or another model")
+
+// noBase returns the error of a start that could only begin from a base, and why none can be used.
+func (p *Replayer) noBase(unusable []error) error {
+	var why []string
+	remedy := "restore them where --base says, or give --state-dir with a checkpoint of this ledger"
+	for _, err := range unusable {
+		why = append(why, err.Error())
+		if errors.Is(err, errOtherTerms) {
+			remedy = "no other terms can take its state over, and what they would replay is gone: start with the ledger's own settings and model, or begin a graph of the new ones beside it, with another --prefix (docs/upgrade.md)"
+		}
+	}
+	return fmt.Errorf("ledger %s: records of before its oldest base are gone, and none of its bases can be used (%s): %s", p.Cfg.Terms.Names.Ledger, strings.Join(why, "; "), remedy)
+}
+
+// fetchBlocks copies the files of a base that the state refers to into a folder. It is "" if there are none.
+func (p *Replayer) fetchBlocks(ctx context.Context, b *base.Base) (folder string, err error) {
+	for _, f := range b.Files() {
+		if f.Name == StateFile {
+			continue
+		}
+		if folder == "" {
+			if folder, err = os.MkdirTemp(p.Cfg.Checkpoints.Dir, "fetched-"); err != nil {
+				return "", err
+			}
+		}
+		if err = b.Copy(ctx, f.Name, filepath.Join(folder, filepath.Base(f.Name))); err != nil {
+			_ = os.RemoveAll(folder)
+			return "", err
+		}
+	}
+	return folder, nil
+}
+
+// candidate is a state that a start may go on from.
+type candidate struct {
+	window int64
+	file   string       // of a checkpoint
+	base   *ledger.Base // or nil
+}
+
+// candidates returns the checkpoints, and the bases that the ledger names, the newest first. A checkpoint comes before a base of
+// the same window.
+func (p *Replayer) candidates(ctx context.Context) (list []candidate, err error) {
+	files, err := p.Cfg.Checkpoints.Find(p.Cfg.Terms.Names.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		list = append(list, candidate{window: f.Window, file: f.Path})
+	}
+	if p.Cfg.Terms.Partition > 0 {
+		return list, nil
+	}
+	newest, err := ledger.Newest(ctx, p.Client, p.Cfg.Terms.LedgerAt())
+	if err != nil {
+		return nil, err
+	}
+	for i := range newest.BasesNamed() {
+		list = append(list, candidate{window: newest.Bases[i].Name.Window, base: &newest.Bases[i]})
+	}
+	slices.SortStableFunc(list, func(a, b candidate) int { return int(b.window - a.window) })
+	return list, nil
+}
+
+// load puts the replayer after the last window of a candidate.
+func (p *Replayer) load(ctx context.Context, c candidate) (intake.Position, error) {
+	switch {
+	case c.base == nil:
+		return p.Load(ctx, c.file)
+	case p.Cfg.Checkpoints.Bases.Store == nil:
+		return intake.Position{}, errors.New("nothing says where it is: give --base")
+	}
+	return p.LoadBase(ctx, c.base)
+}
+
+// Need is from where on a partition of the inputs or of the ledger is needed.
+type Need struct {
+	kafka.TopicPartition
+	Offset int64
+	Since  time.Time // of the first record there, zero if there is none
+}
+
+// Needs returns from where on the oldest base that the ledger names needs the topics, and the newest one; nil
+// if the ledger names none.
+func Needs(ctx context.Context, c *kafka.Client, l kafka.TopicPartition, newest *ledger.Record) (needs []Need, err error) {
+	bases := newest.BasesNamed()
+	if len(bases) == 0 {
+		return nil, nil
+	}
+	oldest := &bases[len(bases)-1]
+	at, err := ReadReached(ctx, c, l, oldest)
+	if err != nil {
+		return nil, err
+	}
+	needs = []Need{{TopicPartition: l, Offset: oldest.Offset}}
+	seen := map[kafka.TopicPartition]bool{}
+	for _, g := range at.Consumed {
+		if p := (kafka.TopicPartition{Topic: g.Topic, Partition: g.Partition}); !seen[p] {
+			seen[p] = true // the first range is that from the beginning
+			needs = append(needs, Need{TopicPartition: p, Offset: g.To})
+		}
+	}
+	for i := range needs {
+		n := &needs[i]
+		bounds, err := c.Offsets(ctx, n.Topic)
+		if err != nil {
+			return nil, err
+		}
+		from := map[kafka.TopicPartition]int64{n.TopicPartition: max(n.Offset, bounds[n.TopicPartition].First)}
+		only := map[kafka.TopicPartition]kafka.Bounds{n.TopicPartition: bounds[n.TopicPartition]}
+		if err := c.ReadTo(ctx, from, only, func(r *kafka.Record) bool { n.Since = r.Time; return false }); err != nil {
+			return nil, err
+		}
+	}
+	return needs, nil
+}
+
+// Since returns the time of the oldest record of each topic that is needed, and has one.
+func Since(needs []Need) map[string]time.Time {
+	oldest := make(map[string]time.Time)
+	for _, n := range needs {
+		if t := oldest[n.Topic]; !n.Since.IsZero() && (t.IsZero() || n.Since.Before(t)) {
+			oldest[n.Topic] = n.Since
+		}
+	}
+	return oldest
+}
+
+// BaseIn returns the name of a base that the store has, whichever the ledger names, "" if there is none.
+func (c *Checkpoints) BaseIn(ctx context.Context) (name string, err error) {
+	if c.Bases.Store == nil {
+		return "", nil
+	}
+	objects, err := c.Bases.Store.List(ctx)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	for _, o := range objects {
+		var n base.Name
+		if n.UnmarshalText([]byte(o)) == nil {
+			name = o
+		}
+	}
+	return name, nil
+}
+
+// SourcesOf returns the files of a state in a file, to be stored, and a function that closes them.
+func SourcesOf(path string) (files []base.Source, closeAll func(), err error) {
+	var open []*os.File
+	closeAll = func() {
+		for _, f := range open {
+			_ = f.Close()
+		}
+	}
+	add := func(name, path string) error {
+		f, size, err := checkpoint.OpenFile(path)
+		if err == nil {
+			open = append(open, f)
+			files = append(files, base.Source{File: base.File{Name: name, Bytes: size}, Reader: f})
+		}
+		return err
+	}
+	if err := add(StateFile, path); err != nil {
+		return nil, closeAll, err
+	}
+	blocks, err := os.ReadDir(checkpoint.Blocks(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return files, closeAll, nil
+	}
+	for _, b := range blocks {
+		err = errors.Join(err, add("blocks/"+b.Name(), filepath.Join(checkpoint.Blocks(path), b.Name())))
+	}
+	return files, closeAll, err
+}

@@ -1,0 +1,286 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/base"
+	"github.com/gvbll/gvbll/topics/checkpoint"
+	"github.com/gvbll/gvbll/topics/crash"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
+)
+
+// bases writes the bases of a graph while this worker owns it. The saver writes the state into a file of the folder for
+// checkpoints, between the windows as ever; what takes long, or fails, happens beside the loop: storing
+// what changed, and deleting what no base needs any more. The record of the next window then names the base.
+type bases struct {
+	worker *Worker
+	cfg    *replay.Bases
+
+	// Of the loop alone.
+	last   time.Time   // when the newest one was taken, or nothing was left to take
+	taking ledger.Base // what the ledger will say of the one that is being written
+	busy   bool        // from the snapshot on until it is named, or given up
+	naming int64       // the window whose record names it, -1 for none
+	since  int64       // bases before this window are of no use: nodes were forgotten, or an epoch began
+
+	done chan based // capacity 1
+	// background is stopped at the end.
+	background context.Context
+	stop       context.CancelFunc
+	running    sync.WaitGroup
+}
+
+// based is the outcome of storing a base.
+type based struct {
+	base   ledger.Base
+	files  int64     // bytes
+	stored int64     // bytes, those of them that were not stored before
+	lost   base.Name // of the newest before it, if that was found missing or damaged
+	took   time.Duration
+	err    error
+}
+
+// newBases returns what writes the bases of a worker, nil if it has no store.
+func newBases(w *Worker) *bases {
+	if w.Cfg.Checkpoints.Bases.Store == nil {
+		return nil
+	}
+	b := &bases{worker: w, cfg: &w.Cfg.Checkpoints.Bases, naming: -1, done: make(chan based, 1)}
+	b.background, b.stop = context.WithCancel(context.Background())
+	return b
+}
+
+// close gives up what is not done. What is stored of a base that no record names is deleted with a later one.
+func (b *bases) close() {
+	if b != nil {
+		b.stop()
+		b.running.Wait()
+	}
+}
+
+// due reports whether the present state is to be taken. If it is that of the newest base, it is as new.
+func (b *bases) due() bool {
+	if b == nil || b.busy || !b.worker.Owns.Load() {
+		return false
+	}
+	list, next := b.worker.Replay.Last.Bases, b.worker.Replay.Next
+	newest := time.Time{}
+	if len(list) > 0 {
+		newest = time.UnixMilli(list[0].Taken)
+	}
+	if b.last.Before(newest) {
+		b.last = newest
+	}
+	if time.Since(b.last) < b.cfg.Every {
+		return false
+	}
+	if len(list) > 0 && list[0].Name.Window == next {
+		b.last = time.Now()
+		b.worker.Cfg.Events(replay.Based{At: b.last})
+		return false
+	}
+	return true
+}
+
+// take begins a base of the present state: it returns its snapshot, whose bytes depend on the state alone.
+func (b *bases) take() (replay.Snapshot, error) {
+	keeper, ok := b.worker.Replay.Engine.(replay.Keeper)
+	if !ok {
+		return nil, errors.New("bases need an engine whose state can be saved")
+	}
+	at := b.worker.Replay.Position(b.worker.committed.offset)
+	reached, err := json.Marshal(at)
+	if err != nil {
+		return nil, err
+	}
+	b.busy, b.last = true, time.Now()
+	b.taking = ledger.Base{Name: base.Name{Window: at.Window}, Chain: at.Chain, Offset: at.Ledger, Taken: b.last.UnixMilli(), Reached: reached}
+	return keeper.Snapshot(nil), nil
+}
+
+// store stores a state that was taken, beside the loop, and removes its file.
+func (b *bases) store(path string, bytes int64, err error) {
+	if err != nil {
+		b.busy = false
+		b.report(based{base: b.taking, err: err})
+		return
+	}
+	crash.Point(crash.BeforeBase)
+	x := based{base: b.taking, files: bytes}
+	before := slices.Clone(b.worker.Replay.Last.Bases)
+	b.running.Go(func() {
+		x.err = b.write(path, before, &x)
+		x.took = time.Since(time.UnixMilli(x.base.Taken))
+		_ = checkpoint.Remove(path)
+		b.done <- x
+	})
+}
+
+// write stores a base, and notes its name.
+func (b *bases) write(path string, before []ledger.Base, x *based) (err error) {
+	var newest *base.Base // of which chunks need not be stored again
+	if len(before) > 0 {
+		err := b.insist(func(ctx context.Context) (err error) {
+			newest, err = base.Find(ctx, b.cfg.Store, before[0].Name)
+			if base.Useless(err) {
+				b.worker.Cfg.Logger.Error("the newest base is lost, and the next one is stored whole", "name", before[0].Name, "err", err)
+				x.lost = before[0].Name
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	files, closeAll, err := replay.SourcesOf(path)
+	defer closeAll()
+	if err != nil {
+		return err
+	}
+	x.base.Name, x.stored, err = base.Write(x.base.Name.Window, files, newest, func(name string, bytes []byte) error {
+		return b.insist(func(ctx context.Context) error { return b.cfg.Store.Put(ctx, name, bytes) })
+	})
+	return err
+}
+
+// insist calls f until it succeeds or the worker ends, and waits longer each time.
+func (b *bases) insist(f func(context.Context) error) error {
+	const longest = time.Minute
+	for pause := time.Second; ; pause = min(2*pause, longest) {
+		err := f(b.background)
+		if err == nil || b.background.Err() != nil {
+			return cmp.Or(b.background.Err(), err)
+		}
+		b.worker.Cfg.Logger.Warn("a base waits for its store", "store", b.cfg.Store, "err", err)
+		if err := kafka.Sleep(b.background, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// name has a record name the bases: those of the record before, and one that was stored since. The bases before
+// a window that forgets nodes, or begins an epoch, are of no use behind it: no replay of what is left passes it.
+func (b *bases) name(r *ledger.Record, before []ledger.Base, settings *replay.Settings) {
+	breaks := r.Forgot != nil || r.Begins != nil && r.Window > 0
+	if !breaks {
+		r.Bases = slices.Clone(before)
+		for i := range r.Bases {
+			r.Bases[i].Reached = nil
+		}
+	}
+	if b == nil {
+		return
+	}
+	if breaks {
+		b.since, b.last = r.Window+1, time.Time{}
+		return
+	}
+	select {
+	case x := <-b.done:
+		if x.err == nil && x.base.Name.Window < b.since {
+			x.err, b.last = errors.New("nodes were forgotten meanwhile, or an epoch began"), time.Time{}
+		}
+		if x.err != nil {
+			b.busy = false
+			b.report(x)
+			return
+		}
+		r.Bases = slices.DeleteFunc(r.Bases, func(old ledger.Base) bool { return old.Name == x.lost })
+		r.Bases = append([]ledger.Base{x.base}, r.Bases...)
+		r.Bases = r.Bases[:min(len(r.Bases), b.cfg.Keep)]
+		r.Configuration = settings.All
+		if r.Classes == nil && b.worker.Cfg.Models.ClassesOf != nil {
+			r.Classes = b.worker.Cfg.Models.ClassesOf(r.Serves())
+		}
+		b.naming = r.Window
+		b.report(x)
+	default:
+	}
+}
+
+// committed deletes what no base needs any more, once the record is committed that says so.
+func (b *bases) committed(last int64) {
+	if b == nil || b.naming < 0 || b.naming > last {
+		return
+	}
+	crash.Point(crash.NamedBase)
+	b.naming = -1
+	keep := slices.Clone(b.worker.Replay.Last.Bases)
+	b.busy = false
+	b.running.Go(func() {
+		if err := b.sweep(b.background, keep); err != nil && b.background.Err() == nil {
+			b.worker.Cfg.Logger.Warn("what no base needs any more was not deleted, and will be with the next one", "err", err)
+		}
+	})
+}
+
+// sweep deletes objects of the store, and records of the ledger.
+func (b *bases) sweep(ctx context.Context, keep []ledger.Base) error {
+	var names []base.Name
+	for i := range keep {
+		names = append(names, keep[i].Name)
+	}
+	if err := base.Sweep(ctx, b.cfg.Store, names); err != nil {
+		return err
+	}
+	if !b.cfg.Purge || len(keep) == 0 {
+		return nil
+	}
+	crash.Point(crash.BeforePurge)
+	err := b.worker.client.DeleteRecords(ctx, b.worker.Cfg.Terms.LedgerAt(), keep[len(keep)-1].Offset)
+	crash.Point(crash.AfterPurge)
+	return err
+}
+
+// watchEvery is how often a worker looks what is needed, and whether topics will keep it.
+func (w *Worker) watchEvery() time.Duration {
+	if b := &w.Cfg.Checkpoints.Bases; b.Store != nil {
+		return min(max(b.Every, time.Minute), time.Hour)
+	}
+	return time.Hour
+}
+
+// needed tells what the oldest base needs, and returns how old the oldest record is of each topic that is needed; nil without bases.
+func (w *Worker) needed(ctx context.Context) (map[string]time.Time, error) {
+	at := w.Cfg.Terms.LedgerAt()
+	newest, err := ledger.Newest(ctx, w.client, at)
+	if err != nil {
+		return nil, err
+	}
+	needs, err := replay.Needs(ctx, w.client, at, newest)
+	if err != nil || len(needs) == 0 {
+		return nil, err
+	}
+	w.Cfg.Needed(needs, time.UnixMilli(newest.Bases[0].Taken))
+	return replay.Since(needs), nil
+}
+
+func (b *bases) report(x based) {
+	w := b.worker
+	if x.err != nil {
+		w.Cfg.Logger.Warn("a base was not written", "window", x.base.Name.Window, "err", x.err)
+	} else {
+		w.Cfg.Logger.Info("wrote a base", "name", x.base.Name, "megabytes", x.files>>20, "stored", x.stored>>20, "took", x.took.Round(time.Millisecond))
+	}
+	w.Cfg.Events(replay.Based{At: time.UnixMilli(x.base.Taken), Window: x.base.Name.Window, Bytes: x.files, Stored: x.stored, Took: x.took, Err: x.err})
+}
+
+// checkNoBase returns a [topics.GoneError] if there is a base of this graph though its ledger is empty.
+func (w *Worker) checkNoBase(ctx context.Context) error {
+	name, err := w.Cfg.Checkpoints.BaseIn(ctx)
+	if err != nil || name == "" {
+		return err
+	}
+	return &topics.GoneError{Ledger: w.Cfg.Terms.Names.Ledger, Found: []string{fmt.Sprintf("a base, %s in %v", name, w.Cfg.Checkpoints.Bases.Store)}}
+}

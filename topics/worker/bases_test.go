@@ -1,0 +1,282 @@
+package worker_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/audit"
+	"github.com/gvbll/gvbll/topics/base"
+	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
+	"github.com/gvbll/gvbll/topics/wire"
+	"github.com/gvbll/gvbll/topics/worker"
+)
+
+// based is a graph with bases in a folder, and workers that each begin on an empty disk.
+type based struct {
+	*fixture
+	folder string
+	store  base.Store
+	from   replay.Recovered // of the last worker
+	purge  bool
+	sent   int
+}
+
+func newBased(f *fixture) *based {
+	folder := f.t.TempDir()
+	store, err := base.Open(folder, f.names.Ledger)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return &based{fixture: f, folder: filepath.Join(folder, f.names.Ledger), store: store, purge: true}
+}
+
+// serve sends fifty nodes with their labels, and runs a worker on an empty disk until all are in windows and the ledger
+// names a base that the worker has written. Then what the ledger and the inputs have before the oldest base is deleted.
+func (b *based) serve(e replay.Engine, cfg worker.Config) error {
+	b.t.Helper()
+	n := b.send(b.sent, b.sent+50)
+	b.sent += 50
+	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
+	defer cancel()
+	cfg = b.config(cfg)
+	cfg.Session = session
+	cfg.Checkpoints.Dir, cfg.Checkpoints.Restore, cfg.Checkpoints.Every = b.t.TempDir(), readTally, time.Hour
+	if cfg.Policy == nil {
+		cfg.Policy = intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
+	}
+	named := false
+	cfg.Events = replay.Join(cfg.Events,
+		replay.On(func(r replay.Recovered) { b.from = r }),
+		replay.On(func(x replay.Based) { named = named || x.Window > 0 && x.Err == nil }),
+		replay.On(func(s replay.Stepped) {
+			if !s.Replayed {
+				n -= len(s.Outcome.Predictions) + len(s.Outcome.Labelled) + len(s.Outcome.Refused)
+			}
+		}),
+		replay.On(func(replay.Committed) {
+			if n <= 0 && named {
+				cancel()
+			} else if n <= 0 {
+				n += b.send(b.sent, b.sent+10)
+				b.sent += 10
+			}
+		}),
+	)
+	if err := worker.Run(ctx, b.client, e, cfg); err != nil {
+		return err
+	}
+	if n > 0 || !named {
+		b.t.Fatalf("%d events are in no window, a base is named: %v", n, named)
+	}
+	b.fence()
+	if b.purge {
+		b.deleteUnneeded()
+	}
+	return nil
+}
+
+// deleteUnneeded deletes of inputs and ledger what no base needs.
+func (b *based) deleteUnneeded() {
+	b.t.Helper()
+	newest, err := ledger.Newest(b.t.Context(), b.client, b.names.LedgerAt(0))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	needs, err := replay.Needs(b.t.Context(), b.client, b.names.LedgerAt(0), newest)
+	if err != nil || len(needs) == 0 {
+		b.t.Fatalf("%d partitions are needed: %v", len(needs), err)
+	}
+	for _, n := range needs {
+		if err := b.client.DeleteRecords(b.t.Context(), n.TopicPartition, n.Offset); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// stored returns the bases that the ledger names, and the objects of the folder.
+func (b *based) stored() (named []ledger.Base, objects []string) {
+	b.t.Helper()
+	newest, err := ledger.Newest(b.t.Context(), b.client, b.names.LedgerAt(0))
+	if err == nil {
+		objects, err = b.store.List(b.t.Context())
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return newest.Bases, objects
+}
+
+// checkOnce checks that every node was predicted once.
+func (b *based) checkOnce() {
+	b.t.Helper()
+	seen := make(map[event.ID]bool)
+	for _, r := range b.read(b.names.Predictions) {
+		var p event.Prediction
+		if err := wire.DecodePrediction(r.Value, &p); err != nil {
+			b.t.Fatal(err)
+		}
+		if seen[p.Node] {
+			b.t.Errorf("node %v was predicted twice", p.Node)
+		}
+		seen[p.Node] = true
+	}
+	if len(seen) != b.sent {
+		b.t.Errorf("%d nodes were predicted, want %d", len(seen), b.sent)
+	}
+}
+
+func (b *based) config(cfg worker.Config) worker.Config {
+	cfg = b.fixture.config(cfg)
+	cfg.Checkpoints.Bases = replay.Bases{Store: b.store, Every: time.Nanosecond, Keep: 2, Purge: b.purge}
+	return cfg
+}
+
+// TestBases: workers come and go, each with an empty disk, and whatever is before the oldest base is deleted. Every node is
+// predicted once. Of bases that are lost or damaged the older one is taken and, when there is none, no state but a line.
+func TestBases(t *testing.T) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		b := newBased(f)
+		for round := range 4 {
+			if err := b.serve(&tally{}, worker.Config{}); err != nil {
+				t.Fatal(err)
+			}
+			if round > 0 && b.from.Checkpoint == 0 {
+				t.Error("a worker with an empty disk began at the beginning")
+			}
+			if named, objects := b.stored(); len(named) > 2 || len(objects) > 40 {
+				t.Errorf("%d bases are named, of %d objects", len(named), len(objects))
+			}
+		}
+		bounds, err := f.client.Offsets(t.Context(), f.names.Ledger, f.names.Nodes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at, x := range bounds {
+			if x.First == 0 {
+				t.Errorf("%v still begins at offset 0", at)
+			}
+		}
+
+		named, _ := b.stored()
+		list := filepath.Join(b.folder, named[0].Name.String())
+		whole, err := os.ReadFile(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(list, append(whole[:len(whole)-9], "whatever!"...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.serve(&tally{}, worker.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		if b.from.Checkpoint != named[1].Name.Window {
+			t.Errorf("the worker began at window %d, want %d of the older base", b.from.Checkpoint, named[1].Name.Window)
+		}
+		b.checkOnce()
+		if now, _ := b.stored(); len(now) != 2 || now[1].Name != named[1].Name {
+			t.Errorf("the ledger names %v, want the new base and the one that is whole", now)
+		}
+
+		idle := func() error { return f.run(&tally{}, worker.Config{}) }
+		if err := idle(); err == nil || !strings.Contains(err.Error(), "give --base") {
+			t.Errorf("without the store: %v, want a line that asks for it", err)
+		}
+		if err := os.RemoveAll(b.folder); err != nil {
+			t.Fatal(err)
+		}
+		err = b.serve(&tally{}, worker.Config{})
+		if err == nil || !strings.Contains(err.Error(), "none of its bases can be used") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("without any base: %v, want a line that says so", err)
+		}
+	})
+}
+
+// TestBaseBehindForgotten: a replay of what is left does not pass a window that forgets nodes, so bases of before it are not
+// named behind it. Then one of another state begins, and an audit proves what follows it.
+func TestBaseBehindForgotten(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		b := newBased(f)
+		models := replay.Models{Fresh: func() (replay.Engine, error) { return &tally{}, nil }}
+		forgot := int64(-1)
+		sent := false
+		cfg := worker.Config{Models: models, Events: replay.Join(
+			replay.On(func(s replay.Stepped) {
+				if !sent && s.Outcome.Window == 4 {
+					sent = true
+					b.forget(3)
+				}
+			}),
+			replay.On(func(x replay.Forgotten) { forgot = x.Windows }),
+		)}
+		b.purge = false // or nothing can be forgotten
+		for range 2 {
+			if err := b.serve(&tally{}, cfg); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if forgot < 0 {
+			t.Fatal("nothing was forgotten")
+		}
+		named, _ := b.stored()
+		if len(named) == 0 || named[len(named)-1].Name.Window <= forgot {
+			t.Errorf("the ledger names %v, want bases behind window %d", named, forgot)
+		}
+		on := b.config(worker.Config{Models: models})
+		on.Checkpoints.Restore = readTally
+		found, err := audit.Run(t.Context(), f.client, &tally{}, on.Replay(), audit.From{Base: &named[0]}, nil)
+		if err != nil || found.Base != named[0].Name.String() || found.First != named[0].Name.Window {
+			t.Errorf("the audit from a base gives %+v (%v)", found, err)
+		}
+	})
+}
+
+// TestBaseOfNoLedger: a worker does not begin a graph again of which there is a base.
+func TestBaseOfNoLedger(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		b := newBased(f)
+		if err := b.store.Put(t.Context(), base.Name{Window: 7, Sum: strings.Repeat("ab", 32)}.String(), nil); err != nil {
+			t.Fatal(err)
+		}
+		checkGone(t, "beside a base", b.serve(&tally{}, worker.Config{}), "a base, base-")
+	})
+}
+
+// TestSlowStore: while a store takes no object, every window is served, and the base that waits is named once it does.
+func TestSlowStore(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		b := newBased(f)
+		closed := &closedStore{Store: b.store, open: make(chan struct{})}
+		cfg := worker.Config{Events: replay.On(func(s replay.Stepped) {
+			if s.Outcome.Window == 10 {
+				close(closed.open)
+			}
+		})}
+		b.store = closed
+		if err := b.serve(&tally{}, cfg); err != nil {
+			t.Fatal(err)
+		}
+		b.checkOnce()
+	})
+}
+
+// closedStore fails until it is open.
+type closedStore struct {
+	base.Store
+	open chan struct{}
+}
+
+func (s *closedStore) Put(ctx context.Context, name string, b []byte) error {
+	select {
+	case <-s.open:
+		return s.Store.Put(ctx, name, b)
+	default:
+		return os.ErrPermission
+	}
+}
