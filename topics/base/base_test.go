@@ -22,6 +22,7 @@ func (m memory) Put(_ context.Context, name string, b []byte) error {
 	m[name] = bytes.Clone(b)
 	return nil
 }
+
 func (m memory) Get(_ context.Context, name string, offset, n int64) ([]byte, error) {
 	b, ok := m[name]
 	switch {
@@ -34,6 +35,7 @@ func (m memory) Get(_ context.Context, name string, offset, n int64) ([]byte, er
 	}
 	return b[offset:][:n], nil
 }
+
 func (m memory) List(context.Context) (names []string, err error) {
 	for name := range m {
 		names = append(names, name)
