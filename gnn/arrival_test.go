@@ -36,6 +36,9 @@ type arrivals struct {
 	x    []Vector // shared by the nodes
 	edge []int32  // the other ends of the edges, perArrival for each node
 	near [][]int32
+
+	nodes   []int32 // storage
+	weighed []WeighedEdge
 }
 
 const perArrival = 7 // edges of an arrival: half of the mean degree
@@ -63,7 +66,37 @@ func (a *arrivals) arrive(g *Graph, n int, z []float32) {
 	for v := g.Len(); v < g.Len()+n; v++ {
 		a.near = append(a.near, a.edge[v*perArrival:][:perArrival])
 	}
-	g.Arrive(a.x[:n], a.near, nil, z)
+	if g.kinds == nil {
+		g.Arrive(a.x[:n], a.near, nil, z)
+		return
+	}
+	first := g.Add(a.x[:n])
+	a.nodes = a.nodes[:0]
+	for v := first; int(v) < g.Len(); v++ {
+		a.link(g, v)
+		a.nodes = append(a.nodes, v)
+	}
+	a.weigh(g)
+	g.Embed(a.nodes, z)
+}
+
+func (a *arrivals) weigh(g *Graph) {
+	if g.kinds != nil {
+		g.Weigh(a.weighed...)
+		a.weighed = a.weighed[:0]
+	}
+}
+
+// link adds the edges of a node, of one kind after the other if the graph tells kinds apart.
+func (a *arrivals) link(g *Graph, v int32) {
+	near := a.edge[int(v)*perArrival:][:perArrival]
+	g.LinkAll(v, near)
+	if g.kinds != nil {
+		for i, u := range near {
+			k := uint8((int(v) + i) % g.kinds.enc.means)
+			a.weighed = append(a.weighed, WeighedEdge{v, u, k, k, 1 + float32(i)/4})
+		}
+	}
 }
 
 // grown returns a graph of the first n arrivals.
@@ -72,8 +105,9 @@ func (a *arrivals) grown(n int, enc Encoder, options ...Option) *Graph {
 	for g.Len() < n {
 		first := g.Add(a.x[:min(len(a.x), n-g.Len())])
 		for v := first; int(v) < g.Len(); v++ {
-			g.LinkAll(v, a.edge[int(v)*perArrival:][:perArrival])
+			a.link(g, v)
 		}
+		a.weigh(g)
 	}
 	return g
 }
@@ -121,6 +155,7 @@ func (l *benchGraph) measure(b *testing.B, window int) {
 			l.g = nil
 			l.touchMemory()
 			l.g = l.a.grown(l.from, l.enc, l.options...)
+			l.g.kinds.settle(l.g, upTo(l.from))
 		}
 		n := min(left, (l.to-l.g.Len())/window)
 		runtime.ReadMemStats(&before)
@@ -343,19 +378,38 @@ func BenchmarkMemory(b *testing.B) {
 		runtime.ReadMemStats(&m)
 		return float64(m.HeapAlloc)
 	}
-	for b.Loop() {
-		empty := heap()
-		g := NewGraph(enc)
-		for g.Len() < n {
-			g.Add(a.x[:min(len(a.x), n-g.Len())])
-		}
-		nodes := heap()
-		for v := range int32(n) {
-			g.LinkAll(v, a.edge[int(v)*perArrival:][:perArrival])
-		}
-		b.ReportMetric((nodes-empty)/n, "bytes/node")
-		b.ReportMetric((heap()-nodes)/float64(g.Edges()), "bytes/edge")
-		runtime.KeepAlive(g)
+	for name, enc := range map[string]Encoder{"graphsage": enc, "kinds=3": randomSAGEKinds(rand.New(rand.NewPCG(1, 1)), 3, 128, 128, 64)} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				empty := heap()
+				g := NewGraph(enc)
+				for g.Len() < n {
+					g.Add(a.x[:min(len(a.x), n-g.Len())])
+				}
+				nodes := heap()
+				for v := range int32(n) {
+					a.link(g, v)
+				}
+				a.weigh(g)
+				g.kinds.settle(g, upTo(n))
+				b.ReportMetric((nodes-empty)/n, "bytes/node")
+				b.ReportMetric((heap()-nodes)/float64(g.Edges()), "bytes/edge")
+				b.ReportMetric((heap()-empty)/n, "bytes")
+				runtime.KeepAlive(g)
+			}
+		})
+	}
+}
+
+// BenchmarkArrivalOfKinds: an arrival whose edges are of three kinds must take at most 1.6 times the
+// processor time of one whose edges are of none, and one of a single kind the same within 3 %.
+func BenchmarkArrivalOfKinds(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	none := newBenchGraph(randomSAGE(rng, 128, 128, 64), 169_000)
+	three := newBenchGraph(randomSAGEKinds(rng, 3, 128, 128, 64), 169_000)
+	for range 3 {
+		b.Run("none", func(b *testing.B) { none.measure(b, 500) })
+		b.Run("three", func(b *testing.B) { three.measure(b, 500) })
 	}
 }
 

@@ -105,6 +105,9 @@ func (g *Graph) plan(nodes []int32, base int) {
 // the given nodes: their own and, if layers are fused below the base, their
 // neighbours'.
 func (g *Graph) refresh(nodes []int32) {
+	if !g.serial(len(nodes)) {
+		g.kinds.settle(g, nodes)
+	}
 	if g.staleCount == 0 {
 		return
 	}
@@ -148,7 +151,9 @@ func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
 		for i, v := range nodes[:n] {
 			row := x[i*in : (i+1)*in]
 			if l == g.enc.baseLayer() {
-				if i+1 < n {
+				if g.kinds != nil {
+					g.kinds.prefetch(g, nodes[i:])
+				} else if i+1 < n {
 					g.prefetchRows(nodes[i+1])
 				}
 				g.enc.baseInput(row, g, v, w)

@@ -59,8 +59,11 @@ func Load(kind Kind, activation Activation, tensors map[string]safetensors.Tenso
 		return nil, fmt.Errorf("encoder %q: it is one of %s, %s, %s, %s", string(kind), KindSAGE, KindGCN, KindGAT, KindGIN)
 	}
 	d := newStateDict(tensors)
-	if kind == KindSAGE && d.has(d.conv(0)+"root") {
+	switch {
+	case kind == KindSAGE && d.has(d.conv(0)+"root"):
 		load = loadSAGEKinds
+	case kind == KindSAGE && d.hasPrefix(d.conv(0)+"convs.<"):
+		load = loadHeteroSAGE
 	}
 	encoder, err := load(d, activation)
 	if d.err != nil {

@@ -32,7 +32,7 @@ type Graph struct {
 	adj   kernel.Arena[int32]
 	edges int // half of the sum of the lists' lengths
 
-	kinds *kindLists // nil unless the encoder tells kinds of edges apart
+	kinds *kindMeans // nil unless the encoder tells kinds of edges apart
 
 	hubs map[int32]*hub // of hubs that got edges and have not been stale since; see settle
 
@@ -108,7 +108,7 @@ func NewGraph(encoder Encoder, options ...Option) *Graph {
 		nodes:     kernel.NewTable[node](1),
 		rows:      newRowTable(self, aggregate),
 		projector: encoder.projection(),
-		kinds:     newKindLists(encoder),
+		kinds:     newKindMeans(encoder),
 		scratch:   scratch{newSelf: make([]float32, self)},
 		hubs:      make(map[int32]*hub),
 		work:      make([]workspace, 1),
@@ -149,6 +149,7 @@ func (g *Graph) Add(x []Vector) (first int32) {
 	v := int32(g.Len())
 	g.nodes.Grow(len(x))
 	g.rows.grow(len(x))
+	g.kinds.grow(len(x))
 	if g.serial(len(x)) {
 		g.addRows(&g.work[0], v, x)
 	} else {
@@ -195,6 +196,7 @@ func (g *Graph) Replace(v int32, x Vector) {
 	}
 	g.keep(v)
 	g.rows.putSelf(v, g.scratch.newSelf)
+	g.kinds.forget(g.adj.View(n.adj))
 	if !g.aggregates() {
 		return
 	}

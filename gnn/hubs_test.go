@@ -150,7 +150,7 @@ func TestHubsEqualRebuiltGraph(t *testing.T) {
 					}
 					z, trial := make([]float32, 1), make([]float32, 1)
 					if g.Degree(0) > 0 {
-						g.EmbedArrival(vector(), []int32{0, 1}, trial)
+						g.EmbedArrival(vector(), []int32{0, 1}, nil, trial)
 						g.EmbedWithout(0, g.Neighbours(0)[0], trial)
 					}
 					g.Embed([]int32{0}, z)

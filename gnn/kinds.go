@@ -203,6 +203,45 @@ func loadSAGEKinds(d *stateDict, activation Activation) (Encoder, error) {
 	return newSAGEKinds(in, activation, layers)
 }
 
+// loadHeteroSAGE reads HeteroConvs of SAGEConvs of one type of nodes, whose outputs are added
+// (aggr="sum"). Means are in the alphabetical order of the relations; that of rev_NAME, as
+// ToUndirected names it, comes before NAME: along it, a source hears the target of its edge.
+func loadHeteroSAGE(d *stateDict, activation Activation) (Encoder, error) {
+	in := 0
+	var layers []KindsLayer
+	err := d.layers(func(prefix string) {
+		var layer KindsLayer
+		for _, relation := range d.relations(prefix + "convs.<") {
+			name := prefix + "convs.<" + relation + ">."
+			l, dim := d.linear(name + "lin_l.")
+			if len(layers)+len(layer.Neigh) == 0 {
+				in = dim
+			}
+			if layer.Bias == nil {
+				layer.Bias, layer.Self = make([]float32, len(l.Bias)), make([]float32, len(l.Weight))
+			}
+			root := make([]float32, len(layer.Self))
+			if d.has(name + "lin_r.weight") {
+				root, _ = d.tensor(name+"lin_r.weight", 2)
+			}
+			if d.err == nil && (len(l.Bias) != len(layer.Bias) || len(l.Weight) != len(layer.Self) || len(root) != len(layer.Self)) {
+				d.err = fmt.Errorf("tensors of %s have other shapes than those of the relation before it", name)
+			}
+			if d.err != nil {
+				return
+			}
+			layer.Neigh = append(layer.Neigh, l.Weight)
+			kernel.Add(layer.Bias, l.Bias)
+			kernel.Add(layer.Self, root)
+		}
+		layers = append(layers, layer)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newSAGEKinds(in, activation, layers)
+}
+
 // Encode encodes as [SAGEKinds.EncodeKinds] does, with all edges in mean 0 and of weight 1.
 func (s *SAGEKinds) Encode(x []Vector, src, dst []int32) []float32 {
 	return s.EncodeKinds(x, src, dst, nil, nil)
@@ -261,9 +300,8 @@ func (s *SAGEKinds) EncodeKinds(x []Vector, src, dst []int32, mean []uint8, weig
 	return h.x
 }
 
-// A row is [Neigh_0·x | … | Self·x + Bias], the self term alone: with an aggregate for each
-// mean, rows would be wider by half. Sums are computed on demand from the lists of the
-// graph, so that removals and changed weights need no more than the lists.
+// A row is [Neigh_0·x | … | Self·x + Bias], the self term alone: aggregates are kept by
+// [kindMeans], for the means alone in which a node has neighbours.
 func (s *SAGEKinds) rowLayout() (self, aggregate int) { return (s.means + 1) * s.width[1], 0 }
 
 func (s *SAGEKinds) projection() projection {
@@ -289,15 +327,8 @@ func (s *SAGEKinds) exchangeMessages(*kernel.Table[float32], int32, []int32, int
 func (s *SAGEKinds) baseLayer() int { return 0 }
 
 func (s *SAGEKinds) baseInput(dst []float32, g *Graph, v int32, w *workspace) {
-	out := s.width[1]
-	copy(dst, g.rows.row(v, &w.row)[s.means*out:])
-	w.share = kernel.Resize(w.share, out)
-	for k := range s.means {
-		if near := g.kinds.of(k, v); len(near) > 0 {
-			g.weightedMean(w.share, v, near, w, func(u int32) []float32 { return g.rows.row(u, &w.row)[k*out : (k+1)*out] })
-			kernel.Add(dst, w.share)
-		}
-	}
+	copy(dst, g.rows.row(v, &w.row)[s.means*s.width[1]:])
+	g.kinds.addMeans(dst, g, v, w)
 }
 
 func (s *SAGEKinds) precompute(int, *states) {}
@@ -310,9 +341,7 @@ func (s *SAGEKinds) gather(int, []float32, *states, []int32, *workspace) {}
 func (s *SAGEKinds) gatherKinds(dst []float32, g *Graph, v int32, w *workspace) {
 	st := &g.embed.below
 	state := func(u int32) []float32 { return st.h[int(g.nodes.At(u).slot)*st.width:][:st.width] }
-	for k := range s.means {
-		g.weightedMean(dst[k*st.width:(k+1)*st.width], v, g.kinds.of(k, v), w, state)
-	}
+	g.kinds.gather(dst[:s.means*st.width], v, st.width, w, state)
 	copy(dst[s.means*st.width:], state(v))
 }
 

@@ -87,6 +87,7 @@ func (g *Graph) State(s *snapshot.Schema) {
 	var other sync.WaitGroup
 	s.Check(func() error {
 		g.nodes.Grow(n)
+		g.kinds.grow(n)
 		// Setting the edges is serial and mostly waits for memory, so the rows are
 		// read at the same time.
 		other.Go(func() { edges = g.setEdges(degree, neighbours) })

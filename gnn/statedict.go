@@ -1,6 +1,7 @@
 package gnn
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -52,6 +53,33 @@ func (d *stateDict) hasPrefix(prefix string) bool {
 		}
 	}
 	return false
+}
+
+// relations returns what follows the prefix, up to >, in the names that have it: relations as
+// HeteroConv names them, in order. They must all join one type of nodes.
+func (d *stateDict) relations(prefix string) (list []string) {
+	types := make(map[string]bool)
+	for name := range d.unread {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			relation, _, _ := strings.Cut(rest, ">")
+			list = append(list, relation)
+			parts := strings.Split(relation, "___")
+			types[parts[0]], types[parts[len(parts)-1]] = true, true
+		}
+	}
+	if d.err == nil && len(types) > 1 {
+		d.err = fmt.Errorf("relations between %d types of nodes: one type is supported, whose kinds of nodes may be features", len(types))
+	}
+	key := func(relation string) string { // rev_NAME right before NAME
+		parts := strings.SplitN(relation, "___", 3)
+		name := parts[min(1, len(parts)-1)]
+		if forward, reverse := strings.CutPrefix(name, "rev_"); reverse {
+			return forward + "\x00"
+		}
+		return name + "\x01"
+	}
+	slices.SortFunc(list, func(a, b string) int { return cmp.Compare(key(a), key(b)) })
+	return slices.Compact(list)
 }
 
 // tensor returns the named tensor's elements, row-major, and its shape, which must

@@ -26,7 +26,7 @@ func TestTrialsEqualChanges(t *testing.T) {
 						neighbours[i] = int32(rng.IntN(n))
 					}
 					got := make([]float32, enc.Out())
-					g.EmbedArrival(x, neighbours, got)
+					g.EmbedArrival(x, neighbours, nil, got)
 					if g.Len() != n || g.Edges() != len(h.edges) {
 						t.Fatalf("%d nodes and %d edges after a trial, want %d and %d as before", g.Len(), g.Edges(), n, len(h.edges))
 					}
@@ -91,7 +91,7 @@ func TestTrialsLeaveNothing(t *testing.T) {
 						for i := range others {
 							others[i] = int32(rng.IntN(step))
 						}
-						tried.EmbedArrival(randomVector(rng, enc.In(), 0.5), others, got)
+						tried.EmbedArrival(randomVector(rng, enc.In(), 0.5), others, nil, got)
 						v := int32(rng.IntN(step))
 						if near := tried.Neighbours(v); len(near) > 0 {
 							tried.EmbedWithout(v, near[rng.IntN(len(near))], got)

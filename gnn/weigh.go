@@ -1,8 +1,8 @@
 package gnn
 
 import (
-	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
@@ -13,160 +13,388 @@ import (
 type weighed struct {
 	node   int32
 	weight float32
+	mean   uint8
 }
 
-// kindLists has, for an encoder that tells kinds of edges apart, the neighbours in each mean.
+// kindMeans has, for an encoder that tells kinds of edges apart, the neighbours in each mean.
 // They are neighbours in the adjacency lists too, which know no kinds. Methods do nothing
 // on nil, for a graph of another encoder.
-type kindLists struct {
+//
+// The messages of a node's neighbours are summed when it is embedded: those that came since it
+// last was. So its sums are those of its list in its order, whatever became of the list
+// meanwhile: what takes a neighbour away, or changes one that is summed, has them begin anew.
+// There is a sum for each mean in which the node has neighbours.
+type kindMeans struct {
 	enc   *SAGEKinds
-	arena kernel.Arena[weighed]
-	lists [][]kernel.List // by mean, then by node; nodes past the end have none
+	lists kernel.Arena[weighed]
+	nodes *kernel.Table[nodeMeans]
+
+	// By number of means: of each node with so many Σ w·message of every one, in their order, and
+	// then Σ w of every one as two float32 that add up to it; and the rows that no node uses.
+	sums [MaxMeans + 1]*kernel.Table[float32]
+	free [MaxMeans + 1][]int32
+	hubs map[int32][]float64 // the same of nodes with more than hubDegree neighbours, see hub
+
 	// hidden is an edge that means leave out, see EmbedWithout.
 	hidden [2]int32
+	ids    []int32   // storage
+	ends   []uintptr // storage
 }
 
-func newKindLists(e Encoder) *kindLists {
+// nodeMeans is what is kept of a node. The zero value is of one without neighbours.
+type nodeMeans struct {
+	near   kernel.List // in the order in which the edges came
+	summed int32       // of them, the first ones
+	has    uint32      // bits: the means that have a sum; 0 before the first is needed
+	row    int32       // of sums, if it has one
+}
+
+func newKindMeans(e Encoder) *kindMeans {
 	s, ok := e.(*SAGEKinds)
 	if !ok {
 		return nil
 	}
-	return &kindLists{enc: s, lists: make([][]kernel.List, s.means), hidden: noEdge}
+	return &kindMeans{enc: s, nodes: kernel.NewTable[nodeMeans](1), hubs: make(map[int32][]float64), hidden: noEdge}
 }
 
 var noEdge = [2]int32{-1, -1}
 
-// of returns v's neighbours in mean k, in the order in which the edges came.
-func (t *kindLists) of(k int, v int32) []weighed {
-	if int(v) >= len(t.lists[k]) {
-		return nil
+func (t *kindMeans) grow(n int) {
+	if t != nil {
+		t.nodes.Grow(n)
 	}
-	return t.arena.View(t.lists[k][v])
 }
 
-func (t *kindLists) list(k int, v int32) *kernel.List {
-	if n := int(v) + 1 - len(t.lists[k]); n > 0 {
-		t.lists[k] = append(t.lists[k], make([]kernel.List, n)...)
-	}
-	return &t.lists[k][v]
-}
+// near returns v's neighbours, valid until it gets or loses one.
+func (t *kindMeans) near(v int32) []weighed { return t.lists.View(t.nodes.At(v).near) }
 
 // change changes u's weight in v's mean k, and reports whether u is there.
-func (t *kindLists) change(k int, v, u int32, weight float32) bool {
-	i := slices.IndexFunc(t.of(k, v), func(x weighed) bool { return x.node == u })
-	if i < 0 {
-		return false
+func (t *kindMeans) change(v, u int32, k uint8, weight float32) bool {
+	m := t.nodes.At(v)
+	near := t.lists.Edit(m.near)
+	for i := range near {
+		if x := &near[i]; x.node == u && x.mean == k {
+			if x.weight != weight && i < int(m.summed) {
+				m.summed = 0
+			}
+			x.weight = weight
+			return true
+		}
 	}
-	t.arena.Remove(t.list(k, v), i)
-	t.arena.Insert(t.list(k, v), i, weighed{u, weight})
-	return true
+	return false
 }
 
 // drop removes from v's means the neighbours that leave.
-func (t *kindLists) drop(v int32, leaves func(u int32) bool) {
+func (t *kindMeans) drop(v int32, leaves func(u int32) bool) {
 	if t == nil {
 		return
 	}
-	for k := range t.lists {
-		if len(t.of(k, v)) > 0 {
-			t.arena.Retain(t.list(k, v), func(x weighed) bool { return !leaves(x.node) })
+	m := t.nodes.At(v)
+	before := m.near.Len()
+	t.lists.Retain(&m.near, func(x weighed) bool { return !leaves(x.node) })
+	if m.near.Len() < before {
+		t.release(m)
+	}
+}
+
+// forget has the sums of nodes whose neighbour's message has changed begin anew.
+func (t *kindMeans) forget(nodes []int32) {
+	if t == nil {
+		return
+	}
+	for _, v := range nodes {
+		t.nodes.At(v).summed = 0
+	}
+}
+
+// release gives the memory of a node's sums back.
+func (t *kindMeans) release(m *nodeMeans) {
+	if m.has != 0 {
+		n := bits.OnesCount32(m.has)
+		t.free[n] = append(t.free[n], m.row)
+	}
+	m.has, m.summed = 0, 0
+}
+
+// table returns the sums of nodes with n means.
+func (t *kindMeans) table(n int) *kernel.Table[float32] {
+	if t.sums[n] == nil {
+		const register = 16
+		t.sums[n] = kernel.NewTable[float32]((n*(t.enc.width[1]+2) + register - 1) &^ (register - 1))
+	}
+	return t.sums[n]
+}
+
+// row returns the sums of a node that has some.
+func (t *kindMeans) row(m *nodeMeans) []float32 {
+	return t.sums[bits.OnesCount32(m.has)].Row(m.row)
+}
+
+// total returns Σ w of the i-th mean of a node that has n.
+func (t *kindMeans) total(row []float32, i, n int) float64 {
+	return float64(row[n*t.enc.width[1]+2*i]) + float64(row[n*t.enc.width[1]+2*i+1])
+}
+
+// settle brings the nodes' sums up to date.
+func (t *kindMeans) settle(g *Graph, nodes []int32) {
+	if t == nil {
+		return
+	}
+	for i, v := range nodes {
+		t.prefetch(g, nodes[i:])
+		t.settled(g, v)
+	}
+}
+
+// settled returns what is kept of v, with its sums up to date. Workers that share a graph may
+// call it at the same time if there is nothing to bring up to date.
+func (t *kindMeans) settled(g *Graph, v int32) *nodeMeans {
+	m := t.nodes.At(v)
+	if int(m.summed) < m.near.Len() {
+		t.sum(g, v, m)
+	}
+	return m
+}
+
+// prefetch brings what baseInput reads for the next nodes into the cache, the further ahead the
+// earlier it is needed.
+func (t *kindMeans) prefetch(g *Graph, nodes []int32) {
+	const ahead = 3
+	if len(nodes) > 2*ahead {
+		kernel.Prefetch(t.nodes, nodes[2*ahead:2*ahead+1], 0, 1)
+	}
+	if len(nodes) > ahead {
+		next := nodes[ahead : ahead+1]
+		if g.rows.whole != nil {
+			out := t.enc.width[1]
+			kernel.Prefetch(g.rows.whole, next, t.enc.means*out, out)
+		}
+		if m := t.nodes.At(next[0]); m.has != 0 {
+			sums := t.sums[bits.OnesCount32(m.has)]
+			row := [1]int32{m.row}
+			kernel.Prefetch(sums, row[:], 0, sums.Width())
+			var ends [1]uintptr
+			kernel.PrefetchLines(t.lists.AppendEnd(ends[:0], m.near))
 		}
 	}
 }
 
-// Weigh says what the edge from source to target is: it counts in mean atSource of its source
-// and in mean atTarget of its target, with a positive weight. Said again of the same means
-// it changes the weight; of others, it is one more edge. [Graph.Unlink] and [Graph.Remove]
-// remove all of them. It reports whether there is an edge. It takes time proportional to
-// the smaller degree, and where it changes a weight to both.
-func (g *Graph) Weigh(source, target int32, atSource, atTarget int, weight float32) bool {
-	few, many := source, target
-	if g.Degree(few) > g.Degree(many) {
-		few, many = many, few
+// sum adds to v's sums the neighbours that they lack.
+func (t *kindMeans) sum(g *Graph, v int32, m *nodeMeans) {
+	near, out := t.lists.View(m.near), t.enc.width[1]
+	has := m.has
+	for _, x := range near[m.summed:] {
+		has |= 1 << x.mean
 	}
-	if g.kinds == nil || !slices.Contains(g.Neighbours(few), many) {
-		return false
+	hub := t.hubs[v]
+	isHub := len(near) > hubDegree
+	n := bits.OnesCount32(has)
+	if m.summed == 0 || has != m.has || isHub && hub == nil {
+		t.release(m)
+		m.has, m.row = has, t.place(n)
+		clear(t.row(m))
+		delete(t.hubs, v)
+		if hub = nil; isHub {
+			hub = make([]float64, n*(out+1))
+			t.hubs[v] = hub
+		}
 	}
-	t, k, l := g.kinds, atSource, atTarget
-	if few == target {
-		k, l = l, k
+	row, w := t.row(m), &g.work[0]
+	for some := range slices.Chunk(near[m.summed:], prefetchedRows) {
+		if g.rows.whole != nil && len(some) > 1 {
+			for _, x := range some {
+				t.ids = append(t.ids[:0], x.node)
+				kernel.Prefetch(g.rows.whole, t.ids, int(x.mean)*out, out)
+			}
+		}
+		for _, x := range some {
+			message := g.rows.row(x.node, &w.row)[int(x.mean)*out:][:out]
+			i := bits.OnesCount32(has & (1<<x.mean - 1))
+			if hub == nil {
+				kernel.Axpy(row[i*out:(i+1)*out], x.weight, message)
+				t.setTotal(row, i, n, t.total(row, i, n)+float64(x.weight))
+				continue
+			}
+			for j, y := range message {
+				hub[i*out+j] += float64(x.weight) * float64(y) // the product is exact, so fused or not is the same
+			}
+			hub[n*out+i] += float64(x.weight)
+		}
 	}
-	again := t.change(k, few, many, weight) && t.change(l, many, few, weight)
-	if !again {
-		t.arena.Append(t.list(k, few), weighed{many, weight})
-		t.arena.Append(t.list(l, many), weighed{few, weight})
+	if hub != nil {
+		for j := range n * out {
+			row[j] = float32(hub[j])
+		}
+		for i := range n {
+			t.setTotal(row, i, n, hub[n*out+i])
+		}
 	}
-	return true
+	m.summed = int32(len(near))
 }
 
-// weightedMean sets dst to Σ w·x(u) / Σ w over v's neighbours in a mean. The sums are as
-// exact as those of hubs.
-func (g *Graph) weightedMean(dst []float32, v int32, near []weighed, w *workspace, x func(u int32) []float32) {
-	hidden := int32(-1)
-	switch v {
-	case g.kinds.hidden[0]:
-		hidden = g.kinds.hidden[1]
-	case g.kinds.hidden[1]:
-		hidden = g.kinds.hidden[0]
+func (t *kindMeans) setTotal(row []float32, i, n int, total float64) {
+	at := row[n*t.enc.width[1]+2*i:]
+	at[0] = float32(total)
+	at[1] = float32(total - float64(at[0]))
+}
+
+// place returns a row for a node with n means.
+func (t *kindMeans) place(n int) (row int32) {
+	if last := len(t.free[n]) - 1; last >= 0 {
+		row, t.free[n] = t.free[n][last], t.free[n][:last]
+		return row
 	}
+	t.table(n).Grow(1)
+	return int32(t.table(n).Len() - 1)
+}
+
+// addMeans adds to dst the mean messages of v, whose sums are settled.
+func (t *kindMeans) addMeans(dst []float32, g *Graph, v int32, w *workspace) {
+	m, out := t.settled(g, v), t.enc.width[1]
+	if m.has == 0 {
+		return
+	}
+	if t.hides(v) {
+		w.share = kernel.Resize(w.share, out)
+		for k := range t.enc.means {
+			t.mean(w.share, v, uint8(k), w, func(u int32) []float32 { return g.rows.row(u, &w.row)[k*out:][:out] })
+			kernel.Add(dst, w.share)
+		}
+		return
+	}
+	row, n := t.row(m), bits.OnesCount32(m.has)
+	for i := range n {
+		kernel.Axpy(dst, float32(1/t.total(row, i, n)), row[i*out:(i+1)*out])
+	}
+}
+
+// gather sets dst, of as many vectors as there are means, to v's means of x, whose vectors have
+// the given width. v's sums are settled.
+func (t *kindMeans) gather(dst []float32, v int32, width int, w *workspace, x func(u int32) []float32) {
+	m := t.nodes.At(v)
+	if near := t.lists.View(m.near); len(near) <= hubDegree && len(near) > 0 && !t.hides(v) {
+		clear(dst)
+		row, n := t.row(m), bits.OnesCount32(m.has)
+		for _, u := range near {
+			total := t.total(row, bits.OnesCount32(m.has&(1<<u.mean-1)), n)
+			kernel.Axpy(dst[int(u.mean)*width:][:width], float32(float64(u.weight)/total), x(u.node))
+		}
+		return
+	}
+	for k := range t.enc.means {
+		t.mean(dst[k*width:(k+1)*width], v, uint8(k), w, x)
+	}
+}
+
+// mean sets dst to v's mean k of x, from its list, but for a hidden neighbour.
+func (t *kindMeans) mean(dst []float32, v int32, k uint8, w *workspace, x func(u int32) []float32) {
+	var near []weighed
 	total := 0.0
-	for _, n := range near {
-		if n.node != hidden {
-			total += float64(n.weight)
+	for _, u := range t.near(v) {
+		if u.mean == k && (!t.hides(v) || !t.hides(u.node)) {
+			near = append(near, u)
+			total += float64(u.weight)
 		}
 	}
 	w.sum(dst, len(near), func(dst []float32, from, to int) {
-		for _, n := range near[from:to] {
-			if n.node != hidden {
-				kernel.Axpy(dst, float32(float64(n.weight)/total), x(n.node))
-			}
+		for _, u := range near[from:to] {
+			kernel.Axpy(dst, float32(float64(u.weight)/total), x(u.node))
 		}
 	})
 }
 
-// state declares the lists of n nodes. They are copied when it is called.
-func (t *kindLists) state(s *snapshot.Schema, n int) {
-	if t == nil {
-		return
-	}
-	for k := range t.lists {
-		var nodes []int32
-		var weights []float32
-		degrees := make([]int32, n)
-		if s.Saving() {
-			for v := range degrees {
-				for _, x := range t.of(k, int32(v)) {
-					nodes, weights = append(nodes, x.node), append(weights, x.weight)
-					degrees[v]++
-				}
-			}
+// hides reports whether v is an end of the hidden edge.
+func (t *kindMeans) hides(v int32) bool { return v == t.hidden[0] || v == t.hidden[1] }
+
+// WeighedEdge says what the edge from Source to Target is: it counts in mean AtSource of its
+// source and in mean AtTarget of its target, with a positive weight.
+type WeighedEdge struct {
+	Source, Target     int32
+	AtSource, AtTarget uint8
+	Weight             float32
+}
+
+// Weigh says what edges are, those of them that are there, one after the other. Said again of
+// the same means it changes the weight; of others, it is one more edge. [Graph.Unlink] and
+// [Graph.Remove] remove all of them. For each it takes time proportional to the smaller degree, and
+// where it changes a weight to both.
+func (g *Graph) Weigh(edges ...WeighedEdge) {
+	t := g.kinds
+	for i, e := range edges {
+		g.prefetchMeans(edges[i:])
+		few, many, k, l := e.Source, e.Target, e.AtSource, e.AtTarget
+		if g.Degree(few) > g.Degree(many) {
+			few, many, k, l = many, few, l, k
 		}
-		prefix := fmt.Sprintf("graph.mean.%d.", k)
-		degrees = snapshot.Array(s, prefix+"degrees", degrees, n)
-		m := s.Len(prefix+"nodes", len(nodes), math.MaxInt)
-		nodes = snapshot.Array(s, prefix+"nodes", nodes, m)
-		weights = snapshot.Array(s, prefix+"weights", weights, m)
-		s.Check(func() error { return t.restore(k, degrees, nodes, weights) })
+		if !slices.Contains(g.Neighbours(few), many) {
+			continue
+		}
+		if !t.change(few, many, k, e.Weight) || !t.change(many, few, l, e.Weight) {
+			t.lists.Append(&t.nodes.At(few).near, weighed{many, e.Weight, k})
+			t.lists.Append(&t.nodes.At(many).near, weighed{few, e.Weight, l})
+		}
 	}
 }
 
-func (t *kindLists) restore(k int, degrees, nodes []int32, weights []float32) error {
+// prefetchMeans brings what Weigh reads for the next edges into the cache.
+func (g *Graph) prefetchMeans(edges []WeighedEdge) {
+	const ahead = 8
+	t := g.kinds
+	if len(edges) > 2*ahead {
+		e := edges[2*ahead]
+		t.ids = append(t.ids[:0], e.Source, e.Target)
+		kernel.Prefetch(t.nodes, t.ids, 0, 1)
+	}
+	if len(edges) > ahead {
+		e := edges[ahead]
+		t.ends = t.lists.AppendEnd(t.lists.AppendEnd(t.ends[:0], t.nodes.At(e.Source).near), t.nodes.At(e.Target).near)
+		kernel.PrefetchLines(t.ends)
+	}
+}
+
+// state declares the lists of n nodes. They are copied when it is called; sums are not saved.
+func (t *kindMeans) state(s *snapshot.Schema, n int) {
+	if t == nil {
+		return
+	}
+	degrees := make([]int32, n)
+	var nodes []int32
+	var weights []float32
+	var means []uint8
+	if s.Saving() {
+		for v := range degrees {
+			near := t.near(int32(v))
+			degrees[v] = int32(len(near))
+			for _, x := range near {
+				nodes, weights, means = append(nodes, x.node), append(weights, x.weight), append(means, x.mean)
+			}
+		}
+	}
+	degrees = snapshot.Array(s, "graph.marks", degrees, n)
+	m := s.Len("graph.marks.nodes", len(nodes), math.MaxInt)
+	nodes = snapshot.Array(s, "graph.marks.nodes", nodes, m)
+	weights = snapshot.Array(s, "graph.marks.weights", weights, m)
+	means = snapshot.Array(s, "graph.marks.means", means, m)
+	s.Check(func() error { return t.restore(degrees, nodes, weights, means) })
+}
+
+func (t *kindMeans) restore(degrees, nodes []int32, weights []float32, means []uint8) error {
 	at := 0
 	for v, d := range degrees {
 		if d < 0 || int(d) > len(nodes)-at {
-			return notAGraph("node %d has %d neighbours in mean %d, there are %d more", v, d, k, len(nodes)-at)
+			return notAGraph("node %d has %d edges with kinds, there are %d more", v, d, len(nodes)-at)
 		}
 		for range d {
-			u, w := nodes[at], weights[at]
-			if uint(u) >= uint(len(degrees)) || !(w > 0) || math.IsInf(float64(w), 1) {
-				return notAGraph("node %d has the neighbour %d of weight %v in mean %d", v, u, w, k)
+			x := weighed{nodes[at], weights[at], means[at]}
+			if uint(x.node) >= uint(len(degrees)) || !(x.weight > 0) || math.IsInf(float64(x.weight), 1) || int(x.mean) >= t.enc.means {
+				return notAGraph("node %d has the neighbour %d of weight %v in mean %d", v, x.node, x.weight, x.mean)
 			}
-			t.arena.Append(t.list(k, int32(v)), weighed{u, w})
+			t.lists.Append(&t.nodes.At(int32(v)).near, x)
 			at++
 		}
 	}
 	if at < len(nodes) {
-		return notAGraph("mean %d has %d neighbours of no node", k, len(nodes)-at)
+		return notAGraph("%d edges with kinds are of no node", len(nodes)-at)
 	}
 	return nil
 }

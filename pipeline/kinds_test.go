@@ -230,14 +230,21 @@ func TestKindsInAnyForm(t *testing.T) {
 			t.Errorf("%s: served %s, want %s", name, got, want)
 		}
 	}
+	e := pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 4})
+	e.Step(&event.Window{Nodes: whole})
+	supposed, _, reason, detail := e.Suppose(&probe)
+	if reason != "" {
+		t.Fatalf("%s: %s", reason, detail)
+	}
+	if out := e.Step(&event.Window{Number: 1, Nodes: []event.Node{probe}}); !slices.Equal(supposed.Probabilities, out.Predictions[0].Probabilities) {
+		t.Errorf("supposed %v, served %v", supposed.Probabilities, out.Predictions[0].Probabilities)
+	}
 	if got := served(plain, other); got == want {
 		t.Error("weights do not matter")
 	}
 	unknown := probe
 	unknown.ID, unknown.Marks = event.ID{Str: "unknown"}, []event.Mark{{Kind: "lent"}, {}, {Kind: "tells"}}
-	e := pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 4})
-	e.Step(&event.Window{Nodes: whole})
-	if out := e.Step(&event.Window{Number: 1, Nodes: []event.Node{unknown}}); out.Counts.KindsUnknown != 2 || out.Counts.Edges != 3 {
+	if out := e.Step(&event.Window{Number: 2, Nodes: []event.Node{unknown}}); out.Counts.KindsUnknown != 2 || out.Counts.Edges != 3 {
 		t.Errorf("%d edges of unknown kinds and %d edges, want 2 and 3", out.Counts.KindsUnknown, out.Counts.Edges)
 	}
 }

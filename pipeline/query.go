@@ -130,9 +130,6 @@ type Supposed struct {
 // reason and detail explain that; if the node is in the graph already, s is nil and known
 // is true.
 func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason event.Reason, detail string) {
-	if e.model.Kinds != nil {
-		return nil, false, event.ImpossibleCommand, "the model tells kinds of edges apart, which a question cannot name yet"
-	}
 	x, reason, detail := e.nodes.Try(node)
 	if reason != "" {
 		return nil, false, reason, detail
@@ -153,7 +150,7 @@ func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason even
 		}
 	}
 	z := make([]float32, e.model.Prior.Dim)
-	e.nodes.Graph.EmbedArrival(e.model.Normalizer.Apply(gnn.Vector{}, x), near, z)
+	e.nodes.Graph.EmbedArrival(e.model.Normalizer.Apply(gnn.Vector{}, x), near, e.nodes.Supposed(node), z)
 	seen := make(map[int32]bool, len(near))
 	distinct := near[:0]
 	for _, u := range near {

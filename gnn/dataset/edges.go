@@ -3,7 +3,6 @@ package dataset
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,8 +64,8 @@ func (e *edgeTable) mark(fields []string) error {
 		return fields[column]
 	}
 	w, err := strconv.ParseFloat(cmp.Or(field(e.weight), "1"), 32)
-	if err != nil || !(w > 0) || math.IsInf(w, 1) || float32(w) == 0 {
-		return fmt.Errorf("column weight: %.40q: want a positive number, or nothing for 1", field(e.weight))
+	if err != nil || !(w >= leastWeight && w <= largestWeight) {
+		return fmt.Errorf("column weight: %.40q: want a positive number from %g to %g, or nothing for 1", field(e.weight), leastWeight, largestWeight)
 	}
 	directed, err := strconv.ParseBool(cmp.Or(field(e.directed), "false"))
 	if err != nil {
@@ -90,6 +89,9 @@ func (e *edgeTable) mark(fields []string) error {
 	e.marks = append(e.marks, Mark{Kind: uint8(k), Weight: float32(w)})
 	return e.memory.claim(markBytes)
 }
+
+// Bounds of a weight, as those of events.
+const leastWeight, largestWeight = 1e-9, 1e9
 
 const (
 	maxKind   = 256 // bytes in the name of a kind

@@ -71,8 +71,11 @@ func (a *Arena[T]) View(l List) []T {
 	return a.segments[l.at.segment][l.at.offset:][:l.len:l.len]
 }
 
-// elements returns the elements, to be written to.
-func (a *Arena[T]) elements(l *List) []T {
+// Edit is View for elements that are to be written to.
+func (a *Arena[T]) Edit(l List) []T {
+	if l.len == 0 {
+		return nil
+	}
 	return a.segments[l.at.segment][l.at.offset:][:l.len]
 }
 
@@ -101,7 +104,7 @@ func (a *Arena[T]) Set(l *List, x []T) {
 	}
 	l.len = int32(len(x))
 	if len(x) > 0 {
-		copy(a.elements(l), x)
+		copy(a.Edit(*l), x)
 	}
 }
 
@@ -118,14 +121,14 @@ func (a *Arena[T]) Clear(l *List) {
 // has after Remove.
 func (a *Arena[T]) Insert(l *List, i int, x T) {
 	l.len++
-	list := a.elements(l)
+	list := a.Edit(*l)
 	copy(list[i+1:], list[i:])
 	list[i] = x
 }
 
 // Remove takes out the i-th element. The list stays in its block.
 func (a *Arena[T]) Remove(l *List, i int) {
-	list := a.elements(l)
+	list := a.Edit(*l)
 	copy(list[i:], list[i+1:])
 	l.len--
 }
@@ -136,7 +139,7 @@ func (a *Arena[T]) RemoveLast(l *List) { l.len-- }
 // Retain takes out the elements that stays is false for, and moves a list that
 // has become short to a smaller block.
 func (a *Arena[T]) Retain(l *List, stays func(T) bool) {
-	list := a.elements(l)
+	list := a.Edit(*l)
 	n := 0
 	for _, x := range list {
 		if stays(x) {
@@ -176,7 +179,7 @@ func (a *Arena[T]) grow(l *List, n int) {
 		panic("kernel: a list is too long")
 	}
 	larger := List{at: a.block(class), len: l.len, cap: 1 << class}
-	copy(a.elements(&larger), a.View(*l))
+	copy(a.Edit(larger), a.View(*l))
 	a.Clear(l)
 	*l = larger
 }

@@ -196,6 +196,12 @@ func (n *Node) To(i int) Edge {
 	return e
 }
 
+// Bounds of an edge's weight, as far apart as sums of some of them in float32 allow.
+const (
+	LeastWeight   = 1e-9
+	LargestWeight = 1e9
+)
+
 // Edge is an edge that an event adds or removes. Its direction matters to models that tell
 // kinds of edges apart alone.
 type Edge struct {

@@ -172,7 +172,6 @@ func (n *Nodes) withdraw(out *event.Outcome) {
 		degree, fresh := n.Surroundings(v)
 		d.waiting.Put(id, Left{Number: v, Degree: int32(degree), Fresh: int32(fresh)})
 	}
-	n.kinds.leave(n, d.leaving)
 	for _, f := range n.followers {
 		f.Leaving(d.leaving)
 	}
@@ -186,6 +185,7 @@ func (n *Nodes) withdraw(out *event.Outcome) {
 			ids[n.index.ids.at(v)] = true
 		}
 		out.Counts.EdgesRemoved += n.waiting.leave(gone, func(id event.ID) bool { return ids[id] })
+		n.kinds.leave(func(id event.ID) bool { return ids[id] })
 	}
 	for _, v := range d.leaving {
 		if l := d.waiting.Get(n.index.ids.at(v)); l == nil || l.Number != v {

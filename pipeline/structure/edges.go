@@ -76,12 +76,11 @@ func (n *Nodes) disconnect(out *event.Outcome) {
 // list being filtered once. It returns how many waited.
 func (n *Nodes) disconnectWaiting() (edges int) {
 	r := &n.removals
-	n.kinds.drop(func(e event.Edge) bool { _, removed := r.last[endsOf(e.Source, e.Target)]; return removed })
 	// The nodes for which edges wait may have arrived in this window.
 	var missing []event.ID // each once
 	others := make(map[event.ID]map[event.ID]bool)
 	note := func(id, other event.ID) {
-		if n.waiting.queue.Get(id) == nil {
+		if n.waiting.queue.Get(id) == nil && !n.kinds.waits(id) {
 			return
 		}
 		if others[id] == nil {
@@ -100,6 +99,7 @@ func (n *Nodes) disconnectWaiting() (edges int) {
 			}
 			return others[id][other]
 		}
+		n.kinds.drop(id, func(e event.Edge) bool { return others[id][e.Source] || others[id][e.Target] })
 		edges += n.waiting.remove(id, func(v int32) bool { return removes(n.index.ids.at(v)) }, removes)
 	}
 	return edges

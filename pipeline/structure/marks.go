@@ -17,11 +17,14 @@ import (
 // nil.
 type marks struct {
 	kinds  gnn.EdgeKinds
-	window []event.Edge // of the current window, in canonical order
-	// waiting has the edges to mark by a node that has not come, the source if neither end
-	// has. There are at most bound; the oldest are dropped to make room.
+	window []event.Edge      // of the current window, in canonical order
+	known  []gnn.WeighedEdge // those of them whose ends have come
+	// waiting has the edges to mark by a node that has not come, the lower one if neither end
+	// has: so those of one pair of nodes stay in order. There are at most bound, with ids of
+	// waitingEdgeBytes on average; the oldest are dropped to make room.
 	waiting *store.Queue[event.ID, []event.Edge]
 	edges   int
+	bytes   int
 	bound   int
 }
 
@@ -40,16 +43,20 @@ func (m *marks) note(node *event.Node, k int) {
 }
 
 func (m *marks) noteEdge(e event.Edge) {
-	if m == nil || e.Source == e.Target {
-		return
+	if m != nil && e.Source != e.Target {
+		m.window = append(m.window, written(e))
 	}
+}
+
+// written returns an edge with all that may be left out, from its source to its target.
+func written(e event.Edge) event.Edge {
 	if e.In {
 		e.Source, e.Target, e.In = e.Target, e.Source, false
 	}
 	if e.Weight == 0 {
 		e.Weight = 1
 	}
-	m.window = append(m.window, e)
+	return e
 }
 
 // mark marks the edges of the window.
@@ -60,7 +67,7 @@ func (n *Nodes) mark(out *event.Outcome) {
 	}
 	for _, x := range n.arrivals.accepted {
 		waited, _ := m.waiting.Remove(x.Node.ID)
-		m.edges -= len(waited)
+		m.count(waited, -1)
 		for _, e := range waited {
 			n.markEdge(e)
 		}
@@ -68,19 +75,18 @@ func (n *Nodes) mark(out *event.Outcome) {
 	for _, e := range m.window {
 		if _, _, known := m.kinds.Of(e.Kind); !known {
 			out.Counts.KindsUnknown++
-			e.Kind = ""
 		}
 		n.markEdge(e)
 	}
+	n.Graph.Weigh(m.known...)
 	clear(m.window)
-	m.window = m.window[:0]
+	m.window, m.known = m.window[:0], m.known[:0]
 }
 
-// markEdge marks an edge, or has it wait for an end. An edge of no kind that the model has
-// is left unmarked: it is in the graph, and no encoder hears it.
+// markEdge marks an edge, or has it wait for an end.
 func (n *Nodes) markEdge(e event.Edge) {
 	m := n.kinds
-	atSource, atTarget, known := m.kinds.Of(e.Kind)
+	edge, known := m.heard(e)
 	if !known {
 		return
 	}
@@ -88,12 +94,57 @@ func (n *Nodes) markEdge(e event.Edge) {
 	v, hasTarget := n.index.number(e.Target)
 	switch {
 	case hasSource && hasTarget:
-		n.Graph.Weigh(u, v, atSource, atTarget, e.Weight)
+		edge.Source, edge.Target = u, v
+		m.known = append(m.known, edge)
 	case hasSource:
 		m.wait(e.Target, e)
-	default:
+	case hasTarget:
 		m.wait(e.Source, e)
+	default:
+		m.wait(endsOf(e.Source, e.Target).a, e)
 	}
+}
+
+// heard returns in which means an edge counts, and its weight. An edge of a kind that the model
+// does not have counts as one without a kind; if it has none of these either, the edge is in
+// the graph, and no encoder hears it.
+func (m *marks) heard(e event.Edge) (edge gnn.WeighedEdge, known bool) {
+	atSource, atTarget, known := m.kinds.Of(e.Kind)
+	if !known {
+		atSource, atTarget, known = m.kinds.Of("")
+	}
+	return gnn.WeighedEdge{AtSource: uint8(atSource), AtTarget: uint8(atTarget), Weight: e.Weight}, known
+}
+
+// Supposed returns what the edges of a node would be that arrived now, with the number
+// that it would get in [gnn.Graph.EmbedArrival].
+func (n *Nodes) Supposed(node *event.Node) (edges []gnn.WeighedEdge) {
+	if n.kinds == nil {
+		return nil
+	}
+	var all []event.Edge
+	if waiting := n.kinds.waiting.Get(node.ID); waiting != nil {
+		all = append(all, *waiting...)
+	}
+	for k := range node.Neighbours {
+		all = append(all, written(node.To(k)))
+	}
+	number := func(id event.ID) (int32, bool) {
+		if id == node.ID {
+			return int32(n.Graph.Len()), true
+		}
+		return n.index.number(id)
+	}
+	for _, e := range all {
+		edge, heard := n.kinds.heard(e)
+		u, hasSource := number(e.Source)
+		v, hasTarget := number(e.Target)
+		if heard && hasSource && hasTarget && u != v {
+			edge.Source, edge.Target = u, v
+			edges = append(edges, edge)
+		}
+	}
+	return edges
 }
 
 func (m *marks) wait(id event.ID, e event.Edge) {
@@ -101,50 +152,59 @@ func (m *marks) wait(id event.ID, e event.Edge) {
 		m.waiting.Put(id.Clone(), nil)
 	}
 	// Kinds are few and live with the model; ids may be parts of a window's memory.
+	name := ""
 	for _, kind := range m.kinds {
 		if kind.Name == e.Kind {
-			e.Kind = kind.Name
+			name = kind.Name
 		}
 	}
+	e.Kind = name
 	e.Source, e.Target = e.Source.Clone(), e.Target.Clone()
 	list := m.waiting.Edit(id)
-	*list = append((*list)[:len(*list):len(*list)], e)
-	for m.edges++; m.edges > m.bound; {
+	*list = append(*list, e)
+	m.count((*list)[len(*list)-1:], 1)
+	for m.edges > m.bound || m.bytes > waitingEdgeBytes*m.bound {
 		_, dropped := m.waiting.RemoveOldest()
-		m.edges -= len(dropped)
+		m.count(dropped, -1)
 	}
 }
 
-// drop drops waiting edges. It takes time proportional to all of them.
-func (m *marks) drop(goes func(event.Edge) bool) {
+// count counts edges as waiting, or with sign -1 as gone.
+func (m *marks) count(edges []event.Edge, sign int) {
+	m.edges += sign * len(edges)
+	for _, e := range edges {
+		m.bytes += sign * (len(e.Source.Str) + len(e.Target.Str))
+	}
+}
+
+// waits reports whether edges wait for a node.
+func (m *marks) waits(id event.ID) bool { return m != nil && m.waiting.Get(id) != nil }
+
+// drop drops edges that wait for a node.
+func (m *marks) drop(id event.ID, goes func(event.Edge) bool) {
+	if !m.waits(id) {
+		return
+	}
+	list := *m.waiting.Edit(id)
+	m.count(list, -1)
+	if left := without(list, goes); len(left) > 0 {
+		*m.waiting.Edit(id) = left
+		m.count(left, 1)
+	} else {
+		m.waiting.Remove(id)
+	}
+}
+
+// leave drops the waiting edges of nodes that leave. It takes time proportional to all waiting edges.
+func (m *marks) leave(gone func(event.ID) bool) {
 	if m == nil {
 		return
 	}
 	for slot := m.waiting.Oldest(); slot != none; {
 		entry := m.waiting.At(slot)
-		next := entry.Next
-		if left := without(entry.Value, goes); len(left) < len(entry.Value) {
-			m.edges -= len(entry.Value) - len(left)
-			if len(left) == 0 {
-				m.waiting.Remove(entry.Key)
-			} else {
-				m.waiting.Change(slot).Value = left
-			}
-		}
-		slot = next
+		slot = entry.Next
+		m.drop(entry.Key, func(e event.Edge) bool { return gone(e.Source) || gone(e.Target) })
 	}
-}
-
-// leave drops the waiting edges of nodes that leave.
-func (m *marks) leave(n *Nodes, nodes []int32) {
-	if m == nil {
-		return
-	}
-	ids := make(map[event.ID]bool, len(nodes))
-	for _, v := range nodes {
-		ids[n.index.ids.at(v)] = true
-	}
-	m.drop(func(e event.Edge) bool { return ids[e.Source] || ids[e.Target] })
 }
 
 // savedMark is an edge that waits, in a snapshot.

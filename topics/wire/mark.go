@@ -20,8 +20,8 @@ func readMark(m *event.Mark, key []byte, v value) (known bool, err error) {
 	case "kind":
 		m.Kind, err = v.text(maxKind)
 	case "weight":
-		if m.Weight, err = v.number(); err == nil && (!(m.Weight > 0) || math.IsInf(float64(m.Weight), 1)) {
-			err = refusef(event.Undecodable, "the weight %v of an edge: a positive number is needed", m.Weight)
+		if m.Weight, err = v.number(); err == nil && !(m.Weight >= event.LeastWeight && m.Weight <= event.LargestWeight) {
+			err = refusef(event.Undecodable, "the weight %v of an edge: a positive number from %g to %g is needed", m.Weight, event.LeastWeight, event.LargestWeight)
 		}
 	default:
 		return false, nil
