@@ -916,7 +916,7 @@ func loseNothing(c *Client) { c.client.Transport = &c.transport }
 // refuses to go on. After a Restart a reader finds that the transaction is committed.
 func testLostAnswers(t *testing.T, c *Client) {
 	name := topic(t, c, 1)
-	p := producer(t, c, ProducerConfig{TransactionalID: name, RetryFor: 200 * time.Millisecond})
+	p := producer(t, c, ProducerConfig{TransactionalID: name, RetryFor: 2 * time.Second})
 	commit(t, p, Record{Topic: name, Value: []byte("a")})
 	loseAnswers(c, isEndTxn)
 	err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("b")}}, "", nil)
