@@ -7,7 +7,10 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/gvbll/gvbll/gnn"
 )
 
 // readNPZ reads numpy's archive of arrays of one of these layouts. r has the given size
@@ -19,7 +22,7 @@ import (
 // Labels count classes from 0; -1 or nan is none. Optional are node_year or time, n
 // numbers; node_ids, n integers or texts; and a split: train_mask, val_mask and
 // test_mask, or with an s at the end, n booleans each, or n for each of several splits.
-// Other arrays are ignored.
+// Other arrays are ignored. For kinds of edges, see marks.
 func readNPZ(r io.ReaderAt, size int64, name string) (*Dataset, error) {
 	archive, err := zip.NewReader(r, size)
 	if err != nil {
@@ -34,7 +37,7 @@ func readNPZ(r io.ReaderAt, size int64, name string) (*Dataset, error) {
 	if at < 0 {
 		return nil, errors.New("neither edge_index (with x and y) nor edges (with node_features and node_labels) is there: save x, edge_index and y (docs/datasets.md)")
 	}
-	for _, read := range []func(npz, *Dataset) error{layouts[at].graph, layouts[at].labels, npz.times, npz.ids, npz.masks} {
+	for _, read := range []func(npz, *Dataset) error{layouts[at].graph, layouts[at].labels, npz.marks, npz.times, npz.ids, npz.masks} {
 		if err := read(z, d); err != nil {
 			return nil, err
 		}
@@ -75,13 +78,13 @@ func (z npz) open(name string) (*array, error) {
 	return a, err
 }
 
-// perNode returns an error unless an array has an entry for each of n nodes, in the shape
+// perNode returns an error unless an array has an entry for each of n nodes, or edges, in the shape
 // [n] or [n 1].
 func (a *array) perNode(n int) error {
 	if slices.Equal(a.shape, []int{n}) || slices.Equal(a.shape, []int{n, 1}) {
 		return nil
 	}
-	return fmt.Errorf("%s has shape %v, want [%d], one for each node", a.name, a.shape, n)
+	return fmt.Errorf("%s has shape %v, want [%d], one for each node or edge", a.name, a.shape, n)
 }
 
 // eachNode calls each with the number of every node in an array.
@@ -121,6 +124,65 @@ func labels(name string) func(npz, *Dataset) error {
 		d.Classes = numbered(d.Labels)
 		return err
 	}
+}
+
+// marks reads the kinds and weights of edges, edge_type and edge_weight, if one of them is
+// there. Types count from 0. One is undirected if all its edges come in both directions, as
+// PyTorch Geometric has them, and else directed. Edges without types are undirected.
+func (z npz) marks(d *Dataset) error {
+	typed, weighted := z.has("edge_type"), z.has("edge_weight")
+	if !typed && !weighted {
+		return nil
+	}
+	if err := z.memory.claim(markBytes * len(d.Edges)); err != nil {
+		return err
+	}
+	d.Kinds, d.Marks = gnn.EdgeKinds{{}}, make([]Mark, len(d.Edges))
+	for e := range d.Marks {
+		d.Marks[e].Weight = 1
+	}
+	if typed {
+		e, most := 0, 0
+		if err := z.eachNode("edge_type", len(d.Edges), func(x float64) error {
+			kind, err := whole(x, 0, gnn.MaxMeans-1)
+			d.Marks[e].Kind, most = uint8(kind), max(most, kind)
+			e++
+			return err
+		}); err != nil {
+			return err
+		}
+		there := make(map[[3]int32]bool, len(d.Edges))
+		if err := z.memory.claim(32 * len(d.Edges)); err != nil {
+			return err
+		}
+		for e, ends := range d.Edges {
+			there[[3]int32{ends[0], ends[1], int32(d.Marks[e].Kind)}] = true
+		}
+		d.Kinds = make(gnn.EdgeKinds, most+1)
+		for k := range d.Kinds {
+			d.Kinds[k].Name = strconv.Itoa(k)
+		}
+		for e, ends := range d.Edges {
+			if k := d.Marks[e].Kind; !there[[3]int32{ends[1], ends[0], int32(k)}] {
+				d.Kinds[k].Directed = true
+			}
+		}
+		if d.Kinds.Means() > gnn.MaxMeans {
+			return fmt.Errorf("edge_type: more than %d kinds of edges, a directed one counted twice", gnn.MaxMeans)
+		}
+	}
+	if !weighted {
+		return nil
+	}
+	e := 0
+	return z.eachNode("edge_weight", len(d.Edges), func(w float64) error {
+		if !(w >= leastWeight && w <= largestWeight) {
+			return fmt.Errorf("%v: want a positive number from %g to %g", w, leastWeight, largestWeight)
+		}
+		d.Marks[e].Weight = float32(w)
+		e++
+		return nil
+	})
 }
 
 // times reads the nodes' times, if they are there.

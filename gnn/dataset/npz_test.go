@@ -102,6 +102,35 @@ func TestOpenNPZIDs(t *testing.T) {
 	}
 }
 
+// TestOpenNPZKinds: a type of edges that come in both directions is undirected, and another
+// directed. Weights alone are of edges without a kind.
+func TestOpenNPZKinds(t *testing.T) {
+	open := func(more map[string]any) (*Dataset, error) {
+		arrays := map[string]any{"x": array2("<f4", 3, 1, false, floats(1, 2, 3)), "edge_index": array2("|u1", 2, 3, false, "\x00\x01\x01\x01\x00\x02"), "y": []int64{0, 1, 0}}
+		maps.Copy(arrays, more)
+		return openArchive(t, archive(t, arrays))
+	}
+	for name, c := range map[string]struct {
+		more  map[string]any
+		kinds gnn.EdgeKinds
+		marks []Mark
+	}{
+		"types":   {map[string]any{"edge_type": []int64{0, 0, 1}}, gnn.EdgeKinds{{Name: "0"}, {Name: "1", Directed: true}}, []Mark{{0, 1}, {0, 1}, {1, 1}}},
+		"weights": {map[string]any{"edge_weight": []float64{.5, 2, 3}}, gnn.EdgeKinds{{}}, []Mark{{0, .5}, {0, 2}, {0, 3}}},
+		"both":    {map[string]any{"edge_type": []int64{1, 1, 0}, "edge_weight": []float64{4, 4, 3}}, gnn.EdgeKinds{{Name: "0", Directed: true}, {Name: "1"}}, []Mark{{1, 4}, {1, 4}, {0, 3}}},
+	} {
+		got, err := open(c.more)
+		if err != nil || cmp.Diff(c.kinds, got.Kinds) != "" || cmp.Diff(c.marks, got.Marks) != "" {
+			t.Errorf("%s: error %v, %+v", name, err, got)
+		}
+	}
+	for _, bad := range []map[string]any{{"edge_type": []int64{0, 0}}, {"edge_type": []int64{0, 0, -1}}, {"edge_type": []int64{0, 99, 0}}, {"edge_weight": []float64{1, 0, 1}}, {"edge_weight": []float64{1, math.NaN(), 1}}} {
+		if _, err := open(bad); err == nil {
+			t.Errorf("%v is taken", bad)
+		}
+	}
+}
+
 // TestOpenNPZIntegers: integers of every width, in both orders of bytes and of rows and
 // columns, are read, of more numbers than are decoded at once.
 func TestOpenNPZIntegers(t *testing.T) {
