@@ -66,6 +66,7 @@ var advice = []struct {
 	{"Predictions, before any label", [][2]string{
 		{"gvbll_predictions_total", "Rate 0 while nodes arrive: `GvbllCommitsStopped`, `GvbllNoOwner`."},
 		{"gvbll_revisions_total", "At the limit of `--rescore` in every window: nodes wait to be predicted again. Raise `--rescore-limit`, or `after=N`."},
+		{"gvbll_acts_total", "Its increase over an hour is the capacity that is used. Below `--act capacity=`: fewer nodes arrive, or without a time. 0 with `cost=`: no probability is high enough."},
 		{"gvbll_predicted_classes_total", "One class takes over: `GvbllPredictionsShifted`."},
 		{"gvbll_prediction_confidence", "All low: arrivals are unlike the training data. All high while accuracy falls: confidences cannot be trusted; forget faster with a lower `--lambda`."},
 		{"gvbll_uncertainty_nats_total", "Epistemic rises: the posterior knows too little here, and labels would help. Aleatoric rises: the data is ambiguous."},

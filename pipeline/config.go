@@ -91,6 +91,8 @@ type Config struct {
 	Fallback float64
 	// Coverage adds a set of classes to every prediction. The zero value adds none.
 	Coverage serve.Coverage
+	// Act says on which predictions to act, as [serve.ParseActing] reads it. "" says nothing.
+	Act string
 	// Unwatched disables the drift detectors. Predictions do not depend on them.
 	Unwatched bool
 	// Rescore says when a served node is predicted again. The zero value means never.
@@ -165,6 +167,9 @@ func (c Config) WithDefaults() (Config, error) {
 	}
 	if math.IsNaN(c.Fallback) {
 		problems = append(problems, errors.New("fallback NaN: give a number of nats such as 20, or a negative one for none"))
+	}
+	if _, err := serve.ParseActing(c.Act); err != nil {
+		problems = append(problems, fmt.Errorf("act %w", err))
 	}
 	return c, errors.Join(append(problems, c.Update.Validate(), c.Coverage.Validate())...)
 }

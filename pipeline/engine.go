@@ -93,6 +93,13 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		}
 		e.observers = append(e.observers, s)
 	}
+	if cfg.Act != "" {
+		a, err := serve.NewActor(cfg.Act, m)
+		if err != nil {
+			return nil, err
+		}
+		e.observers = append(e.observers, a)
+	}
 	if cfg.Rescore.On() {
 		r := serve.NewRescorer(cfg.Rescore, e.predictor, e.scorer)
 		e.observers = append(e.observers, r)

@@ -119,6 +119,11 @@ var settings = []setting{
 	integer("learn-lag", func(c *Config) *int { return &c.LearnLag }),
 	integer("shards", func(c *Config) *int { return &c.Shards }),
 	{
+		name: "act", quoted: true, absent: true,
+		get: func(c *Config) string { return c.Act },
+		set: func(c *Config, text string) error { c.Act = text; return nil },
+	},
+	{
 		name: "map", quoted: true, absent: true,
 		get: func(c *Config) string { return c.Map },
 		set: func(c *Config, text string) error { c.Map = text; return nil },

@@ -53,6 +53,9 @@ func TestSettingsHoldEveryField(t *testing.T) {
 		switch v.Kind() {
 		case reflect.String:
 			v.SetString(pipeline.HeadPaper)
+			if path == "Act" {
+				v.SetString("class=a,cost=2:1")
+			}
 		case reflect.Bool:
 			v.SetBool(!v.Bool())
 		case reflect.Int, reflect.Int64:

@@ -56,7 +56,7 @@ func TestTensorsAreDocumented(t *testing.T) {
 	accounts := accountModel(t, rand.New(rand.NewPCG(1, 1)))
 	for _, seed := range []uint64{0, 1, poolSeeds, poolSeeds + 1} {
 		_, m, cfg, l := lived(t, seed, 0)
-		cfg.Rescore = pipeline.Rescoring{After: 1}
+		cfg.Rescore, cfg.Act = pipeline.Rescoring{After: 1}, "class=b,capacity=3/s"
 		cfg.PendingMemory, cfg.Blocks = 1, pipelinetest.NewMemoryBlocks()
 		e := pipelinetest.NewEngine(t, m, cfg)
 		var windows []*event.Window

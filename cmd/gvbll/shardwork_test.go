@@ -226,6 +226,7 @@ func testShardsRefuse(t *testing.T, sh *shell) {
 		"rebase":  {[]string{"--model", good, "--rebase"}, "--rebase: no effect on the graph gvbll of 2 shards"},
 		"labels":  {[]string{"--model", good, "--labels", "last"}, "--labels last: the graph gvbll has 2 shards, in which the first label of a node stands"},
 		"base":    {[]string{"--model", good, "--state-dir", dir, "--base", dir}, "--base: the graph gvbll has 2 shards, which have no bases"},
+		"act":     {[]string{"--model", good, "--act", "class=x,cost=2:1"}, "leave --act out"},
 		"rescore": {[]string{"--model", good, "--rescore", "after=1"}, "leave --rescore out"},
 	} {
 		code, _, errs := sh.command(append([]string{"work", "--http", "127.0.0.1:0"}, c.args...)...)

@@ -246,6 +246,7 @@ type Prediction struct {
 	Model            string   // id of the model file
 	Revision         int32    // 0 for the first prediction of the node, then 1, 2, …
 	Set              *Set     // nil unless sets are configured
+	Act              *bool    // whether to act on it, shared and not changed; nil unless that is configured, and of revisions
 }
 
 // Set is a set of classes that holds the label with a given probability.

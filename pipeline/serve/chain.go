@@ -26,6 +26,9 @@ func (c *Chain) Extend(out *event.Outcome) {
 		b = appendFloats(b, p.Probabilities...)
 		b = appendFloats(b, p.Total, p.Aleatoric, p.Epistemic)
 		b = appendSet(b, p.Set)
+		if p.Act != nil && *p.Act {
+			b = append(b, 'a')
+		}
 	}
 	for i := range out.Revisions {
 		p := &out.Revisions[i]

@@ -712,6 +712,16 @@ func TestPrediction(t *testing.T) {
 			t.Errorf("the JSON is read as %+v (%v), want %+v", got, err, p)
 		}
 	}
+	for _, act := range []bool{true, false} {
+		p := samplePrediction()
+		p.Act = &act
+		for _, b := range [][]byte{AppendPrediction(nil, &p), AppendPredictionJSON(nil, &p)} {
+			var got event.Prediction
+			if err := DecodePrediction(b, &got); err != nil || got.Act == nil || *got.Act != act {
+				t.Errorf("%q is read as %+v (%v)", b, got, err)
+			}
+		}
+	}
 	for name, value := range map[string][]byte{
 		"abstain without a reason": pack(t, fields{"node": 1, "set": []string{}, "abstain": true}),
 		"reason without abstain":   pack(t, fields{"node": 1, "abstain_reason": "large-set"}),

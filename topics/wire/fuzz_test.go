@@ -203,6 +203,9 @@ func FuzzLabel(f *testing.F) {
 func FuzzPrediction(f *testing.F) {
 	f.Add(AppendPrediction(nil, &event.Prediction{Node: event.ID{Num: 3}, Class: "a", Probabilities: []float32{.5, .5}, Model: "m"}))
 	f.Add(AppendPrediction(nil, &event.Prediction{Set: &event.Set{Classes: []string{"a", "b"}, Coverage: .9, Abstain: "large-set"}}))
+	act := true
+	f.Add(AppendPrediction(nil, &event.Prediction{Act: &act}))
+	f.Add(AppendPredictionJSON(nil, &event.Prediction{Node: event.ID{Str: "b"}, Act: &act}))
 	f.Add(AppendPredictionJSON(nil, &event.Prediction{Node: event.ID{Str: "a"}, Probabilities: []float32{.1}, Classes: []string{"b"}, Set: &event.Set{Coverage: .9}, Revision: 1}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var p, again event.Prediction

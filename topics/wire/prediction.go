@@ -18,6 +18,9 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	if p.Revision != 0 {
 		fields++
 	}
+	if p.Act != nil {
+		fields++
+	}
 	if s := p.Set; s != nil {
 		fields += 3
 		if s.Abstain != "" {
@@ -45,6 +48,10 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	o.textField("model", p.Model)
 	if p.Revision != 0 {
 		o.intField("revision", int64(p.Revision))
+	}
+	if p.Act != nil {
+		o.text("act")
+		o.boolean(*p.Act)
 	}
 	if s := p.Set; s != nil {
 		o.text("set")
@@ -111,6 +118,9 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 			if p.Revision, err = in.int32(); err == nil && p.Revision < 0 {
 				err = refusef(event.Undecodable, "revision %d", p.Revision)
 			}
+		case "act":
+			p.Act = new(bool)
+			*p.Act, err = in.boolean()
 		case "set":
 			setOf(p).Classes, err = in.classes(limits)
 		case "coverage":
@@ -202,6 +212,7 @@ type predictionJSON struct {
 	Time             int64             `json:"time"`
 	Model            string            `json:"model"`
 	Revision         int32             `json:"revision,omitempty"`
+	Act              *bool             `json:"act,omitempty"`
 	*setJSON
 }
 
@@ -281,7 +292,7 @@ func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
 		p.Class, p.ClassIndex, p.Confidence,
 		probabilitiesJSON{p.Classes, p.Probabilities},
 		p.Total, p.Aleatoric, p.Epistemic,
-		p.Window, p.PosteriorVersion, p.Time, p.Model, p.Revision,
+		p.Window, p.PosteriorVersion, p.Time, p.Model, p.Revision, p.Act,
 		setJSONOf(p.Set),
 	})
 }
@@ -305,7 +316,7 @@ func decodePredictionJSON(b []byte, p *event.Prediction) error {
 	*p = event.Prediction{
 		Class: f.Class, ClassIndex: f.ClassIndex, Confidence: f.Confidence, Probabilities: f.Probabilities.of, Classes: f.Probabilities.classes,
 		Total: f.Total, Aleatoric: f.Aleatoric, Epistemic: f.Epistemic,
-		Window: f.Window, PosteriorVersion: f.PosteriorVersion, Time: f.Time, Model: f.Model, Revision: f.Revision,
+		Window: f.Window, PosteriorVersion: f.PosteriorVersion, Time: f.Time, Model: f.Model, Revision: f.Revision, Act: f.Act,
 	}
 	if p.Node, err = members[0].id(Limits{}.withDefaults().MaxID); err != nil {
 		return err

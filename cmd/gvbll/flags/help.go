@@ -25,7 +25,7 @@ var groups = []kong.Group{
 	{Key: "http", Title: "HTTP:"},
 	{Key: "windows", Title: "Windows:"},
 	{Key: "state", Title: "State:"},
-	{Key: "sets", Title: "Sets of classes:"},
+	{Key: "sets", Title: "Sets of classes, and what to act on:"},
 	{Key: "revisions", Title: "Drift, and predicting again:"},
 	{Key: "paper", Title: "The paper's head (--head paper):"},
 	{Key: "update", Title: "Online update:"},

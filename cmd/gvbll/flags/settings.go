@@ -30,6 +30,16 @@ type Engine struct {
 	Lag
 }
 
+// actFlag says on which predictions to act.
+type actFlag string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *actFlag) UnmarshalText(text []byte) error {
+	*f = actFlag(text)
+	_, err := serve.ParseActing(string(text))
+	return err
+}
+
 // mapFlag is the text of a map, from a file.
 type mapFlag struct{ text string }
 
@@ -57,7 +67,7 @@ func OpenMap(path string) (*wire.Map, error) {
 
 // Lag says when labels are learned.
 type Lag struct {
-	LearnLag int `help:"Learn the labels of a window this many windows late: then they are learned on a thread of their own, beside the windows that follow. 1 is enough for that, and scores follow labels at once. What it gains and costs: docs/performance.md. 0 learns them before the next window." default:"0" group:"windows"`
+	LearnLag int `help:"Learn the labels of a window this many windows late: then they are learned on a thread of their own, beside the windows that follow. 1 is enough for that, and scores follow labels at once. What it gains and costs: docs/performance.md. 0 learns them before the next window." default:"0" group:"update"`
 }
 
 // Settings returns the engine's configuration. [ValidSettings] checks it.
@@ -66,7 +76,7 @@ func (f Engine) Settings() pipeline.Config {
 	return pipeline.Config{
 		Head: f.Head, Labels: labels, Update: f.Paper.Config(), Fallback: OrNone(f.Paper.Fallback),
 		Coverage: f.Sets.coverage(), Rescore: pipeline.Rescoring{After: f.Rescore.After, Confidence: f.Rescore.Confidence, Limit: f.RescoreLimit},
-		LearnLag: f.LearnLag, Run: beside, Map: f.Map.text, PartialUpdates: f.PartialUpdates,
+		LearnLag: f.LearnLag, Run: beside, Map: f.Map.text, Act: string(f.Sets.Act), PartialUpdates: f.PartialUpdates,
 	}
 }
 
@@ -135,10 +145,11 @@ type Paper struct {
 
 var paperFlagNames = []string{"lambda", "eta", "beta", "clip", "batch", "gradient", "fallback"}
 
-// Sets choose the sets of classes that predictions carry, and when to abstain.
+// Sets choose the sets of classes that predictions carry, when to abstain, and on what to act.
 type Sets struct {
 	Coverage coverageFlag `help:"Add a set of classes to every prediction that holds the right class with this probability, such as 0.9; 0 for no sets. With groups=class after a comma, each class has a threshold of its own." default:"0" placeholder:"0"`
 	Abstain  abstainFlag  `help:"Mark predictions to abstain from: confidence=P, those below this confidence; set-size=N, those with a larger set or an empty one. Such as confidence=0.3,set-size=4; none when left out." placeholder:"NAME=NUMBER,..."`
+	Act      actFlag      `help:"Say in every prediction whether to act on it. capacity=N/h: on the N most probable nodes of a class an hour of event time (or s, m, d), by a threshold that follows the stream. cost=MISSED:ACTED: where missing one costs more than acting in vain, p > 1/(1+MISSED/ACTED) (docs/transactions.md). Such as class=fraud,capacity=50/h or class=fraud,cost=100:1; nothing when left out." placeholder:"class=NAME,..."`
 }
 
 func (f Sets) coverage() pipeline.Coverage {

@@ -43,7 +43,15 @@ var tailHeader = fmt.Sprintf("%-16s %-14s %6s %6s %6s %7s  %s", "NODE", "CLASS",
 
 func tailLine(p *event.Prediction) string {
 	return fmt.Sprintf("%s %s %6.4f %6.4f %6.4f %7d%s%s",
-		column(p.Node.String(), 16), column(p.Class, 14), p.Confidence, p.Total, p.Epistemic, p.Window, again(p), setOf(p))
+		column(p.Node.String(), 16), column(p.Class, 14), p.Confidence, p.Total, p.Epistemic, p.Window, again(p), setOf(p)+act(p))
+}
+
+// act says that the prediction is to be acted on.
+func act(p *event.Prediction) string {
+	if p.Act == nil || !*p.Act {
+		return ""
+	}
+	return "  act"
 }
 
 // setOf returns the set of classes of a prediction, and why one should not act on it, "" if it has

@@ -1,0 +1,223 @@
+package serve
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+)
+
+// Acting says on which predictions to act: on the most probable ones of a class, as many as can be
+// acted on in a stretch of event time, or on those where it pays. The zero value acts on none.
+type Acting struct {
+	Class    string
+	Capacity float64 // nodes in a Per; 0 for a Ratio
+	Per      int64   // event time, milliseconds
+	// Ratio is what it costs to miss a node of the class, where acting on another node costs 1.
+	Ratio float64
+}
+
+var (
+	actingText = regexp.MustCompile(`^class=(.+),(?:capacity=([0-9.]+)/([smhd])|cost=([0-9.]+):([0-9.]+))$`)
+	actingPer  = map[string]int64{"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+)
+
+// ParseActing reads class=NAME,capacity=N/h (or s, m, d) and class=NAME,cost=MISSED:ACTED, and "" for
+// none.
+func ParseActing(text string) (a Acting, err error) {
+	if text == "" {
+		return a, nil
+	}
+	if m := actingText.FindStringSubmatch(text); m != nil {
+		a = Acting{Class: m[1], Per: actingPer[m[3]]}
+		if a.Per != 0 {
+			a.Capacity, err = strconv.ParseFloat(m[2], 64)
+		} else {
+			var missed, acted float64
+			if missed, err = strconv.ParseFloat(m[4], 64); err == nil {
+				acted, err = strconv.ParseFloat(m[5], 64)
+			}
+			a.Ratio = missed / acted
+		}
+	}
+	if err != nil || !(a.Capacity >= 1 && a.Capacity <= 1e9 || a.Ratio > 0 && a.Ratio <= 1e9) {
+		return Acting{}, fmt.Errorf("%.100q: give class=NAME,capacity=N/h (or s, m, d), or class=NAME,cost=MISSED:ACTED, such as class=fraud,capacity=50/h", text)
+	}
+	return a, nil
+}
+
+// Actor is the observer that says of every prediction whether to act on it. With a capacity K, it
+// acts on at most K nodes of each Per of event time, and on K of them if there are so many:
+// with K' of these left, and M arrivals to come until its end, on the next one if that is in the upper K'/M of
+// what was served. So the threshold follows the stream, and what was missed or spent early is made up
+// for until the end. M is the rate of arrivals times the time that is left. The rate and the
+// distribution are of this Per and those before, each counting half of the one after it.
+type Actor struct {
+	Acting
+	class int32
+	pace  pace
+	order []int32 // scratch
+}
+
+var _ Observer = (*Actor)(nil)
+
+// pace is the state of a capacity.
+type pace struct {
+	counts [actBins]float64 // of probabilities, by bin of odds
+	rows   float64          // their sum
+	span   float64          // the event time in which they came, without the part in this Per, milliseconds
+	credit float64          // of a bin that the threshold divides: the part of a node that was not acted on yet
+
+	last   [3]int64 // event times of the latest arrivals, the newest last
+	clock  int64    // event time, 0 before the first
+	from   int64    // where it began in this Per
+	acted  int64    // in this Per
+	behind int64    // arrivals in a row that were far behind the clock
+}
+
+// NewActor returns an actor that has seen no nodes. The model must have the class.
+func NewActor(text string, m *model.Model) (*Actor, error) {
+	cfg, err := ParseActing(text)
+	if err != nil {
+		return nil, err
+	}
+	class := slices.Index(m.Classes, cfg.Class)
+	if class < 0 {
+		return nil, fmt.Errorf("act class=%s: model %s has no such class: give one of %.200q", cfg.Class, m.ID, m.Classes)
+	}
+	return &Actor{Acting: cfg, class: int32(class)}, nil
+}
+
+// answers are what Prediction.Act points to.
+var answers = [2]bool{false, true}
+
+// Served decides for the window's arrivals, in the order of their event times.
+func (a *Actor) Served(x *Entered) {
+	list := x.Out.Predictions
+	a.order = a.order[:0]
+	for i := range list {
+		a.order = append(a.order, int32(i))
+	}
+	slices.SortStableFunc(a.order, func(i, j int32) int { return int(min(max(list[i].Time-list[j].Time, -1), 1)) })
+	for _, i := range a.order {
+		p := &list[i]
+		odds := float64(p.Probabilities[a.class]) / max(1-float64(p.Probabilities[a.class]), 0)
+		p.Act = &answers[0]
+		if a.Ratio > 0 && odds > 1/a.Ratio || a.Ratio == 0 && a.pace.take(odds, p.Time, a.Capacity, a.Per) {
+			p.Act = &answers[1]
+		}
+	}
+}
+
+// take decides for one arrival of a capacity.
+func (p *pace) take(odds float64, time int64, capacity float64, per int64) bool {
+	p.advance(time, per)
+	bin := actBin(odds)
+	left, arrivals := capacity-float64(p.acted), p.toCome(per)
+	above, i := 0.0, actBins-1
+	for wanted := float64(p.rows * (left / max(arrivals, left))); i >= bin; i-- {
+		if i == bin && left >= 1 {
+			// The threshold may divide a bin: then so many of its nodes are acted on.
+			p.credit += min(max((wanted-above)/max(p.counts[bin], 1), 0), 1)
+		}
+		above += p.counts[i]
+	}
+	p.counts[bin]++
+	p.rows++
+	if p.credit < 1 || left < 1 {
+		return false
+	}
+	p.credit--
+	p.acted++
+	return true
+}
+
+// toCome returns the number of arrivals that are expected until the end of this Per.
+func (p *pace) toCome(per int64) float64 {
+	elapsed := p.span + float64(p.clock-p.from)
+	if elapsed <= 0 {
+		return math.Inf(1) // nothing is known of the rate yet
+	}
+	return p.rows / elapsed * float64(per-p.clock%per)
+}
+
+// advance moves the clock by the time of an arrival, 0 for none. It is the median of three, so that
+// one clock that is wrong does not move it. It does not go back, unless a hundred arrivals in a
+// row are so far behind that it must have been wrong.
+func (p *pace) advance(time, per int64) {
+	if time <= 0 {
+		return
+	}
+	p.last = [3]int64{p.last[1], p.last[2], time}
+	now := max(min(p.last[0], p.last[1]), min(max(p.last[0], p.last[1]), time))
+	if now == 0 { // the first two
+		now = time
+	}
+	if p.behind++; now > p.clock-2*per {
+		p.behind = 0
+	}
+	if p.clock == 0 || p.behind >= 100 {
+		p.clock, p.from = now, now
+		return
+	}
+	if now/per > p.clock/per {
+		for i := range p.counts {
+			p.counts[i] /= 2
+		}
+		p.rows /= 2
+		end := p.clock - p.clock%per + per
+		p.span = (p.span + float64(end-p.from)) / 2
+		p.from, p.acted = now-now%per, 0
+		if now/per > end/per { // nothing came for a while, which says nothing of the rate
+			p.from = now
+		}
+	}
+	p.clock = max(p.clock, now)
+}
+
+// actBins is the number of bins of odds, eight to an octave, from 2^-40 on.
+const actBins = 512
+
+func actBin(odds float64) int {
+	if !(odds > 0) {
+		return 0
+	}
+	return min(max(int(math.Float64bits(odds)>>49)-(1023-40)*8, 0), actBins-1)
+}
+
+// Matched does nothing: whether to act does not depend on labels.
+func (a *Actor) Matched(slot, class int32) {}
+
+// Scored does nothing.
+func (a *Actor) Scored(*event.Outcome) {}
+
+// State declares the pace of a capacity. A ratio has no state.
+func (a *Actor) State(s *snapshot.Schema) {
+	if a.Ratio > 0 {
+		return
+	}
+	p := &a.pace
+	counts, sums := p.counts[:], []float64{p.rows, p.span, p.credit}
+	times := append(p.last[:len(p.last):len(p.last)], p.clock, p.from, p.acted, p.behind)
+	snapshot.Slice(s, "act.counts", &counts, actBins)
+	snapshot.Slice(s, "act.sums", &sums, len(sums))
+	snapshot.Slice(s, "act.times", &times, len(times))
+	s.Check(func() error {
+		for _, x := range slices.Concat(counts, sums) {
+			if !(x >= 0 && x <= math.MaxInt64) {
+				return snapshot.Damaged("a count of probabilities to act on is %v", x)
+			}
+		}
+		if slices.Min(times) < 0 || times[4] > times[3] {
+			return snapshot.Damaged("the times of nodes to act on are %v", times)
+		}
+		*p = pace{rows: sums[0], span: sums[1], credit: sums[2], last: [3]int64(times), clock: times[3], from: times[4], acted: times[5], behind: times[6]}
+		copy(p.counts[:], counts)
+		return nil
+	})
+}
