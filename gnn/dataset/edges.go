@@ -104,5 +104,14 @@ func (e *edgeTable) finish() (gnn.EdgeKinds, []Mark) {
 	for i := range e.marks {
 		e.marks[i].Kind = uint8(slices.Index(sorted, e.kinds[e.marks[i].Kind]))
 	}
-	return sorted, e.marks
+	return apart(sorted, e.marks)
+}
+
+// apart returns the kinds and marks, or nil if they tell no edges apart: all are of one
+// undirected kind and of weight 1, which is a graph without kinds.
+func apart(kinds gnn.EdgeKinds, marks []Mark) (gnn.EdgeKinds, []Mark) {
+	if kinds.Means() < 2 && !slices.ContainsFunc(marks, func(m Mark) bool { return m.Weight != 1 }) {
+		return nil, nil
+	}
+	return kinds, marks
 }

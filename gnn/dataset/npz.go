@@ -171,18 +171,21 @@ func (z npz) marks(d *Dataset) error {
 			return fmt.Errorf("edge_type: more than %d kinds of edges, a directed one counted twice", gnn.MaxMeans)
 		}
 	}
-	if !weighted {
-		return nil
-	}
-	e := 0
-	return z.eachNode("edge_weight", len(d.Edges), func(w float64) error {
-		if !(w >= leastWeight && w <= largestWeight) {
-			return fmt.Errorf("%v: want a positive number from %g to %g", w, leastWeight, largestWeight)
+	if weighted {
+		e := 0
+		if err := z.eachNode("edge_weight", len(d.Edges), func(w float64) error {
+			if !(w >= leastWeight && w <= largestWeight) {
+				return fmt.Errorf("%v: want a positive number from %g to %g", w, leastWeight, largestWeight)
+			}
+			d.Marks[e].Weight = float32(w)
+			e++
+			return nil
+		}); err != nil {
+			return err
 		}
-		d.Marks[e].Weight = float32(w)
-		e++
-		return nil
-	})
+	}
+	d.Kinds, d.Marks = apart(d.Kinds, d.Marks)
+	return nil
 }
 
 // times reads the nodes' times, if they are there.

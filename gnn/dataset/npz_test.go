@@ -103,7 +103,8 @@ func TestOpenNPZIDs(t *testing.T) {
 }
 
 // TestOpenNPZKinds: a type of edges that come in both directions is undirected, and another
-// directed. Weights alone are of edges without a kind.
+// directed. Weights alone are of edges without a kind. One undirected kind without weights
+// tells nothing apart.
 func TestOpenNPZKinds(t *testing.T) {
 	open := func(more map[string]any) (*Dataset, error) {
 		arrays := map[string]any{"x": array2("<f4", 3, 1, false, floats(1, 2, 3)), "edge_index": array2("|u1", 2, 3, false, "\x00\x01\x01\x01\x00\x02"), "y": []int64{0, 1, 0}}
@@ -117,6 +118,7 @@ func TestOpenNPZKinds(t *testing.T) {
 	}{
 		"types":   {map[string]any{"edge_type": []int64{0, 0, 1}}, gnn.EdgeKinds{{Name: "0"}, {Name: "1", Directed: true}}, []Mark{{0, 1}, {0, 1}, {1, 1}}},
 		"weights": {map[string]any{"edge_weight": []float64{.5, 2, 3}}, gnn.EdgeKinds{{}}, []Mark{{0, .5}, {0, 2}, {0, 3}}},
+		"one":     {map[string]any{"edge_type": []int64{0, 0, 0}, "edge_index": array2("|u1", 2, 3, false, "\x00\x01\x02\x01\x00\x02")}, nil, nil},
 		"both":    {map[string]any{"edge_type": []int64{1, 1, 0}, "edge_weight": []float64{4, 4, 3}}, gnn.EdgeKinds{{Name: "0", Directed: true}, {Name: "1"}}, []Mark{{1, 4}, {1, 4}, {0, 3}}},
 	} {
 		got, err := open(c.more)
