@@ -144,7 +144,7 @@ var advice = []struct {
 	{"Features by name", [][2]string{
 		{"gvbll_attribute_rows_total", "No series of attributes: the model has no schema, see docs/data.md."},
 		{"gvbll_attribute_values_total", "Divided by the rows it is a share. Gaps or others far above training: a producer changed, or the world: `GvbllAttributeShifted`. Of the first 64 attributes."},
-		{"gvbll_attribute_standard_sum", "`delta(gvbll_attribute_standard_sum[1h]) / on (instance) group_left () increase(gvbll_attribute_rows_total[1h])` is how far the mean moved, in standard deviations."},
+		{"gvbll_attribute_standard_deviations_total", "Above less below, divided by the rows, is how far the mean moved: far is `GvbllAttributeShifted`."},
 		{"gvbll_attribute_trained_share", "What the shares of gaps and others should be near."},
 		{"gvbll_attributes_unknown_total", "Rises: a producer sends a name that training did not have, perhaps misspelt."},
 	}},

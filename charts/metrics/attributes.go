@@ -11,20 +11,17 @@ import (
 type attributes struct {
 	rows, unknown prometheus.Counter
 	values        *prometheus.CounterVec
-	shift         *prometheus.GaugeVec
+	shift         *prometheus.CounterVec
 	trained       *prometheus.GaugeVec
-	names         []string // of the serving model's, the first maxAttributes
+	names         []string // of the serving model's, the first [event.MostAttributes]
 }
-
-// maxAttributes bounds the series of attributes.
-const maxAttributes = 64
 
 func newAttributes(r register) attributes {
 	return attributes{
 		rows:    r.counter("gvbll_attribute_rows_total", "Node events with features by name that the model took."),
 		unknown: r.counter("gvbll_attributes_unknown_total", "Values under a name that the model's schema lacks, ignored."),
 		values:  r.counters("gvbll_attribute_values_total", "Values of an attribute that were missing (gap), of a category that training did not have (other), or further than ten standard deviations from its mean (clipped).", "attribute", "is"),
-		shift:   r.gauges("gvbll_attribute_standard_sum", "Sum of the standardised values of an attribute since the worker's start: 0 on average where its mean is that of training.", "attribute"),
+		shift:   r.counters("gvbll_attribute_standard_deviations_total", "By how many standard deviations the values of an attribute were above (side: above) or below the mean of training, summed over each window and then over windows.", "attribute", "side"),
 		trained: r.gauges("gvbll_attribute_trained_share", "Share of the training rows whose value was a gap, or of another category.", "attribute", "is"),
 	}
 }
@@ -40,19 +37,19 @@ func (a *attributes) observe(out *event.Outcome) {
 		a.values.WithLabelValues(name, "gap").Add(float64(t.Gaps[i]))
 		a.values.WithLabelValues(name, "other").Add(float64(t.Others[i]))
 		a.values.WithLabelValues(name, "clipped").Add(float64(t.Clipped[i]))
-		a.shift.WithLabelValues(name).Add(t.Sum[i])
+		a.shift.WithLabelValues(name, "above").Add(max(t.Sum[i], 0))
+		a.shift.WithLabelValues(name, "below").Add(max(-t.Sum[i], 0))
 	}
 }
 
 // serve sets whose attributes are counted.
 func (a *attributes) serve(m *model.Model) {
 	a.trained.Reset()
-	a.shift.Reset()
 	a.names = nil
 	if m.Schema == nil {
 		return
 	}
-	for i := range m.Schema.Attributes[:min(len(m.Schema.Attributes), maxAttributes)] {
+	for i := range m.Schema.Attributes[:min(len(m.Schema.Attributes), event.MostAttributes)] {
 		x := &m.Schema.Attributes[i]
 		a.names = append(a.names, x.Name)
 		a.trained.WithLabelValues(x.Name, "gap").Set(x.Gaps)

@@ -30,7 +30,8 @@ type history struct {
 	trial   *Trial         // after the last window
 	latest  *event.Outcome // of the last window: only the fields that the page shows
 
-	scored scored // in those windows, of the model that served in the last one
+	scored     scored      // in those windows, of the model that served in the last one
+	attributes []Attribute // likewise
 
 	// The state as of the last report of each kind.
 	ledger   int64              // windows to be replayed at the start, 0 before that is known
@@ -93,7 +94,11 @@ func (h *history) step(w Window) {
 			s.label = l.Class
 		}
 	}
+	if out.Model != h.scored.model {
+		h.attributes = nil
+	}
 	h.scored.add(out)
+	h.attributes = AddAttributes(h.attributes, AttributesOf(out, h.model)...)
 	h.windows.add(summaryOf(&w))
 }
 

@@ -13,24 +13,25 @@ import (
 
 // liveView is the data of page.html.
 type liveView struct {
-	Title     titleView
-	Model     string // id
-	Encoder   string
-	Program   string // version
-	State     string
-	Progress  *progressValue // nil unless something lasts
-	Trial     *Trial         // nil for none
-	Version   uint64         // of the pictures
-	Questions []question
-	Latest    []predictionView
-	Facts     []fact
-	Heads     headsView
-	Classes   table
-	Class     *classView // nil unless one was chosen
-	Windows   []windowSummary
-	Refused   refusedValue
-	Reasons   table
-	Ready     bool // the engine can be asked
+	Title      titleView
+	Model      string // id
+	Encoder    string
+	Program    string // version
+	State      string
+	Progress   *progressValue // nil unless something lasts
+	Trial      *Trial         // nil for none
+	Version    uint64         // of the pictures
+	Questions  []question
+	Latest     []predictionView
+	Facts      []fact
+	Heads      headsView
+	Classes    table
+	Attributes table      // no rows where features have no names
+	Class      *classView // nil unless one was chosen
+	Windows    []windowSummary
+	Refused    refusedValue
+	Reasons    table
+	Ready      bool // the engine can be asked
 }
 
 // headsView is what the live page shows of the heads.
@@ -104,6 +105,7 @@ func (s *Server) liveView(class string) *liveView {
 		v.Heads.Reliability, v.Heads.Curves = h.reliability(), h.curves(heads)
 	}
 	v.Classes, v.Class = h.classTable(), h.class(class)
+	v.Attributes = attributeTable(h.attributes)
 	v.Reasons = table{Label: "Refused events by reason", Caption: "since this worker started", ID: "reasons", Columns: []string{"reason", "events"}}
 	for _, r := range v.Refused.Reasons {
 		v.Reasons.add(string(r.Reason), strconv.Itoa(r.Events))

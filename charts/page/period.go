@@ -21,6 +21,7 @@ type Period struct {
 	Degrees     []Group           // what was served, by the node's degree
 	Classes     []Group           // what was served, by the class of the label
 	Delays      []Delay
+	Attributes  []Attribute // of the events with features by name
 }
 
 // Group is the sums of scores of a part of the labels, or of one head.
@@ -56,6 +57,7 @@ func (p *Period) merge(o *Period) {
 	p.Degrees = AddGroups(p.Degrees, o.Degrees...)
 	p.Classes = AddGroups(p.Classes, o.Classes...)
 	p.AddDelays(o.Delays...)
+	p.Attributes = AddAttributes(p.Attributes, o.Attributes...)
 }
 
 // maxDelays bounds Period.Delays. It must be even.

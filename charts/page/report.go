@@ -51,6 +51,7 @@ type reportView struct {
 	Omitted                      int // events that are not listed
 	Traffic, Curves, Reliability *figure
 	Heads, Degrees, Classes      table
+	Attributes                   table
 	Reasons                      table
 
 	whole Period
@@ -134,6 +135,7 @@ func (v *reportView) tables() {
 	}
 	v.Heads = groups("Scores by head", "head", v.heads)
 	v.Degrees = groups("Scores by degree", "degree", slices.SortedFunc(slices.Values(v.whole.Degrees), func(a, b Group) int { return cmp.Compare(degree(a.Name), degree(b.Name)) }))
+	v.Attributes = attributeTable(v.whole.Attributes)
 	for _, g := range slices.SortedFunc(slices.Values(v.whole.Classes), func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Labels, a.Labels), cmp.Compare(a.Name, b.Name))
 	}) {

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -172,6 +175,9 @@ func testNamedAttributes(t *testing.T, sh *shell) {
 	}
 	g.awaitTaken()
 	stop()
+	if _, out, _ := sh.command("status", "--brokers", sh.addr, "--json"); strings.Contains(out, "GvbllAttributeShifted") {
+		t.Errorf("status of a stream as in training: %s", out)
+	}
 
 	if out := sh.gvbll("dead-letters", "--brokers", sh.addr); strings.Count(out, "\n") != 2 || !strings.Contains(out, `attribute amount: "abc" is no number`) {
 		t.Errorf("dead letters, want one that names the attribute:\n%s", out)
@@ -249,6 +255,62 @@ func TestNamedBits(t *testing.T) {
 		}
 		if chains[1] != chains[0] || chains[2] != chains[0] {
 			t.Fatalf("window %d: chains %x", number, chains)
+		}
+	}
+}
+
+// TestAttributesShifted: a producer that stops sending an attribute, and sends another in cents,
+// is found without a label: by the status, on the live page and in a report.
+func TestAttributesShifted(t *testing.T) { onKFake(t, testAttributesShifted) }
+
+func testAttributesShifted(t *testing.T, sh *shell) {
+	model := filepath.Join(t.TempDir(), "m")
+	sh.gvbll("train", "--data", paymentsTable(t, 600), "--train-share", "0.3", "--epochs", "2", "--hidden", "8", "--out", model)
+	g := sh.graph("gvbll", 0)
+	sh.gvbll("topics", "--create", "--brokers", sh.addr)
+	stop := g.work("--model", model)
+	rows, _ := paymentRows(300)
+	var values []string
+	for _, p := range rows {
+		age := "null"
+		if p.Age != nil {
+			age = fmt.Sprint(*p.Age)
+		}
+		values = append(values, fmt.Sprintf(`{"id": %q, "features": {"amount": %v, "age": %s, "balance": %v, "country": %q, "visits": %d}}`, p.ID, p.Amount, age, 100*p.Balance, p.Country, p.Visits))
+	}
+	sh.produce(g.names.Nodes, values)
+	g.awaitTaken()
+	var s struct {
+		Owner struct{ HTTP string }
+		Wrong []look.Finding
+	}
+	_, out, _ := sh.command("status", "--brokers", sh.addr, "--json")
+	must(t, json.Unmarshal([]byte(out), &s))
+	page := sh.get(s.Owner.HTTP + "/")
+	stop()
+	var found []string
+	for _, f := range s.Wrong {
+		if f.Alert == "GvbllAttributeShifted" {
+			found = append(found, f.What)
+		}
+	}
+	want := []string{
+		"the mean of attribute balance is 10.0 standard deviations from that of training",
+		"attribute plan is missing or unknown in 100.0% of the events, in training in 0.0%",
+		"attribute new is missing or unknown in 100.0% of the events, in training in 0.0%",
+		"attribute opened is missing or unknown in 100.0% of the events, in training in 0.0%",
+		"attribute note is missing or unknown in 100.0% of the events, in training in 0.0%",
+	}
+	if !slices.Equal(found, want) {
+		t.Errorf("status found\n%s", strings.Join(found, "\n"))
+	}
+	report := filepath.Join(t.TempDir(), "report.html")
+	sh.gvbll("report", "--brokers", sh.addr, "--out", report)
+	html, err := os.ReadFile(report)
+	must(t, err)
+	for what, text := range map[string]string{"page": page, "report": string(html)} {
+		if !regexp.MustCompile(`balance</th>\s*<td[^>]*>300</td>\s*<td[^>]*>0.0</td>\s*<td[^>]*>0.0</td>\s*<td[^>]*>10.00</td>`).MatchString(text) {
+			t.Errorf("the %s does not say that the mean of an attribute moved", what)
 		}
 	}
 }

@@ -152,6 +152,9 @@ type Attributes struct {
 	Unknown int64     // values under a name that the schema lacks
 }
 
+// MostAttributes bounds the attributes that people are shown: the first of a schema.
+const MostAttributes = 64
+
 // Levels are how full the engine's stores are after the window.
 type Levels struct {
 	Nodes         int // in the graph

@@ -56,7 +56,9 @@ type Record struct {
 	// labels came, nil if none did, and Changes is the drift that was found.
 	Reasons map[event.Reason]int `json:"reasons,omitempty"`
 	Scores  *Scores              `json:"scores,omitempty"`
-	Changes []Change             `json:"changes,omitempty"`
+	// Attributes are the first of the model that have such a share or a mean.
+	Attributes []Attribute `json:"attributes,omitempty"`
+	Changes    []Change    `json:"changes,omitempty"`
 
 	// Forgot is set when nodes were forgotten before this window was stepped: from
 	// this Chain on, the state is that of an engine that never saw them.

@@ -69,6 +69,16 @@ const OddsBins = 40
 // probabilities.
 type OddsBin [4]float32
 
+// Attribute says of one attribute how often it was missing from the rows of a window whose
+// features came by name, a gap or a value that training did not have, and how far its mean moved.
+type Attribute struct {
+	Name    string  `json:"name"`
+	Rows    int64   `json:"rows"`
+	Missing int64   `json:"missing,omitempty"`
+	Trained float32 `json:"trained,omitempty"` // rows of which it would be missing as in training
+	Sum     float32 `json:"sum,omitempty"`     // of the value in standard deviations from the mean in training
+}
+
 // Change is a change in the stream that a drift detector found in a window.
 type Change struct {
 	Detector string `json:"detector"`

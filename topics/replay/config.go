@@ -99,6 +99,8 @@ type Models struct {
 	// Scores returns the scores of a window that had labels, which its ledger record holds for
 	// people to look at.
 	Scores func(*event.Outcome) *ledger.Scores
+	// Attributes does the same for the features that came by name.
+	Attributes func(*event.Outcome) []ledger.Attribute
 }
 
 // LedgerAt returns the partition of the ledger that has the windows.

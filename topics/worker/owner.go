@@ -243,6 +243,9 @@ func (o *Owner) effects(out *event.Outcome, c *Claimed, trial *ledger.Trial) *pu
 	if o.cfg.Models.Scores != nil && len(out.Labelled) > 0 {
 		record.Scores = o.cfg.Models.Scores(out)
 	}
+	if o.cfg.Models.Attributes != nil {
+		record.Attributes = o.cfg.Models.Attributes(out)
+	}
 	if s := out.Shadow; s != nil {
 		record.Shadow = &ledger.Shadow{Model: s.Model, Updates: s.Heads[0].Version, Posterior: s.Posterior.Hex(), Chain: s.Chain.Hex()}
 	}

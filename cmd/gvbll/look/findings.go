@@ -20,7 +20,7 @@ type Finding struct {
 // Without a broker there is no status at all, which is GvbllNoBroker.
 var unseen = []string{
 	"GvbllPredictionsShifted", "GvbllDriftUnlabelled", "GvbllCoverageOff", "GvbllPosteriorAtClip", "GvbllInputWithheld",
-	"GvbllTwoOwners", "GvbllStandbyMissing", "GvbllStandbyBehind", "GvbllCheckpointOld", "GvbllBaseOld", "GvbllAttributeShifted",
+	"GvbllTwoOwners", "GvbllStandbyMissing", "GvbllStandbyBehind", "GvbllCheckpointOld", "GvbllBaseOld",
 }
 
 // The bounds of the alerts, for one look at a graph.
@@ -34,6 +34,9 @@ const (
 	muchNLL          = 0.05 // nats behind the model as trained
 	manyRefused      = 20   // events
 	manyUnknown      = 20   // labels of classes that the model lacks
+	enoughRows       = 200  // to judge attributes by
+	muchMissing      = 0.1  // of the rows, beyond the share in training
+	muchMoved        = 1    // standard deviations
 	muchOfAllRefused = 0.01
 	// What few labels give by chance is not found: a difference must be larger than so many
 	// standard deviations.
@@ -68,6 +71,11 @@ func (s *Status) findings() []Finding {
 	share := float64(refused) / float64(max(refused+now.Predictions+now.Labels, 1))
 	add(refused > manyRefused && share > muchOfAllRefused, "GvbllDeadLettersRising", "%.1f%% of the events were refused: see 'gvbll dead-letters'", 100*share)
 	add(now.Refused[string(event.UnknownClass)] > manyUnknown, "GvbllUnknownClass", "%d labels are of classes that the model lacks: see 'gvbll dead-letters --reason %s'", now.Refused[string(event.UnknownClass)], event.UnknownClass)
+	for _, a := range s.attributes {
+		missing, trained, moved := a.Shares()
+		add(a.Rows >= enoughRows && missing-trained > muchMissing, "GvbllAttributeShifted", "attribute %s is missing or unknown in %.1f%% of the events, in training in %.1f%%", a.Name, 100*missing, 100*trained)
+		add(a.Rows >= enoughRows && math.Abs(moved) > muchMoved, "GvbllAttributeShifted", "the mean of attribute %s is %.1f standard deviations from that of training", a.Name, moved)
+	}
 	add(s.stream.drift != "", "GvbllDriftFound", "the log loss rose: %s found it", s.stream.drift)
 	add(s.stream.fallback, "GvbllFallback", "the model as trained serves, because the one that learns was worse")
 	add(now.Predictions > 0 && now.Labels == 0 && before.Labels > 0, "GvbllLabelsStopped", "no labels come any more")

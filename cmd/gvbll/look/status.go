@@ -46,6 +46,8 @@ type Status struct {
 	Wrong  []Finding      `json:"wrong"`
 	Unseen []string       `json:"unseen"` // alerts that only metrics can tell
 
+	attributes []page.Attribute // of the last period
+
 	at      time.Time
 	missing []string // topics
 	lost    string   // predictions that are not in their topic, in words, "" for none
@@ -213,6 +215,7 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 	if err != nil {
 		return err
 	}
+	s.attributes = now.Attributes
 	s.Last, s.Before, s.stream.pace = shorten(&now, last), shorten(&before, last), p.most()
 	return nil
 }

@@ -5,7 +5,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -93,4 +95,12 @@ func ledgerTally(t *calibration.Tally) ledger.Tally {
 		confidence += b.SumConfidence
 	}
 	return ledger.Tally{Labels: t.Labels, Correct: t.Correct, LogLoss: float32(t.LogLoss), Brier: float32(t.Brier), Confidence: float32(confidence)}
+}
+
+// ledgerAttributes returns what came of a window by name, for the ledger. m is the model that served.
+func ledgerAttributes(out *event.Outcome, m *model.Model) (list []ledger.Attribute) {
+	for _, a := range page.AttributesOf(out, m) {
+		list = append(list, ledger.Attribute{Name: a.Name, Rows: a.Rows, Missing: a.Missing, Trained: float32(a.Trained), Sum: float32(a.Sum)})
+	}
+	return list
 }
