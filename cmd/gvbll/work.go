@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -34,6 +36,7 @@ type workCmd struct {
 
 	CreateTopics   int           `help:"Create missing topics with this many partitions; 0 creates none." default:"1" group:"kafka"`
 	Output         string        `help:"Encoding of predictions and dead letters: msgpack or json." enum:"msgpack,json" default:"msgpack" placeholder:"msgpack" group:"kafka"`
+	CopyHeaders    []string      `help:"Headers that predictions and dead letters take over from the records that they are of, such as traceparent." placeholder:"KEY,…" group:"kafka"`
 	Compression    string        `help:"Compression of the records that are written: none, gzip, snappy, lz4 or zstd." enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none" group:"kafka"`
 	SessionTimeout time.Duration `help:"Time without a sign of life from the owner of the graph after which a standby takes over. Brokers allow 6s and more by default." default:"10s" group:"kafka"`
 }
@@ -97,6 +100,8 @@ func (w workCmd) check(g flags.Given) error {
 		return flags.Usagef("--commit-interval %v: give a duration such as 100ms, up to %v, or 0", f.CommitInterval, maxCommitInterval)
 	case w.SessionTimeout < time.Millisecond:
 		return flags.Usagef("--session-timeout %v: give a duration such as 10s", w.SessionTimeout)
+	case slices.Contains(w.CopyHeaders, wire.ContentType) || slices.Contains(w.CopyHeaders, ""):
+		return flags.Usagef("--copy-headers %s: give keys of headers other than %s, which is gvbll's own", strings.Join(w.CopyHeaders, ","), wire.ContentType)
 	case w.CreateTopics < 0:
 		return flags.Usagef("--create-topics %d: give a number of partitions, or 0 to create none", w.CreateTopics)
 	}
@@ -173,7 +178,7 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	go func() { served <- web.Serve(ctx) }()
 	work.Policy, work.Publishing.CommitInterval, work.Session = w.Windows.policy(), w.Windows.CommitInterval, w.SessionTimeout
 	work.Publishing.Compression, work.Rebase, work.Publishing.Output = w.Compression, w.Rebase, wire.Encoding("application/"+w.Output)
-	work.BeginAgain = w.BeginAgain
+	work.BeginAgain, work.Publishing.CopyHeaders = w.BeginAgain, w.CopyHeaders
 	bases := &work.Checkpoints.Bases
 	bases.Every, bases.Keep, bases.Purge = w.BaseEvery.Every, w.BaseEvery.Keep, w.Purge
 	err = s.Run(ctx, client, work)

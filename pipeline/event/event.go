@@ -247,6 +247,7 @@ type Prediction struct {
 	Revision         int32    // 0 for the first prediction of the node, then 1, 2, …
 	Set              *Set     // nil unless sets are configured
 	Act              *bool    // whether to act on it, shared and not changed; nil unless that is configured, and of revisions
+	Origin           *Origin  // the record that asked for it, in its window; nil for a revision, and where it is decoded
 }
 
 // Set is a set of classes that holds the label with a given probability.

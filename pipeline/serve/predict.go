@@ -128,6 +128,7 @@ func (p *Predictor) Serve(x *Entered, predict func(outputs []float32, split []po
 			Node: a.node.ID, Class: p.model.Classes[best], ClassIndex: int32(best), Confidence: probs[best],
 			Probabilities: probs, Classes: p.model.Classes, Total: float32(u.Total), Aleatoric: float32(u.Aleatoric), Epistemic: float32(u.Epistemic),
 			Window: out.Window, PosteriorVersion: version, Time: a.node.Time, Model: p.model.ID,
+			Origin: a.node.Origin,
 		}
 		p.pending.fill(a.slot, p.Rows.Tau[i], head, p.Rows.Z[i*d:(i+1)*d], outputs)
 	}

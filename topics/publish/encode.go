@@ -2,6 +2,7 @@ package publish
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -18,7 +19,9 @@ type Effects struct {
 	predictions, revisions []event.Prediction
 	letters                []kafka.Record // dead letters
 	record                 []byte         // of the ledger
-	memory                 []byte         // holds the keys and values of letters
+	memory                 []byte         // holds the keys and values of letters, and of copied headers
+	copied                 []kafka.Header // of the records of predictions
+	ends                   []int          // by prediction and then revision, where its headers end in copied; empty if none are copied
 	// Offsets are those of the inputs after the window, for the group. The caller fills them in.
 	Offsets      map[kafka.TopicPartition]int64
 	window       int64
@@ -39,6 +42,14 @@ func contentType(e wire.Encoding) []kafka.Header {
 // fill fills empty effects with the results of a window that was cut at the given time.
 func (e *Effects) fill(out *event.Outcome, record *ledger.Record, cut time.Time, cfg *Config, topic string) {
 	e.predictions, e.revisions, e.cut, e.stepped = out.Predictions, out.Revisions, cut, time.Now()
+	if len(cfg.CopyHeaders) > 0 {
+		for _, list := range [...][]event.Prediction{out.Predictions, out.Revisions} {
+			for i := range list {
+				e.copied = e.appendCopied(e.copied, list[i].Origin, cfg.CopyHeaders)
+				e.ends = append(e.ends, len(e.copied))
+			}
+		}
+	}
 	for i := range out.Refused {
 		r := &out.Refused[i]
 		from := len(e.memory)
@@ -49,10 +60,38 @@ func (e *Effects) fill(out *event.Outcome, record *ledger.Record, cut time.Time,
 		}
 		from = len(e.memory)
 		e.memory = cfg.Output.AppendDeadLetter(e.memory, r)
-		e.letters = append(e.letters, kafka.Record{Topic: topic, Key: key, Value: e.memory[from:], Headers: outputHeaders[cfg.Output]})
+		e.letters = append(e.letters, kafka.Record{Topic: topic, Key: key, Value: e.memory[from:], Headers: e.appendCopied(slices.Clip(outputHeaders[cfg.Output]), r.Origin, cfg.CopyHeaders)})
 	}
 	e.record = record.Append(e.record)
 	e.window, e.chain = record.Window, record.Chain
+}
+
+// Bounds on the headers that are copied of a record; those beyond are left out.
+const (
+	maxCopied      = 16      // headers
+	maxCopiedValue = 8 << 10 // bytes, as of a W3C baggage
+)
+
+// appendCopied appends copies of a record's headers with the given keys, in their order.
+func (e *Effects) appendCopied(dst []kafka.Header, o *event.Origin, keys []string) []kafka.Header {
+	if o == nil || len(keys) == 0 {
+		return dst
+	}
+	most := len(dst) + maxCopied
+	for _, h := range o.Headers {
+		at := slices.Index(keys, h.Key)
+		if at < 0 || len(h.Value) > maxCopiedValue || len(dst) == most {
+			continue
+		}
+		c := kafka.Header{Key: keys[at]}
+		if h.Value != nil {
+			from := len(e.memory)
+			e.memory = append(e.memory, h.Value...)
+			c.Value = e.memory[from:]
+		}
+		dst = append(dst, c)
+	}
+	return dst
 }
 
 // encoder encodes the effects of windows into outputs, concurrently with the owner's
@@ -69,6 +108,7 @@ type encoder struct {
 
 	output     *output // not passed on yet
 	key, value []byte
+	scratch    []kafka.Header
 }
 
 func newEncoder(cfg *Config, terms *replay.Terms, partitions map[string]int, p *publisher) *encoder {
@@ -133,11 +173,16 @@ func (c *encoder) encode(e *Effects) error {
 		}
 		return o.batch.Add(r)
 	}
-	headers := outputHeaders[c.cfg.Output]
+	from, ends := 0, e.ends
 	for _, list := range [...][]event.Prediction{e.predictions, e.revisions} {
 		for i := range list {
 			p := &list[i]
 			c.key, c.value = wire.AppendKey(c.key[:0], p.Node), c.cfg.Output.AppendPrediction(c.value[:0], p)
+			headers := outputHeaders[c.cfg.Output]
+			if len(e.ends) > 0 {
+				c.scratch = append(append(c.scratch[:0], headers...), e.copied[from:e.ends[0]]...)
+				headers, from, e.ends = c.scratch, e.ends[0], e.ends[1:]
+			}
 			if err := put(&kafka.Record{Topic: c.terms.Names.Predictions, Key: c.key, Value: c.value, Headers: headers}); err != nil {
 				return err
 			}
@@ -155,7 +200,8 @@ func (c *encoder) encode(e *Effects) error {
 	maps.Copy(o.offsets, e.Offsets)
 	clear(e.Offsets)
 	clear(e.letters)
-	*e = Effects{letters: e.letters[:0], record: e.record[:0], memory: e.memory[:0], Offsets: e.Offsets}
+	clear(e.copied)
+	*e = Effects{letters: e.letters[:0], record: e.record[:0], memory: e.memory[:0], copied: e.copied[:0], ends: ends[:0], Offsets: e.Offsets}
 	select {
 	case c.spare <- e:
 	default:

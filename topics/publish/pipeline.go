@@ -100,6 +100,9 @@ type Config struct {
 	// Output is how predictions and dead letters are encoded; empty means msgpack. A graph
 	// may change it with any start.
 	Output wire.Encoding
+	// CopyHeaders are keys of headers that predictions of arrivals and dead letters take over from
+	// the records that they are of.
+	CopyHeaders []string
 }
 
 func (c *Config) SetDefaults() {
