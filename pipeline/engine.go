@@ -100,11 +100,14 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		}
 		e.observers = append(e.observers, a)
 	}
+	requests := serve.NewRequests(e.predictor)
 	if cfg.Rescore.On() {
-		r := serve.NewRescorer(cfg.Rescore, e.predictor, e.scorer)
+		r := serve.NewRescorer(cfg.Rescore, e.predictor, requests, e.scorer)
 		e.observers = append(e.observers, r)
 		e.nodes.Follow(r)
 	}
+	e.observers = append(e.observers, requests)
+	e.nodes.Follow(requests)
 	if !cfg.Unwatched {
 		d, err := serve.NewDetectors(m, &e.predictor.Rows)
 		if err != nil {

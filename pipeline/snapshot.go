@@ -72,11 +72,12 @@ import "github.com/gvbll/gvbll/pipeline/snapshots"
 //	act.sums               F64   3: their sum, the event time in which they came, and the part of a node that is due
 //	act.times              I64   7: of the last three arrivals, the clock, where it began, acted, arrivals far behind it
 //	rescore.degree         I32   p: degree at the last prediction; if Config.Rescore is set
-//	rescore.revision       I32   p: number of the last published revision
 //	rescore.probabilities  F32   p × C, as last published
 //	rescore.due            I32   numbers of the nodes that are due, the longest first
 //	rescore.counts         I64   42: of published predictions, see [calibration.Prequential]
 //	rescore.sums           F64   27
+//	revisions.node         I32   numbers of the nodes that were predicted again; if there are any
+//	revisions.last         I32   the number of its last revision, of each
 //	drift.NAME             U8    a detector's state, see package drift; if they are on
 //	drift.found            I64   5: changes found by each detector, and what belongs to the last
 //

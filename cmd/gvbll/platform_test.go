@@ -2,14 +2,18 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
@@ -60,5 +64,99 @@ func testCopiedHeaders(t *testing.T, sh *shell) {
 	g.audit("--model", file, "--prefix", prefix)
 	if code, _, errs := sh.command("work", "--model", file, "--brokers", sh.addr, "--copy-headers", "content-type"); code != exitUsage || !strings.Contains(errs, "--copy-headers content-type: give keys of headers other than content-type") {
 		t.Errorf("copying content-type: exit code %d and %q", code, errs)
+	}
+}
+
+// TestPredictionsOnRequest: a worker is killed while events ask for predictions of nodes of the graph. Each
+// that names one is answered by one revision with its headers, the revisions of a node are numbered without a
+// gap, those of nodes that are not there are dead letters with the reason, and an audit agrees.
+func TestPredictionsOnRequest(t *testing.T) {
+	onKafkaItself(t, testPredictionsOnRequest, shortSessions)
+}
+
+func testPredictionsOnRequest(t *testing.T, sh *shell) {
+	file := threeClasses(t)
+	m, err := model.Open(file)
+	must(t, err)
+	prefix := fmt.Sprintf("requests-%d", time.Now().UnixNano())
+	sh.setenv("GVBLL_PREFIX", prefix)
+	g := sh.graph(prefix, m.Encoder.In())
+	sh.gvbll("topics", "--create", "--brokers", sh.addr)
+	flags := []string{
+		"--model", file, "--window", "10", "--rescore", "after=1", "--copy-headers", "request", "--session-timeout", sessionTimeout(),
+		"--state-dir", t.TempDir(), "--checkpoints", "every=20ms,keep=3",
+	}
+	exe, err := os.Executable()
+	must(t, err)
+	killed := exec.CommandContext(t.Context(), exe, append([]string{"work", "--brokers", sh.addr, "--http", "127.0.0.1:0", "--linger", "5ms", "--commit-interval", "5ms"}, flags...)...)
+	killed.Env = append(os.Environ(), asProgram+"=1", "GVBLL_PREFIX="+prefix)
+	must(t, killed.Start())
+	g.send(50)
+	g.sendUnlabelled(20)
+
+	p, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
+	must(t, err)
+	asked := 0
+	ask := func(n int) {
+		var records []kafka.Record
+		for range n {
+			value := fmt.Sprintf(`{"id": "node-%d", "predict": true, "time": %d}`, asked*7%80, asked) // 70 to 79 are not there
+			records = append(records, kafka.Record{Topic: g.names.Nodes, Key: []byte("requests"), Value: []byte(value), Headers: []kafka.Header{{Key: "request", Value: fmt.Append(nil, asked)}}})
+			asked++
+		}
+		must(t, p.Send(t.Context(), records))
+	}
+	ask(400)
+	revisions := func(all []*ledger.Record) (n int) {
+		for _, r := range all {
+			n += r.Revisions
+		}
+		return n
+	}
+	g.await(func(all []*ledger.Record) bool { return revisions(all) > 50 })
+	must(t, killed.Process.Kill())
+	_ = killed.Wait() // it was killed
+	stop := g.work(flags...)
+	ask(400)
+	g.awaitTaken()
+	stop()
+
+	answers, last := make(map[string]int), make(map[event.ID]int32)
+	must(t, g.client.ReadAll(t.Context(), g.names.Predictions, func(r *kafka.Record) {
+		var d event.Prediction
+		must(t, wire.DecodePrediction(r.Value, &d))
+		if d.Revision == 0 {
+			return
+		}
+		if last[d.Node]++; d.Revision != last[d.Node] {
+			t.Errorf("node %v has revision %d, want %d", d.Node, d.Revision, last[d.Node])
+		}
+		if (d.Reason == event.Requested) != (len(r.Headers) == 2) {
+			t.Errorf("node %v has revision %d with the reason %q and headers %v", d.Node, d.Revision, d.Reason, r.Headers)
+		} else if d.Reason != "" {
+			answers[string(r.Headers[1].Value)]++
+		}
+	}))
+	must(t, g.client.ReadAll(t.Context(), g.names.DeadLetters, func(r *kafka.Record) {
+		var d event.Refusal
+		must(t, wire.DecodeDeadLetter(r.Value, &d))
+		if d.Reason == event.UnknownNode {
+			answers["unknown "+string(r.Headers[1].Value)]++
+		}
+	}))
+	for i := range asked {
+		name := fmt.Sprint(i)
+		if i*7%80 >= 70 {
+			name = "unknown " + name
+		}
+		if answers[name] != 1 {
+			t.Errorf("request %s is answered %d times", name, answers[name])
+		}
+	}
+	if len(answers) != asked {
+		t.Errorf("%d answers to %d requests", len(answers), asked)
+	}
+	if e := g.audit("--model", file).Epochs; len(e) != 1 || e[0].Proved != e[0].Windows {
+		t.Errorf("the audit found %+v, want every window proved", e)
 	}
 }

@@ -93,6 +93,7 @@ func TestSchemasAreTheDecoders(t *testing.T) {
 		`{"id":7,"features":[0.5],"neighbors":["a",1],"context":true,"time":3,"more":{}}`, `{"id":"a","features":"AACAPw=="}`,
 		`{"id":1,"indices":[],"neighbours":null}`, `{"id":1,"indices":[1,5],"values":[2,0.5],"remove":false}`, `{"id":1,"departed":true,"features":[1]}`,
 		`{"id":1,"neighbours":[2],"remove":true}`, `[{"source":1,"target":"b","remove":null}]`, `{"id":1,"source":2,"indices":[3]}`,
+		`{"id":1,"predict":true}`, `{"id":"a","predict":true,"time":7,"neighbours":[]}`, `{"id":1,"predict":true,"indices":[2]}`, `{"id":1,"predict":true,"neighbours":[2]}`, `{"id":1,"predict":true,"departed":true}`,
 		`{"source":1,"target":2,"kind":"paid","weight":0.01}`, `{"id":1,"features":[1],"neighbours":[2,{"id":"a","kind":null,"weight":3,"in":true}]}`,
 	} {
 		check("nodes", value, true)
@@ -102,6 +103,7 @@ func TestSchemasAreTheDecoders(t *testing.T) {
 		`{"id":1,"features":[1e7]}`, `{"id":1,"features":[1],"indices":[1]}`, `{"id":1,"indices":[-1]}`, `{"id":1,"values":[1]}`, `{"id":1,"neighbours":[]}`,
 		`{"id":1,"features":[1],"remove":true}`, `{"source":1}`, `{"source":1,"target":2,"features":[1]}`, `[{"id":1,"features":[1]}]`, `{"id":1,"features":[1],"context":1}`,
 		`{"id":1,"neighbours":[2],"neighbors":[3]}`, `{"id":1,"features":[1],"time":"now"}`,
+		`{"id":1,"predict":false}`, `{"id":1,"predict":1}`, `{"predict":true}`, `{"id":1,"predict":true,"remove":true}`, `{"id":1,"predict":true,"values":[1]}`, `{"source":1,"target":2,"predict":true}`,
 		`{"source":1,"target":2,"weight":0}`, `{"source":1,"target":2,"kind":7}`, `{"id":1,"neighbours":[{"kind":"paid"}]}`, `{"id":1,"neighbours":[{"id":2,"weight":-1}]}`,
 	} {
 		check("nodes", value, false)

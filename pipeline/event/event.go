@@ -119,6 +119,9 @@ type Node struct {
 	// Featureless means that only the edges to Neighbours are added, or removed if Remove
 	// is set, and node ID must be in the graph.
 	Featureless, Remove bool
+	// Predict asks for another prediction of the node, which is in the graph. Without features and
+	// edges nothing else changes.
+	Predict bool
 }
 
 // Graph is a small graph that is classified as a whole.
@@ -165,6 +168,11 @@ const (
 
 // OnlyEdges reports whether the event adds and removes edges and changes no node.
 func (n *Node) OnlyEdges() bool { return n.Edges != nil || n.Featureless }
+
+// OnlyAsks reports whether the event asks for a prediction and changes nothing.
+func (n *Node) OnlyAsks() bool {
+	return n.Predict && !n.OnlyEdges() && n.Dense == nil && n.Index == nil && n.Named == nil && n.Graph == nil
+}
 
 // AllEdges returns the edges of an event of only edges, in their order.
 func (n *Node) AllEdges() iter.Seq2[int, Edge] {
@@ -245,10 +253,14 @@ type Prediction struct {
 	Time             int64    // event time of the arrival
 	Model            string   // id of the model file
 	Revision         int32    // 0 for the first prediction of the node, then 1, 2, …
+	Reason           string   // why it is a revision: [Requested], or "" by a rule
 	Set              *Set     // nil unless sets are configured
 	Act              *bool    // whether to act on it, shared and not changed; nil unless that is configured, and of revisions
-	Origin           *Origin  // the record that asked for it, in its window; nil for a revision, and where it is decoded
+	Origin           *Origin  // the record that asked for it, in its window; nil for a revision by a rule, and where it is decoded
 }
+
+// Requested is the reason of a revision that an event has asked for.
+const Requested = "requested"
 
 // Set is a set of classes that holds the label with a given probability.
 type Set struct {
@@ -274,6 +286,7 @@ const (
 	TooManyNeighbours Reason = "too-many-neighbours" // neighbour list longer than the limit
 	WrongDimension    Reason = "wrong-dimension"     // features do not have the model's dimension
 	UnknownClass      Reason = "unknown-class"       // class name or index that the model does not have
+	UnknownNode       Reason = "unknown-node"        // a prediction is asked for of a node that is not in the graph
 	OrphanLabel       Reason = "orphan-label"        // the node did not arrive while the label was kept
 	LateLabel         Reason = "late-label"          // the node's prediction has expired
 	ConflictingLabel  Reason = "conflicting-label"   // the node has another label already
@@ -286,7 +299,7 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		Undecodable, Empty, TooLarge, BadID, BadFeatures, PartialFeatures, NonFinite, HugeNumber, TooManyNeighbours,
-		WrongDimension, UnknownClass, OrphanLabel, LateLabel, ConflictingLabel, UnknownCommand, ImpossibleCommand, UnreadableBatch,
+		WrongDimension, UnknownClass, UnknownNode, OrphanLabel, LateLabel, ConflictingLabel, UnknownCommand, ImpossibleCommand, UnreadableBatch,
 	}
 }
 

@@ -12,7 +12,7 @@ type Outcome struct {
 	Window      int64
 	Model       string       // id of the model that served
 	Predictions []Prediction // one for each arrival, in canonical order
-	Revisions   []Prediction // of nodes served before, in the order in which they became due
+	Revisions   []Prediction // of nodes served before: those due in the order in which they became so, then those asked for
 	Refused     []Refusal    // the window's, then the engine's: of nodes, edges and labels, each in canonical order
 	Labelled    []Labelled   // labels joined to predictions, in the order learned
 	Heads       []Head       // every head that is scored; Heads[ServedBy] served

@@ -28,6 +28,7 @@ type RandomStream struct {
 	Number int64
 	Nodes  int
 	X      map[event.ID][]float32 // the last features of each node, which are sometimes sent again
+	Asks   int                    // events in a window that ask for a prediction of a node
 }
 
 func NewRandomStream(rng *rand.Rand, m *model.Model) *RandomStream {
@@ -86,6 +87,9 @@ func (l *RandomStream) Window() *event.Window {
 		}
 		w.Nodes = append(w.Nodes, n)
 		l.Nodes++
+	}
+	for range l.Asks {
+		w.Nodes = append(w.Nodes, event.Node{Origin: l.Origin("nodes"), ID: l.ID(), Predict: true, Time: l.RNG.Int64N(1000)})
 	}
 	for range l.RNG.IntN(9) {
 		y := l.RNG.IntN(len(l.M.Classes))

@@ -38,13 +38,13 @@ const revisedHead = "revised"
 type Rescorer struct {
 	Rescoring
 	predictor *Predictor
+	requests  *Requests // numbers the revisions
 	scorer    *Scorer
 	bound     int // of due
 
 	// By slot of pending:
-	degrees   store.SlotTable[int32]   // degree at the last prediction, published or not
-	revisions store.SlotTable[int32]   // number of the last published prediction, 0 for the first
-	probs     store.SlotTable[float32] // its probabilities, C a row
+	degrees store.SlotTable[int32]   // degree at the last prediction, published or not
+	probs   store.SlotTable[float32] // its probabilities, C a row
 
 	due *store.Queue[int32, struct{}] // node numbers
 
@@ -61,13 +61,14 @@ var (
 )
 
 // NewRescorer returns what predicts nodes again as cfg says.
-func NewRescorer(cfg Rescoring, p *Predictor, s *Scorer) *Rescorer {
+func NewRescorer(cfg Rescoring, p *Predictor, q *Requests, s *Scorer) *Rescorer {
 	r := &Rescorer{
-		Rescoring: cfg, predictor: p, scorer: s, bound: p.pending.bound,
-		degrees: store.NewSlotTable[int32](1), revisions: store.NewSlotTable[int32](1), probs: store.NewSlotTable[float32](p.model.Prior.Classes),
+		Rescoring: cfg, predictor: p, requests: q, scorer: s, bound: p.pending.bound,
+		degrees: store.NewSlotTable[int32](1), probs: store.NewSlotTable[float32](p.model.Prior.Classes),
 		due: store.NewNodeQueue[struct{}](), summary: Summary{Head: revisedHead},
 	}
 	s.extra = append(s.extra, &r.summary)
+	q.rescorer = r
 	return r
 }
 
@@ -128,7 +129,6 @@ func (r *Rescorer) degree(v int32) int32 { return int32(r.predictor.nodes.Graph.
 func (r *Rescorer) Served(x *Entered) {
 	for i, a := range x.Own {
 		r.degrees.Set(a.slot, []int32{r.degree(a.Number)})
-		r.revisions.Set(a.slot, []int32{0})
 		r.probs.Set(a.slot, x.Out.Predictions[i].Probabilities)
 	}
 	r.batch = r.batch[:0]
@@ -151,18 +151,22 @@ func (r *Rescorer) revise(out *event.Outcome) {
 	p.nodes.Graph.Embed(r.batch, r.z)
 	for i, v := range r.batch {
 		slot, _ := p.pending.Nodes.SlotOf(v)
-		r.degrees.Set(slot, []int32{r.degree(v)})
 		last := r.probs.Row(slot)
 		again := p.Opinion(p.nodes.ID(v), r.z[i*d:(i+1)*d], heads.View{Node: v, Without: none}).Prediction
 		if r.Confidence > 0 && r.confident(last[MostProbable(last)]) == r.confident(again.Confidence) {
+			r.degrees.Set(slot, []int32{r.degree(v)})
 			continue
 		}
-		revision := r.revisions.Row(slot)[0] + 1
-		r.revisions.Set(slot, []int32{revision})
-		r.probs.Set(slot, again.Probabilities)
-		again.Window, again.Revision, again.Time = out.Window, revision, p.pending.Nodes.Get(v).time
+		r.published(slot, v, again.Probabilities)
+		again.Window, again.Revision, again.Time = out.Window, r.requests.next(v), p.pending.Nodes.Get(v).time
 		out.Revisions = append(out.Revisions, again)
 	}
+}
+
+// published notes the newest published prediction of a pending node.
+func (r *Rescorer) published(slot, v int32, probs []float32) {
+	r.degrees.Set(slot, []int32{r.degree(v)})
+	r.probs.Set(slot, probs)
 }
 
 func (r *Rescorer) confident(confidence float32) bool { return float64(confidence) >= r.Confidence }
@@ -185,7 +189,6 @@ func (r *Rescorer) Scored(out *event.Outcome) {
 func (r *Rescorer) State(s *snapshot.Schema) {
 	q, classes := r.predictor.pending.Nodes, r.predictor.model.Prior.Classes
 	store.DeclareRows(s, "rescore.degree", &r.degrees, q.WalkSlots(), q.Len(), isCount)
-	store.DeclareRows(s, "rescore.revision", &r.revisions, q.WalkSlots(), q.Len(), isCount)
 	store.DeclareRows(s, "rescore.probabilities", &r.probs, q.WalkSlots(), q.Len(), heads.IsProbability, classes)
 	store.DeclareNodes(s, "rescore.due", r.due, r.bound, r.predictor.nodes.Numbers())
 	declareSummaries(s, "rescore", []*Summary{&r.summary})

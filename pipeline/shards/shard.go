@@ -192,6 +192,9 @@ func (s *Shard) Enter(w *event.Window) {
 	x.Begin(w, s.model.ID)
 	s.labels.Prefetch(w.Labels)
 	s.nodes.Enter(w.Nodes, x.Out)
+	for _, a := range s.nodes.Asked() {
+		x.Out.Refuse(a.Node.Origin, event.ImpossibleCommand, "predict: a graph with shards does not predict a node again")
+	}
 	z, d := s.nodes.Embeddings(), s.model.Prior.Dim
 	for i, v := range s.nodes.ToPredict() {
 		owner := uint8(s.share.owner(s.nodes.ID(v)))

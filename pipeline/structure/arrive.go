@@ -19,8 +19,15 @@ type arrivals struct {
 	links []int32   // the lists of near, one after the other
 	near  [][]int32 // by accepted node: its neighbours, repeated ones among them; of those resolved so far
 
+	asked     []Asked   // those of the events that ask for a prediction of a node of the graph
 	toPredict []int32   // numbers of the nodes to be predicted, in canonical order
 	z         []float32 // their embeddings
+}
+
+// Asked is an event that asks for a prediction of a node of the graph.
+type Asked struct {
+	Node   *event.Node
+	Number int32
 }
 
 // Accepted is a node event that fits the model, with the node's number.
@@ -63,13 +70,34 @@ func (n *Nodes) Enter(events []event.Node, out *event.Outcome) {
 		a.z = kernel.Room(a.z, len(a.toPredict)*d)
 		n.Graph.Embed(a.toPredict, a.z)
 	}
+	n.ask(out)
 }
+
+// ask finds the nodes of which a prediction is asked for, in the graph as the window leaves it. Others
+// are refused, unless their event is already.
+func (n *Nodes) ask(out *event.Outcome) {
+	a := &n.arrivals
+	found := a.asked[:0]
+	for _, x := range a.asked {
+		var known bool
+		if x.Number, known = n.index.number(x.Node.ID); known {
+			found = append(found, x)
+		} else if x.Node.OnlyAsks() {
+			out.Refuse(x.Node.Origin, event.UnknownNode, "a prediction is asked for, and the node is not in the graph")
+		}
+	}
+	a.asked = found
+}
+
+// Asked returns the events of the window that ask for a prediction of a node of the graph, in canonical
+// order. That of an arrival asks for nothing: it is predicted.
+func (n *Nodes) Asked() []Asked { return n.arrivals.asked }
 
 // accept assigns a node number to every event that fits the model, and lists the nodes
 // that leave. Other events are refused.
 func (n *Nodes) accept(events []event.Node, out *event.Outcome) {
 	a := &n.arrivals
-	a.accepted, a.edges, a.features = a.accepted[:0], a.edges[:0], a.features[:0]
+	a.accepted, a.edges, a.features, a.asked = a.accepted[:0], a.edges[:0], a.features[:0], a.asked[:0]
 	first := int32(n.Graph.Len())
 	if n.passing != nil {
 		n.pass()
@@ -79,9 +107,13 @@ func (n *Nodes) accept(events []event.Node, out *event.Outcome) {
 	}
 	for i := range events {
 		node := &events[i]
+		if node.Predict && (node.OnlyAsks() || node.OnlyEdges()) {
+			a.asked = append(a.asked, Asked{Node: node})
+		}
 		switch {
 		case node.Departed:
 			n.depart(node, out)
+		case node.OnlyAsks():
 		case node.OnlyEdges() && n.passing != nil:
 			out.Refuse(node.Origin, event.BadFeatures, "an edge between nodes, and the model classifies graphs")
 		case node.OnlyEdges():
@@ -116,6 +148,9 @@ func (n *Nodes) acceptNode(node *event.Node, i int, first int32, out *event.Outc
 		out.Counts.Updates++
 		if n.states.At(v).label != none {
 			n.change(v).past |= Replaced
+		}
+		if node.Predict {
+			a.asked = append(a.asked, Asked{Node: node})
 		}
 		if x.Dense == nil && len(x.Index) == 0 {
 			out.Counts.Cleared++
@@ -293,6 +328,7 @@ func (n *Nodes) DropWindow() {
 	a := &n.arrivals
 	clear(a.accepted)
 	clear(a.edges)
+	clear(a.asked)
 	clear(a.replaced)
 	n.removals.clear()
 	if n.unnormalised() {

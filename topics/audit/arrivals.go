@@ -55,7 +55,7 @@ func (c arrivals) take(w *event.Window, refused map[place]bool, forgot bool) map
 			if n.ByKey && n.ID.Str == "" {
 				leave(event.ID{Str: n.ID.String()})
 			}
-		case c.nodes[n.ID] || refused[placeOf(n.Origin)]:
+		case n.OnlyAsks() || c.nodes[n.ID] || refused[placeOf(n.Origin)]:
 		default:
 			id := n.ID.Clone()
 			if c.nodes != nil {

@@ -277,7 +277,7 @@ func (p *Replayer) rangesOf(ctx context.Context, all published) (windows map[int
 				var n event.Node
 				o := event.Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UnixMilli(), Key: r.Key, Value: r.Value}
 				decoder.Memory.Reset()
-				if reason, _ := decoder.Node(&o, &n); reason == "" && !n.Departed && !n.Context {
+				if reason, _ := decoder.Node(&o, &n); reason == "" && !n.Departed && !n.Context && !n.OnlyAsks() {
 					if w, known := all.nodes[n.ID]; known {
 						window = w
 						delete(all.nodes, n.ID)

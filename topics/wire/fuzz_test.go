@@ -49,6 +49,8 @@ func FuzzNode(f *testing.F) {
 	f.Add([]byte(namedJSON), true)
 	f.Add([]byte(`{"id":1,"nodes":[[1,2],[0,5]],"edges":[[0,1],[1,1]]}`), true)
 	f.Add(AppendNode(nil, &event.Node{Graph: &event.Graph{Nodes: [][]float32{{1}, {2}}, Ends: []uint32{0, 1}}}), false)
+	f.Add([]byte(`{"id":"a","predict":true,"time":5}`), true)
+	f.Add(AppendNode(nil, &event.Node{ID: event.ID{Num: 7}, Predict: true}), false)
 	for _, b := range attacks() {
 		if len(b) < 100 {
 			f.Add(b, false)
@@ -93,6 +95,12 @@ func checkNode(t *testing.T, n *event.Node) {
 	if n.Departed {
 		if n.Dense != nil || n.Index != nil || n.Value != nil || n.Named != nil || n.Neighbours != nil || n.Context {
 			t.Fatalf("a departure has features, neighbours or context: %+v", n)
+		}
+		return
+	}
+	if n.OnlyAsks() {
+		if n.Value != nil || n.Neighbours != nil || n.Context || n.Remove {
+			t.Fatalf("an event that asks for a prediction has more than that: %+v", n)
 		}
 		return
 	}

@@ -18,7 +18,7 @@ const (
 	maxDepth  = 16 // nesting of a value under an unknown key
 	maxFields = 64 // keys in a map, so that the search for duplicates stays cheap
 	maxKey    = 64 // bytes in a key
-	maxNames  = 16 // fields of an event that are known
+	maxNames  = 17 // fields of an event that are known
 )
 
 // input reads msgpack from a byte slice. It uses the library's primitives only,

@@ -44,7 +44,7 @@ type value interface {
 
 // nodeNames are the fields of a node event, in the order in which those of an object are
 // read.
-var nodeNames = []string{"id", "source", "target", "remove", "features", "indices", "values", "neighbours", "neighbors", "context", "departed", "time", "nodes", "edges", "kind", "weight"}
+var nodeNames = []string{"id", "source", "target", "remove", "features", "indices", "values", "neighbours", "neighbors", "context", "departed", "predict", "time", "nodes", "edges", "kind", "weight"}
 
 // read reads a field of a node event by its name.
 func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limits) (known bool, err error) {
@@ -80,6 +80,8 @@ func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limit
 		n.Context, err = v.boolean()
 	case "departed":
 		n.Departed, err = v.boolean()
+	case "predict":
+		n.Predict, err = v.boolean()
 	case "time":
 		n.Time, err = v.integer()
 	case "nodes":
@@ -115,7 +117,7 @@ func (in *input) form(n *event.Node, s *shape) error {
 		return refusef(event.BadID, "there is no id, nor the source and target of an edge")
 	case !s.hasSource || !s.hasTarget:
 		return refusef(event.BadID, "an edge needs a source and a target")
-	case !plain || s.hasNeighbours || n.Context || n.Departed:
+	case !plain || s.hasNeighbours || n.Context || n.Departed || n.Predict:
 		return refusef(event.Undecodable, "an edge by source and target has no fields but kind, weight, remove and time")
 	default:
 		n.ID = s.edge.Source
@@ -231,7 +233,7 @@ func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
 // checkNode enforces the invariants of event.Node, for both encodings.
 func (in *input) checkNode(n *event.Node, limits Limits) error {
 	if n.Departed {
-		n.Dense, n.Index, n.Value, n.Named, n.Graph, n.Neighbours, n.Implicit, n.Marks, n.Context = nil, nil, nil, nil, nil, nil, nil, nil, false
+		n.Dense, n.Index, n.Value, n.Named, n.Graph, n.Neighbours, n.Implicit, n.Marks, n.Context, n.Predict = nil, nil, nil, nil, nil, nil, nil, nil, false, false
 		return nil
 	}
 	if n.OnlyEdges() {
@@ -246,6 +248,9 @@ func (in *input) checkNode(n *event.Node, limits Limits) error {
 		return nil
 	case n.Dense != nil && (n.Index != nil || n.Value != nil):
 		return refusef(event.BadFeatures, "features and indices or values: give one or the other")
+	case n.OnlyAsks() && n.Value == nil:
+		n.Neighbours, n.Context = nil, false
+		return nil
 	case n.Dense == nil && n.Index == nil:
 		return refusef(event.BadFeatures, "neither features nor indices, nor neighbours to add")
 	case n.Value == nil && n.Index != nil:
@@ -318,13 +323,13 @@ func AppendNode(dst []byte, n *event.Node) []byte {
 	}
 	fields := 1
 	switch {
-	case n.Featureless:
+	case n.Featureless || n.OnlyAsks():
 	case n.Departed || n.Named != nil || n.Dense != nil:
 		fields = 2
 	default:
 		fields = 3 // also of a graph
 	}
-	for _, has := range [...]bool{len(n.Neighbours) > 0, n.Remove, n.Context, n.Time != 0} {
+	for _, has := range [...]bool{len(n.Neighbours) > 0, n.Remove, n.Context, n.Predict, n.Time != 0} {
 		if has {
 			fields++
 		}
@@ -336,7 +341,7 @@ func AppendNode(dst []byte, n *event.Node) []byte {
 	case n.Departed:
 		o.text("departed")
 		o.boolean(true)
-	case n.Featureless:
+	case n.Featureless || n.OnlyAsks():
 	case n.Graph != nil:
 		o.graph(n.Graph)
 	case n.Named != nil:
@@ -360,6 +365,10 @@ func AppendNode(dst []byte, n *event.Node) []byte {
 	}
 	if n.Context {
 		o.text("context")
+		o.boolean(true)
+	}
+	if n.Predict {
+		o.text("predict")
 		o.boolean(true)
 	}
 	if n.Time != 0 {
@@ -430,7 +439,7 @@ func (in *input) nodeFieldsJSON(text field, n *event.Node, s *shape, limits Limi
 	if err != nil {
 		return err
 	}
-	const id, source, target, neighbours, neighbors, kind = 0, 1, 2, 7, 8, 14
+	const id, source, target, neighbours, neighbors, kind = 0, 1, 2, 7, 8, 15
 	s.hasID, s.hasSource, s.hasTarget = members[id].given(), members[source].given(), members[target].given()
 	byEnds := s.hasSource && s.hasTarget && !s.hasID
 	s.hasNeighbours = members[neighbours].given() && members[neighbors].given() // which read refuses

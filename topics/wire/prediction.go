@@ -18,6 +18,9 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	if p.Revision != 0 {
 		fields++
 	}
+	if p.Reason != "" {
+		fields++
+	}
 	if p.Act != nil {
 		fields++
 	}
@@ -48,6 +51,9 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	o.textField("model", p.Model)
 	if p.Revision != 0 {
 		o.intField("revision", int64(p.Revision))
+	}
+	if p.Reason != "" {
+		o.textField("reason", p.Reason)
 	}
 	if p.Act != nil {
 		o.text("act")
@@ -118,6 +124,8 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 			if p.Revision, err = in.int32(); err == nil && p.Revision < 0 {
 				err = refusef(event.Undecodable, "revision %d", p.Revision)
 			}
+		case "reason":
+			p.Reason, err = in.text(limits.MaxID)
 		case "act":
 			p.Act = new(bool)
 			*p.Act, err = in.boolean()
@@ -212,6 +220,7 @@ type predictionJSON struct {
 	Time             int64             `json:"time"`
 	Model            string            `json:"model"`
 	Revision         int32             `json:"revision,omitempty"`
+	Reason           string            `json:"reason,omitempty"`
 	Act              *bool             `json:"act,omitempty"`
 	*setJSON
 }
@@ -292,7 +301,7 @@ func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
 		p.Class, p.ClassIndex, p.Confidence,
 		probabilitiesJSON{p.Classes, p.Probabilities},
 		p.Total, p.Aleatoric, p.Epistemic,
-		p.Window, p.PosteriorVersion, p.Time, p.Model, p.Revision, p.Act,
+		p.Window, p.PosteriorVersion, p.Time, p.Model, p.Revision, p.Reason, p.Act,
 		setJSONOf(p.Set),
 	})
 }
@@ -316,7 +325,7 @@ func decodePredictionJSON(b []byte, p *event.Prediction) error {
 	*p = event.Prediction{
 		Class: f.Class, ClassIndex: f.ClassIndex, Confidence: f.Confidence, Probabilities: f.Probabilities.of, Classes: f.Probabilities.classes,
 		Total: f.Total, Aleatoric: f.Aleatoric, Epistemic: f.Epistemic,
-		Window: f.Window, PosteriorVersion: f.PosteriorVersion, Time: f.Time, Model: f.Model, Revision: f.Revision, Act: f.Act,
+		Window: f.Window, PosteriorVersion: f.PosteriorVersion, Time: f.Time, Model: f.Model, Revision: f.Revision, Reason: f.Reason, Act: f.Act,
 	}
 	if p.Node, err = members[0].id(Limits{}.withDefaults().MaxID); err != nil {
 		return err

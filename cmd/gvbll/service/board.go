@@ -177,8 +177,8 @@ func decodeNode(body []byte) (n *event.Node, reason event.Reason, detail string)
 	n = &event.Node{}
 	o := &event.Origin{Value: body, Headers: []event.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}}}
 	reason, detail = (&wire.Decoder{}).Node(o, n)
-	if reason == "" && (n.Departed || n.OnlyEdges()) {
-		return n, event.BadFeatures, "an event of a departure, or of only edges, has no node to predict"
+	if reason == "" && (n.Departed || n.OnlyEdges() || n.OnlyAsks()) {
+		return n, event.BadFeatures, "an event without features has no node to predict"
 	}
 	return n, reason, detail
 }

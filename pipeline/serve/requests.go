@@ -1,0 +1,97 @@
+package serve
+
+import (
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/heads"
+	"github.com/gvbll/gvbll/pipeline/store"
+	"github.com/gvbll/gvbll/pipeline/structure"
+)
+
+// Requests is the observer that predicts nodes again when events ask for it: each event once, on G_t,
+// before the window's labels are learned, whether the node waits for its label or has it. Nothing is
+// scored or learned from it. It also numbers the revisions of every node.
+type Requests struct {
+	predictor *Predictor
+	rescorer  *Rescorer                  // nil if nodes are not predicted again by a rule
+	revisions *store.Queue[int32, int32] // by node number: its last revision, if there was one
+
+	batch []int32   // scratch: the nodes that are asked for
+	z     []float32 // scratch: their embeddings
+}
+
+var (
+	_ Observer           = (*Requests)(nil)
+	_ structure.Follower = (*Requests)(nil)
+)
+
+// NewRequests returns what predicts nodes on request.
+func NewRequests(p *Predictor) *Requests {
+	return &Requests{predictor: p, revisions: store.NewNodeQueue[int32]()}
+}
+
+// next returns the number of a node's next revision.
+func (q *Requests) next(v int32) int32 {
+	if n := q.revisions.Edit(v); n != nil {
+		*n++
+		return *n
+	}
+	q.revisions.Put(v, 1)
+	return 1
+}
+
+// Served predicts the nodes that are asked for.
+func (q *Requests) Served(x *Entered) {
+	p := q.predictor
+	asked, d := p.nodes.Asked(), p.model.Prior.Dim
+	if len(asked) == 0 {
+		return
+	}
+	q.batch = q.batch[:0]
+	for _, a := range asked {
+		q.batch = append(q.batch, a.Number)
+	}
+	q.z = kernel.Room(q.z, len(asked)*d)
+	p.nodes.Graph.Embed(q.batch, q.z)
+	for i, a := range asked {
+		again := p.Opinion(a.Node.ID, q.z[i*d:(i+1)*d], heads.View{Node: a.Number, Without: none}).Prediction
+		again.Window, again.Time, again.Origin = x.Out.Window, a.Node.Time, a.Node.Origin
+		again.Revision, again.Reason = q.next(a.Number), event.Requested
+		if slot, waits := p.pending.Nodes.SlotOf(a.Number); waits && q.rescorer != nil {
+			q.rescorer.published(slot, a.Number, again.Probabilities)
+		}
+		x.Out.Revisions = append(x.Out.Revisions, again)
+	}
+}
+
+// Vacated forgets the revisions of a node that has left.
+func (q *Requests) Vacated(v int32) { q.revisions.Remove(v) }
+
+func (*Requests) Matched(int32, int32)           {}
+func (*Requests) Scored(*event.Outcome)          {}
+func (*Requests) Entered(int32, gnn.Vector)      {}
+func (*Requests) Labelled(int32, int32)          {}
+func (*Requests) Unlinked([][2]int32)            {}
+func (*Requests) Linked(int32, []int32, []int32) {}
+func (*Requests) Leaving([]int32)                {}
+func (*Requests) Left()                          {}
+
+// State declares the revisions, if there were any.
+func (q *Requests) State(s *snapshot.Schema) {
+	if !s.Has("revisions.node", q.revisions.Len() > 0) {
+		return
+	}
+	n := q.predictor.nodes.Numbers()
+	store.DeclareNodes(s, "revisions.node", q.revisions, n, n)
+	store.DeclareField(s, "revisions.last", q.revisions, func(last *int32) *int32 { return last })
+	s.Check(func() error {
+		for i := range q.revisions.Slots() {
+			if e := q.revisions.At(int32(i)); e.Value < 1 {
+				return snapshot.Damaged("the last revision of node %d is %d", e.Key, e.Value)
+			}
+		}
+		return nil
+	})
+}
