@@ -2,6 +2,7 @@ package wire
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -101,6 +102,9 @@ func (in *input) nodeFields(n *event.Node, s *shape, limits Limits) error {
 // form decides what a node event is, for both encodings. An event without an id is an edge
 // by its ends. One with an id and without features is its edges to the neighbours.
 func (in *input) form(n *event.Node, s *shape) error {
+	if !slices.ContainsFunc(n.Marks, func(m event.Mark) bool { return m != (event.Mark{}) }) {
+		n.Marks = nil
+	}
 	plain := n.Dense == nil && n.Index == nil && n.Value == nil && n.Named == nil && n.Graph == nil
 	switch {
 	case s.hasID:
