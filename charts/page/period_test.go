@@ -66,3 +66,35 @@ func TestManyDelays(t *testing.T) {
 		t.Errorf("%d delays with the median %v, want at most %d and about 50 s", len(p.Delays), got, maxDelays)
 	}
 }
+
+// TestClassesOfPeriods: the counts of a class in two periods add up, without changing either, and the table has
+// its scores; those of a class that is not watched are undefined.
+func TestClassesOfPeriods(t *testing.T) {
+	period := func() Period {
+		var odds calibration.Odds
+		odds.Add(.9, true, 1)
+		odds.Add(.6, false, 1)
+		odds.Add(.1, false, 1)
+		return Period{Classes: []Group{{Name: "fraud", Tally: calibration.Tally{Labels: 1}, Odds: &odds}, {Name: "ok", Tally: calibration.Tally{Labels: 2}}}}
+	}
+	a, b := period(), period()
+	var whole Period
+	whole.merge(&a)
+	whole.merge(&b)
+	if got := whole.Classes[0].Odds.From(0); got.Rows != 6 || got.Labels != 2 || a.Classes[0].Odds.From(0).Rows != 3 {
+		t.Errorf("%+v together, %+v alone", got, a.Classes[0].Odds.From(0))
+	}
+	var shown table
+	for i := range whole.Classes {
+		shown.addClass(&whole.Classes[i])
+	}
+	values := func(row int) (list []string) {
+		for _, c := range shown.Rows[row].Cells[5:] {
+			list = append(list, c.Value)
+		}
+		return list
+	}
+	if diff := cmp.Diff([][]string{{"1.0000", "1.0000"}, {undefined, undefined}}, [][]string{values(0), values(1)}); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}

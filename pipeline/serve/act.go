@@ -88,7 +88,7 @@ func NewActor(text string, m *model.Model) (*Actor, error) {
 	}
 	class := slices.Index(m.Classes, cfg.Class)
 	if class < 0 {
-		return nil, fmt.Errorf("act class=%s: model %s has no such class: give one of %.200q", cfg.Class, m.ID, m.Classes)
+		return nil, fmt.Errorf("--act class=%s: model %s has no such class: give one of %.200q", cfg.Class, m.ID, m.Classes)
 	}
 	return &Actor{Acting: cfg, class: int32(class)}, nil
 }
