@@ -29,6 +29,7 @@ type flags struct {
 	Crash struct {
 		Runs    int      `help:"Runs." default:"40"`
 		Nodes   int      `help:"Nodes in a run." default:"600"`
+		Bases   string   `help:"Workers write bases to this folder or bucket and purge the ledger, inputs are deleted up to the oldest one at each restart, and every second start has an empty state folder. There are no commands and no epochs." placeholder:"URL"`
 		Promote bool     `help:"Run a second model in the shadow, and promote it half-way."`
 		Flags   []string `help:"Flags of the engine, for the workers, such as --flags=--rescore=after=3." sep:" " placeholder:"FLAG"`
 	} `cmd:"" help:"Kill workers at every point of the commit and checkpoint paths."`
@@ -74,7 +75,7 @@ func (f *flags) run(ctx context.Context, command string) error {
 			fmt.Fprintf(os.Stderr, "%8.1f s  %s\n", time.Since(began).Seconds(), what)
 		}
 	}
-	s := &trial.Setup{Head: f.Head, Flags: f.Crash.Flags, Shards: f.Shards, Seed: f.Seed, Report: report}
+	s := &trial.Setup{Head: f.Head, Flags: f.Crash.Flags, Shards: f.Shards, Bases: f.Crash.Bases, Seed: f.Seed, Report: report}
 	defer s.Close()
 	nodes := map[string]int{"crash": f.Crash.Nodes, "spread": 600, "chaos": 2000, "upgrade": 2000, "soak": 20_000, "restarts": 2000, "world": 600, "hostile": 600}[command]
 	err := s.Prepare(ctx, f.Broker, f.Tool, gnn.Kind(f.Encoder), nodes, f.Crash.Promote)

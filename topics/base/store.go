@@ -26,11 +26,14 @@ type Store interface {
 	String() string
 }
 
-// Open returns the store at an address, a folder, in which each ledger has a folder of its name.
+// Open returns the store at an address, a folder or s3://BUCKET/PREFIX, in which each ledger has a folder of its name.
 func Open(address, ledger string) (Store, error) {
 	path, isFile := strings.CutPrefix(address, "file://")
+	if strings.HasPrefix(address, "s3://") {
+		return openBucket(address, ledger)
+	}
 	if scheme, _, is := strings.Cut(address, "://"); is && !isFile {
-		return nil, fmt.Errorf("%s: %q is not a kind of store: give a folder", address, scheme)
+		return nil, fmt.Errorf("%s: %q is not a kind of store: give a folder, or s3://BUCKET/PREFIX", address, scheme)
 	}
 	return folder(filepath.Join(path, ledger)), nil
 }

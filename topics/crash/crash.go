@@ -10,9 +10,11 @@ var Points = []string{
 	BeforeFence, AfterFence, Recovered, BeforeEpoch, InEpoch,
 	BeforeAdd, AfterAdd, BeforeProduce, AfterProduce, BeforeOffsets, AfterOffsets, BeforeEnd, AfterEnd, Committed,
 	BeforeCheckpoint, InCheckpoint, BeforeSync, AfterSync, BeforeRename, AfterRename, AfterDirSync, AfterPrune,
-	BeforeBase, InBase, BeforeBaseList, AfterBaseList, NamedBase, InSweep, BeforePurge, AfterPurge,
 	BeforeForget, InForget, AfterForget,
 }
+
+// OfBases lists the names of the further points of a worker that writes bases.
+var OfBases = []string{BeforeBase, InBase, BeforeBaseList, AfterBaseList, NamedBase, InSweep, BeforePurge, AfterPurge}
 
 // OfTasks lists the names of the further points that the tasks of a graph pass in a window, where
 // several workers share it: cutting it, exchanging what they need of each other, learning its

@@ -90,11 +90,17 @@ func (p *Replayer) LoadBase(ctx context.Context, b *ledger.Base) (inputs intake.
 	if err != nil {
 		return inputs, err
 	}
-	folder, err := p.fetchBlocks(ctx, stored)
+	folder, err := p.scratch(ctx)
 	if err != nil {
 		return inputs, err
 	}
 	defer os.RemoveAll(folder)
+	if err := stored.Fetch(ctx, folder); err != nil {
+		return inputs, err
+	}
+	if err := copyBlocks(ctx, stored, folder); err != nil {
+		return inputs, err
+	}
 	r, size, err := stored.Open(ctx, StateFile)
 	if err != nil {
 		return inputs, err
@@ -126,23 +132,35 @@ func (p *Replayer) noBase(unusable []error) error {
 	return fmt.Errorf("ledger %s: records of before its oldest base are gone, and none of its bases can be used (%s): %s", p.Cfg.Terms.Names.Ledger, strings.Join(why, "; "), remedy)
 }
 
-// fetchBlocks copies the files of a base that the state refers to into a folder. It is "" if there are none.
-func (p *Replayer) fetchBlocks(ctx context.Context, b *base.Base) (folder string, err error) {
+// scratch makes a folder for what is fetched of a base, beside the checkpoints if there are any: what a killed
+// process leaves is removed with what else is left of bases there.
+func (p *Replayer) scratch(ctx context.Context) (string, error) {
+	dir := p.Cfg.Checkpoints.Dir
+	if dir != "" {
+		name := p.Cfg.Terms.Names.Ledger
+		ids, err := p.Client.TopicIDs(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		dir = checkpoint.Folder(dir, name, ids[name])
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", err
+		}
+	}
+	return os.MkdirTemp(dir, "base-fetched-")
+}
+
+// copyBlocks copies the files of a base that the state refers to into a folder.
+func copyBlocks(ctx context.Context, b *base.Base, folder string) error {
 	for _, f := range b.Files() {
 		if f.Name == StateFile {
 			continue
 		}
-		if folder == "" {
-			if folder, err = os.MkdirTemp(p.Cfg.Checkpoints.Dir, "fetched-"); err != nil {
-				return "", err
-			}
-		}
-		if err = b.Copy(ctx, f.Name, filepath.Join(folder, filepath.Base(f.Name))); err != nil {
-			_ = os.RemoveAll(folder)
-			return "", err
+		if err := b.Copy(ctx, f.Name, filepath.Join(folder, filepath.Base(f.Name))); err != nil {
+			return err
 		}
 	}
-	return folder, nil
+	return nil
 }
 
 // candidate is a state that a start may go on from.

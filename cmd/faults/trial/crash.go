@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/crash"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
@@ -93,10 +96,13 @@ func (s *Setup) newMatrix() *matrix {
 
 // points returns the points at which workers are killed.
 func (m *matrix) points() []string {
-	if m.Shards == 0 {
+	never := []string{crash.BeforeEpoch, crash.InEpoch, crash.BeforeForget, crash.InForget, crash.AfterForget}
+	switch {
+	case m.Bases != "":
+		return slices.DeleteFunc(slices.Concat(crash.OfBases, crash.Points), func(p string) bool { return slices.Contains(never, p) })
+	case m.Shards == 0:
 		return crash.Points
 	}
-	never := []string{crash.BeforeEpoch, crash.InEpoch, crash.BeforeForget, crash.InForget, crash.AfterForget}
 	return slices.DeleteFunc(slices.Concat(crash.OfTasks, crash.Points), func(p string) bool { return slices.Contains(never, p) })
 }
 
@@ -184,6 +190,7 @@ func (c *published) difference(other *published, kills int) string {
 // so that it takes effect at the same place of the stream in every run.
 type crashRun struct {
 	*graph
+	ctx     context.Context // of the run
 	matrix  *matrix
 	plan    plan
 	workers map[string]*process // by name
@@ -195,6 +202,7 @@ type crashRun struct {
 	items    int                            // number of nodes whose predictions and labels must be committed by now
 	poison   int                            // number of poisoned records sent
 	commands int                            // number of commands sent
+	starts   int                            // of workers
 	rebasing bool                           // workers are started with other settings, which begin an epoch
 }
 
@@ -220,7 +228,7 @@ func (m *matrix) run(ctx context.Context, name string, disturbed plan) (got *pub
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	g := m.newGraph(ctx, name)
-	r := &crashRun{graph: g, matrix: m, plan: disturbed, workers: make(map[string]*process)}
+	r := &crashRun{ctx: ctx, graph: g, matrix: m, plan: disturbed, workers: make(map[string]*process)}
 	r.send(ctx, false)
 	r.ledger = g.follow(ctx)
 	defer r.end()
@@ -296,6 +304,12 @@ func (r *crashRun) haltOne() {
 // startWorker starts a worker that kills itself at the point, unless that is empty.
 func (r *crashRun) startWorker(name, point string) {
 	var rebase []string
+	if r.setup.Bases != "" {
+		if r.starts++; r.starts%2 == 0 {
+			must(os.RemoveAll(filepath.Join(r.dir, name)))
+		}
+		rebase = []string{"--base", r.setup.Bases, "--base-every", "20ms,keep=2", "--purge"}
+	}
 	if r.rebasing {
 		rebase = []string{"--coverage", "0.9", "--rebase"}
 	}
@@ -329,16 +343,17 @@ func (r *crashRun) advance(ctx context.Context) (done bool) {
 		return false
 	}
 	all := r.matrix.commands()
-	if r.setup.Shards > 0 {
+	plain := r.setup.Shards > 0 || r.setup.Bases != "" // without commands and epochs
+	if plain {
 		all = nil
 	}
 	switch {
 	case r.commands < len(all):
 		r.commands++
 		r.command(ctx, &all[r.commands-1])
-	case r.setup.Shards == 0 && !r.rebasing:
+	case !plain && !r.rebasing:
 		r.rebase()
-	case r.setup.Shards == 0 && sum.epoch == 0:
+	case !plain && sum.epoch == 0:
 	case r.items < len(r.setup.Items):
 		r.send(ctx, true)
 	default:
@@ -372,8 +387,23 @@ func (r *crashRun) restart() {
 		case <-p.ended:
 			r.matrix.note(p)
 			r.died = p.at
+			r.deleteUnneeded()
 			r.startWorker(name, r.nextPoint())
 		default:
+		}
+	}
+}
+
+// deleteUnneeded deletes of the inputs what the oldest base does not need.
+func (r *crashRun) deleteUnneeded() {
+	if r.setup.Bases == "" {
+		return
+	}
+	at := r.names.LedgerAt(0)
+	newest := need(ledger.Newest(r.ctx, r.setup.Client, at))
+	for _, n := range need(replay.Needs(r.ctx, r.setup.Client, at, newest)) {
+		if n.Topic != r.names.Ledger { // which the owner purges
+			must(r.setup.Client.DeleteRecords(r.ctx, n.TopicPartition, n.Offset))
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // Setup holds what every trial needs.
@@ -26,6 +27,7 @@ type Setup struct {
 	Head             string   // what serves: pool or paper
 	Flags            []string // further flags of the workers
 	Shards           int      // of the graphs, 0 for graphs without shards
+	Bases            string   // of [Crash]: a folder or bucket of bases, "" for none
 	Items            []Item   // nodes that fit the model, in the order of their arrival
 	Seed             uint64   // of everything random
 	Report           func(progress string)
@@ -158,7 +160,11 @@ func numbered(n int) []event.ID {
 
 // audit runs gvbll audit on the published records.
 func (g *graph) audit(ctx context.Context) error {
-	return g.gvbll(ctx, append([]string{"audit", "--model", g.setup.Model}, g.setup.shadowFlag()...)...)
+	args := append([]string{"audit", "--model", g.setup.Model}, g.setup.shadowFlag()...)
+	if g.setup.Bases != "" && need(ledger.Newest(ctx, g.setup.Client, g.names.LedgerAt(0))).Bases != nil {
+		args = append(args, "--from", "latest", "--base", g.setup.Bases)
+	}
+	return g.gvbll(ctx, args...)
 }
 
 // gvbll runs a command on the graph.

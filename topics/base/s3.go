@@ -1,0 +1,109 @@
+package base
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// bucket is a bucket of S3, or of what speaks its protocol, with the prefix of the objects' names.
+type bucket struct {
+	client       *minio.Client
+	name, prefix string
+}
+
+// requestTime bounds a request: a part in it takes less unless the store is as good as away.
+const requestTime = 2 * time.Minute
+
+// openBucket returns the bucket of s3://NAME/PREFIX. Where it is and who asks is said by the environment, as to all programs
+// of S3: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the role of the machine or of the pod.
+func openBucket(address, ledger string) (Store, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.RawQuery != "" {
+		return nil, fmt.Errorf("%s: give s3://BUCKET or s3://BUCKET/PREFIX", address)
+	}
+	endpoint, err := url.Parse(cmp.Or(os.Getenv("AWS_ENDPOINT_URL"), "https://s3.amazonaws.com"))
+	if err != nil || endpoint.Host == "" {
+		return nil, fmt.Errorf("%s: AWS_ENDPOINT_URL=%.100q is not the URL of a server", address, os.Getenv("AWS_ENDPOINT_URL"))
+	}
+	c, err := minio.New(endpoint.Host, &minio.Options{
+		Creds:  credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{}}),
+		Secure: endpoint.Scheme == "https", Region: os.Getenv("AWS_REGION"), MaxRetries: 3,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	return &bucket{c, u.Host, strings.TrimPrefix(strings.TrimSuffix(u.Path, "/")+"/"+ledger+"/", "/")}, nil
+}
+
+func (b *bucket) String() string { return "s3://" + b.name + "/" + b.prefix }
+
+// wrap returns an error as those of a store are.
+func (b *bucket) wrap(err error) error {
+	switch code := minio.ToErrorResponse(err).Code; {
+	case err == nil:
+		return nil
+	case code == minio.NoSuchKey:
+		return fs.ErrNotExist
+	}
+	return fmt.Errorf("%v: %w", b, err)
+}
+
+func (b *bucket) Put(ctx context.Context, name string, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	_, err := b.client.PutObject(ctx, b.name, b.prefix+name, bytes.NewReader(data), int64(len(data)),
+		minio.PutObjectOptions{SendContentMd5: true, DisableContentSha256: true, DisableMultipart: true})
+	return b.wrap(err)
+}
+
+func (b *bucket) Get(ctx context.Context, name string, offset, n int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	var o minio.GetObjectOptions
+	if n == 0 {
+		return nil, nil
+	} else if n > 0 {
+		_ = o.SetRange(offset, offset+n-1) // of a range that is one
+	}
+	r, err := b.client.GetObject(ctx, b.name, b.prefix+name, o)
+	if err != nil {
+		return nil, b.wrap(err)
+	}
+	defer r.Close()
+	if n < 0 {
+		data, err := io.ReadAll(r)
+		return data, b.wrap(err)
+	}
+	data := make([]byte, n)
+	_, err = io.ReadFull(r, data)
+	return data, b.wrap(err)
+}
+
+func (b *bucket) List(ctx context.Context) (names []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	for o := range b.client.ListObjects(ctx, b.name, minio.ListObjectsOptions{Prefix: b.prefix, Recursive: true}) {
+		if o.Err != nil {
+			return nil, b.wrap(o.Err)
+		}
+		names = append(names, strings.TrimPrefix(o.Key, b.prefix))
+	}
+	return names, nil
+}
+
+func (b *bucket) Delete(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	return b.wrap(b.client.RemoveObject(ctx, b.name, b.prefix+name, minio.RemoveObjectOptions{}))
+}
