@@ -93,6 +93,8 @@ type Config struct {
 	Coverage serve.Coverage
 	// Act says on which predictions to act, as [serve.ParseActing] reads it. "" says nothing.
 	Act string
+	// Ask says of how many nodes labels are asked for. The zero value asks for none.
+	Ask serve.Asking
 	// Unwatched disables the drift detectors. Predictions do not depend on them.
 	Unwatched bool
 	// Rescore says when a served node is predicted again. The zero value means never.
@@ -161,6 +163,9 @@ func (c Config) WithDefaults() (Config, error) {
 	}
 	if p := c.Rescore.Confidence; !(p >= 0 && p < 1) {
 		problems = append(problems, fmt.Errorf("rescore-confidence %v: give a probability below 1, or 0 for none", p))
+	}
+	if a, err := serve.ParseAsking(c.Ask.String()); err != nil || a != c.Ask {
+		problems = append(problems, fmt.Errorf("ask %v: %w", c.Ask, err))
 	}
 	if c.Fallback == 0 {
 		c.Fallback = serve.DefaultFallback

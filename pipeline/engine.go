@@ -48,6 +48,7 @@ type Engine struct {
 	labels    *serve.Labels
 	scorer    *serve.Scorer
 	observers []serve.Observer
+	asker     *serve.Asker // among the observers, nil if there is none
 	queue     *heads.LearnQueue
 
 	next     int64       // number of the next window
@@ -108,6 +109,10 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	}
 	e.observers = append(e.observers, requests)
 	e.nodes.Follow(requests)
+	if cfg.Ask != (serve.Asking{}) {
+		e.asker = serve.NewAsker(cfg.Ask, m, e.pending)
+		e.observers = append(e.observers, e.asker)
+	}
 	if !cfg.Unwatched {
 		d, err := serve.NewDetectors(m, &e.predictor.Rows)
 		if err != nil {

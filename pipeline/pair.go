@@ -116,6 +116,9 @@ func (p *Pair) Step(w *event.Window) *event.Outcome {
 	for _, shadow := range p.engines[1:] {
 		out.Shadow = shadow.Step(&events)
 		out.Compared = compare(p.Serving(), shadow, out)
+		if shadow.asker != nil {
+			shadow.asker.Follow(out.Predictions, shadow.nodes.Number)
+		}
 	}
 	served := p.roles.serves
 	for i := range w.Commands {

@@ -124,6 +124,11 @@ var settings = []setting{
 		set: func(c *Config, text string) error { c.Act = text; return nil },
 	},
 	{
+		name: "ask", quoted: true, absent: true,
+		get: func(c *Config) string { return c.Ask.String() },
+		set: func(c *Config, text string) (err error) { c.Ask, err = serve.ParseAsking(text); return err },
+	},
+	{
 		name: "map", quoted: true, absent: true,
 		get: func(c *Config) string { return c.Map },
 		set: func(c *Config, text string) error { c.Map = text; return nil },

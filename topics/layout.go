@@ -39,6 +39,7 @@ func specs(n Names, l Layout) []kafka.TopicSpec {
 		{Name: n.Labels, Partitions: partitions, Replication: replication, Config: input},
 		{Name: n.Commands, Partitions: 1, Replication: replication, Config: input},
 		{Name: n.Predictions, Partitions: partitions, Replication: replication},
+		{Name: n.ToLabel, Partitions: 1, Replication: replication},
 		{Name: n.DeadLetters, Partitions: 1, Replication: replication},
 		{Name: n.Ledger, Partitions: 1 + l.Shards, Replication: replication, Config: keep},
 	}
@@ -109,7 +110,7 @@ func create(ctx context.Context, c *kafka.Client, n Names, l Layout) ([]string, 
 
 // Create creates the topics that are missing and returns their names. It creates none, and
 // returns a [GoneError], if the ledger is missing and there are leftovers of an earlier one.
-// Commands and dead letters have one partition. The ledger has one, and one more for each shard;
+// Commands, nodes to be labelled and dead letters have one partition. The ledger has one, and one more for each shard;
 // with shards there is an exchange. Inputs, ledger and exchange are kept for
 // ever, because recovery replays them; inputs are stored uncompressed, however
 // they are sent. Outputs have the broker's default retention.

@@ -70,11 +70,11 @@ func TestShards(t *testing.T) {
 		}
 		check(one, 0, map[string]int{})
 		create(one, Layout{Partitions: 2, Replication: 1})
-		check(one, 0, map[string]int{one.Nodes: 2, one.Labels: 2, one.Commands: 1, one.Predictions: 2, one.DeadLetters: 1, one.Ledger: 1})
+		check(one, 0, map[string]int{one.Nodes: 2, one.Labels: 2, one.Commands: 1, one.Predictions: 2, one.ToLabel: 1, one.DeadLetters: 1, one.Ledger: 1})
 		refused(one, Layout{Partitions: 2, Replication: 1, Shards: 4}, "4 shards need 5")
 
 		create(four, Layout{Partitions: 2, Replication: 1, Shards: 4})
-		partitions := map[string]int{four.Nodes: 2, four.Labels: 2, four.Commands: 1, four.Predictions: 2, four.DeadLetters: 1, four.Ledger: 5, four.Exchange: 6}
+		partitions := map[string]int{four.Nodes: 2, four.Labels: 2, four.Commands: 1, four.Predictions: 2, four.ToLabel: 1, four.DeadLetters: 1, four.Ledger: 5, four.Exchange: 6}
 		check(four, 4, partitions)
 		refused(four, Layout{Partitions: 2, Replication: 1, Shards: 2}, "2 shards need 3")
 		if created := create(four, Layout{Partitions: 1, Replication: 1}); len(created) > 0 {

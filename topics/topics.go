@@ -20,6 +20,7 @@ type Names struct {
 	Labels      string // in: labels
 	Commands    string // in: an operator's commands; one partition
 	Predictions string // out: predictions
+	ToLabel     string // out: predictions of nodes of which labels are asked for; one partition
 	DeadLetters string // out: refused records and the reasons
 	Ledger      string // out: where each window was cut; a partition for each task, see LedgerAt
 	Exchange    string // between the workers that share a graph, if several do
@@ -41,6 +42,7 @@ func Under(prefix string) (Names, error) {
 		Labels:      prefix + ".labels",
 		Commands:    prefix + ".commands",
 		Predictions: prefix + ".predictions",
+		ToLabel:     prefix + ".to-label",
 		DeadLetters: prefix + ".dead-letters",
 		Ledger:      prefix + ".ledger",
 		Exchange:    prefix + ".exchange",
@@ -72,7 +74,7 @@ func (n Names) LedgerAt(task int) kafka.TopicPartition {
 
 // All lists the names of the topics that every graph has, inputs first.
 func (n Names) All() []string {
-	return []string{n.Nodes, n.Labels, n.Commands, n.Predictions, n.DeadLetters, n.Ledger}
+	return []string{n.Nodes, n.Labels, n.Commands, n.Predictions, n.ToLabel, n.DeadLetters, n.Ledger}
 }
 
 // Missing returns which of the topics do not exist: those that every graph has, and the

@@ -30,6 +30,7 @@ type Metrics struct {
 	models   models
 	drift    drift
 	sets     sets
+	asked    asked
 	fallback fallback
 
 	attributes attributes
@@ -49,6 +50,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		models:   newModels(r),
 		drift:    newDrift(r),
 		sets:     newSets(r),
+		asked:    newAsked(r),
 		fallback: newFallback(r),
 
 		attributes: newAttributes(r),
@@ -77,6 +79,7 @@ func (m *Metrics) Observe(out *event.Outcome) {
 	m.models.observe(out)
 	m.drift.observe(out)
 	m.sets.observe(out)
+	m.asked.observe(out)
 	m.fallback.observe(out)
 	m.attributes.observe(out)
 }

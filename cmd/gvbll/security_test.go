@@ -54,7 +54,7 @@ func grant(t *testing.T, c *kafkatest.Cluster, prefix string) {
 		read  = kafkago.ACLOperationTypeRead
 		write = kafkago.ACLOperationTypeWrite
 	)
-	for _, name := range []string{".nodes", ".labels", ".commands", ".predictions", ".dead-letters", ".ledger"} {
+	for _, name := range []string{".nodes", ".labels", ".commands", ".predictions", ".to-label", ".dead-letters", ".ledger"} {
 		c.Allow(t, "owner", topic, prefix+name, kafkago.ACLOperationTypeCreate, kafkago.ACLOperationTypeDescribe)
 	}
 	for _, name := range []string{".nodes", ".labels"} {
@@ -64,6 +64,7 @@ func grant(t *testing.T, c *kafkatest.Cluster, prefix string) {
 	c.Allow(t, "worker", topic, prefix+".commands", read)
 	c.Allow(t, "worker", topic, prefix+".predictions", write)
 	c.Allow(t, "worker", topic, prefix+".dead-letters", write)
+	c.Allow(t, "worker", topic, prefix+".to-label", write)
 	c.Allow(t, "worker", topic, prefix+".ledger", read, write)
 	c.Allow(t, "worker", kafkago.ResourceTypeTransactionalID, prefix+".ledger", write)
 	c.Allow(t, "worker", kafkago.ResourceTypeGroup, prefix+".ledger", read)

@@ -27,6 +27,7 @@ type tailCmd struct {
 	Since     flags.Moment `help:"Begin with what was published since then: a duration ago, as 1h, or a time, as 2026-01-31T12:00:00Z." placeholder:"TIME"`
 	Partition []int32      `help:"Read only these partitions." short:"p" placeholder:"N"`
 	Key       []string     `help:"Print only predictions with these keys: the ids of their nodes." short:"k" placeholder:"KEY" sep:"none"`
+	ToLabel   bool         `help:"Print the nodes of which labels are asked for (gvbll work --ask), each with the probability with which it was."`
 	Limit     int          `help:"End after this many predictions; 0 for no limit." short:"n" default:"0"`
 	Follow    bool         `help:"Wait for more at the end of the topic; --no-follow ends there." default:"true" negatable:""`
 	JSON      bool         `help:"Print one JSON object a line." name:"json"`
@@ -52,7 +53,11 @@ func (t tailCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	}
 	c := graph.Client
 	defer c.Close()
-	start, left, err := t.begin(ctx, c, graph.Names.Predictions)
+	topic := graph.Names.Predictions
+	if t.ToLabel {
+		topic = graph.Names.ToLabel
+	}
+	start, left, err := t.begin(ctx, c, topic)
 	if err != nil {
 		return err
 	}

@@ -254,6 +254,7 @@ type Prediction struct {
 	Model            string   // id of the model file
 	Revision         int32    // 0 for the first prediction of the node, then 1, 2, …
 	Reason           string   // why it is a revision: [Requested], or "" by a rule
+	Asked            float32  // probability with which its label was asked for, 0 if it was not
 	Set              *Set     // nil unless sets are configured
 	Act              *bool    // whether to act on it, shared and not changed; nil unless that is configured, and of revisions
 	Origin           *Origin  // the record that asked for it, in its window; nil for a revision by a rule, and where it is decoded

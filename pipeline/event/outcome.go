@@ -84,6 +84,8 @@ type Labelled struct {
 	Time   int64 // event time of the label
 	Delay  int64 // event time from arrival to label, milliseconds; 0 when either is not given
 	By     int   // index in Outcome.Heads of the head that served the node
+	// Asked is the probability with which the label was asked for, 0 if it came by itself.
+	Asked float32
 
 	Watched [MaxWatched]float32 // the probabilities that were served for Outcome.Watched
 

@@ -29,6 +29,9 @@ func (c *Chain) Extend(out *event.Outcome) {
 		if p.Act != nil && *p.Act {
 			b = append(b, 'a')
 		}
+		if p.Asked > 0 {
+			b = appendFloats(b, p.Asked)
+		}
 	}
 	for i := range out.Revisions {
 		p := &out.Revisions[i]

@@ -172,6 +172,8 @@ func shardedConfig(c pipeline.Config, P int) (pipeline.Config, error) {
 		return c, fmt.Errorf("nodes cannot be predicted again by %d shards: leave --rescore out, or serve with 1 shard", P)
 	case c.Act != "":
 		return c, fmt.Errorf("shards do not say on which predictions to act: leave --act out, or serve with 1 shard")
+	case c.Ask != (serve.Asking{}):
+		return c, fmt.Errorf("labels cannot be asked for by %d shards: leave --ask out, or serve with 1 shard", P)
 	case c.PartialUpdates:
 		return c, fmt.Errorf("events cannot change some of a node's features on %d shards: leave --partial-updates out, or serve with 1 shard", P)
 	}

@@ -67,6 +67,24 @@ func (c arrivals) take(w *event.Window, refused map[place]bool, forgot bool) map
 	return arrivals
 }
 
+// checkAsked reads the nodes to be labelled of a window, and checks that they are as many as the
+// ledger says.
+func (a *auditor) checkAsked(ctx context.Context, r *ledger.Record) error {
+	for n := 0; ; n++ {
+		var p event.Prediction
+		switch more, err := a.peekPrediction(ctx, a.outputs.toLabelAt(), &p); {
+		case err != nil:
+			return err
+		case more && p.Window == r.Window:
+			a.drop(a.outputs.toLabelAt())
+		case more && p.Window < r.Window || n != r.Asked:
+			return fmt.Errorf("window %d has %d nodes to be labelled in %s, and the ledger says %d", r.Window, n, a.outputs.toLabel, r.Asked)
+		default:
+			return nil
+		}
+	}
+}
+
 // checkPredictions reads the published predictions of a window, and checks that they are of
 // its arrivals, of each once, and as many as the ledger says. Of arrivals that are nil it is not
 // known which they are.
@@ -107,6 +125,9 @@ func (a *auditor) checkPredictions(ctx context.Context, r *ledger.Record, arriva
 	}
 	if predictions != r.Predictions || revisions != r.Revisions {
 		return fmt.Errorf("window %d has %d predictions and %d revisions, and the ledger says %d and %d", r.Window, predictions, revisions, r.Predictions, r.Revisions)
+	}
+	if err := a.checkAsked(ctx, r); err != nil {
+		return err
 	}
 	e.Checked += int64(predictions + revisions)
 	if a.present.nodes == nil || a.lost {

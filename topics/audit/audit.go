@@ -21,9 +21,10 @@ type Result struct {
 	First int64 `json:"first_window"` // the windows before it are in the checkpoint or base
 	// Base is the name of the base that the audit began with: its state is taken on trust.
 	Base        string `json:"base,omitempty"`
-	Windows     int64  `json:"windows"`      // the ledger's up to the last one audited
-	Predictions int64  `json:"predictions"`  // compared byte by byte, revisions included
-	DeadLetters int64  `json:"dead_letters"` // likewise
+	Windows     int64  `json:"windows"`            // the ledger's up to the last one audited
+	Predictions int64  `json:"predictions"`        // compared byte by byte, revisions included
+	DeadLetters int64  `json:"dead_letters"`       // likewise
+	Asked       int64  `json:"to_label,omitempty"` // nodes to be labelled, likewise
 	// Elsewhere counts the windows that models or settings served which the audit does
 	// not have. Of their predictions it checks only whether each arrival has one, or, where another
 	// map made events of the records, whether there are as many as the ledger says.
@@ -267,6 +268,14 @@ func (a *auditor) comparePredictions(ctx context.Context, out *event.Outcome, e 
 			}
 			e.Predictions++
 			a.audited.Predictions++
+			if list[i].Asked == 0 {
+				continue
+			}
+			x = a.outputs.ToLabel(out.Window, &list[i])
+			if err := a.compare(ctx, &x); err != nil {
+				return err
+			}
+			a.audited.Asked++
 		}
 	}
 	return nil
@@ -340,7 +349,7 @@ func (a *auditor) skip(at kafka.TopicPartition, x *Replayed) {
 // that was not compared. It may have predictions of later windows, by a live worker, which the
 // ledger then has.
 func (a *auditor) checkNothingElse(ctx context.Context) error {
-	for _, at := range a.outputs.Predictions() {
+	for _, at := range append(a.outputs.Predictions(), a.outputs.toLabelAt()) {
 		if _, err := a.next(ctx, at, nil); err != nil {
 			return err
 		}

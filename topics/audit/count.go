@@ -61,7 +61,7 @@ func (c cuts) forget(tails []ledger.Range) {
 func (a *auditor) passLost(ctx context.Context, r *ledger.Record, e *Epoch) error {
 	lost := r.Begins.Windows
 	a.lost = a.lost || lost > 0
-	for _, at := range a.outputs.Predictions() {
+	for _, at := range append(a.outputs.Predictions(), a.outputs.toLabelAt()) {
 		for {
 			var p event.Prediction
 			more, err := a.peekPrediction(ctx, at, &p)
@@ -71,7 +71,9 @@ func (a *auditor) passLost(ctx context.Context, r *ledger.Record, e *Epoch) erro
 			if !more || p.Window < r.Window-lost || p.Window >= r.Window {
 				break
 			}
-			e.Unproved++
+			if at != a.outputs.toLabelAt() {
+				e.Unproved++
+			}
 			a.drop(at)
 		}
 	}

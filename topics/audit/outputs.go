@@ -18,23 +18,23 @@ type Outputs struct {
 	// Waiting are the records that were fetched and not compared, by partition.
 	Waiting map[kafka.TopicPartition][]kafka.Record
 
-	client               *kafka.Client
-	predictions, letters string         // topics
-	partitions           map[string]int // of both topics, as they are now
-	divided              ledger.Outputs // as they were when the window was published
-	published            *kafka.Reader
-	windows              int64  // that the ledger had when CheckLater looked
-	key, value           []byte // reused
+	client                        *kafka.Client
+	predictions, toLabel, letters string         // topics
+	partitions                    map[string]int // of these, as they are now
+	divided                       ledger.Outputs // as they were when the window was published
+	published                     *kafka.Reader
+	windows                       int64  // that the ledger had when CheckLater looked
+	key, value                    []byte // reused
 }
 
 // OpenOutputs begins to read at the beginning of the outputs.
 func OpenOutputs(ctx context.Context, c *kafka.Client, terms *replay.Terms) (*Outputs, error) {
 	o := &Outputs{
 		Waiting: make(map[kafka.TopicPartition][]kafka.Record), client: c,
-		predictions: terms.Names.Predictions, letters: terms.Names.DeadLetters,
+		predictions: terms.Names.Predictions, toLabel: terms.Names.ToLabel, letters: terms.Names.DeadLetters,
 	}
 	var err error
-	if o.partitions, err = c.Partitions(ctx, o.predictions, o.letters); err != nil {
+	if o.partitions, err = c.Partitions(ctx, o.predictions, o.toLabel, o.letters); err != nil {
 		return nil, err
 	}
 	start := make(map[kafka.TopicPartition]int64)
@@ -64,9 +64,15 @@ func (o *Outputs) Predictions() (all []kafka.TopicPartition) {
 	return all
 }
 
+// toLabelAt returns the partition of the nodes to be labelled.
+func (o *Outputs) toLabelAt() kafka.TopicPartition { return kafka.TopicPartition{Topic: o.toLabel} }
+
 // Fetch reads more records of a partition, and of others of which none wait. It returns
 // false at the end of the partition.
 func (o *Outputs) Fetch(ctx context.Context, at kafka.TopicPartition) (more bool, err error) {
+	if o.partitions[at.Topic] == 0 {
+		return false, nil
+	}
 	bounds, err := o.client.Offsets(ctx, at.Topic)
 	if err != nil {
 		return false, err
@@ -150,6 +156,13 @@ func (o *Outputs) Prediction(window int64, p *event.Prediction) Replayed {
 		o.value = wire.EncodingOf(published).AppendPrediction(o.value[:0], p)
 		return o.value
 	})
+}
+
+// ToLabel returns the record of a prediction of a node to be labelled.
+func (o *Outputs) ToLabel(window int64, p *event.Prediction) Replayed {
+	x := o.Prediction(window, p)
+	x.At = o.toLabelAt()
+	return x
 }
 
 // DeadLetter returns the record of a dead letter. Its detail is a sentence for people, which

@@ -47,6 +47,7 @@ type Record struct {
 	Revisions   int    `json:"revisions,omitempty"` // of predictions of earlier windows
 	Head        string `json:"head,omitempty"`      // that served them, where it is not the first
 	Labels      int    `json:"labels"`              // learned, after joining them to predictions
+	Asked       int    `json:"asked,omitempty"`     // nodes of which labels are asked for
 	Refused     int    `json:"refused"`
 	Updates     uint64 `json:"updates"`   // of the serving posterior so far
 	Posterior   string `json:"posterior"` // SHA-256 of the state of every head

@@ -158,8 +158,8 @@ func (c *encoder) run() {
 	}
 }
 
-// encode adds a window to the output: predictions, dead letters and the ledger's
-// record.
+// encode adds a window to the output: predictions, those of nodes to be labelled once more, in
+// partition 0 of their topic, dead letters and the ledger's record.
 func (c *encoder) encode(e *Effects) error {
 	o := c.output
 	if o.windows == 0 {
@@ -184,6 +184,12 @@ func (c *encoder) encode(e *Effects) error {
 				headers, from, e.ends = c.scratch, e.ends[0], e.ends[1:]
 			}
 			if err := put(&kafka.Record{Topic: c.terms.Names.Predictions, Key: c.key, Value: c.value, Headers: headers}); err != nil {
+				return err
+			}
+			if p.Asked == 0 {
+				continue
+			}
+			if err := put(&kafka.Record{Topic: c.terms.Names.ToLabel, Key: c.key, Value: c.value, Headers: headers}); err != nil {
 				return err
 			}
 		}

@@ -214,7 +214,7 @@ func FuzzPrediction(f *testing.F) {
 	act := true
 	f.Add(AppendPrediction(nil, &event.Prediction{Act: &act}))
 	f.Add(AppendPredictionJSON(nil, &event.Prediction{Node: event.ID{Str: "b"}, Act: &act}))
-	f.Add(AppendPredictionJSON(nil, &event.Prediction{Node: event.ID{Str: "a"}, Probabilities: []float32{.1}, Classes: []string{"b"}, Set: &event.Set{Coverage: .9}, Revision: 1}))
+	f.Add(AppendPredictionJSON(nil, &event.Prediction{Node: event.ID{Str: "a"}, Probabilities: []float32{.1}, Classes: []string{"b"}, Set: &event.Set{Coverage: .9}, Revision: 1, Asked: .5}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var p, again event.Prediction
 		var err error

@@ -24,6 +24,9 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	if p.Act != nil {
 		fields++
 	}
+	if p.Asked != 0 {
+		fields++
+	}
 	if s := p.Set; s != nil {
 		fields += 3
 		if s.Abstain != "" {
@@ -58,6 +61,10 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	if p.Act != nil {
 		o.text("act")
 		o.boolean(*p.Act)
+	}
+	if p.Asked != 0 {
+		o.text("asked")
+		o.single(p.Asked)
 	}
 	if s := p.Set; s != nil {
 		o.text("set")
@@ -129,6 +136,10 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 		case "act":
 			p.Act = new(bool)
 			*p.Act, err = in.boolean()
+		case "asked":
+			if p.Asked, err = in.finite(); err == nil {
+				err = checkProbabilities([]float32{p.Asked})
+			}
 		case "set":
 			setOf(p).Classes, err = in.classes(limits)
 		case "coverage":
@@ -222,6 +233,7 @@ type predictionJSON struct {
 	Revision         int32             `json:"revision,omitempty"`
 	Reason           string            `json:"reason,omitempty"`
 	Act              *bool             `json:"act,omitempty"`
+	Asked            float32           `json:"asked,omitempty"`
 	*setJSON
 }
 
@@ -301,7 +313,7 @@ func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
 		p.Class, p.ClassIndex, p.Confidence,
 		probabilitiesJSON{p.Classes, p.Probabilities},
 		p.Total, p.Aleatoric, p.Epistemic,
-		p.Window, p.PosteriorVersion, p.Time, p.Model, p.Revision, p.Reason, p.Act,
+		p.Window, p.PosteriorVersion, p.Time, p.Model, p.Revision, p.Reason, p.Act, p.Asked,
 		setJSONOf(p.Set),
 	})
 }
@@ -325,7 +337,7 @@ func decodePredictionJSON(b []byte, p *event.Prediction) error {
 	*p = event.Prediction{
 		Class: f.Class, ClassIndex: f.ClassIndex, Confidence: f.Confidence, Probabilities: f.Probabilities.of, Classes: f.Probabilities.classes,
 		Total: f.Total, Aleatoric: f.Aleatoric, Epistemic: f.Epistemic,
-		Window: f.Window, PosteriorVersion: f.PosteriorVersion, Time: f.Time, Model: f.Model, Revision: f.Revision, Reason: f.Reason, Act: f.Act,
+		Window: f.Window, PosteriorVersion: f.PosteriorVersion, Time: f.Time, Model: f.Model, Revision: f.Revision, Reason: f.Reason, Act: f.Act, Asked: f.Asked,
 	}
 	if p.Node, err = members[0].id(Limits{}.withDefaults().MaxID); err != nil {
 		return err
@@ -333,7 +345,7 @@ func decodePredictionJSON(b []byte, p *event.Prediction) error {
 	if p.Revision < 0 {
 		return refusef(event.Undecodable, "revision %d", p.Revision)
 	}
-	if err := checkProbabilities(p.Probabilities); err != nil {
+	if err := checkProbabilities(append(p.Probabilities, p.Asked)); err != nil {
 		return err
 	}
 	if s := f.setJSON; s.Classes != nil {

@@ -32,3 +32,25 @@ func TestRevision(t *testing.T) {
 		t.Error("a negative revision is accepted")
 	}
 }
+
+// TestAsked: a prediction of a node whose label is asked for has the probability with which it was, in
+// both encodings. Others have no such field.
+func TestAsked(t *testing.T) {
+	p := samplePrediction()
+	if bytes.Contains(AppendPrediction(nil, &p), []byte("asked")) || bytes.Contains(AppendPredictionJSON(nil, &p), []byte("asked")) {
+		t.Error("a prediction of a node whose label is not asked for has the field asked")
+	}
+	p.Asked = 0.25
+	for _, value := range [][]byte{AppendPrediction(nil, &p), AppendPredictionJSON(nil, &p)} {
+		var got event.Prediction
+		if err := DecodePrediction(value, &got); err != nil || got.Asked != p.Asked {
+			t.Errorf("decoded again as %v with error %v, want %v", got.Asked, err, p.Asked)
+		}
+	}
+	var got event.Prediction
+	for _, value := range [][]byte{pack(t, fields{"node": 1, "asked": float32(1.5)}), []byte(`{"node":1,"asked":-0.5}`)} {
+		if err := DecodePrediction(value, &got); err == nil {
+			t.Errorf("a probability of %v is accepted", got.Asked)
+		}
+	}
+}

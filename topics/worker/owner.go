@@ -225,7 +225,7 @@ func (o *Owner) effects(out *event.Outcome, c *Claimed, trial *ledger.Trial) *pu
 	record := ledger.Record{
 		Version: ledger.Version, Epoch: o.replay.Last.Epoch, Window: out.Window, Cause: c.Cause, Ranges: c.Ranges,
 		Model: cmp.Or(out.Model, o.cfg.Terms.Model), Terms: ledger.Terms{Settings: settings.Hash},
-		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
+		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Asked: asked(out.Predictions), Refused: len(out.Refused),
 		Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(),
 		Reasons: reasons(out), Changes: ledger.Changes(out.Drift),
 		Forgot:   c.Forgot,
@@ -273,6 +273,16 @@ func (o *Owner) effects(out *event.Outcome, c *Claimed, trial *ledger.Trial) *pu
 		o.replay.Inputs.Offsets(e.Offsets, record.Begins != nil)
 	}
 	return e
+}
+
+// asked counts the predictions of nodes of which labels are asked for.
+func asked(list []event.Prediction) (n int) {
+	for i := range list {
+		if list[i].Asked > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // reasons counts the refusals by reason.

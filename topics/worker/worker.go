@@ -372,7 +372,7 @@ func (w *Worker) takeOver(ctx context.Context) (*Owner, error) {
 	crash.Point(crash.BeforeFence)
 	producer, err := w.client.NewProducer(ctx, kafka.ProducerConfig{
 		TransactionalID:    w.Cfg.Terms.TransactionalID(),
-		Topics:             []string{w.Cfg.Terms.Names.Predictions, w.Cfg.Terms.Names.DeadLetters, w.Cfg.Terms.Names.Ledger},
+		Topics:             []string{w.Cfg.Terms.Names.Predictions, w.Cfg.Terms.Names.ToLabel, w.Cfg.Terms.Names.DeadLetters, w.Cfg.Terms.Names.Ledger},
 		TransactionTimeout: w.Cfg.Publishing.TransactionTimeout,
 		Compression:        w.Cfg.Publishing.Compression,
 	})

@@ -22,6 +22,7 @@ type Engine struct {
 	Sets         Sets        `embed:"" group:"sets"`
 	Rescore      rescoreFlag `help:"Predict nodes again until their label comes, and publish revisions. after=N: whenever N edges were added to a node (1 when left out). confidence=P: publish only what crosses this confidence, up or down. Such as after=3,confidence=0.8; off when left out." placeholder:"NAME=NUMBER,..." group:"revisions"`
 	RescoreLimit int         `help:"Predict at most this many nodes again in a window." default:"100" group:"revisions"`
+	Ask          askFlag     `help:"Ask for the labels of so many nodes in a second, minute, hour or day of event time, such as 100/d: the topic to-label has them, each with the probability with which it was asked for (docs/labels.md). random=SHARE: this share at random, and the others by the information that a label would bring. Such as 100/d,random=0.1; off when left out." placeholder:"NUMBER/UNIT,..." group:"update"`
 	Labels       string      `help:"Which label of a node stands when it gets different ones: last, a later one corrects the one before or withdraws it (docs/wire-format.md); or first, later ones are refused. Scores are of the first. A graph with shards keeps the first." enum:"last,first" default:"last" placeholder:"last" group:"update"`
 	// PartialUpdates is in the ledger, not in the model's schema, because it says what events mean.
 	PartialUpdates bool    `help:"An event with features by name changes those that it names, and leaves the others of its node as they are; else these become gaps. It takes some 10 bytes for each value of a node." group:"kafka"`
@@ -37,6 +38,15 @@ type actFlag string
 func (f *actFlag) UnmarshalText(text []byte) error {
 	*f = actFlag(text)
 	_, err := serve.ParseActing(string(text))
+	return err
+}
+
+// askFlag says of how many nodes labels are asked for.
+type askFlag struct{ serve.Asking }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *askFlag) UnmarshalText(text []byte) (err error) {
+	f.Asking, err = serve.ParseAsking(string(text))
 	return err
 }
 
@@ -76,7 +86,7 @@ func (f Engine) Settings() pipeline.Config {
 	return pipeline.Config{
 		Head: f.Head, Labels: labels, Update: f.Paper.Config(), Fallback: OrNone(f.Paper.Fallback),
 		Coverage: f.Sets.coverage(), Rescore: pipeline.Rescoring{After: f.Rescore.After, Confidence: f.Rescore.Confidence, Limit: f.RescoreLimit},
-		LearnLag: f.LearnLag, Run: beside, Map: f.Map.text, Act: string(f.Sets.Act), PartialUpdates: f.PartialUpdates,
+		LearnLag: f.LearnLag, Run: beside, Map: f.Map.text, Act: string(f.Sets.Act), Ask: f.Ask.Asking, PartialUpdates: f.PartialUpdates,
 	}
 }
 

@@ -93,6 +93,7 @@ type statusPeriod struct {
 	calibration.Means
 	StaticNLL float64   `json:"static_nll,omitempty"` // of the model as trained
 	Majority  *majority `json:"majority,omitempty"`   // null without labels
+	Asked     *asked    `json:"asked,omitempty"`      // null if no labels were asked for
 	// Classes are those that are watched, of which there are labels and others: the rarest first.
 	Classes []ranked `json:"classes,omitempty"`
 }
@@ -193,6 +194,7 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 	}
 	between := s.at.Add(-last)
 	var now, before page.Period
+	var chosen [2]statusPeriod // what was asked for, now and before
 	var p pace
 	var stepped time.Time // the window before
 	err = g.scan(ctx, between.Add(-last), func(r *ledger.Record) {
@@ -203,8 +205,10 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 		stepped = r.Stepped
 		if r.Stepped.Before(between) {
 			addWindow(&before, r)
+			chosen[1].addAsked(r)
 		} else {
 			addWindow(&now, r)
+			chosen[0].addAsked(r)
 			for _, c := range r.Changes {
 				if c.Worse {
 					s.stream.drift = c.Detector
@@ -217,6 +221,12 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 	}
 	s.attributes = now.Attributes
 	s.Last, s.Before, s.stream.pace = shorten(&now, last), shorten(&before, last), p.most()
+	if s.Last.Asked = chosen[0].Asked; s.Last.Asked != nil {
+		s.Last.Asked.count(&now.Served)
+	}
+	if s.Before.Asked = chosen[1].Asked; s.Before.Asked != nil {
+		s.Before.Asked.count(&before.Served)
+	}
 	return nil
 }
 
@@ -434,6 +444,9 @@ func (s *Status) Print(out io.Writer) error {
 		return err
 	}
 	if note := s.Last.noBetter(); note != "" {
+		fmt.Fprintf(out, "\n%s\n", note)
+	}
+	if note := s.Last.chosen(); note != "" {
 		fmt.Fprintf(out, "\n%s\n", note)
 	}
 	for i, f := range s.Wrong {

@@ -43,7 +43,7 @@ var tailHeader = fmt.Sprintf("%-16s %-14s %6s %6s %6s %7s  %s", "NODE", "CLASS",
 
 func tailLine(p *event.Prediction) string {
 	return fmt.Sprintf("%s %s %6.4f %6.4f %6.4f %7d%s%s",
-		column(p.Node.String(), 16), column(p.Class, 14), p.Confidence, p.Total, p.Epistemic, p.Window, again(p), setOf(p)+act(p))
+		column(p.Node.String(), 16), column(p.Class, 14), p.Confidence, p.Total, p.Epistemic, p.Window, again(p), setOf(p)+act(p)+askedFor(p))
 }
 
 // act says that the prediction is to be acted on.
@@ -52,6 +52,14 @@ func act(p *event.Prediction) string {
 		return ""
 	}
 	return "  act"
+}
+
+// askedFor says with which probability a label was asked for, "" if it was not.
+func askedFor(p *event.Prediction) string {
+	if p.Asked == 0 {
+		return ""
+	}
+	return fmt.Sprintf("  asked for: %.4f", p.Asked)
 }
 
 // setOf returns the set of classes of a prediction, and why one should not act on it, "" if it has
@@ -91,7 +99,7 @@ func (v *tailView) add(p *event.Prediction) {
 	v.confidence += float64(p.Confidence)
 	v.epistemic += float64(p.Epistemic)
 	v.rows = append(v.rows, fmt.Sprintf("%s %s %s %6.4f %6.4f %6.4f %7d%s%s", column(p.Node.String(), 16), column(p.Class, 14),
-		Bar(float64(p.Confidence), 6), p.Confidence, p.Total, p.Epistemic, p.Window, again(p), setOf(p)))
+		Bar(float64(p.Confidence), 6), p.Confidence, p.Total, p.Epistemic, p.Window, again(p), setOf(p)+act(p)+askedFor(p)))
 	if most := 1 << 10; len(v.rows) > 2*most { // more than any terminal is high
 		v.rows = append(v.rows[:0], v.rows[len(v.rows)-most:]...)
 	}

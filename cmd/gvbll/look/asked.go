@@ -1,0 +1,66 @@
+package look
+
+import (
+	"fmt"
+
+	"github.com/gvbll/gvbll/posterior/calibration"
+	"github.com/gvbll/gvbll/topics/ledger"
+)
+
+// asked are the labels that were asked for. Weighed by the inverse of the probabilities with which they
+// were, their scores are estimates for all nodes.
+type asked struct {
+	Nodes    int     `json:"nodes"` // of which labels were asked for in this time
+	Labels   int     `json:"labels"`
+	Accuracy float64 `json:"weighed_accuracy"`
+	Error    float64 `json:"standard_error"`
+	NLL      float64 `json:"weighed_nll"`
+	Raw      float64 `json:"accuracy"` // of these labels as they are
+	// Others are the labels that came by themselves.
+	Others   int     `json:"others"`
+	OtherAcc float64 `json:"others_accuracy"`
+
+	sums ledger.Asked
+}
+
+// addAsked adds a window.
+func (p *statusPeriod) addAsked(r *ledger.Record) {
+	if r.Asked == 0 && (r.Scores == nil || r.Scores.Asked == nil) {
+		return
+	}
+	if p.Asked == nil {
+		p.Asked = &asked{}
+	}
+	p.Asked.Nodes += r.Asked
+	if r.Scores != nil && r.Scores.Asked != nil {
+		p.Asked.sums.Add(r.Scores.Asked)
+	}
+}
+
+// count computes the means, of served labels in all.
+func (a *asked) count(served *calibration.Tally) {
+	s := &a.sums
+	if a.Labels = s.Labels; a.Labels > 0 {
+		a.Accuracy, a.Error = s.Accuracy()
+		a.NLL, a.Raw = s.WeighedLogLoss/s.Weight, float64(s.Correct)/float64(s.Labels)
+	}
+	if a.Others = served.Labels - s.Labels; a.Others > 0 {
+		a.OtherAcc = float64(served.Correct-s.Correct) / float64(a.Others)
+	}
+}
+
+// chosen says how labels depend on predictions, "" if none was asked for.
+func (p *statusPeriod) chosen() string {
+	a := p.Asked
+	if a == nil {
+		return ""
+	}
+	text := fmt.Sprintf("labels depend on predictions: those of %d nodes were asked for, the more uncertain the sooner, so raw scores are not of all nodes", a.Nodes)
+	if a.Labels > 0 {
+		text += fmt.Sprintf("\nweighed by %d labels that were asked for: accuracy %.4f ± %.4f, NLL %.4f; as they are %.4f", a.Labels, a.Accuracy, a.Error, a.NLL, a.Raw)
+	}
+	if a.Others > 0 {
+		text += fmt.Sprintf("; %d labels came by themselves: accuracy %.4f", a.Others, a.OtherAcc)
+	}
+	return text
+}
