@@ -86,7 +86,9 @@ func (o *odds) observe(out *event.Outcome) {
 				continue
 			}
 			for i, n := range [len(oddsCounters)]float64{bin.Rows, bin.Labels, bin.Sum, from.Rows, from.Labels} {
-				s[i].Add(n)
+				if n > 0 {
+					s[i].Add(n)
+				}
 			}
 		}
 	}
