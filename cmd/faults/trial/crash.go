@@ -44,6 +44,9 @@ type Crashes struct {
 // the workers are started with other settings, which begins an epoch. At the end an audit
 // replays the run's ledger.
 //
+// With bases there are neither commands nor epochs. Workers purge the ledger, at each restart the inputs are deleted up to the oldest
+// base, and every second start has an empty folder. The audit begins at the newest base.
+//
 // Graphs of shards have three workers or, with a standby, four, which share the tasks. All of
 // them are killed at a run's first point. In every third run one is halted for three sessions and
 // woken, besides. There are no commands and no epochs.
