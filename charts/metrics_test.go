@@ -61,6 +61,7 @@ var advice = []struct {
 		{"gvbll_pool_weight", "How much each head counts. A head near 0 or below adds nothing to the others. All weights move when the data changes."},
 		{"gvbll_pool_share", "`product` has biases that follow the shares of the classes, `product-flat` almost none. A head with a large share does better alone than with the others: compare their scores."},
 		{"gvbll_pool_bias", "Far from 0: the class is more or less frequent than the heads believe."},
+		{"gvbll_pool_label_rate", "Only there with `--label-rates`."},
 		{"gvbll_pool_regret_nats", "Above a few nats and rising: one head alone would do better; compare their scores. Below 0 is normal."},
 	}},
 	{"Predictions, before any label", [][2]string{
@@ -362,7 +363,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	m.Show(out, []pipeline.Summary{{Head: "online"}})
 	q := &posterior.Gaussian{Dim: 1, Classes: 1, Mean: []float64{0}, Precision: []float64{1}}
 	m.ShowPosterior(&metrics.Posterior{Head: "online", Classes: []string{"a"}, Now: q, Trained: q})
-	m.ShowPool(&pipeline.Pooled{Heads: []string{"online"}, Weights: []float64{1}, Parts: []string{"online"}, Shares: []float64{1}, Bias: []float64{0}, Compatibility: []float64{1}}, []string{"a"})
+	m.ShowPool(&pipeline.Pooled{Heads: []string{"online"}, Weights: []float64{1}, Parts: []string{"online"}, Shares: []float64{1}, Bias: []float64{0}, LabelRates: []float64{1}, Compatibility: []float64{1}}, []string{"a"})
 	stream.Observe(replay.Stepped{Outcome: out, Cause: "count"})
 	stream.Observe(replay.Lag{Topic: "t", Records: 1, Withheld: 1})
 	stream.AtRisk([]topics.Risk{{Topic: "t", Setting: "retention.ms"}})

@@ -63,6 +63,8 @@ type Config struct {
 	MaxWaitingLabels int
 	// Labels says which label of a node stands when it gets different ones.
 	Labels serve.Standing
+	// LabelRates says for which share of each class's nodes a label comes. It is for a pool.
+	LabelRates LabelRates
 	// Map is how the records of the inputs become events, "" for our own format. The engine
 	// does not use it; what it steps depends on it.
 	Map string
@@ -169,6 +171,11 @@ func (c Config) WithDefaults() (Config, error) {
 	}
 	if c.Fallback == 0 {
 		c.Fallback = serve.DefaultFallback
+	}
+	if rates, err := ParseLabelRates(string(c.LabelRates)); err != nil {
+		problems = append(problems, err)
+	} else {
+		c.LabelRates = rates
 	}
 	if math.IsNaN(c.Fallback) {
 		problems = append(problems, errors.New("fallback NaN: give a number of nats such as 20, or a negative one for none"))

@@ -80,6 +80,11 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		}
 		e.assemble(m, cfg, graph, p)
 		e.nodes.Follow(p)
+		if err := e.rate(); err != nil {
+			return nil, err
+		}
+	} else if cfg.LabelRates != "" {
+		return nil, fmt.Errorf("label-rates %s: the paper's head knows none: leave it out, or serve with a pool", cfg.LabelRates)
 	} else {
 		p := heads.NewPaper(m, cfg.Heads())
 		e.assemble(m, cfg, graph, p)
@@ -121,6 +126,22 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		e.observers = append(e.observers, d)
 	}
 	return e, nil
+}
+
+// rate has the pool learn with the rates of labels, if any are set.
+func (e *Engine) rate() error {
+	switch e.cfg.LabelRates {
+	case "":
+	case CountedRates:
+		e.observers = append(e.observers, serve.NewCountedRates(e.queue, len(e.model.Classes)))
+	default:
+		by, err := e.cfg.LabelRates.Of(e.model.Classes)
+		if err != nil {
+			return err
+		}
+		e.queue.SetRates(by)
+	}
+	return nil
 }
 
 // assemble creates the parts that every engine has.
@@ -175,7 +196,11 @@ func (e *Engine) Pool() *pool.Pool {
 // paper's heads serve.
 func (e *Engine) Pooled() *heads.Pooled {
 	e.queue.Settle()
-	return e.serving.Learned()
+	l := e.serving.Learned()
+	if l != nil {
+		l.LabelRates = e.queue.Rates()
+	}
+	return l
 }
 
 // stage is the method of a window that must be called next.

@@ -129,6 +129,11 @@ var settings = []setting{
 		set: func(c *Config, text string) (err error) { c.Ask, err = serve.ParseAsking(text); return err },
 	},
 	{
+		name: "label-rates", quoted: true, absent: true,
+		get: func(c *Config) string { return string(c.LabelRates) },
+		set: func(c *Config, text string) error { c.LabelRates = LabelRates(text); return nil },
+	},
+	{
 		name: "map", quoted: true, absent: true,
 		get: func(c *Config) string { return c.Map },
 		set: func(c *Config, text string) error { c.Map = text; return nil },

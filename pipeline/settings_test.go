@@ -54,9 +54,9 @@ func TestSettingsHoldEveryField(t *testing.T) {
 		cfg = base
 		switch v.Kind() {
 		case reflect.String:
-			v.SetString(pipeline.HeadPaper)
-			if path == "Act" {
-				v.SetString("class=a,cost=2:1")
+			v.SetString(map[string]string{"Act": "class=a,cost=2:1", "LabelRates": "rare=0.1"}[path])
+			if v.String() == "" {
+				v.SetString(pipeline.HeadPaper)
 			}
 		case reflect.Bool:
 			v.SetBool(!v.Bool())

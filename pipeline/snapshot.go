@@ -65,6 +65,8 @@ import "github.com/gvbll/gvbll/pipeline/snapshots"
 //	fallback.lead          F64   1: of the static head, nats; if Config.Fallback is on
 //	fallback.head          U8    1: the head that serves
 //	fallback.pending       U8    p: the head that served
+//	rates.labels           F64   C: labels; if Config.LabelRates is counted
+//	rates.expected         F64   C: nodes, by what was served for them
 //	sets.thresholds        U8    see [conformal.Predictor]; if Config.Coverage is set
 //	sets.counts            I64   4: predictions; sets with a label, those that held it, their classes
 //	sets.served            I64   p × (number of the prediction, words of its set)

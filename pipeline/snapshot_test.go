@@ -55,6 +55,9 @@ func TestRestoredEngineIsEqual(t *testing.T) {
 					m := pipelinetest.ModelOf(t, rng, kind, depth)
 					if seed%4 >= 2 {
 						pipelinetest.AddPool(t, m, seed%3 == 0)
+						if seed%3 > 0 {
+							cfg.LabelRates, cfg.LearnLag = pipeline.CountedRates, int(seed%3)-1
+						}
 					}
 					l := pipelinetest.NewRandomStream(rng, m)
 					e := pipelinetest.NewEngine(t, m, cfg)

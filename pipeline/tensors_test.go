@@ -57,6 +57,9 @@ func TestTensorsAreDocumented(t *testing.T) {
 	for _, seed := range []uint64{0, 1, poolSeeds, poolSeeds + 1} {
 		_, m, cfg, l := lived(t, seed, 0)
 		cfg.Rescore, cfg.Act = pipeline.Rescoring{After: 1}, "class=b,capacity=3/s"
+		if m.Pool != nil {
+			cfg.LabelRates = pipeline.CountedRates
+		}
 		cfg.PendingMemory, cfg.Blocks = 1, pipelinetest.NewMemoryBlocks()
 		e := pipelinetest.NewEngine(t, m, cfg)
 		var windows []*event.Window

@@ -27,7 +27,8 @@ type Period struct {
 // Group is the sums of scores of a part of the labels, or of one head.
 type Group struct {
 	Name              string
-	Predicted         int               // of a class: how often it was predicted
+	Predicted         int               // of a class: how many labelled nodes were predicted as it
+	Arrived           int               // of a class: how many arrivals of windows with labels were
 	Confidence        float64           // sum
 	calibration.Tally                   // its bins may be empty
 	Odds              *calibration.Odds // of a class that is watched
@@ -136,6 +137,7 @@ func AddGroups(list []Group, more ...Group) []Group {
 		}
 		g := &list[i]
 		g.Predicted += m.Predicted
+		g.Arrived += m.Arrived
 		g.Confidence += m.Confidence
 		g.Merge(&m.Tally)
 		if m.Odds != nil {

@@ -25,6 +25,7 @@ type tableCmd struct {
 	Delay      int      `help:"Steps between a node and its label." default:"0"`
 	LearnLag   int      `help:"Steps by which GVBLL and the pools learn labels late, as 'gvbll work --learn-lag' does by windows." default:"0"`
 	LabelShare float64  `help:"Share of the stream's nodes, drawn at random, whose label comes; all are scored." default:"1"`
+	LabelRates string   `help:"Shares of the labels of classes that come, such as ok=0.1; all of those of other classes. The system pool-rates is told of it, pool-counted counts it." placeholder:"CLASS=SHARE,..."`
 	Results    string   `help:"File to keep results in, one in JSON a line. The same command continues after an interruption, and can add systems and seeds; a program that was built anew measures anew." default:"table-results.jsonl" type:"path" placeholder:"FILE"`
 	Format     string   `help:"Format of the table: text or markdown." enum:"text,markdown" default:"text" placeholder:"text"`
 	JSON       string   `help:"File to write a JSON array into, with an object for each data set, protocol and system; - for standard output, without the table." name:"json" type:"path" placeholder:"FILE"`
@@ -132,11 +133,15 @@ func (c tableCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 	if !(c.LabelShare >= 0 && c.LabelShare <= 1) {
 		return flags.Usagef("--label-share %v: give a share from 0 to 1, such as 0.1", c.LabelShare)
 	}
+	rates, err := pipeline.ParseLabelRates(c.LabelRates)
+	if err != nil {
+		return flags.Usagef("--%w", err)
+	}
 	plan, err := c.Plan.plan(g)
 	if err != nil {
 		return err
 	}
-	plan.Settings.LearnLag = c.LearnLag
+	plan.Settings.LearnLag, plan.Settings.Rates = c.LearnLag, rates
 	plan.Settings.Delay, plan.Settings.Withheld, plan.Systems = c.Delay, 1-c.LabelShare, c.Systems
 	if len(plan.Systems) == 0 {
 		plan.Systems = table.Systems

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/pool"
@@ -24,6 +25,9 @@ type LearnQueue struct {
 	beside  beside
 	waiting []queued // the oldest first; at most ℓ between windows
 	spare   []*pool.Batch
+	// logRates are those of the labels in batches whose update begins from now on, see [pool.Batch]. An
+	// update beside the engine keeps the slice.
+	logRates []float64
 
 	Last update // the newest that is over
 	// Of the update that has begun; wait is nil if none has:
@@ -60,6 +64,20 @@ func (l *LearnQueue) setVersions(t *update) {
 	}
 }
 
+// SetRates sets the shares of each class's nodes whose label comes, positive, up to a constant.
+func (l *LearnQueue) SetRates(by []float64) {
+	l.logRates = slices.Clone(by)
+	double.Logarithms(l.logRates)
+}
+
+// Rates returns the rates, the largest of which is 1, nil if none were set.
+func (l *LearnQueue) Rates() (by []float64) {
+	for _, r := range l.logRates {
+		by = append(by, double.Exp(r-slices.Max(l.logRates)))
+	}
+	return by
+}
+
 // Put keeps the batch of a window, which prepare writes, until its update begins.
 func (l *LearnQueue) Put(window int64, prepare func(to *pool.Batch)) {
 	b := &pool.Batch{}
@@ -85,6 +103,7 @@ func (l *LearnQueue) Begin(window int64) {
 		return
 	}
 	l.batch = l.waiting[0].batch
+	l.batch.LogRates = l.logRates
 	l.waiting = slices.Delete(l.waiting, 0, 1)
 	l.wait = l.beside.start(l.learn)
 }

@@ -157,6 +157,8 @@ type Pooled struct {
 	// and Shares is nil.
 	Parts  []string
 	Shares []float64
+	// LabelRates are the rates of labels by class, the largest 1; nil where all are alike.
+	LabelRates []float64
 	// Regret is the pool's log loss over all labels, less that of its best head in
 	// hindsight, in nats.
 	Regret float64

@@ -168,6 +168,8 @@ func shardedConfig(c pipeline.Config, P int) (pipeline.Config, error) {
 	switch {
 	case err != nil:
 		return c, err
+	case c.LabelRates != "":
+		return c, fmt.Errorf("%d shards serve without rates of labels: leave --label-rates out, or serve with 1 shard", P)
 	case c.Rescore.On():
 		return c, fmt.Errorf("nodes cannot be predicted again by %d shards: leave --rescore out, or serve with 1 shard", P)
 	case c.Act != "":

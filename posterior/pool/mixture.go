@@ -106,14 +106,28 @@ func (m *mixture) predict(n int, at func(i, e int) []float32, to func(i int) []f
 	}
 }
 
-// learn adds the log likelihoods of labels, and forgets as for a batch of that share.
-func (m *mixture) learn(labels []int32, share float64, at func(i, e int) []float32) {
+// learn adds the log likelihoods of labels, and forgets as for a batch of that share. logRates are as in
+// [Batch].
+func (m *mixture) learn(labels []int32, share float64, logRates []float64, at func(i, e int) []float32) {
 	for e := range m.score {
 		for i, y := range labels {
-			m.score[e] += float64(at(i, e)[y])
+			m.score[e] += float64(at(i, e)[y]) + amongLabels(at(i, e), logRates, int(y))
 		}
 	}
 	m.discount(double.Exp(float64(double.Log(m.Lambda) * share)))
+}
+
+// amongLabels returns log r_y/Σ_c p(c) r_c: what the log probability of class y changes by where it is that
+// of a label.
+func amongLabels(logp []float32, logRates []float64, y int) float64 {
+	if logRates == nil {
+		return 0
+	}
+	var total float64
+	for c, r := range logRates {
+		total += double.Exp(float64(logp[c]) + r)
+	}
+	return logRates[y] - double.Log(total)
 }
 
 // discount keeps a share of the scores.

@@ -119,7 +119,7 @@ func TestMixtureRegret(t *testing.T) {
 			} else {
 				tracked += slices.Min(late)
 			}
-			m.learn([]int32{int32(y)}, 1, at)
+			m.learn([]int32{int32(y)}, 1, nil, at)
 		}
 		each := (1 + (1-c.lambda)*(rows-1)) / c.rate
 		for e, l := range losses {

@@ -275,7 +275,7 @@ func (p *Pool) Learn(b Batch) report {
 		return r
 	}
 	if served > 0 {
-		r.Steps = p.learnServed(b.Labels[:served], b.LogProbs)
+		r.Steps = p.learnServed(b.Labels[:served], b.LogProbs, b.LogRates)
 	}
 	share := p.cfg.share(b.N)
 	for k, h := range p.heads {
@@ -287,7 +287,7 @@ func (p *Pool) Learn(b Batch) report {
 
 // learnServed scores what was served for labels, and updates the weights from it. It returns the
 // Newton steps of the first product.
-func (p *Pool) learnServed(labels []int32, logProbs []float32) (steps int) {
+func (p *Pool) learnServed(labels []int32, logProbs []float32, logRates []float64) (steps int) {
 	for i, y := range labels {
 		for k := range p.scores {
 			p.scores[k].add(p.of(logProbs, i, k), int(y))
@@ -295,11 +295,12 @@ func (p *Pool) learnServed(labels []int32, logProbs []float32) (steps int) {
 	}
 	share := p.cfg.share(len(labels))
 	if p.mixture != nil {
-		p.mixture.learn(labels, share, p.experts(logProbs))
+		p.mixture.learn(labels, share, logRates, p.experts(logProbs))
 	}
 	p.loadMembers(len(labels), logProbs)
 	p.said.transpose(len(labels))
 	for j, w := range p.weights {
+		w.scratch.offset = logRates
 		n := w.learn(labels, share)
 		if j == 0 {
 			steps = n

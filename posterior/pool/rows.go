@@ -71,6 +71,10 @@ type Batch struct {
 	Replay       Rows
 	ReplayLabels []int32
 	Known        int
+	// LogRates are by class the log of the share of its nodes whose label comes, up to a constant, nil
+	// where all are alike. Then a label says y with p(y) r_y/Σ_c p(c) r_c, which is the likelihood that
+	// regressions, products and the mixture learn from.
+	LogRates []float64
 }
 
 // Need is a set of the fields of Rows that a pool reads.

@@ -12,6 +12,7 @@ import (
 // so nothing overflows.
 type softmaxScratch struct {
 	rows        []float64 // a copy of the logits, rows × stride
+	offset      []float64 // of each class, added to what softmax is given; nil for none
 	most, total []float64 // of each row: the largest logit, and Σ e^(logit - largest)
 }
 
@@ -30,9 +31,12 @@ func (s *softmaxScratch) exponentials(rows []float64, n, classes, stride int) {
 }
 
 // softmax replaces rows of logits, len(labels) × stride, by their softmax and
-// returns the log loss -Σ_i log p_i[y_i]. Numbers beyond the classes become 0.
+// returns the log loss -Σ_i log p_i[y_i]. Logits are those given and the offset. Numbers beyond the classes become 0.
 func (s *softmaxScratch) softmax(a []float64, classes, stride int, labels []int32) (loss float64) {
 	for i, y := range labels {
+		for c, o := range s.offset {
+			a[i*stride+c] += o
+		}
 		loss -= a[i*stride+int(y)]
 	}
 	s.exponentials(a, len(labels), classes, stride)

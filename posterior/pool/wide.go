@@ -233,6 +233,7 @@ func (w *wide) readOf(rows *Rows, i int) []float64 {
 func (w *wide) learn(b *Batch, share float64) posterior.Report {
 	w.clock -= float64(share * double.Log(w.cfg.Lambda))
 	w.changed.clear()
+	w.fit.scratch.offset = b.LogRates
 	w.update(&b.Rows, b.Labels, w.cfg.Passes)
 	if n := b.Replay.N; w.cfg.Replay > 0 && n > 0 {
 		w.clock += float64(n) / float64(max(n, b.Known))

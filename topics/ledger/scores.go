@@ -84,7 +84,9 @@ type Group struct {
 	Name string `json:"name"`
 	Tally
 	// Predicted counts the predictions of a class, whatever the label.
-	Predicted int `json:"predicted,omitempty"`
+	Predicted int32 `json:"predicted,omitempty"`
+	// Arrived counts the window's arrivals that were predicted as the class, whether or not their label ever comes.
+	Arrived int32 `json:"arrived,omitempty"`
 }
 
 // Odds are the probabilities of a class, in bins of equal widths of log odds.

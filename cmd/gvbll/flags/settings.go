@@ -24,6 +24,7 @@ type Engine struct {
 	RescoreLimit int         `help:"Predict at most this many nodes again in a window." default:"100" group:"revisions"`
 	Ask          askFlag     `help:"Ask for the labels of so many nodes in a second, minute, hour or day of event time, such as 100/d: the topic to-label has them, each with the probability with which it was asked for (docs/labels.md). random=SHARE: this share at random, and the others by the information that a label would bring. Such as 100/d,random=0.1; off when left out." placeholder:"NUMBER/UNIT,..." group:"update"`
 	Labels       string      `help:"Which label of a node stands when it gets different ones: last, a later one corrects the one before or withdraws it (docs/wire-format.md); or first, later ones are refused. Scores are of the first. A graph with shards keeps the first." enum:"last,first" default:"last" placeholder:"last" group:"update"`
+	LabelRates   ratesFlag   `help:"Share of each class's nodes whose label comes, where it is not the same, such as ok=0.1,fraud=1; a class that is left out has 1, and only ratios matter. counted estimates them along the stream. The pool then predicts all nodes, and not those whose label comes (docs/method.md)." placeholder:"CLASS=RATE,..." group:"update"`
 	// PartialUpdates is in the ledger, not in the model's schema, because it says what events mean.
 	PartialUpdates bool    `help:"An event with features by name changes those that it names, and leaves the others of its node as they are; else these become gaps. It takes some 10 bytes for each value of a node." group:"kafka"`
 	Map            mapFlag `help:"File that says how records of somebody else's JSON become nodes, edges and labels (docs/data.md). 'gvbll map' shows what it makes of a topic. It is a setting of the ledger." placeholder:"FILE" group:"kafka"`
@@ -47,6 +48,16 @@ type askFlag struct{ serve.Asking }
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (f *askFlag) UnmarshalText(text []byte) (err error) {
 	f.Asking, err = serve.ParseAsking(string(text))
+	return err
+}
+
+// ratesFlag is the rates of labels.
+type ratesFlag pipeline.LabelRates
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *ratesFlag) UnmarshalText(text []byte) error {
+	rates, err := pipeline.ParseLabelRates(string(text))
+	*f = ratesFlag(rates)
 	return err
 }
 
@@ -87,6 +98,7 @@ func (f Engine) Settings() pipeline.Config {
 		Head: f.Head, Labels: labels, Update: f.Paper.Config(), Fallback: OrNone(f.Paper.Fallback),
 		Coverage: f.Sets.coverage(), Rescore: pipeline.Rescoring{After: f.Rescore.After, Confidence: f.Rescore.Confidence, Limit: f.RescoreLimit},
 		LearnLag: f.LearnLag, Run: beside, Map: f.Map.text, Act: string(f.Sets.Act), Ask: f.Ask.Asking, PartialUpdates: f.PartialUpdates,
+		LabelRates: pipeline.LabelRates(f.LabelRates),
 	}
 }
 
@@ -107,6 +119,7 @@ func (f Engine) Check(g Given) error {
 	}
 	return g.Check(
 		NoEffect(f.Sets.Coverage.target == 0, "no effect without sets: add --coverage, such as 0.9", "abstain"),
+		NoEffect(f.Head == pipeline.HeadPaper, "no effect on the paper's head: leave it out, or serve with a pool", "label-rates"),
 		NoEffect(f.Rescore == rescoreFlag{}, "no effect without --rescore: add it, such as after=3", "rescore-limit"),
 		NoEffect(f.Head == pipeline.HeadPool, "no effect on a pool, whose heads have their constants from the model: leave it out, or give --head paper", paperFlagNames...),
 	)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
@@ -38,6 +39,7 @@ const (
 	muchMissing      = 0.1  // of the rows, beyond the share in training
 	muchMoved        = 1    // standard deviations
 	muchOfAllRefused = 0.01
+	muchUneven       = 0.2 // of the labels
 	// What few labels give by chance is not found: a difference must be larger than so many
 	// standard deviations.
 	certain = 3
@@ -83,8 +85,31 @@ func (s *Status) findings() []Finding {
 		add(now.ECE > max(muchECE, now.Chance), "GvbllCalibrationOff", "confidence and accuracy differ by %.1f points, and so many labels give at most %.1f by chance", 100*now.ECE, 100*now.Chance)
 		add(before.Labels >= enoughLabels && before.Acc-now.Acc > max(muchAccuracy, certain*math.Hypot(before.accuracyDeviation(), now.accuracyDeviation())), "GvbllAccuracyFalling", "accuracy fell from %.3f to %.3f", before.Acc, now.Acc)
 		add(now.StaticNLL > 0 && now.NLL-now.StaticNLL > muchNLL, "GvbllOnlineWorse", "what is served is worse than the model as trained, by %.3f nats", now.NLL-now.StaticNLL)
+		add(now.uneven > muchUneven, "GvbllLabelsUneven", "labels come more often for nodes that are predicted as %s than for others, by %.0f points of the labels: see --label-rates", now.often, 100*now.uneven)
 	}
 	return found
+}
+
+// unevenness returns how much larger the shares are that some classes have of the predictions of labelled
+// nodes than of those of arrivals, each beyond its standard deviation, summed, and the class with most
+// of it. It is 0 where arrivals were not counted.
+func unevenness(classes []page.Group) (uneven float64, often string) {
+	labelled, arrived, most := 0.0, 0.0, 0.0
+	for i := range classes {
+		labelled += float64(classes[i].Predicted)
+		arrived += float64(classes[i].Arrived)
+	}
+	if labelled == 0 || arrived == 0 {
+		return 0, ""
+	}
+	for i := range classes {
+		share := float64(classes[i].Arrived) / arrived
+		more := float64(classes[i].Predicted)/labelled - share - math.Sqrt(share*(1-share)/labelled)
+		if uneven += max(more, 0); more > most {
+			often, most = classes[i].Name, more
+		}
+	}
+	return uneven, often
 }
 
 // backlog estimates how long the events that wait will take: at the highest rate that the

@@ -45,7 +45,7 @@ func addWindow(p *page.Period, r *ledger.Record) {
 func addGroups(list []page.Group, more []ledger.Group) []page.Group {
 	for _, g := range more {
 		list = page.AddGroups(list, page.Group{
-			Name: g.Name, Predicted: g.Predicted, Confidence: float64(g.Confidence), Tally: tallyOf(g.Tally),
+			Name: g.Name, Predicted: int(g.Predicted), Arrived: int(g.Arrived), Confidence: float64(g.Confidence), Tally: tallyOf(g.Tally),
 		})
 	}
 	return list

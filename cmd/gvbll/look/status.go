@@ -96,6 +96,9 @@ type statusPeriod struct {
 	Asked     *asked    `json:"asked,omitempty"`      // null if no labels were asked for
 	// Classes are those that are watched, of which there are labels and others: the rarest first.
 	Classes []ranked `json:"classes,omitempty"`
+
+	uneven float64 // see unevenness
+	often  string
 }
 
 // ranked says how well the probability of a class tells its nodes from the others.
@@ -287,6 +290,7 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 		}
 	}
 	slices.SortStableFunc(s.Classes, func(a, b ranked) int { return cmp.Or(a.Labels-b.Labels, cmp.Compare(a.Class, b.Class)) })
+	s.uneven, s.often = unevenness(p.Classes)
 	return s
 }
 

@@ -1,6 +1,8 @@
 package look
 
 import (
+	"math"
+	"math/rand/v2"
 	"os"
 	"regexp"
 	"slices"
@@ -64,6 +66,8 @@ func TestFindings(t *testing.T) {
 		"more gaps of few rows":           {func(s *Status) { s.attributes = []page.Attribute{{Name: "age", Rows: 199, Missing: 199}} }, ""},
 		"a mean that moved":               {func(s *Status) { s.attributes = []page.Attribute{{Name: "age", Rows: 1000, Sum: -1001}} }, "GvbllAttributeShifted"},
 		"drift":                           {func(s *Status) { s.stream.drift = "adwin" }, "GvbllDriftFound"},
+		"uneven labels":                   {func(s *Status) { s.Last.uneven, s.Last.often = 0.21, "fraud" }, "GvbllLabelsUneven"},
+		"uneven labels, few of them":      {func(s *Status) { s.Last.uneven, s.Last.Labels = 0.21, 199 }, ""},
 		"the model as trained serves":     {func(s *Status) { s.stream.fallback = true }, "GvbllFallback"},
 		"predictions were lost":           {func(s *Status) { s.lost = "9 of 10 predictions are gone" }, "GvbllTopicAtRisk"},
 		"worse than the model as trained": {func(s *Status) { s.Last.StaticNLL = 0.24 }, "GvbllOnlineWorse"},
@@ -88,6 +92,31 @@ func TestFindings(t *testing.T) {
 	for _, alert := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(rules), -1) {
 		if !slices.Contains(known, alert[1]) {
 			t.Errorf("%s is neither found nor named as one that only metrics tell", alert[1])
+		}
+	}
+}
+
+// TestUnevenness: of the predictions of labelled nodes some classes have more than of all, by hand, and
+// no more than by chance if labels come for any node alike.
+func TestUnevenness(t *testing.T) {
+	uneven, often := unevenness([]page.Group{{Name: "ok", Predicted: 100, Arrived: 8000}, {Name: "fraud", Predicted: 300, Arrived: 2000}})
+	if want := 0.75 - 0.2 - 0.02; math.Abs(uneven-want) > 1e-12 || often != "fraud" {
+		t.Errorf("%v of %q, want %v of fraud", uneven, often, want)
+	}
+	if uneven, _ := unevenness([]page.Group{{Name: "ok", Predicted: 100}}); uneven != 0 {
+		t.Errorf("%v where no arrivals were counted, want 0", uneven)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		classes := make([]page.Group, 40)
+		for range 5000 {
+			c := int(float64(len(classes)) * math.Pow(rng.Float64(), 2))
+			if classes[c].Arrived++; rng.IntN(25) == 0 {
+				classes[c].Predicted++
+			}
+		}
+		if uneven, _ := unevenness(classes); uneven > muchUneven {
+			t.Errorf("%.3f by chance, of 200 labels and 40 classes", uneven)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/serve"
@@ -14,12 +15,13 @@ import (
 )
 
 // LedgerScores returns the scores of a window that had labels, for the ledger. classes are
-// the names of the classes of the model that served.
-func LedgerScores(out *event.Outcome, classes []string) *ledger.Scores {
+// the names of the classes of the model that served. Where the rates of labels are known, arrivals are
+// not counted: that labels come more often for some classes is no news.
+func LedgerScores(out *event.Outcome, classes []string, rates pipeline.LabelRates) *ledger.Scores {
 	type class struct {
-		index     int32
-		tally     calibration.Tally
-		predicted int
+		index              int32
+		tally              calibration.Tally
+		predicted, arrived int
 	}
 	var (
 		served  calibration.Tally
@@ -50,6 +52,11 @@ func LedgerScores(out *event.Outcome, classes []string) *ledger.Scores {
 			delays = append(delays, l.Delay)
 		}
 	}
+	if rates == "" {
+		for i := range out.Predictions {
+			of(out.Predictions[i].ClassIndex).arrived++
+		}
+	}
 
 	s := &ledger.Scores{Served: ledgerTally(&served), Delayed: len(delays)}
 	if asked.Labels > 0 {
@@ -74,7 +81,7 @@ func LedgerScores(out *event.Outcome, classes []string) *ledger.Scores {
 		return cmp.Or(b.tally.Labels+b.predicted-a.tally.Labels-a.predicted, cmp.Compare(a.index, b.index))
 	})
 	for _, c := range frequent[:min(len(frequent), ledger.MaxClasses)] {
-		s.Classes = append(s.Classes, ledger.Group{Name: classes[c.index], Tally: ledgerTally(&c.tally), Predicted: c.predicted})
+		s.Classes = append(s.Classes, ledger.Group{Name: classes[c.index], Tally: ledgerTally(&c.tally), Predicted: int32(c.predicted), Arrived: int32(c.arrived)})
 	}
 	for k, c := range out.Watched {
 		odds := ledger.Odds{Class: classes[c]}

@@ -13,6 +13,7 @@ import (
 // served by the second head.
 func TestLedgerScores(t *testing.T) {
 	out := &event.Outcome{
+		Predictions: []event.Prediction{{ClassIndex: 1}, {ClassIndex: 1}},
 		Labelled: []event.Labelled{
 			{Class: 0, By: 0, Degree: 0, Delay: 500, Watched: [event.MaxWatched]float32{.25}},
 			{Class: 1, By: 1, Degree: 2, Watched: [event.MaxWatched]float32{.75}},
@@ -45,12 +46,12 @@ func TestLedgerScores(t *testing.T) {
 		},
 		Classes: []ledger.Group{
 			{Name: "red", Tally: ledger.Tally{Labels: 1, Correct: 1, LogLoss: 0.25, Brier: 0.125, Confidence: 0.75}, Predicted: 2},
-			{Name: "blue", Tally: ledger.Tally{Labels: 2, Correct: 1, LogLoss: 1.5, Brier: 0.75, Confidence: 1.25}, Predicted: 1},
+			{Name: "blue", Tally: ledger.Tally{Labels: 2, Correct: 1, LogLoss: 1.5, Brier: 0.75, Confidence: 1.25}, Predicted: 1, Arrived: 2},
 		},
 		Odds:  []ledger.Odds{{Class: "blue", Bins: []ledger.OddsBin{{24, 2, 1, .5}, {31, 1, 1, .75}}}},
 		Delay: 900, Delayed: 2,
 	}
-	if diff := cmp.Diff(want, LedgerScores(out, []string{"red", "blue"})); diff != "" {
+	if diff := cmp.Diff(want, LedgerScores(out, []string{"red", "blue"}, "")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }

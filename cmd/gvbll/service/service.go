@@ -95,8 +95,10 @@ func (s *Service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 	settings := s.Engine.Serving().Config()
 	cfg.Models.Fresh = func() (replay.Engine, error) { return fresh(settings, s.Board.models...)() } // those of now
 	cfg.Models.ClassesOf = s.classesOf
-	cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores { return LedgerScores(out, s.Board.named.Classes) }
 	cfg.Models.Attributes = func(out *event.Outcome) []ledger.Attribute { return ledgerAttributes(out, s.Board.named) }
+	cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores {
+		return LedgerScores(out, s.Board.named.Classes, settings.LabelRates)
+	}
 	cfg.Events = replay.Join(append([]func(replay.Event){s.Board.Stream.Observe, s.on}, s.Events...)...)
 	if err := worker.Run(ctx, c, s.Engine, cfg); err != nil {
 		return fmt.Errorf("worker: %w", err)

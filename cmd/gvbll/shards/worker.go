@@ -100,7 +100,7 @@ func (s *Worker) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) er
 	s.board.Stream.Cuts(cfg.Policy)
 	s.board.Web.Ready.Store(true)
 	cfg.About, cfg.AtRisk = s.board.About(), s.board.Stream.AtRisk
-	cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores { return service.LedgerScores(out, s.model.Classes) }
+	cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores { return service.LedgerScores(out, s.model.Classes, "") }
 	showing, stop := context.WithCancel(ctx)
 	defer stop()
 	go s.showTasks(showing)

@@ -20,6 +20,12 @@ import (
 // likelihoods.
 var ablations = []string{"pool-no-labels", "pool-no-wide", "pool-no-bayes", "pool-no-gnn", "pool-no-replay", "pool-mixture"}
 
+// The pool told for which share of each class labels come, as --label-rates has it, and the pool that counts it.
+const (
+	poolRates   = "pool-rates"
+	poolCounted = "pool-counted"
+)
+
 // without returns the pool's config without the part that an ablation is named after, and
 // whether it had that part.
 func without(c pool.Config, system string) (pool.Config, bool) {
@@ -79,7 +85,14 @@ func newPooled(tr *trainer, stream *replay, protocol, system string) (*pooled, e
 	}
 	// Only the training nodes are context. The warm-up is served and learned, so that the
 	// pool learns from it before anything is scored.
-	e, err := newEngine(&m, pipeline.Config{Head: pipeline.HeadPool, LearnLag: tr.settings.LearnLag}, stream, protocol, stream.train)
+	engine := pipeline.Config{Head: pipeline.HeadPool, LearnLag: tr.settings.LearnLag}
+	switch system {
+	case poolRates:
+		engine.LabelRates = tr.settings.Rates
+	case poolCounted:
+		engine.LabelRates = pipeline.CountedRates
+	}
+	e, err := newEngine(&m, engine, stream, protocol, stream.train)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", system, err)
 	}

@@ -64,12 +64,13 @@ func newReplay(d *dataset.Dataset, cut dataset.Stream, n *gnn.Normalizer) *repla
 }
 
 // withhold decides at random which nodes of the steps never have their label come: this
-// share of them.
-func (s *replay) withhold(share float64, seed uint64) {
+// share of them, and of what is left of a class all but its rate.
+func (s *replay) withhold(share float64, rates []float64, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0x1abe1))
 	s.withheld = make(map[int]bool)
 	for v := s.context.nodes; v < len(s.x); v++ {
-		s.withheld[v] = rng.Float64() < share
+		draw := rng.Float64()
+		s.withheld[v] = draw < share || s.labels[v] != dataset.Unlabelled && draw-share >= (1-share)*rates[s.labels[v]]
 	}
 }
 

@@ -113,16 +113,25 @@ func TestUnlabelledAreNotScored(t *testing.T) {
 	}
 }
 
-// TestWithhold: of the steps' labels a share never comes; those of the training and warm-up
-// nodes always do.
+// TestWithhold: of the steps' labels a share never comes, and none of a class whose rate is 0; those of the training and
+// warm-up nodes always do.
 func TestWithhold(t *testing.T) {
 	_, stream := ready(t, easySource(), quick(), 3)
 	all, before := len(stream.labelsOf(stream.context.nodes, len(stream.x))), len(stream.labelsOf(0, stream.context.nodes))
-	stream.withhold(0.75, 1)
+	classes := 1 + slices.Max(stream.labels)
+	stream.withhold(0.75, slices.Repeat([]float64{1}, int(classes)), 1)
 	if n := len(stream.labelsOf(0, stream.context.nodes)); n != before {
 		t.Errorf("%d labels come before the first step, want all %d", n, before)
 	}
 	if share := float64(len(stream.labelsOf(stream.context.nodes, len(stream.x)))) / float64(all); math.Abs(share-0.25) > 0.15 {
 		t.Errorf("a share of %.2f of the steps' %d labels comes, want about 0.25", share, all)
+	}
+	rates := slices.Repeat([]float64{1}, int(classes))
+	rates[0] = 0
+	stream.withhold(0, rates, 1)
+	for v := stream.context.nodes; v < len(stream.x); v++ {
+		if y, comes := stream.comes(v); comes != (y > 0) {
+			t.Fatalf("node %d of class %d: its label comes: %v", v, y, comes)
+		}
 	}
 }

@@ -152,7 +152,11 @@ func (g *group) run(ctx context.Context, settings Settings, sink func(Result) er
 		return fmt.Errorf("table: seed %d: %w", g.seed, err)
 	}
 	stream := newReplay(d, cut, tr.normalizer)
-	stream.withhold(settings.Withheld, g.seed)
+	rates, err := settings.Rates.Of(d.Classes)
+	if err != nil {
+		return fmt.Errorf("table: %s: %w", g.source.Name, err)
+	}
+	stream.withhold(settings.Withheld, rates, g.seed)
 	for _, job := range g.jobs {
 		r, err := evaluate(job.System, tr, stream, job.Protocol)
 		if err != nil {

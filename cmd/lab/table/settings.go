@@ -13,6 +13,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/lab/gp"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/train"
+	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
 )
@@ -20,17 +21,18 @@ import (
 // Settings configure the trainings and the systems. They are the same for all systems and
 // data sets. [DefaultSettings] returns the defaults; a zero does not stand for one.
 type Settings struct {
-	Hidden        []int             `json:"hidden"`              // widths of the encoder's hidden layers
-	Embedding     int               `json:"embedding"`           // d_e; 0 for [model.EmbeddingFor]
-	Epochs        int               `json:"epochs"`              // of every training
-	LearningRate  float64           `json:"learning_rate"`       // Adam's
-	WeightDecay   float64           `json:"weight_decay"`        // of encoders and linear heads; 0 for none
-	Dropout       float64           `json:"dropout"`             // of features and hidden states; 0 for none
-	Normalization gnn.Normalization `json:"normalization"`       // empty means row-l2 for sparse features, standard for dense ones
-	Bins          int               `json:"bins"`                // equal-mass bins of a step's ECE
-	Delay         int               `json:"delay,omitempty"`     // of labels, in steps
-	Withheld      float64           `json:"withheld,omitempty"`  // share of the stream's labels that never come
-	LearnLag      int               `json:"learn_lag,omitempty"` // steps by which GVBLL and the pools learn labels late
+	Hidden        []int               `json:"hidden"`              // widths of the encoder's hidden layers
+	Embedding     int                 `json:"embedding"`           // d_e; 0 for [model.EmbeddingFor]
+	Epochs        int                 `json:"epochs"`              // of every training
+	LearningRate  float64             `json:"learning_rate"`       // Adam's
+	WeightDecay   float64             `json:"weight_decay"`        // of encoders and linear heads; 0 for none
+	Dropout       float64             `json:"dropout"`             // of features and hidden states; 0 for none
+	Normalization gnn.Normalization   `json:"normalization"`       // empty means row-l2 for sparse features, standard for dense ones
+	Bins          int                 `json:"bins"`                // equal-mass bins of a step's ECE
+	Delay         int                 `json:"delay,omitempty"`     // of labels, in steps
+	Withheld      float64             `json:"withheld,omitempty"`  // share of the stream's labels that never come
+	Rates         pipeline.LabelRates `json:"rates,omitempty"`     // shares of the labels of a class that come, of those not withheld
+	LearnLag      int                 `json:"learn_lag,omitempty"` // steps by which GVBLL and the pools learn labels late
 
 	Passes  int       `json:"passes"`  // stochastic passes of MC dropout
 	Members int       `json:"members"` // of the deep ensemble

@@ -51,7 +51,7 @@ func newSystem(name string, tr *trainer, stream *replay, protocol string) (syste
 	case "label-propagation":
 		return newPropagation(tr, stream, protocol), nil
 	}
-	if name == "pool" || slices.Contains(ablations, name) {
+	if name == "pool" || slices.Contains(ablations, name) || name == poolRates || name == poolCounted {
 		return newPooled(tr, stream, protocol, name)
 	}
 	return nil, fmt.Errorf("system %q: give one of %v", name, Known)

@@ -36,8 +36,8 @@ var Systems = []string{
 var simple = []string{"logistic", "online-logistic", "label-propagation"}
 
 // Known are all systems: those of Table I, simple baselines, the pool of heads that the
-// program serves by default, and the pool's ablations.
-var Known = slices.Concat(Systems, simple, []string{"pool"}, ablations)
+// program serves by default, the pool's ablations, and pools that know or count the rates of labels.
+var Known = slices.Concat(Systems, simple, []string{"pool"}, ablations, []string{poolRates, poolCounted})
 
 // The protocols. Under both, encoders are trained on the subgraph of the training
 // nodes. Under strict a node is embedded in the graph of the nodes that have arrived,
