@@ -31,7 +31,7 @@ const (
 // Config configures an [Engine]. The zero value of every field means its default, so
 // Config{} is valid; see [Config.WithDefaults].
 //
-// Outcomes depend on every field but Unwatched, Reserve, Workers, Run and those of memory
+// Outcomes depend on every field but Unwatched, Embeddings, Reserve, Workers, Run and those of memory
 // and blocks. The ledger therefore holds a Config without these; see [Config.Settings].
 type Config struct {
 	// Head selects the heads that serve: [HeadPool], [HeadPaper], or, if empty, the
@@ -99,6 +99,8 @@ type Config struct {
 	Ask serve.Asking
 	// Unwatched disables the drift detectors. Predictions do not depend on them.
 	Unwatched bool
+	// Embeddings has predictions carry the embeddings of their nodes. Nothing else depends on it.
+	Embeddings bool
 	// Rescore says when a served node is predicted again. The zero value means never.
 	Rescore serve.Rescoring
 	// Reserve preallocates memory for this many nodes.

@@ -151,6 +151,7 @@ func (e *Engine) assemble(m *model.Model, cfg Config, graph *gnn.Graph, s heads.
 	e.pending.Reserve(cfg.Reserve)
 	e.nodes = structure.New(cfg.Structure(m), graph, e.pending)
 	e.predictor = serve.NewPredictor(m, e.nodes, e.pending, s)
+	e.predictor.Embeddings = cfg.Embeddings
 	e.labels = serve.NewLabels(e.predictor, cfg.MaxWaitingLabels, cfg.Labels)
 	e.queue = heads.NewLearnQueue(s, cfg.Heads())
 	e.scorer = serve.NewScorer(m, cfg.Bins, s, s.Width(), &e.labels.Batch)

@@ -14,7 +14,7 @@ import (
 )
 
 // Settings are the part of a [Config] on which outcomes depend, that is, all fields except
-// Workers, Reserve and Unwatched, and the engine's version. A ledger holds them as a JSON
+// Workers, Reserve, Unwatched and Embeddings, and the engine's version. A ledger holds them as a JSON
 // object, so that a replay needs no other source. A setting that has a flag of the command
 // line has its name and value. A flag that holds several has a name here for each.
 

@@ -97,6 +97,7 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 	}
 	var found audit.Result
 	for i, settings := range all {
+		settings.Embeddings = true // compared where they were published
 		settings, removeFiles, err := service.WithFiles(settings, a.state(), p.Log)
 		if err != nil {
 			return err

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -158,5 +160,53 @@ func testPredictionsOnRequest(t *testing.T, sh *shell) {
 	}
 	if e := g.audit("--model", file).Epochs; len(e) != 1 || e[0].Proved != e[0].Windows {
 		t.Errorf("the audit found %+v, want every window proved", e)
+	}
+}
+
+// TestEmbeddings: predictions and revisions carry the embedding of their node where it is asked for, in both
+// encodings; it is that of the encoder on the graph as it then was. An audit compares it where it is there, and
+// proves the predictions without it before and after.
+func TestEmbeddings(t *testing.T) { onKFake(t, testEmbeddings) }
+
+func testEmbeddings(t *testing.T, sh *shell) {
+	file, prefix := tenClasses(t), "embedded"
+	m, err := model.Open(file)
+	must(t, err)
+	g := sh.graph(prefix, m.Encoder.In())
+	sh.gvbll("topics", "--create", "--brokers", sh.addr, "--prefix", prefix)
+	p, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
+	must(t, err)
+	send := func(values ...string) {
+		for _, value := range values {
+			must(t, p.Send(t.Context(), []kafka.Record{{Topic: g.names.Nodes, Value: []byte(value)}}))
+		}
+		g.awaitTaken()
+	}
+	for _, run := range []struct{ output, node string }{{"msgpack", "a"}, {"msgpack,embedding", "b"}, {"json,embedding", "c"}, {"json", "d"}} {
+		stop := g.work("--model", file, "--prefix", prefix, "--output", run.output)
+		send(fmt.Sprintf(`{"id": %q, "indices": [1, 3]}`, run.node))
+		send(fmt.Sprintf(`{"id": %q, "predict": true}`, run.node))
+		stop()
+	}
+	z := m.Encoder.Encode([]gnn.Vector{m.Normalizer.Apply(gnn.Vector{}, gnn.Vector{Index: []uint32{1, 3}, Value: []float32{1, 1}})}, nil, nil)
+	count := 0
+	must(t, g.client.ReadAll(t.Context(), g.names.Predictions, func(r *kafka.Record) {
+		var p event.Prediction
+		must(t, wire.DecodePrediction(r.Value, &p))
+		count++
+		want := z
+		if p.Node.Str == "a" || p.Node.Str == "d" {
+			want = nil
+		}
+		if diff := cmp.Diff(want, p.Embedding, cmpopts.EquateApprox(0, 1e-5)); diff != "" {
+			t.Errorf("the embedding of %s, revision %d (-want +got):\n%s", p.Node, p.Revision, diff)
+		}
+	}))
+	if count != 8 {
+		t.Errorf("%d predictions, want 4 and a revision of each", count)
+	}
+	g.audit("--model", file, "--prefix", prefix)
+	if code, _, errs := sh.command("work", "--model", file, "--brokers", sh.addr, "--output", "csv"); code != exitUsage || !strings.Contains(errs, "--output csv: give msgpack or json") {
+		t.Errorf("an unknown output: exit code %d and %q", code, errs)
 	}
 }

@@ -35,7 +35,7 @@ type workCmd struct {
 	Watch   bool              `help:"Run drift detectors on what is served and on its labels." default:"true" negatable:"" group:"revisions"`
 
 	CreateTopics   int           `help:"Create missing topics with this many partitions; 0 creates none." default:"1" group:"kafka"`
-	Output         string        `help:"Encoding of predictions and dead letters: msgpack or json." enum:"msgpack,json" default:"msgpack" placeholder:"msgpack" group:"kafka"`
+	Output         string        `help:"Encoding of predictions and dead letters: msgpack or json. With embedding after a comma, predictions carry the embedding of their node, for models that take it as features." default:"msgpack" placeholder:"msgpack" group:"kafka"`
 	CopyHeaders    []string      `help:"Headers that predictions and dead letters take over from the records that they are of, such as traceparent." placeholder:"KEY,…" group:"kafka"`
 	Compression    string        `help:"Compression of the records that are written: none, gzip, snappy, lz4 or zstd." enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none" group:"kafka"`
 	SessionTimeout time.Duration `help:"Time without a sign of life from the owner of the graph after which a standby takes over. Brokers allow 6s and more by default." default:"10s" group:"kafka"`
@@ -102,6 +102,8 @@ func (w workCmd) check(g flags.Given) error {
 		return flags.Usagef("--session-timeout %v: give a duration such as 10s", w.SessionTimeout)
 	case slices.Contains(w.CopyHeaders, wire.ContentType) || slices.Contains(w.CopyHeaders, ""):
 		return flags.Usagef("--copy-headers %s: give keys of headers other than %s, which is gvbll's own", strings.Join(w.CopyHeaders, ","), wire.ContentType)
+	case !slices.Contains([]string{"msgpack", "json", "msgpack," + embedding, "json," + embedding}, w.Output):
+		return flags.Usagef("--output %s: give msgpack or json, and after a comma %s or nothing", w.Output, embedding)
 	case w.CreateTopics < 0:
 		return flags.Usagef("--create-topics %d: give a number of partitions, or 0 to create none", w.CreateTopics)
 	}
@@ -114,6 +116,9 @@ func (w workCmd) check(g flags.Given) error {
 		flags.NoEffect(w.State.Base == "", "no effect without --base: add it, or leave this out", "base-every", "purge"),
 	)
 }
+
+// embedding is what --output may add to predictions.
+const embedding = "embedding"
 
 // graphWorker is a worker of a graph: of the whole of it, or of parts.
 type graphWorker interface {
@@ -131,7 +136,8 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	if err != nil {
 		return err
 	}
-	cfg.Unwatched = !w.Watch
+	encoding, what, _ := strings.Cut(w.Output, ",")
+	cfg.Unwatched, cfg.Embeddings = !w.Watch, what == embedding
 	if err := pipeline.Compatible(models...); err != nil {
 		return err
 	}
@@ -177,7 +183,7 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(ctx) }()
 	work.Policy, work.Publishing.CommitInterval, work.Session = w.Windows.policy(), w.Windows.CommitInterval, w.SessionTimeout
-	work.Publishing.Compression, work.Rebase, work.Publishing.Output = w.Compression, w.Rebase, wire.Encoding("application/"+w.Output)
+	work.Publishing.Compression, work.Rebase, work.Publishing.Output = w.Compression, w.Rebase, wire.Encoding("application/"+encoding)
 	work.BeginAgain, work.Publishing.CopyHeaders = w.BeginAgain, w.CopyHeaders
 	bases := &work.Checkpoints.Bases
 	bases.Every, bases.Keep, bases.Purge = w.BaseEvery.Every, w.BaseEvery.Keep, w.Purge

@@ -244,20 +244,21 @@ type Prediction struct {
 	ClassIndex       int32   // its index in the model's class order
 	Confidence       float32 // probability of Class
 	Probabilities    []float32
-	Classes          []string // their names, shared and not changed; nil where only the model has them, as in msgpack
-	Total            float32  // entropy of the predictive distribution, nats
-	Aleatoric        float32  // expected entropy under the posterior, nats
-	Epistemic        float32  // Total - Aleatoric: mutual information, nats
-	Window           int64    // number of the window the arrival came in, from 0
-	PosteriorVersion uint64   // batches that the serving head had learned
-	Time             int64    // event time of the arrival
-	Model            string   // id of the model file
-	Revision         int32    // 0 for the first prediction of the node, then 1, 2, …
-	Reason           string   // why it is a revision: [Requested], or "" by a rule
-	Asked            float32  // probability with which its label was asked for, 0 if it was not
-	Set              *Set     // nil unless sets are configured
-	Act              *bool    // whether to act on it, shared and not changed; nil unless that is configured, and of revisions
-	Origin           *Origin  // the record that asked for it, in its window; nil for a revision by a rule, and where it is decoded
+	Classes          []string  // their names, shared and not changed; nil where only the model has them, as in msgpack
+	Embedding        []float32 // z_v; nil unless the engine is asked for it
+	Total            float32   // entropy of the predictive distribution, nats
+	Aleatoric        float32   // expected entropy under the posterior, nats
+	Epistemic        float32   // Total - Aleatoric: mutual information, nats
+	Window           int64     // number of the window the arrival came in, from 0
+	PosteriorVersion uint64    // batches that the serving head had learned
+	Time             int64     // event time of the arrival
+	Model            string    // id of the model file
+	Revision         int32     // 0 for the first prediction of the node, then 1, 2, …
+	Reason           string    // why it is a revision: [Requested], or "" by a rule
+	Asked            float32   // probability with which its label was asked for, 0 if it was not
+	Set              *Set      // nil unless sets are configured
+	Act              *bool     // whether to act on it, shared and not changed; nil unless that is configured, and of revisions
+	Origin           *Origin   // the record that asked for it, in its window; nil for a revision by a rule, and where it is decoded
 }
 
 // Requested is the reason of a revision that an event has asked for.

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/snapshot"
@@ -19,6 +20,8 @@ type Predictor struct {
 	nodes   *structure.Nodes
 	pending *Pending
 	serving heads.Serving
+
+	Embeddings bool // whether predictions carry their embeddings
 
 	// Rows are the embeddings and temperatures of the arrivals that were served last, or are
 	// about to be: of those that are predicted here.
@@ -118,6 +121,10 @@ func (p *Predictor) Serve(x *Entered, predict func(outputs []float32, split []po
 
 	out := x.Out
 	out.Predictions = p.blank(n)
+	var embeddings []float32
+	if p.Embeddings {
+		embeddings = slices.Clone(p.Rows.Z[:n*d])
+	}
 	for i, a := range x.Own {
 		outputs := p.outputs[i*width : (i+1)*width]
 		probs := out.Predictions[i].Probabilities
@@ -129,6 +136,9 @@ func (p *Predictor) Serve(x *Entered, predict func(outputs []float32, split []po
 			Probabilities: probs, Classes: p.model.Classes, Total: float32(u.Total), Aleatoric: float32(u.Aleatoric), Epistemic: float32(u.Epistemic),
 			Window: out.Window, PosteriorVersion: version, Time: a.node.Time, Model: p.model.ID,
 			Origin: a.node.Origin,
+		}
+		if embeddings != nil {
+			out.Predictions[i].Embedding = embeddings[i*d : (i+1)*d]
 		}
 		p.pending.fill(a.slot, p.Rows.Tau[i], head, p.Rows.Z[i*d:(i+1)*d], outputs)
 	}
@@ -182,6 +192,9 @@ func (p *Predictor) Opinion(id event.ID, z []float32, v heads.View) Opinion {
 	o.Prediction = p.prediction(&o, id, head)
 	o.Total, o.Aleatoric, o.Epistemic = float32(u.Total), float32(u.Aleatoric), float32(u.Epistemic)
 	o.PosteriorVersion = p.serving.Heads()[head].Version()
+	if p.Embeddings {
+		o.Embedding = slices.Clone(z)
+	}
 	return o
 }
 

@@ -153,6 +153,11 @@ type Replayed struct {
 func (o *Outputs) Prediction(window int64, p *event.Prediction) Replayed {
 	o.key = wire.AppendKey(o.key[:0], p.Node)
 	return o.replayed(o.predictions, o.divided.Predictions, window, o.key, func(published []byte) []byte {
+		p := p
+		if p.Embedding != nil && !hasEmbedding(published) {
+			without := *p
+			without.Embedding, p = nil, &without
+		}
 		o.value = wire.EncodingOf(published).AppendPrediction(o.value[:0], p)
 		return o.value
 	})
@@ -163,6 +168,12 @@ func (o *Outputs) ToLabel(window int64, p *event.Prediction) Replayed {
 	x := o.Prediction(window, p)
 	x.At = o.toLabelAt()
 	return x
+}
+
+// hasEmbedding reports whether a published prediction carries an embedding, which is not a setting of the ledger.
+func hasEmbedding(published []byte) bool {
+	var p event.Prediction
+	return bytes.Contains(published, []byte("embedding")) && wire.DecodePrediction(published, &p) == nil && p.Embedding != nil
 }
 
 // DeadLetter returns the record of a dead letter. Its detail is a sentence for people, which

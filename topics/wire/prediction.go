@@ -27,6 +27,9 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	if p.Asked != 0 {
 		fields++
 	}
+	if p.Embedding != nil {
+		fields++
+	}
 	if s := p.Set; s != nil {
 		fields += 3
 		if s.Abstain != "" {
@@ -65,6 +68,10 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	if p.Asked != 0 {
 		o.text("asked")
 		o.single(p.Asked)
+	}
+	if p.Embedding != nil {
+		o.text("embedding")
+		o.singles(p.Embedding)
 	}
 	if s := p.Set; s != nil {
 		o.text("set")
@@ -140,6 +147,8 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 			if p.Asked, err = in.finite(); err == nil {
 				err = checkProbabilities([]float32{p.Asked})
 			}
+		case "embedding":
+			p.Embedding, err = in.numbers(limits)
 		case "set":
 			setOf(p).Classes, err = in.classes(limits)
 		case "coverage":
@@ -234,6 +243,7 @@ type predictionJSON struct {
 	Reason           string            `json:"reason,omitempty"`
 	Act              *bool             `json:"act,omitempty"`
 	Asked            float32           `json:"asked,omitempty"`
+	Embedding        []float32         `json:"embedding,omitempty"`
 	*setJSON
 }
 
@@ -313,7 +323,7 @@ func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
 		p.Class, p.ClassIndex, p.Confidence,
 		probabilitiesJSON{p.Classes, p.Probabilities},
 		p.Total, p.Aleatoric, p.Epistemic,
-		p.Window, p.PosteriorVersion, p.Time, p.Model, p.Revision, p.Reason, p.Act, p.Asked,
+		p.Window, p.PosteriorVersion, p.Time, p.Model, p.Revision, p.Reason, p.Act, p.Asked, p.Embedding,
 		setJSONOf(p.Set),
 	})
 }
@@ -337,7 +347,7 @@ func decodePredictionJSON(b []byte, p *event.Prediction) error {
 	*p = event.Prediction{
 		Class: f.Class, ClassIndex: f.ClassIndex, Confidence: f.Confidence, Probabilities: f.Probabilities.of, Classes: f.Probabilities.classes,
 		Total: f.Total, Aleatoric: f.Aleatoric, Epistemic: f.Epistemic,
-		Window: f.Window, PosteriorVersion: f.PosteriorVersion, Time: f.Time, Model: f.Model, Revision: f.Revision, Reason: f.Reason, Act: f.Act, Asked: f.Asked,
+		Window: f.Window, PosteriorVersion: f.PosteriorVersion, Time: f.Time, Model: f.Model, Revision: f.Revision, Reason: f.Reason, Act: f.Act, Asked: f.Asked, Embedding: f.Embedding,
 	}
 	if p.Node, err = members[0].id(Limits{}.withDefaults().MaxID); err != nil {
 		return err

@@ -62,6 +62,9 @@ func New(set service.Setup, g flags.Given, shards int) (*Worker, error) {
 	if err := g.Check(flags.NoEffect(set.Config.Labels != serve.FirstStands, fmt.Sprintf("the graph %s has %d shards, in which the first label of a node stands: leave it out", set.Graph, shards), "labels")); err != nil {
 		return nil, err
 	}
+	if set.Config.Embeddings {
+		return nil, flags.Usagef("--output: the graph %s has %d shards, none of which has a node's whole embedding: leave out embedding (docs/sharding.md)", set.Graph, shards)
+	}
 	if set.State.Base != "" {
 		return nil, flags.Usagef("--base: the graph %s has %d shards, which have no bases: leave it out, and keep ledger and inputs (docs/sharding.md)", set.Graph, shards)
 	}
