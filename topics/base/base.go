@@ -322,11 +322,12 @@ func Find(ctx context.Context, s Store, name Name) (*Base, error) {
 // Useless reports whether an error of Find says that the base is missing or damaged: trying again is of no use.
 func Useless(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) }
 
-// again calls f once more if what it has got was damaged, perhaps on the way.
-func again(f func() error) error {
-	err := f()
-	if errors.Is(err, errDamaged) {
-		err = f()
+// again calls f up to three times until it succeeds: what it gets may be damaged or cut on the way.
+func again(f func() error) (err error) {
+	for range 3 {
+		if err = f(); err == nil || errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
 	return err
 }
