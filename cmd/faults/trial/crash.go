@@ -53,6 +53,9 @@ type Crashes struct {
 func Crash(ctx context.Context, s *Setup, runs int) (found *Crashes, err error) {
 	defer catch(&err)
 	m := s.newMatrix()
+	if strings.HasPrefix(s.Bases, "s3://") {
+		defer disturbBucket(s.Seed)()
+	}
 	undisturbed, _ := m.run(ctx, "undisturbed", plan{})
 	if len(undisturbed.faults) > 0 {
 		fail("the undisturbed run: %s", strings.Join(undisturbed.faults, "; "))
