@@ -75,6 +75,8 @@ type Config struct {
 	// is exceeded, or when the ids of these nodes exceed 256 bytes per edge, the
 	// oldest are dropped. Zero means 262,144.
 	MaxWaitingEdges int
+	// Keep is for how long nodes and edges stay that nothing names. Zero is for ever.
+	Keep structure.Keep
 	// LearnLag, ℓ, is the number of windows by which the heads learn labels late: window s
 	// is served by heads that have learned the labels of windows up to s-1-ℓ. Their scores,
 	// the counts of labels around a node, and everything else follow labels at once. With a
@@ -157,6 +159,9 @@ func (c Config) WithDefaults() (Config, error) {
 	if c.LearnLag > MostLearnLag {
 		problems = append(problems, fmt.Errorf("learn-lag %d: give at most %d windows", c.LearnLag, MostLearnLag))
 	}
+	if c.Keep.Nodes < 0 || c.Keep.Edges < 0 {
+		problems = append(problems, fmt.Errorf("keep %d ms for nodes and %d for edges: give positive times, or 0 for ever", c.Keep.Nodes, c.Keep.Edges))
+	}
 	if c.PendingMemory < 0 || c.PendingMemory > 0 && c.Blocks == nil {
 		problems = append(problems, fmt.Errorf("pending-memory %d without blocks: give both, or neither", c.PendingMemory))
 	}
@@ -225,5 +230,5 @@ func (c Config) Waiting() serve.PendingConfig {
 
 // Structure returns the settings of what enters, for a model.
 func (c Config) Structure(m *model.Model) structure.Config {
-	return structure.Config{Encoder: m.Encoder, Normalizer: m.Normalizer, Schema: m.Schema, Classes: len(m.Classes), MaxWaitingEdges: c.MaxWaitingEdges, Kinds: m.Kinds, Readout: m.Readout, PartialUpdates: c.PartialUpdates}
+	return structure.Config{Encoder: m.Encoder, Normalizer: m.Normalizer, Schema: m.Schema, Classes: len(m.Classes), MaxWaitingEdges: c.MaxWaitingEdges, Kinds: m.Kinds, Readout: m.Readout, PartialUpdates: c.PartialUpdates, Keep: c.Keep}
 }

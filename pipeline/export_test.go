@@ -40,6 +40,15 @@ func (e *Engine) StepWith(w *event.Window, z []float32) *event.Outcome {
 	return e.Learn()
 }
 
+// Waits reports whether the prediction of a node in the graph waits for its label.
+func (e *Engine) Waits(id event.ID) bool {
+	v, known := e.nodes.Number(id)
+	return known && e.pending.Waits(v)
+}
+
+// Overdue is [structure.Nodes.Overdue] after Enter.
+func (e *Engine) Overdue() []event.Node { return e.nodes.Overdue() }
+
 // ImputeLate has the scores of a window's predictions count for the thresholds of sets from the
 // next window on, as on shards.
 func (e *Engine) ImputeLate() {

@@ -55,11 +55,13 @@ type HistoryConfig struct {
 	Classes  []string           // of the model that serves, in its order; there may be none
 	Labels   serve.Standing     // is [Config.Labels]
 	Partial  bool               // is [Config.PartialUpdates]
+	Keep     structure.Keep     // is [Config.Keep]
+	Pending  int                // is [Config.MaxPending]: what waits for its label is kept
 }
 
 // NewHistory returns an empty history.
 func NewHistory(c HistoryConfig) (*History, error) {
-	cfg, err := Config{}.WithDefaults()
+	cfg, err := Config{MaxPending: c.Pending}.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +75,7 @@ func NewHistory(c HistoryConfig) (*History, error) {
 		h.class(name)
 	}
 	h.pending = serve.NewPending(1, 1, cfg.Waiting())
-	h.nodes = structure.New(structure.Config{Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone}, Schema: c.Schema, KeepsNames: c.Schema == nil, PartialUpdates: c.Partial, MaxWaitingEdges: cfg.MaxWaitingEdges}, gnn.NewGraph(encoder), h.pending)
+	h.nodes = structure.New(structure.Config{Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone}, Schema: c.Schema, KeepsNames: c.Schema == nil, PartialUpdates: c.Partial, MaxWaitingEdges: cfg.MaxWaitingEdges, Keep: c.Keep}, gnn.NewGraph(encoder), h.pending)
 	h.nodes.Follow((*recorder)(h))
 	return h, nil
 }
@@ -101,6 +103,8 @@ func (h *History) Step(w *event.Window) {
 				h.nodes.Expired(old)
 			}
 		}
+	}
+	for _, a := range h.nodes.Accepted() { // once all wait, as in an engine
 		if l, waited := h.waiting.Claim(a.Node.ID); waited {
 			h.label(a.Number, l.Class)
 		}
@@ -116,6 +120,7 @@ func (h *History) Step(w *event.Window) {
 		} else if l.Withdrawn {
 			h.waiting.Wait(none, l, &h.out)
 		} else if left, waits := h.nodes.TakeLeft(l.Node); waits {
+			h.pending.Drop(left.Number)
 			h.nodes.Vacate(left.Number)
 		} else {
 			h.waiting.Wait(class, l, &h.out)
@@ -158,6 +163,7 @@ func (h *History) label(v, class int32) {
 	} else if class != none {
 		r.Class, r.Labelled = class, h.next-1
 		h.pending.Drop(v)
+		h.nodes.Expired(v)
 	}
 }
 

@@ -12,31 +12,49 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
 // TestHistoryIsTheEngines: after every window, a history has the nodes, edges and labels
 // that an engine has, and the features that were sent last.
 func TestHistoryIsTheEngines(t *testing.T) {
+	for name, cfg := range map[string]pipeline.Config{"for ever": {}, "for a time": {Keep: structure.Keep{Nodes: 200, Edges: 100}, MaxPending: 10}} {
+		t.Run(name, func(t *testing.T) { historyIsTheEngines(t, cfg) })
+	}
+}
+
+func historyIsTheEngines(t *testing.T, cfg pipeline.Config) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 1)
-	e := pipelinetest.NewEngine(t, m, pipeline.Config{})
-	h, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: m.Encoder.In(), Classes: m.Classes, Labels: serve.LastStands})
+	e := pipelinetest.NewEngine(t, m, cfg)
+	h, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: m.Encoder.In(), Classes: m.Classes, Labels: serve.LastStands, Keep: cfg.Keep, Pending: cfg.MaxPending})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := pipelinetest.NewRandomStream(rng, m)
+	here, expired := make(map[event.ID]bool), 0
 	sent, came := make(map[event.ID]gnn.Vector), make(map[event.ID]int64)
 	for range 150 {
 		w := l.Window()
 		for i := range w.Nodes {
-			if n := &w.Nodes[i]; !n.Departed && !n.OnlyEdges() {
-				sent[n.ID] = gnn.Vector{Dense: n.Dense}
-				if _, there := e.Node(n.ID); !there {
-					came[n.ID] = w.Number
+			w.Nodes[i].Time += 50 * w.Number
+		}
+		e.Enter(w)
+		for _, n := range append(slices.Clone(e.Overdue()), w.Nodes...) {
+			if n.Departed {
+				delete(here, n.ID)
+				if n.ByKey && n.ID.Str == "" {
+					delete(here, event.ID{Str: n.ID.String()})
+				}
+			} else if !n.OnlyEdges() {
+				if sent[n.ID] = (gnn.Vector{Dense: n.Dense}); !here[n.ID] {
+					here[n.ID], came[n.ID] = true, w.Number
 				}
 			}
 		}
-		e.Step(w)
+		expired += len(e.Overdue())
+		e.Serve()
+		out := e.Learn()
 		h.Step(w)
 		nodes, edges := h.Nodes(func(*pipeline.Recorded) bool { return true })
 		near := make(map[event.ID][]string)
@@ -68,11 +86,12 @@ func TestHistoryIsTheEngines(t *testing.T) {
 				t.Fatalf("window %d, node %v: came in window %d with %v, want %d and %v", w.Number, n.ID, n.Window, n.Features, came[n.ID], sent[n.ID])
 			}
 		}
-		if n := e.Step(&event.Window{Number: e.Next()}).Levels; n.Nodes != len(nodes) || n.Edges != len(edges) {
+		if n := out.Levels; n.Nodes != len(nodes) || n.Edges != len(edges) {
 			t.Fatalf("window %d: %d nodes and %d edges, the graph has %d and %d", w.Number, len(nodes), len(edges), n.Nodes, n.Edges)
 		}
-		h.Step(&event.Window{Number: l.Number})
-		l.Number++
+	}
+	if (expired > 100) != (cfg.Keep != structure.Keep{}) {
+		t.Errorf("%d departures and removals because of age", expired)
 	}
 }
 

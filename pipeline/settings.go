@@ -151,6 +151,11 @@ var settings = []setting{
 			return err
 		},
 	},
+	{
+		name: "keep", quoted: true, absent: true,
+		get: func(c *Config) string { return c.Keep.String() },
+		set: func(c *Config, text string) error { return c.Keep.UnmarshalText([]byte(text)) },
+	},
 }
 
 // formatNumber returns the shortest text that reads back as v.

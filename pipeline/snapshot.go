@@ -53,6 +53,14 @@ import "github.com/gvbll/gvbll/pipeline/snapshots"
 //	waiting.held           I32   by missing node: edges that it is the source of, no end of which had arrived; if there are any
 //	targets.ID             ids   their targets, by missing node
 //	waiting.ID             ids   of the missing nodes, the oldest first
+//	keep.watermark         I64   1: if Config.Keep is set, -2⁶³ before the first event
+//	keep.began             I64   1: the first watermark
+//	keep.nodes             I32   numbers by age, the oldest first, and when they were last named:
+//	keep.named             I64
+//	keep.over              I32   numbers of nodes that were due before their label came, and when it did:
+//	keep.answered          I64
+//	keep.edges             I32   × 2: ends of edges by age, the lower first, and when they were last named:
+//	keep.seen              I64
 //	early.records          U8    labels that wait for their node, see appendLabel
 //	early.ID               ids   of these nodes, the oldest first
 //	heads.NAME             U8    a head's state, see [posterior.Head]

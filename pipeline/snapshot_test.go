@@ -20,6 +20,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
 // restore restores an engine from the bytes of a snapshot.
@@ -145,6 +146,9 @@ func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Mod
 		pipelinetest.AddPool(t, m, seed%2 == 0)
 	}
 	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, LearnLag: 2 * int(seed%3), Coverage: pipeline.Coverage{Target: 0.9, Per: serve.PerClass}}
+	if seed%2 == 1 {
+		cfg.Keep = structure.Keep{Nodes: 700, Edges: 400}
+	}
 	l := pipelinetest.NewRandomStream(rng, m)
 	e := pipelinetest.NewEngine(t, m, cfg)
 	for range windows {

@@ -25,7 +25,7 @@ type counted struct {
 func newStream(r register) stream {
 	dropped := r.counters("gvbll_edges_dropped_total", "Edges that were not added: named before, from a node to itself, or dropped while waiting for their other node.", "reason")
 	labels := r.counters("gvbll_labels_total", "Labels accepted: joined to a prediction, repeated, of a context node, of a node that the model was trained on, corrected (the node had another one), or withdrawn.", "result")
-	departures := r.counters("gvbll_departures_total", "Departures of nodes: left, or unknown when the node was not in the graph.", "result")
+	departures := r.counters("gvbll_departures_total", "Departures of nodes: left, expired after the time of --keep, or unknown when the node was not in the graph.", "result")
 	s := stream{
 		counts: []counted{
 			{r.counter("gvbll_arrivals_total", "Nodes that arrived to be classified."), func(o *event.Outcome) int { return o.Counts.Arrivals }},
@@ -34,6 +34,7 @@ func newStream(r register) stream {
 			{r.counter("gvbll_features_cleared_total", "Nodes that were sent again with an empty list of indices: all their features became zero."), func(o *event.Outcome) int { return o.Counts.Cleared }},
 			{r.counter("gvbll_edges_total", "Edges added to the graph."), func(o *event.Outcome) int { return o.Counts.Edges }},
 			{r.counter("gvbll_edges_removed_total", "Edges removed, with a node that left or by events, including waiting ones."), func(o *event.Outcome) int { return o.Counts.EdgesRemoved }},
+			{r.counter("gvbll_edges_expired_total", "Edges removed after the time of --keep that did not leave with a node."), func(o *event.Outcome) int { return o.Counts.EdgesExpired }},
 			{r.counter("gvbll_edge_removals_unknown_total", "Edges that events remove and that are not in the graph, ignored."), func(o *event.Outcome) int { return o.Counts.RemovalsUnknown }},
 			{r.counter("gvbll_edge_kinds_unknown_total", "Edges of a kind that the model does not know, if it has kinds. They count as edges without a kind if the model has those, or else for the labels around a node alone."), func(o *event.Outcome) int { return o.Counts.KindsUnknown }},
 			{dropped.WithLabelValues("duplicate"), func(o *event.Outcome) int { return o.Counts.DuplicateEdges }},
@@ -46,7 +47,8 @@ func newStream(r register) stream {
 			{labels.WithLabelValues("corrected"), func(o *event.Outcome) int { return o.Counts.LabelsCorrected }},
 			{labels.WithLabelValues("withdrawn"), func(o *event.Outcome) int { return o.Counts.LabelsWithdrawn }},
 			{r.counter("gvbll_predictions_expired_total", "Predictions dropped to make room before their label came."), func(o *event.Outcome) int { return o.Counts.Expired }},
-			{departures.WithLabelValues("left"), func(o *event.Outcome) int { return o.Counts.Departures }},
+			{departures.WithLabelValues("left"), func(o *event.Outcome) int { return o.Counts.Departures - o.Counts.NodesExpired }},
+			{departures.WithLabelValues("expired"), func(o *event.Outcome) int { return o.Counts.NodesExpired }},
 			{departures.WithLabelValues("unknown"), func(o *event.Outcome) int { return o.Counts.DeparturesUnknown }},
 		},
 		level:   r.gauges("gvbll_level", "What the engine holds: nodes and edges of the graph, predictions without a label, labels and edges that wait for their node.", "of"),

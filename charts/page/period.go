@@ -22,6 +22,8 @@ type Period struct {
 	Classes     []Group           // what was served, by the class of the label
 	Delays      []Delay
 	Attributes  []Attribute // of the events with features by name
+
+	ExpiredNodes, ExpiredEdges int // that left because of their age
 }
 
 // Group is the sums of scores of a part of the labels, or of one head.
@@ -50,6 +52,8 @@ func (p *Period) merge(o *Period) {
 	p.Predictions += o.Predictions
 	p.Revisions += o.Revisions
 	p.Labels += o.Labels
+	p.ExpiredNodes += o.ExpiredNodes
+	p.ExpiredEdges += o.ExpiredEdges
 	for reason, events := range o.Refused {
 		p.Refuse(reason, events)
 	}

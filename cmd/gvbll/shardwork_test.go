@@ -228,6 +228,7 @@ func testShardsRefuse(t *testing.T, sh *shell) {
 		"base":    {[]string{"--model", good, "--state-dir", dir, "--base", dir}, "--base: the graph gvbll has 2 shards, which have no bases"},
 		"act":     {[]string{"--model", good, "--act", "class=x,cost=2:1"}, "leave --act out"},
 		"rescore": {[]string{"--model", good, "--rescore", "after=1"}, "leave --rescore out"},
+		"keep":    {[]string{"--model", good, "--keep", "nodes=90d"}, "leave --keep out"},
 	} {
 		code, _, errs := sh.command(append([]string{"work", "--http", "127.0.0.1:0"}, c.args...)...)
 		if code != exitUsage || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.want) {

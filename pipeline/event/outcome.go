@@ -139,6 +139,8 @@ type Counts struct {
 	Departures        int // nodes that left
 	DeparturesUnknown int // departures of nodes that are not in the graph, ignored
 	EdgesRemoved      int // edges removed with their nodes or by events, including waiting ones
+	NodesExpired      int // of Departures: nodes that were kept for long enough
+	EdgesExpired      int // of EdgesRemoved: edges that were, and did not leave with a node
 	KindsUnknown      int // edges of a kind that the model, which has some, does not know
 	RemovalsUnknown   int // edges that events remove and that are not there, ignored
 }

@@ -306,7 +306,7 @@ type OracleGraph struct {
 
 // waitingEdge is an edge that an end of has not arrived.
 type waitingEdge struct {
-	ends [2]event.ID
+	Ends [2]event.ID
 	// free means that neither end had arrived when the edge came, and the source has
 	// not arrived since. Other edges are of their first end, which is in the graph.
 	free bool
@@ -322,7 +322,7 @@ func (v *OracleGraph) leave(id event.ID) {
 	v.Here = slices.DeleteFunc(v.Here, func(h event.ID) bool { return h == id })
 	v.Edges = slices.DeleteFunc(v.Edges, func(e [2]event.ID) bool { return e[0] == id || e[1] == id })
 	v.Waits = slices.DeleteFunc(v.Waits, func(w waitingEdge) bool {
-		return !w.free && w.ends[0] == id || w.free && w.ends[1] == id
+		return !w.free && w.Ends[0] == id || w.free && w.Ends[1] == id
 	})
 }
 
@@ -333,7 +333,7 @@ func (v *OracleGraph) add(a, b event.ID) {
 	if !hasA && hasB {
 		a, b = b, a
 	}
-	v.Waits = append(v.Waits, waitingEdge{ends: [2]event.ID{a, b}, free: !hasA && !hasB && a != b})
+	v.Waits = append(v.Waits, waitingEdge{Ends: [2]event.ID{a, b}, free: !hasA && !hasB && a != b})
 }
 
 // remove removes an edge, also from those that wait.
@@ -341,14 +341,14 @@ func (v *OracleGraph) remove(a, b event.ID) {
 	is := func(e [2]event.ID) bool { return e == [2]event.ID{a, b} || e == [2]event.ID{b, a} }
 	before := len(v.Edges) + len(v.Waits)
 	v.Edges = slices.DeleteFunc(v.Edges, is)
-	v.Waits = slices.DeleteFunc(v.Waits, func(w waitingEdge) bool { return is(w.ends) })
+	v.Waits = slices.DeleteFunc(v.Waits, func(w waitingEdge) bool { return is(w.Ends) })
 	v.Taken += before - len(v.Edges) - len(v.Waits)
 }
 
 // bind adds to the graph the edges that no longer have to wait.
 func (v *OracleGraph) bind() {
 	v.Waits = slices.DeleteFunc(v.Waits, func(w waitingEdge) bool {
-		e := w.ends
+		e := w.Ends
 		_, hasA := v.X[e[0]]
 		_, hasB := v.X[e[1]]
 		if (!hasA || !hasB) && e[0] != e[1] {
@@ -360,7 +360,7 @@ func (v *OracleGraph) bind() {
 		return true
 	})
 	for i := range v.Waits {
-		if _, here := v.X[v.Waits[i].ends[0]]; here {
+		if _, here := v.X[v.Waits[i].Ends[0]]; here {
 			v.Waits[i].free = false
 		}
 	}

@@ -178,6 +178,8 @@ func shardedConfig(c pipeline.Config, P int) (pipeline.Config, error) {
 		return c, fmt.Errorf("labels cannot be asked for by %d shards: leave --ask out, or serve with 1 shard", P)
 	case c.PartialUpdates:
 		return c, fmt.Errorf("events cannot change some of a node's features on %d shards: leave --partial-updates out, or serve with 1 shard", P)
+	case c.Keep != structure.Keep{}:
+		return c, fmt.Errorf("nodes and edges stay for ever in %d shards: leave --keep out, or serve with 1 shard", P)
 	}
 	return c, nil
 }

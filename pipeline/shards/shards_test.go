@@ -21,6 +21,7 @@ import (
 	sharding "github.com/gvbll/gvbll/pipeline/shards"
 	"github.com/gvbll/gvbll/pipeline/shards/shardstest"
 	"github.com/gvbll/gvbll/pipeline/snapshots"
+	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
 // TestShardsEqualEngine: on random streams the shards of a graph serve, join, count and refuse
@@ -357,6 +358,7 @@ func TestShardsRefuse(t *testing.T) {
 		"depth":   {pipelinetest.ModelOfWidth(t, rng, gnn.KindSAGE, 5, 24, 24, 4), pipeline.Config{}, 2, "train one of 2 layers"},
 		"width":   {whole, pipeline.Config{}, 5, "give a number that divides it"},
 		"rescore": {whole, pipeline.Config{Rescore: serve.Rescoring{After: 1}}, 2, "leave --rescore out"},
+		"keep":    {whole, pipeline.Config{Keep: structure.Keep{Nodes: 1}}, 2, "leave --keep out"},
 	} {
 		_, err := sharding.NewAll(c.m, c.cfg, c.P, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {

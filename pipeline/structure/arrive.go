@@ -48,7 +48,7 @@ func Features(n *event.Node) gnn.Vector {
 // other in any order.
 func (n *Nodes) Enter(events []event.Node, out *event.Outcome) {
 	a := &n.arrivals
-	n.accept(events, out)
+	n.accept(n.expiry.enter(events, out), out)
 	n.countAttributes(out)
 	for _, x := range a.accepted {
 		for _, f := range n.followers {
@@ -331,6 +331,7 @@ func (n *Nodes) DropWindow() {
 	clear(a.asked)
 	clear(a.replaced)
 	n.removals.clear()
+	n.expiry.dropWindow()
 	if n.unnormalised() {
 		clear(a.features)
 		a.scratch = gnn.Vector{}

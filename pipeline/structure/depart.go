@@ -128,13 +128,15 @@ func (n *Nodes) supersede(id event.ID, out *event.Outcome) {
 	}
 }
 
-// Expired is called when the prediction of v has expired. If v has left, its number
-// becomes free.
+// Expired is called when the prediction of v waits no longer, without [Nodes.SetLabel]. If v has
+// left, its number becomes free.
 func (n *Nodes) Expired(v int32) {
 	if n.states.At(v).gone {
 		n.departed.waiting.Remove(n.index.ids.at(v))
 		n.Vacate(v)
+		return
 	}
+	n.expiry.answered(v)
 }
 
 // Vacate frees number v, whose node has left.

@@ -39,6 +39,7 @@ type Nodes struct {
 	kinds     *marks     // nil for a model that does not tell kinds of edges apart
 	kept      *kept      // nil unless updates may be partial
 	passing   *passing   // nil for a model of nodes
+	expiry    *expiry    // nil if nodes and edges are kept for ever
 
 	frozen snapshot.Freeze[nodeRecord]
 }
@@ -116,6 +117,7 @@ type Config struct {
 	Kinds           gnn.EdgeKinds // that the encoder tells apart, nil for none
 	PartialUpdates  bool          // see [pipeline.Config]
 	Readout         *gnn.Readout  // of a model of graphs, or nil
+	Keep            Keep
 	// KeepsNames accepts features by name as they are, for followers that need no vectors.
 	KeepsNames bool
 }
@@ -136,6 +138,12 @@ func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
 		if cfg.PartialUpdates {
 			n.kept = &kept{}
 		}
+	}
+	if cfg.Readout == nil { // graphs pass
+		n.expiry = newExpiry(cfg.Keep, n)
+	}
+	if n.expiry != nil {
+		n.Follow(n.expiry)
 	}
 	return n
 }
@@ -216,6 +224,7 @@ func (n *Nodes) SetLabel(v, class int32) {
 	for _, f := range n.followers {
 		f.Labelled(v, class)
 	}
+	n.expiry.answered(v)
 }
 
 // SetLate records that the label of node v is [Late].

@@ -207,6 +207,7 @@ func (n *Nodes) WaitingState(s *snapshot.Schema) {
 		}
 		return nil
 	})
+	n.expiry.state(s)
 }
 
 // heldState declares the edges that no end of had arrived when they came: how many there

@@ -229,6 +229,9 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	} else {
 		err = a.checkLetters(ctx, r)
 	}
+	if a.replay.Settings.All.Value("keep") != "" { // an engine alone knows what has left
+		a.present.nodes = nil
+	}
 	arrivals := a.present.take(&a.replay.Window, a.refused, r.Forgot != nil)
 	switch {
 	case err != nil:

@@ -60,6 +60,7 @@ type Record struct {
 	// Attributes are the first of the model that have such a share or a mean.
 	Attributes []Attribute `json:"attributes,omitempty"`
 	Changes    []Change    `json:"changes,omitempty"`
+	Expired    *Expired    `json:"expired,omitempty"` // nil if nothing left the graph because of its age
 
 	// Forgot is set when nodes were forgotten before this window was stepped: from
 	// this Chain on, the state is that of an engine that never saw them.
@@ -107,6 +108,13 @@ type Base struct {
 	// Reached says which records of the inputs are in its state, and on which terms. It is in the first record that names the
 	// base, which holds settings and classes too.
 	Reached json.RawMessage `json:"reached,omitempty"`
+}
+
+// Expired counts the nodes that had been kept for long enough, and the edges that had and did not
+// leave with a node.
+type Expired struct {
+	Nodes int `json:"nodes"`
+	Edges int `json:"edges"`
 }
 
 // Outputs are numbers of partitions, as the owner found them when it began.

@@ -234,6 +234,9 @@ func (o *Owner) effects(out *event.Outcome, c *Claimed, trial *ledger.Trial) *pu
 		Promoted: out.Promoted,
 		Trial:    trial,
 	}
+	if n := out.Counts; n.NodesExpired+n.EdgesExpired > 0 {
+		record.Expired = &ledger.Expired{Nodes: n.NodesExpired, Edges: n.EdgesExpired}
+	}
 	if len(out.Heads) > 0 {
 		record.Updates = out.Heads[0].Version
 	}

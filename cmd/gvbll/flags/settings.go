@@ -12,6 +12,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/pipeline/structure"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/topics/wire"
 )
@@ -26,9 +27,10 @@ type Engine struct {
 	Labels       string      `help:"Which label of a node stands when it gets different ones: last, a later one corrects the one before or withdraws it (docs/wire-format.md); or first, later ones are refused. Scores are of the first. A graph with shards keeps the first." enum:"last,first" default:"last" placeholder:"last" group:"update"`
 	LabelRates   ratesFlag   `help:"Share of each class's nodes whose label comes, where it is not the same, such as ok=0.1,fraud=1; a class that is left out has 1, and only ratios matter. counted estimates them along the stream. The pool then predicts all nodes, and not those whose label comes (docs/method.md)." placeholder:"CLASS=RATE,..." group:"update"`
 	// PartialUpdates is in the ledger, not in the model's schema, because it says what events mean.
-	PartialUpdates bool    `help:"An event with features by name changes those that it names, and leaves the others of its node as they are; else these become gaps. It takes some 10 bytes for each value of a node." group:"kafka"`
-	Map            mapFlag `help:"File that says how records of somebody else's JSON become nodes, edges and labels (docs/data.md). 'gvbll map' shows what it makes of a topic. It is a setting of the ledger." placeholder:"FILE" group:"kafka"`
-	Paper          Paper   `embed:"" group:"paper"`
+	PartialUpdates bool           `help:"An event with features by name changes those that it names, and leaves the others of its node as they are; else these become gaps. It takes some 10 bytes for each value of a node." group:"kafka"`
+	Map            mapFlag        `help:"File that says how records of somebody else's JSON become nodes, edges and labels (docs/data.md). 'gvbll map' shows what it makes of a topic. It is a setting of the ledger." placeholder:"FILE" group:"kafka"`
+	Keep           structure.Keep `help:"For how long nodes and edges stay that no event names, by event time, such as nodes=90d,edges=30d, in d, h, m, s or ms (docs/forgetting.md). A node that waits for its label stays until that comes. For ever when left out. It is a setting of the ledger." placeholder:"nodes=TIME,edges=TIME" group:"state"`
+	Paper          Paper          `embed:"" group:"paper"`
 	Lag
 }
 
@@ -97,7 +99,7 @@ func (f Engine) Settings() pipeline.Config {
 	return pipeline.Config{
 		Head: f.Head, Labels: labels, Update: f.Paper.Config(), Fallback: OrNone(f.Paper.Fallback),
 		Coverage: f.Sets.coverage(), Rescore: pipeline.Rescoring{After: f.Rescore.After, Confidence: f.Rescore.Confidence, Limit: f.RescoreLimit},
-		LearnLag: f.LearnLag, Run: beside, Map: f.Map.text, Act: string(f.Sets.Act), Ask: f.Ask.Asking, PartialUpdates: f.PartialUpdates,
+		LearnLag: f.LearnLag, Run: beside, Map: f.Map.text, Act: string(f.Sets.Act), Ask: f.Ask.Asking, PartialUpdates: f.PartialUpdates, Keep: f.Keep,
 		LabelRates: pipeline.LabelRates(f.LabelRates),
 	}
 }

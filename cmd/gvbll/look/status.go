@@ -89,6 +89,7 @@ type statusPeriod struct {
 	Predictions int            `json:"predictions"`
 	Labels      int            `json:"labels"`
 	Delay       float64        `json:"label_delay_seconds"` // median
+	Expired     ledger.Expired `json:"expired"`
 	Refused     map[string]int `json:"refused"`
 	calibration.Means
 	StaticNLL float64   `json:"static_nll,omitempty"` // of the model as trained
@@ -268,7 +269,7 @@ func (p *pace) most() (pace float64) {
 func shorten(p *page.Period, length time.Duration) statusPeriod {
 	s := statusPeriod{
 		Seconds: length.Seconds(), Predictions: p.Predictions, Labels: p.Labels, Delay: p.Delay().Seconds(),
-		Means: p.Served.Means(), Refused: p.Refused,
+		Means: p.Served.Means(), Refused: p.Refused, Expired: ledger.Expired{Nodes: p.ExpiredNodes, Edges: p.ExpiredEdges},
 	}
 	if s.Refused == nil {
 		s.Refused = make(map[string]int) // in JSON an object, even when empty
@@ -427,6 +428,10 @@ func (s *Status) Print(out io.Writer) error {
 	row("label delay", func(p *statusPeriod) string {
 		return p.ifLabelled(Roughly(time.Duration(p.Delay * float64(time.Second))))
 	})
+	if none := (ledger.Expired{}); s.Last.Expired != none || s.Before.Expired != none {
+		row("nodes that left", func(p *statusPeriod) string { return fmt.Sprint(p.Expired.Nodes) })
+		row("edges that left", func(p *statusPeriod) string { return fmt.Sprint(p.Expired.Edges) })
+	}
 	for _, reason := range s.reasons() {
 		row("refused: "+reason, func(p *statusPeriod) string { return fmt.Sprint(p.Refused[reason]) })
 	}

@@ -1,0 +1,424 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/safetensors"
+	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/structure"
+)
+
+// ages is a naive implementation of what an engine with Config.Keep removes.
+type ages struct {
+	pipelinetest.OracleGraph
+	keep      structure.Keep
+	began     int64
+	watermark int64
+	nodes     map[event.ID]int64 // when each was last named
+	over      map[event.ID]int64 // when those that were due got their label
+	held      map[event.ID]bool  // due, and without their label
+	edges     map[[2]event.ID]int64
+}
+
+func newAges(k structure.Keep) *ages {
+	return &ages{
+		OracleGraph: pipelinetest.OracleGraph{X: map[event.ID][]float32{}}, keep: k,
+		nodes: map[event.ID]int64{}, over: map[event.ID]int64{}, held: map[event.ID]bool{}, edges: map[[2]event.ID]int64{},
+	}
+}
+
+func pair(a, b event.ID) [2]event.ID {
+	if b.Compare(a) < 0 {
+		a, b = b, a
+	}
+	return [2]event.ID{a, b}
+}
+
+// floor returns x rounded down to a thousandth, about, of a keep.
+func floor(x, keep int64) int64 {
+	step := max(keep/1024, 1)
+	for x%step != 0 {
+		x--
+	}
+	return x
+}
+
+// due returns what leaves before the next window, given which nodes wait for their label.
+func (a *ages) due(waits func(event.ID) bool) (nodes map[event.ID]bool, edges map[[2]event.ID]bool) {
+	nodes, edges = map[event.ID]bool{}, map[[2]event.ID]bool{}
+	if a.watermark == 0 {
+		return nodes, edges
+	}
+	for id := range a.X {
+		at, late := a.over[id]
+		switch {
+		case a.keep.Nodes == 0 || a.held[id]:
+		case late:
+			nodes[id] = max(at, a.began) < floor(a.watermark, a.keep.Nodes)
+		case max(a.nodes[id], a.began) < floor(a.watermark, a.keep.Nodes)-a.keep.Nodes:
+			nodes[id], a.held[id] = !waits(id), waits(id)
+		}
+		if !nodes[id] {
+			delete(nodes, id)
+		}
+	}
+	for _, e := range a.Edges {
+		if p := pair(e[0], e[1]); a.keep.Edges > 0 && !nodes[e[0]] && !nodes[e[1]] && max(a.edges[p], a.began) < floor(a.watermark, a.keep.Edges)-a.keep.Edges {
+			edges[p] = true
+		}
+	}
+	return nodes, edges
+}
+
+// named takes note of what a window names, once the graph has stepped it with what was due before
+// its own events.
+func (a *ages) named(w, all *event.Window) {
+	for _, n := range w.Nodes {
+		t := n.Time
+		if at := n.Origin.Time; at > 0 && (t == 0 || at < t) {
+			t = at
+		}
+		if t == 0 {
+			continue
+		}
+		if a.watermark == 0 {
+			a.began = t
+		} else {
+			shorter := slices.Min(slices.DeleteFunc([]int64{a.keep.Nodes, a.keep.Edges}, func(x int64) bool { return x == 0 }))
+			t = min(t, a.watermark+max(shorter/16, 1))
+		}
+		a.watermark = max(a.watermark, t)
+	}
+	came := map[[2]event.ID]bool{} // edges that waited or that the window names
+	for _, x := range a.Waits {
+		came[pair(x.Ends[0], x.Ends[1])] = true
+	}
+	a.Step(all)
+	for _, x := range a.Waits { // those that still wait
+		delete(came, pair(x.Ends[0], x.Ends[1]))
+	}
+	for _, n := range w.Nodes {
+		if !n.Departed && !n.OnlyEdges() {
+			for _, u := range n.Neighbours {
+				came[pair(n.ID, u)] = true
+			}
+			a.renew(n.ID)
+		}
+		for _, e := range n.AllEdges() {
+			if !e.Remove {
+				came[pair(e.Source, e.Target)] = true
+			}
+		}
+	}
+	edges := map[[2]event.ID]int64{}
+	for _, e := range a.Edges {
+		p := pair(e[0], e[1])
+		if edges[p] = a.edges[p]; came[p] {
+			edges[p] = a.watermark
+			a.renew(e[0])
+			a.renew(e[1])
+		}
+	}
+	a.edges = edges
+}
+
+func (a *ages) renew(id event.ID) {
+	a.nodes[id] = a.watermark
+	delete(a.over, id)
+	delete(a.held, id)
+}
+
+// answered takes note of nodes that were due and do not wait for their label any more.
+func (a *ages) answered(waits func(event.ID) bool) {
+	for id := range a.held {
+		if _, here := a.X[id]; !here || !waits(id) {
+			if delete(a.held, id); here {
+				a.over[id] = a.watermark
+			}
+		}
+	}
+	for id := range a.nodes {
+		if _, here := a.X[id]; !here {
+			delete(a.nodes, id)
+			delete(a.over, id)
+		}
+	}
+}
+
+// TestKeepEqualsTombstones: an engine that removes what was kept for long enough has the outcomes
+// and the state, to the bit, of one that keeps all and is sent tombstones and removals of edges
+// in the same windows, and they are of what a naive implementation says: by every encoder and
+// both kinds of serving, with late labels, predictions that expire, sets, lag and predictions
+// that are made again, and over restarts from snapshots.
+func TestKeepEqualsTombstones(t *testing.T) {
+	for _, kind := range kinds {
+		for seed := range uint64(6) {
+			t.Run(fmt.Sprint(kind, seed), func(t *testing.T) { keepEqualsTombstones(t, kind, seed) })
+		}
+	}
+}
+
+func keepEqualsTombstones(t *testing.T, kind gnn.Kind, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 45))
+	m := pipelinetest.ModelOf(t, rng, kind, 1+int(seed)%2)
+	if seed%4 >= 2 {
+		pipelinetest.AddPool(t, m, seed%2 == 0)
+	}
+	sent := pipeline.Config{Samples: 2, LearnLag: int(seed % 3), MaxPending: 12}
+	if seed%2 == 1 {
+		sent.MaxPending = 1000
+		sent.Rescore = pipeline.Rescoring{After: 1}
+		sent.Coverage = pipeline.Coverage{Target: 0.8}
+	}
+	kept := sent
+	kept.Keep = []structure.Keep{{Nodes: 450, Edges: 350}, {Nodes: 500}, {Edges: 400}, {Nodes: 2048, Edges: 300}}[seed%4]
+	a, b, v := pipelinetest.NewEngine(t, m, kept), pipelinetest.NewEngine(t, m, sent), newAges(kept.Keep)
+	l := pipelinetest.NewRandomStream(rng, m)
+	nodes, edges, late := 0, 0, 0
+	for i := range 150 {
+		l.Nodes = min(l.Nodes, 100)
+		w := l.Window()
+		for j := range w.Nodes { // the clock has begun after some windows, and runs with jumps
+			n := &w.Nodes[j]
+			n.Time, n.Origin.Time = 0, 0
+			if i < 5 {
+				continue
+			}
+			now := int64(1_000_000 + 80*i + rng.IntN(60))
+			switch rng.IntN(6) {
+			case 0: // without a time
+			case 1:
+				n.Time, n.Origin.Time = 1<<50, now
+			case 2:
+				n.Origin.Time = now
+			default:
+				n.Time = now - rng.Int64N(200)
+			}
+			if rng.IntN(100) == 0 {
+				n.Time, n.Origin.Time = 1<<62, 0
+			}
+		}
+		wantNodes, wantEdges := v.due(a.Waits)
+		late += len(v.held)
+		a.Enter(w)
+		overdue := slices.Clone(a.Overdue())
+		gotNodes, gotEdges := map[event.ID]bool{}, map[[2]event.ID]bool{}
+		for _, n := range overdue {
+			if n.Departed {
+				gotNodes[n.ID] = true
+			}
+			for _, e := range n.Edges {
+				gotEdges[pair(e.Source, e.Target)] = true
+			}
+		}
+		if !maps.Equal(gotNodes, wantNodes) || !maps.Equal(gotEdges, wantEdges) {
+			t.Fatalf("window %d: nodes %v and edges %v leave, want %v and %v", i, gotNodes, gotEdges, wantNodes, wantEdges)
+		}
+		a.Serve()
+		got := a.Learn()
+		if got.Counts.NodesExpired != len(gotNodes) || got.Counts.EdgesExpired != len(gotEdges) {
+			t.Errorf("window %d: counts %+v, want %d nodes and %d edges", i, got.Counts, len(gotNodes), len(gotEdges))
+		}
+		got.Counts.NodesExpired, got.Counts.EdgesExpired = 0, 0
+		all := *w
+		all.Nodes = append(overdue, w.Nodes...)
+		if want := b.Step(&all); !reflect.DeepEqual(got, want) {
+			t.Fatalf("window %d (-sent +kept)\n%s", i, cmp.Diff(want, got))
+		}
+		v.named(w, &all)
+		v.answered(a.Waits)
+		nodes, edges = nodes+len(gotNodes), edges+len(gotEdges)
+		if i%25 == 24 {
+			file := snapshotOf(t, a, nil)
+			sameState(t, file, snapshotOf(t, b, nil))
+			restored, _, err := restore(m, kept, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a = restored; !bytes.Equal(snapshotOf(t, a, nil), file) {
+				t.Fatal("the restored engine is saved as other bytes")
+			}
+		}
+	}
+	if kept.Keep.Nodes > 0 && kept.Keep.Nodes < 2000 && (nodes < 40 || late < 10) || kept.Keep.Edges > 0 && edges < 20 {
+		t.Errorf("%d nodes and %d edges left, %d times a node waited for its label: too few", nodes, edges, late)
+	}
+}
+
+// sameState fails the test unless a snapshot has the tensors of another, and beside them only
+// those of what is kept.
+func sameState(t *testing.T, kept, sent []byte) {
+	t.Helper()
+	tensors := func(b []byte) map[string]safetensors.Tensor {
+		f, err := safetensors.Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps.DeleteFunc(f.Tensors, func(name string, _ safetensors.Tensor) bool {
+			return name == "checksums" || len(name) > 5 && name[:5] == "keep."
+		})
+		return f.Tensors
+	}
+	if want, got := tensors(sent), tensors(kept); !reflect.DeepEqual(got, want) {
+		t.Fatalf("snapshots (-sent +kept)\n%s", cmp.Diff(want, got))
+	}
+}
+
+// steady is a stream of small nodes at a constant rate: each has an edge to its merchant, which
+// is implicit, and to the node before it, and its label comes some windows late, if it comes.
+type steady struct {
+	number, next int64
+	dim          int
+	each         int   // nodes a window
+	pace         int64 // milliseconds from one window to the next
+	late         int64 // windows from a node to its label
+}
+
+func (s *steady) window() *event.Window {
+	w := &event.Window{Number: s.number}
+	at := 1_000_000_000_000 + s.number*s.pace
+	x := make([]float32, s.dim)
+	x[s.number%int64(s.dim)] = 1
+	for range s.each {
+		shop := event.ID{Str: fmt.Sprint("shop-", s.next%97)}
+		w.Nodes = append(w.Nodes, event.Node{
+			Origin: &event.Origin{Time: at}, ID: event.ID{Num: s.next}, Dense: x, Time: at,
+			Neighbours: []event.ID{shop, {Num: s.next - 1}}, Implicit: []event.ID{shop},
+		})
+		if v := s.next - s.late*int64(s.each); v >= 0 && v%5 != 0 {
+			w.Labels = append(w.Labels, event.Label{Origin: &event.Origin{Time: at}, Node: event.ID{Num: v}, Index: int32(v % 3), Time: at})
+		}
+		s.next++
+	}
+	s.number++
+	return w
+}
+
+// TestKeepBoundsMemory: on a stream of 200,000 nodes whose labels come up to two keeps late, or
+// not at all, the graph has the nodes of a keep and those that wait for their label, shops that
+// are named again stay, and the heap of the last three quarters does not grow.
+func TestKeepBoundsMemory(t *testing.T) {
+	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 46)), gnn.KindSAGE, 2)
+	e := pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 1, MaxPending: 8000, Unwatched: true, Keep: structure.Keep{Nodes: 100_000, Edges: 50_000}})
+	s := &steady{dim: m.Encoder.In(), each: 50, pace: 1000, late: 150}
+	var heap []int64
+	for range 4 {
+		var out *event.Outcome
+		for range 1000 {
+			out = e.Step(s.window())
+			e.Recycle(out)
+		}
+		// A keep is 100 windows. One of five waits until 8,000 others came, the rest for 150 windows.
+		if n := out.Levels.Nodes; n < 7_600 || n > 12_500 {
+			t.Errorf("window %d: %d nodes in the graph, want about 10,000", out.Window, n)
+		}
+		if n := out.Levels.Edges; n < 4_900 || n > 5_500 { // of the last 50 windows
+			t.Errorf("window %d: %d edges in the graph, want about 5,000", out.Window, n)
+		}
+		if out.Counts.Context > 0 {
+			t.Error("a shop came again that was named in each window")
+		}
+		runtime.GC()
+		var now runtime.MemStats
+		runtime.ReadMemStats(&now)
+		heap = append(heap, int64(now.HeapAlloc))
+	}
+	t.Logf("live heap after each quarter: %d", heap)
+	if most := max(heap[1], heap[2], heap[3]); most > heap[0]*105/100 {
+		t.Errorf("the heap has %d bytes, want at most 5%% more than %d", most, heap[0])
+	}
+}
+
+// TestKeepLeavesInParts: where very many nodes are due at once, a bounded part leaves in each
+// window.
+func TestKeepLeavesInParts(t *testing.T) {
+	const n, most = 50_000, 10_000
+	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 47)), gnn.KindSAGE, 2)
+	e := pipelinetest.NewEngine(t, m, pipeline.Config{Keep: structure.Keep{Nodes: 1000, Edges: 1000}})
+	first := &event.Window{}
+	for i := range int64(n) {
+		first.Nodes = append(first.Nodes, event.Node{Origin: &event.Origin{}, ID: event.ID{Num: i}, Dense: make([]float32, m.Encoder.In()), Context: true, Time: 1000, Neighbours: []event.ID{{Num: i / 2}}})
+	}
+	e.Step(first)
+	left, windows := 0, 0
+	for left < n {
+		w := &event.Window{Number: e.Next()}
+		for i := range int64(20) {
+			w.Nodes = append(w.Nodes, event.Node{Origin: &event.Origin{}, ID: event.ID{Num: -1}, Dense: make([]float32, m.Encoder.In()), Context: true, Time: 5000 + i})
+		}
+		out := e.Step(w)
+		if out.Counts.NodesExpired+out.Counts.EdgesExpired > most {
+			t.Fatalf("%+v left in a window, want at most %d", out.Counts, most)
+		}
+		if left, windows = left+out.Counts.NodesExpired, windows+1; windows > 50 {
+			t.Fatalf("%d nodes of %d left in %d windows", left, n, windows)
+		}
+	}
+	if windows < n/most {
+		t.Errorf("all left in %d windows", windows)
+	}
+}
+
+// TestWatermark: one event whose time is far in the future, or no time at all, leaves the graph
+// as it is. Nothing that comes later than the record of an event counts.
+func TestWatermark(t *testing.T) {
+	const day = 86_400_000
+	for name, wrong := range map[string]event.Node{
+		"time in microseconds": {Origin: &event.Origin{Time: 100 * day}, Time: 100 * day * 1000},
+		"record in the future": {Origin: &event.Origin{Time: 40_000 * day}, Time: 40_000 * day},
+		"time alone":           {Origin: &event.Origin{}, Time: 1 << 62},
+		"time before all":      {Origin: &event.Origin{Time: 100 * day}, Time: -1 << 62},
+		"no time":              {Origin: &event.Origin{}},
+	} {
+		m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 48)), gnn.KindSAGE, 1)
+		e := pipelinetest.NewEngine(t, m, pipeline.Config{Keep: structure.Keep{Nodes: 30 * day}})
+		step := func(n event.Node, id int64) *event.Outcome {
+			n.ID, n.Dense, n.Context = event.ID{Num: id}, make([]float32, m.Encoder.In()), true
+			return e.Step(&event.Window{Number: e.Next(), Nodes: []event.Node{n}})
+		}
+		for i := range int64(20) {
+			step(event.Node{Origin: &event.Origin{Time: (80 + i) * day}, Time: (80 + i) * day}, i)
+		}
+		step(wrong, 100)
+		if out := step(event.Node{Origin: &event.Origin{Time: 101 * day}, Time: 101 * day}, 101); out.Levels.Nodes != 22 {
+			t.Errorf("%s: %d nodes in the graph, want all 22", name, out.Levels.Nodes)
+		}
+		for i := range int64(25) {
+			step(event.Node{Origin: &event.Origin{Time: (102 + i) * day}, Time: (102 + i) * day}, 102+i)
+		}
+		if out := step(event.Node{Origin: &event.Origin{}}, 1000); out.Levels.Nodes > 36 {
+			t.Errorf("%s: %d nodes in the graph after 27 days, want those of about 30", name, out.Levels.Nodes)
+		}
+	}
+}
+
+// TestKeepText: what is no time is refused in a line that says what to give.
+func TestKeepText(t *testing.T) {
+	for text, want := range map[string]string{
+		"nodes=90d,edges=30d": "nodes=90d,edges=30d", "edges=720h": "edges=30d", "nodes=1500ms": "nodes=1500ms", "edges=90m,nodes=60s": "nodes=1m,edges=90m",
+		"": "", "nodes": "", "nodes=": "", "nodes=90": "", "nodes=0d": "", "nodes=-1d": "", "nodes=1.5d": "", "nodes=9999999d": "", "nodes=99999999999999999999d": "",
+		"nodes=1d,nodes=2d": "", "labels=1d": "", "nodes=1h30m": "", "nodes=1d,": "", "nodes=dd": "", "nodes=1y": "",
+	} {
+		var k structure.Keep
+		err := k.UnmarshalText([]byte(text))
+		if want != "" && (err != nil || k.String() != want) {
+			t.Errorf("%q: %v, %v, want %s", text, k, err, want)
+		}
+		if want == "" && (err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "=90d")) {
+			t.Errorf("%q: %v, want an error with an example", text, err)
+		}
+	}
+}

@@ -1,0 +1,370 @@
+package structure
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/store"
+)
+
+// Keep is for how long nodes and edges stay that nothing names, in milliseconds of event time;
+// 0 is for ever.
+type Keep struct{ Nodes, Edges int64 }
+
+// keepUnits are the units of a Keep's text, the largest first.
+var keepUnits = []struct {
+	name string
+	ms   int64
+}{{"d", 86_400_000}, {"h", 3_600_000}, {"m", 60_000}, {"s", 1000}, {"ms", 1}}
+
+// longestKeep is a hundred years.
+const longestKeep = 36_525 * 86_400_000
+
+// UnmarshalText implements encoding.TextUnmarshaler, for a text such as "nodes=90d,edges=30d".
+func (k *Keep) UnmarshalText(text []byte) error {
+	*k = Keep{}
+	for _, item := range strings.Split(string(text), ",") {
+		name, value, _ := strings.Cut(item, "=")
+		to := map[string]*int64{"nodes": &k.Nodes, "edges": &k.Edges}[name]
+		if to == nil || *to != 0 {
+			return fmt.Errorf("%.60q: give nodes=TIME, edges=TIME or both, with a comma between, such as nodes=90d,edges=30d", item)
+		}
+		digits := strings.TrimRight(value, "dhms")
+		n, _ := strconv.ParseInt(digits, 10, 64)
+		for _, u := range keepUnits {
+			if value[len(digits):] == u.name && n > 0 && n <= longestKeep/u.ms {
+				*to = n * u.ms
+			}
+		}
+		if *to == 0 {
+			return fmt.Errorf("%.60q: give a whole number of d, h, m, s or ms, at least 1ms and at most 100 years, such as %s=90d", item, name)
+		}
+	}
+	return nil
+}
+
+// String returns the text of k, "" for the zero value.
+func (k Keep) String() string {
+	var items []string
+	for _, x := range []struct {
+		name string
+		ms   int64
+	}{{"nodes", k.Nodes}, {"edges", k.Edges}} {
+		for _, u := range keepUnits {
+			if x.ms != 0 && x.ms%u.ms == 0 {
+				items = append(items, fmt.Sprintf("%s=%d%s", x.name, x.ms/u.ms, u.name))
+				break
+			}
+		}
+	}
+	return strings.Join(items, ",")
+}
+
+// expiry removes what nothing has named for the time of a [Keep]: it puts departures and
+// removals before the events of a window. Methods do nothing on nil.
+//
+// Time is the watermark, which node events move, see note. A node is as old as its last event
+// or the last edge that came to it, an edge as the last event that named it: the time of either
+// is the watermark of its window. A node whose prediction waits for its label stays, and is due
+// when the prediction waits no longer.
+//
+// Invariant between windows: every node of the graph is in nodes, in over, or waits for its
+// label; every edge of the graph is in edges.
+type expiry struct {
+	Keep
+	of        *Nodes
+	watermark int64
+	began     int64 // the first watermark: nothing is older
+	// By time, the oldest first. They are empty where nodes or edges are kept for ever.
+	nodes *store.Queue[int32, int64]
+	over  *store.Queue[int32, int64]    // nodes that were due before their label came, with its time
+	edges *store.Queue[[2]int32, int64] // by their ends, the lower number first
+	// events are the departures and removals of the window, overdue in number, and then its own
+	// events.
+	events  []event.Node
+	overdue int
+}
+
+const (
+	// noTime is the watermark before the first event.
+	noTime = math.MinInt64
+	// firstTime and lastTime bound event times: the years 1 and 9999.
+	firstTime, lastTime = -62_135_596_800_000, 253_402_300_799_999
+	// leastRoom is how many nodes, with their edges, and edges may leave in any window.
+	leastRoom = 8192
+	// leaveSteps is in how many steps a Keep passes. What is due leaves at the next of them: a
+	// hub that loses neighbours is then recomputed once a step, and not in every window.
+	leaveSteps = 1024
+	// mostMoves is how many events together move the watermark by a Keep, at least.
+	mostMoves = 16
+)
+
+func newExpiry(k Keep, of *Nodes) *expiry {
+	if k == (Keep{}) {
+		return nil
+	}
+	return &expiry{
+		Keep: k, of: of, watermark: noTime, began: noTime,
+		nodes: store.NewNodeQueue[int64](), over: store.NewNodeQueue[int64](), edges: store.NewQueue[[2]int32, int64](),
+	}
+}
+
+// enter returns the events of a window after departures and removals of what is due by the
+// watermark of the windows before, and moves the watermark. What leaves in a window is bounded
+// by leastRoom and twice what the window brings: it stays short, and what is due does not pile
+// up. The rest leaves in the windows that follow.
+func (k *expiry) enter(events []event.Node, out *event.Outcome) []event.Node {
+	if k == nil {
+		return events
+	}
+	room := leastRoom
+	for i := range events {
+		room += 2 * (1 + len(events[i].Neighbours) + len(events[i].Edges))
+	}
+	if k.watermark != noTime {
+		k.leaveNodes(k.over, 0, &room)
+		k.leaveNodes(k.nodes, k.Nodes, &room)
+		out.Counts.NodesExpired = len(k.events)
+		out.Counts.EdgesExpired = k.leaveEdges(room)
+	}
+	for i := range events {
+		k.note(&events[i])
+	}
+	if k.overdue = len(k.events); k.overdue == 0 {
+		return events
+	}
+	k.events = append(k.events, events...)
+	return k.events
+}
+
+// dropWindow forgets what points into the window's memory.
+func (k *expiry) dropWindow() {
+	if k != nil {
+		clear(k.events)
+		k.events, k.overdue = k.events[:0], 0
+	}
+}
+
+// due returns the key of a queue's oldest entry if that is older than age at the last step of a
+// Keep.
+func due[K comparable](k *expiry, q *store.Queue[K, int64], keep, age int64) (x K, due bool) {
+	if q.Len() == 0 {
+		return x, false
+	}
+	e, step := q.At(q.Oldest()), max(keep/leaveSteps, 1)
+	now := k.watermark - (k.watermark%step+step)%step
+	return e.Key, max(e.Value, k.began) < now-age
+}
+
+// leaveNodes adds departures of the nodes of a queue that are older than age.
+func (k *expiry) leaveNodes(q *store.Queue[int32, int64], age int64, room *int) {
+	for *room > 0 {
+		v, old := due(k, q, k.Nodes, age)
+		if !old {
+			return
+		}
+		q.Remove(v)
+		*room--
+		if k.of.pending.Waits(v) {
+			continue
+		}
+		*room -= k.of.Graph.Degree(v)
+		k.Leaving([]int32{v})
+		k.events = append(k.events, event.Node{ID: k.of.ID(v), Departed: true})
+	}
+}
+
+// leaveEdges adds the removal of the edges that are due, of those that do not leave with a
+// node, and returns their number.
+func (k *expiry) leaveEdges(room int) int {
+	var edges []event.Edge
+	for len(edges) < room {
+		e, old := due(k, k.edges, k.Edges, k.Edges)
+		if !old {
+			break
+		}
+		edges = append(edges, event.Edge{Source: k.of.ID(e[0]), Target: k.of.ID(e[1]), Remove: true})
+		k.edges.Remove(e)
+	}
+	if len(edges) > 0 {
+		k.events = append(k.events, event.Node{ID: edges[0].Source, Edges: edges})
+	}
+	return len(edges)
+}
+
+// note moves the watermark to the time of an event: its event time, or the time of its record
+// if that is earlier or the event has none, since an event cannot come before it happened. One
+// event moves the watermark by at most a part of the shorter Keep, so that one wrong time does
+// not empty the graph.
+func (k *expiry) note(e *event.Node) {
+	t := e.Time
+	if o := e.Origin; o != nil && o.Time > 0 && (t == 0 || o.Time < t) {
+		t = o.Time
+	}
+	if t == 0 {
+		return
+	}
+	t = min(max(t, firstTime), lastTime)
+	if k.watermark != noTime {
+		shorter := max(k.Nodes, k.Edges)
+		if k.Nodes > 0 && k.Edges > 0 {
+			shorter = min(k.Nodes, k.Edges)
+		}
+		t = min(t, k.watermark+max(shorter/mostMoves, 1))
+	} else {
+		k.began = t
+	}
+	k.watermark = max(k.watermark, t)
+}
+
+// renew makes an entry of a queue the newest one.
+func renew[K comparable](k *expiry, q *store.Queue[K, int64], x K) {
+	if at := q.Get(x); at != nil {
+		if *at == k.watermark {
+			return
+		}
+		q.Remove(x)
+	}
+	q.Put(x, k.watermark)
+}
+
+func (k *expiry) renewNode(v int32) {
+	if k.Nodes > 0 {
+		k.over.Remove(v)
+		renew(k, k.nodes, v)
+	}
+}
+
+// Overdue returns the departures and removals that the window has for what was kept for long
+// enough: it is stepped as if they had come before its own events. It is valid until DropWindow.
+func (n *Nodes) Overdue() []event.Node {
+	if n.expiry == nil {
+		return nil
+	}
+	return n.expiry.events[:n.expiry.overdue]
+}
+
+// answered has node v leave if it was due and only its label was waited for. A node that has
+// left must not be given.
+func (k *expiry) answered(v int32) {
+	if k != nil && k.Nodes > 0 && k.nodes.Get(v) == nil && k.over.Get(v) == nil {
+		k.over.Put(v, k.watermark)
+	}
+}
+
+// edgeOf is an edge as a key of edges.
+func edgeOf(u, v int32) [2]int32 { return [2]int32{min(u, v), max(u, v)} }
+
+// An expiry follows the graph.
+
+func (k *expiry) Entered(v int32, _ gnn.Vector) { k.renewNode(v) }
+func (k *expiry) Left()                         {}
+func (k *expiry) Labelled(int32, int32)         {}
+func (k *expiry) Vacated(int32)                 {}
+
+func (k *expiry) Leaving(nodes []int32) {
+	for _, v := range nodes {
+		k.nodes.Remove(v)
+		k.over.Remove(v)
+		if k.Edges > 0 {
+			for _, u := range k.of.Graph.Neighbours(v) {
+				k.edges.Remove(edgeOf(u, v))
+			}
+		}
+	}
+}
+
+func (k *expiry) Unlinked(edges [][2]int32) {
+	for _, e := range edges {
+		k.edges.Remove(edgeOf(e[0], e[1]))
+	}
+}
+
+func (k *expiry) Linked(v int32, near, _ []int32) {
+	k.renewNode(v)
+	for _, u := range near {
+		k.renewNode(u)
+		if k.Edges > 0 {
+			renew(k, k.edges, edgeOf(u, v))
+		}
+	}
+}
+
+// state declares the queues and the watermark. The graph, and which nodes wait for their label,
+// must have been declared before.
+func (k *expiry) state(s *snapshot.Schema) {
+	if k == nil {
+		return
+	}
+	snapshot.Value(s, "keep.watermark", &k.watermark)
+	snapshot.Value(s, "keep.began", &k.began)
+	count, stamp := k.of.Numbers(), func(x *int64) *int64 { return x }
+	store.DeclareNodes(s, "keep.nodes", k.nodes, count, count)
+	store.DeclareField(s, "keep.named", k.nodes, stamp)
+	store.DeclareNodes(s, "keep.over", k.over, count, count)
+	store.DeclareField(s, "keep.answered", k.over, stamp)
+	k.edges.Freeze(s)
+	next, room := k.edges.Walk(), make([]int32, 2)
+	ends := snapshot.Lists(s, "keep.edges", func() []int32 {
+		_, e := next()
+		copy(room, e.Key[:])
+		return room
+	}, s.Len("keep.edges", k.edges.Len(), k.of.Graph.Edges()), 2)
+	s.Check(func() error {
+		for i := 0; i < len(ends); i += 2 {
+			e := [2]int32(ends[i:])
+			if e[0] < 0 || e[0] >= e[1] || int(e[1]) >= count || k.edges.Get(e) != nil {
+				return snapshot.Damaged("an edge between %d and %d of %d nodes is kept, or twice", e[0], e[1], count)
+			}
+			k.edges.Put(e, 0)
+		}
+		return nil
+	})
+	store.DeclareField(s, "keep.seen", k.edges, stamp)
+	s.Check(k.check)
+}
+
+// check checks the invariant of a restored expiry, and the order of its queues.
+func (k *expiry) check() error {
+	for v := range int32(k.of.Numbers()) {
+		entries := 0
+		for _, q := range []*store.Queue[int32, int64]{k.nodes, k.over} {
+			if q.Get(v) != nil {
+				entries++
+			}
+		}
+		here := k.Nodes > 0 && !k.of.HasLeft(v)
+		if entries > 1 || entries == 1 && !here || entries == 0 && here && !k.of.pending.Waits(v) {
+			return snapshot.Damaged("node %d is kept %d times", v, entries)
+		}
+	}
+	if n := k.edges.Len(); k.Edges > 0 && n != k.of.Graph.Edges() || k.Edges == 0 && n > 0 {
+		return snapshot.Damaged("%d edges of %d are kept", n, k.of.Graph.Edges())
+	}
+	if (k.began == noTime) != (k.watermark == noTime) || k.began > k.watermark || k.watermark > lastTime {
+		return snapshot.Damaged("the watermark is %d, and was first %d", k.watermark, k.began)
+	}
+	if !ordered(k.nodes, k.watermark) || !ordered(k.over, k.watermark) || !ordered(k.edges, k.watermark) {
+		return snapshot.Damaged("nodes or edges are kept in another order than that of time")
+	}
+	return nil
+}
+
+// ordered reports whether no entry of a restored queue is older than the one before it, or
+// newer than last.
+func ordered[K comparable](q *store.Queue[K, int64], last int64) bool {
+	before := int64(noTime)
+	for i := range int32(q.Len()) {
+		at := q.At(i).Value
+		if at < before || at > last {
+			return false
+		}
+		before = at
+	}
+	return true
+}
