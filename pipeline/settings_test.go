@@ -47,7 +47,7 @@ func leaves(v reflect.Value, path string, f func(path string, v reflect.Value)) 
 // from them, except for those that outcomes do not depend on. An audit rebuilds the
 // configuration from the settings in the ledger.
 func TestSettingsHoldEveryField(t *testing.T) {
-	notInSettings := map[string]bool{"PendingMemory": true, "Blocks": true, "Unwatched": true, "Reserve": true, "Workers": true, "Run": true}
+	notInSettings := map[string]bool{"PendingMemory": true, "Blocks": true, "Unwatched": true, "Embeddings": true, "Reserve": true, "Workers": true, "Run": true}
 	base := everything(t)
 	cfg := base
 	leaves(reflect.ValueOf(&cfg).Elem(), "", func(path string, v reflect.Value) {
@@ -79,7 +79,7 @@ func TestSettingsHoldEveryField(t *testing.T) {
 		}
 		want := cfg
 		want.PendingMemory, want.Blocks = base.PendingMemory, base.Blocks
-		want.Unwatched, want.Reserve, want.Workers, want.Run = base.Unwatched, base.Reserve, base.Workers, base.Run
+		want.Unwatched, want.Embeddings, want.Reserve, want.Workers, want.Run = base.Unwatched, base.Embeddings, base.Reserve, base.Workers, base.Run
 		if got, err := pipeline.ParseSettings(cfg.Settings()); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: ParseSettings = %+v, %v\nwant %+v", path, got, err, want)
 		}
