@@ -302,7 +302,7 @@ const classQueries = `## Rare classes, over any range
 
 Accuracy and ECE hardly see a class that is one in 300. Its own probability is counted in forty bins of log odds, of all classes of a
 model or of the eight rarest of its training nodes. In these bins, with the counts of all from a bin on, PromQL has everything else. A bin hides the order in it: one of the class is above another
-one with probability .529, since odds grow by 1.41 in a bin ([ADR 38](adr/0038-rare-classes.md)).
+one with probability .529, since odds grow by 1.41 in a bin ([ADR 36](adr/0036-rare-classes.md)).
 Average precision over a day and any number of workers:
 
     sum by (graph, class) (
