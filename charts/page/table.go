@@ -35,7 +35,7 @@ func (t *table) add(name string, values ...string) {
 
 // addClass adds the row of a class to a table of classes, which may be empty.
 func (t *table) addClass(g *Group) {
-	t.Label, t.Columns = "Classes", []string{"class", "labels", "predicted", "precision, %", "recall, %", "NLL", "AUC", "average precision"}
+	t.Label, t.Columns = "Classes", []string{"class", "labels", "predicted", "precision, %", "recall, %", "NLL", "AUC", "avg. prec."}
 	nll := undefined
 	if g.Labels > 0 {
 		nll = formatted(g.Means().NLL)

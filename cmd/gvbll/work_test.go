@@ -135,8 +135,8 @@ func testWork(t *testing.T, sh *shell) {
 	if strings.Count(table, "\n") != 4 || !strings.Contains(table, "EPIST") {
 		t.Errorf("tail -n 3 prints %q, want a header and 3 lines", table)
 	}
-	if list := sh.gvbll("topics", "--brokers", sh.addr, "--prefix", prefix); strings.Count(list, "there") != 6 {
-		t.Errorf("gvbll topics prints %q, want 6 topics that are there", list)
+	if list := sh.gvbll("topics", "--brokers", sh.addr, "--prefix", prefix); strings.Count(list, "there") != 7 {
+		t.Errorf("gvbll topics prints %q, want 7 topics that are there", list)
 	}
 }
 
