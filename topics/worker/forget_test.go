@@ -392,8 +392,8 @@ func TestForgetBehindCommands(t *testing.T) {
 	})
 }
 
-// heldBack is a policy that cuts nothing before the first window of commands. It calls held
-// once it could cut.
+// heldBack is a policy that cuts nothing before the first window of commands, and then what is
+// held, whatever else brokers have. It calls held once it could cut.
 type heldBack struct {
 	intake.CountOrLinger
 	held func()
@@ -401,7 +401,9 @@ type heldBack struct {
 
 func (p *heldBack) Cut(b intake.Buffered) intake.Cut {
 	if b.Window > 0 {
-		return p.CountOrLinger.Cut(b)
+		c := p.CountOrLinger.Cut(b)
+		c.Nodes, c.Labels, c.InOrder = min(b.Nodes, c.Nodes), min(b.Labels, c.Labels), false
+		return c
 	}
 	if p.held != nil && b.Nodes >= p.Count {
 		p.held()
