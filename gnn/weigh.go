@@ -216,7 +216,7 @@ func (t *kindMeans) sum(g *Graph, v int32, m *nodeMeans) {
 				continue
 			}
 			for j, y := range message {
-				hub[i*out+j] += float64(x.weight) * float64(y) // the product is exact, so fused or not is the same
+				hub[i*out+j] += float64(float64(x.weight) * float64(y))
 			}
 			hub[n*out+i] += float64(x.weight)
 		}

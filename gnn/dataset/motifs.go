@@ -71,7 +71,7 @@ func lastOf(ends []uint32) (last uint32) {
 
 // motif returns the edges of a motif that has grown to so many times its size.
 func motif(class int, grown float64) (ends []uint32) {
-	size := func(n float64) uint32 { return uint32(n*grown + 0.5) }
+	size := func(n float64) uint32 { return uint32(float64(n*grown) + 0.5) }
 	edge := func(u, v uint32) { ends = append(ends, u, v) }
 	switch motifs[class] {
 	case "ring":

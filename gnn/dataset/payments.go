@@ -70,7 +70,7 @@ func Payments(c PaymentsConfig) (d *Dataset, known []int64, err error) {
 		Given: &GivenSplit{Parts: [][]Part{nil}, How: fmt.Sprintf("by time, %+v", c)},
 	}
 	for i := range c.Payments {
-		p.pay((float64(i) + p.rng.Float64()) / float64(c.Payments) * paymentDays)
+		p.pay(float64((float64(i) + float64(p.rng.Float64())) / float64(c.Payments) * paymentDays))
 	}
 	p.d.Features = make([]gnn.Vector, len(p.d.Labels))
 	return p.d, p.known, nil
@@ -146,7 +146,7 @@ func (p *payments) pay(at float64) {
 
 // skewed draws one of n, the first ones more often the larger the power is.
 func (p *payments) skewed(n int, power float64) int {
-	return min(int(elementary.Exp(power*elementary.Log(1-p.rng.Float64()))*float64(n)), n-1)
+	return min(int(elementary.Exp(float64(power*elementary.Log(1-float64(p.rng.Float64()))))*float64(n)), n-1)
 }
 
 // of returns what is drawn once and for all for the i-th of something: uniform below 1.

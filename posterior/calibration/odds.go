@@ -87,7 +87,7 @@ func (o *Odds) Ranking() (auc, averagePrecision float64, ok bool) {
 		others := b.Rows - b.Labels
 		auc += float64(others * (from.Labels - float64((1-aboveInBin)*b.Labels)))
 		if b.Labels > 0 {
-			above := from.Labels - b.Labels/2
+			above := from.Labels - float64(b.Labels/2)
 			averagePrecision += float64(b.Labels * (above / (above + from.Rows - from.Labels - float64(aboveInBin*others))))
 		}
 	}
