@@ -96,10 +96,10 @@ func testPresets(t *testing.T, sh *shell) {
 	}
 }
 
-// produce sends lines as values without keys and headers: on Apache Kafka with its console producer.
+// produce sends lines as values without keys and headers: on Apache Kafka, unless the test is on kfake, with its console producer.
 func (sh *shell) produce(topic string, lines []string) {
 	sh.t.Helper()
-	if tool := kafkatest.Tool(); tool != "" && kafkatest.Apache() != "" {
+	if tool := kafkatest.Tool(); tool != "" && kafkatest.Apache() != "" && sh.listen == nil {
 		cmd := exec.CommandContext(sh.t.Context(), tool, "produce", sh.addr, topic)
 		cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
 		if out, err := cmd.CombinedOutput(); err != nil {
