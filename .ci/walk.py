@@ -22,6 +22,7 @@ SKIP = [
     (r"^go (run|test) ", "other stages of CI run it"),
     (r"kafka-configs\.sh|…", "an outline, with names to fill in"),
     (r"--event-time|--rescore", "another way to start the worker that runs already"),
+    (r"--like payments|--data payments --out|payments/events\.jsonl", "TestPaymentsRecipe runs it"),
     (r"forget paper-7 42", "a second node, which this graph does not have"),
 ]
 
@@ -90,6 +91,7 @@ def prepare():
     """Makes what the pages presume: data sets, and the model of a later day."""
     for name, drift in ("cora", "strong"), ("texas", "moderate"), ("newer", "abrupt"):
         shell(f"{LAB}generate --nodes 600 --classes 3 --late 0 --dim 8 --steps 4 --drift {drift} --out path/to/{name}")
+    shell(f"{LAB}generate --like payments --nodes 1000 --one-in 20 --out path/to/payments")
     shell("gvbll train --data path/to/newer --out other.safetensors")
 
 
