@@ -38,6 +38,13 @@ EITHER = {
     ("stream.json", "Waits for Kafka"): "only while one does",
     ("stream.json", "Throttled by a quota"): "only if a broker has a quota",
     ("stream.json", "Distance of the last forgetting"): "only if nodes are forgotten",
+    ("calibration.json", "Accuracy for all, and of labels"): "only if labels are asked for",
+    ("calibration.json", "NLL for all, and of labels"): "only if labels are asked for",
+    ("stream.json", "Missing attributes"): "only of features by name",
+    ("stream.json", "Mean of attributes"): "only of features by name",
+    ("stream.json", "Age of the newest base"): "only with --base",
+    ("stream.json", "What a base costs"): "only with --base",
+    ("stream.json", "Oldest record that is needed"): "only with --base",
     ("graphs.json", "The hour before"): "only after an hour",
     ("graphs.json", "Graphs, the worst first", "F"): "only while an alert fires",
     ("calibration.json", "NLL: served less shadow"): "only with a model in the shadow",
@@ -55,6 +62,9 @@ RARE = {
     "gvbll_topic_at_risk": "only if a topic is", "gvbll_unknown_class_labels_total": "only if such labels come",
     "graph_topic:gvbll_input_lag_records:broker": "only if kafka-exporter is scraped",
     "gvbll_shard_owner": "only in a graph of several shards",
+    "gvbll_pool_label_rate": "only with --label-rates",
+} | {
+    f"gvbll_attribute_{name}": "only of features by name" for name in ("values_total", "rows_total", "trained_share", "standard_deviations_total")
 }
 
 p = argparse.ArgumentParser()
