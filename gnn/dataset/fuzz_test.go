@@ -14,7 +14,7 @@ func fits(t *testing.T, d *Dataset) {
 	}
 	ids := make(map[string]bool)
 	for v, x := range d.Features {
-		if err := x.Validate(d.Dim); d.Graphs == nil && (err != nil || (x.Dense == nil) != d.Sparse || slices.Contains(x.Value, 0)) {
+		if err := x.Validate(d.Dim); d.Graphs == nil && d.Table == nil && (err != nil || (x.Dense == nil) != d.Sparse || slices.Contains(x.Value, 0)) {
 			t.Fatalf("node %d of a data set with sparse %v has features %+v: %v", v, d.Sparse, x, err)
 		}
 		if y := d.Labels[v]; y < Unlabelled || int(y) >= len(d.Classes) {
@@ -34,6 +34,15 @@ func fits(t *testing.T, d *Dataset) {
 	s, err := d.Cut(Cut{Seed: 1})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if d.Table != nil { // else it is encoded as it is
+		if encoded, err := d.Encoded(s.Train); err == nil {
+			for v, x := range encoded.Features {
+				if err := x.Validate(encoded.Dim); err != nil {
+					t.Fatalf("node %d is encoded as %+v: %v", v, x, err)
+				}
+			}
+		}
 	}
 	seen := make([]bool, n)
 	for part, nodes := range append([][]int32{s.Train, s.Warmup}, s.Steps...) {
