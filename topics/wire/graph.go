@@ -63,29 +63,8 @@ func appendPair(ends, pair []uint32, i int) ([]uint32, error) {
 	return append(ends, pair...), nil
 }
 
-// items calls each for the elements of a list of at most as many as an event has neighbours.
-func (f field) items(limits Limits, begin func(count int), each func(i int, item field) error) error {
-	if f[0] != '[' {
-		return refusef(event.Undecodable, "%.40s where a list is needed", f)
-	}
-	count := f.elements()
-	if count > limits.MaxNeighbours {
-		return refusef(event.TooLarge, "a list of %d items, the limit is %d", count, limits.MaxNeighbours)
-	}
-	begin(count)
-	rest := f[1:]
-	for i := range count {
-		var item field
-		item, rest = cutItem(rest)
-		if err := each(i, item); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (f field) rows(limits Limits) (rows [][]float32, err error) {
-	err = f.items(limits, func(count int) { rows = make([][]float32, count) }, func(i int, item field) (err error) {
+	err = f.items(limits, event.TooLarge, func(count int) { rows = make([][]float32, count) }, func(i int, item field) (err error) {
 		if rows[i], err = item.numbers(limits); err == nil && rows[i] == nil {
 			err = refusef(event.PartialFeatures, "node %d is null", i)
 		}
@@ -95,7 +74,7 @@ func (f field) rows(limits Limits) (rows [][]float32, err error) {
 }
 
 func (f field) pairs(limits Limits) (ends []uint32, err error) {
-	err = f.items(limits, func(count int) { ends = make([]uint32, 0, 2*count) }, func(i int, item field) error {
+	err = f.items(limits, event.TooLarge, func(count int) { ends = make([]uint32, 0, 2*count) }, func(i int, item field) error {
 		pair, err := item.indices(limits)
 		if err == nil {
 			ends, err = appendPair(ends, pair, i)

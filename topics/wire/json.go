@@ -117,6 +117,28 @@ func (f field) elements() (n int) {
 	return n
 }
 
+// items calls begin with the number of elements of a list, and then each for every element. A list of
+// more than an event has neighbours is refused with the reason excess.
+func (f field) items(limits Limits, excess event.Reason, begin func(count int), each func(i int, item field) error) error {
+	if f[0] != '[' {
+		return refusef(event.Undecodable, "%.40s where a list is needed", f)
+	}
+	count := f.elements()
+	if count > limits.MaxNeighbours {
+		return refusef(excess, "a list of %d items, the limit is %d", count, limits.MaxNeighbours)
+	}
+	begin(count)
+	rest := f[1:]
+	for i := range count {
+		var item field
+		item, rest = cutItem(rest)
+		if err := each(i, item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // cutItem cuts the first item from the inside of a list or an object, with the comma or
 // colon and the white space behind it. The closing bracket stays.
 func cutItem(inside field) (item, rest field) {
@@ -290,27 +312,17 @@ func (f field) idsOr(limits Limits, object func(i, n int, item field) (event.ID,
 	if !f.given() {
 		return nil, nil
 	}
-	if f[0] != '[' {
-		return nil, refusef(event.Undecodable, "%.40s where a list is needed", f)
-	}
-	n := f.elements()
-	if n > limits.MaxNeighbours {
-		return nil, refusef(event.TooManyNeighbours, "a list of %d items, the limit is %d", n, limits.MaxNeighbours)
-	}
-	ids := make([]event.ID, n)
-	rest := f[1:]
-	for i := range ids {
-		var item field
-		var err error
-		item, rest = cutItem(rest)
+	var ids []event.ID
+	err := f.items(limits, event.TooManyNeighbours, func(count int) { ids = make([]event.ID, count) }, func(i int, item field) (err error) {
 		if object != nil && item[0] == '{' {
-			ids[i], err = object(i, n, item)
+			ids[i], err = object(i, len(ids), item)
 		} else {
 			ids[i], err = item.id(limits.MaxID)
 		}
-		if err != nil {
-			return nil, err
-		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	return ids, nil
 }

@@ -459,23 +459,15 @@ func (in *input) nodeFieldsJSON(text field, n *event.Node, s *shape, limits Limi
 
 // edgesJSON reads a list of edges.
 func (in *input) edgesJSON(text field, n *event.Node, limits Limits) error {
-	count := text.elements()
-	if count > limits.MaxNeighbours {
-		return refusef(event.TooManyNeighbours, "a list of %d items, the limit is %d", count, limits.MaxNeighbours)
-	}
-	n.Edges = in.newEdges(count)
-	rest := text[1:]
-	for i := range n.Edges {
-		var element field
-		element, rest = cutItem(rest)
+	if err := text.items(limits, event.TooManyNeighbours, func(count int) { n.Edges = in.newEdges(count) }, func(i int, item field) error {
 		var one event.Node
 		var s shape
-		if err := in.nodeFieldsJSON(element, &one, &s, limits); err != nil {
+		if err := in.nodeFieldsJSON(item, &one, &s, limits); err != nil {
 			return err
 		}
-		if err := in.element(n, &one, &s, i); err != nil {
-			return err
-		}
+		return in.element(n, &one, &s, i)
+	}); err != nil {
+		return err
 	}
 	return endOfList(n)
 }
