@@ -90,8 +90,8 @@ func New(ctx context.Context, d model.Data, cfg model.Config, progress func(trai
 		return nil, nil
 	}
 	cfg.Pool, cfg.Start = false, nil
+	d.IDs = nil // those of the stream below are others
 	h := &Held{fit: d.Part(fit), nodes: len(held)}
-	h.fit.IDs = nil // those of the stream below are others
 	var err error
 	if h.model, err = model.Train(ctx, h.fit, cfg, progress); err != nil {
 		return nil, err
@@ -99,7 +99,6 @@ func New(ctx context.Context, d model.Data, cfg model.Config, progress func(trai
 	if d.Graphs != nil { // their vectors are the features of nodes
 		d = h.model.ReadOut(d)
 		h.fit, h.model.Readout = d.Part(fit), nil
-		h.fit.IDs = nil
 	}
 	h.cut(d, fit, held)
 	return h, nil

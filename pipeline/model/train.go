@@ -196,15 +196,17 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 		m.Kinds = d.Kinds
 	}
 	m.Prior, m.Temperature = head.Posterior()
-	spec := DefaultPool(d)
 	if d.Graphs != nil {
 		m.GraphSize = data.Size
 		if err := m.readGraphs(); err != nil {
 			return nil, err
 		}
-		d = m.ReadOut(d)
 	}
 	if cfg.Pool {
+		spec := DefaultPool(d)
+		if d.Graphs != nil {
+			d = m.ReadOut(d)
+		}
 		spec.Start = cfg.Start
 		return m, m.AddPool(d, spec)
 	}

@@ -22,10 +22,7 @@ type Acting struct {
 	Ratio float64
 }
 
-var (
-	actingText = regexp.MustCompile(`^class=(.+),(?:capacity=([0-9.]+)/([smhd])|cost=([0-9.]+):([0-9.]+))$`)
-	actingPer  = map[string]int64{"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-)
+var actingText = regexp.MustCompile(`^class=(.+),(?:capacity=([0-9.]+)/([smhd])|cost=([0-9.]+):([0-9.]+))$`)
 
 // ParseActing reads class=NAME,capacity=N/h (or s, m, d) and class=NAME,cost=MISSED:ACTED, and "" for
 // none.
@@ -34,7 +31,7 @@ func ParseActing(text string) (a Acting, err error) {
 		return a, nil
 	}
 	if m := actingText.FindStringSubmatch(text); m != nil {
-		a = Acting{Class: m[1], Per: actingPer[m[3]]}
+		a = Acting{Class: m[1], Per: periods[periodNamed(m[3])].ms}
 		if a.Per != 0 {
 			a.Capacity, err = strconv.ParseFloat(m[2], 64)
 		} else {

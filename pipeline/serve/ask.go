@@ -39,6 +39,16 @@ var periods = [...]struct {
 	ms   int64
 }{{}, {"s", 1000}, {"m", 60_000}, {"h", 3_600_000}, {"d", 86_400_000}}
 
+// periodNamed returns the period of a name, 0 if there is none.
+func periodNamed(name string) Period {
+	for i := range periods {
+		if periods[i].name == name {
+			return Period(i)
+		}
+	}
+	return 0
+}
+
 // defaultRandom is Asking.Random where the text has none.
 const defaultRandom = 0.1
 
@@ -57,12 +67,7 @@ func ParseAsking(text string) (a Asking, err error) {
 	}
 	budget, random, more := strings.Cut(text, ",")
 	number, unit, _ := strings.Cut(budget, "/")
-	for i := range periods {
-		if periods[i].name == unit && unit != "" {
-			a.Per = Period(i)
-		}
-	}
-	a.Random = defaultRandom
+	a.Per, a.Random = periodNamed(unit), defaultRandom
 	a.Budget, err = strconv.ParseFloat(number, 64)
 	if share, is := strings.CutPrefix(random, "random="); more && is && err == nil {
 		a.Random, err = strconv.ParseFloat(share, 64)

@@ -111,11 +111,16 @@ func (n *Nodes) leave(id event.ID, out *event.Outcome) bool {
 		return false
 	}
 	out.Counts.Departures++
+	n.letGo(id, v)
+	return true
+}
+
+// letGo makes node v, whose id this is, leave when the window's departures do.
+func (n *Nodes) letGo(id event.ID, v int32) {
 	n.index.leave(id)
 	n.change(v).gone = true
 	n.kept.set(v, "")
 	n.departed.leaving = append(n.departed.leaving, v)
-	return true
 }
 
 // supersede expires the prediction of a node that left while it was pending, because the

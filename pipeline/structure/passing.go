@@ -50,9 +50,7 @@ func (n *Nodes) pass() {
 	}
 	slices.Sort(p.present) // as after a restart
 	for _, v := range p.present {
-		n.index.leave(n.index.ids.at(v))
-		n.change(v).gone = true
+		n.letGo(n.index.ids.at(v), v)
 	}
-	n.departed.leaving = append(n.departed.leaving, p.present...)
 	p.present = p.present[:0]
 }
