@@ -86,7 +86,11 @@ func (c Program) Run(ctx context.Context, args []string, p Process) int {
 		return exit
 	}
 	if err != nil {
-		fmt.Fprintf(p.Err, "%s: %v (see %s --help)\n", c.Name, err, c.Name)
+		command := c.Name
+		if parse := (*kong.ParseError)(nil); errors.As(err, &parse) && parse.Context.Selected() != nil {
+			command = parse.Context.Selected().FullPath()
+		}
+		fmt.Fprintf(p.Err, "%s: %v (see %s --help)\n", c.Name, err, command)
 		return ExitUsage
 	}
 	options := &slog.HandlerOptions{Level: global.LogLevel}
