@@ -84,8 +84,8 @@ type Base struct {
 	store  Store
 }
 
-// version is the format of lists.
-const version = 1
+// Version is the format of lists.
+const Version = 1
 
 // header is the first line of a list. The chunks follow it, see appendChunks.
 type header struct {
@@ -224,7 +224,7 @@ func (b *Base) sum() string {
 // encode returns the list: the header's line, and for each chunk its hash, its length, and 0 if it follows the
 // one before in its part, or else its part's number from 1 on and its offset there.
 func (b *Base) encode() []byte {
-	out, err := json.Marshal(header{version, b.files, b.parts, len(b.chunks)})
+	out, err := json.Marshal(header{Version, b.files, b.parts, len(b.chunks)})
 	if err != nil {
 		panic(err) // strings and numbers only
 	}
@@ -254,8 +254,8 @@ func (b *Base) decode(list []byte) error {
 	if !ok || json.Unmarshal(line, &h) != nil {
 		return fmt.Errorf("%w: it has no header", errDamaged)
 	}
-	if h.Version != version {
-		return fmt.Errorf("it has format %d, and this program reads format %d", h.Version, version)
+	if h.Version != Version {
+		return fmt.Errorf("it has format %d, and this program reads format %d", h.Version, Version)
 	}
 	if least := len(sum{}) + 2; h.Chunks < 0 || h.Chunks > len(rest)/least {
 		return fmt.Errorf("%w: %d chunks in %d bytes", errDamaged, h.Chunks, len(rest))

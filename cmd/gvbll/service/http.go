@@ -2,11 +2,13 @@ package service
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"sync/atomic"
 	"time"
@@ -80,16 +82,10 @@ func listen(p flags.Process, addr string) (net.Listener, error) {
 // at the start. The file config, in the format of Prometheus' exporters, turns on TLS and
 // passwords. It is checked here; "" is no file.
 func Listen(p flags.Process, addr, config string) (*Web, error) {
-	h := &Web{log: p.Log, config: config, scheme: "http", Registry: newRegistry()}
-	if config != "" {
-		c, err := readWebConfig(config)
-		if err != nil {
-			return nil, fmt.Errorf("--http-config %s: %w", config, err)
-		}
-		if c.TLSConfig.IsEnabled() {
-			h.scheme = "https"
-		}
-		h.private = c.TLSConfig.IsEnabled() || len(c.Users) > 0
+	h := &Web{log: p.Log, config: config, Registry: newRegistry()}
+	var err error
+	if h.scheme, h.private, err = schemeOf(config); err != nil {
+		return nil, err
 	}
 	l, err := listen(p, addr)
 	if err != nil {
@@ -161,17 +157,57 @@ func bounded(h http.Handler) http.Handler {
 	})
 }
 
-// readWebConfig checks and returns what the file configures.
-func readWebConfig(file string) (*web.Config, error) {
-	if err := web.Validate(file); err != nil {
-		return nil, err
+// schemeOf checks the web configuration file, "" for none, and returns the scheme of URLs and whether
+// it asks for passwords or certificates.
+func schemeOf(file string) (scheme string, private bool, err error) {
+	if file == "" {
+		return "http", false, nil
 	}
-	b, err := os.ReadFile(file)
+	var c web.Config
+	err = web.Validate(file)
+	if err == nil {
+		var b []byte
+		if b, err = os.ReadFile(file); err == nil {
+			err = yaml.Unmarshal(b, &c)
+		}
+	}
 	if err != nil {
-		return nil, err
+		return "", false, fmt.Errorf("--http-config %s: %w", file, err)
 	}
-	c := &web.Config{}
-	return c, yaml.Unmarshal(b, c)
+	if c.TLSConfig.IsEnabled() {
+		return "https", true, nil
+	}
+	return "http", len(c.Users) > 0, nil
+}
+
+// Probe returns an error unless a program with these flags answers on this machine. It believes any
+// certificate: nothing secret is sent.
+func (f HTTPFlags) Probe(ctx context.Context, p flags.Process) error {
+	scheme, _, err := schemeOf(f.HTTPConfig)
+	if err != nil {
+		return err
+	}
+	host, port, err := net.SplitHostPort(f.HTTP)
+	if err != nil {
+		return flags.Usagef("--http %s: %w", f.HTTP, err)
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+net.JoinHostPort(host, port)+"/healthz", nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DialContext: p.Dial, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", req.URL, res.Status)
+	}
+	return nil
 }
 
 // Serve answers requests until the context ends.

@@ -159,6 +159,13 @@ func TestHTTPConfig(t *testing.T) {
 			}
 		}
 	}
+	probe := HTTPFlags{HTTP: strings.Replace(h.listener.Addr().String(), "127.0.0.1", "0.0.0.0", 1), HTTPConfig: h.config}
+	if err := probe.Probe(t.Context(), flags.Process{}); err != nil {
+		t.Errorf("the probe: %v", err)
+	}
+	if err := (HTTPFlags{HTTP: probe.HTTP}).Probe(t.Context(), flags.Process{}); err == nil || !strings.HasSuffix(err.Error(), "/healthz: 400 Bad Request") {
+		t.Errorf("the probe without --http-config: error %v, want the status", err)
+	}
 	var unknown x509.UnknownAuthorityError
 	if _, err := http.DefaultClient.Do(request(t, "GET", h.URL()+"/healthz")); !errors.As(err, &unknown) {
 		t.Errorf("a client that does not trust the authority: error %v, want an unknown authority", err)
