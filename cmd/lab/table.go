@@ -21,20 +21,19 @@ import (
 type tableCmd struct {
 	Plan planFlags `embed:""`
 
-	Systems    []string `help:"Systems to run; the paper's twelve when left out: ${systems}." placeholder:"NAME"`
+	Systems    []string `help:"Systems to run; those of the paper when left out, without its Gaussian processes: ${systems}." placeholder:"NAME"`
 	Delay      int      `help:"Steps between a node and its label." default:"0"`
 	LearnLag   int      `help:"Steps by which GVBLL and the pools learn labels late, as 'gvbll work --learn-lag' does by windows." default:"0"`
 	LabelShare float64  `help:"Share of the stream's nodes, drawn at random, whose label comes; all are scored." default:"1"`
 	LabelRates string   `help:"Shares of the labels of classes that come, such as ok=0.1; all of those of other classes. The system pool-rates is told of it, pool-counted counts it." placeholder:"CLASS=SHARE,..."`
 	Results    string   `help:"File to keep results in, one in JSON a line. The same command continues after an interruption, and can add systems and seeds; a program that was built anew measures anew." default:"table-results.jsonl" type:"path" placeholder:"FILE"`
-	Format     string   `help:"Format of the table: text or markdown." enum:"text,markdown" default:"text" placeholder:"text"`
 	JSON       string   `help:"File to write a JSON array into, with an object for each data set, protocol and system; - for standard output, without the table." name:"json" type:"path" placeholder:"FILE"`
-	Plots      string   `help:"Folder to write plots into, as SVG and PNG: scores by step, reliability, the posterior, and systems beside the paper's figures." type:"path" placeholder:"DIR"`
+	Plots      string   `help:"Folder to write plots into, as SVG: scores by step, and reliability." type:"path" placeholder:"DIR"`
 }
 
 // Help is shown by lab table --help.
 func (tableCmd) Help() string {
-	return "Measures the paper's Table I: twelve systems on the same streams. Each step is scored before its labels are used. Scores are means over steps and seeds, beside the paper's figures and what each system is behind the best, paired by seed: less than two standard errors is a tie. --systems can add what the paper does not have: logistic regression on everything around a node, refitted after each step, online logistic regression, label propagation, and the pool of heads with and without its parts."
+	return "Measures the paper's Table I, without its Gaussian processes: nine systems on the same streams. Each step is scored before its labels are used. Scores are means over steps and seeds, beside the paper's figures and what each system is behind the best, paired by seed: less than two standard errors is a tie. --systems can add what the paper does not have: logistic regression on everything around a node, refitted after each step, online logistic regression, label propagation, and the pool of heads with and without its parts."
 }
 
 // planFlags choose the streams of a comparison, and the training of its systems.
@@ -196,11 +195,7 @@ func (c tableCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 			return err
 		}
 	}
-	text := table.Text(rows)
-	if c.Format == "markdown" {
-		text = table.Markdown(rows)
-	}
-	_, err = io.WriteString(p.Out, text)
+	_, err = io.WriteString(p.Out, table.Markdown(rows))
 	return err
 }
 

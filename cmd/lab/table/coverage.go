@@ -3,7 +3,9 @@ package table
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/gvbll/gvbll/gnn/dataset"
@@ -36,7 +38,7 @@ type CoverageResult struct {
 	Target  float64            `json:"target"`
 	Sets    conformal.Coverage `json:"sets"`    // of nodes whose label came
 	Correct int                `json:"correct"` // of these nodes, those whose most probable class was right
-	Worst   float64            `json:"worst"`   // lowest coverage of a class that has minClassLabels labels; 1 if none has
+	Worst   float64            `json:"worst"`   // coverage of the class of minClassLabels labels that is farthest from the target; the target if there is none
 	Served  int                `json:"served"`  // all predictions
 }
 
@@ -63,9 +65,9 @@ func Coverage(ctx context.Context, plan CoveragePlan, sink func(CoverageResult) 
 				if err != nil {
 					return fmt.Errorf("coverage: %s: %w", source.Name, err)
 				}
-				r := e.countSets(delay)
+				r := e.countSets(delay, sets.Target)
 				r.Dataset, r.Seed, r.Delay = source.Name, seed, delay
-				r.Per, r.Target = sets.Per.String(), sets.Target
+				r.Per = sets.Per.String()
 				mu.Lock()
 				err = sink(r)
 				mu.Unlock()
@@ -100,9 +102,9 @@ func (plan *CoveragePlan) train(ctx context.Context, source Source, seed uint64)
 
 // countSets steps the engine through its stream with labels that are delay steps late,
 // and counts the sets that were served in the second half.
-func (e *engine) countSets(delay int) CoverageResult {
+func (e *engine) countSets(delay int, target float64) CoverageResult {
 	steps := len(e.stream.steps)
-	c := setCounts{from: math.MaxInt64, classes: map[int32]*conformal.Coverage{}}
+	c := setCounts{CoverageResult: CoverageResult{Target: target, Worst: target}, from: math.MaxInt64, classes: map[int32]*conformal.Coverage{}}
 	for t := range steps + delay {
 		if t < steps {
 			if t == steps/2 {
@@ -154,13 +156,13 @@ func (c *setCounts) labelled(out *event.Outcome) {
 }
 
 // minClassLabels is the number of labels from which the coverage of a class is reported.
-const minClassLabels = 20
+const minClassLabels = 50
 
 func (c *setCounts) result() CoverageResult {
-	c.Worst = 1
-	for _, sets := range c.classes { // a minimum does not depend on the order
-		if sets.Rows >= minClassLabels {
-			c.Worst = min(c.Worst, sets.Rate())
+	for _, class := range slices.Sorted(maps.Keys(c.classes)) {
+		sets := c.classes[class]
+		if sets.Rows >= minClassLabels && math.Abs(sets.Rate()-c.Target) > math.Abs(c.Worst-c.Target) {
+			c.Worst = sets.Rate()
 		}
 	}
 	return c.CoverageResult

@@ -7,14 +7,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	_ "gonum.org/v1/plot/vg/vgimg" // the format png
 	_ "gonum.org/v1/plot/vg/vgsvg" // the format svg
 
 	"github.com/gvbll/gvbll/posterior/calibration"
@@ -30,25 +28,20 @@ type Picture struct {
 // Size of a plot with its axes, in points.
 const plotWidth, plotHeight = 320, 260
 
-// Write writes the picture into a folder, as SVG and PNG.
+// Write writes the picture into a folder, as SVG.
 func (p *Picture) Write(dir string) error {
-	for _, format := range []string{"svg", "png"} {
-		b, err := p.render(format)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, p.Name+"."+format), b, 0o644); err != nil {
-			return err
-		}
+	b, err := p.render()
+	if err != nil {
+		return err
 	}
-	return nil
+	return os.WriteFile(filepath.Join(dir, p.Name+".svg"), b, 0o644)
 }
 
-func (p *Picture) render(format string) ([]byte, error) {
+func (p *Picture) render() ([]byte, error) {
 	if p.err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Name, p.err)
 	}
-	c, err := draw.NewFormattedCanvas(plotWidth*vg.Length(len(p.plots)), plotHeight, format)
+	c, err := draw.NewFormattedCanvas(plotWidth*vg.Length(len(p.plots)), plotHeight, "svg")
 	if err != nil {
 		return nil, err
 	}
@@ -174,46 +167,4 @@ func (p *Picture) reliability(name string, bins *calibration.Bins) {
 	q.Legend.Add("predictions", line)
 	q.Legend.Top, q.Legend.Left = true, true
 	q.X.Min, q.X.Max, q.Y.Min, q.Y.Max = 0, 1, 0, 1
-}
-
-// bars adds a plot that compares systems, the first on top: a bar for each value with its
-// standard error, and a mark at the paper's figure, NaN for none.
-func (p *Picture) bars(title, x string, names []string, values, errs, paper []float64) {
-	q := p.newPlot(title, x, "")
-	last := len(names) - 1
-	list := make(plotter.Values, len(names))
-	var whiskers plotter.XErrorBars
-	var marks plotter.XYs
-	for i := range names {
-		if list[last-i] = values[i]; math.IsNaN(values[i]) || math.IsInf(values[i], 0) {
-			list[last-i] = 0
-		} else if errs[i] > 0 {
-			whiskers.XYs = append(whiskers.XYs, plotter.XY{X: values[i], Y: float64(last - i)})
-			whiskers.XErrors = append(whiskers.XErrors, struct{ Low, High float64 }{errs[i], errs[i]})
-		}
-		if !math.IsNaN(paper[i]) {
-			marks = append(marks, plotter.XY{X: paper[i], Y: float64(last - i)})
-		}
-	}
-	chart, err := plotter.NewBarChart(list, vg.Points(plotHeight/float64(2*len(names)+4)))
-	if err != nil {
-		p.err = err
-		return
-	}
-	chart.Horizontal, chart.Color = true, plotutil.Color(2)
-	whiskers.LineStyle, whiskers.CapWidth = plotter.DefaultLineStyle, plotter.DefaultCapWidth
-	q.Add(chart, &whiskers)
-	if len(marks) > 0 {
-		dots, err := plotter.NewScatter(marks)
-		if err != nil {
-			p.err = err
-			return
-		}
-		dots.Color, dots.Shape, dots.Radius = plotutil.Color(0), draw.CrossGlyph{}, 4
-		q.Add(dots)
-		q.Legend.Add("paper", dots)
-	}
-	names = slices.Clone(names)
-	slices.Reverse(names)
-	q.NominalY(names...)
 }

@@ -56,7 +56,6 @@ func quick() Settings {
 	s := DefaultSettings()
 	s.Hidden, s.Embedding, s.Epochs, s.Samples = []int{16}, 8, 60, 4
 	s.Passes, s.Members, s.Folds, s.Dropout, s.LearningRate = 20, 3, 3, .3, .02
-	s.GP.Epochs, s.GP.Inducing = 60, 16
 	return s
 }
 

@@ -1,8 +1,6 @@
 package table
 
 import (
-	"time"
-
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -30,9 +28,8 @@ type engine struct {
 
 // newEngine returns an engine whose graph holds the first context nodes of the stream,
 // or under the full protocol all nodes, and that has the labels of the training nodes.
-// cfg.LearnLag is in steps. It adds the time that it takes to stream.spent.
+// cfg.LearnLag is in steps.
 func newEngine(m *model.Model, cfg pipeline.Config, stream *replay, protocol string, context int) (*engine, error) {
-	defer func(began time.Time) { stream.spent += time.Since(began) }(time.Now())
 	cfg.Unwatched = true           // drift detectors do not change predictions,
 	cfg.Samples = 1                // nor does the uncertainty split
 	cfg.MaxPending = len(stream.x) // every node is kept until its label comes

@@ -29,14 +29,3 @@ func newStatic(tr *trainer, stream *replay, protocol string) (static, error) {
 }
 
 func (static) learn(int) {}
-
-// moved returns how far the posterior has moved from the anchor, ‖M - M*‖, and its
-// variance: the mean of Σ.
-func (g gvbll) moved() (distance, variance float64) {
-	q, anchor := g.Posterior()
-	for i := range q.Mean {
-		variance += q.Variance(i)
-	}
-	distance, _ = q.Distance(anchor)
-	return distance, variance / float64(len(q.Mean))
-}

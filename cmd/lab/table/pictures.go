@@ -8,9 +8,8 @@ import (
 )
 
 // Pictures returns for each data set and protocol: the scores by step of GVBLL, the pool
-// and the best baselines, reliability diagrams of GVBLL with and without updates, GVBLL's
-// posterior by step, and the NLL and accuracy of all systems beside the paper's. If a job
-// has several results, the last one counts.
+// and the best baselines, and reliability diagrams of GVBLL with and without updates. If a
+// job has several results, the last one counts.
 func Pictures(results []Result) []Picture {
 	rows := Summarise(results)
 	runs := make(map[cell][]*Result)
@@ -25,7 +24,6 @@ func Pictures(results []Result) []Picture {
 			hi++
 		}
 		pictures = append(pictures, overStream(rows[lo:hi], runs)...)
-		pictures = append(pictures, bars(rows[lo:hi])...)
 		lo = hi
 	}
 	return pictures
@@ -64,7 +62,7 @@ func overStream(rows []Row, runs map[cell][]*Result) (pictures []Picture) {
 	shown := curves(rows)
 	name := func(what string) string { return dataset + "-" + protocol + "-" + what }
 	title := dataset + ", " + protocol
-	var acc, nll, ece, variance, distance []series
+	var acc, nll, ece []series
 	diagrams := Picture{Name: name("reliability")}
 	for _, system := range shown {
 		some := runs[cell{dataset, protocol, system}]
@@ -79,22 +77,12 @@ func overStream(rows []Row, runs map[cell][]*Result) (pictures []Picture) {
 			bins.Merge(&r.Bins)
 		}
 		diagrams.reliability(system, &bins)
-		if len(some[0].Variance) == len(some[0].Steps) {
-			variance = append(variance, overSteps(system, some, func(r *Result, t int) float64 { return r.Variance[t] }))
-			distance = append(distance, overSteps(system, some, func(r *Result, t int) float64 { return r.AnchorDistance[t] }))
-		}
 	}
 	curves := Picture{Name: name("curves")}
 	curves.scores(title+", before its labels", "step", acc, nll, ece)
 	pictures = append(pictures, curves)
 	if diagrams.plots != nil {
 		pictures = append(pictures, diagrams)
-	}
-	if len(variance) > 0 {
-		p := Picture{Name: name("posterior")}
-		p.lines(title, "step", "mean variance", variance)
-		p.lines("", "step", "‖M − M*‖", distance)
-		pictures = append(pictures, p)
 	}
 	return pictures
 }
@@ -118,25 +106,4 @@ func overSteps(name string, runs []*Result, of func(*Result, int) float64) serie
 		mean, se := calibration.MeanAndError(values)
 		s.add(float64(t+1), mean, se)
 	}
-}
-
-// bars returns pictures of the NLL and the accuracy of all systems on one data set and
-// protocol.
-func bars(rows []Row) []Picture {
-	var names []string
-	var acc, nll, accSE, nllSE, paperAcc, paperNLL []float64
-	for _, r := range rows {
-		a, n, _, ok := paperScores(r.Dataset, r.System)
-		if !ok {
-			a, n = math.NaN(), math.NaN()
-		}
-		names = append(names, r.System)
-		acc, accSE, paperAcc = append(acc, r.Acc), append(accSE, r.AccSE), append(paperAcc, a)
-		nll, nllSE, paperNLL = append(nll, r.NLL), append(nllSE, r.NLLSE), append(paperNLL, n)
-	}
-	name, title := rows[0].Dataset+"-"+rows[0].Protocol, rows[0].Dataset+", "+rows[0].Protocol
-	less, more := Picture{Name: name + "-nll"}, Picture{Name: name + "-accuracy"}
-	less.bars(title+": less is better", "NLL (nats)", names, nll, nllSE, paperNLL)
-	more.bars(title+": more is better", "accuracy", names, acc, accSE, paperAcc)
-	return []Picture{less, more}
 }

@@ -5,20 +5,14 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/floats"
-
-	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// ablations are the pool without one of its parts. pool-mixture replaces the weighted
-// product of the heads' probabilities by their mixture, weighted by the heads' discounted
-// likelihoods.
-var ablations = []string{"pool-no-labels", "pool-no-wide", "pool-no-bayes", "pool-no-gnn", "pool-no-replay", "pool-mixture"}
+// ablations are the pool without one of its parts.
+var ablations = []string{"pool-no-labels", "pool-no-wide", "pool-no-bayes", "pool-no-gnn", "pool-no-replay"}
 
 // The pool told for which share of each class labels come, as --label-rates has it, and the pool that counts it.
 const (
@@ -62,12 +56,11 @@ func without(c pool.Config, system string) (pool.Config, bool) {
 	return c, true
 }
 
-// pooled is the pool of heads, or one of its ablations.
+// pooled is the pool of heads or one of its ablations.
 type pooled struct {
 	*engine
-	mixture *mixture // nil if the product serves
-	bins    int
-	heads   []calibration.Prequential // scores of each head and product by itself
+	bins  int
+	heads []calibration.Prequential // scores of each head and product by itself
 }
 
 func newPooled(tr *trainer, stream *replay, protocol, system string) (*pooled, error) {
@@ -97,14 +90,11 @@ func newPooled(tr *trainer, stream *replay, protocol, system string) (*pooled, e
 		return nil, fmt.Errorf("%s: %w", system, err)
 	}
 	p := &pooled{engine: e, bins: tr.settings.Bins, heads: make([]calibration.Prequential, len(e.Summaries())-1)}
-	if system == "pool-mixture" {
-		p.mixture = newMixture(cfg)
-	}
 	size := len(stream.stepLabels(0))
 	for lo := stream.train; lo < stream.context.nodes; lo += size {
 		hi := min(lo+size, stream.context.nodes)
 		p.serve(lo, hi)
-		p.learnFrom(lo, hi)
+		p.label(lo, hi)
 	}
 	return p, nil
 }
@@ -119,9 +109,6 @@ func (p *pooled) predict(t int, probs []float64) {
 		if rows, known := labelled(each[k], classes, labels); len(known) > 0 {
 			p.heads[k].AddWindow(calibration.ScoreRows(rows, classes, known), p.bins)
 		}
-	}
-	if p.mixture != nil {
-		p.mixture.predict(each, probs)
 	}
 }
 
@@ -140,17 +127,6 @@ func (p *pooled) served(lo, hi int) [][]float64 {
 	return each
 }
 
-// learn implements system.
-func (p *pooled) learn(t int) { p.learnFrom(p.stream.span(t)) }
-
-// learnFrom learns from the labels of the nodes from lo to below hi.
-func (p *pooled) learnFrom(lo, hi int) {
-	out := p.label(lo, hi)
-	if p.mixture != nil {
-		p.mixture.learn(out.Heads[1:])
-	}
-}
-
 // headScores returns each head's means over steps, and its weight at the end.
 func (p *pooled) headScores() (list []HeadScores) {
 	learned := p.Pooled()
@@ -166,48 +142,4 @@ func (p *pooled) headScores() (list []HeadScores) {
 		list = append(list, h)
 	}
 	return list
-}
-
-// mixture is Bayesian model averaging that forgets: Σ_k ω_k p_k with
-// ω_k ∝ exp(Σ_i γ^age(i) log p_k[y_i]), where age(i) counts the batches since label i.
-type mixture struct {
-	members []int     // heads that are part of it
-	score   []float64 // discounted log likelihood, by head
-	keep    float64   // γ
-}
-
-func newMixture(c pool.Config) *mixture {
-	m := &mixture{keep: c.Weights.Lambda, score: make([]float64, len(c.Heads))}
-	for k, h := range c.Heads {
-		if !h.Shadow {
-			m.members = append(m.members, k)
-		}
-	}
-	return m
-}
-
-// predict computes the mixture of the heads' probabilities into probs.
-func (m *mixture) predict(each [][]float64, probs []float64) {
-	most := m.score[m.members[0]]
-	for _, k := range m.members {
-		most = max(most, m.score[k])
-	}
-	var all float64
-	for _, k := range m.members {
-		all += double.Exp(m.score[k] - most)
-	}
-	clear(probs)
-	for _, k := range m.members {
-		floats.AddScaled(probs, double.Exp(m.score[k]-most)/all, each[k])
-	}
-}
-
-// learn adds the heads' log likelihoods of a batch of labels.
-func (m *mixture) learn(heads []event.Head) {
-	for k := range m.score {
-		m.score[k] *= m.keep
-		for _, s := range heads[k].Scores {
-			m.score[k] -= s.LogLoss
-		}
-	}
 }

@@ -12,7 +12,7 @@ import (
 // replay is the stream of one cut. Nodes are numbered in the order of their arrival:
 // training nodes, then warm-up nodes, then the nodes of each step.
 type replay struct {
-	memo
+	kept   memo
 	raw    []gnn.Vector // features, by node
 	x      []gnn.Vector // the same, normalised
 	labels []int32      // by node, or dataset.Unlabelled
@@ -37,7 +37,7 @@ func newReplay(d *dataset.Dataset, cut dataset.Stream, n *gnn.Normalizer) *repla
 	batches := append([][]int32{context}, cut.Steps...)
 	neighbours := d.Arrivals(batches)
 	number := make([]int32, len(d.Features))
-	s := &replay{train: len(cut.Train)}
+	s := &replay{kept: memo{}, train: len(cut.Train)}
 	for b, batch := range batches {
 		for _, v := range batch {
 			number[v] = int32(len(s.x))
@@ -113,7 +113,7 @@ func (s *replay) embeddings(encoder gnn.Encoder, protocol string) [][]float32 {
 		encoder  gnn.Encoder
 		protocol string
 	}
-	z, _ := recall(&s.memo, key{encoder, protocol}, func() ([][]float32, error) {
+	z, _ := recall(s.kept, key{encoder, protocol}, func() ([][]float32, error) {
 		if protocol == full {
 			return s.embedWhole(encoder), nil
 		}

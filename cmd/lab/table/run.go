@@ -54,8 +54,7 @@ func (p Plan) withDefaults() (Plan, error) {
 
 // Run runs the jobs of the plan that have no result of the same settings among the
 // existing ones. It passes each result to sink as soon as the job is done. Calls of sink
-// do not overlap. With Parallel above 1 their order varies; the results do not, except
-// for Seconds.
+// do not overlap. With Parallel above 1 their order varies; the results do not.
 //
 // Run ends at the first error: of a data set, a training, or sink, or ctx's cause. The
 // results passed to sink before are valid, and another Run can continue from them.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"sync"
 
-	"github.com/gvbll/gvbll/cmd/lab/gp"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/train"
 	"github.com/gvbll/gvbll/pipeline"
@@ -34,10 +33,9 @@ type Settings struct {
 	Rates         pipeline.LabelRates `json:"rates,omitempty"`     // shares of the labels of a class that come, of those not withheld
 	LearnLag      int                 `json:"learn_lag,omitempty"` // steps by which GVBLL and the pools learn labels late
 
-	Passes  int       `json:"passes"`  // stochastic passes of MC dropout
-	Members int       `json:"members"` // of the deep ensemble
-	Folds   int       `json:"folds"`   // of the training nodes, for temperature scaling without a warm-up
-	GP      gp.Config `json:"gp"`      // Seed is ignored; see [gp.Config] for zeros
+	Passes  int `json:"passes"`  // stochastic passes of MC dropout
+	Members int `json:"members"` // of the deep ensemble
+	Folds   int `json:"folds"`   // of the training nodes, for temperature scaling without a warm-up
 
 	TempHidden int              `json:"temp_hidden"` // hidden units of GVBLL's temperature head; 0 for τ = 1
 	Samples    int              `json:"samples"`     // S of GVBLL's training
@@ -84,14 +82,6 @@ func (s Settings) validate() error {
 	}
 	errs = append(errs, s.training(gnn.KindSAGE, 1, 2, 0).Validate(), s.Update.Validate())
 	return errors.Join(errs...)
-}
-
-// embedding returns d_e for a data set with this number of classes.
-func (s Settings) embedding(classes int) int {
-	if s.Embedding == 0 {
-		return model.EmbeddingFor(classes)
-	}
-	return s.Embedding
 }
 
 // training returns how a deterministic GNN is trained whose last layer has out outputs.

@@ -27,7 +27,7 @@ func TestSimpleLearnsAfterwards(t *testing.T) {
 	last := len(stream.steps) - 1
 	predictions := func(name string, flipped int) []float64 {
 		other := *stream
-		other.memo = memo{}
+		other.kept = memo{}
 		other.labels = slices.Clone(stream.labels)
 		lo, hi := stream.span(flipped)
 		for v := lo; v < hi; v++ {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/gvbll/gvbll/gnn"
 )
@@ -36,10 +34,6 @@ func newSystem(name string, tr *trainer, stream *replay, protocol string) (syste
 		return newEnsemble(tr, stream, protocol)
 	case "temp-scale":
 		return newScaled(tr, stream, protocol)
-	case "gp-sage":
-		return newProcess(tr, stream, protocol, gnn.KindSAGE)
-	case "gp-gcn", "gp-gat":
-		return newProcess(tr, stream, protocol, gnn.Kind(strings.TrimPrefix(name, "gp-")))
 	case "gvbll-static":
 		return newStatic(tr, stream, protocol)
 	case "gvbll-online":
@@ -73,13 +67,6 @@ func prequential(ctx context.Context, sys system, stream *replay, classes, bins,
 		if past := t - delay; past >= 0 {
 			sys.learn(past)
 		}
-		if g, ok := sys.(interface {
-			moved() (distance, variance float64)
-		}); ok {
-			distance, variance := g.moved()
-			r.AnchorDistance = append(r.AnchorDistance, distance)
-			r.Variance = append(r.Variance, variance)
-		}
 	}
 	score.done()
 	if p, ok := sys.(*pooled); ok {
@@ -91,15 +78,9 @@ func prequential(ctx context.Context, sys system, stream *replay, classes, bins,
 // evaluate trains a system and runs it through the stream.
 func evaluate(name string, tr *trainer, stream *replay, protocol string) (Result, error) {
 	var r Result
-	tr.spent, stream.spent = 0, 0
 	sys, err := newSystem(name, tr, stream, protocol)
 	if err != nil {
 		return r, err
 	}
-	begin := time.Now()
-	if err := prequential(tr.ctx, sys, stream, len(tr.data.Classes), tr.settings.Bins, tr.settings.Delay, &r); err != nil {
-		return r, err
-	}
-	r.Seconds = (tr.spent + stream.spent + time.Since(begin)).Seconds()
-	return r, nil
+	return r, prequential(tr.ctx, sys, stream, len(tr.data.Classes), tr.settings.Bins, tr.settings.Delay, &r)
 }

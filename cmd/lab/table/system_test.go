@@ -7,7 +7,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// TestSystems: on an easy graph all twelve systems have an accuracy and an NLL far better
+// TestSystems: on an easy graph all systems of Table I have an accuracy and an NLL far better
 // than chance under both protocols, and every prediction is in a reliability bin.
 func TestSystems(t *testing.T) {
 	results := run(t, Plan{Sources: []Source{easySource()}, Seeds: []uint64{1}, Settings: quick(), Parallel: 2})
@@ -22,8 +22,8 @@ func TestSystems(t *testing.T) {
 		for _, b := range r.Bins {
 			counted += b.Count
 		}
-		if counted != int64(r.Stream.N) || r.Seconds <= 0 {
-			t.Errorf("%s, %s: %d of %d predictions in bins, %v seconds; want all, and a time above 0", r.Protocol, r.System, counted, r.Stream.N, r.Seconds)
+		if counted != int64(r.Stream.N) {
+			t.Errorf("%s, %s: %d of %d predictions in bins, want all", r.Protocol, r.System, counted, r.Stream.N)
 		}
 	}
 }

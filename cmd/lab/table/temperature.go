@@ -3,6 +3,8 @@ package table
 import (
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
@@ -46,7 +48,7 @@ func (tr *trainer) temperature(stream *replay) (float64, error) {
 		return 0, err
 	}
 	type key struct{}
-	return recall(&tr.memo, key{}, func() (float64, error) {
+	return recall(tr.kept, key{}, func() (float64, error) {
 		a, labels := stream.warmup(c)
 		if len(labels) == 0 {
 			if a, labels, err = tr.heldOut(); err != nil {
@@ -106,7 +108,7 @@ func fitTemperature(logits []float64, classes int, labels []int32) float64 {
 				p[c] = s * x
 			}
 			softmax(p)
-			mean := dot(p, a)
+			mean := floats.Dot(p, a)
 			first += mean - a[y]
 			for c, x := range a {
 				second += p[c] * (x - mean) * (x - mean)

@@ -3,82 +3,15 @@ package table
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 )
 
-// Text formats rows for a terminal: a block for each data set and protocol, with a
-// line for each system. A score is mean ± standard error, with the paper's figure in
-// brackets; accuracy is in percent. A star marks the best system of a block in each
-// measure, and those that are a tie with it. "behind" is the difference from the best. The
-// ECE of a step is mostly chance, so the last column has that of all labels. A stream in order of time has a second block, with what changed along it.
-func Text(rows []Row) string {
-	return layout(rows, func(b *strings.Builder, block block) {
-		fmt.Fprintf(b, "%s\n", block.title)
-		width := make([]int, len(block.head))
-		lines := append([][]entry{block.header()}, block.lines...)
-		for _, line := range lines {
-			for j, e := range line {
-				width[j] = max(width[j], utf8.RuneCountInString(e.text)+1)
-			}
-		}
-		for _, line := range lines {
-			text := " "
-			for j, e := range line {
-				mark := " "
-				if e.best {
-					mark = "*"
-				}
-				text += pad(mark+e.text, width[j]+2)
-			}
-			fmt.Fprintln(b, strings.TrimRight(text, " "))
-		}
-	})
-}
-
-// Markdown formats rows as Text does, as Markdown tables with the best in bold.
+// Markdown formats rows as tables: one for each data set and protocol, with a line for
+// each system. A score is mean ± standard error, with the paper's figure in brackets;
+// accuracy is in percent. The best system of a table in each measure is bold, as are those
+// that are a tie with it. "behind" is the difference from the best. The ECE of a step is
+// mostly chance, so the last column has that of all labels. A stream in order of time has a
+// second table, with what changed along it.
 func Markdown(rows []Row) string {
-	return layout(rows, func(b *strings.Builder, block block) {
-		fmt.Fprintf(b, "**%s**\n\n| %s |\n|---%s|\n", block.title, strings.Join(block.head, " | "), strings.Repeat("|---:", len(block.head)-1))
-		for _, line := range block.lines {
-			for _, e := range line {
-				if e.best {
-					e.text = "**" + e.text + "**"
-				}
-				fmt.Fprintf(b, "| %s ", e.text)
-			}
-			b.WriteString("|\n")
-		}
-	})
-}
-
-// pad fills s with spaces to a width in characters.
-func pad(s string, width int) string {
-	return s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
-}
-
-// block is a table with its heading.
-type block struct {
-	title string
-	head  []string
-	lines [][]entry
-}
-
-func (b block) header() (line []entry) {
-	for _, text := range b.head {
-		line = append(line, entry{text: text})
-	}
-	return line
-}
-
-// entry is a cell of a block.
-type entry struct {
-	text string
-	best bool // or a tie with the best
-}
-
-// layout calls write for each block. Rows of one data set and protocol, which follow one
-// another, have a block of scores and perhaps one of drift.
-func layout(rows []Row, write func(b *strings.Builder, block block)) string {
 	var b strings.Builder
 	for len(rows) > 0 {
 		n := 1
@@ -93,11 +26,21 @@ func layout(rows []Row, write func(b *strings.Builder, block block)) string {
 			if b.Len() > 0 {
 				b.WriteByte('\n')
 			}
-			write(&b, block)
+			fmt.Fprintf(&b, "**%s**\n\n| %s |\n|---%s|\n", block.title, strings.Join(block.head, " | "), strings.Repeat("|---:", len(block.head)-1))
+			for _, line := range block.lines {
+				fmt.Fprintf(&b, "| %s |\n", strings.Join(line, " | "))
+			}
 		}
 		rows = rows[n:]
 	}
 	return b.String()
+}
+
+// block is a table with its heading.
+type block struct {
+	title string
+	head  []string
+	lines [][]string
 }
 
 // title returns the heading of a block of scores.
@@ -128,27 +71,30 @@ func scored(rows []Row) block {
 	b.head = append(b.head, "ECE of stream")
 	for i := range rows {
 		r := &rows[i]
-		line := []entry{{text: r.System}}
+		line := []string{r.System}
 		for k, m := range measures {
 			behind := m.behind(r)
 			text := m.shown(m.mean(&r.Estimate), *m.estimate(&r.Estimate).se, r.Seeds)
 			if acc, nll, ece, ok := paperScores(r.Dataset, r.System); ok {
 				text += fmt.Sprintf(" (%.*f)", m.paper, [...]float64{100 * acc, nll, ece}[k])
 			}
-			line = append(line, entry{text, behind.Tie || behind.Best == r.System})
+			if behind.Tie || behind.Best == r.System {
+				text = "**" + text + "**"
+			}
+			line = append(line, text)
 			if m.name == "ECE" {
 				continue
 			}
 			switch text := m.shown(behind.Mean, behind.SE, r.Seeds); {
 			case behind.Best == r.System:
-				line = append(line, entry{text: "best"})
+				line = append(line, "best")
 			case behind.Tie:
-				line = append(line, entry{text: text + ", tie"})
+				line = append(line, text+", tie")
 			default:
-				line = append(line, entry{text: text})
+				line = append(line, text)
 			}
 		}
-		b.lines = append(b.lines, append(line, entry{text: fmt.Sprintf("%.3f, chance %.3f", r.StreamECE, r.StreamChance)}))
+		b.lines = append(b.lines, append(line, fmt.Sprintf("%.3f, chance %.3f", r.StreamECE, r.StreamChance)))
 	}
 	return b
 }
@@ -171,13 +117,13 @@ func drifted(rows []Row) block {
 		if r.Drift == nil {
 			continue
 		}
-		line := []entry{{text: r.System}}
+		line := []string{r.System}
 		for _, m := range measures[:2] {
 			line = append(
 				line,
-				entry{text: m.shown(m.mean(&r.Drift.First), 0, 1)},
-				entry{text: m.shown(m.mean(&r.Drift.Last), 0, 1)},
-				entry{text: m.shown(m.mean(&r.Drift.Change), *m.estimate(&r.Drift.Change).se, r.Seeds)},
+				m.shown(m.mean(&r.Drift.First), 0, 1),
+				m.shown(m.mean(&r.Drift.Last), 0, 1),
+				m.shown(m.mean(&r.Drift.Change), *m.estimate(&r.Drift.Change).se, r.Seeds),
 			)
 		}
 		b.lines = append(b.lines, line)

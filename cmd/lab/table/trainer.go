@@ -16,7 +16,7 @@ import (
 // trainer trains models on the training nodes of one cut. A model is trained when it
 // is first asked for, and kept for the other systems that use it.
 type trainer struct {
-	memo
+	kept       memo
 	ctx        context.Context // of the run
 	settings   Settings
 	seed       uint64
@@ -45,7 +45,7 @@ func newTrainer(ctx context.Context, d *dataset.Dataset, cut dataset.Stream, s S
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
-	return &trainer{ctx: ctx, settings: s, seed: seed, graph: d, nodes: nodes, data: data, rows: rows, normalizer: normalizer}, nil
+	return &trainer{kept: memo{}, ctx: ctx, settings: s, seed: seed, graph: d, nodes: nodes, data: data, rows: rows, normalizer: normalizer}, nil
 }
 
 // seenBy returns the training nodes as an encoder of a kind is trained on them: as Phase 1
@@ -67,20 +67,9 @@ type member struct {
 // classes, trained by cross-entropy. Its initial weights and its dropout depend on the
 // member's seed.
 func (tr *trainer) classifier(m member) (gnn.Encoder, error) {
-	return recall(&tr.memo, m, func() (gnn.Encoder, error) {
+	return recall(tr.kept, m, func() (gnn.Encoder, error) {
 		classes := len(tr.data.Classes)
 		return tr.fit(m.kind, &logits{classes}, classes, mix(tr.seed, uint64(m.number)))
-	})
-}
-
-// encoder returns an encoder with embeddings of d_e dimensions, GVBLL's architecture,
-// trained by cross-entropy with a linear layer on top.
-func (tr *trainer) encoder(kind gnn.Kind) (gnn.Encoder, error) {
-	type key struct{ kind gnn.Kind }
-	return recall(&tr.memo, key{kind}, func() (gnn.Encoder, error) {
-		classes := len(tr.data.Classes)
-		dim := tr.settings.embedding(classes)
-		return tr.fit(kind, newLinear(dim, classes, tr.settings.WeightDecay, tr.seed), dim, tr.seed)
 	})
 }
 
@@ -96,7 +85,7 @@ func (tr *trainer) fit(kind gnn.Kind, head train.Head, out int, seed uint64) (gn
 // gvbll returns the model that Phase 1 of GVBLL trains, as gvbll train does.
 func (tr *trainer) gvbll() (*model.Model, error) {
 	type key struct{}
-	return recall(&tr.memo, key{}, func() (*model.Model, error) {
+	return recall(tr.kept, key{}, func() (*model.Model, error) {
 		return model.Train(tr.ctx, tr.data, tr.settings.phase1(tr.seed), nil)
 	})
 }
@@ -105,7 +94,7 @@ func (tr *trainer) gvbll() (*model.Model, error) {
 // it learned from training nodes held out.
 func (tr *trainer) start(spec pool.Config) (pool.Config, error) {
 	type key struct{}
-	held, err := recall(&tr.memo, key{}, func() (*holdout.Held, error) {
+	held, err := recall(tr.kept, key{}, func() (*holdout.Held, error) {
 		return holdout.New(tr.ctx, tr.data, tr.settings.phase1(tr.seed), nil)
 	})
 	if err == nil {
