@@ -101,6 +101,9 @@ func (t *Table[T]) Grow(rows int) {
 		}
 		t.blocks = append(t.blocks[:0], block)
 	}
+	for len(t.reserved) == 0 && t.n > t.room()+full { // many rows, whose pages are touched by those who fill them
+		t.blocks = append(t.blocks, Zeros[T](full*t.width))
+	}
 	for t.n > t.room() {
 		t.blocks = append(t.blocks, t.next())
 	}

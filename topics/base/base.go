@@ -16,10 +16,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/gvbll/gvbll/topics/crash"
 )
@@ -82,6 +84,9 @@ type Base struct {
 	parts  []part
 	chunks []chunk
 	store  Store
+	// dir has the parts once they are fetched. If it is verified, they have been compared with the hashes.
+	dir      string
+	verified bool
 }
 
 // Version is the format of lists.
@@ -261,6 +266,13 @@ func (b *Base) decode(list []byte) error {
 		return fmt.Errorf("%w: %d chunks in %d bytes", errDamaged, h.Chunks, len(rest))
 	}
 	b.files, b.parts, b.chunks = h.Files, h.Parts, make([]chunk, h.Chunks)
+	seen := make(map[string]bool)
+	for _, p := range b.parts { // which become files
+		if !strings.HasPrefix(p.Name, partPrefix) || filepath.Base(p.Name) != p.Name || seen[p.Name] {
+			return fmt.Errorf("%w: part %.100q", errDamaged, p.Name)
+		}
+		seen[p.Name] = true
+	}
 	total := int64(0)
 	var last chunk
 	number := func() (x uint64) {
@@ -301,7 +313,7 @@ func (b *Base) decode(list []byte) error {
 func Find(ctx context.Context, s Store, name Name) (*Base, error) {
 	b := &Base{Name: name, store: s}
 	err := again(func() error {
-		list, err := s.Get(ctx, name.String(), 0, -1)
+		list, err := s.Get(ctx, name.String())
 		if errors.Is(err, fs.ErrNotExist) {
 			err = errMissing
 		}
@@ -338,10 +350,10 @@ var errMissing = fmt.Errorf("it is missing (%w)", fs.ErrNotExist)
 // Files returns the files.
 func (b *Base) Files() []File { return b.files }
 
-// Open returns a file of the base. Reading from it returns an error if the bytes are not those that were stored. It may
+// Open returns a file of a base that was fetched. Reading from it returns an error if the bytes are not those that were stored. It may
 // be used by several goroutines.
-func (b *Base) Open(ctx context.Context, name string) (io.ReaderAt, int64, error) {
-	r := &reader{ctx: ctx, base: b, chunks: b.chunks}
+func (b *Base) Open(name string) (io.ReaderAt, int64, error) {
+	r := &reader{base: b, chunks: b.chunks}
 	for _, f := range b.files {
 		for end := int64(0); end < f.Bytes; {
 			end += int64(r.chunks[len(r.ends)].length)
@@ -357,9 +369,9 @@ func (b *Base) Open(ctx context.Context, name string) (io.ReaderAt, int64, error
 	return nil, 0, fmt.Errorf("%s has no file %q", b.Name, name)
 }
 
-// Copy copies a file of the base to a path.
-func (b *Base) Copy(ctx context.Context, name, path string) error {
-	r, size, err := b.Open(ctx, name)
+// Copy copies a file of a base that was fetched to a path.
+func (b *Base) Copy(name, path string) error {
+	r, size, err := b.Open(name)
 	if err != nil {
 		return err
 	}
@@ -373,7 +385,6 @@ func (b *Base) Copy(ctx context.Context, name, path string) error {
 
 // reader reads a file.
 type reader struct {
-	ctx    context.Context
 	base   *Base
 	chunks []chunk
 	ends   []int64 // of the chunks, in the file
@@ -389,12 +400,12 @@ func (r *reader) ReadAt(p []byte, offset int64) (n int, err error) {
 			end += r.chunks[i].length
 			at = r.ends[i]
 		}
-		b, err := r.get(r.chunks[first:i], int64(end-r.chunks[first].offset))
+		var c int
+		skip := offset - (r.ends[first] - int64(r.chunks[first].length))
+		err := again(func() (err error) { c, err = r.read(p[n:], r.chunks[first:i], skip); return err })
 		if err != nil {
 			return n, err
 		}
-		begin := r.ends[first] - int64(r.chunks[first].length)
-		c := copy(p[n:], b[offset-begin:])
 		n, offset = n+c, offset+int64(c)
 	}
 	if n < len(p) {
@@ -403,23 +414,40 @@ func (r *reader) ReadAt(p []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-// get returns the bytes of chunks that follow each other in a part.
-func (r *reader) get(list []chunk, length int64) (b []byte, err error) {
-	name := r.base.parts[list[0].part].Name
-	err = again(func() error {
-		if b, err = r.base.store.Get(r.ctx, name, int64(list[0].offset), length); err != nil {
-			return err
-		}
-		rest := b
-		for _, c := range list {
-			if sumOf(rest[:c.length]) != c.sum {
-				return fmt.Errorf("its part %s: %w", name, errDamaged)
-			}
-			rest = rest[c.length:]
-		}
-		return nil
+// buffers are for what is read of chunks before it is compared.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// read reads the bytes of chunks that follow each other in a part, without the first skip of them, as far as p has room.
+func (r *reader) read(p []byte, list []chunk, skip int64) (n int, err error) {
+	name, last := r.base.parts[list[0].part].Name, list[len(list)-1]
+	f, err := os.Open(filepath.Join(r.base.dir, name))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	from, length := int64(list[0].offset), int(last.offset+last.length-list[0].offset)
+	if r.base.verified {
+		n, err = f.ReadAt(p[:min(len(p), length-int(skip))], from+skip)
+		return n, err
+	}
+	b := buffers.Get().(*[]byte)
+	defer buffers.Put(b)
+	*b = slices.Grow((*b)[:0], length)[:length]
+	if _, err := f.ReadAt(*b, from); err != nil {
+		return 0, fmt.Errorf("its part %s: %w", name, err)
+	}
+	if !intact(*b, list) {
+		return 0, fmt.Errorf("its part %s: %w", name, errDamaged)
+	}
+	return copy(p, (*b)[skip:]), nil
+}
+
+// intact reports whether bytes that begin with the first chunk have the hashes of the chunks, which are in the order of their offsets.
+func intact(b []byte, list []chunk) bool {
+	return !slices.ContainsFunc(list, func(c chunk) bool {
+		at := c.offset - list[0].offset
+		return int(at+c.length) > len(b) || sumOf(b[at:][:c.length]) != c.sum
 	})
-	return b, err
 }
 
 // Sweep deletes the bases before the newest of keep that are not among these, and then the parts that none of these needs. It

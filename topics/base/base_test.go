@@ -3,7 +3,6 @@ package base_test
 import (
 	"bytes"
 	"context"
-	"io"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -23,17 +22,11 @@ func (m memory) Put(_ context.Context, name string, b []byte) error {
 	return nil
 }
 
-func (m memory) Get(_ context.Context, name string, offset, n int64) ([]byte, error) {
-	b, ok := m[name]
-	switch {
-	case !ok:
-		return nil, fs.ErrNotExist
-	case n < 0:
+func (m memory) Get(_ context.Context, name string) ([]byte, error) {
+	if b, ok := m[name]; ok {
 		return b, nil
-	case offset+n > int64(len(b)):
-		return nil, io.ErrUnexpectedEOF
 	}
-	return b[offset:][:n], nil
+	return nil, fs.ErrNotExist
 }
 
 func (m memory) List(context.Context) (names []string, err error) {
@@ -63,7 +56,10 @@ func read(t *testing.T, s base.Store, name base.Name) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, size, err := b.Open(t.Context(), "state")
+	if err := b.Fetch(t.Context(), t.TempDir()); err != nil {
+		return nil, err
+	}
+	r, size, err := b.Open("state")
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +135,7 @@ func TestChanges(t *testing.T) {
 		total := 0
 		names, _ := s.List(t.Context())
 		for _, name := range names {
-			b, err := s.Get(t.Context(), name, 0, -1)
+			b, err := s.Get(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -203,8 +199,8 @@ type altering struct {
 	at int
 }
 
-func (a *altering) Get(ctx context.Context, name string, offset, n int64) ([]byte, error) {
-	b, err := a.memory.Get(ctx, name, offset, n)
+func (a *altering) Get(ctx context.Context, name string) ([]byte, error) {
+	b, err := a.memory.Get(ctx, name)
 	if a.at--; a.at == -1 {
 		b = bytes.Clone(b)
 		b[len(b)/2] ^= 1

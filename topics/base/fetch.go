@@ -1,57 +1,66 @@
 package base
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"fmt"
-	"strings"
+	"os"
+	"path/filepath"
+	"slices"
 	"sync"
 )
 
 // fetching is how many parts are fetched at a time.
 const fetching = 4
 
-// Fetch copies the base's parts into a folder, from which it is read then, unless they are in one already: reading some
-// thousand bytes here and there takes long where each request crosses a network.
+// Fetch makes the base's files readable. From a folder they are read where they are, and compared with the hashes meanwhile. Of another
+// store the parts are copied into a folder, and compared before: reading some thousand bytes here and there takes long where
+// each request crosses a network.
 func (b *Base) Fetch(ctx context.Context, dir string) error {
-	from := b.store
-	if _, local := from.(folder); local {
+	if local, is := b.store.(folder); is {
+		b.dir = string(local)
 		return nil
+	}
+	chunks := make([][]chunk, len(b.parts)) // by part and offset
+	for _, c := range b.chunks {
+		chunks[c.part] = append(chunks[c.part], c)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	to, parts := folder(dir), make(chan part)
+	next := make(chan int)
 	var running sync.WaitGroup
 	for range fetching {
 		running.Go(func() {
-			for p := range parts {
-				if err := again(func() error { return fetch(ctx, from, to, p) }); err != nil {
+			for i := range next {
+				slices.SortFunc(chunks[i], func(x, y chunk) int { return cmp.Compare(x.offset, y.offset) })
+				list := slices.CompactFunc(chunks[i], func(x, y chunk) bool { return x == y })
+				if err := again(func() error { return b.fetch(ctx, dir, b.parts[i].Name, list) }); err != nil {
 					cancel(err)
 				}
+				chunks[i] = nil
 			}
 		})
 	}
-	for _, p := range b.parts {
+	for i := range b.parts {
 		select {
-		case parts <- p:
+		case next <- i:
 		case <-ctx.Done():
 		}
 	}
-	close(parts)
+	close(next)
 	running.Wait()
-	b.store = to
+	b.dir, b.verified = dir, true
 	return context.Cause(ctx)
 }
 
-// fetch copies a part, which must have the hash that its name says.
-func fetch(ctx context.Context, from Store, to folder, p part) error {
-	data, err := from.Get(ctx, p.Name, 0, -1)
+// fetch copies a part whose chunks have their hashes. The file is removed before long, and need not be synced.
+func (b *Base) fetch(ctx context.Context, dir, part string, list []chunk) error {
+	data, err := b.store.Get(ctx, part)
 	if err != nil {
-		return fmt.Errorf("its part %s: %w", p.Name, err)
+		return fmt.Errorf("its part %s: %w", part, err)
 	}
-	all := sha256.Sum256(data)
-	if int64(len(data)) != p.Bytes || !strings.HasSuffix(p.Name, fmt.Sprintf("-%x", all[:16])) {
-		return fmt.Errorf("its part %s: %w", p.Name, errDamaged)
+	if len(list) > 0 && (len(data) < int(list[0].offset) || !intact(data[list[0].offset:], list)) {
+		return fmt.Errorf("its part %s: %w", part, errDamaged)
 	}
-	return to.Put(ctx, p.Name, data)
+	return os.WriteFile(filepath.Join(dir, part), data, 0o600)
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -67,27 +66,18 @@ func (b *bucket) Put(ctx context.Context, name string, data []byte) error {
 	return b.wrap(err)
 }
 
-func (b *bucket) Get(ctx context.Context, name string, offset, n int64) ([]byte, error) {
+func (b *bucket) Get(ctx context.Context, name string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	var o minio.GetObjectOptions
-	if n == 0 {
-		return nil, nil
-	} else if n > 0 {
-		_ = o.SetRange(offset, offset+n-1) // of a range that is one
-	}
-	r, err := b.client.GetObject(ctx, b.name, b.prefix+name, o)
+	r, info, _, err := minio.Core{Client: b.client}.GetObject(ctx, b.name, b.prefix+name, minio.GetObjectOptions{})
 	if err != nil {
 		return nil, b.wrap(err)
 	}
 	defer r.Close()
-	if n < 0 {
-		data, err := io.ReadAll(r)
-		return data, b.wrap(err)
-	}
-	data := make([]byte, n)
-	_, err = io.ReadFull(r, data)
-	return data, b.wrap(err)
+	var data bytes.Buffer
+	data.Grow(int(min(max(info.Size, 0), partBytes)) + bytes.MinRead)
+	_, err = data.ReadFrom(r)
+	return data.Bytes(), b.wrap(err)
 }
 
 func (b *bucket) List(ctx context.Context) (names []string, err error) {

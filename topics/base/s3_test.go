@@ -124,7 +124,7 @@ func TestBucket(t *testing.T) {
 			if err := b.Fetch(t.Context(), t.TempDir()); err != nil {
 				return err
 			}
-			r, size, err := b.Open(t.Context(), "state")
+			r, size, err := b.Open("state")
 			if err != nil {
 				return err
 			}

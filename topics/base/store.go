@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,9 +14,8 @@ import (
 type Store interface {
 	// Put stores an object, whole or not at all. One of the same name is replaced.
 	Put(ctx context.Context, name string, b []byte) error
-	// Get returns n bytes of an object from an offset on, or all of them if n is negative. A missing object
-	// is [fs.ErrNotExist].
-	Get(ctx context.Context, name string, offset, n int64) ([]byte, error)
+	// Get returns an object. A missing one is [fs.ErrNotExist].
+	Get(ctx context.Context, name string) ([]byte, error)
 	// List returns the names of all objects, ascending.
 	List(ctx context.Context) ([]string, error)
 	// Delete removes an object, if it is there.
@@ -74,20 +72,8 @@ func (d folder) Put(_ context.Context, name string, b []byte) (err error) {
 // partial begins the names of files that are being written.
 const partial = "partial-"
 
-func (d folder) Get(_ context.Context, name string, offset, n int64) ([]byte, error) {
-	f, err := os.Open(filepath.Join(string(d), name))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if n < 0 {
-		return io.ReadAll(f)
-	}
-	b := make([]byte, n)
-	if _, err := f.ReadAt(b, offset); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name(), err)
-	}
-	return b, nil
+func (d folder) Get(_ context.Context, name string) ([]byte, error) {
+	return os.ReadFile(filepath.Join(string(d), name))
 }
 
 func (d folder) List(context.Context) (names []string, err error) {

@@ -98,10 +98,10 @@ func (p *Replayer) LoadBase(ctx context.Context, b *ledger.Base) (inputs intake.
 	if err := stored.Fetch(ctx, folder); err != nil {
 		return inputs, err
 	}
-	if err := copyBlocks(ctx, stored, folder); err != nil {
+	if err := copyBlocks(stored, folder); err != nil {
 		return inputs, err
 	}
-	r, size, err := stored.Open(ctx, StateFile)
+	r, size, err := stored.Open(StateFile)
 	if err != nil {
 		return inputs, err
 	}
@@ -151,12 +151,12 @@ func (p *Replayer) scratch(ctx context.Context) (string, error) {
 }
 
 // copyBlocks copies the files of a base that the state refers to into a folder.
-func copyBlocks(ctx context.Context, b *base.Base, folder string) error {
+func copyBlocks(b *base.Base, folder string) error {
 	for _, f := range b.Files() {
 		if f.Name == StateFile {
 			continue
 		}
-		if err := b.Copy(ctx, f.Name, filepath.Join(folder, filepath.Base(f.Name))); err != nil {
+		if err := b.Copy(f.Name, filepath.Join(folder, filepath.Base(f.Name))); err != nil {
 			return err
 		}
 	}
