@@ -25,7 +25,7 @@
 // script and load nothing from other hosts: pictures are drawn on the server, charts as a
 // part of the page (chart.go), and heat maps as images (heat.go).
 //
-// The same templates make files that need nothing else: [Report], how a graph did over a
-// time, and [Training], the curves of a training. A report is made of a [Period] for each
+// The same templates make a file that needs nothing else: [Report], how a graph did over a
+// time. It is made of a [Period] for each
 // stretch of the time, which who reads the ledger fills; sums of periods are periods.
 package page

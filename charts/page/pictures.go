@@ -183,35 +183,3 @@ func (s *Server) neighbours(context.Context) ([]byte, error) {
 		rows: classes, columns: classes, values: s.h.pool.Compatibility,
 	})
 }
-
-// Curve is the values of something in each epoch of a training, the first at index 0.
-type Curve struct {
-	Chart, Name string
-	Values      []float64
-}
-
-// Training returns a page of its own with the curves of a training. Those of the same chart
-// must come one after the other; those without values are left out.
-func Training(title string, curves ...Curve) ([]byte, error) {
-	f := &figure{Label: "Curves over the epochs of the training.", Caption: "Over the epochs of the training."}
-	for len(curves) > 0 {
-		name := curves[0].Chart
-		var list []series
-		for ; len(curves) > 0 && curves[0].Chart == name; curves = curves[1:] {
-			s := series{name: curves[0].Name}
-			for i, v := range curves[0].Values {
-				s.add(float64(i+1), v)
-			}
-			if s.x != nil {
-				list = append(list, s)
-			}
-		}
-		if list != nil {
-			f.add(name, "epoch", true, list...)
-		}
-	}
-	return execute("training.html", struct {
-		Title  titleView
-		Figure *figure
-	}{titleView{"training", title}, f})
-}

@@ -104,11 +104,9 @@ work:
 A flag that has no effect beside the others, or with the model, is an error (%[3]d) on the command line. From
 the environment or the file, which commands may share, it is a warning.
 
-Results go to standard output, everything else to standard error. `+"`gvbll completion bash`"+`, `+"`zsh`"+` and
-`+"`fish`"+` print a completion script.
+Results go to standard output, everything else to standard error.
 
-**In a terminal** `+"`demo`"+` and `+"`tail`"+` paint live views in place; elsewhere, and with `+"`tail --lines`"+`, they print
-lines. Colours are left out with NO_COLOR in the environment. The demo:
+**In a terminal** `+"`demo`"+` paints a live view in place; elsewhere it prints lines. Colours are left out with NO_COLOR in the environment. The demo:
 
 `+"```"+`
 step 16 of 50  ██████░░░░░░░░░░░░░░  32 %%  630 predicted, 560 labels

@@ -35,8 +35,7 @@ type demoCmd struct {
 	Dir        string     `help:"Keep the model and the data of the embedded broker in this folder. The same command continues after Ctrl-C or SIGTERM, not after SIGKILL." type:"path" placeholder:"DIR"`
 	Keep       bool       `help:"Go on serving after the end of the stream, until interrupted."`
 	Exit       bool       `help:"End after the stream, in a terminal too. Otherwise the page stays there until Enter or Ctrl-C, ten minutes if nobody has it open."`
-	Heads      bool       `help:"Compare what served with every head by itself."`
-	JSON       bool       `help:"Print the summary as JSON, and everything else to standard error." name:"json"`
+	JSON       bool       `help:"Print the summary as JSON, with the scores of every head, and everything else to standard error." name:"json"`
 
 	Train modelFlags  `embed:"" group:"training"`
 	Sets  flags.Sets  `embed:"" group:"sets"`
@@ -72,7 +71,6 @@ func (d demoCmd) check(g flags.Given) error {
 		flags.NoEffect(len(d.Brokers) > 0, "no effect on --brokers, your own Kafka: leave out one of them", "port"),
 		flags.NoEffect(d.Rate > 0, "no effect on --rate: leave out one of them", "fast"),
 		flags.NoEffect(d.Keep, "no effect on --keep: leave out one of them", "exit"),
-		flags.NoEffect(d.JSON, "no effect on --json, which has all heads: leave it out", "heads"),
 	)
 }
 

@@ -73,11 +73,7 @@ func (d demoCmd) summary(ctx context.Context, out io.Writer, c *kafka.Client, na
 	if d.JSON {
 		return flags.PrintJSON(out, sum)
 	}
-	lines := sum.ending(show.screen.Width())
-	if d.Heads {
-		lines = append(lines, sum.comparison()...)
-	}
-	show.print(lines)
+	show.print(sum.ending(show.screen.Width()))
 	return nil
 }
 
@@ -110,25 +106,6 @@ func (d *demoShow) alternatives() (list []demoHead) {
 	}
 	slices.SortStableFunc(list, func(a, b demoHead) int { return cmp.Compare(a.Behind, b.Behind) })
 	return list
-}
-
-// comparison compares what served with every head by itself.
-func (s *demoSummary) comparison() []look.Line {
-	lines := []look.Line{{}, {Text: fmt.Sprintf("%-18s %8s %8s %8s %8s   %s", "", "accuracy", "NLL", "Brier", "ECE", "NLL beyond served"), Style: look.Faint}}
-	row := func(name string, scores *demoScores, note string) {
-		m := &scores.Means
-		lines = append(lines, look.Line{Text: fmt.Sprintf("  %-16s %8.4f %8.4f %8.4f %8.4f   %s", name, m.Acc, m.NLL, m.Brier, scores.Stream.ECE, note)})
-	}
-	row("served: "+s.Head, &s.Served, "")
-	for i := range s.Heads {
-		h := &s.Heads[i]
-		row(h.Head, &h.demoScores, fmt.Sprintf("%+.4f ± %.4f", h.Behind, h.Error))
-	}
-	lines = append(lines, look.Line{Text: "Means over steps; the ECE is of all labels. docs/method.md says what each head is.", Style: look.Faint})
-	if len(s.Heads) > 0 && s.Heads[0].Behind < -2*s.Heads[0].Error {
-		lines = append(lines, look.Line{Text: fmt.Sprintf("%s would have done better, by %.4f nats.", s.Heads[0].Head, -s.Heads[0].Behind)})
-	}
-	return lines
 }
 
 func scoresOf(s *calibration.Prequential) demoScores {

@@ -34,9 +34,8 @@ type cli struct {
 	Promote     promoteCmd     `cmd:"" help:"Let the shadow model serve." group:"operate"`
 	Forget      forgetCmd      `cmd:"" help:"Erase nodes exactly, by replaying the stream without them." group:"operate"`
 
-	Probe      probeCmd      `cmd:"" help:"Say by the exit code whether a worker on this machine answers." group:"other"`
-	Completion completionCmd `cmd:"" help:"Print a completion script for a shell." group:"other"`
-	Version    versionCmd    `cmd:"" help:"Print the version, the commit, and the formats that are read and written." group:"other"`
+	Probe   probeCmd   `cmd:"" help:"Say by the exit code whether a worker on this machine answers." group:"other"`
+	Version versionCmd `cmd:"" help:"Print the version, the commit, and the formats that are read and written." group:"other"`
 }
 
 // program returns the program with the commands c.

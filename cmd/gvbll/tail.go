@@ -1,17 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"time"
-
-	"github.com/alecthomas/kong"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
@@ -23,30 +18,16 @@ import (
 type tailCmd struct {
 	Kafka flags.Kafka `embed:""`
 
-	Offset    offsetFlag   `help:"Begin each partition at: beginning, end, an offset, or -N for its last N records." short:"o" default:"beginning" placeholder:"beginning"`
-	Since     flags.Moment `help:"Begin with what was published since then: a duration ago, as 1h, or a time, as 2026-01-31T12:00:00Z." placeholder:"TIME"`
-	Partition []int32      `help:"Read only these partitions." short:"p" placeholder:"N"`
-	Key       []string     `help:"Print only predictions with these keys: the ids of their nodes." short:"k" placeholder:"KEY" sep:"none"`
-	ToLabel   bool         `help:"Print the nodes of which labels are asked for (gvbll work --ask), each with the probability with which it was."`
-	Limit     int          `help:"End after this many predictions; 0 for no limit." short:"n" default:"0"`
-	Follow    bool         `help:"Wait for more at the end of the topic; --no-follow ends there." default:"true" negatable:""`
-	JSON      bool         `help:"Print one JSON object a line." name:"json"`
-	Lines     bool         `help:"Print lines on a terminal too, instead of a live table of the last predictions."`
-}
-
-// check refuses flags that contradict each other.
-func (t tailCmd) check(g flags.Given) error {
-	return g.Check(
-		flags.NoEffect(t.Since != (flags.Moment{}), "no effect with --since: leave out one of them", "offset"),
-		flags.NoEffect(t.JSON, "no effect with --json, which prints lines: leave it out", "lines"),
-	)
+	Since   flags.Moment `help:"Begin with what was published since then: a duration ago, as 1h, or a time, as 2026-01-31T12:00:00Z; with all when left out." placeholder:"TIME"`
+	Key     []string     `help:"Print only predictions with these keys: the ids of their nodes." short:"k" placeholder:"KEY" sep:"none"`
+	ToLabel bool         `help:"Print the nodes of which labels are asked for (gvbll work --ask), each with the probability with which it was."`
+	Limit   int          `help:"End after this many predictions; 0 for no limit." short:"n" default:"0"`
+	Follow  bool         `help:"Wait for more at the end of the topic; --no-follow ends there." default:"true" negatable:""`
+	JSON    bool         `help:"Print one JSON object a line." name:"json"`
 }
 
 // Run prints committed predictions in the order of publication.
-func (t tailCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
-	if err := t.check(g); err != nil {
-		return err
-	}
+func (t tailCmd) Run(ctx context.Context, p flags.Process) error {
 	graph, err := look.Connect(ctx, p, t.Kafka)
 	if err != nil {
 		return err
@@ -61,12 +42,12 @@ func (t tailCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	if err != nil {
 		return err
 	}
-	show, paint := look.NewPrinter(p.Out, p, t.JSON, t.Lines)
-	out := tailed{
-		cmd: t, show: show, last: make(map[kafka.TopicPartition][]kafka.Record),
-		classes: classNames{graph: graph, of: make(map[string][]string)},
+	classes := classNames{graph: graph, of: make(map[string][]string)}
+	if !t.JSON {
+		fmt.Fprintln(p.Out, look.TailHeader)
 	}
 	reader := c.NewReader(start, kafka.ReaderConfig{})
+	printed := 0
 	for t.Follow || len(left) > 0 {
 		records, err := reader.Poll(ctx)
 		if err != nil {
@@ -77,77 +58,36 @@ func (t tailCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 		}
 		for i := range records {
 			r := &records[i]
-			at := kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}
-			if end := left[at]; t.Offset.lastN() > 0 && r.Offset < end {
-				out.keep(at, r)
-			} else if err := errors.Join(out.flush(ctx, at), out.print(ctx, r)); err != nil {
-				return err
-			}
-		}
-		for at, end := range left {
-			if reader.Position(at) < end {
+			if len(t.Key) > 0 && !slices.Contains(t.Key, string(r.Key)) {
 				continue
 			}
-			if err := out.flush(ctx, at); err != nil {
+			if err := t.print(ctx, p.Out, r, &classes); err != nil {
 				return err
 			}
-			delete(left, at)
+			if printed++; printed == t.Limit {
+				return nil
+			}
 		}
-		if err := paint(); err != nil || out.full() {
-			return err
-		}
+		maps.DeleteFunc(left, func(at kafka.TopicPartition, end int64) bool { return reader.Position(at) >= end })
 	}
 	return nil
 }
 
-// tailed is what is printed.
-type tailed struct {
-	cmd     tailCmd
-	show    func(*event.Prediction) error
-	classes classNames
-	printed int
-	last    map[kafka.TopicPartition][]kafka.Record // of --offset -N, up to the present end
-}
-
-// full reports whether as many are printed as are wanted.
-func (t *tailed) full() bool { return t.cmd.Limit > 0 && t.printed >= t.cmd.Limit }
-
-// keep keeps a record that may be one of the last ones of its partition.
-func (t *tailed) keep(at kafka.TopicPartition, r *kafka.Record) {
-	kept := append(t.last[at], kafka.Record{
-		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value),
-	})
-	t.last[at] = kept[max(len(kept)-t.cmd.Offset.lastN(), 0):]
-}
-
-// flush prints the records that were kept of a partition.
-func (t *tailed) flush(ctx context.Context, at kafka.TopicPartition) error {
-	kept := t.last[at]
-	delete(t.last, at)
-	for i := range kept {
-		if err := t.print(ctx, &kept[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// print prints a record, if it is wanted.
-func (t *tailed) print(ctx context.Context, r *kafka.Record) error {
-	if t.full() || len(t.cmd.Key) > 0 && !slices.Contains(t.cmd.Key, string(r.Key)) {
-		return nil
-	}
+// print prints the prediction of a record.
+func (t tailCmd) print(ctx context.Context, w io.Writer, r *kafka.Record, classes *classNames) error {
 	var p event.Prediction
 	if err := wire.DecodePrediction(r.Value, &p); err != nil {
 		return fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
 	}
-	if t.cmd.JSON {
-		if err := t.classes.name(ctx, &p); err != nil {
+	line := look.TailLine(&p)
+	if t.JSON {
+		if err := classes.name(ctx, &p); err != nil {
 			return err
 		}
+		line = string(wire.AppendPredictionJSON(nil, &p))
 	}
-	t.printed++
-	return t.show(&p)
+	_, err := fmt.Fprintln(w, line)
+	return err
 }
 
 // classNames are the names of the classes of the models that have predicted.
@@ -180,73 +120,19 @@ func (t tailCmd) begin(ctx context.Context, c *kafka.Client, topic string) (star
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, p := range t.Partition {
-		if _, there := bounds[kafka.TopicPartition{Topic: topic, Partition: p}]; !there {
-			return nil, nil, flags.Usagef("--partition %d: topic %s has the partitions 0 to %d", p, topic, len(bounds)-1)
-		}
+	start, left = make(map[kafka.TopicPartition]int64), make(map[kafka.TopicPartition]int64)
+	for at, b := range bounds {
+		start[at] = b.First
 	}
-	var since map[kafka.TopicPartition]int64
 	if t.Since != (flags.Moment{}) {
-		if since, err = c.OffsetsAt(ctx, topic, t.Since.Before(time.Now())); err != nil {
+		if start, err = c.OffsetsAt(ctx, topic, t.Since.Before(time.Now())); err != nil {
 			return nil, nil, err
 		}
 	}
-	start, left = make(map[kafka.TopicPartition]int64), make(map[kafka.TopicPartition]int64)
 	for at, b := range bounds {
-		if len(t.Partition) > 0 && !slices.Contains(t.Partition, at.Partition) {
-			continue
-		}
-		start[at] = t.Offset.in(b)
-		if since != nil {
-			start[at] = since[at]
-		}
 		if start[at] < b.End {
 			left[at] = b.End
 		}
 	}
 	return start, left, nil
-}
-
-// offsetFlag says where to begin in a partition. The zero value is its beginning.
-type offsetFlag struct {
-	text string
-	end  bool  // the end, less N
-	n    int64 // an offset, or N
-}
-
-func (f offsetFlag) String() string { return f.text }
-
-// Decode implements [kong.MapperValue]: -3 is a value here, and no flag.
-func (f *offsetFlag) Decode(ctx *kong.DecodeContext) error {
-	*f = offsetFlag{text: fmt.Sprint(ctx.Scan.Pop().Value)}
-	switch f.text {
-	case "beginning":
-		return nil
-	case "end":
-		f.end = true
-		return nil
-	}
-	n, err := strconv.ParseInt(f.text, 10, 64)
-	if err != nil {
-		return errors.New("give beginning, end, an offset, or -N for the last N records")
-	}
-	f.end, f.n = f.text[0] == '-', max(n, -n)
-	return nil
-}
-
-// lastN returns the N of -N, 0 for none.
-func (f offsetFlag) lastN() int {
-	if !f.end {
-		return 0
-	}
-	return int(f.n)
-}
-
-// in returns the offset in a partition, within its bounds. The last N records of a partition
-// begin earlier than N offsets before its end, because the end of each transaction has one too.
-func (f offsetFlag) in(b kafka.Bounds) int64 {
-	if f.end {
-		return max(b.End-min(f.n, math.MaxInt64/4)*2, b.First)
-	}
-	return min(max(f.n, b.First), b.End)
 }

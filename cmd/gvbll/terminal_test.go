@@ -19,19 +19,17 @@ import (
 	"github.com/creack/pty"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 )
 
-// TestTerminal runs the demo in terminals of two sizes, and gvbll tail in another, and compares what
+// TestTerminal runs the demo in terminals of two sizes, and compares what
 // they show: live views are painted in place, no line is torn, and nothing is left of earlier ones. After the
 // demo the page stays until Enter is pressed. If GVBLL_SCREENSHOTS names a folder, it makes the pictures of
 // docs/pictures there.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	args := append(slices.DeleteFunc(smallDemo(t), func(arg string) bool { return arg == "--json" }), "--fast")
-	dir := filepath.Join(t.TempDir(), "demo")
-	narrow := newTerminal(t, 80, 24, append(args, "--dir", dir)...)
+	narrow := newTerminal(t, 80, 24, args...)
 	narrow.until("until Enter")
 	page := regexp.MustCompile(`http://[0-9.:]+`).FindString(strings.Join(narrow.texts(), "\n"))
 	if html := get(t, page); !strings.Contains(html, "<h1") {
@@ -44,7 +42,7 @@ func TestTerminal(t *testing.T) {
 	narrow.end()
 	narrow.is("demo-80x24.screen")
 
-	wide := newTerminal(t, 120, 40, append(args, "--exit", "--heads")...)
+	wide := newTerminal(t, 120, 40, append(args, "--exit")...)
 	wide.end()
 	wide.is("demo-120x40.screen")
 	if os.Getenv("GVBLL_SCREENSHOTS") != "" {
@@ -52,17 +50,6 @@ func TestTerminal(t *testing.T) {
 		usual.end()
 		saveTerminal(t, "terminal-demo.png", "gvbll demo", usual)
 	}
-
-	b, err := demoCmd{Dir: dir}.broker(flags.Process{}) // with the predictions of the demo
-	must(t, err)
-	t.Cleanup(b.Close)
-	tail := newTerminal(t, 80, 18, "tail", "--brokers", b.Addr(), "--no-follow")
-	tail.end()
-	texts := tail.texts()
-	if len(texts) != 17 || !strings.Contains(texts[0], "predictions, ") || !strings.HasPrefix(texts[1], "NODE") || !strings.Contains(texts[16], "█") {
-		t.Errorf("the live table has %d lines, want 17:\n%s", len(texts), strings.Join(texts, "\n"))
-	}
-	saveTerminal(t, "terminal-tail.png", "gvbll tail", tail)
 }
 
 // terminal is a terminal in which a command runs: lines of glyphs, of which the last are on the screen,

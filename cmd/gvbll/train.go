@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 
-	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/gnn"
@@ -27,7 +25,6 @@ type trainCmd struct {
 
 	Classes   []string `help:"Names of classes to have besides those of the labels." placeholder:"NAME"`
 	Out       string   `help:"File to write the model into." default:"model.safetensors" type:"path" placeholder:"FILE"`
-	Report    string   `help:"HTML file to draw the training curves into." type:"path" placeholder:"FILE"`
 	IfMissing bool     `help:"Do nothing if the model file exists."`
 	Force     bool     `help:"Write over the model file if it exists."`
 }
@@ -106,10 +103,7 @@ func (c trainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return err
 	}
-	if c.Report != "" && filepath.Ext(c.Report) != ".html" {
-		return flags.Usagef("--report %s: give a file that ends in .html", c.Report)
-	}
-	if err := errors.Join(flags.CheckOutput("--out", c.Out), flags.CheckOutput("--report", c.Report)); err != nil {
+	if err := flags.CheckOutput("--out", c.Out); err != nil {
 		return err
 	}
 	if c.Log.given(g) {
@@ -126,32 +120,9 @@ func (c trainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 			return err
 		}
 	}
-	loss, ell := page.Curve{Chart: "loss, nats per node", Name: "loss"}, page.Curve{Chart: "loss, nats per node", Name: "−ELL"}
-	weight := page.Curve{Chart: "weight of the KL term", Name: "weight"}
-	trained, valid := page.Curve{Chart: "accuracy", Name: "train"}, page.Curve{Chart: "accuracy", Name: "validation"}
-	show := c.Train.progress(p.Err, true)
-	m, err := c.Train.train(ctx, set, func(what string, p train.Progress) {
-		show(what, p)
-		if what != holdout.Model {
-			return
-		}
-		loss.Values, ell.Values = append(loss.Values, p.Loss.Total), append(ell.Values, -p.Loss.ELL)
-		weight.Values, trained.Values = append(weight.Values, p.Loss.KLWeight), append(trained.Values, p.TrainAccuracy)
-		if c.Train.ValidShare > 0 {
-			valid.Values = append(valid.Values, p.ValidAccuracy)
-		}
-	})
+	m, err := c.Train.train(ctx, set, c.Train.progress(p.Err, true))
 	if err != nil {
 		return err
-	}
-	if c.Report != "" {
-		html, err := page.Training(fmt.Sprintf("%s on %s", m.Meta.Encoder, m.Training.DataSet), loss, ell, weight, trained, valid)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(c.Report, html, 0o644); err != nil {
-			return err
-		}
 	}
 	if err := m.Save(c.Out); err != nil {
 		return err
@@ -294,7 +265,7 @@ func (f logFlags) given(g flags.Given) bool {
 
 func (f logFlags) check(g flags.Given) error {
 	if f.given(g) {
-		return g.Check(flags.NoEffect(true, "no effect with --brokers, which trains on a ledger: leave out one of them", "data", "drift", "train-share", "train-until", "steps", "report", "if-missing"))
+		return g.Check(flags.NoEffect(true, "no effect with --brokers, which trains on a ledger: leave out one of them", "data", "drift", "train-share", "train-until", "steps", "if-missing"))
 	}
 	return g.Check(flags.NoEffect(true, "no effect without --brokers: add it, or leave this out", "since", "until", "serving", "inputs-prefix", "nodes-topic", "labels-topic"))
 }

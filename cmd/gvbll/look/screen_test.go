@@ -3,11 +3,9 @@ package look
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rivo/uniseg"
 
-	"github.com/gvbll/gvbll/pipeline/event"
 )
 
 // TestColumns: a column has its width whatever text it holds, of any script, and no
@@ -52,34 +50,6 @@ func TestPaint(t *testing.T) {
 	must(t, s.Paint(nil))
 	if want := "\x1b[3A\r\x1b[Ja last line that is not cut\n\x1b[J"; b.String() != want {
 		t.Errorf("printed %q, want %q", b, want)
-	}
-}
-
-// TestTailView: the view shows the means over all predictions, and as many of the last
-// ones as fit. It keeps no more of them than any terminal can show.
-func TestTailView(t *testing.T) {
-	s, _ := terminal(80, 6)
-	v := &tailView{screen: s}
-	for i := range int64(5000) {
-		v.add(&event.Prediction{Node: event.ID{Num: i}, Class: "tea\x1b[31m", Confidence: .75, Total: 1.5, Aleatoric: 1, Epistemic: .5, Window: i / 10, PosteriorVersion: 3, Revision: 2, Set: &event.Set{Classes: []string{"tea"}}})
-	}
-	lines := v.lines(5, 10*time.Second)
-	if len(lines) != 5 || lines[0].Text != "5000 predictions, 500 a second; means: confidence 0.7500, epistemic 0.5000 nats" {
-		t.Errorf("the view is %v, want 5 lines with the means first", lines)
-	}
-	if want := "4999             tea·[31m       █████░ 0.7500 1.5000 0.5000     499 r2  {tea}"; lines[4].Text != want {
-		t.Errorf("the last line is %q, want %q", lines[4].Text, want)
-	}
-	for _, l := range lines {
-		if width := uniseg.StringWidth(l.Text); width > 80 {
-			t.Errorf("%q has %d columns, want at most 80", l.Text, width)
-		}
-	}
-	if n := len(v.lines(1, 0)); n != 2 {
-		t.Errorf("a view for 1 line has %d, want the 2 of the heading", n)
-	}
-	if len(v.rows) > 1<<12 {
-		t.Errorf("the view keeps %d rows, want at most %d", len(v.rows), 1<<12)
 	}
 }
 
