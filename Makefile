@@ -4,7 +4,6 @@
 #   make test-kafka                                the tests that need a broker, on Apache Kafka
 #   make crash RUNS=200 BROKER=kfake|kafka         workers killed at every point
 #   make chaos MINUTES=10 SEED=1 BROKER=kfake|kafka
-#   make upgrade OLD=./gvbll-old BROKER=kfake|kafka  a rolling upgrade under load
 #   make soak MINUTES=5 BROKER=kfake|kafka         a steady rate
 #   make restarts RUNS=7 BROKER=kafka|kafka1       brokers restarted under load
 #   make world BROKER=kfake|kafka|kafka1           topics deleted, recreated, shortened
@@ -21,7 +20,7 @@ VERSION ?= dev
 PLATFORMS = linux/amd64 linux/arm64 darwin/arm64
 faults = go run ./cmd/faults --broker $(BROKER) --seed $(SEED)
 
-.PHONY: test test-kafka crash chaos upgrade soak restarts world hostile pictures ci release $(PLATFORMS)
+.PHONY: test test-kafka crash chaos soak restarts world hostile pictures ci release $(PLATFORMS)
 test:
 	go test ./...
 test-kafka:
@@ -30,8 +29,6 @@ crash:
 	$(faults) crash --runs $(RUNS)
 chaos:
 	$(faults) chaos --minutes $(MINUTES)
-upgrade:
-	$(faults) upgrade --old $(OLD)
 soak:
 	$(faults) soak --minutes $(MINUTES)
 restarts:

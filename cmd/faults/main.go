@@ -23,7 +23,7 @@ type flags struct {
 	Seed    uint64 `help:"Seed of everything random." default:"1"`
 	Head    string `help:"What serves: pool (a pool of heads) or paper (the paper's head)." enum:"pool,paper" default:"pool"`
 	Encoder string `help:"The model's encoder." enum:"graphsage,gcn" default:"graphsage"`
-	Shards  int    `help:"Shards of the graphs of crash, spread, chaos and restarts, 0 for graphs without." default:"0"`
+	Shards  int    `help:"Shards of the graphs of crash, chaos and restarts, 0 for graphs without." default:"0"`
 	Verbose bool   `help:"Print progress." short:"v"`
 
 	Crash struct {
@@ -33,13 +33,9 @@ type flags struct {
 		Promote bool     `help:"Run a second model in the shadow, and promote it half-way."`
 		Flags   []string `help:"Flags of the engine, for the workers, such as --flags=--rescore=after=3." sep:" " placeholder:"FLAG"`
 	} `cmd:"" help:"Kill workers at every point of the commit and checkpoint paths."`
-	Spread struct{} `cmd:"" help:"Spread the tasks of a sharded graph over different numbers of processes, and compare what they publish."`
-	Chaos  struct {
+	Chaos struct {
 		Minutes float64 `help:"Duration." default:"1"`
 	} `cmd:"" help:"Kill, halt and restart workers, and disturb the cluster, for a while."`
-	Upgrade struct {
-		Old string `help:"The old program: a gvbll binary." required:"" type:"existingfile"`
-	} `cmd:"" help:"Replace the workers of an old program by new ones under load, and measure the pause."`
 	Soak struct {
 		Minutes float64 `help:"Duration." default:"2"`
 	} `cmd:"" help:"Send at a steady rate, and check that the worker's memory, files and goroutines do not grow."`
@@ -50,7 +46,7 @@ type flags struct {
 	} `cmd:"" help:"Restart brokers of Apache Kafka cleanly, under load."`
 	World struct {
 		Only string `help:"Only the scenarios whose names contain this." placeholder:"TEXT"`
-	} `cmd:"" help:"Delete, recreate and shorten topics, send batches that cannot be read, and compare what workers say."`
+	} `cmd:"" help:"Throttle workers, cut topics short, hold requests, forget nodes while models are tried, and compare what workers say."`
 	Hostile struct {
 		Size float64 `help:"Share of the full size, which has a million commands, neighbours and nodes and ten million classes." default:"0.03"`
 		Only string  `help:"Only the attacks whose names contain this." placeholder:"TEXT"`
@@ -77,15 +73,13 @@ func (f *flags) run(ctx context.Context, command string) error {
 	}
 	s := &trial.Setup{Head: f.Head, Flags: f.Crash.Flags, Shards: f.Shards, Bases: f.Crash.Bases, Seed: f.Seed, Report: report}
 	defer s.Close()
-	nodes := map[string]int{"crash": f.Crash.Nodes, "spread": 600, "chaos": 2000, "upgrade": 2000, "soak": 20_000, "restarts": 2000, "world": 600, "hostile": 600}[command]
+	nodes := map[string]int{"crash": f.Crash.Nodes, "chaos": 2000, "soak": 20_000, "restarts": 2000, "world": 600, "hostile": 600}[command]
 	err := s.Prepare(ctx, f.Broker, f.Tool, gnn.Kind(f.Encoder), nodes, f.Crash.Promote)
 	var found interface{ Err() error }
 	if err == nil {
 		switch command {
 		case "crash":
 			found, err = trial.Crash(ctx, s, f.Crash.Runs)
-		case "spread":
-			found, err = trial.Spread(ctx, s)
 		case "chaos":
 			found, err = trial.Chaos(ctx, s, time.Duration(f.Chaos.Minutes*float64(time.Minute)))
 		case "restarts":
@@ -94,8 +88,6 @@ func (f *flags) run(ctx context.Context, command string) error {
 			found, err = trial.World(ctx, s, f.World.Only)
 		case "hostile":
 			found, err = trial.Hostile(ctx, s, f.Hostile.Size, f.Hostile.Only)
-		case "upgrade":
-			found, err = trial.Upgrade(ctx, s, f.Upgrade.Old)
 		case "soak":
 			found, err = trial.Soak(ctx, s, time.Duration(f.Soak.Minutes*float64(time.Minute)))
 		}

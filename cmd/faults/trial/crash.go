@@ -2,7 +2,6 @@ package trial
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -214,7 +213,6 @@ type crashRun struct {
 
 // plan is how a run is disturbed.
 type plan struct {
-	workers int      // of a graph of shards, besides a standby; 0 means 3
 	points  []string // at which workers are still to be killed, in order
 	standby bool
 	halt    int // number of predictions after which a worker is halted, 0 for never
@@ -280,7 +278,7 @@ func (r *crashRun) startWorkers() {
 	point, points := r.nextPoint(), make(map[string]string)
 	n := 1
 	if r.setup.Shards > 0 {
-		n = cmp.Or(r.plan.workers, 3)
+		n = 3
 	}
 	for i := range n {
 		points[string(rune('a'+i))] = point

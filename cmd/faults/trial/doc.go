@@ -5,18 +5,15 @@
 //
 //   - [Crash] kills workers at every named point of the commit and checkpoint paths, and
 //     compares the published records with those of an undisturbed run.
-//   - [Spread] has different numbers of processes share a graph of shards.
 //   - [Chaos] disturbs workers and brokers for a while, in an order that a seed decides,
 //     and has gvbll audit replay the ledger afterwards.
 //     Both take graphs of shards, too: the audit then steps all shards in one process over the
 //     ledger's cuts, and compares every prediction.
-//   - [Upgrade] replaces the workers of an old program by new ones while nodes come.
 //   - [Soak] sends at a steady rate to one worker, and checks that its memory, open files
 //     and goroutines do not grow.
 //   - [Restarts] restarts brokers of Apache Kafka cleanly, under load. No worker may end.
 //   - [World] plays scenarios in which Kafka or the disk is not as a worker would believe it,
-//     and compares what workers and commands say and publish. mistakes.go has those that
-//     operators and producers make by mistake, limits.go those of brokers that do less than they are asked, lateend.go
+//     and compares what workers and commands say and publish. limits.go has that of quotas, lateend.go
 //     those of requests that come late, through a proxy (proxy.go), which disturbs kfake too.
 //   - [Hostile] sends floods of hostile records beside a stream, and checks that the stream is
 //     predicted, what becomes a dead letter, and how much memory the worker takes.

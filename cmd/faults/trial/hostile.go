@@ -1,15 +1,11 @@
 package trial
 
 import (
-	"archive/zip"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -34,7 +30,7 @@ type Attack struct {
 	Nodes    int     `json:"nodes"`     // of the stream beside them
 	MedianMS int64   `json:"median_ms"` // from sending a node of the stream to reading its prediction
 	MaxMS    int64   `json:"max_ms"`
-	PeakMB   int     `json:"peak_mb"` // largest resident size of the worker, or of what opens a bomb
+	PeakMB   int     `json:"peak_mb"` // largest resident size of the worker
 	BoundMB  int     `json:"bound_mb"`
 	Wrong    string  `json:"wrong,omitempty"`
 }
@@ -57,7 +53,6 @@ type attack struct {
 	nodes   []event.ID               // that the worker predicts, because nothing is wrong with them
 	dead    map[event.Reason]int     // dead letters
 	boundMB int                      // for the worker's resident size
-	bomb    *bomb                    // instead of records: a data set that is opened
 }
 
 const (
@@ -162,8 +157,6 @@ func (s *Setup) attacks(size float64) []attack {
 			},
 			nodes: come, boundMB: peakMB + million*nodeBytes>>20,
 		},
-		{name: "an .npz file that unpacks to gigabytes", boundMB: peakMB, bomb: &bomb{rows: million << 2, columns: 1024, bytes: int64(million) << 12}},
-		{name: "an .npz file with a shape that lies", boundMB: peakMB, bomb: &bomb{rows: 1 << 40, columns: 1024, bytes: 1024}},
 	}
 }
 
@@ -171,7 +164,7 @@ func (s *Setup) attacks(size float64) []attack {
 // grow or to stop: each attack to a graph and a worker of its own. Every node of the stream
 // must be predicted exactly once and in time, every hostile record must end as a
 // dead letter with its reason or be bounded, and the worker's peak of memory is compared with
-// a bound. Beside the last streams, data sets are opened that are bombs. Attacks whose names
+// a bound. Attacks whose names
 // do not contain the text only are left out.
 func Hostile(ctx context.Context, s *Setup, size float64, only string) (found *Siege, err error) {
 	defer catch(&err)
@@ -206,13 +199,7 @@ func (v *served) withstand(ctx context.Context, a *attack, c *Attack) {
 	flooded := make(chan error, 1)
 	began := time.Now()
 	go func() {
-		flooded <- caught(func() {
-			if a.bomb != nil {
-				v.open(ctx, a.bomb, c)
-			} else {
-				attacker.flood(ctx, a)
-			}
-		})
+		flooded <- caught(func() { attacker.flood(ctx, a) })
 	}()
 
 	dead := 0
@@ -242,7 +229,7 @@ func (v *served) withstand(ctx context.Context, a *attack, c *Attack) {
 	v.send(ctx, 100)
 	v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent+len(a.nodes)), 10*drainTimeout, func(sum totals) bool { return sum.predictions >= v.sent+len(a.nodes) })
 	c.Seconds = time.Since(began).Seconds()
-	c.PeakMB = max(c.PeakMB, need(v.worker.peakMB()))
+	c.PeakMB = need(v.worker.peakMB())
 	v.halt()
 	c.Nodes = v.sent
 	median, longest := watch.delays()
@@ -305,70 +292,4 @@ func (v *served) unharmed(ctx context.Context, a *attack) {
 	if !maps.Equal(dead, a.dead) {
 		fail("dead letters %v, want %v", dead, a.dead)
 	}
-}
-
-// bomb is an archive of NumPy arrays that is larger than it looks, or says so.
-type bomb struct {
-	rows    int   // of x, by what its header declares
-	columns int   // likewise
-	bytes   int64 // of x, zeros
-}
-
-// open has gvbll open a bomb, which must end with one line that names the file, and within
-// a bound of memory.
-func (g *graph) open(ctx context.Context, b *bomb, c *Attack) {
-	file := filepath.Join(g.dir, "bomb.npz")
-	b.write(file)
-	defer os.Remove(file)
-	info := need(os.Stat(file))
-	// What a data set may take, as much garbage, and the program.
-	bombMB := int(2*(64*info.Size()+16<<20)/1e6) + 64
-	p := g.run(g.setup.Program, "bomb", "", "train", "--data", file, "--out", filepath.Join(g.dir, "bomb.safetensors"))
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for open := true; open; {
-		if mb, err := p.peakMB(); err == nil {
-			c.PeakMB = mb
-		}
-		select {
-		case <-tick.C:
-		case <-p.ended:
-			open = false
-		case <-ctx.Done():
-			must(ctx.Err())
-		}
-	}
-	line := p.lastLine()
-	switch {
-	case p.err == nil || !strings.HasPrefix(line, "gvbll: ") || !strings.Contains(line, file):
-		fail("the bomb ended with %v and %q, want a line that names the file", p.err, line)
-	case c.PeakMB > bombMB:
-		fail("the bomb took %d MB, want at most %d", c.PeakMB, bombMB)
-	}
-}
-
-// write writes the archive.
-func (b *bomb) write(file string) {
-	f := need(os.Create(file))
-	defer f.Close()
-	z := zip.NewWriter(f)
-	array := func(name, kind, shape string, bytes int64) {
-		w := need(z.Create(name + ".npy"))
-		header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", kind, shape)
-		header += strings.Repeat(" ", 117-len(header)) + "\n"
-		need(fmt.Fprintf(w, "\x93NUMPY\x01\x00%c\x00%s", len(header), header))
-		need(io.CopyN(w, zeros{}, bytes))
-	}
-	array("edge_index", "|u1", "2, 1", 2)
-	array("y", "|u1", "1,", 1)
-	array("x", "|u1", fmt.Sprintf("%d, %d", b.rows, b.columns), b.bytes)
-	must(errors.Join(z.Close(), f.Close()))
-}
-
-// zeros is a reader of zeros.
-type zeros struct{}
-
-func (zeros) Read(b []byte) (int, error) {
-	clear(b)
-	return len(b), nil
 }

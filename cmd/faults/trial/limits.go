@@ -12,11 +12,7 @@ import (
 )
 
 // limits are scenarios of brokers that do less than they are asked, by their settings.
-var limits = []scenario{
-	{name: "quotas throttle the fleet", nodes: 1, play: throttled},
-	{name: "fewer replicas are in sync than min.insync.replicas", nodes: 3, play: tooFewReplicas},
-	{name: "max.message.bytes is less than that of a batch", play: smallMessages},
-}
+var limits = []scenario{{name: "quotas throttle the fleet", nodes: 1, play: throttled}}
 
 // throttledFor is how long the fleet is throttled: longer than a log must be short before it is
 // believed to be.
@@ -58,31 +54,6 @@ func throttled(ctx context.Context, v *served) {
 	}
 	v.limit(ctx, true)
 	must(standby.stop())
-	v.finished(ctx)
-}
-
-// tooFewReplicas stops a node that every commit must wait for.
-func tooFewReplicas(ctx context.Context, v *served) {
-	v.set(ctx, v.names.Predictions, "min.insync.replicas", "3")
-	v.serve(ctx, 100)
-	k := v.setup.Cluster.(*nodes)
-	k.stop(2)
-	err := caught(func() {
-		v.send(ctx, 100)
-		v.progress.await(ctx, v.worker, "line about replicas", drainTimeout, func(totals) bool {
-			status, body := get(ctx, v.http, "/readyz")
-			return status == http.StatusServiceUnavailable && strings.Contains(body, "2 of 3 replicas in sync, and min.insync.replicas=3") && v.worker.logged("min.insync.replicas=3")
-		})
-	})
-	k.start(2)
-	must(err)
-	v.finished(ctx)
-}
-
-// smallMessages has topics that take smaller batches than windows fill.
-func smallMessages(ctx context.Context, v *served) {
-	v.set(ctx, v.names.Predictions, "max.message.bytes", "2000")
-	v.serve(ctx, 500)
 	v.finished(ctx)
 }
 

@@ -34,8 +34,6 @@ type progress struct {
 	// them.
 	stepped []int
 	taken   []map[kafka.TopicPartition]int64
-	// pause is the longest time between two records since longest was called.
-	pause time.Duration
 }
 
 // follow starts to read the graph's ledger.
@@ -78,11 +76,7 @@ func (p *progress) read(ctx context.Context, i int, l *ledger.Ledger) error {
 func (p *progress) add(i int, r *ledger.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := time.Now(); p.last.IsZero() {
-		p.last = now
-	} else {
-		p.pause, p.last = max(p.pause, now.Sub(p.last)), now
-	}
+	p.last = time.Now()
 	p.sum.epoch, p.sum.attempt = r.Epoch, r.Attempt
 	p.stepped[i]++
 	p.sum.windows = slices.Min(p.stepped)
@@ -146,15 +140,6 @@ func (p *progress) await(ctx context.Context, worker *process, what string, with
 			fail("within %v there was no %s, see %s", within, what, worker.log.Name())
 		}
 	}
-}
-
-// longest returns the longest time between two records since its last call.
-func (p *progress) longest() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	longest := p.pause
-	p.pause = 0
-	return longest
 }
 
 // close stops the reading, and returns its error.

@@ -14,8 +14,6 @@ type sender struct {
 	g        *graph
 	producer *kafka.Producer
 	records  []kafka.Record // not sent yet
-	// transactions is whether the producer sends in transactions. It must then not fail.
-	transactions bool
 }
 
 func (g *graph) newSender(ctx context.Context) *sender {
@@ -47,10 +45,7 @@ func (s *sender) poison(topic string, n int) {
 // send sends the records that were put. If it is unknown whether they arrived, it sends
 // them again, so the topics may hold them twice.
 func (s *sender) send(ctx context.Context) {
-	switch {
-	case s.transactions:
-		must(s.producer.Commit(ctx, s.records, "", nil))
-	case len(s.records) > 0:
+	if len(s.records) > 0 {
 		must(s.producer.SendAgain(ctx, s.records))
 	}
 	s.records = s.records[:0]

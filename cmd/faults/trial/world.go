@@ -20,7 +20,6 @@ type scenario struct {
 	name    string
 	nodes   int // of Apache Kafka that it needs at least, 0 for any cluster
 	brokers int // that it needs at least, also of kfake
-	shards  int // of the graph, 0 for a graph without
 	// play serves the graph, which has not begun, has it happen, and compares what workers and
 	// commands say, and what they publish, with what they should. It may leave a worker running.
 	play func(context.Context, *served)
@@ -29,7 +28,7 @@ type scenario struct {
 // scenarios returns those of all kinds.
 func scenarios() []scenario {
 	return slices.Concat(
-		mistakes, limits, lateEnds, damages, lostEnds, forgetting,
+		limits, lateEnds, damages, lostEnds, forgetting,
 	)
 }
 
@@ -59,7 +58,6 @@ func World(ctx context.Context, s *Setup, only string) (found *Played, err error
 			continue
 		}
 		setup := *s
-		setup.Shards = c.shards
 		v := setup.newServed(ctx, fmt.Sprintf("world-%d", i))
 		v.http = freeAddress()
 		err := caught(func() { c.play(ctx, v) })
@@ -181,22 +179,6 @@ func (v *served) published(ctx context.Context, nodes int, reasons ...string) {
 			fail("dead letters %v, want %v", got.dead, reasons)
 		}
 	}
-}
-
-// firstRun sends nodes, serves them, and ends the worker.
-func (v *served) firstRun(ctx context.Context) {
-	v.serve(ctx, 200)
-	v.halt()
-}
-
-// set sets a setting of a topic.
-func (v *served) set(ctx context.Context, topic, setting, value string) {
-	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	req.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{
-		ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: topic,
-		Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: setting, Value: &value}},
-	}}
-	must(kerr.ErrorForCode(need(req.RequestWith(ctx, v.admin)).Resources[0].ErrorCode))
 }
 
 // deleteTopics deletes topics, and waits until they are gone.
