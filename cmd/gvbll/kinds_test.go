@@ -97,7 +97,7 @@ func testPaymentsRecipe(t *testing.T, sh *shell) {
 		}
 	}
 	stream := 0
-	for _, part := range d.Given.Parts[0] {
+	for _, part := range d.Given.Parts {
 		if part == dataset.InTest {
 			stream++
 		}

@@ -7,8 +7,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
-// generateCmd has a flag for each property of the synthetic graph, which package dataset
-// defines.
+// generateCmd makes a synthetic graph of package dataset.
 type generateCmd struct {
 	Out   string `help:"Folder to write nodes.csv, edges.csv and dataset.json into, for --data." required:"" type:"path" placeholder:"DIR"`
 	Like  string `help:"What the graph is like: citations; or payments, with cards, merchants and devices, frauds and late chargebacks (docs/transactions.md); or motifs, small graphs to classify (docs/data.md)." enum:"citations,payments,motifs" default:"citations" placeholder:"citations"`
@@ -18,32 +17,9 @@ type generateCmd struct {
 	Steps int    `help:"Number of steps to cut the stream into." default:"50"`
 	OneIn int    `help:"A payment in so many is a fraud." default:"300"`
 
-	Years  int     `help:"Number of years that the graph grows for." default:"30"`
-	Growth float64 `help:"Growth factor a year." default:"1.2"`
-
-	Rot       *float64 `help:"Angle by which class centres turn a year, in radians." placeholder:"RADIANS" group:"drift"`
-	Share     *float64 `help:"Change of the logarithm of class shares a year." placeholder:"RATE" group:"drift"`
-	Hom       *float64 `help:"Change of the share of crossing nodes a year." placeholder:"RATE" group:"drift"`
-	Late      *int     `help:"Number of classes that appear only in the stream." placeholder:"N" group:"drift"`
-	Jump      *float64 `help:"Angle by which class centres turn at once in the middle of the stream, in radians." placeholder:"RADIANS" group:"drift"`
-	ShareJump *float64 `help:"Change of the logarithm of class shares at once." placeholder:"SIZE" group:"drift"`
-	HomJump   *float64 `help:"Change of the share of crossing nodes at once." placeholder:"SHARE" group:"drift"`
-
-	Cites       float64 `help:"Median number of citations of a node." default:"4.4816890703380645" placeholder:"4.48" group:"citations"`
-	CitesSpread float64 `help:"Standard deviation of the logarithm of that number: larger makes degrees more unequal." default:"0.85" group:"citations"`
-	MaxCites    int     `help:"Largest number of citations of a node." default:"100" group:"citations"`
-	Recency     float64 `help:"Preference for citing newer nodes; 1 for none." default:"2.5" group:"citations"`
-	Home        float64 `help:"Share of citations that stay in the node's class." default:"0.94" group:"citations"`
-	Cross       float64 `help:"Share of crossing nodes, which look and cite like another class: more is less homophilous." default:"0.38" group:"citations"`
-
-	Classes      int     `help:"Number of classes." default:"10" group:"features"`
-	Subtopics    int     `help:"Number of subtopics of a class." default:"5" group:"features"`
-	Dim          int     `help:"Number of features." default:"128" group:"features"`
-	Latent       int     `help:"Dimension of the space that holds the centres of classes and subtopics." default:"24" group:"features"`
-	Spread       float64 `help:"Standard deviation of the logarithm of class shares; 0 makes all classes equally frequent." default:"0.9" group:"features"`
-	SubSpread    float64 `help:"Standard deviation of the logarithm of subtopic shares." default:"0.7" group:"features"`
-	Noise        float64 `help:"Standard deviation of a node about its centre." default:"0.25" group:"features"`
-	FeatureNoise float64 `help:"Standard deviation of the noise of each feature." default:"0.1" group:"features"`
+	Classes int  `help:"Number of classes." default:"10" group:"citations"`
+	Dim     int  `help:"Number of features." default:"128" group:"citations"`
+	Late    *int `help:"Number of classes that appear only in the stream; set by --drift when left out." placeholder:"N" group:"citations"`
 }
 
 // Help is shown by lab generate --help.
@@ -58,26 +34,11 @@ func (generateCmd) Help() string {
 // config returns the configuration of the synthetic graph with the flags applied.
 func (c generateCmd) config() (dataset.DriftConfig, error) {
 	d, err := flags.Synthetic(c.Drift, c.Seed)
-	d.Nodes, d.Steps, d.Years, d.Growth = c.Nodes, c.Steps, c.Years, c.Growth
-	d.Cites, d.CitesSpread, d.MaxCites = c.Cites, c.CitesSpread, c.MaxCites
-	d.Recency, d.Home, d.Cross = c.Recency, c.Home, c.Cross
-	d.Classes, d.Sub, d.Dim, d.Latent = c.Classes, c.Subtopics, c.Dim, c.Latent
-	d.Spread, d.SubSpread, d.Noise, d.FeatureNoise = c.Spread, c.SubSpread, c.Noise, c.FeatureNoise
-	override(&d.Rot, c.Rot)
-	override(&d.Share, c.Share)
-	override(&d.Hom, c.Hom)
-	override(&d.Late, c.Late)
-	override(&d.Jump, c.Jump)
-	override(&d.ShareJump, c.ShareJump)
-	override(&d.HomJump, c.HomJump)
-	return d, err
-}
-
-// override sets a field to a flag's value, if that was given.
-func override[T any](field, flag *T) {
-	if flag != nil {
-		*field = *flag
+	d.Nodes, d.Steps, d.Classes, d.Dim = c.Nodes, c.Steps, c.Classes, c.Dim
+	if c.Late != nil {
+		d.Late = *c.Late
 	}
+	return d, err
 }
 
 // Run makes the graph and writes it.
@@ -107,10 +68,7 @@ func (c generateCmd) Run(p flags.Process, g flags.Given) error {
 }
 
 // citationFlags have no effect on other graphs than citations.
-var citationFlags = []string{
-	"steps", "years", "growth", "rot", "share", "hom", "late", "jump", "share-jump", "hom-jump", "cites", "cites-spread", "max-cites", "recency", "home", "cross",
-	"classes", "subtopics", "dim", "latent", "spread", "sub-spread", "noise", "feature-noise",
-}
+var citationFlags = []string{"steps", "classes", "dim", "late"}
 
 // payments makes a year of payments and writes it.
 func (c generateCmd) payments(p flags.Process, g flags.Given) error {

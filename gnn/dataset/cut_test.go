@@ -24,10 +24,7 @@ func TestCut(t *testing.T) {
 	at := func(time float64) *float64 { return &time }
 	given := func(change func(*GivenSplit)) func(*Dataset) {
 		return func(d *Dataset) {
-			d.Given = &GivenSplit{Parts: [][]Part{
-				{InTest, InTrain, InTrain, InTest, InNone, inValid},
-				{InTrain, InTest, InTest, InTest, InTest, InTest},
-			}, How: "masks"}
+			d.Given = &GivenSplit{Parts: []Part{InTest, InTrain, InTrain, InTest, InNone, inValid}, How: "masks"}
 			change(d.Given)
 		}
 	}
@@ -72,11 +69,6 @@ func TestCut(t *testing.T) {
 			"a given split", given(same),
 			Cut{Seed: 1},
 			Stream{Train: []int32{2}, Warmup: []int32{5}, Steps: [][]int32{{4}, {3}, {1}, {0}}, Ordered: true, How: "masks cut into 4 steps"},
-		},
-		{
-			"the second", given(same),
-			Cut{Seed: 2, Steps: 1},
-			Stream{Train: []int32{0}, Steps: [][]int32{{5, 4, 3, 2, 1}}, Ordered: true, How: "masks cut into 1 steps"},
 		},
 		{
 			"in order of arrival", given(func(g *GivenSplit) { g.InOrder, g.Steps = true, 2 }),

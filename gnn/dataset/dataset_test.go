@@ -389,36 +389,11 @@ func TestDriftRefuses(t *testing.T) {
 		{"nodes 3: give 100 to", func(c *DriftConfig) { c.Nodes = 3 }},
 		{"classes 1:", func(c *DriftConfig) { c.Classes = 1 }},
 		{"dim 0:", func(c *DriftConfig) { c.Dim = 0 }},
-		{"subtopics 0:", func(c *DriftConfig) { c.Sub = 0 }},
-		{"latent 1:", func(c *DriftConfig) { c.Latent = 1 }},
-		{"years 0:", func(c *DriftConfig) { c.Years = 0 }},
 		{"steps 0:", func(c *DriftConfig) { c.Steps = 0 }},
 		{"late 40:", func(c *DriftConfig) { c.Late = 40 }},
-		{"max-cites 0:", func(c *DriftConfig) { c.MaxCites = 0 }},
-		{"growth 1:", func(c *DriftConfig) { c.Growth = 1 }},
-		{"growth +Inf:", func(c *DriftConfig) { c.Growth = math.Inf(1) }},
-		{"beyond all numbers", func(c *DriftConfig) { c.Growth, c.Years = 10, 1000 }},
-		{"train 1e-09:", func(c *DriftConfig) { c.Train = 1e-9 }},
-		{"train 0.8:", func(c *DriftConfig) { c.Train = .8 }},
-		{"warmup 1:", func(c *DriftConfig) { c.Warmup = 1 }},
-		{"spread -1:", func(c *DriftConfig) { c.Spread = -1 }},
-		{"sub-spread NaN:", func(c *DriftConfig) { c.SubSpread = math.NaN() }},
-		{"cites -1:", func(c *DriftConfig) { c.Cites = -1 }},
-		{"cites-spread 6:", func(c *DriftConfig) { c.CitesSpread = 6 }},
-		{"recency 0:", func(c *DriftConfig) { c.Recency = 0 }},
-		{"home 2:", func(c *DriftConfig) { c.Home = 2 }},
-		{"cross 7:", func(c *DriftConfig) { c.Cross = 7 }},
-		{"noise -1:", func(c *DriftConfig) { c.Noise = -1 }},
-		{"feature-noise NaN:", func(c *DriftConfig) { c.FeatureNoise = math.NaN() }},
-		{"rot NaN:", func(c *DriftConfig) { c.Rot = math.NaN() }},
-		{"share NaN:", func(c *DriftConfig) { c.Share = math.NaN() }},
-		{"hom 2:", func(c *DriftConfig) { c.Hom = 2 }},
-		{"jump -1:", func(c *DriftConfig) { c.Jump = -1 }},
-		{"share-jump +Inf:", func(c *DriftConfig) { c.ShareJump = math.Inf(1) }},
-		{"hom-jump 2:", func(c *DriftConfig) { c.HomJump = 2 }},
+		{"train-share 1e-09:", func(c *DriftConfig) { c.Train = 1e-9 }},
+		{"train-share 0.8:", func(c *DriftConfig) { c.Train = .8 }},
 		{"20000000 nodes × dim 128", func(c *DriftConfig) { c.Nodes = 20_000_000 }},
-		{"make about 2e+10 edges", func(c *DriftConfig) { c.Nodes, c.Dim, c.Cites, c.MaxCites = 50_000_000, 1, 400, 400 }},
-		{"make a law of", func(c *DriftConfig) { c.Classes, c.Sub, c.Latent = 1000, 100, 4096 }},
 	} {
 		bad := small("none")
 		c.breaks(&bad)
@@ -433,8 +408,8 @@ func TestDriftRefuses(t *testing.T) {
 	}
 }
 
-// TestDriftFields: each field has the effect that its comment states, and a graph at the
-// bounds of validate can be generated.
+// TestDriftFields: each field has the effect that its comment states, and one of extreme
+// values can be generated.
 func TestDriftFields(t *testing.T) {
 	shape := func(change func(*DriftConfig)) (edges, top, same, largest, spread float64) {
 		c := small("none")

@@ -38,7 +38,7 @@ func (g *GivenSplit) sizes() *splitSizes {
 		return nil
 	}
 	s := &splitSizes{Steps: g.Steps, How: g.How}
-	for _, part := range g.Parts[0] {
+	for _, part := range g.Parts {
 		switch part {
 		case InTrain:
 			s.Train++

@@ -139,7 +139,7 @@ func (f folder) ofGraphs(d *Dataset, n *graphNodes, labels []string, parts []Par
 		return nil, err
 	}
 	if parts != nil && d.Given == nil {
-		d.givenSplits([][]Part{parts}, "column split")
+		d.giveSplit(parts, "column split")
 	}
 	return d, nil
 }

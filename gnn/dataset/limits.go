@@ -12,7 +12,6 @@ const (
 	maxClasses = 1<<16 + 1 // labels 0 to 65536
 	maxLine    = 16 << 20  // bytes: maxDim features of 16 bytes
 	maxNumbers = 1 << 31   // features of all nodes together: 8 GiB of float32
-	maxSplits  = 1000      // of an archive
 )
 
 // A data set may take maxRatio·size + freeBytes bytes of memory, with size the size

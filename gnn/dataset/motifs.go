@@ -57,7 +57,7 @@ func Motifs(c MotifsConfig) (*Dataset, error) {
 		}
 	}
 	d.IDs = idsOf(ids)
-	d.givenSplits([][]Part{parts}, "the first fifth")
+	d.giveSplit(parts, "the first fifth")
 	return d, nil
 }
 

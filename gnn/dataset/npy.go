@@ -29,12 +29,11 @@ type array struct {
 	buf    []byte
 }
 
-// element is the type of an array's elements: f, i, u or b, numbers, or texts, S, or U with
-// four bytes a character.
+// element is the type of an array's numbers: f, i, u or b.
 type element struct {
 	kind  byte
-	width int              // bytes
-	order binary.ByteOrder // of a number, or of a character of U
+	width int // bytes
+	order binary.ByteOrder
 }
 
 // openArray opens a member. It is an error when the member's header does not agree
@@ -119,9 +118,8 @@ func (a *array) header(size uint64) error {
 	return nil
 }
 
-// elementType matches numpy's types: the order of bytes, the kind, and the bytes of a number
-// or the characters of a text.
-var elementType = regexp.MustCompile(`^([<>|=]?)(?:([fiub])([1248])|([US])([1-9][0-9]{0,2}))$`)
+// elementType matches numpy's types: the order of bytes, the kind, and the bytes of a number.
+var elementType = regexp.MustCompile(`^([<>|=]?)([fiub])([1248])$`)
 
 // elementOf returns the type of that name.
 func elementOf(name string) (element, error) {
@@ -129,11 +127,7 @@ func elementOf(name string) (element, error) {
 	if m == nil || m[2] == "f" && m[3] < "4" || m[2] == "b" && m[3] != "1" {
 		return element{}, fmt.Errorf("numbers of type %.20q, want f4, f8, i1 to i8, u1 to u8 or b1: convert with astype", name)
 	}
-	e := element{kind: (m[2] + m[4])[0], order: binary.LittleEndian}
-	e.width, _ = strconv.Atoi(m[3] + m[5])
-	if e.kind == 'U' {
-		e.width *= 4
-	}
+	e := element{kind: m[2][0], width: int(m[3][0] - '0'), order: binary.LittleEndian}
 	if m[1] == ">" {
 		e.order = binary.BigEndian
 	}
@@ -147,9 +141,6 @@ func (e element) String() string {
 	}
 	return fmt.Sprint(map[byte]string{'f': "float", 'i': "int", 'u': "uint"}[e.kind], 8*e.width)
 }
-
-// isText reports whether the elements are texts.
-func (e element) isText() bool { return e.kind == 'S' || e.kind == 'U' }
 
 // isInteger reports whether the elements are integers that an int64 holds.
 func (e element) isInteger() bool { return e.kind == 'i' || e.kind == 'u' && e.width < 8 }
@@ -273,44 +264,20 @@ func (a *array) rest(low, high int, memory *budget) ([]int32, error) {
 // integers returns n integers of any size.
 func (a *array) integers(n int, memory *budget) ([]int64, error) {
 	if !a.element.isInteger() {
-		return nil, fmt.Errorf("%s has the type %v, want integers or texts: convert with astype(int) or astype(str)", a.name, a.element)
+		return nil, fmt.Errorf("%s has the type %v, want integers: convert with astype(int), or save a table (docs/datasets.md)", a.name, a.element)
 	}
 	if err := memory.claim(24 * n); err != nil { // with what a map takes that looks for repeated ones
 		return nil, err
 	}
-	return elements(a, n, a.element.integer)
-}
-
-// elements returns n elements, each of its bytes.
-func elements[T any](a *array, n int, of func(raw []byte) T) (out []T, err error) {
+	var out []int64
 	for range n {
 		raw, err := a.raw()
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, of(raw))
+		out = append(out, a.element.integer(raw))
 	}
 	return out, nil
-}
-
-// texts returns n texts.
-func (a *array) texts(n int, memory *budget) ([]string, error) {
-	if err := memory.claim((64 + a.element.width) * n); err != nil {
-		return nil, err
-	}
-	return elements(a, n, a.element.text)
-}
-
-// text returns a text, which zeros fill up to its width.
-func (e element) text(raw []byte) string {
-	if e.kind == 'S' {
-		return string(bytes.TrimRight(raw, "\x00"))
-	}
-	var runes []rune
-	for ; len(raw) >= 4; raw = raw[4:] {
-		runes = append(runes, rune(e.order.Uint32(raw)))
-	}
-	return strings.TrimRight(string(runes), "\x00")
 }
 
 // end returns an error unless all numbers were read and the archive's checksum,

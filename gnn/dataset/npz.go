@@ -13,16 +13,12 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// readNPZ reads numpy's archive of arrays of one of these layouts. r has the given size
-// in bytes.
-//
-//   - PyTorch Geometric's: x, n×d numbers; edge_index, 2×e integers; y, n integers.
-//   - That of the heterophilous graphs: node_features, edges (e×2) and node_labels.
+// readNPZ reads numpy's archive of PyTorch Geometric's arrays: x, n×d numbers;
+// edge_index, 2×e integers; y, n integers. r has the given size in bytes.
 //
 // Labels count classes from 0; -1 or nan is none. Optional are node_year or time, n
-// numbers; node_ids, n integers or texts; and a split: train_mask, val_mask and
-// test_mask, or with an s at the end, n booleans each, or n for each of several splits.
-// Other arrays are ignored. For kinds of edges, see marks.
+// numbers; node_ids, n integers; and a split: train_mask, val_mask and test_mask, n
+// booleans each. Other arrays are ignored. For kinds of edges, see marks.
 func readNPZ(r io.ReaderAt, size int64, name string) (*Dataset, error) {
 	archive, err := zip.NewReader(r, size)
 	if err != nil {
@@ -33,27 +29,15 @@ func readNPZ(r io.ReaderAt, size int64, name string) (*Dataset, error) {
 		z.members[strings.TrimSuffix(f.Name, ".npy")] = f
 	}
 	d := &Dataset{Name: name}
-	at := slices.IndexFunc(layouts, func(l layout) bool { return z.has(l.sign) })
-	if at < 0 {
-		return nil, errors.New("neither edge_index (with x and y) nor edges (with node_features and node_labels) is there: save x, edge_index and y (docs/datasets.md)")
+	if !z.has("edge_index") {
+		return nil, errors.New("no array edge_index: save x, edge_index and y (docs/datasets.md)")
 	}
-	for _, read := range []func(npz, *Dataset) error{layouts[at].graph, layouts[at].labels, npz.marks, npz.times, npz.ids, npz.masks} {
+	for _, read := range []func(npz, *Dataset) error{npz.features, npz.edges, npz.labels, npz.marks, npz.times, npz.ids, npz.masks} {
 		if err := read(z, d); err != nil {
 			return nil, err
 		}
 	}
 	return d, nil
-}
-
-// layout is a set of arrays that hold a graph.
-type layout struct {
-	sign          string                    // an array that only this layout has
-	graph, labels func(npz, *Dataset) error // read its features and edges, and its labels
-}
-
-var layouts = []layout{
-	{"edge_index", tensors("x", "edge_index", columnEdges), labels("y")},
-	{"edges", tensors("node_features", "edges", rowEdges), labels("node_labels")},
 }
 
 // npz is an archive of arrays by name.
@@ -70,12 +54,7 @@ func (z npz) open(name string) (*array, error) {
 	if f == nil {
 		return nil, fmt.Errorf("no array %s", name)
 	}
-	a, err := openArray(name, f)
-	if err == nil && a.element.isText() {
-		a.close()
-		return nil, fmt.Errorf("%s holds texts, want numbers", name)
-	}
-	return a, err
+	return openArray(name, f)
 }
 
 // perNode returns an error unless an array has an entry for each of n nodes, or edges, in the shape
@@ -109,21 +88,18 @@ func (z npz) eachNode(name string, n int, each func(v float64) error) error {
 	return a.end()
 }
 
-// labels returns a function that reads the nodes' labels. Memory for them is counted
-// with the features.
-func labels(name string) func(npz, *Dataset) error {
-	return func(z npz, d *Dataset) error {
-		err := z.eachNode(name, len(d.Features), func(y float64) error {
-			if math.IsNaN(y) {
-				y = Unlabelled
-			}
-			class, err := whole(y, Unlabelled, maxClasses-1)
-			d.Labels = append(d.Labels, int32(class))
-			return err
-		})
-		d.Classes = numbered(d.Labels)
+// labels reads the nodes' labels. Memory for them is counted with the features.
+func (z npz) labels(d *Dataset) error {
+	err := z.eachNode("y", len(d.Features), func(y float64) error {
+		if math.IsNaN(y) {
+			y = Unlabelled
+		}
+		class, err := whole(y, Unlabelled, maxClasses-1)
+		d.Labels = append(d.Labels, int32(class))
 		return err
-	}
+	})
+	d.Classes = numbered(d.Labels)
+	return err
 }
 
 // marks reads the kinds and weights of edges, edge_type and edge_weight, if one of them is
@@ -211,7 +187,7 @@ func (z npz) ids(d *Dataset) error {
 	if !z.has(name) {
 		return nil
 	}
-	a, err := openArray(name, z.members[name])
+	a, err := z.open(name)
 	if err != nil {
 		return err
 	}
@@ -219,22 +195,6 @@ func (z npz) ids(d *Dataset) error {
 	n := len(d.Features)
 	if err := a.perNode(n); err != nil {
 		return err
-	}
-	if a.element.isText() {
-		if d.IDs.Texts, err = a.texts(n, z.memory); err != nil {
-			return err
-		}
-		seen := make(map[string]bool)
-		for v, id := range d.IDs.Texts {
-			if err := checkID(id); err != nil {
-				return fmt.Errorf("%s, entry %d: %w", name, v, err)
-			}
-			if seen[id] {
-				return fmt.Errorf("%s: %.80q occurs twice: give each node its own", name, id)
-			}
-			seen[id] = true
-		}
-		return a.end()
 	}
 	numbers, err := a.integers(n, z.memory)
 	if err != nil {
@@ -251,95 +211,60 @@ func (z npz) ids(d *Dataset) error {
 	return a.end()
 }
 
-// masks reads the split, if it is there: a mask for each part, or several masks in an
-// array of one row or one column for each.
+// masks reads the split, if it is there: a mask for each part. Of masks of several splits, a
+// column each, the first counts.
 func (z npz) masks(d *Dataset) error {
-	n := len(d.Features)
-	var parts [][]Part
-	for _, m := range []struct {
-		part  Part
-		names []string
-	}{
-		{InTrain, []string{"train_mask", "train_masks"}},
-		{inValid, []string{"val_mask", "val_masks", "valid_mask"}},
-		{InTest, []string{"test_mask", "test_masks"}},
-	} {
-		at := slices.IndexFunc(m.names, z.has)
-		if at < 0 {
+	var parts []Part
+	for i, name := range []string{"train_mask", "val_mask", "test_mask"} {
+		if !z.has(name) {
 			continue
 		}
-		if err := z.mask(m.names[at], m.part, n, &parts); err != nil {
+		if parts == nil {
+			parts = make([]Part, len(d.Features))
+		}
+		if err := z.mask(name, InTrain+Part(i), parts); err != nil {
 			return err
 		}
 	}
 	if parts != nil {
-		d.givenSplits(parts, "masks")
+		d.giveSplit(parts, "masks")
 	}
 	return nil
 }
 
-// mask adds a mask of n nodes, or several, to the splits.
-func (z npz) mask(name string, part Part, n int, parts *[][]Part) error {
+// mask adds the nodes of a mask to their part.
+func (z npz) mask(name string, part Part, parts []Part) error {
 	a, err := z.open(name)
 	if err != nil {
 		return err
 	}
 	defer a.close()
-	splits, byNode := 1, true // entries of a node stand together
-	switch shape := a.shape; {
-	case len(shape) == 1 && shape[0] == n:
-	case len(shape) == 2 && shape[0] == n:
-		splits, byNode = shape[1], !a.fortran
-	case len(shape) == 2 && shape[1] == n:
-		splits, byNode = shape[0], a.fortran
-	default:
-		splits = 0
-	}
-	if splits < 1 || splits > maxSplits || *parts != nil && len(*parts) != splits {
-		return fmt.Errorf("%s has shape %v, want [%d], one for each node, or as many for each of several splits, at most %d", name, a.shape, n, maxSplits)
-	}
-	if *parts == nil {
-		if err := z.memory.claim(splits * n); err != nil {
-			return err
-		}
-		for range splits {
-			*parts = append(*parts, make([]Part, n))
-		}
+	n, splits := len(parts), 1
+	if len(a.shape) == 2 && a.shape[0] == n && !a.fortran {
+		splits = a.shape[1]
+	} else if err := a.perNode(n); err != nil {
+		return err
 	}
 	for i := range splits * n {
 		in, err := a.integer(0, 1)
 		if err != nil {
 			return fmt.Errorf("%s, entry %d: %w", name, i, err)
 		}
-		if in == 0 {
+		v := i / splits
+		if in == 0 || i%splits > 0 {
 			continue
 		}
-		s, v := i%splits, i/splits
-		if !byNode {
-			s, v = i/n, i%n
+		if parts[v] != InNone {
+			return fmt.Errorf("%s: node %d is in the part %s too", name, v, parts[v])
 		}
-		p := &(*parts)[s][v]
-		if *p != InNone {
-			return fmt.Errorf("%s: node %d is in the part %s too", name, v, *p)
-		}
-		*p = part
+		parts[v] = part
 	}
 	return a.end()
 }
 
-// tensors returns a function that reads features from an n×d array, and edges from an
-// array that has their ends in the given way.
-func tensors(x, edges string, ends edgeEnds) func(npz, *Dataset) error {
-	return func(z npz, d *Dataset) error {
-		if err := z.dense(d, x); err != nil {
-			return err
-		}
-		return z.edges(d, edges, ends)
-	}
-}
-
-// dense reads the nodes' features from an n×d array.
-func (z npz) dense(d *Dataset, name string) error {
+// features reads the nodes' features from an n×d array.
+func (z npz) features(d *Dataset) error {
+	const name = "x"
 	a, err := z.open(name)
 	if err != nil {
 		return err
@@ -348,94 +273,46 @@ func (z npz) dense(d *Dataset, name string) error {
 	if len(a.shape) != 2 || a.shape[0] == 0 || a.shape[1] == 0 || a.shape[0] > maxNodes || a.shape[1] > maxDim {
 		return fmt.Errorf("%s has shape %v, want [nodes features], at most [%d %d]", name, a.shape, maxNodes, maxDim)
 	}
-	n, dim := a.shape[0], a.shape[1]
-	all := features{memory: z.memory}
 	if a.fortran {
-		err = all.addColumns(a, n, dim)
-	} else {
-		err = all.addRows(a, n, dim)
+		return fmt.Errorf("%s is stored column after column: save numpy.ascontiguousarray(%s)", name, name)
 	}
-	if err != nil {
-		return err
+	d.Dim = a.shape[1]
+	all := features{memory: z.memory}
+	var row []float32 // grows as the numbers come
+	for v := range a.shape[0] {
+		row = row[:0]
+		for j := range d.Dim {
+			x, err := a.feature()
+			if err != nil {
+				return fmt.Errorf("%s, feature %d of node %d: %w", name, j, v, err)
+			}
+			row = append(row, x)
+		}
+		if err := all.add(row); err != nil {
+			return err
+		}
 	}
 	if err := a.end(); err != nil {
 		return err
 	}
-	d.Dim = dim
-	if d.Features, d.Sparse, err = all.finish(dim); err != nil {
+	if d.Features, d.Sparse, err = all.finish(d.Dim); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }
 
-func (f *features) addRows(a *array, n, dim int) error {
-	var row []float32 // grows as the numbers come
-	for v := range n {
-		row = row[:0]
-		for j := range dim {
-			x, err := a.feature()
-			if err != nil {
-				return fmt.Errorf("%s, feature %d of node %d: %w", a.name, j, v, err)
-			}
-			row = append(row, x)
-		}
-		if err := f.add(row); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// addColumns adds n vectors that come column after column. It holds the nonzero
-// numbers, and adds the nodes only as the first column is read.
-func (f *features) addColumns(a *array, n, dim int) error {
-	for j := range dim {
-		for v := range n {
-			x, err := a.feature()
-			if err != nil {
-				return fmt.Errorf("%s, feature %d of node %d: %w", a.name, j, v, err)
-			}
-			if j == 0 {
-				if err := f.addSparse(nil, nil); err != nil {
-					return err
-				}
-			}
-			if x == 0 {
-				continue
-			}
-			f.x[v].Index, f.x[v].Value = append(f.x[v].Index, uint32(j)), append(f.x[v].Value, x)
-			f.nonzero++
-			if err := f.memory.claim(12); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// edgeEnds says how an array has the ends of edges.
-type edgeEnds bool
-
-const (
-	columnEdges edgeEnds = false // [2 e]: an edge is a column
-	rowEdges    edgeEnds = true  // [e 2]: an edge is a row
-)
-
-// edges reads the edges from an array with their ends.
-func (z npz) edges(d *Dataset, name string, ends edgeEnds) error {
+// edges reads the edges from a 2×e array with their ends.
+func (z npz) edges(d *Dataset) error {
+	const name = "edge_index"
 	a, err := z.open(name)
 	if err != nil {
 		return err
 	}
 	defer a.close()
-	of, count, want := 0, 1, "[2 edges]"
-	if ends == rowEdges {
-		of, count, want = 1, 0, "[edges 2]"
+	if len(a.shape) != 2 || a.shape[0] != 2 || a.shape[1] > maxEdges {
+		return fmt.Errorf("%s has shape %v, want [2 edges], at most %d edges", name, a.shape, maxEdges)
 	}
-	if len(a.shape) != 2 || a.shape[of] != 2 || a.shape[count] > maxEdges {
-		return fmt.Errorf("%s has shape %v, want %s, at most %d edges", name, a.shape, want, maxEdges)
-	}
-	m := a.shape[count]
+	m := a.shape[1]
 	if err := z.memory.claim(edgeBytes * m); err != nil {
 		return err
 	}
@@ -445,7 +322,7 @@ func (z npz) edges(d *Dataset, name string, ends edgeEnds) error {
 	}
 	d.Edges = make([][2]int32, m)
 	for e := range d.Edges {
-		if bool(ends) != a.fortran { // the ends of an edge stand together
+		if a.fortran { // the ends of an edge stand together
 			d.Edges[e] = [2]int32{list[2*e], list[2*e+1]}
 		} else {
 			d.Edges[e] = [2]int32{list[e], list[m+e]}

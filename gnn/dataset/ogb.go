@@ -4,19 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn"
 )
 
-// openOGB reads a folder in the raw csv layout of the Open Graph Benchmark. around is
-// the folder that has the data set's folders mapping and split, if they are there.
-func openOGB(f folder, around fs.FS, dir string) (*Dataset, error) {
+// openOGB reads a folder in the raw csv layout of the Open Graph Benchmark.
+func openOGB(f folder) (*Dataset, error) {
 	n, err := f.count(ogbNodes, 1, maxNodes)
 	if err != nil {
 		return nil, err
@@ -43,115 +39,7 @@ func openOGB(f folder, around fs.FS, dir string) (*Dataset, error) {
 			}
 		}
 	}
-	if d.IDs, err = readMapping(around, dir, n); err != nil {
-		return nil, err
-	}
-	if err := d.readSplit(around, dir); err != nil {
-		return nil, err
-	}
 	return d, nil
-}
-
-// readMapping reads the nodes' ids from the folder mapping, if it is there: a table
-// nodeidx2… of two columns, a node's number and its id.
-func readMapping(around fs.FS, dir string, n int) (IDs, error) {
-	name, err := only(around, dir, "mapping", "nodeidx2*.csv*")
-	if err != nil || name == "" {
-		return IDs{}, err
-	}
-	files, err := fs.Sub(around, "mapping")
-	if err != nil {
-		return IDs{}, err
-	}
-	f, err := newFolder(files, filepath.Join(dir, "mapping"), "", "", nil)
-	if err != nil {
-		return IDs{}, err
-	}
-	texts := make([]string, n)
-	table := strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".csv")
-	left := n
-	seen := make(map[string]bool)
-	err = f.records(table, func([]string) error { return nil }, func(fields []string) error {
-		if len(fields) < 2 {
-			return errors.New("want two columns, a node's number and its id")
-		}
-		v, err := parseInt(fields[0], 0, n-1)
-		if err != nil {
-			return err
-		}
-		id := fields[1]
-		switch {
-		case texts[v] != "":
-			return fmt.Errorf("node %d has the id %.80q already", v, texts[v])
-		case seen[id]:
-			return fmt.Errorf("id %.80q occurs twice", id)
-		}
-		if err := checkID(id); err != nil {
-			return err
-		}
-		left--
-		if err := f.memory.claim(len(id) + 96); err != nil {
-			return err
-		}
-		texts[v] = strings.Clone(id)
-		seen[texts[v]] = true
-		return nil
-	})
-	if err == nil && left > 0 {
-		err = fmt.Errorf("%s has no id for %d of the %d nodes", f.path(table), left, n)
-	}
-	return idsOf(texts), err
-}
-
-// readSplit reads the split from the folder split, if it is there: a folder with tables
-// train, valid and test, which hold numbers of nodes.
-func (d *Dataset) readSplit(around fs.FS, dir string) error {
-	name, err := only(around, dir, "split", "*")
-	if err != nil || name == "" {
-		return err
-	}
-	files, err := fs.Sub(around, "split/"+name)
-	if err != nil {
-		return err
-	}
-	f, err := newFolder(files, filepath.Join(dir, "split", name), "", "", nil)
-	if err != nil {
-		return err
-	}
-	n := len(d.Labels)
-	parts := make([]Part, n)
-	for _, part := range []Part{InTrain, inValid, InTest} {
-		if part != InTrain && !f.has(part.String()) {
-			continue
-		}
-		if err := f.lines(part.String(), func(line []byte, _ int) error {
-			v, err := parseInt(string(line), 0, n-1)
-			if err == nil && parts[v] != InNone {
-				err = fmt.Errorf("node %d is in the part %s already", v, parts[v])
-			}
-			if err == nil {
-				parts[v] = part
-			}
-			return err
-		}); err != nil {
-			return err
-		}
-	}
-	d.givenSplits([][]Part{parts}, "split "+name)
-	return nil
-}
-
-// only returns the name of the one entry of a folder that matches a pattern, "" if there
-// is none or no such folder. The folder is in files, whose path is dir.
-func only(files fs.FS, dir, name, pattern string) (string, error) {
-	found, err := fs.Glob(files, name+"/"+pattern)
-	if err != nil || len(found) == 0 {
-		return "", err
-	}
-	if len(found) > 1 {
-		return "", fmt.Errorf("%s and %s are both there: keep one", filepath.Join(dir, found[0]), filepath.Base(found[1]))
-	}
-	return path.Base(found[0]), nil
 }
 
 // count reads a table that holds one integer from low to high.

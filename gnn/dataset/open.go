@@ -32,9 +32,7 @@ import (
 //   - A folder in the raw csv layout of the Open Graph Benchmark, without
 //     headers: num-node-list and num-edge-list, a count each; node-feat,
 //     node-label and edge, a line for each node or edge; and optionally
-//     node_year or time. Classes are named by their numbers. Ids and the split
-//     are in the folders mapping and split, in the same folder, or beside it if
-//     its name is raw. The folder that has all three can be given too.
+//     node_year or time. Classes are named by their numbers.
 //
 //   - Graphs that are classified as a whole: a table graphs with columns id and
 //     label, and optionally time or year and split; a table nodes with columns id,
@@ -72,17 +70,9 @@ func Open(path string, formats ...Format) (*Dataset, error) {
 		return nil, fmt.Errorf("%s: want a folder, an .npz file, or a table of nodes such as nodes.csv that has its edges.csv beside it", path)
 	}
 	dir = filepath.Clean(dir)
-	open := func(dir string) (folder, error) {
-		return newFolder(os.DirFS(dir), dir, nameOf(dir, prefix), prefix, formats)
-	}
-	f, err := open(dir)
+	f, err := newFolder(os.DirFS(dir), dir, nameOf(dir, prefix), prefix, formats)
 	if err != nil {
 		return nil, err
-	}
-	if raw := filepath.Join(dir, "raw"); file == "" && !f.has("nodes") && !f.has(ogbNodes) {
-		if inner, err := open(raw); err == nil && inner.has(ogbNodes) {
-			return openOGB(inner, os.DirFS(dir), dir)
-		}
 	}
 	switch {
 	case f.has("graphs"):
@@ -90,10 +80,7 @@ func Open(path string, formats ...Format) (*Dataset, error) {
 	case f.has("nodes"):
 		return openTables(f)
 	case f.has(ogbNodes):
-		if abs, err := filepath.Abs(dir); err == nil && filepath.Base(abs) == "raw" {
-			dir = filepath.Dir(abs)
-		}
-		return openOGB(f, os.DirFS(dir), dir)
+		return openOGB(f)
 	}
 	if name, ok := tuName(f.files); ok {
 		return openTU(f, name)

@@ -67,7 +67,7 @@ func Payments(c PaymentsConfig) (d *Dataset, known []int64, err error) {
 	p.d = &Dataset{
 		Name: "payments", Classes: []string{"honest", "fraud"}, Kinds: gnn.EdgeKinds{{Name: "card"}, {Name: "device"}, {Name: "merchant"}},
 		Table: []attributes.Column{{Name: "amount", Kind: attributes.Number}, {Name: "channel", Kind: attributes.Category}, {Name: "abroad", Kind: attributes.Boolean}, {Name: "since", Kind: attributes.Number}},
-		Given: &GivenSplit{Parts: [][]Part{nil}, How: fmt.Sprintf("by time, %+v", c)},
+		Given: &GivenSplit{How: fmt.Sprintf("by time, %+v", c)},
 	}
 	for i := range c.Payments {
 		p.pay(float64((float64(i) + float64(p.rng.Float64())) / float64(c.Payments) * paymentDays))
@@ -134,7 +134,7 @@ func (p *payments) pay(at float64) {
 	case at < trainDays+warmupDays:
 		part = inValid
 	}
-	p.d.Given.Parts[0][v] = part
+	p.d.Given.Parts[v] = part
 	for kind, u := range ends {
 		p.link(v, u, kind, 1)
 		if before, again := p.last[u]; again {
@@ -188,7 +188,7 @@ func (p *payments) add(id string, label int32, time, known int64, texts ...strin
 	d := p.d
 	v = int32(len(d.Labels))
 	d.IDs.Texts, d.Labels, d.Time, d.Context = append(d.IDs.Texts, id), append(d.Labels, label), append(d.Time, float64(time)), append(d.Context, false)
-	d.Given.Parts[0], p.known = append(d.Given.Parts[0], InNone), append(p.known, known)
+	d.Given.Parts, p.known = append(d.Given.Parts, InNone), append(p.known, known)
 	for i, text := range texts {
 		d.Table[i].Texts = append(d.Table[i].Texts, text)
 	}

@@ -14,8 +14,7 @@ import (
 
 // Save writes the data set into a folder as nodes.csv, edges.csv and
 // dataset.json, and graphs.csv if it is one of graphs, from which [Open] reads an equal one: features have as many
-// digits as tell a float32 from all others. Of several given splits only the first is
-// written. Save creates the folder; it is an error if any of the files exists.
+// digits as tell a float32 from all others. Save creates the folder; it is an error if any of the files exists.
 func (d *Dataset) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -124,7 +123,7 @@ func (d *Dataset) columnSplit() []Part {
 	if d.Given == nil || d.Given.InOrder {
 		return nil
 	}
-	return d.Given.Parts[0]
+	return d.Given.Parts
 }
 
 // exact returns the shortest text that reads back as the same float32.

@@ -48,7 +48,7 @@ func TestSaveOpens(t *testing.T) {
 		IDs:      IDs{Texts: []string{"a, b", "08", `"`}},
 		Features: []gnn.Vector{{Dense: []float32{1}}, {Dense: []float32{2}}, {Dense: []float32{3}}},
 		Edges:    [][2]int32{{0, 2}},
-		Given:    &GivenSplit{Parts: [][]Part{{InTrain, InNone, InTest}}, How: "column split"},
+		Given:    &GivenSplit{Parts: []Part{InTrain, InNone, InTest}, How: "column split"},
 	})
 }
 

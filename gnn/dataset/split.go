@@ -211,8 +211,7 @@ func (d *Dataset) cutStratified(s *Stream, seed uint64, share float64) (rest []i
 
 // cutAsGiven cuts as the given split says.
 func (d *Dataset) cutAsGiven(s *Stream, seed uint64) (rest []int32) {
-	parts := d.Given.Parts[(seed-1)%uint64(len(d.Given.Parts))]
-	for v, part := range parts {
+	for v, part := range d.Given.Parts {
 		switch {
 		case part == InTrain && d.Labels[v] != Unlabelled:
 			s.Train = append(s.Train, int32(v))
@@ -291,11 +290,9 @@ const (
 	InTest       // in the stream
 )
 
-// GivenSplit is the split that comes with a data set, or several of them.
+// GivenSplit is the split that comes with a data set.
 type GivenSplit struct {
-	// Parts are the nodes' parts by split, then by node. Seed 1 selects the first
-	// split, seed 2 the second, and so on in a circle.
-	Parts   [][]Part
+	Parts   []Part // by node
 	InOrder bool   // nodes are listed in order of arrival: training, validation, test
 	Steps   int    // of the stream; 0 where the split does not say
 	How     string // how the data set was made, for people
@@ -309,15 +306,15 @@ func (g *GivenSplit) describe(steps int) string {
 	return strings.TrimSpace(fmt.Sprintf("%s cut into %d steps", g.How, steps))
 }
 
-// givenSplits adds splits to a data set, and removes the labels of nodes that are in no
-// part of any, see [Part].
-func (d *Dataset) givenSplits(parts [][]Part, how string) {
+// giveSplit gives a data set its split, and removes the labels of nodes that are in no
+// part, see [Part].
+func (d *Dataset) giveSplit(parts []Part, how string) {
 	d.Given = &GivenSplit{Parts: parts, How: how}
-	if !slices.ContainsFunc(parts, func(p []Part) bool { return slices.Contains(p, InTest) }) {
+	if !slices.Contains(parts, InTest) {
 		return
 	}
 	for v := range d.Labels {
-		if !slices.ContainsFunc(parts, func(p []Part) bool { return p[v] != InNone }) {
+		if parts[v] == InNone {
 			d.Labels[v] = Unlabelled
 		}
 	}
@@ -336,7 +333,7 @@ func inOrder(n, train, valid, steps int, how string) *GivenSplit {
 			parts[v] = InTest
 		}
 	}
-	return &GivenSplit{Parts: [][]Part{parts}, InOrder: true, Steps: steps, How: how}
+	return &GivenSplit{Parts: parts, InOrder: true, Steps: steps, How: how}
 }
 
 // partNamed returns the part that a table calls by that name.

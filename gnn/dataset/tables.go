@@ -53,7 +53,7 @@ func openTables(f folder) (*Dataset, error) {
 	case n.parts != nil && d.Given != nil:
 		return nil, fmt.Errorf("%s has a column split, and %s.json a split: keep one", f.path("nodes"), f.path("dataset"))
 	case n.parts != nil:
-		d.givenSplits([][]Part{n.parts}, "column split")
+		d.giveSplit(n.parts, "column split")
 	}
 	e := edgeTable{memory: f.memory, number: n.number}
 	if err := f.records("edges", e.header, e.row); err != nil {

@@ -14,9 +14,7 @@ var groups = []kong.Group{
 	{Key: "other", Title: "Other:"},
 
 	{Key: "data", Title: "Data:"},
-	{Key: "drift", Title: "Drift (set by --drift when left out):"},
 	{Key: "citations", Title: "Citations:"},
-	{Key: "features", Title: "Classes and features:"},
 	{Key: "log", Title: "Training from the log of a graph:"},
 	{Key: "training", Title: "Training:"},
 	{Key: "encoder", Title: "Encoder:"},

@@ -74,7 +74,7 @@ func writeEvents(to io.Writer, d *dataset.Dataset, known []int64) error {
 		for ; len(labels) > 0 && known[labels[0]] <= at; labels = labels[1:] {
 			label(labels[0])
 		}
-		n := paymentEvent{ID: d.IDs.String(int32(v)), Neighbours: near[v], Context: d.Given.Parts[0][v] != dataset.InTest, Time: at}
+		n := paymentEvent{ID: d.IDs.String(int32(v)), Neighbours: near[v], Context: d.Given.Parts[v] != dataset.InTest, Time: at}
 		if d.Context[v] {
 			n.Indices = []int{}
 		} else {

@@ -114,6 +114,6 @@ func (l *Log) DataSet(ctx context.Context, w io.Writer) (*dataset.Dataset, error
 		d.Context = context
 	}
 	d.Table = tableOf(nodes)
-	d.Given = &dataset.GivenSplit{Parts: [][]dataset.Part{parts}, How: "context trains, the stream tests"}
+	d.Given = &dataset.GivenSplit{Parts: parts, How: "context trains, the stream tests"}
 	return d, nil
 }

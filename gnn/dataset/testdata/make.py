@@ -8,8 +8,8 @@ edges = np.array([[0, 1, 2], [1, 2, 2]])
 y = np.array([1, 0, 2, 1])
 
 np.savez("tensors.npz", x=x, edge_index=edges, y=y, train_mask=y == 1, name=np.array("four"))
-np.savez_compressed(  # columns stand together in x and in edge_index
-    "fortran.npz", x=np.asfortranarray(x.astype(">f8")), edge_index=np.ascontiguousarray(edges.T).T.astype(np.int32),
+np.savez_compressed(  # columns stand together in edge_index
+    "fortran.npz", x=x.astype(">f8"), edge_index=np.ascontiguousarray(edges.T).T.astype(np.int32),
     y=y[:, None].astype(np.uint64), node_year=np.array([2016, 2017, 2018, 2019], np.int16))
 
 adj = sp.csr_matrix((np.ones(4), ([0, 1, 2, 3], [1, 2, 2, 3])), (4, 4))
@@ -19,20 +19,3 @@ attr.indices[2:4] = attr.indices[2:4][::-1].copy()  # scipy does not always sort
 attr.data[2:4] = attr.data[2:4][::-1].copy()
 parts = {f"{name}{part}": getattr(m, part) for name, m in [("adj", adj), ("attr", attr)] for part in ["data", "indices", "indptr", "shape"]}
 np.savez("matrices.npz", **{k.replace("adj", "adj_").replace("attr", "attr_"): v for k, v in parts.items()}, labels=y)
-
-# As ppnp saves graphs, with ids; and the same with features that are no sparse matrix.
-# A label is missing in both.
-missing = np.array([1, 0, 2, -1])
-ppnp = {k.replace("adj", "adj_matrix.").replace("attr", "attr_matrix."): v for k, v in parts.items()}
-np.savez("ppnp.npz", **ppnp, labels=missing, node_ids=np.array(["home", "ада", "x", "y z"]), attr_names=np.array(["a"], object))
-plain = {k: v for k, v in ppnp.items() if k.startswith("adj")}
-np.savez("ppnp-dense.npz", **plain, attr_matrix=x, labels=np.where(missing < 0, np.nan, missing), node_ids=np.array([2**60, 7, 1, -5]))
-
-# As the heterophilous graphs are saved: two splits, a row of the masks each. Node 2 is in
-# no part of either.
-train = np.array([[1, 0, 0, 0], [0, 1, 0, 0]], bool)
-val = np.array([[0, 1, 0, 0], [1, 0, 0, 0]], bool)
-test = np.array([[0, 0, 0, 1], [0, 0, 0, 1]], bool)
-np.savez("heterophilous.npz", node_features=x, edges=edges.T, node_labels=y, train_masks=train, val_masks=val, test_masks=test)
-# The same as PyTorch Geometric has them: a column each.
-np.savez("columns.npz", x=x, edge_index=edges, y=y, train_mask=train.T, val_mask=val.T, test_mask=test.T)
