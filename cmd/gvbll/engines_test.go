@@ -1,84 +1,24 @@
 package main
 
 import (
-	"flag"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 )
-
-// record makes [TestEngines] write the recording of this program's engine first. It is
-// done once for an engine, when that is released.
-var record = flag.Bool("record", false, "write testdata/engine-vN.tgz for this program's engine N")
-
-// recordedSettings are the flags of the workers of every recording: all that keeps state of
-// its own.
-var recordedSettings = []string{"--window", "20", "--coverage", "0.9,groups=class", "--abstain", "confidence=0.3", "--rescore", "after=3"}
-
-// TestEngines goes on from what released programs left behind. A recording has the
-// broker's folder with a graph of a hundred nodes, one of which was forgotten, the model,
-// and a checkpoint that is older than the ledger's end. The worker must find the ledger and
-// the checkpoint, serve what comes next, and leave a ledger that can be audited.
-func TestEngines(t *testing.T) {
-	if *record {
-		recordEngine(t)
-	}
-	recordings, err := filepath.Glob("testdata/engine-v*.tgz")
-	must(t, err)
-	if len(recordings) == 0 {
-		t.Fatal("no recordings in testdata")
-	}
-	for _, file := range recordings {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".tgz"), func(t *testing.T) { onRecording(t, file, testGoOn) })
-	}
-}
-
-// onRecording runs a test on a recorded graph, which is in its folder dir.
-func onRecording(t *testing.T, recording string, test func(t *testing.T, sh *shell, dir string)) {
-	dir := t.TempDir()
-	if out, err := exec.Command("tar", "xzf", recording, "-C", dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	onKFake(t, func(t *testing.T, sh *shell) { test(t, sh, dir) }, kfake.DataDir(filepath.Join(dir, "broker")))
-}
-
-// testGoOn serves thirty nodes more.
-func testGoOn(t *testing.T, sh *shell, dir string) {
-	file := filepath.Join(dir, "model.safetensors")
-	m, err := model.Open(file)
-	must(t, err)
-	g := sh.graph("gvbll", m.Encoder.In())
-	before := g.predictions()
-	stop := g.work(append([]string{"--rebase", "--model", file, "--state-dir", filepath.Join(dir, "checkpoints")}, recordedSettings...)...)
-	g.sent = 1000 // ids that the recording does not have
-	g.send(30)
-	g.awaitTaken()
-	stop()
-	if got, want := g.predictions(), before+30; got != want {
-		t.Errorf("%d predictions of nodes, want %d", got, want)
-	}
-	found := g.audit("--model", file)
-	if last := found.Epochs[len(found.Epochs)-1]; last.Proved != last.Windows {
-		t.Errorf("the last epoch is %+v, want all of its windows proved", last)
-	}
-}
 
 // otherEngine writes the ledger again, as if another engine had written it.
 func (g *testGraph) otherEngine(engine int) {
@@ -123,15 +63,17 @@ func (g *testGraph) replace(topic string, records []kafka.Record) {
 
 // TestAnotherEngine: a ledger of another engine goes on by an epoch of this one. Of the windows
 // before it the audit checks what needs no engine, and it proves all others.
-func TestAnotherEngine(t *testing.T) {
-	onRecording(t, fmt.Sprintf("testdata/engine-v%d.tgz", pipeline.Version), testAnotherEngine)
-}
+func TestAnotherEngine(t *testing.T) { onKFake(t, testAnotherEngine) }
 
-func testAnotherEngine(t *testing.T, sh *shell, dir string) {
-	file := filepath.Join(dir, "model.safetensors")
+func testAnotherEngine(t *testing.T, sh *shell) {
+	file, checkpoints := threeClasses(t), t.TempDir()
 	m, err := model.Open(file)
 	must(t, err)
 	g := sh.graph("gvbll", m.Encoder.In())
+	sh.sendPoison("gvbll") // creates the topics
+	on := []string{"--model", file, "--state-dir", checkpoints, "--window", "20", "--coverage", "0.9,groups=class", "--abstain", "confidence=0.3", "--rescore", "after=3"}
+	g.cite(0, 60)
+	g.serve(on...)
 	const other = pipeline.Version + 1
 	g.otherEngine(other)
 	before := g.audit("--model", file)
@@ -141,23 +83,19 @@ func testAnotherEngine(t *testing.T, sh *shell, dir string) {
 	if out := sh.gvbll("audit", "--brokers", sh.addr, "--model", file); !strings.Contains(out, fmt.Sprintf("epoch 0, from window 0 on (the ledger begins): %d windows of another program, settings or model", before.Windows)) || strings.Contains(out, "proved") {
 		t.Errorf("gvbll audit prints %q, want that no window of epoch 0 is proved", out)
 	}
-	checkpoints := filepath.Join(dir, "checkpoints") // which has one of this engine, and of the same windows
-	on := append([]string{"--model", file, "--state-dir", checkpoints}, recordedSettings...)
+	// The folder of checkpoints has one of this engine, and of the same windows.
 	code, _, errs := g.command(append([]string{"work", "--http", "127.0.0.1:0"}, on...)...)
 	if want := fmt.Sprintf("was written by gvbll \"dev\" (engine %d), and this is gvbll \"dev\" (engine %d): begin an epoch of this one with --rebase", other, pipeline.Version); code != exitFailed || !strings.Contains(errs, want) {
 		t.Errorf("work without --rebase: exit code %d, want %d and %q: %s", code, exitFailed, want, errs)
 	}
-	if code, _, errs := sh.command("train", "--brokers", sh.addr, "--out", filepath.Join(dir, "new")); code != exitFailed || !strings.Contains(errs, "begin an epoch of this one with 'gvbll rebase' first") {
+	if code, _, errs := sh.command("train", "--brokers", sh.addr, "--out", filepath.Join(checkpoints, "new")); code != exitFailed || !strings.Contains(errs, "begin an epoch of this one with 'gvbll rebase' first") {
 		t.Errorf("training on the ledger: exit code %d, want %d and the remedy: %s", code, exitFailed, errs)
 	}
 	on = append(on, "--rebase")
 	predicted := g.predictions()
-	g.sent = 1000 // ids that the ledger does not have
 	for range 2 { // the second worker starts from a checkpoint
-		stop := g.work(on...)
 		g.send(20)
-		g.awaitTaken()
-		stop()
+		g.serve(on...)
 	}
 	if got := g.predictions(); got != predicted+40 {
 		t.Errorf("%d predictions of nodes, want %d", got, predicted+40)
@@ -175,39 +113,6 @@ func testAnotherEngine(t *testing.T, sh *shell, dir string) {
 	}
 	if found := g.audit("--model", file, "--checkpoint", list[0].Path); found.Chain != after.Chain || found.First < before.Windows {
 		t.Errorf("audited from a checkpoint %+v, want chain %s", found, after.Chain)
-	}
-}
-
-// recordEngine writes the recording of this program's engine.
-func recordEngine(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "model.safetensors")
-	gvbll(t, "train", "--out", file, "--data", generated(t, "--nodes", "600", "--steps", "5", "--classes", "3", "--late", "0", "--dim", "6"), "--epochs", "5", "--hidden", "8", "--embedding", "4")
-	m, err := model.Open(file)
-	must(t, err)
-	b, err := broker.Start(broker.Config{Dir: filepath.Join(dir, "broker")})
-	must(t, err)
-	sh := &shell{t: t, addr: b.Addr()}
-	g := sh.graph("gvbll", m.Encoder.In())
-	flags := append([]string{"--model", file}, recordedSettings...)
-
-	sh.sendPoison("gvbll") // creates the topics
-	stop := g.work(append(flags, "--state-dir", filepath.Join(dir, "checkpoints"))...)
-	g.cite(0, 60)
-	g.awaitTaken()
-	gvbll(t, "forget", "--brokers", b.Addr(), cited(7).String())
-	stop()
-	stop = g.work(flags...)
-	g.cite(60, 100)
-	g.awaitTaken()
-	stop()
-	b.Close()
-	to, err := filepath.Abs(fmt.Sprintf("testdata/engine-v%d.tgz", pipeline.Version))
-	must(t, err)
-	tar := exec.Command("tar", "czf", to, "--owner=0", "--group=0", "--numeric-owner", "--sort=name", "broker", "checkpoints", "model.safetensors")
-	tar.Dir = dir
-	if out, err := tar.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
 	}
 }
 
@@ -232,18 +137,33 @@ func (g *testGraph) cite(from, to int) {
 	must(g.t, producer.Send(g.t.Context(), records))
 }
 
-// awaitTaken waits until the ledger has taken all records of the inputs.
+// awaitTaken waits until the ledger has taken all records of the inputs. A purged ledger has taken those
+// that it does not name.
 func (g *testGraph) awaitTaken() {
 	g.t.Helper()
-	want := total(g.t, g.client, g.names.Nodes) + total(g.t, g.client, g.names.Labels) + total(g.t, g.client, g.names.Commands)
-	g.await(func(all []*ledger.Record) bool {
-		got := int64(0)
-		for _, r := range all {
-			for _, read := range r.Ranges {
-				got += read.To - read.From
+	ends := make(map[kafka.TopicPartition]int64)
+	for _, topic := range []string{g.names.Nodes, g.names.Labels, g.names.Commands} {
+		bounds, err := g.client.Offsets(g.t.Context(), topic)
+		must(g.t, err)
+		for at, b := range bounds {
+			if b.End > b.First {
+				ends[at] = b.End
 			}
 		}
-		return got >= want
+	}
+	g.await(func(all []*ledger.Record) bool {
+		taken := make(map[kafka.TopicPartition]int64)
+		for _, r := range all {
+			for _, read := range r.Ranges {
+				taken[kafka.TopicPartition{Topic: read.Topic, Partition: read.Partition}] = read.To
+			}
+		}
+		for at, end := range ends {
+			if to, named := taken[at]; to < end && (named || len(all) == 0 || all[0].Window == 0) {
+				return false
+			}
+		}
+		return true
 	})
 }
 

@@ -109,13 +109,13 @@ func (g *testGraph) await(ok func(all []*ledger.Record) bool) {
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
 	defer cancel()
-	l, err := ledger.Open(ctx, g.client, g.names.LedgerAt(0))
+	l, err := ledger.OpenAt(ctx, g.client, g.names.LedgerAt(0), 0) // what a purge has left
 	must(g.t, err)
 	var all []*ledger.Record
 	for !ok(all) {
 		r, err := l.Wait(ctx)
 		if err != nil {
-			g.t.Fatalf("the ledger has %d windows, and not what the test waits for: %v", len(all), err)
+			g.t.Fatalf("the ledger has %d windows, and not what the test waits for: %v\n%s", len(all), err, g.errs)
 		}
 		if r != nil {
 			all = append(all, r)
