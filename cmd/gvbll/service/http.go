@@ -82,17 +82,15 @@ func listen(p flags.Process, addr string) (net.Listener, error) {
 // at the start. The file config, in the format of Prometheus' exporters, turns on TLS and
 // passwords. It is checked here; "" is no file.
 func Listen(p flags.Process, addr, config string) (*Web, error) {
-	h := &Web{log: p.Log, config: config, Registry: newRegistry()}
-	var err error
-	if h.scheme, h.private, err = schemeOf(config); err != nil {
+	scheme, private, err := schemeOf(config)
+	if err != nil {
 		return nil, err
 	}
 	l, err := listen(p, addr)
 	if err != nil {
 		return nil, err
 	}
-	h.listener = guardListener(l)
-	return h, nil
+	return &Web{log: p.Log, config: config, scheme: scheme, private: private, listener: guardListener(l), Registry: newRegistry()}, nil
 }
 
 // show makes the server answer with a live page, beside metrics and probes.
