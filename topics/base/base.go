@@ -118,7 +118,6 @@ func Write(window int64, files []Source, before *Base, put func(name string, b [
 		if len(next) == 0 {
 			return nil
 		}
-		crash.Point(crash.InBase)
 		all := sha256.Sum256(next)
 		p := part{fmt.Sprintf("%s%020d-%x", partPrefix, window, all[:16]), int64(len(next))}
 		if err := put(p.Name, next); err != nil {
@@ -161,10 +160,13 @@ func Write(window int64, files []Source, before *Base, put func(name string, b [
 	b.dropUnused()
 	b.Name.Sum = b.sum()
 	list := b.encode()
-	crash.Point(crash.BeforeBaseList)
-	err := put(b.Name.String(), list)
-	crash.Point(crash.AfterBaseList)
-	return b.Name, stored + int64(len(list)), err
+	return b.Name, stored + int64(len(list)), put(b.Name.String(), list)
+}
+
+// NameOf returns the name that a base of the files has.
+func NameOf(window int64, files []Source) (Name, error) {
+	name, _, err := Write(window, files, nil, func(string, []byte) error { return nil })
+	return name, err
 }
 
 // worthKeeping adds the chunks that a later base may use to known, and returns the parts: chunks of parts of which
@@ -450,14 +452,12 @@ func intact(b []byte, list []chunk) bool {
 	})
 }
 
-// Sweep deletes the bases before the newest of keep that are not among these, and then the parts that none of these needs. It
-// leaves what later bases have, of which another worker may be writing one.
-func Sweep(ctx context.Context, s Store, keep []Name) error {
+// Sweep deletes the bases before a window that are not to be kept, and then the parts of before it that none of these needs. It
+// leaves what is of later windows, of which another worker may be storing a base.
+func Sweep(ctx context.Context, s Store, keep []Name, before int64) error {
 	needed := make(map[string]bool)
-	newest := int64(0)
 	prefixes := []string{listPrefix, partPrefix}
 	for _, name := range keep {
-		newest = max(newest, name.Window)
 		needed[name.String()] = true
 		b, err := Find(ctx, s, name)
 		if err != nil {
@@ -472,10 +472,10 @@ func Sweep(ctx context.Context, s Store, keep []Name) error {
 	if err != nil {
 		return err
 	}
-	last := fmt.Sprintf("%020d", newest+1)
+	end := fmt.Sprintf("%020d", before)
 	for _, prefix := range prefixes {
 		for _, name := range names {
-			if rest, is := strings.CutPrefix(strings.TrimPrefix(name, partial), prefix); !is || needed[name] || rest >= last {
+			if rest, is := strings.CutPrefix(strings.TrimPrefix(name, partial), prefix); !is || needed[name] || rest >= end {
 				continue
 			}
 			if err := s.Delete(ctx, name); err != nil {

@@ -99,7 +99,7 @@ func TestChanges(t *testing.T) {
 			if kept = append([]base.Name{name}, kept...); len(kept) > 3 {
 				kept = kept[:3]
 			}
-			if err := base.Sweep(t.Context(), s, kept); err != nil {
+			if err := base.Sweep(t.Context(), s, kept, window+1); err != nil {
 				t.Fatal(err)
 			}
 			for _, name := range kept {

@@ -138,8 +138,8 @@ func TestBucket(t *testing.T) {
 			return nil
 		})
 		later := base.Name{Window: 10, Sum: name.Sum}
-		insist(func() error { return base.Sweep(t.Context(), s, []base.Name{name}) })
-		insist(func() error { return base.Sweep(t.Context(), s, []base.Name{later}) })
+		insist(func() error { return base.Sweep(t.Context(), s, []base.Name{name}, later.Window) })
+		insist(func() error { return base.Sweep(t.Context(), s, []base.Name{later}, later.Window) })
 		if _, err := base.Find(t.Context(), s, later); !base.Useless(err) {
 			t.Errorf("a base that is not there: %v", err)
 		}

@@ -14,7 +14,7 @@ var Points = []string{
 }
 
 // OfBases lists the names of the further points of a worker that writes bases.
-var OfBases = []string{BeforeBase, InBase, BeforeBaseList, AfterBaseList, NamedBase, InSweep, BeforePurge, AfterPurge}
+var OfBases = []string{BeforeBase, InBase, AfterBase, NamedBase, InSweep, BeforePurge, AfterPurge}
 
 // OfTasks lists the names of the further points that the tasks of a graph pass in a window, where
 // several workers share it: cutting it, exchanging what they need of each other, learning its
@@ -50,14 +50,13 @@ const (
 	AfterDirSync     = "after-directory-fsync"
 	AfterPrune       = "after-prune" // the oldest checkpoints are removed
 
-	BeforeBase     = "before-base" // its state is in a file, and nothing in the store
-	InBase         = "in-base"     // some of its parts are stored
-	BeforeBaseList = "before-base-list"
-	AfterBaseList  = "after-base-list" // it is stored whole, and no ledger record names it
-	NamedBase      = "named-base"      // a record that is committed names it
-	InSweep        = "in-sweep"        // some of what no base needs is deleted
-	BeforePurge    = "before-purge"
-	AfterPurge     = "after-purge" // the ledger's records before the oldest base are deleted
+	BeforeBase  = "before-base" // its state is in a file, and nothing in the store
+	InSweep     = "in-sweep"    // some of what no base needs is deleted
+	InBase      = "in-base"     // an object of it is to be stored, the list last
+	AfterBase   = "after-base"  // it is stored whole, and no ledger record names it
+	NamedBase   = "named-base"  // a record that is committed names it
+	BeforePurge = "before-purge"
+	AfterPurge  = "after-purge" // the ledger's records before the oldest base are deleted
 
 	BeforeForget = "before-forget" // all windows before are committed
 	InForget     = "in-forget"     // some windows are replayed without the nodes

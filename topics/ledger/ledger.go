@@ -89,6 +89,8 @@ type Record struct {
 
 	// Bases are the bases from which a worker can begin, the newest first.
 	Bases []Base `json:"bases,omitempty"`
+	// BaseDue asks for a base of the state after this window.
+	BaseDue bool `json:"base_due,omitempty"`
 
 	// Outputs is how many partitions the owner divided the outputs over: a key has its partition
 	// among these. nil is 1 of each.

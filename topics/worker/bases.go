@@ -19,19 +19,20 @@ import (
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
-// bases writes the bases of a graph while this worker owns it. The saver writes the state into a file of the folder for
-// checkpoints, between the windows as ever; what takes long, or fails, happens beside the loop: storing
-// what changed, and deleting what no base needs any more. The record of the next window then names the base.
+// bases writes the bases of a graph. The owner's record of a window says that the state after it is to be stored. The saver writes
+// that into a file of the folder for checkpoints, between the windows as ever; what takes long, or fails, happens beside the
+// loop: deleting what no base needs any more, and storing what changed. A standby stores it. The owner computes the hash of its own
+// state, waits for a while until the store has a base of that name, and stores it itself if it has none. A later record names it.
 type bases struct {
 	worker *Worker
 	cfg    *replay.Bases
 
 	// Of the loop alone.
 	last   time.Time   // when the newest one was taken, or nothing was left to take
+	asked  int64       // the window that begins the base that the ledger asks for, -1 for none
 	taking ledger.Base // what the ledger will say of the one that is being written
 	busy   bool        // from the snapshot on until it is named, or given up
 	naming int64       // the window whose record names it, -1 for none
-	since  int64       // bases before this window are of no use: nodes were forgotten, or an epoch began
 
 	done chan based // capacity 1
 	// background is stopped at the end.
@@ -55,7 +56,7 @@ func newBases(w *Worker) *bases {
 	if w.Cfg.Checkpoints.Bases.Store == nil {
 		return nil
 	}
-	b := &bases{worker: w, cfg: &w.Cfg.Checkpoints.Bases, naming: -1, done: make(chan based, 1)}
+	b := &bases{worker: w, cfg: &w.Cfg.Checkpoints.Bases, asked: -1, naming: -1, done: make(chan based, 1)}
 	b.background, b.stop = context.WithCancel(context.Background())
 	return b
 }
@@ -68,9 +69,9 @@ func (b *bases) close() {
 	}
 }
 
-// due reports whether the present state is to be taken. If it is that of the newest base, it is as new.
+// due reports whether the owner is to ask for a base of the present state. If it is that of the newest base, it is as new.
 func (b *bases) due() bool {
-	if b == nil || b.busy || !b.worker.Owns.Load() {
+	if b.busy || !b.worker.Savable() || b.worker.Saver.busy {
 		return false
 	}
 	list, next := b.worker.Replay.Last.Bases, b.worker.Replay.Next
@@ -91,6 +92,29 @@ func (b *bases) due() bool {
 	}
 	return true
 }
+
+// followed has a standby store the base that the record of a new window asks for. It gives up one that was asked for before.
+func (b *bases) followed(r *ledger.Record, newest *ledger.Record) {
+	if b == nil || !r.BaseDue && !breaks(r) {
+		return
+	}
+	b.asked = -1
+	select {
+	case <-b.done:
+		b.busy = false
+	default:
+	}
+	if r.BaseDue && (newest == nil || r.Window > newest.Window) {
+		b.asked = r.Window + 1
+	}
+}
+
+// breaks reports whether bases before a window are of no use behind it, as no replay of what is left passes it: nodes are forgotten,
+// or an epoch begins.
+func breaks(r *ledger.Record) bool { return r.Forgot != nil || r.Begins != nil && r.Window > 0 }
+
+// begins reports whether the present state is to be taken, before a window.
+func (b *bases) begins(next int64) bool { return b != nil && b.asked == next && !b.busy }
 
 // take begins a base of the present state: it returns its snapshot, whose bytes depend on the state alone.
 func (b *bases) take() (replay.Snapshot, error) {
@@ -117,17 +141,52 @@ func (b *bases) store(path string, bytes int64, err error) {
 	}
 	crash.Point(crash.BeforeBase)
 	x := based{base: b.taking, files: bytes}
-	before := slices.Clone(b.worker.Replay.Last.Bases)
+	before, owner := slices.Clone(b.worker.Replay.Last.Bases), b.worker.Owns.Load()
 	b.running.Go(func() {
-		x.err = b.write(path, before, &x)
+		if owner {
+			x.err = b.writeOwn(path, before, &x)
+		} else if x.err = b.write(path, before, &x); x.err == nil {
+			b.worker.Cfg.Logger.Info("stored a base, which the owner may name", "name", x.base.Name, "stored", x.stored>>20)
+		}
 		x.took = time.Since(time.UnixMilli(x.base.Taken))
 		_ = checkpoint.Remove(path)
 		b.done <- x
 	})
 }
 
+// writeOwn has a standby store a base, or else stores it, after it has deleted what no base needs any more.
+func (b *bases) writeOwn(path string, before []ledger.Base, x *based) error {
+	window := x.base.Name.Window
+	if err := b.sweep(before, window); err != nil && b.background.Err() == nil {
+		b.worker.Cfg.Logger.Warn("what no base needs any more was not deleted, and will be before the next one", "err", err)
+	}
+	err := read(path, func(files []base.Source) (err error) {
+		x.base.Name, err = base.NameOf(window, files)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	patience := min(b.cfg.Every/8, time.Minute)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if _, err := base.Find(b.background, b.cfg.Store, x.base.Name); err == nil {
+			return nil
+		}
+		if err := kafka.Sleep(b.background, patience/16); err != nil {
+			return err
+		}
+	}
+	objects, _ := b.cfg.Store.List(b.background)
+	for _, o := range objects {
+		if other := new(base.Name); other.UnmarshalText([]byte(o)) == nil && other.Window == window && *other != x.base.Name {
+			b.worker.Cfg.Logger.Error("a standby has stored a base of other bytes than this owner's state, which is stored instead", "name", o, "own", x.base.Name)
+		}
+	}
+	return b.write(path, before, x)
+}
+
 // write stores a base, and notes its name.
-func (b *bases) write(path string, before []ledger.Base, x *based) (err error) {
+func (b *bases) write(path string, before []ledger.Base, x *based) error {
 	var newest *base.Base // of which chunks need not be stored again
 	if len(before) > 0 {
 		err := b.insist(func(ctx context.Context) (err error) {
@@ -143,15 +202,24 @@ func (b *bases) write(path string, before []ledger.Base, x *based) (err error) {
 			return err
 		}
 	}
+	return read(path, func(files []base.Source) (err error) {
+		x.base.Name, x.stored, err = base.Write(x.base.Name.Window, files, newest, func(name string, bytes []byte) error {
+			crash.Point(crash.InBase)
+			return b.insist(func(ctx context.Context) error { return b.cfg.Store.Put(ctx, name, bytes) })
+		})
+		crash.Point(crash.AfterBase)
+		return err
+	})
+}
+
+// read calls f with the files of a state.
+func read(path string, f func([]base.Source) error) error {
 	files, closeAll, err := replay.SourcesOf(path)
 	defer closeAll()
 	if err != nil {
 		return err
 	}
-	x.base.Name, x.stored, err = base.Write(x.base.Name.Window, files, newest, func(name string, bytes []byte) error {
-		return b.insist(func(ctx context.Context) error { return b.cfg.Store.Put(ctx, name, bytes) })
-	})
-	return err
+	return f(files)
 }
 
 // insist calls f until it succeeds or the worker ends, and waits longer each time.
@@ -169,11 +237,9 @@ func (b *bases) insist(f func(context.Context) error) error {
 	}
 }
 
-// name has a record name the bases: those of the record before, and one that was stored since. The bases before
-// a window that forgets nodes, or begins an epoch, are of no use behind it: no replay of what is left passes it.
+// name has the owner's record name the bases, those of the record before and one that was stored since, and ask for one.
 func (b *bases) name(r *ledger.Record, before []ledger.Base, settings *replay.Settings) {
-	breaks := r.Forgot != nil || r.Begins != nil && r.Window > 0
-	if !breaks {
+	if !breaks(r) {
 		r.Bases = slices.Clone(before)
 		for i := range r.Bases {
 			r.Bases[i].Reached = nil
@@ -182,65 +248,66 @@ func (b *bases) name(r *ledger.Record, before []ledger.Base, settings *replay.Se
 	if b == nil {
 		return
 	}
-	if breaks {
-		b.since, b.last = r.Window+1, time.Time{}
+	if breaks(r) {
+		b.asked, b.last = -1, time.Time{}
 		return
 	}
 	select {
 	case x := <-b.done:
-		if x.err == nil && x.base.Name.Window < b.since {
+		b.busy = false
+		switch {
+		case len(before) > 0 && before[0].Name.Window >= x.base.Name.Window: // the former owner has named it
+		case x.err == nil && x.base.Name.Window != b.asked:
 			x.err, b.last = errors.New("nodes were forgotten meanwhile, or an epoch began"), time.Time{}
-		}
-		if x.err != nil {
-			b.busy = false
+			fallthrough
+		case x.err != nil:
 			b.report(x)
-			return
+		default:
+			b.busy, b.naming = true, r.Window
+			r.Bases = slices.DeleteFunc(r.Bases, func(old ledger.Base) bool { return old.Name == x.lost })
+			r.Bases = append([]ledger.Base{x.base}, r.Bases...)
+			r.Bases = r.Bases[:min(len(r.Bases), b.cfg.Keep)]
+			r.Configuration = settings.All
+			if r.Classes == nil && b.worker.Cfg.Models.ClassesOf != nil {
+				r.Classes = b.worker.Cfg.Models.ClassesOf(r.Serves())
+			}
+			b.report(x)
 		}
-		r.Bases = slices.DeleteFunc(r.Bases, func(old ledger.Base) bool { return old.Name == x.lost })
-		r.Bases = append([]ledger.Base{x.base}, r.Bases...)
-		r.Bases = r.Bases[:min(len(r.Bases), b.cfg.Keep)]
-		r.Configuration = settings.All
-		if r.Classes == nil && b.worker.Cfg.Models.ClassesOf != nil {
-			r.Classes = b.worker.Cfg.Models.ClassesOf(r.Serves())
-		}
-		b.naming = r.Window
-		b.report(x)
 	default:
+	}
+	if r.BaseDue = b.due(); r.BaseDue {
+		b.asked = r.Window + 1
 	}
 }
 
-// committed deletes what no base needs any more, once the record is committed that says so.
+// committed deletes the ledger's records that no base needs any more, once the record is committed that says so.
 func (b *bases) committed(last int64) {
 	if b == nil || b.naming < 0 || b.naming > last {
 		return
 	}
 	crash.Point(crash.NamedBase)
-	b.naming = -1
-	keep := slices.Clone(b.worker.Replay.Last.Bases)
-	b.busy = false
+	b.naming, b.busy = -1, false
+	keep := b.worker.Replay.Last.Bases
+	if !b.cfg.Purge || len(keep) == 0 {
+		return
+	}
+	at, from := b.worker.Cfg.Terms.LedgerAt(), keep[len(keep)-1].Offset
 	b.running.Go(func() {
-		if err := b.sweep(b.background, keep); err != nil && b.background.Err() == nil {
-			b.worker.Cfg.Logger.Warn("what no base needs any more was not deleted, and will be with the next one", "err", err)
+		crash.Point(crash.BeforePurge)
+		if err := b.worker.client.DeleteRecords(b.background, at, from); err != nil && b.background.Err() == nil {
+			b.worker.Cfg.Logger.Warn("the ledger's records before the oldest base were not deleted, and will be with the next one", "err", err)
 		}
+		crash.Point(crash.AfterPurge)
 	})
 }
 
-// sweep deletes objects of the store, and records of the ledger.
-func (b *bases) sweep(ctx context.Context, keep []ledger.Base) error {
-	var names []base.Name
-	for i := range keep {
-		names = append(names, keep[i].Name)
+// sweep deletes the objects before a window that the bases do not need.
+func (b *bases) sweep(bases []ledger.Base, before int64) error {
+	var keep []base.Name
+	for i := range bases {
+		keep = append(keep, bases[i].Name)
 	}
-	if err := base.Sweep(ctx, b.cfg.Store, names); err != nil {
-		return err
-	}
-	if !b.cfg.Purge || len(keep) == 0 {
-		return nil
-	}
-	crash.Point(crash.BeforePurge)
-	err := b.worker.client.DeleteRecords(ctx, b.worker.Cfg.Terms.LedgerAt(), keep[len(keep)-1].Offset)
-	crash.Point(crash.AfterPurge)
-	return err
+	return base.Sweep(b.background, b.cfg.Store, keep, before)
 }
 
 // watchEvery is how often a worker looks what is needed, and whether topics will keep it.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -264,6 +265,56 @@ func TestSlowStore(t *testing.T) {
 		}
 		b.checkOnce()
 	})
+}
+
+// TestStandbyStores: where there is a standby it stores the base, under the name that the owner has computed of its own state. The owner
+// stores nothing and names it.
+func TestStandbyStores(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		b := newBased(f)
+		putting := func(s base.Store) worker.Config {
+			cfg := worker.Config{Policy: intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}}
+			cfg.Checkpoints = replay.Checkpoints{
+				Dir: t.TempDir(), Restore: readTally, Every: time.Hour,
+				Bases: replay.Bases{Store: s, Every: 4 * time.Second, Keep: 2},
+			}
+			return cfg
+		}
+		var by [2]atomic.Int64
+		owner := f.startWorker(&tally{}, putting(&countingStore{b.store, &by[0]}))
+		<-owner.took
+		standby := f.startWorker(&tally{}, putting(&countingStore{b.store, &by[1]}))
+		<-standby.recovered
+		for sent := 0; ; sent += 10 {
+			n := f.send(sent, sent+10)
+			owner.awaitEvents(t, n)
+			standby.awaitEvents(t, n)
+			named, _ := b.stored()
+			if len(named) == 2 {
+				break
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		if by[0].Load() > 2 || by[1].Load() < 2 { // the first one may be of before the standby had come
+			t.Errorf("the owner stored %d objects, and the standby %d", by[0].Load(), by[1].Load())
+		}
+		for _, w := range []*runningWorker{owner, standby} {
+			if err := w.stop(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// countingStore counts the objects that are stored.
+type countingStore struct {
+	base.Store
+	puts *atomic.Int64
+}
+
+func (s *countingStore) Put(ctx context.Context, name string, b []byte) error {
+	s.puts.Add(1)
+	return s.Store.Put(ctx, name, b)
 }
 
 // closedStore fails until it is open.

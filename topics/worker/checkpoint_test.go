@@ -2,12 +2,14 @@ package worker_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +42,7 @@ func (e *tally) Snapshot(meta map[string]string) replay.Snapshot {
 	for id := range e.seen {
 		s.Seen = append(s.Seen, plainID(id))
 	}
+	slices.SortFunc(s.Seen, func(a, b plainID) int { return cmp.Compare(a.Num, b.Num) })
 	b, err := json.Marshal(s)
 	if err != nil {
 		panic(err)

@@ -145,7 +145,7 @@ func (s *Saver) begin(w saved) error {
 	if s.dir == nil || s.busy || next == 0 || !w.Savable() {
 		return nil
 	}
-	isBase := s.bases.due()
+	isBase := s.bases.begins(next)
 	if !isBase && (!s.Due || next == s.Newest) {
 		return nil
 	}

@@ -344,6 +344,7 @@ func (w *Worker) follow(ctx context.Context, r *ledger.Record) error {
 	w.Cfg.Events(replay.Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Trial: w.Replay.Last.Trial, Took: time.Since(began)})
 	w.Replay.Inputs.Release()
 	w.committed = commitPoint{r.Window, w.Replay.Ledger.Last()}
+	w.bases.followed(r, w.newest)
 	return nil
 }
 

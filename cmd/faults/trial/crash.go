@@ -208,6 +208,7 @@ type crashRun struct {
 	poison   int                            // number of poisoned records sent
 	commands int                            // number of commands sent
 	starts   int                            // of workers
+	sending  *sender                        // of a half that is not sent yet
 	rebasing bool                           // workers are started with other settings, which begin an epoch
 }
 
@@ -335,6 +336,9 @@ func (r *crashRun) nextPoint() (point string) {
 // advance sends the next command or half of the stream once everything before it is
 // committed. done is true when everything is sent and committed.
 func (r *crashRun) advance(ctx context.Context) (done bool) {
+	if r.sending != nil && !r.sendSome(ctx) {
+		return false
+	}
 	sum, last := r.ledger.now()
 	if !r.died.IsZero() && last.After(r.died) {
 		if r.plan.standby {
@@ -530,9 +534,25 @@ func (r *crashRun) send(ctx context.Context, second bool) {
 	if second {
 		r.items = len(r.setup.Items) + partitions
 	}
-	s.send(ctx)
-	r.until = r.ends(ctx)
+	r.sending = s
+	r.sendSome(ctx)
+}
+
+// sendSome sends the next records of a half, and reports whether they are all sent. With bases that takes some ticks, in which bases are
+// stored.
+func (r *crashRun) sendSome(ctx context.Context) (done bool) {
+	all, some := r.sending.records, len(r.sending.records)
+	if r.setup.Bases != "" {
+		some = min(some, 8)
+	}
+	r.sending.records = all[:some]
+	r.sending.send(ctx)
+	if r.sending.records = all[some:]; len(all) > some {
+		return false
+	}
+	r.sending, r.until = nil, r.ends(ctx)
 	for at := range r.until {
 		r.until[at]-- // the last one closes the half
 	}
+	return true
 }
