@@ -59,7 +59,6 @@
 //	unlink.go       edges that are taken away
 //	trial.go        what-if embeddings
 //	workers.go      goroutines that share the work of a window
-//	memory.go       what a graph of so many nodes takes
 //	state.go        what of a graph is saved and restored
 //	encoder.go      Encoder, Load, what encoders share
 //	sage.go, gcn.go, gat.go, gin.go

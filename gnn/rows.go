@@ -42,7 +42,6 @@ type growing interface {
 	Grow(rows int)
 	Reserve(rows int)
 	Shrink(rows int)
-	Bytes(rows int) int64
 }
 
 // each calls do with every table that is set.

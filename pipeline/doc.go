@@ -28,7 +28,6 @@
 //	config.go, settings.go      Config; its form in the ledger
 //	query.go                    questions about nodes, what-if
 //	posteriorreport.go          the posterior, compared with the trained one
-//	memory.go                   what an engine takes for a load
 //	history.go                  the graph and the labels of a stream, to train a model on
 //	state.go                    the declaration of the state
 //	snapshot.go, restore.go     snapshots of a pair

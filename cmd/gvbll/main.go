@@ -28,7 +28,6 @@ type cli struct {
 	Ledger      ledgerCmd      `cmd:"" help:"Print the ledger: where each window was cut, and its result." group:"operate"`
 	Audit       auditCmd       `cmd:"" help:"Replay the ledger and prove that what was published is what the model predicts." group:"operate"`
 	Rebase      rebaseCmd      `cmd:"" help:"Begin an epoch of the ledger, of another program, model or settings." group:"operate"`
-	Size        sizeCmd        `cmd:"" help:"Compute the memory of a graph, and what its workers exchange, before there is one." group:"operate"`
 	Inspect     inspectCmd     `cmd:"" help:"Describe a model file." group:"operate"`
 	DeadLetters deadLettersCmd `cmd:"" help:"List the records that were refused, and why, or send them again." group:"operate"`
 	Promote     promoteCmd     `cmd:"" help:"Let the shadow model serve." group:"operate"`

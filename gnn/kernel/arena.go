@@ -51,17 +51,6 @@ func (l List) Cap() int { return int(l.cap) }
 // Size is the number of elements that memory was taken for.
 func (a *Arena[T]) Size() int { return a.size }
 
-// Bytes is the memory of an arena that grew to lists of so many elements, about as long
-// as each other: blocks are powers of two, and a quarter of them is empty on average.
-func (a *Arena[T]) Bytes(elements float64) int64 {
-	element := int64(unsafe.Sizeof(*new(T)))
-	taken, bytes := int64(minSegment), int64(elements/0.75)*element
-	for taken < bytes {
-		taken += min(taken, maxSegment)
-	}
-	return taken
-}
-
 // View returns the elements. The slice must not be written to, and is valid until
 // the list next changes.
 func (a *Arena[T]) View(l List) []T {

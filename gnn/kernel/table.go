@@ -51,20 +51,6 @@ func (t *Table[T]) Len() int { return t.n }
 // Width is the number of elements in a row.
 func (t *Table[T]) Width() int { return t.width }
 
-// Bytes is the memory of a table of this width that grew to so many rows, the block that
-// is made ahead included.
-func (t *Table[T]) Bytes(rows int) int64 {
-	full := 1 << t.shift
-	room := max(startRows, 1<<bits.Len(uint(max(rows-1, 0))))
-	if room >= full {
-		room = (rows + full - 1) &^ (full - 1)
-	}
-	if rows > full/2 {
-		room += full
-	}
-	return int64(room) * int64(t.width) * int64(unsafe.Sizeof(*new(T)))
-}
-
 // Row returns row i, which may be written to, valid until the table next grows.
 func (t *Table[T]) Row(i int32) []T {
 	return t.blocks[i>>t.shift][int(i)&(1<<t.shift-1)*t.width:][:t.width:t.width]

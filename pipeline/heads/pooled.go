@@ -122,6 +122,3 @@ func (p *Pool) Vacated(v int32)                  { p.Around.ClearFeatures(v) }
 // State declares the features of the graph's nodes. The graph must have been declared
 // before. Labels are restored by calls of labelled.
 func (p *Pool) State(s *snapshot.Schema) { p.Around.State(s, p.graph.Len()) }
-
-// Bytes is the memory of what is kept around so many nodes, of so many features that are not 0 each.
-func (p *Pool) Bytes(nodes int, nonzero float64) int64 { return p.Around.Bytes(nodes, nonzero) }

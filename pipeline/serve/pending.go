@@ -3,7 +3,6 @@ package serve
 import (
 	"fmt"
 	"iter"
-	"unsafe"
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/heads"
@@ -399,12 +398,4 @@ func (p *Pending) checkBlocks(predictions int, valid func(output float32) bool, 
 		err = snapshot.Damaged("the blocks have %d of %d predictions", found, predictions)
 	}
 	return err
-}
-
-// Bytes is the memory of predictions that wait: of the queue, and of their rows.
-func (p *Pending) Bytes(nodes, waiting int) (queue, rows int64) {
-	const slotByNode = 4
-	queue = int64(nodes)*slotByNode + int64(waiting)*int64(unsafe.Sizeof(store.Entry[int32, Served]{}))
-	n := min(waiting, p.rows.most)
-	return queue, p.rows.z.Bytes(n) + p.rows.outputs.Bytes(n)
 }

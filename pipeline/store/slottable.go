@@ -22,9 +22,8 @@ func NewSlotTable[T safetensors.Element](width int) SlotTable[T] {
 func (t *SlotTable[T]) Len() int   { return t.table.Len() }
 func (t *SlotTable[T]) Width() int { return t.table.Width() }
 
-// Reserve makes room for this many rows of an empty table, and bytes returns what they take.
-func (t *SlotTable[T]) Reserve(rows int)     { t.table.Reserve(rows) }
-func (t *SlotTable[T]) Bytes(rows int) int64 { return t.table.Bytes(rows) }
+// Reserve makes room for this many rows of an empty table.
+func (t *SlotTable[T]) Reserve(rows int) { t.table.Reserve(rows) }
 
 // Row returns a slot's row, for reading.
 func (t *SlotTable[T]) Row(slot int32) []T { return t.table.Row(slot) }

@@ -1,8 +1,6 @@
 package structure
 
 import (
-	"unsafe"
-
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/gnn/snapshot"
@@ -185,14 +183,6 @@ func (n *Nodes) Embeddings() []float32 { return n.arrivals.z }
 
 // WaitingEdges returns the number of edges that wait for a node.
 func (n *Nodes) WaitingEdges() int { return n.waiting.edges }
-
-// Bytes is the memory of nodes apart from the graph.
-func (n *Nodes) Bytes(count int) int64 {
-	// The list of numbers by id doubles when it is full.
-	const numberByID, isText, context = 1.5 * 4, 1, 1. / 8
-	each := float64(unsafe.Sizeof(nodeState{})) + numberByID + isText + context
-	return int64(float64(count)*each) + n.index.ids.numbers.Bytes(count)
-}
 
 // Len is the number of nodes in the graph.
 func (n *Nodes) Len() int { return n.Graph.Len() - n.departed.len() }

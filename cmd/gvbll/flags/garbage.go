@@ -23,7 +23,7 @@ func boundGarbage() {
 	wait = func() { // a finalizer runs once in each cycle
 		runtime.SetFinalizer(new(*byte), func(**byte) {
 			metrics.Read(live)
-			if p := GarbagePercent(live[0].Value.Uint64()); p != percent {
+			if p := garbagePercent(live[0].Value.Uint64()); p != percent {
 				percent = p
 				debug.SetGCPercent(p)
 			}
@@ -33,8 +33,8 @@ func boundGarbage() {
 	wait()
 }
 
-// GarbagePercent returns the GOGC for a heap with that many live bytes.
-func GarbagePercent(live uint64) int {
+// garbagePercent returns the GOGC for a heap with that many live bytes.
+func garbagePercent(live uint64) int {
 	const least = 5
 	if live <= garbageBudget {
 		return 100

@@ -10,7 +10,7 @@ func TestGarbagePercent(t *testing.T) {
 		live uint64
 		want int
 	}{{0, 100}, {garbageBudget, 100}, {2 * garbageBudget, 50}, {10 * garbageBudget, 10}, {1 << 40, 5}} {
-		if got := GarbagePercent(c.live); got != c.want {
+		if got := garbagePercent(c.live); got != c.want {
 			t.Errorf("with %d live bytes GOGC is %d, want %d", c.live, got, c.want)
 		}
 	}

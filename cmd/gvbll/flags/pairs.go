@@ -132,14 +132,6 @@ func parseSize(text string) (Size, error) {
 	return 0, errors.New("no size")
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (s *Size) UnmarshalText(text []byte) (err error) {
-	if *s, err = parseSize(string(text)); err != nil {
-		return fmt.Errorf("%.60q: give a size such as 512MiB", text)
-	}
-	return nil
-}
-
 func (s Size) String() string {
 	for _, u := range sizeUnits {
 		if s >= u.bytes && s%u.bytes == 0 {
