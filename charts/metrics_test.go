@@ -195,7 +195,7 @@ var advice = []struct {
 	}},
 	{"Shards", [][2]string{
 		{"gvbll_shard_owner", "Maximum over instances 0: `GvbllShardWithoutOwner`; of the lead, `GvbllNoOwner`. Exported by workers of a graph that has shards ([sharding.md](sharding.md)); `gvbll_owner` is the lead's there."},
-		{"gvbll_shard_windows", "An owner's and a standby's differ: a takeover would have to replay the difference. `gvbll ledger --shards` has the lag behind the cuts; the panel *Lag of the tasks*, the one behind the foremost task."},
+		{"gvbll_shard_windows", "An owner's and a standby's differ: a takeover would have to replay the difference. `gvbll status` has the lag behind the cuts; the panel *Lag of the tasks*, the one behind the foremost task."},
 		{"gvbll_shard_barrier_wait_seconds_total", "The task with the highest rate is the slowest, and holds up the others. All high and alike: the brokers take long to hand on what is exchanged; larger windows need fewer hops."},
 	}},
 }

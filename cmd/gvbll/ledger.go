@@ -13,33 +13,24 @@ import (
 type ledgerCmd struct {
 	Kafka flags.Kafka `embed:""`
 
-	From   int64 `help:"First window to print." default:"0"`
-	Shards bool  `help:"Of a graph of several shards, print instead who owns which task, and how far each is."`
-	JSON   bool  `help:"Print the records as they are, one JSON object a line." name:"json"`
+	From int64 `help:"First window to print." default:"0"`
+	JSON bool  `help:"Print the records as they are, one JSON object a line." name:"json"`
 }
 
 // Help is shown by gvbll ledger --help.
 func (ledgerCmd) Help() string {
 	return "Prints the ledger: first the model and the settings, then for each window what cut it, the numbers of its predictions, labels and refusals, the hashes of the posterior and of all predictions and learned labels so far, and the offsets that it read from each input partition; and where an epoch begins, or another model was promoted. With --json also the state of the model in the shadow.\n\n" +
-		"Of a graph of several shards it prints the cuts that all shards execute, with the hash of each, and the last window that all were done with. What a shard made of a window is in its own partition: 'gvbll ledger --shards' compares how far they are."
+		"Of a graph of several shards it prints the cuts that all shards execute, with the hash of each, and the last window that all were done with. What a shard made of a window is in its own partition: 'gvbll status' compares how far they are."
 }
 
 // Run prints the committed records up to the present end of the ledger.
-func (c ledgerCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
-	if err := g.Check(flags.NoEffect(c.Shards, "no effect with --shards: leave out one of them", "from")); err != nil {
-		return err
-	}
+func (c ledgerCmd) Run(ctx context.Context, p flags.Process) error {
 	graph, err := look.Connect(ctx, p, c.Kafka)
 	if err != nil {
 		return err
 	}
 	defer graph.Client.Close()
-	switch {
-	case c.Shards && graph.Shards > 0:
-		return shards.PrintTasks(ctx, p, graph, c.JSON)
-	case c.Shards:
-		return flags.Usagef("--shards: the graph %s has none: its ledger has one partition, or is not there. 'gvbll status' says who owns it", c.Kafka.Prefix)
-	case graph.Shards > 0:
+	if graph.Shards > 0 {
 		return shards.PrintCuts(ctx, p, graph, c.From, c.JSON)
 	}
 	l, err := ledger.OpenAt(ctx, graph.Client, graph.Names.LedgerAt(0), 0)

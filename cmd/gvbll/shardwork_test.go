@@ -51,13 +51,14 @@ func testShardedGraph(t *testing.T, sh *shell, pool bool, settings ...string) {
 		t.Helper()
 		deadline := time.Now().Add(time.Minute)
 		for {
-			var s shards.Status
-			must(t, json.Unmarshal([]byte(sh.gvbll("ledger", "--shards", "--json")), &s))
-			if ok(&s) {
+			var st shardedStatus
+			_, out, _ := sh.command("status", "--json")
+			must(t, json.Unmarshal([]byte(out), &st))
+			if ok(st.Shards) {
 				return
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("the graph is not %s: %s\n%s", what, sh.gvbll("ledger", "--shards"), g.log())
+				t.Fatalf("the graph is not %s: %s\n%s", what, out, g.log())
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
@@ -89,12 +90,8 @@ func testShardedGraph(t *testing.T, sh *shell, pool bool, settings ...string) {
 			t.Errorf("node %s has %d predictions", id, n)
 		}
 	}
-	out := sh.gvbll("ledger", "--shards")
-	if strings.Count(out, "http://127.0.0.1:") != 3 || strings.Contains(out, "waited for") {
+	if _, out, _ := sh.command("status"); strings.Count(out, "http://127.0.0.1:") != 3 || strings.Contains(out, "waited for") || !strings.Contains(out, "shard 2  ") {
 		t.Errorf("the one worker owns all, and nothing is waited for:\n%s", out)
-	}
-	if _, out, _ = sh.command("status"); !strings.Contains(out, "shard 2  ") {
-		t.Errorf("status:\n%s", out)
 	}
 	// The scores are those of the predictions and labels in Kafka, by heads that nobody has trained:
 	// nothing else is wrong.
@@ -118,7 +115,7 @@ func testShardedGraph(t *testing.T, sh *shell, pool bool, settings ...string) {
 			t.Errorf("the report has no %q", want)
 		}
 	}
-	if out = sh.gvbll("audit", "--model", file); !strings.HasPrefix(out, "of each of 2 shards: ") || !strings.Contains(out, " 200 predictions and 1 dead letters agree") {
+	if out := sh.gvbll("audit", "--model", file); !strings.HasPrefix(out, "of each of 2 shards: ") || !strings.Contains(out, " 200 predictions and 1 dead letters agree") {
 		t.Errorf("the audit says %s", out)
 	}
 

@@ -5,29 +5,11 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/topics/shards/cuts"
 )
-
-// PrintTasks prints who owns which task of a graph, and how far each is.
-func PrintTasks(ctx context.Context, p flags.Process, g look.Graph, asJSON bool) error {
-	members, err := look.MembersOf(ctx, g.Client, g.Names)
-	if err != nil {
-		return err
-	}
-	found, err := Read(ctx, g, members)
-	switch {
-	case err != nil:
-		return err
-	case asJSON:
-		return flags.PrintJSON(p.Out, found)
-	default:
-		return found.print(p.Out, time.Now())
-	}
-}
 
 // PrintCuts prints the cuts of a graph from a window on.
 func PrintCuts(ctx context.Context, p flags.Process, g look.Graph, from int64, asJSON bool) error {

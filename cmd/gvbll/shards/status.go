@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
@@ -51,6 +50,12 @@ func (t *Task) String() string {
 	}
 	if t.Task > 0 {
 		owner += fmt.Sprintf("  %d windows, lag %d", t.Windows, t.Lag)
+	}
+	for i := range t.Standbys {
+		owner += "  standby " + t.Standbys[i].Where()
+	}
+	if t.Awaited {
+		owner += "  waited for"
 	}
 	return owner
 }
@@ -106,50 +111,6 @@ func (s *Status) compare() {
 		t.Awaited = t.Windows == least && t.Lag > 0 && (least < most || t.Owner == nil)
 	}
 	first.Awaited = first.Owner == nil
-}
-
-// print prints the tasks for people.
-func (s *Status) print(out io.Writer, now time.Time) error {
-	switch {
-	case s.Cuts == 0:
-		fmt.Fprintf(out, "no window is cut yet\n\n")
-	case s.Chain == "":
-		fmt.Fprintf(out, "%d windows are cut, the last %s ago, and %d are complete\n\n", s.Cuts, look.Roughly(now.Sub(*s.Cut)), s.Complete)
-	default:
-		fmt.Fprintf(out, "%d windows are cut, the last %s ago, and %d are complete; chain %.12s\n\n", s.Cuts, look.Roughly(now.Sub(*s.Cut)), s.Complete, s.Chain)
-	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "TASK\tWINDOWS\tLAG\tOWNER\tSTANDBY")
-	var awaited []string
-	for i := range s.Tasks {
-		t := &s.Tasks[i]
-		owner, standbys, lag := "none", "none", fmt.Sprint(t.Lag)
-		if t.Owner != nil {
-			owner = t.Owner.Where()
-		}
-		if len(t.Standbys) > 0 {
-			var list []string
-			for j := range t.Standbys {
-				list = append(list, t.Standbys[j].Where())
-			}
-			standbys = strings.Join(list, ", ")
-		}
-		if t.Task == 0 {
-			lag = "-"
-		}
-		if t.Awaited {
-			awaited = append(awaited, t.name())
-		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", t.name(), t.Windows, lag, owner, standbys)
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if len(awaited) == 0 {
-		return nil
-	}
-	_, err := fmt.Fprintf(out, "\nwaited for: %s\n", strings.Join(awaited, ", "))
-	return err
 }
 
 // Beside returns the status of the graph and this one as one value to be printed as JSON.
