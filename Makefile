@@ -10,17 +10,17 @@
 #   make hostile                                   floods of hostile records beside a stream
 #   make pictures                                  the pictures of README and docs, anew
 #   make ci                                        everything that a change must pass
-#   make release VERSION=1.0                       binaries in dist, for linux and macOS
+#   make release VERSION=1.0.0                     archives, chart and sums in dist
+#   make image VERSION=1.0.0                       the image of these binaries, with docker buildx
 
 RUNS ?= 40
 MINUTES ?= 2
 SEED ?= 1
 BROKER ?= kfake
 VERSION ?= dev
-PLATFORMS = linux/amd64 linux/arm64 darwin/arm64
 faults = go run ./cmd/faults --broker $(BROKER) --seed $(SEED)
 
-.PHONY: test test-kafka crash chaos soak restarts world hostile pictures ci release $(PLATFORMS)
+.PHONY: test test-kafka crash chaos soak restarts world hostile pictures ci release image
 test:
 	go test ./...
 test-kafka:
@@ -41,6 +41,7 @@ pictures:
 	.ci/pictures --write
 ci:
 	.ci/run
-release: $(PLATFORMS)
-$(PLATFORMS):
-	CGO_ENABLED=0 GOOS=$(@D) GOARCH=$(@F) go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o dist/gvbll-$(@D)-$(@F) ./cmd/gvbll
+release:
+	.ci/release $(VERSION)
+image: release
+	docker buildx build --target release --platform linux/amd64,linux/arm64 -t gvbll:$(VERSION) .
