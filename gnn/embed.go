@@ -59,7 +59,8 @@ type workspace struct {
 	block [2][]float32 // inputs and outputs of a layer's linear maps
 	at    []int32      // slots to gather from
 	scale []float32    // see inverseDegrees
-	share []float32    // coefficients of the states that are gathered
+	share []float32    // coefficients of the states that are gathered; of SAGEKinds a state
+	sums  []float32    // see kindMeans.summed
 	total []float64    // see sum
 
 	// With rows of bfloat16, rows as float32:

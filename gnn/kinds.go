@@ -324,11 +324,29 @@ func (s *SAGEKinds) prefetchMessages(*kernel.Table[float32], []int32, int, int) 
 
 func (s *SAGEKinds) exchangeMessages(*kernel.Table[float32], int32, []int32, int, int) {}
 
-func (s *SAGEKinds) baseLayer() int { return 0 }
+// baseLayer is 1 for two layers with a ReLU between them: a neighbour's first state is computed
+// from what is in the cache at that moment.
+func (s *SAGEKinds) baseLayer() int {
+	if s.Depth() == 2 && s.activation == ReLU {
+		return 1
+	}
+	return 0
+}
 
 func (s *SAGEKinds) baseInput(dst []float32, g *Graph, v int32, w *workspace) {
-	copy(dst, g.rows.row(v, &w.row)[s.means*s.width[1]:])
-	g.kinds.addMeans(dst, g, v, w)
+	t, out := g.kinds, s.width[1]
+	if s.baseLayer() == 0 {
+		t.firstState(dst, g, v, w)
+		return
+	}
+	state := func(u int32) []float32 {
+		w.share = kernel.Resize(w.share, out)
+		t.firstState(w.share, g, u, w)
+		kernel.Rectify(w.share, w.share)
+		return w.share
+	}
+	t.gather(dst[:s.means*out], v, out, w, state)
+	copy(dst[s.means*out:], state(v))
 }
 
 func (s *SAGEKinds) precompute(int, *states) {}

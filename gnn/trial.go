@@ -2,7 +2,6 @@ package gnn
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 )
 
@@ -20,15 +19,17 @@ func (g *Graph) EmbedArrival(x Vector, neighbours []int32, weighed []WeighedEdge
 	distinct := slices.Clone(neighbours)
 	slices.Sort(distinct)
 	distinct = slices.Compact(distinct)
-	before, sums := g.saveAggregates(distinct...), g.kinds.save(distinct)
+	before := g.saveAggregates(distinct...)
 
 	v := g.Add([]Vector{x})
 	added := g.LinkAll(v, neighbours)
 	if g.kinds != nil {
 		g.Weigh(weighed...)
+		g.kinds.trial = true
+		defer func() { g.kinds.trial = false }()
 	}
 	g.Embed([]int32{v}, dst)
-	g.kinds.restoreSums(distinct, v, sums)
+	g.kinds.dropLast(distinct)
 
 	for _, u := range distinct {
 		g.adj.RemoveLast(&g.node(u).adj) // v
@@ -111,47 +112,4 @@ func (s savedAggregates) restore() {
 			g.hubs[v] = h
 		}
 	}
-}
-
-// savedSums are the sums of a node, to be restored.
-type savedSums struct {
-	m   nodeMeans
-	row []float32
-	hub []float64
-}
-
-func (t *kindMeans) save(nodes []int32) (saved []savedSums) {
-	if t == nil {
-		return nil
-	}
-	for _, v := range nodes {
-		s := savedSums{m: *t.nodes.At(v), hub: slices.Clone(t.hubs[v])}
-		if s.m.has != 0 {
-			s.row = slices.Clone(t.row(&s.m))
-		}
-		saved = append(saved, s)
-	}
-	return saved
-}
-
-// restoreSums removes the last node, a neighbour of the given ones, whose sums were saved.
-func (t *kindMeans) restoreSums(nodes []int32, last int32, saved []savedSums) {
-	if t == nil {
-		return
-	}
-	for i, v := range nodes {
-		m, s := t.nodes.At(v), saved[i]
-		t.drop(v, func(u int32) bool { return u == last })
-		t.release(m)
-		delete(t.hubs, v)
-		if s.m.has != 0 {
-			m.has, m.summed, m.row = s.m.has, s.m.summed, t.place(bits.OnesCount32(s.m.has))
-			copy(t.row(m), s.row)
-		}
-		if s.hub != nil {
-			t.hubs[v] = s.hub
-		}
-	}
-	t.drop(last, func(int32) bool { return true })
-	t.nodes.Shrink(1)
 }

@@ -20,10 +20,11 @@ type weighed struct {
 // They are neighbours in the adjacency lists too, which know no kinds. Methods do nothing
 // on nil, for a graph of another encoder.
 //
-// The messages of a node's neighbours are summed when it is embedded: those that came since it
-// last was. So its sums are those of its list in its order, whatever became of the list
-// meanwhile: what takes a neighbour away, or changes one that is summed, has them begin anew.
-// There is a sum for each mean in which the node has neighbours.
+// The messages of a node's neighbours are summed when it is embedded, or a neighbour of it: those
+// that came since they last were. So its sums are those of its list in its order, whatever became
+// of the list meanwhile: what takes a neighbour away, or changes one that is summed, has them begin
+// anew. There is a sum for each mean in which the node has neighbours, and none is kept of
+// a node with few, which are read at each use.
 type kindMeans struct {
 	enc   *SAGEKinds
 	lists kernel.Arena[weighed]
@@ -35,8 +36,8 @@ type kindMeans struct {
 	free [MaxMeans + 1][]int32
 	hubs map[int32][]float64 // the same of nodes with more than hubDegree neighbours, see hub
 
-	// hidden is an edge that means leave out, see EmbedWithout.
-	hidden [2]int32
+	hidden [2]int32  // an edge that means leave out, see EmbedWithout
+	trial  bool      // what is summed is not kept, see EmbedArrival
 	ids    []int32   // storage
 	ends   []uintptr // storage
 }
@@ -45,9 +46,13 @@ type kindMeans struct {
 type nodeMeans struct {
 	near   kernel.List // in the order in which the edges came
 	summed int32       // of them, the first ones
-	has    uint32      // bits: the means that have a sum; 0 before the first is needed
+	has    uint32      // bits: the means that have a sum; 0 if none is kept
 	row    int32       // of sums, if it has one
 }
+
+// fewNeighbours is how many neighbours for each of its means a node has at most whose sums are
+// not kept.
+const fewNeighbours = 4
 
 func newKindMeans(e Encoder) *kindMeans {
 	s, ok := e.(*SAGEKinds)
@@ -65,8 +70,17 @@ func (t *kindMeans) grow(n int) {
 	}
 }
 
-// near returns v's neighbours, valid until it gets or loses one.
-func (t *kindMeans) near(v int32) []weighed { return t.lists.View(t.nodes.At(v).near) }
+// near returns v's neighbours but a hidden one, valid until it gets or loses one.
+func (t *kindMeans) near(v int32) []weighed {
+	near := t.lists.View(t.nodes.At(v).near)
+	if t.hides(v) {
+		near = slices.DeleteFunc(slices.Clone(near), func(x weighed) bool { return t.hides(x.node) })
+	}
+	return near
+}
+
+// hides reports whether v is an end of the hidden edge.
+func (t *kindMeans) hides(v int32) bool { return v == t.hidden[0] || v == t.hidden[1] }
 
 // change changes u's weight in v's mean k, and reports whether u is there.
 func (t *kindMeans) change(v, u int32, k uint8, weight float32) bool {
@@ -93,8 +107,25 @@ func (t *kindMeans) drop(v int32, leaves func(u int32) bool) {
 	before := m.near.Len()
 	t.lists.Retain(&m.near, func(x weighed) bool { return !leaves(x.node) })
 	if m.near.Len() < before {
-		t.release(m)
+		t.release(v, m)
 	}
+}
+
+// dropLast removes the last node, which came last to the lists of the given ones, and whose
+// message no sums have.
+func (t *kindMeans) dropLast(neighbours []int32) {
+	if t == nil {
+		return
+	}
+	last := int32(t.nodes.Len() - 1)
+	for _, v := range neighbours {
+		m := t.nodes.At(v)
+		for near := t.lists.View(m.near); len(near) > 0 && near[len(near)-1].node == last; near = near[:len(near)-1] {
+			t.lists.RemoveLast(&m.near)
+		}
+	}
+	t.lists.Clear(&t.nodes.At(last).near)
+	t.nodes.Shrink(1)
 }
 
 // forget has the sums of nodes whose neighbour's message has changed begin anew.
@@ -108,25 +139,41 @@ func (t *kindMeans) forget(nodes []int32) {
 }
 
 // release gives the memory of a node's sums back.
-func (t *kindMeans) release(m *nodeMeans) {
+func (t *kindMeans) release(v int32, m *nodeMeans) {
 	if m.has != 0 {
 		n := bits.OnesCount32(m.has)
 		t.free[n] = append(t.free[n], m.row)
+		delete(t.hubs, v)
 	}
 	m.has, m.summed = 0, 0
+}
+
+// width is the length of the sums of a node with n means.
+func (t *kindMeans) width(n int) int {
+	const register = 16
+	return (n*(t.enc.width[1]+2) + register - 1) &^ (register - 1)
 }
 
 // table returns the sums of nodes with n means.
 func (t *kindMeans) table(n int) *kernel.Table[float32] {
 	if t.sums[n] == nil {
-		const register = 16
-		t.sums[n] = kernel.NewTable[float32]((n*(t.enc.width[1]+2) + register - 1) &^ (register - 1))
+		t.sums[n] = kernel.NewTable[float32](t.width(n))
 	}
 	return t.sums[n]
 }
 
-// row returns the sums of a node that has some.
-func (t *kindMeans) row(m *nodeMeans) []float32 {
+// place returns a row for a node with n means.
+func (t *kindMeans) place(n int) (row int32) {
+	if last := len(t.free[n]) - 1; last >= 0 {
+		row, t.free[n] = t.free[n][last], t.free[n][:last]
+		return row
+	}
+	t.table(n).Grow(1)
+	return int32(t.table(n).Len() - 1)
+}
+
+// kept returns the sums of a node that has some.
+func (t *kindMeans) kept(m *nodeMeans) []float32 {
 	return t.sums[bits.OnesCount32(m.has)].Row(m.row)
 }
 
@@ -135,77 +182,85 @@ func (t *kindMeans) total(row []float32, i, n int) float64 {
 	return float64(row[n*t.enc.width[1]+2*i]) + float64(row[n*t.enc.width[1]+2*i+1])
 }
 
-// settle brings the nodes' sums up to date.
+func (t *kindMeans) setTotal(row []float32, i, n int, total float64) {
+	at := row[n*t.enc.width[1]+2*i:]
+	at[0] = float32(total)
+	at[1] = float32(total - float64(at[0]))
+}
+
+// settle brings the sums that are kept of the nodes and, if the first layer is fused with the
+// second, of their neighbours up to date. Then several workers may call summed at the same time.
 func (t *kindMeans) settle(g *Graph, nodes []int32) {
 	if t == nil {
 		return
 	}
-	for i, v := range nodes {
-		t.prefetch(g, nodes[i:])
-		t.settled(g, v)
+	for _, v := range nodes {
+		t.summed(g, v, &g.work[0])
+		if t.enc.baseLayer() > 0 {
+			for _, x := range t.near(v) {
+				t.summed(g, x.node, &g.work[0])
+			}
+		}
 	}
 }
 
-// settled returns what is kept of v, with its sums up to date. Workers that share a graph may
-// call it at the same time if there is nothing to bring up to date.
-func (t *kindMeans) settled(g *Graph, v int32) *nodeMeans {
+// summed returns v's sums, valid until w's next call, and in which means they are.
+func (t *kindMeans) summed(g *Graph, v int32, w *workspace) (row []float32, has uint32) {
 	m := t.nodes.At(v)
-	if int(m.summed) < m.near.Len() {
-		t.sum(g, v, m)
+	hides := t.hides(v)
+	if m.has != 0 && int(m.summed) == m.near.Len() && !hides {
+		return t.kept(m), m.has
 	}
-	return m
-}
-
-// prefetch brings what baseInput reads for the next nodes into the cache, the further ahead the
-// earlier it is needed.
-func (t *kindMeans) prefetch(g *Graph, nodes []int32) {
-	const ahead = 3
-	if len(nodes) > 2*ahead {
-		kernel.Prefetch(t.nodes, nodes[2*ahead:2*ahead+1], 0, 1)
-	}
-	if len(nodes) > ahead {
-		next := nodes[ahead : ahead+1]
-		if g.rows.whole != nil {
-			out := t.enc.width[1]
-			kernel.Prefetch(g.rows.whole, next, t.enc.means*out, out)
-		}
-		if m := t.nodes.At(next[0]); m.has != 0 {
-			sums := t.sums[bits.OnesCount32(m.has)]
-			row := [1]int32{m.row}
-			kernel.Prefetch(sums, row[:], 0, sums.Width())
-			var ends [1]uintptr
-			kernel.PrefetchLines(t.lists.AppendEnd(ends[:0], m.near))
-		}
-	}
-}
-
-// sum adds to v's sums the neighbours that they lack.
-func (t *kindMeans) sum(g *Graph, v int32, m *nodeMeans) {
-	near, out := t.lists.View(m.near), t.enc.width[1]
-	has := m.has
-	for _, x := range near[m.summed:] {
+	near := t.near(v)
+	for _, x := range near {
 		has |= 1 << x.mean
 	}
-	hub := t.hubs[v]
+	n, out := bits.OnesCount32(has), t.enc.width[1]
 	isHub := len(near) > hubDegree
-	n := bits.OnesCount32(has)
-	if m.summed == 0 || has != m.has || isHub && hub == nil {
-		t.release(m)
-		m.has, m.row = has, t.place(n)
-		clear(t.row(m))
-		delete(t.hubs, v)
+	var hub []float64
+	if isHub && !hides {
+		hub = t.hubs[v]
+	}
+	goesOn := m.has == has && m.summed > 0 && !hides && (hub != nil) == isHub
+	keeps := !hides && !t.trial && len(near) > fewNeighbours*n
+	if keeps {
+		if !goesOn {
+			t.release(v, m)
+			m.has, m.row = has, t.place(n)
+		}
+		row = t.kept(m)
+	} else {
+		w.sums = kernel.Resize(w.sums, t.width(n))
+		row = w.sums
+		if goesOn {
+			copy(row, t.kept(m))
+			hub = slices.Clone(hub)
+		}
+	}
+	from := int(m.summed)
+	if !goesOn {
+		from = 0
+		clear(row)
 		if hub = nil; isHub {
 			hub = make([]float64, n*(out+1))
+		}
+	}
+	if keeps {
+		m.summed = int32(len(near))
+		if isHub {
 			t.hubs[v] = hub
 		}
 	}
-	row, w := t.row(m), &g.work[0]
-	for some := range slices.Chunk(near[m.summed:], prefetchedRows) {
-		if g.rows.whole != nil && len(some) > 1 {
-			for _, x := range some {
-				t.ids = append(t.ids[:0], x.node)
-				kernel.Prefetch(g.rows.whole, t.ids, int(x.mean)*out, out)
-			}
+	t.add(g, row, hub, has, near[from:], w)
+	return row, has
+}
+
+// add adds neighbours to sums in some means, in float64 if those of a hub are given.
+func (t *kindMeans) add(g *Graph, row []float32, hub []float64, has uint32, near []weighed, w *workspace) {
+	n, out := bits.OnesCount32(has), t.enc.width[1]
+	for some := range slices.Chunk(near, prefetchedRows) {
+		if len(some) > 1 {
+			t.prefetchMessages(g, some)
 		}
 		for _, x := range some {
 			message := g.rows.row(x.node, &w.row)[int(x.mean)*out:][:out]
@@ -229,82 +284,103 @@ func (t *kindMeans) sum(g *Graph, v int32, m *nodeMeans) {
 			t.setTotal(row, i, n, hub[n*out+i])
 		}
 	}
-	m.summed = int32(len(near))
 }
 
-func (t *kindMeans) setTotal(row []float32, i, n int, total float64) {
-	at := row[n*t.enc.width[1]+2*i:]
-	at[0] = float32(total)
-	at[1] = float32(total - float64(at[0]))
-}
-
-// place returns a row for a node with n means.
-func (t *kindMeans) place(n int) (row int32) {
-	if last := len(t.free[n]) - 1; last >= 0 {
-		row, t.free[n] = t.free[n][last], t.free[n][:last]
-		return row
-	}
-	t.table(n).Grow(1)
-	return int32(t.table(n).Len() - 1)
-}
-
-// addMeans adds to dst the mean messages of v, whose sums are settled.
-func (t *kindMeans) addMeans(dst []float32, g *Graph, v int32, w *workspace) {
-	m, out := t.settled(g, v), t.enc.width[1]
-	if m.has == 0 {
-		return
-	}
-	if t.hides(v) {
-		w.share = kernel.Resize(w.share, out)
-		for k := range t.enc.means {
-			t.mean(w.share, v, uint8(k), w, func(u int32) []float32 { return g.rows.row(u, &w.row)[k*out:][:out] })
-			kernel.Add(dst, w.share)
-		}
-		return
-	}
-	row, n := t.row(m), bits.OnesCount32(m.has)
+// firstState sets dst to v's output of the first layer, before the activation.
+func (t *kindMeans) firstState(dst []float32, g *Graph, v int32, w *workspace) {
+	row, has := t.summed(g, v, w)
+	out, n := t.enc.width[1], bits.OnesCount32(has)
+	w.at, w.scale = w.at[:0], w.scale[:0]
 	for i := range n {
-		kernel.Axpy(dst, float32(1/t.total(row, i, n)), row[i*out:(i+1)*out])
+		w.at, w.scale = append(w.at, int32(i)), append(w.scale, float32(1/t.total(row, i, n)))
 	}
+	copy(dst, g.rows.row(v, &w.row)[t.enc.means*out:])
+	kernel.Gather(dst, w.at, w.scale, row, out)
 }
 
 // gather sets dst, of as many vectors as there are means, to v's means of x, whose vectors have
-// the given width. v's sums are settled.
+// the given width.
 func (t *kindMeans) gather(dst []float32, v int32, width int, w *workspace, x func(u int32) []float32) {
-	m := t.nodes.At(v)
-	if near := t.lists.View(m.near); len(near) <= hubDegree && len(near) > 0 && !t.hides(v) {
-		clear(dst)
-		row, n := t.row(m), bits.OnesCount32(m.has)
+	near := t.near(v)
+	var total [MaxMeans]float64
+	for _, u := range near {
+		total[u.mean] += float64(u.weight)
+	}
+	add := func(dst []float32, near []weighed) {
 		for _, u := range near {
-			total := t.total(row, bits.OnesCount32(m.has&(1<<u.mean-1)), n)
-			kernel.Axpy(dst[int(u.mean)*width:][:width], float32(float64(u.weight)/total), x(u.node))
+			kernel.Axpy(dst, float32(float64(u.weight)/total[u.mean]), x(u.node))
+		}
+	}
+	if len(near) <= hubDegree {
+		clear(dst)
+		for i, u := range near {
+			add(dst[int(u.mean)*width:][:width], near[i:i+1])
 		}
 		return
 	}
 	for k := range t.enc.means {
-		t.mean(dst[k*width:(k+1)*width], v, uint8(k), w, x)
+		some := slices.DeleteFunc(slices.Clone(near), func(u weighed) bool { return int(u.mean) != k })
+		w.sum(dst[k*width:(k+1)*width], len(some), func(dst []float32, from, to int) { add(dst, some[from:to]) })
 	}
 }
 
-// mean sets dst to v's mean k of x, from its list, but for a hidden neighbour.
-func (t *kindMeans) mean(dst []float32, v int32, k uint8, w *workspace, x func(u int32) []float32) {
-	var near []weighed
-	total := 0.0
-	for _, u := range t.near(v) {
-		if u.mean == k && (!t.hides(v) || !t.hides(u.node)) {
-			near = append(near, u)
-			total += float64(u.weight)
+// prefetch brings what the base layer reads for the next nodes into the cache, the further ahead
+// the earlier it is needed.
+func (t *kindMeans) prefetch(g *Graph, nodes []int32) {
+	if t.enc.baseLayer() == 0 {
+		if len(nodes) > 2 {
+			kernel.Prefetch(t.nodes, nodes[2:3], 0, 1)
+		}
+		if len(nodes) > 1 {
+			t.prefetchSums(g, nodes[1])
+		}
+		return
+	}
+	if len(nodes) > 2 {
+		for _, x := range t.first(nodes[2]) {
+			t.ids = append(t.ids[:0], x.node)
+			kernel.Prefetch(t.nodes, t.ids, 0, 1)
 		}
 	}
-	w.sum(dst, len(near), func(dst []float32, from, to int) {
-		for _, u := range near[from:to] {
-			kernel.Axpy(dst, float32(float64(u.weight)/total), x(u.node))
+	if len(nodes) > 1 {
+		near := t.first(nodes[1])
+		t.prefetchMessages(g, near)
+		for _, x := range near {
+			t.prefetchSums(g, x.node)
 		}
-	})
+	}
 }
 
-// hides reports whether v is an end of the hidden edge.
-func (t *kindMeans) hides(v int32) bool { return v == t.hidden[0] || v == t.hidden[1] }
+// first returns the first of a node's neighbours.
+func (t *kindMeans) first(v int32) []weighed {
+	near := t.lists.View(t.nodes.At(v).near)
+	return near[:min(len(near), prefetchedRows)]
+}
+
+func (t *kindMeans) prefetchMessages(g *Graph, near []weighed) {
+	if g.rows.whole == nil {
+		return
+	}
+	out := t.enc.width[1]
+	for _, x := range near {
+		kernel.Prefetch(g.rows.whole, []int32{x.node}, int(x.mean)*out, out)
+	}
+}
+
+// prefetchSums brings what firstState reads of v into the cache.
+func (t *kindMeans) prefetchSums(g *Graph, v int32) {
+	if g.rows.whole != nil {
+		out := t.enc.width[1]
+		kernel.Prefetch(g.rows.whole, []int32{v}, t.enc.means*out, out)
+	}
+	m := t.nodes.At(v)
+	if m.has != 0 {
+		sums := t.sums[bits.OnesCount32(m.has)]
+		kernel.Prefetch(sums, []int32{m.row}, 0, sums.Width())
+	}
+	var ends [1]uintptr
+	kernel.PrefetchLines(t.lists.AppendEnd(ends[:0], m.near))
+}
 
 // WeighedEdge says what the edge from Source to Target is: it counts in mean AtSource of its
 // source and in mean AtTarget of its target, with a positive weight.
