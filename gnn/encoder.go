@@ -3,7 +3,10 @@ package gnn
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
+	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 )
 
@@ -128,5 +131,61 @@ type rows struct {
 }
 
 func newRows(n, width int) rows { return rows{make([]float32, n*width), width} }
+
+// room is the storage of a batch encoder, used again by the next: most of what encodes a small
+// graph would be memory that is taken and given back.
+type room struct {
+	spare       [][]float32
+	dense       []float32
+	start, near []int32
+
+	// Of [Readout.Encode]:
+	x        []Vector
+	src, dst []int32
+}
+
+var rooms = sync.Pool{New: func() any { return new(room) }}
+
+// rows returns rows of zeros.
+func (r *room) rows(n, width int) rows {
+	large := func(x []float32) bool { return cap(x) >= n*width }
+	i := slices.IndexFunc(r.spare, large)
+	if i < 0 {
+		return newRows(n, width)
+	}
+	x := r.spare[i][:n*width]
+	r.spare = slices.Delete(r.spare, i, i+1)
+	clear(x)
+	return rows{x, width}
+}
+
+// free takes rows back.
+func (r *room) free(x rows) {
+	const most = 8
+	if len(r.spare) == most {
+		r.spare = slices.Delete(r.spare, 0, 1)
+	}
+	r.spare = append(r.spare, x.x)
+}
+
+// inEdges returns the sources of the edges into each node, in the order of the edges: those
+// into i are near[start[i]:start[i+1]].
+func (r *room) inEdges(n int, src, dst []int32) (start, near []int32) {
+	checkEdges(n, src, dst)
+	r.start, r.near = kernel.Resize(r.start, n+2), kernel.Resize(r.near, len(src))
+	start, near = r.start, r.near
+	clear(start)
+	for _, i := range dst {
+		start[i+2]++
+	}
+	for i := range n {
+		start[i+2] += start[i+1]
+	}
+	for e, i := range dst {
+		near[start[i+1]] = src[e]
+		start[i+1]++
+	}
+	return start[:n+1], near
+}
 
 func (r rows) at(i int32) []float32 { return r.x[int(i)*r.width : (int(i)+1)*r.width] }

@@ -118,22 +118,21 @@ func (g *GIN) Tensors() map[string]safetensors.Tensor {
 // itself.
 func (g *GIN) Encode(x []Vector, src, dst []int32) []float32 {
 	n := len(x)
-	checkEdges(n, src, dst)
+	room := rooms.Get().(*room)
+	defer rooms.Put(room)
+	start, near := room.inEdges(n, src, dst)
 	// The first linear map is applied before the first sum: there features may
 	// be sparse.
 	first := g.mlps[0][0]
-	h := newRows(n, first.out)
-	for i := range x {
-		project(g, h.at(int32(i)), x[i])
-	}
+	h := room.rows(n, first.out)
+	room.project(g, h, x)
 	for l, layer := range g.layers {
-		sum := newRows(n, h.width)
+		sum := room.rows(n, h.width)
 		for i := range int32(n) {
 			kernel.Axpy(sum.at(i), 1+layer.Eps, h.at(i))
+			kernel.GatherSum(sum.at(i), near[start[i]:start[i+1]], h.x, h.width)
 		}
-		for e, i := range dst {
-			kernel.Add(sum.at(i), h.at(src[e]))
-		}
+		room.free(h)
 		h = sum
 		for k, m := range g.mlps[l] {
 			if k > 0 {
@@ -145,15 +144,17 @@ func (g *GIN) Encode(x []Vector, src, dst []int32) []float32 {
 				}
 				continue
 			}
-			next := newRows(n, m.out)
+			next := room.rows(n, m.out)
 			m.apply(next.x, h.x)
+			room.free(h)
 			h = next
 		}
 		if l+1 < len(g.layers) {
 			g.activation.apply(h.x)
 		}
 	}
-	return h.x
+	defer room.free(h)
+	return slices.Clone(h.x)
 }
 
 // With W the first linear map of the first layer, without its bias, a row is

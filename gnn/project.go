@@ -45,6 +45,22 @@ func (p *projection) rows(dst []float32, stride int, x []Vector, buf []float32) 
 	return buf
 }
 
+// project sets the rows of dst, zeros, to the encoder's self terms of the features. It panics when
+// they do not fit.
+func (r *room) project(e Encoder, dst rows, x []Vector) {
+	p := e.projection()
+	for from := 0; from < len(x); from += blockRows {
+		some := x[from:min(from+blockRows, len(x))]
+		for _, v := range some {
+			checkFeatures(v, p.in)
+		}
+		r.dense = p.rows(dst.x[from*dst.width:], dst.width, some, r.dense)
+	}
+	for i := range x {
+		e.finishSelf(dst.at(int32(i)))
+	}
+}
+
 // project sets self to the encoder's self term of the features. It panics when they
 // do not fit.
 func project(e Encoder, self []float32, x Vector) {

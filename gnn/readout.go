@@ -1,7 +1,6 @@
 package gnn
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -28,16 +27,18 @@ func NewGraphs(dim int) *Graphs { return &Graphs{Dim: dim, Start: []int32{0}, Ed
 // Add adds a graph of nodes with features x. Its undirected edges are given by two ends each,
 // places in x; repeated edges and loops do not count.
 func (g *Graphs) Add(x []Vector, ends []uint32) {
-	edges := make([][2]uint32, 0, len(ends)/2)
+	edges := make([]uint64, 0, len(ends)/2) // the lower end, then the higher one
 	for i := 0; i < len(ends); i += 2 {
 		if u, v := ends[i], ends[i+1]; u != v {
-			edges = append(edges, [2]uint32{min(u, v), max(u, v)})
+			edges = append(edges, uint64(min(u, v))<<32|uint64(max(u, v)))
 		}
 	}
-	slices.SortFunc(edges, func(a, b [2]uint32) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
+	slices.Sort(edges)
+	edges = slices.Compact(edges)
 	first := int32(len(g.X))
-	for _, e := range slices.Compact(edges) {
-		u, v := first+int32(e[0]), first+int32(e[1])
+	g.Src, g.Dst = slices.Grow(g.Src, 2*len(edges)), slices.Grow(g.Dst, 2*len(edges))
+	for _, e := range edges {
+		u, v := first+int32(e>>32), first+int32(uint32(e))
 		g.Src, g.Dst = append(g.Src, u, v), append(g.Dst, v, u)
 	}
 	g.X = append(g.X, x...)
@@ -92,23 +93,46 @@ func (r *Readout) Check() error {
 // Encode returns the embeddings of all graphs, Len×Out row-major. It panics as [Encoder]'s Encode.
 // A graph's embedding does not depend on the graphs beside it.
 func (r *Readout) Encode(g *Graphs) []float32 {
-	x := make([]Vector, len(g.X))
-	for v := range x {
-		x[v] = r.Normalizer.Apply(Vector{}, g.X[v])
-	}
-	h, width := r.Encoder.Encode(x, g.Src, g.Dst), r.Encoder.Out()
+	// Some graphs at a time, so that what is in between stays in the cache.
+	const together = 256 // nodes
+	width := r.Encoder.Out()
 	z := make([]float32, g.Len()*2*width)
-	for i := range g.Len() {
-		mean, sum := z[2*i*width:][:width], z[(2*i+1)*width:][:width]
-		for v := g.Start[i]; v < g.Start[i+1]; v++ {
-			kernel.Add(sum, h[int(v)*width:][:width])
+	room := rooms.Get().(*room)
+	defer rooms.Put(room)
+	for from := 0; from < g.Len(); {
+		first, to := g.Start[from], from+1
+		for to < g.Len() && g.Start[to+1]-first <= together {
+			to++
 		}
-		n := float32(max(g.Start[i+1]-g.Start[i], 1))
-		for k, s := range sum {
-			mean[k], sum[k] = s/n, s/r.Size
+		nodes := g.X[first:g.Start[to]]
+		room.x = kernel.Resize(room.x, len(nodes))
+		for v := range nodes {
+			room.x[v] = r.Normalizer.Apply(room.x[v], nodes[v])
 		}
+		room.src, room.dst = room.src[:0], room.dst[:0]
+		for e := g.EdgeStart[from]; e < g.EdgeStart[to]; e++ {
+			room.src, room.dst = append(room.src, g.Src[e]-first), append(room.dst, g.Dst[e]-first)
+		}
+		h := r.Encoder.Encode(room.x, room.src, room.dst)
+		for i := from; i < to; i++ {
+			r.read(z[2*i*width:][:2*width], h[int(g.Start[i]-first)*width:int(g.Start[i+1]-first)*width])
+		}
+		from = to
 	}
 	return z
+}
+
+// read sets z to the embedding of a graph of nodes with states h.
+func (r *Readout) read(z, h []float32) {
+	width := len(z) / 2
+	mean, sum := z[:width], z[width:]
+	n := float32(max(len(h)/width, 1))
+	for ; len(h) > 0; h = h[width:] {
+		kernel.Add(sum, h[:width])
+	}
+	for k, s := range sum {
+		mean[k], sum[k] = s/n, s/r.Size
+	}
 }
 
 // NewIdentity returns the encoder that embeds a node without neighbours as its features: a

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/gvbll/gvbll/gnn"
@@ -195,9 +196,11 @@ func TestReadout(t *testing.T) {
 	}
 }
 
-// BenchmarkReadout embeds 1,000 graphs at once, and one after the other as an engine does.
+// BenchmarkReadout embeds 1,000 graphs of 30 nodes and 45 edges at once, and one after the other as
+// an engine does.
 func BenchmarkReadout(b *testing.B) {
-	d, err := dataset.Motifs(dataset.MotifsConfig{Graphs: 1000, Seed: 1})
+	const graphs, nodes, edges = 1000, 30, 45
+	d, err := dataset.Motifs(dataset.MotifsConfig{Graphs: graphs, Seed: 1})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -205,16 +208,40 @@ func BenchmarkReadout(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Run("together", func(b *testing.B) {
-		for b.Loop() {
-			m.Readout.Encode(d.Graphs)
-		}
-	})
-	b.Run("each", func(b *testing.B) {
-		for b.Loop() {
-			for i := range int32(1000) {
-				m.Readout.Encode(d.Graphs.Part([]int32{i}))
+	rng := rand.New(rand.NewPCG(1, 1))
+	var x [graphs][]gnn.Vector
+	var ends [graphs][]uint32
+	all := gnn.NewGraphs(d.Dim)
+	for i := range graphs {
+		for range nodes {
+			v := gnn.Vector{Dense: make([]float32, d.Dim)}
+			for j := range v.Dense {
+				v.Dense[j] = rng.Float32()
 			}
+			x[i] = append(x[i], v)
+		}
+		for range 2 * edges {
+			ends[i] = append(ends[i], uint32(rng.IntN(nodes)))
+		}
+		all.Add(x[i], ends[i])
+	}
+	measure := func(name string, encode func()) {
+		b.Run(name, func(b *testing.B) {
+			var before, after syscall.Rusage
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+			for b.Loop() {
+				encode()
+			}
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &after)
+			b.ReportMetric(float64(after.Utime.Nano()-before.Utime.Nano())/1e6/float64(b.N), "cpu-ms/op")
+		})
+	}
+	measure("together", func() { m.Readout.Encode(all) })
+	measure("each", func() {
+		for i := range graphs {
+			g := gnn.NewGraphs(d.Dim)
+			g.Add(x[i], ends[i])
+			m.Readout.Encode(g)
 		}
 	})
 }

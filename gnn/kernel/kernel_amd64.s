@@ -528,9 +528,9 @@ TEXT ·productRows4AVX2(SB), NOSPLIT, $0-56
 	MOVQ R12, R13
 	ADDQ R10, R13
 
-columns:
+columns2:
 	CMPQ    CX, $0x00000010
-	JL      done
+	JL      done2
 	MOVQ    AX, R10
 	VMOVUPS (R10), Y0
 	VMOVUPS 32(R10), Y1
@@ -543,10 +543,11 @@ columns:
 	ADDQ    R9, R10
 	VMOVUPS (R10), Y6
 	VMOVUPS 32(R10), Y7
-	XORQ    R10, R10
+	ADDQ    R9, R10
 	MOVQ    SI, R14
+	XORQ    R10, R10
 
-terms:
+terms2:
 	VMOVUPS      (R14), Y8
 	VMOVUPS      32(R14), Y9
 	VBROADCASTSS (DX)(R10*4), Y10
@@ -572,7 +573,7 @@ terms:
 	ADDQ         R8, R14
 	INCQ         R10
 	CMPQ         R10, BX
-	JL           terms
+	JL           terms2
 	MOVQ         AX, R10
 	VMOVUPS      Y0, (R10)
 	VMOVUPS      Y1, 32(R10)
@@ -585,13 +586,63 @@ terms:
 	ADDQ         R9, R10
 	VMOVUPS      Y6, (R10)
 	VMOVUPS      Y7, 32(R10)
+	ADDQ         R9, R10
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, SI
 	ADDQ         $0x00000010, DI
 	SUBQ         $0x00000010, CX
-	JMP          columns
+	JMP          columns2
 
-done:
+done2:
+columns1:
+	CMPQ    CX, $0x00000008
+	JL      done1
+	MOVQ    AX, R10
+	VMOVUPS (R10), Y0
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y1
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y2
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y3
+	ADDQ    R9, R10
+	MOVQ    SI, R14
+	XORQ    R10, R10
+
+terms1:
+	VMOVUPS      (R14), Y4
+	VBROADCASTSS (DX)(R10*4), Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y0, Y0
+	VBROADCASTSS (R11)(R10*4), Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y1, Y1
+	VBROADCASTSS (R12)(R10*4), Y5
+	VMULPS       Y4, Y5, Y5
+	VADDPS       Y5, Y2, Y2
+	VBROADCASTSS (R13)(R10*4), Y5
+	VMULPS       Y4, Y5, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         R8, R14
+	INCQ         R10
+	CMPQ         R10, BX
+	JL           terms1
+	MOVQ         AX, R10
+	VMOVUPS      Y0, (R10)
+	ADDQ         R9, R10
+	VMOVUPS      Y1, (R10)
+	ADDQ         R9, R10
+	VMOVUPS      Y2, (R10)
+	ADDQ         R9, R10
+	VMOVUPS      Y3, (R10)
+	ADDQ         R9, R10
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000008, DI
+	SUBQ         $0x00000008, CX
+	JMP          columns1
+
+done1:
 	MOVQ DI, done+48(FP)
 	VZEROUPPER
 	RET
@@ -2020,9 +2071,9 @@ TEXT ·productRows4AVX512(SB), NOSPLIT, $0-56
 	MOVQ R12, R13
 	ADDQ R10, R13
 
-columns:
+columns2:
 	CMPQ    CX, $0x00000020
-	JL      done
+	JL      done2
 	MOVQ    AX, R10
 	VMOVUPS (R10), Z0
 	VMOVUPS 64(R10), Z1
@@ -2035,10 +2086,11 @@ columns:
 	ADDQ    R9, R10
 	VMOVUPS (R10), Z6
 	VMOVUPS 64(R10), Z7
-	XORQ    R10, R10
+	ADDQ    R9, R10
 	MOVQ    SI, R14
+	XORQ    R10, R10
 
-terms:
+terms2:
 	VMOVUPS      (R14), Z8
 	VMOVUPS      64(R14), Z9
 	VBROADCASTSS (DX)(R10*4), Z10
@@ -2064,7 +2116,7 @@ terms:
 	ADDQ         R8, R14
 	INCQ         R10
 	CMPQ         R10, BX
-	JL           terms
+	JL           terms2
 	MOVQ         AX, R10
 	VMOVUPS      Z0, (R10)
 	VMOVUPS      Z1, 64(R10)
@@ -2077,13 +2129,63 @@ terms:
 	ADDQ         R9, R10
 	VMOVUPS      Z6, (R10)
 	VMOVUPS      Z7, 64(R10)
+	ADDQ         R9, R10
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000080, SI
 	ADDQ         $0x00000020, DI
 	SUBQ         $0x00000020, CX
-	JMP          columns
+	JMP          columns2
 
-done:
+done2:
+columns1:
+	CMPQ    CX, $0x00000010
+	JL      done1
+	MOVQ    AX, R10
+	VMOVUPS (R10), Z0
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z1
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z2
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z3
+	ADDQ    R9, R10
+	MOVQ    SI, R14
+	XORQ    R10, R10
+
+terms1:
+	VMOVUPS      (R14), Z4
+	VBROADCASTSS (DX)(R10*4), Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z0, Z0
+	VBROADCASTSS (R11)(R10*4), Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z1, Z1
+	VBROADCASTSS (R12)(R10*4), Z5
+	VMULPS       Z4, Z5, Z5
+	VADDPS       Z5, Z2, Z2
+	VBROADCASTSS (R13)(R10*4), Z5
+	VMULPS       Z4, Z5, Z4
+	VADDPS       Z4, Z3, Z3
+	ADDQ         R8, R14
+	INCQ         R10
+	CMPQ         R10, BX
+	JL           terms1
+	MOVQ         AX, R10
+	VMOVUPS      Z0, (R10)
+	ADDQ         R9, R10
+	VMOVUPS      Z1, (R10)
+	ADDQ         R9, R10
+	VMOVUPS      Z2, (R10)
+	ADDQ         R9, R10
+	VMOVUPS      Z3, (R10)
+	ADDQ         R9, R10
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, SI
+	ADDQ         $0x00000010, DI
+	SUBQ         $0x00000010, CX
+	JMP          columns1
+
+done1:
 	MOVQ DI, done+48(FP)
 	VZEROUPPER
 	RET

@@ -406,8 +406,8 @@ func exchange(l isa, masks Mem) {
 }
 
 // productRows4 multiplies four rows at once by two registers' columns of w:
-// eight sums proceed side by side, and w is loaded a quarter as often. It
-// leaves columns that do not fill two registers to the caller and returns how
+// eight sums proceed side by side, and w is loaded a quarter as often; then by one register's. It
+// leaves columns that do not fill a register to the caller and returns how
 // many are done.
 func productRows4(l isa) {
 	text("productRows4"+l.name, "(dst *float32, n int, apart int, x *float32, count int, w *float32) (done int)")
@@ -428,55 +428,54 @@ func productRows4(l isa) {
 		MOVQ(xs[r-1], xs[r])
 		ADDQ(xStride, xs[r])
 	}
-	Label("columns")
-	CMPQ(n, U32(2*l.singles))
-	JL(LabelRef("done"))
-	acc := [4][2]VecVirtual{}
-	at := GP64()
-	MOVQ(dst, at)
-	for r := range acc {
-		for a := range acc[r] {
-			acc[r][a] = l.register()
-			VMOVUPS(Mem{Base: at}.Offset(4*l.singles*a), acc[r][a])
+	for registers := 2; registers > 0; registers-- {
+		label := func(name string) string { return fmt.Sprintf("%s%d", name, registers) }
+		Label(label("columns"))
+		CMPQ(n, U32(registers*l.singles))
+		JL(LabelRef(label("done")))
+		acc := make([][]VecVirtual, 4)
+		eachSum := func(do func(at Mem, sum VecVirtual)) {
+			at := copyOf(dst)
+			for r := range acc {
+				for a, sum := range acc[r] {
+					do(Mem{Base: at}.Offset(4*l.singles*a), sum)
+				}
+				ADDQ(apart, at)
+			}
 		}
-		if r < 3 {
-			ADDQ(apart, at)
+		for r := range acc {
+			for range registers {
+				acc[r] = append(acc[r], l.register())
+			}
 		}
+		eachSum(func(at Mem, sum VecVirtual) { VMOVUPS(at, sum) })
+		i, row := GP64(), copyOf(w)
+		XORQ(i, i)
+		Label(label("terms"))
+		column := make([]VecVirtual, registers)
+		for a := range column {
+			column[a] = l.loadf(Mem{Base: row}.Offset(4 * l.singles * a))
+		}
+		for r := range acc {
+			factor := l.register()
+			VBROADCASTSS(Mem{Base: xs[r], Index: i, Scale: 4}, factor)
+			for a, sum := range acc[r] {
+				multiplyAdd(l, column[a], factor, sum)
+			}
+		}
+		ADDQ(stride, row)
+		INCQ(i)
+		CMPQ(i, count)
+		JL(LabelRef(label("terms")))
+		eachSum(func(at Mem, sum VecVirtual) { VMOVUPS(sum, at) })
+		for _, p := range []Register{dst, w} {
+			ADDQ(U32(4*registers*l.singles), p)
+		}
+		ADDQ(U32(registers*l.singles), done)
+		SUBQ(U32(registers*l.singles), n)
+		JMP(LabelRef(label("columns")))
+		Label(label("done"))
 	}
-	i, row := GP64(), GP64()
-	XORQ(i, i)
-	MOVQ(w, row)
-	Label("terms")
-	column := [2]VecVirtual{l.register(), l.register()}
-	for a := range column {
-		VMOVUPS(Mem{Base: row}.Offset(4*l.singles*a), column[a])
-	}
-	for r := range acc {
-		factor := l.register()
-		VBROADCASTSS(Mem{Base: xs[r], Index: i, Scale: 4}, factor)
-		for a := range acc[r] {
-			multiplyAdd(l, column[a], factor, acc[r][a])
-		}
-	}
-	ADDQ(stride, row)
-	INCQ(i)
-	CMPQ(i, count)
-	JL(LabelRef("terms"))
-	MOVQ(dst, at)
-	for r := range acc {
-		for a := range acc[r] {
-			VMOVUPS(acc[r][a], Mem{Base: at}.Offset(4*l.singles*a))
-		}
-		if r < 3 {
-			ADDQ(apart, at)
-		}
-	}
-	ADDQ(U32(8*l.singles), dst)
-	ADDQ(U32(8*l.singles), w)
-	ADDQ(U32(2*l.singles), done)
-	SUBQ(U32(2*l.singles), n)
-	JMP(LabelRef("columns"))
-	Label("done")
 	Store(done, Return("done"))
 	end()
 }
