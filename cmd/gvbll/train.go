@@ -37,8 +37,6 @@ type trainFlags struct {
 	WeightDecay  float64 `help:"Weight decay of the encoder, an L2 term as in torch.optim.Adam; 0 for none." default:"0.0005" group:"training"`
 	Dropout      float64 `help:"Dropout of features and hidden states; 0 for none." default:"0.5" group:"training"`
 	Samples      int     `help:"Number S of posterior samples of the ELBO." default:"10" group:"training"`
-	ValidShare   float64 `help:"Share of the training nodes to hold out of every class, and to watch the accuracy on; 0 for none." default:"0" group:"training"`
-	Patience     int     `help:"Stop after this many epochs without a better accuracy on the nodes held out, and keep the best; 0 never stops early." default:"0" group:"training"`
 
 	Hidden     []int  `help:"Widths of the encoder's hidden layers." default:"64" group:"encoder"`
 	Embedding  int    `help:"Dimension d_e of an embedding; 0 for the number of classes, rounded up to a multiple of 16." default:"0" group:"encoder"`
@@ -60,7 +58,6 @@ func (f trainFlags) check(g flags.Given) error {
 	return g.Check(
 		flags.NoEffect(f.Encoder != string(gnn.KindGAT), "no effect without --encoder gat: leave it out", "heads"),
 		flags.NoEffect(f.Weights != "", "no effect on --weights, an encoder that is trained already: leave it out", "hidden", "embedding", "weight-decay", "dropout"),
-		flags.NoEffect(f.ValidShare == 0, "no effect without nodes held out: add --valid-share, such as 0.2", "patience"),
 	)
 }
 
@@ -70,7 +67,7 @@ func (f trainFlags) config(seed uint64) (model.Config, error) {
 		Encoder: gnn.Kind(f.Encoder), Activation: gnn.Activation(f.Activation), Heads: f.Heads,
 		Hidden: f.Hidden, Embedding: f.Embedding, TempHidden: f.TempHidden, Epochs: f.Epochs, Samples: f.Samples,
 		LearningRate: f.LearningRate, WeightDecay: flags.OrNone(f.WeightDecay), Dropout: flags.OrNone(f.Dropout),
-		Normalization: gnn.Normalization(f.Normalize), ValidShare: f.ValidShare, Patience: f.Patience, Seed: seed,
+		Normalization: gnn.Normalization(f.Normalize), Seed: seed,
 		Pool: f.Head == pipeline.HeadPool,
 	}
 	if f.TempHidden == 0 {
@@ -197,10 +194,7 @@ func (f trainFlags) progress(w io.Writer, notes bool) func(what string, p train.
 			bars[what].Set(p.Epoch+1, "")
 			return
 		}
-		note := fmt.Sprintf("loss %.3f = %.3f + %.2f KL %.0f, accuracy %.3f", p.Loss.Total, -p.Loss.ELL, p.Loss.KLWeight, p.Loss.KL, p.TrainAccuracy)
-		if f.ValidShare > 0 {
-			note += fmt.Sprintf(", held out %.3f", p.ValidAccuracy)
-		}
+		note := fmt.Sprintf("loss %.3f = %.3f + %.2f KL %.0f, accuracy %.3f", p.Loss.Total, -p.Loss.ELL, p.Loss.KLWeight, p.Loss.KL, p.Accuracy)
 		bars[what].Set(p.Epoch+1, note)
 	}
 }

@@ -15,13 +15,12 @@ type Data struct {
 	Src, Dst []int32      // edges; an undirected edge is given in both directions
 	// Mean and Weight say in which mean of its target an edge counts, and with which weight,
 	// see [gnn.SAGEKinds]; nil for an encoder that does not tell kinds of edges apart.
-	Mean     []uint8
-	Weight   []float32
-	Labels   []int32 // classes by node; read for the nodes in Train and Validate only
-	Train    []int32 // the nodes whose loss is minimised, each once
-	Validate []int32 // the nodes for validation, each once; empty for no validation
+	Mean   []uint8
+	Weight []float32
+	Labels []int32 // classes by node; read for the nodes in Train only
+	Train  []int32 // the nodes whose loss is minimised, each once
 	// Graphs, unless nil, are where the nodes of each graph begin, and the end of the last: then
-	// Labels, Train and Validate are of graphs, and embeddings are those of [gnn.Readout] with
+	// Labels and Train are of graphs, and embeddings are those of [gnn.Readout] with
 	// Size, 2·Out numbers.
 	Graphs []int32
 	Size   float32
@@ -48,7 +47,6 @@ type Config struct {
 	LearningRate float64        // Adam's, of encoder and head
 	WeightDecay  float64        // an L2 term of the loss, on the encoder's weights but not its biases
 	Dropout      float64        // probability in [0, 1) that a feature or hidden unit is dropped
-	Patience     int            // epochs without a better validation accuracy after which to stop; 0 for never
 	Seed         uint64         // of initial weights, dropout and the head's draws
 }
 
@@ -79,7 +77,6 @@ func (c Config) Validate() error {
 	check(c.LearningRate > 0 && !math.IsInf(c.LearningRate, 0), "learning rate is %v, want a positive number", c.LearningRate)
 	check(c.WeightDecay >= 0 && !math.IsInf(c.WeightDecay, 0), "weight decay is %v, want at least 0", c.WeightDecay)
 	check(c.Dropout >= 0 && c.Dropout < 1, "dropout is %v, want at least 0 and below 1", c.Dropout)
-	check(c.Patience >= 0, "patience is %d, want at least 0", c.Patience)
 	return errors.Join(errs...)
 }
 
@@ -130,17 +127,12 @@ func (d *Data) check(dim int) error {
 			return fmt.Errorf("edge %d goes from node %d to %d, want nodes below %d", e, d.Src[e], d.Dst[e], n)
 		}
 	}
-	for _, part := range []struct {
-		name  string
-		nodes []int32
-	}{{"training", d.Train}, {"validation", d.Validate}} {
-		seen := make([]bool, d.rows())
-		for _, v := range part.nodes {
-			if uint(v) >= uint(len(seen)) || seen[v] {
-				return fmt.Errorf("%s node %d is listed twice or is not below %d", part.name, v, len(seen))
-			}
-			seen[v] = true
+	seen := make([]bool, d.rows())
+	for _, v := range d.Train {
+		if uint(v) >= uint(len(seen)) || seen[v] {
+			return fmt.Errorf("training node %d is listed twice or is not below %d", v, len(seen))
 		}
+		seen[v] = true
 	}
 	return nil
 }

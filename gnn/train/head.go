@@ -21,13 +21,6 @@ type Head interface {
 	Grads() [][]float64
 }
 
-// predictor is a [Head] that can be scored on validation rows.
-type predictor interface {
-	// Correct returns how many rows of the embeddings z are classified as
-	// their labels say. It changes nothing.
-	Correct(z []float64, labels []int32) int
-}
-
 // Loss is the value of a loss and its parts.
 type Loss struct {
 	Total    float64 // the objective: the negative ELBO, eq. (5)
@@ -43,29 +36,26 @@ type Loss struct {
 //
 // It returns an error when shapes or configuration are invalid or the loss is not
 // finite, and ctx's cause when ctx is done.
-func FitHead(ctx context.Context, z []float32, labels []int32, head Head, cfg Config, progress func(Progress)) (Report, error) {
+func FitHead(ctx context.Context, z []float32, labels []int32, head Head, cfg Config, progress func(Progress)) (last Progress, err error) {
 	if len(labels) == 0 || cfg.Out < 1 || len(z) != len(labels)*cfg.Out {
-		return Report{}, fmt.Errorf("train: %d numbers for %d rows of dimension %d, want at least 1 row", len(z), len(labels), cfg.Out)
+		return last, fmt.Errorf("train: %d numbers for %d rows of dimension %d, want at least 1 row", len(z), len(labels), cfg.Out)
 	}
 	if cfg.Epochs < 1 || !(cfg.LearningRate > 0) {
-		return Report{}, fmt.Errorf("train: %d epochs with learning rate %v, want positive numbers", cfg.Epochs, cfg.LearningRate)
+		return last, fmt.Errorf("train: %d epochs with learning rate %v, want positive numbers", cfg.Epochs, cfg.LearningRate)
 	}
 	l := newLossRows(head, labels, cfg)
 	convert(l.z, z)
 	opt := newOptimizer(nil, head, cfg)
-	var report Report
 	for epoch := range cfg.Epochs {
-		p, err := l.epoch(ctx, epoch)
-		if err != nil {
-			return report, err
+		if last, err = l.epoch(ctx, epoch); err != nil {
+			return last, err
 		}
 		opt.step()
-		report = Report{Last: p, Best: p, Epochs: epoch + 1}
 		if progress != nil {
-			progress(p)
+			progress(last)
 		}
 	}
-	return report, nil
+	return last, nil
 }
 
 // lossRows is a head's loss on some rows.
@@ -88,7 +78,7 @@ func newLossRows(head Head, labels []int32, cfg Config) *lossRows {
 // epoch computes the loss of z and sets dz and the head's gradients. It returns
 // an error when the loss is not finite, and ctx's cause when ctx is done.
 func (l *lossRows) epoch(ctx context.Context, epoch int) (Progress, error) {
-	p := Progress{Epoch: epoch, ValidAccuracy: math.NaN()}
+	p := Progress{Epoch: epoch}
 	if err := stopped(ctx, epoch); err != nil {
 		return p, err
 	}
@@ -96,7 +86,7 @@ func (l *lossRows) epoch(ctx context.Context, epoch int) (Progress, error) {
 	if math.IsNaN(p.Loss.Total) || math.IsInf(p.Loss.Total, 0) {
 		return p, fmt.Errorf("train: epoch %d: the loss is %v; lower the learning rate (%v)", epoch, p.Loss.Total, l.cfg.LearningRate)
 	}
-	p.TrainAccuracy = float64(p.Loss.Correct) / float64(len(l.labels))
+	p.Accuracy = float64(p.Loss.Correct) / float64(len(l.labels))
 	return p, nil
 }
 

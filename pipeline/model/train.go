@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/gvbll/gvbll/gnn/train"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior"
-	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
@@ -58,8 +56,6 @@ type Config struct {
 	WeightDecay   float64           // of the encoder, an L2 term; 5e-4. Negative for none
 	Dropout       float64           // 0.5. Negative for none
 	Normalization gnn.Normalization // empty: row-l2 for sparse features, standard for dense, none for those of a schema
-	ValidShare    float64           // stratified share of the training nodes that is held out for validation; 0
-	Patience      int               // epochs without a better validation accuracy before training stops; 0 for no limit
 	Pool          bool              // train a pool of heads too, that of [DefaultPool]
 	Start         *pool.Start       // what that pool starts with; nil for its defaults
 	Seed          uint64
@@ -76,8 +72,8 @@ func (c Config) String() string {
 		}
 		frozen = fmt.Sprintf("%x", sha256.Sum256(b))[:16]
 	}
-	text := fmt.Sprintf("encoder=%s activation=%s heads=%d frozen=%s hidden=%v embedding=%d temp-hidden=%d epochs=%d samples=%d learning-rate=%g weight-decay=%g dropout=%g normalize=%s valid-share=%g patience=%d seed=%d",
-		c.Encoder, c.Activation, c.Heads, frozen, c.Hidden, c.Embedding, c.TempHidden, c.Epochs, c.Samples, c.LearningRate, c.WeightDecay, c.Dropout, c.Normalization, c.ValidShare, c.Patience, c.Seed)
+	text := fmt.Sprintf("encoder=%s activation=%s heads=%d frozen=%s hidden=%v embedding=%d temp-hidden=%d epochs=%d samples=%d learning-rate=%g weight-decay=%g dropout=%g normalize=%s valid-share=0 patience=0 seed=%d",
+		c.Encoder, c.Activation, c.Heads, frozen, c.Hidden, c.Embedding, c.TempHidden, c.Epochs, c.Samples, c.LearningRate, c.WeightDecay, c.Dropout, c.Normalization, c.Seed)
 	if c.Pool {
 		text += " head=pool"
 	}
@@ -112,13 +108,7 @@ func (c Config) withDefaults(classes int) (Config, error) {
 	if c.Dropout >= 1 {
 		return c, fmt.Errorf("dropout %v: give a share below 1, such as 0.5", c.Dropout)
 	}
-	if c.ValidShare < 0 || c.ValidShare >= 1 {
-		return c, fmt.Errorf("validation share %v: give a share from 0 to below 1, such as 0.2", c.ValidShare)
-	}
 	if c.Frozen != nil {
-		if c.ValidShare > 0 || c.Patience > 0 {
-			return c, errors.New("validation of a frozen encoder: its head alone is trained, without validation nodes and patience")
-		}
 		c.Embedding = c.Frozen.Out()
 	}
 	c.TempHidden = max(c.TempHidden, 0)
@@ -148,12 +138,14 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	if err := cfg.checkKinds(d); err != nil {
 		return nil, err
 	}
-	fit, validate := d.HoldOut(cfg.ValidShare, cfg.Seed)
+	fit := make([]int32, len(d.Labels))
+	for v := range fit {
+		fit[v] = int32(v)
+	}
 	data, normalizer, err := Prepare(d, fit, cfg.Normalization)
 	if err != nil {
 		return nil, err
 	}
-	data.Validate = validate
 	completed, width := 0, cfg.Embedding
 	if d.Graphs != nil {
 		data.Graphs, data.Size, width = d.Graphs.Start, d.Graphs.MeanSize(), 2*cfg.Embedding
@@ -165,18 +157,18 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	phase := train.Config{
 		Encoder: cfg.Encoder, Activation: cfg.Activation, Heads: cfg.Heads,
 		Means: d.Kinds.Means(), In: d.Dim, Hidden: cfg.Hidden, Out: cfg.Embedding, Epochs: cfg.Epochs, LearningRate: cfg.LearningRate,
-		WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout, Patience: cfg.Patience, Seed: cfg.Seed,
+		WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout, Seed: cfg.Seed,
 	}
-	encoder, report := cfg.Frozen, train.Report{}
+	encoder, last := cfg.Frozen, train.Progress{}
 	switch {
 	case encoder == nil:
-		encoder, report, err = train.Fit(ctx, data, head, phase, progress)
+		encoder, last, err = train.Fit(ctx, data, head, phase, progress)
 	case d.Graphs != nil:
 		phase.Out = width
 		z := (&gnn.Readout{Encoder: encoder, Normalizer: normalizer, Size: data.Size}).Encode(d.Graphs)
-		report, err = train.FitHead(ctx, z, d.Labels, head, phase, progress)
+		last, err = train.FitHead(ctx, z, d.Labels, head, phase, progress)
 	default:
-		report, err = train.FitHead(ctx, encode(encoder, &data), d.Labels, head, phase, progress)
+		last, err = train.FitHead(ctx, encode(encoder, &data), d.Labels, head, phase, progress)
 	}
 	if err != nil {
 		return nil, err
@@ -185,9 +177,9 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 		Meta: Meta{
 			Format: Format, Encoder: encoder.Kind(), Activation: encoder.Activation(), Classes: d.Classes, Normalization: string(normalizer.Kind), Schema: d.Schema,
 			Training: Training{
-				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Settings: settings, Nodes: len(d.Labels), Epochs: report.Epochs, Samples: cfg.Samples,
+				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Settings: settings, Nodes: len(d.Labels), Epochs: cfg.Epochs, Samples: cfg.Samples,
 				Hidden: cfg.Hidden, LearningRate: cfg.LearningRate, WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout,
-				Completed: completed, Loss: report.Last.Loss.Total, Accuracy: report.Last.TrainAccuracy, Rare: rare(d),
+				Completed: completed, Loss: last.Loss.Total, Accuracy: last.Accuracy, Rare: rare(d),
 			},
 		},
 		Encoder: encoder, Normalizer: normalizer, trained: newIDSet(d.IDs),
@@ -312,25 +304,4 @@ func (h *elbo) Loss(z []float64, labels []int32, epoch, epochs int, rng *rand.Ra
 	alpha := posterior.KLWeight(epoch, epochs)
 	l := h.Variational.Loss(z, labels, alpha, rng, dz)
 	return train.Loss{Total: l.Total, ELL: l.ELL, KL: l.KL, KLWeight: alpha, Correct: l.Correct}
-}
-
-// Correct scores with the MAP prediction, which does not depend on
-// the temperature.
-func (h *elbo) Correct(z []float64, labels []int32) (correct int) {
-	q, _ := h.Posterior()
-	rows := posterior.Rows{Z: make([]float32, len(z)), Tau: make([]float64, len(labels))}
-	for i, x := range z {
-		rows.Z[i] = float32(x)
-	}
-	for i := range rows.Tau {
-		rows.Tau[i] = 1
-	}
-	probs := make([]float64, len(labels)*q.Classes)
-	posterior.MAP(&q, rows, probs)
-	for i, y := range labels {
-		if class, _ := calibration.Top(probs[i*q.Classes : (i+1)*q.Classes]); class == int(y) {
-			correct++
-		}
-	}
-	return correct
 }
