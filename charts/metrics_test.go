@@ -102,16 +102,11 @@ var advice = []struct {
 	}},
 	{"The posterior", [][2]string{
 		{"gvbll_posterior_batches_total", "Rate 0 while labels come: nothing is learned; the log says why."},
-		{"gvbll_posterior_updates", "Falls after a start: a new epoch began (`gvbll ledger` shows it), or the graph begins again (`--begin-again`)."},
 		{"gvbll_posterior_step_norm", "Rises and stays high: batches contradict each other, or features changed their scale."},
 		{"gvbll_posterior_clipped_entries_total", "`GvbllPosteriorAtClip`."},
 		{"gvbll_posterior_anchor_distance", "Climbs without end: set `--beta` above 0."},
 		{"gvbll_posterior_anchor_kl_nats", "As the distance; a loss of precision shows here too."},
-		{"gvbll_posterior_precision_mean", "Falls: more is forgotten than learned; raise `--lambda`."},
-		{"gvbll_posterior_precision_min", "Near 0: a weight is forgotten. Harmless where no node has its feature; otherwise raise `--lambda`."},
-		{"gvbll_posterior_variance_mean", "The inverse of the precision, in which the least certain weights count most."},
 		{"gvbll_posterior_entries", "Constant for a model; the share of clipped entries is computed with it."},
-		{"gvbll_posterior_memory_batches", "Rises to 1/(1-λ) and stays there: normal. Few batches: little is learned yet."},
 	}},
 	{"Models", [][2]string{
 		{"gvbll_model_info", "No series with `part=\"shadow\"`: the owner runs without `--shadow`."},
@@ -133,7 +128,6 @@ var advice = []struct {
 		{"gvbll_drift_accuracy", "Estimated below realised: what is served now will be right less often than what was labelled so far. Confidence above both: overconfident."},
 		{"gvbll_drift_ece", "Estimated above realised: as for accuracy. Both high: `GvbllCalibrationOff`."},
 		{"gvbll_drift_log_loss_nats", "Rises in steps, one at each change. Compare with the NLL since the first window."},
-		{"gvbll_drift_log_loss_labels", "Falls at every change, and grows while nothing changes."},
 		{"gvbll_set_labels_total", "No series: no sets are served, see `--coverage`."},
 		{"gvbll_set_covered_total", "Divided by `gvbll_set_labels_total` it is the realised coverage: `GvbllCoverageOff`."},
 		{"gvbll_set_classes_total", "Divided by `gvbll_set_labels_total` it is the mean size of a set. Large sets reach their coverage but say little: the model is unsure."},
@@ -148,7 +142,6 @@ var advice = []struct {
 		{"gvbll_asked_weighed_log_loss_nats_total", "Divided by the weights: the NLL for all nodes, an estimate."},
 		{"gvbll_fallback", "1: `GvbllFallback`. Of the owner only."},
 		{"gvbll_fallback_lead_nats", "Rises: learning makes predictions worse. At the threshold the model as trained takes over."},
-		{"gvbll_fallback_windows_total", "Its rate divided by that of windows is the share of time in which learning made predictions worse."},
 	}},
 	{"Features by name", [][2]string{
 		{"gvbll_attribute_rows_total", "No series of attributes: the model has no schema, see docs/data.md."},
@@ -363,7 +356,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	m.ShowShadow("b", []pipeline.Summary{{Head: "online"}})
 	m.Show(out, []pipeline.Summary{{Head: "online"}})
 	q := &posterior.Gaussian{Dim: 1, Classes: 1, Mean: []float64{0}, Precision: []float64{1}}
-	m.ShowPosterior(&metrics.Posterior{Head: "online", Classes: []string{"a"}, Now: q, Trained: q})
+	m.ShowPosterior("online", q, q)
 	m.ShowPool(&pipeline.Pooled{Heads: []string{"online"}, Weights: []float64{1}, Parts: []string{"online"}, Shares: []float64{1}, Bias: []float64{0}, LabelRates: []float64{1}, Compatibility: []float64{1}}, []string{"a"})
 	stream.Observe(replay.Stepped{Outcome: out, Cause: "count"})
 	stream.Observe(replay.Lag{Topic: "t", Records: 1, Withheld: 1})

@@ -80,7 +80,6 @@ func (m *Metrics) Observe(out *event.Outcome) {
 	m.drift.observe(out)
 	m.sets.observe(out)
 	m.asked.observe(out)
-	m.fallback.observe(out)
 	m.attributes.observe(out)
 }
 

@@ -64,7 +64,7 @@ type heads struct {
 	scores                              scores
 	binCount, binCorrect, binConfidence *prometheus.CounterVec
 	clipped, batches                    *prometheus.CounterVec
-	updates, step                       *prometheus.GaugeVec
+	step                                *prometheus.GaugeVec
 	by                                  map[scoredBy]*scored
 	serves                              string // the head whose means are shown as those that serve
 }
@@ -98,7 +98,6 @@ func newHeads(r register) heads {
 		binConfidence: r.counters("gvbll_calibration_confidence_total", "Sum of the confidences of labelled predictions by bin of confidence.", "head", "serving", "bin"),
 		clipped:       r.counters("gvbll_posterior_clipped_entries_total", "Entries of the posterior mean whose update was clipped to ±δ.", "head"),
 		batches:       r.counters("gvbll_posterior_batches_total", "Batches of labels that the head's posterior has learned from.", "head"),
-		updates:       r.gauges("gvbll_posterior_updates", "Version of the head's posterior: the number of its updates.", "head"),
 		step:          r.gauges("gvbll_posterior_step_norm", "Euclidean norm of the last update of the posterior mean.", "head"),
 		by:            make(map[scoredBy]*scored),
 	}
@@ -159,9 +158,6 @@ func (h *heads) observe(out *event.Outcome) {
 }
 
 func (h *heads) show(out *event.Outcome, sums []pipeline.Summary) {
-	for i := range out.Heads {
-		h.updates.WithLabelValues(out.Heads[i].Name).Set(float64(out.Heads[i].Version))
-	}
 	if serves := out.Heads[out.ServedBy].Name; serves != h.serves {
 		h.scores.reset()
 		h.serves = serves
@@ -174,6 +170,5 @@ func (h *heads) show(out *event.Outcome, sums []pipeline.Summary) {
 // reset drops the gauges of all heads, for a model whose heads may have other names.
 func (h *heads) reset() {
 	h.scores.reset()
-	h.updates.Reset()
 	h.step.Reset()
 }

@@ -65,20 +65,12 @@ func (s *sets) show(out *event.Outcome) {
 // fallback are the metrics of the static head serving in place of the online one.
 type fallback struct {
 	serving, lead prometheus.Gauge
-	windows       prometheus.Counter
 }
 
 func newFallback(r register) fallback {
 	return fallback{
 		serving: r.gauge("gvbll_fallback", "1 while the model as trained serves, because it is ahead of the one that learns; else 0."),
 		lead:    r.gauge("gvbll_fallback_lead_nats", "Log-likelihood by which the model as trained is ahead, at least 0; at the threshold it serves."),
-		windows: r.counter("gvbll_fallback_windows_total", "Windows with arrivals that the model as trained served."),
-	}
-}
-
-func (f *fallback) observe(out *event.Outcome) {
-	if out.ServedBy > 0 && len(out.Predictions) > 0 {
-		f.windows.Inc()
 	}
 }
 

@@ -181,7 +181,6 @@ type Drift struct {
 	RealisedAccuracy, RealisedECE   float64
 	ServedRows, LabelledRows        float64 // rows behind these, older ones counting less
 	LogLoss                         float64 // mean over the labels since the last change, nats
-	LogLossRows                     int     // number of these labels
 }
 
 // Detector is one of the drift detectors.

@@ -141,7 +141,7 @@ func (w *detectors) report(d *event.Drift) {
 	d.Confidence, d.EstimatedAccuracy, d.EstimatedECE = m.Confidence, m.EstimatedAccuracy, m.EstimatedECE
 	d.RealisedAccuracy, d.RealisedECE = m.RealisedAccuracy, m.RealisedECE
 	d.ServedRows, d.LabelledRows = m.Served, m.Labelled
-	d.LogLoss, d.LogLossRows = w.loss[served].Mean(), w.loss[served].Width()
+	d.LogLoss = w.loss[served].Mean()
 }
 
 // confidences are the confidences of predictions, and whether each was correct.

@@ -99,7 +99,6 @@ func (b *Board) Due() bool {
 
 // scorer is what has scores and a posterior: an engine, or what learns in its place.
 type scorer interface {
-	Config() pipeline.Config
 	Summaries() []pipeline.Summary
 	Pooled() *pipeline.Pooled
 	Posterior() (now, trained *posterior.Gaussian)
@@ -113,16 +112,8 @@ func (b *Board) Show(out *event.Outcome, of scorer) {
 		return
 	}
 	b.Metrics.Show(out, scores)
-	lambda, full := b.forgetting(of.Config().Update, learned)
-	batches := float64(out.Heads[0].Version)
-	if full > 0 {
-		batches = min(batches, float64(scores[0].Total().Labels)/full)
-	}
 	now, trained := of.Posterior()
-	b.Metrics.ShowPosterior(&metrics.Posterior{
-		Head: onlineHead, Classes: b.named.Classes, Now: now, Trained: trained,
-		Batches: batches, Lambda: lambda,
-	})
+	b.Metrics.ShowPosterior(onlineHead, now, trained)
 	if learned != nil {
 		b.Metrics.ShowPool(learned, b.named.Classes)
 	}
@@ -149,20 +140,6 @@ func (b *Board) serves(m *model.Model) {
 // onlineHead is the head whose posterior is shown: the paper's if it serves, or else
 // the first of its kind in the pool.
 const onlineHead = "online"
-
-// forgetting returns the forgetting factor λ of that head, 1 if the pool has no such
-// head, and the number of labels after which it is applied; 0 for every batch.
-func (b *Board) forgetting(paper posterior.Config, learned *pipeline.Pooled) (lambda, full float64) {
-	if learned == nil {
-		return paper.Lambda, paper.Batch
-	}
-	for _, h := range b.named.Pool.Heads {
-		if h.Online != nil {
-			return h.Online.Lambda, b.named.Pool.Batch
-		}
-	}
-	return 1, b.named.Pool.Batch
-}
 
 // shadowOf returns the id of the second model, or "".
 func shadowOf(models []*model.Model) string {
