@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/lab/payments"
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
-// payments returns the folder of a graph of 600 accounts of two classes, with payments, which
+// withPayments returns the folder of a graph of 600 accounts of two classes, with payments, which
 // are directed and weighted and join equal classes, and shared devices, which join any.
-func payments(t *testing.T) string {
+func withPayments(t *testing.T) string {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
 	var nodes, edges strings.Builder
@@ -39,7 +39,7 @@ func payments(t *testing.T) string {
 func TestKindsOfEdges(t *testing.T) { onKFake(t, testKindsOfEdges) }
 
 func testKindsOfEdges(t *testing.T, sh *shell) {
-	data, dir := payments(t), t.TempDir()
+	data, dir := withPayments(t), t.TempDir()
 	summary := sh.demo([]string{"demo", "--data", data, "--train-share", "0.4", "--steps", "6", "--label-delay", "1", "--epochs", "30", "--json", "--brokers", sh.addr, "--dir", dir})
 	if summary.Predictions != 360 || summary.Labels != 360 {
 		t.Errorf("%d predictions and %d labels learned, want 360 of each", summary.Predictions, summary.Labels)
@@ -67,7 +67,7 @@ func testPaymentsRecipe(t *testing.T, sh *shell) {
 	must(t, err)
 	dir := t.TempDir()
 	data, file := filepath.Join(dir, "payments"), filepath.Join(dir, "model.safetensors")
-	d, err := flags.SavePayments(data, dataset.PaymentsConfig{Payments: 1500, Seed: 1, OneIn: 30, Drift: 1})
+	d, err := payments.Save(data, dataset.PaymentsConfig{Payments: 1500, Seed: 1, OneIn: 30, Drift: 1})
 	must(t, err)
 	g := sh.graph("gvbll", 1)
 	var stop func()

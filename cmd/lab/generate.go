@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/lab/payments"
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
@@ -80,7 +81,7 @@ func (c generateCmd) payments(p flags.Process, g flags.Given) error {
 	if cfg.Drift, cfg.Abrupt, err = dataset.PaymentsDrift(c.Drift); err != nil {
 		return flags.SettingError(err)
 	}
-	d, err := flags.SavePayments(c.Out, cfg)
+	d, err := payments.Save(c.Out, cfg)
 	if err != nil {
 		return fmt.Errorf("--out %s: %w", c.Out, err)
 	}

@@ -1,4 +1,5 @@
-package flags
+// Package payments writes the generated payments as a data set and as events.
+package payments
 
 import (
 	"bufio"
@@ -10,16 +11,17 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
-// SavePayments writes the folder of [dataset.Payments], with the file events.jsonl beside the
+// Save writes the folder of [dataset.Payments], with the file events.jsonl beside the
 // tables: the same as events in the order of their times, labels among them.
-func SavePayments(dir string, c dataset.PaymentsConfig) (*dataset.Dataset, error) {
+func Save(dir string, c dataset.PaymentsConfig) (*dataset.Dataset, error) {
 	d, known, err := dataset.Payments(c)
 	if err != nil {
-		return nil, SettingError(err)
+		return nil, flags.SettingError(err)
 	}
 	if err := d.Save(dir); err != nil {
 		return nil, err
