@@ -41,7 +41,7 @@ type auditCmd struct {
 func (auditCmd) Help() string {
 	return "Replays the ledger from its beginning and verifies that every published prediction and dead letter, byte by byte, and every posterior follows from the model and the inputs. If not, it names the first record that differs. The settings are the ledger's own. With --checkpoint or --from the replay begins there. It writes nothing, and can run beside a live worker.\n\n" +
 		"A ledger of several epochs is replayed once for each of their settings. Windows of another engine or another model cannot be proved. Of these the audit checks that they took each record once, and that each arrival has one prediction or dead letter, and says so for each epoch.\n\n" +
-		"Behind a gap that was accepted, windows are proved only with a --checkpoint that is behind it too. Of the others the audit checks that no record is in two windows, and that as many predictions and dead letters were published as the ledger says.\n\n" +
+		"Behind a gap that was accepted, windows are proved only with a --checkpoint that is behind it too. Nothing proves those before it.\n\n" +
 		"A graph of several shards is stepped in this process, with the memory of all of them. What each shard has written and published is compared. Where a shard's part of the ledger ends before another's, or before a cut says, the audit fails and names the windows that are not proved."
 }
 
@@ -138,22 +138,13 @@ func printAudit(w io.Writer, found audit.Result, of string) error {
 			break
 		}
 		var parts []string
-		if e.Gap.Some() {
-			parts = append(parts, fmt.Sprintf("behind a gap, as nobody can read %s any more", e.Gap.Describe(e.First)))
-		}
 		if e.Proved > 0 {
 			parts = append(parts, fmt.Sprintf("%d of %d windows proved", e.Proved, e.Windows))
 		}
-		if e.Counted > 0 {
-			parts = append(parts, fmt.Sprintf("%d windows not replayed because of a gap: no record is in two of them, and as many predictions and dead letters were published as the ledger says", e.Counted))
-		}
-		if left := e.Windows - e.Proved - e.Counted; left > 0 {
+		if left := e.Windows - e.Proved; left > 0 {
 			parts = append(parts, fmt.Sprintf("%d windows of another program, settings or model: each record is in one window, each arrival has one of %d predictions", left, e.Checked))
 		}
 		fmt.Fprintf(w, "epoch %d, from window %d on (%s): %s\n", e.Number, e.First, cmp.Or(e.Why, "the first"), strings.Join(parts, "; "))
-	}
-	if found.Behind > 0 && found.First <= found.Behind {
-		fmt.Fprintf(w, "nothing is proved: give --checkpoint with one before window %d or a later one, and the windows from there on are\n", found.Behind+1)
 	}
 	fmt.Fprint(w, of)
 	if found.Base != "" {

@@ -5,7 +5,6 @@ package audit
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -28,17 +27,10 @@ type Result struct {
 	// Elsewhere counts the windows that models or settings served which the audit does
 	// not have. Of their predictions it checks only whether each arrival has one, or, where another
 	// map made events of the records, whether there are as many as the ledger says.
-	Elsewhere int64 `json:"windows_of_other_terms,omitempty"`
-	// Counted counts the windows that were not replayed because of a gap. Of these it checks
-	// that no record is in two, and that there are as many predictions and dead letters as the
-	// ledger says.
-	Counted int64 `json:"windows_counted,omitempty"`
-	// Behind is the last window that begins an epoch behind a gap, 0 for none. An audit that
-	// begins at a checkpoint of it, or of a later one, proves what follows.
-	Behind int64         `json:"behind_gap,omitempty"`
-	Epochs []Epoch       `json:"epochs"`
-	Chain  string        `json:"chain"` // SHA-256 over all predictions and learned labels
-	Took   time.Duration `json:"-"`
+	Elsewhere int64         `json:"windows_of_other_terms,omitempty"`
+	Epochs    []Epoch       `json:"epochs"`
+	Chain     string        `json:"chain"` // SHA-256 over all predictions and learned labels
+	Took      time.Duration `json:"-"`
 }
 
 // mapSetting is the setting that says what event a record is: by another map, others arrived.
@@ -60,11 +52,6 @@ type Epoch struct {
 	Model       string `json:"model"`               // that served its first window
 	Program     string `json:"program,omitempty"`   // version of the one that began it, if known
 	Why         string `json:"why,omitempty"`
-	// Counted is the number of windows that were not replayed, and Gap what is gone before the
-	// epoch. Unproved is how many predictions there are of windows that the ledger has lost.
-	Counted  int64 `json:"windows_counted,omitempty"`
-	Unproved int64 `json:"predictions_unproved,omitempty"`
-	ledger.Gap
 }
 
 // Merge takes over what another audit of the same ledger, with other settings, proved.
@@ -97,28 +84,23 @@ func (a *Result) Merge(other Result) {
 // [Epoch].
 //
 // Windows before a gap that was accepted cannot be replayed, and those behind it only from a
-// checkpoint that is behind it too. Of the others the audit checks what needs neither an engine
-// nor the inputs; see [Result].Counted.
+// checkpoint that is behind it too.
 //
 // progress, when not nil, is called after every window.
 func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg replay.Config, from From, progress func(windows int64)) (Result, error) {
 	began := time.Now()
-	gap, err := replay.LastGap(ctx, c, cfg.Terms.LedgerAt())
-	if err != nil {
-		return Result{}, err
-	}
-	var found Result
-	if gap == nil || from.some() {
-		if found, err = replayAudit(ctx, c, e, cfg, from, progress); err != nil {
-			return found, err
+	if !from.some() {
+		switch gap, err := replay.LastGap(ctx, c, cfg.Terms.LedgerAt()); {
+		case err != nil:
+			return Result{}, err
+		case gap != nil:
+			return Result{}, fmt.Errorf("ledger %s: epoch %d begins at window %d behind a gap (%s), and nothing proves the windows before it: give --checkpoint with one before window %d or a later one, and those from there on are proved", cfg.Terms.Names.Ledger, gap.Epoch, gap.Window, gap.Begins.Describe(gap.Window), gap.Window+1)
 		}
 	}
-	if gap != nil {
-		found.Behind = gap.Window
-		err = found.countBefore(ctx, c, cfg, from.some(), progress)
-	}
-	found.Took = time.Since(began)
-	return found, err
+	a := &auditor{cfg: cfg, client: c, replay: replay.New(c, cfg, e), found: make(map[kafka.TopicPartition]bool), refused: make(map[place]bool)}
+	err := a.run(ctx, from, progress)
+	a.audited.Took = time.Since(began)
+	return a.audited, err
 }
 
 // From is the state that an audit begins with: at most one of the two.
@@ -129,39 +111,6 @@ type From struct {
 
 func (f From) some() bool { return f.Checkpoint != "" || f.Base != nil }
 
-// replayAudit audits the windows behind a checkpoint, or all.
-func replayAudit(ctx context.Context, c *kafka.Client, e replay.Engine, cfg replay.Config, from From, progress func(windows int64)) (Result, error) {
-	fetching, stop := context.WithCancel(ctx)
-	defer stop()
-	a := newAuditor(replay.New(c, cfg, e))
-	if err := a.open(ctx, fetching, from); err != nil {
-		return a.audited, err
-	}
-	if err := a.each(ctx, math.MaxInt64, a.window, progress); err != nil {
-		return a.audited, err
-	}
-	if a.newest != nil && !a.proved && a.replay.Settings.Own {
-		return a.audited, fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of a model that served", cfg.Terms.Names.Ledger, a.newest.Model, cfg.Terms.Model)
-	}
-	return a.audited, a.checkNothingElse(ctx)
-}
-
-// each calls visit with the ledger's next windows before end.
-func (a *auditor) each(ctx context.Context, end int64, visit func(context.Context, *ledger.Record) error, progress func(windows int64)) error {
-	for {
-		r, err := a.replay.Ledger.Next(ctx)
-		if r == nil || err != nil || r.Window >= end {
-			return err
-		}
-		if err := visit(ctx, r); err != nil {
-			return err
-		}
-		if progress != nil {
-			progress(a.audited.Windows)
-		}
-	}
-}
-
 // auditor is a replayer that compares every window with the published records.
 type auditor struct {
 	cfg     replay.Config
@@ -169,7 +118,7 @@ type auditor struct {
 	replay  *replay.Replayer
 	outputs *Outputs
 	audited Result
-	found   map[kafka.TopicPartition]bool // after a checkpoint, or where letters are not counted: the partition's first record to compare was found
+	found   map[kafka.TopicPartition]bool // after a state, or where letters are not counted: the partition's first record to compare was found
 	lost    bool                          // dead letters of some windows were not counted
 	refused map[place]bool                // the records that the window's dead letters are about
 	newest  *ledger.Record                // the last one replayed
@@ -177,8 +126,32 @@ type auditor struct {
 	present arrivals
 }
 
-func newAuditor(p *replay.Replayer) *auditor {
-	return &auditor{cfg: p.Cfg, client: p.Client, replay: p, found: make(map[kafka.TopicPartition]bool), refused: make(map[place]bool)}
+// run audits the windows behind a state, or all.
+func (a *auditor) run(ctx context.Context, from From, progress func(windows int64)) error {
+	fetching, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := a.open(ctx, fetching, from); err != nil {
+		return err
+	}
+	for {
+		r, err := a.replay.Ledger.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			break
+		}
+		if err := a.window(ctx, r); err != nil {
+			return err
+		}
+		if progress != nil {
+			progress(a.audited.Windows)
+		}
+	}
+	if a.newest != nil && !a.proved && a.replay.Settings.Own {
+		return fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of a model that served", a.cfg.Terms.Names.Ledger, a.newest.Model, a.cfg.Terms.Model)
+	}
+	return a.checkNothingElse(ctx)
 }
 
 func (a *auditor) open(ctx, fetching context.Context, from From) (err error) {
@@ -253,7 +226,7 @@ func (a *auditor) epoch(r *ledger.Record) *Epoch {
 	if n := len(*list); n == 0 || (*list)[n-1].Number != r.Epoch {
 		e := Epoch{Number: r.Epoch, First: r.Window, Model: r.Model}
 		if r.Begins != nil {
-			e.Program, e.Why, e.Gap = r.Begins.Program, r.Begins.Why, r.Begins.Gap
+			e.Program, e.Why = r.Begins.Program, r.Begins.Why
 		}
 		*list = append(*list, e)
 	}

@@ -63,6 +63,7 @@ func (v *served) goOn(ctx context.Context) {
 	if <-p.ended; p.err != nil {
 		fail("the gap is not accepted: %s", p.lastLine())
 	}
+	behind := need(checkpoint.Find(filepath.Join(v.dir, "a"), v.names.Ledger))[0].Path
 	v.send(ctx, 50)
 	v.begin(ctx)
 	// The ledger counts the predictions of the windows that it has.
@@ -73,7 +74,7 @@ func (v *served) goOn(ctx context.Context) {
 	})
 	v.halt()
 	v.published(ctx, v.sent)
-	must(v.audit(ctx))
+	must(v.gvbll(ctx, "audit", "--model", v.setup.Model, "--checkpoint", behind))
 }
 
 // lose has partitions lose so many of their newest committed records, and brokers start again if
