@@ -10,7 +10,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/compress"
-	"github.com/segmentio/kafka-go/protocol/fetch"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // TestMurmur2 has the keys and values of Kafka's own UtilsTest.testMurmur2.
@@ -106,9 +106,11 @@ func appendBatch(dst []byte, records []Record, s session, sequence int32, transa
 	return append(dst, sealed...), err
 }
 
+type abortedFrom = kmsg.FetchResponseTopicPartitionAbortedTransaction
+
 // answerOf returns a broker's answer for one partition with the given batches.
-func answerOf(stable int64, aborted []fetch.ResponseTransaction, batches ...[]byte) *answer {
-	return &answer{high: stable, stable: stable, aborted: aborted, batches: bytes.Join(batches, nil)}
+func answerOf(stable int64, aborted []abortedFrom, batches ...[]byte) *kmsg.FetchResponseTopicPartition {
+	return &kmsg.FetchResponseTopicPartition{HighWatermark: stable, LastStableOffset: stable, AbortedTransactions: aborted, RecordBatches: bytes.Join(batches, nil)}
 }
 
 // batchAt returns a transactional batch as it is in a log, with its first record at the
@@ -163,12 +165,12 @@ func partitionAt(position int64) *partition {
 func TestConsume(t *testing.T) {
 	value := func(s string) Record { return Record{Value: []byte(s)} }
 	commit, abort := []byte{0, 0, 0, 1}, []byte{0, 0, 0, 0}
-	aborted := []fetch.ResponseTransaction{{ProducerID: 1, FirstOffset: 3}}
+	aborted := []abortedFrom{{ProducerID: 1, FirstOffset: 3}}
 	const stable = 9
 	for _, test := range []struct {
 		name     string
 		position int64
-		aborted  []fetch.ResponseTransaction
+		aborted  []abortedFrom
 		batches  [][]byte
 		later    bool // the request listed other partitions first
 		want     []string

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/segmentio/kafka-go/protocol/fetch"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // emptyAnswers is how many consecutive answers without a batch are tolerated
@@ -35,16 +35,16 @@ const emptyAnswers = 3
 // Gaps. Compaction leaves gaps, and they can be answered without a batch. Such an
 // answer may also have been filled by other partitions' records: only the first
 // partition of a request is sure to get a batch if it has one.
-func (p *partition) consume(s *share, a *answer, first bool) error {
-	p.stable.Store(a.stable)
-	p.high.Store(a.high)
+func (p *partition) consume(s *share, a *kmsg.FetchResponseTopicPartition, first bool) error {
+	p.stable.Store(a.LastStableOffset)
+	p.high.Store(a.HighWatermark)
 	began := p.position.Load()
 	aborted := make(map[int64]bool) // by producer
-	pending := slices.SortedFunc(slices.Values(a.aborted), func(a, b fetch.ResponseTransaction) int {
+	pending := slices.SortedFunc(slices.Values(a.AbortedTransactions), func(a, b kmsg.FetchResponseTopicPartitionAbortedTransaction) int {
 		return cmp.Compare(a.FirstOffset, b.FirstOffset)
 	})
 	some := false
-	for rest := a.batches; !s.full(); {
+	for rest := a.RecordBatches; !s.full(); {
 		b, ok := nextBatch(&rest)
 		if !ok {
 			break
@@ -64,11 +64,11 @@ func (p *partition) consume(s *share, a *answer, first bool) error {
 		p.consumeBatch(s, &b, aborted)
 	}
 	switch {
-	case p.position.Load() > began || began >= a.stable:
+	case p.position.Load() > began || began >= a.LastStableOffset:
 		p.empty = 0
 	case some:
 		p.position.Store(began + 1) // a damaged batch, whose end is not known
-	case !first || len(a.batches) > 0: // there was no room for it
+	case !first || len(a.RecordBatches) > 0: // there was no room for it
 		p.empty = max(p.empty, 1) // so that the next request lists it first
 	default:
 		if p.empty++; p.empty > emptyAnswers {

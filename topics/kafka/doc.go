@@ -11,8 +11,7 @@
 //	                aborted records, stored.go batches as brokers store them,
 //	                partition.go the state of one partition, lost.go when a log
 //	                is no longer the one that was read
-//	exchange.go     the two requests whose answers kafka-go does not decode, and
-//	                input.go how they are decoded
+//	exchange.go     the requests whose answers kafka-go does not decode
 //	trouble.go      what is being retried, for the log and for readiness
 //	producer.go     Producer; batch.go record batches, produce.go and
 //	                transaction.go its requests

@@ -11,7 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/segmentio/kafka-go/protocol/fetch"
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // fetch sends one request to every leader, concurrently, and puts the records
@@ -88,6 +89,14 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 
 const readCommitted = 1 // isolation level of KIP-98
 
+// errorOf returns the error of a partition in an answer, nil for none.
+func errorOf(a *kmsg.FetchResponseTopicPartition) error {
+	if a.ErrorCode != 0 {
+		return kafkago.Error(a.ErrorCode)
+	}
+	return nil
+}
+
 // confirmAfter is how long a partition may go without a request before its log
 // must be confirmed: the topic may have been deleted and created anew in between.
 // A request during that time would have failed.
@@ -117,8 +126,8 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 	if len(confirmed) == 0 {
 		return
 	}
-	err := r.request(ctx, confirmed, maxWait, r.cfg.MaxBytes/len(confirmed), into, func(p *partition, answer *answer) {
-		err := answer.err()
+	err := r.request(ctx, confirmed, maxWait, r.cfg.MaxBytes/len(confirmed), into, func(p *partition, answer *kmsg.FetchResponseTopicPartition) {
+		err := errorOf(answer)
 		if err == nil {
 			n := len(into.records)
 			if err = p.consume(into, answer, p == confirmed[0]); err == nil {
@@ -146,41 +155,43 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 // errThrottled if the client is throttled. maxBytes is the limit for each partition.
 // The request as a whole has none, because kfake drops the list of aborted
 // transactions from an answer that reaches that limit. The answer's bytes are in s.wire.
-func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.Duration, maxBytes int, s *share, each func(*partition, *answer)) error {
-	req := &fetch.Request{
-		ReplicaID: -1, MaxWaitTime: int32(maxWait.Milliseconds()), MinBytes: 1, MaxBytes: math.MaxInt32,
-		IsolationLevel: readCommitted, SessionID: 0, SessionEpoch: -1,
+func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.Duration, maxBytes int, s *share, each func(*partition, *kmsg.FetchResponseTopicPartition)) error {
+	req := &kmsg.FetchRequest{
+		ReplicaID: -1, MaxWaitMillis: int32(maxWait.Milliseconds()), MinBytes: 1, MaxBytes: math.MaxInt32,
+		IsolationLevel: readCommitted, SessionEpoch: -1,
 	}
 	for _, p := range parts {
 		i := len(req.Topics) - 1
 		if i < 0 || req.Topics[i].Topic != p.at.Topic {
-			req.Topics = append(req.Topics, fetch.RequestTopic{Topic: p.at.Topic})
+			req.Topics = append(req.Topics, kmsg.FetchRequestTopic{Topic: p.at.Topic})
 			i++
 		}
-		req.Topics[i].Partitions = append(req.Topics[i].Partitions, fetch.RequestPartition{
+		req.Topics[i].Partitions = append(req.Topics[i].Partitions, kmsg.FetchRequestTopicPartition{
 			Partition: p.at.Partition, CurrentLeaderEpoch: -1, FetchOffset: p.position.Load(),
 			PartitionMaxBytes: int32(max(maxBytes, 1)),
 		})
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxWait+r.client.cfg.Timeout)
 	defer cancel()
-	raw := &rawFetch{Request: req, clientID: r.client.cfg.ClientID, buffer: s.wire}
+	buffer := s.wire
 	s.wire = nil
-	m, err := r.client.transport.RoundTrip(ctx, r.client.client.Addr, raw)
+	m, err := r.client.exchange(ctx, int32(parts[0].leader.id), req, buffer)
 	if err != nil {
 		return err
 	}
-	s.wire = m.(*rawAnswer).bytes
-	answers, err := m.(*rawAnswer).answers()
-	if err != nil {
-		return err
+	s.wire = m.bytes
+	fetched := m.Response.(*kmsg.FetchResponse)
+	if fetched.ErrorCode != 0 {
+		return kafkago.Error(fetched.ErrorCode)
 	}
 	answered, until := 0, time.Now().Add(throttleOf(m))
-	for i := range answers {
-		if p := r.of(answers[i].at); p != nil {
-			answered++
-			p.leader.until = until
-			each(p, &answers[i])
+	for _, t := range fetched.Topics {
+		for i := range t.Partitions {
+			if p := r.of(TopicPartition{t.Topic, t.Partitions[i].Partition}); p != nil {
+				answered++
+				p.leader.until = until
+				each(p, &t.Partitions[i])
+			}
 		}
 	}
 	switch {

@@ -2,7 +2,7 @@ package kafka
 
 import "encoding/binary"
 
-// input decodes the numbers, strings and lists of Kafka's protocol from bytes. Once
+// input decodes the numbers and bytes of record batches. Once
 // something is missing or impossible it is failed, and everything else is zero. No
 // length is believed: what it returns lies within the bytes that it has.
 type input struct {
@@ -49,17 +49,6 @@ func (in *input) varint() int64 {
 	return v
 }
 
-// uvarint reads an unsigned number, as in the flexible versions of requests.
-func (in *input) uvarint() int64 {
-	v, n := binary.Uvarint(in.b)
-	if n <= 0 || v > 1<<31 {
-		in.fail()
-		return 0
-	}
-	in.b = in.b[n:]
-	return int64(v)
-}
-
 // bytes reads a length as a varint, and as many bytes; -1 means null.
 func (in *input) bytes() []byte {
 	n := in.varint()
@@ -67,49 +56,4 @@ func (in *input) bytes() []byte {
 		return nil
 	}
 	return in.take(n)
-}
-
-// string reads a length in 16 bits, and a string.
-func (in *input) string() string { return string(in.take(int64(in.int16()))) }
-
-// list reads the number of a list's elements, each of which has size bytes or more; null
-// is an empty list.
-func (in *input) list(size int) int {
-	n := int(in.int32())
-	if n > len(in.b)/size {
-		in.fail()
-	}
-	if in.failed {
-		return 0
-	}
-	return max(n, 0)
-}
-
-// The compact forms of the flexible versions: lengths are one more, and 0 is null.
-
-func (in *input) compactString() string {
-	n := in.uvarint()
-	if n == 0 {
-		return ""
-	}
-	return string(in.take(n - 1))
-}
-
-func (in *input) compactList(size int) int {
-	n := int(in.uvarint()) - 1
-	if n > len(in.b)/size {
-		in.fail()
-	}
-	if in.failed {
-		return 0
-	}
-	return max(n, 0)
-}
-
-// tags skips the tagged fields that end a structure of a flexible version.
-func (in *input) tags() {
-	for n := in.uvarint(); n > 0 && !in.failed; n-- {
-		in.uvarint()
-		in.take(in.uvarint())
-	}
 }

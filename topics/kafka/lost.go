@@ -11,6 +11,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Restore is the remedy when records are gone that are needed. Nothing is
@@ -186,12 +187,12 @@ func (r *Reader) confirm(ctx context.Context, p *partition) error {
 			return err
 		}
 	}
-	probe := &partition{at: p.at, damaged: damage{p.last.Offset, repeated{time.Now().Add(-damagedFor), damagedTries}}}
+	probe := &partition{at: p.at, leader: p.leader, damaged: damage{p.last.Offset, repeated{time.Now().Add(-damagedFor), damagedTries}}}
 	probe.position.Store(p.last.Offset)
 	var s share
 	var failed error
-	err := r.request(ctx, []*partition{probe}, 0, 1, &s, func(_ *partition, a *answer) {
-		if failed = a.err(); failed == nil {
+	err := r.request(ctx, []*partition{probe}, 0, 1, &s, func(_ *partition, a *kmsg.FetchResponseTopicPartition) {
+		if failed = errorOf(a); failed == nil {
 			failed = probe.consume(&s, a, true)
 		}
 	})

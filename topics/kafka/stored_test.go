@@ -14,9 +14,9 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/compress"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/fetch"
 	"github.com/segmentio/kafka-go/protocol/produce"
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // packedAt returns a batch of records as it is in a log, compressed, with its first record
@@ -145,7 +145,7 @@ func TestAbortedUnreadable(t *testing.T) {
 	b = altered(b, func(b []byte) []byte { b[attributesAt+1] |= 7; return b })
 	p := partitionAt(3)
 	var s share
-	err := p.consume(&s, answerOf(9, []fetch.ResponseTransaction{{ProducerID: 1, FirstOffset: 3}}, b), true)
+	err := p.consume(&s, answerOf(9, []abortedFrom{{ProducerID: 1, FirstOffset: 3}}, b), true)
 	if err != nil || len(s.records) > 0 || p.position.Load() != 4 {
 		t.Errorf("%d records, position %d, error %v, want none, 4 and none", len(s.records), p.position.Load(), err)
 	}
@@ -196,10 +196,11 @@ func FuzzConsume(f *testing.F) {
 func FuzzAnswers(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 1})
 	f.Fuzz(func(_ *testing.T, b []byte) {
-		for version := range int16(12) {
-			_, _ = (&rawAnswer{key: protocol.Fetch, version: version, bytes: b}).answers()
+		answered := append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
+		for version := int16(4); version < 12; version++ {
+			_, _ = (&raw{Request: &kmsg.FetchRequest{Version: version}}).RawExchange(bytes.NewBuffer(answered))
 		}
-		_, _ = (&rawAnswer{key: protocol.Metadata, version: metadataVersion, bytes: b}).topics()
+		_, _ = (&raw{Request: &kmsg.MetadataRequest{Version: metadataVersion}}).RawExchange(bytes.NewBuffer(answered))
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Partitions returns the number of partitions of each topic. Topics that do not
@@ -264,4 +265,34 @@ func (c *Client) TopicConfigs(ctx context.Context, topics []string, settings ...
 		return nil
 	})
 	return configs, err
+}
+
+// DeleteRecords deletes the records of a partition before an offset.
+func (c *Client) DeleteRecords(ctx context.Context, at TopicPartition, before int64) error {
+	const within = 30 * time.Second
+	return c.retry(ctx, within, func(ctx context.Context) error {
+		leaders, err := c.leaders(ctx, []string{at.Topic})
+		if err != nil {
+			return err
+		}
+		leader, err := leaderOf(at, leaders)
+		if err != nil {
+			return err
+		}
+		answer, err := c.exchange(ctx, int32(leader), &kmsg.DeleteRecordsRequest{
+			Topics:        []kmsg.DeleteRecordsRequestTopic{{Topic: at.Topic, Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Partition: at.Partition, Offset: before}}}},
+			TimeoutMillis: int32(within / time.Millisecond),
+		}, nil)
+		if err != nil {
+			return err
+		}
+		for _, t := range answer.Response.(*kmsg.DeleteRecordsResponse).Topics {
+			for _, p := range t.Partitions {
+				if p.ErrorCode != 0 {
+					return fmt.Errorf("deleting the records of %s partition %d before offset %d: %w", at.Topic, at.Partition, before, kafkago.Error(p.ErrorCode))
+				}
+			}
+		}
+		return nil
+	})
 }
