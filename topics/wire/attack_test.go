@@ -37,8 +37,9 @@ func attacks() map[string][]byte {
 			"reason", "key", "value", "headers", "unknown",
 		} {
 			o := output{}
-			o.fields(1)
-			o.text(key)
+			m := o.begin()
+			o.key(key)
+			o.end(m)
 			all[name+" as "+key] = append(o.b, header...)
 		}
 	}

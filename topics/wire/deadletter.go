@@ -45,20 +45,20 @@ var ErrTruncated = errors.New("the dead letter holds only a part of the record")
 // AppendDeadLetter appends a dead letter as msgpack: the reason, and the refused
 // record.
 func AppendDeadLetter(dst []byte, r *event.Refusal) []byte {
-	out := output{dst}
+	out := output{b: dst}
 	o, truncated := clipRecord(r.Origin)
-	out.fields(11)
+	m := out.begin()
 	out.textField("reason", string(r.Reason))
 	out.textField("detail", line(r.Detail))
 	out.textField("topic", o.Topic)
 	out.intField("partition", int64(o.Partition))
 	out.intField("offset", o.Offset)
 	out.intField("time", o.Time)
-	out.text("key")
+	out.key("key")
 	out.block(o.Key)
-	out.text("value")
+	out.key("value")
 	out.block(o.Value)
-	out.text("headers")
+	out.key("headers")
 	out.list(len(o.Headers))
 	for _, h := range o.Headers {
 		out.list(2)
@@ -66,8 +66,9 @@ func AppendDeadLetter(dst []byte, r *event.Refusal) []byte {
 		out.block(h.Value)
 	}
 	out.intField("value_length", int64(len(r.Origin.Value)))
-	out.text("truncated")
+	out.key("truncated")
 	out.boolean(truncated)
+	out.end(m)
 	return out.b
 }
 

@@ -113,11 +113,11 @@ func checkGraph(n *event.Node, limits Limits) error {
 
 // graph appends the fields of a graph.
 func (o *output) graph(g *event.Graph) {
-	o.text("nodes")
+	o.key("nodes")
 	o.list(len(g.Nodes))
 	for _, x := range g.Nodes {
 		o.singles(x)
 	}
-	o.text("edges")
+	o.key("edges")
 	o.indices(g.Ends)
 }

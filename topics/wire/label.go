@@ -11,40 +11,49 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// label reads a label event in msgpack.
-func (in *input) label(l *event.Label, limits Limits) error {
-	hasNode, hasClass := false, false
-	err := in.fields(func(key []byte) (bool, error) {
-		var err error
-		switch string(key) {
-		case "node":
-			hasNode = true
-			l.Node, err = in.id(limits.MaxID)
-		case "class":
-			hasClass = true
-			err = in.class(l, limits)
-		case "time":
-			l.Time, err = in.integer()
-		default:
-			return false, nil
-		}
-		return true, err
-	})
-	// A null field is not handed on, but its key is kept.
-	l.Withdrawn = !hasClass && slices.ContainsFunc(in.keys, func(key []byte) bool { return string(key) == "class" })
-	return checkLabel(hasNode, hasClass || l.Withdrawn, err)
+// labelNames are the fields of a label event.
+var labelNames = []string{"node", "class", "time"}
+
+// labelFields notes which fields a label event has.
+type labelFields struct{ node, class bool }
+
+// read reads a field of a label event by its name.
+func (s *labelFields) read(l *event.Label, key []byte, v value, limits Limits) (known bool, err error) {
+	switch string(key) {
+	case "node":
+		s.node = true
+		l.Node, err = v.id(limits.MaxID)
+	case "class":
+		s.class = true
+		err = v.class(l, limits)
+	case "time":
+		l.Time, err = v.integer()
+	default:
+		return false, nil
+	}
+	return true, err
 }
 
-func checkLabel(hasNode, hasClass bool, err error) error {
+// check completes a label event. null says that there is a class, and that it is null.
+func (s *labelFields) check(l *event.Label, null bool) error {
+	l.Withdrawn = null
 	switch {
-	case err != nil:
-		return err
-	case !hasNode:
+	case !s.node:
 		return refusef(event.BadID, "there is no node")
-	case !hasClass:
+	case !s.class && !null:
 		return refusef(event.UnknownClass, "there is no class")
 	}
 	return nil
+}
+
+// label reads a label event in msgpack.
+func (in *input) label(l *event.Label, limits Limits) error {
+	var s labelFields
+	if err := in.fields(func(key []byte) (bool, error) { return s.read(l, key, in, limits) }); err != nil {
+		return err
+	}
+	// A null field is not handed on, but its key is kept.
+	return s.check(l, !s.class && slices.ContainsFunc(in.keys, func(key []byte) bool { return string(key) == "class" }))
 }
 
 // class reads a class: its name or its index.
@@ -59,6 +68,23 @@ func (in *input) class(l *event.Label, limits Limits) error {
 	}
 	index, err := in.integer()
 	return setIndex(l, index, err)
+}
+
+func (f field) class(l *event.Label, limits Limits) error {
+	if f[0] == '"' {
+		if err := json.Unmarshal(f, &l.Class); err != nil {
+			return err
+		}
+		if len(l.Class) > limits.MaxID {
+			return refusef(event.UnknownClass, "a class name of %d bytes", len(l.Class))
+		}
+		return checkName(l, nil)
+	}
+	index, err := strconv.ParseInt(string(f), 10, 64)
+	if err != nil {
+		return refusef(event.UnknownClass, "class %.40s is neither a name nor an index", f)
+	}
+	return setIndex(l, index, nil)
 }
 
 func checkName(l *event.Label, err error) error {
@@ -78,15 +104,11 @@ func setIndex(l *event.Label, index int64, err error) error {
 
 // AppendLabel appends a label event as msgpack.
 func AppendLabel(dst []byte, l *event.Label) []byte {
-	o := output{dst}
-	n := 2
-	if l.Time != 0 {
-		n++
-	}
-	o.fields(n)
-	o.text("node")
+	o := output{b: dst}
+	m := o.begin()
+	o.key("node")
 	o.id(l.Node)
-	o.text("class")
+	o.key("class")
 	switch {
 	case l.Withdrawn:
 		o.code(msgpcode.Nil)
@@ -98,6 +120,7 @@ func AppendLabel(dst []byte, l *event.Label) []byte {
 	if l.Time != 0 {
 		o.intField("time", l.Time)
 	}
+	o.end(m)
 	return o.b
 }
 
@@ -107,36 +130,17 @@ func (in *input) labelJSON(b []byte, l *event.Label, limits Limits) error {
 	if err != nil {
 		return err
 	}
-	members, err := in.object(text, "node", "class", "time")
+	members, err := in.object(text, labelNames...)
 	if err != nil {
 		return err
 	}
-	node, class, time := members[0], members[1], members[2]
-	l.Withdrawn = class != nil && !class.given()
-	if err := checkLabel(node.given(), class != nil, nil); err != nil {
-		return err
-	}
-	if l.Node, err = node.id(limits.MaxID); err != nil {
-		return err
-	}
-	if l.Time, err = time.integer(); err != nil {
-		return err
-	}
-	if l.Withdrawn {
-		return nil
-	}
-	if class[0] == '"' {
-		if err := json.Unmarshal(class, &l.Class); err != nil {
-			return err
+	var s labelFields
+	for i, v := range members {
+		if v.given() {
+			if _, err := s.read(l, []byte(labelNames[i]), v, limits); err != nil {
+				return err
+			}
 		}
-		if len(l.Class) > limits.MaxID {
-			return refusef(event.UnknownClass, "a class name of %d bytes", len(l.Class))
-		}
-		return checkName(l, nil)
 	}
-	index, err := strconv.ParseInt(string(class), 10, 64)
-	if err != nil {
-		return refusef(event.UnknownClass, "class %.40s is neither a name nor an index", class)
-	}
-	return setIndex(l, index, nil)
+	return s.check(l, members[1] != nil && !s.class)
 }

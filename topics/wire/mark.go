@@ -110,47 +110,28 @@ func (f field) number() (float32, error) {
 
 // neighbours appends a list of neighbours, those with marks as objects.
 func (o *output) neighbours(n *event.Node) {
-	o.text("neighbours")
+	o.key("neighbours")
 	o.list(len(n.Neighbours))
 	for i, id := range n.Neighbours {
 		if n.Marks == nil || n.Marks[i] == (event.Mark{}) {
 			o.id(id)
 			continue
 		}
-		m := n.Marks[i]
-		fields := 1 + markFields(m)
-		if m.In {
-			fields++
-		}
-		o.fields(fields)
-		o.text("id")
+		m := o.begin()
+		o.key("id")
 		o.id(id)
-		o.mark(m)
-		if m.In {
-			o.text("in")
-			o.boolean(true)
-		}
+		o.mark(n.Marks[i])
+		o.trueField("in", n.Marks[i].In)
+		o.end(m)
 	}
-}
-
-// markFields returns how many fields mark appends.
-func markFields(m event.Mark) (n int) {
-	for _, has := range [...]bool{m.Kind != "", m.Weight != 0} {
-		if has {
-			n++
-		}
-	}
-	return n
 }
 
 // mark appends the fields of a mark but in.
 func (o *output) mark(m event.Mark) {
 	if m.Kind != "" {
-		o.text("kind")
-		o.text(m.Kind)
+		o.textField("kind", m.Kind)
 	}
 	if m.Weight != 0 {
-		o.text("weight")
-		o.single(m.Weight)
+		o.singleField("weight", m.Weight)
 	}
 }

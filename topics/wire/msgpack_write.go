@@ -12,17 +12,38 @@ import (
 
 // output appends msgpack to a byte slice. The library's encoder is not used,
 // because it writes through an interface and so allocates for every event.
-type output struct{ b []byte }
+type output struct {
+	b []byte
+	n int // keys of the map that is being written
+}
 
 func (o *output) code(c byte) { o.b = append(o.b, c) }
 
-// fields begins a map of n keys.
-func (o *output) fields(n int) {
-	if n < 16 {
-		o.code(msgpcode.FixedMapLow | byte(n))
-		return
+// mapping is a map that is being written.
+type mapping struct{ at, outer int }
+
+// begin begins a map, of the fields up to its end.
+func (o *output) begin() mapping {
+	m := mapping{len(o.b), o.n}
+	o.code(msgpcode.FixedMapLow)
+	o.n = 0
+	return m
+}
+
+func (o *output) end(m mapping) {
+	if o.n < 16 {
+		o.b[m.at] |= byte(o.n)
+	} else { // no more than fit 16 bits: see maxNamed
+		o.b[m.at] = msgpcode.Map16
+		o.b = slices.Insert(o.b, m.at+1, byte(o.n>>8), byte(o.n))
 	}
-	o.sized(n, 0, msgpcode.Map16, msgpcode.Map32)
+	o.n = m.outer
+}
+
+// key begins a field of a map.
+func (o *output) key(name string) {
+	o.text(name)
+	o.n++
 }
 
 // sized writes n with the first of the codes, of 8, 16 and 32 bits, that holds
@@ -133,9 +154,19 @@ func (o *output) boolean(b bool) {
 	}
 }
 
-func (o *output) textField(k, v string) { o.text(k); o.text(v) }
+func (o *output) textField(k, v string) { o.key(k); o.text(v) }
 
-func (o *output) intField(k string, v int64) { o.text(k); o.integer(v) }
+func (o *output) intField(k string, v int64) { o.key(k); o.integer(v) }
+
+func (o *output) singleField(k string, v float32) { o.key(k); o.single(v) }
+
+// trueField appends a field that is left out where it is false.
+func (o *output) trueField(k string, v bool) {
+	if v {
+		o.key(k)
+		o.boolean(true)
+	}
+}
 
 func (o *output) id(id event.ID) {
 	if id.Str != "" {

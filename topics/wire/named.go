@@ -173,10 +173,10 @@ func (f field) attribute(in *input, a *event.Attribute, limits Limits) (err erro
 
 // named appends features by name.
 func (o *output) named(list []event.Attribute) {
-	o.fields(len(list))
+	m := o.begin()
 	for i := range list {
 		a := &list[i]
-		o.text(a.Name)
+		o.key(a.Name)
 		switch a.Kind {
 		case event.Number:
 			if n := int64(a.Number); float64(n) == a.Number && math.Abs(a.Number) < 1<<53 {
@@ -194,4 +194,5 @@ func (o *output) named(list []event.Attribute) {
 			o.code(msgpcode.Nil)
 		}
 	}
+	o.end(m)
 }

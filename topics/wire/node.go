@@ -31,6 +31,7 @@ func (in *input) node(n *event.Node, limits Limits) error {
 type value interface {
 	id(limit int) (event.ID, error)
 	neighbours(*input, Limits) ([]event.ID, []event.Mark, error)
+	class(*event.Label, Limits) error
 	text(limit int) (string, error)
 	number() (float32, error)
 	numbers(Limits) ([]float32, error)
@@ -320,64 +321,42 @@ func badFeature(i int, a float64, limits Limits) error {
 // AppendNode appends a node event as msgpack, with its features as a binary
 // block.
 func AppendNode(dst []byte, n *event.Node) []byte {
-	o := output{dst}
+	o := output{b: dst}
 	if n.Edges != nil {
 		o.edges(n)
 		return o.b
 	}
-	fields := 1
-	switch {
-	case n.Featureless || n.OnlyAsks():
-	case n.Departed || n.Named != nil || n.Dense != nil:
-		fields = 2
-	default:
-		fields = 3 // also of a graph
-	}
-	for _, has := range [...]bool{len(n.Neighbours) > 0, n.Remove, n.Context, n.Predict, n.Time != 0} {
-		if has {
-			fields++
-		}
-	}
-	o.fields(fields)
-	o.text("id")
+	m := o.begin()
+	o.key("id")
 	o.id(n.ID)
 	switch {
 	case n.Departed:
-		o.text("departed")
-		o.boolean(true)
+		o.trueField("departed", true)
 	case n.Featureless || n.OnlyAsks():
 	case n.Graph != nil:
 		o.graph(n.Graph)
 	case n.Named != nil:
-		o.text("features")
+		o.key("features")
 		o.named(n.Named)
 	case n.Dense != nil:
-		o.text("features")
+		o.key("features")
 		o.singles(n.Dense)
 	default:
-		o.text("indices")
+		o.key("indices")
 		o.indices(n.Index)
-		o.text("values")
+		o.key("values")
 		o.singles(n.Value)
 	}
 	if len(n.Neighbours) > 0 {
 		o.neighbours(n)
 	}
-	if n.Remove {
-		o.text("remove")
-		o.boolean(true)
-	}
-	if n.Context {
-		o.text("context")
-		o.boolean(true)
-	}
-	if n.Predict {
-		o.text("predict")
-		o.boolean(true)
-	}
+	o.trueField("remove", n.Remove)
+	o.trueField("context", n.Context)
+	o.trueField("predict", n.Predict)
 	if n.Time != 0 {
 		o.intField("time", n.Time)
 	}
+	o.end(m)
 	return o.b
 }
 
@@ -388,26 +367,17 @@ func (o *output) edges(n *event.Node) {
 		o.list(len(n.Edges))
 	}
 	for i, e := range n.Edges {
-		timed := i == 0 && n.Time != 0
-		fields := 2 + markFields(e.Mark)
-		for _, has := range [...]bool{e.Remove, timed} {
-			if has {
-				fields++
-			}
-		}
-		o.fields(fields)
-		o.text("source")
+		m := o.begin()
+		o.key("source")
 		o.id(e.Source)
-		o.text("target")
+		o.key("target")
 		o.id(e.Target)
 		o.mark(e.Mark)
-		if e.Remove {
-			o.text("remove")
-			o.boolean(true)
-		}
-		if timed {
+		o.trueField("remove", e.Remove)
+		if i == 0 && n.Time != 0 {
 			o.intField("time", n.Time)
 		}
+		o.end(m)
 	}
 }
 

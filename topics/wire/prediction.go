@@ -13,44 +13,18 @@ import (
 
 // AppendPrediction appends a prediction as msgpack.
 func AppendPrediction(dst []byte, p *event.Prediction) []byte {
-	o := output{dst}
-	fields := 12
-	if p.Revision != 0 {
-		fields++
-	}
-	if p.Reason != "" {
-		fields++
-	}
-	if p.Act != nil {
-		fields++
-	}
-	if p.Asked != 0 {
-		fields++
-	}
-	if p.Embedding != nil {
-		fields++
-	}
-	if s := p.Set; s != nil {
-		fields += 3
-		if s.Abstain != "" {
-			fields++
-		}
-	}
-	o.fields(fields)
-	o.text("node")
+	o := output{b: dst}
+	m := o.begin()
+	o.key("node")
 	o.id(p.Node)
 	o.textField("class", p.Class)
 	o.intField("class_index", int64(p.ClassIndex))
-	o.text("confidence")
-	o.single(p.Confidence)
-	o.text("probabilities")
+	o.singleField("confidence", p.Confidence)
+	o.key("probabilities")
 	o.numbers(p.Probabilities)
-	o.text("total_uncertainty")
-	o.single(p.Total)
-	o.text("aleatoric_uncertainty")
-	o.single(p.Aleatoric)
-	o.text("epistemic_uncertainty")
-	o.single(p.Epistemic)
+	o.singleField("total_uncertainty", p.Total)
+	o.singleField("aleatoric_uncertainty", p.Aleatoric)
+	o.singleField("epistemic_uncertainty", p.Epistemic)
 	o.intField("window", p.Window)
 	o.intField("posterior_version", int64(p.PosteriorVersion))
 	o.intField("time", p.Time)
@@ -62,32 +36,36 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 		o.textField("reason", p.Reason)
 	}
 	if p.Act != nil {
-		o.text("act")
+		o.key("act")
 		o.boolean(*p.Act)
 	}
 	if p.Asked != 0 {
-		o.text("asked")
-		o.single(p.Asked)
+		o.singleField("asked", p.Asked)
 	}
 	if p.Embedding != nil {
-		o.text("embedding")
+		o.key("embedding")
 		o.singles(p.Embedding)
 	}
-	if s := p.Set; s != nil {
-		o.text("set")
-		o.list(len(s.Classes))
-		for _, name := range s.Classes {
-			o.text(name)
-		}
-		o.text("coverage")
-		o.single(s.Coverage)
-		o.text("abstain")
-		o.boolean(s.Abstain != "")
-		if s.Abstain != "" {
-			o.textField("abstain_reason", s.Abstain)
-		}
+	if p.Set != nil {
+		o.set(p.Set)
 	}
+	o.end(m)
 	return o.b
+}
+
+// set appends the fields of a set.
+func (o *output) set(s *event.Set) {
+	o.key("set")
+	o.list(len(s.Classes))
+	for _, name := range s.Classes {
+		o.text(name)
+	}
+	o.singleField("coverage", s.Coverage)
+	o.key("abstain")
+	o.boolean(s.Abstain != "")
+	if s.Abstain != "" {
+		o.textField("abstain_reason", s.Abstain)
+	}
 }
 
 // DecodePrediction decodes a prediction, as AppendPrediction or AppendPredictionJSON
