@@ -38,6 +38,8 @@ type flags struct {
 	} `cmd:"" help:"Kill, halt and restart workers, and disturb the cluster, for a while."`
 	Soak struct {
 		Minutes float64 `help:"Duration." default:"2"`
+		Bases   string  `help:"Two workers write bases to this folder or bucket, purge the ledger, and let nodes expire; inputs are deleted up to the oldest base, and workers are killed and start on empty folders." placeholder:"URL"`
+		Rate    int     `help:"With --bases: nodes sent a second." default:"3500"`
 	} `cmd:"" help:"Send at a steady rate, and check that the worker's memory, files and goroutines do not grow."`
 	Restarts struct {
 		Times int           `help:"Restarts." default:"7"`
@@ -71,9 +73,12 @@ func (f *flags) run(ctx context.Context, command string) error {
 			fmt.Fprintf(os.Stderr, "%8.1f s  %s\n", time.Since(began).Seconds(), what)
 		}
 	}
-	s := &trial.Setup{Head: f.Head, Flags: f.Crash.Flags, Shards: f.Shards, Bases: f.Crash.Bases, Seed: f.Seed, Report: report}
+	s := &trial.Setup{Head: f.Head, Flags: f.Crash.Flags, Shards: f.Shards, Bases: cmp.Or(f.Crash.Bases, f.Soak.Bases), Seed: f.Seed, Report: report}
 	defer s.Close()
 	nodes := map[string]int{"crash": f.Crash.Nodes, "chaos": 2000, "soak": 20_000, "restarts": 2000, "world": 600, "hostile": 600}[command]
+	if f.Soak.Bases != "" {
+		nodes = 2000
+	}
 	err := s.Prepare(ctx, f.Broker, f.Tool, gnn.Kind(f.Encoder), nodes, f.Crash.Promote)
 	var found interface{ Err() error }
 	if err == nil {
@@ -89,7 +94,11 @@ func (f *flags) run(ctx context.Context, command string) error {
 		case "hostile":
 			found, err = trial.Hostile(ctx, s, f.Hostile.Size, f.Hostile.Only)
 		case "soak":
-			found, err = trial.Soak(ctx, s, time.Duration(f.Soak.Minutes*float64(time.Minute)))
+			if long := time.Duration(f.Soak.Minutes * float64(time.Minute)); s.Bases != "" {
+				found, err = trial.Retention(ctx, s, f.Soak.Rate, long)
+			} else {
+				found, err = trial.Soak(ctx, s, long)
+			}
 		}
 	}
 	if err == nil {

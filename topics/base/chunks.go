@@ -26,11 +26,11 @@ func sumOf(b []byte) sum {
 
 // A chunk ends where the bytes before its end say so, and not at a multiple of anything. So where
 // bytes are put in or taken out, the chunks behind them are the same as before. The more bytes there are,
-// the longer are the chunks, so that there are about mostChunks at most; from fewBits on, as shorter ones
-// would take more to list than they spare.
+// the longer are the chunks, so that there are about mostChunks at most, of
+// which a writer has a map in memory; from fewBits on, as shorter ones would take more to list than they spare.
 const (
-	fewBits    = 12
-	mostChunks = 1 << 20
+	fewBits    = 10
+	mostChunks = 1 << 21
 )
 
 // chunkBits returns the logarithm of the mean length of the chunks of so many bytes.

@@ -113,6 +113,9 @@ func (p *Replayer) Restore(ctx context.Context) (inputs intake.Position, err err
 		p.Cfg.Logger.Warn("a checkpoint is skipped", "file", c.file, "err", err)
 	}
 	if unusable != nil {
+		if later, err := p.candidates(ctx); err == nil && len(later) > 0 && later[0].base != nil && later[0].window > list[0].window {
+			return p.Restore(ctx) // while it tried them, newer ones took their place
+		}
 		if there, err := p.BeginningsThere(ctx); err != nil || !there {
 			return inputs, cmp.Or(err, p.noBase(unusable))
 		}

@@ -154,12 +154,9 @@ func (b *bases) store(path string, bytes int64, err error) {
 	})
 }
 
-// writeOwn has a standby store a base, or else stores it, after it has deleted what no base needs any more.
+// writeOwn has a standby store a base, or else stores it.
 func (b *bases) writeOwn(path string, before []ledger.Base, x *based) error {
 	window := x.base.Name.Window
-	if err := b.sweep(before, window); err != nil && b.background.Err() == nil {
-		b.worker.Cfg.Logger.Warn("what no base needs any more was not deleted, and will be before the next one", "err", err)
-	}
 	err := read(path, func(files []base.Source) (err error) {
 		x.base.Name, err = base.NameOf(window, files)
 		return err
@@ -185,8 +182,15 @@ func (b *bases) writeOwn(path string, before []ledger.Base, x *based) error {
 	return b.write(path, before, x)
 }
 
-// write stores a base, and notes its name.
+// write stores a base, and notes its name, after it has deleted what no base needs any more.
 func (b *bases) write(path string, before []ledger.Base, x *based) error {
+	var keep []base.Name
+	for i := range before {
+		keep = append(keep, before[i].Name)
+	}
+	if err := base.Sweep(b.background, b.cfg.Store, keep, x.base.Name.Window); err != nil && b.background.Err() == nil {
+		b.worker.Cfg.Logger.Warn("what no base needs any more was not deleted, and will be before the next one", "err", err)
+	}
 	var newest *base.Base // of which chunks need not be stored again
 	if len(before) > 0 {
 		err := b.insist(func(ctx context.Context) (err error) {
@@ -301,15 +305,6 @@ func (b *bases) committed(last int64) {
 	})
 }
 
-// sweep deletes the objects before a window that the bases do not need.
-func (b *bases) sweep(bases []ledger.Base, before int64) error {
-	var keep []base.Name
-	for i := range bases {
-		keep = append(keep, bases[i].Name)
-	}
-	return base.Sweep(b.background, b.cfg.Store, keep, before)
-}
-
 // watchEvery is how often a worker looks what is needed, and whether topics will keep it.
 func (w *Worker) watchEvery() time.Duration {
 	if b := &w.Cfg.Checkpoints.Bases; b.Store != nil {
@@ -331,6 +326,19 @@ func (w *Worker) needed(ctx context.Context) (map[string]time.Time, error) {
 	}
 	w.Cfg.Needed(needs, time.UnixMilli(newest.Bases[0].Taken))
 	return replay.Since(needs), nil
+}
+
+// explainPurged says what to do where this worker lacks what a newer base than its state does not need.
+func (w *Worker) explainPurged(ctx context.Context, err error) error {
+	var gone *kafka.OutOfRangeError
+	if w.Cfg.Checkpoints.Bases.Store == nil || !errors.As(err, &gone) || gone.Position >= gone.Bounds.First {
+		return err
+	}
+	newest, e := ledger.Newest(ctx, w.client, w.Cfg.Terms.LedgerAt())
+	if bases := newest.BasesNamed(); e == nil && len(bases) > 0 && bases[0].Name.Window > w.Replay.Next {
+		return fmt.Errorf("%s was deleted up to what a newer base needs while this worker was behind that: start it again, and it begins from %v", gone.At.Topic, bases[0].Name)
+	}
+	return err
 }
 
 func (b *bases) report(x based) {

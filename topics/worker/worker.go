@@ -39,7 +39,7 @@ func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config) erro
 		watching, stop := context.WithCancel(ctx)
 		defer stop()
 		go topics.WatchRisks(watching, c, w.Cfg.Terms.Names, w.watchEvery(), w.Cfg.Logger, w.needed, w.Cfg.AtRisk)
-		err = w.Run(ctx, w.join)
+		err = w.explainPurged(ctx, w.Run(ctx, w.join))
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil // no transaction of this worker was open

@@ -16,8 +16,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/crash"
 	"github.com/gvbll/gvbll/topics/kafka"
-	"github.com/gvbll/gvbll/topics/ledger"
-	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
@@ -395,23 +393,11 @@ func (r *crashRun) restart() {
 		case <-p.ended:
 			r.matrix.note(p)
 			r.died = p.at
-			r.deleteUnneeded()
+			if r.setup.Bases != "" {
+				r.deleteUnneeded(r.ctx)
+			}
 			r.startWorker(name, r.nextPoint())
 		default:
-		}
-	}
-}
-
-// deleteUnneeded deletes of the inputs what the oldest base does not need.
-func (r *crashRun) deleteUnneeded() {
-	if r.setup.Bases == "" {
-		return
-	}
-	at := r.names.LedgerAt(0)
-	newest := need(ledger.Newest(r.ctx, r.setup.Client, at))
-	for _, n := range need(replay.Needs(r.ctx, r.setup.Client, at, newest)) {
-		if n.Topic != r.names.Ledger { // which the owner purges
-			must(r.setup.Client.DeleteRecords(r.ctx, n.TopicPartition, n.Offset))
 		}
 	}
 }

@@ -11,6 +11,7 @@
 //     ledger's cuts, and compares every prediction.
 //   - [Soak] sends at a steady rate to one worker, and checks that its memory, open files
 //     and goroutines do not grow.
+//   - [Retention] does the same with bases, expiry and inputs that are deleted, and kills workers.
 //   - [Restarts] restarts brokers of Apache Kafka cleanly, under load. No worker may end.
 //   - [World] plays scenarios in which Kafka or the disk is not as a worker would believe it,
 //     and compares what workers and commands say and publish. limits.go has that of quotas, lateend.go

@@ -1,0 +1,262 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/base"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
+	"github.com/gvbll/gvbll/topics/wire"
+)
+
+// Retained is the result of [Retention].
+type Retained struct {
+	Minutes float64    `json:"minutes"`
+	Nodes   int        `json:"nodes"`   // sent
+	Keep    string     `json:"keep"`    // how long nodes and edges stay; labels come up to twice as late
+	Kills   int        `json:"kills"`   // of workers
+	Empty   int        `json:"empty"`   // starts on an empty folder
+	Cuts    int        `json:"cuts"`    // times that inputs were deleted up to the oldest base
+	Bases   int        `json:"bases"`   // the most that the store had, in a look each second
+	HeapMB  [4]float64 `json:"heap_mb"` // median of the owner's live heap, in each quarter of the time
+	verdict
+}
+
+// The bases of the trial.
+const (
+	keptBases  = 3
+	heapSpread = 1.05                        // of the last three quarters, of runs that are long enough to tell
+	longEnough = 5                           // minutes
+	nextGC     = "go_memstats_next_gc_bytes" // twice what is live
+)
+
+// Err returns an error if the guarantee is broken, the heap grew, or there were too many bases.
+func (r *Retained) Err() error {
+	switch last := r.HeapMB[1:]; {
+	case r.verdict.Err() != nil:
+		return errBroken
+	case r.Minutes >= longEnough && slices.Max(last) > slices.Min(last)*heapSpread:
+		return errors.New("the heap is not constant")
+	case r.Bases > keptBases+1:
+		return errors.New("the store has too many bases")
+	}
+	return nil
+}
+
+// Retention sends small nodes at a constant rate, with labels that come at random, up to two keeps late. Two workers let nodes and edges
+// expire, write bases and purge the ledger, and inputs are deleted up to the oldest base. A worker is killed at random times, and every
+// second start has an empty folder.
+func Retention(ctx context.Context, s *Setup, rate int, long time.Duration) (found *Retained, err error) {
+	defer catch(&err)
+	if strings.HasPrefix(s.Bases, "s3://") {
+		defer disturbBucket(s.Seed)()
+	}
+	r := &retention{graph: s.newGraph(ctx, "retention"), rng: rand.New(rand.NewPCG(s.Seed, 4)), rate: rate, keep: (long / 20).Truncate(time.Second)}
+	defer r.end()
+	r.found = Retained{Minutes: long.Minutes(), Keep: r.keep.String()}
+	r.store = need(base.Open(s.Bases, r.names.Ledger))
+	r.ledger = r.follow(ctx)
+	for i := range r.workers {
+		r.startWorker(i)
+	}
+	beside(func(stop <-chan struct{}) { r.send(ctx, stop) }, func() { r.disturb(ctx, long) })
+	r.finish(ctx)
+	return &r.found, nil
+}
+
+// retention is a run of [Retention].
+type retention struct {
+	*graph
+	rng     *rand.Rand
+	rate    int
+	keep    time.Duration
+	store   base.Store
+	ledger  *progress
+	workers [2]*process
+	https   [2]string
+	starts  int
+	heaps   [4][]float64
+	found   Retained
+}
+
+// startWorker starts worker i, on an empty folder at every second start.
+func (r *retention) startWorker(i int) {
+	name := string(rune('a' + i))
+	if r.starts++; r.starts%2 == 0 {
+		must(os.RemoveAll(filepath.Join(r.dir, name)))
+		r.found.Empty++
+	}
+	r.https[i] = freeAddress()
+	r.http = r.https[i]
+	r.workers[i] = r.start(name, "", "--base", r.setup.Bases, "--base-every", fmt.Sprintf("%v,keep=%d", max(r.keep/3, 2*time.Second), keptBases), "--purge",
+		"--keep", fmt.Sprintf("nodes=%v,edges=%v", r.keep, r.keep), "--pending", fmt.Sprintf("max=%d", 6*r.rate*int(r.keep.Seconds())),
+		"--linger", "50ms", "--window", "10000", "--checkpoints", fmt.Sprintf("every=%v", r.keep/3))
+}
+
+// send sends nodes and the labels that are due, until stop is closed, and then the labels that are left.
+func (r *retention) send(ctx context.Context, stop <-chan struct{}) {
+	const bursts = 10 // a second
+	rng := rand.New(rand.NewPCG(r.setup.Seed, 5))
+	out, tick := r.newSender(ctx), time.NewTicker(time.Second/bursts)
+	defer tick.Stop()
+	late := make([][]int, 2*int(r.keep.Seconds())*bursts) // nodes by the burst of their label, a ring
+	label := func(list []int) {
+		for _, i := range list {
+			out.label(&event.Label{Node: event.ID{Num: int64(i)}, Class: r.setup.Items[i%len(r.setup.Items)].Class})
+		}
+	}
+	for burst := 0; ; burst++ {
+		label(late[burst%len(late)])
+		late[burst%len(late)] = nil
+		for range r.rate / bursts {
+			i := r.found.Nodes
+			n := r.setup.Items[i%len(r.setup.Items)].Node
+			n.ID, n.Time, n.Neighbours = event.ID{Num: int64(i)}, time.Now().UnixMilli(), nil
+			for range min(2, i) {
+				n.Neighbours = append(n.Neighbours, event.ID{Num: int64(i - 1 - rng.IntN(min(i, 1000)))})
+			}
+			out.node(&n)
+			at := (burst + 1 + rng.IntN(len(late)-1)) % len(late)
+			late[at] = append(late[at], i)
+			r.found.Nodes++
+		}
+		out.send(ctx)
+		select {
+		case <-tick.C:
+		case <-stop:
+			for _, list := range late {
+				label(list)
+			}
+			out.send(ctx)
+			return
+		}
+	}
+}
+
+// disturb kills workers and deletes inputs for so long, and looks at heaps and bases meanwhile.
+func (r *retention) disturb(ctx context.Context, long time.Duration) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	began, cutting := time.Now(), min(time.Minute, long/6)
+	pause := func() time.Duration { return long/60 + time.Duration(r.rng.Int64N(int64(long/30))) }
+	kill, cut := began.Add(pause()), began.Add(cutting)
+	for now := began; now.Sub(began) < long; {
+		select {
+		case now = <-tick.C:
+		case <-ctx.Done():
+			must(ctx.Err())
+		}
+		if now.After(kill) {
+			r.workers[r.rng.IntN(len(r.workers))].kill()
+			r.found.Kills++
+			kill = now.Add(pause())
+		}
+		r.restart()
+		if now.After(cut) {
+			r.deleteUnneeded(ctx)
+			r.found.Cuts++
+			cut = now.Add(cutting)
+		}
+		r.look(ctx, int(4*now.Sub(began)/long))
+	}
+}
+
+// restart starts the workers that have ended.
+func (r *retention) restart() {
+	for i, p := range r.workers {
+		select {
+		case <-p.ended:
+			if !p.killed() && !p.takenOver() && !p.logged("start it again, and it begins from base-") {
+				r.found.unexplained("a worker ended with %v, see %s: %s", p.err, p.log.Name(), p.lastLine())
+			}
+			r.startWorker(i)
+		default:
+		}
+	}
+}
+
+// look notes the owner's heap in a quarter, and counts the bases.
+func (r *retention) look(ctx context.Context, quarter int) {
+	if quarter > 3 {
+		return
+	}
+	for _, at := range r.https {
+		var m map[string]float64
+		up := func() float64 { return float64(time.Now().Unix()) - m["process_start_time_seconds"] }
+		if caught(func() { m = scrape(ctx, at) }) != nil || m["gvbll_owner"] == 0 || up() < r.keep.Seconds()/3 {
+			continue // it has started, or stands by
+		}
+		heaps := append(r.heaps[quarter], m[nextGC]/2e6)
+		slices.Sort(heaps)
+		r.heaps[quarter], r.found.HeapMB[quarter] = heaps, heaps[len(heaps)/2]
+		r.setup.Report(fmt.Sprintf("live heap %.1f MB, %d kills", m[nextGC]/2e6, r.found.Kills))
+	}
+	names, err := r.store.List(ctx)
+	if err != nil {
+		return // the proxy
+	}
+	bases := 0
+	for _, n := range names {
+		if strings.HasPrefix(n, "base-") {
+			bases++
+		}
+	}
+	r.found.Bases = max(r.found.Bases, bases)
+}
+
+// deleteUnneeded deletes of the inputs what the oldest base does not need. The owner purges the ledger.
+func (g *graph) deleteUnneeded(ctx context.Context) {
+	at := g.names.LedgerAt(0)
+	for _, n := range need(replay.Needs(ctx, g.setup.Client, at, need(ledger.Newest(ctx, g.setup.Client, at)))) {
+		if n.Topic != g.names.Ledger {
+			must(g.setup.Client.DeleteRecords(ctx, n.TopicPartition, n.Offset))
+		}
+	}
+}
+
+// finish waits until all is committed, ends the workers, and compares what they published with what was sent.
+func (r *retention) finish(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	ends, deadline := r.ends(ctx), time.Now().Add(drainTimeout)
+	for !r.ledger.covers(ends) {
+		if r.restart(); (<-tick.C).After(deadline) {
+			fail("not all was committed within %v, see %s", drainTimeout, r.dir)
+		}
+	}
+	for _, p := range r.workers {
+		must(p.stop())
+	}
+	must(r.ledger.close())
+	r.endTransactions(ctx)
+	seen := make([]uint8, r.found.Nodes)
+	r.readAll(ctx, r.names.Predictions, func(rec *kgo.Record) {
+		var p event.Prediction
+		must(wire.DecodePrediction(rec.Value, &p))
+		seen[p.Node.Num] = min(seen[p.Node.Num]+1, 2)
+	})
+	for _, n := range seen {
+		switch n {
+		case 0:
+			r.found.Lost++
+		case 2:
+			r.found.Duplicated++
+		}
+	}
+	r.readAll(ctx, r.names.DeadLetters, func(*kgo.Record) { r.found.Unequal++ })
+	if err := r.audit(ctx); err != nil {
+		r.found.Unequal++
+		r.found.Wrong = append(r.found.Wrong, err.Error())
+	}
+}
