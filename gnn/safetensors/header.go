@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -186,87 +184,63 @@ func integers(dec *json.Decoder) ([]int, error) {
 // encodeHeader returns the bytes before the tensors, which are stored in the
 // order of names, and the length of the tensors together.
 func encodeHeader(metadata map[string]string, names []string, tensors map[string]Tensor) (header []byte, length int, err error) {
-	w := headerWriter{buf: make([]byte, 8)}
-	w.raw("{")
-	if len(metadata) > 0 {
-		w.string(metadataKey)
-		w.raw(":{")
-		for i, key := range slices.Sorted(maps.Keys(metadata)) {
-			if i > 0 {
-				w.raw(",")
-			}
-			w.string(key)
-			w.raw(":")
-			w.string(metadata[key])
-		}
-		w.raw("}")
+	buf := bytes.NewBuffer(make([]byte, 8))
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	separator := byte('{')
+	entry := func(key string, value any) error {
+		buf.WriteByte(separator)
+		separator = ','
+		err := enc.Encode(key) // with a line feed
+		buf.Truncate(buf.Len() - 1)
+		buf.WriteByte(':')
+		err = errors.Join(err, enc.Encode(value))
+		buf.Truncate(buf.Len() - 1)
+		return err
 	}
-	at := 0
-	for i, name := range names {
-		t := tensors[name]
-		n, err := t.bytes()
-		if err == nil && name == metadataKey {
-			err = errors.New("the name is reserved")
+	for key, text := range metadata {
+		if !utf8.ValidString(key + "\n" + text) {
+			return nil, 0, fmt.Errorf("%q is not UTF-8", key+"\n"+text)
 		}
-		if err == nil && n > math.MaxInt-at {
+	}
+	if len(metadata) > 0 {
+		err = entry(metadataKey, metadata)
+	}
+	for _, name := range names {
+		t := tensors[name]
+		n, bad := t.bytes()
+		if err = errors.Join(err, bad); err == nil {
+			err = entry(name, struct {
+				DType   DType  `json:"dtype"`
+				Shape   []int  `json:"shape"`
+				Offsets [2]int `json:"data_offsets"`
+			}{t.DType, append([]int{}, t.Shape...), [2]int{length, length + n}})
+		}
+		switch {
+		case err != nil:
+		case name == metadataKey:
+			err = errors.New("the name is reserved")
+		case !utf8.ValidString(name):
+			err = errors.New("the name is not UTF-8")
+		case n > math.MaxInt-length:
 			err = errors.New("the tensors are too large")
 		}
 		if err != nil {
 			return nil, 0, fmt.Errorf("tensor %q: %w", name, err)
 		}
-		if i > 0 || len(metadata) > 0 {
-			w.raw(",")
-		}
-		w.string(name)
-		w.raw(`:{"dtype":"` + string(t.DType) + `","shape":`)
-		w.integers(t.Shape)
-		w.raw(`,"data_offsets":`)
-		w.integers([]int{at, at + n})
-		w.raw("}")
-		at += n
+		length += n
 	}
-	w.raw("}")
-	if w.err != nil {
-		return nil, 0, w.err
+	if separator == '{' {
+		buf.WriteByte('{')
 	}
-	for len(w.buf)%8 != 0 {
-		w.raw(" ")
+	buf.WriteByte('}')
+	for buf.Len()%8 != 0 {
+		buf.WriteByte(' ')
 	}
-	if n := len(w.buf) - 8; n > maxHeader {
+	header = buf.Bytes()
+	if n := len(header) - 8; n > maxHeader {
 		return nil, 0, fmt.Errorf("header of %d bytes, want at most %d", n, maxHeader)
 	}
-	binary.LittleEndian.PutUint64(w.buf, uint64(len(w.buf)-8))
-	return w.buf, at, nil
-}
-
-// headerWriter collects the header. err is the first error.
-type headerWriter struct {
-	buf []byte
-	err error
-}
-
-func (w *headerWriter) raw(s string) { w.buf = append(w.buf, s...) }
-
-func (w *headerWriter) string(s string) {
-	if !utf8.ValidString(s) && w.err == nil {
-		w.err = fmt.Errorf("%q is not UTF-8", s)
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(s); err != nil && w.err == nil {
-		w.err = err
-	}
-	w.buf = append(w.buf, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
-}
-
-func (w *headerWriter) integers(list []int) {
-	w.raw("[")
-	for i, n := range list {
-		if i > 0 {
-			w.raw(",")
-		}
-		w.buf = strconv.AppendInt(w.buf, int64(n), 10)
-	}
-	w.raw("]")
+	binary.LittleEndian.PutUint64(header, uint64(len(header)-8))
+	return header, length, nil
 }

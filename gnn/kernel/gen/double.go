@@ -55,6 +55,23 @@ func loop(label string, n Register, by int, body func()) {
 	JNZ(LabelRef(label))
 }
 
+// each is the rest of a kernel that runs body once for every register of n numbers and moves the
+// pointers on by a register.
+func (s isa) each(body func(), pointers ...Register) {
+	loop("loop", argument("n"), s.lanes, func() {
+		body()
+		s.next(pointers...)
+	})
+	end()
+}
+
+// next moves pointers on by a register.
+func (s isa) next(pointers ...Register) {
+	for _, p := range pointers {
+		ADDQ(U8(s.bytes()), p)
+	}
+}
+
 // constants holds every constant once, as 64 bytes: a whole register of either
 // kind.
 var constants = map[uint64]Mem{}
@@ -178,9 +195,7 @@ func (s isa) eachLane(body func(stride Register), pointers ...Register) {
 	SHLQ(U8(3), stride)
 	loop("lanes", lanes, s.lanes, func() {
 		body(stride)
-		for _, p := range pointers {
-			ADDQ(U8(s.bytes()), p)
-		}
+		s.next(pointers...)
 	})
 	end()
 }
@@ -385,41 +400,33 @@ func (s isa) exponentials() {
 func (s isa) mirror() {
 	text("mirror"+s.name, "(plus, minus, mean, sd, noise *float64, n int)")
 	plus, minus, mean, sd, noise := argument("plus"), argument("minus"), argument("mean"), argument("sd"), argument("noise")
-	loop("loop", argument("n"), s.lanes, func() {
+	s.each(func() {
 		m := s.load(Mem{Base: mean})
 		x := s.mul(s.load(Mem{Base: sd}), Mem{Base: noise})
 		VMOVUPD(s.add(m, x), Mem{Base: plus})
 		VMOVUPD(s.sub(m, x), Mem{Base: minus})
-		for _, p := range []Register{plus, minus, mean, sd, noise} {
-			ADDQ(U8(s.bytes()), p)
-		}
-	})
-	end()
+	}, plus, minus, mean, sd, noise)
 }
 
 func (s isa) squareRoots() {
 	text("squareRoots"+s.name, "(dst *float64, n int)")
 	dst := argument("dst")
-	loop("loop", argument("n"), s.lanes, func() {
+	s.each(func() {
 		x := s.register()
 		VSQRTPD(Mem{Base: dst}, x)
 		VMOVUPD(x, Mem{Base: dst})
-		ADDQ(U8(s.bytes()), dst)
-	})
-	end()
+	}, dst)
 }
 
 func (s isa) relu() {
 	text("relu"+s.name, "(dst *float64, n int)")
 	dst := argument("dst")
 	zero := s.zero()
-	loop("loop", argument("n"), s.lanes, func() {
+	s.each(func() {
 		x := s.load(Mem{Base: dst})
 		VMAXPD(zero, x, x) // 0 unless x > 0
 		VMOVUPD(x, Mem{Base: dst})
-		ADDQ(U8(s.bytes()), dst)
-	})
-	end()
+	}, dst)
 }
 
 func (s isa) gate() {
@@ -442,9 +449,7 @@ func (s isa) gate() {
 				y = s.and(y, open)
 			}
 			VMOVUPD(y, Mem{Base: dst})
-			for _, p := range []Register{dst, x, by} {
-				ADDQ(U8(s.bytes()), p)
-			}
+			s.next(dst, x, by)
 		})
 		ADDQ(U8(8), weight)
 	})
@@ -461,9 +466,7 @@ func (s isa) gather() {
 			m := s.mul(s.load(Mem{Base: minus}), Mem{Base: invMinus})
 			VMOVUPD(s.add(s.add(p, m), Mem{Base: dMean}), Mem{Base: dMean})
 			VMOVUPD(s.add(s.mul(s.sub(p, m), Mem{Base: noise}), Mem{Base: dSD}), Mem{Base: dSD})
-			for _, p := range []Register{dMean, dSD, plus, minus, noise, invPlus, invMinus} {
-				ADDQ(U8(s.bytes()), p)
-			}
+			s.next(dMean, dSD, plus, minus, noise, invPlus, invMinus)
 		})
 	})
 	end()
@@ -472,13 +475,9 @@ func (s isa) gather() {
 func (s isa) multiply() {
 	text("multiply"+s.name, "(dst, x, y *float64, n int)")
 	dst, x, y := argument("dst"), argument("x"), argument("y")
-	loop("loop", argument("n"), s.lanes, func() {
+	s.each(func() {
 		VMOVUPD(s.mul(s.load(Mem{Base: x}), Mem{Base: y}), Mem{Base: dst})
-		for _, p := range []Register{dst, x, y} {
-			ADDQ(U8(s.bytes()), p)
-		}
-	})
-	end()
+	}, dst, x, y)
 }
 
 func (s isa) addByLane() {
@@ -489,9 +488,7 @@ func (s isa) addByLane() {
 		loop("lanes", argument("lanes"), s.lanes, func() {
 			x := s.mul(s.load(Mem{Base: by}), Mem{Base: src})
 			VMOVUPD(s.add(x, Mem{Base: dst}), Mem{Base: dst})
-			for _, p := range []Register{dst, src, by} {
-				ADDQ(U8(s.bytes()), p)
-			}
+			s.next(dst, src, by)
 		})
 	})
 	end()
@@ -504,9 +501,7 @@ func (s isa) scaleByLane() {
 		by := argument("by")
 		loop("lanes", argument("lanes"), s.lanes, func() {
 			VMOVUPD(s.mul(s.load(Mem{Base: by}), Mem{Base: dst}), Mem{Base: dst})
-			for _, p := range []Register{dst, by} {
-				ADDQ(U8(s.bytes()), p)
-			}
+			s.next(dst, by)
 		})
 	})
 	end()
@@ -515,18 +510,15 @@ func (s isa) scaleByLane() {
 func (s isa) logarithms() {
 	text("logarithms"+s.name, "(dst, src *float64, n int)")
 	dst, src := argument("dst"), argument("src")
-	loop("loop", argument("n"), s.lanes, func() {
+	s.each(func() {
 		VMOVUPD(s.log(s.load(Mem{Base: src})), Mem{Base: dst})
-		ADDQ(U8(s.bytes()), dst)
-		ADDQ(U8(s.bytes()), src)
-	})
-	end()
+	}, dst, src)
 }
 
 func (s isa) normals() {
 	text("boxMuller"+s.name, "(cos, sin *float64, bits *uint64, n int)")
 	cos, sin, bits := argument("cos"), argument("sin"), argument("bits")
-	loop("loop", argument("n"), s.lanes, func() {
+	s.each(func() {
 		u := s.load(Mem{Base: bits})
 		// The upper half is the radius.
 		radius := s.sub(s.or(s.right(u, 32), s.number(0x1p52)), s.number(0x1p52-0.5))
@@ -541,9 +533,5 @@ func (s isa) normals() {
 		x := s.horner(t, 1, -1./2, 1./24, -1./720, 1./40320, -1./3628800, 1./479001600, -1./87178291200, 1./20922789888000)
 		VMOVUPD(s.xor(s.mul(x, radius), sign), Mem{Base: cos})
 		VMOVUPD(s.mul(y, radius), Mem{Base: sin})
-		for _, p := range []Register{cos, sin, bits} {
-			ADDQ(U8(s.bytes()), p)
-		}
-	})
-	end()
+	}, cos, sin, bits)
 }

@@ -142,11 +142,9 @@ func (s isa) sparseSquares() {
 func (s isa) exponentialEach() {
 	text("exponentialEach"+s.name, "(a *float64, n int)")
 	a := argument("a")
-	loop("loop", argument("n"), s.lanes, func() {
+	s.each(func() {
 		VMOVUPD(s.exp(s.load(Mem{Base: a})), Mem{Base: a})
-		ADDQ(U8(s.bytes()), a)
-	})
-	end()
+	}, a)
 }
 
 func (s isa) raise() {
@@ -167,16 +165,12 @@ func (s isa) raise() {
 func (s isa) newton() {
 	text("newton"+s.name, "(step, m, start, t, gradient, h *float64, n int)")
 	step, m, start, t, g, h := argument("step"), argument("m"), argument("start"), argument("t"), argument("gradient"), argument("h")
-	loop("loop", argument("n"), s.lanes, func() {
+	s.each(func() {
 		from := s.load(Mem{Base: t})
 		off := s.sub(s.load(Mem{Base: m}), Mem{Base: start})
 		x := s.sub(s.load(Mem{Base: g}), s.mul(off, from))
 		VMOVUPD(s.div(x, s.add(from, Mem{Base: h})), Mem{Base: step})
-		for _, p := range []Register{step, m, start, t, g, h} {
-			ADDQ(U8(s.bytes()), p)
-		}
-	})
-	end()
+	}, step, m, start, t, g, h)
 }
 
 func (s isa) stride() {
@@ -210,9 +204,7 @@ func (s isa) addCentred() {
 			x := s.mul(s.sub(s.load(Mem{Base: a}), Mem{Base: mean}), p)
 			VMOVUPD(x, Mem{Base: dst})
 			VMOVUPD(s.add(x, Mem{Base: sum}), Mem{Base: sum})
-			for _, p := range []Register{sum, dst, a, mean} {
-				ADDQ(U8(s.bytes()), p)
-			}
+			s.next(sum, dst, a, mean)
 		})
 		ADDQ(U8(8), by)
 	})
