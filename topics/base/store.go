@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/gvbll/gvbll/topics/checkpoint"
 )
 
 // Store holds the objects of one graph's bases. Its methods may be called by several goroutines.
@@ -62,11 +64,7 @@ func (d folder) Put(_ context.Context, name string, b []byte) (err error) {
 	if err := os.Rename(f.Name(), filepath.Join(string(d), name)); err != nil {
 		return err
 	}
-	dir, err := os.Open(string(d))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return checkpoint.SyncPath(string(d))
 }
 
 // partial begins the names of files that are being written.

@@ -93,27 +93,21 @@ func Open(path string, keep int) (d *Dir, err error) {
 			_ = lock.Close()
 		}
 	}()
-	left, err := filepath.Glob(filepath.Join(path, prefix+"*"+partial))
+	files, err := os.ReadDir(path)
 	if err != nil {
 		return nil, err
 	}
-	spooled, err := filepath.Glob(filepath.Join(path, spool+"*"))
-	if err != nil {
-		return nil, err
-	}
-	left = append(left, spooled...)
-	folders, err := filepath.Glob(filepath.Join(path, prefix+"*"+blocks))
-	if err != nil {
-		return nil, err
-	}
-	for _, folder := range folders {
-		if _, err := os.Stat(strings.TrimSuffix(folder, blocks) + suffix); errors.Is(err, os.ErrNotExist) {
-			left = append(left, folder)
+	for _, f := range files {
+		name := filepath.Join(path, f.Name())
+		left := strings.HasPrefix(f.Name(), spool) || strings.HasPrefix(f.Name(), prefix) && strings.HasSuffix(name, partial)
+		if file, is := strings.CutSuffix(name, blocks); is && strings.HasPrefix(f.Name(), prefix) {
+			_, err := os.Stat(file + suffix)
+			left = errors.Is(err, os.ErrNotExist)
 		}
-	}
-	for _, name := range left {
-		if err := os.RemoveAll(name); err != nil {
-			return nil, err
+		if left {
+			if err := os.RemoveAll(name); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return &Dir{path, keep, lock}, nil
@@ -239,31 +233,32 @@ func (w *Writer) Sync() error {
 
 // Commit makes the checkpoint the newest, and removes the oldest beyond the number to
 // keep.
-func (w *Writer) Commit() error {
+func (w *Writer) Commit() (err error) {
+	defer func() {
+		if err != nil {
+			w.Abort()
+		}
+	}()
 	if err := cmp.Or(w.Sync(), w.file.Close()); err != nil {
-		w.Abort()
 		return err
 	}
 	crash.Point(crash.BeforeRename)
 	// A checkpoint of this window that could not be used may be there.
 	if err := os.RemoveAll(Blocks(w.name)); err != nil {
-		w.Abort()
 		return err
 	}
 	if err := os.Rename(w.Blocks(), Blocks(w.name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		w.Abort()
 		return err
 	}
 	if err := os.Rename(w.name+partial, w.name); err != nil {
-		w.Abort()
 		return err
 	}
 	crash.Point(crash.AfterRename)
-	if err := syncPath(w.dir.path); err != nil {
+	if err := SyncPath(w.dir.path); err != nil {
 		return err
 	}
 	crash.Point(crash.AfterDirSync)
-	err := w.dir.prune()
+	err = w.dir.prune()
 	crash.Point(crash.AfterPrune)
 	return err
 }
@@ -295,13 +290,13 @@ func syncAll(folder string) error {
 		return nil
 	}
 	for _, f := range files {
-		err = errors.Join(err, syncPath(filepath.Join(folder, f.Name())))
+		err = errors.Join(err, SyncPath(filepath.Join(folder, f.Name())))
 	}
-	return errors.Join(err, syncPath(folder))
+	return errors.Join(err, SyncPath(folder))
 }
 
-// syncPath flushes a file, or the entries of a directory, to the disk.
-func syncPath(path string) error {
+// SyncPath flushes a file, or the entries of a directory, to the disk.
+func SyncPath(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 
 // Event is something that happened in a worker: one of the types of this file. Handlers of events
 // are called from the worker's loop, one at a time, and must not block.
-type Event interface{ happened() }
+type Event any
 
 // Replaying describes what will be replayed at a worker's start. It comes once, before that.
 type Replaying struct {
@@ -103,20 +103,6 @@ type Loaded struct {
 	Model  string
 	Engine Engine // that has it now
 }
-
-func (Replaying) happened()    {}
-func (Recovered) happened()    {}
-func (TookOver) happened()     {}
-func (Following) happened()    {}
-func (Stepped) happened()      {}
-func (Committed) happened()    {}
-func (Lag) happened()          {}
-func (Saved) happened()        {}
-func (Based) happened()        {}
-func (Untimely) happened()     {}
-func (UnknownField) happened() {}
-func (Forgotten) happened()    {}
-func (Loaded) happened()       {}
 
 // On returns a handler of the events of one type.
 func On[E Event](f func(E)) func(Event) {

@@ -54,6 +54,9 @@ func (s *Setup) makeNodes(ctx context.Context, encoder gnn.Kind, nodes int, prom
 	}
 	data.Src, data.Dst = d.Subgraph(split.Train)
 	train := func(cfg model.Config, file string) string {
+		if s.Small {
+			cfg.Hidden, cfg.Embedding = []int{8}, 8
+		}
 		cfg.Epochs, cfg.Pool, cfg.Encoder = 20, s.Head == pipeline.HeadPool, cmp.Or(cfg.Encoder, encoder)
 		must(need(model.Train(ctx, data, cfg, nil)).Save(file))
 		return need(model.Open(file)).ID // the file's hash

@@ -149,7 +149,7 @@ func (r *retention) disturb(ctx context.Context, long time.Duration) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	began, cutting := time.Now(), min(time.Minute, long/6)
-	pause := func() time.Duration { return long/60 + time.Duration(r.rng.Int64N(int64(long/30))) }
+	pause := func() time.Duration { return long/40 + time.Duration(r.rng.Int64N(int64(long/20))) }
 	kill, cut := began.Add(pause()), began.Add(cutting)
 	for now := began; now.Sub(began) < long; {
 		select {

@@ -28,6 +28,7 @@ type Setup struct {
 	Flags            []string // further flags of the workers
 	Shards           int      // of the graphs, 0 for graphs without shards
 	Bases            string   // of [Crash]: a folder or bucket of bases, "" for none
+	Small            bool     // the models keep little of each node
 	Items            []Item   // nodes that fit the model, in the order of their arrival
 	Seed             uint64   // of everything random
 	Report           func(progress string)
