@@ -2,6 +2,8 @@ package page
 
 import (
 	"fmt"
+	"net/url"
+	"slices"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/serve"
@@ -17,11 +19,10 @@ type scored struct {
 	classes []classScores // of the head that serves
 }
 
-// classScores is the scores of the labels of a class.
+// classScores is the scores of the labels of a class, and of the predictions of it.
 type classScores struct {
-	labelled  calibration.Tally
-	predicted int               // labelled nodes that were predicted as it
-	odds      *calibration.Odds // nil unless it is watched
+	labelled, predicted calibration.Tally
+	odds                *calibration.Odds // nil unless it is watched
 }
 
 // add adds the scores of a window. If another model serves, it first resets them.
@@ -41,7 +42,7 @@ func (s *scored) add(out *event.Outcome) {
 		for int(max(score.Class, label)) >= len(s.classes) {
 			s.classes = append(s.classes, classScores{})
 		}
-		s.classes[score.Class].predicted++
+		s.classes[score.Class].predicted.Add(score)
 		s.classes[label].labelled.Add(score)
 	}
 	for k, c := range out.Watched {
@@ -83,8 +84,54 @@ func (h *history) classTable() (t table) {
 		if c < len(h.scored.classes) {
 			of = h.scored.classes[c]
 		}
-		t.addClass(&Group{Name: name, Predicted: of.predicted, Tally: of.labelled, Odds: of.odds})
+		t.addClass(&Group{Name: name, Predicted: of.predicted.Labels, Tally: of.labelled, Odds: of.odds})
+		t.Rows[c].Link = "?" + url.Values{"class": {name}}.Encode() + "#classes"
 	}
 	t.Caption = fmt.Sprintf("labels since window %d, the first that this worker has seen of this model", h.scored.first)
 	return t
+}
+
+// classView is the class that was chosen.
+type classView struct {
+	Name        string
+	Facts       []fact
+	Reliability *figure
+}
+
+// class returns what is known of a class, nil if there is none of that name.
+func (h *history) class(name string) *classView {
+	c := slices.Index(h.model.Classes, name)
+	if c < 0 {
+		return nil
+	}
+	v := &classView{Name: name}
+	var of classScores
+	if c < len(h.scored.classes) {
+		of = h.scored.classes[c]
+	}
+	ece, chance := of.predicted.Bins.ECE()
+	v.Facts = []fact{
+		{"of its labels, found (recall)", percent(of.labelled.Correct, of.labelled.Labels) + " %", ""},
+		{"of the predictions of it, right (precision)", percent(of.predicted.Correct, of.predicted.Labels) + " %", ""},
+		{"ECE of the predictions of it", formatted(ece), ""},
+		{"ECE that chance alone gives, at most", formatted(chance), ""},
+	}
+	if of.odds != nil {
+		ece, chance := of.odds.ECE()
+		auc, ap := ranking(of.odds)
+		v.Facts = append(v.Facts,
+			fact{"AUC of its probability", auc, ""},
+			fact{"average precision of its probability", ap, ""},
+			fact{"ECE of its probability", formatted(ece), ""},
+			fact{"by chance alone, at most", formatted(chance), ""},
+		)
+	}
+	if of.predicted.Labels > 0 {
+		v.Reliability = &figure{
+			Label:   "A reliability diagram of the predictions of this class: accuracy against confidence.",
+			Caption: fmt.Sprintf("Of the predictions of %s with a confidence as on the axis, the share that was right.", name),
+		}
+		v.Reliability.reliability(name, &of.predicted)
+	}
+	return v
 }

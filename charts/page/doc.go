@@ -4,7 +4,7 @@
 //	GET  /                  the live page: stream, scores, pictures, latest predictions
 //	GET  /node?id=ID        the page of one node
 //	GET  /status            versions, flags in force, model, settings
-//	GET  /pictures/calibration    the image of the calibration as SVG
+//	GET  /pictures/NAME     an image as SVG: calibration, posterior, neighbours
 //	GET  /page.css, page.js the pages' style and script
 //	GET  /v1/nodes/{id}     what was served for a node, and what would be served now
 //	GET  /v1/model          the model that serves
@@ -22,8 +22,8 @@
 // drives the engine.
 //
 // Requests never change what is served or learned. The pages can be read without a
-// script and load nothing from other hosts: charts are drawn on the server as a part of the
-// page (chart.go).
+// script and load nothing from other hosts: pictures are drawn on the server, charts as a
+// part of the page (chart.go), and heat maps as images (heat.go).
 //
 // The same templates make a file that needs nothing else: [Report], how a graph did over a
 // time. It is made of a [Period] for each

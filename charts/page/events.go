@@ -47,6 +47,7 @@ func (s *Server) Show(scores []pipeline.Summary, learned *pipeline.Pooled) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.h.scores, s.h.pool = scores, learned
+	s.h.version++
 }
 
 // Serves reports which model serves from now on. It must have the same classes as the
@@ -59,6 +60,7 @@ func (s *Server) Serves(m *model.Model) {
 		s.classes.Store(&m.Classes)
 	}
 	s.h.shadow, s.h.pool = shadow{}, nil
+	s.h.version++
 }
 
 // ShowShadow reports the scores so far of the heads of the shadow model.
@@ -87,4 +89,5 @@ func (s *Server) Owns() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.h.owner = true
+	s.h.version++
 }

@@ -17,6 +17,8 @@ const (
 // history is the part of the past that the pages and the API show. It is guarded by
 // the server's lock.
 type history struct {
+	version uint64 // increases whenever a picture may change
+
 	// The windows reported so far.
 	served  ring[served]
 	place   map[event.ID]int // the number in served of each node's latest prediction
@@ -69,6 +71,7 @@ func newHistory() history {
 // their memory.
 func (h *history) step(w Window) {
 	out := w.Outcome
+	h.version++
 	h.levels = out.Levels
 	h.latest = &event.Outcome{ServedBy: out.ServedBy, Heads: out.Heads, Drift: out.Drift, Coverage: out.Coverage}
 	for i := range out.Refused {

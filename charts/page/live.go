@@ -20,15 +20,18 @@ type liveView struct {
 	State      string
 	Progress   *progressValue // nil unless something lasts
 	Trial      *Trial         // nil for none
+	Version    uint64         // of the pictures
 	Questions  []question
 	Latest     []predictionView
 	Facts      []fact
 	Heads      headsView
 	Classes    table
-	Attributes table // no rows where features have no names
+	Attributes table      // no rows where features have no names
+	Class      *classView // nil unless one was chosen
 	Windows    []windowSummary
 	Refused    refusedValue
 	Reasons    table
+	Ready      bool // the engine can be asked
 }
 
 // headsView is what the live page shows of the heads.
@@ -41,6 +44,15 @@ type headsView struct {
 
 // titleView is the title of a page: the graph, and what the page is about.
 type titleView struct{ Graph, What string }
+
+// pictureView is a picture on a page.
+type pictureView struct {
+	Name, Alt string
+	Version   uint64
+}
+
+// Picture returns a picture of this state.
+func (v *liveView) Picture(name, alt string) pictureView { return pictureView{name, alt, v.Version} }
 
 // fact is a number about the stream. Metric is the metric with the same value, ""
 // for none.
@@ -63,19 +75,20 @@ const (
 	shownWindows     = 10
 )
 
-// livePage serves GET /.
-func (s *Server) livePage(w http.ResponseWriter, _ *http.Request) {
-	render(w, http.StatusOK, "page.html", s.liveView())
+// livePage serves GET /, with a class if one is chosen.
+func (s *Server) livePage(w http.ResponseWriter, r *http.Request) {
+	render(w, http.StatusOK, "page.html", s.liveView(r.URL.Query().Get("class")))
 }
 
 // liveView returns the data of the live page from the history alone, without asking the
 // engine: the page must work even if the engine is stuck.
-func (s *Server) liveView() *liveView {
+func (s *Server) liveView(class string) *liveView {
+	ready := s.ask.Load() != nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h, m, heads := &s.h, s.h.model, s.h.measured()
 	v := &liveView{
-		Model: m.ID, Encoder: string(m.Meta.Encoder), Program: s.cfg.Version,
+		Model: m.ID, Encoder: string(m.Meta.Encoder), Program: s.cfg.Version, Version: h.version, Ready: ready,
 		Windows: h.windows.newest(shownWindows), Questions: s.answers(heads), Facts: h.facts(),
 		State: s.state(), Progress: s.progress(), Trial: h.trial, Refused: h.refused.value(shownRefusals),
 	}
@@ -91,7 +104,8 @@ func (s *Server) liveView() *liveView {
 	if len(h.scored.curve.points) > 0 {
 		v.Heads.Reliability, v.Heads.Curves = h.reliability(), h.curves(heads)
 	}
-	v.Classes, v.Attributes = h.classTable(), attributeTable(h.attributes)
+	v.Classes, v.Class = h.classTable(), h.class(class)
+	v.Attributes = attributeTable(h.attributes)
 	v.Reasons = table{Label: "Refused events by reason", Caption: "since this worker started", ID: "reasons", Columns: []string{"reason", "events"}}
 	for _, r := range v.Refused.Reasons {
 		v.Reasons.add(string(r.Reason), strconv.Itoa(r.Events))

@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -346,7 +347,7 @@ func TestProblems(t *testing.T) {
 		{"GET", "/nothing", 404, ""},
 		{"GET", "/v1/", 404, ""},
 		{"GET", "/pictures/none", 404, ""},
-		{"GET", "/pictures/calibration", 404, ""},
+		{"GET", "/pictures/posterior", 404, ""},
 		{"POST", "/v1/model", 405, "GET, HEAD"},
 		{"GET", page.PredictPath, 405, "POST"},
 		{"PUT", "/", 405, "GET, HEAD"},
@@ -577,7 +578,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestClass: of each class the page has recall and precision.
+// TestClass: of a class that is chosen, the page has recall and precision, and how far the
+// predictions of it can be believed. A class of any other name is none.
 func TestClass(t *testing.T) {
 	s := newFixture(t)
 	var labelled, found int         // labels of class 0, and those that were predicted
@@ -598,15 +600,32 @@ func TestClass(t *testing.T) {
 		}
 	}
 	body := s.get("/").Body.String()
-	want := fmt.Sprintf(`<tr><th scope="row">ham &amp; &lt;eggs&gt;</th><td>%d</td><td>%d</td><td>%.1f</td><td>%.1f</td>`, labelled, predicted.Labels,
-		100*float64(predicted.Correct)/float64(predicted.Labels), 100*float64(found)/float64(labelled))
-	if !strings.Contains(body, want) {
-		t.Errorf("the page does not contain %s", want)
+	link := `<a href="?class=ham&#43;%26&#43;%3Ceggs%3E#classes">ham &amp; &lt;eggs&gt;</a>`
+	if !strings.Contains(body, link) || strings.Contains(body, `id="class"`) {
+		t.Errorf("the page has no link %s, or shows a class though none was chosen", link)
+	}
+	if other := s.get("/?class=eggs").Body.String(); strings.Contains(other, `id="class"`) {
+		t.Error("the page shows a class of another name")
+	}
+	body = s.get("/?class=ham+%26+%3Ceggs%3E").Body.String()
+	ece, chance := predicted.Bins.ECE()
+	for _, want := range []string{
+		`<h3 id="class">ham &amp; &lt;eggs&gt;</h3>`,
+		fmt.Sprintf("(recall)</dt><dd>%.1f %%</dd>", 100*float64(found)/float64(labelled)),
+		fmt.Sprintf("(precision)</dt><dd>%.1f %%</dd>", 100*float64(predicted.Correct)/float64(predicted.Labels)),
+		fmt.Sprintf("ECE of the predictions of it</dt><dd>%.4f</dd>", ece),
+		fmt.Sprintf("at most</dt><dd>%.4f</dd>", chance),
+		fmt.Sprintf("how many of %d<", predicted.Labels),
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page of the class does not contain %q", want)
+		}
 	}
 }
 
-// TestPictures: the page has curves and reliability diagrams, and those of what serves and of the
-// model as trained are an image, too.
+// TestPictures: the page has curves and reliability diagrams, and an image of the posterior
+// that is well-formed. After a window it is drawn again, but not within a second of the
+// drawing before.
 func TestPictures(t *testing.T) {
 	s := newFixture(t)
 	s.attach()
@@ -622,7 +641,35 @@ func TestPictures(t *testing.T) {
 			t.Errorf("the page has %q %d times, want %d", want, n, count)
 		}
 	}
+	found := regexp.MustCompile(`src="(/pictures/[^"]+)"`).FindAllStringSubmatch(text, -1)
+	if len(found) != 1 {
+		t.Fatalf("the page has the images %v, want that of the posterior", found)
+	}
+	path := found[0][1]
+	w := s.get(path)
+	first := w.Body.String()
+	d := xml.NewDecoder(strings.NewReader(first))
+	for {
+		if _, err := d.Token(); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+	}
+	if w.Code != 200 || w.Header().Get("Content-Type") != "image/svg+xml" || strings.Count(first, "data:image/png") != 2 || strings.Contains(first, "ZgotmplZ") {
+		t.Errorf("%s: status %d, %v and %s, want two maps as image/svg+xml", path, w.Code, w.Header(), first)
+	}
 	if w := s.get("/pictures/calibration"); w.Code != 200 || strings.Count(w.Body.String(), "how many of 30") != 2 || xml.Unmarshal(w.Body.Bytes(), new(any)) != nil {
 		t.Errorf("/pictures/calibration: status %d, want the diagrams of what serves and of the model as trained: %s", w.Code, w.Body)
+	}
+	at := s.now
+	s.step(10)
+	s.now = at
+	if s.get(path).Body.String() != first {
+		t.Errorf("%s is drawn twice within a second", path)
+	}
+	s.now = at.Add(time.Second)
+	if s.get(path).Body.String() == first {
+		t.Errorf("a second after a window, %s is not drawn again", path)
 	}
 }

@@ -52,6 +52,7 @@ type Server struct {
 	trouble   atomic.Pointer[func() string]                // see Watch
 	silent    atomic.Pointer[string]                       // see Silent
 	questions chan struct{}                                // holds one element per request that uses the engine
+	pictures  pictures
 	started   time.Time
 	// classes are the most that a model has had that served: all models' classes are the
 	// first ones of these.
@@ -106,7 +107,7 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("GET /{$}", s.livePage)
 	s.mux.HandleFunc("GET /node", s.nodePage)
 	s.mux.HandleFunc("GET /status", s.statusPage)
-	s.mux.HandleFunc("GET /pictures/calibration", s.picture)
+	s.mux.HandleFunc("GET /pictures/{name}", s.picture)
 	s.mux.HandleFunc("GET /page.css", file("page.css"))
 	s.mux.HandleFunc("GET /page.js", file("page.js"))
 	s.api("GET", "/v1/nodes/{id}", s.node)

@@ -18,6 +18,7 @@ type table struct {
 type tableRow struct {
 	Name  string
 	Cells []cell
+	Link  string // of the name, "" for none
 }
 
 // cell is a figure, and the metric with the same value, "" for none.

@@ -128,6 +128,9 @@ func liveDemo(t *testing.T) string {
 // figuresScript returns the figures on the page by the metrics that they show.
 const figuresScript = `Object.fromEntries([...document.querySelectorAll("[data-metric]")].map(e => [e.dataset.metric, e.textContent]))`
 
+// loaded waits until every picture is decoded, and returns their number.
+const loaded = `Promise.all([...document.images].map(i => i.decode())).then(() => document.images.length)`
+
 // TestLivePage looks at a running demo in a browser: in both colour schemes, on the
 // screens of a desktop and a phone, with the keyboard alone, and without scripts. The
 // page must show the same figures as the metrics, and load nothing from other hosts.
@@ -140,8 +143,8 @@ func TestLivePage(t *testing.T) {
 	if below := value[float64](t, b, `document.querySelector("#latest ~ .wide tbody tr:nth-child(3)").getBoundingClientRect().bottom`); below > 900 {
 		t.Errorf("three latest predictions end %v pixels below the top, want them on the first screen", below)
 	}
-	if n, charts := value[int](t, b, `document.images.length`), value[int](t, b, `document.querySelectorAll("figure svg").length`); n != 0 || charts != 9 {
-		t.Errorf("the page has %d images and %d charts, want none and 9", n, charts)
+	if n, charts := value[int](t, b, loaded), value[int](t, b, `document.querySelectorAll("figure svg").length`); n != 2 || charts != 9 {
+		t.Errorf("the page has %d images and %d charts, want 2 and 9", n, charts)
 	}
 	figures := value[map[string]string](t, b, figuresScript)
 	metrics := metricsWhen(t, at, func(metricsPage) bool { return true })
@@ -188,7 +191,7 @@ func TestLivePage(t *testing.T) {
 
 	// A refresh changes in place what differs, so that the focus and the pictures stay.
 	if !value[bool](t, b, `(async () => {
-		const first = document.querySelector("dd"), was = first.textContent, picture = document.querySelector("figure svg");
+		const first = document.querySelector("dd"), was = first.textContent, picture = document.querySelector("figure img");
 		const link = document.querySelector("#latest ~ .wide a");
 		const weights = document.getElementById("weights"), right = weights.outerHTML;
 		first.textContent = "stale";
@@ -203,11 +206,13 @@ func TestLivePage(t *testing.T) {
 	// In the dark colour scheme, and on a phone, where nothing may be wider than the page.
 	call(t, b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
 	b.do(t, chromedp.Reload())
+	value[int](t, b, loaded)
 	if fill := value[string](t, b, `getComputedStyle(document.querySelector("figure svg .title")).fill`); fill != "rgb(232, 234, 237)" {
 		t.Errorf("in the dark colour scheme the text of the charts is %s", fill)
 	}
 	b.picture(t, "page-dark.png")
 	b.do(t, chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile), chromedp.Reload())
+	value[int](t, b, loaded)
 	b.fits(t, "the page")
 	if below := value[float64](t, b, `document.querySelector("#healthy").parentElement.getBoundingClientRect().bottom`); below > 844 {
 		t.Errorf("on a phone the three answers end %v pixels below the top, want them on the first screen", below)
@@ -305,6 +310,7 @@ func TestWorkerPage(t *testing.T) {
 	metricsWhen(t, at, func(m metricsPage) bool { return m[`gvbll_level{of="nodes"}`] == float64(g.sent+1) })
 
 	b.do(t, chromedp.EmulateViewport(1400, 900), chromedp.Navigate(at))
+	value[int](t, b, loaded)
 	if title, heading := value[string](t, b, `document.title`), value[string](t, b, `document.querySelector("h1").textContent`); title != "papers: serving (gvbll)" || heading != "Graph papers" {
 		t.Errorf("the page has the title %q and the heading %q, want both to name the graph papers", title, heading)
 	}
@@ -359,8 +365,10 @@ func TestWorkerPage(t *testing.T) {
 	call(t, b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
 	for _, path := range []string{"/", "/status", "/node?id=node-3"} {
 		b.do(t, chromedp.EmulateViewport(768, 1024, chromedp.EmulateMobile), chromedp.Navigate(at+path))
+		value[int](t, b, loaded)
 		b.fits(t, path+" of a tablet")
 		b.do(t, chromedp.EmulateViewport(400, 800, chromedp.EmulateMobile), chromedp.Reload())
+		value[int](t, b, loaded)
 		b.fits(t, path)
 		b.picture(t, "worker-phone"+strings.ReplaceAll(path[:min(len(path), 5)], "/", "-")+".png")
 	}
