@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
@@ -18,7 +23,8 @@ import (
 type tailCmd struct {
 	Kafka flags.Kafka `embed:""`
 
-	Since   flags.Moment `help:"Begin with what was published since then: a duration ago, as 1h, or a time, as 2026-01-31T12:00:00Z; with all when left out." placeholder:"TIME"`
+	Offset  offsetFlag   `help:"Begin each partition at: beginning, end, an offset, or -N for its last N records." short:"o" default:"beginning" placeholder:"beginning"`
+	Since   flags.Moment `help:"Begin with what was published since then: a duration ago, as 1h, or a time, as 2026-01-31T12:00:00Z." placeholder:"TIME"`
 	Key     []string     `help:"Print only predictions with these keys: the ids of their nodes." short:"k" placeholder:"KEY" sep:"none"`
 	ToLabel bool         `help:"Print the nodes of which labels are asked for (gvbll work --ask), each with the probability with which it was."`
 	Limit   int          `help:"End after this many predictions; 0 for no limit." short:"n" default:"0"`
@@ -27,7 +33,10 @@ type tailCmd struct {
 }
 
 // Run prints committed predictions in the order of publication.
-func (t tailCmd) Run(ctx context.Context, p flags.Process) error {
+func (t tailCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error {
+	if err := g.Check(flags.NoEffect(t.Since != (flags.Moment{}), "no effect with --since: leave out one of them", "offset")); err != nil {
+		return err
+	}
 	graph, err := look.Connect(ctx, p, t.Kafka)
 	if err != nil {
 		return err
@@ -42,13 +51,12 @@ func (t tailCmd) Run(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return err
 	}
-	classes := classNames{graph: graph, of: make(map[string][]string)}
 	if !t.JSON {
 		fmt.Fprintln(p.Out, look.TailHeader)
 	}
+	out := tailed{cmd: t, w: p.Out, classes: classNames{graph: graph, of: make(map[string][]string)}, last: make(map[kafka.TopicPartition][]kafka.Record)}
 	reader := c.NewReader(start, kafka.ReaderConfig{})
-	printed := 0
-	for t.Follow || len(left) > 0 {
+	for !out.full() && (t.Follow || len(left) > 0) {
 		records, err := reader.Poll(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -58,35 +66,76 @@ func (t tailCmd) Run(ctx context.Context, p flags.Process) error {
 		}
 		for i := range records {
 			r := &records[i]
-			if len(t.Key) > 0 && !slices.Contains(t.Key, string(r.Key)) {
-				continue
-			}
-			if err := t.print(ctx, p.Out, r, &classes); err != nil {
+			at := kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}
+			if t.Offset.last > 0 && r.Offset < left[at] {
+				out.keep(at, r)
+			} else if err := errors.Join(out.flush(ctx, at), out.print(ctx, r)); err != nil {
 				return err
 			}
-			if printed++; printed == t.Limit {
-				return nil
+		}
+		for at, end := range left {
+			if reader.Position(at) < end {
+				continue
+			}
+			delete(left, at)
+			if err := out.flush(ctx, at); err != nil {
+				return err
 			}
 		}
-		maps.DeleteFunc(left, func(at kafka.TopicPartition, end int64) bool { return reader.Position(at) >= end })
 	}
 	return nil
 }
 
-// print prints the prediction of a record.
-func (t tailCmd) print(ctx context.Context, w io.Writer, r *kafka.Record, classes *classNames) error {
+// tailed is what is printed.
+type tailed struct {
+	cmd     tailCmd
+	w       io.Writer
+	classes classNames
+	printed int
+	last    map[kafka.TopicPartition][]kafka.Record // of --offset -N, up to the present end
+}
+
+// full reports whether as many are printed as are wanted.
+func (t *tailed) full() bool { return t.cmd.Limit > 0 && t.printed >= t.cmd.Limit }
+
+// keep keeps a record that may be one of the last ones of its partition.
+func (t *tailed) keep(at kafka.TopicPartition, r *kafka.Record) {
+	kept := append(t.last[at], kafka.Record{
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value),
+	})
+	t.last[at] = kept[max(len(kept)-t.cmd.Offset.last, 0):]
+}
+
+// flush prints the records that were kept of a partition.
+func (t *tailed) flush(ctx context.Context, at kafka.TopicPartition) error {
+	kept := t.last[at]
+	delete(t.last, at)
+	for i := range kept {
+		if err := t.print(ctx, &kept[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// print prints the prediction of a record, if it is wanted.
+func (t *tailed) print(ctx context.Context, r *kafka.Record) error {
+	if t.full() || len(t.cmd.Key) > 0 && !slices.Contains(t.cmd.Key, string(r.Key)) {
+		return nil
+	}
 	var p event.Prediction
 	if err := wire.DecodePrediction(r.Value, &p); err != nil {
 		return fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
 	}
 	line := look.TailLine(&p)
-	if t.JSON {
-		if err := classes.name(ctx, &p); err != nil {
+	if t.cmd.JSON {
+		if err := t.classes.name(ctx, &p); err != nil {
 			return err
 		}
 		line = string(wire.AppendPredictionJSON(nil, &p))
 	}
-	_, err := fmt.Fprintln(w, line)
+	t.printed++
+	_, err := fmt.Fprintln(t.w, line)
 	return err
 }
 
@@ -122,7 +171,7 @@ func (t tailCmd) begin(ctx context.Context, c *kafka.Client, topic string) (star
 	}
 	start, left = make(map[kafka.TopicPartition]int64), make(map[kafka.TopicPartition]int64)
 	for at, b := range bounds {
-		start[at] = b.First
+		start[at] = t.Offset.in(b)
 	}
 	if t.Since != (flags.Moment{}) {
 		if start, err = c.OffsetsAt(ctx, topic, t.Since.Before(time.Now())); err != nil {
@@ -135,4 +184,45 @@ func (t tailCmd) begin(ctx context.Context, c *kafka.Client, topic string) (star
 		}
 	}
 	return start, left, nil
+}
+
+// offsetFlag says where to begin in a partition. The zero value is its beginning.
+type offsetFlag struct {
+	text string
+	from int64 // an offset
+	end  bool  // the end, less the last N
+	last int
+}
+
+func (f offsetFlag) String() string { return f.text }
+
+// Decode implements [kong.MapperValue]: -3 is a value here, and no flag.
+func (f *offsetFlag) Decode(ctx *kong.DecodeContext) error {
+	*f = offsetFlag{text: fmt.Sprint(ctx.Scan.Pop().Value)}
+	switch f.text {
+	case "beginning":
+		return nil
+	case "end":
+		f.end = true
+		return nil
+	}
+	n, err := strconv.ParseInt(f.text, 10, 64)
+	if err != nil || n < -1<<31 {
+		return errors.New("give beginning, end, an offset, or -N for the last N records")
+	}
+	if f.end = f.text[0] == '-'; f.end {
+		f.last = int(-n)
+	} else {
+		f.from = n
+	}
+	return nil
+}
+
+// in returns the offset in a partition, within its bounds. The last N records of a partition
+// begin earlier than N offsets before its end, because the end of each transaction has one too.
+func (f offsetFlag) in(b kafka.Bounds) int64 {
+	if f.end {
+		return max(b.End-2*int64(f.last), b.First)
+	}
+	return min(max(f.from, b.First), b.End)
 }

@@ -42,6 +42,13 @@ func testTail(t *testing.T, sh *shell) {
 	}
 	for args, want := range map[string]string{
 		"":                        "0 1 2 3 4 5",
+		"-o 2":                    "2 5",
+		"--offset=-1":             "2 5",
+		"-o-2":                    "1 2 4 5",
+		"-o -2":                   "1 2 4 5",
+		"-o -2 -n 3":              "1 2 4",
+		"-o end":                  "",
+		"-o 99":                   "",
 		"-k 4 -k 0":               "0 4",
 		"-k 2 -k 4 -k 0 -n 3":     "0 2 4",
 		"--since " + at(began, 2): "2 3 4 5",
@@ -76,6 +83,8 @@ func testTail(t *testing.T, sh *shell) {
 		}
 	}
 	for args, want := range map[string]string{
+		"--offset x":          "--offset: give beginning, end, an offset",
+		"--since 1h -o 3":     "--offset 3: no effect with --since",
 		"--since yesterday":   "--since: \"yesterday\": give a duration",
 		"--prefix other -n 1": "topic other.predictions does not exist",
 	} {
@@ -83,6 +92,27 @@ func testTail(t *testing.T, sh *shell) {
 			t.Errorf("tail %s ends with code %d and %q, want an error with %q", args, code, stderr, want)
 		}
 	}
+}
+
+// TestTailCountsRecords: the last records of a topic are as many as are asked for, though the end
+// of each transaction has an offset too.
+func TestTailCountsRecords(t *testing.T) {
+	onKFake(t, func(t *testing.T, sh *shell) {
+		sh.gvbll("topics", "--create", "--brokers", sh.addr)
+		p, err := sh.dial().NewProducer(t.Context(), kafka.ProducerConfig{TransactionalID: "t"})
+		must(t, err)
+		for i := range int64(9) {
+			value := wire.AppendPrediction(nil, &event.Prediction{Node: event.ID{Num: i}})
+			must(t, p.Commit(t.Context(), []kafka.Record{{Topic: topicsUnder(t, "gvbll").Predictions, Key: fmt.Append(nil, i), Value: value, Time: time.Now()}}, "", nil))
+		}
+		var got []string
+		for line := range strings.Lines(sh.gvbll("tail", "--brokers", sh.addr, "-o", "-3", "--no-follow")) {
+			got = append(got, strings.Fields(line)[0])
+		}
+		if want := []string{"NODE", "6", "7", "8"}; !slices.Equal(got, want) {
+			t.Errorf("the last 3 records are %v, want %v", got, want)
+		}
+	})
 }
 
 // at returns the time some minutes after began.

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/rivo/uniseg"
-
 )
 
 // TestColumns: a column has its width whatever text it holds, of any script, and no
