@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -94,18 +95,10 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if len(cfg.Brokers) == 0 {
 		return nil, errors.New("no brokers: give at least one address, host:port")
 	}
-	if cfg.ClientID == "" {
-		cfg.ClientID = "gvbll"
-	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = 10 * time.Second
-	}
-	if cfg.DialFor == 0 {
-		cfg.DialFor = 10 * time.Second
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+	cfg.ClientID = cmp.Or(cfg.ClientID, "gvbll")
+	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
+	cfg.DialFor = cmp.Or(cfg.DialFor, 10*time.Second)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	background, end := context.WithCancel(context.Background())
 	t := &kafkago.Transport{
 		Context: background, ClientID: cfg.ClientID, TLS: cfg.TLS, SASL: cfg.SASL, Dial: cfg.Dialer,

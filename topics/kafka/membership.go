@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,9 +66,7 @@ func (e *Election) Owns(task int) bool { return slices.Contains(e.Tasks, task) }
 // Join makes this process a member of the group. Transient failures (brokers that
 // are away, expired sessions) are logged and retried until Leave.
 func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
-	if cfg.Session == 0 {
-		cfg.Session = DefaultSession
-	}
+	cfg.Session = cmp.Or(cfg.Session, DefaultSession)
 	subscribed := []string{cfg.Topic}
 	if cfg.Followers != "" {
 		subscribed = append(subscribed, cfg.Followers)

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,15 +78,9 @@ type Producer struct {
 // NewProducer opens a session. It fences the former producer with the same
 // transactional id and resolves the transaction that it left open.
 func (c *Client) NewProducer(ctx context.Context, cfg ProducerConfig) (*Producer, error) {
-	if cfg.TransactionTimeout == 0 {
-		cfg.TransactionTimeout = time.Minute
-	}
-	if cfg.RetryFor == 0 {
-		cfg.RetryFor = 8 * time.Second
-	}
-	if cfg.MaxBatchBytes == 0 {
-		cfg.MaxBatchBytes = 900_000
-	}
+	cfg.TransactionTimeout = cmp.Or(cfg.TransactionTimeout, time.Minute)
+	cfg.RetryFor = cmp.Or(cfg.RetryFor, 8*time.Second)
+	cfg.MaxBatchBytes = cmp.Or(cfg.MaxBatchBytes, 900_000)
 	p := &Producer{client: c, cfg: cfg, session: none, last: make(map[TopicPartition]int64), topics: slices.Clone(cfg.Topics)}
 	if cfg.Compression != "" {
 		if err := p.codec.UnmarshalText([]byte(cfg.Compression)); err != nil {

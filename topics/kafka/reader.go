@@ -35,12 +35,8 @@ type Reader struct {
 
 // NewReader starts at the given offsets.
 func (c *Client) NewReader(start map[TopicPartition]int64, cfg ReaderConfig) *Reader {
-	if cfg.MaxWait == 0 {
-		cfg.MaxWait = 250 * time.Millisecond
-	}
-	if cfg.MaxBytes == 0 {
-		cfg.MaxBytes = 4 << 20
-	}
+	cfg.MaxWait = cmp.Or(cfg.MaxWait, 250*time.Millisecond)
+	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 4<<20)
 	r := &Reader{client: c, cfg: cfg, index: make(map[TopicPartition]*partition), pace: pace{client: c}}
 	for at, offset := range start {
 		r.Add(at, offset)

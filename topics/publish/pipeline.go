@@ -107,9 +107,7 @@ type Config struct {
 
 func (c *Config) SetDefaults() {
 	c.Output = cmp.Or(c.Output, wire.MsgPack)
-	if c.TransactionTimeout == 0 {
-		c.TransactionTimeout = c.CommitInterval + time.Minute
-	}
+	c.TransactionTimeout = cmp.Or(c.TransactionTimeout, c.CommitInterval+time.Minute)
 }
 
 // commitFor is how long after the end of the worker's context stepped windows may still

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"log/slog"
 	"strconv"
 	"time"
@@ -33,15 +34,9 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	if c.Models == nil {
-		c.Models = &Models{}
-	}
-	if c.Checkpoints == nil {
-		c.Checkpoints = &Checkpoints{}
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Models = cmp.Or(c.Models, &Models{})
+	c.Checkpoints = cmp.Or(c.Checkpoints, &Checkpoints{})
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Events == nil {
 		c.Events = func(Event) {}
 	}

@@ -39,7 +39,7 @@ func (in *input) commandJSON(b []byte, c *event.Command, limits Limits) error {
 	if c.Rule, err = members[2].word(limits.MaxID); err != nil {
 		return err
 	}
-	if c.Nodes, err = members[3].ids(limits); err != nil {
+	if c.Nodes, err = members[3].idsOr(limits, nil); err != nil {
 		return err
 	}
 	if _, err := event.ParseRule(c.Rule); err != nil {

@@ -302,10 +302,6 @@ func (f field) indices(limits Limits) ([]uint32, error) {
 	return x, nil
 }
 
-func (f field) ids(limits Limits) ([]event.ID, error) {
-	return f.idsOr(limits, nil)
-}
-
 // idsOr reads a list of ids. For an element that is an object it calls the function, unless
 // nil, with the element's index and the length of the list.
 func (f field) idsOr(limits Limits, object func(i, n int, item field) (event.ID, error)) ([]event.ID, error) {

@@ -13,6 +13,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -40,20 +41,13 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	set := func(v *int, def int) {
-		if *v == 0 {
-			*v = def
-		}
+	return Limits{
+		MaxValue:      cmp.Or(l.MaxValue, 4<<20),
+		MaxID:         cmp.Or(l.MaxID, 1024),
+		MaxNeighbours: cmp.Or(l.MaxNeighbours, 1<<16),
+		MaxFeatures:   cmp.Or(l.MaxFeatures, 1<<20),
+		MaxAbs:        min(cmp.Or(l.MaxAbs, 1e6), math.MaxFloat32), // features are finite, whatever the limit
 	}
-	set(&l.MaxValue, 4<<20)
-	set(&l.MaxID, 1024)
-	set(&l.MaxNeighbours, 1<<16)
-	set(&l.MaxFeatures, 1<<20)
-	if l.MaxAbs == 0 {
-		l.MaxAbs = 1e6
-	}
-	l.MaxAbs = min(l.MaxAbs, math.MaxFloat32) // features are finite, whatever the limit
-	return l
 }
 
 // Decoder decodes the events of the input topics. It is not safe for
@@ -116,11 +110,8 @@ func (d *Decoder) begin() { d.in.memory, d.in.report = d.Memory, d.Unknown }
 // decode picks the encoding of a record, decodes it with msgpack or json, and
 // checks the result.
 func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func(*input) error, json func([]byte) error, check func() error) error {
-	switch {
-	case len(o.Value) == 0:
-		return refusef(event.Empty, "the value is empty, or null where that is no departure")
-	case len(o.Value) > limits.MaxValue:
-		return tooLarge(o, limits)
+	if err := checkLength(o, limits); err != nil {
+		return err
 	}
 	encoding, err := encodingOf(o)
 	if err != nil {
@@ -144,16 +135,24 @@ func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func(*input) er
 
 // decodeMapped decodes a record by the map, and checks the result.
 func (d *Decoder) decodeMapped(o *event.Origin, limits Limits, read, check func() error) error {
+	if err := checkLength(o, limits); err != nil {
+		return err
+	}
+	if err := read(); err != nil {
+		return err
+	}
+	return check()
+}
+
+// checkLength refuses a value that is empty or too long.
+func checkLength(o *event.Origin, limits Limits) error {
 	switch {
 	case len(o.Value) == 0:
 		return refusef(event.Empty, "the value is empty, or null where that is no departure")
 	case len(o.Value) > limits.MaxValue:
 		return tooLarge(o, limits)
 	}
-	if err := read(); err != nil {
-		return err
-	}
-	return check()
+	return nil
 }
 
 func tooLarge(o *event.Origin, limits Limits) error {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -48,9 +49,7 @@ func (c *Config) Replay() replay.Config {
 }
 
 func (c *Config) SetDefaults() {
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.AtRisk == nil {
 		c.AtRisk = func([]topics.Risk) {}
 	}

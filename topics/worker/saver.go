@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -79,12 +80,7 @@ func (w *Worker) Snapshot() (replay.Snapshot, error) {
 
 func NewSaver(ctx context.Context, c *kafka.Client, cfg *Config) (*Saver, error) {
 	s := &Saver{cfg: cfg.Checkpoints, log: cfg.Logger, events: cfg.Events, Done: make(chan error, 1)}
-	if s.cfg.Every == 0 {
-		s.cfg.Every = 5 * time.Minute
-	}
-	if s.cfg.Keep == 0 {
-		s.cfg.Keep = 3
-	}
+	s.cfg.Every, s.cfg.Keep = cmp.Or(s.cfg.Every, 5*time.Minute), cmp.Or(s.cfg.Keep, 3)
 	s.Timer = time.NewTimer(s.cfg.Every)
 	if s.cfg.Dir == "" {
 		s.Timer.Stop()

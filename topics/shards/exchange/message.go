@@ -15,6 +15,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -70,17 +71,13 @@ type Config struct {
 }
 
 func (cfg *Config) setDefaults() {
-	if cfg.Memory == 0 {
-		cfg.Memory = 256 << 20
-	}
+	cfg.Memory = cmp.Or(cfg.Memory, 256<<20)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if cfg.Waited == nil {
 		cfg.Waited = func(int, time.Duration) {}
 	}
 	if cfg.Sent == nil {
 		cfg.Sent = func(context.Context, int64, int) (bool, error) { return false, nil }
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
 	}
 }
 
