@@ -2,9 +2,9 @@ package neighbourhood
 
 import "github.com/gvbll/gvbll/posterior/pool"
 
-// maxReplayed bounds the rows that a batch replays, times the classes: what they cost is proportional to
-// both.
-const maxReplayed = 4096
+// maxReplayed returns how many rows a batch replays at most. What they cost is proportional to the
+// classes, and where these are many to their square.
+func maxReplayed(classes int) int { return 4096 * 24 / (classes * max(classes, 24)) }
 
 // maxLooks bounds the node numbers that are looked at for one row to replay, where few nodes
 // have a label.
@@ -18,7 +18,7 @@ func (f *Features) FillBatch(b *pool.Batch, nodes []int32) {
 	b.ReplayLabels, b.Known = b.ReplayLabels[:0], f.known
 	f.Reader.Reset(&b.Replay)
 	// A sweep that comes to its beginning again would replay a row twice.
-	for looks, rows := len(f.label), min(len(nodes)*f.wants.replay, maxReplayed/f.classes); rows > 0; rows-- {
+	for looks, rows := len(f.label), min(len(nodes)*f.wants.replay, maxReplayed(f.classes)); rows > 0; rows-- {
 		v, looked := f.sweep(min(looks, maxLooks))
 		looks -= looked
 		if v != None {

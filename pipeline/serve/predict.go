@@ -228,29 +228,14 @@ func (p *Predictor) prediction(o *Opinion, id event.ID, place uint8) event.Predi
 	}
 }
 
-// MostProbable returns the lowest index of the largest probability. It computes the
-// largest of integers with a probability's bits above its inverted index: the bits of
-// floats ≥ 0 are ordered as the floats are. It has no branches, which would be
-// mispredicted, and runs four independent maxima.
+// MostProbable returns the lowest index of the largest probability. The bits of floats ≥ 0 are
+// ordered as the floats are, and the largest of integers needs no branch, which would be mispredicted.
 func MostProbable(p []float32) int {
-	key := func(i int, x float32) int64 { return int64(math.Float32bits(x))<<32 | int64(^uint32(i)) }
-	var a, b, c, d int64
-	i := 0
-	for ; i+4 <= len(p); i += 4 {
-		x := p[i:][:4]
-		a, b = greater(a, key(i, x[0])), greater(b, key(i+1, x[1]))
-		c, d = greater(c, key(i+2, x[2])), greater(d, key(i+3, x[3]))
+	var most uint32
+	for _, x := range p {
+		most = max(most, math.Float32bits(x))
 	}
-	for ; i < len(p); i++ {
-		a = greater(a, key(i, p[i]))
-	}
-	return int(^uint32(greater(greater(a, b), greater(c, d))))
-}
-
-// greater returns the greater of two integers ≥ 0.
-func greater(a, b int64) int64 {
-	ahead := b - a
-	return a + ahead&^(ahead>>63)
+	return slices.Index(p, math.Float32frombits(most))
 }
 
 // State declares the graph, and what was served on it. next is the number of the next window, and own

@@ -179,7 +179,8 @@ func (r *Rescorer) Scored(out *event.Outcome) {
 	h := event.Head{Name: revisedHead}
 	if len(r.revised) > 0 {
 		c := r.predictor.model.Prior.Classes
-		h.Scores = r.scorer.scoreHead(&r.summary, func(i int) []float32 { return r.revised[i*c : (i+1)*c] })
+		r.scorer.scoreHeads(1, func(i int) []float32 { return r.revised[i*c : (i+1)*c] })
+		h.Scores = r.scorer.take(0, &r.summary)
 	}
 	r.revised = r.revised[:0]
 	out.Heads = append(out.Heads, h)

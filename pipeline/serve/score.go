@@ -24,9 +24,9 @@ type Scorer struct {
 	summaries []Summary  // by head
 	extra     []*Summary // of observers
 
-	probs    []float64           // of the labels, and then their log losses
-	row      []float32           // one head's probabilities
-	scores   []calibration.Score // one head's
+	rows     []float32           // scratch: the heads' probabilities for a label
+	losses   []float64           // scratch: log losses, by head and label
+	scores   []calibration.Score // scratch: by head and label
 	recycled [][]event.Score     // of an outcome that was recycled
 }
 
@@ -74,21 +74,20 @@ func (s *Scorer) State(schema *snapshot.Schema) {
 
 // Score scores every head.
 func (s *Scorer) Score(out *event.Outcome) {
-	out.Heads, out.Watched = make([]event.Head, len(s.heads.Heads())), s.watched
-	for h, head := range s.heads.Heads() {
-		out.Heads[h].Name = head.Name()
-		if len(s.batch.Labels) == 0 {
-			continue
+	c, list := len(s.classes), s.heads.Heads()
+	s.scoreHeads(len(list), func(i int) []float32 {
+		all := s.probabilities(i, 0, len(list))
+		for k, class := range s.watched {
+			out.Labelled[i].Watched[k] = all[int(s.batch.ServedBy[i])*c+int(class)]
 		}
-		out.Heads[h].Scores = s.scoreHead(&s.summaries[h], func(i int) []float32 {
-			p := s.probabilities(h, i)
-			if int(s.batch.ServedBy[i]) == h {
-				for k, c := range s.watched {
-					out.Labelled[i].Watched[k] = p[c]
-				}
-			}
-			return p
-		})
+		return all
+	})
+	out.Heads, out.Watched = make([]event.Head, len(list)), s.watched
+	for h, head := range list {
+		out.Heads[h].Name = head.Name()
+		if len(s.batch.Labels) > 0 {
+			out.Heads[h].Scores = s.take(h, &s.summaries[h])
+		}
 	}
 	for i := range out.Labelled {
 		l := &out.Labelled[i]
@@ -96,9 +95,45 @@ func (s *Scorer) Score(out *event.Outcome) {
 	}
 }
 
+// scoreHeads scores what given returns for each label of the batch: the probabilities of so many heads.
+func (s *Scorer) scoreHeads(heads int, given func(i int) []float32) {
+	n, c := len(s.batch.Labels), len(s.classes)
+	s.scores, s.losses = kernel.Room(s.scores, heads*n), kernel.Room(s.losses, heads*n)
+	for i, y := range s.batch.Labels {
+		all := given(i)
+		for h := range heads {
+			p := all[h*c:][:c]
+			best := MostProbable(p)
+			s.losses[h*n+i] = float64(p[y])
+			s.scores[h*n+i] = calibration.Score{
+				Class: int32(best), Confidence: float64(p[best]), Correct: best == int(y), Brier: calibration.Brier(p, y),
+			}
+		}
+	}
+	calibration.LogLosses(s.losses)
+	for i, loss := range s.losses {
+		s.scores[i].LogLoss = loss
+	}
+}
+
+// take adds the scores of head h to the summary, and returns them.
+func (s *Scorer) take(h int, summary *Summary) (list []event.Score) {
+	n := len(s.batch.Labels)
+	scores := s.scores[h*n : (h+1)*n]
+	summary.AddWindow(scores, s.bins)
+	if last := len(s.recycled) - 1; last >= 0 {
+		list, s.recycled = s.recycled[last], s.recycled[:last]
+	}
+	list = kernel.Room(list, n)
+	for i, score := range scores {
+		list[i] = event.Score(score)
+	}
+	return list
+}
+
 // served returns the probabilities that the serving head gave for label i of the batch.
 // They are valid until the next call.
-func (s *Scorer) served(i int) []float32 { return s.probabilities(int(s.batch.ServedBy[i]), i) }
+func (s *Scorer) served(i int) []float32 { return s.probabilities(i, int(s.batch.ServedBy[i]), 1) }
 
 // LossAmong returns the log loss of the prediction that was served for label i of the batch,
 // given that the class is among the first ones.
@@ -116,40 +151,10 @@ func (s *Scorer) LossAmong(i, class, first int) float64 {
 	return p[0]
 }
 
-// probabilities returns those of a head for label i, valid until the next call.
-func (s *Scorer) probabilities(head, i int) []float32 {
+// probabilities returns those of so many heads from the first one on for label i, valid until the next call.
+func (s *Scorer) probabilities(i, first, heads int) []float32 {
 	c := len(s.classes)
-	s.row = kernel.Room(s.row, c)
-	s.heads.Probabilities(s.row, s.batch.Outputs[i*s.outputs+head*c:][:c])
-	return s.row
-}
-
-// scoreHead scores the probabilities that given returns for each label of the batch, and
-// adds the scores to the head's summary.
-func (s *Scorer) scoreHead(summary *Summary, given func(i int) []float32) []event.Score {
-	n := len(s.batch.Labels)
-	s.scores, s.probs = kernel.Room(s.scores, n), kernel.Room(s.probs, n)
-	for i, y := range s.batch.Labels {
-		p := given(i)
-		best := MostProbable(p)
-		s.probs[i] = float64(p[y])
-		s.scores[i] = calibration.Score{
-			Class: int32(best), Confidence: float64(p[best]), Correct: best == int(y), Brier: calibration.Brier(p, y),
-		}
-	}
-	calibration.LogLosses(s.probs)
-	for i, loss := range s.probs {
-		s.scores[i].LogLoss = loss
-	}
-	summary.AddWindow(s.scores, s.bins)
-
-	var scores []event.Score
-	if last := len(s.recycled) - 1; last >= 0 {
-		scores, s.recycled = s.recycled[last], s.recycled[:last]
-	}
-	scores = kernel.Room(scores, n)
-	for i, score := range s.scores {
-		scores[i] = event.Score(score)
-	}
-	return scores
+	s.rows = kernel.Room(s.rows, heads*c)
+	s.heads.Probabilities(s.rows, s.batch.Outputs[i*s.outputs+first*c:][:heads*c])
+	return s.rows
 }

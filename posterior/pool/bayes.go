@@ -110,10 +110,12 @@ func (b *bayes) appendState(s *writer) {
 func (b *bayes) appendChange(s *writer) {
 	s.uint(b.version)
 	s.floats(b.total)
+	var d digest
 	for _, j := range b.changed.list {
-		s.uint(uint64(j))
-		s.floats(b.row(int(j)))
+		d.uint(uint64(j))
+		d.floats(b.row(int(j)))
 	}
+	s.uint(uint64(d))
 }
 
 func (b *bayes) readState(r *reader) {

@@ -108,8 +108,9 @@ func normalise(dst []float64, n []float32) {
 		clear(dst)
 		return
 	}
+	by := 1 / total
 	for k, x := range n {
-		dst[k] = float64(x) / total
+		dst[k] = by * float64(x)
 	}
 }
 

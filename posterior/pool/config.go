@@ -219,14 +219,13 @@ const fewFeatures = 32
 // embedding of a table whose edges say little loses .09 nats of what its 35 columns say.
 const fewWeights = 1024
 
-// enoughRows is the number of training rows from which on the regression "all" and votes are worth their
-// part in the pool of sparse features, whatever the number of classes.
+// enoughRows is the number of training rows from which on votes are worth their part in the pool of sparse
+// features, whatever the number of classes, and "now" is better with a narrow prior.
 const enoughRows = 80
 
 // Default returns the heads and constants for training data with the given traits.
 // There is one set of heads for sparse features and one for dense ones. Naive Bayes
-// is in the first unless a feature is negative, and "all" and votes if there are rows enough
-// for them.
+// is in the first unless a feature is negative, and votes if there are rows enough.
 //
 // The constants were chosen on the data sets that docs/table.md calls development sets, and on
 // generated graphs with and without drift, and are the same for all of them; ADR 31 has what each
@@ -246,8 +245,7 @@ const enoughRows = 80
 //   - The fit to the training rows starts at the prior and takes 40 passes; that to a
 //     batch starts near its solution and takes 2 to 3.
 //   - "now" learns rows again as they are now, because degree and labels around a node go on
-//     changing, and has interactions. It stands beside "all", which forgets the past under
-//     drift that a sweep over all rows brings back.
+//     changing, and has interactions.
 func Default(t Traits) Config {
 	s := Config{
 		Weights: weightsConfig{Total: 1.5, WeightSD: 0.2, BiasSD: 0.5, Floor: -8, Lambda: 0.97, Steps: 2},
@@ -281,18 +279,21 @@ func denseHeads(t Traits) []HeadConfig {
 	if t.Alike || t.Rows >= enoughPerClass*t.Classes && t.Features > fewFeatures && t.Features*t.Classes > fewWeights {
 		blocks = slices.DeleteFunc(blocks, Block.isFeatures)
 	}
+	now := &Wide{Blocks: blocks, Scale: Standard, Variance: 3, Lambda: 0.99, Passes: 2, TrainingPasses: 40, Replay: 4}
+	if t.Classes <= manyClasses {
+		now.Passes, now.Interactions = 3, min(128, 1024/max(t.Classes, 1))
+	}
 	return append([]HeadConfig{
 		{Name: "static", Static: &staticConfig{}},
 		{Name: "online", Online: onlineHead()},
-		{Name: "all", Wide: &Wide{Blocks: blocks, Scale: Standard, Variance: 1, Lambda: 0.99, Passes: 2, TrainingPasses: 40}},
-		{Name: "now", Wide: &Wide{Blocks: blocks, Scale: Standard, Variance: 30, Lambda: 0.99, Passes: 3, TrainingPasses: 40, Interactions: interactionsOf(t.Classes), Replay: 4}},
+		{Name: "now", Wide: now},
 		{Name: "votes", Vote: &voteConfig{}},
 	}, labelHeads()...)
 }
 
-// interactionsOf returns the number of interactions of dense pools: fewer for many classes, since what they
-// cost is proportional to both.
-func interactionsOf(classes int) int { return max(32, min(128, 1024/max(classes, 1))) }
+// manyClasses is the number of classes beyond which "now" of dense features has no interactions, which
+// gain nothing there, and takes a pass less: what it costs is proportional to its columns times the classes.
+const manyClasses = 32
 
 func sparseHeads(t Traits) []HeadConfig {
 	list := []HeadConfig{
@@ -300,12 +301,12 @@ func sparseHeads(t Traits) []HeadConfig {
 		{Name: "online", Online: onlineHead()},
 		{Name: "wide-own", Wide: &Wide{Blocks: []Block{OwnFeatures, constant}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40}},
 		{Name: "wide", Wide: &Wide{Blocks: []Block{OwnFeatures, meanFeatures, constant}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40}},
-		{Name: "now", Wide: &Wide{Blocks: allBlocks, Scale: Unit, Variance: 30, Lambda: 1, Passes: 2, TrainingPasses: 40, Interactions: 32, Replay: 2}},
 	}
+	now := &Wide{Blocks: allBlocks, Scale: Unit, Variance: 30, Lambda: 1, Passes: 2, TrainingPasses: 40, Interactions: 32, Replay: 2}
+	list = append(list, HeadConfig{Name: "now", Wide: now})
 	if t.Rows >= enoughRows {
-		list = append(list,
-			HeadConfig{Name: "all", Wide: &Wide{Blocks: allBlocks, Scale: Unit, Variance: 1, Lambda: 1, Passes: 3, TrainingPasses: 40}},
-			HeadConfig{Name: "votes", Vote: &voteConfig{}})
+		now.Variance = 0.5
+		list = append(list, HeadConfig{Name: "votes", Vote: &voteConfig{}})
 	}
 	if !t.Negative {
 		list = append(list, HeadConfig{Name: "bayes", Bayes: &Bayes{Smoothing: 0.2}})

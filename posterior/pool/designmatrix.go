@@ -24,7 +24,7 @@ type designMatrix interface {
 	// logits sets dst, rows × stride, to ΦM; m is columns × stride.
 	logits(dst, m []float64, stride int)
 	// addGradient adds Φᵀr to g and |Φ|ᵀw to h; r and w are rows × stride, g and h
-	// columns × stride.
+	// columns × stride. h may be nil of a dense matrix.
 	addGradient(g, h, r, w []float64, stride int)
 	// addSquares adds (Φ∘Φ)ᵀw to t, columns × stride.
 	addSquares(t, w []float64, stride int)
@@ -191,7 +191,9 @@ func (d *denseMatrix) logits(dst, m []float64, stride int) {
 
 func (d *denseMatrix) addGradient(g, h, r, w []float64, stride int) {
 	double.AddTransposed(g, d.value, r, len(d.column), d.rows, stride)
-	double.AddTransposed(h, d.absolute, w, len(d.column), d.rows, stride)
+	if h != nil {
+		double.AddTransposed(h, d.absolute, w, len(d.column), d.rows, stride)
+	}
 }
 
 func (d *denseMatrix) addSquares(t, w []float64, stride int) {

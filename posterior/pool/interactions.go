@@ -22,7 +22,6 @@ type interactions struct {
 	index   []int32   // of these, n × reads
 	weight  []float64 // w there, in periods
 	phase   []float64 // b, in periods
-	scaled  []float64 // scratch: (u - m)∘σ⁻¹
 }
 
 // Constants of interactions. Reading 2 to 16 columns did about equally well, and so did bandwidths
@@ -36,7 +35,7 @@ const (
 // newInteractions returns n interactions of that many columns.
 func newInteractions(n, columns int) *interactions {
 	x := &interactions{
-		mean: make([]float64, columns), inverse: make([]float64, columns), scaled: make([]float64, columns),
+		mean: make([]float64, columns), inverse: make([]float64, columns),
 		reads: min(columns, interactionReads),
 	}
 	for j := range x.inverse {
@@ -55,16 +54,13 @@ func newInteractions(n, columns int) *interactions {
 
 // write writes the interactions of u to dst.
 func (x *interactions) write(dst, u []float64) {
-	for j, m := range x.mean {
-		x.scaled[j] = max(-maxDeviation, min(maxDeviation, (u[j]-m)*x.inverse[j]))
-	}
 	size := math.Sqrt(3 / float64(len(x.phase))) // unit length in the mean
 	for k, t := range x.phase {
-		for i := k * x.reads; i < (k+1)*x.reads; i++ {
-			t += float64(x.weight[i] * x.scaled[x.index[i]])
+		at := k * x.reads
+		for i, j := range x.index[at : at+x.reads] {
+			t += float64(x.weight[at+i] * max(-maxDeviation, min(maxDeviation, (u[j]-x.mean[j])*x.inverse[j])))
 		}
-		t -= math.Floor(t)
-		dst[k] = size * (float64(4*math.Abs(t-0.5)) - 1)
+		dst[k] = size * (float64(4*math.Abs(t-math.Floor(t)-0.5)) - 1)
 	}
 }
 

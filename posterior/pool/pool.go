@@ -70,6 +70,7 @@ type Pool struct {
 	// means.
 	onlyPredicts bool
 
+	weighed []int32   // scratch: labels of the rows that products learn from
 	logp    []float64 // scratch memory
 	scratch softmaxScratch
 }
@@ -185,7 +186,7 @@ func (p *Pool) Predict(rows Rows, logProbs []float32) {
 		h.predict(&rows, p.logp)
 		p.write(logProbs, 1+k)
 	}
-	p.loadMembers(n, logProbs)
+	p.loadMembers(n, n, logProbs)
 	for j, w := range p.weights {
 		w.logits(p.logp, w.theta, classes)
 		p.write(logProbs, p.product(j))
@@ -230,9 +231,9 @@ func (p *Pool) experts(logProbs []float32) func(i, e int) []float32 {
 	}
 }
 
-// loadMembers loads the members' log probabilities of n rows.
-func (p *Pool) loadMembers(n int, logProbs []float32) {
-	p.said.load(n, func(i, k int) []float32 { return p.of(logProbs, i, 1+p.members[k]) })
+// loadMembers loads the members' log probabilities of n rows of so many, spread evenly.
+func (p *Pool) loadMembers(n, of int, logProbs []float32) {
+	p.said.load(n, func(i, k int) []float32 { return p.of(logProbs, i*of/n, 1+p.members[k]) })
 }
 
 // Train updates the heads with the training rows, in one batch, before any other
@@ -285,6 +286,10 @@ func (p *Pool) Learn(b Batch) report {
 	return r
 }
 
+// weighedRows bounds the rows of a batch that products learn from, spread evenly over it. A product has
+// some tens of numbers to learn, and each batch forgets as much, however large it is.
+const weighedRows = 128
+
 // learnServed scores what was served for labels, and updates the weights from it. It returns the
 // Newton steps of the first product.
 func (p *Pool) learnServed(labels []int32, logProbs []float32, logRates []float64) (steps int) {
@@ -297,13 +302,18 @@ func (p *Pool) learnServed(labels []int32, logProbs []float32, logRates []float6
 	if p.mixture != nil {
 		p.mixture.learn(labels, share, logRates, p.experts(logProbs))
 	}
-	p.loadMembers(len(labels), logProbs)
-	p.said.transpose(len(labels))
+	n := min(len(labels), weighedRows)
+	p.weighed = kernel.Resize(p.weighed, n)
+	for i := range n {
+		p.weighed[i] = labels[i*len(labels)/n]
+	}
+	p.loadMembers(n, len(labels), logProbs)
+	p.said.transpose(n)
 	for j, w := range p.weights {
 		w.scratch.offset = logRates
-		n := w.learn(labels, share)
+		taken := w.learn(p.weighed, share)
 		if j == 0 {
-			steps = n
+			steps = taken
 		}
 	}
 	return steps
@@ -409,9 +419,9 @@ func (p *Pool) AppendState(b []byte) []byte {
 	return s.b
 }
 
-// AppendChange appends what the last Learn changed to b as canonical bytes: a chain
-// of hashes over them follows the state at the cost of a batch, and not of the whole
-// state. Some precisions are left out, because two states that differ in them alone
+// AppendChange appends a summary of what the last Learn changed to b, for a chain
+// of hashes that follows the state at the cost of a batch, and not of the whole
+// state: of long lists a digest. Some precisions are left out, because two states that differ in them alone
 // differ in what the next Learn changes.
 func (p *Pool) AppendChange(b []byte) []byte {
 	s := &writer{b: b}

@@ -334,11 +334,11 @@ func TestDefaultFollowsTheData(t *testing.T) {
 	}
 	for traits, want := range map[Traits]string{
 		{.01, false, false, 50, 5, 99}: "static online wide-own wide now bayes labels labels-scaled ",
-		{.01, false, false, 84, 5, 99}: "static online wide-own wide now all votes bayes labels labels-scaled ",
-		{.01, false, false, 84, 50, 9}: "static online wide-own wide now all votes bayes labels labels-scaled ",
+		{.01, false, false, 84, 5, 99}: "static online wide-own wide now votes bayes labels labels-scaled ",
+		{.01, false, false, 84, 50, 9}: "static online wide-own wide now votes bayes labels labels-scaled ",
 		{.01, true, false, 50, 5, 99}:  "static online wide-own wide now labels labels-scaled ",
-		{1, true, false, 50, 5, 99}:    "static online all now votes labels labels-scaled ",
-		{1, true, false, 5000, 5, 99}:  "static online all now votes labels labels-scaled ",
+		{1, true, false, 50, 5, 99}:    "static online now votes labels labels-scaled ",
+		{1, true, false, 5000, 5, 99}:  "static online now votes labels labels-scaled ",
 	} {
 		if got := names(traits); got != want {
 			t.Errorf("%v: heads %s, want %s", traits, got, want)
@@ -403,8 +403,8 @@ func TestValidateRefuses(t *testing.T) {
 		"no block":           func(s *Config) { s.Heads[2].Wide.Blocks = nil },
 		"a block twice":      func(s *Config) { s.Heads[2].Wide.Blocks = []Block{OwnFeatures, OwnFeatures} },
 		"an unknown block":   func(s *Config) { s.Heads[2].Wide.Blocks = []Block{"other"} },
-		"smoothing":          func(s *Config) { s.Heads[7].Bayes.Smoothing = 0 },
-		"evidence":           func(s *Config) { s.Heads[8].Label.Evidence = "third" },
+		"smoothing":          func(s *Config) { s.Heads[6].Bayes.Smoothing = 0 },
+		"evidence":           func(s *Config) { s.Heads[7].Label.Evidence = "third" },
 		"a product's name":   func(s *Config) { s.Heads[1].Name = productName },
 		"mixture heads":      func(s *Config) { s.Mixture.Heads = 1 },
 		"mixture rate":       func(s *Config) { s.Mixture.Rate = 1.5 },

@@ -27,6 +27,7 @@ import (
 // those beyond the classes are 0.
 type softmaxFit struct {
 	classes, stride int
+	keeps           bool // h of the first step for all: in a dense matrix it costs as much as the gradient
 
 	m    []float64 // M0 at first, then the point that is tried: columns × stride
 	best []float64 // M with the least F so far
@@ -72,11 +73,11 @@ func (s *softmaxFit) minimize(phi designMatrix, labels []int32, passes int) {
 	copy(s.m0, s.m)
 	least := math.Inf(1)
 	f := s.logLoss(phi, labels)
-	for range passes {
+	for pass := range passes {
 		if f <= least {
 			least = f
 			s.m, s.best = s.best, s.m
-			s.newtonStep(phi, labels)
+			s.newtonStep(phi, labels, pass == 0 || !s.keeps)
 		} else {
 			for i := range s.step {
 				s.step[i] *= 0.5
@@ -97,25 +98,35 @@ func (s *softmaxFit) logLoss(phi designMatrix, labels []int32) float64 {
 	return s.scratch.softmax(s.probs, s.classes, s.stride, labels)
 }
 
-// newtonStep sets step to the step from best, where probs are P at best.
-func (s *softmaxFit) newtonStep(phi designMatrix, labels []int32) {
+// newtonStep sets step to the step from best, where probs are P at best, with the curvature there
+// or the last one.
+func (s *softmaxFit) newtonStep(phi designMatrix, labels []int32, curve bool) {
 	a := phi.absoluteSums()
 	for i, y := range labels {
 		at := i * s.stride
 		r, w := s.r[at:at+s.stride], s.w[at:at+s.stride]
 		for c, p := range s.probs[at : at+s.stride] {
 			r[c] = -p
+		}
+		r[y]++
+		if !curve {
+			continue
+		}
+		for c, p := range s.probs[at : at+s.stride] {
 			curvature := p * (1 - p)
 			if curvature < leastCurvature {
 				curvature = leastCurvature
 			}
 			w[c] = a[i] * curvature
 		}
-		r[y]++
 		clear(w[s.classes:])
 	}
 	clear(s.g)
-	clear(s.h)
-	phi.addGradient(s.g, s.h, s.r, s.w, s.stride)
+	if curve {
+		clear(s.h)
+		phi.addGradient(s.g, s.h, s.r, s.w, s.stride)
+	} else {
+		phi.addGradient(s.g, nil, s.r, nil, s.stride)
+	}
 	double.NewtonStep(s.step, s.best, s.m0, s.t, s.g, s.h)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -19,6 +20,20 @@ func (w *writer) floats(x []float64) {
 	w.b = slices.Grow(w.b, 8*len(x))[:at+8*len(x)]
 	for i, v := range x {
 		binary.LittleEndian.PutUint64(w.b[at+8*i:], math.Float64bits(v))
+	}
+}
+
+// digest is a summary of numbers, in their order, in 64 bits. Lists that differ in one number have different
+// digests, and others have the same by a chance of 2⁻⁶⁴.
+type digest uint64
+
+func (d *digest) uint(x uint64) {
+	*d = digest(bits.RotateLeft64((uint64(*d)^x)*0x9e3779b97f4a7c15, 29)) // odd: 2⁶⁴ over the golden ratio
+}
+
+func (d *digest) floats(x []float64) {
+	for _, v := range x {
+		d.uint(math.Float64bits(v))
 	}
 }
 

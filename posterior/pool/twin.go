@@ -26,11 +26,6 @@ func (p *paperHead) twin() classifier { return &paperHead{Head: p.Head} }
 func (w *wide) twin() classifier {
 	t := *w
 	t.fit, t.buffer, t.read = softmaxFit{classes: w.shape.Classes, stride: w.stride}, nil, nil
-	if w.mixed != nil {
-		x := *w.mixed
-		x.scaled = make([]float64, len(x.scaled))
-		t.mixed = &x
-	}
 	t.newMatrix()
 	return &t
 }

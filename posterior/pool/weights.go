@@ -121,6 +121,9 @@ func (w *weights) logits(dst, theta []float64, stride int) {
 	double.AddEach(dst, stride, theta, 0, w.said.a[:len(dst)/stride*size], w.heads, w.classes)
 }
 
+// enough is the part of F that is not worth a Newton step.
+const enough = 1e-4
+
 // learn updates θ and Q with the labels of the rows, and returns the number of
 // Newton steps. share is the part of a full batch that the rows are.
 func (w *weights) learn(labels []int32, share float64) (steps int) {
@@ -132,9 +135,8 @@ func (w *weights) learn(labels []int32, share float64) (steps int) {
 	for steps < w.cfg.Steps && w.cholesky.factorize(w.hessian.sum, len(w.theta)) {
 		copy(w.descent.step, w.descent.gradient)
 		w.cholesky.solve(w.descent.step)
-		// The Newton decrement is twice what the quadratic model of F still has to
-		// fall: below the rounding error of F there is nothing to gain.
-		if decrement := dot(w.descent.step, w.descent.gradient); decrement < 1e-12*(1+f) {
+		// The Newton decrement is twice what the quadratic model of F still has to fall.
+		if decrement := dot(w.descent.step, w.descent.gradient); decrement < enough*(1+f) {
 			break
 		}
 		next, ok := w.lineSearch(f, labels)

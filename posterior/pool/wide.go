@@ -233,6 +233,7 @@ func (w *wide) readOf(rows *Rows, i int) []float64 {
 func (w *wide) learn(b *Batch, share float64) posterior.Report {
 	w.clock -= float64(share * double.Log(w.cfg.Lambda))
 	w.changed.clear()
+	w.fit.keeps = w.cfg.Scale == Standard
 	w.fit.scratch.offset = b.LogRates
 	w.update(&b.Rows, b.Labels, w.cfg.Passes)
 	if n := b.Replay.N; w.cfg.Replay > 0 && n > 0 {
@@ -322,10 +323,12 @@ func (w *wide) appendColumn(s *writer, j int) {
 func (w *wide) appendChange(s *writer) {
 	s.uint(w.version)
 	s.float(w.clock)
+	var d digest
 	for _, j := range w.changed.list {
-		s.uint(uint64(j))
-		s.floats(w.means(int(j)))
+		d.uint(uint64(j))
+		d.floats(w.means(int(j)))
 	}
+	s.uint(uint64(d))
 }
 
 func (w *wide) readState(r *reader) {
