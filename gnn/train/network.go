@@ -58,13 +58,14 @@ type model[T float] struct {
 	kind       gnn.Kind
 	activation gnn.Activation
 	in         int
+	kinds      bool // edges are told apart
 	layers     []layer[T]
 }
 
 // newModel returns a model with random weights and zero biases.
 func newModel[T float](cfg Config) *model[T] {
 	rng := rand.New(rand.NewPCG(cfg.Seed, 1))
-	m := &model[T]{kind: cfg.Encoder, activation: cfg.Activation, in: cfg.In}
+	m := &model[T]{kind: cfg.Encoder, activation: cfg.Activation, in: cfg.In, kinds: cfg.Means > 0}
 	in := cfg.In
 	for l := range len(cfg.Hidden) + 1 {
 		out, last := cfg.Out, l == len(cfg.Hidden)
@@ -73,11 +74,7 @@ func newModel[T float](cfg Config) *model[T] {
 		}
 		switch cfg.Encoder {
 		case gnn.KindSAGE:
-			if cfg.Means > 0 {
-				m.layers = append(m.layers, newSAGEKinds[T](rng, in, out, cfg.Means))
-				break
-			}
-			m.layers = append(m.layers, newSAGE[T](rng, in, out))
+			m.layers = append(m.layers, newSAGE[T](rng, in, out, max(cfg.Means, 1)))
 		case gnn.KindGCN:
 			m.layers = append(m.layers, newGCN[T](rng, in, out))
 		case gnn.KindGAT:
@@ -95,10 +92,10 @@ func newModel[T float](cfg Config) *model[T] {
 func (m *model[T]) encoder() (gnn.Encoder, error) {
 	switch m.kind {
 	case gnn.KindSAGE:
-		if _, kinds := m.layers[0].(*sageKinds[T]); kinds {
-			return gnn.NewSAGEKinds(m.in, m.activation, exportLayers(m, (*sageKinds[T]).export)...)
+		if m.kinds {
+			return gnn.NewSAGEKinds(m.in, m.activation, exportLayers(m, (*sage[T]).export)...)
 		}
-		return gnn.NewSAGE(m.in, m.activation, exportLayers(m, (*sage[T]).export)...)
+		return gnn.NewSAGE(m.in, m.activation, exportLayers(m, (*sage[T]).exportPlain)...)
 	case gnn.KindGCN:
 		return gnn.NewGCN(m.in, m.activation, exportLayers(m, (*gcn[T]).export)...)
 	case gnn.KindGAT:
