@@ -38,7 +38,8 @@ const (
 	keptBases  = 3
 	heapSpread = 1.05                        // of the last three quarters, of runs that are long enough to tell
 	longEnough = 5                           // minutes
-	nextGC     = "go_memstats_next_gc_bytes" // twice what is live
+	nextGC     = "go_memstats_next_gc_bytes" // what was live, and a share of it more:
+	gcPercent  = "go_gc_gogc_percent"
 )
 
 // Err returns an error if the guarantee is broken, the heap grew, or there were too many bases.
@@ -197,10 +198,11 @@ func (r *retention) look(ctx context.Context, quarter int) {
 		if caught(func() { m = scrape(ctx, at) }) != nil || m["gvbll_owner"] == 0 || up() < r.keep.Seconds()/3 {
 			continue // it has started, or stands by
 		}
-		heaps := append(r.heaps[quarter], m[nextGC]/2e6)
+		live := m[nextGC] / (1 + m[gcPercent]/100) / 1e6
+		heaps := append(r.heaps[quarter], live)
 		slices.Sort(heaps)
 		r.heaps[quarter], r.found.HeapMB[quarter] = heaps, heaps[len(heaps)/2]
-		r.setup.Report(fmt.Sprintf("live heap %.1f MB, %d kills", m[nextGC]/2e6, r.found.Kills))
+		r.setup.Report(fmt.Sprintf("live heap %.1f MB, %d kills", live, r.found.Kills))
 	}
 	names, err := r.store.List(ctx)
 	if err != nil {
