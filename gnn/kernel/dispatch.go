@@ -109,8 +109,9 @@ func productColumns(dst, x, w []float32, stride int) {
 	}
 }
 
-func axpy(dst []float32, a float32, x []float32) {
-	switch {
+// Axpy computes dst[j] += a·x[j].
+func Axpy(dst []float32, a float32, x []float32) {
+	switch x = x[:len(dst)]; {
 	case level.Active == level.Plain || len(dst) == 0:
 		plainAxpy(dst, a, x)
 	case level.Active == level.AVX512:
@@ -120,8 +121,9 @@ func axpy(dst []float32, a float32, x []float32) {
 	}
 }
 
-func add(dst, x []float32) {
-	switch {
+// Add computes dst[j] += x[j].
+func Add(dst, x []float32) {
+	switch x = x[:len(dst)]; {
 	case level.Active == level.Plain || len(dst) == 0:
 		plainAdd(dst, x)
 	case level.Active == level.AVX512:
@@ -131,7 +133,8 @@ func add(dst, x []float32) {
 	}
 }
 
-func scale(dst []float32, a float32) {
+// Scale computes dst[j] *= a.
+func Scale(dst []float32, a float32) {
 	switch {
 	case level.Active == level.Plain || len(dst) == 0:
 		plainScale(dst, a)
@@ -142,8 +145,9 @@ func scale(dst []float32, a float32) {
 	}
 }
 
-func combine(dst, x, y []float32, a float32) {
-	switch {
+// Combine computes dst[j] = x[j] + a·y[j].
+func Combine(dst, x, y []float32, a float32) {
+	switch x, y = x[:len(dst)], y[:len(dst)]; {
 	case level.Active == level.Plain || len(dst) == 0:
 		plainCombine(dst, x, y, a)
 	case level.Active == level.AVX512:
@@ -153,8 +157,9 @@ func combine(dst, x, y []float32, a float32) {
 	}
 }
 
-func rectify(dst, x []float32) {
-	switch {
+// Rectify computes dst[j] = max(x[j], 0): never -0, and NaN for NaN.
+func Rectify(dst, x []float32) {
+	switch x = x[:len(dst)]; {
 	case level.Active == level.Plain || len(dst) == 0:
 		plainRectify(dst, x)
 	case level.Active == level.AVX512:
@@ -164,8 +169,9 @@ func rectify(dst, x []float32) {
 	}
 }
 
-func addRectified(dst, x, y []float32, a float32) {
-	switch {
+// AddRectified computes dst[j] += max(x[j] + a·y[j], 0).
+func AddRectified(dst, x, y []float32, a float32) {
+	switch x, y = x[:len(dst)], y[:len(dst)]; {
 	case level.Active == level.Plain || len(dst) == 0:
 		plainAddRectified(dst, x, y, a)
 	case level.Active == level.AVX512:
@@ -175,8 +181,9 @@ func addRectified(dst, x, y []float32, a float32) {
 	}
 }
 
-func gate(dst, x []float32, a float32) {
-	switch {
+// Gate computes dst[j] = a·dst[j] where x[j] > 0, and 0 elsewhere.
+func Gate(dst, x []float32, a float32) {
+	switch x = x[:len(dst)]; {
 	case level.Active == level.Plain || len(dst) == 0:
 		plainGate(dst, x, a)
 	case level.Active == level.AVX512:
@@ -186,8 +193,9 @@ func gate(dst, x []float32, a float32) {
 	}
 }
 
-func dropout(dst, x []float32, draws []uint16, below uint32, scale float32) {
-	switch {
+// Dropout computes dst[j] = scale·x[j] where draws[j] < below, and 0 elsewhere.
+func Dropout(dst, x []float32, draws []uint16, below uint32, scale float32) {
+	switch x, draws = x[:len(dst)], draws[:Draws(len(dst))]; {
 	case level.Active == level.Plain || len(dst) == 0:
 		plainDropout(dst, x, draws, below, scale)
 	case level.Active == level.AVX512:
@@ -211,9 +219,10 @@ func adam(param, grad, first, second []float32, c *[8]float32) {
 // whole rounds n down to whole registers of every level.
 func whole(n int) int { return n &^ 15 }
 
-func widen(dst []float32, src []uint16) {
+// Widen sets dst[j] to the bfloat16 number src[j]: the upper half of a float32.
+func Widen(dst []float32, src []uint16) {
 	n := whole(len(dst))
-	switch {
+	switch src = src[:len(dst)]; {
 	case level.Active == level.Plain || n == 0:
 		n = 0
 	case level.Active == level.AVX512:
@@ -224,9 +233,12 @@ func widen(dst []float32, src []uint16) {
 	plainWiden(dst[n:], src[n:])
 }
 
-func narrow(dst []uint16, src []float32) {
+// Narrow sets dst[j] to the bfloat16 number nearest to src[j], to the even one
+// of two equally near. The relative error is at most 2⁻⁹; magnitudes from about
+// 3.4e38 on become infinite. src must not have NaN.
+func Narrow(dst []uint16, src []float32) {
 	n := whole(len(dst))
-	switch {
+	switch src = src[:len(dst)]; {
 	case level.Active == level.Plain || n == 0:
 		n = 0
 	case level.Active == level.AVX512:

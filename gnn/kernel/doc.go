@@ -28,9 +28,8 @@
 //	kernel.go    the loops over vectors and matrices: arguments are checked here
 //	table.go     Table, and the loops over its rows; Zeros, Room, Resize
 //	arena.go     Arena: many short lists
-//	bfloat16.go  conversion to and from bfloat16
 //	plain.go     the plain forms, which define what the others compute
-//	dispatch.go  the choice between the forms
+//	dispatch.go  the choice between the forms, and the loops that go number by number
 //	huge_linux.go, huge_other.go
 //	             huge pages
 //

@@ -82,49 +82,9 @@ func ProductRowsApart(dst []float32, apart int, x, w []float32, n, in, out int) 
 	}
 }
 
-// Axpy computes dst[j] += a·x[j].
-func Axpy(dst []float32, a float32, x []float32) {
-	axpy(dst, a, x[:len(dst)])
-}
-
-// Add computes dst[j] += x[j].
-func Add(dst, x []float32) {
-	add(dst, x[:len(dst)])
-}
-
-// Scale computes dst[j] *= a.
-func Scale(dst []float32, a float32) {
-	scale(dst, a)
-}
-
-// Combine computes dst[j] = x[j] + a·y[j].
-func Combine(dst, x, y []float32, a float32) {
-	combine(dst, x[:len(dst)], y[:len(dst)], a)
-}
-
-// Rectify computes dst[j] = max(x[j], 0): never -0, and NaN for NaN.
-func Rectify(dst, x []float32) {
-	rectify(dst, x[:len(dst)])
-}
-
-// AddRectified computes dst[j] += max(x[j] + a·y[j], 0).
-func AddRectified(dst, x, y []float32, a float32) {
-	addRectified(dst, x[:len(dst)], y[:len(dst)], a)
-}
-
-// Gate computes dst[j] = a·dst[j] where x[j] > 0, and 0 elsewhere.
-func Gate(dst, x []float32, a float32) {
-	gate(dst, x[:len(dst)], a)
-}
-
 // Draws is the number of draws that [Dropout] reads for n numbers: n rounded up
 // to a multiple of 16, a register of AVX-512.
 func Draws(n int) int { return (n + 15) &^ 15 }
-
-// Dropout computes dst[j] = scale·x[j] where draws[j] < below, and 0 elsewhere.
-func Dropout(dst, x []float32, draws []uint16, below uint32, scale float32) {
-	dropout(dst, x[:len(dst)], draws[:Draws(len(dst))], below, scale)
-}
 
 // AdamStep has the constants of a step of Kingma and Ba (Adam: A Method for
 // Stochastic Optimization, 2015, Algorithm 1).

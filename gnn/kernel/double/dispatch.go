@@ -233,18 +233,6 @@ func raiseKernel(dst []float64, src []float32, least float64) (done int) {
 	return done
 }
 
-func newton(step, m, m0, t, g, h []float64) {
-	switch n := len(step); {
-	case n == 0:
-	case level.Active == level.AVX512:
-		newtonAVX512(&step[0], &m[0], &m0[0], &t[0], &g[0], &h[0], n)
-	case level.Active == level.AVX2:
-		newtonAVX2(&step[0], &m[0], &m0[0], &t[0], &g[0], &h[0], n)
-	default:
-		newtonPlain(step, m, m0, t, g, h)
-	}
-}
-
 func advance(m, from, step, m0, t []float64, sum *[LaneWidth]float64) {
 	switch level.Active {
 	case level.AVX512:
@@ -253,29 +241,6 @@ func advance(m, from, step, m0, t []float64, sum *[LaneWidth]float64) {
 		strideAVX2(&m[0], &from[0], &step[0], &m0[0], &t[0], &sum[0], len(m))
 	default:
 		advancePlain(m, from, step, m0, t, sum)
-	}
-}
-
-func addCentred(sum, dst, a, by, mean []float64) {
-	switch level.Active {
-	case level.AVX512:
-		addCentredAVX512(&sum[0], &dst[0], &a[0], &by[0], &mean[0], len(by), len(mean))
-	case level.AVX2:
-		addCentredAVX2(&sum[0], &dst[0], &a[0], &by[0], &mean[0], len(by), len(mean))
-	default:
-		addCentredPlain(sum, dst, a, by, mean)
-	}
-}
-
-func rowExponentials(a, most, total []float64) {
-	n := len(a) / len(most)
-	switch level.Active {
-	case level.AVX512:
-		rowExponentialsAVX512(&a[0], &most[0], &total[0], len(most), n)
-	case level.AVX2:
-		rowExponentialsAVX2(&a[0], &most[0], &total[0], len(most), n)
-	default:
-		rowExponentialsPlain(a, most, total)
 	}
 }
 

@@ -3,6 +3,8 @@ package double
 import (
 	"fmt"
 	"math"
+
+	"github.com/gvbll/gvbll/gnn/kernel/level"
 )
 
 // The encoders use the elementary functions of package elementary, which are not fused and
@@ -166,7 +168,14 @@ func RowExponentials(a, most, total []float64) {
 	if n == 0 || n%LaneWidth != 0 || len(a) != n*len(most) || len(most) != len(total) {
 		panic(fmt.Sprintf("double: %d numbers in %d rows with %d sums: want a multiple of %d in each", len(a), len(most), len(total), LaneWidth))
 	}
-	rowExponentials(a, most, total)
+	switch level.Active {
+	case level.AVX512:
+		rowExponentialsAVX512(&a[0], &most[0], &total[0], len(most), n)
+	case level.AVX2:
+		rowExponentialsAVX2(&a[0], &most[0], &total[0], len(most), n)
+	default:
+		rowExponentialsPlain(a, most, total)
+	}
 }
 
 func rowExponentialsPlain(a, most, total []float64) {

@@ -1,6 +1,10 @@
 package double
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gvbll/gvbll/gnn/kernel/level"
+)
 
 // Vector operations of the Newton steps of package pool. Their kernels work on eight
 // numbers at a time.
@@ -21,7 +25,15 @@ func Raise(dst []float64, src []float32, least float64) {
 func NewtonStep(step, m, m0, t, g, h []float64) {
 	n := len(step)
 	checkLengths(n, m, m0, t, g, h)
-	newton(step, m[:n], m0[:n], t[:n], g[:n], h[:n])
+	switch {
+	case n == 0:
+	case level.Active == level.AVX512:
+		newtonAVX512(&step[0], &m[0], &m0[0], &t[0], &g[0], &h[0], n)
+	case level.Active == level.AVX2:
+		newtonAVX2(&step[0], &m[0], &m0[0], &t[0], &g[0], &h[0], n)
+	default:
+		newtonPlain(step, m, m0, t, g, h)
+	}
 }
 
 // Advance sets m to from + step and returns Σ t(m-m0)². There are a multiple of 8
@@ -45,7 +57,15 @@ func AddCentred(sum, dst, a, by, mean []float64) {
 	if n == 0 || len(mean)%LaneWidth != 0 {
 		panic(fmt.Sprintf("double: %d rows of %d numbers: want some, of a multiple of %d", len(by), len(mean), LaneWidth))
 	}
-	addCentred(sum[:n:n], dst[:n:n], a[:n:n], by, mean)
+	sum, dst, a = sum[:n:n], dst[:n:n], a[:n:n]
+	switch level.Active {
+	case level.AVX512:
+		addCentredAVX512(&sum[0], &dst[0], &a[0], &by[0], &mean[0], len(by), len(mean))
+	case level.AVX2:
+		addCentredAVX2(&sum[0], &dst[0], &a[0], &by[0], &mean[0], len(by), len(mean))
+	default:
+		addCentredPlain(sum, dst, a, by, mean)
+	}
 }
 
 func checkLengths(n int, of ...[]float64) {
