@@ -338,8 +338,7 @@ func (t *kindMeans) prefetch(g *Graph, nodes []int32) {
 	}
 	if len(nodes) > 2 {
 		for _, x := range t.first(nodes[2]) {
-			t.ids = append(t.ids[:0], x.node)
-			kernel.Prefetch(t.nodes, t.ids, 0, 1)
+			kernel.Prefetch(t.nodes, []int32{x.node}, 0, 1)
 		}
 	}
 	if len(nodes) > 1 {
