@@ -49,7 +49,7 @@ func testBase(t *testing.T, sh *shell) {
 			first = r.Bases[0].Name.String()
 		}
 		named := func(r *ledger.Record) bool {
-			return r != nil && r.Bases != nil && r.Bases[0].Name.String() != first && r.Bases[0].Name.Window >= 3
+			return r != nil && r.Bases != nil && r.Bases[0].Name.String() != first && r.Bases[len(r.Bases)-1].Name.Window >= 3
 		}
 		for try, more := 0, true; more; try++ {
 			if g.predictions() == g.sent {
