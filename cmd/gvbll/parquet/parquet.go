@@ -1,6 +1,8 @@
 // Package parquet reads tables of data sets from Parquet files, as pandas, polars, DuckDB
-// and Spark write them. The library that decodes a file believes the sizes that it declares: such files
-// are read by who trains a model, from who can be trusted, and never by a worker.
+// and Spark write them.
+//
+// The library that decodes a file believes the sizes that the file declares. So check.go
+// first compares all of them with the size of the file.
 package parquet
 
 import (
@@ -27,6 +29,9 @@ var Format = dataset.Format{Ending: ".parquet", Read: read}
 // nothing, and dates and timestamps as 2026-03-01T12:00:00Z, but those that nodes arrive by in
 // milliseconds since 1970.
 func read(file io.ReaderAt, size int64, header, row func(fields []string) error) error {
+	if err := checkFooter(file, size); err != nil {
+		return err
+	}
 	f, err := open(file, size)
 	if err != nil {
 		return err
@@ -39,7 +44,10 @@ func read(file io.ReaderAt, size int64, header, row func(fields []string) error)
 		return err
 	}
 	t := table{columns: columns, fields: make([]string, len(names)), row: row}
-	for _, group := range f.RowGroups() {
+	for i, group := range f.RowGroups() {
+		if err := checkPages(file, size, &f.Metadata().RowGroups[i]); err != nil {
+			return err
+		}
 		if err := t.read(group); err != nil {
 			return err
 		}
@@ -47,7 +55,7 @@ func read(file io.ReaderAt, size int64, header, row func(fields []string) error)
 	return nil
 }
 
-// open opens a file.
+// open opens a file whose footer has been checked.
 func open(file io.ReaderAt, size int64) (f *parquet.File, err error) {
 	defer damaged(&err)
 	f, err = parquet.OpenFile(file, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
@@ -185,7 +193,7 @@ type table struct {
 	items   []byte // of a list
 }
 
-// read reads the rows of a group.
+// read reads the rows of a group whose pages have been checked.
 func (t *table) read(group parquet.RowGroup) error {
 	rows := group.Rows()
 	defer rows.Close()

@@ -2,13 +2,18 @@ package parquet
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
@@ -100,20 +105,23 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// TestRefuses: what is no Parquet file is called so, bytes that flip give an error or other values, and an
-// error of the table keeps its words and gets the row.
+// TestRefuses: what is no Parquet file is called so, an error of the table keeps its words
+// and gets the row.
 func TestRefuses(t *testing.T) {
 	whole := written(t, struct{ X int32 }{1}, struct{ X int32 }{2})
-	for what, b := range map[string][]byte{"empty": nil, "text": []byte("id,label,x\na,b,1\n"), "cut short": whole[:len(whole)-9]} {
-		if _, err := rows(b); err == nil || !strings.Contains(err.Error(), "not a Parquet file that can be read: ") {
-			t.Errorf("%s: got %v, want an error that says what it is not", what, err)
-		}
-	}
-	for at := range whole {
-		b := bytes.Clone(whole)
-		b[at] ^= 1
-		if _, err := rows(b); err != nil && (strings.Contains(err.Error(), "\n") || len(err.Error()) > 1000) {
-			t.Errorf("byte %d flipped: error %q, want a short line", at, err)
+	footer := binary.LittleEndian.Uint32(whole[len(whole)-8:])
+	short := binary.LittleEndian.AppendUint32(bytes.Clone(whole[:len(whole)-9]), footer-1)
+	for what, c := range map[string]struct {
+		b    []byte
+		want string
+	}{
+		"empty":     {nil, "not a Parquet file: it has 0 bytes"},
+		"text":      {[]byte("id,label,x\na,b,1\n"), `not a Parquet file: it ends with "b,1\n"`},
+		"footer":    {append(whole[:len(whole)-8:len(whole)-8], "\xff\xff\xff\xffPAR1"...), "its footer has 4294967295 bytes, the file"},
+		"cut short": {append(short, "PAR1"...), "its footer: it is cut short"},
+	} {
+		if _, err := rows(c.b); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want an error with %q", what, err, c.want)
 		}
 	}
 	n := 0
@@ -126,4 +134,113 @@ func TestRefuses(t *testing.T) {
 	if err == nil || err.Error() != "row 2: not this one" {
 		t.Errorf("got error %v, want that of row 2", err)
 	}
+}
+
+// TestDeepSchema: a schema whose groups are nested without end is refused before the
+// library descends into it.
+func TestDeepSchema(t *testing.T) {
+	const groups = maxGroups + 1
+	b := append([]byte("PAR1"), make([]byte, groups*structureBytes/64)...) // a file so large that the budget allows the groups
+	start := len(b)
+	b = append(b, 2<<4|thriftList, 15<<4|thriftStruct) // field 2, a list of structures
+	b = binary.AppendUvarint(b, groups)
+	for range groups {
+		b = append(b, 4<<4|thriftBinary, 1, 'a', 1<<4|5, 2, 0) // the name a, one child
+	}
+	b = append(b, 0)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(b)-start))
+	if _, err := rows(append(b, "PAR1"...)); err == nil || !strings.Contains(err.Error(), "10001 groups in the schema, want at most 10000") {
+		t.Errorf("got %v, want an error about the groups", err)
+	}
+}
+
+// TestUnpacked: a page may unpack to as many bytes as its header says, and not to more.
+func TestUnpacked(t *testing.T) {
+	zeros := make([]byte, 1<<20)
+	for _, codec := range []compress.Codec{&parquet.Snappy, &parquet.Gzip, &parquet.Zstd, &parquet.Brotli} {
+		packed, err := codec.Encode(nil, zeros)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := checkUnpacked(codec.CompressionCodec(), packed, int64(len(zeros))); err != nil {
+			t.Errorf("%v: got %v for a sound page", codec, err)
+		}
+		if err := checkUnpacked(codec.CompressionCodec(), packed, int64(len(zeros))-1); err != errLarger {
+			t.Errorf("%v: got %v for a page that is larger than it says, want %v", codec, err, errLarger)
+		}
+	}
+	if err := checkUnpacked(format.Lz4Raw, nil, 0); err == nil || !strings.Contains(err.Error(), "write the file with snappy") {
+		t.Errorf("LZ4_RAW: got %v, want an error with the remedy", err)
+	}
+}
+
+// TestHostileSizes: every size that the headers of pages declare is compared with the file
+// before memory is taken for it.
+func TestHostileSizes(t *testing.T) {
+	type two struct {
+		Text string
+		X    int64
+	}
+	whole := written(t, two{"a", 1}, two{"b", 2})
+	if took := allocated(func() { _, _ = rows(whole) }); took > 16<<20 {
+		t.Fatalf("%d MiB allocated for a sound file", took>>20)
+	}
+	// Numbers in headers are varints: a longer one does not fit in place, but a continuation
+	// bit makes one of what follows.
+	for at := range whole {
+		for _, flip := range []byte{0x80, 0xff, 0x10} {
+			b := bytes.Clone(whole)
+			b[at] ^= flip
+			if took := allocated(func() { _, _ = rows(b) }); took > 64<<20 {
+				t.Errorf("byte %d xor %#x: %d MiB allocated for %d bytes", at, flip, took>>20, len(b))
+			}
+		}
+	}
+}
+
+// allocated returns the number of bytes that f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// FuzzRead: any bytes give rows of as many fields as the header, or a short error of one
+// line, and take memory in proportion to their number.
+func FuzzRead(f *testing.F) {
+	files, err := filepath.Glob("testdata/*/*.parquet")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte("PAR1\x15\x00\x01\x00\x00\x00PAR1"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) >= 8 { // a footer's length is seldom right by chance
+			copy(b[len(b)-4:], "PAR1")
+			if n := binary.LittleEndian.Uint32(b[len(b)-8:]); int64(n) > int64(len(b)) {
+				binary.LittleEndian.PutUint32(b[len(b)-8:], n%uint32(len(b)))
+			}
+		}
+		var table [][]string
+		var err error
+		if took := allocated(func() { table, err = rows(b) }); took > 256<<20 {
+			t.Errorf("%d MiB allocated for %d bytes", took>>20, len(b))
+		}
+		if err != nil && (strings.Contains(err.Error(), "\n") || len(err.Error()) > 1000) {
+			t.Errorf("error %q, want a short line", err)
+		}
+		for _, row := range table {
+			if len(row) != len(table[0]) {
+				t.Fatalf("a row of %d fields, the header has %d", len(row), len(table[0]))
+			}
+		}
+	})
 }
