@@ -46,7 +46,6 @@ func testTail(t *testing.T, sh *shell) {
 		"--offset=-1":             "2 5",
 		"-o-2":                    "1 2 4 5",
 		"-o -2":                   "1 2 4 5",
-		"-o -2 -n 3":              "1 2 4",
 		"-o end":                  "",
 		"-o 99":                   "",
 		"-k 4 -k 0":               "0 4",
