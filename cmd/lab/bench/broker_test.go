@@ -41,7 +41,7 @@ func (e *instant) Step(w *event.Window) *event.Outcome {
 // onBroker returns a setup on kfake, or on Apache Kafka. Arrivals have 128 dense features and
 // 14 neighbours, there are 40 classes, windows have 500 arrivals, and a transaction takes
 // 100 ms.
-func onBroker(t testing.TB) *setup {
+func onBroker(t testing.TB, pooled bool) *setup {
 	t.Helper()
 	addr := kafkatest.Brokers(t, kfake.NumBrokers(1), kfake.DataDir(t.TempDir()))[0]
 	client, err := kafka.Dial(t.Context(), kafka.Config{Brokers: []string{addr}, Logger: slog.New(slog.DiscardHandler)})
@@ -49,7 +49,7 @@ func onBroker(t testing.TB) *setup {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	cfg := Config{Workload: Workload{Degree: 28}, Partitions: 4, Linger: 2 * time.Millisecond, Interval: 100 * time.Millisecond}
+	cfg := Config{Workload: Workload{Degree: 28, Pool: pooled}, Partitions: 4, Linger: 2 * time.Millisecond, Interval: 100 * time.Millisecond}
 	s, err := cfg.setup(client, addr)
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func onBroker(t testing.TB) *setup {
 // TestMeasure: measure reads back a prediction for each arrival, and returns rates of the
 // worker, and sizes that are plausible for the workload.
 func TestMeasure(t *testing.T) {
-	s := onBroker(t)
+	s := onBroker(t, false)
 	got, err := s.measure(t.Context(), 4000)
 	if err != nil {
 		t.Fatal(err)
@@ -71,9 +71,42 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// TestPooled: with the pool, a worker learns from a label of each arrival, but for the last ones.
+func TestPooled(t *testing.T) {
+	s := onBroker(t, true)
+	s.cfg.Workers = 1
+	learned := 0
+	s.engine = func() (replay.Engine, error) {
+		e, err := s.newEngine()
+		return &counting{Engine: e, learned: &learned}, err
+	}
+	if got, err := s.measure(t.Context(), 2000); err != nil || !(got.worker > 0) {
+		t.Fatalf("got %+v and error %v, want a rate above 0", got, err)
+	}
+	if learned == 0 {
+		t.Error("no label was learned")
+	}
+	learned = 0
+	if _, _, err := s.ages(t.Context(), 1000, time.Second); err != nil || learned == 0 {
+		t.Errorf("%d labels were learned of a live stream, with error %v", learned, err)
+	}
+}
+
+// counting counts the labels that an engine joins.
+type counting struct {
+	replay.Engine
+	learned *int
+}
+
+func (c *counting) Step(w *event.Window) *event.Outcome {
+	out := c.Engine.Step(w)
+	*c.learned += len(out.Labelled)
+	return out
+}
+
 // TestLatency: both readers see all predictions, and their ages are above 0 and in order.
 func TestLatency(t *testing.T) {
-	s := onBroker(t)
+	s := onBroker(t, false)
 	uncommitted, committed, err := s.ages(t.Context(), 1000, time.Second)
 	if err != nil {
 		t.Fatal(err)
@@ -86,24 +119,20 @@ func TestLatency(t *testing.T) {
 // TestSustained: a sender that stays a fixed number of nodes ahead of the predictions
 // reaches the end, and the rate is above 0.
 func TestSustained(t *testing.T) {
-	s := onBroker(t)
+	s := onBroker(t, false)
 	if rate, err := s.sustained(t.Context(), 4000); err != nil || !(rate > 0) {
 		t.Errorf("got rate %v and error %v, want a rate above 0", rate, err)
 	}
 }
 
-// BenchmarkStream compares the worker, with an engine that costs almost nothing and with the
-// real one, with the bare pass-through. They run in turns.
+// BenchmarkStream compares the worker, with an engine that costs almost nothing, with the paper's
+// head, and with the pool and a label for each arrival, with the bare pass-through. They run in turns.
 func BenchmarkStream(b *testing.B) {
-	for _, instantly := range []bool{true, false} {
-		name := "engine"
-		if instantly {
-			name = "instant"
-		}
+	for _, name := range []string{"instant", "engine", "pool"} {
 		b.Run(name, func(b *testing.B) {
 			const n = 200_000
-			s := onBroker(b)
-			if !instantly {
+			s := onBroker(b, name == "pool")
+			if name != "instant" {
 				s.cfg.Workers, s.cfg.Events, s.engine = 1, n, s.newEngine
 			}
 			inputs, err := s.filled(b.Context(), n)
@@ -131,7 +160,7 @@ func BenchmarkStream(b *testing.B) {
 // TestPassThrough: the bare pass-through moves all of a stream, as the worker does.
 func TestPassThrough(t *testing.T) {
 	const n = 4000
-	s := onBroker(t)
+	s := onBroker(t, false)
 	inputs, err := s.filled(t.Context(), n)
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +175,7 @@ func TestPassThrough(t *testing.T) {
 func (s *setup) filled(ctx context.Context, n int) (topics.Names, error) {
 	inputs, err := s.topics(ctx)
 	if err == nil {
-		_, err = s.fill(ctx, inputs.Nodes, n)
+		_, err = s.fill(ctx, inputs, n)
 	}
 	return inputs, err
 }

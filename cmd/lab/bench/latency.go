@@ -22,17 +22,19 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// barRate is the rate, in arrivals per second, at which latency has bars.
-const barRate = 40_000
+// barRate is the rate, in arrivals per second, at which latency has bars; pooledRate is that of
+// the default pool with a label for each arrival.
+const barRate, pooledRate = 40_000, 20_000
 
-// latency measures the age of predictions at barRate, and at half of what sender, worker
-// and readers sustain together.
+// latency measures the age of predictions at barRate and, with the pool, at pooledRate, and at
+// half of what sender, worker and readers sustain together.
 func latency(ctx context.Context, c Config) ([]Row, error) {
 	events, duration := max(c.Events/2, 1000), 5*time.Second
 	if c.Quick {
 		duration = time.Second
 	}
-	return c.onBrokers(ctx, func(ctx context.Context, broker string, s *setup) ([]Row, error) {
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	rows, err := c.onBrokers(ctx, func(ctx context.Context, broker string, s *setup) ([]Row, error) {
 		// The first round is not counted: the process gets its memory in it.
 		if _, err := s.sustained(ctx, events); err != nil {
 			return nil, err
@@ -46,7 +48,6 @@ func latency(ctx context.Context, c Config) ([]Row, error) {
 			return nil, err
 		}
 		halfUncommitted, halfCommitted, err := s.ages(ctx, sustained/2, duration)
-		ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 		return []Row{
 			atMost("latency-40000-uncommitted-p99-"+broker, ms(uncommitted.p99), "ms", 20),
 			atMost("latency-40000-committed-p99-"+broker, ms(committed.p99), "ms", ms(c.Interval)+20),
@@ -59,6 +60,18 @@ func latency(ctx context.Context, c Config) ([]Row, error) {
 			figure("latency-half-committed-p50-"+broker, ms(halfCommitted.p50), "ms"),
 		}, err
 	})
+	if err != nil {
+		return nil, err
+	}
+	c.Pool = true
+	pooled, err := c.onBrokers(ctx, func(ctx context.Context, broker string, s *setup) ([]Row, error) {
+		uncommitted, committed, err := s.ages(ctx, pooledRate, duration)
+		return []Row{
+			atMost("latency-pool-20000-uncommitted-p99-"+broker, ms(uncommitted.p99), "ms", 25),
+			atMost("latency-pool-20000-committed-p99-"+broker, ms(committed.p99), "ms", ms(c.Interval)+25),
+		}, err
+	})
+	return append(rows, pooled...), err
 }
 
 // ages are percentiles of the time from just before a node is sent until its prediction
@@ -186,13 +199,14 @@ func (l *live) run(ctx context.Context, due func(sent int) int) (err error) {
 	return failed
 }
 
-// send sends the nodes that are due, and records their times.
+// send sends the nodes that are due, and records their times. With Pool, the labels of those that
+// were sent before go with them.
 func (l *live) send(ctx context.Context, p *kafka.Producer, due func(sent int) int) error {
 	const maxBatch = 2000
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	var records []kafka.Record
-	for n := 0; n < len(l.sent); {
+	for n, labelled := 0, 0; n < len(l.sent); {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -204,6 +218,9 @@ func (l *live) send(ctx context.Context, p *kafka.Producer, due func(sent int) i
 		}
 		now := int64(l.now())
 		records = records[:0]
+		for ; l.setup.cfg.Pool && labelled < n; labelled++ {
+			records = append(records, l.setup.label(l.names.Labels, labelled))
+		}
 		for ; n < end; n++ {
 			l.sent[n].Store(now)
 			records = append(records, l.record(n))

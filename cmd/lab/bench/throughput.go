@@ -116,16 +116,25 @@ func (c Config) onBrokers(ctx context.Context, measure func(ctx context.Context,
 
 // throughput measures the arrivals per second that a worker processes.
 func throughput(ctx context.Context, c Config) ([]Row, error) {
-	return c.onBrokers(ctx, func(ctx context.Context, broker string, s *setup) ([]Row, error) {
-		r, err := s.measure(ctx, s.cfg.Events)
-		return []Row{
-			figure("throughput-"+broker, r.worker, "arrivals/s"),
-			figure("throughput-first-"+broker, r.first, "arrivals/s"),
-			figure("throughput-cpu-"+broker, r.cpu, "µs/arrival"),
-			figure("bytes-in-"+broker, r.bytesIn, "an arrival"),
-			figure("bytes-out-"+broker, r.bytesOut, "a prediction"),
-		}, err
-	})
+	measure := func(of string) func(context.Context, string, *setup) ([]Row, error) {
+		return func(ctx context.Context, broker string, s *setup) ([]Row, error) {
+			r, err := s.measure(ctx, s.cfg.Events)
+			return []Row{
+				figure("throughput-"+of+broker, r.worker, "arrivals/s"),
+				figure("throughput-first-"+of+broker, r.first, "arrivals/s"),
+				figure("throughput-cpu-"+of+broker, r.cpu, "µs/arrival"),
+				figure("bytes-in-"+of+broker, r.bytesIn, "an arrival"),
+				figure("bytes-out-"+of+broker, r.bytesOut, "a prediction"),
+			}, err
+		}
+	}
+	rows, err := c.onBrokers(ctx, measure(""))
+	if err != nil {
+		return nil, err
+	}
+	c.Pool = true // with a label for each arrival
+	pooled, err := c.onBrokers(ctx, measure("pool-"))
+	return append(rows, pooled...), err
 }
 
 // rates are events per second. The first quarter of the events, in which memory grows,
@@ -172,7 +181,7 @@ func (s *setup) measure(ctx context.Context, n int) (r rates, err error) {
 		return r, err
 	}
 	defer s.remove(ctx, inputs)
-	bytesIn, err := s.fill(ctx, inputs.Nodes, n)
+	bytesIn, err := s.fill(ctx, inputs, n)
 	if err != nil {
 		return r, err
 	}
@@ -241,21 +250,26 @@ func (s *setup) topics(ctx context.Context) (topics.Names, error) {
 	return names, err
 }
 
-// fill sends n nodes and returns the size of their values.
-func (s *setup) fill(ctx context.Context, topic string, n int) (bytes int, err error) {
+// fill sends n nodes, and with Pool their labels behind them. It returns the size of the nodes' values.
+func (s *setup) fill(ctx context.Context, names topics.Names, n int) (bytes int, err error) {
 	p, err := s.client.NewProducer(ctx, kafka.ProducerConfig{})
 	if err != nil {
 		return 0, err
 	}
-	var records []kafka.Record
+	var records, labels []kafka.Record
 	for i := range n {
-		records = append(records, s.record(topic, i))
+		records = append(records, s.record(names.Nodes, i))
 		bytes += len(records[len(records)-1].Value)
+		if s.cfg.Pool {
+			labels = append(labels, s.label(names.Labels, i))
+		}
 		if len(records) == 2000 || i == n-1 {
-			if err := p.Send(ctx, records); err != nil {
-				return 0, err
+			for _, batch := range []*[]kafka.Record{&records, &labels} {
+				if err := p.Send(ctx, *batch); err != nil {
+					return 0, err
+				}
+				*batch = (*batch)[:0]
 			}
-			records = records[:0]
 		}
 	}
 	return bytes, nil
@@ -266,6 +280,13 @@ func (s *setup) record(topic string, i int) kafka.Record {
 	n := s.node(i)
 	key := wire.AppendKey(nil, n.ID)
 	return kafka.Record{Topic: topic, Partition: kafka.PartitionFor(key, s.cfg.Partitions), Key: key, Value: wire.AppendNode(nil, n)}
+}
+
+// label returns the record of the i-th node's label.
+func (s *setup) label(topic string, i int) kafka.Record {
+	l := event.Label{Node: event.ID{Num: int64(i)}, Index: int32(i * 7 % s.cfg.Classes)}
+	key := wire.AppendKey(nil, l.Node)
+	return kafka.Record{Topic: topic, Partition: kafka.PartitionFor(key, s.cfg.Partitions), Key: key, Value: wire.AppendLabel(nil, &l)}
 }
 
 // config returns the worker's configuration.
