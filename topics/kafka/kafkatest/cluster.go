@@ -6,6 +6,7 @@ package kafkatest
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -165,13 +166,27 @@ func (c *Cluster) Allow(t *testing.T, user string, resource kafkago.ResourceType
 			Principal: "User:" + user, Host: "*", Operation: o, PermissionType: kafkago.ACLPermissionTypeAllow,
 		})
 	}
-	res, err := c.admin(t).CreateACLs(t.Context(), req)
+	admin := c.admin(t)
+	res, err := admin.CreateACLs(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, err := range res.Errors {
 		if err != nil {
 			t.Fatal(err)
+		}
+	}
+	for granted := 0; granted < len(operations); { // the controller of Apache Kafka answers before the broker has heard
+		res, err := admin.DescribeACLs(t.Context(), &kafkago.DescribeACLsRequest{Filter: kafkago.ACLFilter{
+			ResourceTypeFilter: resource, ResourceNameFilter: name, ResourcePatternTypeFilter: pattern,
+			PrincipalFilter: "User:" + user, Operation: kafkago.ACLOperationTypeAny, PermissionType: kafkago.ACLPermissionTypeAllow,
+		}})
+		if err != nil || res.Error != nil {
+			t.Fatal(errors.Join(err, res.Error))
+		}
+		granted = 0
+		for _, r := range res.Resources {
+			granted += len(r.ACLs)
 		}
 	}
 }
