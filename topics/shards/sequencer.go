@@ -110,6 +110,12 @@ func (l *sequencer) open(ctx, fetching context.Context) (at trainerPosition, err
 	if l.trainer, at, err = openTrainer(ctx, l); err != nil {
 		return at, err
 	}
+	defer func() {
+		if err != nil { // the task may be given to this worker again
+			l.trainer.saver.Unlock()
+			replay.Release(l.trainer.engine)
+		}
+	}()
 	if l.cuts, err = cuts.OpenCuts(ctx, l.client, l.cfg.Terms.Names.LedgerAt(0), at.Cuts); err != nil {
 		return at, err
 	}
