@@ -71,7 +71,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestPooled: with the pool, a worker learns from a label of each arrival, but for the last ones.
+// TestPooled: with the pool, a worker learns from a label of each arrival, but for the last ones: those of the
+// first 2,000 nodes are sent before the others.
 func TestPooled(t *testing.T) {
 	s := onBroker(t, true)
 	s.cfg.Workers = 1
@@ -80,7 +81,7 @@ func TestPooled(t *testing.T) {
 		e, err := s.newEngine()
 		return &counting{Engine: e, learned: &learned}, err
 	}
-	if got, err := s.measure(t.Context(), 2000); err != nil || !(got.worker > 0) {
+	if got, err := s.measure(t.Context(), 4000); err != nil || !(got.worker > 0) {
 		t.Fatalf("got %+v and error %v, want a rate above 0", got, err)
 	}
 	if learned == 0 {
