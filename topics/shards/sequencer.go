@@ -112,8 +112,7 @@ func (l *sequencer) open(ctx, fetching context.Context) (at trainerPosition, err
 	}
 	defer func() {
 		if err != nil { // the task may be given to this worker again
-			l.trainer.saver.Unlock()
-			replay.Release(l.trainer.engine)
+			l.trainer.release()
 		}
 	}()
 	if l.cuts, err = cuts.OpenCuts(ctx, l.client, l.cfg.Terms.Names.LedgerAt(0), at.Cuts); err != nil {

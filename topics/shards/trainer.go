@@ -333,7 +333,12 @@ func (k *trainer) close(ok bool) error {
 		k.sender.Close()
 	}
 	k.saver.Close(k, ok && errors.Is(k.err, context.Canceled))
+	k.release()
+	return k.err
+}
+
+// release lets another trainer have the folder, and gives up the engine.
+func (k *trainer) release() {
 	k.saver.Unlock()
 	replay.Release(k.engine)
-	return k.err
 }
