@@ -122,8 +122,15 @@ the model as trained, for      55 %%  ▆▆▇▇▄▆▅▄▄▅▅▅▅▄
 ## For every command
 
 `, exitOK, exitFailed, exitUsage)
-	flagTables(&b, k.Model.Flags)
-	for _, n := range k.Model.Leaves(true) {
+	flagTables(&b, "", k.Model.Flags, nil)
+	homes := make(map[string]string)
+	commands := k.Model.Leaves(true)
+	for _, home := range []string{"train", "work"} {
+		for _, f := range commands[slices.IndexFunc(commands, func(n *kong.Node) bool { return n.Name == home })].Flags {
+			homes[flagRow(f)] = home
+		}
+	}
+	for _, n := range commands {
 		fmt.Fprintf(&b, "\n## gvbll %s\n\n%s\n", n.Name, n.Help)
 		if n.Detail != "" {
 			fmt.Fprintf(&b, "\n%s\n", strings.ReplaceAll(n.Detail, "\n", "  \n"))
@@ -136,52 +143,75 @@ the model as trained, for      55 %%  ▆▆▇▇▄▆▅▄▄▅▅▅▅▄
 		}
 		if len(n.Flags) > 0 {
 			b.WriteString("\n")
-			flagTables(&b, n.Flags)
+			flagTables(&b, n.Name, n.Flags, homes)
 		}
 	}
 	return b.String()
 }
 
-// flagTables writes a table for each group of flags, in the order of --help.
-func flagTables(b *strings.Builder, list []*kong.Flag) {
+// flagTables writes a table for each group of a command's flags, in the order of --help. Those whose
+// row stands at another command, their home, are only named.
+func flagTables(b *strings.Builder, command string, list []*kong.Flag, homes map[string]string) {
 	flags.ByGroup(list)
-	for i, f := range list {
-		if i == 0 || flags.GroupIndex(f) != flags.GroupIndex(list[i-1]) {
-			if i > 0 {
+	elsewhere := make(map[string][]string)
+	begun, group := false, 0
+	for _, f := range list {
+		row := flagRow(f)
+		if home, ok := homes[row]; ok && home != command {
+			name := "`--" + f.Name + "`"
+			if f.Group != nil && f.Group.Key == "security" {
+				name = "[Kafka's security](#security-of-the-connections-to-kafka)"
+			}
+			if !slices.Contains(elsewhere[home], name) {
+				elsewhere[home] = append(elsewhere[home], name)
+			}
+			continue
+		}
+		if i := flags.GroupIndex(f); !begun || i != group {
+			if begun {
 				b.WriteString("\n")
 			}
+			begun, group = true, i
 			if f.Group != nil && f.Group.Key != "global" {
-				fmt.Fprintf(b, "**%s**\n\n", strings.TrimSuffix(f.Group.Title, ":"))
+				fmt.Fprintf(b, "### %s\n\n", strings.TrimSuffix(f.Group.Title, ":"))
 			}
 			fmt.Fprintf(b, "| flag | default | |\n|---|---|---|\n")
 		}
-		name := "--" + f.Name
-		switch {
-		case f.Tag.Negatable != "":
-			name = "--[no-]" + f.Name
-		case !f.IsBool():
-			kind := kindOf(f.Target.Type())
-			words := []string{"FILE", "DIR", "PATH", "ADDR", "NAME", "USER", "KIND", "SHARE", "RATE", "SIZE", "POWER", "RADIANS"}
-			if slices.Contains(words, f.PlaceHolder) || kind == "VALUE" && f.PlaceHolder != "" && f.PlaceHolder != f.Default {
-				kind = f.PlaceHolder
-			}
-			name += " " + kind
-		}
-		if f.Short != 0 {
-			name += fmt.Sprintf(", -%c", f.Short)
-		}
-		value := f.Default
-		switch {
-		case f.Required:
-			value = "required"
-		case f.IsBool() && value == "":
-			value = "false"
-		}
-		if value != "" && value != "required" {
-			value = "`" + value + "`"
-		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", cell(name), value, cell(f.Help))
+		b.WriteString(row)
 	}
+	for i, home := range slices.Sorted(maps.Keys(elsewhere)) {
+		if i > 0 || begun {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(b, "As in [gvbll %s](#gvbll-%[1]s): %s.\n", home, strings.Join(elsewhere[home], ", "))
+	}
+}
+
+// flagRow returns the row of a flag: name, default, help.
+func flagRow(f *kong.Flag) string {
+	name := "--" + f.Name
+	switch {
+	case f.Tag.Negatable != "":
+		name = "--[no-]" + f.Name
+	case !f.IsBool():
+		kind := kindOf(f.Target.Type())
+		words := []string{"FILE", "DIR", "PATH", "ADDR", "NAME", "USER", "KIND", "SHARE", "RATE", "SIZE", "POWER", "RADIANS"}
+		if slices.Contains(words, f.PlaceHolder) || kind == "VALUE" && f.PlaceHolder != "" && f.PlaceHolder != f.Default {
+			kind = f.PlaceHolder
+		}
+		name += " " + kind
+	}
+	if f.Short != 0 {
+		name += fmt.Sprintf(", -%c", f.Short)
+	}
+	value := f.Default
+	switch {
+	case f.Required:
+		value = "required"
+	case value != "":
+		value = "`" + value + "`"
+	}
+	return fmt.Sprintf("| `%s` | %s | %s |\n", cell(name), value, cell(f.Help))
 }
 
 // kindOf names the values of a flag's type: VALUE if the type reads its own text.

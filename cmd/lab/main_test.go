@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,9 +45,17 @@ func TestCommandLineIsDocumented(t *testing.T) {
 	b.WriteString("# What measures\n\n" +
 		"`go run ./cmd/lab COMMAND`, in a checkout, is not part of gvbll's binary and image. [table.md](table.md), [coverage.md](coverage.md) and\n" +
 		"[performance.md](performance.md) say what came of it. Files of flags and the environment work as [with gvbll](cli.md).\n\n" +
-		"This page is made of the program's own help: `go test ./cmd/lab -run TestCommandLineIsDocumented -update`.\n")
+		"This page is made of the program's own help: `go test ./cmd/lab -run TestCommandLineIsDocumented -update`. A group of flags that\n" +
+		"stands at an earlier command is left out.\n")
+	seen := make(map[string]bool)
 	for _, name := range []string{"generate", "table", "graphs", "coverage", "bench"} {
-		fmt.Fprintf(&b, "\n## lab %s\n\n```text\n%s```\n", name, lab(t, "help", name))
+		parts := strings.Split(lab(t, "help", name), "\n\n")
+		parts = slices.DeleteFunc(parts, func(part string) bool {
+			text := strings.TrimSpace(part)
+			defer func() { seen[text] = true }()
+			return seen[text]
+		})
+		fmt.Fprintf(&b, "\n## lab %s\n\n```text\n%s\n```\n", name, strings.TrimSpace(strings.Join(parts, "\n\n")))
 	}
 	if *update {
 		must(t, os.WriteFile(file, []byte(b.String()), 0o644))
