@@ -159,7 +159,7 @@ func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
 				}
 				g.enc.baseInput(row, g, v, w)
 			} else if g.kinds != nil {
-				g.kinds.enc.gatherKinds(row, g, v, w)
+				g.kinds.hears.gatherKinds(row, g, v, w)
 			} else {
 				g.enc.gather(l, row, &g.embed.below, g.slots(v, w), w)
 			}

@@ -15,7 +15,8 @@ import (
 //
 //	h'_i = Σ_{j ∈ N(i) ∪ {i}} Weight · h_j / √(d_i d_j) + Bias
 //
-// where d_i is the number of terms in i's sum. Out is len(Bias).
+// where d_i is the number of terms in i's sum. With weights on edges, see [GCN.Weighed], j's term
+// is multiplied by w_ij, and d_i is 1 + Σ_{j ∈ N(i)} w_ij. Out is len(Bias).
 type GCNLayer struct {
 	Weight []float32 // Out×In, row-major; PyTorch Geometric's lin.weight
 	Bias   []float32 // Out; bias
@@ -27,6 +28,7 @@ type GCN struct {
 	shape
 	layers []GCNLayer
 	maps   []linear // by layer: Weight and Bias
+	weighs bool     // see Weighed
 }
 
 // NewGCN returns an encoder of features of dimension in with the given layers, at
@@ -69,6 +71,22 @@ func newGCN(in int, activation Activation, layers []GCNLayer) (*GCN, error) {
 // Kind is gcn.
 func (c *GCN) Kind() Kind { return KindGCN }
 
+// Weighed returns the encoder with the same layers for edges with weights, which are positive:
+// PyTorch Geometric's edge_weight.
+func (c *GCN) Weighed() *GCN {
+	w := *c
+	w.weighs = true
+	return &w
+}
+
+// Means is 1 if edges have weights, else 0.
+func (c *GCN) Means() int {
+	if c.weighs {
+		return 1
+	}
+	return 0
+}
+
 // Tensors returns the weights under the names that PyTorch Geometric gives them
 // in a state dict: convs.N.lin.weight and convs.N.bias.
 func (c *GCN) Tensors() map[string]safetensors.Tensor {
@@ -85,12 +103,23 @@ func (c *GCN) Tensors() map[string]safetensors.Tensor {
 // the multiset of the sources of the edges into i, without i: i itself is one term
 // in any case, so loops count for nothing.
 func (c *GCN) Encode(x []Vector, src, dst []int32) []float32 {
+	return c.EncodeKinds(x, src, dst, nil, nil)
+}
+
+// EncodeKinds is Encode of edges with weights, nil for 1. There are no kinds: mean is ignored.
+func (c *GCN) EncodeKinds(x []Vector, src, dst []int32, _ []uint8, weight []float32) []float32 {
 	n := len(x)
 	checkEdges(n, src, dst)
-	degree := make([]int, n)
+	of := func(e int) float32 {
+		if weight == nil {
+			return 1
+		}
+		return weight[e]
+	}
+	degree := make([]float64, n)
 	for e, i := range dst {
 		if src[e] != i {
-			degree[i]++
+			degree[i] += float64(of(e))
 		}
 	}
 	norm := make([]float32, n)
@@ -111,7 +140,7 @@ func (c *GCN) Encode(x []Vector, src, dst []int32) []float32 {
 		h = newRows(n, c.width[l+1])
 		for e, i := range dst {
 			if j := src[e]; j != i {
-				kernel.Axpy(h.at(i), norm[i]*norm[j], projected.at(j))
+				kernel.Axpy(h.at(i), norm[i]*norm[j]*of(e), projected.at(j))
 			}
 		}
 		for i := range int32(n) {
@@ -125,10 +154,8 @@ func (c *GCN) Encode(x []Vector, src, dst []int32) []float32 {
 	return h.x
 }
 
-// inverseRoot is 1/√d of a node with that many neighbours other than itself.
-func inverseRoot(neighbours int) float32 {
-	return float32(1 / math.Sqrt(float64(neighbours+1)))
-}
+// inverseRoot is 1/√d of a node whose edges to others have these weights in all.
+func inverseRoot(weights float64) float32 { return float32(1 / math.Sqrt(weights+1)) }
 
 // A row is Weight·x, the self term alone. An edge changes d at both ends, and
 // with it a factor of every term in the sums of all their neighbours: no sum could
@@ -156,23 +183,44 @@ func (c *GCN) exchangeMessages(*kernel.Table[float32], int32, []int32, int, int)
 func (c *GCN) baseLayer() int { return 0 }
 
 func (c *GCN) baseInput(dst []float32, g *Graph, v int32, w *workspace) {
-	norm, near := inverseRoot(g.Degree(v)), g.Neighbours(v)
+	if c.weighs {
+		c.weighedInput(dst, g, v, w)
+		return
+	}
+	norm, near := inverseRoot(float64(g.Degree(v))), g.Neighbours(v)
 	w.sum(dst, len(near), func(dst []float32, from, to int) {
 		if from == 0 {
 			copy(dst, c.layers[0].Bias)
 			kernel.Axpy(dst, norm*norm, g.rows.row(v, &w.row))
 		}
 		for _, u := range near[from:to] {
-			kernel.Axpy(dst, norm*inverseRoot(g.Degree(u)), g.rows.row(u, &w.row))
+			kernel.Axpy(dst, norm*inverseRoot(float64(g.Degree(u))), g.rows.row(u, &w.row))
 		}
 	})
 }
 
-// precompute stores 1/√d of each state's node.
+// weighedInput is baseInput of edges with weights.
+func (c *GCN) weighedInput(dst []float32, g *Graph, v int32, w *workspace) {
+	norm, near := g.kinds.inverseRoot(v), g.kinds.near(v)
+	w.sum(dst, len(near), func(dst []float32, from, to int) {
+		if from == 0 {
+			copy(dst, c.layers[0].Bias)
+			kernel.Axpy(dst, norm*norm, g.rows.row(v, &w.row))
+		}
+		for _, x := range near[from:to] {
+			kernel.Axpy(dst, norm*g.kinds.inverseRoot(x.node)*x.weight, g.rows.row(x.node, &w.row))
+		}
+	})
+}
+
+// precompute stores 1/√d of each state's node, unless edges have weights.
 func (c *GCN) precompute(_ int, s *states) {
+	if c.weighs {
+		return
+	}
 	s.cached = kernel.Resize(s.cached, len(s.degree))
 	for i, d := range s.degree {
-		s.cached[i] = inverseRoot(int(d))
+		s.cached[i] = inverseRoot(float64(d))
 	}
 }
 
@@ -183,6 +231,15 @@ func (c *GCN) gather(_ int, dst []float32, s *states, at []int32, w *workspace) 
 		w.share[t] = norm * s.cached[j]
 	}
 	w.gatherShares(dst, s, at)
+}
+
+func (c *GCN) gatherKinds(dst []float32, g *Graph, v int32, w *workspace) {
+	norm, slot := g.kinds.inverseRoot(v), func(u int32) int32 { return g.nodes.At(u).slot }
+	w.at, w.share = append(w.at[:0], slot(v)), append(w.share[:0], norm*norm)
+	for _, x := range g.kinds.near(v) {
+		w.at, w.share = append(w.at, slot(x.node)), append(w.share, norm*g.kinds.inverseRoot(x.node)*x.weight)
+	}
+	w.gatherShares(dst, &g.embed.below, w.at)
 }
 
 func (c *GCN) linearMaps(l int) []linear {

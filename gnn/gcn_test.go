@@ -2,6 +2,8 @@ package gnn
 
 import (
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -22,5 +24,32 @@ func TestGCNByHand(t *testing.T) {
 	want := []float32{float32(2*(h0/3+2*h1/root) + 0.5), float32(2*h1 + 0.5)}
 	if d := furthest(got, want); d > 1e-6 {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestWeightsOfOneAreNone: a graph whose edges all have the weight 1 gives the bits of one without
+// weights, hubs and layers above the first included.
+func TestWeightsOfOneAreNone(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	enc := randomEncoder(rng, KindGCN, ReLU, 4, 5, 3).(*GCN)
+	plain, weighed := NewGraph(enc), NewGraph(enc.Weighed())
+	const n = 700
+	x := make([]Vector, n)
+	for v := range x {
+		x[v] = randomVector(rng, 4, 1)
+	}
+	plain.Add(x)
+	weighed.Add(x)
+	for range 3000 {
+		u, v := int32(rng.IntN(n)), int32(rng.IntN(n))
+		if rng.IntN(2) == 0 {
+			u = 0 // a hub
+		}
+		plain.Link(u, v)
+		weighed.Link(u, v)
+		weighed.Weigh(WeighedEdge{Source: u, Target: v, Weight: 1})
+	}
+	if !slices.Equal(embedNodes(plain, n), embedNodes(weighed, n)) {
+		t.Error("weights of 1 change embeddings")
 	}
 }

@@ -79,6 +79,27 @@ func (k EdgeKinds) Check(means int) error {
 	return nil
 }
 
+// KindsEncoder is an encoder that may hear kinds and weights of edges: a [SAGEKinds], and a [GCN]
+// that is [GCN.Weighed].
+type KindsEncoder interface {
+	Encoder
+	// Means is the number of means over neighbours, 0 if all edges are alike.
+	Means() int
+	// EncodeKinds returns the embeddings of all nodes of a graph, len(x)×Out row-major. Edge e
+	// counts in mean[e] of node dst[e], with weight[e], which is positive; nil is 0 and 1 for all.
+	EncodeKinds(x []Vector, src, dst []int32, mean []uint8, weight []float32) []float32
+	// gatherKinds is gather for node v, whose edges the graph's kindMeans have.
+	gatherKinds(dst []float32, g *Graph, v int32, w *workspace)
+}
+
+// MeansOf is the number of an encoder's means over kinds of edges, 0 if it hears all edges alike.
+func MeansOf(e Encoder) int {
+	if k, ok := e.(KindsEncoder); ok {
+		return k.Means()
+	}
+	return 0
+}
+
 // KindsLayer holds the weights of one layer of [SAGEKinds].
 type KindsLayer struct {
 	Neigh [][]float32 // by mean: Out×In, row-major
@@ -247,8 +268,7 @@ func (s *SAGEKinds) Encode(x []Vector, src, dst []int32) []float32 {
 	return s.EncodeKinds(x, src, dst, nil, nil)
 }
 
-// EncodeKinds returns the embeddings of all nodes of a graph, len(x)×Out row-major. Edge e
-// counts in mean[e] of node dst[e], with weight[e], which is positive; nil is 0 and 1 for all.
+// EncodeKinds encodes a graph, see [KindsEncoder].
 func (s *SAGEKinds) EncodeKinds(x []Vector, src, dst []int32, mean []uint8, weight []float32) []float32 {
 	n := len(x)
 	checkEdges(n, src, dst)

@@ -30,10 +30,11 @@ func Slice(e Encoder, p, P int) (Encoder, error) {
 	if P == 1 {
 		return e, nil
 	}
+	if MeansOf(e) > 0 {
+		return nil, errors.New("an encoder that hears kinds or weights of edges cannot be cut into slices: serve it whole")
+	}
 	switch e.(type) {
 	case *SAGE, *GCN:
-	case *SAGEKinds:
-		return nil, errors.New("an encoder that tells kinds of edges apart cannot be cut into slices: serve it whole")
 	default:
 		return nil, fmt.Errorf("encoder %s cannot be cut into %d slices: train a %s or %s, or serve it whole", e.Kind(), P, KindSAGE, KindGCN)
 	}

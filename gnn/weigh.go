@@ -16,7 +16,7 @@ type weighed struct {
 	mean   uint8
 }
 
-// kindMeans has, for an encoder that tells kinds of edges apart, the neighbours in each mean.
+// kindMeans has, for an encoder that hears kinds or weights of edges, the neighbours in each mean.
 // They are neighbours in the adjacency lists too, which know no kinds. Methods do nothing
 // on nil, for a graph of another encoder.
 //
@@ -26,9 +26,11 @@ type weighed struct {
 // anew. There is a sum for each mean in which the node has neighbours, and none is kept of
 // a node with few, which are read at each use.
 type kindMeans struct {
-	enc   *SAGEKinds
-	lists kernel.Arena[weighed]
-	nodes *kernel.Table[nodeMeans]
+	hears   KindsEncoder
+	enc     *SAGEKinds // the same, or nil for a GCN: no messages are summed for it
+	lists   kernel.Arena[weighed]
+	nodes   *kernel.Table[nodeMeans]
+	weights *kernel.Table[float64] // of a GCN: Σ w by node, in the order of its list
 
 	// By number of means: of each node with so many Σ w·message of every one, in their order, and
 	// then Σ w of every one as two float32 that add up to it; and the rows that no node uses.
@@ -55,11 +57,14 @@ type nodeMeans struct {
 const fewNeighbours = 4
 
 func newKindMeans(e Encoder) *kindMeans {
-	s, ok := e.(*SAGEKinds)
-	if !ok {
+	if MeansOf(e) == 0 {
 		return nil
 	}
-	return &kindMeans{enc: s, nodes: kernel.NewTable[nodeMeans](1), hubs: make(map[int32][]float64), hidden: noEdge}
+	t := &kindMeans{hears: e.(KindsEncoder), nodes: kernel.NewTable[nodeMeans](1), hubs: make(map[int32][]float64), hidden: noEdge}
+	if t.enc, _ = e.(*SAGEKinds); t.enc == nil {
+		t.weights = kernel.NewTable[float64](1)
+	}
+	return t
 }
 
 var noEdge = [2]int32{-1, -1}
@@ -67,7 +72,40 @@ var noEdge = [2]int32{-1, -1}
 func (t *kindMeans) grow(n int) {
 	if t != nil {
 		t.nodes.Grow(n)
+		if t.weights != nil {
+			t.weights.Grow(n)
+		}
 	}
+}
+
+// append appends a neighbour to v's list.
+func (t *kindMeans) append(v int32, x weighed) {
+	t.lists.Append(&t.nodes.At(v).near, x)
+	if t.weights != nil {
+		*t.weights.At(v) += float64(x.weight)
+	}
+}
+
+// recount sums the weights of v's neighbours anew.
+func (t *kindMeans) recount(v int32) {
+	if t.weights != nil {
+		*t.weights.At(v) = totalWeight(t.lists.View(t.nodes.At(v).near))
+	}
+}
+
+func totalWeight(near []weighed) (sum float64) {
+	for _, x := range near {
+		sum += float64(x.weight)
+	}
+	return sum
+}
+
+// inverseRoot is 1/√d of node v of a [GCN].
+func (t *kindMeans) inverseRoot(v int32) float32 {
+	if t.hides(v) {
+		return inverseRoot(totalWeight(t.near(v)))
+	}
+	return inverseRoot(*t.weights.At(v))
 }
 
 // near returns v's neighbours but a hidden one, valid until it gets or loses one.
@@ -88,10 +126,13 @@ func (t *kindMeans) change(v, u int32, k uint8, weight float32) bool {
 	near := t.lists.Edit(m.near)
 	for i := range near {
 		if x := &near[i]; x.node == u && x.mean == k {
-			if x.weight != weight && i < int(m.summed) {
-				m.summed = 0
+			if x.weight != weight {
+				if i < int(m.summed) {
+					m.summed = 0
+				}
+				x.weight = weight
+				t.recount(v)
 			}
-			x.weight = weight
 			return true
 		}
 	}
@@ -108,6 +149,7 @@ func (t *kindMeans) drop(v int32, leaves func(u int32) bool) {
 	t.lists.Retain(&m.near, func(x weighed) bool { return !leaves(x.node) })
 	if m.near.Len() < before {
 		t.release(v, m)
+		t.recount(v)
 	}
 }
 
@@ -123,9 +165,13 @@ func (t *kindMeans) dropLast(neighbours []int32) {
 		for near := t.lists.View(m.near); len(near) > 0 && near[len(near)-1].node == last; near = near[:len(near)-1] {
 			t.lists.RemoveLast(&m.near)
 		}
+		t.recount(v)
 	}
 	t.lists.Clear(&t.nodes.At(last).near)
 	t.nodes.Shrink(1)
+	if t.weights != nil {
+		t.weights.Shrink(1)
+	}
 }
 
 // forget has the sums of nodes whose neighbour's message has changed begin anew.
@@ -191,7 +237,7 @@ func (t *kindMeans) setTotal(row []float32, i, n int, total float64) {
 // settle brings the sums that are kept of the nodes and, if the first layer is fused with the
 // second, of their neighbours up to date. Then several workers may call summed at the same time.
 func (t *kindMeans) settle(g *Graph, nodes []int32) {
-	if t == nil {
+	if t == nil || t.enc == nil {
 		return
 	}
 	for _, v := range nodes {
@@ -327,6 +373,12 @@ func (t *kindMeans) gather(dst []float32, v int32, width int, w *workspace, x fu
 // prefetch brings what the base layer reads for the next nodes into the cache, the further ahead
 // the earlier it is needed.
 func (t *kindMeans) prefetch(g *Graph, nodes []int32) {
+	if t.enc == nil {
+		if len(nodes) > 1 {
+			g.prefetchRows(nodes[1])
+		}
+		return
+	}
 	if t.enc.baseLayer() == 0 {
 		if len(nodes) > 2 {
 			kernel.Prefetch(t.nodes, nodes[2:3], 0, 1)
@@ -405,8 +457,8 @@ func (g *Graph) Weigh(edges ...WeighedEdge) {
 			continue
 		}
 		if !t.change(few, many, k, e.Weight) || !t.change(many, few, l, e.Weight) {
-			t.lists.Append(&t.nodes.At(few).near, weighed{many, e.Weight, k})
-			t.lists.Append(&t.nodes.At(many).near, weighed{few, e.Weight, l})
+			t.append(few, weighed{many, e.Weight, k})
+			t.append(many, weighed{few, e.Weight, l})
 		}
 	}
 }
@@ -461,10 +513,10 @@ func (t *kindMeans) restore(degrees, nodes []int32, weights []float32, means []u
 		}
 		for range d {
 			x := weighed{nodes[at], weights[at], means[at]}
-			if uint(x.node) >= uint(len(degrees)) || !(x.weight > 0) || math.IsInf(float64(x.weight), 1) || int(x.mean) >= t.enc.means {
+			if uint(x.node) >= uint(len(degrees)) || !(x.weight > 0) || math.IsInf(float64(x.weight), 1) || int(x.mean) >= t.hears.Means() {
 				return notAGraph("node %d has the neighbour %d of weight %v in mean %d", v, x.node, x.weight, x.mean)
 			}
-			t.lists.Append(&t.nodes.At(int32(v)).near, x)
+			t.append(int32(v), x)
 			at++
 		}
 	}

@@ -63,95 +63,107 @@ func (e kindEdge) joins(u, v int32) bool {
 
 // TestWeighEqualsOracle: after random additions of edges, removals of edges and nodes,
 // replaced features and changed weights, embeddings equal those of EncodeKinds from nothing,
-// and have the bits of a graph that never had anything else, as has a restored snapshot.
+// and have the bits of a graph that never had anything else, as has a restored snapshot. The
+// edges of a GCN are of the one kind that has mean 0.
 func TestWeighEqualsOracle(t *testing.T) {
 	for _, width := range [][]int{{4, 3}, {4, 5, 3}, {3, 5, 4, 2}} {
 		for name, options := range map[string][]Option{"one worker": nil, "three": {Workers(3)}} {
+			rng := rand.New(rand.NewPCG(7, uint64(len(width))))
 			t.Run(fmt.Sprint(width, name), func(t *testing.T) {
-				rng := rand.New(rand.NewPCG(7, uint64(len(width))))
-				enc := randomSAGEKinds(rng, kindsUnderTest.Means(), width...)
-				g := NewGraph(enc, options...)
-				const n = 700
-				x := make([]Vector, n)
-				for v := range x {
-					x[v] = randomVector(rng, width[0], 1)
-				}
-				g.Add(x)
-				var edges []kindEdge
-				for step := range 4000 {
-					u, v := int32(rng.IntN(n)), int32(rng.IntN(n))
-					if rng.IntN(2) == 0 {
-						u = 0 // a hub
-					}
-					if step%40 == 0 { // some sums are brought up to date
-						g.Embed([]int32{u, v}, make([]float32, 2*enc.Out()))
-					}
-					switch i := rng.IntN(60); {
-					case u == v:
-					case i == 0:
-						g.Unlink([][2]int32{{u, v}})
-						edges = slices.DeleteFunc(edges, func(e kindEdge) bool { return e.joins(u, v) })
-					case i == 1 && step < 1000:
-						g.Remove([]int32{v})
-						x[v] = randomVector(rng, width[0], 1)
-						g.Replace(v, x[v])
-						edges = slices.DeleteFunc(edges, func(e kindEdge) bool { return e.source == v || e.target == v })
-					default:
-						e := kindEdge{u, v, kindsUnderTest[rng.IntN(3)].Name, rng.Float32()*9 + 0.1}
-						if i < 15 && len(edges) > 0 {
-							again := edges[rng.IntN(len(edges))]
-							e.source, e.target, e.kind = again.source, again.target, again.kind
-						}
-						e.weigh(g)
-						if at := slices.IndexFunc(edges, e.same); at >= 0 {
-							edges[at].weight = e.weight
-						} else {
-							edges = append(edges, e)
-						}
-					}
-				}
-				got := embedAll(g)
-				fresh := NewGraph(enc, options...)
-				fresh.Add(x)
-				for _, e := range edges {
-					e.weigh(fresh)
-				}
-				if !slices.Equal(got, embedAll(fresh)) {
-					t.Error("embeddings have other bits than in a graph that never had what was removed")
-				}
-				if !slices.Equal(got, embedAll(restoredGraph(t, g, enc))) {
-					t.Error("embeddings have other bits after a snapshot")
-				}
-				if d := furthest(embedNodes(g, n), encodeKindEdges(enc, x, edges)); d > 1e-6 {
-					t.Errorf("relative error %g against EncodeKinds", d)
-				}
-				e := edges[len(edges)/2]
-				without := make([]float32, enc.Out())
-				g.EmbedWithout(e.source, e.target, without)
-				if !slices.Equal(got, embedAll(g)) {
-					t.Error("EmbedWithout changed the graph")
-				}
-				arrival, trial := randomVector(rng, width[0], 1), make([]float32, enc.Out())
-				edgesOfArrival := []WeighedEdge{{0, n, 1, 2, 3}, {n, 7, 0, 0, 1}, {n, 0, 3, 3, 2}}
-				g.EmbedArrival(arrival, []int32{0, 7, 9}, edgesOfArrival, trial)
-				if !slices.Equal(got, embedAll(g)) {
-					t.Error("EmbedArrival changed the graph")
-				}
-				restored := restoredGraph(t, g, enc)
-				restored.Add([]Vector{arrival})
-				restored.LinkAll(n, []int32{0, 7, 9})
-				restored.Weigh(edgesOfArrival...)
-				if !slices.Equal(trial, embedNodes(restored, n+1)[n*enc.Out():]) {
-					t.Error("EmbedArrival gives another embedding than the arrival has")
-				}
-				g.Unlink([][2]int32{{e.source, e.target}})
-				after := make([]float32, enc.Out())
-				g.Embed([]int32{e.source}, after)
-				if d := furthest(without, after); d > 1e-6 {
-					t.Errorf("EmbedWithout is off by %g", d)
-				}
+				testWeighEqualsOracle(t, rng, randomSAGEKinds(rng, kindsUnderTest.Means(), width...), options)
+			})
+			t.Run(fmt.Sprint("gcn", width, name), func(t *testing.T) {
+				testWeighEqualsOracle(t, rng, randomWeighedGCN(rng, width...), options)
 			})
 		}
+	}
+}
+
+func randomWeighedGCN(rng *rand.Rand, width ...int) *GCN {
+	return randomEncoder(rng, KindGCN, ReLU, width...).(*GCN).Weighed()
+}
+
+func testWeighEqualsOracle(t *testing.T, rng *rand.Rand, enc KindsEncoder, options []Option) {
+	means := uint8(enc.Means())
+	g := NewGraph(enc, options...)
+	const n = 700
+	x := make([]Vector, n)
+	for v := range x {
+		x[v] = randomVector(rng, enc.In(), 1)
+	}
+	g.Add(x)
+	var edges []kindEdge
+	for step := range 4000 {
+		u, v := int32(rng.IntN(n)), int32(rng.IntN(n))
+		if rng.IntN(2) == 0 {
+			u = 0 // a hub
+		}
+		if step%40 == 0 { // some sums are brought up to date
+			g.Embed([]int32{u, v}, make([]float32, 2*enc.Out()))
+		}
+		switch i := rng.IntN(60); {
+		case u == v:
+		case i == 0:
+			g.Unlink([][2]int32{{u, v}})
+			edges = slices.DeleteFunc(edges, func(e kindEdge) bool { return e.joins(u, v) })
+		case i == 1 && step < 1000:
+			g.Remove([]int32{v})
+			x[v] = randomVector(rng, enc.In(), 1)
+			g.Replace(v, x[v])
+			edges = slices.DeleteFunc(edges, func(e kindEdge) bool { return e.source == v || e.target == v })
+		default:
+			e := kindEdge{u, v, kindsUnderTest[rng.IntN(min(enc.Means(), 3))].Name, rng.Float32()*9 + 0.1}
+			if i < 15 && len(edges) > 0 {
+				again := edges[rng.IntN(len(edges))]
+				e.source, e.target, e.kind = again.source, again.target, again.kind
+			}
+			e.weigh(g)
+			if at := slices.IndexFunc(edges, e.same); at >= 0 {
+				edges[at].weight = e.weight
+			} else {
+				edges = append(edges, e)
+			}
+		}
+	}
+	got := embedAll(g)
+	fresh := NewGraph(enc, options...)
+	fresh.Add(x)
+	for _, e := range edges {
+		e.weigh(fresh)
+	}
+	if !slices.Equal(got, embedAll(fresh)) {
+		t.Error("embeddings have other bits than in a graph that never had what was removed")
+	}
+	if !slices.Equal(got, embedAll(restoredGraph(t, g, enc))) {
+		t.Error("embeddings have other bits after a snapshot")
+	}
+	if d := furthest(embedNodes(g, n), encodeKindEdges(enc, x, edges)); d > 1e-6 {
+		t.Errorf("relative error %g against EncodeKinds", d)
+	}
+	e := edges[len(edges)/2]
+	without := make([]float32, enc.Out())
+	g.EmbedWithout(e.source, e.target, without)
+	if !slices.Equal(got, embedAll(g)) {
+		t.Error("EmbedWithout changed the graph")
+	}
+	arrival, trial := randomVector(rng, enc.In(), 1), make([]float32, enc.Out())
+	edgesOfArrival := []WeighedEdge{{0, n, 1 % means, 2 % means, 3}, {n, 7, 0, 0, 1}, {n, 0, 3 % means, 3 % means, 2}}
+	g.EmbedArrival(arrival, []int32{0, 7, 9}, edgesOfArrival, trial)
+	if !slices.Equal(got, embedAll(g)) {
+		t.Error("EmbedArrival changed the graph")
+	}
+	restored := restoredGraph(t, g, enc)
+	restored.Add([]Vector{arrival})
+	restored.LinkAll(n, []int32{0, 7, 9})
+	restored.Weigh(edgesOfArrival...)
+	if !slices.Equal(trial, embedNodes(restored, n+1)[n*enc.Out():]) {
+		t.Error("EmbedArrival gives another embedding than the arrival has")
+	}
+	g.Unlink([][2]int32{{e.source, e.target}})
+	after := make([]float32, enc.Out())
+	g.Embed([]int32{e.source}, after)
+	if d := furthest(without, after); d > 1e-6 {
+		t.Errorf("EmbedWithout is off by %g", d)
 	}
 }
 
@@ -165,7 +177,7 @@ func embedNodes(g *Graph, n int) []float32 {
 	return z
 }
 
-func encodeKindEdges(enc *SAGEKinds, x []Vector, edges []kindEdge) []float32 {
+func encodeKindEdges(enc KindsEncoder, x []Vector, edges []kindEdge) []float32 {
 	var src, dst []int32
 	var mean []uint8
 	var weight []float32
@@ -191,17 +203,17 @@ func restoredGraph(t *testing.T, g *Graph, enc Encoder) *Graph {
 
 // TestKindsGolden compares with what testdata/kinds.py computed with PyTorch Geometric:
 // RGCNConv with aggr="mean" and HeteroConv of SAGEConvs, of which the weights are loaded, and
-// the latter with weights on the edges; after additions, removals and changed weights. A graph
-// that takes the steps, and one that is encoded at once, are within 1e-6.
+// the latter with weights on the edges, and GCNConv with edge_weight; after additions, removals
+// and changed weights. A graph that takes the steps is within 1e-6.
 func TestKindsGolden(t *testing.T) {
 	type state map[string]struct {
 		Shape  []int
 		Values []float32
 	}
 	var golden struct {
-		X            [][]float32
-		RGCN, Hetero state
-		Steps        []struct {
+		X                 [][]float32
+		RGCN, Hetero, GCN state
+		Steps             []struct {
 			Removed [][2]int32
 			Said    [][4]any
 			Z       map[string][][]float32
@@ -219,14 +231,21 @@ func TestKindsGolden(t *testing.T) {
 		x = append(x, Vector{Dense: row})
 	}
 	kinds := EdgeKinds{{Name: "cites"}, {Name: "paid", Directed: true}, {Name: "uses"}}
-	for name, from := range map[string]state{"rgcn": golden.RGCN, "hetero": golden.Hetero, "weighted": golden.Hetero} {
+	for name, from := range map[string]state{"rgcn": golden.RGCN, "hetero": golden.Hetero, "weighted": golden.Hetero, "gcn": golden.GCN} {
 		tensors := make(map[string]safetensors.Tensor)
 		for name, tensor := range from {
 			tensors[name] = safetensors.Of(tensor.Values, tensor.Shape...)
 		}
-		enc, err := Load(KindSAGE, ReLU, tensors)
+		kind := KindSAGE
+		if name == "gcn" {
+			kind = KindGCN
+		}
+		enc, err := Load(kind, ReLU, tensors)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if c, ok := enc.(*GCN); ok {
+			enc = c.Weighed()
 		}
 		g := NewGraph(enc)
 		g.Add(x)
@@ -234,10 +253,13 @@ func TestKindsGolden(t *testing.T) {
 			g.Unlink(step.Removed)
 			for _, e := range step.Said {
 				u, v, weight := int32(e[0].(float64)), int32(e[1].(float64)), float32(1)
-				if name == "weighted" {
+				if name == "weighted" || name == "gcn" {
 					weight = float32(e[3].(float64))
 				}
 				atSource, atTarget, _ := kinds.Of(e[2].(string))
+				if name == "gcn" {
+					atSource, atTarget = 0, 0
+				}
 				g.Link(u, v)
 				g.Weigh(WeighedEdge{u, v, uint8(atSource), uint8(atTarget), weight})
 			}

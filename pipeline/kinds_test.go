@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -22,6 +23,7 @@ type kindsGraph struct {
 	labels []int32
 	near   [][]int32      // by node, earlier ones
 	marks  [][]event.Mark // by node and neighbour
+	kinds  gnn.EdgeKinds
 }
 
 var threeKinds = gnn.EdgeKinds{{Name: "paid", Directed: true}, {Name: "tells"}, {Name: "uses"}}
@@ -29,7 +31,7 @@ var threeKinds = gnn.EdgeKinds{{Name: "paid", Directed: true}, {Name: "tells"}, 
 func newKindsGraph(seed uint64, nodes int, alike bool) *kindsGraph {
 	const classes, dim = 4, 8
 	rng := rand.New(rand.NewPCG(seed, 0x6b696e6473))
-	g := &kindsGraph{}
+	g := &kindsGraph{kinds: threeKinds}
 	byClass, sure := make([][]int32, classes), 0.9
 	if alike {
 		sure = 0.35
@@ -62,13 +64,13 @@ func newKindsGraph(seed uint64, nodes int, alike bool) *kindsGraph {
 func (g *kindsGraph) data(nodes int, kinds bool) model.Data {
 	d := model.Data{Name: "kinds", Dim: len(g.x[0]), Classes: []string{"a", "b", "c", "d"}, Labels: g.labels[:nodes], Ordered: true}
 	if kinds {
-		d.Kinds = threeKinds
+		d.Kinds = g.kinds
 	}
 	for v := range int32(nodes) {
 		d.X = append(d.X, gnn.Vector{Dense: g.x[v]})
 		for i, u := range g.near[v] {
 			m := g.marks[v][i]
-			atV, atU, _ := threeKinds.Of(m.Kind)
+			atV, atU, _ := g.kinds.Of(m.Kind)
 			if m.In {
 				atV, atU = atU, atV
 			}
@@ -161,9 +163,21 @@ func TestKindsCarryTheClass(t *testing.T) {
 
 // TestKindsInAnyForm: edges say the same as neighbours with kinds, as edges by their ends
 // before or after their nodes, and in another order, with weights that were other ones
-// before; across a snapshot too, while some wait.
+// before; across a snapshot too, while some wait. So do weights for a GCN, to which all edges
+// are of one kind.
 func TestKindsInAnyForm(t *testing.T) {
+	testKindsInAnyForm(t, newKindsGraph(3, 60, false), gnn.KindSAGE)
 	g := newKindsGraph(3, 60, false)
+	g.kinds = gnn.EdgeKinds{{}}
+	for _, marks := range g.marks {
+		for i := range marks {
+			marks[i].Kind = ""
+		}
+	}
+	testKindsInAnyForm(t, g, gnn.KindGCN)
+}
+
+func testKindsInAnyForm(t *testing.T, g *kindsGraph, encoder gnn.Kind) {
 	for v := range g.near { // one edge from a node to another, so that orders are free
 		seen := map[int32]bool{}
 		for i := len(g.near[v]) - 1; i >= 0; i-- {
@@ -174,8 +188,15 @@ func TestKindsInAnyForm(t *testing.T) {
 			}
 		}
 	}
-	m, err := model.Train(t.Context(), g.data(50, true), model.Config{Hidden: []int{8}, Embedding: 4, Epochs: 3, Samples: 2, Pool: true}, nil)
+	m, err := model.Train(t.Context(), g.data(50, true), model.Config{Encoder: encoder, Hidden: []int{8}, Embedding: 4, Epochs: 3, Samples: 2, Pool: true}, nil)
 	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "model.safetensors")
+	if err := m.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	if m, err = model.Open(path); err != nil {
 		t.Fatal(err)
 	}
 	probe := event.Node{Origin: &event.Origin{}, ID: event.ID{Str: "probe"}, Dense: g.x[0], Neighbours: []event.ID{{Num: 5}, {Num: 40}, {Num: 59}}, Marks: []event.Mark{{Kind: "paid"}, {Kind: "tells", Weight: 2}, {Kind: "paid", In: true}}}
@@ -258,4 +279,30 @@ func removals(edges []event.Node) (removed []event.Node) {
 		removed = append(removed, n)
 	}
 	return removed
+}
+
+// TestFrozenGCNHearsWeights: a trained GCN, whose tensors say nothing of weights, hears those of the
+// data set that a head is trained on.
+func TestFrozenGCNHearsWeights(t *testing.T) {
+	g := newKindsGraph(3, 60, false)
+	train := func(kinds gnn.EdgeKinds, frozen gnn.Encoder) *model.Model {
+		d := g.data(50, kinds != nil)
+		d.Kinds = kinds
+		m, err := model.Train(t.Context(), d, model.Config{Encoder: gnn.KindGCN, Frozen: frozen, Hidden: []int{8}, Embedding: 4, Epochs: 3, Samples: 2}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	g.kinds = gnn.EdgeKinds{{}} // marks of other kinds are taken as of this one
+	plain := train(nil, nil)
+	weighed := train(g.kinds, plain.Encoder)
+	if gnn.MeansOf(plain.Encoder) != 0 || gnn.MeansOf(weighed.Encoder) != 1 || slices.Equal(plain.Prior.Mean, weighed.Prior.Mean) {
+		t.Errorf("%d and %d means, want 0 and 1, and other heads", gnn.MeansOf(plain.Encoder), gnn.MeansOf(weighed.Encoder))
+	}
+	several := g.data(50, true)
+	several.Kinds = threeKinds
+	if _, err := model.Train(t.Context(), several, model.Config{Frozen: plain.Encoder, Epochs: 1, Samples: 1}, nil); err == nil {
+		t.Error("a GCN takes edges of several kinds")
+	}
 }

@@ -51,9 +51,11 @@ func testKindsOfEdges(t *testing.T, sh *shell) {
 	if out := sh.gvbll("inspect", file); !strings.Contains(out, "convs.0.root") {
 		t.Errorf("the model does not tell kinds apart:\n%s", out)
 	}
-	code, _, errs := sh.command("train", "--data", data, "--encoder", "gat", "--out", filepath.Join(dir, "gat.safetensors"))
-	if code == exitOK || !strings.Contains(errs, "the edges have kinds or weights, which graphsage hears") {
-		t.Errorf("an encoder without kinds: exit code %d, %s", code, errs)
+	for encoder, reason := range map[string]string{"gat": "the edges have kinds or weights, which graphsage hears", "gcn": "the edges are of several kinds, or directed"} {
+		code, _, errs := sh.command("train", "--data", data, "--encoder", encoder, "--out", filepath.Join(dir, "other.safetensors"))
+		if code == exitOK || !strings.Contains(errs, reason) {
+			t.Errorf("%s: exit code %d, %s", encoder, code, errs)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ type Data struct {
 	X        []gnn.Vector // features by node: all dense, or sparse, or some of each
 	Src, Dst []int32      // edges; an undirected edge is given in both directions
 	// Mean and Weight say in which mean of its target an edge counts, and with which weight,
-	// see [gnn.SAGEKinds]; nil for an encoder that does not tell kinds of edges apart.
+	// see [gnn.KindsEncoder]; nil for an encoder that hears all edges alike.
 	Mean   []uint8
 	Weight []float32
 	Labels []int32 // classes by node; read for the nodes in Train only
@@ -39,7 +39,7 @@ type Config struct {
 	Encoder      gnn.Kind       // empty for graphsage
 	Activation   gnn.Activation // between layers; empty for relu, elu for gat
 	Heads        int            // attention heads of gat; 0 for 4
-	Means        int            // of graphsage: means over kinds of edges; 0 to not tell them apart
+	Means        int            // over kinds of edges, 1 for a gcn of edges with weights; 0 if all edges are alike
 	In           int            // dimension of the features
 	Hidden       []int          // widths of the hidden layers; empty for an encoder of one layer
 	Out          int            // d_e, dimension of the embeddings
@@ -67,7 +67,7 @@ func (c Config) Validate() error {
 			check(c.Heads < 1 || width%c.Heads == 0, "width of hidden layer %d is %d, want a multiple of its %d heads", l, width, c.Heads)
 		}
 	}
-	check(c.Means == 0 || c.Encoder == gnn.KindSAGE, "encoder %s does not tell kinds of edges apart, graphsage does", c.Encoder)
+	check(c.Means == 0 || c.Encoder == gnn.KindSAGE || c.Means == 1 && c.Encoder == gnn.KindGCN, "encoder %s does not tell kinds of edges apart, graphsage does", c.Encoder)
 	check(c.In >= 1, "dimension of features is %d, want at least 1", c.In)
 	for l, width := range c.Hidden {
 		check(width >= 1, "width of hidden layer %d is %d, want at least 1", l, width)

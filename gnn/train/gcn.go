@@ -11,7 +11,8 @@ import (
 //
 //	y_i = Bias + Σ_{j ∈ N(i) ∪ {i}} Weight·h_j / √(d_j·d_i)
 //
-// where d_i is the number of terms in i's sum.
+// where d_i is the number of terms in i's sum; with weights on edges, see [gnn.GCN.Weighed], j's
+// term is multiplied by its weight, and d_i is 1 + the sum of the weights.
 type gcn[T float] struct {
 	in, out int
 	weight  param[T] // in×out
@@ -38,14 +39,15 @@ func (g *gcn[T]) params() []param[T] { return []param[T]{g.weight, g.bias} }
 // coefficients are those of the normalised adjacency matrix with one loop at
 // every node.
 func (g *gcn[T]) coefficients(hood *neighbourhood, n int) sparse[T] {
-	root := func(i int32) float64 { return 1 / math.Sqrt(float64(hood.inDegree[i]+1)) }
+	root := func(i int32) float64 { return 1 / math.Sqrt(hood.inDegree[i]+1) }
 	a := sparse[T]{start: make([]int, 1, n+1)}
 	for i, sources := range hood.sources[:n] {
 		own := root(int32(i))
 		a.add(int32(i), T(own*own))
-		for _, j := range sources {
+		for t, j := range sources {
 			if int(j) != i {
-				a.add(j, T(own*root(j)))
+				_, w := hood.edge(i, t)
+				a.add(j, T(own*root(j)*w))
 			}
 		}
 		a.endRow()

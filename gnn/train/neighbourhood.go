@@ -12,9 +12,9 @@ type neighbourhood struct {
 	// sources lists, for the first needed[1] nodes, the sources of the edges
 	// into each, in the order of the edges, repeats and loops included.
 	sources [][]int32
-	// inDegree counts, for every node, the edges into it in the whole graph,
-	// repeats included, loops not.
-	inDegree []int32
+	// inDegree sums, for every node, the weights of the edges into it in the whole graph,
+	// 1 each if there are none, repeats included, loops not.
+	inDegree []float64
 	// edges lists the numbers of those edges in the data, if it has means.
 	edges  [][]int32
 	mean   []uint8
@@ -48,13 +48,26 @@ func newNeighbourhood(data Data, targets []int32, depth int) *neighbourhood {
 		}
 		h.needed[l] = len(h.nodes)
 	}
-	h.inDegree = make([]int32, len(h.nodes))
+	h.inDegree = make([]float64, len(h.nodes))
 	for e, v := range data.Dst {
 		if i := local[v]; i > 0 && data.Src[e] != v {
-			h.inDegree[i-1]++
+			w := 1.0
+			if data.Weight != nil {
+				w = float64(data.Weight[e])
+			}
+			h.inDegree[i-1] += w
 		}
 	}
 	return h
+}
+
+// edge returns the mean and the weight of the t-th edge into node i.
+func (h *neighbourhood) edge(i, t int) (mean int, weight float64) {
+	if h.mean == nil {
+		return 0, 1
+	}
+	e := h.edges[i][t]
+	return int(h.mean[e]), float64(h.weight[e])
 }
 
 // inEdges lists the sources of the edges into each node v, in the order of the

@@ -58,7 +58,7 @@ type model[T float] struct {
 	kind       gnn.Kind
 	activation gnn.Activation
 	in         int
-	kinds      bool // edges are told apart
+	kinds      bool // edges have kinds or weights
 	layers     []layer[T]
 }
 
@@ -97,7 +97,11 @@ func (m *model[T]) encoder() (gnn.Encoder, error) {
 		}
 		return gnn.NewSAGE(m.in, m.activation, exportLayers(m, (*sage[T]).exportPlain)...)
 	case gnn.KindGCN:
-		return gnn.NewGCN(m.in, m.activation, exportLayers(m, (*gcn[T]).export)...)
+		c, err := gnn.NewGCN(m.in, m.activation, exportLayers(m, (*gcn[T]).export)...)
+		if m.kinds && err == nil {
+			c = c.Weighed()
+		}
+		return c, err
 	case gnn.KindGAT:
 		return gnn.NewGAT(m.in, m.activation, exportLayers(m, (*gat[T]).export)...)
 	default:

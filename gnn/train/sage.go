@@ -60,12 +60,6 @@ func (s *sage[T]) params() []param[T] { return []param[T]{s.all, s.bias} }
 
 func (s *sage[T]) coefficients(hood *neighbourhood, n int) sparse[T] {
 	a := sparse[T]{start: make([]int, 1, n+1)}
-	of := func(e int32) (k int, w float64) {
-		if hood.mean == nil {
-			return 0, 1
-		}
-		return int(hood.mean[e]), float64(hood.weight[e])
-	}
 	total := make([]float64, s.means)
 	for i, sources := range hood.sources[:n] {
 		clear(total)
@@ -73,16 +67,12 @@ func (s *sage[T]) coefficients(hood *neighbourhood, n int) sparse[T] {
 		if hood.mean == nil {
 			a.add(own, 1)
 		}
-		edge := func(t int) int32 { return 0 }
-		if hood.edges != nil {
-			edge = func(t int) int32 { return hood.edges[i][t] }
-		}
 		for t := range sources {
-			k, w := of(edge(t))
+			k, w := hood.edge(i, t)
 			total[k] += w
 		}
 		for t, j := range sources {
-			k, w := of(edge(t))
+			k, w := hood.edge(i, t)
 			a.add(j*int32(s.means+1)+int32(k), T(w/total[k]))
 		}
 		if hood.mean != nil {

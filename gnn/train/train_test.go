@@ -133,21 +133,26 @@ func TestKindsForwardEqualsEncode(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 12))
 	data := blocks(rng, 80, 20)
 	data.weigh(rng, 3)
-	m := newModel[float32](Config{Encoder: gnn.KindSAGE, Activation: gnn.ReLU, In: 20, Means: 3, Hidden: []int{8}, Out: 5, Seed: 1})
-	enc, err := m.encoder()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := enc.(*gnn.SAGEKinds).EncodeKinds(data.X, data.Src, data.Dst, data.Mean, data.Weight)
-	got := newNetwork(m, data, []int32{70, 3}, newDropout[float32](0, nil), false).forward()
-	for i, v := range []int{70, 3} {
-		for j := range 5 {
-			if d := math.Abs(float64(got[i*5+j] - all[v*5+j])); d > 1e-5 {
-				t.Errorf("node %d, output %d: off by %g", v, j, d)
+	for kind, means := range meansOf {
+		m := newModel[float32](Config{Encoder: kind, Activation: gnn.ReLU, In: 20, Means: means, Hidden: []int{8}, Out: 5, Seed: 1})
+		enc, err := m.encoder()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := enc.(gnn.KindsEncoder).EncodeKinds(data.X, data.Src, data.Dst, data.Mean, data.Weight)
+		got := newNetwork(m, data, []int32{70, 3}, newDropout[float32](0, nil), false).forward()
+		for i, v := range []int{70, 3} {
+			for j := range 5 {
+				if d := math.Abs(float64(got[i*5+j] - all[v*5+j])); d > 1e-5 {
+					t.Errorf("%s, node %d, output %d: off by %g", kind, v, j, d)
+				}
 			}
 		}
 	}
 }
+
+// meansOf has the encoders that hear kinds or weights of edges, and the means that they have here.
+var meansOf = map[gnn.Kind]int{gnn.KindSAGE: 3, gnn.KindGCN: 1}
 
 var kinds = []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN}
 
@@ -164,8 +169,7 @@ func TestGradients(t *testing.T) {
 							cfg := Config{Encoder: kind, Activation: activation, Heads: 2, In: 6, Hidden: hidden, Out: 3, Dropout: chance, Seed: 4}
 							testGradients(t, cfg, dense, false)
 							testGradients(t, cfg, dense, true)
-							if kind == gnn.KindSAGE {
-								cfg.Means = 3
+							if cfg.Means = meansOf[kind]; cfg.Means > 0 {
 								testGradients(t, cfg, dense, false)
 							}
 						})

@@ -159,7 +159,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 		Means: d.Kinds.Means(), In: d.Dim, Hidden: cfg.Hidden, Out: cfg.Embedding, Epochs: cfg.Epochs, LearningRate: cfg.LearningRate,
 		WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout, Seed: cfg.Seed,
 	}
-	encoder, last := cfg.Frozen, train.Progress{}
+	encoder, last := weighed(cfg.Frozen, d.Kinds), train.Progress{}
 	switch {
 	case encoder == nil:
 		encoder, last, err = train.Fit(ctx, data, head, phase, progress)
@@ -184,7 +184,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 		},
 		Encoder: encoder, Normalizer: normalizer, trained: newIDSet(d.IDs),
 	}
-	if _, kinds := encoder.(*gnn.SAGEKinds); kinds {
+	if gnn.MeansOf(encoder) > 0 {
 		m.Kinds = d.Kinds
 	}
 	m.Prior, m.Temperature = head.Posterior()
