@@ -38,27 +38,27 @@ var advice = []struct {
 	metrics [][2]string
 }{
 	{"Scores of what was served", [][2]string{
-		{"gvbll_scored_labels_total", "A rate of 0 means that no labels come: `GvbllLabelsStopped`. All scores are over these labels."},
-		{"gvbll_correct_labels_total", "Divided by `gvbll_scored_labels_total` it is the accuracy. If it falls for static too, the data changed; if for online alone, see `GvbllOnlineWorse`."},
-		{"gvbll_log_loss_nats_total", "Divided by `gvbll_scored_labels_total` it is the NLL. A jump at a single label is a confident error: look at its node."},
+		{"gvbll_scored_labels_total", "Rate 0: no labels come, `GvbllLabelsStopped`."},
+		{"gvbll_correct_labels_total", "Divided by `gvbll_scored_labels_total`, the accuracy. Falls for static too: the data changed; for online alone: `GvbllOnlineWorse`."},
+		{"gvbll_log_loss_nats_total", "Divided by `gvbll_scored_labels_total`, the NLL. A jump at a single label is a confident error."},
 		{"gvbll_brier_score_total", "As the log loss, but single labels weigh less."},
-		{"gvbll_prequential", "Moves slowly, since it covers the whole history. For recent scores, take rates of the counters. Of the owner only."},
-		{"gvbll_prequential_labels", "While there are few, the cumulative scores mean little."},
-		{"gvbll_calibration_predictions_total", "ECE and reliability are computed from this and the next two: `GvbllCalibrationOff`."},
+		{"gvbll_prequential", "For recent scores, take rates of the counters. Of the owner only."},
+		{"gvbll_prequential_labels", "Few: these scores mean little."},
+		{"gvbll_calibration_predictions_total", "With the next two, ECE and reliability: `GvbllCalibrationOff`."},
 		{"gvbll_calibration_correct_total", "Divided by the one before: how often predictions of this confidence were right."},
 		{"gvbll_calibration_confidence_total", "Divided by the first: their mean confidence. Above the accuracy: overconfident."},
-		{"gvbll_labelled_classes_total", "The largest divided by their sum is the accuracy of always saying the most frequent class. If the accuracy is no more than that, what serves is no better."},
-		{"gvbll_class_rows_total", "With the next four, it gives the AUC, the average precision, what a threshold catches, and the calibration of one class."},
-		{"gvbll_class_positives_total", "Its sum over the bins is the number of labels of the class. While they are few, its scores mean little."},
+		{"gvbll_labelled_classes_total", "The largest divided by their sum is the accuracy of always saying the most frequent class: an accuracy no higher is worth nothing."},
+		{"gvbll_class_rows_total", "With the next four: AUC, average precision, what a threshold catches, calibration of one class."},
+		{"gvbll_class_positives_total", "Their sum is the number of labels of the class. Few: its scores mean little."},
 		{"gvbll_class_probability_total", "Far from the positives of the bin: the probability of this class is wrong."},
 		{"gvbll_class_rows_from_total", "How many nodes are acted on where the probability is at least the bin's."},
 		{"gvbll_class_positives_from_total", "Divided by the one before, the precision of that; divided by the one of bin 0, its recall."},
-		{"gvbll_slice_labels_total", "Divide the next two by this for the accuracy and confidence of a part of the graph. If one part alone is bad, look at who sends it."},
+		{"gvbll_slice_labels_total", "Divides the next two: accuracy and confidence of a part of the graph. One part alone is bad: look at who sends it."},
 		{"gvbll_slice_correct_total", "Low at degree 0: neighbours are missing. Low in fresh neighbourhoods: the graph drifts."},
 		{"gvbll_slice_confidence_total", "Above `gvbll_slice_correct_total`: overconfident there."},
 	}},
 	{"The pool of heads", [][2]string{
-		{"gvbll_pool_weight", "How much each head counts. A head near 0 or below adds nothing to the others. All weights move when the data changes."},
+		{"gvbll_pool_weight", "Near 0 or below: the head adds nothing to the others. All weights move when the data changes."},
 		{"gvbll_pool_share", "`product` has biases that follow the shares of the classes, `product-flat` almost none. A head with a large share does better alone than with the others: compare their scores."},
 		{"gvbll_pool_bias", "Far from 0: the class is more or less frequent than the heads believe."},
 		{"gvbll_pool_label_rate", "Only there with `--label-rates`."},
@@ -66,17 +66,17 @@ var advice = []struct {
 	}},
 	{"Predictions, before any label", [][2]string{
 		{"gvbll_predictions_total", "Rate 0 while nodes arrive: `GvbllCommitsStopped`, `GvbllNoOwner`."},
-		{"gvbll_revisions_total", "At the limit of `--rescore` in every window: nodes wait to be predicted again. Raise `--rescore-limit`, or `after=N`."},
-		{"gvbll_acts_total", "Its increase over an hour is the capacity that is used. Below `--act capacity=`: fewer nodes arrive, or without a time. 0 with `cost=`: no probability is high enough."},
+		{"gvbll_revisions_total", "At `--rescore-limit` in every window: nodes wait. Raise it, or `--rescore after=N`."},
+		{"gvbll_acts_total", "Below `--act capacity=`: fewer nodes arrive, or without a time. 0 with `cost=`: no probability is high enough."},
 		{"gvbll_predicted_classes_total", "One class takes over: `GvbllPredictionsShifted`."},
-		{"gvbll_prediction_confidence", "All low: arrivals are unlike the training data. All high while accuracy falls: confidences cannot be trusted; forget faster with a lower `--lambda`."},
+		{"gvbll_prediction_confidence", "All low: arrivals are unlike the training data. All high while accuracy falls: `GvbllCalibrationOff`."},
 		{"gvbll_uncertainty_nats_total", "Epistemic rises: the posterior knows too little here, and labels would help. Aleatoric rises: the data is ambiguous."},
 		{"gvbll_prediction_age_seconds", "High while step and commit times are low: producers send late, or there is a backlog."},
 	}},
 	{"Labels", [][2]string{
-		{"gvbll_labels_total", "Many repeated: a producer sends labels again and again. Many of context: labels are sent for nodes that are not classified. Trained: the model has learned these labels in Phase 1, and neither scores nor learns them again."},
-		{"gvbll_label_delay_seconds", "Rises: learning is late by as much. If labels take longer than predictions are kept, those expire unlabelled."},
-		{"gvbll_predictions_expired_total", "Labels come too late or never: 262,144 predictions are kept for them."},
+		{"gvbll_labels_total", "Many repeated: a producer sends labels again. Many of context: labels of nodes that are not classified. Trained: learned in Phase 1, neither scored nor learned again."},
+		{"gvbll_label_delay_seconds", "Rises: learning is late by as much. Longer than predictions are kept: they expire unlabelled."},
+		{"gvbll_predictions_expired_total", "Labels come too late or never: see `--pending max=`."},
 	}},
 	{"The graph and its events", [][2]string{
 		{"gvbll_arrivals_total", "Rate 0: the producer stopped, or `GvbllLagGrowing`."},
@@ -85,7 +85,7 @@ var advice = []struct {
 		{"gvbll_edges_total", "Per arrival: falls when a producer stops naming neighbours, and accuracy follows."},
 		{"gvbll_edges_dropped_total", "Many expired: the ids of neighbours match no node's."},
 		{"gvbll_departures_total", "Expired far from what arrived a keep ago: the times of events are wrong. Many unknown: the keys of tombstones match no node's id, or nodes are removed twice."},
-		{"gvbll_edges_removed_total", "If high, much of the graph is recomputed. Beside gvbll_departures_total: how many edges a leaving node had."},
+		{"gvbll_edges_removed_total", "High: much of the graph is recomputed."},
 		{"gvbll_edges_expired_total", "0 with edges in `--keep`: edges are renewed in time, leave with their nodes before, or events have no time that moves."},
 		{"gvbll_edge_removals_unknown_total", "Above zero: a producer removes edges twice, or under other ids than it added them."},
 		{"gvbll_edge_kinds_unknown_total", "Above zero: a producer misspells a kind, or names none where the model's edges have kinds."},
@@ -95,7 +95,7 @@ var advice = []struct {
 		{"gvbll_refused_events_total", "`GvbllDeadLettersRising`; [hostile-input.md](hostile-input.md) explains each reason."},
 		{"gvbll_unknown_class_labels_total", "`GvbllUnknownClass`. Series of the first 64 names; \"(other)\" has the rest."},
 		{"gvbll_late_events_total", "Raise `lateness` of `--watermark`, or correct the producer's clock."},
-		{"gvbll_forget_seconds", "Nothing is served for this long. It grows with the history: forget many nodes in one command, and keep a standby if queries must be answered meanwhile."},
+		{"gvbll_forget_seconds", "It grows with the history: forget many nodes in one command, and keep a standby if queries must be answered meanwhile."},
 		{"gvbll_forgotten_nodes_total", "Grows though nobody asked for it: check who may write to the commands topic."},
 		{"gvbll_forget_distance", "Large: the forgotten nodes had taught the model much."},
 		{"gvbll_early_events_total", "A producer's clock is ahead by over an hour."},
@@ -113,33 +113,33 @@ var advice = []struct {
 		{"gvbll_trial_labels", "Compared reaches needed: the better one of the two serves then. It stands still: no labels come, or the model is still being loaded. Needed 0: the trial has no rule, and `gvbll promote` decides."},
 		{"gvbll_trial_lead_nats", "Above 0: the model on trial is better. Divided by the labels compared: by how much its NLL is lower."},
 		{"gvbll_promotions_total", "Moves though nobody ran `gvbll promote`: check who may write to the commands topic."},
-		{"gvbll_shadow_labels_total", "As `gvbll_scored_labels_total`, for the shadow model; so are the next three."},
-		{"gvbll_shadow_correct_labels_total", "Divided by `gvbll_shadow_labels_total`: if above the serving model's accuracy, `gvbll promote`."},
-		{"gvbll_shadow_log_loss_nats_total", "Divided by `gvbll_shadow_labels_total`: if below the serving model's NLL, `gvbll promote`."},
+		{"gvbll_shadow_labels_total", "As `gvbll_scored_labels_total`."},
+		{"gvbll_shadow_correct_labels_total", "Divided by `gvbll_shadow_labels_total`, above the serving model's accuracy: `gvbll promote`."},
+		{"gvbll_shadow_log_loss_nats_total", "Divided by `gvbll_shadow_labels_total`, below the serving model's NLL: `gvbll promote`."},
 		{"gvbll_shadow_brier_score_total", "As the one before."},
 		{"gvbll_shadow_prequential", "As `gvbll_prequential`. Of the owner only."},
-		{"gvbll_shadow_prequential_labels", "While there are few, its scores mean little."},
+		{"gvbll_shadow_prequential_labels", "Few: these scores mean little."},
 	}},
 	{"Drift, sets and fallback", [][2]string{
-		{"gvbll_drift_changes_total", "Worse: `GvbllDriftFound`. Other: `GvbllDriftUnlabelled`. What is found within 1,000 predictions of a change is the same change, and is not counted again. After a start or a change, the first rows become the new reference."},
+		{"gvbll_drift_changes_total", "Worse: `GvbllDriftFound`. Other: `GvbllDriftUnlabelled`. See [coverage.md](coverage.md#drift-detectors)."},
 		{"gvbll_drift_rise_nats", "Large in adwin-static and small in adwin: the data changed, and the heads keep up. `GvbllDriftFound` names it."},
-		{"gvbll_drift_score", "Divided by the threshold: near 1 and rising is a change that is not yet certain. Of the owner only. ADWIN has no score: see `gvbll_drift_log_loss_nats`."},
+		{"gvbll_drift_score", "Divided by the threshold, near 1 and rising: a change that is not yet certain. Of the owner only. ADWIN has none."},
 		{"gvbll_drift_threshold", "0: the reference is not complete yet. It takes 512 rows of embeddings, at most 64 a window."},
 		{"gvbll_drift_accuracy", "Estimated below realised: what is served now will be right less often than what was labelled so far. Confidence above both: overconfident."},
 		{"gvbll_drift_ece", "Estimated above realised: as for accuracy. Both high: `GvbllCalibrationOff`."},
-		{"gvbll_drift_log_loss_nats", "Rises in steps, one at each change. Compare with the NLL since the first window."},
+		{"gvbll_drift_log_loss_nats", "Rises in steps, one at each change."},
 		{"gvbll_set_labels_total", "No series: no sets are served, see `--coverage`."},
-		{"gvbll_set_covered_total", "Divided by `gvbll_set_labels_total` it is the realised coverage: `GvbllCoverageOff`."},
-		{"gvbll_set_classes_total", "Divided by `gvbll_set_labels_total` it is the mean size of a set. Large sets reach their coverage but say little: the model is unsure."},
-		{"gvbll_abstentions_total", "Divided by predictions: how many come with the advice not to act. Out of distribution rises: arrivals are unlike the training data."},
+		{"gvbll_set_covered_total", "Divided by `gvbll_set_labels_total`, the realised coverage: `GvbllCoverageOff`."},
+		{"gvbll_set_classes_total", "Divided by `gvbll_set_labels_total`, the mean size of a set. Large: the model is unsure."},
+		{"gvbll_abstentions_total", "Divided by predictions, the share not to act on. `empty-set` or `low-confidence` rises: arrivals are unlike what was learned."},
 		{"gvbll_set_coverage_target", "The realised coverage should be near it."},
 		{"gvbll_asked_nodes_total", "0: labels are asked for with `--ask` only. Its rate is the budget, where event time runs as the clock."},
-		{"gvbll_asked_labels_total", "Far below `gvbll_asked_nodes_total`: nobody answers. Scores over all labels are not of all nodes while it rises: labels depend on predictions."},
-		{"gvbll_asked_correct_total", "Divided by the labels: the accuracy as it is, of uncertain nodes. The rest of `gvbll_correct_labels_total` is of labels that came by themselves."},
-		{"gvbll_asked_log_loss_nats_total", "Divided by the labels: their NLL as it is."},
-		{"gvbll_asked_weight_total", "Divides the weighed sums. It grows about as `gvbll_arrivals_total`, if all who are asked answer."},
-		{"gvbll_asked_weighed_correct_total", "Divided by the weights: the accuracy for all nodes, an estimate."},
-		{"gvbll_asked_weighed_log_loss_nats_total", "Divided by the weights: the NLL for all nodes, an estimate."},
+		{"gvbll_asked_labels_total", "Far below `gvbll_asked_nodes_total`: nobody answers. While it rises, scores over all labels are not of all nodes."},
+		{"gvbll_asked_correct_total", "Divided by the labels, the accuracy of the nodes asked for, which are uncertain ones."},
+		{"gvbll_asked_log_loss_nats_total", "Divided by the labels, their NLL."},
+		{"gvbll_asked_weight_total", "Divides the next two. It grows about as `gvbll_arrivals_total`, if all who are asked answer."},
+		{"gvbll_asked_weighed_correct_total", "See [labels.md](labels.md)."},
+		{"gvbll_asked_weighed_log_loss_nats_total", "Divided by the weights, an estimate of the NLL for all nodes."},
 		{"gvbll_fallback", "1: `GvbllFallback`. Of the owner only."},
 		{"gvbll_fallback_lead_nats", "Rises: learning makes predictions worse. At the threshold the model as trained takes over."},
 	}},
@@ -152,26 +152,26 @@ var advice = []struct {
 	}},
 	{"Windows and transactions", [][2]string{
 		{"gvbll_windows_total", "Many `full`: the watermark does not advance, because a partition is behind or `lateness` of `--watermark` is too long."},
-		{"gvbll_window_number", "Instances are not scraped at once, so the numbers of level ones differ: see `gvbll_behind_timestamp_seconds`."},
+		{"gvbll_window_number", "Level instances differ, as they are not scraped at once: see `gvbll_behind_timestamp_seconds`."},
 		{"gvbll_window_longest_seconds", "`GvbllCommitsStopped` allows for so much, and `GvbllLagGrowing` is silent above 300."},
-		{"gvbll_windows_replayed_total", "On a standby it follows the owner's windows. On an owner it moves only at the start."},
+		{"gvbll_windows_replayed_total", "Stands still on a standby: `GvbllStandbyBehind`."},
 		{"gvbll_window_arrivals", "All at `--window`: there is a backlog. All at 1: a longer `--linger` costs less."},
-		{"gvbll_window_step_seconds", "Rises with the arrivals in a window. If it rises without them: nodes with very many neighbours, or too little processor time."},
+		{"gvbll_window_step_seconds", "Rises without more arrivals in a window: nodes with very many neighbours, or too little processor time."},
 		{"gvbll_transactions_total", "Rate 0 while events wait: `GvbllCommitsStopped`."},
 		{"gvbll_transaction_retries_total", "A few now and then: a partition's leader moved. Steadily: the broker is in trouble."},
 		{"gvbll_commit_seconds", "High: the broker's disks or replicas are slow. A longer `--commit-interval` needs fewer transactions."},
 		{"gvbll_last_commit_timestamp_seconds", "Old is normal while no events come; otherwise `GvbllCommitsStopped`."},
 		{"gvbll_input_lag_records", "`GvbllLagGrowing`. Of the owner only."},
 		{"gvbll_input_withheld_records", "Above 0 for more than a transaction takes: `GvbllInputWithheld`. Of the owner only."},
-		{"gvbll_kafka_waiting_seconds", "Above 0 on every worker: nothing is served until Kafka answers, and the log says what it waits for. `broker`: none answers; `leader`, `replicas`, `transaction`: partitions are without a leader, or too few replicas are in sync; `quota`: see the next. Of every worker, also while lag and the last commit stand still."},
-		{"gvbll_kafka_throttled_seconds_total", "Rises: a quota of the brokers (`consumer_byte_rate`, `producer_byte_rate`, `request_percentage`) slows this worker down. A rate near 1 is all of the time. Raise the quota of its user or client id."},
+		{"gvbll_kafka_waiting_seconds", "Above 0 on every worker: nothing is served, `GvbllNoBroker`. `quota`: see the next."},
+		{"gvbll_kafka_throttled_seconds_total", "Rate near 1: a quota of the brokers (`consumer_byte_rate`, `producer_byte_rate`, `request_percentage`) holds this worker up all of the time."},
 		{"gvbll_topic_at_risk", "`GvbllTopicAtRisk`. No series: nothing is at risk, or the client may not read the settings, which the log says."},
 	}},
 	{"Owner, standbys, checkpoints", [][2]string{
 		{"gvbll_owner", "Sum 0: `GvbllNoOwner`. Above 1: `GvbllTwoOwners`."},
 		{"gvbll_behind_timestamp_seconds", "Long ago: `GvbllStandbyBehind`. Of every worker of a graph without shards."},
-		{"gvbll_takeover_seconds", "If its count rises often, workers restart or lose their session: see their logs, and `--session-timeout`."},
-		{"gvbll_takeover_timestamp_seconds", "The dashboards mark these times. Many: workers restart or lose their session."},
+		{"gvbll_takeover_seconds", "Its count rises often: workers restart or lose their session, see their logs and `--session-timeout`."},
+		{"gvbll_takeover_timestamp_seconds", "The dashboards mark these times."},
 		{"gvbll_recovery_windows", "Many: checkpoints are far apart or were rejected; the log says which."},
 		{"gvbll_recovery_seconds", "Long: set `--state-dir`, or shorten `--checkpoints every=…`."},
 		{"gvbll_checkpoint_timestamp_seconds", "`GvbllCheckpointOld`."},
@@ -188,8 +188,8 @@ var advice = []struct {
 	}},
 	{"Shards", [][2]string{
 		{"gvbll_shard_owner", "Maximum over instances 0: `GvbllShardWithoutOwner`; of the lead, `GvbllNoOwner`. Exported by workers of a graph that has shards ([sharding.md](sharding.md)); `gvbll_owner` is the lead's there."},
-		{"gvbll_shard_windows", "An owner's and a standby's differ: a takeover would have to replay the difference. `gvbll status` has the lag behind the cuts; the panel *Lag of the tasks*, the one behind the foremost task."},
-		{"gvbll_shard_barrier_wait_seconds_total", "The task with the highest rate is the slowest, and holds up the others. All high and alike: the brokers take long to hand on what is exchanged; larger windows need fewer hops."},
+		{"gvbll_shard_windows", "An owner's and a standby's differ: a takeover has to replay the difference."},
+		{"gvbll_shard_barrier_wait_seconds_total", "One rate is the highest: that task is the slowest. All high and alike: the brokers are slow; larger windows need fewer hops."},
 	}},
 }
 
@@ -217,27 +217,24 @@ func metricsPage(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(`# Metrics
 
-This page lists every metric of ` + "`/metrics`" + `, and what to do when it looks bad. It is generated from the program by
-` + "`go test ./charts -run TestMetricsPage -update`" + `. Names that begin with ` + "`Gvbll`" + ` are alerts, which
-[runbook.md](runbook.md) explains.
+Every metric of ` + "`/metrics`" + `, and what to do when it looks bad; made by
+` + "`go test ./charts -run TestMetricsPage -update`" + `. Names that begin with ` + "`Gvbll`" + ` are alerts: [runbook.md](runbook.md).
 
-- Only the owner of a graph counts. Sum counters over instances: the sum survives a takeover.
-- A standby sets its gauges at its start and not again. For gauges, select the owner with
-  ` + "`and on (cluster, graph, job, instance) (gvbll_owner == 1)`" + `.
-- Histograms have both classic and native buckets. A Prometheus that scrapes native histograms needs
-  ` + "`always_scrape_classic_histograms: true`" + ` for the dashboards (` + "`scrape_classic_histograms`" + ` before 3.0).
+- Only the owner of a graph counts. Sum counters over instances: the sum survives a takeover. A standby sets its gauges at its
+  start and not again: select the owner's with ` + "`and on (cluster, graph, job, instance) (gvbll_owner == 1)`" + `.
+- Histograms have classic and native buckets. The dashboards need the classic ones: ` + "`always_scrape_classic_histograms: true`" + `
+  where Prometheus scrapes native ones (` + "`scrape_classic_histograms`" + ` before 3.0).
 - Every label is scored against all heads. Series with ` + "`serving=\"true\"`" + ` are of the head that served its node, and add
   up to the scores of what was served, through fallbacks and promotions; sum without ` + "`serving`" + ` for a head's own.
-- Labels have few values: heads, twenty bins of confidence, forty bins of the log odds of 8 classes, 64 classes with all others as ` + "`(other)`" + `, reasons from a
-  closed list, topics.
-- Workers export the backlog, so it is unknown while none lives. They commit their offsets to the group
-  ` + "`<prefix>.ledger`" + `: with [kafka_exporter](https://github.com/danielqsj/kafka_exporter) scraped under the same label
-  ` + "`cluster`" + `, rules and dashboards have the backlog from the brokers then (` + "`kafka_consumergroup_lag`" + `).
+- Labels have few values: of classes the first 64, all others as ` + "`(other)`" + `.
+- Workers export the backlog, so it is unknown while none lives. With [kafka_exporter](https://github.com/danielqsj/kafka_exporter)
+  under the same label ` + "`cluster`" + `, rules and dashboards then have it from the brokers: workers commit their offsets to the group
+  ` + "`<prefix>.ledger`" + ` (` + "`kafka_consumergroup_lag`" + `).
 
 `)
 	b.WriteString(calibrationQueries + classQueries)
 	for _, s := range advice {
-		fmt.Fprintf(&b, "## %s\n\n| metric | type | labels | what it is | when it looks bad |\n|---|---|---|---|---|\n", s.section)
+		fmt.Fprintf(&b, "## %s\n\n| metric, type, labels | what it is | when it looks bad |\n|---|---|---|\n", s.section)
 		for _, m := range s.metrics {
 			f := families[m[0]]
 			if f == nil {
@@ -249,7 +246,11 @@ This page lists every metric of ` + "`/metrics`" + `, and what to do when it loo
 			for _, l := range f.Metric[0].Label {
 				labels = append(labels, "`"+l.GetName()+"`")
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", m[0], strings.ToLower(f.GetType().String()), strings.Join(labels, ", "), f.GetHelp(), m[1])
+			of := strings.ToLower(f.GetType().String())
+			if len(labels) > 0 {
+				of += " by " + strings.Join(labels, ", ")
+			}
+			fmt.Fprintf(&b, "| `%s` %s | %s | %s |\n", m[0], of, f.GetHelp(), m[1])
 		}
 		b.WriteString("\n")
 	}
@@ -270,9 +271,9 @@ ECE over all labels of a range, here a day:
                       - sum by (graph, bin) (increase(gvbll_calibration_confidence_total{serving="true"}[1d]))))
       / (sum by (graph) (increase(gvbll_calibration_predictions_total{serving="true"}[1d])) > 0)
 
-Its chance level, the ECE that calibrated probabilities have at most by chance with as many labels. An ECE above it says
-that probabilities are wrong; below it, so many labels cannot tell ([ADR 27](adr/0027-ece-and-chance.md)). In a bin of n labels with
-mean confidence c, the gap has the variance n·c·(1-c). As a recording rule ` + "`graph_bin:gap_variance`" + `:
+Its chance level, which calibrated probabilities do not exceed by chance with as many labels ([ADR 27](adr/0027-ece-and-chance.md)). An ECE above it
+says that probabilities are wrong; below it, so many labels cannot tell. In a bin of n labels with mean confidence c, the gap has the
+variance n·c·(1-c). As a recording rule ` + "`graph_bin:gap_variance`" + `:
 
     sum by (graph, bin) (increase(gvbll_calibration_confidence_total{serving="true"}[1d]))
       * clamp_min(1 - sum by (graph, bin) (increase(gvbll_calibration_confidence_total{serving="true"}[1d]))
@@ -294,8 +295,8 @@ short ranges: of few labels it is mostly chance.
 const classQueries = `## Rare classes, over any range
 
 Accuracy and ECE hardly see a class that is one in 300. Its own probability is counted in forty bins of log odds, of all classes of a
-model or of the eight rarest of its training nodes. In these bins, with the counts of all from a bin on, PromQL has everything else. A bin hides the order in it: one of the class is above another
-one with probability .529, since odds grow by 1.41 in a bin ([ADR 36](adr/0036-rare-classes.md)).
+model or of the eight rarest of its training nodes ([ADR 36](adr/0036-rare-classes.md)). A bin hides the order in it: one of the class is
+above another one with probability .529, since odds grow by 1.41 in a bin.
 Average precision over a day and any number of workers:
 
     sum by (graph, class) (
