@@ -59,7 +59,7 @@ var advice = []struct {
 	}},
 	{"The pool of heads", [][2]string{
 		{"gvbll_pool_weight", "Near 0 or below: the head adds nothing to the others. All weights move when the data changes."},
-		{"gvbll_pool_share", "`product` has biases that follow the shares of the classes, `product-flat` almost none. A head with a large share does better alone than with the others: compare their scores."},
+		{"gvbll_pool_share", "`product` has biases that follow the shares of the classes, `product-flat` has none. A head with a large share does better alone than with the others."},
 		{"gvbll_pool_bias", "Far from 0: the class is more or less frequent than the heads believe."},
 		{"gvbll_pool_label_rate", "Only there with `--label-rates`."},
 		{"gvbll_pool_regret_nats", "Above a few nats and rising: one head alone would do better; compare their scores. Below 0 is normal."},
