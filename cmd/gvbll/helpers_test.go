@@ -15,7 +15,7 @@ import (
 const exitOK, exitFailed, exitUsage = flags.ExitOK, flags.ExitFailed, flags.ExitUsage
 
 // must ends the test if there is an error.
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,12 +14,29 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/shards"
-	"github.com/gvbll/gvbll/cmd/lab/bench"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 )
+
+// randomModel returns a model with random weights, whose encoder has these widths.
+func randomModel(t testing.TB, seed uint64, kind gnn.Kind, width ...int) *model.Model {
+	t.Helper()
+	m := pipelinetest.ModelOfWidth(t, rand.New(rand.NewPCG(seed, 0)), kind, width...)
+	m.Meta.Activation, m.Meta.Normalization = m.Encoder.Activation(), string(gnn.NormalizeNone)
+	return m
+}
+
+// savedModel returns the file of a random model.
+func savedModel(t testing.TB, kind gnn.Kind, width ...int) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "m.safetensors")
+	must(t, randomModel(t, 1, kind, width...).Save(file))
+	return file
+}
 
 // TestShardedGraph is the life of a graph of two shards: its topics, two workers, a stream, one
 // worker lost and its tasks taken over, and the audit. Every arrival has one prediction. The
@@ -33,10 +51,11 @@ func TestShardedGraph(t *testing.T) {
 }
 
 func testShardedGraph(t *testing.T, sh *shell, pool bool, settings ...string) {
+	m := randomModel(t, 1, gnn.KindSAGE, 8, 8, 4)
+	if pool {
+		pipelinetest.AddPool(t, m, false)
+	}
 	file := filepath.Join(t.TempDir(), "m.safetensors")
-	w := bench.Workload{Features: 8, Hidden: 8, Embedding: 4, Classes: 2, Degree: 4, Pool: pool}
-	m, err := w.Model()
-	must(t, err)
 	must(t, m.Save(file))
 	sh.setenv("GVBLL_BROKERS", sh.addr)
 	if out := sh.gvbll("topics", "--create", "--shards", "2"); !strings.Contains(out, "gvbll.exchange") {
@@ -202,23 +221,17 @@ func testShardsRefuse(t *testing.T, sh *shell) {
 	sh.setenv("GVBLL_BROKERS", sh.addr)
 	sh.gvbll("topics", "--create", "--shards", "2")
 	dir := t.TempDir()
-	save := func(name string, w bench.Workload) string {
-		m, err := w.Model()
-		must(t, err)
-		file := filepath.Join(dir, name)
-		must(t, m.Save(file))
-		return file
-	}
-	small := bench.Workload{Features: 4, Hidden: 4, Embedding: 4, Classes: 2}
-	good, gin, odd, other := save("sage", small), small, small, small
-	gin.Encoder, odd.Hidden, other.Seed = gnn.KindGIN, 5, 1
+	good := savedModel(t, gnn.KindSAGE, 4, 4, 4)
+	gin, odd := savedModel(t, gnn.KindGIN, 4, 4, 4), savedModel(t, gnn.KindSAGE, 4, 5, 4)
+	other := filepath.Join(dir, "other")
+	must(t, randomModel(t, 2, gnn.KindSAGE, 4, 4, 4).Save(other))
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
-		"GIN":     {[]string{"--model", save("gin", gin)}, "encoder gin cannot be cut into 2 slices"},
-		"a width": {[]string{"--model", save("odd", odd)}, "a hidden width of 5 cannot be cut into 2 slices"},
-		"shadow":  {[]string{"--model", good, "--shadow", save("other", other)}, "--shadow: the graph gvbll has 2 shards"},
+		"GIN":     {[]string{"--model", gin}, "encoder gin cannot be cut into 2 slices"},
+		"a width": {[]string{"--model", odd}, "a hidden width of 5 cannot be cut into 2 slices"},
+		"shadow":  {[]string{"--model", good, "--shadow", other}, "--shadow: the graph gvbll has 2 shards"},
 		"models":  {[]string{"--model", good, "--models", dir}, "--models: the graph gvbll has 2 shards"},
 		"rebase":  {[]string{"--model", good, "--rebase"}, "--rebase: no effect on the graph gvbll of 2 shards"},
 		"labels":  {[]string{"--model", good, "--labels", "last"}, "--labels last: the graph gvbll has 2 shards, in which the first label of a node stands"},
@@ -240,10 +253,7 @@ func TestShardsRefuseCommands(t *testing.T) { onKFake(t, testShardsRefuseCommand
 func testShardsRefuseCommands(t *testing.T, sh *shell) {
 	sh.setenv("GVBLL_BROKERS", sh.addr)
 	sh.gvbll("topics", "--create", "--shards", "2")
-	file := filepath.Join(t.TempDir(), "m")
-	m, err := bench.Workload{Features: 4, Hidden: 4, Embedding: 4, Classes: 2}.Model()
-	must(t, err)
-	must(t, m.Save(file))
+	file := savedModel(t, gnn.KindSAGE, 4, 4, 4)
 	for _, args := range [][]string{
 		{"promote"}, {"rebase", "--model", file},
 	} {

@@ -4,11 +4,11 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/gvbll/gvbll/cmd/lab/bench"
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -18,15 +18,7 @@ import (
 // BenchmarkStart measures the time from starting the program, as a worker with a small model,
 // until its first prediction can be read.
 func BenchmarkStart(b *testing.B) {
-	w := bench.Workload{Features: 16, Hidden: 16, Embedding: 8, Classes: 5, Window: 1, Seed: 1}
-	m, err := w.Model()
-	if err != nil {
-		b.Fatal(err)
-	}
-	file := filepath.Join(b.TempDir(), "model.safetensors")
-	if err := m.Save(file); err != nil {
-		b.Fatal(err)
-	}
+	file := savedModel(b, gnn.KindSAGE, 16, 16, 8)
 	embedded, err := broker.Start(broker.Config{})
 	if err != nil {
 		b.Fatal(err)
@@ -41,7 +33,7 @@ func BenchmarkStart(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	n := w.Stream().Next(false).Nodes[0]
+	n := event.Node{ID: event.ID{Num: 1}, Dense: make([]float32, 16)}
 	node := kafka.Record{Key: wire.AppendKey(nil, n.ID), Value: wire.AppendNode(nil, &n)}
 	for b.Loop() {
 		b.StopTimer()

@@ -1,5 +1,6 @@
-// Command lab measures: the paper's comparison, the coverage of sets of classes,
-// and the cost of an arrival. It also makes synthetic graphs. See docs/lab.md.
+// Command lab measures: the paper's comparison, graphs that are classified, and the coverage of sets of
+// classes. It also makes synthetic graphs. See docs/lab.md. What an arrival costs is measured by the
+// benchmarks of package bench.
 package main
 
 import (
@@ -20,7 +21,6 @@ type cli struct {
 	Table    tableCmd    `cmd:"" help:"Run the paper's comparison (Table I): nine systems on the same streams."`
 	Graphs   graphsCmd   `cmd:"" help:"Measure the classification of graphs, the model as trained beside what learns."`
 	Coverage coverageCmd `cmd:"" help:"Measure how sets of classes keep their coverage under drift and with late labels."`
-	Bench    benchCmd    `cmd:"" help:"Measure the cost of an arrival in the graph, the engine and a broker."`
 }
 
 // program returns the program with the commands c.
@@ -28,9 +28,6 @@ func program(c *cli) flags.Program {
 	return flags.Program{
 		Name: "lab", Commands: c,
 		Description: "Measures gvbll, and makes synthetic graphs for it.",
-		Vars: kong.Vars{
-			"systems":    strings.Join(table.Known, ", "),
-			"benchmarks": strings.Join(benchmarkNames(), ", "),
-		},
+		Vars:        kong.Vars{"systems": strings.Join(table.Known, ", ")},
 	}
 }

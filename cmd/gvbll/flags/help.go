@@ -18,7 +18,6 @@ var groups = []kong.Group{
 	{Key: "log", Title: "Training from the log of a graph:"},
 	{Key: "training", Title: "Training:"},
 	{Key: "encoder", Title: "Encoder:"},
-	{Key: "graph", Title: "Graph and encoder:"},
 	{Key: "kafka", Title: "Kafka:"},
 	{Key: "http", Title: "HTTP:"},
 	{Key: "windows", Title: "Windows:"},

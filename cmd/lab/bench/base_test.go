@@ -70,10 +70,3 @@ func BenchmarkBase(b *testing.B) {
 		b.ReportMetric(float64(checked)/float64(read), "verified/read")
 	}
 }
-
-func must(b *testing.B, err error) {
-	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
-}

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"slices"
@@ -16,55 +15,36 @@ import (
 // lags are the values of pipeline.Config.LearnLag that are compared with none.
 var lags = []int{1, 2, 4}
 
-// BenchmarkLearnLag reports the figures of learnLag, of which docs/performance.md has more.
-func BenchmarkLearnLag(b *testing.B) {
-	for b.Loop() {
-		rows, err := learnLag(b.Context(), Config{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		for _, r := range rows {
-			b.ReportMetric(r.Value, r.Name)
-		}
-	}
-}
-
-// learnLag compares engines with the default pool and a label for each arrival that learn some
+// BenchmarkLearnLag compares engines with the default pool and a label for each arrival that learn some
 // windows late, and have a second thread for that, with one that learns at once. They step in
 // turn. The first figure of a lag is the ratio of the times of a window, each the lowest tenth: it
 // needs two processors that nothing else uses. The second is computed from the CPU time of the
 // two threads.
-func learnLag(_ context.Context, c Config) ([]Row, error) {
+func BenchmarkLearnLag(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	w := c.WithDefaults()
+	w := given.WithDefaults()
 	w.Pool, w.Nodes = true, min(w.Nodes, 20_000)
-	c.Window = w.Window
 	var all []*lagging
 	for _, lag := range append([]int{0}, lags...) {
-		l, err := w.lagging(lag)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, l)
+		all = append(all, w.lagging(b, lag))
 	}
-	for range c.windows() {
+	loop(b, func() {
 		for _, l := range all {
 			l.step()
 		}
-	}
+	})
 	at0 := all[0].typical()
-	list := []Row{figure("learn-lag-0", 1e9/at0.wall, "arrivals/s"), figure("learn-lag-0-cpu", at0.cpu(), "ns/arrival")}
+	b.ReportMetric(1e9/at0.wall, "arrivals/s")
+	b.ReportMetric(at0.cpu(), "ns/arrival")
 	for i, lag := range lags {
 		t := all[1+i].typical()
-		list = append(list,
-			figure(fmt.Sprintf("learn-lag-%d", lag), at0.wall/t.wall, "times"),
-			figure(fmt.Sprintf("learn-lag-%d-computed", lag), at0.cpu()/t.beside(), "times"),
-			figure(fmt.Sprintf("learn-lag-%d-first", lag), t.serve+t.others, "ns/arrival"),
-			figure(fmt.Sprintf("learn-lag-%d-second", lag), t.half+t.learning, "ns/arrival"),
-		)
+		for name, value := range map[string]float64{
+			"times": at0.wall / t.wall, "computed-times": at0.cpu() / t.beside(), "first-ns": t.serve + t.others, "second-ns": t.half + t.learning,
+		} {
+			b.ReportMetric(value, fmt.Sprintf("lag-%d-%s", lag, name))
+		}
 	}
-	return list, nil
 }
 
 // lagging is an engine that has entered a window.
@@ -92,16 +72,13 @@ func (w window) cpu() float64 { return w.serve + w.others + w.half + w.learning 
 // but Serve, and in Serve each has a part.
 func (w window) beside() float64 { return max(w.serve, w.half) + max(w.others, w.learning) }
 
-func (w Workload) lagging(lag int) (*lagging, error) {
+func (w Workload) lagging(t testing.TB, lag int) *lagging {
 	w = w.WithDefaults()
 	m, err := w.Model()
-	if err != nil {
-		return nil, err
-	}
+	must(t, err)
 	l := &lagging{stream: w.Stream(), per: float64(w.Window)}
-	if l.engine, err = pipeline.New(m, pipeline.Config{LearnLag: lag, Run: l.run}); err != nil {
-		return nil, err
-	}
+	l.engine, err = pipeline.New(m, pipeline.Config{LearnLag: lag, Run: l.run})
+	must(t, err)
 	for window := range l.stream.growth() {
 		l.engine.Step(window)
 	}
@@ -111,7 +88,7 @@ func (w Workload) lagging(lag int) (*lagging, error) {
 		l.step()
 	}
 	l.took = nil
-	return l, nil
+	return l
 }
 
 // run runs a job on a thread, and measures it.

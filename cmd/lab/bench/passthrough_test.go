@@ -289,7 +289,7 @@ func (s *setup) runBare(ctx context.Context, inputs topics.Names, n int, value [
 	defer transport.CloseIdleConnections()
 	p := passThrough{
 		transport: transport, client: &kafkago.Client{Addr: kafkago.TCP(s.addr), Transport: transport}, id: names.Ledger,
-		in: inputs.Nodes, out: names.Predictions, ledger: names.Ledger, parts: s.cfg.Partitions, value: value, window: s.cfg.Window, interval: s.cfg.Interval,
+		in: inputs.Nodes, out: names.Predictions, ledger: names.Ledger, parts: *partitions, value: value, window: s.w.Window, interval: *interval,
 	}
 	runtime.GC()
 	return p.run(ctx, n)

@@ -1,68 +1,34 @@
 package bench
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"math"
-	"os"
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	sharding "github.com/gvbll/gvbll/pipeline/shards"
 	"github.com/gvbll/gvbll/topics"
-	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/shards/exchange"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// BenchmarkShards reports what shards of a graph cost beside the engine that has all of it.
+// BenchmarkShards measures what the shards of a graph cost beside the engine that has all of it.
 // One run takes minutes: -benchtime 1x.
 func BenchmarkShards(b *testing.B) {
-	var rows []Row
+	w := given.WithDefaults()
 	for b.Loop() {
-		var err error
-		if rows, err = shards(b.Context(), Config{}); err != nil {
-			b.Fatal(err)
-		}
+		w.shardCosts(b)
+		w.shardBytes(b)
+		bytes, formula := w.exchanged(b), 3*float64(4*w.Embedding+6) // (P-1)(4 d_e + 6) with P = 4
+		b.ReportMetric(bytes, "exchanged-4-B/arrival")
+		b.ReportMetric(math.Abs(bytes/formula-1), "exchanged-4-off")
 	}
-	for _, r := range rows {
-		b.ReportMetric(r.Value, r.Name)
-	}
-}
-
-// shards measures what the shards of a graph cost beside the engine that has all of it.
-func shards(ctx context.Context, c Config) ([]Row, error) {
-	c.Workload = c.WithDefaults()
-	m, err := c.Model()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := m.Slice(0, sliced[len(sliced)-1]); err != nil {
-		none := figure("shards", 1, "shards")
-		none.Note = err.Error()
-		return []Row{none}, nil
-	}
-	rows, err := c.shardCosts(c.windows())
-	if err != nil {
-		return nil, err
-	}
-	memory, err := c.shardBytes()
-	if err != nil {
-		return nil, err
-	}
-	bytes, err := c.exchanged(ctx)
-	if err != nil {
-		return nil, err
-	}
-	formula := 3 * float64(4*c.Embedding+6) // (P-1)(4 d_e + 6) with P = 4
-	sent := figure("shards-exchanged-4", bytes, "bytes an arrival")
-	off := atMost("shards-exchanged-4-off", math.Abs(bytes/formula-1), "of the formula", 0.1)
-	return slices.Concat(rows, memory, []Row{sent, off}), nil
+	b.ReportMetric(0, "ns/op")
 }
 
 // sliced are the numbers of shards that are measured.
@@ -109,21 +75,17 @@ type wholeGraph struct {
 }
 
 // wholeGraph returns an engine whose graph has the workload's size.
-func (w Workload) wholeGraph() (*wholeGraph, error) {
+func (w Workload) wholeGraph(t testing.TB) *wholeGraph {
 	m, err := w.Model()
-	if err != nil {
-		return nil, err
-	}
+	must(t, err)
 	e, err := pipeline.New(m, like)
-	if err != nil {
-		return nil, err
-	}
+	must(t, err)
 	g := &wholeGraph{e: e, part: part{w: w, stream: w.Stream(), recycle: e.Recycle}}
 	for window := range g.stream.growth() {
 		e.Recycle(e.Step(window))
 	}
 	g.begin()
-	return g, nil
+	return g
 }
 
 func (g *wholeGraph) step() error {
@@ -149,19 +111,13 @@ type oneShard struct {
 
 // oneShard returns such a shard, whose graph has the workload's size and whose windows are
 // times as large as the workload's. If it is the only one, it has a lead.
-func (w Workload) oneShard(P, times int) (*oneShard, error) {
+func (w Workload) oneShard(t testing.TB, P, times int) *oneShard {
 	m, err := w.Model()
-	if err != nil {
-		return nil, err
-	}
+	must(t, err)
 	s, err := sharding.NewShard(m, like, 0, P)
-	if err != nil {
-		return nil, err
-	}
+	must(t, err)
 	lead, err := sharding.NewTrainer(m, like, P)
-	if err != nil {
-		return nil, err
-	}
+	must(t, err)
 	w.Window *= times
 	g := &oneShard{
 		s: s, heads: sharding.AppendHeads(nil, lead.Heads()), sent: make([][]byte, P), received: make([][]float32, P),
@@ -172,20 +128,16 @@ func (w Workload) oneShard(P, times int) (*oneShard, error) {
 	}
 	for window := range g.stream.growth() {
 		s.Enter(window)
-		if err := s.Hear(nil); err != nil {
-			return nil, err
-		}
-		if _, err := s.Serve(make([][]float32, P), nil); err != nil {
-			return nil, err
-		}
+		must(t, s.Hear(nil))
+		_, err := s.Serve(make([][]float32, P), nil)
+		must(t, err)
 		if g.lead != nil {
-			if _, _, err := lead.Learn([]*sharding.Rows{s.Rows()}); err != nil {
-				return nil, err
-			}
+			_, _, err := lead.Learn([]*sharding.Rows{s.Rows()})
+			must(t, err)
 		}
 	}
 	g.begin()
-	return g, nil
+	return g
 }
 
 // step measures the conversion from and to messages too.
@@ -257,55 +209,37 @@ func inTurn(arrivals int, all ...stepper) error {
 	return nil
 }
 
-// shardCosts measures stages in CPU time of the thread.
-func (w Workload) shardCosts(windows int) ([]Row, error) {
+// shardCosts measures stages in CPU time of the thread, in nanoseconds an arrival.
+func (w Workload) shardCosts(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	one, err := w.wholeGraph()
-	if err != nil {
-		return nil, err
-	}
 	const four = 4
-	alone, err := w.oneShard(1, four)
-	if err != nil {
-		return nil, err
-	}
+	one, alone := w.wholeGraph(b), w.oneShard(b, 1, four)
 	all, shards := []stepper{one, alone}, map[int]*oneShard{}
 	for _, P := range sliced {
-		s, err := w.oneShard(P, P)
-		if err != nil {
-			return nil, err
-		}
-		all, shards[P] = append(all, s), s
+		shards[P] = w.oneShard(b, P, P)
+		all = append(all, shards[P])
 	}
-	if err := inTurn(2*w.Window*windows, all...); err != nil {
-		return nil, err
-	}
+	const windows = 200
+	must(b, inTurn(min(2*w.Window*windows, 20*w.Nodes), all...))
 	decode, encode := w.wireCost(windows)
+	b.ReportMetric(decode, "input-ns/arrival") // in each task
+	b.ReportMetric(encode, "publish-ns/prediction")
 
 	enter, serve, learn := one.enter.undisturbed(), one.serve.undisturbed(), one.learn.undisturbed()
 	whole, label := enter+serve+learn, alone.learn.undisturbed()
-	rows := []Row{
-		figure("shards-engine", whole, "ns an arrival with its label"),
-		figure("shards-enter-1", enter, "ns an arrival"),
-	}
+	b.ReportMetric(whole, "engine-ns/arrival")
+	b.ReportMetric(enter, "enter-1-ns/arrival")
+	b.ReportMetric(serve, "serve-1-ns/arrival")
+	b.ReportMetric(label, "learn-ns/label") // at the lead
 	for _, P := range sliced {
-		rows = append(rows, figure(fmt.Sprintf("shards-enter-%d", P), shards[P].enter.undisturbed(), "ns an arrival"))
-	}
-	rows = append(rows, figure("shards-serve-1", serve, "ns an arrival"))
-	for _, P := range sliced { // it joins all labels, and predicts the shard's own arrivals
-		rows = append(rows, figure(fmt.Sprintf("shards-serve-%d", P), shards[P].serve.undisturbed(), "ns an arrival, in each shard"))
+		b.ReportMetric(shards[P].enter.undisturbed(), fmt.Sprintf("enter-%d-ns/arrival", P))
+		b.ReportMetric(shards[P].serve.undisturbed(), fmt.Sprintf("serve-%d-ns/arrival", P)) // it joins all labels, and predicts the shard's own arrivals
 	}
 	shard := shards[four].enter.undisturbed() + shards[four].serve.undisturbed()
-	return append(
-		rows,
-		figure("shards-learn", label, "ns a label, at the lead"),
-		figure("shards-input", decode, "ns an arrival, in each task"),
-		figure("shards-publish", encode, "ns a prediction"),
-		atMost("shards-cpu-4", shard/whole, "of the engine's", 0.4),
-		atMost("shards-cpu-4-and-lead", (shard+label)/whole, "of the engine's", 0.4),
-		atMost("shards-cpu-4-together", (four*shard+label)/whole, "times the engine's", 2),
-	), nil
+	b.ReportMetric(shard/whole, "cpu-4/engine")
+	b.ReportMetric((shard+label)/whole, "cpu-4-and-lead/engine")
+	b.ReportMetric((four*shard+label)/whole, "cpu-4-together/engine")
 }
 
 // wireCost measures the CPU time of decoding a node and of encoding a prediction.
@@ -335,94 +269,57 @@ func (w Workload) wireCost(windows int) (decode, encode float64) {
 			}
 		})
 	}
-	return decoded.cost().nanoseconds, encoded.cost().nanoseconds
+	return decoded.median(), encoded.median()
 }
 
-// shardBytes measures the memory of a node in an engine and in shards, and what shards send
-// for an arrival.
-func (w Workload) shardBytes() ([]Row, error) {
+// shardBytes measures the memory of a node in an engine and in shards.
+func (w Workload) shardBytes(b *testing.B) {
 	before := heapBytes()
-	g, err := w.wholeGraph()
-	if err != nil {
-		return nil, err
-	}
+	g := w.wholeGraph(b)
 	g.stream = nil
 	whole := (heapBytes() - before) / float64(w.Nodes)
 	runtime.KeepAlive(g)
-	rows := []Row{figure("shards-memory-1", whole, "bytes a node")}
+	b.ReportMetric(whole, "memory-1-B/node")
 	for _, P := range sliced {
 		g, before = nil, heapBytes()
-		s, err := w.oneShard(P, 1)
-		if err != nil {
-			return nil, err
-		}
+		s := w.oneShard(b, P, 1)
 		s.stream = nil
 		bytes := (heapBytes() - before) / float64(w.Nodes)
 		runtime.KeepAlive(s)
-		rows = append(rows, figure(fmt.Sprintf("shards-memory-%d", P), bytes, "bytes a node"))
-		if bar := map[int]float64{4: 0.4, 8: 0.3}[P]; bar > 0 {
-			rows = append(rows, atMost(fmt.Sprintf("shards-memory-%d-against-1", P), bytes/whole, "times", bar))
-		}
+		b.ReportMetric(bytes, fmt.Sprintf("memory-%d-B/node", P))
+		b.ReportMetric(bytes/whole, fmt.Sprintf("memory-%d/1", P))
 	}
-	return rows, nil
 }
 
 // exchanged returns the bytes of embeddings that four shards send for an arrival, as they lie
 // in the topic.
-func (w Workload) exchanged(ctx context.Context) (bytes float64, err error) {
+func (w Workload) exchanged(b *testing.B) (bytes float64) {
 	const shards = 4
 	w.Nodes, w.Window = 1000, shards*w.Window
-	dir, err := os.MkdirTemp("", "gvbll-bench")
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(dir)
-	b, err := broker.Start(broker.Config{Dir: dir})
-	if err != nil {
-		return 0, err
-	}
-	defer b.Close()
-	client, err := kafka.Dial(ctx, kafka.Config{Brokers: []string{b.Addr()}, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return 0, err
-	}
-	defer client.Close()
-	names, err := topics.Under("bench")
-	if err != nil {
-		return 0, err
-	}
-	if _, err := topics.Create(ctx, client, names, topics.Layout{Partitions: 1, Replication: 1, Shards: shards}); err != nil {
-		return 0, err
-	}
+	client := onBroker(b, false).client
+	names, err := topics.Under(fmt.Sprintf("gvbll-bench-%d", time.Now().UnixNano()))
+	must(b, err)
+	_, err = topics.Create(b.Context(), client, names, topics.Layout{Partitions: 1, Replication: 1, Shards: shards})
+	must(b, err)
 	m, err := w.Model()
-	if err != nil {
-		return 0, err
-	}
+	must(b, err)
 	window := w.Stream().Next(false)
 	for p := range shards {
 		s, err := sharding.NewShard(m, like, p, shards)
-		if err != nil {
-			return 0, err
-		}
+		must(b, err)
 		s.Enter(window)
 		var parts [][]byte
 		for q := range shards {
 			parts = append(parts, sharding.AppendPart(nil, s.Part(q)))
 		}
-		sender, err := exchange.NewSender(ctx, client, exchange.Config{Topic: names.Exchange, Shards: shards, Task: 1 + p})
-		if err != nil {
-			return 0, err
-		}
+		sender, err := exchange.NewSender(b.Context(), client, exchange.Config{Topic: names.Exchange, Shards: shards, Task: 1 + p})
+		must(b, err)
 		defer sender.Close()
-		if err := sender.Send(ctx, window.Number, exchange.Part, parts...); err != nil {
-			return 0, err
-		}
-		if err := sender.Flush(ctx, window.Number); err != nil {
-			return 0, err
-		}
+		must(b, sender.Send(b.Context(), window.Number, exchange.Part, parts...))
+		must(b, sender.Flush(b.Context(), window.Number))
 	}
-	err = client.ReadAll(ctx, names.Exchange, func(r *kafka.Record) { bytes += float64(len(r.Key) + len(r.Value)) })
-	return bytes / float64(w.Window), err
+	must(b, client.ReadAll(b.Context(), names.Exchange, func(r *kafka.Record) { bytes += float64(len(r.Key) + len(r.Value)) }))
+	return bytes / float64(w.Window)
 }
 
 // undisturbed returns the lower quartile of the windows' times.

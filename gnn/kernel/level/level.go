@@ -34,7 +34,7 @@ func choose(asked string, best Level) Level {
 		}
 	}
 	if asked != "" {
-		panic(fmt.Sprintf("GVBLL_KERNEL=%s: this machine has %v; leave it out for the best", asked, names[:best+1]))
+		panic(fmt.Sprintf("GVBLL_KERNEL=%s: this machine has levels up to %v; leave it out for the best", asked, best))
 	}
 	return best
 }

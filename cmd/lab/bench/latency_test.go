@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"runtime"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -22,56 +24,40 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// barRate is the rate, in arrivals per second, at which latency has bars; pooledRate is that of
-// the default pool with a label for each arrival.
-const barRate, pooledRate = 40_000, 20_000
+var (
+	events = flag.Int("events", 200_000, "arrivals that are sent through a broker")
+	long   = flag.Duration("long", 5*time.Second, "for how long nodes are sent at a rate")
+)
 
-// latency measures the age of predictions at barRate and, with the pool, at pooledRate, and at
-// half of what sender, worker and readers sustain together.
-func latency(ctx context.Context, c Config) ([]Row, error) {
-	events, duration := max(c.Events/2, 1000), 5*time.Second
-	if c.Quick {
-		duration = time.Second
+// BenchmarkLatency measures the age of predictions, read uncommitted and committed, at 40,000 arrivals a
+// second, with the pool and a label for each arrival at 20,000, and at half of what sender, worker and both
+// readers sustain together.
+func BenchmarkLatency(b *testing.B) {
+	measure := func(name string, pooled bool, rate func(*setup) float64) {
+		b.Run(name, func(b *testing.B) {
+			s := onBroker(b, pooled)
+			for b.Loop() {
+				uncommitted, committed, err := s.ages(b.Context(), rate(s), *long)
+				must(b, err)
+				b.ReportMetric(uncommitted.p50.Seconds()*1000, "ms-p50-uncommitted")
+				b.ReportMetric(uncommitted.p99.Seconds()*1000, "ms-p99-uncommitted")
+				b.ReportMetric(committed.p50.Seconds()*1000, "ms-p50-committed")
+				b.ReportMetric(committed.p99.Seconds()*1000, "ms-p99-committed")
+			}
+			b.ReportMetric(0, "ns/op")
+		})
 	}
-	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	rows, err := c.onBrokers(ctx, func(ctx context.Context, broker string, s *setup) ([]Row, error) {
-		// The first round is not counted: the process gets its memory in it.
-		if _, err := s.sustained(ctx, events); err != nil {
-			return nil, err
+	measure("40000", false, func(*setup) float64 { return 40_000 })
+	measure("pool-20000", true, func(*setup) float64 { return 20_000 })
+	measure("half", false, func(s *setup) (rate float64) {
+		for range 2 { // the first round is not counted: the process gets its memory in it
+			var err error
+			rate, err = s.sustained(b.Context(), *events/2)
+			must(b, err)
 		}
-		sustained, err := s.sustained(ctx, events)
-		if err != nil {
-			return nil, err
-		}
-		uncommitted, committed, err := s.ages(ctx, barRate, duration)
-		if err != nil {
-			return nil, err
-		}
-		halfUncommitted, halfCommitted, err := s.ages(ctx, sustained/2, duration)
-		return []Row{
-			atMost("latency-40000-uncommitted-p99-"+broker, ms(uncommitted.p99), "ms", 20),
-			atMost("latency-40000-committed-p99-"+broker, ms(committed.p99), "ms", ms(c.Interval)+20),
-			figure("latency-40000-uncommitted-p50-"+broker, ms(uncommitted.p50), "ms"),
-			figure("latency-40000-committed-p50-"+broker, ms(committed.p50), "ms"),
-			figure("latency-sustained-"+broker, sustained, "arrivals/s"),
-			figure("latency-half-uncommitted-p99-"+broker, ms(halfUncommitted.p99), "ms"),
-			figure("latency-half-committed-p99-"+broker, ms(halfCommitted.p99), "ms"),
-			figure("latency-half-uncommitted-p50-"+broker, ms(halfUncommitted.p50), "ms"),
-			figure("latency-half-committed-p50-"+broker, ms(halfCommitted.p50), "ms"),
-		}, err
+		b.Logf("%.0f arrivals a second are sustained", rate)
+		return rate / 2
 	})
-	if err != nil {
-		return nil, err
-	}
-	c.Pool = true
-	pooled, err := c.onBrokers(ctx, func(ctx context.Context, broker string, s *setup) ([]Row, error) {
-		uncommitted, committed, err := s.ages(ctx, pooledRate, duration)
-		return []Row{
-			atMost("latency-pool-20000-uncommitted-p99-"+broker, ms(uncommitted.p99), "ms", 25),
-			atMost("latency-pool-20000-committed-p99-"+broker, ms(committed.p99), "ms", ms(c.Interval)+25),
-		}, err
-	})
-	return append(rows, pooled...), err
 }
 
 // ages are percentiles of the time from just before a node is sent until its prediction
@@ -139,7 +125,7 @@ func (s *setup) newLive(n int) *live {
 		l.ends = append(l.ends, key, len(l.nodes))
 	}
 	for i := range l.readers {
-		l.readers[i].next, l.readers[i].age = make([]int64, s.cfg.Partitions), make([]time.Duration, n)
+		l.readers[i].next, l.readers[i].age = make([]int64, *partitions), make([]time.Duration, n)
 	}
 	return l
 }
@@ -151,7 +137,7 @@ func (l *live) record(i int) kafka.Record {
 		from = l.ends[2*i-1]
 	}
 	key, value := l.nodes[from:l.ends[2*i]], l.nodes[l.ends[2*i]:l.ends[2*i+1]]
-	return kafka.Record{Topic: l.names.Nodes, Partition: kafka.PartitionFor(key, l.setup.cfg.Partitions), Key: key, Value: value}
+	return kafka.Record{Topic: l.names.Nodes, Partition: kafka.PartitionFor(key, *partitions), Key: key, Value: value}
 }
 
 // now returns the time since the sender started.
@@ -218,7 +204,7 @@ func (l *live) send(ctx context.Context, p *kafka.Producer, due func(sent int) i
 		}
 		now := int64(l.now())
 		records = records[:0]
-		for ; l.setup.cfg.Pool && labelled < n; labelled++ {
+		for ; l.setup.w.Pool && labelled < n; labelled++ {
 			records = append(records, l.setup.label(l.names.Labels, labelled))
 		}
 		for ; n < end; n++ {
