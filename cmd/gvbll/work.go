@@ -35,7 +35,7 @@ type workCmd struct {
 	Watch   bool              `help:"Run drift detectors on what is served and on its labels." default:"true" negatable:"" group:"revisions"`
 
 	CreateTopics   int           `help:"Create missing topics with this many partitions; 0 creates none." default:"1" group:"kafka"`
-	Output         string        `help:"Encoding of predictions and dead letters: msgpack or json. With embedding after a comma, predictions carry the embedding of their node, for models that take it as features." default:"msgpack" placeholder:"msgpack" group:"kafka"`
+	Output         string        `help:"Encoding of predictions: msgpack or json. With embedding after a comma, predictions carry the embedding of their node, for models that take it as features." default:"msgpack" placeholder:"msgpack" group:"kafka"`
 	CopyHeaders    []string      `help:"Headers that predictions and dead letters take over from the records that they are of, such as traceparent." placeholder:"KEY,…" group:"kafka"`
 	Compression    string        `help:"Compression of the records that are written: none, gzip, snappy, lz4 or zstd." enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none" group:"kafka"`
 	SessionTimeout time.Duration `help:"Time without a sign of life from the owner of the graph after which a standby takes over. Brokers allow 6s and more by default." default:"10s" group:"kafka"`

@@ -182,7 +182,7 @@ func (o *Outputs) DeadLetter(window int64, d *event.Refusal) Replayed {
 	return o.replayed(o.letters, o.divided.DeadLetters, window, wire.LetterKey(d), func(published []byte) []byte {
 		var p event.Refusal
 		_ = wire.DecodeDeadLetter(published, &p) // if it is none, it differs
-		return wire.EncodingOf(published).AppendDeadLetter(nil, &event.Refusal{Origin: d.Origin, Reason: d.Reason, Detail: p.Detail})
+		return wire.AppendDeadLetter(nil, &event.Refusal{Origin: d.Origin, Reason: d.Reason, Detail: p.Detail})
 	})
 }
 

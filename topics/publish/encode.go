@@ -29,10 +29,10 @@ type Effects struct {
 	cut, stepped time.Time
 }
 
-// The headers of everything that is written: the ledger is JSON always.
+// The headers of everything that is written. Dead letters and the ledger are JSON always.
 var (
-	LedgerHeaders = contentType(wire.JSON)
-	outputHeaders = map[wire.Encoding][]kafka.Header{wire.MsgPack: contentType(wire.MsgPack), wire.JSON: LedgerHeaders}
+	JSONHeaders       = contentType(wire.JSON)
+	predictionHeaders = map[wire.Encoding][]kafka.Header{wire.MsgPack: contentType(wire.MsgPack), wire.JSON: JSONHeaders}
 )
 
 func contentType(e wire.Encoding) []kafka.Header {
@@ -59,8 +59,8 @@ func (e *Effects) fill(out *event.Outcome, record *ledger.Record, cut time.Time,
 			key = nil
 		}
 		from = len(e.memory)
-		e.memory = cfg.Output.AppendDeadLetter(e.memory, r)
-		e.letters = append(e.letters, kafka.Record{Topic: topic, Key: key, Value: e.memory[from:], Headers: e.appendCopied(slices.Clip(outputHeaders[cfg.Output]), r.Origin, cfg.CopyHeaders)})
+		e.memory = wire.AppendDeadLetter(e.memory, r)
+		e.letters = append(e.letters, kafka.Record{Topic: topic, Key: key, Value: e.memory[from:], Headers: e.appendCopied(slices.Clip(JSONHeaders), r.Origin, cfg.CopyHeaders)})
 	}
 	e.record = record.Append(e.record)
 	e.window, e.chain = record.Window, record.Chain
@@ -178,7 +178,7 @@ func (c *encoder) encode(e *Effects) error {
 		for i := range list {
 			p := &list[i]
 			c.key, c.value = wire.AppendKey(c.key[:0], p.Node), c.cfg.Output.AppendPrediction(c.value[:0], p)
-			headers := outputHeaders[c.cfg.Output]
+			headers := predictionHeaders[c.cfg.Output]
 			if len(e.ends) > 0 {
 				c.scratch = append(append(c.scratch[:0], headers...), e.copied[from:e.ends[0]]...)
 				headers, from, e.ends = c.scratch, e.ends[0], e.ends[1:]
@@ -199,7 +199,7 @@ func (c *encoder) encode(e *Effects) error {
 			return err
 		}
 	}
-	if err := put(&kafka.Record{Topic: c.terms.Names.Ledger, Partition: int32(c.terms.Partition), Value: e.record, Headers: LedgerHeaders}); err != nil {
+	if err := put(&kafka.Record{Topic: c.terms.Names.Ledger, Partition: int32(c.terms.Partition), Value: e.record, Headers: JSONHeaders}); err != nil {
 		return err
 	}
 	o.last, o.chain = e.window, e.chain

@@ -97,8 +97,8 @@ type Config struct {
 	// Compression of produced records: none, gzip, snappy, lz4 or zstd; empty means
 	// none.
 	Compression string
-	// Output is how predictions and dead letters are encoded; empty means msgpack. A graph
-	// may change it with any start.
+	// Output is how predictions are encoded; empty means msgpack. A graph may change it with
+	// any start.
 	Output wire.Encoding
 	// CopyHeaders are keys of headers that predictions of arrivals and dead letters take over from
 	// the records that they are of.

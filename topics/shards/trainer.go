@@ -277,7 +277,7 @@ func (k *trainer) record(ctx context.Context, out *event.Outcome, settings event
 		}
 	}
 	at := cfg.Terms.Names.LedgerAt(0)
-	if err := k.records.SendAgain(ctx, []kafka.Record{{Topic: at.Topic, Partition: at.Partition, Value: r.Append(nil), Headers: publish.LedgerHeaders}}); err != nil {
+	if err := k.records.SendAgain(ctx, []kafka.Record{{Topic: at.Topic, Partition: at.Partition, Value: r.Append(nil), Headers: publish.JSONHeaders}}); err != nil {
 		return fmt.Errorf("writing what was learned of window %d: %w", out.Window, err)
 	}
 	return nil

@@ -65,14 +65,12 @@ func TestEncodeAllocations(t *testing.T) {
 	n := event.Node{ID: event.ID{Str: "a"}, Dense: make([]float32, 128), Neighbours: make([]event.ID, 14)}
 	l := event.Label{Node: n.ID, Class: "b", Time: 1}
 	p := samplePrediction()
-	r := event.Refusal{Reason: event.BadID, Detail: "no id", Origin: &event.Origin{Key: []byte("k"), Value: []byte("v"), Headers: asJSON}}
 	buf := make([]byte, 0, 4096)
 	for name, encode := range map[string]func(){
-		"node":        func() { AppendNode(buf, &n) },
-		"label":       func() { AppendLabel(buf, &l) },
-		"prediction":  func() { AppendPrediction(buf, &p) },
-		"dead letter": func() { AppendDeadLetter(buf, &r) },
-		"key":         func() { AppendKey(buf, n.ID) },
+		"node":       func() { AppendNode(buf, &n) },
+		"label":      func() { AppendLabel(buf, &l) },
+		"prediction": func() { AppendPrediction(buf, &p) },
+		"key":        func() { AppendKey(buf, n.ID) },
 	} {
 		if got := testing.AllocsPerRun(100, encode); got != 0 {
 			t.Errorf("%s: %v allocations, want none", name, got)

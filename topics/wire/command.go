@@ -10,15 +10,12 @@ import (
 // Commands are JSON whatever the content-type header, because people write them.
 func (d *Decoder) Command(o *event.Origin, c *event.Command) (reason event.Reason, detail string) {
 	*c = event.Command{Origin: o}
-	limits := d.Limits.withDefaults()
-	d.begin()
-	switch {
-	case len(o.Value) == 0:
-		return event.Empty, "the value is null or empty"
-	case len(o.Value) > limits.MaxValue:
-		return verdict(tooLarge(o, limits))
+	in, limits := d.begin()
+	err := checkLength(o, limits)
+	if err == nil {
+		err = in.commandJSON(o.Value, c, limits)
 	}
-	return verdict(d.in.commandJSON(o.Value, c, limits))
+	return verdict(err)
 }
 
 func (in *input) commandJSON(b []byte, c *event.Command, limits Limits) error {

@@ -1,12 +1,15 @@
 package wire
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
-
-	"github.com/vmihailenco/msgpack/v5/msgpcode"
+	"unicode/utf8"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 )
@@ -42,34 +45,13 @@ func LetterKey(r *event.Refusal) []byte { return r.Origin.Key[:min(len(r.Origin.
 // hold the whole record: it can be shown, but must not be sent again.
 var ErrTruncated = errors.New("the dead letter holds only a part of the record")
 
-// AppendDeadLetter appends a dead letter as msgpack: the reason, and the refused
-// record.
+// AppendDeadLetter appends a dead letter, as a [Letter] in JSON: the reason, and the refused record within the bounds. In
+// names of headers, what JSON would escape becomes a question mark.
 func AppendDeadLetter(dst []byte, r *event.Refusal) []byte {
-	out := output{b: dst}
 	o, truncated := clipRecord(r.Origin)
-	m := out.begin()
-	out.textField("reason", string(r.Reason))
-	out.textField("detail", line(r.Detail))
-	out.textField("topic", o.Topic)
-	out.intField("partition", int64(o.Partition))
-	out.intField("offset", o.Offset)
-	out.intField("time", o.Time)
-	out.key("key")
-	out.block(o.Key)
-	out.key("value")
-	out.block(o.Value)
-	out.key("headers")
-	out.list(len(o.Headers))
-	for _, h := range o.Headers {
-		out.list(2)
-		out.text(h.Key)
-		out.block(h.Value)
-	}
-	out.intField("value_length", int64(len(r.Origin.Value)))
-	out.key("truncated")
-	out.boolean(truncated)
-	out.end(m)
-	return out.b
+	l := LetterOf(&event.Refusal{Origin: &o, Reason: r.Reason, Detail: r.Detail})
+	l.ValueLength, l.Truncated = len(r.Origin.Value), truncated
+	return appendJSON(dst, l)
 }
 
 // clipRecord returns a record within the bounds of a dead letter, and whether anything was
@@ -93,9 +75,14 @@ func clipRecord(o *event.Origin) (c event.Origin, truncated bool) {
 // clip shortens b to limit bytes; nil (null) stays nil.
 func clip(b []byte, limit int) []byte { return b[:min(len(b), limit)] }
 
-// headerKey returns a header's key, shortened and as valid UTF-8.
+// headerKey returns a header's key, shortened, as valid UTF-8, and with a question mark for what JSON would escape.
 func headerKey(h event.Header) string {
-	return strings.ToValidUTF8(h.Key[:min(len(h.Key), maxHeader)], "?")
+	return strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) || strings.ContainsRune("\"\\\u2028\u2029", c) {
+			return '?'
+		}
+		return c
+	}, strings.ToValidUTF8(h.Key[:min(len(h.Key), maxHeader)], "?"))
 }
 
 // line returns s as one line of bounded length without control characters. A
@@ -111,92 +98,160 @@ func line(s string) string {
 	}, s)
 }
 
-// DecodeDeadLetter decodes a dead letter, as AppendDeadLetter or appendDeadLetterJSON
-// wrote it, into r, overwriting it. With ErrTruncated r is filled too.
+// DecodeDeadLetter decodes a dead letter, as AppendDeadLetter wrote it, into r, overwriting it. With ErrTruncated r is filled
+// too.
 func DecodeDeadLetter(b []byte, r *event.Refusal) error {
-	if EncodingOf(b) == JSON {
-		*r = event.Refusal{Origin: &event.Origin{}}
-		return decodeLetter(b, r)
+	*r = event.Refusal{Origin: &event.Origin{}}
+	text, err := valueJSON(b)
+	if err != nil {
+		return err
 	}
 	var in input
-	in.reset(b)
-	o := &event.Origin{}
-	*r = event.Refusal{Origin: o}
-	truncated := false
-	err := in.fields(func(key []byte) (bool, error) {
-		var err error
-		var s string
-		switch string(key) {
-		case "reason":
-			s, err = in.text(maxDetail)
-			r.Reason = event.Reason(line(s))
-		case "detail":
-			s, err = in.text(maxDetail)
-			r.Detail = line(s)
-		case "topic":
-			s, err = in.text(maxDetail)
-			o.Topic = line(s)
-		case "partition":
-			o.Partition, err = in.int32()
-		case "offset":
-			o.Offset, err = in.integer()
-		case "time":
-			o.Time, err = in.integer()
-		case "key":
-			o.Key, err = in.binary()
-		case "value":
-			o.Value, err = in.binary()
-		case "headers":
-			err = in.headers(o)
-		case "truncated":
-			truncated, err = in.boolean()
-		default:
-			return false, nil
-		}
-		return true, err
-	})
+	members, err := in.object(text, "headers")
+	if err != nil {
+		return err
+	}
+	if headers := members[0]; headers.given() && headers[0] == '[' && headers.elements() > maxHeaders { // before memory is taken
+		return refusef(event.TooLarge, "more than %d headers", maxHeaders)
+	}
+	var l Letter
+	if err := json.Unmarshal(text, &l); err != nil {
+		return err
+	}
+	got, err := l.Refusal()
 	switch {
 	case err != nil:
 		return err
-	case r.Reason == "":
+	case l.Reason == "":
 		return refusef(event.Undecodable, "there is no reason")
-	case in.left() > 0:
-		return in.end()
-	case truncated:
+	}
+	*r = *got
+	r.Reason, r.Detail, r.Origin.Topic = event.Reason(line(string(r.Reason))), line(r.Detail), line(r.Origin.Topic)
+	if l.Truncated {
 		return ErrTruncated
 	}
 	return nil
 }
 
-// headers reads a list of pairs: a header's key and its value, which may be null.
-func (in *input) headers(o *event.Origin) error {
-	n, _, err := in.list(0, maxHeaders, event.TooLarge)
-	if err != nil {
-		return err
+// Letter is a dead letter in JSON, made to be read by people, and to be edited by hand
+// before its record is sent again. Of keys and values, what is text is a string, and other
+// bytes are base64; null is left out. A record that the dead letter holds only in part (Truncated) cannot
+// be sent again.
+type Letter struct {
+	Reason      event.Reason   `json:"reason"`
+	Detail      string         `json:"detail"`
+	Topic       string         `json:"topic"`
+	Partition   int32          `json:"partition"`
+	Offset      int64          `json:"offset"`
+	Time        int64          `json:"time"` // of the record, milliseconds since the Unix epoch
+	Key         jsonText       `json:"key,omitempty"`
+	KeyBase64   []byte         `json:"key_base64,omitempty"`
+	Value       jsonText       `json:"value,omitempty"`
+	ValueBase64 []byte         `json:"value_base64,omitempty"`
+	Headers     []letterHeader `json:"headers"`
+	ValueLength int            `json:"value_length,omitempty"` // of the whole value
+	Truncated   bool           `json:"truncated,omitempty"`
+}
+
+// letterHeader is a header of the record. Several may have one key.
+type letterHeader struct {
+	Key         string   `json:"key"`
+	Value       jsonText `json:"value,omitempty"`
+	ValueBase64 []byte   `json:"value_base64,omitempty"`
+}
+
+// LetterOf returns a refusal as a Letter.
+func LetterOf(r *event.Refusal) *Letter {
+	o := r.Origin
+	l := &Letter{
+		Reason: r.Reason, Detail: line(r.Detail), Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, Time: o.Time,
+		Headers: make([]letterHeader, len(o.Headers)),
 	}
-	o.Headers = make([]event.Header, n)
-	for i := range o.Headers {
-		pair, _, err := in.list(0, 2, event.Undecodable)
-		if err != nil {
-			return err
-		}
-		if pair != 2 {
-			return refusef(event.Undecodable, "a header of %d parts", pair)
-		}
-		if o.Headers[i].Key, err = in.text(maxHeader); err != nil {
-			return err
-		}
-		code, err := in.peek()
-		if err != nil {
-			return err
-		}
-		if code == msgpcode.Nil {
-			in.advance(1)
-			continue
-		}
-		if o.Headers[i].Value, err = in.binary(); err != nil {
-			return err
-		}
+	l.Key, l.KeyBase64 = textOf(o.Key)
+	l.Value, l.ValueBase64 = textOf(o.Value)
+	for i, h := range o.Headers {
+		to := &l.Headers[i]
+		to.Key = h.Key
+		to.Value, to.ValueBase64 = textOf(h.Value)
 	}
+	return l
+}
+
+// Refusal returns the refusal, the inverse of LetterOf.
+func (l *Letter) Refusal() (*event.Refusal, error) {
+	o := &event.Origin{Topic: l.Topic, Partition: l.Partition, Offset: l.Offset, Time: l.Time}
+	var err error
+	if o.Key, err = l.Key.or(l.KeyBase64); err != nil {
+		return nil, fmt.Errorf("key: %w", err)
+	}
+	if o.Value, err = l.Value.or(l.ValueBase64); err != nil {
+		return nil, fmt.Errorf("value: %w", err)
+	}
+	for _, h := range l.Headers {
+		value, err := h.Value.or(h.ValueBase64)
+		if err != nil {
+			return nil, fmt.Errorf("header %.100q: %w", h.Key, err)
+		}
+		o.Headers = append(o.Headers, event.Header{Key: h.Key, Value: value})
+	}
+	return &event.Refusal{Origin: o, Reason: l.Reason, Detail: l.Detail}, nil
+}
+
+// appendJSON appends v as JSON. It panics if that is impossible.
+func appendJSON(dst []byte, v any) []byte {
+	b := bytes.NewBuffer(dst)
+	e := json.NewEncoder(b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// jsonText is text in JSON: a string, or an object that is the text itself. Nil is neither.
+type jsonText json.RawMessage
+
+// MarshalJSON implements json.Marshaler.
+func (t jsonText) MarshalJSON() ([]byte, error) { return t, nil }
+
+// UnmarshalJSON implements json.Unmarshaler. It keeps a copy.
+func (t *jsonText) UnmarshalJSON(b []byte) error {
+	*t = bytes.Clone(b)
 	return nil
+}
+
+// maxEscapes is how much longer than in base64 a text may be in JSON, in bytes. It bounds
+// dead letters, and lets short texts that are full of quotes be read.
+const maxEscapes = 256
+
+// textOf returns bytes as text, or as they are if they are none or base64 is much shorter;
+// both are nil for null.
+func textOf(b []byte) (text jsonText, other []byte) {
+	if b == nil {
+		return nil, nil
+	}
+	if !utf8.Valid(b) {
+		return nil, b
+	}
+	if text = appendJSON(nil, string(b)); len(text) > base64.StdEncoding.EncodedLen(len(b))+maxEscapes {
+		return nil, b
+	}
+	return text, nil
+}
+
+// or returns the bytes of the text, or other if there is no text.
+func (t jsonText) or(other []byte) ([]byte, error) {
+	switch {
+	case t == nil || string(t) == "null":
+		return other, nil
+	case other != nil:
+		return nil, errors.New("there is also one in base64: leave out one of them")
+	case t[0] == '{':
+		return t, nil
+	}
+	text := new(string)
+	if err := json.Unmarshal(t, text); err != nil {
+		return nil, errors.New("give a text in quotes, an object, or null")
+	}
+	return []byte(*text), nil
 }

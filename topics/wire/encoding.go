@@ -1,7 +1,5 @@
 package wire
 
-import "github.com/gvbll/gvbll/pipeline/event"
-
 // Encoding is how a value is encoded, as the header content-type names it.
 type Encoding string
 
@@ -18,20 +16,4 @@ func EncodingOf(value []byte) Encoding {
 		return JSON
 	}
 	return MsgPack
-}
-
-// AppendPrediction appends a prediction in this encoding.
-func (e Encoding) AppendPrediction(dst []byte, p *event.Prediction) []byte {
-	if e == JSON {
-		return AppendPredictionJSON(dst, p)
-	}
-	return AppendPrediction(dst, p)
-}
-
-// AppendDeadLetter appends a dead letter in this encoding.
-func (e Encoding) AppendDeadLetter(dst []byte, r *event.Refusal) []byte {
-	if e == JSON {
-		return appendDeadLetterJSON(dst, r)
-	}
-	return AppendDeadLetter(dst, r)
 }

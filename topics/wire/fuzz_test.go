@@ -241,7 +241,7 @@ func FuzzPrediction(f *testing.F) {
 // stays the same when it is encoded and decoded again.
 func FuzzDeadLetter(f *testing.F) {
 	f.Add(AppendDeadLetter(nil, &event.Refusal{Reason: event.Empty, Detail: "x", Origin: &event.Origin{Topic: "t", Headers: []event.Header{{Key: "k"}}}}))
-	f.Add([]byte("\x82\xa6reason\xa1x\xa6detail\xa3a\nb"))
+	f.Add([]byte(`{"reason":"x","detail":"a\nb"}`))
 	f.Add([]byte(`{"reason":"x","key":"k","value_base64":"AAA=","headers":[{"key":"a"},{"key":"a","value_base64":"/w=="}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r, again event.Refusal
@@ -255,16 +255,14 @@ func FuzzDeadLetter(f *testing.F) {
 				t.Fatalf("%q is too long or not safe to print", s)
 			}
 		}
-		for _, e := range []Encoding{MsgPack, JSON} {
-			switch err := DecodeDeadLetter(e.AppendDeadLetter(nil, &r), &again); {
-			case errors.Is(err, ErrTruncated): // the bounds, or what JSON changes in a header's name
-				continue
-			case err != nil:
-				t.Fatal(e, err)
-			}
-			if diff := cmp.Diff(r, again, cmpopts.EquateEmpty()); diff != "" {
-				t.Fatalf("encoded as %s and decoded again, -before +after\n%s", e, diff)
-			}
+		switch err := DecodeDeadLetter(AppendDeadLetter(nil, &r), &again); {
+		case errors.Is(err, ErrTruncated): // the bounds, or what JSON changes in a header's name
+			return
+		case err != nil:
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(r, again, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("encoded and decoded again, -before +after\n%s", diff)
 		}
 	})
 }

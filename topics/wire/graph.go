@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"github.com/vmihailenco/msgpack/v5/msgpcode"
-
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
@@ -34,7 +32,7 @@ func (in *input) rows(limits Limits) ([][]float32, error) {
 
 // pairs reads a list of pairs, or a binary block of little-endian uint32, two for each.
 func (in *input) pairs(limits Limits) ([]uint32, error) {
-	if code, err := in.peek(); err == nil && msgpcode.IsBin(code) {
+	if in.next() == aBlock {
 		flat := limits
 		flat.MaxFeatures = 2 * limits.MaxNeighbours
 		return in.indices(flat)

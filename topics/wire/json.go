@@ -11,12 +11,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// jsonID is a node's id in a value that encoding/json decodes.
-type jsonID struct{ event.ID }
-
-// UnmarshalJSON does nothing: the id is read as a field, with its bounds.
-func (*jsonID) UnmarshalJSON([]byte) error { return nil }
-
 // field is the JSON text of a value, without white space around it. Its syntax has been
 // checked. It is part of the record's value, so the caller copies what it keeps.
 type field []byte
@@ -74,6 +68,27 @@ func (in *input) objectInto(members []field, text field, names ...string) error 
 		}
 		return nil
 	})
+}
+
+// read calls f with each member of an object that is given, in the order of the names.
+func (in *input) read(text field, names []string, f func(key []byte, v value) (known bool, err error)) error {
+	members, err := in.object(text, names...)
+	if err != nil {
+		return err
+	}
+	return readGiven(members, names, f)
+}
+
+// readGiven is read of members.
+func readGiven(members []field, names []string, f func(key []byte, v value) (known bool, err error)) error {
+	for i := range members {
+		if v := &members[i]; v.given() {
+			if _, err := f([]byte(names[i]), v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // each calls member for each member of an object. The name is valid during the call.

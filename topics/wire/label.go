@@ -58,11 +58,8 @@ func (in *input) label(l *event.Label, limits Limits) error {
 
 // class reads a class: its name or its index.
 func (in *input) class(l *event.Label, limits Limits) error {
-	code, err := in.peek()
-	if err != nil {
-		return err
-	}
-	if msgpcode.IsString(code) {
+	if in.next() == aString {
+		var err error
 		l.Class, err = in.text(limits.MaxID)
 		return checkName(l, err)
 	}
@@ -130,17 +127,9 @@ func (in *input) labelJSON(b []byte, l *event.Label, limits Limits) error {
 	if err != nil {
 		return err
 	}
-	members, err := in.object(text, labelNames...)
-	if err != nil {
+	var s labelFields
+	if err := in.read(text, labelNames, func(key []byte, v value) (bool, error) { return s.read(l, key, v, limits) }); err != nil {
 		return err
 	}
-	var s labelFields
-	for i, v := range members {
-		if v.given() {
-			if _, err := s.read(l, []byte(labelNames[i]), v, limits); err != nil {
-				return err
-			}
-		}
-	}
-	return s.check(l, members[1] != nil && !s.class)
+	return s.check(l, in.members[1] != nil && !s.class)
 }

@@ -78,14 +78,7 @@ func (f field) neighbours(in *input, limits Limits) (ids []event.ID, marks []eve
 		if !members[0].given() {
 			return id, errNoNeighbour
 		}
-		for k, name := range markNames {
-			if members[k].given() {
-				if _, err := readNeighbour(&id, &marks[i], []byte(name), members[k], limits); err != nil {
-					return id, err
-				}
-			}
-		}
-		return id, nil
+		return id, readGiven(members[:], markNames, func(key []byte, v value) (bool, error) { return readNeighbour(&id, &marks[i], key, v, limits) })
 	}); err != nil {
 		return nil, nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"math"
 	"unicode/utf8"
 
-	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -18,43 +17,84 @@ const (
 	maxDepth  = 16 // nesting of a value under an unknown key
 	maxFields = 64 // keys in a map, so that the search for duplicates stays cheap
 	maxKey    = 64 // bytes in a key
-	maxNames  = 17 // fields of an event that are known
+	maxNames  = 21 // fields of a record that are known
 )
 
-// input reads msgpack from a byte slice. It uses the library's primitives only,
-// because its reflective decoding trusts declared lengths: five bytes can ask for
-// 4 GB. Here every length goes through size, which compares it with the bytes
+// input reads msgpack from a byte slice. The library's decoding is not used: it trusts declared lengths, so that five bytes
+// can ask for 4 GB, and makes a call through an interface for every byte or two. Here a length is compared with the bytes
 // that remain.
-//
-// The library makes a call through an interface for every byte or two. What most events
-// consist of, short lengths and integers, is read here.
 type input struct {
 	buf     []byte
-	at      int          // how many bytes of buf are read
-	bytes   bytes.Reader // what the library reads, see library
-	dec     *msgpack.Decoder
+	at      int               // how many bytes of buf are read
 	keys    [][]byte          // keys of the current map
 	members [maxNames]field   // see object
 	memory  *Memory           // nil to allocate each list and text
 	report  func(name []byte) // see Decoder.Unknown
 }
 
-func (in *input) reset(b []byte) {
-	in.buf, in.at = b, 0
-	in.bytes.Reset(nil)
-	clear(in.keys)
-	if in.dec == nil {
-		in.dec = msgpack.NewDecoder(&in.bytes)
-	}
-	in.dec.ResetReader(&in.bytes)
+// kind is what a value is. The zero kind is that of the code that msgpack does not use, and of no value.
+type kind uint8
+
+const (
+	aNull kind = 1 + iota
+	aBoolean
+	anInteger
+	aSingle
+	aDouble
+	aString
+	aBlock // of bytes
+	aList
+	aMap
+	anExtension
+)
+
+// form is how a value begins: with a code, and width bytes behind it that say how long the value is or, of a number, what
+// it is. If there are none, that is n.
+type form struct {
+	kind  kind
+	width uint8
+	n     uint64
 }
 
-// library has one of the library's methods read from the bytes that are not read yet.
-func library[T any](in *input, read func(*msgpack.Decoder) (T, error)) (T, error) {
-	in.bytes.Reset(in.rest())
-	x, err := read(in.dec)
-	in.at = len(in.buf) - in.bytes.Len()
-	return x, err
+// forms are the forms by their codes.
+var forms = func() (f [256]form) {
+	for i := range f {
+		switch x, c := &f[i], byte(i); {
+		case msgpcode.IsFixedNum(c):
+			x.kind, x.n = anInteger, uint64(int8(c))
+		case msgpcode.IsFixedMap(c):
+			x.kind, x.n = aMap, uint64(c&msgpcode.FixedMapMask)
+		case msgpcode.IsFixedArray(c):
+			x.kind, x.n = aList, uint64(c&msgpcode.FixedArrayMask)
+		case msgpcode.IsFixedString(c):
+			x.kind, x.n = aString, uint64(c&msgpcode.FixedStrMask)
+		case msgpcode.IsFixedExt(c):
+			x.kind, x.n = anExtension, 1<<(c-msgpcode.FixExt1)
+		}
+	}
+	set := func(code byte, k kind, widths ...uint8) {
+		for i, w := range widths {
+			f[int(code)+i].kind, f[int(code)+i].width = k, w
+		}
+	}
+	set(msgpcode.Nil, aNull, 0)
+	set(msgpcode.False, aBoolean, 0, 0)
+	f[msgpcode.True].n = 1
+	set(msgpcode.Bin8, aBlock, 1, 2, 4)
+	set(msgpcode.Ext8, anExtension, 1, 2, 4)
+	set(msgpcode.Float, aSingle, 4)
+	set(msgpcode.Double, aDouble, 8)
+	set(msgpcode.Uint8, anInteger, 1, 2, 4, 8)
+	set(msgpcode.Int8, anInteger, 1, 2, 4, 8)
+	set(msgpcode.Str8, aString, 1, 2, 4)
+	set(msgpcode.Array16, aList, 2, 4)
+	set(msgpcode.Map16, aMap, 2, 4)
+	return f
+}()
+
+func (in *input) reset(b []byte) {
+	in.buf, in.at = b, 0
+	clear(in.keys)
 }
 
 // left returns the number of bytes that are not read yet.
@@ -63,54 +103,61 @@ func (in *input) left() int { return len(in.buf) - in.at }
 // rest returns the bytes that are not read yet.
 func (in *input) rest() []byte { return in.buf[in.at:] }
 
-// peek returns the next code.
-func (in *input) peek() (byte, error) {
+// next returns the kind of the next value.
+func (in *input) next() kind {
 	if in.at == len(in.buf) {
-		return 0, io.EOF
+		return 0
 	}
-	return in.buf[in.at], nil
+	return forms[in.buf[in.at]].kind
 }
 
-// advance moves past n bytes, which size has checked, and returns them. They are
+// wrong returns the error that the next value is not what is needed.
+func (in *input) wrong(reason event.Reason, needed string) error {
+	if in.at == len(in.buf) {
+		return io.EOF
+	}
+	return refusef(reason, "code 0x%02x where %s is needed", in.buf[in.at], needed)
+}
+
+// advance moves past n bytes, which are there, and returns them. They are
 // part of the record's value, so the caller copies what it keeps.
 func (in *input) advance(n int) []byte {
 	in.at += n
 	return in.buf[in.at-n : in.at]
 }
 
-// shortLen reads the code of a value and its length, if that has at most 16 bits.
-func (in *input) shortLen(code byte) (n int, ok bool) {
-	width := 0
-	switch {
-	case msgpcode.IsFixedString(code):
-		n = int(code & msgpcode.FixedStrMask)
-	case msgpcode.IsFixedMap(code):
-		n = int(code & msgpcode.FixedMapMask)
-	case msgpcode.IsFixedArray(code):
-		n = int(code & msgpcode.FixedArrayMask)
-	case code == msgpcode.Str8 || code == msgpcode.Bin8:
-		width = 1
-	case code == msgpcode.Str16 || code == msgpcode.Bin16 || code == msgpcode.Array16 || code == msgpcode.Map16:
-		width = 2
-	default:
-		return 0, false
+// head reads the code of the next value, which must be there, and the number that it has: an integer, the bits of a
+// float, or a length.
+func (in *input) head() (code byte, n uint64, err error) {
+	code = in.buf[in.at]
+	f := &forms[code]
+	if in.left() < 1+int(f.width) {
+		return code, 0, io.ErrUnexpectedEOF
 	}
-	if in.left() < 1+width {
-		return 0, false
+	b := in.advance(1 + int(f.width))[1:]
+	if len(b) == 0 {
+		return code, f.n, nil
 	}
-	for _, b := range in.advance(1 + width)[1:] {
-		n = n<<8 | int(b)
+	for _, b := range b {
+		n = n<<8 | uint64(b)
 	}
-	return n, true
+	if code >= msgpcode.Int8 && code <= msgpcode.Int64 {
+		shift := 64 - 8*f.width
+		n = uint64(int64(n<<shift) >> shift)
+	}
+	return code, n, nil
 }
 
-// length reads the code of a value and its length, with one of the library's methods if
-// it is long.
-func (in *input) length(code byte, long func(*msgpack.Decoder) (int, error)) (int, error) {
-	if n, ok := in.shortLen(code); ok {
-		return n, nil
+// length reads the head of a value of the kind, and its length in items that have at least least bytes each.
+func (in *input) length(k kind, least int, needed string) (int, error) {
+	if in.next() != k {
+		return 0, in.wrong(event.Undecodable, needed)
 	}
-	return library(in, long)
+	_, n, err := in.head()
+	if err == nil && n > uint64(in.left()/least) {
+		err = refusef(event.Undecodable, "%d items are declared, but only %d bytes remain", n, in.left())
+	}
+	return int(n), err
 }
 
 // end refuses bytes after the value that was read.
@@ -119,19 +166,6 @@ func (in *input) end() error {
 		return refusef(event.Undecodable, "%d bytes after the map", in.left())
 	}
 	return nil
-}
-
-// size checks a declared number n of items that have at least min bytes each.
-func (in *input) size(n, min int, err error) (int, error) {
-	switch {
-	case err != nil:
-		return 0, err
-	case n < 0:
-		return 0, refusef(event.Undecodable, "null where a value is needed")
-	case n > in.left()/min:
-		return 0, refusef(event.Undecodable, "%d items are declared, but only %d bytes remain", n, in.left())
-	}
-	return n, nil
 }
 
 // fields calls field for each key of a map. field returns false for a key that it
@@ -158,12 +192,8 @@ func (in *input) fields(field func(key []byte) (known bool, err error)) error {
 			}
 		}
 		in.keys = append(in.keys, key)
-		code, err := in.peek()
-		if err != nil {
-			return err
-		}
 		known := false
-		if code != msgpcode.Nil {
+		if in.next() != aNull {
 			if known, err = field(key); err != nil {
 				return err
 			}
@@ -187,31 +217,12 @@ func (in *input) unknown(name []byte) {
 	}
 }
 
-// mapLen reads the length of a map. It checks the code first, because the
-// library's DecodeMapLen also accepts an extension header before the map.
-func (in *input) mapLen() (int, error) {
-	code, err := in.peek()
-	if err != nil {
-		return 0, err
-	}
-	if !isMap(code) {
-		return 0, refusef(event.Undecodable, "code 0x%02x where a map is needed", code)
-	}
-	n, err := in.length(code, (*msgpack.Decoder).DecodeMapLen)
-	return in.size(n, 2, err)
-}
-
-func isMap(code byte) bool {
-	return msgpcode.IsFixedMap(code) || code == msgpcode.Map16 || code == msgpcode.Map32
-}
-
-func isArray(code byte) bool {
-	return msgpcode.IsFixedArray(code) || code == msgpcode.Array16 || code == msgpcode.Array32
-}
+// mapLen reads the length of a map.
+func (in *input) mapLen() (int, error) { return in.length(aMap, 2, "a map") }
 
 // string reads a string of at most limit bytes without copying it.
 func (in *input) string(limit int) ([]byte, error) {
-	n, err := in.bytesLen(msgpcode.IsString, "a string is")
+	n, err := in.length(aString, 1, "a string")
 	if err != nil {
 		return nil, err
 	}
@@ -225,19 +236,6 @@ func (in *input) string(limit int) ([]byte, error) {
 	return b, nil
 }
 
-// bytesLen reads the length of a block of bytes, whose code must be of a kind.
-func (in *input) bytesLen(is func(code byte) bool, what string) (int, error) {
-	code, err := in.peek()
-	if err != nil {
-		return 0, err
-	}
-	if !is(code) {
-		return 0, refusef(event.Undecodable, "code 0x%02x where %s needed", code, what)
-	}
-	n, err := in.length(code, (*msgpack.Decoder).DecodeBytesLen)
-	return in.size(n, 1, err)
-}
-
 // text reads a string of at most limit bytes.
 func (in *input) text(limit int) (string, error) {
 	b, err := in.string(limit)
@@ -249,57 +247,33 @@ func (in *input) text(limit int) (string, error) {
 
 // id reads a node's id: a string or an integer.
 func (in *input) id(limit int) (event.ID, error) {
-	code, err := in.peek()
-	if err != nil {
-		return event.ID{}, err
-	}
-	switch {
-	case msgpcode.IsString(code):
+	switch in.next() {
+	case aString:
 		s, err := in.text(limit)
 		if err != nil || s == "" {
 			return event.ID{}, refusef(event.BadID, "a string id needs 1 to %d bytes of UTF-8", limit)
 		}
 		return event.ID{Str: s}, nil
-	case isInteger(code):
+	case anInteger:
 		n, err := in.integer()
 		if err != nil {
 			return event.ID{}, refusef(event.BadID, "an integer id needs to fit 64 bits with sign")
 		}
 		return event.ID{Num: n}, nil
 	}
-	return event.ID{}, refusef(event.BadID, "code 0x%02x, an id is a string or an integer", code)
-}
-
-func isInteger(code byte) bool {
-	return msgpcode.IsFixedNum(code) || code >= msgpcode.Uint8 && code <= msgpcode.Int64
+	return event.ID{}, in.wrong(event.BadID, "a string or an integer")
 }
 
 // integer reads an integer of any form and refuses one beyond int64.
 func (in *input) integer() (int64, error) {
-	code, err := in.peek()
-	if err != nil {
-		return 0, err
+	if in.next() != anInteger {
+		return 0, in.wrong(event.Undecodable, "an integer")
 	}
-	if !isInteger(code) {
-		return 0, refusef(event.Undecodable, "code 0x%02x where an integer is needed", code)
+	code, n, err := in.head()
+	if code == msgpcode.Uint64 && n > math.MaxInt64 {
+		err = refusef(event.Undecodable, "integer %d does not fit 64 bits with sign", n)
 	}
-	if n, size := short(in.rest()); size > 0 {
-		in.advance(size)
-		return n, nil
-	}
-	if code != msgpcode.Uint64 {
-		return library(in, (*msgpack.Decoder).DecodeInt64)
-	}
-	var n uint64
-	if in.left() >= 9 {
-		n = binary.BigEndian.Uint64(in.advance(9)[1:])
-	} else if n, err = library(in, (*msgpack.Decoder).DecodeUint64); err != nil {
-		return 0, err
-	}
-	if n > math.MaxInt64 {
-		return 0, refusef(event.Undecodable, "integer %d does not fit 64 bits with sign", n)
-	}
-	return int64(n), nil
+	return int64(n), err
 }
 
 // short reads an unsigned or fixed integer of at most 32 bits from the beginning
@@ -319,77 +293,41 @@ func short(b []byte) (n int64, size int) {
 }
 
 func (in *input) boolean() (bool, error) {
-	code, err := in.peek()
-	if err != nil {
-		return false, err
+	if in.next() != aBoolean {
+		return false, in.wrong(event.Undecodable, "true or false")
 	}
-	if code != msgpcode.True && code != msgpcode.False {
-		return false, refusef(event.Undecodable, "code 0x%02x where true or false is needed", code)
-	}
-	return library(in, (*msgpack.Decoder).DecodeBool)
+	_, n, err := in.head()
+	return n == 1, err
 }
 
 // number reads an integer or a float of any form as a float32.
 func (in *input) number() (float32, error) {
-	code, err := in.peek()
-	if err != nil {
-		return 0, err
+	k := in.next()
+	if k != anInteger && k != aSingle && k != aDouble {
+		return 0, in.wrong(event.BadFeatures, "a number")
 	}
+	code, n, err := in.head()
 	switch {
-	case code == msgpcode.Float && in.left() >= 5:
-		return math.Float32frombits(binary.BigEndian.Uint32(in.advance(5)[1:])), nil
-	case code == msgpcode.Float:
-		return library(in, (*msgpack.Decoder).DecodeFloat32)
-	case code == msgpcode.Double:
-		x, err := library(in, (*msgpack.Decoder).DecodeFloat64)
-		return float32(x), err
+	case k == aSingle:
+		return math.Float32frombits(uint32(n)), err
+	case k == aDouble:
+		return float32(math.Float64frombits(n)), err
 	case code == msgpcode.Uint64:
-		x, err := library(in, (*msgpack.Decoder).DecodeUint64)
-		return float32(x), err
-	case isInteger(code):
-		x, err := library(in, (*msgpack.Decoder).DecodeInt64)
-		return float32(x), err
+		return float32(n), err
 	}
-	return 0, refusef(event.BadFeatures, "code 0x%02x where a number is needed", code)
+	return float32(int64(n)), err
 }
 
-// finite reads a number and refuses NaN and infinities.
-func (in *input) finite() (float32, error) {
-	x, err := in.number()
-	if a := math.Abs(float64(x)); err == nil && (math.IsNaN(a) || math.IsInf(a, 0)) {
-		err = refusef(event.NonFinite, "a number is %v", x)
-	}
-	return x, err
-}
-
-// int32 reads an integer and refuses one that does not fit 32 bits.
-func (in *input) int32() (int32, error) {
-	n, err := in.integer()
-	if err == nil && int64(int32(n)) != n {
-		err = refusef(event.Undecodable, "integer %d does not fit 32 bits", n)
-	}
-	return int32(n), err
-}
-
-// list reads the length of an array or, if width > 0, of a binary block of items
+// list reads the length of a list or, if width > 0, of a binary block of items
 // of width bytes. A length over the limit is refused with the reason excess.
 func (in *input) list(width, limit int, excess event.Reason) (n int, block bool, err error) {
-	code, err := in.peek()
-	if err != nil {
-		return 0, false, err
-	}
-	switch {
-	case msgpcode.IsBin(code) && width > 0:
-		n, err = in.length(code, (*msgpack.Decoder).DecodeBytesLen)
-		if n, err = in.size(n, 1, err); err == nil && n%width != 0 {
+	if block = width > 0 && in.next() == aBlock; block {
+		if n, err = in.length(aBlock, 1, "a block"); err == nil && n%width != 0 {
 			err = refusef(event.BadFeatures, "a block of %d bytes, each number has %d", n, width)
 		}
-		n, block = n/max(width, 1), true
-	case isArray(code):
-		n, err = in.length(code, (*msgpack.Decoder).DecodeArrayLen)
-		n, err = in.size(n, 1, err)
-	default:
-		err = refusef(event.Undecodable, "code 0x%02x where a list is needed", code)
+		n /= width
+	} else {
+		n, err = in.length(aList, 1, "a list")
 	}
 	if err == nil && n > limit {
 		err = refusef(excess, "a list of %d items, the limit is %d", n, limit)
@@ -404,17 +342,16 @@ func (in *input) numbers(limits Limits) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
+	x := in.newNumbers(n)
 	if block {
-		x := in.newNumbers(n)
 		readFloats(x, in.advance(4*n))
 		return x, nil
 	}
-	x := in.newNumbers(n)
 	for i := range x {
+		if in.next() == aNull {
+			return nil, refusef(event.PartialFeatures, "number %d is null where all features are needed", i)
+		}
 		if x[i], err = in.number(); err != nil {
-			if code, end := in.peek(); end == nil && code == msgpcode.Nil {
-				err = refusef(event.PartialFeatures, "number %d is null where all features are needed", i)
-			}
 			return nil, err
 		}
 	}
@@ -449,51 +386,34 @@ func (in *input) indices(limits Limits) ([]uint32, error) {
 	return x, nil
 }
 
-// binary reads a binary block.
-func (in *input) binary() ([]byte, error) {
-	n, err := in.bytesLen(msgpcode.IsBin, "bytes are")
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, n)
-	copy(b, in.advance(n))
-	return b, nil
-}
-
 // skip moves past one value of any kind.
 func (in *input) skip(depth int) error {
 	if depth > maxDepth {
 		return refusef(event.Undecodable, "nested deeper than %d", maxDepth)
 	}
-	code, err := in.peek()
+	k := in.next()
+	if k == 0 {
+		return in.wrong(event.Undecodable, "a value")
+	}
+	_, n, err := in.head()
 	if err != nil {
 		return err
 	}
-	items, n := 0, 0
-	switch {
-	case msgpcode.IsString(code) || msgpcode.IsBin(code):
-		n, err = in.length(code, (*msgpack.Decoder).DecodeBytesLen)
-		n, err = in.size(n, 1, err)
-	case msgpcode.IsExt(code):
-		n, err = library(in, func(d *msgpack.Decoder) (int, error) {
-			_, n, err := d.DecodeExtHeader()
-			return n, err
-		})
-		n, err = in.size(n, 1, err)
-	case isArray(code):
-		items, err = in.length(code, (*msgpack.Decoder).DecodeArrayLen)
-		items, err = in.size(items, 1, err)
-	case isMap(code):
-		items, err = in.mapLen()
-		items *= 2
-	default:
-		_, err := library(in, func(d *msgpack.Decoder) (struct{}, error) { return struct{}{}, d.Skip() })
-		return err // a number, a boolean or null: no length, no nesting
+	bytes, items := uint64(0), uint64(0)
+	switch k {
+	case aString, aBlock:
+		bytes = n
+	case anExtension:
+		bytes = n + 1 // its type
+	case aList:
+		items = n
+	case aMap:
+		items = 2 * n
 	}
-	if err != nil {
-		return err
+	if left := uint64(in.left()); bytes > left || items > left {
+		return refusef(event.Undecodable, "%d items are declared, but only %d bytes remain", max(bytes, items), left)
 	}
-	in.advance(n)
+	in.advance(int(bytes))
 	for range items {
 		if err := in.skip(depth + 1); err != nil {
 			return err

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -20,10 +19,7 @@ const (
 var errNoName = refusef(event.BadFeatures, "an attribute without a name")
 
 // isNamed reports whether features come by name.
-func (in *input) isNamed() bool {
-	code, err := in.peek()
-	return err == nil && isMap(code)
-}
+func (in *input) isNamed() bool { return in.next() == aMap }
 
 func (f field) isNamed() bool { return f.given() && f[0] == '{' }
 
@@ -57,35 +53,28 @@ func (in *input) named(_ *input, limits Limits) ([]event.Attribute, error) {
 }
 
 // attribute reads a value by its name.
-func (in *input) attribute(a *event.Attribute, limits Limits) error {
-	code, err := in.peek()
-	if err != nil {
-		return err
-	}
-	switch {
-	case code == msgpcode.Nil:
+func (in *input) attribute(a *event.Attribute, limits Limits) (err error) {
+	switch in.next() {
+	case aNull:
 		in.advance(1)
-		return nil
-	case code == msgpcode.True || code == msgpcode.False:
-		in.advance(1)
+	case aBoolean:
 		a.Kind = event.Bool
-		if code == msgpcode.True {
+		var is bool
+		if is, err = in.boolean(); is {
 			a.Number = 1
 		}
-		return nil
-	case msgpcode.IsString(code):
+	case aString:
 		a.Kind = event.Text
 		a.Text, err = in.text(limits.MaxValue)
-		return err
-	case isArray(code) || msgpcode.IsBin(code):
+	case aList, aBlock:
 		a.Kind = event.Numbers
 		a.Numbers, err = in.numbers(limits)
-		return err
-	case isMap(code):
-		return nestedAttribute(a)
+	case aMap:
+		err = nestedAttribute(a)
+	default:
+		a.Kind = event.Number
+		a.Number, err = in.double()
 	}
-	a.Kind = event.Number
-	a.Number, err = in.double()
 	return err
 }
 
@@ -95,12 +84,9 @@ func (in *input) double() (float64, error) {
 		in.advance(size)
 		return float64(n), nil
 	}
-	code, err := in.peek()
-	switch {
-	case err != nil:
-		return 0, err
-	case code == msgpcode.Double:
-		return library(in, (*msgpack.Decoder).DecodeFloat64)
+	if in.next() == aDouble {
+		_, n, err := in.head()
+		return math.Float64frombits(n), err
 	}
 	x, err := in.number()
 	return float64(x), err

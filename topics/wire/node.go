@@ -17,7 +17,7 @@ type shape struct {
 
 // node reads a node event in msgpack: a map, or a list of edges.
 func (in *input) node(n *event.Node, limits Limits) error {
-	if code, err := in.peek(); err == nil && isArray(code) {
+	if in.next() == aList {
 		return in.edges(n, limits)
 	}
 	var s shape
@@ -42,6 +42,8 @@ type value interface {
 	integer() (int64, error)
 	rows(Limits) ([][]float32, error)
 	pairs(Limits) ([]uint32, error)
+	texts(Limits) ([]string, error)
+	probabilities(Limits) (of []float32, classes []string, err error)
 }
 
 // nodeNames are the fields of a node event, in the order in which those of an object are
@@ -202,7 +204,7 @@ func (in *input) neighbours(_ *input, limits Limits) (ids []event.ID, marks []ev
 			continue
 		}
 		in.advance(at)
-		if code, end := in.peek(); end == nil && isMap(code) {
+		if in.next() == aMap {
 			if marks == nil {
 				marks = make([]event.Mark, count)
 			}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"strconv"
 
@@ -13,7 +12,19 @@ import (
 
 // AppendPrediction appends a prediction as msgpack.
 func AppendPrediction(dst []byte, p *event.Prediction) []byte {
-	o := output{b: dst}
+	return MsgPack.AppendPrediction(dst, p)
+}
+
+// AppendPredictionJSON appends a prediction as a JSON object with the same
+// fields, without a newline. It panics if a number is not finite; neither the
+// engine nor DecodePrediction produces one.
+func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
+	return JSON.AppendPrediction(dst, p)
+}
+
+// AppendPrediction appends a prediction in this encoding.
+func (e Encoding) AppendPrediction(dst []byte, p *event.Prediction) []byte {
+	o := output{b: dst, json: e == JSON}
 	m := o.begin()
 	o.key("node")
 	o.id(p.Node)
@@ -21,7 +32,7 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	o.intField("class_index", int64(p.ClassIndex))
 	o.singleField("confidence", p.Confidence)
 	o.key("probabilities")
-	o.numbers(p.Probabilities)
+	o.probabilities(p)
 	o.singleField("total_uncertainty", p.Total)
 	o.singleField("aleatoric_uncertainty", p.Aleatoric)
 	o.singleField("epistemic_uncertainty", p.Epistemic)
@@ -53,12 +64,38 @@ func AppendPrediction(dst []byte, p *event.Prediction) []byte {
 	return o.b
 }
 
+// probabilities appends a list of probabilities, in JSON an object of them by class, in the model's order. A class
+// without a name here has its index, as "#7".
+func (o *output) probabilities(p *event.Prediction) {
+	if !o.json {
+		o.numbers(p.Probabilities)
+		return
+	}
+	m := o.begin()
+	for i, x := range p.Probabilities {
+		name := "#" + strconv.Itoa(i)
+		if i < len(p.Classes) {
+			name = p.Classes[i]
+		}
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			panic("a probability is not finite")
+		}
+		o.key(name)
+		o.b = strconv.AppendFloat(o.b, float64(x), 'g', -1, 32)
+	}
+	o.end(m)
+}
+
 // set appends the fields of a set.
 func (o *output) set(s *event.Set) {
 	o.key("set")
-	o.list(len(s.Classes))
-	for _, name := range s.Classes {
-		o.text(name)
+	if o.json {
+		o.b = appendJSON(o.b, append([]string{}, s.Classes...))
+	} else {
+		o.list(len(s.Classes))
+		for _, name := range s.Classes {
+			o.text(name)
+		}
 	}
 	o.singleField("coverage", s.Coverage)
 	o.key("abstain")
@@ -68,130 +105,146 @@ func (o *output) set(s *event.Set) {
 	}
 }
 
+// predictionNames are the fields of a prediction.
+var predictionNames = []string{
+	"node", "class", "class_index", "confidence", "probabilities", "total_uncertainty", "aleatoric_uncertainty", "epistemic_uncertainty", "window",
+	"posterior_version", "time", "model", "revision", "reason", "act", "asked", "embedding", "set", "coverage", "abstain", "abstain_reason",
+}
+
 // DecodePrediction decodes a prediction, as AppendPrediction or AppendPredictionJSON
 // wrote it, into p, overwriting it. Other programs may write to the topic, so it checks
 // all fields.
 func DecodePrediction(b []byte, p *event.Prediction) error {
-	if EncodingOf(b) == JSON {
-		return decodePredictionJSON(b, p)
-	}
-	limits := Limits{}.withDefaults()
-	var in input
-	in.reset(b)
 	*p = event.Prediction{}
-	hasNode, abstain := false, false
-	err := in.fields(func(key []byte) (bool, error) {
-		var err error
-		var n int64
-		switch string(key) {
-		case "node":
-			hasNode = true
-			p.Node, err = in.id(limits.MaxID)
-		case "class":
-			p.Class, err = in.text(limits.MaxID)
-		case "class_index":
-			p.ClassIndex, err = in.int32()
-		case "confidence":
-			p.Confidence, err = in.finite()
-		case "probabilities":
-			p.Probabilities, err = in.probabilities(limits)
-		case "total_uncertainty":
-			p.Total, err = in.finite()
-		case "aleatoric_uncertainty":
-			p.Aleatoric, err = in.finite()
-		case "epistemic_uncertainty":
-			p.Epistemic, err = in.finite()
-		case "window":
-			p.Window, err = in.integer()
-		case "posterior_version":
-			if n, err = in.integer(); err == nil && n < 0 {
-				err = refusef(event.Undecodable, "posterior version %d", n)
-			}
-			p.PosteriorVersion = uint64(n)
-		case "time":
-			p.Time, err = in.integer()
-		case "model":
-			p.Model, err = in.text(limits.MaxID)
-		case "revision":
-			if p.Revision, err = in.int32(); err == nil && p.Revision < 0 {
-				err = refusef(event.Undecodable, "revision %d", p.Revision)
-			}
-		case "reason":
-			p.Reason, err = in.text(limits.MaxID)
-		case "act":
-			p.Act = new(bool)
-			*p.Act, err = in.boolean()
-		case "asked":
-			if p.Asked, err = in.finite(); err == nil {
-				err = checkProbabilities([]float32{p.Asked})
-			}
-		case "embedding":
-			p.Embedding, err = in.numbers(limits)
-		case "set":
-			setOf(p).Classes, err = in.classes(limits)
-		case "coverage":
-			setOf(p).Coverage, err = in.finite()
-		case "abstain":
-			setOf(p)
-			abstain, err = in.boolean()
-		case "abstain_reason":
-			setOf(p).Abstain, err = in.text(limits.MaxID)
-		default:
-			return false, nil
+	s := predictionFields{p: p, limits: Limits{}.withDefaults()}
+	var in input
+	if EncodingOf(b) == JSON {
+		text, err := valueJSON(b)
+		if err == nil {
+			err = in.read(text, predictionNames, s.read)
 		}
-		return true, err
-	})
-	if err == nil && !hasNode {
-		err = refusef(event.BadID, "there is no node")
+		if err != nil {
+			return err
+		}
+		return s.check()
 	}
-	if err == nil {
-		err = checkAbstain(p, abstain)
+	in.reset(b)
+	if err := in.fields(func(key []byte) (bool, error) { return s.read(key, &in) }); err != nil {
+		return err
 	}
-	if err != nil {
+	if err := s.check(); err != nil {
 		return err
 	}
 	return in.end()
 }
 
-// checkAbstain compares the field abstain with the reason beside it.
-func checkAbstain(p *event.Prediction, abstain bool) error {
-	if p.Set != nil && abstain != (p.Set.Abstain != "") {
-		return refusef(event.Undecodable, "abstain is %t with the reason %.60q", abstain, p.Set.Abstain)
+// predictionFields is a prediction that is read.
+type predictionFields struct {
+	p                *event.Prediction
+	limits           Limits
+	hasNode, abstain bool
+}
+
+// read reads a field of a prediction by its name.
+func (s *predictionFields) read(key []byte, v value) (known bool, err error) {
+	p := s.p
+	switch string(key) {
+	case "node":
+		s.hasNode = true
+		p.Node, err = v.id(s.limits.MaxID)
+	case "class":
+		p.Class, err = v.text(s.limits.MaxID)
+	case "class_index":
+		p.ClassIndex, err = int32Of(v)
+	case "confidence":
+		p.Confidence, err = finite(v)
+	case "probabilities":
+		if p.Probabilities, p.Classes, err = v.probabilities(s.limits); err == nil {
+			err = checkProbabilities(p.Probabilities)
+		}
+	case "total_uncertainty":
+		p.Total, err = finite(v)
+	case "aleatoric_uncertainty":
+		p.Aleatoric, err = finite(v)
+	case "epistemic_uncertainty":
+		p.Epistemic, err = finite(v)
+	case "window":
+		p.Window, err = v.integer()
+	case "posterior_version":
+		var n int64
+		if n, err = v.integer(); err == nil && n < 0 {
+			err = refusef(event.Undecodable, "posterior version %d", n)
+		}
+		p.PosteriorVersion = uint64(n)
+	case "time":
+		p.Time, err = v.integer()
+	case "model":
+		p.Model, err = v.text(s.limits.MaxID)
+	case "revision":
+		if p.Revision, err = int32Of(v); err == nil && p.Revision < 0 {
+			err = refusef(event.Undecodable, "revision %d", p.Revision)
+		}
+	case "reason":
+		p.Reason, err = v.text(s.limits.MaxID)
+	case "act":
+		p.Act = new(bool)
+		*p.Act, err = v.boolean()
+	case "asked":
+		if p.Asked, err = finite(v); err == nil {
+			err = checkProbabilities([]float32{p.Asked})
+		}
+	case "embedding":
+		p.Embedding, err = v.numbers(s.limits)
+	case "set":
+		s.set().Classes, err = v.texts(s.limits)
+	case "coverage":
+		s.set().Coverage, err = finite(v)
+	case "abstain":
+		s.set()
+		s.abstain, err = v.boolean()
+	case "abstain_reason":
+		s.set().Abstain, err = v.text(s.limits.MaxID)
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+// set returns the prediction's set, which it creates if there is none.
+func (s *predictionFields) set() *event.Set {
+	if s.p.Set == nil {
+		s.p.Set = &event.Set{}
+	}
+	return s.p.Set
+}
+
+// check checks the fields beside each other.
+func (s *predictionFields) check() error {
+	switch set := s.p.Set; {
+	case !s.hasNode:
+		return refusef(event.BadID, "there is no node")
+	case set != nil && s.abstain != (set.Abstain != ""):
+		return refusef(event.Undecodable, "abstain is %t with the reason %.60q", s.abstain, set.Abstain)
 	}
 	return nil
 }
 
-// setOf returns the prediction's set, which it creates if there is none.
-func setOf(p *event.Prediction) *event.Set {
-	if p.Set == nil {
-		p.Set = &event.Set{}
+// finite reads a number and refuses NaN and infinities.
+func finite(v value) (float32, error) {
+	x, err := v.number()
+	if a := math.Abs(float64(x)); err == nil && (math.IsNaN(a) || math.IsInf(a, 0)) {
+		err = refusef(event.NonFinite, "a number is %v", x)
 	}
-	return p.Set
+	return x, err
 }
 
-// classes reads a list of names.
-func (in *input) classes(limits Limits) (names []string, err error) {
-	n, _, err := in.list(0, limits.MaxFeatures, event.TooLarge)
-	if err != nil {
-		return nil, err
+// int32Of reads an integer and refuses one that does not fit 32 bits.
+func int32Of(v value) (int32, error) {
+	n, err := v.integer()
+	if err == nil && int64(int32(n)) != n {
+		err = refusef(event.Undecodable, "integer %d does not fit 32 bits", n)
 	}
-	for range n {
-		name, err := in.text(limits.MaxID)
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, name)
-	}
-	return names, nil
-}
-
-// probabilities reads a list of numbers from 0 to 1.
-func (in *input) probabilities(limits Limits) ([]float32, error) {
-	x, err := in.numbers(limits)
-	if err != nil {
-		return nil, err
-	}
-	return x, checkProbabilities(x)
+	return int32(n), err
 }
 
 func checkProbabilities(x []float32) error {
@@ -203,157 +256,54 @@ func checkProbabilities(x []float32) error {
 	return nil
 }
 
-// predictionJSON is a prediction in JSON, with the fields of one in msgpack.
-type predictionJSON struct {
-	Node             jsonID            `json:"node"`
-	Class            string            `json:"class"`
-	ClassIndex       int32             `json:"class_index"`
-	Confidence       float32           `json:"confidence"`
-	Probabilities    probabilitiesJSON `json:"probabilities"`
-	Total            float32           `json:"total_uncertainty"`
-	Aleatoric        float32           `json:"aleatoric_uncertainty"`
-	Epistemic        float32           `json:"epistemic_uncertainty"`
-	Window           int64             `json:"window"`
-	PosteriorVersion uint64            `json:"posterior_version"`
-	Time             int64             `json:"time"`
-	Model            string            `json:"model"`
-	Revision         int32             `json:"revision,omitempty"`
-	Reason           string            `json:"reason,omitempty"`
-	Act              *bool             `json:"act,omitempty"`
-	Asked            float32           `json:"asked,omitempty"`
-	Embedding        []float32         `json:"embedding,omitempty"`
-	*setJSON
-}
-
-// probabilitiesJSON is, in JSON, an object of the probabilities by class, in the model's order.
-// A class without a name here has its index, as "#7".
-type probabilitiesJSON struct {
-	classes []string
-	of      []float32
-}
-
-// MarshalJSON implements [json.Marshaler].
-func (p probabilitiesJSON) MarshalJSON() ([]byte, error) {
-	b := []byte{'{'}
-	for i, x := range p.of {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		switch {
-		case i >= len(p.classes):
-			b = append(strconv.AppendInt(append(b, `"#`...), int64(i), 10), '"')
-		case isPlain(p.classes[i]):
-			b = append(append(append(b, '"'), p.classes[i]...), '"')
-		default:
-			b = appendJSON(b, p.classes[i])
-		}
-		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			return nil, fmt.Errorf("a probability is %v", x)
-		}
-		b = strconv.AppendFloat(append(b, ':'), float64(x), 'g', -1, 32)
+// texts reads a list of texts.
+func (in *input) texts(limits Limits) (list []string, err error) {
+	n, _, err := in.list(0, limits.MaxFeatures, event.TooLarge)
+	if err != nil {
+		return nil, err
 	}
-	return append(b, '}'), nil
-}
-
-// isPlain reports whether a text is the same between quotes in JSON.
-func isPlain(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
+	for range n {
+		text, err := in.text(limits.MaxID)
+		if err != nil {
+			return nil, err
 		}
+		list = append(list, text)
 	}
-	return true
+	return list, nil
 }
 
-// UnmarshalJSON implements [json.Unmarshaler].
-func (p *probabilitiesJSON) UnmarshalJSON(text []byte) error {
-	if *p = (probabilitiesJSON{}); string(text) == "null" {
-		return nil
+func (f field) texts(Limits) (list []string, err error) {
+	if err := json.Unmarshal(f, &list); err != nil {
+		return nil, refusef(event.Undecodable, "%.40s where a list of texts is needed", f)
 	}
-	if text[0] != '{' {
-		return refusef(event.Undecodable, "%.40s where an object of probabilities by class is needed", text)
+	return list, nil
+}
+
+// probabilities reads a list of numbers, which has no classes.
+func (in *input) probabilities(limits Limits) (of []float32, classes []string, err error) {
+	of, err = in.numbers(limits)
+	return of, nil, err
+}
+
+func (f field) probabilities(Limits) (of []float32, classes []string, err error) {
+	if f[0] != '{' {
+		return nil, nil, refusef(event.Undecodable, "%.40s where an object of probabilities by class is needed", f)
 	}
 	named := false
-	for rest := field(bytes.TrimLeft(text[1:], jsonSpace)); rest[0] != '}'; {
+	for rest := field(bytes.TrimLeft(f[1:], jsonSpace)); rest[0] != '}'; {
 		var key, value field
 		key, rest = cutItem(rest)
 		value, rest = cutItem(rest)
 		var name string
 		var x float32
 		if err := errors.Join(json.Unmarshal(key, &name), json.Unmarshal(value, &x)); err != nil {
-			return err
+			return nil, nil, err
 		}
-		named = named || name != "#"+strconv.Itoa(len(p.of))
-		p.classes, p.of = append(p.classes, name), append(p.of, x)
+		named = named || name != "#"+strconv.Itoa(len(of))
+		of, classes = append(of, x), append(classes, name)
 	}
 	if !named {
-		p.classes = nil
+		classes = nil
 	}
-	return nil
-}
-
-// AppendPredictionJSON appends a prediction as a JSON object with the same
-// fields, without a newline. It panics if a number is not finite; neither the
-// engine nor DecodePrediction produces one.
-func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
-	return appendJSON(dst, predictionJSON{
-		jsonID{p.Node},
-		p.Class, p.ClassIndex, p.Confidence,
-		probabilitiesJSON{p.Classes, p.Probabilities},
-		p.Total, p.Aleatoric, p.Epistemic,
-		p.Window, p.PosteriorVersion, p.Time, p.Model, p.Revision, p.Reason, p.Act, p.Asked, p.Embedding,
-		setJSONOf(p.Set),
-	})
-}
-
-// decodePredictionJSON decodes a prediction in JSON into p. A number that is not in the
-// range of its type is an error.
-func decodePredictionJSON(b []byte, p *event.Prediction) error {
-	text, err := valueJSON(b)
-	if err != nil {
-		return err
-	}
-	f := predictionJSON{setJSON: &setJSON{}} // encoding/json cannot set it
-	if err := json.Unmarshal(text, &f); err != nil {
-		return err
-	}
-	var in input
-	members, err := in.object(text, "node")
-	if err != nil {
-		return err
-	}
-	*p = event.Prediction{
-		Class: f.Class, ClassIndex: f.ClassIndex, Confidence: f.Confidence, Probabilities: f.Probabilities.of, Classes: f.Probabilities.classes,
-		Total: f.Total, Aleatoric: f.Aleatoric, Epistemic: f.Epistemic,
-		Window: f.Window, PosteriorVersion: f.PosteriorVersion, Time: f.Time, Model: f.Model, Revision: f.Revision, Reason: f.Reason, Act: f.Act, Asked: f.Asked, Embedding: f.Embedding,
-	}
-	if p.Node, err = members[0].id(Limits{}.withDefaults().MaxID); err != nil {
-		return err
-	}
-	if p.Revision < 0 {
-		return refusef(event.Undecodable, "revision %d", p.Revision)
-	}
-	if err := checkProbabilities(append(p.Probabilities, p.Asked)); err != nil {
-		return err
-	}
-	if s := f.setJSON; s.Classes != nil {
-		p.Set = &event.Set{Classes: s.Classes, Coverage: s.Coverage, Abstain: s.Reason}
-		return checkAbstain(p, s.Abstain)
-	}
-	return nil
-}
-
-// setJSON is a prediction's set in JSON. A nil pointer adds no fields.
-type setJSON struct {
-	Classes  []string `json:"set"`
-	Coverage float32  `json:"coverage"`
-	Abstain  bool     `json:"abstain"`
-	Reason   string   `json:"abstain_reason,omitempty"`
-}
-
-func setJSONOf(s *event.Set) *setJSON {
-	if s == nil {
-		return nil
-	}
-	return &setJSON{append([]string{}, s.Classes...), s.Coverage, s.Abstain != "", s.Abstain}
+	return of, classes, nil
 }

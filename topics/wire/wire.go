@@ -7,8 +7,8 @@
 // allocates memory, and bounds nesting.
 //
 // One file for each kind of record (node, label, command, prediction, dead
-// letter) holds its fields in both encodings; msgpack_read, msgpack_write and
-// json hold the primitives.
+// letter) holds its fields, in both encodings but for commands and dead letters, which are JSON; msgpack_read, json and
+// output hold the primitives.
 package wire
 
 import (
@@ -71,45 +71,49 @@ type Decoder struct {
 // the key names.
 func (d *Decoder) Node(o *event.Origin, n *event.Node) (reason event.Reason, detail string) {
 	*n = event.Node{Origin: o}
-	limits := d.Limits.withDefaults()
-	d.begin()
+	in, limits := d.begin()
 	mapped := d.Map != nil && len(d.Map.nodes) > 0
+	var err error
 	switch {
 	case o.Value == nil && mapped:
-		return verdict(d.Map.departure(&d.in, o.Key, n, limits))
+		return verdict(d.Map.departure(in, o.Key, n, limits))
 	case o.Value == nil:
-		return verdict(d.in.departure(o.Key, n, limits))
+		return verdict(in.departure(o.Key, n, limits))
 	case mapped:
-		return verdict(d.decodeMapped(o, limits,
-			func() error { return d.Map.node(&d.in, o.Value, n, limits) },
-			func() error { return d.in.checkNode(n, limits) }))
+		if err = checkLength(o, limits); err == nil {
+			err = d.Map.node(in, o.Value, n, limits)
+		}
+	default:
+		err = d.decode(o, limits, func() error { return in.node(n, limits) }, func(b []byte) error { return in.nodeJSON(b, n, limits) })
 	}
-	return verdict(d.decode(o, limits,
-		func(in *input) error { return in.node(n, limits) },
-		func(b []byte) error { return d.in.nodeJSON(b, n, limits) },
-		func() error { return d.in.checkNode(n, limits) }))
+	if err == nil {
+		err = in.checkNode(n, limits)
+	}
+	return verdict(err)
 }
 
 // Label decodes a label event into l, overwriting it. The results are as Node's.
 func (d *Decoder) Label(o *event.Origin, l *event.Label) (reason event.Reason, detail string) {
 	*l = event.Label{Origin: o}
-	limits := d.Limits.withDefaults()
-	d.begin()
-	if d.Map != nil && len(d.Map.labels) > 0 {
-		return verdict(d.decodeMapped(o, limits, func() error { return d.Map.label(&d.in, o.Value, l, limits) }, func() error { return nil }))
+	in, limits := d.begin()
+	if d.Map == nil || len(d.Map.labels) == 0 {
+		return verdict(d.decode(o, limits, func() error { return in.label(l, limits) }, func(b []byte) error { return in.labelJSON(b, l, limits) }))
 	}
-	return verdict(d.decode(o, limits,
-		func(in *input) error { return in.label(l, limits) },
-		func(b []byte) error { return d.in.labelJSON(b, l, limits) },
-		func() error { return nil }))
+	err := checkLength(o, limits)
+	if err == nil {
+		err = d.Map.label(in, o.Value, l, limits)
+	}
+	return verdict(err)
 }
 
 // begin prepares to decode an event.
-func (d *Decoder) begin() { d.in.memory, d.in.report = d.Memory, d.Unknown }
+func (d *Decoder) begin() (*input, Limits) {
+	d.in.memory, d.in.report = d.Memory, d.Unknown
+	return &d.in, d.Limits.withDefaults()
+}
 
-// decode picks the encoding of a record, decodes it with msgpack or json, and
-// checks the result.
-func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func(*input) error, json func([]byte) error, check func() error) error {
+// decode picks the encoding of a record, and decodes it with msgpack or json.
+func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func() error, json func([]byte) error) error {
 	if err := checkLength(o, limits); err != nil {
 		return err
 	}
@@ -120,28 +124,14 @@ func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func(*input) er
 	if encoding == JSON {
 		err = json(o.Value)
 		clear(d.in.members[:]) // as below
-	} else {
-		d.in.reset(o.Value)
-		if err = msgpack(&d.in); err == nil {
-			err = d.in.end()
-		}
-		d.in.reset(nil) // do not keep the caller's bytes
-	}
-	if err != nil {
 		return err
 	}
-	return check()
-}
-
-// decodeMapped decodes a record by the map, and checks the result.
-func (d *Decoder) decodeMapped(o *event.Origin, limits Limits, read, check func() error) error {
-	if err := checkLength(o, limits); err != nil {
+	d.in.reset(o.Value)
+	defer d.in.reset(nil) // do not keep the caller's bytes
+	if err := msgpack(); err != nil {
 		return err
 	}
-	if err := read(); err != nil {
-		return err
-	}
-	return check()
+	return d.in.end()
 }
 
 // checkLength refuses a value that is empty or too long.
@@ -150,13 +140,9 @@ func checkLength(o *event.Origin, limits Limits) error {
 	case len(o.Value) == 0:
 		return refusef(event.Empty, "the value is empty, or null where that is no departure")
 	case len(o.Value) > limits.MaxValue:
-		return tooLarge(o, limits)
+		return refusef(event.TooLarge, "the value has %d bytes, the limit is %d", len(o.Value), limits.MaxValue)
 	}
 	return nil
-}
-
-func tooLarge(o *event.Origin, limits Limits) error {
-	return refusef(event.TooLarge, "the value has %d bytes, the limit is %d", len(o.Value), limits.MaxValue)
 }
 
 // encodingOf reads the content-type header. A record without one is what its value begins as, because ksqlDB,

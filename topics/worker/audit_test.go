@@ -63,8 +63,8 @@ func TestAudit(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if count[wire.JSON] != 51 || count[wire.MsgPack] != 102 {
-			t.Errorf("published %v records, want 51 in JSON and 102 in msgpack", count)
+		if count[wire.JSON] != 53 || count[wire.MsgPack] != 100 {
+			t.Errorf("published %v records, want 50 predictions and 3 dead letters in JSON, and 100 predictions in msgpack", count)
 		}
 	})
 }

@@ -154,9 +154,12 @@ func (b *bases) store(path string, bytes int64, err error) {
 	})
 }
 
-// writeOwn has a standby store a base, or else stores it.
+// writeOwn stores a base of the owner. A standby is left to do it, if there is one.
 func (b *bases) writeOwn(path string, before []ledger.Base, x *based) error {
-	window := x.base.Name.Window
+	ledger, window := b.worker.Cfg.Terms.Names.Ledger, x.base.Name.Window
+	if members, err := b.worker.client.Members(b.background, ledger, ledger); err == nil && len(members) <= 1 {
+		return b.write(path, before, x)
+	}
 	err := read(path, func(files []base.Source) (err error) {
 		x.base.Name, err = base.NameOf(window, files)
 		return err

@@ -4,17 +4,19 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// output appends msgpack to a byte slice. The library's encoder is not used,
+// output appends msgpack to a byte slice, or JSON. The library's encoder is not used,
 // because it writes through an interface and so allocates for every event.
 type output struct {
-	b []byte
-	n int // keys of the map that is being written
+	b    []byte
+	n    int  // keys of the map that is being written
+	json bool // fields, texts, integers, singles and booleans are in JSON
 }
 
 func (o *output) code(c byte) { o.b = append(o.b, c) }
@@ -25,15 +27,20 @@ type mapping struct{ at, outer int }
 // begin begins a map, of the fields up to its end.
 func (o *output) begin() mapping {
 	m := mapping{len(o.b), o.n}
-	o.code(msgpcode.FixedMapLow)
+	if o.code(msgpcode.FixedMapLow); o.json {
+		o.b[m.at] = '{'
+	}
 	o.n = 0
 	return m
 }
 
 func (o *output) end(m mapping) {
-	if o.n < 16 {
+	switch {
+	case o.json:
+		o.code('}')
+	case o.n < 16:
 		o.b[m.at] |= byte(o.n)
-	} else { // no more than fit 16 bits: see maxNamed
+	default: // no more than fit 16 bits: see maxNamed
 		o.b[m.at] = msgpcode.Map16
 		o.b = slices.Insert(o.b, m.at+1, byte(o.n>>8), byte(o.n))
 	}
@@ -42,7 +49,13 @@ func (o *output) end(m mapping) {
 
 // key begins a field of a map.
 func (o *output) key(name string) {
+	if o.json && o.n > 0 {
+		o.code(',')
+	}
 	o.text(name)
+	if o.json {
+		o.code(':')
+	}
 	o.n++
 }
 
@@ -68,17 +81,36 @@ func (o *output) list(n int) {
 }
 
 func (o *output) text(s string) {
-	if len(s) < 32 {
+	switch {
+	case o.json && isPlain(s):
+		o.b = append(append(append(o.b, '"'), s...), '"')
+		return
+	case o.json:
+		o.b = appendJSON(o.b, s)
+		return
+	case len(s) < 32:
 		o.code(msgpcode.FixedStrLow | byte(len(s)))
-	} else {
+	default:
 		o.sized(len(s), msgpcode.Str8, msgpcode.Str16, msgpcode.Str32)
 	}
 	o.b = append(o.b, s...)
 }
 
+// isPlain reports whether a text is the same between quotes in JSON.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
 // integer writes n in its shortest form.
 func (o *output) integer(n int64) {
 	switch {
+	case o.json:
+		o.b = strconv.AppendInt(o.b, n, 10)
 	case n >= -32 && n <= math.MaxInt8:
 		o.code(byte(n))
 	case n > math.MaxUint32:
@@ -97,14 +129,18 @@ func (o *output) integer(n int64) {
 }
 
 func (o *output) single(x float32) {
+	if o.json {
+		o.b = appendJSON(o.b, x)
+		return
+	}
 	o.b = binary.BigEndian.AppendUint32(append(o.b, msgpcode.Float), math.Float32bits(x))
 }
 
-// numbers writes a list of numbers.
 func (o *output) double(x float64) {
 	o.b = binary.BigEndian.AppendUint64(append(o.b, msgpcode.Double), math.Float64bits(x))
 }
 
+// numbers writes a list of numbers.
 func (o *output) numbers(x []float32) {
 	o.list(len(x))
 	n := len(o.b)
@@ -116,19 +152,13 @@ func (o *output) numbers(x []float32) {
 	}
 }
 
-// block writes a binary block, or null for nil.
-func (o *output) block(b []byte) {
-	if b == nil {
-		o.code(msgpcode.Nil)
-		return
-	}
-	o.blockLen(len(b))
-	o.b = append(o.b, b...)
-}
-
 func (o *output) blockLen(n int) { o.sized(n, msgpcode.Bin8, msgpcode.Bin16, msgpcode.Bin32) }
 
 func (o *output) singles(x []float32) {
+	if o.json {
+		o.b = appendJSON(o.b, x)
+		return
+	}
 	o.blockLen(4 * len(x))
 	if littleEndian {
 		o.b = append(o.b, memory(x)...)
@@ -147,9 +177,12 @@ func (o *output) indices(x []uint32) {
 }
 
 func (o *output) boolean(b bool) {
-	if b {
+	switch {
+	case o.json:
+		o.b = strconv.AppendBool(o.b, b)
+	case b:
 		o.code(msgpcode.True)
-	} else {
+	default:
 		o.code(msgpcode.False)
 	}
 }
