@@ -44,12 +44,12 @@ func TestEncodeAllocations(t *testing.T) {
 	}
 	record := &ledger.Record{Version: ledger.Version, Model: "model", Ranges: []ledger.Range{}}
 	window := func() {
-		e := pipeline.Effects(out, record, time.Now())
-		if err := pipeline.encoder.encode(e); err != nil {
-			t.Fatal(err)
+		if full, err := pipeline.Add(out, record, time.Now(), func(map[kafka.TopicPartition]int64) {}); full != nil || err != nil {
+			t.Fatal(full, err)
 		}
-		pipeline.encoder.output.windows = 0
-		pipeline.encoder.output.batch.Reset()
+		o := <-pipeline.publisher.gathered
+		o.batch.Reset()
+		pipeline.publisher.spare <- o
 	}
 	window()
 	if per := testing.AllocsPerRun(100, window) / size; per > 0.1 {

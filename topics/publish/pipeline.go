@@ -1,9 +1,8 @@
-// Package publish encodes the effects of windows and commits them: predictions, dead letters and
+// Package publish encodes the results of windows and commits them: predictions, dead letters and
 // ledger records of a commit are one Kafka transaction.
 //
-// The stages overlap: an encoder encodes the effects of each window while later ones are
-// stepped, and a publisher produces and commits them. Both keep the windows in order, so this
-// does not change any outcome.
+// The loop that steps the windows encodes them; a publisher produces and commits them while it steps later ones. Both keep
+// the windows in order, so this does not change any outcome.
 package publish
 
 import (
@@ -21,16 +20,15 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// Pipeline encodes the effects of windows and commits them, beside the loop that steps the
+// Pipeline encodes the results of windows and commits them, beside the loop that steps the
 // windows. It keeps them in order.
 type Pipeline struct {
-	// In takes the effects of a window once those of the one before are encoded. It is closed
-	// after the last window.
-	In chan *Effects
+	// In takes what Add returns. It is closed after the last window.
+	In chan *Output
 	// Committed delivers after each transaction, and is closed at the end.
 	Committed <-chan Commit
 
-	encoder   *encoder
+	encoder   encoder
 	publisher *publisher
 }
 
@@ -48,31 +46,47 @@ type Sources struct {
 // New returns a pipeline that has not started.
 func New(cfg *Config, p *kafka.Producer, from Sources) *Pipeline {
 	out := newPublisher(cfg, p, from)
-	e := newEncoder(cfg, from.Terms, from.Partitions, out)
-	return &Pipeline{In: e.in, Committed: out.committed, encoder: e, publisher: out}
+	e := encoder{cfg: cfg, names: &from.Terms.Names, partition: int32(from.Terms.Partition), partitions: from.Partitions}
+	return &Pipeline{In: out.in, Committed: out.committed, encoder: e, publisher: out}
 }
 
 // Start begins to publish. It commits for a while after the context ends.
 func (p *Pipeline) Start(ctx context.Context) (stop context.CancelFunc) {
 	committing, stop := lasting(ctx, commitFor)
 	go p.publisher.run(committing)
-	go p.encoder.run()
 	return stop
 }
 
 // Err returns why the pipeline ended, nil at the end of In. Committed must be closed.
 func (p *Pipeline) Err() error { return p.publisher.err }
 
-// Effects returns the effects of a window that was cut at the given time. The record then says how
-// its outputs are divided.
-func (p *Pipeline) Effects(out *event.Outcome, record *ledger.Record, cut time.Time) *Effects {
-	e := p.encoder.new()
-	names, n := &p.encoder.terms.Names, p.encoder.partitions
-	if o := (ledger.Outputs{Predictions: max(n[names.Predictions], 1), DeadLetters: max(n[names.DeadLetters], 1)}); o != record.Divided() {
-		record.Outputs = &o
+// Add adds the results of a window that was cut at the given time, and that offsets sets those of the inputs behind. The
+// record then says how its outputs are divided. Windows gather while the publisher is busy, until there is so much that it is
+// returned, for In. After an error nothing of what has gathered is published: a replay steps it again.
+func (p *Pipeline) Add(out *event.Outcome, record *ledger.Record, cut time.Time, offsets func(map[kafka.TopicPartition]int64)) (full *Output, err error) {
+	if d := p.encoder.divided(); d != record.Divided() {
+		record.Outputs = &d
 	}
-	e.fill(out, record, cut, p.encoder.cfg, p.encoder.terms.Names.DeadLetters)
-	return e
+	var o *Output
+	select {
+	case o = <-p.publisher.gathered:
+	default:
+		o = p.publisher.new()
+	}
+	if o.windows == 0 {
+		o.since = cut
+	}
+	o.windows++
+	o.last, o.chain = record.Window, record.Chain
+	offsets(o.offsets)
+	if err := p.encoder.encode(o, out, record); err != nil {
+		return nil, err
+	}
+	if o.batch.Bytes() >= maxOutput {
+		return o, nil
+	}
+	p.publisher.gathered <- o
+	return nil, nil
 }
 
 // Commit is a committed transaction.

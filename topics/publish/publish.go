@@ -1,7 +1,6 @@
 package publish
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,9 +17,9 @@ import (
 // for the next transaction: beyond it, stepping waits.
 const maxOutput = 8 << 20
 
-// output holds the encoded effects of one or more windows, on their way into a
+// Output holds the encoded results of one or more windows, on their way into a
 // transaction.
-type output struct {
+type Output struct {
 	batch   *kafka.Batch
 	offsets map[kafka.TopicPartition]int64
 	windows int
@@ -29,7 +28,7 @@ type output struct {
 	since   time.Time // when the first window was cut
 }
 
-// publisher puts outputs into transactions, concurrently with the encoder. An output is
+// publisher puts outputs into transactions, concurrently with the loop. An output is
 // produced as soon as it is received, so that readers of uncommitted records get it
 // early; the transaction ends a commit interval after its first window was cut.
 //
@@ -47,14 +46,13 @@ type publisher struct {
 	from     Sources
 	producer *kafka.Producer
 
-	in        chan *output  // closed after the last output
-	encodeErr error         // why in was closed early, nil if it was not; read after in is closed
-	spare     chan *output  // to be reused
-	committed chan Commit   // after each transaction; closed at the end
-	ended     chan struct{} // closed at the end
-	err       error         // why it ended, nil at the end of in; read after committed is closed
+	in        chan *Output // closed after the last output
+	gathered  chan *Output // holds one at most, to which the loop may add windows as long as it is there
+	spare     chan *Output // to be reused
+	committed chan Commit  // after each transaction; closed at the end
+	err       error        // why it ended, nil at the end of in; read after committed is closed
 
-	open  []*output // in the open transaction
+	open  []*Output // in the open transaction
 	began time.Time // when it began
 	bytes int       // of open
 	tries int
@@ -74,25 +72,24 @@ const (
 func newPublisher(cfg *Config, p *kafka.Producer, from Sources) *publisher {
 	return &publisher{
 		cfg: cfg, from: from, producer: p,
-		in: make(chan *output), spare: make(chan *output, spareOutputs), committed: make(chan Commit, queuedCommits), ended: make(chan struct{}),
+		in: make(chan *Output), gathered: make(chan *Output, 1), spare: make(chan *Output, spareOutputs), committed: make(chan Commit, queuedCommits),
 		offsets: make(map[kafka.TopicPartition]int64), tries: 1, last: from.Ledger.Window(),
 	}
 }
 
 // new returns an empty output.
-func (p *publisher) new() *output {
+func (p *publisher) new() *Output {
 	select {
 	case o := <-p.spare:
 		return o
 	default:
-		return &output{batch: p.producer.NewBatch(), offsets: make(map[kafka.TopicPartition]int64)}
+		return &Output{batch: p.producer.NewBatch(), offsets: make(map[kafka.TopicPartition]int64)}
 	}
 }
 
 // run ends when in is closed and everything is committed, or with the first error.
 func (p *publisher) run(ctx context.Context) {
 	defer close(p.committed)
-	defer close(p.ended)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for p.err == nil {
@@ -106,13 +103,23 @@ func (p *publisher) run(ctx context.Context) {
 			due = timer.C
 		}
 		select {
-		case o, more := <-p.in:
-			if !more {
-				p.follow()
-				p.err = cmp.Or(p.commit(ctx), p.encodeErr)
-				return
-			}
+		case o := <-p.gathered:
 			p.err = p.produce(ctx, o)
+		case o, more := <-p.in:
+			if more {
+				p.err = p.produce(ctx, o)
+				continue
+			}
+			select {
+			case o := <-p.gathered:
+				p.err = p.produce(ctx, o)
+			default:
+			}
+			if p.err == nil {
+				p.follow()
+				p.err = p.commit(ctx)
+			}
+			return
 		case <-due:
 		}
 	}
@@ -132,7 +139,7 @@ func (p *publisher) left() (left time.Duration, some bool) {
 }
 
 // produce adds an output to the open transaction, or begins one with it.
-func (p *publisher) produce(ctx context.Context, o *output) error {
+func (p *publisher) produce(ctx context.Context, o *Output) error {
 	p.open = append(p.open, o)
 	p.bytes += o.batch.Bytes()
 	maps.Copy(p.offsets, o.offsets)
@@ -265,11 +272,11 @@ func (p *publisher) retry(ctx context.Context, err error) (committed bool, _ err
 
 // newest returns the last output of the open transaction. One of offsets alone has none, and
 // no window of the ledger is its.
-func (p *publisher) newest() *output {
+func (p *publisher) newest() *Output {
 	if n := len(p.open); n > 0 {
 		return p.open[n-1]
 	}
-	return &output{last: -1}
+	return &Output{last: -1}
 }
 
 // expired reports whether the broker may have ended the open transaction because it was

@@ -44,7 +44,7 @@ type Stepped struct {
 	Cause    string
 	Replayed bool
 	Trial    *ledger.Trial // after the window, nil for none
-	Took     time.Duration // stepping, and waiting until the window before is encoded
+	Took     time.Duration // stepping, and encoding what comes of it
 }
 
 // Committed describes one committed transaction.

@@ -134,7 +134,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		number:          gauge("gvbll_window_number", "Number of the last window stepped, replayed ones included: how far a standby has followed."),
 		replayedWindows: counter("gvbll_windows_replayed_total", "Windows of the ledger that were replayed, at the start and while standing by."),
 		age:             histogram("gvbll_prediction_age_seconds", "Time from an arrival's event time to its prediction, of arrivals with an event time.", prometheus.ExponentialBuckets(0.005, 2.5, 16)),
-		step:            histogram("gvbll_window_step_seconds", "Time to step the engine over a window, including the wait until the window before is encoded.", prometheus.ExponentialBuckets(0.0001, 2, 14)),
+		step:            histogram("gvbll_window_step_seconds", "Time to step the engine over a window, and to encode what comes of it.", prometheus.ExponentialBuckets(0.0001, 2, 14)),
 		arrivals:        histogram("gvbll_window_arrivals", "Arrivals in a window.", prometheus.ExponentialBuckets(1, 2, 14)),
 		transactions:    counter("gvbll_transactions_total", "Kafka transactions committed."),
 		retries:         counter("gvbll_transaction_retries_total", "Transactions produced again because their outcome was unknown."),

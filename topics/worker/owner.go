@@ -16,9 +16,8 @@ import (
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
-// Owner is a worker that was elected and has replayed the ledger to its end. It steps the
-// next windows, and the encoder and the publisher commit their effects. From here on
-// only the publisher reads the ledger.
+// Owner is a worker that was elected and has replayed the ledger to its end. It steps and encodes the
+// next windows, and the publisher commits them. From here on only the publisher reads the ledger.
 type Owner struct {
 	worker   *Worker
 	cfg      *Config
@@ -132,7 +131,7 @@ func (o *Owner) loop(ctx context.Context) error {
 	}
 }
 
-// advance claims the records of a cut, steps their window, and passes on its effects.
+// advance claims the records of a cut, steps their window, and publishes what comes of it.
 func (o *Owner) advance(ctx context.Context, c intake.Cut) error {
 	return o.advanceNoting(ctx, c, 0)
 }
@@ -145,7 +144,7 @@ func (o *Owner) advanceNoting(ctx context.Context, c intake.Cut, attempt int) er
 	return o.Step(ctx, Claimed{Cause: c.Cause, Ranges: o.ranges, Began: began, attempt: attempt, Begins: o.worker.begins})
 }
 
-// Step steps the window of the claimed records, passes on its effects, and releases the
+// Step steps the window of the claimed records, publishes what comes of it, and releases the
 // records.
 func (o *Owner) Step(ctx context.Context, c Claimed) error {
 	defer o.replay.Inputs.Release()
@@ -173,7 +172,7 @@ func (o *Owner) Step(ctx context.Context, c Claimed) error {
 	if decision := trial.Decision(); decision != "" {
 		o.cfg.Logger.Info("a trial is decided: "+decision, "window", c.Window)
 	}
-	if err := o.handOver(o.effects(out, &c, trial)); err != nil {
+	if err := o.publish(out, &c, trial); err != nil {
 		return err
 	}
 	if decided {
@@ -219,8 +218,8 @@ func (o *Owner) flush() error {
 	return nil
 }
 
-// effects returns the effects of a window, and the inputs' offsets after it.
-func (o *Owner) effects(out *event.Outcome, c *Claimed, trial *ledger.Trial) *publish.Effects {
+// publish has what comes of a window published, with the inputs' offsets after it.
+func (o *Owner) publish(out *event.Outcome, c *Claimed, trial *ledger.Trial) error {
 	settings := o.replay.SettingsToWrite()
 	record := ledger.Record{
 		Version: ledger.Version, Epoch: o.replay.Last.Epoch, Window: out.Window, Cause: c.Cause, Ranges: c.Ranges,
@@ -271,11 +270,23 @@ func (o *Owner) effects(out *event.Outcome, c *Claimed, trial *ledger.Trial) *pu
 	}
 	o.worker.bases.name(&record, o.replay.Last.Bases, &settings)
 	o.replay.NoteRecord(&record)
-	e := o.pipeline.Effects(out, &record, c.Began)
-	if o.cfg.Terms.Partition <= 1 { // one task does it for all: they are not far apart
-		o.replay.Inputs.Offsets(e.Offsets, record.Begins != nil)
+	full, err := o.pipeline.Add(out, &record, c.Began, func(offsets map[kafka.TopicPartition]int64) {
+		if o.cfg.Terms.Partition <= 1 { // one task does it for all: they are not far apart
+			o.replay.Inputs.Offsets(offsets, record.Begins != nil)
+		}
+	})
+	for full != nil && err == nil {
+		select {
+		case o.pipeline.In <- full:
+			full = nil
+		case c, more := <-o.pipeline.Committed:
+			if !more {
+				return o.pipeline.Err()
+			}
+			o.noteCommitted(c)
+		}
 	}
-	return e
+	return err
 }
 
 // asked counts the predictions of nodes of which labels are asked for.
@@ -298,22 +309,6 @@ func reasons(out *event.Outcome) map[event.Reason]int {
 		counts[out.Refused[i].Reason]++
 	}
 	return counts
-}
-
-// handOver passes a window's effects to the encoder once that has encoded the window
-// before.
-func (o *Owner) handOver(e *publish.Effects) error {
-	for {
-		select {
-		case o.pipeline.In <- e:
-			return nil
-		case c, more := <-o.pipeline.Committed:
-			if !more {
-				return o.pipeline.Err()
-			}
-			o.noteCommitted(c)
-		}
-	}
 }
 
 // noteCommitted records a committed transaction and tells the event.

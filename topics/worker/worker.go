@@ -8,7 +8,7 @@
 // newest checkpoint on.
 //
 // The stages overlap: each input fetches and decodes ahead ([intake.Inputs]), the owner's loop
-// cuts and steps, and what comes of a window is encoded and committed beside later ones
+// cuts, steps and encodes, and what comes of a window is committed beside later ones
 // (topics/publish). This does not change any outcome: the loop alone decides what is in a
 // window, and the other stages keep the windows in order.
 package worker
