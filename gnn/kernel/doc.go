@@ -25,11 +25,10 @@
 //
 // # Files
 //
-//	kernel.go    the loops over vectors and matrices: arguments are checked here
+//	kernel.go    the loops over matrices
+//	vector.go    the loops that go number by number
 //	table.go     Table, and the loops over its rows; Zeros, Room, Resize
 //	arena.go     Arena: many short lists
-//	plain.go     the plain forms, which define what the others compute
-//	dispatch.go  the choice between the forms, and the loops that go number by number
 //	huge_linux.go, huge_other.go
 //	             huge pages
 //
@@ -38,7 +37,7 @@
 //	double      the loops over float64, of package posterior
 //	elementary  exp and log whose operations are not fused, of the encoders
 //	level       the instruction set in use
-//	gen         writes kernel_amd64.s, stubs_amd64.go and stubs_other.go of both
+//	gen         writes kernel_amd64.s, and stubs of both, which choose between the levels
 //
 // The package makes two exceptions to the rule that nothing below pipeline knows
 // its environment, and neither can change a bit: the environment variable

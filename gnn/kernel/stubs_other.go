@@ -4,81 +4,78 @@
 
 package kernel
 
-func gatherAVX2(dst *float32, n int, index *int32, value *float32, count int, rows *float32, stride int) {
+func gather(dst *float32, n int, index *int32, value *float32, count int, rows *float32, stride int) {
 	panic("no such kernel")
 }
-func gatherSumAVX2(dst *float32, n int, index *int32, count int, rows *float32, stride int) {
+
+func gatherSum(dst *float32, n int, index *int32, count int, rows *float32, stride int) {
 	panic("no such kernel")
 }
-func productAVX2(dst *float32, n int, x *float32, count int, w *float32, stride int) {
+
+func product(dst *float32, n int, x *float32, count int, w *float32, stride int) {
 	panic("no such kernel")
 }
-func productRows4AVX2(dst *float32, n int, apart int, x *float32, count int, w *float32) (done int) {
+
+func productRows4(dst *float32, n int, apart int, x *float32, count int, w *float32) (done int) {
 	panic("no such kernel")
 }
-func gatherRectifiedAVX2(dst *float32, n int, index *int32, scale *float32, count int, blocks *[]float32, shift int, stride int, own int, sum int) {
+
+func gatherRectified(dst *float32, n int, index *int32, scale *float32, count int, blocks *[]float32, shift int, stride int, own int, sum int) {
 	panic("no such kernel")
 }
-func exchangeAVX2(sum *float32, n int, own *float32, index *int32, count int, blocks *[]float32, shift int, stride int, from int, to int) {
+
+func exchange(sum *float32, n int, own *float32, index *int32, count int, blocks *[]float32, shift int, stride int, from int, to int) {
 	panic("no such kernel")
 }
-func axpyAVX2(dst *float32, n int, a float32, x *float32) { panic("no such kernel") }
-func addAVX2(dst *float32, n int, x *float32)             { panic("no such kernel") }
-func scaleAVX2(dst *float32, n int, a float32)            { panic("no such kernel") }
-func combineAVX2(dst *float32, n int, own *float32, sum *float32, scale float32) {
+
+func axpy(dst *float32, n int, a float32, x *float32) {
 	panic("no such kernel")
 }
-func rectifyAVX2(dst *float32, n int, x *float32) { panic("no such kernel") }
-func addRectifiedAVX2(dst *float32, n int, own *float32, sum *float32, scale float32) {
+
+func add(dst *float32, n int, x *float32) {
 	panic("no such kernel")
 }
-func adamAVX2(param *float32, n int, grad *float32, first *float32, second *float32, c *[8]float32) {
+
+func scale(dst *float32, n int, a float32) {
 	panic("no such kernel")
 }
-func gateAVX2(dst *float32, n int, x *float32, a float32) { panic("no such kernel") }
-func dropoutAVX2(dst *float32, n int, x *float32, draws *uint16, below uint32, scale float32) {
+
+func combine(dst *float32, n int, own *float32, sum *float32, scale float32) {
 	panic("no such kernel")
 }
-func widenAVX2(dst *float32, n int, src *uint16)  { panic("no such kernel") }
-func narrowAVX2(dst *uint16, n int, src *float32) { panic("no such kernel") }
-func gatherAVX512(dst *float32, n int, index *int32, value *float32, count int, rows *float32, stride int) {
+
+func rectify(dst *float32, n int, x *float32) {
 	panic("no such kernel")
 }
-func gatherSumAVX512(dst *float32, n int, index *int32, count int, rows *float32, stride int) {
+
+func addRectified(dst *float32, n int, own *float32, sum *float32, scale float32) {
 	panic("no such kernel")
 }
-func productAVX512(dst *float32, n int, x *float32, count int, w *float32, stride int) {
+
+func gate(dst *float32, n int, x *float32, a float32) {
 	panic("no such kernel")
 }
-func productRows4AVX512(dst *float32, n int, apart int, x *float32, count int, w *float32) (done int) {
+
+func dropout(dst *float32, n int, x *float32, draws *uint16, below uint32, scale float32) {
 	panic("no such kernel")
 }
-func gatherRectifiedAVX512(dst *float32, n int, index *int32, scale *float32, count int, blocks *[]float32, shift int, stride int, own int, sum int) {
+
+func adam(dst *float32, n int, grad *float32, first *float32, second *float32, size float32, root float32, decay float32, b1 float32, c1 float32, b2 float32, c2 float32, eps float32) {
 	panic("no such kernel")
 }
-func exchangeAVX512(sum *float32, n int, own *float32, index *int32, count int, blocks *[]float32, shift int, stride int, from int, to int) {
+
+func widen(dst *float32, n int, src *uint16) {
 	panic("no such kernel")
 }
-func axpyAVX512(dst *float32, n int, a float32, x *float32) { panic("no such kernel") }
-func addAVX512(dst *float32, n int, x *float32)             { panic("no such kernel") }
-func scaleAVX512(dst *float32, n int, a float32)            { panic("no such kernel") }
-func combineAVX512(dst *float32, n int, own *float32, sum *float32, scale float32) {
+
+func narrow(dst *uint16, n int, src *float32) {
 	panic("no such kernel")
 }
-func rectifyAVX512(dst *float32, n int, x *float32) { panic("no such kernel") }
-func addRectifiedAVX512(dst *float32, n int, own *float32, sum *float32, scale float32) {
-	panic("no such kernel")
-}
-func adamAVX512(param *float32, n int, grad *float32, first *float32, second *float32, c *[8]float32) {
-	panic("no such kernel")
-}
-func gateAVX512(dst *float32, n int, x *float32, a float32) { panic("no such kernel") }
-func dropoutAVX512(dst *float32, n int, x *float32, draws *uint16, below uint32, scale float32) {
-	panic("no such kernel")
-}
-func widenAVX512(dst *float32, n int, src *uint16)  { panic("no such kernel") }
-func narrowAVX512(dst *uint16, n int, src *float32) { panic("no such kernel") }
+
 func prefetch(n int, index *int32, count int, blocks *[]float32, shift int, stride int, from int) {
 	panic("no such kernel")
 }
-func prefetchAt(address *uintptr, count int) { panic("no such kernel") }
+
+func prefetchAt(address *uintptr, count int) {
+	panic("no such kernel")
+}

@@ -215,16 +215,20 @@ func (t *Table[T]) column(from, n int) {
 func Prefetch[T any](t *Table[T], index []int32, from, n int) {
 	t.within(index)
 	t.column(from, n)
-	if n > 0 && len(index) > 0 {
+	if n > 0 && vectors(index) {
 		var zero T
 		words := int(unsafe.Sizeof(zero) / 4)
-		prefetchRows((*[]float32)(unsafe.Pointer(&t.blocks[0])), int(t.shift), t.width*words, index, from*words, n*words)
+		prefetch(n*words, &index[0], len(index), (*[]float32)(unsafe.Pointer(&t.blocks[0])), int(t.shift), t.width*words, from*words)
 	}
 }
 
 // PrefetchLines is [Prefetch] of the cache lines at some addresses. They need
 // not be valid pointers: the memory may be gone.
-func PrefetchLines(address []uintptr) { prefetchLines(address) }
+func PrefetchLines(address []uintptr) {
+	if vectors(address) {
+		prefetchAt(&address[0], len(address))
+	}
+}
 
 // GatherRectified computes dst[j] = Σ_i max(row_i[x+j] + scale[i]·row_i[y+j],
 // 0), with row_i the row index[i] and i ascending: the sum, from zero, of what
@@ -236,11 +240,14 @@ func GatherRectified(dst []float32, t *Table[float32], index []int32, scale []fl
 	t.within(index)
 	t.column(x, len(dst))
 	t.column(y, len(dst))
-	switch {
-	case len(index) == 0:
-		clear(dst)
-	case len(dst) > 0:
-		gatherRectified(dst, t, index, scale, x, y)
+	if len(dst) > 0 && vectors(index) {
+		gatherRectified(&dst[0], len(dst), &index[0], &scale[0], len(index), &t.blocks[0], int(t.shift), t.width, x, y)
+		return
+	}
+	clear(dst)
+	for k, i := range index {
+		row := t.Row(i)
+		AddRectified(dst, row[x:], row[y:], scale[k])
 	}
 }
 
@@ -254,7 +261,14 @@ func Exchange(t *Table[float32], v int32, index []int32, from, to, n int) {
 	t.within(index)
 	t.column(from, n)
 	t.column(to, n)
-	if n > 0 && len(index) > 0 {
-		exchange(t, v, index, from, to, n)
+	a := t.Row(v)
+	if n > 0 && vectors(index) {
+		exchange(&a[to], n, &a[from], &index[0], len(index), &t.blocks[0], int(t.shift), t.width, from, to)
+		return
+	}
+	for _, u := range index {
+		b := t.Row(u)
+		Add(a[to:to+n], b[from:from+n])
+		Add(b[to:to+n], a[from:from+n])
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/level"
 )
 
 // Drawn is the result of draw for a block of rows, each a lane.
@@ -33,7 +34,7 @@ func (d *Drawn) Draw(mean, variance []float64, normals []float32, classes, lanes
 	all := d.Total
 	for len(normals) > 0 {
 		n := min(chunkSamples*classes, len(normals))
-		averages(d, mean, variance, normals[:n], classes, lanes)
+		d.add(mean, variance, normals[:n], classes, lanes)
 		normals, d.Total = normals[n:], d.Total[n/classes*lanes:]
 	}
 	d.Total = all
@@ -47,8 +48,21 @@ const (
 	least    = 80   // distance of a sampled logit from the largest; e^-80 ≈ 2e-35
 )
 
-// averagesPlain adds one chunk of samples to average and dot, and sets total.
-func averagesPlain(d *Drawn, mean, variance []float64, normals []float32, classes, lanes int) {
+// add adds one chunk of samples to Average and Dot, and sets Total.
+func (d *Drawn) add(mean, variance []float64, normals []float32, classes, lanes int) {
+	if level.Active != level.Plain {
+		d.scratch = kernel.Resize(d.scratch, (4*classes+2)*16)
+		samples := len(normals) / classes
+		for l := 0; l < lanes; {
+			do, width := averages8, 8
+			if level.Active == level.AVX512 && l+16 <= lanes {
+				do, width = averages16, 16
+			}
+			do(&d.Average[l], &d.Total[l], &d.Dot[l], &mean[l], &variance[l], &normals[0], &d.scratch[0], samples, classes, lanes)
+			l += width
+		}
+		return
+	}
 	d.scratch = kernel.Resize(d.scratch, 4*classes)
 	s := d.scratch
 	logit, sd, e, sum := s[:classes], s[classes:2*classes], s[2*classes:3*classes], s[3*classes:]

@@ -12,5 +12,4 @@
 //	newton.go      vector operations of Newton steps
 //	average.go     softmax of sampled logits, in float32
 //	elementary.go  Exp, Log and their vector forms; quantile.go: of the normal distribution
-//	dispatch.go    the choice between the forms
 package double

@@ -140,16 +140,20 @@ func Softplus(x float64) float64 {
 // Exponentials replaces every number of a, none of which may be above 709, by its
 // [Exp].
 func Exponentials(a []float64) {
-	for i := exponentialEachKernel(a); i < len(a); i++ {
+	done := registers(len(a))
+	if done > 0 {
+		exponentialEach(&a[0], done)
+	}
+	for i := done; i < len(a); i++ {
 		a[i] = Exp(a[i])
 	}
 }
 
 // Logarithms replaces every number of a by its [Log].
 func Logarithms(a []float64) {
-	done := len(a) &^ (LaneWidth - 1)
+	done := registers(len(a))
 	if done > 0 {
-		logarithms(a[:done], a[:done])
+		logarithms(&a[0], &a[0], done)
 	}
 	for i := done; i < len(a); i++ {
 		a[i] = Log(a[i])
@@ -168,18 +172,10 @@ func RowExponentials(a, most, total []float64) {
 	if n == 0 || n%LaneWidth != 0 || len(a) != n*len(most) || len(most) != len(total) {
 		panic(fmt.Sprintf("double: %d numbers in %d rows with %d sums: want a multiple of %d in each", len(a), len(most), len(total), LaneWidth))
 	}
-	switch level.Active {
-	case level.AVX512:
-		rowExponentialsAVX512(&a[0], &most[0], &total[0], len(most), n)
-	case level.AVX2:
-		rowExponentialsAVX2(&a[0], &most[0], &total[0], len(most), n)
-	default:
-		rowExponentialsPlain(a, most, total)
+	if level.Active != level.Plain {
+		rowExponentials(&a[0], &most[0], &total[0], len(most), n)
+		return
 	}
-}
-
-func rowExponentialsPlain(a, most, total []float64) {
-	n := len(a) / len(most)
 	for i := range most {
 		row := a[i*n : (i+1)*n]
 		most[i] = math.Inf(-1)

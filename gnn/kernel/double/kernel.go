@@ -1,18 +1,29 @@
 package double
 
-import "math"
+import (
+	"math"
 
-//go:generate go run -modfile=../../../.ci/tools.mod ../gen/main.go ../gen/single.go ../gen/double.go ../gen/averages.go ../gen/sparse.go -double -out kernel_amd64.s -stubs stubs_amd64.go -other stubs_other.go -pkg double
+	"github.com/gvbll/gvbll/gnn/kernel/level"
+)
 
-// The inner loops. Each has a definition in plain Go, with the suffix Plain, and
-// assembly for AVX2 and AVX-512 (gen) that gives the same bits: the lanes of a register
-// are different outputs, and the sum of each output goes over classes, rows or
-// embedding dimensions in ascending order. In product and in Exp a multiplication and
-// the addition after it are fused, on every path; elsewhere products are rounded before
-// they are added.
+//go:generate go run -modfile=../../../.ci/tools.mod ../gen/main.go ../gen/single.go ../gen/double.go ../gen/averages.go ../gen/sparse.go -double -out kernel_amd64.s -stubs stubs_amd64.go -choice choice_amd64.go -other stubs_other.go -pkg double
+
+// What follows the assembly in each loop is its plain form, which defines what the assembly
+// computes: the lanes of a register are different outputs, and the sum of each output goes over
+// classes, rows or embedding dimensions in ascending order. In products of matrices and in Exp a
+// multiplication and the addition after it are fused, on every path; elsewhere products are
+// rounded before they are added.
 
 // LaneWidth is the number of float64s in the widest register.
 const LaneWidth = 8
+
+// registers returns how many of n numbers assembly computes: those that fill registers.
+func registers(n int) int {
+	if level.Active == level.Plain {
+		return 0
+	}
+	return n &^ (LaneWidth - 1)
+}
 
 // AddScaled adds s·w to dst.
 func AddScaled(dst []float64, s float64, w []float64) {
@@ -25,38 +36,64 @@ func AddScaled(dst []float64, s float64, w []float64) {
 // Multiply sets dst to x∘y, the product entry by entry.
 func Multiply(dst, x, y []float64) {
 	x, y = x[:len(dst)], y[:len(dst)]
-	done := multiplyKernel(dst, x, y)
+	done := registers(len(dst))
+	if done > 0 {
+		multiply(&dst[0], &x[0], &y[0], done)
+	}
 	for i := done; i < len(dst); i++ {
 		dst[i] = float64(x[i] * y[i])
 	}
 }
 
-// The other kernels work on blocks in which every row is a lane: a C × lanes matrix has
+// The other loops work on blocks in which every row is a lane: a C × lanes matrix has
 // the numbers of one class side by side. lanes is a multiple of LaneWidth.
 
-func addByLanePlain(dst, src, by []float64) {
-	for lanes := len(by); len(dst) > 0; dst, src = dst[lanes:], src[lanes:] {
+// AddByLane adds src to dst, both classes × lanes, with lane l scaled by by[l].
+func AddByLane(dst, src, by []float64) {
+	lanes := len(by)
+	src = src[:len(dst)]
+	if level.Active != level.Plain {
+		addByLane(&dst[0], &src[0], &by[0], len(dst)/lanes, lanes)
+		return
+	}
+	for ; len(dst) > 0; dst, src = dst[lanes:], src[lanes:] {
 		for l, s := range by {
 			dst[l] += float64(s * src[l])
 		}
 	}
 }
 
-func scaleByLanePlain(dst, by []float64) {
-	for lanes := len(by); len(dst) > 0; dst = dst[lanes:] {
+// ScaleByLane scales lane l of dst, classes × lanes, by by[l].
+func ScaleByLane(dst, by []float64) {
+	lanes := len(by)
+	if level.Active != level.Plain {
+		scaleByLane(&dst[0], &by[0], len(dst)/lanes, lanes)
+		return
+	}
+	for ; len(dst) > 0; dst = dst[lanes:] {
 		for l, s := range by {
 			dst[l] *= s
 		}
 	}
 }
 
-func squareRootsPlain(dst []float64) {
+// SquareRoots replaces every number of dst by its square root.
+func SquareRoots(dst []float64) {
+	if level.Active != level.Plain {
+		squareRoots(&dst[0], len(dst))
+		return
+	}
 	for i, x := range dst {
 		dst[i] = math.Sqrt(x)
 	}
 }
 
-func reluPlain(dst []float64) {
+// Relu sets numbers that are not positive to 0.
+func Relu(dst []float64) {
+	if level.Active != level.Plain {
+		relu(&dst[0], len(dst))
+		return
+	}
 	for i, x := range dst {
 		if !(x > 0) {
 			dst[i] = 0
@@ -64,8 +101,15 @@ func reluPlain(dst []float64) {
 	}
 }
 
-func gatePlain(dst, x, by, weight []float64) {
-	lanes := len(by)
+// Gate sets entry (k, l) of dst, units × lanes, to by[l]·weight[k] where x is positive, and to 0
+// elsewhere: the gradient through a relu.
+func Gate(dst, x, by, weight []float64) {
+	units, lanes := len(weight), len(by)
+	dst, x = dst[:units*lanes], x[:units*lanes]
+	if level.Active != level.Plain {
+		gate(&dst[0], &x[0], &by[0], &weight[0], units, lanes)
+		return
+	}
 	for k, w := range weight {
 		for l, s := range by {
 			dst[k*lanes+l] = 0
@@ -76,18 +120,25 @@ func gatePlain(dst, x, by, weight []float64) {
 	}
 }
 
-func mirrorPlain(plus, minus, mean, sd, noise []float64) {
+// Mirror sets plus to mean + noise·sd and minus to mean - noise·sd.
+func Mirror(plus, minus, mean, sd, noise []float64) {
+	n := len(mean)
+	plus, minus, sd, noise = plus[:n], minus[:n], sd[:n], noise[:n]
+	if level.Active != level.Plain {
+		mirror(&plus[0], &minus[0], &mean[0], &sd[0], &noise[0], n)
+		return
+	}
 	for l, m := range mean {
 		x := float64(sd[l] * noise[l])
 		plus[l], minus[l] = m+x, m-x
 	}
 }
 
-// BlockRows is the most rows that go through the kernels together, one in each lane:
+// BlockRows is the most rows that go through the loops together, one in each lane:
 // enough for long inner loops, and few enough that a block stays in the cache.
 const BlockRows = 64
 
-// Sums is what exponentials computes for every lane.
+// Sums is what LaneExponentials computes for every lane.
 type Sums struct {
 	Most    [BlockRows]float64 // max a
 	Total   [BlockRows]float64 // Σ e^(a-most)
@@ -95,7 +146,12 @@ type Sums struct {
 	dot     [BlockRows]float64 // Σ e^(a-most)·(a-most)
 }
 
-func exponentialsPlain(a []float64, lanes int, s *Sums) {
+// LaneExponentials replaces a, classes × lanes, by e^(a-most), and sets s.
+func LaneExponentials(a []float64, lanes int, s *Sums) {
+	if level.Active != level.Plain {
+		exponentials(&a[0], &s.Most[0], &s.Total[0], &s.Inverse[0], &s.dot[0], len(a)/lanes, lanes)
+		return
+	}
 	most, total, dot := s.Most[:lanes], s.Total[:lanes], s.dot[:lanes]
 	for l := range lanes {
 		most[l], total[l], dot[l] = math.Inf(-1), 0, 0
@@ -121,8 +177,17 @@ func exponentialsPlain(a []float64, lanes int, s *Sums) {
 	}
 }
 
-func gatherPlain(dMean, dSD, plus, minus, invPlus, invMinus, noise []float64) {
-	for lanes := len(invPlus); len(dMean) > 0; {
+// Gather adds a sample and its mirror image to the gradients: with p₊ and p₋ their probabilities,
+// the exponentials plus and minus times the inverse sums, it adds p₊ + p₋ to dMean and
+// (p₊ - p₋)·noise to dSD.
+func Gather(dMean, dSD, plus, minus, invPlus, invMinus, noise []float64) {
+	n, lanes := len(dMean), len(invPlus)
+	dSD, plus, minus, invMinus, noise = dSD[:n], plus[:n], minus[:n], invMinus[:lanes], noise[:n]
+	if level.Active != level.Plain {
+		gather(&dMean[0], &dSD[0], &plus[0], &minus[0], &invPlus[0], &invMinus[0], &noise[0], n/lanes, lanes)
+		return
+	}
+	for len(dMean) > 0 {
 		for l, inv := range invPlus {
 			p, m := float64(plus[l]*inv), float64(minus[l]*invMinus[l])
 			dMean[l] += p + m
@@ -132,18 +197,15 @@ func gatherPlain(dMean, dSD, plus, minus, invPlus, invMinus, noise []float64) {
 	}
 }
 
-// logarithmsPlain sets dst to the logarithms of src.
-func logarithmsPlain(dst, src []float64) {
-	for i, x := range src {
-		dst[i] = Log(x)
-	}
-}
-
-// boxMullerPlain turns every 64 random bits into two standard normals (Box & Muller
-// 1958). The upper 32 bits are the radius, so that no normal is beyond 6.8; of the lower
+// BoxMuller turns every 64 random bits into two standard normals (Box & Muller 1958). The upper 32 bits are the radius, so that no normal is beyond 6.8; of the lower
 // 32, 31 bits are an angle in [-π/2, π/2) and one is the sign of the cosine. Sine and
 // cosine are Taylor polynomials with an error below 1e-11.
-func boxMullerPlain(cos, sin []float64, bits []uint64) {
+func BoxMuller(cos, sin []float64, bits []uint64) {
+	cos, sin = cos[:len(bits)], sin[:len(bits)]
+	if level.Active != level.Plain {
+		boxMuller(&cos[0], &sin[0], &bits[0], len(bits))
+		return
+	}
 	const s3, s5, s7, s9, s11, s13, s15 = -1. / 6, 1. / 120, -1. / 5040, 1. / 362880, -1. / 39916800, 1. / 6227020800, -1. / 1307674368000
 	const c2, c4, c6, c8, c10, c12, c14, c16 = -1. / 2, 1. / 24, -1. / 720, 1. / 40320, -1. / 3628800, 1. / 479001600, -1. / 87178291200, 1. / 20922789888000
 	for i, u := range bits {

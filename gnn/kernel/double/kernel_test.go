@@ -189,7 +189,7 @@ func TestLaneKernels(t *testing.T) {
 			for i := range dst {
 				dst[i] = math.Abs(x[i])
 			}
-			logarithms(dst, dst)
+			Logarithms(dst)
 			return dst
 		})
 		bits := make([]uint64, n)

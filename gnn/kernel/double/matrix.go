@@ -3,6 +3,8 @@ package double
 import (
 	"fmt"
 	"math"
+
+	"github.com/gvbll/gvbll/gnn/kernel/level"
 )
 
 // AddProduct adds the m × n product of a, m × k, and b, k × n, to dst. The sum of
@@ -19,7 +21,7 @@ func AddEach(dst []float64, down int, x []float64, next int, b []float64, k, n i
 		panic(fmt.Sprintf("double: %d numbers in matrices of %d × %d for rows every %d and %d numbers", len(b), k, n, down, next))
 	}
 	for i := 0; len(b) > 0; i, b = i+1, b[k*n:] {
-		productKernel(Dense(dst[i*down:][:n], 1, n), Dense(x[i*next:][:k], 1, k), Dense(b[:k*n], k, n))
+		add(Dense(dst[i*down:][:n], 1, n), Dense(x[i*next:][:k], 1, k), Dense(b[:k*n], k, n))
 	}
 }
 
@@ -67,11 +69,25 @@ func Product(dst, a, b Matrix) {
 		panic(fmt.Sprintf("double: %d × %d times %d × %d into %d × %d", a.rows, a.cols, b.rows, b.cols, dst.rows, dst.cols))
 	}
 	if dst.rows > 0 && dst.cols > 0 && a.cols > 0 {
-		productKernel(dst, a, b)
+		add(dst, a, b)
 	}
 }
 
-func productPlain(dst, a, b Matrix) {
+// productTerms is how many terms of each sum are added before the next sum's turn, so
+// that the rows of b that they use stay in the first-level cache.
+const productTerms = 64
+
+// add is [Product] of matrices that are not empty.
+func add(dst, a, b Matrix) {
+	if level.Active != level.Plain {
+		for k := 0; k < a.cols; k += productTerms {
+			for i := 0; i < dst.rows; i += 8 {
+				product(&dst.data[i*dst.down], dst.down, &a.data[i*a.down+k*a.right], a.down, a.right,
+					&b.data[k*b.down], b.down, min(8, dst.rows-i), min(productTerms, a.cols-k), dst.cols)
+			}
+		}
+		return
+	}
 	n := dst.cols
 	for i := range dst.rows {
 		row, k := dst.data[i*dst.down:][:n], 0

@@ -12,7 +12,11 @@ import (
 // Raise sets every entry of dst to that of src, or to least if that is more.
 func Raise(dst []float64, src []float32, least float64) {
 	src = src[:len(dst)]
-	for i := raiseKernel(dst, src, least); i < len(dst); i++ {
+	done := registers(len(dst))
+	if done > 0 {
+		raise(&dst[0], &src[0], least, done)
+	}
+	for i := done; i < len(dst); i++ {
 		if dst[i] = float64(src[i]); dst[i] < least {
 			dst[i] = least
 		}
@@ -23,16 +27,13 @@ func Raise(dst []float64, src []float32, least float64) {
 // for a function with gradient -g and curvature h plus ½t(m-m0)². There are a
 // multiple of 8 entries.
 func NewtonStep(step, m, m0, t, g, h []float64) {
-	n := len(step)
-	checkLengths(n, m, m0, t, g, h)
-	switch {
-	case n == 0:
-	case level.Active == level.AVX512:
-		newtonAVX512(&step[0], &m[0], &m0[0], &t[0], &g[0], &h[0], n)
-	case level.Active == level.AVX2:
-		newtonAVX2(&step[0], &m[0], &m0[0], &t[0], &g[0], &h[0], n)
-	default:
-		newtonPlain(step, m, m0, t, g, h)
+	checkLengths(len(step), m, m0, t, g, h)
+	if registers(len(step)) > 0 {
+		newton(&step[0], &m[0], &m0[0], &t[0], &g[0], &h[0], len(step))
+		return
+	}
+	for i, t := range t {
+		step[i] = (g[i] - float64((m[i]-m0[i])*t)) / (t + h[i])
 	}
 }
 
@@ -41,8 +42,14 @@ func NewtonStep(step, m, m0, t, g, h []float64) {
 func Advance(m, from, step, m0, t []float64) (sum float64) {
 	checkLengths(len(m), from, step, m0, t)
 	var sums [LaneWidth]float64
-	if n := len(m); n > 0 {
-		advance(m, from[:n], step[:n], m0[:n], t[:n], &sums)
+	if registers(len(m)) > 0 {
+		stride(&m[0], &from[0], &step[0], &m0[0], &t[0], &sums[0], len(m))
+	} else {
+		for i, x := range step {
+			m[i] = from[i] + x
+			off := m[i] - m0[i]
+			sums[i%LaneWidth] += float64(float64(off*t[i]) * off)
+		}
 	}
 	for _, x := range sums {
 		sum += x
@@ -58,13 +65,16 @@ func AddCentred(sum, dst, a, by, mean []float64) {
 		panic(fmt.Sprintf("double: %d rows of %d numbers: want some, of a multiple of %d", len(by), len(mean), LaneWidth))
 	}
 	sum, dst, a = sum[:n:n], dst[:n:n], a[:n:n]
-	switch level.Active {
-	case level.AVX512:
-		addCentredAVX512(&sum[0], &dst[0], &a[0], &by[0], &mean[0], len(by), len(mean))
-	case level.AVX2:
-		addCentredAVX2(&sum[0], &dst[0], &a[0], &by[0], &mean[0], len(by), len(mean))
-	default:
-		addCentredPlain(sum, dst, a, by, mean)
+	if level.Active != level.Plain {
+		addCentred(&sum[0], &dst[0], &a[0], &by[0], &mean[0], len(by), len(mean))
+		return
+	}
+	for i, p := range by {
+		for l, m := range mean {
+			at := i*len(mean) + l
+			dst[at] = float64((a[at] - m) * p)
+			sum[at] += dst[at]
+		}
 	}
 }
 
@@ -72,31 +82,6 @@ func checkLengths(n int, of ...[]float64) {
 	for _, x := range of {
 		if n%LaneWidth != 0 || len(x) != n {
 			panic(fmt.Sprintf("double: %d numbers beside %d: want as many, a multiple of %d", len(x), n, LaneWidth))
-		}
-	}
-}
-
-func newtonPlain(step, m, m0, t, g, h []float64) {
-	for i, t := range t {
-		step[i] = (g[i] - float64((m[i]-m0[i])*t)) / (t + h[i])
-	}
-}
-
-func advancePlain(m, from, step, m0, t []float64, sum *[LaneWidth]float64) {
-	for i, x := range step {
-		m[i] = from[i] + x
-		off := m[i] - m0[i]
-		sum[i%LaneWidth] += float64(float64(off*t[i]) * off)
-	}
-}
-
-func addCentredPlain(sum, dst, a, by, mean []float64) {
-	lanes := len(mean)
-	for i, p := range by {
-		for l, m := range mean {
-			at := i*lanes + l
-			dst[at] = float64((a[at] - m) * p)
-			sum[at] += dst[at]
 		}
 	}
 }

@@ -3,6 +3,8 @@ package double
 import (
 	"fmt"
 	"math"
+
+	"github.com/gvbll/gvbll/gnn/kernel/level"
 )
 
 // Sparse is a Matrix in compressed sparse rows: row i has the numbers
@@ -32,7 +34,7 @@ func (s *Sparse) Product(dst, m []float64, stride int) {
 				clear(to[:])
 				continue
 			}
-			sparseProduct(to, column, value, m[c:], stride)
+			productRow(to, column, value, m[c:], stride)
 		}
 	}
 }
@@ -49,7 +51,7 @@ func (s *Sparse) AddTransposed(g, h, r, w []float64, stride int) {
 		}
 		for c := 0; c < stride; c += LaneWidth {
 			at := i*stride + c
-			sparseTransposed(g[c:], h[c:], column, value, (*[LaneWidth]float64)(r[at:]), (*[LaneWidth]float64)(w[at:]), stride)
+			addTransposedRow(g[c:], h[c:], column, value, (*[LaneWidth]float64)(r[at:]), (*[LaneWidth]float64)(w[at:]), stride)
 		}
 	}
 }
@@ -63,7 +65,7 @@ func (s *Sparse) AddSquares(t, w []float64, stride int) {
 			continue
 		}
 		for c := 0; c < stride; c += LaneWidth {
-			sparseSquares(t[c:], column, value, (*[LaneWidth]float64)(w[i*stride+c:]), stride)
+			addSquaresRow(t[c:], column, value, (*[LaneWidth]float64)(w[i*stride+c:]), stride)
 		}
 	}
 }
@@ -91,7 +93,12 @@ func (s *Sparse) check(stride, columns, rows int) {
 	}
 }
 
-func sparseProductPlain(dst *[LaneWidth]float64, column []int32, value []float64, m []float64, stride int) {
+// productRow sets dst to LaneWidth columns of the product of a row that is not empty.
+func productRow(dst *[LaneWidth]float64, column []int32, value, m []float64, stride int) {
+	if level.Active != level.Plain {
+		sparseProduct(&dst[0], &column[0], &value[0], len(column), &m[0], stride)
+		return
+	}
 	var sum [4][LaneWidth]float64
 	for k, j := range column {
 		row, to := (*[LaneWidth]float64)(m[int(j)*stride:]), &sum[k%4]
@@ -104,7 +111,12 @@ func sparseProductPlain(dst *[LaneWidth]float64, column []int32, value []float64
 	}
 }
 
-func sparseTransposedPlain(g, h []float64, column []int32, value []float64, r, w *[LaneWidth]float64, stride int) {
+// addTransposedRow adds the products of a row's numbers with LaneWidth columns of r and w.
+func addTransposedRow(g, h []float64, column []int32, value []float64, r, w *[LaneWidth]float64, stride int) {
+	if level.Active != level.Plain {
+		sparseTransposed(&g[0], &h[0], &column[0], &value[0], &r[0], &w[0], len(column), stride)
+		return
+	}
 	for k, j := range column {
 		x, y := value[k], math.Abs(value[k])
 		to, too := (*[LaneWidth]float64)(g[int(j)*stride:]), (*[LaneWidth]float64)(h[int(j)*stride:])
@@ -115,7 +127,12 @@ func sparseTransposedPlain(g, h []float64, column []int32, value []float64, r, w
 	}
 }
 
-func sparseSquaresPlain(t []float64, column []int32, value []float64, w *[LaneWidth]float64, stride int) {
+// addSquaresRow adds the products of a row's squares with LaneWidth columns of w.
+func addSquaresRow(t []float64, column []int32, value []float64, w *[LaneWidth]float64, stride int) {
+	if level.Active != level.Plain {
+		sparseSquares(&t[0], &column[0], &value[0], &w[0], len(column), stride)
+		return
+	}
 	for k, j := range column {
 		x, to := float64(value[k]*value[k]), (*[LaneWidth]float64)(t[int(j)*stride:])
 		for c := range to {

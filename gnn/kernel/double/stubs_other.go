@@ -4,75 +4,94 @@
 
 package double
 
-func productAVX2(dst *float64, dstStep int, a *float64, aRow, aCol int, b *float64, bStep int, rows, inner, cols int) {
+func product(dst *float64, dstStep int, a *float64, aRow, aCol int, b *float64, bStep int, rows, inner, cols int) {
 	panic("no such kernel")
 }
-func exponentialsAVX2(a, most, total, inverse, dot *float64, classes, lanes int) {
+
+func exponentials(a, most, total, inverse, dot *float64, classes, lanes int) {
 	panic("no such kernel")
 }
-func averagesAVX2(average, total, dot, mean, variance *float64, normals, scratch *float32, samples, classes, lanes int) {
+
+func mirror(plus, minus, mean, sd, noise *float64, n int) {
 	panic("no such kernel")
 }
-func mirrorAVX2(plus, minus, mean, sd, noise *float64, n int) { panic("no such kernel") }
-func squareRootsAVX2(dst *float64, n int)                     { panic("no such kernel") }
-func reluAVX2(dst *float64, n int)                            { panic("no such kernel") }
-func gateAVX2(dst, x, by, weight *float64, units, lanes int)  { panic("no such kernel") }
-func gatherAVX2(dMean, dSD, plus, minus, invPlus, invMinus, noise *float64, classes, lanes int) {
+
+func squareRoots(dst *float64, n int) {
 	panic("no such kernel")
 }
-func multiplyAVX2(dst, x, y *float64, n int)                  { panic("no such kernel") }
-func addByLaneAVX2(dst, src, by *float64, classes, lanes int) { panic("no such kernel") }
-func scaleByLaneAVX2(dst, by *float64, classes, lanes int)    { panic("no such kernel") }
-func logarithmsAVX2(dst, src *float64, n int)                 { panic("no such kernel") }
-func boxMullerAVX2(cos, sin *float64, bits *uint64, n int)    { panic("no such kernel") }
-func sparseProductAVX2(dst *float64, column *int32, value *float64, n int, m *float64, stride int) {
+
+func relu(dst *float64, n int) {
 	panic("no such kernel")
 }
-func sparseTransposedAVX2(gradient, h *float64, column *int32, value, r, w *float64, n, stride int) {
+
+func gate(dst, x, by, weight *float64, units, lanes int) {
 	panic("no such kernel")
 }
-func sparseSquaresAVX2(t *float64, column *int32, value, w *float64, n, stride int) {
+
+func gather(dMean, dSD, plus, minus, invPlus, invMinus, noise *float64, classes, lanes int) {
 	panic("no such kernel")
 }
-func exponentialEachAVX2(a *float64, n int)                             { panic("no such kernel") }
-func raiseAVX2(dst *float64, src *float32, least float64, n int)        { panic("no such kernel") }
-func newtonAVX2(step, m, start, t, gradient, h *float64, n int)         { panic("no such kernel") }
-func strideAVX2(m, held, step, start, t, sum *float64, n int)           { panic("no such kernel") }
-func addCentredAVX2(sum, dst, a, by, mean *float64, classes, lanes int) { panic("no such kernel") }
-func rowExponentialsAVX2(a, most, total *float64, rows, n int)          { panic("no such kernel") }
-func productAVX512(dst *float64, dstStep int, a *float64, aRow, aCol int, b *float64, bStep int, rows, inner, cols int) {
+
+func multiply(dst, x, y *float64, n int) {
 	panic("no such kernel")
 }
-func exponentialsAVX512(a, most, total, inverse, dot *float64, classes, lanes int) {
+
+func addByLane(dst, src, by *float64, classes, lanes int) {
 	panic("no such kernel")
 }
-func averagesAVX512(average, total, dot, mean, variance *float64, normals, scratch *float32, samples, classes, lanes int) {
+
+func scaleByLane(dst, by *float64, classes, lanes int) {
 	panic("no such kernel")
 }
-func mirrorAVX512(plus, minus, mean, sd, noise *float64, n int) { panic("no such kernel") }
-func squareRootsAVX512(dst *float64, n int)                     { panic("no such kernel") }
-func reluAVX512(dst *float64, n int)                            { panic("no such kernel") }
-func gateAVX512(dst, x, by, weight *float64, units, lanes int)  { panic("no such kernel") }
-func gatherAVX512(dMean, dSD, plus, minus, invPlus, invMinus, noise *float64, classes, lanes int) {
+
+func logarithms(dst, src *float64, n int) {
 	panic("no such kernel")
 }
-func multiplyAVX512(dst, x, y *float64, n int)                  { panic("no such kernel") }
-func addByLaneAVX512(dst, src, by *float64, classes, lanes int) { panic("no such kernel") }
-func scaleByLaneAVX512(dst, by *float64, classes, lanes int)    { panic("no such kernel") }
-func logarithmsAVX512(dst, src *float64, n int)                 { panic("no such kernel") }
-func boxMullerAVX512(cos, sin *float64, bits *uint64, n int)    { panic("no such kernel") }
-func sparseProductAVX512(dst *float64, column *int32, value *float64, n int, m *float64, stride int) {
+
+func boxMuller(cos, sin *float64, bits *uint64, n int) {
 	panic("no such kernel")
 }
-func sparseTransposedAVX512(gradient, h *float64, column *int32, value, r, w *float64, n, stride int) {
+
+func sparseProduct(dst *float64, column *int32, value *float64, n int, m *float64, stride int) {
 	panic("no such kernel")
 }
-func sparseSquaresAVX512(t *float64, column *int32, value, w *float64, n, stride int) {
+
+func sparseTransposed(gradient, h *float64, column *int32, value, r, w *float64, n, stride int) {
 	panic("no such kernel")
 }
-func exponentialEachAVX512(a *float64, n int)                             { panic("no such kernel") }
-func raiseAVX512(dst *float64, src *float32, least float64, n int)        { panic("no such kernel") }
-func newtonAVX512(step, m, start, t, gradient, h *float64, n int)         { panic("no such kernel") }
-func strideAVX512(m, held, step, start, t, sum *float64, n int)           { panic("no such kernel") }
-func addCentredAVX512(sum, dst, a, by, mean *float64, classes, lanes int) { panic("no such kernel") }
-func rowExponentialsAVX512(a, most, total *float64, rows, n int)          { panic("no such kernel") }
+
+func sparseSquares(t *float64, column *int32, value, w *float64, n, stride int) {
+	panic("no such kernel")
+}
+
+func exponentialEach(a *float64, n int) {
+	panic("no such kernel")
+}
+
+func raise(dst *float64, src *float32, least float64, n int) {
+	panic("no such kernel")
+}
+
+func newton(step, m, start, t, gradient, h *float64, n int) {
+	panic("no such kernel")
+}
+
+func stride(m, held, step, start, t, sum *float64, n int) {
+	panic("no such kernel")
+}
+
+func addCentred(sum, dst, a, by, mean *float64, classes, lanes int) {
+	panic("no such kernel")
+}
+
+func rowExponentials(a, most, total *float64, rows, n int) {
+	panic("no such kernel")
+}
+
+func averages8(average, total, dot, mean, variance *float64, normals, scratch *float32, samples, classes, lanes int) {
+	panic("no such kernel")
+}
+
+func averages16(average, total, dot, mean, variance *float64, normals, scratch *float32, samples, classes, lanes int) {
+	panic("no such kernel")
+}

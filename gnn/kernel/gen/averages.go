@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -42,10 +43,10 @@ func (s isa) expf(x VecVirtual) VecVirtual {
 	return scaled
 }
 
-// averages is averagesPlain for as many lanes as a register has float32s. scratch has four
+// averages is Drawn.add for as many lanes as a register has float32s. scratch has four
 // registers for each class, and two more.
 func (s isa) averages() {
-	text("averages"+s.name, "(average, total, dot, mean, variance *float64, normals, scratch *float32, samples, classes, lanes int)")
+	form(fmt.Sprint("averages", s.singles), "(average, total, dot, mean, variance *float64, normals, scratch *float32, samples, classes, lanes int)")
 	whole := 8 * s.lanes // bytes of a register
 	average, total, mean, variance := argument("average"), argument("total"), argument("mean"), argument("variance")
 	normals, scratch, stride := argument("normals"), argument("scratch"), step("lanes")

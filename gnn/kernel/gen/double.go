@@ -202,7 +202,7 @@ func (s isa) eachLane(body func(stride Register), pointers ...Register) {
 
 // product is the product of up to 8 rows, fused as exp is.
 func (s isa) product() {
-	text("product"+s.name, "(dst *float64, dstStep int, a *float64, aRow, aCol int, b *float64, bStep int, rows, inner, cols int)")
+	s.text("product", "(dst *float64, dstStep int, a *float64, aRow, aCol int, b *float64, bStep int, rows, inner, cols int)")
 	p := factors{
 		dst: argument("dst"), a: argument("a"), b: argument("b"),
 		dstStep: step("dstStep"), aRow: step("aRow"), aCol: step("aCol"), bStep: step("bStep"), aRow3: GP64(),
@@ -368,7 +368,7 @@ func (s isa) storeMasked(from, mask Register, to Mem) {
 }
 
 func (s isa) exponentials() {
-	text("exponentials"+s.name, "(a, most, total, inverse, dot *float64, classes, lanes int)")
+	s.text("exponentials", "(a, most, total, inverse, dot *float64, classes, lanes int)")
 	a, most, total, inverse, dot := argument("a"), argument("most"), argument("total"), argument("inverse"), argument("dot")
 	s.eachLane(func(stride Register) {
 		p, n := copyOf(a), argument("classes")
@@ -398,7 +398,7 @@ func (s isa) exponentials() {
 }
 
 func (s isa) mirror() {
-	text("mirror"+s.name, "(plus, minus, mean, sd, noise *float64, n int)")
+	s.text("mirror", "(plus, minus, mean, sd, noise *float64, n int)")
 	plus, minus, mean, sd, noise := argument("plus"), argument("minus"), argument("mean"), argument("sd"), argument("noise")
 	s.each(func() {
 		m := s.load(Mem{Base: mean})
@@ -409,7 +409,7 @@ func (s isa) mirror() {
 }
 
 func (s isa) squareRoots() {
-	text("squareRoots"+s.name, "(dst *float64, n int)")
+	s.text("squareRoots", "(dst *float64, n int)")
 	dst := argument("dst")
 	s.each(func() {
 		x := s.register()
@@ -419,7 +419,7 @@ func (s isa) squareRoots() {
 }
 
 func (s isa) relu() {
-	text("relu"+s.name, "(dst *float64, n int)")
+	s.text("relu", "(dst *float64, n int)")
 	dst := argument("dst")
 	zero := s.zero()
 	s.each(func() {
@@ -430,7 +430,7 @@ func (s isa) relu() {
 }
 
 func (s isa) gate() {
-	text("gate"+s.name, "(dst, x, by, weight *float64, units, lanes int)")
+	s.text("gate", "(dst, x, by, weight *float64, units, lanes int)")
 	dst, x, weight := argument("dst"), argument("x"), argument("weight")
 	zero := s.zero()
 	loop("units", argument("units"), 1, func() {
@@ -457,7 +457,7 @@ func (s isa) gate() {
 }
 
 func (s isa) gather() {
-	text("gather"+s.name, "(dMean, dSD, plus, minus, invPlus, invMinus, noise *float64, classes, lanes int)")
+	s.text("gather", "(dMean, dSD, plus, minus, invPlus, invMinus, noise *float64, classes, lanes int)")
 	dMean, dSD, plus, minus, noise := argument("dMean"), argument("dSD"), argument("plus"), argument("minus"), argument("noise")
 	loop("classes", argument("classes"), 1, func() {
 		invPlus, invMinus := argument("invPlus"), argument("invMinus")
@@ -473,7 +473,7 @@ func (s isa) gather() {
 }
 
 func (s isa) multiply() {
-	text("multiply"+s.name, "(dst, x, y *float64, n int)")
+	s.text("multiply", "(dst, x, y *float64, n int)")
 	dst, x, y := argument("dst"), argument("x"), argument("y")
 	s.each(func() {
 		VMOVUPD(s.mul(s.load(Mem{Base: x}), Mem{Base: y}), Mem{Base: dst})
@@ -481,7 +481,7 @@ func (s isa) multiply() {
 }
 
 func (s isa) addByLane() {
-	text("addByLane"+s.name, "(dst, src, by *float64, classes, lanes int)")
+	s.text("addByLane", "(dst, src, by *float64, classes, lanes int)")
 	dst, src := argument("dst"), argument("src")
 	loop("classes", argument("classes"), 1, func() {
 		by := argument("by")
@@ -495,7 +495,7 @@ func (s isa) addByLane() {
 }
 
 func (s isa) scaleByLane() {
-	text("scaleByLane"+s.name, "(dst, by *float64, classes, lanes int)")
+	s.text("scaleByLane", "(dst, by *float64, classes, lanes int)")
 	dst := argument("dst")
 	loop("classes", argument("classes"), 1, func() {
 		by := argument("by")
@@ -508,7 +508,7 @@ func (s isa) scaleByLane() {
 }
 
 func (s isa) logarithms() {
-	text("logarithms"+s.name, "(dst, src *float64, n int)")
+	s.text("logarithms", "(dst, src *float64, n int)")
 	dst, src := argument("dst"), argument("src")
 	s.each(func() {
 		VMOVUPD(s.log(s.load(Mem{Base: src})), Mem{Base: dst})
@@ -516,7 +516,7 @@ func (s isa) logarithms() {
 }
 
 func (s isa) normals() {
-	text("boxMuller"+s.name, "(cos, sin *float64, bits *uint64, n int)")
+	s.text("boxMuller", "(cos, sin *float64, bits *uint64, n int)")
 	cos, sin, bits := argument("cos"), argument("sin"), argument("bits")
 	s.each(func() {
 		u := s.load(Mem{Base: bits})

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -13,16 +14,8 @@ import (
 // clear returns a register of zeros.
 func (l isa) clear() VecVirtual {
 	v := l.register()
-	clearRegister(l, v)
+	VXORPS(v, v, v)
 	return v
-}
-
-func clearRegister(l isa, v VecVirtual) {
-	if l.singles == 16 {
-		VPXORD(v, v, v)
-	} else {
-		VXORPS(v, v, v)
-	}
 }
 
 // writeSingle writes the kernels of float32. Strides and column numbers come in elements and
@@ -36,15 +29,7 @@ func writeSingle() {
 		productRows4(l)
 		gatherRectified(l, masks)
 		exchange(l, masks)
-		elementwise(l, masks, "axpy", "(dst *float32, n int, a float32, x *float32)", axpy)
-		elementwise(l, masks, "add", "(dst *float32, n int, x *float32)", add)
-		elementwise(l, masks, "scale", "(dst *float32, n int, a float32)", scale)
-		elementwise(l, masks, "combine", "(dst *float32, n int, own *float32, sum *float32, scale float32)", combine)
-		elementwise(l, masks, "rectify", "(dst *float32, n int, x *float32)", rectify)
-		elementwise(l, masks, "addRectified", "(dst *float32, n int, own *float32, sum *float32, scale float32)", addRectified)
-		elementwise(l, masks, "adam", "(param *float32, n int, grad *float32, first *float32, second *float32, c *[8]float32)", adam)
-		elementwise(l, masks, "gate", "(dst *float32, n int, x *float32, a float32)", gate)
-		dropout(l, masks)
+		vectors(l, masks)
 		widen(l)
 		narrow(l)
 	}
@@ -69,13 +54,12 @@ func maskTable() Mem {
 // tail moves the first n < lanes numbers between memory and registers, by an
 // AVX2 mask (ymm) or an AVX-512 mask (k).
 type tail struct {
-	level isa
-	ymm   VecVirtual
-	k     OpmaskVirtual
+	ymm VecVirtual
+	k   OpmaskVirtual
 }
 
 func newTail(l isa, masks Mem, n Register) *tail {
-	t := &tail{level: l}
+	t := &tail{}
 	if l.singles == 16 {
 		shift := GP64()
 		MOVQ(n, shift)
@@ -97,42 +81,53 @@ func newTail(l isa, masks Mem, n Register) *tail {
 	return t
 }
 
-func (t *tail) load(m Mem, dst VecVirtual) {
-	if t.level.singles == 16 {
-		VMOVUPS_Z(m, t.k, dst)
-		return
+// load returns what is at m: a whole register of it if t is nil.
+func (t *tail) load(l isa, m Mem) VecVirtual {
+	v := l.register()
+	switch {
+	case t == nil:
+		VMOVUPS(m, v)
+	case l.singles == 16:
+		VMOVUPS_Z(m, t.k, v)
+	default:
+		VMASKMOVPS(m, t.ymm, v)
 	}
-	VMASKMOVPS(m, t.ymm, dst)
+	return v
 }
 
-func (t *tail) store(src VecVirtual, m Mem) {
-	if t.level.singles == 16 {
-		VMOVUPS(src, t.k, m)
-		return
+func (t *tail) store(l isa, v VecVirtual, m Mem) {
+	switch {
+	case t == nil:
+		VMOVUPS(v, m)
+	case l.singles == 16:
+		VMOVUPS(v, t.k, m)
+	default:
+		VMASKMOVPS(v, t.ymm, m)
 	}
-	VMASKMOVPS(src, t.ymm, m)
+}
+
+// operand returns what instructions read for m: memory if t is nil.
+func (t *tail) operand(l isa, m Mem) Op {
+	if t == nil {
+		return m
+	}
+	return t.load(l, m)
 }
 
 // multiplyAdd is acc += m·factor, the product rounded first.
-func multiplyAdd(l isa, m Op, factor, acc VecVirtual) {
-	p := l.register()
-	VMULPS(m, factor, p)
-	VADDPS(p, acc, acc)
-}
+func multiplyAdd(l isa, m Op, factor, acc VecVirtual) { VADDPS(l.mulf(factor, m), acc, acc) }
 
 // gather keeps a tile of dst in registers while it goes through the rows.
 func gather(l isa, masks Mem, weighted bool) {
-	name, signature := "gather"+l.name, "(dst *float32, n int, index *int32, value *float32, count int, rows *float32, stride int)"
-	if !weighted {
-		name, signature = "gatherSum"+l.name, "(dst *float32, n int, index *int32, count int, rows *float32, stride int)"
-	}
-	text(name, signature)
-	dst, n := argument("dst"), argument("n")
-	index, count := argument("index"), argument("count")
 	var value Register
 	if weighted {
+		l.text("gather", "(dst *float32, n int, index *int32, value *float32, count int, rows *float32, stride int)")
 		value = argument("value")
+	} else {
+		l.text("gatherSum", "(dst *float32, n int, index *int32, count int, rows *float32, stride int)")
 	}
+	dst, n := argument("dst"), argument("n")
+	index, count := argument("index"), argument("count")
 	rows, stride := argument("rows"), argument("stride")
 	SHLQ(U8(2), stride)
 
@@ -151,12 +146,7 @@ func gather(l isa, masks Mem, weighted bool) {
 			VBROADCASTSS(Mem{Base: value, Index: i, Scale: 4}, factor)
 		}
 		for a := range acc {
-			var m Op = Mem{Base: row}.Offset(4 * l.singles * a)
-			if t != nil {
-				v := l.register()
-				t.load(m.(Mem), v)
-				m = v
-			}
+			m := t.operand(l, Mem{Base: row}.Offset(4*l.singles*a))
 			if weighted {
 				multiplyAdd(l, m, factor, acc[a])
 			} else {
@@ -172,7 +162,7 @@ func gather(l isa, masks Mem, weighted bool) {
 
 // product is gather of the rows 0, 1, 2, …
 func product(l isa, masks Mem) {
-	text("product"+l.name, "(dst *float32, n int, x *float32, count int, w *float32, stride int)")
+	l.text("product", "(dst *float32, n int, x *float32, count int, w *float32, stride int)")
 	dst, n := argument("dst"), argument("n")
 	x, count := argument("x"), argument("count")
 	w, stride := argument("w"), argument("stride")
@@ -185,13 +175,7 @@ func product(l isa, masks Mem) {
 		factor := l.register()
 		VBROADCASTSS(Mem{Base: x, Index: i, Scale: 4}, factor)
 		for a := range acc {
-			var m Op = Mem{Base: row}.Offset(4 * l.singles * a)
-			if t != nil {
-				v := l.register()
-				t.load(m.(Mem), v)
-				m = v
-			}
-			multiplyAdd(l, m, factor, acc[a])
+			multiplyAdd(l, t.operand(l, Mem{Base: row}.Offset(4*l.singles*a)), factor, acc[a])
 		}
 		ADDQ(stride, row)
 		INCQ(i)
@@ -212,46 +196,36 @@ const (
 // rest, and has through compute each. The registers in beside advance together
 // with dst.
 func tiles(l isa, masks Mem, dst, n Register, beside []Register, from start, through func(label string, acc []VecVirtual, t *tail)) {
-	for _, width := range []int{8, 4, 2, 1} {
-		Label(fmt.Sprintf("tile%d", width))
-		next := "tail"
-		if width > 1 {
-			next = fmt.Sprintf("tile%d", width/2)
-		}
-		CMPQ(n, U32(width*l.singles))
-		JL(LabelRef(next))
+	tile := func(label string, width int, t *tail) {
 		acc := make([]VecVirtual, width)
 		for a := range acc {
-			acc[a] = l.register()
 			if from == zeroed {
-				clearRegister(l, acc[a])
+				acc[a] = l.clear()
 			} else {
-				VMOVUPS(Mem{Base: dst}.Offset(4*l.singles*a), acc[a])
+				acc[a] = t.load(l, Mem{Base: dst}.Offset(4*l.singles*a))
 			}
 		}
-		through(fmt.Sprintf("rows%d", width), acc, nil)
+		through(label, acc, t)
 		for a := range acc {
-			VMOVUPS(acc[a], Mem{Base: dst}.Offset(4*l.singles*a))
+			t.store(l, acc[a], Mem{Base: dst}.Offset(4*l.singles*a))
 		}
-		ADDQ(U32(4*l.singles*width), dst)
-		for _, b := range beside {
-			ADDQ(U32(4*l.singles*width), b)
+	}
+	for _, width := range []int{8, 4, 2, 1} {
+		this, next := fmt.Sprintf("tile%d", width), fmt.Sprintf("tile%d", width/2)
+		Label(this)
+		CMPQ(n, U32(width*l.singles))
+		JL(LabelRef(next))
+		tile(fmt.Sprintf("rows%d", width), width, nil)
+		for _, p := range append(beside, dst) {
+			ADDQ(U32(4*l.singles*width), p)
 		}
 		SUBQ(U32(l.singles*width), n)
-		JMP(LabelRef(fmt.Sprintf("tile%d", width)))
+		JMP(LabelRef(this))
 	}
-	Label("tail")
+	Label("tile0")
 	CMPQ(n, U32(0))
 	JE(LabelRef("done"))
-	t := newTail(l, masks, n)
-	acc := l.register()
-	if from == zeroed {
-		clearRegister(l, acc)
-	} else {
-		t.load(Mem{Base: dst}, acc)
-	}
-	through("rowsTail", []VecVirtual{acc}, t)
-	t.store(acc, Mem{Base: dst})
+	tile("rowsTail", 1, newTail(l, masks, n))
 	Label("done")
 	end()
 }
@@ -282,16 +256,16 @@ func (t table) row(index, i Register) Register {
 
 // prefetch prefetches the cache lines of n columns of each row.
 func prefetch() {
-	text("prefetch", "(n int, index *int32, count int, blocks *[]float32, shift int, stride int, from int)")
+	form("prefetch", "(n int, index *int32, count int, blocks *[]float32, shift int, stride int, from int)")
 	n := argument("n")
 	index, count := argument("index"), argument("count")
-	t := loadTable()
+	rows := loadTable()
 	from := argument("from")
 	SHLQ(U8(2), from)
 	i := GP64()
 	XORQ(i, i)
 	Label("rows")
-	row, left := t.row(index, i), GP64()
+	row, left := rows.row(index, i), GP64()
 	ADDQ(from, row)
 	MOVQ(n, left)
 	Label("lines")
@@ -308,7 +282,7 @@ func prefetch() {
 
 // prefetchAt prefetches the cache lines at some addresses.
 func prefetchAt() {
-	text("prefetchAt", "(address *uintptr, count int)")
+	form("prefetchAt", "(address *uintptr, count int)")
 	address, count := argument("address"), argument("count")
 	Label("lines")
 	line := GP64()
@@ -324,37 +298,27 @@ func prefetchAt() {
 // of each row. A maximum of -0 is not turned into +0: added to a sum that
 // starts from +0 it makes no difference.
 func gatherRectified(l isa, masks Mem) {
-	text("gatherRectified"+l.name, "(dst *float32, n int, index *int32, scale *float32, count int, blocks *[]float32, shift int, stride int, own int, sum int)")
+	l.text("gatherRectified", "(dst *float32, n int, index *int32, scale *float32, count int, blocks *[]float32, shift int, stride int, own int, sum int)")
 	dst, n := argument("dst"), argument("n")
 	index, scale, count := argument("index"), argument("scale"), argument("count")
-	t := loadTable()
+	rows := loadTable()
 	// The distance from the first part to the second is the same in all rows.
 	own, gap := argument("own"), argument("sum")
 	SUBQ(own, gap)
 	SHLQ(U8(2), own)
 	SHLQ(U8(2), gap)
 	zero := l.clear()
-	tiles(l, masks, dst, n, []Register{own}, zeroed, func(label string, acc []VecVirtual, tl *tail) {
+	tiles(l, masks, dst, n, []Register{own}, zeroed, func(label string, acc []VecVirtual, t *tail) {
 		i := GP64()
 		XORQ(i, i)
 		Label(label)
-		row := t.row(index, i)
+		row := rows.row(index, i)
 		ADDQ(own, row)
 		factor := l.register()
 		VBROADCASTSS(Mem{Base: scale, Index: i, Scale: 4}, factor)
 		for a := range acc {
 			x, y := Mem{Base: row}.Offset(4*l.singles*a), Mem{Base: row, Index: gap, Scale: 1}.Offset(4*l.singles*a)
-			v := l.register()
-			if tl != nil {
-				w := l.register()
-				tl.load(y, v)
-				VMULPS(v, factor, v)
-				tl.load(x, w)
-				VADDPS(w, v, v)
-			} else {
-				VMULPS(y, factor, v)
-				VADDPS(x, v, v)
-			}
+			v := l.addf(l.mulf(factor, t.operand(l, y)), t.operand(l, x))
 			VMAXPS(v, zero, v)
 			VADDPS(v, acc[a], acc[a])
 		}
@@ -366,38 +330,25 @@ func gatherRectified(l isa, masks Mem) {
 
 // exchange keeps a tile of v's sums in registers while it goes through the rows.
 func exchange(l isa, masks Mem) {
-	text("exchange"+l.name, "(sum *float32, n int, own *float32, index *int32, count int, blocks *[]float32, shift int, stride int, from int, to int)")
+	l.text("exchange", "(sum *float32, n int, own *float32, index *int32, count int, blocks *[]float32, shift int, stride int, from int, to int)")
 	sum, n, own := argument("sum"), argument("n"), argument("own")
 	index, count := argument("index"), argument("count")
-	t := loadTable()
+	rows := loadTable()
 	from, gap := argument("from"), argument("to")
 	SUBQ(from, gap)
 	SHLQ(U8(2), from)
 	SHLQ(U8(2), gap)
-	tiles(l, masks, sum, n, []Register{own, from}, loaded, func(label string, acc []VecVirtual, tl *tail) {
+	tiles(l, masks, sum, n, []Register{own, from}, loaded, func(label string, acc []VecVirtual, t *tail) {
 		i := GP64()
 		XORQ(i, i)
 		Label(label)
-		row := t.row(index, i)
+		row := rows.row(index, i)
 		ADDQ(from, row)
 		for a := range acc {
 			x, y := Mem{Base: row}.Offset(4*l.singles*a), Mem{Base: row, Index: gap, Scale: 1}.Offset(4*l.singles*a)
 			mine := Mem{Base: own}.Offset(4 * l.singles * a)
-			v := l.register()
-			if tl != nil {
-				w := l.register()
-				tl.load(x, w)
-				VADDPS(w, acc[a], acc[a])
-				tl.load(y, v)
-				tl.load(mine, w)
-				VADDPS(w, v, v)
-				tl.store(v, y)
-				continue
-			}
-			VADDPS(x, acc[a], acc[a])
-			VMOVUPS(y, v)
-			VADDPS(mine, v, v)
-			VMOVUPS(v, y)
+			VADDPS(t.operand(l, x), acc[a], acc[a])
+			t.store(l, l.addf(t.load(l, y), t.operand(l, mine)), y)
 		}
 		INCQ(i)
 		CMPQ(i, count)
@@ -410,7 +361,7 @@ func exchange(l isa, masks Mem) {
 // leaves columns that do not fill a register to the caller and returns how
 // many are done.
 func productRows4(l isa) {
-	text("productRows4"+l.name, "(dst *float32, n int, apart int, x *float32, count int, w *float32) (done int)")
+	l.text("productRows4", "(dst *float32, n int, apart int, x *float32, count int, w *float32) (done int)")
 	dst, n := argument("dst"), argument("n")
 	x, count := argument("x"), argument("count")
 	w := argument("w")
@@ -483,67 +434,73 @@ func productRows4(l isa) {
 // block is what an elementwise kernel works on: a register's worth of numbers
 // at the same place of every slice.
 type block struct {
-	level isa
-	at    map[string]Register
-	konst map[string]VecVirtual
+	isa
+	at    map[string]Register   // slices
+	konst map[string]VecVirtual // parameters that are numbers
 	tail  *tail
 }
 
-func (b *block) load(name string) VecVirtual {
-	v := b.level.register()
-	if b.tail != nil {
-		b.tail.load(Mem{Base: b.at[name]}, v)
-	} else {
-		VMOVUPS(Mem{Base: b.at[name]}, v)
-	}
-	return v
-}
+func (b *block) get(name string) VecVirtual    { return b.tail.load(b.isa, Mem{Base: b.at[name]}) }
+func (b *block) put(v VecVirtual, name string) { b.tail.store(b.isa, v, Mem{Base: b.at[name]}) }
 
-func (b *block) store(v VecVirtual, name string) {
-	if b.tail != nil {
-		b.tail.store(v, Mem{Base: b.at[name]})
-	} else {
-		VMOVUPS(v, Mem{Base: b.at[name]})
-	}
-}
+// times returns a constant times v.
+func (b *block) times(name string, v VecVirtual) VecVirtual { return b.mulf(v, b.konst[name]) }
 
 // rectified returns max(v, 0): NaN for NaN, and never -0.
 func (b *block) rectified(v VecVirtual) VecVirtual {
-	zero, most := b.level.clear(), b.level.register()
+	zero, most := b.clear(), b.register()
 	VMAXPS(v, zero, most)
 	VADDPS(zero, most, most)
 	return most
 }
 
-// elementwise writes a kernel that runs body for every register's worth of n
-// numbers. The pointers in the signature are slices, the numbers constants.
-func elementwise(l isa, masks Mem, name, signature string, body kernel) {
-	text(name+l.name, signature)
-	b := &block{level: l, at: map[string]Register{}, konst: map[string]VecVirtual{}}
-	n := argument("n")
-	for _, s := range body.slices {
-		b.at[s] = Load(Param(s), GP64())
+// where returns a constant times v where instruction compares a and b so, and +0 elsewhere.
+func (b *block) where(compare func(to Register), name string, v VecVirtual) VecVirtual {
+	if b.singles == 16 {
+		k, product := K(), b.register()
+		compare(k)
+		VMULPS_Z(b.konst[name], v, k, product)
+		return product
 	}
-	if body.constants == nil && body.constant != "" {
-		v := l.register()
-		x := Load(Param(body.constant), XMM())
-		VBROADCASTSS(x, v)
-		b.konst[body.constant] = v
-	}
-	if body.constants != nil {
-		c := argument("c")
-		for i, k := range body.constants {
-			v := l.register()
-			VBROADCASTSS(Mem{Base: c}.Offset(4*i), v)
-			b.konst[k] = v
+	mask, product := b.register(), b.times(name, v)
+	compare(mask)
+	VANDPS(mask, product, product)
+	return product
+}
+
+// elementwise writes a kernel that runs do for every register's worth of n
+// numbers. Of the parameters after n, pointers are slices and the rest constants. Of draws,
+// a whole register's worth is read for the tail too, see kernel.Draws.
+func elementwise(l isa, masks Mem, name, params string, do func(b *block)) {
+	l.text(name, "(dst *float32, n int"+params+")")
+	b := &block{isa: l, at: map[string]Register{"dst": argument("dst")}, konst: map[string]VecVirtual{}}
+	n, size := argument("n"), map[string]int{"dst": 4}
+	slices := []string{"dst"}
+	for _, param := range strings.Split(params, ", ")[1:] {
+		name, kind, _ := strings.Cut(param, " ")
+		switch v, x := l.register(), XMM(); kind {
+		case "*float32":
+			size[name] = 4
+		case "*uint16":
+			size[name] = 2
+		case "uint32":
+			MOVD(Load(Param(name), GP32()), x)
+			VPBROADCASTD(x, v)
+			b.konst[name] = v
+		default:
+			VBROADCASTSS(Load(Param(name), x), v)
+			b.konst[name] = v
+		}
+		if size[name] > 0 {
+			slices, b.at[name] = append(slices, name), argument(name)
 		}
 	}
 	Label("loop")
 	CMPQ(n, U32(l.singles))
 	JL(LabelRef("tail"))
-	body.do(b)
-	for _, s := range body.slices {
-		ADDQ(U32(4*l.singles), b.at[s])
+	do(b)
+	for _, s := range slices {
+		ADDQ(U32(size[s]*l.singles), b.at[s])
 	}
 	SUBQ(U32(l.singles), n)
 	JMP(LabelRef("loop"))
@@ -551,153 +508,60 @@ func elementwise(l isa, masks Mem, name, signature string, body kernel) {
 	CMPQ(n, U32(0))
 	JE(LabelRef("done"))
 	b.tail = newTail(l, masks, n)
-	body.do(b)
+	do(b)
 	Label("done")
 	end()
 }
 
-// kernel describes an elementwise kernel: its slices, its constant or the
-// constants that it reads from the array c, and what it does.
-type kernel struct {
-	slices    []string
-	constant  string
-	constants []string
-	do        func(b *block)
-}
-
-var axpy = kernel{slices: []string{"dst", "x"}, constant: "a", do: func(b *block) {
-	x, d := b.load("x"), b.load("dst")
-	VMULPS(b.konst["a"], x, x)
-	VADDPS(x, d, d)
-	b.store(d, "dst")
-}}
-
-var add = kernel{slices: []string{"dst", "x"}, do: func(b *block) {
-	x, d := b.load("x"), b.load("dst")
-	VADDPS(x, d, d)
-	b.store(d, "dst")
-}}
-
-var scale = kernel{slices: []string{"dst"}, constant: "a", do: func(b *block) {
-	d := b.load("dst")
-	VMULPS(b.konst["a"], d, d)
-	b.store(d, "dst")
-}}
-
-var combine = kernel{slices: []string{"dst", "own", "sum"}, constant: "scale", do: func(b *block) {
-	own, sum := b.load("own"), b.load("sum")
-	VMULPS(b.konst["scale"], sum, sum)
-	VADDPS(sum, own, own)
-	b.store(own, "dst")
-}}
-
-var rectify = kernel{slices: []string{"dst", "x"}, do: func(b *block) {
-	b.store(b.rectified(b.load("x")), "dst")
-}}
-
-var addRectified = kernel{slices: []string{"dst", "own", "sum"}, constant: "scale", do: func(b *block) {
-	own, sum, d := b.load("own"), b.load("sum"), b.load("dst")
-	VMULPS(b.konst["scale"], sum, sum)
-	VADDPS(sum, own, own)
-	VADDPS(b.rectified(own), d, d)
-	b.store(d, "dst")
-}}
-
-// adam is one step of Kingma and Ba's Algorithm 1, with the bias corrections in
-// size and root.
-var adam = kernel{
-	slices:    []string{"param", "grad", "first", "second"},
-	constants: []string{"size", "root", "decay", "b1", "c1", "b2", "c2", "eps"},
-	do: func(b *block) {
-		param, g, m, v := b.load("param"), b.load("grad"), b.load("first"), b.load("second")
-		t := b.level.register()
-		VMULPS(b.konst["decay"], param, t)
-		VADDPS(t, g, g)
-		VMULPS(b.konst["b1"], m, m)
-		VMULPS(b.konst["c1"], g, t)
-		VADDPS(t, m, m)
-		VMULPS(g, g, g)
-		VMULPS(b.konst["b2"], v, v)
-		VMULPS(b.konst["c2"], g, g)
-		VADDPS(g, v, v)
-		b.store(m, "first")
-		b.store(v, "second")
-		VSQRTPS(v, v)
-		VMULPS(b.konst["root"], v, v)
-		VADDPS(b.konst["eps"], v, v)
-		VMULPS(b.konst["size"], m, m)
-		VDIVPS(v, m, m)
-		VSUBPS(m, param, param)
-		b.store(param, "param")
-	},
-}
-
-// gate scales where x is positive and stores +0 elsewhere.
-var gate = kernel{slices: []string{"dst", "x"}, constant: "a", do: func(b *block) {
-	x, d, zero := b.load("x"), b.load("dst"), b.level.clear()
-	const greater = 0x1e // ordered, quiet
-	if b.level.singles == 16 {
-		k := K()
-		VCMPPS(U8(greater), zero, x, k)
-		VMULPS_Z(b.konst["a"], d, k, d)
-	} else {
-		mask := YMM()
-		VCMPPS(U8(greater), zero, x, mask)
-		VMULPS(b.konst["a"], d, d)
-		VANDPS(mask, d, d)
-	}
-	b.store(d, "dst")
-}}
-
-// dropout scales where the draw is below, and stores +0 elsewhere. It reads a
-// whole register's worth of draws for the tail too, see kernel.Draws.
-func dropout(l isa, masks Mem) {
-	text("dropout"+l.name, "(dst *float32, n int, x *float32, draws *uint16, below uint32, scale float32)")
-	b := &block{level: l, at: map[string]Register{}}
-	n := argument("n")
-	b.at["dst"], b.at["x"] = argument("dst"), argument("x")
-	draws := argument("draws")
-	below, scale := l.register(), l.register()
-	belowX := XMM()
-	MOVD(Load(Param("below"), GP32()), belowX)
-	VPBROADCASTD(belowX, below)
-	VBROADCASTSS(Load(Param("scale"), XMM()), scale)
-	do := func() {
-		x, d := b.load("x"), l.register()
-		VPMOVZXWD(Mem{Base: draws}, d)
-		if l.singles == 16 {
-			k := K()
-			VPCMPGTD(d, below, k)
-			VMULPS_Z(scale, x, k, x)
-		} else {
-			VPCMPGTD(d, below, d)
-			VMULPS(scale, x, x)
-			VANDPS(d, x, x)
-		}
-		b.store(x, "dst")
-	}
-	Label("loop")
-	CMPQ(n, U32(l.singles))
-	JL(LabelRef("tail"))
-	do()
-	for _, s := range []string{"dst", "x"} {
-		ADDQ(U32(4*l.singles), b.at[s])
-	}
-	ADDQ(U32(2*l.singles), draws)
-	SUBQ(U32(l.singles), n)
-	JMP(LabelRef("loop"))
-	Label("tail")
-	CMPQ(n, U32(0))
-	JE(LabelRef("done"))
-	b.tail = newTail(l, masks, n)
-	do()
-	Label("done")
-	end()
+// vectors writes the elementwise kernels.
+func vectors(l isa, masks Mem) {
+	elementwise(l, masks, "axpy", ", a float32, x *float32", func(b *block) {
+		b.put(b.addf(b.get("dst"), b.times("a", b.get("x"))), "dst")
+	})
+	elementwise(l, masks, "add", ", x *float32", func(b *block) {
+		b.put(b.addf(b.get("dst"), b.get("x")), "dst")
+	})
+	elementwise(l, masks, "scale", ", a float32", func(b *block) {
+		b.put(b.times("a", b.get("dst")), "dst")
+	})
+	elementwise(l, masks, "combine", ", own *float32, sum *float32, scale float32", func(b *block) {
+		b.put(b.addf(b.get("own"), b.times("scale", b.get("sum"))), "dst")
+	})
+	elementwise(l, masks, "rectify", ", x *float32", func(b *block) {
+		b.put(b.rectified(b.get("x")), "dst")
+	})
+	elementwise(l, masks, "addRectified", ", own *float32, sum *float32, scale float32", func(b *block) {
+		b.put(b.addf(b.get("dst"), b.rectified(b.addf(b.get("own"), b.times("scale", b.get("sum"))))), "dst")
+	})
+	elementwise(l, masks, "gate", ", x *float32, a float32", func(b *block) {
+		const greater = 0x1e // ordered, quiet
+		x := b.get("x")
+		b.put(b.where(func(to Register) { VCMPPS(U8(greater), b.clear(), x, to) }, "a", b.get("dst")), "dst")
+	})
+	elementwise(l, masks, "dropout", ", x *float32, draws *uint16, below uint32, scale float32", func(b *block) {
+		draws := b.register()
+		VPMOVZXWD(Mem{Base: b.at["draws"]}, draws)
+		b.put(b.where(func(to Register) { VPCMPGTD(draws, b.konst["below"], to) }, "scale", b.get("x")), "dst")
+	})
+	// A step of Kingma and Ba's Algorithm 1, with the bias corrections in size and root.
+	elementwise(l, masks, "adam", ", grad *float32, first *float32, second *float32, size float32, root float32, decay float32, b1 float32, c1 float32, b2 float32, c2 float32, eps float32", func(b *block) {
+		param := b.get("dst")
+		g := b.addf(b.get("grad"), b.times("decay", param))
+		m := b.addf(b.times("b1", b.get("first")), b.times("c1", g))
+		v := b.addf(b.times("b2", b.get("second")), b.times("c2", b.mulf(g, g)))
+		b.put(m, "first")
+		b.put(v, "second")
+		root := b.register()
+		VSQRTPS(v, root)
+		step, under := b.times("size", m), b.addf(b.times("root", root), b.konst["eps"])
+		VDIVPS(under, step, step)
+		b.put(b.subf(param, step), "dst")
+	})
 }
 
 // widen converts whole registers' worth of bfloat16 to float32.
 func widen(l isa) {
-	text("widen"+l.name, "(dst *float32, n int, src *uint16)")
+	l.text("widen", "(dst *float32, n int, src *uint16)")
 	dst, n, src := argument("dst"), argument("n"), argument("src")
 	Label("loop")
 	v := l.register()
@@ -715,7 +579,7 @@ func widen(l isa) {
 // or 0x8000 if the number rounded down would be odd, rounds to the nearest,
 // half-way cases to even.
 func narrow(l isa) {
-	text("narrow"+l.name, "(dst *uint16, n int, src *float32)")
+	l.text("narrow", "(dst *uint16, n int, src *float32)")
 	dst, n, src := argument("dst"), argument("n"), argument("src")
 	constant := func(c uint32) VecVirtual {
 		r, x, v := GP32(), XMM(), l.register()

@@ -57,7 +57,7 @@ func rowOf(index Mem, stride, base Register) Mem {
 // sparseProduct computes sparseLanes classes of a row of n ≥ 0 entries, summed as four
 // sums of every fourth entry.
 func (s isa) sparseProduct() {
-	text("sparseProduct"+s.name, "(dst *float64, column *int32, value *float64, n int, m *float64, stride int)")
+	s.text("sparseProduct", "(dst *float64, column *int32, value *float64, n int, m *float64, stride int)")
 	column, value, n, m, stride := argument("column"), argument("value"), argument("n"), argument("m"), step("stride")
 	const sums = 4
 	var sum [sums][]VecVirtual
@@ -97,7 +97,7 @@ func (s isa) sparseProduct() {
 
 // sparseTransposed adds x·r to g and |x|·w to h, for each of n > 0 entries x.
 func (s isa) sparseTransposed() {
-	text("sparseTransposed"+s.name, "(gradient, h *float64, column *int32, value, r, w *float64, n, stride int)")
+	s.text("sparseTransposed", "(gradient, h *float64, column *int32, value, r, w *float64, n, stride int)")
 	g, h, column, value, stride := argument("gradient"), argument("h"), argument("column"), argument("value"), step("stride")
 	r, w := argument("r"), argument("w")
 	from := s.eachRegister(func(i int) VecVirtual { return s.load(Mem{Base: r, Disp: i * s.bytes()}) })
@@ -121,7 +121,7 @@ func (s isa) sparseTransposed() {
 
 // sparseSquares adds x²·w to t, for each of n > 0 entries x.
 func (s isa) sparseSquares() {
-	text("sparseSquares"+s.name, "(t *float64, column *int32, value, w *float64, n, stride int)")
+	s.text("sparseSquares", "(t *float64, column *int32, value, w *float64, n, stride int)")
 	t, column, value, stride := argument("t"), argument("column"), argument("value"), step("stride")
 	w := argument("w")
 	from := s.eachRegister(func(i int) VecVirtual { return s.load(Mem{Base: w, Disp: i * s.bytes()}) })
@@ -140,7 +140,7 @@ func (s isa) sparseSquares() {
 }
 
 func (s isa) exponentialEach() {
-	text("exponentialEach"+s.name, "(a *float64, n int)")
+	s.text("exponentialEach", "(a *float64, n int)")
 	a := argument("a")
 	s.each(func() {
 		VMOVUPD(s.exp(s.load(Mem{Base: a})), Mem{Base: a})
@@ -148,7 +148,7 @@ func (s isa) exponentialEach() {
 }
 
 func (s isa) raise() {
-	text("raise"+s.name, "(dst *float64, src *float32, least float64, n int)")
+	s.text("raise", "(dst *float64, src *float32, least float64, n int)")
 	dst, src := argument("dst"), argument("src")
 	least := s.register()
 	VBROADCASTSD(NewParamAddr("least", 2*8), least)
@@ -163,7 +163,7 @@ func (s isa) raise() {
 }
 
 func (s isa) newton() {
-	text("newton"+s.name, "(step, m, start, t, gradient, h *float64, n int)")
+	s.text("newton", "(step, m, start, t, gradient, h *float64, n int)")
 	step, m, start, t, g, h := argument("step"), argument("m"), argument("start"), argument("t"), argument("gradient"), argument("h")
 	s.each(func() {
 		from := s.load(Mem{Base: t})
@@ -174,7 +174,7 @@ func (s isa) newton() {
 }
 
 func (s isa) stride() {
-	text("stride"+s.name, "(m, held, step, start, t, sum *float64, n int)")
+	s.text("stride", "(m, held, step, start, t, sum *float64, n int)")
 	m, held, step, start, t, sum := argument("m"), argument("held"), argument("step"), argument("start"), argument("t"), argument("sum")
 	total := s.eachRegister(func(int) VecVirtual { return s.zero() })
 	loop("loop", argument("n"), sparseLanes, func() {
@@ -196,7 +196,7 @@ func (s isa) stride() {
 }
 
 func (s isa) addCentred() {
-	text("addCentred"+s.name, "(sum, dst, a, by, mean *float64, classes, lanes int)")
+	s.text("addCentred", "(sum, dst, a, by, mean *float64, classes, lanes int)")
 	sum, dst, a, by := argument("sum"), argument("dst"), argument("a"), argument("by")
 	loop("classes", argument("classes"), 1, func() {
 		p, mean := s.broadcast(Mem{Base: by}), argument("mean")
@@ -214,7 +214,7 @@ func (s isa) addCentred() {
 // rowExponentials sums across lanes, unlike the others. Its definition fixes the eight sums
 // of a row and the order in which they are added, whatever the width of a register.
 func (s isa) rowExponentials() {
-	text("rowExponentials"+s.name, "(a, most, total *float64, rows, n int)")
+	s.text("rowExponentials", "(a, most, total *float64, rows, n int)")
 	a, most, total := argument("a"), argument("most"), argument("total")
 	loop("rows", argument("rows"), 1, func() {
 		p, n := copyOf(a), argument("n")
