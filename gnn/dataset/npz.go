@@ -196,16 +196,24 @@ func (z npz) ids(d *Dataset) error {
 	if err := a.perNode(n); err != nil {
 		return err
 	}
-	numbers, err := a.integers(n, z.memory)
-	if err != nil {
+	if a.kind != 'i' && (a.kind != 'u' || a.width == 8) {
+		return fmt.Errorf("%s has the type %c%d, want integers: convert with astype(int), or save a table (docs/datasets.md)", name, a.kind, a.width)
+	}
+	if err := z.memory.claim(24 * n); err != nil { // with the map
 		return err
 	}
+	var numbers []int64
 	seen := make(map[int64]bool)
-	for _, id := range numbers {
+	for range n {
+		bits, err := a.bits()
+		if err != nil {
+			return err
+		}
+		id := int64(bits)
 		if seen[id] {
 			return fmt.Errorf("%s: %d occurs twice: give each node its own", name, id)
 		}
-		seen[id] = true
+		seen[id], numbers = true, append(numbers, id)
 	}
 	d.IDs = numberedIDs(numbers)
 	return a.end()
@@ -316,17 +324,19 @@ func (z npz) edges(d *Dataset) error {
 	if err := z.memory.claim(edgeBytes * m); err != nil {
 		return err
 	}
-	list, err := a.rest(0, len(d.Features)-1, z.memory)
-	if err != nil {
-		return err
-	}
-	d.Edges = make([][2]int32, m)
-	for e := range d.Edges {
-		if a.fortran { // the ends of an edge stand together
-			d.Edges[e] = [2]int32{list[2*e], list[2*e+1]}
-		} else {
-			d.Edges[e] = [2]int32{list[e], list[m+e]}
+	for i := range 2 * m {
+		v, err := a.integer(0, len(d.Features)-1)
+		if err != nil {
+			return fmt.Errorf("%s, entry %d: %w", name, i, err)
 		}
+		e, end := i%m, i/m
+		if a.fortran { // the ends of an edge stand together
+			e, end = i/2, i%2
+		}
+		if e == len(d.Edges) { // as the numbers come
+			d.Edges = append(d.Edges, [2]int32{})
+		}
+		d.Edges[e][end] = int32(v)
 	}
-	return nil
+	return a.end()
 }

@@ -101,7 +101,7 @@ func TestOpenNPZKinds(t *testing.T) {
 	}
 }
 
-// TestOpenNPZIntegers: integers of every width are read, of more numbers than are decoded at once.
+// TestOpenNPZIntegers: integers of every width are read, of many numbers.
 func TestOpenNPZIntegers(t *testing.T) {
 	const n, dim = 300, 50
 	for kind, width := range map[string]int{"|b1": 1, "|i1": 1, "|u1": 1, "<i2": 2, "<u2": 2, "<i4": 4, "<u4": 4, "<i8": 8, "<u8": 8} {
@@ -153,7 +153,7 @@ func TestOpenNPZRefuses(t *testing.T) {
 		{tensors(map[string]any{"y": []int64{0, math.MaxInt64}}), "y, entry 1"},
 		{tensors(map[string]any{"node_year": []int32{1999}}), "node_year has shape [1]"},
 		{tensors(map[string]any{"time": []float64{1999, math.NaN()}}), "time, entry 1: NaN is not a finite number"},
-		{tensors(map[string]any{"node_ids": []float64{1, 2}}), "node_ids has the type float64, want integers"},
+		{tensors(map[string]any{"node_ids": []float64{1, 2}}), "node_ids has the type f8, want integers"},
 		{tensors(map[string]any{"node_ids": []int64{7, 7}}), "node_ids: 7 occurs twice"},
 		{tensors(map[string]any{"node_ids": array2("|S1", 2, 1, false, "aa")}), "numbers of type \"|S1\""},
 		{tensors(map[string]any{"train_mask": []bool{true}}), "train_mask has shape [1], want [2], one for each node"},
@@ -171,7 +171,7 @@ func TestOpenNPZRefuses(t *testing.T) {
 		{tensors(map[string]any{"x": array2("<f4", 0, 4, false, "")}), "x has shape [0 4], want [nodes features]"},
 		{tensors(map[string]any{"x": array2("<f2", 2, 2, false, "12345678")}), "numbers of type \"<f2\""},
 		{tensors(map[string]any{"x": array2("|O", 2, 2, false, "abcd")}), "numbers of type \"|O\""},
-		{tensors(map[string]any{"x": "\x93NUMPY\x02\x00\xff\xff\xff\xff"}), "x: its header has 4294967295 bytes"},
+		{tensors(map[string]any{"x": "\x93NUMPY\x02\x00\xff\xff\xff\xff"}), "x: an array of version 2 with a header of 4294967295 bytes"},
 		{tensors(map[string]any{"x": "\x93NUMPY\x01\x00\x76\x00{'descr'"}), "x: not an array: its header is cut short"},
 		{tensors(map[string]any{"x": "\x93NUMPY\x01\x00\x02\x00{}"}), "x: not an array of plain numbers: its header is \"{}\""},
 		{tensors(map[string]any{"x": strings.Replace(x, "'<f4'", "[('a', '<f4')]", 1)}), "x: not an array of plain numbers"},

@@ -88,8 +88,8 @@ func Open(path string, formats ...Format) (*Dataset, error) {
 	return nil, fmt.Errorf("%s: neither a table of nodes (%s) nor num-node-list.csv is there: want a node table with its edge list, or OGB's raw layout", path, "nodes"+strings.Join(f.endings(), ", nodes"))
 }
 
-// ogbNodes is the table by which OGB's layout is recognised.
-const ogbNodes = "num-node-list"
+// The numbers of nodes and edges in OGB's layout, which is recognised by the first.
+const ogbNodes, ogbEdges = "num-node-list", "num-edge-list"
 
 // tablePrefix returns what the name of a table of nodes begins with; a folder's is "".
 func tablePrefix(file string, formats []Format) (prefix string, ok bool) {

@@ -31,7 +31,7 @@
 //	network.go        a model's layers, bound to a graph: forward and backward
 //	sage.go, gcn.go, gat.go, gin.go
 //	                  an architecture each: parameters, forward, backward
-//	aggregate.go      what sage, gcn and gin share: project, then aggregate
+//	aggregate.go      the layer of sage and gcn, and what gin shares: project, then aggregate
 //	input.go          a layer's input, dense or sparse, and its products
 //	neighbourhood.go  the part of the graph that the targets depend on
 //	sparse.go         sparse matrices

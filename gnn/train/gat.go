@@ -30,18 +30,12 @@ func newGAT[T float](rng *rand.Rand, in, out, heads int, concat bool) *gat[T] {
 	if concat {
 		channels = out / heads
 	}
-	g := allocGAT[T](in, heads, channels, concat)
-	g.weight.glorot(rng, in, heads*channels)
+	all := heads * channels
+	g := &gat[T]{in: in, heads: heads, channels: channels, concat: concat, weight: newParam[T](in*all, true), source: newParam[T](all, true), target: newParam[T](all, true)}
+	g.bias = newParam[T](g.width(), false)
+	g.weight.glorot(rng, in, all)
 	g.source.glorot(rng, heads, channels)
 	g.target.glorot(rng, heads, channels)
-	return g
-}
-
-func allocGAT[T float](in, heads, channels int, concat bool) *gat[T] {
-	g := &gat[T]{in: in, heads: heads, channels: channels, concat: concat}
-	all := heads * channels
-	g.weight, g.source, g.target = newParam[T](in*all, true), newParam[T](all, true), newParam[T](all, true)
-	g.bias = newParam[T](g.width(), false)
 	return g
 }
 

@@ -20,18 +20,14 @@ type gin[T float] struct {
 
 // newGIN makes an initial layer: eps 0, and an inner width equal to the outer.
 func newGIN[T float](rng *rand.Rand, in, out int) *gin[T] {
-	g := allocGIN[T](in, out, out)
+	g := &gin[T]{
+		in: in, mid: out, out: out, eps: newParam[T](1, false),
+		weight1: newParam[T](in*out, true), bias1: newParam[T](out, false),
+		weight2: newParam[T](out*out, true), bias2: newParam[T](out, false),
+	}
 	g.weight1.glorot(rng, in, out)
 	g.weight2.glorot(rng, out, out)
 	return g
-}
-
-func allocGIN[T float](in, mid, out int) *gin[T] {
-	return &gin[T]{
-		in: in, mid: mid, out: out, eps: newParam[T](1, false),
-		weight1: newParam[T](in*mid, true), bias1: newParam[T](mid, false),
-		weight2: newParam[T](mid*out, true), bias2: newParam[T](out, false),
-	}
 }
 
 func (g *gin[T]) export() gnn.GINLayer {
@@ -67,7 +63,7 @@ type ginPass[T float] struct {
 
 func (g *gin[T]) pass(x *input[T], a sparse[T], outputs int, _ *dropout[T]) pass[T] {
 	return &ginPass[T]{
-		gin: g, aggregation: newAggregation(x, a, outputs, g.mid),
+		gin: g, aggregation: newAggregation(x, a, outputs, 1, g.mid),
 		inner: input[T]{rows: outputs, width: g.mid, dense: make([]T, outputs*g.mid), grad: make([]T, outputs*g.mid)},
 	}
 }

@@ -93,11 +93,11 @@ func (m *model[T]) encoder() (gnn.Encoder, error) {
 	switch m.kind {
 	case gnn.KindSAGE:
 		if m.kinds {
-			return gnn.NewSAGEKinds(m.in, m.activation, exportLayers(m, (*sage[T]).export)...)
+			return gnn.NewSAGEKinds(m.in, m.activation, exportLayers(m, exportKinds[T])...)
 		}
-		return gnn.NewSAGE(m.in, m.activation, exportLayers(m, (*sage[T]).exportPlain)...)
+		return gnn.NewSAGE(m.in, m.activation, exportLayers(m, exportSAGE[T])...)
 	case gnn.KindGCN:
-		c, err := gnn.NewGCN(m.in, m.activation, exportLayers(m, (*gcn[T]).export)...)
+		c, err := gnn.NewGCN(m.in, m.activation, exportLayers(m, exportGCN[T])...)
 		if m.kinds && err == nil {
 			c = c.Weighed()
 		}

@@ -30,51 +30,11 @@ func mirror(plus, minus, mean, sd, noise *float64, n int) {
 	}
 }
 
-func squareRoots(dst *float64, n int) {
-	if level.Active == level.AVX512 {
-		squareRootsAVX512(dst, n)
-	} else {
-		squareRootsAVX2(dst, n)
-	}
-}
-
-func relu(dst *float64, n int) {
-	if level.Active == level.AVX512 {
-		reluAVX512(dst, n)
-	} else {
-		reluAVX2(dst, n)
-	}
-}
-
-func gate(dst, x, by, weight *float64, units, lanes int) {
-	if level.Active == level.AVX512 {
-		gateAVX512(dst, x, by, weight, units, lanes)
-	} else {
-		gateAVX2(dst, x, by, weight, units, lanes)
-	}
-}
-
 func gather(dMean, dSD, plus, minus, invPlus, invMinus, noise *float64, classes, lanes int) {
 	if level.Active == level.AVX512 {
 		gatherAVX512(dMean, dSD, plus, minus, invPlus, invMinus, noise, classes, lanes)
 	} else {
 		gatherAVX2(dMean, dSD, plus, minus, invPlus, invMinus, noise, classes, lanes)
-	}
-}
-
-func multiply(dst, x, y *float64, n int) {
-	if level.Active == level.AVX512 {
-		multiplyAVX512(dst, x, y, n)
-	} else {
-		multiplyAVX2(dst, x, y, n)
-	}
-}
-
-func addByLane(dst, src, by *float64, classes, lanes int) {
-	if level.Active == level.AVX512 {
-		addByLaneAVX512(dst, src, by, classes, lanes)
-	} else {
-		addByLaneAVX2(dst, src, by, classes, lanes)
 	}
 }
 

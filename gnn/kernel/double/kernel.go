@@ -36,11 +36,7 @@ func AddScaled(dst []float64, s float64, w []float64) {
 // Multiply sets dst to x∘y, the product entry by entry.
 func Multiply(dst, x, y []float64) {
 	x, y = x[:len(dst)], y[:len(dst)]
-	done := registers(len(dst))
-	if done > 0 {
-		multiply(&dst[0], &x[0], &y[0], done)
-	}
-	for i := done; i < len(dst); i++ {
+	for i := range dst {
 		dst[i] = float64(x[i] * y[i])
 	}
 }
@@ -52,10 +48,6 @@ func Multiply(dst, x, y []float64) {
 func AddByLane(dst, src, by []float64) {
 	lanes := len(by)
 	src = src[:len(dst)]
-	if level.Active != level.Plain {
-		addByLane(&dst[0], &src[0], &by[0], len(dst)/lanes, lanes)
-		return
-	}
 	for ; len(dst) > 0; dst, src = dst[lanes:], src[lanes:] {
 		for l, s := range by {
 			dst[l] += float64(s * src[l])
@@ -79,10 +71,6 @@ func ScaleByLane(dst, by []float64) {
 
 // SquareRoots replaces every number of dst by its square root.
 func SquareRoots(dst []float64) {
-	if level.Active != level.Plain {
-		squareRoots(&dst[0], len(dst))
-		return
-	}
 	for i, x := range dst {
 		dst[i] = math.Sqrt(x)
 	}
@@ -90,10 +78,6 @@ func SquareRoots(dst []float64) {
 
 // Relu sets numbers that are not positive to 0.
 func Relu(dst []float64) {
-	if level.Active != level.Plain {
-		relu(&dst[0], len(dst))
-		return
-	}
 	for i, x := range dst {
 		if !(x > 0) {
 			dst[i] = 0
@@ -104,12 +88,8 @@ func Relu(dst []float64) {
 // Gate sets entry (k, l) of dst, units × lanes, to by[l]·weight[k] where x is positive, and to 0
 // elsewhere: the gradient through a relu.
 func Gate(dst, x, by, weight []float64) {
-	units, lanes := len(weight), len(by)
-	dst, x = dst[:units*lanes], x[:units*lanes]
-	if level.Active != level.Plain {
-		gate(&dst[0], &x[0], &by[0], &weight[0], units, lanes)
-		return
-	}
+	lanes := len(by)
+	dst, x = dst[:len(weight)*lanes], x[:len(weight)*lanes]
 	for k, w := range weight {
 		for l, s := range by {
 			dst[k*lanes+l] = 0

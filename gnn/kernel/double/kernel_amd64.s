@@ -1140,68 +1140,6 @@ loop:
 	VZEROUPPER
 	RET
 
-// func squareRootsAVX2(dst *float64, n int)
-// Requires: AVX
-TEXT ·squareRootsAVX2(SB), NOSPLIT, $0-16
-	MOVQ dst+0(FP), AX
-	MOVQ n+8(FP), CX
-
-loop:
-	VSQRTPD (AX), Y0
-	VMOVUPD Y0, (AX)
-	ADDQ    $0x20, AX
-	SUBQ    $0x04, CX
-	JNZ     loop
-	VZEROUPPER
-	RET
-
-// func reluAVX2(dst *float64, n int)
-// Requires: AVX
-TEXT ·reluAVX2(SB), NOSPLIT, $0-16
-	MOVQ   dst+0(FP), AX
-	VXORPD Y0, Y0, Y0
-	MOVQ   n+8(FP), CX
-
-loop:
-	VMOVUPD (AX), Y1
-	VMAXPD  Y0, Y1, Y1
-	VMOVUPD Y1, (AX)
-	ADDQ    $0x20, AX
-	SUBQ    $0x04, CX
-	JNZ     loop
-	VZEROUPPER
-	RET
-
-// func gateAVX2(dst *float64, x *float64, by *float64, weight *float64, units int, lanes int)
-// Requires: AVX
-TEXT ·gateAVX2(SB), NOSPLIT, $0-48
-	MOVQ   dst+0(FP), AX
-	MOVQ   x+8(FP), CX
-	MOVQ   weight+24(FP), DX
-	VXORPD Y0, Y0, Y0
-	MOVQ   units+32(FP), BX
-
-units:
-	MOVQ         by+16(FP), SI
-	VBROADCASTSD (DX), Y1
-	MOVQ         lanes+40(FP), DI
-
-lanes:
-	VMULPD  (SI), Y1, Y2
-	VCMPPD  $0x01, (CX), Y0, Y3
-	VANDPD  Y3, Y2, Y2
-	VMOVUPD Y2, (AX)
-	ADDQ    $0x20, AX
-	ADDQ    $0x20, CX
-	ADDQ    $0x20, SI
-	SUBQ    $0x04, DI
-	JNZ     lanes
-	ADDQ    $0x08, DX
-	SUBQ    $0x01, BX
-	JNZ     units
-	VZEROUPPER
-	RET
-
 // func gatherAVX2(dMean *float64, dSD *float64, plus *float64, minus *float64, invPlus *float64, invMinus *float64, noise *float64, classes int, lanes int)
 // Requires: AVX
 TEXT ·gatherAVX2(SB), NOSPLIT, $0-72
@@ -1239,52 +1177,6 @@ lanes:
 	SUBQ    $0x04, R10
 	JNZ     lanes
 	SUBQ    $0x01, DI
-	JNZ     classes
-	VZEROUPPER
-	RET
-
-// func multiplyAVX2(dst *float64, x *float64, y *float64, n int)
-// Requires: AVX
-TEXT ·multiplyAVX2(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ y+16(FP), DX
-	MOVQ n+24(FP), BX
-
-loop:
-	VMOVUPD (CX), Y0
-	VMULPD  (DX), Y0, Y0
-	VMOVUPD Y0, (AX)
-	ADDQ    $0x20, AX
-	ADDQ    $0x20, CX
-	ADDQ    $0x20, DX
-	SUBQ    $0x04, BX
-	JNZ     loop
-	VZEROUPPER
-	RET
-
-// func addByLaneAVX2(dst *float64, src *float64, by *float64, classes int, lanes int)
-// Requires: AVX
-TEXT ·addByLaneAVX2(SB), NOSPLIT, $0-40
-	MOVQ dst+0(FP), AX
-	MOVQ src+8(FP), CX
-	MOVQ classes+24(FP), DX
-
-classes:
-	MOVQ by+16(FP), BX
-	MOVQ lanes+32(FP), SI
-
-lanes:
-	VMOVUPD (BX), Y0
-	VMULPD  (CX), Y0, Y0
-	VADDPD  (AX), Y0, Y0
-	VMOVUPD Y0, (AX)
-	ADDQ    $0x20, AX
-	ADDQ    $0x20, CX
-	ADDQ    $0x20, BX
-	SUBQ    $0x04, SI
-	JNZ     lanes
-	SUBQ    $0x01, DX
 	JNZ     classes
 	VZEROUPPER
 	RET
@@ -3510,68 +3402,6 @@ loop:
 	VZEROUPPER
 	RET
 
-// func squareRootsAVX512(dst *float64, n int)
-// Requires: AVX, AVX512F
-TEXT ·squareRootsAVX512(SB), NOSPLIT, $0-16
-	MOVQ dst+0(FP), AX
-	MOVQ n+8(FP), CX
-
-loop:
-	VSQRTPD (AX), Z0
-	VMOVUPD Z0, (AX)
-	ADDQ    $0x40, AX
-	SUBQ    $0x08, CX
-	JNZ     loop
-	VZEROUPPER
-	RET
-
-// func reluAVX512(dst *float64, n int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·reluAVX512(SB), NOSPLIT, $0-16
-	MOVQ   dst+0(FP), AX
-	VXORPD Z0, Z0, Z0
-	MOVQ   n+8(FP), CX
-
-loop:
-	VMOVUPD (AX), Z1
-	VMAXPD  Z0, Z1, Z1
-	VMOVUPD Z1, (AX)
-	ADDQ    $0x40, AX
-	SUBQ    $0x08, CX
-	JNZ     loop
-	VZEROUPPER
-	RET
-
-// func gateAVX512(dst *float64, x *float64, by *float64, weight *float64, units int, lanes int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·gateAVX512(SB), NOSPLIT, $0-48
-	MOVQ   dst+0(FP), AX
-	MOVQ   x+8(FP), CX
-	MOVQ   weight+24(FP), DX
-	VXORPD Z0, Z0, Z0
-	MOVQ   units+32(FP), BX
-
-units:
-	MOVQ         by+16(FP), SI
-	VBROADCASTSD (DX), Z1
-	MOVQ         lanes+40(FP), DI
-
-lanes:
-	VMULPD    (SI), Z1, Z2
-	VCMPPD    $0x01, (CX), Z0, K1
-	VMOVAPD.Z Z2, K1, Z2
-	VMOVUPD   Z2, (AX)
-	ADDQ      $0x40, AX
-	ADDQ      $0x40, CX
-	ADDQ      $0x40, SI
-	SUBQ      $0x08, DI
-	JNZ       lanes
-	ADDQ      $0x08, DX
-	SUBQ      $0x01, BX
-	JNZ       units
-	VZEROUPPER
-	RET
-
 // func gatherAVX512(dMean *float64, dSD *float64, plus *float64, minus *float64, invPlus *float64, invMinus *float64, noise *float64, classes int, lanes int)
 // Requires: AVX, AVX512F
 TEXT ·gatherAVX512(SB), NOSPLIT, $0-72
@@ -3609,52 +3439,6 @@ lanes:
 	SUBQ    $0x08, R10
 	JNZ     lanes
 	SUBQ    $0x01, DI
-	JNZ     classes
-	VZEROUPPER
-	RET
-
-// func multiplyAVX512(dst *float64, x *float64, y *float64, n int)
-// Requires: AVX, AVX512F
-TEXT ·multiplyAVX512(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ y+16(FP), DX
-	MOVQ n+24(FP), BX
-
-loop:
-	VMOVUPD (CX), Z0
-	VMULPD  (DX), Z0, Z0
-	VMOVUPD Z0, (AX)
-	ADDQ    $0x40, AX
-	ADDQ    $0x40, CX
-	ADDQ    $0x40, DX
-	SUBQ    $0x08, BX
-	JNZ     loop
-	VZEROUPPER
-	RET
-
-// func addByLaneAVX512(dst *float64, src *float64, by *float64, classes int, lanes int)
-// Requires: AVX, AVX512F
-TEXT ·addByLaneAVX512(SB), NOSPLIT, $0-40
-	MOVQ dst+0(FP), AX
-	MOVQ src+8(FP), CX
-	MOVQ classes+24(FP), DX
-
-classes:
-	MOVQ by+16(FP), BX
-	MOVQ lanes+32(FP), SI
-
-lanes:
-	VMOVUPD (BX), Z0
-	VMULPD  (CX), Z0, Z0
-	VADDPD  (AX), Z0, Z0
-	VMOVUPD Z0, (AX)
-	ADDQ    $0x40, AX
-	ADDQ    $0x40, CX
-	ADDQ    $0x40, BX
-	SUBQ    $0x08, SI
-	JNZ     lanes
-	SUBQ    $0x01, DX
 	JNZ     classes
 	VZEROUPPER
 	RET

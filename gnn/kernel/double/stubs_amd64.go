@@ -17,22 +17,7 @@ func averages8(average *float64, total *float64, dot *float64, mean *float64, va
 func mirrorAVX2(plus *float64, minus *float64, mean *float64, sd *float64, noise *float64, n int)
 
 //go:noescape
-func squareRootsAVX2(dst *float64, n int)
-
-//go:noescape
-func reluAVX2(dst *float64, n int)
-
-//go:noescape
-func gateAVX2(dst *float64, x *float64, by *float64, weight *float64, units int, lanes int)
-
-//go:noescape
 func gatherAVX2(dMean *float64, dSD *float64, plus *float64, minus *float64, invPlus *float64, invMinus *float64, noise *float64, classes int, lanes int)
-
-//go:noescape
-func multiplyAVX2(dst *float64, x *float64, y *float64, n int)
-
-//go:noescape
-func addByLaneAVX2(dst *float64, src *float64, by *float64, classes int, lanes int)
 
 //go:noescape
 func scaleByLaneAVX2(dst *float64, by *float64, classes int, lanes int)
@@ -83,22 +68,7 @@ func averages16(average *float64, total *float64, dot *float64, mean *float64, v
 func mirrorAVX512(plus *float64, minus *float64, mean *float64, sd *float64, noise *float64, n int)
 
 //go:noescape
-func squareRootsAVX512(dst *float64, n int)
-
-//go:noescape
-func reluAVX512(dst *float64, n int)
-
-//go:noescape
-func gateAVX512(dst *float64, x *float64, by *float64, weight *float64, units int, lanes int)
-
-//go:noescape
 func gatherAVX512(dMean *float64, dSD *float64, plus *float64, minus *float64, invPlus *float64, invMinus *float64, noise *float64, classes int, lanes int)
-
-//go:noescape
-func multiplyAVX512(dst *float64, x *float64, y *float64, n int)
-
-//go:noescape
-func addByLaneAVX512(dst *float64, src *float64, by *float64, classes int, lanes int)
 
 //go:noescape
 func scaleByLaneAVX512(dst *float64, by *float64, classes int, lanes int)

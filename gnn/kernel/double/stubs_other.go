@@ -16,27 +16,7 @@ func mirror(plus, minus, mean, sd, noise *float64, n int) {
 	panic("no such kernel")
 }
 
-func squareRoots(dst *float64, n int) {
-	panic("no such kernel")
-}
-
-func relu(dst *float64, n int) {
-	panic("no such kernel")
-}
-
-func gate(dst, x, by, weight *float64, units, lanes int) {
-	panic("no such kernel")
-}
-
 func gather(dMean, dSD, plus, minus, invPlus, invMinus, noise *float64, classes, lanes int) {
-	panic("no such kernel")
-}
-
-func multiply(dst, x, y *float64, n int) {
-	panic("no such kernel")
-}
-
-func addByLane(dst, src, by *float64, classes, lanes int) {
 	panic("no such kernel")
 }
 

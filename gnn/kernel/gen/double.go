@@ -18,12 +18,7 @@ func writeDouble() {
 		s.exponentials()
 		s.averages()
 		s.mirror()
-		s.squareRoots()
-		s.relu()
-		s.gate()
 		s.gather()
-		s.multiply()
-		s.addByLane()
 		s.scaleByLane()
 		s.logarithms()
 		s.normals()
@@ -408,54 +403,6 @@ func (s isa) mirror() {
 	}, plus, minus, mean, sd, noise)
 }
 
-func (s isa) squareRoots() {
-	s.text("squareRoots", "(dst *float64, n int)")
-	dst := argument("dst")
-	s.each(func() {
-		x := s.register()
-		VSQRTPD(Mem{Base: dst}, x)
-		VMOVUPD(x, Mem{Base: dst})
-	}, dst)
-}
-
-func (s isa) relu() {
-	s.text("relu", "(dst *float64, n int)")
-	dst := argument("dst")
-	zero := s.zero()
-	s.each(func() {
-		x := s.load(Mem{Base: dst})
-		VMAXPD(zero, x, x) // 0 unless x > 0
-		VMOVUPD(x, Mem{Base: dst})
-	}, dst)
-}
-
-func (s isa) gate() {
-	s.text("gate", "(dst, x, by, weight *float64, units, lanes int)")
-	dst, x, weight := argument("dst"), argument("x"), argument("weight")
-	zero := s.zero()
-	loop("units", argument("units"), 1, func() {
-		w, by := s.register(), argument("by")
-		VBROADCASTSD(Mem{Base: weight}, w)
-		loop("lanes", argument("lanes"), s.lanes, func() {
-			const less = 1
-			y := s.mul(w, Mem{Base: by})
-			if s.lanes == 8 {
-				open := K()
-				VCMPPD(U8(less), Mem{Base: x}, zero, open)
-				VMOVAPD_Z(y, open, y)
-			} else {
-				open := s.register()
-				VCMPPD(U8(less), Mem{Base: x}, zero, open)
-				y = s.and(y, open)
-			}
-			VMOVUPD(y, Mem{Base: dst})
-			s.next(dst, x, by)
-		})
-		ADDQ(U8(8), weight)
-	})
-	end()
-}
-
 func (s isa) gather() {
 	s.text("gather", "(dMean, dSD, plus, minus, invPlus, invMinus, noise *float64, classes, lanes int)")
 	dMean, dSD, plus, minus, noise := argument("dMean"), argument("dSD"), argument("plus"), argument("minus"), argument("noise")
@@ -467,28 +414,6 @@ func (s isa) gather() {
 			VMOVUPD(s.add(s.add(p, m), Mem{Base: dMean}), Mem{Base: dMean})
 			VMOVUPD(s.add(s.mul(s.sub(p, m), Mem{Base: noise}), Mem{Base: dSD}), Mem{Base: dSD})
 			s.next(dMean, dSD, plus, minus, noise, invPlus, invMinus)
-		})
-	})
-	end()
-}
-
-func (s isa) multiply() {
-	s.text("multiply", "(dst, x, y *float64, n int)")
-	dst, x, y := argument("dst"), argument("x"), argument("y")
-	s.each(func() {
-		VMOVUPD(s.mul(s.load(Mem{Base: x}), Mem{Base: y}), Mem{Base: dst})
-	}, dst, x, y)
-}
-
-func (s isa) addByLane() {
-	s.text("addByLane", "(dst, src, by *float64, classes, lanes int)")
-	dst, src := argument("dst"), argument("src")
-	loop("classes", argument("classes"), 1, func() {
-		by := argument("by")
-		loop("lanes", argument("lanes"), s.lanes, func() {
-			x := s.mul(s.load(Mem{Base: by}), Mem{Base: src})
-			VMOVUPD(s.add(x, Mem{Base: dst}), Mem{Base: dst})
-			s.next(dst, src, by)
 		})
 	})
 	end()
