@@ -1,4 +1,4 @@
-package model
+package model_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gvbll/gvbll/gnn/dataset"
+	"github.com/gvbll/gvbll/pipeline/model"
 )
 
 // BenchmarkPhase1Cora measures an epoch of Phase 1 as the program trains, on all 2,708
@@ -20,7 +21,7 @@ func BenchmarkPhase1Cora(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	data := Data{Dim: d.Dim, Classes: d.Classes, X: d.Features, Labels: d.Labels}
+	data := model.Data{Dim: d.Dim, Classes: d.Classes, X: d.Features, Labels: d.Labels}
 	all := make([]int32, len(d.Labels))
 	for v := range all {
 		all[v] = int32(v)
@@ -28,7 +29,7 @@ func BenchmarkPhase1Cora(b *testing.B) {
 	data.Src, data.Dst = d.Subgraph(all)
 	for _, embedding := range []int{16, 32} {
 		b.Run(fmt.Sprintf("d_e=%d", embedding), func(b *testing.B) {
-			if _, err := Train(b.Context(), data, Config{Embedding: embedding, Epochs: b.N}, nil); err != nil {
+			if _, err := model.Train(b.Context(), data, model.Config{Embedding: embedding, Epochs: b.N}, nil); err != nil {
 				b.Fatal(err)
 			}
 		})

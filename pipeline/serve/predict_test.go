@@ -1,8 +1,10 @@
-package serve
+package serve_test
 
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/gvbll/gvbll/pipeline/serve"
 )
 
 // TestMostProbable: on a tie, the first index is returned.
@@ -19,7 +21,7 @@ func TestMostProbable(t *testing.T) {
 				best = i
 			}
 		}
-		if got := MostProbable(p); got != best {
+		if got := serve.MostProbable(p); got != best {
 			t.Fatalf("mostProbable(%v) = %d, want %d", p, got, best)
 		}
 	}

@@ -95,12 +95,12 @@ func Read(ctx context.Context, g look.Graph, members []look.Member) (*Status, er
 			s.Chain = newest.Done.Chain
 		}
 	}
-	s.compare()
+	s.Compare()
 	return s, nil
 }
 
-// compare computes who lags and who is waited for.
-func (s *Status) compare() {
+// Compare computes who lags and who is waited for.
+func (s *Status) Compare() {
 	first, of := &s.Tasks[0], s.Tasks[1:]
 	least := slices.MinFunc(of, func(a, b Task) int { return cmp.Compare(a.Windows, b.Windows) }).Windows
 	most := slices.MaxFunc(of, func(a, b Task) int { return cmp.Compare(a.Windows, b.Windows) }).Windows
