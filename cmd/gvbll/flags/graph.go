@@ -14,14 +14,14 @@ import (
 // to its ledger: the terms of an epoch, and where state is kept.
 type Graph struct {
 	Model  string `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
-	Shadow string `help:"Second model file, of the same classes and features, to run in the shadow: on the same stream and scored alike, at the same cost in time and memory. 'gvbll promote' swaps the two; the ledger says which serves." type:"path" placeholder:"FILE"`
+	Shadow string `help:"Second model file, to run in the shadow: on the same stream and scored alike, at the same cost in time and memory (docs/recipes.md). 'gvbll promote' swaps the two." type:"path" placeholder:"FILE"`
 
 	Kafka  Inputs `embed:""`
 	State  State  `embed:"" group:"state"`
 	Engine Engine `embed:""`
 
 	Workers int      `help:"Threads that share the arithmetic of a window. The results are the same." default:"1" group:"machine"`
-	Rows    rowsFlag `help:"The graph's vectors. float32, or bfloat16: two thirds of the memory, and embeddings off by some thousandths. reserve=N: allocate memory for N nodes at the start, about 2 KB each, instead of as they come. Such as bfloat16,reserve=1000000." default:"float32" placeholder:"float32" group:"machine"`
+	Rows    rowsFlag `help:"The graph's vectors. float32, or bfloat16: two thirds of the memory, and embeddings off by some thousandths. reserve=N: allocate memory for N nodes at the start, about 2 KB each. Such as bfloat16,reserve=1000000." default:"float32" placeholder:"float32" group:"machine"`
 }
 
 // Check refuses values out of range, and flags without an effect whatever the model.
@@ -96,8 +96,8 @@ func (f *rowsFlag) UnmarshalText(text []byte) error {
 type State struct {
 	StateDir    string          `help:"Folder for checkpoints, and for what does not fit into --pending memory. A start continues from the newest checkpoint; without the folder it replays the ledger from its beginning." type:"path" placeholder:"DIR"`
 	Checkpoints checkpointsFlag `help:"every=DURATION: time between checkpoints. keep=N: number of checkpoints to keep." default:"every=5m,keep=3" placeholder:"every=5m,keep=3"`
-	Base        string          `help:"Where bases are: states of the graph that the ledger names, so that a worker with an empty --state-dir begins from the newest, and needs nothing that was before it. A folder that every worker has, or s3://BUCKET/PREFIX: docs/reliability.md." placeholder:"URL"`
-	Pending     Pending         `help:"Predictions that wait for their label. max=N: keep at most N; then the oldest makes room, and its label will come too late. memory=SIZE: with --state-dir, what was served of them is kept in files beyond this, for each model; about 50 bytes of each stay in memory." default:"max=262144,memory=1GiB" placeholder:"max=262144,memory=1GiB"`
+	Base        string          `help:"Where bases are: states that the ledger names, from which a worker begins whose --state-dir is empty (docs/reliability.md). A folder that every worker has, or s3://BUCKET/PREFIX." placeholder:"URL"`
+	Pending     Pending         `help:"Predictions that wait for their label. max=N: at most N; then the oldest makes room. memory=SIZE: with --state-dir, what was served of them is in files beyond this, for each model." default:"max=262144,memory=1GiB" placeholder:"max=262144,memory=1GiB"`
 }
 
 // checkpointsFlag says how often a checkpoint is written, and how many are kept.

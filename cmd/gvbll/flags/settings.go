@@ -23,13 +23,13 @@ type Engine struct {
 	Sets         Sets        `embed:"" group:"sets"`
 	Rescore      rescoreFlag `help:"Predict nodes again until their label comes, and publish revisions. after=N: whenever N edges were added to a node (1 when left out). confidence=P: publish only what crosses this confidence, up or down. Such as after=3,confidence=0.8; off when left out." placeholder:"NAME=NUMBER,..." group:"revisions"`
 	RescoreLimit int         `help:"Predict at most this many nodes again in a window." default:"100" group:"revisions"`
-	Ask          askFlag     `help:"Ask for the labels of so many nodes in a second, minute, hour or day of event time, such as 100/d: the topic to-label has them, each with the probability with which it was asked for (docs/labels.md). random=SHARE: this share at random, and the others by the information that a label would bring. Such as 100/d,random=0.1; off when left out." placeholder:"NUMBER/UNIT,..." group:"update"`
-	Labels       string      `help:"Which label of a node stands when it gets different ones: last, a later one corrects the one before or withdraws it (docs/wire-format.md); or first, later ones are refused. Scores are of the first. A graph with shards keeps the first." enum:"last,first" default:"last" placeholder:"last" group:"update"`
-	LabelRates   ratesFlag   `help:"Share of each class's nodes whose label comes, where it is not the same, such as ok=0.1,fraud=1; a class that is left out has 1, and only ratios matter. counted estimates them along the stream. The pool then predicts all nodes, and not those whose label comes (docs/method.md)." placeholder:"CLASS=RATE,..." group:"update"`
+	Ask          askFlag     `help:"Ask for the labels of so many nodes in a second, minute, hour or day of event time, in the topic to-label (docs/labels.md). random=SHARE: this share at random, and the others by the information that a label would bring. Such as 100/d,random=0.1; off when left out." placeholder:"NUMBER/UNIT,..." group:"update"`
+	Labels       string      `help:"Which label of a node stands when it gets different ones: last, a later one corrects the one before or withdraws it (docs/wire-format.md); or first, later ones are refused." enum:"last,first" default:"last" placeholder:"last" group:"update"`
+	LabelRates   ratesFlag   `help:"Share of each class's nodes whose label comes, such as ok=0.1; a class that is left out has 1, and only ratios matter. counted estimates them. The pool then predicts all nodes, and not those whose label comes (docs/method.md)." placeholder:"CLASS=RATE,..." group:"update"`
 	// PartialUpdates is in the ledger, not in the model's schema, because it says what events mean.
 	PartialUpdates bool           `help:"An event with features by name changes those that it names, and leaves the others of its node as they are; else these become gaps. It takes some 10 bytes for each value of a node." group:"kafka"`
-	Map            mapFlag        `help:"File that says how records of somebody else's JSON become nodes, edges and labels (docs/data.md). 'gvbll map' shows what it makes of a topic. It is a setting of the ledger." placeholder:"FILE" group:"kafka"`
-	Keep           structure.Keep `help:"For how long nodes and edges stay that no event names, by event time, such as nodes=90d,edges=30d, in d, h, m, s or ms (docs/forgetting.md). A node that waits for its label stays until that comes. For ever when left out. It is a setting of the ledger." placeholder:"nodes=TIME,edges=TIME" group:"state"`
+	Map            mapFlag        `help:"File that says how records of somebody else's JSON become nodes, edges and labels (docs/data.md). 'gvbll map' shows what it makes of a topic." placeholder:"FILE" group:"kafka"`
+	Keep           structure.Keep `help:"For how long nodes and edges stay that no event names, by event time, such as nodes=90d,edges=30d, in d, h, m, s or ms (docs/forgetting.md). For ever when left out." placeholder:"nodes=TIME,edges=TIME" group:"state"`
 	Paper          Paper          `embed:"" group:"paper"`
 	Lag
 }
@@ -90,7 +90,7 @@ func OpenMap(path string) (*wire.Map, error) {
 
 // Lag says when labels are learned.
 type Lag struct {
-	LearnLag int `help:"Learn the labels of a window this many windows late: then they are learned on a thread of their own, beside the windows that follow. 1 is enough for that, and scores follow labels at once. What it gains and costs: docs/performance.md. 0 learns them before the next window." default:"0" group:"update"`
+	LearnLag int `help:"Learn the labels of a window this many windows late, on a thread of their own, beside the windows that follow; 1 is enough for that (docs/performance.md). 0 learns them before the next window." default:"0" group:"update"`
 }
 
 // Settings returns the engine's configuration. [ValidSettings] checks it.
@@ -138,7 +138,7 @@ func (f Engine) checkModel(g Given, m *model.Model) error {
 
 // Proposition1 are the constants of the paper's Proposition 1.
 type Proposition1 struct {
-	Lambda float64   `help:"Forgetting λ: the share of the past that is kept after 50 labels, from 0 to 1. docs/cli.md has flags for the other constants, too." default:"0.99"`
+	Lambda float64   `help:"Forgetting λ: the share of the past that is kept after 50 labels, from 0 to 1. docs/cli.md has the other constants." default:"0.99"`
 	Others constants `embed:"" group:"update"`
 }
 
@@ -174,7 +174,7 @@ var paperFlagNames = []string{"lambda", "eta", "beta", "clip", "batch", "gradien
 type Sets struct {
 	Coverage coverageFlag `help:"Add a set of classes to every prediction that holds the right class with this probability, such as 0.9; 0 for no sets. With groups=class after a comma, each class has a threshold of its own." default:"0" placeholder:"0"`
 	Abstain  abstainFlag  `help:"Mark predictions to abstain from: confidence=P, those below this confidence; set-size=N, those with a larger set or an empty one. Such as confidence=0.3,set-size=4; none when left out." placeholder:"NAME=NUMBER,..."`
-	Act      actFlag      `help:"Say in every prediction whether to act on it. capacity=N/h: on the N most probable nodes of a class an hour of event time (or s, m, d), by a threshold that follows the stream. cost=MISSED:ACTED: where missing one costs more than acting in vain, p > 1/(1+MISSED/ACTED) (docs/transactions.md). Such as class=fraud,capacity=50/h or class=fraud,cost=100:1; nothing when left out." placeholder:"class=NAME,..."`
+	Act      actFlag      `help:"Say in every prediction whether to act on it (docs/transactions.md). capacity=N/h: on the N most probable nodes of a class an hour of event time (or s, m, d). cost=MISSED:ACTED: where missing one costs more than acting in vain. Such as class=fraud,capacity=50/h or class=fraud,cost=100:1; nothing when left out." placeholder:"class=NAME,..."`
 }
 
 func (f Sets) coverage() pipeline.Coverage {
