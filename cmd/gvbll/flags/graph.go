@@ -96,7 +96,7 @@ func (f *rowsFlag) UnmarshalText(text []byte) error {
 type State struct {
 	StateDir    string          `help:"Folder for checkpoints, and for what does not fit into --pending memory. A start continues from the newest checkpoint; without the folder it replays the ledger from its beginning." type:"path" placeholder:"DIR"`
 	Checkpoints checkpointsFlag `help:"every=DURATION: time between checkpoints. keep=N: number of checkpoints to keep." default:"every=5m,keep=3" placeholder:"every=5m,keep=3"`
-	Base        string          `help:"Where bases are: states that the ledger names, from which a worker begins whose --state-dir is empty (docs/reliability.md). A folder that every worker has, or s3://BUCKET/PREFIX." placeholder:"URL"`
+	Base        string          `help:"Where bases are: states that the ledger names, from which a worker without checkpoints begins (docs/reliability.md). A folder that every worker has, or s3://BUCKET/PREFIX." placeholder:"URL"`
 	Pending     Pending         `help:"Predictions that wait for their label. max=N: at most N; then the oldest makes room. memory=SIZE: with --state-dir, what was served of them is in files beyond this, for each model." default:"max=262144,memory=1GiB" placeholder:"max=262144,memory=1GiB"`
 }
 
