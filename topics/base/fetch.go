@@ -7,7 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // fetching is how many parts are fetched at a time.
@@ -25,32 +26,18 @@ func (b *Base) Fetch(ctx context.Context, dir string) error {
 	for _, c := range b.chunks {
 		chunks[c.part] = append(chunks[c.part], c)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	next := make(chan int)
-	var running sync.WaitGroup
-	for range fetching {
-		running.Go(func() {
-			for i := range next {
-				slices.SortFunc(chunks[i], func(x, y chunk) int { return cmp.Compare(x.offset, y.offset) })
-				list := slices.CompactFunc(chunks[i], func(x, y chunk) bool { return x == y })
-				if err := again(func() error { return b.fetch(ctx, dir, b.parts[i].Name, list) }); err != nil {
-					cancel(err)
-				}
-				chunks[i] = nil
-			}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(fetching)
+	for i, p := range b.parts {
+		g.Go(func() error {
+			slices.SortFunc(chunks[i], func(x, y chunk) int { return cmp.Compare(x.offset, y.offset) })
+			list := slices.CompactFunc(chunks[i], func(x, y chunk) bool { return x == y })
+			chunks[i] = nil
+			return again(func() error { return b.fetch(ctx, dir, p.Name, list) })
 		})
 	}
-	for i := range b.parts {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-		}
-	}
-	close(next)
-	running.Wait()
 	b.dir, b.verified = dir, true
-	return context.Cause(ctx)
+	return g.Wait()
 }
 
 // fetch copies a part whose chunks have their hashes. The file is removed before long, and need not be synced.

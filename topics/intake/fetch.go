@@ -64,11 +64,11 @@ type verdict struct {
 	detail string
 }
 
-// fetch fetches blocks and sends them to raw, until an error or the end of the context.
+// fetch fetches and decodes blocks and sends them to in.decoded, until an error or the end of the context.
 // The reader has the topic's first known partitions; those that are added to the topic
 // later are found every lookEvery.
-func (in *Input[E]) fetch(ctx context.Context, raw chan<- Fetched[E], known int) {
-	looked := time.Now()
+func (in *Input[E]) fetch(ctx context.Context, known int) {
+	looked, decoder := time.Now(), wire.Decoder{Limits: in.limits, Map: in.mapped}
 	var b *block[E]
 	for {
 		select {
@@ -92,8 +92,9 @@ func (in *Input[E]) fetch(ctx context.Context, raw chan<- Fetched[E], known int)
 			continue
 		}
 		in.inFlight.Add(1)
+		b.decode(&decoder, &in.source)
 		select {
-		case raw <- Fetched[E]{b, err}:
+		case in.decoded <- Fetched[E]{b, err}:
 			b = nil
 		case <-ctx.Done():
 			return
@@ -135,26 +136,6 @@ func (in *Input[E]) discover(ctx context.Context, known int) int {
 		in.reader.Believe(at, in.id, kafka.Mark{})
 	}
 	return known
-}
-
-// decodeAll decodes the blocks of raw while the next ones are fetched, and sends them to
-// in.decoded.
-func (in *Input[E]) decodeAll(ctx context.Context, raw <-chan Fetched[E]) {
-	decoder := wire.Decoder{Limits: in.limits, Map: in.mapped}
-	for {
-		var f Fetched[E]
-		select {
-		case f = <-raw:
-		case <-ctx.Done():
-			return
-		}
-		f.block.decode(&decoder, &in.source)
-		select {
-		case in.decoded <- f:
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // decode decodes each of the block's records into an event or a refusal.

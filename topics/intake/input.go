@@ -21,9 +21,9 @@ const (
 	maxHeldBytes = 256 << 20
 )
 
-// Input holds one topic's committed events until windows consume them. One goroutine
-// fetches and one decodes, each at most one block ahead of the next. Fields belong
-// to the goroutine that calls the methods, unless their comment says otherwise.
+// Input holds one topic's committed events until windows consume them. A goroutine fetches and
+// decodes, one block ahead of what was added. Fields belong to the goroutine that calls the methods, unless their
+// comment says otherwise.
 type Input[E any] struct {
 	source[E]
 	client   *kafka.Client
@@ -110,9 +110,7 @@ func (in *Input[E]) open(ctx context.Context, c *kafka.Client, src source[E], p 
 	for _, b := range in.buffers {
 		in.reader.Believe(kafka.TopicPartition{Topic: in.topic, Partition: b.partition}, in.id, b.last)
 	}
-	raw := make(chan Fetched[E])
-	go in.fetch(ctx, raw, len(bounds))
-	go in.decodeAll(ctx, raw)
+	go in.fetch(ctx, len(bounds))
 	return nil
 }
 

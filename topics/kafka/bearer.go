@@ -19,7 +19,7 @@ import (
 
 // bearer is the mechanism OAUTHBEARER (RFC 7628): each connection logs in with the token of its
 // time. Brokers end a connection whose token has expired; the request that met the end is sent
-// again on a new one. No way of printing it, and no error, shows a token.
+// again on a new one. No error shows a token.
 type bearer struct {
 	token func(context.Context) (string, error)
 }
@@ -27,7 +27,7 @@ type bearer struct {
 // TokenFile returns the mechanism OAUTHBEARER with the token that a file holds, a newline at its
 // end ignored. The file is read for each connection.
 func TokenFile(file string) sasl.Mechanism {
-	return bearer{func(context.Context) (string, error) {
+	return login{bearer{func(context.Context) (string, error) {
 		b, err := readBounded(file, maxToken)
 		if err != nil {
 			return "", err
@@ -37,7 +37,7 @@ func TokenFile(file string) sasl.Mechanism {
 			return "", fmt.Errorf("%s holds no token: write it there alone", file)
 		}
 		return token, nil
-	}}
+	}}}
 }
 
 // maxToken bounds a file that holds a token, in bytes.
@@ -63,7 +63,7 @@ func (e TokenEndpoint) SASL() sasl.Mechanism {
 	}}
 	cfg := clientcredentials.Config{TokenURL: e.URL, ClientID: e.ID, ClientSecret: e.Secret, Scopes: strings.Fields(e.Scope)}
 	source := cfg.TokenSource(context.WithValue(context.Background(), oauth2.HTTPClient, client))
-	return bearer{func(context.Context) (string, error) {
+	return login{bearer{func(context.Context) (string, error) {
 		token, err := source.Token()
 		if refused := (*oauth2.RetrieveError)(nil); errors.As(err, &refused) { // which quotes the answer
 			return "", fmt.Errorf("%s answers %s: check the client's id and secret", e.URL, refused.Response.Status)
@@ -75,15 +75,10 @@ func (e TokenEndpoint) SASL() sasl.Mechanism {
 			return "", fmt.Errorf("%s gives no bearer token with its lifetime (expires_in)", e.URL)
 		}
 		return token.AccessToken, nil
-	}}
+	}}}
 }
 
-func (bearer) Name() string     { return "OAUTHBEARER" }
-func (bearer) String() string   { return "OAUTHBEARER" }
-func (bearer) GoString() string { return "OAUTHBEARER" }
-
-// MarshalJSON implements [json.Marshaler], which cannot write the function.
-func (bearer) MarshalJSON() ([]byte, error) { return []byte(`"OAUTHBEARER"`), nil }
+func (bearer) Name() string { return "OAUTHBEARER" }
 
 // Start returns the message that logs in.
 func (b bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {

@@ -41,7 +41,7 @@ func (k *coordinators) RoundTrip(ctx context.Context, addr net.Addr, req kafkago
 	if m := (*muted)(nil); errors.As(err, &m) {
 		answer, err = m.answer, nil
 	}
-	if _, renewed := k.SASL.(bearer); renewed && errors.Is(err, kafkago.SASLAuthenticationFailed) {
+	if k.SASL != nil && k.SASL.Name() == (bearer{}).Name() && errors.Is(err, kafkago.SASLAuthenticationFailed) {
 		err = errRefusedToken
 	}
 	if err == nil && req.ApiKey() != protocol.Metadata { // which kafka-go answers from its cache

@@ -2,7 +2,7 @@ package kafka
 
 import "encoding/binary"
 
-// input decodes the numbers and bytes of record batches. Once
+// input decodes the numbers and bytes of records. Once
 // something is missing or impossible it is failed, and everything else is zero. No
 // length is believed: what it returns lies within the bytes that it has.
 type input struct {
@@ -24,19 +24,6 @@ func (in *input) take(n int64) []byte {
 	in.b = in.b[n:]
 	return b
 }
-
-// fixed takes n bytes, at most 8: zeros if there are fewer.
-func (in *input) fixed(n int64) []byte {
-	if b := in.take(n); b != nil {
-		return b
-	}
-	return make([]byte, n)
-}
-
-func (in *input) int8() int8   { return int8(in.fixed(1)[0]) }
-func (in *input) int16() int16 { return int16(binary.BigEndian.Uint16(in.fixed(2))) }
-func (in *input) int32() int32 { return int32(binary.BigEndian.Uint32(in.fixed(4))) }
-func (in *input) int64() int64 { return int64(binary.BigEndian.Uint64(in.fixed(8))) }
 
 // varint reads a signed number in zigzag encoding, as in a record.
 func (in *input) varint() int64 {

@@ -63,10 +63,8 @@ type Producer struct {
 	topics  []string                 // all topics produced to so far
 	leaders leaderCache              // of topics
 	open    map[TopicPartition]bool  // partitions of the open transaction; empty if none is open
-	group   groupOffsets             // for the transaction, and not sent yet
-	adding  *adding                  // offsets on their way, nil if none are
 	last    map[TopicPartition]int64 // see Last
-	lateEnd bool                     // see begin
+	lateEnd bool                     // a request that ended the last transaction may arrive yet
 	most    atomic.Int64             // bytes of a batch that no topic was known to refuse, 0 for any
 	cut     []TopicPartition         // see Cut
 	// ended is the error that ended the session, nil while it is usable. After
@@ -103,7 +101,6 @@ func (p *Producer) Restart(ctx context.Context) error {
 	if p.cfg.TransactionalID == "" {
 		former = none
 	}
-	p.abandonOffsets()
 	err := p.client.retryReplicated(ctx, forever, p.topics, func(ctx context.Context) error {
 		res, err := p.client.client.InitProducerID(ctx, &kafkago.InitProducerIDRequest{
 			TransactionalID: p.cfg.TransactionalID, TransactionTimeoutMs: int(p.cfg.TransactionTimeout.Milliseconds()),
@@ -160,19 +157,17 @@ func (p *Producer) Cut() (cut []TopicPartition) {
 }
 
 // Commit produces the records in one transaction, together with the consumer
-// group's offsets if group is not empty. Records of one partition keep their
-// order. It must not be called between Produce and End. Its errors are those of
+// group's offsets. Records of one partition keep their order. Its errors are those of
 // Produce; a record that is too large is an error before anything is sent.
 func (p *Producer) Commit(ctx context.Context, records []Record, group string, offsets map[TopicPartition]int64) error {
 	b, err := p.batchOf(records)
 	if err != nil {
 		return err
 	}
-	p.SetOffsets(group, offsets)
 	if err := p.Produce(ctx, b); err != nil {
 		return err
 	}
-	return p.End(ctx)
+	return p.End(ctx, group, offsets)
 }
 
 // batchOf puts the records into the producer's own batch, which is reused.
@@ -180,14 +175,13 @@ func (p *Producer) batchOf(records []Record) (*Batch, error) {
 	if p.batch == nil {
 		p.batch = p.NewBatch()
 	}
-	b := p.batch
-	b.Reset()
+	p.batch.Reset()
 	for i := range records {
-		if err := b.Add(&records[i]); err != nil {
+		if err := p.batch.Add(&records[i]); err != nil {
 			return nil, err
 		}
 	}
-	return b, nil
+	return p.batch, nil
 }
 
 // Produce produces the batch in the open transaction, or begins one. When it
@@ -202,8 +196,11 @@ func (p *Producer) Produce(ctx context.Context, b *Batch) error {
 	if p.cfg.TransactionalID == "" {
 		panic("kafka: Produce of a producer without a transactional id")
 	}
-	if err := p.begin(ctx); err != nil {
-		return p.fail(ctx, "beginning a transaction", err)
+	if p.lateEnd && p.ended == nil && len(p.open) == 0 {
+		// A broker takes that request for the end of any transaction of its epoch (KIP-890).
+		if err := p.Restart(ctx); err != nil {
+			return p.fail(ctx, "beginning a transaction", err)
+		}
 	}
 	rounds, err := p.seal(b, true)
 	if err != nil || len(rounds) == 0 {
@@ -214,7 +211,6 @@ func (p *Producer) Produce(ctx context.Context, b *Batch) error {
 		return p.fail(ctx, "adding partitions to the transaction", err)
 	}
 	crash.Point(crash.AfterAdd)
-	p.startOffsets(ctx)
 	for _, round := range rounds {
 		crash.Point(crash.BeforeProduce)
 		if err := p.produce(ctx, round); err != nil {
@@ -225,18 +221,19 @@ func (p *Producer) Produce(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-// End commits the open transaction, with the offsets of SetOffsets. Its errors are those
-// of Produce. Without records and offsets it does nothing.
-func (p *Producer) End(ctx context.Context) error {
+// End commits the open transaction, with offsets of a consumer group if there are any. Its errors are those
+// of Produce. Without a transaction it does nothing.
+func (p *Producer) End(ctx context.Context, group string, offsets map[TopicPartition]int64) error {
 	if p.ended != nil {
 		return p.unusable()
 	}
-	added, err := p.finishOffsets(ctx)
-	if err != nil {
-		return p.fail(ctx, "committing group offsets", err)
-	}
-	if !added && len(p.open) == 0 {
+	if len(p.open) == 0 {
 		return nil // brokers refuse to end an empty transaction
+	}
+	if len(offsets) > 0 {
+		if err := p.addOffsets(ctx, group, offsets); err != nil {
+			return p.fail(ctx, "committing group offsets", err)
+		}
 	}
 	crash.Point(crash.BeforeEnd)
 	if err := p.end(ctx, p.cfg.RetryFor, true); err != nil {
@@ -287,7 +284,6 @@ func (p *Producer) SendAgain(ctx context.Context, records []Record) error {
 // permanent it aborts the transaction, so that readers need not wait for its
 // time-out.
 func (p *Producer) fail(ctx context.Context, doing string, err error) error {
-	p.abandonOffsets()
 	if ctx.Err() != nil || transient(err) || fenced(err) || sessionLost(err) {
 		return p.endUnknown(doing, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -157,7 +158,7 @@ func SASL(mechanism, user, password string) (sasl.Mechanism, error) {
 	return login{m}, nil
 }
 
-// login hides the password from every way of printing the mechanism.
+// login hides the password or the token from every way of printing the mechanism.
 type login struct{ inner sasl.Mechanism }
 
 func (l login) Name() string { return l.inner.Name() }
@@ -168,6 +169,9 @@ func (l login) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 
 func (l login) String() string   { return l.Name() }
 func (l login) GoString() string { return l.Name() }
+
+// MarshalJSON implements [json.Marshaler].
+func (l login) MarshalJSON() ([]byte, error) { return json.Marshal(l.Name()) }
 
 // dialer returns a dialer with the client's configuration, for kafka-go's
 // ConsumerGroup, which makes its own connections.

@@ -60,8 +60,7 @@ func nextBatch(b *[]byte) (s storedBatch, ok bool) {
 		return s, false
 	}
 	s.raw, *b = (*b)[:n:n], (*b)[n:]
-	in := input{b: s.raw}
-	s.base = in.int64()
+	s.base = int64(be.Uint64(s.raw))
 	s.last = s.base
 	if format := s.raw[formatAt]; format != batchFormat {
 		s.damaged = fmt.Sprintf("its format is %d, and formats other than %d are not read", format, batchFormat)
@@ -75,15 +74,12 @@ func nextBatch(b *[]byte) (s storedBatch, ok bool) {
 		s.damaged = errDamaged.Error()
 		return s, true
 	}
-	in.take(attributesAt - 8)
-	attributes := in.int16()
+	h := s.raw[attributesAt:] // attributes, last offset delta, first and latest time, producer's id, epoch, sequence, number of records
+	attributes := be.Uint16(h)
 	s.control, s.codec = attributes&controlBit != 0, compress.Compression(attributes&codecBits)
-	if delta := in.int32(); delta >= 0 {
-		s.last = s.base + int64(delta)
-	}
-	s.first, s.latest, s.producer = in.int64(), in.int64(), in.int64()
-	in.take(2 + 4) // producer's epoch, sequence
-	s.records = int(in.int32())
+	s.last += int64(max(int32(be.Uint32(h[2:])), 0))
+	s.first, s.latest, s.producer = int64(be.Uint64(h[6:])), int64(be.Uint64(h[14:])), int64(be.Uint64(h[22:]))
+	s.records = int(int32(be.Uint32(h[36:])))
 	return s, true
 }
 
@@ -139,7 +135,7 @@ type storedRecord struct {
 // next reads the next record of the batch.
 func (b *storedBatch) next(in *input) (r storedRecord) {
 	r.in.b = in.take(in.varint())
-	r.in.int8() // attributes, unused
+	r.in.take(1) // attributes, unused
 	r.time = b.first + r.in.varint()
 	r.offset = b.base + r.in.varint()
 	r.key, r.value = r.in.bytes(), r.in.bytes()

@@ -32,7 +32,7 @@ func TestKafka(t *testing.T) {
 		"aborted records are skipped from every offset": testAborted,
 		"a producer fences the former one of its id":    testFencing,
 		"group offsets are committed with the records":  testGroupOffsets,
-		"group offsets come beside the records":         testOffsetsBeside,
+		"group offsets come beside the records":         testOffsetsOfEnded,
 		"offsets are found by time":                     testOffsetsAt,
 		"the members of an election are known":          testMembers,
 		"large commits are split into batches":          testSplit,
@@ -414,8 +414,7 @@ func testFencing(t *testing.T, c *Client) {
 	same(t, []string{"before", "after", "third"}, values(committed(t, c, ReaderConfig{}, name, nil, third)))
 }
 
-// testGroupOffsets: the group's offsets are committed by the transaction, with records or
-// alone. Lag tools read them.
+// testGroupOffsets: the group's offsets are committed by the transaction. Lag tools read them.
 func testGroupOffsets(t *testing.T, c *Client) {
 	in, out, group := topic(t, c, 2), topic(t, c, 1), unique("g")
 	if got, err := c.Committed(t.Context(), group, in, out); len(got) > 0 || err != nil {
@@ -428,11 +427,11 @@ func testGroupOffsets(t *testing.T, c *Client) {
 			t.Fatal(err)
 		}
 	}
-	if err := p.Commit(t.Context(), nil, group, map[TopicPartition]int64{a: 7}); err != nil {
+	if err := p.Commit(t.Context(), []Record{{Topic: out, Value: []byte("x")}}, group, map[TopicPartition]int64{a: 7}); err != nil {
 		t.Fatal(err)
 	}
-	if got := committed(t, c, ReaderConfig{}, out, nil, p); len(got) != 3 {
-		t.Errorf("%d records are committed, want 3", len(got))
+	if got := committed(t, c, ReaderConfig{}, out, nil, p); len(got) != 4 {
+		t.Errorf("%d records are committed, want 4", len(got))
 	}
 	got, err := c.Committed(t.Context(), group, in, out)
 	if err != nil {
@@ -441,54 +440,38 @@ func testGroupOffsets(t *testing.T, c *Client) {
 	same(t, map[TopicPartition]int64{a: 7, b: 20}, got)
 }
 
-// testOffsetsBeside: offsets that are set before the first Produce of a transaction are
-// committed with it, and so are those set after it, which are newer. Those of a
-// transaction that a Restart ends are not.
-func testOffsetsBeside(t *testing.T, c *Client) {
+// testOffsetsOfEnded: a transaction of several batches commits the offsets that it ends with. One that a Restart ends
+// commits none.
+func testOffsetsOfEnded(t *testing.T, c *Client) {
 	in, out, group := topic(t, c, 2), topic(t, c, 1), unique("g")
 	p := producer(t, c, ProducerConfig{TransactionalID: out})
 	a, b := TopicPartition{in, 0}, TopicPartition{in, 1}
-	record := p.NewBatch()
-	if err := record.Add(&Record{Topic: out, Value: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
-	produce := func(offsets map[TopicPartition]int64) {
-		t.Helper()
-		p.SetOffsets(group, offsets)
-		if err := p.Produce(t.Context(), record); err != nil {
-			t.Fatal(err)
-		}
-	}
-	check := func(want map[TopicPartition]int64) {
+	check := func() {
 		t.Helper()
 		got := committed(t, c, ReaderConfig{}, out, nil, p)
 		offsets, err := c.Committed(t.Context(), group, in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(got) != 3 {
-			t.Errorf("%d records are committed, want 3", len(got))
+		if len(got) != 2 {
+			t.Errorf("%d records are committed, want 2", len(got))
 		}
-		same(t, want, offsets)
+		same(t, map[TopicPartition]int64{a: 3, b: 1}, offsets)
 	}
-	produce(map[TopicPartition]int64{a: 1, b: 1})
-	produce(map[TopicPartition]int64{a: 2})
-	p.SetOffsets(group, map[TopicPartition]int64{a: 3})
-	produce(nil)
-	if err := p.End(t.Context()); err != nil {
+	begin(t, p, Record{Topic: out, Value: []byte("x")})
+	begin(t, p, Record{Topic: out, Value: []byte("x")})
+	if err := p.End(t.Context(), group, map[TopicPartition]int64{a: 3, b: 1}); err != nil {
 		t.Fatal(err)
 	}
-	check(map[TopicPartition]int64{a: 3, b: 1})
-
-	produce(map[TopicPartition]int64{a: 4, b: 4})
-	p.SetOffsets(group, map[TopicPartition]int64{b: 5})
+	check()
+	begin(t, p, Record{Topic: out, Value: []byte("x")})
 	if err := p.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.End(t.Context()); err != nil {
+	if err := p.End(t.Context(), group, map[TopicPartition]int64{a: 4, b: 4}); err != nil {
 		t.Fatal(err)
 	}
-	check(map[TopicPartition]int64{a: 3, b: 1})
+	check()
 }
 
 // testOffsetsAt: the first record that is not older than a time is found in each
@@ -975,8 +958,7 @@ func testOneLostAnswer(t *testing.T, c *Client) {
 }
 
 // testLateEnd: the request that ends a transaction is on its way for so long that it is sent again,
-// and arrives in the midst of the next one. It must not end that (KIP-890), also where the next one
-// begins with group offsets.
+// and arrives in the midst of the next one. It must not end that (KIP-890).
 func testLateEnd(t *testing.T, c *Client) {
 	name, group := topic(t, c, 2), unique("g")
 	p := producer(t, c, ProducerConfig{TransactionalID: name})
@@ -990,13 +972,12 @@ func testLateEnd(t *testing.T, c *Client) {
 			return first
 		})
 		commit(t, p, Record{Topic: name, Value: []byte("a")})
-		p.SetOffsets(group, map[TopicPartition]int64{{name, 0}: i + 1})
 		begin(t, p, Record{Topic: name, Value: []byte("b")})
 		if _, err := c.transport.RoundTrip(t.Context(), c.client.Addr, late); err != nil {
 			t.Fatal(err)
 		}
 		begin(t, p, Record{Topic: name, Partition: 1, Value: []byte("b")})
-		if err := p.End(t.Context()); err != nil {
+		if err := p.End(t.Context(), group, map[TopicPartition]int64{{name, 0}: i + 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -1028,7 +1009,7 @@ func testSend(t *testing.T, c *Client) {
 	same(t, []string{"behind", "behind", "behind", "0", "1", "2"}, values(committed(t, c, ReaderConfig{}, name, nil, p)))
 }
 
-// testEmptyCommit: a commit without records and offsets sends nothing. Brokers refuse to
+// testEmptyCommit: a commit without records sends nothing. Brokers refuse to
 // end an empty transaction.
 func testEmptyCommit(t *testing.T, c *Client) {
 	name := topic(t, c, 1)

@@ -454,7 +454,7 @@ func FindSettings(ctx context.Context, c *kafka.Client, at kafka.TopicPartition,
 }
 
 // Newest returns the last committed record, nil if the partition is empty.
-func Newest(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (*Record, error) {
+func Newest(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (newest *Record, err error) {
 	bounds, err := c.Offsets(ctx, at.Topic)
 	if err != nil {
 		return nil, err
@@ -464,24 +464,10 @@ func Newest(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (*Rec
 	// aborted transactions, so search backwards in growing steps.
 	for back := int64(64); ; back *= 8 {
 		from := max(b.End-back, b.First)
-		r, err := newestFrom(ctx, c, at, from)
-		if r != nil || err != nil || from == b.First {
-			return r, err
-		}
-	}
-}
-
-func newestFrom(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, from int64) (newest *Record, err error) {
-	l, err := OpenAt(ctx, c, at, from)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		r, err := l.Next(ctx)
-		if r == nil || err != nil {
+		err := scanAt(ctx, c, at, from, func(r *Record) bool { newest = r; return true })
+		if newest != nil || err != nil || from == b.First {
 			return newest, err
 		}
-		newest = r
 	}
 }
 

@@ -52,7 +52,7 @@ func New(cfg *Config, p *kafka.Producer, from Sources) *Pipeline {
 
 // Start begins to publish. It commits for a while after the context ends.
 func (p *Pipeline) Start(ctx context.Context) (stop context.CancelFunc) {
-	committing, stop := lasting(ctx, commitFor)
+	committing, stop := Lasting(ctx, commitFor)
 	go p.publisher.run(committing)
 	return stop
 }
@@ -128,8 +128,8 @@ func (c *Config) SetDefaults() {
 // be committed. Before that there is no limit: while no broker answers, the worker waits.
 const commitFor = 30 * time.Second
 
-// lasting returns a context that ends the given time after ctx.
-func lasting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// Lasting returns a context that ends the given time after ctx.
+func Lasting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
 	return longer, cancel

@@ -36,11 +36,6 @@ type Output struct {
 // The outputs of the open transaction are kept until it is known to be committed, so
 // that they can be produced again. Later outputs are in no transaction yet, and do not
 // depend on its outcome.
-//
-// Group offsets are for lag tools alone. To commit those of its last output, a transaction
-// would wait for two more requests at its end. So it commits those of its first output,
-// while that is produced, and the others go with the next transaction, or in one of their
-// own if no output has come for a commit interval.
 type publisher struct {
 	cfg      *Config
 	from     Sources
@@ -57,11 +52,7 @@ type publisher struct {
 	bytes int       // of open
 	tries int
 
-	// Offsets of the group that are not committed, and among them those that the open
-	// transaction commits.
-	offsets, following map[kafka.TopicPartition]int64
-	finished           time.Time // when a transaction was committed
-	last               int64     // the last window that is committed, -1 for none
+	last int64 // the last window that is committed, -1 for none
 }
 
 const (
@@ -73,7 +64,7 @@ func newPublisher(cfg *Config, p *kafka.Producer, from Sources) *publisher {
 	return &publisher{
 		cfg: cfg, from: from, producer: p,
 		in: make(chan *Output), gathered: make(chan *Output, 1), spare: make(chan *Output, spareOutputs), committed: make(chan Commit, queuedCommits),
-		offsets: make(map[kafka.TopicPartition]int64), tries: 1, last: from.Ledger.Window(),
+		tries: 1, last: from.Ledger.Window(),
 	}
 }
 
@@ -94,8 +85,9 @@ func (p *publisher) run(ctx context.Context) {
 	defer timer.Stop()
 	for p.err == nil {
 		var due <-chan time.Time
-		if left, some := p.left(); some {
-			if left <= 0 {
+		if len(p.open) > 0 {
+			left := p.cfg.CommitInterval - time.Since(p.open[0].since)
+			if left <= 0 || p.bytes >= maxOutput {
 				p.err = p.commit(ctx)
 				continue
 			}
@@ -116,7 +108,6 @@ func (p *publisher) run(ctx context.Context) {
 			default:
 			}
 			if p.err == nil {
-				p.follow()
 				p.err = p.commit(ctx)
 			}
 			return
@@ -125,27 +116,12 @@ func (p *publisher) run(ctx context.Context) {
 	}
 }
 
-// left returns the time until the next commit. some is false if there is nothing to commit.
-func (p *publisher) left() (left time.Duration, some bool) {
-	switch {
-	case p.bytes >= maxOutput:
-		return 0, true
-	case len(p.open) > 0:
-		return p.cfg.CommitInterval - time.Since(p.open[0].since), true
-	case len(p.offsets) > 0:
-		return p.cfg.CommitInterval - time.Since(p.finished), true
-	}
-	return 0, false
-}
-
 // produce adds an output to the open transaction, or begins one with it.
 func (p *publisher) produce(ctx context.Context, o *Output) error {
 	p.open = append(p.open, o)
 	p.bytes += o.batch.Bytes()
-	maps.Copy(p.offsets, o.offsets)
 	if len(p.open) == 1 {
 		p.began = time.Now()
-		p.follow()
 	}
 	err := p.producer.Produce(ctx, o.batch)
 	if err == nil {
@@ -176,28 +152,21 @@ func (p *publisher) short(ctx context.Context) error {
 	return ledger.Short(ctx, p.from.Ledger.Client, p.from.Terms.LedgerAt(), p.last, "brokers' answers that they are committed")
 }
 
-// follow has the transaction commit the group's offsets as they are now.
-func (p *publisher) follow() {
-	p.following = maps.Clone(p.offsets)
-	p.producer.SetOffsets(p.from.Terms.Names.Ledger, p.following)
-}
-
-// commit ends the transaction, if one is open, or else commits the offsets that are left.
+// commit ends the transaction, if one is open, with the group's offsets behind its windows: these are for lag tools.
 func (p *publisher) commit(ctx context.Context) error {
-	switch {
-	case len(p.open) > 0:
-		if err := p.from.Acknowledged(ctx, p.newest().last); err != nil {
-			return err
-		}
-	case len(p.offsets) == 0:
+	if len(p.open) == 0 {
 		return nil
-	default:
-		p.began = time.Now()
-		p.follow()
+	}
+	if err := p.from.Acknowledged(ctx, p.newest().last); err != nil {
+		return err
+	}
+	offsets := make(map[kafka.TopicPartition]int64)
+	for _, o := range p.open {
+		maps.Copy(offsets, o.offsets)
 	}
 	began := time.Now()
 	for committed := false; !committed; {
-		err := p.producer.End(ctx)
+		err := p.producer.End(ctx, p.from.Terms.Names.Ledger, offsets)
 		if err == nil {
 			break
 		}
@@ -211,14 +180,6 @@ func (p *publisher) commit(ctx context.Context) error {
 
 // finish reports the committed transaction and gets ready for the next.
 func (p *publisher) finish(began time.Time) {
-	maps.DeleteFunc(p.offsets, func(at kafka.TopicPartition, offset int64) bool {
-		committed, ok := p.following[at]
-		return ok && committed == offset
-	})
-	p.finished = time.Now()
-	if len(p.open) == 0 {
-		return
-	}
 	p.last = p.newest().last
 	c := Commit{
 		Happened: replay.Committed{Last: p.last, Took: time.Since(began), Tries: p.tries},
@@ -257,7 +218,6 @@ func (p *publisher) retry(ctx context.Context, err error) (committed bool, _ err
 		}
 		p.tries++
 		p.began = time.Now()
-		p.follow()
 		err = nil
 		for _, o := range p.open {
 			if err == nil {
@@ -270,14 +230,8 @@ func (p *publisher) retry(ctx context.Context, err error) (committed bool, _ err
 	}
 }
 
-// newest returns the last output of the open transaction. One of offsets alone has none, and
-// no window of the ledger is its.
-func (p *publisher) newest() *Output {
-	if n := len(p.open); n > 0 {
-		return p.open[n-1]
-	}
-	return &Output{last: -1}
-}
+// newest returns the last output of the open transaction.
+func (p *publisher) newest() *Output { return p.open[len(p.open)-1] }
 
 // expired reports whether the broker may have ended the open transaction because it was
 // open for too long, as after an outage. That looks exactly like another worker's
@@ -304,10 +258,7 @@ func (p *publisher) inLedger(ctx context.Context) (found bool, err error) {
 	} else if err != nil {
 		return false, err
 	}
-	first, last := p.last+1, p.newest()
-	if len(p.open) > 0 {
-		first = p.open[0].last - int64(p.open[0].windows) + 1
-	}
+	first, last := p.open[0].last-int64(p.open[0].windows)+1, p.newest()
 	others := int64(-1) // a window that this worker has not written, -1 for none
 	for {
 		r, err := p.from.Ledger.Next(ctx)

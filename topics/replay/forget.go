@@ -8,7 +8,6 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/crash"
-	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -103,18 +102,12 @@ func (p *Replayer) replayWithout(ctx context.Context, commands []event.Command) 
 	cfg := p.Cfg
 	cfg.Events = nil
 	fresh := New(p.Client, cfg, e)
-	if fresh.Excluded, err = p.ReadExclusions(ctx, p.Next); err != nil {
+	fetching, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := fresh.OpenFirst(ctx, fetching, p.Next); err != nil {
 		return nil, nil, err
 	}
 	fresh.Excluded.add(p.Next, commands)
-	fetching, stop := context.WithCancel(ctx)
-	defer stop()
-	if fresh.Ledger, err = ledger.Open(ctx, p.Client, p.Cfg.Terms.LedgerAt()); err != nil {
-		return nil, nil, err
-	}
-	if err := fresh.OpenInputs(fetching, intake.Position{}); err != nil {
-		return nil, nil, err
-	}
 	logged := time.Now()
 	for fresh.Next < p.Next {
 		// The window is committed, but its record may not be readable yet.

@@ -84,6 +84,17 @@ func (p *Replayer) OpenInputs(fetching context.Context, at intake.Position) (err
 	return p.ExplainGone(fetching, err)
 }
 
+// OpenFirst opens the ledger and the inputs at their beginnings. The replay leaves out the nodes that were forgotten before a window.
+func (p *Replayer) OpenFirst(ctx, fetching context.Context, before int64) (err error) {
+	if p.Excluded, err = p.ReadExclusions(ctx, before); err != nil {
+		return err
+	}
+	if p.Ledger, err = ledger.Open(ctx, p.Client, p.Cfg.Terms.LedgerAt()); err != nil {
+		return err
+	}
+	return p.OpenInputs(fetching, intake.Position{})
+}
+
 // Intake returns the configuration of the inputs.
 func (p *Replayer) Intake() intake.Config {
 	return intake.Config{

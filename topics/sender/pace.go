@@ -3,6 +3,8 @@ package sender
 import (
 	"context"
 	"time"
+
+	"github.com/gvbll/gvbll/topics/kafka"
 )
 
 // pace keeps to a rate of events per second from its beginning on, 0 for no limit.
@@ -29,10 +31,5 @@ func (p *pace) wait(ctx context.Context) error {
 		return nil
 	}
 	due := p.began.Add(time.Duration(float64(p.sent) / p.rate * float64(time.Second)))
-	select {
-	case <-time.After(time.Until(due)):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return kafka.Sleep(ctx, time.Until(due))
 }

@@ -24,7 +24,6 @@ type byCuts struct {
 	next     chan placedCut
 	wake     chan time.Time
 	ahead    []*windowAhead // entered and not stepped, the oldest first
-	spare    []*windowAhead // memory of others
 }
 
 // windowAhead is a window that is entered before earlier ones are stepped.
@@ -239,12 +238,9 @@ func (s *byCuts) enter(ctx context.Context, c placedCut) error {
 	if err := p.Inputs.Replay(ctx, c.Ranges); err != nil {
 		return fmt.Errorf("ledger %s, window %d: %w", p.Cfg.Terms.Names.Ledger, c.Window, err)
 	}
-	x := &windowAhead{}
-	if last := len(s.spare) - 1; last >= 0 {
-		x, s.spare = s.spare[last], s.spare[:last]
-	}
+	x := &windowAhead{cut: c.Cut}
 	p.GatherTo(&x.window, c.Window)
-	x.cut, x.claims = c.Cut, p.Inputs.PutAside()
+	x.claims = p.Inputs.PutAside()
 	s.ahead = append(s.ahead, x)
 	share.place, share.forgets = c.place, c.Forgets
 	err := share.enter(&x.window)
@@ -265,7 +261,6 @@ func (s *byCuts) stepOldest(ctx context.Context) error {
 		return err
 	}
 	s.replayer.Unstepped = len(s.ahead) > 0
-	s.spare = append(s.spare, x)
 	return nil
 }
 

@@ -575,13 +575,11 @@ func (l *shardLoop) run(ctx context.Context) error {
 
 // finishing returns a context that ends finishFor after ctx, or with it if the task was lost.
 func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
-	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	longer, cancel := publish.Lasting(ctx, finishFor)
 	context.AfterFunc(ctx, func() {
 		if errors.Is(context.Cause(ctx), publish.ErrOwned) {
 			cancel()
-			return
 		}
-		time.AfterFunc(finishFor, cancel)
 	})
 	return longer, cancel
 }

@@ -276,22 +276,6 @@ func (in *input) integer() (int64, error) {
 	return int64(n), err
 }
 
-// short reads an unsigned or fixed integer of at most 32 bits from the beginning
-// of b and returns its size in bytes, 0 if there is another code.
-func short(b []byte) (n int64, size int) {
-	switch {
-	case len(b) >= 1 && msgpcode.IsFixedNum(b[0]):
-		return int64(int8(b[0])), 1
-	case len(b) >= 2 && b[0] == msgpcode.Uint8:
-		return int64(b[1]), 2
-	case len(b) >= 3 && b[0] == msgpcode.Uint16:
-		return int64(binary.BigEndian.Uint16(b[1:])), 3
-	case len(b) >= 5 && b[0] == msgpcode.Uint32:
-		return int64(binary.BigEndian.Uint32(b[1:])), 5
-	}
-	return 0, 0
-}
-
 func (in *input) boolean() (bool, error) {
 	if in.next() != aBoolean {
 		return false, in.wrong(event.Undecodable, "true or false")

@@ -80,16 +80,19 @@ func (in *input) attribute(a *event.Attribute, limits Limits) (err error) {
 
 // double reads an integer or a float of any form.
 func (in *input) double() (float64, error) {
-	if n, size := short(in.rest()); size > 0 {
-		in.advance(size)
-		return float64(n), nil
+	k := in.next()
+	if k != aDouble && k != anInteger {
+		x, err := in.number()
+		return float64(x), err
 	}
-	if in.next() == aDouble {
-		_, n, err := in.head()
+	code, n, err := in.head()
+	switch {
+	case k == aDouble:
 		return math.Float64frombits(n), err
+	case code == msgpcode.Uint64:
+		return float64(n), err
 	}
-	x, err := in.number()
-	return float64(x), err
+	return float64(int64(n)), err
 }
 
 func nestedAttribute(a *event.Attribute) error {

@@ -10,13 +10,13 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-const namedJSON = `{"id":"p-1","features":{"amount":12.5,"count":3,"country":"DE","k\u00fc":"a\"b","age":null,"new":true,"z":[1,0.5],"amount":-7},"time":9}`
+const namedJSON = `{"id":"p-1","features":{"amount":12.5,"count":1700000000001,"country":"DE","k\u00fc":"a\"b","age":null,"new":true,"z":[1,0.5],"amount":-7},"time":9}`
 
 // TestNamed: features by name are the same in JSON and msgpack, and read back as written.
 func TestNamed(t *testing.T) {
 	want := []event.Attribute{
 		{Name: "amount", Kind: event.Number, Number: 12.5},
-		{Name: "count", Kind: event.Number, Number: 3},
+		{Name: "count", Kind: event.Number, Number: 1700000000001},
 		{Name: "country", Kind: event.Text, Text: "DE"},
 		{Name: "kü", Kind: event.Text, Text: `a"b`},
 		{Name: "age"},

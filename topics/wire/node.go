@@ -188,22 +188,14 @@ func endOfList(n *event.Node) error {
 	return nil
 }
 
-// neighbours reads a list of ids, with a fast path for short integers, and of maps with ids
-// and marks. marks is nil if there is no map.
+// neighbours reads a list of ids, and of maps with ids and marks. marks is nil if there is no map.
 func (in *input) neighbours(_ *input, limits Limits) (ids []event.ID, marks []event.Mark, err error) {
 	count, _, err := in.list(0, limits.MaxNeighbours, event.TooManyNeighbours)
 	if err != nil {
 		return nil, nil, err
 	}
 	ids = in.newIDs(count)
-	rest, at := in.rest(), 0
 	for i := range ids {
-		if num, size := short(rest[at:]); size > 0 {
-			ids[i] = event.ID{Num: num}
-			at += size
-			continue
-		}
-		in.advance(at)
 		if in.next() == aMap {
 			if marks == nil {
 				marks = make([]event.Mark, count)
@@ -215,9 +207,7 @@ func (in *input) neighbours(_ *input, limits Limits) (ids []event.ID, marks []ev
 		if err != nil {
 			return nil, nil, err
 		}
-		rest, at = in.rest(), 0
 	}
-	in.advance(at)
 	return ids, marks, nil
 }
 

@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -118,12 +117,7 @@ func (b *bases) begins(next int64) bool { return b != nil && b.asked == next && 
 
 // take begins a base of the present state: it returns its snapshot, whose bytes depend on the state alone.
 func (b *bases) take() (replay.Snapshot, error) {
-	keeper, ok := b.worker.Replay.Engine.(replay.Keeper)
-	if !ok {
-		return nil, errors.New("bases need an engine whose state can be saved")
-	}
-	at := b.worker.Replay.Position(b.worker.committed.offset)
-	reached, err := json.Marshal(at)
+	keeper, at, reached, err := b.worker.state()
 	if err != nil {
 		return nil, err
 	}

@@ -10,9 +10,8 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// TestOffsetsOfPausedStream: a transaction of several windows commits the group's offsets as
-// they were when it began. When the stream pauses, those of its last window are committed
-// too, though no window comes, and when the stream goes on, the worker does.
+// TestOffsetsOfPausedStream: a transaction of several windows commits the group's offsets behind
+// the last of them, so that lag tools show none when the stream pauses.
 func TestOffsetsOfPausedStream(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		w := f.startWorker(&tally{}, worker.Config{Publishing: publish.Config{CommitInterval: 50 * time.Millisecond}})

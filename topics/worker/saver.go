@@ -67,15 +67,22 @@ func (w *Worker) Savable() bool { return w.Replay.Compared && !w.Replay.Unsteppe
 
 // Snapshot implements saved.
 func (w *Worker) Snapshot() (replay.Snapshot, error) {
-	keeper, ok := w.Replay.Engine.(replay.Keeper)
-	if !ok {
-		return nil, errors.New("checkpoints need an engine whose state can be saved")
-	}
-	b, err := json.Marshal(w.Replay.Position(w.committed.offset))
+	keeper, _, position, err := w.state()
 	if err != nil {
 		return nil, err
 	}
-	return keeper.Snapshot(map[string]string{replay.PositionKey: string(b)}), nil
+	return keeper.Snapshot(map[string]string{replay.PositionKey: string(position)}), nil
+}
+
+// state returns the engine, and what it has reached, as it is and as JSON.
+func (w *Worker) state() (keeper replay.Keeper, at replay.Reached, position []byte, err error) {
+	keeper, ok := w.Replay.Engine.(replay.Keeper)
+	if !ok {
+		return nil, at, nil, errors.New("checkpoints and bases need an engine whose state can be saved")
+	}
+	at = w.Replay.Position(w.committed.offset)
+	position, err = json.Marshal(at)
+	return keeper, at, position, err
 }
 
 func NewSaver(ctx context.Context, c *kafka.Client, cfg *Config) (*Saver, error) {

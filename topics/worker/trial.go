@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 )
@@ -72,15 +71,9 @@ func (w *Worker) loadModel(ctx context.Context, id string) error {
 }
 
 // run steps the windows that the ledger has, up to those that the worker has stepped.
-func (l *loading) run(ctx context.Context, stepped *atomic.Int64) (err error) {
+func (l *loading) run(ctx context.Context, stepped *atomic.Int64) error {
 	p := l.replayer
-	if p.Excluded, err = p.ReadExclusions(ctx, math.MaxInt64); err != nil {
-		return err
-	}
-	if p.Ledger, err = ledger.Open(ctx, p.Client, p.Cfg.Terms.LedgerAt()); err != nil {
-		return err
-	}
-	if err := p.OpenInputs(ctx, intake.Position{}); err != nil {
+	if err := p.OpenFirst(ctx, ctx, math.MaxInt64); err != nil {
 		return err
 	}
 	for p.Next < stepped.Load() {

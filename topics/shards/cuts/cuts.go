@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/gvbll/gvbll/topics/crash"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -32,21 +31,12 @@ func (p Place) Confirm(ctx context.Context, c *kafka.Client, at kafka.TopicParti
 	}
 	for back := int64(1); p.Offset <= bounds[at].End; back *= 8 { // records that were ignored may lie between
 		from := max(p.Offset-back, bounds[at].First)
-		l, err := ledger.OpenLog(ctx, c, at, from)
-		if err != nil {
+		found, to := false, map[kafka.TopicPartition]kafka.Bounds{at: {End: p.Offset}}
+		if err := c.ReadTo(ctx, map[kafka.TopicPartition]int64{at: from}, to, func(raw *kafka.Record) bool {
+			found = hashOf(raw.Value) == p.Hash
+			return !found
+		}); found || err != nil {
 			return err
-		}
-		for {
-			raw, err := l.Next(ctx)
-			if err != nil {
-				return err
-			}
-			if raw == nil || raw.Offset >= p.Offset {
-				break
-			}
-			if hashOf(raw.Value) == p.Hash {
-				return nil
-			}
 		}
 		if from == bounds[at].First {
 			break
@@ -76,8 +66,7 @@ func (p Place) continues(c *Cut) bool {
 // reader takes the same cuts, whenever and wherever in the chain it begins.
 type Cuts struct {
 	ledger.Log
-	place   Place
-	ignored atomic.Int64
+	place Place
 }
 
 // OpenCuts opens the cuts, in the ledger's partition of task 0, at a place. For the zero
@@ -112,9 +101,6 @@ func (c *Cuts) take(ctx context.Context, read func(context.Context) (*kafka.Reco
 			return nil, fmt.Errorf("ledger %s partition %d offset %d: %w: start the program that wrote it, or a later one", c.At.Topic, c.At.Partition, raw.Offset, err)
 		}
 		if err != nil || !c.place.continues(cut) {
-			if _, err := decodeLearned(raw.Value); err != nil {
-				c.ignored.Add(1)
-			}
 			continue
 		}
 		cut.Written = raw.Time

@@ -26,24 +26,19 @@ func ScanLearned(ctx context.Context, c *kafka.Client, cuts kafka.TopicPartition
 	if err != nil {
 		return err
 	}
-	l, err := ledger.OpenLog(ctx, c, cuts, offsets[cuts])
+	bounds, err := c.Offsets(ctx, cuts.Topic)
 	if err != nil {
 		return err
 	}
-	for next := int64(0); ; {
-		raw, err := l.Next(ctx)
-		if raw == nil || err != nil {
-			return err
-		}
+	next := int64(0)
+	return c.ReadTo(ctx, map[kafka.TopicPartition]int64{cuts: offsets[cuts]}, bounds, func(raw *kafka.Record) bool {
 		r, err := decodeLearned(raw.Value)
 		if err != nil || r.Window < next {
-			continue
+			return true
 		}
 		next, r.Stepped = r.Window+1, raw.Time
-		if !f(r) {
-			return nil
-		}
-	}
+		return f(r)
+	})
 }
 
 // decodeLearned reads a record of what was learned; it fails for all others.

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/gvbll/gvbll/topics/kafka"
-	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // NewestCut returns the last cut that readers take from the ledger's partition of task 0,
@@ -17,19 +16,12 @@ func NewestCut(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (n
 	}
 	const end = 256 // records
 	b := bounds[at]
-	l, err := ledger.OpenLog(ctx, c, at, max(b.End-end, b.First))
-	if err != nil {
-		return nil, err
-	}
+	from := map[kafka.TopicPartition]int64{at: max(b.End-end, b.First)}
 	length, taken, most := map[string]int{}, map[string]bool{}, 0
-	for {
-		raw, err := l.Next(ctx)
-		if raw == nil || err != nil {
-			return newest, err
-		}
+	err = c.ReadTo(ctx, from, bounds, func(raw *kafka.Record) bool {
 		cut, err := DecodeCut(raw.Value)
 		if err != nil || taken[cut.Prev] {
-			continue
+			return true
 		}
 		taken[cut.Prev] = true
 		cut.Written = raw.Time
@@ -37,5 +29,7 @@ func NewestCut(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (n
 		if length[cut.Hash] > most {
 			newest, most = cut, length[cut.Hash]
 		}
-	}
+		return true
+	})
+	return newest, err
 }

@@ -29,7 +29,6 @@ type lane struct {
 	// postponed is the offset of the first piece that there was no room for, -1 for none.
 	// The log is read again from there.
 	postponed int64
-	ignored   int64
 	unread    error // why the last record could not be read that is no message
 }
 
@@ -169,7 +168,6 @@ func (l *lane) poll(ctx context.Context, k Kind, window int64) error {
 		r := &l.answer.Records[i]
 		p, err := decode(r.Value)
 		if first, last := l.cfg.senders(p.kind); r.Unreadable != "" || err != nil || p.run != l.cfg.Run || p.from < first || p.from > last || l.cfg.partition(p.kind, l.cfg.Task-1) != l.at.Partition {
-			l.ignored++
 			if err != nil {
 				l.unread = err
 			}

@@ -3,6 +3,7 @@ package exchange
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,7 +26,6 @@ type Receiver struct {
 
 	mu      sync.Mutex
 	missing *Missing
-	ignored int64 // records: those of another run, and those that are no messages or not for this task
 }
 
 // Missing says which messages are waited for.
@@ -88,19 +88,13 @@ func (r *Receiver) wait(ctx context.Context, window int64, k Kind, meanwhile fun
 		panic(fmt.Sprintf("exchange: task %d waits for %v", r.cfg.Task, k))
 	}
 	lane.await(k, window)
-	first, last := r.cfg.senders(k)
-	m := &Missing{Window: window, Kind: k, Since: time.Now()}
-	for task := first; task <= last; task++ {
-		if task != r.cfg.Task && lane.whole(slot{window, k, task}) == nil {
-			m.From = append(m.From, task)
-		}
-	}
+	m := &Missing{Window: window, Kind: k, From: r.lacking(lane, window, k), Since: time.Now()}
 	if len(m.From) > 0 {
 		lane.again()
 	}
-	defer r.report(nil, lane)
+	defer r.report(nil)
 	for warn, look := m.Since.Add(warnEvery), m.Since.Add(lane.client.Patience()); len(m.From) > 0; {
-		r.report(m, lane)
+		r.report(m)
 		if err := lane.poll(ctx, k, window); err != nil {
 			return nil, err
 		}
@@ -108,11 +102,9 @@ func (r *Receiver) wait(ctx context.Context, window int64, k Kind, meanwhile fun
 			return nil, err
 		}
 		now := time.Now()
-		left := &Missing{Window: window, Kind: k, Since: m.Since}
+		left := &Missing{Window: window, Kind: k, From: r.lacking(lane, window, k), Since: m.Since}
 		for _, task := range m.From {
-			if lane.whole(slot{window, k, task}) == nil {
-				left.From = append(left.From, task)
-			} else {
+			if !slices.Contains(left.From, task) {
 				r.cfg.Waited(task, now.Sub(m.Since))
 			}
 		}
@@ -127,6 +119,7 @@ func (r *Receiver) wait(ctx context.Context, window int64, k Kind, meanwhile fun
 			}
 		}
 	}
+	first, last := r.cfg.senders(k)
 	payloads := make([][]byte, last-first+1)
 	for task := first; task <= last; task++ {
 		if task != r.cfg.Task {
@@ -137,6 +130,17 @@ func (r *Receiver) wait(ctx context.Context, window int64, k Kind, meanwhile fun
 	}
 	lane.next[k] = window + 1
 	return payloads, nil
+}
+
+// lacking returns the tasks of which the message of the kind is not there, for a window.
+func (r *Receiver) lacking(l *lane, window int64, k Kind) (from []int) {
+	first, last := r.cfg.senders(k)
+	for task := first; task <= last; task++ {
+		if task != r.cfg.Task && l.whole(slot{window, k, task}) == nil {
+			from = append(from, task)
+		}
+	}
+	return from
 }
 
 // warn says what is missing, and whether there is something else in its place.
@@ -174,12 +178,8 @@ func (r *Receiver) Arrived(ctx context.Context, window int64, k Kind) (bool, err
 	}
 	lane.await(k, window)
 	lane.again()
-	first, last := r.cfg.senders(k)
 	for {
-		there := true
-		for task := first; task <= last; task++ {
-			there = there && (task == r.cfg.Task || lane.whole(slot{window, k, task}) != nil)
-		}
+		there := len(r.lacking(lane, window, k)) == 0
 		if there || lane.reader.Position(lane.at) >= bounds[lane.at].End {
 			return there, nil
 		}
@@ -192,13 +192,11 @@ func (r *Receiver) Arrived(ctx context.Context, window int64, k Kind) (bool, err
 // warnEvery is how often a warning names what is missing.
 const warnEvery = 10 * time.Second
 
-// report publishes what Missing returns, and counts what was ignored.
-func (r *Receiver) report(m *Missing, l *lane) {
+// report publishes what Missing returns.
+func (r *Receiver) report(m *Missing) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.missing = m
-	r.ignored += l.ignored
-	l.ignored = 0
 }
 
 // Missing returns what is waited for now, nil for nothing. A receiver may be nil.
