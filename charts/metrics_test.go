@@ -104,7 +104,7 @@ var advice = []struct {
 		{"gvbll_posterior_batches_total", "Rate 0 while labels come: nothing is learned; the log says why."},
 		{"gvbll_posterior_step_norm", "Rises and stays high: batches contradict each other, or features changed their scale."},
 		{"gvbll_posterior_clipped_entries_total", "`GvbllPosteriorAtClip`."},
-		{"gvbll_posterior_anchor_distance", "Climbs without end: set `--beta` above 0."},
+		{"gvbll_posterior_anchor_distance", "Climbs without end: with `--head paper`, set `--beta` above 0."},
 		{"gvbll_posterior_anchor_kl_nats", "As the distance; a loss of precision shows here too."},
 		{"gvbll_posterior_entries", "Constant for a model; the share of clipped entries is computed with it."},
 	}},

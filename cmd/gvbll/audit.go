@@ -39,10 +39,8 @@ type auditCmd struct {
 
 // Help is shown by gvbll audit --help.
 func (auditCmd) Help() string {
-	return "Replays the ledger from its beginning and verifies that every published prediction and dead letter, byte by byte, and every posterior follows from the model and the inputs. If not, it names the first record that differs. The settings are the ledger's own. With --checkpoint or --from the replay begins there. It writes nothing, and can run beside a live worker.\n\n" +
-		"A ledger of several epochs is replayed once for each of their settings. Windows of another engine or another model cannot be proved. Of these the audit checks that they took each record once, and that each arrival has one prediction or dead letter, and says so for each epoch.\n\n" +
-		"Behind a gap that was accepted, windows are proved only with a --checkpoint that is behind it too. Nothing proves those before it.\n\n" +
-		"A graph of several shards is stepped in this process, with the memory of all of them. What each shard has written and published is compared. Where a shard's part of the ledger ends before another's, or before a cut says, the audit fails and names the windows that are not proved."
+	return "Replays the ledger from its beginning, or from --checkpoint or --from, and verifies that every published prediction and dead letter, byte by byte, and every posterior follows from the model and the inputs. If not, it names the first record that differs. The settings are the ledger's own. It writes nothing, and can run beside a live worker.\n\n" +
+		"Windows of another engine or another model cannot be proved: of these the audit checks that they took each record once, and that each arrival has one prediction or dead letter (docs/upgrade.md). A graph of several shards is stepped in this process, with the memory of all of them."
 }
 
 // Run replays the ledger and prints how much of what was published agrees.

@@ -28,8 +28,7 @@ type forgetCmd struct {
 
 // Help is shown by gvbll forget --help.
 func (forgetCmd) Help() string {
-	return "The owner of the graph stops serving, replays the ledger's windows from the beginning without these nodes (their events, their labels, the edges that name them), and continues: its state is then, to the bit, that of a worker that never saw them. Standbys, starts and audits do the same when they reach this command. It needs the inputs from their beginning; if these are gone, the command goes to the dead letters. A node that no event names is unknown: the exit code is then 1.\n\n" +
-		"The input records themselves, the published predictions and this command stay in Kafka: see docs/forgetting.md. Where several workers share the graph (docs/sharding.md), all replay together, and how far the posterior moved is not computed."
+	return "The owner of the graph stops serving, replays the ledger's windows from the beginning without these nodes, and continues: its state is then, to the bit, that of a worker that never saw them. It needs the inputs from their beginning. A node that no event names is unknown: the exit code is then 1. The input records themselves, the published predictions and this command stay in Kafka: see docs/forgetting.md."
 }
 
 // maxForgotten bounds the ids of one command.

@@ -19,8 +19,7 @@ type ledgerCmd struct {
 
 // Help is shown by gvbll ledger --help.
 func (ledgerCmd) Help() string {
-	return "Prints the ledger: first the model and the settings, then for each window what cut it, the numbers of its predictions, labels and refusals, the hashes of the posterior and of all predictions and learned labels so far, and the offsets that it read from each input partition; and where an epoch begins, or another model was promoted. With --json also the state of the model in the shadow.\n\n" +
-		"Of a graph of several shards it prints the cuts that all shards execute, with the hash of each, and the last window that all were done with. What a shard made of a window is in its own partition: 'gvbll status' compares how far they are."
+	return "Prints first the model and the settings, then for each window what cut it, the numbers of its predictions, labels and refusals, the hashes of the posterior and of all predictions and learned labels so far, and the offsets that it read; and where an epoch begins, or another model was promoted. With --json also the state of the model in the shadow. Of a graph of several shards it prints the cuts, and the last window that all were done with."
 }
 
 // Run prints the committed records up to the present end of the ledger.

@@ -24,9 +24,8 @@ type rebaseCmd struct {
 
 // Help is shown by gvbll rebase --help.
 func (rebaseCmd) Help() string {
-	return "Replays the ledger's windows, as they were cut, through this program with this model and these settings, and adds a window without records to the ledger: the first of a new epoch. Workers of these terms go on from there. Nothing is published again. If the ledger is of these terms already, nothing happens.\n\n" +
-		"The worker that owns the graph serves until the replay is done, and then ends, as do standbys of the old terms. With --state-dir the new state is kept as a checkpoint, so that the next worker need not replay. 'gvbll work --rebase' does the same without a pause: docs/upgrade.md.\n\n" +
-		"With --accept-gap the epoch has the ledger's own terms, and begins behind records of the inputs that retention, delete-records or a lost disk took before a checkpoint had them, and behind the newest windows of a ledger that lost them. End the workers before. Predictions that were published stay, and are not published again. From then on every start needs a checkpoint of the new epoch."
+	return "Replays the ledger's windows, as they were cut, through this program with this model and these settings, and begins an epoch of these with a window without records. Nothing is published again. If the ledger is of these terms already, nothing happens. The worker that owns the graph serves until the replay is done, and then ends, as do standbys of the old terms. 'gvbll work --rebase' does the same without a pause: docs/upgrade.md.\n\n" +
+		"With --accept-gap the epoch has the ledger's own terms, and begins behind records of the inputs, or windows of the ledger, that nobody has any more. End the workers before. From then on every start needs a checkpoint of the new epoch."
 }
 
 // Run begins the epoch.

@@ -29,7 +29,7 @@ type retrainCmd struct {
 
 // Help is shown by gvbll retrain --help.
 func (retrainCmd) Help() string {
-	return "Trains a model on a graph's ledger as 'gvbll train --brokers' does, puts its file into the folder of models, and sends the workers the command to try it, unless the candidate is worse than the model that serves: then it asks first. The workers load it beside the model that serves, without a restart: it replays the stream, and is then in the shadow. The ledger has the trial, and says when the model was promoted (docs/retraining.md)."
+	return "Trains a model on a graph's ledger as 'gvbll train --brokers' does, puts its file into the folder of models, and sends the workers the command to try it beside the model that serves, unless the candidate is worse: then it asks first (docs/retraining.md)."
 }
 
 // Run trains, and sends the command.

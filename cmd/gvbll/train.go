@@ -83,7 +83,7 @@ func (f trainFlags) config(seed uint64) (model.Config, error) {
 
 // Help is shown by gvbll train --help.
 func (trainCmd) Help() string {
-	return "Trains on a data set or, with --brokers, on what the ledger of a running graph has: the graph, and the labels that came by then. A candidate is first trained without the latest fifth of the labels, and scored by them beside the model that serves. 'gvbll retrain' does so and lets the workers try the model (docs/retraining.md). The flags for TLS and passwords of 'gvbll work' are here, too."
+	return "Trains on a data set or, with --brokers, on what the ledger of a running graph has. A candidate is then first trained without the latest fifth of the labels, and scored by them beside the model that serves. 'gvbll retrain' does so and lets the workers try the model (docs/retraining.md). The flags for TLS and passwords of 'gvbll work' are here, too."
 }
 
 // Run trains a model and saves it.
