@@ -163,12 +163,16 @@ func (c tableCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 	}
 	defer file.Close()
 
-	missing, results := table.Missing(plan, existing)
-	bar := flags.NewProgress(p.Err, "table", len(results)+missing)
-	if n := len(results); n > 0 {
-		fmt.Fprintf(p.Err, "%d of %d results are in %s already\n", n, n+missing, c.Results)
+	groups, results := plan.Missing(existing)
+	total := len(results)
+	for _, g := range groups {
+		total += len(g.Jobs)
 	}
-	err = table.Run(ctx, plan, existing, func(r table.Result) error {
+	bar := flags.NewProgress(p.Err, "table", total)
+	if n := len(results); n > 0 {
+		fmt.Fprintf(p.Err, "%d of %d results are in %s already\n", n, total, c.Results)
+	}
+	err = table.Run(ctx, plan, groups, func(r table.Result) error {
 		line, err := json.Marshal(r)
 		if err != nil {
 			return err
@@ -186,10 +190,14 @@ func (c tableCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 		}
 		return err
 	}
-	if err := writePictures(c.Plots, table.Pictures(results)); err != nil {
-		return err
-	}
 	rows := table.Summarise(results)
+	if c.Plots != "" {
+		for _, picture := range table.Pictures(rows) {
+			if err := picture.Write(c.Plots); err != nil {
+				return err
+			}
+		}
+	}
 	if c.JSON != "" {
 		if err := flags.WriteJSON(p.Out, c.JSON, rows); err != nil || c.JSON == "-" {
 			return err
@@ -224,17 +232,4 @@ func readResults(path string) (results []table.Result, err error) {
 		results = append(results, r)
 	}
 	return results, lines.Err()
-}
-
-// writePictures writes the pictures into a folder, or none if dir is "".
-func writePictures(dir string, pictures []table.Picture) error {
-	if dir == "" {
-		return nil
-	}
-	for i := range pictures {
-		if err := pictures[i].Write(dir); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -3,14 +3,11 @@ package table
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"sync"
 
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior/conformal"
 	"github.com/gvbll/gvbll/posterior/pool"
@@ -49,7 +46,7 @@ func Coverage(ctx context.Context, plan CoveragePlan, sink func(CoverageResult) 
 		return fmt.Errorf("coverage: %w", err)
 	}
 	var mu sync.Mutex // held while sink runs
-	return each(ctx, max(plan.Parallel, 1), len(plan.Sources)*len(plan.Seeds), func(ctx context.Context, i int) error {
+	return each(ctx, plan.Parallel, len(plan.Sources)*len(plan.Seeds), func(ctx context.Context, i int) error {
 		source, seed := plan.Sources[i/len(plan.Seeds)], plan.Seeds[i%len(plan.Seeds)]
 		m, stream, err := plan.train(ctx, source, seed)
 		if err != nil {
@@ -100,70 +97,47 @@ func (plan *CoveragePlan) train(ctx context.Context, source Source, seed uint64)
 	return m, newReplay(d, cut, tr.normalizer), err
 }
 
-// countSets steps the engine through its stream with labels that are delay steps late,
-// and counts the sets that were served in the second half.
-func (e *engine) countSets(delay int, target float64) CoverageResult {
-	steps := len(e.stream.steps)
-	c := setCounts{CoverageResult: CoverageResult{Target: target, Worst: target}, from: math.MaxInt64, classes: map[int32]*conformal.Coverage{}}
-	for t := range steps + delay {
-		if t < steps {
-			if t == steps/2 {
-				c.from = e.Next()
-			}
-			c.served(e.serve(e.stream.span(t)))
-		}
-		if t >= delay {
-			c.labelled(e.label(e.stream.span(t - delay)))
-		}
-	}
-	return c.result()
-}
-
-// setCounts counts the predictions served from a window on, and their sets.
-type setCounts struct {
-	CoverageResult
-	from    int64 // number of the first window that counts
-	classes map[int32]*conformal.Coverage
-}
-
-// served counts the predictions of a window.
-func (c *setCounts) served(out *event.Outcome) {
-	if out.Window < c.from {
-		return
-	}
-	c.Served += len(out.Predictions)
-}
-
-// labelled counts the sets of the nodes whose labels a window joined.
-func (c *setCounts) labelled(out *event.Outcome) {
-	for i, l := range out.Labelled {
-		if l.Served < c.from {
-			continue
-		}
-		set := conformal.Coverage{Rows: 1, Classes: uint64(out.Coverage.Labels[i].Size)}
-		if out.Coverage.Labels[i].Held {
-			set.Covered = 1
-		}
-		c.Sets.Merge(set)
-		if c.classes[l.Class] == nil {
-			c.classes[l.Class] = &conformal.Coverage{}
-		}
-		c.classes[l.Class].Merge(set)
-		if out.Heads[l.By].Scores[i].Correct {
-			c.Correct++
-		}
-	}
-}
-
 // minClassLabels is the number of labels from which the coverage of a class is reported.
 const minClassLabels = 50
 
-func (c *setCounts) result() CoverageResult {
-	for _, class := range slices.Sorted(maps.Keys(c.classes)) {
-		sets := c.classes[class]
-		if sets.Rows >= minClassLabels && math.Abs(sets.Rate()-c.Target) > math.Abs(c.Worst-c.Target) {
-			c.Worst = sets.Rate()
+// countSets steps the engine through its stream with labels that are delay steps late,
+// and counts the sets that were served in the second half.
+func (e *engine) countSets(delay int, target float64) CoverageResult {
+	r := CoverageResult{Target: target, Worst: target}
+	classes := make([]conformal.Coverage, len(e.Model().Classes))
+	from, steps := int64(math.MaxInt64), len(e.stream.steps) // the first window that counts
+	for t := range steps + delay {
+		if t == steps/2 {
+			from = e.Next()
+		}
+		if t < steps {
+			if out := e.serve(e.stream.span(t)); out.Window >= from {
+				r.Served += len(out.Predictions)
+			}
+		}
+		if t < delay {
+			continue
+		}
+		out := e.label(e.stream.span(t - delay))
+		for i, l := range out.Labelled {
+			if l.Served < from {
+				continue
+			}
+			set := conformal.Coverage{Rows: 1, Classes: uint64(out.Coverage.Labels[i].Size)}
+			if out.Coverage.Labels[i].Held {
+				set.Covered = 1
+			}
+			r.Sets.Merge(set)
+			classes[l.Class].Merge(set)
+			if out.Heads[l.By].Scores[i].Correct {
+				r.Correct++
+			}
 		}
 	}
-	return c.CoverageResult
+	for _, sets := range classes {
+		if sets.Rows >= minClassLabels && math.Abs(sets.Rate()-target) > math.Abs(r.Worst-target) {
+			r.Worst = sets.Rate()
+		}
+	}
+	return r
 }

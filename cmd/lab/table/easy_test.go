@@ -77,7 +77,8 @@ func ready(t *testing.T, source Source, settings Settings, seed uint64) (*traine
 func run(t *testing.T, plan Plan, existing ...Result) []Result {
 	t.Helper()
 	var got []Result
-	if err := Run(t.Context(), plan, existing, func(r Result) error {
+	missing, _ := plan.Missing(existing)
+	if err := Run(t.Context(), plan, missing, func(r Result) error {
 		got = append(got, r)
 		return nil
 	}); err != nil {

@@ -37,17 +37,17 @@ var paperTable = [][3][9]float64{
 	},
 }
 
-// paperScores returns the paper's figures of a system on a data set, with accuracy as a
-// fraction. ok is false if it has none. The paper does not say under which protocol.
-func paperScores(dataset, system string) (acc, nll, ece float64, ok bool) {
+// paperScores returns the paper's figures of a system on a data set. ok is false if it has none. The paper
+// does not say under which protocol.
+func paperScores(dataset, system string) (s Scores, ok bool) {
 	name := strings.ToLower(strings.ReplaceAll(dataset, "_", "-"))
 	if name == "arxiv" {
 		name = "ogbn-arxiv"
 	}
-	d, s := rank(paperDatasets, name), rank(Systems, system)
-	if d == len(paperDatasets) || s == len(Systems) {
-		return 0, 0, 0, false
+	d, at := rank(paperDatasets, name), rank(Systems, system)
+	if d == len(paperDatasets) || at == len(Systems) {
+		return s, false
 	}
 	t := &paperTable[d]
-	return t[0][s] / 100, t[1][s], t[2][s], true
+	return Scores{Acc: t[0][at] / 100, NLL: t[1][at], ECE: t[2][at]}, true
 }

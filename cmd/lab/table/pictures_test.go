@@ -2,8 +2,11 @@ package table
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
 	"testing"
+
+	"gonum.org/v1/plot/plotter"
 
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
@@ -14,7 +17,7 @@ func TestPictures(t *testing.T) {
 	plan := Plan{Sources: []Source{Of(easy(), dataset.Cut{})}, Seeds: []uint64{1, 2}, Systems: []string{"graphsage", "gvbll-static", "gvbll-online"}, Settings: DefaultSettings(), Protocols: []string{strict}}
 	plan.Settings.Epochs = 3
 	var names []string
-	for _, p := range Pictures(run(t, plan)) {
+	for _, p := range Pictures(Summarise(run(t, plan))) {
 		names = append(names, p.Name)
 		svg, err := p.render()
 		if err != nil {
@@ -33,10 +36,10 @@ func TestPictures(t *testing.T) {
 // TestOverSteps: a step's mean and standard error are over the runs that have the step,
 // and a step that only one run has gets no error.
 func TestOverSteps(t *testing.T) {
-	of := func(r *Result, t int) float64 { return r.Steps[t].NLL }
 	a, b := &Result{Steps: []Scores{{NLL: 1}, {NLL: 4}}}, &Result{Steps: []Scores{{NLL: 3}}}
-	s := overSteps("x", []*Result{a, b}, of)
-	if !slices.Equal(s.Y, []float64{2, 4}) || !slices.Equal(s.Err, []float64{1, 0}) || !slices.Equal(s.X, []float64{1, 2}) {
-		t.Errorf("got %+v, want means 2 and 4 with errors 1 and 0 at steps 1 and 2", s)
+	got := overSteps([]*Result{a, b}, 1)
+	want := points{plotter.XYs{{X: 1, Y: 2}, {X: 2, Y: 4}}, plotter.YErrors{{Low: 1, High: 1}, {}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want means 2 and 4 with errors 1 and 0 at steps 1 and 2", got)
 	}
 }

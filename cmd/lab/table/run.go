@@ -2,17 +2,14 @@ package table
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
-// Plan configures a comparison. Empty Protocols means both, empty Systems those
-// of Table I.
+// Plan configures a comparison.
 type Plan struct {
 	Sources   []Source
 	Protocols []string
@@ -22,52 +19,19 @@ type Plan struct {
 	Parallel  int // pairs of data set and seed that run at once; 0 for 1
 }
 
-// withDefaults fills in defaults and validates the plan.
-func (p Plan) withDefaults() (Plan, error) {
-	if len(p.Protocols) == 0 {
-		p.Protocols = protocols
-	}
-	if len(p.Systems) == 0 {
-		p.Systems = Systems
-	}
-	p.Parallel = max(p.Parallel, 1)
-	var errs []error
-	if len(p.Sources) == 0 || len(p.Seeds) == 0 {
-		errs = append(errs, fmt.Errorf("%d data sets and %d seeds: give at least one of each", len(p.Sources), len(p.Seeds)))
-	}
-	for _, list := range []struct {
-		kind         string
-		given, known []string
-	}{{"protocol", p.Protocols, protocols}, {"system", p.Systems, Known}} {
-		for _, name := range list.given {
-			if !slices.Contains(list.known, name) {
-				errs = append(errs, fmt.Errorf("%s %q: give one of %v", list.kind, name, list.known))
-			}
-		}
-	}
-	errs = append(errs, p.Settings.validate())
-	if err := errors.Join(errs...); err != nil {
-		return p, fmt.Errorf("table: %w", err)
-	}
-	return p, nil
-}
-
-// Run runs the jobs of the plan that have no result of the same settings among the
-// existing ones. It passes each result to sink as soon as the job is done. Calls of sink
-// do not overlap. With Parallel above 1 their order varies; the results do not.
+// Run runs the jobs of the plan that are missing. It passes each result to sink as soon as the job is
+// done. Calls of sink do not overlap. With Parallel above 1 their order varies; the results do not.
 //
 // Run ends at the first error: of a data set, a training, or sink, or ctx's cause. The
 // results passed to sink before are valid, and another Run can continue from them.
-func Run(ctx context.Context, plan Plan, existing []Result, sink func(Result) error) error {
-	plan, err := plan.withDefaults()
-	if err != nil {
-		return err
+func Run(ctx context.Context, plan Plan, missing []*Group, sink func(Result) error) error {
+	if err := plan.Settings.validate(); err != nil {
+		return fmt.Errorf("table: %w", err)
 	}
-	groups, _ := plan.missing(existing)
 	var mu sync.Mutex    // held while sink runs
 	var sinkFailed error // sink is not called again after an error
-	return each(ctx, plan.Parallel, len(groups), func(ctx context.Context, i int) error {
-		return groups[i].run(ctx, plan.Settings, func(r Result) error {
+	return each(ctx, plan.Parallel, len(missing), func(ctx context.Context, i int) error {
+		return missing[i].run(ctx, plan.Settings, func(r Result) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if ctx.Err() != nil {
@@ -81,23 +45,9 @@ func Run(ctx context.Context, plan Plan, existing []Result, sink func(Result) er
 	})
 }
 
-// Missing returns how many jobs of the plan [Run] would run, and the existing results
-// that belong to the plan. For a plan that Run refuses it returns nothing.
-func Missing(plan Plan, existing []Result) (jobs int, have []Result) {
-	plan, err := plan.withDefaults()
-	if err != nil {
-		return 0, nil
-	}
-	groups, have := plan.missing(existing)
-	for _, g := range groups {
-		jobs += len(g.jobs)
-	}
-	return jobs, have
-}
-
-// missing returns the jobs that have no result yet, in groups, and the results of the
-// others.
-func (p Plan) missing(existing []Result) (groups []*group, have []Result) {
+// Missing returns the jobs of the plan that have no result of the same settings among the existing ones,
+// and the results of the others.
+func (p Plan) Missing(existing []Result) (groups []*Group, have []Result) {
 	type done struct {
 		Job
 		settings string
@@ -110,21 +60,21 @@ func (p Plan) missing(existing []Result) (groups []*group, have []Result) {
 		source := &p.Sources[s]
 		hash := p.Settings.hash(source)
 		for _, seed := range p.Seeds {
-			g := &group{source: source, seed: seed, hash: hash}
+			g := &Group{source: source, seed: seed, hash: hash}
 			for _, protocol := range p.Protocols {
 				for _, name := range p.Systems {
 					job := Job{Dataset: source.Name, Protocol: protocol, System: name, Seed: seed}
 					r, there := known[done{job, hash}]
 					switch {
 					case !there:
-						g.jobs = append(g.jobs, job)
+						g.Jobs = append(g.Jobs, job)
 					case r != nil:
 						have = append(have, *r)
 					}
 					known[done{job, hash}] = nil // a job that is named twice counts once
 				}
 			}
-			if len(g.jobs) > 0 {
+			if len(g.Jobs) > 0 {
 				groups = append(groups, g)
 			}
 		}
@@ -132,16 +82,16 @@ func (p Plan) missing(existing []Result) (groups []*group, have []Result) {
 	return groups, have
 }
 
-// group is the jobs of one data set and seed. They share trainings.
-type group struct {
+// Group is the jobs of one data set and seed. They share trainings.
+type Group struct {
 	source *Source
 	seed   uint64
 	hash   string // of the settings
-	jobs   []Job
+	Jobs   []Job
 }
 
 // run runs the jobs one after the other.
-func (g *group) run(ctx context.Context, settings Settings, sink func(Result) error) error {
+func (g *Group) run(ctx context.Context, settings Settings, sink func(Result) error) error {
 	d, cut, err := g.source.Open(dataset.Cut{Seed: g.seed})
 	if err != nil {
 		return fmt.Errorf("table: %s, seed %d: %w", g.source.Name, g.seed, err)
@@ -156,7 +106,7 @@ func (g *group) run(ctx context.Context, settings Settings, sink func(Result) er
 		return fmt.Errorf("table: %s: %w", g.source.Name, err)
 	}
 	stream.withhold(settings.Withheld, rates, g.seed)
-	for _, job := range g.jobs {
+	for _, job := range g.Jobs {
 		r, err := evaluate(job.System, tr, stream, job.Protocol)
 		if err != nil {
 			return fmt.Errorf("table: %s, %s, %s, seed %d: %w", job.Dataset, job.Protocol, job.System, job.Seed, err)
@@ -172,14 +122,14 @@ func (g *group) run(ctx context.Context, settings Settings, sink func(Result) er
 	return nil
 }
 
-// each calls do for every i below n, on the given number of goroutines. The first error
+// each calls do for every i below n, on the given number of goroutines, at least one. The first error
 // cancels the context of the other calls, and is returned.
 func each(ctx context.Context, parallel, n int, do func(ctx context.Context, i int) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	next := make(chan int)
 	var workers sync.WaitGroup
-	for range min(parallel, n) {
+	for range min(max(parallel, 1), n) {
 		workers.Go(func() {
 			for i := range next {
 				if err := do(ctx, i); err != nil {

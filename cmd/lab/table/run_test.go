@@ -113,11 +113,12 @@ func TestRunStops(t *testing.T) {
 	plan.Parallel = 2
 	full := errors.New("the disk is full")
 	calls := 0
-	if err := Run(t.Context(), plan, nil, func(Result) error { calls++; return full }); !errors.Is(err, full) || calls != 1 {
+	missing, _ := plan.Missing(nil)
+	if err := Run(t.Context(), plan, missing, func(Result) error { calls++; return full }); !errors.Is(err, full) || calls != 1 {
 		t.Errorf("got error %v after %d calls of sink, want sink's error after 1", err, calls)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := Run(ctx, plan, nil, func(Result) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
+	if err := Run(ctx, plan, missing, func(Result) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("got error %v after cancelling, want context.Canceled", err)
 	}
 }
@@ -126,13 +127,9 @@ func TestRunStops(t *testing.T) {
 // value.
 func TestPlanErrors(t *testing.T) {
 	for want, spoil := range map[string]func(*Plan){
-		`system "svm"`:         func(p *Plan) { p.Systems = []string{"svm"} },
-		`protocol "lax"`:       func(p *Plan) { p.Protocols = []string{"lax"} },
-		"at least one of each": func(p *Plan) { p.Seeds = nil },
-		"members is 0":         func(p *Plan) { p.Settings.Members = 0 },
-		"no hidden layer":      func(p *Plan) { p.Settings.Hidden = nil },
-		"dropout":              func(p *Plan) { p.Settings.Dropout = 1 },
-		"lambda":               func(p *Plan) { p.Settings.Update.Lambda = 2 },
+		`system "svm"`:    func(p *Plan) { p.Systems = []string{"svm"} },
+		"no hidden layer": func(p *Plan) { p.Settings.Hidden = nil },
+		"dropout":         func(p *Plan) { p.Settings.Dropout = 1 },
 		"easy, seed 1: training": func(p *Plan) {
 			p.Sources[0].Open = Of(easy(), dataset.Cut{}).Open
 			p.Sources[0] = shareOf(p.Sources[0], 2)
@@ -140,7 +137,8 @@ func TestPlanErrors(t *testing.T) {
 	} {
 		plan := smallPlan()
 		spoil(&plan)
-		err := Run(t.Context(), plan, nil, func(Result) error { return nil })
+		missing, _ := plan.Missing(nil)
+		err := Run(t.Context(), plan, missing, func(Result) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %v, want one that contains %q", err, want)
 		}

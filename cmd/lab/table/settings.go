@@ -52,36 +52,15 @@ func DefaultSettings() Settings {
 	}
 }
 
+// validate returns an error for what a training cannot have.
 func (s Settings) validate() error {
-	var errs []error
-	for _, f := range []struct {
-		name         string
-		value, least int
-		usual        int
-	}{
-		{"embedding", s.Embedding, 0, 16},
-		{"epochs", s.Epochs, 1, 100},
-		{"bins", s.Bins, 1, 10},
-		{"passes", s.Passes, 1, 50},
-		{"members", s.Members, 1, 5},
-		{"folds", s.Folds, 2, 5},
-		{"temp_hidden", s.TempHidden, 0, 16},
-		{"samples", s.Samples, 1, 10},
-		{"delay", s.Delay, 0, 1},
-		{"learn_lag", s.LearnLag, 0, 1},
-	} {
-		if f.value < f.least {
-			errs = append(errs, fmt.Errorf("%s is %d: give at least %d, such as %d", f.name, f.value, f.least, f.usual))
-		}
-	}
-	if !(s.Withheld >= 0 && s.Withheld <= 1) {
-		errs = append(errs, fmt.Errorf("withheld is %v: give a share from 0 to 1, such as 0.9", s.Withheld))
-	}
 	if len(s.Hidden) == 0 {
-		errs = append(errs, errors.New("no hidden layer: give its width, such as 64"))
+		return errors.New("no hidden layer: give its width, such as 64")
 	}
-	errs = append(errs, s.training(gnn.KindSAGE, 1, 2, 0).Validate(), s.Update.Validate())
-	return errors.Join(errs...)
+	if s.Embedding < 0 {
+		return fmt.Errorf("embedding is %d: give a dimension, such as 16, or 0", s.Embedding)
+	}
+	return s.training(gnn.KindSAGE, 1, 2, 0).Validate()
 }
 
 // training returns how a deterministic GNN is trained whose last layer has out outputs.

@@ -13,7 +13,7 @@ import (
 // TestSimple: on the easy graph the baselines without an encoder are far better than
 // chance under both protocols.
 func TestSimple(t *testing.T) {
-	for _, r := range run(t, Plan{Sources: []Source{easySource()}, Systems: simple, Seeds: []uint64{1, 2}, Settings: quick(), Parallel: 2}) {
+	for _, r := range run(t, Plan{Protocols: protocols, Sources: []Source{easySource()}, Systems: simple, Seeds: []uint64{1, 2}, Settings: quick(), Parallel: 2}) {
 		if r.Mean.Acc < .65 || r.Stream.NLL > .8 {
 			t.Errorf("%s, %s: accuracy %.3f and NLL %.3f, want at least .65 and at most .8", r.Protocol, r.System, r.Mean.Acc, r.Stream.NLL)
 		}

@@ -8,86 +8,77 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// Estimate holds the means over seeds of the three measures, and their standard errors,
-// which are 0 for a single seed. Accuracy is a fraction.
-type Estimate struct {
-	Seeds int     `json:"seeds"`
-	Acc   float64 `json:"acc"`
-	NLL   float64 `json:"nll"`
-	ECE   float64 `json:"ece"`
-	AccSE float64 `json:"acc_se"`
-	NLLSE float64 `json:"nll_se"`
-	ECESE float64 `json:"ece_se"`
-}
-
-// Row is a cell of Table I: means over seeds of the means over steps.
+// Row is a line of Table I: means over seeds of the means over steps.
 type Row struct {
-	Dataset  string `json:"dataset"`
-	Protocol string `json:"protocol"`
-	System   string `json:"system"`
-	Estimate
-	// How far the system is behind the best one of its data set and protocol.
-	AccBehind Behind `json:"acc_behind"`
-	NLLBehind Behind `json:"nll_behind"`
-	ECEBehind Behind `json:"ece_behind"`
+	Dataset  string   `json:"dataset"`
+	Protocol string   `json:"protocol"`
+	System   string   `json:"system"`
+	Seeds    int      `json:"seeds"`
+	Acc      Measured `json:"acc"` // as a fraction
+	NLL      Measured `json:"nll"`
+	ECE      Measured `json:"ece"`
 	// Of all labels of a stream, not by step: the ECE and its chance level, means over seeds.
 	StreamECE    float64 `json:"stream_ece"`
 	StreamChance float64 `json:"stream_ece_chance"`
 	// Drift is nil unless the stream is in order of time.
 	Drift *Drift `json:"drift,omitempty"`
+
+	runs []*Result // by seed
 }
 
-// Behind is how much worse a system is than the best one, in a measure: the mean over
-// seeds of their differences, and its standard error. Systems of one seed share the split,
-// the steps and often the encoder, so differences vary less than scores do.
-type Behind struct {
-	Best string  `json:"best"` // the system with the best mean
-	Mean float64 `json:"mean"` // over the seeds that both have, or of means if there are none; 0 for the best itself
-	SE   float64 `json:"se"`   // 0 for a single difference
-	Tie  bool    `json:"tie"`  // Mean is less than two standard errors
+// Measured is a mean over seeds with its standard error, which is 0 for a single seed, and how
+// far the system is behind the best one of its data set and protocol: the mean over seeds of their
+// differences. Systems of one seed share the split, the steps and often the encoder, so differences
+// vary less than scores do.
+type Measured struct {
+	Mean     float64 `json:"mean"`
+	SE       float64 `json:"se"`
+	Best     string  `json:"best"`   // the system with the best mean
+	Behind   float64 `json:"behind"` // over the seeds that both have, or of means if there are none; 0 for the best itself
+	BehindSE float64 `json:"behind_se"`
+	Tie      bool    `json:"tie"` // Behind is less than two standard errors
 }
 
 // Drift has a system's scores in the first and in the last fifth of the steps, and the
 // means and standard errors of their differences, last minus first.
 type Drift struct {
-	First  Estimate `json:"first"`
-	Last   Estimate `json:"last"`
-	Change Estimate `json:"change"`
+	First    Scores `json:"first"`
+	Last     Scores `json:"last"`
+	Change   Scores `json:"change"`
+	ChangeSE Scores `json:"change_se"`
 }
+
+// measures are the three scores, in the order of [Scores.at].
+var measures = [...]struct {
+	name          string
+	scale         float64 // of what is shown
+	digits, paper int     // decimals of our figures, and of the paper's
+	sign          float64 // 1 if more is better, -1 if less is better
+}{{"accuracy %", 100, 1, 2, 1}, {"NLL", 1, 3, 2, -1}, {"ECE", 1, 3, 2, -1}}
+
+// at returns the score of a measure.
+func (s *Scores) at(measure int) *float64 { return [...]*float64{&s.Acc, &s.NLL, &s.ECE}[measure] }
+
+func (r *Row) at(measure int) *Measured { return [...]*Measured{&r.Acc, &r.NLL, &r.ECE}[measure] }
 
 // Summarise averages results over seeds. If a job has several results, the last one
 // counts. Rows are ordered by data set (the paper's first, in its order, then by name),
 // protocol and system (in the order of Known).
-func Summarise(results []Result) []Row {
-	where := make(map[cell]int)
-	var rows []Row
-	var runs [][]*Result
-	for _, r := range latestBySeed(results) {
-		c := cell{r.Dataset, r.Protocol, r.System}
-		at, known := where[c]
-		if !known {
-			at = len(rows)
-			where[c] = at
-			rows = append(rows, Row{Dataset: r.Dataset, Protocol: r.Protocol, System: r.System})
-			runs = append(runs, nil)
-		}
-		runs[at] = append(runs[at], r)
+func Summarise(results []Result) (rows []Row) {
+	latest := make(map[Job]*Result, len(results))
+	for i := range results {
+		latest[results[i].Job] = &results[i]
 	}
-	for i := range rows {
-		rows[i].Estimate = estimate(of(runs[i], func(r *Result) Scores { return r.Mean }))
-		rows[i].Drift = drift(runs[i])
-		for _, r := range runs[i] {
-			ece, chance := r.Bins.ECE()
-			rows[i].StreamECE += ece / float64(len(runs[i]))
-			rows[i].StreamChance += chance / float64(len(runs[i]))
-		}
+	runs := make(map[Job][]*Result) // without a seed
+	for job, r := range latest {
+		job.Seed = 0
+		runs[job] = append(runs[job], r)
 	}
-	for i := range rows {
-		for _, m := range measures {
-			*m.behind(&rows[i]) = behind(i, rows, runs, m)
-		}
+	for job, of := range runs {
+		slices.SortFunc(of, func(a, b *Result) int { return cmp.Compare(a.Seed, b.Seed) }) // so that sums have one order
+		rows = append(rows, newRow(job, of))
 	}
-	slices.SortStableFunc(rows, func(a, b Row) int {
+	slices.SortFunc(rows, func(a, b Row) int {
 		return cmp.Or(
 			cmp.Compare(rank(paperDatasets, a.Dataset), rank(paperDatasets, b.Dataset)),
 			cmp.Compare(a.Dataset, b.Dataset),
@@ -95,41 +86,65 @@ func Summarise(results []Result) []Row {
 			cmp.Compare(rank(Known, a.System), rank(Known, b.System)),
 		)
 	})
+	for _, t := range tables(rows) {
+		compare(t)
+	}
 	return rows
 }
 
-// of returns some scores of each run.
-func of(runs []*Result, scores func(*Result) Scores) (list []Scores) {
-	for _, r := range runs {
-		list = append(list, scores(r))
+// tables divides rows into those of one data set and protocol.
+func tables(rows []Row) (list [][]Row) {
+	for len(rows) > 0 {
+		n := slices.IndexFunc(rows, func(r Row) bool { return r.Dataset != rows[0].Dataset || r.Protocol != rows[0].Protocol })
+		if n < 0 {
+			n = len(rows)
+		}
+		list, rows = append(list, rows[:n]), rows[n:]
 	}
 	return list
 }
 
-// behind compares row i with the best row of its data set and protocol in a measure.
-func behind(i int, rows []Row, runs [][]*Result, m measure) Behind {
-	best := i
-	for k := range rows {
-		if rows[k].Dataset == rows[i].Dataset && rows[k].Protocol == rows[i].Protocol &&
-			m.sign*m.mean(&rows[k].Estimate) > m.sign*m.mean(&rows[best].Estimate) {
-			best = k
-		}
+func newRow(job Job, runs []*Result) Row {
+	r := Row{Dataset: job.Dataset, Protocol: job.Protocol, System: job.System, Seeds: len(runs), Drift: drift(runs), runs: runs}
+	means := make([]Scores, len(runs))
+	for i, run := range runs {
+		means[i] = run.Mean
+		ece, chance := run.Bins.ECE()
+		r.StreamECE += ece / float64(len(runs))
+		r.StreamChance += chance / float64(len(runs))
 	}
-	var differences []float64
-	for _, a := range runs[best] {
-		for _, b := range runs[i] {
-			if a.Seed == b.Seed {
-				differences = append(differences, m.sign*(m.score(&a.Mean)-m.score(&b.Mean)))
+	mean, se := estimate(means)
+	for k := range measures {
+		r.at(k).Mean, r.at(k).SE = *mean.at(k), *se.at(k)
+	}
+	return r
+}
+
+// compare compares the rows of a table with the best of them in each measure.
+func compare(rows []Row) {
+	for k, m := range measures {
+		best := slices.MaxFunc(rows, func(a, b Row) int { return cmp.Compare(m.sign*a.at(k).Mean, m.sign*b.at(k).Mean) })
+		for i := range rows {
+			r := rows[i].at(k)
+			if r.Best = best.System; r.Mean == best.at(k).Mean {
+				r.Best = rows[i].System
+				continue
 			}
+			var differences []float64
+			for _, a := range best.runs {
+				for _, b := range rows[i].runs {
+					if a.Seed == b.Seed {
+						differences = append(differences, m.sign*(*a.Mean.at(k)-*b.Mean.at(k)))
+					}
+				}
+			}
+			if differences == nil { // no seed in common
+				differences = []float64{m.sign * (best.at(k).Mean - r.Mean)}
+			}
+			r.Behind, r.BehindSE = calibration.MeanAndError(differences)
+			r.Tie = len(differences) > 1 && math.Abs(r.Behind) < 2*r.BehindSE
 		}
 	}
-	if len(differences) == 0 { // no seed in common
-		differences = []float64{m.sign * (m.mean(&rows[best].Estimate) - m.mean(&rows[i].Estimate))}
-	}
-	b := Behind{Best: rows[best].System}
-	b.Mean, b.SE = calibration.MeanAndError(differences)
-	b.Tie = best != i && len(differences) > 1 && math.Abs(b.Mean) < 2*b.SE
-	return b
 }
 
 // drift compares the first fifth of each run's steps with the last.
@@ -140,87 +155,26 @@ func drift(runs []*Result) *Drift {
 			return nil
 		}
 		n := max(1, len(r.Steps)/5)
-		a, b := meanOf(r.Steps[:n]), meanOf(r.Steps[len(r.Steps)-n:])
+		a, _ := estimate(r.Steps[:n])
+		b, _ := estimate(r.Steps[len(r.Steps)-n:])
 		first, last = append(first, a), append(last, b)
 		change = append(change, Scores{Acc: b.Acc - a.Acc, NLL: b.NLL - a.NLL, ECE: b.ECE - a.ECE})
 	}
-	return &Drift{First: estimate(first), Last: estimate(last), Change: estimate(change)}
+	var d Drift
+	d.First, _ = estimate(first)
+	d.Last, _ = estimate(last)
+	d.Change, d.ChangeSE = estimate(change)
+	return &d
 }
 
-// meanOf returns the unweighted mean of steps.
-func meanOf(steps []Scores) (mean Scores) {
-	for _, s := range steps {
-		mean.N += s.N
-		mean.Acc += s.Acc
-		mean.NLL += s.NLL
-		mean.ECE += s.ECE
-	}
-	mean.divide(len(steps))
-	return mean
-}
-
-// latestBySeed returns the last result of each job, ordered by seed, so that sums do not
-// depend on the order of the results.
-func latestBySeed(results []Result) (list []*Result) {
-	latest := make(map[Job]int, len(results))
-	for i := range results {
-		latest[results[i].Job] = i
-	}
-	for i := range results {
-		if latest[results[i].Job] == i {
-			list = append(list, &results[i])
-		}
-	}
-	slices.SortStableFunc(list, func(a, b *Result) int { return cmp.Compare(a.Seed, b.Seed) })
-	return list
-}
-
-// estimate averages one run per seed.
-func estimate(runs []Scores) Estimate {
-	e := Estimate{Seeds: len(runs)}
-	for _, m := range measures {
+// estimate returns the unweighted mean of scores, and its standard error.
+func estimate(list []Scores) (mean, se Scores) {
+	for k := range measures {
 		var values []float64
-		for i := range runs {
-			values = append(values, m.score(&runs[i]))
+		for i := range list {
+			values = append(values, *list[i].at(k))
 		}
-		*m.estimate(&e).mean, *m.estimate(&e).se = calibration.MeanAndError(values)
+		*mean.at(k), *se.at(k) = calibration.MeanAndError(values)
 	}
-	return e
-}
-
-// measure is one of the three scores.
-type measure struct {
-	name          string
-	scale         float64 // of what is shown
-	digits, paper int     // decimals of our figures, and of the paper's
-	sign          float64 // 1 if more is better, -1 if less is better
-	score         func(*Scores) float64
-	estimate      func(*Estimate) meanSE
-	behind        func(*Row) *Behind
-}
-
-// meanSE are the two fields of an [Estimate] for a measure.
-type meanSE struct{ mean, se *float64 }
-
-func (m measure) mean(e *Estimate) float64 { return *m.estimate(e).mean }
-
-var measures = [...]measure{
-	{
-		"accuracy %", 100, 1, 2, 1,
-		func(s *Scores) float64 { return s.Acc },
-		func(e *Estimate) meanSE { return meanSE{&e.Acc, &e.AccSE} },
-		func(r *Row) *Behind { return &r.AccBehind },
-	},
-	{
-		"NLL", 1, 3, 2, -1,
-		func(s *Scores) float64 { return s.NLL },
-		func(e *Estimate) meanSE { return meanSE{&e.NLL, &e.NLLSE} },
-		func(r *Row) *Behind { return &r.NLLBehind },
-	},
-	{
-		"ECE", 1, 3, 2, -1,
-		func(s *Scores) float64 { return s.ECE },
-		func(e *Estimate) meanSE { return meanSE{&e.ECE, &e.ECESE} },
-		func(r *Row) *Behind { return &r.ECEBehind },
-	},
+	return mean, se
 }

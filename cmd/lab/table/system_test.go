@@ -10,7 +10,7 @@ import (
 // TestSystems: on an easy graph all systems of Table I have an accuracy and an NLL far better
 // than chance under both protocols, and every prediction is in a reliability bin.
 func TestSystems(t *testing.T) {
-	results := run(t, Plan{Sources: []Source{easySource()}, Seeds: []uint64{1}, Settings: quick(), Parallel: 2})
+	results := run(t, Plan{Protocols: protocols, Systems: Systems, Sources: []Source{easySource()}, Seeds: []uint64{1}, Settings: quick(), Parallel: 2})
 	if len(results) != len(Systems)*len(protocols) {
 		t.Fatalf("%d results, want %d", len(results), len(Systems)*len(protocols))
 	}

@@ -152,13 +152,6 @@ func scoresOf(n int, m calibration.Means) Scores {
 	return Scores{N: n, Acc: m.Acc, NLL: m.NLL, ECE: m.ECE}
 }
 
-// divide turns sums into means over n.
-func (s *Scores) divide(n int) {
-	if n > 0 {
-		s.Acc, s.NLL, s.ECE = s.Acc/float64(n), s.NLL/float64(n), s.ECE/float64(n)
-	}
-}
-
 // rank returns the index of name in list, or the list's length if it is not there.
 func rank(list []string, name string) int {
 	if i := slices.Index(list, name); i >= 0 {

@@ -1,8 +1,6 @@
 package table
 
 import (
-	"math"
-
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gvbll/gvbll/gnn"
@@ -96,49 +94,31 @@ const (
 
 // fitTemperature returns the T that minimises the NLL of softmax(a/T) for logits a,
 // n × classes. The NLL is convex in s = 1/T: with p = softmax(s·a), its derivative is
-// the mean of Σ p_c a_c - a_y, and its second derivative is the mean variance of a
-// under p. The root of the derivative is found by Newton's method, with bisection
-// wherever a step would leave the interval that is known to hold the root.
+// the mean of Σ p_c a_c - a_y, whose root is found by bisection.
 func fitTemperature(logits []float64, classes int, labels []int32) float64 {
 	p := make([]float64, classes)
-	slope := func(s float64) (first, second float64) {
+	slope := func(s float64) (sum float64) {
 		for i, y := range labels {
 			a := logits[i*classes : (i+1)*classes]
-			for c, x := range a {
-				p[c] = s * x
-			}
+			floats.ScaleTo(p, s, a)
 			softmax(p)
-			mean := floats.Dot(p, a)
-			first += mean - a[y]
-			for c, x := range a {
-				second += p[c] * (x - mean) * (x - mean)
-			}
+			sum += floats.Dot(p, a) - a[y]
 		}
-		return first, second
+		return sum
 	}
 	lo, hi := 1/float64(mostTemperature), 1/leastTemperature
-	if first, _ := slope(lo); first >= 0 {
+	switch {
+	case slope(lo) >= 0:
 		return mostTemperature
-	}
-	if first, _ := slope(hi); first <= 0 {
+	case slope(hi) <= 0:
 		return leastTemperature
 	}
-	s := 1.0
-	for range 100 { // bisection alone needs fewer
-		first, second := slope(s)
-		if first > 0 {
+	for range 60 {
+		if s := (lo + hi) / 2; slope(s) > 0 {
 			hi = s
 		} else {
 			lo = s
 		}
-		next := s - first/second
-		if !(next > lo && next < hi) {
-			next = (lo + hi) / 2
-		}
-		if math.Abs(next-s) <= 1e-12*s {
-			return 1 / next
-		}
-		s = next
 	}
-	return 1 / s
+	return 2 / (lo + hi)
 }
