@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/kafka"
 )
 
 // Turmoil is the result of [Chaos].
@@ -73,17 +74,14 @@ const rate = 200
 // nodes later, and records that cannot be decoded, until stop is closed. Then it sends
 // the labels that are still missing.
 func (r *chaos) send(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) {
-	const burst = rate / 20
-	tick := time.NewTicker(time.Second / 20)
-	defer tick.Stop()
 	labelled := 0
 	label := func() {
 		item := &r.setup.Items[labelled%len(r.setup.Items)]
 		r.sender.label(&event.Label{Node: event.ID{Num: int64(labelled)}, Class: item.Class, Time: time.Now().UnixMilli()})
 		labelled++
 	}
-	for {
-		for range burst {
+	ticking(ctx, time.Second/20, func() bool {
+		for range rate / 20 {
 			n := r.setup.Items[r.next%len(r.setup.Items)].Node
 			n.ID, n.Time, n.Neighbours = event.ID{Num: int64(r.next)}, time.Now().UnixMilli(), nil
 			for range rng.IntN(6) {
@@ -92,7 +90,8 @@ func (r *chaos) send(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) 
 			r.sender.node(&n)
 			r.next++
 		}
-		for labelled < r.next-100-rng.IntN(50) {
+		last := closed(stop)
+		for late := 100 + rng.IntN(50); labelled < r.next-late || last && labelled < r.next; {
 			label()
 		}
 		if rng.IntN(10) == 0 {
@@ -100,16 +99,8 @@ func (r *chaos) send(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) 
 			r.poison++
 		}
 		r.sender.send(ctx)
-		select {
-		case <-stop:
-			for labelled < r.next {
-				label()
-			}
-			r.sender.send(ctx)
-			return
-		case <-tick.C:
-		}
-	}
+		return last
+	})
 }
 
 // startWorker starts a worker with random window settings.
@@ -132,16 +123,9 @@ func (r *chaos) disturb(ctx context.Context, long time.Duration) {
 	for _, name := range names {
 		r.startWorker(name)
 	}
-	end := time.Now().Add(long)
-	for time.Now().Before(end) {
-		pause := time.NewTimer(time.Duration(200+r.rng.IntN(2300)) * time.Millisecond)
-		select {
-		case <-pause.C:
-		case err := <-r.ledger.done:
-			fail("the ledger: %w", err)
-		case <-ctx.Done():
-			must(ctx.Err())
-		}
+	for end := time.Now().Add(long); time.Now().Before(end); {
+		must(kafka.Sleep(ctx, time.Duration(200+r.rng.IntN(2300))*time.Millisecond))
+		r.ledger.check()
 		r.restart(names)
 		name := names[r.rng.IntN(len(names))]
 		p := r.workers[name]
@@ -173,12 +157,10 @@ func (r *chaos) disturb(ctx context.Context, long time.Duration) {
 func (r *chaos) restart(names []string) {
 	for _, name := range names {
 		p := r.workers[name]
-		select {
-		case <-p.ended:
+		if closed(p.ended) {
 			delete(r.halted, name)
 			r.note(name, p)
 			r.startWorker(name)
-		default:
 		}
 		if until, halted := r.halted[name]; halted && time.Now().After(until) {
 			delete(r.halted, name)

@@ -252,24 +252,26 @@ func (m *matrix) run(ctx context.Context, name string, disturbed plan) (got *pub
 // work runs the workers until the whole stream is in committed windows.
 func (r *crashRun) work(ctx context.Context) {
 	r.startWorkers()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !r.advance(ctx) {
-		r.restart()
-		r.haltOne()
-		select {
-		case <-tick.C:
-		case err := <-r.ledger.done:
-			fail("the ledger: %w", err)
-		case <-ctx.Done():
-			for _, p := range r.workers {
-				p.signal(syscall.SIGQUIT) // writes its goroutines to the log
-				<-p.ended
+	err := caught(func() {
+		ticking(ctx, 5*time.Millisecond, func() bool {
+			r.ledger.check()
+			if r.advance(ctx) {
+				return true
 			}
-			sum, _ := r.ledger.now()
-			fail("after %v the ledger has %+v, see %s", runTimeout, sum, r.dir)
+			r.restart()
+			r.haltOne()
+			return false
+		})
+	})
+	if ctx.Err() != nil {
+		for _, p := range r.workers {
+			p.signal(syscall.SIGQUIT) // writes its goroutines to the log
+			<-p.ended
 		}
+		sum, _ := r.ledger.now()
+		fail("after %v the ledger has %+v, see %s", runTimeout, sum, r.dir)
 	}
+	must(err)
 }
 
 // startWorkers starts the first workers.
@@ -389,16 +391,15 @@ func (r *crashRun) rebase() {
 // restart restarts the workers that have ended, each with the next point.
 func (r *crashRun) restart() {
 	for name, p := range r.workers {
-		select {
-		case <-p.ended:
-			r.matrix.note(p)
-			r.died = p.at
-			if r.setup.Bases != "" {
-				r.deleteUnneeded(r.ctx)
-			}
-			r.startWorker(name, r.nextPoint())
-		default:
+		if !closed(p.ended) {
+			continue
 		}
+		r.matrix.note(p)
+		r.died = p.at
+		if r.setup.Bases != "" {
+			r.deleteUnneeded(r.ctx)
+		}
+		r.startWorker(name, r.nextPoint())
 	}
 }
 

@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -19,85 +17,18 @@ import (
 type fake struct {
 	cluster *kfake.Cluster
 	proxy   *proxy
-	stop    context.CancelFunc // of removeDead
 
-	mu         sync.Mutex
-	slow       time.Duration        // delay of every response
-	lose       int                  // number of responses still to lose
-	heartbeats map[string]time.Time // the last one of each group member
+	mu   sync.Mutex
+	slow time.Duration // delay of every response
+	lose int           // number of responses still to lose
 }
 
 // newFake starts the brokers.
 func newFake() *fake {
-	f := &fake{heartbeats: make(map[string]time.Time)}
-	f.cluster = need(kfake.NewCluster(kfake.NumBrokers(3), kfake.GroupMinSessionTimeout(session)))
+	f := &fake{cluster: need(kfake.NewCluster(kfake.NumBrokers(3), kfake.GroupMinSessionTimeout(session)))}
 	f.proxy = newProxy(f.cluster.ListenAddrs())
 	f.proxy.answered = f.answered
-	f.cluster.ControlKey(kmsg.Heartbeat.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
-		f.cluster.KeepControl()
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.heartbeats[r.(*kmsg.HeartbeatRequest).MemberID] = time.Now()
-		return nil, nil, false
-	})
-	client := need(kgo.NewClient(kgo.SeedBrokers(f.cluster.ListenAddrs()...)))
-	var ctx context.Context
-	ctx, f.stop = context.WithCancel(context.Background())
-	go f.removeDead(ctx, client)
 	return f
-}
-
-// removeDead removes group members that have sent no heartbeat for three session timeouts.
-// A real broker removes them after one. kfake never removes a member whose connection
-// broke while it waited to join, and may make that member the owner.
-func (f *fake) removeDead(ctx context.Context, client *kgo.Client) {
-	defer client.Close()
-	tick := time.NewTicker(session / 2)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		groups, err := kmsg.NewPtrListGroupsRequest().RequestWith(ctx, client)
-		if err != nil {
-			continue
-		}
-		describe := kmsg.NewPtrDescribeGroupsRequest()
-		for _, g := range groups.Groups {
-			describe.Groups = append(describe.Groups, g.Group)
-		}
-		described, err := describe.RequestWith(ctx, client)
-		if err != nil {
-			continue
-		}
-		for _, g := range described.Groups {
-			for _, m := range g.Members {
-				if !f.dead(m.MemberID) {
-					continue
-				}
-				leave := kmsg.NewPtrLeaveGroupRequest()
-				leave.Group = g.Group
-				member := kmsg.NewLeaveGroupRequestMember()
-				member.MemberID = m.MemberID
-				leave.Members = append(leave.Members, member)
-				_, _ = leave.RequestWith(ctx, client) // tried again at the next tick
-			}
-		}
-	}
-}
-
-// dead reports whether a member has sent no heartbeat for three session timeouts.
-func (f *fake) dead(member string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	last, known := f.heartbeats[member]
-	if !known {
-		f.heartbeats[member] = time.Now()
-		return false
-	}
-	return time.Since(last) > 3*session
 }
 
 func (f *fake) addresses() []string { return f.proxy.addresses() }
@@ -123,7 +54,6 @@ func (f *fake) calm() {
 }
 
 func (f *fake) close() {
-	f.stop()
 	f.proxy.close()
 	f.cluster.Close()
 }

@@ -63,10 +63,7 @@ func (t *tried) killed(ctx context.Context, point string) {
 	t.kills++
 	killed := t.start(fmt.Sprintf("killed-%d", t.kills), point, "--linger", "20ms")
 	must(t.gvbll(ctx, "forget", "--no-wait", t.next()))
-	select {
-	case <-killed.ended:
-	case <-ctx.Done():
-	}
+	killed.await(ctx)
 	if !killed.killed() {
 		fail("the worker that was to be killed at %s ended: %s", point, killed.lastLine())
 	}

@@ -2,18 +2,15 @@ package trial
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
-	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // Siege is the result of [Hostile].
@@ -206,24 +203,24 @@ func (v *served) withstand(ctx context.Context, a *attack, c *Attack) {
 	for _, n := range a.dead {
 		dead += n
 	}
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for through, bursts := false, 0; !through || bursts < 20; bursts++ {
+	through, bursts := false, 0
+	ticking(ctx, 50*time.Millisecond, func() bool {
 		watch.sent(v.sent, 10)
 		v.send(ctx, 10)
 		select {
 		case err := <-flooded:
 			must(err)
 			flooded = nil
-		case <-tick.C:
-		case <-v.worker.ended:
+		default:
+		}
+		if closed(v.worker.ended) {
 			fail("the worker ended: %s", v.worker.lastLine())
-		case <-ctx.Done():
-			must(ctx.Err())
 		}
 		sum, _ := v.progress.now()
 		through = through || flooded == nil && sum.refused >= dead && sum.predictions >= len(a.nodes)+v.sent/2
-	}
+		bursts++
+		return through && bursts >= 20
+	})
 	// What was sent last is behind all of the attack.
 	watch.sent(v.sent, 100)
 	v.send(ctx, 100)
@@ -261,35 +258,16 @@ func (s *sender) flood(ctx context.Context, a *attack) {
 // unharmed checks that all nodes of the stream and of the attack were predicted exactly once,
 // and that the dead letters are as many as expected of each reason.
 func (v *served) unharmed(ctx context.Context, a *attack) {
-	v.endTransactions(ctx)
-	left := make(map[event.ID]int, v.sent+len(a.nodes)) // predictions that are missing
-	for i := range v.sent {
-		left[event.ID{Num: int64(i)}] = 1
-	}
-	for _, id := range a.nodes {
-		left[id] = 1
-	}
-	dead := make(map[event.Reason]int)
-	v.readAll(ctx, v.names.Predictions, func(r *kgo.Record) {
-		var p event.Prediction
-		must(wire.DecodePrediction(r.Value, &p))
-		if p.Revision == 0 {
-			left[p.Node]--
-		}
-	})
-	for id, n := range left {
-		if n != 0 {
-			fail("node %v was predicted %d times", id, 1-n)
+	predicted, dead := v.count(ctx)
+	for _, id := range slices.Concat(numbered(v.sent), a.nodes) {
+		if n := predicted[id]; n != 1 {
+			fail("node %v was predicted %d times", id, n)
 		}
 	}
-	v.readAll(ctx, v.names.DeadLetters, func(r *kgo.Record) {
-		var d event.Refusal
-		if err := wire.DecodeDeadLetter(r.Value, &d); err != nil && !errors.Is(err, wire.ErrTruncated) {
-			fail("a dead letter: %w", err)
-		}
-		dead[d.Reason]++
-	})
-	if !maps.Equal(dead, a.dead) {
+	switch {
+	case len(predicted) > v.sent+len(a.nodes):
+		fail("%d nodes were predicted, want %d", len(predicted), v.sent+len(a.nodes))
+	case !maps.Equal(dead, a.dead):
 		fail("dead letters %v, want %v", dead, a.dead)
 	}
 }

@@ -34,18 +34,18 @@ func throttled(ctx context.Context, v *served) {
 	v.limit(ctx, false)
 	defer v.limit(context.WithoutCancel(ctx), true)
 	said := false
-	for until := time.Now().Add(throttledFor); time.Now().Before(until); {
+	until := time.Now().Add(throttledFor)
+	ticking(ctx, 500*time.Millisecond, func() bool {
 		v.send(ctx, 50)
 		_, body := get(ctx, owner, "/readyz")
 		said = said || strings.Contains(body, "throttled by a quota")
-		select {
-		case <-v.worker.ended:
-			fail("the owner ended: %s", v.worker.lastLine())
-		case <-standby.ended:
-			fail("the standby ended: %s", standby.lastLine())
-		case <-time.After(500 * time.Millisecond):
+		for _, p := range []*process{v.worker, standby} {
+			if closed(p.ended) {
+				fail("a worker ended: %s", p.lastLine())
+			}
 		}
-	}
+		return time.Now().After(until)
+	})
 	switch {
 	case !said || !v.worker.logged("throttled by a quota"):
 		fail("neither /readyz nor the log may leave out that the brokers throttle it")

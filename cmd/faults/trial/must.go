@@ -1,8 +1,10 @@
 package trial
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // failed is the error that ends a trial, or one of its runs or scenarios.
@@ -49,4 +51,27 @@ func beside(send func(stop <-chan struct{}), f func()) {
 	err := caught(f)
 	close(stop)
 	must(errors.Join(err, <-sent))
+}
+
+// ticking calls f at once and at every tick, until it returns true. It fails if the context ends before.
+func ticking(ctx context.Context, every time.Duration, f func() (done bool)) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for !f() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			must(ctx.Err())
+		}
+	}
+}
+
+// closed reports whether a channel on which nothing is sent was closed.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -112,6 +113,17 @@ func (p *process) logEnd() string {
 		return ""
 	}
 	return string(b)
+}
+
+// await waits until the process ends, for a limited time.
+func (p *process) await(ctx context.Context) {
+	select {
+	case <-p.ended:
+	case <-time.After(drainTimeout):
+		fail("the worker did not end, see %s", p.log.Name())
+	case <-ctx.Done():
+		must(ctx.Err())
+	}
 }
 
 // stop ends a worker with SIGTERM, as an operator does, and waits up to a minute for it.

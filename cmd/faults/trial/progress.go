@@ -121,24 +121,29 @@ func (p *progress) now() (sum totals, last time.Time) {
 // await waits until a condition holds, for a limited time. It is an error if the worker ends
 // before.
 func (p *progress) await(ctx context.Context, worker *process, what string, within time.Duration, holds func(totals) bool) {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(within); ; {
-		if sum, _ := p.now(); holds(sum) {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-worker.ended:
+	deadline := time.Now().Add(within)
+	ticking(ctx, 20*time.Millisecond, func() bool {
+		p.check()
+		sum, _ := p.now()
+		switch {
+		case holds(sum):
+			return true
+		case closed(worker.ended):
 			fail("the worker ended: %s, see %s", worker.lastLine(), worker.log.Name())
-		case err := <-p.done:
-			fail("the ledger: %w", err)
-		case <-ctx.Done():
-			must(ctx.Err())
-		}
-		if time.Now().After(deadline) {
+		case time.Now().After(deadline):
 			fail("within %v there was no %s, see %s", within, what, worker.log.Name())
 		}
+		return false
+	})
+}
+
+// check fails if the reading has.
+func (p *progress) check() {
+	select {
+	case err := <-p.done:
+		p.done <- err
+		fail("the ledger: %w", err)
+	default:
 	}
 }
 

@@ -3,6 +3,7 @@ package trial
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,6 +104,28 @@ func (g *graph) read(ctx context.Context, want []event.ID) *published {
 		g.readLedger(ctx, at, c)
 	}
 	return c
+}
+
+// count returns how often each node was predicted, without revisions, and how many dead letters there are of
+// each reason. No worker may be running.
+func (g *graph) count(ctx context.Context) (predicted map[event.ID]int, dead map[event.Reason]int) {
+	g.endTransactions(ctx)
+	predicted, dead = make(map[event.ID]int), make(map[event.Reason]int)
+	g.readAll(ctx, g.names.Predictions, func(r *kgo.Record) {
+		var p event.Prediction
+		must(wire.DecodePrediction(r.Value, &p))
+		if p.Revision == 0 {
+			predicted[p.Node]++
+		}
+	})
+	g.readAll(ctx, g.names.DeadLetters, func(r *kgo.Record) {
+		var d event.Refusal
+		if err := wire.DecodeDeadLetter(r.Value, &d); !errors.Is(err, wire.ErrTruncated) {
+			must(err)
+		}
+		dead[d.Reason]++
+	})
+	return predicted, dead
 }
 
 // readAll calls f with every committed record that a topic has now. It reads with a client that

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/gvbll/gvbll/topics/kafka"
 )
 
 // Restarted is the result of [Restarts].
@@ -66,16 +68,10 @@ type restarts struct {
 // sendAt sends nodes at a rate, until stop is closed.
 func (r *restarts) sendAt(ctx context.Context, rate int, stop <-chan struct{}) {
 	const bursts = 20 // a second
-	tick := time.NewTicker(time.Second / bursts)
-	defer tick.Stop()
-	for {
+	ticking(ctx, time.Second/bursts, func() bool {
 		r.send(ctx, rate/bursts)
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-		}
-	}
+		return closed(stop)
+	})
 }
 
 // restart restarts a node of the cluster once the worker serves, and waits until it serves
@@ -89,11 +85,7 @@ func (r *restarts) restart(ctx context.Context, node int, away time.Duration) {
 		if err := caught(func() { r.awaitReady(ctx, http.StatusServiceUnavailable, away) }); err != nil {
 			r.found.unexplained("%v", err)
 		}
-		select {
-		case <-time.After(away - time.Since(began)):
-		case <-ctx.Done():
-			must(ctx.Err())
-		}
+		must(kafka.Sleep(ctx, away-time.Since(began)))
 	}
 	r.cluster.start(node)
 	started := time.Now()
@@ -108,10 +100,8 @@ func (r *restarts) restart(ctx context.Context, node int, away time.Duration) {
 func (r *restarts) await(ctx context.Context, what string, within time.Duration, holds func(totals) bool) {
 	r.progress.await(ctx, r.worker, what, within, holds)
 	for _, p := range r.started {
-		select {
-		case <-p.ended:
+		if closed(p.ended) {
 			fail("a worker ended: %s, see %s", p.lastLine(), p.log.Name())
-		default:
 		}
 	}
 }

@@ -11,13 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/base"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
-	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // Retained is the result of [Retention].
@@ -109,15 +106,15 @@ func (r *retention) startWorker(i int) {
 func (r *retention) send(ctx context.Context, stop <-chan struct{}) {
 	const bursts = 10 // a second
 	rng := rand.New(rand.NewPCG(r.setup.Seed, 5))
-	out, tick := r.newSender(ctx), time.NewTicker(time.Second/bursts)
-	defer tick.Stop()
+	out := r.newSender(ctx)
 	late := make([][]int, 2*int(r.keep.Seconds())*bursts) // nodes by the burst of their label, a ring
 	label := func(list []int) {
 		for _, i := range list {
 			out.label(&event.Label{Node: event.ID{Num: int64(i)}, Class: r.setup.Items[i%len(r.setup.Items)].Class})
 		}
 	}
-	for burst := 0; ; burst++ {
+	burst := 0
+	ticking(ctx, time.Second/bursts, func() bool {
 		label(late[burst%len(late)])
 		late[burst%len(late)] = nil
 		for range r.rate / bursts {
@@ -132,32 +129,25 @@ func (r *retention) send(ctx context.Context, stop <-chan struct{}) {
 			late[at] = append(late[at], i)
 			r.found.Nodes++
 		}
-		out.send(ctx)
-		select {
-		case <-tick.C:
-		case <-stop:
+		last := closed(stop)
+		if last {
 			for _, list := range late {
 				label(list)
 			}
-			out.send(ctx)
-			return
 		}
-	}
+		out.send(ctx)
+		burst++
+		return last
+	})
 }
 
 // disturb kills workers and deletes inputs for so long, and looks at heaps and bases meanwhile.
 func (r *retention) disturb(ctx context.Context, long time.Duration) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
 	began, cutting := time.Now(), min(time.Minute, long/6)
 	pause := func() time.Duration { return long/40 + time.Duration(r.rng.Int64N(int64(long/20))) }
 	kill, cut := began.Add(pause()), began.Add(cutting)
-	for now := began; now.Sub(began) < long; {
-		select {
-		case now = <-tick.C:
-		case <-ctx.Done():
-			must(ctx.Err())
-		}
+	ticking(ctx, time.Second, func() bool {
+		now := time.Now()
 		if now.After(kill) {
 			r.workers[r.rng.IntN(len(r.workers))].kill()
 			r.found.Kills++
@@ -170,20 +160,20 @@ func (r *retention) disturb(ctx context.Context, long time.Duration) {
 			cut = now.Add(cutting)
 		}
 		r.look(ctx, int(4*now.Sub(began)/long))
-	}
+		return now.Sub(began) >= long
+	})
 }
 
 // restart starts the workers that have ended.
 func (r *retention) restart() {
 	for i, p := range r.workers {
-		select {
-		case <-p.ended:
-			if !p.killed() && !p.takenOver() && !p.logged("start it again, and it begins from base-") {
-				r.found.unexplained("a worker ended with %v, see %s: %s", p.err, p.log.Name(), p.lastLine())
-			}
-			r.startWorker(i)
-		default:
+		if !closed(p.ended) {
+			continue
 		}
+		if !p.killed() && !p.takenOver() && !p.logged("start it again, and it begins from base-") {
+			r.found.unexplained("a worker ended with %v, see %s: %s", p.err, p.log.Name(), p.lastLine())
+		}
+		r.startWorker(i)
 	}
 }
 
@@ -229,34 +219,31 @@ func (g *graph) deleteUnneeded(ctx context.Context) {
 
 // finish waits until all is committed, ends the workers, and compares what they published with what was sent.
 func (r *retention) finish(ctx context.Context) {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
 	ends, deadline := r.ends(ctx), time.Now().Add(drainTimeout)
-	for !r.ledger.covers(ends) {
-		if r.restart(); (<-tick.C).After(deadline) {
+	ticking(ctx, 100*time.Millisecond, func() bool {
+		if time.Now().After(deadline) {
 			fail("not all was committed within %v, see %s", drainTimeout, r.dir)
 		}
-	}
+		r.restart()
+		return r.ledger.covers(ends)
+	})
 	for _, p := range r.workers {
 		must(p.stop())
 	}
 	must(r.ledger.close())
-	r.endTransactions(ctx)
-	seen := make([]uint8, r.found.Nodes)
-	r.readAll(ctx, r.names.Predictions, func(rec *kgo.Record) {
-		var p event.Prediction
-		must(wire.DecodePrediction(rec.Value, &p))
-		seen[p.Node.Num] = min(seen[p.Node.Num]+1, 2)
-	})
-	for _, n := range seen {
-		switch n {
+	predicted, dead := r.count(ctx)
+	for _, id := range numbered(r.found.Nodes) {
+		switch predicted[id] {
 		case 0:
 			r.found.Lost++
-		case 2:
+		case 1:
+		default:
 			r.found.Duplicated++
 		}
 	}
-	r.readAll(ctx, r.names.DeadLetters, func(*kgo.Record) { r.found.Unequal++ })
+	for _, n := range dead {
+		r.found.Unequal += n
+	}
 	if err := r.audit(ctx); err != nil {
 		r.found.Unequal++
 		r.found.Wrong = append(r.found.Wrong, err.Error())

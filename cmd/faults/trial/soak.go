@@ -74,9 +74,8 @@ func Soak(ctx context.Context, s *Setup, long time.Duration) (found *Wear, err e
 	w := &Wear{Minutes: long.Minutes(), Rate: rate, Nodes: len(s.Items)}
 	var samples []map[string]float64
 	began := time.Now()
-	tick := time.NewTicker(time.Second / bursts)
-	defer tick.Stop()
-	for n := 0; time.Since(began) < long; n++ {
+	n := 0
+	ticking(ctx, time.Second/bursts, func() bool {
 		for range rate / bursts {
 			i := w.Events % len(s.Items)
 			node := s.Items[i].Node
@@ -97,14 +96,12 @@ func Soak(ctx context.Context, s *Setup, long time.Duration) (found *Wear, err e
 			w.Checkpoints = at["gvbll_checkpoint_seconds_count"]
 			s.Report(fmt.Sprintf("%v: %d events, live heap %.1f MB, %.0f files, %.0f goroutines", time.Since(began).Round(time.Second), w.Events, at[heapBytes]/1e6, at[openFiles], at[goroutines]))
 		}
-		select {
-		case <-tick.C:
-		case <-p.ended:
+		if closed(p.ended) {
 			fail("the worker ended with %w, see %s", p.err, g.dir)
-		case <-ctx.Done():
-			must(ctx.Err())
 		}
-	}
+		n++
+		return time.Since(began) >= long
+	})
 	if len(samples) < 8 {
 		fail("too few samples: soak for longer")
 	}

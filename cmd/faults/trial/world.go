@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -147,13 +146,7 @@ func (v *served) refuses(ctx context.Context, texts ...string) {
 
 // endsWith waits for a worker that must end by itself, with a last line that has the texts.
 func (p *process) endsWith(ctx context.Context, texts ...string) {
-	select {
-	case <-p.ended:
-	case <-time.After(drainTimeout):
-		fail("the worker did not end")
-	case <-ctx.Done():
-		must(ctx.Err())
-	}
+	p.await(ctx)
 	line, _, _ := strings.Cut(p.lastLine(), "\n")
 	for _, text := range texts {
 		if !strings.Contains(line, text) {
