@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
+	"text/tabwriter"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/lab/table"
@@ -61,41 +63,44 @@ func (c coverageCmd) Run(ctx context.Context, p flags.Process, g flags.Given) er
 		return err
 	}
 	if c.JSON {
-		e := json.NewEncoder(p.Out)
-		for _, r := range found {
-			if err := e.Encode(r); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printLines(p.Out, found)
 	}
-	return printCoverage(p.Out, job, found)
-}
-
-// printCoverage prints a line for each data set, delay and way to make sets.
-func printCoverage(w io.Writer, job table.CoveragePlan, found []table.CoverageResult) error {
-	fmt.Fprintf(w, "%-14s %5s %-6s %12s %8s %12s %9s\n", "data set", "late", "per", "covered, %", "classes", "worst class", "right, %")
+	w := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "data set\tlate\tper\tcovered, %\tclasses\tworst class\tright, %\t\n")
 	for _, source := range job.Sources {
 		for _, delay := range job.Delays {
 			for _, sets := range job.Sets {
-				var rates []float64
-				var size, worst, right float64
-				for _, r := range found {
-					if r.Dataset != source.Name || r.Delay != delay || r.Per != sets.Per.String() {
-						continue
-					}
-					rates = append(rates, r.Sets.Rate())
-					size += r.Sets.MeanSize()
-					worst += r.Worst
-					right += float64(r.Correct) / float64(r.Sets.Rows)
-				}
-				rate, se := calibration.MeanAndError(rates)
-				n := float64(len(rates))
-				if _, err := fmt.Fprintf(w, "%-14s %5d %-6v %6.1f ± %3.1f %8.2f %12.1f %9.1f\n",
-					source.Name, delay, sets.Per, 100*rate, 100*se, size/n, 100*worst/n, 100*right/n); err != nil {
-					return err
-				}
+				printCoverage(w, slices.DeleteFunc(slices.Clone(found), func(r table.CoverageResult) bool {
+					return r.Dataset != source.Name || r.Delay != delay || r.Per != sets.Per.String()
+				}))
 			}
+		}
+	}
+	return w.Flush()
+}
+
+// printCoverage prints a line for the results that differ by seed alone.
+func printCoverage(w io.Writer, seeds []table.CoverageResult) {
+	var rates []float64
+	var size, worst, right float64
+	for _, r := range seeds {
+		rates = append(rates, r.Sets.Rate())
+		size += r.Sets.MeanSize()
+		worst += r.Worst
+		right += float64(r.Correct) / float64(r.Sets.Rows)
+	}
+	rate, se := calibration.MeanAndError(rates)
+	n := float64(len(rates))
+	fmt.Fprintf(w, "%s\t%d\t%s\t%.1f ± %.1f\t%.2f\t%.1f\t%.1f\t\n",
+		seeds[0].Dataset, seeds[0].Delay, seeds[0].Per, 100*rate, 100*se, size/n, 100*worst/n, 100*right/n)
+}
+
+// printLines prints values as JSON, one a line.
+func printLines[T any](w io.Writer, list []T) error {
+	e := json.NewEncoder(w)
+	for _, v := range list {
+		if err := e.Encode(v); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"text/tabwriter"
@@ -75,13 +74,7 @@ func (c graphsCmd) Run(ctx context.Context, p flags.Process) error {
 		}
 	}
 	if c.JSON {
-		e := json.NewEncoder(p.Out)
-		for _, s := range all {
-			if err := e.Encode(s); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printLines(p.Out, all)
 	}
 	w := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "head\taccuracy %\tNLL")

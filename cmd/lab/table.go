@@ -16,6 +16,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/lab/table"
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/model"
 )
 
 type tableCmd struct {
@@ -89,9 +90,11 @@ func (f planFlags) plan(g flags.Given) (table.Plan, error) {
 	if err := update.Validate(); err != nil {
 		return p, flags.SettingError(err)
 	}
-	s := &p.Settings
-	s.Hidden, s.Embedding, s.Epochs = f.Hidden, f.Embedding, f.Epochs
-	s.LearningRate, s.WeightDecay, s.Dropout, s.Update = f.LearningRate, f.WeightDecay, f.Dropout, update
+	p.Settings.Update = update
+	p.Settings.Phase1 = model.Config{
+		Hidden: f.Hidden, Embedding: f.Embedding, Epochs: f.Epochs,
+		LearningRate: f.LearningRate, WeightDecay: flags.OrNone(f.WeightDecay), Dropout: flags.OrNone(f.Dropout),
+	}
 	for _, path := range f.Data {
 		d, err := flags.OpenData(path)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/dataset"
+	"github.com/gvbll/gvbll/pipeline/model"
 )
 
 // easy returns a graph of 150 nodes in three classes that can be told apart both by the
@@ -54,8 +55,8 @@ func easySource() Source {
 // quick returns settings with which training takes well under a second.
 func quick() Settings {
 	s := DefaultSettings()
-	s.Hidden, s.Embedding, s.Epochs, s.Samples = []int{16}, 8, 60, 4
-	s.Passes, s.Members, s.Folds, s.Dropout, s.LearningRate = 20, 3, 3, .3, .02
+	s.Phase1 = model.Config{Hidden: []int{16}, Embedding: 8, Epochs: 60, Samples: 4, LearningRate: .02, WeightDecay: 5e-4, Dropout: .3}
+	s.Passes, s.Members, s.Folds = 20, 3, 3
 	return s
 }
 

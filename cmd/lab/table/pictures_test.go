@@ -15,7 +15,7 @@ import (
 // names its systems.
 func TestPictures(t *testing.T) {
 	plan := Plan{Sources: []Source{Of(easy(), dataset.Cut{})}, Seeds: []uint64{1, 2}, Systems: []string{"graphsage", "gvbll-static", "gvbll-online"}, Settings: DefaultSettings(), Protocols: []string{strict}}
-	plan.Settings.Epochs = 3
+	plan.Settings.Phase1.Epochs = 3
 	var names []string
 	for _, p := range Pictures(Summarise(run(t, plan))) {
 		names = append(names, p.Name)

@@ -75,7 +75,7 @@ func TestSameResults(t *testing.T) {
 	if rest := run(t, plan, kept[:len(kept)-2]...); len(rest) != 2 {
 		t.Errorf("with 2 results missing %d jobs ran, want 2", len(rest))
 	}
-	plan.Settings.Epochs++
+	plan.Settings.Phase1.Epochs++
 	plan.Systems, plan.Seeds, plan.Sources = plan.Systems[:1], plan.Seeds[:1], plan.Sources[:1]
 	if again := run(t, plan, kept...); len(again) != 1 || again[0].Settings == kept[0].Settings {
 		t.Errorf("with other settings %d jobs ran, want 1, with another hash of settings", len(again))
@@ -128,8 +128,8 @@ func TestRunStops(t *testing.T) {
 func TestPlanErrors(t *testing.T) {
 	for want, spoil := range map[string]func(*Plan){
 		`system "svm"`:    func(p *Plan) { p.Systems = []string{"svm"} },
-		"no hidden layer": func(p *Plan) { p.Settings.Hidden = nil },
-		"dropout":         func(p *Plan) { p.Settings.Dropout = 1 },
+		"no hidden layer": func(p *Plan) { p.Settings.Phase1.Hidden = nil },
+		"dropout":         func(p *Plan) { p.Settings.Phase1.Dropout = 1 },
 		"easy, seed 1: training": func(p *Plan) {
 			p.Sources[0].Open = Of(easy(), dataset.Cut{}).Open
 			p.Sources[0] = shareOf(p.Sources[0], 2)

@@ -105,7 +105,7 @@ func TestDropout(t *testing.T) {
 		if !differs {
 			t.Errorf("%s: the same probabilities with dropout as without, want others", protocol)
 		}
-		d.settings.Dropout = 0
+		d.settings.Phase1.Dropout = 0
 		d.predict(1, got)
 		for i := range got {
 			if math.Abs(got[i]-want[i]) > 1e-5 {

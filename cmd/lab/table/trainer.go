@@ -41,7 +41,7 @@ func newTrainer(ctx context.Context, d *dataset.Dataset, cut dataset.Stream, s S
 		data.Labels = append(data.Labels, d.Labels[v])
 	}
 	data.Src, data.Dst = d.Subgraph(nodes)
-	rows, normalizer, err := model.Prepare(data, all, s.Normalization)
+	rows, normalizer, err := model.Prepare(data, all, s.Phase1.Normalization)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
@@ -82,11 +82,18 @@ func (tr *trainer) fit(kind gnn.Kind, head train.Head, out int, seed uint64) (gn
 	return encoder, nil
 }
 
+// phase1 returns how GVBLL is trained.
+func (tr *trainer) phase1() model.Config {
+	c := tr.settings.Phase1
+	c.Seed = tr.seed
+	return c
+}
+
 // gvbll returns the model that Phase 1 of GVBLL trains, as gvbll train does.
 func (tr *trainer) gvbll() (*model.Model, error) {
 	type key struct{}
 	return recall(tr.kept, key{}, func() (*model.Model, error) {
-		return model.Train(tr.ctx, tr.data, tr.settings.phase1(tr.seed), nil)
+		return model.Train(tr.ctx, tr.data, tr.phase1(), nil)
 	})
 }
 
@@ -95,7 +102,7 @@ func (tr *trainer) gvbll() (*model.Model, error) {
 func (tr *trainer) start(spec pool.Config) (pool.Config, error) {
 	type key struct{}
 	held, err := recall(tr.kept, key{}, func() (*holdout.Held, error) {
-		return holdout.New(tr.ctx, tr.data, tr.settings.phase1(tr.seed), nil)
+		return holdout.New(tr.ctx, tr.data, tr.phase1(), nil)
 	})
 	if err == nil {
 		spec.Start, err = held.Start(spec)
