@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+
+	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -58,74 +62,45 @@ func (c mapCmd) Run(ctx context.Context, p flags.Process) error {
 
 // line returns what the map makes of a record.
 func (c mapCmd) line(d *wire.Decoder, o *event.Origin) string {
+	var text []byte
+	var reason event.Reason
+	var detail string
 	if c.Labels {
 		var l event.Label
-		if reason, detail := d.Label(o, &l); reason != "" {
-			return fmt.Sprintf("%s  refused, %s: %s", o, reason, detail)
-		}
-		text, _ := json.Marshal(struct {
-			Node  event.ID `json:"node"`
-			Class *string  `json:"class"`
-			Time  int64    `json:"time,omitempty"`
-		}{l.Node, classOf(&l), l.Time})
-		return fmt.Sprintf("%s  %s", o, text)
+		reason, detail = d.Label(o, &l)
+		text = asJSON(wire.AppendLabel(nil, &l), nil)
+	} else {
+		var n event.Node
+		reason, detail = d.Node(o, &n)
+		text = eventText(&n)
 	}
-	var n event.Node
-	if reason, detail := d.Node(o, &n); reason != "" {
+	if reason != "" {
 		return fmt.Sprintf("%s  refused, %s: %s", o, reason, detail)
 	}
-	return fmt.Sprintf("%s  %s", o, eventText(&n))
-}
-
-// classOf returns the class of a label, nil for one that is withdrawn.
-func classOf(l *event.Label) *string {
-	if l.Withdrawn {
-		return nil
-	}
-	return &l.Class
+	return fmt.Sprintf("%s  %s", o, text)
 }
 
 // eventText returns a node event in JSON, with the neighbours that enter with it.
 func eventText(n *event.Node) []byte {
-	v := struct {
-		ID         *event.ID  `json:"id,omitempty"`
-		Source     *event.ID  `json:"source,omitempty"`
-		Target     *event.ID  `json:"target,omitempty"`
-		Remove     bool       `json:"remove,omitempty"`
-		Departed   bool       `json:"departed,omitempty"`
-		Features   any        `json:"features,omitempty"`
-		Neighbours []event.ID `json:"neighbours,omitempty"`
-		Implicit   []event.ID `json:"implicit,omitempty"`
-		Context    bool       `json:"context,omitempty"`
-		Time       int64      `json:"time,omitempty"`
-	}{ID: &n.ID, Departed: n.Departed, Neighbours: n.Neighbours, Implicit: n.Implicit, Context: n.Context, Time: n.Time}
-	if n.Edges != nil {
-		e := &n.Edges[0]
-		v.ID, v.Source, v.Target, v.Remove = nil, &e.Source, &e.Target, e.Remove
+	more := make(map[string]any)
+	if n.Implicit != nil {
+		more["implicit"] = n.Implicit
 	}
-	if n.Named != nil {
-		named := make(map[string]any)
-		for i := range n.Named {
-			a := &n.Named[i]
-			switch a.Kind {
-			case event.Gap:
-				named[a.Name] = nil
-			case event.Number:
-				named[a.Name] = a.Number
-			case event.Bool:
-				named[a.Name] = a.Number != 0
-			case event.Numbers:
-				named[a.Name] = a.Numbers
-			default:
-				named[a.Name] = a.Text
-			}
-		}
-		v.Features = named
-	} else if n.Dense != nil {
-		v.Features = n.Dense
+	if n.Dense != nil { // encoded as a block of bytes
+		more["features"] = n.Dense
 	}
-	text, err := json.Marshal(v)
-	if err != nil {
+	return asJSON(wire.AppendNode(nil, n), more)
+}
+
+// asJSON returns an event of our own encoding in JSON, with more fields.
+func asJSON(encoded []byte, more map[string]any) []byte {
+	var v any
+	err := msgpack.Unmarshal(encoded, &v)
+	if fields, ok := v.(map[string]any); ok {
+		maps.Copy(fields, more)
+	}
+	text, wrong := json.Marshal(v)
+	if err = cmp.Or(err, wrong); err != nil {
 		return []byte(err.Error())
 	}
 	return text

@@ -66,7 +66,7 @@ func (f windowFlags) policy() intake.Policy {
 type watermarkFlag struct{ lateness, idle time.Duration }
 
 func (f *watermarkFlag) pairs() []flags.Pair {
-	return []flags.Pair{{Name: "lateness", Duration: &f.lateness}, {Name: "idle", Duration: &f.idle}}
+	return []flags.Pair{{Name: "lateness", Value: &f.lateness}, {Name: "idle", Value: &f.idle}}
 }
 
 func (f watermarkFlag) String() string { return flags.JoinPairs(f.pairs()...) }

@@ -63,7 +63,7 @@ func (f rowsFlag) String() string {
 		text = "bfloat16"
 	}
 	if f.reserve > 0 {
-		text += "," + JoinPairs(Pair{Name: "reserve", count: &f.reserve})
+		text += "," + JoinPairs(Pair{"reserve", &f.reserve})
 	}
 	return text
 }
@@ -82,7 +82,7 @@ func (f *rowsFlag) UnmarshalText(text []byte) error {
 		return fmt.Errorf("%.60q: give float32 or bfloat16 first, and then reserve=N if you like", format)
 	}
 	if more {
-		if err := ParsePairs(rest, Pair{Name: "reserve", count: &f.reserve}); err != nil {
+		if err := ParsePairs(rest, Pair{"reserve", &f.reserve}); err != nil {
 			return err
 		}
 	}
@@ -107,7 +107,7 @@ type checkpointsFlag struct {
 }
 
 func (f *checkpointsFlag) pairs() []Pair {
-	return []Pair{{Name: "every", Duration: &f.Every}, {Name: "keep", count: &f.Keep}}
+	return []Pair{{"every", &f.Every}, {"keep", &f.Keep}}
 }
 
 func (f checkpointsFlag) String() string { return JoinPairs(f.pairs()...) }
@@ -134,7 +134,7 @@ type BaseEvery struct {
 }
 
 func (f BaseEvery) String() string {
-	return ShortDuration(f.Every) + "," + JoinPairs(Pair{Name: "keep", count: &f.Keep})
+	return ShortDuration(f.Every) + "," + JoinPairs(Pair{"keep", &f.Keep})
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -145,7 +145,7 @@ func (f *BaseEvery) UnmarshalText(text []byte) (err error) {
 		return fmt.Errorf("%.60q: give a duration such as 1h first, and then keep=N if you like", every)
 	}
 	if more {
-		err = ParsePairs(rest, Pair{Name: "keep", count: &f.Keep})
+		err = ParsePairs(rest, Pair{"keep", &f.Keep})
 	}
 	if err == nil && (f.Keep < 1 || f.Keep > mostBases) {
 		err = fmt.Errorf("keep=%d: give a number from 1 to %d", f.Keep, mostBases)
@@ -178,7 +178,7 @@ const (
 )
 
 func (f *Pending) pairs() []Pair {
-	return []Pair{{Name: "max", count: &f.Max}, {Name: "memory", size: &f.Memory}}
+	return []Pair{{"max", &f.Max}, {"memory", &f.Memory}}
 }
 
 func (f Pending) String() string { return JoinPairs(f.pairs()...) }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,55 +12,48 @@ import (
 )
 
 // Pair is one value of a flag that holds two by name, as
-// --abstain confidence=0.3,set-size=4. Exactly one of the pointers is set.
+// --abstain confidence=0.3,set-size=4. Value is a *float64, *int, *time.Duration or *Size.
 type Pair struct {
-	Name     string
-	number   *float64
-	count    *int
-	Duration *time.Duration
-	size     *Size
+	Name  string
+	Value any
 }
 
 // set sets the value from its text.
 func (p Pair) set(text string) (err error) {
-	switch {
-	case p.number != nil:
-		*p.number, err = strconv.ParseFloat(text, 64)
-	case p.count != nil:
-		*p.count, err = strconv.Atoi(text)
-	case p.Duration != nil:
-		*p.Duration, err = time.ParseDuration(text)
-	default:
-		*p.size, err = parseSize(text)
+	switch v := p.Value.(type) {
+	case *float64:
+		*v, err = strconv.ParseFloat(text, 64)
+	case *int:
+		*v, err = strconv.Atoi(text)
+	case *time.Duration:
+		*v, err = time.ParseDuration(text)
+	case *Size:
+		*v, err = parseSize(text)
 	}
 	return err
 }
 
 // kind says what the value is: a word for help, and one for errors.
 func (p Pair) kind() (placeholder, noun string) {
-	switch {
-	case p.Duration != nil:
+	switch p.Value.(type) {
+	case *time.Duration:
 		return "DURATION", "duration such as 5m"
-	case p.size != nil:
+	case *Size:
 		return "SIZE", "size such as 512MiB"
-	default:
-		return "NUMBER", "number"
 	}
+	return "NUMBER", "number"
 }
 
 // text returns the value's text, "" for zero.
 func (p Pair) text() string {
-	switch {
-	case p.number != nil && *p.number != 0:
-		return fmt.Sprintf("%g", *p.number)
-	case p.count != nil && *p.count != 0:
-		return strconv.Itoa(*p.count)
-	case p.Duration != nil && *p.Duration != 0:
-		return ShortDuration(*p.Duration)
-	case p.size != nil && *p.size != 0:
-		return p.size.String()
+	v := reflect.ValueOf(p.Value).Elem()
+	if v.IsZero() {
+		return ""
 	}
-	return ""
+	if d, ok := v.Interface().(time.Duration); ok {
+		return ShortDuration(d)
+	}
+	return fmt.Sprint(v)
 }
 
 // ParsePairs reads name=value pairs with commas between. A name may occur only once.

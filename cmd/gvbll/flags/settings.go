@@ -233,7 +233,7 @@ type abstainFlag struct {
 }
 
 func (f *abstainFlag) pairs() []Pair {
-	return []Pair{{Name: "confidence", number: &f.Confidence}, {Name: "set-size", count: &f.SetSize}}
+	return []Pair{{"confidence", &f.Confidence}, {"set-size", &f.SetSize}}
 }
 
 func (f abstainFlag) String() string { return JoinPairs(f.pairs()...) }
@@ -259,7 +259,7 @@ type rescoreFlag struct {
 }
 
 func (f *rescoreFlag) pairs() []Pair {
-	return []Pair{{Name: "after", count: &f.After}, {Name: "confidence", number: &f.Confidence}}
+	return []Pair{{"after", &f.After}, {"confidence", &f.Confidence}}
 }
 
 func (f rescoreFlag) String() string { return JoinPairs(f.pairs()...) }
