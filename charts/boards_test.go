@@ -361,7 +361,7 @@ func TestThresholds(t *testing.T) {
 // colour each on all boards, on the page and in the pictures of the table. What several
 // panels have, such as classes, has its colour by its name, not by its place.
 func TestColours(t *testing.T) {
-	css, pictures := read(t, "page/files/page.css"), read(t, "../cmd/lab/table/draw.go")
+	css, pictures := read(t, "page/files/page.css"), read(t, "../cmd/lab/table/pictures.go")
 	of := make(map[string]string)
 	for series, class := range map[string]string{"served": "served", "static": "static", "online": "online", "by chance": "by-chance"} {
 		of[series] = found(`(?m)^\.`+class+` { color: (#\w{6}); }$`, css)[0]
@@ -371,7 +371,7 @@ func TestColours(t *testing.T) {
 		if _, err := fmt.Sscanf(of[series], "#%02x%02x%02x", &r, &g, &b); err != nil {
 			t.Fatal(err)
 		}
-		if m := regexp.MustCompile(`(?s)case "` + system + `":\s+return color.RGBA{(\w+), (\w+), (\w+),`).FindStringSubmatch(pictures); m == nil || fmt.Sprint(m[1:]) != fmt.Sprint([]string{hex(r), hex(g), hex(b)}) {
+		if m := regexp.MustCompile(`"` + system + `": {(\w+), (\w+), (\w+),`).FindStringSubmatch(pictures); m == nil || fmt.Sprint(m[1:]) != fmt.Sprint([]string{hex(r), hex(g), hex(b)}) {
 			t.Errorf("pictures draw %s as %v, want %s", system, m, of[series])
 		}
 	}
