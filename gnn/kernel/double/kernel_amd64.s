@@ -7,61 +7,54 @@
 // func productAVX2(dst *float64, dstStep int, a *float64, aRow int, aCol int, b *float64, bStep int, rows int, inner int, cols int)
 // Requires: AVX, FMA3
 TEXT ·productAVX2(SB), NOSPLIT, $0-80
-	MOVQ    dst+0(FP), AX
-	MOVQ    a+16(FP), CX
-	MOVQ    b+40(FP), DX
-	MOVQ    dstStep+8(FP), BX
-	SHLQ    $0x03, BX
-	MOVQ    aRow+24(FP), SI
-	SHLQ    $0x03, SI
-	MOVQ    aCol+32(FP), DI
-	SHLQ    $0x03, DI
-	MOVQ    bStep+48(FP), R8
-	SHLQ    $0x03, R8
-	MOVQ    cols+72(FP), R10
-	LEAQ    (SI)(SI*2), R9
-	CMPQ    rows+56(FP), $0x08
-	JEQ     rows8
-	CMPQ    rows+56(FP), $0x07
-	JEQ     rows7
-	CMPQ    rows+56(FP), $0x06
-	JEQ     rows6
-	CMPQ    rows+56(FP), $0x05
-	JEQ     rows5
-	CMPQ    rows+56(FP), $0x04
-	JEQ     rows4
-	CMPQ    rows+56(FP), $0x03
-	JEQ     rows3
-	CMPQ    rows+56(FP), $0x02
-	JEQ     rows2
-	VMOVUPD masksAVX2<>+128(SB), Y0
+	MOVQ dst+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ b+40(FP), DX
+	MOVQ dstStep+8(FP), BX
+	SHLQ $0x03, BX
+	MOVQ aRow+24(FP), SI
+	SHLQ $0x03, SI
+	MOVQ aCol+32(FP), DI
+	SHLQ $0x03, DI
+	MOVQ bStep+48(FP), R8
+	SHLQ $0x03, R8
+	MOVQ cols+72(FP), R10
+	LEAQ (SI)(SI*2), R9
+	CMPQ rows+56(FP), $0x08
+	JEQ  rows8
+	CMPQ rows+56(FP), $0x07
+	JEQ  rows7
+	CMPQ rows+56(FP), $0x06
+	JEQ  rows6
+	CMPQ rows+56(FP), $0x05
+	JEQ  rows5
+	CMPQ rows+56(FP), $0x04
+	JEQ  rows4
+	CMPQ rows+56(FP), $0x03
+	JEQ  rows3
+	CMPQ rows+56(FP), $0x02
+	JEQ  rows2
 
 cols1:
 	CMPQ    R10, $0x04
-	JGE     full1
-	MOVQ    R10, R9
-	LEAQ    masksAVX2<>+0(SB), SI
-	SHLQ    $0x05, R9
-	VMOVUPD (SI)(R9*1), Y0
-
-full1:
-	MOVQ       AX, SI
-	VMASKMOVPD (SI), Y0, Y1
-	ADDQ       BX, SI
-	MOVQ       CX, SI
-	MOVQ       DX, R9
-	MOVQ       inner+64(FP), R11
+	JLT     part1
+	MOVQ    AX, SI
+	VMOVUPS (SI), Y0
+	ADDQ    BX, SI
+	MOVQ    CX, SI
+	MOVQ    DX, R9
+	MOVQ    inner+64(FP), R11
 
 inner11:
-	VMASKMOVPD   (R9), Y0, Y2
-	VBROADCASTSD (SI), Y3
-	VFMADD231PD  Y2, Y3, Y1
+	VMOVUPS      (R9), Y1
+	VBROADCASTSD (SI), Y2
+	VFMADD231PD  Y1, Y2, Y0
 	ADDQ         DI, SI
 	ADDQ         R8, R9
 	SUBQ         $0x01, R11
 	JNZ          inner11
 	MOVQ         AX, SI
-	VMASKMOVPD   Y1, Y0, (SI)
+	VMOVUPS      Y0, (SI)
 	ADDQ         BX, SI
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000020, DX
@@ -70,41 +63,62 @@ inner11:
 	VZEROUPPER
 	RET
 
-rows2:
-	VMOVUPD masksAVX2<>+128(SB), Y0
+part1:
+	MOVQ       R10, SI
+	ADDQ       SI, SI
+	MOVQ       $0x00000008, R9
+	SUBQ       SI, R9
+	LEAQ       tailMask<>+0(SB), SI
+	VMOVUPS    (SI)(R9*4), Y0
+	MOVQ       AX, SI
+	VMASKMOVPS (SI), Y0, Y1
+	ADDQ       BX, SI
+	MOVQ       DX, SI
+	MOVQ       inner+64(FP), R9
 
+inner01:
+	VMASKMOVPS   (SI), Y0, Y2
+	VBROADCASTSD (CX), Y3
+	VFMADD231PD  Y2, Y3, Y1
+	ADDQ         DI, CX
+	ADDQ         R8, SI
+	SUBQ         $0x01, R9
+	JNZ          inner01
+	MOVQ         AX, CX
+	VMASKMOVPS   Y1, Y0, (CX)
+	ADDQ         BX, CX
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	VZEROUPPER
+	RET
+
+rows2:
 cols2:
 	CMPQ    R10, $0x04
-	JGE     full2
-	MOVQ    R10, R11
-	LEAQ    masksAVX2<>+0(SB), R9
-	SHLQ    $0x05, R11
-	VMOVUPD (R9)(R11*1), Y0
-
-full2:
-	MOVQ       AX, R9
-	VMASKMOVPD (R9), Y0, Y1
-	ADDQ       BX, R9
-	VMASKMOVPD (R9), Y0, Y2
-	ADDQ       BX, R9
-	MOVQ       CX, R9
-	MOVQ       DX, R11
-	MOVQ       inner+64(FP), R12
+	JLT     part2
+	MOVQ    AX, R9
+	VMOVUPS (R9), Y0
+	ADDQ    BX, R9
+	VMOVUPS (R9), Y1
+	ADDQ    BX, R9
+	MOVQ    CX, R9
+	MOVQ    DX, R11
+	MOVQ    inner+64(FP), R12
 
 inner12:
-	VMASKMOVPD   (R11), Y0, Y3
-	VBROADCASTSD (R9), Y4
-	VFMADD231PD  Y3, Y4, Y1
-	VBROADCASTSD (R9)(SI*1), Y4
-	VFMADD231PD  Y3, Y4, Y2
+	VMOVUPS      (R11), Y2
+	VBROADCASTSD (R9), Y3
+	VFMADD231PD  Y2, Y3, Y0
+	VBROADCASTSD (R9)(SI*1), Y3
+	VFMADD231PD  Y2, Y3, Y1
 	ADDQ         DI, R9
 	ADDQ         R8, R11
 	SUBQ         $0x01, R12
 	JNZ          inner12
 	MOVQ         AX, R9
-	VMASKMOVPD   Y1, Y0, (R9)
+	VMOVUPS      Y0, (R9)
 	ADDQ         BX, R9
-	VMASKMOVPD   Y2, Y0, (R9)
+	VMOVUPS      Y1, (R9)
 	ADDQ         BX, R9
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000020, DX
@@ -113,47 +127,74 @@ inner12:
 	VZEROUPPER
 	RET
 
-rows3:
-	VMOVUPD masksAVX2<>+128(SB), Y0
+part2:
+	MOVQ       R10, R9
+	ADDQ       R9, R9
+	MOVQ       $0x00000008, R10
+	SUBQ       R9, R10
+	LEAQ       tailMask<>+0(SB), R9
+	VMOVUPS    (R9)(R10*4), Y0
+	MOVQ       AX, R9
+	VMASKMOVPS (R9), Y0, Y1
+	ADDQ       BX, R9
+	VMASKMOVPS (R9), Y0, Y2
+	ADDQ       BX, R9
+	MOVQ       DX, R9
+	MOVQ       inner+64(FP), R10
 
+inner02:
+	VMASKMOVPS   (R9), Y0, Y3
+	VBROADCASTSD (CX), Y4
+	VFMADD231PD  Y3, Y4, Y1
+	VBROADCASTSD (CX)(SI*1), Y4
+	VFMADD231PD  Y3, Y4, Y2
+	ADDQ         DI, CX
+	ADDQ         R8, R9
+	SUBQ         $0x01, R10
+	JNZ          inner02
+	MOVQ         AX, CX
+	VMASKMOVPS   Y1, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y2, Y0, (CX)
+	ADDQ         BX, CX
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	VZEROUPPER
+	RET
+
+rows3:
 cols3:
 	CMPQ    R10, $0x04
-	JGE     full3
-	MOVQ    R10, R11
-	LEAQ    masksAVX2<>+0(SB), R9
-	SHLQ    $0x05, R11
-	VMOVUPD (R9)(R11*1), Y0
-
-full3:
-	MOVQ       AX, R9
-	VMASKMOVPD (R9), Y0, Y1
-	ADDQ       BX, R9
-	VMASKMOVPD (R9), Y0, Y2
-	ADDQ       BX, R9
-	VMASKMOVPD (R9), Y0, Y3
-	ADDQ       BX, R9
-	MOVQ       CX, R9
-	MOVQ       DX, R11
-	MOVQ       inner+64(FP), R12
+	JLT     part3
+	MOVQ    AX, R9
+	VMOVUPS (R9), Y0
+	ADDQ    BX, R9
+	VMOVUPS (R9), Y1
+	ADDQ    BX, R9
+	VMOVUPS (R9), Y2
+	ADDQ    BX, R9
+	MOVQ    CX, R9
+	MOVQ    DX, R11
+	MOVQ    inner+64(FP), R12
 
 inner13:
-	VMASKMOVPD   (R11), Y0, Y4
-	VBROADCASTSD (R9), Y5
-	VFMADD231PD  Y4, Y5, Y1
-	VBROADCASTSD (R9)(SI*1), Y5
-	VFMADD231PD  Y4, Y5, Y2
-	VBROADCASTSD (R9)(SI*2), Y5
-	VFMADD231PD  Y4, Y5, Y3
+	VMOVUPS      (R11), Y3
+	VBROADCASTSD (R9), Y4
+	VFMADD231PD  Y3, Y4, Y0
+	VBROADCASTSD (R9)(SI*1), Y4
+	VFMADD231PD  Y3, Y4, Y1
+	VBROADCASTSD (R9)(SI*2), Y4
+	VFMADD231PD  Y3, Y4, Y2
 	ADDQ         DI, R9
 	ADDQ         R8, R11
 	SUBQ         $0x01, R12
 	JNZ          inner13
 	MOVQ         AX, R9
-	VMASKMOVPD   Y1, Y0, (R9)
+	VMOVUPS      Y0, (R9)
 	ADDQ         BX, R9
-	VMASKMOVPD   Y2, Y0, (R9)
+	VMOVUPS      Y1, (R9)
 	ADDQ         BX, R9
-	VMASKMOVPD   Y3, Y0, (R9)
+	VMOVUPS      Y2, (R9)
 	ADDQ         BX, R9
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000020, DX
@@ -162,53 +203,86 @@ inner13:
 	VZEROUPPER
 	RET
 
-rows4:
-	VMOVUPD masksAVX2<>+128(SB), Y0
+part3:
+	MOVQ       R10, R9
+	ADDQ       R9, R9
+	MOVQ       $0x00000008, R10
+	SUBQ       R9, R10
+	LEAQ       tailMask<>+0(SB), R9
+	VMOVUPS    (R9)(R10*4), Y0
+	MOVQ       AX, R9
+	VMASKMOVPS (R9), Y0, Y1
+	ADDQ       BX, R9
+	VMASKMOVPS (R9), Y0, Y2
+	ADDQ       BX, R9
+	VMASKMOVPS (R9), Y0, Y3
+	ADDQ       BX, R9
+	MOVQ       DX, R9
+	MOVQ       inner+64(FP), R10
 
+inner03:
+	VMASKMOVPS   (R9), Y0, Y4
+	VBROADCASTSD (CX), Y5
+	VFMADD231PD  Y4, Y5, Y1
+	VBROADCASTSD (CX)(SI*1), Y5
+	VFMADD231PD  Y4, Y5, Y2
+	VBROADCASTSD (CX)(SI*2), Y5
+	VFMADD231PD  Y4, Y5, Y3
+	ADDQ         DI, CX
+	ADDQ         R8, R9
+	SUBQ         $0x01, R10
+	JNZ          inner03
+	MOVQ         AX, CX
+	VMASKMOVPS   Y1, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y2, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y3, Y0, (CX)
+	ADDQ         BX, CX
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	VZEROUPPER
+	RET
+
+rows4:
 cols4:
 	CMPQ    R10, $0x04
-	JGE     full4
-	MOVQ    R10, R12
-	LEAQ    masksAVX2<>+0(SB), R11
-	SHLQ    $0x05, R12
-	VMOVUPD (R11)(R12*1), Y0
-
-full4:
-	MOVQ       AX, R11
-	VMASKMOVPD (R11), Y0, Y1
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y2
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y3
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y4
-	ADDQ       BX, R11
-	MOVQ       CX, R11
-	MOVQ       DX, R12
-	MOVQ       inner+64(FP), R13
+	JLT     part4
+	MOVQ    AX, R11
+	VMOVUPS (R11), Y0
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y1
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y2
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y3
+	ADDQ    BX, R11
+	MOVQ    CX, R11
+	MOVQ    DX, R12
+	MOVQ    inner+64(FP), R13
 
 inner14:
-	VMASKMOVPD   (R12), Y0, Y5
-	VBROADCASTSD (R11), Y6
-	VFMADD231PD  Y5, Y6, Y1
-	VBROADCASTSD (R11)(SI*1), Y6
-	VFMADD231PD  Y5, Y6, Y2
-	VBROADCASTSD (R11)(SI*2), Y6
-	VFMADD231PD  Y5, Y6, Y3
-	VBROADCASTSD (R11)(R9*1), Y6
-	VFMADD231PD  Y5, Y6, Y4
+	VMOVUPS      (R12), Y4
+	VBROADCASTSD (R11), Y5
+	VFMADD231PD  Y4, Y5, Y0
+	VBROADCASTSD (R11)(SI*1), Y5
+	VFMADD231PD  Y4, Y5, Y1
+	VBROADCASTSD (R11)(SI*2), Y5
+	VFMADD231PD  Y4, Y5, Y2
+	VBROADCASTSD (R11)(R9*1), Y5
+	VFMADD231PD  Y4, Y5, Y3
 	ADDQ         DI, R11
 	ADDQ         R8, R12
 	SUBQ         $0x01, R13
 	JNZ          inner14
 	MOVQ         AX, R11
-	VMASKMOVPD   Y1, Y0, (R11)
+	VMOVUPS      Y0, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y2, Y0, (R11)
+	VMOVUPS      Y1, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y3, Y0, (R11)
+	VMOVUPS      Y2, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y4, Y0, (R11)
+	VMOVUPS      Y3, (R11)
 	ADDQ         BX, R11
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000020, DX
@@ -217,61 +291,99 @@ inner14:
 	VZEROUPPER
 	RET
 
-rows5:
-	VMOVUPD masksAVX2<>+128(SB), Y0
+part4:
+	ADDQ       R10, R10
+	MOVQ       $0x00000008, R11
+	SUBQ       R10, R11
+	LEAQ       tailMask<>+0(SB), R10
+	VMOVUPS    (R10)(R11*4), Y0
+	MOVQ       AX, R10
+	VMASKMOVPS (R10), Y0, Y1
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y2
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y3
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y4
+	ADDQ       BX, R10
+	MOVQ       DX, R10
+	MOVQ       inner+64(FP), R11
 
+inner04:
+	VMASKMOVPS   (R10), Y0, Y5
+	VBROADCASTSD (CX), Y6
+	VFMADD231PD  Y5, Y6, Y1
+	VBROADCASTSD (CX)(SI*1), Y6
+	VFMADD231PD  Y5, Y6, Y2
+	VBROADCASTSD (CX)(SI*2), Y6
+	VFMADD231PD  Y5, Y6, Y3
+	VBROADCASTSD (CX)(R9*1), Y6
+	VFMADD231PD  Y5, Y6, Y4
+	ADDQ         DI, CX
+	ADDQ         R8, R10
+	SUBQ         $0x01, R11
+	JNZ          inner04
+	MOVQ         AX, CX
+	VMASKMOVPS   Y1, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y2, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y3, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y4, Y0, (CX)
+	ADDQ         BX, CX
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	VZEROUPPER
+	RET
+
+rows5:
 cols5:
 	CMPQ    R10, $0x04
-	JGE     full5
-	MOVQ    R10, R12
-	LEAQ    masksAVX2<>+0(SB), R11
-	SHLQ    $0x05, R12
-	VMOVUPD (R11)(R12*1), Y0
-
-full5:
-	MOVQ       AX, R11
-	VMASKMOVPD (R11), Y0, Y1
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y2
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y3
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y4
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y5
-	ADDQ       BX, R11
-	MOVQ       CX, R11
-	MOVQ       DX, R13
-	LEAQ       (CX)(SI*4), R12
-	MOVQ       inner+64(FP), R14
+	JLT     part5
+	MOVQ    AX, R11
+	VMOVUPS (R11), Y0
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y1
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y2
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y3
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y4
+	ADDQ    BX, R11
+	MOVQ    CX, R11
+	MOVQ    DX, R13
+	LEAQ    (CX)(SI*4), R12
+	MOVQ    inner+64(FP), R14
 
 inner15:
-	VMASKMOVPD   (R13), Y0, Y6
-	VBROADCASTSD (R11), Y7
-	VFMADD231PD  Y6, Y7, Y1
-	VBROADCASTSD (R11)(SI*1), Y7
-	VFMADD231PD  Y6, Y7, Y2
-	VBROADCASTSD (R11)(SI*2), Y7
-	VFMADD231PD  Y6, Y7, Y3
-	VBROADCASTSD (R11)(R9*1), Y7
-	VFMADD231PD  Y6, Y7, Y4
-	VBROADCASTSD (R12), Y7
-	VFMADD231PD  Y6, Y7, Y5
+	VMOVUPS      (R13), Y5
+	VBROADCASTSD (R11), Y6
+	VFMADD231PD  Y5, Y6, Y0
+	VBROADCASTSD (R11)(SI*1), Y6
+	VFMADD231PD  Y5, Y6, Y1
+	VBROADCASTSD (R11)(SI*2), Y6
+	VFMADD231PD  Y5, Y6, Y2
+	VBROADCASTSD (R11)(R9*1), Y6
+	VFMADD231PD  Y5, Y6, Y3
+	VBROADCASTSD (R12), Y6
+	VFMADD231PD  Y5, Y6, Y4
 	ADDQ         DI, R11
 	ADDQ         DI, R12
 	ADDQ         R8, R13
 	SUBQ         $0x01, R14
 	JNZ          inner15
 	MOVQ         AX, R11
-	VMASKMOVPD   Y1, Y0, (R11)
+	VMOVUPS      Y0, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y2, Y0, (R11)
+	VMOVUPS      Y1, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y3, Y0, (R11)
+	VMOVUPS      Y2, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y4, Y0, (R11)
+	VMOVUPS      Y3, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y5, Y0, (R11)
+	VMOVUPS      Y4, (R11)
 	ADDQ         BX, R11
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000020, DX
@@ -280,67 +392,114 @@ inner15:
 	VZEROUPPER
 	RET
 
-rows6:
-	VMOVUPD masksAVX2<>+128(SB), Y0
+part5:
+	ADDQ       R10, R10
+	MOVQ       $0x00000008, R11
+	SUBQ       R10, R11
+	LEAQ       tailMask<>+0(SB), R10
+	VMOVUPS    (R10)(R11*4), Y0
+	MOVQ       AX, R10
+	VMASKMOVPS (R10), Y0, Y1
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y2
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y3
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y4
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y5
+	ADDQ       BX, R10
+	MOVQ       CX, R10
+	MOVQ       DX, R11
+	LEAQ       (CX)(SI*4), CX
+	MOVQ       inner+64(FP), R12
 
+inner05:
+	VMASKMOVPS   (R11), Y0, Y6
+	VBROADCASTSD (R10), Y7
+	VFMADD231PD  Y6, Y7, Y1
+	VBROADCASTSD (R10)(SI*1), Y7
+	VFMADD231PD  Y6, Y7, Y2
+	VBROADCASTSD (R10)(SI*2), Y7
+	VFMADD231PD  Y6, Y7, Y3
+	VBROADCASTSD (R10)(R9*1), Y7
+	VFMADD231PD  Y6, Y7, Y4
+	VBROADCASTSD (CX), Y7
+	VFMADD231PD  Y6, Y7, Y5
+	ADDQ         DI, R10
+	ADDQ         DI, CX
+	ADDQ         R8, R11
+	SUBQ         $0x01, R12
+	JNZ          inner05
+	MOVQ         AX, CX
+	VMASKMOVPS   Y1, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y2, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y3, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y4, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y5, Y0, (CX)
+	ADDQ         BX, CX
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	VZEROUPPER
+	RET
+
+rows6:
 cols6:
 	CMPQ    R10, $0x04
-	JGE     full6
-	MOVQ    R10, R12
-	LEAQ    masksAVX2<>+0(SB), R11
-	SHLQ    $0x05, R12
-	VMOVUPD (R11)(R12*1), Y0
-
-full6:
-	MOVQ       AX, R11
-	VMASKMOVPD (R11), Y0, Y1
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y2
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y3
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y4
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y5
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y6
-	ADDQ       BX, R11
-	MOVQ       CX, R11
-	MOVQ       DX, R13
-	LEAQ       (CX)(SI*4), R12
-	MOVQ       inner+64(FP), R14
+	JLT     part6
+	MOVQ    AX, R11
+	VMOVUPS (R11), Y0
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y1
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y2
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y3
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y4
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y5
+	ADDQ    BX, R11
+	MOVQ    CX, R11
+	MOVQ    DX, R13
+	LEAQ    (CX)(SI*4), R12
+	MOVQ    inner+64(FP), R14
 
 inner16:
-	VMASKMOVPD   (R13), Y0, Y7
-	VBROADCASTSD (R11), Y8
-	VFMADD231PD  Y7, Y8, Y1
-	VBROADCASTSD (R11)(SI*1), Y8
-	VFMADD231PD  Y7, Y8, Y2
-	VBROADCASTSD (R11)(SI*2), Y8
-	VFMADD231PD  Y7, Y8, Y3
-	VBROADCASTSD (R11)(R9*1), Y8
-	VFMADD231PD  Y7, Y8, Y4
-	VBROADCASTSD (R12), Y8
-	VFMADD231PD  Y7, Y8, Y5
-	VBROADCASTSD (R12)(SI*1), Y8
-	VFMADD231PD  Y7, Y8, Y6
+	VMOVUPS      (R13), Y6
+	VBROADCASTSD (R11), Y7
+	VFMADD231PD  Y6, Y7, Y0
+	VBROADCASTSD (R11)(SI*1), Y7
+	VFMADD231PD  Y6, Y7, Y1
+	VBROADCASTSD (R11)(SI*2), Y7
+	VFMADD231PD  Y6, Y7, Y2
+	VBROADCASTSD (R11)(R9*1), Y7
+	VFMADD231PD  Y6, Y7, Y3
+	VBROADCASTSD (R12), Y7
+	VFMADD231PD  Y6, Y7, Y4
+	VBROADCASTSD (R12)(SI*1), Y7
+	VFMADD231PD  Y6, Y7, Y5
 	ADDQ         DI, R11
 	ADDQ         DI, R12
 	ADDQ         R8, R13
 	SUBQ         $0x01, R14
 	JNZ          inner16
 	MOVQ         AX, R11
-	VMASKMOVPD   Y1, Y0, (R11)
+	VMOVUPS      Y0, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y2, Y0, (R11)
+	VMOVUPS      Y1, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y3, Y0, (R11)
+	VMOVUPS      Y2, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y4, Y0, (R11)
+	VMOVUPS      Y3, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y5, Y0, (R11)
+	VMOVUPS      Y4, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y6, Y0, (R11)
+	VMOVUPS      Y5, (R11)
 	ADDQ         BX, R11
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000020, DX
@@ -349,73 +508,126 @@ inner16:
 	VZEROUPPER
 	RET
 
-rows7:
-	VMOVUPD masksAVX2<>+128(SB), Y0
+part6:
+	ADDQ       R10, R10
+	MOVQ       $0x00000008, R11
+	SUBQ       R10, R11
+	LEAQ       tailMask<>+0(SB), R10
+	VMOVUPS    (R10)(R11*4), Y0
+	MOVQ       AX, R10
+	VMASKMOVPS (R10), Y0, Y1
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y2
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y3
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y4
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y5
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y6
+	ADDQ       BX, R10
+	MOVQ       CX, R10
+	MOVQ       DX, R11
+	LEAQ       (CX)(SI*4), CX
+	MOVQ       inner+64(FP), R12
 
+inner06:
+	VMASKMOVPS   (R11), Y0, Y7
+	VBROADCASTSD (R10), Y8
+	VFMADD231PD  Y7, Y8, Y1
+	VBROADCASTSD (R10)(SI*1), Y8
+	VFMADD231PD  Y7, Y8, Y2
+	VBROADCASTSD (R10)(SI*2), Y8
+	VFMADD231PD  Y7, Y8, Y3
+	VBROADCASTSD (R10)(R9*1), Y8
+	VFMADD231PD  Y7, Y8, Y4
+	VBROADCASTSD (CX), Y8
+	VFMADD231PD  Y7, Y8, Y5
+	VBROADCASTSD (CX)(SI*1), Y8
+	VFMADD231PD  Y7, Y8, Y6
+	ADDQ         DI, R10
+	ADDQ         DI, CX
+	ADDQ         R8, R11
+	SUBQ         $0x01, R12
+	JNZ          inner06
+	MOVQ         AX, CX
+	VMASKMOVPS   Y1, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y2, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y3, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y4, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y5, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y6, Y0, (CX)
+	ADDQ         BX, CX
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	VZEROUPPER
+	RET
+
+rows7:
 cols7:
 	CMPQ    R10, $0x04
-	JGE     full7
-	MOVQ    R10, R12
-	LEAQ    masksAVX2<>+0(SB), R11
-	SHLQ    $0x05, R12
-	VMOVUPD (R11)(R12*1), Y0
-
-full7:
-	MOVQ       AX, R11
-	VMASKMOVPD (R11), Y0, Y1
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y2
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y3
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y4
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y5
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y6
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y7
-	ADDQ       BX, R11
-	MOVQ       CX, R11
-	MOVQ       DX, R13
-	LEAQ       (CX)(SI*4), R12
-	MOVQ       inner+64(FP), R14
+	JLT     part7
+	MOVQ    AX, R11
+	VMOVUPS (R11), Y0
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y1
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y2
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y3
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y4
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y5
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y6
+	ADDQ    BX, R11
+	MOVQ    CX, R11
+	MOVQ    DX, R13
+	LEAQ    (CX)(SI*4), R12
+	MOVQ    inner+64(FP), R14
 
 inner17:
-	VMASKMOVPD   (R13), Y0, Y8
-	VBROADCASTSD (R11), Y9
-	VFMADD231PD  Y8, Y9, Y1
-	VBROADCASTSD (R11)(SI*1), Y9
-	VFMADD231PD  Y8, Y9, Y2
-	VBROADCASTSD (R11)(SI*2), Y9
-	VFMADD231PD  Y8, Y9, Y3
-	VBROADCASTSD (R11)(R9*1), Y9
-	VFMADD231PD  Y8, Y9, Y4
-	VBROADCASTSD (R12), Y9
-	VFMADD231PD  Y8, Y9, Y5
-	VBROADCASTSD (R12)(SI*1), Y9
-	VFMADD231PD  Y8, Y9, Y6
-	VBROADCASTSD (R12)(SI*2), Y9
-	VFMADD231PD  Y8, Y9, Y7
+	VMOVUPS      (R13), Y7
+	VBROADCASTSD (R11), Y8
+	VFMADD231PD  Y7, Y8, Y0
+	VBROADCASTSD (R11)(SI*1), Y8
+	VFMADD231PD  Y7, Y8, Y1
+	VBROADCASTSD (R11)(SI*2), Y8
+	VFMADD231PD  Y7, Y8, Y2
+	VBROADCASTSD (R11)(R9*1), Y8
+	VFMADD231PD  Y7, Y8, Y3
+	VBROADCASTSD (R12), Y8
+	VFMADD231PD  Y7, Y8, Y4
+	VBROADCASTSD (R12)(SI*1), Y8
+	VFMADD231PD  Y7, Y8, Y5
+	VBROADCASTSD (R12)(SI*2), Y8
+	VFMADD231PD  Y7, Y8, Y6
 	ADDQ         DI, R11
 	ADDQ         DI, R12
 	ADDQ         R8, R13
 	SUBQ         $0x01, R14
 	JNZ          inner17
 	MOVQ         AX, R11
-	VMASKMOVPD   Y1, Y0, (R11)
+	VMOVUPS      Y0, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y2, Y0, (R11)
+	VMOVUPS      Y1, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y3, Y0, (R11)
+	VMOVUPS      Y2, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y4, Y0, (R11)
+	VMOVUPS      Y3, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y5, Y0, (R11)
+	VMOVUPS      Y4, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y6, Y0, (R11)
+	VMOVUPS      Y5, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y7, Y0, (R11)
+	VMOVUPS      Y6, (R11)
 	ADDQ         BX, R11
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000020, DX
@@ -424,79 +636,138 @@ inner17:
 	VZEROUPPER
 	RET
 
-rows8:
-	VMOVUPD masksAVX2<>+128(SB), Y0
+part7:
+	ADDQ       R10, R10
+	MOVQ       $0x00000008, R11
+	SUBQ       R10, R11
+	LEAQ       tailMask<>+0(SB), R10
+	VMOVUPS    (R10)(R11*4), Y0
+	MOVQ       AX, R10
+	VMASKMOVPS (R10), Y0, Y1
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y2
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y3
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y4
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y5
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y6
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y7
+	ADDQ       BX, R10
+	MOVQ       CX, R10
+	MOVQ       DX, R11
+	LEAQ       (CX)(SI*4), CX
+	MOVQ       inner+64(FP), R12
 
+inner07:
+	VMASKMOVPS   (R11), Y0, Y8
+	VBROADCASTSD (R10), Y9
+	VFMADD231PD  Y8, Y9, Y1
+	VBROADCASTSD (R10)(SI*1), Y9
+	VFMADD231PD  Y8, Y9, Y2
+	VBROADCASTSD (R10)(SI*2), Y9
+	VFMADD231PD  Y8, Y9, Y3
+	VBROADCASTSD (R10)(R9*1), Y9
+	VFMADD231PD  Y8, Y9, Y4
+	VBROADCASTSD (CX), Y9
+	VFMADD231PD  Y8, Y9, Y5
+	VBROADCASTSD (CX)(SI*1), Y9
+	VFMADD231PD  Y8, Y9, Y6
+	VBROADCASTSD (CX)(SI*2), Y9
+	VFMADD231PD  Y8, Y9, Y7
+	ADDQ         DI, R10
+	ADDQ         DI, CX
+	ADDQ         R8, R11
+	SUBQ         $0x01, R12
+	JNZ          inner07
+	MOVQ         AX, CX
+	VMASKMOVPS   Y1, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y2, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y3, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y4, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y5, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y6, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y7, Y0, (CX)
+	ADDQ         BX, CX
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	VZEROUPPER
+	RET
+
+rows8:
 cols8:
 	CMPQ    R10, $0x04
-	JGE     full8
-	MOVQ    R10, R12
-	LEAQ    masksAVX2<>+0(SB), R11
-	SHLQ    $0x05, R12
-	VMOVUPD (R11)(R12*1), Y0
-
-full8:
-	MOVQ       AX, R11
-	VMASKMOVPD (R11), Y0, Y1
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y2
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y3
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y4
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y5
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y6
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y7
-	ADDQ       BX, R11
-	VMASKMOVPD (R11), Y0, Y8
-	ADDQ       BX, R11
-	MOVQ       CX, R11
-	MOVQ       DX, R13
-	LEAQ       (CX)(SI*4), R12
-	MOVQ       inner+64(FP), R14
+	JLT     part8
+	MOVQ    AX, R11
+	VMOVUPS (R11), Y0
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y1
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y2
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y3
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y4
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y5
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y6
+	ADDQ    BX, R11
+	VMOVUPS (R11), Y7
+	ADDQ    BX, R11
+	MOVQ    CX, R11
+	MOVQ    DX, R13
+	LEAQ    (CX)(SI*4), R12
+	MOVQ    inner+64(FP), R14
 
 inner18:
-	VMASKMOVPD   (R13), Y0, Y9
-	VBROADCASTSD (R11), Y10
-	VFMADD231PD  Y9, Y10, Y1
-	VBROADCASTSD (R11)(SI*1), Y10
-	VFMADD231PD  Y9, Y10, Y2
-	VBROADCASTSD (R11)(SI*2), Y10
-	VFMADD231PD  Y9, Y10, Y3
-	VBROADCASTSD (R11)(R9*1), Y10
-	VFMADD231PD  Y9, Y10, Y4
-	VBROADCASTSD (R12), Y10
-	VFMADD231PD  Y9, Y10, Y5
-	VBROADCASTSD (R12)(SI*1), Y10
-	VFMADD231PD  Y9, Y10, Y6
-	VBROADCASTSD (R12)(SI*2), Y10
-	VFMADD231PD  Y9, Y10, Y7
-	VBROADCASTSD (R12)(R9*1), Y10
-	VFMADD231PD  Y9, Y10, Y8
+	VMOVUPS      (R13), Y8
+	VBROADCASTSD (R11), Y9
+	VFMADD231PD  Y8, Y9, Y0
+	VBROADCASTSD (R11)(SI*1), Y9
+	VFMADD231PD  Y8, Y9, Y1
+	VBROADCASTSD (R11)(SI*2), Y9
+	VFMADD231PD  Y8, Y9, Y2
+	VBROADCASTSD (R11)(R9*1), Y9
+	VFMADD231PD  Y8, Y9, Y3
+	VBROADCASTSD (R12), Y9
+	VFMADD231PD  Y8, Y9, Y4
+	VBROADCASTSD (R12)(SI*1), Y9
+	VFMADD231PD  Y8, Y9, Y5
+	VBROADCASTSD (R12)(SI*2), Y9
+	VFMADD231PD  Y8, Y9, Y6
+	VBROADCASTSD (R12)(R9*1), Y9
+	VFMADD231PD  Y8, Y9, Y7
 	ADDQ         DI, R11
 	ADDQ         DI, R12
 	ADDQ         R8, R13
 	SUBQ         $0x01, R14
 	JNZ          inner18
 	MOVQ         AX, R11
-	VMASKMOVPD   Y1, Y0, (R11)
+	VMOVUPS      Y0, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y2, Y0, (R11)
+	VMOVUPS      Y1, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y3, Y0, (R11)
+	VMOVUPS      Y2, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y4, Y0, (R11)
+	VMOVUPS      Y3, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y5, Y0, (R11)
+	VMOVUPS      Y4, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y6, Y0, (R11)
+	VMOVUPS      Y5, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y7, Y0, (R11)
+	VMOVUPS      Y6, (R11)
 	ADDQ         BX, R11
-	VMASKMOVPD   Y8, Y0, (R11)
+	VMOVUPS      Y7, (R11)
 	ADDQ         BX, R11
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000020, DX
@@ -505,27 +776,96 @@ inner18:
 	VZEROUPPER
 	RET
 
-DATA masksAVX2<>+0(SB)/8, $0x0000000000000000
-DATA masksAVX2<>+8(SB)/8, $0x0000000000000000
-DATA masksAVX2<>+16(SB)/8, $0x0000000000000000
-DATA masksAVX2<>+24(SB)/8, $0x0000000000000000
-DATA masksAVX2<>+32(SB)/8, $0xffffffffffffffff
-DATA masksAVX2<>+40(SB)/8, $0x0000000000000000
-DATA masksAVX2<>+48(SB)/8, $0x0000000000000000
-DATA masksAVX2<>+56(SB)/8, $0x0000000000000000
-DATA masksAVX2<>+64(SB)/8, $0xffffffffffffffff
-DATA masksAVX2<>+72(SB)/8, $0xffffffffffffffff
-DATA masksAVX2<>+80(SB)/8, $0x0000000000000000
-DATA masksAVX2<>+88(SB)/8, $0x0000000000000000
-DATA masksAVX2<>+96(SB)/8, $0xffffffffffffffff
-DATA masksAVX2<>+104(SB)/8, $0xffffffffffffffff
-DATA masksAVX2<>+112(SB)/8, $0xffffffffffffffff
-DATA masksAVX2<>+120(SB)/8, $0x0000000000000000
-DATA masksAVX2<>+128(SB)/8, $0xffffffffffffffff
-DATA masksAVX2<>+136(SB)/8, $0xffffffffffffffff
-DATA masksAVX2<>+144(SB)/8, $0xffffffffffffffff
-DATA masksAVX2<>+152(SB)/8, $0xffffffffffffffff
-GLOBL masksAVX2<>(SB), RODATA|NOPTR, $160
+part8:
+	ADDQ       R10, R10
+	MOVQ       $0x00000008, R11
+	SUBQ       R10, R11
+	LEAQ       tailMask<>+0(SB), R10
+	VMOVUPS    (R10)(R11*4), Y0
+	MOVQ       AX, R10
+	VMASKMOVPS (R10), Y0, Y1
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y2
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y3
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y4
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y5
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y6
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y7
+	ADDQ       BX, R10
+	VMASKMOVPS (R10), Y0, Y8
+	ADDQ       BX, R10
+	MOVQ       CX, R10
+	MOVQ       DX, R11
+	LEAQ       (CX)(SI*4), CX
+	MOVQ       inner+64(FP), R12
+
+inner08:
+	VMASKMOVPS   (R11), Y0, Y9
+	VBROADCASTSD (R10), Y10
+	VFMADD231PD  Y9, Y10, Y1
+	VBROADCASTSD (R10)(SI*1), Y10
+	VFMADD231PD  Y9, Y10, Y2
+	VBROADCASTSD (R10)(SI*2), Y10
+	VFMADD231PD  Y9, Y10, Y3
+	VBROADCASTSD (R10)(R9*1), Y10
+	VFMADD231PD  Y9, Y10, Y4
+	VBROADCASTSD (CX), Y10
+	VFMADD231PD  Y9, Y10, Y5
+	VBROADCASTSD (CX)(SI*1), Y10
+	VFMADD231PD  Y9, Y10, Y6
+	VBROADCASTSD (CX)(SI*2), Y10
+	VFMADD231PD  Y9, Y10, Y7
+	VBROADCASTSD (CX)(R9*1), Y10
+	VFMADD231PD  Y9, Y10, Y8
+	ADDQ         DI, R10
+	ADDQ         DI, CX
+	ADDQ         R8, R11
+	SUBQ         $0x01, R12
+	JNZ          inner08
+	MOVQ         AX, CX
+	VMASKMOVPS   Y1, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y2, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y3, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y4, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y5, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y6, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y7, Y0, (CX)
+	ADDQ         BX, CX
+	VMASKMOVPS   Y8, Y0, (CX)
+	ADDQ         BX, CX
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	VZEROUPPER
+	RET
+
+DATA tailMask<>+0(SB)/4, $0xffffffff
+DATA tailMask<>+4(SB)/4, $0xffffffff
+DATA tailMask<>+8(SB)/4, $0xffffffff
+DATA tailMask<>+12(SB)/4, $0xffffffff
+DATA tailMask<>+16(SB)/4, $0xffffffff
+DATA tailMask<>+20(SB)/4, $0xffffffff
+DATA tailMask<>+24(SB)/4, $0xffffffff
+DATA tailMask<>+28(SB)/4, $0xffffffff
+DATA tailMask<>+32(SB)/4, $0x00000000
+DATA tailMask<>+36(SB)/4, $0x00000000
+DATA tailMask<>+40(SB)/4, $0x00000000
+DATA tailMask<>+44(SB)/4, $0x00000000
+DATA tailMask<>+48(SB)/4, $0x00000000
+DATA tailMask<>+52(SB)/4, $0x00000000
+DATA tailMask<>+56(SB)/4, $0x00000000
+DATA tailMask<>+60(SB)/4, $0x00000000
+GLOBL tailMask<>(SB), RODATA|NOPTR, $64
 
 // func exponentialsAVX2(a *float64, most *float64, total *float64, inverse *float64, dot *float64, classes int, lanes int)
 // Requires: AVX, AVX2, FMA3
@@ -2110,51 +2450,50 @@ numbers:
 	RET
 
 // func productAVX512(dst *float64, dstStep int, a *float64, aRow int, aCol int, b *float64, bStep int, rows int, inner int, cols int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, BMI2
 TEXT ·productAVX512(SB), NOSPLIT, $0-80
-	MOVQ  dst+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  b+40(FP), DX
-	MOVQ  dstStep+8(FP), BX
-	SHLQ  $0x03, BX
-	MOVQ  aRow+24(FP), SI
-	SHLQ  $0x03, SI
-	MOVQ  aCol+32(FP), DI
-	SHLQ  $0x03, DI
-	MOVQ  bStep+48(FP), R8
-	SHLQ  $0x03, R8
-	MOVQ  cols+72(FP), R10
-	LEAQ  (SI)(SI*2), R9
-	CMPQ  rows+56(FP), $0x08
-	JEQ   rows8
-	CMPQ  rows+56(FP), $0x07
-	JEQ   rows7
-	CMPQ  rows+56(FP), $0x06
-	JEQ   rows6
-	CMPQ  rows+56(FP), $0x05
-	JEQ   rows5
-	CMPQ  rows+56(FP), $0x04
-	JEQ   rows4
-	CMPQ  rows+56(FP), $0x03
-	JEQ   rows3
-	CMPQ  rows+56(FP), $0x02
-	JEQ   rows2
-	KMOVW masksAVX512<>+16(SB), K1
+	MOVQ dst+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ b+40(FP), DX
+	MOVQ dstStep+8(FP), BX
+	SHLQ $0x03, BX
+	MOVQ aRow+24(FP), SI
+	SHLQ $0x03, SI
+	MOVQ aCol+32(FP), DI
+	SHLQ $0x03, DI
+	MOVQ bStep+48(FP), R8
+	SHLQ $0x03, R8
+	MOVQ cols+72(FP), R10
+	LEAQ (SI)(SI*2), R9
+	CMPQ rows+56(FP), $0x08
+	JEQ  rows8
+	CMPQ rows+56(FP), $0x07
+	JEQ  rows7
+	CMPQ rows+56(FP), $0x06
+	JEQ  rows6
+	CMPQ rows+56(FP), $0x05
+	JEQ  rows5
+	CMPQ rows+56(FP), $0x04
+	JEQ  rows4
+	CMPQ rows+56(FP), $0x03
+	JEQ  rows3
+	CMPQ rows+56(FP), $0x02
+	JEQ  rows2
 
 wide1:
-	CMPQ      R10, $0x10
-	JLT       cols1
-	MOVQ      AX, SI
-	VMOVUPD.Z (SI), K1, Z0
-	VMOVUPD.Z 64(SI), K1, Z1
-	ADDQ      BX, SI
-	MOVQ      CX, SI
-	MOVQ      DX, R9
-	MOVQ      inner+64(FP), R11
+	CMPQ    R10, $0x10
+	JLT     cols1
+	MOVQ    AX, SI
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	ADDQ    BX, SI
+	MOVQ    CX, SI
+	MOVQ    DX, R9
+	MOVQ    inner+64(FP), R11
 
 inner21:
-	VMOVUPD.Z    (R9), K1, Z2
-	VMOVUPD.Z    64(R9), K1, Z3
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
 	VBROADCASTSD (SI), Z4
 	VFMADD231PD  Z2, Z4, Z0
 	VFMADD231PD  Z3, Z4, Z1
@@ -2163,8 +2502,8 @@ inner21:
 	SUBQ         $0x01, R11
 	JNZ          inner21
 	MOVQ         AX, SI
-	VMOVUPD      Z0, K1, (SI)
-	VMOVUPD      Z1, K1, 64(SI)
+	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z1, 64(SI)
 	ADDQ         BX, SI
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000080, DX
@@ -2174,22 +2513,17 @@ inner21:
 	RET
 
 cols1:
-	CMPQ  R10, $0x08
-	JGE   full1
-	MOVQ  R10, R9
-	LEAQ  masksAVX512<>+0(SB), SI
-	KMOVW (SI)(R9*2), K1
-
-full1:
-	MOVQ      AX, SI
-	VMOVUPD.Z (SI), K1, Z0
-	ADDQ      BX, SI
-	MOVQ      CX, SI
-	MOVQ      DX, R9
-	MOVQ      inner+64(FP), R11
+	CMPQ    R10, $0x08
+	JLT     part1
+	MOVQ    AX, SI
+	VMOVUPS (SI), Z0
+	ADDQ    BX, SI
+	MOVQ    CX, SI
+	MOVQ    DX, R9
+	MOVQ    inner+64(FP), R11
 
 inner11:
-	VMOVUPD.Z    (R9), K1, Z1
+	VMOVUPS      (R9), Z1
 	VBROADCASTSD (SI), Z2
 	VFMADD231PD  Z1, Z2, Z0
 	ADDQ         DI, SI
@@ -2197,7 +2531,7 @@ inner11:
 	SUBQ         $0x01, R11
 	JNZ          inner11
 	MOVQ         AX, SI
-	VMOVUPD      Z0, K1, (SI)
+	VMOVUPS      Z0, (SI)
 	ADDQ         BX, SI
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, DX
@@ -2206,26 +2540,53 @@ inner11:
 	VZEROUPPER
 	RET
 
-rows2:
-	KMOVW masksAVX512<>+16(SB), K1
+part1:
+	MOVQ      R10, SI
+	ADDQ      SI, SI
+	MOVQ      $-1, R9
+	SHLXQ     SI, R9, R9
+	NOTQ      R9
+	KMOVW     R9, K1
+	MOVQ      AX, SI
+	VMOVUPS.Z (SI), K1, Z0
+	ADDQ      BX, SI
+	MOVQ      DX, SI
+	MOVQ      inner+64(FP), R9
 
+inner01:
+	VMOVUPS.Z    (SI), K1, Z1
+	VBROADCASTSD (CX), Z2
+	VFMADD231PD  Z1, Z2, Z0
+	ADDQ         DI, CX
+	ADDQ         R8, SI
+	SUBQ         $0x01, R9
+	JNZ          inner01
+	MOVQ         AX, CX
+	VMOVUPS      Z0, K1, (CX)
+	ADDQ         BX, CX
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	VZEROUPPER
+	RET
+
+rows2:
 wide2:
-	CMPQ      R10, $0x10
-	JLT       cols2
-	MOVQ      AX, R9
-	VMOVUPD.Z (R9), K1, Z0
-	VMOVUPD.Z 64(R9), K1, Z1
-	ADDQ      BX, R9
-	VMOVUPD.Z (R9), K1, Z2
-	VMOVUPD.Z 64(R9), K1, Z3
-	ADDQ      BX, R9
-	MOVQ      CX, R9
-	MOVQ      DX, R11
-	MOVQ      inner+64(FP), R12
+	CMPQ    R10, $0x10
+	JLT     cols2
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	ADDQ    BX, R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	ADDQ    BX, R9
+	MOVQ    CX, R9
+	MOVQ    DX, R11
+	MOVQ    inner+64(FP), R12
 
 inner22:
-	VMOVUPD.Z    (R11), K1, Z4
-	VMOVUPD.Z    64(R11), K1, Z5
+	VMOVUPS      (R11), Z4
+	VMOVUPS      64(R11), Z5
 	VBROADCASTSD (R9), Z6
 	VFMADD231PD  Z4, Z6, Z0
 	VFMADD231PD  Z5, Z6, Z1
@@ -2237,11 +2598,11 @@ inner22:
 	SUBQ         $0x01, R12
 	JNZ          inner22
 	MOVQ         AX, R9
-	VMOVUPD      Z0, K1, (R9)
-	VMOVUPD      Z1, K1, 64(R9)
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
 	ADDQ         BX, R9
-	VMOVUPD      Z2, K1, (R9)
-	VMOVUPD      Z3, K1, 64(R9)
+	VMOVUPS      Z2, (R9)
+	VMOVUPS      Z3, 64(R9)
 	ADDQ         BX, R9
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000080, DX
@@ -2251,24 +2612,19 @@ inner22:
 	RET
 
 cols2:
-	CMPQ  R10, $0x08
-	JGE   full2
-	MOVQ  R10, R11
-	LEAQ  masksAVX512<>+0(SB), R9
-	KMOVW (R9)(R11*2), K1
-
-full2:
-	MOVQ      AX, R9
-	VMOVUPD.Z (R9), K1, Z0
-	ADDQ      BX, R9
-	VMOVUPD.Z (R9), K1, Z1
-	ADDQ      BX, R9
-	MOVQ      CX, R9
-	MOVQ      DX, R11
-	MOVQ      inner+64(FP), R12
+	CMPQ    R10, $0x08
+	JLT     part2
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    BX, R9
+	VMOVUPS (R9), Z1
+	ADDQ    BX, R9
+	MOVQ    CX, R9
+	MOVQ    DX, R11
+	MOVQ    inner+64(FP), R12
 
 inner12:
-	VMOVUPD.Z    (R11), K1, Z2
+	VMOVUPS      (R11), Z2
 	VBROADCASTSD (R9), Z3
 	VFMADD231PD  Z2, Z3, Z0
 	VBROADCASTSD (R9)(SI*1), Z3
@@ -2278,9 +2634,9 @@ inner12:
 	SUBQ         $0x01, R12
 	JNZ          inner12
 	MOVQ         AX, R9
-	VMOVUPD      Z0, K1, (R9)
+	VMOVUPS      Z0, (R9)
 	ADDQ         BX, R9
-	VMOVUPD      Z1, K1, (R9)
+	VMOVUPS      Z1, (R9)
 	ADDQ         BX, R9
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, DX
@@ -2289,29 +2645,62 @@ inner12:
 	VZEROUPPER
 	RET
 
-rows3:
-	KMOVW masksAVX512<>+16(SB), K1
-
-wide3:
-	CMPQ      R10, $0x10
-	JLT       cols3
+part2:
+	MOVQ      R10, R9
+	ADDQ      R9, R9
+	MOVQ      $-1, R10
+	SHLXQ     R9, R10, R10
+	NOTQ      R10
+	KMOVW     R10, K1
 	MOVQ      AX, R9
-	VMOVUPD.Z (R9), K1, Z0
-	VMOVUPD.Z 64(R9), K1, Z1
+	VMOVUPS.Z (R9), K1, Z0
 	ADDQ      BX, R9
-	VMOVUPD.Z (R9), K1, Z2
-	VMOVUPD.Z 64(R9), K1, Z3
+	VMOVUPS.Z (R9), K1, Z1
 	ADDQ      BX, R9
-	VMOVUPD.Z (R9), K1, Z4
-	VMOVUPD.Z 64(R9), K1, Z5
-	ADDQ      BX, R9
-	MOVQ      CX, R9
-	MOVQ      DX, R11
-	MOVQ      inner+64(FP), R12
+	MOVQ      DX, R9
+	MOVQ      inner+64(FP), R10
+
+inner02:
+	VMOVUPS.Z    (R9), K1, Z2
+	VBROADCASTSD (CX), Z3
+	VFMADD231PD  Z2, Z3, Z0
+	VBROADCASTSD (CX)(SI*1), Z3
+	VFMADD231PD  Z2, Z3, Z1
+	ADDQ         DI, CX
+	ADDQ         R8, R9
+	SUBQ         $0x01, R10
+	JNZ          inner02
+	MOVQ         AX, CX
+	VMOVUPS      Z0, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z1, K1, (CX)
+	ADDQ         BX, CX
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	VZEROUPPER
+	RET
+
+rows3:
+wide3:
+	CMPQ    R10, $0x10
+	JLT     cols3
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	ADDQ    BX, R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	ADDQ    BX, R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	ADDQ    BX, R9
+	MOVQ    CX, R9
+	MOVQ    DX, R11
+	MOVQ    inner+64(FP), R12
 
 inner23:
-	VMOVUPD.Z    (R11), K1, Z6
-	VMOVUPD.Z    64(R11), K1, Z7
+	VMOVUPS      (R11), Z6
+	VMOVUPS      64(R11), Z7
 	VBROADCASTSD (R9), Z8
 	VFMADD231PD  Z6, Z8, Z0
 	VFMADD231PD  Z7, Z8, Z1
@@ -2326,14 +2715,14 @@ inner23:
 	SUBQ         $0x01, R12
 	JNZ          inner23
 	MOVQ         AX, R9
-	VMOVUPD      Z0, K1, (R9)
-	VMOVUPD      Z1, K1, 64(R9)
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
 	ADDQ         BX, R9
-	VMOVUPD      Z2, K1, (R9)
-	VMOVUPD      Z3, K1, 64(R9)
+	VMOVUPS      Z2, (R9)
+	VMOVUPS      Z3, 64(R9)
 	ADDQ         BX, R9
-	VMOVUPD      Z4, K1, (R9)
-	VMOVUPD      Z5, K1, 64(R9)
+	VMOVUPS      Z4, (R9)
+	VMOVUPS      Z5, 64(R9)
 	ADDQ         BX, R9
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000080, DX
@@ -2343,26 +2732,21 @@ inner23:
 	RET
 
 cols3:
-	CMPQ  R10, $0x08
-	JGE   full3
-	MOVQ  R10, R11
-	LEAQ  masksAVX512<>+0(SB), R9
-	KMOVW (R9)(R11*2), K1
-
-full3:
-	MOVQ      AX, R9
-	VMOVUPD.Z (R9), K1, Z0
-	ADDQ      BX, R9
-	VMOVUPD.Z (R9), K1, Z1
-	ADDQ      BX, R9
-	VMOVUPD.Z (R9), K1, Z2
-	ADDQ      BX, R9
-	MOVQ      CX, R9
-	MOVQ      DX, R11
-	MOVQ      inner+64(FP), R12
+	CMPQ    R10, $0x08
+	JLT     part3
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	ADDQ    BX, R9
+	VMOVUPS (R9), Z1
+	ADDQ    BX, R9
+	VMOVUPS (R9), Z2
+	ADDQ    BX, R9
+	MOVQ    CX, R9
+	MOVQ    DX, R11
+	MOVQ    inner+64(FP), R12
 
 inner13:
-	VMOVUPD.Z    (R11), K1, Z3
+	VMOVUPS      (R11), Z3
 	VBROADCASTSD (R9), Z4
 	VFMADD231PD  Z3, Z4, Z0
 	VBROADCASTSD (R9)(SI*1), Z4
@@ -2374,11 +2758,11 @@ inner13:
 	SUBQ         $0x01, R12
 	JNZ          inner13
 	MOVQ         AX, R9
-	VMOVUPD      Z0, K1, (R9)
+	VMOVUPS      Z0, (R9)
 	ADDQ         BX, R9
-	VMOVUPD      Z1, K1, (R9)
+	VMOVUPS      Z1, (R9)
 	ADDQ         BX, R9
-	VMOVUPD      Z2, K1, (R9)
+	VMOVUPS      Z2, (R9)
 	ADDQ         BX, R9
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, DX
@@ -2387,32 +2771,71 @@ inner13:
 	VZEROUPPER
 	RET
 
-rows4:
-	KMOVW masksAVX512<>+16(SB), K1
+part3:
+	MOVQ      R10, R9
+	ADDQ      R9, R9
+	MOVQ      $-1, R10
+	SHLXQ     R9, R10, R10
+	NOTQ      R10
+	KMOVW     R10, K1
+	MOVQ      AX, R9
+	VMOVUPS.Z (R9), K1, Z0
+	ADDQ      BX, R9
+	VMOVUPS.Z (R9), K1, Z1
+	ADDQ      BX, R9
+	VMOVUPS.Z (R9), K1, Z2
+	ADDQ      BX, R9
+	MOVQ      DX, R9
+	MOVQ      inner+64(FP), R10
 
+inner03:
+	VMOVUPS.Z    (R9), K1, Z3
+	VBROADCASTSD (CX), Z4
+	VFMADD231PD  Z3, Z4, Z0
+	VBROADCASTSD (CX)(SI*1), Z4
+	VFMADD231PD  Z3, Z4, Z1
+	VBROADCASTSD (CX)(SI*2), Z4
+	VFMADD231PD  Z3, Z4, Z2
+	ADDQ         DI, CX
+	ADDQ         R8, R9
+	SUBQ         $0x01, R10
+	JNZ          inner03
+	MOVQ         AX, CX
+	VMOVUPS      Z0, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z1, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z2, K1, (CX)
+	ADDQ         BX, CX
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	VZEROUPPER
+	RET
+
+rows4:
 wide4:
-	CMPQ      R10, $0x10
-	JLT       cols4
-	MOVQ      AX, R11
-	VMOVUPD.Z (R11), K1, Z0
-	VMOVUPD.Z 64(R11), K1, Z1
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z2
-	VMOVUPD.Z 64(R11), K1, Z3
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z4
-	VMOVUPD.Z 64(R11), K1, Z5
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z6
-	VMOVUPD.Z 64(R11), K1, Z7
-	ADDQ      BX, R11
-	MOVQ      CX, R11
-	MOVQ      DX, R12
-	MOVQ      inner+64(FP), R13
+	CMPQ    R10, $0x10
+	JLT     cols4
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	VMOVUPS 64(R11), Z1
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z2
+	VMOVUPS 64(R11), Z3
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z4
+	VMOVUPS 64(R11), Z5
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z7
+	ADDQ    BX, R11
+	MOVQ    CX, R11
+	MOVQ    DX, R12
+	MOVQ    inner+64(FP), R13
 
 inner24:
-	VMOVUPD.Z    (R12), K1, Z8
-	VMOVUPD.Z    64(R12), K1, Z9
+	VMOVUPS      (R12), Z8
+	VMOVUPS      64(R12), Z9
 	VBROADCASTSD (R11), Z10
 	VFMADD231PD  Z8, Z10, Z0
 	VFMADD231PD  Z9, Z10, Z1
@@ -2430,17 +2853,17 @@ inner24:
 	SUBQ         $0x01, R13
 	JNZ          inner24
 	MOVQ         AX, R11
-	VMOVUPD      Z0, K1, (R11)
-	VMOVUPD      Z1, K1, 64(R11)
+	VMOVUPS      Z0, (R11)
+	VMOVUPS      Z1, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z2, K1, (R11)
-	VMOVUPD      Z3, K1, 64(R11)
+	VMOVUPS      Z2, (R11)
+	VMOVUPS      Z3, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z4, K1, (R11)
-	VMOVUPD      Z5, K1, 64(R11)
+	VMOVUPS      Z4, (R11)
+	VMOVUPS      Z5, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z6, K1, (R11)
-	VMOVUPD      Z7, K1, 64(R11)
+	VMOVUPS      Z6, (R11)
+	VMOVUPS      Z7, 64(R11)
 	ADDQ         BX, R11
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000080, DX
@@ -2450,28 +2873,23 @@ inner24:
 	RET
 
 cols4:
-	CMPQ  R10, $0x08
-	JGE   full4
-	MOVQ  R10, R12
-	LEAQ  masksAVX512<>+0(SB), R11
-	KMOVW (R11)(R12*2), K1
-
-full4:
-	MOVQ      AX, R11
-	VMOVUPD.Z (R11), K1, Z0
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z1
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z2
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z3
-	ADDQ      BX, R11
-	MOVQ      CX, R11
-	MOVQ      DX, R12
-	MOVQ      inner+64(FP), R13
+	CMPQ    R10, $0x08
+	JLT     part4
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z1
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z2
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z3
+	ADDQ    BX, R11
+	MOVQ    CX, R11
+	MOVQ    DX, R12
+	MOVQ    inner+64(FP), R13
 
 inner14:
-	VMOVUPD.Z    (R12), K1, Z4
+	VMOVUPS      (R12), Z4
 	VBROADCASTSD (R11), Z5
 	VFMADD231PD  Z4, Z5, Z0
 	VBROADCASTSD (R11)(SI*1), Z5
@@ -2485,13 +2903,13 @@ inner14:
 	SUBQ         $0x01, R13
 	JNZ          inner14
 	MOVQ         AX, R11
-	VMOVUPD      Z0, K1, (R11)
+	VMOVUPS      Z0, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z1, K1, (R11)
+	VMOVUPS      Z1, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z2, K1, (R11)
+	VMOVUPS      Z2, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z3, K1, (R11)
+	VMOVUPS      Z3, (R11)
 	ADDQ         BX, R11
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, DX
@@ -2500,36 +2918,80 @@ inner14:
 	VZEROUPPER
 	RET
 
-rows5:
-	KMOVW masksAVX512<>+16(SB), K1
+part4:
+	ADDQ      R10, R10
+	MOVQ      $-1, R11
+	SHLXQ     R10, R11, R11
+	NOTQ      R11
+	KMOVW     R11, K1
+	MOVQ      AX, R10
+	VMOVUPS.Z (R10), K1, Z0
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z1
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z2
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z3
+	ADDQ      BX, R10
+	MOVQ      DX, R10
+	MOVQ      inner+64(FP), R11
 
+inner04:
+	VMOVUPS.Z    (R10), K1, Z4
+	VBROADCASTSD (CX), Z5
+	VFMADD231PD  Z4, Z5, Z0
+	VBROADCASTSD (CX)(SI*1), Z5
+	VFMADD231PD  Z4, Z5, Z1
+	VBROADCASTSD (CX)(SI*2), Z5
+	VFMADD231PD  Z4, Z5, Z2
+	VBROADCASTSD (CX)(R9*1), Z5
+	VFMADD231PD  Z4, Z5, Z3
+	ADDQ         DI, CX
+	ADDQ         R8, R10
+	SUBQ         $0x01, R11
+	JNZ          inner04
+	MOVQ         AX, CX
+	VMOVUPS      Z0, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z1, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z2, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z3, K1, (CX)
+	ADDQ         BX, CX
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	VZEROUPPER
+	RET
+
+rows5:
 wide5:
-	CMPQ      R10, $0x10
-	JLT       cols5
-	MOVQ      AX, R11
-	VMOVUPD.Z (R11), K1, Z0
-	VMOVUPD.Z 64(R11), K1, Z1
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z2
-	VMOVUPD.Z 64(R11), K1, Z3
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z4
-	VMOVUPD.Z 64(R11), K1, Z5
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z6
-	VMOVUPD.Z 64(R11), K1, Z7
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z8
-	VMOVUPD.Z 64(R11), K1, Z9
-	ADDQ      BX, R11
-	MOVQ      CX, R11
-	MOVQ      DX, R13
-	LEAQ      (CX)(SI*4), R12
-	MOVQ      inner+64(FP), R14
+	CMPQ    R10, $0x10
+	JLT     cols5
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	VMOVUPS 64(R11), Z1
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z2
+	VMOVUPS 64(R11), Z3
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z4
+	VMOVUPS 64(R11), Z5
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z7
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z8
+	VMOVUPS 64(R11), Z9
+	ADDQ    BX, R11
+	MOVQ    CX, R11
+	MOVQ    DX, R13
+	LEAQ    (CX)(SI*4), R12
+	MOVQ    inner+64(FP), R14
 
 inner25:
-	VMOVUPD.Z    (R13), K1, Z10
-	VMOVUPD.Z    64(R13), K1, Z11
+	VMOVUPS      (R13), Z10
+	VMOVUPS      64(R13), Z11
 	VBROADCASTSD (R11), Z12
 	VFMADD231PD  Z10, Z12, Z0
 	VFMADD231PD  Z11, Z12, Z1
@@ -2551,20 +3013,20 @@ inner25:
 	SUBQ         $0x01, R14
 	JNZ          inner25
 	MOVQ         AX, R11
-	VMOVUPD      Z0, K1, (R11)
-	VMOVUPD      Z1, K1, 64(R11)
+	VMOVUPS      Z0, (R11)
+	VMOVUPS      Z1, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z2, K1, (R11)
-	VMOVUPD      Z3, K1, 64(R11)
+	VMOVUPS      Z2, (R11)
+	VMOVUPS      Z3, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z4, K1, (R11)
-	VMOVUPD      Z5, K1, 64(R11)
+	VMOVUPS      Z4, (R11)
+	VMOVUPS      Z5, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z6, K1, (R11)
-	VMOVUPD      Z7, K1, 64(R11)
+	VMOVUPS      Z6, (R11)
+	VMOVUPS      Z7, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z8, K1, (R11)
-	VMOVUPD      Z9, K1, 64(R11)
+	VMOVUPS      Z8, (R11)
+	VMOVUPS      Z9, 64(R11)
 	ADDQ         BX, R11
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000080, DX
@@ -2574,31 +3036,26 @@ inner25:
 	RET
 
 cols5:
-	CMPQ  R10, $0x08
-	JGE   full5
-	MOVQ  R10, R12
-	LEAQ  masksAVX512<>+0(SB), R11
-	KMOVW (R11)(R12*2), K1
-
-full5:
-	MOVQ      AX, R11
-	VMOVUPD.Z (R11), K1, Z0
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z1
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z2
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z3
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z4
-	ADDQ      BX, R11
-	MOVQ      CX, R11
-	MOVQ      DX, R13
-	LEAQ      (CX)(SI*4), R12
-	MOVQ      inner+64(FP), R14
+	CMPQ    R10, $0x08
+	JLT     part5
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z1
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z2
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z3
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z4
+	ADDQ    BX, R11
+	MOVQ    CX, R11
+	MOVQ    DX, R13
+	LEAQ    (CX)(SI*4), R12
+	MOVQ    inner+64(FP), R14
 
 inner15:
-	VMOVUPD.Z    (R13), K1, Z5
+	VMOVUPS      (R13), Z5
 	VBROADCASTSD (R11), Z6
 	VFMADD231PD  Z5, Z6, Z0
 	VBROADCASTSD (R11)(SI*1), Z6
@@ -2615,15 +3072,15 @@ inner15:
 	SUBQ         $0x01, R14
 	JNZ          inner15
 	MOVQ         AX, R11
-	VMOVUPD      Z0, K1, (R11)
+	VMOVUPS      Z0, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z1, K1, (R11)
+	VMOVUPS      Z1, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z2, K1, (R11)
+	VMOVUPS      Z2, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z3, K1, (R11)
+	VMOVUPS      Z3, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z4, K1, (R11)
+	VMOVUPS      Z4, (R11)
 	ADDQ         BX, R11
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, DX
@@ -2632,39 +3089,92 @@ inner15:
 	VZEROUPPER
 	RET
 
-rows6:
-	KMOVW masksAVX512<>+16(SB), K1
+part5:
+	ADDQ      R10, R10
+	MOVQ      $-1, R11
+	SHLXQ     R10, R11, R11
+	NOTQ      R11
+	KMOVW     R11, K1
+	MOVQ      AX, R10
+	VMOVUPS.Z (R10), K1, Z0
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z1
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z2
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z3
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z4
+	ADDQ      BX, R10
+	MOVQ      CX, R10
+	MOVQ      DX, R11
+	LEAQ      (CX)(SI*4), CX
+	MOVQ      inner+64(FP), R12
 
+inner05:
+	VMOVUPS.Z    (R11), K1, Z5
+	VBROADCASTSD (R10), Z6
+	VFMADD231PD  Z5, Z6, Z0
+	VBROADCASTSD (R10)(SI*1), Z6
+	VFMADD231PD  Z5, Z6, Z1
+	VBROADCASTSD (R10)(SI*2), Z6
+	VFMADD231PD  Z5, Z6, Z2
+	VBROADCASTSD (R10)(R9*1), Z6
+	VFMADD231PD  Z5, Z6, Z3
+	VBROADCASTSD (CX), Z6
+	VFMADD231PD  Z5, Z6, Z4
+	ADDQ         DI, R10
+	ADDQ         DI, CX
+	ADDQ         R8, R11
+	SUBQ         $0x01, R12
+	JNZ          inner05
+	MOVQ         AX, CX
+	VMOVUPS      Z0, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z1, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z2, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z3, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z4, K1, (CX)
+	ADDQ         BX, CX
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	VZEROUPPER
+	RET
+
+rows6:
 wide6:
-	CMPQ      R10, $0x10
-	JLT       cols6
-	MOVQ      AX, R11
-	VMOVUPD.Z (R11), K1, Z0
-	VMOVUPD.Z 64(R11), K1, Z1
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z2
-	VMOVUPD.Z 64(R11), K1, Z3
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z4
-	VMOVUPD.Z 64(R11), K1, Z5
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z6
-	VMOVUPD.Z 64(R11), K1, Z7
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z8
-	VMOVUPD.Z 64(R11), K1, Z9
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z10
-	VMOVUPD.Z 64(R11), K1, Z11
-	ADDQ      BX, R11
-	MOVQ      CX, R11
-	MOVQ      DX, R13
-	LEAQ      (CX)(SI*4), R12
-	MOVQ      inner+64(FP), R14
+	CMPQ    R10, $0x10
+	JLT     cols6
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	VMOVUPS 64(R11), Z1
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z2
+	VMOVUPS 64(R11), Z3
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z4
+	VMOVUPS 64(R11), Z5
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z7
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z8
+	VMOVUPS 64(R11), Z9
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z10
+	VMOVUPS 64(R11), Z11
+	ADDQ    BX, R11
+	MOVQ    CX, R11
+	MOVQ    DX, R13
+	LEAQ    (CX)(SI*4), R12
+	MOVQ    inner+64(FP), R14
 
 inner26:
-	VMOVUPD.Z    (R13), K1, Z12
-	VMOVUPD.Z    64(R13), K1, Z13
+	VMOVUPS      (R13), Z12
+	VMOVUPS      64(R13), Z13
 	VBROADCASTSD (R11), Z14
 	VFMADD231PD  Z12, Z14, Z0
 	VFMADD231PD  Z13, Z14, Z1
@@ -2689,23 +3199,23 @@ inner26:
 	SUBQ         $0x01, R14
 	JNZ          inner26
 	MOVQ         AX, R11
-	VMOVUPD      Z0, K1, (R11)
-	VMOVUPD      Z1, K1, 64(R11)
+	VMOVUPS      Z0, (R11)
+	VMOVUPS      Z1, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z2, K1, (R11)
-	VMOVUPD      Z3, K1, 64(R11)
+	VMOVUPS      Z2, (R11)
+	VMOVUPS      Z3, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z4, K1, (R11)
-	VMOVUPD      Z5, K1, 64(R11)
+	VMOVUPS      Z4, (R11)
+	VMOVUPS      Z5, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z6, K1, (R11)
-	VMOVUPD      Z7, K1, 64(R11)
+	VMOVUPS      Z6, (R11)
+	VMOVUPS      Z7, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z8, K1, (R11)
-	VMOVUPD      Z9, K1, 64(R11)
+	VMOVUPS      Z8, (R11)
+	VMOVUPS      Z9, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z10, K1, (R11)
-	VMOVUPD      Z11, K1, 64(R11)
+	VMOVUPS      Z10, (R11)
+	VMOVUPS      Z11, 64(R11)
 	ADDQ         BX, R11
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000080, DX
@@ -2715,33 +3225,28 @@ inner26:
 	RET
 
 cols6:
-	CMPQ  R10, $0x08
-	JGE   full6
-	MOVQ  R10, R12
-	LEAQ  masksAVX512<>+0(SB), R11
-	KMOVW (R11)(R12*2), K1
-
-full6:
-	MOVQ      AX, R11
-	VMOVUPD.Z (R11), K1, Z0
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z1
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z2
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z3
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z4
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z5
-	ADDQ      BX, R11
-	MOVQ      CX, R11
-	MOVQ      DX, R13
-	LEAQ      (CX)(SI*4), R12
-	MOVQ      inner+64(FP), R14
+	CMPQ    R10, $0x08
+	JLT     part6
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z1
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z2
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z3
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z4
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z5
+	ADDQ    BX, R11
+	MOVQ    CX, R11
+	MOVQ    DX, R13
+	LEAQ    (CX)(SI*4), R12
+	MOVQ    inner+64(FP), R14
 
 inner16:
-	VMOVUPD.Z    (R13), K1, Z6
+	VMOVUPS      (R13), Z6
 	VBROADCASTSD (R11), Z7
 	VFMADD231PD  Z6, Z7, Z0
 	VBROADCASTSD (R11)(SI*1), Z7
@@ -2760,17 +3265,17 @@ inner16:
 	SUBQ         $0x01, R14
 	JNZ          inner16
 	MOVQ         AX, R11
-	VMOVUPD      Z0, K1, (R11)
+	VMOVUPS      Z0, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z1, K1, (R11)
+	VMOVUPS      Z1, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z2, K1, (R11)
+	VMOVUPS      Z2, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z3, K1, (R11)
+	VMOVUPS      Z3, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z4, K1, (R11)
+	VMOVUPS      Z4, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z5, K1, (R11)
+	VMOVUPS      Z5, (R11)
 	ADDQ         BX, R11
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, DX
@@ -2779,42 +3284,101 @@ inner16:
 	VZEROUPPER
 	RET
 
-rows7:
-	KMOVW masksAVX512<>+16(SB), K1
+part6:
+	ADDQ      R10, R10
+	MOVQ      $-1, R11
+	SHLXQ     R10, R11, R11
+	NOTQ      R11
+	KMOVW     R11, K1
+	MOVQ      AX, R10
+	VMOVUPS.Z (R10), K1, Z0
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z1
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z2
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z3
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z4
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z5
+	ADDQ      BX, R10
+	MOVQ      CX, R10
+	MOVQ      DX, R11
+	LEAQ      (CX)(SI*4), CX
+	MOVQ      inner+64(FP), R12
 
+inner06:
+	VMOVUPS.Z    (R11), K1, Z6
+	VBROADCASTSD (R10), Z7
+	VFMADD231PD  Z6, Z7, Z0
+	VBROADCASTSD (R10)(SI*1), Z7
+	VFMADD231PD  Z6, Z7, Z1
+	VBROADCASTSD (R10)(SI*2), Z7
+	VFMADD231PD  Z6, Z7, Z2
+	VBROADCASTSD (R10)(R9*1), Z7
+	VFMADD231PD  Z6, Z7, Z3
+	VBROADCASTSD (CX), Z7
+	VFMADD231PD  Z6, Z7, Z4
+	VBROADCASTSD (CX)(SI*1), Z7
+	VFMADD231PD  Z6, Z7, Z5
+	ADDQ         DI, R10
+	ADDQ         DI, CX
+	ADDQ         R8, R11
+	SUBQ         $0x01, R12
+	JNZ          inner06
+	MOVQ         AX, CX
+	VMOVUPS      Z0, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z1, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z2, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z3, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z4, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z5, K1, (CX)
+	ADDQ         BX, CX
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	VZEROUPPER
+	RET
+
+rows7:
 wide7:
-	CMPQ      R10, $0x10
-	JLT       cols7
-	MOVQ      AX, R11
-	VMOVUPD.Z (R11), K1, Z0
-	VMOVUPD.Z 64(R11), K1, Z1
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z2
-	VMOVUPD.Z 64(R11), K1, Z3
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z4
-	VMOVUPD.Z 64(R11), K1, Z5
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z6
-	VMOVUPD.Z 64(R11), K1, Z7
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z8
-	VMOVUPD.Z 64(R11), K1, Z9
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z10
-	VMOVUPD.Z 64(R11), K1, Z11
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z12
-	VMOVUPD.Z 64(R11), K1, Z13
-	ADDQ      BX, R11
-	MOVQ      CX, R11
-	MOVQ      DX, R13
-	LEAQ      (CX)(SI*4), R12
-	MOVQ      inner+64(FP), R14
+	CMPQ    R10, $0x10
+	JLT     cols7
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	VMOVUPS 64(R11), Z1
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z2
+	VMOVUPS 64(R11), Z3
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z4
+	VMOVUPS 64(R11), Z5
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z7
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z8
+	VMOVUPS 64(R11), Z9
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z10
+	VMOVUPS 64(R11), Z11
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z12
+	VMOVUPS 64(R11), Z13
+	ADDQ    BX, R11
+	MOVQ    CX, R11
+	MOVQ    DX, R13
+	LEAQ    (CX)(SI*4), R12
+	MOVQ    inner+64(FP), R14
 
 inner27:
-	VMOVUPD.Z    (R13), K1, Z14
-	VMOVUPD.Z    64(R13), K1, Z15
+	VMOVUPS      (R13), Z14
+	VMOVUPS      64(R13), Z15
 	VBROADCASTSD (R11), Z16
 	VFMADD231PD  Z14, Z16, Z0
 	VFMADD231PD  Z15, Z16, Z1
@@ -2842,26 +3406,26 @@ inner27:
 	SUBQ         $0x01, R14
 	JNZ          inner27
 	MOVQ         AX, R11
-	VMOVUPD      Z0, K1, (R11)
-	VMOVUPD      Z1, K1, 64(R11)
+	VMOVUPS      Z0, (R11)
+	VMOVUPS      Z1, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z2, K1, (R11)
-	VMOVUPD      Z3, K1, 64(R11)
+	VMOVUPS      Z2, (R11)
+	VMOVUPS      Z3, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z4, K1, (R11)
-	VMOVUPD      Z5, K1, 64(R11)
+	VMOVUPS      Z4, (R11)
+	VMOVUPS      Z5, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z6, K1, (R11)
-	VMOVUPD      Z7, K1, 64(R11)
+	VMOVUPS      Z6, (R11)
+	VMOVUPS      Z7, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z8, K1, (R11)
-	VMOVUPD      Z9, K1, 64(R11)
+	VMOVUPS      Z8, (R11)
+	VMOVUPS      Z9, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z10, K1, (R11)
-	VMOVUPD      Z11, K1, 64(R11)
+	VMOVUPS      Z10, (R11)
+	VMOVUPS      Z11, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z12, K1, (R11)
-	VMOVUPD      Z13, K1, 64(R11)
+	VMOVUPS      Z12, (R11)
+	VMOVUPS      Z13, 64(R11)
 	ADDQ         BX, R11
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000080, DX
@@ -2871,35 +3435,30 @@ inner27:
 	RET
 
 cols7:
-	CMPQ  R10, $0x08
-	JGE   full7
-	MOVQ  R10, R12
-	LEAQ  masksAVX512<>+0(SB), R11
-	KMOVW (R11)(R12*2), K1
-
-full7:
-	MOVQ      AX, R11
-	VMOVUPD.Z (R11), K1, Z0
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z1
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z2
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z3
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z4
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z5
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z6
-	ADDQ      BX, R11
-	MOVQ      CX, R11
-	MOVQ      DX, R13
-	LEAQ      (CX)(SI*4), R12
-	MOVQ      inner+64(FP), R14
+	CMPQ    R10, $0x08
+	JLT     part7
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z1
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z2
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z3
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z4
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z5
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z6
+	ADDQ    BX, R11
+	MOVQ    CX, R11
+	MOVQ    DX, R13
+	LEAQ    (CX)(SI*4), R12
+	MOVQ    inner+64(FP), R14
 
 inner17:
-	VMOVUPD.Z    (R13), K1, Z7
+	VMOVUPS      (R13), Z7
 	VBROADCASTSD (R11), Z8
 	VFMADD231PD  Z7, Z8, Z0
 	VBROADCASTSD (R11)(SI*1), Z8
@@ -2920,19 +3479,19 @@ inner17:
 	SUBQ         $0x01, R14
 	JNZ          inner17
 	MOVQ         AX, R11
-	VMOVUPD      Z0, K1, (R11)
+	VMOVUPS      Z0, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z1, K1, (R11)
+	VMOVUPS      Z1, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z2, K1, (R11)
+	VMOVUPS      Z2, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z3, K1, (R11)
+	VMOVUPS      Z3, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z4, K1, (R11)
+	VMOVUPS      Z4, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z5, K1, (R11)
+	VMOVUPS      Z5, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z6, K1, (R11)
+	VMOVUPS      Z6, (R11)
 	ADDQ         BX, R11
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, DX
@@ -2941,45 +3500,110 @@ inner17:
 	VZEROUPPER
 	RET
 
-rows8:
-	KMOVW masksAVX512<>+16(SB), K1
+part7:
+	ADDQ      R10, R10
+	MOVQ      $-1, R11
+	SHLXQ     R10, R11, R11
+	NOTQ      R11
+	KMOVW     R11, K1
+	MOVQ      AX, R10
+	VMOVUPS.Z (R10), K1, Z0
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z1
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z2
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z3
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z4
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z5
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z6
+	ADDQ      BX, R10
+	MOVQ      CX, R10
+	MOVQ      DX, R11
+	LEAQ      (CX)(SI*4), CX
+	MOVQ      inner+64(FP), R12
 
+inner07:
+	VMOVUPS.Z    (R11), K1, Z7
+	VBROADCASTSD (R10), Z8
+	VFMADD231PD  Z7, Z8, Z0
+	VBROADCASTSD (R10)(SI*1), Z8
+	VFMADD231PD  Z7, Z8, Z1
+	VBROADCASTSD (R10)(SI*2), Z8
+	VFMADD231PD  Z7, Z8, Z2
+	VBROADCASTSD (R10)(R9*1), Z8
+	VFMADD231PD  Z7, Z8, Z3
+	VBROADCASTSD (CX), Z8
+	VFMADD231PD  Z7, Z8, Z4
+	VBROADCASTSD (CX)(SI*1), Z8
+	VFMADD231PD  Z7, Z8, Z5
+	VBROADCASTSD (CX)(SI*2), Z8
+	VFMADD231PD  Z7, Z8, Z6
+	ADDQ         DI, R10
+	ADDQ         DI, CX
+	ADDQ         R8, R11
+	SUBQ         $0x01, R12
+	JNZ          inner07
+	MOVQ         AX, CX
+	VMOVUPS      Z0, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z1, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z2, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z3, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z4, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z5, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z6, K1, (CX)
+	ADDQ         BX, CX
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	VZEROUPPER
+	RET
+
+rows8:
 wide8:
-	CMPQ      R10, $0x10
-	JLT       cols8
-	MOVQ      AX, R11
-	VMOVUPD.Z (R11), K1, Z0
-	VMOVUPD.Z 64(R11), K1, Z1
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z2
-	VMOVUPD.Z 64(R11), K1, Z3
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z4
-	VMOVUPD.Z 64(R11), K1, Z5
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z6
-	VMOVUPD.Z 64(R11), K1, Z7
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z8
-	VMOVUPD.Z 64(R11), K1, Z9
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z10
-	VMOVUPD.Z 64(R11), K1, Z11
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z12
-	VMOVUPD.Z 64(R11), K1, Z13
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z14
-	VMOVUPD.Z 64(R11), K1, Z15
-	ADDQ      BX, R11
-	MOVQ      CX, R11
-	MOVQ      DX, R13
-	LEAQ      (CX)(SI*4), R12
-	MOVQ      inner+64(FP), R14
+	CMPQ    R10, $0x10
+	JLT     cols8
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	VMOVUPS 64(R11), Z1
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z2
+	VMOVUPS 64(R11), Z3
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z4
+	VMOVUPS 64(R11), Z5
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z6
+	VMOVUPS 64(R11), Z7
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z8
+	VMOVUPS 64(R11), Z9
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z10
+	VMOVUPS 64(R11), Z11
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z12
+	VMOVUPS 64(R11), Z13
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z14
+	VMOVUPS 64(R11), Z15
+	ADDQ    BX, R11
+	MOVQ    CX, R11
+	MOVQ    DX, R13
+	LEAQ    (CX)(SI*4), R12
+	MOVQ    inner+64(FP), R14
 
 inner28:
-	VMOVUPD.Z    (R13), K1, Z16
-	VMOVUPD.Z    64(R13), K1, Z17
+	VMOVUPS      (R13), Z16
+	VMOVUPS      64(R13), Z17
 	VBROADCASTSD (R11), Z18
 	VFMADD231PD  Z16, Z18, Z0
 	VFMADD231PD  Z17, Z18, Z1
@@ -3010,29 +3634,29 @@ inner28:
 	SUBQ         $0x01, R14
 	JNZ          inner28
 	MOVQ         AX, R11
-	VMOVUPD      Z0, K1, (R11)
-	VMOVUPD      Z1, K1, 64(R11)
+	VMOVUPS      Z0, (R11)
+	VMOVUPS      Z1, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z2, K1, (R11)
-	VMOVUPD      Z3, K1, 64(R11)
+	VMOVUPS      Z2, (R11)
+	VMOVUPS      Z3, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z4, K1, (R11)
-	VMOVUPD      Z5, K1, 64(R11)
+	VMOVUPS      Z4, (R11)
+	VMOVUPS      Z5, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z6, K1, (R11)
-	VMOVUPD      Z7, K1, 64(R11)
+	VMOVUPS      Z6, (R11)
+	VMOVUPS      Z7, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z8, K1, (R11)
-	VMOVUPD      Z9, K1, 64(R11)
+	VMOVUPS      Z8, (R11)
+	VMOVUPS      Z9, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z10, K1, (R11)
-	VMOVUPD      Z11, K1, 64(R11)
+	VMOVUPS      Z10, (R11)
+	VMOVUPS      Z11, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z12, K1, (R11)
-	VMOVUPD      Z13, K1, 64(R11)
+	VMOVUPS      Z12, (R11)
+	VMOVUPS      Z13, 64(R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z14, K1, (R11)
-	VMOVUPD      Z15, K1, 64(R11)
+	VMOVUPS      Z14, (R11)
+	VMOVUPS      Z15, 64(R11)
 	ADDQ         BX, R11
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000080, DX
@@ -3042,37 +3666,32 @@ inner28:
 	RET
 
 cols8:
-	CMPQ  R10, $0x08
-	JGE   full8
-	MOVQ  R10, R12
-	LEAQ  masksAVX512<>+0(SB), R11
-	KMOVW (R11)(R12*2), K1
-
-full8:
-	MOVQ      AX, R11
-	VMOVUPD.Z (R11), K1, Z0
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z1
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z2
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z3
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z4
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z5
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z6
-	ADDQ      BX, R11
-	VMOVUPD.Z (R11), K1, Z7
-	ADDQ      BX, R11
-	MOVQ      CX, R11
-	MOVQ      DX, R13
-	LEAQ      (CX)(SI*4), R12
-	MOVQ      inner+64(FP), R14
+	CMPQ    R10, $0x08
+	JLT     part8
+	MOVQ    AX, R11
+	VMOVUPS (R11), Z0
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z1
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z2
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z3
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z4
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z5
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z6
+	ADDQ    BX, R11
+	VMOVUPS (R11), Z7
+	ADDQ    BX, R11
+	MOVQ    CX, R11
+	MOVQ    DX, R13
+	LEAQ    (CX)(SI*4), R12
+	MOVQ    inner+64(FP), R14
 
 inner18:
-	VMOVUPD.Z    (R13), K1, Z8
+	VMOVUPS      (R13), Z8
 	VBROADCASTSD (R11), Z9
 	VFMADD231PD  Z8, Z9, Z0
 	VBROADCASTSD (R11)(SI*1), Z9
@@ -3095,21 +3714,21 @@ inner18:
 	SUBQ         $0x01, R14
 	JNZ          inner18
 	MOVQ         AX, R11
-	VMOVUPD      Z0, K1, (R11)
+	VMOVUPS      Z0, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z1, K1, (R11)
+	VMOVUPS      Z1, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z2, K1, (R11)
+	VMOVUPS      Z2, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z3, K1, (R11)
+	VMOVUPS      Z3, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z4, K1, (R11)
+	VMOVUPS      Z4, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z5, K1, (R11)
+	VMOVUPS      Z5, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z6, K1, (R11)
+	VMOVUPS      Z6, (R11)
 	ADDQ         BX, R11
-	VMOVUPD      Z7, K1, (R11)
+	VMOVUPS      Z7, (R11)
 	ADDQ         BX, R11
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, DX
@@ -3118,16 +3737,78 @@ inner18:
 	VZEROUPPER
 	RET
 
-DATA masksAVX512<>+0(SB)/2, $0x0000
-DATA masksAVX512<>+2(SB)/2, $0x0001
-DATA masksAVX512<>+4(SB)/2, $0x0003
-DATA masksAVX512<>+6(SB)/2, $0x0007
-DATA masksAVX512<>+8(SB)/2, $0x000f
-DATA masksAVX512<>+10(SB)/2, $0x001f
-DATA masksAVX512<>+12(SB)/2, $0x003f
-DATA masksAVX512<>+14(SB)/2, $0x007f
-DATA masksAVX512<>+16(SB)/2, $0x00ff
-GLOBL masksAVX512<>(SB), RODATA|NOPTR, $18
+part8:
+	ADDQ      R10, R10
+	MOVQ      $-1, R11
+	SHLXQ     R10, R11, R11
+	NOTQ      R11
+	KMOVW     R11, K1
+	MOVQ      AX, R10
+	VMOVUPS.Z (R10), K1, Z0
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z1
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z2
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z3
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z4
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z5
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z6
+	ADDQ      BX, R10
+	VMOVUPS.Z (R10), K1, Z7
+	ADDQ      BX, R10
+	MOVQ      CX, R10
+	MOVQ      DX, R11
+	LEAQ      (CX)(SI*4), CX
+	MOVQ      inner+64(FP), R12
+
+inner08:
+	VMOVUPS.Z    (R11), K1, Z8
+	VBROADCASTSD (R10), Z9
+	VFMADD231PD  Z8, Z9, Z0
+	VBROADCASTSD (R10)(SI*1), Z9
+	VFMADD231PD  Z8, Z9, Z1
+	VBROADCASTSD (R10)(SI*2), Z9
+	VFMADD231PD  Z8, Z9, Z2
+	VBROADCASTSD (R10)(R9*1), Z9
+	VFMADD231PD  Z8, Z9, Z3
+	VBROADCASTSD (CX), Z9
+	VFMADD231PD  Z8, Z9, Z4
+	VBROADCASTSD (CX)(SI*1), Z9
+	VFMADD231PD  Z8, Z9, Z5
+	VBROADCASTSD (CX)(SI*2), Z9
+	VFMADD231PD  Z8, Z9, Z6
+	VBROADCASTSD (CX)(R9*1), Z9
+	VFMADD231PD  Z8, Z9, Z7
+	ADDQ         DI, R10
+	ADDQ         DI, CX
+	ADDQ         R8, R11
+	SUBQ         $0x01, R12
+	JNZ          inner08
+	MOVQ         AX, CX
+	VMOVUPS      Z0, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z1, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z2, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z3, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z4, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z5, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z6, K1, (CX)
+	ADDQ         BX, CX
+	VMOVUPS      Z7, K1, (CX)
+	ADDQ         BX, CX
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DX
+	VZEROUPPER
+	RET
 
 // func exponentialsAVX512(a *float64, most *float64, total *float64, inverse *float64, dot *float64, classes int, lanes int)
 // Requires: AVX, AVX512DQ, AVX512F

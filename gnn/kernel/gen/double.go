@@ -208,29 +208,32 @@ func (s isa) product() {
 		CMPQ(NewParamAddr("rows", 7*8), U8(rows))
 		JEQ(LabelRef(fmt.Sprintf("rows%d", rows)))
 	}
+	masks := maskTable()
 	for rows := 1; rows <= 8; rows++ {
 		label := func(name string) string { return fmt.Sprintf("%s%d", name, rows) }
 		Label(label("rows"))
-		mask := s.fullMask()
 		if s.lanes == 8 {
 			// Two registers a row are 16 sums, so that none waits for itself.
 			Label(label("wide"))
 			CMPQ(cols, U8(2*s.lanes))
 			JLT(LabelRef(label("cols")))
-			s.productColumns(label("inner2"), rows, 2, mask, p)
+			s.productColumns(label("inner2"), rows, 2, nil, p)
 			SUBQ(U8(2*s.lanes), cols)
 			JG(LabelRef(label("wide")))
 			end()
 		}
-		// One register a row, in whose last part lanes are masked.
+		// One register a row, and at last a part of one.
 		Label(label("cols"))
 		CMPQ(cols, U8(s.lanes))
-		JGE(LabelRef(label("full")))
-		s.partMask(mask, cols)
-		Label(label("full"))
-		s.productColumns(label("inner1"), rows, 1, mask, p)
+		JLT(LabelRef(label("part")))
+		s.productColumns(label("inner1"), rows, 1, nil, p)
 		SUBQ(U8(s.lanes), cols)
 		JG(LabelRef(label("cols")))
+		end()
+		Label(label("part"))
+		singles := copyOf(cols)
+		ADDQ(singles, singles)
+		s.productColumns(label("inner0"), rows, 1, newTail(s, masks, singles), p)
 		end()
 	}
 }
@@ -239,25 +242,17 @@ func (s isa) product() {
 // columns in bytes.
 type factors struct{ dst, a, b, dstStep, aRow, aRow3, aCol, bStep Register }
 
-// productColumns computes the product's next registers of columns, and advances dst and b
-// past them.
-func (s isa) productColumns(label string, rows, registers int, mask Register, f factors) {
+// productColumns computes the product's next registers of columns, or those of the tail, and
+// advances dst and b past them.
+func (s isa) productColumns(label string, rows, registers int, t *tail, f factors) {
 	sum := make([][]VecVirtual, rows)
-	eachSum := func(do func(at Mem, sum VecVirtual)) {
-		p := copyOf(f.dst)
-		for i := range sum {
-			for r, to := range sum[i] {
-				do(Mem{Base: p}.Offset(r*s.bytes()), to)
-			}
-			ADDQ(f.dstStep, p)
-		}
-	}
+	p := copyOf(f.dst)
 	for i := range sum {
-		for range registers {
-			sum[i] = append(sum[i], s.register())
+		for r := range registers {
+			sum[i] = append(sum[i], t.load(s, Mem{Base: p}.Offset(r*s.bytes())))
 		}
+		ADDQ(f.dstStep, p)
 	}
-	eachSum(func(at Mem, sum VecVirtual) { s.loadMasked(at, mask, sum) })
 	p0, p4, pb := copyOf(f.a), GP64(), copyOf(f.b)
 	if rows > 4 {
 		LEAQ(Mem{Base: f.a, Index: f.aRow, Scale: 4}, p4)
@@ -265,8 +260,7 @@ func (s isa) productColumns(label string, rows, registers int, mask Register, f 
 	loop(label, argument("inner"), 1, func() {
 		v := make([]VecVirtual, registers)
 		for r := range v {
-			v[r] = s.register()
-			s.loadMasked(Mem{Base: pb}.Offset(r*s.bytes()), mask, v[r])
+			v[r] = t.load(s, Mem{Base: pb}.Offset(r*s.bytes()))
 		}
 		for i := range sum {
 			at := Mem{Base: p0}
@@ -292,73 +286,15 @@ func (s isa) productColumns(label string, rows, registers int, mask Register, f 
 		}
 		ADDQ(f.bStep, pb)
 	})
-	eachSum(func(at Mem, sum VecVirtual) { s.storeMasked(sum, mask, at) })
+	p = copyOf(f.dst)
+	for i := range sum {
+		for r, x := range sum[i] {
+			t.store(s, x, Mem{Base: p}.Offset(r*s.bytes()))
+		}
+		ADDQ(f.dstStep, p)
+	}
 	for _, p := range []Register{f.dst, f.b} {
 		ADDQ(U32(registers*s.bytes()), p)
-	}
-}
-
-// masks is the table of masks for 0 to lanes-1 columns, and then for all.
-func (s isa) masks() Mem {
-	name := "masks" + s.name
-	m := Mem{Symbol: Symbol{Name: name, Static: true}, Base: StaticBase}
-	if made[name] {
-		return m
-	}
-	made[name] = true
-	m = GLOBL(name, RODATA|NOPTR)
-	for n := range s.lanes + 1 {
-		if s.lanes == 8 {
-			DATA(2*n, U16(1<<n-1))
-			continue
-		}
-		for i := range s.lanes {
-			var lane uint64
-			if i < n {
-				lane = math.MaxUint64
-			}
-			DATA(s.bytes()*n+8*i, U64(lane))
-		}
-	}
-	return m
-}
-
-var made = map[string]bool{}
-
-func (s isa) fullMask() Register {
-	if s.lanes == 8 {
-		k := K()
-		KMOVW(s.masks().Offset(2*8), k)
-		return k
-	}
-	return s.load(s.masks().Offset(s.bytes() * s.lanes))
-}
-
-// partMask sets mask for fewer columns than there are lanes.
-func (s isa) partMask(mask, cols Register) {
-	table, at := GP64(), copyOf(cols)
-	LEAQ(s.masks(), table)
-	if s.lanes == 8 {
-		KMOVW(Mem{Base: table, Index: at, Scale: 2}, mask)
-		return
-	}
-	SHLQ(U8(5), at)
-	VMOVUPD(Mem{Base: table, Index: at, Scale: 1}, mask)
-}
-
-func (s isa) loadMasked(from Mem, mask, to Register) {
-	if s.lanes == 8 {
-		VMOVUPD_Z(from, mask, to)
-	} else {
-		VMASKMOVPD(from, mask, to)
-	}
-}
-
-func (s isa) storeMasked(from, mask Register, to Mem) {
-	if s.lanes == 8 {
-		VMOVUPD(from, mask, to)
-	} else {
-		VMASKMOVPD(from, mask, to)
 	}
 }
 

@@ -37,9 +37,15 @@ func writeSingle() {
 	prefetchAt()
 }
 
+// tailMask is what maskTable returns.
+var tailMask Mem
+
 // maskTable is 8 entries of all ones followed by 8 of zero: the 8 entries from
 // number 8-n on are AVX2's mask of the first n lanes.
 func maskTable() Mem {
+	if tailMask.Base != nil {
+		return tailMask
+	}
 	m := GLOBL("tailMask", RODATA|NOPTR)
 	for i := range 16 {
 		v := U32(0)
@@ -48,11 +54,12 @@ func maskTable() Mem {
 		}
 		DATA(4*i, v)
 	}
+	tailMask = m
 	return m
 }
 
-// tail moves the first n < lanes numbers between memory and registers, by an
-// AVX2 mask (ymm) or an AVX-512 mask (k).
+// tail moves the first n < lanes float32s, or half as many float64s, between memory and
+// registers, by an AVX2 mask (ymm) or an AVX-512 mask (k). A nil tail moves whole registers.
 type tail struct {
 	ymm VecVirtual
 	k   OpmaskVirtual
@@ -81,7 +88,6 @@ func newTail(l isa, masks Mem, n Register) *tail {
 	return t
 }
 
-// load returns what is at m: a whole register of it if t is nil.
 func (t *tail) load(l isa, m Mem) VecVirtual {
 	v := l.register()
 	switch {
