@@ -119,11 +119,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		e.observers = append(e.observers, e.asker)
 	}
 	if !cfg.Unwatched {
-		d, err := serve.NewDetectors(m, &e.predictor.Rows)
-		if err != nil {
-			return nil, err
-		}
-		e.observers = append(e.observers, d)
+		e.observers = append(e.observers, serve.NewDetectors(m, &e.predictor.Rows))
 	}
 	return e, nil
 }

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
@@ -58,18 +57,13 @@ const (
 )
 
 // NewDetectors returns detectors for predictions whose embeddings are in embedded.
-func NewDetectors(m *model.Model, embedded *posterior.Rows) (Observer, error) {
-	z := drift.DefaultMMD(m.Prior.Dim)
-	z.Reference, z.Block, z.FalseAlarms, z.InARow = 512, 128, 0.003, 2
-	if err := z.Validate(); err != nil {
-		return nil, fmt.Errorf("drift detectors for %d dimensions: %w; or switch them off", m.Prior.Dim, err)
-	}
+func NewDetectors(m *model.Model, embedded *posterior.Rows) Observer {
 	often := drift.DefaultADWIN()
 	often.Clock = 8
 	return &detectors{
 		dim: m.Prior.Dim, embedded: embedded, loss: [2]*drift.ADWIN{served: drift.NewADWIN(drift.DefaultADWIN()), trained: drift.NewADWIN(often)},
-		embeddings: drift.NewMMD(z), monitor: drift.NewMonitor(drift.DefaultMonitor()),
-	}, nil
+		embeddings: drift.NewMMD(m.Prior.Dim), monitor: drift.NewMonitor(),
+	}
 }
 
 func (w *detectors) Served(*Entered) {}

@@ -125,7 +125,7 @@ func (s *SetMaker) serve(own []awaited, out *event.Outcome) {
 		}
 		values[i] = event.Set{
 			Classes: names[from:len(names):len(names)], Coverage: float32(s.cfg.Target),
-			Abstain: s.limits.Abstain(float64(p.Confidence), set).String(),
+			Abstain: s.limits.Abstain(float64(p.Confidence), set),
 		}
 		p.Set = &values[i]
 		s.row[0] = int64(rows.ID[i])

@@ -1,8 +1,6 @@
 package shards
 
 import (
-	"slices"
-
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -25,8 +23,7 @@ type All struct {
 
 	due []afterWindow // of the last windows, the oldest first: at most Config.LearnLag + 1
 
-	err   error
-	given []given
+	err error
 }
 
 // Runner calls each(i) for i from 0 to below n, in any order and on any goroutines, and
@@ -38,16 +35,6 @@ type afterWindow struct {
 	served [][]byte // by the shards, see [Shard.AppendServed]
 	heads  *Heads   // by the trainer, nil if they are the same as after the window before
 }
-
-// given is an outcome that the caller has, with those of the shards, whose memory it uses.
-type given struct {
-	out     *event.Outcome
-	shards  []*event.Outcome
-	trainer *event.Outcome
-}
-
-// maxGiven bounds the outcomes that are remembered for Recycle.
-const maxGiven = 4
 
 // NewAll returns a graph in P shards, at window 0. It fails as [NewShard] does. If run
 // is nil, the shards are stepped one after the other.
@@ -142,15 +129,11 @@ func (s *All) join(owners []uint8, lead *event.Outcome) *event.Outcome {
 	}
 	s.chain = s.chain.Join(chains)
 	out.Chain = s.chain
-	if len(s.given) == maxGiven {
-		s.given = slices.Delete(s.given, 0, 1)
-	}
-	s.given = append(s.given, given{&out, slices.Clone(s.out), lead})
 	return &out
 }
 
 // Parts returns the outcomes of the shards, in their order, of which the last Step made its
-// own. They are valid until that one is recycled.
+// own.
 func (s *All) Parts() []*event.Outcome { return s.out }
 
 func (s *All) fail(err error) {
@@ -167,18 +150,8 @@ func (s *All) Err() error {
 	return s.err
 }
 
-// Recycle gives an outcome back, see [pipeline.Engine.Recycle].
-func (s *All) Recycle(out *event.Outcome) {
-	i := slices.IndexFunc(s.given, func(g given) bool { return g.out == out })
-	if i < 0 {
-		return
-	}
-	for p, o := range s.given[i].shards {
-		s.Shards[p].Recycle(o)
-	}
-	s.Trainer.Recycle(s.given[i].trainer)
-	s.given = slices.Delete(s.given, i, i+1)
-}
+// Recycle does nothing: an audit's outcomes are left to the collector.
+func (s *All) Recycle(*event.Outcome) {}
 
 // Close frees the blocks of the shards, see [pipeline.Config.Blocks]. The graph cannot be used
 // afterwards.

@@ -55,10 +55,10 @@ type Shard struct {
 	predictor  *serve.Predictor
 	labels     *serve.Labels
 	heads      shardHeads
-	softLabels softLabels
-	sets       []*shardSets     // one with Config.Coverage, or none
-	observers  []serve.Observer // the same
-	posterior  event.Hash       // of the heads that serve, see [Heads]
+	softLabels *softLabelExchange // or nil
+	sets       []*shardSets       // one with Config.Coverage, or none
+	observers  []serve.Observer   // the same
+	posterior  event.Hash         // of the heads that serve, see [Heads]
 
 	next     int64       // number of the next window to enter
 	chain    serve.Chain // of what was served and reported, and with which heads
@@ -144,7 +144,6 @@ func NewShard(m *model.Model, cfg pipeline.Config, p, P int) (*Shard, error) {
 	s.nodes = structure.New(cfg.Structure(m), graph, s.pending)
 	s.predictor = serve.NewPredictor(m, s.nodes, s.pending, s.heads)
 	s.labels = serve.NewLabels(s.predictor, cfg.MaxWaitingLabels, cfg.Labels)
-	s.softLabels = noSoftLabels{}
 	if by != nil {
 		s.nodes.Follow(by)
 		s.softLabels = newSoftLabels(s.nodes, by, P, int64(cfg.LearnLag))

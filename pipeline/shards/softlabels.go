@@ -9,36 +9,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
-// softLabels is the exchange between shards of what nodes without a label count for at their
-// neighbours: a [*softLabelExchange], or noSoftLabels where such nodes count for nothing.
-type softLabels interface {
-	// arrived notes the arrivals of a window that has entered; owner has the shard that
-	// predicts each.
-	arrived(window int64, owner []uint8)
-	// set is called when a window has entered, with what appendOwn of every shard gave for
-	// the window that is due then.
-	set(window int64, lists [][]byte) error
-	// appendOwn appends the soft labels of the n arrivals of a window, the last one, that this
-	// shard served.
-	appendOwn(b []byte, window int64, n int) []byte
-	// state declares the arrivals whose soft labels are not set before the next window.
-	state(s *snapshot.Schema, next int64)
-}
-
-var (
-	_ softLabels = (*softLabelExchange)(nil)
-	_ softLabels = noSoftLabels{}
-)
-
-// noSoftLabels is for heads that read no labels around a node, or count nothing for those that have
-// none.
-type noSoftLabels struct{}
-
-func (noSoftLabels) arrived(int64, []uint8)                    {}
-func (noSoftLabels) set(int64, [][]byte) error                 { return nil }
-func (noSoftLabels) appendOwn(b []byte, _ int64, _ int) []byte { return b }
-func (noSoftLabels) state(*snapshot.Schema, int64)             {}
-
 // softLabelExchange makes nodes without a label count at their neighbours for what was served for
 // them (ADR 18), where several shards serve a graph. Each shard predicts its own arrivals, and
 // sends their soft labels to all. Every shard sets those of window s after window s+1+lag has
@@ -48,6 +18,9 @@ func (noSoftLabels) state(*snapshot.Schema, int64)             {}
 // Until then a node may have left, and its number may have another node, or its label may have
 // come. Then nothing is set: it counts for nothing, or for its label, as it would if its part
 // had been set at once.
+//
+// It is nil where heads read no labels around a node, or count nothing for those that have none:
+// then its methods do nothing.
 type softLabelExchange struct {
 	nodes  *structure.Nodes
 	by     *heads.Pool
@@ -58,9 +31,9 @@ type softLabelExchange struct {
 }
 
 // newSoftLabels returns the exchange of a shard with these heads.
-func newSoftLabels(n *structure.Nodes, by *heads.Pool, shards int, lag int64) softLabels {
+func newSoftLabels(n *structure.Nodes, by *heads.Pool, shards int, lag int64) *softLabelExchange {
 	if by.Around.Reader.PartBytes() == 0 {
-		return noSoftLabels{}
+		return nil
 	}
 	return &softLabelExchange{nodes: n, by: by, shards: shards, lag: lag}
 }
@@ -77,7 +50,12 @@ type arrival struct {
 	born   int64 // see [structure.Nodes.Born]
 }
 
+// arrived notes the arrivals of a window that has entered; owner has the shard that predicts
+// each.
 func (h *softLabelExchange) arrived(window int64, owner []uint8) {
+	if h == nil {
+		return
+	}
 	w := arrivalsOf{window: window, own: make([][]arrival, h.shards)}
 	for i, v := range h.nodes.ToPredict() {
 		w.own[owner[i]] = append(w.own[owner[i]], arrival{v, h.nodes.Born(v)})
@@ -88,9 +66,10 @@ func (h *softLabelExchange) arrived(window int64, owner []uint8) {
 // due returns the window whose parts are set when the given one has entered, below 0 for none.
 func (h *softLabelExchange) due(window int64) int64 { return window - 1 - h.lag }
 
-// set sets the parts of the window that is due. On an error nothing is set.
+// set is called when a window has entered, with what appendOwn of every shard gave for the window
+// that is due then, and sets its parts. On an error nothing is set.
 func (h *softLabelExchange) set(window int64, lists [][]byte) error {
-	if h.due(window) < 0 {
+	if h == nil || h.due(window) < 0 {
 		return nil
 	}
 	w, around := h.waiting[0], h.by.Around
@@ -119,7 +98,12 @@ func (h *softLabelExchange) set(window int64, lists [][]byte) error {
 	return nil
 }
 
+// appendOwn appends the soft labels of the n arrivals of a window, the last one, that this shard
+// served.
 func (h *softLabelExchange) appendOwn(b []byte, window int64, n int) []byte {
+	if h == nil {
+		return b
+	}
 	return appendParts(b, window, n, h.by.Served[:n*h.by.Around.Reader.PartBytes()])
 }
 
@@ -153,7 +137,11 @@ func readParts(b []byte, window int64, n, width int) ([]byte, error) {
 	return b[partsHeader:], nil
 }
 
+// state declares the arrivals whose soft labels are not set before the next window.
 func (h *softLabelExchange) state(s *snapshot.Schema, next int64) {
+	if h == nil {
+		return
+	}
 	var list []int64
 	for _, w := range h.waiting {
 		for q, own := range w.own {

@@ -86,11 +86,7 @@ func NewTrainer(m *model.Model, cfg pipeline.Config, P int) (*Trainer, error) {
 		l.sets, l.observers = []*trainerSets{x}, append(l.observers, x)
 	}
 	if !cfg.Unwatched {
-		d, err := serve.NewDetectors(m, &posterior.Rows{})
-		if err != nil {
-			return nil, err
-		}
-		l.observers = append(l.observers, d)
+		l.observers = append(l.observers, serve.NewDetectors(m, &posterior.Rows{}))
 	}
 	l.queue = heads.NewLearnQueue(l.heads, heads.Config{})
 	return l, nil

@@ -1,9 +1,6 @@
 package conformal
 
-import (
-	"fmt"
-	"math/bits"
-)
+import "math/bits"
 
 // set is a set of classes as a bitmap: bit c mod 64 of word c/64 is class c.
 type set []uint64
@@ -63,34 +60,12 @@ func (c Coverage) Rate() float64 { return float64(c.Covered) / float64(max(c.Row
 // MeanSize returns the mean number of classes of a set, 0 of none.
 func (c Coverage) MeanSize() float64 { return float64(c.Classes) / float64(max(c.Rows, 1)) }
 
-// reason is why a prediction should not be acted on.
-type reason uint8
-
+// The reasons why a prediction should not be acted on, as in messages and metrics.
 const (
-	// certain: there is no reason.
-	certain reason = iota
-	// emptySet: no class conforms.
-	emptySet
-	// largeSet: too many classes conform.
-	largeSet
-	// lowConfidence: the most probable class is not probable enough.
-	lowConfidence
+	emptySet      = "empty-set"      // no class conforms
+	largeSet      = "large-set"      // too many classes conform
+	lowConfidence = "low-confidence" // the most probable class is not probable enough
 )
-
-// String returns the reason's name in messages and metrics, "" for certain.
-func (r reason) String() string {
-	switch r {
-	case certain:
-		return ""
-	case emptySet:
-		return "empty-set"
-	case largeSet:
-		return "large-set"
-	case lowConfidence:
-		return "low-confidence"
-	}
-	return fmt.Sprintf("Reason(%d)", uint8(r))
-}
 
 // Limits are the limits beyond which to abstain. The zero value has none.
 type Limits struct {
@@ -99,8 +74,8 @@ type Limits struct {
 }
 
 // Abstain returns the first reason, in the order of the constants, to abstain from a
-// prediction with the given confidence and set, or certain. A nil set is no reason.
-func (l Limits) Abstain(confidence float64, set set) reason {
+// prediction with the given confidence and set, "" for none. A nil set is no reason.
+func (l Limits) Abstain(confidence float64, set set) string {
 	switch {
 	case l.MaxSize > 0 && set != nil && set.size() == 0:
 		return emptySet
@@ -109,5 +84,5 @@ func (l Limits) Abstain(confidence float64, set set) reason {
 	case confidence < l.MinConfidence:
 		return lowConfidence
 	}
-	return certain
+	return ""
 }

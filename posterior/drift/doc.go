@@ -7,7 +7,7 @@
 // confidence that were correct.
 //
 //	adwin.go    mean of a window that grows while nothing changes
-//	mmd.go      two-sample test by a kernel; features.go: its features
+//	mmd.go      two-sample test by a kernel
 //	monitor.go  accuracy and calibration error before labels
 //	state.go    state as bytes
 //

@@ -24,12 +24,10 @@ func ExampleADWIN() {
 
 // Embeddings move, which is seen without any label.
 func ExampleMMD() {
-	cfg := drift.DefaultMMD(2)
-	cfg.Reference, cfg.Block = 300, 30
-	m := drift.NewMMD(cfg)
-	for i := range 900 {
+	m := drift.NewMMD(2)
+	for i := range 2000 {
 		z := []float32{float32(i % 7), float32(i % 5)}
-		if i >= 600 {
+		if i >= 1024 {
 			z[0] += 3
 		}
 		if m.Add(z) {
@@ -37,12 +35,12 @@ func ExampleMMD() {
 		}
 	}
 	// Output:
-	// drift at 629
+	// drift at 1279
 }
 
 // A model is right less often than its confidence says.
 func ExampleMonitor() {
-	m := drift.NewMonitor(drift.DefaultMonitor())
+	m := drift.NewMonitor()
 	for i := range 1000 {
 		m.Learn([]float64{0.9}, []bool{i%4 != 0})
 	}

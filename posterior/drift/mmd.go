@@ -1,9 +1,12 @@
 package drift
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/gvbll/gvbll/gnn/kernel/double"
 
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
@@ -14,37 +17,11 @@ type mmdConfig struct {
 	Features  int // random Fourier features of an embedding
 	Reference int // rows of the reference window, at least 4 blocks
 	Block     int // rows that are compared with the reference at a time
-	// FalseAlarms in [1e-4, 0.5] is the share of blocks with a false alarm if rows
-	// are independent. Correlated rows cause more.
+	// FalseAlarms is the share of blocks with a false alarm if rows are independent.
+	// Correlated rows cause more.
 	FalseAlarms float64
-	// InARow ≥ 1 blocks in a row beyond the threshold are a drift: a lasting one, not chance.
-	InARow int
-	Seed   uint64 // of the random features and of the threshold's draws
-	// Keep keeps the reference after a drift, so that a lasting change is detected
-	// in every block. Otherwise the rows after a drift are the new reference.
-	Keep bool
-}
-
-// DefaultMMD returns 64 features, blocks of 64 rows, a reference of 1024 and one false
-// alarm in a thousand blocks, for embeddings of dimension dim.
-func DefaultMMD(dim int) mmdConfig {
-	return mmdConfig{Dim: dim, Features: 64, Reference: 1024, Block: 64, FalseAlarms: 0.001, InARow: 1, Seed: 1}
-}
-
-// maxNumbers bounds the reference window and the matrix of the features.
-const maxNumbers = 1 << 24
-
-// Validate reports every constant that is out of range, with the remedy.
-func (c mmdConfig) Validate() error {
-	small := func(a, b int) bool { return a > 0 && b > 0 && a <= maxNumbers/b }
-	var r check.Remedies
-	r.Unless(c.Dim > 0, "dim %d: give the dimension of an embedding", c.Dim)
-	r.Unless(small(c.Features, max(c.Dim, 1)) && small(c.Features, max(c.Reference, 1)), "features %d: give 1 or more, such as 64, and with %d dimensions and %d rows of reference no more than %d numbers", c.Features, c.Dim, c.Reference, maxNumbers)
-	r.Unless(c.Block > 0 && c.Block <= maxNumbers, "block %d: give 1 or more, such as 64", c.Block)
-	r.Unless(c.Block > 0 && c.Reference/4 >= c.Block && small(c.Reference, max(c.Dim, 1)), "reference %d: give at least four blocks of %d and, at %d dimensions, no more than %d numbers", c.Reference, c.Block, c.Dim, maxNumbers)
-	r.Unless(c.FalseAlarms >= 1e-4 && c.FalseAlarms <= 0.5, "false alarms %v: give a share of blocks from 1e-4 to 0.5, such as 0.001", c.FalseAlarms)
-	r.Unless(c.InARow > 0 && c.InARow <= maxNumbers, "%d blocks in a row: give 1 or more, such as 2", c.InARow)
-	return r.Join()
+	InARow      int    // blocks in a row beyond the threshold that are a drift: a lasting one, not chance
+	Seed        uint64 // of the random features and of the threshold's draws
 }
 
 // MMD compares blocks of embeddings, the rows, with a reference window, the first rows seen, by their
@@ -55,10 +32,14 @@ func (c mmdConfig) Validate() error {
 // kept until it is full; then their mean features are enough.
 //
 // The kernel approximates the Gaussian exp(-|x-y|²/2σ²), σ the median distance of the
-// reference's rows, by Features random Fourier features (Rahimi & Recht 2007).
+// reference's rows, by D random Fourier features √(2/D) cos(2π(w·x/σ + b)) (Rahimi & Recht 2007).
+// Angles are in turns, so that they are reduced without error.
 type MMD struct {
-	cfg    mmdConfig
-	kernel *fourier
+	cfg   mmdConfig
+	waves []float64 // w, dim × features; entries approximately N(0, 1/4π²)
+	phase []float64 // b, one for each feature, in [0, 1)
+
+	scaled, turns []float64 // scratch of add: x/σ, and the angles
 
 	reference [][]float32 // the reference while it fills, then nil
 	base      base
@@ -74,6 +55,7 @@ type MMD struct {
 type base struct {
 	mean      []float64 // mean of the features
 	threshold float64   // squared distance beyond which a block is a drift
+	scale     float64   // 1/σ
 }
 
 // comparison is the result of comparing the latest block with the reference.
@@ -83,31 +65,60 @@ type comparison struct {
 	Threshold float64 // a larger MMD is a drift
 }
 
-// NewMMD returns a detector that has seen no row. It panics if cfg does not validate.
-func NewMMD(cfg mmdConfig) *MMD {
-	if err := cfg.Validate(); err != nil {
-		panic(err)
+// NewMMD returns a detector that has seen no row, for embeddings of dimension dim.
+func NewMMD(dim int) *MMD {
+	return newMMD(mmdConfig{Dim: dim, Features: 64, Reference: 512, Block: 128, FalseAlarms: 0.003, InARow: 2, Seed: 1})
+}
+
+// Streams of the seed: features and threshold draw independently.
+const (
+	featureStream   = 1
+	thresholdStream = 2
+)
+
+func newMMD(cfg mmdConfig) *MMD {
+	rng := rand.New(rand.NewPCG(cfg.Seed, featureStream))
+	m := &MMD{
+		cfg: cfg, waves: make([]float64, cfg.Dim*cfg.Features), phase: make([]float64, cfg.Features),
+		scaled: make([]float64, cfg.Dim), turns: make([]float64, cfg.Features), block: make([]float64, cfg.Features),
 	}
-	return &MMD{cfg: cfg, kernel: newFourier(cfg), block: make([]float64, cfg.Features)}
+	for i := range m.waves {
+		m.waves[i] = normal(rng) / (2 * math.Pi)
+	}
+	for k := range m.phase {
+		m.phase[k] = rng.Float64()
+	}
+	return m
+}
+
+// normal returns a sum of twelve uniforms less 6: mean 0, variance 1, and close enough to
+// a normal for a kernel's spectrum. rand's own normals use math.Exp, whose bits differ
+// between processors.
+func normal(rng *rand.Rand) (x float64) {
+	for range 12 {
+		x += float64(rng.Float64())
+	}
+	return x - 6
 }
 
 // Add adds the next row and reports whether it completes the last of InARow blocks that differ from
 // the reference. It panics at a row of another dimension.
 func (m *MMD) Add(x []float32) (drift bool) {
-	m.kernel.check(x)
+	if len(x) != m.cfg.Dim {
+		panic(fmt.Sprintf("drift: embedding of dimension %d, not %d", len(x), m.cfg.Dim))
+	}
 	if m.done {
 		m.base, m.far, m.done = base{}, 0, false
 	}
 	if m.base.mean == nil {
 		m.reference = append(m.reference, slices.Clone(x))
 		if len(m.reference) == m.cfg.Reference {
-			m.kernel.fit(m.reference)
 			m.base = m.fit()
 			m.reference = nil
 		}
 		return false
 	}
-	m.kernel.add(m.block, x)
+	m.add(m.block, x, m.base.scale)
 	if m.rows++; m.rows < m.cfg.Block {
 		return false
 	}
@@ -119,9 +130,8 @@ func (m *MMD) Add(x []float32) (drift bool) {
 	if m.last.MMD <= m.base.threshold {
 		m.far = 0
 	}
-	drift = m.far == uint64(m.cfg.InARow)
-	m.done = drift && !m.cfg.Keep
-	return drift
+	m.done = m.far == uint64(m.cfg.InARow)
+	return m.done
 }
 
 // Last returns the latest comparison, zeros before the first.
@@ -137,33 +147,87 @@ func distance(x []float64, n float64, y []float64, k float64) (sum float64) {
 	return sum
 }
 
+// add adds the features of a row to sum.
+func (m *MMD) add(sum []float64, x []float32, scale float64) {
+	for j, x := range x {
+		m.scaled[j] = float64(x) * scale
+	}
+	copy(m.turns, m.phase)
+	double.AddProduct(m.turns, m.scaled, m.waves, 1, m.cfg.Dim, len(m.turns))
+	height := math.Sqrt(2 / float64(len(m.turns)))
+	for k, t := range m.turns {
+		sum[k] += float64(height * cosine(t))
+	}
+}
+
+// cosine returns cos(2πt) by the Taylor polynomial of the sine about its nearest zero,
+// with an error below 1e-11 as long as float64 resolves t to that, and the same bits
+// everywhere.
+func cosine(t float64) float64 {
+	const s3, s5, s7, s9, s11, s13, s15 = -1. / 6, 1. / 120, -1. / 5040, 1. / 362880, -1. / 39916800, 1. / 6227020800, -1. / 1307674368000
+	x := (0.25 - math.Abs(t-math.RoundToEven(t))) * (2 * math.Pi)
+	u := x * x
+	return x * (1 + float64(u*(s3+float64(u*(s5+float64(u*(s7+float64(u*(s9+float64(u*(s11+float64(u*(s13+float64(u*s15))))))))))))))
+}
+
+// pairRows is the number of rows whose distances give the median, up to twice as many.
+const pairRows = 128
+
+// inverseMedian returns 1/σ of the reference, 1 if more than half of the distances are 0.
+func (m *MMD) inverseMedian() float64 {
+	every := max(len(m.reference)/pairRows, 1)
+	var distances []float64
+	for i := 0; i < len(m.reference); i += every {
+		for j := 0; j < i; j += every {
+			var sum float64
+			for k, x := range m.reference[i] {
+				d := float64(x) - float64(m.reference[j][k])
+				sum += float64(d * d)
+			}
+			distances = append(distances, sum)
+		}
+	}
+	slices.Sort(distances)
+	if median := distances[len(distances)/2]; median > 0 {
+		return 1 / math.Sqrt(median)
+	}
+	return 1
+}
+
 // drawsPerAlarm is how many of the random blocks lie beyond the threshold: enough to
 // estimate the quantile.
 const drawsPerAlarm = 10
 
-// fit returns mean and threshold of the full reference.
+// fit returns the summary of the full reference.
 func (m *MMD) fit() base {
 	n, width := len(m.reference), m.cfg.Features
-	total := make([]float64, width)
-	sums := m.kernel.sums(total, m.reference)
-	order := make([]int32, n)
-	for i := range order {
+	b := base{mean: make([]float64, width), scale: m.inverseMedian()}
+	stride := (width + 7) / 8 * 8 // see double.Sparse
+	features, total := make([]float64, n*stride), b.mean
+	order, ones := make([]int32, n), slices.Repeat([]float64{1}, m.cfg.Block)
+	for i, x := range m.reference {
 		order[i] = int32(i)
+		row := features[i*stride : i*stride+width]
+		m.add(row, x, b.scale)
+		for k, feature := range row {
+			total[k] += feature
+		}
 	}
 	// The largest distances, ascending; the first becomes the threshold.
 	var far [drawsPerAlarm]float64
 	draws := rand.New(rand.NewPCG(m.cfg.Seed, thresholdStream))
-	sum, rest := make([]float64, width), make([]float64, width)
+	sum, rest := make([]float64, stride), make([]float64, width)
 	for range int(math.Ceil(drawsPerAlarm / m.cfg.FalseAlarms)) {
 		for i := range m.cfg.Block {
 			j := i + draws.IntN(n-i)
 			order[i], order[j] = order[j], order[i]
 		}
-		sums(sum, order[:m.cfg.Block])
-		for k, x := range sum {
-			rest[k] = total[k] - x
+		block := double.Sparse{Start: []int{0, m.cfg.Block}, Column: order[:m.cfg.Block], Value: ones}
+		block.Product(sum, features, stride)
+		for k := range rest {
+			rest[k] = total[k] - sum[k]
 		}
-		d := distance(sum, float64(m.cfg.Block), rest, float64(n-m.cfg.Block))
+		d := distance(sum[:width], float64(m.cfg.Block), rest, float64(n-m.cfg.Block))
 		if d <= far[0] {
 			continue
 		}
@@ -173,21 +237,15 @@ func (m *MMD) fit() base {
 		}
 		far[k-1] = d
 	}
-	b := base{mean: total, threshold: far[0]}
+	b.threshold = far[0]
 	for k := range b.mean {
 		b.mean[k] /= float64(n)
 	}
 	return b
 }
 
-// Streams of the seed: features and threshold draw independently.
-const (
-	featureStream   = 1
-	thresholdStream = 2
-)
-
 // AppendState appends done, far and the latest comparison, and then either the rows of an
-// unfinished reference, or mean, threshold and kernel constants of a full one and the
+// unfinished reference, or mean, threshold and 1/σ of a full one and the
 // unfinished block.
 func (m *MMD) AppendState(b []byte) []byte {
 	b = appendFlag(b, m.done)
@@ -198,14 +256,15 @@ func (m *MMD) AppendState(b []byte) []byte {
 	b = appendFlag(b, full)
 	if !full {
 		b = appendCount(b, uint64(len(m.reference)))
-		for _, x := range m.reference {
-			b = m.kernel.appendRow(b, x)
+		for _, row := range m.reference {
+			for _, x := range row {
+				b = appendNumbers(b, float64(x))
+			}
 		}
 		return b
 	}
 	b = appendNumbers(b, m.base.mean...)
-	b = appendNumbers(b, m.base.threshold)
-	b = m.kernel.appendFit(b)
+	b = appendNumbers(b, m.base.threshold, m.base.scale)
 	b = appendCount(b, uint64(m.rows))
 	return appendNumbers(b, m.block...)
 }
@@ -213,28 +272,27 @@ func (m *MMD) AppendState(b []byte) []byte {
 // SetState reads what AppendState wrote.
 func (m *MMD) SetState(b []byte) error {
 	r := &reader{rest: b}
-	next := &MMD{cfg: m.cfg, kernel: m.kernel, block: make([]float64, m.cfg.Features)}
+	next := *m
+	next.reference, next.base, next.block, next.rows = nil, base{}, make([]float64, len(m.block)), 0
 	next.done = r.flag()
 	next.far = r.count()
 	next.last = comparison{r.count(), r.number(), r.number()}
 	ok := check.Finite(next.last.MMD, next.last.Threshold) && next.far <= uint64(m.cfg.InARow)
 	if full := r.flag(); full {
-		next.base.mean = r.numbers(len(m.block))
-		next.base.threshold = r.number()
-		var fits bool
-		next.kernel, fits = m.kernel.setFit(r)
+		next.base = base{r.numbers(len(m.block)), r.number(), r.number()}
 		rows := r.count()
-		next.rows = int(min(rows, maxNumbers))
-		if sum := r.numbers(len(m.block)); sum != nil {
-			next.block = sum
-		}
-		ok = ok && fits && rows < uint64(m.cfg.Block) && check.Finite(next.base.threshold) && check.Finite(next.base.mean...) && check.Finite(next.block...)
+		next.rows = int(min(rows, uint64(m.cfg.Block)))
+		copy(next.block, r.numbers(len(m.block)))
+		ok = ok && rows < uint64(m.cfg.Block) && next.base.scale > 0 && check.Finite(next.base.threshold, next.base.scale) && check.Finite(next.base.mean...) && check.Finite(next.block...)
 	} else {
 		n := r.count()
-		ok = ok && n < uint64(m.cfg.Reference) && !next.done && r.holds(n)
+		ok = ok && n < uint64(m.cfg.Reference) && !next.done && r.holds(n*uint64(m.cfg.Dim))
 		for i := uint64(0); ok && i < n; i++ {
-			var x []float32
-			x, ok = m.kernel.row(r)
+			x := make([]float32, m.cfg.Dim)
+			for j, wide := range r.numbers(len(x)) {
+				x[j] = float32(wide)
+				ok = ok && check.Finite(wide) && float64(x[j]) == wide
+			}
 			next.reference = append(next.reference, x)
 		}
 	}
@@ -244,6 +302,6 @@ func (m *MMD) SetState(b []byte) error {
 	if !ok {
 		return errValue
 	}
-	*m = *next
+	*m = next
 	return nil
 }

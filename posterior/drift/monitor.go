@@ -8,18 +8,14 @@ import (
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
-// monitorConfig holds the constants of a Monitor.
-type monitorConfig struct {
-	// Keep in (0, 1) is the decay of earlier rows with every row: the measures are over
-	// about the latest 1/(1-Keep) rows.
-	Keep float64
-	// Prior > 0 is the weight of the prior that confidences are calibrated, in labelled
-	// rows, in each of the calibration.BinCount bins.
-	Prior float64
-}
-
-// DefaultMonitor returns a memory of 1000 rows and a prior of 5.
-func DefaultMonitor() monitorConfig { return monitorConfig{Keep: 0.999, Prior: 5} }
+const (
+	// keptRows is the decay of earlier rows with every row: measures are over about the latest
+	// 1000.
+	keptRows = 0.999
+	// priorRows is the weight of the prior that confidences are calibrated, in labelled rows, in
+	// each of the calibration.BinCount bins.
+	priorRows = 5
+)
 
 // Monitor estimates the accuracy and calibration error of served predictions before
 // their labels come, and measures both as labels come. The estimate corrects each
@@ -28,7 +24,6 @@ func DefaultMonitor() monitorConfig { return monitorConfig{Keep: 0.999, Prior: 5
 // a change of the accuracy at a given confidence only with the labels. Earlier rows
 // decay.
 type Monitor struct {
-	cfg      monitorConfig
 	served   [calibration.BinCount]fading
 	realised [calibration.BinCount]fading
 }
@@ -50,7 +45,7 @@ type measures struct {
 }
 
 // NewMonitor returns a monitor that has seen no rows.
-func NewMonitor(cfg monitorConfig) *Monitor { return &Monitor{cfg: cfg} }
+func NewMonitor() *Monitor { return &Monitor{} }
 
 // Serve adds rows that were served with the given confidences, in order.
 func (m *Monitor) Serve(confidence ...float64) { m.count(&m.served, confidence, nil) }
@@ -69,7 +64,7 @@ func (m *Monitor) Learn(confidence []float64, ok []bool) {
 func (m *Monitor) count(bins *[calibration.BinCount]fading, confidence []float64, ok []bool) {
 	weight := 1.
 	for range confidence {
-		weight *= m.cfg.Keep
+		weight *= keptRows
 	}
 	for i := range bins {
 		b := &bins[i]
@@ -85,7 +80,7 @@ func (m *Monitor) count(bins *[calibration.BinCount]fading, confidence []float64
 		if ok != nil && ok[i] {
 			b.correct += weight
 		}
-		weight *= m.cfg.Keep
+		weight *= keptRows
 	}
 }
 
@@ -97,7 +92,7 @@ func (m *Monitor) Measures() (out measures) {
 		out.Served += s.count
 		out.Labelled += r.count
 		out.Confidence += s.confidence
-		excess := float64(s.count * (r.gap() / (r.count + m.cfg.Prior)))
+		excess := float64(s.count * (r.gap() / (r.count + priorRows)))
 		out.EstimatedAccuracy += min(max(s.confidence-excess, 0), s.count)
 		out.EstimatedECE += math.Abs(excess)
 		right += r.correct
@@ -127,7 +122,7 @@ func (m *Monitor) AppendState(b []byte) []byte {
 
 // SetState reads what AppendState wrote. On an error the state is as it was.
 func (m *Monitor) SetState(b []byte) error {
-	r, next, ok := reader{rest: b}, Monitor{cfg: m.cfg}, true
+	r, next, ok := reader{rest: b}, Monitor{}, true
 	for _, bins := range [...]*[calibration.BinCount]fading{&next.served, &next.realised} {
 		for i := range bins {
 			f := fading{r.number(), r.number(), r.number()}

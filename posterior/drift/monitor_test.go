@@ -20,7 +20,7 @@ func near(t *testing.T, what string, got, want, tol float64) {
 // labels come.
 func TestMonitorRecalibrates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	m := NewMonitor(DefaultMonitor())
+	m := NewMonitor()
 	draw := func(low, high float64) (confidence float64, ok bool) {
 		confidence = low + rng.Float64()*(high-low)
 		return confidence, rng.Float64() < confidence-0.1
@@ -48,7 +48,7 @@ func TestMonitorRecalibrates(t *testing.T) {
 // TestMonitorBeforeLabelsBelievesConfidence: before any label, the estimated accuracy is
 // the mean confidence.
 func TestMonitorBeforeLabelsBelievesConfidence(t *testing.T) {
-	m := NewMonitor(DefaultMonitor())
+	m := NewMonitor()
 	if m.Measures() != (measures{}) {
 		t.Errorf("measures %+v before the first row, want zeros", m.Measures())
 	}
@@ -63,7 +63,7 @@ func TestMonitorBeforeLabelsBelievesConfidence(t *testing.T) {
 // TestMonitorState: a restored monitor has the same measures and state, and a short state
 // is an error.
 func TestMonitorState(t *testing.T) {
-	m, again := NewMonitor(DefaultMonitor()), NewMonitor(DefaultMonitor())
+	m, again := NewMonitor(), NewMonitor()
 	for i := range 100 {
 		m.Serve(float64(i) / 99)
 		m.Learn([]float64{float64(i) / 99}, []bool{i%2 == 0})
@@ -83,7 +83,7 @@ func TestMonitorState(t *testing.T) {
 // TestMonitorRowsInOneCall: rows added in one call decay as rows added one by one.
 func TestMonitorRowsInOneCall(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	each, together := NewMonitor(DefaultMonitor()), NewMonitor(DefaultMonitor())
+	each, together := NewMonitor(), NewMonitor()
 	for n := range 200 {
 		var confidence []float64
 		var ok []bool
