@@ -19,6 +19,8 @@ type description struct {
 	Split   *splitSizes `json:"split,omitempty"`
 	// Columns are the kinds of attributes by their columns.
 	Columns map[string]attributes.Kind `json:"columns,omitempty"`
+
+	path string // of the file, without its ending
 }
 
 // splitSizes is a split of nodes that are listed in order of arrival: the first Train of
@@ -49,52 +51,43 @@ func (g *GivenSplit) sizes() *splitSizes {
 	return s
 }
 
-// kinds returns the kinds of columns that dataset.json gives.
-func (f folder) kinds() (map[string]attributes.Kind, error) {
-	text, err := f.description()
-	if err != nil {
-		return nil, fmt.Errorf("%s.json: %w", f.path("dataset"), err)
-	}
-	return text.Columns, nil
-}
-
-// describe completes a data set from its dataset.json, if there is one. labels has
-// each node's label.
-func (f folder) describe(d *Dataset, labels []string) error {
-	text, err := f.description()
-	if err == nil {
-		err = text.complete(d, labels)
-	}
-	if err != nil {
-		return fmt.Errorf("%s.json: %w", f.path("dataset"), err)
-	}
-	return nil
-}
-
 // description reads dataset.json, empty where there is none.
 func (f folder) description() (text description, err error) {
 	file, err := f.files.Open(f.prefix + "dataset.json")
 	if errors.Is(err, fs.ErrNotExist) {
 		return text, nil
-	} else if err != nil {
-		return text, cause(err)
 	}
-	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, maxLine+1))
-	if err != nil {
-		return text, err
+	var b []byte
+	if err == nil {
+		defer file.Close()
+		b, err = io.ReadAll(io.LimitReader(file, maxLine+1))
 	}
-	if len(b) > maxLine {
-		return text, fmt.Errorf("more than %d bytes", maxLine)
+	if err == nil && len(b) > maxLine {
+		err = fmt.Errorf("more than %d bytes", maxLine)
 	}
 	// A class takes a string's header and a map's entry besides its bytes.
-	if err := f.memory.claim(16 * len(b)); err != nil {
-		return text, err
+	if err == nil {
+		err = f.memory.claim(16 * len(b))
 	}
-	return text, json.Unmarshal(b, &text)
+	if err == nil {
+		err = json.Unmarshal(b, &text)
+	}
+	if err != nil {
+		return text, fmt.Errorf("%s.json: %w", f.path("dataset"), cause(err))
+	}
+	text.path = f.path("dataset")
+	return text, nil
 }
 
-func (text *description) complete(d *Dataset, labels []string) (err error) {
+// complete completes a data set. labels has each node's label.
+func (text *description) complete(d *Dataset, labels []string) error {
+	if err := text.fill(d, labels); err != nil {
+		return fmt.Errorf("%s.json: %w", text.path, err)
+	}
+	return nil
+}
+
+func (text *description) fill(d *Dataset, labels []string) (err error) {
 	if text.Name != "" {
 		d.Name = text.Name
 	}

@@ -135,7 +135,11 @@ func (f folder) ofGraphs(d *Dataset, n *graphNodes, labels []string, parts []Par
 	if d.Classes, d.Labels = classesOf(labels); len(d.Classes) > maxClasses {
 		return nil, fmt.Errorf("%s: %d distinct labels, want at most %d", f.dir, len(d.Classes), maxClasses)
 	}
-	if err := f.describe(d, labels); err != nil {
+	text, err := f.description()
+	if err == nil {
+		err = text.complete(d, labels)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if parts != nil && d.Given == nil {

@@ -52,8 +52,9 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 	if d.Time != nil {
 		row = append(row, "time")
 	}
-	parts := d.columnSplit()
-	if parts != nil {
+	var parts []Part // that the table has: those in order are in dataset.json
+	if d.Given != nil && !d.Given.InOrder {
+		parts = d.Given.Parts
 		row = append(row, "split")
 	}
 	if d.Context != nil {
@@ -72,9 +73,7 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 			row = append(row, "x"+strconv.Itoa(j))
 		}
 	}
-	if err := w.Write(row); err != nil {
-		return err
-	}
+	w.Write(row)
 	for v, x := range d.Features {
 		row = append(row[:0], d.IDs.String(int32(v)), d.ClassOf(int32(v)))
 		if d.Time != nil {
@@ -101,9 +100,7 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 				row = append(row, exact(value))
 			}
 		}
-		if err := w.Write(row); err != nil {
-			return err
-		}
+		w.Write(row)
 	}
 	w.Flush()
 	return w.Error()
@@ -117,15 +114,6 @@ func oneLine(r rune) rune {
 	return r
 }
 
-// columnSplit returns the split that the table of nodes has, nil where there is none, or
-// dataset.json has it.
-func (d *Dataset) columnSplit() []Part {
-	if d.Given == nil || d.Given.InOrder {
-		return nil
-	}
-	return d.Given.Parts
-}
-
 // exact returns the shortest text that reads back as the same float32.
 func exact(v float32) string { return strconv.FormatFloat(float64(v), 'g', -1, 32) }
 
@@ -135,18 +123,14 @@ func (d *Dataset) writeEdges(to io.Writer) error {
 	if d.Kinds != nil {
 		header = append(header, "kind", "weight", "directed")
 	}
-	if err := w.Write(header); err != nil {
-		return err
-	}
+	w.Write(header)
 	for i, e := range d.Edges {
 		row := []string{d.IDs.String(e[0]), d.IDs.String(e[1])}
 		if d.Kinds != nil {
 			kind := d.Kinds[d.Marks[i].Kind]
 			row = append(row, kind.Name, exact(d.Marks[i].Weight), strconv.FormatBool(kind.Directed))
 		}
-		if err := w.Write(row); err != nil {
-			return err
-		}
+		w.Write(row)
 	}
 	w.Flush()
 	return w.Error()

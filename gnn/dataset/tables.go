@@ -16,13 +16,13 @@ import (
 // openTables reads a table of nodes and a table of edges, see [Open].
 func openTables(f folder) (*Dataset, error) {
 	d := &Dataset{Name: f.name}
-	kinds, err := f.kinds()
+	text, err := f.description()
 	if err != nil {
 		return nil, err
 	}
-	n := newNodeTable(f.memory, kinds)
+	n := newNodeTable(f.memory, text.Columns)
 	if err = f.records("nodes", n.header, n.row); err != nil && n.isNotNumbers {
-		n = newNodeTable(f.memory, kinds)
+		n = newNodeTable(f.memory, text.Columns)
 		n.named = true
 		err = f.records("nodes", n.header, n.row)
 	}
@@ -46,7 +46,7 @@ func openTables(f folder) (*Dataset, error) {
 	if d.Classes, d.Labels = classesOf(n.labels); len(d.Classes) > maxClasses {
 		return nil, fmt.Errorf("%s: %d distinct labels, want at most %d", f.path("nodes"), len(d.Classes), maxClasses)
 	}
-	if err := f.describe(d, n.labels); err != nil {
+	if err := text.complete(d, n.labels); err != nil {
 		return nil, err
 	}
 	switch {

@@ -364,30 +364,30 @@ tile8:
 	VMOVUPS 160(AX), Y5
 	VMOVUPS 192(AX), Y6
 	VMOVUPS 224(AX), Y7
-	XORQ    R8, R8
-	MOVQ    SI, R9
+	MOVQ    SI, R8
+	XORQ    R9, R9
 
 rows8:
-	VBROADCASTSS (DX)(R8*4), Y8
-	VMULPS       (R9), Y8, Y9
+	VBROADCASTSS (DX)(R9*4), Y8
+	VMULPS       (R8), Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	VMULPS       32(R9), Y8, Y9
+	VMULPS       32(R8), Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VMULPS       64(R9), Y8, Y9
+	VMULPS       64(R8), Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VMULPS       96(R9), Y8, Y9
+	VMULPS       96(R8), Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VMULPS       128(R9), Y8, Y9
+	VMULPS       128(R8), Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	VMULPS       160(R9), Y8, Y9
+	VMULPS       160(R8), Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VMULPS       192(R9), Y8, Y9
+	VMULPS       192(R8), Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VMULPS       224(R9), Y8, Y8
+	VMULPS       224(R8), Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         DI, R9
-	INCQ         R8
-	CMPQ         R8, BX
+	ADDQ         DI, R8
+	INCQ         R9
+	CMPQ         R9, BX
 	JL           rows8
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -409,22 +409,22 @@ tile4:
 	VMOVUPS 32(AX), Y1
 	VMOVUPS 64(AX), Y2
 	VMOVUPS 96(AX), Y3
-	XORQ    R8, R8
-	MOVQ    SI, R9
+	MOVQ    SI, R8
+	XORQ    R9, R9
 
 rows4:
-	VBROADCASTSS (DX)(R8*4), Y4
-	VMULPS       (R9), Y4, Y5
+	VBROADCASTSS (DX)(R9*4), Y4
+	VMULPS       (R8), Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	VMULPS       32(R9), Y4, Y5
+	VMULPS       32(R8), Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VMULPS       64(R9), Y4, Y5
+	VMULPS       64(R8), Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	VMULPS       96(R9), Y4, Y4
+	VMULPS       96(R8), Y4, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         DI, R9
-	INCQ         R8
-	CMPQ         R8, BX
+	ADDQ         DI, R8
+	INCQ         R9
+	CMPQ         R9, BX
 	JL           rows4
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -440,18 +440,18 @@ tile2:
 	JL      tile1
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
-	XORQ    R8, R8
-	MOVQ    SI, R9
+	MOVQ    SI, R8
+	XORQ    R9, R9
 
 rows2:
-	VBROADCASTSS (DX)(R8*4), Y2
-	VMULPS       (R9), Y2, Y3
+	VBROADCASTSS (DX)(R9*4), Y2
+	VMULPS       (R8), Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R9), Y2, Y2
+	VMULPS       32(R8), Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         DI, R9
-	INCQ         R8
-	CMPQ         R8, BX
+	ADDQ         DI, R8
+	INCQ         R9
+	CMPQ         R9, BX
 	JL           rows2
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -464,16 +464,16 @@ tile1:
 	CMPQ    CX, $0x00000008
 	JL      tile0
 	VMOVUPS (AX), Y0
-	XORQ    R8, R8
-	MOVQ    SI, R9
+	MOVQ    SI, R8
+	XORQ    R9, R9
 
 rows1:
-	VBROADCASTSS (DX)(R8*4), Y1
-	VMULPS       (R9), Y1, Y1
+	VBROADCASTSS (DX)(R9*4), Y1
+	VMULPS       (R8), Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	ADDQ         DI, R9
-	INCQ         R8
-	CMPQ         R8, BX
+	ADDQ         DI, R8
+	INCQ         R9
+	CMPQ         R9, BX
 	JL           rows1
 	VMOVUPS      Y0, (AX)
 	ADDQ         $0x00000020, SI
@@ -489,16 +489,17 @@ tile0:
 	LEAQ       tailMask<>+0(SB), CX
 	VMOVUPS    (CX)(R8*4), Y0
 	VMASKMOVPS (AX), Y0, Y1
-	XORQ       CX, CX
+	MOVQ       SI, CX
+	XORQ       SI, SI
 
 rowsTail:
-	VBROADCASTSS (DX)(CX*4), Y2
-	VMASKMOVPS   (SI), Y0, Y3
+	VBROADCASTSS (DX)(SI*4), Y2
+	VMASKMOVPS   (CX), Y0, Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	ADDQ         DI, SI
-	INCQ         CX
-	CMPQ         CX, BX
+	ADDQ         DI, CX
+	INCQ         SI
+	CMPQ         SI, BX
 	JL           rowsTail
 	VMASKMOVPS   Y1, Y0, (AX)
 
@@ -544,35 +545,35 @@ columns2:
 	VMOVUPS (R10), Y6
 	VMOVUPS 32(R10), Y7
 	ADDQ    R9, R10
-	MOVQ    SI, R14
-	XORQ    R10, R10
+	MOVQ    SI, R10
+	XORQ    R14, R14
 
 terms2:
-	VMOVUPS      (R14), Y8
-	VMOVUPS      32(R14), Y9
-	VBROADCASTSS (DX)(R10*4), Y10
+	VMOVUPS      (R10), Y8
+	VMOVUPS      32(R10), Y9
+	VBROADCASTSS (DX)(R14*4), Y10
 	VMULPS       Y8, Y10, Y11
 	VADDPS       Y11, Y0, Y0
 	VMULPS       Y9, Y10, Y10
 	VADDPS       Y10, Y1, Y1
-	VBROADCASTSS (R11)(R10*4), Y10
+	VBROADCASTSS (R11)(R14*4), Y10
 	VMULPS       Y8, Y10, Y11
 	VADDPS       Y11, Y2, Y2
 	VMULPS       Y9, Y10, Y10
 	VADDPS       Y10, Y3, Y3
-	VBROADCASTSS (R12)(R10*4), Y10
+	VBROADCASTSS (R12)(R14*4), Y10
 	VMULPS       Y8, Y10, Y11
 	VADDPS       Y11, Y4, Y4
 	VMULPS       Y9, Y10, Y10
 	VADDPS       Y10, Y5, Y5
-	VBROADCASTSS (R13)(R10*4), Y10
+	VBROADCASTSS (R13)(R14*4), Y10
 	VMULPS       Y8, Y10, Y8
 	VADDPS       Y8, Y6, Y6
 	VMULPS       Y9, Y10, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         R8, R14
-	INCQ         R10
-	CMPQ         R10, BX
+	ADDQ         R8, R10
+	INCQ         R14
+	CMPQ         R14, BX
 	JL           terms2
 	MOVQ         AX, R10
 	VMOVUPS      Y0, (R10)
@@ -606,26 +607,26 @@ columns1:
 	ADDQ    R9, R10
 	VMOVUPS (R10), Y3
 	ADDQ    R9, R10
-	MOVQ    SI, R14
-	XORQ    R10, R10
+	MOVQ    SI, R10
+	XORQ    R14, R14
 
 terms1:
-	VMOVUPS      (R14), Y4
-	VBROADCASTSS (DX)(R10*4), Y5
+	VMOVUPS      (R10), Y4
+	VBROADCASTSS (DX)(R14*4), Y5
 	VMULPS       Y4, Y5, Y5
 	VADDPS       Y5, Y0, Y0
-	VBROADCASTSS (R11)(R10*4), Y5
+	VBROADCASTSS (R11)(R14*4), Y5
 	VMULPS       Y4, Y5, Y5
 	VADDPS       Y5, Y1, Y1
-	VBROADCASTSS (R12)(R10*4), Y5
+	VBROADCASTSS (R12)(R14*4), Y5
 	VMULPS       Y4, Y5, Y5
 	VADDPS       Y5, Y2, Y2
-	VBROADCASTSS (R13)(R10*4), Y5
+	VBROADCASTSS (R13)(R14*4), Y5
 	VMULPS       Y4, Y5, Y4
 	VADDPS       Y4, Y3, Y3
-	ADDQ         R8, R14
-	INCQ         R10
-	CMPQ         R10, BX
+	ADDQ         R8, R10
+	INCQ         R14
+	CMPQ         R14, BX
 	JL           terms1
 	MOVQ         AX, R10
 	VMOVUPS      Y0, (R10)
@@ -1914,30 +1915,30 @@ tile8:
 	VMOVUPS 320(AX), Z5
 	VMOVUPS 384(AX), Z6
 	VMOVUPS 448(AX), Z7
-	XORQ    R8, R8
-	MOVQ    SI, R9
+	MOVQ    SI, R8
+	XORQ    R9, R9
 
 rows8:
-	VBROADCASTSS (DX)(R8*4), Z8
-	VMULPS       (R9), Z8, Z9
+	VBROADCASTSS (DX)(R9*4), Z8
+	VMULPS       (R8), Z8, Z9
 	VADDPS       Z9, Z0, Z0
-	VMULPS       64(R9), Z8, Z9
+	VMULPS       64(R8), Z8, Z9
 	VADDPS       Z9, Z1, Z1
-	VMULPS       128(R9), Z8, Z9
+	VMULPS       128(R8), Z8, Z9
 	VADDPS       Z9, Z2, Z2
-	VMULPS       192(R9), Z8, Z9
+	VMULPS       192(R8), Z8, Z9
 	VADDPS       Z9, Z3, Z3
-	VMULPS       256(R9), Z8, Z9
+	VMULPS       256(R8), Z8, Z9
 	VADDPS       Z9, Z4, Z4
-	VMULPS       320(R9), Z8, Z9
+	VMULPS       320(R8), Z8, Z9
 	VADDPS       Z9, Z5, Z5
-	VMULPS       384(R9), Z8, Z9
+	VMULPS       384(R8), Z8, Z9
 	VADDPS       Z9, Z6, Z6
-	VMULPS       448(R9), Z8, Z8
+	VMULPS       448(R8), Z8, Z8
 	VADDPS       Z8, Z7, Z7
-	ADDQ         DI, R9
-	INCQ         R8
-	CMPQ         R8, BX
+	ADDQ         DI, R8
+	INCQ         R9
+	CMPQ         R9, BX
 	JL           rows8
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -1959,22 +1960,22 @@ tile4:
 	VMOVUPS 64(AX), Z1
 	VMOVUPS 128(AX), Z2
 	VMOVUPS 192(AX), Z3
-	XORQ    R8, R8
-	MOVQ    SI, R9
+	MOVQ    SI, R8
+	XORQ    R9, R9
 
 rows4:
-	VBROADCASTSS (DX)(R8*4), Z4
-	VMULPS       (R9), Z4, Z5
+	VBROADCASTSS (DX)(R9*4), Z4
+	VMULPS       (R8), Z4, Z5
 	VADDPS       Z5, Z0, Z0
-	VMULPS       64(R9), Z4, Z5
+	VMULPS       64(R8), Z4, Z5
 	VADDPS       Z5, Z1, Z1
-	VMULPS       128(R9), Z4, Z5
+	VMULPS       128(R8), Z4, Z5
 	VADDPS       Z5, Z2, Z2
-	VMULPS       192(R9), Z4, Z4
+	VMULPS       192(R8), Z4, Z4
 	VADDPS       Z4, Z3, Z3
-	ADDQ         DI, R9
-	INCQ         R8
-	CMPQ         R8, BX
+	ADDQ         DI, R8
+	INCQ         R9
+	CMPQ         R9, BX
 	JL           rows4
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -1990,18 +1991,18 @@ tile2:
 	JL      tile1
 	VMOVUPS (AX), Z0
 	VMOVUPS 64(AX), Z1
-	XORQ    R8, R8
-	MOVQ    SI, R9
+	MOVQ    SI, R8
+	XORQ    R9, R9
 
 rows2:
-	VBROADCASTSS (DX)(R8*4), Z2
-	VMULPS       (R9), Z2, Z3
+	VBROADCASTSS (DX)(R9*4), Z2
+	VMULPS       (R8), Z2, Z3
 	VADDPS       Z3, Z0, Z0
-	VMULPS       64(R9), Z2, Z2
+	VMULPS       64(R8), Z2, Z2
 	VADDPS       Z2, Z1, Z1
-	ADDQ         DI, R9
-	INCQ         R8
-	CMPQ         R8, BX
+	ADDQ         DI, R8
+	INCQ         R9
+	CMPQ         R9, BX
 	JL           rows2
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)
@@ -2014,16 +2015,16 @@ tile1:
 	CMPQ    CX, $0x00000010
 	JL      tile0
 	VMOVUPS (AX), Z0
-	XORQ    R8, R8
-	MOVQ    SI, R9
+	MOVQ    SI, R8
+	XORQ    R9, R9
 
 rows1:
-	VBROADCASTSS (DX)(R8*4), Z1
-	VMULPS       (R9), Z1, Z1
+	VBROADCASTSS (DX)(R9*4), Z1
+	VMULPS       (R8), Z1, Z1
 	VADDPS       Z1, Z0, Z0
-	ADDQ         DI, R9
-	INCQ         R8
-	CMPQ         R8, BX
+	ADDQ         DI, R8
+	INCQ         R9
+	CMPQ         R9, BX
 	JL           rows1
 	VMOVUPS      Z0, (AX)
 	ADDQ         $0x00000040, SI
@@ -2039,16 +2040,17 @@ tile0:
 	NOTQ      R8
 	KMOVW     R8, K1
 	VMOVUPS.Z (AX), K1, Z0
-	XORQ      CX, CX
+	MOVQ      SI, CX
+	XORQ      SI, SI
 
 rowsTail:
-	VBROADCASTSS (DX)(CX*4), Z1
-	VMOVUPS.Z    (SI), K1, Z2
+	VBROADCASTSS (DX)(SI*4), Z1
+	VMOVUPS.Z    (CX), K1, Z2
 	VMULPS       Z2, Z1, Z1
 	VADDPS       Z1, Z0, Z0
-	ADDQ         DI, SI
-	INCQ         CX
-	CMPQ         CX, BX
+	ADDQ         DI, CX
+	INCQ         SI
+	CMPQ         SI, BX
 	JL           rowsTail
 	VMOVUPS      Z0, K1, (AX)
 
@@ -2094,35 +2096,35 @@ columns2:
 	VMOVUPS (R10), Z6
 	VMOVUPS 64(R10), Z7
 	ADDQ    R9, R10
-	MOVQ    SI, R14
-	XORQ    R10, R10
+	MOVQ    SI, R10
+	XORQ    R14, R14
 
 terms2:
-	VMOVUPS      (R14), Z8
-	VMOVUPS      64(R14), Z9
-	VBROADCASTSS (DX)(R10*4), Z10
+	VMOVUPS      (R10), Z8
+	VMOVUPS      64(R10), Z9
+	VBROADCASTSS (DX)(R14*4), Z10
 	VMULPS       Z8, Z10, Z11
 	VADDPS       Z11, Z0, Z0
 	VMULPS       Z9, Z10, Z10
 	VADDPS       Z10, Z1, Z1
-	VBROADCASTSS (R11)(R10*4), Z10
+	VBROADCASTSS (R11)(R14*4), Z10
 	VMULPS       Z8, Z10, Z11
 	VADDPS       Z11, Z2, Z2
 	VMULPS       Z9, Z10, Z10
 	VADDPS       Z10, Z3, Z3
-	VBROADCASTSS (R12)(R10*4), Z10
+	VBROADCASTSS (R12)(R14*4), Z10
 	VMULPS       Z8, Z10, Z11
 	VADDPS       Z11, Z4, Z4
 	VMULPS       Z9, Z10, Z10
 	VADDPS       Z10, Z5, Z5
-	VBROADCASTSS (R13)(R10*4), Z10
+	VBROADCASTSS (R13)(R14*4), Z10
 	VMULPS       Z8, Z10, Z8
 	VADDPS       Z8, Z6, Z6
 	VMULPS       Z9, Z10, Z8
 	VADDPS       Z8, Z7, Z7
-	ADDQ         R8, R14
-	INCQ         R10
-	CMPQ         R10, BX
+	ADDQ         R8, R10
+	INCQ         R14
+	CMPQ         R14, BX
 	JL           terms2
 	MOVQ         AX, R10
 	VMOVUPS      Z0, (R10)
@@ -2156,26 +2158,26 @@ columns1:
 	ADDQ    R9, R10
 	VMOVUPS (R10), Z3
 	ADDQ    R9, R10
-	MOVQ    SI, R14
-	XORQ    R10, R10
+	MOVQ    SI, R10
+	XORQ    R14, R14
 
 terms1:
-	VMOVUPS      (R14), Z4
-	VBROADCASTSS (DX)(R10*4), Z5
+	VMOVUPS      (R10), Z4
+	VBROADCASTSS (DX)(R14*4), Z5
 	VMULPS       Z4, Z5, Z5
 	VADDPS       Z5, Z0, Z0
-	VBROADCASTSS (R11)(R10*4), Z5
+	VBROADCASTSS (R11)(R14*4), Z5
 	VMULPS       Z4, Z5, Z5
 	VADDPS       Z5, Z1, Z1
-	VBROADCASTSS (R12)(R10*4), Z5
+	VBROADCASTSS (R12)(R14*4), Z5
 	VMULPS       Z4, Z5, Z5
 	VADDPS       Z5, Z2, Z2
-	VBROADCASTSS (R13)(R10*4), Z5
+	VBROADCASTSS (R13)(R14*4), Z5
 	VMULPS       Z4, Z5, Z4
 	VADDPS       Z4, Z3, Z3
-	ADDQ         R8, R14
-	INCQ         R10
-	CMPQ         R10, BX
+	ADDQ         R8, R10
+	INCQ         R14
+	CMPQ         R14, BX
 	JL           terms1
 	MOVQ         AX, R10
 	VMOVUPS      Z0, (R10)

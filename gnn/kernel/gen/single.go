@@ -120,6 +120,17 @@ func (t *tail) operand(l isa, m Mem) Op {
 	return t.load(l, m)
 }
 
+// counted runs body with i from 0 to below n, which is above 0.
+func counted(label string, n Register, body func(i Register)) {
+	i := GP64()
+	XORQ(i, i)
+	Label(label)
+	body(i)
+	INCQ(i)
+	CMPQ(i, n)
+	JL(LabelRef(label))
+}
+
 // multiplyAdd is acc += m·factor, the product rounded first.
 func multiplyAdd(l isa, m Op, factor, acc VecVirtual) { VADDPS(l.mulf(factor, m), acc, acc) }
 
@@ -139,29 +150,25 @@ func gather(l isa, masks Mem, weighted bool) {
 
 	// through adds every row's part of the tile to acc.
 	through := func(label string, acc []VecVirtual, t *tail) {
-		i := GP64()
-		XORQ(i, i)
-		Label(label)
-		row := GP64()
-		MOVLQSX(Mem{Base: index, Index: i, Scale: 4}, row)
-		IMULQ(stride, row)
-		ADDQ(rows, row)
-		var factor VecVirtual
-		if weighted {
-			factor = l.register()
-			VBROADCASTSS(Mem{Base: value, Index: i, Scale: 4}, factor)
-		}
-		for a := range acc {
-			m := t.operand(l, Mem{Base: row}.Offset(4*l.singles*a))
+		counted(label, count, func(i Register) {
+			row := GP64()
+			MOVLQSX(Mem{Base: index, Index: i, Scale: 4}, row)
+			IMULQ(stride, row)
+			ADDQ(rows, row)
+			var factor VecVirtual
 			if weighted {
-				multiplyAdd(l, m, factor, acc[a])
-			} else {
-				VADDPS(m, acc[a], acc[a])
+				factor = l.register()
+				VBROADCASTSS(Mem{Base: value, Index: i, Scale: 4}, factor)
 			}
-		}
-		INCQ(i)
-		CMPQ(i, count)
-		JL(LabelRef(label))
+			for a := range acc {
+				m := t.operand(l, Mem{Base: row}.Offset(4*l.singles*a))
+				if weighted {
+					multiplyAdd(l, m, factor, acc[a])
+				} else {
+					VADDPS(m, acc[a], acc[a])
+				}
+			}
+		})
 	}
 	tiles(l, masks, dst, n, []Register{rows}, loaded, through)
 }
@@ -174,19 +181,15 @@ func product(l isa, masks Mem) {
 	w, stride := argument("w"), argument("stride")
 	SHLQ(U8(2), stride)
 	tiles(l, masks, dst, n, []Register{w}, loaded, func(label string, acc []VecVirtual, t *tail) {
-		i, row := GP64(), GP64()
-		XORQ(i, i)
-		MOVQ(w, row)
-		Label(label)
-		factor := l.register()
-		VBROADCASTSS(Mem{Base: x, Index: i, Scale: 4}, factor)
-		for a := range acc {
-			multiplyAdd(l, t.operand(l, Mem{Base: row}.Offset(4*l.singles*a)), factor, acc[a])
-		}
-		ADDQ(stride, row)
-		INCQ(i)
-		CMPQ(i, count)
-		JL(LabelRef(label))
+		row := copyOf(w)
+		counted(label, count, func(i Register) {
+			factor := l.register()
+			VBROADCASTSS(Mem{Base: x, Index: i, Scale: 4}, factor)
+			for a := range acc {
+				multiplyAdd(l, t.operand(l, Mem{Base: row}.Offset(4*l.singles*a)), factor, acc[a])
+			}
+			ADDQ(stride, row)
+		})
 	})
 }
 
@@ -268,21 +271,17 @@ func prefetch() {
 	rows := loadTable()
 	from := argument("from")
 	SHLQ(U8(2), from)
-	i := GP64()
-	XORQ(i, i)
-	Label("rows")
-	row, left := rows.row(index, i), GP64()
-	ADDQ(from, row)
-	MOVQ(n, left)
-	Label("lines")
-	PREFETCHT1(Mem{Base: row})
-	const line = 64
-	ADDQ(U32(line), row)
-	SUBQ(U32(line/4), left)
-	JG(LabelRef("lines"))
-	INCQ(i)
-	CMPQ(i, count)
-	JL(LabelRef("rows"))
+	counted("rows", count, func(i Register) {
+		row, left := rows.row(index, i), GP64()
+		ADDQ(from, row)
+		MOVQ(n, left)
+		Label("lines")
+		PREFETCHT1(Mem{Base: row})
+		const line = 64
+		ADDQ(U32(line), row)
+		SUBQ(U32(line/4), left)
+		JG(LabelRef("lines"))
+	})
 	RET()
 }
 
@@ -315,22 +314,18 @@ func gatherRectified(l isa, masks Mem) {
 	SHLQ(U8(2), gap)
 	zero := l.clear()
 	tiles(l, masks, dst, n, []Register{own}, zeroed, func(label string, acc []VecVirtual, t *tail) {
-		i := GP64()
-		XORQ(i, i)
-		Label(label)
-		row := rows.row(index, i)
-		ADDQ(own, row)
-		factor := l.register()
-		VBROADCASTSS(Mem{Base: scale, Index: i, Scale: 4}, factor)
-		for a := range acc {
-			x, y := Mem{Base: row}.Offset(4*l.singles*a), Mem{Base: row, Index: gap, Scale: 1}.Offset(4*l.singles*a)
-			v := l.addf(l.mulf(factor, t.operand(l, y)), t.operand(l, x))
-			VMAXPS(v, zero, v)
-			VADDPS(v, acc[a], acc[a])
-		}
-		INCQ(i)
-		CMPQ(i, count)
-		JL(LabelRef(label))
+		counted(label, count, func(i Register) {
+			row := rows.row(index, i)
+			ADDQ(own, row)
+			factor := l.register()
+			VBROADCASTSS(Mem{Base: scale, Index: i, Scale: 4}, factor)
+			for a := range acc {
+				x, y := Mem{Base: row}.Offset(4*l.singles*a), Mem{Base: row, Index: gap, Scale: 1}.Offset(4*l.singles*a)
+				v := l.addf(l.mulf(factor, t.operand(l, y)), t.operand(l, x))
+				VMAXPS(v, zero, v)
+				VADDPS(v, acc[a], acc[a])
+			}
+		})
 	})
 }
 
@@ -345,20 +340,16 @@ func exchange(l isa, masks Mem) {
 	SHLQ(U8(2), from)
 	SHLQ(U8(2), gap)
 	tiles(l, masks, sum, n, []Register{own, from}, loaded, func(label string, acc []VecVirtual, t *tail) {
-		i := GP64()
-		XORQ(i, i)
-		Label(label)
-		row := rows.row(index, i)
-		ADDQ(from, row)
-		for a := range acc {
-			x, y := Mem{Base: row}.Offset(4*l.singles*a), Mem{Base: row, Index: gap, Scale: 1}.Offset(4*l.singles*a)
-			mine := Mem{Base: own}.Offset(4 * l.singles * a)
-			VADDPS(t.operand(l, x), acc[a], acc[a])
-			t.store(l, l.addf(t.load(l, y), t.operand(l, mine)), y)
-		}
-		INCQ(i)
-		CMPQ(i, count)
-		JL(LabelRef(label))
+		counted(label, count, func(i Register) {
+			row := rows.row(index, i)
+			ADDQ(from, row)
+			for a := range acc {
+				x, y := Mem{Base: row}.Offset(4*l.singles*a), Mem{Base: row, Index: gap, Scale: 1}.Offset(4*l.singles*a)
+				mine := Mem{Base: own}.Offset(4 * l.singles * a)
+				VADDPS(t.operand(l, x), acc[a], acc[a])
+				t.store(l, l.addf(t.load(l, y), t.operand(l, mine)), y)
+			}
+		})
 	})
 }
 
@@ -391,40 +382,35 @@ func productRows4(l isa) {
 		CMPQ(n, U32(registers*l.singles))
 		JL(LabelRef(label("done")))
 		acc := make([][]VecVirtual, 4)
-		eachSum := func(do func(at Mem, sum VecVirtual)) {
-			at := copyOf(dst)
+		at := copyOf(dst)
+		for r := range acc {
+			for a := range registers {
+				acc[r] = append(acc[r], l.loadf(Mem{Base: at}.Offset(4*l.singles*a)))
+			}
+			ADDQ(apart, at)
+		}
+		row := copyOf(w)
+		counted(label("terms"), count, func(i Register) {
+			column := make([]VecVirtual, registers)
+			for a := range column {
+				column[a] = l.loadf(Mem{Base: row}.Offset(4 * l.singles * a))
+			}
 			for r := range acc {
+				factor := l.register()
+				VBROADCASTSS(Mem{Base: xs[r], Index: i, Scale: 4}, factor)
 				for a, sum := range acc[r] {
-					do(Mem{Base: at}.Offset(4*l.singles*a), sum)
+					multiplyAdd(l, column[a], factor, sum)
 				}
-				ADDQ(apart, at)
 			}
-		}
+			ADDQ(stride, row)
+		})
+		at = copyOf(dst)
 		for r := range acc {
-			for range registers {
-				acc[r] = append(acc[r], l.register())
-			}
-		}
-		eachSum(func(at Mem, sum VecVirtual) { VMOVUPS(at, sum) })
-		i, row := GP64(), copyOf(w)
-		XORQ(i, i)
-		Label(label("terms"))
-		column := make([]VecVirtual, registers)
-		for a := range column {
-			column[a] = l.loadf(Mem{Base: row}.Offset(4 * l.singles * a))
-		}
-		for r := range acc {
-			factor := l.register()
-			VBROADCASTSS(Mem{Base: xs[r], Index: i, Scale: 4}, factor)
 			for a, sum := range acc[r] {
-				multiplyAdd(l, column[a], factor, sum)
+				VMOVUPS(sum, Mem{Base: at}.Offset(4*l.singles*a))
 			}
+			ADDQ(apart, at)
 		}
-		ADDQ(stride, row)
-		INCQ(i)
-		CMPQ(i, count)
-		JL(LabelRef(label("terms")))
-		eachSum(func(at Mem, sum VecVirtual) { VMOVUPS(sum, at) })
 		for _, p := range []Register{dst, w} {
 			ADDQ(U32(4*registers*l.singles), p)
 		}
