@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/heads"
@@ -129,6 +130,11 @@ func (c Config) WithDefaults() (Config, error) {
 		c.Update = posterior.DefaultConfig()
 	}
 	var problems []error
+	unless := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
 	for _, count := range []struct {
 		name  string
 		value *int
@@ -149,46 +155,25 @@ func (c Config) WithDefaults() (Config, error) {
 		if *count.value == 0 {
 			*count.value = count.def
 		}
-		if *count.value < 0 {
-			problems = append(problems, fmt.Errorf("%s %d is negative: give a positive number, or 0 for the default of %d", count.name, *count.value, count.def))
-		}
+		unless(*count.value >= 0, "%s %d is negative: give a positive number, or 0 for the default of %d", count.name, *count.value, count.def)
 	}
-	if c.MaxPending > MostPending {
-		problems = append(problems, fmt.Errorf("max-pending %d: give at most %d", c.MaxPending, MostPending))
-	}
-	if c.LearnLag > MostLearnLag {
-		problems = append(problems, fmt.Errorf("learn-lag %d: give at most %d windows", c.LearnLag, MostLearnLag))
-	}
-	if c.Keep.Nodes < 0 || c.Keep.Edges < 0 {
-		problems = append(problems, fmt.Errorf("keep %d ms for nodes and %d for edges: give positive times, or 0 for ever", c.Keep.Nodes, c.Keep.Edges))
-	}
-	if c.PendingMemory < 0 || c.PendingMemory > 0 && c.Blocks == nil {
-		problems = append(problems, fmt.Errorf("pending-memory %d without blocks: give both, or neither", c.PendingMemory))
-	}
-	switch c.Head {
-	case "", HeadPaper, HeadPool:
-	default:
-		problems = append(problems, fmt.Errorf("head %q: give %q or %q", c.Head, HeadPool, HeadPaper))
-	}
-	if p := c.Rescore.Confidence; !(p >= 0 && p < 1) {
-		problems = append(problems, fmt.Errorf("rescore-confidence %v: give a probability below 1, or 0 for none", p))
-	}
-	if a, err := serve.ParseAsking(c.Ask.String()); err != nil || a != c.Ask {
-		problems = append(problems, fmt.Errorf("ask %v: %w", c.Ask, err))
-	}
+	unless(c.MaxPending <= MostPending, "max-pending %d: give at most %d", c.MaxPending, MostPending)
+	unless(c.LearnLag <= MostLearnLag, "learn-lag %d: give at most %d windows", c.LearnLag, MostLearnLag)
+	unless(min(c.Keep.Nodes, c.Keep.Edges) >= 0, "keep %d ms for nodes and %d for edges: give positive times, or 0 for ever", c.Keep.Nodes, c.Keep.Edges)
+	unless(c.PendingMemory == 0 || c.PendingMemory > 0 && c.Blocks != nil, "pending-memory %d without blocks: give both, or neither", c.PendingMemory)
+	unless(slices.Contains([]string{"", HeadPaper, HeadPool}, c.Head), "head %q: give %q or %q", c.Head, HeadPool, HeadPaper)
+	p := c.Rescore.Confidence
+	unless(p >= 0 && p < 1, "rescore-confidence %v: give a probability below 1, or 0 for none", p)
+	a, err := serve.ParseAsking(c.Ask.String())
+	unless(err == nil && a == c.Ask, "ask %v: %w", c.Ask, err)
 	if c.Fallback == 0 {
 		c.Fallback = serve.DefaultFallback
 	}
-	if rates, err := ParseLabelRates(string(c.LabelRates)); err != nil {
+	unless(!math.IsNaN(c.Fallback), "fallback NaN: give a number of nats such as 20, or a negative one for none")
+	_, err = serve.ParseActing(c.Act)
+	unless(err == nil, "act %w", err)
+	if c.LabelRates, err = ParseLabelRates(string(c.LabelRates)); err != nil {
 		problems = append(problems, err)
-	} else {
-		c.LabelRates = rates
-	}
-	if math.IsNaN(c.Fallback) {
-		problems = append(problems, errors.New("fallback NaN: give a number of nats such as 20, or a negative one for none"))
-	}
-	if _, err := serve.ParseActing(c.Act); err != nil {
-		problems = append(problems, fmt.Errorf("act %w", err))
 	}
 	return c, errors.Join(append(problems, c.Update.Validate(), c.Coverage.Validate())...)
 }

@@ -118,26 +118,16 @@ var settings = []setting{
 	named("labels", func(c *Config) *serve.Standing { return &c.Labels }, serve.LastStands, serve.FirstStands),
 	integer("learn-lag", func(c *Config) *int { return &c.LearnLag }),
 	integer("shards", func(c *Config) *int { return &c.Shards }),
-	{
-		name: "act", quoted: true, absent: true,
-		get: func(c *Config) string { return c.Act },
-		set: func(c *Config, text string) error { c.Act = text; return nil },
-	},
-	{
-		name: "ask", quoted: true, absent: true,
-		get: func(c *Config) string { return c.Ask.String() },
-		set: func(c *Config, text string) (err error) { c.Ask, err = serve.ParseAsking(text); return err },
-	},
-	{
-		name: "label-rates", quoted: true, absent: true,
-		get: func(c *Config) string { return string(c.LabelRates) },
-		set: func(c *Config, text string) error { c.LabelRates = LabelRates(text); return nil },
-	},
-	{
-		name: "map", quoted: true, absent: true,
-		get: func(c *Config) string { return c.Map },
-		set: func(c *Config, text string) error { c.Map = text; return nil },
-	},
+	optional("act", func(c *Config) string { return c.Act }, func(c *Config, text string) error { c.Act = text; return nil }),
+	optional("ask", func(c *Config) string { return c.Ask.String() }, func(c *Config, text string) (err error) {
+		c.Ask, err = serve.ParseAsking(text)
+		return err
+	}),
+	optional("label-rates", func(c *Config) string { return string(c.LabelRates) }, func(c *Config, text string) error {
+		c.LabelRates = LabelRates(text)
+		return nil
+	}),
+	optional("map", func(c *Config) string { return c.Map }, func(c *Config, text string) error { c.Map = text; return nil }),
 	{
 		name: "partial-updates", absent: true,
 		get: func(c *Config) string {
@@ -151,15 +141,16 @@ var settings = []setting{
 			return err
 		},
 	},
-	{
-		name: "keep", quoted: true, absent: true,
-		get: func(c *Config) string { return c.Keep.String() },
-		set: func(c *Config, text string) error { return c.Keep.UnmarshalText([]byte(text)) },
-	},
+	optional("keep", func(c *Config) string { return c.Keep.String() }, func(c *Config, text string) error { return c.Keep.UnmarshalText([]byte(text)) }),
 }
 
 // formatNumber returns the shortest text that reads back as v.
 func formatNumber(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+// optional is a text that is left out where it is "".
+func optional(name string, get func(*Config) string, set func(*Config, string) error) setting {
+	return setting{name: name, quoted: true, absent: true, get: get, set: set}
+}
 
 func number(name string, field func(*Config) *float64) setting {
 	return setting{
