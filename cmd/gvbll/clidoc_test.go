@@ -106,18 +106,8 @@ the environment or the file, which commands may share, it is a warning.
 
 Results go to standard output, everything else to standard error.
 
-**In a terminal** `+"`demo`"+` paints a live view in place; elsewhere it prints lines. Colours are left out with NO_COLOR in the environment. The demo:
-
-`+"```"+`
-step 16 of 50  ██████░░░░░░░░░░░░░░  32 %%  630 predicted, 560 labels
-
-what serves was right for      72 %%  ▆▇▇▆▄▆▅▆▆▇▆▇▇▆▇▆
-the model as trained, for      55 %%  ▆▆▇▇▄▆▅▄▄▅▅▅▅▄▃▃
-
-    said  what serves was right               the model as trained (│: as said)
-90-100 %%  █████████████████░│  88 %%     164   ████████████░░░░░░│  63 %%     284
-80- 90 %%  ████████████████│░░  84 %%      94   ███████████░░░░░│░░  56 %%      66
-`+"```"+`
+**In a terminal** `+"`demo`"+` paints a live view in place ([picture](pictures/terminal-demo.png)); elsewhere it prints lines. Colours are left out with NO_COLOR in the
+environment.
 
 ## For every command
 
