@@ -130,11 +130,6 @@ func Create(ctx context.Context, c *kafka.Client, n Names, l Layout) ([]string, 
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	if len(missing) < len(n.All()) && slices.Contains(missing, n.Ledger) {
-		if err := CheckLedger(ctx, c, n); err != nil {
-			return nil, err
-		}
-	}
 	if slices.Contains(missing, n.Exchange) {
 		begun, err := c.HasRecords(ctx, n.Ledger)
 		if err != nil {
@@ -145,6 +140,9 @@ func Create(ctx context.Context, c *kafka.Client, n Names, l Layout) ([]string, 
 		}
 	}
 	if len(missing) < len(n.All()) && slices.Contains(missing, n.Ledger) {
+		if err := CheckLedger(ctx, c, n); err != nil {
+			return nil, err
+		}
 		return Recreate(ctx, c, n, l)
 	}
 	return create(ctx, c, n, l)

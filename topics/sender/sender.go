@@ -113,7 +113,7 @@ func Run(ctx context.Context, c *kafka.Client, s *Stream, cfg Config) error {
 			return err
 		}
 	}
-	if err := r.nodes(ctx, nodesOf(s.Context)); err != nil {
+	if err := r.nodes(ctx, s.Context); err != nil {
 		return err
 	}
 	if cfg.Labels != Never {
@@ -168,7 +168,7 @@ func (r *run) delayed(ctx context.Context, steps [][]Item) error {
 		for len(step) > 0 {
 			burst := step[:min(len(step), maxBurst)]
 			step = step[len(burst):]
-			if err := r.nodes(ctx, nodesOf(burst)); err != nil {
+			if err := r.nodes(ctx, burst); err != nil {
 				return err
 			}
 			if r.cfg.Labels == Never {
@@ -205,7 +205,7 @@ func (r *run) predictionsFromStart(ctx context.Context, c *kafka.Client) (*kafka
 func (r *run) predicted(ctx context.Context, predictions *kafka.Reader, steps [][]Item) error {
 	for t := range len(steps) + r.cfg.Delay {
 		if t < len(steps) {
-			if err := r.nodes(ctx, nodesOf(steps[t])); err != nil {
+			if err := r.nodes(ctx, steps[t]); err != nil {
 				return err
 			}
 			if err := r.await(ctx, predictions, steps[t]); err != nil {
@@ -239,30 +239,21 @@ func (r *run) await(ctx context.Context, predictions *kafka.Reader, step []Item)
 	return nil
 }
 
-// nodesOf returns the nodes of items.
-func nodesOf(items []Item) []event.Node {
-	nodes := make([]event.Node, len(items))
-	for i := range items {
-		nodes[i] = items[i].Node
-	}
-	return nodes
-}
-
 // nodes sends node events in bursts, at the configured rate.
-func (r *run) nodes(ctx context.Context, nodes []event.Node) error {
-	for len(nodes) > 0 {
-		n := r.pace.burst(len(nodes))
+func (r *run) nodes(ctx context.Context, items []Item) error {
+	for len(items) > 0 {
+		n := r.pace.burst(len(items))
 		if err := r.pace.wait(ctx); err != nil {
 			return err
 		}
 		records := make([]kafka.Record, 0, n)
-		for i := range nodes[:n] {
-			key := wire.AppendKey(nil, nodes[i].ID)
-			r.time = nodes[i].Time
+		for i := range items[:n] {
+			n := items[i].Node
+			key := wire.AppendKey(nil, n.ID)
+			r.time = n.Time
 			if r.sentNodes[string(key)] {
 				continue
 			}
-			n := nodes[i]
 			n.Time = r.at(n.Time)
 			records = append(records, r.record(r.cfg.Names.Nodes, key, wire.AppendNode(nil, &n)))
 		}
@@ -271,7 +262,7 @@ func (r *run) nodes(ctx context.Context, nodes []event.Node) error {
 		}
 		r.pace.sent += len(records)
 		r.nodesSent += n
-		nodes = nodes[n:]
+		items = items[n:]
 		r.progress()
 	}
 	return nil

@@ -162,37 +162,31 @@ type runner struct {
 	client *kafka.Client
 	member *kafka.Membership
 
-	tasks    runningTasks
-	kept     []atomic.Int64 // by task, the windows in the newest checkpoint; 0 for none
-	since    atomic.Int64   // window that began the epoch, as far as a task has met it
-	assigned kafka.Election // the newest
-	retry    map[int]bool   // tasks that are to be started again
+	tasks    atomic.Pointer[map[int]*running] // that run, see all
+	kept     []atomic.Int64                   // by task, the windows in the newest checkpoint; 0 for none
+	since    atomic.Int64                     // window that began the epoch, as far as a task has met it
+	assigned kafka.Election                   // the newest
+	retry    map[int]bool                     // tasks that are to be started again
 	ended    chan *running
 	again    chan int      // a task that is to be started again
 	caughtUp chan int      // a task that stands by and has reached the end
 	close    chan struct{} // closed when the worker ends
 }
 
-// runningTasks are the tasks that run. The election reads them from another goroutine.
-type runningTasks struct {
-	byTask atomic.Pointer[map[int]*running]
-}
-
-func (t *runningTasks) all() map[int]*running {
-	if m := t.byTask.Load(); m != nil {
+// all returns the tasks that run. The election reads them from another goroutine.
+func (r *runner) all() map[int]*running {
+	if m := r.tasks.Load(); m != nil {
 		return *m
 	}
 	return nil
 }
 
-// set replaces the tasks by others.
-func (t *runningTasks) set(change func(map[int]*running)) {
-	m := maps.Clone(t.all())
-	if m == nil {
-		m = make(map[int]*running)
-	}
+// set replaces the tasks that run by others.
+func (r *runner) set(change func(map[int]*running)) {
+	m := make(map[int]*running)
+	maps.Copy(m, r.all())
 	change(m)
-	t.byTask.Store(&m)
+	r.tasks.Store(&m)
 }
 
 // running is a task that runs: the sequencer, or a shard. It is its own seat in the elections.
@@ -321,7 +315,7 @@ func (s *settling) note() {
 // finish ends the tasks, and leaves the group once all have given up theirs.
 func (r *runner) finish(err error) error {
 	close(r.close)
-	tasks := r.tasks.all()
+	tasks := r.all()
 	for task, t := range tasks {
 		if task > 0 {
 			t.stop(err)
@@ -356,7 +350,7 @@ func (t *running) lost() bool {
 // assign starts the tasks that the newest election has given to this worker, and ends those that
 // it has taken away.
 func (r *runner) assign(ctx context.Context) {
-	tasks := r.tasks.all()
+	tasks := r.all()
 	for task, t := range tasks {
 		if !r.wants(task) {
 			t.stop(publish.ErrOwned)
@@ -374,7 +368,7 @@ func (r *runner) assign(ctx context.Context) {
 // relieves reports whether this worker is to relieve the owner of a task for which it stands by,
 // and has reached the end.
 func (r *runner) relieves(task int) bool {
-	t := r.tasks.all()[task]
+	t := r.all()[task]
 	return r.assigned.Relieves && slices.Contains(r.assigned.Follows, task) && t != nil && t.caught.Load()
 }
 
@@ -423,7 +417,7 @@ const restartAfter = 500 * time.Millisecond
 // end takes note of a task that has ended. One that another worker has taken over may be this
 // worker's again; any other error ends the worker.
 func (r *runner) end(ctx context.Context, t *running) error {
-	r.tasks.set(func(m map[int]*running) { delete(m, t.task) })
+	r.set(func(m map[int]*running) { delete(m, t.task) })
 	var began *epochError
 	if errors.As(t.err, &began) {
 		r.since.Store(max(r.since.Load(), began.window))
@@ -457,7 +451,7 @@ func (r *runner) start(ctx context.Context, task int) {
 		t.loop = newShardLoop(r.cfg, r.client, t, caughtUp)
 	}
 	t.tell(r.assigned)
-	r.tasks.set(func(m map[int]*running) { m[task] = t })
+	r.set(func(m map[int]*running) { m[task] = t })
 	go func() {
 		defer stop(nil)
 		t.err = t.loop.run(ctx)
@@ -487,7 +481,7 @@ func (r *runner) standings() []kafka.Standing {
 	for task := range all {
 		all[task].Progress = r.kept[task].Load()
 	}
-	for task, t := range r.tasks.all() {
+	for task, t := range r.all() {
 		s := t.loop.standing()
 		s.Progress = max(s.Progress, all[task].Progress)
 		all[task] = s
@@ -497,7 +491,7 @@ func (r *runner) standings() []kafka.Standing {
 
 // states returns what [Tasks] shows.
 func (r *runner) states() (list []TaskState) {
-	for task, t := range r.tasks.all() {
+	for task, t := range r.all() {
 		s := t.loop.standing()
 		list = append(list, TaskState{Task: task, Owner: s.Owner, Windows: s.Progress, Missing: t.loop.missing()})
 	}

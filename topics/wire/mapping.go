@@ -291,7 +291,7 @@ func (o *origin) id(in *input, f field, what string, limits Limits) (id event.ID
 	if len(text) > limits.MaxID {
 		return id, true, refusef(event.BadID, "%s: a string id needs 1 to %d bytes of UTF-8", what, limits.MaxID)
 	}
-	return event.ID{Str: in.newText([]byte(text))}, true, nil
+	return event.ID{Str: in.memory.text([]byte(text))}, true, nil
 }
 
 // moment reads a time into milliseconds since 1970, 0 where there is none.
@@ -365,7 +365,7 @@ func (m *Map) node(in *input, value []byte, n *event.Node, limits Limits) error 
 		if e.Target, _, err = r.Target.id(in, f, "target", limits); err != nil {
 			return err
 		}
-		n.ID, n.Edges = e.Source, append(in.newEdges(1)[:0], e)
+		n.ID, n.Edges = e.Source, append(in.memory.edges.cut(1)[:0], e)
 		return nil
 	}
 	if n.ID, _, err = r.ID.id(in, f, "id", limits); err != nil {
@@ -398,7 +398,7 @@ func (m *Map) node(in *input, value []byte, n *event.Node, limits Limits) error 
 func (r *rule) features(in *input, f field, n *event.Node, limits Limits) (err error) {
 	switch {
 	case r.Numbers != nil:
-		n.Dense = in.newNumbers(len(r.Numbers))
+		n.Dense = in.memory.numbers.cut(len(r.Numbers))
 		for i, p := range r.Numbers {
 			v, err := strconv.ParseFloat(strings.Trim(string(f.find(p)), `"`), 32)
 			if err != nil {

@@ -56,69 +56,25 @@ func (s *slab[T]) cut(n int) []T {
 		return []T{} // not nil, which would mean a missing list
 	}
 	if len(s.block)-s.used < n {
-		s.block, s.used = make([]T, max(n, 2*len(s.block), 256)), 0
+		s.block, s.used = make([]T, max(n, 2*len(s.block))), 0
 	}
 	s.used += n
 	s.total += n
 	return s.block[s.used-n : s.used : s.used]
 }
 
-// textBlock is the size of a block of texts. A string that is kept keeps its
+// textBlock is the size that blocks of texts grow to. A string that is kept keeps its
 // whole block alive, so blocks are short.
 const textBlock = 4 << 10
 
 func (m *Memory) text(b []byte) string {
 	if m.texts.Cap()-m.texts.Len() < len(b) {
+		more := max(len(b), min(2*m.texts.Cap(), textBlock))
 		m.texts = strings.Builder{}
-		m.texts.Grow(max(len(b), textBlock))
+		m.texts.Grow(more)
 	}
 	at := m.texts.Len()
 	m.texts.Write(b)
 	m.written += len(b)
 	return m.texts.String()[at:]
-}
-
-// The lists and texts of an input come from its memory, or are allocated if it
-// has none.
-
-func (in *input) newNumbers(n int) []float32 {
-	if in.memory == nil {
-		return make([]float32, n)
-	}
-	return in.memory.numbers.cut(n)
-}
-
-func (in *input) newIndices(n int) []uint32 {
-	if in.memory == nil {
-		return make([]uint32, n)
-	}
-	return in.memory.indices.cut(n)
-}
-
-func (in *input) newIDs(n int) []event.ID {
-	if in.memory == nil {
-		return make([]event.ID, n)
-	}
-	return in.memory.ids.cut(n)
-}
-
-func (in *input) newEdges(n int) []event.Edge {
-	if in.memory == nil {
-		return make([]event.Edge, n)
-	}
-	return in.memory.edges.cut(n)
-}
-
-func (in *input) newNamed(n int) []event.Attribute {
-	if in.memory == nil {
-		return make([]event.Attribute, n)
-	}
-	return in.memory.named.cut(n)
-}
-
-func (in *input) newText(b []byte) string {
-	if in.memory == nil {
-		return string(b)
-	}
-	return in.memory.text(b)
 }

@@ -28,7 +28,7 @@ type input struct {
 	at      int               // how many bytes of buf are read
 	keys    [][]byte          // keys of the current map
 	members [maxNames]field   // see object
-	memory  *Memory           // nil to allocate each list and text
+	memory  *Memory           // of the lists and texts
 	report  func(name []byte) // see Decoder.Unknown
 }
 
@@ -242,7 +242,7 @@ func (in *input) text(limit int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return in.newText(b), nil
+	return in.memory.text(b), nil
 }
 
 // id reads a node's id: a string or an integer.
@@ -326,7 +326,7 @@ func (in *input) numbers(limits Limits) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := in.newNumbers(n)
+	x := in.memory.numbers.cut(n)
 	if block {
 		readFloats(x, in.advance(4*n))
 		return x, nil
@@ -349,7 +349,7 @@ func (in *input) indices(limits Limits) ([]uint32, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := in.newIndices(n)
+	x := in.memory.indices.cut(n)
 	if block {
 		b := in.advance(4 * n)
 		for i := range x {

@@ -35,7 +35,7 @@ func (in *input) named(_ *input, limits Limits) ([]event.Attribute, error) {
 	if in.left() < 3*n { // before memory is taken: a name has a byte at least
 		return nil, refusef(event.Undecodable, "%d names are declared, but only %d bytes remain", n, in.left())
 	}
-	list := in.newNamed(n)
+	list := in.memory.named.cut(n)
 	for i := range list {
 		name, err := in.text(maxAttributeName)
 		if err != nil {
@@ -112,7 +112,7 @@ func (f field) isValue() bool {
 // namedWhere is named without the values that are not to be kept.
 func (f field) namedWhere(in *input, limits Limits, keep func(field) bool) ([]event.Attribute, error) {
 	most := min(bytes.Count(f, []byte(":")), len(f)/len(`"a":1,`)+1, maxNamed)
-	list := in.newNamed(most)[:0]
+	list := in.memory.named.cut(most)[:0]
 	err := f.each(func(name []byte, value field) error {
 		if len(list) == maxNamed {
 			return refusef(event.TooLarge, "features by more than %d names", maxNamed)
@@ -125,7 +125,7 @@ func (f field) namedWhere(in *input, limits Limits, keep func(field) bool) ([]ev
 		case len(name) > maxAttributeName:
 			return refusef(event.Undecodable, "a name of %d bytes, the limit is %d", len(name), maxAttributeName)
 		}
-		list = append(list, event.Attribute{Name: in.newText(name)})
+		list = append(list, event.Attribute{Name: in.memory.text(name)})
 		return value.attribute(in, &list[len(list)-1], limits)
 	})
 	return list, err
@@ -137,7 +137,7 @@ func (f field) attribute(in *input, a *event.Attribute, limits Limits) (err erro
 	case f[0] == '"':
 		a.Kind = event.Text
 		if inner := f[1 : len(f)-1]; !escaped(inner) {
-			a.Text = in.newText(inner)
+			a.Text = in.memory.text(inner)
 			return nil
 		}
 		a.Text, err = f.unescaped()

@@ -128,7 +128,7 @@ func (in *input) form(n *event.Node, s *shape) error {
 		return refusef(event.Undecodable, "an edge by source and target has no fields but kind, weight, remove and time")
 	default:
 		n.ID = s.edge.Source
-		n.Edges = append(in.newEdges(1)[:0], s.edge)
+		n.Edges = append(in.memory.edges.cut(1)[:0], s.edge)
 		return nil
 	}
 	switch {
@@ -150,7 +150,7 @@ func (in *input) edges(n *event.Node, limits Limits) error {
 	if in.left() < 2*count { // before memory is taken: a map of two fields has more
 		return refusef(event.Undecodable, "%d edges are declared, but only %d bytes remain", count, in.left())
 	}
-	n.Edges = in.newEdges(count)
+	n.Edges = in.memory.edges.cut(count)
 	for i := range n.Edges {
 		var one event.Node
 		var s shape
@@ -194,7 +194,7 @@ func (in *input) neighbours(_ *input, limits Limits) (ids []event.ID, marks []ev
 	if err != nil {
 		return nil, nil, err
 	}
-	ids = in.newIDs(count)
+	ids = in.memory.ids.cut(count)
 	for i := range ids {
 		if in.next() == aMap {
 			if marks == nil {
@@ -223,7 +223,7 @@ func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
 		n.ID.Num = num
 		return nil
 	}
-	n.ID.Str = in.newText(key)
+	n.ID.Str = in.memory.text(key)
 	return nil
 }
 
@@ -251,7 +251,7 @@ func (in *input) checkNode(n *event.Node, limits Limits) error {
 	case n.Dense == nil && n.Index == nil:
 		return refusef(event.BadFeatures, "neither features nor indices, nor neighbours to add")
 	case n.Value == nil && n.Index != nil:
-		n.Value = in.newNumbers(len(n.Index))
+		n.Value = in.memory.numbers.cut(len(n.Index))
 		for i := range n.Value {
 			n.Value[i] = 1
 		}
@@ -421,7 +421,7 @@ func (in *input) nodeFieldsJSON(text field, n *event.Node, s *shape, limits Limi
 
 // edgesJSON reads a list of edges.
 func (in *input) edgesJSON(text field, n *event.Node, limits Limits) error {
-	if err := text.items(limits, event.TooManyNeighbours, func(count int) { n.Edges = in.newEdges(count) }, func(i int, item field) error {
+	if err := text.items(limits, event.TooManyNeighbours, func(count int) { n.Edges = in.memory.edges.cut(count) }, func(i int, item field) error {
 		var one event.Node
 		var s shape
 		if err := in.nodeFieldsJSON(item, &one, &s, limits); err != nil {

@@ -117,7 +117,7 @@ var predictionNames = []string{
 func DecodePrediction(b []byte, p *event.Prediction) error {
 	*p = event.Prediction{}
 	s := predictionFields{p: p, limits: Limits{}.withDefaults()}
-	var in input
+	in := input{memory: new(Memory)}
 	if EncodingOf(b) == JSON {
 		text, err := valueJSON(b)
 		if err == nil {

@@ -109,6 +109,9 @@ func (d *Decoder) Label(o *event.Origin, l *event.Label) (reason event.Reason, d
 // begin prepares to decode an event.
 func (d *Decoder) begin() (*input, Limits) {
 	d.in.memory, d.in.report = d.Memory, d.Unknown
+	if d.in.memory == nil {
+		d.in.memory = new(Memory)
+	}
 	return &d.in, d.Limits.withDefaults()
 }
 

@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -28,20 +27,14 @@ type Authority struct {
 // NewAuthority returns an Authority with a new key and a self-signed certificate.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
-	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem")}
-	a.key = newKey(t)
+	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem"), key: newKey(t)}
 	template := &x509.Certificate{
-		SerialNumber: serial(t), Subject: pkix.Name{CommonName: "authority"},
+		Subject:   pkix.Name{CommonName: "authority"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
+	der := must[[]byte](t)(x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key))
+	a.cert = must[*x509.Certificate](t)(x509.ParseCertificate(der))
 	write(t, a.File, block("CERTIFICATE", der))
 	return a
 }
@@ -52,7 +45,7 @@ func (a *Authority) Issue(t testing.TB, name string) (cert, key string) {
 	t.Helper()
 	k := newKey(t)
 	template := &x509.Certificate{
-		SerialNumber: serial(t), Subject: pkix.Name{CommonName: name},
+		Subject:   pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
@@ -62,14 +55,8 @@ func (a *Authority) Issue(t testing.TB, name string) (cert, key string) {
 	} else {
 		template.DNSNames = []string{name}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &k.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must[[]byte](t)(x509.CreateCertificate(rand.Reader, template, a.cert, &k.PublicKey, a.key))
+	pkcs8 := must[[]byte](t)(x509.MarshalPKCS8PrivateKey(k))
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	write(t, cert, block("CERTIFICATE", der))
@@ -77,22 +64,19 @@ func (a *Authority) Issue(t testing.TB, name string) (cert, key string) {
 	return cert, key
 }
 
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
+// must returns what passes a result on, and ends the test if there is an error.
+func must[T any](t testing.TB) func(T, error) T {
+	return func(x T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
 	}
-	return k
 }
 
-func serial(t testing.TB) *big.Int {
-	t.Helper()
-	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+func newKey(t testing.TB) *ecdsa.PrivateKey {
+	return must[*ecdsa.PrivateKey](t)(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 }
 
 func block(kind string, der []byte) []byte {
@@ -106,11 +90,4 @@ func write(t testing.TB, file string, parts ...[]byte) {
 	}
 }
 
-func read(t testing.TB, file string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
+func read(t testing.TB, file string) []byte { return must[[]byte](t)(os.ReadFile(file)) }

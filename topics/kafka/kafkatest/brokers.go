@@ -69,10 +69,7 @@ func Tool() string { return os.Getenv("GVBLL_KAFKA_TOOL") }
 // start starts a kfake that runs until the test ends.
 func start(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
-	c, err := kfake.NewCluster(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must[*kfake.Cluster](t)(kfake.NewCluster(opts...))
 	t.Cleanup(c.Close)
 	return c
 }

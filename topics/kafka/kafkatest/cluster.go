@@ -58,10 +58,7 @@ func Secured(t *testing.T) *Cluster {
 func fake(t *testing.T) *Cluster {
 	t.Helper()
 	c := newCluster(t)
-	certificate, err := tls.LoadX509KeyPair(c.Authority.Issue(t, "127.0.0.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate := must[tls.Certificate](t)(tls.LoadX509KeyPair(c.Authority.Issue(t, "127.0.0.1")))
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(read(t, c.Authority.File))
 	options := []kfake.Opt{
@@ -143,10 +140,7 @@ func newCluster(t *testing.T) *Cluster {
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
@@ -167,11 +161,7 @@ func (c *Cluster) Allow(t *testing.T, user string, resource kafkago.ResourceType
 		})
 	}
 	admin := c.admin(t)
-	res, err := admin.CreateACLs(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, err := range res.Errors {
+	for _, err := range must[*kafkago.CreateACLsResponse](t)(admin.CreateACLs(t.Context(), req)).Errors {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,10 +183,7 @@ func (c *Cluster) Allow(t *testing.T, user string, resource kafkago.ResourceType
 
 func (c *Cluster) admin(t *testing.T) *kafkago.Client {
 	t.Helper()
-	certificate, err := tls.LoadX509KeyPair(c.Cert, c.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate := must[tls.Certificate](t)(tls.LoadX509KeyPair(c.Cert, c.Key))
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(read(t, c.Authority.File))
 	transport := &kafkago.Transport{
