@@ -68,6 +68,9 @@ func driftIn(t *testing.T, kind string, nodes int, seed uint64) (labels int, fou
 	if err := kong.ApplyDefaults(&training); err != nil {
 		t.Fatal(err)
 	}
+	if nodes < 16000 {
+		training.Epochs = 30
+	}
 	m, err := training.train(t.Context(), set, nil)
 	if err != nil {
 		t.Fatal(err)
