@@ -84,7 +84,7 @@ func BenchmarkSize(b *testing.B) {
 func BenchmarkHubs(b *testing.B) {
 	const crowd = 700
 	w := given.WithDefaults()
-	most := min(100_000, 10*w.Nodes)
+	most := min(100_000, 2*w.Nodes)
 	w.Nodes = crowd
 	hubs := make([]int32, crowd)
 	for i := range hubs {
