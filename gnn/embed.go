@@ -62,6 +62,7 @@ type workspace struct {
 	share []float32    // coefficients of the states that are gathered; of SAGEKinds a state
 	sums  []float32    // see kindMeans.summed
 	total []float64    // see sum
+	ends  []uintptr    // see kindMeans.prefetchSums
 
 	// With rows of bfloat16, rows as float32:
 	row, other []float32
@@ -153,7 +154,7 @@ func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
 			row := x[i*in : (i+1)*in]
 			if l == g.enc.baseLayer() {
 				if g.kinds != nil {
-					g.kinds.prefetch(g, nodes[i:])
+					g.kinds.prefetch(g, nodes[i:], w)
 				} else if i+1 < n {
 					g.prefetchRows(nodes[i+1])
 				}

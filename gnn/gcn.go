@@ -208,7 +208,7 @@ func (c *GCN) weighedInput(dst []float32, g *Graph, v int32, w *workspace) {
 			kernel.Axpy(dst, norm*norm, g.rows.row(v, &w.row))
 		}
 		for _, x := range near[from:to] {
-			kernel.Axpy(dst, norm*g.kinds.inverseRoot(x.node)*x.weight, g.rows.row(x.node, &w.row))
+			kernel.Axpy(dst, norm*g.kinds.inverseRoot(x.node())*x.weight, g.rows.row(x.node(), &w.row))
 		}
 	})
 }
@@ -237,7 +237,7 @@ func (c *GCN) gatherKinds(dst []float32, g *Graph, v int32, w *workspace) {
 	norm, slot := g.kinds.inverseRoot(v), func(u int32) int32 { return g.nodes.At(u).slot }
 	w.at, w.share = append(w.at[:0], slot(v)), append(w.share[:0], norm*norm)
 	for _, x := range g.kinds.near(v) {
-		w.at, w.share = append(w.at, slot(x.node)), append(w.share, norm*g.kinds.inverseRoot(x.node)*x.weight)
+		w.at, w.share = append(w.at, slot(x.node())), append(w.share, norm*g.kinds.inverseRoot(x.node())*x.weight)
 	}
 	w.gatherShares(dst, &g.embed.below, w.at)
 }

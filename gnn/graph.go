@@ -24,7 +24,7 @@ type Graph struct {
 	// nodes and rows have one entry per node, Len() of each. A row's self term
 	// is exact at all times. Its aggregate is exact unless the node is stale.
 	nodes *kernel.Table[node]
-	rows  rowTable
+	rows  *rowTable
 
 	// adj holds an adjacency list per node, in the order in which its edges
 	// came: u is in v's list exactly if v is in u's, once, and never v in its
@@ -32,7 +32,8 @@ type Graph struct {
 	adj   kernel.Arena[int32]
 	edges int // half of the sum of the lists' lengths
 
-	kinds *kindMeans // nil unless the encoder tells kinds of edges apart
+	kinds *kindMeans // nil unless edges are told apart
+	apart *SAGEKinds // of a single mean: the encoder once they are, see TellApart
 
 	hubs map[int32]*hub // of hubs that got edges and have not been stale since; see settle
 
@@ -102,17 +103,11 @@ func Reserve(nodes int) Option {
 
 // NewGraph returns an empty graph.
 func NewGraph(encoder Encoder, options ...Option) *Graph {
-	self, aggregate := encoder.rowLayout()
-	g := &Graph{
-		enc: encoder, selfLen: self, rowLen: self + aggregate,
-		nodes:     kernel.NewTable[node](1),
-		rows:      newRowTable(self, aggregate),
-		projector: encoder.projection(),
-		kinds:     newKindMeans(encoder),
-		scratch:   scratch{newSelf: make([]float32, self)},
-		hubs:      make(map[int32]*hub),
-		work:      make([]workspace, 1),
+	g := &Graph{nodes: kernel.NewTable[node](1), work: make([]workspace, 1)}
+	if s, ok := encoder.(*SAGEKinds); ok && s.single != nil {
+		g.apart, encoder = s, s.single
 	}
+	g.use(encoder)
 	for _, option := range options {
 		option(g)
 	}
@@ -120,6 +115,14 @@ func NewGraph(encoder Encoder, options ...Option) *Graph {
 	g.rows.reserve(g.reserve)
 	g.helpers.awake = make([]atomic.Bool, len(g.work))
 	return g
+}
+
+// use has a graph without rows encode with e.
+func (g *Graph) use(e Encoder) {
+	self, aggregate := e.rowLayout()
+	g.enc, g.selfLen, g.rowLen = e, self, self+aggregate
+	g.rows, g.projector, g.kinds = newRowTable(self, aggregate), e.projection(), newKindMeans(e)
+	g.scratch.newSelf, g.hubs = make([]float32, self), make(map[int32]*hub)
 }
 
 // Len is the number of nodes, removed ones included.

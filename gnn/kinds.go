@@ -121,6 +121,7 @@ type SAGEKinds struct {
 	means     int
 	projector []float32 // the first layer's [Neigh_0ᵀ | … | Selfᵀ]
 	upper     []linear  // by layer from 1: of [mean 0 | … | own state]
+	single    *SAGE     // of the same weights, if there is one mean
 }
 
 // NewSAGEKinds returns an encoder with the given layers, at least one, first to last. It
@@ -167,7 +168,15 @@ func newSAGEKinds(in int, activation Activation, layers []KindsLayer) (*SAGEKind
 			s.upper[l].weight = append(s.upper[l].weight, transpose(w, out, in)...)
 		}
 	}
-	return s, nil
+	if s.means > 1 {
+		return s, nil
+	}
+	var single []SAGELayer
+	for _, layer := range s.layers {
+		single = append(single, SAGELayer{Neigh: layer.Neigh[0], Bias: layer.Bias, Self: layer.Self})
+	}
+	s.single, err = newSAGE(in, activation, single)
+	return s, err
 }
 
 // Layers returns the weights, first layer to last. They must not be modified.

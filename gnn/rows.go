@@ -21,8 +21,8 @@ type rowTable struct {
 	frozen frozenRows // for Graph.State
 }
 
-func newRowTable(selfLen, aggregateLen int) rowTable {
-	return rowTable{selfLen: selfLen, aggregateLen: aggregateLen, whole: kernel.NewTable[float32](selfLen + aggregateLen)}
+func newRowTable(selfLen, aggregateLen int) *rowTable {
+	return &rowTable{selfLen: selfLen, aggregateLen: aggregateLen, whole: kernel.NewTable[float32](selfLen + aggregateLen)}
 }
 
 // useBFloat16 makes the table, which must be empty, keep self terms as bfloat16.

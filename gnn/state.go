@@ -17,6 +17,7 @@ const (
 	tensorRows       = "graph.rows"       // F32, n × (self term and aggregate)
 	tensorSelf       = "graph.own"        // BF16, n × self term
 	tensorAggregate  = "graph.heard"      // F32, n × aggregate
+	tensorApart      = "graph.apart"      // U8, 1: there if a graph that did not tell edges apart at first does
 )
 
 // frozenGraph is the view of the graph at the time of [Graph.State], for saving.
@@ -74,6 +75,10 @@ func (g *Graph) keepList(v int32) {
 func (g *Graph) State(s *snapshot.Schema) {
 	f := &g.frozen
 	n := s.Len(tensorDegrees, g.Len(), math.MaxInt32)
+	if g.apart != nil && s.Has(tensorApart, g.TellsApart()) {
+		snapshot.Array(s, tensorApart, []uint8{1}, 1)
+		g.TellApart()
+	}
 	s.Freeze(&f.lists, n)
 	if s.Saving() {
 		f.degree, f.stale = g.degreesAndStale(f.degree, f.stale)

@@ -1,6 +1,7 @@
 package gnn
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -11,10 +12,21 @@ import (
 
 // weighed is a neighbour in a mean, with the weight of the edge.
 type weighed struct {
-	node   int32
+	at     uint32 // node<<meanBits | mean: so there are at most 2²⁷ nodes
 	weight float32
-	mean   uint8
 }
+
+const meanBits = 5 // of a number below MaxMeans
+
+func newWeighed(node int32, mean uint8, weight float32) weighed {
+	if uint32(node) >= 1<<(32-meanBits) {
+		panic(fmt.Sprintf("gnn: node %d, and a graph that tells edges apart has at most %d", node, 1<<(32-meanBits)))
+	}
+	return weighed{uint32(node)<<meanBits | uint32(mean), weight}
+}
+
+func (x weighed) node() int32 { return int32(x.at >> meanBits) }
+func (x weighed) mean() uint8 { return uint8(x.at % (1 << meanBits)) }
 
 // kindMeans has, for an encoder that hears kinds or weights of edges, the neighbours in each mean.
 // They are neighbours in the adjacency lists too, which know no kinds. Methods do nothing
@@ -52,9 +64,8 @@ type nodeMeans struct {
 	row    int32       // of sums, if it has one
 }
 
-// fewNeighbours is how many neighbours for each of its means a node has at most whose sums are
-// not kept.
-const fewNeighbours = 4
+// fewNeighbours is the largest number of neighbours of a node with n means whose sums are not kept.
+func fewNeighbours(n int) int { return 3*n + 1 }
 
 func newKindMeans(e Encoder) *kindMeans {
 	if MeansOf(e) == 0 {
@@ -112,7 +123,7 @@ func (t *kindMeans) inverseRoot(v int32) float32 {
 func (t *kindMeans) near(v int32) []weighed {
 	near := t.lists.View(t.nodes.At(v).near)
 	if t.hides(v) {
-		near = slices.DeleteFunc(slices.Clone(near), func(x weighed) bool { return t.hides(x.node) })
+		near = slices.DeleteFunc(slices.Clone(near), func(x weighed) bool { return t.hides(x.node()) })
 	}
 	return near
 }
@@ -125,7 +136,7 @@ func (t *kindMeans) change(v, u int32, k uint8, weight float32) bool {
 	m := t.nodes.At(v)
 	near := t.lists.Edit(m.near)
 	for i := range near {
-		if x := &near[i]; x.node == u && x.mean == k {
+		if x := &near[i]; x.node() == u && x.mean() == k {
 			if x.weight != weight {
 				if i < int(m.summed) {
 					m.summed = 0
@@ -146,7 +157,7 @@ func (t *kindMeans) drop(v int32, leaves func(u int32) bool) {
 	}
 	m := t.nodes.At(v)
 	before := m.near.Len()
-	t.lists.Retain(&m.near, func(x weighed) bool { return !leaves(x.node) })
+	t.lists.Retain(&m.near, func(x weighed) bool { return !leaves(x.node()) })
 	if m.near.Len() < before {
 		t.release(v, m)
 		t.recount(v)
@@ -162,7 +173,7 @@ func (t *kindMeans) dropLast(neighbours []int32) {
 	last := int32(t.nodes.Len() - 1)
 	for _, v := range neighbours {
 		m := t.nodes.At(v)
-		for near := t.lists.View(m.near); len(near) > 0 && near[len(near)-1].node == last; near = near[:len(near)-1] {
+		for near := t.lists.View(m.near); len(near) > 0 && near[len(near)-1].node() == last; near = near[:len(near)-1] {
 			t.lists.RemoveLast(&m.near)
 		}
 		t.recount(v)
@@ -196,8 +207,7 @@ func (t *kindMeans) release(v int32, m *nodeMeans) {
 
 // width is the length of the sums of a node with n means.
 func (t *kindMeans) width(n int) int {
-	const register = 16
-	return (n*(t.enc.width[1]+2) + register - 1) &^ (register - 1)
+	return n * (t.enc.width[1] + 2)
 }
 
 // table returns the sums of nodes with n means.
@@ -244,7 +254,7 @@ func (t *kindMeans) settle(g *Graph, nodes []int32) {
 		t.summed(g, v, &g.work[0])
 		if t.enc.baseLayer() > 0 {
 			for _, x := range t.near(v) {
-				t.summed(g, x.node, &g.work[0])
+				t.summed(g, x.node(), &g.work[0])
 			}
 		}
 	}
@@ -258,8 +268,12 @@ func (t *kindMeans) summed(g *Graph, v int32, w *workspace) (row []float32, has 
 		return t.kept(m), m.has
 	}
 	near := t.near(v)
-	for _, x := range near {
-		has |= 1 << x.mean
+	from := 0
+	if !hides {
+		has, from = m.has, int(m.summed)
+	}
+	for _, x := range near[from:] {
+		has |= 1 << x.mean()
 	}
 	n, out := bits.OnesCount32(has), t.enc.width[1]
 	isHub := len(near) > hubDegree
@@ -268,7 +282,7 @@ func (t *kindMeans) summed(g *Graph, v int32, w *workspace) (row []float32, has 
 		hub = t.hubs[v]
 	}
 	goesOn := m.has == has && m.summed > 0 && !hides && (hub != nil) == isHub
-	keeps := !hides && !t.trial && len(near) > fewNeighbours*n
+	keeps := !hides && !t.trial && len(near) > fewNeighbours(n)
 	if keeps {
 		if !goesOn {
 			t.release(v, m)
@@ -283,7 +297,6 @@ func (t *kindMeans) summed(g *Graph, v int32, w *workspace) (row []float32, has 
 			hub = slices.Clone(hub)
 		}
 	}
-	from := int(m.summed)
 	if !goesOn {
 		from = 0
 		clear(row)
@@ -304,23 +317,21 @@ func (t *kindMeans) summed(g *Graph, v int32, w *workspace) (row []float32, has 
 // add adds neighbours to sums in some means, in float64 if those of a hub are given.
 func (t *kindMeans) add(g *Graph, row []float32, hub []float64, has uint32, near []weighed, w *workspace) {
 	n, out := bits.OnesCount32(has), t.enc.width[1]
-	for some := range slices.Chunk(near, prefetchedRows) {
-		if len(some) > 1 {
-			t.prefetchMessages(g, some)
+	for next, x := range near {
+		if next%prefetchedRows == 0 && len(near) > next+1 {
+			t.prefetchMessages(g, near[next:min(next+prefetchedRows, len(near))])
 		}
-		for _, x := range some {
-			message := g.rows.row(x.node, &w.row)[int(x.mean)*out:][:out]
-			i := bits.OnesCount32(has & (1<<x.mean - 1))
-			if hub == nil {
-				kernel.Axpy(row[i*out:(i+1)*out], x.weight, message)
-				t.setTotal(row, i, n, t.total(row, i, n)+float64(x.weight))
-				continue
-			}
-			for j, y := range message {
-				hub[i*out+j] += float64(float64(x.weight) * float64(y))
-			}
-			hub[n*out+i] += float64(x.weight)
+		message := g.rows.row(x.node(), &w.row)[int(x.mean())*out:][:out]
+		i := bits.OnesCount32(has & (1<<x.mean() - 1))
+		if hub == nil {
+			kernel.Axpy(row[i*out:(i+1)*out], x.weight, message)
+			t.setTotal(row, i, n, t.total(row, i, n)+float64(x.weight))
+			continue
 		}
+		for j, y := range message {
+			hub[i*out+j] += float64(float64(x.weight) * float64(y))
+		}
+		hub[n*out+i] += float64(x.weight)
 	}
 	if hub != nil {
 		for j := range n * out {
@@ -336,12 +347,14 @@ func (t *kindMeans) add(g *Graph, row []float32, hub []float64, has uint32, near
 func (t *kindMeans) firstState(dst []float32, g *Graph, v int32, w *workspace) {
 	row, has := t.summed(g, v, w)
 	out, n := t.enc.width[1], bits.OnesCount32(has)
-	w.at, w.scale = w.at[:0], w.scale[:0]
+	state := g.rows.row(v, &w.row)[t.enc.means*out:]
 	for i := range n {
-		w.at, w.scale = append(w.at, int32(i)), append(w.scale, float32(1/t.total(row, i, n)))
+		kernel.Combine(dst, state, row[i*out:(i+1)*out], float32(1/t.total(row, i, n)))
+		state = dst
 	}
-	copy(dst, g.rows.row(v, &w.row)[t.enc.means*out:])
-	kernel.Gather(dst, w.at, w.scale, row, out)
+	if n == 0 {
+		copy(dst, state)
+	}
 }
 
 // gather sets dst, of as many vectors as there are means, to v's means of x, whose vectors have
@@ -350,54 +363,54 @@ func (t *kindMeans) gather(dst []float32, v int32, width int, w *workspace, x fu
 	near := t.near(v)
 	var total [MaxMeans]float64
 	for _, u := range near {
-		total[u.mean] += float64(u.weight)
+		total[u.mean()] += float64(u.weight)
 	}
 	add := func(dst []float32, near []weighed) {
 		for _, u := range near {
-			kernel.Axpy(dst, float32(float64(u.weight)/total[u.mean]), x(u.node))
+			kernel.Axpy(dst, float32(float64(u.weight)/total[u.mean()]), x(u.node()))
 		}
 	}
 	if len(near) <= hubDegree {
 		clear(dst)
 		for i, u := range near {
-			add(dst[int(u.mean)*width:][:width], near[i:i+1])
+			add(dst[int(u.mean())*width:][:width], near[i:i+1])
 		}
 		return
 	}
 	for k := range t.enc.means {
-		some := slices.DeleteFunc(slices.Clone(near), func(u weighed) bool { return int(u.mean) != k })
+		some := slices.DeleteFunc(slices.Clone(near), func(u weighed) bool { return int(u.mean()) != k })
 		w.sum(dst[k*width:(k+1)*width], len(some), func(dst []float32, from, to int) { add(dst, some[from:to]) })
 	}
 }
 
 // prefetch brings what the base layer reads for the next nodes into the cache, the further ahead
 // the earlier it is needed.
-func (t *kindMeans) prefetch(g *Graph, nodes []int32) {
+func (t *kindMeans) prefetch(g *Graph, nodes []int32, w *workspace) {
 	if t.enc == nil {
 		if len(nodes) > 1 {
 			g.prefetchRows(nodes[1])
 		}
 		return
 	}
-	if t.enc.baseLayer() == 0 {
-		if len(nodes) > 2 {
-			kernel.Prefetch(t.nodes, nodes[2:3], 0, 1)
+	reads := func(v int32) []int32 { // the nodes whose first states it reads, or the first of them
+		w.at = append(w.at[:0], v)
+		if t.enc.baseLayer() > 0 {
+			for _, x := range t.first(v) {
+				w.at = append(w.at, x.node())
+			}
 		}
-		if len(nodes) > 1 {
-			t.prefetchSums(g, nodes[1])
-		}
-		return
+		return w.at
 	}
 	if len(nodes) > 2 {
-		for _, x := range t.first(nodes[2]) {
-			kernel.Prefetch(t.nodes, []int32{x.node}, 0, 1)
-		}
+		kernel.Prefetch(t.nodes, reads(nodes[2]), 0, 1)
 	}
 	if len(nodes) > 1 {
-		near := t.first(nodes[1])
-		t.prefetchMessages(g, near)
-		for _, x := range near {
-			t.prefetchSums(g, x.node)
+		t.prefetchMessages(g, t.first(nodes[1]))
+		t.prefetchSums(g, reads(nodes[1]), w)
+	}
+	for _, v := range reads(nodes[0]) {
+		if m := t.nodes.At(v); m.has == 0 {
+			t.prefetchMessages(g, t.first(v))
 		}
 	}
 }
@@ -414,23 +427,26 @@ func (t *kindMeans) prefetchMessages(g *Graph, near []weighed) {
 	}
 	out := t.enc.width[1]
 	for _, x := range near {
-		kernel.Prefetch(g.rows.whole, []int32{x.node}, int(x.mean)*out, out)
+		kernel.Prefetch(g.rows.whole, []int32{x.node()}, int(x.mean())*out, out)
 	}
 }
 
-// prefetchSums brings what firstState reads of v into the cache.
-func (t *kindMeans) prefetchSums(g *Graph, v int32) {
+// prefetchSums brings what firstState reads of nodes into the cache.
+func (t *kindMeans) prefetchSums(g *Graph, nodes []int32, w *workspace) {
 	if g.rows.whole != nil {
 		out := t.enc.width[1]
-		kernel.Prefetch(g.rows.whole, []int32{v}, t.enc.means*out, out)
+		kernel.Prefetch(g.rows.whole, nodes, t.enc.means*out, out)
 	}
-	m := t.nodes.At(v)
-	if m.has != 0 {
-		sums := t.sums[bits.OnesCount32(m.has)]
-		kernel.Prefetch(sums, []int32{m.row}, 0, sums.Width())
+	w.ends = w.ends[:0]
+	for _, v := range nodes {
+		m := t.nodes.At(v)
+		if m.has != 0 {
+			sums := t.sums[bits.OnesCount32(m.has)]
+			kernel.Prefetch(sums, []int32{m.row}, 0, sums.Width())
+		}
+		w.ends = t.lists.AppendEnd(w.ends, m.near)
 	}
-	var ends [1]uintptr
-	kernel.PrefetchLines(t.lists.AppendEnd(ends[:0], m.near))
+	kernel.PrefetchLines(w.ends)
 }
 
 // WeighedEdge says what the edge from Source to Target is: it counts in mean AtSource of its
@@ -446,9 +462,17 @@ type WeighedEdge struct {
 // [Graph.Remove] remove all of them. For each it takes time proportional to the smaller degree, and
 // where it changes a weight to both.
 func (g *Graph) Weigh(edges ...WeighedEdge) {
+	if g.kinds == nil {
+		if !slices.ContainsFunc(edges, func(e WeighedEdge) bool { return e.Weight != 1 }) {
+			return
+		}
+		g.TellApart()
+	}
 	t := g.kinds
 	for i, e := range edges {
-		g.prefetchMeans(edges[i:])
+		if i%aheadEdges == 0 {
+			g.prefetchMeans(edges[i:])
+		}
 		few, many, k, l := e.Source, e.Target, e.AtSource, e.AtTarget
 		if g.Degree(few) > g.Degree(many) {
 			few, many, k, l = many, few, l, k
@@ -457,26 +481,60 @@ func (g *Graph) Weigh(edges ...WeighedEdge) {
 			continue
 		}
 		if !t.change(few, many, k, e.Weight) || !t.change(many, few, l, e.Weight) {
-			t.append(few, weighed{many, e.Weight, k})
-			t.append(many, weighed{few, e.Weight, l})
+			if near := &t.nodes.At(few).near; near.Cap() == 0 { // of an arrival
+				t.lists.Grow(near, g.Degree(few))
+			}
+			t.append(few, newWeighed(many, k, e.Weight))
+			t.append(many, newWeighed(few, l, e.Weight))
 		}
 	}
 }
 
-// prefetchMeans brings what Weigh reads for the next edges into the cache.
+// TellsApart reports whether what [Graph.Weigh] says of edges is kept. In a graph of an encoder with a
+// single mean it is not before [Graph.TellApart]: all edges have weight 1, and the graph is one of [SAGE].
+func (g *Graph) TellsApart() bool { return g.kinds != nil }
+
+// TellApart has the graph tell edges apart from now on. Weigh calls it for the first weight
+// that is not 1; it is to be called before the first edge of which Weigh will say nothing. It
+// takes time proportional to the graph.
+func (g *Graph) TellApart() {
+	if g.apart == nil || g.kinds != nil {
+		return
+	}
+	n, w, rows := g.Len(), &g.work[0], g.rows // whose self terms are those of the new rows
+	g.use(g.apart)
+	if rows.half != nil {
+		g.rows.useBFloat16()
+	}
+	g.rows.grow(n)
+	g.kinds.grow(n)
+	for v := range int32(n) {
+		g.clearStale(g.nodes.At(v))
+		g.rows.putSelf(v, rows.row(v, &w.row)[:g.selfLen])
+		for _, u := range g.Neighbours(v) {
+			g.kinds.append(v, newWeighed(u, 0, 1))
+		}
+	}
+}
+
+// aheadEdges is how many edges' lists Weigh reads at a time.
+const aheadEdges = 8
+
+// prefetchMeans brings what Weigh reads for the next edges but the first ones into the cache.
 func (g *Graph) prefetchMeans(edges []WeighedEdge) {
-	const ahead = 8
 	t := g.kinds
-	if len(edges) > 2*ahead {
-		e := edges[2*ahead]
-		t.ids = append(t.ids[:0], e.Source, e.Target)
-		kernel.Prefetch(t.nodes, t.ids, 0, 1)
+	next := func(from int) []WeighedEdge {
+		return edges[min(from, len(edges)):min(from+aheadEdges, len(edges))]
 	}
-	if len(edges) > ahead {
-		e := edges[ahead]
-		t.ends = t.lists.AppendEnd(t.lists.AppendEnd(t.ends[:0], t.nodes.At(e.Source).near), t.nodes.At(e.Target).near)
-		kernel.PrefetchLines(t.ends)
+	t.ids, t.ends = t.ids[:0], t.ends[:0]
+	for _, e := range next(2 * aheadEdges) {
+		t.ids = append(t.ids, e.Source, e.Target)
 	}
+	kernel.Prefetch(t.nodes, t.ids, 0, 1)
+	for _, e := range next(aheadEdges) {
+		t.ends = t.lists.AppendEnd(t.lists.AppendEnd(t.ends, t.nodes.At(e.Source).near), t.nodes.At(e.Target).near)
+	}
+	kernel.PrefetchLines(t.ends)
 }
 
 // state declares the lists of n nodes. They are copied when it is called; sums are not saved.
@@ -493,7 +551,7 @@ func (t *kindMeans) state(s *snapshot.Schema, n int) {
 			near := t.near(int32(v))
 			degrees[v] = int32(len(near))
 			for _, x := range near {
-				nodes, weights, means = append(nodes, x.node), append(weights, x.weight), append(means, x.mean)
+				nodes, weights, means = append(nodes, x.node()), append(weights, x.weight), append(means, x.mean())
 			}
 		}
 	}
@@ -512,11 +570,11 @@ func (t *kindMeans) restore(degrees, nodes []int32, weights []float32, means []u
 			return notAGraph("node %d has %d edges with kinds, there are %d more", v, d, len(nodes)-at)
 		}
 		for range d {
-			x := weighed{nodes[at], weights[at], means[at]}
-			if uint(x.node) >= uint(len(degrees)) || !(x.weight > 0) || math.IsInf(float64(x.weight), 1) || int(x.mean) >= t.hears.Means() {
-				return notAGraph("node %d has the neighbour %d of weight %v in mean %d", v, x.node, x.weight, x.mean)
+			node, weight, mean := nodes[at], weights[at], means[at]
+			if uint(node) >= uint(len(degrees)) || !(weight > 0) || math.IsInf(float64(weight), 1) || int(mean) >= t.hears.Means() {
+				return notAGraph("node %d has the neighbour %d of weight %v in mean %d", v, node, weight, mean)
 			}
-			t.append(int32(v), x)
+			t.append(int32(v), newWeighed(node, mean, weight))
 			at++
 		}
 	}

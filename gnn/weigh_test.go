@@ -269,3 +269,61 @@ func TestKindsGolden(t *testing.T) {
 		}
 	}
 }
+
+// TestOneKind: a graph of an encoder with a single mean has the bits of one without kinds, until a
+// weight is not 1. From then on it embeds as one that had the weights from the beginning, within
+// 1e-6, also where it was read while it changed, and from a snapshot of before and after.
+func TestOneKind(t *testing.T) {
+	for name, options := range map[string][]Option{"float32": nil, "bfloat16": {BFloat16()}} {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(5, 5))
+			enc := randomSAGEKinds(rng, 1, 4, 5, 3)
+			g, plain := NewGraph(enc, options...), NewGraph(enc.single, options...)
+			const n = 400
+			x := make([]Vector, n)
+			for v := range x {
+				x[v] = randomVector(rng, 4, 1)
+			}
+			g.Add(x)
+			plain.Add(x)
+			var edges []kindEdge
+			for range 2000 {
+				u, v := int32(rng.IntN(2)*rng.IntN(n)), int32(rng.IntN(n)) // one is a hub
+				if g.Link(u, v) {
+					edges = append(edges, kindEdge{u, v, "", 1})
+				}
+				g.Weigh(WeighedEdge{Source: u, Target: v, Weight: 1})
+				plain.Link(u, v)
+			}
+			g.Unlink([][2]int32{{edges[7].source, edges[7].target}}) // some are stale
+			plain.Unlink([][2]int32{{edges[7].source, edges[7].target}})
+			edges = slices.Delete(edges, 7, 8)
+			want := embedAll(plain)
+			if g.TellsApart() || !slices.Equal(embedAll(g), want) {
+				t.Fatal("embeddings have other bits than without kinds")
+			}
+			saved := snapshot.Saving()
+			g.State(saved)
+			for i := range edges[:50] {
+				edges[i].weight = 1 + rng.Float32()
+				edges[i].weigh(g)
+			}
+			old, err := restore(bytesIn(t, streamOf(t, saved.Parts()), -1), enc, options...)
+			saved.Release()
+			if err != nil || !slices.Equal(embedAll(old), want) {
+				t.Errorf("a snapshot that was read after the first weight has other embeddings (%v)", err)
+			}
+			if got := embedAll(g); name == "float32" {
+				all := encodeKindEdges(enc, x, edges)
+				if d := furthest(embedNodes(g, n), all); d > 1e-6 {
+					t.Errorf("relative error %g against EncodeKinds", d)
+				}
+				if !slices.Equal(got, embedAll(restoredGraph(t, g, enc))) {
+					t.Error("embeddings have other bits after a snapshot")
+				}
+			} else if slices.Equal(got, want) {
+				t.Error("weights change nothing")
+			}
+		})
+	}
+}

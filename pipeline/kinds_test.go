@@ -270,6 +270,68 @@ func testKindsInAnyForm(t *testing.T, g *kindsGraph, encoder gnn.Kind) {
 	}
 }
 
+// TestOneKind: a graph of a single kind whose edges have no weights is one without kinds, until
+// one of another kind or with a weight comes. From then on it is what it would be had that edge come first,
+// also where edges waited, and after a snapshot.
+func TestOneKind(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2)
+	node := func(id int64, near ...int64) event.Node {
+		n := event.Node{Origin: &event.Origin{}, ID: event.ID{Num: id}, Dense: make([]float32, 5)}
+		for j := range n.Dense {
+			n.Dense[j] = rng.Float32()
+		}
+		for _, u := range near {
+			n.Neighbours, n.Marks = append(n.Neighbours, event.ID{Num: u}), append(n.Marks, event.Mark{Kind: "paid"})
+		}
+		return n
+	}
+	edge := func(from, to int64, mark event.Mark) event.Node {
+		e := event.Edge{Source: event.ID{Num: from}, Target: event.ID{Num: to}, Mark: mark}
+		return event.Node{Origin: &event.Origin{}, ID: e.Source, Edges: []event.Edge{e}}
+	}
+	nodes := []event.Node{node(0), node(1, 0), node(2, 0, 1, 9), node(3, 2, 9), edge(8, 9, event.Mark{Kind: "paid"})}
+	late := []event.Node{node(8, 1), node(9, 3), node(10, 9, 2, 8)}
+	served := func(m *model.Model, windows ...[]event.Node) string {
+		e := pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 4})
+		for i, nodes := range windows {
+			out := e.Step(&event.Window{Number: int64(i), Nodes: nodes})
+			if i == len(windows)-1 {
+				return fmt.Sprintf("%.4f", out.Predictions[len(out.Predictions)-1].Probabilities)
+			}
+			restored, _, err := restore(m, pipeline.Config{Samples: 4}, snapshotOf(t, e, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			e = restored
+		}
+		return ""
+	}
+	without := served(m, nodes, late)
+	enc := randomKinds(t, rng, 1, 5, 6, 4)
+	plain := *m
+	layers := enc.Layers()
+	var err error
+	if plain.Encoder, err = gnn.NewSAGE(5, gnn.ReLU, gnn.SAGELayer{Neigh: layers[0].Neigh[0], Bias: layers[0].Bias, Self: layers[0].Self}, gnn.SAGELayer{Neigh: layers[1].Neigh[0], Bias: layers[1].Bias, Self: layers[1].Self}); err != nil {
+		t.Fatal(err)
+	}
+	m.Encoder, m.Kinds = enc, gnn.EdgeKinds{{Name: "paid"}}
+	if got, want := served(m, nodes, late), served(&plain, nodes, late); got != want || got == without {
+		t.Errorf("served %s with one kind, %s without kinds", got, want)
+	}
+	for name, other := range map[string][]event.Node{
+		"a weight":        {edge(2, 1, event.Mark{Kind: "paid", Weight: 5})},
+		"an unknown kind": {edge(3, 1, event.Mark{Kind: "lent"})},
+		"none":            {edge(0, 3, event.Mark{})},
+	} {
+		first := []event.Node{node(20), edge(20, 21, event.Mark{Kind: "paid", Weight: 3})} // of no node that is served
+		want := served(m, first, nodes, other, late)
+		if got := served(m, nodes, other, late); got != want {
+			t.Errorf("%s: served %s, want %s", name, got, want)
+		}
+	}
+}
+
 // removals returns the events of the edges as removals.
 func removals(edges []event.Node) (removed []event.Node) {
 	for _, n := range edges {

@@ -137,6 +137,9 @@ func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason even
 	if _, known := e.nodes.Number(node.ID); known {
 		return nil, true, "", ""
 	}
+	if !e.nodes.CanSuppose(node) {
+		return nil, false, event.ImpossibleCommand, "no edge of this graph has had a weight or an unknown kind: one must arrive first"
+	}
 	e.queue.Settle()
 	s = &Supposed{}
 	near := e.nodes.WaitingFor(node.ID)

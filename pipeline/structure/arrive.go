@@ -50,6 +50,7 @@ func (n *Nodes) Enter(events []event.Node, out *event.Outcome) {
 	a := &n.arrivals
 	n.accept(n.expiry.enter(events, out), out)
 	n.countAttributes(out)
+	n.tellApart(events)
 	for _, x := range a.accepted {
 		for _, f := range n.followers {
 			f.Entered(x.Number, Features(x.Node))
@@ -57,13 +58,19 @@ func (n *Nodes) Enter(events []event.Node, out *event.Outcome) {
 	}
 	d := n.encoder.Out()
 	if n.onlyArrivals() {
+		n.noteWaited()
 		n.lookUp()
 		for i := range a.accepted {
 			n.resolve(i, out)
 		}
 		n.listToPredict()
 		a.z = kernel.Room(a.z, len(a.toPredict)*d)
-		n.Graph.Arrive(a.features, a.near, func(i int, added []int32) { n.linked(i, added, out) }, a.z)
+		n.Graph.Arrive(a.features, a.near, func(i int, added []int32) {
+			n.linked(i, added, out)
+			if i == len(a.near)-1 {
+				n.mark()
+			}
+		}, a.z)
 	} else {
 		n.rebuild(out)
 		n.listToPredict()
@@ -197,7 +204,7 @@ func (n *Nodes) onlyArrivals() bool {
 			return false
 		}
 	}
-	return len(a.features) == len(a.accepted) && len(a.replaced) == 0 && len(n.departed.leaving) == 0 && len(a.edges) == 0 && n.kinds == nil
+	return len(a.features) == len(a.accepted) && len(a.replaced) == 0 && len(n.departed.leaving) == 0 && len(a.edges) == 0
 }
 
 // rebuild applies one kind of change after the other to the graph: new nodes,
@@ -224,11 +231,7 @@ func (n *Nodes) lookUp() {
 	a.named, a.links, a.near = a.named[:0], a.links[:0], a.near[:0]
 	for _, x := range a.accepted {
 		for _, id := range x.Node.Neighbours {
-			u, known := n.index.number(id)
-			if !known {
-				u = none
-			}
-			a.named = append(a.named, u)
+			a.named = append(a.named, n.index.numberOf(id))
 		}
 	}
 }
@@ -241,20 +244,19 @@ func (n *Nodes) resolve(i int, out *event.Outcome) {
 	waited := n.waiting.claim(x.Node.ID)
 	a.links = append(a.links, waited.numbers...)
 	for _, id := range waited.ids {
-		u, known := n.index.number(id)
-		if !known {
-			u = none
-		}
-		n.name(x.Number, u, id, out)
+		n.name(x.Number, n.index.numberOf(id), id, out)
 	}
 	named := a.named[:len(x.Node.Neighbours)]
 	a.named = a.named[len(named):]
-	removes := !n.removals.none()
+	removes, apart := !n.removals.none(), n.tellsApart()
 	for k, id := range x.Node.Neighbours {
 		if removes && n.removals.follow(x.at, 0, x.Node.ID, id) {
 			continue
 		}
-		n.kinds.note(x.Node, k)
+		if apart {
+			e := x.Node.To(k)
+			n.note(&e, x.Number, named[k], out)
+		}
 		n.name(x.Number, named[k], id, out)
 	}
 	a.near = append(a.near, a.links[from:len(a.links):len(a.links)])

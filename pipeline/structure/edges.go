@@ -30,6 +30,7 @@ func (n *Nodes) connect(out *event.Outcome) {
 	})
 	n.removals.note(a.edges)
 	n.disconnect(out)
+	n.noteWaited()
 	n.lookUp()
 	rest := a.edges
 	for i := range a.accepted {
@@ -43,7 +44,7 @@ func (n *Nodes) connect(out *event.Outcome) {
 	for _, e := range rest {
 		n.addEdges(e, out)
 	}
-	n.mark(out)
+	n.mark()
 	out.Counts.RemovalsUnknown += n.removals.unknown()
 }
 
@@ -121,21 +122,22 @@ func (n *Nodes) addEdges(e edgesAt, out *event.Outcome) {
 		if edge.Remove || n.removals.follow(e.at, int32(i), edge.Source, edge.Target) {
 			continue
 		}
-		n.kinds.noteEdge(edge)
-		u, hasSource := n.index.number(edge.Source)
-		v, hasTarget := n.index.number(edge.Target)
+		u, v := n.index.numberOf(edge.Source), n.index.numberOf(edge.Target)
+		if n.tellsApart() {
+			n.note(&edge, u, v, out)
+		}
 		switch {
 		case edge.Source == edge.Target:
 			out.Counts.SelfLoops++
-		case hasSource && hasTarget:
+		case u != none && v != none:
 			if u != source {
 				flush()
 				source = u
 			}
 			a.links = append(a.links, v)
-		case hasSource:
+		case u != none:
 			n.name(u, none, edge.Target, out)
-		case hasTarget:
+		case v != none:
 			n.name(v, none, edge.Source, out)
 		default:
 			out.Counts.EdgesDropped += n.waiting.hold(edge.Source, edge.Target)

@@ -16,9 +16,8 @@ import (
 // that it named are marked, after those whose missing node has come. Methods do nothing on
 // nil.
 type marks struct {
-	kinds  gnn.EdgeKinds
-	window []event.Edge      // of the current window, in canonical order
-	known  []gnn.WeighedEdge // those of them whose ends have come
+	kinds gnn.EdgeKinds
+	known []gnn.WeighedEdge // to mark in the current window: those whose ends have come, in canonical order
 	// waiting has the edges to mark by a node that has not come, the lower one if neither end
 	// has: so those of one pair of nodes stay in order. There are at most bound, with ids of
 	// waitingEdgeBytes on average; the oldest are dropped to make room.
@@ -35,18 +34,61 @@ func newMarks(kinds gnn.EdgeKinds, bound int) *marks {
 	return &marks{kinds: kinds, waiting: store.NewQueue[event.ID, []event.Edge](), bound: bound}
 }
 
-// note notes the edge of an event to its k-th neighbour.
-func (m *marks) note(node *event.Node, k int) {
-	if m != nil {
-		m.noteEdge(node.To(k))
+// alike reports whether the edges of an event are of the model's kinds and have no weights.
+func (m *marks) alike(node *event.Node) bool {
+	is := func(e event.Mark) bool {
+		_, _, known := m.kinds.Of(e.Kind)
+		return known && (e.Weight == 0 || e.Weight == 1)
+	}
+	for _, e := range node.Edges {
+		if !is(e.Mark) {
+			return false
+		}
+	}
+	if node.Marks == nil {
+		return len(node.Neighbours) == 0 || is(event.Mark{})
+	}
+	return !slices.ContainsFunc(node.Marks, func(e event.Mark) bool { return !is(e) })
+}
+
+// tellApart has the graph tell edges apart if one of the events needs it. Those that wait are
+// marked as what they were taken for until now.
+func (n *Nodes) tellApart(events []event.Node) {
+	m := n.kinds
+	if m == nil || n.Graph.TellsApart() || !slices.ContainsFunc(events, func(e event.Node) bool { return !m.alike(&e) }) {
+		return
+	}
+	n.Graph.TellApart()
+	mark := event.Mark{Kind: m.kinds[0].Name, Weight: 1}
+	for slot := n.waiting.queue.Oldest(); slot != none; slot = n.waiting.queue.At(slot).Next {
+		entry := n.waiting.queue.At(slot)
+		for _, v := range entry.Value.numbers {
+			n.markEdge(event.Edge{Source: n.index.ids.at(v), Target: entry.Key, Mark: mark})
+		}
+		for _, id := range entry.Value.ids {
+			n.markEdge(event.Edge{Source: entry.Key, Target: id, Mark: mark})
+		}
 	}
 }
 
-func (m *marks) noteEdge(e event.Edge) {
-	if m != nil && e.Source != e.Target {
-		m.window = append(m.window, written(e))
+// note has the edge of an event marked, from node u to v, of which none is one that has not come.
+func (n *Nodes) note(e *event.Edge, u, v int32, out *event.Outcome) {
+	if e.Source == e.Target {
+		return
+	}
+	edge, heard, known := n.kinds.heard(e.Mark)
+	if !known {
+		out.Counts.KindsUnknown++
+	}
+	if e.In {
+		u, v = v, u
+	}
+	if heard {
+		n.markBetween(edge, e, u, v)
 	}
 }
+
+func (n *Nodes) tellsApart() bool { return n.kinds != nil && n.Graph.TellsApart() }
 
 // written returns an edge with all that may be left out, from its source to its target.
 func written(e event.Edge) event.Edge {
@@ -59,67 +101,78 @@ func written(e event.Edge) event.Edge {
 	return e
 }
 
-// mark marks the edges of the window.
-func (n *Nodes) mark(out *event.Outcome) {
-	m := n.kinds
-	if m == nil {
+// noteWaited has the edges marked that waited for a node of the window.
+func (n *Nodes) noteWaited() {
+	if !n.tellsApart() {
 		return
 	}
 	for _, x := range n.arrivals.accepted {
-		waited, _ := m.waiting.Remove(x.Node.ID)
-		m.count(waited, -1)
+		waited, _ := n.kinds.waiting.Remove(x.Node.ID)
+		n.kinds.count(waited, -1)
 		for _, e := range waited {
 			n.markEdge(e)
 		}
 	}
-	for _, e := range m.window {
-		if _, _, known := m.kinds.Of(e.Kind); !known {
-			out.Counts.KindsUnknown++
-		}
-		n.markEdge(e)
-	}
-	n.Graph.Weigh(m.known...)
-	clear(m.window)
-	m.window, m.known = m.window[:0], m.known[:0]
 }
 
-// markEdge marks an edge, or has it wait for an end.
-func (n *Nodes) markEdge(e event.Edge) {
-	m := n.kinds
-	edge, known := m.heard(e)
-	if !known {
-		return
+// mark marks the edges of the window.
+func (n *Nodes) mark() {
+	if n.tellsApart() {
+		n.Graph.Weigh(n.kinds.known...)
+		n.kinds.known = n.kinds.known[:0]
 	}
-	u, hasSource := n.index.number(e.Source)
-	v, hasTarget := n.index.number(e.Target)
-	switch {
-	case hasSource && hasTarget:
+}
+
+// markEdge has an edge marked, or wait for an end.
+func (n *Nodes) markEdge(e event.Edge) {
+	if edge, heard, _ := n.kinds.heard(e.Mark); heard {
+		n.markBetween(edge, &e, n.index.numberOf(e.Source), n.index.numberOf(e.Target))
+	}
+}
+
+// markBetween has an edge marked from node u to v, or wait for one that is none.
+func (n *Nodes) markBetween(edge gnn.WeighedEdge, e *event.Edge, u, v int32) {
+	m := n.kinds
+	if u != none && v != none {
 		edge.Source, edge.Target = u, v
 		m.known = append(m.known, edge)
-	case hasSource:
+		return
+	}
+	switch e := written(*e); {
+	case u != none:
 		m.wait(e.Target, e)
-	case hasTarget:
+	case v != none:
 		m.wait(e.Source, e)
 	default:
 		m.wait(endsOf(e.Source, e.Target).a, e)
 	}
 }
 
-// heard returns in which means an edge counts, and its weight. An edge of a kind that the model
-// does not have counts as one without a kind; if it has none of these either, the edge is in
-// the graph, and no encoder hears it.
-func (m *marks) heard(e event.Edge) (edge gnn.WeighedEdge, known bool) {
+// heard returns in which means an edge counts, and its weight, and whether its kind is known. One of
+// a kind that the model does not have counts as one without a kind; if it has none of these
+// either, the edge is in the graph, and no encoder hears it.
+func (m *marks) heard(e event.Mark) (edge gnn.WeighedEdge, heard, known bool) {
 	atSource, atTarget, known := m.kinds.Of(e.Kind)
-	if !known {
-		atSource, atTarget, known = m.kinds.Of("")
+	if heard = known; !known {
+		atSource, atTarget, heard = m.kinds.Of("")
 	}
-	return gnn.WeighedEdge{AtSource: uint8(atSource), AtTarget: uint8(atTarget), Weight: e.Weight}, known
+	edge = gnn.WeighedEdge{AtSource: uint8(atSource), AtTarget: uint8(atTarget), Weight: e.Weight}
+	if e.Weight == 0 {
+		edge.Weight = 1
+	}
+	return edge, heard, known
+}
+
+// CanSuppose reports whether a node could arrive with such edges before the graph is one that
+// tells them apart, which it is from the first arrival on that needs it.
+func (n *Nodes) CanSuppose(node *event.Node) bool {
+	return n.kinds == nil || n.Graph.TellsApart() || n.kinds.alike(node)
 }
 
 // Supposed returns what the edges of a node would be that arrived now, with the number
 // that it would get in [gnn.Graph.EmbedArrival].
 func (n *Nodes) Supposed(node *event.Node) (edges []gnn.WeighedEdge) {
-	if n.kinds == nil {
+	if !n.tellsApart() {
 		return nil
 	}
 	var all []event.Edge
@@ -136,7 +189,7 @@ func (n *Nodes) Supposed(node *event.Node) (edges []gnn.WeighedEdge) {
 		return n.index.number(id)
 	}
 	for _, e := range all {
-		edge, heard := n.kinds.heard(e)
+		edge, heard, _ := n.kinds.heard(e.Mark)
 		u, hasSource := number(e.Source)
 		v, hasTarget := number(e.Target)
 		if heard && hasSource && hasTarget && u != v {

@@ -28,6 +28,14 @@ func (x *nodeIndex) number(id event.ID) (v int32, known bool) {
 	return v, known
 }
 
+// numberOf is number, or none of an id that is not known.
+func (x *nodeIndex) numberOf(id event.ID) int32 {
+	if v, known := x.number(id); known {
+		return v
+	}
+	return none
+}
+
 // enter adds a node with its number.
 func (x *nodeIndex) enter(id event.ID, v int32) {
 	id = id.Clone()
