@@ -51,6 +51,10 @@ func TestRooms(t *testing.T) {
 	const kafka, embedded = "github.com/segmentio/kafka-go", "github.com/twmb/franz-go"
 	// The values of this package pass between topics and the engine.
 	const values = "pipeline/event"
+	packages := make(map[string]listed)
+	for _, p := range listDeps(t, "...") {
+		packages[strings.TrimPrefix(p.ImportPath, modulePath)] = p
+	}
 	for _, room := range []struct {
 		name   string
 		absent []string
@@ -77,10 +81,6 @@ func TestRooms(t *testing.T) {
 		{"cmd/gvbll/look", []string{"cmd/gvbll/service", "cmd/gvbll/shards"}, nil},
 		{"cmd/gvbll/service", []string{"cmd/gvbll/shards"}, nil},
 	} {
-		packages := make(map[string]listed)
-		for _, p := range listDeps(t, room.name+"/...") {
-			packages[strings.TrimPrefix(p.ImportPath, modulePath)] = p
-		}
 		seen := make(map[string]bool)
 		var follow func(path, from string)
 		follow = func(path, from string) {
