@@ -21,10 +21,10 @@ type PosteriorReport struct {
 
 // ClassPosterior summarises the posterior of one class's weights.
 type ClassPosterior struct {
-	Class     string
-	Precision float64 // mean of 1/σ²
-	Variance  float64 // mean of σ²
-	Distance  float64 // Euclidean distance of the means from the anchor's
+	Class     string  `json:"class"`
+	Precision float64 `json:"precision"` // mean of 1/σ²
+	Variance  float64 `json:"variance"`  // mean of σ²
+	Distance  float64 `json:"distance"`  // Euclidean distance of the means from the anchor's
 }
 
 // PosteriorReport returns the posterior as it is now. The result shares no memory with

@@ -300,7 +300,11 @@ func (v *Variational) temperatures() {
 	}
 	hidden := double.Dense(b.hidden, t.Hidden, double.BlockRows)
 	double.Product(hidden, double.Dense(v.paramsT.w1, t.Hidden, v.Dim), double.Dense(b.zT, v.Dim, double.BlockRows))
-	double.Relu(b.hidden)
+	for i, x := range b.hidden {
+		if !(x > 0) {
+			b.hidden[i] = 0
+		}
+	}
 	// softplus(h) is log(e⁰ + e^h), and its derivative the softmax of (0, h).
 	zero, h := b.slope[:double.BlockRows], b.slope[double.BlockRows:]
 	clear(zero)
@@ -324,7 +328,9 @@ func (v *Variational) moments() {
 	clear(b.sd)
 	double.Product(double.Dense(b.logit, v.Classes, double.BlockRows), double.Dense(v.paramsT.mean, v.Classes, v.Dim), double.Dense(b.zT, v.Dim, double.BlockRows))
 	double.Product(double.Dense(b.sd, v.Classes, double.BlockRows), double.Dense(v.paramsT.variance, v.Classes, v.Dim), double.Dense(b.squareT, v.Dim, double.BlockRows))
-	double.SquareRoots(b.sd)
+	for i, x := range b.sd {
+		b.sd[i] = math.Sqrt(x)
+	}
 	double.ScaleByLane(b.logit, b.inverse[:])
 	double.ScaleByLane(b.sd, b.inverse[:])
 }
@@ -434,17 +440,24 @@ func (v *Variational) backward(weight float64, dz []float64) {
 // parameters and to z, adding to both.
 func (v *Variational) backwardTau(weight float64, dz []float64) {
 	t, b := &v.params.temperature, &v.at
-	var dh, ones [double.BlockRows]float64
-	fill(ones[:], 1)
+	var dh [double.BlockRows]float64
 	for l, tau := range b.tau[:b.rows] {
 		if tau > tauFloor {
 			dh[l] = float64(weight * b.dTau[l] / tau * b.slope[l])
 		}
 		v.grads.b2[0] += dh[l]
 	}
-	double.Gate(b.dHidden, b.hidden, dh[:], t.W2)
-	double.AddByLane(b.w2, b.hidden, dh[:])
-	double.AddByLane(b.b1, b.dHidden, ones[:])
+	for k, w := range t.W2 { // the gradient passes where a hidden unit is positive
+		for l, d := range dh {
+			i := k*double.BlockRows + l
+			b.w2[i] += float64(d * b.hidden[i])
+			b.dHidden[i] = 0
+			if b.hidden[i] > 0 {
+				b.dHidden[i] = float64(d * w)
+			}
+			b.b1[i] += b.dHidden[i]
+		}
+	}
 	dHidden := double.Dense(b.dHidden, t.Hidden, double.BlockRows).Left(b.rows)
 	double.Product(double.Dense(v.gradsT.w1, t.Hidden, v.Dim), dHidden, double.Dense(b.z, b.rows, v.Dim))
 	double.Product(double.Dense(dz, b.rows, v.Dim), dHidden.T(), double.Dense(v.paramsT.w1, t.Hidden, v.Dim))

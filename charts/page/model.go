@@ -40,21 +40,12 @@ func (s *Server) modelValue() *modelValue {
 
 // posteriorValue is the posterior of the head that learns.
 type posteriorValue struct {
-	Version  uint64                `json:"version"`
-	Hash     string                `json:"hash"`
-	Distance float64               `json:"distance"`
-	KL       float64               `json:"kl"`
-	Classes  []classPosteriorValue `json:"classes"`
-	Moments  *momentsValue         `json:"moments,omitempty"`
-}
-
-// classPosteriorValue is the mean precision and variance of a class's weights, and the
-// distance of their means from the anchor's.
-type classPosteriorValue struct {
-	Class     string  `json:"class"`
-	Precision float64 `json:"precision"`
-	Variance  float64 `json:"variance"`
-	Distance  float64 `json:"distance"`
+	Version  uint64                    `json:"version"`
+	Hash     string                    `json:"hash"`
+	Distance float64                   `json:"distance"`
+	KL       float64                   `json:"kl"`
+	Classes  []pipeline.ClassPosterior `json:"classes"`
+	Moments  *momentsValue             `json:"moments,omitempty"`
 }
 
 // momentsValue is q(W) itself: matrices of d_e × C, by row.
@@ -75,10 +66,7 @@ func (s *Server) posterior(r *http.Request) (any, *problem) {
 	if p := s.engine(r.Context(), func(e *pipeline.Engine) { b = e.PosteriorReport() }); p != nil {
 		return nil, p
 	}
-	v := posteriorValue{Version: b.Version, Hash: b.Hash.Hex(), Distance: b.Distance, KL: b.KL}
-	for _, c := range b.Classes {
-		v.Classes = append(v.Classes, classPosteriorValue(c))
-	}
+	v := posteriorValue{Version: b.Version, Hash: b.Hash.Hex(), Distance: b.Distance, KL: b.KL, Classes: b.Classes}
 	if moments {
 		q := &b.Posterior
 		v.Moments = &momentsValue{Rows: q.Dim, Columns: q.Classes, Mean: q.Mean, Precision: q.Precision}

@@ -95,14 +95,9 @@ var answers = [2]bool{false, true}
 
 // Served decides for the window's arrivals, in the order of their event times.
 func (a *Actor) Served(x *Entered) {
-	list := x.Out.Predictions
-	a.order = a.order[:0]
-	for i := range list {
-		a.order = append(a.order, int32(i))
-	}
-	slices.SortStableFunc(a.order, func(i, j int32) int { return int(min(max(list[i].Time-list[j].Time, -1), 1)) })
+	a.order = x.byTime(a.order)
 	for _, i := range a.order {
-		p := &list[i]
+		p := &x.Out.Predictions[i]
 		odds := float64(p.Probabilities[a.class]) / max(1-float64(p.Probabilities[a.class]), 0)
 		p.Act = &answers[0]
 		if a.Ratio > 0 && odds > 1/a.Ratio || a.Ratio == 0 && a.pace.take(odds, p.Time, a.Capacity, a.Per) {

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -116,14 +115,9 @@ func NewAsker(cfg Asking, m *model.Model, pending *Pending) *Asker {
 
 // Served chooses among the window's arrivals, in the order of their event times.
 func (a *Asker) Served(x *Entered) {
-	a.joined, a.order = a.joined[:0], a.order[:0]
-	list := x.Out.Predictions
-	for i := range list {
-		a.order = append(a.order, int32(i))
-	}
-	slices.SortStableFunc(a.order, func(i, j int32) int { return int(min(max(list[i].Time-list[j].Time, -1), 1)) })
+	a.joined, a.order = a.joined[:0], x.byTime(a.order)
 	for _, i := range a.order {
-		p := &list[i]
+		p := &x.Out.Predictions[i]
 		if !a.model.TrainedOn(p.Node) { // no label of those is learned
 			if share := float32(a.probability(p)); draw(p) < float64(share) {
 				p.Asked = share

@@ -1,6 +1,9 @@
 package serve
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/heads"
 )
@@ -27,6 +30,18 @@ type Entered struct {
 func (x *Entered) Begin(w *event.Window, model string) {
 	x.Window, x.Corrected = w, x.Corrected[:0]
 	x.Out = &event.Outcome{Window: w.Number, Model: model, Refused: append([]event.Refusal(nil), w.Refused...)}
+}
+
+// byTime returns the places of the predictions in the order of their event times, in the memory of
+// order.
+func (x *Entered) byTime(order []int32) []int32 {
+	list := x.Out.Predictions
+	order = order[:0]
+	for i := range list {
+		order = append(order, int32(i))
+	}
+	slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(list[i].Time, list[j].Time) })
+	return order
 }
 
 // Forget forgets what points into the window's memory.

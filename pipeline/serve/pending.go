@@ -278,7 +278,10 @@ func (p *Pending) state(s *snapshot.Schema, n int, window int64, by heads.Servin
 	inBlocks := s.Len("pending.place", count-p.elsewhere-p.rows.inMemory(), count-p.elsewhere)
 	if inBlocks > 0 {
 		next := p.walkHere(p.Nodes.Oldest())
-		places := snapshot.Column(s, "pending.place", func() int32 { return int32(next()) }, inBlocks)
+		places := snapshot.Column(s, "pending.place", func() int32 {
+			_, row := next()
+			return int32(row)
+		}, inBlocks)
 		s.Check(func() error {
 			for i, x := range places {
 				if x >= 0 || place(x) == elsewhere {
@@ -333,30 +336,20 @@ func (p *Pending) DeclareHeads(s *snapshot.Schema, name string, last uint8) {
 // order of the queue as it is now.
 func (p *Pending) walkInMemory() func() (row int32) {
 	next := p.walkHere(p.inMemory)
-	return func() int32 { return int32(next()) }
-}
-
-// walkHere returns a function that returns the place of the next row that is not elsewhere
-// at each call, from a slot on in the order of the queue as it is now.
-func (p *Pending) walkHere(from int32) func() place {
-	next := p.Nodes.WalkFrom(from)
-	return func() place {
-		for {
-			if _, e := next(); e.Value.row != elsewhere {
-				return e.Value.row
-			}
-		}
+	return func() int32 {
+		_, row := next()
+		return int32(row)
 	}
 }
 
-// walkSlotsHere returns a function that returns the slot of the next row that is not elsewhere at
-// each call, in the order of the queue as it is now.
-func (p *Pending) walkSlotsHere() func() (slot int32) {
-	next := p.Nodes.Walk()
-	return func() int32 {
+// walkHere returns a function that returns the slot and the place of the next row that is not
+// elsewhere at each call, from a slot on in the order of the queue as it is now.
+func (p *Pending) walkHere(from int32) func() (slot int32, row place) {
+	next := p.Nodes.WalkFrom(from)
+	return func() (int32, place) {
 		for {
 			if slot, e := next(); e.Value.row != elsewhere {
-				return slot
+				return slot, e.Value.row
 			}
 		}
 	}

@@ -213,7 +213,8 @@ func (s *SetLearner) DeclareState(schema *snapshot.Schema, predictions *int64) {
 // KeptState declares the sets of pending predictions that are here.
 func (s *SetMaker) KeptState(schema *snapshot.Schema) {
 	n := s.pending.Nodes.Len() - s.pending.elsewhere // restored already
-	store.DeclareRows(schema, "sets.served", &s.kept, s.pending.walkSlotsHere(), n, nil, 1+s.words)
+	next := s.pending.walkHere(s.pending.Nodes.Oldest())
+	store.DeclareRows(schema, "sets.served", &s.kept, func() int32 { slot, _ := next(); return slot }, n, nil, 1+s.words)
 	schema.Check(func() error {
 		var here []int32
 		for slot := range int32(s.pending.Nodes.Len()) {

@@ -8,7 +8,7 @@ import (
 
 //go:generate go run -modfile=../../../.ci/tools.mod ../gen/main.go ../gen/single.go ../gen/double.go ../gen/averages.go ../gen/sparse.go -double -out kernel_amd64.s -stubs stubs_amd64.go -choice choice_amd64.go -other stubs_other.go -pkg double
 
-// What follows the assembly in each loop is its plain form, which defines what the assembly
+// What follows the assembly in a loop is its plain form, which defines what the assembly
 // computes: the lanes of a register are different outputs, and the sum of each output goes over
 // classes, rows or embedding dimensions in ascending order. In products of matrices and in Exp a
 // multiplication and the addition after it are fused, on every path; elsewhere products are
@@ -44,17 +44,6 @@ func Multiply(dst, x, y []float64) {
 // The other loops work on blocks in which every row is a lane: a C × lanes matrix has
 // the numbers of one class side by side. lanes is a multiple of LaneWidth.
 
-// AddByLane adds src to dst, both classes × lanes, with lane l scaled by by[l].
-func AddByLane(dst, src, by []float64) {
-	lanes := len(by)
-	src = src[:len(dst)]
-	for ; len(dst) > 0; dst, src = dst[lanes:], src[lanes:] {
-		for l, s := range by {
-			dst[l] += float64(s * src[l])
-		}
-	}
-}
-
 // ScaleByLane scales lane l of dst, classes × lanes, by by[l].
 func ScaleByLane(dst, by []float64) {
 	lanes := len(by)
@@ -65,37 +54,6 @@ func ScaleByLane(dst, by []float64) {
 	for ; len(dst) > 0; dst = dst[lanes:] {
 		for l, s := range by {
 			dst[l] *= s
-		}
-	}
-}
-
-// SquareRoots replaces every number of dst by its square root.
-func SquareRoots(dst []float64) {
-	for i, x := range dst {
-		dst[i] = math.Sqrt(x)
-	}
-}
-
-// Relu sets numbers that are not positive to 0.
-func Relu(dst []float64) {
-	for i, x := range dst {
-		if !(x > 0) {
-			dst[i] = 0
-		}
-	}
-}
-
-// Gate sets entry (k, l) of dst, units × lanes, to by[l]·weight[k] where x is positive, and to 0
-// elsewhere: the gradient through a relu.
-func Gate(dst, x, by, weight []float64) {
-	lanes := len(by)
-	dst, x = dst[:len(weight)*lanes], x[:len(weight)*lanes]
-	for k, w := range weight {
-		for l, s := range by {
-			dst[k*lanes+l] = 0
-			if x[k*lanes+l] > 0 {
-				dst[k*lanes+l] = s * w
-			}
 		}
 	}
 }
