@@ -6,6 +6,8 @@ import (
 	"math"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
 
@@ -125,26 +127,15 @@ func (g *Group) run(ctx context.Context, settings Settings, sink func(Result) er
 // each calls do for every i below n, on the given number of goroutines, at least one. The first error
 // cancels the context of the other calls, and is returned.
 func each(ctx context.Context, parallel, n int, do func(ctx context.Context, i int) error) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range min(max(parallel, 1), n) {
-		workers.Go(func() {
-			for i := range next {
-				if err := do(ctx, i); err != nil {
-					stop(err)
-				}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(parallel, 1))
+	for i := range n {
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
 			}
+			return do(ctx, i)
 		})
 	}
-	for i := 0; i < n && ctx.Err() == nil; i++ {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-		}
-	}
-	close(next)
-	workers.Wait()
-	return context.Cause(ctx)
+	return g.Wait()
 }

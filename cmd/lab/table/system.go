@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // system classifies the nodes of a stream step by step.
@@ -51,36 +52,45 @@ func newSystem(name string, tr *trainer, stream *replay, protocol string) (syste
 	return nil, fmt.Errorf("system %q: give one of %v", name, Known)
 }
 
-// prequential runs a system through the stream in the order of Algorithm 1: predict a
-// step, score the predictions, then learn from the labels of the step delay steps
-// before. It fills in the scores of r.
-func prequential(ctx context.Context, sys system, stream *replay, classes, bins, delay int, r *Result) error {
-	score := tally{classes: classes, bins: bins, result: r}
-	for t := range stream.steps {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		labels := stream.stepLabels(t)
-		probs := make([]float64, len(labels)*classes)
-		sys.predict(t, probs)
-		score.step(probs, labels)
-		if past := t - delay; past >= 0 {
-			sys.learn(past)
-		}
-	}
-	score.done()
-	if p, ok := sys.(*pooled); ok {
-		r.Heads = p.headScores()
-	}
-	return nil
-}
-
-// evaluate trains a system and runs it through the stream.
-func evaluate(name string, tr *trainer, stream *replay, protocol string) (Result, error) {
-	var r Result
+// evaluate trains a system and runs it through the stream in the order of Algorithm 1: it predicts a
+// step, its predictions are scored, and then it learns from the labels of the step delay steps before.
+// Probabilities are rounded to float32, as the engine rounds what it publishes. Nodes without a label are
+// not scored, and a step without labels does not count.
+func evaluate(name string, tr *trainer, stream *replay, protocol string) (r Result, err error) {
 	sys, err := newSystem(name, tr, stream, protocol)
 	if err != nil {
 		return r, err
 	}
-	return r, prequential(tr.ctx, sys, stream, len(tr.data.Classes), tr.settings.Bins, tr.settings.Delay, &r)
+	classes := len(tr.data.Classes)
+	var scores calibration.Prequential
+	var first calibration.Odds // of class 0
+	for t := range stream.steps {
+		if tr.ctx.Err() != nil {
+			return r, context.Cause(tr.ctx)
+		}
+		labels := stream.stepLabels(t)
+		probs := make([]float64, len(labels)*classes)
+		sys.predict(t, probs)
+		if probs, labels = labelled(probs, classes, labels); len(labels) > 0 {
+			for i, p := range probs {
+				probs[i] = float64(float32(p))
+			}
+			r.Steps = append(r.Steps, scoresOf(len(labels), scores.AddWindow(calibration.ScoreRows(probs, classes, labels), tr.settings.Bins)))
+			for i, y := range labels {
+				first.Add(probs[i*classes], y == 0, 1)
+			}
+		}
+		if past := t - tr.settings.Delay; past >= 0 {
+			sys.learn(past)
+		}
+	}
+	total := scores.Total()
+	r.Mean, r.Stream, r.Bins = scoresOf(total.Labels, scores.WindowMeans()), scoresOf(total.Labels, total.Means()), total.Bins
+	if classes == 2 {
+		r.AUC, _, _ = first.Ranking()
+	}
+	if p, ok := sys.(*pooled); ok {
+		r.Heads = p.headScores()
+	}
+	return r, nil
 }

@@ -94,33 +94,6 @@ type Scores struct {
 	ECE float64 `json:"ece"`
 }
 
-// tally scores predictions step by step. Probabilities are rounded to float32
-// first, as the engine rounds what it publishes.
-type tally struct {
-	classes int
-	bins    int // equal-mass bins of a step's ECE
-	result  *Result
-	scores  calibration.Prequential
-	first   calibration.Odds // of class 0
-}
-
-// step adds the scores of a step. Nodes without a label are not scored, and a step
-// without labels does not count.
-func (t *tally) step(probs []float64, labels []int32) {
-	probs, labels = labelled(probs, t.classes, labels)
-	if len(labels) == 0 {
-		return
-	}
-	for i, p := range probs {
-		probs[i] = float64(float32(p))
-	}
-	m := t.scores.AddWindow(calibration.ScoreRows(probs, t.classes, labels), t.bins)
-	t.result.Steps = append(t.result.Steps, scoresOf(len(labels), m))
-	for i, y := range labels {
-		t.first.Add(probs[i*t.classes], y == 0, 1)
-	}
-}
-
 // labelled returns the rows of probs whose node has a label, and these labels.
 func labelled(probs []float64, classes int, labels []int32) ([]float64, []int32) {
 	if !slices.Contains(labels, dataset.Unlabelled) {
@@ -134,17 +107,6 @@ func labelled(probs []float64, classes int, labels []int32) ([]float64, []int32)
 		}
 	}
 	return rows, known
-}
-
-// done completes the result after the last step.
-func (t *tally) done() {
-	total := t.scores.Total()
-	t.result.Mean = scoresOf(total.Labels, t.scores.WindowMeans())
-	t.result.Stream = scoresOf(total.Labels, total.Means())
-	t.result.Bins = total.Bins
-	if t.classes == 2 {
-		t.result.AUC, _, _ = t.first.Ranking()
-	}
 }
 
 // scoresOf returns means over n labels as Scores.
