@@ -167,24 +167,22 @@ func (a auditCmd) state() flags.State {
 // epochs that this program's engine and one of the models served. If there are none they
 // are the defaults, with which nothing is proved.
 func (a auditCmd) settings(ctx context.Context, c *kafka.Client, names topics.Names, models []*model.Model, from audit.From) (list []pipeline.Config, err error) {
-	if from.Base != nil {
+	var there event.Settings // of the state that it begins with
+	switch {
+	case from.Base != nil:
 		at, err := replay.ReadReached(ctx, c, names.LedgerAt(0), from.Base)
 		if err != nil {
 			return nil, err
 		}
-		cfg, err := flags.ParseSettings(at.Settings, models)
-		return []pipeline.Config{cfg}, err
-	}
-	if a.Checkpoint != "" {
-		there, err := checkpointSettings(a.Checkpoint)
-		if err != nil {
-			return nil, err
-		}
-		cfg, err := flags.ParseSettings(there, models)
-		if err != nil {
+		there = at.Settings
+	case a.Checkpoint != "":
+		if there, err = checkpointSettings(a.Checkpoint); err != nil {
 			return nil, fmt.Errorf("checkpoint %s: %w", a.Checkpoint, err)
 		}
-		return []pipeline.Config{cfg}, nil
+	}
+	if there != "" {
+		cfg, err := flags.ParseSettings(there, models)
+		return []pipeline.Config{cfg}, err
 	}
 	epochs, err := replay.Epochs(ctx, c, names)
 	if err != nil {
@@ -218,16 +216,12 @@ func (a auditCmd) settings(ctx context.Context, c *kafka.Client, names topics.Na
 func checkpointSettings(path string) (event.Settings, error) {
 	f, size, err := checkpoint.OpenFile(path)
 	if err != nil {
-		return "", fmt.Errorf("checkpoint %s: %w", path, err)
+		return "", err
 	}
 	defer f.Close()
 	r, err := safetensors.NewReader(f, size)
 	if err != nil {
-		return "", fmt.Errorf("checkpoint %s: %w", path, err)
+		return "", err
 	}
-	settings, err := replay.CheckpointSettings(r.Metadata())
-	if err != nil {
-		return "", fmt.Errorf("checkpoint %s: %w", path, err)
-	}
-	return settings, nil
+	return replay.CheckpointSettings(r.Metadata())
 }

@@ -2,9 +2,6 @@ package look
 
 import (
 	"fmt"
-
-	"github.com/gvbll/gvbll/posterior/calibration"
-	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // asked are the labels that were asked for. Weighed by the inverse of the probabilities with which they
@@ -19,34 +16,19 @@ type asked struct {
 	// Others are the labels that came by themselves.
 	Others   int     `json:"others"`
 	OtherAcc float64 `json:"others_accuracy"`
-
-	sums ledger.Asked
 }
 
-// addAsked adds a window.
-func (p *statusPeriod) addAsked(r *ledger.Record) {
-	if r.Asked == 0 && (r.Scores == nil || r.Scores.Asked == nil) {
-		return
-	}
-	if p.Asked == nil {
-		p.Asked = &asked{}
-	}
-	p.Asked.Nodes += r.Asked
-	if r.Scores != nil && r.Scores.Asked != nil {
-		p.Asked.sums.Add(r.Scores.Asked)
-	}
-}
-
-// count computes the means, of served labels in all.
-func (a *asked) count(served *calibration.Tally) {
-	s := &a.sums
-	if a.Labels = s.Labels; a.Labels > 0 {
+func askedOf(p *period) *asked {
+	s := &p.sums
+	a := &asked{Nodes: p.asked, Labels: s.Labels, Others: p.Served.Labels - s.Labels}
+	if a.Labels > 0 {
 		a.Accuracy, a.Error = s.Accuracy()
 		a.NLL, a.Raw = s.WeighedLogLoss/s.Weight, float64(s.Correct)/float64(s.Labels)
 	}
-	if a.Others = served.Labels - s.Labels; a.Others > 0 {
-		a.OtherAcc = float64(served.Correct-s.Correct) / float64(a.Others)
+	if a.Others > 0 {
+		a.OtherAcc = float64(p.Served.Correct-s.Correct) / float64(a.Others)
 	}
+	return a
 }
 
 // chosen says how labels depend on predictions, "" if none was asked for.

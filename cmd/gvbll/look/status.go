@@ -132,7 +132,7 @@ type TaskStates interface {
 func ReadStatus(ctx context.Context, g Graph, prefix string, members []Member, tasks TaskStates, last time.Duration) (s *Status, err error) {
 	s = &Status{Prefix: prefix, Tasks: tasks, at: time.Now()}
 	s.Lag, s.Standbys = []partitionLag{}, []Member{} // lists in JSON, even when empty
-	s.Last, s.Before = shorten(&page.Period{}, last), shorten(&page.Period{}, last)
+	s.Last, s.Before = shorten(&period{}, last), shorten(&period{}, last)
 	if s.missing, err = topics.Missing(ctx, g.Client, g.Names); err != nil {
 		return nil, err
 	}
@@ -197,8 +197,7 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 		s.Trial = TrialOf(newest.Trial, shadow)
 	}
 	between := s.at.Add(-last)
-	var now, before page.Period
-	var chosen [2]statusPeriod // what was asked for, now and before
+	var now, before period
 	var p pace
 	var stepped time.Time // the window before
 	err = g.scan(ctx, between.Add(-last), func(r *ledger.Record) {
@@ -208,11 +207,9 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 		}
 		stepped = r.Stepped
 		if r.Stepped.Before(between) {
-			addWindow(&before, r)
-			chosen[1].addAsked(r)
+			before.add(r)
 		} else {
-			addWindow(&now, r)
-			chosen[0].addAsked(r)
+			now.add(r)
 			for _, c := range r.Changes {
 				if c.Worse {
 					s.stream.drift = c.Detector
@@ -225,12 +222,6 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 	}
 	s.attributes = now.Attributes
 	s.Last, s.Before, s.stream.pace = shorten(&now, last), shorten(&before, last), p.most()
-	if s.Last.Asked = chosen[0].Asked; s.Last.Asked != nil {
-		s.Last.Asked.count(&now.Served)
-	}
-	if s.Before.Asked = chosen[1].Asked; s.Before.Asked != nil {
-		s.Before.Asked.count(&before.Served)
-	}
 	return nil
 }
 
@@ -266,7 +257,22 @@ func (p *pace) most() (pace float64) {
 	return pace
 }
 
-func shorten(p *page.Period, length time.Duration) statusPeriod {
+// period is a period with the labels that were asked for in it.
+type period struct {
+	page.Period
+	asked int // nodes of which labels were asked for
+	sums  ledger.Asked
+}
+
+func (p *period) add(r *ledger.Record) {
+	addWindow(&p.Period, r)
+	p.asked += r.Asked
+	if r.Scores != nil && r.Scores.Asked != nil {
+		p.sums.Add(r.Scores.Asked)
+	}
+}
+
+func shorten(p *period, length time.Duration) statusPeriod {
 	s := statusPeriod{
 		Seconds: length.Seconds(), Predictions: p.Predictions, Labels: p.Labels, Delay: p.Delay().Seconds(),
 		Means: p.Served.Means(), Refused: p.Refused, Expired: ledger.Expired{Nodes: p.ExpiredNodes, Edges: p.ExpiredEdges},
@@ -292,6 +298,9 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 	}
 	slices.SortStableFunc(s.Classes, func(a, b ranked) int { return cmp.Or(a.Labels-b.Labels, cmp.Compare(a.Class, b.Class)) })
 	s.uneven, s.often = unevenness(p.Classes)
+	if p.asked+p.sums.Labels > 0 {
+		s.Asked = askedOf(p)
+	}
 	return s
 }
 
