@@ -100,9 +100,6 @@ func (in *input) reset(b []byte) {
 // left returns the number of bytes that are not read yet.
 func (in *input) left() int { return len(in.buf) - in.at }
 
-// rest returns the bytes that are not read yet.
-func (in *input) rest() []byte { return in.buf[in.at:] }
-
 // next returns the kind of the next value.
 func (in *input) next() kind {
 	if in.at == len(in.buf) {

@@ -30,7 +30,7 @@ func (o *Owner) prepareForget(ctx context.Context, c intake.Cut) (err error) {
 	if o.forgets, err = o.decide(ctx); err != nil || !o.forgets.obey {
 		return err
 	}
-	return o.advanceNoting(ctx, intake.Cut{Cause: "forget"}, o.replay.Attempts+1)
+	return o.advance(ctx, intake.Cut{Cause: "forget"}, o.replay.Attempts+1)
 }
 
 // decide says whether nodes can be forgotten now.

@@ -131,13 +131,9 @@ func (o *Owner) loop(ctx context.Context) error {
 	}
 }
 
-// advance claims the records of a cut, steps their window, and publishes what comes of it.
-func (o *Owner) advance(ctx context.Context, c intake.Cut) error {
-	return o.advanceNoting(ctx, c, 0)
-}
-
-// advanceNoting is advance for a window that notes an attempt to forget nodes.
-func (o *Owner) advanceNoting(ctx context.Context, c intake.Cut, attempt int) error {
+// advance claims the records of a cut, steps their window, and publishes what comes of it. The window notes an attempt to
+// forget nodes, 0 for none.
+func (o *Owner) advance(ctx context.Context, c intake.Cut, attempt int) error {
 	began := time.Now()
 	o.replay.Unstepped = true
 	o.ranges = o.replay.Inputs.Claim(c, o.ranges[:0])

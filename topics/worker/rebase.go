@@ -181,7 +181,7 @@ func (o *Owner) beginEpoch(ctx context.Context) error {
 	if o.worker.begins.Some() {
 		o.replay.Behind = o.replay.Next
 	}
-	if err := o.advance(ctx, intake.Cut{Cause: "rebase"}); err != nil {
+	if err := o.advance(ctx, intake.Cut{Cause: "rebase"}, 0); err != nil {
 		return err
 	}
 	o.worker.begins = nil

@@ -92,7 +92,7 @@ func (s *byPolicy) Step(ctx context.Context) (wake <-chan time.Time, err error) 
 		if err := o.prepareForget(ctx, c); err != nil {
 			return nil, err
 		}
-		if err := o.advance(ctx, c); err != nil {
+		if err := o.advance(ctx, c, 0); err != nil {
 			return nil, err
 		}
 		if err := o.worker.Saver.Poll(o.worker); err != nil {

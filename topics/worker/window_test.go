@@ -75,7 +75,7 @@ func newDiscardingOwner(tb testing.TB, size int) *Owner {
 func (o *Owner) advanceBy(tb testing.TB, windows int) {
 	tb.Helper()
 	for range windows {
-		if err := o.advance(tb.Context(), intake.Cut{Cause: "count"}); err != nil {
+		if err := o.advance(tb.Context(), intake.Cut{Cause: "count"}, 0); err != nil {
 			tb.Fatal(err)
 		}
 	}
