@@ -457,6 +457,17 @@ type WeighedEdge struct {
 	Weight             float32
 }
 
+// EachWeighed calls count for v's neighbours by kinds of edges, see [Graph.Weigh], in the order in which the
+// edges came.
+func (g *Graph) EachWeighed(v int32, count func(u int32, mean uint8, weight float32)) {
+	if g.kinds == nil {
+		return
+	}
+	for _, x := range g.kinds.near(v) {
+		count(x.node(), x.mean(), x.weight)
+	}
+}
+
 // Weigh says what edges are, those of them that are there, one after the other. Said again of
 // the same means it changes the weight; of others, it is one more edge. [Graph.Unlink] and
 // [Graph.Remove] remove all of them. For each it takes time proportional to the smaller degree, and

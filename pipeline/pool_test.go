@@ -42,6 +42,8 @@ func (o *oracle) Len() int                   { return len(o.near) }
 func (o *oracle) Degree(v int32) int         { return len(o.near[v]) }
 func (o *oracle) Neighbours(v int32) []int32 { return o.near[v] }
 
+func (o *oracle) EachWeighed(int32, func(u int32, mean uint8, weight float32)) {}
+
 // around computes the features and labels of all nodes' neighbourhoods from scratch.
 func (o *oracle) around() *neighbourhood.Features {
 	s := neighbourhood.New(o, *o.m.Pool, o.m.Shape())

@@ -153,7 +153,8 @@ func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason even
 		}
 	}
 	z := make([]float32, e.model.Prior.Dim)
-	e.nodes.Graph.EmbedArrival(e.model.Normalizer.Apply(gnn.Vector{}, x), near, e.nodes.Supposed(node), z)
+	weighed := e.nodes.Supposed(node)
+	e.nodes.Graph.EmbedArrival(e.model.Normalizer.Apply(gnn.Vector{}, x), near, weighed, z)
 	seen := make(map[int32]bool, len(near))
 	distinct := near[:0]
 	for _, u := range near {
@@ -163,7 +164,7 @@ func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason even
 		}
 	}
 	s.Degree = len(distinct)
-	s.Opinion = e.predictor.Opinion(node.ID, z, heads.View{Node: none, Features: x, Neighbours: distinct})
+	s.Opinion = e.predictor.Opinion(node.ID, z, heads.View{Node: none, Features: x, Neighbours: distinct, Weighed: weighed})
 	s.Window, s.Time = e.next, node.Time
 	return s, false, "", ""
 }

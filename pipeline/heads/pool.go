@@ -17,11 +17,12 @@ import (
 // PoolHeads is the model's pool of heads: it predicts rows and learns batches of them, and
 // knows no graph. Outputs are log probabilities, the pool's, then each head's and those of
 // its products, followed by the counts of labels around the node, n_v and q_v, C numbers
-// each.
+// each, and n_v by kind of edge, C for each mean, if a head reads it.
 type PoolHeads struct {
 	pool    *pool.Pool
 	Spec    pool.Config
 	classes int
+	kinds   int               // means by which labels around a node are counted, see pool.Rows
 	list    []Head            // the pool, then its heads and its products
 	idle    *posterior.Online // result of online if the pool has no such head; it never learns
 
@@ -37,6 +38,9 @@ func NewPoolHeads(m *model.Model, cfg Config) (*PoolHeads, error) {
 		return nil, err
 	}
 	made := &PoolHeads{pool: p, Spec: p.Config(), classes: len(m.Classes)}
+	if l := p.Layout(); l.Need&pool.NeedKinds != 0 {
+		made.kinds = l.Shape.Means
+	}
 	if p.Online() == nil {
 		made.idle = posterior.NewOnline(m.Prior, cfg.Update)
 	}
@@ -86,7 +90,7 @@ func (h pooledHead) SetState(b []byte) error {
 // ServingHead is the pool itself.
 func (p *PoolHeads) ServingHead() uint8 { return 0 }
 
-func (p *PoolHeads) Width() int { return p.pool.LogProbsPerRow() + 2*p.classes }
+func (p *PoolHeads) Width() int { return p.pool.LogProbsPerRow() + (2+p.kinds)*p.classes }
 
 // appendServed appends what of a row's outputs the pool learns from: the log probabilities
 // and the counts of labels.
@@ -94,7 +98,8 @@ func (p *PoolHeads) appendServed(to *pool.Batch, outputs []float32) {
 	logps := p.pool.LogProbsPerRow()
 	to.LogProbs = append(to.LogProbs, outputs[:logps]...)
 	to.Labelled = append(to.Labelled, outputs[logps:logps+p.classes]...)
-	to.Second = append(to.Second, outputs[logps+p.classes:]...)
+	to.Second = append(to.Second, outputs[logps+p.classes:logps+2*p.classes]...)
+	to.Kinds = append(to.Kinds, outputs[logps+2*p.classes:]...)
 }
 
 func (p *PoolHeads) Layout() pool.Layout { return p.pool.Layout() }

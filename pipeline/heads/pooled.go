@@ -35,13 +35,13 @@ func NewPool(m *model.Model, cfg Config, graph *gnn.Graph) (*Pool, error) {
 		return nil, err
 	}
 	p := &Pool{PoolHeads: heads, graph: graph, Around: neighbourhood.New(graph, heads.Spec, m.Shape()), beside: cfg.Beside}
-	p.First = &rowPredictor{pool: p.pool, around: &p.Around.Reader, classes: p.classes}
+	p.First = &rowPredictor{pool: p.pool, around: &p.Around.Reader, classes: p.classes, kinds: p.kinds}
 	return p, nil
 }
 
 func (p *Pool) Serve(nodes []int32, embedded posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
 	if p.second == nil && p.beside.can(len(nodes)) { // not before the pool was restored
-		p.second = &rowPredictor{pool: p.pool.Twin(), around: p.Around.NewReader(), classes: p.classes}
+		p.second = &rowPredictor{pool: p.pool.Twin(), around: p.Around.NewReader(), classes: p.classes, kinds: p.kinds}
 	}
 	tell := func(by *rowPredictor) func(from, to int) {
 		return func(from, to int) {

@@ -17,6 +17,7 @@ type rowPredictor struct {
 	pool    *pool.Pool
 	around  *neighbourhood.Reader
 	classes int
+	kinds   int // means by which labels around a node are counted, see pool.Rows
 
 	rows pool.Rows // of the nodes that are predicted
 	logp []float32 // their log probabilities
@@ -55,7 +56,7 @@ func (t *rowPredictor) predictNode(v View, embedded posterior.Rows, outputs []fl
 	t.around.Reset(&t.rows)
 	switch {
 	case v.Node == none:
-		t.around.AppendArrival(&t.rows, v.Features, v.Neighbours)
+		t.around.AppendArrival(&t.rows, v.Features, v.Neighbours, v.Weighed)
 	case v.Without != none:
 		t.around.AppendWithout(&t.rows, v.Node, v.Without)
 	default:
@@ -67,7 +68,7 @@ func (t *rowPredictor) predictNode(v View, embedded posterior.Rows, outputs []fl
 }
 
 // width is the number of outputs of a node.
-func (t *rowPredictor) width() int { return t.pool.LogProbsPerRow() + 2*t.classes }
+func (t *rowPredictor) width() int { return t.pool.LogProbsPerRow() + (2+t.kinds)*t.classes }
 
 // predict writes the outputs of rows.
 func (t *rowPredictor) predict(rows *pool.Rows, outputs []float32) {
@@ -83,6 +84,9 @@ func (t *rowPredictor) predict(rows *pool.Rows, outputs []float32) {
 		}
 		if len(rows.Second) > 0 {
 			copy(row[logps+c:], rows.Second[i*c:(i+1)*c])
+		}
+		if n := t.kinds * c; n > 0 {
+			copy(row[logps+2*c:], rows.Kinds[i*n:(i+1)*n])
 		}
 	}
 }

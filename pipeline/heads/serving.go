@@ -106,8 +106,9 @@ type View struct {
 	Without int32 // the neighbour whose edge is left out, or none
 
 	// Of a node that has not arrived:
-	Features   gnn.Vector // as received
-	Neighbours []int32    // distinct
+	Features   gnn.Vector        // as received
+	Neighbours []int32           // distinct
+	Weighed    []gnn.WeighedEdge // what its edges are, see [gnn.Graph.EmbedArrival]
 }
 
 // HashOf returns the hash of the whole state of heads. b is scratch memory; hashOf

@@ -12,7 +12,7 @@ import (
 
 // Shape returns the shape of the rows that a pool of this model predicts.
 func (m *Model) Shape() pool.Shape {
-	return pool.Shape{Classes: len(m.Classes), Features: m.Encoder.In(), Embedding: m.Prior.Dim}
+	return pool.Shape{Classes: len(m.Classes), Features: m.Encoder.In(), Embedding: m.Prior.Dim, Means: m.Kinds.Means()}
 }
 
 // NewPool returns a new pool in the state after training. It fails if the model has no
@@ -37,8 +37,19 @@ func DefaultPool(d Data) pool.Config {
 	if d.Graphs != nil {
 		return pool.Alone()
 	}
-	return pool.Default(pool.Inspect(features(d.X), len(d.X), d.Dim, len(d.Classes)))
+	spec := pool.Default(pool.Inspect(features(d.X), len(d.X), d.Dim, len(d.Classes)))
+	if counts := d.Kinds.Means() * len(d.Classes); counts > 0 && counts <= mostKindCounts && len(d.Src) >= edgesPerCount*counts {
+		spec = spec.WithKinds()
+	}
+	return spec
 }
+
+// A pool counts labels by kind of edge from so many ends of training edges on for each count of a node, one
+// for each class and mean. The counts are kept with each prediction until its label comes, so they are few.
+const (
+	edgesPerCount  = 10
+	mostKindCounts = 256
+)
 
 // AddPool trains a pool of heads on d, the data that m was trained on, and adds it to m,
 // whose ID changes.
@@ -71,7 +82,8 @@ func (m *Model) TakeOver(from *pool.Pool, keep float64) error {
 // trainingBatch returns the training nodes as rows of the pool. For dense features, a
 // node's neighbours are the earlier ones only, as for a node of the stream when it is
 // served. For sparse features, all neighbours are used: such data sets have few training
-// nodes, drawn from a graph, with too few edges between them.
+// nodes, drawn from a graph, with too few edges between them. Labels are those of all
+// neighbours two steps away, of none one step away, but by kind of edge of all that are the node's.
 func trainingBatch(d Data, spec pool.Config, shape pool.Shape) pool.Batch {
 	n := len(d.X)
 	all := newAdjacency(n, d.Src, d.Dst)
@@ -83,7 +95,7 @@ func trainingBatch(d Data, spec pool.Config, shape pool.Shape) pool.Batch {
 		}
 	}
 	b := pool.Batch{Labels: d.Labels, Pairs: all.pairs()}
-	own, labels := neighbourhood.New(near, spec, shape), neighbourhood.New(all, spec, shape)
+	own, labels := neighbourhood.New(trainingGraph{near, nil}, spec, shape), neighbourhood.New(trainingGraph{all, d.marksOf(near)}, spec, shape)
 	for v, x := range d.X {
 		own.SetFeatures(int32(v), x)
 		labels.SetFeatures(int32(v), gnn.Vector{})
@@ -100,7 +112,7 @@ func trainingBatch(d Data, spec pool.Config, shape pool.Shape) pool.Batch {
 	for v := range int32(n) {
 		labels.Reader.Append(&after, v)
 	}
-	b.Second = after.Second
+	b.Second, b.Kinds = after.Second, after.Kinds
 	// Embeddings of 0, from which no head learns anything.
 	b.Embedded = posterior.Rows{Z: make([]float32, n*shape.Embedding), Tau: make([]float64, n)}
 	for i := range b.Embedded.Tau {
@@ -155,4 +167,32 @@ func (a adjacency) pairs() (pairs [][2]int32) {
 		}
 	}
 	return pairs
+}
+
+// trainingGraph is the graph of the training nodes, with the kinds of its edges.
+type trainingGraph struct {
+	adjacency
+	marks [][]gnn.WeighedEdge // by target
+}
+
+// EachWeighed implements [neighbourhood.Graph].
+func (g trainingGraph) EachWeighed(v int32, count func(u int32, mean uint8, weight float32)) {
+	if g.marks == nil {
+		return
+	}
+	for _, e := range g.marks[v] {
+		count(e.Source, e.AtTarget, e.Weight)
+	}
+}
+
+// marksOf returns by target the edges that have kinds, of those from near neighbours.
+func (d Data) marksOf(near adjacency) (marks [][]gnn.WeighedEdge) {
+	marks = make([][]gnn.WeighedEdge, len(near))
+	for e := range d.Mean {
+		u, v := d.Src[e], d.Dst[e]
+		if _, is := slices.BinarySearch(near[v], u); is {
+			marks[v] = append(marks[v], gnn.WeighedEdge{Source: u, Target: v, AtTarget: d.Mean[e], Weight: d.Weight[e]})
+		}
+	}
+	return marks
 }

@@ -3,6 +3,7 @@ package neighbourhood
 import (
 	"encoding/binary"
 
+	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
@@ -191,13 +192,54 @@ func (r *Reader) appendCounts(rows *pool.Rows, v int32, near []int32, without in
 		f.part(sums, without, minus)
 	}
 	rows.Labelled = appendUnits(rows.Labelled, sums)
+	r.appendKinds(rows, without, func(count func(u int32, mean uint8, weight float32)) { f.graph.EachWeighed(v, count) })
 	clear(sums)
 	f.part(sums, v, 1)
 	r.appendSecond(rows, near, sums, 0)
 }
 
+// appendKinds appends n by kind of edge, of the neighbours for which each calls count; without is
+// left out. An edge counts with its weight over the mean of those in its mean: the unit of weights is
+// not heard, as the encoder does not, and equal ones count as one each. Sums with weights
+// would not be exact as edges and labels come and go, so these are computed when they are read.
+func (r *Reader) appendKinds(rows *pool.Rows, without int32, each func(count func(u int32, mean uint8, weight float32))) {
+	f := r.of
+	if f.wants.need&pool.NeedKinds == 0 {
+		return
+	}
+	c := f.classes
+	clear(r.kinds)
+	clear(r.weights)
+	each(func(u int32, mean uint8, weight float32) {
+		if u == without {
+			return
+		}
+		w, sums := float64(weight), r.kinds[int(mean)*c:][:c]
+		r.weights[mean][0] += w
+		r.weights[mean][1]++
+		if y := f.label[u]; y != None {
+			sums[y] += float64(w * whole)
+			return
+		}
+		for k, s := range f.served.Row(u) {
+			if s > 0 {
+				sums[k] += float64(w * float64(s))
+			}
+		}
+	})
+	for k, w := range r.weights {
+		by := 0.0
+		if w[1] > 0 {
+			by = w[1] / (w[0] * whole)
+		}
+		for _, sum := range r.kinds[k*c : (k+1)*c] {
+			rows.Kinds = append(rows.Kinds, float32(sum*by))
+		}
+	}
+}
+
 // appendCountsOf appends n and q of a new node with the given neighbours.
-func (r *Reader) appendCountsOf(rows *pool.Rows, near []int32) {
+func (r *Reader) appendCountsOf(rows *pool.Rows, near []int32, weighed []gnn.WeighedEdge) {
 	f := r.of
 	if f.counts == nil {
 		return
@@ -208,6 +250,15 @@ func (r *Reader) appendCountsOf(rows *pool.Rows, near []int32) {
 		f.part(sums, u, 1)
 	}
 	rows.Labelled = appendUnits(rows.Labelled, sums)
+	r.appendKinds(rows, None, func(count func(u int32, mean uint8, weight float32)) {
+		for _, e := range weighed {
+			if e.Source == int32(f.graph.Len()) {
+				count(e.Target, e.AtSource, e.Weight)
+			} else {
+				count(e.Source, e.AtTarget, e.Weight)
+			}
+		}
+	})
 	clear(sums)
 	r.appendSecond(rows, near, sums, 1)
 }

@@ -1,6 +1,6 @@
 // Package neighbourhood computes the inputs of a pool's heads for nodes of a growing
 // graph ([pool.Rows]): the node's raw features x, the sum s of its neighbours' features,
-// and the counts n and q of the classes of its neighbours and of theirs.
+// and the counts n and q of the classes of its neighbours and of theirs, and n by kind of edge.
 //
 // Features, what was served and the counts n are stored for every node. The rest is computed when a row is
 // appended, in the order of the adjacency lists, so that it has the same bits after a
@@ -26,6 +26,9 @@ type Graph interface {
 	// Neighbours returns distinct neighbours, without v, in the order in which
 	// the edges came.
 	Neighbours(v int32) []int32
+	// EachWeighed calls count for v's neighbours by kinds of edges, see [gnn.Graph.Weigh], in the
+	// order in which the edges came.
+	EachWeighed(v int32, count func(u int32, mean uint8, weight float32))
 }
 
 // None is the label of an unlabelled node.
@@ -39,6 +42,7 @@ type Features struct {
 	wants    wants
 	classes  int
 	features int
+	means    int
 
 	dense  *kernel.Table[float32] // features by node, or
 	sparse *vectors               // these
@@ -79,6 +83,8 @@ type Reader struct {
 	entries    []entry
 	difference []uint32 // of one node's counts
 	second     []float64
+	kinds      []float64    // by mean and class
+	weights    [][2]float64 // by mean: the sum of the weights, and their number
 }
 
 // NewReader returns another reader of f. Readers may be used at once, while f does not change,
@@ -87,6 +93,9 @@ func (f *Features) NewReader() *Reader {
 	r := &Reader{of: f}
 	if f.sparse != nil {
 		r.adder = newAdder(f.features)
+	}
+	if f.wants.need&pool.NeedKinds != 0 {
+		r.kinds, r.weights = make([]float64, f.means*f.classes), make([][2]float64, f.means)
 	}
 	if f.counts != nil {
 		r.difference, r.second = make([]uint32, f.classes), make([]float64, f.classes)
@@ -99,7 +108,7 @@ func (f *Features) NewReader() *Reader {
 func New(graph Graph, spec pool.Config, shape pool.Shape) *Features {
 	f := &Features{
 		graph: graph, wants: wants{need: spec.Needs(), share: spec.Served, replay: spec.Replays(), standard: spec.Scale() == pool.Standard},
-		classes: shape.Classes, features: shape.Features, hubs: make(map[int32]*hub),
+		classes: shape.Classes, features: shape.Features, means: shape.Means, hubs: make(map[int32]*hub),
 	}
 	if f.wants.need&(pool.NeedX|pool.NeedS) != 0 {
 		if f.wants.standard {
@@ -108,7 +117,7 @@ func New(graph Graph, spec pool.Config, shape pool.Shape) *Features {
 			f.sparse = &vectors{}
 		}
 	}
-	if f.wants.need&(pool.NeedLabelled|pool.NeedSecond) != 0 {
+	if f.wants.need&(pool.NeedLabelled|pool.NeedSecond|pool.NeedKinds) != 0 {
 		f.counts, f.served = kernel.NewTable[uint32](f.classes), kernel.NewTable[uint8](f.classes)
 	}
 	f.Reader = *f.NewReader()
@@ -190,7 +199,7 @@ func (r *Reader) Reset(rows *pool.Rows) {
 			x.Start = append(x.Start[:0], 0)
 		}
 	}
-	rows.Degree, rows.Labelled, rows.Second = rows.Degree[:0], rows.Labelled[:0], rows.Second[:0]
+	rows.Degree, rows.Labelled, rows.Second, rows.Kinds = rows.Degree[:0], rows.Labelled[:0], rows.Second[:0], rows.Kinds[:0]
 }
 
 // Append appends the current row of node v, without its embedding.
@@ -230,10 +239,10 @@ func (r *Reader) AppendWithout(rows *pool.Rows, v, u int32) {
 
 // AppendArrival appends the row that a new node with features x and the given distinct
 // neighbours would have.
-func (r *Reader) AppendArrival(rows *pool.Rows, x gnn.Vector, near []int32) {
+func (r *Reader) AppendArrival(rows *pool.Rows, x gnn.Vector, near []int32, weighed []gnn.WeighedEdge) {
 	r.appendFeatures(rows, x)
 	r.appendSum(rows, None, near)
-	r.appendCountsOf(rows, near)
+	r.appendCountsOf(rows, near, weighed)
 }
 
 // appendFeatures appends the features x, all of them zero where there are none.

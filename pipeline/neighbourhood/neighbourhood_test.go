@@ -25,8 +25,29 @@ const (
 	classes = 11 // more than are looked at in one word
 )
 
-// graph is a plain graph. Neighbours are in the order in which edges were added.
-type graph struct{ near [][]int32 }
+// means is the number of kinds of edges.
+const means = 3
+
+// graph is a plain graph. Neighbours are in the order in which edges were added. Edges have one or
+// two of the kinds.
+type graph struct {
+	near  [][]int32
+	kinds [][]gnn.WeighedEdge // by source, of which the kind is AtSource
+}
+
+func (g *graph) EachWeighed(v int32, count func(u int32, mean uint8, weight float32)) {
+	if int(v) < len(g.kinds) {
+		for _, e := range g.kinds[v] {
+			count(e.Target, e.AtSource, e.Weight)
+		}
+	}
+}
+
+// drop drops the kinds of the edge between v and u.
+func (g *graph) drop(v, u int32) {
+	g.kinds[v] = slices.DeleteFunc(g.kinds[v], func(e gnn.WeighedEdge) bool { return e.Target == u })
+	g.kinds[u] = slices.DeleteFunc(g.kinds[u], func(e gnn.WeighedEdge) bool { return e.Target == v })
+}
 
 func (g *graph) Len() int                   { return len(g.near) }
 func (g *graph) Degree(v int32) int         { return len(g.near[v]) }
@@ -50,14 +71,14 @@ func newWorld(seed uint64, sparse bool) *world {
 	if sparse {
 		density = 0.01
 	}
-	w := &world{rng: rand.New(rand.NewPCG(seed, 9)), g: &graph{}, sparse: sparse, spec: pool.Default(pool.Traits{Density: density})}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 9)), g: &graph{}, sparse: sparse, spec: pool.Default(pool.Traits{Density: density}).WithKinds()}
 	w.s = w.fresh()
 	return w
 }
 
 // fresh returns empty Features of the graph.
 func (w *world) fresh() *neighbourhood.Features {
-	return neighbourhood.New(w.g, w.spec, pool.Shape{Classes: classes, Features: dim, Embedding: 2})
+	return neighbourhood.New(w.g, w.spec, pool.Shape{Classes: classes, Features: dim, Embedding: 2, Means: means})
 }
 
 // vector returns a random vector in sparse or dense form, whichever form the Features
@@ -84,6 +105,12 @@ func (w *world) vector() gnn.Vector {
 // step makes a random change.
 func (w *world) step() {
 	n := int32(len(w.x))
+	if n > 0 {
+		if v := w.rng.Int32N(n); len(w.g.kinds[v]) > 0 { // another weight
+			e := &w.g.kinds[v][w.rng.IntN(len(w.g.kinds[v]))]
+			e.Weight = 0.1 + 9*w.rng.Float32()
+		}
+	}
 	switch k := w.rng.IntN(13); {
 	case n < 2 || k < 4: // a new node, with edges
 		w.arrive()
@@ -111,6 +138,7 @@ func (w *world) step() {
 func (w *world) arrive() {
 	v := int32(len(w.x))
 	w.g.near, w.x, w.label, w.served = append(w.g.near, nil), append(w.x, w.vector()), append(w.label, neighbourhood.None), append(w.served, nil)
+	w.g.kinds = append(w.g.kinds, nil)
 	w.s.SetFeatures(v, w.x[v])
 }
 
@@ -157,6 +185,11 @@ func (w *world) link(v int32, edges int) {
 		}
 		if u != v && !slices.Contains(w.g.near[v], u) {
 			w.g.near[v], w.g.near[u] = append(w.g.near[v], u), append(w.g.near[u], v)
+			for k := range w.rng.Perm(means)[:1+w.rng.IntN(2)] {
+				weight := 0.1 + 9*w.rng.Float32()
+				w.g.kinds[v] = append(w.g.kinds[v], gnn.WeighedEdge{Source: v, Target: u, AtSource: uint8(k), Weight: weight})
+				w.g.kinds[u] = append(w.g.kinds[u], gnn.WeighedEdge{Source: u, Target: v, AtSource: uint8((k + 1) % means), Weight: weight})
+			}
 		}
 	}
 	w.s.AddEdges(v, w.g.near[v][before:])
@@ -170,6 +203,7 @@ func (w *world) unlink(v int32, edges int) {
 		for _, end := range [][2]int32{{v, u}, {u, v}} {
 			w.g.near[end[0]] = slices.DeleteFunc(w.g.near[end[0]], func(x int32) bool { return x == end[1] })
 		}
+		w.g.drop(v, u)
 		removed = append(removed, [2]int32{u, v})
 	}
 	w.s.RemoveEdges(removed)
@@ -181,6 +215,7 @@ func (w *world) remove(nodes []int32) {
 	for _, v := range nodes {
 		for _, u := range w.g.near[v] {
 			w.g.near[u] = slices.DeleteFunc(w.g.near[u], func(x int32) bool { return x == v })
+			w.g.drop(v, u)
 		}
 		w.g.near[v], w.label[v], w.served[v] = nil, neighbourhood.None, nil
 		if w.rng.IntN(2) == 0 {
@@ -204,20 +239,32 @@ func (w *world) features(v int32) []float64 {
 
 // row is what Features compute of a node, in dense form.
 type row struct {
-	X, S, Labelled, Second []float64
-	Degree                 int
+	X, S, Labelled, Second, Kinds []float64
+	Degree                        int
 }
 
-// want returns the row of node v with the given neighbours and features, computed from the
+// want returns the row of node v with the given neighbours, kinds of edges and features, computed from the
 // whole graph. A node that has not arrived is None, and counts in the degree of each
 // neighbour.
-func (w *world) want(near []int32, x []float64, v int32) row {
+func (w *world) want(near []int32, kinds []gnn.WeighedEdge, x []float64, v int32) row {
 	own, more := make([]float64, classes), 1.0
 	if v != neighbourhood.None {
 		own, more = w.part(v), 0
 	}
 
-	r := row{X: x, S: make([]float64, dim), Labelled: make([]float64, classes), Second: make([]float64, classes), Degree: len(near)}
+	r := row{X: x, S: make([]float64, dim), Labelled: make([]float64, classes), Second: make([]float64, classes), Kinds: make([]float64, means*classes), Degree: len(near)}
+	for _, e := range kinds {
+		mean, n := 0.0, 0.0 // weight of the edges of this kind
+		for _, f := range kinds {
+			if f.AtSource == e.AtSource {
+				mean, n = mean+float64(f.Weight), n+1
+			}
+		}
+		mean /= n
+		for c, part := range w.part(e.Target) {
+			r.Kinds[int(e.AtSource)*classes+c] += float64(e.Weight) / mean * part
+		}
+	}
 	for _, u := range near {
 		xu, norm := w.features(u), 1.0
 		if w.sparse {
@@ -250,6 +297,9 @@ func last(rows *pool.Rows) row {
 	}
 	for _, n := range rows.Second[(rows.N-1)*classes:] {
 		r.Second = append(r.Second, float64(n))
+	}
+	for _, n := range rows.Kinds[(rows.N-1)*means*classes:] {
+		r.Kinds = append(r.Kinds, float64(n))
 	}
 	return r
 }
@@ -296,9 +346,9 @@ func TestFeaturesTwice(t *testing.T) {
 	w.x = append(w.x, w.vector())
 	w.s.SetFeatures(v, w.vector())
 	w.s.SetFeatures(v, w.x[v])
-	w.g.near, w.label, w.served = append(w.g.near, nil), append(w.label, neighbourhood.None), append(w.served, nil)
+	w.g.near, w.g.kinds, w.label, w.served = append(w.g.near, nil), append(w.g.kinds, nil), append(w.label, neighbourhood.None), append(w.served, nil)
 	w.s.Reader.Append(&rows, v)
-	if diff := cmp.Diff(w.want(nil, w.features(v), v), last(&rows), near); diff != "" {
+	if diff := cmp.Diff(w.want(nil, nil, w.features(v), v), last(&rows), near); diff != "" {
 		t.Errorf("the second features count (-want +got)\n%s", diff)
 	}
 }
@@ -324,13 +374,14 @@ func TestOracle(t *testing.T) {
 				}
 				w.s.Reader.Reset(&rows)
 				w.s.Reader.Append(&rows, v)
-				if diff := cmp.Diff(w.want(w.g.near[v], w.features(v), v), last(&rows), near); diff != "" {
+				if diff := cmp.Diff(w.want(w.g.near[v], w.g.kinds[v], w.features(v), v), last(&rows), near); diff != "" {
 					t.Fatalf("sparse %t, seed %d, step %d, node %d of degree %d (-want +got)\n%s", sparse, seed, i, v, w.g.Degree(v), diff)
 				}
 				if d := w.g.Degree(v); d > 0 {
 					u := w.g.near[v][w.rng.IntN(d)]
 					others := slices.DeleteFunc(slices.Clone(w.g.near[v]), func(x int32) bool { return x == u })
-					want := w.want(others, w.features(v), v)
+					kinds := slices.DeleteFunc(slices.Clone(w.g.kinds[v]), func(e gnn.WeighedEdge) bool { return e.Target == u })
+					want := w.want(others, kinds, w.features(v), v)
 					w.s.Reader.AppendWithout(&rows, v, u)
 					if diff := cmp.Diff(want, last(&rows), near); diff != "" {
 						t.Fatalf("node %d without its edge to %d (-want +got)\n%s", v, u, diff)
@@ -338,8 +389,16 @@ func TestOracle(t *testing.T) {
 				}
 				w.x = append(w.x, w.vector())
 				n := int32(len(w.x) - 1)
-				want := w.want(w.g.near[v], w.features(n), neighbourhood.None)
-				w.s.Reader.AppendArrival(&rows, w.x[n], w.g.near[v])
+				edges := slices.Clone(w.g.kinds[v]) // as many in either direction
+				for i := range edges {
+					if e := &edges[i]; i%2 == 0 {
+						e.Source = n
+					} else {
+						*e = gnn.WeighedEdge{Source: e.Target, Target: n, AtTarget: e.AtSource, Weight: e.Weight}
+					}
+				}
+				want := w.want(w.g.near[v], w.g.kinds[v], w.features(n), neighbourhood.None)
+				w.s.Reader.AppendArrival(&rows, w.x[n], w.g.near[v], edges)
 				if diff := cmp.Diff(want, last(&rows), near); diff != "" {
 					t.Fatalf("a node that would arrive (-want +got)\n%s", diff)
 				}
@@ -363,7 +422,7 @@ func TestDegreeAlone(t *testing.T) {
 	var rows pool.Rows
 	s.Reader.Reset(&rows)
 	s.Reader.Append(&rows, 0)
-	s.Reader.AppendArrival(&rows, gnn.Vector{Dense: make([]float32, dim)}, []int32{1})
+	s.Reader.AppendArrival(&rows, gnn.Vector{Dense: make([]float32, dim)}, []int32{1}, nil)
 	if diff := cmp.Diff(pool.Rows{N: 2, Degree: []int32{2, 1}}, rows, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("rows (-want +got)\n%s", diff)
 	}
@@ -601,6 +660,8 @@ func TestFillPart(t *testing.T) {
 type star struct{ leaves, hub []int32 }
 
 func (s *star) Len() int { return 1 + len(s.leaves) }
+
+func (s *star) EachWeighed(int32, func(u int32, mean uint8, weight float32)) {}
 
 func (s *star) Degree(v int32) int { return len(s.Neighbours(v)) }
 

@@ -170,7 +170,7 @@ func (n *Nodes) CanSuppose(node *event.Node) bool {
 }
 
 // Supposed returns what the edges of a node would be that arrived now, with the number
-// that it would get in [gnn.Graph.EmbedArrival].
+// that it would get in [gnn.Graph.EmbedArrival], each once with the weight that counts.
 func (n *Nodes) Supposed(node *event.Node) (edges []gnn.WeighedEdge) {
 	if !n.tellsApart() {
 		return nil
@@ -188,14 +188,25 @@ func (n *Nodes) Supposed(node *event.Node) (edges []gnn.WeighedEdge) {
 		}
 		return n.index.number(id)
 	}
+	place := make(map[[2]int32]int, len(all))
 	for _, e := range all {
 		edge, heard, _ := n.kinds.heard(e.Mark)
 		u, hasSource := number(e.Source)
 		v, hasTarget := number(e.Target)
-		if heard && hasSource && hasTarget && u != v {
-			edge.Source, edge.Target = u, v
-			edges = append(edges, edge)
+		if !heard || !hasSource || !hasTarget || u == v {
+			continue
 		}
+		edge.Source, edge.Target = u, v
+		end := [2]int32{u, int32(edge.AtTarget)} // of the neighbour
+		if id := int32(n.Graph.Len()); u == id {
+			end = [2]int32{v, int32(edge.AtSource)}
+		}
+		if at, again := place[end]; again {
+			edges[at] = edge
+			continue
+		}
+		place[end] = len(edges)
+		edges = append(edges, edge)
 	}
 	return edges
 }

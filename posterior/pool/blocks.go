@@ -22,18 +22,22 @@ const (
 	secondShares Block = "second-shares" // q_v/Σq_v, or 0
 	LogDegree    Block = "degree"        // log(1 + deg v)/4
 	constant     Block = "constant"      // 1
+	kindCounts   Block = "kinds"         // labels, but by kind of edge: one after the other for each mean
+	kindShares   Block = "kind-shares"   // label-shares, likewise
 )
 
-// allBlocks are all of them, in the order of a head that has all.
+// allBlocks are all of them where edges have no kinds, in the order of a head that has all.
 var allBlocks = []Block{OwnFeatures, meanFeatures, labelCounts, secondCounts, LogDegree, labelShares, secondShares, constant}
 
 // degreeScale brings log(1 + deg) to about the size of the other columns: it is 1 at a
 // degree of 54.
 const degreeScale = 0.25
 
-// width returns the number of columns of b where there are that many features and classes.
-func width[T int | float64](b Block, features, classes T) T {
+// width returns the number of columns of b where there are that many features, classes and means.
+func width[T int | float64](b Block, features, classes, means T) T {
 	switch b {
+	case kindCounts, kindShares:
+		return means * classes
 	case OwnFeatures, meanFeatures:
 		return features
 	case labelCounts, secondCounts, labelShares, secondShares:
@@ -55,6 +59,8 @@ func (b Block) needs() Need {
 		return NeedSecond
 	case LogDegree:
 		return needDegree
+	case kindCounts, kindShares:
+		return NeedKinds
 	}
 	return 0
 }
@@ -62,10 +68,18 @@ func (b Block) needs() Need {
 // isFeatures reports whether b is made of features, which are scaled.
 func (b Block) isFeatures() bool { return b == OwnFeatures || b == meanFeatures }
 
-// around writes the columns of row i to dst, for blocks other than features.
-func (b Block) around(dst []float64, rows *Rows, i int) {
-	c := len(dst)
+// around writes the columns of row i, of that many classes, to dst, for blocks other than features.
+func (b Block) around(dst []float64, rows *Rows, i, c int) {
 	switch b {
+	case kindCounts, kindShares:
+		for at := 0; at < len(dst); at += c {
+			part, n := dst[at:at+c], rows.Kinds[i*len(dst)+at:][:c]
+			if b == kindCounts {
+				dampen(part, n)
+			} else {
+				normalise(part, n)
+			}
+		}
 	case labelCounts:
 		dampen(dst, rows.Labelled[i*c:(i+1)*c])
 	case secondCounts:
@@ -125,7 +139,7 @@ type placed struct {
 func (w Wide) place(s Shape) (list []placed) {
 	at := 0
 	for _, b := range w.Blocks {
-		p := placed{Block: b, at: at, end: at + width(b, s.Features, s.Classes)}
+		p := placed{Block: b, at: at, end: at + width(b, s.Features, s.Classes, s.Means)}
 		if w.Scale == Standard && b.isFeatures() {
 			p.standard = newStandardizer(s.Features)
 		}

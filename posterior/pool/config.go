@@ -264,6 +264,15 @@ func Default(t Traits) Config {
 	return s
 }
 
+// WithKinds returns s with the head "kinds", which counts the labels around a node by kind of edge. It
+// is a head of its own, so that where kinds mean nothing the others are as good as without it (ADR 34).
+func (s Config) WithKinds() Config {
+	s.Heads = append(slices.Clip(s.Heads), HeadConfig{Name: "kinds", Wide: &Wide{
+		Blocks: []Block{kindCounts, kindShares, LogDegree, constant}, Scale: s.Scale(), Variance: 3, Lambda: 0.99, Passes: 2, TrainingPasses: 40,
+	}})
+	return s
+}
+
 // Alone returns the heads and constants for rows without neighbours, of dense features.
 func Alone() Config {
 	s := Default(Traits{Density: 1})
@@ -408,7 +417,7 @@ func (w Wide) validateBlocks() (r check.Remedies) {
 	r.Unless(len(w.Blocks) > 0, "no blocks: give one or more of %q", allBlocks)
 	seen := make(map[Block]bool)
 	for _, b := range w.Blocks {
-		r.Unless(slices.Contains(allBlocks, b), "block %.200q: give one of %q", b, allBlocks)
+		r.Unless(slices.Contains(allBlocks, b) || b == kindCounts || b == kindShares, "block %.200q: give one of %q", b, allBlocks)
 		r.Unless(!seen[b], "block %.200q stands twice: leave one out", b)
 		seen[b] = true
 	}

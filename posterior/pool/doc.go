@@ -12,6 +12,7 @@
 //	s_v       sum of the features of v's neighbours
 //	n_v[k]    number of neighbours whose label is known to be k; one without a label may
 //	          count for a part of each class, such as half of what was served for it
+//	n_v by kind of edge and by direction, with weights, if edges have kinds
 //	q_v[k]    labels two steps away: Σ_{u∈N(v)} (n_u[k] - what v counts for there)/deg u
 //
 // A [Batch] adds labels y_v, and the log probabilities that were served.
@@ -29,7 +30,7 @@
 //	static, online  softmax(zᵀM/τ), diagonal Gaussian. Prior: the training
 //	                posterior. Update: none; Algorithm 1 of the paper (paper.go)
 //	wide            softmax(φᵀM), φ one or more of the blocks x, s/deg, n and q
-//	                dampened, n/Σn, q/Σq, log(1+deg)/4 and 1, and perhaps
+//	                dampened, n/Σn, q/Σq, n by kind of edge, log(1+deg)/4 and 1, and perhaps
 //	                interactions of these. Prior: N(0, v). Update: softmaxFit; the
 //	                precision forgets towards the prior's. A head may learn rows
 //	                again as they are now (wide.go, blocks.go, interactions.go)

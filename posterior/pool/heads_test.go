@@ -50,6 +50,9 @@ func randomBatch(rng *rand.Rand, n int, s Shape, dense bool) Batch {
 			for range s.Classes {
 				r.Labelled, r.Second = append(r.Labelled, float32(rng.IntN(3))), append(r.Second, rng.Float32())
 			}
+			for range s.Means * s.Classes {
+				r.Kinds = append(r.Kinds, float32(rng.IntN(3))/2)
+			}
 			for range s.Embedding {
 				r.Embedded.Z = append(r.Embedded.Z, float32(rng.NormFloat64()))
 			}

@@ -76,6 +76,9 @@ func (l Layout) appendRows(b []byte, rows *Rows) []byte {
 	if l.Need&NeedSecond != 0 {
 		b = appendFloats(b, rows.Second)
 	}
+	if l.Need&NeedKinds != 0 {
+		b = appendFloats(b, rows.Kinds)
+	}
 	if l.Need&NeedEmbedded != 0 {
 		b = appendFloats(b, rows.Embedded.Z)
 		for _, tau := range rows.Embedded.Tau {
@@ -269,6 +272,9 @@ func (r *batchReader) rows(l Layout, rows *Rows) {
 	}
 	if l.Need&NeedSecond != 0 {
 		rows.Second = r.floats(n, l.Shape.Classes)
+	}
+	if l.Need&NeedKinds != 0 {
+		rows.Kinds = r.floats(n, l.Shape.Means*l.Shape.Classes)
 	}
 	if l.Need&NeedEmbedded != 0 {
 		rows.Embedded.Z = r.floats(n, l.Shape.Embedding)

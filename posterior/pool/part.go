@@ -84,7 +84,7 @@ func (r *Rows) reset() {
 	for _, x := range []*Features{&r.X, &r.S} {
 		*x = Features{Dense: x.Dense[:0], Start: nil, Index: x.Index[:0], Value: x.Value[:0]}
 	}
-	r.Degree, r.Labelled, r.Second = r.Degree[:0], r.Labelled[:0], r.Second[:0]
+	r.Degree, r.Labelled, r.Second, r.Kinds = r.Degree[:0], r.Labelled[:0], r.Second[:0], r.Kinds[:0]
 	r.Embedded.Z, r.Embedded.Tau = r.Embedded.Z[:0], r.Embedded.Tau[:0]
 }
 
@@ -102,6 +102,7 @@ func (r *Rows) appendRow(from *Rows, i int) {
 	r.Degree = appendRow(r.Degree, from.Degree, i, from.N)
 	r.Labelled = appendRow(r.Labelled, from.Labelled, i, from.N)
 	r.Second = appendRow(r.Second, from.Second, i, from.N)
+	r.Kinds = appendRow(r.Kinds, from.Kinds, i, from.N)
 	r.Embedded.Z = appendRow(r.Embedded.Z, from.Embedded.Z, i, from.N)
 	r.Embedded.Tau = appendRow(r.Embedded.Tau, from.Embedded.Tau, i, from.N)
 }

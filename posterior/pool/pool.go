@@ -84,6 +84,9 @@ func New(cfg Config, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
 	if shape.Classes < 2 || shape.Features < 1 || shape.Embedding < 0 {
 		return nil, fmt.Errorf("pool: %d classes, %d features and embeddings of %d: want at least 2, 1 and 0", shape.Classes, shape.Features, shape.Embedding)
 	}
+	if shape.Means == 0 && cfg.Needs()&NeedKinds != 0 {
+		return nil, errors.New("pool: a head counts labels by kind of edge, and edges have none: leave it out")
+	}
 	if shape.Features > math.MaxInt32/2/strideOf(shape.Classes) {
 		return nil, fmt.Errorf("pool: %d features for %d classes are too many: hash or select them", shape.Features, shape.Classes)
 	}

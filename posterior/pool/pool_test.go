@@ -24,7 +24,7 @@ func everything(dense bool) Config {
 	if dense {
 		t = Traits{Density: 1, Classes: small.Classes}
 	}
-	s := Default(t)
+	s := Default(t).WithKinds()
 	s.Batch = 10
 	if !dense {
 		s.Heads[2].Wide.Lambda, s.Heads[3].Wide.Replay = .95, 2
@@ -33,7 +33,7 @@ func everything(dense bool) Config {
 }
 
 // small is a shape with which tests are quick.
-var small = Shape{Classes: 5, Features: 40, Embedding: 6}
+var small = Shape{Classes: 5, Features: 40, Embedding: 6, Means: 3}
 
 // newPool returns an untrained pool of the small shape.
 func newPool(t *testing.T, s Config) *Pool {

@@ -12,6 +12,7 @@ type Shape struct {
 	Classes   int // C
 	Features  int // d
 	Embedding int // d_e, 0 if no head uses the embedding
+	Means     int // by which Rows.Kinds are counted, 0 if edges have no kinds
 }
 
 // Features are n rows of d numbers, dense or sparse. If Start is nil, they are
@@ -43,11 +44,14 @@ type Rows struct {
 	// Second is q_v[k] = Σ_{u∈N(v)} (n_u[k] - what v counts for in it)/deg u, n × C: the
 	// expected class at the end of a random walk of two steps, v's own left out.
 	Second []float32
+	// Kinds is n_v by kind of edge, and by direction where a kind has one, n × Means × C. An edge
+	// counts with its weight, of which the mean is 1 over those that v has in the same mean.
+	Kinds []float32
 	// Embedded is z_v and τ_v, n × d_e and n.
 	Embedded posterior.Rows
 }
 
-// Batch is labelled rows to learn from. Embedded, Labelled and Second have the values
+// Batch is labelled rows to learn from. Embedded, Labelled, Second and Kinds have the values
 // with which the node was served. X, S and Degree have the present values: heads learn
 // equally well from these, and features need not be stored until the label comes.
 type Batch struct {
@@ -88,6 +92,7 @@ const (
 	NeedLabelled                  // Labelled
 	NeedSecond                    // Second
 	NeedEmbedded                  // Embedded
+	NeedKinds                     // Kinds
 )
 
 func (r *Rows) check(s Shape, need Need) {
@@ -105,6 +110,9 @@ func (r *Rows) check(s Shape, need Need) {
 	}
 	if need&NeedSecond != 0 {
 		checkLength("second-order counts", len(r.Second), r.N*s.Classes)
+	}
+	if need&NeedKinds != 0 {
+		checkLength("counts by kind", len(r.Kinds), r.N*s.Means*s.Classes)
 	}
 	if need&NeedEmbedded != 0 {
 		checkLength("temperatures", len(r.Embedded.Tau), r.N)

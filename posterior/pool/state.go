@@ -133,7 +133,7 @@ func (s Config) StateBytes(shape Shape) float64 {
 		case h.Wide != nil:
 			var columns, mixed float64
 			for _, b := range h.Wide.Blocks {
-				n := width(b, d, classes)
+				n := width(b, d, classes, float64(shape.Means))
 				columns += n
 				if h.Wide.Scale == Standard && b.isFeatures() {
 					words += float64(2 * n)

@@ -18,8 +18,8 @@ func (p *Pool) TakeOver(from *Pool, keep float64) error {
 	switch {
 	case !reflect.DeepEqual(p.cfg, from.cfg):
 		return fmt.Errorf("pool: its heads or their constants differ from those that it would take over")
-	case p.shape.Features != from.shape.Features:
-		return fmt.Errorf("pool: %d features, those to take over are of %d", p.shape.Features, from.shape.Features)
+	case p.shape.Features != from.shape.Features || p.shape.Means != from.shape.Means:
+		return fmt.Errorf("pool: %d features and %d means over edges, those to take over are of %d and %d", p.shape.Features, p.shape.Means, from.shape.Features, from.shape.Means)
 	case p.shape.Classes < from.shape.Classes:
 		return fmt.Errorf("pool: %d classes, those to take over are %d", p.shape.Classes, from.shape.Classes)
 	case !(keep > 0 && keep < 1):

@@ -111,9 +111,10 @@ func TestTakeOverMoreClasses(t *testing.T) {
 		b := randomBatch(rand.New(rand.NewPCG(3, 4)), 9, shape, dense)
 		oldRows := b.Rows
 		few := randomBatch(rand.New(rand.NewPCG(3, 4)), 9, small, dense)
-		oldRows.Embedded, oldRows.Labelled, oldRows.Second = few.Embedded, few.Labelled, few.Second
-		for i := range b.N { // no neighbour is of a new class
-			for _, counts := range [][2][]float32{{b.Rows.Labelled, few.Labelled}, {b.Rows.Second, few.Second}} {
+		oldRows.Embedded, oldRows.Labelled, oldRows.Second, oldRows.Kinds = few.Embedded, few.Labelled, few.Second, few.Kinds
+		// No neighbour is of a new class.
+		for _, counts := range [][2][]float32{{b.Rows.Labelled, few.Labelled}, {b.Rows.Second, few.Second}, {b.Rows.Kinds, few.Kinds}} {
+			for i := range len(counts[0]) / shape.Classes {
 				row := counts[0][i*shape.Classes : (i+1)*shape.Classes]
 				clear(row)
 				copy(row, counts[1][i*small.Classes:(i+1)*small.Classes])

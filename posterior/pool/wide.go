@@ -116,7 +116,7 @@ func (w *wide) writeRow(dst []float64, rows *Rows, i int) {
 		if b.standard != nil {
 			b.standard.write(to, b.Block, rows, i)
 		} else {
-			b.around(to, rows, i)
+			b.around(to, rows, i, w.shape.Classes)
 		}
 		w.reads(b, to)
 	}
@@ -143,7 +143,7 @@ func (w *wide) appendRow(rows *Rows, i int) {
 			w.sparse.appendUnit(&rows.S, i, w.shape.Features, b.at)
 		default:
 			w.buffer = kernel.Resize(w.buffer, b.end-b.at)
-			b.around(w.buffer, rows, i)
+			b.around(w.buffer, rows, i, w.shape.Classes)
 			w.sparse.appendColumns(w.buffer, b.at)
 			w.reads(b, w.buffer)
 		}
@@ -256,15 +256,22 @@ func (w *wide) update(rows *Rows, labels []int32, passes int) {
 }
 
 // takeOver takes over all weights: none is on the embedding. Where there are more classes,
-// a block on labels has more columns, and those of the first classes are its first.
+// a block on labels has more columns, for each mean if it is by kind of edge, and those of the
+// first classes are its first.
 func (w *wide) takeOver(from classifier, _ float64) {
 	old := from.(*wide)
 	for k, b := range old.blocks {
-		at, to := b.at, w.blocks[k].at
-		n := b.end - at
-		copyClasses(w.mean[to*w.stride:], w.stride, old.mean[at*old.stride:b.end*old.stride], old.stride, old.shape.Classes)
-		copyClasses(w.precision[to*w.stride:], w.stride, old.precision[at*old.stride:b.end*old.stride], old.stride, old.shape.Classes)
-		copy(w.updated[to:to+n], old.updated[at:b.end])
+		parts := 1
+		if b.needs() == NeedKinds {
+			parts = w.shape.Means
+		}
+		n, wider := (b.end-b.at)/parts, (w.blocks[k].end-w.blocks[k].at)/parts
+		for p := range parts {
+			at, to := b.at+p*n, w.blocks[k].at+p*wider
+			copyClasses(w.mean[to*w.stride:], w.stride, old.mean[at*old.stride:(at+n)*old.stride], old.stride, old.shape.Classes)
+			copyClasses(w.precision[to*w.stride:], w.stride, old.precision[at*old.stride:(at+n)*old.stride], old.stride, old.shape.Classes)
+			copy(w.updated[to:to+n], old.updated[at:at+n])
+		}
 	}
 	w.clock = old.clock
 	if w.columns == old.columns { // interactions of other columns are others

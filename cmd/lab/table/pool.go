@@ -31,7 +31,7 @@ func without(c pool.Config, system string) (pool.Config, bool) {
 	switch strings.TrimPrefix(system, "pool-no-") {
 	case "labels":
 		return c, drop(func(h pool.HeadConfig) bool {
-			return pool.Config{Heads: []pool.HeadConfig{h}}.Needs()&(pool.NeedLabelled|pool.NeedSecond) != 0
+			return pool.Config{Heads: []pool.HeadConfig{h}}.Needs()&(pool.NeedLabelled|pool.NeedSecond|pool.NeedKinds) != 0
 		})
 	case "wide":
 		return c, drop(func(h pool.HeadConfig) bool { return h.Wide != nil })
