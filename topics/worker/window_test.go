@@ -91,15 +91,3 @@ func TestOutputAllocations(t *testing.T) {
 		t.Errorf("%v allocations per prediction, want at most 0.1", per)
 	}
 }
-
-// BenchmarkWindow measures stepping without the engine's own work.
-func BenchmarkWindow(b *testing.B) {
-	const n, size = 4000, 500
-	o := newDiscardingOwner(b, size)
-	o.advanceBy(b, n/size)
-	b.ReportAllocs()
-	for b.Loop() {
-		o.advanceBy(b, n/size)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/event")
-}
