@@ -2,7 +2,6 @@ package worker_test
 
 import (
 	"flag"
-	"os"
 	"runtime/debug"
 	"testing"
 )
@@ -14,5 +13,5 @@ func TestMain(m *testing.M) {
 	if flag.Lookup("test.bench").Value.String() == "" {
 		debug.SetGCPercent(400)
 	}
-	os.Exit(m.Run())
+	m.Run()
 }
