@@ -34,9 +34,9 @@ import (
 	core "k8s.io/api/core/v1"
 	network "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
 
 func main() {
@@ -141,6 +141,17 @@ func render(c *chart.Chart, values chartutil.Values) (map[string]string, error) 
 	return manifests, nil
 }
 
+// decoder decodes manifests into the API's types, and refuses fields that these lack.
+var decoder = func() runtime.Decoder {
+	types := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{apps.AddToScheme, core.AddToScheme, network.AddToScheme, policy.AddToScheme, monitoring.AddToScheme} {
+		if err := add(types); err != nil {
+			panic(err)
+		}
+	}
+	return serializer.NewCodecFactory(types, serializer.EnableStrict).UniversalDeserializer()
+}()
+
 // check decodes every manifest into its type, checks pods, and checks that selectors
 // select the workers and nothing else.
 func check(manifests map[string]string, flags map[string][]string) error {
@@ -148,14 +159,7 @@ func check(manifests map[string]string, flags map[string][]string) error {
 	var workers, others []*core.PodTemplateSpec
 	var selectors []labels.Selector
 	for _, name := range slices.Sorted(maps.Keys(manifests)) {
-		var kind meta.TypeMeta
-		if err := yaml.Unmarshal([]byte(manifests[name]), &kind); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		object, err := objectOf(kind)
-		if err == nil {
-			err = yaml.UnmarshalStrict([]byte(manifests[name]), object)
-		}
+		object, _, err := decoder.Decode([]byte(manifests[name]), nil, nil)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			continue
@@ -192,31 +196,6 @@ func check(manifests map[string]string, flags map[string][]string) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// objectOf returns an empty object of the type that a manifest names.
-func objectOf(kind meta.TypeMeta) (any, error) {
-	switch kind.APIVersion + " " + kind.Kind {
-	case "apps/v1 StatefulSet":
-		return new(apps.StatefulSet), nil
-	case "v1 Service":
-		return new(core.Service), nil
-	case "v1 ServiceAccount":
-		return new(core.ServiceAccount), nil
-	case "v1 ConfigMap":
-		return new(core.ConfigMap), nil
-	case "v1 Pod":
-		return new(core.Pod), nil
-	case "networking.k8s.io/v1 NetworkPolicy":
-		return new(network.NetworkPolicy), nil
-	case "policy/v1 PodDisruptionBudget":
-		return new(policy.PodDisruptionBudget), nil
-	case "monitoring.coreos.com/v1 ServiceMonitor":
-		return new(monitoring.ServiceMonitor), nil
-	case "monitoring.coreos.com/v1 PrometheusRule":
-		return new(monitoring.PrometheusRule), nil
-	}
-	return nil, fmt.Errorf("no type for %s %s", kind.APIVersion, kind.Kind)
 }
 
 // checkPod checks a pod for faults that the API's types allow: what a cluster refuses,
