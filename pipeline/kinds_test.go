@@ -375,6 +375,22 @@ func TestOneKind(t *testing.T) {
 			t.Errorf("%s: served %s, want %s", name, got, want)
 		}
 	}
+
+	// What would be said of a node with such an edge is known once there is one.
+	e := pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 4})
+	e.Step(&event.Window{Nodes: nodes})
+	probe := node(30, 1)
+	if s, _, reason, detail := e.Suppose(&probe); s == nil {
+		t.Errorf("a plain edge is refused: %s, %s", reason, detail)
+	}
+	probe.Marks[0].Weight = 2
+	if s, _, reason, _ := e.Suppose(&probe); s != nil || reason != event.ImpossibleCommand {
+		t.Errorf("a first weight: %v, %q", s, reason)
+	}
+	e.Step(&event.Window{Number: 1, Nodes: []event.Node{edge(2, 1, event.Mark{Kind: "paid", Weight: 5})}})
+	if s, _, reason, detail := e.Suppose(&probe); s == nil {
+		t.Errorf("a second weight is refused: %s, %s", reason, detail)
+	}
 }
 
 // removals returns the events of the edges as removals.
