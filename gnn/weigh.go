@@ -460,7 +460,10 @@ type WeighedEdge struct {
 // EachWeighed calls count for v's neighbours by kinds of edges, see [Graph.Weigh], in the order in which the
 // edges came.
 func (g *Graph) EachWeighed(v int32, count func(u int32, mean uint8, weight float32)) {
-	if g.kinds == nil {
+	if g.kinds == nil { // all alike
+		for _, u := range g.Neighbours(v) {
+			count(u, 0, 1)
+		}
 		return
 	}
 	for _, x := range g.kinds.near(v) {

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -202,6 +203,65 @@ func TestCountsByKindSurvive(t *testing.T) {
 		want, got := e.Step(&w), restored.Step(&w)
 		if want.Chain != got.Chain || i > 8 && (len(want.Labelled) == 0 || want.Counts.LabelsCorrected == 0) {
 			t.Fatalf("window %d: other bits after a snapshot, or nothing was learned or corrected: %+v", i, want.Counts)
+		}
+	}
+}
+
+// TestCountsOfOneKind: labels are not counted by kind where edges are all of one kind and without weights. A stream of
+// such edges is kept as one without kinds, and labels around its nodes count as they do once it tells edges apart.
+func TestCountsOfOneKind(t *testing.T) {
+	g := newKindsGraph(4, 300, false)
+	g.kinds = gnn.EdgeKinds{{Name: "tells"}}
+	for _, marks := range g.marks {
+		for i := range marks {
+			marks[i] = event.Mark{Kind: "tells", Weight: 1}
+		}
+	}
+	countsByKind := func(d model.Data) (*model.Model, bool) {
+		m, err := holdout.Train(t.Context(), d, model.Config{Hidden: []int{8}, Embedding: 4, Epochs: 5, Samples: 2, Pool: true}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m, slices.ContainsFunc(m.Pool.Heads, func(h pool.HeadConfig) bool { return h.Name == "kinds" })
+	}
+	d := g.data(150, true)
+	if _, counts := countsByKind(d); counts {
+		t.Error("labels are counted by kind where all edges are alike")
+	}
+	d.Weight[0], d.Weight[1] = 2, 2
+	m, counts := countsByKind(d)
+	if !counts {
+		t.Fatal("the pool does not count labels by kind")
+	}
+	served := func(first ...event.Node) (all []float32) {
+		e := pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 4})
+		e.Step(&event.Window{Nodes: first})
+		for i := range 11 {
+			w := event.Window{Number: int64(i + 1)}
+			for v := 25 * i; v < 25*(i+1); v++ {
+				w.Nodes = append(w.Nodes, g.event(v, i < 6))
+				if late := v - 25; late >= 0 {
+					w.Labels = append(w.Labels, event.Label{Origin: &event.Origin{}, Node: event.ID{Num: int64(late)}, Index: g.labels[late]})
+				}
+			}
+			for _, p := range e.Step(&w).Predictions {
+				all = append(all, p.Probabilities...)
+			}
+		}
+		probe := g.event(290, false)
+		s, _, reason, detail := e.Suppose(&probe)
+		if s == nil {
+			t.Fatalf("no what-if: %s, %s", reason, detail)
+		}
+		return append(all, s.Probabilities...)
+	}
+	weight := event.Edge{Source: event.ID{Num: 900}, Target: event.ID{Num: 901}, Mark: event.Mark{Kind: "tells", Weight: 3}}
+	two := []event.Node{g.event(0, true), g.event(0, true)}
+	two[0].ID, two[1].ID = weight.Source, weight.Target
+	one, apart := served(two...), served(append(two, event.Node{Origin: &event.Origin{}, ID: weight.Source, Edges: []event.Edge{weight}})...)
+	for i := range one {
+		if math.Abs(float64(one[i]-apart[i])) > 1e-4 {
+			t.Fatalf("probability %d of %d is %v, and %v where edges are told apart", i, len(one), one[i], apart[i])
 		}
 	}
 }

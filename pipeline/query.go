@@ -163,6 +163,11 @@ func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason even
 			distinct = append(distinct, u)
 		}
 	}
+	if !e.nodes.Graph.TellsApart() { // all alike
+		for _, u := range distinct {
+			weighed = append(weighed, gnn.WeighedEdge{Source: int32(e.nodes.Graph.Len()), Target: u, Weight: 1})
+		}
+	}
 	s.Degree = len(distinct)
 	s.Opinion = e.predictor.Opinion(node.ID, z, heads.View{Node: none, Features: x, Neighbours: distinct, Weighed: weighed})
 	s.Window, s.Time = e.next, node.Time

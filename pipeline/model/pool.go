@@ -38,13 +38,14 @@ func DefaultPool(d Data) pool.Config {
 		return pool.Alone()
 	}
 	spec := pool.Default(pool.Inspect(features(d.X), len(d.X), d.Dim, len(d.Classes)))
-	if counts := d.Kinds.Means() * len(d.Classes); counts > 0 && counts <= mostKindCounts && len(d.Src) >= edgesPerCount*counts {
+	alike := d.Kinds.Means() == 1 && !slices.ContainsFunc(d.Weight, func(w float32) bool { return w != 1 })
+	if counts := d.Kinds.Means() * len(d.Classes); !alike && counts > 0 && counts <= mostKindCounts && len(d.Src) >= edgesPerCount*counts {
 		spec = spec.WithKinds()
 	}
 	return spec
 }
 
-// A pool counts labels by kind of edge from so many ends of training edges on for each count of a node, one
+// Where edges are not alike, a pool counts labels by kind of edge from so many ends of training edges on for each count of a node, one
 // for each class and mean. The counts are kept with each prediction until its label comes, so they are few.
 const (
 	edgesPerCount  = 10
