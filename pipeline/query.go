@@ -152,9 +152,6 @@ func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason even
 			s.Unknown = append(s.Unknown, id)
 		}
 	}
-	z := make([]float32, e.model.Prior.Dim)
-	weighed := e.nodes.Supposed(node)
-	e.nodes.Graph.EmbedArrival(e.model.Normalizer.Apply(gnn.Vector{}, x), near, weighed, z)
 	seen := make(map[int32]bool, len(near))
 	distinct := near[:0]
 	for _, u := range near {
@@ -163,12 +160,10 @@ func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason even
 			distinct = append(distinct, u)
 		}
 	}
-	if !e.nodes.Graph.TellsApart() { // all alike
-		for _, u := range distinct {
-			weighed = append(weighed, gnn.WeighedEdge{Source: int32(e.nodes.Graph.Len()), Target: u, Weight: 1})
-		}
-	}
 	s.Degree = len(distinct)
+	z := make([]float32, e.model.Prior.Dim)
+	weighed := e.nodes.Supposed(node, distinct)
+	e.nodes.Graph.EmbedArrival(e.model.Normalizer.Apply(gnn.Vector{}, x), distinct, weighed, z)
 	s.Opinion = e.predictor.Opinion(node.ID, z, heads.View{Node: none, Features: x, Neighbours: distinct, Weighed: weighed})
 	s.Window, s.Time = e.next, node.Time
 	return s, false, "", ""

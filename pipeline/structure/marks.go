@@ -170,10 +170,17 @@ func (n *Nodes) CanSuppose(node *event.Node) bool {
 }
 
 // Supposed returns what the edges of a node would be that arrived now, with the number
-// that it would get in [gnn.Graph.EmbedArrival], each once with the weight that counts.
-func (n *Nodes) Supposed(node *event.Node) (edges []gnn.WeighedEdge) {
-	if !n.tellsApart() {
+// that it would get in [gnn.Graph.EmbedArrival], each once with the weight that counts. Its
+// neighbours would be near.
+func (n *Nodes) Supposed(node *event.Node, near []int32) (edges []gnn.WeighedEdge) {
+	if n.kinds == nil {
 		return nil
+	}
+	if !n.Graph.TellsApart() { // all alike, as [gnn.Graph.EachWeighed] has them
+		for _, u := range near {
+			edges = append(edges, gnn.WeighedEdge{Source: int32(n.Graph.Len()), Target: u, Weight: 1})
+		}
+		return edges
 	}
 	var all []event.Edge
 	if waiting := n.kinds.waiting.Get(node.ID); waiting != nil {
