@@ -17,7 +17,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/gvbll/gvbll/charts/metrics"
-	"github.com/gvbll/gvbll/cmd/gvbll/shards"
 	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -169,7 +168,7 @@ var advice = []struct {
 	}},
 	{"Owner, standbys, checkpoints", [][2]string{
 		{"gvbll_owner", "Sum 0: `GvbllNoOwner`. Above 1: `GvbllTwoOwners`."},
-		{"gvbll_behind_timestamp_seconds", "Long ago: `GvbllStandbyBehind`. Of every worker of a graph without shards."},
+		{"gvbll_behind_timestamp_seconds", "Long ago: `GvbllStandbyBehind`. Of every worker."},
 		{"gvbll_takeover_seconds", "Its count rises often: workers restart or lose their session, see their logs and `--session-timeout`."},
 		{"gvbll_takeover_timestamp_seconds", "The dashboards mark these times."},
 		{"gvbll_recovery_windows", "Many: checkpoints are far apart or were rejected; the log says which."},
@@ -185,11 +184,6 @@ var advice = []struct {
 		{"gvbll_base_failures_total", "`GvbllBaseOld`. The log says why."},
 		{"gvbll_needed_offset", "Behind a topic's first offset: records are gone that the oldest base needs, and it is of no use."},
 		{"gvbll_needed_timestamp_seconds", "Near the topic's retention: `GvbllTopicAtRisk`."},
-	}},
-	{"Shards", [][2]string{
-		{"gvbll_shard_owner", "Maximum over instances 0: `GvbllShardWithoutOwner`; of the lead, `GvbllNoOwner`. Exported by workers of a graph that has shards ([sharding.md](sharding.md)); `gvbll_owner` is the lead's there."},
-		{"gvbll_shard_windows", "An owner's and a standby's differ: a takeover has to replay the difference."},
-		{"gvbll_shard_barrier_wait_seconds_total", "One rate is the highest: that task is the slowest. All high and alike: the brokers are slow; larger windows need fewer hops."},
 	}},
 }
 
@@ -338,7 +332,6 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	reg := prometheus.NewPedanticRegistry()
 	described := &describing{Registerer: reg}
 	m, stream := metrics.New(described), worker.NewMetrics(described)
-	shards.NewMetrics(described, 1)
 	out := &event.Outcome{
 		Predictions:    []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}}},
 		Labelled:       []event.Labelled{{Delay: 1000}},

@@ -84,9 +84,6 @@ type Config struct {
 	// lag of 1 or more, learning can run beside the graph, see Run. An outcome reports the
 	// updates and the posterior that its window was served with. At most MostLearnLag.
 	LearnLag int
-	// Shards, P, is the number of slices that the graph is cut into; package shards sets it. Zero
-	// means 1: an [Engine] has the whole graph.
-	Shards int
 	// BFloat16 halves the memory of the graph's rows, see [gnn.BFloat16].
 	BFloat16 bool
 	// Fallback is θ, in nats: the static head serves once its cumulative log
@@ -114,8 +111,7 @@ type Config struct {
 	// Run runs a job beside the engine: the learning of a batch, or the prediction of half of a
 	// window's arrivals. It starts job, on a goroutine if it likes, and returns a function that
 	// waits for its end. Outcomes do not depend on it. It has an effect only with LearnLag; nil
-	// means at once. The engine has one job at a time. A slice of a graph has none: slices are
-	// stepped beside each other.
+	// means at once. The engine has one job at a time.
 	Run func(job func()) (wait func())
 }
 
@@ -148,7 +144,6 @@ func (c Config) WithDefaults() (Config, error) {
 		{"workers", &c.Workers, 1},
 		{"reserve", &c.Reserve, 0},
 		{"learn-lag", &c.LearnLag, 0},
-		{"shards", &c.Shards, 1},
 		{"rescore-after", &c.Rescore.After, 0},
 		{"rescore-limit", &c.Rescore.Limit, 100},
 	} {
@@ -176,14 +171,6 @@ func (c Config) WithDefaults() (Config, error) {
 		problems = append(problems, err)
 	}
 	return c, errors.Join(append(problems, c.Update.Validate(), c.Coverage.Validate())...)
-}
-
-// checkWhole returns an error if c is not for an engine that has the whole graph.
-func (c Config) checkWhole() error {
-	if c.Shards > 1 {
-		return fmt.Errorf("shards %d: an engine has the whole graph, give 1", c.Shards)
-	}
-	return nil
 }
 
 // ServesPool reports whether the model's pool serves, and not the paper's heads.

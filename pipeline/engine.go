@@ -68,9 +68,6 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cfg.checkWhole(); err != nil {
-		return nil, err
-	}
 	e := &Engine{}
 	graph := gnn.NewGraph(m.Encoder, cfg.GraphOptions()...)
 	if cfg.ServesPool(m) {

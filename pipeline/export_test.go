@@ -8,9 +8,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/heads"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/snapshots"
-	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
 // Tests step engines alone, and take and restore their snapshots without a pair.
@@ -32,14 +30,6 @@ func Restore(m *model.Model, cfg Config, r io.ReaderAt, size int64) (e *Engine, 
 	return e, snapshots.Meta(file.Metadata()), nil
 }
 
-// StepWith is Step with other embeddings of the arrivals.
-func (e *Engine) StepWith(w *event.Window, z []float32) *event.Outcome {
-	e.Enter(w)
-	copy(e.Embeddings(), z)
-	e.Serve()
-	return e.Learn()
-}
-
 // Waits reports whether the prediction of a node in the graph waits for its label.
 func (e *Engine) Waits(id event.ID) bool {
 	v, known := e.nodes.Number(id)
@@ -48,16 +38,6 @@ func (e *Engine) Waits(id event.ID) bool {
 
 // Overdue is [structure.Nodes.Overdue] after Enter.
 func (e *Engine) Overdue() []event.Node { return e.nodes.Overdue() }
-
-// ImputeLate has the scores of a window's predictions count for the thresholds of sets from the
-// next window on, as on shards.
-func (e *Engine) ImputeLate() {
-	for _, o := range e.observers {
-		if s, is := o.(*serve.Sets); is {
-			s.Impute = func(rows conformal.Rows) { s.Learner.Imputed = s.SetMaker.Predictor.Imputed(rows) }
-		}
-	}
-}
 
 // Fewest is the number of arrivals from which two threads share them.
 const Fewest = heads.Fewest

@@ -117,7 +117,16 @@ var settings = []setting{
 	integer("waiting-edges", func(c *Config) *int { return &c.MaxWaitingEdges }),
 	named("labels", func(c *Config) *serve.Standing { return &c.Labels }, serve.LastStands, serve.FirstStands),
 	integer("learn-lag", func(c *Config) *int { return &c.LearnLag }),
-	integer("shards", func(c *Config) *int { return &c.Shards }),
+	{
+		name: "shards", // engines of 1.0.0 could have a part of a graph
+		get:  func(*Config) string { return "1" },
+		set: func(_ *Config, text string) error {
+			if text != "1" {
+				return fmt.Errorf("%.20q shards: gvbll 1.0.0 serves such a graph", text)
+			}
+			return nil
+		},
+	},
 	optional("act", func(c *Config) string { return c.Act }, func(c *Config, text string) error { c.Act = text; return nil }),
 	optional("ask", func(c *Config) string { return c.Ask.String() }, func(c *Config, text string) (err error) {
 		c.Ask, err = serve.ParseAsking(text)

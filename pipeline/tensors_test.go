@@ -1,7 +1,6 @@
 package pipeline_test
 
 import (
-	"io"
 	"math/rand/v2"
 	"os"
 	"regexp"
@@ -10,26 +9,21 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
-	"github.com/gvbll/gvbll/pipeline/shards"
 )
 
-// TestTensorsAreDocumented: the tables in the comments of Snapshot, and of a shard's, list exactly
-// the tensors that snapshots have, with their types.
+// TestTensorsAreDocumented: the table in the comment of Snapshot lists exactly the tensors that
+// snapshots have, with their types.
 func TestTensorsAreDocumented(t *testing.T) {
 	line := regexp.MustCompile(`^//\t([a-z]+\.[A-Za-z]+) +([A-Z0-9]+|ids) `)
 	documented := make(map[string]string)
-	for _, file := range []string{"snapshot.go", "shards/shard.go"} {
-		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for text := range strings.Lines(string(source)) {
-			if m := line.FindStringSubmatch(strings.TrimSpace(text) + " "); m != nil {
-				documented[m[1]] = m[2]
-			}
+	source, err := os.ReadFile("snapshot.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text := range strings.Lines(string(source)) {
+		if m := line.FindStringSubmatch(strings.TrimSpace(text) + " "); m != nil {
+			documented[m[1]] = m[2]
 		}
 	}
 
@@ -45,7 +39,7 @@ func TestTensorsAreDocumented(t *testing.T) {
 			switch {
 			case name == "checksums":
 				continue
-			case part == "heads" && rest != "serve", part == "drift" && rest != "found":
+			case part == "heads", part == "drift" && rest != "found":
 				name = part + ".NAME"
 			case rest == "integers", rest == "text", rest == "lengths" && part != "features":
 				name, dtype = part+".ID", "ids"
@@ -62,16 +56,11 @@ func TestTensorsAreDocumented(t *testing.T) {
 		}
 		cfg.PendingMemory, cfg.Blocks = 1, pipelinetest.NewMemoryBlocks()
 		e := pipelinetest.NewEngine(t, m, cfg)
-		var windows []*event.Window
 		for range 60 {
-			windows = append(windows, l.Window())
-			e.Step(windows[len(windows)-1])
+			e.Step(l.Window())
 		}
 		note(snapshotOf(t, e, nil))
 		note(snapshotOf(t, pipelinetest.NewEngine(t, accounts, pipeline.Config{PartialUpdates: true}), nil))
-		for _, b := range shardTensors(t, m, windows) {
-			note(b)
-		}
 	}
 	for name, dtype := range written {
 		if documented[name] != dtype {
@@ -83,45 +72,4 @@ func TestTensorsAreDocumented(t *testing.T) {
 			t.Errorf("tensor %s is documented, but no snapshot has it", name)
 		}
 	}
-}
-
-// shardTensors returns the snapshots of a graph's only shard, and of what learns for it, after some
-// windows.
-func shardTensors(t *testing.T, m *model.Model, windows []*event.Window) (files [][]byte) {
-	cfg := pipeline.Config{LearnLag: 1, Coverage: pipeline.Coverage{Target: 0.9}}
-	shard, err := shards.NewShard(m, cfg, 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lead, err := shards.NewTrainer(m, cfg, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sent [][][]byte // by window
-	for _, w := range windows {
-		shard.Enter(w)
-		var due [][]byte
-		if i := len(sent) - 1 - cfg.LearnLag; i >= 0 {
-			due = sent[i]
-		}
-		if err := shard.Hear(due); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := shard.Serve([][]float32{shard.Part(0)}, nil); err != nil {
-			t.Fatal(err)
-		}
-		sent = append(sent, [][]byte{shard.AppendServed(nil)})
-		if _, _, err := lead.Learn([]*shards.Rows{shard.Rows()}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, s := range []*pipeline.Snapshot{shard.Snapshot(nil), lead.Snapshot(nil)} {
-		b, err := io.ReadAll(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Close()
-		files = append(files, b)
-	}
-	return files
 }

@@ -24,15 +24,14 @@ func (e *GoneError) Error() string {
 	return fmt.Sprintf("ledger %s is empty or missing, but there are %s: it was deleted or created anew; restore it from a backup or a mirror. If the graph is meant to begin again, with every node of its inputs predicted once more, start 'gvbll work' with --begin-again", e.Ledger, strings.Join(e.Found, " and "))
 }
 
-// CheckLedger returns a [GoneError] if the ledger has no record, though there are predictions,
-// messages in the exchange, or group offsets, which workers commit together with the ledger's
-// records.
+// CheckLedger returns a [GoneError] if the ledger has no record, though there are predictions
+// or group offsets, which workers commit together with the ledger's records.
 func CheckLedger(ctx context.Context, c *kafka.Client, n Names) error {
 	there, err := c.Partitions(ctx, n.Ledger)
 	if err != nil {
 		return err
 	}
-	found, err := leftovers(ctx, c, n, there[n.Ledger] != 1)
+	found, err := leftovers(ctx, c, n)
 	if err != nil || len(found) == 0 {
 		return err
 	}
@@ -51,8 +50,8 @@ func CheckLedger(ctx context.Context, c *kafka.Client, n Names) error {
 	return &GoneError{n.Ledger, found}
 }
 
-// leftovers describes what there is of a graph besides its ledger. It may have had an exchange.
-func leftovers(ctx context.Context, c *kafka.Client, n Names, exchange bool) (found []string, err error) {
+// leftovers describes what there is of a graph besides its ledger.
+func leftovers(ctx context.Context, c *kafka.Client, n Names) (found []string, err error) {
 	predicted, err := c.HasRecords(ctx, n.Predictions)
 	if errors.Is(err, kafkago.TopicAuthorizationFailed) {
 		err = nil // a worker needs only to write there; the group's offsets remain
@@ -62,15 +61,6 @@ func leftovers(ctx context.Context, c *kafka.Client, n Names, exchange bool) (fo
 	}
 	if predicted {
 		found = append(found, "predictions in "+n.Predictions)
-	}
-	if exchange {
-		begun, err := c.HasRecords(ctx, n.Exchange)
-		if err != nil {
-			return nil, err
-		}
-		if begun {
-			found = append(found, "messages between shards in "+n.Exchange)
-		}
 	}
 	committed, err := c.Committed(ctx, n.Ledger, n.Nodes, n.Labels, n.Commands)
 	if err != nil {

@@ -46,7 +46,7 @@ func outlives(retention string, needed map[string]time.Time, topic string) bool 
 	return needed != nil && err == nil && (!some || time.Since(since) < time.Duration(ms)*time.Millisecond/patience)
 }
 
-// risksOf returns the settings of inputs, ledger and exchange by which records will be lost: deleted by
+// risksOf returns the settings of inputs and ledger by which records will be lost: deleted by
 // age or size, or by compaction, which takes all but the newest of a key. The ledger's
 // age too, however quiet the graph. The end of a log is lost with the broker that alone had it,
 // or if one that lacks it may lead. That holds for predictions too, and for clusters of
@@ -58,13 +58,6 @@ func outlives(retention string, needed map[string]time.Time, topic string) bool 
 func risksOf(ctx context.Context, c *kafka.Client, n Names, since map[string]time.Time) (risks []Risk, unknown []string, err error) {
 	inputs := []string{n.Nodes, n.Labels, n.Commands}
 	needed := append(slices.Clone(inputs), n.Ledger)
-	have, err := c.Partitions(ctx, n.Ledger)
-	if err != nil {
-		return nil, nil, err
-	}
-	if have[n.Ledger] > 1 {
-		needed = append(needed, n.Exchange)
-	}
 	all := append(slices.Clone(needed), n.Predictions)
 	configs, err := c.TopicConfigs(ctx, all, cleanupPolicy, retentionTime, retentionSize, compressionType, uncleanElection, minInSync)
 	if err != nil {

@@ -3,7 +3,6 @@ package topics
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -21,18 +20,14 @@ import (
 // line in the log for all of it, and one when it has ended.
 func TestRisks(t *testing.T) {
 	kafkatest.Run(t, func(t *testing.T, k *kafkatest.Kafka) {
-		testRisks(t, k, 0)
-		testRisks(t, k, 2)
+		testRisks(t, k)
 	}, kfake.NumBrokers(1))
 }
 
-func testRisks(t *testing.T, k *kafkatest.Kafka, shards int) {
+func testRisks(t *testing.T, k *kafkatest.Kafka) {
 	c := dial(t, k)
-	n, err := Under(fmt.Sprintf("risks-%s-%d", time.Now().Format("150405.000000"), shards))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Create(t.Context(), c, n, Layout{Partitions: 1, Replication: -1, Shards: shards}); err != nil {
+	n := under(t, "risks-"+time.Now().Format("150405.000000"))
+	if _, err := Create(t.Context(), c, n, Layout{Partitions: 1, Replication: -1}); err != nil {
 		t.Fatal(err)
 	}
 	look := func() ([]string, string) { return lookForRisks(t, c, n) }
@@ -46,10 +41,6 @@ func testRisks(t *testing.T, k *kafkatest.Kafka, shards int) {
 	want := []string{
 		n.Nodes + ": cleanup.policy=compact,delete", n.Nodes + ": retention.ms=604800000", n.Nodes + ": compression.type=producer",
 		n.Labels + ": cleanup.policy=compact", n.Ledger + ": retention.bytes=1000000",
-	}
-	if shards > 0 {
-		set(n.Exchange, "cleanup.policy", "compact,delete", "retention.ms", "3600000")
-		want = append(want, n.Exchange+": cleanup.policy=compact,delete", n.Exchange+": retention.ms=3600000")
 	}
 	found, said := look()
 	for len(found) == 0 && t.Context().Err() == nil { // Apache Kafka applies them a little later

@@ -22,8 +22,7 @@ type Names struct {
 	Predictions string // out: predictions
 	ToLabel     string // out: predictions of nodes of which labels are asked for; one partition
 	DeadLetters string // out: refused records and the reasons
-	Ledger      string // out: where each window was cut; a partition for each task, see LedgerAt
-	Exchange    string // between the workers that share a graph, if several do
+	Ledger      string // out: where each window was cut; one partition, see LedgerAt
 }
 
 var (
@@ -45,7 +44,6 @@ func Under(prefix string) (Names, error) {
 		ToLabel:     prefix + ".to-label",
 		DeadLetters: prefix + ".dead-letters",
 		Ledger:      prefix + ".ledger",
-		Exchange:    prefix + ".exchange",
 	}, nil
 }
 
@@ -57,7 +55,7 @@ func (n *Names) Take(nodes, labels string) error {
 		}
 	}
 	n.Nodes, n.Labels = nodes, labels
-	all := append(n.All(), n.Exchange)
+	all := n.All()
 	for i, topic := range all {
 		if slices.Contains(all[:i], topic) {
 			return fmt.Errorf("topic %s cannot be used for two things: give nodes and labels topics of their own", topic)
@@ -66,38 +64,19 @@ func (n *Names) Take(nodes, labels string) error {
 	return nil
 }
 
-// LedgerAt returns the ledger's partition of a task. A graph that one worker holds has task 0 alone.
-// Where several share it, task 0 cuts the windows, and those from 1 on step them.
-func (n Names) LedgerAt(task int) kafka.TopicPartition {
-	return kafka.TopicPartition{Topic: n.Ledger, Partition: int32(task)}
-}
+// LedgerAt returns the ledger's one partition.
+func (n Names) LedgerAt() kafka.TopicPartition { return kafka.TopicPartition{Topic: n.Ledger} }
 
-// All lists the names of the topics that every graph has, inputs first.
+// All lists the names of the topics, inputs first.
 func (n Names) All() []string {
 	return []string{n.Nodes, n.Labels, n.Commands, n.Predictions, n.ToLabel, n.DeadLetters, n.Ledger}
 }
 
-// Missing returns which of the topics do not exist: those that every graph has, and the
-// exchange of one whose ledger has several tasks.
+// Missing returns which of the topics do not exist.
 func Missing(ctx context.Context, c *kafka.Client, n Names) ([]string, error) {
 	have, err := c.Partitions(ctx, n.All()...)
 	if err != nil {
 		return nil, err
 	}
-	var missing []string
-	for _, t := range n.All() {
-		if have[t] == 0 {
-			missing = append(missing, t)
-		}
-	}
-	if have[n.Ledger] > 1 {
-		exchange, err := c.Partitions(ctx, n.Exchange)
-		if err != nil {
-			return nil, err
-		}
-		if exchange[n.Exchange] == 0 {
-			missing = append(missing, n.Exchange)
-		}
-	}
-	return missing, nil
+	return slices.DeleteFunc(n.All(), func(t string) bool { return have[t] > 0 }), nil
 }

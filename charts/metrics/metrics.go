@@ -93,9 +93,6 @@ func (m *Metrics) Show(out *event.Outcome, scores []pipeline.Summary) {
 	m.fallback.show(out)
 }
 
-// ShowLevels sets what the engine holds, of a window whose scores another worker has.
-func (m *Metrics) ShowLevels(out *event.Outcome) { m.stream.show(out) }
-
 // ShowModels sets which model serves and which is in the shadow, nil for none. It
 // drops the gauges of the former model's heads and classes, which may have other names.
 func (m *Metrics) ShowModels(serving, shadow *model.Model) {

@@ -50,7 +50,6 @@ type Server struct {
 	ask       atomic.Pointer[func(func(*pipeline.Engine))] // nil until Attach
 	bodies    chan struct{}                                // holds one element per request whose body is in memory
 	trouble   atomic.Pointer[func() string]                // see Watch
-	silent    atomic.Pointer[string]                       // see Silent
 	questions chan struct{}                                // holds one element per request that uses the engine
 	pictures  pictures
 	started   time.Time
@@ -88,10 +87,6 @@ func (s *Server) Attach(ask func(func(*pipeline.Engine))) { s.ask.Store(&ask) }
 
 // Watch has the pages say that the worker waits for Kafka while trouble returns what is wrong.
 func (s *Server) Watch(trouble func() string) { s.trouble.Store(&trouble) }
-
-// Silent says that there is no engine to ask, and why: this worker has a part of the graph. Pages
-// and API then have what was reported, and questions about nodes are refused.
-func (s *Server) Silent(why string) { s.silent.Store(&why) }
 
 // ServeHTTP implements [http.Handler]. Unknown paths get 404.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -163,9 +158,6 @@ func allowed(w http.ResponseWriter, r *http.Request, method string) bool {
 // for longer than maxWait.
 func (s *Server) engine(ctx context.Context, f func(*pipeline.Engine)) *problem {
 	ask := s.ask.Load()
-	if why := s.silent.Load(); why != nil {
-		return notReady.because(*why)
-	}
 	if ask == nil {
 		return notReady.because("this worker is still replaying the ledger: try again")
 	}

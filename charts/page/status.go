@@ -50,8 +50,6 @@ func (s *Server) state() string {
 	switch {
 	case trouble != nil && (*trouble)() != "":
 		return "waiting for Kafka"
-	case s.silent.Load() != nil:
-		return "one of several workers of the graph"
 	case s.ask.Load() == nil:
 		return "replaying the ledger"
 	case !s.h.owner:
@@ -81,9 +79,6 @@ func (p progressValue) String() string {
 // otherwise. The caller must hold s.mu.
 func (s *Server) progress() *progressValue {
 	h := &s.h
-	if s.silent.Load() != nil {
-		return nil
-	}
 	if s.ask.Load() == nil {
 		if h.ledger == 0 {
 			return nil // what there is to replay is not known yet

@@ -23,7 +23,6 @@ type flags struct {
 	Seed    uint64 `help:"Seed of everything random." default:"1"`
 	Head    string `help:"What serves: pool (a pool of heads) or paper (the paper's head)." enum:"pool,paper" default:"pool"`
 	Encoder string `help:"The model's encoder." enum:"graphsage,gcn" default:"graphsage"`
-	Shards  int    `help:"Shards of the graphs of crash, chaos and restarts, 0 for graphs without." default:"0"`
 	Verbose bool   `help:"Print progress." short:"v"`
 
 	Crash struct {
@@ -73,7 +72,7 @@ func (f *flags) run(ctx context.Context, command string) error {
 			fmt.Fprintf(os.Stderr, "%8.1f s  %s\n", time.Since(began).Seconds(), what)
 		}
 	}
-	s := &trial.Setup{Head: f.Head, Flags: f.Crash.Flags, Shards: f.Shards, Bases: cmp.Or(f.Crash.Bases, f.Soak.Bases), Seed: f.Seed, Report: report}
+	s := &trial.Setup{Head: f.Head, Flags: f.Crash.Flags, Bases: cmp.Or(f.Crash.Bases, f.Soak.Bases), Seed: f.Seed, Report: report}
 	defer s.Close()
 	nodes := map[string]int{"crash": f.Crash.Nodes, "chaos": 2000, "soak": 20_000, "restarts": 2000, "world": 600, "hostile": 600}[command]
 	if s.Small = f.Soak.Bases != ""; s.Small {

@@ -13,7 +13,6 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
-	"github.com/gvbll/gvbll/cmd/gvbll/shards"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -40,7 +39,7 @@ type auditCmd struct {
 // Help is shown by gvbll audit --help.
 func (auditCmd) Help() string {
 	return "Replays the ledger from its beginning, or from --checkpoint or --from, and verifies that every published prediction and dead letter, byte by byte, and every posterior follows from the model and the inputs. If not, it names the first record that differs. The settings are the ledger's own. It writes nothing, and can run beside a live worker.\n\n" +
-		"Windows of another engine or another model cannot be proved: of these the audit checks that they took each record once, and that each arrival has one prediction or dead letter (docs/upgrade.md). A graph of several shards is stepped in this process, with the memory of all of them."
+		"Windows of another engine or another model cannot be proved: of these the audit checks that they took each record once, and that each arrival has one prediction or dead letter (docs/upgrade.md)."
 }
 
 // Run replays the ledger and prints how much of what was published agrees.
@@ -60,24 +59,9 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer g.Client.Close()
-	if g.Shards > 0 {
-		for _, flag := range [][2]string{{"--shadow", a.Shadow}, {"--checkpoint", a.Checkpoint}, {"--from", a.From}} {
-			if flag[1] != "" {
-				return flags.Usagef("%s: the graph %s has %d shards, whose audit needs one model and begins at the ledger's beginning: leave it out", flag[0], a.Kafka.Prefix, g.Shards)
-			}
-		}
-		found, err := shards.Audit(ctx, p, g, models[0], a.state())
-		if err != nil {
-			return err
-		}
-		if a.JSON {
-			return json.NewEncoder(p.Out).Encode(found)
-		}
-		return printAudit(p.Out, found.Result, fmt.Sprintf("of each of %d shards: ", g.Shards))
-	}
 	from := audit.From{Checkpoint: a.Checkpoint}
 	if a.From != "" {
-		if from.Base, err = replay.FindBase(ctx, g.Client, g.Names.LedgerAt(0), a.From); err != nil {
+		if from.Base, err = replay.FindBase(ctx, g.Client, g.Names.LedgerAt(), a.From); err != nil {
 			return err
 		}
 	}
@@ -121,12 +105,12 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 	if a.JSON {
 		return json.NewEncoder(p.Out).Encode(found)
 	}
-	return printAudit(p.Out, found, "")
+	return printAudit(p.Out, found)
 }
 
 // printAudit prints a line for the whole ledger, after one for each epoch if there are
-// several or one is not proved. of says of what part of the graph the numbers are.
-func printAudit(w io.Writer, found audit.Result, of string) error {
+// several or one is not proved.
+func printAudit(w io.Writer, found audit.Result) error {
 	proved := int64(0)
 	for _, e := range found.Epochs {
 		proved += e.Proved
@@ -144,7 +128,6 @@ func printAudit(w io.Writer, found audit.Result, of string) error {
 		}
 		fmt.Fprintf(w, "epoch %d, from window %d on (%s): %s\n", e.Number, e.First, cmp.Or(e.Why, "the first"), strings.Join(parts, "; "))
 	}
-	fmt.Fprint(w, of)
 	if found.Base != "" {
 		fmt.Fprintf(w, "taken on trust: the state before window %d, which is base %s; the ledger names its hash, and has its chain\nfrom there on: ", found.First, found.Base)
 	} else if found.First > 0 {
@@ -170,7 +153,7 @@ func (a auditCmd) settings(ctx context.Context, c *kafka.Client, names topics.Na
 	var there event.Settings // of the state that it begins with
 	switch {
 	case from.Base != nil:
-		at, err := replay.ReadReached(ctx, c, names.LedgerAt(0), from.Base)
+		at, err := replay.ReadReached(ctx, c, names.LedgerAt(), from.Base)
 		if err != nil {
 			return nil, err
 		}

@@ -52,7 +52,7 @@ func testBacktest(t *testing.T, sh *shell) {
 	var config pipeline.Config
 	var served ledger.Tally
 	at := make(map[kafka.TopicPartition]map[int64]int) // offsets to windows
-	must(t, ledger.Scan(t.Context(), g.client, g.names.LedgerAt(0), func(r *ledger.Record) bool {
+	must(t, ledger.Scan(t.Context(), g.client, g.names.LedgerAt(), func(r *ledger.Record) bool {
 		if r.Configuration != "" {
 			config, err = pipeline.ParseSettings(r.Configuration)
 			must(t, err)
@@ -164,6 +164,6 @@ func b2i(b bool) int {
 // lastRecord returns the newest record of the ledger.
 func (g *testGraph) lastRecord() (last *ledger.Record) {
 	g.t.Helper()
-	must(g.t, ledger.Scan(g.t.Context(), g.client, g.names.LedgerAt(0), func(r *ledger.Record) bool { last = r; return true }))
+	must(g.t, ledger.Scan(g.t.Context(), g.client, g.names.LedgerAt(), func(r *ledger.Record) bool { last = r; return true }))
 	return last
 }

@@ -24,7 +24,7 @@ func testBase(t *testing.T, sh *shell) {
 	g := sh.graph("gvbll", m.Encoder.In())
 	sh.gvbll("topics", "--create", "--partitions", "1", "--brokers", sh.addr)
 	newest := func() *ledger.Record {
-		r, err := ledger.Newest(t.Context(), g.client, g.names.LedgerAt(0))
+		r, err := ledger.Newest(t.Context(), g.client, g.names.LedgerAt())
 		must(t, err)
 		return r
 	}

@@ -349,7 +349,7 @@ func TestWorkerPage(t *testing.T) {
 		}
 	}
 	settings := value[map[string]string](t, b, fmt.Sprintf(rows, "#settings tr"))
-	record, err := ledger.Open(t.Context(), g.client, g.names.LedgerAt(0))
+	record, err := ledger.Open(t.Context(), g.client, g.names.LedgerAt())
 	must(t, err)
 	first, err := record.Next(t.Context())
 	must(t, err)

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -18,98 +15,6 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 )
-
-// TestExportOfShards: two graphs work on one stream with labels, one with shards and one without.
-// Their exports have the same nodes and edges, and a model is trained on either's ledger from the same nodes,
-// as 'gvbll train' and 'gvbll retrain' do.
-func TestExportOfShards(t *testing.T) { onKFake(t, testExportOfShards) }
-
-func testExportOfShards(t *testing.T, sh *shell) {
-	sh.setenv("GVBLL_BROKERS", sh.addr)
-	dir := t.TempDir()
-	file, data := filepath.Join(dir, "model.safetensors"), generated(t, "--nodes", "300", "--steps", "3", "--classes", "2", "--late", "0", "--dim", "6")
-	shape := []string{"--epochs", "3", "--hidden", "8", "--embedding", "4"}
-	sh.gvbll(append([]string{"train", "--out", file, "--data", data}, shape...)...)
-	sh.gvbll("topics", "--create", "--partitions", "2", "--prefix", "whole")
-	sh.gvbll("topics", "--create", "--partitions", "2", "--prefix", "cut", "--shards", "2")
-	for _, prefix := range []string{"whole", "cut"} {
-		stop := sh.graph(prefix, 6).work("--model", file, "--prefix", prefix, "--inputs-prefix", "whole", "--window", "20")
-		defer stop()
-	}
-	sh.gvbll("send", "--prefix", "whole", "--data", data, "--labels", "delayed", "--label-delay", "7")
-	folders := map[string]string{}
-	trained := map[string]*model.Model{}
-	for _, prefix := range []string{"whole", "cut"} {
-		ask := func(what string, args ...string) string {
-			return sh.gvbll(slices.Concat([]string{what, "--prefix", prefix, "--inputs-prefix", "whole"}, args)...)
-		}
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-			var s shardedStatus
-			// It may say that something is wrong while the workers begin and are behind.
-			_, out, _ := sh.command("status", "--json", "--prefix", prefix, "--inputs-prefix", "whole")
-			must(t, json.Unmarshal([]byte(out), &s))
-			if s.Committed != nil && s.Waiting() == 0 {
-				break
-			} else if time.Now().After(deadline) {
-				t.Fatalf("%d events of graph %s wait", s.Waiting(), prefix)
-			}
-		}
-		folders[prefix] = filepath.Join(dir, prefix)
-		if out := ask("export", "--out", folders[prefix]); !strings.Contains(out, ": 300 nodes, ") {
-			t.Errorf("gvbll export prints %s", out)
-		}
-		new := filepath.Join(dir, prefix+".safetensors")
-		ask("train", append([]string{"--brokers", sh.addr, "--serving", file, "--out", new}, shape...)...)
-		var err error
-		trained[prefix], err = model.Open(new)
-		must(t, err)
-	}
-	for _, name := range []string{"nodes.csv", "edges.csv"} {
-		if diff := cmp.Diff(rows(t, folders["whole"], name), rows(t, folders["cut"], name)); diff != "" {
-			t.Errorf("%s of a graph and of its shards, -want +got\n%.2000s", name, diff)
-		}
-	}
-	if w, c := trained["whole"], trained["cut"]; w.Training.Nodes != c.Training.Nodes || !slices.Equal(w.Classes, c.Classes) || c.Training.Validation.Serving == "" {
-		t.Errorf("from shards a model of %q is trained on %d nodes with validation %+v, from the whole of %q on %d", c.Classes, c.Training.Nodes, c.Training.Validation, w.Classes, w.Training.Nodes)
-	}
-
-	models := t.TempDir()
-	retrain := append([]string{"retrain", "--prefix", "cut", "--inputs-prefix", "whole", "--models", models, "--serving", file, "--epochs", "3", "--embedding", "4"}, "--hidden")
-	if out := sh.gvbll(append(retrain, "8")...); !strings.Contains(out, "begin another graph with it") {
-		t.Errorf("gvbll retrain prints %s", out)
-	}
-	for want, args := range map[string][]string{
-		"--promote: the graph cut has 2 shards":                            {"8", "--promote", "after=5,if=nll"},
-		"cannot serve it: a hidden width of 7 cannot be cut into 2 slices": {"7"},
-	} {
-		if code, _, errs := sh.command(append(retrain, args...)...); code == exitOK || !strings.Contains(errs, want) {
-			t.Errorf("gvbll retrain --hidden %v: exit code %d and %s", args, code, errs)
-		}
-	}
-	var commands int
-	must(t, sh.dial().ReadAll(t.Context(), "cut.commands", func(*kafka.Record) { commands++ }))
-	if commands > 0 {
-		t.Errorf("%d commands are sent to shards, which obey none", commands)
-	}
-}
-
-// rows returns the rows of an exported table in an order of their own, each edge with its lesser
-// end first: the table's order is that of windows, which two graphs do not cut alike.
-func rows(t *testing.T, folder, name string) []string {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(folder, name))
-	must(t, err)
-	list := strings.Split(strings.TrimSpace(string(b)), "\n")
-	for i := range list {
-		if name == "edges.csv" {
-			ends := strings.Split(list[i], ",")
-			slices.Sort(ends)
-			list[i] = strings.Join(ends, ",")
-		}
-	}
-	slices.Sort(list)
-	return list
-}
 
 // TestExportIDsAlike: a graph with a node 7 and a node "7" is exported with both, each with
 // its own edges, and the tables can be read, which say what was context. So it is where the worker

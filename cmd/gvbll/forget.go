@@ -54,7 +54,7 @@ func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer g.Client.Close()
-	l, err := ledger.OpenEnd(ctx, g.Client, g.Records()[0])
+	l, err := ledger.OpenEnd(ctx, g.Client, g.Names.LedgerAt())
 	if err != nil {
 		return err
 	}
@@ -78,21 +78,12 @@ func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return err
 	}
-	several := r.Forgets // workers, for whom the next window begins an epoch without the nodes
-	if several {
-		if r, err = w.await(ctx, func(*ledger.Record) bool { return true }); err != nil {
-			return err
-		}
-	}
 	if r.Forgot == nil {
 		return fmt.Errorf("window %d: refused: %s", r.Window, replay.WhyDeclined(r.Declined))
 	}
-	switch {
-	case c.JSON:
+	if c.JSON {
 		err = json.NewEncoder(p.Out).Encode(r.Forgot)
-	case several:
-		_, err = fmt.Fprintf(p.Out, "forgot in window %d, which begins epoch %d, by a replay of %d\n", r.Window, r.Epoch, r.Forgot.Windows)
-	default:
+	} else {
 		_, err = fmt.Fprintf(p.Out, "forgot in window %d, by a replay of %d: the posterior moved by ‖ΔM‖ %.4g, ‖ΔΣ‖ %.4g\n", r.Window, r.Forgot.Windows, r.Forgot.Mean, r.Forgot.Variance)
 	}
 	if unknown := r.Forgot.Unknown; err == nil && len(unknown) > 0 {

@@ -88,7 +88,7 @@ func testForget(t *testing.T, sh *shell) {
 		must(t, wire.DecodePrediction(r.Value, &p))
 		published[fmt.Sprint(p.Window, p.Node)] = r.Value
 	}
-	l, err := ledger.Open(t.Context(), g.client, g.names.LedgerAt(0))
+	l, err := ledger.Open(t.Context(), g.client, g.names.LedgerAt())
 	must(t, err)
 	forgot, after := int64(-1), 0
 	for {

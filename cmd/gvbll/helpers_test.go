@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
-	"github.com/gvbll/gvbll/cmd/gvbll/look"
-	"github.com/gvbll/gvbll/cmd/gvbll/shards"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/broker"
 )
@@ -86,10 +84,4 @@ func topicsUnder(t *testing.T, prefix string) topics.Names {
 	names, err := topics.Under(prefix)
 	must(t, err)
 	return names
-}
-
-// shardedStatus is the status of a graph that has shards, as 'gvbll status --json' prints it.
-type shardedStatus struct {
-	look.Status
-	Shards *shards.Status `json:"shards"`
 }

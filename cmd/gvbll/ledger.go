@@ -6,7 +6,6 @@ import (
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
-	"github.com/gvbll/gvbll/cmd/gvbll/shards"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -19,7 +18,7 @@ type ledgerCmd struct {
 
 // Help is shown by gvbll ledger --help.
 func (ledgerCmd) Help() string {
-	return "Prints first the model and the settings, then for each window what cut it, the numbers of its predictions, labels and refusals, the hashes of the posterior and of all predictions and learned labels so far, and the offsets that it read; and where an epoch begins, or another model was promoted. With --json also the state of the model in the shadow. Of a graph of several shards it prints the cuts, and the last window that all were done with."
+	return "Prints first the model and the settings, then for each window what cut it, the numbers of its predictions, labels and refusals, the hashes of the posterior and of all predictions and learned labels so far, and the offsets that it read; and where an epoch begins, or another model was promoted. With --json also the state of the model in the shadow."
 }
 
 // Run prints the committed records up to the present end of the ledger.
@@ -29,10 +28,7 @@ func (c ledgerCmd) Run(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer graph.Client.Close()
-	if graph.Shards > 0 {
-		return shards.PrintCuts(ctx, p, graph, c.From, c.JSON)
-	}
-	l, err := ledger.OpenAt(ctx, graph.Client, graph.Names.LedgerAt(0), 0)
+	l, err := ledger.OpenAt(ctx, graph.Client, graph.Names.LedgerAt(), 0)
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func testPendingInFiles(t *testing.T, sh *shell) {
 	}
 
 	learned := 0
-	must(t, ledger.Scan(t.Context(), g.client, g.names.LedgerAt(0), func(r *ledger.Record) bool {
+	must(t, ledger.Scan(t.Context(), g.client, g.names.LedgerAt(), func(r *ledger.Record) bool {
 		learned += r.Labels
 		return true
 	}))

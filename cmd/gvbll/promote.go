@@ -28,10 +28,7 @@ func (c promoteCmd) Run(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer graph.Client.Close()
-	if err := graph.Undivided(); err != nil {
-		return err
-	}
-	r, err := ledger.Newest(ctx, graph.Client, graph.Names.LedgerAt(0))
+	r, err := ledger.Newest(ctx, graph.Client, graph.Names.LedgerAt())
 	switch {
 	case err != nil:
 		return err

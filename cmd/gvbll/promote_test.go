@@ -109,7 +109,7 @@ func (g *testGraph) await(ok func(all []*ledger.Record) bool) {
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
 	defer cancel()
-	l, err := ledger.OpenAt(ctx, g.client, g.names.LedgerAt(0), 0) // what a purge has left
+	l, err := ledger.OpenAt(ctx, g.client, g.names.LedgerAt(), 0) // what a purge has left
 	must(g.t, err)
 	var all []*ledger.Record
 	for !ok(all) {

@@ -8,7 +8,6 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
-	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/retrain"
@@ -49,10 +48,6 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 	if err != nil {
 		return err
 	}
-	untried := fmt.Sprintf("has %d shards, which try no model beside theirs", l.Shards)
-	if l.Shards > 0 && c.Promote != (event.Rule{}) {
-		return flags.Usagef("--promote: the graph %s %s: leave it out (docs/sharding.md)", c.Kafka.Prefix, untried)
-	}
 	folder := service.ModelFolder(c.Models)
 	serving, err := c.serving(folder, l)
 	if err != nil {
@@ -67,13 +62,6 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 		return err
 	}
 	look.PrintValidation(p.Out, r)
-	if l.Shards > 0 {
-		if _, err := gnn.Slice(r.Model.Encoder, 0, l.Shards); err != nil {
-			return fmt.Errorf("%s is written, and the graph %s cannot serve it: %w", file, c.Kafka.Prefix, err)
-		}
-		_, err = fmt.Fprintf(p.Out, "%s: model %s, %s; the graph %s %s: begin another graph with it, on the same inputs (docs/sharding.md)\n", file, r.Model.ID, describe(r.Model), c.Kafka.Prefix, untried)
-		return err
-	}
 	if err := c.agree(ctx, p, r, file); err != nil {
 		return err
 	}

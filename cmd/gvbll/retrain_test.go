@@ -219,7 +219,7 @@ func (g *testGraph) checkTrial(model string) {
 			must(g.t, json.Unmarshal([]byte(g.sh.get(st.Owner.HTTP+"/v1/status")), &served))
 			scraped = g.sh.get(st.Owner.HTTP + "/metrics")
 		}
-		last, err := ledger.Newest(g.t.Context(), g.client, g.names.LedgerAt(0))
+		last, err := ledger.Newest(g.t.Context(), g.client, g.names.LedgerAt())
 		must(g.t, err)
 		want := look.TrialOf(last.Trial, last.Shadow.Model)
 		if want.Model != model || !want.Loaded || want.After != 40 {

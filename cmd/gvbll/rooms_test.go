@@ -62,13 +62,12 @@ func TestRooms(t *testing.T) {
 	}{
 		{"topics", []string{"gnn", "posterior", "pipeline", "charts", "cmd"}, []string{values}},
 		// The rooms of a worker, from the ground up.
-		{"topics/replay", []string{"topics/publish", "topics/audit", "topics/worker", "topics/shards"}, nil},
-		{"topics/publish", []string{"topics/audit", "topics/worker", "topics/shards"}, nil},
-		{"topics/audit", []string{"topics/publish", "topics/worker", "topics/shards"}, nil},
-		{"topics/worker", []string{"topics/audit", "topics/shards"}, nil},
-		{"topics/kafka", []string{"topics/shards"}, nil},
-		{"topics/intake", []string{"topics/worker", "topics/shards"}, nil},
-		{"topics/ledger", []string{"topics/intake", "topics/replay", "topics/shards"}, nil},
+		{"topics/replay", []string{"topics/publish", "topics/audit", "topics/worker"}, nil},
+		{"topics/publish", []string{"topics/audit", "topics/worker"}, nil},
+		{"topics/audit", []string{"topics/publish", "topics/worker"}, nil},
+		{"topics/worker", []string{"topics/audit"}, nil},
+		{"topics/intake", []string{"topics/worker"}, nil},
+		{"topics/ledger", []string{"topics/intake", "topics/replay"}, nil},
 		{"pipeline", []string{"topics", "charts", "cmd", kafka, embedded}, nil},
 		// What enters does not depend on what is served.
 		{"pipeline/structure", []string{"topics", "charts", "cmd", "posterior", "pipeline"}, []string{values, "pipeline/store", "pipeline/structure"}},
@@ -77,9 +76,8 @@ func TestRooms(t *testing.T) {
 		{"posterior", []string{"topics", "gnn", "pipeline", "charts", "cmd", kafka, embedded}, []string{"gnn/kernel", "gnn/kernel/double", "gnn/kernel/level"}},
 		{"charts", []string{"topics", "cmd", kafka, embedded}, nil},
 		{"cmd/gvbll", []string{"cmd/lab", "gonum.org/v1"}, nil},
-		{"cmd/gvbll/flags", []string{"cmd/gvbll/look", "cmd/gvbll/service", "cmd/gvbll/shards"}, nil},
-		{"cmd/gvbll/look", []string{"cmd/gvbll/service", "cmd/gvbll/shards"}, nil},
-		{"cmd/gvbll/service", []string{"cmd/gvbll/shards"}, nil},
+		{"cmd/gvbll/flags", []string{"cmd/gvbll/look", "cmd/gvbll/service"}, nil},
+		{"cmd/gvbll/look", []string{"cmd/gvbll/service"}, nil},
 	} {
 		seen := make(map[string]bool)
 		var follow func(path, from string)
@@ -108,23 +106,6 @@ func TestRooms(t *testing.T) {
 // within reports whether a package is the room or below it.
 func within(path, room string) bool { return path == room || strings.HasPrefix(path, room+"/") }
 
-// TestShardsHaveFewDoors checks that few commands know the room of shards: the worker, and those
-// that say more of a graph which several workers share, or could share.
-func TestShardsHaveFewDoors(t *testing.T) {
-	t.Parallel()
-	doors := []string{"audit.go", "ledger.go", "size.go", "status.go", "work.go"}
-	files, err := filepath.Glob("*.go")
-	must(t, err)
-	for _, name := range files {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
-		must(t, err)
-		imports := slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == strconv.Quote(modulePath+"cmd/gvbll/shards") })
-		if imports != slices.Contains(doors, name) && !strings.HasSuffix(name, "_test.go") {
-			t.Errorf("%s: imports the room of shards is %t, want %t", name, imports, !imports)
-		}
-	}
-}
-
 // TestDeterministicRooms checks that neither the engine nor any package below it uses what
 // could make two replays of a ledger differ: clocks, the network, files, goroutines,
 // randomness without a seed, and functions whose last bit depends on the processor. Each exception says why it cannot change a bit of the state.
@@ -145,7 +126,6 @@ func TestDeterministicRooms(t *testing.T) {
 		{own + "gnn/safetensors", []string{"os", "path/filepath", "sync", "sync/atomic"}, "opens and writes model files and checkpoints for their owners; goroutines read a file's parts, each into its own memory"},
 		{own + "gnn/dataset", []string{"inexact normals", "io/fs", "os", "path/filepath"}, "loads and generates data sets; nothing of the engine imports it"},
 		{own + "pipeline/pipelinetest", []string{"inexact normals"}, "for tests of the engine; no program imports it"},
-		{own + "pipeline/shards/shardstest", []string{"sync"}, "for tests of shards; no program imports it"},
 		{own + "posterior", []string{"inexact normals", "sync"}, "normals begin a training; a sync.Pool of buffers that are written before they are read"},
 		{own + "posterior/calibration", []string{"sync"}, "a sync.Pool of buffers that are written before they are read"},
 

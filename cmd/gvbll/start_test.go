@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -18,7 +21,8 @@ import (
 // BenchmarkStart measures the time from starting the program, as a worker with a small model,
 // until its first prediction can be read.
 func BenchmarkStart(b *testing.B) {
-	file := savedModel(b, gnn.KindSAGE, 16, 16, 8)
+	file := filepath.Join(b.TempDir(), "m.safetensors")
+	must(b, pipelinetest.ModelOfWidth(b, rand.New(rand.NewPCG(1, 0)), gnn.KindSAGE, 16, 16, 8).Save(file))
 	embedded, err := broker.Start(broker.Config{})
 	if err != nil {
 		b.Fatal(err)

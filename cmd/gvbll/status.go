@@ -7,7 +7,6 @@ import (
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
-	"github.com/gvbll/gvbll/cmd/gvbll/shards"
 )
 
 type statusCmd struct {
@@ -33,15 +32,11 @@ func (c statusCmd) Run(ctx context.Context, p flags.Process) error {
 		return err
 	}
 	defer g.Client.Close()
-	var tasks look.TaskStates
 	members, err := look.MembersOf(ctx, g.Client, g.Names)
-	if err == nil && g.Shards > 0 {
-		tasks, err = shards.Read(ctx, g, members)
-	}
 	if err != nil {
 		return err
 	}
-	st, err := look.ReadStatus(ctx, g, c.Kafka.Prefix, members, tasks, c.Last)
+	st, err := look.ReadStatus(ctx, g, c.Kafka.Prefix, members, c.Last)
 	if err != nil {
 		return err
 	}

@@ -18,13 +18,12 @@ type topicsCmd struct {
 	Create      bool `help:"Create the topics that are missing."`
 	Partitions  int  `help:"Partitions of the topics of nodes, labels and predictions to create." default:"1"`
 	Replication int  `help:"Replication factor of the topics to create; -1 for the broker's default." default:"-1"`
-	Shards      int  `help:"Shards of the graph, 2 to 64, for one that many workers hold (docs/sharding.md); fixed from then on. 0 for a graph that one worker holds." default:"0"`
 	JSON        bool `help:"Print JSON." name:"json"`
 }
 
 // Help is shown by gvbll topics --help.
 func (topicsCmd) Help() string {
-	return "Inputs, ledger and exchange are created without a limit on retention, because recovery replays them. With --shards, the ledger has one partition more than there are shards, and an exchange topic is created."
+	return "Inputs and ledger are created without a limit on retention, because recovery replays them."
 }
 
 // Run lists the topics, after creating missing ones with --create.
@@ -32,10 +31,7 @@ func (t topicsCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	if t.Partitions < 1 {
 		return flags.Usagef("--partitions %d: give at least 1", t.Partitions)
 	}
-	if t.Shards != 0 && (t.Shards < 2 || t.Shards > topics.MaxShards) {
-		return flags.Usagef("--shards %d: give 2 to %d, or leave it out for a graph that one worker holds", t.Shards, topics.MaxShards)
-	}
-	if err := g.Check(flags.NoEffect(!t.Create, "no effect without --create: add it", "partitions", "replication", "shards")); err != nil {
+	if err := g.Check(flags.NoEffect(!t.Create, "no effect without --create: add it", "partitions", "replication")); err != nil {
 		return err
 	}
 	c, names, err := t.Kafka.Connect(ctx, p)
@@ -45,7 +41,7 @@ func (t topicsCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	defer c.Close()
 	var created []string
 	if t.Create {
-		if created, err = topics.Create(ctx, c, names, topics.Layout{Partitions: t.Partitions, Replication: t.Replication, Shards: t.Shards}); err != nil {
+		if created, err = topics.Create(ctx, c, names, topics.Layout{Partitions: t.Partitions, Replication: t.Replication}); err != nil {
 			return err
 		}
 	}
@@ -54,15 +50,7 @@ func (t topicsCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	if err != nil {
 		return err
 	}
-	if have[names.Ledger] > 1 {
-		exchange, err := c.Partitions(ctx, names.Exchange)
-		if err != nil {
-			return err
-		}
-		all = append(all, names.Exchange)
-		have[names.Exchange] = exchange[names.Exchange]
-	}
-	_, unfit := topics.Shards(ctx, c, names)
+	unfit := topics.CheckWhole(ctx, c, names)
 	type row struct {
 		Topic      string `json:"topic"`
 		Partitions int    `json:"partitions"`

@@ -11,13 +11,11 @@ import (
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
-	"github.com/gvbll/gvbll/cmd/gvbll/shards"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
-	"github.com/gvbll/gvbll/topics/worker"
 )
 
 type workCmd struct {
@@ -120,13 +118,6 @@ func (w workCmd) check(g flags.Given) error {
 // embedding is what --output may add to predictions.
 const embedding = "embedding"
 
-// graphWorker is a worker of a graph: of the whole of it, or of parts.
-type graphWorker interface {
-	Terms() worker.Config
-	Run(ctx context.Context, c *kafka.Client, cfg worker.Config) error
-	Close()
-}
-
 // Run serves until it is interrupted, and then commits the windows that are stepped.
 func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g flags.Given) error {
 	if err := w.check(g); err != nil {
@@ -155,26 +146,20 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 		return err
 	}
 	defer client.Close()
-	count, err := topics.Shards(ctx, client, names)
-	if err != nil {
+	if err := topics.CheckWhole(ctx, client, names); err != nil {
 		return err
 	}
 	set := service.Setup{
 		Process: p, Graph: w.Kafka.Prefix, InForce: flags.InForce(k, g), Web: web, Names: names,
 		State: w.State, Config: cfg, Models: models, Folder: service.ModelFolder(w.Models),
 	}
-	var s graphWorker
-	if count > 0 {
-		s, err = shards.New(set, g, count)
-	} else {
-		s, err = service.New(ctx, client, set)
-	}
+	s, err := service.New(ctx, client, set)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	work := s.Terms()
-	p.Log.Info("working", "model", work.Terms.Model, "shadow", work.Terms.Shadow, "classes", len(work.Terms.Classes), "shards", max(count, 1), "topics", names.Nodes, "http", web.URL())
+	p.Log.Info("working", "model", work.Terms.Model, "shadow", work.Terms.Shadow, "classes", len(work.Terms.Classes), "topics", names.Nodes, "http", web.URL())
 	if w.Kafka.InputsPrefix != "" && w.Kafka.InputsPrefix != w.Kafka.Prefix {
 		p.Log.Info("windows are cut anew, not where the other deployment cut them: scores are on equal terms with those of other workers that read its inputs so, not with its own", "prefix", w.Kafka.Prefix, "inputs-prefix", w.Kafka.InputsPrefix)
 	}

@@ -2,8 +2,6 @@ package snapshots
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
@@ -31,30 +29,6 @@ func Restore(x saved, file *safetensors.Reader, own string) error {
 	s := snapshot.Restoring(file)
 	x.State(s)
 	return s.Finish()
-}
-
-// RestoreAlone sets the state of x, which is new, to that of a snapshot of it alone.
-func RestoreAlone(x saved, model string, r io.ReaderAt, size int64) (map[string]string, error) {
-	file, err := ofModel(model, r, size)
-	if err == nil {
-		err = Restore(x, file, Own)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("snapshot: %w", err)
-	}
-	return Meta(file.Metadata()), nil
-}
-
-// ofModel opens a snapshot, which must be of a model.
-func ofModel(model string, r io.ReaderAt, size int64) (*safetensors.Reader, error) {
-	file, err := safetensors.NewReader(r, size)
-	if err != nil {
-		return nil, err
-	}
-	if id := file.Metadata()[Own+Model]; id != model {
-		return nil, fmt.Errorf("model %s: %w, which is of model %.100q", model, ErrNotThere, id)
-	}
-	return file, nil
 }
 
 // Meta returns the strings without those of engines.

@@ -90,7 +90,7 @@ func (a *Result) Merge(other Result) {
 func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg replay.Config, from From, progress func(windows int64)) (Result, error) {
 	began := time.Now()
 	if !from.some() {
-		switch gap, err := replay.LastGap(ctx, c, cfg.Terms.LedgerAt()); {
+		switch gap, err := replay.LastGap(ctx, c, cfg.Terms.Names.LedgerAt()); {
 		case err != nil:
 			return Result{}, err
 		case gap != nil:
@@ -157,7 +157,7 @@ func (a *auditor) run(ctx context.Context, from From, progress func(windows int6
 func (a *auditor) open(ctx, fetching context.Context, from From) (err error) {
 	var inputs intake.Position
 	if !from.some() {
-		if a.replay.Ledger, err = ledger.Open(ctx, a.client, a.cfg.Terms.LedgerAt()); err != nil {
+		if a.replay.Ledger, err = ledger.Open(ctx, a.client, a.cfg.Terms.Names.LedgerAt()); err != nil {
 			return err
 		}
 	} else {
@@ -330,7 +330,7 @@ func (a *auditor) checkNothingElse(ctx context.Context) error {
 			return err
 		}
 		for i := range a.outputs.Waiting[at] {
-			if err := a.outputs.CheckLater(ctx, &a.outputs.Waiting[at][i], a.audited.Windows, a.cfg.Terms.LedgerAt()); err != nil {
+			if err := a.outputs.CheckLater(ctx, &a.outputs.Waiting[at][i], a.audited.Windows, a.cfg.Terms.Names.LedgerAt()); err != nil {
 				return err
 			}
 		}

@@ -16,11 +16,6 @@ var Points = []string{
 // OfBases lists the names of the further points of a worker that writes bases.
 var OfBases = []string{BeforeBase, InBase, AfterBase, NamedBase, InSweep, BeforePurge, AfterPurge}
 
-// OfTasks lists the names of the further points that the tasks of a graph pass in a window, where
-// several workers share it: cutting it, exchanging what they need of each other, learning its
-// labels.
-var OfTasks = []string{CutUnread, BetweenBatches, BeforeTaskCommit, LearnedUnsent, HeadsUnmarked}
-
 // The names of the points, in groups: taking over a graph, beginning an epoch, committing a
 // transaction, writing a checkpoint, forgetting nodes.
 const (
@@ -61,10 +56,4 @@ const (
 	BeforeForget = "before-forget" // all windows before are committed
 	InForget     = "in-forget"     // some windows are replayed without the nodes
 	AfterForget  = "after-forget"  // the engine is replaced, and the command's window not committed yet
-
-	CutUnread        = "cut-unread"               // the cut is appended, and not read back yet
-	BetweenBatches   = "between-exchange-batches" // some of what a task sends is acknowledged
-	BeforeTaskCommit = "before-task-commit"       // all that the task sent is acknowledged, and its transaction not committed
-	LearnedUnsent    = "learned-unsent"           // the lead has learned, and not sent the heads
-	HeadsUnmarked    = "heads-unmarked"           // the heads are sent, and nothing says so yet
 )

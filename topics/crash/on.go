@@ -25,7 +25,7 @@ func init() {
 		return
 	}
 	n, err := strconv.ParseInt(times, 10, 64)
-	if err != nil || n < 1 || !slices.Contains(slices.Concat(Points, OfBases, OfTasks), name) {
+	if err != nil || n < 1 || !slices.Contains(slices.Concat(Points, OfBases), name) {
 		fmt.Fprintf(os.Stderr, "GVBLL_CRASH=%s: want the name of a point and at which passage to kill, such as %s:3\n", os.Getenv("GVBLL_CRASH"), AfterProduce)
 		os.Exit(2)
 	}

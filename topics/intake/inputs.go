@@ -12,7 +12,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -62,7 +61,6 @@ type Inputs struct {
 	Labels   Input[event.Label]
 	Commands Input[event.Command]
 
-	put       map[kafka.TopicPartition]int64 // offsets of claims that were put aside and taken up again
 	untimely  func(topic string, late, early int)
 	closed    int64      // windows of event time before it are cut, 0 for none
 	commanded bool       // the last cut was one of commands, before the policy's turn
@@ -276,31 +274,8 @@ func (in *Inputs) Gather(w *event.Window) {
 	w.Commands, w.Refused = in.Commands.Gather(w.Commands[:0], w.Refused)
 }
 
-// Claims are the claimed records of a window.
-type Claims struct {
-	nodes    []chunk[event.Node]
-	labels   []chunk[event.Label]
-	commands []chunk[event.Command]
-	offsets  map[kafka.TopicPartition]int64
-}
-
-// PutAside puts the claimed records aside, so that those of the next window can be claimed before
-// these are released. What Gather returned of them stays valid.
-func (in *Inputs) PutAside() Claims {
-	c := Claims{in.Nodes.claimed, in.Labels.claimed, in.Commands.claimed, make(map[kafka.TopicPartition]int64)}
-	in.Offsets(c.offsets, false)
-	in.Nodes.claimed, in.Labels.claimed, in.Commands.claimed, in.put = nil, nil, nil, nil
-	return c
-}
-
-// TakeUp makes records that were put aside the claimed ones again. No others must be claimed.
-func (in *Inputs) TakeUp(c Claims) {
-	in.Nodes.claimed, in.Labels.claimed, in.Commands.claimed, in.put = c.nodes, c.labels, c.commands, c.offsets
-}
-
 // Release releases the memory of the claimed records.
 func (in *Inputs) Release() {
-	in.put = nil
 	in.Nodes.Release()
 	in.Labels.Release()
 	in.Commands.Release()
@@ -309,10 +284,6 @@ func (in *Inputs) Release() {
 // Offsets sets the lowest offset that no window had consumed when they were claimed, for every
 // partition of the claimed records, or for all.
 func (in *Inputs) Offsets(offsets map[kafka.TopicPartition]int64, all bool) {
-	if in.put != nil {
-		maps.Copy(offsets, in.put)
-		return
-	}
 	in.Nodes.offsets(offsets, all)
 	in.Labels.offsets(offsets, all)
 	in.Commands.offsets(offsets, all)

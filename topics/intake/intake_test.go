@@ -804,39 +804,3 @@ func TestReplayIsBounded(t *testing.T) {
 		}
 	})
 }
-
-// TestWindowsAside: the records of a window that are put aside keep their offsets, and those
-// of the next window, which is claimed meanwhile, have theirs: also after the first ones were
-// taken up and put aside again.
-func TestWindowsAside(t *testing.T) {
-	onTopics(t, 20, func(t *testing.T, h *harness) {
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		in, err := Open(ctx, h.client, Config{Names: h.names}, Position{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for step := range int64(4) {
-			windows := make([]Claims, 2)
-			for i := range windows {
-				from := 5*step + 2*int64(i)
-				if err := in.Replay(ctx, []ledger.Range{{Topic: h.names.Nodes, From: from, To: from + 2 + int64(i)}}); err != nil {
-					t.Fatal(err)
-				}
-				windows[i] = in.PutAside()
-				in.TakeUp(windows[i]) // it is stepped
-				windows[i] = in.PutAside()
-			}
-			for i, c := range windows {
-				in.TakeUp(c)
-				got := make(map[kafka.TopicPartition]int64)
-				in.Offsets(got, false)
-				in.Release()
-				at := kafka.TopicPartition{Topic: h.names.Nodes}
-				if want := 5*step + 2 + 3*int64(i); len(got) != 1 || got[at] != want {
-					t.Errorf("step %d, window %d: offsets %v, want %d", step, i, got, want)
-				}
-			}
-		}
-	})
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -12,22 +11,17 @@ import (
 
 // Member is a member of an election, as others see it.
 type Member struct {
-	Host      string     // that it connects from, as the broker writes it
-	Owns      []int      // the tasks that the newest election gave to it
-	Standings []Standing // where it stood in each task at that time
-	About     string     // what it says of itself, see MembershipConfig
+	Host  string // that it connects from, as the broker writes it
+	Owner bool   // by the newest election
+	About string // what it says of itself, see MembershipConfig
 }
 
 // Members returns who takes part in an election, none if nobody does. It changes
 // nothing, and need not take part. While an election is on, it waits for its outcome, for
 // DialFor at most.
 func (c *Client) Members(ctx context.Context, group, topic string) ([]Member, error) {
-	counts, err := c.Partitions(ctx, topic)
-	if err != nil {
-		return nil, err
-	}
 	for began := time.Now(); ; {
-		members, settled, err := c.members(ctx, group, topic, max(counts[topic], 1))
+		members, settled, err := c.members(ctx, group, topic)
 		if err != nil || settled || time.Since(began) >= c.cfg.DialFor {
 			return members, err
 		}
@@ -39,7 +33,7 @@ func (c *Client) Members(ctx context.Context, group, topic string) ([]Member, er
 
 // members asks once. settled is whether no election is on; brokers do not tell what
 // members say of themselves during one.
-func (c *Client) members(ctx context.Context, group, topic string, tasks int) (members []Member, settled bool, err error) {
+func (c *Client) members(ctx context.Context, group, topic string) (members []Member, settled bool, err error) {
 	err = c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {
 		members, settled = nil, true
 		res, err := c.client.DescribeGroups(ctx, &kafkago.DescribeGroupsRequest{GroupIDs: []string{group}})
@@ -52,7 +46,7 @@ func (c *Client) members(ctx context.Context, group, topic string, tasks int) (m
 			}
 			settled = g.GroupState != "PreparingRebalance" && g.GroupState != "CompletingRebalance"
 			for i := range g.Members {
-				members = append(members, memberOf(&g.Members[i], topic, tasks))
+				members = append(members, memberOf(&g.Members[i], topic))
 			}
 		}
 		return nil
@@ -60,15 +54,12 @@ func (c *Client) members(ctx context.Context, group, topic string, tasks int) (m
 	return members, settled, err
 }
 
-func memberOf(m *kafkago.DescribeGroupsResponseMember, topic string, tasks int) Member {
+func memberOf(m *kafkago.DescribeGroupsResponseMember, topic string) Member {
 	member := Member{Host: m.ClientHost}
 	for _, t := range m.MemberAssignments.Topics {
-		if t.Topic == topic {
-			member.Owns = append(member.Owns, t.Partitions...)
-		}
+		member.Owner = member.Owner || t.Topic == topic && len(t.Partitions) > 0
 	}
-	slices.Sort(member.Owns)
-	member.Standings, member.About = readStandings(m.MemberMetadata.UserData, tasks)
+	_, member.About = readStanding(m.MemberMetadata.UserData)
 	return member
 }
 

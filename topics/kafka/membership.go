@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -16,63 +15,40 @@ const DefaultSession = 10 * time.Second
 
 // MembershipConfig configures a member of an election.
 type MembershipConfig struct {
-	// Group is the consumer group, and Topic a topic with one partition for each task: the
-	// member to which the group assigns that partition owns the task.
+	// Group is the consumer group, and Topic a topic of one partition: the member to which the
+	// group assigns that is the owner. It stays, and if there is none, the member with the most
+	// progress is elected.
 	Group, Topic string
-	// Tasks is the number of the topic's partitions; zero means 1.
-	Tasks int
-	// Followers is a topic with at least one partition more, by which the group tells
-	// members for which task to stand by; empty if all stand by for all.
-	Followers string
-	// Divide divides the tasks among the members of an election, of which it gets the standings
-	// in each task, and returns what each is given. If it is nil there is one task: it stays
-	// with its owner and, if there is none, goes to the member with the most progress.
-	Divide func(members [][]Standing) []Election
 	// Session is the group's session time-out: a member without a heartbeat for
 	// this long is dropped. Brokers allow 6 s to 30 min by default. Zero means
 	// DefaultSession.
 	Session time.Duration
-	// Standings returns where this member stands in each task. It is called from another
-	// goroutine.
-	Standings func() []Standing
+	// Standing returns where this member stands. It is called from another goroutine.
+	Standing func() Standing
 	// About is what this member says of itself to whoever asks for the members. It
 	// has no part in an election. At most 1 KB.
 	About string
 }
 
-func (c *MembershipConfig) tasks() int { return max(c.Tasks, 1) }
-
 // Membership takes part in the elections of a group, from Join to Leave.
 type Membership struct {
 	group   *kafkago.ConsumerGroup
 	elected chan Election // holds the newest outcome that was not received
-	again   chan struct{} // holds a request for another election
 	left    chan struct{} // closed when follow has returned
 }
 
 // Election is the outcome of an election for this member.
 type Election struct {
-	Tasks   []int // that this member owns, ascending
-	Follows []int // those that it stands by for, one at most
-	// Relieves says that the member stands by for a task of which the owner has more than
-	// its share. The next election gives it the task if it has come close: see Rejoin.
-	Relieves bool
-	Err      error // permanent: the group does not accept this member
+	Owner bool
+	Err   error // permanent: the group does not accept this member
 }
-
-// Owns reports whether this member owns the task.
-func (e *Election) Owns(task int) bool { return slices.Contains(e.Tasks, task) }
 
 // Join makes this process a member of the group. Transient failures (brokers that
 // are away, expired sessions) are logged and retried until Leave.
 func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
 	cfg.Session = cmp.Or(cfg.Session, DefaultSession)
-	subscribed := []string{cfg.Topic}
-	if cfg.Followers != "" {
-		subscribed = append(subscribed, cfg.Followers)
-	}
 	group, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
-		ID: cfg.Group, Topics: subscribed, Brokers: c.cfg.Brokers, Dialer: c.dialer(),
+		ID: cfg.Group, Topics: []string{cfg.Topic}, Brokers: c.cfg.Brokers, Dialer: c.dialer(),
 		GroupBalancers: []kafkago.GroupBalancer{balancer{&cfg}},
 		SessionTimeout: cfg.Session,
 		// A member learns of a new election with its next heartbeat.
@@ -82,7 +58,7 @@ func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Membership{group: group, elected: make(chan Election, 1), again: make(chan struct{}, 1), left: make(chan struct{})}
+	m := &Membership{group: group, elected: make(chan Election, 1), left: make(chan struct{})}
 	go m.follow(&cfg, &pace{client: c})
 	return m, nil
 }
@@ -99,17 +75,7 @@ func (m *Membership) follow(cfg *MembershipConfig, p *pace) {
 		switch {
 		case err == nil:
 			p.end()
-			select {
-			case <-m.again: // this is the election that was asked for
-			default:
-			}
-			m.publish(outcome(g, cfg))
-			g.Start(func(ctx context.Context) {
-				select {
-				case <-m.again:
-				case <-ctx.Done():
-				}
-			})
+			m.publish(Election{Owner: len(g.Assignments[cfg.Topic]) > 0})
 		case errors.Is(err, kafkago.InvalidSessionTimeout):
 			m.publish(Election{Err: fmt.Errorf("group %s: a session of %v is outside the brokers' limits, by default 6s to 30m (group.min.session.timeout.ms): set --session-timeout", cfg.Group, cfg.Session)})
 		case refusedMember(err):
@@ -117,30 +83,6 @@ func (m *Membership) follow(cfg *MembershipConfig, p *pace) {
 		default:
 			p.fail(err)
 		}
-	}
-}
-
-// outcome returns what the group has assigned to this member.
-func outcome(g *kafkago.Generation, cfg *MembershipConfig) (e Election) {
-	for _, a := range g.Assignments[cfg.Topic] {
-		e.Tasks = append(e.Tasks, a.ID)
-	}
-	slices.Sort(e.Tasks)
-	for _, a := range g.Assignments[cfg.Followers] {
-		if a.ID == cfg.tasks() {
-			e.Relieves = true
-		} else {
-			e.Follows = append(e.Follows, a.ID)
-		}
-	}
-	return e
-}
-
-// Rejoin asks for another election, in which this member's standings are what they are now.
-func (m *Membership) Rejoin() {
-	select {
-	case m.again <- struct{}{}:
-	default:
 	}
 }
 

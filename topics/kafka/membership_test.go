@@ -14,7 +14,7 @@ import (
 // rival is a member of an election with a fixed progress.
 type rival struct {
 	*Membership
-	owner atomic.Bool // what Standings returns
+	owner atomic.Bool // what Standing returns
 }
 
 func join(t *testing.T, c *Client, session time.Duration, progress int64) *rival {
@@ -23,7 +23,7 @@ func join(t *testing.T, c *Client, session time.Duration, progress int64) *rival
 	var err error
 	m.Membership, err = c.Join(MembershipConfig{
 		Group: "ledger", Topic: "ledger", Session: session,
-		Standings: func() []Standing { return []Standing{{m.owner.Load(), progress}} },
+		Standing: func() Standing { return Standing{m.owner.Load(), progress} },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func join(t *testing.T, c *Client, session time.Duration, progress int64) *rival
 // elected waits for the next election, and reports whether it was for this member.
 func (m *rival) elected() bool {
 	e := <-m.Elected()
-	return e.Owns(0)
+	return e.Owner
 }
 
 // TestElection: members that join do not replace an owner, even if they have more

@@ -7,11 +7,11 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// TestDivideInOrderOfIDs: whatever the order in which a broker names the members, the same ones
-// get the tasks, for any of them may compute it.
-func TestDivideInOrderOfIDs(t *testing.T) {
-	member := func(id string, s ...Standing) kafkago.GroupMember {
-		data, err := balancer{&MembershipConfig{Standings: func() []Standing { return s }, About: id}}.UserData()
+// TestElectInOrderOfIDs: whatever the order in which a broker names the members, the same one
+// is elected, for any of them may compute it.
+func TestElectInOrderOfIDs(t *testing.T) {
+	member := func(id string, s Standing) kafkago.GroupMember {
+		data, err := balancer{&MembershipConfig{Standing: func() Standing { return s }, About: id}}.UserData()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func TestDivideInOrderOfIDs(t *testing.T) {
 				slices.Reverse(c.members)
 				for id, given := range (balancer{&MembershipConfig{Topic: "ledger"}}).AssignGroups(c.members, nil) {
 					if (len(given["ledger"]) > 0) != (id == c.want) {
-						t.Errorf("%s: member %s gets %v, want the task for %s", c.name, id, given, c.want)
+						t.Errorf("%s: member %s gets %v, want the partition for %s", c.name, id, given, c.want)
 					}
 				}
 			}

@@ -514,7 +514,7 @@ func testMembers(t *testing.T, c *Client) {
 		t.Fatalf("a group that nobody has joined: %v, %v", got, err)
 	}
 	join := func(about string, owner bool, progress int64) *Membership {
-		m, err := c.Join(MembershipConfig{Group: group, Topic: name, Session: 6 * time.Second, About: about, Standings: func() []Standing { return []Standing{{owner, progress}} }})
+		m, err := c.Join(MembershipConfig{Group: group, Topic: name, Session: 6 * time.Second, About: about, Standing: func() Standing { return Standing{owner, progress} }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -522,7 +522,7 @@ func testMembers(t *testing.T, c *Client) {
 		return m
 	}
 	first := join("a", true, 1)
-	if e := <-first.Elected(); !e.Owns(0) {
+	if e := <-first.Elected(); !e.Owner {
 		t.Fatalf("the only member is not the owner: %+v", e)
 	}
 	second := join("z", false, 2)
@@ -533,7 +533,7 @@ func testMembers(t *testing.T, c *Client) {
 	}
 	owners := make(map[string]bool)
 	for _, m := range got {
-		owners[m.About] = len(m.Owns) > 0
+		owners[m.About] = m.Owner
 	}
 	same(t, map[string]bool{"a": true, "z": false}, owners)
 }

@@ -66,10 +66,6 @@ type Record struct {
 	// this Chain on, the state is that of an engine that never saw them.
 	Forgot *Forgot `json:"forgot,omitempty"`
 
-	// Forgets says that the window's commands to forget nodes are obeyed by the epoch that the
-	// next window begins, whose Forgot says so.
-	Forgets bool `json:"forgets,omitempty"`
-
 	// Attempt is set in a window without records: the owner is about to forget nodes for
 	// the n-th time since it has read a command to do so. If it ends in this, the next
 	// one finds the window.
@@ -134,8 +130,8 @@ func (r *Record) Divided() Outputs {
 }
 
 // Terms are the terms of an epoch in a record: the hash of its settings in all, the rest in its
-// first one. They are embedded, in records and in the cuts of a sharded graph: their fields are
-// those of the JSON, in the place where Terms stands.
+// first one. They are embedded: their fields
+// are those of the JSON.
 type Terms struct {
 	// Settings is the hash of the engine's settings.
 	Settings string `json:"settings"`
@@ -315,14 +311,14 @@ func Decode(b []byte) (*Record, error) {
 	if r.Version != Version {
 		return nil, fmt.Errorf("ledger record of format %d, this program reads format %d", r.Version, Version)
 	}
-	if err := r.Check(); err != nil {
+	if err := r.check(); err != nil {
 		return nil, err
 	}
 	return &r, nil
 }
 
-// Check returns an error if a reader could not rely on the record.
-func (r *Record) Check() error {
+// check returns an error if a reader could not rely on the record.
+func (r *Record) check() error {
 	if r.Window < 0 {
 		return fmt.Errorf("ledger record of window %d", r.Window)
 	}
@@ -369,15 +365,12 @@ func (r *Record) Check() error {
 	return nil
 }
 
-// Records reads what is in each window of a ledger, forwards from its beginning.
-type Records interface {
-	// Next returns the record of the next window, nil if there is none yet.
-	Next(ctx context.Context) (*Record, error)
-}
-
 // Ledger reads one partition of a ledger topic, forwards.
 type Ledger struct {
-	Log
+	client *kafka.Client
+	at     kafka.TopicPartition
+	reader *kafka.Reader
+	queue  []kafka.Record
 	next   int64   // window expected next, -1 for any
 	before *Record // the record returned last, nil before the first
 	last   int64   // its offset, -1 before the first
@@ -385,20 +378,38 @@ type Ledger struct {
 
 // Open opens the ledger at its beginning, which must still be there.
 func Open(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (*Ledger, error) {
-	l, err := OpenLog(ctx, c, at, FromBeginning)
+	b, err := boundsOf(ctx, c, at)
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{Log: l, last: -1}, nil
+	if b.First > 0 {
+		return nil, fmt.Errorf("ledger topic %s begins at offset %d: its first records are gone, so nothing can be proved or replayed without a checkpoint of it: give --state-dir with one, and set retention.ms=-1, so that no more are lost", at.Topic, b.First)
+	}
+	return open(c, at, 0, 0), nil
 }
 
 // OpenAt opens the ledger at the first record at or after the offset, of any window.
 func OpenAt(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, offset int64) (*Ledger, error) {
-	l, err := OpenLog(ctx, c, at, offset)
+	b, err := boundsOf(ctx, c, at)
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{Log: l, next: -1, last: -1}, nil
+	return open(c, at, min(max(offset, b.First), b.End), -1), nil
+}
+
+func open(c *kafka.Client, at kafka.TopicPartition, offset, next int64) *Ledger {
+	reader := c.NewReader(map[kafka.TopicPartition]int64{at: offset}, kafka.ReaderConfig{})
+	return &Ledger{client: c, at: at, reader: reader, next: next, last: -1}
+}
+
+// boundsOf returns the bounds of the ledger's log, which must exist.
+func boundsOf(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (kafka.Bounds, error) {
+	bounds, err := c.Offsets(ctx, at.Topic)
+	b, ok := bounds[at]
+	if err == nil && !ok {
+		err = fmt.Errorf("ledger topic %s does not exist: restore it from a backup or a mirror", at.Topic)
+	}
+	return b, err
 }
 
 // OpenEnd opens the ledger behind its last record.
@@ -471,26 +482,48 @@ func Newest(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (newe
 	}
 }
 
-// Next returns the next committed record, nil if there is none yet.
-func (l *Ledger) Next(ctx context.Context) (*Record, error) { return l.decode(l.Log.Next(ctx)) }
+// Next returns the next committed record, nil if there is none yet. It is a
+// [kafka.OutOfRangeError] if the log ends before what was read of it, and has done so for a while.
+func (l *Ledger) Next(ctx context.Context) (*Record, error) {
+	for len(l.queue) == 0 {
+		bounds, err := l.client.Offsets(ctx, l.at.Topic)
+		if err != nil {
+			return nil, err
+		}
+		if l.reader.Position(l.at) == bounds[l.at].End {
+			return nil, nil
+		}
+		if l.queue, err = l.reader.Poll(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return l.pop()
+}
 
 // Wait is Next, but waits briefly for a record before it returns nil.
-func (l *Ledger) Wait(ctx context.Context) (*Record, error) { return l.decode(l.Log.Wait(ctx)) }
-
-// decode decodes a record of the log, and checks that it follows the one before it.
-func (l *Ledger) decode(raw *kafka.Record, err error) (*Record, error) {
-	if raw == nil || err != nil {
-		return nil, err
+func (l *Ledger) Wait(ctx context.Context) (*Record, error) {
+	if len(l.queue) == 0 {
+		var err error
+		if l.queue, err = l.reader.Poll(ctx); err != nil || len(l.queue) == 0 {
+			return nil, err
+		}
 	}
+	return l.pop()
+}
+
+// pop decodes the next record of the queue, and checks that it follows the one before it.
+func (l *Ledger) pop() (*Record, error) {
+	raw := &l.queue[0]
+	l.queue = l.queue[1:]
 	r, err := Decode(raw.Value)
 	if err != nil {
-		return nil, fmt.Errorf("%s offset %d: %w", l.At.Topic, raw.Offset, err)
+		return nil, fmt.Errorf("%s offset %d: %w", l.at.Topic, raw.Offset, err)
 	}
 	if l.next >= 0 && r.Window-r.lost() != l.next {
-		return nil, fmt.Errorf("%s offset %d: window %d follows window %d: the ledger is not continuous", l.At.Topic, raw.Offset, r.Window, l.next-1)
+		return nil, fmt.Errorf("%s offset %d: window %d follows window %d: the ledger is not continuous", l.at.Topic, raw.Offset, r.Window, l.next-1)
 	}
 	if l.before != nil && !r.follows(l.before) {
-		return nil, fmt.Errorf("%s offset %d: window %d is of epoch %d and settings %.20q, and follows epoch %d of settings %.20q, which nothing ended", l.At.Topic, raw.Offset, r.Window, r.Epoch, r.Settings, l.before.Epoch, l.before.Settings)
+		return nil, fmt.Errorf("%s offset %d: window %d is of epoch %d and settings %.20q, and follows epoch %d of settings %.20q, which nothing ended", l.at.Topic, raw.Offset, r.Window, r.Epoch, r.Settings, l.before.Epoch, l.before.Settings)
 	}
 	r.Stepped = raw.Time
 	l.next, l.before, l.last = r.Window+1, r, raw.Offset

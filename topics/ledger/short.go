@@ -13,10 +13,10 @@ import (
 // its end, or an older state of it was restored. A worker that went on would predict nodes a
 // second time, and write behind a hole.
 type ShortError struct {
-	At    kafka.TopicPartition
-	First int64    // window that the ledger lost
-	Last  int64    // the last one that is known to be lost; before First if none is known by its number
-	Found []string // what shows it, in words
+	Ledger string
+	First  int64    // window that the ledger lost
+	Last   int64    // the last one that is known to be lost; before First if none is known by its number
+	Found  []string // what shows it, in words
 }
 
 // Error is one line.
@@ -25,11 +25,7 @@ func (e *ShortError) Error() string {
 	if e.Last < e.First {
 		lost = fmt.Sprintf("its newest windows, from %d on", e.First)
 	}
-	remedy := "restore it from a backup or a mirror"
-	if e.At.Partition == 0 {
-		remedy += "; without one, 'gvbll rebase --accept-gap' goes on behind them, and publishes nothing again"
-	}
-	return fmt.Sprintf("ledger %s lost %s, as is shown by %s: %s", e.At.Topic, lost, strings.Join(e.Found, " and "), remedy)
+	return fmt.Sprintf("ledger %s lost %s, as is shown by %s: restore it from a backup or a mirror; without one, 'gvbll rebase --accept-gap' goes on behind them, and publishes nothing again", e.Ledger, lost, strings.Join(e.Found, " and "))
 }
 
 // Short returns a [ShortError] of a ledger as it is now, which is known to have had windows up to
@@ -39,7 +35,7 @@ func Short(ctx context.Context, c *kafka.Client, at kafka.TopicPartition, last i
 	if err != nil {
 		return err
 	}
-	e := &ShortError{At: at, Last: last, Found: []string{found}}
+	e := &ShortError{Ledger: at.Topic, Last: last, Found: []string{found}}
 	if newest != nil {
 		e.First = newest.Window + 1
 	}

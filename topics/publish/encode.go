@@ -13,8 +13,8 @@ import (
 
 // The headers of everything that is written. Dead letters and the ledger are JSON always.
 var (
-	JSONHeaders       = contentType(wire.JSON)
-	predictionHeaders = map[wire.Encoding][]kafka.Header{wire.MsgPack: contentType(wire.MsgPack), wire.JSON: JSONHeaders}
+	jsonHeaders       = contentType(wire.JSON)
+	predictionHeaders = map[wire.Encoding][]kafka.Header{wire.MsgPack: contentType(wire.MsgPack), wire.JSON: jsonHeaders}
 )
 
 func contentType(e wire.Encoding) []kafka.Header {
@@ -25,7 +25,6 @@ func contentType(e wire.Encoding) []kafka.Header {
 type encoder struct {
 	cfg        *Config
 	names      *topics.Names
-	partition  int32          // of the ledger
 	partitions map[string]int // of the output topics
 
 	key, value []byte
@@ -68,12 +67,12 @@ func (c *encoder) encode(o *Output, out *event.Outcome, record *ledger.Record) e
 	for i := range out.Refused {
 		r := &out.Refused[i]
 		c.value = wire.AppendDeadLetter(c.value[:0], r)
-		if err := put(kafka.Record{Topic: c.names.DeadLetters, Key: wire.LetterKey(r), Value: c.value, Headers: c.withCopied(JSONHeaders, r.Origin)}); err != nil {
+		if err := put(kafka.Record{Topic: c.names.DeadLetters, Key: wire.LetterKey(r), Value: c.value, Headers: c.withCopied(jsonHeaders, r.Origin)}); err != nil {
 			return err
 		}
 	}
 	c.value = record.Append(c.value[:0])
-	return put(kafka.Record{Topic: c.names.Ledger, Partition: c.partition, Value: c.value, Headers: JSONHeaders})
+	return put(kafka.Record{Topic: c.names.Ledger, Value: c.value, Headers: jsonHeaders})
 }
 
 // Bounds on the headers that are copied of a record; those beyond are left out.

@@ -34,25 +34,24 @@ type Pipeline struct {
 
 // Sources are what a pipeline needs of a worker.
 type Sources struct {
+	Client     *kafka.Client
 	Terms      *replay.Terms
 	Logger     *slog.Logger
 	Owns       *atomic.Bool   // false once another worker was elected
 	Partitions map[string]int // of the output topics
 	Ledger     *ledger.Ledger // after the last window that was replayed; the publisher reads on
-	// Acknowledged waits until a window and those before it may be committed.
-	Acknowledged func(ctx context.Context, window int64) error
 }
 
 // New returns a pipeline that has not started.
 func New(cfg *Config, p *kafka.Producer, from Sources) *Pipeline {
 	out := newPublisher(cfg, p, from)
-	e := encoder{cfg: cfg, names: &from.Terms.Names, partition: int32(from.Terms.Partition), partitions: from.Partitions}
+	e := encoder{cfg: cfg, names: &from.Terms.Names, partitions: from.Partitions}
 	return &Pipeline{In: out.in, Committed: out.committed, encoder: e, publisher: out}
 }
 
 // Start begins to publish. It commits for a while after the context ends.
 func (p *Pipeline) Start(ctx context.Context) (stop context.CancelFunc) {
-	committing, stop := Lasting(ctx, commitFor)
+	committing, stop := lasting(ctx, commitFor)
 	go p.publisher.run(committing)
 	return stop
 }
@@ -128,8 +127,8 @@ func (c *Config) SetDefaults() {
 // be committed. Before that there is no limit: while no broker answers, the worker waits.
 const commitFor = 30 * time.Second
 
-// Lasting returns a context that ends the given time after ctx.
-func Lasting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// lasting returns a context that ends the given time after ctx.
+func lasting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
 	return longer, cancel

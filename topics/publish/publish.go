@@ -139,7 +139,7 @@ func (p *publisher) produce(ctx context.Context, o *Output) error {
 // end, and logs the other outputs that have: their consumers may not have seen what is gone.
 func (p *publisher) checkCut(ctx context.Context) error {
 	for _, at := range p.producer.Cut() {
-		if at == p.from.Terms.LedgerAt() {
+		if at == p.from.Terms.Names.LedgerAt() {
 			return errors.Join(p.producer.Restart(ctx), p.short(ctx))
 		}
 		p.from.Logger.Error("a topic has lost its newest records: 'gvbll status' and 'gvbll audit' say which predictions", "topic", at.Topic, "partition", at.Partition)
@@ -149,16 +149,13 @@ func (p *publisher) checkCut(ctx context.Context) error {
 
 // short returns a [ledger.ShortError] of windows that this worker has committed.
 func (p *publisher) short(ctx context.Context) error {
-	return ledger.Short(ctx, p.from.Ledger.Client, p.from.Terms.LedgerAt(), p.last, "brokers' answers that they are committed")
+	return ledger.Short(ctx, p.from.Client, p.from.Terms.Names.LedgerAt(), p.last, "brokers' answers that they are committed")
 }
 
 // commit ends the transaction, if one is open, with the group's offsets behind its windows: these are for lag tools.
 func (p *publisher) commit(ctx context.Context) error {
 	if len(p.open) == 0 {
 		return nil
-	}
-	if err := p.from.Acknowledged(ctx, p.newest().last); err != nil {
-		return err
 	}
 	offsets := make(map[kafka.TopicPartition]int64)
 	for _, o := range p.open {
@@ -183,7 +180,7 @@ func (p *publisher) finish(began time.Time) {
 	p.last = p.newest().last
 	c := Commit{
 		Happened: replay.Committed{Last: p.last, Took: time.Since(began), Tries: p.tries},
-		Offset:   p.producer.Last(p.from.Terms.LedgerAt()),
+		Offset:   p.producer.Last(p.from.Terms.Names.LedgerAt()),
 	}
 	for _, o := range p.open {
 		c.Happened.Windows += o.windows
@@ -263,7 +260,7 @@ func (p *publisher) inLedger(ctx context.Context) (found bool, err error) {
 	for {
 		r, err := p.from.Ledger.Next(ctx)
 		if err != nil {
-			return false, ledger.Explain(ctx, p.from.Ledger.Client, p.from.Terms.LedgerAt(), p.last, err)
+			return false, ledger.Explain(ctx, p.from.Client, p.from.Terms.Names.LedgerAt(), p.last, err)
 		}
 		switch {
 		case r == nil && others >= 0 && !found:

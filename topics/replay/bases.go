@@ -76,7 +76,7 @@ func ReadReached(ctx context.Context, c *kafka.Client, l kafka.TopicPartition, b
 // ledger has of it.
 func (p *Replayer) LoadBase(ctx context.Context, b *ledger.Base) (inputs intake.Position, err error) {
 	began := time.Now()
-	at, err := ReadReached(ctx, p.Client, p.Cfg.Terms.LedgerAt(), b)
+	at, err := ReadReached(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(), b)
 	if err != nil {
 		return inputs, err
 	}
@@ -180,10 +180,7 @@ func (p *Replayer) candidates(ctx context.Context) (list []candidate, err error)
 	for _, f := range files {
 		list = append(list, candidate{window: f.Window, file: f.Path})
 	}
-	if p.Cfg.Terms.Partition > 0 {
-		return list, nil
-	}
-	newest, err := ledger.Newest(ctx, p.Client, p.Cfg.Terms.LedgerAt())
+	newest, err := ledger.Newest(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt())
 	if err != nil {
 		return nil, err
 	}

@@ -116,11 +116,11 @@ func (p *Replayer) Restore(ctx context.Context) (inputs intake.Position, err err
 		if later, err := p.candidates(ctx); err == nil && len(later) > 0 && later[0].base != nil && later[0].window > list[0].window {
 			return p.Restore(ctx) // while it tried them, newer ones took their place
 		}
-		if there, err := p.BeginningsThere(ctx); err != nil || !there {
+		if there, err := p.beginningsThere(ctx); err != nil || !there {
 			return inputs, cmp.Or(err, p.noBase(unusable))
 		}
 	}
-	p.Ledger, err = ledger.Open(ctx, p.Client, p.Cfg.Terms.LedgerAt())
+	p.Ledger, err = ledger.Open(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt())
 	return inputs, err
 }
 
@@ -193,7 +193,7 @@ func (p *Replayer) passEnd(ctx context.Context, path string, at *Reached, err er
 	switch own := checkpoint.Folder(p.Cfg.Checkpoints.Dir, name, ids[name]); {
 	case wrong != nil:
 		return nil, nil, wrong
-	case ids[name] == "" || filepath.Dir(path) != own || p.Cfg.Terms.Partition > 0: // of shards, it may be another's
+	case ids[name] == "" || filepath.Dir(path) != own:
 		return nil, nil, err
 	}
 	// Brokers say that a window is committed before it can be read.
@@ -207,18 +207,18 @@ func (p *Replayer) passEnd(ctx context.Context, path string, at *Reached, err er
 		}
 	}
 	if !p.AcceptGap {
-		return nil, nil, ledger.Short(ctx, p.Client, p.Cfg.Terms.LedgerAt(), at.Window-1, fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, path))
+		return nil, nil, ledger.Short(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(), at.Window-1, fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, path))
 	}
 	p.Settings = Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: p.Cfg.Terms.IsOwn(at.Settings)}
 	if !p.Settings.Own {
 		return nil, nil, fmt.Errorf("it has other settings: %w", err)
 	}
 	p.lossy = true
-	newest, err := ledger.Newest(ctx, p.Client, p.Cfg.Terms.LedgerAt())
+	newest, err := ledger.Newest(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt())
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := ledger.OpenEnd(ctx, p.Client, p.Cfg.Terms.LedgerAt())
+	l, err := ledger.OpenEnd(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt())
 	r := &ledger.Record{Epoch: at.Epoch, Model: at.Model, Chain: at.Chain, Shadow: at.Shadow, Trial: at.Trial, Terms: ledger.Terms{Settings: p.Settings.Hash}}
 	if at.Serves != at.Model {
 		r.Promoted = at.Serves
@@ -234,7 +234,7 @@ func (p *Replayer) passEnd(ctx context.Context, path string, at *Reached, err er
 // differs.
 func (p *Replayer) locate(ctx context.Context, at *Reached) (*ledger.Ledger, *ledger.Record, error) {
 	name := p.Cfg.Terms.Names.Ledger
-	l, err := ledger.OpenAt(ctx, p.Client, p.Cfg.Terms.LedgerAt(), at.Ledger)
+	l, err := ledger.OpenAt(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(), at.Ledger)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -3,7 +3,6 @@ package replay
 import (
 	"cmp"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -51,8 +50,6 @@ func New(c *kafka.Client, cfg Config, e Engine) *Replayer {
 // Terms are what the windows of a ledger are, and on what terms an engine steps them.
 type Terms struct {
 	Names topics.Names
-	// Partition is that of the ledger which has the windows.
-	Partition int
 	// Model and Shadow are the ids of the engine's models. Shadow is the second model
 	// of a [RoleAssigner], else empty. The ledger says which of the two serves; while
 	// it is empty, Model does.
@@ -96,15 +93,4 @@ type Models struct {
 	Scores func(*event.Outcome) *ledger.Scores
 	// Attributes does the same for the features that came by name.
 	Attributes func(*event.Outcome) []ledger.Attribute
-}
-
-// LedgerAt returns the partition of the ledger that has the windows.
-func (t *Terms) LedgerAt() kafka.TopicPartition { return t.Names.LedgerAt(t.Partition) }
-
-// TransactionalID returns the id by which an owner fences the one before it.
-func (t *Terms) TransactionalID() string {
-	if t.Partition == 0 {
-		return t.Names.Ledger
-	}
-	return t.Names.Ledger + "/" + strconv.Itoa(t.Partition)
 }

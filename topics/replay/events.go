@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"sync"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -121,17 +120,6 @@ func Join(handlers ...func(Event)) func(Event) {
 				f(e)
 			}
 		}
-	}
-}
-
-// Serial returns a handler that calls f for one event at a time, for callers in several
-// goroutines.
-func Serial(f func(Event)) func(Event) {
-	var mu sync.Mutex
-	return func(e Event) {
-		mu.Lock()
-		defer mu.Unlock()
-		f(e)
 	}
 }
 

@@ -106,15 +106,10 @@ func (x *Exclusions) Unknown(commands []event.Command) (names []string) {
 // ReadExclusions returns the nodes that were forgotten in the ledger's windows before
 // the given one. It reads only the ledger and the commands topic.
 func (p *Replayer) ReadExclusions(ctx context.Context, before int64) (x Exclusions, err error) {
-	l, err := ledger.Open(ctx, p.Client, p.Cfg.Terms.LedgerAt())
+	records, err := ledger.Open(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt())
 	if err != nil {
 		return x, err
 	}
-	return p.Exclude(ctx, l, before)
-}
-
-// Exclude is [Replayer.ReadExclusions] of records.
-func (p *Replayer) Exclude(ctx context.Context, records ledger.Records, before int64) (x Exclusions, err error) {
 	bounds, err := p.Client.Offsets(ctx, p.Cfg.Terms.Names.Commands)
 	if err != nil || bounds[kafka.TopicPartition{Topic: p.Cfg.Terms.Names.Commands}].End == 0 {
 		return x, err
@@ -136,12 +131,9 @@ func (p *Replayer) Exclude(ctx context.Context, records ledger.Records, before i
 		if err := in.Replay(ctx, commands); err != nil {
 			return x, err
 		}
-		if r.Forgot != nil || r.Forgets {
+		if r.Forgot != nil {
 			obeyed, _ := in.Gather(nil, nil)
 			x.add(r.Window, obeyed)
-		}
-		if r.Forgets { // this window was stepped with the nodes, too
-			x.end++
 		}
 		in.Release()
 	}

@@ -30,9 +30,6 @@ type Comparer interface {
 // ForgetCommands returns the commands to forget nodes among the claimed records, valid
 // until these are released.
 func (p *Replayer) ForgetCommands() (forget []event.Command) {
-	if p.Cfg.Terms.Partition > 0 { // its engine refuses them
-		return nil
-	}
 	commands, _ := p.Inputs.Commands.Gather(nil, nil)
 	for i := range commands {
 		if c := &commands[i]; Forgets(c) {
@@ -137,11 +134,11 @@ func (p *Replayer) Replayable(ctx context.Context) (bool, error) {
 	if p.Cfg.Models.Fresh == nil || p.Behind > 0 {
 		return false, nil
 	}
-	return p.BeginningsThere(ctx)
+	return p.beginningsThere(ctx)
 }
 
-// BeginningsThere reports whether the ledger and the inputs still have their beginnings.
-func (p *Replayer) BeginningsThere(ctx context.Context) (bool, error) {
+// beginningsThere reports whether the ledger and the inputs still have their beginnings.
+func (p *Replayer) beginningsThere(ctx context.Context) (bool, error) {
 	n := p.Cfg.Terms.Names
 	for _, topic := range []string{n.Ledger, n.Nodes, n.Labels, n.Commands} {
 		bounds, err := p.Client.Offsets(ctx, topic)

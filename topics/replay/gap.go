@@ -49,7 +49,7 @@ func (p *Replayer) ExplainGone(ctx context.Context, err error) error {
 	if p.AcceptGap || !errors.As(err, &outOfRange) && !errors.As(err, &gone) {
 		return err
 	}
-	gap, wrong := LastGap(ctx, p.Client, p.Cfg.Terms.LedgerAt())
+	gap, wrong := LastGap(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt())
 	if wrong != nil || gap == nil || gap.Window < p.Next {
 		return err
 	}

@@ -28,7 +28,7 @@ func (p *Replayer) CheckWhole(ctx context.Context) error {
 	if p.Next == 0 {
 		return nil
 	}
-	short := &ledger.ShortError{At: p.Cfg.Terms.LedgerAt(), First: p.Next, Last: p.Next - 1}
+	short := &ledger.ShortError{Ledger: p.Cfg.Terms.Names.Ledger, First: p.Next, Last: p.Next - 1}
 	newer, err := p.newerPredictions(ctx)
 	if err != nil && !errors.Is(err, kafkago.TopicAuthorizationFailed) { // a worker needs only to write there
 		return err
@@ -63,7 +63,7 @@ func (p *Replayer) CheckWhole(ctx context.Context) error {
 // began returns when the ledger's first record was written. Predictions that are older are those of
 // a ledger before this one.
 func (p *Replayer) began(ctx context.Context) (began time.Time, err error) {
-	err = ledger.Scan(ctx, p.Client, p.Cfg.Terms.LedgerAt(), func(r *ledger.Record) bool {
+	err = ledger.Scan(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(), func(r *ledger.Record) bool {
 		began = r.Stepped
 		return false
 	})
@@ -170,7 +170,7 @@ func (p *Replayer) Restep(ctx context.Context, end int64) error {
 		if err := p.Inputs.Replay(ctx, windows[p.Next]); err != nil {
 			return err
 		}
-		if _, err := p.StepClaimed(nil); err != nil {
+		if _, err := p.StepClaimed(); err != nil {
 			return err
 		}
 		p.Inputs.Release()

@@ -89,7 +89,7 @@ func (p *Replayer) OpenFirst(ctx, fetching context.Context, before int64) (err e
 	if p.Excluded, err = p.ReadExclusions(ctx, before); err != nil {
 		return err
 	}
-	if p.Ledger, err = ledger.Open(ctx, p.Client, p.Cfg.Terms.LedgerAt()); err != nil {
+	if p.Ledger, err = ledger.Open(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt()); err != nil {
 		return err
 	}
 	return p.OpenInputs(fetching, intake.Position{})
@@ -114,7 +114,7 @@ func (p *Replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	if err := p.ReadSettings(ctx, &r.Terms); err != nil {
 		return nil, err
 	}
-	p.NoteClasses(r.Classes)
+	p.noteClasses(r.Classes)
 	if err := p.checkGap(ctx, r); err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (p *Replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	}
 	trials := p.TrialCommands()
 	p.assignRoles(r)
-	out, err := p.StepClaimed(nil)
+	out, err := p.StepClaimed()
 	if err != nil {
 		return nil, err
 	}
@@ -158,11 +158,9 @@ func (p *Replayer) differs(window int64) bool {
 }
 
 // StepClaimed steps the engine over the claimed records, of served and of replayed
-// windows. If the window was gathered before, it is given.
-func (p *Replayer) StepClaimed(w *event.Window) (*event.Outcome, error) {
-	if w == nil {
-		w = p.gather()
-	}
+// windows.
+func (p *Replayer) StepClaimed() (*event.Outcome, error) {
+	w := p.gather()
 	p.Next++
 	out := p.Engine.Step(w)
 	if err := p.Engine.Err(); err != nil {
@@ -174,20 +172,16 @@ func (p *Replayer) StepClaimed(w *event.Window) (*event.Outcome, error) {
 
 // gather returns the window of the claimed records, valid until they are released.
 func (p *Replayer) gather() *event.Window {
-	p.GatherTo(&p.Window, p.Next)
-	return &p.Window
-}
-
-// GatherTo makes a window of the claimed records.
-func (p *Replayer) GatherTo(w *event.Window, number int64) {
-	w.Number = number
+	w := &p.Window
+	w.Number = p.Next
 	p.Inputs.Gather(w)
 	p.Excluded.remove(w)
 	p.nameClasses(w)
+	return w
 }
 
-// NoteClasses notes the classes of an epoch, nil where none begins.
-func (p *Replayer) NoteClasses(classes []string) {
+// noteClasses notes the classes of an epoch, nil where none begins.
+func (p *Replayer) noteClasses(classes []string) {
 	if classes == nil {
 		return
 	}

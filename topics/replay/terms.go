@@ -59,23 +59,12 @@ func (p *Replayer) ReadSettings(ctx context.Context, t *ledger.Terms) error {
 	return nil
 }
 
-// CheckSettings returns an error if the settings are others than the engine's.
-func (p *Replayer) CheckSettings(ctx context.Context, t *ledger.Terms) error {
-	if err := p.ReadSettings(ctx, t); err != nil {
-		return err
-	}
-	if !p.Settings.Own {
-		return errors.New(p.Settings.differ(p.Cfg.Terms))
-	}
-	return nil
-}
-
 // firstWith returns the terms that hold the settings of others, nil if their record is gone.
 func (p *Replayer) firstWith(ctx context.Context, t *ledger.Terms) (*ledger.Terms, error) {
 	if t.Configuration != "" {
 		return t, nil
 	}
-	return ledger.FindSettings(ctx, p.Client, p.Cfg.Terms.LedgerAt(), t.Settings)
+	return ledger.FindSettings(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(), t.Settings)
 }
 
 // Beginning returns what the first record of an epoch of these terms says of it.
@@ -170,7 +159,7 @@ type Epoch struct {
 // Epochs returns the epochs of a ledger, as far as it has them.
 func Epochs(ctx context.Context, c *kafka.Client, names topics.Names) (list []Epoch, err error) {
 	p := New(c, Config{Terms: &Terms{Names: names}}, nil)
-	wrong := ledger.Scan(ctx, c, names.LedgerAt(0), func(r *ledger.Record) bool {
+	wrong := ledger.Scan(ctx, c, names.LedgerAt(), func(r *ledger.Record) bool {
 		if n := len(list); n == 0 || list[n-1].Number != r.Epoch {
 			if err = p.ReadSettings(ctx, &r.Terms); err != nil {
 				return false

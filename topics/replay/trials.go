@@ -10,9 +10,6 @@ import (
 // TrialCommands returns the commands to try a model among the claimed records, valid until
 // these are released.
 func (p *Replayer) TrialCommands() (trials []event.Command) {
-	if p.Cfg.Terms.Partition > 0 { // its engine refuses them
-		return nil
-	}
 	commands, _ := p.Inputs.Commands.Gather(nil, nil)
 	for i := range commands {
 		if commands[i].Name == event.Shadow {

@@ -22,15 +22,10 @@ func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, vis
 	if p.Excluded, err = p.ReadExclusions(ctx, math.MaxInt64); err != nil {
 		return err
 	}
-	records, err := ledger.Open(ctx, c, cfg.Terms.LedgerAt())
+	records, err := ledger.Open(ctx, c, cfg.Terms.Names.LedgerAt())
 	if err != nil {
 		return err
 	}
-	return p.Visit(ctx, records, before, visit)
-}
-
-// Visit calls f with the windows of records before the given one.
-func (p *Replayer) Visit(ctx context.Context, records ledger.Records, before int64, f func(*event.Window) error) error {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
 	if err := p.OpenInputs(fetching, intake.Position{}); err != nil {
@@ -47,7 +42,7 @@ func (p *Replayer) Visit(ctx context.Context, records ledger.Records, before int
 		if err := p.Inputs.Replay(ctx, r.Ranges); err != nil {
 			return fmt.Errorf("ledger %s, window %d: %w", p.Cfg.Terms.Names.Ledger, r.Window, err)
 		}
-		if err := f(p.gather()); err != nil {
+		if err := visit(p.gather()); err != nil {
 			return err
 		}
 		p.Next++

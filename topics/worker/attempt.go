@@ -23,7 +23,7 @@ type verdict struct {
 // prepareForget is called before the window of a cut is claimed. If that is one of commands,
 // it decides on those to forget nodes among all that are held. If they are to be obeyed, it
 // steps a window that notes the attempt.
-func (o *Owner) prepareForget(ctx context.Context, c intake.Cut) (err error) {
+func (o *owner) prepareForget(ctx context.Context, c intake.Cut) (err error) {
 	if !c.OfCommands() || !o.replay.Inputs.Commands.AnyHeld(replay.Forgets) {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (o *Owner) prepareForget(ctx context.Context, c intake.Cut) (err error) {
 }
 
 // decide says whether nodes can be forgotten now.
-func (o *Owner) decide(ctx context.Context) (verdict, error) {
+func (o *owner) decide(ctx context.Context) (verdict, error) {
 	possible, err := o.replay.Replayable(ctx)
 	switch {
 	case err != nil || !possible:

@@ -23,7 +23,7 @@ import (
 // loop: deleting what no base needs any more, and storing what changed. A standby stores it. The owner computes the hash of its own
 // state, waits for a while until the store has a base of that name, and stores it itself if it has none. A later record names it.
 type bases struct {
-	worker *Worker
+	worker *worker
 	cfg    *replay.Bases
 
 	// Of the loop alone.
@@ -51,11 +51,11 @@ type based struct {
 }
 
 // newBases returns what writes the bases of a worker, nil if it has no store.
-func newBases(w *Worker) *bases {
-	if w.Cfg.Checkpoints.Bases.Store == nil {
+func newBases(w *worker) *bases {
+	if w.cfg.Checkpoints.Bases.Store == nil {
 		return nil
 	}
-	b := &bases{worker: w, cfg: &w.Cfg.Checkpoints.Bases, asked: -1, naming: -1, done: make(chan based, 1)}
+	b := &bases{worker: w, cfg: &w.cfg.Checkpoints.Bases, asked: -1, naming: -1, done: make(chan based, 1)}
 	b.background, b.stop = context.WithCancel(context.Background())
 	return b
 }
@@ -70,10 +70,10 @@ func (b *bases) close() {
 
 // due reports whether the owner is to ask for a base of the present state. If it is that of the newest base, it is as new.
 func (b *bases) due() bool {
-	if b.busy || !b.worker.Savable() || b.worker.Saver.busy {
+	if b.busy || !b.worker.savable() || b.worker.saver.busy {
 		return false
 	}
-	list, next := b.worker.Replay.Last.Bases, b.worker.Replay.Next
+	list, next := b.worker.replay.Last.Bases, b.worker.replay.Next
 	newest := time.Time{}
 	if len(list) > 0 {
 		newest = time.UnixMilli(list[0].Taken)
@@ -86,7 +86,7 @@ func (b *bases) due() bool {
 	}
 	if len(list) > 0 && list[0].Name.Window == next {
 		b.last = time.Now()
-		b.worker.Cfg.Events(replay.Based{At: b.last})
+		b.worker.cfg.Events(replay.Based{At: b.last})
 		return false
 	}
 	return true
@@ -135,12 +135,12 @@ func (b *bases) store(path string, bytes int64, err error) {
 	}
 	crash.Point(crash.BeforeBase)
 	x := based{base: b.taking, files: bytes}
-	before, owner := slices.Clone(b.worker.Replay.Last.Bases), b.worker.Owns.Load()
+	before, owner := slices.Clone(b.worker.replay.Last.Bases), b.worker.owns.Load()
 	b.running.Go(func() {
 		if owner {
 			x.err = b.writeOwn(path, before, &x)
 		} else if x.err = b.write(path, before, &x); x.err == nil {
-			b.worker.Cfg.Logger.Info("stored a base, which the owner may name", "name", x.base.Name, "stored", x.stored>>20)
+			b.worker.cfg.Logger.Info("stored a base, which the owner may name", "name", x.base.Name, "stored", x.stored>>20)
 		}
 		x.took = time.Since(time.UnixMilli(x.base.Taken))
 		_ = checkpoint.Remove(path)
@@ -150,7 +150,7 @@ func (b *bases) store(path string, bytes int64, err error) {
 
 // writeOwn stores a base of the owner. A standby is left to do it, if there is one.
 func (b *bases) writeOwn(path string, before []ledger.Base, x *based) error {
-	ledger, window := b.worker.Cfg.Terms.Names.Ledger, x.base.Name.Window
+	ledger, window := b.worker.cfg.Terms.Names.Ledger, x.base.Name.Window
 	if members, err := b.worker.client.Members(b.background, ledger, ledger); err == nil && len(members) <= 1 {
 		return b.write(path, before, x)
 	}
@@ -173,7 +173,7 @@ func (b *bases) writeOwn(path string, before []ledger.Base, x *based) error {
 	objects, _ := b.cfg.Store.List(b.background)
 	for _, o := range objects {
 		if other := new(base.Name); other.UnmarshalText([]byte(o)) == nil && other.Window == window && *other != x.base.Name {
-			b.worker.Cfg.Logger.Error("a standby has stored a base of other bytes than this owner's state, which is stored instead", "name", o, "own", x.base.Name)
+			b.worker.cfg.Logger.Error("a standby has stored a base of other bytes than this owner's state, which is stored instead", "name", o, "own", x.base.Name)
 		}
 	}
 	return b.write(path, before, x)
@@ -186,14 +186,14 @@ func (b *bases) write(path string, before []ledger.Base, x *based) error {
 		keep = append(keep, before[i].Name)
 	}
 	if err := base.Sweep(b.background, b.cfg.Store, keep, x.base.Name.Window); err != nil && b.background.Err() == nil {
-		b.worker.Cfg.Logger.Warn("what no base needs any more was not deleted, and will be before the next one", "err", err)
+		b.worker.cfg.Logger.Warn("what no base needs any more was not deleted, and will be before the next one", "err", err)
 	}
 	var newest *base.Base // of which chunks need not be stored again
 	if len(before) > 0 {
 		err := b.insist(func(ctx context.Context) (err error) {
 			newest, err = base.Find(ctx, b.cfg.Store, before[0].Name)
 			if base.Useless(err) {
-				b.worker.Cfg.Logger.Error("the newest base is lost, and the next one is stored whole", "name", before[0].Name, "err", err)
+				b.worker.cfg.Logger.Error("the newest base is lost, and the next one is stored whole", "name", before[0].Name, "err", err)
 				x.lost = before[0].Name
 				return nil
 			}
@@ -231,7 +231,7 @@ func (b *bases) insist(f func(context.Context) error) error {
 		if err == nil || b.background.Err() != nil {
 			return cmp.Or(b.background.Err(), err)
 		}
-		b.worker.Cfg.Logger.Warn("a base waits for its store", "store", b.cfg.Store, "err", err)
+		b.worker.cfg.Logger.Warn("a base waits for its store", "store", b.cfg.Store, "err", err)
 		if err := kafka.Sleep(b.background, pause); err != nil {
 			return err
 		}
@@ -269,8 +269,8 @@ func (b *bases) name(r *ledger.Record, before []ledger.Base, settings *replay.Se
 			r.Bases = append([]ledger.Base{x.base}, r.Bases...)
 			r.Bases = r.Bases[:min(len(r.Bases), b.cfg.Keep)]
 			r.Configuration = settings.All
-			if r.Classes == nil && b.worker.Cfg.Models.ClassesOf != nil {
-				r.Classes = b.worker.Cfg.Models.ClassesOf(r.Serves())
+			if r.Classes == nil && b.worker.cfg.Models.ClassesOf != nil {
+				r.Classes = b.worker.cfg.Models.ClassesOf(r.Serves())
 			}
 			b.report(x)
 		}
@@ -288,31 +288,31 @@ func (b *bases) committed(last int64) {
 	}
 	crash.Point(crash.NamedBase)
 	b.naming, b.busy = -1, false
-	keep := b.worker.Replay.Last.Bases
+	keep := b.worker.replay.Last.Bases
 	if !b.cfg.Purge || len(keep) == 0 {
 		return
 	}
-	at, from := b.worker.Cfg.Terms.LedgerAt(), keep[len(keep)-1].Offset
+	at, from := b.worker.cfg.Terms.Names.LedgerAt(), keep[len(keep)-1].Offset
 	b.running.Go(func() {
 		crash.Point(crash.BeforePurge)
 		if err := b.worker.client.DeleteRecords(b.background, at, from); err != nil && b.background.Err() == nil {
-			b.worker.Cfg.Logger.Warn("the ledger's records before the oldest base were not deleted, and will be with the next one", "err", err)
+			b.worker.cfg.Logger.Warn("the ledger's records before the oldest base were not deleted, and will be with the next one", "err", err)
 		}
 		crash.Point(crash.AfterPurge)
 	})
 }
 
 // watchEvery is how often a worker looks what is needed, and whether topics will keep it.
-func (w *Worker) watchEvery() time.Duration {
-	if b := &w.Cfg.Checkpoints.Bases; b.Store != nil {
+func (w *worker) watchEvery() time.Duration {
+	if b := &w.cfg.Checkpoints.Bases; b.Store != nil {
 		return min(max(b.Every, time.Minute), time.Hour)
 	}
 	return time.Hour
 }
 
 // needed tells what the oldest base needs, and returns how old the oldest record is of each topic that is needed; nil without bases.
-func (w *Worker) needed(ctx context.Context) (map[string]time.Time, error) {
-	at := w.Cfg.Terms.LedgerAt()
+func (w *worker) needed(ctx context.Context) (map[string]time.Time, error) {
+	at := w.cfg.Terms.Names.LedgerAt()
 	newest, err := ledger.Newest(ctx, w.client, at)
 	if err != nil {
 		return nil, err
@@ -321,18 +321,18 @@ func (w *Worker) needed(ctx context.Context) (map[string]time.Time, error) {
 	if err != nil || len(needs) == 0 {
 		return nil, err
 	}
-	w.Cfg.Needed(needs, time.UnixMilli(newest.Bases[0].Taken))
+	w.cfg.Needed(needs, time.UnixMilli(newest.Bases[0].Taken))
 	return replay.Since(needs), nil
 }
 
 // explainPurged says what to do where this worker lacks what a newer base than its state does not need.
-func (w *Worker) explainPurged(ctx context.Context, err error) error {
+func (w *worker) explainPurged(ctx context.Context, err error) error {
 	var gone *kafka.OutOfRangeError
-	if w.Cfg.Checkpoints.Bases.Store == nil || !errors.As(err, &gone) || gone.Position >= gone.Bounds.First {
+	if w.cfg.Checkpoints.Bases.Store == nil || !errors.As(err, &gone) || gone.Position >= gone.Bounds.First {
 		return err
 	}
-	newest, e := ledger.Newest(ctx, w.client, w.Cfg.Terms.LedgerAt())
-	if bases := newest.BasesNamed(); e == nil && len(bases) > 0 && bases[0].Name.Window > w.Replay.Next {
+	newest, e := ledger.Newest(ctx, w.client, w.cfg.Terms.Names.LedgerAt())
+	if bases := newest.BasesNamed(); e == nil && len(bases) > 0 && bases[0].Name.Window > w.replay.Next {
 		return fmt.Errorf("%s was deleted up to what a newer base needs while this worker was behind that: start it again, and it begins from %v", gone.At.Topic, bases[0].Name)
 	}
 	return err
@@ -341,18 +341,18 @@ func (w *Worker) explainPurged(ctx context.Context, err error) error {
 func (b *bases) report(x based) {
 	w := b.worker
 	if x.err != nil {
-		w.Cfg.Logger.Warn("a base was not written", "window", x.base.Name.Window, "err", x.err)
+		w.cfg.Logger.Warn("a base was not written", "window", x.base.Name.Window, "err", x.err)
 	} else {
-		w.Cfg.Logger.Info("wrote a base", "name", x.base.Name, "megabytes", x.files>>20, "stored", x.stored>>20, "took", x.took.Round(time.Millisecond))
+		w.cfg.Logger.Info("wrote a base", "name", x.base.Name, "megabytes", x.files>>20, "stored", x.stored>>20, "took", x.took.Round(time.Millisecond))
 	}
-	w.Cfg.Events(replay.Based{At: time.UnixMilli(x.base.Taken), Window: x.base.Name.Window, Bytes: x.files, Stored: x.stored, Took: x.took, Err: x.err})
+	w.cfg.Events(replay.Based{At: time.UnixMilli(x.base.Taken), Window: x.base.Name.Window, Bytes: x.files, Stored: x.stored, Took: x.took, Err: x.err})
 }
 
 // checkNoBase returns a [topics.GoneError] if there is a base of this graph though its ledger is empty.
-func (w *Worker) checkNoBase(ctx context.Context) error {
-	name, err := w.Cfg.Checkpoints.BaseIn(ctx)
+func (w *worker) checkNoBase(ctx context.Context) error {
+	name, err := w.cfg.Checkpoints.BaseIn(ctx)
 	if err != nil || name == "" {
 		return err
 	}
-	return &topics.GoneError{Ledger: w.Cfg.Terms.Names.Ledger, Found: []string{fmt.Sprintf("a base, %s in %v", name, w.Cfg.Checkpoints.Bases.Store)}}
+	return &topics.GoneError{Ledger: w.cfg.Terms.Names.Ledger, Found: []string{fmt.Sprintf("a base, %s in %v", name, w.cfg.Checkpoints.Bases.Store)}}
 }

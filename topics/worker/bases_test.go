@@ -86,11 +86,11 @@ func (b *based) serve(e replay.Engine, cfg worker.Config) error {
 // deleteUnneeded deletes of inputs and ledger what no base needs.
 func (b *based) deleteUnneeded() {
 	b.t.Helper()
-	newest, err := ledger.Newest(b.t.Context(), b.client, b.names.LedgerAt(0))
+	newest, err := ledger.Newest(b.t.Context(), b.client, b.names.LedgerAt())
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	needs, err := replay.Needs(b.t.Context(), b.client, b.names.LedgerAt(0), newest)
+	needs, err := replay.Needs(b.t.Context(), b.client, b.names.LedgerAt(), newest)
 	if err != nil || len(needs) == 0 {
 		b.t.Fatalf("%d partitions are needed: %v", len(needs), err)
 	}
@@ -104,7 +104,7 @@ func (b *based) deleteUnneeded() {
 // stored returns the bases that the ledger names, and the objects of the folder.
 func (b *based) stored() (named []ledger.Base, objects []string) {
 	b.t.Helper()
-	newest, err := ledger.Newest(b.t.Context(), b.client, b.names.LedgerAt(0))
+	newest, err := ledger.Newest(b.t.Context(), b.client, b.names.LedgerAt())
 	if err == nil {
 		objects, err = b.store.List(b.t.Context())
 	}

@@ -48,7 +48,7 @@ func (c *Config) Replay() replay.Config {
 	return replay.Config{Terms: &c.Terms, Models: &c.Models, Checkpoints: &c.Checkpoints, Events: c.Events, Logger: c.Logger}
 }
 
-func (c *Config) SetDefaults() {
+func (c *Config) setDefaults() {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.AtRisk == nil {
 		c.AtRisk = func([]topics.Risk) {}

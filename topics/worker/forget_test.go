@@ -88,7 +88,7 @@ func (f *fixture) runUntilConsumed(e replay.Engine, cfg worker.Config) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
 	want := f.inputs()
-	l, err := ledger.Open(ctx, f.client, f.names.LedgerAt(0))
+	l, err := ledger.Open(ctx, f.client, f.names.LedgerAt())
 	if err != nil {
 		f.t.Fatal(err)
 	}

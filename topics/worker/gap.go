@@ -32,30 +32,30 @@ func AcceptGap(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config
 	if err != nil {
 		return Rebased{}, err
 	}
-	w.Replay.AcceptGap = true
+	w.replay.AcceptGap = true
 	return w.rebase(ctx, why)
 }
 
 // acceptGap makes this worker the owner, and prepares the epoch behind what is gone. If nothing is
 // that is needed, there is no epoch, and perhaps no owner.
-func (w *Worker) acceptGap(ctx context.Context, checkpoint int64) (o *Owner, err error) {
+func (w *worker) acceptGap(ctx context.Context, checkpoint int64) (o *owner, err error) {
 	var short *ledger.ShortError
 	find := func() error {
-		newest, err := ledger.Newest(ctx, w.client, w.Cfg.Terms.LedgerAt())
+		newest, err := ledger.Newest(ctx, w.client, w.cfg.Terms.Names.LedgerAt())
 		if err != nil {
 			return err
 		}
 		short = nil
-		if err := w.Replay.CheckWhole(ctx); err != nil && !errors.As(err, &short) {
+		if err := w.replay.CheckWhole(ctx); err != nil && !errors.As(err, &short) {
 			return err
 		}
 		if short != nil && o != nil {
-			if err := w.Replay.Restep(ctx, 0); err != nil {
+			if err := w.replay.Restep(ctx, 0); err != nil {
 				return err
 			}
-			w.begins = w.Cfg.Terms.Beginning("the ledger lost its newest windows")
+			w.begins = w.cfg.Terms.Beginning("the ledger lost its newest windows")
 		}
-		w.noteGap(checkpoint, w.Replay.Next-newest.Window-1)
+		w.noteGap(checkpoint, w.replay.Next-newest.Window-1)
 		return nil
 	}
 	if err := find(); err != nil || w.begins == nil && short == nil {
@@ -72,33 +72,33 @@ func (w *Worker) acceptGap(ctx context.Context, checkpoint int64) (o *Owner, err
 }
 
 // checkState returns an error if records are gone and no checkpoint was read.
-func (w *Worker) checkState() error {
-	if front, tail := w.Replay.Inputs.Gap(); w.Saver.Newest > 0 || len(front)+len(tail) == 0 {
+func (w *worker) checkState() error {
+	if front, tail := w.replay.Inputs.Gap(); w.saver.newest > 0 || len(front)+len(tail) == 0 {
 		return nil
 	}
-	return fmt.Errorf("no checkpoint in %s is of ledger %s, this program's engine and these settings: copy one of another worker there; without any, delete the ledger's topic and begin the graph again with 'gvbll work --begin-again', which predicts every node that is left once more", w.Cfg.Checkpoints.Dir, w.Cfg.Terms.Names.Ledger)
+	return fmt.Errorf("no checkpoint in %s is of ledger %s, this program's engine and these settings: copy one of another worker there; without any, delete the ledger's topic and begin the graph again with 'gvbll work --begin-again', which predicts every node that is left once more", w.cfg.Checkpoints.Dir, w.cfg.Terms.Names.Ledger)
 }
 
 // noteGap notes what is gone in the epoch that begins, if anything is: windows of the ledger, and
 // records of the inputs.
-func (w *Worker) noteGap(checkpoint, windows int64) {
+func (w *worker) noteGap(checkpoint, windows int64) {
 	gap := ledger.Gap{Windows: windows}
-	if gap.Front, gap.Tail = w.Replay.Inputs.Gap(); !gap.Some() && w.Replay.Passed.Some() { // what was gone then is back
-		gap = ledger.Gap{Front: w.Replay.Passed.Front, Tail: w.Replay.Passed.Tail, Again: true}
+	if gap.Front, gap.Tail = w.replay.Inputs.Gap(); !gap.Some() && w.replay.Passed.Some() { // what was gone then is back
+		gap = ledger.Gap{Front: w.replay.Passed.Front, Tail: w.replay.Passed.Tail, Again: true}
 	}
 	if !gap.Some() {
 		return
 	}
 	if w.begins == nil {
-		w.begins = w.Cfg.Terms.Beginning("records of the inputs are gone")
+		w.begins = w.cfg.Terms.Beginning("records of the inputs are gone")
 	}
 	w.begins.Gap, w.begins.Checkpoint = gap, checkpoint
 }
 
 // checkSaved returns an error if there is no checkpoint of the present state.
-func (w *Worker) checkSaved() error {
-	if w.Saver.Newest == w.Replay.Next {
+func (w *worker) checkSaved() error {
+	if w.saver.newest == w.replay.Next {
 		return nil
 	}
-	return fmt.Errorf("epoch %d has begun at window %d, and its checkpoint was not written (the log says why): nothing goes on from there without one; give a --state-dir that can be written, and accept the gap once more", w.Replay.Last.Epoch, w.Replay.Next-1)
+	return fmt.Errorf("epoch %d has begun at window %d, and its checkpoint was not written (the log says why): nothing goes on from there without one; give a --state-dir that can be written, and accept the gap once more", w.replay.Last.Epoch, w.replay.Next-1)
 }

@@ -16,10 +16,10 @@ import (
 // refusalInterval is the time between two log lines about refusals for one reason.
 const refusalInterval = time.Minute
 
-// LogEvents returns a handler that logs what happens in the windows: refusals, fields that
+// logEvents returns a handler that logs what happens in the windows: refusals, fields that
 // nobody knows, changes of the model that serves, drift, and once that labels of training nodes come. Windows that are replayed
 // at the start are history, and only their number is logged.
-func LogEvents(log *slog.Logger) func(replay.Event) {
+func logEvents(log *slog.Logger) func(replay.Event) {
 	l := &eventLog{log: log, refusals: make(map[event.Reason]*refusalLog)}
 	return func(e replay.Event) {
 		switch e := e.(type) {

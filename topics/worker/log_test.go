@@ -1,4 +1,4 @@
-package worker_test
+package worker
 
 import (
 	"bytes"
@@ -14,13 +14,12 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/replay"
-	"github.com/gvbll/gvbll/topics/worker"
 )
 
 // logged calls tell with hooks that log, and returns the lines without their times.
 func logged(tell func(func(replay.Event))) []string {
 	var b bytes.Buffer
-	tell(worker.LogEvents(slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{
+	tell(logEvents(slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}

@@ -113,7 +113,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		unknown:          counters("gvbll_unknown_fields_total", "Records read, in replays too, with a field that is not of the wire format and is ignored, or a time that looks like seconds (`time in seconds`). At most 64 names of a topic are told apart.", "topic", "field"),
 		recoveredWindows: gauge("gvbll_recovery_windows", "Windows replayed from the ledger at the start."),
 		recovery:         gauge("gvbll_recovery_seconds", "Time to read the checkpoint and to replay the ledger at the start."),
-		takeover:         histogram("gvbll_takeover_seconds", "Time from being elected to serving: fencing the former owner and replaying what it still committed. Of a sharded graph, of each task.", prometheus.ExponentialBuckets(0.001, 2, 16)),
+		takeover:         histogram("gvbll_takeover_seconds", "Time from being elected to serving: fencing the former owner and replaying what it still committed.", prometheus.ExponentialBuckets(0.001, 2, 16)),
 		tookOver:         gauge("gvbll_takeover_timestamp_seconds", "Unix time at which this worker last began to serve; 0 before it did."),
 		lastCommit:       gauge("gvbll_last_commit_timestamp_seconds", "Unix time of the last commit."),
 		longest:          gauge("gvbll_window_longest_seconds", "For how long a window may stay open while events come: --linger, or the width of event-time windows with the lateness and the idle time of their watermark."),
@@ -191,7 +191,8 @@ func (m *Metrics) Observe(e replay.Event) {
 		m.recovery.Set(e.Took.Seconds())
 	case replay.TookOver:
 		m.owner.Set(1)
-		m.TakenOver(e.Took)
+		m.takeover.Observe(e.Took.Seconds())
+		m.tookOver.SetToCurrentTime()
 		m.behind.Set(0)
 	case replay.Following:
 		m.behind.Set(0)
@@ -199,11 +200,12 @@ func (m *Metrics) Observe(e replay.Event) {
 			m.behind.Set(float64(e.Behind.UnixMilli()) / 1000)
 		}
 	case replay.Stepped:
-		m.At(e.Outcome, e.Replayed)
+		m.number.Set(float64(e.Outcome.Window))
 		if e.Replayed {
 			m.replayed.Inc()
 			return
 		}
+		m.observeAges(e.Outcome, time.Now())
 		m.windows.WithLabelValues(e.Cause).Inc()
 		m.step.Observe(e.Took.Seconds())
 		m.arrivals.Observe(float64(e.Outcome.Counts.Arrivals))
@@ -249,28 +251,5 @@ func (m *Metrics) based(e replay.Based) {
 	if e.Window > 0 {
 		m.baseBytes.Set(float64(e.Bytes))
 		m.baseStored.Add(float64(e.Stored))
-	}
-}
-
-// TakenOver shows that this worker has taken something over, which took a while.
-func (m *Metrics) TakenOver(took time.Duration) {
-	m.takeover.Observe(took.Seconds())
-	m.tookOver.SetToCurrentTime()
-}
-
-// At shows the window that was stepped last, and how old its predictions are unless it was
-// replayed.
-func (m *Metrics) At(out *event.Outcome, replayed bool) {
-	m.number.Set(float64(out.Window))
-	if !replayed {
-		m.observeAges(out, time.Now())
-	}
-}
-
-// Owns shows whether this worker owns the graph, where no event says so.
-func (m *Metrics) Owns(owns bool) {
-	m.owner.Set(0)
-	if owns {
-		m.owner.Set(1)
 	}
 }

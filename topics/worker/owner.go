@@ -16,42 +16,42 @@ import (
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
-// Owner is a worker that was elected and has replayed the ledger to its end. It steps and encodes the
+// owner is a worker that was elected and has replayed the ledger to its end. It steps and encodes the
 // next windows, and the publisher commits them. From here on only the publisher reads the ledger.
-type Owner struct {
-	worker   *Worker
+type owner struct {
+	worker   *worker
 	cfg      *Config
 	replay   *replay.Replayer
 	pipeline *publish.Pipeline
-	source   Source         // of the next windows
+	timer    *time.Timer    // fires when the policy is to be asked again
 	ranges   []ledger.Range // of the window that was cut last; reused
 	forgets  verdict        // on the commands to forget nodes that are held
 }
 
-// Claimed is a window whose records are claimed, to be stepped.
-type Claimed struct {
-	Cause   string
-	Ranges  []ledger.Range
-	Began   time.Time         // the cutting
-	Window  *event.Window     // its events, nil if they are to be gathered
+// claimed is a window whose records are claimed, to be stepped.
+type claimed struct {
+	cause   string
+	ranges  []ledger.Range
+	began   time.Time         // the cutting
 	attempt int               // to forget nodes, which the window notes; 0 for none
-	Begins  *ledger.Beginning // the epoch that it begins, nil for none
-	Forgot  *ledger.Forgot    // what that forgets, nil for nothing
-	Forgets bool              // its commands to forget nodes are obeyed by the epoch that follows
+	begins  *ledger.Beginning // the epoch that it begins, nil for none
+	forgot  *ledger.Forgot    // what was forgotten before it is stepped, nil for nothing
 }
 
-func newOwner(w *Worker, p *kafka.Producer) *Owner {
-	return &Owner{
-		worker: w, cfg: w.Cfg, replay: w.Replay, source: w.source, ranges: []ledger.Range{},
-		pipeline: publish.New(&w.Cfg.Publishing, p, publish.Sources{
-			Terms: &w.Cfg.Terms, Logger: w.Cfg.Logger, Owns: &w.Owns, Partitions: w.partitions, Ledger: w.Replay.Ledger, Acknowledged: w.source.Acknowledged,
+func newOwner(w *worker, p *kafka.Producer) *owner {
+	timer := time.NewTimer(0)
+	timer.Stop()
+	return &owner{
+		worker: w, cfg: w.cfg, replay: w.replay, timer: timer, ranges: []ledger.Range{},
+		pipeline: publish.New(&w.cfg.Publishing, p, publish.Sources{
+			Client: w.client, Terms: &w.cfg.Terms, Logger: w.cfg.Logger, Owns: &w.owns, Partitions: w.partitions, Ledger: w.replay.Ledger,
 		}),
 	}
 }
 
 // serve runs a loop beside the pipeline. However the loop ends, the stepped windows are committed
 // if that is still possible.
-func (o *Owner) serve(ctx context.Context, loop func(context.Context) error) error {
+func (o *owner) serve(ctx context.Context, loop func(context.Context) error) error {
 	stop := o.pipeline.Start(ctx)
 	defer stop()
 	err := loop(ctx)
@@ -65,28 +65,26 @@ func (o *Owner) serve(ctx context.Context, loop func(context.Context) error) err
 	return cmp.Or(o.pipeline.Err(), err)
 }
 
-// LagEvery is how often the lag is reported besides after each commit: while a producer's
+// lagEvery is how often the lag is reported besides after each commit: while a producer's
 // transaction holds records back there are no commits.
-const LagEvery = time.Second
+const lagEvery = time.Second
 
 // loop fetches, cuts and steps until the context ends or something fails.
-func (o *Owner) loop(ctx context.Context) error {
+func (o *owner) loop(ctx context.Context) error {
 	if o.worker.begins != nil {
 		if err := o.beginEpoch(ctx); err != nil {
 			return err
 		}
 	}
-	if err := o.source.Resume(ctx, o); err != nil {
-		return err
-	}
-	lag := time.NewTicker(LagEvery)
+	o.replay.Inputs.Resume(o.cfg.Policy, o.replay.Next)
+	lag := time.NewTicker(lagEvery)
 	defer lag.Stop()
 	for {
-		wake, err := o.source.Step(ctx)
+		wake, err := o.stepReady(ctx)
 		if err != nil {
 			return err
 		}
-		if err := o.worker.Saver.Poll(o.worker); err != nil {
+		if err := o.worker.saver.poll(o.worker); err != nil {
 			return err
 		}
 		select {
@@ -108,22 +106,22 @@ func (o *Owner) loop(ctx context.Context) error {
 			if err := o.worker.take(ctx, err); err != nil {
 				return err
 			}
-		case b := <-o.worker.Saver.Room():
-			o.worker.Saver.Read(b)
-		case <-o.worker.Saver.Timer.C:
-			o.worker.Saver.Due = true
-		case err := <-o.worker.Saver.Done:
-			o.worker.Saver.Finish(err)
+		case b := <-o.worker.saver.room():
+			o.worker.saver.read(b)
+		case <-o.worker.saver.timer.C:
+			o.worker.saver.due = true
+		case err := <-o.worker.saver.done:
+			o.worker.saver.finish(err)
 		case e := <-o.worker.member.Elected():
-			if e.Err != nil || !e.Owns(o.cfg.Terms.Partition) {
-				o.worker.Owns.Store(false)
+			if e.Err != nil || !e.Owner {
+				o.worker.owns.Store(false)
 				return cmp.Or(e.Err, publish.ErrOwned)
 			}
 		case <-lag.C:
 			replay.ReportLag(o.replay.Inputs, o.cfg.Events)
 		case <-wake:
 		case <-ctx.Done():
-			return o.source.Finish(ctx)
+			return nil
 		}
 		if err != nil {
 			return err
@@ -131,31 +129,30 @@ func (o *Owner) loop(ctx context.Context) error {
 	}
 }
 
-// advance claims the records of a cut, steps their window, and publishes what comes of it. The window notes an attempt to
-// forget nodes, 0 for none.
-func (o *Owner) advance(ctx context.Context, c intake.Cut, attempt int) error {
+// advance claims the records of a cut, steps their window, publishes what comes of it, and releases the
+// records. The window notes an attempt to forget nodes, 0 for none.
+func (o *owner) advance(ctx context.Context, c intake.Cut, attempt int) error {
 	began := time.Now()
 	o.replay.Unstepped = true
 	o.ranges = o.replay.Inputs.Claim(c, o.ranges[:0])
-	return o.Step(ctx, Claimed{Cause: c.Cause, Ranges: o.ranges, Began: began, attempt: attempt, Begins: o.worker.begins})
+	defer o.replay.Inputs.Release()
+	return o.step(ctx, claimed{cause: c.Cause, ranges: o.ranges, began: began, attempt: attempt, begins: o.worker.begins})
 }
 
-// Step steps the window of the claimed records, publishes what comes of it, and releases the
-// records.
-func (o *Owner) Step(ctx context.Context, c Claimed) error {
-	defer o.replay.Inputs.Release()
+// step steps the window of the claimed records, and publishes what comes of it.
+func (o *owner) step(ctx context.Context, c claimed) error {
 	refused, err := o.obeyForget(ctx, &c)
 	if err != nil {
 		return err
 	}
 	asked := o.replay.TrialCommands()
-	out, err := o.replay.StepClaimed(c.Window)
+	out, err := o.replay.StepClaimed()
 	if err != nil {
 		return err
 	}
 	o.replay.Compared = true // with what every replay will find in the ledger
 	replay.Refuse(out, refused, o.forgets.declined)
-	o.worker.Stepped.Store(o.replay.Next)
+	o.worker.stepped.Store(o.replay.Next)
 	trial := o.obeyTrials(ctx, asked)
 	if trial == nil {
 		trial = o.replay.Last.Trial.After(out)
@@ -166,7 +163,7 @@ func (o *Owner) Step(ctx context.Context, c Claimed) error {
 		out.Promoted = trial.Model
 	}
 	if decision := trial.Decision(); decision != "" {
-		o.cfg.Logger.Info("a trial is decided: "+decision, "window", c.Window)
+		o.cfg.Logger.Info("a trial is decided: "+decision, "window", out.Window)
 	}
 	if err := o.publish(out, &c, trial); err != nil {
 		return err
@@ -176,13 +173,13 @@ func (o *Owner) Step(ctx context.Context, c Claimed) error {
 			return err
 		}
 	}
-	o.cfg.Events(replay.Stepped{Outcome: out, Cause: c.Cause, Trial: o.replay.Last.Trial, Took: time.Since(c.Began)})
+	o.cfg.Events(replay.Stepped{Outcome: out, Cause: c.cause, Trial: o.replay.Last.Trial, Took: time.Since(c.began)})
 	return nil
 }
 
 // obeyForget forgets the nodes that the claimed commands name. If prepareForget has declined
 // this, it returns the commands, to be refused.
-func (o *Owner) obeyForget(ctx context.Context, c *Claimed) (refused []event.Command, err error) {
+func (o *owner) obeyForget(ctx context.Context, c *claimed) (refused []event.Command, err error) {
 	commands := o.replay.ForgetCommands()
 	if len(commands) == 0 {
 		return nil, nil
@@ -193,17 +190,14 @@ func (o *Owner) obeyForget(ctx context.Context, c *Claimed) (refused []event.Com
 	if err := o.flush(); err != nil {
 		return nil, err
 	}
-	if c.Forgot, err = o.replay.Forget(ctx, commands, false); err != nil {
+	if c.forgot, err = o.replay.Forget(ctx, commands, false); err != nil {
 		return nil, err
 	}
 	return nil, o.worker.assignOwnRoles()
 }
 
-// Saves reports whether a checkpoint is due, for which no window may be entered ahead.
-func (o *Owner) Saves() bool { return o.worker.Saver.Due }
-
 // flush waits until all stepped windows are committed.
-func (o *Owner) flush() error {
+func (o *owner) flush() error {
 	for o.worker.committed.window < o.replay.Next-1 {
 		c, more := <-o.pipeline.Committed
 		if !more {
@@ -215,16 +209,15 @@ func (o *Owner) flush() error {
 }
 
 // publish has what comes of a window published, with the inputs' offsets after it.
-func (o *Owner) publish(out *event.Outcome, c *Claimed, trial *ledger.Trial) error {
+func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) error {
 	settings := o.replay.SettingsToWrite()
 	record := ledger.Record{
-		Version: ledger.Version, Epoch: o.replay.Last.Epoch, Window: out.Window, Cause: c.Cause, Ranges: c.Ranges,
+		Version: ledger.Version, Epoch: o.replay.Last.Epoch, Window: out.Window, Cause: c.cause, Ranges: c.ranges,
 		Model: cmp.Or(out.Model, o.cfg.Terms.Model), Terms: ledger.Terms{Settings: settings.Hash},
 		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Asked: asked(out.Predictions), Refused: len(out.Refused),
 		Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(),
 		Reasons: reasons(out), Changes: ledger.Changes(out.Drift),
-		Forgot:   c.Forgot,
-		Forgets:  c.Forgets,
+		Forgot:   c.forgot,
 		Attempt:  c.attempt,
 		Promoted: out.Promoted,
 		Trial:    trial,
@@ -235,7 +228,7 @@ func (o *Owner) publish(out *event.Outcome, c *Claimed, trial *ledger.Trial) err
 	if len(out.Heads) > 0 {
 		record.Updates = out.Heads[0].Version
 	}
-	if c.Forgot == nil && len(o.replay.ForgetCommands()) > 0 {
+	if c.forgot == nil && len(o.replay.ForgetCommands()) > 0 {
 		record.Declined = o.forgets.declined
 	}
 	if o.cfg.Models.Scores != nil && len(out.Labelled) > 0 {
@@ -253,8 +246,8 @@ func (o *Owner) publish(out *event.Outcome, c *Claimed, trial *ledger.Trial) err
 	switch {
 	case out.Window == 0:
 		record.Begins = o.cfg.Terms.Beginning("the ledger begins")
-	case c.Begins != nil:
-		record.Epoch, record.Begins = o.replay.Last.Epoch+1, c.Begins
+	case c.begins != nil:
+		record.Epoch, record.Begins = o.replay.Last.Epoch+1, c.begins
 	}
 	if record.Begins != nil {
 		record.Classes, record.Inputs = o.cfg.Terms.Classes, o.replay.Inputs.Begins()
@@ -266,10 +259,8 @@ func (o *Owner) publish(out *event.Outcome, c *Claimed, trial *ledger.Trial) err
 	}
 	o.worker.bases.name(&record, o.replay.Last.Bases, &settings)
 	o.replay.NoteRecord(&record)
-	full, err := o.pipeline.Add(out, &record, c.Began, func(offsets map[kafka.TopicPartition]int64) {
-		if o.cfg.Terms.Partition <= 1 { // one task does it for all: they are not far apart
-			o.replay.Inputs.Offsets(offsets, record.Begins != nil)
-		}
+	full, err := o.pipeline.Add(out, &record, c.began, func(offsets map[kafka.TopicPartition]int64) {
+		o.replay.Inputs.Offsets(offsets, record.Begins != nil)
 	})
 	for full != nil && err == nil {
 		select {
@@ -308,7 +299,7 @@ func reasons(out *event.Outcome) map[event.Reason]int {
 }
 
 // noteCommitted records a committed transaction and tells the event.
-func (o *Owner) noteCommitted(c publish.Commit) {
+func (o *owner) noteCommitted(c publish.Commit) {
 	crash.Point(crash.Committed)
 	o.worker.committed = commitPoint{c.Happened.Last, c.Offset}
 	o.worker.bases.committed(c.Happened.Last)

@@ -44,31 +44,31 @@ func Rebase(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config, w
 }
 
 // rebase is Rebase, and [AcceptGap] if the worker may accept one.
-func (w *Worker) rebase(ctx context.Context, why string) (done Rebased, err error) {
+func (w *worker) rebase(ctx context.Context, why string) (done Rebased, err error) {
 	began := time.Now()
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	defer w.Saver.Unlock()
+	defer w.saver.unlock()
 	defer func() {
-		w.Saver.Close(w, err == nil)
+		w.saver.close(w, err == nil)
 		if err == nil && done.Some() {
 			err = w.checkSaved()
 		}
 	}()
 	if w.newest == nil {
-		return done, fmt.Errorf("ledger %s is empty: the first worker begins it with its own settings", w.Cfg.Terms.Names.Ledger)
+		return done, fmt.Errorf("ledger %s is empty: the first worker begins it with its own settings", w.cfg.Terms.Names.Ledger)
 	}
 	w.back, done.Epoch = true, w.newest.Epoch
-	if err := w.start(ctx, fetching); err != nil || w.begins == nil && !w.Replay.AcceptGap {
+	if err := w.start(ctx, fetching); err != nil || w.begins == nil && !w.replay.AcceptGap {
 		return done, err
 	}
-	done.Checkpoint = w.Replay.Next
+	done.Checkpoint = w.replay.Next
 	if err := w.followToEnd(ctx); err != nil { // the owner serves meanwhile
 		return done, err
 	}
-	w.Cfg.Events(replay.Recovered{Engine: w.Replay.Engine, Windows: w.Replay.Next, Checkpoint: done.Checkpoint, Took: time.Since(began)})
-	var o *Owner
-	if w.Replay.AcceptGap {
+	w.cfg.Events(replay.Recovered{Engine: w.replay.Engine, Windows: w.replay.Next, Checkpoint: done.Checkpoint, Took: time.Since(began)})
+	var o *owner
+	if w.replay.AcceptGap {
 		o, err = w.acceptGap(ctx, done.Checkpoint)
 	} else {
 		o, err = w.takeOver(ctx)
@@ -77,44 +77,44 @@ func (w *Worker) rebase(ctx context.Context, why string) (done Rebased, err erro
 		return done, err
 	}
 	if w.begins == nil {
-		done.Epoch = w.Replay.Last.Epoch
+		done.Epoch = w.replay.Last.Epoch
 		return done, nil
 	}
 	if why != "" {
 		w.begins.Why = why
 	}
-	done.Began, done.Window, done.Why, done.Gap = true, w.Replay.Next, w.begins.Why, w.begins.Gap
+	done.Began, done.Window, done.Why, done.Gap = true, w.replay.Next, w.begins.Why, w.begins.Gap
 	err = o.serve(ctx, o.beginEpoch)
 	// Brokers answer a commit before all readers see it: who starts now would find the epoch that was left.
 	for r := (*ledger.Record)(nil); err == nil && (r == nil || r.Window < done.Window); {
-		r, err = w.Replay.Ledger.Wait(ctx)
+		r, err = w.replay.Ledger.Wait(ctx)
 	}
-	done.Epoch, done.Took = w.Replay.Last.Epoch, time.Since(began)
+	done.Epoch, done.Took = w.replay.Last.Epoch, time.Since(began)
 	return done, err
 }
 
 // checkEnd compares this worker's terms with those of the ledger's last record. If they
 // differ, and the worker was told to, it prepares an epoch; otherwise it fails, at once
 // instead of after the replay.
-func (w *Worker) checkEnd(ctx context.Context) error {
+func (w *worker) checkEnd(ctx context.Context) error {
 	if w.newest == nil {
 		return nil
 	}
-	m, err := w.Replay.CompareTerms(ctx, w.newest)
+	m, err := w.replay.CompareTerms(ctx, w.newest)
 	switch {
 	case m == nil || err != nil:
 		return err
-	case w.Replay.AcceptGap:
+	case w.replay.AcceptGap:
 		return fmt.Errorf("%s; a gap is accepted with the ledger's own terms", m.Line)
-	case !w.Cfg.Rebase:
+	case !w.cfg.Rebase:
 		return errors.New(m.Line)
 	case !w.back:
 		if err := w.checkLeft(ctx); err != nil {
 			return err
 		}
 	}
-	w.begins = w.Cfg.Terms.Beginning(m.Why)
-	w.Cfg.Logger.Info("the ledger has other terms, so an epoch will begin", "why", m.Why)
+	w.begins = w.cfg.Terms.Beginning(m.Why)
+	w.cfg.Logger.Info("the ledger has other terms, so an epoch will begin", "why", m.Why)
 	return nil
 }
 
@@ -123,12 +123,12 @@ func (w *Worker) checkEnd(ctx context.Context) error {
 // update that is half done, would take the ledger from each other for ever. checkLater
 // checks windows behind the newest, in which another worker of the same terms may have begun
 // their epoch.
-func (w *Worker) checkLeft(ctx context.Context) error {
+func (w *worker) checkLeft(ctx context.Context) error {
 	own := make(map[string]bool) // by the settings of a record
 	var left, after *ledger.Record
-	past := replay.New(w.client, w.Cfg.Replay(), nil)
+	past := replay.New(w.client, w.cfg.Replay(), nil)
 	var wrong error
-	err := ledger.Scan(ctx, w.client, w.Cfg.Terms.LedgerAt(), func(r *ledger.Record) bool {
+	err := ledger.Scan(ctx, w.client, w.cfg.Terms.Names.LedgerAt(), func(r *ledger.Record) bool {
 		if r.Window > w.newest.Window {
 			return false
 		}
@@ -140,7 +140,7 @@ func (w *Worker) checkLeft(ctx context.Context) error {
 			same = past.Settings.Own
 			own[r.Settings] = same
 		}
-		if same && w.Cfg.Terms.Has(r.Model) {
+		if same && w.cfg.Terms.Has(r.Model) {
 			left, after = r, nil
 		} else if left != nil && r.Begins != nil {
 			after = r
@@ -151,18 +151,18 @@ func (w *Worker) checkLeft(ctx context.Context) error {
 		return err
 	}
 	if after == nil {
-		return fmt.Errorf("ledger %s: model %s served up to window %d, and another was promoted: start with --model for that one, or go back on purpose with 'gvbll rebase'", w.Cfg.Terms.Names.Ledger, left.Model, left.Window)
+		return fmt.Errorf("ledger %s: model %s served up to window %d, and another was promoted: start with --model for that one, or go back on purpose with 'gvbll rebase'", w.cfg.Terms.Names.Ledger, left.Model, left.Window)
 	}
-	return fmt.Errorf("ledger %s had these settings and this model up to window %d, and epoch %d left them (%.200q): start with those of epoch %d, or go back on purpose with 'gvbll rebase'", w.Cfg.Terms.Names.Ledger, left.Window, after.Epoch, after.Begins.Why, after.Epoch)
+	return fmt.Errorf("ledger %s had these settings and this model up to window %d, and epoch %d left them (%.200q): start with those of epoch %d, or go back on purpose with 'gvbll rebase'", w.cfg.Terms.Names.Ledger, left.Window, after.Epoch, after.Begins.Why, after.Epoch)
 }
 
 // checkLater checks a window that another worker served after this one began. If that
 // began an epoch, a worker of the epoch's terms goes on, and any other ends.
-func (w *Worker) checkLater(ctx context.Context, r *ledger.Record) error {
-	if r.Begins == nil && (w.begins != nil || w.Cfg.Terms.Has(r.Model)) {
+func (w *worker) checkLater(ctx context.Context, r *ledger.Record) error {
+	if r.Begins == nil && (w.begins != nil || w.cfg.Terms.Has(r.Model)) {
 		return nil
 	}
-	m, err := w.Replay.CompareTerms(ctx, r)
+	m, err := w.replay.CompareTerms(ctx, r)
 	switch {
 	case err != nil:
 		return err
@@ -176,7 +176,7 @@ func (w *Worker) checkLater(ctx context.Context, r *ledger.Record) error {
 }
 
 // beginEpoch steps a window without records, whose ledger record begins the epoch.
-func (o *Owner) beginEpoch(ctx context.Context) error {
+func (o *owner) beginEpoch(ctx context.Context) error {
 	crash.Point(crash.BeforeEpoch)
 	if o.worker.begins.Some() {
 		o.replay.Behind = o.replay.Next

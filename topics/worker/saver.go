@@ -14,18 +14,18 @@ import (
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
-// Saver writes checkpoints concurrently with the loop: the loop reads a snapshot piece
+// saver writes checkpoints concurrently with the loop: the loop reads a snapshot piece
 // by piece between windows, and another goroutine writes the pieces. The file gets its
 // final name once its last window is known to be committed. One checkpoint is written
 // at a time.
-type Saver struct {
+type saver struct {
 	cfg    replay.Checkpoints
 	dir    *checkpoint.Dir // nil when none are written
 	log    *slog.Logger
 	events func(replay.Event)
-	Newest int64       // window of the newest checkpoint
-	Timer  *time.Timer // fires when the next is due
-	Due    bool        // the timer has fired
+	newest int64       // window of the newest checkpoint
+	timer  *time.Timer // fires when the next is due
+	due    bool        // the timer has fired
 	bases  *bases      // nil when none are written
 
 	// Of the checkpoint being written.
@@ -39,7 +39,7 @@ type Saver struct {
 	pieces   chan []byte     // to the writing goroutine
 	spare    chan []byte     // back from it
 	keep     chan bool       // whether to keep the file; nil after that was sent
-	Done     chan error
+	done     chan error
 }
 
 // A piece is small enough to be read between two windows.
@@ -48,25 +48,12 @@ const (
 	pieceCount = 4
 )
 
-// saved is a loop whose state a saver saves.
-type saved interface {
-	// Reached returns the number of the next window, and the last one that is committed.
-	Reached() (next, committed int64)
-	// Savable reports whether the present state may be in a checkpoint.
-	Savable() bool
-	// Snapshot returns the present state, and says in it which windows are in it.
-	Snapshot() (replay.Snapshot, error)
-}
-
-// Reached implements saved.
-func (w *Worker) Reached() (next, committed int64) { return w.Replay.Next, w.committed.window }
-
-// Savable implements saved: the ledger must have the state's hash. It has another one while
+// savable reports whether the present state may be in a checkpoint: the ledger must have the state's hash. It has another one while
 // the replay leaves out nodes that the ledger still has, and in windows of other terms.
-func (w *Worker) Savable() bool { return w.Replay.Compared && !w.Replay.Unstepped }
+func (w *worker) savable() bool { return w.replay.Compared && !w.replay.Unstepped }
 
-// Snapshot implements saved.
-func (w *Worker) Snapshot() (replay.Snapshot, error) {
+// snapshot returns the present state, and says in it which windows are in it.
+func (w *worker) snapshot() (replay.Snapshot, error) {
 	keeper, _, position, err := w.state()
 	if err != nil {
 		return nil, err
@@ -75,22 +62,22 @@ func (w *Worker) Snapshot() (replay.Snapshot, error) {
 }
 
 // state returns the engine, and what it has reached, as it is and as JSON.
-func (w *Worker) state() (keeper replay.Keeper, at replay.Reached, position []byte, err error) {
-	keeper, ok := w.Replay.Engine.(replay.Keeper)
+func (w *worker) state() (keeper replay.Keeper, at replay.Reached, position []byte, err error) {
+	keeper, ok := w.replay.Engine.(replay.Keeper)
 	if !ok {
 		return nil, at, nil, errors.New("checkpoints and bases need an engine whose state can be saved")
 	}
-	at = w.Replay.Position(w.committed.offset)
+	at = w.replay.Position(w.committed.offset)
 	position, err = json.Marshal(at)
 	return keeper, at, position, err
 }
 
-func NewSaver(ctx context.Context, c *kafka.Client, cfg *Config) (*Saver, error) {
-	s := &Saver{cfg: cfg.Checkpoints, log: cfg.Logger, events: cfg.Events, Done: make(chan error, 1)}
+func newSaver(ctx context.Context, c *kafka.Client, cfg *Config) (*saver, error) {
+	s := &saver{cfg: cfg.Checkpoints, log: cfg.Logger, events: cfg.Events, done: make(chan error, 1)}
 	s.cfg.Every, s.cfg.Keep = cmp.Or(s.cfg.Every, 5*time.Minute), cmp.Or(s.cfg.Keep, 3)
-	s.Timer = time.NewTimer(s.cfg.Every)
+	s.timer = time.NewTimer(s.cfg.Every)
 	if s.cfg.Dir == "" {
-		s.Timer.Stop()
+		s.timer.Stop()
 		return s, nil
 	}
 	ids, err := c.TopicIDs(ctx, cfg.Terms.Names.Ledger)
@@ -101,62 +88,61 @@ func NewSaver(ctx context.Context, c *kafka.Client, cfg *Config) (*Saver, error)
 	return s, err
 }
 
-// Unlock lets another worker write into the folder.
-func (s *Saver) Unlock() {
+// unlock lets another worker write into the folder.
+func (s *saver) unlock() {
 	if s.dir != nil {
 		_ = s.dir.Close()
 	}
 }
 
-// Room returns the channel of the next piece to read into, nil while no snapshot is
+// room returns the channel of the next piece to read into, nil while no snapshot is
 // being read.
-func (s *Saver) Room() <-chan []byte {
+func (s *saver) room() <-chan []byte {
 	if s.snapshot == nil {
 		return nil
 	}
 	return s.spare
 }
 
-// Poll advances the checkpoint between two windows, without waiting.
-func (s *Saver) Poll(w saved) error {
+// poll advances the checkpoint between two windows, without waiting.
+func (s *saver) poll(w *worker) error {
 	select {
-	case <-s.Timer.C:
-		s.Due = true
+	case <-s.timer.C:
+		s.due = true
 	default:
 	}
 	if err := s.begin(w); err != nil {
 		return err
 	}
 	select {
-	case b := <-s.Room():
-		s.Read(b)
+	case b := <-s.room():
+		s.read(b)
 	default:
 	}
-	_, committed := w.Reached()
-	s.confirm(committed)
+	s.confirm(w.committed.window)
 	select {
-	case err := <-s.Done:
-		s.Finish(err)
+	case err := <-s.done:
+		s.finish(err)
 	default:
 	}
 	return nil
 }
 
 // begin begins a checkpoint of the present state, if one is due and the state may be saved.
-func (s *Saver) begin(w saved) error {
-	next, _ := w.Reached()
-	if s.dir == nil || s.busy || next == 0 || !w.Savable() {
+func (s *saver) begin(w *worker) error {
+	next := w.replay.Next
+	if s.dir == nil || s.busy || next == 0 || !w.savable() {
 		return nil
 	}
 	isBase := s.bases.begins(next)
-	if !isBase && (!s.Due || next == s.Newest) {
+	if !isBase && (!s.due || next == s.newest) {
 		return nil
 	}
-	take, create := w.Snapshot, s.dir.Create
+	take, create := w.snapshot, s.dir.Create
 	if isBase {
 		take, create = s.bases.take, s.dir.Spool
 	} else {
-		s.Due = false
+		s.due = false
 	}
 	snapshot, err := take()
 	if err != nil {
@@ -166,13 +152,13 @@ func (s *Saver) begin(w saved) error {
 	file, err := create(next)
 	if err != nil {
 		_ = snapshot.Close()
-		s.Done <- err
+		s.done <- err
 		return nil
 	}
 	if err := snapshot.Keep(file.Blocks()); err != nil {
 		_ = snapshot.Close()
 		file.Abort()
-		s.Done <- err
+		s.done <- err
 		return nil
 	}
 	s.snapshot, s.path = snapshot, file.Name()
@@ -180,12 +166,12 @@ func (s *Saver) begin(w saved) error {
 	for range pieceCount {
 		s.spare <- make([]byte, pieceBytes)
 	}
-	go write(file, s.pieces, s.spare, s.keep, s.Done)
+	go write(file, s.pieces, s.spare, s.keep, s.done)
 	return nil
 }
 
-// Read reads the next piece of the snapshot.
-func (s *Saver) Read(b []byte) {
+// read reads the next piece of the snapshot.
+func (s *saver) read(b []byte) {
 	n, err := io.ReadFull(s.snapshot, b[:cap(b)])
 	s.bytes += int64(n)
 	s.pieces <- b[:n] // has room for all pieces
@@ -195,50 +181,50 @@ func (s *Saver) Read(b []byte) {
 }
 
 // stopReading closes the snapshot and ends the writing.
-func (s *Saver) stopReading() {
+func (s *saver) stopReading() {
 	close(s.pieces)
 	_ = s.snapshot.Close()
 	s.snapshot = nil
 }
 
 // confirm keeps the file once its last window is committed.
-func (s *Saver) confirm(committed int64) {
+func (s *saver) confirm(committed int64) {
 	if s.busy && s.keep != nil && committed >= s.window-1 {
 		s.keep <- true
 		s.keep = nil
 	}
 }
 
-// Finish reports the outcome of the checkpoint.
-func (s *Saver) Finish(err error) {
+// finish reports the outcome of the checkpoint.
+func (s *saver) finish(err error) {
 	s.busy = false
 	if s.base {
 		s.bases.store(s.path, s.bytes, err)
 		return
 	}
-	s.Timer.Reset(s.cfg.Every)
+	s.timer.Reset(s.cfg.Every)
 	took := time.Since(s.began)
 	if err != nil {
 		s.log.Warn("a checkpoint was not written", "window", s.window, "err", err)
 	} else {
-		s.Newest = s.window
+		s.newest = s.window
 		s.log.Info("wrote a checkpoint", "window", s.window, "megabytes", s.bytes>>20, "took", took.Round(time.Millisecond))
 	}
 	s.events(replay.Saved{Window: s.window, Bytes: s.bytes, Took: took, Err: err})
 }
 
-// Close ends the checkpoint being written. If the worker ends without an error, which ok
+// close ends the checkpoint being written. If the worker ends without an error, which ok
 // says, and everything is committed, it writes a last checkpoint, so that the next start
 // has nothing to replay.
-func (s *Saver) Close(w saved, ok bool) {
-	defer s.Timer.Stop()
+func (s *saver) close(w *worker, ok bool) {
+	defer s.timer.Stop()
 	defer s.bases.close()
-	next, committed := w.Reached()
+	next, committed := w.replay.Next, w.committed.window
 	if s.busy {
 		s.complete(committed)
 	}
 	if ok && committed == next-1 {
-		s.Due = true
+		s.due = true
 		if err := s.begin(w); err == nil && s.busy {
 			s.complete(committed)
 		}
@@ -247,7 +233,7 @@ func (s *Saver) Close(w saved, ok bool) {
 
 // complete writes the rest of the checkpoint. If its last window is not committed by
 // now it never will be, and the file is not kept.
-func (s *Saver) complete(committed int64) {
+func (s *saver) complete(committed int64) {
 	s.confirm(committed)
 	if s.keep != nil {
 		if s.snapshot != nil {
@@ -257,9 +243,9 @@ func (s *Saver) complete(committed int64) {
 		s.keep = nil
 	}
 	for s.snapshot != nil {
-		s.Read(<-s.spare)
+		s.read(<-s.spare)
 	}
-	s.Finish(<-s.Done)
+	s.finish(<-s.done)
 }
 
 // errUncommitted reports a checkpoint whose state is not in the ledger.

@@ -42,11 +42,11 @@ type loading struct {
 }
 
 // loadModel begins to load a model. It fails if the worker has no file of it.
-func (w *Worker) loadModel(ctx context.Context, id string) error {
-	if w.Cfg.Models.Open == nil {
+func (w *worker) loadModel(ctx context.Context, id string) error {
+	if w.cfg.Models.Open == nil {
 		return fmt.Errorf("model %.40s is to be tried, and this worker has no folder of models: start it with --models", id)
 	}
-	fresh, err := w.Cfg.Models.Open(id)
+	fresh, err := w.cfg.Models.Open(id)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (w *Worker) loadModel(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	cfg, terms, models := w.Cfg.Replay(), w.Cfg.Terms, w.Cfg.Models
+	cfg, terms, models := w.cfg.Replay(), w.cfg.Terms, w.cfg.Models
 	terms.Model, terms.Shadow = id, ""
 	models.Fresh = fresh // where nodes are forgotten while it is loaded
 	cfg.Terms, cfg.Models, cfg.Events = &terms, &models, nil
@@ -62,10 +62,10 @@ func (w *Worker) loadModel(ctx context.Context, id string) error {
 	l := &loading{model: id, replayer: replay.New(w.client, cfg, engine), done: make(chan error, 1), ended: make(chan struct{})}
 	ctx, l.stop = context.WithCancel(ctx)
 	w.loading = l
-	w.Cfg.Logger.Info("loading a model for the shadow: it replays the ledger", "model", id)
+	w.cfg.Logger.Info("loading a model for the shadow: it replays the ledger", "model", id)
 	go func() {
 		defer close(l.ended)
-		l.done <- l.run(ctx, &w.Stepped)
+		l.done <- l.run(ctx, &w.stepped)
 	}()
 	return nil
 }
@@ -95,7 +95,7 @@ func (l *loading) step(ctx context.Context, r *ledger.Record) error {
 }
 
 // stopLoading ends a loading, if there is one. Its engine is not needed any more.
-func (w *Worker) stopLoading() {
+func (w *worker) stopLoading() {
 	l := w.loading
 	if l == nil {
 		return
@@ -109,7 +109,7 @@ func (w *Worker) stopLoading() {
 }
 
 // loaded returns the channel of the loading's end, nil if no model is being loaded.
-func (w *Worker) loaded() <-chan error {
+func (w *worker) loaded() <-chan error {
 	if w.loading == nil {
 		return nil
 	}
@@ -119,9 +119,9 @@ func (w *Worker) loaded() <-chan error {
 // take takes the loaded model into the shadow, after it has stepped the windows before next,
 // which must all be committed. err is that of the loading; a model that cannot be loaded ends
 // nothing but its trial here.
-func (w *Worker) take(ctx context.Context, err error) error {
+func (w *worker) take(ctx context.Context, err error) error {
 	l := w.loading
-	for err == nil && l.replayer.Next < w.Replay.Next {
+	for err == nil && l.replayer.Next < w.replay.Next {
 		var r *ledger.Record
 		if r, err = l.replayer.Ledger.Wait(ctx); r != nil && err == nil {
 			err = l.step(ctx, r)
@@ -131,38 +131,38 @@ func (w *Worker) take(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	if err == nil {
-		err = w.Replay.Engine.(Taker).Take(l.replayer.Engine)
+		err = w.replay.Engine.(Taker).Take(l.replayer.Engine)
 	}
 	if err != nil {
-		w.Cfg.Logger.Error("a model cannot be loaded for the shadow", "model", l.model, "err", err)
-		w.missing, w.Replay.Last.Trial = l.model, nil // an owner's next records say so
+		w.cfg.Logger.Error("a model cannot be loaded for the shadow", "model", l.model, "err", err)
+		w.missing, w.replay.Last.Trial = l.model, nil // an owner's next records say so
 		w.stopLoading()
 		return nil
 	}
 	l.stop()
 	w.loading = nil
-	w.Cfg.Terms.Model, w.Cfg.Terms.Shadow = w.Replay.Last.Serves, l.model
-	w.Cfg.Logger.Info("model loaded into the shadow", "model", l.model, "serves", w.Replay.Last.Serves, "window", w.Replay.Next)
-	w.Cfg.Events(replay.Loaded{Model: l.model, Engine: w.Replay.Engine})
+	w.cfg.Terms.Model, w.cfg.Terms.Shadow = w.replay.Last.Serves, l.model
+	w.cfg.Logger.Info("model loaded into the shadow", "model", l.model, "serves", w.replay.Last.Serves, "window", w.replay.Next)
+	w.cfg.Events(replay.Loaded{Model: l.model, Engine: w.replay.Engine})
 	return w.assignOwnRoles()
 }
 
 // followTrial loads the model of the ledger's trial, if this worker does not have it and has
 // its file. It is called at the ledger's end.
-func (w *Worker) followTrial(ctx context.Context) {
-	t := w.Replay.Last.Trial
-	if t == nil || w.Cfg.Terms.Has(t.Model) || w.loading != nil && w.loading.model == t.Model || w.missing == t.Model {
+func (w *worker) followTrial(ctx context.Context) {
+	t := w.replay.Last.Trial
+	if t == nil || w.cfg.Terms.Has(t.Model) || w.loading != nil && w.loading.model == t.Model || w.missing == t.Model {
 		return
 	}
 	if err := w.loadModel(ctx, t.Model); err != nil {
 		w.missing = t.Model
-		w.Cfg.Logger.Warn("a model is tried that this worker cannot load: it will end when that is promoted", "model", t.Model, "err", err)
+		w.cfg.Logger.Warn("a model is tried that this worker cannot load: it will end when that is promoted", "model", t.Model, "err", err)
 	}
 }
 
 // awaitModel waits until the model that serves a window, and that is being loaded, is here.
-func (w *Worker) awaitModel(ctx context.Context, model string) error {
-	for w.loading != nil && w.loading.model == model && !w.Cfg.Terms.Has(model) {
+func (w *worker) awaitModel(ctx context.Context, model string) error {
+	for w.loading != nil && w.loading.model == model && !w.cfg.Terms.Has(model) {
 		select {
 		case err := <-w.loading.done:
 			if err := w.take(ctx, err); err != nil {
@@ -177,7 +177,7 @@ func (w *Worker) awaitModel(ctx context.Context, model string) error {
 
 // obeyTrials loads the model of the last command to try one that can be loaded, and returns
 // the trial after the window, nil for none: that of before goes on if no command is obeyed.
-func (o *Owner) obeyTrials(ctx context.Context, commands []event.Command) *ledger.Trial {
+func (o *owner) obeyTrials(ctx context.Context, commands []event.Command) *ledger.Trial {
 	for i := len(commands) - 1; i >= 0; i-- {
 		c := &commands[i]
 		if c.Model == o.replay.Last.Serves {
@@ -196,22 +196,22 @@ func (o *Owner) obeyTrials(ctx context.Context, commands []event.Command) *ledge
 
 // assignOwnRoles gives our models their roles after the ledger's end, where this worker
 // serves. The model that serves there must be one of ours, unless another epoch begins.
-func (w *Worker) assignOwnRoles() error {
-	serves := cmp.Or(w.Replay.Last.Serves, w.Cfg.Terms.Model)
-	if !w.Cfg.Terms.Has(serves) {
+func (w *worker) assignOwnRoles() error {
+	serves := cmp.Or(w.replay.Last.Serves, w.cfg.Terms.Model)
+	if !w.cfg.Terms.Has(serves) {
 		if w.begins == nil {
-			return fmt.Errorf("ledger %s: model %s was promoted, and this is model %s: start with --model for the one that serves", w.Cfg.Terms.Names.Ledger, serves, w.Cfg.Terms.Model)
+			return fmt.Errorf("ledger %s: model %s was promoted, and this is model %s: start with --model for the one that serves", w.cfg.Terms.Names.Ledger, serves, w.cfg.Terms.Model)
 		}
-		serves = w.Cfg.Terms.Model
+		serves = w.cfg.Terms.Model
 	}
-	shadow := w.Cfg.Terms.Shadow
+	shadow := w.cfg.Terms.Shadow
 	if serves == shadow {
-		shadow = w.Cfg.Terms.Model
+		shadow = w.cfg.Terms.Model
 	}
-	if s := w.Replay.Last.Shadow; s != nil && s.Model != serves && s.Model != shadow {
-		w.Cfg.Logger.Warn("the model in the shadow was not given, so it stops here", "model", s.Model)
+	if s := w.replay.Last.Shadow; s != nil && s.Model != serves && s.Model != shadow {
+		w.cfg.Logger.Warn("the model in the shadow was not given, so it stops here", "model", s.Model)
 	}
-	if a, ok := w.Replay.Engine.(replay.RoleAssigner); ok {
+	if a, ok := w.replay.Engine.(replay.RoleAssigner); ok {
 		a.AssignRoles(serves, shadow)
 	}
 	return nil

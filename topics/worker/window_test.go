@@ -36,7 +36,7 @@ func (e *preallocated) Step(w *event.Window) *event.Outcome {
 
 // newDiscardingOwner returns an owner that steps, but discards the effects instead of publishing
 // them. Its windows have no events and size predictions.
-func newDiscardingOwner(tb testing.TB, size int) *Owner {
+func newDiscardingOwner(tb testing.TB, size int) *owner {
 	tb.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -57,13 +57,10 @@ func newDiscardingOwner(tb testing.TB, size int) *Owner {
 		tb.Fatal(err)
 	}
 	cfg := &Config{Terms: replay.Terms{Names: names, Model: "model", Settings: `{"model":"none"}`}}
-	cfg.SetDefaults()
+	cfg.setDefaults()
 	r := replay.New(nil, cfg.Replay(), &preallocated{size: size})
 	r.Inputs, r.Ledger = &intake.Inputs{}, &ledger.Ledger{}
-	o := newOwner(&Worker{
-		Cfg: cfg, Replay: r,
-		partitions: map[string]int{names.Predictions: 4}, source: newByPolicy(r),
-	}, p)
+	o := newOwner(&worker{cfg: cfg, replay: r, partitions: map[string]int{names.Predictions: 4}}, p)
 	go func() {
 		for range o.pipeline.In {
 		}
@@ -72,7 +69,7 @@ func newDiscardingOwner(tb testing.TB, size int) *Owner {
 	return o
 }
 
-func (o *Owner) advanceBy(tb testing.TB, windows int) {
+func (o *owner) advanceBy(tb testing.TB, windows int) {
 	tb.Helper()
 	for range windows {
 		if err := o.advance(tb.Context(), intake.Cut{Cause: "count"}, 0); err != nil {

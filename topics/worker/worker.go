@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,6 @@ import (
 	"github.com/gvbll/gvbll/topics/crash"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
-	"github.com/gvbll/gvbll/topics/publish"
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
@@ -35,10 +35,10 @@ import (
 func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config) error {
 	w, err := newWorker(ctx, c, e, cfg)
 	if err == nil {
-		defer w.Saver.Unlock()
+		defer w.saver.unlock()
 		watching, stop := context.WithCancel(ctx)
 		defer stop()
-		go topics.WatchRisks(watching, c, w.Cfg.Terms.Names, w.watchEvery(), w.Cfg.Logger, w.needed, w.Cfg.AtRisk)
+		go topics.WatchRisks(watching, c, w.cfg.Terms.Names, w.watchEvery(), w.cfg.Logger, w.needed, w.cfg.AtRisk)
 		err = w.explainPurged(ctx, w.Run(ctx, w.join))
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -47,16 +47,15 @@ func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config) erro
 	return err
 }
 
-// Worker is a replayer that follows the ledger until it is elected, and then continues
-// as [Owner]. One goroutine steps and tells the events.
-type Worker struct {
-	Cfg    *Config
+// worker is a replayer that follows the ledger until it is elected, and then continues
+// as [owner]. One goroutine steps and tells the events.
+type worker struct {
+	cfg    *Config
 	client *kafka.Client
-	Replay *replay.Replayer
-	member Membership
-	Saver  *Saver
+	replay *replay.Replayer
+	member membership
+	saver  *saver
 	bases  *bases // nil if none are written
-	source Source // of windows, once this worker is the owner
 	// partitions are the partition counts of the output topics at the start: a key stays
 	// in its partition while the worker runs, even if partitions are added.
 	partitions map[string]int
@@ -78,17 +77,17 @@ type Worker struct {
 
 	elected bool // this worker, by the newest election
 	// For the election, which reads them from another goroutine.
-	Owns    atomic.Bool
-	Stepped atomic.Int64 // next
+	owns    atomic.Bool
+	stepped atomic.Int64 // next
 }
 
 // commitPoint is a window that is in the ledger, and the offset of its record or of
 // an earlier one's; both are -1 for none.
 type commitPoint struct{ window, offset int64 }
 
-// newWorker returns a worker of a whole graph that has read the ledger's last record and
+// newWorker returns a worker that has read the ledger's last record and
 // nothing else.
-func newWorker(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config) (*Worker, error) {
+func newWorker(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config) (*worker, error) {
 	missing, err := topics.Missing(ctx, c, cfg.Terms.Names)
 	if err != nil {
 		return nil, err
@@ -101,52 +100,40 @@ func newWorker(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("missing topics %v: run 'gvbll topics --create', or let the worker do it with --create-topics 1", missing)
 	}
-	if err := topics.CheckWhole(ctx, c, cfg.Terms.Names); err != nil {
-		return nil, err
-	}
-	w, err := NewTask(ctx, c, e, cfg, newByPolicy)
-	if err != nil {
+	cfg.setDefaults()
+	cfg.Events = replay.Join(logEvents(cfg.Logger), cfg.Events)
+	w := &worker{cfg: &cfg, client: c, replay: replay.New(c, cfg.Replay(), e)}
+	if w.newest, err = ledger.Newest(ctx, c, cfg.Terms.Names.LedgerAt()); err != nil {
 		return nil, err
 	}
 	if err := w.checkBegin(ctx); err != nil {
 		return nil, err
 	}
-	if w.Saver, err = NewSaver(ctx, c, w.Cfg); err == nil {
+	if w.saver, err = newSaver(ctx, c, w.cfg); err == nil {
 		w.bases = newBases(w)
-		w.Saver.bases = w.bases
+		w.saver.bases = w.bases
 	}
-	return w, err
-}
-
-// NewTask returns a worker that has read the last record of its part of the ledger, and nothing
-// else. It has no saver yet.
-func NewTask(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config, from func(*replay.Replayer) Source) (w *Worker, err error) {
-	cfg.SetDefaults()
-	cfg.Events = replay.Join(LogEvents(cfg.Logger), cfg.Events)
-	p := replay.New(c, cfg.Replay(), e)
-	w = &Worker{Cfg: &cfg, client: c, Replay: p, source: from(p)}
-	w.newest, err = ledger.Newest(ctx, c, cfg.Terms.LedgerAt())
 	return w, err
 }
 
 // checkBegin returns a [topics.GoneError] if the ledger is empty though a graph was served under
 // its name.
-func (w *Worker) checkBegin(ctx context.Context) error {
+func (w *worker) checkBegin(ctx context.Context) error {
 	switch {
-	case w.newest != nil && w.Cfg.BeginAgain:
-		w.Cfg.Logger.Warn("the ledger is not empty, and this worker goes on from it: leave out --begin-again", "windows", w.newest.Window+1)
+	case w.newest != nil && w.cfg.BeginAgain:
+		w.cfg.Logger.Warn("the ledger is not empty, and this worker goes on from it: leave out --begin-again", "windows", w.newest.Window+1)
 		return nil
-	case w.newest != nil || w.Cfg.BeginAgain:
+	case w.newest != nil || w.cfg.BeginAgain:
 		return nil
 	}
-	if err := topics.CheckLedger(ctx, w.client, w.Cfg.Terms.Names); err != nil {
+	if err := topics.CheckLedger(ctx, w.client, w.cfg.Terms.Names); err != nil {
 		return err
 	}
 	return cmp.Or(w.checkNoCheckpoint(), w.checkNoBase(ctx))
 }
 
 // Run joins the election, recovers meanwhile, and serves once it is the owner.
-func (w *Worker) Run(ctx context.Context, join func() (Membership, error)) (err error) {
+func (w *worker) Run(ctx context.Context, join func() (membership, error)) (err error) {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
 	if w.member, err = join(); err != nil {
@@ -157,21 +144,18 @@ func (w *Worker) Run(ctx context.Context, join func() (Membership, error)) (err 
 	if err := w.start(ctx, fetching); err != nil {
 		return err
 	}
-	if err = w.source.Await(ctx, w.pollElection); err == nil {
-		err = w.standBy(ctx)
-	}
-	if err == nil {
+	if err = w.standBy(ctx); err == nil {
 		err = w.own(ctx)
 	}
-	err = ledger.Explain(ctx, w.client, w.Cfg.Terms.LedgerAt(), w.committed.window, err)
+	err = ledger.Explain(ctx, w.client, w.cfg.Terms.Names.LedgerAt(), w.committed.window, err)
 	w.member.Leave()             // another can take over while the last checkpoint is written
 	var short *ledger.ShortError // of windows that this worker's state has
-	w.Saver.Close(w, err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) || errors.As(err, &short))
+	w.saver.close(w, err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) || errors.As(err, &short))
 	return err
 }
 
-// Membership is a place in the elections of the owner of a worker's task.
-type Membership interface {
+// membership is a place in the elections of the graph's owner.
+type membership interface {
 	// Elected delivers the outcome of each election, see [kafka.Membership.Elected].
 	Elected() <-chan kafka.Election
 	// Leave gives up the place: another worker can be elected.
@@ -180,16 +164,16 @@ type Membership interface {
 
 // join takes part in the election of the graph's owner: the member of the group that
 // is assigned the ledger's partition.
-func (w *Worker) join() (Membership, error) {
+func (w *worker) join() (membership, error) {
 	return w.client.Join(kafka.MembershipConfig{
-		Group: w.Cfg.Terms.Names.Ledger, Topic: w.Cfg.Terms.Names.Ledger, Session: w.Cfg.Session, About: w.Cfg.About,
-		Standings: func() []kafka.Standing { return []kafka.Standing{{Owner: w.Owns.Load(), Progress: w.Stepped.Load()}} },
+		Group: w.cfg.Terms.Names.Ledger, Topic: w.cfg.Terms.Names.Ledger, Session: w.cfg.Session, About: w.cfg.About,
+		Standing: func() kafka.Standing { return kafka.Standing{Owner: w.owns.Load(), Progress: w.stepped.Load()} },
 	})
 }
 
 // start compares this worker's terms with the ledger's, and begins at the newest
 // checkpoint.
-func (w *Worker) start(ctx, fetching context.Context) error {
+func (w *worker) start(ctx, fetching context.Context) error {
 	err := w.checkEnd(ctx)
 	gone := errors.Is(err, replay.ErrSettingsGone) // a checkpoint may have them
 	if err != nil && !gone {
@@ -202,23 +186,23 @@ func (w *Worker) start(ctx, fetching context.Context) error {
 }
 
 // open starts after the newest checkpoint, or at the ledger's beginning.
-func (w *Worker) open(ctx, fetching context.Context) error {
-	inputs, err := w.Replay.Restore(ctx)
+func (w *worker) open(ctx, fetching context.Context) error {
+	inputs, err := w.replay.Restore(ctx)
 	if err != nil {
 		return err
 	}
-	if w.Replay.Next == 0 {
-		if w.Replay.Excluded, err = w.source.Exclusions(ctx); err != nil {
+	if w.replay.Next == 0 {
+		if w.replay.Excluded, err = w.replay.ReadExclusions(ctx, math.MaxInt64); err != nil {
 			return err
 		}
 	}
-	w.committed = commitPoint{w.Replay.Next - 1, w.Replay.Ledger.Last()}
-	w.Saver.Newest = w.Replay.Next
-	w.Stepped.Store(w.Replay.Next)
-	if w.partitions, err = w.client.Partitions(ctx, w.Cfg.Terms.Names.Predictions, w.Cfg.Terms.Names.DeadLetters); err != nil {
+	w.committed = commitPoint{w.replay.Next - 1, w.replay.Ledger.Last()}
+	w.saver.newest = w.replay.Next
+	w.stepped.Store(w.replay.Next)
+	if w.partitions, err = w.client.Partitions(ctx, w.cfg.Terms.Names.Predictions, w.cfg.Terms.Names.DeadLetters); err != nil {
 		return err
 	}
-	if err := w.Replay.OpenInputs(fetching, inputs); err != nil {
+	if err := w.replay.OpenInputs(fetching, inputs); err != nil {
 		return err
 	}
 	return w.checkState()
@@ -226,19 +210,19 @@ func (w *Worker) open(ctx, fetching context.Context) error {
 
 // checkNoCheckpoint returns a [topics.GoneError] if there is a checkpoint of this graph though
 // its ledger is empty.
-func (w *Worker) checkNoCheckpoint() error {
-	list, err := w.Cfg.Checkpoints.Find(w.Cfg.Terms.Names.Ledger)
+func (w *worker) checkNoCheckpoint() error {
+	list, err := w.cfg.Checkpoints.Find(w.cfg.Terms.Names.Ledger)
 	if err != nil {
 		return nil // of a folder that cannot be read, the start says so
 	}
 	for _, entry := range list {
-		e, at, _, err := w.Replay.Read(entry.Path)
+		e, at, _, err := w.replay.Read(entry.Path)
 		if err != nil {
 			continue // damaged, or of other models: not what this worker would go on from
 		}
 		replay.Release(e)
-		if slices.ContainsFunc(at.Consumed, func(g ledger.Range) bool { return g.Topic == w.Cfg.Terms.Names.Nodes }) {
-			return &topics.GoneError{Ledger: w.Cfg.Terms.Names.Ledger, Found: []string{fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, entry.Path)}}
+		if slices.ContainsFunc(at.Consumed, func(g ledger.Range) bool { return g.Topic == w.cfg.Terms.Names.Nodes }) {
+			return &topics.GoneError{Ledger: w.cfg.Terms.Names.Ledger, Found: []string{fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, entry.Path)}}
 		}
 	}
 	return nil
@@ -246,8 +230,8 @@ func (w *Worker) checkNoCheckpoint() error {
 
 // standBy follows the ledger, stepping the windows that the owner has committed,
 // until this worker is elected and has reached the ledger's end.
-func (w *Worker) standBy(ctx context.Context) error {
-	began, first := time.Now(), w.Replay.Next
+func (w *worker) standBy(ctx context.Context) error {
+	began, first := time.Now(), w.replay.Next
 	w.replaying()
 	recovered := false
 	for {
@@ -258,18 +242,18 @@ func (w *Worker) standBy(ctx context.Context) error {
 			}
 		default:
 		}
-		r, err := w.Replay.Ledger.Next(ctx)
+		r, err := w.replay.Ledger.Next(ctx)
 		if err == nil && r == nil {
 			if !recovered {
 				recovered = true
-				w.Cfg.Events(replay.Recovered{Engine: w.Replay.Engine, Windows: w.Replay.Next, Checkpoint: first, Took: time.Since(began)})
+				w.cfg.Events(replay.Recovered{Engine: w.replay.Engine, Windows: w.replay.Next, Checkpoint: first, Took: time.Since(began)})
 			}
-			w.Cfg.Events(replay.Following{})
+			w.cfg.Events(replay.Following{})
 			if w.elected {
 				return nil
 			}
 			w.followTrial(ctx)
-			r, err = w.Replay.Ledger.Wait(ctx)
+			r, err = w.replay.Ledger.Wait(ctx)
 		}
 		if err != nil {
 			return err
@@ -286,44 +270,27 @@ func (w *Worker) standBy(ctx context.Context) error {
 			}
 		default:
 		}
-		if err := w.Saver.Poll(w); err != nil {
+		if err := w.saver.poll(w); err != nil {
 			return err
 		}
 	}
 }
 
-// pollElection takes note of an election, and reports whether this worker is elected. If it is,
-// it is the owner from here on.
-func (w *Worker) pollElection() (owns bool, err error) {
-	select {
-	case e := <-w.member.Elected():
-		err = w.noteElection(e)
-	default:
-	}
-	if w.elected && err == nil {
-		w.Owns.Store(true)
-	}
-	return w.elected, err
-}
-
 // noteElection takes note of who owns the graph.
-func (w *Worker) noteElection(e kafka.Election) error {
+func (w *worker) noteElection(e kafka.Election) error {
 	if e.Err != nil {
 		return e.Err
 	}
-	w.elected = e.Owns(w.Cfg.Terms.Partition)
-	if !w.elected && w.Owns.Load() { // it has sent what an owner sends
-		return publish.ErrOwned
-	}
+	w.elected = e.Owner
 	if !w.elected {
-		w.Cfg.Logger.Info("standing by: another worker owns this graph")
+		w.cfg.Logger.Info("standing by: another worker owns this graph")
 	}
 	return nil
 }
 
 // follow steps a window of the ledger.
-func (w *Worker) follow(ctx context.Context, r *ledger.Record) error {
-	w.Cfg.Events(replay.Following{Behind: r.Stepped})
+func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
+	w.cfg.Events(replay.Following{Behind: r.Stepped})
 	if err := w.awaitModel(ctx, r.Model); err != nil {
 		return err
 	}
@@ -333,60 +300,59 @@ func (w *Worker) follow(ctx context.Context, r *ledger.Record) error {
 		}
 	}
 	began := time.Now()
-	if err := w.source.Follow(ctx, r); err != nil {
-		return err
-	}
-	out, err := w.Replay.Step(ctx, r)
+	out, err := w.replay.Step(ctx, r)
 	if err != nil {
 		return err
 	}
-	w.Stepped.Store(w.Replay.Next)
-	w.Cfg.Events(replay.Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Trial: w.Replay.Last.Trial, Took: time.Since(began)})
-	w.Replay.Inputs.Release()
-	w.committed = commitPoint{r.Window, w.Replay.Ledger.Last()}
+	w.stepped.Store(w.replay.Next)
+	w.cfg.Events(replay.Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Trial: w.replay.Last.Trial, Took: time.Since(began)})
+	w.replay.Inputs.Release()
+	w.committed = commitPoint{r.Window, w.replay.Ledger.Last()}
 	w.bases.followed(r, w.newest)
 	return nil
 }
 
 // replaying reports the windows that are to be replayed.
-func (w *Worker) replaying() {
+func (w *worker) replaying() {
 	if w.newest != nil {
-		w.Cfg.Events(replay.Replaying{Windows: w.newest.Window + 1, Checkpoint: w.Replay.Next})
+		w.cfg.Events(replay.Replaying{Windows: w.newest.Window + 1, Checkpoint: w.replay.Next})
 	}
 }
 
 // own makes this worker the owner, and serves until the context ends.
-func (w *Worker) own(ctx context.Context) error {
+func (w *worker) own(ctx context.Context) error {
 	began := time.Now()
 	o, err := w.takeOver(ctx)
 	if err != nil {
 		return err
 	}
 	crash.Point(crash.Recovered)
-	w.Cfg.Logger.Info("serving: this worker owns the graph now", "windows", w.Replay.Next, "took", time.Since(began).Round(time.Millisecond))
-	w.Cfg.Events(replay.TookOver{Windows: w.Replay.Next, Took: time.Since(began)})
+	w.cfg.Logger.Info("serving: this worker owns the graph now", "windows", w.replay.Next, "took", time.Since(began).Round(time.Millisecond))
+	w.cfg.Events(replay.TookOver{Windows: w.replay.Next, Took: time.Since(began)})
 	return o.serve(ctx, o.loop)
 }
 
 // takeOver fences the former owner, and replays what it committed before.
-func (w *Worker) takeOver(ctx context.Context) (*Owner, error) {
+func (w *worker) takeOver(ctx context.Context) (*owner, error) {
 	crash.Point(crash.BeforeFence)
 	producer, err := w.client.NewProducer(ctx, kafka.ProducerConfig{
-		TransactionalID:    w.Cfg.Terms.TransactionalID(),
-		Topics:             []string{w.Cfg.Terms.Names.Predictions, w.Cfg.Terms.Names.ToLabel, w.Cfg.Terms.Names.DeadLetters, w.Cfg.Terms.Names.Ledger},
-		TransactionTimeout: w.Cfg.Publishing.TransactionTimeout,
-		Compression:        w.Cfg.Publishing.Compression,
+		TransactionalID:    w.cfg.Terms.Names.Ledger,
+		Topics:             []string{w.cfg.Terms.Names.Predictions, w.cfg.Terms.Names.ToLabel, w.cfg.Terms.Names.DeadLetters, w.cfg.Terms.Names.Ledger},
+		TransactionTimeout: w.cfg.Publishing.TransactionTimeout,
+		Compression:        w.cfg.Publishing.Compression,
 	})
 	if err != nil {
 		return nil, err
 	}
 	crash.Point(crash.AfterFence)
-	w.Owns.Store(true)
+	w.owns.Store(true)
 	if err := w.followToEnd(ctx); err != nil {
 		return nil, err
 	}
-	if err := w.source.Check(ctx); err != nil {
-		return nil, err
+	if !w.replay.AcceptGap { // else it was looked for before
+		if err := w.replay.CheckWhole(ctx); err != nil {
+			return nil, err
+		}
 	}
 	w.followTrial(ctx)
 	return newOwner(w, producer), w.assignOwnRoles()
@@ -394,16 +360,16 @@ func (w *Worker) takeOver(ctx context.Context) (*Owner, error) {
 
 // followToEnd steps the windows that the former owner committed before it was fenced.
 // From then on only this worker writes to the ledger.
-func (w *Worker) followToEnd(ctx context.Context) error {
+func (w *worker) followToEnd(ctx context.Context) error {
 	for {
-		r, err := w.Replay.Ledger.Next(ctx)
+		r, err := w.replay.Ledger.Next(ctx)
 		if r == nil || err != nil {
 			return err
 		}
 		if err := w.follow(ctx, r); err != nil {
 			return err
 		}
-		if err := w.Saver.Poll(w); err != nil {
+		if err := w.saver.poll(w); err != nil {
 			return err
 		}
 	}

@@ -216,7 +216,7 @@ func (f *fixture) run(e replay.Engine, cfg worker.Config) error {
 	cfg.Events = replay.Join(hooks, cfg.Events)
 	err := worker.Run(ctx, f.client, e, cfg)
 	for readable := int64(-1); readable < last; {
-		r, err := ledger.Newest(f.t.Context(), f.client, f.names.LedgerAt(0))
+		r, err := ledger.Newest(f.t.Context(), f.client, f.names.LedgerAt())
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -247,7 +247,7 @@ func (f *fixture) events(before int64) (n int) {
 // records returns all committed records of the ledger.
 func (f *fixture) records() (records []*ledger.Record) {
 	f.t.Helper()
-	l, err := ledger.Open(f.t.Context(), f.client, f.names.LedgerAt(0))
+	l, err := ledger.Open(f.t.Context(), f.client, f.names.LedgerAt())
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -227,6 +227,6 @@ func (r *chaos) drain(ctx context.Context, p *process) {
 	ends := r.ends(ctx)
 	what := fmt.Sprintf("window behind %d nodes and %d poisoned records", r.next, r.poison)
 	r.ledger.await(ctx, p, what, drainTimeout, func(sum totals) bool {
-		return sum.predictions >= r.next && (r.setup.Shards > 0 || sum.labels+sum.refused >= r.next+r.poison) && r.ledger.covers(ends)
+		return sum.predictions >= r.next && sum.labels+sum.refused >= r.next+r.poison && r.ledger.covers(ends)
 	})
 }

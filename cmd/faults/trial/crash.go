@@ -24,7 +24,6 @@ type Crashes struct {
 	Runs       int            `json:"runs"`
 	Kills      int            `json:"kills"`  // processes killed at a point
 	Points     map[string]int `json:"points"` // the same, by point
-	Halts      int            `json:"halts"`  // processes halted for three sessions, and woken
 	TakeOvers  int            `json:"takeovers"`
 	SlowestMS  int64          `json:"slowest_takeover_ms"` // from the end of a worker to the first window after it
 	Unfinished int            `json:"unfinished"`          // runs that failed or did not end in time, which are unequal too
@@ -43,10 +42,6 @@ type Crashes struct {
 //
 // With bases there are neither commands nor epochs. Workers purge the ledger, at each restart the inputs are deleted up to the oldest
 // base, and every second start has an empty folder. The audit begins at the newest base.
-//
-// Graphs of shards have three workers or, with a standby, four, which share the tasks. All of
-// them are killed at a run's first point. In every third run one is halted for three sessions and
-// woken, besides. There are no commands and no epochs.
 func Crash(ctx context.Context, s *Setup, runs int) (found *Crashes, err error) {
 	defer catch(&err)
 	m := s.newMatrix()
@@ -99,14 +94,11 @@ func (s *Setup) newMatrix() *matrix {
 
 // points returns the points at which workers are killed.
 func (m *matrix) points() []string {
-	never := []string{crash.BeforeEpoch, crash.InEpoch, crash.BeforeForget, crash.InForget, crash.AfterForget}
-	switch {
-	case m.Bases != "":
-		return slices.DeleteFunc(slices.Concat(crash.OfBases, crash.Points), func(p string) bool { return slices.Contains(never, p) })
-	case m.Shards == 0:
+	if m.Bases == "" {
 		return crash.Points
 	}
-	return slices.DeleteFunc(slices.Concat(crash.OfTasks, crash.Points), func(p string) bool { return slices.Contains(never, p) })
+	never := []string{crash.BeforeEpoch, crash.InEpoch, crash.BeforeForget, crash.InForget, crash.AfterForget}
+	return slices.DeleteFunc(slices.Concat(crash.OfBases, crash.Points), func(p string) bool { return slices.Contains(never, p) })
 }
 
 // compare does run n, with crashes at points that depend on the seed and n, and compares
@@ -114,18 +106,12 @@ func (m *matrix) points() []string {
 func (m *matrix) compare(ctx context.Context, n int, undisturbed *published) {
 	rng := rand.New(rand.NewPCG(m.Seed, uint64(n)))
 	all := m.points()
-	passes := 3 // up to which one kills
-	if m.Shards > 0 && rng.IntN(2) == 0 {
-		passes = 12 // for each window is a transaction
-	}
+	const passes = 3 // up to which one kills
 	points := []string{fmt.Sprintf("%s:%d", all[n%len(all)], 1+rng.IntN(passes))}
 	for rng.IntN(2) == 0 { // further crashes
 		points = append(points, fmt.Sprintf("%s:%d", all[rng.IntN(len(all))], 1+rng.IntN(passes+2)))
 	}
 	p := plan{points: points, standby: n/len(all)%2 == 1}
-	if m.Shards > 0 && n%3 == 2 {
-		p.halt, p.halted = 1+rng.IntN(len(m.Items)*3/4), rng.IntN(3)
-	}
 	var got *published
 	var dir string
 	err := caught(func() { got, dir = m.run(ctx, fmt.Sprintf("crash-%d-%d", m.Seed, n), p) })
@@ -200,7 +186,6 @@ type crashRun struct {
 	ledger  *progress
 	died    time.Time // when the last worker died, zero once a window is committed after it
 
-	woken    time.Time                      // when the halted worker is to be woken, zero for none
 	until    map[kafka.TopicPartition]int64 // offsets of the inputs up to which all must be committed by now
 	items    int                            // number of nodes whose predictions and labels must be committed by now
 	poison   int                            // number of poisoned records sent
@@ -214,8 +199,6 @@ type crashRun struct {
 type plan struct {
 	points  []string // at which workers are still to be killed, in order
 	standby bool
-	halt    int // number of predictions after which a worker is halted, 0 for never
-	halted  int // which one
 }
 
 // parallel is how many runs there are at a time.
@@ -259,7 +242,6 @@ func (r *crashRun) work(ctx context.Context) {
 				return true
 			}
 			r.restart()
-			r.haltOne()
 			return false
 		})
 	})
@@ -276,33 +258,9 @@ func (r *crashRun) work(ctx context.Context) {
 
 // startWorkers starts the first workers.
 func (r *crashRun) startWorkers() {
-	point, points := r.nextPoint(), make(map[string]string)
-	n := 1
-	if r.setup.Shards > 0 {
-		n = 3
-	}
-	for i := range n {
-		points[string(rune('a'+i))] = point
-	}
+	r.startWorker("a", r.nextPoint())
 	if r.plan.standby {
-		points["standby"] = ""
-	}
-	for name, point := range points {
-		r.startWorker(name, point)
-	}
-}
-
-// haltOne halts a worker when it is time, and wakes it later.
-func (r *crashRun) haltOne() {
-	name := string(rune('a' + r.plan.halted))
-	if sum, _ := r.ledger.now(); r.plan.halt > 0 && sum.predictions >= r.plan.halt {
-		r.plan.halt, r.woken = 0, time.Now().Add(3*session)
-		r.workers[name].signal(syscall.SIGSTOP)
-		r.matrix.count(func(c *Crashes) { c.Halts++ })
-	}
-	if !r.woken.IsZero() && time.Now().After(r.woken) {
-		r.woken = time.Time{}
-		r.workers[name].signal(syscall.SIGCONT)
+		r.startWorker("standby", "")
 	}
 }
 
@@ -347,11 +305,11 @@ func (r *crashRun) advance(ctx context.Context) (done bool) {
 		}
 		r.died = time.Time{}
 	}
-	if sum.predictions < r.items || r.setup.Shards == 0 && sum.labels < r.items || sum.refused < r.poison || sum.forgotten+sum.promoted < r.commands || !r.ledger.covers(r.until) {
+	if sum.predictions < r.items || sum.labels < r.items || sum.refused < r.poison || sum.forgotten+sum.promoted < r.commands || !r.ledger.covers(r.until) {
 		return false
 	}
 	all := r.matrix.commands()
-	plain := r.setup.Shards > 0 || r.setup.Bases != "" // without commands and epochs
+	plain := r.setup.Bases != "" // without commands and epochs
 	if plain {
 		all = nil
 	}

@@ -7,8 +7,6 @@
 //     compares the published records with those of an undisturbed run.
 //   - [Chaos] disturbs workers and brokers for a while, in an order that a seed decides,
 //     and has gvbll audit replay the ledger afterwards.
-//     Both take graphs of shards, too: the audit then steps all shards in one process over the
-//     ledger's cuts, and compares every prediction.
 //   - [Soak] sends at a steady rate to one worker, and checks that its memory, open files
 //     and goroutines do not grow.
 //   - [Retention] does the same with bases, expiry and inputs that are deleted, and kills workers.

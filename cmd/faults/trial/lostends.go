@@ -38,7 +38,7 @@ func (v *served) manyWindows(ctx context.Context) {
 func endsLost(ctx context.Context, v *served) {
 	v.manyWindows(ctx)
 	v.halt()
-	v.lose(ctx, map[kafka.TopicPartition]int{v.names.LedgerAt(0): windowsLost, {Topic: v.names.Nodes, Partition: 1}: 5})
+	v.lose(ctx, map[kafka.TopicPartition]int{v.names.LedgerAt(): windowsLost, {Topic: v.names.Nodes, Partition: 1}: 5})
 	v.refuses(ctx, v.names.Ledger, "lost windows", "a checkpoint", "--accept-gap")
 	v.goOn(ctx)
 }
@@ -48,7 +48,7 @@ func ledgerCutUnderOwner(ctx context.Context, v *served) {
 	w := v.worker // it is to end by itself
 	must(v.progress.close())
 	v.progress = nil
-	v.lose(ctx, map[kafka.TopicPartition]int{v.names.LedgerAt(0): windowsLost})
+	v.lose(ctx, map[kafka.TopicPartition]int{v.names.LedgerAt(): windowsLost})
 	v.send(ctx, 20)
 	w.endsWith(ctx, "lost windows", "--accept-gap")
 	v.refuses(ctx, v.names.Ledger, "lost windows", "predictions of window", "--accept-gap")

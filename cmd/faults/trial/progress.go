@@ -2,8 +2,6 @@ package trial
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -11,9 +9,9 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// totals are sums over the windows of a ledger. A graph of shards does not count labels there.
+// totals are sums over the windows of a ledger.
 type totals struct {
-	windows                      int // stepped by all shards
+	windows                      int
 	predictions, labels, refused int
 	forgotten                    int    // windows in which nodes were forgotten
 	promoted                     int    // windows in which a model was promoted
@@ -27,64 +25,46 @@ type progress struct {
 	cancel context.CancelFunc
 	done   chan error // receives the error that ended the reading, nil after close
 
-	mu   sync.Mutex
-	sum  totals
-	last time.Time // when the last record was seen
-	// Of each shard, or of the whole graph: windows, and how many records of the inputs are in
-	// them.
-	stepped []int
-	taken   []map[kafka.TopicPartition]int64
+	mu    sync.Mutex
+	sum   totals
+	last  time.Time                      // when the last record was seen
+	taken map[kafka.TopicPartition]int64 // how many records of the inputs are in windows
 }
 
 // follow starts to read the graph's ledger.
 func (g *graph) follow(ctx context.Context) *progress {
-	records := g.records()
 	ctx, cancel := context.WithCancel(ctx)
-	p := &progress{cancel: cancel, done: make(chan error, 1), stepped: make([]int, len(records)), taken: make([]map[kafka.TopicPartition]int64, len(records))}
-	failed := make(chan error, len(records))
-	for i, at := range records {
-		p.taken[i] = make(map[kafka.TopicPartition]int64)
-		l := need(ledger.Open(ctx, g.setup.Client, at))
-		go func() { failed <- p.read(ctx, i, l) }()
-	}
-	go func() {
-		var err error
-		for range records {
-			if err = errors.Join(err, <-failed); err != nil {
-				cancel()
-			}
-		}
-		p.done <- err
-	}()
+	p := &progress{cancel: cancel, done: make(chan error, 1), taken: make(map[kafka.TopicPartition]int64)}
+	l := need(ledger.Open(ctx, g.setup.Client, g.names.LedgerAt()))
+	go func() { p.done <- p.read(ctx, l) }()
 	return p
 }
 
-// read reads the records of shard i, or of the whole graph, until the context ends.
-func (p *progress) read(ctx context.Context, i int, l *ledger.Ledger) error {
+// read reads the ledger's records until the context ends.
+func (p *progress) read(ctx context.Context, l *ledger.Ledger) error {
 	for ctx.Err() == nil {
 		r, err := l.Wait(ctx)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
 		if r != nil {
-			p.add(i, r)
+			p.add(r)
 		}
 	}
 	return nil
 }
 
-func (p *progress) add(i int, r *ledger.Record) {
+func (p *progress) add(r *ledger.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = time.Now()
 	p.sum.epoch, p.sum.attempt = r.Epoch, r.Attempt
-	p.stepped[i]++
-	p.sum.windows = slices.Min(p.stepped)
+	p.sum.windows++
 	p.sum.predictions += r.Predictions
 	p.sum.labels += r.Labels
 	p.sum.refused += r.Refused
 	for _, g := range r.Ranges {
-		p.taken[i][kafka.TopicPartition{Topic: g.Topic, Partition: g.Partition}] += g.To - g.From
+		p.taken[kafka.TopicPartition{Topic: g.Topic, Partition: g.Partition}] += g.To - g.From
 	}
 	if r.Forgot != nil {
 		p.sum.forgotten++
@@ -97,15 +77,13 @@ func (p *progress) add(i int, r *ledger.Record) {
 	}
 }
 
-// covers reports whether so many records are in windows that all shards have stepped.
+// covers reports whether so many records are in windows that were stepped.
 func (p *progress) covers(records map[kafka.TopicPartition]int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, taken := range p.taken {
-		for at, n := range records {
-			if taken[at] < n {
-				return false
-			}
+	for at, n := range records {
+		if p.taken[at] < n {
+			return false
 		}
 	}
 	return true

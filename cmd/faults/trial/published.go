@@ -19,7 +19,7 @@ import (
 // published is the content of a graph's output topics and ledger.
 type published struct {
 	predictions map[predictionKey][]byte // values
-	windows     []window                 // of the ledger, without those that note attempts; of one shard after the other
+	windows     []window                 // of the ledger, without those that note attempts
 	attempts    []attempt                // to forget nodes, which the ledger notes
 	dead        []string                 // dead letters: "topic/partition/offset reason", sorted
 	lost        int                      // nodes that were not predicted
@@ -52,13 +52,7 @@ type attempt struct {
 // endTransactions ends transactions that killed workers left open, by starting a new
 // session of their producers. No worker may be running.
 func (g *graph) endTransactions(ctx context.Context) {
-	for _, at := range g.records() {
-		id := at.Topic
-		if g.setup.Shards > 0 {
-			id = fmt.Sprintf("%s/%d", at.Topic, at.Partition)
-		}
-		need(g.setup.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: id}))
-	}
+	need(g.setup.Client.NewProducer(ctx, kafka.ProducerConfig{TransactionalID: g.names.Ledger}))
 }
 
 // read reads what was published, and records which of the wanted nodes were not predicted
@@ -100,9 +94,7 @@ func (g *graph) read(ctx context.Context, want []event.ID) *published {
 	if g.setup.Bases != "" { // what is left of the ledger depends on the kills
 		return c
 	}
-	for _, at := range g.records() {
-		g.readLedger(ctx, at, c)
-	}
+	g.readLedger(ctx, c)
 	return c
 }
 
@@ -156,9 +148,9 @@ func (g *graph) readAll(ctx context.Context, topic string, f func(*kgo.Record)) 
 	}
 }
 
-// readLedger reads the windows of a partition of the ledger.
-func (g *graph) readLedger(ctx context.Context, at kafka.TopicPartition, c *published) {
-	l := need(ledger.Open(ctx, g.setup.Client, at))
+// readLedger reads the windows of the ledger.
+func (g *graph) readLedger(ctx context.Context, c *published) {
+	l := need(ledger.Open(ctx, g.setup.Client, g.names.LedgerAt()))
 	var before *ledger.Record
 	for r := need(l.Next(ctx)); r != nil; before, r = r, need(l.Next(ctx)) {
 		must(c.addWindow(r, before))

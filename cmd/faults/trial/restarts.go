@@ -23,8 +23,7 @@ type Restarted struct {
 }
 
 // Restarts stops one node of Apache Kafka after the other, as an operator does, and starts it
-// again, while nodes of a graph are sent at the given rate and one worker serves; three share a
-// graph of shards. The last of the restarts leaves its node down for the time away, the others
+// again, while nodes of a graph are sent at the given rate and one worker serves. The last of the restarts leaves its node down for the time away, the others
 // for a moment. No worker may end, and every node must be predicted once.
 func Restarts(ctx context.Context, s *Setup, rate, times int, away time.Duration) (found *Restarted, err error) {
 	defer catch(&err)
@@ -38,12 +37,6 @@ func Restarts(ctx context.Context, s *Setup, rate, times int, away time.Duration
 	r.first = v.http
 	defer r.end()
 	v.begin(ctx)
-	if s.Shards > 0 {
-		v.http = "127.0.0.1:0"
-		for _, name := range []string{"b", "c"} {
-			v.start(name, "", "--linger", "20ms")
-		}
-	}
 	beside(func(stop <-chan struct{}) { r.sendAt(ctx, rate, stop) }, func() {
 		for i := range times {
 			down := time.Duration(0)

@@ -209,7 +209,7 @@ func (r *retention) look(ctx context.Context, quarter int) {
 
 // deleteUnneeded deletes of the inputs what the oldest base does not need. The owner purges the ledger.
 func (g *graph) deleteUnneeded(ctx context.Context) {
-	at := g.names.LedgerAt(0)
+	at := g.names.LedgerAt()
 	for _, n := range need(replay.Needs(ctx, g.setup.Client, at, need(ledger.Newest(ctx, g.setup.Client, at)))) {
 		if n.Topic != g.names.Ledger {
 			must(g.setup.Client.DeleteRecords(ctx, n.TopicPartition, n.Offset))

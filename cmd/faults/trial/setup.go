@@ -26,7 +26,6 @@ type Setup struct {
 	Shadow, ShadowID string
 	Head             string   // what serves: pool or paper
 	Flags            []string // further flags of the workers
-	Shards           int      // of the graphs, 0 for graphs without shards
 	Bases            string   // of [Crash]: a folder or bucket of bases, "" for none
 	Small            bool     // the models keep little of each node
 	Items            []Item   // nodes that fit the model, in the order of their arrival
@@ -72,22 +71,10 @@ func (g *graph) end() {
 func (s *Setup) newGraph(ctx context.Context, name string) *graph {
 	prefix := fmt.Sprintf("%s-%d", name, time.Now().UnixNano()%1e9)
 	names := need(topics.Under(prefix))
-	need(topics.Create(ctx, s.Client, names, topics.Layout{Partitions: partitions, Replication: -1, Shards: s.Shards}))
+	need(topics.Create(ctx, s.Client, names, topics.Layout{Partitions: partitions, Replication: -1}))
 	g := &graph{setup: s, names: names, prefix: prefix, dir: filepath.Join(s.Dir, prefix), http: "127.0.0.1:0"}
 	must(os.MkdirAll(g.dir, 0o755))
 	return g
-}
-
-// records returns the partitions of the ledger that hold the records of windows that were
-// stepped: each shard's own, if the graph has any.
-func (g *graph) records() (all []kafka.TopicPartition) {
-	if g.setup.Shards == 0 {
-		return append(all, g.names.LedgerAt(0))
-	}
-	for shard := range g.setup.Shards {
-		all = append(all, g.names.LedgerAt(1+shard))
-	}
-	return all
 }
 
 // ends returns the present ends of the partitions of nodes and labels.
@@ -162,7 +149,7 @@ func numbered(n int) []event.ID {
 // audit runs gvbll audit on the published records.
 func (g *graph) audit(ctx context.Context) error {
 	args := append([]string{"audit", "--model", g.setup.Model}, g.setup.shadowFlag()...)
-	if g.setup.Bases != "" && need(ledger.Newest(ctx, g.setup.Client, g.names.LedgerAt(0))).Bases != nil {
+	if g.setup.Bases != "" && need(ledger.Newest(ctx, g.setup.Client, g.names.LedgerAt())).Bases != nil {
 		args = append(args, "--from", "latest", "--base", g.setup.Bases)
 	}
 	return g.gvbll(ctx, args...)

@@ -56,11 +56,8 @@ func (s *Status) findings() []Finding {
 	now, before, waiting := &s.Last, &s.Before, s.Waiting()
 
 	add(len(s.missing) > 0, "GvbllNoOwner", "topics are missing: %s: check --prefix, or start 'gvbll work'", strings.Join(s.missing, ", "))
-	add(s.Owner == nil && len(s.Standbys) == 0 && s.Tasks == nil, "GvbllNoOwner", "no worker runs: start 'gvbll work'")
-	add(s.Owner == nil && len(s.Standbys) > 0 && s.Tasks == nil, "GvbllNoOwner", "%d workers run, and none owns the graph", len(s.Standbys))
-	if s.Tasks != nil {
-		found = append(found, s.Tasks.Findings()...)
-	}
+	add(s.Owner == nil && len(s.Standbys) == 0, "GvbllNoOwner", "no worker runs: start 'gvbll work'")
+	add(s.Owner == nil && len(s.Standbys) > 0, "GvbllNoOwner", "%d workers run, and none owns the graph", len(s.Standbys))
 	add(s.lost != "", "GvbllTopicAtRisk", "%s", s.lost)
 	stopped := waiting > 0 && s.Committed != nil && s.at.Sub(*s.Committed) > commitsOverdue+s.stream.apart
 	if stopped {

@@ -13,6 +13,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/retrain"
+	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // Span choose windows of a ledger.
@@ -71,7 +73,7 @@ type Log struct {
 // OpenLog finds the windows that the flags name.
 func OpenLog(ctx context.Context, g Graph, f Span) (*Log, error) {
 	l := &Log{Graph: g}
-	records, err := g.open(ctx)
+	records, err := ledger.Open(ctx, g.Client, g.Names.LedgerAt())
 	if err != nil {
 		return nil, err
 	}
@@ -109,17 +111,16 @@ func OpenLog(ctx context.Context, g Graph, f Span) (*Log, error) {
 
 // play implements retrain.Stream.
 func (l *Log) play(ctx context.Context, visit func(*event.Window) error) error {
-	return l.windows(ctx, l.Windows, l.written, visit)
+	cfg := replay.Config{Terms: &replay.Terms{Names: l.Names, Settings: l.written}}
+	return replay.Windows(ctx, l.Client, cfg, l.Windows, visit)
 }
 
-// settings returns the settings of the ledger's engine after these windows, as one that has the
-// whole graph.
+// settings returns the settings of the ledger's engine after these windows.
 func (l *Log) settings() (pipeline.Config, error) {
 	cfg, err := pipeline.ParseSettings(l.written)
 	if err != nil {
 		err = fmt.Errorf("ledger %s: %w, or begin an epoch of this one with 'gvbll rebase' first", l.Names.Ledger, err)
 	}
-	cfg.Shards = 1
 	return cfg, err
 }
 

@@ -20,12 +20,9 @@ const (
 	predictionsCompared = 10_000
 )
 
-// lostPredictions says how many of the newest predictions in the ledger of a graph without shards
+// lostPredictions says how many of the newest predictions in the ledger
 // the topic does not have, "" if it has all. What retention took does not count.
 func lostPredictions(ctx context.Context, g Graph) (string, error) {
-	if g.Shards > 0 {
-		return "", nil
-	}
 	windows, err := newestWindows(ctx, g)
 	if err != nil || len(windows) == 0 {
 		return "", err
@@ -51,7 +48,7 @@ func lostPredictions(ctx context.Context, g Graph) (string, error) {
 
 // newestWindows returns the ledger's newest windows that are compared.
 func newestWindows(ctx context.Context, g Graph) (windows []*ledger.Record, err error) {
-	at := g.Names.LedgerAt(0)
+	at := g.Names.LedgerAt()
 	bounds, err := BoundsOf(ctx, g.Client, at.Topic)
 	if err != nil {
 		return nil, err

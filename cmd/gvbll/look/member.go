@@ -20,19 +20,12 @@ type Member struct {
 	HTTP    string `json:"http,omitempty"`   // address of its page
 	Model   string `json:"model,omitempty"`  // that it was started with to serve
 	Shadow  string `json:"shadow,omitempty"` // and in the shadow
-	Tasks   []int  `json:"tasks,omitempty"`  // that it owns, of those that the workers share
 
-	Owner     bool             `json:"-"` // of the graph, or of its task 0
-	standings []kafka.Standing // in each task
+	Owner bool `json:"-"`
 }
 
 // Where names the worker by its page, or else its host.
 func (m *Member) Where() string { return cmp.Or(m.HTTP, m.Host) }
-
-// StandsBy reports whether the worker has stepped windows of a task that it does not own.
-func (m *Member) StandsBy(task int) bool {
-	return task < len(m.standings) && !m.standings[task].Owner && m.standings[task].Progress > 0
-}
 
 // MembersOf returns the workers of a graph, the owner first.
 func MembersOf(ctx context.Context, client *kafka.Client, names topics.Names) ([]Member, error) {
@@ -44,10 +37,7 @@ func MembersOf(ctx context.Context, client *kafka.Client, names topics.Names) ([
 	for i, f := range found {
 		m := &members[i]
 		_ = json.Unmarshal([]byte(f.About), m) // any program may join the group
-		m.Host, m.Owner, m.standings = cmp.Or(m.Host, f.Host), slices.Contains(f.Owns, 0), f.Standings
-		if len(f.Standings) > 1 {
-			m.Tasks = f.Owns
-		}
+		m.Host, m.Owner = cmp.Or(m.Host, f.Host), f.Owner
 	}
 	slices.SortFunc(members, func(a, b Member) int {
 		switch {

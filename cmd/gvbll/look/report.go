@@ -13,7 +13,7 @@ import (
 // ReadReport reads what a report has of a time, or of the part of it from the ledger's first record
 // on: scores in periods, and what happened.
 func ReadReport(ctx context.Context, g Graph, from, to time.Time) (r *page.Report, err error) {
-	err = ledger.Scan(ctx, g.Client, g.Records()[0], func(first *ledger.Record) bool {
+	err = ledger.Scan(ctx, g.Client, g.Names.LedgerAt(), func(first *ledger.Record) bool {
 		if begins := first.Stepped.Truncate(time.Second); begins.After(from) && begins.Before(to) {
 			from = begins
 		}

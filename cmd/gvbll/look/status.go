@@ -25,9 +25,6 @@ type Status struct {
 	Prefix   string   `json:"prefix"`
 	Owner    *Member  `json:"owner"` // null without one
 	Standbys []Member `json:"standbys"`
-	// Tasks are those that the workers share; Owner is then that of the first. Nil for a graph that
-	// one worker has.
-	Tasks TaskStates `json:"-"`
 
 	// Of the ledger's last record.
 	Model     string      `json:"model,omitempty"`
@@ -118,19 +115,9 @@ type majority struct {
 	Share float64 `json:"share"`
 }
 
-// TaskStates are how the tasks are doing that the workers of a graph share.
-type TaskStates interface {
-	// Owners prints a line for each task, with its name and its owner.
-	Owners(w io.Writer)
-	// Findings lists what is wrong with them.
-	Findings() []Finding
-	// Beside returns the status and the tasks as one value to be printed as JSON.
-	Beside(s *Status) any
-}
-
-// ReadStatus reads how a graph with these workers and tasks is doing, and how it did for a time.
-func ReadStatus(ctx context.Context, g Graph, prefix string, members []Member, tasks TaskStates, last time.Duration) (s *Status, err error) {
-	s = &Status{Prefix: prefix, Tasks: tasks, at: time.Now()}
+// ReadStatus reads how a graph with these workers is doing, and how it did for a time.
+func ReadStatus(ctx context.Context, g Graph, prefix string, members []Member, last time.Duration) (s *Status, err error) {
+	s = &Status{Prefix: prefix, at: time.Now()}
 	s.Lag, s.Standbys = []partitionLag{}, []Member{} // lists in JSON, even when empty
 	s.Last, s.Before = shorten(&period{}, last), shorten(&period{}, last)
 	if s.missing, err = topics.Missing(ctx, g.Client, g.Names); err != nil {
@@ -156,7 +143,7 @@ func (s *Status) addMembers(members []Member) {
 	for i := range members {
 		if members[i].Owner {
 			s.Owner = &members[i]
-		} else if len(members[i].Tasks) == 0 {
+		} else {
 			s.Standbys = append(s.Standbys, members[i])
 		}
 	}
@@ -164,7 +151,7 @@ func (s *Status) addMembers(members []Member) {
 
 // readLedger reads the windows of the two periods, and the last one if it is older.
 func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) error {
-	newest, err := g.newest(ctx)
+	newest, err := ledger.Newest(ctx, g.Client, g.Names.LedgerAt())
 	if newest == nil || err != nil {
 		return err
 	}
@@ -173,7 +160,7 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 	for _, b := range newest.Bases {
 		s.Bases = append(s.Bases, base{b.Name.String(), time.UnixMilli(b.Taken)})
 	}
-	needs, err := replay.Needs(ctx, g.Client, g.Names.LedgerAt(0), newest)
+	needs, err := replay.Needs(ctx, g.Client, g.Names.LedgerAt(), newest)
 	if err != nil {
 		return err
 	}
@@ -184,10 +171,8 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 		}
 		s.Needed = append(s.Needed, x)
 	}
-	if s.Tasks == nil {
-		if s.Shadow, err = ShadowIn(ctx, g.Client, g.Names, newest); err != nil {
-			return err
-		}
+	if s.Shadow, err = ShadowIn(ctx, g.Client, g.Names, newest); err != nil {
+		return err
 	}
 	if newest.Promoted == "" {
 		shadow := ""
@@ -228,7 +213,6 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 // pace counts events by the time at which they were stepped.
 type pace struct {
 	events map[int64]int64 // by the number of the paceOver since 1970
-	next   int64           // window: each of several workers has a record of those before
 }
 
 // paceOver is the time over which a pace is measured: long enough to be one, and short enough
@@ -237,13 +221,9 @@ const paceOver = 10 * time.Second
 
 // add counts the events of a window.
 func (p *pace) add(r *ledger.Record) {
-	if r.Window < p.next {
-		return
-	}
 	if p.events == nil {
 		p.events = make(map[int64]int64)
 	}
-	p.next = r.Window + 1
 	for _, g := range r.Ranges {
 		p.events[r.Stepped.UnixNano()/int64(paceOver)] += g.To - g.From
 	}
@@ -383,21 +363,14 @@ func (s *Status) Waiting() (n int64) {
 	return n
 }
 
-// PrintJSON prints the status, and the tasks if there are any, for programs.
-func (s *Status) PrintJSON(out io.Writer) error {
-	if s.Tasks != nil {
-		return flags.PrintJSON(out, s.Tasks.Beside(s))
-	}
-	return flags.PrintJSON(out, s)
-}
+// PrintJSON prints the status for programs.
+func (s *Status) PrintJSON(out io.Writer) error { return flags.PrintJSON(out, s) }
 
 // Print prints the status for people.
 func (s *Status) Print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "graph\t%s\n", s.Prefix)
-	if s.Tasks != nil {
-		s.Tasks.Owners(w)
-	} else if s.Owner != nil {
+	if s.Owner != nil {
 		fmt.Fprintf(w, "owner\t%s\n", s.Owner)
 	} else {
 		fmt.Fprintf(w, "owner\tnone\n")

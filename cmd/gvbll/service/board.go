@@ -11,20 +11,19 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Board is what people and other workers see of a worker: its page, its metrics and its address.
-type Board struct {
+// board is what people and other workers see of a worker: its page, its metrics and its address.
+type board struct {
 	Page    *page.Server
 	Metrics *metrics.Metrics
 	Stream  *worker.Metrics
 	info    *prometheus.GaugeVec
-	Web     *Web
+	web     *Web
 	models  []*model.Model // the one to serve, and perhaps a shadow
 	version string         // of the program
 
@@ -32,16 +31,16 @@ type Board struct {
 	shown time.Time    // when scores were shown last
 }
 
-// NewBoard returns the board of a worker, whose server has its page from then on.
-func NewBoard(set Setup) *Board {
+// newBoard returns the board of a worker, whose server has its page from then on.
+func newBoard(set Setup) *board {
 	web, version := set.Web, set.Process.Version
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "gvbll_info", Help: "Always 1; the labels say which program and which model.",
 		ConstLabels: prometheus.Labels{"version": version},
 	}, []string{"model", "encoder"})
 	web.Registry.MustRegister(info)
-	b := &Board{
-		Metrics: metrics.New(web.Registry), Stream: worker.NewMetrics(web.Registry), info: info, Web: web, models: set.Models, version: version,
+	b := &board{
+		Metrics: metrics.New(web.Registry), Stream: worker.NewMetrics(web.Registry), info: info, web: web, models: set.Models, version: version,
 		Page: page.New(page.Config{
 			Graph: set.Graph, Model: set.Models[0], Settings: set.Config.Settings(), Version: version, Flags: set.InForce,
 			Decode: decodeNode, Now: time.Now,
@@ -52,9 +51,9 @@ func NewBoard(set Setup) *Board {
 	return b
 }
 
-// About returns what the worker says of itself to the others.
-func (b *Board) About() string {
-	m := look.Member{Version: b.version, Model: b.models[0].ID, Shadow: shadowOf(b.models), HTTP: b.Web.URL()}
+// about returns what the worker says of itself to the others.
+func (b *board) about() string {
+	m := look.Member{Version: b.version, Model: b.models[0].ID, Shadow: shadowOf(b.models), HTTP: b.web.URL()}
 	m.Host, _ = os.Hostname() // without one, the broker knows the address
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -63,18 +62,16 @@ func (b *Board) About() string {
 	return string(text)
 }
 
-// Watch shows what the client waits for, in metrics, on pages and to the probe of readiness. unready says in
-// one line why the worker cannot do its work now, given the trouble with Kafka; "" is none.
-func (b *Board) Watch(c *kafka.Client, unready func(trouble string) string) {
+// watch shows what the client waits for, in metrics, on pages and to the probe of readiness.
+func (b *board) watch(c *kafka.Client) {
 	b.Stream.Watch(c)
 	b.Page.Watch(c.Trouble)
-	b.Web.state.Store(&state{
+	b.web.state.Store(&state{
 		unready: func() string {
-			what := c.Trouble()
-			if what != "" {
-				what = "waiting for Kafka: " + what
+			if what := c.Trouble(); what != "" {
+				return "waiting for Kafka: " + what
 			}
-			return unready(what)
+			return ""
 		},
 		throttled: func() bool {
 			_, now := c.Throttled()
@@ -88,8 +85,8 @@ func (b *Board) Watch(c *kafka.Client, unready func(trouble string) string) {
 // beside them.
 const showEvery = 100 * time.Millisecond
 
-// Due reports whether scores are shown after this window, and takes note that they are.
-func (b *Board) Due() bool {
+// due reports whether scores are shown after this window, and takes note that they are.
+func (b *board) due() bool {
 	if time.Since(b.shown) < showEvery {
 		return false
 	}
@@ -97,15 +94,8 @@ func (b *Board) Due() bool {
 	return true
 }
 
-// scorer is what has scores and a posterior: an engine, or what learns in its place.
-type scorer interface {
-	Summaries() []pipeline.Summary
-	Pooled() *pipeline.Pooled
-	Posterior() (now, trained *posterior.Gaussian)
-}
-
-// Show updates page and metrics after a window, nil before the first.
-func (b *Board) Show(out *event.Outcome, of scorer) {
+// show updates page and metrics after a window, nil before the first.
+func (b *board) show(out *event.Outcome, of *pipeline.Engine) {
 	scores, learned := of.Summaries(), of.Pooled()
 	b.Page.Show(scores, learned)
 	if out == nil {
@@ -120,7 +110,7 @@ func (b *Board) Show(out *event.Outcome, of scorer) {
 }
 
 // serves updates page and metrics if another model serves than they show.
-func (b *Board) serves(m *model.Model) {
+func (b *board) serves(m *model.Model) {
 	if m == b.named {
 		return
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// LedgerScores returns the scores of a window that had labels, for the ledger. classes are
+// ledgerScores returns the scores of a window that had labels, for the ledger. classes are
 // the names of the classes of the model that served. Where the rates of labels are known, arrivals are
 // not counted: that labels come more often for some classes is no news.
-func LedgerScores(out *event.Outcome, classes []string, rates pipeline.LabelRates) *ledger.Scores {
+func ledgerScores(out *event.Outcome, classes []string, rates pipeline.LabelRates) *ledger.Scores {
 	type class struct {
 		index              int32
 		tally              calibration.Tally

@@ -51,7 +51,7 @@ func TestLedgerScores(t *testing.T) {
 		Odds:  []ledger.Odds{{Class: "blue", Bins: []ledger.OddsBin{{24, 2, 1, .5}, {31, 1, 1, .75}}}},
 		Delay: 900, Delayed: 2,
 	}
-	if diff := cmp.Diff(want, LedgerScores(out, []string{"red", "blue"}, "")); diff != "" {
+	if diff := cmp.Diff(want, ledgerScores(out, []string{"red", "blue"}, "")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }

@@ -146,15 +146,11 @@ func (s snapshot) Read(p []byte) (int, error) {
 
 // Keep implements replay.Snapshot.
 func (s snapshot) Keep(folder string) error {
-	return LinkBlocks(s.store, folder, s.Blocks())
-}
-
-// LinkBlocks makes links in a folder to the blocks of an engine, if there are any.
-func LinkBlocks(store pipeline.Blocks, folder string, numbers []int64) error {
+	numbers := s.Blocks()
 	if len(numbers) == 0 {
 		return nil
 	}
-	return store.(*blocks.Store).Link(folder, numbers)
+	return s.store.(*blocks.Store).Link(folder, numbers)
 }
 
 func (s snapshot) Close() error {

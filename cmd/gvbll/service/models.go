@@ -54,7 +54,7 @@ func (d ModelFolder) Open(id string) (*model.Model, error) {
 // ofLedger returns the models that serve and are in the shadow at a ledger's end, from those
 // given and from the folder. While the ledger is empty they are those given.
 func (d ModelFolder) ofLedger(ctx context.Context, c *kafka.Client, names topics.Names, given []*model.Model) ([]*model.Model, error) {
-	r, err := ledger.Newest(ctx, c, names.LedgerAt(0))
+	r, err := ledger.Newest(ctx, c, names.LedgerAt())
 	if r == nil || err != nil {
 		return given, err
 	}

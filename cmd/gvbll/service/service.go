@@ -22,7 +22,7 @@ import (
 // Service is a worker that has a whole graph: an engine with its page and its metrics. What happens
 // in the worker updates both.
 type Service struct {
-	Board  *Board
+	Board  *board
 	Engine *lockedEngine // the worker may replace it on recovery and after forgetting
 	terms  worker.Config
 	// release removes files of the engine.
@@ -65,7 +65,7 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*Service, error) {
 		return nil, err
 	}
 	set.Config, set.Models = pair.Serving().Config(), models
-	s := &Service{Board: NewBoard(set), Engine: &lockedEngine{pair: pair}, release: release, terms: Terms(set.Process, set.Names, cfg, models...)}
+	s := &Service{Board: newBoard(set), Engine: &lockedEngine{pair: pair}, release: release, terms: Terms(set.Process, set.Names, cfg, models...)}
 	if s.terms.Checkpoints, err = Checkpoints(set.State, set.Names, cfg, models...); err != nil {
 		release()
 		return nil, err
@@ -86,9 +86,9 @@ func (s *Service) Close() { s.release() }
 
 // Run drives the engine until the context ends. cfg begins as Terms; Run adds what the board needs.
 func (s *Service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
-	s.Board.Watch(c, func(trouble string) string { return trouble })
+	s.Board.watch(c)
 	s.Board.Stream.Cuts(cfg.Policy)
-	cfg.About, cfg.AtRisk, cfg.Needed = s.Board.About(), s.Board.Stream.AtRisk, s.Board.Stream.Needed
+	cfg.About, cfg.AtRisk, cfg.Needed = s.Board.about(), s.Board.Stream.AtRisk, s.Board.Stream.Needed
 	if b := cfg.Checkpoints.Bases; b.Store != nil {
 		s.Board.Stream.BasesEvery(b.Every)
 	}
@@ -97,7 +97,7 @@ func (s *Service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 	cfg.Models.ClassesOf = s.classesOf
 	cfg.Models.Attributes = func(out *event.Outcome) []ledger.Attribute { return ledgerAttributes(out, s.Board.named) }
 	cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores {
-		return LedgerScores(out, s.Board.named.Classes, settings.LabelRates)
+		return ledgerScores(out, s.Board.named.Classes, settings.LabelRates)
 	}
 	cfg.Events = replay.Join(append([]func(replay.Event){s.Board.Stream.Observe, s.on}, s.Events...)...)
 	if err := worker.Run(ctx, c, s.Engine, cfg); err != nil {
@@ -135,7 +135,7 @@ func (s *Service) onRecovered(r replay.Recovered) {
 	s.Engine, s.recovered = r.Engine.(*lockedEngine), true
 	s.show()
 	s.Board.Page.Attach(s.Engine.ask)
-	s.Board.Web.Ready.Store(true)
+	s.Board.web.Ready.Store(true)
 }
 
 func (s *Service) onStepped(w replay.Stepped) {
@@ -153,7 +153,7 @@ func (s *Service) onStepped(w replay.Stepped) {
 	switch {
 	case !w.Replayed:
 		s.Board.Metrics.Observe(w.Outcome)
-	case s.recovered && s.Board.Due(): // a standby, which never commits, shows its scores here
+	case s.recovered && s.Board.due(): // a standby, which never commits, shows its scores here
 		s.Board.Page.Show(s.Engine.Serving().Summaries(), s.Engine.Serving().Pooled())
 	}
 }
@@ -184,7 +184,7 @@ func (s *Service) onForgot(f replay.Forgotten) {
 // show updates page and metrics from the engine's state.
 func (s *Service) show() {
 	s.Board.serves(s.Engine.Serving().Model())
-	s.Board.Show(s.last, s.Engine.Serving())
+	s.Board.show(s.last, s.Engine.Serving())
 	if shadow := s.Engine.shadow(); shadow != nil {
 		scores := shadow.Summaries()
 		s.Board.Page.ShowShadow(shadow.Model().ID, scores)

@@ -42,7 +42,7 @@ func TestBenchmarks(t *testing.T) {
 	for name, f := range map[string]func(*testing.B){
 		"Encoder": BenchmarkEncoder, "Engine": BenchmarkEngine, "Pool": BenchmarkPool, "Hubs": BenchmarkHubs, "Memory": BenchmarkMemory,
 		"Update": BenchmarkUpdate, "Sparse": BenchmarkSparse, "Workers": BenchmarkWorkers, "Size": BenchmarkSize,
-		"LearnLag": BenchmarkLearnLag, "Shards": BenchmarkShards,
+		"LearnLag": BenchmarkLearnLag,
 	} {
 		if r := testing.Benchmark(f); r.N == 0 {
 			t.Errorf("%s fails: %+v", name, r)
