@@ -147,7 +147,7 @@ func (e *Engine) assemble(m *model.Model, cfg Config, graph *gnn.Graph, s heads.
 	e.predictor.Embeddings = cfg.Embeddings
 	e.labels = serve.NewLabels(e.predictor, cfg.MaxWaitingLabels, cfg.Labels)
 	e.queue = heads.NewLearnQueue(s, cfg.Heads())
-	e.scorer = serve.NewScorer(m, cfg.Bins, s, s.Width(), &e.labels.Batch)
+	e.scorer = serve.NewScorer(m, cfg.Bins, s, &e.labels.Batch)
 }
 
 // Config returns the settings, with defaults filled in.
@@ -252,7 +252,7 @@ func (e *Engine) Serve() []event.Prediction {
 	e.queue.Settle()
 	x := e.now
 	e.predictor.Embedded(e.Embeddings())
-	e.predictor.Await(x, nil)
+	e.predictor.Await(x)
 	e.predictor.Serve(x, func(outputs []float32, split []posterior.Uncertainty) {
 		e.serving.Serve(e.nodes.ToPredict(), e.predictor.Rows, outputs, split)
 	})
@@ -292,7 +292,7 @@ func (e *Engine) Learn() *event.Outcome {
 	out.Levels = e.labels.Levels()
 	e.next++
 	e.now = nil
-	e.pending.ReleaseRemoved()
+	e.pending.Release()
 	x.Forget()
 	e.chain.Extend(out)
 	for i := range w.Commands {

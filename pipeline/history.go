@@ -127,7 +127,7 @@ func (h *History) Step(w *event.Window) {
 		}
 	}
 	h.nodes.DropWindow()
-	h.pending.ReleaseRemoved()
+	h.pending.Release()
 }
 
 // Err returns an error if graphs came that are classified as a whole: a history keeps none.

@@ -15,7 +15,7 @@ type savedEngine struct{ *Engine }
 // State declares the engine's state without its strings. A part comes after those that
 // its checks use.
 func (e savedEngine) State(s *snapshot.Schema) {
-	e.predictor.State(s, e.next, nil)
+	e.predictor.State(s, e.next)
 	e.labels.State(s)
 	heads.DeclareHeads(s, e.serving, &e.queue.Last.Posterior)
 	e.queue.State(s, e.next)

@@ -136,15 +136,6 @@ func (o *Online) SetState(b []byte) error {
 	return nil
 }
 
-// SetMean sets M, d_e × C finite numbers, and leaves T as it is. It is for a head that only
-// predicts by [MAP], with the mean that another one has learned.
-func (o *Online) SetMean(mean []float64) {
-	if len(mean) != len(o.q.Mean) {
-		panic(fmt.Sprintf("posterior: %d means for a head of %d", len(mean), len(o.q.Mean)))
-	}
-	copy(o.q.Mean, mean)
-}
-
 // static is GVBLL-Static: the training posterior, never updated. It comes with the
 // model, so the state is empty.
 type static struct{ q Gaussian }

@@ -20,7 +20,7 @@ import (
 // between it may run beside the engine: it uses the heads, and a batch with memory of its own.
 // Whatever else uses the heads calls Settle first.
 type LearnQueue struct {
-	heads   Learner
+	heads   Serving
 	lag     int64 // ℓ
 	beside  beside
 	waiting []queued // the oldest first; at most ℓ between windows
@@ -44,12 +44,12 @@ type queued struct {
 
 // update is what came of an update.
 type update struct {
-	Posterior event.Hash   // of the heads' state, see [Learner]
+	Posterior event.Hash   // of the heads' state, see [Serving]
 	heads     []event.Head // Version, Clipped and Step of each
 }
 
 // NewLearnQueue returns a queue for heads as they are.
-func NewLearnQueue(heads Learner, cfg Config) *LearnQueue {
+func NewLearnQueue(heads Serving, cfg Config) *LearnQueue {
 	n := len(heads.Heads())
 	l := &LearnQueue{heads: heads, lag: int64(cfg.Lag), beside: cfg.Beside}
 	l.Last.heads, l.next.heads = make([]event.Head, n), make([]event.Head, n)

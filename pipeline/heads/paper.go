@@ -1,8 +1,6 @@
 package heads
 
 import (
-	"fmt"
-
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -39,21 +37,6 @@ func (p *Paper) Layout() pool.Layout {
 	return pool.Layout{
 		Shape: pool.Shape{Classes: p.classes, Embedding: p.updated.Posterior().Dim}, Need: pool.NeedEmbedded, LogProbs: p.Width(),
 	}
-}
-
-// AppendHeads appends the place of the head that serves, and the state of the online one. A
-// batch changes all of it.
-func (p *Paper) AppendHeads(b []byte, _ bool) []byte {
-	return p.updated.AppendState(append(b, p.Serves))
-}
-
-// SetHeads sets what AppendHeads appended.
-func (p *Paper) SetHeads(b []byte) error {
-	if len(b) == 0 || b[0] > ByStatic {
-		return fmt.Errorf("%d bytes are no state of the paper's heads", len(b))
-	}
-	p.Serves = b[0]
-	return p.updated.SetState(b[1:])
 }
 
 // NewPaper returns the paper's heads as trained.

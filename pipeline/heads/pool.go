@@ -9,53 +9,16 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// PoolHeads is the model's pool of heads: it predicts rows and learns batches of them, and
-// knows no graph. Outputs are log probabilities, the pool's, then each head's and those of
-// its products, followed by the counts of labels around the node, n_v and q_v, C numbers
-// each, and n_v by kind of edge, C for each mean, if a head reads it.
-type PoolHeads struct {
-	pool    *pool.Pool
-	Spec    pool.Config
-	classes int
-	kinds   int               // means by which labels around a node are counted, see pool.Rows
-	list    []Head            // the pool, then its heads and its products
-	idle    *posterior.Online // result of online if the pool has no such head; it never learns
-
-	buffer []byte // scratch of hash
-}
-
-var _ Learner = (*PoolHeads)(nil)
-
-// NewPoolHeads returns the model's pool of heads as trained.
-func NewPoolHeads(m *model.Model, cfg Config) (*PoolHeads, error) {
-	p, err := m.NewPool()
-	if err != nil {
-		return nil, err
-	}
-	made := &PoolHeads{pool: p, Spec: p.Config(), classes: len(m.Classes)}
-	if l := p.Layout(); l.Need&pool.NeedKinds != 0 {
-		made.kinds = l.Shape.Means
-	}
-	if p.Online() == nil {
-		made.idle = posterior.NewOnline(m.Prior, cfg.Update)
-	}
-	for k, name := range p.Names() {
-		made.list = append(made.list, pooledHead{made, k, name})
-	}
-	return made, nil
-}
-
-func (p *PoolHeads) Heads() []Head { return p.list }
+func (p *Pool) Heads() []Head { return p.list }
 
 // pooledHead is the pool, number 0, one of its heads, from 1 on, or a product of its mixture,
 // behind the heads. The state of all is that of number 0.
 type pooledHead struct {
-	of     *PoolHeads
+	of     *Pool
 	number int
 	name   string
 }
@@ -64,7 +27,7 @@ func (h pooledHead) Name() string { return h.name }
 
 // Version returns the number of batches learned, 0 for a static head.
 func (h pooledHead) Version() uint64 {
-	if n := h.number; n > 0 && n <= len(h.of.Spec.Heads) && h.of.Spec.Heads[n-1].Static != nil {
+	if n := h.number; n > 0 && n <= len(h.of.spec.Heads) && h.of.spec.Heads[n-1].Static != nil {
 		return 0
 	}
 	return h.of.pool.Version()
@@ -88,13 +51,13 @@ func (h pooledHead) SetState(b []byte) error {
 }
 
 // ServingHead is the pool itself.
-func (p *PoolHeads) ServingHead() uint8 { return 0 }
+func (p *Pool) ServingHead() uint8 { return 0 }
 
-func (p *PoolHeads) Width() int { return p.pool.LogProbsPerRow() + (2+p.kinds)*p.classes }
+func (p *Pool) Width() int { return p.pool.LogProbsPerRow() + (2+p.kinds)*p.classes }
 
 // appendServed appends what of a row's outputs the pool learns from: the log probabilities
 // and the counts of labels.
-func (p *PoolHeads) appendServed(to *pool.Batch, outputs []float32) {
+func (p *Pool) appendServed(to *pool.Batch, outputs []float32) {
 	logps := p.pool.LogProbsPerRow()
 	to.LogProbs = append(to.LogProbs, outputs[:logps]...)
 	to.Labelled = append(to.Labelled, outputs[logps:logps+p.classes]...)
@@ -102,44 +65,33 @@ func (p *PoolHeads) appendServed(to *pool.Batch, outputs []float32) {
 	to.Kinds = append(to.Kinds, outputs[logps+2*p.classes:]...)
 }
 
-func (p *PoolHeads) Layout() pool.Layout { return p.pool.Layout() }
+func (p *Pool) Layout() pool.Layout { return p.pool.Layout() }
 
 // Learn updates the pool.
-func (p *PoolHeads) Learn(b *pool.Batch, heads []event.Head) {
+func (p *Pool) Learn(b *pool.Batch, heads []event.Head) {
 	for k, r := range p.pool.Learn(*b).Heads {
 		heads[1+k].Clipped, heads[1+k].Step = r.Clipped, r.Step
 	}
 }
 
-// AppendHeads appends the predictive state of the pool, or what the last batch changed of it.
-func (p *PoolHeads) AppendHeads(b []byte, change bool) []byte {
-	if change {
-		return p.pool.AppendPredictiveChange(b)
-	}
-	return p.pool.AppendPredictive(b)
-}
-
-// SetHeads sets what appendHeads appended. The pool does not learn from there on.
-func (p *PoolHeads) SetHeads(b []byte) error { return p.pool.SetPredictive(b) }
-
 // Hash hashes the last hash and the part of the state that the batch changed, since the
 // whole state may be large.
-func (p *PoolHeads) Hash(last event.Hash) event.Hash {
+func (p *Pool) Hash(last event.Hash) event.Hash {
 	p.buffer = p.pool.AppendChange(append(p.buffer[:0], last[:]...))
 	return sha256.Sum256(p.buffer)
 }
 
-func (p *PoolHeads) Online() *posterior.Online {
+func (p *Pool) Online() *posterior.Online {
 	if p.idle != nil {
 		return p.idle
 	}
 	return p.pool.Online()
 }
 
-func (p *PoolHeads) PoolOfHeads() *pool.Pool { return p.pool }
+func (p *Pool) PoolOfHeads() *pool.Pool { return p.pool }
 
 // Probabilities exponentiates log probabilities.
-func (p *PoolHeads) Probabilities(dst, logp []float32) {
+func (p *Pool) Probabilities(dst, logp []float32) {
 	var some [64]float64
 	for len(logp) > 0 {
 		n := min(len(some), len(logp))
@@ -172,16 +124,16 @@ type Pooled struct {
 	Compatibility []float64
 }
 
-func (p *PoolHeads) Learned() *Pooled {
+func (p *Pool) Learned() *Pooled {
 	parts := p.pool.Names()[1:]
-	l := &Pooled{Heads: parts[:len(p.Spec.Heads)], Parts: parts, Shares: p.pool.Shares(), Regret: p.pool.Regret(), Compatibility: slices.Clone(p.pool.Compatibility())}
+	l := &Pooled{Heads: parts[:len(p.spec.Heads)], Parts: parts, Shares: p.pool.Shares(), Regret: p.pool.Regret(), Compatibility: slices.Clone(p.pool.Compatibility())}
 	l.Weights, l.Bias = p.pool.Weights()
 	return l
 }
 
-func (p *PoolHeads) OutputsName() string { return "pending.said" }
+func (p *Pool) OutputsName() string { return "pending.said" }
 
-func (p *PoolHeads) Valid(output float32) bool { return IsFinite(output) }
+func (p *Pool) Valid(output float32) bool { return IsFinite(output) }
 
 // matches accepts any hash, since it depends on all batches that led to the state.
-func (p *PoolHeads) matches(event.Hash) bool { return true }
+func (p *Pool) matches(event.Hash) bool { return true }

@@ -12,15 +12,24 @@ import (
 )
 
 // Pool is the serving with the model's pool of heads. It follows the graph, since the heads
-// use features and labels of neighbours.
+// use features and labels of neighbours. Outputs are log probabilities, the pool's, then each
+// head's and those of its products, followed by the counts of labels around the node, n_v and
+// q_v, C numbers each, and n_v by kind of edge, C for each mean, if a head reads it.
 type Pool struct {
-	*PoolHeads
+	pool    *pool.Pool
+	spec    pool.Config
+	classes int
+	kinds   int               // means by which labels around a node are counted, see pool.Rows
+	list    []Head            // the pool, then its heads and its products
+	idle    *posterior.Online // result of online if the pool has no such head; it never learns
+
 	graph  *gnn.Graph
-	Around *neighbourhood.Features
+	around *neighbourhood.Features
 	beside beside
-	First  *rowPredictor
+	first  *rowPredictor
 	second *rowPredictor // on the other thread; nil until it is needed
-	Served []byte        // what the arrivals that were predicted last count for at their neighbours
+	served []byte        // what the arrivals that were predicted last count for at their neighbours
+	buffer []byte        // scratch of hash
 }
 
 var (
@@ -28,65 +37,75 @@ var (
 	_ structure.Follower = (*Pool)(nil)
 )
 
-// NewPool returns the serving of the model's pool of heads on a graph, which is empty.
+// NewPool returns the serving of the model's pool of heads as trained, on a graph, which is empty.
 func NewPool(m *model.Model, cfg Config, graph *gnn.Graph) (*Pool, error) {
-	heads, err := NewPoolHeads(m, cfg)
+	of, err := m.NewPool()
 	if err != nil {
 		return nil, err
 	}
-	p := &Pool{PoolHeads: heads, graph: graph, Around: neighbourhood.New(graph, heads.Spec, m.Shape()), beside: cfg.Beside}
-	p.First = &rowPredictor{pool: p.pool, around: &p.Around.Reader, classes: p.classes, kinds: p.kinds}
+	p := &Pool{pool: of, spec: of.Config(), classes: len(m.Classes), graph: graph, beside: cfg.Beside}
+	if l := of.Layout(); l.Need&pool.NeedKinds != 0 {
+		p.kinds = l.Shape.Means
+	}
+	if of.Online() == nil {
+		p.idle = posterior.NewOnline(m.Prior, cfg.Update)
+	}
+	for k, name := range of.Names() {
+		p.list = append(p.list, pooledHead{p, k, name})
+	}
+	p.around = neighbourhood.New(graph, p.spec, m.Shape())
+	p.first = &rowPredictor{pool: of, around: &p.around.Reader, classes: p.classes, kinds: p.kinds}
 	return p, nil
 }
 
 func (p *Pool) Serve(nodes []int32, embedded posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
 	if p.second == nil && p.beside.can(len(nodes)) { // not before the pool was restored
-		p.second = &rowPredictor{pool: p.pool.Twin(), around: p.Around.NewReader(), classes: p.classes, kinds: p.kinds}
+		p.second = &rowPredictor{pool: p.pool.Twin(), around: p.around.NewReader(), classes: p.classes, kinds: p.kinds}
 	}
 	tell := func(by *rowPredictor) func(from, to int) {
 		return func(from, to int) {
-			for ; from < to; from += Chunk {
-				by.Gather(&by.rows, nodes[from:min(from+Chunk, to)])
-				p.PredictRows(by, &by.rows, from, embedded, outputs, split)
+			for ; from < to; from += chunk {
+				by.gather(&by.rows, nodes[from:min(from+chunk, to)])
+				p.predictRows(by, &by.rows, from, embedded, outputs, split)
 			}
 		}
 	}
-	p.Around.Ready(nodes)
-	width := p.Around.Reader.PartBytes()
-	p.Served = kernel.Room(p.Served, len(nodes)*width)
-	p.beside.share(len(nodes), tell(p.First), tell(p.second))
+	p.around.Ready(nodes)
+	width := p.around.Reader.PartBytes()
+	p.served = kernel.Room(p.served, len(nodes)*width)
+	p.beside.share(len(nodes), tell(p.first), tell(p.second))
 	for i, v := range nodes {
-		p.Around.SetServed(v, p.Served[i*width:(i+1)*width])
+		p.around.SetServed(v, p.served[i*width:(i+1)*width])
 	}
 }
 
-// PredictRows predicts rows, the first of which is the given one of all nodes that are served. It leaves in
+// predictRows predicts rows, the first of which is the given one of all nodes that are served. It leaves in
 // served what the nodes will count for at their neighbours.
-func (p *Pool) PredictRows(by *rowPredictor, rows *pool.Rows, from int, embedded posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
-	d, width, part, to := len(embedded.Z)/max(embedded.Len(), 1), p.Width(), p.Around.Reader.PartBytes(), from+rows.N
+func (p *Pool) predictRows(by *rowPredictor, rows *pool.Rows, from int, embedded posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
+	d, width, part, to := len(embedded.Z)/max(embedded.Len(), 1), p.Width(), p.around.Reader.PartBytes(), from+rows.N
 	rows.Embedded = posterior.Rows{Z: embedded.Z[from*d : to*d], Tau: embedded.Tau[from:to]}
-	by.predictRows(rows, outputs[from*width:to*width], split[from:to], p.Served[from*part:to*part])
+	by.predictRows(rows, outputs[from*width:to*width], split[from:to], p.served[from*part:to*part])
 }
 
 func (p *Pool) PredictOne(v View, embedded posterior.Rows, outputs []float32) posterior.Uncertainty {
-	return p.First.predictNode(v, embedded, outputs)
+	return p.first.predictNode(v, embedded, outputs)
 }
 
 // Prepare writes the batch that the pool learns. Embeddings, log probabilities and counts of
 // labels are those served; features of the nodes and their neighbours are the current ones. All
 // of a corrected label's node is.
 func (p *Pool) Prepare(b *Batch, to *pool.Batch) {
-	p.Around.Reader.Reset(&to.Rows)
+	p.around.Reader.Reset(&to.Rows)
 	for _, v := range b.Nodes {
-		p.Around.Reader.AppendFeatures(&to.Rows, v)
+		p.around.Reader.AppendFeatures(&to.Rows, v)
 	}
-	p.Around.FillBatch(to, b.Nodes)
-	p.AppendAllServed(b, to)
-	p.Around.Reader.Reset(&to.Taken)
+	p.around.FillBatch(to, b.Nodes)
+	p.appendAllServed(b, to)
+	p.around.Reader.Reset(&to.Taken)
 	to.TakenLabels = to.TakenLabels[:0]
 	for _, c := range b.Corrections {
 		if c.Class != none {
-			p.Around.Reader.Append(&to.Rows, c.Node)
+			p.around.Reader.Append(&to.Rows, c.Node)
 		}
 		if c.Was == none {
 			continue
@@ -95,13 +114,13 @@ func (p *Pool) Prepare(b *Batch, to *pool.Batch) {
 		if c.Replaced {
 			learned = none
 		}
-		p.Around.Reader.AppendOwn(&to.Taken, learned)
+		p.around.Reader.AppendOwn(&to.Taken, learned)
 		to.TakenLabels = append(to.TakenLabels, c.Was)
 	}
 }
 
-// AppendAllServed writes what was served for the nodes of a batch.
-func (p *Pool) AppendAllServed(b *Batch, to *pool.Batch) {
+// appendAllServed writes what was served for the nodes of a batch.
+func (p *Pool) appendAllServed(b *Batch, to *pool.Batch) {
 	to.LogProbs = to.LogProbs[:0]
 	for i := range b.Labels {
 		p.appendServed(to, b.Outputs[i*p.Width():(i+1)*p.Width()])
@@ -111,14 +130,14 @@ func (p *Pool) AppendAllServed(b *Batch, to *pool.Batch) {
 
 // The methods of [structure.Follower] update the neighbourhood's features and labels.
 
-func (p *Pool) Entered(v int32, x gnn.Vector)    { p.Around.SetFeatures(v, x) }
-func (p *Pool) Leaving(nodes []int32)            { p.Around.Remove(nodes) }
+func (p *Pool) Entered(v int32, x gnn.Vector)    { p.around.SetFeatures(v, x) }
+func (p *Pool) Leaving(nodes []int32)            { p.around.Remove(nodes) }
 func (p *Pool) Left()                            {}
-func (p *Pool) Unlinked(edges [][2]int32)        { p.Around.RemoveEdges(edges) }
-func (p *Pool) Linked(v int32, _, added []int32) { p.Around.AddEdges(v, added) }
-func (p *Pool) Labelled(v, class int32)          { p.Around.SetLabel(v, class) }
-func (p *Pool) Vacated(v int32)                  { p.Around.ClearFeatures(v) }
+func (p *Pool) Unlinked(edges [][2]int32)        { p.around.RemoveEdges(edges) }
+func (p *Pool) Linked(v int32, _, added []int32) { p.around.AddEdges(v, added) }
+func (p *Pool) Labelled(v, class int32)          { p.around.SetLabel(v, class) }
+func (p *Pool) Vacated(v int32)                  { p.around.ClearFeatures(v) }
 
 // State declares the features of the graph's nodes. The graph must have been declared
 // before. Labels are restored by calls of labelled.
-func (p *Pool) State(s *snapshot.Schema) { p.Around.State(s, p.graph.Len()) }
+func (p *Pool) State(s *snapshot.Schema) { p.around.State(s, p.graph.Len()) }

@@ -27,11 +27,11 @@ type rowPredictor struct {
 	mix, logs, each []float64
 }
 
-// Chunk is the number of arrivals predicted at once: the working memory fits a cache.
-const Chunk = 128
+// chunk is the number of arrivals predicted at once: the working memory fits a cache.
+const chunk = 128
 
-// Gather writes what the heads read around nodes, without their embeddings.
-func (t *rowPredictor) Gather(rows *pool.Rows, nodes []int32) {
+// gather writes what the heads read around nodes, without their embeddings.
+func (t *rowPredictor) gather(rows *pool.Rows, nodes []int32) {
 	t.around.Reset(rows)
 	for _, v := range nodes {
 		t.around.Append(rows, v)

@@ -33,7 +33,9 @@ const none = -1
 //
 // Slices that are passed in belong to the caller and are not kept.
 type Serving interface {
-	Learner
+	// Heads returns the classifiers that are scored, in the order of
+	// [event.Outcome.Heads]. It must not be changed.
+	Heads() []Head
 	// ServingHead is the index in heads of the head whose probabilities are served.
 	ServingHead() uint8
 	// Width is the number of outputs per node.
@@ -50,30 +52,8 @@ type Serving interface {
 	// reuses. The result depends on the graph as it is now, and on nothing afterwards.
 	Prepare(b *Batch, to *pool.Batch)
 
-	// State declares state other than that of heads.
-	State(s *snapshot.Schema)
-	// OutputsName is the name of the tensor of pending outputs in a snapshot.
-	OutputsName() string
-	// Valid reports whether a restored number may be an output.
-	Valid(output float32) bool
-}
-
-// Config are the settings of heads.
-type Config struct {
-	Update  posterior.Config // of the online head
-	Samples int              // of the paper's heads, for uncertainty
-	Lag     int              // windows by which labels are learned late
-	Beside  beside
-}
-
-// Learner is the heads of a serving as far as they learn. It knows no graph: its state is
-// a function of the batches learned.
-type Learner interface {
-	// Heads returns the classifiers that are scored, in the order of
-	// [event.Outcome.Heads]. It must not be changed.
-	Heads() []Head
-	// Layout is that of prepared batches. LogProbs is the number of outputs of a node that
-	// scores need: C for each head, its first ones.
+	// Layout is that of prepared batches. LogProbs is the number of a node's outputs that
+	// are learned from.
 	Layout() pool.Layout
 	// Learn updates the heads by a prepared batch of at least one label. It writes each
 	// head's clipped entries and step norm to heads.
@@ -89,6 +69,21 @@ type Learner interface {
 	PoolOfHeads() *pool.Pool
 	// Learned returns the learned state of a pool, nil for the paper's heads.
 	Learned() *Pooled
+
+	// State declares state other than that of heads.
+	State(s *snapshot.Schema)
+	// OutputsName is the name of the tensor of pending outputs in a snapshot.
+	OutputsName() string
+	// Valid reports whether a restored number may be an output.
+	Valid(output float32) bool
+}
+
+// Config are the settings of heads.
+type Config struct {
+	Update  posterior.Config // of the online head
+	Samples int              // of the paper's heads, for uncertainty
+	Lag     int              // windows by which labels are learned late
+	Beside  beside
 }
 
 // Head is a classifier with a name and a state that can be saved.
@@ -129,7 +124,7 @@ func IsFinite(x float32) bool { return math.Abs(float64(x)) <= math.MaxFloat32 }
 func IsProbability(p float32) bool { return p >= 0 && p <= 1 }
 
 // DeclareHeads declares the whole state of heads, which have the given hash.
-func DeclareHeads(s *snapshot.Schema, l Learner, hash *event.Hash) {
+func DeclareHeads(s *snapshot.Schema, l Serving, hash *event.Hash) {
 	for _, h := range l.Heads() {
 		snapshot.Bytes(s, "heads."+h.Name(), h)
 	}

@@ -14,7 +14,7 @@ const maxLooks = 16
 // been set: the edges among the nodes, each once, and the next labelled nodes of the sweep that are
 // not in the batch, as many for each node as a head asks for. It reuses the memory of these fields.
 func (f *Features) FillBatch(b *pool.Batch, nodes []int32) {
-	f.fillPairs(b, nodes, func(int) bool { return true })
+	f.fillPairs(b, nodes)
 	b.ReplayLabels, b.Known = b.ReplayLabels[:0], f.known
 	f.Reader.Reset(&b.Replay)
 	// A sweep that comes to its beginning again would replay a row twice.
@@ -28,23 +28,8 @@ func (f *Features) FillBatch(b *pool.Batch, nodes []int32) {
 	}
 }
 
-// FillPart sets Pairs of the part of a batch of nodes that has the rows at part.Positions. Shards do
-// not replay: what is around a node would have to be as one process has it at the same moment, and
-// soft labels come to them a window later.
-func (f *Features) FillPart(part *pool.Part, nodes []int32) {
-	next := 0
-	f.fillPairs(&part.Batch, nodes, func(i int) bool {
-		in := next < len(part.Positions) && int(part.Positions[next]) == i
-		if in {
-			next++
-		}
-		return in
-	})
-	f.Reader.Reset(&part.Replay)
-}
-
-// fillPairs sets Pairs for the rows that in reports, which is asked for each in their order.
-func (f *Features) fillPairs(b *pool.Batch, nodes []int32, in func(row int) bool) {
+// fillPairs sets Pairs: each edge between two of the nodes once.
+func (f *Features) fillPairs(b *pool.Batch, nodes []int32) {
 	if f.rowOf == nil {
 		f.rowOf = make(map[int32]int32)
 	}
@@ -54,9 +39,6 @@ func (f *Features) fillPairs(b *pool.Batch, nodes []int32, in func(row int) bool
 	}
 	b.Pairs = b.Pairs[:0]
 	for i, v := range nodes {
-		if !in(i) {
-			continue
-		}
 		for _, u := range f.graph.Neighbours(v) {
 			if j, is := f.rowOf[u]; is && j > int32(i) {
 				b.Pairs = append(b.Pairs, [2]int32{int32(i), j})

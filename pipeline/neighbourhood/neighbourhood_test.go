@@ -602,60 +602,6 @@ func TestFillBatch(t *testing.T) {
 	}
 }
 
-// TestFillPart: the parts of a batch, each filled by a process that knows the whole graph, make
-// the batch that one process fills, but for what is replayed.
-func TestFillPart(t *testing.T) {
-	for _, sparse := range []bool{true, false} {
-		w := newWorld(6, sparse)
-		for range 1000 {
-			w.step()
-		}
-		var nodes []int32
-		for v := range w.x {
-			if w.label[v] == neighbourhood.None && w.rng.IntN(2) == 0 {
-				nodes = append(nodes, int32(v))
-				w.know(int32(v))
-			}
-		}
-		rows := func(b *pool.Batch, at int32) {
-			w.s.Reader.AppendFeatures(&b.Rows, nodes[at])
-			b.Labels = append(b.Labels, w.label[nodes[at]])
-			b.LogProbs = append(b.LogProbs, float32(at), 2)
-			b.Embedded.Z, b.Embedded.Tau = append(b.Embedded.Z, float32(at)), append(b.Embedded.Tau, 1)
-		}
-		var whole, merged pool.Batch
-		w.s.Reader.Reset(&whole.Rows)
-		parts := make([]*pool.Part, 4) // the last has no rows
-		for q := range parts {
-			parts[q] = &pool.Part{}
-			w.s.Reader.Reset(&parts[q].Rows)
-		}
-		for at := range int32(len(nodes)) {
-			p := parts[w.rng.IntN(len(parts)-1)]
-			p.Positions = append(p.Positions, at)
-			rows(&p.Batch, at)
-			rows(&whole, at)
-		}
-		w.s.FillBatch(&whole, nodes)
-		whole.Replay, whole.ReplayLabels, whole.Known = pool.Rows{}, nil, 0
-		w.s.Reader.Reset(&whole.Replay)
-		for _, p := range parts {
-			w.s.FillPart(p, nodes)
-		}
-		for range 2 { // the second time with memory that is used
-			if err := merged.Merge(parts); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(whole, merged, cmpopts.EquateEmpty()); diff != "" {
-				t.Fatalf("sparse %t: the merged parts (-want +got)\n%s", sparse, diff)
-			}
-		}
-		if len(whole.Pairs) == 0 {
-			t.Error("no pairs")
-		}
-	}
-}
-
 // star is a graph in which nodes 1 to n are neighbours of node 0, and of no other.
 type star struct{ leaves, hub []int32 }
 

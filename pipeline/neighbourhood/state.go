@@ -1,7 +1,6 @@
 package neighbourhood
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -55,17 +54,9 @@ func (f *Features) State(s *snapshot.Schema, n int) {
 }
 
 func (f *Features) checkServed(parts []uint8) error {
-	if err := f.CheckParts(parts); err != nil {
-		return snapshot.Damaged("features: %v", err)
-	}
-	return nil
-}
-
-// CheckParts reports whether parts may be what AppendPart appended.
-func (f *Features) CheckParts(parts []byte) error {
 	for _, x := range parts {
 		if float64(x) > float64(whole*f.wants.share)+0.5 {
-			return fmt.Errorf("%d/%d of what was served, a probability has at most %v", x, whole, f.wants.share)
+			return snapshot.Damaged("features: %d/%d of what was served, a probability has at most %v", x, whole, f.wants.share)
 		}
 	}
 	return nil

@@ -124,7 +124,7 @@ func (a *Asker) Served(x *Entered) {
 				a.asked++
 			}
 		}
-		a.kept.Set(x.Own[i].slot, []float32{p.Asked})
+		a.kept.Set(x.Arrivals[i].slot, []float32{p.Asked})
 	}
 }
 

@@ -11,24 +11,21 @@ import (
 // none is no node, no slot and no class.
 const none = -1
 
-// Entered is a window whose events are in the graph. It has what serving the window needs, so
-// that later windows may enter before: of the graph's structure, of which nodes are pending, and of
-// which labels were joined, nothing depends on what is served.
+// Entered is a window whose events are in the graph, with what serving it needs. Of the graph's
+// structure, of which nodes are pending, and of which labels are joined, nothing depends on what
+// is served.
 type Entered struct {
 	Window   *event.Window
 	Out      *event.Outcome
-	All      int       // arrivals to predict, here or elsewhere
-	Own      []awaited // of them, those that are predicted here, in canonical order
-	Labelled []int32   // numbers of the nodes whose labels were joined
-	Joined   []Joined  // those of nodes that are predicted here
-	Removed  []int32   // predictions that were removed, see [Pending]
+	Arrivals []awaited // that are predicted, in canonical order
 
-	Corrected []heads.Correction // of labels that were learned
+	joined    []joined           // labels
+	corrected []heads.Correction // of labels that were learned
 }
 
 // Begin begins a window for a model.
 func (x *Entered) Begin(w *event.Window, model string) {
-	x.Window, x.Corrected = w, x.Corrected[:0]
+	x.Window, x.corrected = w, x.corrected[:0]
 	x.Out = &event.Outcome{Window: w.Number, Model: model, Refused: append([]event.Refusal(nil), w.Refused...)}
 }
 
@@ -47,22 +44,20 @@ func (x *Entered) byTime(order []int32) []int32 {
 // Forget forgets what points into the window's memory.
 func (x *Entered) Forget() {
 	x.Window, x.Out = nil, nil
-	clear(x.Own)
-	clear(x.Joined)
+	clear(x.Arrivals)
+	clear(x.joined)
 }
 
 // awaited is an arrival that is to be predicted.
 type awaited struct {
 	node   *event.Node
-	Number int32
+	number int32
 	slot   int32 // of pending
-	at     int32 // among all arrivals to predict
 }
 
-// Joined is a label that was joined to a prediction, which may not be served yet.
-type Joined struct {
-	Number int32
+// joined is a label that was joined to a prediction.
+type joined struct {
+	number int32
 	slot   int32          // of pending
-	Place  int32          // among all labels that were joined
 	entry  event.Labelled // without By
 }

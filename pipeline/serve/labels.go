@@ -69,7 +69,7 @@ func (l *Labels) State(s *snapshot.Schema) {
 // Join joins the labels of a window that has entered: first those that waited for its arrivals,
 // in the order of the arrivals, then those that the window received.
 func (l *Labels) Join(x *Entered) {
-	x.Labelled, x.Joined = x.Labelled[:0], x.Joined[:0]
+	x.joined = x.joined[:0]
 	for _, a := range l.nodes.Accepted() {
 		if w, waited := l.unmatched.Claim(a.Node.ID); waited {
 			l.match(a.Number, w.Class, &w.label, x)
@@ -107,20 +107,20 @@ func (l *Labels) Join(x *Entered) {
 func (l *Labels) Collect(x *Entered, observers []Observer) {
 	b := &l.Batch
 	b.Clear()
-	for i := range x.Joined {
-		j := &x.Joined[i]
+	for i := range x.joined {
+		j := &x.joined[i]
 		for _, o := range observers {
 			o.Matched(j.slot, j.entry.Class)
 		}
 		s, z, outputs := l.pending.at(j.slot)
-		b.Nodes, b.Labels = append(b.Nodes, j.Number), append(b.Labels, j.entry.Class)
+		b.Nodes, b.Labels = append(b.Nodes, j.number), append(b.Labels, j.entry.Class)
 		b.Rows.Z, b.Rows.Tau = append(b.Rows.Z, z...), append(b.Rows.Tau, s.tau)
 		b.Outputs, b.ServedBy = append(b.Outputs, outputs...), append(b.ServedBy, s.Head)
 		j.entry.By = int(s.Head)
 		x.Out.Labelled = append(x.Out.Labelled, j.entry)
 	}
-	if len(x.Corrected) > 0 {
-		l.collectCorrections(x.Corrected)
+	if len(x.corrected) > 0 {
+		l.collectCorrections(x.corrected)
 	}
 }
 
@@ -192,8 +192,7 @@ func alike(a, b string) bool {
 	return len(b) <= 1 && first > 0 && !strings.ContainsAny(a+b, "0123456789") // class-1 is not class-2
 }
 
-// match joins a label of node v if v is pending. If v is predicted here, it returns the
-// label's entry. A node's first label is joined. A different one later corrects it or is
+// match joins a label of node v if v is pending, and returns the label's entry then. A node's first label is joined. A different one later corrects it or is
 // refused, an equal one is ignored.
 func (l *Labels) match(v, class int32, label *event.Label, x *Entered) *event.Labelled {
 	known, past := l.nodes.Class(v), l.nodes.Past(v)
@@ -226,19 +225,14 @@ func (l *Labels) match(v, class int32, label *event.Label, x *Entered) *event.La
 		return nil
 	}
 	l.pending.Drop(v)
-	place := int32(len(x.Labelled))
-	x.Labelled = append(x.Labelled, v)
 	s := &l.pending.Nodes.At(slot).Value
-	if !s.own {
-		return nil
-	}
-	j := Joined{Number: v, slot: slot, Place: place, entry: event.Labelled{Node: label.Node, Class: class, Served: s.window, Time: label.Time}}
+	j := joined{number: v, slot: slot, entry: event.Labelled{Node: label.Node, Class: class, Served: s.window, Time: label.Time}}
 	j.entry.Degree, j.entry.Fresh = l.nodes.Surroundings(v)
 	if label.Time != 0 && s.time != 0 {
 		j.entry.Delay = delay(s.time, label.Time)
 	}
-	x.Joined = append(x.Joined, j)
-	return &x.Joined[len(x.Joined)-1].entry
+	x.joined = append(x.joined, j)
+	return &x.joined[len(x.joined)-1].entry
 }
 
 // correct sets a label that corrects another one, or withdraws it. It is learned if the
@@ -252,7 +246,7 @@ func (l *Labels) correct(c heads.Correction, id event.ID, x *Entered) {
 	learned := !l.nodes.IsContext(c.Node) && l.nodes.Past(c.Node)&structure.Late == 0 && !l.model.TrainedOn(id)
 	l.nodes.SetLabel(c.Node, c.Class)
 	if learned {
-		x.Corrected = append(x.Corrected, c)
+		x.corrected = append(x.corrected, c)
 	}
 }
 

@@ -16,24 +16,22 @@ import (
 // memory or, if the prediction is one of those that have waited longest, in a block; see
 // [rows]. Observers have tables of their own, by slot.
 //
-// Which nodes are pending depends on nothing that was served. Where several serve one graph, all
-// have the same predictions pending, and who served a node has the row. For the others, and until
-// the node is served, the row is elsewhere and takes no memory.
+// Which nodes are pending depends on nothing that was served. A node is put when its window
+// enters, and has no row until that is served.
 //
-// A prediction that is removed keeps its slot and its row until it is released: the window that
-// its node arrived in may not be served yet, nor the one that its label came in.
+// A prediction that is removed keeps its slot and its row until it is released, at the end of the
+// window: its node may be about to be served, and its label is about to be scored.
 //
 // Invariant: the predictions with a row in memory that are not removed are those from inMemory
-// on, in the order of the queue, whose row is not elsewhere.
+// on, in the order of the queue, that have a row.
 type Pending struct {
-	Nodes     *store.Queue[int32, Served] // by node number
-	bound     int                         // of nodes
-	rows      *rows
-	inMemory  int32 // slot of the oldest prediction whose row is in memory, none if there is none
-	elsewhere int   // number of predictions whose row is elsewhere
+	Nodes    *store.Queue[int32, Served] // by node number
+	bound    int                         // of nodes
+	rows     *rows
+	inMemory int32 // slot of the oldest prediction whose row is in memory, none if there is none
 
 	// Of predictions that are removed and not released:
-	removed  []int32         // the slots of those that were removed since the last call of takeRemoved
+	removed  []int32         // their slots
 	loose    int             // number of those whose row is in memory
 	inBlocks map[place]int32 // the slots of those whose row is in a block
 }
@@ -45,7 +43,6 @@ type Served struct {
 	tau     float64
 	row     place
 	Head    uint8 // the head that served, by place
-	own     bool  // the node is predicted here
 	removed bool
 }
 
@@ -99,8 +96,7 @@ func (p *Pending) Put(v int32, s Served) (slot, old int32, expired bool) {
 		old, expired = p.Nodes.At(p.Nodes.Oldest()).Key, true
 		p.Drop(old)
 	}
-	s.row = elsewhere
-	p.elsewhere++
+	s.row = unserved
 	return p.Nodes.Put(v, s), old, expired
 }
 
@@ -115,18 +111,16 @@ func (p *Pending) fill(slot int32, tau float64, head uint8, z, outputs []float32
 		p.loose++
 		return
 	}
-	p.elsewhere--
 	if p.inMemory == none {
 		p.inMemory = slot
 	}
 }
 
-// nextRow returns the slot of the first prediction from a slot on whose row is not
-// elsewhere, or none.
+// nextRow returns the slot of the first prediction from a slot on that has a row, or none.
 func (p *Pending) nextRow(slot int32) int32 {
 	for slot != none {
 		e := p.Nodes.At(slot)
-		if e.Value.row != elsewhere {
+		if e.Value.row != unserved {
 			break
 		}
 		slot = e.Next
@@ -134,10 +128,7 @@ func (p *Pending) nextRow(slot int32) int32 {
 	return slot
 }
 
-// isHere reports whether the row of the node in a slot is not elsewhere.
-func (p *Pending) isHere(slot int32) bool { return p.Nodes.At(slot).Value.row != elsewhere }
-
-// at returns what was served for the node in a slot, whose row is here. The slices are valid until the next
+// at returns what was served for the node in a slot. The slices are valid until the next
 // call of at or put.
 func (p *Pending) at(slot int32) (s *Served, z, outputs []float32) {
 	e := p.Nodes.At(slot)
@@ -161,8 +152,7 @@ func (p *Pending) Drop(v int32) {
 	s := &p.Nodes.Change(slot).Value
 	s.removed = true
 	switch {
-	case s.row == elsewhere:
-		p.elsewhere--
+	case s.row == unserved:
 	case s.row >= 0:
 		p.loose++
 	default:
@@ -171,36 +161,26 @@ func (p *Pending) Drop(v int32) {
 	p.removed = append(p.removed, slot)
 }
 
-// TakeRemoved appends the slots of the predictions that were removed since the last call.
-func (p *Pending) TakeRemoved(slots []int32) []int32 {
-	slots = append(slots, p.removed...)
-	p.removed = p.removed[:0]
-	return slots
-}
-
-// Release forgets predictions that were removed.
-func (p *Pending) Release(slots []int32) {
-	for _, slot := range slots {
-		if row := p.Nodes.At(slot).Value.row; row >= 0 {
+// Release forgets the predictions that were removed.
+func (p *Pending) Release() {
+	for _, slot := range p.removed {
+		switch row := p.Nodes.At(slot).Value.row; {
+		case row == unserved:
+		case row >= 0:
 			p.loose--
 			p.rows.free(row)
-		} else if row != elsewhere {
+		default:
 			delete(p.inBlocks, row)
 			p.rows.free(row)
 		}
 		p.Nodes.Release(slot)
 	}
-}
-
-// ReleaseRemoved releases the predictions that were removed since the last call of takeRemoved.
-func (p *Pending) ReleaseRemoved() {
-	p.Release(p.removed)
 	p.removed = p.removed[:0]
 }
 
 // prefetch announces that what was served for node v will be asked for soon.
 func (p *Pending) prefetch(v int32) {
-	if s := p.Nodes.Get(v); s != nil && s.row != elsewhere {
+	if s := p.Nodes.Get(v); s != nil {
 		p.rows.prefetch(s.row)
 	}
 }
@@ -255,51 +235,38 @@ func (p *Pending) slotAt(v int32, there place) (slot int32, ok bool) {
 }
 
 // state declares the predictions. When restoring, nodes must be below n, windows before the
-// given one, and temperatures those that tau gives for the embeddings. isOwn reports whether
-// the row of a node is here.
-func (p *Pending) state(s *snapshot.Schema, n int, window int64, by heads.Serving, classes int, tau func(z []float32) float64, isOwn func(v int32) bool) {
+// given one, and temperatures those that tau gives for the embeddings.
+func (p *Pending) state(s *snapshot.Schema, n int, window int64, by heads.Serving, classes int, tau func(z []float32) float64) {
 	store.DeclareNodes(s, "pending.node", p.Nodes, p.bound, n)
 	store.DeclareField(s, "pending.window", p.Nodes, func(x *Served) *int64 { return &x.window })
 	store.DeclareField(s, "pending.time", p.Nodes, func(x *Served) *int64 { return &x.time })
 	store.DeclareField(s, "pending.temperature", p.Nodes, func(x *Served) *float64 { return &x.tau })
 	count := p.Nodes.Len() // restored already
-	var here []int32       // when restoring: the slots of the rows that are here
-	if !s.Saving() {
-		for i := range int32(count) {
-			if e := p.Nodes.At(i); isOwn(e.Key) {
-				e.Value.own = true
-				here = append(here, i)
-			} else {
-				e.Value.row = elsewhere
-			}
-		}
-		p.elsewhere = count - len(here)
-	}
-	inBlocks := s.Len("pending.place", count-p.elsewhere-p.rows.inMemory(), count-p.elsewhere)
+	inBlocks := s.Len("pending.place", count-p.rows.inMemory(), count)
 	if inBlocks > 0 {
-		next := p.walkHere(p.Nodes.Oldest())
+		next := p.Nodes.Walk()
 		places := snapshot.Column(s, "pending.place", func() int32 {
-			_, row := next()
-			return int32(row)
+			_, e := next()
+			return int32(e.Value.row)
 		}, inBlocks)
 		s.Check(func() error {
 			for i, x := range places {
-				if x >= 0 || place(x) == elsewhere {
+				if x >= 0 || place(x) == unserved {
 					return snapshot.Damaged("a row in a block has the place %d", x)
 				}
-				p.Nodes.At(here[i]).Value.row = place(x)
+				p.Nodes.At(int32(i)).Value.row = place(x)
 			}
 			return nil
 		})
 		p.rows.State(s)
 	}
-	if !s.Saving() && inBlocks < len(here) {
-		p.inMemory = here[inBlocks]
-		for i, slot := range here[inBlocks:] {
-			p.Nodes.At(slot).Value.row = place(i)
+	if !s.Saving() && inBlocks < count {
+		p.inMemory = int32(inBlocks)
+		for i := range int32(count - inBlocks) {
+			p.Nodes.At(p.inMemory + i).Value.row = place(i)
 		}
 	}
-	inMemory := count - p.elsewhere - inBlocks
+	inMemory := count - inBlocks
 	store.DeclareRows(s, "pending.embedding", &p.rows.z, p.walkInMemory(), inMemory, heads.IsFinite, p.rows.z.Width())
 	store.DeclareRows(s, by.OutputsName(), &p.rows.outputs, p.walkInMemory(), inMemory, by.Valid, p.rows.outputs.Width()/classes, classes)
 	s.Check(func() error {
@@ -335,23 +302,10 @@ func (p *Pending) DeclareHeads(s *snapshot.Schema, name string, last uint8) {
 // walkInMemory returns a function that returns the next row in memory at each call, in the
 // order of the queue as it is now.
 func (p *Pending) walkInMemory() func() (row int32) {
-	next := p.walkHere(p.inMemory)
+	next := p.Nodes.WalkFrom(p.inMemory)
 	return func() int32 {
-		_, row := next()
-		return int32(row)
-	}
-}
-
-// walkHere returns a function that returns the slot and the place of the next row that is not
-// elsewhere at each call, from a slot on in the order of the queue as it is now.
-func (p *Pending) walkHere(from int32) func() (slot int32, row place) {
-	next := p.Nodes.WalkFrom(from)
-	return func() (int32, place) {
-		for {
-			if slot, e := next(); e.Value.row != elsewhere {
-				return slot, e.Value.row
-			}
-		}
+		_, e := next()
+		return int32(e.Value.row)
 	}
 }
 

@@ -24,7 +24,7 @@ type Predictor struct {
 	Embeddings bool // whether predictions carry their embeddings
 
 	// Rows are the embeddings and temperatures of the arrivals that were served last, or are
-	// about to be: of those that are predicted here.
+	// about to be.
 	Rows posterior.Rows
 
 	outputs  []float32               // of the window's arrivals, serving.width numbers each
@@ -51,28 +51,23 @@ func NewPredictor(m *model.Model, n *structure.Nodes, p *Pending, s heads.Servin
 	return &Predictor{model: m, nodes: n, pending: p, serving: s}
 }
 
-// Await lists the arrivals of a window that enters, and makes the predictions of all pending. own
-// says of each whether it is predicted here, nil for all: others may predict nodes of the same graph.
-func (p *Predictor) Await(x *Entered, own func(i int) bool) {
-	x.Own, x.All = x.Own[:0], 0
+// Await lists the arrivals of a window that enters, and makes the predictions of all pending.
+func (p *Predictor) Await(x *Entered) {
+	x.Arrivals = x.Arrivals[:0]
 	for _, a := range p.nodes.Accepted() {
 		if !a.ToPredict {
 			continue
 		}
-		here := own == nil || own(x.All)
-		slot, old, expired := p.pending.Put(a.Number, Served{window: x.Out.Window, time: a.Node.Time, own: here})
+		slot, old, expired := p.pending.Put(a.Number, Served{window: x.Out.Window, time: a.Node.Time})
 		if expired {
 			x.Out.Counts.Expired++
 			p.nodes.Expired(old)
 		}
-		if here {
-			x.Own = append(x.Own, awaited{node: a.Node, Number: a.Number, slot: slot, at: int32(x.All)})
-		}
-		x.All++
+		x.Arrivals = append(x.Arrivals, awaited{node: a.Node, number: a.Number, slot: slot})
 	}
 }
 
-// Embedded gives the embeddings, n × d_e, of the arrivals that are predicted here. One that
+// Embedded gives the embeddings, n × d_e, of the arrivals. One that
 // is not finite is set to 0.
 func (p *Predictor) Embedded(z []float32) {
 	p.Rows.Z, p.Rows.Tau = z, temperatures(p.Rows.Tau, z, p.model)
@@ -105,17 +100,14 @@ func finite(z []float32) bool {
 	return true
 }
 
-// Serve predicts the arrivals of a window that has entered, those that are predicted here, given their
-// embeddings. predict writes the outputs of all heads, and the uncertainties of the serving one.
+// Serve predicts the arrivals of a window that has entered, given their embeddings. predict writes the outputs of all heads, and the uncertainties of the serving one.
 func (p *Predictor) Serve(x *Entered, predict func(outputs []float32, split []posterior.Uncertainty)) {
-	n, d, c, width := len(x.Own), p.model.Prior.Dim, p.model.Prior.Classes, p.serving.Width()
-	if x.All == 0 {
+	n, d, c, width := len(x.Arrivals), p.model.Prior.Dim, p.model.Prior.Classes, p.serving.Width()
+	if n == 0 {
 		return
 	}
 	p.outputs, p.split = kernel.Room(p.outputs, n*width), kernel.Room(p.split, n)
-	if n > 0 {
-		predict(p.outputs, p.split)
-	}
+	predict(p.outputs, p.split)
 	head := p.serving.ServingHead()
 	version := p.serving.Heads()[head].Version()
 
@@ -125,7 +117,7 @@ func (p *Predictor) Serve(x *Entered, predict func(outputs []float32, split []po
 	if p.Embeddings {
 		embeddings = slices.Clone(p.Rows.Z[:n*d])
 	}
-	for i, a := range x.Own {
+	for i, a := range x.Arrivals {
 		outputs := p.outputs[i*width : (i+1)*width]
 		probs := out.Predictions[i].Probabilities
 		p.serving.Probabilities(probs, outputs[int(head)*c:][:c])
@@ -238,14 +230,12 @@ func MostProbable(p []float32) int {
 	return slices.Index(p, math.Float32frombits(most))
 }
 
-// State declares the graph, and what was served on it. next is the number of the next window, and own
-// says which nodes are predicted here, nil for all.
-func (p *Predictor) State(s *snapshot.Schema, next int64, own func(event.ID) bool) {
+// State declares the graph, and what was served on it. next is the number of the next window.
+func (p *Predictor) State(s *snapshot.Schema, next int64) {
 	p.nodes.Graph.State(s)
 	p.serving.State(s)
 	p.nodes.State(s)
-	isOwn := func(v int32) bool { return own == nil || own(p.nodes.ID(v)) }
-	p.pending.state(s, p.nodes.Numbers(), next, p.serving, p.model.Prior.Classes, p.model.Temperature.At, isOwn)
+	p.pending.state(s, p.nodes.Numbers(), next, p.serving, p.model.Prior.Classes, p.model.Temperature.At)
 	s.Check(func() error { return p.nodes.CheckWaiting(p.pending.all()) })
 	p.nodes.WaitingState(s)
 }

@@ -127,8 +127,8 @@ func (r *Rescorer) degree(v int32) int32 { return int32(r.predictor.nodes.Graph.
 // that are due. Like the arrivals they are predicted on G_t, before the window's labels
 // are learned.
 func (r *Rescorer) Served(x *Entered) {
-	for i, a := range x.Own {
-		r.degrees.Set(a.slot, []int32{r.degree(a.Number)})
+	for i, a := range x.Arrivals {
+		r.degrees.Set(a.slot, []int32{r.degree(a.number)})
 		r.probs.Set(a.slot, x.Out.Predictions[i].Probabilities)
 	}
 	r.batch = r.batch[:0]

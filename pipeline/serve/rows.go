@@ -40,9 +40,9 @@ type rows struct {
 // place says where a row is: its number in memory, or ^(block·perBlock + row) in a block.
 type place int32
 
-// elsewhere is the place of a row that is not here, see [Pending]. It is no place in a block:
+// unserved is the place of a prediction that has no row yet, see [Pending]. It is no place in a block:
 // blocks have fewer than 2³¹-1 rows.
-const elsewhere = place(math.MinInt32)
+const unserved = place(math.MinInt32)
 
 // block is a block of rows.
 type block struct {

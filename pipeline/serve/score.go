@@ -16,8 +16,7 @@ import (
 // their labels come and before any head learns from these.
 type Scorer struct {
 	classes   []string
-	heads     scoredHeads
-	outputs   int // of a label in batch
+	heads     heads.Serving
 	batch     *heads.Batch
 	bins      int        // of a window's ECE
 	watched   []int32    // classes
@@ -30,15 +29,9 @@ type Scorer struct {
 	recycled [][]event.Score     // of an outcome that was recycled
 }
 
-// scoredHeads is what a [Scorer] asks of the heads.
-type scoredHeads interface {
-	Heads() []heads.Head
-	Probabilities(dst, outputs []float32)
-}
-
-// NewScorer returns a scorer of batches that have so many outputs a label.
-func NewScorer(m *model.Model, bins int, by scoredHeads, outputs int, b *heads.Batch) *Scorer {
-	s := &Scorer{classes: m.Classes, heads: by, outputs: outputs, batch: b, bins: bins, watched: m.Watched()}
+// NewScorer returns a scorer of a serving's batches.
+func NewScorer(m *model.Model, bins int, by heads.Serving, b *heads.Batch) *Scorer {
+	s := &Scorer{classes: m.Classes, heads: by, batch: b, bins: bins, watched: m.Watched()}
 	for _, h := range by.Heads() {
 		s.summaries = append(s.summaries, Summary{Head: h.Name()})
 	}
@@ -155,6 +148,6 @@ func (s *Scorer) LossAmong(i, class, first int) float64 {
 func (s *Scorer) probabilities(i, first, heads int) []float32 {
 	c := len(s.classes)
 	s.rows = kernel.Room(s.rows, heads*c)
-	s.heads.Probabilities(s.rows, s.batch.Outputs[i*s.outputs+first*c:][:heads*c])
+	s.heads.Probabilities(s.rows, s.batch.Outputs[i*s.heads.Width()+first*c:][:heads*c])
 	return s.rows
 }

@@ -78,14 +78,6 @@ func (n *Nodes) vacancy() (v int32, vacant bool) {
 	return v, true
 }
 
-// Born returns how many nodes arrived before node v.
-func (n *Nodes) Born(v int32) int64 {
-	if n.departed.order == nil {
-		return int64(v)
-	}
-	return n.departed.order[v]
-}
-
 // Before reports whether node u arrived before node v.
 func (n *Nodes) Before(u, v int32) bool { return n.departed.before(u, v) }
 

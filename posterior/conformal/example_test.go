@@ -22,7 +22,6 @@ func ExamplePredictor() {
 		labels = append(labels, 0)
 	}
 	p.Learn(first, labels, nil)
-	fmt.Printf("threshold %.1f\n", p.Thresholds()[0])
 
 	limits := conformal.Limits{MinConfidence: 0.4, MaxSize: 2}
 	now := []float64{
@@ -34,7 +33,6 @@ func ExamplePredictor() {
 		fmt.Printf("%v %q\n", set.Append(nil), limits.Abstain(now[3*i], set))
 	}
 	// Output:
-	// threshold 0.8
 	// [0] ""
 	// [0 1] ""
 	// [0 1 2] "large-set"

@@ -28,42 +28,20 @@ type imputed struct {
 // So there are thresholds before the first label, and when labels are late the
 // thresholds follow a change of the predictions at once.
 func (p *Predictor) Impute(rows Rows) {
-	if p.cfg.Impute > 0 {
-		p.AddImputed(p.Imputed(rows))
+	if p.cfg.Impute == 0 {
+		return
 	}
-}
-
-// Imputation is the score of a row without a label, and the threshold that it counts for.
-type Imputation struct {
-	ID    uint64 // of the row
-	Cell  int    // index in Thresholds
-	Score float64
-}
-
-// Imputed returns what Impute adds for rows. It depends on the configuration and the rows alone,
-// so that another predictor of the same configuration can add it.
-func (p *Predictor) Imputed(rows Rows) []Imputation {
 	n := p.check(rows)
 	if len(rows.ID) != n {
 		panic(fmt.Sprintf("conformal: %d identities of %d rows", len(rows.ID), n))
 	}
-	list := make([]Imputation, n)
-	for i := range list {
+	for i := range n {
 		left, class := p.draw(rows.ID[i]+1<<63), 0
 		for row := p.row(rows, i); class < len(row)-1 && left >= row[class]; class++ {
 			left -= row[class]
 		}
-		list[i] = Imputation{rows.ID[i], p.index(int32(class)), score(p.row(rows, i)[class])}
-	}
-	return list
-}
-
-// AddImputed adds the scores of rows in the order in which these were served. Cells must be
-// those of thresholds.
-func (p *Predictor) AddImputed(list []Imputation) {
-	for _, x := range list {
-		c := &p.cells[x.Cell]
-		c.add(imputedRow{x.ID, x.Score})
+		c := &p.cells[p.index(int32(class))]
+		c.add(imputedRow{rows.ID[i], score(p.row(rows, i)[class])})
 		c.prune(&p.cfg, len(c.window), p.through)
 		c.setThreshold()
 	}

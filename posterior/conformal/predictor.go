@@ -101,34 +101,6 @@ func New(cfg Config) *Predictor {
 	return p
 }
 
-// Thresholds returns the current thresholds, C with PerClass and one otherwise. An infinite
-// threshold admits all classes.
-func (p *Predictor) Thresholds() []float64 {
-	t := make([]float64, len(p.cells))
-	for i := range p.cells {
-		t[i] = p.cells[i].threshold
-	}
-	return t
-}
-
-// SetThresholds sets the thresholds to those that another predictor of the same configuration
-// has learned, as Thresholds returns them, and leaves what they are computed from as it is: it
-// is for a predictor that learns and imputes nothing. On an error they stay as they were.
-func (p *Predictor) SetThresholds(t []float64) error {
-	if len(t) != len(p.cells) {
-		return fmt.Errorf("conformal: %d thresholds, want %d", len(t), len(p.cells))
-	}
-	for _, x := range t {
-		if math.IsNaN(x) {
-			return fmt.Errorf("conformal: a threshold is %v", x)
-		}
-	}
-	for i, x := range t {
-		p.cells[i].threshold = x
-	}
-	return nil
-}
-
 // Sets returns the set of every row.
 func (p *Predictor) Sets(rows Rows) []set {
 	n := p.check(rows)

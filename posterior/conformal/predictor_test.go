@@ -150,7 +150,7 @@ func TestServedMissesRaiseTheThreshold(t *testing.T) {
 	held := slices.Repeat([]bool{true}, 300)
 	hit.Learn(rows, labels, held)
 	missed.Learn(rows, labels, make([]bool, 300))
-	if a, b := hit.Thresholds()[0], missed.Thresholds()[0]; !(a < b) || math.IsInf(b, 0) || math.IsInf(a, 0) {
+	if a, b := hit.cells[0].threshold, missed.cells[0].threshold; !(a < b) || math.IsInf(b, 0) || math.IsInf(a, 0) {
 		t.Errorf("threshold %v after hits and %v after misses, want finite ones, the second larger", a, b)
 	}
 	if l := missed.cells[0].level; l != cfg.Alpha/3 {
@@ -200,34 +200,6 @@ func TestStateResumes(t *testing.T) {
 			carried = New(cfg)
 			if err := carried.SetState(state); err != nil {
 				t.Fatal(err)
-			}
-		}
-	}
-}
-
-// TestSetThresholds: a predictor with the thresholds of another one gives the same sets, and
-// does not take those of another configuration.
-func TestSetThresholds(t *testing.T) {
-	for _, cfg := range configs() {
-		rng := rand.New(rand.NewPCG(3, 4))
-		learner, follower := New(cfg), New(cfg)
-		for i := range 60 {
-			rows, labels := hardSecond(rng, 1+rng.IntN(8))
-			if err := follower.SetThresholds(learner.Thresholds()); err != nil {
-				t.Fatal(err)
-			}
-			a, b := learner.Sets(rows), follower.Sets(rows)
-			for r := range a {
-				if !slices.Equal(a[r], b[r]) {
-					t.Fatalf("%+v, batch %d, row %d: sets differ", cfg, i, r)
-				}
-			}
-			learner.Learn(rows, labels, nil)
-		}
-		for _, bad := range [][]float64{nil, append(learner.Thresholds(), 1), slices.Repeat([]float64{math.NaN()}, len(learner.Thresholds()))} {
-			before := follower.Thresholds()
-			if follower.SetThresholds(bad) == nil || !slices.Equal(before, follower.Thresholds()) {
-				t.Errorf("thresholds %v are set, want an error", bad)
 			}
 		}
 	}
@@ -323,12 +295,14 @@ func TestConfigErrors(t *testing.T) {
 
 // TestMisusePanics: invalid configurations, shapes and labels panic.
 func TestMisusePanics(t *testing.T) {
+	imputing := DefaultConfig(2)
+	imputing.Impute = 1
 	for name, f := range map[string]func(){
 		"config":   func() { New(Config{}) },
 		"shape":    func() { New(DefaultConfig(2)).Sets(Rows{Probs: make([]float64, 3)}) },
 		"labels":   func() { New(DefaultConfig(2)).Learn(Rows{Probs: make([]float64, 2)}, nil, nil) },
 		"label":    func() { New(DefaultConfig(2)).Learn(Rows{Probs: make([]float64, 2)}, []int32{2}, nil) },
-		"identity": func() { New(DefaultConfig(2)).Imputed(Rows{Probs: make([]float64, 2)}) },
+		"identity": func() { New(imputing).Impute(Rows{Probs: make([]float64, 2)}) },
 		"covered":  func() { New(DefaultConfig(2)).Learn(Rows{Probs: make([]float64, 2)}, []int32{1}, []bool{}) },
 	} {
 		t.Run(name, func(t *testing.T) {

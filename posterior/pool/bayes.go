@@ -125,33 +125,7 @@ func (b *bayes) readState(r *reader) {
 	b.refreshLogs()
 }
 
-func (b *bayes) appendPredictive(w *writer, change bool) {
-	w.floats(b.total)
-	if change {
-		w.changes(&b.changed, func(j int) { w.floats(b.row(j)) })
-	} else {
-		w.floats(b.counts)
-	}
-}
-
 // row returns the counts of feature j.
 func (b *bayes) row(j int) []float64 {
 	return b.counts[j*b.shape.Classes : (j+1)*b.shape.Classes]
-}
-
-func (b *bayes) readPredictive(r *reader, change bool) {
-	r.counts(b.total)
-	if !change {
-		r.counts(b.counts)
-		if !r.dry {
-			b.refreshLogs()
-		}
-		return
-	}
-	r.changes(b.shape.Features, func(j int) {
-		r.counts(b.row(j))
-		for c, n := range b.row(j) {
-			b.log[j*b.shape.Classes+c] = double.Log(n + b.Smoothing)
-		}
-	})
 }

@@ -134,16 +134,8 @@ func (l *label) appendChange(s *writer) { l.appendState(s) }
 
 func (l *label) readState(r *reader) {
 	l.version = r.uint()
-	l.readPredictive(r, false)
-}
-
-func (l *label) appendPredictive(s *writer, _ bool) { s.floats(l.h) }
-
-func (l *label) readPredictive(r *reader, _ bool) {
 	r.positives(l.h, "an entry of the compatibility matrix")
-	if !r.dry {
-		l.refreshLogs()
-	}
+	l.refreshLogs()
 }
 
 // vote predicts the share of each class among a node's labelled neighbours,
@@ -210,9 +202,5 @@ func (v *vote) appendChange(s *writer) { v.appendState(s) }
 
 func (v *vote) readState(r *reader) {
 	v.version = r.uint()
-	v.readPredictive(r, false)
+	r.positives(v.counts, "a count")
 }
-
-func (v *vote) appendPredictive(s *writer, _ bool) { s.floats(v.counts) }
-
-func (v *vote) readPredictive(r *reader, _ bool) { r.positives(v.counts, "a count") }

@@ -123,30 +123,8 @@ func appendFloats(b []byte, list []float32) []byte {
 func (l Layout) ReadBatch(b []byte) (x Batch, rest []byte, err error) {
 	r := &batchReader{b: b}
 	r.batch(l, &x)
-	for _, pair := range x.Pairs {
-		r.check(min(pair[0], pair[1]) >= 0 && int(max(pair[0], pair[1])) < x.N, "a pair of the rows %d of %d", pair, x.N)
-	}
 	if r.err != nil {
 		return Batch{}, nil, fmt.Errorf("pool: batch: %w", r.err)
-	}
-	return x, r.b, nil
-}
-
-// AppendPart appends a part as bytes: those of its batch, and the positions.
-func (l Layout) AppendPart(b []byte, x *Part) []byte {
-	b = l.AppendBatch(b, &x.Batch)
-	return appendInts(b, x.Positions)
-}
-
-// ReadPart reads what AppendPart wrote, as ReadBatch does. Whether parts fit each other is for
-// [Batch.Merge] to say.
-func (l Layout) ReadPart(b []byte) (x Part, rest []byte, err error) {
-	r := &batchReader{b: b}
-	r.batch(l, &x.Batch)
-	r.check(len(x.LogProbs) == x.N*l.LogProbs && x.Taken.N == 0, "a part has labels that are corrected")
-	x.Positions = r.ints(x.N)
-	if r.err != nil {
-		return Part{}, nil, fmt.Errorf("pool: part of a batch: %w", r.err)
 	}
 	return x, r.b, nil
 }
@@ -157,7 +135,7 @@ type batchReader struct {
 	err error
 }
 
-// batch reads a batch, and leaves its pairs unchecked.
+// batch reads a batch.
 func (r *batchReader) batch(l Layout, x *Batch) {
 	x.N = r.count(4)
 	x.Labels = r.labels(x.N, l.Shape.Classes)
@@ -168,7 +146,10 @@ func (r *batchReader) batch(l Layout, x *Batch) {
 	x.Pairs = make([][2]int32, r.count(8))
 	ends := r.ints(2 * len(x.Pairs))
 	for i := range len(ends) / 2 {
-		x.Pairs[i] = [2]int32(ends[2*i:])
+		pair := [2]int32(ends[2*i:])
+		if x.Pairs[i] = pair; min(pair[0], pair[1]) < 0 || int(max(pair[0], pair[1])) >= x.N {
+			r.check(false, "a pair of the rows %d of %d", pair, x.N)
+		}
 	}
 	x.Replay.N = r.count(4)
 	x.ReplayLabels = r.labels(x.Replay.N, l.Shape.Classes)

@@ -54,22 +54,3 @@ func (p *paperHead) appendState(s *writer) { s.section(p.AppendState) }
 func (p *paperHead) appendChange(s *writer) { p.appendState(s) }
 
 func (p *paperHead) readState(r *reader) { r.section(p.SetState) }
-
-// appendPredictive appends the mean of a head that learns: all that predict reads.
-func (p *paperHead) appendPredictive(s *writer, _ bool) {
-	if online, learns := p.Head.(*posterior.Online); learns {
-		s.floats(online.Posterior().Mean)
-	}
-}
-
-func (p *paperHead) readPredictive(r *reader, _ bool) {
-	online, learns := p.Head.(*posterior.Online)
-	if !learns {
-		return
-	}
-	p.u = kernel.Resize(p.u, len(online.Posterior().Mean))
-	r.floats(p.u)
-	if !r.dry {
-		online.SetMean(p.u)
-	}
-}

@@ -36,11 +36,6 @@ type classifier interface {
 	appendChange(w *writer)
 	// readState reads what appendState wrote. After an error the head is unusable.
 	readState(r *reader)
-	// appendPredictive appends the head's part of the predictive state, or of what the last
-	// learn changed of it.
-	appendPredictive(w *writer, change bool)
-	// readPredictive reads what appendPredictive wrote.
-	readPredictive(r *reader, change bool)
 	// takeOver takes over what a head of the same configuration has learned, see
 	// [Pool.TakeOver]. Its classes are the first ones of this head's.
 	takeOver(from classifier, keep float64)
@@ -61,14 +56,12 @@ type Pool struct {
 	members []int // indices of the heads that are not shadows, at least one
 	needs   Need  // what the heads read of Rows
 
-	said    *opinions  // of the members, which the products weigh
-	weights []*weights // the products: one, or two with a mixture
-	mixture *mixture   // nil where the one product is served
-	scores  []score    // in the order of Names
-	version uint64     // batches learned
-	// onlyPredicts is true after SetPredictive: precisions and scores are not those of the
-	// means.
-	onlyPredicts bool
+	said         *opinions  // of the members, which the products weigh
+	weights      []*weights // the products: one, or two with a mixture
+	mixture      *mixture   // nil where the one product is served
+	scores       []score    // in the order of Names
+	version      uint64     // batches learned
+	onlyPredicts bool       // it is the twin of a pool that learns
 
 	weighed []int32   // scratch: labels of the rows that products learn from
 	logp    []float64 // scratch memory
@@ -263,7 +256,7 @@ type report struct {
 // without rows, and from which nothing is taken, changes nothing.
 func (p *Pool) Learn(b Batch) report {
 	if p.onlyPredicts {
-		panic("pool: a pool with the predictive state of another learns")
+		panic("pool: the twin of another pool learns")
 	}
 	p.check(&b)
 	served := len(b.LogProbs) / p.LogProbsPerRow()

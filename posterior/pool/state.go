@@ -49,7 +49,6 @@ func (w *writer) section(appends func([]byte) []byte) {
 type reader struct {
 	b   []byte
 	err error
-	dry bool // the numbers of slices are read and checked, and not set
 }
 
 func (r *reader) uint() uint64 {
@@ -92,9 +91,7 @@ func (r *reader) numbers(dst []float64, least float64, what string) {
 		if x < least {
 			r.check(false, "%s is %v", what, x)
 		}
-		if !r.dry {
-			dst[i] = x
-		}
+		dst[i] = x
 	}
 }
 

@@ -7,6 +7,20 @@ import (
 	"testing"
 )
 
+// restored returns a pool with the state of another one of the same configuration, as it is
+// in a model file.
+func restored(t testing.TB, from *Pool) *Pool {
+	t.Helper()
+	p, err := New(from.cfg, from.shape, from.prior)
+	if err == nil {
+		err = p.SetState(from.AppendState(nil))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // TestTwin: after each batch that a pool learns, its twin predicts the same bits, and rows that
 // the two share at once come out as they do together. Under the race detector this shows that
 // they share no scratch memory.

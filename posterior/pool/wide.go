@@ -351,25 +351,5 @@ func (w *wide) readState(r *reader) {
 	}
 }
 
-func (w *wide) appendPredictive(s *writer, change bool) {
-	if change {
-		s.changes(&w.changed, func(j int) { s.floats(w.means(j)) })
-		return
-	}
-	for j := range w.columns {
-		s.floats(w.means(j))
-	}
-}
-
-func (w *wide) readPredictive(r *reader, change bool) {
-	if change {
-		r.changes(w.columns, func(j int) { r.floats(w.means(j)) })
-		return
-	}
-	for j := range w.columns {
-		r.floats(w.means(j))
-	}
-}
-
 // means returns the means of column j.
 func (w *wide) means(j int) []float64 { return w.mean[j*w.stride : j*w.stride+w.shape.Classes] }

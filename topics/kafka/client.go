@@ -159,10 +159,6 @@ func (c *Client) Close() {
 	c.transport.CloseIdleConnections()
 }
 
-// Patience returns how long to wait for what should be in a log before it is believed lost: see
-// [Config.DialFor].
-func (c *Client) Patience() time.Duration { return c.cfg.DialFor }
-
 // noLeader is the leader of a partition that has none for now.
 const noLeader = -1
 

@@ -23,7 +23,7 @@ func TestFindings(t *testing.T) {
 	ago := func(d time.Duration) *time.Time { at := now.Add(-d); return &at }
 	waiting := func(events int64) []partitionLag { return []partitionLag{{"g.nodes", 0, events}} }
 	good := calibration.Means{Acc: 0.9, NLL: 0.3, ECE: 0.02}
-	known := append([]string{"GvbllNoBroker", "GvbllShardWithoutOwner"}, unseen...) // the second by the tasks
+	known := append([]string{"GvbllNoBroker"}, unseen...)
 	for name, c := range map[string]struct {
 		change func(*Status)
 		want   string // the alert, "" for none
@@ -122,17 +122,15 @@ func TestUnevenness(t *testing.T) {
 }
 
 // TestPace: a graph that has run for twenty seconds of the hour, and then waits for a takeover
-// of ten, has seconds of work before it. Windows of which two shards have a record count once.
+// of ten, has seconds of work before it.
 func TestPace(t *testing.T) {
 	began := time.Unix(1_800_000_000, 0)
 	var p pace
 	if p.most() != 0 {
 		t.Errorf("without windows the pace is %v", p.most())
 	}
-	for range 2 { // shards
-		for i := range 20 {
-			p.add(&ledger.Record{Window: int64(i), Stepped: began.Add(time.Duration(i) * time.Second), Ranges: []ledger.Range{{From: 5, To: 205}, {From: 0, To: int64(10 * i)}}})
-		}
+	for i := range 20 {
+		p.add(&ledger.Record{Window: int64(i), Stepped: began.Add(time.Duration(i) * time.Second), Ranges: []ledger.Range{{From: 5, To: 205}, {From: 0, To: int64(10 * i)}}})
 	}
 	s := Status{at: began.Add(30 * time.Second), stream: streamState{pace: p.most()}, Lag: []partitionLag{{"g.nodes", 0, 3450}}}
 	if s.stream.pace != 345 || s.backlog() != 10*time.Second {
