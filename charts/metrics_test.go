@@ -20,6 +20,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/topics"
@@ -66,31 +67,16 @@ var advice = []struct {
 	{"Predictions, before any label", [][2]string{
 		{"gvbll_predictions_total", "Rate 0 while nodes arrive: `GvbllCommitsStopped`, `GvbllNoOwner`."},
 		{"gvbll_revisions_total", "At `--rescore-limit` in every window: nodes wait. Raise it, or `--rescore after=N`."},
-		{"gvbll_acts_total", "Below `--act capacity=`: fewer nodes arrive, or without a time. 0 with `cost=`: no probability is high enough."},
 		{"gvbll_predicted_classes_total", "One class takes over: `GvbllPredictionsShifted`."},
 		{"gvbll_prediction_confidence", "All low: arrivals are unlike the training data. All high while accuracy falls: `GvbllCalibrationOff`."},
 		{"gvbll_uncertainty_nats_total", "Epistemic rises: the posterior knows too little here, and labels would help. Aleatoric rises: the data is ambiguous."},
 		{"gvbll_prediction_age_seconds", "High while step and commit times are low: producers send late, or there is a backlog."},
 	}},
 	{"Labels", [][2]string{
-		{"gvbll_labels_total", "Many repeated: a producer sends labels again. Many of context: labels of nodes that are not classified. Trained: learned in Phase 1, neither scored nor learned again."},
 		{"gvbll_label_delay_seconds", "Rises: learning is late by as much. Longer than predictions are kept: they expire unlabelled."},
-		{"gvbll_predictions_expired_total", "Labels come too late or never: see `--pending max=`."},
 	}},
 	{"The graph and its events", [][2]string{
-		{"gvbll_arrivals_total", "Rate 0: the producer stopped, or `GvbllLagGrowing`."},
-		{"gvbll_context_nodes_total", "Not an error: nodes for which no prediction was asked."},
-		{"gvbll_node_updates_total", "High: a producer sends nodes again, which slows down arrivals."},
-		{"gvbll_edges_total", "Per arrival: falls when a producer stops naming neighbours, and accuracy follows."},
-		{"gvbll_edges_dropped_total", "Many expired: the ids of neighbours match no node's."},
-		{"gvbll_departures_total", "Expired far from what arrived a keep ago: the times of events are wrong. Many unknown: keys of tombstones match no node, or nodes are removed twice."},
-		{"gvbll_edges_removed_total", "High: much of the graph is recomputed."},
-		{"gvbll_edges_expired_total", "0 with edges in `--keep`: edges are renewed in time, leave with their nodes before, or events have no time that moves."},
-		{"gvbll_edge_removals_unknown_total", "Above zero: a producer removes edges twice, or under other ids than it added them."},
-		{"gvbll_edge_kinds_unknown_total", "Above zero: a producer misspells a kind, or names none where the model's edges have kinds."},
 		{"gvbll_unknown_fields_total", "A misspelt name: the field has no effect. The log has a record."},
-		{"gvbll_features_cleared_total", "Above zero and not meant: a producer sends `indices: []` where it should leave `indices` out."},
-		{"gvbll_level", "Waiting labels or edges rise: producers use different ids. Nodes rise: so does memory, which is not given back."},
 		{"gvbll_refused_events_total", "`GvbllDeadLettersRising`; [hostile-input.md](hostile-input.md) explains each reason."},
 		{"gvbll_unknown_class_labels_total", "`GvbllUnknownClass`. Series of the first 64 names; \"(other)\" has the rest."},
 		{"gvbll_late_events_total", "Raise `lateness` of `--watermark`, or correct the producer's clock."},
@@ -132,13 +118,6 @@ var advice = []struct {
 		{"gvbll_set_classes_total", "Divided by `gvbll_set_labels_total`, the mean size of a set. Large: the model is unsure."},
 		{"gvbll_abstentions_total", "Divided by predictions, the share not to act on. `empty-set` or `low-confidence` rises: arrivals are unlike what was learned."},
 		{"gvbll_set_coverage_target", "The realised coverage should be near it."},
-		{"gvbll_asked_nodes_total", "0: labels are asked for with `--ask` only. Its rate is the budget, where event time runs as the clock."},
-		{"gvbll_asked_labels_total", "Far below `gvbll_asked_nodes_total`: nobody answers. While it rises, scores over all labels are not of all nodes."},
-		{"gvbll_asked_correct_total", "Divided by the labels, the accuracy of the nodes asked for, which are uncertain ones."},
-		{"gvbll_asked_log_loss_nats_total", "Divided by the labels, their NLL."},
-		{"gvbll_asked_weight_total", "Divides the next two. It grows about as `gvbll_arrivals_total`, if all who are asked answer."},
-		{"gvbll_asked_weighed_correct_total", "See [labels.md](labels.md)."},
-		{"gvbll_asked_weighed_log_loss_nats_total", "Divided by the weights, an estimate of the NLL for all nodes."},
 		{"gvbll_fallback", "1: `GvbllFallback`. Of the owner only."},
 		{"gvbll_fallback_lead_nats", "Rises: learning makes predictions worse. At the threshold the model as trained takes over."},
 	}},
@@ -209,6 +188,22 @@ func TestMetricsPage(t *testing.T) {
 func metricsPage(t *testing.T) string {
 	families := exported(t)
 	var b strings.Builder
+	row := func(name, advice string) { // once
+		f := families[name]
+		if f == nil {
+			return
+		}
+		delete(families, name)
+		labels := make([]string, 0, 3)
+		for _, l := range f.Metric[0].Label {
+			labels = append(labels, "`"+l.GetName()+"`")
+		}
+		of := strings.ToLower(f.GetType().String())
+		if len(labels) > 0 {
+			of += " by " + strings.Join(labels, ", ")
+		}
+		fmt.Fprintf(&b, "| `%s` %s | %s | %s |\n", name, of, f.GetHelp(), advice)
+	}
 	b.WriteString(`# Metrics
 
 Every metric of ` + "`/metrics`" + `, and what to do when it looks bad; made by
@@ -230,24 +225,19 @@ Every metric of ` + "`/metrics`" + `, and what to do when it looks bad; made by
 	for _, s := range advice {
 		fmt.Fprintf(&b, "## %s\n\n| metric, type, labels | what it is | when it looks bad |\n|---|---|---|\n", s.section)
 		for _, m := range s.metrics {
-			f := families[m[0]]
-			if f == nil {
+			if families[m[0]] == nil {
 				t.Errorf("there is advice on %s, which is not exported", m[0])
-				continue
 			}
-			delete(families, m[0])
-			labels := make([]string, 0, 3)
-			for _, l := range f.Metric[0].Label {
-				labels = append(labels, "`"+l.GetName()+"`")
-			}
-			of := strings.ToLower(f.GetType().String())
-			if len(labels) > 0 {
-				of += " by " + strings.Join(labels, ", ")
-			}
-			fmt.Fprintf(&b, "| `%s` %s | %s | %s |\n", m[0], of, f.GetHelp(), m[1])
+			row(m[0], m[1])
 		}
 		b.WriteString("\n")
 	}
+	b.WriteString("## What the engine counts\n\nEach is in the ledger's records, in `gvbll status --json` and on page and report, too.\n\n" +
+		"| metric, type, labels | what it is | when it looks bad |\n|---|---|---|\n")
+	for _, f := range figure.All() {
+		row("gvbll_"+f.Name, f.Advice)
+	}
+	b.WriteString("\n")
 	for _, name := range slices.Sorted(maps.Keys(families)) {
 		t.Errorf("%s is exported, but there is no advice on it", name)
 	}

@@ -56,8 +56,8 @@ func TestBlocksChangeNothing(t *testing.T) {
 			w.Nodes = append(w.Nodes, event.Node{Origin: &event.Origin{}, ID: id, Departed: true})
 			w.Labels = append(w.Labels, event.Label{Origin: &event.Origin{}, Node: id})
 		}
-		if out := e.Step(w); out.Levels.Pending > 0 || store.InUse() > 0 {
-			t.Errorf("seed %d: %d predictions are pending and %d blocks in use after all labels came", seed, out.Levels.Pending, store.InUse())
+		if out := e.Step(w); out.Figures.Int(event.Pending) > 0 || store.InUse() > 0 {
+			t.Errorf("seed %d: %d predictions are pending and %d blocks in use after all labels came", seed, out.Figures.Int(event.Pending), store.InUse())
 		}
 	}
 }

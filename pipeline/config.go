@@ -1,11 +1,6 @@
 package pipeline
 
 import (
-	"errors"
-	"fmt"
-	"math"
-	"slices"
-
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/heads"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -122,55 +117,8 @@ const MostLearnLag = 1000
 // WithDefaults returns c with defaults in place of zero values. If c is invalid, the
 // error joins all problems, each with its remedy.
 func (c Config) WithDefaults() (Config, error) {
-	if c.Update == (posterior.Config{}) {
-		c.Update = posterior.DefaultConfig()
-	}
-	var problems []error
-	unless := func(ok bool, format string, args ...any) {
-		if !ok {
-			problems = append(problems, fmt.Errorf(format, args...))
-		}
-	}
-	for _, count := range []struct {
-		name  string
-		value *int
-		def   int
-	}{
-		{"samples", &c.Samples, 16},
-		{"bins", &c.Bins, 10},
-		{"max-pending", &c.MaxPending, 1 << 18},
-		{"max-waiting-labels", &c.MaxWaitingLabels, 1 << 16},
-		{"max-waiting-edges", &c.MaxWaitingEdges, 1 << 18},
-		{"workers", &c.Workers, 1},
-		{"reserve", &c.Reserve, 0},
-		{"learn-lag", &c.LearnLag, 0},
-		{"rescore-after", &c.Rescore.After, 0},
-		{"rescore-limit", &c.Rescore.Limit, 100},
-	} {
-		if *count.value == 0 {
-			*count.value = count.def
-		}
-		unless(*count.value >= 0, "%s %d is negative: give a positive number, or 0 for the default of %d", count.name, *count.value, count.def)
-	}
-	unless(c.MaxPending <= MostPending, "max-pending %d: give at most %d", c.MaxPending, MostPending)
-	unless(c.LearnLag <= MostLearnLag, "learn-lag %d: give at most %d windows", c.LearnLag, MostLearnLag)
-	unless(min(c.Keep.Nodes, c.Keep.Edges) >= 0, "keep %d ms for nodes and %d for edges: give positive times, or 0 for ever", c.Keep.Nodes, c.Keep.Edges)
-	unless(c.PendingMemory == 0 || c.PendingMemory > 0 && c.Blocks != nil, "pending-memory %d without blocks: give both, or neither", c.PendingMemory)
-	unless(slices.Contains([]string{"", HeadPaper, HeadPool}, c.Head), "head %q: give %q or %q", c.Head, HeadPool, HeadPaper)
-	p := c.Rescore.Confidence
-	unless(p >= 0 && p < 1, "rescore-confidence %v: give a probability below 1, or 0 for none", p)
-	a, err := serve.ParseAsking(c.Ask.String())
-	unless(err == nil && a == c.Ask, "ask %v: %w", c.Ask, err)
-	if c.Fallback == 0 {
-		c.Fallback = serve.DefaultFallback
-	}
-	unless(!math.IsNaN(c.Fallback), "fallback NaN: give a number of nats such as 20, or a negative one for none")
-	_, err = serve.ParseActing(c.Act)
-	unless(err == nil, "act %w", err)
-	if c.LabelRates, err = ParseLabelRates(string(c.LabelRates)); err != nil {
-		problems = append(problems, err)
-	}
-	return c, errors.Join(append(problems, c.Update.Validate(), c.Coverage.Validate())...)
+	err := c.Declare().Err()
+	return c, err
 }
 
 // ServesPool reports whether the model's pool serves, and not the paper's heads.

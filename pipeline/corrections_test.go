@@ -9,6 +9,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/pool"
@@ -72,7 +73,7 @@ func TestCorrectedCountsAreThoseOfRightLabels(t *testing.T) {
 		}
 		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		next, said := make([]int, nodes), make([]bool, nodes)
-		var counts event.Counts
+		var counts figure.Window
 		for batch := range slices.Chunk(order, 15) {
 			var w, rightly event.Window
 			for _, v := range batch {
@@ -89,11 +90,11 @@ func TestCorrectedCountsAreThoseOfRightLabels(t *testing.T) {
 			if n := len(out.Refused); n > 0 && out.Refused[0].Reason != event.LateLabel {
 				t.Fatalf("seed %d: %d labels were refused, as %v", seed, n, out.Refused[0])
 			}
-			counts.LabelsCorrected += out.Counts.LabelsCorrected
-			counts.LabelsWithdrawn += out.Counts.LabelsWithdrawn
+			counts.Count(event.LabelsCorrected, out.Figures.Int(event.LabelsCorrected))
+			counts.Count(event.LabelsWithdrawn, out.Figures.Int(event.LabelsWithdrawn))
 		}
-		if counts.LabelsCorrected < 10 || counts.LabelsWithdrawn < 5 {
-			t.Fatalf("seed %d: %d labels corrected and %d withdrawn", seed, counts.LabelsCorrected, counts.LabelsWithdrawn)
+		if counts.Int(event.LabelsCorrected) < 10 || counts.Int(event.LabelsWithdrawn) < 5 {
+			t.Fatalf("seed %d: %d labels corrected and %d withdrawn", seed, counts.Int(event.LabelsCorrected), counts.Int(event.LabelsWithdrawn))
 		}
 		for range cfg.LearnLag + 1 {
 			step(&event.Window{}, &event.Window{})

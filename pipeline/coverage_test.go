@@ -137,13 +137,13 @@ func TestWithoutSets(t *testing.T) {
 // TestCoverageSettings: the error for an invalid configuration of sets names the field.
 func TestCoverageSettings(t *testing.T) {
 	for want, c := range map[string]pipeline.Coverage{
-		"coverage 1.5":       {Target: 1.5},
-		"coverage 0.4":       {Target: 0.4},
-		"give a coverage":    {MaxSize: 3},
-		"sets per":           {Target: 0.9, Per: 9},
-		"window":             {Target: 0.999},
-		"min-confidence NaN": {Target: 0.9, MinConfidence: math.NaN()},
-		"max-set-size -1":    {Target: 0.9, MaxSize: -1},
+		"coverage 1.5":    {Target: 1.5},
+		"coverage 0.4":    {Target: 0.4},
+		"give a coverage": {MaxSize: 3},
+		"sets per":        {Target: 0.9, Per: 9},
+		"window":          {Target: 0.999},
+		"confidence=NaN":  {Target: 0.9, MinConfidence: math.NaN()},
+		"set-size=-1":     {Target: 0.9, MaxSize: -1},
 	} {
 		if _, err := (pipeline.Config{Coverage: c}).WithDefaults(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want one with %q", c, err, want)

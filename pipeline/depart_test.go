@@ -31,8 +31,8 @@ func TestGraphEqualsOracle(t *testing.T) {
 					w := l.Window()
 					w.Labels = nil
 					served, out := v.Step(w), e.Step(w)
-					if out.Levels.Nodes != len(v.Here) || out.Levels.Edges != len(v.Edges) || out.Levels.WaitingEdges != len(v.Waits) || len(out.Predictions) != len(served) {
-						t.Fatalf("window %d: levels %+v and %d predictions, want %d nodes, %d edges, %d edges waiting and %d predictions", w.Number, out.Levels, len(out.Predictions), len(v.Here), len(v.Edges), len(v.Waits), len(served))
+					if out.Figures.Int(event.GraphNodes) != len(v.Here) || out.Figures.Int(event.GraphEdges) != len(v.Edges) || out.Figures.Int(event.WaitingEdges) != len(v.Waits) || len(out.Predictions) != len(served) {
+						t.Fatalf("window %d: levels %+v and %d predictions, want %d nodes, %d edges, %d edges waiting and %d predictions", w.Number, out.Figures.Kept(), len(out.Predictions), len(v.Here), len(v.Edges), len(v.Waits), len(served))
 					}
 					all := v.Embed(m.Encoder)
 					for i, id := range served {

@@ -182,7 +182,7 @@ func TestManyRemovalsOfAHub(t *testing.T) {
 	out := e.Step(&event.Window{Number: 1, Nodes: []event.Node{edges}})
 	t.Logf("%d removals and additions took %v", n, time.Since(began))
 	// Of each i, the removal comes before the additions at 2i and 2i+1, but for 0 and 1.
-	if out.Counts.EdgesRemoved != n || out.Levels.Edges != n/2 {
-		t.Errorf("%d edges were removed and %d are left, want %d and %d", out.Counts.EdgesRemoved, out.Levels.Edges, n, n/2)
+	if out.Figures.Int(event.EdgesRemoved) != n || out.Figures.Int(event.GraphEdges) != n/2 {
+		t.Errorf("%d edges were removed and %d are left, want %d and %d", out.Figures.Int(event.EdgesRemoved), out.Figures.Int(event.GraphEdges), n, n/2)
 	}
 }

@@ -289,7 +289,7 @@ func (e *Engine) Learn() *event.Outcome {
 	}
 	e.queue.Report(out)
 	e.nodes.DropWindow()
-	out.Levels = e.labels.Levels()
+	e.labels.Levels(out)
 	e.next++
 	e.now = nil
 	e.pending.Release()

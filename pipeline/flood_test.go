@@ -13,6 +13,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
@@ -126,7 +127,7 @@ func TestFlood(t *testing.T) {
 	before, atBound := live(), 0
 	got := make(map[event.Reason]int)
 	dropped := 0
-	var last event.Levels
+	var last figure.Window
 	for number := range windows {
 		want := calm.Step(h.window(number))
 		w := h.window(number)
@@ -145,10 +146,10 @@ func TestFlood(t *testing.T) {
 		for _, r := range out.Refused {
 			got[r.Reason]++
 		}
-		dropped += out.Counts.EdgesDropped
-		last = out.Levels
-		if last.Pending > smallBounds.MaxPending || last.WaitingEdges > smallBounds.MaxWaitingEdges || last.WaitingLabels > smallBounds.MaxWaitingLabels {
-			t.Fatalf("window %d: levels %+v are beyond the bounds", number, last)
+		dropped += out.Figures.Int(event.EdgesDropped)
+		last = out.Figures
+		if last.Int(event.Pending) > smallBounds.MaxPending || last.Int(event.WaitingEdges) > smallBounds.MaxWaitingEdges || last.Int(event.WaitingLabels) > smallBounds.MaxWaitingLabels {
+			t.Fatalf("window %d: levels %+v are beyond the bounds", number, last.Kept())
 		}
 		if number == full {
 			atBound = live()
@@ -162,11 +163,11 @@ func TestFlood(t *testing.T) {
 		t.Errorf("the heap grew by %d KiB until the bounds and by %d KiB in %d times as many windows, want at most %d", (atBound-before)>>10, (end-before)>>10, windows/full, most>>10)
 	}
 	t.Logf("the heap grew by %d KiB until the bounds and by %d KiB in %d times as many windows", (atBound-before)>>10, (end-before)>>10, windows/full)
-	if dropped+last.WaitingEdges != f.edges {
-		t.Errorf("%d edges dropped and %d waiting, want %d together", dropped, last.WaitingEdges, f.edges)
+	if dropped+last.Int(event.WaitingEdges) != f.edges {
+		t.Errorf("%d edges dropped and %d waiting, want %d together", dropped, last.Int(event.WaitingEdges), f.edges)
 	}
-	if got[event.OrphanLabel]+last.WaitingLabels != f.labels || got[event.Undecodable] != f.poison || len(got) != 2 {
-		t.Errorf("refused %v and %d labels waiting, want all of %d labels and %d poisoned records", got, last.WaitingLabels, f.labels, f.poison)
+	if got[event.OrphanLabel]+last.Int(event.WaitingLabels) != f.labels || got[event.Undecodable] != f.poison || len(got) != 2 {
+		t.Errorf("refused %v and %d labels waiting, want all of %d labels and %d poisoned records", got, last.Int(event.WaitingLabels), f.labels, f.poison)
 	}
 	runtime.KeepAlive(e)
 }
@@ -285,8 +286,8 @@ func TestHub(t *testing.T) {
 		if diff := cmp.Diff(want.Predictions, out.Predictions[:len(want.Predictions)]); diff != "" {
 			t.Fatalf("window %d: predictions differ beside a hub (-want +got)\n%s", number, diff)
 		}
-		if out.Counts.Edges < edges/windows {
-			t.Fatalf("window %d: %d edges were added, want at least %d", number, out.Counts.Edges, edges/windows)
+		if out.Figures.Int(event.EdgesAdded) < edges/windows {
+			t.Fatalf("window %d: %d edges were added, want at least %d", number, out.Figures.Int(event.EdgesAdded), edges/windows)
 		}
 	}
 }

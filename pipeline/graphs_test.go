@@ -92,7 +92,7 @@ func TestGraphs(t *testing.T) {
 				sums[h.Name] += score.LogLoss
 			}
 		}
-		if nodes := out.Levels.Nodes; nodes > 50 {
+		if nodes := out.Figures.Int(event.GraphNodes); nodes > 50 {
 			t.Fatalf("window %d: %d nodes are in the graph, want those of the window alone", number, nodes)
 		}
 		if number == restart {
@@ -150,8 +150,8 @@ func TestGraphsRefused(t *testing.T) {
 	}
 	// The same id again is another graph, and the prediction before it expires.
 	out = e.Step(&event.Window{Number: 1, Nodes: []event.Node{good}})
-	if len(out.Predictions) != 1 || out.Counts.Expired != 1 {
-		t.Errorf("%d predictions, %d expired, want 1 of each", len(out.Predictions), out.Counts.Expired)
+	if len(out.Predictions) != 1 || out.Figures.Int(event.PredictionsExpired) != 1 {
+		t.Errorf("%d predictions, %d expired, want 1 of each", len(out.Predictions), out.Figures.Int(event.PredictionsExpired))
 	}
 }
 

@@ -86,8 +86,8 @@ func historyIsTheEngines(t *testing.T, cfg pipeline.Config) {
 				t.Fatalf("window %d, node %v: came in window %d with %v, want %d and %v", w.Number, n.ID, n.Window, n.Features, came[n.ID], sent[n.ID])
 			}
 		}
-		if n := out.Levels; n.Nodes != len(nodes) || n.Edges != len(edges) {
-			t.Fatalf("window %d: %d nodes and %d edges, the graph has %d and %d", w.Number, len(nodes), len(edges), n.Nodes, n.Edges)
+		if n := out.Figures; n.Int(event.GraphNodes) != len(nodes) || n.Int(event.GraphEdges) != len(edges) {
+			t.Fatalf("window %d: %d nodes and %d edges, the graph has %d and %d", w.Number, len(nodes), len(edges), n.Int(event.GraphNodes), n.Int(event.GraphEdges))
 		}
 	}
 	if (expired > 100) != (cfg.Keep != structure.Keep{}) {

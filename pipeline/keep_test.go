@@ -229,10 +229,13 @@ func keepEqualsTombstones(t *testing.T, kind gnn.Kind, seed uint64) {
 		}
 		a.Serve()
 		got := a.Learn()
-		if got.Counts.NodesExpired != len(gotNodes) || got.Counts.EdgesExpired != len(gotEdges) {
-			t.Errorf("window %d: counts %+v, want %d nodes and %d edges", i, got.Counts, len(gotNodes), len(gotEdges))
+		if got.Figures.Int(event.NodesExpired) != len(gotNodes) || got.Figures.Int(event.EdgesExpired) != len(gotEdges) {
+			t.Errorf("window %d: counts %+v, want %d nodes and %d edges", i, got.Figures.Kept(), len(gotNodes), len(gotEdges))
 		}
-		got.Counts.NodesExpired, got.Counts.EdgesExpired = 0, 0
+		// Who sends departures sees them as such.
+		got.Figures.Count(event.Departures, len(gotNodes))
+		got.Figures.Set(event.NodesExpired, 0)
+		got.Figures.Set(event.EdgesExpired, 0)
 		all := *w
 		all.Nodes = append(overdue, w.Nodes...)
 		if want := b.Step(&all); !reflect.DeepEqual(got, want) {
@@ -322,13 +325,13 @@ func TestKeepBoundsMemory(t *testing.T) {
 			e.Recycle(out)
 		}
 		// A keep is 100 windows. One of five waits until 8,000 others came, the rest for 150 windows.
-		if n := out.Levels.Nodes; n < 7_600 || n > 12_500 {
+		if n := out.Figures.Int(event.GraphNodes); n < 7_600 || n > 12_500 {
 			t.Errorf("window %d: %d nodes in the graph, want about 10,000", out.Window, n)
 		}
-		if n := out.Levels.Edges; n < 4_900 || n > 5_500 { // of the last 50 windows
+		if n := out.Figures.Int(event.GraphEdges); n < 4_900 || n > 5_500 { // of the last 50 windows
 			t.Errorf("window %d: %d edges in the graph, want about 5,000", out.Window, n)
 		}
-		if out.Counts.Context > 0 {
+		if out.Figures.Int(event.ContextNodes) > 0 {
 			t.Error("a shop came again that was named in each window")
 		}
 		runtime.GC()
@@ -360,10 +363,10 @@ func TestKeepLeavesInParts(t *testing.T) {
 			w.Nodes = append(w.Nodes, event.Node{Origin: &event.Origin{}, ID: event.ID{Num: -1}, Dense: make([]float32, m.Encoder.In()), Context: true, Time: 5000 + i})
 		}
 		out := e.Step(w)
-		if out.Counts.NodesExpired+out.Counts.EdgesExpired > most {
-			t.Fatalf("%+v left in a window, want at most %d", out.Counts, most)
+		if out.Figures.Int(event.NodesExpired)+out.Figures.Int(event.EdgesExpired) > most {
+			t.Fatalf("%+v left in a window, want at most %d", out.Figures.Kept(), most)
 		}
-		if left, windows = left+out.Counts.NodesExpired, windows+1; windows > 50 {
+		if left, windows = left+out.Figures.Int(event.NodesExpired), windows+1; windows > 50 {
 			t.Fatalf("%d nodes of %d left in %d windows", left, n, windows)
 		}
 	}
@@ -393,14 +396,14 @@ func TestWatermark(t *testing.T) {
 			step(event.Node{Origin: &event.Origin{Time: (80 + i) * day}, Time: (80 + i) * day}, i)
 		}
 		step(wrong, 100)
-		if out := step(event.Node{Origin: &event.Origin{Time: 101 * day}, Time: 101 * day}, 101); out.Levels.Nodes != 22 {
-			t.Errorf("%s: %d nodes in the graph, want all 22", name, out.Levels.Nodes)
+		if out := step(event.Node{Origin: &event.Origin{Time: 101 * day}, Time: 101 * day}, 101); out.Figures.Int(event.GraphNodes) != 22 {
+			t.Errorf("%s: %d nodes in the graph, want all 22", name, out.Figures.Int(event.GraphNodes))
 		}
 		for i := range int64(25) {
 			step(event.Node{Origin: &event.Origin{Time: (102 + i) * day}, Time: (102 + i) * day}, 102+i)
 		}
-		if out := step(event.Node{Origin: &event.Origin{}}, 1000); out.Levels.Nodes > 36 {
-			t.Errorf("%s: %d nodes in the graph after 27 days, want those of about 30", name, out.Levels.Nodes)
+		if out := step(event.Node{Origin: &event.Origin{}}, 1000); out.Figures.Int(event.GraphNodes) > 36 {
+			t.Errorf("%s: %d nodes in the graph after 27 days, want those of about 30", name, out.Figures.Int(event.GraphNodes))
 		}
 	}
 }
@@ -409,11 +412,10 @@ func TestWatermark(t *testing.T) {
 func TestKeepText(t *testing.T) {
 	for text, want := range map[string]string{
 		"nodes=90d,edges=30d": "nodes=90d,edges=30d", "edges=720h": "edges=30d", "nodes=1500ms": "nodes=1500ms", "edges=90m,nodes=60s": "nodes=1m,edges=90m",
-		"": "", "nodes": "", "nodes=": "", "nodes=90": "", "nodes=0d": "", "nodes=-1d": "", "nodes=1.5d": "", "nodes=9999999d": "", "nodes=99999999999999999999d": "",
+		"nodes": "", "nodes=": "", "nodes=90": "", "nodes=0d": "", "nodes=-1d": "", "nodes=1.5d": "", "nodes=9999999d": "", "nodes=99999999999999999999d": "",
 		"nodes=1d,nodes=2d": "", "labels=1d": "", "nodes=1h30m": "", "nodes=1d,": "", "nodes=dd": "", "nodes=1y": "",
 	} {
-		var k structure.Keep
-		err := k.UnmarshalText([]byte(text))
+		k, err := structure.ParseKeep(text)
 		if want != "" && (err != nil || k.String() != want) {
 			t.Errorf("%q: %v, %v, want %s", text, k, err, want)
 		}

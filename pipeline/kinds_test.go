@@ -122,8 +122,8 @@ func (g *kindsGraph) logLoss(t *testing.T, train int, kinds, pool bool) float64 
 			sum += s.LogLoss
 			n++
 		}
-		if out.Counts.KindsUnknown > 0 && kinds {
-			t.Fatalf("%d edges of unknown kinds", out.Counts.KindsUnknown)
+		if out.Figures.Int(event.KindsUnknown) > 0 && kinds {
+			t.Fatalf("%d edges of unknown kinds", out.Figures.Int(event.KindsUnknown))
 		}
 		w = &event.Window{Number: w.Number + 1}
 	}
@@ -201,8 +201,8 @@ func TestCountsByKindSurvive(t *testing.T) {
 			t.Fatal(err)
 		}
 		want, got := e.Step(&w), restored.Step(&w)
-		if want.Chain != got.Chain || i > 8 && (len(want.Labelled) == 0 || want.Counts.LabelsCorrected == 0) {
-			t.Fatalf("window %d: other bits after a snapshot, or nothing was learned or corrected: %+v", i, want.Counts)
+		if want.Chain != got.Chain || i > 8 && (len(want.Labelled) == 0 || want.Figures.Int(event.LabelsCorrected) == 0) {
+			t.Fatalf("window %d: other bits after a snapshot, or nothing was learned or corrected: %+v", i, want.Figures.Kept())
 		}
 	}
 }
@@ -313,7 +313,7 @@ func testKindsInAnyForm(t *testing.T, g *kindsGraph, encoder gnn.Kind) {
 				t.Fatalf("refused: %v", out.Refused)
 			}
 			if i == len(windows) {
-				return fmt.Sprintf("%.4f %d", out.Predictions[0].Probabilities, out.Levels.Edges)
+				return fmt.Sprintf("%.4f %d", out.Predictions[0].Probabilities, out.Figures.Int(event.GraphEdges))
 			}
 			restored, _, err := restore(m, pipeline.Config{Samples: 4}, snapshotOf(t, e, nil))
 			if err != nil {
@@ -370,8 +370,8 @@ func testKindsInAnyForm(t *testing.T, g *kindsGraph, encoder gnn.Kind) {
 	}
 	unknown := probe
 	unknown.ID, unknown.Marks = event.ID{Str: "unknown"}, []event.Mark{{Kind: "lent"}, {}, {Kind: "tells"}}
-	if out := e.Step(&event.Window{Number: 2, Nodes: []event.Node{unknown}}); out.Counts.KindsUnknown != 2 || out.Counts.Edges != 3 {
-		t.Errorf("%d edges of unknown kinds and %d edges, want 2 and 3", out.Counts.KindsUnknown, out.Counts.Edges)
+	if out := e.Step(&event.Window{Number: 2, Nodes: []event.Node{unknown}}); out.Figures.Int(event.KindsUnknown) != 2 || out.Figures.Int(event.EdgesAdded) != 3 {
+		t.Errorf("%d edges of unknown kinds and %d edges, want 2 and 3", out.Figures.Int(event.KindsUnknown), out.Figures.Int(event.EdgesAdded))
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gvbll/gvbll/pipeline/setting"
 )
 
 // LabelRates says for which share of each class's nodes a label comes: "" for the same of all,
@@ -28,7 +30,7 @@ func ParseLabelRates(text string) (LabelRates, error) {
 		if at < 1 || err != nil || !(rate > 0 && rate <= math.MaxFloat32) {
 			return "", fmt.Errorf("label-rates %.100q: give CLASS=RATE with commas between, rates above 0 such as ok=0.1, or %s", item, CountedRates)
 		}
-		list = append(list, item[:at]+"="+formatNumber(rate))
+		list = append(list, item[:at]+"="+setting.FormatNumber(rate))
 	}
 	slices.Sort(list)
 	for i := range list[1:] {
@@ -37,6 +39,29 @@ func ParseLabelRates(text string) (LabelRates, error) {
 		}
 	}
 	return LabelRates(strings.Join(list, ",")), nil
+}
+
+// declare declares the rates, which are for a pool.
+func (r *LabelRates) declare(l *setting.List, c *Config) {
+	l.Add(setting.Setting{
+		Name: "label-rates", Group: "update", Kept: setting.Optional, Placeholder: "CLASS=RATE,...",
+		Help: "Share of each class's nodes whose label comes, such as ok=0.1; a class that is left out has 1, and only ratios matter. " +
+			"counted estimates them. The pool then predicts all nodes, and not those whose label comes (docs/method.md).",
+		Value: setting.Func(func() string { return string(*r) }, func(text string) (err error) {
+			*r, err = ParseLabelRates(text)
+			return err
+		}),
+		Idle: func() string {
+			if c.Head == HeadPaper {
+				return "no effect on the paper's head: leave it out, or serve with a pool"
+			}
+			return ""
+		},
+	})
+	l.Check(func() (err error) {
+		*r, err = ParseLabelRates(string(*r))
+		return err
+	})
 }
 
 // Of returns the rates by class, 1 where r is counted. The text must have been parsed.

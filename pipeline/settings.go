@@ -1,207 +1,207 @@
 package pipeline
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
+	"math"
 	"slices"
 	"strconv"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/pipeline/setting"
 	"github.com/gvbll/gvbll/posterior"
 )
 
-// Settings are the part of a [Config] on which outcomes depend, that is, all fields except
-// Workers, Reserve, Unwatched and Embeddings, and the engine's version. A ledger holds them as a JSON
-// object, so that a replay needs no other source. A setting that has a flag of the command
-// line has its name and value. A flag that holds several has a name here for each.
-
-// setting is one field of a Config, by its name in a ledger.
-type setting struct {
-	name   string
-	quoted bool // its value is a JSON string
-	absent bool // it is left out where its value is ""
-	get    func(*Config) string
-	set    func(*Config, string) error
-}
-
-// settings lists every setting, in the order in which a ledger holds them.
-var settings = []setting{
-	{
-		name: "engine",
-		get:  func(*Config) string { return strconv.Itoa(Version) },
-		set: func(_ *Config, text string) error {
+// Declare returns the settings of c, bound to its fields, in the order in which a ledger holds them. A
+// part that has settings of its own declares them; a new one stands at the end, and is Optional, so that
+// ledgers without it stay as they are.
+func (c *Config) Declare() *setting.List {
+	l := new(setting.List)
+	l.Add(setting.Setting{Name: "engine", Value: setting.Plain(
+		func() string { return strconv.Itoa(Version) },
+		func(text string) error {
 			if text != strconv.Itoa(Version) {
 				return fmt.Errorf("it is of engine %s, and this program has engine %d: use the program that wrote it", text, Version)
 			}
 			return nil
 		},
-	},
-	{
-		name: "head", quoted: true,
-		// The head that the model serves by default may also be named: the engine is the same.
-		get: func(c *Config) string {
+	)})
+	c.declareHead(l)
+	c.declareUpdate(l)
+	c.declareFallback(l)
+	c.Coverage.Declare(l)
+	c.Rescore.Declare(l)
+	l.Add(setting.Setting{Name: "bfloat16", Value: setting.Switch(&c.BFloat16)})
+	l.Count(setting.Setting{Name: "samples"}, &c.Samples, 16, 0)
+	l.Count(setting.Setting{Name: "bins"}, &c.Bins, 10, 0)
+	l.Add(setting.Setting{Name: "pending", Value: setting.Integer(&c.MaxPending)})
+	l.CheckCount("max-pending", &c.MaxPending, 1<<18, MostPending)
+	l.Add(setting.Setting{Name: "waiting-labels", Value: setting.Integer(&c.MaxWaitingLabels)})
+	l.CheckCount("max-waiting-labels", &c.MaxWaitingLabels, 1<<16, 0)
+	l.Add(setting.Setting{Name: "waiting-edges", Value: setting.Integer(&c.MaxWaitingEdges)})
+	l.CheckCount("max-waiting-edges", &c.MaxWaitingEdges, 1<<18, 0)
+	c.Labels.Declare(l)
+	l.Count(setting.Setting{
+		Name: "learn-lag", Group: "update", Default: "0",
+		Help: "Learn the labels of a window this many windows late, on a thread of their own, beside the windows that follow; " +
+			"1 is enough for that (docs/performance.md). 0 learns them before the next window.",
+	}, &c.LearnLag, 0, MostLearnLag)
+	l.Add(setting.Setting{Name: "shards", Value: setting.Plain(
+		func() string { return "1" },
+		func(text string) error {
+			if text != "1" { // engines of 1.0.0 could have a part of a graph
+				return fmt.Errorf("%.20q shards: gvbll 1.0.0 serves such a graph", text)
+			}
+			return nil
+		},
+	)})
+	serve.DeclareActing(l, &c.Act)
+	c.Ask.Declare(l)
+	c.LabelRates.declare(l, c)
+	l.Add(setting.Setting{
+		Name: "map", Group: "kafka", Kept: setting.Optional, Placeholder: "FILE", File: true,
+		Help: "File that says how records of somebody else's JSON become nodes, edges and labels (docs/data.md). " +
+			"'gvbll map' shows what it makes of a topic.",
+		Value: setting.Text(&c.Map, func(string) error { return nil }),
+	})
+	l.Add(setting.Setting{
+		Name: "partial-updates", Group: "kafka", Kept: setting.Optional,
+		Help: "An event with features by name changes those that it names, and leaves the others of its node as they are; " +
+			"else these become gaps. It takes some 10 bytes for each value of a node.",
+		Value: setting.Switch(&c.PartialUpdates),
+	})
+	c.Keep.Declare(l)
+	l.CheckCount("workers", &c.Workers, 1, 0)
+	l.CheckCount("reserve", &c.Reserve, 0, 0)
+	l.Check(func() error {
+		if c.PendingMemory != 0 && (c.PendingMemory < 0 || c.Blocks == nil) {
+			return fmt.Errorf("pending-memory %d without blocks: give both, or neither", c.PendingMemory)
+		}
+		return nil
+	})
+	return l
+}
+
+func (c *Config) declareHead(l *setting.List) {
+	l.Add(setting.Setting{
+		Name: "head", Kept: setting.Never, Placeholder: "NAME", Only: []string{"", HeadPool, HeadPaper},
+		Help: "What predicts: pool, the model's pool of heads, or paper, the paper's head. " +
+			"The pool when left out, if the model has one.",
+		Value: setting.Text(&c.Head, func(string) error { return nil }),
+	})
+	// A ledger's name for the head that the model serves by default: whether it was given or not, the engine is the same.
+	l.Add(setting.Setting{Name: "head", Value: setting.Func(
+		func() string {
 			if c.Head == HeadPaper {
 				return HeadPaper
 			}
 			return "default"
 		},
-		set: func(c *Config, text string) error {
-			switch text {
-			case HeadPaper:
-				c.Head = HeadPaper
-			case "default":
-				c.Head = ""
-			default:
+		func(text string) error {
+			if text != HeadPaper && text != "default" {
 				return fmt.Errorf("head %q is unknown", text)
 			}
-			return nil
-		},
-	},
-	number("lambda", func(c *Config) *float64 { return &c.Update.Lambda }),
-	number("eta", func(c *Config) *float64 { return &c.Update.Eta }),
-	number("beta", func(c *Config) *float64 { return &c.Update.Beta }),
-	number("clip", func(c *Config) *float64 { return &c.Update.Clip }),
-	number("epsilon", func(c *Config) *float64 { return &c.Update.Epsilon }),
-	number("batch", func(c *Config) *float64 { return &c.Update.Batch }),
-	named("gradient", func(c *Config) *posterior.Gradient { return &c.Update.Gradient }, posterior.Scaled, posterior.AsWritten),
-	{
-		name: "fallback", // 0 for never, as the flag has it
-		get: func(c *Config) string {
-			if c.Fallback < 0 {
-				return "0"
-			}
-			return formatNumber(c.Fallback)
-		},
-		set: func(c *Config, text string) (err error) {
-			if c.Fallback, err = strconv.ParseFloat(text, 64); c.Fallback == 0 {
-				c.Fallback = -1
-			}
-			return err
-		},
-	},
-	number("coverage", func(c *Config) *float64 { return &c.Coverage.Target }),
-	named("sets-groups", func(c *Config) *serve.Per { return &c.Coverage.Per }, serve.PerNone, serve.PerClass),
-	number("abstain-confidence", func(c *Config) *float64 { return &c.Coverage.MinConfidence }),
-	integer("abstain-set-size", func(c *Config) *int { return &c.Coverage.MaxSize }),
-	integer("rescore-after", func(c *Config) *int { return &c.Rescore.After }),
-	number("rescore-confidence", func(c *Config) *float64 { return &c.Rescore.Confidence }),
-	{
-		name: "rescore-limit",
-		// The limit has an effect only if nodes are predicted again.
-		get: func(c *Config) string {
-			if !c.Rescore.On() {
-				return "0"
-			}
-			return strconv.Itoa(c.Rescore.Limit)
-		},
-		set: func(c *Config, text string) (err error) {
-			c.Rescore.Limit, err = strconv.Atoi(text)
-			return err
-		},
-	},
-	{
-		name: "bfloat16",
-		get:  func(c *Config) string { return strconv.FormatBool(c.BFloat16) },
-		set: func(c *Config, text string) (err error) {
-			c.BFloat16, err = strconv.ParseBool(text)
-			return err
-		},
-	},
-	integer("samples", func(c *Config) *int { return &c.Samples }),
-	integer("bins", func(c *Config) *int { return &c.Bins }),
-	integer("pending", func(c *Config) *int { return &c.MaxPending }),
-	integer("waiting-labels", func(c *Config) *int { return &c.MaxWaitingLabels }),
-	integer("waiting-edges", func(c *Config) *int { return &c.MaxWaitingEdges }),
-	named("labels", func(c *Config) *serve.Standing { return &c.Labels }, serve.LastStands, serve.FirstStands),
-	integer("learn-lag", func(c *Config) *int { return &c.LearnLag }),
-	{
-		name: "shards", // engines of 1.0.0 could have a part of a graph
-		get:  func(*Config) string { return "1" },
-		set: func(_ *Config, text string) error {
-			if text != "1" {
-				return fmt.Errorf("%.20q shards: gvbll 1.0.0 serves such a graph", text)
+			c.Head = ""
+			if text == HeadPaper {
+				c.Head = HeadPaper
 			}
 			return nil
 		},
-	},
-	optional("act", func(c *Config) string { return c.Act }, func(c *Config, text string) error { c.Act = text; return nil }),
-	optional("ask", func(c *Config) string { return c.Ask.String() }, func(c *Config, text string) (err error) {
-		c.Ask, err = serve.ParseAsking(text)
-		return err
-	}),
-	optional("label-rates", func(c *Config) string { return string(c.LabelRates) }, func(c *Config, text string) error {
-		c.LabelRates = LabelRates(text)
+	)})
+	l.Check(func() error {
+		if !slices.Contains([]string{"", HeadPaper, HeadPool}, c.Head) {
+			return fmt.Errorf("head %q: give %q or %q", c.Head, HeadPool, HeadPaper)
+		}
 		return nil
-	}),
-	optional("map", func(c *Config) string { return c.Map }, func(c *Config, text string) error { c.Map = text; return nil }),
-	{
-		name: "partial-updates", absent: true,
-		get: func(c *Config) string {
-			if c.PartialUpdates {
-				return "true"
-			}
-			return ""
-		},
-		set: func(c *Config, text string) (err error) {
-			c.PartialUpdates, err = strconv.ParseBool(text)
-			return err
-		},
-	},
-	optional("keep", func(c *Config) string { return c.Keep.String() }, func(c *Config, text string) error { return c.Keep.UnmarshalText([]byte(text)) }),
+	})
 }
 
-// formatNumber returns the shortest text that reads back as v.
-func formatNumber(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
-
-// optional is a text that is left out where it is "".
-func optional(name string, get func(*Config) string, set func(*Config, string) error) setting {
-	return setting{name: name, quoted: true, absent: true, get: get, set: set}
-}
-
-func number(name string, field func(*Config) *float64) setting {
-	return setting{
-		name: name,
-		get:  func(c *Config) string { return formatNumber(*field(c)) },
-		set: func(c *Config, text string) (err error) {
-			*field(c), err = strconv.ParseFloat(text, 64)
-			return err
-		},
+// ofPaper says that a setting of the paper's head has no effect on a pool.
+func (c *Config) ofPaper() string {
+	if c.Head == HeadPool {
+		return "no effect on a pool, whose heads have their constants from the model: leave it out, or give --head paper"
 	}
+	return ""
 }
 
-func integer(name string, field func(*Config) *int) setting {
-	return setting{
-		name: name,
-		get:  func(c *Config) string { return strconv.Itoa(*field(c)) },
-		set: func(c *Config, text string) (err error) {
-			*field(c), err = strconv.Atoi(text)
-			return err
+// declareUpdate declares the constants of the paper's Proposition 1.
+func (c *Config) declareUpdate(l *setting.List) {
+	u := &c.Update
+	for _, s := range []setting.Setting{
+		{
+			Name: "lambda", Group: "paper", Value: setting.Number(&u.Lambda), Default: "0.99",
+			Help: "Forgetting λ: the share of the past that is kept after 50 labels, from 0 to 1. docs/cli.md has the other constants.",
 		},
+		{
+			Name: "eta", Group: "update", Value: setting.Number(&u.Eta), Default: "1",
+			Help: "Step size η of the paper's update.",
+		},
+		{
+			Name: "beta", Group: "update", Value: setting.Number(&u.Beta), Default: "0",
+			Help: "Strength β of the anchor to the training posterior.",
+		},
+		{
+			Name: "clip", Group: "update", Value: setting.Number(&u.Clip), Default: "0.1",
+			Help: "Bound δ on the change of a weight in one update.",
+		},
+		{Name: "epsilon", Value: setting.Number(&u.Epsilon)},
+		{
+			Name: "batch", Group: "update", Value: setting.Number(&u.Batch), Default: "50",
+			Help: "How many labels, instead of 50, forget λ and pull by β: a smaller batch does so in part, a larger one no more often. " +
+				"0 for every batch of labels whatever its size.",
+		},
+		{
+			Name: "gradient", Group: "update", Value: setting.Named(&u.Gradient, posterior.Scaled, posterior.AsWritten),
+			Default: "scaled", Placeholder: "scaled", Only: []string{"scaled", "as-written"},
+			Help: "Gradient of the update: scaled, that of the likelihood, or as-written, that of the paper's equations (docs/method.md).",
+		},
+	} {
+		s.Idle = c.ofPaper
+		l.Add(s)
 	}
+	l.Check(func() error {
+		if c.Update == (posterior.Config{}) {
+			c.Update = posterior.DefaultConfig()
+		}
+		return c.Update.Validate()
+	})
 }
 
-// named is a setting whose values have names.
-func named[T interface {
-	comparable
-	fmt.Stringer
-}](name string, field func(*Config) *T, values ...T,
-) setting {
-	return setting{
-		name: name, quoted: true,
-		get: func(c *Config) string { return (*field(c)).String() },
-		set: func(c *Config, text string) error {
-			for _, v := range values {
-				if v.String() == text {
-					*field(c) = v
-					return nil
+// declareFallback declares the fallback, which is 0 for never in flags and ledgers.
+func (c *Config) declareFallback(l *setting.List) {
+	l.Add(setting.Setting{
+		Name: "fallback", Group: "paper", Default: "20", Placeholder: "NUMBER", Idle: c.ofPaper,
+		Help: "Serve the model as trained while its log likelihood leads that of the updated one by this many nats; 0 for never.",
+		Value: setting.Plain(
+			func() string {
+				if c.Fallback < 0 {
+					return "0"
 				}
-			}
-			return fmt.Errorf("%q is unknown", text)
-		},
-	}
+				return setting.FormatNumber(c.Fallback)
+			},
+			func(text string) error {
+				x, err := strconv.ParseFloat(text, 64)
+				if err != nil || !(x >= 0) {
+					return errors.New("give a number of nats such as 20, or 0 for never")
+				}
+				if c.Fallback = x; x == 0 {
+					c.Fallback = -1
+				}
+				return nil
+			},
+		),
+	})
+	l.Check(func() error {
+		if c.Fallback == 0 {
+			c.Fallback = serve.DefaultFallback
+		}
+		if math.IsNaN(c.Fallback) {
+			return errors.New("fallback NaN: give a number of nats such as 20, or a negative one for none")
+		}
+		return nil
+	})
 }
 
 // Effective returns c with the settings that have no effect on any of the models at
@@ -214,65 +214,19 @@ func (c Config) Effective(models ...*model.Model) Config {
 	return c
 }
 
-// Settings returns the settings of a Config with its defaults filled in, as
-// [Engine.Config] returns it.
-func (c Config) Settings() event.Settings {
-	var b []byte
-	for i := range settings {
-		s := &settings[i]
-		if s.absent && s.get(&c) == "" {
-			continue
-		}
-		b = appendMember(b, s.name, s.get(&c), s.quoted)
-	}
-	return event.Settings(append(b, '}'))
-}
-
-// appendMember appends a member to an object that is still open. A value that is no
-// JSON by itself, such as +Inf, is quoted.
-func appendMember(b []byte, name, value string, quoted bool) []byte {
-	if len(b) == 0 {
-		b = append(b, '{')
-	} else {
-		b = append(b, ',')
-	}
-	b = append(appendQuoted(b, name), ':')
-	if quoted || !json.Valid([]byte(value)) {
-		return appendQuoted(b, value)
-	}
-	return append(b, value...)
-}
-
-func appendQuoted(b []byte, s string) []byte {
-	quoted, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a string can always be encoded
-	}
-	return append(b, quoted...)
-}
+// Settings returns the settings on which outcomes depend, and the engine's version, as a ledger holds
+// them, so that a replay needs no other source. The defaults of c must be filled in, as [Engine.Config]
+// returns it.
+func (c Config) Settings() event.Settings { return event.Settings(c.Declare().Object()) }
 
 // ParseSettings returns the Config that has these settings.
 func ParseSettings(object event.Settings) (c Config, err error) {
 	values, err := object.Values()
+	if err == nil {
+		err = c.Declare().SetAll(values)
+	}
 	if err != nil {
 		return c, fmt.Errorf("settings: %w", err)
-	}
-	for i := range settings {
-		s := &settings[i]
-		value, ok := values[s.name]
-		if !ok && s.absent {
-			continue
-		}
-		if !ok {
-			return c, fmt.Errorf("settings: %s is missing: use the program that wrote them", s.name)
-		}
-		if err := s.set(&c, value); err != nil {
-			return c, fmt.Errorf("settings: %s: %w", s.name, err)
-		}
-		delete(values, s.name)
-	}
-	if unknown := slices.Sorted(maps.Keys(values)); len(unknown) > 0 {
-		return c, fmt.Errorf("settings: %s is unknown: use the program that wrote them", unknown[0])
 	}
 	return c.WithDefaults()
 }

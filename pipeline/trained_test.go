@@ -60,8 +60,8 @@ func TestTrainingNodesAreNotScored(t *testing.T) {
 	if len(out.Labelled) != 2 || out.Labelled[0].Node.Str != "7" || out.Labelled[1].Node.Num != 1 {
 		t.Errorf("labels joined: %v, want those of \"7\" and 1", out.Labelled)
 	}
-	if out.Counts.LabelsOfTraining != 2 || len(out.Refused) != 0 || out.Levels.Pending != 0 {
-		t.Errorf("%d labels of training nodes, %d refused and %d predictions pending, want 2, 0 and 0", out.Counts.LabelsOfTraining, len(out.Refused), out.Levels.Pending)
+	if out.Figures.Int(event.LabelsOfTraining) != 2 || len(out.Refused) != 0 || out.Figures.Int(event.Pending) != 0 {
+		t.Errorf("%d labels of training nodes, %d refused and %d predictions pending, want 2, 0 and 0", out.Figures.Int(event.LabelsOfTraining), len(out.Refused), out.Figures.Int(event.Pending))
 	}
 	if out.Labelled[1].Degree != 1 {
 		t.Errorf("node 1 had %d neighbours, want 1", out.Labelled[1].Degree)

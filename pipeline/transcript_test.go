@@ -11,6 +11,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior"
@@ -187,19 +188,16 @@ func show(out *event.Outcome) string {
 		}
 		b.WriteByte('\n')
 	}
-	fields(&b, "counts", fmt.Sprintf("%+v", out.Counts))
-	fields(&b, "levels", fmt.Sprintf("%+v", out.Levels))
-	return b.String()
-}
-
-func fields(b *strings.Builder, name, text string) {
-	var kept []string
-	for _, f := range strings.Fields(strings.Trim(text, "{}")) {
-		if !strings.HasSuffix(f, ":0") {
-			kept = append(kept, f)
+	for _, level := range []bool{false, true} {
+		var kept []string
+		for _, f := range figure.All() {
+			if n := out.Figures.Int(f); n != 0 && f.Level == level {
+				kept = append(kept, fmt.Sprintf("%s:%d", f.Key(), n))
+			}
+		}
+		if len(kept) > 0 {
+			fmt.Fprintf(&b, "%s %s\n", map[bool]string{false: "counts", true: "levels"}[level], strings.Join(kept, " "))
 		}
 	}
-	if len(kept) > 0 {
-		fmt.Fprintf(b, "%s %s\n", name, strings.Join(kept, " "))
-	}
+	return b.String()
 }

@@ -94,7 +94,8 @@ var refused = []struct{ values, want string }{
 	{`kafka: {brokers: ["kafka:9092"], brkers: 1}`, "brkers"},
 	{`kafka: {brokers: ["kafka"]}`, "brokers"},
 	{`replicas: 0`, "replicas"},
-	{`autoscaling: {enabled: true}`, "autoscaling"}, // one worker owns the graph: more are no faster
+	{`shards: 65`, "shards"},
+	{`{shards: 4, autoscaling: {enabled: true}}`, "autoscaling"}, // workers may come and go, but the chart has no autoscaler
 	{`{kafka: {brokers: ["k:1"]}, model: {volume: {emptyDir: {}}}}`, "http.configSecret"},
 	{`networkPolicy: {from: []}`, "from"},
 	{`settings: {state-dir: /elsewhere}`, "state-dir"},

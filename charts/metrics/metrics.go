@@ -30,7 +30,7 @@ type Metrics struct {
 	models   models
 	drift    drift
 	sets     sets
-	asked    asked
+	figures  figures
 	fallback fallback
 
 	attributes attributes
@@ -50,7 +50,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		models:   newModels(r),
 		drift:    newDrift(r),
 		sets:     newSets(r),
-		asked:    newAsked(r),
+		figures:  newFigures(r),
 		fallback: newFallback(r),
 
 		attributes: newAttributes(r),
@@ -79,14 +79,14 @@ func (m *Metrics) Observe(out *event.Outcome) {
 	m.models.observe(out)
 	m.drift.observe(out)
 	m.sets.observe(out)
-	m.asked.observe(out)
+	m.figures.observe(out)
 	m.attributes.observe(out)
 }
 
 // Show sets the gauges after a window: how full the engine's stores are, the state
 // of the drift detectors, and each head's scores since the first window.
 func (m *Metrics) Show(out *event.Outcome, scores []pipeline.Summary) {
-	m.stream.show(out)
+	m.figures.show(out)
 	m.heads.show(out, scores)
 	m.drift.show(out)
 	m.sets.show(out)

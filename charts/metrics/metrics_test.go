@@ -12,6 +12,7 @@ import (
 
 	"github.com/gvbll/gvbll/charts/metrics"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/calibration"
@@ -29,7 +30,7 @@ func TestObserve(t *testing.T) {
 		Heads: []event.Head{{Name: "online", Clipped: 3, Step: .25, Version: 1, Scores: []event.Score{
 			{Confidence: .95, Correct: true, LogLoss: .1, Brier: .01}, {Confidence: 1, LogLoss: 3, Brier: 2},
 		}}},
-		Counts: event.Counts{Arrivals: 2, Edges: 5, SelfLoops: 1},
+		Figures: figure.Counts(map[*figure.Figure]int{event.Arrivals: 2, event.EdgesAdded: 5, event.SelfLoops: 1, event.LabelsJoined: 2}),
 	})
 	const want = `
 # HELP gvbll_calibration_confidence_total Sum of the confidences of labelled predictions by bin of confidence.

@@ -9,7 +9,6 @@ import (
 // served are the metrics of predictions, labelled or not.
 type served struct {
 	predictions, revisions      prometheus.Counter
-	acts                        prometheus.Counter
 	total, aleatoric, epistemic prometheus.Counter
 	confidence, labelDelay      prometheus.Histogram
 	predicted                   byClass[prometheus.Counter]
@@ -21,7 +20,6 @@ func newServed(r register) served {
 	return served{
 		predictions: r.counter("gvbll_predictions_total", "Predictions served."),
 		revisions:   r.counter("gvbll_revisions_total", "Later predictions of nodes that had been served before."),
-		acts:        r.counter("gvbll_acts_total", "Predictions served with the advice to act on them (--act)."),
 		total:       uncertainty.WithLabelValues("total"),
 		aleatoric:   uncertainty.WithLabelValues("aleatoric"),
 		epistemic:   uncertainty.WithLabelValues("epistemic"),
@@ -44,9 +42,6 @@ func (s *served) observe(out *event.Outcome) {
 		epistemic += float64(p.Epistemic)
 		s.confidence.Observe(float64(p.Confidence))
 		s.predicted.of(p.Class).Inc()
-		if p.Act != nil && *p.Act {
-			s.acts.Inc()
-		}
 	}
 	s.total.Add(total)
 	s.aleatoric.Add(aleatoric)

@@ -10,9 +10,9 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// figure is charts beside each other with one legend. A name has the same colour in all of
+// plot is charts beside each other with one legend. A name has the same colour in all of
 // them. The template "figure" draws it as a part of a page.
-type figure struct {
+type plot struct {
 	Label   string // what it shows, for who cannot see it
 	Caption string
 	Charts  []chart
@@ -21,8 +21,8 @@ type figure struct {
 }
 
 // Left returns the place of a chart in an image of its own, Width the width of the image.
-func (f *figure) Left(chart int) int { return 350 * chart }
-func (f *figure) Width() int         { return f.Left(len(f.Charts)) - 10 }
+func (f *plot) Left(chart int) int { return 350 * chart }
+func (f *plot) Width() int         { return f.Left(len(f.Charts)) - 10 }
 
 // chart is lines and boxes in a box of 340 units.
 type chart struct {
@@ -84,7 +84,7 @@ func (s *series) add(x, y float64) {
 }
 
 // add adds a chart of lines. The ticks of a whole x axis are integers.
-func (f *figure) add(title, x string, whole bool, list ...series) {
+func (f *plot) add(title, x string, whole bool, list ...series) {
 	c := chart{Title: title, X: x, Height: chartHeight}
 	across, up := scale{from: chartLeft, to: chartRight}, scale{from: chartBottom, to: chartTop}
 	first := true
@@ -121,7 +121,7 @@ func (f *figure) add(title, x string, whole bool, list ...series) {
 }
 
 // hue returns the class of the colour of a name, and enters the name in the legend.
-func (f *figure) hue(name string) string {
+func (f *plot) hue(name string) string {
 	if i := slices.IndexFunc(f.Legend, func(l label) bool { return l.Name == name }); i >= 0 {
 		return f.Legend[i].Class
 	}
@@ -143,7 +143,7 @@ type measured struct {
 
 // scores adds charts of accuracy, NLL and ECE, the last with the chance level of the first of
 // the list.
-func (f *figure) scores(x string, whole bool, list []measured) {
+func (f *plot) scores(x string, whole bool, list []measured) {
 	f.add("accuracy", x, whole, linesOf(list, func(m calibration.Means) float64 { return m.Acc })...)
 	f.add("NLL, nats", x, whole, linesOf(list, func(m calibration.Means) float64 { return m.NLL })...)
 	if binned := slices.DeleteFunc(slices.Clone(list), func(m measured) bool { return m.noECE }); len(binned) > 0 {
@@ -168,7 +168,7 @@ func linesOf(list []measured, score func(calibration.Means) float64) (lines []se
 // reliability adds a reliability diagram: for each bin of confidence the accuracy, the gap
 // between it and the mean confidence, a line where chance alone leaves 95 of 100 accuracies,
 // and below it the number of predictions.
-func (f *figure) reliability(name string, t *calibration.Tally) {
+func (f *plot) reliability(name string, t *calibration.Tally) {
 	ece, chance := t.Bins.ECE()
 	c := chart{
 		Title:  fmt.Sprintf("%s: ECE %.3f, by chance ≤ %.3f", name, ece, chance),

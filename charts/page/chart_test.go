@@ -44,7 +44,7 @@ func TestTicks(t *testing.T) {
 // TestLines: whatever the values, all points lie in the chart, a single one is a dot, and
 // values that are not finite are left out.
 func TestLines(t *testing.T) {
-	f := &figure{}
+	f := &plot{}
 	s, one := series{name: "a"}, series{name: "b"}
 	for i, y := range []float64{-1e300, 0, math.NaN(), 5, math.Inf(1), 1e-9} {
 		s.add(float64(i), y)

@@ -95,7 +95,7 @@ func (h *history) classTable() (t table) {
 type classView struct {
 	Name        string
 	Facts       []fact
-	Reliability *figure
+	Reliability *plot
 }
 
 // class returns what is known of a class, nil if there is none of that name.
@@ -127,7 +127,7 @@ func (h *history) class(name string) *classView {
 		)
 	}
 	if of.predicted.Labels > 0 {
-		v.Reliability = &figure{
+		v.Reliability = &plot{
 			Label:   "A reliability diagram of the predictions of this class: accuracy against confidence.",
 			Caption: fmt.Sprintf("Of the predictions of %s with a confidence as on the axis, the share that was right.", name),
 		}

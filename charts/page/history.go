@@ -5,6 +5,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
 )
 
@@ -24,9 +25,9 @@ type history struct {
 	place   map[event.ID]int // the number in served of each node's latest prediction
 	windows ring[windowSummary]
 	refused refusals
-	events  int64 // in them, of all kinds
-	next    int64 // number of the next window
-	levels  event.Levels
+	events  int64          // in them, of all kinds
+	next    int64          // number of the next window
+	figures figure.Kept    // sums since this worker started, and levels
 	trial   *Trial         // after the last window
 	latest  *event.Outcome // of the last window: only the fields that the page shows
 
@@ -72,7 +73,7 @@ func newHistory() history {
 func (h *history) step(w Window) {
 	out := w.Outcome
 	h.version++
-	h.levels = out.Levels
+	h.figures.Merge(out.Figures.Kept())
 	h.latest = &event.Outcome{ServedBy: out.ServedBy, Heads: out.Heads, Drift: out.Drift, Coverage: out.Coverage}
 	for i := range out.Refused {
 		h.refused.add(out.Window, &out.Refused[i])
@@ -104,9 +105,14 @@ func (h *history) step(w Window) {
 
 // eventsOf returns the number of events in a window.
 func eventsOf(out *event.Outcome) int64 {
-	c := &out.Counts
-	return int64(c.Arrivals + c.Context + c.Updates + c.Departures + c.DeparturesUnknown +
-		len(out.Labelled) + c.LabelsRepeated + c.LabelsOfContext + c.LabelsOfTraining + c.LabelsCorrected + c.LabelsWithdrawn + len(out.Refused))
+	n := len(out.Refused)
+	for _, f := range []*figure.Figure{
+		event.Arrivals, event.ContextNodes, event.Updates, event.Departures, event.DeparturesUnknown, event.LabelsJoined,
+		event.LabelsRepeated, event.LabelsOfContext, event.LabelsOfTraining, event.LabelsCorrected, event.LabelsWithdrawn,
+	} {
+		n += out.Figures.Int(f)
+	}
+	return int64(n)
 }
 
 // waiting returns the number of events that are in no window yet.

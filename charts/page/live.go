@@ -2,13 +2,14 @@ package page
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/figure"
 )
 
 // liveView is the data of page.html.
@@ -37,8 +38,8 @@ type liveView struct {
 // headsView is what the live page shows of the heads.
 type headsView struct {
 	Scores      table // of the shadow model's heads behind the others
-	Reliability *figure
-	Curves      *figure
+	Reliability *plot
+	Curves      *plot
 	Pool        *poolView // nil if no pool serves
 }
 
@@ -116,20 +117,25 @@ func (s *Server) liveView(class string) *liveView {
 	return v
 }
 
+// factsOf returns the figures that have words.
+func factsOf(k figure.Kept) (list []fact) {
+	for _, r := range k.Rows() {
+		metric := "gvbll_" + r.Name
+		if r.Label != "" {
+			metric += fmt.Sprintf("{%s=%q}", r.Label, r.Value)
+		}
+		list = append(list, fact{r.Words, formatCount(r.Number), metric})
+	}
+	return list
+}
+
+// formatCount writes a sum, which most often is a whole number.
+func formatCount(x float64) string { return strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64) }
+
 // facts returns the sizes of what is in memory, and what is known of the whole stream
 // beside its scores.
 func (h *history) facts() []fact {
-	level := func(name, of string, n int) fact {
-		return fact{name, strconv.Itoa(n), fmt.Sprintf("gvbll_level{of=%q}", of)}
-	}
-	facts := []fact{
-		level("nodes", "nodes", h.levels.Nodes), level("edges", "edges", h.levels.Edges),
-		level("predictions without a label", "pending-predictions", h.levels.Pending),
-		level("labels without a node", "waiting-labels", h.levels.WaitingLabels),
-	}
-	if h.served.count == 0 { // nothing is worth a zero yet
-		facts = slices.DeleteFunc(facts, func(f fact) bool { return f.Value == "0" })
-	}
+	facts := factsOf(h.figures)
 	if h.latest == nil {
 		return facts
 	}

@@ -15,7 +15,7 @@ type question struct {
 	ID, Asked    string
 	Number, Unit string // Unit says what the number is of
 	Answer       string
-	Chart        *figure // nil while there is nothing to draw
+	Chart        *plot // nil while there is nothing to draw
 }
 
 // answers returns the three questions of whoever opens the page. The first two are
@@ -58,7 +58,7 @@ func (h *history) isRight(q *question, served *calibration.Tally, heads []measur
 		lines = append(lines, m)
 	}
 	if lines != nil { // labels have come since this worker started
-		q.Chart = &figure{Label: "Accuracy over the windows, of what serves and of the model as trained."}
+		q.Chart = &plot{Label: "Accuracy over the windows, of what serves and of the model as trained."}
 		q.Chart.add("accuracy", "window", true, linesOf(lines, func(m calibration.Means) float64 { return m.Acc })...)
 	}
 }
@@ -83,7 +83,7 @@ func isTrusted(q *question, served *calibration.Tally) {
 	if above.Count > 0 {
 		q.Answer += fmt.Sprintf(" Of the %d predictions that it called %v %% sure or more, %s %% were right.", above.Count, 100*sure, percent(int(above.Correct), int(above.Count)))
 	}
-	q.Chart = &figure{Label: "A reliability diagram: accuracy against confidence."}
+	q.Chart = &plot{Label: "A reliability diagram: accuracy against confidence."}
 	q.Chart.reliability("served", served)
 }
 
@@ -112,7 +112,7 @@ func (h *history) isHealthy(state string, now time.Time) question {
 			come.add(float64(w.Window), float64(arrivals))
 			labelled.add(float64(w.Window), float64(labels))
 		}
-		q.Chart = &figure{Label: "Arrivals and labels in the last windows."}
+		q.Chart = &plot{Label: "Arrivals and labels in the last windows."}
 		q.Chart.add("arrivals and labels, added up", "window", true, come, labelled)
 	}
 	return q

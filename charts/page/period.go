@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
@@ -23,7 +24,7 @@ type Period struct {
 	Delays      []Delay
 	Attributes  []Attribute // of the events with features by name
 
-	ExpiredNodes, ExpiredEdges int // that left because of their age
+	Figures figure.Kept
 }
 
 // Group is the sums of scores of a part of the labels, or of one head.
@@ -52,8 +53,7 @@ func (p *Period) merge(o *Period) {
 	p.Predictions += o.Predictions
 	p.Revisions += o.Revisions
 	p.Labels += o.Labels
-	p.ExpiredNodes += o.ExpiredNodes
-	p.ExpiredEdges += o.ExpiredEdges
+	p.Figures.Merge(o.Figures)
 	for reason, events := range o.Refused {
 		p.Refuse(reason, events)
 	}

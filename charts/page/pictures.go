@@ -72,8 +72,8 @@ func pictured(head int, name string) bool {
 }
 
 // reliability returns reliability diagrams over all labels so far.
-func (h *history) reliability() *figure {
-	f := &figure{
+func (h *history) reliability() *plot {
+	f := &plot{
 		Label:   "Reliability diagrams of the serving head and of the paper’s heads: accuracy against confidence. The table of scores has the ECE.",
 		Caption: "Reliability: the nearer the accuracies are to the diagonal, the more the confidences can be trusted.",
 	}
@@ -86,8 +86,8 @@ func (h *history) reliability() *figure {
 }
 
 // curves returns the scores over the windows that had labels.
-func (h *history) curves(heads []measured) *figure {
-	f := &figure{
+func (h *history) curves(heads []measured) *plot {
+	f := &plot{
 		Label:   "Curves of accuracy, negative log-likelihood and calibration error over the windows, for each head.",
 		Caption: fmt.Sprintf("Each prediction is scored when its label comes, before the label is learned. The curves begin with window %d, the first that this worker has seen of this model.", h.scored.first),
 	}
@@ -118,7 +118,7 @@ func (h *history) measured() (list []measured) {
 func (s *Server) calibration(context.Context) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := &figure{Label: "Accuracy against confidence, of what serves and of the model as trained."}
+	f := &plot{Label: "Accuracy against confidence, of what serves and of the model as trained."}
 	for i := range s.h.scores {
 		if t := s.h.scores[i].Total(); t.Labels > 0 && i == s.h.servedBy() {
 			f.reliability("served", &t)

@@ -49,7 +49,7 @@ type reportView struct {
 	Unscored                     int  // labels without scores
 	Listed                       []Event
 	Omitted                      int // events that are not listed
-	Traffic, Curves, Reliability *figure
+	Traffic, Curves, Reliability *plot
 	Heads, Degrees, Classes      table
 	Attributes                   table
 	Reasons                      table
@@ -107,6 +107,7 @@ func (v *reportView) facts() []fact {
 		{"median label delay", delay, ""},
 		{"refused events", strconv.Itoa(v.whole.refusedEvents()), ""},
 	}
+	list = append(list, factsOf(v.whole.Figures)...)
 	if m := v.whole.Served.Means(); v.Scored {
 		list = append(list, fact{"accuracy", formatted(m.Acc), ""}, fact{"most frequent class", v.usual(), ""}, fact{"NLL, nats", formatted(m.NLL), ""}, fact{"ECE", formatted(m.ECE), ""}, fact{"ECE by chance up to", formatted(m.Chance), ""}, fact{"Brier score", formatted(m.Brier), ""})
 	}
@@ -186,8 +187,8 @@ func (v *reportView) middle(p *Period) float64 {
 	return float64(p.From.Add(p.To.Sub(p.From)/2).Sub(v.midnight())) / float64(unit)
 }
 
-func (v *reportView) traffic() *figure {
-	f := &figure{Label: "Curves of the numbers of events over the time.", Caption: "Events in each part of the time.", clock: v.clock}
+func (v *reportView) traffic() *plot {
+	f := &plot{Label: "Curves of the numbers of events over the time.", Caption: "Events in each part of the time.", clock: v.clock}
 	predictions, labels, refused := series{name: "predictions"}, series{name: "labels"}, series{name: "refused"}
 	for i := range v.Report.Periods {
 		p := &v.Report.Periods[i]
@@ -202,8 +203,8 @@ func (v *reportView) traffic() *figure {
 
 // curves returns the scores of what was served, and beside it of the best heads and the
 // static one, over the periods that had labels.
-func (v *reportView) curves() *figure {
-	f := &figure{
+func (v *reportView) curves() *plot {
+	f := &plot{
 		Label:   "Curves of accuracy, negative log-likelihood and calibration error over the time, for what was served and for heads.",
 		Caption: "Each head by its own probabilities, whichever served.",
 		clock:   v.clock,
@@ -235,8 +236,8 @@ func (v *reportView) curves() *figure {
 	return f
 }
 
-func (v *reportView) reliability() *figure {
-	f := &figure{
+func (v *reportView) reliability() *plot {
+	f := &plot{
 		Label:   "A reliability diagram: accuracy against confidence.",
 		Caption: "Of the predictions with a confidence as on the axis, the share that was right. On the diagonal a probability can be taken at its word.",
 	}

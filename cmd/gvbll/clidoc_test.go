@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 )
 
-var update = flag.Bool("update", false, "write docs/cli.md")
+var update = flag.Bool("update", false, "write docs/cli.md, and the settings of the chart")
 
 // TestCommandLineIsDocumented: docs/cli.md, which is generated from the grammar of the
 // command line, is up to date.
@@ -68,9 +69,27 @@ func TestChartKnowsTheFlags(t *testing.T) {
 			}
 		}
 	}
+	if *update {
+		list := wrap(`"`+strings.Join(slices.Sorted(maps.Keys(want)), `", "`)+`"`, 140, "     ")
+		names := regexp.MustCompile(`(?s)("propertyNames": \{"enum": \[\n)(?: {5}"[a-z].*?)(\n {3}\]\},)`)
+		must(t, os.WriteFile(file, names.ReplaceAll(b, []byte("${1}"+list+"${2}")), 0o644))
+		return
+	}
 	if got := schema.Properties.Settings.PropertyNames.Enum; !slices.Equal(got, slices.Sorted(maps.Keys(want))) {
 		t.Errorf("%s takes the settings %q, want %q", file, got, slices.Sorted(maps.Keys(want)))
 	}
+}
+
+// wrap breaks a text at spaces into lines of at most so many columns behind an indent.
+func wrap(text string, columns int, indent string) string {
+	lines, at := []string{""}, 0
+	for _, word := range strings.Fields(text) {
+		if lines[at] != "" && len(lines[at])+1+len(word) > columns {
+			lines, at = append(lines, ""), at+1
+		}
+		lines[at] = strings.TrimPrefix(lines[at]+" "+word, " ")
+	}
+	return indent + strings.Join(lines, "\n"+indent)
 }
 
 // commandLine returns the text of docs/cli.md.
@@ -209,6 +228,8 @@ func kindOf(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		return "DURATION"
+	case reflect.TypeFor[flags.Text]():
+		return "VALUE"
 	case reflect.TypeFor[slog.Level]():
 		return "LEVEL"
 	case reflect.TypeFor[flags.Size]():

@@ -37,10 +37,8 @@ type demoCmd struct {
 	Exit       bool       `help:"End after the stream, in a terminal too. Otherwise the page stays there until Enter or Ctrl-C, ten minutes if nobody has it open."`
 	JSON       bool       `help:"Print the summary as JSON, with the scores of every head, and everything else to standard error." name:"json"`
 
-	Train modelFlags  `embed:"" group:"training"`
-	Sets  flags.Sets  `embed:"" group:"sets"`
-	Paper flags.Paper `embed:"" group:"paper"`
-	flags.Lag
+	Train  modelFlags   `embed:"" group:"training"`
+	Engine flags.Engine `embed:""`
 
 	Brokers []string `help:"Addresses of your own Kafka brokers, host:port, without TLS and passwords. An embedded broker when left out." placeholder:"ADDR" group:"kafka"`
 	Prefix  string   `help:"Prefix of the topics' names." default:"gvbll" group:"kafka"`
@@ -54,17 +52,11 @@ func (demoCmd) Help() string {
 		"At the end it says how often what served was right, how far its probabilities can be believed, and how the model as trained would have done. 'gvbll train', 'work' and 'send' do the same one by one, with more flags."
 }
 
-// engine returns the engine's flags. It serves with the head that the model is trained
-// for.
-func (d demoCmd) engine() flags.Engine {
-	return flags.Engine{Head: d.Train.Head, Sets: d.Sets, Paper: d.Paper, Lag: d.Lag}
-}
-
 func (d demoCmd) check(g flags.Given) error {
 	if d.LabelDelay < -1 {
 		return flags.Usagef("--label-delay %d: give a number of steps, or -1 for the usual one", d.LabelDelay)
 	}
-	if err := errors.Join(checkRate(d.Rate), d.Data.Check(g), d.engine().Check(g)); err != nil {
+	if err := errors.Join(checkRate(d.Rate), d.Data.Check(g), d.Engine.Check(g, d.Train.Head)); err != nil {
 		return err
 	}
 	return g.Check(
@@ -104,7 +96,10 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	if err := d.check(g); err != nil {
 		return err
 	}
-	cfg, err := flags.ValidSettings(d.engine().Settings())
+	cfg, err := d.Engine.Settings(d.Train.Head) // it serves with the head that the model is trained for
+	if err == nil {
+		cfg, err = flags.ValidSettings(cfg)
+	}
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ const header = "  step   nodes  labels     right: what serves   the model as tra
 
 func (d *demoShow) stepped(s replay.Stepped) {
 	out := s.Outcome
-	d.arrivals += out.Counts.Arrivals
+	d.arrivals += out.Figures.Int(event.Arrivals)
 	d.labels += len(out.Labelled)
 	d.posterior, d.chain = out.Posterior.Hex(), out.Chain.Hex()
 	d.scores = d.engine.Summaries()

@@ -55,9 +55,8 @@ func testKeep(t *testing.T, sh *shell) {
 		g.await(func(all []*ledger.Record) bool {
 			predictions, left = 0, 0
 			for _, r := range all {
-				if predictions += r.Predictions; r.Expired != nil {
-					left += r.Expired.Nodes
-				}
+				predictions += r.Predictions
+				left += r.Figures.Int(event.NodesExpired)
 			}
 			return predictions >= sent
 		})
@@ -74,7 +73,7 @@ func testKeep(t *testing.T, sh *shell) {
 	if predictions != nodes || left < nodes-170 || left > nodes-120 {
 		t.Errorf("%d predictions and %d nodes left, want %d and all but those of two days", predictions, left, nodes)
 	}
-	if _, out, _ := sh.command("status"); !strings.Contains(strings.Join(strings.Fields(out), " "), fmt.Sprintf("nodes that left %d 0 edges that left", left)) {
+	if _, out, _ := sh.command("status"); !strings.Contains(strings.Join(strings.Fields(out), " "), fmt.Sprintf("nodes that expired %d 0 edges that expired", left)) {
 		t.Errorf("gvbll status:\n%s", out)
 	}
 	exported := func() int {

@@ -39,6 +39,8 @@ type cli struct {
 
 // program returns the program with the commands c.
 func program(c *cli) flags.Program {
+	c.Work.Engine, c.Rebase.Engine = flags.NewEngine(), flags.NewEngine()
+	c.Demo.Engine = flags.NewEngine(append(flags.PaperFlags, "coverage", "abstain", "act", "learn-lag")...)
 	return flags.Program{
 		Name: "gvbll", Commands: c,
 		Description: "Classifies the nodes of a growing graph as they arrive in Kafka, with probabilities that can be trusted. Start with 'gvbll demo'.",

@@ -50,7 +50,7 @@ func TestRooms(t *testing.T) {
 	t.Parallel()
 	const kafka, embedded = "github.com/segmentio/kafka-go", "github.com/twmb/franz-go"
 	// The values of this package pass between topics and the engine.
-	const values = "pipeline/event"
+	const values, figures, settings = "pipeline/event", "pipeline/figure", "pipeline/setting"
 	packages := make(map[string]listed)
 	for _, p := range listDeps(t, "...") {
 		packages[strings.TrimPrefix(p.ImportPath, modulePath)] = p
@@ -60,7 +60,7 @@ func TestRooms(t *testing.T) {
 		absent []string
 		except []string // packages of the absent rooms
 	}{
-		{"topics", []string{"gnn", "posterior", "pipeline", "charts", "cmd"}, []string{values}},
+		{"topics", []string{"gnn", "posterior", "pipeline", "charts", "cmd"}, []string{values, figures}},
 		// The rooms of a worker, from the ground up.
 		{"topics/replay", []string{"topics/publish", "topics/audit", "topics/worker"}, nil},
 		{"topics/publish", []string{"topics/audit", "topics/worker"}, nil},
@@ -70,7 +70,7 @@ func TestRooms(t *testing.T) {
 		{"topics/ledger", []string{"topics/intake", "topics/replay"}, nil},
 		{"pipeline", []string{"topics", "charts", "cmd", kafka, embedded}, nil},
 		// What enters does not depend on what is served.
-		{"pipeline/structure", []string{"topics", "charts", "cmd", "posterior", "pipeline"}, []string{values, "pipeline/store", "pipeline/structure"}},
+		{"pipeline/structure", []string{"topics", "charts", "cmd", "posterior", "pipeline"}, []string{values, figures, settings, "pipeline/store", "pipeline/structure"}},
 		{"gnn", []string{"topics", "posterior", "pipeline", "charts", "cmd", kafka, embedded}, nil},
 		// The kernels know no graph.
 		{"posterior", []string{"topics", "gnn", "pipeline", "charts", "cmd", kafka, embedded}, []string{"gnn/kernel", "gnn/kernel/double", "gnn/kernel/level"}},

@@ -187,7 +187,7 @@ func testRecordsFitTheirSchemas(t *testing.T, sh *shell) {
 		}))
 	}
 	for _, field := range []string{
-		"nodes.source", "labels.class", "commands.nodes", "predictions.set", "predictions.abstain_reason", "predictions.revision", "predictions.asked", "to-label.asked", "ledger.asked",
+		"nodes.source", "labels.class", "commands.nodes", "predictions.set", "predictions.abstain_reason", "predictions.revision", "predictions.asked", "to-label.asked", "ledger.figures",
 		"dead-letters.value", "dead-letters.value_base64", "dead-letters.key_base64", "dead-letters.truncated", "ledger.forgot", "ledger.begins", "ledger.scores", "ledger.reasons",
 	} {
 		if !seen[field] {

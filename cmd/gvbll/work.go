@@ -12,6 +12,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/setting"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -63,16 +64,16 @@ func (f windowFlags) policy() intake.Policy {
 // watermarkFlag says when an interval of event time has ended.
 type watermarkFlag struct{ lateness, idle time.Duration }
 
-func (f *watermarkFlag) pairs() []flags.Pair {
-	return []flags.Pair{{Name: "lateness", Value: &f.lateness}, {Name: "idle", Value: &f.idle}}
+func (f *watermarkFlag) pairs() []setting.Pair {
+	return []setting.Pair{{Name: "lateness", Value: flags.Duration(&f.lateness)}, {Name: "idle", Value: flags.Duration(&f.idle)}}
 }
 
-func (f watermarkFlag) String() string { return flags.JoinPairs(f.pairs()...) }
+func (f watermarkFlag) String() string { return setting.JoinPairs(f.pairs()...) }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (f *watermarkFlag) UnmarshalText(text []byte) error {
 	*f = watermarkFlag{10 * time.Second, 10 * time.Second}
-	if err := flags.ParsePairs(string(text), f.pairs()...); err != nil {
+	if err := setting.ParsePairs(string(text), f.pairs()...); err != nil {
 		return err
 	}
 	switch {

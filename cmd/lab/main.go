@@ -25,6 +25,7 @@ type cli struct {
 
 // program returns the program with the commands c.
 func program(c *cli) flags.Program {
+	c.Table.Plan.Update, c.Coverage.Plan.Update = flags.NewEngine(flags.UpdateFlags...), flags.NewEngine(flags.UpdateFlags...)
 	return flags.Program{
 		Name: "lab", Commands: c,
 		Description: "Measures gvbll, and makes synthetic graphs for it.",

@@ -56,7 +56,7 @@ type planFlags struct {
 	Hidden       []int   `help:"Widths of the encoders' hidden layers." default:"64" group:"training"`
 	Embedding    int     `help:"Dimension of an embedding; 0 for the number of classes, rounded up to a multiple of 16." default:"0" group:"training"`
 
-	Update flags.Proposition1 `embed:"" group:"update"`
+	Update flags.Engine `embed:""`
 }
 
 func (f planFlags) check(g flags.Given) error {
@@ -86,11 +86,14 @@ func (f planFlags) plan(g flags.Given) (table.Plan, error) {
 	for s := range f.Seeds {
 		p.Seeds = append(p.Seeds, uint64(s+1))
 	}
-	update := f.Update.Config()
-	if err := update.Validate(); err != nil {
-		return p, flags.SettingError(err)
+	cfg, err := f.Update.Settings(pipeline.HeadPaper)
+	if err == nil {
+		cfg, err = flags.ValidSettings(cfg)
 	}
-	p.Settings.Update = update
+	if err != nil {
+		return p, err
+	}
+	p.Settings.Update = cfg.Update
 	p.Settings.Phase1 = model.Config{
 		Hidden: f.Hidden, Embedding: f.Embedding, Epochs: f.Epochs,
 		LearningRate: f.LearningRate, WeightDecay: flags.OrNone(f.WeightDecay), Dropout: flags.OrNone(f.Dropout),

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+
+	"github.com/gvbll/gvbll/pipeline/figure"
 )
 
 // Outcome is the engine's result for a window. It is a function of the model, the
@@ -16,8 +18,7 @@ type Outcome struct {
 	Refused     []Refusal    // the window's, then the engine's: of nodes, edges and labels, each in canonical order
 	Labelled    []Labelled   // labels joined to predictions, in the order learned
 	Heads       []Head       // every head that is scored; Heads[ServedBy] served
-	Counts      Counts
-	Levels      Levels
+	Figures     figure.Window
 	ServedBy    int         // index in Heads
 	Lead        float64     // of the static head over the online one, nats; see Config.Fallback
 	Drift       *Drift      // nil if the detectors are off
@@ -117,34 +118,6 @@ type Score struct {
 	Brier      float64 // Σ_c (p_c - [c = label])², from 0 to 2
 }
 
-// Counts counts what happened in one window.
-type Counts struct {
-	Arrivals        int // new nodes to predict, or nodes back after they left; served unless they leave in the same window
-	Context         int // new nodes of the context
-	Updates         int // nodes that were sent again: features replaced, edges added
-	Cleared         int // updates with no features, which become zero
-	Edges           int // edges added
-	DuplicateEdges  int // edges named again, dropped
-	SelfLoops       int // dropped
-	LabelsRepeated  int // equal to the node's label, or withdrawn where there is none: ignored
-	LabelsOfContext int // of context nodes: seen by neighbours, but neither scored nor learned
-	// LabelsOfTraining counts labels of nodes that the model was trained on, and that it
-	// predicted all the same: seen by neighbours, but neither scored nor learned again.
-	LabelsOfTraining int
-	LabelsCorrected  int // of nodes that had another label
-	LabelsWithdrawn  int
-	Expired          int // predictions dropped before their label came
-	EdgesDropped     int // waiting edges dropped before their node arrived
-
-	Departures        int // nodes that left
-	DeparturesUnknown int // departures of nodes that are not in the graph, ignored
-	EdgesRemoved      int // edges removed with their nodes or by events, including waiting ones
-	NodesExpired      int // of Departures: nodes that were kept for long enough
-	EdgesExpired      int // of EdgesRemoved: edges that were, and did not leave with a node
-	KindsUnknown      int // edges of a kind that the model, which has some, does not know
-	RemovalsUnknown   int // edges that events remove and that are not there, ignored
-}
-
 // Attributes counts the rows of a window whose features came by name, by attribute of the
 // model's schema. It is the same struct as attributes.Tally, as Score is calibration.Score.
 type Attributes struct {
@@ -158,15 +131,6 @@ type Attributes struct {
 
 // MostAttributes bounds the attributes that people are shown: the first of a schema.
 const MostAttributes = 64
-
-// Levels are how full the engine's stores are after the window.
-type Levels struct {
-	Nodes         int // in the graph
-	Edges         int
-	Pending       int // predictions that wait for their label
-	WaitingLabels int // labels that wait for their node
-	WaitingEdges  int // edges that wait for their other node
-}
 
 // Drift is the state of the drift detectors after the window. Predictions do not depend
 // on it.

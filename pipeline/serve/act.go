@@ -9,7 +9,9 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/setting"
 )
 
 // Acting says on which predictions to act: on the most probable ones of a class, as many as can be
@@ -46,6 +48,33 @@ func ParseActing(text string) (a Acting, err error) {
 		return Acting{}, fmt.Errorf("%.100q: give class=NAME,capacity=N/h (or s, m, d), or class=NAME,cost=MISSED:ACTED, such as class=fraud,capacity=50/h", text)
 	}
 	return a, nil
+}
+
+// Acts counts the predictions that say to act on them.
+var Acts = figure.New(figure.Figure{
+	Name: "acts_total", Help: "Predictions served with the advice to act on them (--act).", Words: "predictions to act on",
+	Advice: "Below `--act capacity=`: fewer nodes arrive, or without a time. 0 with `cost=`: no probability is high enough.",
+})
+
+// DeclareActing declares the text of an Acting.
+func DeclareActing(l *setting.List, text *string) {
+	check := func(text string) error {
+		_, err := ParseActing(text)
+		return err
+	}
+	l.Add(setting.Setting{
+		Name: "act", Group: "sets", Kept: setting.Optional, Placeholder: "class=NAME,...",
+		Help: "Say in every prediction whether to act on it (docs/transactions.md). capacity=N/h: on the N most probable nodes of a class " +
+			"an hour of event time (or s, m, d). cost=MISSED:ACTED: where missing one costs more than acting in vain. " +
+			"Such as class=fraud,capacity=50/h or class=fraud,cost=100:1; nothing when left out.",
+		Value: setting.Text(text, check),
+	})
+	l.Check(func() error {
+		if err := check(*text); err != nil {
+			return fmt.Errorf("act %w", err)
+		}
+		return nil
+	})
 }
 
 // Actor is the observer that says of every prediction whether to act on it. With a capacity K, it
@@ -102,6 +131,7 @@ func (a *Actor) Served(x *Entered) {
 		p.Act = &answers[0]
 		if a.Ratio > 0 && odds > 1/a.Ratio || a.Ratio == 0 && a.pace.take(odds, p.Time, a.Capacity, a.Per) {
 			p.Act = &answers[1]
+			x.Out.Figures.Count(Acts, 1)
 		}
 	}
 }

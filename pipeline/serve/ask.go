@@ -8,7 +8,9 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/setting"
 	"github.com/gvbll/gvbll/pipeline/store"
 )
 
@@ -82,6 +84,67 @@ func ParseAsking(text string) (a Asking, err error) {
 	return a, nil
 }
 
+// Declare declares the budget.
+func (a *Asking) Declare(l *setting.List) {
+	l.Add(setting.Setting{
+		Name: "ask", Group: "update", Kept: setting.Optional, Placeholder: "NUMBER/UNIT,...",
+		Help: "Ask for the labels of so many nodes in a second, minute, hour or day of event time, in the topic to-label (docs/labels.md). " +
+			"random=SHARE: this share at random, and the others by the information that a label would bring. " +
+			"Such as 100/d,random=0.1; off when left out.",
+		Value: setting.Parsed(a, ParseAsking),
+	})
+	l.Check(func() error {
+		if again, err := ParseAsking(a.String()); err != nil || again != *a {
+			return fmt.Errorf("ask %v: %w", *a, err)
+		}
+		return nil
+	})
+}
+
+// Asked are the figures of asking. Those that are weighed have 1/π of each label, which was asked for
+// with a known probability π: divided by Weight they estimate the mean over all nodes (Hájek, 1971).
+var Asked = struct {
+	Nodes, Labels, Correct, LogLoss                                 *figure.Figure
+	Weight, WeighedCorrect, WeighedLogLoss, Squares, CorrectSquares *figure.Figure
+}{
+	Nodes: figure.New(figure.Figure{
+		Name: "asked_nodes_total", Help: "Nodes of which labels were asked for.", Words: "nodes whose label was asked for",
+		Advice: "0: labels are asked for with `--ask` only. Its rate is the budget, where event time runs as the clock.",
+	}),
+	Labels: figure.New(figure.Figure{
+		Name: "asked_labels_total", Help: "Scored labels that were asked for; the others came by themselves.", Words: "labels that were asked for",
+		Advice: "Far below `gvbll_asked_nodes_total`: nobody answers. While it rises, scores over all labels are not of all nodes.",
+	}),
+	Correct: figure.New(figure.Figure{
+		Name: "asked_correct_total", Help: "Labels among them that had been predicted.",
+		Advice: "Divided by the labels, the accuracy of the nodes asked for, which are uncertain ones.",
+	}),
+	LogLoss: figure.New(figure.Figure{
+		Name: "asked_log_loss_nats_total", Help: "Sum of their log losses.", Advice: "Divided by the labels, their NLL.",
+	}),
+	Weight: figure.New(figure.Figure{
+		Name:   "asked_weight_total",
+		Help:   "Sum of their weights: of the inverse probabilities with which they were asked for, an estimate of the number of all nodes.",
+		Advice: "Divides the next two. It grows about as `gvbll_arrivals_total`, if all who are asked answer.",
+	}),
+	WeighedCorrect: figure.New(figure.Figure{
+		Name:   "asked_weighed_correct_total",
+		Help:   "Sum of the weights of those that had been predicted: divided by the weights, an estimate of the accuracy for all nodes.",
+		Advice: "See [labels.md](labels.md).",
+	}),
+	WeighedLogLoss: figure.New(figure.Figure{
+		Name: "asked_weighed_log_loss_nats_total", Help: "Sum of their log losses, each times its weight.",
+		Advice: "Divided by the weights, an estimate of the NLL for all nodes.",
+	}),
+	Squares: figure.New(figure.Figure{
+		Name: "asked_weight_squares_total", Help: "Sum of the squares of their weights.", Advice: "Gives the standard error of the estimates.",
+	}),
+	CorrectSquares: figure.New(figure.Figure{
+		Name: "asked_weighed_correct_squares_total", Help: "Sum of the squares of the weights of those that had been predicted.",
+		Advice: "As the one before.",
+	}),
+}
+
 // Asker is the observer that chooses the nodes of which labels are asked for, when they are served.
 //
 // A node is asked for with a probability, and independently of all others given what came before. It
@@ -121,6 +184,7 @@ func (a *Asker) Served(x *Entered) {
 		if !a.model.TrainedOn(p.Node) { // no label of those is learned
 			if share := float32(a.probability(p)); draw(p) < float64(share) {
 				p.Asked = share
+				x.Out.Figures.Count(Asked.Nodes, 1)
 				a.asked++
 			}
 		}
@@ -170,10 +234,25 @@ func draw(p *event.Prediction) float64 {
 // Matched notes the node's probability.
 func (a *Asker) Matched(slot, _ int32) { a.joined = append(a.joined, a.kept.Row(slot)[0]) }
 
-// Scored says of each label whether it was asked for.
+// Scored says of each label whether it was asked for, and sums the scores of those.
 func (a *Asker) Scored(out *event.Outcome) {
+	f := &out.Figures
 	for i, p := range a.joined {
-		out.Labelled[i].Asked = p
+		l := &out.Labelled[i]
+		if l.Asked = p; p == 0 {
+			continue
+		}
+		score, weight := &out.Heads[l.By].Scores[i], 1/float64(p)
+		f.Count(Asked.Labels, 1)
+		f.Add(Asked.LogLoss, score.LogLoss)
+		f.Add(Asked.Weight, weight)
+		f.Add(Asked.Squares, weight*weight)
+		f.Add(Asked.WeighedLogLoss, weight*score.LogLoss)
+		if score.Correct {
+			f.Count(Asked.Correct, 1)
+			f.Add(Asked.WeighedCorrect, weight)
+			f.Add(Asked.CorrectSquares, weight*weight)
+		}
 	}
 }
 

@@ -2,7 +2,10 @@ package serve
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
+	"github.com/gvbll/gvbll/pipeline/setting"
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
@@ -53,6 +56,81 @@ func (c Coverage) predictor(classes int) conformal.Config {
 	return p
 }
 
+// Declare declares the settings of sets. Two of the flags hold two settings each.
+func (c *Coverage) Declare(l *setting.List) {
+	l.Add(setting.Setting{
+		Name: "coverage", Group: "sets", Kept: setting.Never, Default: "0", Placeholder: "0",
+		Help: "Add a set of classes to every prediction that holds the right class with this probability, such as 0.9; 0 for no sets. " +
+			"With groups=class after a comma, each class has a threshold of its own.",
+		Value: setting.Func(c.targetText, c.parseTarget),
+	})
+	limits := []setting.Pair{{Name: "confidence", Value: &c.MinConfidence}, {Name: "set-size", Value: &c.MaxSize}}
+	l.Add(setting.Setting{
+		Name: "abstain", Group: "sets", Kept: setting.Never, Placeholder: "NAME=NUMBER,...",
+		Help: "Mark predictions to abstain from: confidence=P, those below this confidence; set-size=N, those with a larger set or an empty one. " +
+			"Such as confidence=0.3,set-size=4; none when left out.",
+		Value: setting.Func(func() string { return setting.JoinPairs(limits...) }, func(text string) error {
+			if c.MinConfidence, c.MaxSize = 0, 0; text == "" {
+				return nil
+			}
+			if err := setting.ParsePairs(text, limits...); err != nil {
+				return err
+			}
+			return c.checkLimits()
+		}),
+		Idle: func() string {
+			if c.Target == 0 {
+				return "no effect without sets: add --coverage, such as 0.9"
+			}
+			return ""
+		},
+	})
+	l.Add(setting.Setting{Name: "coverage", Value: setting.Number(&c.Target)})
+	l.Add(setting.Setting{Name: "sets-groups", Value: setting.Named(&c.Per, PerNone, PerClass)})
+	l.Add(setting.Setting{Name: "abstain-confidence", Value: setting.Number(&c.MinConfidence)})
+	l.Add(setting.Setting{Name: "abstain-set-size", Value: setting.Integer(&c.MaxSize)})
+	l.Check(func() error { return c.Validate() })
+}
+
+// targetText returns the target and then, after a comma, groups=class unless all nodes share a threshold.
+func (c *Coverage) targetText() string {
+	if c.Per == PerNone {
+		return setting.FormatNumber(c.Target)
+	}
+	return fmt.Sprintf("%v,groups=%v", c.Target, c.Per)
+}
+
+func (c *Coverage) parseTarget(text string) error {
+	target, rest, more := strings.Cut(text, ",")
+	x, err := strconv.ParseFloat(target, 64)
+	if err != nil {
+		return fmt.Errorf("%.100q: give a probability first, such as 0.9", target)
+	}
+	c.Target, c.Per = x, PerNone
+	if !more {
+		return nil
+	}
+	name, is := strings.CutPrefix(rest, "groups=")
+	if !is {
+		return fmt.Errorf("%.100q: give groups=class, or nothing, after the probability", rest)
+	}
+	if err := setting.Named(&c.Per, PerNone, PerClass).Set(name); err != nil {
+		return fmt.Errorf("groups %w", err)
+	}
+	return nil
+}
+
+// checkLimits returns an error with its remedy if a limit of abstention is out of range.
+func (c Coverage) checkLimits() error {
+	switch {
+	case !(c.MinConfidence >= 0 && c.MinConfidence <= 1):
+		return fmt.Errorf("confidence=%v: give a probability, or 0 for none", c.MinConfidence)
+	case c.MaxSize < 0:
+		return fmt.Errorf("set-size=%d: give 1 or more, or 0 for none", c.MaxSize)
+	}
+	return nil
+}
+
 // Validate returns an error with its remedy if a field is out of range.
 func (c Coverage) Validate() error {
 	switch {
@@ -64,10 +142,9 @@ func (c Coverage) Validate() error {
 		return fmt.Errorf("coverage %v: give a share from 0.5 to below 1, such as 0.9, or 0 for no sets", c.Target)
 	case c.Per > PerClass:
 		return fmt.Errorf("sets per %v: say class or none", c.Per)
-	case !(c.MinConfidence >= 0 && c.MinConfidence <= 1):
-		return fmt.Errorf("min-confidence %v: give a probability, or 0 for none", c.MinConfidence)
-	case c.MaxSize < 0:
-		return fmt.Errorf("max-set-size %d: give 1 or more, or 0 for none", c.MaxSize)
+	}
+	if err := c.checkLimits(); err != nil {
+		return fmt.Errorf("abstain %w", err)
 	}
 	return c.predictor(2).Validate()
 }

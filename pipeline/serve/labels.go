@@ -198,7 +198,7 @@ func (l *Labels) match(v, class int32, label *event.Label, x *Entered) *event.La
 	known, past := l.nodes.Class(v), l.nodes.Past(v)
 	switch {
 	case class == known:
-		x.Out.Counts.LabelsRepeated++
+		x.Out.Figures.Count(event.LabelsRepeated, 1)
 		return nil
 	case known == none && past&structure.Withdrawn == 0:
 	case l.unmatched.stands == FirstStands:
@@ -210,12 +210,12 @@ func (l *Labels) match(v, class int32, label *event.Label, x *Entered) *event.La
 	}
 	l.nodes.SetLabel(v, class)
 	if l.nodes.IsContext(v) {
-		x.Out.Counts.LabelsOfContext++
+		x.Out.Figures.Count(event.LabelsOfContext, 1)
 		return nil
 	}
 	slot, waits := l.pending.Nodes.SlotOf(v)
 	if l.model.TrainedOn(label.Node) {
-		x.Out.Counts.LabelsOfTraining++
+		x.Out.Figures.Count(event.LabelsOfTraining, 1)
 		l.pending.Drop(v)
 		return nil
 	}
@@ -239,9 +239,9 @@ func (l *Labels) match(v, class int32, label *event.Label, x *Entered) *event.La
 // first one was.
 func (l *Labels) correct(c heads.Correction, id event.ID, x *Entered) {
 	if c.Class == none {
-		x.Out.Counts.LabelsWithdrawn++
+		x.Out.Figures.Count(event.LabelsWithdrawn, 1)
 	} else {
-		x.Out.Counts.LabelsCorrected++
+		x.Out.Figures.Count(event.LabelsCorrected, 1)
 	}
 	learned := !l.nodes.IsContext(c.Node) && l.nodes.Past(c.Node)&structure.Late == 0 && !l.model.TrainedOn(id)
 	l.nodes.SetLabel(c.Node, c.Class)
@@ -250,12 +250,15 @@ func (l *Labels) correct(c heads.Correction, id event.ID, x *Entered) {
 	}
 }
 
-// Levels returns what is kept after a window.
-func (l *Labels) Levels() event.Levels {
-	return event.Levels{
-		Nodes: l.nodes.Len(), Edges: l.nodes.Graph.Edges(),
-		Pending: l.pending.Nodes.Len(), WaitingLabels: l.unmatched.queue.Len(), WaitingEdges: l.nodes.WaitingEdges(),
-	}
+// Levels sets how much is kept after a window.
+func (l *Labels) Levels(out *event.Outcome) {
+	f := &out.Figures
+	f.Count(event.GraphNodes, l.nodes.Len())
+	f.Count(event.GraphEdges, l.nodes.Graph.Edges())
+	f.Count(event.Pending, l.pending.Nodes.Len())
+	f.Count(event.WaitingLabels, l.unmatched.queue.Len())
+	f.Count(event.WaitingEdges, l.nodes.WaitingEdges())
+	f.Count(event.LabelsJoined, len(out.Labelled))
 }
 
 // Prefetch announces that labels will be joined. It matters when what was served for their

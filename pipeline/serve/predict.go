@@ -60,7 +60,7 @@ func (p *Predictor) Await(x *Entered) {
 		}
 		slot, old, expired := p.pending.Put(a.Number, Served{window: x.Out.Window, time: a.Node.Time})
 		if expired {
-			x.Out.Counts.Expired++
+			x.Out.Figures.Count(event.PredictionsExpired, 1)
 			p.nodes.Expired(old)
 		}
 		x.Arrivals = append(x.Arrivals, awaited{node: a.Node, number: a.Number, slot: slot})

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/gvbll/gvbll/gnn"
@@ -8,6 +9,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/heads"
+	"github.com/gvbll/gvbll/pipeline/setting"
 	"github.com/gvbll/gvbll/pipeline/store"
 	"github.com/gvbll/gvbll/pipeline/structure"
 )
@@ -25,6 +27,70 @@ type Rescoring struct {
 	// Limit bounds the nodes predicted again in a window. The longest due come first,
 	// others stay due. Zero means 100.
 	Limit int
+}
+
+// Declare declares when to predict again. The flag of it holds two settings.
+func (r *Rescoring) Declare(l *setting.List) {
+	pairs := []setting.Pair{{Name: "after", Value: &r.After}, {Name: "confidence", Value: &r.Confidence}}
+	l.Add(setting.Setting{
+		Name: "rescore", Group: "revisions", Kept: setting.Never, Placeholder: "NAME=NUMBER,...",
+		Help: "Predict nodes again until their label comes, and publish revisions. after=N: whenever N edges were added to a node " +
+			"(1 when left out). confidence=P: publish only what crosses this confidence, up or down. " +
+			"Such as after=3,confidence=0.8; off when left out.",
+		Value: setting.Func(func() string { return setting.JoinPairs(pairs...) }, func(text string) error {
+			if r.After, r.Confidence = 0, 0; text == "" {
+				return nil
+			}
+			if err := setting.ParsePairs(text, pairs...); err != nil {
+				return err
+			}
+			if err := r.check(); err != nil {
+				return err
+			}
+			if !r.On() {
+				return fmt.Errorf("%q: nothing says when to predict again: give after=N or confidence=P", text)
+			}
+			return nil
+		}),
+	})
+	limit := setting.Integer(&r.Limit)
+	l.Add(setting.Setting{
+		Name: "rescore-limit", Group: "revisions", Kept: setting.Never, Default: "100",
+		Help:  "Predict at most this many nodes again in a window.",
+		Value: limit,
+		Idle: func() string {
+			if !r.On() {
+				return "no effect without --rescore: add it, such as after=3"
+			}
+			return ""
+		},
+	})
+	l.Add(setting.Setting{Name: "rescore-after", Value: setting.Integer(&r.After)})
+	l.Add(setting.Setting{Name: "rescore-confidence", Value: setting.Number(&r.Confidence)})
+	l.Add(setting.Setting{Name: "rescore-limit", Value: setting.Plain(func() string {
+		if !r.On() { // a limit of nothing
+			return "0"
+		}
+		return limit.String()
+	}, limit.Set)})
+	l.CheckCount("rescore-limit", &r.Limit, 100, 0)
+	l.Check(func() error {
+		if err := r.check(); err != nil {
+			return fmt.Errorf("rescore %w", err)
+		}
+		return nil
+	})
+}
+
+// check returns an error with its remedy if a field is out of range.
+func (r *Rescoring) check() error {
+	switch {
+	case r.After < 0:
+		return fmt.Errorf("after=%d: give a number of edges, such as 3", r.After)
+	case !(r.Confidence >= 0 && r.Confidence < 1):
+		return fmt.Errorf("confidence=%v: give a probability below 1", r.Confidence)
+	}
+	return nil
 }
 
 // On reports whether nodes are predicted again.

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/setting"
 	"github.com/gvbll/gvbll/pipeline/store"
 )
 
@@ -43,6 +44,16 @@ const (
 	FirstStands
 )
 
+// Declare declares which label stands.
+func (s *Standing) Declare(l *setting.List) {
+	l.Add(setting.Setting{
+		Name: "labels", Group: "update", Default: "last", Placeholder: "last", Only: []string{"last", "first"},
+		Help: "Which label of a node stands when it gets different ones: last, a later one corrects the one before or withdraws it " +
+			"(docs/wire-format.md); or first, later ones are refused.",
+		Value: setting.Named(s, LastStands, FirstStands),
+	})
+}
+
 // String returns "last" or "first".
 func (s Standing) String() string {
 	if s == FirstStands {
@@ -65,7 +76,7 @@ func (u *Unmatched) Wait(class int32, l *event.Label, out *event.Outcome) {
 	size, most := labelBytes(l), waitingLabelBytes*u.bound
 	switch {
 	case first != nil && first.Class == class:
-		out.Counts.LabelsRepeated++
+		out.Figures.Count(event.LabelsRepeated, 1)
 		return
 	case first != nil && u.stands == FirstStands:
 		out.Refuse(l.Origin, event.ConflictingLabel, "another label of this node, which has not come, waits already")
@@ -79,10 +90,10 @@ func (u *Unmatched) Wait(class int32, l *event.Label, out *event.Outcome) {
 	case first != nil:
 		u.Claim(l.Node)
 		if class == none {
-			out.Counts.LabelsWithdrawn++
+			out.Figures.Count(event.LabelsWithdrawn, 1)
 			return
 		}
-		out.Counts.LabelsCorrected++
+		out.Figures.Count(event.LabelsCorrected, 1)
 	}
 	for u.queue.Len() == u.bound || u.bytes+size > most {
 		_, oldest := u.queue.RemoveOldest()

@@ -152,7 +152,7 @@ func (n *Nodes) acceptNode(node *event.Node, i int, first int32, out *event.Outc
 		return false
 	}
 	if known {
-		out.Counts.Updates++
+		out.Figures.Count(event.Updates, 1)
 		if n.states.At(v).label != none {
 			n.change(v).past |= Replaced
 		}
@@ -160,7 +160,7 @@ func (n *Nodes) acceptNode(node *event.Node, i int, first int32, out *event.Outc
 			a.asked = append(a.asked, Asked{Node: node})
 		}
 		if x.Dense == nil && len(x.Index) == 0 {
-			out.Counts.Cleared++
+			out.Figures.Count(event.Cleared, 1)
 		}
 		if v >= first {
 			a.features[v-first] = n.normalised(a.features[v-first], x)
@@ -187,9 +187,9 @@ func (n *Nodes) acceptNode(node *event.Node, i int, first int32, out *event.Outc
 	n.context.set(v, node.Context)
 	n.index.enter(node.ID, v)
 	if node.Context {
-		out.Counts.Context++
+		out.Figures.Count(event.ContextNodes, 1)
 	} else {
-		out.Counts.Arrivals++
+		out.Figures.Count(event.Arrivals, 1)
 	}
 	a.accepted = append(a.accepted, Accepted{Node: node, Number: v, at: int32(i), ToPredict: !node.Context})
 	return true
@@ -267,9 +267,9 @@ func (n *Nodes) resolve(i int, out *event.Outcome) {
 func (n *Nodes) name(v, u int32, id event.ID, out *event.Outcome) {
 	switch u {
 	case v:
-		out.Counts.SelfLoops++
+		out.Figures.Count(event.SelfLoops, 1)
 	case none:
-		out.Counts.EdgesDropped += n.waiting.wait(id, v)
+		out.Figures.Count(event.EdgesDropped, n.waiting.wait(id, v))
 		n.states.At(v).hasWaitingEdges = true
 	default:
 		n.arrivals.links = append(n.arrivals.links, u)
@@ -303,8 +303,8 @@ func (n *Nodes) linked(i int, added []int32, out *event.Outcome) {
 // report counts edges between v and near, of which those to added are new, and reports
 // them to the followers.
 func (n *Nodes) report(v int32, near, added []int32, out *event.Outcome) {
-	out.Counts.Edges += len(added)
-	out.Counts.DuplicateEdges += len(near) - len(added)
+	out.Figures.Count(event.EdgesAdded, len(added))
+	out.Figures.Count(event.DuplicateEdges, len(near)-len(added))
 	for _, f := range n.followers {
 		f.Linked(v, near, added)
 	}

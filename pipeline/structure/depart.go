@@ -93,7 +93,7 @@ func (n *Nodes) depart(node *event.Node, out *event.Outcome) {
 		left = n.leave(event.ID{Str: node.ID.String()}, out) || left
 	}
 	if !left {
-		out.Counts.DeparturesUnknown++
+		out.Figures.Count(event.DeparturesUnknown, 1)
 	}
 }
 
@@ -102,7 +102,7 @@ func (n *Nodes) leave(id event.ID, out *event.Outcome) bool {
 	if !known {
 		return false
 	}
-	out.Counts.Departures++
+	out.Figures.Count(event.Departures, 1)
 	n.letGo(id, v)
 	return true
 }
@@ -120,7 +120,7 @@ func (n *Nodes) letGo(id event.ID, v int32) {
 func (n *Nodes) supersede(id event.ID, out *event.Outcome) {
 	if left, waits := n.departed.waiting.Remove(id); waits {
 		n.pending.Drop(left.Number)
-		out.Counts.Expired++
+		out.Figures.Count(event.PredictionsExpired, 1)
 		n.Vacate(left.Number)
 	}
 }
@@ -165,7 +165,7 @@ func (n *Nodes) withdraw(out *event.Outcome) {
 		id := n.index.ids.at(v)
 		if _, back := n.index.number(id); back {
 			n.pending.Drop(v)
-			out.Counts.Expired++
+			out.Figures.Count(event.PredictionsExpired, 1)
 			continue
 		}
 		degree, fresh := n.Surroundings(v)
@@ -174,7 +174,7 @@ func (n *Nodes) withdraw(out *event.Outcome) {
 	for _, f := range n.followers {
 		f.Leaving(d.leaving)
 	}
-	out.Counts.EdgesRemoved += n.Graph.Remove(d.leaving)
+	out.Figures.Count(event.EdgesRemoved, n.Graph.Remove(d.leaving))
 	for _, f := range n.followers {
 		f.Left()
 	}
@@ -183,7 +183,7 @@ func (n *Nodes) withdraw(out *event.Outcome) {
 		for _, v := range d.leaving {
 			ids[n.index.ids.at(v)] = true
 		}
-		out.Counts.EdgesRemoved += n.waiting.leave(gone, func(id event.ID) bool { return ids[id] })
+		out.Figures.Count(event.EdgesRemoved, n.waiting.leave(gone, func(id event.ID) bool { return ids[id] }))
 		n.kinds.leave(func(id event.ID) bool { return ids[id] })
 	}
 	for _, v := range d.leaving {

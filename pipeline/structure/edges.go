@@ -45,7 +45,7 @@ func (n *Nodes) connect(out *event.Outcome) {
 		n.addEdges(e, out)
 	}
 	n.mark()
-	out.Counts.RemovalsUnknown += n.removals.unknown()
+	out.Figures.Count(event.RemovalsUnknown, n.removals.unknown())
 }
 
 // disconnect removes the edges that the window removes, from the graph and from the edges
@@ -70,7 +70,7 @@ func (n *Nodes) disconnect(out *event.Outcome) {
 	for _, f := range n.followers {
 		f.Unlinked(removed)
 	}
-	out.Counts.EdgesRemoved += len(removed) + n.disconnectWaiting()
+	out.Figures.Count(event.EdgesRemoved, len(removed)+n.disconnectWaiting())
 }
 
 // disconnectWaiting removes the edges that the window removes from those that wait, each
@@ -128,7 +128,7 @@ func (n *Nodes) addEdges(e edgesAt, out *event.Outcome) {
 		}
 		switch {
 		case edge.Source == edge.Target:
-			out.Counts.SelfLoops++
+			out.Figures.Count(event.SelfLoops, 1)
 		case u != none && v != none:
 			if u != source {
 				flush()
@@ -140,7 +140,7 @@ func (n *Nodes) addEdges(e edgesAt, out *event.Outcome) {
 		case v != none:
 			n.name(v, none, edge.Source, out)
 		default:
-			out.Counts.EdgesDropped += n.waiting.hold(edge.Source, edge.Target)
+			out.Figures.Count(event.EdgesDropped, n.waiting.hold(edge.Source, edge.Target))
 		}
 	}
 	flush()

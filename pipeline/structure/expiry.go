@@ -9,6 +9,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/setting"
 	"github.com/gvbll/gvbll/pipeline/store"
 )
 
@@ -25,14 +26,32 @@ var keepUnits = []struct {
 // longestKeep is a hundred years.
 const longestKeep = 36_525 * 86_400_000
 
-// UnmarshalText implements encoding.TextUnmarshaler, for a text such as "nodes=90d,edges=30d".
-func (k *Keep) UnmarshalText(text []byte) error {
-	*k = Keep{}
-	for _, item := range strings.Split(string(text), ",") {
+// Declare declares the times.
+func (k *Keep) Declare(l *setting.List) {
+	l.Add(setting.Setting{
+		Name: "keep", Group: "state", Kept: setting.Optional, Placeholder: "nodes=TIME,edges=TIME",
+		Help: "For how long nodes and edges stay that no event names, by event time, such as nodes=90d,edges=30d, in d, h, m, s or ms " +
+			"(docs/forgetting.md). For ever when left out.",
+		Value: setting.Parsed(k, ParseKeep),
+	})
+	l.Check(func() error {
+		if min(k.Nodes, k.Edges) < 0 {
+			return fmt.Errorf("keep %d ms for nodes and %d for edges: give positive times, or 0 for ever", k.Nodes, k.Edges)
+		}
+		return nil
+	})
+}
+
+// ParseKeep reads a text such as nodes=90d,edges=30d, and "" for ever.
+func ParseKeep(text string) (k Keep, err error) {
+	if text == "" {
+		return k, nil
+	}
+	for _, item := range strings.Split(text, ",") {
 		name, value, _ := strings.Cut(item, "=")
 		to := map[string]*int64{"nodes": &k.Nodes, "edges": &k.Edges}[name]
 		if to == nil || *to != 0 {
-			return fmt.Errorf("%.60q: give nodes=TIME, edges=TIME or both, with a comma between, such as nodes=90d,edges=30d", item)
+			return Keep{}, fmt.Errorf("%.60q: give nodes=TIME, edges=TIME or both, with a comma between, such as nodes=90d,edges=30d", item)
 		}
 		digits := strings.TrimRight(value, "dhms")
 		n, _ := strconv.ParseInt(digits, 10, 64)
@@ -42,10 +61,10 @@ func (k *Keep) UnmarshalText(text []byte) error {
 			}
 		}
 		if *to == 0 {
-			return fmt.Errorf("%.60q: give a whole number of d, h, m, s or ms, at least 1ms and at most 100 years, such as %s=90d", item, name)
+			return Keep{}, fmt.Errorf("%.60q: give a whole number of d, h, m, s or ms, at least 1ms and at most 100 years, such as %s=90d", item, name)
 		}
 	}
-	return nil
+	return k, nil
 }
 
 // String returns the text of k, "" for the zero value.
@@ -129,8 +148,9 @@ func (k *expiry) enter(events []event.Node, out *event.Outcome) []event.Node {
 	if k.watermark != noTime {
 		k.leaveNodes(k.over, 0, &room)
 		k.leaveNodes(k.nodes, k.Nodes, &room)
-		out.Counts.NodesExpired = len(k.events)
-		out.Counts.EdgesExpired = k.leaveEdges(room)
+		out.Figures.Count(event.NodesExpired, len(k.events))
+		out.Figures.Count(event.Departures, -len(k.events)) // they leave like others, and are counted apart
+		out.Figures.Count(event.EdgesExpired, k.leaveEdges(room))
 	}
 	for i := range events {
 		k.note(&events[i])

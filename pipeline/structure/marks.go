@@ -78,7 +78,7 @@ func (n *Nodes) note(e *event.Edge, u, v int32, out *event.Outcome) {
 	}
 	edge, heard, known := n.kinds.heard(e.Mark)
 	if !known {
-		out.Counts.KindsUnknown++
+		out.Figures.Count(event.KindsUnknown, 1)
 	}
 	if e.In {
 		u, v = v, u

@@ -77,8 +77,8 @@ func (a *auditor) checkAsked(ctx context.Context, r *ledger.Record) error {
 			return err
 		case more && p.Window == r.Window:
 			a.drop(a.outputs.toLabelAt())
-		case more && p.Window < r.Window || n != r.Asked:
-			return fmt.Errorf("window %d has %d nodes to be labelled in %s, and the ledger says %d", r.Window, n, a.outputs.toLabel, r.Asked)
+		case more && p.Window < r.Window || n != r.Asked():
+			return fmt.Errorf("window %d has %d nodes to be labelled in %s, and the ledger says %d", r.Window, n, a.outputs.toLabel, r.Asked())
 		default:
 			return nil
 		}

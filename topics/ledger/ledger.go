@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/topics/base"
 	"github.com/gvbll/gvbll/topics/kafka"
 )
@@ -47,11 +48,13 @@ type Record struct {
 	Revisions   int    `json:"revisions,omitempty"` // of predictions of earlier windows
 	Head        string `json:"head,omitempty"`      // that served them, where it is not the first
 	Labels      int    `json:"labels"`              // learned, after joining them to predictions
-	Asked       int    `json:"asked,omitempty"`     // nodes of which labels are asked for
 	Refused     int    `json:"refused"`
 	Updates     uint64 `json:"updates"`   // of the serving posterior so far
 	Posterior   string `json:"posterior"` // SHA-256 of the state of every head
 	Chain       string `json:"chain"`     // SHA-256 over all predictions and learned labels so far
+
+	// Figures are those of the window that the parts of the engine declare, without zeros.
+	Figures figure.Kept `json:"figures,omitempty"`
 
 	// Reasons counts the refused events by reason, Scores rates the predictions whose
 	// labels came, nil if none did, and Changes is the drift that was found.
@@ -60,7 +63,6 @@ type Record struct {
 	// Attributes are the first of the model that have such a share or a mean.
 	Attributes []Attribute `json:"attributes,omitempty"`
 	Changes    []Change    `json:"changes,omitempty"`
-	Expired    *Expired    `json:"expired,omitempty"` // nil if nothing left the graph because of its age
 
 	// Forgot is set when nodes were forgotten before this window was stepped: from
 	// this Chain on, the state is that of an engine that never saw them.
@@ -106,13 +108,6 @@ type Base struct {
 	// Reached says which records of the inputs are in its state, and on which terms. It is in the first record that names the
 	// base, which holds settings and classes too.
 	Reached json.RawMessage `json:"reached,omitempty"`
-}
-
-// Expired counts the nodes that had been kept for long enough, and the edges that had and did not
-// leave with a node.
-type Expired struct {
-	Nodes int `json:"nodes"`
-	Edges int `json:"edges"`
 }
 
 // Outputs are numbers of partitions, as the owner found them when it began.
@@ -314,7 +309,7 @@ func Decode(b []byte) (*Record, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	return &r, nil
+	return &r, r.readEarlier(b)
 }
 
 // check returns an error if a reader could not rely on the record.

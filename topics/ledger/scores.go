@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"math"
-
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
@@ -27,33 +25,6 @@ type Scores struct {
 	// the Delayed labels for which both times are given.
 	Delay   int64 `json:"delay_ms,omitempty"`
 	Delayed int   `json:"delayed,omitempty"`
-	// Asked are those of what was served for nodes of which labels were asked for, nil if there
-	// are none.
-	Asked *Asked `json:"asked,omitempty"`
-}
-
-// Asked sums scores over labels that were asked for, each with a known probability π. Sums that are
-// weighed have 1/π of each label: divided by Weight they estimate the mean over all nodes (Hájek, 1971).
-type Asked struct {
-	Tally
-	Weight         float64 `json:"weight"`
-	WeighedCorrect float64 `json:"weighed_correct"`
-	WeighedLogLoss float64 `json:"weighed_log_loss"`
-	Squares        float64 `json:"squares"`         // of the weights
-	CorrectSquares float64 `json:"correct_squares"` // of those of correct predictions
-}
-
-// Add adds the sums of other labels.
-func (a *Asked) Add(b *Asked) {
-	a.Labels, a.Correct, a.LogLoss, a.Brier, a.Confidence = a.Labels+b.Labels, a.Correct+b.Correct, a.LogLoss+b.LogLoss, a.Brier+b.Brier, a.Confidence+b.Confidence
-	a.Weight, a.WeighedCorrect, a.WeighedLogLoss = a.Weight+b.Weight, a.WeighedCorrect+b.WeighedCorrect, a.WeighedLogLoss+b.WeighedLogLoss
-	a.Squares, a.CorrectSquares = a.Squares+b.Squares, a.CorrectSquares+b.CorrectSquares
-}
-
-// Accuracy returns the estimate for all nodes, and its standard error by linearisation.
-func (a *Asked) Accuracy() (mean, deviation float64) {
-	mean = a.WeighedCorrect / a.Weight
-	return mean, math.Sqrt(a.CorrectSquares*(1-2*mean)+mean*mean*a.Squares) / a.Weight
 }
 
 // MaxClasses bounds Scores.Classes, and so the size of a record.

@@ -60,7 +60,7 @@ func (l *eventLog) stepped(s replay.Stepped) {
 			l.log.Info("drift found", "window", s.Outcome.Window, "detector", c.Detector)
 		}
 	}
-	if n := s.Outcome.Counts.LabelsOfTraining; n > 0 && !l.trained {
+	if n := s.Outcome.Figures.Int(event.LabelsOfTraining); n > 0 && !l.trained {
 		l.trained = true
 		l.log.Info("labels came of nodes that the model was trained on: they are neither scored nor learned again", "window", s.Outcome.Window, "labels", n)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/replay"
 )
@@ -74,7 +75,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 func TestLabelsOfTrainingAreLogged(t *testing.T) {
 	lines := logged(func(h func(replay.Event)) {
 		for window, labels := range []int{0, 3, 2} {
-			h(replay.Stepped{Outcome: &event.Outcome{Window: int64(window), Counts: event.Counts{LabelsOfTraining: labels}}})
+			h(replay.Stepped{Outcome: &event.Outcome{Window: int64(window), Figures: figure.Counts(map[*figure.Figure]int{event.LabelsOfTraining: labels})}})
 		}
 	})
 	want := []string{`level=INFO msg="labels came of nodes that the model was trained on: they are neither scored nor learned again" window=1 labels=3`}

@@ -208,7 +208,7 @@ func (m *Metrics) Observe(e replay.Event) {
 		m.observeAges(e.Outcome, time.Now())
 		m.windows.WithLabelValues(e.Cause).Inc()
 		m.step.Observe(e.Took.Seconds())
-		m.arrivals.Observe(float64(e.Outcome.Counts.Arrivals))
+		m.arrivals.Observe(float64(e.Outcome.Figures.Int(event.Arrivals)))
 	case replay.Committed:
 		m.transactions.Inc()
 		m.retries.Add(float64(e.Tries - 1))

@@ -214,16 +214,13 @@ func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) err
 	record := ledger.Record{
 		Version: ledger.Version, Epoch: o.replay.Last.Epoch, Window: out.Window, Cause: c.cause, Ranges: c.ranges,
 		Model: cmp.Or(out.Model, o.cfg.Terms.Model), Terms: ledger.Terms{Settings: settings.Hash},
-		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Asked: asked(out.Predictions), Refused: len(out.Refused),
+		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
 		Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(),
-		Reasons: reasons(out), Changes: ledger.Changes(out.Drift),
+		Figures: out.Figures.Kept(), Reasons: reasons(out), Changes: ledger.Changes(out.Drift),
 		Forgot:   c.forgot,
 		Attempt:  c.attempt,
 		Promoted: out.Promoted,
 		Trial:    trial,
-	}
-	if n := out.Counts; n.NodesExpired+n.EdgesExpired > 0 {
-		record.Expired = &ledger.Expired{Nodes: n.NodesExpired, Edges: n.EdgesExpired}
 	}
 	if len(out.Heads) > 0 {
 		record.Updates = out.Heads[0].Version
@@ -274,16 +271,6 @@ func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) err
 		}
 	}
 	return err
-}
-
-// asked counts the predictions of nodes of which labels are asked for.
-func asked(list []event.Prediction) (n int) {
-	for i := range list {
-		if list[i].Asked > 0 {
-			n++
-		}
-	}
-	return n
 }
 
 // reasons counts the refusals by reason.

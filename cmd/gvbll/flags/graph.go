@@ -8,6 +8,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/setting"
 )
 
 // Graph are the flags of the commands that step the engine of a graph and may write
@@ -29,7 +30,7 @@ func (f Graph) Check(g Given) error {
 	if f.Workers < 1 {
 		return Usagef("--workers %d: give at least 1", f.Workers)
 	}
-	if err := f.Engine.Check(g); err != nil {
+	if err := f.Engine.Check(g, ""); err != nil {
 		return err
 	}
 	return g.Check(NoEffect(f.State.StateDir == "", "no effect without --state-dir: add it, or leave this out", "checkpoints", "base"))
@@ -37,9 +38,12 @@ func (f Graph) Check(g Given) error {
 
 // Open returns the engine's settings and models.
 func (f Graph) Open(g Given) (pipeline.Config, []*model.Model, error) {
-	cfg := f.Engine.Settings()
+	cfg, err := f.Engine.Settings("")
+	if err != nil {
+		return cfg, nil, err
+	}
 	cfg.Workers, cfg.BFloat16, cfg.Reserve, cfg.MaxPending = f.Workers, f.Rows.bfloat16, f.Rows.reserve, f.State.Pending.Max
-	cfg, err := ValidSettings(cfg)
+	cfg, err = ValidSettings(cfg)
 	if err != nil {
 		return cfg, nil, err
 	}
@@ -47,7 +51,7 @@ func (f Graph) Open(g Given) (pipeline.Config, []*model.Model, error) {
 	if err != nil {
 		return cfg, nil, err
 	}
-	return cfg, models, f.Engine.checkModel(g, models[0])
+	return cfg, models, checkModel(g, cfg.Head, models[0])
 }
 
 // rowsFlag says how the graph's vectors are kept. Its text is their format and then, after a
@@ -63,7 +67,7 @@ func (f rowsFlag) String() string {
 		text = "bfloat16"
 	}
 	if f.reserve > 0 {
-		text += "," + JoinPairs(Pair{"reserve", &f.reserve})
+		text += "," + setting.JoinPairs(setting.Pair{Name: "reserve", Value: &f.reserve})
 	}
 	return text
 }
@@ -82,7 +86,7 @@ func (f *rowsFlag) UnmarshalText(text []byte) error {
 		return fmt.Errorf("%.60q: give float32 or bfloat16 first, and then reserve=N if you like", format)
 	}
 	if more {
-		if err := ParsePairs(rest, Pair{"reserve", &f.reserve}); err != nil {
+		if err := setting.ParsePairs(rest, setting.Pair{Name: "reserve", Value: &f.reserve}); err != nil {
 			return err
 		}
 	}
@@ -106,16 +110,16 @@ type checkpointsFlag struct {
 	Keep  int
 }
 
-func (f *checkpointsFlag) pairs() []Pair {
-	return []Pair{{"every", &f.Every}, {"keep", &f.Keep}}
+func (f *checkpointsFlag) pairs() []setting.Pair {
+	return []setting.Pair{{Name: "every", Value: Duration(&f.Every)}, {Name: "keep", Value: &f.Keep}}
 }
 
-func (f checkpointsFlag) String() string { return JoinPairs(f.pairs()...) }
+func (f checkpointsFlag) String() string { return setting.JoinPairs(f.pairs()...) }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (f *checkpointsFlag) UnmarshalText(text []byte) error {
 	f.Every, f.Keep = 5*time.Minute, 3
-	if err := ParsePairs(string(text), f.pairs()...); err != nil {
+	if err := setting.ParsePairs(string(text), f.pairs()...); err != nil {
 		return err
 	}
 	switch {
@@ -134,7 +138,7 @@ type BaseEvery struct {
 }
 
 func (f BaseEvery) String() string {
-	return ShortDuration(f.Every) + "," + JoinPairs(Pair{"keep", &f.Keep})
+	return ShortDuration(f.Every) + "," + setting.JoinPairs(setting.Pair{Name: "keep", Value: &f.Keep})
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -145,7 +149,7 @@ func (f *BaseEvery) UnmarshalText(text []byte) (err error) {
 		return fmt.Errorf("%.60q: give a duration such as 1h first, and then keep=N if you like", every)
 	}
 	if more {
-		err = ParsePairs(rest, Pair{"keep", &f.Keep})
+		err = setting.ParsePairs(rest, setting.Pair{Name: "keep", Value: &f.Keep})
 	}
 	if err == nil && (f.Keep < 1 || f.Keep > mostBases) {
 		err = fmt.Errorf("keep=%d: give a number from 1 to %d", f.Keep, mostBases)
@@ -177,16 +181,16 @@ const (
 	leastPendingMemory = 1 << 20
 )
 
-func (f *Pending) pairs() []Pair {
-	return []Pair{{"max", &f.Max}, {"memory", &f.Memory}}
+func (f *Pending) pairs() []setting.Pair {
+	return []setting.Pair{{Name: "max", Value: &f.Max}, {Name: "memory", Value: Bytes(&f.Memory)}}
 }
 
-func (f Pending) String() string { return JoinPairs(f.pairs()...) }
+func (f Pending) String() string { return setting.JoinPairs(f.pairs()...) }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (f *Pending) UnmarshalText(text []byte) error {
 	f.Max, f.Memory = 1<<18, PendingMemory
-	if err := ParsePairs(string(text), f.pairs()...); err != nil {
+	if err := setting.ParsePairs(string(text), f.pairs()...); err != nil {
 		return err
 	}
 	if f.Max < 1 || f.Max > pipeline.MostPending {

@@ -47,6 +47,7 @@ func (c Program) Parser(ctx context.Context, global *Global, p Process, exit fun
 		kong.Description(c.Description+"\n\n"+
 			"A flag can also be set in the environment, as GVBLL_ and its name in capitals (--log-level as GVBLL_LOG_LEVEL), and in the file that --config names. The command line overrides the environment, and the environment the file.\n\n"+
 			"Exit codes: 0 done, 1 failed or interrupted, 2 wrong command line."),
+		kong.NamedMapper("setting", settingMapper{}),
 		kong.PostBuild(placeHelp),
 		kong.PostBuild(p.nameConfig),
 		kong.PostBuild(hideGroups),

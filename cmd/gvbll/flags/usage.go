@@ -13,8 +13,8 @@ type usageError struct{ error }
 // Usagef returns a usageError.
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// setting matches the beginning of a line about a setting that is out of range.
-var setting = regexp.MustCompile(`(?m)^[a-z-]+ \S+: `)
+// settingLine matches the beginning of a line about a setting that is out of range.
+var settingLine = regexp.MustCompile(`(?m)^[a-z-]+ \S+: `)
 
 // SettingError turns an error about settings, "lambda 2: give …", into a usage error
 // about the flags of the same names, "--lambda 2: give …".
@@ -22,5 +22,5 @@ func SettingError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return usageError{errors.New(setting.ReplaceAllString(err.Error(), "--$0"))}
+	return usageError{errors.New(settingLine.ReplaceAllString(err.Error(), "--$0"))}
 }

@@ -2,6 +2,11 @@ package look
 
 import (
 	"fmt"
+	"math"
+
+	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/pipeline/figure"
+	"github.com/gvbll/gvbll/pipeline/serve"
 )
 
 // asked are the labels that were asked for. Weighed by the inverse of the probabilities with which they
@@ -18,15 +23,18 @@ type asked struct {
 	OtherAcc float64 `json:"others_accuracy"`
 }
 
-func askedOf(p *period) *asked {
-	s := &p.sums
-	a := &asked{Nodes: p.asked, Labels: s.Labels, Others: p.Served.Labels - s.Labels}
+func askedOf(p *page.Period) *asked {
+	of := func(f *figure.Figure) float64 { return p.Figures.Of(f) }
+	labels, correct, weight := of(serve.Asked.Labels), of(serve.Asked.Correct), of(serve.Asked.Weight)
+	a := &asked{Nodes: int(of(serve.Asked.Nodes)), Labels: int(labels), Others: p.Served.Labels - int(labels)}
 	if a.Labels > 0 {
-		a.Accuracy, a.Error = s.Accuracy()
-		a.NLL, a.Raw = s.WeighedLogLoss/s.Weight, float64(s.Correct)/float64(s.Labels)
+		// The estimate for all nodes, and its standard error by linearisation.
+		a.Accuracy = of(serve.Asked.WeighedCorrect) / weight
+		a.Error = math.Sqrt(of(serve.Asked.CorrectSquares)*(1-2*a.Accuracy)+a.Accuracy*a.Accuracy*of(serve.Asked.Squares)) / weight
+		a.NLL, a.Raw = of(serve.Asked.WeighedLogLoss)/weight, correct/labels
 	}
 	if a.Others > 0 {
-		a.OtherAcc = float64(p.Served.Correct-s.Correct) / float64(a.Others)
+		a.OtherAcc = (float64(p.Served.Correct) - correct) / float64(a.Others)
 	}
 	return a
 }

@@ -14,10 +14,7 @@ func addWindow(p *page.Period, r *ledger.Record) {
 	p.Predictions += r.Predictions
 	p.Revisions += r.Revisions
 	p.Labels += r.Labels
-	if x := r.Expired; x != nil {
-		p.ExpiredNodes += x.Nodes
-		p.ExpiredEdges += x.Edges
-	}
+	p.Figures.Merge(r.Figures)
 	for reason, n := range r.Reasons {
 		p.Refuse(string(reason), n)
 	}

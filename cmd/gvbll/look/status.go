@@ -13,6 +13,9 @@ import (
 
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/figure"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -86,7 +89,8 @@ type statusPeriod struct {
 	Predictions int            `json:"predictions"`
 	Labels      int            `json:"labels"`
 	Delay       float64        `json:"label_delay_seconds"` // median
-	Expired     ledger.Expired `json:"expired"`
+	Expired     expired        `json:"expired"`
+	Figures     figure.Kept    `json:"figures"`
 	Refused     map[string]int `json:"refused"`
 	calibration.Means
 	StaticNLL float64   `json:"static_nll,omitempty"` // of the model as trained
@@ -97,6 +101,12 @@ type statusPeriod struct {
 
 	uneven float64 // see unevenness
 	often  string
+}
+
+// expired counts what left because of its age, edges without those that left with a node.
+type expired struct {
+	Nodes int `json:"nodes"`
+	Edges int `json:"edges"`
 }
 
 // ranked says how well the probability of a class tells its nodes from the others.
@@ -119,7 +129,7 @@ type majority struct {
 func ReadStatus(ctx context.Context, g Graph, prefix string, members []Member, last time.Duration) (s *Status, err error) {
 	s = &Status{Prefix: prefix, at: time.Now()}
 	s.Lag, s.Standbys = []partitionLag{}, []Member{} // lists in JSON, even when empty
-	s.Last, s.Before = shorten(&period{}, last), shorten(&period{}, last)
+	s.Last, s.Before = shorten(&page.Period{}, last), shorten(&page.Period{}, last)
 	if s.missing, err = topics.Missing(ctx, g.Client, g.Names); err != nil {
 		return nil, err
 	}
@@ -182,7 +192,7 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 		s.Trial = TrialOf(newest.Trial, shadow)
 	}
 	between := s.at.Add(-last)
-	var now, before period
+	var now, before page.Period
 	var p pace
 	var stepped time.Time // the window before
 	err = g.scan(ctx, between.Add(-last), func(r *ledger.Record) {
@@ -192,9 +202,9 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 		}
 		stepped = r.Stepped
 		if r.Stepped.Before(between) {
-			before.add(r)
+			addWindow(&before, r)
 		} else {
-			now.add(r)
+			addWindow(&now, r)
 			for _, c := range r.Changes {
 				if c.Worse {
 					s.stream.drift = c.Detector
@@ -237,25 +247,11 @@ func (p *pace) most() (pace float64) {
 	return pace
 }
 
-// period is a period with the labels that were asked for in it.
-type period struct {
-	page.Period
-	asked int // nodes of which labels were asked for
-	sums  ledger.Asked
-}
-
-func (p *period) add(r *ledger.Record) {
-	addWindow(&p.Period, r)
-	p.asked += r.Asked
-	if r.Scores != nil && r.Scores.Asked != nil {
-		p.sums.Add(r.Scores.Asked)
-	}
-}
-
-func shorten(p *period, length time.Duration) statusPeriod {
+func shorten(p *page.Period, length time.Duration) statusPeriod {
 	s := statusPeriod{
 		Seconds: length.Seconds(), Predictions: p.Predictions, Labels: p.Labels, Delay: p.Delay().Seconds(),
-		Means: p.Served.Means(), Refused: p.Refused, Expired: ledger.Expired{Nodes: p.ExpiredNodes, Edges: p.ExpiredEdges},
+		Means: p.Served.Means(), Refused: p.Refused, Figures: p.Figures,
+		Expired: expired{p.Figures.Int(event.NodesExpired), p.Figures.Int(event.EdgesExpired)},
 	}
 	if s.Refused == nil {
 		s.Refused = make(map[string]int) // in JSON an object, even when empty
@@ -278,7 +274,7 @@ func shorten(p *period, length time.Duration) statusPeriod {
 	}
 	slices.SortStableFunc(s.Classes, func(a, b ranked) int { return cmp.Or(a.Labels-b.Labels, cmp.Compare(a.Class, b.Class)) })
 	s.uneven, s.often = unevenness(p.Classes)
-	if p.asked+p.sums.Labels > 0 {
+	if p.Figures.Of(serve.Asked.Nodes)+p.Figures.Of(serve.Asked.Labels) > 0 {
 		s.Asked = askedOf(p)
 	}
 	return s
@@ -410,9 +406,10 @@ func (s *Status) Print(out io.Writer) error {
 	row("label delay", func(p *statusPeriod) string {
 		return p.ifLabelled(Roughly(time.Duration(p.Delay * float64(time.Second))))
 	})
-	if none := (ledger.Expired{}); s.Last.Expired != none || s.Before.Expired != none {
-		row("nodes that left", func(p *statusPeriod) string { return fmt.Sprint(p.Expired.Nodes) })
-		row("edges that left", func(p *statusPeriod) string { return fmt.Sprint(p.Expired.Edges) })
+	for _, f := range figure.All() {
+		if f.Words != "" && (s.Last.Figures.Of(f) != 0 || s.Before.Figures.Of(f) != 0) {
+			row(f.Words, func(p *statusPeriod) string { return fmt.Sprintf("%.6g", p.Figures.Of(f)) })
+		}
 	}
 	for _, reason := range s.reasons() {
 		row("refused: "+reason, func(p *statusPeriod) string { return fmt.Sprint(p.Refused[reason]) })

@@ -154,10 +154,10 @@ func TestRoughly(t *testing.T) {
 // labels, and says so if it is no better, but not of few labels.
 func TestMajority(t *testing.T) {
 	of := func(labels, correct, good int) *statusPeriod {
-		p := shorten(&period{Period: page.Period{
+		p := shorten(&page.Period{
 			Labels: labels, Served: calibration.Tally{Labels: labels, Correct: correct},
 			Classes: []page.Group{{Name: "fraud", Tally: calibration.Tally{Labels: labels - good}}, {Name: "good", Tally: calibration.Tally{Labels: good}}},
-		}}, time.Hour)
+		}, time.Hour)
 		return &p
 	}
 	for _, c := range []struct {
@@ -189,9 +189,9 @@ func TestMajority(t *testing.T) {
 // TestStatusOfClasses: the counts of windows add up to the scores of a class, the rarest first, and
 // there are none of a class without labels.
 func TestStatusOfClasses(t *testing.T) {
-	var p period
+	var p page.Period
 	for range 2 {
-		p.add(&ledger.Record{Labels: 4, Scores: &ledger.Scores{
+		addWindow(&p, &ledger.Record{Labels: 4, Scores: &ledger.Scores{
 			Served:  ledger.Tally{Labels: 4, Correct: 3},
 			Classes: []ledger.Group{{Name: "ok", Tally: ledger.Tally{Labels: 3, Correct: 3}}, {Name: "fraud", Tally: ledger.Tally{Labels: 1}}},
 			Odds: []ledger.Odds{
@@ -209,7 +209,7 @@ func TestStatusOfClasses(t *testing.T) {
 		t.Errorf("%+v", fraud)
 	}
 	var out strings.Builder
-	must(t, (&Status{Last: s, Before: shorten(&period{}, time.Hour)}).Print(&out))
+	must(t, (&Status{Last: s, Before: shorten(&page.Period{}, time.Hour)}).Print(&out))
 	if !regexp.MustCompile(`AUC of fraud +0\.8\d+ +-`).MatchString(out.String()) {
 		t.Errorf("the status is\n%s", &out)
 	}

@@ -28,8 +28,6 @@ func ledgerScores(out *event.Outcome, classes []string, rates pipeline.LabelRate
 		degrees [len(event.DegreeSlices)]calibration.Tally
 		byClass = make(map[int32]*class)
 		delays  []int64
-		asked   calibration.Tally
-		weighed ledger.Asked
 	)
 	of := func(index int32) *class {
 		if byClass[index] == nil {
@@ -44,10 +42,6 @@ func ledgerScores(out *event.Outcome, classes []string, rates pipeline.LabelRate
 		degrees[event.DegreeSlice(l.Degree)].Add(score)
 		of(l.Class).tally.Add(score)
 		of(score.Class).predicted++
-		if l.Asked > 0 {
-			asked.Add(score)
-			addWeighed(&weighed, score, 1/float64(l.Asked))
-		}
 		if l.Delay != 0 {
 			delays = append(delays, l.Delay)
 		}
@@ -59,10 +53,6 @@ func ledgerScores(out *event.Outcome, classes []string, rates pipeline.LabelRate
 	}
 
 	s := &ledger.Scores{Served: ledgerTally(&served), Delayed: len(delays)}
-	if asked.Labels > 0 {
-		weighed.Tally = ledgerTally(&asked)
-		s.Asked = &weighed
-	}
 	for b, bin := range served.Bins {
 		if bin.Count > 0 {
 			s.Bins = append(s.Bins, ledger.Bin{Bin: b, Count: int(bin.Count), Correct: int(bin.Correct), Confidence: float32(bin.SumConfidence)})
@@ -97,17 +87,6 @@ func ledgerScores(out *event.Outcome, classes []string, rates pipeline.LabelRate
 		s.Delay = delays[len(delays)/2]
 	}
 	return s
-}
-
-// addWeighed adds the score of a label that stands for so many nodes.
-func addWeighed(to *ledger.Asked, s *calibration.Score, weight float64) {
-	to.Weight += weight
-	to.Squares += weight * weight
-	to.WeighedLogLoss += weight * s.LogLoss
-	if s.Correct {
-		to.WeighedCorrect += weight
-		to.CorrectSquares += weight * weight
-	}
 }
 
 // The ledger's bins are those of calibration.

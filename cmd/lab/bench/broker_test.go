@@ -22,7 +22,7 @@ func (e *instant) Step(w *event.Window) *event.Outcome {
 	e.out, e.last = e.last, e.out
 	e.out.Window, e.out.Refused, e.out.Predictions = w.Number, w.Refused, e.out.Predictions[:0]
 	e.out.Heads = []event.Head{{Name: "instant"}}
-	e.out.Counts.Arrivals = len(w.Nodes)
+	e.out.Figures.Set(event.Arrivals, float64(len(w.Nodes)))
 	for i := range w.Nodes {
 		e.out.Predictions = append(e.out.Predictions, event.Prediction{
 			Node: w.Nodes[i].ID, Class: "class", ClassIndex: 7, Confidence: 0.5, Probabilities: e.probs[:],

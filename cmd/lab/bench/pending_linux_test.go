@@ -126,7 +126,7 @@ func BenchmarkPendingLabel(b *testing.B) {
 	for sent := 0; sent < n; sent += w.Window {
 		d.step(d.stream.Next(false))
 	}
-	filling, pending := time.Since(began), float64(d.last.Levels.Pending)
+	filling, pending := time.Since(began), float64(d.last.Figures.Int(event.Pending))
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

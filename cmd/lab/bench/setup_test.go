@@ -212,7 +212,7 @@ func (s *setup) work(ctx context.Context, names topics.Names, n int) (took spent
 	cfg := s.config(names)
 	cfg.Events = replay.Join(
 		replay.On(func(w replay.Stepped) {
-			arrived := w.Outcome.Counts.Arrivals
+			arrived := w.Outcome.Figures.Int(event.Arrivals)
 			if stepped < n/4 && stepped+arrived >= n/4 {
 				began = startMeter()
 			}

@@ -1,21 +1,25 @@
-package flags
+package setting
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Pair is one value of a flag that holds two by name, as
-// --abstain confidence=0.3,set-size=4. Value is a *float64, *int, *time.Duration or *Size.
+// --abstain confidence=0.3,set-size=4. Value is a *float64, *int or [Other].
 type Pair struct {
 	Name  string
 	Value any
+}
+
+// Other is a value of another kind, whose text is "" where there is nothing to say.
+type Other interface {
+	Value
+	// Kind says what the value is: a word for help, and one for errors.
+	Kind() (placeholder, noun string)
 }
 
 // set sets the value from its text.
@@ -25,35 +29,29 @@ func (p Pair) set(text string) (err error) {
 		*v, err = strconv.ParseFloat(text, 64)
 	case *int:
 		*v, err = strconv.Atoi(text)
-	case *time.Duration:
-		*v, err = time.ParseDuration(text)
-	case *Size:
-		*v, err = parseSize(text)
+	case Other:
+		err = v.Set(text)
 	}
 	return err
 }
 
 // kind says what the value is: a word for help, and one for errors.
 func (p Pair) kind() (placeholder, noun string) {
-	switch p.Value.(type) {
-	case *time.Duration:
-		return "DURATION", "duration such as 5m"
-	case *Size:
-		return "SIZE", "size such as 512MiB"
+	if v, is := p.Value.(Other); is {
+		return v.Kind()
 	}
 	return "NUMBER", "number"
 }
 
 // text returns the value's text, "" for zero.
 func (p Pair) text() string {
-	v := reflect.ValueOf(p.Value).Elem()
-	if v.IsZero() {
-		return ""
+	if v, is := p.Value.(Other); is {
+		return v.String()
 	}
-	if d, ok := v.Interface().(time.Duration); ok {
-		return ShortDuration(d)
+	if v := reflect.ValueOf(p.Value).Elem(); !v.IsZero() {
+		return fmt.Sprint(v)
 	}
-	return fmt.Sprint(v)
+	return ""
 }
 
 // ParsePairs reads name=value pairs with commas between. A name may occur only once.
@@ -88,49 +86,4 @@ func JoinPairs(pairs ...Pair) string {
 		}
 	}
 	return strings.Join(items, ",")
-}
-
-// ShortDuration returns a duration without the zeros at its end, as 5m instead of 5m0s.
-func ShortDuration(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
-
-// Size is a number of bytes. Its text is a whole number with a unit, as 512MiB.
-type Size int64
-
-// sizeUnits are the units of sizes, the largest first.
-var sizeUnits = []struct {
-	name  string
-	bytes Size
-}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
-
-func parseSize(text string) (Size, error) {
-	for _, u := range sizeUnits {
-		number, ok := strings.CutSuffix(text, u.name)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil || n < 0 || n > math.MaxInt64/int64(u.bytes) {
-			break
-		}
-		return Size(n) * u.bytes, nil
-	}
-	return 0, errors.New("no size")
-}
-
-func (s Size) String() string {
-	for _, u := range sizeUnits {
-		if s >= u.bytes && s%u.bytes == 0 {
-			return fmt.Sprintf("%d%s", s/u.bytes, u.name)
-		}
-	}
-	return "0B"
 }
