@@ -18,6 +18,9 @@ const emptyAnswers = 3
 // consume appends the committed records of an answer to s and moves the position
 // past everything in it. first is true if the request listed this partition first.
 //
+// What an answer says of itself is checked before any of it is taken, see batches. An answer
+// that cannot be right is an error, and moves nothing.
+//
 // Aborted records (KIP-98, "Reading Committed Messages"). A broker sends aborted
 // records too, with a list of their transactions. A transaction begins at its
 // FirstOffset and ends at its producer's next abort marker. Before each batch,
@@ -29,57 +32,134 @@ const emptyAnswers = 3
 //
 // Batches that cannot be read. The bytes of a batch are what its producer sent, which the
 // broker has not unpacked, so the next try gives the same: its refusal is appended
-// instead of its records. Only a wrong CRC may be due to the way here, and is
+// instead of its records. Only doubtful damage may be due to the way here, and is
 // an error until it has lasted for damagedFor.
 //
-// Gaps. Compaction leaves gaps, and they can be answered without a batch. Such an
-// answer may also have been filled by other partitions' records: only the first
-// partition of a request is sure to get a batch if it has one.
+// Holes, offsets without a record. Compaction leaves them, and so do false offsets. A hole, and a
+// batch that begins before the position, is believed when a second answer has it too. A hole that
+// is larger than an answer is answered without a batch. Such an answer may also have been filled by
+// other partitions' records: only the first partition of a request is sure to get a batch if it
+// has one.
 func (p *partition) consume(s *share, a *kmsg.FetchResponseTopicPartition, first bool) error {
+	began := p.position.Load()
+	p.advanced = 0
+	batches, err := p.batches(s, a, first)
+	if err != nil {
+		return err
+	}
 	p.stable.Store(a.LastStableOffset)
 	p.high.Store(a.HighWatermark)
-	began := p.position.Load()
 	aborted := make(map[int64]bool) // by producer
 	pending := slices.SortedFunc(slices.Values(a.AbortedTransactions), func(a, b kmsg.FetchResponseTopicPartitionAbortedTransaction) int {
 		return cmp.Compare(a.FirstOffset, b.FirstOffset)
 	})
-	some := false
-	for rest := a.RecordBatches; !s.full(); {
-		b, ok := nextBatch(&rest)
-		if !ok {
-			break
+	seen := p.holes
+	p.holes = nil
+	doubt := false
+	// claim is in doubt unless the answer before has the hole, too.
+	claim := func(h hole) {
+		p.holes = append(p.holes, h)
+		doubt = doubt || !slices.Contains(seen, h)
+	}
+	next := began // where the next batch is to begin
+	for i := range batches {
+		b := &batches[i]
+		if b.base > next || b.base < next && b.damaged == "" {
+			claim(hole{next, b.base, 0})
 		}
-		some = true
+		if b.damaged == "" && int64(b.records) != b.last-b.base+1 {
+			claim(hole{b.base, b.last, b.records})
+		}
+		next = max(next, b.last+1)
+		if doubt || s.full() {
+			continue // what follows is gone through for its holes alone
+		}
 		for len(pending) > 0 && pending[0].FirstOffset <= b.base {
 			aborted[pending[0].ProducerID] = true
 			pending = pending[1:]
 		}
-		if b.damaged == errDamaged.Error() && p.retryDamaged(b.base) {
-			if p.position.Load() > began {
-				break
+		if b.doubtful && p.retryDamaged(b.base) {
+			if p.position.Load() == began {
+				err = b.wrong("%s", b.damaged)
 			}
-			p.advanced = 0
-			return fmt.Errorf("the batch at offset %d: %w", b.base, errDamaged)
+			doubt = true
+			continue
 		}
-		p.consumeBatch(s, &b, aborted)
+		p.consumeBatch(s, b, aborted)
 	}
 	switch {
 	case p.position.Load() > began || began >= a.LastStableOffset:
 		p.empty = 0
-	case some:
-		p.position.Store(began + 1) // a damaged batch, whose end is not known
-	case !first || len(a.RecordBatches) > 0: // there was no room for it
+	case err != nil:
+	case doubt || s.full():
 		p.empty = max(p.empty, 1) // so that the next request lists it first
+	case len(batches) > 0: // the last one is damaged, and its end not known
+		if claim(hole{began, began + 1, 0}); !doubt {
+			p.position.Store(began + 1)
+		}
+	case !first: // there was no room for it
+		p.empty = max(p.empty, 1)
 	default:
 		if p.empty++; p.empty > emptyAnswers {
 			p.position.Store(began + 1)
 		}
 	}
 	p.advanced = int(p.position.Load() - began)
-	return nil
+	return err
 }
 
-// A batch with a wrong CRC is fetched damagedTries times or more, for damagedFor, before it is
+// hole is a range of offsets without records, or one with fewer records than offsets. It goes from
+// the position back to the base of a batch around it.
+type hole struct {
+	from, to int64
+	records  int
+}
+
+// batches cuts the answer into its batches and checks what they say of themselves, of which a
+// CRC covers neither base offset nor length: they reach the position, and their offsets ascend,
+// from 0 on, up to the answer's last stable offset. It stops before a batch that is not whole, and
+// before one behind the last stable offset, which a broker reads before it reads the batches;
+// either is an error if it is the first.
+func (p *partition) batches(s *share, a *kmsg.FetchResponseTopicPartition, first bool) ([]storedBatch, error) {
+	if a.LastStableOffset > a.HighWatermark {
+		return nil, fmt.Errorf("%w: the last stable offset, %d, is behind the end, %d", errMalformed, a.LastStableOffset, a.HighWatermark)
+	}
+	all := s.batches[:0]
+	defer func() { s.batches = all }()
+	position := p.position.Load()
+	for rest := a.RecordBatches; ; {
+		b, ok := nextBatch(&rest)
+		if !ok {
+			if n := claimedLen(rest); len(all) == 0 && len(rest) > 0 && (first || n <= formatAt) {
+				return nil, fmt.Errorf("%w: at offset %d it has %d bytes of a batch that claims %d", errMalformed, position, len(rest), n)
+			}
+			break
+		}
+		before := int64(-1)
+		if len(all) > 0 {
+			before = all[len(all)-1].last
+		}
+		switch {
+		case b.base <= before || b.last < b.base:
+			return nil, b.wrong("its offsets, %d to %d, are not behind %d", b.base, b.last, before)
+		case len(all) == 0 && b.last < position && b.damaged == "":
+			return nil, b.wrong("it ends at %d, before the offset %d that was asked for", b.last, position)
+		case b.last >= a.LastStableOffset && len(all) > 0:
+			return all, nil
+		case b.last >= a.LastStableOffset:
+			return nil, b.wrong("it reaches offset %d, behind the last stable offset, %d", b.last, a.LastStableOffset)
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// wrong returns the error of an answer that has the batch.
+func (b *storedBatch) wrong(format string, of ...any) error {
+	return fmt.Errorf("%w: the batch at offset %d: %s", errMalformed, b.base, fmt.Sprintf(format, of...))
+}
+
+// A batch with doubtful damage is fetched damagedTries times or more, for damagedFor, before it is
 // refused. That is long enough for the log and for readiness to name it, and for another
 // leader to have a whole one.
 const (
@@ -102,10 +182,10 @@ func (p *partition) retryDamaged(base int64) bool {
 // and moves the position behind it. If s is full before, it stops in the middle.
 func (p *partition) consumeBatch(s *share, b *storedBatch, aborted map[int64]bool) {
 	position := p.position.Load()
-	if b.last < position {
+	if b.last < position { // damaged, so that its end is not known
 		return
 	}
-	if b.damaged == "" && !b.control && aborted[b.producer] {
+	if b.damaged == "" && !b.control && b.transactional && aborted[b.producer] {
 		p.position.Store(b.last + 1)
 		return
 	}

@@ -32,6 +32,8 @@ type partition struct {
 	failing time.Time
 	short   time.Time
 
+	holes []hole // of the last answer, see consume
+
 	absent  repeated // brokers have said, one after the other, that the partition does not exist
 	damaged damage
 
@@ -67,7 +69,7 @@ type repeated struct {
 	times int
 }
 
-// damage is the batch with a wrong CRC that was met last, and its fetches.
+// damage is the batch with doubtful damage that was met last, and its fetches.
 type damage struct {
 	at int64
 	repeated

@@ -119,9 +119,10 @@ type Answer struct {
 // they were compressed, into bytes.
 type share struct {
 	records  []Record
-	wire     []byte // the leader's answer
-	bytes    []byte // what was unpacked last
-	unpacked int    // bytes that were unpacked in all
+	batches  []storedBatch // of the partition that was read last
+	wire     []byte        // the leader's answer
+	bytes    []byte        // what was unpacked last
+	unpacked int           // bytes that were unpacked in all
 }
 
 func (s *share) reset() { s.records, s.bytes, s.unpacked = s.records[:0], s.bytes[:0], 0 }

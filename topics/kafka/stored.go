@@ -23,23 +23,23 @@ const (
 // storedBatch is a record batch of format 2 as a broker stores it
 // (kafka.apache.org/documentation, "Record Batch").
 type storedBatch struct {
-	raw        []byte
-	base, last int64 // offsets; last may have been compacted away
-	producer   int64
-	control    bool // it is a transaction marker
-	codec      compress.Compression
-	first      int64 // time of its first record, in ms; those of records count from it
-	latest     int64 // latest time of its records
-	records    int
-	// damaged says why nothing but base is known of it, "" if all is.
-	damaged string
+	raw           []byte
+	base, last    int64 // offsets; last may have been compacted away
+	producer      int64
+	control       bool // it is a transaction marker
+	transactional bool
+	codec         compress.Compression
+	first         int64 // time of its first record, in ms; those of records count from it
+	latest        int64 // latest time of its records
+	records       int
+	// damaged says why nothing but base is known of it, "" if all is. doubtful: the damage may
+	// have happened on the way here.
+	damaged  string
+	doubtful bool
 }
 
 // tooMuchUnpacked says that a batch is larger than maxUnpacked, or claims to be.
 var tooMuchUnpacked = fmt.Sprintf("its records unpack to more than %d MB", maxUnpacked>>20)
-
-// errDamaged is the only damage that may have happened on the way here.
-var errDamaged = errors.New("its CRC is wrong")
 
 const (
 	formatAt    = 16
@@ -48,36 +48,45 @@ const (
 	batchFormat = 2 // since Kafka 0.11
 )
 
+// claimedLen returns the number of bytes that the batch at the beginning of b claims to have, 0 if
+// there are too few to tell.
+func claimedLen(b []byte) int64 {
+	if len(b) <= formatAt {
+		return 0
+	}
+	return int64(int32(binary.BigEndian.Uint32(b[batchLengthAt:]))) + batchLengthAt + 4
+}
+
 // nextBatch cuts the first batch off the bytes of an answer. It returns false at their
 // end, which may be in the middle of a batch.
 func nextBatch(b *[]byte) (s storedBatch, ok bool) {
-	if len(*b) <= formatAt {
-		return s, false
-	}
-	be := binary.BigEndian
-	n := int64(int32(be.Uint32((*b)[batchLengthAt:]))) + batchLengthAt + 4
+	n := claimedLen(*b)
 	if n <= formatAt || n > int64(len(*b)) {
 		return s, false
 	}
+	be := binary.BigEndian
 	s.raw, *b = (*b)[:n:n], (*b)[n:]
 	s.base = int64(be.Uint64(s.raw))
 	s.last = s.base
 	if format := s.raw[formatAt]; format != batchFormat {
 		s.damaged = fmt.Sprintf("its format is %d, and formats other than %d are not read", format, batchFormat)
+		// The older formats' CRC covers it.
+		s.doubtful = be.Uint32(s.raw[batchLengthAt+4:]) != crc32.ChecksumIEEE(s.raw[formatAt:])
 		return s, true
 	}
 	if len(s.raw) < recordsAt {
-		s.damaged = "its header is not whole"
+		s.damaged, s.doubtful = "its header is not whole", true
 		return s, true
 	}
 	if be.Uint32(s.raw[crcAt:]) != crc32.Checksum(s.raw[attributesAt:], castagnoli) {
-		s.damaged = errDamaged.Error()
+		s.damaged, s.doubtful = "its CRC is wrong", true
 		return s, true
 	}
 	h := s.raw[attributesAt:] // attributes, last offset delta, first and latest time, producer's id, epoch, sequence, number of records
 	attributes := be.Uint16(h)
-	s.control, s.codec = attributes&controlBit != 0, compress.Compression(attributes&codecBits)
-	s.last += int64(max(int32(be.Uint32(h[2:])), 0))
+	s.control, s.transactional = attributes&controlBit != 0, attributes&transactionalBit != 0
+	s.codec = compress.Compression(attributes & codecBits)
+	s.last += int64(int32(be.Uint32(h[2:])))
 	s.first, s.latest, s.producer = int64(be.Uint64(h[6:])), int64(be.Uint64(h[14:])), int64(be.Uint64(h[22:]))
 	s.records = int(int32(be.Uint32(h[36:])))
 	return s, true
@@ -157,6 +166,9 @@ func (r *storedRecord) header() Header {
 // check goes through the unpacked records once before any of them is believed, and says
 // why they cannot be read.
 func (b *storedBatch) check(records []byte) (why string) {
+	if b.records < 0 {
+		return fmt.Sprintf("it claims to have %d records", b.records)
+	}
 	in := input{b: records}
 	before := b.base - 1
 	for range b.records {
@@ -171,6 +183,9 @@ func (b *storedBatch) check(records []byte) (why string) {
 			return "its offsets are out of order"
 		}
 		before = r.offset
+	}
+	if len(in.b) > 0 {
+		return fmt.Sprintf("bytes follow the %d records that it claims to have", b.records)
 	}
 	return ""
 }

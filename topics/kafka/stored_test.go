@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -49,6 +50,9 @@ func TestUnreadableBatch(t *testing.T) {
 	batch := func(codec compress.Compression) []byte { return packedAt(t, 1, codec, value("a"), value("b")) }
 	plain := batch(compress.None)
 	bomb := packedAt(t, 1, compress.Zstd, Record{Value: make([]byte, maxUnpacked)}, value("b"))
+	oldFormat := bytes.Clone(plain)
+	oldFormat[formatAt] = 1
+	binary.BigEndian.PutUint32(oldFormat[batchLengthAt+4:], crc32.ChecksumIEEE(oldFormat[formatAt:]))
 	tooMany := Record{Headers: make([]Header, maxRecordHeaders+1)}
 	for _, test := range []struct {
 		name  string
@@ -67,14 +71,23 @@ func TestUnreadableBatch(t *testing.T) {
 		{"two records at one offset", altered(plain, func(b []byte) []byte { b[len(b)-5] = 0; return b }), "out of order", 2},
 		{"a record behind the last offset", altered(plain, func(b []byte) []byte { b[attributesAt+5] = 0; return b }), "out of order", 1},
 		{"too many headers", packedAt(t, 1, compress.None, value("a"), tooMany), "cannot be decoded", 2},
-		{"another format", altered(plain, func(b []byte) []byte { b[formatAt] = 1; return b }), "its format is 1", 1},
+		{"another format", oldFormat, "its format is 1", 1},
+		{"fewer records than are there", altered(plain, func(b []byte) []byte { b[recordsAt-1] = 1; return b }), "bytes follow the 1 records", 2},
+		{"a negative number of records", altered(plain, func(b []byte) []byte { binary.BigEndian.PutUint32(b[recordsAt-4:], 1<<32-7); return b }), "claims to have -7 records", 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			a := answerOf(10, nil, packedAt(t, 0, compress.None, value("before")), test.batch, packedAt(t, 3, compress.None, value("behind")))
+			before, behind := packedAt(t, 0, compress.None, value("before")), packedAt(t, 3, compress.None, value("behind"))
 			for from := range test.last + 1 {
 				p := partitionAt(from)
 				var got []Record
 				for p.position.Load() < 4 { // after a bomb, the rest of the answer is left for the next one
+					a := answerOf(10, nil, before, test.batch, behind)
+					if p.position.Load() > 0 {
+						a = answerOf(10, nil, test.batch, behind)
+					}
+					if p.position.Load() > test.last {
+						a = answerOf(10, nil, behind)
+					}
 					var s share
 					if err := p.consume(&s, a, true); err != nil {
 						t.Fatal(err)
@@ -95,9 +108,8 @@ func TestUnreadableBatch(t *testing.T) {
 				}
 			}
 			p := partitionAt(test.last + 1)
-			var s share
-			if err := p.consume(&s, a, true); err != nil || len(s.records) != 1 {
-				t.Errorf("behind the batch: %d records, error %v, want one and none", len(s.records), err)
+			if got := consumed(t, p, answerOf(10, nil, behind), true); len(got) != 1 {
+				t.Errorf("behind the batch: %d records, want one", len(got))
 			}
 		})
 	}
@@ -157,9 +169,8 @@ func TestAnswerIsBounded(t *testing.T) {
 	b := packedAt(t, 0, compress.Zstd, make([]Record, maxRecords+7)...)
 	p := partitionAt(0)
 	for _, want := range []int{maxRecords, 7} {
-		var s share
-		if err := p.consume(&s, answerOf(1<<20, nil, b), true); err != nil || len(s.records) != want {
-			t.Fatalf("%d records, error %v, want %d and none", len(s.records), err, want)
+		if got := consumed(t, p, answerOf(1<<20, nil, b), true); len(got) != want {
+			t.Fatalf("%d records, want %d", len(got), want)
 		}
 	}
 }
@@ -188,6 +199,180 @@ func FuzzConsume(f *testing.F) {
 		}
 		if p.position.Load() <= before || p.position.Load() < from {
 			t.Fatalf("position %d after offset %d, from %d", p.position.Load(), before, from)
+		}
+	})
+}
+
+// lastDeltaAt is where a batch has its last offset, counted from its base.
+const lastDeltaAt = attributesAt + 2
+
+// storedLog is a log for tests: batches as a broker stores them, in order.
+type storedLog struct {
+	batches [][]byte
+	aborted []abortedFrom
+	end     int64
+}
+
+// someLog is a log of nine offsets: two transactions, one of them aborted, their markers, a batch without a
+// transaction, and holes that compaction has left within and between its batches. Records 0, 1, 5 and 8 are committed.
+func someLog(tb testing.TB) storedLog {
+	value := func(s string) Record { return Record{Value: []byte("the record at " + s)} }
+	one := func(b []byte, err error) []byte {
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return b[4:]
+	}
+	at := func(offset uint64, b []byte) []byte { binary.BigEndian.PutUint64(b, offset); return b }
+	transactional := func(offset uint64, records ...Record) []byte {
+		return at(offset, one(appendBatch(nil, records, session{id: 1}, 0, true, 0)))
+	}
+	marker := func(offset uint64, kind byte) []byte {
+		return altered(transactional(offset, Record{Key: []byte{0, 0, 0, kind}}), func(b []byte) []byte { b[attributesAt+1] |= controlBit; return b })
+	}
+	return storedLog{
+		batches: [][]byte{
+			transactional(0, value("0"), value("1")), marker(2, 1), transactional(3, value("3")), marker(4, 0),
+			altered(packedAt(tb, 5, compress.None, value("5")), func(b []byte) []byte { b[lastDeltaAt+3] = 1; return b }),
+			packedAt(tb, 8, compress.None, value("8")),
+		},
+		aborted: []abortedFrom{{ProducerID: 1, FirstOffset: 3}}, end: 9,
+	}
+}
+
+// answer returns what an honest broker answers from the position on: n batches at most.
+func (l storedLog) answer(position int64, n int) *kmsg.FetchResponseTopicPartition {
+	var batches [][]byte
+	for _, b := range l.batches {
+		if stored, _ := nextBatch(&b); stored.last >= position && len(batches) < n {
+			batches = append(batches, stored.raw)
+		}
+	}
+	return answerOf(l.end, l.aborted, batches...)
+}
+
+// read reads the log from a position on, of which lie alters the answers that it likes, until the
+// end or until n answers have moved nothing.
+func (l storedLog) read(p *partition, n int, lie func(i int, a *kmsg.FetchResponseTopicPartition)) (records []Record, err error) {
+	for i, still := 0, 0; p.position.Load() < l.end && still < n; i++ {
+		a := l.answer(p.position.Load(), 3)
+		lie(i, a)
+		var s share
+		if err = p.consume(&s, a, true); err != nil && p.advanced > 0 {
+			return records, fmt.Errorf("an error that moves the position: %w", err)
+		}
+		if still++; p.advanced > 0 {
+			still = 0
+		}
+		records = append(records, s.records...)
+	}
+	return records, err
+}
+
+// skipped returns which of the log's committed records from the offset on, up to the position, are
+// neither among the records, at their offsets, nor in a refused batch.
+func skipped(records []Record, from, to int64) (gone []int64) {
+	for _, offset := range []int64{0, 1, 5, 8} {
+		value := fmt.Appendf(nil, "the record at %d", offset)
+		if offset >= from && offset < to && !slices.ContainsFunc(records, func(r Record) bool {
+			return r.Unreadable != "" && bytes.Contains(r.Value, value) || r.Offset == offset && bytes.Equal(r.Value, value)
+		}) {
+			gone = append(gone, offset)
+		}
+	}
+	return gone
+}
+
+// TestLyingBroker: what every answer says falsely of its batches is an error that names it. Nothing
+// is read, and the position stands still.
+func TestLyingBroker(t *testing.T) {
+	put := func(at int, v uint64) func(a *kmsg.FetchResponseTopicPartition) {
+		return func(a *kmsg.FetchResponseTopicPartition) {
+			a.RecordBatches = bytes.Clone(a.RecordBatches)
+			if at < batchLengthAt {
+				binary.BigEndian.PutUint64(a.RecordBatches, v)
+				return
+			}
+			binary.BigEndian.PutUint32(a.RecordBatches[at:], uint32(v))
+			raw := a.RecordBatches
+			if b, ok := nextBatch(&raw); ok && at > crcAt {
+				binary.BigEndian.PutUint32(b.raw[crcAt:], crc32.Checksum(b.raw[attributesAt:], castagnoli))
+			}
+		}
+	}
+	for _, test := range []struct {
+		name string
+		from int64
+		lie  func(*kmsg.FetchResponseTopicPartition)
+		want string
+	}{
+		{"a negative base offset", 0, put(0, 1<<64-5), "batch at offset -5"},
+		{"a base offset of 0", 3, put(0, 0), "ends at 0, before the offset 3"},
+		{"a base offset that overlaps the next batch", 0, put(0, 1), "batch at offset 2: its offsets, 2 to 2, are not behind 2"},
+		{"a base offset a million on", 0, put(0, 1_000_000), "batch at offset 1000000: it reaches offset 1000001, behind the last stable offset, 9"},
+		{"the largest base offset", 0, put(0, 1<<63-1), "batch at offset 9223372036854775807"},
+		{"a last offset before the first", 0, put(lastDeltaAt, 1<<32-3), "its offsets, 0 to -3"},
+		{"a last offset behind the next batch", 0, put(lastDeltaAt, 5), "batch at offset 2: its offsets"},
+		{"a last offset behind the end", 0, put(lastDeltaAt, 1<<31-1), "reaches offset 2147483647"},
+		{"a batch of 2 GiB", 0, put(batchLengthAt, 1<<31-1), "of a batch that claims 2147483659"},
+		{"a batch of -1 bytes", 0, put(batchLengthAt, 1<<32-1), "of a batch that claims 11"},
+		{"a batch that ends in its header", 0, put(batchLengthAt, 10), "its header is not whole"},
+		{"a batch that ends in its records", 0, put(batchLengthAt, 60), "its CRC is wrong"},
+		{"a stable offset behind the end", 0, func(a *kmsg.FetchResponseTopicPartition) { a.LastStableOffset = 1 << 40 }, "the last stable offset, 1099511627776, is behind the end, 9"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l, p := someLog(t), partitionAt(test.from)
+			records, err := l.read(p, 5, func(_ int, a *kmsg.FetchResponseTopicPartition) { test.lie(a) })
+			if err == nil || !strings.Contains(err.Error(), test.want) || len(records) > 0 || p.position.Load() != test.from {
+				t.Errorf("%d records, position %d, error %v; want none, %d and %q", len(records), p.position.Load(), err, test.from, test.want)
+			}
+			records, err = l.read(p, 5, func(int, *kmsg.FetchResponseTopicPartition) {})
+			if gone := skipped(records, test.from, l.end); err != nil || p.position.Load() != l.end || len(gone) > 0 {
+				t.Errorf("after it, with true answers: position %d, error %v, without the records at %d", p.position.Load(), err, gone)
+			}
+		})
+	}
+}
+
+// FuzzLyingBroker: one answer of several says anything of itself. No record of the log is skipped
+// without a refusal that has its bytes.
+func FuzzLyingBroker(f *testing.F) {
+	f.Add(uint8(0), uint8(0), uint16(7), []byte{9}, false, int64(0))
+	f.Add(uint8(1), uint8(1), uint16(recordsAt-1), []byte{3}, true, int64(0))
+	f.Add(uint8(0), uint8(4), uint16(0), []byte{0, 0, 0, 0, 0, 0, 0, 2}, false, int64(3))
+	f.Add(uint8(0), uint8(4), uint16(lastDeltaAt), []byte{0, 0, 0, 4}, true, int64(5))
+	f.Fuzz(func(t *testing.T, when, which uint8, at uint16, lie []byte, fix bool, stable int64) {
+		l := someLog(t)
+		from := int64(which>>4) % l.end
+		p := partitionAt(from)
+		records, err := l.read(p, 20, func(i int, a *kmsg.FetchResponseTopicPartition) {
+			if i != int(when%8) {
+				return
+			}
+			a.RecordBatches = bytes.Clone(a.RecordBatches)
+			if stable != 0 {
+				a.LastStableOffset, a.HighWatermark = stable, max(stable, a.HighWatermark)
+			}
+			rest := a.RecordBatches
+			b, ok := nextBatch(&rest)
+			for range which & 3 {
+				if next, more := nextBatch(&rest); more {
+					b = next
+				}
+			}
+			// With a right CRC it may claim another end or number, but not forge the records or their producer.
+			if fixed := int(at) + len(lie); ok && int(at) < len(b.raw) && (!fix || fixed <= crcAt || int(at) >= lastDeltaAt && fixed <= lastDeltaAt+4 || int(at) >= recordsAt-4 && fixed <= recordsAt) {
+				copy(b.raw[at:], lie)
+				if fix {
+					binary.BigEndian.PutUint32(b.raw[crcAt:], crc32.Checksum(b.raw[attributesAt:], castagnoli))
+				}
+			}
+		})
+		if gone := skipped(records, from, p.position.Load()); len(gone) > 0 {
+			t.Errorf("position %d without the records at %d", p.position.Load(), gone)
+		}
+		if p.position.Load() != l.end {
+			t.Errorf("after one false answer the position stays at %d of %d: %v", p.position.Load(), l.end, err)
 		}
 	})
 }

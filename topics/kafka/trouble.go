@@ -163,7 +163,7 @@ func waitedFor(err error) string {
 	switch {
 	case errors.Is(err, errThrottled):
 		return "quota"
-	case code != 0, errors.As(err, &token), errors.Is(err, errDamaged), errors.Is(err, errMalformed):
+	case code != 0, errors.As(err, &token), errors.Is(err, errMalformed):
 		return "other"
 	}
 	return "broker"

@@ -56,7 +56,7 @@ func TestWaits(t *testing.T) {
 			{kafkago.NotEnoughReplicas, "replicas"},
 			{kafkago.UnknownTopicOrPartition, "topic"},
 			{&throttledError{}, "quota"},
-			{fmt.Errorf("the batch at offset 3: %w", errDamaged), "other"},
+			{fmt.Errorf("the batch at offset 3: %w", errMalformed), "other"},
 		} {
 			began := time.Now()
 			c.retry(t.Context(), forever, func(context.Context) error {
