@@ -74,8 +74,20 @@ type part struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// partBytes is the length of a part, or somewhat less.
-const partBytes = 8 << 20
+// partBytes is the length of a part, or somewhat less, and maxList bounds a list: of mostChunks chunks, it has half of that.
+const (
+	partBytes = 8 << 20
+	maxList   = 128 << 20
+)
+
+// maxPart returns how many bytes a part of a base of files has at most: it holds one chunk at least.
+func maxPart(files []File) int64 {
+	total := int64(0)
+	for _, f := range files {
+		total += max(f.Bytes, 0)
+	}
+	return max(partBytes, int64(1)<<(chunkBits(total)+2))
+}
 
 // Base is a stored base.
 type Base struct {
@@ -268,10 +280,10 @@ func (b *Base) decode(list []byte) error {
 		return fmt.Errorf("%w: %d chunks in %d bytes", errDamaged, h.Chunks, len(rest))
 	}
 	b.files, b.parts, b.chunks = h.Files, h.Parts, make([]chunk, h.Chunks)
-	seen := make(map[string]bool)
+	seen, most := make(map[string]bool), maxPart(b.files)
 	for _, p := range b.parts { // which become files
-		if !strings.HasPrefix(p.Name, partPrefix) || filepath.Base(p.Name) != p.Name || seen[p.Name] {
-			return fmt.Errorf("%w: part %.100q", errDamaged, p.Name)
+		if !strings.HasPrefix(p.Name, partPrefix) || filepath.Base(p.Name) != p.Name || seen[p.Name] || p.Bytes > most {
+			return fmt.Errorf("%w: part %.100q of %d bytes", errDamaged, p.Name, p.Bytes)
 		}
 		seen[p.Name] = true
 	}
@@ -315,7 +327,7 @@ func (b *Base) decode(list []byte) error {
 func Find(ctx context.Context, s Store, name Name) (*Base, error) {
 	b := &Base{Name: name, store: s}
 	err := again(func() error {
-		list, err := s.Get(ctx, name.String())
+		list, err := s.Get(ctx, name.String(), maxList)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = errMissing
 		}
@@ -422,7 +434,7 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // read reads the bytes of chunks that follow each other in a part, without the first skip of them, as far as p has room.
 func (r *reader) read(p []byte, list []chunk, skip int64) (n int, err error) {
 	name, last := r.base.parts[list[0].part].Name, list[len(list)-1]
-	f, err := os.Open(filepath.Join(r.base.dir, name))
+	f, _, err := openIn(r.base.dir, name)
 	if err != nil {
 		return 0, err
 	}

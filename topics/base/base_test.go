@@ -2,12 +2,17 @@ package base_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/gvbll/gvbll/topics/base"
@@ -22,9 +27,9 @@ func (m memory) Put(_ context.Context, name string, b []byte) error {
 	return nil
 }
 
-func (m memory) Get(_ context.Context, name string) ([]byte, error) {
+func (m memory) Get(_ context.Context, name string, most int64) ([]byte, error) {
 	if b, ok := m[name]; ok {
-		return b, nil
+		return b[:min(int64(len(b)), most)], nil
 	}
 	return nil, fs.ErrNotExist
 }
@@ -135,7 +140,7 @@ func TestChanges(t *testing.T) {
 		total := 0
 		names, _ := s.List(t.Context())
 		for _, name := range names {
-			b, err := s.Get(t.Context(), name)
+			b, err := s.Get(t.Context(), name, 1<<40)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -199,13 +204,64 @@ type altering struct {
 	at int
 }
 
-func (a *altering) Get(ctx context.Context, name string) ([]byte, error) {
-	b, err := a.memory.Get(ctx, name)
+func (a *altering) Get(ctx context.Context, name string, most int64) ([]byte, error) {
+	b, err := a.memory.Get(ctx, name, most)
 	if a.at--; a.at == -1 {
 		b = bytes.Clone(b)
 		b[len(b)/2] ^= 1
 	}
 	return b, err
+}
+
+// TestOversizedFiles: of a file in a folder no more is read than a list or its part may have. A pipe is not waited for, and
+// a link that leads out of the folder not followed.
+func TestOversizedFiles(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		replace func(path string) error
+		useless bool
+	}{
+		{"6 GiB of zeros", func(path string) error { return os.Truncate(path, 6<<30) }, true},
+		{"a pipe", func(path string) error { return cmp.Or(os.Remove(path), syscall.Mkfifo(path, 0o600)) }, false},
+		{"a link to another folder", func(path string) error {
+			other := filepath.Join(t.TempDir(), "part")
+			return cmp.Or(os.Rename(path, other), os.Symlink(other, path))
+		}, false},
+	} {
+		for _, prefix := range []string{"base-", "part-"} {
+			t.Run(test.name+" as "+prefix, func(t *testing.T) {
+				dir := t.TempDir()
+				s, err := base.Open(dir, "g.ledger")
+				if err != nil {
+					t.Fatal(err)
+				}
+				name, _ := write(t, s, 1, []byte("some text"), nil)
+				all, err := s.List(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				i := slices.IndexFunc(all, func(n string) bool { return strings.HasPrefix(n, prefix) })
+				if err := test.replace(filepath.Join(dir, "g.ledger", all[i])); err != nil {
+					t.Fatal(err)
+				}
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				got, err := read(t, s, name)
+				runtime.ReadMemStats(&after)
+				if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 3*128 {
+					t.Errorf("%d MiB were taken", took)
+				}
+				switch {
+				case prefix == "part-" && test.useless: // its first bytes are its own, and no others are read
+					if err != nil {
+						t.Error(err)
+					}
+				case err == nil, test.useless && !base.Useless(err):
+					t.Errorf("%q was read, error %v", got, err)
+				}
+			})
+		}
+	}
 }
 
 // FuzzName: what is read as a name is one.

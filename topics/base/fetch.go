@@ -32,8 +32,10 @@ func (b *Base) Fetch(ctx context.Context, dir string) error {
 		g.Go(func() error {
 			slices.SortFunc(chunks[i], func(x, y chunk) int { return cmp.Compare(x.offset, y.offset) })
 			list := slices.CompactFunc(chunks[i], func(x, y chunk) bool { return x == y })
-			chunks[i] = nil
-			return again(func() error { return b.fetch(ctx, dir, p.Name, list) })
+			if chunks[i] = nil; len(list) == 0 {
+				return nil // it is not needed
+			}
+			return again(func() error { return b.fetch(ctx, dir, p, list) })
 		})
 	}
 	b.dir, b.verified = dir, true
@@ -41,13 +43,13 @@ func (b *Base) Fetch(ctx context.Context, dir string) error {
 }
 
 // fetch copies a part whose chunks have their hashes. The file is removed before long, and need not be synced.
-func (b *Base) fetch(ctx context.Context, dir, part string, list []chunk) error {
-	data, err := b.store.Get(ctx, part)
+func (b *Base) fetch(ctx context.Context, dir string, p part, list []chunk) error {
+	data, err := b.store.Get(ctx, p.Name, p.Bytes)
 	if err != nil {
-		return fmt.Errorf("its part %s: %w", part, err)
+		return fmt.Errorf("its part %s: %w", p.Name, err)
 	}
-	if len(list) > 0 && (len(data) < int(list[0].offset) || !intact(data[list[0].offset:], list)) {
-		return fmt.Errorf("its part %s: %w", part, errDamaged)
+	if len(data) < int(list[0].offset) || !intact(data[list[0].offset:], list) {
+		return fmt.Errorf("its part %s: %w", p.Name, errDamaged)
 	}
-	return os.WriteFile(filepath.Join(dir, part), data, 0o600)
+	return os.WriteFile(filepath.Join(dir, p.Name), data, 0o600)
 }

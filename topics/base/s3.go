@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -35,7 +36,12 @@ func openBucket(address, ledger string) (Store, error) {
 	if err != nil || endpoint.Host == "" {
 		return nil, fmt.Errorf("%s: AWS_ENDPOINT_URL=%.100q is not the URL of a server", address, os.Getenv("AWS_ENDPOINT_URL"))
 	}
+	transport, err := minio.DefaultTransport(endpoint.Scheme == "https")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
 	c, err := minio.New(endpoint.Host, &minio.Options{
+		Transport: pages{transport},
 		Creds:  credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{}}),
 		Secure: endpoint.Scheme == "https", Region: os.Getenv("AWS_REGION"), MaxRetries: 3,
 	})
@@ -66,7 +72,7 @@ func (b *bucket) Put(ctx context.Context, name string, data []byte) error {
 	return b.wrap(err)
 }
 
-func (b *bucket) Get(ctx context.Context, name string) ([]byte, error) {
+func (b *bucket) Get(ctx context.Context, name string, most int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	r, info, _, err := minio.Core{Client: b.client}.GetObject(ctx, b.name, b.prefix+name, minio.GetObjectOptions{})
@@ -74,10 +80,24 @@ func (b *bucket) Get(ctx context.Context, name string) ([]byte, error) {
 		return nil, b.wrap(err)
 	}
 	defer r.Close()
-	var data bytes.Buffer
-	data.Grow(int(min(max(info.Size, 0), partBytes)) + bytes.MinRead)
-	_, err = data.ReadFrom(r)
-	return data.Bytes(), b.wrap(err)
+	data, err := readObject(r, info.Size, most)
+	return data, b.wrap(err)
+}
+
+// pages is a transport that bounds the pages of a list: the client reads each whole.
+type pages struct{ http.RoundTripper }
+
+const (
+	maxPage  = 4 << 20 // bytes, of at most 1,000 names
+	maxNames = 1 << 20
+)
+
+func (p pages) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := p.RoundTripper.RoundTrip(r)
+	if err == nil && r.Method == http.MethodGet && r.URL.Query().Has("list-type") {
+		res.Body = http.MaxBytesReader(nil, res.Body, maxPage)
+	}
+	return res, err
 }
 
 func (b *bucket) List(ctx context.Context) (names []string, err error) {
@@ -86,6 +106,9 @@ func (b *bucket) List(ctx context.Context) (names []string, err error) {
 	for o := range b.client.ListObjects(ctx, b.name, minio.ListObjectsOptions{Prefix: b.prefix, Recursive: true}) {
 		if o.Err != nil {
 			return nil, b.wrap(o.Err)
+		}
+		if len(names) == maxNames {
+			return nil, fmt.Errorf("%v: more than %d objects, which are not all of bases: give --base a prefix of its own", b, maxNames)
 		}
 		names = append(names, strings.TrimPrefix(o.Key, b.prefix))
 	}

@@ -22,6 +22,8 @@ type gateway struct {
 	objects memory
 	every   int // 0: never
 	answers int
+	endless bool  // objects, and lists of them, do not end
+	sent    int64 // bytes of these
 }
 
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -47,6 +49,11 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodDelete:
 		delete(g.objects, name)
 		w.WriteHeader(http.StatusNoContent)
+	case r.URL.Query().Has("list-type") && g.endless:
+		fmt.Fprint(w, "<ListBucketResult>")
+		for contents := strings.Repeat("<Contents/>", 1<<16); r.Context().Err() == nil; g.sent += int64(len(contents)) {
+			fmt.Fprint(w, contents)
+		}
 	case r.URL.Query().Has("list-type"):
 		type key struct{ Key string }
 		var list struct {
@@ -76,6 +83,13 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if fails && fault == 2 {
 			w.Header().Set("Content-Length", fmt.Sprint(len(b)))
 			_, _ = w.Write(b[:len(b)/2])
+			return
+		}
+		if g.endless {
+			w.WriteHeader(http.StatusOK)
+			for zeros := make([]byte, 1<<20); r.Context().Err() == nil; g.sent += int64(len(zeros)) {
+				_, _ = w.Write(zeros)
+			}
 			return
 		}
 		http.ServeContent(w, r, "", time.Unix(0, 0), bytes.NewReader(b))
@@ -153,5 +167,42 @@ func TestBucket(t *testing.T) {
 		if s, err := base.Open(address, "g.ledger"); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s is taken for %v (%v)", address, s, err)
 		}
+	}
+}
+
+// TestEndlessBucket: of objects and lists without an end no more is read than they may have.
+func TestEndlessBucket(t *testing.T) {
+	g := &gateway{objects: memory{}}
+	server := httptest.NewServer(g)
+	defer server.Close()
+	t.Setenv("AWS_ENDPOINT_URL", server.URL)
+	t.Setenv("AWS_REGION", "eu-north-1")
+	t.Setenv("AWS_ACCESS_KEY_ID", "id")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	s, err := base.Open("s3://bucket/graphs", "g.ledger")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, _ := write(t, s, 1, []byte("some text"), nil)
+	b, err := base.Find(t.Context(), s, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.endless = true
+	for what, ask := range map[string]func() error{
+		"a part": func() error { return b.Fetch(t.Context(), t.TempDir()) },
+		"a list": func() error { _, err := base.Find(t.Context(), s, name); return err },
+		"names":  func() error { _, err := s.List(t.Context()); return err },
+	} {
+		g.sent = 0
+		if err := ask(); err == nil {
+			t.Errorf("%s without an end was read", what)
+		}
+		server.CloseClientConnections()
+		g.mu.Lock()
+		if g.sent > 5*(128+64)<<20 {
+			t.Errorf("%d MiB of %s were read", g.sent>>20, what)
+		}
+		g.mu.Unlock()
 	}
 }
