@@ -325,6 +325,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"not a number", KindSAGE, func(m state) {
 			m["convs.0.lin_l.bias"] = safetensors.Of([]float32{0, float32(math.NaN()), 0}, 3)
 		}, "finite"},
+		{"overflow", KindSAGE, func(m state) { m["convs.0.lin_l.bias"] = safetensors.Of([]float32{0, 3e38, 0}, 3) }, "want a finite number within ±1e+12"},
 		{"empty", KindSAGE, func(m state) { m["convs.0.lin_l.bias"] = ones(0) }, "each at least 1"},
 
 		{"another kind", KindGCN, func(m state) { m["convs.0.att_src"] = ones(1, 1, 3) }, "no layer of this encoder, the first is \"convs.0.att_src\""},

@@ -61,15 +61,19 @@ func transpose(w []float32, rows, cols int) []float32 {
 	return t
 }
 
-// checkWeights returns an error unless the weights w are rows×cols finite numbers.
+// maxWeight bounds a weight: with features of ±1,000,000, those of a million neighbours add up to
+// less than a float32 holds.
+const maxWeight = 1e12
+
+// checkWeights returns an error unless the weights w are rows×cols numbers within ±maxWeight.
 // rows is at least 1.
 func checkWeights(name string, w []float32, rows, cols int) error {
 	if len(w)%rows != 0 || len(w)/rows != cols {
 		return fmt.Errorf("%d %s weights, want %d×%d", len(w), name, rows, cols)
 	}
 	for i, x := range w {
-		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			return fmt.Errorf("%s weight %d is %v, want a finite number", name, i, x)
+		if !(math.Abs(float64(x)) <= maxWeight) {
+			return fmt.Errorf("%s weight %d is %v, want a finite number within ±%g", name, i, x, maxWeight)
 		}
 	}
 	return nil

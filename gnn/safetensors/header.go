@@ -17,10 +17,12 @@ import (
 const maxHeader = 100_000_000
 
 // The longest name and the most dimensions of a tensor that are read, so that
-// an error that quotes one is a line that can be read too.
+// an error that quotes one is a line that can be read too; and the most keys of an object, each
+// of which takes many times its bytes.
 const (
 	maxName = 512
 	maxDims = 16
+	maxKeys = 1 << 16
 )
 
 // metadataKey is the one key of the header that is not a tensor's name.
@@ -122,7 +124,9 @@ func object(dec *json.Decoder, value func(key string) error) error {
 		if seen[key] {
 			return fmt.Errorf("key %q occurs twice", key)
 		}
-		seen[key] = true
+		if seen[key] = true; len(seen) > maxKeys {
+			return fmt.Errorf("an object of more than %d keys", maxKeys)
+		}
 		if err := value(key); err != nil {
 			return err
 		}

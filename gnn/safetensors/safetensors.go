@@ -80,15 +80,20 @@ func (t Tensor) bytes() (int, error) {
 	if size == 0 {
 		return 0, fmt.Errorf("element type %q is not one of %v", t.DType, dtypes)
 	}
-	n := uint64(size)
+	n, empty := uint64(size), false
 	for _, dim := range t.Shape {
 		if dim < 0 {
 			return 0, fmt.Errorf("negative dimension in shape %v", t.Shape)
 		}
+		// With a dimension of 0 the others must still be lengths of something.
 		var high uint64
-		if high, n = bits.Mul64(n, uint64(dim)); high != 0 || n > math.MaxInt {
+		if high, n = bits.Mul64(n, uint64(max(dim, 1))); high != 0 || n > math.MaxInt {
 			return 0, fmt.Errorf("shape %v is too large", t.Shape)
 		}
+		empty = empty || dim == 0
+	}
+	if empty {
+		return 0, nil
 	}
 	return int(n), nil
 }

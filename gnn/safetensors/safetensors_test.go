@@ -148,6 +148,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"trailing bytes", `{"a":{` + one + `[0,1]}}`, "12", "after the last"},
 		{"size", `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,3]}}`, "123", "want 4"},
 		{"shape overflow", `{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`, "", "too large"},
+		{"shape overflow of nothing", `{"a":{"dtype":"U8","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}}`, "", "too large"},
 		{"shape overflow to 0", `{"a":{"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,0]}}`, "", "too large"},
 		{"shape too long", `{"a":{"dtype":"U8","shape":[` + strings.Repeat("1,", 16) + `1],"data_offsets":[0,1]}}`, "1", "17 dimensions"},
 		{"name too long", `{"` + strings.Repeat("a", 513) + `":{` + one + `[0,1]}}`, "1", "513 bytes"},
@@ -317,6 +318,19 @@ func TestHostileHeaders(t *testing.T) {
 	}
 }
 
+// TestManyKeys: 29 MB of metadata keys are refused for a few of them.
+func TestManyKeys(t *testing.T) {
+	var keys strings.Builder
+	for i := range 29 << 20 / 16 {
+		fmt.Fprintf(&keys, `,"%09d":""`, i)
+	}
+	b := raw(`{"__metadata__":{`+keys.String()[1:]+`}}`, "")
+	var err error
+	if got := allocated(func() { _, err = Decode(b) }); err == nil || !strings.Contains(err.Error(), "more than 65536 keys") || got > 64<<20 {
+		t.Errorf("%d MiB allocated, error %v; want less than 64 and that there are too many", got>>20, err)
+	}
+}
+
 // FuzzDecode: for any bytes, Decode does not panic and bounds its memory. A decoded file
 // can be encoded, and is the same when it is decoded again.
 func FuzzDecode(f *testing.F) {
@@ -376,6 +390,23 @@ func TestReadFileOfPipe(t *testing.T) {
 	for _, name := range []string{pipe, "/dev/zero", t.TempDir()} {
 		if _, err := ReadFile(name); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("%s: error %v, want that it is not a regular file", name, err)
+		}
+	}
+}
+
+// TestReadHugeFile: nothing is taken for a file of gigabytes that is none of this format, or of more than are read.
+func TestReadHugeFile(t *testing.T) {
+	for size, begin := range map[int64]string{3 << 30: "", 5 << 30: "\x02\x00\x00\x00\x00\x00\x00\x00{}"} {
+		name := filepath.Join(t.TempDir(), "model.safetensors")
+		if err := os.WriteFile(name, []byte(begin), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(name, size); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if got := allocated(func() { _, err = ReadFile(name) }); err == nil || got > 1<<20 {
+			t.Errorf("%d bytes allocated for a file of %d GiB, error %v", got, size>>30, err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package flags
 import (
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
 	"slices"
@@ -176,7 +177,15 @@ var (
 
 // OpenMap reads the file of a map. Its text begins with its hash, by which two are told apart.
 func OpenMap(path string) (*wire.Map, error) {
-	b, err := os.ReadFile(path)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err == nil && len(b) > maxConfig {
+		err = fmt.Errorf("%s has more than %d bytes: give the file of a map", path, maxConfig)
+	}
 	if err != nil {
 		return nil, err
 	}
