@@ -22,7 +22,7 @@ func (exportCmd) Help() string {
 
 // Run writes the data set.
 func (c exportCmd) Run(ctx context.Context, p flags.Process) error {
-	if err := flags.CheckFolder("--out", c.Out); err != nil {
+	if err := flags.CheckFolder("--out", c.Out, 0o700); err != nil {
 		return err
 	}
 	g, err := look.Connect(ctx, p, c.Kafka)

@@ -72,6 +72,7 @@ func testTrainFromLog(t *testing.T, sh *shell) {
 func checkExport(t *testing.T, sh *shell, dir string) {
 	t.Helper()
 	sh.gvbll("export", "--brokers", sh.addr, "--out", dir)
+	onlyMine(t, dir, filepath.Join(dir, "nodes.csv"), filepath.Join(dir, "edges.csv"), filepath.Join(dir, "dataset.json"))
 	got, err := dataset.Open(dir)
 	must(t, err)
 	want, err := dataset.Open(smallGraph(t))

@@ -52,7 +52,7 @@ func (c reportCmd) Run(ctx context.Context, p flags.Process) error {
 		_, err = p.Out.Write(html)
 		return err
 	}
-	if err := os.WriteFile(c.Out, html, 0o644); err != nil {
+	if err := os.WriteFile(c.Out, html, 0o600); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.Out, "wrote %s: %s to %s\n", c.Out, look.UTC(r.Periods[0].From), look.UTC(to))

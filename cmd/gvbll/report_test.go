@@ -35,6 +35,16 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// onlyMine fails the test if others than this user may read a file or a folder.
+func onlyMine(t *testing.T, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v, error %v, want that this user alone may read it", path, info.Mode(), err)
+		}
+	}
+}
+
 // testReport writes a report to the file out.
 func testReport(t *testing.T, sh *shell, dir, out string) {
 	file := tenClasses(t)
@@ -52,6 +62,7 @@ func testReport(t *testing.T, sh *shell, dir, out string) {
 
 	// It begins where the ledger begins, which is not a day ago.
 	printed := strings.TrimPrefix(sh.gvbll("report", "--brokers", sh.addr, "--since", "24h", "--out", out), "wrote "+out+": ")
+	onlyMine(t, out)
 	first, last, _ := strings.Cut(strings.TrimSpace(printed), " to ")
 	begins, err := time.Parse(time.RFC3339, first)
 	must(t, err)

@@ -36,7 +36,7 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 	if err := c.Train.check(g); err != nil {
 		return err
 	}
-	if err := flags.CheckFolder("--models", c.Models); err != nil {
+	if err := flags.CheckFolder("--models", c.Models, 0o755); err != nil {
 		return err
 	}
 	graph, err := look.Connect(ctx, p, c.Kafka)

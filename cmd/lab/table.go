@@ -156,7 +156,7 @@ func (c tableCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 			return flags.Usagef("--systems %s: give some of %s", name, strings.Join(table.Known, ", "))
 		}
 	}
-	if err := errors.Join(flags.CheckOutput("--json", c.JSON), flags.CheckFolder("--plots", c.Plots)); err != nil {
+	if err := errors.Join(flags.CheckOutput("--json", c.JSON), flags.CheckFolder("--plots", c.Plots, 0o755)); err != nil {
 		return err
 	}
 	existing, err := readResults(c.Results)

@@ -35,9 +35,9 @@ func (d *Dataset) Save(dir string) error {
 	return nil
 }
 
-// create writes a file that must not exist.
+// create writes a file that must not exist, for this user alone: it may have what a graph was fed.
 func create(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s is there already: give another folder, or remove it", path)
 	} else if err != nil {

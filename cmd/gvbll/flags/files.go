@@ -24,7 +24,7 @@ func CheckOutput(flag, path string) error {
 	}
 	_, err := os.Stat(path)
 	there := err == nil
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("%s: %w: give a file that can be written", flag, err)
 	}
@@ -34,13 +34,13 @@ func CheckOutput(flag, path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// CheckFolder makes the folder that a flag names, "" for none, and returns an error if no
-// file can be written there, so that this is known before the work.
-func CheckFolder(flag, path string) error {
+// CheckFolder makes the folder that a flag names, "" for none, with the mode, and returns an error if
+// no file can be written there, so that this is known before the work.
+func CheckFolder(flag, path string, mode os.FileMode) error {
 	if path == "" {
 		return nil
 	}
-	err := os.MkdirAll(path, 0o755)
+	err := os.MkdirAll(path, mode)
 	if err == nil {
 		var f *os.File
 		if f, err = os.CreateTemp(path, ".gvbll-*"); err == nil {
@@ -65,7 +65,7 @@ func WriteJSON(out io.Writer, path string, v any) error {
 	if path == "-" {
 		return PrintJSON(out, v)
 	}
-	f, err := os.Create(path)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
