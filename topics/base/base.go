@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -348,10 +349,12 @@ func Find(ctx context.Context, s Store, name Name) (*Base, error) {
 // Useless reports whether an error of Find says that the base is missing or damaged: trying again is of no use.
 func Useless(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) }
 
-// again calls f up to three times until it succeeds: what it gets may be damaged or cut on the way.
+// again calls f up to three times until it succeeds: what it gets may be damaged or cut on the way. A store that
+// does not answer was asked several times.
 func again(f func() error) (err error) {
 	for range 3 {
-		if err = f(); err == nil || errors.Is(err, fs.ErrNotExist) {
+		var silent net.Error
+		if err = f(); err == nil || errors.Is(err, fs.ErrNotExist) || errors.As(err, &silent) && silent.Timeout() {
 			break
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -40,10 +41,11 @@ func openBucket(address, ledger string) (Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
+	transport.ResponseHeaderTimeout = 20 * time.Second // of a part, too, the first byte comes sooner
 	c, err := minio.New(endpoint.Host, &minio.Options{
 		Transport: pages{transport},
-		Creds:  credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{}}),
-		Secure: endpoint.Scheme == "https", Region: os.Getenv("AWS_REGION"), MaxRetries: 3,
+		Creds:     credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{}}),
+		Secure:    endpoint.Scheme == "https", Region: os.Getenv("AWS_REGION"), MaxRetries: 3,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", address, err)
@@ -55,13 +57,18 @@ func (b *bucket) String() string { return "s3://" + b.name + "/" + b.prefix }
 
 // wrap returns an error as those of a store are.
 func (b *bucket) wrap(err error) error {
-	switch code := minio.ToErrorResponse(err).Code; {
-	case err == nil:
-		return nil
-	case code == minio.NoSuchKey:
+	said := minio.ToErrorResponse(err)
+	switch {
+	case err == nil || errors.Is(err, errDamaged):
+		return err
+	case said.Code == minio.NoSuchKey:
 		return fs.ErrNotExist
 	}
-	return fmt.Errorf("%v: %w", b, err)
+	err = fmt.Errorf("%v: %w", b, err)
+	if said.StatusCode/100 == 4 && said.StatusCode != http.StatusRequestTimeout && said.StatusCode != http.StatusTooManyRequests {
+		return err // of the bucket's name, or of who asks
+	}
+	return &AwayError{err}
 }
 
 func (b *bucket) Put(ctx context.Context, name string, data []byte) error {

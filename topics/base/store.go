@@ -15,6 +15,12 @@ import (
 	"github.com/gvbll/gvbll/topics/checkpoint"
 )
 
+// AwayError says that a store does not answer now, or not as it should. It may later.
+type AwayError struct{ Err error }
+
+func (e *AwayError) Error() string { return e.Err.Error() }
+func (e *AwayError) Unwrap() error { return e.Err }
+
 // Store holds the objects of one graph's bases. Its methods may be called by several goroutines.
 type Store interface {
 	// Put stores an object, whole or not at all. One of the same name is replaced.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -255,12 +256,19 @@ func Since(needs []Need) map[string]time.Time {
 	return oldest
 }
 
-// BaseIn returns the name of a base that the store has, whichever the ledger names, "" if there is none.
-func (c *Checkpoints) BaseIn(ctx context.Context) (name string, err error) {
+// BaseIn returns the name of a base that the store has, whichever the ledger names, "" if there is none. It waits for a store
+// that does not answer.
+func (c *Checkpoints) BaseIn(ctx context.Context, log *slog.Logger) (name string, err error) {
 	if c.Bases.Store == nil {
 		return "", nil
 	}
 	objects, err := c.Bases.Store.List(ctx)
+	for away := (*base.AwayError)(nil); errors.As(err, &away); objects, err = c.Bases.Store.List(ctx) {
+		log.Warn("this start waits for the store of bases: the ledger is empty, and there may be a base of a graph whose ledger is lost (--begin-again begins without looking)", "err", away)
+		if err := kafka.Sleep(ctx, storePause); err != nil {
+			return "", err
+		}
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/base"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -88,7 +89,8 @@ func positionOf(meta map[string]string) (at Reached, err error) {
 
 // Restore puts the replayer after the newest checkpoint or base that is intact and of this
 // ledger, or at the ledger's beginning if there is none, and returns the position of
-// the inputs there. Those that cannot be used are logged. It is a [ledger.ShortError] if the
+// the inputs there. Those that cannot be used are logged. It waits for a store that does not
+// answer if there is nothing else to begin from. It is a [ledger.ShortError] if the
 // ledger ends before a checkpoint of it, unless a gap is to be accepted.
 func (p *Replayer) Restore(ctx context.Context) (inputs intake.Position, err error) {
 	list, err := p.candidates(ctx)
@@ -96,6 +98,7 @@ func (p *Replayer) Restore(ctx context.Context) (inputs intake.Position, err err
 		return inputs, err
 	}
 	var unusable []error // bases
+	var away *base.AwayError
 	for _, c := range list {
 		inputs, err := p.load(ctx, c)
 		if err == nil {
@@ -107,6 +110,7 @@ func (p *Replayer) Restore(ctx context.Context) (inputs intake.Position, err err
 		}
 		if c.base != nil {
 			unusable = append(unusable, fmt.Errorf("%v: %w", c.base.Name, err))
+			_ = errors.As(err, &away)
 			p.Cfg.Logger.Warn("a base is skipped", "name", c.base.Name, "err", err)
 			continue
 		}
@@ -116,13 +120,23 @@ func (p *Replayer) Restore(ctx context.Context) (inputs intake.Position, err err
 		if later, err := p.candidates(ctx); err == nil && len(later) > 0 && later[0].base != nil && later[0].window > list[0].window {
 			return p.Restore(ctx) // while it tried them, newer ones took their place
 		}
-		if there, err := p.beginningsThere(ctx); err != nil || !there {
+		switch there, err := p.beginningsThere(ctx); {
+		case err == nil && !there && away != nil:
+			p.Cfg.Logger.Warn("this start waits for the store of bases: records of before them are gone", "err", away)
+			if err := kafka.Sleep(ctx, storePause); err != nil {
+				return inputs, err
+			}
+			return p.Restore(ctx)
+		case err != nil || !there:
 			return inputs, cmp.Or(err, p.noBase(unusable))
 		}
 	}
 	p.Ledger, err = ledger.Open(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt())
 	return inputs, err
 }
+
+// storePause is how long a start waits before it asks a store again that does not answer.
+const storePause = 5 * time.Second
 
 // Find returns the checkpoints that may be of a ledger, newest first.
 func (c *Checkpoints) Find(ledger string) ([]checkpoint.Entry, error) {

@@ -350,7 +350,7 @@ func (b *bases) report(x based) {
 
 // checkNoBase returns a [topics.GoneError] if there is a base of this graph though its ledger is empty.
 func (w *worker) checkNoBase(ctx context.Context) error {
-	name, err := w.cfg.Checkpoints.BaseIn(ctx)
+	name, err := w.cfg.Checkpoints.BaseIn(ctx, w.cfg.Logger)
 	if err != nil || name == "" {
 		return err
 	}

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -304,6 +305,58 @@ func TestStandbyStores(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestStoreAway: while the store does not answer, a worker with an empty ledger waits, and so does one that can begin from a base
+// alone. One whose ledger and inputs are whole begins without it.
+func TestStoreAway(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		b := newBased(f)
+		real := b.store
+		for round, purge := range []bool{false, true, true} {
+			away := &awayStore{Store: real}
+			away.left.Store(8) // of which two bases take six, each three
+			away.lists = round > 0
+			b.store, b.purge = away, purge
+			if err := b.serve(&tally{}, worker.Config{}); err != nil {
+				t.Fatalf("round %d: %v", round, err)
+			}
+			if began := b.from.Checkpoint; (began > 0) != (round == 2) {
+				t.Errorf("round %d: the worker began at window %d", round, began)
+			}
+		}
+		b.checkOnce()
+	})
+}
+
+// awayStore does not answer the first questions, except for lists of its objects if it lists.
+type awayStore struct {
+	base.Store
+	left  atomic.Int64
+	lists bool
+}
+
+func (s *awayStore) away() error {
+	if s.left.Add(-1) >= 0 {
+		return &base.AwayError{Err: errors.New("the store does not answer")}
+	}
+	return nil
+}
+
+func (s *awayStore) List(ctx context.Context) ([]string, error) {
+	if !s.lists {
+		if err := s.away(); err != nil {
+			return nil, err
+		}
+	}
+	return s.Store.List(ctx)
+}
+
+func (s *awayStore) Get(ctx context.Context, name string, most int64) ([]byte, error) {
+	if err := s.away(); err != nil {
+		return nil, err
+	}
+	return s.Store.Get(ctx, name, most)
 }
 
 // countingStore counts the objects that are stored.
