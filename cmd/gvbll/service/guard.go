@@ -1,11 +1,14 @@
 package service
 
 import (
+	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Limits of connections. Each takes a file descriptor, of which checkpoints and brokers
@@ -18,20 +21,21 @@ const (
 	mostConnections = 1024
 )
 
-// guardedListener accepts connections within these limits, and closes others.
+// guardedListener accepts connections within these limits. For a new one beyond them the one goes that
+// has been idle for longest: of those that have shown no password, if there are any.
 //
 // It is not a netutil.LimitListener, whose connections have no CloseWrite: net/http then
 // resets a connection whose request it refuses half-way, and the client never reads why.
 type guardedListener struct {
 	net.Listener
 
-	mu    sync.Mutex
-	open  int
+	mu    sync.Mutex // guards the connections, too
+	open  map[*guardedConn]bool
 	hosts map[string]int // connections by address
 }
 
 func guardListener(l net.Listener) *guardedListener {
-	return &guardedListener{Listener: l, hosts: make(map[string]int)}
+	return &guardedListener{Listener: l, open: make(map[*guardedConn]bool), hosts: make(map[string]int)}
 }
 
 // Accept implements [net.Listener].
@@ -41,47 +45,102 @@ func (l *guardedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		host := hostOf(conn.RemoteAddr().String())
-		if l.add(host) {
-			return &guardedConn{Conn: conn, remove: sync.OnceFunc(func() { l.remove(host) })}, nil
+		c := &guardedConn{Conn: conn, listener: l, host: hostOf(conn.RemoteAddr().String()), since: time.Now()}
+		goes, ok := l.add(c)
+		if goes != nil {
+			_ = goes.Conn.Close()
 		}
-		conn.Close()
+		if ok {
+			return c, nil
+		}
+		_ = conn.Close()
 	}
 }
 
-// add counts a new connection of an address if it is within the limits.
-func (l *guardedListener) add(host string) bool {
+// add counts a new connection if it is within the limits, or if another one goes, which it returns.
+func (l *guardedListener) add(c *guardedConn) (goes *guardedConn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	own := l.hosts[host]
-	if own >= maxHostConnections || l.open >= mostConnections || own > 0 && l.open >= maxConnections {
-		return false
+	own := l.hosts[c.host]
+	if same := own >= maxHostConnections || own > 0 && len(l.open) >= maxConnections; same || len(l.open) >= mostConnections {
+		for x := range l.open {
+			if x.requests == 0 && (!same || x.host == c.host) && (goes == nil || x.before(goes)) {
+				goes = x
+			}
+		}
+		if goes == nil {
+			return nil, false
+		}
+		l.drop(goes)
 	}
-	l.open++
-	l.hosts[host]++
-	return true
+	l.open[c] = true
+	l.hosts[c.host]++
+	return goes, true
 }
 
-// remove counts a connection no more.
-func (l *guardedListener) remove(host string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open--
-	if l.hosts[host]--; l.hosts[host] == 0 {
-		delete(l.hosts, host)
+// drop counts a connection no more. The lock is held.
+func (l *guardedListener) drop(c *guardedConn) {
+	if !l.open[c] {
+		return
+	}
+	delete(l.open, c)
+	if l.hosts[c.host]--; l.hosts[c.host] == 0 {
+		delete(l.hosts, c.host)
 	}
 }
 
 // guardedConn is a connection that is counted until it is closed.
 type guardedConn struct {
 	net.Conn
-	remove func()
+	listener *guardedListener
+	host     string
+	requests int       // that are being answered
+	since    time.Time // when it was accepted, or idle last
+	known    bool      // it has shown a password
+}
+
+// before reports whether c goes before x.
+func (c *guardedConn) before(x *guardedConn) bool {
+	if c.known != x.known {
+		return x.known
+	}
+	return c.since.Before(x.since)
 }
 
 // Close implements [net.Conn].
 func (c *guardedConn) Close() error {
-	c.remove()
+	c.listener.mu.Lock()
+	c.listener.drop(c)
+	c.listener.mu.Unlock()
 	return c.Conn.Close()
+}
+
+// connKey is where a request's context has its guardedConn.
+type connKey struct{}
+
+// withConn adds the connection to the context of its requests.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	if t, is := c.(*tls.Conn); is {
+		c = t.NetConn()
+	}
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// noteRequests notes which connections have requests that are being answered, and, if h is behind a password, which
+// have shown it.
+func noteRequests(h http.Handler, known bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, is := r.Context().Value(connKey{}).(*guardedConn); is {
+			count := func(n int) {
+				c.listener.mu.Lock()
+				defer c.listener.mu.Unlock()
+				c.requests, c.since, c.known = c.requests+n, time.Now(), c.known || known
+			}
+			count(1)
+			defer count(-1)
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // CloseWrite tells the client that nothing more comes, if the connection can be half closed.
@@ -92,11 +151,15 @@ func (c *guardedConn) CloseWrite() error {
 	return nil
 }
 
-// hostOf returns an address without its port.
+// hostOf returns an address without its port; of one of IPv6 the network of 64 bits, all of which one client may have.
 func hostOf(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return address
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().Is6() {
+		network, _ := ip.WithZone("").Prefix(64)
+		return network.String()
 	}
 	return host
 }
@@ -131,14 +194,18 @@ func guardNames(h http.Handler) http.Handler {
 	})
 }
 
-// isLoopbackName reports whether a Host header names this machine's loopback. Browsers
-// never ask a name server for names below localhost (RFC 6761, 6.3), and always send a
-// Host header.
+// isLoopbackName reports whether a Host header names this machine's loopback. It is no zone and no name below
+// localhost, which resolvers other than browsers may ask a name server for.
 func isLoopbackName(hostport string) bool {
-	host := strings.Trim(hostOf(hostport), "[]")
-	if ip, err := netip.ParseAddr(host); err == nil {
-		return ip.Unmap().IsLoopback()
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+		if inner, is := strings.CutPrefix(host, "["); is && strings.HasSuffix(inner, "]") {
+			host = strings.TrimSuffix(inner, "]")
+		}
 	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost")
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Zone() == "" && ip.Unmap().IsLoopback()
+	}
+	return strings.EqualFold(strings.TrimSuffix(host, "."), "localhost")
 }

@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
@@ -24,7 +26,7 @@ func clientFrom(t *testing.T, address string) *http.Client {
 }
 
 // TestConnectionsThatAreHeld: two addresses hold as many connections as they can get. A third one gets
-// its answers nonetheless, and they no further ones, over TLS too.
+// its answers nonetheless, and so does a further connection of theirs, for which one goes that is idle; over TLS too.
 func TestConnectionsThatAreHeld(t *testing.T) {
 	t.Parallel()
 	for _, config := range []string{"", webConfig(t, kafkatest.NewAuthority(t), "")} {
@@ -40,9 +42,11 @@ func TestConnectionsThatAreHeld(t *testing.T) {
 					t.Fatalf("connection %d from %s: status %d", i, address, status)
 				}
 			}
-			if res, err := from(address).Do(request(t, "GET", h.URL()+"/healthz")); err == nil {
-				res.Body.Close()
-				t.Errorf("%s gets a further connection", address)
+			if status, _ := ask(t, from(address), request(t, "GET", h.URL()+"/healthz")); status != http.StatusOK {
+				t.Errorf("a further connection from %s: status %d", address, status)
+			}
+			if n := h.listener.held(address); n != maxHostConnections {
+				t.Errorf("%s holds %d connections, want %d", address, n, maxHostConnections)
 			}
 		}
 		c := from("127.0.0.3")
@@ -54,38 +58,88 @@ func TestConnectionsThatAreHeld(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreCounted: where there are many, an address that has some gets no further one, and
-// no address is kept whose connections are closed.
-func TestConnectionsAreCounted(t *testing.T) {
+// held returns how many connections of an address are counted.
+func (l *guardedListener) held(host string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.hosts[host]
+}
+
+// TestIdleConnectionsGo: however many idle connections there are, of one address or of a thousand, a new one is
+// taken, and the one goes that has been idle for longest, those with a password last. One with a request stays.
+func TestIdleConnectionsGo(t *testing.T) {
 	t.Parallel()
 	l := guardListener(nil)
-	count := func(host string, n int) (more int) {
-		for range n {
-			if l.add(host) {
-				more++
-			}
-		}
-		return more
+	now := time.Unix(0, 0)
+	add := func(host string) (c, goes *guardedConn, ok bool) {
+		now = now.Add(time.Second)
+		c = &guardedConn{listener: l, host: host, since: now}
+		goes, ok = l.add(c)
+		return c, goes, ok
 	}
-	if n := count("a", 100) + count("b", 63); n != maxConnections-1 {
-		t.Errorf("two addresses have %d connections, want 64 and 63", n)
+	var first []*guardedConn
+	for range maxHostConnections {
+		c, _, _ := add("a")
+		first = append(first, c)
 	}
-	if n := count("c", 5); n != 1 {
-		t.Errorf("a third one gets %d, want 1", n)
+	first[0].requests, first[1].known = 1, true
+	if _, goes, ok := add("a"); !ok || goes != first[2] {
+		t.Error("of its own connections, that which has been idle for longest does not go")
 	}
 	for i := range 2 * mostConnections {
-		count(fmt.Sprint(i), 2)
-	}
-	if l.open != mostConnections {
-		t.Errorf("%d are open, want %d", l.open, mostConnections)
-	}
-	for host, n := range l.hosts {
-		for range n {
-			l.remove(host)
+		if _, _, ok := add(fmt.Sprint(i)); !ok {
+			t.Fatalf("the first connection of address %d is refused", i)
 		}
 	}
-	if l.open != 0 || len(l.hosts) != 0 {
-		t.Errorf("%d connections of %d addresses are counted that are closed", l.open, len(l.hosts))
+	if len(l.open) != mostConnections || !l.open[first[0]] || !l.open[first[1]] || l.open[first[3]] {
+		t.Errorf("%d are open, want %d, among them the one with a request and the one with a password", len(l.open), mostConnections)
+	}
+	for c := range l.open {
+		c.requests = 1
+	}
+	if _, _, ok := add("b"); ok {
+		t.Error("a connection with a request has gone for one without")
+	}
+	for c := range l.open {
+		l.drop(c)
+		l.drop(c)
+	}
+	if len(l.open) != 0 || len(l.hosts) != 0 {
+		t.Errorf("%d connections of %d addresses are counted that are closed", len(l.open), len(l.hosts))
+	}
+}
+
+// TestHostOf: addresses of one network of IPv6 are one.
+func TestHostOf(t *testing.T) {
+	for address, want := range map[string]string{
+		"10.0.0.1:80": "10.0.0.1", "[2001:db8::1]:80": "2001:db8::/64", "[2001:db8::ffff:1]:80": "2001:db8::/64",
+		"[2001:db8:0:1::1]:80": "2001:db8:0:1::/64", "[fe80::1%eth0]:80": "fe80::/64", "[::ffff:10.0.0.1]:80": "::ffff:10.0.0.1",
+	} {
+		if got := hostOf(address); got != want {
+			t.Errorf("%s is of %s, want %s", address, got, want)
+		}
+	}
+}
+
+// TestHeldPort: 64 connections of the prober's own address that have sent nothing, or half of a request, do not keep it out.
+func TestHeldPort(t *testing.T) {
+	t.Parallel()
+	h := serverOf(t, passwordFile(t, ""))
+	address := h.listener.Addr().String()
+	for i := range 2 * maxHostConnections {
+		c, err := net.Dial("tcp", address)
+		must(t, err)
+		defer c.Close()
+		if i%2 == 0 {
+			_, _ = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost:")
+		}
+	}
+	for range 3 {
+		c := clientFrom(t, "127.0.0.1")
+		if status, _ := ask(t, c, request(t, "GET", h.URL()+"/healthz")); status != http.StatusOK {
+			t.Errorf("/healthz: status %d, want 200", status)
+		}
+		c.CloseIdleConnections()
 	}
 }
 
@@ -105,7 +159,7 @@ func TestRebinding(t *testing.T) {
 		{"localhost:" + port, 200},
 		{"LOCALHOST", 200},
 		{"localhost.", 200},
-		{"gvbll.localhost:1234", 200},
+		{"gvbll.localhost:1234", 421},
 		{"[::1]:" + port, 200},
 		{"[::ffff:127.0.0.1]", 200},
 		{"rebound.example:" + port, 421},
@@ -125,6 +179,26 @@ func TestRebinding(t *testing.T) {
 		probe.Host = tc.host
 		if status, _ := ask(t, client, probe); status != http.StatusOK {
 			t.Errorf("/healthz of host %q: status %d, want 200", tc.host, status)
+		}
+	}
+}
+
+// TestOddHosts: on loopback without a password, a request that names no host, or one with a zone, gets nothing but probes.
+func TestOddHosts(t *testing.T) {
+	t.Parallel()
+	h := serverOf(t, "")
+	for _, host := range []string{"HTTP/1.0\r\n", "HTTP/1.1\r\nHost:\r\n", "HTTP/1.1\r\nHost: [::1%25evil]\r\n", "HTTP/1.1\r\nHost: [::1%evil]:80\r\n", "HTTP/1.1\r\nHost: [[::1]]\r\n"} {
+		for path, want := range map[string]string{"/": " 421 ", "/metrics": " 421 ", "/healthz": " 200 "} {
+			c, err := net.Dial("tcp", h.listener.Addr().String())
+			must(t, err)
+			_, err = fmt.Fprintf(c, "GET %s %sConnection: close\r\n\r\n", path, host)
+			must(t, err)
+			answer, err := io.ReadAll(c)
+			must(t, err)
+			if line, _, _ := strings.Cut(string(answer), "\r\n"); !strings.Contains(line, want) && !strings.Contains(line, " 400 ") {
+				t.Errorf("%s of %q: %q, want%s", path, host, line, want)
+			}
+			_ = c.Close()
 		}
 	}
 }

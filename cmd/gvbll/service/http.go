@@ -120,7 +120,7 @@ func (h *Web) show(live http.Handler) {
 		h.handler = guardProbes(h.handler, guardNames(h.handler))
 	}
 	h.server = &http.Server{
-		Handler: h.handler, ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelInfo),
+		Handler: noteRequests(h.handler, false), ConnContext: withConn, ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelInfo),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: maxHTTPRequest + 10*time.Second,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: maxHTTPHeader,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 32, MaxReceiveBufferPerConnection: 64 << 10, MaxReceiveBufferPerStream: 64 << 10},
@@ -216,8 +216,9 @@ func (h *Web) Serve(ctx context.Context) error {
 	if h.config != "" {
 		// web.Serve replaces the handler by one that checks passwords, and then has the
 		// server serve, which asks for its context once, before the first connection.
+		h.server.Handler = noteRequests(h.handler, h.private)
 		h.server.BaseContext = func(net.Listener) context.Context {
-			h.server.Handler = guardProbes(h.handler, h.server.Handler)
+			h.server.Handler = noteRequests(guardProbes(h.handler, h.server.Handler), false)
 			return context.Background()
 		}
 		serve = func(l net.Listener) error {
