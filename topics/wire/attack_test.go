@@ -78,6 +78,31 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
+// TestLoneSurrogates: half of a pair of UTF-16 is no text, wherever it stands. Taken for U+FFFD, all of them would be one id.
+func TestLoneSurrogates(t *testing.T) {
+	for text, lone := range map[string]bool{
+		`\ud800`: true, `\uDFFF`: true, `\ud800\ud800`: true, `\udc00\ud800`: true, `\ud83d\ude00\ud83d`: true, `\\\ud800`: true, `\ud800x`: true, `\ud800\n`: true,
+		`\ud83d\ude00`: false, `\\ud800`: false, `\u0041`: false, `\ufffd`: false, `\"`: false, `\\`: false,
+	} {
+		var d Decoder
+		for _, record := range []struct {
+			name, value string
+			decode      func(o *event.Origin) (event.Reason, string)
+		}{
+			{"node", `{"id":"%s","features":[1]}`, func(o *event.Origin) (event.Reason, string) { return d.Node(o, new(event.Node)) }},
+			{"neighbour", `{"id":"a","features":[1],"neighbours":["%s"]}`, func(o *event.Origin) (event.Reason, string) { return d.Node(o, new(event.Node)) }},
+			{"name", `{"id":"a","features":{"%s":1}}`, func(o *event.Origin) (event.Reason, string) { return d.Node(o, new(event.Node)) }},
+			{"label", `{"node":"a","class":"%s"}`, func(o *event.Origin) (event.Reason, string) { return d.Label(o, new(event.Label)) }},
+		} {
+			value := strings.Replace(record.value, "%s", text, 1)
+			reason, detail := record.decode(&event.Origin{Value: []byte(value)})
+			if refused := reason == event.Undecodable && strings.Contains(detail, "surrogate"); refused != lone {
+				t.Errorf("%s %s: reason %q, %s", record.name, value, reason, detail)
+			}
+		}
+	}
+}
+
 // TestJSONAttacks: deeply nested JSON, long strings and numbers, and long content-type
 // headers are refused too. The standard library parses them, so the test bounds what it
 // allocates.

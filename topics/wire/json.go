@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -38,7 +39,40 @@ func valueJSON(b []byte) (field, error) {
 		var text json.RawMessage
 		return nil, json.Unmarshal(b, &text) // says what is wrong
 	}
+	if loneSurrogate(b) {
+		return nil, refusef(event.Undecodable, "JSON that escapes half of a surrogate pair, which no text has")
+	}
 	return field(bytes.Trim(b, jsonSpace)), nil
+}
+
+// loneSurrogate reports whether valid JSON escapes one half of a surrogate pair of UTF-16 without the other (RFC 8259, 8.2).
+// encoding/json makes one and the same text of all of them.
+func loneSurrogate(b []byte) bool {
+	for {
+		i := bytes.IndexByte(b, '\\')
+		if i < 0 {
+			return false
+		}
+		if b = b[i:]; b[1] != 'u' {
+			b = b[2:]
+			continue
+		}
+		unit := func(b []byte) rune {
+			if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+				return 0
+			}
+			n, _ := strconv.ParseUint(string(b[2:6]), 16, 16)
+			return rune(n)
+		}
+		first := unit(b)
+		b = b[6:]
+		if utf16.IsSurrogate(first) {
+			if utf16.DecodeRune(first, unit(b)) == utf8.RuneError {
+				return true
+			}
+			b = b[6:]
+		}
+	}
 }
 
 // object returns the members of an object that have these names, maxNames at most, nil for
