@@ -10,7 +10,7 @@
 #   make hostile                                   floods of hostile records beside a stream
 #   make pictures                                  the pictures of README and docs, anew
 #   make ci                                        everything that a change must pass
-#   make release VERSION=1.0.0                     archives, chart and sums in dist
+#   make release VERSION=1.0.0 GOVULNDB=URL        archives, chart, sums and provenance in dist
 #   make image VERSION=1.0.0                       the image of these binaries, with docker buildx
 
 RUNS ?= 40
@@ -42,6 +42,8 @@ pictures:
 ci:
 	.ci/run
 release:
+	@[ -n "$$GOVULNDB" ] || { echo "GOVULNDB is not set: give the URL of the Go vulnerability database, https://vuln.go.dev, or of a copy"; exit 1; }
+	VULNERABILITIES=required .ci/vulnerabilities
 	.ci/release $(VERSION)
 image: release
 	docker buildx build --target release --platform linux/amd64,linux/arm64 -t gvbll:$(VERSION) .

@@ -2,6 +2,7 @@ package base_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -40,7 +41,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPut:
 		b, err := io.ReadAll(r.Body)
-		if err != nil || int64(len(b)) != r.ContentLength || r.Header.Get("Content-Md5") == "" {
+		if err != nil || int64(len(b)) != r.ContentLength || r.Header.Get("Content-Md5") == "" || r.Header.Get("X-Amz-Content-Sha256") != fmt.Sprintf("%x", sha256.Sum256(b)) {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
@@ -204,5 +205,17 @@ func TestEndlessBucket(t *testing.T) {
 			t.Errorf("%d MiB of %s were read", g.sent>>20, what)
 		}
 		g.mu.Unlock()
+	}
+}
+
+// TestInTheClear: a bucket behind http:// is known to be, unless it is on this machine.
+func TestInTheClear(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://store.example:9000": "store.example:9000", "https://store.example": "", "": "", "http://127.0.0.1:9000": "", "http://localhost:9000": "", "http://[::1]:9000": "",
+	} {
+		t.Setenv("AWS_ENDPOINT_URL", url)
+		if got := base.InTheClear("s3://bucket"); got != want || base.InTheClear("/bases") != "" {
+			t.Errorf("AWS_ENDPOINT_URL=%s: requests go to %q in the clear, want %q", url, got, want)
+		}
 	}
 }

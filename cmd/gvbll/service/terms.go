@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"log/slog"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
@@ -31,6 +32,13 @@ func Checkpoints(f flags.State, names topics.Names, cfg pipeline.Config, models 
 	c = replay.Checkpoints{Dir: f.StateDir, Every: f.Checkpoints.Every, Keep: f.Checkpoints.Keep, Restore: Restorer(cfg, models...)}
 	c.Bases.Store, err = OpenBases(f.Base, names)
 	return c, err
+}
+
+// warnOfStore warns of a store whose requests go over the network unencrypted.
+func warnOfStore(log *slog.Logger, address string) {
+	if away := base.InTheClear(address); away != "" {
+		log.Warn(fmt.Sprintf("--base %s: the graph's features and labels go to %s in the clear: give https:// in AWS_ENDPOINT_URL", address, away))
+	}
 }
 
 // OpenBases returns the store of a graph's bases at an address, nil for none.
