@@ -8,6 +8,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/attributes"
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/structure"
@@ -172,13 +173,17 @@ func (h *History) classOf(l *event.Label) int32 {
 	if l.Withdrawn {
 		return none
 	}
-	if l.Class != "" {
-		return h.class(l.Class)
+	known := h.classes
+	if l.Class == "" {
+		known = known[:h.given]
 	}
-	if l.Index < 0 || int(l.Index) >= h.given {
+	if class, ok := l.In(known); ok {
+		return class
+	}
+	if l.Class == "" {
 		return none
 	}
-	return l.Index
+	return h.class(spelling.Name(l.Class))
 }
 
 // class returns the index of a class, which it adds if the name is new.

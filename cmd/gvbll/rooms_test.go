@@ -51,6 +51,8 @@ func TestRooms(t *testing.T) {
 	const kafka, embedded = "github.com/segmentio/kafka-go", "github.com/twmb/franz-go"
 	// The values of this package pass between topics and the engine.
 	const values, figures, settings = "pipeline/event", "pipeline/figure", "pipeline/setting"
+	// How their texts are read.
+	const spelling = "gnn/spelling"
 	packages := make(map[string]listed)
 	for _, p := range listDeps(t, "...") {
 		packages[strings.TrimPrefix(p.ImportPath, modulePath)] = p
@@ -60,7 +62,7 @@ func TestRooms(t *testing.T) {
 		absent []string
 		except []string // packages of the absent rooms
 	}{
-		{"topics", []string{"gnn", "posterior", "pipeline", "charts", "cmd"}, []string{values, figures}},
+		{"topics", []string{"gnn", "posterior", "pipeline", "charts", "cmd"}, []string{values, figures, spelling}},
 		// The rooms of a worker, from the ground up.
 		{"topics/replay", []string{"topics/publish", "topics/audit", "topics/worker"}, nil},
 		{"topics/publish", []string{"topics/audit", "topics/worker"}, nil},

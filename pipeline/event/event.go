@@ -10,9 +10,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
 // ID names a node: a non-empty string, or a 64-bit integer when Str is empty.
@@ -225,16 +228,44 @@ type Mark struct {
 	In     bool    // the edge comes from Target to Source
 }
 
-// Label is the class of a node, by name or by index, or that it has none any more.
+// Label is the class of a node, by name or by a number, or that it has none any more.
 type Label struct {
 	Origin *Origin
 	Node   ID
-	Class  string // empty when the class was given by index
-	Index  int32  // valid when Class is empty
+	Class  string // empty when the class was given by a number
+	Index  int32  // that number, valid when Class is empty: see In
 	Time   int64  // event time, milliseconds since the Unix epoch; 0 when not given
 	// Withdrawn means that the label that the node has is withdrawn. Class is empty and Index 0.
 	Withdrawn bool
 }
+
+// NoClass as the number of a label is no class of any model.
+const NoClass = math.MinInt32
+
+// In returns the index of the label's class among the classes of a model, and whether it is there. A number is
+// the class that has it as its name; only where no name is a number, it is the index of a class.
+func (l *Label) In(classes []string) (class int32, ok bool) {
+	if l.Class != "" {
+		i := slices.Index(classes, l.Class)
+		if i < 0 {
+			name := spelling.Name(l.Class)
+			i = slices.IndexFunc(classes, func(c string) bool { return spelling.Name(c) == name })
+		}
+		return int32(i), i >= 0
+	}
+	numbers := false
+	for i, name := range classes {
+		if v, isNumber := spelling.Number(name); isNumber {
+			if numbers = true; v == float64(l.Index) {
+				return int32(i), true
+			}
+		}
+	}
+	return l.Index, !numbers && l.Index >= 0 && int(l.Index) < len(classes)
+}
+
+// Numbered reports whether numbers are names of these classes, and not indices.
+func Numbered(classes []string) bool { return slices.ContainsFunc(classes, spelling.IsNumber) }
 
 // Prediction is the prediction served for one arrival. Probabilities are in the model's
 // class order. They are rounded to float32 once, here, and scored exactly as served.

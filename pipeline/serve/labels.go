@@ -145,11 +145,7 @@ func (l *Labels) class(label *event.Label) (int32, bool) {
 	if label.Withdrawn {
 		return none, true
 	}
-	if label.Class == "" {
-		return label.Index, label.Index >= 0 && int(label.Index) < len(l.model.Classes)
-	}
-	i := slices.Index(l.model.Classes, label.Class)
-	return int32(i), i >= 0
+	return label.In(l.model.Classes)
 }
 
 // nameOf returns the name of a label's class, its index as "#7", or "null".
@@ -164,6 +160,9 @@ func nameOf(label *event.Label) string {
 }
 
 func (l *Labels) unknownClass(label *event.Label) string {
+	if label.Class == "" && event.Numbered(l.model.Classes) {
+		return fmt.Sprintf("class %d is the name of none of the model's %d, such as %q: numbers are names here, not indices", label.Index, len(l.model.Classes), l.model.Classes[0])
+	}
 	if label.Class == "" {
 		return fmt.Sprintf("class index %d, the model has 0 to %d", label.Index, len(l.model.Classes)-1)
 	}

@@ -191,20 +191,22 @@ func (p *Replayer) noteClasses(classes []string) {
 	}
 }
 
-// nameClasses replaces the indices of classes in the window's labels by names, where
-// an index means another class to the engine. An index that the epoch's classes do not have
+// nameClasses replaces the numbers of classes in the window's labels by names, where
+// a number means another class to the engine. One that the epoch's classes do not have
 // is of no class of the engine either.
 func (p *Replayer) nameClasses(w *event.Window) {
 	if p.Classes == nil {
 		return
 	}
 	for i := range w.Labels {
-		switch l := &w.Labels[i]; {
-		case l.Class != "":
-		case l.Index >= 0 && int(l.Index) < len(p.Classes):
-			l.Class = p.Classes[l.Index]
-		default:
-			l.Index = -1
+		l := &w.Labels[i]
+		if l.Class != "" || l.Withdrawn {
+			continue
+		}
+		if class, ok := l.In(p.Classes); ok {
+			l.Class = p.Classes[class]
+		} else {
+			l.Index = event.NoClass
 		}
 	}
 }

@@ -194,7 +194,7 @@ func FuzzLabel(f *testing.F) {
 			return
 		}
 		checkID(t, l.Node)
-		if len(l.Class) > 1024 || l.Index < 0 || (l.Class != "" || l.Withdrawn) && l.Index != 0 || l.Withdrawn && l.Class != "" {
+		if len(l.Class) > 1024 || l.Index == event.NoClass || (l.Class != "" || l.Withdrawn) && l.Index != 0 || l.Withdrawn && l.Class != "" {
 			t.Fatalf("invalid class in %+v", l)
 		}
 		if reason, detail := d.Label(&event.Origin{Value: AppendLabel(nil, &l)}, &again); reason != "" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
@@ -56,15 +57,20 @@ func (in *input) label(l *event.Label, limits Limits) error {
 	return s.check(l, !s.class && slices.ContainsFunc(in.keys, func(key []byte) bool { return string(key) == "class" }))
 }
 
-// class reads a class: its name or its index.
+// class reads a class: its name, or a number.
 func (in *input) class(l *event.Label, limits Limits) error {
-	if in.next() == aString {
+	switch in.next() {
+	case aString:
 		var err error
 		l.Class, err = in.text(limits.MaxID)
 		return checkName(l, err)
+	case aBoolean:
+		is, err := in.boolean()
+		l.Class = strconv.FormatBool(is)
+		return err
 	}
-	index, err := in.integer()
-	return setIndex(l, index, err)
+	number, err := in.double()
+	return setNumber(l, number, err)
 }
 
 func (f field) class(l *event.Label, limits Limits) error {
@@ -77,11 +83,15 @@ func (f field) class(l *event.Label, limits Limits) error {
 		}
 		return checkName(l, nil)
 	}
-	index, err := strconv.ParseInt(string(f), 10, 64)
-	if err != nil {
-		return refusef(event.UnknownClass, "class %.40s is neither a name nor an index", f)
+	if is, err := f.boolean(); err == nil {
+		l.Class = strconv.FormatBool(is)
+		return nil
 	}
-	return setIndex(l, index, nil)
+	number, err := strconv.ParseFloat(string(f), 64)
+	if err != nil {
+		return refusef(event.UnknownClass, "class %.40s is neither a name nor a number", f)
+	}
+	return setNumber(l, number, nil)
 }
 
 func checkName(l *event.Label, err error) error {
@@ -91,11 +101,17 @@ func checkName(l *event.Label, err error) error {
 	return err
 }
 
-func setIndex(l *event.Label, index int64, err error) error {
-	if err == nil && (index < 0 || index > math.MaxInt32) {
-		return refusef(event.UnknownClass, "class index %d", index)
+// setNumber sets a class that came as a number: one that Index cannot hold is a name.
+func setNumber(l *event.Label, number float64, err error) error {
+	switch {
+	case err != nil:
+	case math.IsNaN(number) || math.IsInf(number, 0):
+		return refusef(event.UnknownClass, "class %v", number)
+	case number == math.Trunc(number) && math.Abs(number) <= math.MaxInt32:
+		l.Index = int32(number)
+	default:
+		l.Class = spelling.NameOf(number)
 	}
-	l.Index = int32(index)
 	return err
 }
 

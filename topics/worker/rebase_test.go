@@ -252,7 +252,7 @@ func TestOtherClasses(t *testing.T) {
 		if err != nil || !done.Began || done.Why != "model tally to wide" {
 			t.Fatalf("rebased as %+v with error %v, want an epoch of the other model", done, err)
 		}
-		if got := strings.Join(learned, " "); got != "0a 1b 2#-1 3c" {
+		if got := strings.Join(learned, " "); got != "0a 1b 2#-2147483648 3c" {
 			t.Errorf("the labels of old windows are %q, want them by name, and an index that was of no class as one of no class", got)
 		}
 		records := f.records()

@@ -74,7 +74,7 @@ func TestWindowsOfOtherClasses(t *testing.T) {
 		if err := f.run(&tally{}, wide); err != nil {
 			t.Fatal(err)
 		}
-		const want = "0a 1b 2#-1 3c 4c 5a"
+		const want = "0a 1b 2#-2147483648 3c 4c 5a"
 		for _, classes := range [][]string{nil, {"a", "b"}, {"c", "b", "a"}} {
 			var labels []string
 			read := recordLabels{tally{}, &labels}

@@ -1,0 +1,344 @@
+// Package spelling reads values as people and programs write them: gaps, numbers, truth
+// values, times, and the names of classes and categories. Tables, events and maps read through it,
+// so that a text means the same in training and in serving. docs/data.md has its table of spellings.
+package spelling
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// IsGap reports whether a text stands for no value wherever it is found.
+func IsGap(text string) bool {
+	switch text = strings.TrimSpace(text); len(text) {
+	case 0:
+		return true
+	case 2:
+		return text == `\N`
+	case 3:
+		return strings.EqualFold(text, "nan") || text == "NaT"
+	case 4:
+		return strings.EqualFold(text, "null") || text == "None" || text == "<NA>"
+	}
+	return false
+}
+
+// gapWords are gaps among numbers, times and truth values. Elsewhere they may be values: NA is a country.
+var gapWords = []string{"na", "n/a", "#n/a", "none", "nil", "?", "-", "--", ".", "inf", "+inf", "-inf", "infinity", "-infinity", "#div/0!", "#value!"}
+
+// doubtful are words that may be gaps, and may be classes.
+var doubtful = []string{"unknown", "unlabelled", "unlabeled", "unclassified", "undefined", "missing", "unk", "n.a.", "empty", "not available"}
+
+// IsGapWord reports whether a text stands for no value where values are numbers, times or truth values.
+func IsGapWord(text string) bool { return IsGap(text) || among(gapWords, text) }
+
+// IsDoubtful reports whether a text may stand for no value: one that IsGapWord names, or a word such as unknown.
+func IsDoubtful(text string) bool { return IsGapWord(text) || among(doubtful, text) }
+
+func among(words []string, text string) bool {
+	text = strings.TrimSpace(text)
+	return len(text) <= 16 && slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, text) })
+}
+
+// Name returns the one spelling of the name of a class or a category: without space around it, true and
+// false in lower case, and whole numbers without the .0 that tables with gaps give them.
+func Name(text string) string {
+	if n := len(text); n > 0 && (text[0] <= ' ' || text[n-1] <= ' ' || text[0] >= utf8.RuneSelf || text[n-1] >= utf8.RuneSelf) {
+		text = strings.TrimSpace(text)
+	}
+	switch len(text) {
+	case 4:
+		if strings.EqualFold(text, "true") {
+			return "true"
+		}
+	case 5:
+		if strings.EqualFold(text, "false") {
+			return "false"
+		}
+	}
+	if n := len(text); n < 3 || text[n-1] != '0' {
+		return text
+	}
+	whole, zeros, found := strings.Cut(text, ".")
+	if !found || strings.Trim(zeros, "0") != "" {
+		return text
+	}
+	if n, err := strconv.ParseInt(whole, 10, 64); err == nil && (strconv.FormatInt(n, 10) == whole || whole == "-0") {
+		return strconv.FormatInt(n, 10)
+	}
+	return text
+}
+
+// NameOf returns the name of a class or a category that came as a number.
+func NameOf(v float64) string { return Name(strconv.FormatFloat(v, 'f', -1, 64)) }
+
+// IsNumber reports whether a text is a finite decimal number.
+func IsNumber(text string) bool { _, ok := Number(text); return ok }
+
+// Number reads a finite decimal number.
+func Number(text string) (v float64, ok bool) {
+	if text = strings.TrimSpace(text); text == "" || text[0] > '9' || strings.ContainsAny(text, "_xX") {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	return v, err == nil && math.Abs(v) <= math.MaxFloat64
+}
+
+// WithComma reads a number with a decimal comma and no dot.
+func WithComma(text string) (v float64, ok bool) {
+	before, after, found := strings.Cut(text, ",")
+	if found && strings.ContainsAny(text, ".eE") {
+		return 0, false
+	}
+	if found {
+		text = before + "." + after
+	}
+	return Number(text)
+}
+
+// IsThousands reports whether the comma of a number may part thousands as well as decimals: 1,234.
+func IsThousands(text string) bool {
+	before, after, found := strings.Cut(strings.TrimSpace(text), ",")
+	before = strings.TrimLeft(before, "+-")
+	return found && len(after) == 3 && len(before) > 0 && len(before) <= 3 && before[0] != '0'
+}
+
+// IsAmount reports whether a text is a number with more to it, which Number does not read: groups of
+// thousands, a decimal comma, a percent sign, or a currency.
+func IsAmount(text string) bool {
+	text = strings.TrimSpace(text)
+	if len(text) > 32 || !strings.ContainsAny(text, "0123456789") || IsNumber(text) {
+		return false
+	}
+	for _, unit := range []string{"%", "€", "$", "£", "¥", "USD", "EUR", "GBP", "CHF", "JPY"} {
+		text = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(text, unit), unit))
+	}
+	text = strings.TrimSpace(strings.TrimLeft(text, "+-"))
+	for _, unit := range []string{"€", "$", "£", "¥"} {
+		text = strings.TrimSpace(strings.TrimPrefix(text, unit))
+	}
+	digits, marks := 0, ""
+	for _, r := range text {
+		switch {
+		case r >= '0' && r <= '9':
+			digits++
+			continue
+		case strings.ContainsRune(",.' \u00a0\u202f’", r) && digits > 0 && (marks == "" || digits == 3):
+			marks += string(r)
+			digits = 0
+		default:
+			return false
+		}
+	}
+	if digits == 0 || text[0] < '0' || text[0] > '9' {
+		return false
+	}
+	// Groups are parted by one mark, but for the last.
+	runes := []rune(marks)
+	for i := 1; i < len(runes); i++ {
+		if runes[i] != runes[0] && i < len(runes)-1 {
+			return false
+		}
+	}
+	return len(runes) < 2 || runes[len(runes)-1] != runes[0] || digits == 3
+}
+
+// Bool reads a truth value.
+func Bool(text string) (v, ok bool) {
+	switch len(text) {
+	case 1:
+		switch text[0] {
+		case '1', 't', 'T':
+			return true, true
+		case '0', 'f', 'F':
+			return false, true
+		}
+	case 4, 5:
+		switch Name(text) {
+		case "true":
+			return true, true
+		case "false":
+			return false, true
+		}
+	}
+	return false, false
+}
+
+// latest bounds times in milliseconds, so that sums of two fit an int64.
+const latest = 1 << 60
+
+// units are the lengths of units of time by name.
+var units = []struct {
+	name   string
+	length time.Duration
+}{
+	{"s", time.Second},
+	{"ms", time.Millisecond},
+	{"us", time.Microsecond},
+	{"ns", time.Nanosecond},
+	{"days", 24 * time.Hour},
+}
+
+// Units are the names of units, for messages.
+const Units = "s, ms, us, ns or days"
+
+// Unit returns the length of a unit of time, that of ms for "".
+func Unit(name string) (one time.Duration, ok bool) {
+	if name == "" {
+		return time.Millisecond, true
+	}
+	for _, u := range units {
+		if u.name == name || name == "µs" && u.name == "us" || name == "d" && u.name == "days" {
+			return u.length, true
+		}
+	}
+	return 0, false
+}
+
+// Millis returns the milliseconds of a number of units since 1970, rounded down.
+func Millis(n int64, one time.Duration) (at int64, ok bool) {
+	if one >= time.Millisecond {
+		k := int64(one / time.Millisecond)
+		return n * k, n < latest/k && n > -latest/k
+	}
+	k := int64(time.Millisecond / one)
+	at = n / k
+	if n%k < 0 {
+		at--
+	}
+	return at, at < latest && at > -latest
+}
+
+// Guess returns the unit in which a number of milliseconds is a time of the years 1990 to 2100, if that is
+// another one: "" for what can be a time in milliseconds.
+func Guess(at int64) string {
+	for _, u := range units {
+		if u.length == time.Millisecond {
+			continue
+		}
+		if ms, ok := Millis(at, u.length); ok && ms >= 631_152_000_000 && ms < 4_102_444_800_000 {
+			return u.name
+		}
+	}
+	return ""
+}
+
+// UnitNames has the units as words, by their names.
+var UnitNames = map[string]string{"s": "seconds", "us": "microseconds", "ns": "nanoseconds", "days": "days"}
+
+// layouts are those of the time of day.
+var layouts = []string{"15:04:05", "15:04"}
+
+// Date reads a date into milliseconds since 1970: 2026-03-01 or 2026/03/01; behind it, after T or a space,
+// a time of day with or without seconds; behind that a zone: Z, UTC, +01, +0100 or +01:00. Without one it is in UTC.
+func Date(text string) (at int64, ok bool) {
+	text = strings.TrimSpace(text)
+	const day = len("2006-01-02")
+	if len(text) < day || text[4] != '-' && text[4] != '/' || text[7] != text[4] || len(text) > 64 { // what most texts are not
+		return 0, false
+	}
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return t.UnixMilli(), true
+	}
+	date, err := time.Parse("2006-01-02", strings.ReplaceAll(text[:day], "/", "-"))
+	if err != nil {
+		return 0, false
+	}
+	rest := text[day:]
+	if rest == "" {
+		return date.UnixMilli(), true
+	}
+	if rest[0] != 'T' && rest[0] != 't' && rest[0] != ' ' {
+		return 0, false
+	}
+	rest, offset, ok := cutZone(strings.TrimSpace(rest[1:]))
+	if !ok {
+		return 0, false
+	}
+	for _, layout := range layouts {
+		if t, err := time.Parse(layout, rest); err == nil {
+			midnight := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
+			return date.Add(t.Sub(midnight) - offset).UnixMilli(), true
+		}
+	}
+	return 0, false
+}
+
+// cutZone cuts a zone from the end of a time of day, and returns how far it is before UTC.
+func cutZone(text string) (rest string, offset time.Duration, ok bool) {
+	for _, utc := range []string{"Z", "z", "UTC", "GMT"} {
+		if rest, ok = strings.CutSuffix(text, utc); ok {
+			return strings.TrimSpace(rest), 0, true
+		}
+	}
+	i := strings.LastIndexAny(text, "+-")
+	if i < 0 {
+		return text, 0, true
+	}
+	zone := strings.Replace(text[i+1:], ":", "", 1)
+	if n, err := strconv.ParseUint(zone, 10, 16); err != nil || len(zone) != 2 && len(zone) != 4 {
+		return "", 0, false
+	} else if len(zone) == 2 {
+		offset = time.Duration(n) * time.Hour
+	} else if offset = time.Duration(n/100)*time.Hour + time.Duration(n%100)*time.Minute; n%100 > 59 {
+		return "", 0, false
+	}
+	if offset > 18*time.Hour {
+		return "", 0, false
+	}
+	if text[i] == '-' {
+		offset = -offset
+	}
+	return strings.TrimSpace(text[:i]), offset, true
+}
+
+// Time reads a time into milliseconds since 1970: a number of units since then, or a date.
+func Time(text string, one time.Duration) (at int64, ok bool) {
+	text = strings.TrimSpace(text)
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return Millis(n, one)
+	}
+	if v, number := Number(text); number { // as tables with gaps write whole numbers: 1774800000000.0
+		return MillisOf(v, one)
+	}
+	return Date(text)
+}
+
+// MillisOf is Millis of a number with a fraction.
+func MillisOf(v float64, one time.Duration) (at int64, ok bool) {
+	if v == math.Trunc(v) && math.Abs(v) < 1<<62 {
+		return Millis(int64(v), one)
+	}
+	v = math.Floor(v * (float64(one) / float64(time.Millisecond)))
+	return int64(v), math.Abs(v) < latest
+}
+
+// LooksLikeDate reports whether a text has the form of a date, though maybe not one that Date reads:
+// three numbers with the same mark between them, one of them a year.
+func LooksLikeDate(text string) bool {
+	text = strings.TrimSpace(text)
+	if i := strings.IndexAny(text, " T"); i > 0 && len(text) > 10 {
+		text = text[:i]
+	}
+	for _, mark := range []string{"/", ".", "-"} {
+		parts := strings.Split(text, mark)
+		if len(parts) != 3 {
+			continue
+		}
+		years := 0
+		for _, p := range parts {
+			if _, err := strconv.ParseUint(p, 10, 16); err != nil || len(p) > 4 || len(p) == 3 {
+				return false
+			}
+			if len(p) == 4 {
+				years++
+			}
+		}
+		return years == 1 || years == 0 && mark != "-" && len(parts[0]) == 2 && len(parts[1]) == 2 && len(parts[2]) == 2
+	}
+	return false
+}
