@@ -113,9 +113,12 @@ func (c trainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 	set.Classes = withClasses(set.Classes, c.Classes)
 	fmt.Fprintln(p.Err, set)
 	if set.Schema != nil {
-		if err := look.PrintSchema(p.Err, set.Schema); err != nil {
+		if err := look.PrintSchema(p.Err, set.Schema, set.Table); err != nil {
 			return err
 		}
+	}
+	for _, note := range set.Notes {
+		fmt.Fprintln(p.Err, note)
 	}
 	m, err := c.Train.train(ctx, set, c.Train.progress(p.Err, true))
 	if err != nil {

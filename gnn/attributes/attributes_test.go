@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
 // payments is a table as people have them: a heavy-tailed amount, an age with gaps, two
@@ -102,7 +104,7 @@ func TestEncode(t *testing.T) {
 	}
 	dense := x.Dense
 	amount, _ := strconv.ParseFloat(columns[0].Texts[row], 64)
-	opened, _ := ParseTime(columns[5].Texts[row])
+	opened, _ := spelling.Date(columns[5].Texts[row])
 	age := math.Log1p(float64(times[row]-opened) / 1000)
 	want := []float64{(math.Log1p(amount) - s.Attributes[0].Mean) / s.Attributes[0].SD, (27 - s.Attributes[1].Mean) / s.Attributes[1].SD, 0}
 	country := make([]float64, 21)
@@ -135,7 +137,7 @@ func TestServing(t *testing.T) {
 		t.Fatal(err)
 	}
 	amount, _ := strconv.ParseFloat(columns[0].Texts[9], 64)
-	opened, _ := ParseTime(columns[5].Texts[9])
+	opened, _ := spelling.Date(columns[5].Texts[9])
 	e.Begin(times[9])
 	must := func(err error) {
 		t.Helper()
@@ -184,7 +186,7 @@ func TestServing(t *testing.T) {
 func TestTypo(t *testing.T) {
 	c := Column{Name: "amount", Texts: slices.Repeat([]string{"1.5"}, 40)}
 	c.Texts[7] = "1,5"
-	if err := Infer([]Column{c}); err == nil || !strings.Contains(err.Error(), `column "amount": "1,5" in row 8 is text in a column of numbers`) {
+	if err := Infer([]Column{c}); err == nil || !strings.Contains(err.Error(), `column "amount": "1,5" in row 8 is a number in a form that is not read`) {
 		t.Error(err)
 	}
 }

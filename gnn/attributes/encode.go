@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/kernel/double"
+	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
 // Encoder turns the named values of one row after another into vectors: Begin or Resume, a
@@ -21,9 +21,13 @@ type Encoder struct {
 	from   []int          // first column, by attribute; then the width
 	time   int64          // of the event
 	row    []float32      // columns of the current row
-	given  []given        // by attribute, of the current row
-	when   []int64        // by attribute, its time in milliseconds since 1970
-	tally  Tally
+
+	respelt []bool // by attribute: some value of a category has not the spelling of names, in models from before
+	aged    bool   // there are ages
+
+	given []given // by attribute, of the current row
+	when  []int64 // by attribute, its time in milliseconds since 1970
+	tally Tally
 
 	// The vectors since Reset.
 	values  []float32
@@ -57,6 +61,8 @@ func NewEncoder(s *Schema) *Encoder {
 	for i := range s.Attributes {
 		e.from = append(e.from, width)
 		width += s.Attributes[i].Columns()
+		e.aged = e.aged || s.Attributes[i].Aged
+		e.respelt = append(e.respelt, slices.ContainsFunc(s.Attributes[i].Values, func(v string) bool { return spelling.Name(v) != v }))
 	}
 	e.from = append(e.from, width)
 	e.row = make([]float32, width)
@@ -126,18 +132,22 @@ func (e *Encoder) Number(name string, v float64) error {
 		a.number(x, v)
 	case a.Kind == Boolean && (v == 0 || v == 1):
 		x[0] = float32(v)
-	case a.Kind == Category, a.Kind == Text:
+	case a.Kind == Category:
+		e.numbered(a, i, x, v)
+	case a.Kind == Text:
 		return e.Text(name, strconv.FormatFloat(v, 'f', -1, 64))
-	case a.Kind == Time && math.Abs(v) < latest:
-		e.moment(i, x, int64(math.Floor(v)))
+	case a.Kind == Time:
+		one, _ := spelling.Unit(a.Unit)
+		at, ok := spelling.MillisOf(v, one)
+		if !ok {
+			return wrong(a, strconv.FormatFloat(v, 'f', -1, 64))
+		}
+		return e.instant(i, x, at)
 	default:
 		return wrong(a, strconv.FormatFloat(v, 'g', -1, 64))
 	}
 	return nil
 }
-
-// latest bounds times, so that sums of two fit an int64.
-const latest = 1 << 60
 
 // Bool gives true or false.
 func (e *Encoder) Bool(name string, v bool) error {
@@ -153,42 +163,51 @@ func (e *Encoder) Bool(name string, v bool) error {
 // Text gives a text, which for a number, a boolean, a time or a vector is read as one. It may be
 // that of a gap.
 func (e *Encoder) Text(name, text string) error {
-	if IsGap(text) {
-		e.Gap(name)
-		return nil
-	}
 	a, i, x := e.attribute(name)
 	if a == nil {
 		return nil
 	}
 	switch a.Kind {
 	case Category:
-		e.category(a, i, x, text)
+		if !e.listed(a, i, x, text) {
+			if spelling.IsGap(text) {
+				e.given[i] = nothing
+				return nil
+			}
+			e.other(a, i, x)
+		}
 		return nil
 	case Text:
+		if spelling.IsGap(text) {
+			e.given[i] = nothing
+			return nil
+		}
 		setWords(x, text)
 		return nil
 	case Number:
-		if v, ok := parseNumber(text); ok {
+		if v, ok := a.parseNumber(text); ok {
 			a.number(x, v)
 			return nil
 		}
 	case Boolean:
-		if v, ok := parseBool(text); ok {
+		if v, ok := spelling.Bool(text); ok {
 			if v {
 				x[0] = 1
 			}
 			return nil
 		}
 	case Time:
-		if at, ok := ParseTime(text); ok {
-			e.moment(i, x, at)
-			return nil
+		if at, ok := a.parseTime(text); ok {
+			return e.instant(i, x, at)
 		}
 	case Vector:
 		if v, ok := parseVector(text, a.Width); ok {
 			return e.Vector(name, v)
 		}
+	}
+	if a.isGap(text) {
+		e.given[i] = nothing
+		return nil
 	}
 	return wrong(a, strconv.Quote(text))
 }
@@ -236,11 +255,40 @@ func signedLog(v float64) float64 {
 	return double.Log(1 + v)
 }
 
-func (e *Encoder) category(a *Attribute, i int, x []float32, text string) {
-	if k, found := slices.BinarySearch(a.Values, text); found {
+// listed sets x to a value of a category, if training had it under this name or another spelling.
+func (e *Encoder) listed(a *Attribute, i int, x []float32, text string) bool {
+	k, found := slices.BinarySearch(a.Values, text)
+	if !found {
+		name := spelling.Name(text)
+		if k, found = slices.BinarySearch(a.Values, name); !found && e.respelt[i] {
+			k = slices.IndexFunc(a.Values, func(v string) bool { return spelling.Name(v) == name })
+			found = k >= 0
+		}
+	}
+	if found {
 		x[k] = 1
+	}
+	return found
+}
+
+// numbered sets x to the value of a category that came as a number.
+func (e *Encoder) numbered(a *Attribute, i int, x []float32, v float64) {
+	if e.listed(a, i, x, spelling.NameOf(v)) {
 		return
 	}
+	if v != math.Trunc(v) { // 2.5 is "2.50" where that is listed
+		for k, text := range a.Values {
+			if is, ok := spelling.Number(text); ok && is == v {
+				x[k] = 1
+				return
+			}
+		}
+	}
+	e.other(a, i, x)
+}
+
+// other sets x to a value that a category lacks.
+func (e *Encoder) other(a *Attribute, i int, x []float32) {
 	e.given[i] = other
 	if a.Others > 0 {
 		x[len(a.Values)] = 1
@@ -268,9 +316,38 @@ func setWords(x []float32, text string) {
 }
 
 const (
-	hourMillis = int64(time.Hour / time.Millisecond)
+	hourMillis = int64(3_600_000)
 	dayMillis  = 24 * hourMillis
 )
+
+// instant is moment of a time that an event gives. It is refused where it is neither of the years of training rows, nor
+// can be right in the attribute's unit.
+func (e *Encoder) instant(i int, x []float32, at int64) error {
+	a := &e.schema.Attributes[i]
+	if unit := spelling.Guess(at); unit != "" && (at < a.From || at > a.To) {
+		if a.Unit != "" {
+			return fmt.Errorf("attribute %.40s: %d ms since 1970 is no likely time: the model has it in %s", a.Name, at, a.Unit)
+		}
+		return fmt.Errorf("attribute %.40s: %d looks like %s since 1970, and the model has milliseconds: send those, or a date", a.Name, at, spelling.UnitNames[unit])
+	}
+	e.moment(i, x, at)
+	return nil
+}
+
+// FitsTime returns an error if an event's time is not in milliseconds since 1970, and ages are to be measured from it.
+func (e *Encoder) FitsTime(at int64) error {
+	if e.aged && at != 0 && !IsMillis(float64(at)) {
+		unit := "it is not in milliseconds since 1970"
+		if guess := spelling.Guess(at); guess != "" {
+			unit = "it looks like " + spelling.UnitNames[guess] + ", and ages need milliseconds"
+		}
+		return fmt.Errorf("the event's time is %d: %s", at, unit)
+	}
+	return nil
+}
+
+// IsMillis reports whether a time can be in milliseconds since 1970: it is after 1973 then, and before 5138.
+func IsMillis(at float64) bool { return at >= 1e11 && at <= 1e14 }
 
 // moment sets x to the columns of attribute i, a time in milliseconds since 1970.
 func (e *Encoder) moment(i int, x []float32, at int64) {

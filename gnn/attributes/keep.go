@@ -5,6 +5,9 @@ import (
 	"math"
 )
 
+// latest bounds times in milliseconds, so that sums of two fit an int64.
+const latest = 1 << 60
+
 // Keep appends what [Encoder.Resume] needs of the current row, which has ended: some ten
 // bytes for each value that was given.
 func (e *Encoder) Keep(dst []byte) []byte {

@@ -1,6 +1,9 @@
 package attributes
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -9,78 +12,205 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
-// Column is a column of a table: the values of an attribute as texts, by row. A gap is an
-// empty text, or one that [IsGap] names.
+// Column is a column of a table: the values of an attribute as texts, by row.
 type Column struct {
 	Name  string
-	Kind  Kind // "" to infer it
+	Kind  Kind   // "" to infer it
+	Unit  string // of times that are numbers; "" for milliseconds
 	Texts []string
+	Note  string // what Infer was unsure of, in a line for people
+
+	inferred, comma bool // Infer chose the kind; the numbers have decimal commas
 }
 
-// IsGap reports whether a text stands for no value. "NA" does not: it is a country.
-func IsGap(text string) bool {
-	return text == "" || strings.EqualFold(text, "nan") || strings.EqualFold(text, "null")
+// Given is what dataset.json says of a column: its kind, or {"kind": "time", "unit": "s"}.
+type Given struct {
+	Kind Kind   `json:"kind"`
+	Unit string `json:"unit"`
 }
 
-// Infer sets the kinds of columns that have none, from all their texts. A column of numbers
-// with a few texts among them is an error: its kind must be given.
+// UnmarshalJSON implements json.Unmarshaler.
+func (g *Given) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, &g.Kind)
+	}
+	type given Given
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	return d.Decode((*given)(g))
+}
+
+// Infer sets the kinds of columns that have none, from all their texts, and checks those that are given. A kind holds
+// where all values are of it, but for words such as ? and NA, which are then gaps. Where nearly all are of it, or a form is
+// not read, it is an error: the values must be mended, or the kind given.
 func Infer(columns []Column) error {
 	for i := range columns {
 		c := &columns[i]
+		if one, ok := spelling.Unit(c.Unit); !ok || c.Unit != "" && c.Kind != Time {
+			return fmt.Errorf("column %.40q: unit %.20q: give one of %s, with the kind time", c.Name, c.Unit, spelling.Units)
+		} else if c.Kind == Time {
+			if err := c.checkUnit(one); err != nil {
+				return fmt.Errorf("column %.40q: %w", c.Name, err)
+			}
+		}
 		if c.Kind != "" {
 			if err := checkKind(c.Kind); err != nil {
 				return fmt.Errorf("column %.40q: %w", c.Name, err)
 			}
 			continue
 		}
-		var err error
-		if c.Kind, err = infer(c.Name, c.Texts); err != nil {
+		c.inferred = true
+		if err := c.infer(); err != nil {
 			return fmt.Errorf("column %.40q: %w", c.Name, err)
 		}
 	}
 	return nil
 }
 
-func infer(name string, texts []string) (Kind, error) {
-	distinct := make(map[string]bool)
-	n, numbers, booleans, times, words := 0, 0, 0, 0, 0
-	odd, oddRow := "", 0
-	for row, text := range texts {
-		if IsGap(text) {
+// checkUnit refuses times of which more than half are of 1970, or of another age of the world, in this unit.
+func (c *Column) checkUnit(one time.Duration) error {
+	n, odd := 0, 0
+	last := ""
+	for _, text := range c.Texts {
+		v, isNumber := spelling.Number(text)
+		if !isNumber {
 			continue
+		}
+		n++
+		if at, ok := spelling.MillisOf(v, one); !ok || spelling.Guess(at) != "" {
+			odd++
+			last = text
+		}
+	}
+	if 2*odd <= n {
+		return nil
+	}
+	remedy := "give another unit: " + spelling.Units
+	if v, _ := spelling.Number(last); one == time.Millisecond {
+		if unit := spelling.Guess(int64(v)); unit != "" {
+			remedy = fmt.Sprintf("give \"columns\": {%q: {\"kind\": \"time\", \"unit\": %q}} in dataset.json", c.Name, unit)
+		}
+	}
+	return fmt.Errorf("%.40q is no time in the unit %s: %s", last, cmp.Or(c.Unit, "ms"), remedy)
+}
+
+// tried counts the values of a kind, and has the first one that is not.
+type tried struct {
+	n, row int
+	odd    string
+}
+
+func (t *tried) count(is bool, row int, text string) {
+	if is {
+		t.n++
+	} else if t.row == 0 {
+		t.row, t.odd = row+1, text
+	}
+}
+
+// infer sets the kind by the texts.
+func (c *Column) infer() error {
+	distinct := make(map[string]bool)
+	n, words, gapWords, gapWord := 0, 0, 0, ""
+	comma, unparted, inUnit := 0, 0, make(map[string]int)
+	var number, boolean, instant, decimal, amount, dateLike tried
+	for row, text := range c.Texts {
+		v, isNumber := spelling.Number(text)
+		if !isNumber {
+			if spelling.IsCertainGap(text) {
+				continue
+			}
+			if spelling.IsGapWord(text) {
+				if gapWords++; gapWord == "" {
+					gapWord = text
+				}
+				continue
+			}
 		}
 		n++
 		if len(distinct) <= maxValues {
 			distinct[text] = true
 		}
 		words += len(strings.Fields(text))
-		if _, ok := parseBool(text); ok {
-			booleans++
+		number.count(isNumber, row, text)
+		_, isBoolean := spelling.Bool(text)
+		boolean.count(isBoolean, row, text)
+		_, isDate := spelling.Date(text)
+		instant.count(isDate, row, text)
+		_, isDecimal := spelling.WithComma(text)
+		decimal.count(isDecimal, row, text)
+		if isDecimal && !isNumber {
+			comma++
+			if !spelling.IsThousands(text) {
+				unparted++
+			}
 		}
-		if _, ok := ParseTime(text); ok {
-			times++
+		amount.count(isNumber || spelling.IsAmount(text), row, text)
+		dateLike.count(isDate || !isNumber && spelling.LooksLikeDate(text), row, text)
+		if isNumber && v == math.Trunc(v) && math.Abs(v) < 1<<62 {
+			unit := spelling.Guess(int64(v))
+			if v >= 631_152_000_000 && v < 4_102_444_800_000 {
+				unit = "ms"
+			}
+			inUnit[unit]++
 		}
-		if _, ok := parseNumber(text); ok {
-			numbers++
-		} else if odd == "" {
-			odd, oddRow = text, row+1
+	}
+	nearly := n - n/20 // values that make a kind, if the others are mended
+	ofKind := func(k Kind, note string) error {
+		c.Kind, c.Note = k, note
+		if gapWords > 0 {
+			c.Note = strings.TrimPrefix(fmt.Sprintf("%s; %.20q is taken for a gap (%d)", note, gapWord, gapWords), "; ")
 		}
+		return nil
+	}
+	other := func(t *tried, what string) error {
+		return fmt.Errorf("%.40q in row %d is none of the %s that nearly all others are: mend it, leave it empty, or give \"columns\": {%q: \"category\"} in dataset.json", t.odd, t.row, what, c.Name)
 	}
 	switch {
-	case n == numbers:
-		return Number, nil
-	case n == booleans:
-		return Boolean, nil
-	case n == times:
-		return Time, nil
-	case numbers >= n-n/20:
-		return "", fmt.Errorf("%.40q in row %d is text in a column of numbers: mend it, leave it empty, or give \"columns\": {%q: \"category\"} in dataset.json", odd, oddRow, name)
+	case n == 0 && gapWords > 0:
+		c.Kind = Category
+	case number.n == n:
+		note := ""
+		for unit, k := range inUnit {
+			if k == n && unit != "" && unit != "days" {
+				note = fmt.Sprintf("looks like times since 1970: if so, give \"columns\": {%q: {\"kind\": \"time\", \"unit\": %q}} in dataset.json", c.Name, unit)
+			}
+		}
+		return ofKind(Number, note)
+	case boolean.n == n:
+		return ofKind(Boolean, "")
+	case instant.n == n:
+		return ofKind(Time, "")
+	case comma > 0 && decimal.n == n && unparted > 0:
+		c.comma = true
+		return ofKind(Number, "with decimal commas")
+	case number.n >= nearly && amount.n < n:
+		return other(&number, "numbers")
+	case boolean.n >= nearly:
+		return other(&boolean, "truth values")
+	case instant.n >= nearly:
+		return other(&instant, "dates")
+	case amount.n >= nearly:
+		return fmt.Errorf("%.40q in row %d is a number in a form that is not read: write it plainly, as 1234.5, or with a decimal comma in all rows; or give \"columns\": {%q: \"category\"} in dataset.json", number.odd, number.row, c.Name)
+	case dateLike.n >= nearly:
+		return fmt.Errorf("%.40q in row %d is a date in a form that is not read: write 2026-03-01, or 2026-03-01T10:00:00Z, or give \"columns\": {%q: \"category\"} in dataset.json", instant.odd, instant.row, c.Name)
 	case len(distinct) > maxValues && words > 2*n:
-		return Text, nil
+		c.Kind = Text
+	default:
+		c.Kind = Category
 	}
-	return Category, nil
+	if gapWords > 0 && c.Kind == Category && !spelling.IsGap(gapWord) {
+		c.Note = fmt.Sprintf("%.20q is one of its values, not a gap (%d)", gapWord, gapWords)
+	}
+	for _, t := range []*tried{&number, &instant, &boolean} {
+		if 2*t.n > n {
+			c.Note = fmt.Sprintf("%d of %d values are numbers, dates or truth values, and others are text, such as %.40q in row %d: is that right?", t.n, n, t.odd, t.row)
+		}
+	}
+	return nil
 }
 
 // Learn learns a schema from the given rows of columns whose kinds are known. times are those
@@ -124,10 +254,10 @@ const (
 )
 
 func (c *Column) learn(times []int64, rows []int32) (Attribute, error) {
-	a := Attribute{Name: c.Name, Kind: c.Kind}
+	a := Attribute{Name: c.Name, Kind: c.Kind, Unit: c.Unit, Comma: c.comma}
 	var known []int32
 	for _, row := range rows {
-		if !IsGap(c.Texts[row]) {
+		if !a.isGap(c.Texts[row]) {
 			known = append(known, row)
 		}
 	}
@@ -136,7 +266,7 @@ func (c *Column) learn(times []int64, rows []int32) (Attribute, error) {
 	case Number:
 		values := make([]float64, len(known))
 		for i, row := range known {
-			v, ok := parseNumber(c.Texts[row])
+			v, ok := a.parseNumber(c.Texts[row])
 			if !ok {
 				return a, fmt.Errorf("%.40q in row %d is no number", c.Texts[row], row+1)
 			}
@@ -151,7 +281,7 @@ func (c *Column) learn(times []int64, rows []int32) (Attribute, error) {
 	case Category:
 		count := make(map[string]int)
 		for _, row := range known {
-			count[c.Texts[row]]++
+			count[spelling.Name(c.Texts[row])]++
 		}
 		for v, n := range count {
 			if n >= leastRows {
@@ -165,13 +295,24 @@ func (c *Column) learn(times []int64, rows []int32) (Attribute, error) {
 			listed += count[v]
 		}
 		a.Others = share(len(known)-listed, len(rows))
+		if c.inferred && len(known) >= leastKnown && listed < len(known)/10 {
+			return a, fmt.Errorf("hardly a value comes %d times in %d training rows, such as %.40q: leave the column out, or give \"columns\": {%q: \"text\"} in dataset.json, or \"category\" if it is to be one all the same", leastRows, len(known), c.Texts[known[0]], c.Name)
+		}
 		slices.Sort(a.Values)
 	case Time:
 		var ages []float64
-		for _, row := range known {
-			if at, ok := ParseTime(c.Texts[row]); ok && times != nil {
+		for i, row := range known {
+			at, ok := a.parseTime(c.Texts[row])
+			if !ok {
+				return a, fmt.Errorf("%.40q in row %d is no time", c.Texts[row], row+1)
+			}
+			if times != nil {
 				ages = append(ages, logAge(times[row], at))
 			}
+			if i == 0 {
+				a.From, a.To = at, at
+			}
+			a.From, a.To = min(a.From, at), max(a.To, at)
 		}
 		if a.Aged = len(ages) > 0; a.Aged {
 			a.Mean, a.SD = moments(ages)
@@ -237,40 +378,27 @@ func EncodeRow(e *Encoder, columns []Column, times []int64, row int) (gnn.Vector
 	return e.End(), nil
 }
 
+// isGap reports whether a text stands for no value of the attribute.
+func (a *Attribute) isGap(text string) bool {
+	switch a.Kind {
+	case Number, Boolean, Time:
+		return spelling.IsGapWord(text)
+	}
+	return spelling.IsGap(text)
+}
+
 // parseNumber reads a finite number.
-func parseNumber(text string) (v float64, ok bool) {
-	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-	return v, err == nil && math.Abs(v) <= math.MaxFloat64
+func (a *Attribute) parseNumber(text string) (v float64, ok bool) {
+	if a.Comma {
+		return spelling.WithComma(text)
+	}
+	return spelling.Number(text)
 }
 
-func parseBool(text string) (v, ok bool) {
-	switch {
-	case strings.EqualFold(text, "true"), text == "1":
-		return true, true
-	case strings.EqualFold(text, "false"), text == "0":
-		return false, true
-	}
-	return false, false
-}
-
-// layouts are those of times that are read. Without a zone they are in UTC.
-var layouts = []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02"}
-
-// ParseTime reads a time into milliseconds since 1970: an integer that is one, or a date in
-// one of the layouts.
-func ParseTime(text string) (at int64, ok bool) {
-	if v, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return v, v > -latest && v < latest
-	}
-	if len(text) < len("2006-01-02") || text[4] != '-' { // what most texts are not
-		return 0, false
-	}
-	for _, layout := range layouts {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t.UnixMilli(), true
-		}
-	}
-	return 0, false
+// parseTime reads a time into milliseconds since 1970: a number of the attribute's units, or a date.
+func (a *Attribute) parseTime(text string) (at int64, ok bool) {
+	one, _ := spelling.Unit(a.Unit)
+	return spelling.Time(text, one)
 }
 
 func betweenNumbers(r rune) bool { return strings.ContainsRune(" ,\t[]", r) }

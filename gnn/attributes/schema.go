@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
 // Kind is what the values of an attribute are.
@@ -35,6 +37,7 @@ const (
 	maxWidth      = 1 << 20
 	maxValues     = 64 // of a category
 	leastRows     = 3  // training rows that a value of a category has
+	leastKnown    = 20 // training rows with a value, from which on it is an error that hardly one is often enough
 	textWidth     = 256
 	clip          = 10 // standard deviations
 )
@@ -57,6 +60,10 @@ type Attribute struct {
 	Others float64  `json:"others,omitempty"` // share of other values of a category
 	Gaps   float64  `json:"gaps,omitempty"`   // share of gaps
 	Width  int      `json:"width,omitempty"`  // of a vector
+	Comma  bool     `json:"comma,omitempty"`  // of a number: as a text it has a decimal comma
+	Unit   string   `json:"unit,omitempty"`   // of a time that is a number; "" for milliseconds
+	From   int64    `json:"from,omitempty"`   // the first time of training rows, milliseconds since 1970
+	To     int64    `json:"to,omitempty"`     // the last one
 }
 
 // Columns returns how many columns the attribute has.
@@ -136,6 +143,9 @@ func (a *Attribute) check() error {
 	case a.Width < 0 || a.Width > maxWidth:
 		return fmt.Errorf("a width of %d", a.Width)
 	}
+	if _, ok := spelling.Unit(a.Unit); !ok {
+		return fmt.Errorf("unit %.20q: give one of %s", a.Unit, spelling.Units)
+	}
 	for i, v := range a.Values[min(1, len(a.Values)):] {
 		if a.Values[i] >= v {
 			return fmt.Errorf("value %.40q after %.40q: they must increase", v, a.Values[i])
@@ -171,6 +181,9 @@ func (a *Attribute) String() string {
 			text += fmt.Sprintf(", %.3g %% others", 100*a.Others)
 		}
 	case Time:
+		if a.Unit != "" {
+			text += " in " + a.Unit
+		}
 		if !a.Aged {
 			text += ", without age"
 		}

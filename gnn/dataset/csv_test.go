@@ -70,8 +70,8 @@ func TestOpenCSVRefuses(t *testing.T) {
 		{"id,label,x\n" + strings.Repeat("a", 1025) + ",p,1\n", edges, "of 1025 bytes: want at most 1024"},
 		{"id,label,x\na,p\n", edges, "line 2: 2 fields, the header has 3"},
 		{"id,label,x\na,p,1e39\n", edges, `column "x": "1e39" is not a finite number`},
-		{"id,label,x\n" + many("p,1", 40) + "z,p,1o\n", edges, `nodes: column "x": "1o" in row 41 is text in a column of numbers: mend it`},
-		{"id,label,x\na,\"p,1\n", edges, "line 2: column"},
+		{"id,label,x\n" + many("p,1", 40) + "z,p,1o\n", edges, `nodes: column "x": "1o" in row 41 is none of the numbers that nearly all others are: mend it`},
+		{"id,label,x\na,\"p,1\n", edges, "line 2: a quoted field is not closed"},
 		{"id,label,year,x\na,p,soon,1\n", edges, `column year: "soon" is not a finite number: give times as numbers`},
 		{"id,label,split,x\na,p,dev,1\n", edges, `column split: "dev": want train, valid, test or nothing`},
 		{"id,label,context,x\na,p,account,1\n", edges, `nodes.csv line 2: column context: "account": want true, false or nothing`},
@@ -113,29 +113,47 @@ func TestOpenCSVRefuses(t *testing.T) {
 	}
 }
 
-// TestClassOrder: classes are in numerical order if all are numbers, else in
-// alphabetical order. An empty label is no class, and neither is -1 beside classes that
-// are counted from 0.
-func TestClassOrder(t *testing.T) {
-	for _, c := range []struct{ labels, want []string }{
-		{[]string{"10", "9", "10", "-1.5"}, []string{"-1.5", "9", "10"}},
-		{[]string{"10", "9", "x"}, []string{"10", "9", "x"}},
-		{[]string{"1.0", "01", "1"}, []string{"01", "1", "1.0"}},
-		{[]string{"nan", "10", "9"}, []string{"10", "9", "nan"}},
-		{[]string{"b", "", "a"}, []string{"a", "b"}},
-		{[]string{"2", "-1", "0"}, []string{"0", "2"}},           // -1 is no label beside 0
-		{[]string{"1", "-1", "-1"}, []string{"-1", "1"}},         // but a class of two
-		{[]string{"-1", "0", "0.5"}, []string{"-1", "0", "0.5"}}, // or where labels do not count
+// TestClasses: classes are in numerical order if all are numbers, else in alphabetical order, in one spelling. What stands
+// for no label is none, by one rule, and is said where it is not certain, as is a class that may be one.
+func TestClasses(t *testing.T) {
+	type list = []string
+	for _, c := range []struct {
+		labels, want list
+		text         description
+		said         string // "" for nothing
+	}{
+		{labels: list{"10", "9", "10", "-1.5"}, want: list{"-1.5", "9", "10"}},
+		{labels: list{"10", "9", "x"}, want: list{"10", "9", "x"}},
+		{labels: list{"1.0", "01", "1"}, want: list{"01", "1"}},
+		{labels: list{"True", "false", "true", " FALSE"}, want: list{"false", "true"}},
+		{labels: list{"nan", "10", "9", "", "NULL"}, want: list{"9", "10"}},
+		{labels: list{"NaN", "bad", "good"}, want: list{"bad", "good"}},
+		{labels: list{"None", "bad", "<NA>", `\N`, "NaT"}, want: list{"bad"}, said: "is taken for none"},
+		{labels: list{"NA", "n/a", "?", "-", "bad"}, want: list{"bad"}, said: `label "?" of 1 nodes is taken for none`},
+		{labels: list{"none", "mild", "severe"}, want: list{"mild", "none", "severe"}, said: `label "none" of 1 nodes is taken for a class: if it stands for none, give "unlabelled": ["none"]`},
+		{labels: list{"unknown", "2", "1"}, want: list{"1", "2"}, said: `"unknown" of 1 nodes is taken for none`},
+		{labels: list{"unknown", "bad", "good"}, want: list{"bad", "good", "unknown"}, said: "is taken for a class"},
+		{labels: list{"unknown", "bad"}, text: description{Unlabelled: list{"unknown"}}, want: list{"bad"}},
+		{labels: list{"NA", "bad"}, text: description{Unlabelled: list{"x"}}, want: list{"NA", "bad"}},
+		{labels: list{"b", "", "a"}, want: list{"a", "b"}},
+		{labels: list{"2", "-1", "0"}, want: list{"0", "2"}, said: `"-1" of 1 nodes is taken for none`},
+		{labels: list{"-1", "2", "1"}, want: list{"1", "2"}, said: `"-1" of 1 nodes is taken for none`},
+		{labels: list{"-1.0", "1.0", "0.0"}, want: list{"0", "1"}, said: `"-1" of 1 nodes is taken for none`},
+		{labels: list{"-1", "0", "1"}, text: description{Classes: list{"-1", "0", "1"}}, want: list{"-1", "0", "1"}},
+		{labels: list{"-1", "1"}, want: list{"-1", "1"}},                                             // a coding of two
+		{labels: list{"-1", "0", "0.5"}, want: list{"-1", "0", "0.5"}, said: "is taken for a class"}, // labels do not count
 	} {
-		got, y := classesOf(c.labels)
+		names, notes := labelled(c.labels, &c.text)
+		got, y := classesOf(names)
 		if !slices.Equal(got, c.want) {
 			t.Errorf("classes of %q are %q, want %q", c.labels, got, c.want)
+			continue
+		}
+		if said := strings.Join(notes, "\n"); (c.said == "") != (said == "") || !strings.Contains(said, c.said) {
+			t.Errorf("of labels %q it is said %q, want %q", c.labels, said, c.said)
 		}
 		for i, k := range y {
-			if k == Unlabelled && slices.Contains([]string{"", "-1"}, c.labels[i]) {
-				continue
-			}
-			if got[k] != c.labels[i] {
+			if k == Unlabelled != (names[i] == "") || k != Unlabelled && got[k] != names[i] {
 				t.Errorf("label %q has index %d in %q", c.labels[i], k, got)
 			}
 		}

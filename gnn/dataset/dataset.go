@@ -28,6 +28,7 @@ type Dataset struct {
 	// Table has the attributes of the nodes by name, for a table that is not one of plain
 	// numbers. Features are then zero vectors until [Dataset.Encoded] made them.
 	Table  []attributes.Column
+	Notes  []string           // what was guessed of the files and is not certain, a line each, for people
 	Schema *attributes.Schema // that made the features of Table, or nil
 
 	// Graphs, unless nil, are what has the ids, labels and times in place of nodes. Features are
@@ -58,6 +59,14 @@ func (d *Dataset) Encoded(train []int32) (*Dataset, error) {
 	return &encoded, nil
 }
 
+// noteTimes notes that there are times of attributes without an age, because those of the nodes are in another unit.
+func (d *Dataset) noteTimes() {
+	isTime := func(c attributes.Column) bool { return c.Kind == attributes.Time }
+	if i := slices.IndexFunc(d.Table, isTime); i >= 0 && d.Time != nil && d.milliseconds() == nil {
+		d.Notes = append(d.Notes, fmt.Sprintf("column %.40q has no age, because the column time is not in milliseconds since 1970: give that, or dates", d.Table[i].Name))
+	}
+}
+
 // milliseconds returns the times of all nodes, or nil if one is not in milliseconds.
 func (d *Dataset) milliseconds() []int64 {
 	var times []int64
@@ -74,7 +83,7 @@ func (d *Dataset) milliseconds() []int64 {
 // Milliseconds returns the time of a node if it can be milliseconds since 1970: after 1973.
 // Other times, such as years, have another unit.
 func (d *Dataset) Milliseconds(v int32) (at int64, ok bool) {
-	if d.Time == nil || d.Time[v] < 1e11 || d.Time[v] > 1e15 {
+	if d.Time == nil || !attributes.IsMillis(d.Time[v]) {
 		return 0, false
 	}
 	return int64(d.Time[v]), true

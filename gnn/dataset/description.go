@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gvbll/gvbll/gnn/attributes"
+	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
 // description is the optional file dataset.json beside the tables, for what they cannot
@@ -18,7 +19,9 @@ type description struct {
 	Classes []string    `json:"classes,omitempty"` // in order; some may have no nodes
 	Split   *splitSizes `json:"split,omitempty"`
 	// Columns are the kinds of attributes by their columns.
-	Columns map[string]attributes.Kind `json:"columns,omitempty"`
+	Columns map[string]attributes.Given `json:"columns,omitempty"`
+	// Unlabelled are the labels that stand for none. Where they are given, no others but gaps do.
+	Unlabelled []string `json:"unlabelled,omitempty"`
 
 	path string // of the file, without its ending
 }
@@ -106,15 +109,14 @@ func (text *description) fill(d *Dataset, labels []string) (err error) {
 	return nil
 }
 
-// numberedBy numbers the labels by the order of the listed classes. A node without a
-// label, or with the label -1 that is not listed, is unlabelled.
+// numberedBy numbers the labels, as [labelled] returned them, by the order of the listed classes.
 func numberedBy(classes, labels []string) ([]string, []int32, error) {
 	if len(classes) > maxClasses {
 		return nil, nil, fmt.Errorf("%d classes, want at most %d", len(classes), maxClasses)
 	}
 	number := make(map[string]int32, len(classes))
 	for c, name := range classes {
-		number[name] = int32(c)
+		number[spelling.Name(name)] = int32(c)
 	}
 	if len(number) < len(classes) {
 		sorted := slices.Sorted(slices.Values(classes))
@@ -123,12 +125,13 @@ func numberedBy(classes, labels []string) ([]string, []int32, error) {
 				return nil, nil, fmt.Errorf("class %.80q is listed twice", name)
 			}
 		}
+		return nil, nil, errors.New("two classes are one but for their spelling, such as 1 and 1.0")
 	}
 	y := make([]int32, len(labels))
 	for v, l := range labels {
 		c, known := number[l]
 		switch {
-		case l == "", l == "-1" && !known:
+		case l == "":
 			y[v] = Unlabelled
 		case known:
 			y[v] = c

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Format reads tables in a format that this package does not know.
@@ -153,10 +154,22 @@ func (f folder) records(name string, header, row func(fields []string) error) er
 	if !ok {
 		return fmt.Errorf("%s: not a file that can be read at any place", path)
 	}
-	if err := f.formats[i].Read(at, info.Size(), header, row); err != nil {
+	if err := f.formats[i].Read(at, info.Size(), valid(header), valid(row)); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
+}
+
+// valid returns a function of fields that refuses those that are not UTF-8.
+func valid(f func(fields []string) error) func(fields []string) error {
+	return func(fields []string) error {
+		for _, text := range fields {
+			if !utf8.ValidString(text) {
+				return notUTF8([]byte(text))
+			}
+		}
+		return f(fields)
+	}
 }
 
 // cause drops the path of a file system's error; the message has it already.

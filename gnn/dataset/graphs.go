@@ -132,13 +132,15 @@ func (f folder) ofGraphs(d *Dataset, n *graphNodes, labels []string, parts []Par
 		return nil, fmt.Errorf("%s: %w", f.dir, err)
 	}
 	d.Dim, d.Features = n.dim, make([]gnn.Vector, len(labels))
+	text, err := f.description()
+	if err != nil {
+		return nil, err
+	}
+	labels, d.Notes = labelled(labels, &text)
 	if d.Classes, d.Labels = classesOf(labels); len(d.Classes) > maxClasses {
 		return nil, fmt.Errorf("%s: %d distinct labels, want at most %d", f.dir, len(d.Classes), maxClasses)
 	}
-	text, err := f.description()
-	if err == nil {
-		err = text.complete(d, labels)
-	}
+	err = text.complete(d, labels)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 // readNPZ reads numpy's archive of PyTorch Geometric's arrays: x, n×d numbers;
 // edge_index, 2×e integers; y, n integers. r has the given size in bytes.
 //
-// Labels count classes from 0; -1 or nan is none. Optional are node_year or time, n
+// Labels count classes from 0; -1 or nan is none, but -1 and 1 alone are two classes. Optional are node_year or time, n
 // numbers; node_ids, n integers; and a split: train_mask, val_mask and test_mask, n
 // booleans each. Other arrays are ignored. For kinds of edges, see marks.
 func readNPZ(r io.ReaderAt, size int64, name string) (*Dataset, error) {
@@ -90,15 +90,37 @@ func (z npz) eachNode(name string, n int, each func(v float64) error) error {
 
 // labels reads the nodes' labels. Memory for them is counted with the features.
 func (z npz) labels(d *Dataset) error {
+	minus, zero, most := 0, false, 0
+	gaps := make(map[int]bool) // nodes whose label is NaN
 	err := z.eachNode("y", len(d.Features), func(y float64) error {
+		class := Unlabelled
+		var err error
 		if math.IsNaN(y) {
-			y = Unlabelled
+			gaps[len(d.Labels)] = true
+		} else {
+			class, err = whole(y, Unlabelled, maxClasses-1)
+			if class < 0 {
+				minus++
+			}
 		}
-		class, err := whole(y, Unlabelled, maxClasses-1)
+		zero, most = zero || class == 0, max(most, class)
 		d.Labels = append(d.Labels, int32(class))
 		return err
 	})
-	d.Classes = numbered(d.Labels)
+	if d.Classes = numbered(d.Labels); minus == 0 {
+		return err
+	}
+	if !zero && most == 1 { // a coding of two classes, and no count
+		labels := make([]string, len(d.Labels))
+		for v, y := range d.Labels {
+			if !gaps[v] {
+				labels[v] = strconv.Itoa(int(y))
+			}
+		}
+		d.Classes, d.Labels = classesOf(labels)
+	} else {
+		d.Notes = append(d.Notes, fmt.Sprintf("label -1 of %d nodes is taken for none", minus))
+	}
 	return err
 }
 

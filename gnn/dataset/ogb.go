@@ -94,7 +94,7 @@ func openOGB(f folder) (*Dataset, error) {
 	for _, name := range []string{"node_year", "time"} {
 		if f.has(name) && d.Time == nil {
 			if err := rows(name, ogbNodes, func(line string) error {
-				at, err := parseTime(line)
+				at, _, err := parseTime(line)
 				d.Time = append(d.Time, at)
 				return err
 			}); err != nil {

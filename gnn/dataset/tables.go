@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/attributes"
+	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
 // openTables reads a table of nodes and a table of edges, see [Open].
@@ -43,12 +45,21 @@ func openTables(f folder) (*Dataset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
 	}
-	if d.Classes, d.Labels = classesOf(n.labels); len(d.Classes) > maxClasses {
+	if n.named {
+		d.noteTimes()
+	}
+	labels, notes := labelled(n.labels, &text)
+	d.Notes = append(d.Notes, notes...)
+	if d.Classes, d.Labels = classesOf(labels); len(d.Classes) > maxClasses {
 		return nil, fmt.Errorf("%s: %d distinct labels, want at most %d", f.path("nodes"), len(d.Classes), maxClasses)
 	}
-	if err := text.complete(d, n.labels); err != nil {
+	if err := text.complete(d, labels); err != nil {
 		return nil, err
 	}
+	if n.isLabel != nil {
+		d.Notes = append(d.Notes, n.notes(d.Classes)...)
+	}
+	d.noteClasses()
 	switch {
 	case n.parts != nil && d.Given != nil:
 		return nil, fmt.Errorf("%s has a column split, and %s.json a split: keep one", f.path("nodes"), f.path("dataset"))
@@ -82,6 +93,7 @@ type nodeTable struct {
 	ids       []string         // by node
 	labels    []string         // by node, "" for none
 	times     []float64        // by node
+	eras      eras             // of times
 	parts     []Part           // by node
 	inContext []bool           // by node
 	x         features
@@ -91,8 +103,11 @@ type nodeTable struct {
 	// because some have kinds, or because isNotNumbers was set when they were read as numbers.
 	named        bool
 	isNotNumbers bool
-	kinds        map[string]attributes.Kind
+	kinds        map[string]attributes.Given
 	table        []attributes.Column
+
+	// By feature: whether all values so far were those of the label, or the number of the row.
+	isLabel, isRow []bool
 
 	// What the column vector holds: nothing yet, index:value pairs, or lists of numbers.
 	form vectorForm
@@ -103,7 +118,7 @@ type nodeTable struct {
 	last  int // index of the latest pair, -1 before the first
 }
 
-func newNodeTable(memory *budget, kinds map[string]attributes.Kind) *nodeTable {
+func newNodeTable(memory *budget, kinds map[string]attributes.Given) *nodeTable {
 	return &nodeTable{memory: memory, number: make(map[string]int32), x: features{memory: memory}, kinds: kinds, named: len(kinds) > 0}
 }
 
@@ -125,7 +140,7 @@ func (t *nodeTable) header(fields []string) error {
 	c.id, c.label, c.time, c.split = column("id"), column("label"), column("time"), column("split")
 	c.context, c.vector = column("context"), column("features")
 	if c.id < 0 || c.label < 0 {
-		return fmt.Errorf("the header is %.80q, want columns id and label", strings.Join(fields, ","))
+		return fmt.Errorf("the header is %.80q, want columns id and label, in lower case", strings.Join(fields, ","))
 	}
 	if year := column("year"); c.time < 0 {
 		c.time = year
@@ -165,7 +180,7 @@ func (t *nodeTable) nameColumns() error {
 	if t.named {
 		for _, i := range t.columns.features {
 			name := t.columns.names[i]
-			t.table = append(t.table, attributes.Column{Name: name, Kind: t.kinds[name]})
+			t.table = append(t.table, attributes.Column{Name: name, Kind: t.kinds[name].Kind, Unit: t.kinds[name].Unit})
 		}
 	}
 	return nil
@@ -183,7 +198,10 @@ func (t *nodeTable) row(fields []string) error {
 	}
 	t.labels = append(t.labels, strings.Clone(label))
 	if c.time >= 0 {
-		at, err := parseTime(fields[c.time])
+		at, isDate, err := parseTime(fields[c.time])
+		if err == nil {
+			err = t.eras.add(len(t.ids), fields[c.time], at, isDate)
+		}
 		if err != nil {
 			return fmt.Errorf("column %s: %w", c.names[c.time], err)
 		}
@@ -212,6 +230,7 @@ func (t *nodeTable) row(fields []string) error {
 		}
 		return nil
 	}
+	t.compare(fields, label)
 	if t.named {
 		for k, i := range c.features {
 			if err := t.memory.claim(len(fields[i]) + 16); err != nil {
@@ -233,10 +252,51 @@ func (t *nodeTable) row(fields []string) error {
 	return t.x.add(t.dense)
 }
 
+// compare compares the features of a row with its label and its number.
+func (t *nodeTable) compare(fields []string, label string) {
+	if t.isLabel == nil {
+		t.isLabel = slices.Repeat([]bool{true}, len(t.columns.features))
+		t.isRow = slices.Clone(t.isLabel)
+	}
+	for k, i := range t.columns.features {
+		if t.isLabel[k] {
+			t.isLabel[k] = label == "" || spelling.Name(fields[i]) == spelling.Name(label)
+		}
+		if t.isRow[k] {
+			n, err := strconv.Atoi(fields[i])
+			t.isRow[k] = err == nil && (n == len(t.ids) || n == len(t.ids)-1)
+		}
+	}
+}
+
+// notes says what is suspicious about columns and classes.
+func (t *nodeTable) notes(classes []string) (notes []string) {
+	for k, i := range t.columns.features {
+		switch {
+		case len(t.ids) < leastNoted || len(notes) == maxNotes:
+		case t.isLabel[k] && len(classes) > 1:
+			notes = append(notes, fmt.Sprintf("column %.40q equals the label in every row: leave it out, unless it is known when a node arrives", t.columns.names[i]))
+		case t.isRow[k]:
+			notes = append(notes, fmt.Sprintf("column %.40q is the number of the row: leave it out (pandas: index=False)", t.columns.names[i]))
+		}
+	}
+	return notes
+}
+
+// noteClasses says that labels may be a quantity.
+func (d *Dataset) noteClasses() {
+	if n := len(d.Classes); n > 100 && n > d.Labelled()/10 && !slices.ContainsFunc(d.Classes, func(c string) bool { return !spelling.IsNumber(c) }) {
+		d.Notes = append(d.Notes, fmt.Sprintf("the labels are %d different numbers, each a class here: if they are a quantity, cut it into a few classes", n))
+	}
+}
+
+// leastNoted is the number of rows from which on it is no chance that a column equals another.
+const leastNoted = 20
+
 // isText reports whether a feature is a gap or no number at all.
 func isText(text string) bool {
 	_, err := strconv.ParseFloat(text, 32)
-	return attributes.IsGap(text) || errors.Is(err, strconv.ErrSyntax)
+	return spelling.IsGapWord(text) || errors.Is(err, strconv.ErrSyntax)
 }
 
 // identify adds a node by its id.
@@ -333,38 +393,120 @@ func (t *nodeTable) addNumber(text string) error {
 }
 
 // parseTime reads a time: any finite number, or a date into milliseconds since 1970.
-func parseTime(text string) (float64, error) {
-	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-	if err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
-		return v, nil
+func parseTime(text string) (v float64, isDate bool, err error) {
+	if v, ok := spelling.Number(text); ok {
+		return v, false, nil
 	}
-	if at, ok := attributes.ParseTime(text); ok {
-		return float64(at), nil
+	if at, ok := spelling.Date(text); ok {
+		return float64(at), true, nil
 	}
-	return 0, fmt.Errorf("%.40q is not a finite number: give times as numbers, such as years, or as 2026-03-01T12:00:00Z", text)
+	return 0, false, fmt.Errorf("%.40q is not a finite number: give times as numbers, such as years, or as 2026-03-01T12:00:00Z", text)
+}
+
+// eras are the rows in which times of each unit were first read, to find a column of several. Years have none.
+type eras struct {
+	rows  map[string]int
+	texts map[string]string
+}
+
+// add notes a time. Dates are milliseconds.
+func (e *eras) add(row int, text string, v float64, isDate bool) error {
+	unit := "other"
+	switch {
+	case isDate:
+		unit = "date"
+	case v >= 631_152_000_000 && v < 4_102_444_800_000:
+		unit = "ms"
+	case v == math.Trunc(v) && math.Abs(v) < 1<<62:
+		unit = cmp.Or(spelling.Guess(int64(v)), unit)
+	}
+	if e.rows == nil {
+		e.rows, e.texts = make(map[string]int), make(map[string]string)
+	}
+	if _, known := e.rows[unit]; known {
+		return nil
+	}
+	e.rows[unit], e.texts[unit] = row, strings.Clone(text)
+	for other, first := range e.rows {
+		mixed := unit != "other" && unit != "days" && other != "other" && other != "days" || unit == "date" || other == "date"
+		if mixed && other != unit && !(max(unit, other) == "ms" && min(unit, other) == "date") {
+			return fmt.Errorf("%.40q, and %.40q in row %d: times of two units in one column, give all in one", text, e.texts[other], first)
+		}
+	}
+	return nil
 }
 
 // formatTime returns the text of a time.
 func formatTime(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
+// labelled returns the labels in the one spelling of names, and "" for those that stand for none, by one rule for all
+// layouts: gaps; and unless dataset.json lists them as classes, or others as unlabelled, words such as NA and ?, words such as
+// unknown among numbers, and -1 beside two numbers from 0 on at least. What is not certain is returned as notes.
+func labelled(labels []string, text *description) (names, notes []string) {
+	names = make([]string, len(labels))
+	count := make(map[string]int)
+	for v, l := range labels {
+		names[v] = spelling.Name(l)
+		count[names[v]]++
+	}
+	given := func(list []string, name string) bool {
+		return slices.ContainsFunc(list, func(g string) bool { return spelling.Name(g) == name })
+	}
+	numbers, others, whole := 0, 0, true // distinct ones, without what may be a gap
+	for name := range count {
+		v, isNumber := spelling.Number(name)
+		switch {
+		case isNumber && name != "-1":
+			numbers++
+			whole = whole && v >= 0 && v == math.Trunc(v)
+		case !isNumber && !spelling.IsDoubtful(name):
+			others++
+		}
+	}
+	none := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		isGap := spelling.IsGap(name)
+		switch {
+		case given(text.Classes, name) && name != "":
+		case given(text.Unlabelled, name), spelling.IsCertainGap(name):
+			none[name] = true
+		case text.Unlabelled != nil || text.Classes != nil && name != "-1":
+		case isGap, name == "-1" && others == 0 && numbers > 1 && whole, name == "-1" && text.Classes != nil,
+			spelling.IsGapWord(name) && !strings.EqualFold(name, "none"), spelling.IsDoubtful(name) && numbers > 0 && others == 0:
+			none[name] = true
+			if len(notes) < maxNotes {
+				notes = append(notes, fmt.Sprintf("label %.40q of %d nodes is taken for none: if it is a class, list all in dataset.json, \"classes\": […]", name, count[name]))
+			}
+		case spelling.IsDoubtful(name), name == "-1" && (numbers > 1 || others > 0):
+			if len(notes) < maxNotes {
+				notes = append(notes, fmt.Sprintf("label %.40q of %d nodes is taken for a class: if it stands for none, give \"unlabelled\": [%q] in dataset.json", name, count[name], name))
+			}
+		}
+	}
+	for v, name := range names {
+		if none[name] {
+			names[v] = ""
+		}
+	}
+	return names, notes
+}
+
+// maxNotes bounds the lines of a kind that are said about a data set.
+const maxNotes = 8
+
 // classesOf returns the distinct labels, ordered as numbers if all of them are finite
-// numbers, else alphabetically, and every label's number in that order. An empty label is
-// none, and so is -1 beside labels that are counted from 0.
+// numbers, else alphabetically, and every label's number in that order. An empty label is none.
 func classesOf(labels []string) (classes []string, y []int32) {
 	value := make(map[string]float64)
-	numbers, counted := true, true
+	numbers := true
 	for _, l := range labels {
 		if _, known := value[l]; known || l == "" {
 			continue
 		}
-		v, err := strconv.ParseFloat(l, 64)
-		numbers = numbers && err == nil && !math.IsNaN(v) && !math.IsInf(v, 0)
-		counted = counted && err == nil && (l == "-1" || v >= 0 && v == math.Trunc(v))
+		v, isNumber := spelling.Number(l)
+		numbers = numbers && isNumber
 		value[l] = v
 		classes = append(classes, l)
-	}
-	if _, zero := value["0"]; zero && counted {
-		classes = slices.DeleteFunc(classes, func(l string) bool { return l == "-1" })
 	}
 	slices.SortFunc(classes, func(a, b string) int {
 		if numbers && value[a] != value[b] {

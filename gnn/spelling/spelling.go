@@ -27,8 +27,14 @@ func IsGap(text string) bool {
 	return false
 }
 
+// IsCertainGap reports whether a text stands for no value beyond doubt: it is empty, NaN or null.
+func IsCertainGap(text string) bool {
+	text = strings.TrimSpace(text)
+	return text == "" || strings.EqualFold(text, "nan") || strings.EqualFold(text, "null")
+}
+
 // gapWords are gaps among numbers, times and truth values. Elsewhere they may be values: NA is a country.
-var gapWords = []string{"na", "n/a", "#n/a", "none", "nil", "?", "-", "--", ".", "inf", "+inf", "-inf", "infinity", "-infinity", "#div/0!", "#value!"}
+var gapWords = []string{"na", "n/a", "#n/a", "none", "nil", "?", "-", "--", ".", "inf", "+inf", "-inf", "infinity", "-infinity", "#div/0!", "#value!", "0000-00-00", "0000-00-00 00:00:00"}
 
 // doubtful are words that may be gaps, and may be classes.
 var doubtful = []string{"unknown", "unlabelled", "unlabeled", "unclassified", "undefined", "missing", "unk", "n.a.", "empty", "not available"}
@@ -41,7 +47,7 @@ func IsDoubtful(text string) bool { return IsGapWord(text) || among(doubtful, te
 
 func among(words []string, text string) bool {
 	text = strings.TrimSpace(text)
-	return len(text) <= 16 && slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, text) })
+	return len(text) <= 19 && slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, text) })
 }
 
 // Name returns the one spelling of the name of a class or a category: without space around it, true and
@@ -88,13 +94,12 @@ func Number(text string) (v float64, ok bool) {
 	return v, err == nil && math.Abs(v) <= math.MaxFloat64
 }
 
-// WithComma reads a number with a decimal comma and no dot.
+// WithComma reads a number of a column of decimal commas: one with a comma, or a whole one.
 func WithComma(text string) (v float64, ok bool) {
-	before, after, found := strings.Cut(text, ",")
-	if found && strings.ContainsAny(text, ".eE") {
+	if strings.ContainsAny(text, ".eE") {
 		return 0, false
 	}
-	if found {
+	if before, after, found := strings.Cut(text, ","); found {
 		text = before + "." + after
 	}
 	return Number(text)

@@ -53,6 +53,9 @@ func (n *Nodes) Try(node *event.Node) (x gnn.Vector, why event.Reason, detail st
 // encodeNamed encodes features by name: all of a node's, or, if updates may be partial, those
 // that the event names on top of those that were kept.
 func (n *Nodes) encodeNamed(node *event.Node) (gnn.Vector, error) {
+	if err := n.named.FitsTime(node.Time); err != nil {
+		return gnn.Vector{}, err
+	}
 	if v, known := n.index.number(node.ID); known && n.kept != nil {
 		n.named.Resume(node.Time, []byte(n.kept.at(v)))
 	} else {

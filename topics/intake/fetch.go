@@ -162,8 +162,10 @@ func (b *block[E]) decode(d *wire.Decoder, src *source[E]) {
 			continue
 		}
 		b.refused[i].reason, b.refused[i].detail = src.decode(d, o, &b.events[i])
-		if b.refused[i].reason == "" && inSeconds(src.time(&b.events[i])) {
-			b.unknown.note([]byte(TimeInSeconds), i)
+		if b.refused[i].reason == "" {
+			if name := otherUnit(src.time(&b.events[i])); name != "" {
+				b.unknown.note([]byte(name), i)
+			}
 		}
 	}
 	b.bytes += b.memory.Bytes()

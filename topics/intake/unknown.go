@@ -1,6 +1,9 @@
 package intake
 
-import "github.com/gvbll/gvbll/pipeline/event"
+import (
+	"github.com/gvbll/gvbll/gnn/spelling"
+	"github.com/gvbll/gvbll/pipeline/event"
+)
 
 // Bounds on the names of unknown fields that are told apart, so that no producer can fill
 // memory or metrics with names. All others are otherFields.
@@ -12,12 +15,18 @@ const (
 // otherFields stands for the unknown fields that are not counted by name.
 const otherFields = "(other)"
 
-// TimeInSeconds stands for an event time that is of this century if it is in seconds, and of
-// 1970 in milliseconds, as it is read. It is counted as if it were a field of that name.
-const TimeInSeconds = "time in seconds"
+// TimeIn and the name of a unit stand for an event time that is of our age in that unit, and not in milliseconds, as it
+// is read. It is counted as if it were a field of that name.
+const TimeIn = "time in "
 
-// inSeconds reports whether a time looks like one in seconds: of the years 2001 to 2065.
-func inSeconds(t int64) bool { return t >= 1e9 && t < 3e9 }
+// otherUnit returns the name under which a time is counted that looks like one in another unit than milliseconds, "" for
+// all others. A small number may be a counter, not days.
+func otherUnit(t int64) string {
+	if unit := spelling.Guess(t); unit != "" && unit != "days" {
+		return TimeIn + spelling.UnitNames[unit]
+	}
+	return ""
+}
 
 // UnknownField is a field of a topic's records that is not of the wire format, and so is
 // ignored.

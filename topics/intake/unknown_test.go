@@ -35,7 +35,7 @@ func TestUnknownFields(t *testing.T) {
 	}
 	r.run(t, 4)
 	r.run(t, 4)
-	if got[TimeInSeconds] != 2 || example[TimeInSeconds] != 3 || got["time"] > 0 {
+	if got[TimeIn+"seconds"] != 2 || example[TimeIn+"seconds"] != 3 || got["time"] > 0 {
 		t.Errorf("counted %v, want 2 times in seconds", got)
 	}
 	if got["neighbour"] != 4 || got[otherFields] != 2 || example["neighbour"] != 0 || example[otherFields] != 2 {

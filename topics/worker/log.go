@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -71,8 +72,8 @@ func (l *eventLog) stepped(s replay.Stepped) {
 func logUnknown(log *slog.Logger, f replay.UnknownField) {
 	switch {
 	case !f.First:
-	case f.Name == intake.TimeInSeconds:
-		log.Warn("an event's time looks like seconds: it is read as milliseconds since 1970", "example", f.Example.String())
+	case strings.HasPrefix(f.Name, intake.TimeIn):
+		log.Warn("an event's time looks like "+strings.TrimPrefix(f.Name, intake.TimeIn)+": it is read as milliseconds since 1970", "example", f.Example.String())
 	default:
 		log.Warn("a field is ignored: no event of the topic has it", "field", fmt.Sprintf("%.64q", f.Name), "example", f.Example.String())
 	}

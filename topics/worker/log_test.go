@@ -116,7 +116,7 @@ func TestUnknownFieldsAreLogged(t *testing.T) {
 	lines := logged(func(h func(replay.Event)) {
 		for _, first := range []bool{true, false} {
 			h(replay.UnknownField{Name: "neighbor s", Example: example, First: first})
-			h(replay.UnknownField{Name: intake.TimeInSeconds, Example: example, First: first})
+			h(replay.UnknownField{Name: intake.TimeIn + "seconds", Example: example, First: first})
 		}
 	})
 	want := []string{

@@ -2,11 +2,11 @@ package flags
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/parquet"
 	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/gnn/dataset"
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/sender"
@@ -148,11 +148,11 @@ func (s *DataSet) named(v int32) []event.Attribute {
 	for i := range s.Table {
 		text := s.Table[i].Texts[v]
 		a := event.Attribute{Name: s.Table[i].Name, Kind: event.Text, Text: text}
-		number, err := strconv.ParseFloat(text, 64)
+		number, isNumber := spelling.Number(text)
 		switch {
-		case attributes.IsGap(text):
+		case spelling.IsGap(text):
 			a.Kind, a.Text = event.Gap, ""
-		case s.Table[i].Kind == attributes.Number && err == nil:
+		case s.Table[i].Kind == attributes.Number && isNumber:
 			a.Kind, a.Number, a.Text = event.Number, number, ""
 		}
 		list[i] = a

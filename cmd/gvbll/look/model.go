@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/gvbll/gvbll/gnn/attributes"
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior/pool"
@@ -69,7 +70,7 @@ func (v *Inspected) Print(out io.Writer) error {
 	}
 	if v.Schema != nil {
 		fmt.Fprintf(out, "\n")
-		if err := PrintSchema(out, v.Schema); err != nil {
+		if err := PrintSchema(out, v.Schema, nil); err != nil {
 			return err
 		}
 	}
@@ -81,15 +82,48 @@ func (v *Inspected) Print(out io.Writer) error {
 	return w.Flush()
 }
 
-// PrintSchema prints what was learned about attributes, one in a line.
-func PrintSchema(out io.Writer, s *attributes.Schema) error {
+// PrintSchema prints what was learned about attributes, one in a line. table, unless nil, is what it was learned from: then
+// there are examples, and lines of what was not certain.
+func PrintSchema(out io.Writer, s *attributes.Schema, table []attributes.Column) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ATTRIBUTE\tCOLUMNS\tKIND")
+	header := "ATTRIBUTE\tCOLUMNS\tKIND"
+	if table != nil {
+		header += "\tEXAMPLES"
+	}
+	fmt.Fprintln(w, header)
 	for i := range s.Attributes {
 		a := &s.Attributes[i]
-		fmt.Fprintf(w, "%s\t%d\t%s\n", a.Name, a.Columns(), a)
+		line := fmt.Sprintf("%s\t%d\t%s", a.Name, a.Columns(), a)
+		if table != nil {
+			line += "\t" + examples(&table[i])
+		}
+		fmt.Fprintln(w, line)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for i := range table {
+		if table[i].Note != "" {
+			fmt.Fprintf(out, "%s: %s\n", table[i].Name, table[i].Note)
+		}
+	}
+	return nil
+}
+
+// examples returns the first values of a column.
+func examples(c *attributes.Column) string {
+	var list []string
+	for _, text := range c.Texts {
+		if runes := []rune(strings.Join(strings.Fields(text), " ")); len(list) < 3 && !spelling.IsGap(text) {
+			if len(runes) > 16 {
+				runes = append(runes[:16], '…')
+			}
+			if text := string(runes); !slices.Contains(list, text) {
+				list = append(list, text)
+			}
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // Inspect describes a model.

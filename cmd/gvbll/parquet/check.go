@@ -3,6 +3,7 @@ package parquet
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -49,6 +50,10 @@ func checkFooter(file io.ReaderAt, size int64) error {
 		return err
 	}
 	if string(end[4:]) != "PAR1" {
+		var begin [23]byte
+		if file.ReadAt(begin[:], 0); string(begin[:]) == "version https://git-lfs" {
+			return errors.New("is a pointer of Git LFS, and not the file: fetch it with 'git lfs pull'")
+		}
 		return fmt.Errorf("not a Parquet file: it ends with %.4q", end[4:])
 	}
 	length := int64(binary.LittleEndian.Uint32(end[:]))
