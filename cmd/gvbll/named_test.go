@@ -149,7 +149,7 @@ func testNamedAttributes(t *testing.T, sh *shell) {
 	const nodes = 600
 	dir, file := paymentsTable(t, nodes), filepath.Join(t.TempDir(), "m.safetensors")
 	code, _, errs := sh.command("train", "--data", dir, "--train-share", "0.3", "--epochs", "5", "--hidden", "8", "--out", file)
-	if code != exitOK || !strings.Contains(errs, "country    23       category, 23 values (C00, C01, C02, …)\n") {
+	if code != exitOK || !strings.Contains(errs, "country    23       category, 23 values (C00, C01, C02, …)  ") {
 		t.Fatalf("train: exit code %d\n%s", code, errs)
 	}
 	if out := sh.gvbll("inspect", file); !strings.Contains(out, "ATTRIBUTE") || !strings.Contains(out, "amount") {

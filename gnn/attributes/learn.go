@@ -111,6 +111,9 @@ func (t *tried) count(is bool, row int, text string) {
 	}
 }
 
+// Times in milliseconds of the years 1990 to 2100.
+const firstMillis, lastMillis = 631_152_000_000, 4_102_444_800_000
+
 // infer sets the kind by the texts.
 func (c *Column) infer() error {
 	distinct := make(map[string]bool)
@@ -139,7 +142,8 @@ func (c *Column) infer() error {
 		_, isBoolean := spelling.Bool(text)
 		boolean.count(isBoolean, row, text)
 		_, isDate := spelling.Date(text)
-		instant.count(isDate, row, text)
+		isMillis := isNumber && v >= firstMillis && v < lastMillis // beside dates, they are as certain
+		instant.count(isDate || isMillis, row, text)
 		_, isDecimal := spelling.WithComma(text)
 		decimal.count(isDecimal, row, text)
 		if isDecimal && !isNumber {
@@ -152,7 +156,7 @@ func (c *Column) infer() error {
 		dateLike.count(isDate || !isNumber && spelling.LooksLikeDate(text), row, text)
 		if isNumber && v == math.Trunc(v) && math.Abs(v) < 1<<62 {
 			unit := spelling.Guess(int64(v))
-			if v >= 631_152_000_000 && v < 4_102_444_800_000 {
+			if isMillis {
 				unit = "ms"
 			}
 			inUnit[unit]++
@@ -295,7 +299,10 @@ func (c *Column) learn(times []int64, rows []int32) (Attribute, error) {
 			listed += count[v]
 		}
 		a.Others = share(len(known)-listed, len(rows))
-		if c.inferred && len(known) >= leastKnown && listed < len(known)/10 {
+		if listed < len(known)/2 && c.Note == "" {
+			c.Note = fmt.Sprintf("%d of %d training rows have a value that comes fewer than %d times, and are as one", len(known)-listed, len(known), leastRows)
+		}
+		if few := len(known)/10 + 1; c.inferred && listed < few && len(known) >= leastKnown && (len(count) > len(known)-few || len(known) >= 10*leastKnown) {
 			return a, fmt.Errorf("hardly a value comes %d times in %d training rows, such as %.40q: leave the column out, or give \"columns\": {%q: \"text\"} in dataset.json, or \"category\" if it is to be one all the same", leastRows, len(known), c.Texts[known[0]], c.Name)
 		}
 		slices.Sort(a.Values)

@@ -1,0 +1,84 @@
+package attributes
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestUnitsInServing: what an event says in another unit than training is refused with the unit that it seems to be in, for an
+// attribute and for the event's own time; a time of the training rows' years never is.
+func TestUnitsInServing(t *testing.T) {
+	columns := []Column{{Name: "opened"}, {Name: "born", Kind: Time}}
+	var times []int64
+	for i := range 40 {
+		columns[0].Texts = append(columns[0].Texts, fmt.Sprintf("2025-05-%02dT08:30:00Z", 1+i%28))
+		columns[1].Texts = append(columns[1].Texts, fmt.Sprint(int64(i-20)*50_000_000_000)) // from 1938 to 1999
+		times = append(times, 1774800000000)
+	}
+	e := NewEncoder(learned(t, columns, times))
+	for _, c := range []struct {
+		give func() error
+		want string // "" for what is taken
+	}{
+		{func() error { return e.Number("opened", 1746433800000) }, ""},
+		{func() error { return e.Text("opened", "2031-05-05 08:30") }, ""},
+		{func() error { return e.Text("opened", "1746433800000.0") }, ""},
+		{func() error { return e.Number("opened", 1746433800000000) }, "attribute opened: 1746433800000000 looks like microseconds"},
+		{func() error { return e.Number("opened", 1746433800) }, "attribute opened: 1746433800 looks like seconds since 1970"},
+		{func() error { return e.Text("opened", "20213") }, "attribute opened: 20213 looks like days"},
+		{func() error { return e.Number("opened", 1746433800000000000) }, "looks like nanoseconds"},
+		{func() error { return e.Number("born", 1_700_000_000) }, ""}, // the 20th of January 1970
+		{func() error { return e.Number("born", -86400000) }, ""},
+		{func() error { return e.Number("born", math.MaxFloat64) }, "is no time"},
+		{func() error { return e.FitsTime(1774800000000) }, ""},
+		{func() error { return e.FitsTime(0) }, ""},
+		{func() error { return e.FitsTime(1774800000) }, "the event's time is 1774800000: it looks like seconds"},
+		{func() error { return e.FitsTime(1774800000000000) }, "it looks like microseconds"},
+		{func() error { return e.FitsTime(5) }, "it is not in milliseconds"},
+	} {
+		e.Begin(times[0])
+		if err := c.give(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+	if err := NewEncoder(learned(t, []Column{{Name: "opened", Texts: columns[0].Texts}}, nil)).FitsTime(5); err != nil {
+		t.Errorf("without ages: %v", err)
+	}
+}
+
+// TestOneSpelling: a category has one column for 3, 3.0, "3.0" and " 3 ", as for True and true, whichever training had; so
+// has a model from before, whose values are as the table wrote them.
+func TestOneSpelling(t *testing.T) {
+	texts := slices.Repeat([]string{"3.0", "1.0", "2.50", "", "True"}, 8)
+	columns := []Column{{Name: "plan", Kind: Category, Texts: texts}}
+	s := learned(t, columns, nil)
+	if got := s.Attributes[0].Values; !slices.Equal(got, []string{"1", "2.50", "3", "true"}) {
+		t.Fatalf("values %q", got)
+	}
+	before := &Schema{Attributes: []Attribute{{Name: "plan", Kind: Category, Values: []string{"1.0", "2.50", "3.0", "True"}, Others: .1, Gaps: .2}}}
+	for _, s := range []*Schema{s, before} {
+		e := NewEncoder(s)
+		for want, give := range map[int][]any{0: {1.0, "1", "1.0"}, 1: {2.5, "2.50"}, 2: {3.0, "3", "3.0", " 3.0 ", "3\u00a0"}, 3: {true, "True", "true", "TRUE "}, -1: {"4", 2.51, "03", false}, -2: {"", "null", "None", "<NA>"}} {
+			for _, v := range give {
+				e.Begin(0)
+				var err error
+				switch v := v.(type) {
+				case float64:
+					err = e.Number("plan", v)
+				case string:
+					err = e.Text("plan", v)
+				case bool:
+					err = e.Bool("plan", v)
+				}
+				x := e.End()
+				tally := e.TakeTally()
+				if err != nil || want >= 0 && x.Dense[want] != 1 || tally.Others[0] != map[bool]int64{true: 1}[want == -1] || tally.Gaps[0] != map[bool]int64{true: 1}[want == -2] {
+					t.Errorf("%v (%T) with values %q: %v, %v, want column %d", v, v, s.Attributes[0].Values, x.Dense, err, want)
+				}
+			}
+		}
+	}
+}
