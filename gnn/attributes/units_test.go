@@ -29,7 +29,7 @@ func TestUnitsInServing(t *testing.T) {
 		{func() error { return e.Number("opened", 1746433800000000) }, "attribute opened: 1746433800000000 looks like microseconds"},
 		{func() error { return e.Number("opened", 1746433800) }, "attribute opened: 1746433800 looks like seconds since 1970"},
 		{func() error { return e.Text("opened", "20213") }, "attribute opened: 20213 looks like days"},
-		{func() error { return e.Number("opened", 1746433800000000000) }, "looks like nanoseconds"},
+		{func() error { return e.Number("opened", 1746433800000000000) }, "is no time"},
 		{func() error { return e.Number("born", 1_700_000_000) }, ""}, // the 20th of January 1970
 		{func() error { return e.Number("born", -86400000) }, ""},
 		{func() error { return e.Number("born", math.MaxFloat64) }, "is no time"},
