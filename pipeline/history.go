@@ -112,6 +112,9 @@ func (h *History) Step(w *event.Window) {
 	}
 	for i := range w.Labels {
 		l := &w.Labels[i]
+		if l.Skip {
+			continue
+		}
 		class := h.classOf(l)
 		if class == none && !l.Withdrawn {
 			continue

@@ -117,6 +117,14 @@ func (e *Encoder) Gap(name string) {
 	}
 }
 
+// Nested gives what is no value: an object, or a list of texts.
+func (e *Encoder) Nested(name string) error {
+	if a, _, _ := e.attribute(name); a != nil {
+		return wrong(a, "an object or a list of texts")
+	}
+	return nil
+}
+
 // Number gives a number: of a time, milliseconds since 1970. NaN is a gap.
 func (e *Encoder) Number(name string, v float64) error {
 	if math.IsNaN(v) {

@@ -106,6 +106,7 @@ type Node struct {
 	Named      []Attribute // nil where features are numbers
 	Graph      *Graph      // what is classified, if that is a graph of its own: then without features and Neighbours
 	Neighbours []ID
+	Dropped    []ID   // nodes to which the edge is removed, none of Neighbours
 	Implicit   []ID   // nodes that enter before this one, as context without features, if they are not there
 	Marks      []Mark // by neighbour, what the edges to Neighbours are; nil if all are plain
 	Context    bool   // in the graph, but neither predicted nor scored, such as a training node
@@ -160,13 +161,14 @@ func (a *Attribute) String() string {
 // AttributeKind says which value an Attribute has.
 type AttributeKind uint8
 
-// The values that came: null, a number, true or false, a text, a list of numbers.
+// The values that came: null, a number, true or false, a text, a list of numbers; or what is no value.
 const (
 	Gap AttributeKind = iota
 	Number
 	Bool
 	Text
 	Numbers
+	Nested // an object, or a list of other things than numbers
 )
 
 // OnlyEdges reports whether the event adds and removes edges and changes no node.
@@ -237,6 +239,8 @@ type Label struct {
 	Time   int64  // event time, milliseconds since the Unix epoch; 0 when not given
 	// Withdrawn means that the label that the node has is withdrawn. Class is empty and Index 0.
 	Withdrawn bool
+	// Skip means that the record says nothing, by the map.
+	Skip bool
 }
 
 // NoClass as the number of a label is no class of any model.

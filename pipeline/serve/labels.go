@@ -77,6 +77,9 @@ func (l *Labels) Join(x *Entered) {
 	}
 	for i := range x.Window.Labels {
 		label := &x.Window.Labels[i]
+		if label.Skip {
+			continue
+		}
 		class, ok := l.class(label)
 		if !ok {
 			x.Out.Refuse(label.Origin, event.UnknownClass, l.unknownClass(label))

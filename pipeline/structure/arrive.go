@@ -129,6 +129,9 @@ func (n *Nodes) accept(events []event.Node, out *event.Outcome) {
 			if !n.acceptNode(node, i, first, out) {
 				continue
 			}
+			if node.Dropped != nil {
+				a.edges = append(a.edges, edgesAt{dropped(node), int32(i)})
+			}
 			for _, id := range node.Implicit {
 				if _, known := n.index.number(id); !known {
 					n.acceptNode(&event.Node{Origin: node.Origin, ID: id, Index: []uint32{}, Context: true}, i, first, out)
@@ -136,6 +139,15 @@ func (n *Nodes) accept(events []event.Node, out *event.Outcome) {
 			}
 		}
 	}
+}
+
+// dropped returns the event of only edges that removes those that a node event drops.
+func dropped(node *event.Node) *event.Node {
+	e := &event.Node{Origin: node.Origin, ID: node.ID}
+	for _, id := range node.Dropped {
+		e.Edges = append(e.Edges, event.Edge{Source: node.ID, Target: id, Remove: true})
+	}
+	return e
 }
 
 // acceptNode assigns a number to the node of the i-th event, or refuses it. Numbers from first

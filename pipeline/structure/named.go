@@ -73,6 +73,8 @@ func (n *Nodes) encodeNamed(node *event.Node) (gnn.Vector, error) {
 			err = n.named.Bool(a.Name, a.Number != 0)
 		case event.Text:
 			err = n.named.Text(a.Name, a.Text)
+		case event.Nested:
+			err = n.named.Nested(a.Name)
 		case event.Numbers:
 			err = n.named.Vector(a.Name, a.Numbers)
 		}

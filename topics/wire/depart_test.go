@@ -57,7 +57,7 @@ func TestDeparture(t *testing.T) {
 // FuzzDeparture: the id that is read from a departure's key has the same key, and a key that
 // is an integer is never read as a string.
 func FuzzDeparture(f *testing.F) {
-	for _, key := range []string{"a", "7", "-7", "+7", "07", "-0", "9223372036854775807"} {
+	for _, key := range []string{"a", "7", "-7", "+7", "07", "-0", "9223372036854775807", `"a"`, `{"payload":1,"schema":{}}`, `{"a":{}}`, `""`, "\x00\x00\x00\x01"} {
 		f.Add([]byte(key))
 	}
 	f.Fuzz(func(t *testing.T, key []byte) {
@@ -70,6 +70,12 @@ func FuzzDeparture(f *testing.F) {
 			return
 		}
 		checkNode(t, &n)
+		if id, ok := d.in.keyID(key, d.Limits.withDefaults()); ok {
+			if n.ID != id || !n.Departed {
+				t.Fatalf("the key %q of another form is read as %v and %v", key, n.ID, id)
+			}
+			return
+		}
 		if got := AppendKey(nil, n.ID); !n.Departed || !n.ByKey || !bytes.Equal(got, key) {
 			t.Fatalf("departed %t, by key %t, key %q, want a departure by the key %q", n.Departed, n.ByKey, got, key)
 		}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v2"
 
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
@@ -44,6 +46,7 @@ type rule struct {
 	Numbers    []pointer  `yaml:"numbers"`  // or a number each
 	Neighbours []origin   `yaml:"neighbours"`
 	Remove     *condition `yaml:"remove"` // the node leaves, the edge is removed, or the label is withdrawn
+	Skip       *condition `yaml:"skip"`   // the record says nothing: a heartbeat, or a change of a table
 	Context    bool       `yaml:"context"`
 
 	Node  *origin `yaml:"node"` // of a label
@@ -53,6 +56,11 @@ type rule struct {
 // origin is where a value is, and what is made of it.
 type origin struct {
 	Pointer  pointer           `yaml:"pointer"`
+	Pointers []pointer         `yaml:"pointers"` // of an id of several members, in place of Pointer
+	Join     string            `yaml:"join"`     // between these; "" for /
+	Item     pointer           `yaml:"item"`     // of neighbours in a list of objects: the id in each
+	Kind     string            `yaml:"kind"`     // of the edge to a neighbour
+	Weight   pointer           `yaml:"weight"`   // of the edge, in the record
 	Or       pointer           `yaml:"or"`       // looked at where Pointer finds nothing
 	Optional bool              `yaml:"optional"` // nothing is no error
 	Prefix   string            `yaml:"prefix"`   // of an id
@@ -61,10 +69,23 @@ type origin struct {
 	Classes  map[string]string `yaml:"map"`      // of a class: names by what is in the record
 }
 
-// condition holds where a value is the given text.
+// condition holds where a value is one of the given texts.
 type condition struct {
 	Pointer pointer `yaml:"pointer"`
-	Equals  string  `yaml:"equals"`
+	Equals  texts   `yaml:"equals"`
+}
+
+// texts are a text, or a list of them.
+type texts []string
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (t *texts) UnmarshalYAML(unmarshal func(any) error) error {
+	var one string
+	if unmarshal(&one) == nil {
+		*t = texts{one}
+		return nil
+	}
+	return unmarshal((*[]string)(t))
 }
 
 // pointer is an RFC 6901 pointer, in which the token * is an object's only member.
@@ -133,7 +154,7 @@ func ParseMap(text string) (*Map, error) {
 
 // withPreset returns the rules that a rule stands for.
 func (r rule) withPreset() ([]rule, error) {
-	fill := func(to **condition, at, equals string) {
+	fill := func(to **condition, at string, equals ...string) {
 		if *to == nil {
 			*to = &condition{pointTo(at), equals}
 		}
@@ -145,6 +166,7 @@ func (r rule) withPreset() ([]rule, error) {
 			return nil, errors.New("preset debezium: give the id, as {pointer: /after/id, or: /before/id}")
 		}
 		fill(&r.Remove, "/op", "d")
+		fill(&r.Skip, "/op", "t", "m") // a table is emptied; a message beside the tables
 		if r.Time == nil {
 			r.Time = &origin{Pointer: pointTo("/ts_ms"), Optional: true}
 		}
@@ -154,7 +176,7 @@ func (r rule) withPreset() ([]rule, error) {
 	case "neo4j-cud":
 		edge := rule{
 			Source: &origin{Pointer: pointTo("/from/ids/*")}, Target: &origin{Pointer: pointTo("/to/ids/*")},
-			When: &condition{pointTo("/type"), "relationship"}, Remove: &condition{pointTo("/op"), "delete"},
+			When: &condition{pointTo("/type"), texts{"relationship"}}, Remove: &condition{pointTo("/op"), texts{"delete"}},
 		}
 		if r.ID == nil {
 			r.ID = &origin{Pointer: pointTo("/ids/*")}
@@ -198,17 +220,22 @@ func (r *rule) checkLabel() error {
 // checkOrigins checks what rules of both kinds have. Origins may be nil.
 func (r *rule) checkOrigins(origins ...*origin) error {
 	for _, o := range append(origins, r.Time) {
-		if o != nil && o.Pointer.tokens == nil {
+		if o != nil && o.Pointer.tokens == nil && o.Pointers == nil {
 			return errors.New("a pointer is missing: give one, as {pointer: /after/id}")
 		}
+		if o != nil && o.Pointers != nil && (o.Pointer.tokens != nil || o == r.Time || o == r.Class) {
+			return errors.New("pointers, a list, are of an id, in place of pointer")
+		}
 	}
-	for _, c := range []*condition{r.When, r.Remove} {
+	for _, c := range []*condition{r.When, r.Remove, r.Skip} {
 		if c != nil && c.Pointer.tokens == nil {
 			return errors.New("a condition has no pointer: give one, as {pointer: /op, equals: d}")
 		}
 	}
-	if r.Time != nil && unit(r.Time.Unit) == 0 {
-		return fmt.Errorf("unit %.20q: give s, ms, us or ns", r.Time.Unit)
+	if r.Time != nil {
+		if _, ok := spelling.Unit(r.Time.Unit); !ok {
+			return fmt.Errorf("unit %.20q: give %s", r.Time.Unit, spelling.Units)
+		}
 	}
 	return nil
 }
@@ -218,11 +245,6 @@ func pointersTo(list []origin) (p []*origin) {
 		p = append(p, &list[i])
 	}
 	return p
-}
-
-// unit returns the length of a unit of time, 0 if it is none.
-func unit(name string) time.Duration {
-	return map[string]time.Duration{"": time.Millisecond, "s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}[name]
 }
 
 // find returns the value that a pointer names, nil if there is none.
@@ -240,12 +262,16 @@ func (f field) find(p pointer) field {
 func (f field) member(token string) (found field) {
 	switch f[0] {
 	case '{':
+		members := 0
 		f.each(func(name []byte, value field) error { // a member that comes twice: the last one
-			if string(name) == token || token == "*" {
+			if members++; string(name) == token || token == "*" {
 				found = value
 			}
 			return nil
 		})
+		if token == "*" && members > 1 { // a key of several members is none of them
+			return nil
+		}
 	case '[':
 		i, err := strconv.Atoi(token)
 		if err != nil || i < 0 || strconv.Itoa(i) != token {
@@ -270,28 +296,65 @@ func (o *origin) find(f field, why event.Reason, what string) (field, error) {
 	if !v.given() && !o.Optional {
 		return nil, refusef(why, "%s: the pointer %s finds nothing", what, o.Pointer.text)
 	}
-	return v, nil
+	return v.unwrapped(), nil
 }
 
+// holds compares values, whichever way they are written.
 func (c *condition) holds(f field) bool {
-	v := f.find(c.Pointer)
-	return v != nil && (string(v) == c.Equals || string(v) == strconv.Quote(c.Equals))
+	if c == nil {
+		return false
+	}
+	v := f.find(c.Pointer).unwrapped()
+	if len(v) == 0 {
+		return false
+	}
+	text := string(v)
+	if v[0] == '"' {
+		if unescaped, err := v.unescaped(); err == nil {
+			text = unescaped
+		}
+	}
+	return slices.ContainsFunc(c.Equals, func(want string) bool { return text == want || spelling.Name(text) == spelling.Name(want) })
 }
 
-// id reads an id: with a prefix, the prefix and the value as text.
+// id reads an id: with a prefix, or of several members, as text.
 func (o *origin) id(in *input, f field, what string, limits Limits) (id event.ID, found bool, err error) {
-	v, err := o.find(f, event.BadID, what)
-	if err != nil || !v.given() {
-		return id, false, err
-	}
-	if id, err = v.id(limits.MaxID); err != nil || o.Prefix == "" {
+	if o.Pointers == nil {
+		v, err := o.find(f, event.BadID, what)
+		if err != nil || !v.given() {
+			return id, false, err
+		}
+		id, err = o.idOf(in, v, what, limits)
 		return id, true, err
 	}
-	text := o.Prefix + id.String()
-	if len(text) > limits.MaxID {
-		return id, true, refusef(event.BadID, "%s: a string id needs 1 to %d bytes of UTF-8", what, limits.MaxID)
+	var parts []string
+	for _, p := range o.Pointers {
+		v := f.find(p).unwrapped()
+		if !v.given() && o.Optional {
+			return id, false, nil
+		}
+		if id, err = v.id(limits.MaxID); err != nil {
+			return id, false, refusef(event.BadID, "%s: the pointer %s finds no member of an id", what, p.text)
+		}
+		parts = append(parts, id.String())
 	}
-	return event.ID{Str: in.memory.text([]byte(text))}, true, nil
+	id, err = o.prefixed(in, strings.Join(parts, cmp.Or(o.Join, "/")), what, limits)
+	return id, true, err
+}
+
+// idOf returns the id that a value is.
+func (o *origin) idOf(in *input, v field, what string, limits Limits) (id event.ID, err error) {
+	if id, err = v.id(limits.MaxID); err != nil || o.Prefix == "" {
+		return id, err
+	}
+	return o.prefixed(in, id.String(), what, limits)
+}
+
+func (o *origin) prefixed(in *input, text, what string, limits Limits) (id event.ID, err error) {
+	if text = o.Prefix + text; len(text) > limits.MaxID {
+		return id, refusef(event.BadID, "%s: a string id needs 1 to %d bytes of UTF-8", what, limits.MaxID)
+	}
+	return event.ID{Str: in.memory.text([]byte(text))}, nil
 }
 
 // moment reads a time into milliseconds since 1970, 0 where there is none.
@@ -303,22 +366,23 @@ func (o *origin) moment(f field) (int64, error) {
 	if err != nil || !v.given() {
 		return 0, err
 	}
-	if v[0] == '"' {
-		t, err := time.Parse(time.RFC3339Nano, string(v[1:len(v)-1]))
-		if err != nil {
-			return 0, refusef(event.Undecodable, "time: %.40s is no date such as 2026-03-01T12:00:00Z", v)
+	one, _ := spelling.Unit(o.Unit)
+	return v.instant(one)
+}
+
+// instant reads a time into milliseconds since 1970: a number of units since then, or a text that is one, or a date.
+func (f field) instant(one time.Duration) (at int64, err error) {
+	text := string(f)
+	if f[0] == '"' {
+		if text, err = f.unescaped(); err != nil {
+			return 0, err
 		}
-		return t.UnixMilli(), nil
 	}
-	n, err := v.integer()
-	if one := unit(o.Unit); one >= time.Millisecond {
-		if most := int64(1<<62) / int64(one/time.Millisecond); n > most || n < -most {
-			return 0, refusef(event.Undecodable, "time: %.40s is too large", v)
-		}
-		return n * int64(one/time.Millisecond), err
-	} else {
-		return n / int64(time.Millisecond/one), err
+	at, ok := spelling.Time(text, one)
+	if !ok {
+		return 0, refusef(event.Undecodable, "time: %.40s is no time: give a number, or a date such as 2026-03-01T12:00:00Z", f)
 	}
+	return at, nil
 }
 
 // choose returns the rule of a record.
@@ -331,11 +395,23 @@ func choose(rules []rule, f field) (*rule, error) {
 	return nil, refusef(event.Undecodable, "no rule of the map is for this record")
 }
 
+// payload returns a value without its schema, with which Connect may write it.
+func payload(f field) field {
+	if len(f) > 0 && f[0] == '{' && f.member("schema").given() && f.member("payload") != nil {
+		return f.member("payload")
+	}
+	return f
+}
+
 // root returns the record's value: of one with its schema, as Connect writes it, the payload.
 func root(value []byte) (field, error) {
+	value, err := unframed(value)
+	if err != nil {
+		return nil, err
+	}
 	f, err := valueJSON(value)
-	if err == nil && f[0] == '{' && f.member("schema").given() && f.member("payload") != nil {
-		f = f.member("payload")
+	if err == nil {
+		f = payload(f)
 	}
 	if err == nil && (len(f) == 0 || f[0] != '{') {
 		err = refusef(event.Undecodable, "%.40s where an object is needed", f)
@@ -353,10 +429,14 @@ func (m *Map) node(in *input, value []byte, n *event.Node, limits Limits) error 
 	if err != nil {
 		return err
 	}
-	if n.Time, err = r.Time.moment(f); err != nil {
+	if r.Skip.holds(f) {
+		n.Edges = []event.Edge{} // an event that changes nothing
+		return nil
+	}
+	remove := r.Remove.holds(f)
+	if n.Time, err = r.Time.moment(f); err != nil && !remove { // what leaves may have none
 		return err
 	}
-	remove := r.Remove != nil && r.Remove.holds(f)
 	if r.ID == nil {
 		e := event.Edge{Remove: remove}
 		if e.Source, _, err = r.Source.id(in, f, "source", limits); err != nil {
@@ -379,20 +459,79 @@ func (m *Map) node(in *input, value []byte, n *event.Node, limits Limits) error 
 		return err
 	}
 	for i := range r.Neighbours {
-		o := &r.Neighbours[i]
-		id, found, err := o.id(in, f, "neighbours", limits)
-		if err != nil {
+		if err := r.Neighbours[i].neighbours(in, f, n, limits); err != nil {
 			return err
 		}
-		if found {
-			n.Neighbours = append(n.Neighbours, id)
-			if o.Implicit {
-				n.Implicit = append(n.Implicit, id)
-			}
+	}
+	return r.dropped(in, f, n, limits)
+}
+
+// neighbours adds the neighbours that an origin names: one, or those of a list.
+func (o *origin) neighbours(in *input, f field, n *event.Node, limits Limits) error {
+	mark := event.Mark{Kind: o.Kind}
+	if w := f.find(o.Weight).unwrapped(); o.Weight.tokens != nil && w.given() {
+		v, err := strconv.ParseFloat(strings.Trim(string(w), `"`), 32)
+		if err != nil || !(v >= event.LeastWeight && v <= event.LargestWeight) {
+			return refusef(event.BadFeatures, "the pointer %s finds the weight %.40s, want a number from %g to %g", o.Weight.text, w, event.LeastWeight, event.LargestWeight)
+		}
+		mark.Weight = float32(v)
+	}
+	add := func(id event.ID) {
+		if n.Neighbours = append(n.Neighbours, id); mark != (event.Mark{}) || n.Marks != nil {
+			n.Marks = append(append(n.Marks, make([]event.Mark, len(n.Neighbours)-1-len(n.Marks))...), mark)
+		}
+		if o.Implicit {
+			n.Implicit = append(n.Implicit, id)
+		}
+	}
+	if o.Pointers == nil {
+		v, err := o.find(f, event.BadID, "neighbours")
+		if err != nil || !v.given() || v.unavailable() {
+			return err
+		}
+		if v[0] == '[' {
+			return v.items(limits, event.TooManyNeighbours, func(int) {}, func(_ int, item field) error {
+				id, err := o.idOf(in, item.find(o.Item).unwrapped(), "neighbours", limits)
+				if err == nil {
+					add(id)
+				}
+				return err
+			})
+		}
+	}
+	id, found, err := o.id(in, f, "neighbours", limits)
+	if err == nil && found {
+		add(id)
+	}
+	return err
+}
+
+// dropped lists the neighbours that a change record names in before, and not in after.
+func (r *rule) dropped(in *input, f field, n *event.Node, limits Limits) error {
+	if !f.find(before).given() {
+		return nil
+	}
+	var was event.Node
+	for i := range r.Neighbours {
+		o := r.Neighbours[i]
+		if len(o.Pointer.tokens) < 2 || o.Pointer.tokens[0] != "after" || f.find(o.Pointer).unwrapped().unavailable() {
+			continue
+		}
+		o.Pointer.tokens = append([]string{"before"}, o.Pointer.tokens[1:]...)
+		o.Optional, o.Or, o.Weight = true, pointer{}, pointer{}
+		if err := o.neighbours(in, f, &was, limits); err != nil {
+			return err
+		}
+	}
+	for _, id := range was.Neighbours {
+		if !slices.Contains(n.Neighbours, id) {
+			n.Dropped = append(n.Dropped, id)
 		}
 	}
 	return nil
 }
+
+var before = pointTo("/before")
 
 // features reads the features of a node: none where the rule names none.
 func (r *rule) features(in *input, f field, n *event.Node, limits Limits) (err error) {
@@ -400,7 +539,7 @@ func (r *rule) features(in *input, f field, n *event.Node, limits Limits) (err e
 	case r.Numbers != nil:
 		n.Dense = in.memory.numbers.cut(len(r.Numbers))
 		for i, p := range r.Numbers {
-			v, err := strconv.ParseFloat(strings.Trim(string(f.find(p)), `"`), 32)
+			v, err := strconv.ParseFloat(strings.Trim(string(f.find(p).unwrapped()), `"`), 32)
 			if err != nil {
 				return refusef(event.BadFeatures, "the pointer %s finds no number", p.text)
 			}
@@ -417,7 +556,7 @@ func (r *rule) features(in *input, f field, n *event.Node, limits Limits) (err e
 			n.Dense, err = v.numbers(limits)
 			return err
 		}
-		n.Named, err = v.namedWhere(in, limits, field.isValue)
+		n.Named, err = v.mapped(in, limits)
 	}
 	return err
 }
@@ -432,13 +571,16 @@ func (m *Map) label(in *input, value []byte, l *event.Label, limits Limits) erro
 	if err != nil {
 		return err
 	}
+	if l.Skip = r.Skip.holds(f); l.Skip {
+		return nil
+	}
 	if l.Node, _, err = r.Node.id(in, f, "node", limits); err != nil {
 		return err
 	}
 	if l.Time, err = r.Time.moment(f); err != nil {
 		return err
 	}
-	if l.Withdrawn = r.Remove != nil && r.Remove.holds(f); l.Withdrawn {
+	if l.Withdrawn = r.Remove.holds(f); l.Withdrawn {
 		return nil
 	}
 	v, err := r.Class.find(f, event.UnknownClass, "class")
@@ -449,13 +591,22 @@ func (m *Map) label(in *input, value []byte, l *event.Label, limits Limits) erro
 		l.Withdrawn = true
 		return nil
 	}
-	l.Class = strings.Trim(string(v), `"`)
+	if r.Class.Classes == nil && v[0] != '"' { // as in our own format
+		return v.class(l, limits)
+	}
+	l.Class = string(v)
 	if v[0] == '"' {
 		if err := json.Unmarshal(v, &l.Class); err != nil {
 			return err
 		}
 	}
-	if name, known := r.Class.Classes[l.Class]; known {
+	name, known := r.Class.Classes[l.Class]
+	for from, to := range r.Class.Classes {
+		if !known && spelling.Name(from) == spelling.Name(l.Class) {
+			name, known = to, true
+		}
+	}
+	if known {
 		l.Class = name
 	} else if r.Class.Classes != nil {
 		return refusef(event.UnknownClass, "class: %.60q is not in the map", l.Class)
@@ -476,18 +627,30 @@ func (m *Map) departure(in *input, key []byte, n *event.Node, limits Limits) err
 	}
 	o := *m.nodes[i].ID
 	if looksLikeJSON(key) {
-		f, err := root(key)
+		f, err := valueJSON(key)
 		if err != nil {
 			return err
 		}
-		o.Pointer.tokens = o.Pointer.tokens[max(len(o.Pointer.tokens)-1, 0):]
-		n.ID, _, err = o.id(in, f, "id, in the key of a null value", limits)
-		return err
+		if f = payload(f); f.given() && f[0] == '{' {
+			last := func(p pointer) pointer {
+				p.tokens = p.tokens[max(len(p.tokens)-1, 0):]
+				return p
+			}
+			o.Pointer, o.Pointers = last(o.Pointer), slices.Clone(o.Pointers)
+			for k := range o.Pointers {
+				o.Pointers[k] = last(o.Pointers[k])
+			}
+			n.ID, _, err = o.id(in, f, "id, in the key of a null value", limits)
+			return err
+		}
 	}
-	if o.Prefix == "" {
-		return in.departure(key, n, limits)
+	if o.Pointers != nil {
+		return refusef(event.BadID, "a null value removes the node that the key names, but the key is no object with the members of the id")
 	}
-	err := in.departure(append([]byte(o.Prefix), key...), n, limits)
-	n.ID, n.ByKey = event.ID{Str: o.Prefix + string(key)}, false
+	err := in.departure(key, n, limits)
+	if o.Prefix != "" && err == nil {
+		n.ByKey = false
+		n.ID, err = o.prefixed(in, n.ID.String(), "id, in the key of a null value", limits)
+	}
 	return err
 }

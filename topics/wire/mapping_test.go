@@ -53,8 +53,10 @@ func TestMap(t *testing.T) {
 				{Name: "payment_id", Kind: event.Number, Number: 7},
 				{Name: "created_at", Kind: event.Number, Number: 1700000000},
 				{Name: "card_id", Kind: event.Text, Text: "c1"},
+				{Name: "merchant", Kind: event.Nested},
 				{Name: "amount", Kind: event.Number, Number: 12.5},
 				{Name: "country"},
+				{Name: "tags", Kind: event.Nested},
 			},
 		}},
 		{payments, `{"before": {"payment_id": 7}, "after": null, "op": "d"}`, event.Node{ID: id("payment:7"), Departed: true}},
@@ -103,8 +105,8 @@ func TestMapRefuses(t *testing.T) {
 	for value, want := range map[string]string{
 		`{"op": "c"}`:                  "id: the pointer /after/payment_id finds nothing",
 		`{"after": {"payment_id": 7}}`: "neighbours: the pointer /after/card_id finds nothing",
-		`{"after": {"payment_id": 7, "card_id": 1, "created_at": 99999999999999999}}`: "time: 99999999999999999 is too large",
-		`{"after": {"payment_id": 7, "card_id": 1, "created_at": "soon"}}`:            `time: "soon" is no date`,
+		`{"after": {"payment_id": 7, "card_id": 1, "created_at": 99999999999999999}}`: "time: 99999999999999999 is no time",
+		`{"after": {"payment_id": 7, "card_id": 1, "created_at": "soon"}}`:            `time: "soon" is no time`,
 		`[1]`: "[1] where an object is needed",
 		`{`:   "unexpected end",
 	} {

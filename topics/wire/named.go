@@ -101,7 +101,13 @@ func nestedAttribute(a *event.Attribute) error {
 
 // named reads features by name into the memory of in.
 func (f field) named(in *input, limits Limits) ([]event.Attribute, error) {
-	return f.namedWhere(in, limits, func(field) bool { return true })
+	return f.namedAs(in, limits, false)
+}
+
+// mapped is named of somebody else's record: objects that wrap a value are that value, others are no error unless the schema
+// has their name, and a value that the sender does not know is left out.
+func (f field) mapped(in *input, limits Limits) ([]event.Attribute, error) {
+	return f.namedAs(in, limits, true)
 }
 
 // isValue reports whether an attribute may have the value: it is no object, and no list but of numbers.
@@ -109,23 +115,30 @@ func (f field) isValue() bool {
 	return f[0] != '{' && (f[0] != '[' || !bytes.ContainsAny(f[1:], "\"[{tfn"))
 }
 
-// namedWhere is named without the values that are not to be kept.
-func (f field) namedWhere(in *input, limits Limits, keep func(field) bool) ([]event.Attribute, error) {
+func (f field) namedAs(in *input, limits Limits, mapped bool) ([]event.Attribute, error) {
 	most := min(bytes.Count(f, []byte(":")), len(f)/len(`"a":1,`)+1, maxNamed)
 	list := in.memory.named.cut(most)[:0]
 	err := f.each(func(name []byte, value field) error {
 		if len(list) == maxNamed {
 			return refusef(event.TooLarge, "features by more than %d names", maxNamed)
 		}
+		if mapped {
+			if value = value.unwrapped(); value.unavailable() {
+				in.unknown(value[1 : len(value)-1])
+				return nil
+			}
+		}
 		switch {
-		case !keep(value):
-			return nil
 		case len(name) == 0:
 			return errNoName
 		case len(name) > maxAttributeName:
 			return refusef(event.Undecodable, "a name of %d bytes, the limit is %d", len(name), maxAttributeName)
 		}
 		list = append(list, event.Attribute{Name: in.memory.text(name)})
+		if mapped && !value.isValue() {
+			list[len(list)-1].Kind = event.Nested
+			return nil
+		}
 		return value.attribute(in, &list[len(list)-1], limits)
 	})
 	return list, err

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 	"strconv"
@@ -215,8 +216,18 @@ func (in *input) neighbours(_ *input, limits Limits) (ids []event.ID, marks []ev
 // leaves, as AppendKey writes it.
 func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
 	n.Departed, n.ByKey = true, true
-	if len(key) == 0 || len(key) > limits.MaxID || !utf8.Valid(key) {
+	refuse := func() error {
 		return refusef(event.BadID, "a null value removes the node that the key names, but the key is not 1 to %d bytes of UTF-8", limits.MaxID)
+	}
+	if len(key) == 0 || len(key) > limits.MaxID {
+		return refuse()
+	}
+	if id, ok := in.keyID(key, limits); ok {
+		n.ID, n.ByKey = id, id.Str == ""
+		return nil
+	}
+	if !utf8.Valid(key) {
+		return refuse()
 	}
 	var room [20]byte
 	if num, err := strconv.ParseInt(string(key), 10, 64); err == nil && string(strconv.AppendInt(room[:0], num, 10)) == string(key) {
@@ -225,6 +236,32 @@ func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
 	}
 	n.ID.Str = in.memory.text(key)
 	return nil
+}
+
+// keyID reads an id from a key of another form than ours: an integer of four or eight bytes, as serializers of Java write it;
+// a text or an object of one member in JSON, maybe with its schema. Other keys are the id as they are.
+func (in *input) keyID(key []byte, limits Limits) (id event.ID, ok bool) {
+	switch {
+	case len(key) == 8 && (key[0] == 0 || !utf8.Valid(key)):
+		return event.ID{Num: int64(binary.BigEndian.Uint64(key))}, true
+	case len(key) == 4 && (key[0] == 0 || !utf8.Valid(key)):
+		return event.ID{Num: int64(int32(binary.BigEndian.Uint32(key)))}, true
+	case key[0] != '"' && key[0] != '{':
+		return id, false
+	}
+	f, err := valueJSON(key)
+	if err != nil {
+		return id, false
+	}
+	if f = payload(f); f.given() && f[0] == '{' {
+		f = f.member("*")
+	}
+	if !f.given() || f[0] == '{' {
+		return id, false
+	}
+	id, err = f.id(limits.MaxID)
+	id.Str = in.memory.text([]byte(id.Str))
+	return id, err == nil
 }
 
 // checkNode enforces the invariants of event.Node, for both encodings.

@@ -14,6 +14,7 @@ package wire
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -120,16 +121,20 @@ func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func() error, j
 	if err := checkLength(o, limits); err != nil {
 		return err
 	}
-	encoding, err := encodingOf(o)
+	value, err := unframed(o.Value)
+	if err != nil {
+		return err
+	}
+	encoding, err := encodingOf(o, value)
 	if err != nil {
 		return err
 	}
 	if encoding == JSON {
-		err = json(o.Value)
+		err = json(value)
 		clear(d.in.members[:]) // as below
 		return err
 	}
-	d.in.reset(o.Value)
+	d.in.reset(value)
 	defer d.in.reset(nil) // do not keep the caller's bytes
 	if err := msgpack(); err != nil {
 		return err
@@ -148,9 +153,25 @@ func checkLength(o *event.Origin, limits Limits) error {
 	return nil
 }
 
+// unframed returns a value without a byte order mark, and without the five bytes that the serializers of a schema registry
+// write before plain JSON. What cannot be read is named. None of these begins an event in JSON or msgpack.
+func unframed(value []byte) ([]byte, error) {
+	switch {
+	case len(value) > 5 && value[0] == 0 && looksLikeJSON(value[5:6]):
+		return value[5:], nil
+	case len(value) > 5 && value[0] == 0:
+		return nil, refusef(event.Undecodable, "a value by schema %d of a registry, in Avro or Protobuf, which are not read: have it written as JSON", binary.BigEndian.Uint32(value[1:]))
+	case bytes.HasPrefix(value, []byte("\x1f\x8b")):
+		return nil, refusef(event.Undecodable, "a value packed with gzip by its producer: send it plain, and set compression.type")
+	case bytes.HasPrefix(value, []byte("\xff\xfe")), bytes.HasPrefix(value, []byte("\xfe\xff")):
+		return nil, refusef(event.Undecodable, "a value in UTF-16: send UTF-8")
+	}
+	return bytes.TrimPrefix(value, []byte("\ufeff")), nil
+}
+
 // encodingOf reads the content-type header. A record without one is what its value begins as, because ksqlDB,
 // RisingWave and REST proxies write no headers.
-func encodingOf(o *event.Origin) (Encoding, error) {
+func encodingOf(o *event.Origin, value []byte) (Encoding, error) {
 	for _, h := range o.Headers {
 		if !strings.EqualFold(h.Key, ContentType) {
 			continue
@@ -161,14 +182,14 @@ func encodingOf(o *event.Origin) (Encoding, error) {
 		kind, _, err := mime.ParseMediaType(string(h.Value))
 		switch {
 		case err != nil:
-		case kind == string(JSON):
+		case kind == string(JSON), kind == "text/json", strings.HasSuffix(kind, "+json"):
 			return JSON, nil
 		case kind == string(MsgPack), kind == "application/x-msgpack":
 			return MsgPack, nil
 		}
 		return "", refusef(event.Undecodable, "content-type %.60q, want %s or %s", h.Value, MsgPack, JSON)
 	}
-	if looksLikeJSON(o.Value) {
+	if looksLikeJSON(value) {
 		return JSON, nil
 	}
 	return MsgPack, nil
