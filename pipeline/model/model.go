@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn"
@@ -123,9 +124,26 @@ func brief(err error) string {
 	return first
 }
 
-// Save writes the model file atomically.
+// Save writes the model file atomically. A model that Open would not read as this one is refused, and the file
+// stays as it was.
 func (m *Model) Save(path string) error {
-	return safetensors.WriteFile(path, m.file())
+	f := m.file()
+	b, err := f.Encode()
+	if err != nil {
+		return fmt.Errorf("%s is not written: %w", path, err)
+	}
+	read, err := safetensors.Decode(b)
+	var again *Model
+	if err == nil {
+		again, err = fromFile(read)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s is not written, because it could not be opened: %s", path, brief(err))
+	case again.ID != m.ID || !slices.Equal(again.Classes, m.Classes):
+		return fmt.Errorf("%s is not written, because it would be opened as another model: %s for %s", path, again.ID, m.ID)
+	}
+	return safetensors.WriteFile(path, f)
 }
 
 func (m *Model) file() *safetensors.File {

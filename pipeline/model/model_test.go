@@ -39,6 +39,26 @@ func blobs(sparse bool) model.Data {
 	return d
 }
 
+// TestSaveVerifies: a model that could not be opened does not take the place of one that can.
+func TestSaveVerifies(t *testing.T) {
+	m, err := model.Train(t.Context(), blobs(false), model.Config{Hidden: []int{4}, Embedding: 4, Epochs: 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "m.safetensors")
+	if err := m.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	bad := *m
+	bad.Classes = append([]string{"gut\xe4"}, m.Classes[1:]...)
+	if err := bad.Save(path); err == nil || !strings.Contains(err.Error(), "is not written") {
+		t.Errorf("a class in latin-1: %v", err)
+	}
+	if got, err := model.Open(path); err != nil || got.ID != m.ID {
+		t.Errorf("the good model is gone: %v", err)
+	}
+}
+
 // TestTrainSaveOpen: a model is the same after it is saved and opened, and a function of
 // data, configuration and seed.
 func TestTrainSaveOpen(t *testing.T) {

@@ -104,11 +104,7 @@ func TestPoolProblemsInOneLine(t *testing.T) {
 		m.Pool.Heads[i].Name = ""
 	}
 	m.Pool.Heads[0].Name = strings.Repeat("\x00", 1<<16)
-	path := filepath.Join(t.TempDir(), "m.safetensors")
-	if err := m.Save(path); err != nil {
-		t.Fatal(err)
-	}
-	_, err := model.Open(path)
+	err := m.Save(filepath.Join(t.TempDir(), "m.safetensors")) // opens what it writes
 	if err == nil || strings.Contains(err.Error(), "\n") || len(err.Error()) > 1000 || !strings.Contains(err.Error(), "head") {
 		t.Errorf("error %.2000v, want one line about a head of at most 1000 bytes", err)
 	}
