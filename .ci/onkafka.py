@@ -4,7 +4,7 @@ which brokers there are. Nothing else may read the environment variables that sa
 import collections, pathlib, re, sys
 
 home = pathlib.Path("topics/kafka/kafkatest")
-asks = r"\bkafkatest\.(Run|Real|Brokers|Apache|Tool|Secured)\b"
+asks = r"\bkafkatest\.(Run|Real|Brokers|Apache|Tool|Tokens|Secured)\b"
 
 # Functions by folder and name. Those of one name, methods of several types say, count as one.
 functions = collections.defaultdict(dict)

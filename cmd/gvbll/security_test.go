@@ -101,14 +101,14 @@ func testTokensThatExpire(t *testing.T, sh *shell) {
 
 	g := sh.graph("gvbll", 0)
 	stop := g.work("--model", model, "--session-timeout", "6s", "--sasl-token-file", write("worker", 6*time.Second))
-	sent := make(chan string)
+	sent := make(chan string, 1)
 	go func() {
 		_, stdout, stderr := sh.command("send", "--data", data, "--rate", "200", "--labels", "never")
 		sent <- stdout + stderr
 	}()
-	for !strings.Contains(g.log(), "the brokers refuse it") {
-		time.Sleep(pause)
-	}
+	kafkatest.Await(t, "the brokers refuse the worker's token", func() bool {
+		return strings.Contains(g.log(), "the brokers refuse it")
+	})
 	write("worker", time.Hour)
 	out += <-sent
 	g.awaitTaken()
