@@ -42,11 +42,12 @@ func testRisks(t *testing.T, k *kafkatest.Kafka) {
 		n.Nodes + ": cleanup.policy=compact,delete", n.Nodes + ": retention.ms=604800000", n.Nodes + ": compression.type=producer",
 		n.Labels + ": cleanup.policy=compact", n.Ledger + ": retention.bytes=1000000",
 	}
-	found, said := look()
-	for len(found) == 0 && t.Context().Err() == nil { // Apache Kafka applies them a little later
-		time.Sleep(time.Millisecond)
+	var found []string
+	var said string
+	kafkatest.Await(t, "the topics have other settings", func() bool { // Apache Kafka applies them a little later
 		found, said = look()
-	}
+		return len(found) > 0
+	})
 	if !slices.Equal(found, want) {
 		t.Errorf("found %q, want %q", found, want)
 	}

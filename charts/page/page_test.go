@@ -371,7 +371,9 @@ func TestProblems(t *testing.T) {
 
 // TestEngineIsBusy: while four requests use the engine or wait for it, a fifth is rejected
 // once its time is up, so that requests do not pile up.
-func TestEngineIsBusy(t *testing.T) {
+func TestEngineIsBusy(t *testing.T) { synctest.Test(t, testEngineIsBusy) }
+
+func testEngineIsBusy(t *testing.T) {
 	s := newFixture(t)
 	entered, release, answered := make(chan bool), make(chan bool), make(chan bool)
 	s.server.Attach(func(f func(*pipeline.Engine)) {

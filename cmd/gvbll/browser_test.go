@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -30,6 +31,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/broker"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 )
@@ -114,13 +116,15 @@ func liveDemo(t *testing.T) string {
 	go func() { ended <- run(ctx, args, (&shell{t: t}).process(&out, &out)) }()
 	t.Cleanup(func() {
 		stop()
-		<-ended
+		kafkatest.Receive(t, ended, "the demo has ended")
 	})
 	select {
 	case <-serving:
 	case code := <-ended:
 		ended <- code
 		t.Fatalf("exit code %d: %s", code, &out)
+	case <-time.After(kafkatest.Patience):
+		t.Fatalf("after %v the stream of the demo is not over: %s", kafkatest.Patience, &out)
 	}
 	return regexp.MustCompile(`http://[0-9.:]+`).FindString(out.String())
 }
@@ -293,7 +297,7 @@ func TestWorkerPage(t *testing.T) {
 		{Topic: g.names.Nodes, Value: wire.AppendNode(nil, &long)},
 	}))
 	reasons := make(map[string]string)
-	g.await(func(all []*ledger.Record) bool {
+	g.await("five events are refused", func(all []*ledger.Record) bool {
 		counts := make(map[event.Reason]int)
 		for _, r := range all {
 			for reason, n := range r.Reasons {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -188,12 +189,13 @@ func TestDemoKilled(t *testing.T) {
 // scores. It reports whether the signal ended the process.
 func child(t *testing.T, args []string, scores int) (out []byte, killed bool) {
 	t.Helper()
-	ctx, kill := context.WithCancel(t.Context())
+	ctx, kill := context.WithTimeout(t.Context(), longest)
 	defer kill()
 	exe, err := os.Executable()
 	must(t, err)
 	cmd := exec.CommandContext(ctx, exe, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = kafkatest.Patience // then it is killed
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	var stdout bytes.Buffer
 	stderr := &lines{when: []func([]byte){func(b []byte) {
@@ -204,8 +206,8 @@ func child(t *testing.T, args []string, scores int) (out []byte, killed bool) {
 	}}}
 	cmd.Stdout, cmd.Stderr = &stdout, stderr
 	err = cmd.Run()
-	if err != nil && ctx.Err() == nil {
-		t.Fatalf("%v\n%s", err, stderr.b)
+	if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
+		t.Fatalf("the demo ended with %v, after %v at most\n%s", err, longest, stderr)
 	}
 	return stdout.Bytes(), err != nil
 }

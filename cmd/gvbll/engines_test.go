@@ -160,7 +160,7 @@ func (g *testGraph) awaitTaken() {
 			}
 		}
 	}
-	g.await(func(all []*ledger.Record) bool {
+	g.await("all records of the inputs are in windows", func(all []*ledger.Record) bool {
 		taken := make(map[kafka.TopicPartition]int64)
 		for _, r := range all {
 			for _, read := range r.Ranges {

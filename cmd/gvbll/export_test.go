@@ -42,7 +42,7 @@ func testExportIDsAlike(t *testing.T, sh *shell) {
 		`{"node":10007,"class":0}`+"\n"+`{"node":"10007","class":1}`+"\n"+`{"node":10007,"class":2}`+"\n"+`{"node":"10007","class":null}`+"\n"), 0o600))
 	sh.gvbll("send", "--brokers", sh.addr, "--events", refused)
 	stop := g.work("--model", file)
-	g.await(func(all []*ledger.Record) bool {
+	g.await("two nodes are predicted and two refused", func(all []*ledger.Record) bool {
 		return predictions(all) == 2 && refusedFor(all, event.WrongDimension) == 2
 	})
 	g.awaitTaken()

@@ -81,7 +81,7 @@ func testAcceptGap(t *testing.T, sh *shell) {
 
 	stop := g.work("--model", file, "--state-dir", state)
 	g.send(10)
-	g.await(func(all []*ledger.Record) bool {
+	g.await("all nodes but those of the gap are predicted", func(all []*ledger.Record) bool {
 		n := 0
 		for _, r := range all {
 			n += r.Predictions

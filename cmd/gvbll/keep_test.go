@@ -52,7 +52,7 @@ func testKeep(t *testing.T, sh *shell) {
 	work := func(sent int) {
 		t.Helper()
 		stop := g.work(keep...)
-		g.await(func(all []*ledger.Record) bool {
+		g.await(fmt.Sprintf("%d nodes are predicted", sent), func(all []*ledger.Record) bool {
 			predictions, left = 0, 0
 			for _, r := range all {
 				predictions += r.Predictions

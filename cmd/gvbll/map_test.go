@@ -72,7 +72,7 @@ labels:
 		t.Helper()
 		g := sh.graph(prefix, 0)
 		stop := g.work(append([]string{"--model", model, "--prefix", prefix, "--output", "json", "--window", "400", "--linger", "2s"}, more...)...)
-		g.await(func(all []*ledger.Record) bool {
+		g.await("all payments are predicted", func(all []*ledger.Record) bool {
 			n := 0
 			for _, r := range all {
 				n += r.Predictions
@@ -125,7 +125,7 @@ labels:
 	}
 	g := sh.graph("mapped", 0)
 	stop := g.work(append([]string{"--model", model, "--prefix", "mapped", "--output", "json", "--window", "400", "--linger", "2s", "--map", file, "--rebase"}, inputs...)...)
-	g.await(func(all []*ledger.Record) bool { return len(all) > 0 && all[len(all)-1].Epoch == 1 })
+	g.await("epoch 1 has begun", func(all []*ledger.Record) bool { return len(all) > 0 && all[len(all)-1].Epoch == 1 })
 	stop()
 	sh.gvbll(audit...)
 	if n := g.predictions(); n != payments {

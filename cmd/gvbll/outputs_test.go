@@ -33,7 +33,7 @@ func testTwoOutputsOverOneInput(t *testing.T, sh *shell) {
 		}
 		return n
 	}
-	trial.await(func(all []*ledger.Record) bool { return served(all) == sum.Predictions })
+	trial.await("the trial has predicted what the graph has", func(all []*ledger.Record) bool { return served(all) == sum.Predictions })
 	stop()
 
 	list := sh.gvbll("topics", "--brokers", sh.addr, "--prefix", "trial", "--inputs-prefix", "gvbll")

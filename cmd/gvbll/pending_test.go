@@ -11,6 +11,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 )
@@ -90,7 +91,7 @@ func testPendingInFiles(t *testing.T, sh *shell) {
 		t.Errorf("the worker did not skip a checkpoint that refers to a lost file:\n%s", log)
 	}
 
-	ended := make(chan string)
+	ended := make(chan string, 1)
 	go func() {
 		code, _, errs := g.command(append([]string{"work", "--http", "127.0.0.1:0"}, args...)...)
 		ended <- fmt.Sprintf("exit code %d: %s", code, errs)
@@ -106,7 +107,7 @@ func testPendingInFiles(t *testing.T, sh *shell) {
 		must(t, os.WriteFile(name, b, 0o600)) // the worker has the same file
 	}
 	send(nodes*3/4, nodes)
-	if got := <-ended; before == 0 || !strings.Contains(got, "exit code 1") || !strings.Contains(got, ".blocks/") || !strings.Contains(got, "check the disk; start the worker again") {
+	if got := kafkatest.Receive(t, ended, "the worker has ended"); before == 0 || !strings.Contains(got, "exit code 1") || !strings.Contains(got, ".blocks/") || !strings.Contains(got, "check the disk; start the worker again") {
 		t.Errorf("with %d files that are damaged: %s, want an exit code of 1, the file and the remedy", before, got)
 	}
 	stop = work()

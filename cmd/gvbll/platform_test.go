@@ -115,7 +115,7 @@ func testPredictionsOnRequest(t *testing.T, sh *shell) {
 		}
 		return n
 	}
-	g.await(func(all []*ledger.Record) bool { return revisions(all) > 50 })
+	g.await("50 nodes are predicted again", func(all []*ledger.Record) bool { return revisions(all) > 50 })
 	must(t, killed.Process.Kill())
 	_ = killed.Wait() // it was killed
 	stop := g.work(flags...)

@@ -43,7 +43,7 @@ func testPresets(t *testing.T, sh *shell) {
 			var log lines
 			killed.Env, killed.Stderr = append(os.Environ(), asProgram+"=1"), &log
 			must(t, killed.Start())
-			g.await(func(all []*ledger.Record) bool { return len(all) > 0 })
+			g.await("the ledger has a window", func(all []*ledger.Record) bool { return len(all) > 0 })
 			must(t, killed.Process.Kill())
 			if err := killed.Wait(); err == nil {
 				t.Fatalf("the worker ended before it was killed:\n%s", log.b)

@@ -18,6 +18,7 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/audit"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 )
@@ -95,7 +96,7 @@ func (g *testGraph) work(args ...string) (stop func()) {
 	return func() {
 		g.t.Helper()
 		cancel()
-		if code := <-ended; code != exitOK {
+		if code := kafkatest.Receive(g.t, ended, "the worker has ended"); code != exitOK {
 			g.t.Fatalf("work %v: exit code %d\n%s", args, code, &errs)
 		}
 	}
@@ -104,10 +105,10 @@ func (g *testGraph) work(args ...string) (stop func()) {
 // log returns what the last worker logged, after stop.
 func (g *testGraph) log() string { return g.errs.String() }
 
-// await reads the ledger until ok accepts all of its records so far.
-func (g *testGraph) await(ok func(all []*ledger.Record) bool) {
+// await reads the ledger until ok accepts all of its records so far: until what is true.
+func (g *testGraph) await(what string, ok func(all []*ledger.Record) bool) {
 	g.t.Helper()
-	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(g.t.Context(), kafkatest.Patience)
 	defer cancel()
 	l, err := ledger.OpenAt(ctx, g.client, g.names.LedgerAt(), 0) // what a purge has left
 	must(g.t, err)
@@ -115,7 +116,7 @@ func (g *testGraph) await(ok func(all []*ledger.Record) bool) {
 	for !ok(all) {
 		r, err := l.Wait(ctx)
 		if err != nil {
-			g.t.Fatalf("the ledger has %d windows, and not what the test waits for: %v\n%s", len(all), err, g.errs)
+			g.t.Fatalf("the ledger has %d windows, and still not: %s: %v\n%s", len(all), what, err, g.errs)
 		}
 		if r != nil {
 			all = append(all, r)
@@ -126,7 +127,7 @@ func (g *testGraph) await(ok func(all []*ledger.Record) bool) {
 // awaitLearned waits until every node that was sent is predicted and its label learned.
 func (g *testGraph) awaitLearned() {
 	g.t.Helper()
-	g.await(func(all []*ledger.Record) bool {
+	g.await(fmt.Sprintf("%d nodes are predicted and their labels learned", g.sent), func(all []*ledger.Record) bool {
 		predictions, labels := 0, 0
 		for _, r := range all {
 			predictions += r.Predictions
@@ -139,20 +140,17 @@ func (g *testGraph) awaitLearned() {
 // awaitOwner waits until a worker owns the graph.
 func (g *testGraph) awaitOwner() {
 	g.t.Helper()
-	for {
+	kafkatest.Await(g.t, "a worker owns the graph", func() bool {
 		members, err := look.MembersOf(g.t.Context(), g.client, g.names)
 		must(g.t, err)
-		if len(members) > 0 && members[0].Owner {
-			return
-		}
-		time.Sleep(pause)
-	}
+		return len(members) > 0 && members[0].Owner
+	})
 }
 
 // awaitPromotion waits until the ledger promotes the model.
 func (g *testGraph) awaitPromotion(id string) {
 	g.t.Helper()
-	g.await(func(all []*ledger.Record) bool { return len(all) > 0 && all[len(all)-1].Promoted == id })
+	g.await("model "+id+" is promoted", func(all []*ledger.Record) bool { return len(all) > 0 && all[len(all)-1].Promoted == id })
 }
 
 // command runs a command on the graph's broker.

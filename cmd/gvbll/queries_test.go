@@ -10,6 +10,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
 // TestQueriesDoNotDisturb: a demo whose API and page are queried all the time, for nodes,
@@ -35,7 +38,9 @@ func TestQueriesDoNotDisturb(t *testing.T) {
 	select {
 	case at = <-found:
 	case code := <-ended:
-		t.Fatalf("exit code %d: %s", code, errs.b)
+		t.Fatalf("exit code %d: %s", code, &errs)
+	case <-time.After(kafkatest.Patience):
+		t.Fatalf("after %v the demo has not said where its page is: %s", kafkatest.Patience, &errs)
 	}
 	var answered atomic.Int64
 	var clients sync.WaitGroup
@@ -75,7 +80,7 @@ func TestQueriesDoNotDisturb(t *testing.T) {
 			}
 		})
 	}
-	code := <-ended
+	code := kafkatest.Receive(t, ended, "the demo has ended")
 	close(done)
 	clients.Wait()
 	if code != exitOK {

@@ -110,12 +110,12 @@ func testRetrain(t *testing.T, sh *shell) {
 	g.awaitLearned()
 	// Labels of a class that nobody knows; their nodes stay without a label.
 	born := g.sendBorn(8)
-	g.await(func(all []*ledger.Record) bool { return refusedFor(all, event.UnknownClass) == len(born) })
+	g.await("the labels of an unknown class are refused", func(all []*ledger.Record) bool { return refusedFor(all, event.UnknownClass) == len(born) })
 	standby := work()
 	// A model that no folder has: the command is refused, in every replay alike.
 	_, err = sendCommand(t.Context(), g.client, g.names.Commands, &event.Command{Name: event.Shadow, Model: "0123456789abcdef"})
 	must(t, err)
-	g.await(func(all []*ledger.Record) bool { return refusedFor(all, event.ImpossibleCommand) == 1 })
+	g.await("the command is refused", func(all []*ledger.Record) bool { return refusedFor(all, event.ImpossibleCommand) == 1 })
 
 	out := sh.gvbll("retrain", "--brokers", sh.addr, "--models", dir, "--epochs", "3", "--embedding", "8", "--promote", "after=40,if=nll", "--yes")
 	found := regexp.MustCompile(`model ([0-9a-f]{16}), `).FindStringSubmatch(out)
@@ -134,7 +134,7 @@ func testRetrain(t *testing.T, sh *shell) {
 	g.checkTrial(id)
 	g.send(60)
 	var decided *ledger.Record
-	g.await(func(all []*ledger.Record) bool {
+	g.await("the trial is decided", func(all []*ledger.Record) bool {
 		i := slices.IndexFunc(all, func(r *ledger.Record) bool { return r.Trial != nil && r.Trial.Decided != "" })
 		if i >= 0 {
 			decided = all[i]
@@ -154,14 +154,14 @@ func testRetrain(t *testing.T, sh *shell) {
 	owner()
 	g.forget("node-4")
 	g.sendBorn(1) // the new model knows the class
-	g.await(func(all []*ledger.Record) bool {
+	g.await("the new model serves, and has learned a label of its class", func(all []*ledger.Record) bool {
 		last := all[max(len(all)-1, 0):]
 		return len(last) > 0 && last[0].Model == id && last[0].Labels == 1
 	})
 	standby()
 	restarted := work()
 	g.send(5)
-	g.await(func(all []*ledger.Record) bool { return len(all) > 0 && predictions(all) == g.sent })
+	g.await("all nodes are predicted", func(all []*ledger.Record) bool { return len(all) > 0 && predictions(all) == g.sent })
 	// A third model is loaded while a node is forgotten, in place of the one in the shadow.
 	third := idOf(t, gcn)
 	for _, c := range []*event.Command{{Name: event.Shadow, Model: third}, {Name: event.Forget, Nodes: []event.ID{{Str: "node-5"}}}} {
@@ -186,7 +186,7 @@ func testRetrain(t *testing.T, sh *shell) {
 // awaitShadow sends nodes until a model is in the shadow.
 func (g *testGraph) awaitShadow(model string) {
 	g.t.Helper()
-	g.await(func(all []*ledger.Record) bool {
+	g.await("model "+model+" is in the shadow", func(all []*ledger.Record) bool {
 		last := all[max(len(all)-1, 0):]
 		if len(last) > 0 && (last[0].Shadow == nil || last[0].Shadow.Model != model) {
 			g.send(1) // a window, in whose record the shadow is

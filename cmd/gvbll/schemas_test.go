@@ -160,7 +160,7 @@ func testRecordsFitTheirSchemas(t *testing.T, sh *shell) {
 	sh.gvbll("forget", "n5", "--brokers", sh.addr, "--prefix", "schemas")
 	stop()
 	stop = g.work(append(flags, "--head", "paper", "--rebase")...)
-	g.await(func(all []*ledger.Record) bool { return len(all) > 0 && all[len(all)-1].Epoch == 1 })
+	g.await("epoch 1 has begun", func(all []*ledger.Record) bool { return len(all) > 0 && all[len(all)-1].Epoch == 1 })
 	stop()
 
 	all := schemas(t)

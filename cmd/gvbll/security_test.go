@@ -110,7 +110,7 @@ func testTokensThatExpire(t *testing.T, sh *shell) {
 		return strings.Contains(g.log(), "the brokers refuse it")
 	})
 	write("worker", time.Hour)
-	out += <-sent
+	out += kafkatest.Receive(t, sent, "all nodes are sent")
 	g.awaitTaken()
 	stop()
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -84,11 +85,19 @@ func (sh *shell) process(stdout, stderr io.Writer) flags.Process {
 	}
 }
 
+// longest is how long a command may run, of virtual time or of the wall's.
+const longest = 5 * time.Minute
+
 // command runs a command of gvbll to its end.
 func (sh *shell) command(args ...string) (code int, stdout, stderr string) {
 	sh.t.Helper()
+	ctx, cancel := context.WithTimeout(sh.t.Context(), longest)
+	defer cancel()
 	var out, errs lines
-	code = run(sh.t.Context(), args, sh.process(&out, &errs))
+	code = run(ctx, args, sh.process(&out, &errs))
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		sh.t.Errorf("gvbll %s has not ended after %v\n%s", strings.Join(args, " "), longest, &errs)
+	}
 	return code, out.String(), errs.String()
 }
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"html"
 	"os"
@@ -75,7 +76,9 @@ type glyph struct {
 // newTerminal starts a command in a terminal of the given size.
 func newTerminal(t *testing.T, width, height int, args ...string) *terminal {
 	t.Helper()
-	d := &terminal{t: t, width: width, height: height, cmd: exec.CommandContext(t.Context(), os.Args[0], args...)}
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
+	t.Cleanup(cancel)
+	d := &terminal{t: t, width: width, height: height, cmd: exec.CommandContext(ctx, os.Args[0], args...)}
 	d.cmd.Env = append(os.Environ(), asProgram+"=1", "TERM=xterm-256color", "NO_COLOR=")
 	var err error
 	d.pty, err = pty.StartWithSize(d.cmd, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)})

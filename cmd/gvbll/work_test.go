@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -44,7 +45,9 @@ func testWork(t *testing.T, sh *shell) {
 
 	exe, err := os.Executable()
 	must(t, err)
-	work := exec.CommandContext(t.Context(), exe, "work", "--model", file, "--brokers", sh.addr, "--prefix", prefix, "--http", "127.0.0.1:0", "--linger", "20ms", "--commit-interval", "20ms")
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
+	defer cancel()
+	work := exec.CommandContext(ctx, exe, "work", "--model", file, "--brokers", sh.addr, "--prefix", prefix, "--http", "127.0.0.1:0", "--linger", "20ms", "--commit-interval", "20ms")
 	work.Env = append(os.Environ(), asProgram+"=1")
 	stderr, err := work.StderrPipe()
 	must(t, err)
@@ -54,7 +57,7 @@ func testWork(t *testing.T, sh *shell) {
 	for url == "" {
 		line, err := logs.ReadString('\n')
 		if err != nil {
-			t.Fatalf("%v; %s", err, line)
+			t.Fatalf("waiting until the worker says where its page is: %v; %s", err, line)
 		}
 		if m := regexp.MustCompile(`http=(\S+)`).FindStringSubmatch(line); m != nil {
 			url = m[1]
@@ -104,7 +107,7 @@ func testWork(t *testing.T, sh *shell) {
 	}
 
 	must(t, work.Process.Signal(syscall.SIGINT))
-	log := <-rest
+	log := kafkatest.Receive(t, rest, "the worker has ended")
 	if err := work.Wait(); err != nil {
 		t.Errorf("after SIGINT the worker ends with %v\n%s", err, log)
 	}

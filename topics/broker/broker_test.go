@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 )
 
 func dial(t *testing.T, addr string) *kafka.Client {
@@ -57,6 +59,8 @@ func create(t *testing.T, c *kafka.Client, want ...string) {
 // offset on, because a reader that begins inside a transaction must skip aborted records too.
 func checkCommitted(t *testing.T, c *kafka.Client, want ...string) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), kafkatest.Patience)
+	defer cancel()
 	for _, topic := range []string{"out", "ledger"} {
 		at := kafka.TopicPartition{Topic: topic}
 		bounds, err := c.Offsets(t.Context(), topic)
@@ -67,9 +71,9 @@ func checkCommitted(t *testing.T, c *kafka.Client, want ...string) {
 			r := c.NewReader(map[kafka.TopicPartition]int64{at: start}, kafka.ReaderConfig{})
 			var got []string
 			for r.Position(at) < bounds[at].End {
-				records, err := r.Poll(t.Context())
+				records, err := r.Poll(ctx)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("waiting until %v is read to offset %d: %v", at, bounds[at].End, err)
 				}
 				for _, r := range records {
 					got = append(got, string(r.Value))

@@ -701,7 +701,7 @@ func TestOpenBehindConsumed(t *testing.T) {
 			t.Fatal(err)
 		}
 		for in.Nodes.buffers[1].fetched < 20 || in.Nodes.buffers[2].fetched < 20 {
-			if err := in.Nodes.Add(<-in.Nodes.Ready(), time.Now()); err != nil {
+			if err := in.Nodes.Add(kafkatest.Receive(t, in.Nodes.Ready(), "a fetch of nodes is answered"), time.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -798,7 +798,7 @@ func TestReplayIsBounded(t *testing.T) {
 		h.send(t, 3, 10)
 		in.Resume(CountOrLinger{Count: 30, Linger: time.Hour}, 0)
 		for in.Nodes.held < 30 {
-			if err := in.Nodes.Add(<-in.Nodes.Ready(), time.Now()); err != nil {
+			if err := in.Nodes.Add(kafkatest.Receive(t, in.Nodes.Ready(), "a fetch of nodes is answered"), time.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}

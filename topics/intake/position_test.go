@@ -12,6 +12,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 )
@@ -27,7 +28,7 @@ func (h *harness) consumeAll(t *testing.T, at Position, n int) (p Position, err 
 		return p, err
 	}
 	for got := 0; got < n || in.Nodes.lag() > 0; {
-		if err := in.Nodes.Add(<-in.Nodes.Ready(), time.Now()); err != nil {
+		if err := in.Nodes.Add(kafkatest.Receive(t, in.Nodes.Ready(), "a fetch of nodes is answered"), time.Now()); err != nil {
 			return p, err
 		}
 		got += in.Nodes.held
@@ -200,9 +201,7 @@ func TestWithheld(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for in.Nodes.withheld() != 8 {
-			time.Sleep(time.Millisecond)
-		}
+		kafkatest.Await(t, "8 nodes are withheld", func() bool { return in.Nodes.withheld() == 8 })
 		in.Lag(func(topic string, records, withheld int64) {
 			if topic == h.names.Nodes && (records != 0 || withheld != 8) {
 				t.Errorf("%s has a lag of %d and %d withheld, want 0 and 8", topic, records, withheld)

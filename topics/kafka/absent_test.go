@@ -43,11 +43,7 @@ func TestStaleMetadata(t *testing.T) {
 		commit(t, p, Record{Topic: name, Value: []byte("a")})
 		at := TopicPartition{name, 0}
 		r := c.NewReader(map[TopicPartition]int64{at: 0}, ReaderConfig{MaxWait: 10 * time.Millisecond})
-		for r.Position(at) < 2 {
-			if _, err := r.Poll(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
+		pollUntil(t, r, "offset 1 is read", func([]Record) bool { return r.Position(at) >= 2 })
 		if what := c.Trouble(); what != "" {
 			t.Errorf("before: Trouble = %q, want none", what)
 		}
@@ -80,9 +76,7 @@ func TestStaleMetadata(t *testing.T) {
 				}
 			}
 		}()
-		for c.Trouble() == "" {
-			time.Sleep(10 * time.Millisecond)
-		}
+		kafkatest.Await(t, "the client has trouble", func() bool { return c.Trouble() != "" })
 		if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("b")}}, "", nil); !errors.Is(err, ErrUnknown) {
 			t.Errorf("a commit without a broker: error %v, want ErrUnknown", err)
 		}
@@ -91,7 +85,7 @@ func TestStaleMetadata(t *testing.T) {
 			t.Fatal(err)
 		}
 		commit(t, p, Record{Topic: name, Value: []byte("b")})
-		got := <-read
+		got := kafkatest.Receive(t, read, "the record is read once the broker is back")
 		if got.err != nil {
 			t.Fatal(got.err)
 		}

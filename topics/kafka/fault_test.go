@@ -239,13 +239,11 @@ func TestLeaderMoves(t *testing.T) {
 			}
 			v := string('a' + i)
 			commit(t, p, Record{Topic: name, Value: []byte(v)}, Record{Topic: name, Partition: 1, Value: []byte(v)})
-			for want = append(want, v, v); len(got) < len(want); {
-				records, err := r.Poll(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+			want = append(want, v, v)
+			pollUntil(t, r, "the records of both partitions are read", func(records []Record) bool {
 				got = append(got, values(records)...)
-			}
+				return len(got) >= len(want)
+			})
 		}
 		same(t, want, got)
 	}, kfake.NumBrokers(3))
@@ -272,10 +270,12 @@ func TestOnePartitionFails(t *testing.T) {
 			t.Fatalf("second Poll: %d records, error %v, want none and the error of partition 1", len(none), err)
 		}
 		h.Remove()
+		ctx, cancel := context.WithTimeout(t.Context(), kafkatest.Patience)
+		defer cancel()
 		for len(records) < 20 {
-			more, err := r.Poll(t.Context())
+			more, err := r.Poll(ctx)
 			if err != nil && !errors.Is(err, kafkago.TopicAuthorizationFailed) {
-				t.Fatal(err)
+				t.Fatalf("waiting for 20 records, %d are read: %v", len(records), err)
 			}
 			records = append(records, more...)
 		}

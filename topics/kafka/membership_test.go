@@ -13,13 +13,14 @@ import (
 
 // rival is a member of an election with a fixed progress.
 type rival struct {
+	t *testing.T
 	*Membership
 	owner atomic.Bool // what Standing returns
 }
 
 func join(t *testing.T, c *Client, session time.Duration, progress int64) *rival {
 	t.Helper()
-	m := &rival{}
+	m := &rival{t: t}
 	var err error
 	m.Membership, err = c.Join(MembershipConfig{
 		Group: "ledger", Topic: "ledger", Session: session,
@@ -33,7 +34,8 @@ func join(t *testing.T, c *Client, session time.Duration, progress int64) *rival
 
 // elected waits for the next election, and reports whether it was for this member.
 func (m *rival) elected() bool {
-	e := <-m.Elected()
+	m.t.Helper()
+	e := kafkatest.Receive(m.t, m.Elected(), "the next election")
 	return e.Owner
 }
 
@@ -75,7 +77,7 @@ func TestSessionTimeoutRefused(t *testing.T) {
 	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
 		m := join(t, dial(t, k, Config{}), time.Millisecond, 0)
 		defer m.Leave()
-		if e := <-m.Elected(); e.Err == nil || !strings.Contains(e.Err.Error(), "--session-timeout") {
+		if e := kafkatest.Receive(t, m.Elected(), "an answer about the session"); e.Err == nil || !strings.Contains(e.Err.Error(), "--session-timeout") {
 			t.Errorf("a session of 1 ms: error %v, want one that contains %q", e.Err, "--session-timeout")
 		}
 	}, kfake.NumBrokers(1), kfake.SeedTopics(1, "ledger"), kfake.GroupMinSessionTimeout(time.Second))

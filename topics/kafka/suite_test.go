@@ -165,13 +165,10 @@ func committed(t *testing.T, c *Client, cfg ReaderConfig, topic string, start ma
 	r := c.NewReader(start, cfg)
 	var records []Record
 	for at := range start {
-		for r.Position(at) < bounds[at].End {
-			got, err := r.Poll(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+		pollUntil(t, r, fmt.Sprintf("%v is read to offset %d", at, bounds[at].End), func(got []Record) bool {
 			records = append(records, got...)
-		}
+			return r.Position(at) >= bounds[at].End
+		})
 		if end := r.End(at); start[at] < bounds[at].End && end < bounds[at].End {
 			t.Errorf("End(%v) = %d, want at least the last stable offset %d", at, end, bounds[at].End)
 		}
@@ -194,16 +191,34 @@ func sortRecords(records []Record) {
 	})
 }
 
+// pollUntil polls until done says yes: at first of no records, then of those of each answer. It ends
+// the test if that takes too long, and says what was waited for.
+func pollUntil(t *testing.T, r *Reader, what string, done func([]Record) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), kafkatest.Patience)
+	defer cancel()
+	for records := []Record(nil); !done(records); {
+		var err error
+		if records, err = r.Poll(ctx); err != nil {
+			t.Fatalf("waiting until %s: %v", what, err)
+		}
+	}
+}
+
 // pollError polls until an error and returns it, with the number of records read before.
 func pollError(t *testing.T, r *Reader) (read int, err error) {
 	t.Helper()
-	for {
-		records, err := r.Poll(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), kafkatest.Patience)
+	defer cancel()
+	for err == nil {
+		var records []Record
+		records, err = r.Poll(ctx)
 		read += len(records)
-		if err != nil {
-			return read, err
-		}
 	}
+	if ctx.Err() != nil {
+		t.Fatalf("waiting for an error of the reader: %v", err)
+	}
+	return read, err
 }
 
 func values(records []Record) (v []string) {
@@ -285,11 +300,13 @@ func testRoundTrip(t *testing.T, c *Client, codec string) {
 func readWithFranz(t *testing.T, c *Client, topic string, n int) []Record {
 	t.Helper()
 	k := franzClient(t, c, kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	ctx, cancel := context.WithTimeout(t.Context(), kafkatest.Patience)
+	defer cancel()
 	var records []Record
 	for len(records) < n {
-		f := k.PollFetches(t.Context())
+		f := k.PollFetches(ctx)
 		if err := f.Err(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("waiting until franz-go reads %d records of %d: %v", n, len(records), err)
 		}
 		f.EachRecord(func(r *kgo.Record) {
 			out := Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Timestamp, Key: r.Key, Value: r.Value}
@@ -522,11 +539,11 @@ func testMembers(t *testing.T, c *Client) {
 		return m
 	}
 	first := join("a", true, 1)
-	if e := <-first.Elected(); !e.Owner {
+	if e := kafkatest.Receive(t, first.Elected(), "an election with one member"); !e.Owner {
 		t.Fatalf("the only member is not the owner: %+v", e)
 	}
 	second := join("z", false, 2)
-	<-second.Elected()
+	kafkatest.Receive(t, second.Elected(), "an election with two members")
 	got, err := c.Members(t.Context(), group, name)
 	if err != nil {
 		t.Fatal(err)
@@ -724,11 +741,7 @@ func (x *replacement) test(t *testing.T, c *Client) {
 	send("a", "b", "c")
 	at := TopicPartition{name, 0}
 	r := c.NewReader(map[TopicPartition]int64{at: 0}, ReaderConfig{MaxWait: 10 * time.Millisecond})
-	for r.Position(at) < 3 {
-		if _, err := r.Poll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	pollUntil(t, r, "three records are read", func([]Record) bool { return r.Position(at) >= 3 })
 	p := r.index[at]
 	if !x.unchanged {
 		drop(t, c, name)
@@ -749,10 +762,15 @@ func (x *replacement) test(t *testing.T, c *Client) {
 	}
 	var got []string
 	var err error
+	ctx, cancel := context.WithTimeout(t.Context(), kafkatest.Patience)
+	defer cancel()
 	for err == nil && len(got) == 0 {
 		var records []Record
-		records, err = r.Poll(t.Context())
+		records, err = r.Poll(ctx)
 		got = append(got, values(records)...)
+	}
+	if ctx.Err() != nil {
+		t.Fatalf("waiting for records or an error: %v", err)
 	}
 	if x.unchanged {
 		if err != nil {
@@ -775,14 +793,16 @@ func drop(t *testing.T, c *Client, name string) {
 	if err == nil {
 		err = res.Errors[name]
 	}
-	for n := 1; err == nil && n > 0; time.Sleep(time.Millisecond) {
-		var counts map[string]int
-		counts, err = c.Partitions(t.Context(), name)
-		n = counts[name]
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	kafkatest.Await(t, "topic "+name+" is gone", func() bool {
+		counts, err := c.Partitions(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return counts[name] == 0
+	})
 }
 
 // testAdd: a partition that is added to a reader is read from its given offset, and those
@@ -797,16 +817,14 @@ func testAdd(t *testing.T, c *Client) {
 			t.Fatal(err)
 		}
 	}
-	poll := func() string {
-		for {
-			records, err := r.Poll(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+	poll := func() (value string) {
+		pollUntil(t, r, "a record is read", func(records []Record) bool {
 			if len(records) > 0 {
-				return string(records[0].Value)
+				value = string(records[0].Value)
 			}
-		}
+			return value != ""
+		})
+		return value
 	}
 	send(1, "b")
 	send(0, "a")
@@ -835,22 +853,16 @@ func testQuiet(t *testing.T, c *Client) {
 		t.Errorf("before the first request: Quiet = %v, want 0", q)
 	}
 	p := producer(t, c, ProducerConfig{})
-	for r.Quiet(TopicPartition{name, 1}) < 100*time.Millisecond {
-		time.Sleep(time.Millisecond)
+	kafkatest.Await(t, "a partition without records is quiet for 100 ms", func() bool {
 		if err := p.Send(t.Context(), []Record{{Topic: name, Value: []byte("a")}}); err != nil {
 			t.Fatal(err)
 		}
-		for n := 0; n == 0; {
-			records, err := r.Poll(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			n = len(records)
-		}
+		pollUntil(t, r, "the record is read", func(records []Record) bool { return len(records) > 0 })
 		if q := r.Quiet(TopicPartition{name, 0}); q != 0 {
 			t.Errorf("after an answer with a record: Quiet = %v, want 0", q)
 		}
-	}
+		return r.Quiet(TopicPartition{name, 1}) >= 100*time.Millisecond
+	})
 	r.Expect(TopicPartition{name, 1}, 1)
 	var got *OutOfRangeError
 	if _, err := pollError(t, r); !errors.As(err, &got) {

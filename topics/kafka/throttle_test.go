@@ -79,16 +79,12 @@ func TestThrottledFetch(t *testing.T) {
 		next := func(want string) {
 			t.Helper()
 			commit(t, p, Record{Topic: name, Value: []byte(want)})
-			for {
-				records, err := r.Poll(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if len(records) > 0 {
-					same(t, []string{want}, values(records))
-					return
-				}
-			}
+			var got []string
+			pollUntil(t, r, "record "+want+" is read", func(records []Record) bool {
+				got = append(got, values(records)...)
+				return len(got) > 0
+			})
+			same(t, []string{want}, got)
 		}
 		next("a")
 
@@ -114,11 +110,7 @@ func TestThrottledFetch(t *testing.T) {
 		commit(t, p, Record{Topic: name, Value: []byte("c")})
 		position := r.Position(at)
 		q.answer(5*time.Second, 0, 5*time.Second)
-		for q.left() > 0 {
-			if _, err := r.Poll(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
+		pollUntil(t, r, "three fetches are answered", func([]Record) bool { return q.left() == 0 })
 		if r.Position(at) == position {
 			t.Error("a fetch between two throttled ones brought nothing")
 		}
@@ -187,13 +179,10 @@ func TestThrottledConfirmation(t *testing.T) {
 		r := c.NewReader(map[TopicPartition]int64{at: 1}, ReaderConfig{})
 		r.Believe(at, "", MarkOf(&first))
 		var read []Record
-		for len(read) == 0 {
-			records, err := r.Poll(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+		pollUntil(t, r, "the second record is read", func(records []Record) bool {
 			read = append(read, records...)
-		}
+			return len(read) > 0
+		})
 		same(t, []string{"b"}, values(read))
 	}, kfake.NumBrokers(1))
 }

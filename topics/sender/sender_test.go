@@ -200,7 +200,7 @@ func TestPredictedLabels(t *testing.T) {
 	onFake(t, func(t *testing.T, f *fixture) {
 		s := stream(3)
 		sent := make(chan int, 100)
-		done := make(chan error)
+		done := make(chan error, 1)
 		go func() {
 			done <- sender.Run(t.Context(), f.client, s, sender.Config{
 				Names: f.names, Labels: sender.Predicted, Delay: 1, Progress: func(n, _ int) { sent <- n },
@@ -211,7 +211,7 @@ func TestPredictedLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 		for step, items := range s.Steps {
-			for n := 0; n != 2+3*(step+1); n = <-sent {
+			for n := 0; n != 2+3*(step+1); n = kafkatest.Receive(t, sent, "the next nodes are sent") {
 			}
 			var labels []int64
 			if step > 1 {
@@ -228,7 +228,7 @@ func TestPredictedLabels(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := <-done; err != nil {
+		if err := kafkatest.Receive(t, done, "the sender has ended"); err != nil {
 			t.Fatal(err)
 		}
 		if got := f.ids(f.names.Labels); !slices.Equal(got, upTo(2, 10)) {

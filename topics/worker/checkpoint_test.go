@@ -276,9 +276,9 @@ func TestCheckpointFolderShared(t *testing.T) {
 			t.Errorf("recovered %+v, want all windows from the checkpoint", from)
 		}
 		first := long.startWorker(&tally{}, worker.Config{Checkpoints: kept.Checkpoints})
-		<-first.recovered
+		first.awaitRecovery(t)
 		long.refused("another worker writes its checkpoints there", &tally{}, worker.Config{Checkpoints: kept.Checkpoints})
-		if err := first.stop(); err != nil {
+		if err := first.stop(t); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -95,7 +95,10 @@ func (f *fixture) runUntilConsumed(e replay.Engine, cfg worker.Config) {
 	owned, complete := make(chan struct{}), make(chan bool, 1)
 	go func() {
 		defer cancel()
-		<-owned
+		select {
+		case <-owned:
+		case <-ctx.Done():
+		}
 		consumed := 0
 		for consumed < want {
 			r, err := l.Wait(ctx)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/publish"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -25,17 +26,16 @@ func TestOffsetsOfPausedStream(t *testing.T) {
 			for at, bounds := range want {
 				ends[at] = bounds.End
 			}
-			for reached := false; !reached; {
+			kafkatest.Await(t, "the group's offsets are behind the last records", func() bool {
 				got, err := f.client.Committed(t.Context(), f.names.Ledger, f.names.Nodes, f.names.Labels)
 				if err != nil {
-					t.Fatal(err) // also when the test takes too long
+					t.Fatal(err)
 				}
-				reached = maps.Equal(got, ends)
-				time.Sleep(time.Millisecond)
-			}
+				return maps.Equal(got, ends)
+			})
 		}
 		w.cancel()
-		if err := <-w.ended; err != nil {
+		if err := w.awaitEnd(t); err != nil {
 			t.Fatal(err)
 		}
 		f.checkOutputs(300, 3)

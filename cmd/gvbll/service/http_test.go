@@ -41,7 +41,7 @@ func serverOn(t *testing.T, listen func(network, address string) (net.Listener, 
 	go func() { served <- h.Serve(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-served; err != nil {
+		if err := kafkatest.Receive(t, served, "the page has ended"); err != nil {
 			t.Error(err)
 		}
 	})
