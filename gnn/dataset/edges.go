@@ -34,11 +34,11 @@ func (e *edgeTable) header(fields []string) error {
 }
 
 func (e *edgeTable) row(fields []string) error {
-	u, known := e.number[fields[e.source]]
+	u, known := e.number[keyOf(fields[e.source])]
 	if !known {
 		return fmt.Errorf("source %.80q is not an id of the node table", fields[e.source])
 	}
-	v, known := e.number[fields[e.target]]
+	v, known := e.number[keyOf(fields[e.target])]
 	if !known {
 		return fmt.Errorf("target %.80q is not an id of the node table", fields[e.target])
 	}

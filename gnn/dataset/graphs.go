@@ -65,7 +65,7 @@ func (g *graphNodes) finish() (*gnn.Graphs, error) {
 // openGraphs reads tables of graphs, their nodes and edges, see [Open].
 func openGraphs(f folder) (*Dataset, error) {
 	d := &Dataset{Name: f.name}
-	t := newNodeTable(f.memory, nil)
+	t := newNodeTable(f.memory, &description{})
 	t.ofGraphs = true
 	if err := f.records("graphs", t.header, t.row); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func openGraphs(f folder) (*Dataset, error) {
 		n.dim = len(columns)
 		return unique(fields)
 	}, func(fields []string) error {
-		of, known := t.number[fields[graph]]
+		of, known := t.number[keyOf(fields[graph])]
 		if !known {
 			return fmt.Errorf("graph %.80q is not an id of the table of graphs", fields[graph])
 		}
@@ -158,9 +158,10 @@ func (d *Dataset) writeGraphNodes(to io.Writer) error {
 		row = append(row, "x"+strconv.Itoa(j))
 	}
 	w.Write(row)
+	ids := d.IDs.cells(len(d.Labels))
 	for i := range int32(d.Graphs.Len()) {
 		for v := d.Graphs.Start[i]; v < d.Graphs.Start[i+1]; v++ {
-			row = append(row[:0], strconv.Itoa(int(v)), d.IDs.String(i))
+			row = append(row[:0], strconv.Itoa(int(v)), ids[i])
 			for _, x := range d.Graphs.X[v].Dense {
 				row = append(row, exact(x))
 			}

@@ -1,23 +1,26 @@
 package dataset
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
 // IDs are the names of a data set's nodes: Texts, or Numbers, or, if both are nil,
-// the nodes' own numbers from 0.
+// the nodes' own numbers from 0. With both, a node whose text is empty has a number.
 type IDs struct {
-	Texts   []string // by node, none empty
+	Texts   []string // by node
 	Numbers []int64  // by node
 }
 
 // At returns the id of node v: a text, or a number where the text is empty.
 func (l IDs) At(v int32) (text string, number int64) {
 	switch {
-	case l.Texts != nil:
+	case l.Texts != nil && (l.Numbers == nil || l.Texts[v] != ""):
 		return l.Texts[v], 0
 	case l.Numbers != nil:
 		return "", l.Numbers[v]
@@ -34,19 +37,93 @@ func (l IDs) String(v int32) string {
 	}
 }
 
-// idsOf returns ids that were read as text. They are numbers if every one is written
-// as an integer is, without a sign + or zeros before it: a producer of the same graph
+// idsOf returns ids that were read from the cells of a table. A text in JSON, in quotes, is that text. The others are numbers
+// if every one is written as an integer is, without a sign + or zeros before it: a producer of the same graph
 // would send these as numbers.
-func idsOf(texts []string) IDs {
-	numbers := make([]int64, len(texts))
-	for v, text := range texts {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || strconv.FormatInt(n, 10) != text {
-			return IDs{Texts: texts}
+func idsOf(cells []string) IDs {
+	texts, numbers := make([]string, len(cells)), make([]int64, len(cells))
+	plain, whole := 0, true
+	for v, cell := range cells {
+		if text, ok := unquoted(cell); ok {
+			texts[v] = text
+			continue
 		}
+		plain++
+		n, ok := integer(cell)
+		whole = whole && ok
 		numbers[v] = n
 	}
-	return numberedIDs(numbers)
+	switch {
+	case plain == len(cells) && whole:
+		return numberedIDs(numbers)
+	case plain > 0 && whole:
+		return IDs{Texts: texts, Numbers: numbers}
+	}
+	for v, cell := range cells {
+		if texts[v] == "" {
+			texts[v] = cell
+		}
+	}
+	return IDs{Texts: texts}
+}
+
+// integer reads a number that is written as one of the wire format is.
+func integer(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && strconv.FormatInt(n, 10) == text
+}
+
+// unquoted returns the text that a cell has in JSON.
+func unquoted(cell string) (text string, ok bool) {
+	if len(cell) < 2 || cell[0] != '"' || cell[len(cell)-1] != '"' {
+		return "", false
+	}
+	err := json.Unmarshal([]byte(cell), &text)
+	return text, err == nil && text != ""
+}
+
+// keyOf returns what tells the node of a cell from others: the text, or the cell where a text looks like a number.
+func keyOf(cell string) string {
+	if text, ok := unquoted(cell); ok {
+		if _, isInteger := integer(text); !isInteger {
+			return text
+		}
+	}
+	return cell
+}
+
+// cells returns the ids as a table has them: texts in JSON where they would else be read as others.
+func (l IDs) cells(n int) []string {
+	cells := make([]string, n)
+	mixed, allWhole := l.Texts != nil && l.Numbers != nil, true
+	for v := range cells {
+		text, number := l.At(int32(v))
+		if cells[v] = text; text == "" {
+			cells[v] = strconv.FormatInt(number, 10)
+			continue
+		}
+		_, isInteger := integer(text)
+		if mixed || text[0] == '"' || strings.TrimSpace(text) != text || strings.ContainsFunc(text, unicode.IsControl) || strings.ContainsRune(text, '\ufeff') {
+			cells[v] = quote(text)
+		} else {
+			allWhole = allWhole && isInteger
+		}
+	}
+	if l.Texts != nil && !mixed && allWhole {
+		for v, text := range l.Texts {
+			cells[v] = quote(text)
+		}
+	}
+	return cells
+}
+
+// quote returns a text in JSON.
+func quote(text string) string {
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // a text
+	}
+	return string(b)
 }
 
 // numberedIDs returns integer ids.

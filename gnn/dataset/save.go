@@ -8,8 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+
+	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
 // Save writes the data set into a folder as nodes.csv, edges.csv and
@@ -63,9 +67,8 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 	switch {
 	case d.Graphs != nil:
 	case d.Table != nil:
-		for i := range d.Table {
-			row = append(row, d.Table[i].Name)
-		}
+		columns, _ := d.columns()
+		row = append(row, columns...)
 	case d.Sparse:
 		row = append(row, "features")
 	default:
@@ -74,8 +77,9 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 		}
 	}
 	w.Write(row)
+	ids := d.IDs.cells(len(d.Labels))
 	for v, x := range d.Features {
-		row = append(row[:0], d.IDs.String(int32(v)), d.ClassOf(int32(v)))
+		row = append(row[:0], ids[v], spelling.OneLine(d.ClassOf(int32(v))))
 		if d.Time != nil {
 			row = append(row, formatTime(d.Time[v]))
 		}
@@ -86,7 +90,7 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 			row = append(row, strconv.FormatBool(d.Context[v]))
 		}
 		for i := range d.Table {
-			row = append(row, strings.Map(oneLine, d.Table[i].Texts[v]))
+			row = append(row, spelling.OneLine(d.Table[i].Texts[v]))
 		}
 		if d.Sparse && d.Table == nil && d.Graphs == nil {
 			pairs := make([]string, len(x.Index))
@@ -106,12 +110,31 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 	return w.Error()
 }
 
-// oneLine replaces line breaks, which a table does not have, by spaces.
-func oneLine(r rune) rune {
-	if r == '\n' || r == '\r' {
-		return ' '
+// reserved are the columns of a table of nodes that are no attributes.
+var reserved = []string{"id", "label", "time", "year", "split", "context", "features"}
+
+// columns returns the columns of the attributes, and which of them have another name than the attribute: that would be read as
+// another, or as none.
+func (d *Dataset) columns() (columns []string, names map[string]string) {
+	taken := make(map[string]bool)
+	for i := range d.Table {
+		taken[d.Table[i].Name] = true
 	}
-	return r
+	for i := range d.Table {
+		name := d.Table[i].Name
+		if column := name; slices.Contains(reserved, name) || name != strings.TrimSpace(name) || strings.ContainsFunc(name, unicode.IsControl) || name == "\ufeff" {
+			for n := 0; column == name || taken[column]; n++ {
+				column = fmt.Sprintf("attribute %d", i+n)
+			}
+			if names == nil {
+				names = make(map[string]string)
+			}
+			taken[column], names[column] = true, name
+			name = column
+		}
+		columns = append(columns, name)
+	}
+	return columns, names
 }
 
 // exact returns the shortest text that reads back as the same float32.
@@ -124,8 +147,9 @@ func (d *Dataset) writeEdges(to io.Writer) error {
 		header = append(header, "kind", "weight", "directed")
 	}
 	w.Write(header)
+	ids := d.IDs.cells(len(d.Labels))
 	for i, e := range d.Edges {
-		row := []string{d.IDs.String(e[0]), d.IDs.String(e[1])}
+		row := []string{ids[e[0]], ids[e[1]]}
 		if d.Kinds != nil {
 			kind := d.Kinds[d.Marks[i].Kind]
 			row = append(row, kind.Name, exact(d.Marks[i].Weight), strconv.FormatBool(kind.Directed))
@@ -139,5 +163,13 @@ func (d *Dataset) writeEdges(to io.Writer) error {
 func (d *Dataset) writeDescription(to io.Writer) error {
 	e := json.NewEncoder(to)
 	e.SetIndent("", "  ")
-	return e.Encode(description{Name: d.Name, Classes: d.Classes, Split: d.Given.sizes()})
+	text := description{Name: d.Name, Classes: d.Classes, Split: d.Given.sizes()}
+	_, text.Attributes = d.columns()
+	if d.Time != nil {
+		text.Time = "any"
+	}
+	if d.Sparse && d.Table == nil && d.Graphs == nil {
+		text.Dim = d.Dim
+	}
+	return e.Encode(text)
 }

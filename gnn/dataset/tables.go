@@ -22,9 +22,9 @@ func openTables(f folder) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := newNodeTable(f.memory, text.Columns)
+	n := newNodeTable(f.memory, &text)
 	if err = f.records("nodes", n.header, n.row); err != nil && n.isNotNumbers {
-		n = newNodeTable(f.memory, text.Columns)
+		n = newNodeTable(f.memory, &text)
 		n.named = true
 		err = f.records("nodes", n.header, n.row)
 	}
@@ -34,7 +34,7 @@ func openTables(f folder) (*Dataset, error) {
 	if len(n.labels) == 0 {
 		return nil, fmt.Errorf("%s has no nodes", f.path("nodes"))
 	}
-	d.Dim = max(n.dim, 1) // at least one, which may be 0 for all
+	d.Dim = max(n.dim, min(text.Dim, maxDim), 1) // at least one, which may be 0 for all
 	d.Time, d.Context = n.times, n.inContext
 	if n.named {
 		d.Table, d.Features = n.table, make([]gnn.Vector, len(n.ids))
@@ -93,9 +93,10 @@ type nodeTable struct {
 	ids       []string         // by node
 	labels    []string         // by node, "" for none
 	times     []float64        // by node
-	eras      eras             // of times
-	parts     []Part           // by node
-	inContext []bool           // by node
+	eras      eras             // of times, unless anyTime
+	anyTime   bool
+	parts     []Part // by node
+	inContext []bool // by node
 	x         features
 	dim       int // of the features; of pairs, one more than the largest index so far
 
@@ -104,6 +105,7 @@ type nodeTable struct {
 	named        bool
 	isNotNumbers bool
 	kinds        map[string]attributes.Given
+	attributes   map[string]string // names of attributes by their columns, where they are others
 	table        []attributes.Column
 
 	// By feature: whether all values so far were those of the label, or the number of the row.
@@ -118,8 +120,11 @@ type nodeTable struct {
 	last  int // index of the latest pair, -1 before the first
 }
 
-func newNodeTable(memory *budget, kinds map[string]attributes.Given) *nodeTable {
-	return &nodeTable{memory: memory, number: make(map[string]int32), x: features{memory: memory}, kinds: kinds, named: len(kinds) > 0}
+func newNodeTable(memory *budget, text *description) *nodeTable {
+	return &nodeTable{
+		memory: memory, number: make(map[string]int32), x: features{memory: memory},
+		anyTime: text.Time == "any", kinds: text.Columns, attributes: text.Attributes, named: len(text.Columns)+len(text.Attributes) > 0,
+	}
 }
 
 type vectorForm uint8
@@ -180,7 +185,7 @@ func (t *nodeTable) nameColumns() error {
 	if t.named {
 		for _, i := range t.columns.features {
 			name := t.columns.names[i]
-			t.table = append(t.table, attributes.Column{Name: name, Kind: t.kinds[name].Kind, Unit: t.kinds[name].Unit})
+			t.table = append(t.table, attributes.Column{Name: cmp.Or(t.attributes[name], name), Kind: t.kinds[name].Kind, Unit: t.kinds[name].Unit})
 		}
 	}
 	return nil
@@ -199,7 +204,7 @@ func (t *nodeTable) row(fields []string) error {
 	t.labels = append(t.labels, strings.Clone(label))
 	if c.time >= 0 {
 		at, isDate, err := parseTime(fields[c.time])
-		if err == nil {
+		if err == nil && !t.anyTime {
 			err = t.eras.add(len(t.ids), fields[c.time], at, isDate)
 		}
 		if err != nil {
@@ -301,7 +306,8 @@ func isText(text string) bool {
 
 // identify adds a node by its id.
 func (t *nodeTable) identify(id string) error {
-	if _, twice := t.number[id]; twice {
+	key := keyOf(id)
+	if _, twice := t.number[key]; twice {
 		return fmt.Errorf("id %.80q occurs twice: give each node its own", id)
 	}
 	if len(t.ids) == maxNodes {
@@ -315,7 +321,12 @@ func (t *nodeTable) identify(id string) error {
 		return err
 	}
 	id = strings.Clone(id)
-	t.number[id] = int32(len(t.ids))
+	if key != id {
+		key = strings.Clone(key)
+	} else {
+		key = id
+	}
+	t.number[key] = int32(len(t.ids))
 	t.ids = append(t.ids, id)
 	return nil
 }

@@ -51,10 +51,13 @@ func among(words []string, text string) bool {
 }
 
 // Name returns the one spelling of the name of a class or a category: without space around it, true and
-// false in lower case, and whole numbers without the .0 that tables with gaps give them.
+// false in lower case, spaces for line breaks, and whole numbers without the .0 that tables with gaps give them.
 func Name(text string) string {
 	if n := len(text); n > 0 && (text[0] <= ' ' || text[n-1] <= ' ' || text[0] >= utf8.RuneSelf || text[n-1] >= utf8.RuneSelf) {
 		text = strings.TrimSpace(text)
+	}
+	if strings.ContainsAny(text, "\r\n") {
+		text = OneLine(text)
 	}
 	switch len(text) {
 	case 4:
@@ -78,6 +81,11 @@ func Name(text string) string {
 	}
 	return text
 }
+
+var lineBreaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
+
+// OneLine returns a text with spaces in the place of line breaks, as tables have it.
+func OneLine(text string) string { return lineBreaks.Replace(text) }
 
 // NameOf returns the name of a class or a category that came as a number.
 func NameOf(v float64) string { return Name(strconv.FormatFloat(v, 'f', -1, 64)) }

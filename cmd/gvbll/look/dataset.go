@@ -25,36 +25,23 @@ func ofOneKind(x gnn.Vector, d *dataset.Dataset) gnn.Vector {
 	return gnn.Vector{Dense: dense}
 }
 
-// exportedIDs returns the ids of nodes as a table has them, each once. In a table the number 7
-// and the text "7" look alike: where a graph has both, the text is written in quotes, and so
-// are texts that begin with one. That is said on w.
-func exportedIDs(nodes []pipeline.Recorded, w io.Writer) (ids dataset.IDs) {
-	numbers := make(map[string]bool)
+// exportedIDs returns the ids of nodes.
+func exportedIDs(nodes []pipeline.Recorded) (ids dataset.IDs) {
+	numbers, texts := 0, 0
 	for i := range nodes {
-		if id := nodes[i].ID; id.Str == "" {
-			ids.Numbers = append(ids.Numbers, id.Num)
-			numbers[id.String()] = true
+		id := nodes[i].ID
+		ids.Numbers, ids.Texts = append(ids.Numbers, id.Num), append(ids.Texts, id.Str)
+		if id.Str == "" {
+			numbers++
+		} else {
+			texts++
 		}
 	}
-	if len(ids.Numbers) == len(nodes) {
-		return ids
+	if texts == 0 {
+		ids.Texts = nil
 	}
-	var alike []string
-	for i := range nodes {
-		if text := nodes[i].ID.Str; numbers[text] {
-			alike = append(alike, text)
-		}
-	}
-	if len(alike) > 0 {
-		fmt.Fprintf(w, "%d ids are there as a number and as a text, such as %s and %q: the texts are written in quotes\n", len(alike), alike[0], alike[0])
-	}
-	ids.Numbers = nil
-	for i := range nodes {
-		text := nodes[i].ID.String()
-		if nodes[i].ID.Str != "" && len(alike) > 0 && (numbers[text] || text[0] == '"') {
-			text = `"` + text + `"`
-		}
-		ids.Texts = append(ids.Texts, text)
+	if numbers == 0 {
+		ids.Numbers = nil
 	}
 	return ids
 }
@@ -66,6 +53,9 @@ func tableOf(nodes []pipeline.Recorded) (table []attributes.Column) {
 	for i := range nodes {
 		for k := range nodes[i].Named {
 			a := &nodes[i].Named[k]
+			if a.Kind == event.Nested {
+				continue
+			}
 			if _, known := at[a.Name]; !known {
 				at[a.Name] = len(table)
 				table = append(table, attributes.Column{Name: a.Name, Texts: make([]string, len(nodes))})
@@ -86,34 +76,66 @@ func (l *Log) DataSet(ctx context.Context, w io.Writer) (*dataset.Dataset, error
 	if err := l.play(ctx, func(w *event.Window) error { h.Step(w); return h.Err() }); err != nil {
 		return nil, err
 	}
+	return exported(h, l.Names.Ledger, l.features, l.known, w), nil
+}
+
+// exported returns the graph of a history as a data set. Labels of classes that no model of the ledger had were refused: they are none
+// here. So that the table has times in all rows, a node without one has that of the node before it.
+func exported(h *pipeline.History, name string, features int, known map[string]bool, w io.Writer) *dataset.Dataset {
 	nodes, edges := h.Nodes(func(*pipeline.Recorded) bool { return true })
-	d := &dataset.Dataset{Name: l.Names.Ledger, Dim: l.features, Sparse: true, Classes: h.Classes(), Edges: edges, Time: make([]float64, len(nodes))}
-	d.IDs = exportedIDs(nodes, w)
+	d := &dataset.Dataset{Name: name, Dim: features, Sparse: true, Edges: edges, Time: make([]float64, len(nodes))}
+	d.IDs = exportedIDs(nodes)
 	parts := make([]dataset.Part, len(nodes))
 	context := make([]bool, len(nodes))
-	timed := false
-	for i := range nodes {
-		timed = timed || nodes[i].Time != 0
-		d.Sparse = d.Sparse && nodes[i].Features.Dense == nil
+	last, untimed, refused := 0., 0, 0
+	number := make(map[int32]int32) // of classes that are kept, by those of the history
+	for c, class := range h.Classes() {
+		if known[class] {
+			number[int32(c)] = int32(len(d.Classes))
+			d.Classes = append(d.Classes, class)
+		}
 	}
 	for i := range nodes {
+		if last == 0 {
+			last = float64(nodes[i].Time) // the first that there is
+		}
+		d.Sparse = d.Sparse && nodes[i].Features.Dense == nil
+	}
+	timed := last != 0
+	for i := range nodes {
 		n := &nodes[i]
-		d.Features, d.Labels = append(d.Features, ofOneKind(n.Features, d)), append(d.Labels, n.Class)
-		if d.Time[i] = float64(n.Window); timed {
-			d.Time[i] = float64(n.Time)
+		d.Features = append(d.Features, ofOneKind(n.Features, d))
+		switch d.Time[i] = float64(n.Window); {
+		case n.Time != 0:
+			last = float64(n.Time)
+			d.Time[i] = last
+		case timed:
+			untimed++
+			d.Time[i] = last
+		}
+		class, isKnown := number[n.Class]
+		if n.Class >= 0 && !isKnown {
+			refused++
 		}
 		if parts[i] = dataset.InTest; n.Context {
 			parts[i] = dataset.InTrain
 		}
-		if n.Class < 0 {
-			d.Labels[i], parts[i] = dataset.Unlabelled, dataset.InNone
+		if !isKnown {
+			class, parts[i] = dataset.Unlabelled, dataset.InNone
 			context[i] = n.Context
 		}
+		d.Labels = append(d.Labels, class)
+	}
+	if untimed > 0 {
+		fmt.Fprintf(w, "%d nodes came without an event time, and have that of the node before here\n", untimed)
+	}
+	if refused > 0 {
+		fmt.Fprintf(w, "%d labels are left out: they are of classes that no model of the ledger has\n", refused)
 	}
 	if slices.Contains(context, true) {
 		d.Context = context
 	}
 	d.Table = tableOf(nodes)
 	d.Given = &dataset.GivenSplit{Parts: parts, How: "context trains, the stream tests"}
-	return d, nil
+	return d
 }

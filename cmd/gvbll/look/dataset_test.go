@@ -1,39 +1,146 @@
 package look
 
 import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/gnn/dataset"
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// TestExportedIDs: no two nodes have the same id in a table, whatever their types are.
-func TestExportedIDs(t *testing.T) {
-	number := func(n int64) event.ID { return event.ID{Num: n} }
-	text := func(s string) event.ID { return event.ID{Str: s} }
-	for _, c := range []struct {
-		ids  []event.ID
-		want string
-		says string
-	}{
-		{[]event.ID{number(7), number(-1)}, `7 -1`, ""},
-		{[]event.ID{text("7"), text("a")}, `7 a`, ""},
-		{[]event.ID{number(7), text("8"), text(`"7"`)}, `7 8 "7"`, ""},
-		{[]event.ID{number(7), text("7"), text(`"7"`), text("07"), text("a"), number(8), text("8")}, `7 "7" ""7"" 07 a 8 "8"`, "2 ids are there as a number and as a text, such as 7 and \"7\": the texts are written in quotes\n"},
-	} {
-		var said strings.Builder
-		nodes := make([]pipeline.Recorded, len(c.ids))
-		for i, id := range c.ids {
-			nodes[i].ID = id
+// oddTexts are ids, names and values that a table could take for something else.
+var oddTexts = []string{
+	"j\n1", " j2", "j2 ", "j2", "7", "007", "-1", `"7"`, `"`, `""`, "a,b", "a;b", "NaN", "null", "None", "NA", "?", "id", "label", "time", "features", "context", "split", "year",
+	"\t", "\ufeff", "\ufeffx", "true", "True", "3.0", "1e5", "2026-03-01", "x0", "attribute 0", "=1+1", "#c", "é", "\u00a0", "\x00", "sep=;", "\r\n", `a"b`, "attribute",
+}
+
+// FuzzExport: any graph that a history can hold is exported to a folder from which the same graph is read: ids with their types,
+// edges, labels, times, and the names and values of attributes.
+func FuzzExport(f *testing.F) {
+	for seed := range uint64(40) {
+		f.Add(seed, "more", seed%2 == 0)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, more string, named bool) {
+		more = strings.ToValidUTF8(more, "")
+		if len(more) > 200 {
+			return
 		}
-		ids := exportedIDs(nodes, &said)
-		var got []string
-		for v := range nodes {
-			got = append(got, ids.String(int32(v)))
+		rng := rand.New(rand.NewPCG(seed, 1))
+		odd := func() string {
+			if i := rng.IntN(len(oddTexts) + 2); i < len(oddTexts) {
+				return oddTexts[i]
+			}
+			return "v" + more
 		}
-		if strings.Join(got, " ") != c.want || said.String() != c.says {
-			t.Errorf("%v is exported as %q with %q, want %s with %q", c.ids, got, said.String(), c.want, c.says)
+		classes := []string{"1", "None", "good " + strings.TrimSpace(odd())}
+		w := &event.Window{}
+		var ids []event.ID
+		for i := range 1 + rng.IntN(8) {
+			id := event.ID{Str: odd()}
+			if rng.IntN(3) == 0 || seed%5 == 0 {
+				id = event.ID{Num: int64(rng.IntN(9) - 1)}
+			}
+			n := event.Node{Origin: &event.Origin{}, ID: id, Index: []uint32{}, Time: []int64{0, 5, 1774800000, 1774800000000}[rng.IntN(4)]}
+			if named {
+				n.Index = nil
+				for range 1 + rng.IntN(3) {
+					if name := odd(); !slices.ContainsFunc(n.Named, func(a event.Attribute) bool { return a.Name == name }) {
+						n.Named = append(n.Named, event.Attribute{Name: name, Kind: event.Text, Text: odd()})
+					}
+				}
+			} else if rng.IntN(2) == 0 {
+				n.Index, n.Value = []uint32{uint32(rng.IntN(4))}, []float32{rng.Float32()}
+			}
+			if i > 0 {
+				n.Neighbours = []event.ID{ids[rng.IntN(len(ids))]}
+			}
+			ids = append(ids, id)
+			w.Nodes = append(w.Nodes, n)
+			w.Labels = append(w.Labels, event.Label{Origin: &event.Origin{}, Node: id, Class: append(classes, "refused")[rng.IntN(4)]})
 		}
+		h, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: 5, Classes: classes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Step(w)
+		known := map[string]bool{}
+		for _, c := range classes {
+			known[c] = true
+		}
+		d := exported(h, "ledger", 5, known, io.Discard)
+		dir := filepath.Join(t.TempDir(), "out")
+		if err := d.Save(dir); err != nil {
+			t.Fatal(err)
+		}
+		got, err := flags.OpenData(dir)
+		if err != nil && strings.Contains(err.Error(), "column ") && named { // its kind must be given, which names row and value
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, d, got)
+	})
+}
+
+// same compares data sets.
+func same(t *testing.T, want, got *dataset.Dataset) {
+	t.Helper()
+	if len(want.Labels) != len(got.Labels) || want.Dim != got.Dim && want.Table == nil || !slices.Equal(want.Edges, got.Edges) || !slices.Equal(want.Time, got.Time) {
+		t.Fatalf("%d nodes of %d features, edges %v, times %v; read as %d of %d, %v, %v", len(want.Labels), want.Dim, want.Edges, want.Time, len(got.Labels), got.Dim, got.Edges, got.Time)
+	}
+	for v := range int32(len(want.Labels)) {
+		text, number := want.IDs.At(v)
+		if gotText, gotNumber := got.IDs.At(v); text != gotText || number != gotNumber {
+			t.Fatalf("id %q or %d is read as %q or %d", text, number, gotText, gotNumber)
+		}
+		if want.ClassOf(v) != got.ClassOf(v) {
+			t.Fatalf("class %q is read as %q", want.ClassOf(v), got.ClassOf(v))
+		}
+		if a, b := want.Features[v], got.Features[v]; want.Table == nil && (!slices.Equal(a.Index, b.Index) || !slices.Equal(a.Value, b.Value)) {
+			t.Fatalf("features %v are read as %v", a, b)
+		}
+	}
+	if len(want.Table) != len(got.Table) {
+		t.Fatalf("%d attributes are read as %d", len(want.Table), len(got.Table))
+	}
+	for i, c := range want.Table {
+		for v, text := range c.Texts {
+			read := got.Table[i].Texts[v]
+			if c.Name != got.Table[i].Name || spelling.Name(text) != spelling.Name(read) {
+				t.Fatalf("%q of attribute %q is read as %q of %q", text, c.Name, read, got.Table[i].Name)
+			}
+		}
+	}
+}
+
+// TestExported: what was refused and what is not known is said, and ids keep their types.
+func TestExported(t *testing.T) {
+	node := func(id event.ID, at int64) event.Node {
+		return event.Node{Origin: &event.Origin{}, ID: id, Named: []event.Attribute{{Name: "id", Kind: event.Number, Number: 1}, {Name: "card", Kind: event.Text, Text: "c1"}, {Name: "in", Kind: event.Nested}}, Time: at}
+	}
+	h, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: 1, Classes: []string{"good"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Step(&event.Window{
+		Nodes:  []event.Node{node(event.ID{Num: 7}, 0), node(event.ID{Str: "7"}, 1774800000000), node(event.ID{Str: " a"}, 0)},
+		Labels: []event.Label{{Origin: &event.Origin{}, Node: event.ID{Num: 7}, Class: "god"}, {Origin: &event.Origin{}, Node: event.ID{Str: "7"}, Class: "good"}},
+	})
+	var said strings.Builder
+	d := exported(h, "ledger", 1, map[string]bool{"good": true}, &said)
+	if want := "2 nodes came without an event time, and have that of the node before here\n1 labels are left out: they are of classes that no model of the ledger has\n"; said.String() != want {
+		t.Errorf("it says %q, want %q", said.String(), want)
+	}
+	if fmt.Sprint(d.Time, d.Classes, d.Labels, len(d.Table)) != fmt.Sprint([]float64{1774800000000, 1774800000000, 1774800000000}, []string{"good"}, []int32{-1, 0, -1}, 2) {
+		t.Errorf("times %v, classes %q, labels %v, %d attributes", d.Time, d.Classes, d.Labels, len(d.Table))
 	}
 }

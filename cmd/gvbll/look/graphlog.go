@@ -62,17 +62,18 @@ func (p Place) reached(window int64, at time.Time) bool {
 type Log struct {
 	Graph
 
-	Windows  int64          // read are those before this one
-	since    int64          // training nodes came in this one or later
-	Serves   string         // the model that serves after the last of them
-	classes  []string       // of the model that the ledger began with
-	features int            // of a node, for the models that served last: events with others were refused
-	written  event.Settings // that the records hold last
+	Windows  int64           // read are those before this one
+	since    int64           // training nodes came in this one or later
+	Serves   string          // the model that serves after the last of them
+	known    map[string]bool // classes of all models
+	classes  []string        // of the model that the ledger began with
+	features int             // of a node, for the models that served last: events with others were refused
+	written  event.Settings  // that the records hold last
 }
 
 // OpenLog finds the windows that the flags name.
 func OpenLog(ctx context.Context, g Graph, f Span) (*Log, error) {
-	l := &Log{Graph: g}
+	l := &Log{Graph: g, known: make(map[string]bool)}
 	records, err := ledger.Open(ctx, g.Client, g.Names.LedgerAt())
 	if err != nil {
 		return nil, err
@@ -91,6 +92,9 @@ func OpenLog(ctx context.Context, g Graph, f Span) (*Log, error) {
 		}
 		if r.Begins != nil {
 			l.features = r.Begins.Features
+		}
+		for _, class := range r.Classes {
+			l.known[class] = true
 		}
 		if r.Classes != nil && l.classes == nil {
 			l.classes = r.Classes
