@@ -119,7 +119,8 @@ func (c *Column) infer() error {
 	distinct := make(map[string]bool)
 	n, words, gapWords, gapWord := 0, 0, 0, ""
 	comma, unparted, inUnit := 0, 0, make(map[string]int)
-	var number, boolean, instant, decimal, amount, dateLike tried
+	var number, boolean, instant, decimal, amount, dateLike, vector tried
+	width := 0 // of lists of numbers
 	for row, text := range c.Texts {
 		v, isNumber := spelling.Number(text)
 		if !isNumber {
@@ -153,6 +154,7 @@ func (c *Column) infer() error {
 			}
 		}
 		amount.count(isNumber || spelling.IsAmount(text), row, text)
+		vector.count(isVector(text, &width), row, text)
 		dateLike.count(isDate || !isNumber && spelling.LooksLikeDate(text), row, text)
 		if isNumber && v == math.Trunc(v) && math.Abs(v) < 1<<62 {
 			unit := spelling.Guess(int64(v))
@@ -191,6 +193,8 @@ func (c *Column) infer() error {
 	case comma > 0 && decimal.n == n && unparted > 0:
 		c.comma = true
 		return ofKind(Number, "with decimal commas")
+	case vector.n == n && amount.n < n && width > 1:
+		return ofKind(Vector, fmt.Sprintf("lists of %d numbers each", width))
 	case number.n >= nearly && amount.n < n:
 		return other(&number, "numbers")
 	case boolean.n >= nearly:
@@ -406,6 +410,20 @@ func (a *Attribute) parseNumber(text string) (v float64, ok bool) {
 func (a *Attribute) parseTime(text string) (at int64, ok bool) {
 	one, _ := spelling.Unit(a.Unit)
 	return spelling.Time(text, one)
+}
+
+// isVector reports whether a text is a list of as many numbers as width says, which the first one sets.
+func isVector(text string, width *int) bool {
+	n := 0
+	for item := range strings.FieldsFuncSeq(text, betweenNumbers) {
+		if n++; !spelling.IsNumber(item) {
+			return false
+		}
+	}
+	if *width == 0 {
+		*width = n
+	}
+	return n == *width
 }
 
 func betweenNumbers(r rune) bool { return strings.ContainsRune(" ,\t[]", r) }

@@ -117,6 +117,10 @@ func TestInputs(t *testing.T) {
 	if err != nil || comma.Table[0].Kind != attributes.Number || comma.Table[0].Note != "with decimal commas" {
 		t.Fatalf("decimal commas: %v", err)
 	}
+	lists, err := encoded(t, table("embedding", func(i int) string { return fmt.Sprintf("[1.0 2.5 %d.5]", i%5) }))
+	if err != nil || lists.Table[0].Kind != attributes.Vector || lists.Schema.Attributes[0].Width != 3 || lists.Features[7].Dense[2] != 2.5 {
+		t.Errorf("lists of numbers: %v", err)
+	}
 	dot, err := encoded(t, table("amount", func(i int) string { return fmt.Sprintf("%d.%02d", i*37%100, i) }))
 	if err != nil || !slices.EqualFunc(comma.Features, dot.Features, same) {
 		t.Errorf("decimal commas are not read as points: %v", err)
@@ -198,11 +202,24 @@ func TestCSVForms(t *testing.T) {
 			t.Errorf("%v, %+v, want it said that %s", err, d, want)
 		}
 	}
+	files := table("x", clean[attributes.Category])
+	whole := files["nodes.csv"]
+	delete(files, "nodes.csv")
+	half := strings.Index(whole, "a20,")
+	files["nodes.csv/part-00000.csv"], files["nodes.csv/part-00001.csv"] = whole[:half], whole[:strings.Index(whole, "\n")+1]+whole[half:]
+	files["nodes.csv/_SUCCESS"] = ""
+	if d, err := Open(write(t, files)); err != nil || !slices.EqualFunc(d.Table, plain.Table, sameColumn) {
+		t.Errorf("a folder of parts: %v", err)
+	}
+	files["nodes.csv/part-00001.csv"] = "id,label,y,country\n"
+	if _, err := Open(write(t, files)); err == nil || !strings.Contains(err.Error(), "those of the first part") {
+		t.Errorf("parts with other columns: %v", err)
+	}
 	many := new(strings.Builder)
 	for i := range 300 {
 		fmt.Fprintf(many, "b%d,%d.5,1,DE\n", i, i)
 	}
-	files := table("x", func(i int) string { return "1" })
+	files = table("x", func(i int) string { return "1" })
 	files["nodes.csv"] = "id,label,x,country\n" + many.String()
 	files["edges.csv"] = "source,target\n"
 	if d, err := Open(write(t, files)); err != nil || len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "the labels are 300 different numbers") {

@@ -137,6 +137,60 @@ func scan(file io.Reader, path string, each func(line []byte, number int) error)
 // records calls header with the names of a table's columns, and row with the fields of
 // every row, as many as the header has.
 func (f folder) records(name string, header, row func(fields []string) error) error {
+	parts, err := f.parts(name)
+	switch {
+	case err != nil:
+		return err
+	case parts == nil:
+		return f.whole(name, header, row)
+	}
+	var columns []string // of the first part
+	for _, part := range parts {
+		if err := f.whole(part, func(fields []string) error {
+			if columns == nil {
+				columns = slices.Clone(fields)
+				return header(fields)
+			}
+			if !slices.Equal(columns, fields) {
+				return fmt.Errorf("the columns are %.80q, those of the first part %.80q", fields, columns)
+			}
+			return nil
+		}, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parts returns the names of the parts of a table that is a folder, as Spark writes one, without their endings; nil if it is a file.
+func (f folder) parts(name string) (parts []string, err error) {
+	there := f.present(name)
+	if len(there) != 1 {
+		return nil, nil
+	}
+	dir := f.prefix + name + there[0]
+	if info, err := fs.Stat(f.files, dir); err != nil || !info.IsDir() {
+		return nil, nil
+	}
+	entries, err := fs.ReadDir(f.files, dir)
+	for _, e := range entries {
+		if base, ok := strings.CutSuffix(e.Name(), there[0]); ok && !strings.HasPrefix(base, "_") && !strings.HasPrefix(base, ".") {
+			info, err := e.Info()
+			if err != nil {
+				return nil, err
+			}
+			f.memory.grow(info.Size())
+			parts = append(parts, name+there[0]+"/"+base)
+		}
+	}
+	if err == nil && len(parts) == 0 {
+		err = fmt.Errorf("%s has no file that ends in %s", f.path(name)+there[0], there[0])
+	}
+	return parts, err
+}
+
+// whole is records of a file.
+func (f folder) whole(name string, header, row func(fields []string) error) error {
 	file, path, ending, err := f.open(name)
 	if err != nil {
 		return err

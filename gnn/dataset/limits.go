@@ -39,6 +39,9 @@ func newBudget(size int64) *budget {
 	return &budget{limit: limit, left: limit}
 }
 
+// grow adds what a further file of a data set may take.
+func (b *budget) grow(size int64) { b.limit, b.left = b.limit+maxRatio*size, b.left+maxRatio*size }
+
 // claim takes bytes from the budget, or returns an error. Call it before
 // allocating.
 func (b *budget) claim(bytes int) error {

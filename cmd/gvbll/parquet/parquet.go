@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,9 @@ func read(file io.ReaderAt, size int64, header, row func(fields []string) error)
 	}
 	t := table{columns: columns, fields: make([]string, len(names)), row: row}
 	for i, group := range f.RowGroups() {
+		if group.NumRows() == 0 { // which the library cannot read; its columns may have no pages
+			continue
+		}
 		if err := checkPages(file, size, &f.Metadata().RowGroups[i]); err != nil {
 			return err
 		}
@@ -138,6 +142,13 @@ func texts(t parquet.Type, name string) (func(parquet.Value) string, error) {
 		if !l.IsSigned {
 			return func(v parquet.Value) string { return strconv.FormatUint(uint64(v.Uint32()), 10) }, nil
 		}
+	case *format.DecimalType:
+		if l.Scale < 0 || l.Scale > maxScale {
+			return nil, fmt.Errorf("has a decimal scale of %d, at most %d are read", l.Scale, maxScale)
+		}
+		return decimals(t.Kind(), int(l.Scale)), nil
+	case *format.NullType: // all of its values are missing
+		return func(parquet.Value) string { return "" }, nil
 	case nil, *format.StringType, *format.EnumType, *format.JsonType:
 	default:
 		return nil, fmt.Errorf("has the type %s: give numbers, texts, timestamps or lists of numbers", brief(l))
@@ -153,10 +164,47 @@ func texts(t parquet.Type, name string) (func(parquet.Value) string, error) {
 		return func(v parquet.Value) string { return float(float64(v.Float()), 32) }, nil
 	case parquet.Double:
 		return func(v parquet.Value) string { return float(v.Double(), 64) }, nil
+	case parquet.Int96: // nanoseconds of the day, and the Julian day, as Spark and Impala write timestamps
+		return func(v parquet.Value) string {
+			at := v.Int96()
+			const epoch = 2_440_588
+			ms := (int64(at[2])-epoch)*86_400_000 + (int64(at[1])<<32|int64(at[0]))/1_000_000
+			return instant(ms, time.Millisecond)
+		}, nil
 	case parquet.ByteArray:
 		return func(v parquet.Value) string { return strings.TrimSpace(string(v.ByteArray())) }, nil
 	}
 	return nil, fmt.Errorf("has the type %s: give numbers, texts, timestamps or lists of numbers", brief(t))
+}
+
+// maxScale bounds the digits behind the point of a decimal.
+const maxScale = 76
+
+// decimals returns the function that turns decimals of a scale into text.
+func decimals(kind parquet.Kind, scale int) func(parquet.Value) string {
+	return func(v parquet.Value) string {
+		n := new(big.Int)
+		switch kind {
+		case parquet.Int32:
+			n.SetInt64(int64(v.Int32()))
+		case parquet.Int64:
+			n.SetInt64(v.Int64())
+		default: // two's complement, the high byte first
+			b := v.ByteArray()
+			if n.SetBytes(b); len(b) > 0 && b[0] >= 0x80 {
+				n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
+			}
+		}
+		sign, digits := "", n.String()
+		if n.Sign() < 0 {
+			sign, digits = "-", digits[1:]
+		}
+		if scale > 0 {
+			digits = strings.Repeat("0", max(scale+1-len(digits), 0)) + digits
+			digits = digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
+		}
+		return sign + digits
+	}
 }
 
 // float returns the shortest text that reads back as the same number of that many bits.
