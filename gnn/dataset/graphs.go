@@ -223,6 +223,9 @@ func openTU(f folder, name string) (*Dataset, error) {
 	if err := lines("graph_labels", false, func(line string) error { labels = append(labels, line); return nil }); err != nil {
 		return nil, err
 	}
+	if len(labels) == 0 {
+		return nil, fmt.Errorf("%s_graph_labels.txt has no graph", name)
+	}
 	n := &graphNodes{memory: f.memory, ends: make([][]uint32, len(labels))}
 	if err := lines("graph_indicator", false, func(line string) error {
 		g, err := parseInt(line, 1, len(labels))

@@ -87,6 +87,7 @@ func TestGraphsRefused(t *testing.T) {
 // FuzzOpenGraphs opens any files of graphs, in both layouts.
 func FuzzOpenGraphs(f *testing.F) {
 	f.Add("id,label\ng,a\nh,b\n", "id,graph,x\n1,g,0\n2,h,1\n3,h,1\n", "source,target\n2,3\n", true)
+	f.Add("\n", " ", "", false)
 	f.Add(tu["DS_graph_labels.txt"], tu["DS_graph_indicator.txt"], tu["DS_A.txt"], false)
 	f.Fuzz(func(t *testing.T, graphs, nodes, edges string, tables bool) {
 		files := map[string]string{"graphs.csv": graphs, "nodes.csv": nodes, "edges.csv": edges}

@@ -38,3 +38,24 @@ func TestSettingsRoundTrip(t *testing.T) {
 		}
 	}
 }
+
+// FuzzSettings: what is read of a ledger stays the same when it is written and read again, and differs from itself in nothing.
+func FuzzSettings(f *testing.F) {
+	f.Add(`{"window": 1, "a": "<b>\u2028", "n": 1e400}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var s, again Settings
+		if json.Unmarshal([]byte(text), &s) != nil {
+			return
+		}
+		b, err := json.Marshal(s)
+		if err == nil {
+			err = json.Unmarshal(b, &again)
+		}
+		if err != nil || again != s {
+			t.Fatalf("%q is read again as %q (%v)", s, again, err)
+		}
+		if _, err := s.Values(); err != nil {
+			t.Errorf("%q has no values: %v", s, err)
+		}
+	})
+}
