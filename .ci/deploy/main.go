@@ -34,9 +34,12 @@ import (
 	core "k8s.io/api/core/v1"
 	network "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
+	machinery "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	admission "k8s.io/pod-security-admission/api"
+	podsecurity "k8s.io/pod-security-admission/policy"
 )
 
 func main() {
@@ -98,6 +101,7 @@ var refused = []struct{ values, want string }{
 	{`{shards: 4, autoscaling: {enabled: true}}`, "autoscaling"}, // workers may come and go, but the chart has no autoscaler
 	{`{kafka: {brokers: ["k:1"]}, model: {volume: {emptyDir: {}}}}`, "http.configSecret"},
 	{`networkPolicy: {from: []}`, "from"},
+	{`networkPolicy: {egress: {}}`, "egress"},
 	{`settings: {state-dir: /elsewhere}`, "state-dir"},
 	{`settings: {windwo: 20}`, "windwo"},
 	{`{kafka: {brokers: ["k:1"], sasl: {mechanism: plain, user: u}}, model: {volume: {emptyDir: {}}}}`, "passwordSecret"},
@@ -168,10 +172,10 @@ func check(manifests map[string]string, flags map[string][]string) error {
 		case *apps.StatefulSet:
 			workers = append(workers, &o.Spec.Template)
 			selectors = append(selectors, labels.SelectorFromSet(o.Spec.Selector.MatchLabels))
-			errs = append(errs, checkPod(&o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates, flags))
+			errs = append(errs, checkPod(&o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates, flags), restricted(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec))
 		case *core.Pod:
 			others = append(others, &core.PodTemplateSpec{ObjectMeta: o.ObjectMeta})
-			errs = append(errs, checkPod(&o.Spec, nil, flags))
+			errs = append(errs, checkPod(&o.Spec, nil, flags), restricted(&o.ObjectMeta, &o.Spec))
 		case *core.Service:
 			selectors = append(selectors, labels.SelectorFromSet(o.Spec.Selector))
 		case *network.NetworkPolicy:
@@ -196,6 +200,24 @@ func check(manifests map[string]string, flags map[string][]string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// evaluator is what a cluster admits pods by.
+var evaluator = func() podsecurity.Evaluator {
+	e, err := podsecurity.NewEvaluator(podsecurity.DefaultChecks(), nil)
+	if err != nil {
+		panic(err)
+	}
+	return e
+}()
+
+// restricted returns an error unless a namespace with the Pod Security Standard "restricted" takes the pod.
+func restricted(meta *machinery.ObjectMeta, p *core.PodSpec) error {
+	level := admission.LevelVersion{Level: admission.LevelRestricted, Version: admission.LatestVersion()}
+	if r := podsecurity.AggregateCheckResults(evaluator.EvaluatePod(level, meta, p)); !r.Allowed {
+		return fmt.Errorf("not of the Pod Security Standard \"restricted\": %s (%s)", r.ForbiddenReason(), r.ForbiddenDetail())
+	}
+	return nil
 }
 
 // checkPod checks a pod for faults that the API's types allow: what a cluster refuses,
@@ -278,7 +300,7 @@ func flagsOf(root string, commands ...string) (map[string][]string, error) {
 
 // checkCompose checks docker-compose.yml.
 func checkCompose(root string) error {
-	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")}, cli.WithWorkingDirectory(root), cli.WithResolvedPaths(true))
+	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")}, cli.WithWorkingDirectory(root), cli.WithResolvedPaths(true), cli.WithEnv([]string{"GRAFANA_PASSWORD=a-password"}))
 	if err != nil {
 		return err
 	}
@@ -290,6 +312,9 @@ func checkCompose(root string) error {
 	for name, s := range project.Services {
 		if _, tag, _ := strings.Cut(filepath.Base(s.Image), ":"); s.Build == nil && (tag == "" || tag == "latest") {
 			errs = append(errs, fmt.Errorf("service %s: image %s is not pinned", name, s.Image))
+		}
+		if password := s.Environment["GF_SECURITY_ADMIN_PASSWORD"]; strings.HasPrefix(s.Image, "grafana/") && (password == nil || *password != "a-password" || s.Environment["GF_AUTH_ANONYMOUS_ENABLED"] != nil) {
+			errs = append(errs, fmt.Errorf("service %s: whoever reaches it may look at it without the password of GRAFANA_PASSWORD", name))
 		}
 		for _, p := range s.Ports {
 			if p.Published != "" && p.HostIP != "127.0.0.1" {
