@@ -276,9 +276,9 @@ func TestCheckpointFolderShared(t *testing.T) {
 			t.Errorf("recovered %+v, want all windows from the checkpoint", from)
 		}
 		first := long.startWorker(&tally{}, worker.Config{Checkpoints: kept.Checkpoints})
-		first.awaitRecovery(t)
+		<-first.recovered
 		long.refused("another worker writes its checkpoints there", &tally{}, worker.Config{Checkpoints: kept.Checkpoints})
-		if err := first.stop(t); err != nil {
+		if err := first.stop(); err != nil {
 			t.Fatal(err)
 		}
 	})

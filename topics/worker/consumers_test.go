@@ -26,7 +26,7 @@ func TestOtherConsumers(t *testing.T) {
 		first.awaitEvents(t, n)
 		f.fence()
 		f.send(nodes/2, nodes)
-		first.awaitEnd(t)
+		<-first.ended
 		if err := f.run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}

@@ -95,10 +95,7 @@ func (f *fixture) runUntilConsumed(e replay.Engine, cfg worker.Config) {
 	owned, complete := make(chan struct{}), make(chan bool, 1)
 	go func() {
 		defer cancel()
-		select {
-		case <-owned:
-		case <-ctx.Done():
-		}
+		<-owned
 		consumed := 0
 		for consumed < want {
 			r, err := l.Wait(ctx)

@@ -172,18 +172,18 @@ func TestAcceptGap(t *testing.T) {
 		events := f.left()
 		standbyDir := f.copied(dir)
 		owner := f.startWorker(&tally{}, kept)
-		owner.awaitTakeover(t)
+		<-owner.took
 		_, err = worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(keptIn(old)), "")
 		checkLine(t, "accepting while a worker is up", err, "workers of ledger", "end them first")
 		standby := f.startWorker(&tally{}, keptIn(standbyDir))
-		standby.awaitRecovery(t)
+		<-standby.recovered
 		owner.awaitEvents(t, events)
-		if err := owner.stop(t); err != nil {
+		if err := owner.stop(); err != nil {
 			t.Fatal(err)
 		}
-		standby.awaitTakeover(t)
+		<-standby.took
 		standby.awaitEvents(t, events+f.send(180, 200))
-		if err := standby.stop(t); err != nil {
+		if err := standby.stop(); err != nil {
 			t.Fatal(err)
 		}
 		f.checkOutputs(200-gone, 4)
@@ -196,9 +196,9 @@ func TestAcceptGap(t *testing.T) {
 
 		// A restart goes on from the newest checkpoint, and without one behind the gap it says so.
 		again := f.startWorker(&tally{}, kept)
-		again.awaitTakeover(t)
+		<-again.took
 		again.awaitEvents(t, f.events(int64(len(f.records())))-f.events(f.newestCheckpoint(dir).Window)+f.send(200, 210))
-		if err := again.stop(t); err != nil {
+		if err := again.stop(); err != nil {
 			t.Fatal(err)
 		}
 		f.checkOutputs(210-gone, 5)
@@ -217,9 +217,9 @@ func TestAcceptGap(t *testing.T) {
 			t.Fatalf("accepted from the older checkpoint as %+v with error %v, want epoch 2", done, err)
 		}
 		last := f.startWorker(&tally{}, keptIn(old))
-		last.awaitTakeover(t)
+		<-last.took
 		last.awaitEvents(t, f.send(210, 220))
-		if err := last.stop(t); err != nil {
+		if err := last.stop(); err != nil {
 			t.Fatal(err)
 		}
 		f.checkOutputs(220-gone, 6)
@@ -273,9 +273,9 @@ func TestLedgerGoneInPart(t *testing.T) {
 			t.Errorf("accepted with a checkpoint as %+v with error %v, want nothing to do", done, err)
 		}
 		w := f.startWorker(&tally{}, kept)
-		w.awaitTakeover(t)
+		<-w.took
 		w.awaitEvents(t, f.send(60, 80))
-		if err := w.stop(t); err != nil {
+		if err := w.stop(); err != nil {
 			t.Fatal(err)
 		}
 		if n := f.count(f.names.Predictions); n != 80 {

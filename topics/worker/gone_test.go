@@ -147,7 +147,7 @@ func TestFirstTransactionIsSeenInPart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := first.stop(t); err != nil {
+		if err := first.stop(); err != nil {
 			t.Fatal(err)
 		}
 	})

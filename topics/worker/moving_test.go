@@ -167,10 +167,10 @@ func TestPartitionsAdded(t *testing.T) {
 		var once sync.Once
 		running := make(chan struct{})
 		ended := f.startUntil(worker.Config{Events: replay.On(func(replay.Committed) { once.Do(func() { close(running) }) })}, 200)
-		kafkatest.Receive(t, running, "the worker has committed a window")
+		<-running
 		f.addPartitions(f.names.Nodes, 5)
 		f.sendAt(50, 100, 5, at)
-		if err := kafkatest.Receive(t, ended, "the worker has ended"); err != nil {
+		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
 		f.checkOutputs(100, 0)
@@ -201,16 +201,14 @@ func (f *fixture) deleteTopic(topic string) {
 	if err == nil {
 		err = res.Errors[topic]
 	}
+	for n := 1; err == nil && n > 0; time.Sleep(time.Millisecond) {
+		var counts map[string]int
+		counts, err = f.client.Partitions(f.t.Context(), topic)
+		n = counts[topic]
+	}
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	kafkatest.Await(f.t, "topic "+topic+" is gone", func() bool {
-		counts, err := f.client.Partitions(f.t.Context(), topic)
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		return counts[topic] == 0
-	})
 }
 
 // whenCommitted returns hooks that close the channel at the first commit after exactly n
@@ -238,7 +236,7 @@ func (f *fixture) startImpatient() (impatient *fixture, ended <-chan error) {
 	f.sendAt(0, 60, 3, noTimes)
 	hooks, running := whenCommitted(120)
 	ended = impatient.startUntil(worker.Config{Events: hooks}, 1000)
-	kafkatest.Receive(f.t, running, "the worker has committed 60 nodes and their labels")
+	<-running
 	return impatient, ended
 }
 
@@ -257,7 +255,7 @@ func TestTopicRecreated(t *testing.T) {
 				if n > 0 {
 					f.sendAt(1000, 1000+n, 3, noTimes)
 				}
-				err := kafkatest.Receive(t, ended, "the worker has ended")
+				err := <-ended
 				if err == nil || !strings.Contains(err.Error(), f.names.Nodes) || !strings.Contains(err.Error(), "restore") || strings.Contains(err.Error(), "\n") {
 					t.Errorf("the worker ended with error %v, want one line with the topic and the remedy", err)
 				}
@@ -276,7 +274,7 @@ func TestTopicDeleted(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		_, ended := f.startImpatient()
 		f.deleteTopic(f.names.Labels)
-		if err := kafkatest.Receive(t, ended, "the worker has ended"); err == nil || !strings.Contains(err.Error(), f.names.Labels) || !strings.Contains(err.Error(), "restore") {
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), f.names.Labels) || !strings.Contains(err.Error(), "restore") {
 			t.Errorf("the worker ended with error %v, want one with the topic and the remedy", err)
 		}
 	})
@@ -313,7 +311,7 @@ func TestLeadersMove(t *testing.T) {
 		}, 2*rounds*each)
 		for i := range rounds {
 			f.sendAt(i*each, (i+1)*each, 3, noTimes)
-			kafkatest.Receive(t, committed, "the worker has committed a window")
+			<-committed
 			for part := range int32(3) {
 				for _, topic := range []string{f.names.Nodes, f.names.Labels, f.names.Predictions} {
 					if err := on.Fake.MoveTopicPartition(topic, part, (part+int32(i))%3); err != nil {
@@ -328,7 +326,7 @@ func TestLeadersMove(t *testing.T) {
 				on.Fake.ControlKey(key.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, errors.New("cut"), true })
 			}
 		}
-		if err := kafkatest.Receive(t, ended, "the worker has ended"); err != nil {
+		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
 		f.checkOutputs(rounds*each, 0)
@@ -348,11 +346,11 @@ func TestBrokerRestarts(t *testing.T) {
 		f.sendAt(0, 60, 3, noTimes)
 		hooks, half := whenCommitted(120)
 		ended := f.startUntil(worker.Config{Events: hooks}, 240)
-		kafkatest.Receive(t, half, "the worker has committed 60 nodes and their labels")
+		<-half
 		on.Fake.Close()
 		n.KFake(t, opts...)
 		f.sendAt(60, 120, 3, noTimes)
-		if err := kafkatest.Receive(t, ended, "the worker has ended"); err != nil {
+		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
 		f.checkOutputs(120, 0)

@@ -126,47 +126,45 @@ func TestRebaseWhileServing(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		events := f.send(0, 40)
 		old := f.startWorker(&tally{}, worker.Config{})
-		old.awaitTakeover(t)
+		<-old.took
 		old.awaitEvents(t, events)
-		var saved []int64 // windows that checkpoints of the new program begin at
 		newer := f.startWorker(&tally{salt: "b"}, worker.Config{
 			Terms:       replay.Terms{Settings: otherSettings, Program: "v2"},
 			Rebase:      true,
 			Checkpoints: replay.Checkpoints{Dir: t.TempDir(), Every: time.Nanosecond, Restore: readTallyOf("b")},
 			Events: replay.On(func(s replay.Saved) {
-				if s.Err == nil {
-					saved = append(saved, s.Window)
+				if s.Err != nil {
+					return
+				}
+				r := f.records()
+				for int64(len(r)) < s.Window { // Apache Kafka answers a commit before it can be read
+					time.Sleep(time.Millisecond)
+					r = f.records()
+				}
+				if r[s.Window-1].Epoch == 0 {
+					t.Errorf("a checkpoint after window %d, which is of the old program", s.Window-1)
 				}
 			}),
 		})
-		newer.awaitRecovery(t)
+		<-newer.recovered
 		more := f.send(40, 60)
 		if newer.awaitEvents(t, events+more) == 0 {
 			t.Error("the standby replayed no windows")
 		}
-		if err := old.stop(t); err != nil {
+		if err := old.stop(); err != nil {
 			t.Fatal(err)
 		}
-		newer.awaitTakeover(t)
+		<-newer.took
 		late := f.startWorker(&tally{}, worker.Config{Rebase: true})
 		more = f.send(60, 80)
 		newer.awaitEvents(t, more)
-		if err := late.awaitEnd(t); err == nil || strings.Contains(err.Error(), "\n") {
+		if err := <-late.ended; err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("a worker of the old program ends with error %v, want one line", err)
 		}
-		if err := newer.stop(t); err != nil {
+		if err := newer.stop(); err != nil {
 			t.Fatal(err)
 		}
 		f.checkOutputs(80, 3)
-		if len(saved) == 0 {
-			t.Error("the new program wrote no checkpoint")
-		}
-		records := f.records()
-		for _, window := range saved {
-			if records[window-1].Epoch == 0 {
-				t.Errorf("a checkpoint after window %d, which is of the old program", window-1)
-			}
-		}
 		if n := f.records(); n[len(n)-1].Epoch != 1 {
 			t.Errorf("the ledger ends in epoch %d, want 1", n[len(n)-1].Epoch)
 		}
@@ -179,18 +177,18 @@ func TestStandbyMeetsEpoch(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		events := f.send(0, 20)
 		owner := f.startWorker(&tally{}, worker.Config{})
-		owner.awaitTakeover(t)
+		<-owner.took
 		owner.awaitEvents(t, events)
 		standby := f.startWorker(&tally{}, worker.Config{})
-		standby.awaitRecovery(t)
+		<-standby.recovered
 		if done, err := f.rebase(worker.Config{}, ""); err != nil || !done.Began {
 			t.Fatalf("rebased as %+v with error %v", done, err)
 		}
-		if err := standby.awaitEnd(t); err == nil || !strings.Contains(err.Error(), "epoch 1 began at window") || strings.Contains(err.Error(), "\n") {
+		if err := <-standby.ended; err == nil || !strings.Contains(err.Error(), "epoch 1 began at window") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("the standby ends with error %v, want one line that names the epoch", err)
 		}
 		f.send(20, 30)
-		if err := owner.awaitEnd(t); err == nil || !strings.Contains(err.Error(), "taken over") {
+		if err := <-owner.ended; err == nil || !strings.Contains(err.Error(), "taken over") {
 			t.Errorf("the owner ends with error %v, want that the graph was taken over", err)
 		}
 		if err := f.run(&tally{salt: "b"}, worker.Config{Terms: replay.Terms{Settings: otherSettings}}); err != nil {

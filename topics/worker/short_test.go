@@ -1,7 +1,6 @@
 package worker_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"github.com/gvbll/gvbll/topics/audit"
 	"github.com/gvbll/gvbll/topics/checkpoint"
 	"github.com/gvbll/gvbll/topics/kafka"
-	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -72,15 +70,14 @@ func (f *fixture) adopt(dir string) {
 func (f *fixture) serve(cfg worker.Config, n int) {
 	f.t.Helper()
 	w := f.startWorker(&tally{}, cfg)
-	kafkatest.Await(f.t, fmt.Sprintf("%d nodes are predicted", n), func() bool {
+	for f.count(f.names.Predictions) < n {
 		select {
 		case err := <-w.ended:
 			f.t.Fatalf("the worker ended with error %v", err)
-		default:
+		case <-time.After(100 * time.Millisecond):
 		}
-		return f.count(f.names.Predictions) >= n
-	})
-	if err := w.stop(f.t); err != nil {
+	}
+	if err := w.stop(); err != nil {
 		f.t.Fatal(err)
 	}
 	f.checkOnce(n)
@@ -191,7 +188,7 @@ func TestShortLedger(t *testing.T) {
 					// The state has them: they are in no topic, and are not published again.
 					w := f.startWorker(&tally{}, kept)
 					w.awaitEvents(t, f.send(120, 150))
-					if err := w.stop(t); err != nil {
+					if err := w.stop(); err != nil {
 						t.Fatal(err)
 					}
 					f.fence()
@@ -225,17 +222,17 @@ func TestShortLedgerBesideOwner(t *testing.T) {
 		dir := t.TempDir()
 		kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
 		owner := f.startWorker(&tally{}, worker.Config{})
-		owner.awaitTakeover(t)
+		<-owner.took
 		standby := f.startWorker(&tally{}, kept)
-		standby.awaitRecovery(t)
+		<-standby.recovered
 		n := f.send(0, 60)
 		owner.awaitEvents(t, n)
 		standby.awaitEvents(t, n)
 		had := int64(len(f.records()))
 		f.shorten(f.names.Ledger, func(r *kafka.Record) bool { return f.ledgerWindow(r) < had-3 })
 		f.send(60, 70)
-		checkLine(t, "the owner", owner.awaitEnd(t), "lost windows", "gvbll rebase --accept-gap")
-		checkLine(t, "the standby", standby.awaitEnd(t), "lost windows", "gvbll rebase --accept-gap")
+		checkLine(t, "the owner", <-owner.ended, "lost windows", "gvbll rebase --accept-gap")
+		checkLine(t, "the standby", <-standby.ended, "lost windows", "gvbll rebase --accept-gap")
 		if n := int64(len(f.records())); n != had-3 {
 			t.Errorf("the ledger has %d windows, want the %d that were left", n, had-3)
 		}
@@ -286,7 +283,7 @@ func TestInputsLostTheirEnds(t *testing.T) {
 				// Where the log is as long as it was, a reader finds out that it has other records.
 				impatient := f.withDialTimeout(3 * time.Second)
 				w := impatient.startWorker(&tally{}, kept)
-				checkLine(t, "a worker", w.awaitEnd(t), " partition ", "restore the topic", "gvbll rebase --accept-gap")
+				checkLine(t, "a worker", <-w.ended, " partition ", "restore the topic", "gvbll rebase --accept-gap")
 				done, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(kept), "")
 				if err != nil || !done.Began || len(done.Tail) != 2 || len(done.Front) != 0 || done.Windows != 0 {
 					t.Fatalf("accepted as %+v with error %v, want an epoch behind two ends of logs", done, err)
