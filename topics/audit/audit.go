@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
@@ -148,37 +147,34 @@ func (a *auditor) run(ctx context.Context, from From, progress func(windows int6
 			progress(a.audited.Windows)
 		}
 	}
-	if a.newest != nil && !a.proved && a.replay.Settings.Own {
+	if a.newest != nil && !a.proved && a.replay.Settings().Own {
 		return fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of a model that served", a.cfg.Terms.Names.Ledger, a.newest.Model, a.cfg.Terms.Model)
 	}
 	return a.checkNothingElse(ctx)
 }
 
 func (a *auditor) open(ctx, fetching context.Context, from From) (err error) {
-	var inputs intake.Position
-	if !from.some() {
-		if a.replay.Ledger, err = ledger.Open(ctx, a.client, a.cfg.Terms.Names.LedgerAt()); err != nil {
-			return err
-		}
-	} else {
-		if from.Base != nil {
-			a.audited.Base = from.Base.Name.String()
-			inputs, err = a.replay.LoadBase(ctx, from.Base)
-		} else if inputs, err = a.replay.Load(ctx, from.Checkpoint); err != nil {
-			err = fmt.Errorf("checkpoint %s: %w", from.Checkpoint, err)
-		}
-		if err != nil {
-			return err
-		}
-		a.audited.First, a.audited.Windows, a.audited.Chain = a.replay.Next, a.replay.Next, a.replay.Last.Chain
-	}
-	if a.replay.Next == 0 {
-		a.present.nodes = make(map[event.ID]bool)
-	}
 	if a.outputs, err = OpenOutputs(ctx, a.client, a.cfg.Terms); err != nil {
 		return err
 	}
-	return a.replay.OpenInputs(fetching, inputs)
+	switch {
+	case from.Base != nil:
+		a.audited.Base = from.Base.Name.String()
+		err = a.replay.OpenBase(ctx, fetching, from.Base)
+	case from.Checkpoint != "":
+		err = a.replay.OpenCheckpoint(ctx, fetching, from.Checkpoint)
+	default:
+		err = a.replay.OpenFirst(ctx, fetching, 0)
+	}
+	if err != nil {
+		return err
+	}
+	first := a.replay.Next()
+	a.audited.First, a.audited.Windows, a.audited.Chain = first, first, a.replay.Last().Chain
+	if first == 0 {
+		a.present.nodes = make(map[event.ID]bool)
+	}
+	return nil
 }
 
 // window replays one window, which compares the hashes where it can, and then compares or
@@ -189,11 +185,11 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 		return err
 	}
 	defer a.replay.Inputs.Release()
-	a.newest, a.proved = r, a.proved || a.replay.Compared
+	a.newest, a.proved = r, a.proved || a.replay.Compared()
 	e := a.epoch(r)
 	e.Windows++
 	a.audited.Windows, a.audited.Chain = out.Window+1, r.Chain
-	proves := a.replay.Settings.Own && a.cfg.Terms.Has(r.Model)
+	proves := a.replay.Settings().Own && a.cfg.Terms.Has(r.Model)
 	if err := a.outputs.In(r); err != nil {
 		return err
 	}
@@ -202,10 +198,10 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	} else {
 		err = a.checkLetters(ctx, r)
 	}
-	if a.replay.Settings.All.Value("keep") != "" { // an engine alone knows what has left
+	if a.replay.Settings().All.Value("keep") != "" { // an engine alone knows what has left
 		a.present.nodes = nil
 	}
-	arrivals := a.present.take(&a.replay.Window, a.refused, r.Forgot != nil)
+	arrivals := a.present.take(a.replay.Window(), a.refused, r.Forgot != nil)
 	switch {
 	case err != nil:
 		return err
@@ -214,7 +210,7 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 		return a.comparePredictions(ctx, out, e)
 	}
 	a.audited.Elsewhere++
-	if a.replay.Settings.All.Value(mapSetting) != a.cfg.Terms.Settings.Value(mapSetting) {
+	if a.replay.Settings().All.Value(mapSetting) != a.cfg.Terms.Settings.Value(mapSetting) {
 		arrivals = nil
 	}
 	return a.checkPredictions(ctx, r, arrivals, e)

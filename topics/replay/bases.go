@@ -73,21 +73,30 @@ func ReadReached(ctx context.Context, c *kafka.Client, l kafka.TopicPartition, b
 	}
 }
 
-// LoadBase puts the replayer after the last window of a base, whose state and chain are compared with what the
-// ledger has of it.
-func (p *Replayer) LoadBase(ctx context.Context, b *ledger.Base) (inputs intake.Position, err error) {
+// OpenBase opens the replayer after the last window of a base.
+func (p *Replayer) OpenBase(ctx, fetching context.Context, b *ledger.Base) error {
+	inputs, err := p.loadBase(ctx, b)
+	if err != nil {
+		return err
+	}
+	return p.openInputs(fetching, inputs)
+}
+
+// loadBase puts the replayer after the last window of a base, whose state and chain are compared with
+// what the ledger has of it, and returns where the inputs are there.
+func (p *Replayer) loadBase(ctx context.Context, b *ledger.Base) (inputs intake.Position, err error) {
 	began := time.Now()
-	at, err := ReadReached(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(), b)
+	at, err := ReadReached(ctx, p.client, p.cfg.Terms.Names.LedgerAt(), b)
 	if err != nil {
 		return inputs, err
 	}
 	if at.Chain != b.Chain || at.Window != b.Name.Window {
 		return inputs, fmt.Errorf("the ledger has %s for window %d, and the base is of window %d with %s", b.Chain, b.Name.Window-1, at.Window-1, at.Chain)
 	}
-	if has := p.Cfg.Terms.Has; !p.Cfg.Terms.IsOwn(at.Settings) || !has(at.Model) && (at.Shadow == nil || !has(at.Shadow.Model)) {
+	if has := p.cfg.Terms.Has; !p.cfg.Terms.IsOwn(at.Settings) || !has(at.Model) && (at.Shadow == nil || !has(at.Shadow.Model)) {
 		return inputs, errOtherTerms
 	}
-	stored, err := base.Find(ctx, p.Cfg.Checkpoints.Bases.Store, b.Name)
+	stored, err := base.Find(ctx, p.cfg.Checkpoints.Bases.Store, b.Name)
 	if err != nil {
 		return inputs, err
 	}
@@ -106,14 +115,14 @@ func (p *Replayer) LoadBase(ctx context.Context, b *ledger.Base) (inputs intake.
 	if err != nil {
 		return inputs, err
 	}
-	e, _, err := p.Cfg.Checkpoints.Restore(r, size, folder)
+	e, _, err := p.cfg.Checkpoints.Restore(r, size, folder)
 	if err != nil {
 		return inputs, err
 	}
 	if err := p.begin(ctx, e, &at, ""); err != nil {
 		return inputs, err
 	}
-	p.Cfg.Logger.Info("read a base", "name", b.Name, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
+	p.cfg.Logger.Info("read a base", "name", b.Name, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
 	return at.Position, nil
 }
 
@@ -130,16 +139,16 @@ func (p *Replayer) noBase(unusable []error) error {
 			remedy = "no other terms can take its state over, and what they would replay is gone: start with the ledger's own settings and model, or begin a graph of the new ones beside it, with another --prefix (docs/upgrade.md)"
 		}
 	}
-	return fmt.Errorf("ledger %s: records of before its oldest base are gone, and none of its bases can be used (%s): %s", p.Cfg.Terms.Names.Ledger, strings.Join(why, "; "), remedy)
+	return fmt.Errorf("ledger %s: records of before its oldest base are gone, and none of its bases can be used (%s): %s", p.cfg.Terms.Names.Ledger, strings.Join(why, "; "), remedy)
 }
 
 // scratch makes a folder for what is fetched of a base, beside the checkpoints if there are any: what a killed
 // process leaves is removed with what else is left of bases there.
 func (p *Replayer) scratch(ctx context.Context) (string, error) {
-	dir := p.Cfg.Checkpoints.Dir
+	dir := p.cfg.Checkpoints.Dir
 	if dir != "" {
-		name := p.Cfg.Terms.Names.Ledger
-		ids, err := p.Client.TopicIDs(ctx, name)
+		name := p.cfg.Terms.Names.Ledger
+		ids, err := p.client.TopicIDs(ctx, name)
 		if err != nil {
 			return "", err
 		}
@@ -174,14 +183,14 @@ type candidate struct {
 // candidates returns the checkpoints, and the bases that the ledger names, the newest first. A checkpoint comes before a base of
 // the same window.
 func (p *Replayer) candidates(ctx context.Context) (list []candidate, err error) {
-	files, err := p.Cfg.Checkpoints.Find(p.Cfg.Terms.Names.Ledger)
+	files, err := p.cfg.Checkpoints.Find(p.cfg.Terms.Names.Ledger)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range files {
 		list = append(list, candidate{window: f.Window, file: f.Path})
 	}
-	newest, err := ledger.Newest(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt())
+	newest, err := ledger.Newest(ctx, p.client, p.cfg.Terms.Names.LedgerAt())
 	if err != nil {
 		return nil, err
 	}
@@ -196,11 +205,11 @@ func (p *Replayer) candidates(ctx context.Context) (list []candidate, err error)
 func (p *Replayer) load(ctx context.Context, c candidate) (intake.Position, error) {
 	switch {
 	case c.base == nil:
-		return p.Load(ctx, c.file)
-	case p.Cfg.Checkpoints.Bases.Store == nil:
+		return p.loadCheckpoint(ctx, c.file)
+	case p.cfg.Checkpoints.Bases.Store == nil:
 		return intake.Position{}, errors.New("nothing says where it is: give --base")
 	}
-	return p.LoadBase(ctx, c.base)
+	return p.loadBase(ctx, c.base)
 }
 
 // Need is from where on a partition of the inputs or of the ledger is needed.

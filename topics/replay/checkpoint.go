@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"time"
@@ -74,8 +75,8 @@ const PositionKey = "position"
 // the given offset or after it.
 func (p *Replayer) Position(offset int64) Reached {
 	return Reached{
-		Epoch: p.Last.Epoch, Window: p.Next, Chain: p.Last.Chain, Model: p.Last.model, Shadow: p.Last.Shadow, Settings: p.SettingsToWrite().All,
-		Ledger: max(offset, 0), Attempts: p.Attempts, Behind: p.Behind, Serves: p.Last.Serves, Trial: p.Last.Trial, Position: p.Inputs.Position(),
+		Epoch: p.last.Epoch, Window: p.next, Chain: p.last.Chain, Model: p.last.model, Shadow: p.last.Shadow, Settings: p.SettingsToWrite().All,
+		Ledger: max(offset, 0), Attempts: p.attempts, Behind: p.behind, Serves: p.last.Serves, Trial: p.last.Trial, Position: p.Inputs.Position(),
 	}
 }
 
@@ -87,12 +88,20 @@ func positionOf(meta map[string]string) (at Reached, err error) {
 	return at, nil
 }
 
-// Restore puts the replayer after the newest checkpoint or base that is intact and of this
-// ledger, or at the ledger's beginning if there is none, and returns the position of
-// the inputs there. Those that cannot be used are logged. It waits for a store that does not
-// answer if there is nothing else to begin from. It is a [ledger.ShortError] if the
-// ledger ends before a checkpoint of it, unless a gap is to be accepted.
-func (p *Replayer) Restore(ctx context.Context) (inputs intake.Position, err error) {
+// Restore opens the replayer after the newest checkpoint or base that is intact and of this ledger,
+// or at the ledger's beginning if there is none; it then leaves out the nodes that the ledger forgets.
+// States that cannot be used are logged. It waits for a store that does not answer if there is nothing
+// else to begin from. It is a [ledger.ShortError] if the ledger ends before a
+// checkpoint of it, unless a gap is to be accepted.
+func (p *Replayer) Restore(ctx, fetching context.Context) error {
+	inputs, err := p.restore(ctx)
+	if err != nil {
+		return err
+	}
+	return p.openInputs(fetching, inputs)
+}
+
+func (p *Replayer) restore(ctx context.Context) (inputs intake.Position, err error) {
 	list, err := p.candidates(ctx)
 	if err != nil {
 		return inputs, err
@@ -111,28 +120,28 @@ func (p *Replayer) Restore(ctx context.Context) (inputs intake.Position, err err
 		if c.base != nil {
 			unusable = append(unusable, fmt.Errorf("%v: %w", c.base.Name, err))
 			_ = errors.As(err, &away)
-			p.Cfg.Logger.Warn("a base is skipped", "name", c.base.Name, "err", err)
+			p.cfg.Logger.Warn("a base is skipped", "name", c.base.Name, "err", err)
 			continue
 		}
-		p.Cfg.Logger.Warn("a checkpoint is skipped", "file", c.file, "err", err)
+		p.cfg.Logger.Warn("a checkpoint is skipped", "file", c.file, "err", err)
 	}
 	if unusable != nil {
-		if later, err := p.candidates(ctx); err == nil && len(later) > 0 && later[0].base != nil && later[0].window > list[0].window {
-			return p.Restore(ctx) // while it tried them, newer ones took their place
+		later, err := p.candidates(ctx)
+		if err == nil && len(later) > 0 && later[0].base != nil && later[0].window > list[0].window {
+			return p.restore(ctx) // while it tried them, newer ones took their place
 		}
 		switch there, err := p.beginningsThere(ctx); {
 		case err == nil && !there && away != nil:
-			p.Cfg.Logger.Warn("this start waits for the store of bases: records of before them are gone", "err", away)
+			p.cfg.Logger.Warn("this start waits for the store of bases: records of before them are gone", "err", away)
 			if err := kafka.Sleep(ctx, storePause); err != nil {
 				return inputs, err
 			}
-			return p.Restore(ctx)
+			return p.restore(ctx)
 		case err != nil || !there:
 			return inputs, cmp.Or(err, p.noBase(unusable))
 		}
 	}
-	p.Ledger, err = ledger.Open(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt())
-	return inputs, err
+	return inputs, p.openLedger(ctx, math.MaxInt64)
 }
 
 // storePause is how long a start waits before it asks a store again that does not answer.
@@ -154,7 +163,7 @@ func (p *Replayer) Read(path string) (e Keeper, at Reached, size int64, err erro
 		return nil, at, 0, err
 	}
 	defer f.Close()
-	e, meta, err := p.Cfg.Checkpoints.Restore(f, size, checkpoint.Blocks(path))
+	e, meta, err := p.cfg.Checkpoints.Restore(f, size, checkpoint.Blocks(path))
 	if err != nil {
 		return nil, at, 0, err
 	}
@@ -165,8 +174,18 @@ func (p *Replayer) Read(path string) (e Keeper, at Reached, size int64, err erro
 	return e, at, size, nil
 }
 
-// Load puts the replayer after the last window of a checkpoint.
-func (p *Replayer) Load(ctx context.Context, path string) (inputs intake.Position, err error) {
+// OpenCheckpoint opens the replayer after the last window of a checkpoint.
+func (p *Replayer) OpenCheckpoint(ctx, fetching context.Context, path string) error {
+	inputs, err := p.loadCheckpoint(ctx, path)
+	if err != nil {
+		return fmt.Errorf("checkpoint %s: %w", path, err)
+	}
+	return p.openInputs(fetching, inputs)
+}
+
+// loadCheckpoint puts the replayer after the last window of a checkpoint, and returns where the inputs
+// are there.
+func (p *Replayer) loadCheckpoint(ctx context.Context, path string) (inputs intake.Position, err error) {
 	began := time.Now()
 	e, at, size, err := p.Read(path)
 	if err != nil {
@@ -175,7 +194,7 @@ func (p *Replayer) Load(ctx context.Context, path string) (inputs intake.Positio
 	if err := p.begin(ctx, e, &at, path); err != nil {
 		return inputs, err
 	}
-	p.Cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
+	p.cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
 	return at.Position, nil
 }
 
@@ -190,8 +209,8 @@ func (p *Replayer) begin(ctx context.Context, e Keeper, at *Reached, path string
 		Release(e)
 		return err
 	}
-	p.Engine, p.Ledger, p.Next, p.Last, p.Compared = e, l, at.Window, stateAfter(r), !p.lossy
-	p.Attempts, p.Behind = at.Attempts, at.Behind
+	p.Engine, p.Ledger, p.next, p.last, p.compared = e, l, at.Window, stateAfter(r), !p.lossy
+	p.attempts, p.behind = at.Attempts, at.Behind
 	return nil
 }
 
@@ -202,9 +221,9 @@ var errBeyond = errors.New("the ledger ends before it")
 // a checkpoint that is of this ledger and beyond its end. Otherwise such a checkpoint is a
 // [ledger.ShortError]. Of another ledger with the same name, err stands.
 func (p *Replayer) passEnd(ctx context.Context, path string, at *Reached, err error) (*ledger.Ledger, *ledger.Record, error) {
-	name := p.Cfg.Terms.Names.Ledger
-	ids, wrong := p.Client.TopicIDs(ctx, name)
-	switch own := checkpoint.Folder(p.Cfg.Checkpoints.Dir, name, ids[name]); {
+	name := p.cfg.Terms.Names.Ledger
+	ids, wrong := p.client.TopicIDs(ctx, name)
+	switch own := checkpoint.Folder(p.cfg.Checkpoints.Dir, name, ids[name]); {
 	case wrong != nil:
 		return nil, nil, wrong
 	case ids[name] == "" || filepath.Dir(path) != own:
@@ -220,20 +239,20 @@ func (p *Replayer) passEnd(ctx context.Context, path string, at *Reached, err er
 			return l, r, err
 		}
 	}
-	if !p.AcceptGap {
-		return nil, nil, ledger.Short(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(), at.Window-1, fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, path))
+	if !p.acceptGap {
+		return nil, nil, ledger.Short(ctx, p.client, p.cfg.Terms.Names.LedgerAt(), at.Window-1, fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, path))
 	}
-	p.Settings = Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: p.Cfg.Terms.IsOwn(at.Settings)}
-	if !p.Settings.Own {
+	p.settings = Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: p.cfg.Terms.IsOwn(at.Settings)}
+	if !p.settings.Own {
 		return nil, nil, fmt.Errorf("it has other settings: %w", err)
 	}
 	p.lossy = true
-	newest, err := ledger.Newest(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt())
+	newest, err := ledger.Newest(ctx, p.client, p.cfg.Terms.Names.LedgerAt())
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := ledger.OpenEnd(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt())
-	r := &ledger.Record{Epoch: at.Epoch, Model: at.Model, Chain: at.Chain, Shadow: at.Shadow, Trial: at.Trial, Terms: ledger.Terms{Settings: p.Settings.Hash}}
+	l, err := ledger.OpenEnd(ctx, p.client, p.cfg.Terms.Names.LedgerAt())
+	r := &ledger.Record{Epoch: at.Epoch, Model: at.Model, Chain: at.Chain, Shadow: at.Shadow, Trial: at.Trial, Terms: ledger.Terms{Settings: p.settings.Hash}}
 	if at.Serves != at.Model {
 		r.Promoted = at.Serves
 	}
@@ -247,8 +266,8 @@ func (p *Replayer) passEnd(ctx context.Context, path string, at *Reached, err er
 // its hash. If that window was never committed, there is no such record, or its hash
 // differs.
 func (p *Replayer) locate(ctx context.Context, at *Reached) (*ledger.Ledger, *ledger.Record, error) {
-	name := p.Cfg.Terms.Names.Ledger
-	l, err := ledger.OpenAt(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(), at.Ledger)
+	name := p.cfg.Terms.Names.Ledger
+	l, err := ledger.OpenAt(ctx, p.client, p.cfg.Terms.Names.LedgerAt(), at.Ledger)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -270,13 +289,13 @@ func (p *Replayer) locate(ctx context.Context, at *Reached) (*ledger.Ledger, *le
 		case at.Shadow != nil && r.Shadow != nil && *at.Shadow != *r.Shadow:
 			return nil, nil, fmt.Errorf("the ledger %s has %s of model %s in the shadow for window %d, and the checkpoint has %s", name, r.Shadow.Chain, r.Shadow.Model, r.Window, at.Shadow.Chain)
 		}
-		if p.Settings.All == "" { // no record has been found that has them
-			p.Settings = Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: p.Cfg.Terms.IsOwn(at.Settings)}
+		if p.settings.All == "" { // no record has been found that has them
+			p.settings = Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: p.cfg.Terms.IsOwn(at.Settings)}
 		}
 		if err := p.ReadSettings(ctx, &r.Terms); err != nil {
 			return nil, nil, err
 		}
-		if !p.Settings.Own {
+		if !p.settings.Own {
 			return nil, nil, fmt.Errorf("the ledger %s has other settings in window %d", name, r.Window)
 		}
 		return l, r, nil

@@ -44,7 +44,7 @@ func (c *Config) setDefaults() {
 // New returns a replayer at window 0.
 func New(c *kafka.Client, cfg Config, e Engine) *Replayer {
 	cfg.setDefaults()
-	return &Replayer{Cfg: cfg, Client: c, Engine: e}
+	return &Replayer{cfg: cfg, client: c, Engine: e}
 }
 
 // Terms are what the windows of a ledger are, and on what terms an engine steps them.

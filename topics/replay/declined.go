@@ -43,14 +43,18 @@ func Refuse(out *event.Outcome, commands []event.Command, declined string) {
 	}
 }
 
-// NoteRecord notes the state after the window of a record, and counts the attempts since the last
-// window with commands.
+// NoteRecord notes the state after the window of a record, whether it begins an epoch behind a gap,
+// and the attempts since the last window with commands. Step does it for windows that are replayed;
+// an owner calls it with what it publishes.
 func (p *Replayer) NoteRecord(r *ledger.Record) {
-	p.Last = stateAfter(r)
+	p.last = stateAfter(r)
+	if r.HasGap() {
+		p.behind = r.Window
+	}
 	switch {
 	case r.Attempt > 0:
-		p.Attempts = r.Attempt
-	case slices.ContainsFunc(r.Ranges, func(g ledger.Range) bool { return g.Topic == p.Cfg.Terms.Names.Commands }):
-		p.Attempts = 0
+		p.attempts = r.Attempt
+	case slices.ContainsFunc(r.Ranges, func(g ledger.Range) bool { return g.Topic == p.cfg.Terms.Names.Commands }):
+		p.attempts = 0
 	}
 }

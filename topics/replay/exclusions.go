@@ -10,57 +10,57 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// Exclusions are forgotten nodes that a replay leaves out from its beginning, so that it
+// exclusions are forgotten nodes that a replay leaves out from its beginning, so that it
 // need not restart at each command to forget. The zero value leaves out none.
-type Exclusions struct {
-	Forgotten map[event.ID]*exclusion
+type exclusions struct {
+	forgotten map[event.ID]*exclusion
 	// end is the window after the last of these, 0 for none.
 	end int64
 }
 
 // exclusion is of one node.
 type exclusion struct {
-	Before int64 // the last window in which it was forgotten: its events in earlier ones are left out
+	before int64 // the last window in which it was forgotten: its events in earlier ones are left out
 	met    bool  // there were such events
 }
 
 // covers reports whether the nodes that a window's commands forget are left out already.
-func (x *Exclusions) covers(window int64) bool { return window < x.end }
+func (x *exclusions) covers(window int64) bool { return window < x.end }
 
 // rewrites reports whether nodes are left out that were forgotten only after the window:
 // then the state after it differs from that in the ledger. From the last window that
 // forgot nodes on, the two are equal again.
-func (x *Exclusions) rewrites(window int64) bool { return window+1 < x.end }
+func (x *exclusions) rewrites(window int64) bool { return window+1 < x.end }
 
 // add adds the nodes that commands of a window forget.
-func (x *Exclusions) add(window int64, commands []event.Command) {
-	if x.Forgotten == nil {
-		x.Forgotten = make(map[event.ID]*exclusion)
+func (x *exclusions) add(window int64, commands []event.Command) {
+	if x.forgotten == nil {
+		x.forgotten = make(map[event.ID]*exclusion)
 	}
 	for i := range commands {
 		if commands[i].Name != event.Forget {
 			continue
 		}
 		for _, id := range commands[i].Nodes {
-			e := x.Forgotten[id]
+			e := x.forgotten[id]
 			if e == nil {
 				e = &exclusion{}
-				x.Forgotten[id.Clone()] = e
+				x.forgotten[id.Clone()] = e
 			}
-			e.Before = max(e.Before, window)
+			e.before = max(e.before, window)
 		}
 	}
 	x.end = max(x.end, window+1)
 }
 
 // remove removes the excluded nodes' events, labels and edges from a window.
-func (x *Exclusions) remove(w *event.Window) {
+func (x *exclusions) remove(w *event.Window) {
 	if w.Number >= x.end {
 		return
 	}
 	excluded := func(id event.ID) bool {
-		e, ok := x.Forgotten[id]
-		if !ok || w.Number >= e.Before {
+		e, ok := x.forgotten[id]
+		if !ok || w.Number >= e.before {
 			return false
 		}
 		e.met = true
@@ -87,9 +87,9 @@ func (x *Exclusions) remove(w *event.Window) {
 	w.Labels = slices.DeleteFunc(w.Labels, func(l event.Label) bool { return excluded(l.Node) })
 }
 
-// Unknown returns those of the commands' nodes of which no event was left out, as text and
+// unknown returns those of the commands' nodes of which no event was left out, as text and
 // once for each text: an integer and the string of its digits are named together.
-func (x *Exclusions) Unknown(commands []event.Command) (names []string) {
+func (x *exclusions) unknown(commands []event.Command) (names []string) {
 	met := make(map[string]bool)
 	for i := range commands {
 		for _, id := range commands[i].Nodes {
@@ -97,28 +97,31 @@ func (x *Exclusions) Unknown(commands []event.Command) (names []string) {
 			if _, seen := met[name]; !seen {
 				names = append(names, name)
 			}
-			met[name] = met[name] || x.Forgotten[id].met
+			met[name] = met[name] || x.forgotten[id].met
 		}
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return met[name] })
 }
 
-// ReadExclusions returns the nodes that were forgotten in the ledger's windows before
+// readExclusions returns the nodes that were forgotten in the ledger's windows before
 // the given one. It reads only the ledger and the commands topic.
-func (p *Replayer) ReadExclusions(ctx context.Context, before int64) (x Exclusions, err error) {
-	records, err := ledger.Open(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt())
+func (p *Replayer) readExclusions(ctx context.Context, before int64) (x exclusions, err error) {
+	if before == 0 {
+		return x, nil
+	}
+	records, err := ledger.Open(ctx, p.client, p.cfg.Terms.Names.LedgerAt())
 	if err != nil {
 		return x, err
 	}
-	bounds, err := p.Client.Offsets(ctx, p.Cfg.Terms.Names.Commands)
-	if err != nil || bounds[kafka.TopicPartition{Topic: p.Cfg.Terms.Names.Commands}].End == 0 {
+	bounds, err := p.client.Offsets(ctx, p.cfg.Terms.Names.Commands)
+	if err != nil || bounds[kafka.TopicPartition{Topic: p.cfg.Terms.Names.Commands}].End == 0 {
 		return x, err
 	}
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	all := p.Intake()
+	all := p.intake()
 	all.AcceptGap = false // a command that is gone could be one to forget
-	in, err := intake.OpenCommands(fetching, p.Client, all)
+	in, err := intake.OpenCommands(fetching, p.client, all)
 	if err != nil {
 		return x, err
 	}
@@ -127,7 +130,7 @@ func (p *Replayer) ReadExclusions(ctx context.Context, before int64) (x Exclusio
 		if err != nil || r == nil || r.Window >= before {
 			return x, err
 		}
-		commands := slices.DeleteFunc(slices.Clone(r.Ranges), func(g ledger.Range) bool { return g.Topic != p.Cfg.Terms.Names.Commands })
+		commands := slices.DeleteFunc(slices.Clone(r.Ranges), func(g ledger.Range) bool { return g.Topic != p.cfg.Terms.Names.Commands })
 		if err := in.Replay(ctx, commands); err != nil {
 			return x, err
 		}

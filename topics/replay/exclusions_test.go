@@ -14,7 +14,7 @@ import (
 // with the same text are different nodes.
 func TestExclusions(t *testing.T) {
 	number, text, other := event.ID{Num: 7}, event.ID{Str: "7"}, event.ID{Num: 8}
-	var excluded Exclusions
+	var excluded exclusions
 	excluded.add(5, []event.Command{{Name: event.Forget, Nodes: []event.ID{number}}, {Name: event.Promote, Nodes: []event.ID{other}}})
 	excluded.add(3, []event.Command{{Name: event.Forget, Nodes: []event.ID{number}}})
 	window := func(n int64) *event.Window {
@@ -66,7 +66,7 @@ func TestExclusions(t *testing.T) {
 	excluded.add(7, never)
 	w = window(4)
 	excluded.remove(w)
-	if d := cmp.Diff([]string{"9", "a"}, excluded.Unknown(never)); d != "" {
+	if d := cmp.Diff([]string{"9", "a"}, excluded.unknown(never)); d != "" {
 		t.Errorf("nodes that no event names, -want +got\n%s", d)
 	}
 }

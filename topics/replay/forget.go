@@ -46,15 +46,15 @@ func Forgets(c *event.Command) bool { return c.Name == event.Forget && len(c.Nod
 // a replay of the windows before next, which must all be committed. The new engine has
 // no roles yet.
 func (p *Replayer) Forget(ctx context.Context, commands []event.Command, replayed bool) (*ledger.Forgot, error) {
-	if p.Cfg.Models.Fresh == nil {
+	if p.cfg.Models.Fresh == nil {
 		return nil, errors.New("a command to forget nodes, and no fresh engine to replay without them")
 	}
 	began := time.Now()
-	forgot := ledger.Forgot{Windows: p.Next}
+	forgot := ledger.Forgot{Windows: p.next}
 	for i := range commands {
 		forgot.Nodes += len(commands[i].Nodes)
 	}
-	p.Cfg.Logger.Info("forgetting: serving pauses for a replay from the beginning", "nodes", forgot.Nodes, "windows", p.Next)
+	p.cfg.Logger.Info("forgetting: serving pauses for a replay from the beginning", "nodes", forgot.Nodes, "windows", p.next)
 	crash.Point(crash.BeforeForget)
 	exact, unknown, err := p.replayWithout(ctx, commands)
 	if err != nil {
@@ -68,8 +68,8 @@ func (p *Replayer) Forget(ctx context.Context, commands []event.Command, replaye
 	p.Engine = exact
 	crash.Point(crash.AfterForget)
 	took := time.Since(began)
-	p.Cfg.Logger.Info("forgot", "nodes", forgot.Nodes, "unknown", len(unknown), "windows", p.Next, "took", took.Round(time.Millisecond))
-	p.Cfg.Events(Forgotten{Engine: exact, Forgot: forgot, Replayed: replayed, Took: took})
+	p.cfg.Logger.Info("forgot", "nodes", forgot.Nodes, "unknown", len(unknown), "windows", p.next, "took", took.Round(time.Millisecond))
+	p.cfg.Events(Forgotten{Engine: exact, Forgot: forgot, Replayed: replayed, Took: took})
 	return &forgot, nil
 }
 
@@ -87,7 +87,7 @@ const logEvery = 5 * time.Second
 // nodes that were forgotten in them and those that the commands name. It also returns
 // which of the latter no event named.
 func (p *Replayer) replayWithout(ctx context.Context, commands []event.Command) (_ Engine, unknown []string, err error) {
-	e, err := p.Cfg.Models.Fresh()
+	e, err := p.cfg.Models.Fresh()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -96,17 +96,17 @@ func (p *Replayer) replayWithout(ctx context.Context, commands []event.Command) 
 			Release(e)
 		}
 	}()
-	cfg := p.Cfg
+	cfg := p.cfg
 	cfg.Events = nil
-	fresh := New(p.Client, cfg, e)
+	fresh := New(p.client, cfg, e)
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	if err := fresh.OpenFirst(ctx, fetching, p.Next); err != nil {
+	if err := fresh.OpenFirst(ctx, fetching, p.next); err != nil {
 		return nil, nil, err
 	}
-	fresh.Excluded.add(p.Next, commands)
+	fresh.excluded.add(p.next, commands)
 	logged := time.Now()
-	for fresh.Next < p.Next {
+	for fresh.next < p.next {
 		// The window is committed, but its record may not be readable yet.
 		r, err := fresh.Ledger.Wait(ctx)
 		if err != nil {
@@ -122,16 +122,16 @@ func (p *Replayer) replayWithout(ctx context.Context, commands []event.Command) 
 		crash.Point(crash.InForget)
 		if time.Since(logged) >= logEvery {
 			logged = time.Now()
-			p.Cfg.Logger.Info("forgetting", "replayed", fresh.Next, "of", p.Next)
+			p.cfg.Logger.Info("forgetting", "replayed", fresh.next, "of", p.next)
 		}
 	}
-	return fresh.Engine, fresh.Excluded.Unknown(commands), nil
+	return fresh.Engine, fresh.excluded.unknown(commands), nil
 }
 
 // Replayable reports whether the ledger and the inputs still have their beginnings, and
 // there is an engine to replay them into.
 func (p *Replayer) Replayable(ctx context.Context) (bool, error) {
-	if p.Cfg.Models.Fresh == nil || p.Behind > 0 {
+	if p.cfg.Models.Fresh == nil || p.behind > 0 {
 		return false, nil
 	}
 	return p.beginningsThere(ctx)
@@ -139,9 +139,9 @@ func (p *Replayer) Replayable(ctx context.Context) (bool, error) {
 
 // beginningsThere reports whether the ledger and the inputs still have their beginnings.
 func (p *Replayer) beginningsThere(ctx context.Context) (bool, error) {
-	n := p.Cfg.Terms.Names
+	n := p.cfg.Terms.Names
 	for _, topic := range []string{n.Ledger, n.Nodes, n.Labels, n.Commands} {
-		bounds, err := p.Client.Offsets(ctx, topic)
+		bounds, err := p.client.Offsets(ctx, topic)
 		if err != nil {
 			return false, err
 		}

@@ -20,16 +20,16 @@ import (
 // ledger lost before it are stepped.
 func (p *Replayer) checkGap(ctx context.Context, r *ledger.Record) error {
 	switch {
-	case !p.AcceptGap && r.HasGap():
+	case !p.acceptGap && r.HasGap():
 		return p.behindGap(r)
-	case !p.AcceptGap:
+	case !p.acceptGap:
 		return p.Inputs.CheckBegins(r.Inputs)
 	case r.Forgot != nil:
-		return fmt.Errorf("ledger %s, window %d: nodes were forgotten, which needs a replay of the records that are gone: copy a checkpoint of window %d or a later one to --state-dir", p.Cfg.Terms.Names.Ledger, r.Window, r.Window+1)
+		return fmt.Errorf("ledger %s, window %d: nodes were forgotten, which needs a replay of the records that are gone: copy a checkpoint of window %d or a later one to --state-dir", p.cfg.Terms.Names.Ledger, r.Window, r.Window+1)
 	}
 	if r.HasGap() { // accepted before, and now from an earlier checkpoint
-		p.lossy, p.Passed = true, r.Begins.Gap
-		if p.Next < r.Window {
+		p.lossy, p.passed = true, r.Begins.Gap
+		if p.next < r.Window {
 			return p.Restep(ctx, r.Window)
 		}
 	}
@@ -38,19 +38,19 @@ func (p *Replayer) checkGap(ctx context.Context, r *ledger.Record) error {
 
 // behindGap returns the error of a replay that has no checkpoint behind a gap.
 func (p *Replayer) behindGap(r *ledger.Record) error {
-	return fmt.Errorf("ledger %s: epoch %d begins at window %d behind a gap (%s): a replay needs a checkpoint of window %d or a later one; copy one of another worker to --state-dir, or accept the gap once more from an older one with 'gvbll rebase --accept-gap'", p.Cfg.Terms.Names.Ledger, r.Epoch, r.Window, r.Begins.Describe(r.Window), r.Window+1)
+	return fmt.Errorf("ledger %s: epoch %d begins at window %d behind a gap (%s): a replay needs a checkpoint of window %d or a later one; copy one of another worker to --state-dir, or accept the gap once more from an older one with 'gvbll rebase --accept-gap'", p.cfg.Terms.Names.Ledger, r.Epoch, r.Window, r.Begins.Describe(r.Window), r.Window+1)
 }
 
-// ExplainGone returns the error of behindGap in place of one that says that records are gone, if
+// explainGone returns the error of behindGap in place of one that says that records are gone, if
 // that is known already.
-func (p *Replayer) ExplainGone(ctx context.Context, err error) error {
+func (p *Replayer) explainGone(ctx context.Context, err error) error {
 	var outOfRange *kafka.OutOfRangeError
 	var gone *intake.GoneError
-	if p.AcceptGap || !errors.As(err, &outOfRange) && !errors.As(err, &gone) {
+	if p.acceptGap || !errors.As(err, &outOfRange) && !errors.As(err, &gone) {
 		return err
 	}
-	gap, wrong := LastGap(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt())
-	if wrong != nil || gap == nil || gap.Window < p.Next {
+	gap, wrong := LastGap(ctx, p.client, p.cfg.Terms.Names.LedgerAt())
+	if wrong != nil || gap == nil || gap.Window < p.next {
 		return err
 	}
 	return p.behindGap(gap)

@@ -25,10 +25,10 @@ import (
 // CheckWhole returns a [ledger.ShortError] if predictions or group offsets are of windows behind the
 // last one stepped, which is the ledger's last. No transaction of the graph may be open.
 func (p *Replayer) CheckWhole(ctx context.Context) error {
-	if p.Next == 0 {
+	if p.next == 0 {
 		return nil
 	}
-	short := &ledger.ShortError{Ledger: p.Cfg.Terms.Names.Ledger, First: p.Next, Last: p.Next - 1}
+	short := &ledger.ShortError{Ledger: p.cfg.Terms.Names.Ledger, First: p.next, Last: p.next - 1}
 	newer, err := p.newerPredictions(ctx)
 	if err != nil && !errors.Is(err, kafkago.TopicAuthorizationFailed) { // a worker needs only to write there
 		return err
@@ -45,14 +45,14 @@ func (p *Replayer) CheckWhole(ctx context.Context) error {
 		}
 	}
 	if short.Last >= short.First {
-		short.Found = append(short.Found, fmt.Sprintf("predictions of window %d in %s", short.Last, p.Cfg.Terms.Names.Predictions))
+		short.Found = append(short.Found, fmt.Sprintf("predictions of window %d in %s", short.Last, p.cfg.Terms.Names.Predictions))
 	}
 	at, offset, err := p.offsetsAhead(ctx)
 	if err != nil {
 		return err
 	}
 	if offset > 0 {
-		short.Found = append(short.Found, fmt.Sprintf("offsets up to which group %s has read: %d of %s partition %d", p.Cfg.Terms.Names.Ledger, offset, at.Topic, at.Partition))
+		short.Found = append(short.Found, fmt.Sprintf("offsets up to which group %s has read: %d of %s partition %d", p.cfg.Terms.Names.Ledger, offset, at.Topic, at.Partition))
 	}
 	if len(short.Found) > 0 {
 		return short
@@ -63,7 +63,7 @@ func (p *Replayer) CheckWhole(ctx context.Context) error {
 // began returns when the ledger's first record was written. Predictions that are older are those of
 // a ledger before this one.
 func (p *Replayer) began(ctx context.Context) (began time.Time, err error) {
-	err = ledger.Scan(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(), func(r *ledger.Record) bool {
+	err = ledger.Scan(ctx, p.client, p.cfg.Terms.Names.LedgerAt(), func(r *ledger.Record) bool {
 		began = r.Stepped
 		return false
 	})
@@ -74,7 +74,7 @@ func (p *Replayer) began(ctx context.Context) (began time.Time, err error) {
 // each partition name, and when the latest of these was stepped.
 func (p *Replayer) newerPredictions(ctx context.Context) (newer map[int64]time.Time, err error) {
 	newer = make(map[int64]time.Time)
-	bounds, err := p.Client.Offsets(ctx, p.Cfg.Terms.Names.Predictions)
+	bounds, err := p.client.Offsets(ctx, p.cfg.Terms.Names.Predictions)
 	// The last record may be far from the end, behind it those of aborted transactions.
 	for back := int64(64); err == nil && len(bounds) > 0; back *= 8 {
 		from := make(map[kafka.TopicPartition]int64)
@@ -82,10 +82,10 @@ func (p *Replayer) newerPredictions(ctx context.Context) (newer map[int64]time.T
 			from[at] = max(b.End-back, b.First)
 		}
 		found := make(map[kafka.TopicPartition]bool)
-		err = p.Client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
+		err = p.client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
 			found[kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}] = true
 			var d event.Prediction
-			if wire.DecodePrediction(r.Value, &d) == nil && d.Window >= p.Next && r.Time.After(newer[d.Window]) {
+			if wire.DecodePrediction(r.Value, &d) == nil && d.Window >= p.next && r.Time.After(newer[d.Window]) {
 				newer[d.Window] = r.Time
 			}
 			return true
@@ -98,12 +98,12 @@ func (p *Replayer) newerPredictions(ctx context.Context) (newer map[int64]time.T
 // offsetsAhead returns a group offset that has a record before it which is in no window, 0 if there
 // is none.
 func (p *Replayer) offsetsAhead(ctx context.Context) (at kafka.TopicPartition, offset int64, err error) {
-	names := p.Cfg.Terms.Names
-	committed, err := p.Client.Committed(ctx, names.Ledger, names.Nodes, names.Labels, names.Commands)
+	names := p.cfg.Terms.Names
+	committed, err := p.client.Committed(ctx, names.Ledger, names.Nodes, names.Labels, names.Commands)
 	if err != nil {
 		return at, 0, err
 	}
-	bounds, err := p.Client.Offsets(ctx, names.Nodes, names.Labels, names.Commands)
+	bounds, err := p.client.Offsets(ctx, names.Nodes, names.Labels, names.Commands)
 	if err != nil {
 		return at, 0, err
 	}
@@ -119,7 +119,7 @@ func (p *Replayer) offsetsAhead(ctx context.Context) (at kafka.TopicPartition, o
 			from[at], bounds[at] = begin, b
 		}
 	}
-	err = p.Client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
+	err = p.client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
 		at = kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}
 		if !consumed.has(at, r.Offset) {
 			offset = committed[at]
@@ -164,13 +164,12 @@ func (p *Replayer) Restep(ctx context.Context, end int64) error {
 	for window := range windows {
 		last = max(last, window)
 	}
-	p.lossy, p.Compared = true, false
-	for end = cmp.Or(end, last+1); p.Next < end; {
-		p.Unstepped = true
-		if err := p.Inputs.Replay(ctx, windows[p.Next]); err != nil {
+	p.lossy, p.compared = true, false
+	for end = cmp.Or(end, last+1); p.next < end; {
+		if err := p.replay(ctx, windows[p.next]); err != nil {
 			return err
 		}
-		if _, err := p.StepClaimed(); err != nil {
+		if _, err := p.stepClaimed(); err != nil {
 			return err
 		}
 		p.Inputs.Release()
@@ -198,9 +197,9 @@ func (p *Replayer) publishedSince(ctx context.Context, end int64) (all published
 	if err != nil {
 		return all, 0, err
 	}
-	last = p.Next - 1
+	last = p.next - 1
 	end = cmp.Or(end, math.MaxInt64)
-	names := p.Cfg.Terms.Names
+	names := p.cfg.Terms.Names
 	var wrong error
 	err = p.readSince(ctx, names.Predictions, func(r *kafka.Record) bool {
 		var d event.Prediction
@@ -208,7 +207,7 @@ func (p *Replayer) publishedSince(ctx context.Context, end int64) (all published
 			wrong = fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
 			return false
 		}
-		if d.Window < p.Next || d.Window >= end || r.Time.Before(began) {
+		if d.Window < p.next || d.Window >= end || r.Time.Before(began) {
 			return true
 		}
 		last = max(last, d.Window)
@@ -234,27 +233,27 @@ func (p *Replayer) publishedSince(ctx context.Context, end int64) (all published
 
 // readSince calls f with the records of a topic that are not older than the last window stepped.
 func (p *Replayer) readSince(ctx context.Context, topic string, f func(*kafka.Record) bool) error {
-	from, err := p.Client.OffsetsAt(ctx, topic, p.Last.stepped.Add(-clocks))
+	from, err := p.client.OffsetsAt(ctx, topic, p.last.stepped.Add(-clocks))
 	if err != nil {
 		return err
 	}
-	bounds, err := p.Client.Offsets(ctx, topic)
+	bounds, err := p.client.Offsets(ctx, topic)
 	if err != nil {
 		return err
 	}
-	return p.Client.ReadTo(ctx, from, bounds, f)
+	return p.client.ReadTo(ctx, from, bounds, f)
 }
 
 // rangesOf returns, by window, the records of the inputs that no window has and that the published
 // records are of.
 func (p *Replayer) rangesOf(ctx context.Context, all published) (windows map[int64][]ledger.Range, err error) {
-	names, windows := p.Cfg.Terms.Names, make(map[int64][]ledger.Range)
-	bounds, err := p.Client.Offsets(ctx, names.Nodes, names.Labels, names.Commands)
+	names, windows := p.cfg.Terms.Names, make(map[int64][]ledger.Range)
+	bounds, err := p.client.Offsets(ctx, names.Nodes, names.Labels, names.Commands)
 	if err != nil {
 		return nil, err
 	}
-	consumed, decoder := p.consumed(), wire.Decoder{Limits: p.Cfg.Terms.Limits, Memory: new(wire.Memory)}
-	if text := p.Intake().Map; text != "" {
+	consumed, decoder := p.consumed(), wire.Decoder{Limits: p.cfg.Terms.Limits, Memory: new(wire.Memory)}
+	if text := p.intake().Map; text != "" {
 		if decoder.Map, err = wire.ParseMap(text); err != nil {
 			return nil, err
 		}
@@ -268,11 +267,11 @@ func (p *Replayer) rangesOf(ctx context.Context, all published) (windows map[int
 			from = max(from, list[0].To)
 		}
 		before := int64(-1) // window of the record before, -1 for none
-		err := p.Client.ReadTo(ctx, map[kafka.TopicPartition]int64{at: from}, bounds, func(r *kafka.Record) bool {
+		err := p.client.ReadTo(ctx, map[kafka.TopicPartition]int64{at: from}, bounds, func(r *kafka.Record) bool {
 			window := int64(-1)
 			if consumed.has(at, r.Offset) {
 			} else if all.letters[place{at, r.Offset}] {
-				window = p.Next
+				window = p.next
 			} else if at.Topic == names.Nodes {
 				var n event.Node
 				o := event.Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UnixMilli(), Key: r.Key, Value: r.Value}

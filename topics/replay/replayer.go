@@ -4,7 +4,7 @@
 // ledger's end without them. The package knows Kafka and no model; it writes nothing.
 //
 // A replay and an owner step windows on one path: the records of a window are claimed from
-// the inputs, gathered into an event.Window, and stepped, see [Replayer.StepClaimed].
+// the inputs, gathered into an event.Window, and stepped, see Replayer.stepClaimed.
 package replay
 
 import (
@@ -21,86 +21,140 @@ import (
 )
 
 // Replayer steps an engine through the windows of a ledger, and compares hashes where the
-// ledger has the terms of this engine. Between
-// two calls of Step, the engine has stepped exactly the windows before next, the inputs
-// have consumed exactly their records, and the ledger is read up to the last of them.
+// ledger has the terms of this engine. It is opened once ([Replayer.OpenFirst],
+// [Replayer.Restore], [Replayer.OpenCheckpoint] or [Replayer.OpenBase]). Then it follows the ledger
+// window by window ([Replayer.Step]), or goes on as its owner: [Replayer.Claim],
+// [Replayer.Serve], [Replayer.NoteRecord].
 type Replayer struct {
-	Cfg    Config
-	Client *kafka.Client
-	Ledger *ledger.Ledger
-	Inputs *intake.Inputs
+	// Engine has stepped exactly the windows before next. Forgetting nodes replaces it.
 	Engine Engine
-	// Excluded are the nodes that this replay leaves out from its beginning, because
-	// later windows of the ledger forget them.
-	Excluded Exclusions
-	Next     int64       // number of the next window
-	Last     ledgerState // after window next-1
-	Attempts int         // to forget nodes, since the last window with commands
-	// Unstepped is true while records of a window are claimed that the engine has
-	// not stepped. The inputs are then ahead of the engine, and no checkpoint may be
-	// taken.
-	Unstepped bool
-	Window    event.Window // the current window; reused
-	Settings  Settings     // of the record read last
-	// Classes are those of the epoch, if their order is another than that of the engine's;
-	// nil if an index means the same class in both, and one list may only be longer.
-	Classes []string
-	// Compared says that the state after window next-1 has the hash that the ledger has,
-	// or will have.
-	Compared bool
-	// Behind is the last window of the state that begins an epoch behind a gap, 0 for none.
+	// Ledger is read up to the record of window next-1, unless this is the owner, whose publisher
+	// reads on.
+	Ledger *ledger.Ledger
+	// Inputs have consumed exactly the records of the windows before next and, while claimed, those
+	// of window next.
+	Inputs *intake.Inputs
+
+	cfg    Config
+	client *kafka.Client
+	next   int64 // number of the next window: it grows by one with each step of the engine
+	last   State // after window next-1, as its record says or will say
+	// claimed is true while records of a window are claimed that the engine has not stepped: the
+	// inputs are then ahead of the engine, and the state cannot be saved.
+	claimed bool
+	// compared says that the state after window next-1 has the hash that the ledger has for it, or
+	// will have: no other state can be saved. It is false after every window that another model,
+	// other settings or other records make different.
+	compared bool
+	// lossy is true once records or windows were passed that are gone. The state is then not the one
+	// that the ledger has the hash of, until an epoch begins with it. Only a replay that accepts a
+	// gap gets so far.
+	acceptGap, lossy bool
+	passed           ledger.Gap // that was accepted before, if the replay has passed it
+	// behind is the last window that begins an epoch behind a gap, of those before next; 0 for none.
 	// No replay from the ledger's beginning gives the state then.
-	Behind int64
-	// AcceptGap lets the replay pass where records are gone. From there on, its state is not
-	// the one that the ledger has the hash of: lossy is true.
-	AcceptGap, lossy bool
-	Passed           ledger.Gap // that was accepted before, if the replay has passed it
+	behind   int64
+	attempts int      // to forget nodes, noted since the last window with commands
+	settings Settings // of the record read last
+	// excluded are the nodes that this replay leaves out from its beginning, because later windows
+	// of the ledger forget them. A replay that begins at a saved state leaves out none.
+	excluded exclusions
+	// classes are those of the epoch, if their order is another than that of the engine's; nil if
+	// an index means the same class in both, and one list may only be longer.
+	classes []string
+	window  event.Window // that was gathered last; reused
 }
 
-// ledgerState is the part of a window's ledger record that describes the state after it.
-type ledgerState struct {
-	model, Chain string         // of the one that served the window
+// State is what a ledger's record says of the state after its window.
+type State struct {
+	Epoch        int64
+	Chain, model string         // of the one that served the window
 	Shadow       *ledger.Shadow // nil for none
 	Serves       string         // the model that serves from here on; "" before the first window
 	Trial        *ledger.Trial  // that goes on, nil for none
 	Settings     string         // their hash
 	Bases        []ledger.Base  // that the ledger names
-	Epoch        int64
-	stepped      time.Time // the record's timestamp
+	stepped      time.Time      // the record's timestamp
 }
 
 // stateAfter returns the state after the window of a record.
-func stateAfter(r *ledger.Record) ledgerState {
-	s := ledgerState{model: r.Model, Chain: r.Chain, Shadow: r.Shadow, Serves: r.Serves(), Settings: r.Settings, Epoch: r.Epoch, stepped: r.Stepped, Bases: r.Bases}
+func stateAfter(r *ledger.Record) State {
+	s := State{
+		model: r.Model, Chain: r.Chain, Shadow: r.Shadow, Serves: r.Serves(),
+		Settings: r.Settings, Epoch: r.Epoch, stepped: r.Stepped, Bases: r.Bases,
+	}
 	if r.Promoted == "" {
 		s.Trial = r.Trial
 	}
 	return s
 }
 
-// OpenInputs starts to fetch behind the position, or from the beginning if it is zero.
-func (p *Replayer) OpenInputs(fetching context.Context, at intake.Position) (err error) {
-	p.Inputs, err = intake.Open(fetching, p.Client, p.Intake(), at)
-	return p.ExplainGone(fetching, err)
-}
+// Next returns the number of the next window.
+func (p *Replayer) Next() int64 { return p.next }
 
-// OpenFirst opens the ledger and the inputs at their beginnings. The replay leaves out the nodes that were forgotten before a window.
-func (p *Replayer) OpenFirst(ctx, fetching context.Context, before int64) (err error) {
-	if p.Excluded, err = p.ReadExclusions(ctx, before); err != nil {
+// Last returns the state after the window before the next one.
+func (p *Replayer) Last() State { return p.last }
+
+// Attempts returns how many attempts to forget nodes were noted since the last window with commands.
+func (p *Replayer) Attempts() int { return p.attempts }
+
+// Settings returns the settings of the record that was read last.
+func (p *Replayer) Settings() Settings { return p.settings }
+
+// Passed returns the gap that was accepted before, if this replay has passed it.
+func (p *Replayer) Passed() ledger.Gap { return p.passed }
+
+// Window returns the window that was stepped last. It is valid until the inputs are released.
+func (p *Replayer) Window() *event.Window { return &p.window }
+
+// Compared reports whether the state after the last window has the hash that the ledger has for it
+// or, for its owner, will have.
+func (p *Replayer) Compared() bool { return p.compared }
+
+// Savable reports whether the present state may be in a checkpoint or a base: that the ledger has,
+// or will have, its hash. The ledger has another one while the replay leaves out nodes that it still
+// has, and in windows of other terms.
+func (p *Replayer) Savable() bool { return p.compared && !p.claimed }
+
+// Accept lets the replay pass where records are gone. It is called before the replayer is opened.
+func (p *Replayer) Accept() { p.acceptGap = true }
+
+// Accepts reports whether the replay passes where records are gone.
+func (p *Replayer) Accepts() bool { return p.acceptGap }
+
+// LoseTrial notes that the model of the trial cannot be loaded: an owner's next records say so.
+func (p *Replayer) LoseTrial() { p.last.Trial = nil }
+
+// OpenFirst opens the ledger and the inputs at their beginnings. The replay leaves out the nodes that
+// were forgotten before a window; with 0 it forgets each where the ledger does.
+func (p *Replayer) OpenFirst(ctx, fetching context.Context, before int64) error {
+	if err := p.openLedger(ctx, before); err != nil {
 		return err
 	}
-	if p.Ledger, err = ledger.Open(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt()); err != nil {
-		return err
-	}
-	return p.OpenInputs(fetching, intake.Position{})
+	return p.openInputs(fetching, intake.Position{})
 }
 
-// Intake returns the configuration of the inputs.
-func (p *Replayer) Intake() intake.Config {
+func (p *Replayer) openLedger(ctx context.Context, before int64) (err error) {
+	if p.excluded, err = p.readExclusions(ctx, before); err != nil {
+		return err
+	}
+	p.Ledger, err = ledger.Open(ctx, p.client, p.cfg.Terms.Names.LedgerAt())
+	return err
+}
+
+// openInputs starts to fetch behind the position, or from the beginning if it is zero.
+func (p *Replayer) openInputs(fetching context.Context, at intake.Position) (err error) {
+	p.Inputs, err = intake.Open(fetching, p.client, p.intake(), at)
+	return p.explainGone(fetching, err)
+}
+
+// intake returns the configuration of the inputs.
+func (p *Replayer) intake() intake.Config {
+	terms := p.cfg.Terms
 	return intake.Config{
-		Names: p.Cfg.Terms.Names, Limits: p.Cfg.Terms.Limits, Map: p.Cfg.Terms.Settings.Value("map"), Ahead: p.Cfg.Terms.Ahead, AcceptGap: p.AcceptGap,
-		Untimely: func(topic string, late, early int) { p.Cfg.Events(Untimely{topic, late, early}) },
-		Unknown:  func(f intake.UnknownField) { p.Cfg.Events(UnknownField(f)) },
+		Names: terms.Names, Limits: terms.Limits, Map: terms.Settings.Value("map"), Ahead: terms.Ahead, AcceptGap: p.acceptGap,
+		Untimely: func(topic string, late, early int) { p.cfg.Events(Untimely{topic, late, early}) },
+		Unknown:  func(f intake.UnknownField) { p.cfg.Events(UnknownField(f)) },
 	}
 }
 
@@ -118,20 +172,19 @@ func (p *Replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	if err := p.checkGap(ctx, r); err != nil {
 		return nil, err
 	}
-	p.Unstepped = true
-	if err := p.Inputs.Replay(ctx, r.Ranges); err != nil {
-		return nil, p.ExplainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", p.Cfg.Terms.Names.Ledger, r.Window, err))
+	if err := p.replay(ctx, r.Ranges); err != nil {
+		return nil, p.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", p.cfg.Terms.Names.Ledger, r.Window, err))
 	}
 	p.lossy = p.lossy || p.Inputs.Incomplete()
 	commands := p.ForgetCommands()
-	if len(commands) > 0 && r.Forgot != nil && !p.Excluded.covers(r.Window) {
+	if len(commands) > 0 && r.Forgot != nil && !p.excluded.covers(r.Window) {
 		if _, err := p.Forget(ctx, commands, true); err != nil {
 			return nil, err
 		}
 	}
 	trials := p.TrialCommands()
 	p.assignRoles(r)
-	out, err := p.StepClaimed()
+	out, err := p.stepClaimed()
 	if err != nil {
 		return nil, err
 	}
@@ -139,43 +192,62 @@ func (p *Replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 		Refuse(out, commands, r.Declined)
 	}
 	RefuseTrials(out, trials, r.Trial)
-	if err := p.agreeTrial(p.Last.Trial, r, out, len(trials) > 0); err != nil {
+	if err := p.agreeTrial(p.last.Trial, r, out, len(trials) > 0); err != nil {
 		return nil, err
 	}
 	p.NoteRecord(r)
-	p.Compared = false
+	p.compared = false
 	if p.differs(r.Window) {
 		return out, nil
 	}
 	err = p.agree(r, out)
-	p.Compared = p.Compared && !p.AcceptGap // what is gone may be of this window's future
+	p.compared = p.compared && !p.acceptGap // what is gone may be of this window's future
 	return out, err
 }
 
 // differs reports whether the outcome of a window differs from that in the ledger by right.
 func (p *Replayer) differs(window int64) bool {
-	return !p.Settings.Own || p.lossy || p.Excluded.rewrites(window)
+	return !p.settings.Own || p.lossy || p.excluded.rewrites(window)
 }
 
-// StepClaimed steps the engine over the claimed records, of served and of replayed
-// windows.
-func (p *Replayer) StepClaimed() (*event.Outcome, error) {
+// Claim claims the records of a cut, as those of the next window, and returns their ranges behind
+// those given. Serve steps them; they are to be released then.
+func (p *Replayer) Claim(c intake.Cut, ranges []ledger.Range) []ledger.Range {
+	p.claimed = true
+	return p.Inputs.Claim(c, ranges)
+}
+
+// replay claims the records in the ranges, as those of the next window.
+func (p *Replayer) replay(ctx context.Context, ranges []ledger.Range) error {
+	p.claimed = true
+	return p.Inputs.Replay(ctx, ranges)
+}
+
+// Serve steps the claimed records of an owner, whose record will have the hash of the state after it.
+func (p *Replayer) Serve() (*event.Outcome, error) {
+	out, err := p.stepClaimed()
+	p.compared = err == nil
+	return out, err
+}
+
+// stepClaimed steps the engine over the claimed records, of served and of replayed windows.
+func (p *Replayer) stepClaimed() (*event.Outcome, error) {
 	w := p.gather()
-	p.Next++
+	p.next++
 	out := p.Engine.Step(w)
 	if err := p.Engine.Err(); err != nil {
 		return nil, err
 	}
-	p.Unstepped = false
+	p.claimed = false
 	return out, nil
 }
 
 // gather returns the window of the claimed records, valid until they are released.
 func (p *Replayer) gather() *event.Window {
-	w := &p.Window
-	w.Number = p.Next
+	w := &p.window
+	w.Number = p.next
 	p.Inputs.Gather(w)
-	p.Excluded.remove(w)
+	p.excluded.remove(w)
 	p.nameClasses(w)
 	return w
 }
@@ -185,9 +257,9 @@ func (p *Replayer) noteClasses(classes []string) {
 	if classes == nil {
 		return
 	}
-	p.Classes = nil
-	if common := min(len(classes), len(p.Cfg.Terms.Classes)); !slices.Equal(classes[:common], p.Cfg.Terms.Classes[:common]) {
-		p.Classes = classes
+	p.classes = nil
+	if common := min(len(classes), len(p.cfg.Terms.Classes)); !slices.Equal(classes[:common], p.cfg.Terms.Classes[:common]) {
+		p.classes = classes
 	}
 }
 
@@ -195,7 +267,7 @@ func (p *Replayer) noteClasses(classes []string) {
 // a number means another class to the engine. One that the epoch's classes do not have
 // is of no class of the engine either.
 func (p *Replayer) nameClasses(w *event.Window) {
-	if p.Classes == nil {
+	if p.classes == nil {
 		return
 	}
 	for i := range w.Labels {
@@ -203,8 +275,8 @@ func (p *Replayer) nameClasses(w *event.Window) {
 		if l.Class != "" || l.Withdrawn {
 			continue
 		}
-		if class, ok := l.In(p.Classes); ok {
-			l.Class = p.Classes[class]
+		if class, ok := l.In(p.classes); ok {
+			l.Class = p.classes[class]
 		} else {
 			l.Index = event.NoClass
 		}
@@ -215,14 +287,14 @@ func (p *Replayer) nameClasses(w *event.Window) {
 // is in both.
 func (p *Replayer) agree(r *ledger.Record, out *event.Outcome) error {
 	for o := out; o != nil; o = o.Shadow {
-		written, ok := r.ChainOf(cmp.Or(o.Model, p.Cfg.Terms.Model))
-		p.Compared = p.Compared || ok
+		written, ok := r.ChainOf(cmp.Or(o.Model, p.cfg.Terms.Model))
+		p.compared = p.compared || ok
 		if got := o.Chain.Hex(); ok && got != written {
-			return fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: the inputs, the model or the program differ from those that served it", p.Cfg.Terms.Names.Ledger, r.Window, got, written)
+			return fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: the inputs, the model or the program differ from those that served it", p.cfg.Terms.Names.Ledger, r.Window, got, written)
 		}
 	}
 	if out.Promoted != r.Promoted {
-		return fmt.Errorf("ledger %s, window %d: replay promotes model %q where %q was written: the commands or the program differ from those that served it", p.Cfg.Terms.Names.Ledger, r.Window, out.Promoted, r.Promoted)
+		return fmt.Errorf("ledger %s, window %d: replay promotes model %q where %q was written: the commands or the program differ from those that served it", p.cfg.Terms.Names.Ledger, r.Window, out.Promoted, r.Promoted)
 	}
 	return nil
 }

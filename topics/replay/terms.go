@@ -28,20 +28,20 @@ type Settings struct {
 // SettingsToWrite returns the settings for the ledger and for checkpoints: the
 // ledger's own or, if it is empty or of other settings, the engine's.
 func (p *Replayer) SettingsToWrite() Settings {
-	if !p.Settings.Own {
-		p.Settings = Settings{All: p.Cfg.Terms.Settings, Hash: p.Cfg.Terms.Settings.Hash(), program: p.Cfg.Terms.Program, Own: true}
+	if !p.settings.Own {
+		p.settings = Settings{All: p.cfg.Terms.Settings, Hash: p.cfg.Terms.Settings.Hash(), program: p.cfg.Terms.Program, Own: true}
 	}
-	return p.Settings
+	return p.settings
 }
 
 // ReadSettings reads the settings of a record or a cut.
 func (p *Replayer) ReadSettings(ctx context.Context, t *ledger.Terms) error {
-	if t.Settings == p.Settings.Hash && t.Settings != "" {
+	if t.Settings == p.settings.Hash && t.Settings != "" {
 		return nil
 	}
 	s := Settings{Hash: t.Settings}
-	if t.Settings == p.Cfg.Terms.Settings.Hash() {
-		s.All = p.Cfg.Terms.Settings
+	if t.Settings == p.cfg.Terms.Settings.Hash() {
+		s.All = p.cfg.Terms.Settings
 	} else {
 		first, err := p.firstWith(ctx, t)
 		if err != nil {
@@ -54,8 +54,8 @@ func (p *Replayer) ReadSettings(ctx context.Context, t *ledger.Terms) error {
 			}
 		}
 	}
-	s.Own = p.Cfg.Terms.IsOwn(s.All)
-	p.Settings = s
+	s.Own = p.cfg.Terms.IsOwn(s.All)
+	p.settings = s
 	return nil
 }
 
@@ -64,7 +64,7 @@ func (p *Replayer) firstWith(ctx context.Context, t *ledger.Terms) (*ledger.Term
 	if t.Configuration != "" {
 		return t, nil
 	}
-	return ledger.FindSettings(ctx, p.Client, p.Cfg.Terms.Names.LedgerAt(), t.Settings)
+	return ledger.FindSettings(ctx, p.client, p.cfg.Terms.Names.LedgerAt(), t.Settings)
 }
 
 // Beginning returns what the first record of an epoch of these terms says of it.
@@ -98,32 +98,32 @@ var ErrSettingsGone = errors.New("the record that had them is gone: give --state
 // they do not. It is an error if the model has another role there, which is a matter of
 // commands and not of epochs.
 func (p *Replayer) CompareTerms(ctx context.Context, r *ledger.Record) (*mismatch, error) {
-	if err := p.Cfg.Terms.checkRole(r); err != nil {
+	if err := p.cfg.Terms.checkRole(r); err != nil {
 		return nil, err
 	}
 	if err := p.ReadSettings(ctx, &r.Terms); err != nil {
 		return nil, err
 	}
-	name, serves := p.Cfg.Terms.Names.Ledger, r.Serves()
+	name, serves := p.cfg.Terms.Names.Ledger, r.Serves()
 	var changes []string
-	if s := p.Settings; !s.Own {
+	if s := p.settings; !s.Own {
 		if s.All == "" {
 			return nil, fmt.Errorf("ledger %s was written with settings %.20q, and %w", name, s.Hash, ErrSettingsGone)
 		}
-		for _, d := range event.Diff(p.Cfg.Terms.effective(s.All), p.Cfg.Terms.Settings) {
+		for _, d := range event.Diff(p.cfg.Terms.effective(s.All), p.cfg.Terms.Settings) {
 			changes = append(changes, d.Change())
 		}
 	}
-	if !p.Cfg.Terms.Has(serves) {
-		changes = append(changes, fmt.Sprintf("model %s to %s", serves, p.Cfg.Terms.Model))
+	if !p.cfg.Terms.Has(serves) {
+		changes = append(changes, fmt.Sprintf("model %s to %s", serves, p.cfg.Terms.Model))
 	}
 	switch {
 	case len(changes) == 0:
 		return nil, nil
-	case !p.Cfg.Terms.Has(serves) && p.Settings.Own:
-		return &mismatch{changes[0], fmt.Sprintf("ledger %s belongs to model %s, and this is model %s: start the other model with --shadow beside the first, or begin an epoch of it with --rebase (docs/upgrade.md)", name, serves, p.Cfg.Terms.Model)}, nil
+	case !p.cfg.Terms.Has(serves) && p.settings.Own:
+		return &mismatch{changes[0], fmt.Sprintf("ledger %s belongs to model %s, and this is model %s: start the other model with --shadow beside the first, or begin an epoch of it with --rebase (docs/upgrade.md)", name, serves, p.cfg.Terms.Model)}, nil
 	}
-	return &mismatch{strings.Join(changes, ", "), p.Settings.differ(p.Cfg.Terms)}, nil
+	return &mismatch{strings.Join(changes, ", "), p.settings.differ(p.cfg.Terms)}, nil
 }
 
 // differ returns the error for a ledger of other settings than the engine's. Its remedy
@@ -164,7 +164,7 @@ func Epochs(ctx context.Context, c *kafka.Client, names topics.Names) (list []Ep
 			if err = p.ReadSettings(ctx, &r.Terms); err != nil {
 				return false
 			}
-			list = append(list, Epoch{Number: r.Epoch, First: r.Window, Settings: p.Settings.All})
+			list = append(list, Epoch{Number: r.Epoch, First: r.Window, Settings: p.settings.All})
 		}
 		e := &list[len(list)-1]
 		models := []string{r.Model, r.Promoted}

@@ -46,7 +46,7 @@ func (p *Replayer) agreeTrial(before *ledger.Trial, r *ledger.Record, out *event
 		return nil
 	}
 	if got := before.Next(out.Compared); got != *r.Trial {
-		return fmt.Errorf("ledger %s, window %d: replay compares the models by %+v where %+v was written: the inputs, a model or the program differ from those that served it", p.Cfg.Terms.Names.Ledger, r.Window, got, *r.Trial)
+		return fmt.Errorf("ledger %s, window %d: replay compares the models by %+v where %+v was written: the inputs, a model or the program differ from those that served it", p.cfg.Terms.Names.Ledger, r.Window, got, *r.Trial)
 	}
 	return nil
 }

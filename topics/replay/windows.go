@@ -6,9 +6,7 @@ import (
 	"math"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
-	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // Windows calls visit with every window before the given one that the ledger has now, in
@@ -19,33 +17,26 @@ import (
 // the limits.
 func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, visit func(*event.Window) error) (err error) {
 	p := New(c, cfg, nil)
-	if p.Excluded, err = p.ReadExclusions(ctx, math.MaxInt64); err != nil {
-		return err
-	}
-	records, err := ledger.Open(ctx, c, cfg.Terms.Names.LedgerAt())
-	if err != nil {
-		return err
-	}
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	if err := p.OpenInputs(fetching, intake.Position{}); err != nil {
+	if err := p.OpenFirst(ctx, fetching, math.MaxInt64); err != nil {
 		return err
 	}
-	for p.Next < before {
-		r, err := records.Next(ctx)
+	for p.next < before {
+		r, err := p.Ledger.Next(ctx)
 		if err != nil || r == nil {
 			return err
 		}
 		if r.Classes != nil {
-			p.Classes = r.Classes
+			p.classes = r.Classes
 		}
-		if err := p.Inputs.Replay(ctx, r.Ranges); err != nil {
-			return fmt.Errorf("ledger %s, window %d: %w", p.Cfg.Terms.Names.Ledger, r.Window, err)
+		if err := p.replay(ctx, r.Ranges); err != nil {
+			return fmt.Errorf("ledger %s, window %d: %w", p.cfg.Terms.Names.Ledger, r.Window, err)
 		}
 		if err := visit(p.gather()); err != nil {
 			return err
 		}
-		p.Next++
+		p.next++
 		p.Inputs.Release()
 	}
 	return nil

@@ -70,10 +70,10 @@ func (b *bases) close() {
 
 // due reports whether the owner is to ask for a base of the present state. If it is that of the newest base, it is as new.
 func (b *bases) due() bool {
-	if b.busy || !b.worker.savable() || b.worker.saver.busy {
+	if b.busy || !b.worker.replay.Savable() || b.worker.saver.busy {
 		return false
 	}
-	list, next := b.worker.replay.Last.Bases, b.worker.replay.Next
+	list, next := b.worker.replay.Last().Bases, b.worker.replay.Next()
 	newest := time.Time{}
 	if len(list) > 0 {
 		newest = time.UnixMilli(list[0].Taken)
@@ -135,7 +135,7 @@ func (b *bases) store(path string, bytes int64, err error) {
 	}
 	crash.Point(crash.BeforeBase)
 	x := based{base: b.taking, files: bytes}
-	before, owner := slices.Clone(b.worker.replay.Last.Bases), b.worker.owns.Load()
+	before, owner := slices.Clone(b.worker.replay.Last().Bases), b.worker.owns.Load()
 	b.running.Go(func() {
 		if owner {
 			x.err = b.writeOwn(path, before, &x)
@@ -288,7 +288,7 @@ func (b *bases) committed(last int64) {
 	}
 	crash.Point(crash.NamedBase)
 	b.naming, b.busy = -1, false
-	keep := b.worker.replay.Last.Bases
+	keep := b.worker.replay.Last().Bases
 	if !b.cfg.Purge || len(keep) == 0 {
 		return
 	}
@@ -332,7 +332,7 @@ func (w *worker) explainPurged(ctx context.Context, err error) error {
 		return err
 	}
 	newest, e := ledger.Newest(ctx, w.client, w.cfg.Terms.Names.LedgerAt())
-	if bases := newest.BasesNamed(); e == nil && len(bases) > 0 && bases[0].Name.Window > w.replay.Next {
+	if bases := newest.BasesNamed(); e == nil && len(bases) > 0 && bases[0].Name.Window > w.replay.Next() {
 		return fmt.Errorf("%s was deleted up to what a newer base needs while this worker was behind that: start it again, and it begins from %v", gone.At.Topic, bases[0].Name)
 	}
 	return err

@@ -11,7 +11,7 @@ import (
 // again after every fetch, and when the channel delivers.
 func (o *owner) stepReady(ctx context.Context) (wake <-chan time.Time, err error) {
 	for {
-		c := o.replay.Inputs.Cut(o.cfg.Policy, o.replay.Next)
+		c := o.replay.Inputs.Cut(o.cfg.Policy, o.replay.Next())
 		if c.Cause == "" {
 			if c.Within > 0 {
 				o.timer.Reset(c.Within)

@@ -32,7 +32,7 @@ func AcceptGap(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config
 	if err != nil {
 		return Rebased{}, err
 	}
-	w.replay.AcceptGap = true
+	w.replay.Accept()
 	return w.rebase(ctx, why)
 }
 
@@ -55,7 +55,7 @@ func (w *worker) acceptGap(ctx context.Context, checkpoint int64) (o *owner, err
 			}
 			w.begins = w.cfg.Terms.Beginning("the ledger lost its newest windows")
 		}
-		w.noteGap(checkpoint, w.replay.Next-newest.Window-1)
+		w.noteGap(checkpoint, w.replay.Next()-newest.Window-1)
 		return nil
 	}
 	if err := find(); err != nil || w.begins == nil && short == nil {
@@ -83,8 +83,9 @@ func (w *worker) checkState() error {
 // records of the inputs.
 func (w *worker) noteGap(checkpoint, windows int64) {
 	gap := ledger.Gap{Windows: windows}
-	if gap.Front, gap.Tail = w.replay.Inputs.Gap(); !gap.Some() && w.replay.Passed.Some() { // what was gone then is back
-		gap = ledger.Gap{Front: w.replay.Passed.Front, Tail: w.replay.Passed.Tail, Again: true}
+	gap.Front, gap.Tail = w.replay.Inputs.Gap()
+	if passed := w.replay.Passed(); !gap.Some() && passed.Some() { // what was gone then is back
+		gap = ledger.Gap{Front: passed.Front, Tail: passed.Tail, Again: true}
 	}
 	if !gap.Some() {
 		return
@@ -97,8 +98,8 @@ func (w *worker) noteGap(checkpoint, windows int64) {
 
 // checkSaved returns an error if there is no checkpoint of the present state.
 func (w *worker) checkSaved() error {
-	if w.saver.newest == w.replay.Next {
+	if w.saver.newest == w.replay.Next() {
 		return nil
 	}
-	return fmt.Errorf("epoch %d has begun at window %d, and its checkpoint was not written (the log says why): nothing goes on from there without one; give a --state-dir that can be written, and accept the gap once more", w.replay.Last.Epoch, w.replay.Next-1)
+	return fmt.Errorf("epoch %d has begun at window %d, and its checkpoint was not written (the log says why): nothing goes on from there without one; give a --state-dir that can be written, and accept the gap once more", w.replay.Last().Epoch, w.replay.Next()-1)
 }

@@ -76,7 +76,7 @@ func (o *owner) loop(ctx context.Context) error {
 			return err
 		}
 	}
-	o.replay.Inputs.Resume(o.cfg.Policy, o.replay.Next)
+	o.replay.Inputs.Resume(o.cfg.Policy, o.replay.Next())
 	lag := time.NewTicker(lagEvery)
 	defer lag.Stop()
 	for {
@@ -133,8 +133,7 @@ func (o *owner) loop(ctx context.Context) error {
 // records. The window notes an attempt to forget nodes, 0 for none.
 func (o *owner) advance(ctx context.Context, c intake.Cut, attempt int) error {
 	began := time.Now()
-	o.replay.Unstepped = true
-	o.ranges = o.replay.Inputs.Claim(c, o.ranges[:0])
+	o.ranges = o.replay.Claim(c, o.ranges[:0])
 	defer o.replay.Inputs.Release()
 	return o.step(ctx, claimed{cause: c.Cause, ranges: o.ranges, began: began, attempt: attempt, begins: o.worker.begins})
 }
@@ -146,16 +145,15 @@ func (o *owner) step(ctx context.Context, c claimed) error {
 		return err
 	}
 	asked := o.replay.TrialCommands()
-	out, err := o.replay.StepClaimed()
+	out, err := o.replay.Serve()
 	if err != nil {
 		return err
 	}
-	o.replay.Compared = true // with what every replay will find in the ledger
 	replay.Refuse(out, refused, o.forgets.declined)
-	o.worker.stepped.Store(o.replay.Next)
+	o.worker.stepped.Store(o.replay.Next())
 	trial := o.obeyTrials(ctx, asked)
 	if trial == nil {
-		trial = o.replay.Last.Trial.After(out)
+		trial = o.replay.Last().Trial.After(out)
 	}
 	replay.RefuseTrials(out, asked, trial)
 	decided := trial != nil && trial.Decided == ledger.Promoted && out.Promoted == ""
@@ -173,7 +171,7 @@ func (o *owner) step(ctx context.Context, c claimed) error {
 			return err
 		}
 	}
-	o.cfg.Events(replay.Stepped{Outcome: out, Cause: c.cause, Trial: o.replay.Last.Trial, Took: time.Since(c.began)})
+	o.cfg.Events(replay.Stepped{Outcome: out, Cause: c.cause, Trial: o.replay.Last().Trial, Took: time.Since(c.began)})
 	return nil
 }
 
@@ -198,7 +196,7 @@ func (o *owner) obeyForget(ctx context.Context, c *claimed) (refused []event.Com
 
 // flush waits until all stepped windows are committed.
 func (o *owner) flush() error {
-	for o.worker.committed.window < o.replay.Next-1 {
+	for o.worker.committed.window < o.replay.Next()-1 {
 		c, more := <-o.pipeline.Committed
 		if !more {
 			return o.pipeline.Err()
@@ -212,7 +210,7 @@ func (o *owner) flush() error {
 func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) error {
 	settings := o.replay.SettingsToWrite()
 	record := ledger.Record{
-		Version: ledger.Version, Epoch: o.replay.Last.Epoch, Window: out.Window, Cause: c.cause, Ranges: c.ranges,
+		Version: ledger.Version, Epoch: o.replay.Last().Epoch, Window: out.Window, Cause: c.cause, Ranges: c.ranges,
 		Model: cmp.Or(out.Model, o.cfg.Terms.Model), Terms: ledger.Terms{Settings: settings.Hash},
 		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
 		Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(),
@@ -244,17 +242,17 @@ func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) err
 	case out.Window == 0:
 		record.Begins = o.cfg.Terms.Beginning("the ledger begins")
 	case c.begins != nil:
-		record.Epoch, record.Begins = o.replay.Last.Epoch+1, c.begins
+		record.Epoch, record.Begins = o.replay.Last().Epoch+1, c.begins
 	}
 	if record.Begins != nil {
 		record.Classes, record.Inputs = o.cfg.Terms.Classes, o.replay.Inputs.Begins()
 	} else if out.Promoted != "" && o.cfg.Models.ClassesOf != nil {
 		record.Classes = o.cfg.Models.ClassesOf(out.Promoted)
 	}
-	if record.Begins != nil || o.replay.Last.Settings != record.Settings {
+	if record.Begins != nil || o.replay.Last().Settings != record.Settings {
 		record.Configuration = settings.All
 	}
-	o.worker.bases.name(&record, o.replay.Last.Bases, &settings)
+	o.worker.bases.name(&record, o.replay.Last().Bases, &settings)
 	o.replay.NoteRecord(&record)
 	full, err := o.pipeline.Add(out, &record, c.began, func(offsets map[kafka.TopicPartition]int64) {
 		o.replay.Inputs.Offsets(offsets, record.Begins != nil)

@@ -59,16 +59,16 @@ func (w *worker) rebase(ctx context.Context, why string) (done Rebased, err erro
 		return done, fmt.Errorf("ledger %s is empty: the first worker begins it with its own settings", w.cfg.Terms.Names.Ledger)
 	}
 	w.back, done.Epoch = true, w.newest.Epoch
-	if err := w.start(ctx, fetching); err != nil || w.begins == nil && !w.replay.AcceptGap {
+	if err := w.start(ctx, fetching); err != nil || w.begins == nil && !w.replay.Accepts() {
 		return done, err
 	}
-	done.Checkpoint = w.replay.Next
+	done.Checkpoint = w.replay.Next()
 	if err := w.followToEnd(ctx); err != nil { // the owner serves meanwhile
 		return done, err
 	}
-	w.cfg.Events(replay.Recovered{Engine: w.replay.Engine, Windows: w.replay.Next, Checkpoint: done.Checkpoint, Took: time.Since(began)})
+	w.cfg.Events(replay.Recovered{Engine: w.replay.Engine, Windows: w.replay.Next(), Checkpoint: done.Checkpoint, Took: time.Since(began)})
 	var o *owner
-	if w.replay.AcceptGap {
+	if w.replay.Accepts() {
 		o, err = w.acceptGap(ctx, done.Checkpoint)
 	} else {
 		o, err = w.takeOver(ctx)
@@ -77,19 +77,19 @@ func (w *worker) rebase(ctx context.Context, why string) (done Rebased, err erro
 		return done, err
 	}
 	if w.begins == nil {
-		done.Epoch = w.replay.Last.Epoch
+		done.Epoch = w.replay.Last().Epoch
 		return done, nil
 	}
 	if why != "" {
 		w.begins.Why = why
 	}
-	done.Began, done.Window, done.Why, done.Gap = true, w.replay.Next, w.begins.Why, w.begins.Gap
+	done.Began, done.Window, done.Why, done.Gap = true, w.replay.Next(), w.begins.Why, w.begins.Gap
 	err = o.serve(ctx, o.beginEpoch)
 	// Brokers answer a commit before all readers see it: who starts now would find the epoch that was left.
 	for r := (*ledger.Record)(nil); err == nil && (r == nil || r.Window < done.Window); {
 		r, err = w.replay.Ledger.Wait(ctx)
 	}
-	done.Epoch, done.Took = w.replay.Last.Epoch, time.Since(began)
+	done.Epoch, done.Took = w.replay.Last().Epoch, time.Since(began)
 	return done, err
 }
 
@@ -104,7 +104,7 @@ func (w *worker) checkEnd(ctx context.Context) error {
 	switch {
 	case m == nil || err != nil:
 		return err
-	case w.replay.AcceptGap:
+	case w.replay.Accepts():
 		return fmt.Errorf("%s; a gap is accepted with the ledger's own terms", m.Line)
 	case !w.cfg.Rebase:
 		return errors.New(m.Line)
@@ -137,7 +137,7 @@ func (w *worker) checkLeft(ctx context.Context) error {
 			if wrong = past.ReadSettings(ctx, &r.Terms); wrong != nil {
 				return false
 			}
-			same = past.Settings.Own
+			same = past.Settings().Own
 			own[r.Settings] = same
 		}
 		if same && w.cfg.Terms.Has(r.Model) {
@@ -178,14 +178,11 @@ func (w *worker) checkLater(ctx context.Context, r *ledger.Record) error {
 // beginEpoch steps a window without records, whose ledger record begins the epoch.
 func (o *owner) beginEpoch(ctx context.Context) error {
 	crash.Point(crash.BeforeEpoch)
-	if o.worker.begins.Some() {
-		o.replay.Behind = o.replay.Next
-	}
 	if err := o.advance(ctx, intake.Cut{Cause: "rebase"}, 0); err != nil {
 		return err
 	}
 	o.worker.begins = nil
-	o.cfg.Logger.Info("an epoch began", "epoch", o.replay.Last.Epoch, "window", o.replay.Next-1)
+	o.cfg.Logger.Info("an epoch began", "epoch", o.replay.Last().Epoch, "window", o.replay.Next()-1)
 	crash.Point(crash.InEpoch)
 	return nil
 }

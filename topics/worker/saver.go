@@ -48,10 +48,6 @@ const (
 	pieceCount = 4
 )
 
-// savable reports whether the present state may be in a checkpoint: the ledger must have the state's hash. It has another one while
-// the replay leaves out nodes that the ledger still has, and in windows of other terms.
-func (w *worker) savable() bool { return w.replay.Compared && !w.replay.Unstepped }
-
 // snapshot returns the present state, and says in it which windows are in it.
 func (w *worker) snapshot() (replay.Snapshot, error) {
 	keeper, _, position, err := w.state()
@@ -130,8 +126,8 @@ func (s *saver) poll(w *worker) error {
 
 // begin begins a checkpoint of the present state, if one is due and the state may be saved.
 func (s *saver) begin(w *worker) error {
-	next := w.replay.Next
-	if s.dir == nil || s.busy || next == 0 || !w.savable() {
+	next := w.replay.Next()
+	if s.dir == nil || s.busy || next == 0 || !w.replay.Savable() {
 		return nil
 	}
 	isBase := s.bases.begins(next)
@@ -219,7 +215,7 @@ func (s *saver) finish(err error) {
 func (s *saver) close(w *worker, ok bool) {
 	defer s.timer.Stop()
 	defer s.bases.close()
-	next, committed := w.replay.Next, w.committed.window
+	next, committed := w.replay.Next(), w.committed.window
 	if s.busy {
 		s.complete(committed)
 	}

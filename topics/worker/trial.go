@@ -76,7 +76,7 @@ func (l *loading) run(ctx context.Context, stepped *atomic.Int64) error {
 	if err := p.OpenFirst(ctx, ctx, math.MaxInt64); err != nil {
 		return err
 	}
-	for p.Next < stepped.Load() {
+	for p.Next() < stepped.Load() {
 		r, err := p.Ledger.Next(ctx)
 		if r == nil || err != nil {
 			return err
@@ -121,7 +121,7 @@ func (w *worker) loaded() <-chan error {
 // nothing but its trial here.
 func (w *worker) take(ctx context.Context, err error) error {
 	l := w.loading
-	for err == nil && l.replayer.Next < w.replay.Next {
+	for err == nil && l.replayer.Next() < w.replay.Next() {
 		var r *ledger.Record
 		if r, err = l.replayer.Ledger.Wait(ctx); r != nil && err == nil {
 			err = l.step(ctx, r)
@@ -135,14 +135,15 @@ func (w *worker) take(ctx context.Context, err error) error {
 	}
 	if err != nil {
 		w.cfg.Logger.Error("a model cannot be loaded for the shadow", "model", l.model, "err", err)
-		w.missing, w.replay.Last.Trial = l.model, nil // an owner's next records say so
+		w.missing = l.model
+		w.replay.LoseTrial()
 		w.stopLoading()
 		return nil
 	}
 	l.stop()
 	w.loading = nil
-	w.cfg.Terms.Model, w.cfg.Terms.Shadow = w.replay.Last.Serves, l.model
-	w.cfg.Logger.Info("model loaded into the shadow", "model", l.model, "serves", w.replay.Last.Serves, "window", w.replay.Next)
+	w.cfg.Terms.Model, w.cfg.Terms.Shadow = w.replay.Last().Serves, l.model
+	w.cfg.Logger.Info("model loaded into the shadow", "model", l.model, "serves", w.replay.Last().Serves, "window", w.replay.Next())
 	w.cfg.Events(replay.Loaded{Model: l.model, Engine: w.replay.Engine})
 	return w.assignOwnRoles()
 }
@@ -150,7 +151,7 @@ func (w *worker) take(ctx context.Context, err error) error {
 // followTrial loads the model of the ledger's trial, if this worker does not have it and has
 // its file. It is called at the ledger's end.
 func (w *worker) followTrial(ctx context.Context) {
-	t := w.replay.Last.Trial
+	t := w.replay.Last().Trial
 	if t == nil || w.cfg.Terms.Has(t.Model) || w.loading != nil && w.loading.model == t.Model || w.missing == t.Model {
 		return
 	}
@@ -180,7 +181,7 @@ func (w *worker) awaitModel(ctx context.Context, model string) error {
 func (o *owner) obeyTrials(ctx context.Context, commands []event.Command) *ledger.Trial {
 	for i := len(commands) - 1; i >= 0; i-- {
 		c := &commands[i]
-		if c.Model == o.replay.Last.Serves {
+		if c.Model == o.replay.Last().Serves {
 			continue
 		}
 		if !o.cfg.Terms.Has(c.Model) {
@@ -197,7 +198,7 @@ func (o *owner) obeyTrials(ctx context.Context, commands []event.Command) *ledge
 // assignOwnRoles gives our models their roles after the ledger's end, where this worker
 // serves. The model that serves there must be one of ours, unless another epoch begins.
 func (w *worker) assignOwnRoles() error {
-	serves := cmp.Or(w.replay.Last.Serves, w.cfg.Terms.Model)
+	serves := cmp.Or(w.replay.Last().Serves, w.cfg.Terms.Model)
 	if !w.cfg.Terms.Has(serves) {
 		if w.begins == nil {
 			return fmt.Errorf("ledger %s: model %s was promoted, and this is model %s: start with --model for the one that serves", w.cfg.Terms.Names.Ledger, serves, w.cfg.Terms.Model)
@@ -208,7 +209,7 @@ func (w *worker) assignOwnRoles() error {
 	if serves == shadow {
 		shadow = w.cfg.Terms.Model
 	}
-	if s := w.replay.Last.Shadow; s != nil && s.Model != serves && s.Model != shadow {
+	if s := w.replay.Last().Shadow; s != nil && s.Model != serves && s.Model != shadow {
 		w.cfg.Logger.Warn("the model in the shadow was not given, so it stops here", "model", s.Model)
 	}
 	if a, ok := w.replay.Engine.(replay.RoleAssigner); ok {

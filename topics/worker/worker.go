@@ -18,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -102,7 +101,7 @@ func newWorker(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config
 	}
 	cfg.setDefaults()
 	cfg.Events = replay.Join(logEvents(cfg.Logger), cfg.Events)
-	w := &worker{cfg: &cfg, client: c, replay: replay.New(c, cfg.Replay(), e)}
+	w := &worker{cfg: &cfg, client: c, replay: replay.New(c, cfg.Replay(), e), committed: commitPoint{-1, -1}}
 	if w.newest, err = ledger.Newest(ctx, c, cfg.Terms.Names.LedgerAt()); err != nil {
 		return nil, err
 	}
@@ -187,22 +186,14 @@ func (w *worker) start(ctx, fetching context.Context) error {
 
 // open starts after the newest checkpoint, or at the ledger's beginning.
 func (w *worker) open(ctx, fetching context.Context) error {
-	inputs, err := w.replay.Restore(ctx)
+	err := w.replay.Restore(ctx, fetching)
 	if err != nil {
 		return err
 	}
-	if w.replay.Next == 0 {
-		if w.replay.Excluded, err = w.replay.ReadExclusions(ctx, math.MaxInt64); err != nil {
-			return err
-		}
-	}
-	w.committed = commitPoint{w.replay.Next - 1, w.replay.Ledger.Last()}
-	w.saver.newest = w.replay.Next
-	w.stepped.Store(w.replay.Next)
+	w.committed = commitPoint{w.replay.Next() - 1, w.replay.Ledger.Last()}
+	w.saver.newest = w.replay.Next()
+	w.stepped.Store(w.replay.Next())
 	if w.partitions, err = w.client.Partitions(ctx, w.cfg.Terms.Names.Predictions, w.cfg.Terms.Names.DeadLetters); err != nil {
-		return err
-	}
-	if err := w.replay.OpenInputs(fetching, inputs); err != nil {
 		return err
 	}
 	return w.checkState()
@@ -231,7 +222,7 @@ func (w *worker) checkNoCheckpoint() error {
 // standBy follows the ledger, stepping the windows that the owner has committed,
 // until this worker is elected and has reached the ledger's end.
 func (w *worker) standBy(ctx context.Context) error {
-	began, first := time.Now(), w.replay.Next
+	began, first := time.Now(), w.replay.Next()
 	w.replaying()
 	recovered := false
 	for {
@@ -246,7 +237,7 @@ func (w *worker) standBy(ctx context.Context) error {
 		if err == nil && r == nil {
 			if !recovered {
 				recovered = true
-				w.cfg.Events(replay.Recovered{Engine: w.replay.Engine, Windows: w.replay.Next, Checkpoint: first, Took: time.Since(began)})
+				w.cfg.Events(replay.Recovered{Engine: w.replay.Engine, Windows: w.replay.Next(), Checkpoint: first, Took: time.Since(began)})
 			}
 			w.cfg.Events(replay.Following{})
 			if w.elected {
@@ -304,8 +295,8 @@ func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
 	if err != nil {
 		return err
 	}
-	w.stepped.Store(w.replay.Next)
-	w.cfg.Events(replay.Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Trial: w.replay.Last.Trial, Took: time.Since(began)})
+	w.stepped.Store(w.replay.Next())
+	w.cfg.Events(replay.Stepped{Outcome: out, Cause: r.Cause, Replayed: true, Trial: w.replay.Last().Trial, Took: time.Since(began)})
 	w.replay.Inputs.Release()
 	w.committed = commitPoint{r.Window, w.replay.Ledger.Last()}
 	w.bases.followed(r, w.newest)
@@ -315,7 +306,7 @@ func (w *worker) follow(ctx context.Context, r *ledger.Record) error {
 // replaying reports the windows that are to be replayed.
 func (w *worker) replaying() {
 	if w.newest != nil {
-		w.cfg.Events(replay.Replaying{Windows: w.newest.Window + 1, Checkpoint: w.replay.Next})
+		w.cfg.Events(replay.Replaying{Windows: w.newest.Window + 1, Checkpoint: w.replay.Next()})
 	}
 }
 
@@ -327,8 +318,8 @@ func (w *worker) own(ctx context.Context) error {
 		return err
 	}
 	crash.Point(crash.Recovered)
-	w.cfg.Logger.Info("serving: this worker owns the graph now", "windows", w.replay.Next, "took", time.Since(began).Round(time.Millisecond))
-	w.cfg.Events(replay.TookOver{Windows: w.replay.Next, Took: time.Since(began)})
+	w.cfg.Logger.Info("serving: this worker owns the graph now", "windows", w.replay.Next(), "took", time.Since(began).Round(time.Millisecond))
+	w.cfg.Events(replay.TookOver{Windows: w.replay.Next(), Took: time.Since(began)})
 	return o.serve(ctx, o.loop)
 }
 
@@ -349,7 +340,7 @@ func (w *worker) takeOver(ctx context.Context) (*owner, error) {
 	if err := w.followToEnd(ctx); err != nil {
 		return nil, err
 	}
-	if !w.replay.AcceptGap { // else it was looked for before
+	if !w.replay.Accepts() { // else it was looked for before
 		if err := w.replay.CheckWhole(ctx); err != nil {
 			return nil, err
 		}
