@@ -18,6 +18,7 @@ import (
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
+	"github.com/gvbll/gvbll/topics/worker/workertest"
 )
 
 // based is a graph with bases in a folder, and workers that each begin on an empty disk.
@@ -31,25 +32,25 @@ type based struct {
 }
 
 func newBased(f *fixture) *based {
-	folder := f.t.TempDir()
-	store, err := base.Open(folder, f.names.Ledger)
+	folder := f.T.TempDir()
+	store, err := base.Open(folder, f.Names.Ledger)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
-	return &based{fixture: f, folder: filepath.Join(folder, f.names.Ledger), store: store, purge: true}
+	return &based{fixture: f, folder: filepath.Join(folder, f.Names.Ledger), store: store, purge: true}
 }
 
 // serve sends fifty nodes with their labels, and runs a worker on an empty disk until all are in windows and the ledger
 // names a base that the worker has written. Then what the ledger and the inputs have before the oldest base is deleted.
 func (b *based) serve(e replay.Engine, cfg worker.Config) error {
-	b.t.Helper()
-	n := b.send(b.sent, b.sent+50)
+	b.T.Helper()
+	n := b.Send(b.sent, b.sent+50)
 	b.sent += 50
-	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(b.T.Context(), time.Minute)
 	defer cancel()
-	cfg = b.config(cfg)
+	cfg = b.Config(cfg)
 	cfg.Session = session
-	cfg.Checkpoints.Dir, cfg.Checkpoints.Restore, cfg.Checkpoints.Every = b.t.TempDir(), readTally, time.Hour
+	cfg.Checkpoints.Dir, cfg.Checkpoints.Restore, cfg.Checkpoints.Every = b.T.TempDir(), workertest.ReadTally, time.Hour
 	if cfg.Policy == nil {
 		cfg.Policy = intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}
 	}
@@ -66,18 +67,18 @@ func (b *based) serve(e replay.Engine, cfg worker.Config) error {
 			if n <= 0 && named {
 				cancel()
 			} else if n <= 0 {
-				n += b.send(b.sent, b.sent+10)
+				n += b.Send(b.sent, b.sent+10)
 				b.sent += 10
 			}
 		}),
 	)
-	if err := worker.Run(ctx, b.client, e, cfg); err != nil {
+	if err := worker.Run(ctx, b.Client, e, cfg); err != nil {
 		return err
 	}
 	if n > 0 || !named {
-		b.t.Fatalf("%d events are in no window, a base is named: %v", n, named)
+		b.T.Fatalf("%d events are in no window, a base is named: %v", n, named)
 	}
-	b.fence()
+	b.Fence()
 	if b.purge {
 		b.deleteUnneeded()
 	}
@@ -86,56 +87,56 @@ func (b *based) serve(e replay.Engine, cfg worker.Config) error {
 
 // deleteUnneeded deletes of inputs and ledger what no base needs.
 func (b *based) deleteUnneeded() {
-	b.t.Helper()
-	newest, err := ledger.Newest(b.t.Context(), b.client, b.names.LedgerAt())
+	b.T.Helper()
+	newest, err := ledger.Newest(b.T.Context(), b.Client, b.Names.LedgerAt())
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
-	needs, err := replay.Needs(b.t.Context(), b.client, b.names.LedgerAt(), newest)
+	needs, err := replay.Needs(b.T.Context(), b.Client, b.Names.LedgerAt(), newest)
 	if err != nil || len(needs) == 0 {
-		b.t.Fatalf("%d partitions are needed: %v", len(needs), err)
+		b.T.Fatalf("%d partitions are needed: %v", len(needs), err)
 	}
 	for _, n := range needs {
-		if err := b.client.DeleteRecords(b.t.Context(), n.TopicPartition, n.Offset); err != nil {
-			b.t.Fatal(err)
+		if err := b.Client.DeleteRecords(b.T.Context(), n.TopicPartition, n.Offset); err != nil {
+			b.T.Fatal(err)
 		}
 	}
 }
 
 // stored returns the bases that the ledger names, and the objects of the folder.
 func (b *based) stored() (named []ledger.Base, objects []string) {
-	b.t.Helper()
-	newest, err := ledger.Newest(b.t.Context(), b.client, b.names.LedgerAt())
+	b.T.Helper()
+	newest, err := ledger.Newest(b.T.Context(), b.Client, b.Names.LedgerAt())
 	if err == nil {
-		objects, err = b.store.List(b.t.Context())
+		objects, err = b.store.List(b.T.Context())
 	}
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	return newest.Bases, objects
 }
 
 // checkOnce checks that every node was predicted once.
 func (b *based) checkOnce() {
-	b.t.Helper()
+	b.T.Helper()
 	seen := make(map[event.ID]bool)
-	for _, r := range b.read(b.names.Predictions) {
+	for _, r := range b.Read(b.Names.Predictions) {
 		var p event.Prediction
 		if err := wire.DecodePrediction(r.Value, &p); err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 		if seen[p.Node] {
-			b.t.Errorf("node %v was predicted twice", p.Node)
+			b.T.Errorf("node %v was predicted twice", p.Node)
 		}
 		seen[p.Node] = true
 	}
 	if len(seen) != b.sent {
-		b.t.Errorf("%d nodes were predicted, want %d", len(seen), b.sent)
+		b.T.Errorf("%d nodes were predicted, want %d", len(seen), b.sent)
 	}
 }
 
-func (b *based) config(cfg worker.Config) worker.Config {
-	cfg = b.fixture.config(cfg)
+func (b *based) Config(cfg worker.Config) worker.Config {
+	cfg = b.fixture.Config(cfg)
 	cfg.Checkpoints.Bases = replay.Bases{Store: b.store, Every: time.Nanosecond, Keep: 2, Purge: b.purge}
 	return cfg
 }
@@ -156,7 +157,7 @@ func TestBases(t *testing.T) {
 				t.Errorf("%d bases are named, of %d objects", len(named), len(objects))
 			}
 		}
-		bounds, err := f.client.Offsets(t.Context(), f.names.Ledger, f.names.Nodes)
+		bounds, err := f.Client.Offsets(t.Context(), f.Names.Ledger, f.Names.Nodes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +187,7 @@ func TestBases(t *testing.T) {
 			t.Errorf("the ledger names %v, want the new base and the one that is whole", now)
 		}
 
-		idle := func() error { return f.run(&tally{}, worker.Config{}) }
+		idle := func() error { return f.Run(&tally{}, worker.Config{}) }
 		if err := idle(); err == nil || !strings.Contains(err.Error(), "give --base") {
 			t.Errorf("without the store: %v, want a line that asks for it", err)
 		}
@@ -212,7 +213,7 @@ func TestBaseBehindForgotten(t *testing.T) {
 			replay.On(func(s replay.Stepped) {
 				if !sent && s.Outcome.Window == 4 {
 					sent = true
-					b.forget(3)
+					b.Forget(3)
 				}
 			}),
 			replay.On(func(x replay.Forgotten) { forgot = x.Windows }),
@@ -230,9 +231,9 @@ func TestBaseBehindForgotten(t *testing.T) {
 		if len(named) == 0 || named[len(named)-1].Name.Window <= forgot {
 			t.Errorf("the ledger names %v, want bases behind window %d", named, forgot)
 		}
-		on := b.config(worker.Config{Models: models})
-		on.Checkpoints.Restore = readTally
-		found, err := audit.Run(t.Context(), f.client, &tally{}, on.Replay(), audit.From{Base: &named[0]}, nil)
+		on := b.Config(worker.Config{Models: models})
+		on.Checkpoints.Restore = workertest.ReadTally
+		found, err := audit.Run(t.Context(), f.Client, &tally{}, on.Replay(), audit.From{Base: &named[0]}, nil)
 		if err != nil || found.Base != named[0].Name.String() || found.First != named[0].Name.Window {
 			t.Errorf("the audit from a base gives %+v (%v)", found, err)
 		}
@@ -276,20 +277,20 @@ func TestStandbyStores(t *testing.T) {
 		putting := func(s base.Store) worker.Config {
 			cfg := worker.Config{Policy: intake.CountOrLinger{Count: 7, Linger: 5 * time.Millisecond}}
 			cfg.Checkpoints = replay.Checkpoints{
-				Dir: t.TempDir(), Restore: readTally, Every: time.Hour,
+				Dir: t.TempDir(), Restore: workertest.ReadTally, Every: time.Hour,
 				Bases: replay.Bases{Store: s, Every: 4 * time.Second, Keep: 2},
 			}
 			return cfg
 		}
 		var by [2]atomic.Int64
-		owner := f.startWorker(&tally{}, putting(&countingStore{b.store, &by[0]}))
-		<-owner.took
-		standby := f.startWorker(&tally{}, putting(&countingStore{b.store, &by[1]}))
-		<-standby.recovered
+		owner := f.StartWorker(&tally{}, putting(&countingStore{b.store, &by[0]}))
+		<-owner.Took
+		standby := f.StartWorker(&tally{}, putting(&countingStore{b.store, &by[1]}))
+		<-standby.Recovered
 		for sent := 0; ; sent += 10 {
-			n := f.send(sent, sent+10)
-			owner.awaitEvents(t, n)
-			standby.awaitEvents(t, n)
+			n := f.Send(sent, sent+10)
+			owner.AwaitEvents(t, n)
+			standby.AwaitEvents(t, n)
 			named, _ := b.stored()
 			if len(named) == 2 {
 				break
@@ -299,8 +300,8 @@ func TestStandbyStores(t *testing.T) {
 		if by[0].Load() > 2 || by[1].Load() < 2 { // the first one may be of before the standby had come
 			t.Errorf("the owner stored %d objects, and the standby %d", by[0].Load(), by[1].Load())
 		}
-		for _, w := range []*runningWorker{owner, standby} {
-			if err := w.stop(); err != nil {
+		for _, w := range []*workertest.Running{owner, standby} {
+			if err := w.Stop(); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -31,41 +30,31 @@ func (e *commandRecorder) Step(w *event.Window) *event.Outcome {
 	return out
 }
 
-// command sends records with these values to the commands topic.
-func (f *fixture) command(values ...string) {
-	f.t.Helper()
-	var records []kafka.Record
-	for _, v := range values {
-		records = append(records, kafka.Record{Topic: f.names.Commands, Value: []byte(v)})
-	}
-	f.produce(records...)
-}
-
 // TestCommands: commands have windows without other events, the ledger records their ranges,
 // and a replay gives the engine the same commands in the same windows.
 func TestCommands(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
-		f.send(0, 20)
-		if err := f.run(&commandRecorder{}, worker.Config{}); err != nil {
+		f.Send(0, 20)
+		if err := f.Run(&commandRecorder{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		promote := func(model string) string {
 			return string(wire.AppendCommand(nil, &event.Command{Name: event.Promote, Model: model}))
 		}
-		f.command(promote("a"), "{", promote("b"))
-		f.send(20, 40)
+		f.Command(promote("a"), "{", promote("b"))
+		f.Send(20, 40)
 		first := &commandRecorder{}
-		if err := f.run(first, worker.Config{}); err != nil {
+		if err := f.Run(first, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{"promote a", "promote b"}; !slices.Equal(first.commands, want) {
 			t.Fatalf("the engine received the commands %v, want %v", first.commands, want)
 		}
-		f.fence()
+		f.Fence()
 		var ranges []ledger.Range
-		for _, r := range f.records() {
+		for _, r := range f.Records() {
 			for _, g := range r.Ranges {
-				if g.Topic != f.names.Commands {
+				if g.Topic != f.Names.Commands {
 					continue
 				}
 				if ranges = append(ranges, g); r.Cause != "command" || len(r.Ranges) != 1 || !slices.Contains(first.windows, r.Window) {
@@ -77,7 +66,7 @@ func TestCommands(t *testing.T) {
 			t.Errorf("the ledger has the command ranges %v, want them to cover offsets 0 to 3", ranges)
 		}
 		replayed := &commandRecorder{}
-		if err := f.run(replayed, worker.Config{}); err != nil {
+		if err := f.Run(replayed, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(replayed.commands, first.commands) || !slices.Equal(replayed.windows, first.windows) {

@@ -80,7 +80,7 @@ func TestFlood(t *testing.T) {
 			event.Undecodable, event.Empty, event.TooLarge, event.BadID, event.BadFeatures, event.NonFinite, event.HugeNumber, event.TooManyNeighbours,
 		}
 		rng := rand.New(rand.NewPCG(5, 6))
-		p, err := f.client.NewProducer(t.Context(), kafka.ProducerConfig{})
+		p, err := f.Client.NewProducer(t.Context(), kafka.ProducerConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,22 +98,22 @@ func TestFlood(t *testing.T) {
 			for range bad / good {
 				reason := reasons[rng.IntN(len(reasons))]
 				value, headers := hostile(rng, reason)
-				put(f.names.Nodes, fmt.Appendf(nil, "%d", rng.IntN(100)), value, headers)
+				put(f.Names.Nodes, fmt.Appendf(nil, "%d", rng.IntN(100)), value, headers)
 				want[reason]++
 			}
 			for range labels / good {
 				id := event.ID{Num: -rng.Int64() - 1}
-				put(f.names.Labels, wire.AppendKey(nil, id), wire.AppendLabel(nil, &event.Label{Node: id, Class: "a", Time: math.MinInt64}), nil)
+				put(f.Names.Labels, wire.AppendKey(nil, id), wire.AppendLabel(nil, &event.Label{Node: id, Class: "a", Time: math.MinInt64}), nil)
 			}
-			put(f.names.Labels, nil, []byte{0x81, 0xa4, 'n', 'o', 'd', 'e', 1}, nil)
+			put(f.Names.Labels, nil, []byte{0x81, 0xa4, 'n', 'o', 'd', 'e', 1}, nil)
 			want[event.UnknownClass]++
 			// Earlier nodes arrive again, with other features and unknown neighbours.
 			for j := range min(i, 3) {
 				n := event.Node{ID: event.ID{Num: int64(rng.IntN(i))}, Dense: []float32{float32(i), 1e6}, Neighbours: []event.ID{{Num: rng.Int64()}, {Str: strings.Repeat("b", 1024-j)}}}
-				put(f.names.Nodes, wire.AppendKey(nil, n.ID), wire.AppendNode(nil, &n), nil)
+				put(f.Names.Nodes, wire.AppendKey(nil, n.ID), wire.AppendNode(nil, &n), nil)
 			}
 			n := event.Node{ID: event.ID{Num: int64(i)}, Dense: []float32{1, 2}}
-			put(f.names.Nodes, wire.AppendKey(nil, n.ID), wire.AppendNode(nil, &n), nil)
+			put(f.Names.Nodes, wire.AppendKey(nil, n.ID), wire.AppendNode(nil, &n), nil)
 		}
 
 		run := func() *eventCounter {
@@ -125,7 +125,7 @@ func TestFlood(t *testing.T) {
 					cancel()
 				}
 			}
-			err := worker.Run(ctx, f.client, e, f.config(worker.Config{
+			err := worker.Run(ctx, f.Client, e, f.Config(worker.Config{
 				Policy: intake.CountOrLinger{Count: 10, Linger: 5 * time.Millisecond},
 				Terms:  replay.Terms{Limits: wire.Limits{MaxValue: maxValue, MaxNeighbours: maxNeighbours}},
 				Events: replay.Join(replay.On(func(replay.TookOver) { done() }), replay.On(func(replay.Committed) { done() })),
@@ -139,11 +139,11 @@ func TestFlood(t *testing.T) {
 			return e
 		}
 		first := run()
-		f.checkOutputs(good, bad+good) // plus one label without a class for each good node
+		f.CheckOutputs(good, bad+good) // plus one label without a class for each good node
 		f.checkDeadLetters(want)
 		f.checkReasons(want)
-		if replayed := run(); replayed.chain != first.chain {
-			t.Errorf("a replay gives the chain %x, want %x", replayed.chain, first.chain)
+		if replayed := run(); replayed.Chain != first.Chain {
+			t.Errorf("a replay gives the chain %x, want %x", replayed.Chain, first.Chain)
 		}
 	})
 }
@@ -151,34 +151,34 @@ func TestFlood(t *testing.T) {
 // checkDeadLetters checks that every dead letter holds the record that it was made of, up to
 // the limit on its value, and that the numbers of reasons are as given.
 func (f *fixture) checkDeadLetters(want map[event.Reason]int) {
-	f.t.Helper()
+	f.T.Helper()
 	type place struct {
 		topic     string
 		partition int32
 		offset    int64
 	}
 	records := make(map[place]kafka.Record)
-	for _, topic := range []string{f.names.Nodes, f.names.Labels} {
-		for _, r := range f.read(topic) {
+	for _, topic := range []string{f.Names.Nodes, f.Names.Labels} {
+		for _, r := range f.Read(topic) {
 			records[place{r.Topic, r.Partition, r.Offset}] = r
 		}
 	}
 	got := make(map[event.Reason]int)
-	for _, dead := range f.read(f.names.DeadLetters) {
+	for _, dead := range f.Read(f.Names.DeadLetters) {
 		var refusal event.Refusal
 		err := wire.DecodeDeadLetter(dead.Value, &refusal)
 		if err != nil && !errors.Is(err, wire.ErrTruncated) {
-			f.t.Fatal(err)
+			f.T.Fatal(err)
 		}
 		got[refusal.Reason]++
 		o := refusal.Origin
 		r, ok := records[place{o.Topic, o.Partition, o.Offset}]
 		if !ok {
-			f.t.Errorf("a dead letter of %s partition %d offset %d: the record does not exist or has another dead letter", o.Topic, o.Partition, o.Offset)
+			f.T.Errorf("a dead letter of %s partition %d offset %d: the record does not exist or has another dead letter", o.Topic, o.Partition, o.Offset)
 			continue
 		}
 		if truncated, long := errors.Is(err, wire.ErrTruncated), len(r.Value) > wire.MaxDeadLetterValue; truncated != long {
-			f.t.Errorf("the dead letter of a record of %d bytes: truncated is %t, want %t", len(r.Value), truncated, long)
+			f.T.Errorf("the dead letter of a record of %d bytes: truncated is %t, want %t", len(r.Value), truncated, long)
 		}
 		r.Value = r.Value[:min(len(r.Value), wire.MaxDeadLetterValue)]
 		same := o.Time == r.Time.UnixMilli() && bytes.Equal(o.Key, r.Key) && bytes.Equal(o.Value, r.Value) &&
@@ -187,23 +187,23 @@ func (f *fixture) checkDeadLetters(want map[event.Reason]int) {
 			same = same && i < len(r.Headers) && h.Key == r.Headers[i].Key && bytes.Equal(h.Value, r.Headers[i].Value)
 		}
 		if !same {
-			f.t.Errorf("%s: the dead letter of %+.200v holds %+.200v", refusal.Reason, r, o)
+			f.T.Errorf("%s: the dead letter of %+.200v holds %+.200v", refusal.Reason, r, o)
 		}
 		delete(records, place{o.Topic, o.Partition, o.Offset})
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		f.t.Errorf("dead letters by reason, -want +got\n%s", diff)
+		f.T.Errorf("dead letters by reason, -want +got\n%s", diff)
 	}
 }
 
 // checkReasons checks that the ledger counts every refusal by its reason.
 func (f *fixture) checkReasons(want map[event.Reason]int) {
-	f.t.Helper()
+	f.T.Helper()
 	got := make(map[event.Reason]int)
-	for _, record := range f.read(f.names.Ledger) {
+	for _, record := range f.Read(f.Names.Ledger) {
 		r, err := ledger.Decode(record.Value)
 		if err != nil {
-			f.t.Fatal(err)
+			f.T.Fatal(err)
 		}
 		n := 0
 		for reason, count := range r.Reasons {
@@ -211,10 +211,10 @@ func (f *fixture) checkReasons(want map[event.Reason]int) {
 			n += count
 		}
 		if n != r.Refused {
-			f.t.Errorf("window %d refused %d events, and has reasons for %d", r.Window, r.Refused, n)
+			f.T.Errorf("window %d refused %d events, and has reasons for %d", r.Window, r.Refused, n)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		f.t.Errorf("the ledger's refusals by reason, -want +got\n%s", diff)
+		f.T.Errorf("the ledger's refusals by reason, -want +got\n%s", diff)
 	}
 }

@@ -10,18 +10,14 @@ import (
 	"testing"
 	"time"
 
-	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
-	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/publish"
 	"github.com/gvbll/gvbll/topics/replay"
-	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
@@ -30,21 +26,6 @@ const epoch = 1_700_000_000_000
 
 // noTimes gives every event the event time 0, which means none.
 func noTimes(int) int64 { return 0 }
-
-// sendAt produces the nodes first to last-1 into the partitions in turn, and a label for
-// each. Node i and its label have the event time at(i).
-func (f *fixture) sendAt(first, last, partitions int, at func(i int) int64) {
-	f.t.Helper()
-	var records []kafka.Record
-	for i := first; i < last; i++ {
-		id := event.ID{Num: int64(i)}
-		key := wire.AppendKey(nil, id)
-		records = append(records,
-			kafka.Record{Topic: f.names.Nodes, Partition: int32(i % partitions), Key: key, Value: wire.AppendNode(nil, &event.Node{ID: id, Dense: []float32{1, 2}, Time: at(i)})},
-			kafka.Record{Topic: f.names.Labels, Partition: int32(i % 3), Key: key, Value: wire.AppendLabel(nil, &event.Label{Node: id, Class: "a", Time: at(i)})})
-	}
-	f.produce(records...)
-}
 
 // TestEventTime: under the event-time policy a window holds the events of one interval of
 // event time, in whatever order they arrive. A worker that starts again replays the windows
@@ -85,30 +66,30 @@ func TestEventTime(t *testing.T) {
 				seen[intervals[0]] = true
 			})),
 		}
-		f.sendAt(0, 600, 3, at)
-		if err := f.run(&tally{}, cfg); err != nil {
+		f.SendAt(0, 600, 3, at)
+		if err := f.Run(&tally{}, cfg); err != nil {
 			t.Fatal(err)
 		}
-		f.checkOutputs(600, 0)
+		f.CheckOutputs(600, 0)
 		// Idleness has closed the last windows, so the next events are of later intervals.
-		f.sendAt(1000, 1400, 3, at)
-		if err := f.run(&tally{}, cfg); err != nil {
+		f.SendAt(1000, 1400, 3, at)
+		if err := f.Run(&tally{}, cfg); err != nil {
 			t.Fatal(err)
 		}
-		f.checkOutputs(1000, 0)
+		f.CheckOutputs(1000, 0)
 		if untimely > 0 {
 			t.Errorf("%d events were late or early, want none", untimely)
 		}
 		cfg.Events = counted
-		f.sendAt(1400, 1410, 3, func(int) int64 { return epoch })
-		if err := f.run(&tally{}, cfg); err != nil {
+		f.SendAt(1400, 1410, 3, func(int) int64 { return epoch })
+		if err := f.Run(&tally{}, cfg); err != nil {
 			t.Fatal(err)
 		}
-		f.checkOutputs(1010, 0)
+		f.CheckOutputs(1010, 0)
 		if untimely != 20 {
 			t.Errorf("%d events were late or early, want 20", untimely)
 		}
-		if err := f.run(&tally{}, worker.Config{}); err != nil {
+		if err := f.Run(&tally{}, worker.Config{}); err != nil {
 			t.Errorf("a worker with another policy: %v", err)
 		}
 		if audited, err := f.audit(&tally{}, worker.Config{}); err != nil || audited.Predictions != 1010 {
@@ -121,20 +102,20 @@ func TestEventTime(t *testing.T) {
 // predicted.
 func TestNoTimes(t *testing.T) {
 	onFake(t, func(t *testing.T, f *fixture) {
-		f.send(0, 100)
+		f.Send(0, 100)
 		cfg := worker.Config{Policy: intake.EventTime{Width: time.Second, Idle: 50 * time.Millisecond}}
-		if err := f.run(&tally{}, cfg); err != nil {
+		if err := f.Run(&tally{}, cfg); err != nil {
 			t.Fatal(err)
 		}
-		f.checkOutputs(100, 1)
+		f.CheckOutputs(100, 1)
 	})
 }
 
 // startUntil starts a worker that ends once it has committed windows with n events, or
 // fails. Its error is sent on the channel.
 func (f *fixture) startUntil(cfg worker.Config, n int) <-chan error {
-	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
-	cfg = f.config(cfg)
+	ctx, cancel := context.WithTimeout(f.T.Context(), time.Minute)
+	cfg = f.Config(cfg)
 	got := 0
 	cfg.Events = replay.Join(replay.Join(
 		replay.On(func(s replay.Stepped) {
@@ -149,7 +130,7 @@ func (f *fixture) startUntil(cfg worker.Config, n int) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
 		defer cancel()
-		err := worker.Run(ctx, f.client, &tally{}, cfg)
+		err := worker.Run(ctx, f.Client, &tally{}, cfg)
 		if err == nil && got < n {
 			err = fmt.Errorf("the worker ended after %d events, want %d", got, n)
 		}
@@ -163,52 +144,21 @@ func (f *fixture) startUntil(cfg worker.Config, n int) <-chan error {
 func TestPartitionsAdded(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		at := func(i int) int64 { return epoch + int64(i) }
-		f.sendAt(0, 50, 3, at)
+		f.SendAt(0, 50, 3, at)
 		var once sync.Once
 		running := make(chan struct{})
 		ended := f.startUntil(worker.Config{Events: replay.On(func(replay.Committed) { once.Do(func() { close(running) }) })}, 200)
 		<-running
-		f.addPartitions(f.names.Nodes, 5)
-		f.sendAt(50, 100, 5, at)
+		f.AddPartitions(f.Names.Nodes, 5)
+		f.SendAt(50, 100, 5, at)
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		f.checkOutputs(100, 0)
-		if err := f.run(&tally{}, worker.Config{}); err != nil {
+		f.CheckOutputs(100, 0)
+		if err := f.Run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 	})
-}
-
-// addPartitions raises a topic's number of partitions to n.
-func (f *fixture) addPartitions(topic string, n int32) {
-	f.t.Helper()
-	c := f.admin()
-	res, err := c.CreatePartitions(f.t.Context(), &kafkago.CreatePartitionsRequest{Topics: []kafkago.TopicPartitionsConfig{{Name: topic, Count: n}}})
-	if err == nil {
-		err = res.Errors[topic]
-	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
-}
-
-// deleteTopic deletes a topic and waits until it is gone.
-func (f *fixture) deleteTopic(topic string) {
-	f.t.Helper()
-	c := f.admin()
-	res, err := c.DeleteTopics(f.t.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{topic}})
-	if err == nil {
-		err = res.Errors[topic]
-	}
-	for n := 1; err == nil && n > 0; time.Sleep(time.Millisecond) {
-		var counts map[string]int
-		counts, err = f.client.Partitions(f.t.Context(), topic)
-		n = counts[topic]
-	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
 }
 
 // whenCommitted returns hooks that close the channel at the first commit after exactly n
@@ -231,9 +181,9 @@ func whenCommitted(n int) (func(replay.Event), <-chan struct{}) {
 // topics only briefly. It returns once the worker has committed them, with the fixture of
 // such workers and a channel that receives the worker's error.
 func (f *fixture) startImpatient() (impatient *fixture, ended <-chan error) {
-	f.t.Helper()
+	f.T.Helper()
 	impatient = f.withDialTimeout(3 * time.Second)
-	f.sendAt(0, 60, 3, noTimes)
+	f.SendAt(0, 60, 3, noTimes)
 	hooks, running := whenCommitted(120)
 	ended = impatient.startUntil(worker.Config{Events: hooks}, 1000)
 	<-running
@@ -248,18 +198,18 @@ func TestTopicRecreated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onBrokers(t, func(t *testing.T, f *fixture) {
 				impatient, ended := f.startImpatient()
-				f.deleteTopic(f.names.Nodes)
-				if _, err := topics.Create(t.Context(), f.client, f.names, topics.Layout{Partitions: 3, Replication: 1}); err != nil {
+				f.DeleteTopic(f.Names.Nodes)
+				if _, err := topics.Create(t.Context(), f.Client, f.Names, topics.Layout{Partitions: 3, Replication: 1}); err != nil {
 					t.Fatal(err)
 				}
 				if n > 0 {
-					f.sendAt(1000, 1000+n, 3, noTimes)
+					f.SendAt(1000, 1000+n, 3, noTimes)
 				}
 				err := <-ended
-				if err == nil || !strings.Contains(err.Error(), f.names.Nodes) || !strings.Contains(err.Error(), "restore") || strings.Contains(err.Error(), "\n") {
+				if err == nil || !strings.Contains(err.Error(), f.Names.Nodes) || !strings.Contains(err.Error(), "restore") || strings.Contains(err.Error(), "\n") {
 					t.Errorf("the worker ended with error %v, want one line with the topic and the remedy", err)
 				}
-				err = impatient.run(&tally{}, worker.Config{})
+				err = impatient.Run(&tally{}, worker.Config{})
 				if err == nil || strings.Contains(err.Error(), "\n") {
 					t.Errorf("the next worker ended with error %v, want one line", err)
 				}
@@ -273,8 +223,8 @@ func TestTopicRecreated(t *testing.T) {
 func TestTopicDeleted(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		_, ended := f.startImpatient()
-		f.deleteTopic(f.names.Labels)
-		if err := <-ended; err == nil || !strings.Contains(err.Error(), f.names.Labels) || !strings.Contains(err.Error(), "restore") {
+		f.DeleteTopic(f.Names.Labels)
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), f.Names.Labels) || !strings.Contains(err.Error(), "restore") {
 			t.Errorf("the worker ended with error %v, want one with the topic and the remedy", err)
 		}
 	})
@@ -284,15 +234,15 @@ func TestTopicDeleted(t *testing.T) {
 // to replay it ends with an error that names the setting to change.
 func TestRetention(t *testing.T) {
 	onFake(t, func(t *testing.T, f *fixture) {
-		cluster := f.on.Fake
-		f.send(0, 60)
-		if err := f.run(&tally{}, worker.Config{}); err != nil {
+		cluster := f.On.Fake
+		f.Send(0, 60)
+		if err := f.Run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := cluster.DeleteRecords(f.names.Nodes, 1, 5); err != nil {
+		if err := cluster.DeleteRecords(f.Names.Nodes, 1, 5); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.run(&tally{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "retention.ms=-1") {
+		if err := f.Run(&tally{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "retention.ms=-1") {
 			t.Errorf("the worker ended with error %v, want one with retention.ms=-1", err)
 		}
 	})
@@ -310,16 +260,16 @@ func TestLeadersMove(t *testing.T) {
 			Events:     replay.On(func(replay.Committed) { committed <- struct{}{} }),
 		}, 2*rounds*each)
 		for i := range rounds {
-			f.sendAt(i*each, (i+1)*each, 3, noTimes)
+			f.SendAt(i*each, (i+1)*each, 3, noTimes)
 			<-committed
 			for part := range int32(3) {
-				for _, topic := range []string{f.names.Nodes, f.names.Labels, f.names.Predictions} {
+				for _, topic := range []string{f.Names.Nodes, f.Names.Labels, f.Names.Predictions} {
 					if err := on.Fake.MoveTopicPartition(topic, part, (part+int32(i))%3); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
-			if err := on.Fake.MoveTopicPartition(f.names.Ledger, 0, int32(i)%3); err != nil {
+			if err := on.Fake.MoveTopicPartition(f.Names.Ledger, 0, int32(i)%3); err != nil {
 				t.Fatal(err)
 			}
 			for _, key := range []kmsg.Key{kmsg.Fetch, kmsg.Produce, kmsg.EndTxn, kmsg.AddPartitionsToTxn} {
@@ -329,8 +279,8 @@ func TestLeadersMove(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		f.checkOutputs(rounds*each, 0)
-		if err := f.run(&tally{}, worker.Config{}); err != nil {
+		f.CheckOutputs(rounds*each, 0)
+		if err := f.Run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
 	}, kfake.NumBrokers(3), kfake.GroupMinSessionTimeout(session))
@@ -343,16 +293,16 @@ func TestBrokerRestarts(t *testing.T) {
 		opts := []kfake.Opt{kfake.Ports(9092), kfake.DataDir(t.TempDir())}
 		on := n.KFake(t, opts...)
 		f := newFixture(t, on)
-		f.sendAt(0, 60, 3, noTimes)
+		f.SendAt(0, 60, 3, noTimes)
 		hooks, half := whenCommitted(120)
 		ended := f.startUntil(worker.Config{Events: hooks}, 240)
 		<-half
 		on.Fake.Close()
 		n.KFake(t, opts...)
-		f.sendAt(60, 120, 3, noTimes)
+		f.SendAt(60, 120, 3, noTimes)
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		f.checkOutputs(120, 0)
+		f.CheckOutputs(120, 0)
 	})
 }

@@ -24,7 +24,7 @@ const attributesAt = 21
 // sendWithJunk produces two node events in one batch that is compressed with gzip and has
 // junk behind its end, as some producers send it and brokers store it. It returns the batch.
 func (f *fixture) sendWithJunk() []byte {
-	f.t.Helper()
+	f.T.Helper()
 	value := wire.AppendNode(nil, &event.Node{ID: event.ID{Num: -1}, Dense: []float32{1, 2}})
 	set := protocol.RecordSet{
 		Version: 2, Attributes: protocol.Attributes(compress.Gzip),
@@ -32,7 +32,7 @@ func (f *fixture) sendWithJunk() []byte {
 	}
 	var b bytes.Buffer
 	if _, err := set.WriteTo(&b); err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	b.WriteString("junk")
 	const size, length, crc, attributes = 0, 4 + 8, 4 + 17, 4 + attributesAt // positions
@@ -40,12 +40,12 @@ func (f *fixture) sendWithJunk() []byte {
 	be.PutUint32(all[size:], uint32(len(all)-4))
 	be.PutUint32(all[length:], uint32(len(all)-length-4))
 	be.PutUint32(all[crc:], crc32.Checksum(all[attributes:], crc32.MakeTable(crc32.Castagnoli)))
-	admin := f.admin()
-	_, err := admin.Transport.RoundTrip(f.t.Context(), admin.Addr, &rawproduce.Request{Acks: -1, Timeout: 5000, Topics: []rawproduce.RequestTopic{{
-		Topic: f.names.Nodes, Partitions: []rawproduce.RequestPartition{{RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(all)}}},
+	admin := f.Admin()
+	_, err := admin.Transport.RoundTrip(f.T.Context(), admin.Addr, &rawproduce.Request{Acks: -1, Timeout: 5000, Topics: []rawproduce.RequestTopic{{
+		Topic: f.Names.Nodes, Partitions: []rawproduce.RequestPartition{{RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(all)}}},
 	}}})
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	return all[4:]
 }
@@ -56,20 +56,20 @@ func (f *fixture) sendWithJunk() []byte {
 func TestUnreadableBatch(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		// As in topics that others create: the broker keeps batches as they come.
-		f.deleteTopic(f.names.Nodes)
+		f.DeleteTopic(f.Names.Nodes)
 		kept := map[string]string{"compression.type": "producer"}
-		if _, err := f.client.CreateTopics(t.Context(), kafka.TopicSpec{Name: f.names.Nodes, Partitions: 3, Replication: 1, Config: kept}); err != nil {
+		if _, err := f.Client.CreateTopics(t.Context(), kafka.TopicSpec{Name: f.Names.Nodes, Partitions: 3, Replication: 1, Config: kept}); err != nil {
 			t.Fatal(err)
 		}
-		f.send(0, 30)
+		f.Send(0, 30)
 		batch := f.sendWithJunk()
-		f.send(30, 60)
-		if err := f.run(&tally{}, worker.Config{}); err != nil {
+		f.Send(30, 60)
+		if err := f.Run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		f.checkOutputs(60, 3)
+		f.CheckOutputs(60, 3)
 		var found int
-		for _, r := range f.read(f.names.DeadLetters) {
+		for _, r := range f.Read(f.Names.DeadLetters) {
 			var d event.Refusal
 			if err := wire.DecodeDeadLetter(r.Value, &d); err != nil && !errors.Is(err, wire.ErrTruncated) {
 				t.Fatal(err)
@@ -78,18 +78,18 @@ func TestUnreadableBatch(t *testing.T) {
 				continue
 			}
 			found++
-			if d.Origin.Topic != f.names.Nodes || d.Origin.Partition != 0 || !strings.Contains(d.Detail, "gzip") || !bytes.Equal(d.Origin.Value[attributesAt:], batch[attributesAt:]) {
+			if d.Origin.Topic != f.Names.Nodes || d.Origin.Partition != 0 || !strings.Contains(d.Detail, "gzip") || !bytes.Equal(d.Origin.Value[attributesAt:], batch[attributesAt:]) {
 				t.Errorf("the dead letter has %d bytes of %s partition %d, and says %q, want the batch of %d bytes, and gzip", len(d.Origin.Value), d.Origin.Topic, d.Origin.Partition, d.Detail, len(batch))
 			}
 		}
 		if found != 1 {
 			t.Errorf("%d dead letters have the reason %s, want 1", found, event.UnreadableBatch)
 		}
-		f.send(60, 70)
-		if err := f.run(&tally{}, worker.Config{}); err != nil {
+		f.Send(60, 70)
+		if err := f.Run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		f.checkOutputs(70, 4)
+		f.CheckOutputs(70, 4)
 		got, err := f.audit(&tally{}, worker.Config{})
 		if err != nil || got.DeadLetters != 4 {
 			t.Errorf("audited %+v, error %v, want 4 dead letters and none", got, err)

@@ -1,4 +1,4 @@
-package worker_test
+package replay_test
 
 import (
 	"os"
@@ -14,26 +14,27 @@ import (
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
+	"github.com/gvbll/gvbll/topics/worker/workertest"
 )
 
 // shorten leaves of a topic the records that keep says. No broker of the tests can cut a log, so
 // the topic is created anew with what is left.
 func (f *fixture) shorten(topic string, keep func(*kafka.Record) bool) {
-	f.t.Helper()
+	f.T.Helper()
 	var left []kafka.Record
-	for _, r := range f.read(topic) {
+	for _, r := range f.Read(topic) {
 		if keep(&r) {
 			left = append(left, r)
 		}
 	}
-	counts, err := f.client.Partitions(f.t.Context(), topic)
+	counts, err := f.Client.Partitions(f.T.Context(), topic)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
-	f.deleteTopic(topic)
-	f.createTopic(topic, counts[topic])
+	f.DeleteTopic(topic)
+	f.CreateTopic(topic, counts[topic])
 	if len(left) > 0 {
-		f.produce(left...)
+		f.Produce(left...)
 	}
 }
 
@@ -41,7 +42,7 @@ func (f *fixture) shorten(topic string, keep func(*kafka.Record) bool) {
 func (f *fixture) ledgerWindow(r *kafka.Record) int64 {
 	d, err := ledger.Decode(r.Value)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	return d.Window
 }
@@ -49,59 +50,59 @@ func (f *fixture) ledgerWindow(r *kafka.Record) int64 {
 func (f *fixture) predictionWindow(r *kafka.Record) int64 {
 	var p event.Prediction
 	if err := wire.DecodePrediction(r.Value, &p); err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	return p.Window
 }
 
 // adopt gives the checkpoints in a directory to the ledger as it is now, as if it had kept its id.
 func (f *fixture) adopt(dir string) {
-	f.t.Helper()
-	ids, err := f.client.TopicIDs(f.t.Context(), f.names.Ledger)
+	f.T.Helper()
+	ids, err := f.Client.TopicIDs(f.T.Context(), f.Names.Ledger)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
-	if err := os.Rename(filepath.Dir(f.newestCheckpoint(dir).Path), checkpoint.Folder(dir, f.names.Ledger, ids[f.names.Ledger])); err != nil {
-		f.t.Fatal(err)
+	if err := os.Rename(filepath.Dir(f.NewestCheckpoint(dir).Path), checkpoint.Folder(dir, f.Names.Ledger, ids[f.Names.Ledger])); err != nil {
+		f.T.Fatal(err)
 	}
 }
 
 // serve runs a worker until each of the nodes below n is predicted, and checks that each is once.
 func (f *fixture) serve(cfg worker.Config, n int) {
-	f.t.Helper()
-	w := f.startWorker(&tally{}, cfg)
-	for f.count(f.names.Predictions) < n {
+	f.T.Helper()
+	w := f.StartWorker(&tally{}, cfg)
+	for f.Count(f.Names.Predictions) < n {
 		select {
-		case err := <-w.ended:
-			f.t.Fatalf("the worker ended with error %v", err)
+		case err := <-w.Ended:
+			f.T.Fatalf("the worker ended with error %v", err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	if err := w.stop(); err != nil {
-		f.t.Fatal(err)
+	if err := w.Stop(); err != nil {
+		f.T.Fatal(err)
 	}
 	f.checkOnce(n)
 }
 
 // checkOnce checks that each of the nodes below n is predicted once.
 func (f *fixture) checkOnce(n int) {
-	f.t.Helper()
-	f.fence()
+	f.T.Helper()
+	f.Fence()
 	seen := make(map[event.ID]int)
-	for _, r := range f.read(f.names.Predictions) {
+	for _, r := range f.Read(f.Names.Predictions) {
 		var p event.Prediction
 		if err := wire.DecodePrediction(r.Value, &p); err != nil {
-			f.t.Fatal(err)
+			f.T.Fatal(err)
 		}
 		seen[p.Node]++
 	}
 	for i := range n {
 		if id := (event.ID{Num: int64(i)}); seen[id] != 1 {
-			f.t.Errorf("node %v was predicted %d times", id, seen[id])
+			f.T.Errorf("node %v was predicted %d times", id, seen[id])
 		}
 	}
 	if len(seen) != n {
-		f.t.Errorf("%d nodes are predicted, want %d", len(seen), n)
+		f.T.Errorf("%d nodes are predicted, want %d", len(seen), n)
 	}
 }
 
@@ -126,48 +127,48 @@ func TestShortLedger(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			onBrokers(t, func(t *testing.T, f *fixture) {
 				dir := t.TempDir()
-				kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
-				f.send(0, 60)
-				if err := f.run(&tally{}, kept); err != nil {
+				kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: workertest.ReadTally}}
+				f.Send(0, 60)
+				if err := f.Run(&tally{}, kept); err != nil {
 					t.Fatal(err)
 				}
-				first := len(f.records())
-				f.send(60, 120)
+				first := len(f.Records())
+				f.Send(60, 120)
 				second := kept
 				if !c.late {
 					second = worker.Config{}
 				}
-				if err := f.run(&tally{}, second); err != nil {
+				if err := f.Run(&tally{}, second); err != nil {
 					t.Fatal(err)
 				}
-				had := int64(len(f.records()))
+				had := int64(len(f.Records()))
 				end := (int64(first) + had) / 2 // windows that are left
-				f.shorten(f.names.Ledger, func(r *kafka.Record) bool { return f.ledgerWindow(r) < end })
+				f.shorten(f.Names.Ledger, func(r *kafka.Record) bool { return f.ledgerWindow(r) < end })
 				lost := 0
-				for _, r := range f.read(f.names.Predictions) {
+				for _, r := range f.Read(f.Names.Predictions) {
 					if f.predictionWindow(&r) >= end {
 						lost++
 					}
 				}
 				if c.forgetful {
-					f.shorten(f.names.Predictions, func(r *kafka.Record) bool { return f.predictionWindow(r) < end })
+					f.shorten(f.Names.Predictions, func(r *kafka.Record) bool { return f.predictionWindow(r) < end })
 				}
 				f.adopt(dir)
 				if !c.checkpoint {
 					kept.Checkpoints.Dir = t.TempDir()
 				}
-				before, letters := f.count(f.names.Predictions), f.count(f.names.DeadLetters)
+				before, letters := f.Count(f.Names.Predictions), f.Count(f.Names.DeadLetters)
 
-				checkLine(t, "a worker", f.run(&tally{}, kept), append(c.want, f.names.Ledger, "lost", "restore it", "gvbll rebase --accept-gap")...)
+				workertest.CheckLine(t, "a worker", f.Run(&tally{}, kept), append(c.want, f.Names.Ledger, "lost", "restore it", "gvbll rebase --accept-gap")...)
 				other := kept
 				other.Terms.Settings = otherSettings
-				_, err := worker.Rebase(t.Context(), f.client, &tally{salt: "b"}, f.config(other), "")
-				checkLine(t, "a rebase without a word of the gap", err, "gvbll rebase --accept-gap")
-				if n := f.count(f.names.Predictions); n != before {
+				_, err := worker.Rebase(t.Context(), f.Client, &tally{Salt: "b"}, f.Config(other), "")
+				workertest.CheckLine(t, "a rebase without a word of the gap", err, "gvbll rebase --accept-gap")
+				if n := f.Count(f.Names.Predictions); n != before {
 					t.Fatalf("%d predictions after what was refused, want %d", n, before)
 				}
 
-				done, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(kept), "")
+				done, err := worker.AcceptGap(t.Context(), f.Client, &tally{}, f.Config(kept), "")
 				if err != nil || !done.Began || done.Epoch != 1 {
 					t.Fatalf("accepted as %+v with error %v, want epoch 1", done, err)
 				}
@@ -177,7 +178,7 @@ func TestShortLedger(t *testing.T) {
 				if !c.late && !c.forgetful && (done.Window != had || done.Windows != had-end) {
 					t.Errorf("accepted as %+v, want windows %d to %d lost", done, end, had-1)
 				}
-				if n := f.count(f.names.Predictions); n != before {
+				if n := f.Count(f.Names.Predictions); n != before {
 					t.Errorf("%d predictions after the gap was accepted, want the %d of before", n, before)
 				}
 				again := 0 // nodes of which no prediction is left and no state has them
@@ -186,27 +187,27 @@ func TestShortLedger(t *testing.T) {
 				}
 				if c.forgetful && c.late {
 					// The state has them: they are in no topic, and are not published again.
-					w := f.startWorker(&tally{}, kept)
-					w.awaitEvents(t, f.send(120, 150))
-					if err := w.stop(); err != nil {
+					w := f.StartWorker(&tally{}, kept)
+					w.AwaitEvents(t, f.Send(120, 150))
+					if err := w.Stop(); err != nil {
 						t.Fatal(err)
 					}
-					f.fence()
-					if n := f.count(f.names.Predictions); n != 150-lost {
+					f.Fence()
+					if n := f.Count(f.Names.Predictions); n != 150-lost {
 						t.Errorf("%d predictions, want those of the %d nodes that are there or came", n, 150-lost)
 					}
 					return
 				}
-				f.send(120, 150)
+				f.Send(120, 150)
 				f.serve(kept, 150)
-				if n := f.count(f.names.Predictions); n != before+30+again {
+				if n := f.Count(f.Names.Predictions); n != before+30+again {
 					t.Errorf("%d predictions, want %d", n, before+30+again)
 				}
-				if n := f.count(f.names.DeadLetters); n != letters+1 {
+				if n := f.Count(f.Names.DeadLetters); n != letters+1 {
 					t.Errorf("%d dead letters, want %d", n, letters+1)
 				}
 				if done.Windows > 0 {
-					checkLine(t, "a start without a checkpoint", f.run(&tally{}, worker.Config{}), "epoch 1 begins at window", "behind a gap", "windows ", "of the ledger")
+					workertest.CheckLine(t, "a start without a checkpoint", f.Run(&tally{}, worker.Config{}), "epoch 1 begins at window", "behind a gap", "windows ", "of the ledger")
 				}
 			})
 		})
@@ -220,23 +221,23 @@ func TestShortLedgerBesideOwner(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		f = f.withDialTimeout(3 * time.Second)
 		dir := t.TempDir()
-		kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
-		owner := f.startWorker(&tally{}, worker.Config{})
-		<-owner.took
-		standby := f.startWorker(&tally{}, kept)
-		<-standby.recovered
-		n := f.send(0, 60)
-		owner.awaitEvents(t, n)
-		standby.awaitEvents(t, n)
-		had := int64(len(f.records()))
-		f.shorten(f.names.Ledger, func(r *kafka.Record) bool { return f.ledgerWindow(r) < had-3 })
-		f.send(60, 70)
-		checkLine(t, "the owner", <-owner.ended, "lost windows", "gvbll rebase --accept-gap")
-		checkLine(t, "the standby", <-standby.ended, "lost windows", "gvbll rebase --accept-gap")
-		if n := int64(len(f.records())); n != had-3 {
+		kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: workertest.ReadTally}}
+		owner := f.StartWorker(&tally{}, worker.Config{})
+		<-owner.Took
+		standby := f.StartWorker(&tally{}, kept)
+		<-standby.Recovered
+		n := f.Send(0, 60)
+		owner.AwaitEvents(t, n)
+		standby.AwaitEvents(t, n)
+		had := int64(len(f.Records()))
+		f.shorten(f.Names.Ledger, func(r *kafka.Record) bool { return f.ledgerWindow(r) < had-3 })
+		f.Send(60, 70)
+		workertest.CheckLine(t, "the owner", <-owner.Ended, "lost windows", "gvbll rebase --accept-gap")
+		workertest.CheckLine(t, "the standby", <-standby.Ended, "lost windows", "gvbll rebase --accept-gap")
+		if n := int64(len(f.Records())); n != had-3 {
 			t.Errorf("the ledger has %d windows, want the %d that were left", n, had-3)
 		}
-		if n := f.newestCheckpoint(dir).Window; n != had {
+		if n := f.NewestCheckpoint(dir).Window; n != had {
 			t.Errorf("the newest checkpoint is before window %d, want %d", n, had)
 		}
 	})
@@ -259,32 +260,32 @@ func TestInputsLostTheirEnds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			onBrokers(t, func(t *testing.T, f *fixture) {
 				dir := t.TempDir()
-				kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
-				f.send(0, 40)
-				if err := f.run(&tally{}, kept); err != nil {
+				kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: workertest.ReadTally}}
+				f.Send(0, 40)
+				if err := f.Run(&tally{}, kept); err != nil {
 					t.Fatal(err)
 				}
 				second := kept
 				if !c.checkpoint {
 					second = worker.Config{}
 				}
-				f.send(40, 80)
-				if err := f.run(&tally{}, second); err != nil {
+				f.Send(40, 80)
+				if err := f.Run(&tally{}, second); err != nil {
 					t.Fatal(err)
 				}
-				had := f.consumed()
-				nodes0, labels1 := kafka.TopicPartition{Topic: f.names.Nodes}, kafka.TopicPartition{Topic: f.names.Labels, Partition: 1}
+				had := f.Consumed()
+				nodes0, labels1 := kafka.TopicPartition{Topic: f.Names.Nodes}, kafka.TopicPartition{Topic: f.Names.Labels, Partition: 1}
 				for _, at := range []kafka.TopicPartition{nodes0, labels1} {
 					f.shorten(at.Topic, func(r *kafka.Record) bool { return r.Partition != at.Partition || r.Offset < had[at]-3 })
 				}
 				if c.more > 0 {
-					f.send(80, 80+c.more)
+					f.Send(80, 80+c.more)
 				}
 				// Where the log is as long as it was, a reader finds out that it has other records.
 				impatient := f.withDialTimeout(3 * time.Second)
-				w := impatient.startWorker(&tally{}, kept)
-				checkLine(t, "a worker", <-w.ended, " partition ", "restore the topic", "gvbll rebase --accept-gap")
-				done, err := worker.AcceptGap(t.Context(), f.client, &tally{}, f.config(kept), "")
+				w := impatient.StartWorker(&tally{}, kept)
+				workertest.CheckLine(t, "a worker", <-w.Ended, " partition ", "restore the topic", "gvbll rebase --accept-gap")
+				done, err := worker.AcceptGap(t.Context(), f.Client, &tally{}, f.Config(kept), "")
 				if err != nil || !done.Began || len(done.Tail) != 2 || len(done.Front) != 0 || done.Windows != 0 {
 					t.Fatalf("accepted as %+v with error %v, want an epoch behind two ends of logs", done, err)
 				}
@@ -293,11 +294,11 @@ func TestInputsLostTheirEnds(t *testing.T) {
 						t.Errorf("accepted the end %v, want what begins at or before %d and ends at %d", g, had[at]-3, had[at])
 					}
 				}
-				behind := f.newestCheckpoint(dir).Path
-				f.send(80+c.more, 100+c.more)
+				behind := f.NewestCheckpoint(dir).Path
+				f.Send(80+c.more, 100+c.more)
 				f.serve(kept, 100+c.more)
-				restore := f.config(worker.Config{Checkpoints: replay.Checkpoints{Restore: readTally}})
-				if _, err := audit.Run(t.Context(), f.client, nil, restore.Replay(), audit.From{Checkpoint: behind}, nil); err != nil {
+				restore := f.Config(worker.Config{Checkpoints: replay.Checkpoints{Restore: workertest.ReadTally}})
+				if _, err := audit.Run(t.Context(), f.Client, nil, restore.Replay(), audit.From{Checkpoint: behind}, nil); err != nil {
 					t.Error(err)
 				}
 			})

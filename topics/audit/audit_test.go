@@ -1,4 +1,4 @@
-package worker_test
+package audit_test
 
 import (
 	"io"
@@ -14,12 +14,13 @@ import (
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
+	"github.com/gvbll/gvbll/topics/worker/workertest"
 )
 
 // audit audits the ledger from its beginning.
 func (f *fixture) audit(e replay.Engine, cfg worker.Config) (audit.Result, error) {
-	on := f.config(cfg)
-	return audit.Run(f.t.Context(), f.client, e, on.Replay(), audit.From{}, nil)
+	on := f.Config(cfg)
+	return audit.Run(f.T.Context(), f.Client, e, on.Replay(), audit.From{}, nil)
 }
 
 // TestAudit: an audit confirms all records that several workers published one after the
@@ -28,35 +29,35 @@ func (f *fixture) audit(e replay.Engine, cfg worker.Config) (audit.Result, error
 func TestAudit(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		for part, output := range []wire.Encoding{wire.MsgPack, wire.JSON, ""} {
-			f.send(50*part, 50*(part+1))
+			f.Send(50*part, 50*(part+1))
 			if part > 0 {
-				f.addPartitions(f.names.Predictions, int32(3+part))
-				f.addPartitions(f.names.DeadLetters, int32(1+part))
-				f.client = dial(t, f.on, kafka.Config{}) // which has not asked for them before
+				f.AddPartitions(f.Names.Predictions, int32(3+part))
+				f.AddPartitions(f.Names.DeadLetters, int32(1+part))
+				f.Client = workertest.Dial(t, f.On, kafka.Config{}) // which has not asked for them before
 			}
-			if err := f.run(&tally{}, worker.Config{Publishing: publish.Config{Output: output}}); err != nil {
+			if err := f.Run(&tally{}, worker.Config{Publishing: publish.Config{Output: output}}); err != nil {
 				t.Fatal(err)
 			}
-			f.fence()
+			f.Fence()
 			got, err := f.audit(&tally{}, worker.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			// An operator's note that a dead letter's record was sent again is not compared.
-			f.produce(kafka.Record{Topic: f.names.DeadLetters, Value: wire.AppendDeadLetter(nil, &event.Refusal{Reason: wire.Resent, Origin: &event.Origin{Topic: f.names.Nodes}})})
+			f.Produce(kafka.Record{Topic: f.Names.DeadLetters, Value: wire.AppendDeadLetter(nil, &event.Refusal{Reason: wire.Resent, Origin: &event.Origin{Topic: f.Names.Nodes}})})
 			if want := int64(50 * (part + 1)); got.Predictions != want || got.DeadLetters != int64(part+1) || got.Windows == 0 || got.Chain == "" {
 				t.Errorf("part %d: audited %+v, want %d predictions and %d dead letters", part, got, want, part+1)
 			}
 		}
 		count := make(map[wire.Encoding]int)
-		for _, topic := range []string{f.names.Predictions, f.names.DeadLetters, f.names.Ledger} {
-			if err := f.client.ReadAll(t.Context(), topic, func(r *kafka.Record) {
+		for _, topic := range []string{f.Names.Predictions, f.Names.DeadLetters, f.Names.Ledger} {
+			if err := f.Client.ReadAll(t.Context(), topic, func(r *kafka.Record) {
 				encoding := wire.EncodingOf(r.Value)
 				if len(r.Headers) == 1 && r.Headers[0].Key == wire.ContentType && string(r.Headers[0].Value) == string(encoding) {
-					if topic != f.names.Ledger {
+					if topic != f.Names.Ledger {
 						count[encoding]++
 					}
-				} else if topic != f.names.DeadLetters || len(r.Headers) > 0 { // the notes of this test have none
+				} else if topic != f.Names.DeadLetters || len(r.Headers) > 0 { // the notes of this test have none
 					t.Errorf("%s offset %d, of %s, has the headers %q", topic, r.Offset, encoding, r.Headers)
 				}
 			}); err != nil {
@@ -74,22 +75,22 @@ func TestAudit(t *testing.T) {
 func TestAuditFromCheckpoint(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		dir := t.TempDir()
-		kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: readTally}}
-		f.send(0, 50)
-		if err := f.run(&tally{}, kept); err != nil {
+		kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: workertest.ReadTally}}
+		f.Send(0, 50)
+		if err := f.Run(&tally{}, kept); err != nil {
 			t.Fatal(err)
 		}
-		list, err := checkpoint.Find(dir, f.names.Ledger)
+		list, err := checkpoint.Find(dir, f.Names.Ledger)
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%d checkpoints (error %v), want 1", len(list), err)
 		}
-		f.send(50, 120)
-		if err := f.run(&tally{}, worker.Config{}); err != nil {
+		f.Send(50, 120)
+		if err := f.Run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		f.fence()
-		cfg := f.config(kept)
-		got, err := audit.Run(t.Context(), f.client, &tally{}, cfg.Replay(), audit.From{Checkpoint: list[0].Path}, nil)
+		f.Fence()
+		cfg := f.Config(kept)
+		got, err := audit.Run(t.Context(), f.Client, &tally{}, cfg.Replay(), audit.From{Checkpoint: list[0].Path}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,10 +98,10 @@ func TestAuditFromCheckpoint(t *testing.T) {
 			t.Errorf("audited %+v, want 70 predictions and 1 dead letter from window %d on", got, list[0].Window)
 		}
 		cfg.Checkpoints.Restore = func(r io.ReaderAt, size int64, folder string) (replay.Keeper, map[string]string, error) {
-			e, meta, err := readTally(r, size, folder)
+			e, meta, err := workertest.ReadTally(r, size, folder)
 			return restoredAltering{e.(*tally), &altering{e, 60}}, meta, err
 		}
-		if _, err := audit.Run(t.Context(), f.client, &tally{}, cfg.Replay(), audit.From{Checkpoint: list[0].Path}, nil); err == nil || !strings.Contains(err.Error(), "not what window") {
+		if _, err := audit.Run(t.Context(), f.Client, &tally{}, cfg.Replay(), audit.From{Checkpoint: list[0].Path}, nil); err == nil || !strings.Contains(err.Error(), "not what window") {
 			t.Errorf("one confidence differs: error %v, want one that names the record", err)
 		}
 	})
@@ -119,11 +120,11 @@ func (e restoredAltering) Step(w *event.Window) *event.Outcome { return e.alteri
 // prediction that is of no window.
 func TestAuditNamesDifference(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
-		f.send(0, 40)
-		if err := f.run(&tally{}, worker.Config{}); err != nil {
+		f.Send(0, 40)
+		if err := f.Run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		f.fence()
+		f.Fence()
 		if _, err := f.audit(&otherChain{&tally{}}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "window 0: replay gives") {
 			t.Errorf("an engine with other hashes: error %v, want one that names window 0", err)
 		}
@@ -134,7 +135,7 @@ func TestAuditNamesDifference(t *testing.T) {
 		id := event.ID{Num: 7}
 		key := wire.AppendKey(nil, id)
 		forged := wire.AppendPrediction(nil, &event.Prediction{Node: id, Class: "a", Probabilities: []float32{1, 0}, Window: 2})
-		f.produce(kafka.Record{Topic: f.names.Predictions, Partition: kafka.PartitionFor(key, 3), Key: key, Value: forged})
+		f.Produce(kafka.Record{Topic: f.Names.Predictions, Partition: kafka.PartitionFor(key, 3), Key: key, Value: forged})
 		if _, err := f.audit(&tally{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "not of any window in the ledger") {
 			t.Errorf("a forged prediction: error %v, want one that says that no window has it", err)
 		}

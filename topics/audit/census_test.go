@@ -1,4 +1,4 @@
-package worker_test
+package audit_test
 
 import (
 	"strings"
@@ -17,23 +17,23 @@ import (
 // together prove all.
 func TestAuditEpochs(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
-		f.send(0, 50)
-		if err := f.run(&tally{}, worker.Config{}); err != nil {
+		f.Send(0, 50)
+		if err := f.Run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.rebase(worker.Config{}, "a better tally"); err != nil {
+		if _, err := f.Rebase(worker.Config{}, "a better tally"); err != nil {
 			t.Fatal(err)
 		}
-		f.send(50, 80)
-		if err := f.run(&tally{salt: "b"}, worker.Config{Terms: replay.Terms{Settings: otherSettings}}); err != nil {
+		f.Send(50, 80)
+		if err := f.Run(&tally{Salt: "b"}, worker.Config{Terms: replay.Terms{Settings: otherSettings}}); err != nil {
 			t.Fatal(err)
 		}
-		f.fence()
+		f.Fence()
 		first, err := f.audit(&tally{}, worker.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := f.audit(&tally{salt: "b"}, worker.Config{Terms: replay.Terms{Settings: otherSettings}})
+		second, err := f.audit(&tally{Salt: "b"}, worker.Config{Terms: replay.Terms{Settings: otherSettings}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,19 +57,19 @@ func TestAuditWithoutEngine(t *testing.T) {
 	key := wire.AppendKey(nil, event.ID{Num: 7})
 	forge := func(p event.Prediction) func(f *fixture) {
 		return func(f *fixture) {
-			f.t.Helper()
+			f.T.Helper()
 			p.Class, p.Probabilities = "a", []float32{1, 0}
-			f.produce(kafka.Record{Topic: f.names.Predictions, Partition: kafka.PartitionFor(key, 3), Key: key, Value: wire.AppendPrediction(nil, &p)})
+			f.Produce(kafka.Record{Topic: f.Names.Predictions, Partition: kafka.PartitionFor(key, 3), Key: key, Value: wire.AppendPrediction(nil, &p)})
 		}
 	}
 	after := func(change func(f *fixture, next *ledger.Record)) func(f *fixture) {
 		return func(f *fixture) {
-			f.t.Helper()
-			r := f.lastRecord()
+			f.T.Helper()
+			r := f.LastRecord()
 			r.Window++
 			r.Ranges, r.Predictions, r.Labels, r.Refused, r.Revisions = nil, 0, 0, 0, 0
 			change(f, r)
-			f.produce(kafka.Record{Topic: f.names.Ledger, Value: r.Append(nil)})
+			f.Produce(kafka.Record{Topic: f.Names.Ledger, Value: r.Append(nil)})
 		}
 	}
 	for _, c := range []struct {
@@ -84,17 +84,17 @@ func TestAuditWithoutEngine(t *testing.T) {
 		{"a revision is missing", after(func(_ *fixture, r *ledger.Record) { r.Revisions = 2 }), "the ledger says 0 and 2"},
 		{"a dead letter is missing", after(func(_ *fixture, r *ledger.Record) { r.Refused = 1 }), "has 0 dead letters, and the ledger says 1"},
 		{"records are in two windows", after(func(f *fixture, r *ledger.Record) {
-			r.Ranges = []ledger.Range{{Topic: f.names.Nodes, From: 0, To: 1}}
+			r.Ranges = []ledger.Range{{Topic: f.Names.Nodes, From: 0, To: 1}}
 		}), "twice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			onFake(t, func(t *testing.T, f *fixture) {
-				f.send(0, 40)
-				if err := f.run(&tally{}, worker.Config{}); err != nil {
+				f.Send(0, 40)
+				if err := f.Run(&tally{}, worker.Config{}); err != nil {
 					t.Fatal(err)
 				}
 				c.spoil(f)
-				f.fence()
+				f.Fence()
 				_, err := f.audit(&tally{}, worker.Config{Terms: replay.Terms{Settings: otherSettings}})
 				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 					t.Errorf("error %v, want %q", err, c.want)

@@ -1,4 +1,4 @@
-package worker_test
+package publish_test
 
 import (
 	"bufio"
@@ -21,16 +21,16 @@ import (
 func TestOtherConsumers(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		const nodes = 120
-		n := f.send(0, nodes/2)
-		first := f.startWorker(&tally{}, worker.Config{})
-		first.awaitEvents(t, n)
-		f.fence()
-		f.send(nodes/2, nodes)
-		<-first.ended
-		if err := f.run(&tally{}, worker.Config{}); err != nil {
+		n := f.Send(0, nodes/2)
+		first := f.StartWorker(&tally{}, worker.Config{})
+		first.AwaitEvents(t, n)
+		f.Fence()
+		f.Send(nodes/2, nodes)
+		<-first.Ended
+		if err := f.Run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
 		}
-		f.fence()
+		f.Fence()
 
 		f.readWithFranz(nodes)
 		if tool := kafkatest.Tool(); tool != "" && kafkatest.Apache() != "" {
@@ -41,25 +41,25 @@ func TestOtherConsumers(t *testing.T) {
 
 // readWithFranz reads so many predictions with franz-go, and checks that there are no others.
 func (f *fixture) readWithFranz(nodes int) {
-	k, err := kgo.NewClient(kgo.SeedBrokers(f.on.Addrs...), kgo.Dialer(f.on.Dial), kgo.ConsumeTopics(f.names.Predictions),
+	k, err := kgo.NewClient(kgo.SeedBrokers(f.On.Addrs...), kgo.Dialer(f.On.Dial), kgo.ConsumeTopics(f.Names.Predictions),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	defer k.Close()
 	seen := make(map[event.ID]bool)
 	for len(seen) < nodes {
-		fetches := k.PollFetches(f.t.Context())
+		fetches := k.PollFetches(f.T.Context())
 		if err := fetches.Err(); err != nil {
-			f.t.Fatal(err)
+			f.T.Fatal(err)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			var p event.Prediction
 			if err := wire.DecodePrediction(r.Value, &p); err != nil {
-				f.t.Fatal(err)
+				f.T.Fatal(err)
 			}
 			if seen[p.Node] {
-				f.t.Errorf("the consumer got two predictions of node %v, want one", p.Node)
+				f.T.Errorf("the consumer got two predictions of node %v, want one", p.Node)
 			}
 			seen[p.Node] = true
 		})
@@ -69,20 +69,20 @@ func (f *fixture) readWithFranz(nodes int) {
 // readWithJava is the same with Java's console consumer.
 func (f *fixture) readWithJava(tool string, nodes int) {
 	var stderr bytes.Buffer
-	cmd := exec.CommandContext(f.t.Context(), tool, "consume", f.on.Addrs[0], f.names.Predictions, fmt.Sprint(f.count(f.names.Predictions)))
+	cmd := exec.CommandContext(f.T.Context(), tool, "consume", f.On.Addrs[0], f.Names.Predictions, fmt.Sprint(f.Count(f.Names.Predictions)))
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		f.t.Fatalf("%v: %s", err, stderr.String())
+		f.T.Fatalf("%v: %s", err, stderr.String())
 	}
 	seen := make(map[string]bool)
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
 		if seen[lines.Text()] {
-			f.t.Errorf("the consumer got two records with key %q, want one", lines.Text())
+			f.T.Errorf("the consumer got two records with key %q, want one", lines.Text())
 		}
 		seen[lines.Text()] = true
 	}
 	if len(seen) != nodes {
-		f.t.Errorf("the consumer got %d keys, want %d", len(seen), nodes)
+		f.T.Errorf("the consumer got %d keys, want %d", len(seen), nodes)
 	}
 }
