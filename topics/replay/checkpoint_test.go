@@ -2,19 +2,13 @@ package replay_test
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/checkpoint"
-	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
 	"github.com/gvbll/gvbll/topics/worker/workertest"
@@ -104,43 +98,6 @@ func TestCheckpoint(t *testing.T) {
 			}
 		}
 		f.CheckOutputs(150, 2)
-	})
-}
-
-// TestCheckpointDuringReplay: a worker is stopped while it replays a window of which it has
-// claimed the nodes and waits for the labels. The inputs are then ahead of the engine, and
-// a checkpoint of that would lose the nodes, so none is written: the next worker still
-// agrees with the ledger.
-func TestCheckpointDuringReplay(t *testing.T) {
-	onFake(t, func(t *testing.T, f *fixture) {
-		cluster := f.On.Fake
-		f.Send(0, 50)
-		if err := f.Run(&tally{}, worker.Config{}); err != nil {
-			t.Fatal(err)
-		}
-		kept := replay.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: workertest.ReadTally}
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		fetches := 0
-		fault := cluster.Fault(kfake.Fault{
-			Keys: []kmsg.Key{kmsg.Fetch}, Topic: f.Names.Labels, Err: kerr.NotLeaderForPartition, Count: -1,
-			When: func(kmsg.Request) bool {
-				if fetches++; fetches == 20 {
-					cancel()
-				}
-				return true
-			},
-		})
-		if err := worker.Run(ctx, f.Client, &tally{}, f.Config(worker.Config{
-			Session: session, Policy: intake.CountOrLinger{Count: 7}, Checkpoints: kept,
-		})); err != nil {
-			t.Fatal(err)
-		}
-		fault.Remove()
-		if err := f.Run(&tally{}, worker.Config{Checkpoints: kept}); err != nil {
-			t.Fatal(err)
-		}
-		f.CheckOutputs(50, 1)
 	})
 }
 

@@ -80,7 +80,9 @@ func TestForeignLedger(t *testing.T) {
 			{"program", worker.Config{Terms: replay.Terms{Names: f.Names, Model: "tally", Settings: settings}}, &tally{Salt: "x"}, "window 0: replay gives"},
 		} {
 			c.cfg.Policy = intake.CountOrLinger{Count: 1}
-			err := worker.Run(t.Context(), f.Client, c.e, c.cfg)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it would serve for ever
+			err := worker.Run(ctx, f.Client, c.e, c.cfg)
+			cancel()
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("another %s: error %v, want one line with %q", c.name, err, c.want)
 			}

@@ -286,7 +286,9 @@ func (f *Fixture) Rebase(cfg worker.Config, why string) (worker.Rebased, error) 
 func (f *Fixture) Refused(want string, e replay.Engine, cfg worker.Config) {
 	f.T.Helper()
 	cfg.Session = Session
-	err := worker.Run(f.T.Context(), f.Client, e, f.Config(cfg))
+	ctx, cancel := context.WithTimeout(f.T.Context(), time.Minute) // one that starts would serve for ever
+	defer cancel()
+	err := worker.Run(ctx, f.Client, e, f.Config(cfg))
 	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 		f.T.Errorf("the worker ends with error %v, want one line with %q", err, want)
 	}
