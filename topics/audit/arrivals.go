@@ -90,7 +90,7 @@ func (a *auditor) checkAsked(ctx context.Context, r *ledger.Record) error {
 // known which they are.
 func (a *auditor) checkPredictions(ctx context.Context, r *ledger.Record, arrivals map[event.ID]bool, e *Epoch) error {
 	predictions, revisions := 0, 0
-	for _, at := range a.outputs.Predictions() {
+	for _, at := range a.outputs.predictionsAt() {
 		for {
 			var p event.Prediction
 			more, err := a.peekPrediction(ctx, at, &p)
@@ -118,7 +118,7 @@ func (a *auditor) checkPredictions(ctx context.Context, r *ledger.Record, arriva
 				predictions++
 			}
 			if wrong != "" {
-				return fmt.Errorf("%s partition %d offset %d, node %.80q: in window %d, %s", at.Topic, at.Partition, a.outputs.Waiting[at][0].Offset, p.Node.String(), r.Window, wrong)
+				return fmt.Errorf("%s partition %d offset %d, node %.80q: in window %d, %s", at.Topic, at.Partition, a.outputs.waiting[at][0].Offset, p.Node.String(), r.Window, wrong)
 			}
 			a.drop(at)
 		}
@@ -165,14 +165,14 @@ func (a *auditor) checkLetters(ctx context.Context, r *ledger.Record) error {
 		return nil
 	}
 	for n := range r.Refused {
-		for len(a.outputs.Waiting[at]) == 0 {
-			if more, err := a.outputs.Fetch(ctx, at); err != nil {
+		for len(a.outputs.waiting[at]) == 0 {
+			if more, err := a.outputs.fetch(ctx, at); err != nil {
 				return err
 			} else if !more {
 				return fmt.Errorf("window %d has %d dead letters, and the ledger says %d", r.Window, n, r.Refused)
 			}
 		}
-		letter := &a.outputs.Waiting[at][0]
+		letter := &a.outputs.waiting[at][0]
 		var d event.Refusal
 		if err := wire.DecodeDeadLetter(letter.Value, &d); err != nil && !errors.Is(err, wire.ErrTruncated) {
 			return fmt.Errorf("%s partition %d offset %d: %w", at.Topic, at.Partition, letter.Offset, err)

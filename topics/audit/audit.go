@@ -115,7 +115,7 @@ type auditor struct {
 	cfg     replay.Config
 	client  *kafka.Client
 	replay  *replay.Replayer
-	outputs *Outputs
+	outputs *outputs
 	audited Result
 	found   map[kafka.TopicPartition]bool // after a state, or where letters are not counted: the partition's first record to compare was found
 	lost    bool                          // dead letters of some windows were not counted
@@ -154,7 +154,7 @@ func (a *auditor) run(ctx context.Context, from From, progress func(windows int6
 }
 
 func (a *auditor) open(ctx, fetching context.Context, from From) (err error) {
-	if a.outputs, err = OpenOutputs(ctx, a.client, a.cfg.Terms); err != nil {
+	if a.outputs, err = openOutputs(ctx, a.client, a.cfg.Terms); err != nil {
 		return err
 	}
 	switch {
@@ -190,7 +190,7 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	e.Windows++
 	a.audited.Windows, a.audited.Chain = out.Window+1, r.Chain
 	proves := a.replay.Settings().Own && a.cfg.Terms.Has(r.Model)
-	if err := a.outputs.In(r); err != nil {
+	if err := a.outputs.in(r); err != nil {
 		return err
 	}
 	if proves {
@@ -234,7 +234,7 @@ func (a *auditor) epoch(r *ledger.Record) *Epoch {
 func (a *auditor) comparePredictions(ctx context.Context, out *event.Outcome, e *Epoch) error {
 	for _, list := range [...][]event.Prediction{out.Predictions, out.Revisions} {
 		for i := range list {
-			x := a.outputs.Prediction(out.Window, &list[i])
+			x := a.outputs.prediction(out.Window, &list[i])
 			if err := a.compare(ctx, &x); err != nil {
 				return err
 			}
@@ -243,7 +243,7 @@ func (a *auditor) comparePredictions(ctx context.Context, out *event.Outcome, e 
 			if list[i].Asked == 0 {
 				continue
 			}
-			x = a.outputs.ToLabel(out.Window, &list[i])
+			x = a.outputs.asked(out.Window, &list[i])
 			if err := a.compare(ctx, &x); err != nil {
 				return err
 			}
@@ -258,7 +258,7 @@ func (a *auditor) compareLetters(ctx context.Context, out *event.Outcome, e *Epo
 	clear(a.refused)
 	for i := range out.Refused {
 		d := &out.Refused[i]
-		x := a.outputs.DeadLetter(out.Window, d)
+		x := a.outputs.deadLetter(out.Window, d)
 		if err := a.compare(ctx, &x); err != nil {
 			return err
 		}
@@ -271,42 +271,42 @@ func (a *auditor) compareLetters(ctx context.Context, out *event.Outcome, e *Epo
 
 // compare compares the next committed record of the key's partition with the replayed
 // one.
-func (a *auditor) compare(ctx context.Context, x *Replayed) error {
-	r, err := a.next(ctx, x.At, x)
+func (a *auditor) compare(ctx context.Context, x *expected) error {
+	r, err := a.next(ctx, x.at, x)
 	switch {
 	case err != nil:
 		return err
 	case r == nil:
-		return x.Missing()
-	case !x.Is(r):
-		return x.Differs(r)
+		return x.missing()
+	case !x.is(r):
+		return x.differs(r)
 	}
-	a.drop(x.At)
+	a.drop(x.at)
 	return nil
 }
 
 // next returns the next record to compare of a partition, and leaves it there; nil at the end.
 // Of the dead letters it is to be x.
-func (a *auditor) next(ctx context.Context, at kafka.TopicPartition, x *Replayed) (*kafka.Record, error) {
-	for a.skip(at, x); len(a.outputs.Waiting[at]) == 0; a.skip(at, x) {
-		if more, err := a.outputs.Fetch(ctx, at); !more || err != nil {
+func (a *auditor) next(ctx context.Context, at kafka.TopicPartition, x *expected) (*kafka.Record, error) {
+	for a.skip(at, x); len(a.outputs.waiting[at]) == 0; a.skip(at, x) {
+		if more, err := a.outputs.fetch(ctx, at); !more || err != nil {
 			return nil, err
 		}
 	}
-	return &a.outputs.Waiting[at][0], nil
+	return &a.outputs.waiting[at][0], nil
 }
 
 // drop drops the next record of a partition, which was compared.
-func (a *auditor) drop(at kafka.TopicPartition) { a.outputs.Waiting[at] = a.outputs.Waiting[at][1:] }
+func (a *auditor) drop(at kafka.TopicPartition) { a.outputs.waiting[at] = a.outputs.waiting[at][1:] }
 
 // skip drops records that are not compared: predictions of windows before the audit's
 // checkpoint, and dead letters before x.
-func (a *auditor) skip(at kafka.TopicPartition, x *Replayed) {
+func (a *auditor) skip(at kafka.TopicPartition, x *expected) {
 	var p event.Prediction
-	for (a.audited.First > 0 || a.lost) && !a.found[at] && len(a.outputs.Waiting[at]) > 0 {
-		r := &a.outputs.Waiting[at][0]
+	for (a.audited.First > 0 || a.lost) && !a.found[at] && len(a.outputs.waiting[at]) > 0 {
+		r := &a.outputs.waiting[at][0]
 		if at.Topic == a.cfg.Terms.Names.DeadLetters {
-			a.found[at] = x.Is(r)
+			a.found[at] = x.is(r)
 		} else {
 			// A record that cannot be decoded is kept, to be reported as a difference.
 			a.found[at] = wire.DecodePrediction(r.Value, &p) != nil || p.Window >= a.audited.First
@@ -321,12 +321,12 @@ func (a *auditor) skip(at kafka.TopicPartition, x *Replayed) {
 // that was not compared. It may have predictions of later windows, by a live worker, which the
 // ledger then has.
 func (a *auditor) checkNothingElse(ctx context.Context) error {
-	for _, at := range append(a.outputs.Predictions(), a.outputs.toLabelAt()) {
+	for _, at := range append(a.outputs.predictionsAt(), a.outputs.toLabelAt()) {
 		if _, err := a.next(ctx, at, nil); err != nil {
 			return err
 		}
-		for i := range a.outputs.Waiting[at] {
-			if err := a.outputs.CheckLater(ctx, &a.outputs.Waiting[at][i], a.audited.Windows, a.cfg.Terms.Names.LedgerAt()); err != nil {
+		for i := range a.outputs.waiting[at] {
+			if err := a.outputs.checkLater(ctx, &a.outputs.waiting[at][i], a.audited.Windows, a.cfg.Terms.Names.LedgerAt()); err != nil {
 				return err
 			}
 		}

@@ -13,24 +13,24 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// Outputs reads what a graph has published.
-type Outputs struct {
-	// Waiting are the records that were fetched and not compared, by partition.
-	Waiting map[kafka.TopicPartition][]kafka.Record
+// outputs reads what a graph has published.
+type outputs struct {
+	// waiting are the records that were fetched and not compared, by partition.
+	waiting map[kafka.TopicPartition][]kafka.Record
 
 	client                        *kafka.Client
 	predictions, toLabel, letters string         // topics
 	partitions                    map[string]int // of these, as they are now
 	divided                       ledger.Outputs // as they were when the window was published
 	published                     *kafka.Reader
-	windows                       int64  // that the ledger had when CheckLater looked
+	windows                       int64  // that the ledger had when checkLater looked
 	key, value                    []byte // reused
 }
 
-// OpenOutputs begins to read at the beginning of the outputs.
-func OpenOutputs(ctx context.Context, c *kafka.Client, terms *replay.Terms) (*Outputs, error) {
-	o := &Outputs{
-		Waiting: make(map[kafka.TopicPartition][]kafka.Record), client: c,
+// openOutputs begins to read at the beginning of the outputs.
+func openOutputs(ctx context.Context, c *kafka.Client, terms *replay.Terms) (*outputs, error) {
+	o := &outputs{
+		waiting: make(map[kafka.TopicPartition][]kafka.Record), client: c,
 		predictions: terms.Names.Predictions, toLabel: terms.Names.ToLabel, letters: terms.Names.DeadLetters,
 	}
 	var err error
@@ -47,8 +47,8 @@ func OpenOutputs(ctx context.Context, c *kafka.Client, terms *replay.Terms) (*Ou
 	return o, nil
 }
 
-// In has the next replayed records be of the window of a record.
-func (o *Outputs) In(r *ledger.Record) error {
+// in has the next replayed records be of the window of a record.
+func (o *outputs) in(r *ledger.Record) error {
 	o.divided = r.Divided()
 	if o.divided.Predictions > o.partitions[o.predictions] || o.divided.DeadLetters > o.partitions[o.letters] {
 		return fmt.Errorf("window %d of the ledger was published to %d partitions of %s and %d of %s, and there are %d and %d: if partitions were added while the audit ran, begin it again", r.Window, o.divided.Predictions, o.predictions, o.divided.DeadLetters, o.letters, o.partitions[o.predictions], o.partitions[o.letters])
@@ -56,8 +56,8 @@ func (o *Outputs) In(r *ledger.Record) error {
 	return nil
 }
 
-// Predictions returns the partitions of the predictions.
-func (o *Outputs) Predictions() (all []kafka.TopicPartition) {
+// predictionsAt returns the partitions of the predictions.
+func (o *outputs) predictionsAt() (all []kafka.TopicPartition) {
 	for p := range o.partitions[o.predictions] {
 		all = append(all, kafka.TopicPartition{Topic: o.predictions, Partition: int32(p)})
 	}
@@ -65,11 +65,11 @@ func (o *Outputs) Predictions() (all []kafka.TopicPartition) {
 }
 
 // toLabelAt returns the partition of the nodes to be labelled.
-func (o *Outputs) toLabelAt() kafka.TopicPartition { return kafka.TopicPartition{Topic: o.toLabel} }
+func (o *outputs) toLabelAt() kafka.TopicPartition { return kafka.TopicPartition{Topic: o.toLabel} }
 
-// Fetch reads more records of a partition, and of others of which none wait. It returns
+// fetch reads more records of a partition, and of others of which none wait. It returns
 // false at the end of the partition.
-func (o *Outputs) Fetch(ctx context.Context, at kafka.TopicPartition) (more bool, err error) {
+func (o *outputs) fetch(ctx context.Context, at kafka.TopicPartition) (more bool, err error) {
 	if o.partitions[at.Topic] == 0 {
 		return false, nil
 	}
@@ -83,7 +83,7 @@ func (o *Outputs) Fetch(ctx context.Context, at kafka.TopicPartition) (more bool
 	if o.published.Position(at) >= bounds[at].End {
 		return false, nil
 	}
-	for other, list := range o.Waiting {
+	for other, list := range o.waiting {
 		o.published.Pause(other, len(list) > 0 && other != at)
 	}
 	records, err := o.published.Poll(ctx)
@@ -92,7 +92,7 @@ func (o *Outputs) Fetch(ctx context.Context, at kafka.TopicPartition) (more bool
 			continue
 		}
 		p := kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}
-		o.Waiting[p] = append(o.Waiting[p], r)
+		o.waiting[p] = append(o.waiting[p], r)
 	}
 	return true, err
 }
@@ -108,9 +108,9 @@ func isNote(r *kafka.Record) bool {
 // another: brokers write their markers one by one.
 const seenWithin = 5 * time.Second
 
-// CheckLater returns an error if a published prediction is of a window before the given one, or of
+// checkLater returns an error if a published prediction is of a window before the given one, or of
 // a later one that no part of the ledger has: it was committed together with the window.
-func (o *Outputs) CheckLater(ctx context.Context, r *kafka.Record, window int64, parts ...kafka.TopicPartition) error {
+func (o *outputs) checkLater(ctx context.Context, r *kafka.Record, window int64, parts ...kafka.TopicPartition) error {
 	var p event.Prediction
 	if err := wire.DecodePrediction(r.Value, &p); err != nil || p.Window < window {
 		return fmt.Errorf("%s partition %d offset %d, key %.80q: published, but not of any window in the ledger", r.Topic, r.Partition, r.Offset, r.Key)
@@ -138,19 +138,19 @@ func (o *Outputs) CheckLater(ctx context.Context, r *kafka.Record, window int64,
 	return nil
 }
 
-// Replayed is a record that a replay says was published. It is valid until the outputs give
+// expected is a record that a replay says was published. It is valid until the outputs give
 // the next one.
-type Replayed struct {
-	At     kafka.TopicPartition
-	Key    []byte
+type expected struct {
+	at     kafka.TopicPartition
+	key    []byte
 	window int64
 	// value returns the value that a published record should have: of its own encoding, and
 	// with its own words where people read them.
 	value func(published []byte) []byte
 }
 
-// Prediction returns the record of a prediction.
-func (o *Outputs) Prediction(window int64, p *event.Prediction) Replayed {
+// prediction returns the record of a prediction.
+func (o *outputs) prediction(window int64, p *event.Prediction) expected {
 	o.key = wire.AppendKey(o.key[:0], p.Node)
 	return o.replayed(o.predictions, o.divided.Predictions, window, o.key, func(published []byte) []byte {
 		p := p
@@ -163,10 +163,10 @@ func (o *Outputs) Prediction(window int64, p *event.Prediction) Replayed {
 	})
 }
 
-// ToLabel returns the record of a prediction of a node to be labelled.
-func (o *Outputs) ToLabel(window int64, p *event.Prediction) Replayed {
-	x := o.Prediction(window, p)
-	x.At = o.toLabelAt()
+// asked returns the record of a prediction of a node to be labelled.
+func (o *outputs) asked(window int64, p *event.Prediction) expected {
+	x := o.prediction(window, p)
+	x.at = o.toLabelAt()
 	return x
 }
 
@@ -176,9 +176,9 @@ func hasEmbedding(published []byte) bool {
 	return bytes.Contains(published, []byte("embedding")) && wire.DecodePrediction(published, &p) == nil && p.Embedding != nil
 }
 
-// DeadLetter returns the record of a dead letter. Its detail is a sentence for people, which
+// deadLetter returns the record of a dead letter. Its detail is a sentence for people, which
 // later programs of the same engine may word otherwise: that of the published one.
-func (o *Outputs) DeadLetter(window int64, d *event.Refusal) Replayed {
+func (o *outputs) deadLetter(window int64, d *event.Refusal) expected {
 	return o.replayed(o.letters, o.divided.DeadLetters, window, wire.LetterKey(d), func(published []byte) []byte {
 		var p event.Refusal
 		_ = wire.DecodeDeadLetter(published, &p) // if it is none, it differs
@@ -186,27 +186,27 @@ func (o *Outputs) DeadLetter(window int64, d *event.Refusal) Replayed {
 	})
 }
 
-func (o *Outputs) replayed(topic string, partitions int, window int64, key []byte, value func([]byte) []byte) Replayed {
-	x := Replayed{At: kafka.TopicPartition{Topic: topic}, Key: key, window: window, value: value}
+func (o *outputs) replayed(topic string, partitions int, window int64, key []byte, value func([]byte) []byte) expected {
+	x := expected{at: kafka.TopicPartition{Topic: topic}, key: key, window: window, value: value}
 	if partitions > 1 {
-		x.At.Partition = kafka.PartitionFor(key, partitions)
+		x.at.Partition = kafka.PartitionFor(key, partitions)
 	}
 	return x
 }
 
-// Is reports whether a published record is what the replay says, byte by byte.
-func (x *Replayed) Is(r *kafka.Record) bool {
-	return bytes.Equal(r.Key, x.Key) && bytes.Equal(r.Value, x.value(r.Value))
+// is reports whether a published record is what the replay says, byte by byte.
+func (x *expected) is(r *kafka.Record) bool {
+	return bytes.Equal(r.Key, x.key) && bytes.Equal(r.Value, x.value(r.Value))
 }
 
-// Missing returns the error that there is no such record.
-func (x *Replayed) Missing() error {
-	return fmt.Errorf("window %d of the ledger has a record for key %.80q that is not in %s partition %d", x.window, x.Key, x.At.Topic, x.At.Partition)
+// missing returns the error that there is no such record.
+func (x *expected) missing() error {
+	return fmt.Errorf("window %d of the ledger has a record for key %.80q that is not in %s partition %d", x.window, x.key, x.at.Topic, x.at.Partition)
 }
 
-// Differs returns the error that a published record is in its place.
-func (x *Replayed) Differs(r *kafka.Record) error {
-	return fmt.Errorf("%s partition %d offset %d, key %.80q: not what window %d says, which is of key %.80q and %s", x.At.Topic, x.At.Partition, r.Offset, r.Key, x.window, x.Key, difference(r.Value, x.value(r.Value)))
+// differs returns the error that a published record is in its place.
+func (x *expected) differs(r *kafka.Record) error {
+	return fmt.Errorf("%s partition %d offset %d, key %.80q: not what window %d says, which is of key %.80q and %s", x.at.Topic, x.at.Partition, r.Offset, r.Key, x.window, x.key, difference(r.Value, x.value(r.Value)))
 }
 
 // difference describes where two values begin to differ.

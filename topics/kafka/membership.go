@@ -10,8 +10,8 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// DefaultSession is the session time-out of a member of an election.
-const DefaultSession = 10 * time.Second
+// defaultSession is the session time-out of a member of an election.
+const defaultSession = 10 * time.Second
 
 // MembershipConfig configures a member of an election.
 type MembershipConfig struct {
@@ -21,7 +21,7 @@ type MembershipConfig struct {
 	Group, Topic string
 	// Session is the group's session time-out: a member without a heartbeat for
 	// this long is dropped. Brokers allow 6 s to 30 min by default. Zero means
-	// DefaultSession.
+	// defaultSession.
 	Session time.Duration
 	// Standing returns where this member stands. It is called from another goroutine.
 	Standing func() Standing
@@ -46,7 +46,7 @@ type Election struct {
 // Join makes this process a member of the group. Transient failures (brokers that
 // are away, expired sessions) are logged and retried until Leave.
 func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
-	cfg.Session = cmp.Or(cfg.Session, DefaultSession)
+	cfg.Session = cmp.Or(cfg.Session, defaultSession)
 	group, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
 		ID: cfg.Group, Topics: []string{cfg.Topic}, Brokers: c.cfg.Brokers, Dialer: c.dialer(),
 		GroupBalancers: []kafkago.GroupBalancer{balancer{&cfg}},

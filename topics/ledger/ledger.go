@@ -31,8 +31,8 @@ import (
 // Version is the format of the records.
 const Version = 1
 
-// MaxRecord bounds the length of a record that is read, in bytes.
-const MaxRecord = 1 << 20
+// maxRecord bounds the length of a record that is read, in bytes.
+const maxRecord = 1 << 20
 
 // Record is one window.
 type Record struct {
@@ -296,8 +296,8 @@ func (r *Record) Append(dst []byte) []byte {
 
 // Decode reads one record and checks what a reader relies on.
 func Decode(b []byte) (*Record, error) {
-	if len(b) > MaxRecord {
-		return nil, fmt.Errorf("ledger record of %d bytes, at most %d are read", len(b), MaxRecord)
+	if len(b) > maxRecord {
+		return nil, fmt.Errorf("ledger record of %d bytes, at most %d are read", len(b), maxRecord)
 	}
 	var r Record
 	if err := json.Unmarshal(b, &r); err != nil {

@@ -72,7 +72,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"outputs without partitions", `{"v":1,"outputs":{"predictions":0,"dead_letters":1}}`, "0 and 1 partitions"},
 		{"a range without a topic", `{"v":1,"ranges":[{"partition":0,"from":0,"to":3}]}`, "range"},
 		{"a negative partition", `{"v":1,"ranges":[{"topic":"a","partition":-1,"from":0,"to":3}]}`, "partition -1"},
-		{"a length beyond the limit", strings.Repeat(" ", MaxRecord+1), "at most"},
+		{"a length beyond the limit", strings.Repeat(" ", maxRecord+1), "at most"},
 	} {
 		if _, err := Decode([]byte(c.json)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
@@ -101,7 +101,7 @@ const meanwhile = 64 << 10
 // short error and without allocating more than a small multiple of its length.
 func TestAttacks(t *testing.T) {
 	repeat := func(head, item, tail string) []byte {
-		return []byte(head + strings.Repeat(item, (MaxRecord-len(head)-len(tail))/len(item)) + tail)
+		return []byte(head + strings.Repeat(item, (maxRecord-len(head)-len(tail))/len(item)) + tail)
 	}
 	for name, b := range map[string][]byte{
 		"deep":         repeat(``, `[`, ``),
@@ -114,8 +114,8 @@ func TestAttacks(t *testing.T) {
 		"long number":  repeat(`{"v":`, `1`, `}`),
 	} {
 		var err error
-		if got := allocated(func() { _, err = Decode(b) }); got > perByte*MaxRecord {
-			t.Errorf("%s: %d bytes allocated for a record of %d, want at most %d", name, got, len(b), perByte*MaxRecord)
+		if got := allocated(func() { _, err = Decode(b) }); got > perByte*maxRecord {
+			t.Errorf("%s: %d bytes allocated for a record of %d, want at most %d", name, got, len(b), perByte*maxRecord)
 		}
 		if err == nil || len(err.Error()) > 1000 {
 			t.Errorf("%s: error %.200v, want one of at most 1000 bytes", name, err)

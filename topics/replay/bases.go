@@ -29,8 +29,8 @@ type Bases struct {
 	Purge bool          // the ledger's records before the oldest one are deleted
 }
 
-// StateFile is the file of a base that has the engine's state. Others have what it refers to.
-const StateFile = "state"
+// stateFile is the file of a base that has the engine's state. Others have what it refers to.
+const stateFile = "state"
 
 // FindBase returns the base that the ledger's last record names so: by its name, by the window that begins
 // it, or the newest as "latest".
@@ -93,7 +93,7 @@ func (p *Replayer) loadBase(ctx context.Context, b *ledger.Base) (inputs intake.
 	if at.Chain != b.Chain || at.Window != b.Name.Window {
 		return inputs, fmt.Errorf("the ledger has %s for window %d, and the base is of window %d with %s", b.Chain, b.Name.Window-1, at.Window-1, at.Chain)
 	}
-	if has := p.cfg.Terms.Has; !p.cfg.Terms.IsOwn(at.Settings) || !has(at.Model) && (at.Shadow == nil || !has(at.Shadow.Model)) {
+	if has := p.cfg.Terms.Has; !p.cfg.Terms.isOwn(at.Settings) || !has(at.Model) && (at.Shadow == nil || !has(at.Shadow.Model)) {
 		return inputs, errOtherTerms
 	}
 	stored, err := base.Find(ctx, p.cfg.Checkpoints.Bases.Store, b.Name)
@@ -111,7 +111,7 @@ func (p *Replayer) loadBase(ctx context.Context, b *ledger.Base) (inputs intake.
 	if err := copyBlocks(stored, folder); err != nil {
 		return inputs, err
 	}
-	r, size, err := stored.Open(StateFile)
+	r, size, err := stored.Open(stateFile)
 	if err != nil {
 		return inputs, err
 	}
@@ -163,7 +163,7 @@ func (p *Replayer) scratch(ctx context.Context) (string, error) {
 // copyBlocks copies the files of a base that the state refers to into a folder.
 func copyBlocks(b *base.Base, folder string) error {
 	for _, f := range b.Files() {
-		if f.Name == StateFile {
+		if f.Name == stateFile {
 			continue
 		}
 		if err := b.Copy(f.Name, filepath.Join(folder, filepath.Base(f.Name))); err != nil {
@@ -306,7 +306,7 @@ func SourcesOf(path string) (files []base.Source, closeAll func(), err error) {
 		}
 		return err
 	}
-	if err := add(StateFile, path); err != nil {
+	if err := add(stateFile, path); err != nil {
 		return nil, closeAll, err
 	}
 	blocks, err := os.ReadDir(checkpoint.Blocks(path))

@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -29,8 +28,6 @@ type Checkpoints struct {
 	Keep  int           // how many of the newest are kept; zero means 3
 	// Bases are states outside of the folder.
 	Bases Bases
-	// Since is a window that began an epoch: older checkpoints are not of it, and not used.
-	Since int64
 	// Restore returns the engine of a snapshot, and the snapshot's meta. The files of
 	// the snapshot's Keep are in the folder.
 	Restore func(r io.ReaderAt, size int64, folder string) (e Keeper, meta map[string]string, err error)
@@ -152,8 +149,7 @@ func (c *Checkpoints) Find(ledger string) ([]checkpoint.Entry, error) {
 	if c.Dir == "" {
 		return nil, nil
 	}
-	list, err := checkpoint.Find(c.Dir, ledger)
-	return slices.DeleteFunc(list, func(e checkpoint.Entry) bool { return c.Since > 0 && e.Window <= c.Since }), err
+	return checkpoint.Find(c.Dir, ledger)
 }
 
 // Read reads a checkpoint, and returns its size too.
@@ -242,7 +238,7 @@ func (p *Replayer) passEnd(ctx context.Context, path string, at *Reached, err er
 	if !p.acceptGap {
 		return nil, nil, ledger.Short(ctx, p.client, p.cfg.Terms.Names.LedgerAt(), at.Window-1, fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, path))
 	}
-	p.settings = Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: p.cfg.Terms.IsOwn(at.Settings)}
+	p.settings = Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: p.cfg.Terms.isOwn(at.Settings)}
 	if !p.settings.Own {
 		return nil, nil, fmt.Errorf("it has other settings: %w", err)
 	}
@@ -290,7 +286,7 @@ func (p *Replayer) locate(ctx context.Context, at *Reached) (*ledger.Ledger, *le
 			return nil, nil, fmt.Errorf("the ledger %s has %s of model %s in the shadow for window %d, and the checkpoint has %s", name, r.Shadow.Chain, r.Shadow.Model, r.Window, at.Shadow.Chain)
 		}
 		if p.settings.All == "" { // no record has been found that has them
-			p.settings = Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: p.cfg.Terms.IsOwn(at.Settings)}
+			p.settings = Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: p.cfg.Terms.isOwn(at.Settings)}
 		}
 		if err := p.ReadSettings(ctx, &r.Terms); err != nil {
 			return nil, nil, err

@@ -3,7 +3,6 @@ package replay
 import (
 	"cmp"
 	"log/slog"
-	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
@@ -69,9 +68,6 @@ type Terms struct {
 	Program string
 	// Limits bound the size of an event; zero fields have defaults.
 	Limits wire.Limits
-	// Ahead is how far ahead of the clock an event's time may lie and still be used
-	// by policies. Zero means one hour.
-	Ahead time.Duration
 }
 
 // Models makes engines, and says what people ask of their models. Every field may be nil.

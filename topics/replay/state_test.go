@@ -1,8 +1,10 @@
 package replay
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -36,6 +38,36 @@ func TestNoteRecord(t *testing.T) {
 		if last := p.Last(); p.Attempts() != c.attempts || p.behind != c.behind || (last.Trial != nil) != c.trial || last.Serves != c.serves {
 			t.Errorf("%s: %d attempts, behind the gap of window %d, and then %+v, want %d, %d, a trial that goes on: %v, and model %s",
 				c.what, p.Attempts(), p.behind, last, c.attempts, c.behind, c.trial, c.serves)
+		}
+	}
+}
+
+// TestAgree: of a replayed window the chain of each model that is in the record is compared, and which model it promotes. A
+// model that the ledger does not have proves nothing.
+func TestAgree(t *testing.T) {
+	names, err := topics.Under("g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := event.Hash{1}, event.Hash{2}
+	r := &ledger.Record{Window: 3, Model: "a", Chain: ours.Hex(), Shadow: &ledger.Shadow{Model: "b", Chain: theirs.Hex()}, Promoted: "b"}
+	for _, c := range []struct {
+		what     string
+		out      event.Outcome
+		compared bool
+		err      string
+	}{
+		{"both models", event.Outcome{Model: "a", Chain: ours, Shadow: &event.Outcome{Model: "b", Chain: theirs}, Promoted: "b"}, true, ""},
+		{"the shadow alone", event.Outcome{Model: "b", Chain: theirs, Promoted: "b"}, true, ""},
+		{"neither", event.Outcome{Model: "c", Chain: ours, Promoted: "b"}, false, ""},
+		{"another chain", event.Outcome{Model: "a", Chain: theirs, Promoted: "b"}, true, "window 3: replay gives"},
+		{"another chain of the shadow", event.Outcome{Model: "a", Chain: ours, Shadow: &event.Outcome{Model: "b", Chain: ours}, Promoted: "b"}, true, "window 3: replay gives"},
+		{"another promotion", event.Outcome{Model: "a", Chain: ours}, true, `window 3: replay promotes model ""`},
+	} {
+		p := New(nil, Config{Terms: &Terms{Names: names, Model: "a"}}, nil)
+		err := p.agree(r, &c.out)
+		if p.Compared() != c.compared || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: compared %v, error %v, want %v and %q", c.what, p.Compared(), err, c.compared, c.err)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (p *Replayer) ReadSettings(ctx context.Context, t *ledger.Terms) error {
 			}
 		}
 	}
-	s.Own = p.cfg.Terms.IsOwn(s.All)
+	s.Own = p.cfg.Terms.isOwn(s.All)
 	p.settings = s
 	return nil
 }
@@ -72,9 +72,9 @@ func (t *Terms) Beginning(why string) *ledger.Beginning {
 	return &ledger.Beginning{Why: why, Program: t.Program, Features: t.Features}
 }
 
-// IsOwn reports whether the settings are the engine's, except for some that have no effect
+// isOwn reports whether the settings are the engine's, except for some that have no effect
 // on its models.
-func (t *Terms) IsOwn(written event.Settings) bool {
+func (t *Terms) isOwn(written event.Settings) bool {
 	return written != "" && t.effective(written) == t.Settings
 }
 
