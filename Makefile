@@ -1,17 +1,4 @@
-# What takes longer than a test: docs/reliability.md says what it shows.
-#
-#   make test                                      the tests
-#   make test-kafka                                the tests that need a broker, on Apache Kafka
-#   make crash RUNS=200 BROKER=kfake|kafka         workers killed at every point
-#   make chaos MINUTES=10 SEED=1 BROKER=kfake|kafka
-#   make soak MINUTES=5 BROKER=kfake|kafka         a steady rate
-#   make restarts RUNS=7 BROKER=kafka|kafka1       brokers restarted under load
-#   make world BROKER=kfake|kafka|kafka1           topics deleted, recreated, shortened
-#   make hostile                                   floods of hostile records beside a stream
-#   make pictures                                  the pictures of README and docs, anew
-#   make ci                                        everything that a change must pass
-#   make release VERSION=1.0.0 GOVULNDB=URL        archives, chart, sums and provenance in dist
-#   make image VERSION=1.0.0                       the image of these binaries, with docker buildx
+# make help lists the targets: what follows ## beside each. docs/reliability.md says what the trials show.
 
 RUNS ?= 40
 MINUTES ?= 2
@@ -20,30 +7,42 @@ BROKER ?= kfake
 VERSION ?= dev
 faults = go run ./cmd/faults --broker $(BROKER) --seed $(SEED)
 
-.PHONY: test test-kafka crash chaos soak restarts world hostile pictures ci release image
-test:
+# What a change is tried with first: no broker, no training, no race detector.
+fast = ./gnn/kernel/... ./gnn/snapshot ./gnn/safetensors ./gnn/attributes ./pipeline/setting ./pipeline/figure ./pipeline/event \
+	./pipeline/structure ./pipeline/serve ./pipeline/store ./posterior/... ./topics/wire ./topics/ledger ./topics/intake ./charts
+
+.PHONY: help check test test-kafka crash chaos soak restarts world hostile pictures ci release image
+help: ## this list
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' Makefile | expand -t 12
+check: ## below a minute: build, vet, format, the fast tests
+	go build ./...
+	go vet ./...
+	@files=$$(go tool -modfile=.ci/tools.mod gofumpt -l .) && [ -z "$$files" ] || { echo "not formatted (gofumpt -w): $$files"; exit 1; }
+	go test -short $(fast)
+	go test ./cmd/gvbll -run 'Rooms|Architecture|CommandLineIsDocumented|ChartKnowsTheFlags'
+test: ## all tests, some minutes
 	go test ./...
-test-kafka:
+test-kafka: ## the tests that need a broker, on Apache Kafka
 	.ci/kafka
-crash:
+crash: ## workers killed at every point: RUNS=200 BROKER=kfake|kafka
 	$(faults) crash --runs $(RUNS)
-chaos:
+chaos: ## workers and brokers disturbed: MINUTES=10 SEED=1 BROKER=kfake|kafka
 	$(faults) chaos --minutes $(MINUTES)
-soak:
+soak: ## a steady rate: MINUTES=5 BROKER=kfake|kafka
 	$(faults) soak --minutes $(MINUTES)
-restarts:
+restarts: ## brokers restarted under load: RUNS=7 BROKER=kafka|kafka1
 	$(faults) restarts --times $(RUNS)
-world:
+world: ## topics deleted, recreated, shortened: BROKER=kfake|kafka|kafka1
 	$(faults) world
-hostile:
+hostile: ## floods of hostile records beside a stream
 	$(faults) -v hostile --size 1
-pictures:
+pictures: ## the pictures of README and docs, anew
 	.ci/pictures --write
-ci:
+ci: ## everything that a change must pass; .ci/run STAGE runs one stage
 	.ci/run
-release:
-	@[ -n "$$GOVULNDB" ] || { echo "GOVULNDB is not set: give the URL of the Go vulnerability database, https://vuln.go.dev, or of a copy"; exit 1; }
+release: ## archives, chart, sums and provenance in dist: VERSION=1.0.0 GOVULNDB=URL
+	@[ -n "$$GOVULNDB" ] || { echo "GOVULNDB is not set: give the URL of the Go vulnerability database, or of a copy"; exit 1; }
 	VULNERABILITIES=required .ci/vulnerabilities
 	.ci/release $(VERSION)
-image: release
+image: release ## the image of these binaries, with docker buildx: VERSION=1.0.0
 	docker buildx build --target release --platform linux/amd64,linux/arm64 -t gvbll:$(VERSION) .
