@@ -18,7 +18,7 @@ import (
 )
 
 type flags struct {
-	Broker  string `help:"Cluster: kfake, or kafka for three nodes of Apache Kafka, or kafka1 for one." enum:"kfake,kafka,kafka1" default:"kfake"`
+	Broker  string `help:"${broker}" enum:"kfake,kafka,kafka1" default:"kfake"`
 	Tool    string `help:"Script that runs nodes of Apache Kafka, for --broker kafka." default:".ci/kafka-broker" type:"path"`
 	Seed    uint64 `help:"Seed of everything random." default:"1"`
 	Head    string `help:"What serves: pool (a pool of heads) or paper (the paper's head)." enum:"pool,paper" default:"pool"`
@@ -28,7 +28,7 @@ type flags struct {
 	Crash struct {
 		Runs    int      `help:"Runs." default:"40"`
 		Nodes   int      `help:"Nodes in a run." default:"600"`
-		Bases   string   `help:"Workers write bases to this folder or bucket and purge the ledger, inputs are deleted up to the oldest one at each restart, and every second start has an empty state folder. There are no commands and no epochs." placeholder:"URL"`
+		Bases   string   `help:"${crash_bases}" placeholder:"URL"`
 		Promote bool     `help:"Run a second model in the shadow, and promote it half-way."`
 		Flags   []string `help:"Flags of the engine, for the workers, such as --flags=--rescore=after=3." sep:" " placeholder:"FLAG"`
 	} `cmd:"" help:"Kill workers at every point of the commit and checkpoint paths."`
@@ -37,7 +37,7 @@ type flags struct {
 	} `cmd:"" help:"Kill, halt and restart workers, and disturb the cluster, for a while."`
 	Soak struct {
 		Minutes float64 `help:"Duration." default:"2"`
-		Bases   string  `help:"Two workers write bases to this folder or bucket, purge the ledger, and let nodes expire; inputs are deleted up to the oldest base, and workers are killed and start on empty folders." placeholder:"URL"`
+		Bases   string  `help:"${soak_bases}" placeholder:"URL"`
 		Rate    int     `help:"With --bases: nodes sent a second." default:"3500"`
 	} `cmd:"" help:"Send at a steady rate, and check that the worker's memory, files and goroutines do not grow."`
 	Restarts struct {
@@ -49,14 +49,24 @@ type flags struct {
 		Only string `help:"Only the scenarios whose names contain this." placeholder:"TEXT"`
 	} `cmd:"" help:"Throttle workers, cut topics short, hold requests, forget nodes while models are tried, and compare what workers say."`
 	Hostile struct {
-		Size float64 `help:"Share of the full size, which has a million commands, neighbours and nodes and ten million classes." default:"0.03"`
+		Size float64 `help:"${hostile_size}" default:"0.03"`
 		Only string  `help:"Only the attacks whose names contain this." placeholder:"TEXT"`
 	} `cmd:"" help:"Send floods of hostile records beside a stream, and measure what the worker takes."`
 }
 
+var flagsHelp = kong.Vars{
+	"broker": "Cluster: kfake, or kafka for three nodes of Apache Kafka, or kafka1 for one.",
+	"crash_bases": "Workers write bases to this folder or bucket and purge the ledger, inputs are deleted up to the oldest " +
+		"one at each restart, and every second start has an empty state folder. There are no commands and no " +
+		"epochs.",
+	"soak_bases": "Two workers write bases to this folder or bucket, purge the ledger, and let nodes expire; inputs are " +
+		"deleted up to the oldest base, and workers are killed and start on empty folders.",
+	"hostile_size": "Share of the full size, which has a million commands, neighbours and nodes and ten million classes.",
+}
+
 func main() {
 	var f flags
-	cmd := kong.Parse(&f, kong.Name("faults"), kong.UsageOnError())
+	cmd := kong.Parse(&f, kong.Name("faults"), kong.UsageOnError(), flagsHelp)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := f.run(ctx, cmd.Command()); err != nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
@@ -28,18 +30,31 @@ type auditCmd struct {
 	Kafka flags.Inputs `embed:""`
 
 	Model      string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`
-	Shadow     string `help:"The other model file, where one was in the shadow or was promoted. Without it, predictions of that model are not compared." type:"path" placeholder:"FILE"`
+	Shadow     string `help:"${audit_shadow}" type:"path" placeholder:"FILE"`
 	Checkpoint string `help:"Begin at this checkpoint instead of at the ledger's beginning." type:"path" placeholder:"FILE"`
-	From       string `help:"Begin at a base instead: latest, or its name or first window, as 'gvbll status --json' has them. What follows is proved, and its state taken on trust." placeholder:"BASE"`
+	From       string `help:"${audit_from}" placeholder:"BASE"`
 	Base       string `help:"With --from, where bases are." placeholder:"URL"`
-	StateDir   string `help:"Folder for predictions that wait for their label, beyond 1 GiB of memory; removed at the end. Without it they are in memory." type:"path" placeholder:"DIR"`
+	StateDir   string `help:"${audit_state_dir}" type:"path" placeholder:"DIR"`
 	JSON       bool   `help:"Print the result as JSON." name:"json"`
+}
+
+var auditHelp = kong.Vars{
+	"audit_shadow": "The other model file, where one was in the shadow or was promoted. Without it, predictions of that model " +
+		"are not compared.",
+	"audit_from": "Begin at a base instead: latest, or its name or first window, as 'gvbll status --json' has them. What " +
+		"follows is proved, and its state taken on trust.",
+	"audit_state_dir": "Folder for predictions that wait for their label, beyond 1 GiB of memory; removed at the end. Without it " +
+		"they are in memory.",
 }
 
 // Help is shown by gvbll audit --help.
 func (auditCmd) Help() string {
-	return "Replays the ledger from its beginning, or from --checkpoint or --from, and verifies that every published prediction and dead letter, byte by byte, and every posterior follows from the model and the inputs. If not, it names the first record that differs. The settings are the ledger's own. It writes nothing, and can run beside a live worker.\n\n" +
-		"Windows of another engine or another model cannot be proved: of these the audit checks that they took each record once, and that each arrival has one prediction or dead letter (docs/upgrade.md)."
+	return "Replays the ledger from its beginning, or from --checkpoint or --from, and verifies that every " +
+		"published prediction and dead letter, byte by byte, and every posterior follows from the model and the " +
+		"inputs. If not, it names the first record that differs. The settings are the ledger's own. It writes " +
+		"nothing, and can run beside a live worker.\n\n" +
+		"Windows of another engine or another model cannot be proved: of these the audit checks that they took each " +
+		"record once, and that each arrival has one prediction or dead letter (docs/upgrade.md)."
 }
 
 // Run replays the ledger and prints how much of what was published agrees.
@@ -124,12 +139,14 @@ func printAudit(w io.Writer, found audit.Result) error {
 			parts = append(parts, fmt.Sprintf("%d of %d windows proved", e.Proved, e.Windows))
 		}
 		if left := e.Windows - e.Proved; left > 0 {
-			parts = append(parts, fmt.Sprintf("%d windows of another program, settings or model: each record is in one window, each arrival has one of %d predictions", left, e.Checked))
+			parts = append(parts, fmt.Sprintf("%d windows of another program, settings or model: each record is in "+
+				"one window, each arrival has one of %d predictions", left, e.Checked))
 		}
 		fmt.Fprintf(w, "epoch %d, from window %d on (%s): %s\n", e.Number, e.First, cmp.Or(e.Why, "the first"), strings.Join(parts, "; "))
 	}
 	if found.Base != "" {
-		fmt.Fprintf(w, "taken on trust: the state before window %d, which is base %s; the ledger names its hash, and has its chain\nfrom there on: ", found.First, found.Base)
+		fmt.Fprintf(w, "taken on trust: the state before window %d, which is base %s; the ledger names its hash, "+
+			"and has its chain\nfrom there on: ", found.First, found.Base)
 	} else if found.First > 0 {
 		fmt.Fprintf(w, "from the checkpoint before window %d on: ", found.First)
 	}
@@ -149,7 +166,9 @@ func (a auditCmd) state() flags.State {
 // settings returns the settings to replay with: those of the state that it begins with or, each once, of the
 // epochs that this program's engine and one of the models served. If there are none they
 // are the defaults, with which nothing is proved.
-func (a auditCmd) settings(ctx context.Context, c *kafka.Client, names topics.Names, models []*model.Model, from audit.From) (list []pipeline.Config, err error) {
+func (a auditCmd) settings(
+	ctx context.Context, c *kafka.Client, names topics.Names, models []*model.Model, from audit.From,
+) (list []pipeline.Config, err error) {
 	var there event.Settings // of the state that it begins with
 	switch {
 	case from.Base != nil:

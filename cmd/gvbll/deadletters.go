@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -21,13 +23,20 @@ type deadLettersCmd struct {
 
 	Reason []string `help:"List only records that were refused for one of these reasons." placeholder:"REASON"`
 	JSON   bool     `help:"Print one JSON object a line, to be edited and given to --resend." name:"json"`
-	Resend string   `help:"Send the records of this file, in lines as --json prints them, to the topics they came from; - for standard input." type:"path" placeholder:"FILE"`
+	Resend string   `help:"${dead_letters_resend}" type:"path" placeholder:"FILE"`
+}
+
+var deadLettersHelp = kong.Vars{
+	"dead_letters_resend": "Send the records of this file, in lines as --json prints them, to the topics they came from; - for " +
+		"standard input.",
 }
 
 // Help is shown by gvbll dead-letters --help.
 func (deadLettersCmd) Help() string {
-	return "Lists the records that were refused, and why. To send some again, print them with --json, repair `value` and `headers` in an editor, and give the lines to --resend. " +
-		"All of them are sent in one transaction, and the list says from then on that they were. No record is sent again twice: one that is refused again is a dead letter of its own."
+	return "Lists the records that were refused, and why. To send some again, print them with --json, " +
+		"repair `value` and `headers` in an editor, and give the lines to --resend. " +
+		"All of them are sent in one transaction, and the list says from then on that they were. No record is sent " +
+		"again twice: one that is refused again is a dead letter of its own."
 }
 
 // Run lists, or sends again.

@@ -29,27 +29,40 @@ import (
 
 type demoCmd struct {
 	Data       flags.Data `embed:""`
-	LabelDelay int        `help:"Steps between a node and its label; -1 for 2 on the synthetic graph and 0, as in the paper, on --data." default:"-1"`
+	LabelDelay int        `help:"${demo_label_delay}" default:"-1"`
 	Rate       float64    `help:"Node events to send a second; 0 for a stream of some 20 seconds." default:"0"`
 	Fast       bool       `help:"Send the stream as fast as it goes, as with --json."`
-	Dir        string     `help:"Keep the model and the data of the embedded broker in this folder. The same command continues after Ctrl-C or SIGTERM, not after SIGKILL." type:"path" placeholder:"DIR"`
+	Dir        string     `help:"${demo_dir}" type:"path" placeholder:"DIR"`
 	Keep       bool       `help:"Go on serving after the end of the stream, until interrupted."`
-	Exit       bool       `help:"End after the stream, in a terminal too. Otherwise the page stays there until Enter or Ctrl-C, ten minutes if nobody has it open."`
-	JSON       bool       `help:"Print the summary as JSON, with the scores of every head, and everything else to standard error." name:"json"`
+	Exit       bool       `help:"${demo_exit}"`
+	JSON       bool       `help:"${demo_json}" name:"json"`
 
 	Train  modelFlags   `embed:"" group:"training"`
 	Engine flags.Engine `embed:""`
 
-	Brokers []string `help:"Addresses of your own Kafka brokers, host:port, without TLS and passwords. An embedded broker when left out." placeholder:"ADDR" group:"kafka"`
+	Brokers []string `help:"${demo_brokers}" placeholder:"ADDR" group:"kafka"`
 	Prefix  string   `help:"Prefix of the topics' names." default:"gvbll" group:"kafka"`
 	Port    int      `help:"Port of the embedded broker on 127.0.0.1; 0 for any free one." default:"0" group:"kafka"`
-	HTTP    string   `help:"Address of the live page, the query API, /metrics, /healthz and /readyz." default:"127.0.0.1:0" placeholder:"127.0.0.1:0" name:"http" group:"http"`
+	HTTP    string   `help:"${demo_http}" default:"127.0.0.1:0" placeholder:"127.0.0.1:0" name:"http" group:"http"`
+}
+
+var demoHelp = kong.Vars{
+	"demo_label_delay": "Steps between a node and its label; -1 for 2 on the synthetic graph and 0, as in the paper, on --data.",
+	"demo_dir": "Keep the model and the data of the embedded broker in this folder. The same command continues after " +
+		"Ctrl-C or SIGTERM, not after SIGKILL.",
+	"demo_exit": "End after the stream, in a terminal too. Otherwise the page stays there until Enter or Ctrl-C, ten " +
+		"minutes if nobody has it open.",
+	"demo_json": "Print the summary as JSON, with the scores of every head, and everything else to standard error.",
+	"demo_brokers": "Addresses of your own Kafka brokers, host:port, without TLS and passwords. An embedded broker when left " +
+		"out.",
+	"demo_http": "Address of the live page, the query API, /metrics, /healthz and /readyz.",
 }
 
 // Help is shown by gvbll demo --help.
 func (demoCmd) Help() string {
 	return "Starts a broker, makes a graph that drifts, trains a model, and serves the stream while its labels come late. " +
-		"At the end it says how often what served was right, how far its probabilities can be believed, and how the model as trained would have done. 'gvbll train', 'work' and 'send' do the same one by one, with more flags."
+		"At the end it says how often what served was right, how far its probabilities can be believed, and how the " +
+		"model as trained would have done. 'gvbll train', 'work' and 'send' do the same one by one, with more flags."
 }
 
 func (d demoCmd) check(g flags.Given) error {
@@ -119,7 +132,8 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	stream := set.Stream()
 	steps := scored(stream)
 	if steps == 0 {
-		return fmt.Errorf("%s: no node of the stream has a label, so there is nothing to score: train on fewer nodes (--train-share)", set.Name)
+		return fmt.Errorf("%s: no node of the stream has a label, so there is nothing to score: train on fewer "+
+			"nodes (--train-share)", set.Name)
 	}
 	web, err := service.Listen(p, d.HTTP, "")
 	if err != nil {
@@ -242,7 +256,8 @@ func (d demoCmd) open(w io.Writer, set *flags.DataSet) {
 	for _, step := range set.Split.Steps {
 		streamed += len(step)
 	}
-	fmt.Fprintf(w, "A graph grows node by node through Kafka%s.\nEach node is classified as it arrives; its true class comes %s.\n\n", changes, label)
+	fmt.Fprintf(w, "A graph grows node by node through Kafka%s.\nEach node is classified as it arrives; its true "+
+		"class comes %s.\n\n", changes, label)
 	fmt.Fprintf(w, "graph      %s: %s nodes of %d classes; %s train, %s arrive\n",
 		set.Name, look.Grouped(len(set.Features)), len(set.Classes), look.Grouped(len(set.Split.Train)), look.Grouped(streamed))
 }
@@ -317,7 +332,8 @@ func (d demoCmd) model(ctx context.Context, set *flags.DataSet, w io.Writer) (*m
 	m, err := model.Open(path)
 	switch {
 	case err == nil && !flags.trained(m, set):
-		return nil, fmt.Errorf("%s was trained on %s (%s) with other data or flags than these: use another --dir, or remove this one", path, m.Training.DataSet, m.Training.Split)
+		return nil, fmt.Errorf("%s was trained on %s (%s) with other data or flags than these: use another --dir, "+
+			"or remove this one", path, m.Training.DataSet, m.Training.Split)
 	case err == nil || !errors.Is(err, os.ErrNotExist):
 		return m, err
 	}

@@ -19,12 +19,14 @@ func (s *demoSummary) ending(width int) (lines []look.Line) {
 	served, static := &s.Served.Stream, &s.Static.Stream
 	say(look.Bold, "What serves was right for %s of the nodes, at the end for %s.", percent(served.Acc), percent(s.Right.Served.Last))
 	if f := s.Right.Static; s.sank() {
-		say(look.Bold, "The model as trained was right for %s: it sank from %s to %s.", percent(static.Acc), percent(f.First), percent(f.Last))
+		say(look.Bold, "The model as trained was right for %s: it sank from %s to %s.", percent(static.Acc),
+			percent(f.First), percent(f.Last))
 	} else {
 		say(look.Bold, "The model as trained was right for %s, at the end for %s.", percent(static.Acc), percent(f.Last))
 	}
 	if b, sure := surest(&s.Reliability.Served); b.Count > 0 {
-		say(look.Bold, "Of the %s predictions that it called %d %% sure or more, %s were right.", look.Grouped(int(b.Count)), sure, percent(right(&b)))
+		say(look.Bold, "Of the %s predictions that it called %d %% sure or more, %s were right.",
+			look.Grouped(int(b.Count)), sure, percent(right(&b)))
 	}
 	say(look.Usual, "")
 	lines = append(lines, strip(&s.Reliability.Served, &s.Reliability.Static, width)...)
@@ -84,9 +86,13 @@ func strip(served, static *calibration.Bins, width int) []look.Line {
 		}
 		cells := []rune(look.Bar(right(&b), room))
 		cells[min(int(b.SumConfidence/float64(b.Count)*float64(room)), room-1)] = '│'
-		return []look.Line{{Text: string(cells), Style: style}, {Text: fmt.Sprintf(" %5s %7s", percent(right(&b)), look.Grouped(int(b.Count)))}}
+		return []look.Line{
+			{Text: string(cells), Style: style},
+			{Text: fmt.Sprintf(" %5s %7s", percent(right(&b)), look.Grouped(int(b.Count)))},
+		}
 	}
-	lines := []look.Line{{Text: fmt.Sprintf("    said  %-*s   %s", room+14, "what serves was right", "the model as trained (│: as said)"), Style: look.Faint}}
+	lines := []look.Line{{Text: fmt.Sprintf("    said  %-*s   %s", room+14, "what serves was right",
+		"the model as trained (│: as said)"), Style: look.Faint}}
 	for i := 9; i >= 0; i-- {
 		line := look.Line{Text: fmt.Sprintf("%2d-%3d %%  ", 10*i, 10*i+10)}
 		line.Rest = slices.Concat(bar(tenth(served, i), look.Green), []look.Line{{Text: "   "}}, bar(tenth(static, i), look.Yellow))

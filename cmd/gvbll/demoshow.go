@@ -136,9 +136,12 @@ func (d *demoShow) view(width int) []look.Line {
 		}
 	}
 	return append([]look.Line{
-		{Text: fmt.Sprintf("step %d of %d  %s %3.0f %%", len(d.served), d.total, look.Bar(share, 20), 100*share), Style: look.Bold, Rest: []look.Line{
-			{Text: fmt.Sprintf("  %s predicted, %s labels", look.Grouped(d.arrivals), look.Grouped(d.labels))},
-		}},
+		{
+			Text:  fmt.Sprintf("step %d of %d  %s %3.0f %%", len(d.served), d.total, look.Bar(share, 20), 100*share),
+			Style: look.Bold, Rest: []look.Line{
+				{Text: fmt.Sprintf("  %s predicted, %s labels", look.Grouped(d.arrivals), look.Grouped(d.labels))},
+			},
+		},
 		{Text: d.found()},
 		curve("what serves was right for", d.served, look.Green),
 		curve("the model as trained, for", static, look.Yellow),

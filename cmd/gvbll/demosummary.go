@@ -60,13 +60,16 @@ type demoHead struct {
 
 // summary compares the counts of the demo with the published records, and shows what came of
 // it: to people, or as JSON.
-func (d demoCmd) summary(ctx context.Context, out io.Writer, c *kafka.Client, names topics.Names, show *demoShow, set *flags.DataSet) error {
+func (d demoCmd) summary(
+	ctx context.Context, out io.Writer, c *kafka.Client, names topics.Names, show *demoShow, set *flags.DataSet,
+) error {
 	records, keys, err := published(ctx, c, names.Predictions)
 	if err != nil {
 		return err
 	}
 	if !d.Keep && (records != show.arrivals || keys != records) {
-		return fmt.Errorf("%d arrivals, but %d predictions of %d nodes: every arrival should be predicted once", show.arrivals, records, keys)
+		return fmt.Errorf("%d arrivals, but %d predictions of %d nodes: every arrival should be predicted once",
+			show.arrivals, records, keys)
 	}
 	sum := show.summary()
 	sum.Data, sum.Predictions = set.Name, records

@@ -4,20 +4,28 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 )
 
 type exportCmd struct {
 	Kafka flags.Inputs `embed:""`
-	Until look.Place   `help:"Read the windows before this one, or those committed before this time; all when left out." placeholder:"WINDOW|TIME" group:"log"`
+	Until look.Place   `help:"${export_until}" placeholder:"WINDOW|TIME" group:"log"`
 
 	Out string `help:"Folder to write nodes.csv, edges.csv and dataset.json into." required:"" type:"path" placeholder:"DIR"`
 }
 
+var exportHelp = kong.Vars{
+	"export_until": "Read the windows before this one, or those committed before this time; all when left out.",
+}
+
 // Help is shown by gvbll export --help.
 func (exportCmd) Help() string {
-	return "Writes the graph that a ledger has as a data set, with the nodes' ids, latest features, labels and event times (windows, if no event has a time), and a split: nodes that came as context are for training, the others are the stream. 'gvbll train --data' reads it, and so do other programs (docs/datasets.md)."
+	return "Writes the graph that a ledger has as a data set, with the nodes' ids, latest features, labels and " +
+		"event times (windows, if no event has a time), and a split: nodes that came as context are for training, " +
+		"the others are the stream. 'gvbll train --data' reads it, and so do other programs (docs/datasets.md)."
 }
 
 // Run writes the data set.
@@ -41,6 +49,7 @@ func (c exportCmd) Run(ctx context.Context, p flags.Process) error {
 	if err := d.Save(c.Out); err != nil {
 		return fmt.Errorf("--out %s: %w", c.Out, err)
 	}
-	_, err = fmt.Fprintf(p.Out, "%s: %d nodes, %d of them labelled, %d edges, %d classes, from %d windows\n", c.Out, len(d.Features), d.Labelled(), len(d.Edges), len(d.Classes), l.Windows)
+	_, err = fmt.Fprintf(p.Out, "%s: %d nodes, %d of them labelled, %d edges, %d classes, from %d windows\n",
+		c.Out, len(d.Features), d.Labelled(), len(d.Edges), len(d.Classes), l.Windows)
 	return err
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -20,15 +22,23 @@ import (
 type forgetCmd struct {
 	Kafka flags.Kafka `embed:""`
 
-	Nodes   []string      `arg:"" name:"node" help:"Ids of the nodes. An integer stands for the id of that number and for the string of its digits."`
+	Nodes   []string      `arg:"" name:"node" help:"${forget_nodes}"`
 	Wait    bool          `help:"Wait until it is done, and print how far the posterior moved." default:"true" negatable:""`
-	Timeout time.Duration `help:"Wait no longer than this; 0 waits without a limit. The command takes effect nonetheless." default:"10m" placeholder:"10m"`
+	Timeout time.Duration `help:"${forget_timeout}" default:"10m" placeholder:"10m"`
 	JSON    bool          `help:"Print the result as JSON." name:"json"`
+}
+
+var forgetHelp = kong.Vars{
+	"forget_nodes":   "Ids of the nodes. An integer stands for the id of that number and for the string of its digits.",
+	"forget_timeout": "Wait no longer than this; 0 waits without a limit. The command takes effect nonetheless.",
 }
 
 // Help is shown by gvbll forget --help.
 func (forgetCmd) Help() string {
-	return "The owner of the graph stops serving, replays the ledger's windows from the beginning without these nodes, and continues: its state is then, to the bit, that of a worker that never saw them. It needs the inputs from their beginning. A node that no event names is unknown: the exit code is then 1. The input records themselves, the published predictions and this command stay in Kafka: see docs/forgetting.md."
+	return "The owner of the graph stops serving, replays the ledger's windows from the beginning without these " +
+		"nodes, and continues: its state is then, to the bit, that of a worker that never saw them. It needs the " +
+		"inputs from their beginning. A node that no event names is unknown: the exit code is then 1. The input " +
+		"records themselves, the published predictions and this command stay in Kafka: see docs/forgetting.md."
 }
 
 // maxForgotten bounds the ids of one command.
@@ -84,7 +94,8 @@ func (c forgetCmd) Run(ctx context.Context, p flags.Process) error {
 	if c.JSON {
 		err = json.NewEncoder(p.Out).Encode(r.Forgot)
 	} else {
-		_, err = fmt.Fprintf(p.Out, "forgot in window %d, by a replay of %d: the posterior moved by ‖ΔM‖ %.4g, ‖ΔΣ‖ %.4g\n", r.Window, r.Forgot.Windows, r.Forgot.Mean, r.Forgot.Variance)
+		_, err = fmt.Fprintf(p.Out, "forgot in window %d, by a replay of %d: the posterior moved by ‖ΔM‖ %.4g, "+
+			"‖ΔΣ‖ %.4g\n", r.Window, r.Forgot.Windows, r.Forgot.Mean, r.Forgot.Variance)
 	}
 	if unknown := r.Forgot.Unknown; err == nil && len(unknown) > 0 {
 		err = fmt.Errorf("unknown: no event names %.200q", unknown)
@@ -121,7 +132,8 @@ func (w *forgetting) await(ctx context.Context, accept func(*ledger.Record) bool
 			return r, nil
 		case r.Attempt > 0:
 			w.windows = r.Window
-			fmt.Fprintf(w.out, "attempt %d: the windows before %d are replayed without the nodes, and nothing is served meanwhile\n", r.Attempt, r.Window)
+			fmt.Fprintf(w.out, "attempt %d: the windows before %d are replayed without the nodes, and nothing is "+
+				"served meanwhile\n", r.Attempt, r.Window)
 		}
 	}
 }
@@ -139,9 +151,11 @@ func (w *forgetting) tell(ctx context.Context) error {
 		return err
 	case len(members) == 0 && !w.idle:
 		w.idle = true
-		fmt.Fprintf(w.out, "no worker of ledger %s is there: the command waits in Kafka, and takes effect when one is started\n", w.g.Names.Ledger)
+		fmt.Fprintf(w.out, "no worker of ledger %s is there: the command waits in Kafka, and takes effect when one "+
+			"is started\n", w.g.Names.Ledger)
 	case len(members) > 0 && w.windows > 0:
-		fmt.Fprintf(w.out, "%d windows are being replayed, since %v: the log of worker %s says how many it has done\n", w.windows, took, members[0].Where())
+		fmt.Fprintf(w.out, "%d windows are being replayed, since %v: the log of worker %s says how many "+
+			"it has done\n", w.windows, took, members[0].Where())
 	case len(members) > 0 && !first:
 		fmt.Fprintf(w.out, "worker %s has not come to the command, after %v\n", members[0].Where(), took)
 	}
@@ -154,7 +168,8 @@ func (w *forgetting) undone(ctx context.Context, err error) error {
 	case ctx.Err() == nil:
 		return err
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("not done after %v: the command was sent, and takes effect when a worker reads it; --timeout 0 waits without a limit", time.Since(w.began).Round(time.Second))
+		return fmt.Errorf("not done after %v: the command was sent, and takes effect when a worker reads it; "+
+			"--timeout 0 waits without a limit", time.Since(w.began).Round(time.Second))
 	}
 	// Not wrapped, or run would print "interrupted" alone.
 	return errors.New("interrupted: the command was sent, and takes effect when a worker reads it")

@@ -18,7 +18,10 @@ type ledgerCmd struct {
 
 // Help is shown by gvbll ledger --help.
 func (ledgerCmd) Help() string {
-	return "Prints first the model and the settings, then for each window what cut it, the numbers of its predictions, labels and refusals, the hashes of the posterior and of all predictions and learned labels so far, and the offsets that it read; and where an epoch begins, or another model was promoted. With --json also the state of the model in the shadow."
+	return "Prints first the model and the settings, then for each window what cut it, the numbers of its " +
+		"predictions, labels and refusals, the hashes of the posterior and of all predictions and learned labels so " +
+		"far, and the offsets that it read; and where an epoch begins, or another model was promoted. With --json " +
+		"also the state of the model in the shadow."
 }
 
 // Run prints the committed records up to the present end of the ledger.
@@ -39,7 +42,8 @@ func (c ledgerCmd) Run(ctx context.Context, p flags.Process) error {
 			return err
 		}
 		if first && r.Window > 0 {
-			fmt.Fprintf(p.Err, "ledger %s begins with window %d: the records before it are gone; set retention.ms=-1, so that no more are lost\n", graph.Names.Ledger, r.Window)
+			fmt.Fprintf(p.Err, "ledger %s begins with window %d: the records before it are gone; set "+
+				"retention.ms=-1, so that no more are lost\n", graph.Names.Ledger, r.Window)
 		}
 		t.Note(r)
 		switch {

@@ -26,7 +26,7 @@ type cli struct {
 	Map         mapCmd         `cmd:"" help:"Show what a map makes of the records of a topic." group:"operate"`
 	Topics      topicsCmd      `cmd:"" help:"List the topics, or create them." group:"operate"`
 	Ledger      ledgerCmd      `cmd:"" help:"Print the ledger: where each window was cut, and its result." group:"operate"`
-	Audit       auditCmd       `cmd:"" help:"Replay the ledger and prove that what was published is what the model predicts." group:"operate"`
+	Audit       auditCmd       `cmd:"" help:"${cli_audit}" group:"operate"`
 	Rebase      rebaseCmd      `cmd:"" help:"Begin an epoch of the ledger, of another program, model or settings." group:"operate"`
 	Inspect     inspectCmd     `cmd:"" help:"Describe a model file." group:"operate"`
 	DeadLetters deadLettersCmd `cmd:"" help:"List the records that were refused, and why, or send them again." group:"operate"`
@@ -37,13 +37,22 @@ type cli struct {
 	Version versionCmd `cmd:"" help:"Print the version, the commit, and the formats that are read and written." group:"other"`
 }
 
+var cliHelp = kong.Vars{
+	"cli_audit": "Replay the ledger and prove that what was published is what the model predicts.",
+}
+
 // program returns the program with the commands c.
 func program(c *cli) flags.Program {
 	c.Work.Engine, c.Rebase.Engine = flags.NewEngine(), flags.NewEngine()
 	c.Demo.Engine = flags.NewEngine(append(flags.PaperFlags, "coverage", "abstain", "act", "learn-lag")...)
 	return flags.Program{
 		Name: "gvbll", Commands: c,
-		Description: "Classifies the nodes of a growing graph as they arrive in Kafka, with probabilities that can be trusted. Start with 'gvbll demo'.",
-		Vars:        kong.Vars{"default_http": "127.0.0.1:8473"},
+		Description: "Classifies the nodes of a growing graph as they arrive in Kafka, with probabilities that can " +
+			"be trusted. Start with 'gvbll demo'.",
+		Vars: []kong.Vars{
+			{"default_http": "127.0.0.1:8473"},
+			cliHelp, auditHelp, deadLettersHelp, demoHelp, exportHelp, forgetHelp, rebaseHelp, reportHelp,
+			retrainHelp, sendHelp, tailHelp, trainHelp, modelHelp, logHelp, workHelp, windowHelp,
+		},
 	}
 }

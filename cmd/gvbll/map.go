@@ -26,7 +26,8 @@ type mapCmd struct {
 
 // Help is shown by gvbll map --help.
 func (mapCmd) Help() string {
-	return "Reads the first records of a topic, and prints what a map makes of each: an event, in our own format as JSON, or why it is refused. Nothing is written."
+	return "Reads the first records of a topic, and prints what a map makes of each: an event, in our own format as " +
+		"JSON, or why it is refused. Nothing is written."
 }
 
 // Run prints a line for each record.
@@ -55,7 +56,10 @@ func (c mapCmd) Run(ctx context.Context, p flags.Process) error {
 	}
 	decoder := wire.Decoder{Map: m}
 	return client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
-		fmt.Fprintf(p.Out, "%s\n", c.line(&decoder, &event.Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value}))
+		fmt.Fprintf(p.Out, "%s\n", c.line(&decoder, &event.Origin{
+			Topic: r.Topic, Partition: r.Partition,
+			Offset: r.Offset, Key: r.Key, Value: r.Value,
+		}))
 		return true
 	})
 }

@@ -18,7 +18,9 @@ type promoteCmd struct {
 
 // Help is shown by gvbll promote --help.
 func (promoteCmd) Help() string {
-	return "Makes the model in the shadow serve from the workers' next window on. The one that served is then in the shadow, and can be promoted again. The command is part of the stream: workers that are down now carry it out when they start. 'gvbll ledger' shows when it happened."
+	return "Makes the model in the shadow serve from the workers' next window on. The one that served is then in " +
+		"the shadow, and can be promoted again. The command is part of the stream: workers that are down now carry " +
+		"it out when they start. 'gvbll ledger' shows when it happened."
 }
 
 // Run sends the command.
@@ -54,6 +56,7 @@ func (c promoteCmd) Run(ctx context.Context, p flags.Process) error {
 	if _, err := sendCommand(ctx, graph.Client, graph.Names.Commands, &event.Command{Name: event.Promote, Model: c.Model}); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.Out, "sent the command to promote model %s, which takes effect after window %d or a later one\n", c.Model, r.Window)
+	_, err = fmt.Fprintf(p.Out, "sent the command to promote model %s, which takes effect after window %d "+
+		"or a later one\n", c.Model, r.Window)
 	return err
 }

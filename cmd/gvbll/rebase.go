@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
@@ -16,16 +18,27 @@ import (
 type rebaseCmd struct {
 	flags.Graph
 
-	AcceptGap bool `help:"Begin an epoch behind records of the inputs, or windows of the ledger, that are gone, from the newest checkpoint in --state-dir. The ledger names them."`
+	AcceptGap bool `help:"${rebase_accept_gap}"`
 
 	Why  string `help:"Why the epoch begins, for the ledger; what differs when left out." placeholder:"TEXT"`
 	JSON bool   `help:"Print the result as JSON." name:"json"`
 }
 
+var rebaseHelp = kong.Vars{
+	"rebase_accept_gap": "Begin an epoch behind records of the inputs, or windows of the ledger, that are gone, from the newest " +
+		"checkpoint in --state-dir. The ledger names them.",
+}
+
 // Help is shown by gvbll rebase --help.
 func (rebaseCmd) Help() string {
-	return "Replays the ledger's windows, as they were cut, through this program with this model and these settings, and begins an epoch of these with a window without records. Nothing is published again. If the ledger is of these terms already, nothing happens. The worker that owns the graph serves until the replay is done, and then ends, as do standbys of the old terms. 'gvbll work --rebase' does the same without a pause: docs/upgrade.md.\n\n" +
-		"With --accept-gap the epoch has the ledger's own terms, and begins behind records of the inputs, or windows of the ledger, that nobody has any more. End the workers before. From then on every start needs a checkpoint of the new epoch."
+	return "Replays the ledger's windows, as they were cut, through this program with this model and these " +
+		"settings, and begins an epoch of these with a window without records. Nothing is published again. If the " +
+		"ledger is of these terms already, nothing happens. The worker that owns the graph serves until the replay " +
+		"is done, and then ends, as do standbys of the old terms. 'gvbll work --rebase' does the same without a " +
+		"pause: docs/upgrade.md.\n\n" +
+		"With --accept-gap the epoch has the ledger's own terms, and begins behind records of the inputs, or " +
+		"windows of the ledger, that nobody has any more. End the workers before. From then on every start " +
+		"needs a checkpoint of the new epoch."
 }
 
 // Run begins the epoch.
@@ -77,11 +90,15 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	case !done.Began && c.AcceptGap:
 		_, err = fmt.Fprintf(p.Out, "nothing is gone that is needed: epoch %d goes on\n", done.Epoch)
 	case !done.Began:
-		_, err = fmt.Fprintf(p.Out, "nothing differs: epoch %d goes on. Start 'gvbll work' with these flags; to begin an epoch, give the new model or settings here\n", done.Epoch)
+		_, err = fmt.Fprintf(p.Out, "nothing differs: epoch %d goes on. Start 'gvbll work' with these flags; to "+
+			"begin an epoch, give the new model or settings here\n", done.Epoch)
 	default:
-		_, err = fmt.Fprintf(p.Out, "epoch %d begins at window %d, in %v: %s\n", done.Epoch, done.Window, done.Took.Round(time.Millisecond), done.Why)
+		_, err = fmt.Fprintf(p.Out, "epoch %d begins at window %d, in %v: %s\n", done.Epoch, done.Window,
+			done.Took.Round(time.Millisecond), done.Why)
 		if done.Some() && err == nil {
-			_, err = fmt.Fprintf(p.Out, "behind a gap: %s; its state is that before window %d and what is left since, and every start needs the one before window %d or a later one\n", done.Gap.Describe(done.Window), done.Checkpoint, done.Window+1)
+			_, err = fmt.Fprintf(p.Out, "behind a gap: %s; its state is that before window %d and what is left since, "+
+				"and every start needs the one before window %d or a later one\n",
+				done.Gap.Describe(done.Window), done.Checkpoint, done.Window+1)
 		}
 	}
 	return err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
@@ -18,17 +20,28 @@ type retrainCmd struct {
 	look.Span
 	Train trainFlags `embed:""`
 
-	Models  string     `help:"Folder of model files that the workers have too (work --models). The new model is written there, and the one that serves is read there." required:"" type:"existingdir" placeholder:"DIR"`
+	Models  string     `help:"${retrain_models}" required:"" type:"existingdir" placeholder:"DIR"`
 	Serving string     `help:"File of the model that serves, if it is not in that folder." type:"existingfile" placeholder:"FILE"`
 	Classes []string   `help:"Names of classes to have besides those of the labels." placeholder:"NAME"`
-	Promote event.Rule `help:"Promote the model without a further command: once it and the model that serves are compared by so many labels, if its log loss is lower, such as after=500,if=nll. When left out, 'gvbll promote' decides." placeholder:"after=LABELS,if=nll"`
-	Yes     bool       `help:"Try the model even if it is worse, by what its candidate scored, than the one that serves. Without it, a terminal is asked, and elsewhere such a model is not tried."`
+	Promote event.Rule `help:"${retrain_promote}" placeholder:"after=LABELS,if=nll"`
+	Yes     bool       `help:"${retrain_yes}"`
 	Seed    uint64     `help:"Seed of the training." default:"1" group:"training"`
+}
+
+var retrainHelp = kong.Vars{
+	"retrain_models": "Folder of model files that the workers have too (work --models). The new model is written there, and the " +
+		"one that serves is read there.",
+	"retrain_promote": "Promote the model without a further command: once it and the model that serves are compared by so many " +
+		"labels, if its log loss is lower, such as after=500,if=nll. When left out, 'gvbll promote' decides.",
+	"retrain_yes": "Try the model even if it is worse, by what its candidate scored, than the one that serves. Without it, a " +
+		"terminal is asked, and elsewhere such a model is not tried.",
 }
 
 // Help is shown by gvbll retrain --help.
 func (retrainCmd) Help() string {
-	return "Trains a model on a graph's ledger as 'gvbll train --brokers' does, puts its file into the folder of models, and sends the workers the command to try it beside the model that serves, unless the candidate is worse: then it asks first (docs/retraining.md)."
+	return "Trains a model on a graph's ledger as 'gvbll train --brokers' does, puts its file into the folder of " +
+		"models, and sends the workers the command to try it beside the model that serves, unless the candidate is " +
+		"worse: then it asks first (docs/retraining.md)."
 }
 
 // Run trains, and sends the command.
@@ -65,7 +78,8 @@ func (c retrainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) err
 	if err := c.agree(ctx, p, r, file); err != nil {
 		return err
 	}
-	if _, err := sendCommand(ctx, graph.Client, graph.Names.Commands, &event.Command{Name: event.Shadow, Model: r.Model.ID, Rule: c.Promote.String()}); err != nil {
+	try := &event.Command{Name: event.Shadow, Model: r.Model.ID, Rule: c.Promote.String()}
+	if _, err := sendCommand(ctx, graph.Client, graph.Names.Commands, try); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.Out, "%s: model %s, %s; sent the command to try it\n", file, r.Model.ID, describe(r.Model))

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/sender"
@@ -13,20 +15,31 @@ import (
 type sendCmd struct {
 	Kafka  flags.Inputs `embed:""`
 	Data   flags.Data   `embed:""`
-	Events string       `help:"Send the events of this file instead of a data set, one in JSON a line as in docs/wire-format.md: node events, labels (with node) and commands (with command); - for standard input." placeholder:"FILE"`
+	Events string       `help:"${send_events}" placeholder:"FILE"`
 
-	Labels       string  `help:"When to send labels: predicted (those of a step once its predictions are published), delayed (--label-delay node events later) or never." enum:"predicted,delayed,never" default:"predicted" placeholder:"predicted"`
+	Labels       string  `help:"${send_labels}" enum:"predicted,delayed,never" default:"predicted" placeholder:"predicted"`
 	LabelDelay   int     `help:"Delay of the labels: further steps with --labels predicted, node events with delayed." default:"0"`
 	Rate         float64 `help:"Node events to send a second, or lines of --events; 0 for no limit." default:"0"`
 	Resume       bool    `help:"Leave out the nodes and labels that the topics hold already."`
-	Loop         bool    `help:"When all steps are sent, send them again, without end: as new nodes (7/2, 7/3, …) beside the same context. Those of the pass before the last leave. --rate is of the steps then."`
+	Loop         bool    `help:"${send_loop}"`
 	CreateTopics int     `help:"Create missing topics with this many partitions; 0 creates none." default:"0" group:"kafka"`
+}
+
+var sendHelp = kong.Vars{
+	"send_events": "Send the events of this file instead of a data set, one in JSON a line as in docs/wire-format.md: node " +
+		"events, labels (with node) and commands (with command); - for standard input.",
+	"send_labels": "When to send labels: predicted (those of a step once its predictions are published), delayed " +
+		"(--label-delay node events later) or never.",
+	"send_loop": "When all steps are sent, send them again, without end: as new nodes (7/2, 7/3, …) beside the same " +
+		"context. Those of the pass before the last leave. --rate is of the steps then.",
 }
 
 // Help is shown by gvbll send --help.
 func (sendCmd) Help() string {
 	return "Nodes are sent in order of arrival: first the training and warm-up nodes as context, which the model " +
-		"does not predict, then step after step, each node with the neighbours that came before it or with it. Events have the time at which they are sent. While no broker answers it waits, and may then send some events twice, which changes nothing."
+		"does not predict, then step after step, each node with the neighbours that came before it or with it. " +
+		"Events have the time at which they are sent. While no broker answers it waits, and may then send some " +
+		"events twice, which changes nothing."
 }
 
 func (c sendCmd) check(g flags.Given) error {
@@ -40,7 +53,8 @@ func (c sendCmd) check(g flags.Given) error {
 		return err
 	}
 	return g.Check(
-		flags.NoEffect(c.Events != "", "no effect on --events: leave out one of them", "data", "drift", "train-share", "steps", "seed", "labels", "label-delay", "resume", "loop"),
+		flags.NoEffect(c.Events != "", "no effect on --events: leave out one of them", "data", "drift",
+			"train-share", "steps", "seed", "labels", "label-delay", "resume", "loop"),
 		flags.NoEffect(c.Labels == string(sender.Never), "no effect with --labels never: leave out one of them", "label-delay"),
 	)
 }

@@ -18,8 +18,10 @@ type statusCmd struct {
 
 // Help is shown by gvbll status --help.
 func (statusCmd) Help() string {
-	return "Reads Kafka alone: the election of the workers, the end of the ledger, and the offsets of the inputs. It changes nothing. Scores are of what was served, and come from the ledger. " +
-		"If something is wrong it says so, with the section of docs/runbook.md that has the remedy, and ends with exit code 1: it can be a probe."
+	return "Reads Kafka alone: the election of the workers, the end of the ledger, and the offsets of the inputs. " +
+		"It changes nothing. Scores are of what was served, and come from the ledger. " +
+		"If something is wrong it says so, with the section of docs/runbook.md that has the remedy, and ends with " +
+		"exit code 1: it can be a probe."
 }
 
 // Run prints the status.

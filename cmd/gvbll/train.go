@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/gnn"
@@ -34,30 +36,46 @@ type trainFlags struct {
 	modelFlags `group:"training"`
 
 	LearningRate float64 `help:"Learning rate of Adam." default:"0.01" group:"training"`
-	WeightDecay  float64 `help:"Weight decay of the encoder, an L2 term as in torch.optim.Adam; 0 for none." default:"0.0005" group:"training"`
+	WeightDecay  float64 `help:"${train_weight_decay}" default:"0.0005" group:"training"`
 	Dropout      float64 `help:"Dropout of features and hidden states; 0 for none." default:"0.5" group:"training"`
 	Samples      int     `help:"Number S of posterior samples of the ELBO." default:"10" group:"training"`
 
 	Hidden     []int  `help:"Widths of the encoder's hidden layers." default:"64" group:"encoder"`
-	Embedding  int    `help:"Dimension d_e of an embedding; 0 for the number of classes, rounded up to a multiple of 16." default:"0" group:"encoder"`
+	Embedding  int    `help:"${train_embedding}" default:"0" group:"encoder"`
 	Heads      int    `help:"Number of attention heads of gat." default:"4" group:"encoder"`
-	Activation string `help:"Activation between the encoder's layers: relu or elu. For gat elu and for the others relu when left out." enum:",relu,elu" default:"" placeholder:"NAME" group:"encoder"`
+	Activation string `help:"${train_activation}" enum:",relu,elu" default:"" placeholder:"NAME" group:"encoder"`
 	TempHidden int    `help:"Number of hidden units of the temperature head; 0 for τ = 1." default:"16" group:"encoder"`
-	Normalize  string `help:"Normalisation of the features: none, row-l1, row-l2 or standard. For sparse features row-l2 and for dense ones standard when left out." enum:",none,row-l1,row-l2,standard" default:"" placeholder:"KIND" group:"encoder"`
-	Weights    string `help:"Safetensors file with the state dict of an encoder trained in PyTorch Geometric, to use as it is; only the head is trained (docs/pytorch-geometric.md)." type:"existingfile" placeholder:"FILE" group:"encoder"`
+	Normalize  string `help:"${train_normalize}" enum:",none,row-l1,row-l2,standard" default:"" placeholder:"KIND" group:"encoder"`
+	Weights    string `help:"${train_weights}" type:"existingfile" placeholder:"FILE" group:"encoder"`
+}
+
+var trainHelp = kong.Vars{
+	"train_weight_decay": "Weight decay of the encoder, an L2 term as in torch.optim.Adam; 0 for none.",
+	"train_embedding":    "Dimension d_e of an embedding; 0 for the number of classes, rounded up to a multiple of 16.",
+	"train_activation":   "Activation between the encoder's layers: relu or elu. For gat elu and for the others relu when left out.",
+	"train_normalize": "Normalisation of the features: none, row-l1, row-l2 or standard. For sparse features row-l2 and for dense " +
+		"ones standard when left out.",
+	"train_weights": "Safetensors file with the state dict of an encoder trained in PyTorch Geometric, to use as it is; only " +
+		"the head is trained (docs/pytorch-geometric.md).",
 }
 
 // modelFlags choose the encoder, the head and the length of the training.
 type modelFlags struct {
 	Encoder string `help:"Encoder: graphsage, gcn, gat or gin." enum:"graphsage,gcn,gat,gin" default:"graphsage" placeholder:"graphsage"`
-	Head    string `help:"What the model predicts with: pool, a pool of heads on embeddings, features and the labels around a node, or paper, the paper's head." enum:"pool,paper" default:"pool" placeholder:"pool"`
+	Head    string `help:"${model_head}" enum:"pool,paper" default:"pool" placeholder:"pool"`
 	Epochs  int    `help:"Number of epochs of the training." default:"100"`
+}
+
+var modelHelp = kong.Vars{
+	"model_head": "What the model predicts with: pool, a pool of heads on embeddings, features and the labels around a node, " +
+		"or paper, the paper's head.",
 }
 
 func (f trainFlags) check(g flags.Given) error {
 	return g.Check(
 		flags.NoEffect(f.Encoder != string(gnn.KindGAT), "no effect without --encoder gat: leave it out", "heads"),
-		flags.NoEffect(f.Weights != "", "no effect on --weights, an encoder that is trained already: leave it out", "hidden", "embedding", "weight-decay", "dropout"),
+		flags.NoEffect(f.Weights != "", "no effect on --weights, an encoder that is trained already: leave it out",
+			"hidden", "embedding", "weight-decay", "dropout"),
 	)
 }
 
@@ -83,7 +101,10 @@ func (f trainFlags) config(seed uint64) (model.Config, error) {
 
 // Help is shown by gvbll train --help.
 func (trainCmd) Help() string {
-	return "Trains on a data set or, with --brokers, on what the ledger of a running graph has. A candidate is then first trained without the latest fifth of the labels, and scored by them beside the model that serves. 'gvbll retrain' does so and lets the workers try the model (docs/retraining.md). The flags for TLS and passwords of 'gvbll work' are here, too."
+	return "Trains on a data set or, with --brokers, on what the ledger of a running graph has. A candidate is then " +
+		"first trained without the latest fifth of the labels, and scored by them beside the model that serves. " +
+		"'gvbll retrain' does so and lets the workers try the model (docs/retraining.md). The flags for TLS and " +
+		"passwords of 'gvbll work' are here, too."
 }
 
 // Run trains a model and saves it.
@@ -140,7 +161,10 @@ func (c trainCmd) fromLog(ctx context.Context, p flags.Process) error {
 			return err
 		}
 	}
-	g, err := look.Connect(ctx, p, flags.Inputs{Kafka: flags.Kafka{Brokers: c.Log.Brokers, Prefix: c.Log.Prefix, Security: c.Log.Security}, InputsPrefix: c.Log.InputsPrefix, NodesTopic: c.Log.NodesTopic, LabelsTopic: c.Log.LabelsTopic})
+	g, err := look.Connect(ctx, p, flags.Inputs{
+		Kafka:        flags.Kafka{Brokers: c.Log.Brokers, Prefix: c.Log.Prefix, Security: c.Log.Security},
+		InputsPrefix: c.Log.InputsPrefix, NodesTopic: c.Log.NodesTopic, LabelsTopic: c.Log.LabelsTopic,
+	})
 	if err != nil {
 		return err
 	}
@@ -168,7 +192,9 @@ func (c trainCmd) fromLog(ctx context.Context, p flags.Process) error {
 
 // fromLog trains a model on a graph's ledger. serving is the model that serves, or nil, and more are
 // classes to have besides those of the labels.
-func (f trainFlags) fromLog(ctx context.Context, l *look.Log, seed uint64, serving *model.Model, more []string, w io.Writer) (*retrain.Result, error) {
+func (f trainFlags) fromLog(
+	ctx context.Context, l *look.Log, seed uint64, serving *model.Model, more []string, w io.Writer,
+) (*retrain.Result, error) {
 	cfg, err := f.config(seed)
 	if err != nil {
 		return nil, err
@@ -197,7 +223,8 @@ func (f trainFlags) progress(w io.Writer, notes bool) func(what string, p train.
 			bars[what].Set(p.Epoch+1, "")
 			return
 		}
-		note := fmt.Sprintf("loss %.3f = %.3f + %.2f KL %.0f, accuracy %.3f", p.Loss.Total, -p.Loss.ELL, p.Loss.KLWeight, p.Loss.KL, p.Accuracy)
+		note := fmt.Sprintf("loss %.3f = %.3f + %.2f KL %.0f, accuracy %.3f", p.Loss.Total, -p.Loss.ELL,
+			p.Loss.KLWeight, p.Loss.KL, p.Accuracy)
 		bars[what].Set(p.Epoch+1, note)
 	}
 }
@@ -237,21 +264,28 @@ func describe(m *model.Model) string {
 	if m.Readout != nil {
 		what = "graphs"
 	}
-	return fmt.Sprintf("%s %d%s-%d, %d classes, trained on %d %s to accuracy %.3f%s", m.Meta.Encoder, m.NodeEncoder().In(), widths, m.Prior.Dim, len(m.Classes), t.Nodes, what, t.Accuracy, pool)
+	return fmt.Sprintf("%s %d%s-%d, %d classes, trained on %d %s to accuracy %.3f%s", m.Meta.Encoder,
+		m.NodeEncoder().In(), widths, m.Prior.Dim, len(m.Classes), t.Nodes, what, t.Accuracy, pool)
 }
 
 // logFlags choose what gvbll train reads of a ledger.
 type logFlags struct {
-	Brokers []string `help:"Train on the ledger of a graph, instead of a data set: addresses of its Kafka brokers, host:port." placeholder:"HOST:PORT" group:"log"`
+	Brokers []string `help:"${log_brokers}" placeholder:"HOST:PORT" group:"log"`
 	Prefix  string   `help:"Prefix of the graph's topics." default:"gvbll" group:"log"`
 	// InputsPrefix is as in inputFlags.
 	InputsPrefix string `help:"Prefix of the topics of nodes and labels, if it is another." placeholder:"PREFIX" group:"log"`
 	NodesTopic   string `help:"Topic of nodes, if its name is not the prefix and .nodes." placeholder:"TOPIC" group:"log"`
 	LabelsTopic  string `help:"Topic of labels, if its name is not the prefix and .labels." placeholder:"TOPIC" group:"log"`
 	look.Span
-	Serving string `help:"File of the model that serves: to be scored beside it, and to keep its classes, its number of features, and what its pool of heads has learned. Needed to try the new model beside it." type:"existingfile" placeholder:"FILE" group:"log"`
+	Serving string `help:"${log_serving}" type:"existingfile" placeholder:"FILE" group:"log"`
 
 	Security flags.Security `embed:"" group:"security"`
+}
+
+var logHelp = kong.Vars{
+	"log_brokers": "Train on the ledger of a graph, instead of a data set: addresses of its Kafka brokers, host:port.",
+	"log_serving": "File of the model that serves: to be scored beside it, and to keep its classes, its number of features, " +
+		"and what its pool of heads has learned. Needed to try the new model beside it.",
 }
 
 // given reports whether the ledger is to be read. Brokers in the environment or the file of
@@ -262,7 +296,9 @@ func (f logFlags) given(g flags.Given) bool {
 
 func (f logFlags) check(g flags.Given) error {
 	if f.given(g) {
-		return g.Check(flags.NoEffect(true, "no effect with --brokers, which trains on a ledger: leave out one of them", "data", "drift", "train-share", "train-until", "steps", "if-missing"))
+		return g.Check(flags.NoEffect(true, "no effect with --brokers, which trains on a ledger: leave out one of them",
+			"data", "drift", "train-share", "train-until", "steps", "if-missing"))
 	}
-	return g.Check(flags.NoEffect(true, "no effect without --brokers: add it, or leave this out", "since", "until", "serving", "inputs-prefix", "nodes-topic", "labels-topic"))
+	return g.Check(flags.NoEffect(true, "no effect without --brokers: add it, or leave this out", "since", "until",
+		"serving", "inputs-prefix", "nodes-topic", "labels-topic"))
 }

@@ -50,7 +50,8 @@ func (c versionCmd) Run(p flags.Process) error {
 		return flags.PrintJSON(p.Out, v)
 	}
 	f := &v.Formats
-	_, err := fmt.Fprintf(p.Out, "gvbll %s %s %s\ncommit %s\nformats: ledger %d, engine %d, checkpoint %d, base %d, model %d, schema %d, map %d\n",
+	_, err := fmt.Fprintf(p.Out, "gvbll %s %s %s\ncommit %s\nformats: ledger %d, engine %d, checkpoint %d, base %d, "+
+		"model %d, schema %d, map %d\n",
 		v.Version, v.Go, v.Platform, cmp.Or(v.Commit, "unknown"), f.Ledger, f.Engine, f.Checkpoint, f.Base, f.Model, f.Schema, f.Map)
 	return err
 }

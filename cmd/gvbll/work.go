@@ -21,32 +21,57 @@ import (
 
 type workCmd struct {
 	flags.Graph
-	Rebase     bool `help:"If the ledger is of another program, model or settings, begin an epoch of these when this worker becomes the owner, instead of ending: docs/upgrade.md."`
-	BeginAgain bool `help:"Begin the graph again although its ledger is gone: every node of the inputs is predicted once more. Leave it out once the ledger has begun."`
+	Rebase     bool `help:"${work_rebase}"`
+	BeginAgain bool `help:"${work_begin_again}"`
 
-	BaseEvery flags.BaseEvery `help:"Time between bases, and keep=N: how many of the newest are kept." default:"1h,keep=3" placeholder:"1h,keep=3" group:"state"`
+	BaseEvery flags.BaseEvery `help:"${work_base_every}" default:"1h,keep=3" placeholder:"1h,keep=3" group:"state"`
 	Purge     bool            `help:"Delete the ledger's records before the oldest base: then the graph begins there." group:"state"`
 
-	Models string `help:"Folder of model files, for 'gvbll retrain': the worker loads the model that a command names from it, without a restart, and at a start those that the ledger names." type:"existingdir" placeholder:"DIR"`
+	Models string `help:"${work_models}" type:"existingdir" placeholder:"DIR"`
 
 	HTTP    service.HTTPFlags `embed:"" group:"http"`
 	Windows windowFlags       `embed:"" group:"windows"`
-	Watch   bool              `help:"Run drift detectors on what is served and on its labels." default:"true" negatable:"" group:"revisions"`
+	Watch   bool              `help:"${work_watch}" default:"true" negatable:"" group:"revisions"`
 
 	CreateTopics   int           `help:"Create missing topics with this many partitions; 0 creates none." default:"1" group:"kafka"`
-	Output         string        `help:"Encoding of predictions: msgpack or json. With embedding after a comma, predictions carry the embedding of their node, for models that take it as features." default:"msgpack" placeholder:"msgpack" group:"kafka"`
-	CopyHeaders    []string      `help:"Headers that predictions and dead letters take over from the records that they are of, such as traceparent." placeholder:"KEY,…" group:"kafka"`
-	Compression    string        `help:"Compression of the records that are written: none, gzip, snappy, lz4 or zstd." enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none" group:"kafka"`
-	SessionTimeout time.Duration `help:"Time without a sign of life from the owner of the graph after which a standby takes over. Brokers allow 6s and more by default." default:"10s" group:"kafka"`
+	Output         string        `help:"${work_output}" default:"msgpack" placeholder:"msgpack" group:"kafka"`
+	CopyHeaders    []string      `help:"${work_copy_headers}" placeholder:"KEY,…" group:"kafka"`
+	Compression    string        `help:"${work_compression}" enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none" group:"kafka"`
+	SessionTimeout time.Duration `help:"${work_session_timeout}" default:"10s" group:"kafka"`
+}
+
+var workHelp = kong.Vars{
+	"work_rebase": "If the ledger is of another program, model or settings, begin an epoch of these when this worker becomes " +
+		"the owner, instead of ending: docs/upgrade.md.",
+	"work_begin_again": "Begin the graph again although its ledger is gone: every node of the inputs is predicted once more. Leave " +
+		"it out once the ledger has begun.",
+	"work_base_every": "Time between bases, and keep=N: how many of the newest are kept.",
+	"work_models": "Folder of model files, for 'gvbll retrain': the worker loads the model that a command names from it, " +
+		"without a restart, and at a start those that the ledger names.",
+	"work_watch": "Run drift detectors on what is served and on its labels.",
+	"work_output": "Encoding of predictions: msgpack or json. With embedding after a comma, predictions carry the embedding " +
+		"of their node, for models that take it as features.",
+	"work_copy_headers": "Headers that predictions and dead letters take over from the records that they are of, such as " +
+		"traceparent.",
+	"work_compression": "Compression of the records that are written: none, gzip, snappy, lz4 or zstd.",
+	"work_session_timeout": "Time without a sign of life from the owner of the graph after which a standby takes over. Brokers allow " +
+		"6s and more by default.",
 }
 
 // windowFlags set where windows are cut and when they are committed.
 type windowFlags struct {
 	Window         int           `help:"Cut a window after this many nodes, or labels." default:"500"`
 	Linger         time.Duration `help:"Cut a window when its first event has waited this long." default:"100ms"`
-	EventTime      time.Duration `help:"Cut tumbling windows of this width in event time, such as 1m, instead of by --window and --linger; off when 0." default:"0"`
-	Watermark      watermarkFlag `help:"With --event-time. lateness=DURATION: how far events of a partition may be out of order. idle=DURATION: stop waiting for a partition that has brought nothing for this long." default:"lateness=10s,idle=10s" placeholder:"lateness=10s,idle=10s"`
+	EventTime      time.Duration `help:"${window_event_time}" default:"0"`
+	Watermark      watermarkFlag `help:"${window_watermark}" default:"lateness=10s,idle=10s" placeholder:"lateness=10s,idle=10s"`
 	CommitInterval time.Duration `help:"Let the windows of this much time share a transaction; 0 commits each at once." default:"100ms"`
+}
+
+var windowHelp = kong.Vars{
+	"window_event_time": "Cut tumbling windows of this width in event time, such as 1m, instead of by --window and --linger; off " +
+		"when 0.",
+	"window_watermark": "With --event-time. lateness=DURATION: how far events of a partition may be out of order. idle=DURATION: " +
+		"stop waiting for a partition that has brought nothing for this long.",
 }
 
 // maxCommitInterval is the longest transaction that brokers allow by default
@@ -100,7 +125,8 @@ func (w workCmd) check(g flags.Given) error {
 	case w.SessionTimeout < time.Millisecond:
 		return flags.Usagef("--session-timeout %v: give a duration such as 10s", w.SessionTimeout)
 	case slices.Contains(w.CopyHeaders, wire.ContentType) || slices.Contains(w.CopyHeaders, ""):
-		return flags.Usagef("--copy-headers %s: give keys of headers other than %s, which is gvbll's own", strings.Join(w.CopyHeaders, ","), wire.ContentType)
+		return flags.Usagef("--copy-headers %s: give keys of headers other than %s, which is gvbll's own",
+			strings.Join(w.CopyHeaders, ","), wire.ContentType)
 	case !slices.Contains([]string{"msgpack", "json", "msgpack," + embedding, "json," + embedding}, w.Output):
 		return flags.Usagef("--output %s: give msgpack or json, and after a comma %s or nothing", w.Output, embedding)
 	case w.CreateTopics < 0:
@@ -160,9 +186,12 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	}
 	defer s.Close()
 	work := s.Terms()
-	p.Log.Info("working", "model", work.Terms.Model, "shadow", work.Terms.Shadow, "classes", len(work.Terms.Classes), "topics", names.Nodes, "http", web.URL())
+	p.Log.Info("working", "model", work.Terms.Model, "shadow", work.Terms.Shadow, "classes",
+		len(work.Terms.Classes), "topics", names.Nodes, "http", web.URL())
 	if w.Kafka.InputsPrefix != "" && w.Kafka.InputsPrefix != w.Kafka.Prefix {
-		p.Log.Info("windows are cut anew, not where the other deployment cut them: scores are on equal terms with those of other workers that read its inputs so, not with its own", "prefix", w.Kafka.Prefix, "inputs-prefix", w.Kafka.InputsPrefix)
+		p.Log.Info("windows are cut anew, not where the other deployment cut them: scores are on equal terms with "+
+			"those of other workers that read its inputs so, not with its own",
+			"prefix", w.Kafka.Prefix, "inputs-prefix", w.Kafka.InputsPrefix)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -185,7 +214,10 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 }
 
 // connectOrCreate connects to Kafka, and creates missing topics with so many partitions, none if 0.
-func connectOrCreate(ctx context.Context, p flags.Process, f flags.Inputs, partitions int, create func(context.Context, *kafka.Client, topics.Names, topics.Layout) ([]string, error)) (*kafka.Client, topics.Names, error) {
+func connectOrCreate(
+	ctx context.Context, p flags.Process, f flags.Inputs, partitions int,
+	create func(context.Context, *kafka.Client, topics.Names, topics.Layout) ([]string, error),
+) (*kafka.Client, topics.Names, error) {
 	client, names, err := f.Connect(ctx, p)
 	if err != nil || partitions == 0 {
 		return client, names, err

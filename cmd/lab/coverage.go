@@ -9,6 +9,8 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/lab/table"
 	"github.com/gvbll/gvbll/pipeline"
@@ -22,13 +24,19 @@ type coverageCmd struct {
 	Target float64  `help:"Target probability that a set holds the right class." default:"0.9"`
 	Head   string   `help:"What predicts: pool, or paper, the paper's head." enum:"pool,paper" default:"pool" placeholder:"pool"`
 	Delay  []int    `help:"Steps between a node and its label, comma-separated." default:"0,1,10" placeholder:"0,1,10"`
-	Groups []string `help:"Nodes that share a threshold, comma-separated: none, all nodes one; class, those of a class." enum:"none,class" default:"none" placeholder:"none"`
+	Groups []string `help:"${coverage_groups}" enum:"none,class" default:"none" placeholder:"none"`
 	JSON   bool     `help:"Print the results as JSON, one line for each stream." name:"json"`
+}
+
+var coverageHelp = kong.Vars{
+	"coverage_groups": "Nodes that share a threshold, comma-separated: none, all nodes one; class, those of a class.",
 }
 
 // Help is shown by lab coverage --help.
 func (coverageCmd) Help() string {
-	return "Trains a model on each graph and runs its stream through the worker's engine, with labels in time and late. Prints, of the sets in the second half of the stream, the share that held the right class and the mean size. Means over seeds, with the standard error."
+	return "Trains a model on each graph and runs its stream through the worker's engine, with labels in time and " +
+		"late. Prints, of the sets in the second half of the stream, the share that held the right class and the " +
+		"mean size. Means over seeds, with the standard error."
 }
 
 // Run measures every combination and prints a table, or JSON.
@@ -37,7 +45,10 @@ func (c coverageCmd) Run(ctx context.Context, p flags.Process, g flags.Given) er
 	if err != nil {
 		return err
 	}
-	job := table.CoveragePlan{Sources: plan.Sources, Seeds: plan.Seeds, Settings: plan.Settings, Delays: c.Delay, Head: c.Head, Parallel: plan.Parallel}
+	job := table.CoveragePlan{
+		Sources: plan.Sources, Seeds: plan.Seeds, Settings: plan.Settings, Delays: c.Delay,
+		Head: c.Head, Parallel: plan.Parallel,
+	}
 	if c.Plan.Parallel == 0 {
 		job.Parallel = runtime.GOMAXPROCS(0)
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/lab/payments"
 	"github.com/gvbll/gvbll/gnn/dataset"
@@ -11,7 +13,7 @@ import (
 // generateCmd makes a synthetic graph of package dataset.
 type generateCmd struct {
 	Out   string `help:"Folder to write nodes.csv, edges.csv and dataset.json into, for --data." required:"" type:"path" placeholder:"DIR"`
-	Like  string `help:"What the graph is like: citations; or payments, with cards, merchants and devices, frauds and late chargebacks (docs/transactions.md); or motifs, small graphs to classify (docs/data.md)." enum:"citations,payments,motifs" default:"citations" placeholder:"citations"`
+	Like  string `help:"${generate_like}" enum:"citations,payments,motifs" default:"citations" placeholder:"citations"`
 	Drift string `help:"Drift: none, moderate, strong or abrupt." enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
 	Seed  uint64 `help:"Seed of all draws." default:"1"`
 	Nodes int    `help:"Number of nodes; of payments, to which their cards, merchants and devices come." default:"6000"`
@@ -23,13 +25,23 @@ type generateCmd struct {
 	Late    *int `help:"Number of classes that appear only in the stream; set by --drift when left out." placeholder:"N" group:"citations"`
 }
 
+var generateHelp = kong.Vars{
+	"generate_like": "What the graph is like: citations; or payments, with cards, merchants and devices, frauds and late " +
+		"chargebacks (docs/transactions.md); or motifs, small graphs to classify (docs/data.md).",
+}
+
 // Help is shown by lab generate --help.
 func (generateCmd) Help() string {
 	return "Writes a growing citation graph whose features, class shares and homophily drift. " +
-		"Nodes are in order of arrival, with a split: the first 53.7 % are for training, those up to 71.3 % for warm-up, and the others are the stream. " +
-		"With all but --drift, --seed and --steps left out, '--data DIR' gives the same model and the same predictions, to the bit, as '--drift' of 'gvbll demo', 'train' and 'send' with the same seed and steps.\n\n" +
-		"--like payments writes a year of payments instead, each with edges to its card, merchant and device and to the payment before it of each. " +
-		"The first 120 days are for training, the next 60 for warm-up, and events.jsonl, for 'gvbll send --events', has labels when they are known: a chargeback 20 to 60 days after the payment, others after 60."
+		"Nodes are in order of arrival, with a split: the first 53.7 % are for training, those up to 71.3 % for " +
+		"warm-up, and the others are the stream. " +
+		"With all but --drift, --seed and --steps left out, '--data DIR' gives the same model and the same " +
+		"predictions, to the bit, as '--drift' of 'gvbll demo', 'train' and 'send' with the same seed and " +
+		"steps.\n\n" +
+		"--like payments writes a year of payments instead, each with edges to its card, merchant and device and to " +
+		"the payment before it of each. " +
+		"The first 120 days are for training, the next 60 for warm-up, and events.jsonl, for 'gvbll send --events', " +
+		"has labels when they are known: a chargeback 20 to 60 days after the payment, others after 60."
 }
 
 // config returns the configuration of the synthetic graph with the flags applied.
@@ -89,13 +101,15 @@ func (c generateCmd) payments(p flags.Process, g flags.Given) error {
 	for _, y := range d.Labels {
 		frauds += max(int(y), 0)
 	}
-	_, err = fmt.Fprintf(p.Out, "%s: %d payments, of which %d are frauds; %d nodes with cards, devices and merchants, %d edges\n", c.Out, c.Nodes, frauds, len(d.Labels), len(d.Edges))
+	_, err = fmt.Fprintf(p.Out, "%s: %d payments, of which %d are frauds; %d nodes with cards, devices and "+
+		"merchants, %d edges\n", c.Out, c.Nodes, frauds, len(d.Labels), len(d.Edges))
 	return err
 }
 
 // motifs makes graphs to classify and writes them.
 func (c generateCmd) motifs(p flags.Process, g flags.Given) error {
-	if err := g.Check(flags.NoEffect(true, "no effect on --like motifs: leave out one of them", append([]string{"one-in"}, citationFlags...)...)); err != nil {
+	others := append([]string{"one-in"}, citationFlags...)
+	if err := g.Check(flags.NoEffect(true, "no effect on --like motifs: leave out one of them", others...)); err != nil {
 		return err
 	}
 	drift := map[string]float64{"moderate": 0.3, "strong": 0.6}[c.Drift]

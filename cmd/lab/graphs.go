@@ -6,6 +6,8 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
@@ -17,7 +19,7 @@ import (
 
 type graphsCmd struct {
 	Data       string  `help:"Data set of graphs (docs/datasets.md)." required:"" type:"path" placeholder:"PATH"`
-	Encoder    string  `help:"Encoder of the graphs' nodes: gin, graphsage, gcn or gat." enum:"gin,graphsage,gcn,gat" default:"gin" placeholder:"gin"`
+	Encoder    string  `help:"${graphs_encoder}" enum:"gin,graphsage,gcn,gat" default:"gin" placeholder:"gin"`
 	Delay      int     `help:"Steps between a graph and its label." default:"0"`
 	Seeds      int     `help:"Number of seeds, from 1 on." default:"3"`
 	Steps      int     `help:"Number of steps to cut the stream into; 0 keeps that of the data set." default:"0"`
@@ -25,6 +27,10 @@ type graphsCmd struct {
 	Epochs     int     `help:"Number of epochs of the training." default:"100"`
 	Dropout    float64 `help:"Dropout of features and hidden states; 0 for none." default:"0"`
 	JSON       bool    `help:"Print an object for each head and seed, one a line." name:"json"`
+}
+
+var graphsHelp = kong.Vars{
+	"graphs_encoder": "Encoder of the graphs' nodes: gin, graphsage, gcn or gat.",
 }
 
 // graphsScore is what one head scored on one seed.
@@ -38,7 +44,8 @@ type graphsScore struct {
 
 // Help is shown by lab graphs --help.
 func (graphsCmd) Help() string {
-	return "Trains a model on the training graphs and runs the stream through the worker's engine. Each graph is scored before its label is learned."
+	return "Trains a model on the training graphs and runs the stream through the worker's engine. Each graph is " +
+		"scored before its label is learned."
 }
 
 // Run measures every seed and prints means over them.

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/lab/table"
 	"github.com/gvbll/gvbll/gnn/dataset"
@@ -24,29 +26,44 @@ type tableCmd struct {
 
 	Systems    []string `help:"Systems to run; those of the paper when left out, without its Gaussian processes: ${systems}." placeholder:"NAME"`
 	Delay      int      `help:"Steps between a node and its label." default:"0"`
-	LearnLag   int      `help:"Steps by which GVBLL and the pools learn labels late, as 'gvbll work --learn-lag' does by windows." default:"0"`
+	LearnLag   int      `help:"${table_learn_lag}" default:"0"`
 	LabelShare float64  `help:"Share of the stream's nodes, drawn at random, whose label comes; all are scored." default:"1"`
-	LabelRates string   `help:"Shares of the labels of classes that come, such as ok=0.1; all of those of other classes. The system pool-rates is told of it, pool-counted counts it." placeholder:"CLASS=SHARE,..."`
-	Results    string   `help:"File to keep results in, one in JSON a line. The same command continues after an interruption, and can add systems and seeds; a program that was built anew measures anew." default:"table-results.jsonl" type:"path" placeholder:"FILE"`
-	JSON       string   `help:"File to write a JSON array into, with an object for each data set, protocol and system; - for standard output, without the table." name:"json" type:"path" placeholder:"FILE"`
+	LabelRates string   `help:"${table_label_rates}" placeholder:"CLASS=SHARE,..."`
+	Results    string   `help:"${table_results}" default:"table-results.jsonl" type:"path" placeholder:"FILE"`
+	JSON       string   `help:"${table_json}" name:"json" type:"path" placeholder:"FILE"`
 	Plots      string   `help:"Folder to write plots into, as SVG: scores by step, and reliability." type:"path" placeholder:"DIR"`
+}
+
+var tableHelp = kong.Vars{
+	"table_learn_lag": "Steps by which GVBLL and the pools learn labels late, as 'gvbll work --learn-lag' does by windows.",
+	"table_label_rates": "Shares of the labels of classes that come, such as ok=0.1; all of those of other classes. The system " +
+		"pool-rates is told of it, pool-counted counts it.",
+	"table_results": "File to keep results in, one in JSON a line. The same command continues after an interruption, and can " +
+		"add systems and seeds; a program that was built anew measures anew.",
+	"table_json": "File to write a JSON array into, with an object for each data set, protocol and system; - for standard " +
+		"output, without the table.",
 }
 
 // Help is shown by lab table --help.
 func (tableCmd) Help() string {
-	return "Measures the paper's Table I, without its Gaussian processes: nine systems on the same streams. Each step is scored before its labels are used. Scores are means over steps and seeds, beside the paper's figures and what each system is behind the best, paired by seed: less than two standard errors is a tie. --systems can add what the paper does not have: logistic regression on everything around a node, refitted after each step, online logistic regression, label propagation, and the pool of heads with and without its parts."
+	return "Measures the paper's Table I, without its Gaussian processes: nine systems on the same streams. Each " +
+		"step is scored before its labels are used. Scores are means over steps and seeds, beside the paper's " +
+		"figures and what each system is behind the best, paired by seed: less than two standard errors is a tie. " +
+		"--systems can add what the paper does not have: logistic regression on everything around a node, refitted " +
+		"after each step, online logistic regression, label propagation, and the pool of heads with and without its " +
+		"parts."
 }
 
 // planFlags choose the streams of a comparison, and the training of its systems.
 type planFlags struct {
 	Data       []string `help:"Data sets, comma-separated: folders or .npz files (docs/datasets.md)." placeholder:"PATH" group:"data"`
-	Drift      []string `help:"Synthetic graphs with this drift, beside or instead of --data: none, moderate, strong or abrupt. words-none and so on have 600 binary words as features instead of 128 numbers." placeholder:"NAME" group:"data"`
+	Drift      []string `help:"${plan_drift}" placeholder:"NAME" group:"data"`
 	Nodes      int      `help:"Number of nodes of the synthetic graphs; 169343 is the size of ogbn-arxiv." default:"20000" group:"data"`
-	Protocol   []string `help:"What embeddings see: strict, the graph of the nodes that have arrived, or full, the whole graph. Training sees the training nodes alone with either." default:"strict" enum:"strict,full" placeholder:"NAME" group:"data"`
+	Protocol   []string `help:"${plan_protocol}" default:"strict" enum:"strict,full" placeholder:"NAME" group:"data"`
 	Seeds      int      `help:"Number of seeds, from 1 on, of the split, the training and all draws." default:"10" group:"data"`
-	TrainUntil *float64 `help:"Train on the labelled nodes whose time is before this number, in the data set's own unit." placeholder:"TIME" group:"data"`
-	TrainShare float64  `help:"Share of the labelled nodes to train on: the earliest, or without times drawn from every class; 0 keeps the split of the data set (docs/datasets.md)." default:"0" group:"data"`
-	Steps      int      `help:"Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md)." default:"0" group:"data"`
+	TrainUntil *float64 `help:"${plan_train_until}" placeholder:"TIME" group:"data"`
+	TrainShare float64  `help:"${plan_train_share}" default:"0" group:"data"`
+	Steps      int      `help:"${plan_steps}" default:"0" group:"data"`
 	Parallel   int      `help:"Number of data sets and seeds to work on at once; 0 for the number of processors." default:"0" group:"data"`
 
 	Epochs       int     `help:"Number of epochs of each training." default:"100" group:"training"`
@@ -54,9 +71,21 @@ type planFlags struct {
 	WeightDecay  float64 `help:"Weight decay of encoders and linear heads." default:"0.0005" group:"training"`
 	Dropout      float64 `help:"Dropout of features and hidden states." default:"0.5" group:"training"`
 	Hidden       []int   `help:"Widths of the encoders' hidden layers." default:"64" group:"training"`
-	Embedding    int     `help:"Dimension of an embedding; 0 for the number of classes, rounded up to a multiple of 16." default:"0" group:"training"`
+	Embedding    int     `help:"${plan_embedding}" default:"0" group:"training"`
 
 	Update flags.Engine `embed:""`
+}
+
+var planHelp = kong.Vars{
+	"plan_drift": "Synthetic graphs with this drift, beside or instead of --data: none, moderate, strong or abrupt. " +
+		"words-none and so on have 600 binary words as features instead of 128 numbers.",
+	"plan_protocol": "What embeddings see: strict, the graph of the nodes that have arrived, or full, the whole graph. Training " +
+		"sees the training nodes alone with either.",
+	"plan_train_until": "Train on the labelled nodes whose time is before this number, in the data set's own unit.",
+	"plan_train_share": "Share of the labelled nodes to train on: the earliest, or without times drawn from every class; 0 keeps " +
+		"the split of the data set (docs/datasets.md).",
+	"plan_steps":     "Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md).",
+	"plan_embedding": "Dimension of an embedding; 0 for the number of classes, rounded up to a multiple of 16.",
 }
 
 func (f planFlags) check(g flags.Given) error {
@@ -66,7 +95,8 @@ func (f planFlags) check(g flags.Given) error {
 	case f.Parallel < 0:
 		return flags.Usagef("--parallel %d: give a positive number, or 0 for the number of processors", f.Parallel)
 	case f.TrainShare > 0 && f.TrainUntil != nil:
-		return flags.Usagef("--train-share %v and --train-until %v both choose the training nodes: leave out one of them", f.TrainShare, *f.TrainUntil)
+		return flags.Usagef("--train-share %v and --train-until %v both choose the training nodes: "+
+			"leave out one of them", f.TrainShare, *f.TrainUntil)
 	case len(f.Data)+len(f.Drift) == 0:
 		return flags.Usagef("no data: give --data DIR,DIR or --drift none,strong")
 	}

@@ -43,7 +43,7 @@ type Kept uint8
 
 const (
 	Always   Kept = iota
-	Optional      // where its text is neither "" nor false, so that older ledgers are equal without it
+	Optional      // where its text is not "", false or 0, so that older ledgers are equal without it
 	Never         // because outcomes do not depend on it, or others hold it
 )
 
@@ -83,7 +83,7 @@ func (l *List) Object() []byte {
 	b := []byte{'{'}
 	for _, s := range l.all {
 		text := s.Value.String()
-		if s.Kept == Never || s.Kept == Optional && (text == "" || text == "false") {
+		if s.Kept == Never || s.Kept == Optional && (text == "" || text == "false" || text == "0") {
 			continue
 		}
 		if len(b) > 1 {

@@ -105,12 +105,16 @@ func (r *chaos) send(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) 
 
 // startWorker starts a worker with random window settings.
 func (r *chaos) startWorker(name string) {
-	args := []string{"--commit-interval", fmt.Sprintf("%dms", r.rng.IntN(60)), "--checkpoints", fmt.Sprintf("every=%dms,keep=2", 200+r.rng.IntN(2000))}
+	args := []string{
+		"--commit-interval", fmt.Sprintf("%dms", r.rng.IntN(60)),
+		"--checkpoints", fmt.Sprintf("every=%dms,keep=2", 200+r.rng.IntN(2000)),
+	}
 	switch r.rng.IntN(3) {
 	case 0:
 		args = append(args, "--window", fmt.Sprint(1+r.rng.IntN(60)), "--linger", fmt.Sprintf("%dms", r.rng.IntN(100)))
 	case 1:
-		args = append(args, "--event-time", fmt.Sprintf("%dms", 20+r.rng.IntN(200)), "--watermark", fmt.Sprintf("lateness=%dms,idle=300ms", r.rng.IntN(100)))
+		args = append(args, "--event-time", fmt.Sprintf("%dms", 20+r.rng.IntN(200)),
+			"--watermark", fmt.Sprintf("lateness=%dms,idle=300ms", r.rng.IntN(100)))
 	default:
 		args = append(args, "--linger", "20ms", "--workers", "2")
 	}

@@ -305,7 +305,8 @@ func (r *crashRun) advance(ctx context.Context) (done bool) {
 		}
 		r.died = time.Time{}
 	}
-	if sum.predictions < r.items || sum.labels < r.items || sum.refused < r.poison || sum.forgotten+sum.promoted < r.commands || !r.ledger.covers(r.until) {
+	if sum.predictions < r.items || sum.labels < r.items || sum.refused < r.poison ||
+		sum.forgotten+sum.promoted < r.commands || !r.ledger.covers(r.until) {
 		return false
 	}
 	all := r.matrix.commands()

@@ -17,8 +17,8 @@
 //   - [Hostile] sends floods of hostile records beside a stream, and checks that the stream is
 //     predicted, what becomes a dead letter, and how much memory the worker takes.
 //
-// setup.go and prepare.go hold what all of them share, must.go how they end with an error; process.go, sender.go, published.go, progress.go and
-// watch.go run workers, send input, read output, follow the ledger and time predictions.
+// setup.go and prepare.go hold what all of them share, must.go how they end with an error; process.go,
+// sender.go, published.go, progress.go and watch.go run workers, send input, read output, follow the ledger and time predictions.
 // Output is read by franz-go, which gvbll does not use. cluster.go, fake.go and kafka.go run the
 // brokers and disturb them.
 package trial

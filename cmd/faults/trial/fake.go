@@ -59,7 +59,10 @@ func (f *fake) close() {
 }
 
 func (f *fake) disturb(rng *rand.Rand) string {
-	keys := []kmsg.Key{kmsg.Produce, kmsg.Fetch, kmsg.EndTxn, kmsg.AddPartitionsToTxn, kmsg.TxnOffsetCommit, kmsg.Heartbeat, kmsg.ListOffsets, kmsg.Metadata, kmsg.InitProducerID, kmsg.JoinGroup}
+	keys := []kmsg.Key{
+		kmsg.Produce, kmsg.Fetch, kmsg.EndTxn, kmsg.AddPartitionsToTxn, kmsg.TxnOffsetCommit,
+		kmsg.Heartbeat, kmsg.ListOffsets, kmsg.Metadata, kmsg.InitProducerID, kmsg.JoinGroup,
+	}
 	key := keys[rng.IntN(len(keys))]
 	switch rng.IntN(6) {
 	case 0:

@@ -148,5 +148,6 @@ func (t *tried) forget(ctx context.Context) {
 
 // obeyed waits until the ledger has every forgetting.
 func (t *tried) obeyed(ctx context.Context) {
-	t.progress.await(ctx, t.worker, fmt.Sprintf("forgetting %d", t.forgotten), drainTimeout, func(sum totals) bool { return sum.forgotten >= t.forgotten })
+	t.progress.await(ctx, t.worker, fmt.Sprintf("forgetting %d", t.forgotten), drainTimeout,
+		func(sum totals) bool { return sum.forgotten >= t.forgotten })
 }

@@ -117,7 +117,8 @@ func (s *Setup) attacks(size float64) []attack {
 				out.put(out.g.names.Commands, nil, value, 0)
 			},
 			dead: map[event.Reason]int{
-				event.ImpossibleCommand: (million+3)/4 + million/4, event.UnknownCommand: (million + 2) / 4, event.Undecodable: (million + 1) / 4,
+				event.ImpossibleCommand: (million+3)/4 + million/4,
+				event.UnknownCommand:    (million + 2) / 4, event.Undecodable: (million + 1) / 4,
 			},
 			boundMB: peakMB,
 		},
@@ -224,7 +225,8 @@ func (v *served) withstand(ctx context.Context, a *attack, c *Attack) {
 	// What was sent last is behind all of the attack.
 	watch.sent(v.sent, 100)
 	v.send(ctx, 100)
-	v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent+len(a.nodes)), 10*drainTimeout, func(sum totals) bool { return sum.predictions >= v.sent+len(a.nodes) })
+	v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent+len(a.nodes)),
+		10*drainTimeout, func(sum totals) bool { return sum.predictions >= v.sent+len(a.nodes) })
 	c.Seconds = time.Since(began).Seconds()
 	c.PeakMB = need(v.worker.peakMB())
 	v.halt()

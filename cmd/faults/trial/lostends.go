@@ -84,7 +84,10 @@ func (v *served) lose(ctx context.Context, lost map[kafka.TopicPartition]int) {
 	for at, n := range lost {
 		var all, left []kafka.Record
 		v.readAll(ctx, at.Topic, func(r *kgo.Record) {
-			all = append(all, kafka.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value, Time: r.Timestamp})
+			all = append(all, kafka.Record{
+				Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key,
+				Value: r.Value, Time: r.Timestamp,
+			})
 		})
 		for _, r := range slices.Backward(all) {
 			if r.Partition == at.Partition && n > 0 {

@@ -163,8 +163,10 @@ func (g *graph) readLedger(ctx context.Context, c *published) {
 func (c *published) addWindow(r, before *ledger.Record) error {
 	if r.Attempt > 0 {
 		c.attempts = append(c.attempts, attempt{r.Window, r.Attempt})
-		if len(r.Ranges)+r.Predictions+r.Revisions+r.Labels+r.Refused > 0 || before == nil || r.Updates == before.Updates && r.Posterior != before.Posterior || r.Attempt != before.Attempt+1 {
-			return fmt.Errorf("window %d notes attempt %d to forget nodes, and is not one that changes nothing, behind attempt %d", r.Window, r.Attempt, r.Attempt-1)
+		if len(r.Ranges)+r.Predictions+r.Revisions+r.Labels+r.Refused > 0 || before == nil ||
+			r.Updates == before.Updates && r.Posterior != before.Posterior || r.Attempt != before.Attempt+1 {
+			return fmt.Errorf("window %d notes attempt %d to forget nodes, and is not one that changes nothing, "+
+				"behind attempt %d", r.Window, r.Attempt, r.Attempt-1)
 		}
 		return nil
 	}

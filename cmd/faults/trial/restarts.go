@@ -23,8 +23,8 @@ type Restarted struct {
 }
 
 // Restarts stops one node of Apache Kafka after the other, as an operator does, and starts it
-// again, while nodes of a graph are sent at the given rate and one worker serves. The last of the restarts leaves its node down for the time away, the others
-// for a moment. No worker may end, and every node must be predicted once.
+// again, while nodes of a graph are sent at the given rate and one worker serves. The last of the
+// restarts leaves its node down for the time away, the others for a moment. No worker may end, and every node must be predicted once.
 func Restarts(ctx context.Context, s *Setup, rate, times int, away time.Duration) (found *Restarted, err error) {
 	defer catch(&err)
 	c, ok := s.Cluster.(*nodes)

@@ -60,7 +60,10 @@ func Retention(ctx context.Context, s *Setup, rate int, long time.Duration) (fou
 	if strings.HasPrefix(s.Bases, "s3://") {
 		defer disturbBucket(s.Seed)()
 	}
-	r := &retention{graph: s.newGraph(ctx, "retention"), rng: rand.New(rand.NewPCG(s.Seed, 4)), rate: rate, keep: (long / 20).Truncate(time.Second)}
+	r := &retention{
+		graph: s.newGraph(ctx, "retention"), rng: rand.New(rand.NewPCG(s.Seed, 4)), rate: rate,
+		keep: (long / 20).Truncate(time.Second),
+	}
 	defer r.end()
 	r.found = Retained{Minutes: long.Minutes(), Keep: r.keep.String()}
 	r.store = need(base.Open(s.Bases, r.names.Ledger))
@@ -97,7 +100,8 @@ func (r *retention) startWorker(i int) {
 	}
 	r.https[i] = freeAddress()
 	r.http = r.https[i]
-	r.workers[i] = r.start(name, "", "--base", r.setup.Bases, "--base-every", fmt.Sprintf("%v,keep=%d", max(r.keep/3, 2*time.Second), keptBases), "--purge",
+	r.workers[i] = r.start(name, "", "--base", r.setup.Bases,
+		"--base-every", fmt.Sprintf("%v,keep=%d", max(r.keep/3, 2*time.Second), keptBases), "--purge",
 		"--keep", fmt.Sprintf("nodes=%v,edges=%v", r.keep, r.keep), "--pending", fmt.Sprintf("max=%d", 6*r.rate*int(r.keep.Seconds())),
 		"--linger", "50ms", "--window", "10000", "--checkpoints", fmt.Sprintf("every=%v", r.keep/3))
 }

@@ -94,7 +94,8 @@ func Soak(ctx context.Context, s *Setup, long time.Duration) (found *Wear, err e
 			at := scrape(ctx, g.http)
 			samples = append(samples, at)
 			w.Checkpoints = at["gvbll_checkpoint_seconds_count"]
-			s.Report(fmt.Sprintf("%v: %d events, live heap %.1f MB, %.0f files, %.0f goroutines", time.Since(began).Round(time.Second), w.Events, at[heapBytes]/1e6, at[openFiles], at[goroutines]))
+			s.Report(fmt.Sprintf("%v: %d events, live heap %.1f MB, %.0f files, %.0f goroutines",
+				time.Since(began).Round(time.Second), w.Events, at[heapBytes]/1e6, at[openFiles], at[goroutines]))
 		}
 		if closed(p.ended) {
 			fail("the worker ended with %w, see %s", p.err, g.dir)

@@ -29,7 +29,8 @@ type watch struct {
 
 // watch starts to read the graph's new predictions.
 func (g *graph) watch(ctx context.Context) *watch {
-	c := need(kgo.NewClient(kgo.SeedBrokers(g.setup.Brokers...), kgo.ConsumeTopics(g.names.Predictions), kgo.FetchIsolationLevel(kgo.ReadCommitted())))
+	c := need(kgo.NewClient(kgo.SeedBrokers(g.setup.Brokers...), kgo.ConsumeTopics(g.names.Predictions),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted())))
 	w := &watch{client: c, done: make(chan struct{}), at: make(map[event.ID]time.Time)}
 	go func() {
 		defer close(w.done)

@@ -119,7 +119,8 @@ func (v *served) more(ctx context.Context, n int) {
 
 // predicted waits until all that was sent is predicted.
 func (v *served) predicted(ctx context.Context) {
-	v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent), drainTimeout, func(sum totals) bool { return sum.predictions >= v.sent })
+	v.progress.await(ctx, v.worker, fmt.Sprintf("prediction of each of %d nodes", v.sent), drainTimeout,
+		func(sum totals) bool { return sum.predictions >= v.sent })
 }
 
 // halt ends the worker as an operator does.

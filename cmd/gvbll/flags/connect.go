@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/segmentio/kafka-go/sasl"
 
 	"github.com/gvbll/gvbll/topics"
@@ -28,9 +29,15 @@ type Kafka struct {
 // Inputs are the flags of a command that reads or writes the nodes and labels too.
 type Inputs struct {
 	Kafka
-	InputsPrefix string `help:"Prefix of the topics of nodes and labels, if they are those of another --prefix: so several models or settings work on one stream." placeholder:"PREFIX" group:"kafka"`
-	NodesTopic   string `help:"Topic of nodes, if its name is not the prefix and .nodes: any topic that is there." placeholder:"TOPIC" group:"kafka"`
+	InputsPrefix string `help:"${inputs_prefix}" placeholder:"PREFIX" group:"kafka"`
+	NodesTopic   string `help:"${nodes_topic}" placeholder:"TOPIC" group:"kafka"`
 	LabelsTopic  string `help:"Topic of labels, if its name is not the prefix and .labels." placeholder:"TOPIC" group:"kafka"`
+}
+
+var inputsHelp = kong.Vars{
+	"inputs_prefix": "Prefix of the topics of nodes and labels, if they are those of another --prefix: so several models or " +
+		"settings work on one stream.",
+	"nodes_topic": "Topic of nodes, if its name is not the prefix and .nodes: any topic that is there.",
 }
 
 // Connect returns a client, once a broker has answered, and the topics' names.
@@ -55,17 +62,26 @@ func (f Inputs) Connect(ctx context.Context, p Process) (*kafka.Client, topics.N
 // secret, because other users can see command lines.
 type Security struct {
 	TLS           bool   `help:"Connect to the brokers over TLS." name:"tls"`
-	TLSCA         string `help:"PEM file of the certificate authorities to trust; the system's when left out." name:"tls-ca" placeholder:"FILE"`
+	TLSCA         string `help:"${tls_ca}" name:"tls-ca" placeholder:"FILE"`
 	TLSCert       string `help:"PEM file of this client's certificate, read again for each connection." name:"tls-cert" placeholder:"FILE"`
 	TLSKey        string `help:"PEM file of the key of that certificate." name:"tls-key" placeholder:"FILE"`
 	TLSServerName string `help:"Name in the brokers' certificates, if it is not their address." name:"tls-server-name" placeholder:"NAME"`
 
-	SASLMechanism    string `help:"SASL mechanism to log in with: plain, scram-sha-256, scram-sha-512 or oauthbearer." name:"sasl-mechanism" enum:",plain,scram-sha-256,scram-sha-512,oauthbearer" default:"" placeholder:"NAME"`
+	SASLMechanism    string `help:"${sasl_mechanism}" name:"sasl-mechanism" enum:",plain,scram-sha-256,scram-sha-512,oauthbearer" default:"" placeholder:"NAME"`
 	SASLUser         string `help:"User to log in as; of oauthbearer, the client's id." name:"sasl-user" placeholder:"USER"`
-	SASLPasswordFile string `help:"File that holds the password, or the client's secret. Or set the password itself in the variable GVBLL_SASL_PASSWORD." name:"sasl-password-file" placeholder:"FILE"`
-	SASLTokenFile    string `help:"File that holds the token of oauthbearer, read again for each connection." name:"sasl-token-file" placeholder:"FILE"`
-	SASLTokenURL     string `help:"Where to get tokens of oauthbearer instead, with the client's id and secret." name:"sasl-token-url" hidden:"" placeholder:"URL"`
+	SASLPasswordFile string `help:"${sasl_password_file}" name:"sasl-password-file" placeholder:"FILE"`
+	SASLTokenFile    string `help:"${sasl_token_file}" name:"sasl-token-file" placeholder:"FILE"`
+	SASLTokenURL     string `help:"${sasl_token_url}" name:"sasl-token-url" hidden:"" placeholder:"URL"`
 	SASLTokenScope   string `help:"Scopes of these tokens, separated by spaces." name:"sasl-token-scope" hidden:"" placeholder:"SCOPES"`
+}
+
+var securityHelp = kong.Vars{
+	"tls_ca":         "PEM file of the certificate authorities to trust; the system's when left out.",
+	"sasl_mechanism": "SASL mechanism to log in with: plain, scram-sha-256, scram-sha-512 or oauthbearer.",
+	"sasl_password_file": "File that holds the password, or the client's secret. Or set the password itself in the variable " +
+		"GVBLL_SASL_PASSWORD.",
+	"sasl_token_file": "File that holds the token of oauthbearer, read again for each connection.",
+	"sasl_token_url":  "Where to get tokens of oauthbearer instead, with the client's id and secret.",
 }
 
 // passwordVariable is the environment variable of the password. There is no flag for
@@ -157,11 +173,20 @@ func (f Security) check() error {
 		{"--tls-cert", f.TLSCert, f.TLSKey != "", "has no key: add --tls-key FILE"},
 		{"--tls-key", f.TLSKey, f.TLSCert != "", "has no certificate: add --tls-cert FILE"},
 		{"--sasl-mechanism", f.SASLMechanism, bearer || f.SASLUser != "", "has no user: add --sasl-user USER"},
-		{"--sasl-mechanism", f.SASLMechanism, !bearer || f.SASLTokenFile+f.SASLTokenURL != "", "has no token: add --sasl-token-file FILE, or --sasl-token-url URL"},
+		{
+			"--sasl-mechanism", f.SASLMechanism, !bearer || f.SASLTokenFile+f.SASLTokenURL != "",
+			"has no token: add --sasl-token-file FILE, or --sasl-token-url URL",
+		},
 		{"--sasl-token-file", f.SASLTokenFile, bearer, "does nothing without --sasl-mechanism oauthbearer: add it"},
-		{"--sasl-token-file", f.SASLTokenFile, f.SASLUser+f.SASLPasswordFile+f.SASLTokenURL == "", "needs no user, password or URL: leave them out"},
+		{
+			"--sasl-token-file", f.SASLTokenFile, f.SASLUser+f.SASLPasswordFile+f.SASLTokenURL == "",
+			"needs no user, password or URL: leave them out",
+		},
 		{"--sasl-token-url", f.SASLTokenURL, bearer, "does nothing without --sasl-mechanism oauthbearer: add it"},
-		{"--sasl-token-url", f.SASLTokenURL, f.SASLUser != "", "has no client: add --sasl-user ID, and its secret with --sasl-password-file FILE"},
+		{
+			"--sasl-token-url", f.SASLTokenURL, f.SASLUser != "",
+			"has no client: add --sasl-user ID, and its secret with --sasl-password-file FILE",
+		},
 		{"--sasl-token-scope", f.SASLTokenScope, f.SASLTokenURL != "", "does nothing without --sasl-token-url: add it"},
 		{"--sasl-user", f.SASLUser, f.SASLMechanism != "", "does nothing without --sasl-mechanism: add it"},
 		{"--sasl-password-file", f.SASLPasswordFile, f.SASLMechanism != "", "does nothing without --sasl-mechanism: add it"},

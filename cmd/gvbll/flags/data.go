@@ -3,6 +3,8 @@ package flags
 import (
 	"fmt"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/gvbll/gvbll/cmd/gvbll/parquet"
 	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/gnn/dataset"
@@ -14,12 +16,22 @@ import (
 
 // Data choose a graph, and how it is cut into training nodes and a stream.
 type Data struct {
-	Data       string   `help:"Data set: a folder or an .npz file (docs/datasets.md). A synthetic graph of 6,000 nodes and 10 classes when left out." type:"path" placeholder:"PATH"`
-	Drift      string   `help:"Drift of the synthetic graph: none, moderate, strong or abrupt. 'go run ./cmd/lab generate' makes other graphs." enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
+	Data       string   `help:"${data}" type:"path" placeholder:"PATH"`
+	Drift      string   `help:"${data_drift}" enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
 	Seed       uint64   `help:"Seed of the split, the synthetic graph and the training." default:"1"`
-	TrainShare float64  `help:"Share of the labelled nodes to train on: the earliest, or without times drawn from every class; 0 keeps the split of the data set (docs/datasets.md)." default:"0"`
-	TrainUntil *float64 `help:"Train on the labelled nodes whose time is before this number, in the data set's own unit." placeholder:"TIME"`
+	TrainShare float64  `help:"${data_train_share}" default:"0"`
+	TrainUntil *float64 `help:"${data_train_until}" placeholder:"TIME"`
 	Steps      int      `help:"Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md)." default:"0"`
+}
+
+var dataHelp = kong.Vars{
+	"data": "Data set: a folder or an .npz file (docs/datasets.md). A synthetic graph of 6,000 nodes and 10 classes " +
+		"when left out.",
+	"data_drift": "Drift of the synthetic graph: none, moderate, strong or abrupt. 'go run ./cmd/lab generate' makes other " +
+		"graphs.",
+	"data_train_share": "Share of the labelled nodes to train on: the earliest, or without times drawn from every class; 0 keeps " +
+		"the split of the data set (docs/datasets.md).",
+	"data_train_until": "Train on the labelled nodes whose time is before this number, in the data set's own unit.",
 }
 
 // Check refuses values out of range, and flags without an effect.
@@ -28,7 +40,8 @@ func (f Data) Check(g Given) error {
 	case !(f.TrainShare >= 0 && f.TrainShare <= 1):
 		return Usagef("--train-share %v: give a share up to 1, such as 0.05, or 0 to keep the split of the data set", f.TrainShare)
 	case f.TrainShare > 0 && f.TrainUntil != nil:
-		return Usagef("--train-share %v and --train-until %v both choose the training nodes: leave out one of them", f.TrainShare, *f.TrainUntil)
+		return Usagef("--train-share %v and --train-until %v both choose the training nodes: "+
+			"leave out one of them", f.TrainShare, *f.TrainUntil)
 	case f.Steps < 0:
 		return Usagef("--steps %d: give a positive number, or 0 to keep that of the data set", f.Steps)
 	}
@@ -169,7 +182,10 @@ func (s *DataSet) name(n *event.Node, u int32, edges []int) {
 	for _, e := range edges {
 		m := s.Marks[e]
 		n.Neighbours = append(n.Neighbours, s.ID(u))
-		n.Marks = append(n.Marks, event.Mark{Kind: s.Kinds[m.Kind].Name, Weight: m.Weight, In: s.Kinds[m.Kind].Directed && s.Edges[e][0] == u})
+		n.Marks = append(n.Marks, event.Mark{
+			Kind: s.Kinds[m.Kind].Name, Weight: m.Weight,
+			In: s.Kinds[m.Kind].Directed && s.Edges[e][0] == u,
+		})
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/setting"
@@ -15,14 +17,22 @@ import (
 // to its ledger: the terms of an epoch, and where state is kept.
 type Graph struct {
 	Model  string `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
-	Shadow string `help:"Second model file, to run in the shadow: on the same stream and scored alike, at the same cost in time and memory (docs/recipes.md). 'gvbll promote' swaps the two." type:"path" placeholder:"FILE"`
+	Shadow string `help:"${graph_shadow}" type:"path" placeholder:"FILE"`
 
 	Kafka  Inputs `embed:""`
 	State  State  `embed:"" group:"state"`
 	Engine Engine `embed:""`
 
 	Workers int      `help:"Threads that share the arithmetic of a window. The results are the same." default:"1" group:"machine"`
-	Rows    rowsFlag `help:"The graph's vectors. float32, or bfloat16: two thirds of the memory, and embeddings off by some thousandths. reserve=N: allocate memory for N nodes at the start, about 2 KB each. Such as bfloat16,reserve=1000000." default:"float32" placeholder:"float32" group:"machine"`
+	Rows    rowsFlag `help:"${graph_rows}" default:"float32" placeholder:"float32" group:"machine"`
+}
+
+var graphHelp = kong.Vars{
+	"graph_shadow": "Second model file, to run in the shadow: on the same stream and scored alike, at the same cost in time " +
+		"and memory (docs/recipes.md). 'gvbll promote' swaps the two.",
+	"graph_rows": "The graph's vectors. float32, or bfloat16: two thirds of the memory, and embeddings off by some " +
+		"thousandths. reserve=N: allocate memory for N nodes at the start, about 2 KB each. Such as " +
+		"bfloat16,reserve=1000000.",
 }
 
 // Check refuses values out of range, and flags without an effect whatever the model.
@@ -98,10 +108,20 @@ func (f *rowsFlag) UnmarshalText(text []byte) error {
 
 // State set where the worker keeps state in files, and how much.
 type State struct {
-	StateDir    string          `help:"Folder for checkpoints, and for what does not fit into --pending memory. A start continues from the newest checkpoint; without the folder it replays the ledger from its beginning." type:"path" placeholder:"DIR"`
-	Checkpoints checkpointsFlag `help:"every=DURATION: time between checkpoints. keep=N: number of checkpoints to keep." default:"every=5m,keep=3" placeholder:"every=5m,keep=3"`
-	Base        string          `help:"Where bases are: states that the ledger names, from which a worker without checkpoints begins (docs/reliability.md). A folder that every worker has, or s3://BUCKET/PREFIX." placeholder:"URL"`
-	Pending     Pending         `help:"Predictions that wait for their label. max=N: at most N; then the oldest makes room. memory=SIZE: with --state-dir, what was served of them is in files beyond this, for each model." default:"max=262144,memory=1GiB" placeholder:"max=262144,memory=1GiB"`
+	StateDir    string          `help:"${state_dir}" type:"path" placeholder:"DIR"`
+	Checkpoints checkpointsFlag `help:"${state_checkpoints}" default:"every=5m,keep=3" placeholder:"every=5m,keep=3"`
+	Base        string          `help:"${state_base}" placeholder:"URL"`
+	Pending     Pending         `help:"${state_pending}" default:"max=262144,memory=1GiB" placeholder:"max=262144,memory=1GiB"`
+}
+
+var stateHelp = kong.Vars{
+	"state_dir": "Folder for checkpoints, and for what does not fit into --pending memory. A start continues from the " +
+		"newest checkpoint; without the folder it replays the ledger from its beginning.",
+	"state_checkpoints": "every=DURATION: time between checkpoints. keep=N: number of checkpoints to keep.",
+	"state_base": "Where bases are: states that the ledger names, from which a worker without checkpoints begins " +
+		"(docs/reliability.md). A folder that every worker has, or s3://BUCKET/PREFIX.",
+	"state_pending": "Predictions that wait for their label. max=N: at most N; then the oldest makes room. memory=SIZE: with " +
+		"--state-dir, what was served of them is in files beyond this, for each model.",
 }
 
 // checkpointsFlag says how often a checkpoint is written, and how many are kept.

@@ -28,7 +28,10 @@ var groups = []kong.Group{
 	{Key: "update", Title: "Online update:"},
 	{Key: "machine", Title: "Memory and threads:"},
 	{Key: "security", Title: "Security of the connections to Kafka:"},
-	{Key: "global", Title: "For every command:", Description: "Each flag of a command can also be set in the environment, as GVBLL_LOG_LEVEL, and in a file of flags."},
+	{
+		Key: "global", Title: "For every command:",
+		Description: "Each flag of a command can also be set in the environment, as GVBLL_LOG_LEVEL, and in a file of flags.",
+	},
 }
 
 // GroupIndex returns the index of a flag's group in groups, -1 if it has none.

@@ -27,25 +27,33 @@ const (
 // Program is a program of several commands.
 type Program struct {
 	Name, Description string
-	Commands          any // a pointer to a struct with a field for each command
-	Vars              kong.Vars
+	Commands          any         // a pointer to a struct with a field for each command
+	Vars              []kong.Vars // help texts by the names that they have in tags, and values
 }
 
 // Global are the flags of every command.
 type Global struct {
-	Config    kong.ConfigFlag `help:"Read flags from this YAML file, such as 'brokers: [kafka:9092]'. The command line and the environment take precedence." type:"path" placeholder:"FILE" group:"global"`
-	LogLevel  slog.Level      `help:"Log messages of this level and above: debug, info, warn or error." default:"info" placeholder:"info" group:"global"`
+	Config    kong.ConfigFlag `help:"${global_config}" type:"path" placeholder:"FILE" group:"global"`
+	LogLevel  slog.Level      `help:"${global_log_level}" default:"info" placeholder:"info" group:"global"`
 	LogFormat string          `help:"Format of the log: text or json." enum:"text,json" default:"text" placeholder:"text" group:"global"`
+}
+
+var globalHelp = kong.Vars{
+	"global_config": "Read flags from this YAML file, such as 'brokers: [kafka:9092]'. The command line and the environment " +
+		"take precedence.",
+	"global_log_level": "Log messages of this level and above: debug, info, warn or error.",
 }
 
 // Parser returns the parser of the command line into the commands and the global flags. It calls
 // exit when the program should end at once, as after --help.
 func (c Program) Parser(ctx context.Context, global *Global, p Process, exit func(int)) *kong.Kong {
-	parser, err := kong.New(c.Commands,
+	options := []kong.Option{
 		kong.Embed(global),
 		kong.Name(c.Name),
-		kong.Description(c.Description+"\n\n"+
-			"A flag can also be set in the environment, as GVBLL_ and its name in capitals (--log-level as GVBLL_LOG_LEVEL), and in the file that --config names. The command line overrides the environment, and the environment the file.\n\n"+
+		kong.Description(c.Description + "\n\n" +
+			"A flag can also be set in the environment, as GVBLL_ and its name in capitals (--log-level as " +
+			"GVBLL_LOG_LEVEL), and in the file that --config names. The command line overrides the environment, " +
+			"and the environment the file.\n\n" +
 			"Exit codes: 0 done, 1 failed or interrupted, 2 wrong command line."),
 		kong.NamedMapper("setting", settingMapper{}),
 		kong.PostBuild(placeHelp),
@@ -60,8 +68,12 @@ func (c Program) Parser(ctx context.Context, global *Global, p Process, exit fun
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		c.Vars,
-	)
+		globalHelp, graphHelp, stateHelp, dataHelp, inputsHelp, securityHelp,
+	}
+	for _, v := range c.Vars {
+		options = append(options, v)
+	}
+	parser, err := kong.New(c.Commands, options...)
 	if err != nil {
 		panic(err) // the grammar of the commands is wrong
 	}

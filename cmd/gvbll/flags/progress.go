@@ -51,7 +51,8 @@ func (p *Progress) Set(n int, note string) {
 		p.drawn = time.Now()
 		left := ""
 		if n > 0 {
-			left = ", " + ShortDuration(time.Duration(float64(time.Since(p.began))*float64(p.total-n)/float64(n)).Round(time.Second)) + " left"
+			rest := time.Duration(float64(time.Since(p.began)) * float64(p.total-n) / float64(n))
+			left = ", " + ShortDuration(rest.Round(time.Second)) + " left"
 		}
 		line := []rune(fmt.Sprintf("%s %3d%%%s  %s", p.what, percent, left, note))
 		fmt.Fprintf(p.w, "\r\x1b[K%s", string(line[:min(len(line), max(p.width()-1, 0))]))
