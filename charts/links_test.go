@@ -24,7 +24,7 @@ func TestLinks(t *testing.T) {
 		}
 		return known[page]
 	}
-	pages := []string{"../README.md", "../ARCHITECTURE.md", "../CHANGELOG.md"}
+	pages := []string{"../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md", "../SECURITY.md", "../CHANGELOG.md"}
 	for _, pattern := range []string{"../docs/*.md", "../docs/*/*.md"} {
 		more, err := filepath.Glob(pattern)
 		if err != nil {

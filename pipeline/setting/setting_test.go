@@ -20,6 +20,7 @@ type part struct {
 	name   string
 	colour colour
 	secret string
+	extra  float64
 }
 
 func (p *part) declare() *List {
@@ -34,6 +35,7 @@ func (p *part) declare() *List {
 		return nil
 	}), Kept: Optional})
 	l.Add(Setting{Name: "colour", Value: Named(&p.colour, 0, 1)})
+	l.Add(Setting{Name: "extra", Value: Number(&p.extra), Kept: Optional})
 	l.Add(Setting{Name: "secret", Help: "Not in ledgers.", Kept: Never, Value: Text(&p.secret, func(string) error { return nil })})
 	return l
 }
@@ -45,6 +47,7 @@ func TestObject(t *testing.T) {
 		`{"rate":0.5,"limit":3,"colour":"red"}`:                             {rate: 0.5, limit: 3, secret: "x"},
 		`{"rate":"+Inf","limit":0,"on":true,"name":"a\"b","colour":"blue"}`: {rate: math.Inf(1), on: true, name: `a"b`, colour: 1},
 		`{"rate":1e-300,"limit":100,"name":"7","colour":"red"}`:             {rate: 1e-300, limit: 100, name: "7"},
+		`{"rate":0,"limit":0,"colour":"red","extra":0.5}`:                   {extra: 0.5},
 	} {
 		if got := string(p.declare().Object()); got != want {
 			t.Errorf("%+v is kept as %s, want %s", p, got, want)
