@@ -9,7 +9,7 @@ faults = go run ./cmd/faults --broker $(BROKER) --seed $(SEED)
 
 # What a change is tried with first: no broker, no training, no race detector.
 fast = ./gnn/kernel/... ./gnn/snapshot ./gnn/safetensors ./gnn/attributes ./pipeline/setting ./pipeline/figure ./pipeline/event \
-	./pipeline/structure ./pipeline/serve ./pipeline/store ./posterior/... ./topics/wire ./topics/ledger ./topics/intake ./charts
+	./pipeline/structure ./pipeline/serve ./pipeline/store ./posterior ./posterior/calibration ./posterior/drift ./topics/wire ./topics/ledger ./topics/intake ./charts
 
 .PHONY: help check test test-kafka crash chaos soak restarts world hostile pictures ci release image
 help: ## this list
@@ -19,7 +19,7 @@ check: ## below a minute: build, vet, format, the fast tests
 	go vet ./...
 	@files=$$(go tool -modfile=.ci/tools.mod gofumpt -l .) && [ -z "$$files" ] || { echo "not formatted (gofumpt -w): $$files"; exit 1; }
 	go test -short $(fast)
-	go test ./cmd/gvbll -run 'Rooms|Architecture|CommandLineIsDocumented|ChartKnowsTheFlags'
+	go test ./cmd/gvbll ./cmd/lab -run "Rooms|Architecture|CommandLineIsDocumented|ChartKnowsTheFlags"
 test: ## all tests, some minutes
 	go test ./...
 test-kafka: ## the tests that need a broker, on Apache Kafka
