@@ -316,8 +316,8 @@ func (d demoCmd) broker(p flags.Process) (*broker.Broker, error) {
 
 // model trains a model, or reads the one that an earlier run left in the folder.
 func (d demoCmd) model(ctx context.Context, set *flags.DataSet, w io.Writer) (*model.Model, error) {
-	flags := trainFlags{modelFlags: d.Train}
-	if err := kong.ApplyDefaults(&flags); err != nil { // of the flags that only gvbll train has
+	flags, err := defaultTraining() // of the flags that only gvbll train has
+	if err != nil {
 		return nil, err
 	}
 	flags.modelFlags = d.Train

@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -108,8 +106,8 @@ func direct(t *testing.T, late bool) (s demoSummary) {
 	t.Helper()
 	set, err := flags.Data{Data: smallGraph(t), Seed: 1}.Open()
 	must(t, err)
-	var flags trainFlags
-	must(t, kong.ApplyDefaults(&flags))
+	flags, err := defaultTraining()
+	must(t, err)
 	flags.Epochs = 30
 	m, err := flags.train(t.Context(), set, flags.progress(&lines{}, false))
 	must(t, err)

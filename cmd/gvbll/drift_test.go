@@ -4,8 +4,6 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
@@ -64,8 +62,8 @@ func driftIn(t *testing.T, kind string, nodes int, seed uint64) (labels int, fou
 		t.Fatal(err)
 	}
 	set := &flags.DataSet{Dataset: d, Split: split, Seed: seed}
-	var training trainFlags
-	if err := kong.ApplyDefaults(&training); err != nil {
+	training, err := defaultTraining()
+	if err != nil {
 		t.Fatal(err)
 	}
 	if nodes < 16000 {

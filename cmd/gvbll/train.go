@@ -59,6 +59,12 @@ var trainHelp = kong.Vars{
 		"the head is trained (docs/pytorch-geometric.md).",
 }
 
+// defaultTraining returns the flags as they are where none is given.
+func defaultTraining() (f trainFlags, err error) {
+	err = kong.ApplyDefaults(&f, trainHelp, modelHelp)
+	return f, err
+}
+
 // modelFlags choose the encoder, the head and the length of the training.
 type modelFlags struct {
 	Encoder string `help:"Encoder: graphsage, gcn, gat or gin." enum:"graphsage,gcn,gat,gin" default:"graphsage" placeholder:"graphsage"`
