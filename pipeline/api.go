@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"github.com/gvbll/gvbll/pipeline/heads"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/snapshots"
 )
@@ -10,10 +11,10 @@ import (
 type (
 	// Blocks is [serve.Blocks].
 	Blocks = serve.Blocks
-	// Coverage is [serve.Coverage].
-	Coverage = serve.Coverage
-	// Rescoring is [serve.Rescoring].
-	Rescoring = serve.Rescoring
+	// Coverage is [parts.Coverage].
+	Coverage = parts.Coverage
+	// Rescoring is [parts.Rescoring].
+	Rescoring = parts.Rescoring
 	// Summary is [serve.Summary].
 	Summary = serve.Summary
 	// Opinion is [serve.Opinion].

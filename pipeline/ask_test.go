@@ -10,14 +10,14 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
-	"github.com/gvbll/gvbll/pipeline/serve"
 )
 
 // asking returns what a text says.
-func asking(t *testing.T, text string) serve.Asking {
+func asking(t *testing.T, text string) parts.Asking {
 	t.Helper()
-	a, err := serve.ParseAsking(text)
+	a, err := parts.ParseAsking(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestAskingIsParsed(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"100", "100/w", "0/d", "0.5/d", "-1/d", "NaN/d", "Inf/d", "100/d,random=0", "100/d,random=2", "100/d,random", "100/d,share=0.1", "100/d,random=NaN", "x/d"} {
-		if a, err := serve.ParseAsking(text); err == nil {
+		if a, err := parts.ParseAsking(text); err == nil {
 			t.Errorf("%q is read as %+v, want an error", text, a)
 		}
 	}

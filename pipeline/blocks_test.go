@@ -12,8 +12,8 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
-	"github.com/gvbll/gvbll/pipeline/serve"
 )
 
 // TestBlocksChangeNothing: an engine with memory for few predictions, which keeps the
@@ -29,7 +29,7 @@ func TestBlocksChangeNothing(t *testing.T) {
 		}
 		cfg := pipeline.Config{Samples: 2, MaxPending: 20 + int(seed)*20, Rescore: pipeline.Rescoring{After: int(seed % 3)}}
 		if seed%3 > 0 {
-			cfg.Coverage = pipeline.Coverage{Target: 0.9, Per: serve.PerClass}
+			cfg.Coverage = pipeline.Coverage{Target: 0.9, Per: parts.PerClass}
 		}
 		want := pipelinetest.NewEngine(t, m, cfg)
 		store := pipelinetest.NewMemoryBlocks()

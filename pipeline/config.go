@@ -4,6 +4,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/heads"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/structure"
 	"github.com/gvbll/gvbll/posterior"
@@ -87,17 +88,17 @@ type Config struct {
 	// on a pool, which weights its heads.
 	Fallback float64
 	// Coverage adds a set of classes to every prediction. The zero value adds none.
-	Coverage serve.Coverage
-	// Act says on which predictions to act, as [serve.ParseActing] reads it. "" says nothing.
+	Coverage parts.Coverage
+	// Act says on which predictions to act, as [parts.ParseActing] reads it. "" says nothing.
 	Act string
 	// Ask says of how many nodes labels are asked for. The zero value asks for none.
-	Ask serve.Asking
+	Ask parts.Asking
 	// Unwatched disables the drift detectors. Predictions do not depend on them.
 	Unwatched bool
 	// Embeddings has predictions carry the embeddings of their nodes. Nothing else depends on it.
 	Embeddings bool
 	// Rescore says when a served node is predicted again. The zero value means never.
-	Rescore serve.Rescoring
+	Rescore parts.Rescoring
 	// Reserve preallocates memory for this many nodes.
 	Reserve int
 	// Workers is the number of goroutines that share a window's matrix products. The

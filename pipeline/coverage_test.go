@@ -9,15 +9,15 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
-	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
 // TestCoverage: with one threshold and with one for each class, with early and late labels, sets
 // hold the class as often as the target says, and the outcome describes them correctly.
 func TestCoverage(t *testing.T) {
-	for _, per := range []serve.Per{serve.PerNone, serve.PerClass} {
+	for _, per := range []parts.Per{parts.PerNone, parts.PerClass} {
 		for _, late := range []int{0, 8} {
 			t.Run(fmt.Sprintf("%v/%d", per, late), func(t *testing.T) {
 				s := newCalibratedStream(t, 4)

@@ -7,6 +7,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/heads"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/snapshots"
 	"github.com/gvbll/gvbll/pipeline/structure"
@@ -48,7 +49,7 @@ type Engine struct {
 	labels    *serve.Labels
 	scorer    *serve.Scorer
 	observers []serve.Observer
-	asker     *serve.Asker // among the observers, nil if there is none
+	asker     *parts.Asker // among the observers, nil if there is none
 	queue     *heads.LearnQueue
 
 	next     int64       // number of the next window
@@ -86,37 +87,37 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		p := heads.NewPaper(m, cfg.Heads())
 		e.assemble(m, cfg, graph, p)
 		if cfg.Fallback >= 0 {
-			e.observers = append(e.observers, serve.NewFallback(cfg.Fallback, p, e.pending))
+			e.observers = append(e.observers, parts.NewFallback(cfg.Fallback, p, e.pending))
 		}
 	}
 	if cfg.Coverage.Target > 0 {
-		s, err := serve.NewSets(cfg.Coverage, m, e.pending, e.scorer)
+		s, err := parts.NewSets(cfg.Coverage, m, e.pending, e.scorer)
 		if err != nil {
 			return nil, err
 		}
 		e.observers = append(e.observers, s)
 	}
 	if cfg.Act != "" {
-		a, err := serve.NewActor(cfg.Act, m)
+		a, err := parts.NewActor(cfg.Act, m)
 		if err != nil {
 			return nil, err
 		}
 		e.observers = append(e.observers, a)
 	}
-	requests := serve.NewRequests(e.predictor)
+	requests := parts.NewRequests(e.nodes, e.pending, e.predictor)
 	if cfg.Rescore.On() {
-		r := serve.NewRescorer(cfg.Rescore, e.predictor, requests, e.scorer)
+		r := parts.NewRescorer(cfg.Rescore, len(m.Classes), requests, e.scorer)
 		e.observers = append(e.observers, r)
 		e.nodes.Follow(r)
 	}
 	e.observers = append(e.observers, requests)
 	e.nodes.Follow(requests)
-	if cfg.Ask != (serve.Asking{}) {
-		e.asker = serve.NewAsker(cfg.Ask, m, e.pending)
+	if cfg.Ask != (parts.Asking{}) {
+		e.asker = parts.NewAsker(cfg.Ask, m, e.pending)
 		e.observers = append(e.observers, e.asker)
 	}
 	if !cfg.Unwatched {
-		e.observers = append(e.observers, serve.NewDetectors(m, &e.predictor.Rows))
+		e.observers = append(e.observers, parts.NewDetectors(m, &e.predictor.Rows))
 	}
 	return e, nil
 }
@@ -126,7 +127,7 @@ func (e *Engine) rate() error {
 	switch e.cfg.LabelRates {
 	case "":
 	case CountedRates:
-		e.observers = append(e.observers, serve.NewCountedRates(e.queue, len(e.model.Classes)))
+		e.observers = append(e.observers, parts.NewCountedRates(e.queue, len(e.model.Classes)))
 	default:
 		by, err := e.cfg.LabelRates.Of(e.model.Classes)
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 // matter.
 type LabelRates string
 
-// CountedRates has them estimated along the stream, see [serve.NewCountedRates].
+// CountedRates has them estimated along the stream, see [parts.NewCountedRates].
 const CountedRates LabelRates = "counted"
 
 // ParseLabelRates returns the rates of a text, with classes in the order of their names.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/pipeline/setting"
 	"github.com/gvbll/gvbll/posterior"
 )
@@ -57,7 +57,7 @@ func (c *Config) Declare() *setting.List {
 			return nil
 		},
 	)})
-	serve.DeclareActing(l, &c.Act)
+	parts.DeclareActing(l, &c.Act)
 	c.Ask.Declare(l)
 	c.LabelRates.declare(l, c)
 	l.Add(setting.Setting{
@@ -195,7 +195,7 @@ func (c *Config) declareFallback(l *setting.List) {
 	})
 	l.Check(func() error {
 		if c.Fallback == 0 {
-			c.Fallback = serve.DefaultFallback
+			c.Fallback = parts.DefaultFallback
 		}
 		if math.IsNaN(c.Fallback) {
 			return errors.New("fallback NaN: give a number of nats such as 20, or a negative one for none")
@@ -210,7 +210,7 @@ func (c Config) Effective(models ...*model.Model) Config {
 	if slices.ContainsFunc(models, func(m *model.Model) bool { return !c.ServesPool(m) }) {
 		return c
 	}
-	c.Update, c.Fallback = posterior.DefaultConfig(), serve.DefaultFallback
+	c.Update, c.Fallback = posterior.DefaultConfig(), parts.DefaultFallback
 	return c
 }
 

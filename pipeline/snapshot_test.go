@@ -18,8 +18,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
-	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
@@ -48,7 +48,7 @@ func TestRestoredEngineIsEqual(t *testing.T) {
 					cfg.Act = []string{"", "class=b,capacity=3/s", "class=b,cost=2:1"}[(seed/2)%3]
 					cfg.Fallback = []float64{0.5, -1, 2}[seed%3]
 					if seed%4 > 0 {
-						cfg.Coverage = pipeline.Coverage{Target: 0.8, Per: serve.Per(seed % 2), MaxSize: 2}
+						cfg.Coverage = pipeline.Coverage{Target: 0.8, Per: parts.Per(seed % 2), MaxSize: 2}
 					}
 					if seed%6 == 1 {
 						cfg.PendingMemory, cfg.Blocks = 1000, pipelinetest.NewMemoryBlocks()
@@ -145,7 +145,7 @@ func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Mod
 	if seed >= poolSeeds {
 		pipelinetest.AddPool(t, m, seed%2 == 0)
 	}
-	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, LearnLag: 2 * int(seed%3), Coverage: pipeline.Coverage{Target: 0.9, Per: serve.PerClass}}
+	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, LearnLag: 2 * int(seed%3), Coverage: pipeline.Coverage{Target: 0.9, Per: parts.PerClass}}
 	if seed%2 == 1 {
 		cfg.Keep = structure.Keep{Nodes: 700, Edges: 400}
 	}

@@ -3,7 +3,7 @@ package pipeline
 import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/heads"
-	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/pipeline/snapshots"
 )
 
@@ -20,7 +20,7 @@ func (e savedEngine) State(s *snapshot.Schema) {
 	heads.DeclareHeads(s, e.serving, &e.queue.Last.Posterior)
 	e.queue.State(s, e.next)
 	e.scorer.State(s)
-	serve.DeclareObservers(s, e.observers, e.cfg.Unwatched, e.model)
+	parts.State(s, e.observers, e.cfg.Unwatched, e.model)
 }
 
 // Rest waits for the end of a job of Config.Run.

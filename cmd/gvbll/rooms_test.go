@@ -73,6 +73,7 @@ func TestRooms(t *testing.T) {
 		{"pipeline", []string{"topics", "charts", "cmd", kafka, embedded}, nil},
 		// What enters does not depend on what is served.
 		{"pipeline/structure", []string{"topics", "charts", "cmd", "posterior", "pipeline"}, []string{values, figures, settings, "pipeline/store", "pipeline/structure"}},
+		{"pipeline/serve", []string{"pipeline/parts"}, nil},
 		{"gnn", []string{"topics", "posterior", "pipeline", "charts", "cmd", kafka, embedded}, nil},
 		// The kernels know no graph.
 		{"posterior", []string{"topics", "gnn", "pipeline", "charts", "cmd", kafka, embedded}, []string{"gnn/kernel", "gnn/kernel/double", "gnn/kernel/level"}},

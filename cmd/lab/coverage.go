@@ -14,7 +14,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/lab/table"
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
@@ -58,9 +58,9 @@ func (c coverageCmd) Run(ctx context.Context, p flags.Process, g flags.Given) er
 		}
 	}
 	for _, name := range c.Groups {
-		per := serve.PerNone
-		if name == serve.PerClass.String() {
-			per = serve.PerClass
+		per := parts.PerNone
+		if name == parts.PerClass.String() {
+			per = parts.PerClass
 		}
 		job.Sets = append(job.Sets, pipeline.Coverage{Target: c.Target, Per: per})
 	}

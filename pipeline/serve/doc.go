@@ -8,6 +8,5 @@
 //	score.go, summary.go      Scorer: prequential scores
 //	chain.go                  the hash of everything served and learned
 //
-// and has the optional parts, each an [Observer]: sets of classes (sets.go, coverage.go), the
-// fallback, drift detectors, nodes that are predicted again (rescore.go).
+// It is what every engine has. Optional parts, each an [Observer], are in package parts.
 package serve

@@ -1,9 +1,6 @@
 package serve
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/heads"
 )
@@ -17,7 +14,7 @@ const none = -1
 type Entered struct {
 	Window   *event.Window
 	Out      *event.Outcome
-	Arrivals []awaited // that are predicted, in canonical order
+	Arrivals []Awaited // that are predicted, in canonical order
 
 	joined    []joined           // labels
 	corrected []heads.Correction // of labels that were learned
@@ -29,18 +26,6 @@ func (x *Entered) Begin(w *event.Window, model string) {
 	x.Out = &event.Outcome{Window: w.Number, Model: model, Refused: append([]event.Refusal(nil), w.Refused...)}
 }
 
-// byTime returns the places of the predictions in the order of their event times, in the memory of
-// order.
-func (x *Entered) byTime(order []int32) []int32 {
-	list := x.Out.Predictions
-	order = order[:0]
-	for i := range list {
-		order = append(order, int32(i))
-	}
-	slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(list[i].Time, list[j].Time) })
-	return order
-}
-
 // Forget forgets what points into the window's memory.
 func (x *Entered) Forget() {
 	x.Window, x.Out = nil, nil
@@ -48,11 +33,11 @@ func (x *Entered) Forget() {
 	clear(x.joined)
 }
 
-// awaited is an arrival that is to be predicted.
-type awaited struct {
-	node   *event.Node
-	number int32
-	slot   int32 // of pending
+// Awaited is an arrival that is to be predicted.
+type Awaited struct {
+	Node   *event.Node
+	Number int32
+	Slot   int32 // of pending
 }
 
 // joined is a label that was joined to a prediction.

@@ -230,8 +230,8 @@ func (l *Labels) match(v, class int32, label *event.Label, x *Entered) *event.La
 	s := &l.pending.Nodes.At(slot).Value
 	j := joined{number: v, slot: slot, entry: event.Labelled{Node: label.Node, Class: class, Served: s.window, Time: label.Time}}
 	j.entry.Degree, j.entry.Fresh = l.nodes.Surroundings(v)
-	if label.Time != 0 && s.time != 0 {
-		j.entry.Delay = delay(s.time, label.Time)
+	if label.Time != 0 && s.Time != 0 {
+		j.entry.Delay = delay(s.Time, label.Time)
 	}
 	x.joined = append(x.joined, j)
 	return &x.joined[len(x.joined)-1].entry

@@ -3,8 +3,6 @@ package serve
 import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/posterior"
 )
 
 // Observer is an optional part of the engine: sets of classes, re-scoring, the
@@ -28,17 +26,4 @@ type Observer interface {
 	Scored(out *event.Outcome)
 	// State declares the observer's state.
 	State(s *snapshot.Schema)
-}
-
-// DeclareObservers declares the state of observers.
-func DeclareObservers(s *snapshot.Schema, list []Observer, unwatched bool, m *model.Model) {
-	for _, o := range list {
-		o.State(s)
-	}
-	if unwatched && !s.Saving() { // check the snapshot's detectors all the same
-		s.Check(func() error {
-			NewDetectors(m, &posterior.Rows{}).State(s)
-			return nil
-		})
-	}
 }

@@ -26,7 +26,7 @@ import (
 // on, in the order of the queue, that have a row.
 type Pending struct {
 	Nodes    *store.Queue[int32, Served] // by node number
-	bound    int                         // of nodes
+	Bound    int                         // of nodes
 	rows     *rows
 	inMemory int32 // slot of the oldest prediction whose row is in memory, none if there is none
 
@@ -39,7 +39,7 @@ type Pending struct {
 // Served is a prediction without its row.
 type Served struct {
 	window  int64
-	time    int64 // event time of the arrival
+	Time    int64 // event time of the arrival
 	tau     float64
 	row     place
 	Head    uint8 // the head that served, by place
@@ -56,7 +56,7 @@ type PendingConfig struct {
 // NewPending returns an empty store of embeddings of dim numbers and outputs of width.
 func NewPending(dim, width int, cfg PendingConfig) *Pending {
 	return &Pending{
-		Nodes: store.NewNodeQueue[Served](), bound: cfg.Max, rows: newRows(dim, width, cfg), inMemory: none,
+		Nodes: store.NewNodeQueue[Served](), Bound: cfg.Max, rows: newRows(dim, width, cfg), inMemory: none,
 		inBlocks: make(map[place]int32),
 	}
 }
@@ -76,7 +76,7 @@ func (p *Pending) Close() { p.rows.close() }
 func (p *Pending) AppendBlocks(list []int64) []int64 { return p.rows.numbers(list) }
 
 // Reserve preallocates the empty tables for this many predictions, at most bound.
-func (p *Pending) Reserve(nodes int) { p.rows.reserve(min(nodes, p.bound)) }
+func (p *Pending) Reserve(nodes int) { p.rows.reserve(min(nodes, p.Bound)) }
 
 // all are the nodes that are pending, in the order of a restored snapshot.
 func (p *Pending) all() iter.Seq[int32] {
@@ -92,7 +92,7 @@ func (p *Pending) all() iter.Seq[int32] {
 // Put keeps a place for the prediction of node v, and returns its slot, and the node whose older
 // one expired to make room, if one did.
 func (p *Pending) Put(v int32, s Served) (slot, old int32, expired bool) {
-	if p.Nodes.Len() == p.bound {
+	if p.Nodes.Len() == p.Bound {
 		old, expired = p.Nodes.At(p.Nodes.Oldest()).Key, true
 		p.Drop(old)
 	}
@@ -237,9 +237,9 @@ func (p *Pending) slotAt(v int32, there place) (slot int32, ok bool) {
 // state declares the predictions. When restoring, nodes must be below n, windows before the
 // given one, and temperatures those that tau gives for the embeddings.
 func (p *Pending) state(s *snapshot.Schema, n int, window int64, by heads.Serving, classes int, tau func(z []float32) float64) {
-	store.DeclareNodes(s, "pending.node", p.Nodes, p.bound, n)
+	store.DeclareNodes(s, "pending.node", p.Nodes, p.Bound, n)
 	store.DeclareField(s, "pending.window", p.Nodes, func(x *Served) *int64 { return &x.window })
-	store.DeclareField(s, "pending.time", p.Nodes, func(x *Served) *int64 { return &x.time })
+	store.DeclareField(s, "pending.time", p.Nodes, func(x *Served) *int64 { return &x.Time })
 	store.DeclareField(s, "pending.temperature", p.Nodes, func(x *Served) *float64 { return &x.tau })
 	count := p.Nodes.Len() // restored already
 	inBlocks := s.Len("pending.place", count-p.rows.inMemory(), count)

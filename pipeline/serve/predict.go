@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"iter"
 	"math"
 	"slices"
 
@@ -29,6 +30,7 @@ type Predictor struct {
 
 	outputs  []float32               // of the window's arrivals, serving.width numbers each
 	split    []posterior.Uncertainty // of the same
+	again    []float32               // embeddings of nodes that are predicted again
 	recycled []event.Prediction      // from Engine.Recycle
 }
 
@@ -58,12 +60,12 @@ func (p *Predictor) Await(x *Entered) {
 		if !a.ToPredict {
 			continue
 		}
-		slot, old, expired := p.pending.Put(a.Number, Served{window: x.Out.Window, time: a.Node.Time})
+		slot, old, expired := p.pending.Put(a.Number, Served{window: x.Out.Window, Time: a.Node.Time})
 		if expired {
 			x.Out.Figures.Count(event.PredictionsExpired, 1)
 			p.nodes.Expired(old)
 		}
-		x.Arrivals = append(x.Arrivals, awaited{node: a.Node, number: a.Number, slot: slot})
+		x.Arrivals = append(x.Arrivals, Awaited{Node: a.Node, Number: a.Number, Slot: slot})
 	}
 }
 
@@ -124,15 +126,15 @@ func (p *Predictor) Serve(x *Entered, predict func(outputs []float32, split []po
 		best := MostProbable(probs)
 		u := p.split[i]
 		out.Predictions[i] = event.Prediction{
-			Node: a.node.ID, Class: p.model.Classes[best], ClassIndex: int32(best), Confidence: probs[best],
+			Node: a.Node.ID, Class: p.model.Classes[best], ClassIndex: int32(best), Confidence: probs[best],
 			Probabilities: probs, Classes: p.model.Classes, Total: float32(u.Total), Aleatoric: float32(u.Aleatoric), Epistemic: float32(u.Epistemic),
-			Window: out.Window, PosteriorVersion: version, Time: a.node.Time, Model: p.model.ID,
-			Origin: a.node.Origin,
+			Window: out.Window, PosteriorVersion: version, Time: a.Node.Time, Model: p.model.ID,
+			Origin: a.Node.Origin,
 		}
 		if embeddings != nil {
 			out.Predictions[i].Embedding = embeddings[i*d : (i+1)*d]
 		}
-		p.pending.fill(a.slot, p.Rows.Tau[i], head, p.Rows.Z[i*d:(i+1)*d], outputs)
+		p.pending.fill(a.Slot, p.Rows.Tau[i], head, p.Rows.Z[i*d:(i+1)*d], outputs)
 	}
 }
 
@@ -171,7 +173,7 @@ func (p *Predictor) Served(v int32, id event.ID) *Opinion {
 	s, _, outputs := p.pending.at(slot)
 	o := &Opinion{Heads: p.estimates(outputs)}
 	o.Prediction = p.prediction(o, id, s.Head)
-	o.Window, o.Time = s.window, s.time
+	o.Window, o.Time = s.window, s.Time
 	return o
 }
 
@@ -188,6 +190,21 @@ func (p *Predictor) Opinion(id event.ID, z []float32, v heads.View) Opinion {
 		o.Embedding = slices.Clone(z)
 	}
 	return o
+}
+
+// Again predicts nodes of the graph as it is, for revisions. Each is yielded with its place in the list.
+func (p *Predictor) Again(nodes []int32) iter.Seq2[int, event.Prediction] {
+	d := p.model.Prior.Dim
+	p.again = kernel.Room(p.again, len(nodes)*d)
+	p.nodes.Graph.Embed(nodes, p.again)
+	return func(yield func(int, event.Prediction) bool) {
+		for i, v := range nodes {
+			view := heads.View{Node: v, Without: none}
+			if !yield(i, p.Opinion(p.nodes.ID(v), p.again[i*d:(i+1)*d], view).Prediction) {
+				return
+			}
+		}
+	}
 }
 
 // PredictOne returns the outputs and the uncertainty of a node with embedding z.

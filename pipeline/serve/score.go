@@ -21,7 +21,7 @@ type Scorer struct {
 	bins      int        // of a window's ECE
 	watched   []int32    // classes
 	summaries []Summary  // by head
-	extra     []*Summary // of observers
+	also      []*Summary // of observers
 
 	rows     []float32           // scratch: the heads' probabilities for a label
 	losses   []float64           // scratch: log losses, by head and label
@@ -41,7 +41,7 @@ func NewScorer(m *model.Model, bins int, by heads.Serving, b *heads.Batch) *Scor
 // All returns the scores of all heads, and then those of observers.
 func (s *Scorer) All() []Summary {
 	all := slices.Clone(s.summaries)
-	for _, x := range s.extra {
+	for _, x := range s.also {
 		all = append(all, *x)
 	}
 	return all
@@ -109,6 +109,20 @@ func (s *Scorer) scoreHeads(heads int, given func(i int) []float32) {
 	}
 }
 
+// Also returns the scores, of this name, that an observer has beside those of the heads.
+func (s *Scorer) Also(name string) *Summary {
+	x := &Summary{Head: name}
+	s.also = append(s.also, x)
+	return x
+}
+
+// ScoreAlso scores the probabilities that an observer gives for each label of the batch, adds them up, and
+// returns them.
+func (s *Scorer) ScoreAlso(x *Summary, given func(i int) []float32) []event.Score {
+	s.scoreHeads(1, given)
+	return s.take(0, x)
+}
+
 // take adds the scores of head h to the summary, and returns them.
 func (s *Scorer) take(h int, summary *Summary) (list []event.Score) {
 	n := len(s.batch.Labels)
@@ -124,14 +138,14 @@ func (s *Scorer) take(h int, summary *Summary) (list []event.Score) {
 	return list
 }
 
-// served returns the probabilities that the serving head gave for label i of the batch.
+// Served returns the probabilities that the serving head gave for label i of the batch.
 // They are valid until the next call.
-func (s *Scorer) served(i int) []float32 { return s.probabilities(i, int(s.batch.ServedBy[i]), 1) }
+func (s *Scorer) Served(i int) []float32 { return s.probabilities(i, int(s.batch.ServedBy[i]), 1) }
 
 // LossAmong returns the log loss of the prediction that was served for label i of the batch,
 // given that the class is among the first ones.
 func (s *Scorer) LossAmong(i, class, first int) float64 {
-	served := s.served(i)
+	served := s.Served(i)
 	p := []float64{float64(served[class])}
 	if first < len(served) {
 		var sum float64

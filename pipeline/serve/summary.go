@@ -31,6 +31,9 @@ func Odds(out *event.Outcome, place int) (o calibration.Odds) {
 	return o
 }
 
+// State declares the scores, with names that begin with the given one.
+func (x *Summary) State(s *snapshot.Schema, name string) { declareSummaries(s, name, []*Summary{x}) }
+
 // declareSummaries declares the scores of heads as two tensors, with a row for each head.
 // shape is the shape of the list, empty for a list of one.
 func declareSummaries(s *snapshot.Schema, name string, list []*Summary, shape ...int) {

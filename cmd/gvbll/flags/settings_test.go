@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/structure"
 	"github.com/gvbll/gvbll/posterior"
@@ -42,9 +43,9 @@ func TestFlagsOfSettings(t *testing.T) {
 		t.Errorf("without flags, -engine +flags\n%s", diff)
 	}
 	want.Update.Clip, want.Update.Gradient, want.Fallback = 0.5, posterior.AsWritten, -1
-	want.Coverage = pipeline.Coverage{Target: 0.9, Per: serve.PerClass, MinConfidence: 0.3, MaxSize: 4}
+	want.Coverage = pipeline.Coverage{Target: 0.9, Per: parts.PerClass, MinConfidence: 0.3, MaxSize: 4}
 	want.Rescore, want.Keep = pipeline.Rescoring{After: 3, Confidence: 0.8, Limit: 7}, structure.Keep{Nodes: 7_776_000_000}
-	want.Ask, want.Act, want.PartialUpdates, want.Labels = serve.Asking{Budget: 5, Per: serve.Day, Random: 0.1}, "class=a,cost=2:1", true, serve.FirstStands
+	want.Ask, want.Act, want.PartialUpdates, want.Labels = parts.Asking{Budget: 5, Per: parts.Day, Random: 0.1}, "class=a,cost=2:1", true, serve.FirstStands
 	got, err = engineOf(t, "--clip=0.5", "--gradient=as-written", "--fallback=0", "--coverage=0.9,groups=class", "--abstain=confidence=0.3,set-size=4",
 		"--rescore=after=3,confidence=0.8", "--rescore-limit=7", "--keep=nodes=90d", "--ask=5/d", "--act=class=a,cost=2:1", "--partial-updates", "--labels=first")
 	must(t, err)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/pipeline/figure"
-	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/pipeline/parts"
 )
 
 // asked are the labels that were asked for. Weighed by the inverse of the probabilities with which they
@@ -25,13 +25,13 @@ type asked struct {
 
 func askedOf(p *page.Period) *asked {
 	of := func(f *figure.Figure) float64 { return p.Figures.Of(f) }
-	labels, correct, weight := of(serve.Asked.Labels), of(serve.Asked.Correct), of(serve.Asked.Weight)
-	a := &asked{Nodes: int(of(serve.Asked.Nodes)), Labels: int(labels), Others: p.Served.Labels - int(labels)}
+	labels, correct, weight := of(parts.Asked.Labels), of(parts.Asked.Correct), of(parts.Asked.Weight)
+	a := &asked{Nodes: int(of(parts.Asked.Nodes)), Labels: int(labels), Others: p.Served.Labels - int(labels)}
 	if a.Labels > 0 {
 		// The estimate for all nodes, and its standard error by linearisation.
-		a.Accuracy = of(serve.Asked.WeighedCorrect) / weight
-		a.Error = math.Sqrt(of(serve.Asked.CorrectSquares)*(1-2*a.Accuracy)+a.Accuracy*a.Accuracy*of(serve.Asked.Squares)) / weight
-		a.NLL, a.Raw = of(serve.Asked.WeighedLogLoss)/weight, correct/labels
+		a.Accuracy = of(parts.Asked.WeighedCorrect) / weight
+		a.Error = math.Sqrt(of(parts.Asked.CorrectSquares)*(1-2*a.Accuracy)+a.Accuracy*a.Accuracy*of(parts.Asked.Squares)) / weight
+		a.NLL, a.Raw = of(parts.Asked.WeighedLogLoss)/weight, correct/labels
 	}
 	if a.Others > 0 {
 		a.OtherAcc = (float64(p.Served.Correct) - correct) / float64(a.Others)

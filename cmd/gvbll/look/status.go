@@ -15,7 +15,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
-	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -274,7 +274,7 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 	}
 	slices.SortStableFunc(s.Classes, func(a, b ranked) int { return cmp.Or(a.Labels-b.Labels, cmp.Compare(a.Class, b.Class)) })
 	s.uneven, s.often = unevenness(p.Classes)
-	if p.Figures.Of(serve.Asked.Nodes)+p.Figures.Of(serve.Asked.Labels) > 0 {
+	if p.Figures.Of(parts.Asked.Nodes)+p.Figures.Of(parts.Asked.Labels) > 0 {
 		s.Asked = askedOf(p)
 	}
 	return s

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn/dataset"
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/pipeline/parts"
 )
 
 // TestCoverageOfDrift: on a small drifting graph the sets of the second half keep their
@@ -20,7 +20,7 @@ func TestCoverageOfDrift(t *testing.T) {
 	cfg.Nodes, cfg.Classes, cfg.Dim, cfg.Steps = 4000, 8, 16, 40
 	plan := CoveragePlan{
 		Sources: []Source{Drifting(cfg)}, Seeds: []uint64{1, 2}, Settings: quick(), Delays: []int{0, 1}, Parallel: 2,
-		Sets: []pipeline.Coverage{{Target: 0.9}, {Target: 0.9, Per: serve.PerClass}},
+		Sets: []pipeline.Coverage{{Target: 0.9}, {Target: 0.9, Per: parts.PerClass}},
 	}
 	seen := 0
 	if err := Coverage(t.Context(), plan, func(c CoverageResult) error {

@@ -1,4 +1,4 @@
-package serve
+package parts
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/setting"
 )
 
@@ -90,7 +91,7 @@ type Actor struct {
 	order []int32 // scratch
 }
 
-var _ Observer = (*Actor)(nil)
+var _ serve.Observer = (*Actor)(nil)
 
 // pace is the state of a capacity.
 type pace struct {
@@ -123,8 +124,8 @@ func NewActor(text string, m *model.Model) (*Actor, error) {
 var answers = [2]bool{false, true}
 
 // Served decides for the window's arrivals, in the order of their event times.
-func (a *Actor) Served(x *Entered) {
-	a.order = x.byTime(a.order)
+func (a *Actor) Served(x *serve.Entered) {
+	a.order = byTime(x.Out.Predictions, a.order)
 	for _, i := range a.order {
 		p := &x.Out.Predictions[i]
 		odds := float64(p.Probabilities[a.class]) / max(1-float64(p.Probabilities[a.class]), 0)

@@ -1,9 +1,10 @@
-package serve
+package parts
 
 import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/heads"
+	"github.com/gvbll/gvbll/pipeline/serve"
 )
 
 // fallback decides which of the paper's heads serves: the online one or, while it does
@@ -39,22 +40,22 @@ type fallback struct {
 	threshold float64      // θ, nats
 	lead      float64      // r
 	heads     *heads.Paper // whose serving head it chooses
-	pending   *Pending
+	pending   *serve.Pending
 }
 
 // NewFallback returns what chooses among heads, whose predictions wait in pending.
-func NewFallback(threshold float64, heads *heads.Paper, pending *Pending) Observer {
+func NewFallback(threshold float64, heads *heads.Paper, pending *serve.Pending) serve.Observer {
 	return &fallback{threshold: threshold, heads: heads, pending: pending}
 }
 
-var _ Observer = (*fallback)(nil)
+var _ serve.Observer = (*fallback)(nil)
 
 // DefaultFallback is the default of θ. Of 10, 20 and 40, with steps of the paper's size,
 // 20 was the smallest with which the online head always served on streams where it was
 // the better one, on every data set, with labels in time and ten steps late.
 const DefaultFallback = 20
 
-func (f *fallback) Served(*Entered) {}
+func (f *fallback) Served(*serve.Entered) {}
 
 func (f *fallback) Matched(slot, class int32) {}
 

@@ -1,4 +1,4 @@
-package serve
+package parts
 
 import (
 	"math"
@@ -6,6 +6,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/heads"
+	"github.com/gvbll/gvbll/pipeline/serve"
 )
 
 // countedRates estimates for which share of each class's nodes a label comes: n_c labels of a class, over the m_c
@@ -24,7 +25,7 @@ type countedRates struct {
 }
 
 // NewCountedRates returns what estimates the rates that a queue's updates learn with.
-func NewCountedRates(queue *heads.LearnQueue, classes int) Observer {
+func NewCountedRates(queue *heads.LearnQueue, classes int) serve.Observer {
 	r := &countedRates{queue: queue, labels: make([]float64, classes), expected: make([]float64, classes), rates: make([]float64, classes)}
 	r.update()
 	return r
@@ -36,7 +37,7 @@ const (
 	keptCounts  = 0.999 // of the counts, for each label
 )
 
-func (r *countedRates) Served(x *Entered) {
+func (r *countedRates) Served(x *serve.Entered) {
 	for i := range x.Out.Predictions {
 		for c, p := range x.Out.Predictions[i].Probabilities {
 			r.expected[c] += float64(p)

@@ -1,4 +1,4 @@
-package serve
+package parts
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/store"
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
@@ -18,8 +19,8 @@ type Sets struct {
 	cfg       Coverage
 	predictor *conformal.Predictor
 	limits    conformal.Limits
-	pending   *Pending
-	scorer    *Scorer
+	pending   *serve.Pending
+	scorer    *serve.Scorer
 	classes   []string
 
 	// kept has by slot of pending: the prediction's number, and the words of its set, a
@@ -31,11 +32,12 @@ type Sets struct {
 
 	joined []joinedSet // of the window's labels
 	rows   conformal.Rows
-	row    []int64 // scratch
+	labels []int32 // scratch: of the window
+	row    []int64 // the same
 	held   []bool  // the same
 }
 
-var _ Observer = (*Sets)(nil)
+var _ serve.Observer = (*Sets)(nil)
 
 // joinedSet is the set that was served for a node whose label was joined.
 type joinedSet struct {
@@ -45,7 +47,7 @@ type joinedSet struct {
 }
 
 // NewSets returns sets with the thresholds that an empty stream begins with.
-func NewSets(cfg Coverage, m *model.Model, pending *Pending, scorer *Scorer) (*Sets, error) {
+func NewSets(cfg Coverage, m *model.Model, pending *serve.Pending, scorer *serve.Scorer) (*Sets, error) {
 	p := cfg.predictor(len(m.Classes))
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("sets of %d classes: %w", len(m.Classes), err)
@@ -60,7 +62,7 @@ func NewSets(cfg Coverage, m *model.Model, pending *Pending, scorer *Scorer) (*S
 }
 
 // Served adds a set to every prediction of the window.
-func (s *Sets) Served(x *Entered) {
+func (s *Sets) Served(x *serve.Entered) {
 	s.joined = s.joined[:0]
 	n, out, rows := len(x.Arrivals), x.Out, &s.rows
 	if n == 0 {
@@ -93,7 +95,7 @@ func (s *Sets) Served(x *Entered) {
 		for k, w := range set {
 			s.row[1+k] = int64(w)
 		}
-		s.kept.Set(x.Arrivals[i].slot, s.row)
+		s.kept.Set(x.Arrivals[i].Slot, s.row)
 	}
 }
 
@@ -111,12 +113,16 @@ func (s *Sets) Matched(slot, class int32) {
 
 // Scored reports the coverage of the sets that got a label, and adapts the thresholds.
 func (s *Sets) Scored(out *event.Outcome) {
-	labels, rows := s.scorer.batch.Labels, &s.rows
+	rows, labels := &s.rows, s.labels[:0]
+	for i := range out.Labelled {
+		labels = append(labels, out.Labelled[i].Class)
+	}
+	s.labels = labels
 	rows.Probs, rows.ID, rows.Lag, s.held = rows.Probs[:0], rows.ID[:0], rows.Lag[:0], s.held[:0]
 	coverage := &event.Coverage{Target: s.cfg.Target, Labels: make([]event.Covered, len(labels))}
 	lag := 1 // the delay of labels, in predictions: the largest of the batch, for all of them
 	for i, y := range labels {
-		for _, p := range s.scorer.served(i) {
+		for _, p := range s.scorer.Served(i) {
 			rows.Probs = append(rows.Probs, float64(p))
 		}
 		set := s.joined[i]

@@ -1,4 +1,4 @@
-package serve
+package parts
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/drift"
 )
@@ -31,7 +32,7 @@ type detectors struct {
 	window confidences // scratch: of the serving head
 }
 
-var _ Observer = (*detectors)(nil)
+var _ serve.Observer = (*detectors)(nil)
 
 // The detectors, in the order of event.Drift.
 const (
@@ -57,7 +58,7 @@ const (
 )
 
 // NewDetectors returns detectors for predictions whose embeddings are in embedded.
-func NewDetectors(m *model.Model, embedded *posterior.Rows) Observer {
+func NewDetectors(m *model.Model, embedded *posterior.Rows) serve.Observer {
 	often := drift.DefaultADWIN()
 	often.Clock = 8
 	return &detectors{
@@ -66,7 +67,7 @@ func NewDetectors(m *model.Model, embedded *posterior.Rows) Observer {
 	}
 }
 
-func (w *detectors) Served(*Entered) {}
+func (w *detectors) Served(*serve.Entered) {}
 
 func (w *detectors) Matched(slot, class int32) {}
 

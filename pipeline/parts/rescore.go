@@ -1,14 +1,14 @@
-package serve
+package parts
 
 import (
 	"fmt"
 	"math"
 
 	"github.com/gvbll/gvbll/gnn"
-	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/heads"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/setting"
 	"github.com/gvbll/gvbll/pipeline/store"
 	"github.com/gvbll/gvbll/pipeline/structure"
@@ -103,10 +103,11 @@ const revisedHead = "revised"
 // Rescorer is the observer that predicts pending nodes again, see [Rescoring].
 type Rescorer struct {
 	Rescoring
-	predictor *Predictor
+	nodes     *structure.Nodes
+	pending   *serve.Pending
+	predictor *serve.Predictor
 	requests  *Requests // numbers the revisions
-	scorer    *Scorer
-	bound     int // of due
+	scorer    *serve.Scorer
 
 	// By slot of pending:
 	degrees store.SlotTable[int32]   // degree at the last prediction, published or not
@@ -116,24 +117,22 @@ type Rescorer struct {
 
 	near    []int32   // neighbours of nodes that are leaving the graph
 	revised []float32 // the newest probabilities of the window's labels, C each
-	summary Summary
-	batch   []int32   // scratch: nodes to be predicted again
-	z       []float32 // scratch: their embeddings
+	summary *serve.Summary
+	batch   []int32 // scratch: nodes to be predicted again
 }
 
 var (
-	_ Observer           = (*Rescorer)(nil)
+	_ serve.Observer     = (*Rescorer)(nil)
 	_ structure.Follower = (*Rescorer)(nil)
 )
 
 // NewRescorer returns what predicts nodes again as cfg says.
-func NewRescorer(cfg Rescoring, p *Predictor, q *Requests, s *Scorer) *Rescorer {
+func NewRescorer(cfg Rescoring, classes int, q *Requests, s *serve.Scorer) *Rescorer {
 	r := &Rescorer{
-		Rescoring: cfg, predictor: p, requests: q, scorer: s, bound: p.pending.bound,
-		degrees: store.NewSlotTable[int32](1), probs: store.NewSlotTable[float32](p.model.Prior.Classes),
-		due: store.NewNodeQueue[struct{}](), summary: Summary{Head: revisedHead},
+		Rescoring: cfg, nodes: q.nodes, pending: q.pending, predictor: q.predictor, requests: q, scorer: s,
+		degrees: store.NewSlotTable[int32](1), probs: store.NewSlotTable[float32](classes),
+		due: store.NewNodeQueue[struct{}](), summary: s.Also(revisedHead),
 	}
-	s.extra = append(s.extra, &r.summary)
 	q.rescorer = r
 	return r
 }
@@ -158,7 +157,7 @@ func (r *Rescorer) Linked(v int32, near, _ []int32) {
 func (r *Rescorer) Leaving(nodes []int32) {
 	r.near = r.near[:0]
 	for _, v := range nodes {
-		r.near = append(r.near, r.predictor.nodes.Graph.Neighbours(v)...)
+		r.near = append(r.near, r.nodes.Graph.Neighbours(v)...)
 	}
 }
 
@@ -170,7 +169,7 @@ func (r *Rescorer) changed(nodes ...int32) {
 		if _, due := r.isDue(v); !due || r.due.Get(v) != nil {
 			continue
 		}
-		if r.due.Len() == r.bound {
+		if r.due.Len() == r.pending.Bound {
 			r.due.RemoveOldest()
 		}
 		r.due.Put(v, struct{}{})
@@ -179,23 +178,23 @@ func (r *Rescorer) changed(nodes ...int32) {
 
 // isDue reports whether node v is in the graph, pending and due, and returns its slot.
 func (r *Rescorer) isDue(v int32) (slot int32, due bool) {
-	slot, waits := r.predictor.pending.Nodes.SlotOf(v)
-	if !waits || r.predictor.nodes.HasLeft(v) {
+	slot, waits := r.pending.Nodes.SlotOf(v)
+	if !waits || r.nodes.HasLeft(v) {
 		return 0, false
 	}
 	by := r.degree(v) - r.degrees.Row(slot)[0]
 	return slot, max(by, -by) >= int32(min(max(r.After, 1), math.MaxInt32))
 }
 
-func (r *Rescorer) degree(v int32) int32 { return int32(r.predictor.nodes.Graph.Degree(v)) }
+func (r *Rescorer) degree(v int32) int32 { return int32(r.nodes.Graph.Degree(v)) }
 
 // Served records the predictions of the window's arrivals, and then predicts the nodes
 // that are due. Like the arrivals they are predicted on G_t, before the window's labels
 // are learned.
-func (r *Rescorer) Served(x *Entered) {
+func (r *Rescorer) Served(x *serve.Entered) {
 	for i, a := range x.Arrivals {
-		r.degrees.Set(a.slot, []int32{r.degree(a.number)})
-		r.probs.Set(a.slot, x.Out.Predictions[i].Probabilities)
+		r.degrees.Set(a.Slot, []int32{r.degree(a.Number)})
+		r.probs.Set(a.Slot, x.Out.Predictions[i].Probabilities)
 	}
 	r.batch = r.batch[:0]
 	for r.due.Len() > 0 && len(r.batch) < r.Limit {
@@ -211,20 +210,16 @@ func (r *Rescorer) Served(x *Entered) {
 
 // revise predicts the batch again, and adds the predictions to publish to the outcome.
 func (r *Rescorer) revise(out *event.Outcome) {
-	p := r.predictor
-	d := p.model.Prior.Dim
-	r.z = kernel.Room(r.z, len(r.batch)*d)
-	p.nodes.Graph.Embed(r.batch, r.z)
-	for i, v := range r.batch {
-		slot, _ := p.pending.Nodes.SlotOf(v)
+	for i, again := range r.predictor.Again(r.batch) {
+		v := r.batch[i]
+		slot, _ := r.pending.Nodes.SlotOf(v)
 		last := r.probs.Row(slot)
-		again := p.Opinion(p.nodes.ID(v), r.z[i*d:(i+1)*d], heads.View{Node: v, Without: none}).Prediction
-		if r.Confidence > 0 && r.confident(last[MostProbable(last)]) == r.confident(again.Confidence) {
+		if r.Confidence > 0 && r.confident(last[serve.MostProbable(last)]) == r.confident(again.Confidence) {
 			r.degrees.Set(slot, []int32{r.degree(v)})
 			continue
 		}
 		r.published(slot, v, again.Probabilities)
-		again.Window, again.Revision, again.Time = out.Window, r.requests.next(v), p.pending.Nodes.Get(v).time
+		again.Window, again.Revision, again.Time = out.Window, r.requests.next(v), r.pending.Nodes.Get(v).Time
 		out.Revisions = append(out.Revisions, again)
 	}
 }
@@ -244,9 +239,8 @@ func (r *Rescorer) Matched(slot, _ int32) { r.revised = append(r.revised, r.prob
 func (r *Rescorer) Scored(out *event.Outcome) {
 	h := event.Head{Name: revisedHead}
 	if len(r.revised) > 0 {
-		c := r.predictor.model.Prior.Classes
-		r.scorer.scoreHeads(1, func(i int) []float32 { return r.revised[i*c : (i+1)*c] })
-		h.Scores = r.scorer.take(0, &r.summary)
+		c := r.probs.Width()
+		h.Scores = r.scorer.ScoreAlso(r.summary, func(i int) []float32 { return r.revised[i*c : (i+1)*c] })
 	}
 	r.revised = r.revised[:0]
 	out.Heads = append(out.Heads, h)
@@ -254,11 +248,11 @@ func (r *Rescorer) Scored(out *event.Outcome) {
 
 // State declares the last predictions, the nodes that are due, and the scores.
 func (r *Rescorer) State(s *snapshot.Schema) {
-	q, classes := r.predictor.pending.Nodes, r.predictor.model.Prior.Classes
+	q, classes := r.pending.Nodes, r.probs.Width()
 	store.DeclareRows(s, "rescore.degree", &r.degrees, q.WalkSlots(), q.Len(), isCount)
 	store.DeclareRows(s, "rescore.probabilities", &r.probs, q.WalkSlots(), q.Len(), heads.IsProbability, classes)
-	store.DeclareNodes(s, "rescore.due", r.due, r.bound, r.predictor.nodes.Numbers())
-	declareSummaries(s, "rescore", []*Summary{&r.summary})
+	store.DeclareNodes(s, "rescore.due", r.due, r.pending.Bound, r.nodes.Numbers())
+	r.summary.State(s, "rescore")
 }
 
 func isCount(x int32) bool { return x >= 0 }

@@ -1,11 +1,10 @@
-package serve
+package parts
 
 import (
 	"github.com/gvbll/gvbll/gnn"
-	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/pipeline/heads"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/store"
 	"github.com/gvbll/gvbll/pipeline/structure"
 )
@@ -14,22 +13,23 @@ import (
 // before the window's labels are learned, whether the node waits for its label or has it. Nothing is
 // scored or learned from it. It also numbers the revisions of every node.
 type Requests struct {
-	predictor *Predictor
+	nodes     *structure.Nodes
+	pending   *serve.Pending
+	predictor *serve.Predictor
 	rescorer  *Rescorer                  // nil if nodes are not predicted again by a rule
 	revisions *store.Queue[int32, int32] // by node number: its last revision, if there was one
 
-	batch []int32   // scratch: the nodes that are asked for
-	z     []float32 // scratch: their embeddings
+	batch []int32 // scratch: the nodes that are asked for
 }
 
 var (
-	_ Observer           = (*Requests)(nil)
+	_ serve.Observer     = (*Requests)(nil)
 	_ structure.Follower = (*Requests)(nil)
 )
 
 // NewRequests returns what predicts nodes on request.
-func NewRequests(p *Predictor) *Requests {
-	return &Requests{predictor: p, revisions: store.NewNodeQueue[int32]()}
+func NewRequests(n *structure.Nodes, pending *serve.Pending, p *serve.Predictor) *Requests {
+	return &Requests{nodes: n, pending: pending, predictor: p, revisions: store.NewNodeQueue[int32]()}
 }
 
 // next returns the number of a node's next revision.
@@ -43,9 +43,8 @@ func (q *Requests) next(v int32) int32 {
 }
 
 // Served predicts the nodes that are asked for.
-func (q *Requests) Served(x *Entered) {
-	p := q.predictor
-	asked, d := p.nodes.Asked(), p.model.Prior.Dim
+func (q *Requests) Served(x *serve.Entered) {
+	asked := q.nodes.Asked()
 	if len(asked) == 0 {
 		return
 	}
@@ -53,13 +52,11 @@ func (q *Requests) Served(x *Entered) {
 	for _, a := range asked {
 		q.batch = append(q.batch, a.Number)
 	}
-	q.z = kernel.Room(q.z, len(asked)*d)
-	p.nodes.Graph.Embed(q.batch, q.z)
-	for i, a := range asked {
-		again := p.Opinion(a.Node.ID, q.z[i*d:(i+1)*d], heads.View{Node: a.Number, Without: none}).Prediction
+	for i, again := range q.predictor.Again(q.batch) {
+		a := asked[i]
 		again.Window, again.Time, again.Origin = x.Out.Window, a.Node.Time, a.Node.Origin
 		again.Revision, again.Reason = q.next(a.Number), event.Requested
-		if slot, waits := p.pending.Nodes.SlotOf(a.Number); waits && q.rescorer != nil {
+		if slot, waits := q.pending.Nodes.SlotOf(a.Number); waits && q.rescorer != nil {
 			q.rescorer.published(slot, a.Number, again.Probabilities)
 		}
 		x.Out.Revisions = append(x.Out.Revisions, again)
@@ -83,7 +80,7 @@ func (q *Requests) State(s *snapshot.Schema) {
 	if !s.Has("revisions.node", q.revisions.Len() > 0) {
 		return
 	}
-	n := q.predictor.nodes.Numbers()
+	n := q.nodes.Numbers()
 	store.DeclareNodes(s, "revisions.node", q.revisions, n, n)
 	store.DeclareField(s, "revisions.last", q.revisions, func(last *int32) *int32 { return last })
 	s.Check(func() error {

@@ -1,4 +1,4 @@
-package serve_test
+package parts_test
 
 import (
 	"math"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/pipeline/serve"
 )
 
@@ -29,9 +30,9 @@ func (s *payments) next() (p event.Prediction, fraud bool) {
 	return event.Prediction{Time: 1 + int64(s.time*3.6e6), Probabilities: []float32{1 - q, q}}, fraud
 }
 
-func actor(t *testing.T, text string) *serve.Actor {
+func actor(t *testing.T, text string) *parts.Actor {
 	t.Helper()
-	a, err := serve.NewActor(text, &model.Model{Meta: model.Meta{Classes: []string{"ok", "fraud"}}})
+	a, err := parts.NewActor(text, &model.Model{Meta: model.Meta{Classes: []string{"ok", "fraud"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func actor(t *testing.T, text string) *serve.Actor {
 }
 
 // decide serves predictions in windows of n, and returns whether to act on each.
-func decide(a *serve.Actor, list []event.Prediction, n int) (acts []bool) {
+func decide(a *parts.Actor, list []event.Prediction, n int) (acts []bool) {
 	for window := range slices.Chunk(list, n) {
 		out := &event.Outcome{Predictions: slices.Clone(window)}
 		a.Served(&serve.Entered{Out: out})
@@ -163,16 +164,16 @@ func TestCost(t *testing.T) {
 // TestParseActing: what cannot be done is refused.
 func TestParseActing(t *testing.T) {
 	for _, text := range []string{"class=fraud,capacity=50/h", "class=a,b=c,cost=2.5:1", "class=x,capacity=1/d", ""} {
-		if a, err := serve.ParseActing(text); err != nil || (a == serve.Acting{}) != (text == "") {
+		if a, err := parts.ParseActing(text); err != nil || (a == parts.Acting{}) != (text == "") {
 			t.Errorf("%q is %+v, %v", text, a, err)
 		}
 	}
 	for _, text := range []string{"fraud", "class=,capacity=1/h", "class=x,capacity=0/h", "class=x,capacity=5", "class=x,capacity=5/w", "class=x,cost=1:0", "class=x,cost=0:1", "class=x,cost=1", "class=x,capacity=1.2.3/h", "class=x,cost=1e9:1"} {
-		if a, err := serve.ParseActing(text); err == nil {
+		if a, err := parts.ParseActing(text); err == nil {
 			t.Errorf("%q is %+v", text, a)
 		}
 	}
-	if _, err := serve.NewActor("class=theft,cost=2:1", &model.Model{Meta: model.Meta{Classes: []string{"ok", "fraud"}}}); err == nil {
+	if _, err := parts.NewActor("class=theft,cost=2:1", &model.Model{Meta: model.Meta{Classes: []string{"ok", "fraud"}}}); err == nil {
 		t.Error("a class that the model lacks")
 	}
 }

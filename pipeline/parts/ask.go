@@ -1,4 +1,4 @@
-package serve
+package parts
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/setting"
 	"github.com/gvbll/gvbll/pipeline/store"
 )
@@ -159,7 +160,7 @@ var Asked = struct {
 type Asker struct {
 	Asking
 	model   *model.Model
-	pending *Pending
+	pending *serve.Pending
 
 	kept   store.SlotTable[float32] // by slot of pending: the probability of a node that was asked for, else 0
 	joined []float32                // of the window's labels
@@ -169,16 +170,16 @@ type Asker struct {
 	allowed, asked, nodes, summed float64
 }
 
-var _ Observer = (*Asker)(nil)
+var _ serve.Observer = (*Asker)(nil)
 
 // NewAsker returns an asker that has seen no nodes.
-func NewAsker(cfg Asking, m *model.Model, pending *Pending) *Asker {
+func NewAsker(cfg Asking, m *model.Model, pending *serve.Pending) *Asker {
 	return &Asker{Asking: cfg, model: m, pending: pending, kept: store.NewSlotTable[float32](1)}
 }
 
 // Served chooses among the window's arrivals, in the order of their event times.
-func (a *Asker) Served(x *Entered) {
-	a.joined, a.order = a.joined[:0], x.byTime(a.order)
+func (a *Asker) Served(x *serve.Entered) {
+	a.joined, a.order = a.joined[:0], byTime(x.Out.Predictions, a.order)
 	for _, i := range a.order {
 		p := &x.Out.Predictions[i]
 		if !a.model.TrainedOn(p.Node) { // no label of those is learned
@@ -188,7 +189,7 @@ func (a *Asker) Served(x *Entered) {
 				a.asked++
 			}
 		}
-		a.kept.Set(x.Arrivals[i].slot, []float32{p.Asked})
+		a.kept.Set(x.Arrivals[i].Slot, []float32{p.Asked})
 	}
 }
 
@@ -267,7 +268,7 @@ func (a *Asker) Follow(published []event.Prediction, number func(event.ID) (int3
 	}
 }
 
-// State implements [Observer].
+// State implements [serve.Observer].
 func (a *Asker) State(s *snapshot.Schema) {
 	clock, sums := []int64{a.clock}, []float64{a.allowed, a.asked, a.nodes, a.summed}
 	snapshot.Slice(s, "ask.clock", &clock, 1)

@@ -1,0 +1,45 @@
+// Package parts has the optional parts of an engine. Each is a [serve.Observer], declares its settings,
+// its figures and its state, and changes no head:
+//
+//	sets.go, coverage.go      a set of classes for every prediction, and when to abstain
+//	act.go                    on which predictions to act
+//	ask.go                    of which nodes to ask for the label
+//	rescore.go, requests.go   nodes that are predicted again: by a rule; when an event asks for it
+//	fallback.go               which of the paper's heads serves
+//	rates.go                  for which share of each class's nodes a label comes
+//	drift.go                  detectors of drift
+package parts
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/posterior"
+)
+
+// State declares the state of parts.
+func State(s *snapshot.Schema, list []serve.Observer, unwatched bool, m *model.Model) {
+	for _, o := range list {
+		o.State(s)
+	}
+	if unwatched && !s.Saving() { // check the snapshot's detectors all the same
+		s.Check(func() error {
+			NewDetectors(m, &posterior.Rows{}).State(s)
+			return nil
+		})
+	}
+}
+
+// byTime returns the places of predictions in the order of their event times, in the memory of order.
+func byTime(list []event.Prediction, order []int32) []int32 {
+	order = order[:0]
+	for i := range list {
+		order = append(order, int32(i))
+	}
+	slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(list[i].Time, list[j].Time) })
+	return order
+}
