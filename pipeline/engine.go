@@ -48,7 +48,7 @@ type Engine struct {
 	predictor *serve.Predictor
 	labels    *serve.Labels
 	scorer    *serve.Scorer
-	observers []serve.Observer
+	observers serve.Observers
 	asker     *parts.Asker // among the observers, nil if there is none
 	queue     *heads.LearnQueue
 
@@ -77,7 +77,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 			return nil, err
 		}
 		e.assemble(m, cfg, graph, p)
-		e.nodes.Follow(p)
+		e.nodes.Follow(p.Follower())
 		if err := e.rate(); err != nil {
 			return nil, err
 		}
@@ -87,7 +87,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		p := heads.NewPaper(m, cfg.Heads())
 		e.assemble(m, cfg, graph, p)
 		if cfg.Fallback >= 0 {
-			e.observers = append(e.observers, parts.NewFallback(cfg.Fallback, p, e.pending))
+			e.observers.Add(parts.NewFallback(cfg.Fallback, p, e.pending))
 		}
 	}
 	if cfg.Coverage.Target > 0 {
@@ -95,29 +95,29 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		if err != nil {
 			return nil, err
 		}
-		e.observers = append(e.observers, s)
+		e.observers.Add(s.Observer())
 	}
 	if cfg.Act != "" {
 		a, err := parts.NewActor(cfg.Act, m)
 		if err != nil {
 			return nil, err
 		}
-		e.observers = append(e.observers, a)
+		e.observers.Add(a.Observer())
 	}
 	requests := parts.NewRequests(e.nodes, e.pending, e.predictor)
 	if cfg.Rescore.On() {
 		r := parts.NewRescorer(cfg.Rescore, len(m.Classes), requests, e.scorer)
-		e.observers = append(e.observers, r)
-		e.nodes.Follow(r)
+		e.observers.Add(r.Observer())
+		e.nodes.Follow(r.Follower())
 	}
-	e.observers = append(e.observers, requests)
-	e.nodes.Follow(requests)
+	e.observers.Add(requests.Observer())
+	e.nodes.Follow(requests.Follower())
 	if cfg.Ask != (parts.Asking{}) {
 		e.asker = parts.NewAsker(cfg.Ask, m, e.pending)
-		e.observers = append(e.observers, e.asker)
+		e.observers.Add(e.asker.Observer())
 	}
 	if !cfg.Unwatched {
-		e.observers = append(e.observers, parts.NewDetectors(m, &e.predictor.Rows))
+		e.observers.Add(parts.NewDetectors(m, &e.predictor.Rows))
 	}
 	return e, nil
 }
@@ -127,7 +127,7 @@ func (e *Engine) rate() error {
 	switch e.cfg.LabelRates {
 	case "":
 	case CountedRates:
-		e.observers = append(e.observers, parts.NewCountedRates(e.queue, len(e.model.Classes)))
+		e.observers.Add(parts.NewCountedRates(e.queue, len(e.model.Classes)))
 	default:
 		by, err := e.cfg.LabelRates.Of(e.model.Classes)
 		if err != nil {
@@ -257,9 +257,7 @@ func (e *Engine) Serve() []event.Prediction {
 	e.predictor.Serve(x, func(outputs []float32, split []posterior.Uncertainty) {
 		e.serving.Serve(e.nodes.ToPredict(), e.predictor.Rows, outputs, split)
 	})
-	for _, o := range e.observers {
-		o.Served(x)
-	}
+	e.observers.Served(x)
 	if e.cfg.LearnLag > 0 {
 		e.queue.Begin(e.next)
 	}
@@ -276,11 +274,9 @@ func (e *Engine) Learn() *event.Outcome {
 	x := e.now
 	w, out := x.Window, x.Out
 	e.labels.Join(x)
-	e.labels.Collect(x, e.observers)
+	e.labels.Collect(x, &e.observers)
 	e.scorer.Score(out)
-	for _, o := range e.observers {
-		o.Scored(out)
-	}
+	e.observers.Scored(out)
 	if b := &e.labels.Batch; !b.Empty() {
 		e.queue.Put(e.next, func(to *pool.Batch) { e.serving.Prepare(b, to) })
 	}

@@ -77,7 +77,7 @@ func NewHistory(c HistoryConfig) (*History, error) {
 	}
 	h.pending = serve.NewPending(1, 1, cfg.Waiting())
 	h.nodes = structure.New(structure.Config{Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone}, Schema: c.Schema, KeepsNames: c.Schema == nil, PartialUpdates: c.Partial, MaxWaitingEdges: cfg.MaxWaitingEdges, Keep: c.Keep}, gnn.NewGraph(encoder), h.pending)
-	h.nodes.Follow((*recorder)(h))
+	h.nodes.Follow(structure.Follower{Entered: h.entered, Vacated: h.vacated})
 	return h, nil
 }
 
@@ -237,19 +237,13 @@ func (h *History) Nodes(keep func(*Recorded) bool) (nodes []Recorded, edges [][2
 	return nodes, edges
 }
 
-// recorder is a history as it follows its graph.
-type recorder History
-
-func (h *recorder) Entered(v int32, x gnn.Vector) {
+// entered keeps the features of node v.
+func (h *History) entered(v int32, x gnn.Vector) {
 	for int(v) >= len(h.list) {
 		h.list = append(h.list, Recorded{Window: none, Class: none})
 	}
 	h.list[v].Features = gnn.Vector{Dense: slices.Clone(x.Dense), Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
 }
 
-func (h *recorder) Vacated(v int32)                { h.list[v] = Recorded{Window: none, Class: none} }
-func (h *recorder) Leaving([]int32)                {}
-func (h *recorder) Left()                          {}
-func (h *recorder) Unlinked([][2]int32)            {}
-func (h *recorder) Linked(int32, []int32, []int32) {}
-func (h *recorder) Labelled(int32, int32)          {}
+// vacated forgets node v, which has left.
+func (h *History) vacated(v int32) { h.list[v] = Recorded{Window: none, Class: none} }

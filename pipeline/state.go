@@ -5,6 +5,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/heads"
 	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/pipeline/snapshots"
+	"github.com/gvbll/gvbll/posterior"
 )
 
 // This file declares an engine's state, which snapshot.go writes and restore.go reads.
@@ -20,7 +21,13 @@ func (e savedEngine) State(s *snapshot.Schema) {
 	heads.DeclareHeads(s, e.serving, &e.queue.Last.Posterior)
 	e.queue.State(s, e.next)
 	e.scorer.State(s)
-	parts.State(s, e.observers, e.cfg.Unwatched, e.model)
+	e.observers.State(s)
+	if e.cfg.Unwatched && !s.Saving() { // check the snapshot's detectors all the same
+		s.Check(func() error {
+			parts.NewDetectors(e.model, &posterior.Rows{}).State(s)
+			return nil
+		})
+	}
 }
 
 // Rest waits for the end of a job of Config.Run.

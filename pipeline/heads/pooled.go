@@ -32,10 +32,7 @@ type Pool struct {
 	buffer []byte        // scratch of hash
 }
 
-var (
-	_ Serving            = (*Pool)(nil)
-	_ structure.Follower = (*Pool)(nil)
-)
+var _ Serving = (*Pool)(nil)
 
 // NewPool returns the serving of the model's pool of heads as trained, on a graph, which is empty.
 func NewPool(m *model.Model, cfg Config, graph *gnn.Graph) (*Pool, error) {
@@ -128,15 +125,14 @@ func (p *Pool) appendAllServed(b *Batch, to *pool.Batch) {
 	b.copyTo(to)
 }
 
-// The methods of [structure.Follower] update the neighbourhood's features and labels.
-
-func (p *Pool) Entered(v int32, x gnn.Vector)    { p.around.SetFeatures(v, x) }
-func (p *Pool) Leaving(nodes []int32)            { p.around.Remove(nodes) }
-func (p *Pool) Left()                            {}
-func (p *Pool) Unlinked(edges [][2]int32)        { p.around.RemoveEdges(edges) }
-func (p *Pool) Linked(v int32, _, added []int32) { p.around.AddEdges(v, added) }
-func (p *Pool) Labelled(v, class int32)          { p.around.SetLabel(v, class) }
-func (p *Pool) Vacated(v int32)                  { p.around.ClearFeatures(v) }
+// Follower returns what keeps the neighbourhood's features and labels in step with the graph.
+func (p *Pool) Follower() structure.Follower {
+	return structure.Follower{
+		Entered: p.around.SetFeatures, Leaving: p.around.Remove, Unlinked: p.around.RemoveEdges,
+		Linked:   func(v int32, _, added []int32) { p.around.AddEdges(v, added) },
+		Labelled: p.around.SetLabel, Vacated: p.around.ClearFeatures,
+	}
+}
 
 // State declares the features of the graph's nodes. The graph must have been declared
 // before. Labels are restored by calls of labelled.

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
-	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/serve"
@@ -91,8 +90,6 @@ type Actor struct {
 	order []int32 // scratch
 }
 
-var _ serve.Observer = (*Actor)(nil)
-
 // pace is the state of a capacity.
 type pace struct {
 	counts [actBins]float64 // of probabilities, by bin of odds
@@ -119,6 +116,9 @@ func NewActor(text string, m *model.Model) (*Actor, error) {
 	}
 	return &Actor{Acting: cfg, class: int32(class)}, nil
 }
+
+// Observer returns a as an observer. Whether to act does not depend on labels.
+func (a *Actor) Observer() serve.Observer { return serve.Observer{Served: a.Served, State: a.State} }
 
 // answers are what Prediction.Act points to.
 var answers = [2]bool{false, true}
@@ -212,12 +212,6 @@ func actBin(odds float64) int {
 	}
 	return min(max(int(math.Float64bits(odds)>>49)-(1023-40)*8, 0), actBins-1)
 }
-
-// Matched does nothing: whether to act does not depend on labels.
-func (a *Actor) Matched(slot, class int32) {}
-
-// Scored does nothing.
-func (a *Actor) Scored(*event.Outcome) {}
 
 // State declares the pace of a capacity. A ratio has no state.
 func (a *Actor) State(s *snapshot.Schema) {

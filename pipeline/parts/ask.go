@@ -170,15 +170,18 @@ type Asker struct {
 	allowed, asked, nodes, summed float64
 }
 
-var _ serve.Observer = (*Asker)(nil)
-
 // NewAsker returns an asker that has seen no nodes.
 func NewAsker(cfg Asking, m *model.Model, pending *serve.Pending) *Asker {
 	return &Asker{Asking: cfg, model: m, pending: pending, kept: store.NewSlotTable[float32](1)}
 }
 
-// Served chooses among the window's arrivals, in the order of their event times.
-func (a *Asker) Served(x *serve.Entered) {
+// Observer returns a as an observer.
+func (a *Asker) Observer() serve.Observer {
+	return serve.Observer{Served: a.served, Matched: a.matched, Scored: a.scored, State: a.state}
+}
+
+// served chooses among the window's arrivals, in the order of their event times.
+func (a *Asker) served(x *serve.Entered) {
 	a.joined, a.order = a.joined[:0], byTime(x.Out.Predictions, a.order)
 	for _, i := range a.order {
 		p := &x.Out.Predictions[i]
@@ -232,11 +235,11 @@ func draw(p *event.Prediction) float64 {
 	return float64((h^h>>31)>>11) / (1 << 53)
 }
 
-// Matched notes the node's probability.
-func (a *Asker) Matched(slot, _ int32) { a.joined = append(a.joined, a.kept.Row(slot)[0]) }
+// matched notes the node's probability.
+func (a *Asker) matched(slot, _ int32) { a.joined = append(a.joined, a.kept.Row(slot)[0]) }
 
-// Scored says of each label whether it was asked for, and sums the scores of those.
-func (a *Asker) Scored(out *event.Outcome) {
+// scored says of each label whether it was asked for, and sums the scores of those.
+func (a *Asker) scored(out *event.Outcome) {
 	f := &out.Figures
 	for i, p := range a.joined {
 		l := &out.Labelled[i]
@@ -268,8 +271,8 @@ func (a *Asker) Follow(published []event.Prediction, number func(event.ID) (int3
 	}
 }
 
-// State implements [serve.Observer].
-func (a *Asker) State(s *snapshot.Schema) {
+// state declares the sums, and the probabilities of pending nodes.
+func (a *Asker) state(s *snapshot.Schema) {
 	clock, sums := []int64{a.clock}, []float64{a.allowed, a.asked, a.nodes, a.summed}
 	snapshot.Slice(s, "ask.clock", &clock, 1)
 	snapshot.Slice(s, "ask.sums", &sums, len(sums))

@@ -14,25 +14,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/pipeline/serve"
-	"github.com/gvbll/gvbll/posterior"
 )
-
-// State declares the state of parts.
-func State(s *snapshot.Schema, list []serve.Observer, unwatched bool, m *model.Model) {
-	for _, o := range list {
-		o.State(s)
-	}
-	if unwatched && !s.Saving() { // check the snapshot's detectors all the same
-		s.Check(func() error {
-			NewDetectors(m, &posterior.Rows{}).State(s)
-			return nil
-		})
-	}
-}
 
 // byTime returns the places of predictions in the order of their event times, in the memory of order.
 func byTime(list []event.Prediction, order []int32) []int32 {

@@ -32,8 +32,6 @@ type detectors struct {
 	window confidences // scratch: of the serving head
 }
 
-var _ serve.Observer = (*detectors)(nil)
-
 // The detectors, in the order of event.Drift.
 const (
 	served  = iota // the log loss of what was served
@@ -61,18 +59,15 @@ const (
 func NewDetectors(m *model.Model, embedded *posterior.Rows) serve.Observer {
 	often := drift.DefaultADWIN()
 	often.Clock = 8
-	return &detectors{
+	w := &detectors{
 		dim: m.Prior.Dim, embedded: embedded, loss: [2]*drift.ADWIN{served: drift.NewADWIN(drift.DefaultADWIN()), trained: drift.NewADWIN(often)},
 		embeddings: drift.NewMMD(m.Prior.Dim), monitor: drift.NewMonitor(),
 	}
+	return serve.Observer{Scored: w.scored, State: w.state}
 }
 
-func (w *detectors) Served(*serve.Entered) {}
-
-func (w *detectors) Matched(slot, class int32) {}
-
-// Scored feeds the window's predictions and scores to the detectors.
-func (w *detectors) Scored(out *event.Outcome) {
+// scored feeds the window's predictions and scores to the detectors.
+func (w *detectors) scored(out *event.Outcome) {
 	var d event.Drift
 	d.Detectors = make([]event.Detector, detectorCount)
 	found := func(detector int, rise float64) {
@@ -151,9 +146,9 @@ func (c *confidences) add(confidence float64, right bool) {
 
 func (c *confidences) clear() { c.confidence, c.right = c.confidence[:0], c.right[:0] }
 
-// State declares the detectors. If the snapshot is of an engine without them, they start
+// state declares the detectors. If the snapshot is of an engine without them, they start
 // empty.
-func (w *detectors) State(s *snapshot.Schema) {
+func (w *detectors) state(s *snapshot.Schema) {
 	if !s.Has("drift.found", true) {
 		return
 	}

@@ -45,23 +45,18 @@ type fallback struct {
 
 // NewFallback returns what chooses among heads, whose predictions wait in pending.
 func NewFallback(threshold float64, heads *heads.Paper, pending *serve.Pending) serve.Observer {
-	return &fallback{threshold: threshold, heads: heads, pending: pending}
+	f := &fallback{threshold: threshold, heads: heads, pending: pending}
+	return serve.Observer{Scored: f.scored, State: f.state}
 }
-
-var _ serve.Observer = (*fallback)(nil)
 
 // DefaultFallback is the default of θ. Of 10, 20 and 40, with steps of the paper's size,
 // 20 was the smallest with which the online head always served on streams where it was
 // the better one, on every data set, with labels in time and ten steps late.
 const DefaultFallback = 20
 
-func (f *fallback) Served(*serve.Entered) {}
-
-func (f *fallback) Matched(slot, class int32) {}
-
-// Scored updates the lead by the window's labels, and with it the head that serves the
+// scored updates the lead by the window's labels, and with it the head that serves the
 // next window.
-func (f *fallback) Scored(out *event.Outcome) {
+func (f *fallback) scored(out *event.Outcome) {
 	out.ServedBy = int(f.heads.Serves)
 	for i, online := range out.Heads[heads.ByOnline].Scores {
 		f.lead += online.LogLoss - out.Heads[heads.ByStatic].Scores[i].LogLoss
@@ -76,9 +71,9 @@ func (f *fallback) Scored(out *event.Outcome) {
 	out.Lead = f.lead
 }
 
-// State declares the lead, the head that serves, and the head that served each pending
+// state declares the lead, the head that serves, and the head that served each pending
 // prediction.
-func (f *fallback) State(s *snapshot.Schema) {
+func (f *fallback) state(s *snapshot.Schema) {
 	snapshot.Value(s, "fallback.lead", &f.lead)
 	snapshot.Value(s, "fallback.head", &f.heads.Serves)
 	s.Check(func() error {

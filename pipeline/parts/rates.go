@@ -28,7 +28,7 @@ type countedRates struct {
 func NewCountedRates(queue *heads.LearnQueue, classes int) serve.Observer {
 	r := &countedRates{queue: queue, labels: make([]float64, classes), expected: make([]float64, classes), rates: make([]float64, classes)}
 	r.update()
-	return r
+	return serve.Observer{Served: r.served, Matched: r.matched, Scored: func(*event.Outcome) { r.update() }, State: r.state}
 }
 
 // Constants of the estimate.
@@ -37,7 +37,7 @@ const (
 	keptCounts  = 0.999 // of the counts, for each label
 )
 
-func (r *countedRates) Served(x *serve.Entered) {
+func (r *countedRates) served(x *serve.Entered) {
 	for i := range x.Out.Predictions {
 		for c, p := range x.Out.Predictions[i].Probabilities {
 			r.expected[c] += float64(p)
@@ -45,15 +45,13 @@ func (r *countedRates) Served(x *serve.Entered) {
 	}
 }
 
-func (r *countedRates) Matched(_, class int32) {
+func (r *countedRates) matched(_, class int32) {
 	for c := range r.labels {
 		r.labels[c] *= keptCounts
 		r.expected[c] *= keptCounts
 	}
 	r.labels[class]++
 }
-
-func (r *countedRates) Scored(*event.Outcome) { r.update() }
 
 // update sets the rates for the next window.
 func (r *countedRates) update() {
@@ -68,8 +66,8 @@ func (r *countedRates) update() {
 	r.queue.SetRates(r.rates)
 }
 
-// State declares the counts.
-func (r *countedRates) State(s *snapshot.Schema) {
+// state declares the counts.
+func (r *countedRates) state(s *snapshot.Schema) {
 	snapshot.Slice(s, "rates.labels", &r.labels, len(r.labels))
 	snapshot.Slice(s, "rates.expected", &r.expected, len(r.expected))
 	s.Check(func() error {

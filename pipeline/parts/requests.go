@@ -1,7 +1,6 @@
 package parts
 
 import (
-	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/serve"
@@ -22,14 +21,17 @@ type Requests struct {
 	batch []int32 // scratch: the nodes that are asked for
 }
 
-var (
-	_ serve.Observer     = (*Requests)(nil)
-	_ structure.Follower = (*Requests)(nil)
-)
-
 // NewRequests returns what predicts nodes on request.
 func NewRequests(n *structure.Nodes, pending *serve.Pending, p *serve.Predictor) *Requests {
 	return &Requests{nodes: n, pending: pending, predictor: p, revisions: store.NewNodeQueue[int32]()}
+}
+
+// Observer returns q as an observer.
+func (q *Requests) Observer() serve.Observer { return serve.Observer{Served: q.served, State: q.state} }
+
+// Follower returns q as one that follows the graph: it forgets the revisions of a node that has left.
+func (q *Requests) Follower() structure.Follower {
+	return structure.Follower{Vacated: func(v int32) { q.revisions.Remove(v) }}
 }
 
 // next returns the number of a node's next revision.
@@ -42,8 +44,8 @@ func (q *Requests) next(v int32) int32 {
 	return 1
 }
 
-// Served predicts the nodes that are asked for.
-func (q *Requests) Served(x *serve.Entered) {
+// served predicts the nodes that are asked for.
+func (q *Requests) served(x *serve.Entered) {
 	asked := q.nodes.Asked()
 	if len(asked) == 0 {
 		return
@@ -63,20 +65,8 @@ func (q *Requests) Served(x *serve.Entered) {
 	}
 }
 
-// Vacated forgets the revisions of a node that has left.
-func (q *Requests) Vacated(v int32) { q.revisions.Remove(v) }
-
-func (*Requests) Matched(int32, int32)           {}
-func (*Requests) Scored(*event.Outcome)          {}
-func (*Requests) Entered(int32, gnn.Vector)      {}
-func (*Requests) Labelled(int32, int32)          {}
-func (*Requests) Unlinked([][2]int32)            {}
-func (*Requests) Linked(int32, []int32, []int32) {}
-func (*Requests) Leaving([]int32)                {}
-func (*Requests) Left()                          {}
-
-// State declares the revisions, if there were any.
-func (q *Requests) State(s *snapshot.Schema) {
+// state declares the revisions, if there were any.
+func (q *Requests) state(s *snapshot.Schema) {
 	if !s.Has("revisions.node", q.revisions.Len() > 0) {
 		return
 	}

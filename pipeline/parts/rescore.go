@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/heads"
@@ -121,11 +120,6 @@ type Rescorer struct {
 	batch   []int32 // scratch: nodes to be predicted again
 }
 
-var (
-	_ serve.Observer     = (*Rescorer)(nil)
-	_ structure.Follower = (*Rescorer)(nil)
-)
-
 // NewRescorer returns what predicts nodes again as cfg says.
 func NewRescorer(cfg Rescoring, classes int, q *Requests, s *serve.Scorer) *Rescorer {
 	r := &Rescorer{
@@ -137,31 +131,33 @@ func NewRescorer(cfg Rescoring, classes int, q *Requests, s *serve.Scorer) *Resc
 	return r
 }
 
-// Only changes of degrees matter.
+// Observer returns r as an observer.
+func (r *Rescorer) Observer() serve.Observer {
+	return serve.Observer{Served: r.served, Matched: r.matched, Scored: r.scored, State: r.state}
+}
 
-func (r *Rescorer) Entered(int32, gnn.Vector) {}
-func (r *Rescorer) Labelled(int32, int32)     {}
-func (r *Rescorer) Vacated(int32)             {}
+// Follower returns r as one that follows the graph: changes of degrees matter to it.
+func (r *Rescorer) Follower() structure.Follower {
+	return structure.Follower{Unlinked: r.unlinked, Linked: r.linked, Leaving: r.leaving, Left: func() { r.changed(r.near...) }}
+}
 
-func (r *Rescorer) Unlinked(edges [][2]int32) {
+func (r *Rescorer) unlinked(edges [][2]int32) {
 	for _, e := range edges {
 		r.changed(e[:]...)
 	}
 }
 
-func (r *Rescorer) Linked(v int32, near, _ []int32) {
+func (r *Rescorer) linked(v int32, near, _ []int32) {
 	r.changed(v)
 	r.changed(near...)
 }
 
-func (r *Rescorer) Leaving(nodes []int32) {
+func (r *Rescorer) leaving(nodes []int32) {
 	r.near = r.near[:0]
 	for _, v := range nodes {
 		r.near = append(r.near, r.nodes.Graph.Neighbours(v)...)
 	}
 }
-
-func (r *Rescorer) Left() { r.changed(r.near...) }
 
 // changed queues the given nodes, whose degrees may have changed, if they are due.
 func (r *Rescorer) changed(nodes ...int32) {
@@ -188,10 +184,10 @@ func (r *Rescorer) isDue(v int32) (slot int32, due bool) {
 
 func (r *Rescorer) degree(v int32) int32 { return int32(r.nodes.Graph.Degree(v)) }
 
-// Served records the predictions of the window's arrivals, and then predicts the nodes
+// served records the predictions of the window's arrivals, and then predicts the nodes
 // that are due. Like the arrivals they are predicted on G_t, before the window's labels
 // are learned.
-func (r *Rescorer) Served(x *serve.Entered) {
+func (r *Rescorer) served(x *serve.Entered) {
 	for i, a := range x.Arrivals {
 		r.degrees.Set(a.Slot, []int32{r.degree(a.Number)})
 		r.probs.Set(a.Slot, x.Out.Predictions[i].Probabilities)
@@ -232,11 +228,11 @@ func (r *Rescorer) published(slot, v int32, probs []float32) {
 
 func (r *Rescorer) confident(confidence float32) bool { return float64(confidence) >= r.Confidence }
 
-// Matched collects the last published probabilities of the node.
-func (r *Rescorer) Matched(slot, _ int32) { r.revised = append(r.revised, r.probs.Row(slot)...) }
+// matched collects the last published probabilities of the node.
+func (r *Rescorer) matched(slot, _ int32) { r.revised = append(r.revised, r.probs.Row(slot)...) }
 
-// Scored scores the collected probabilities, and adds them to the outcome as a head.
-func (r *Rescorer) Scored(out *event.Outcome) {
+// scored scores the collected probabilities, and adds them to the outcome as a head.
+func (r *Rescorer) scored(out *event.Outcome) {
 	h := event.Head{Name: revisedHead}
 	if len(r.revised) > 0 {
 		c := r.probs.Width()
@@ -246,8 +242,8 @@ func (r *Rescorer) Scored(out *event.Outcome) {
 	out.Heads = append(out.Heads, h)
 }
 
-// State declares the last predictions, the nodes that are due, and the scores.
-func (r *Rescorer) State(s *snapshot.Schema) {
+// state declares the last predictions, the nodes that are due, and the scores.
+func (r *Rescorer) state(s *snapshot.Schema) {
 	q, classes := r.pending.Nodes, r.probs.Width()
 	store.DeclareRows(s, "rescore.degree", &r.degrees, q.WalkSlots(), q.Len(), isCount)
 	store.DeclareRows(s, "rescore.probabilities", &r.probs, q.WalkSlots(), q.Len(), heads.IsProbability, classes)

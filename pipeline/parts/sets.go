@@ -37,8 +37,6 @@ type Sets struct {
 	held   []bool  // the same
 }
 
-var _ serve.Observer = (*Sets)(nil)
-
 // joinedSet is the set that was served for a node whose label was joined.
 type joinedSet struct {
 	id   int64 // number of the prediction
@@ -61,8 +59,13 @@ func NewSets(cfg Coverage, m *model.Model, pending *serve.Pending, scorer *serve
 	}, nil
 }
 
-// Served adds a set to every prediction of the window.
-func (s *Sets) Served(x *serve.Entered) {
+// Observer returns s as an observer.
+func (s *Sets) Observer() serve.Observer {
+	return serve.Observer{Served: s.served, Matched: s.matched, Scored: s.scored, State: s.state}
+}
+
+// served adds a set to every prediction of the window.
+func (s *Sets) served(x *serve.Entered) {
 	s.joined = s.joined[:0]
 	n, out, rows := len(x.Arrivals), x.Out, &s.rows
 	if n == 0 {
@@ -99,8 +102,8 @@ func (s *Sets) Served(x *serve.Entered) {
 	}
 }
 
-// Matched collects the node's set, and whether it holds the label.
-func (s *Sets) Matched(slot, class int32) {
+// matched collects the node's set, and whether it holds the label.
+func (s *Sets) matched(slot, class int32) {
 	row := s.kept.Row(slot)
 	size := 0
 	for _, w := range row[1:] {
@@ -111,8 +114,8 @@ func (s *Sets) Matched(slot, class int32) {
 	})
 }
 
-// Scored reports the coverage of the sets that got a label, and adapts the thresholds.
-func (s *Sets) Scored(out *event.Outcome) {
+// scored reports the coverage of the sets that got a label, and adapts the thresholds.
+func (s *Sets) scored(out *event.Outcome) {
 	rows, labels := &s.rows, s.labels[:0]
 	for i := range out.Labelled {
 		labels = append(labels, out.Labelled[i].Class)
@@ -149,9 +152,9 @@ func (s *Sets) Scored(out *event.Outcome) {
 	out.Coverage = coverage
 }
 
-// State declares the thresholds, the tally of the sets that got a label, and the sets of
+// state declares the thresholds, the tally of the sets that got a label, and the sets of
 // pending predictions.
-func (s *Sets) State(schema *snapshot.Schema) {
+func (s *Sets) state(schema *snapshot.Schema) {
 	snapshot.Bytes(schema, "sets.thresholds", s.predictor)
 	counts := []int64{s.count, int64(s.tally.Rows), int64(s.tally.Covered), int64(s.tally.Classes)}
 	snapshot.Slice(schema, "sets.counts", &counts, len(counts))

@@ -107,13 +107,13 @@ func (l *Labels) Join(x *Entered) {
 
 // Collect fills the batch with what was served for the labels that a window joined, once the
 // window is served.
-func (l *Labels) Collect(x *Entered, observers []Observer) {
+func (l *Labels) Collect(x *Entered, observers *Observers) {
 	b := &l.Batch
 	b.Clear()
 	for i := range x.joined {
 		j := &x.joined[i]
-		for _, o := range observers {
-			o.Matched(j.slot, j.entry.Class)
+		for _, matched := range observers.matched {
+			matched(j.slot, j.entry.Class)
 		}
 		s, z, outputs := l.pending.at(j.slot)
 		b.Nodes, b.Labels = append(b.Nodes, j.number), append(b.Labels, j.entry.Class)

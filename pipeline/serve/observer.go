@@ -6,24 +6,69 @@ import (
 )
 
 // Observer is an optional part of the engine: sets of classes, re-scoring, the
-// fallback, the drift detectors. The engine has a list of the ones that its [pipeline.Config]
-// asks for, and calls each method of all of them in the order of that list.
+// fallback, the drift detectors. It has a function for each event that matters to it, and nil for
+// others.
 //
-// In every window, served and scored are each called once, and matched between them
+// In every window, Served and Scored are each called once, and Matched between them
 // for each label that is joined, in the order of [event.Outcome.Labelled]. The outcome
-// is complete up to the event that a method is named after. An observer may add to it
+// is complete up to the event that a function is named after. An observer may add to it
 // but must not keep it: the caller may recycle it. No observer changes a head, so
 // posteriors do not depend on which observers there are.
-type Observer interface {
+type Observer struct {
 	// Served is called when the window's arrivals have been predicted. They are
 	// pending, except those that have expired already to make room for later ones.
-	Served(x *Entered)
+	Served func(x *Entered)
 	// Matched is called when a label of this class is joined to the prediction of the
 	// node in a slot of pending. The slot is vacated afterwards.
-	Matched(slot, class int32)
+	Matched func(slot, class int32)
 	// Scored is called when the window's labels have been scored, and not yet learned.
 	// It is called in windows without labels, too.
-	Scored(out *event.Outcome)
-	// State declares the observer's state.
-	State(s *snapshot.Schema)
+	Scored func(out *event.Outcome)
+	// State declares the observer's state. It may be nil.
+	State func(s *snapshot.Schema)
+}
+
+// Observers are the functions of an engine's observers, each list in the order in which these were added.
+type Observers struct {
+	served  []func(x *Entered)
+	matched []func(slot, class int32)
+	scored  []func(out *event.Outcome)
+	state   []func(s *snapshot.Schema)
+}
+
+// Add adds an observer behind the others.
+func (l *Observers) Add(o Observer) {
+	if o.Served != nil {
+		l.served = append(l.served, o.Served)
+	}
+	if o.Matched != nil {
+		l.matched = append(l.matched, o.Matched)
+	}
+	if o.Scored != nil {
+		l.scored = append(l.scored, o.Scored)
+	}
+	if o.State != nil {
+		l.state = append(l.state, o.State)
+	}
+}
+
+// Served tells the observers that arrivals were predicted.
+func (l *Observers) Served(x *Entered) {
+	for _, served := range l.served {
+		served(x)
+	}
+}
+
+// Scored tells the observers that labels were scored.
+func (l *Observers) Scored(out *event.Outcome) {
+	for _, scored := range l.scored {
+		scored(out)
+	}
+}
+
+// State declares the observers' states.
+func (l *Observers) State(s *snapshot.Schema) {
+	for _, state := range l.state {
+		state(s)
+	}
 }

@@ -52,8 +52,8 @@ func (n *Nodes) Enter(events []event.Node, out *event.Outcome) {
 	n.countAttributes(out)
 	n.tellApart(events)
 	for _, x := range a.accepted {
-		for _, f := range n.followers {
-			f.Entered(x.Number, Features(x.Node))
+		for _, entered := range n.followers.entered {
+			entered(x.Number, Features(x.Node))
 		}
 	}
 	d := n.encoder.Out()
@@ -317,8 +317,8 @@ func (n *Nodes) linked(i int, added []int32, out *event.Outcome) {
 func (n *Nodes) report(v int32, near, added []int32, out *event.Outcome) {
 	out.Figures.Count(event.EdgesAdded, len(added))
 	out.Figures.Count(event.DuplicateEdges, len(near)-len(added))
-	for _, f := range n.followers {
-		f.Linked(v, near, added)
+	for _, linked := range n.followers.linked {
+		linked(v, near, added)
 	}
 }
 

@@ -141,8 +141,8 @@ func (n *Nodes) Vacate(v int32) {
 	*n.change(v) = nodeState{label: none, gone: true}
 	n.context.set(v, false)
 	n.index.ids.clear(v)
-	for _, f := range n.followers {
-		f.Vacated(v)
+	for _, vacated := range n.followers.vacated {
+		vacated(v)
 	}
 	n.departed.free = append(n.departed.free, v)
 }
@@ -171,12 +171,12 @@ func (n *Nodes) withdraw(out *event.Outcome) {
 		degree, fresh := n.Surroundings(v)
 		d.waiting.Put(id, Left{Number: v, Degree: int32(degree), Fresh: int32(fresh)})
 	}
-	for _, f := range n.followers {
-		f.Leaving(d.leaving)
+	for _, leaving := range n.followers.leaving {
+		leaving(d.leaving)
 	}
 	out.Figures.Count(event.EdgesRemoved, n.Graph.Remove(d.leaving))
-	for _, f := range n.followers {
-		f.Left()
+	for _, left := range n.followers.left {
+		left()
 	}
 	if waits || n.waiting.held > 0 {
 		ids := make(map[event.ID]bool, len(d.leaving))

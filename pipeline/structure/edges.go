@@ -67,8 +67,8 @@ func (n *Nodes) disconnect(out *event.Outcome) {
 	for _, e := range removed {
 		r.find(endsOf(n.index.ids.at(e[0]), n.index.ids.at(e[1])))
 	}
-	for _, f := range n.followers {
-		f.Unlinked(removed)
+	for _, unlinked := range n.followers.unlinked {
+		unlinked(removed)
 	}
 	out.Figures.Count(event.EdgesRemoved, len(removed)+n.disconnectWaiting())
 }

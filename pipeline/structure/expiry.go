@@ -194,7 +194,7 @@ func (k *expiry) leaveNodes(q *store.Queue[int32, int64], age int64, room *int) 
 			continue
 		}
 		*room -= k.of.Graph.Degree(v)
-		k.Leaving([]int32{v})
+		k.leaving([]int32{v})
 		k.events = append(k.events, event.Node{ID: k.of.ID(v), Departed: true})
 	}
 }
@@ -280,14 +280,12 @@ func (k *expiry) answered(v int32) {
 // edgeOf is an edge as a key of edges.
 func edgeOf(u, v int32) [2]int32 { return [2]int32{min(u, v), max(u, v)} }
 
-// An expiry follows the graph.
+// follower returns k as one that follows the graph.
+func (k *expiry) follower() Follower {
+	return Follower{Entered: func(v int32, _ gnn.Vector) { k.renewNode(v) }, Leaving: k.leaving, Unlinked: k.unlinked, Linked: k.linked}
+}
 
-func (k *expiry) Entered(v int32, _ gnn.Vector) { k.renewNode(v) }
-func (k *expiry) Left()                         {}
-func (k *expiry) Labelled(int32, int32)         {}
-func (k *expiry) Vacated(int32)                 {}
-
-func (k *expiry) Leaving(nodes []int32) {
+func (k *expiry) leaving(nodes []int32) {
 	for _, v := range nodes {
 		k.nodes.Remove(v)
 		k.over.Remove(v)
@@ -299,13 +297,13 @@ func (k *expiry) Leaving(nodes []int32) {
 	}
 }
 
-func (k *expiry) Unlinked(edges [][2]int32) {
+func (k *expiry) unlinked(edges [][2]int32) {
 	for _, e := range edges {
 		k.edges.Remove(edgeOf(e[0], e[1]))
 	}
 }
 
-func (k *expiry) Linked(v int32, near, _ []int32) {
+func (k *expiry) linked(v int32, near, _ []int32) {
 	k.renewNode(v)
 	for _, u := range near {
 		k.renewNode(u)

@@ -30,14 +30,14 @@ type Nodes struct {
 	departed departed
 	waiting  *waitingEdges
 
-	pending   Pending    // for the predictions of nodes that leave
-	followers []Follower // called at every change of the graph
-	arrivals  arrivals   // of the current window
-	removals  removals   // of the current window
-	kinds     *marks     // nil for a model that does not tell kinds of edges apart
-	kept      *kept      // nil unless updates may be partial
-	passing   *passing   // nil for a model of nodes
-	expiry    *expiry    // nil if nodes and edges are kept for ever
+	pending   Pending   // for the predictions of nodes that leave
+	followers followers // called at every change of the graph
+	arrivals  arrivals  // of the current window
+	removals  removals  // of the current window
+	kinds     *marks    // nil for a model that does not tell kinds of edges apart
+	kept      *kept     // nil unless updates may be partial
+	passing   *passing  // nil for a model of nodes
+	expiry    *expiry   // nil if nodes and edges are kept for ever
 
 	frozen snapshot.Freeze[nodeRecord]
 }
@@ -61,40 +61,6 @@ const (
 	// Withdrawn means that the node has no label any more.
 	Withdrawn
 )
-
-// Follower is a part that keeps data about the graph's nodes or edges in step with the
-// graph. While a window enters, the methods are called in this order:
-//
-//  1. Entered, for every accepted arrival and update, in canonical order;
-//  2. Leaving, then Left, once each, if nodes leave;
-//  3. Unlinked, once, if edges are removed from between nodes that stay;
-//  4. Linked, in canonical order, for every accepted node that did not leave, and for
-//     every event that adds edges.
-//
-// Labelled is called later, when the window's labels are joined. Vacated may be called at
-// any time after the node has left. Slices are valid during the call only.
-type Follower interface {
-	// Entered reports that node v arrived with features x, or that x replaces its
-	// features. x is as received: not normalised. If v is new, the graph does
-	// not have it yet.
-	Entered(v int32, x gnn.Vector)
-	// Leaving reports nodes that are about to leave the graph. They still have their
-	// edges.
-	Leaving(nodes []int32)
-	// Left reports that the nodes of the last Leaving call are out of the graph.
-	Left()
-	// Unlinked reports edges, once each, that are out of the graph.
-	Unlinked(edges [][2]int32)
-	// Linked reports that the graph has the edges between v and near: the neighbours
-	// that v named and the nodes that waited for v, repeated ones included, or those of
-	// an event of edges. Edges to added are new; added has no repeated nodes.
-	Linked(v int32, near, added []int32)
-	// Labelled reports the label of node v, which is in the graph, or none if it is
-	// withdrawn. A restored snapshot reports all labels again.
-	Labelled(v, class int32)
-	// Vacated reports that number v, whose node has left, is free for another node.
-	Vacated(v int32)
-}
 
 // Pending is what was predicted and waits for its label. Which nodes wait does not depend on
 // what was predicted for them.
@@ -141,13 +107,13 @@ func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
 		n.expiry = newExpiry(cfg.Keep, n)
 	}
 	if n.expiry != nil {
-		n.Follow(n.expiry)
+		n.Follow(n.expiry.follower())
 	}
 	return n
 }
 
 // Follow has a part follow the graph.
-func (n *Nodes) Follow(f Follower) { n.followers = append(n.followers, f) }
+func (n *Nodes) Follow(f Follower) { n.followers.add(f) }
 
 // Number returns the number of a node that is in the graph.
 func (n *Nodes) Number(id event.ID) (v int32, known bool) { return n.index.number(id) }
@@ -211,8 +177,8 @@ func (n *Nodes) SetLabel(v, class int32) {
 	if state.gone {
 		return
 	}
-	for _, f := range n.followers {
-		f.Labelled(v, class)
+	for _, labelled := range n.followers.labelled {
+		labelled(v, class)
 	}
 	n.expiry.answered(v)
 }

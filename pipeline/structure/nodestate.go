@@ -97,8 +97,8 @@ func (n *Nodes) State(s *snapshot.Schema) {
 		}
 		for v, y := range labels {
 			if y != none {
-				for _, f := range n.followers {
-					f.Labelled(int32(v), y)
+				for _, labelled := range n.followers.labelled {
+					labelled(int32(v), y)
 				}
 			}
 		}
