@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -76,12 +77,35 @@ func (c mapCmd) line(d *wire.Decoder, o *event.Origin) string {
 	} else {
 		var n event.Node
 		reason, detail = d.Node(o, &n)
-		text = eventText(&n)
+		text = append(eventText(&n), why(&n)...)
 	}
 	if reason != "" {
 		return fmt.Sprintf("%s  refused, %s: %s", o, reason, detail)
 	}
 	return fmt.Sprintf("%s  %s", o, text)
+}
+
+// why says which values became gaps, and which edges are removed.
+func why(n *event.Node) (text string) {
+	var gaps, objects []string
+	for i := range n.Named {
+		switch a := &n.Named[i]; a.Kind {
+		case event.Gap:
+			gaps = append(gaps, a.Name)
+		case event.Nested:
+			objects = append(objects, a.Name)
+		}
+	}
+	if gaps != nil {
+		text += fmt.Sprintf("  gaps, null in the record: %s", strings.Join(gaps, ", "))
+	}
+	if objects != nil {
+		text += fmt.Sprintf("  no values, but objects or lists of texts: %s", strings.Join(objects, ", "))
+	}
+	if n.Dropped != nil {
+		text += fmt.Sprintf("  without the edges to %v any more", n.Dropped)
+	}
+	return text
 }
 
 // eventText returns a node event in JSON, with the neighbours that enter with it.

@@ -154,3 +154,11 @@ func TestEventText(t *testing.T) {
 		}
 	}
 }
+
+// TestWhy: a line of gvbll map says which values are gaps and which edges leave.
+func TestWhy(t *testing.T) {
+	n := event.Node{Named: []event.Attribute{{Name: "a"}, {Name: "b", Kind: event.Number}, {Name: "c", Kind: event.Nested}}, Dropped: []event.ID{{Str: "card:1"}}}
+	if got, want := why(&n), "  gaps, null in the record: a  no values, but objects or lists of texts: c  without the edges to [card:1] any more"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
