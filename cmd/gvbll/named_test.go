@@ -108,16 +108,16 @@ func testOwnTable(t *testing.T, sh *shell) {
 	rows, edges := paymentRows(nodes)
 	var b bytes.Buffer
 	must(t, parquet.Write(&b, rows))
-	schema := regexp.MustCompile(`(?m)^ATTRIBUTE +COLUMNS +KIND
-amount +1 +number, mean \S+, sd \S+ of ln\(1\+\|x\|\)
-age +2 +number, mean \S+, sd \S+, \S+ % gaps
-balance +1 +number, mean \S+, sd \S+
-visits +1 +number, mean \S+, sd \S+
-country +23 +category, 23 values \(C00, C01, C02, …\)
-plan +3 +category, 3 values \(free, gold, team\)
-new +1 +boolean
-opened +5 +time
-note +256 +text$`)
+	schema := regexp.MustCompile(`(?m)^ATTRIBUTE +COLUMNS +KIND(?: +EXAMPLES)?
+amount +1 +number, mean \S+, sd \S+ of ln\(1\+\|x\|\)(?:  .*)?
+age +2 +number, mean \S+, sd \S+, \S+ % gaps(?:  .*)?
+balance +1 +number, mean \S+, sd \S+(?:  .*)?
+visits +1 +number, mean \S+, sd \S+(?:  .*)?
+country +23 +category, 23 values \(C00, C01, C02, …\)(?:  .*)?
+plan +3 +category, 3 values \(free, gold, team\)(?:  .*)?
+new +1 +boolean(?:  .*)?
+opened +5 +time(?:  .*)?
+note +256 +text(?:  .*)?$`)
 	var said []string
 	for name, dir := range map[string]string{"csv": paymentsTable(t, nodes), "parquet": writeTables(t, map[string]string{"nodes.parquet": b.String(), "edges.csv": edges})} {
 		file := filepath.Join(t.TempDir(), "m")

@@ -140,8 +140,8 @@ func (m *Model) Save(path string) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s is not written, because it could not be opened: %s", path, brief(err))
-	case again.ID != m.ID || !slices.Equal(again.Classes, m.Classes):
-		return fmt.Errorf("%s is not written, because it would be opened as another model: %s for %s", path, again.ID, m.ID)
+	case !slices.Equal(again.Classes, m.Classes):
+		return fmt.Errorf("%s is not written, because it would be opened with other classes: %.200q", path, again.Classes)
 	}
 	return safetensors.WriteFile(path, f)
 }

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -139,6 +141,29 @@ func TestFrames(t *testing.T) {
 			if reason, detail := (&Decoder{Map: m}).Node(&event.Origin{Value: []byte(value)}, &n); reason != event.Undecodable || !strings.Contains(detail, want) && want != "JSON that is not" {
 				t.Errorf("%q: %q %s, want %s", value, reason, detail, want)
 			}
+		}
+	}
+}
+
+// TestEventTimes: the time of an event is read as those of tables and maps are, in both encodings, and an error names field and value.
+func TestEventTimes(t *testing.T) {
+	const want = 1774800000000
+	for _, at := range []any{int64(want), float64(want), "1774800000000.0", "2026-03-29T16:00:00Z", "2026-03-29 18:00+02"} {
+		text, err := json.Marshal(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []*event.Origin{record(pack(t, fields{"id": 1, "features": []float32{1}, "time": at})), jsonRecord(`{"id":1,"features":[1],"time":` + string(text) + `}`), jsonRecord(`{"id":1,"features":[1],"time":1774800000000.0}`)} {
+			var n event.Node
+			if reason, detail := new(Decoder).Node(o, &n); reason != "" || n.Time != want {
+				t.Errorf("%v (%T): %s %s, %d", at, at, reason, detail, n.Time)
+			}
+		}
+	}
+	for _, o := range []*event.Origin{record(pack(t, fields{"id": 1, "features": []float32{1}, "time": "soon"})), jsonRecord(`{"id":1,"features":[1],"time":"soon"}`), record(pack(t, fields{"id": 1, "features": []float32{1}, "time": 1e300}))} {
+		var n event.Node
+		if reason, detail := new(Decoder).Node(o, &n); reason != event.Undecodable || !strings.HasPrefix(detail, "time: ") || !strings.Contains(detail, "is no time") {
+			t.Errorf("%q: %s, want the field and the value", reason, detail)
 		}
 	}
 }

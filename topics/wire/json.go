@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -260,6 +261,14 @@ func (f field) integer() (int64, error) {
 		return 0, refusef(event.Undecodable, "%.40s is not a 64-bit integer", f)
 	}
 	return n, nil
+}
+
+// moment reads a time in milliseconds since 1970, or a date.
+func (f field) moment() (int64, error) {
+	if !f.given() {
+		return 0, nil
+	}
+	return f.instant(time.Millisecond)
 }
 
 func (f field) boolean() (bool, error) {

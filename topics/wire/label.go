@@ -28,7 +28,7 @@ func (s *labelFields) read(l *event.Label, key []byte, v value, limits Limits) (
 		s.class = true
 		err = v.class(l, limits)
 	case "time":
-		l.Time, err = v.integer()
+		l.Time, err = v.moment()
 	default:
 		return false, nil
 	}

@@ -5,10 +5,12 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
+	"time"
 	"unicode/utf8"
 
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
@@ -259,6 +261,30 @@ func (in *input) id(limit int) (event.ID, error) {
 		return event.ID{Num: n}, nil
 	}
 	return event.ID{}, in.wrong(event.BadID, "a string or an integer")
+}
+
+// moment reads a time in milliseconds since 1970, or a date.
+func (in *input) moment() (int64, error) {
+	switch in.next() {
+	case aString:
+		text, err := in.text(maxContentType)
+		if err != nil {
+			return 0, err
+		}
+		at, ok := spelling.Time(text, time.Millisecond)
+		if !ok {
+			return 0, refusef(event.Undecodable, "time: %.40q is no time: give a number, or a date such as 2026-03-01T12:00:00Z", text)
+		}
+		return at, nil
+	case aDouble:
+		v, err := in.double()
+		at, ok := spelling.MillisOf(v, time.Millisecond)
+		if err == nil && !ok {
+			err = refusef(event.Undecodable, "time: %v is no time", v)
+		}
+		return at, err
+	}
+	return in.integer()
 }
 
 // integer reads an integer of any form and refuses one beyond int64.

@@ -41,6 +41,7 @@ type value interface {
 	indices(Limits) ([]uint32, error)
 	boolean() (bool, error)
 	integer() (int64, error)
+	moment() (int64, error)
 	rows(Limits) ([][]float32, error)
 	pairs(Limits) ([]uint32, error)
 	texts(Limits) ([]string, error)
@@ -88,7 +89,7 @@ func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limit
 	case "predict":
 		n.Predict, err = v.boolean()
 	case "time":
-		n.Time, err = v.integer()
+		n.Time, err = v.moment()
 	case "nodes":
 		graph(n).Nodes, err = v.rows(limits)
 	case "edges":
