@@ -44,8 +44,11 @@ func TestMapOfChanges(t *testing.T) {
 		{fk, `{"op":"t","source":{}}`, event.Node{Edges: []event.Edge{}}},
 		{fk, `{"op":"c","after":{"id":{"long":11},"card":"c1","amount":{"scale":2,"value":"BAg="},"fee":{"double":12.5},"owed":{"scale":1,"value":"/w=="}},"ts_ms":1774800000000}`, event.Node{
 			ID: id("pay:11"), Time: 1774800000000, Neighbours: []event.ID{id("card:c1")}, Implicit: []event.ID{id("card:c1")}, Named: []event.Attribute{
-				{Name: "id", Kind: event.Number, Number: 11}, {Name: "card", Kind: event.Text, Text: "c1"}, {Name: "amount", Kind: event.Number, Number: 10.32},
-				{Name: "fee", Kind: event.Number, Number: 12.5}, {Name: "owed", Kind: event.Number, Number: -.1},
+				{Name: "id", Kind: event.Number, Number: 11},
+				{Name: "card", Kind: event.Text, Text: "c1"},
+				{Name: "amount", Kind: event.Number, Number: 10.32},
+				{Name: "fee", Kind: event.Number, Number: 12.5},
+				{Name: "owed", Kind: event.Number, Number: -.1},
 			},
 		}},
 		{escaped, `{"time":"2026-03-29T16:00:00Z","data":{"id":1,"state":"gel\u00f6scht"}}`, event.Node{ID: id("p:1"), Time: 1774800000000, Departed: true}},
@@ -95,12 +98,24 @@ func TestTombstoneKeys(t *testing.T) {
 		key  string
 		want event.ID
 	}{
-		{nil, `h0`, id("h0")}, {nil, `"h0"`, id("h0")}, {nil, `{"schema":{"type":"string","optional":false},"payload":"h0"}`, id("h0")},
-		{nil, `{"id":"h0"}`, id("h0")}, {nil, `{"schema":{},"payload":{"id":7}}`, event.ID{Num: 7}}, {nil, "7", event.ID{Num: 7}},
-		{nil, "\x00\x00\x00\x00\x00\x00\x00\x07", event.ID{Num: 7}}, {nil, "\xff\xff\xff\xff\xff\xff\xff\xfe", event.ID{Num: -2}}, {nil, "\x00\x00\x01\x00", event.ID{Num: 256}},
-		{nil, `"\u00e4"`, id("ä")}, {nil, `"half`, id(`"half`)}, {nil, `{"a":1,"b":2}`, id(`{"a":1,"b":2}`)},
-		{prefixed, `"h0"`, id("p:h0")}, {prefixed, `7`, id("p:7")}, {prefixed, `{"schema":{},"payload":"h0"}`, id("p:h0")}, {prefixed, `{"schema":{},"payload":{"id":7}}`, id("p:7")},
-		{prefixed, "\x00\x00\x00\x00\x00\x00\x00\x07", id("p:7")}, {composite, `{"a":1,"b":"x"}`, id("1/x")},
+		{nil, `h0`, id("h0")},
+		{nil, `"h0"`, id("h0")},
+		{nil, `{"schema":{"type":"string","optional":false},"payload":"h0"}`, id("h0")},
+		{nil, `{"id":"h0"}`, id("h0")},
+		{nil, `{"schema":{},"payload":{"id":7}}`, event.ID{Num: 7}},
+		{nil, "7", event.ID{Num: 7}},
+		{nil, "\x00\x00\x00\x00\x00\x00\x00\x07", event.ID{Num: 7}},
+		{nil, "\xff\xff\xff\xff\xff\xff\xff\xfe", event.ID{Num: -2}},
+		{nil, "\x00\x00\x01\x00", event.ID{Num: 256}},
+		{nil, `"\u00e4"`, id("ä")},
+		{nil, `"half`, id(`"half`)},
+		{nil, `{"a":1,"b":2}`, id(`{"a":1,"b":2}`)},
+		{prefixed, `"h0"`, id("p:h0")},
+		{prefixed, `7`, id("p:7")},
+		{prefixed, `{"schema":{},"payload":"h0"}`, id("p:h0")},
+		{prefixed, `{"schema":{},"payload":{"id":7}}`, id("p:7")},
+		{prefixed, "\x00\x00\x00\x00\x00\x00\x00\x07", id("p:7")},
+		{composite, `{"a":1,"b":"x"}`, id("1/x")},
 	} {
 		var n event.Node
 		if reason, detail := (&Decoder{Map: c.m}).Node(&event.Origin{Key: []byte(c.key)}, &n); reason != "" || n.ID != c.want || !n.Departed {
