@@ -17,6 +17,9 @@ type Row struct {
 	Acc      Measured `json:"acc"` // as a fraction
 	NLL      Measured `json:"nll"`
 	ECE      Measured `json:"ece"`
+	AUC      Measured `json:"auc"` // as AP of all labels of a stream: of Ranked, or the mean over classes
+	AP       Measured `json:"ap"`
+	Ranked   string   `json:"ranked,omitempty"`
 	// Of all labels of a stream, not by step: the ECE and its chance level, means over seeds.
 	StreamECE    float64 `json:"stream_ece"`
 	StreamChance float64 `json:"stream_ece_chance"`
@@ -48,18 +51,28 @@ type Drift struct {
 	ChangeSE Scores `json:"change_se"`
 }
 
-// measures are the three scores, in the order of [Scores.at].
+// measures are the three scores, in the order of [Scores.at], and then those of a whole stream's ranking.
 var measures = [...]struct {
 	name          string
 	scale         float64 // of what is shown
 	digits, paper int     // decimals of our figures, and of the paper's
 	sign          float64 // 1 if more is better, -1 if less is better
-}{{"accuracy %", 100, 1, 2, 1}, {"NLL", 1, 3, 2, -1}, {"ECE", 1, 3, 2, -1}}
+}{{"accuracy %", 100, 1, 2, 1}, {"NLL", 1, 3, 2, -1}, {"ECE", 1, 3, 2, -1}, {"AUC", 1, 3, 0, 1}, {"AP", 1, 3, 0, 1}}
+
+// stepMeasures is the number of measures that a step has.
+const stepMeasures = 3
 
 // at returns the score of a measure.
 func (s *Scores) at(measure int) *float64 { return [...]*float64{&s.Acc, &s.NLL, &s.ECE}[measure] }
 
-func (r *Row) at(measure int) *Measured { return [...]*Measured{&r.Acc, &r.NLL, &r.ECE}[measure] }
+func (r *Row) at(measure int) *Measured {
+	return [...]*Measured{&r.Acc, &r.NLL, &r.ECE, &r.AUC, &r.AP}[measure]
+}
+
+// measured returns a measure of a run.
+func (r *Result) measured(measure int) float64 {
+	return [...]float64{r.Mean.Acc, r.Mean.NLL, r.Mean.ECE, r.AUC, r.AP}[measure]
+}
 
 // Summarise averages results over seeds. If a job has several results, the last one
 // counts. Rows are ordered by data set (the paper's first, in its order, then by name),
@@ -106,16 +119,18 @@ func tables(rows []Row) (list [][]Row) {
 
 func newRow(job Job, runs []*Result) Row {
 	r := Row{Dataset: job.Dataset, Protocol: job.Protocol, System: job.System, Seeds: len(runs), Drift: drift(runs), runs: runs}
-	means := make([]Scores, len(runs))
-	for i, run := range runs {
-		means[i] = run.Mean
+	r.Ranked = runs[0].Ranked
+	for _, run := range runs {
 		ece, chance := run.Bins.ECE()
 		r.StreamECE += ece / float64(len(runs))
 		r.StreamChance += chance / float64(len(runs))
 	}
-	mean, se := estimate(means)
 	for k := range measures {
-		r.at(k).Mean, r.at(k).SE = *mean.at(k), *se.at(k)
+		var values []float64
+		for _, run := range runs {
+			values = append(values, run.measured(k))
+		}
+		r.at(k).Mean, r.at(k).SE = calibration.MeanAndError(values)
 	}
 	return r
 }
@@ -134,7 +149,7 @@ func compare(rows []Row) {
 			for _, a := range best.runs {
 				for _, b := range rows[i].runs {
 					if a.Seed == b.Seed {
-						differences = append(differences, m.sign*(*a.Mean.at(k)-*b.Mean.at(k)))
+						differences = append(differences, m.sign*(a.measured(k)-b.measured(k)))
 					}
 				}
 			}
@@ -169,7 +184,7 @@ func drift(runs []*Result) *Drift {
 
 // estimate returns the unweighted mean of scores, and its standard error.
 func estimate(list []Scores) (mean, se Scores) {
-	for k := range measures {
+	for k := range stepMeasures {
 		var values []float64
 		for i := range list {
 			values = append(values, *list[i].at(k))

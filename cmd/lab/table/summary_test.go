@@ -11,6 +11,28 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
+// TestRanks: AUC and average precision are those of scikit-learn's roc_auc_score and
+// average_precision_score, also of equal probabilities. Of two classes those of the rarer one count.
+func TestRanks(t *testing.T) {
+	probs := []float64{
+		.6, .3, .1, .5, .4, .1, .6, .2, .2, .1, .3, .6, .3, .4, .3,
+		.2, .5, .3, .8, .1, .1, .4, .4, .2, .5, .4, .1, .3, .3, .4,
+	}
+	var r Result
+	r.setRanks(ranks(probs, []string{"a", "b", "c"}, []int32{0, 1, 0, 2, 1, 0, 0, 2, 0, 1}))
+	want := []Rank{
+		{Class: "a", Labels: 5, AUC: .82, AP: 196.0 / 225}, {Class: "b", Labels: 3, AUC: 13.0 / 21, AP: 47.0 / 120}, {Class: "c", Labels: 2, AUC: .78125, AP: 2.0 / 3},
+	}
+	if diff := cmp.Diff(want, r.Ranks, cmpopts.EquateApprox(0, 1e-12)); diff != "" || r.Ranked != "" || math.Abs(r.AP-(want[0].AP+want[1].AP+want[2].AP)/3) > 1e-12 {
+		t.Errorf("%+v (-want +got):\n%s", r, diff)
+	}
+	r = Result{}
+	r.setRanks(ranks([]float64{.9, .1, .4, .6, .7, .3, math.NaN(), math.NaN()}, []string{"ok", "fraud"}, []int32{0, 1, 0, 0}))
+	if r.Ranked != "fraud" || r.AUC != 1 || r.AP != 1 {
+		t.Errorf("%+v, want fraud ranked first", r)
+	}
+}
+
 // result returns a result with these means.
 func result(dataset, system string, seed uint64, acc, nll, ece float64) Result {
 	return Result{Job: Job{Dataset: dataset, Protocol: strict, System: system, Seed: seed}, Mean: Scores{Acc: acc, NLL: nll, ECE: ece}}
@@ -20,40 +42,48 @@ func result(dataset, system string, seed uint64, acc, nll, ece float64) Result {
 // order, and both formats mark the best and quote the paper.
 func TestSummarise(t *testing.T) {
 	graphsage := result("cora", "graphsage", 1, .7, 1, .2)
+	graphsage.AUC, graphsage.Ranked = .6, "b"
 	graphsage.Bins[18] = calibration.Bin{Count: 100, Correct: 50, SumConfidence: 90}
+	online := func(seed uint64, acc, nll float64) Result {
+		r := result("cora", "gvbll-online", seed, acc, nll, .1)
+		r.AUC, r.Ranked = .8, "b"
+		return r
+	}
 	rows := Summarise([]Result{
 		result("zoo", "gcn", 1, .5, 1, .2),
-		result("cora", "gvbll-online", 2, .9, .4, .1),
+		online(2, .9, .4),
 		result("cora", "graphsage", 1, .1, 9, .9), // replaced by a later one below
-		result("cora", "gvbll-online", 1, .8, .6, .1),
+		online(1, .8, .6),
 		graphsage,
-		result("cora", "gvbll-online", 3, .7, .5, .1),
+		online(3, .7, .5),
 	})
 	best := "gvbll-online"
 	want := []Row{
 		{
 			Dataset: "cora", Protocol: strict, System: "graphsage", Seeds: 1,
 			Acc: Measured{Mean: .7, Best: best, Behind: .1}, NLL: Measured{Mean: 1, Best: best, Behind: .4}, ECE: Measured{Mean: .2, Best: best, Behind: .1},
+			AUC: Measured{Mean: .6, Best: best, Behind: .2}, AP: Measured{Best: "graphsage"}, Ranked: "b",
 			StreamECE: .4, StreamChance: (math.Sqrt(2/math.Pi) + 3*math.Sqrt(1-2/math.Pi)) * math.Sqrt(9) / 100,
 		},
 		{
 			Dataset: "cora", Protocol: strict, System: best, Seeds: 3,
 			Acc: Measured{Mean: .8, SE: .1 / math.Sqrt(3), Best: best}, NLL: Measured{Mean: .5, SE: .1 / math.Sqrt(3), Best: best}, ECE: Measured{Mean: .1, Best: best},
+			AUC: Measured{Mean: .8, Best: best}, AP: Measured{Best: best}, Ranked: "b",
 		},
 		{
 			Dataset: "zoo", Protocol: strict, System: "gcn", Seeds: 1,
-			Acc: Measured{Mean: .5, Best: "gcn"}, NLL: Measured{Mean: 1, Best: "gcn"}, ECE: Measured{Mean: .2, Best: "gcn"},
+			Acc: Measured{Mean: .5, Best: "gcn"}, NLL: Measured{Mean: 1, Best: "gcn"}, ECE: Measured{Mean: .2, Best: "gcn"}, AUC: Measured{Best: "gcn"}, AP: Measured{Best: "gcn"},
 		},
 	}
 	if diff := cmp.Diff(want, rows, cmpopts.EquateApprox(0, 1e-12), cmpopts.IgnoreUnexported(Row{})); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
-	const markdown = `**cora, strict, seeds: 1 to 3 (paper's figures in brackets)**
+	const markdown = `**cora, strict, seeds: 1 to 3 (paper's figures in brackets); AUC and AP are of b**
 
-| system | accuracy % | behind | NLL | behind | ECE | ECE of stream |
-|---|---:|---:|---:|---:|---:|---:|
-| graphsage | 70.0 (51.46) | 10.0 | 1.000 (1.48) | 0.400 | 0.200 (0.16) | 0.400, chance 0.078 |
-| gvbll-online | **80.0 ± 5.8 (81.86)** | best | **0.500 ± 0.058 (0.59)** | best | **0.100 ± 0.000 (0.11)** | 0.000, chance 0.000 |
+| system | accuracy % | behind | NLL | behind | ECE | ECE of stream | AUC | AP |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|
+| graphsage | 70.0 (51.46) | 10.0 | 1.000 (1.48) | 0.400 | 0.200 (0.16) | 0.400, chance 0.078 | 0.600 | **0.000** |
+| gvbll-online | **80.0 ± 5.8 (81.86)** | best | **0.500 ± 0.058 (0.59)** | best | **0.100 ± 0.000 (0.11)** | 0.000, chance 0.000 | **0.800 ± 0.000** | **0.000 ± 0.000** |
 `
 	if diff := cmp.Diff(markdown, Markdown(rows[:2])); diff != "" {
 		t.Errorf("markdown (-want +got):\n%s", diff)

@@ -63,7 +63,8 @@ func evaluate(name string, tr *trainer, stream *replay, protocol string) (r Resu
 	}
 	classes := len(tr.data.Classes)
 	var scores calibration.Prequential
-	var first calibration.Odds // of class 0
+	var served []float64 // probabilities of all nodes with a label
+	var known []int32    // their labels
 	for t := range stream.steps {
 		if tr.ctx.Err() != nil {
 			return r, context.Cause(tr.ctx)
@@ -76,9 +77,7 @@ func evaluate(name string, tr *trainer, stream *replay, protocol string) (r Resu
 				probs[i] = float64(float32(p))
 			}
 			r.Steps = append(r.Steps, scoresOf(len(labels), scores.AddWindow(calibration.ScoreRows(probs, classes, labels), tr.settings.Bins)))
-			for i, y := range labels {
-				first.Add(probs[i*classes], y == 0, 1)
-			}
+			served, known = append(served, probs...), append(known, labels...)
 		}
 		if past := t - tr.settings.Delay; past >= 0 {
 			sys.learn(past)
@@ -86,9 +85,7 @@ func evaluate(name string, tr *trainer, stream *replay, protocol string) (r Resu
 	}
 	total := scores.Total()
 	r.Mean, r.Stream, r.Bins = scoresOf(total.Labels, scores.WindowMeans()), scoresOf(total.Labels, total.Means()), total.Bins
-	if classes == 2 {
-		r.AUC, _, _ = first.Ranking()
-	}
+	r.setRanks(ranks(served, tr.data.Classes, known))
 	if p, ok := sys.(*pooled); ok {
 		r.Heads = p.headScores()
 	}

@@ -71,7 +71,12 @@ type Result struct {
 	Stream  Scores   `json:"stream"` // mean over all labels; ECE over Bins
 	// Bins are the reliability diagram of the whole stream: bins of equal width.
 	Bins calibration.Bins `json:"bins"`
-	AUC  float64          `json:"auc,omitempty"` // over all labels, where there are two classes
+	// AUC and AP are over all labels of the stream: of Ranked, the rarer of two classes, or of more the
+	// means over classes. Ranks has them by class.
+	AUC    float64 `json:"auc,omitempty"`
+	AP     float64 `json:"ap,omitempty"`
+	Ranked string  `json:"ranked,omitempty"`
+	Ranks  []Rank  `json:"ranks,omitempty"`
 	// Heads holds the scores of each head of the pool by itself, as means over steps.
 	// Other systems have none.
 	Heads []HeadScores `json:"heads,omitempty"`

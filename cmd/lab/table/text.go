@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -9,8 +10,8 @@ import (
 // each system. A score is mean ± standard error, with the paper's figure in brackets;
 // accuracy is in percent. The best system of a table in each measure is bold, as are those
 // that are a tie with it. "behind" is the difference from the best. The ECE of a step is
-// mostly chance, so the last column has that of all labels. A stream in order of time has a
-// second table, with what changed along it.
+// mostly chance, so another column has that of all labels; AUC and AP are of all labels too. A
+// stream in order of time has a second table, with what changed along it.
 func Markdown(rows []Row) string {
 	var blocks []string
 	for _, t := range tables(rows) {
@@ -48,21 +49,34 @@ func scored(rows []Row) string {
 	if _, ok := paperScores(rows[0].Dataset, rows[0].System); ok {
 		title += " (paper's figures in brackets)"
 	}
-	lines := [][]string{{"system", "accuracy %", "behind", "NLL", "behind", "ECE", "ECE of stream"}}
+	head := []string{"system", "accuracy %", "behind", "NLL", "behind", "ECE", "ECE of stream"}
+	ranked := slices.ContainsFunc(rows, func(r Row) bool { return r.AUC.Mean > 0 })
+	if ranked {
+		title += "; AUC and AP are means over classes"
+		if class := rows[0].Ranked; class != "" {
+			title = strings.TrimSuffix(title, "means over classes") + "of " + class
+		}
+		head = append(head, "AUC", "AP")
+	}
+	lines := [][]string{head}
 	for i := range rows {
 		r := &rows[i]
 		line := []string{r.System}
 		paper, quoted := paperScores(r.Dataset, r.System)
-		for k, m := range measures {
+		cell := func(k int, more string) string {
 			x := r.at(k)
-			text := shown(k, x.Mean, x.SE, r.Seeds)
-			if quoted {
-				text += fmt.Sprintf(" (%.*f)", m.paper, m.scale**paper.at(k))
-			}
+			text := shown(k, x.Mean, x.SE, r.Seeds) + more
 			if x.Tie || x.Best == r.System {
 				text = "**" + text + "**"
 			}
-			line = append(line, text)
+			return text
+		}
+		for k, m := range measures[:stepMeasures] {
+			x, more := r.at(k), ""
+			if quoted {
+				more = fmt.Sprintf(" (%.*f)", m.paper, m.scale**paper.at(k))
+			}
+			line = append(line, cell(k, more))
 			if m.name == "ECE" { // which is no proper score
 				continue
 			}
@@ -75,7 +89,11 @@ func scored(rows []Row) string {
 				line = append(line, text)
 			}
 		}
-		lines = append(lines, append(line, fmt.Sprintf("%.3f, chance %.3f", r.StreamECE, r.StreamChance)))
+		line = append(line, fmt.Sprintf("%.3f, chance %.3f", r.StreamECE, r.StreamChance))
+		if ranked {
+			line = append(line, cell(3, ""), cell(4, ""))
+		}
+		lines = append(lines, line)
 	}
 	return block(title, lines)
 }
