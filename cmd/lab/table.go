@@ -25,7 +25,7 @@ type tableCmd struct {
 	Plan planFlags `embed:""`
 
 	Systems    []string `help:"Systems to run; those of the paper when left out, without its Gaussian processes: ${systems}." placeholder:"NAME"`
-	Delay      int      `help:"Steps between a node and its label." default:"0"`
+	Delay      int      `help:"${table_delay}" default:"0"`
 	LearnLag   int      `help:"${table_learn_lag}" default:"0"`
 	LabelShare float64  `help:"Share of the stream's nodes, drawn at random, whose label comes; all are scored." default:"1"`
 	LabelRates string   `help:"${table_label_rates}" placeholder:"CLASS=SHARE,..."`
@@ -35,6 +35,8 @@ type tableCmd struct {
 }
 
 var tableHelp = kong.Vars{
+	"table_delay": "Steps between a node and its label. Left out, labels come at their own times where the data set has a column " +
+		"label_time, and else at once.",
 	"table_learn_lag": "Steps by which GVBLL and the pools learn labels late, as 'gvbll work --learn-lag' does by windows.",
 	"table_label_rates": "Shares of the labels of classes that come, such as ok=0.1; all of those of other classes. The system " +
 		"pool-rates is told of it, pool-counted counts it.",
@@ -176,6 +178,7 @@ func (c tableCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 	if err != nil {
 		return err
 	}
+	plan.Settings.LabelTimes = !g.OnLine("delay")
 	plan.Settings.LearnLag, plan.Settings.Rates = c.LearnLag, rates
 	plan.Settings.Delay, plan.Settings.Withheld, plan.Systems = c.Delay, 1-c.LabelShare, c.Systems
 	if len(plan.Systems) == 0 {

@@ -35,6 +35,16 @@ func TestOpenCSV(t *testing.T) {
 		{"by the path of nodes.csv", "nodes.csv", "toy", map[string]string{"nodes.csv": dense, "edges.csv": edges}},
 		{"a pair with a prefix", "web.nodes.csv.gz", "web", map[string]string{"web.nodes.csv.gz": pairs, "web.edges.csv": edges, "nodes.csv": "id\n"}},
 		{"with context", "", "toy", map[string]string{"nodes.csv": context, "edges.csv": edges}},
+		{"with label times", "", "toy", map[string]string{"nodes.csv": strings.NewReplacer("year,f", "label_time,year,f", "2017,0", "1999,2017,0", "2018,", "never,2018,", "2019,", "2019.5,2019,").Replace(pairs), "edges.csv": edges}},
+		{"with label times by another name", "", "toy", map[string]string{
+			"nodes.csv": strings.NewReplacer("year,f", "seen,year,f", "2017,0", "2017,2017,0", "2018,", "Never,2018,", "2019,", "2019.5,2019,").Replace(pairs), "edges.csv": edges,
+			"dataset.json": `{"label_time": "seen"}`,
+		}},
+		{"with label times apart", "", "toy", map[string]string{"nodes.csv": pairs, "edges.csv": edges, "label_times.csv": "id,label_time\nc,2019.5\n\"a, the first\",2017\nb,never\n"}},
+		{"with labels apart", "", "toy", map[string]string{
+			"nodes.csv": "id,year,features\n\"a, the first\",2017,0:1 4:0\nb ,2018,  1:2.5\nc,2019,\n", "edges.csv": edges,
+			"labels.csv": "node,class,time\nc,10,2019.5\nb,9,never\n\"a, the first\",10,2017\n",
+		}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			got, err := Open(filepath.Join(write(t, c.files), c.path))
@@ -42,6 +52,9 @@ func TestOpenCSV(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := want
+			if strings.Contains(c.what, "label") {
+				want.LabelTime = []float64{2017, Never, 2019.5}
+			}
 			if want.Name = c.name; c.what == "with context" {
 				want.Labels, want.Context = []int32{1, 0, Unlabelled}, []bool{false, false, true}
 			}
@@ -55,6 +68,7 @@ func TestOpenCSV(t *testing.T) {
 // TestOpenCSVRefuses: the error for invalid tables is one line that names the file, the
 // line and the column, or says what to do.
 func TestOpenCSVRefuses(t *testing.T) {
+	const timed = "id,label,time,x\na,p,1,1\nb,q,1,2\n"
 	const nodes, edges = "id,label,x\na,p,1\nb,q,2\n", "source,target\na,b\n"
 	for _, c := range []struct{ nodes, edges, want string }{
 		{"", edges, "nodes.csv is empty"},
@@ -98,14 +112,21 @@ func TestOpenCSVRefuses(t *testing.T) {
 		files      map[string]string
 		path, want string
 	}{
-		"no edges":       {map[string]string{"nodes.csv": nodes}, "", "edges (.csv, .csv.gz): file does not exist"},
-		"twice":          {map[string]string{"nodes.csv": nodes, "nodes.csv.gz": nodes, "edges.csv": edges}, "", "are both there: keep one"},
-		"another file":   {map[string]string{"graph.json": "{}"}, "graph.json", "want a folder, an .npz file, or a table of nodes"},
-		"nothing":        {nil, "", "neither a table of nodes (nodes.csv, nodes.csv.gz) nor num-node-list.csv"},
-		"no such path":   {nil, "nowhere", "nowhere: no such file"},
-		"no such npz":    {nil, "nowhere.npz", "nowhere.npz: no such file"},
-		"not packed":     {map[string]string{"nodes.csv": nodes, "edges.csv": edges}, "nodes.csv.gz", "no such file"},
-		"a folder's npz": {map[string]string{"few.npz": "PK no zip"}, "few.npz", "few.npz: zip"},
+		"a label of nobody":   {map[string]string{"nodes.csv": timed, "edges.csv": edges, "labels.csv": "node,time\nz,1\n"}, "", `labels.csv line 2: node "z" is not in the table of nodes`},
+		"a label twice":       {map[string]string{"nodes.csv": timed, "edges.csv": edges, "labels.csv": "node,time\na,1\na,1\n"}, "", `node "a" has a label already`},
+		"a label without one": {map[string]string{"nodes.csv": timed, "edges.csv": edges, "labels.csv": "node,time\na,1\n"}, "", `the label of node "b" has no time: give one, or never`},
+		"label times alone":   {map[string]string{"nodes.csv": nodes, "edges.csv": edges, "labels.csv": "node,time\na,1\nb,1\n"}, "", "labels have times, and nodes have none: give these a column time"},
+		"no label anywhere":   {map[string]string{"nodes.csv": "id,time,x\na,1,1\n", "edges.csv": edges, "labels.csv": "node,time\na,1\n"}, "", "has no column label, and no table labels has classes"},
+		"labels twice":        {map[string]string{"nodes.csv": timed, "edges.csv": edges, "labels.csv": "node,class,time\na,p,1\n"}, "", "classes, and a column label in the table of nodes: keep one"},
+		"a label some day":    {map[string]string{"nodes.csv": timed, "edges.csv": edges, "labels.csv": "node,time\na,soon\n"}, "", `"soon" is not a finite number`},
+		"no edges":            {map[string]string{"nodes.csv": nodes}, "", "edges (.csv, .csv.gz): file does not exist"},
+		"twice":               {map[string]string{"nodes.csv": nodes, "nodes.csv.gz": nodes, "edges.csv": edges}, "", "are both there: keep one"},
+		"another file":        {map[string]string{"graph.json": "{}"}, "graph.json", "want a folder, an .npz file, or a table of nodes"},
+		"nothing":             {nil, "", "neither a table of nodes (nodes.csv, nodes.csv.gz) nor num-node-list.csv"},
+		"no such path":        {nil, "nowhere", "nowhere: no such file"},
+		"no such npz":         {nil, "nowhere.npz", "nowhere.npz: no such file"},
+		"not packed":          {map[string]string{"nodes.csv": nodes, "edges.csv": edges}, "nodes.csv.gz", "no such file"},
+		"a folder's npz":      {map[string]string{"few.npz": "PK no zip"}, "few.npz", "few.npz: zip"},
 	} {
 		if d, err := Open(filepath.Join(write(t, c.files), c.path)); d != nil || err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want an error with %q", what, err, c.want)

@@ -23,7 +23,10 @@ type Dataset struct {
 	Edges    [][2]int32    // as stored: direction, repeats and loops are kept
 	Time     []float64     // n, in any unit, or nil: the order in which nodes arrive
 	Context  []bool        // n, or nil for none: in the graph before the stream, never predicted; Unlabelled
-	Given    *GivenSplit   // the split that comes with the data set, or nil
+	// LabelTime is when each node's label comes, n, in the unit of Time: not before it, [Never], or NaN
+	// of a node without a label; nil where that is not known.
+	LabelTime []float64
+	Given     *GivenSplit // the split that comes with the data set, or nil
 
 	// Table has the attributes of the nodes by name, for a table that is not one of plain
 	// numbers. Features are then zero vectors until [Dataset.Encoded] made them.

@@ -18,6 +18,8 @@ type description struct {
 	Name    string      `json:"name,omitempty"`
 	Classes []string    `json:"classes,omitempty"` // in order; some may have no nodes
 	Split   *splitSizes `json:"split,omitempty"`
+	// LabelTime is the column of the table of nodes with the times of labels, label_time if it is not given.
+	LabelTime string `json:"label_time,omitempty"`
 	// Columns are the kinds of attributes by their columns.
 	Columns map[string]attributes.Given `json:"columns,omitempty"`
 	// Attributes are the names of attributes by their columns, where another column has the name.

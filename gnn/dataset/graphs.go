@@ -123,7 +123,13 @@ func openGraphs(f folder) (*Dataset, error) {
 		}
 	}
 	d.Time, d.IDs = t.times, idsOf(t.ids)
-	return f.ofGraphs(d, &n, t.labels, t.parts)
+	if d, err = f.ofGraphs(d, &n, t.labels, t.parts); err != nil {
+		return nil, err
+	}
+	if err := d.setLabelTimes(t.labelTimes); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.path("graphs"), err)
+	}
+	return d, nil
 }
 
 // ofGraphs completes a data set of graphs.

@@ -21,7 +21,9 @@ import (
 //     the classes are the distinct labels, ordered as numbers if all of them are,
 //     else alphabetically); optionally columns time or year (a number), split
 //     (train, valid, test or empty) and context (true for a node of the graph that is
-//     never predicted); and a column for each feature, in order.
+//     never predicted) and label_time (when the label comes, or never); and a
+//     column for each feature, in order. A table labels beside it, with the columns
+//     node, class and time, may have labels and their times instead.
 //     Instead, one column named features can hold them all: as lists of numbers,
 //     or, for sparse features, as index:value pairs, indices ascending from 0.
 //

@@ -56,6 +56,9 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 	if d.Time != nil {
 		row = append(row, "time")
 	}
+	if d.LabelTime != nil {
+		row = append(row, "label_time")
+	}
 	var parts []Part // that the table has: those in order are in dataset.json
 	if d.Given != nil && !d.Given.InOrder {
 		parts = d.Given.Parts
@@ -82,6 +85,9 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 		row = append(row[:0], ids[v], spelling.OneLine(d.ClassOf(int32(v))))
 		if d.Time != nil {
 			row = append(row, formatTime(d.Time[v]))
+		}
+		if d.LabelTime != nil {
+			row = append(row, formatLabelTime(d.LabelTime[v]))
 		}
 		if parts != nil {
 			row = append(row, parts[v].String())

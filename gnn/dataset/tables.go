@@ -22,9 +22,14 @@ func openTables(f folder) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := newNodeTable(f.memory, &text)
+	start := func() *nodeTable {
+		n := newNodeTable(f.memory, &text)
+		n.labelTimeAt, n.labelsApart = text.LabelTime, slices.ContainsFunc(namesOfLabels, f.has)
+		return n
+	}
+	n := start()
 	if err = f.records("nodes", n.header, n.row); err != nil && n.isNotNumbers {
-		n = newNodeTable(f.memory, &text)
+		n = start()
 		n.named = true
 		err = f.records("nodes", n.header, n.row)
 	}
@@ -33,6 +38,9 @@ func openTables(f folder) (*Dataset, error) {
 	}
 	if len(n.labels) == 0 {
 		return nil, fmt.Errorf("%s has no nodes", f.path("nodes"))
+	}
+	if err := f.readLabels(n); err != nil {
+		return nil, err
 	}
 	d.Dim = max(n.dim, min(text.Dim, maxDim), 1) // at least one, which may be 0 for all
 	d.Time, d.Context = n.times, n.inContext
@@ -71,6 +79,9 @@ func openTables(f folder) (*Dataset, error) {
 		return nil, err
 	}
 	d.IDs, d.Edges = idsOf(n.ids), e.edges
+	if err := d.setLabelTimes(n.labelTimes); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
+	}
 	d.Kinds, d.Marks = e.finish()
 	return d, nil
 }
@@ -78,6 +89,7 @@ func openTables(f folder) (*Dataset, error) {
 // nodeColumns are the columns of a table of nodes by number, -1 where there is none.
 type nodeColumns struct {
 	id, label, time, split, context int
+	labelTime                       int
 	vector                          int      // with all features; none if each has its own
 	features                        []int    // of single features, in order
 	names                           []string // of all columns, for messages
@@ -87,18 +99,23 @@ type nodeColumns struct {
 type nodeTable struct {
 	columns nodeColumns
 
-	ofGraphs  bool // the rows are graphs, which have no features
-	memory    *budget
-	number    map[string]int32 // a node's number by its id
-	ids       []string         // by node
-	labels    []string         // by node, "" for none
-	times     []float64        // by node
-	eras      eras             // of times, unless anyTime
-	anyTime   bool
-	parts     []Part // by node
-	inContext []bool // by node
-	x         features
-	dim       int // of the features; of pairs, one more than the largest index so far
+	ofGraphs    bool // the rows are graphs, which have no features
+	labelsApart bool // a table of labels may have those of all nodes
+	memory      *budget
+	number      map[string]int32 // a node's number by its id
+	ids         []string         // by node
+	labels      []string         // by node, "" for none
+	times       []float64        // by node
+	eras        eras             // of times, unless anyTime
+	anyTime     bool
+	// labelTimes are those of labels by node, NaN for none.
+	labelTimes []float64
+	// labelTimeAt is the column that has them, label_time unless dataset.json names another.
+	labelTimeAt string
+	parts       []Part // by node
+	inContext   []bool // by node
+	x           features
+	dim         int // of the features; of pairs, one more than the largest index so far
 
 	// named means that the columns of features are attributes, whose texts are kept:
 	// because some have kinds, or because isNotNumbers was set when they were read as numbers.
@@ -144,8 +161,12 @@ func (t *nodeTable) header(fields []string) error {
 	column := func(name string) int { return slices.Index(fields, name) }
 	c.id, c.label, c.time, c.split = column("id"), column("label"), column("time"), column("split")
 	c.context, c.vector = column("context"), column("features")
-	if c.id < 0 || c.label < 0 {
+	c.labelTime = column(cmp.Or(t.labelTimeAt, "label_time"))
+	switch {
+	case c.id < 0 || c.label < 0 && !t.labelsApart:
 		return fmt.Errorf("the header is %.80q, want columns id and label, in lower case", strings.Join(fields, ","))
+	case c.labelTime < 0 && t.labelTimeAt != "":
+		return fmt.Errorf("dataset.json names the column %.40q for the times of labels, which is not here", t.labelTimeAt)
 	}
 	if year := column("year"); c.time < 0 {
 		c.time = year
@@ -153,7 +174,7 @@ func (t *nodeTable) header(fields []string) error {
 		return errors.New("columns time and year: keep the one that the nodes arrive by")
 	}
 	for i := range fields {
-		if !slices.Contains([]int{c.id, c.label, c.time, c.split, c.context, c.vector}, i) {
+		if !slices.Contains([]int{c.id, c.label, c.time, c.labelTime, c.split, c.context, c.vector}, i) {
 			c.features = append(c.features, i)
 		}
 	}
@@ -196,7 +217,10 @@ func (t *nodeTable) row(fields []string) error {
 	if err := t.identify(fields[c.id]); err != nil {
 		return err
 	}
-	label := fields[c.label]
+	label := ""
+	if c.label >= 0 {
+		label = fields[c.label]
+	}
 	// The bytes of the label, and its string header.
 	if err := t.memory.claim(len(label) + 16); err != nil {
 		return err
@@ -211,6 +235,13 @@ func (t *nodeTable) row(fields []string) error {
 			return fmt.Errorf("column %s: %w", c.names[c.time], err)
 		}
 		t.times = append(t.times, at)
+	}
+	if c.labelTime >= 0 {
+		at, err := parseLabelTime(fields[c.labelTime])
+		if err != nil {
+			return fmt.Errorf("column %s: %w", c.names[c.labelTime], err)
+		}
+		t.labelTimes = append(t.labelTimes, at)
 	}
 	if c.split >= 0 {
 		part, err := partNamed(fields[c.split])
@@ -235,7 +266,9 @@ func (t *nodeTable) row(fields []string) error {
 		}
 		return nil
 	}
-	t.compare(fields, label)
+	if c.label >= 0 {
+		t.compare(fields, label)
+	}
 	if t.named {
 		for k, i := range c.features {
 			if err := t.memory.claim(len(fields[i]) + 16); err != nil {

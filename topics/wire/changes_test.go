@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 

@@ -122,7 +122,7 @@ func columnsOf(schema *parquet.Schema) (columns []column, names []string, err er
 // texts returns the function that turns values of a type, in a column of that name, into text.
 func texts(t parquet.Type, name string) (func(parquet.Value) string, error) {
 	instant := date
-	if name == "time" || name == "year" {
+	if name == "time" || name == "year" || name == "label_time" {
 		instant = milliseconds
 	}
 	var logical format.LogicalTypeValue

@@ -67,7 +67,7 @@ func (e *engine) serve(lo, hi int) *event.Outcome {
 
 // label gives the engine the labels of the nodes from lo to below hi.
 func (e *engine) label(lo, hi int) *event.Outcome {
-	return e.step(nil, e.stream.labelsOf(lo, hi))
+	return e.step(nil, e.stream.labelsOf(numbers(lo, hi)))
 }
 
 // predict implements system.
@@ -81,4 +81,4 @@ func (e *engine) predict(t int, probs []float64) {
 }
 
 // learn implements system.
-func (e *engine) learn(t int) { e.label(e.stream.span(t)) }
+func (e *engine) learn(nodes []int32) { e.step(nil, e.stream.labelsOf(nodes)) }

@@ -28,4 +28,4 @@ func newStatic(tr *trainer, stream *replay, protocol string) (static, error) {
 	return static{g}, err
 }
 
-func (static) learn(int) {}
+func (static) learn([]int32) {}

@@ -29,7 +29,7 @@ type logistic struct {
 	weights      [][]float64         // columns × classes, by strength
 	best         int                 // index of the strength that serves
 	score        []float64           // log likelihood of what each strength would have served
-	waiting      map[int][][]float64 // what each would have served, by the step whose labels have not come
+	waiting      map[int32][]float64 // log likelihood that each would have served, by node whose label has not come
 	around       []float64           // nodes × classes: labels of each node's neighbours, counted
 	mean         []float64           // of features: 0 between calls
 	one, two     []float64           // storage of row
@@ -44,7 +44,7 @@ func newLogistic(tr *trainer, stream *replay, protocol string) (*logistic, error
 		surroundings: newSurroundings(stream, protocol), ctx: tr.ctx, dim: tr.data.Dim, classes: classes,
 		around: make([]float64, len(stream.x)*classes), mean: make([]float64, tr.data.Dim),
 		one: make([]float64, classes), two: make([]float64, classes),
-		score: make([]float64, len(strengths)), waiting: make(map[int][][]float64),
+		score: make([]float64, len(strengths)), waiting: make(map[int32][]float64),
 	}
 	for range strengths {
 		l.weights = append(l.weights, make([]float64, l.columns()*classes))
@@ -60,25 +60,29 @@ func (l *logistic) predict(t int, probs []float64) {
 	lo, hi := l.stream.span(t)
 	l.arrive(lo, hi)
 	x := l.design(l.stream.targets(t))
-	for _, w := range l.weights {
-		p := make([]float64, len(probs))
+	p := make([]float64, len(probs))
+	for k, w := range l.weights {
 		x.probabilities(w, l.classes, p)
-		l.waiting[t] = append(l.waiting[t], p)
-	}
-	copy(probs, l.waiting[t][l.best])
-}
-
-func (l *logistic) learn(t int) {
-	lo, hi := l.stream.span(t)
-	l.reveal(lo, hi)
-	for v := lo; v < hi; v++ {
-		if y, comes := l.stream.comes(v); comes {
-			for k, p := range l.waiting[t] {
-				l.score[k] += math.Log(max(p[(v-lo)*l.classes+int(y)], math.SmallestNonzeroFloat64))
+		for v := lo; v < hi; v++ {
+			if y, comes := l.stream.comes(v); comes {
+				at := math.Log(max(p[(v-lo)*l.classes+int(y)], math.SmallestNonzeroFloat64))
+				l.waiting[int32(v)] = append(l.waiting[int32(v)], at)
 			}
 		}
+		if k == l.best {
+			copy(probs, p)
+		}
 	}
-	delete(l.waiting, t)
+}
+
+func (l *logistic) learn(nodes []int32) {
+	l.reveal(nodes)
+	for _, v := range nodes {
+		for k, at := range l.waiting[v] {
+			l.score[k] += at
+		}
+		delete(l.waiting, v)
+	}
 	if slices.Max(l.score) < 0 {
 		l.best = argmax(l.score)
 	}

@@ -32,7 +32,7 @@ func newOnlineLogistic(tr *trainer, stream *replay) *onlineLogistic {
 		classes := len(tr.data.Classes)
 		o := &onlineLogistic{stream: stream, dim: tr.data.Dim, classes: classes, rate: rate, p: make([]float64, classes)}
 		o.weights = make([]float64, (o.dim+1)*classes)
-		if loss := o.learnFrom(0, stream.context.nodes); loss < least || best == nil {
+		if loss := o.learnFrom(numbers(0, stream.context.nodes)); loss < least || best == nil {
 			best, least = o, loss
 		}
 	}
@@ -46,7 +46,7 @@ func (o *onlineLogistic) predict(t int, probs []float64) {
 	}
 }
 
-func (o *onlineLogistic) learn(t int) { o.learnFrom(o.stream.span(t)) }
+func (o *onlineLogistic) learn(nodes []int32) { o.learnFrom(nodes) }
 
 // at computes the class probabilities of features into p.
 func (o *onlineLogistic) at(x gnn.Vector, p []float64) {
@@ -65,11 +65,11 @@ func (o *onlineLogistic) each(x gnn.Vector, do func(w []float64, value float64))
 	}
 }
 
-// learnFrom takes a step for each label of the nodes from lo to below hi, and returns the
-// sum of their log losses before their steps.
-func (o *onlineLogistic) learnFrom(lo, hi int) (loss float64) {
-	for v := lo; v < hi; v++ {
-		y, comes := o.stream.comes(v)
+// learnFrom takes a step for each label of nodes, and returns the sum of their log losses
+// before their steps.
+func (o *onlineLogistic) learnFrom(nodes []int32) (loss float64) {
+	for _, v := range nodes {
+		y, comes := o.stream.comes(int(v))
 		if !comes {
 			continue
 		}

@@ -38,7 +38,7 @@ func (p *propagation) predict(t int, probs []float64) {
 	copy(probs, p.f[lo*p.classes:hi*p.classes])
 }
 
-func (p *propagation) learn(t int) { p.reveal(p.stream.span(t)) }
+func (p *propagation) learn(nodes []int32) { p.reveal(nodes) }
 
 // The sweeps of settle end when no value changes by more than leastChange, which takes a
 // dozen, or after mostSweeps.

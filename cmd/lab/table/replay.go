@@ -1,7 +1,10 @@
 package table
 
 import (
+	"cmp"
 	"math/rand/v2"
+	"slices"
+	"sort"
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/dataset"
@@ -18,6 +21,9 @@ type replay struct {
 	labels []int32      // by node, or dataset.Unlabelled
 	// links are the neighbours that each node names: nodes before it.
 	links [][]int32
+	// comeAfter are the nodes whose labels come after each step, by the labels' own times; nil if they
+	// have none.
+	comeAfter [][]int32
 	// withheld are the nodes whose label never comes. It scores them all the same.
 	withheld map[int]bool
 	// src and dst are the same edges in both directions, in order of arrival.
@@ -37,6 +43,7 @@ func newReplay(d *dataset.Dataset, cut dataset.Stream, n *gnn.Normalizer) *repla
 	batches := append([][]int32{context}, cut.Steps...)
 	neighbours := d.Arrivals(batches)
 	number := make([]int32, len(d.Features))
+	var arrives, comes []float64 // by number, where labels have times
 	s := &replay{kept: memo{}, train: len(cut.Train)}
 	for b, batch := range batches {
 		for _, v := range batch {
@@ -44,6 +51,9 @@ func newReplay(d *dataset.Dataset, cut dataset.Stream, n *gnn.Normalizer) *repla
 			s.raw = append(s.raw, d.Features[v])
 			s.x = append(s.x, n.Apply(gnn.Vector{}, d.Features[v]))
 			s.labels = append(s.labels, d.Labels[v])
+			if d.LabelTime != nil {
+				arrives, comes = append(arrives, d.Time[v]), append(comes, d.LabelTime[v])
+			}
 		}
 		for _, v := range batch {
 			links := make([]int32, len(neighbours[v]))
@@ -59,6 +69,9 @@ func newReplay(d *dataset.Dataset, cut dataset.Stream, n *gnn.Normalizer) *repla
 		} else {
 			s.steps = append(s.steps, end)
 		}
+	}
+	if comes != nil && len(s.steps) > 0 {
+		s.setLabelTimes(arrives, comes)
 	}
 	return s
 }
@@ -90,12 +103,45 @@ func (s *replay) stepLabels(t int) []int32 {
 
 // targets returns the numbers of step t's nodes, one by one.
 func (s *replay) targets(t int) []int32 {
-	lo, hi := s.span(t)
+	return numbers(s.span(t))
+}
+
+// numbers returns the numbers from lo to below hi.
+func numbers(lo, hi int) []int32 {
 	v := make([]int32, hi-lo)
 	for i := range v {
 		v[i] = int32(lo + i)
 	}
 	return v
+}
+
+// due returns the nodes whose labels come after step t and before the next one: where labels have
+// times and the settings follow them, those whose time is not after that of the next step's first
+// node, in order of these times; or else those of the step that was Delay steps before.
+func (s *replay) due(t int, settings Settings) []int32 {
+	switch {
+	case s.comeAfter != nil && settings.LabelTimes:
+		return s.comeAfter[t]
+	case t < settings.Delay:
+		return nil
+	}
+	return s.targets(t - settings.Delay)
+}
+
+// setLabelTimes sets comeAfter from the times at which nodes arrive and their labels come, by number.
+func (s *replay) setLabelTimes(arrives, comes []float64) {
+	s.comeAfter = make([][]int32, len(s.steps))
+	order := numbers(s.context.nodes, len(s.x))
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(comes[a], comes[b]) })
+	for _, v := range order {
+		t := sort.Search(len(s.steps)-1, func(t int) bool {
+			_, next := s.span(t)
+			return int(v) < next && comes[v] <= arrives[next]
+		})
+		if t < len(s.steps)-1 { // a label that comes after the last step's first node teaches nothing
+			s.comeAfter[t] = append(s.comeAfter[t], v)
+		}
+	}
 }
 
 // known returns the graph on which step t's nodes are embedded under a protocol.
@@ -210,12 +256,12 @@ func (s *replay) comes(v int) (y int32, comes bool) {
 	return s.labels[v], s.labels[v] != dataset.Unlabelled && !s.withheld[v]
 }
 
-// labelsOf returns the label events of the nodes from lo to below hi whose label comes.
-func (s *replay) labelsOf(lo, hi int) []event.Label {
-	labels := make([]event.Label, 0, hi-lo)
-	for v := lo; v < hi; v++ {
-		if y, comes := s.comes(v); comes {
-			labels = append(labels, event.Label{Origin: origin, Node: id(v), Index: y})
+// labelsOf returns the label events of those nodes whose label comes.
+func (s *replay) labelsOf(nodes []int32) []event.Label {
+	labels := make([]event.Label, 0, len(nodes))
+	for _, v := range nodes {
+		if y, comes := s.comes(int(v)); comes {
+			labels = append(labels, event.Label{Origin: origin, Node: id(int(v)), Index: y})
 		}
 	}
 	return labels

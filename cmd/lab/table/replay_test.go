@@ -113,17 +113,38 @@ func TestUnlabelledAreNotScored(t *testing.T) {
 	}
 }
 
+// TestLabelTimes: a label comes before the first step that begins after its time, and never before
+// its node was served; with a delay in steps that counts instead.
+func TestLabelTimes(t *testing.T) {
+	d := &dataset.Dataset{Name: "timed", Dim: 1, Classes: []string{"a", "b"}}
+	for v := range 9 {
+		d.Features = append(d.Features, gnn.Vector{Dense: []float32{float32(v)}})
+		d.Labels, d.Time = append(d.Labels, int32(v%2)), append(d.Time, float64(10*v))
+	}
+	d.LabelTime = []float64{0, 10, 20, 80, 65, 50, 60, dataset.Never, 90}
+	stream := newReplay(d, dataset.Stream{Train: []int32{0, 1, 2}, Steps: [][]int32{{3, 4}, {5, 6}, {7}, {8}}}, &gnn.Normalizer{Kind: gnn.NormalizeNone})
+	want := [][]int32{nil, {5, 6, 4}, {3}, nil}
+	for step := range stream.steps {
+		if got := stream.due(step, Settings{LabelTimes: true}); !slices.Equal(got, want[step]) {
+			t.Errorf("after step %d the labels of %v come, want those of %v", step, got, want[step])
+		}
+	}
+	if got := stream.due(1, Settings{Delay: 1}); !slices.Equal(got, []int32{3, 4}) {
+		t.Errorf("one step late come those of %v", got)
+	}
+}
+
 // TestWithhold: of the steps' labels a share never comes, and none of a class whose rate is 0; those of the training and
 // warm-up nodes always do.
 func TestWithhold(t *testing.T) {
 	_, stream := ready(t, easySource(), quick(), 3)
-	all, before := len(stream.labelsOf(stream.context.nodes, len(stream.x))), len(stream.labelsOf(0, stream.context.nodes))
+	all, before := len(stream.labelsOf(numbers(stream.context.nodes, len(stream.x)))), len(stream.labelsOf(numbers(0, stream.context.nodes)))
 	classes := 1 + slices.Max(stream.labels)
 	stream.withhold(0.75, slices.Repeat([]float64{1}, int(classes)), 1)
-	if n := len(stream.labelsOf(0, stream.context.nodes)); n != before {
+	if n := len(stream.labelsOf(numbers(0, stream.context.nodes))); n != before {
 		t.Errorf("%d labels come before the first step, want all %d", n, before)
 	}
-	if share := float64(len(stream.labelsOf(stream.context.nodes, len(stream.x)))) / float64(all); math.Abs(share-0.25) > 0.15 {
+	if share := float64(len(stream.labelsOf(numbers(stream.context.nodes, len(stream.x))))) / float64(all); math.Abs(share-0.25) > 0.15 {
 		t.Errorf("a share of %.2f of the steps' %d labels comes, want about 0.25", share, all)
 	}
 	rates := slices.Repeat([]float64{1}, int(classes))

@@ -95,7 +95,7 @@ func TestResultFields(t *testing.T) {
 	if err := json.Unmarshal(text, &fields); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"dataset", "protocol", "system", "seed", "settings", "steps", "mean", "stream", "bins"} {
+	for _, name := range []string{"dataset", "protocol", "system", "seed", "settings", "steps", "mean", "stream", "bins", "auc", "ap", "ranks"} {
 		if _, ok := fields[name]; !ok {
 			t.Errorf("no field %q", name)
 		}

@@ -42,7 +42,7 @@ func TestSimpleLearnsAfterwards(t *testing.T) {
 			probs = make([]float64, 3*len(stream.stepLabels(step)))
 			sys.predict(step, probs)
 			if step < last {
-				sys.learn(step)
+				sys.learn(other.targets(step))
 			}
 		}
 		return probs
@@ -70,7 +70,7 @@ func TestLogistic(t *testing.T) {
 		}
 		for s := range step {
 			l.predict(s, make([]float64, 3*len(stream.stepLabels(s))))
-			l.learn(s)
+			l.learn(stream.targets(s))
 		}
 		x, labels := l.labelled()
 		n := stream.steps[step-1]
@@ -170,8 +170,8 @@ func channels(s *replay, n extent, label []int32, classes int) *mat.Dense {
 func TestOnlineLogistic(t *testing.T) {
 	tr, stream := ready(t, easySource(), quick(), 1)
 	o := newOnlineLogistic(tr, stream)
-	o.learn(0)
-	o.learn(1)
+	o.learn(stream.targets(0))
+	o.learn(stream.targets(1))
 	if o.rate < .03 || o.rate > 3 {
 		t.Errorf("rate %v, want one inside the list: standardised features", o.rate)
 	}
@@ -209,7 +209,7 @@ func TestPropagation(t *testing.T) {
 		p := newPropagation(tr, stream, protocol)
 		for s := range step {
 			p.predict(s, make([]float64, 3*len(stream.stepLabels(s))))
-			p.learn(s)
+			p.learn(stream.targets(s))
 		}
 		probs := make([]float64, 3*len(stream.stepLabels(step)))
 		p.predict(step, probs)

@@ -40,6 +40,9 @@ func Of(d *dataset.Dataset, own dataset.Cut) Source {
 	if _, s, err := open(dataset.Cut{}); err == nil { // or else every job fails with the error
 		key += ", " + s.How
 	}
+	if d.LabelTime != nil {
+		key += ", label times"
+	}
 	given := own.Share == 0 && own.Until == nil && d.Given != nil && d.Given.InOrder
 	return Source{Name: d.Name, Key: key, Ordered: d.Time != nil || given, Open: open}
 }

@@ -25,7 +25,7 @@ func newSurroundings(stream *replay, protocol string) *surroundings {
 		s.near = stream.neighbours()
 	}
 	s.arrive(0, stream.context.nodes)
-	s.reveal(0, stream.context.nodes)
+	s.reveal(numbers(0, stream.context.nodes))
 	return s
 }
 
@@ -41,12 +41,12 @@ func (s *surroundings) arrive(lo, hi int) {
 	}
 }
 
-// reveal reveals the labels of the nodes from lo to below hi.
-func (s *surroundings) reveal(lo, hi int) {
-	for v := lo; v < hi; v++ {
-		if y, comes := s.stream.comes(v); comes {
+// reveal reveals the labels of nodes.
+func (s *surroundings) reveal(nodes []int32) {
+	for _, v := range nodes {
+		if y, comes := s.stream.comes(int(v)); comes {
 			s.label[v] = y
-			s.revealed = append(s.revealed, int32(v))
+			s.revealed = append(s.revealed, v)
 		}
 	}
 }

@@ -14,15 +14,14 @@ type system interface {
 	// predict computes the class probabilities of step t's nodes into probs,
 	// n × classes. It is called once for each step, in order.
 	predict(t int, probs []float64)
-	// learn may learn from the labels of step t. It is called at most once for each
-	// step, in order, after predict of the same step.
-	learn(t int)
+	// learn may learn from the labels of nodes that predict had. It is called at most once for each.
+	learn(nodes []int32)
 }
 
 // unchanging is embedded in systems that learn nothing from the stream.
 type unchanging struct{}
 
-func (unchanging) learn(int) {}
+func (unchanging) learn([]int32) {}
 
 // newSystem returns the named system, trained.
 func newSystem(name string, tr *trainer, stream *replay, protocol string) (system, error) {
@@ -53,7 +52,7 @@ func newSystem(name string, tr *trainer, stream *replay, protocol string) (syste
 }
 
 // evaluate trains a system and runs it through the stream in the order of Algorithm 1: it predicts a
-// step, its predictions are scored, and then it learns from the labels of the step delay steps before.
+// step, its predictions are scored, and then it learns from the labels that come: see [replay.due].
 // Probabilities are rounded to float32, as the engine rounds what it publishes. Nodes without a label are
 // not scored, and a step without labels does not count.
 func evaluate(name string, tr *trainer, stream *replay, protocol string) (r Result, err error) {
@@ -79,8 +78,8 @@ func evaluate(name string, tr *trainer, stream *replay, protocol string) (r Resu
 			r.Steps = append(r.Steps, scoresOf(len(labels), scores.AddWindow(calibration.ScoreRows(probs, classes, labels), tr.settings.Bins)))
 			served, known = append(served, probs...), append(known, labels...)
 		}
-		if past := t - tr.settings.Delay; past >= 0 {
-			sys.learn(past)
+		if nodes := stream.due(t, tr.settings); len(nodes) > 0 {
+			sys.learn(nodes)
 		}
 	}
 	total := scores.Total()

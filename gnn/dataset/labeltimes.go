@@ -1,0 +1,156 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Never is the label time of a node whose label never comes: it is scored and not learned.
+var Never = math.Inf(1)
+
+// labelTable reads a table of labels apart from the nodes, labels or label_times: a node's id, and
+// the time at which its label comes, its class, or both.
+type labelTable struct {
+	memory        *budget
+	number        map[string]int32
+	id, class, at int       // columns, -1 where there is none
+	labels        []string  // by node, "" for none
+	times         []float64 // by node, NaN for none
+	seen          []bool    // by node
+}
+
+// namesOfLabels are the tables that a labelTable may have.
+var namesOfLabels = []string{"labels", "label_times"}
+
+// column returns the first of the columns that is there, -1 if none is.
+func column(fields []string, names ...string) int {
+	for _, name := range names {
+		if at := slices.Index(fields, name); at >= 0 {
+			return at
+		}
+	}
+	return -1
+}
+
+func (t *labelTable) header(fields []string) error {
+	t.id, t.class = column(fields, "id", "node"), column(fields, "class", "label")
+	t.at = column(fields, "label_time", "time")
+	if t.id < 0 || t.class < 0 && t.at < 0 {
+		return fmt.Errorf("the header is %.80q, want columns node and time, or node, class and time", strings.Join(fields, ","))
+	}
+	return unique(fields)
+}
+
+func (t *labelTable) row(fields []string) error {
+	v, known := t.number[fields[t.id]]
+	switch {
+	case !known:
+		return fmt.Errorf("node %.80q is not in the table of nodes", fields[t.id])
+	case t.seen[v]:
+		return fmt.Errorf("node %.80q has a label already: give each node one", fields[t.id])
+	}
+	t.seen[v] = true
+	if t.class >= 0 {
+		if err := t.memory.claim(len(fields[t.class])); err != nil {
+			return err
+		}
+		t.labels[v] = strings.Clone(fields[t.class])
+	}
+	if t.at < 0 {
+		return nil
+	}
+	var err error
+	if t.times[v], err = parseLabelTime(fields[t.at]); err != nil {
+		return fmt.Errorf("the time of the label of node %.80q: %w", fields[t.id], err)
+	}
+	return nil
+}
+
+// parseLabelTime reads the time of a label, NaN for none, or the word never.
+func parseLabelTime(text string) (float64, error) {
+	if text == "" {
+		return math.NaN(), nil
+	}
+	if strings.EqualFold(text, "never") {
+		return Never, nil
+	}
+	at, _, err := parseTime(text)
+	if err != nil {
+		err = fmt.Errorf("%w, or never", err)
+	}
+	return at, err
+}
+
+// readLabels reads the table of labels, if there is one, into the columns of n that it has.
+func (f folder) readLabels(n *nodeTable) error {
+	for _, name := range namesOfLabels {
+		if !f.has(name) {
+			continue
+		}
+		if err := n.memory.claim(25 * len(n.ids)); err != nil {
+			return err
+		}
+		t := labelTable{memory: n.memory, number: n.number, labels: make([]string, len(n.ids)), times: slices.Repeat([]float64{math.NaN()}, len(n.ids)), seen: make([]bool, len(n.ids))}
+		if err := f.records(name, t.header, t.row); err != nil {
+			return err
+		}
+		if err := n.takeLabels(&t); err != nil {
+			return fmt.Errorf("%s: %w", f.path(name), err)
+		}
+	}
+	if n.columns.label < 0 && !slices.ContainsFunc(n.labels, func(l string) bool { return l != "" }) {
+		return fmt.Errorf("%s has no column label, and no table labels has classes: give one of them", f.path("nodes"))
+	}
+	return nil
+}
+
+// takeLabels takes over what a table of labels has and the table of nodes lacks.
+func (t *nodeTable) takeLabels(from *labelTable) error {
+	if from.class >= 0 && t.columns.label >= 0 {
+		return errors.New("classes, and a column label in the table of nodes: keep one of them")
+	}
+	if from.at >= 0 && t.labelTimes != nil {
+		return errors.New("times, and label times beside it: keep one of them")
+	}
+	if from.class >= 0 {
+		t.labels = from.labels
+	}
+	if from.at >= 0 {
+		t.labelTimes = from.times
+	}
+	return nil
+}
+
+// setLabelTimes gives d the times of labels: each label has one, in the unit of the nodes' times.
+func (d *Dataset) setLabelTimes(times []float64) error {
+	if times == nil {
+		return nil
+	}
+	if d.Time == nil {
+		return errors.New("labels have times, and nodes have none: give these a column time")
+	}
+	for v, y := range d.Labels {
+		if y != Unlabelled && math.IsNaN(times[v]) {
+			return fmt.Errorf("the label of node %.80q has no time: give one, or never for one that is only scored", d.IDs.String(int32(v)))
+		}
+		if times[v] < d.Time[v] {
+			times[v] = d.Time[v]
+		}
+	}
+	d.LabelTime = times
+	return nil
+}
+
+// formatLabelTime returns the text that [parseLabelTime] reads.
+func formatLabelTime(at float64) string {
+	if at == Never {
+		return "never"
+	}
+	if math.IsNaN(at) {
+		return ""
+	}
+	return formatTime(at)
+}
