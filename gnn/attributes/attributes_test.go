@@ -46,15 +46,31 @@ func learned(t *testing.T, columns []Column, times []int64) *Schema {
 	if err := Infer(columns); err != nil {
 		t.Fatal(err)
 	}
-	rows := make([]int32, len(columns[0].Texts))
-	for i := range rows {
-		rows[i] = int32(i)
-	}
-	s, err := Learn(columns, times, rows)
+	s, err := Learn(columns, times, rows(len(columns[0].Texts)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+func rows(n int) []int32 {
+	list := make([]int32, n)
+	for i := range list {
+		list[i] = int32(i)
+	}
+	return list
+}
+
+// shareBelow returns the share of values below one, and half of those equal to it.
+func shareBelow(values []float64, than float64) (f float64) {
+	for _, v := range values {
+		if v < than {
+			f++
+		} else if v == than {
+			f += .5
+		}
+	}
+	return f / float64(len(values))
 }
 
 // TestKinds: kinds are inferred, and what is learned is what the table has.
@@ -66,17 +82,17 @@ func TestKinds(t *testing.T) {
 		got = append(got, s.Attributes[i].Name+": "+s.Attributes[i].String())
 	}
 	for i, want := range []string{
-		"amount: number, mean", "age: number, mean", "country: category, 20 values (C00, C01, C02, …), 1.5 % others",
+		"amount: number, median", "age: number, median 47, from 18 to 77", "country: category, 20 values (C00, C01, C02, …), 1.5 % others",
 		"plan: category, 3 values (free, gold, team)", "new: boolean", "opened: time", "note: text",
 	} {
 		if !strings.HasPrefix(got[i], want) {
 			t.Errorf("%s, want %s", got[i], want)
 		}
 	}
-	if !s.Attributes[0].Log || s.Attributes[1].Log || s.Attributes[1].Gaps != .125 || !strings.HasSuffix(got[1], "12.5 % gaps") {
-		t.Errorf("amount %+v, age %+v, want a logarithm of the one and gaps of the other", s.Attributes[0], s.Attributes[1])
+	if s.Attributes[1].Gaps != .125 || !strings.HasSuffix(got[1], "12.5 % gaps") {
+		t.Errorf("age %+v, want gaps", s.Attributes[1])
 	}
-	if want := 1 + 2 + 21 + 3 + 1 + 5 + textWidth; s.Width() != want || s.Sparse {
+	if want := 2 + 3 + 21 + 3 + 1 + 5 + textWidth; s.Width() != want || s.Sparse {
 		t.Errorf("width %d, sparse %t, want %d dense columns", s.Width(), s.Sparse, want)
 	}
 	text, err := json.Marshal(s)
@@ -106,14 +122,30 @@ func TestEncode(t *testing.T) {
 	amount, _ := strconv.ParseFloat(columns[0].Texts[row], 64)
 	opened, _ := spelling.Date(columns[5].Texts[row])
 	age := math.Log1p(float64(times[row]-opened) / 1000)
-	want := []float64{(math.Log1p(amount) - s.Attributes[0].Mean) / s.Attributes[0].SD, (27 - s.Attributes[1].Mean) / s.Attributes[1].SD, 0}
+	var ages, amounts []float64
+	for i := range rows(400) {
+		if v, err := strconv.ParseFloat(columns[1].Texts[i], 64); err == nil {
+			ages = append(ages, v)
+		}
+		v, _ := strconv.ParseFloat(columns[0].Texts[i], 64)
+		amounts = append(amounts, v)
+	}
+	var want []float64
+	for i, of := range []struct {
+		all []float64
+		v   float64
+	}{{amounts, amount}, {ages, 27}} {
+		f := shareBelow(of.all, of.v)
+		want = append(want, (math.Log(f/(1-f))-s.Attributes[i].Mean)/s.Attributes[i].SD, (-math.Log(f*(1-f))-2)/.84)
+	}
+	want = append(want, 0)
 	country := make([]float64, 21)
 	country[9] = 1
 	want = append(append(want, country...), 1, 0, 0, 0)
 	hour, day := 2*math.Pi*8/24, 2*math.Pi*2/7 // half past eight on a Tuesday
 	want = append(want, (age-s.Attributes[5].Mean)/s.Attributes[5].SD, math.Sin(hour), math.Cos(hour), math.Sin(day), math.Cos(day))
 	for j, v := range want {
-		if math.Abs(float64(dense[j])-v) > 1e-6 {
+		if off := math.Abs(float64(dense[j]) - v); off > 1e-6 && (j > 3 || off > .03) { // ranks are linear between knots
 			t.Errorf("column %d is %v, want %v", j, dense[j], v)
 		}
 	}
@@ -164,7 +196,7 @@ func TestServing(t *testing.T) {
 	must(e.Text("plan", "platinum"))
 	e.End()
 	got := e.TakeTally()
-	if got.Rows != 1 || got.Unknown != 0 || !slices.Equal(got.Gaps, []int64{0, 1, 1, 0, 1, 1, 1}) || got.Others[3] != 1 || got.Clipped[0] != 1 || got.Sum[0] != clip {
+	if got.Rows != 1 || got.Unknown != 0 || !slices.Equal(got.Gaps, []int64{0, 1, 1, 0, 1, 1, 1}) || got.Others[3] != 1 || got.Clipped[0] != 1 || got.Sum[0] < 3 {
 		t.Errorf("counted %+v", got)
 	}
 	e.Begin(0)

@@ -19,6 +19,7 @@ type Encoder struct {
 	schema *Schema
 	at     map[string]int // attributes by name
 	from   []int          // first column, by attribute; then the width
+	edges  []float32      // by attribute, the depth of a number that is beyond all of training
 	time   int64          // of the event
 	row    []float32      // columns of the current row
 
@@ -48,7 +49,7 @@ type Tally struct {
 	Rows    int64
 	Gaps    []int64   // rows without the value
 	Others  []int64   // rows with a value that the category lacks
-	Clipped []int64   // rows with a number beyond 10 standard deviations
+	Clipped []int64   // rows with a number beyond all of training, or without ranks beyond 10 standard deviations
 	Sum     []float64 // of numbers as they are in the vector: their mean is the shift since training, in standard deviations
 	Unknown int64     // values under a name that the schema lacks
 }
@@ -63,6 +64,7 @@ func NewEncoder(s *Schema) *Encoder {
 		width += s.Attributes[i].Columns()
 		e.aged = e.aged || s.Attributes[i].Aged
 		e.respelt = append(e.respelt, slices.ContainsFunc(s.Attributes[i].Values, func(v string) bool { return spelling.Name(v) != v }))
+		e.edges = append(e.edges, s.Attributes[i].depth(s.Attributes[i].Edge))
 	}
 	e.from = append(e.from, width)
 	e.row = make([]float32, width)
@@ -244,13 +246,6 @@ func wrong(a *Attribute, value string) error {
 	return fmt.Errorf("attribute %.40s: %.60s is no %s", a.Name, value, a.Kind)
 }
 
-func (a *Attribute) number(x []float32, v float64) {
-	if a.Log {
-		v = signedLog(v)
-	}
-	x[0] = a.standard(v)
-}
-
 // standard returns a value standardised, and not beyond clip.
 func (a *Attribute) standard(v float64) float32 {
 	return float32(min(max((v-a.Mean)/a.SD, -clip), clip))
@@ -409,7 +404,7 @@ func (e *Encoder) End() gnn.Vector {
 			e.tally.Others[i]++
 		case a.Kind == Number:
 			e.tally.Sum[i] += float64(x[0])
-			if x[0] == clip || x[0] == -clip {
+			if a.isBeyond(x, e.edges[i]) {
 				e.tally.Clipped[i]++
 			}
 		}

@@ -271,7 +271,8 @@ func (c *Column) learn(times []int64, rows []int32) (Attribute, error) {
 	}
 	a.Gaps = 1 - share(len(known), len(rows))
 	switch c.Kind {
-	case Number:
+	case Number, Log:
+		a.Kind, a.Log = Number, c.Kind == Log
 		values := make([]float64, len(known))
 		for i, row := range known {
 			v, ok := a.parseNumber(c.Texts[row])
@@ -280,10 +281,12 @@ func (c *Column) learn(times []int64, rows []int32) (Attribute, error) {
 			}
 			values[i] = v
 		}
-		if a.Log = heavyTailed(values); a.Log {
-			for i, v := range values {
-				values[i] = signedLog(v)
-			}
+		if !a.Log {
+			a.learnRanks(values)
+			break
+		}
+		for i, v := range values {
+			values[i] = signedLog(v)
 		}
 		a.Mean, a.SD = moments(values)
 	case Category:
@@ -353,25 +356,6 @@ func moments(values []float64) (mean, sd float64) {
 		sd = 1
 	}
 	return mean, sd
-}
-
-// heavyTailed reports whether one of the tails, to its outermost percentile, is more than
-// five times as long as the middle half is wide: of a normal distribution it is 1.7 times,
-// of an exponential one 3.6, of a log-normal one with σ = 1 6.4. Where the middle half is
-// one value, the mean distance from it stands for its width.
-func heavyTailed(values []float64) bool {
-	if len(values) == 0 {
-		return false
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	at := func(q float64) float64 { return sorted[int(q*float64(len(sorted)-1))] }
-	middle, width := at(.5), at(.75)-at(.25)
-	if width == 0 {
-		for _, v := range values {
-			width += math.Abs(v-middle) / float64(len(values))
-		}
-	}
-	return max(at(.99)-middle, middle-at(.01)) > 5*width
 }
 
 // EncodeRow encodes a row of columns that have the names of the encoder's schema.

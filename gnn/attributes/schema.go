@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn/spelling"
@@ -19,7 +20,8 @@ type Kind string
 // The kinds, with the columns of an attribute. Each but text has one more where training
 // rows have gaps: 1 in a gap, else 0.
 const (
-	Number   Kind = "number"   // the value, standardised, of a heavy tail the logarithm; 0 in a gap
+	Number   Kind = "number"   // its rank among the training rows, in two columns (numbers.go); 0 in a gap
+	Log      Kind = "log"      // what a table says of numbers that are to be sign(x)·ln(1+|x|), standardised; a schema has Number
 	Boolean  Kind = "boolean"  // 0 or 1
 	Category Kind = "category" // one for each value, and one for all others where training rows have such
 	Time     Kind = "time"     // age before the event (log seconds, standardised), then sine and cosine of hour and weekday
@@ -28,7 +30,7 @@ const (
 )
 
 // Kinds are all kinds.
-var Kinds = []Kind{Number, Boolean, Category, Time, Text, Vector}
+var Kinds = []Kind{Number, Log, Boolean, Category, Time, Text, Vector}
 
 // Bounds of a schema.
 const (
@@ -50,20 +52,25 @@ type Schema struct {
 
 // Attribute is a named value of a node. Shares are of the training rows.
 type Attribute struct {
-	Name   string   `json:"name"`
-	Kind   Kind     `json:"kind"`
-	Log    bool     `json:"log,omitempty"`    // of a number: sign(x)·ln(1+|x|) in its place
-	Aged   bool     `json:"aged,omitempty"`   // of a time: training rows have event times, so there are ages
-	Mean   float64  `json:"mean,omitempty"`   // of a number, after Log, or of an age in log seconds
-	SD     float64  `json:"sd,omitempty"`     // likewise, of the population; 1 where nothing varies
-	Values []string `json:"values,omitempty"` // of a category, in alphabetical order
-	Others float64  `json:"others,omitempty"` // share of other values of a category
-	Gaps   float64  `json:"gaps,omitempty"`   // share of gaps
-	Width  int      `json:"width,omitempty"`  // of a vector
-	Comma  bool     `json:"comma,omitempty"`  // of a number: as a text it has a decimal comma
-	Unit   string   `json:"unit,omitempty"`   // of a time that is a number; "" for milliseconds
-	From   int64    `json:"from,omitempty"`   // the first time of training rows, milliseconds since 1970
-	To     int64    `json:"to,omitempty"`     // the last one
+	Name string `json:"name"`
+	Kind Kind   `json:"kind"`
+	Log  bool   `json:"log,omitempty"` // of a number: sign(x)·ln(1+|x|) in its place
+	// Knots are values of a number, ascending, and Ranks the share of the training values below each; see
+	// numbers.go. Models of 1.0.0 have none, and standardise the value, or its logarithm.
+	Knots  []float64 `json:"knots,omitempty"`
+	Ranks  []float64 `json:"ranks,omitempty"`
+	Edge   float64   `json:"edge,omitempty"`   // F below the first knot
+	Aged   bool      `json:"aged,omitempty"`   // of a time: training rows have event times, so there are ages
+	Mean   float64   `json:"mean,omitempty"`   // of a number's log odds, or after Log, or of an age in log seconds
+	SD     float64   `json:"sd,omitempty"`     // likewise, of the population; 1 where nothing varies
+	Values []string  `json:"values,omitempty"` // of a category, in alphabetical order
+	Others float64   `json:"others,omitempty"` // share of other values of a category
+	Gaps   float64   `json:"gaps,omitempty"`   // share of gaps
+	Width  int       `json:"width,omitempty"`  // of a vector
+	Comma  bool      `json:"comma,omitempty"`  // of a number: as a text it has a decimal comma
+	Unit   string    `json:"unit,omitempty"`   // of a time that is a number; "" for milliseconds
+	From   int64     `json:"from,omitempty"`   // the first time of training rows, milliseconds since 1970
+	To     int64     `json:"to,omitempty"`     // the last one
 }
 
 // Columns returns how many columns the attribute has.
@@ -72,7 +79,9 @@ func (a *Attribute) Columns() (n int) {
 		n++
 	}
 	switch a.Kind {
-	case Number, Boolean:
+	case Number:
+		n += a.numberColumns()
+	case Boolean:
 		n++
 	case Category:
 		n += len(a.Values)
@@ -132,7 +141,6 @@ func (s *Schema) Check() error {
 
 func (a *Attribute) check() error {
 	isShare := func(x float64) bool { return x >= 0 && x <= 1 }
-	isFinite := func(x float64) bool { return math.Abs(x) <= math.MaxFloat64 }
 	switch {
 	case !isShare(a.Gaps) || !isShare(a.Others):
 		return errors.New("a share is not from 0 to 1")
@@ -151,8 +159,13 @@ func (a *Attribute) check() error {
 			return fmt.Errorf("value %.40q after %.40q: they must increase", v, a.Values[i])
 		}
 	}
-	return checkKind(a.Kind)
+	if a.Kind == Log {
+		return errors.New("kind log: a schema has numbers with a logarithm")
+	}
+	return errors.Join(checkKind(a.Kind), a.checkRanks())
 }
+
+func isFinite(x float64) bool { return math.Abs(x) <= math.MaxFloat64 }
 
 func checkKind(k Kind) error {
 	for _, known := range Kinds {
@@ -168,7 +181,13 @@ func (a *Attribute) String() string {
 	text := string(a.Kind)
 	switch a.Kind {
 	case Number:
-		text += fmt.Sprintf(", mean %.4g, sd %.4g", a.Mean, a.SD)
+		switch n := len(a.Knots); {
+		case n > 0:
+			k, _ := slices.BinarySearch(a.Ranks, .5)
+			text += fmt.Sprintf(", median %.4g, from %.4g to %.4g", a.Knots[min(k, n-1)], a.Knots[0], a.Knots[n-1])
+		default:
+			text += fmt.Sprintf(", mean %.4g, sd %.4g", a.Mean, a.SD)
+		}
 		if a.Log {
 			text += " of ln(1+|x|)"
 		}

@@ -124,7 +124,7 @@ type Attributes struct {
 	Rows    int64
 	Gaps    []int64   // rows without the value
 	Others  []int64   // rows with a value that the category lacks
-	Clipped []int64   // rows with a number beyond 10 standard deviations
+	Clipped []int64   // rows with a number beyond all of training
 	Sum     []float64 // of standardised numbers
 	Unknown int64     // values under a name that the schema lacks
 }
