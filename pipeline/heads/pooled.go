@@ -99,10 +99,12 @@ func (p *Pool) Prepare(b *Batch, to *pool.Batch) {
 	p.around.FillBatch(to, b.Nodes)
 	p.appendAllServed(b, to)
 	p.around.Reader.Reset(&to.Taken)
-	to.TakenLabels = to.TakenLabels[:0]
+	to.TakenLabels, to.TakenNodes = to.TakenLabels[:0], to.TakenNodes[:0]
+	to.Nodes = append(to.Nodes[:0], b.Nodes...)
 	for _, c := range b.Corrections {
 		if c.Class != none {
 			p.around.Reader.Append(&to.Rows, c.Node)
+			to.Nodes = append(to.Nodes, c.Node)
 		}
 		if c.Was == none {
 			continue
@@ -112,7 +114,7 @@ func (p *Pool) Prepare(b *Batch, to *pool.Batch) {
 			learned = none
 		}
 		p.around.Reader.AppendOwn(&to.Taken, learned)
-		to.TakenLabels = append(to.TakenLabels, c.Was)
+		to.TakenLabels, to.TakenNodes = append(to.TakenLabels, c.Was), append(to.TakenNodes, c.Node)
 	}
 }
 

@@ -22,8 +22,8 @@ func (m *Model) NewPool() (*pool.Pool, error) {
 		return nil, fmt.Errorf("model %s has no pool of heads: train it again with 'gvbll train', or serve the paper's head with --head paper", m.ID)
 	}
 	// Check the size before allocating memory as the metadata says.
-	if want := m.Pool.StateBytes(m.Shape()); float64(len(m.PoolState)) != want {
-		return nil, fmt.Errorf("the pool's state is %d bytes long, want %.0f", len(m.PoolState), want)
+	if least, most := m.Pool.StateBytes(m.Shape()); float64(len(m.PoolState)) < least || float64(len(m.PoolState)) > most {
+		return nil, fmt.Errorf("the pool's state is %d bytes long, want %.0f to %.0f", len(m.PoolState), least, most)
 	}
 	p, err := pool.New(*m.Pool, m.Shape(), &m.Prior)
 	if err != nil {
@@ -84,7 +84,8 @@ func (m *Model) TakeOver(from *pool.Pool, keep float64) error {
 // node's neighbours are the earlier ones only, as for a node of the stream when it is
 // served. For sparse features, all neighbours are used: such data sets have few training
 // nodes, drawn from a graph, with too few edges between them. Labels are those of all
-// neighbours two steps away, of none one step away, but by kind of edge of all that are the node's.
+// neighbours two steps away, of none one step away, but by kind of edge of all that are the node's. What is
+// replayed has all neighbours, and the labels of all.
 func trainingBatch(d Data, spec pool.Config, shape pool.Shape) pool.Batch {
 	n := len(d.X)
 	all := newAdjacency(n, d.Src, d.Dst)
@@ -118,6 +119,20 @@ func trainingBatch(d Data, spec pool.Config, shape pool.Shape) pool.Batch {
 	b.Embedded = posterior.Rows{Z: make([]float32, n*shape.Embedding), Tau: make([]float64, n)}
 	for i := range b.Embedded.Tau {
 		b.Embedded.Tau[i] = 1
+	}
+	if spec.Fits() {
+		now := neighbourhood.New(trainingGraph{all, d.marksOf(all)}, spec, shape)
+		for v, x := range d.X {
+			now.SetFeatures(int32(v), x)
+		}
+		for v, y := range d.Labels {
+			now.SetLabel(int32(v), y)
+		}
+		now.Reader.Reset(&b.Replay)
+		for v := range int32(n) {
+			now.Reader.Append(&b.Replay, v)
+		}
+		b.ReplayLabels = d.Labels
 	}
 	return b
 }

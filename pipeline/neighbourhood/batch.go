@@ -15,7 +15,7 @@ const maxLooks = 16
 // not in the batch, as many for each node as a head asks for. It reuses the memory of these fields.
 func (f *Features) FillBatch(b *pool.Batch, nodes []int32) {
 	f.fillPairs(b, nodes)
-	b.ReplayLabels, b.Known = b.ReplayLabels[:0], f.known
+	b.ReplayLabels, b.ReplayNodes, b.Known = b.ReplayLabels[:0], b.ReplayNodes[:0], f.known
 	f.Reader.Reset(&b.Replay)
 	// A sweep that comes to its beginning again would replay a row twice.
 	for looks, rows := len(f.label), min(len(nodes)*f.wants.replay, maxReplayed(f.classes)); rows > 0; rows-- {
@@ -23,7 +23,7 @@ func (f *Features) FillBatch(b *pool.Batch, nodes []int32) {
 		looks -= looked
 		if v != None {
 			f.Reader.Append(&b.Replay, v)
-			b.ReplayLabels = append(b.ReplayLabels, f.label[v])
+			b.ReplayLabels, b.ReplayNodes = append(b.ReplayLabels, f.label[v]), append(b.ReplayNodes, v)
 		}
 	}
 }

@@ -43,6 +43,21 @@ type HeadConfig struct {
 	Bayes  *Bayes            `json:"bayes,omitempty"`
 	Label  *labelConfig      `json:"label,omitempty"`
 	Vote   *voteConfig       `json:"vote,omitempty"`
+	Fitted *Fitted           `json:"fitted,omitempty"`
+}
+
+// Fitted is softmax regression on blocks of columns that is kept at its optimum. It is no member of the
+// products, but an expert of the mixture with a share of its own.
+type Fitted struct {
+	Blocks []Block `json:"blocks"`
+	Scale  scale   `json:"scale"`
+	// Strengths of the L2 term are fitted beside each other; the one that was best serves.
+	Strengths []float64 `json:"strengths"`
+	Rows      int       `json:"rows"`   // labelled rows that are kept, at most
+	Work      int       `json:"work"`   // multiply-adds for each label of a batch
+	Replay    int       `json:"replay"` // as of [Wide]
+	// TrainingPasses are sweeps over the training rows.
+	TrainingPasses int `json:"training_passes"`
 }
 
 // staticConfig configures the paper's GVBLL-Static, the training posterior, never updated; see
@@ -119,9 +134,13 @@ type weightsConfig struct {
 // mixtureConfig are the constants of the mixture of two products and all heads. The second
 // product has the same Weights and no biases.
 type mixtureConfig struct {
-	Heads  float64 `json:"heads"`  // prior share of all heads together, in (0, 1); the products have equal parts of the rest
+	Heads  float64 `json:"heads"`  // prior share of all members together, in (0, 1); the products have equal parts of the rest
 	Rate   float64 `json:"rate"`   // η in (0, 1]: the power to which likelihoods count
 	Lambda float64 `json:"lambda"` // λ in (0, 1]: share of the log likelihoods that a full batch keeps
+	// Fitted is the prior share of the fitted head, and Half that of the geometric mean of it and the first
+	// product; 0 where there is no such head.
+	Fitted float64 `json:"fitted,omitempty"`
+	Half   float64 `json:"half,omitempty"`
 }
 
 // Needs returns the fields of Rows that the heads read.
@@ -130,6 +149,10 @@ func (s Config) Needs() (n Need) {
 		switch {
 		case h.Wide != nil:
 			for _, b := range h.Wide.Blocks {
+				n |= b.needs()
+			}
+		case h.Fitted != nil:
+			for _, b := range h.Fitted.Blocks {
 				n |= b.needs()
 			}
 		case h.Bayes != nil:
@@ -150,11 +173,16 @@ func (s Config) share(labels int) float64 { return posterior.Share(labels, s.Bat
 // if there is none.
 func (s Config) Scale() scale {
 	for _, h := range s.Heads {
-		if h.Wide != nil && h.Wide.Scale == Standard {
+		if h.Wide != nil && h.Wide.Scale == Standard || h.Fitted != nil && h.Fitted.Scale == Standard {
 			return Standard
 		}
 	}
 	return Unit
+}
+
+// Fits reports whether there is a fitted head.
+func (s Config) Fits() bool {
+	return slices.ContainsFunc(s.Heads, func(h HeadConfig) bool { return h.Fitted != nil })
 }
 
 // Replays returns how many rows of Batch.Replay the heads learn for each label of a batch, at most.
@@ -162,6 +190,9 @@ func (s Config) Replays() (rows int) {
 	for _, h := range s.Heads {
 		if h.Wide != nil {
 			rows = max(rows, h.Wide.Replay)
+		}
+		if h.Fitted != nil {
+			rows = max(rows, h.Fitted.Replay)
 		}
 	}
 	return rows
@@ -261,7 +292,7 @@ func Default(t Traits) Config {
 	} else {
 		s.Heads = sparseHeads(t)
 	}
-	return s
+	return s.withFitted(t)
 }
 
 // WithKinds returns s with the head "kinds", which counts the labels around a node by kind of edge. It
@@ -276,7 +307,7 @@ func (s Config) WithKinds() Config {
 // Alone returns the heads and constants for rows without neighbours, of dense features.
 func Alone() Config {
 	s := Default(Traits{Density: 1})
-	s.Served = 0
+	s.Served, s.Mixture.Fitted, s.Mixture.Half = 0, 0, 0
 	s.Heads = append(s.Heads[:2], HeadConfig{Name: "own", Wide: &Wide{
 		Blocks: []Block{OwnFeatures, constant}, Scale: Standard, Variance: 1, Lambda: 0.99, Passes: 2, TrainingPasses: 40,
 	}})
@@ -323,6 +354,41 @@ func sparseHeads(t Traits) []HeadConfig {
 	return append(list, labelHeads()...)
 }
 
+// fittedHead returns the fitted head for training data with these traits, nil if a label would pay for too few visits.
+func fittedHead(t Traits, scale scale) *Fitted {
+	around := 4*t.Classes + 2
+	filled := min(float64(t.Density*float64(t.Features))*(1+rowsAround), float64(2*t.Features))
+	f := &Fitted{Blocks: []Block{OwnFeatures, meanFeatures, labelShares, secondShares, LogDegree, constant}, Scale: scale, Rows: 8192, Work: 32768, Replay: 4, TrainingPasses: 60}
+	f.Strengths = []float64{100, 10, 1, .1}
+	if t.Alike {
+		f.Blocks, filled = slices.DeleteFunc(f.Blocks, Block.isFeatures), 0
+	}
+	if visit := 2 * (filled + float64(around)) * float64(strideOf(t.Classes)*len(f.Strengths)); visit*leastVisits > float64(f.Work) {
+		return nil
+	}
+	return f
+}
+
+// A fitted head is left out where a label pays for fewer visits than leastVisits. A neighbours' mean has as many features that
+// are not 0 as rowsAround rows.
+const (
+	leastVisits = 2
+	rowsAround  = 6
+)
+
+// withFitted adds the fitted head where it is not too dear.
+func (s Config) withFitted(t Traits) Config {
+	f := fittedHead(t, s.Scale())
+	if f == nil {
+		return s
+	}
+	s.Heads = append(s.Heads, HeadConfig{Name: "fitted", Fitted: f})
+	m := *s.Mixture
+	m.Fitted, m.Half = .3, .4
+	s.Mixture = &m
+	return s
+}
+
 // onlineHead returns the paper's head, with the pool's Batch.
 func onlineHead() *posterior.Config {
 	online := posterior.DefaultConfig()
@@ -340,16 +406,20 @@ func labelHeads() []HeadConfig {
 // Validate reports every error in the configuration, each with its remedy.
 func (s Config) Validate() error {
 	var r check.Remedies
-	serving := false
+	serving, fits := false, 0
 	scales := make(map[scale]bool)
 	seen := make(map[string]bool)
 	for _, h := range s.Heads {
-		reserved := h.Name == poolName || h.Name == productName || h.Name == flatProductName
+		reserved := h.Name == poolName || h.Name == productName || h.Name == flatProductName || h.Name == halfName
 		r.Unless(h.Name != "" && !reserved && !seen[h.Name], "head %.200q: give each head a name of its own, other than %q, %q and %q", h.Name, poolName, productName, flatProductName)
 		seen[h.Name] = true
-		serving = serving || !h.Shadow
+		serving = serving || h.isMember()
 		if h.Wide != nil {
 			scales[h.Wide.Scale] = true
+		}
+		if h.Fitted != nil {
+			scales[h.Fitted.Scale] = true
+			fits++
 		}
 		if err := h.validate(); err != nil {
 			r = append(r, fmt.Errorf("head %q: %w", h.Name, err))
@@ -366,9 +436,12 @@ func (s Config) Validate() error {
 	r.Unless(w.Steps > 0, "weights: steps %d: give a positive number, such as 8", w.Steps)
 	if m := s.Mixture; m != nil {
 		r.Unless(m.Heads > 0 && m.Heads < 1, "mixture: heads %v: give a number between 0 and 1, such as 0.02", m.Heads)
+		r.Unless(fits == 0 && m.Fitted == 0 && m.Half == 0 || fits == 1 && m.Fitted > 0 && m.Half > 0 && m.Fitted+m.Half < 1-m.Heads,
+			"mixture: fitted %v and half %v with %d fitted heads: give one such head and two shares, such as 0.3 and 0.4, or none", m.Fitted, m.Half, fits)
 		r.Unless(isShare(m.Rate), "mixture: rate %v: give a number above 0 and up to 1, such as 1", m.Rate)
 		r.Unless(isShare(m.Lambda), "mixture: lambda %v: give a number above 0 and up to 1, such as 0.99", m.Lambda)
 	}
+	r.Unless(fits == 0 || s.Mixture != nil, "a fitted head is an expert of a mixture: give one")
 	r = append(r, s.Start.validate(s)...)
 	r.Unless(s.Served >= 0 && s.Served < 1, "served %v: give a share below 1, such as 0.5, or 0 for none", s.Served)
 	r.Unless(isPositive(s.Batch), "batch %v: give a positive number of labels, such as 50", s.Batch)
@@ -396,7 +469,7 @@ func (h HeadConfig) validate() error {
 		r.Unless(w.Interactions >= 0 && w.Interactions <= maxInteractions, "interactions %d: give a number up to %d, such as 128, or 0 for none", w.Interactions, maxInteractions)
 		r.Unless(w.Replay >= 0 && w.Replay <= maxReplay, "replay %d: give a number up to %d, such as 4, or 0 for none", w.Replay, maxReplay)
 		r.Unless(w.Interactions == 0 || slices.ContainsFunc(w.Blocks, func(b Block) bool { return b != constant && !b.isFeatures() }), "interactions of no block: give one on labels or degree")
-		r = append(r, w.validateBlocks()...)
+		r = append(r, validateBlocks(w.Blocks)...)
 	}
 	if b := h.Bayes; b != nil {
 		kinds++
@@ -409,14 +482,30 @@ func (h HeadConfig) validate() error {
 	if h.Vote != nil {
 		kinds++
 	}
-	r.Unless(kinds == 1, "%d kinds: give exactly one of static, online, wide, bayes, label, vote", kinds)
+	if f := h.Fitted; f != nil {
+		kinds++
+		r.Unless(f.Scale == Unit || f.Scale == Standard, "scale %q: give %q or %q", f.Scale, Unit, Standard)
+		r.Unless(len(f.Strengths) > 0 && len(f.Strengths) <= maxStrengths, "%d strengths: give up to %d, such as 1", len(f.Strengths), maxStrengths)
+		for _, s := range f.Strengths {
+			r.Unless(isPositive(s), "strength %v: give a positive number, such as 1", s)
+		}
+		r.Unless(f.Rows > 0 && f.Rows <= maxRows, "rows %d: give a number up to %d, such as 8192", f.Rows, maxRows)
+		r.Unless(f.Work >= 0 && f.Work <= maxWork, "work %d: give a number up to %d, such as 32768", f.Work, maxWork)
+		r.Unless(f.TrainingPasses > 0, "training_passes %d: give a positive number, such as 60", f.TrainingPasses)
+		r.Unless(f.Replay >= 0 && f.Replay <= maxReplay, "replay %d: give a number up to %d, such as 4, or 0 for none", f.Replay, maxReplay)
+		r = append(r, validateBlocks(f.Blocks)...)
+	}
+	r.Unless(kinds == 1, "%d kinds: give exactly one of static, online, wide, bayes, label, vote, fitted", kinds)
 	return r.Join()
 }
 
-func (w Wide) validateBlocks() (r check.Remedies) {
-	r.Unless(len(w.Blocks) > 0, "no blocks: give one or more of %q", allBlocks)
+// isMember reports whether the products weigh the head.
+func (h HeadConfig) isMember() bool { return !h.Shadow && h.Fitted == nil }
+
+func validateBlocks(blocks []Block) (r check.Remedies) {
+	r.Unless(len(blocks) > 0, "no blocks: give one or more of %q", allBlocks)
 	seen := make(map[Block]bool)
-	for _, b := range w.Blocks {
+	for _, b := range blocks {
 		r.Unless(slices.Contains(allBlocks, b) || b == kindCounts || b == kindShares, "block %.200q: give one of %q", b, allBlocks)
 		r.Unless(!seen[b], "block %.200q stands twice: leave one out", b)
 		seen[b] = true
@@ -428,6 +517,13 @@ func (w Wide) validateBlocks() (r check.Remedies) {
 const (
 	maxInteractions = 4096
 	maxReplay       = 64
+)
+
+// Bounds of a fitted head.
+const (
+	maxStrengths = 16
+	maxRows      = 1 << 20
+	maxWork      = 1 << 30
 )
 
 func isPositive(x float64) bool { return x > 0 && !math.IsInf(x, 0) }

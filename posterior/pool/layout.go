@@ -12,7 +12,8 @@ import (
 //
 // The bytes are little-endian, without padding: counts are 32-bit, numbers are float32 and
 // temperatures float64. A batch is the number n of rows, their labels, how many of them were
-// served, the log probabilities of these, and the rows; then the number of pairs, and these; then
+// served, the log probabilities of these, and the rows; where rows have the numbers of their nodes, how many have
+// one, and these, for all three kinds of rows; then the number of pairs, and these; then
 // the number of rows to replay, their labels, and the rows, and the same of those that are taken.
 // Rows are the fields that are needed, in the order of [Rows]. Sparse features are the number of entries of each row, all indices, and all
 // values.
@@ -21,11 +22,12 @@ type Layout struct {
 	Need     Need // fields of Rows
 	Sparse   bool // X and S
 	LogProbs int  // numbers a row
+	Numbered bool // rows have the numbers of their nodes
 }
 
 // Layout returns that of the batches that the pool learns.
 func (p *Pool) Layout() Layout {
-	return Layout{Shape: p.shape, Need: p.needs, Sparse: p.cfg.Scale() != Standard, LogProbs: p.LogProbsPerRow()}
+	return Layout{Shape: p.shape, Need: p.needs, Sparse: p.cfg.Scale() != Standard, LogProbs: p.LogProbsPerRow(), Numbered: p.fitted != none}
 }
 
 // replayed is the layout of Batch.Replay, and taken that of Batch.Taken.
@@ -44,6 +46,11 @@ func (l Layout) AppendBatch(b []byte, x *Batch) []byte {
 	b = appendCount(b, len(x.LogProbs)/max(l.LogProbs, 1))
 	b = appendFloats(b, x.LogProbs)
 	b = l.appendRows(b, &x.Rows)
+	if l.Numbered {
+		for _, nodes := range [][]int32{x.Nodes, x.ReplayNodes, x.TakenNodes} {
+			b = appendInts(appendCount(b, len(nodes)), nodes)
+		}
+	}
 	b = appendCount(b, len(x.Pairs))
 	for _, pair := range x.Pairs {
 		b = appendInts(b, pair[:])
@@ -143,6 +150,13 @@ func (r *batchReader) batch(l Layout, x *Batch) {
 	r.check(served <= x.N, "%d rows of %d were served", served, x.N)
 	x.LogProbs = r.floats(served, l.LogProbs)
 	r.rows(l, &x.Rows)
+	if l.Numbered {
+		for _, nodes := range []*[]int32{&x.Nodes, &x.ReplayNodes, &x.TakenNodes} {
+			if *nodes = r.ints(r.count(4)); len(*nodes) == 0 {
+				*nodes = nil
+			}
+		}
+	}
 	x.Pairs = make([][2]int32, r.count(8))
 	ends := r.ints(2 * len(x.Pairs))
 	for i := range len(ends) / 2 {

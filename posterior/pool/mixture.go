@@ -5,8 +5,8 @@ import (
 	"github.com/gvbll/gvbll/gnn/kernel/double"
 )
 
-// mixture averages the probabilities of experts, which are the pool's two products and
-// then its members:
+// mixture averages the probabilities of experts, which are the pool's two products, then its
+// members, and where there is one its fitted head and the geometric mean of that and the first product:
 //
 //	p(c) = Σ_e ω_e p_e(c),  ω_e ∝ π_e exp(η L_e).
 //
@@ -45,16 +45,22 @@ const products = 2
 // scores, or 0 if they are nil.
 func newMixture(cfg mixtureConfig, scores []float64, members, classes int) *mixture {
 	n := products + members
+	if cfg.Fitted > 0 {
+		n += 2
+	}
 	m := &mixture{
 		mixtureConfig: cfg, classes: classes,
 		logPrior: make([]float64, n), score: make([]float64, n), logShare: make([]float64, n),
 	}
-	each, head := double.Log((1-m.Heads)/products), double.Log(m.Heads/float64(members))
+	each, head := double.Log((1-m.Heads-m.Fitted-m.Half)/products), double.Log(m.Heads/float64(members))
 	for e := range m.logPrior {
 		m.logPrior[e] = head
 		if e < products {
 			m.logPrior[e] = each
 		}
+	}
+	if cfg.Fitted > 0 {
+		m.logPrior[n-2], m.logPrior[n-1] = double.Log(m.Fitted), double.Log(m.Half)
 	}
 	copy(m.score, scores)
 	m.weigh()

@@ -16,6 +16,7 @@ const (
 	poolName        = "pool"
 	productName     = "product"
 	flatProductName = "product-flat"
+	halfName        = "product-fitted" // the geometric mean of a product and the fitted head
 )
 
 // classifier is a head of a pool. The package comment has each one's likelihood,
@@ -44,7 +45,7 @@ type classifier interface {
 	twin() classifier
 }
 
-var _ = []classifier{(*paperHead)(nil), (*wide)(nil), (*bayes)(nil), (*label)(nil), (*vote)(nil)}
+var _ = []classifier{(*paperHead)(nil), (*wide)(nil), (*bayes)(nil), (*label)(nil), (*vote)(nil), (*fitted)(nil)}
 
 // Pool is a set of heads and the weights that pool them. It holds scratch memory,
 // so two goroutines must not use it at once.
@@ -53,7 +54,8 @@ type Pool struct {
 	shape   Shape
 	prior   *posterior.Gaussian // training posterior; nil if no head needs one
 	heads   []classifier
-	members []int // indices of the heads that are not shadows, at least one
+	members []int // indices of the heads that products weigh, at least one
+	fitted  int   // index of the fitted head, none if there is none
 	needs   Need  // what the heads read of Rows
 
 	said         *opinions  // of the members, which the products weigh
@@ -93,15 +95,17 @@ func New(cfg Config, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
 		q := prior.Clone()
 		prior = &q
 	}
-	p := &Pool{cfg: cfg, shape: shape, prior: prior, needs: cfg.Needs()}
+	p := &Pool{cfg: cfg, shape: shape, prior: prior, needs: cfg.Needs(), fitted: none}
 	for i, h := range cfg.Heads {
 		made := p.newHead(h)
 		if made == nil {
 			return nil, fmt.Errorf("pool: head %q uses the embedding and there is no training posterior: leave it out", h.Name)
 		}
 		p.heads = append(p.heads, made)
-		if !h.Shadow {
+		if h.isMember() {
 			p.members = append(p.members, i)
+		} else if h.Fitted != nil {
+			p.fitted = i
 		}
 	}
 	p.said = newOpinions(len(p.members), shape.Classes, cfg.Weights.Floor)
@@ -124,6 +128,8 @@ func (p *Pool) newHead(h HeadConfig) classifier {
 		return newBayes(*h.Bayes, p.shape)
 	case h.Label != nil:
 		return newLabel(*h.Label, p.shape.Classes)
+	case h.Fitted != nil:
+		return newFitted(*h.Fitted, p.shape)
 	case h.Vote != nil:
 		return newVote(p.shape.Classes)
 	case p.prior == nil:
@@ -148,6 +154,9 @@ func (p *Pool) Names() []string {
 	}
 	if p.mixture != nil {
 		names = append(names, productName, flatProductName)
+	}
+	if p.fitted != none {
+		names = append(names, halfName)
 	}
 	return names
 }
@@ -187,9 +196,23 @@ func (p *Pool) Predict(rows Rows, logProbs []float32) {
 		w.logits(p.logp, w.theta, classes)
 		p.write(logProbs, p.product(j))
 	}
+	if p.fitted != none {
+		p.halve(n, logProbs)
+	}
 	if p.mixture != nil {
 		p.mixture.predict(n, p.experts(logProbs), func(i int) []float32 { return p.of(logProbs, i, 0) })
 	}
+}
+
+// halve writes the geometric mean of the first product and the fitted head.
+func (p *Pool) halve(n int, logProbs []float32) {
+	for i := range n {
+		product, fitted := p.of(logProbs, i, p.product(0)), p.of(logProbs, i, 1+p.fitted)
+		for c := range product {
+			p.logp[i*len(product)+c] = .5 * (float64(product[c]) + float64(fitted[c]))
+		}
+	}
+	p.write(logProbs, p.product(products))
 }
 
 // write writes the log softmax of logp as the log probabilities of Names()[number].
@@ -220,10 +243,15 @@ func (p *Pool) product(j int) int {
 // experts returns the log probabilities of row i by expert e of the mixture.
 func (p *Pool) experts(logProbs []float32) func(i, e int) []float32 {
 	return func(i, e int) []float32 {
-		if e < products {
+		switch k := e - products; {
+		case k < 0:
 			return p.of(logProbs, i, p.product(e))
+		case k < len(p.members):
+			return p.of(logProbs, i, 1+p.members[k])
+		case k == len(p.members):
+			return p.of(logProbs, i, 1+p.fitted)
 		}
-		return p.of(logProbs, i, 1+p.members[e-products])
+		return p.of(logProbs, i, p.product(products))
 	}
 }
 
@@ -234,7 +262,8 @@ func (p *Pool) loadMembers(n, of int, logProbs []float32) {
 
 // Train updates the heads with the training rows, in one batch, before any other
 // batch. The weights do not change: a head's probabilities on rows that it was fitted
-// to are better than those on new rows. Train does not read LogProbs and Replay.
+// to are better than those on new rows. Train does not read LogProbs, and of Replay, which is the same rows as they
+// are when all have labels, only a fitted head does.
 func (p *Pool) Train(b Batch) {
 	p.check(&b)
 	if b.N == 0 {
@@ -362,6 +391,9 @@ func (p *Pool) AppendWeights(b []float64) []float64 {
 			b[at+i] += p.mixture.share(products + k)
 		}
 	}
+	if p.fitted != none {
+		b[at+p.fitted] = p.mixture.share(products+len(p.members)) + float64(.5*p.mixture.share(products+len(p.members)+1))
+	}
 	return b
 }
 
@@ -370,7 +402,11 @@ func (p *Pool) productShares() []float64 {
 	if p.mixture == nil {
 		return []float64{1}
 	}
-	return []float64{p.mixture.share(0), p.mixture.share(1)}
+	shares := []float64{p.mixture.share(0), p.mixture.share(1)}
+	if p.fitted != none {
+		shares[0] += float64(.5 * p.mixture.share(products+len(p.members)+1))
+	}
+	return shares
 }
 
 // Shares returns the share that each of Names but the pool has in the mixture, 0 for
@@ -379,7 +415,11 @@ func (p *Pool) Shares() []float64 {
 	if p.mixture == nil {
 		return nil
 	}
-	shares := make([]float64, len(p.heads)+products)
+	shares := make([]float64, len(p.scores)-1)
+	if p.fitted != none {
+		shares[p.fitted] = p.mixture.share(products + len(p.members))
+		shares[len(shares)-1] = p.mixture.share(products + len(p.members) + 1)
+	}
 	for j := range products {
 		shares[len(p.heads)+j] = p.mixture.share(j)
 	}

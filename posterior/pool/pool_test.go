@@ -506,8 +506,9 @@ func TestStateBytes(t *testing.T) {
 	for _, dense := range []bool{false, true} {
 		p := newPool(t, everything(dense))
 		live(p, dense, 0, 3)
-		if got, want := len(p.AppendState(nil)), p.Config().StateBytes(small); float64(got) != want {
-			t.Errorf("dense %t: a state of %d bytes, StateBytes returns %v", dense, got, want)
+		got := float64(len(p.AppendState(nil)))
+		if least, most := p.Config().StateBytes(small); got < least || got > most || least == 0 {
+			t.Errorf("dense %t: a state of %v bytes, StateBytes returns %v to %v", dense, got, least, most)
 		}
 	}
 }

@@ -66,6 +66,9 @@ type Batch struct {
 	// learned, or 0 if that is not known any more.
 	Taken       Rows
 	TakenLabels []int32
+	// Nodes, ReplayNodes and TakenNodes are numbers of the nodes of Rows, Replay and Taken that no two nodes
+	// have at once. They are nil where nodes have none: then a fitted head keeps rows as they were.
+	Nodes, ReplayNodes, TakenNodes []int32
 	// Pairs are the edges between two rows of the batch, by index, each once.
 	Pairs [][2]int32
 	// Replay are labelled nodes of before the batch with present values in all fields but Embedded,

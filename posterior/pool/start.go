@@ -65,13 +65,16 @@ func (s *Start) validate(c Config) (r check.Remedies) {
 	}
 	members := 0
 	for _, h := range c.Heads {
-		if !h.Shadow {
+		if h.isMember() {
 			members++
 		}
 	}
 	n, experts := 1, 0
 	if c.Mixture != nil {
 		n, experts = products, products+members
+		if c.Mixture.Fitted > 0 {
+			experts += 2
+		}
 	}
 	r.Unless(len(s.Weights) == n, "start: weights of %d products: give those of %d", len(s.Weights), n)
 	r.Unless(len(s.Scores) == experts, "start: %d scores: give %d", len(s.Scores), experts)

@@ -115,15 +115,15 @@ func (r *reader) check(ok bool, format string, args ...any) {
 	}
 }
 
-// StateBytes returns the length of the state of a pool of that shape, so that the
-// state in a file can be checked against it before memory is allocated for the
-// pool. It is a float64 because an untrusted shape could overflow an integer.
-func (s Config) StateBytes(shape Shape) float64 {
+// StateBytes returns the least and the largest length of the state of a pool of that shape, so that
+// the state in a file can be checked against them before memory is allocated for the
+// pool: they differ by the rows of a fitted head. They are float64 because an untrusted shape could overflow an integer.
+func (s Config) StateBytes(shape Shape) (least, most float64) {
 	d, classes, z := float64(shape.Features), float64(shape.Classes), float64(shape.Embedding)
 	names := float64(1 + len(s.Heads))
-	var words, members float64
+	var words, members, rows float64
 	for _, h := range s.Heads {
-		if !h.Shadow {
+		if h.isMember() {
 			members++
 		}
 		switch {
@@ -144,6 +144,18 @@ func (s Config) StateBytes(shape Shape) float64 {
 				words += float64(2 * mixed)
 			}
 			words += 2 + float64(columns*(1+float64(2*classes)))
+		case h.Fitted != nil:
+			var columns float64
+			for _, b := range h.Fitted.Blocks {
+				n := width(b, d, classes, float64(shape.Means))
+				if columns += n; h.Fitted.Scale == Standard && b.isFeatures() {
+					words += float64(2 * n)
+				}
+			}
+			k := float64(len(h.Fitted.Strengths))
+			names++ // the half
+			words += 6 + k + float64(3*classes) + float64(float64(columns*classes)*k)
+			rows = float64(float64(h.Fitted.Rows) * (4 + float64(k*classes) + float64(2*columns)))
 		case h.Bayes != nil:
 			words += 1 + classes + float64(d*classes)
 		case h.Label != nil:
@@ -160,9 +172,12 @@ func (s Config) StateBytes(shape Shape) float64 {
 	if s.Mixture != nil {
 		names += products
 		words += triangular(members) + products + members
+		if s.Mixture.Fitted > 0 {
+			words += 2
+		}
 	}
 	words += 6 + float64(3*names) // header and scores
-	return 8 * words
+	return 8 * words, 8 * (words + rows)
 }
 
 // triangular returns the numbers in the state of n weights: θ, and Q's upper triangle.
