@@ -138,7 +138,7 @@ type mixtureConfig struct {
 	Rate   float64 `json:"rate"`   // η in (0, 1]: the power to which likelihoods count
 	Lambda float64 `json:"lambda"` // λ in (0, 1]: share of the log likelihoods that a full batch keeps
 	// Fitted is the prior share of the fitted head, and Half that of the geometric mean of it and the first
-	// product; 0 where there is no such head.
+	// product; they mean nothing where there is no such head.
 	Fitted float64 `json:"fitted,omitempty"`
 	Half   float64 `json:"half,omitempty"`
 }
@@ -307,7 +307,7 @@ func (s Config) WithKinds() Config {
 // Alone returns the heads and constants for rows without neighbours, of dense features.
 func Alone() Config {
 	s := Default(Traits{Density: 1})
-	s.Served, s.Mixture.Fitted, s.Mixture.Half = 0, 0, 0
+	s.Served = 0
 	s.Heads = append(s.Heads[:2], HeadConfig{Name: "own", Wide: &Wide{
 		Blocks: []Block{OwnFeatures, constant}, Scale: Standard, Variance: 1, Lambda: 0.99, Passes: 2, TrainingPasses: 40,
 	}})
@@ -358,12 +358,14 @@ func sparseHeads(t Traits) []HeadConfig {
 func fittedHead(t Traits, scale scale) *Fitted {
 	around := 4*t.Classes + 2
 	filled := min(float64(t.Density*float64(t.Features))*(1+rowsAround), float64(2*t.Features))
-	f := &Fitted{Blocks: []Block{OwnFeatures, meanFeatures, labelShares, secondShares, LogDegree, constant}, Scale: scale, Rows: 8192, Work: 32768, Replay: 4, TrainingPasses: 60}
-	f.Strengths = []float64{100, 10, 1, .1}
+	f := &Fitted{Blocks: []Block{OwnFeatures, meanFeatures, labelShares, secondShares, LogDegree, constant}, Scale: scale, Rows: 8192, Work: 49152, Replay: 4, TrainingPasses: 100}
+	if f.Strengths = []float64{100, 10, 1, .1}; scale == Unit {
+		f.Strengths = []float64{10, 1, .1}
+	}
 	if t.Alike {
 		f.Blocks, filled = slices.DeleteFunc(f.Blocks, Block.isFeatures), 0
 	}
-	if visit := 2 * (filled + float64(around)) * float64(strideOf(t.Classes)*len(f.Strengths)); visit*leastVisits > float64(f.Work) {
+	if visit := 3 * (filled + float64(around)) * float64(strideOf(t.Classes)*streamed); visit*leastVisits > float64(f.Work) {
 		return nil
 	}
 	return f
@@ -436,8 +438,8 @@ func (s Config) Validate() error {
 	r.Unless(w.Steps > 0, "weights: steps %d: give a positive number, such as 8", w.Steps)
 	if m := s.Mixture; m != nil {
 		r.Unless(m.Heads > 0 && m.Heads < 1, "mixture: heads %v: give a number between 0 and 1, such as 0.02", m.Heads)
-		r.Unless(fits == 0 && m.Fitted == 0 && m.Half == 0 || fits == 1 && m.Fitted > 0 && m.Half > 0 && m.Fitted+m.Half < 1-m.Heads,
-			"mixture: fitted %v and half %v with %d fitted heads: give one such head and two shares, such as 0.3 and 0.4, or none", m.Fitted, m.Half, fits)
+		r.Unless(fits == 0 || fits == 1 && m.Fitted > 0 && m.Half > 0 && m.Fitted+m.Half < 1-m.Heads,
+			"mixture: fitted %v and half %v with %d fitted heads: give one such head, and two shares such as 0.3 and 0.4", m.Fitted, m.Half, fits)
 		r.Unless(isShare(m.Rate), "mixture: rate %v: give a number above 0 and up to 1, such as 1", m.Rate)
 		r.Unless(isShare(m.Lambda), "mixture: lambda %v: give a number above 0 and up to 1, such as 0.99", m.Lambda)
 	}

@@ -26,8 +26,8 @@ import (
 // that comes, changes or goes is a change of W by its own term, so nothing is ever fitted anew: each label pays
 // for a visit of its own row, of those that it replays, and of as many others of a sweep as Work allows.
 //
-// It is fitted with several strengths s beside each other. The one that serves is that with the best log
-// likelihood of labels before they are learned, from rows held out in training on.
+// It is fitted with several strengths s beside each other: in training with all, in the stream with the one that was best for
+// rows held out and its neighbours. The one that serves is that with the best log likelihood of labels before they are learned.
 type fitted struct {
 	cfg     Fitted
 	shape   Shape
@@ -39,22 +39,25 @@ type fitted struct {
 	degree []float64 // the mean of log(1 + deg) of training rows: one number
 	score  []float64 // log likelihood of each strength
 	reservoir
-	inverse []float64 // 1/s, by strength
+	version uint64
 
-	row            entries // scratch: φ of a row
-	buffer, square []float64
-	p, log, delta  []float64 // scratch, stride
-	most, total    []float64
-	visited        digest // of what the last learn changed
-	spent          int    // multiply-adds of the last learn
-	version        uint64
+	row                 phi // scratch: of a row
+	buffer              []float64
+	p, log, said, delta []float64 // scratch, stride
+	zeros               []float64 // stride
+	unused              []float64 // columns × stride: always 0
+	most, total         []float64
+	visited             digest // of what the last learn changed
+	spent               int    // multiply-adds of the last learn
+	moved               float64
 }
 
 // fittedWeights are what a fitted head predicts with.
 type fittedWeights struct {
-	w      [][]float64 // by strength, columns × stride
-	offset []float64   // log π, stride; 0 beyond the classes
-	best   int         // the strength that serves
+	w        [][]float64 // by strength from the first that is fitted, columns × stride
+	first, n int         // strengths that are fitted
+	offset   []float64   // log π, stride; 0 beyond the classes
+	best     int         // the strength that serves
 }
 
 func newFitted(cfg Fitted, shape Shape) *fitted {
@@ -62,10 +65,7 @@ func newFitted(cfg Fitted, shape Shape) *fitted {
 	f.blocks = Wide{Blocks: cfg.Blocks, Scale: cfg.Scale}.place(shape)
 	f.columns = f.blocks[len(f.blocks)-1].end
 	f.score, f.degree = make([]float64, len(cfg.Strengths)), make([]float64, 1)
-	for _, s := range cfg.Strengths {
-		f.w = append(f.w, make([]float64, f.columns*f.stride))
-		f.inverse = append(f.inverse, 1/s)
-	}
+	f.narrow(0)
 	f.reservoir = newReservoir(cfg.Rows, shape.Classes)
 	f.makeScratch()
 	f.offset = make([]float64, f.stride)
@@ -73,11 +73,32 @@ func newFitted(cfg Fitted, shape Shape) *fitted {
 	return f
 }
 
+// streamed is the number of strengths that are fitted in the stream.
+const streamed = 4
+
+// narrow sets the strengths that are fitted to those about one.
+func (f *fitted) narrow(about int) {
+	f.n = min(streamed, len(f.cfg.Strengths))
+	f.first = min(max(about-1, 0), len(f.cfg.Strengths)-f.n)
+	f.makeWeights()
+}
+
+func (f *fitted) makeWeights() {
+	f.w = make([][]float64, f.n)
+	for k := range f.w {
+		f.w[k] = make([]float64, f.columns*f.stride)
+	}
+}
+
+// inverse returns 1/s of weights k.
+func (f *fitted) inverse(k int) float64 { return 1 / f.cfg.Strengths[f.first+k] }
+
 func (f *fitted) makeScratch() {
-	f.row, f.buffer = entries{}, nil
-	for _, x := range []*[]float64{&f.p, &f.log, &f.delta} {
+	f.row, f.buffer = phi{}, nil
+	for _, x := range []*[]float64{&f.p, &f.log, &f.said, &f.delta, &f.zeros} {
 		*x = make([]float64, f.stride)
 	}
+	f.unused = nil
 	f.most, f.total = make([]float64, 1), make([]float64, 1)
 }
 
@@ -94,7 +115,7 @@ func (f *fitted) setOffset(logRates []float64) {
 // load sets row to φ of row i: dense features standardised, not beyond mostDeviations, and sparse ones
 // of unit length.
 func (f *fitted) load(rows *Rows, i int) {
-	f.row.index, f.row.value = f.row.index[:0], f.row.value[:0]
+	f.row.column, f.row.value = f.row.column[:0], f.row.value[:0]
 	for _, b := range f.blocks {
 		if b.standard == nil && b.isFeatures() {
 			from := &rows.X
@@ -128,8 +149,8 @@ func (f *fitted) load(rows *Rows, i int) {
 const mostDeviations = 5
 
 func (f *fitted) append(column int, x float64) {
-	if v := float32(x); v != 0 {
-		f.row.index, f.row.value = append(f.row.index, int32(column)), append(f.row.value, v)
+	if x != 0 {
+		f.row.column, f.row.value = append(f.row.column, int32(column)), append(f.row.value, x)
 	}
 }
 
@@ -150,21 +171,22 @@ func (f *fitted) loadUnit(from *Features, i, at int) {
 }
 
 // logits sets p to φᵀW + log π of a strength.
-func (f *fitted) logits(x *entries, k int) {
-	copy(f.p, f.offset)
-	w := f.w[k]
-	for e, j := range x.index {
-		double.AddScaled(f.p, float64(x.value[e]), w[int(j)*f.stride:(int(j)+1)*f.stride])
+func (f *fitted) logits(x *phi, k int) {
+	m := x.matrix()
+	m.Product(f.p, f.w[k], f.stride)
+	for c, o := range f.offset {
+		f.p[c] += o
 	}
 }
 
-// add adds φ δᵀ to the weights of a strength.
-func (f *fitted) add(x *entries, k int, delta []float64) {
-	w := f.w[k]
-	for e, j := range x.index {
-		double.AddScaled(w[int(j)*f.stride:(int(j)+1)*f.stride], float64(x.value[e]), delta)
+// add adds φ δᵀ to the weights of a strength. The kernel would add |φ| times something to unused, too.
+func (f *fitted) add(x *phi, k int) {
+	if f.unused == nil {
+		f.unused = make([]float64, f.columns*f.stride)
 	}
-	f.spent += len(x.index) * f.stride
+	m := x.matrix()
+	m.AddTransposed(f.w[k], f.unused, f.delta, f.zeros, f.stride)
+	f.spent += 2 * len(x.column) * f.stride
 }
 
 // softmax replaces p by its softmax, and returns the log of the sum of exponentials.
@@ -183,7 +205,7 @@ func (f *fitted) softmax() (logSum float64) {
 func (f *fitted) predict(rows *Rows, logp []float64) {
 	for i := range rows.N {
 		f.load(rows, i)
-		f.logits(&f.row, f.best)
+		f.logits(&f.row, f.best-f.first)
 		copy(logp[i*f.shape.Classes:(i+1)*f.shape.Classes], f.p)
 	}
 }
@@ -196,39 +218,39 @@ func (f *fitted) tally(label int32, logRates []float64) {
 			f.p[c] += r
 		}
 		at := f.p[label]
-		f.score[k] += at - f.softmax()
+		f.score[f.first+k] += at - f.softmax()
 	}
 }
 
 // visit moves q of a row, of a class and with the weight that its class has, towards p, for all strengths.
 func (f *fitted) visit(r *kept, class int, logRates []float64) {
 	weight := f.weight(class)
-	for k, inverse := range f.inverse {
+	for k := range f.w {
+		inverse := f.inverse(k)
 		q := r.said[k*f.shape.Classes : (k+1)*f.shape.Classes]
-		f.logits(&r.entries, k)
-		f.spent += len(r.index) * f.stride
+		f.logits(&r.phi, k)
+		f.spent += len(r.column) * f.stride
 		for c, o := range logRates {
 			f.p[c] += o
 		}
 		f.softmax()
 		var apart, divergence float64 // |p-q|² and KL(q‖p)
-		copy(f.log, f.p)
-		for c := range f.log {
-			f.log[c] = max(f.log[c], math.SmallestNonzeroFloat64)
+		for c, x := range q {
+			f.log[c], f.said[c] = max(f.p[c], leastChance), max(x, leastChance)
 		}
-		double.Logarithms(f.log)
+		double.Logarithms(f.log[:f.shape.Classes])
+		double.Logarithms(f.said[:f.shape.Classes])
 		for c, x := range q {
 			d := f.p[c] - x
 			apart += float64(d * d)
-			if x > 0 {
-				divergence += float64(x * (double.Log(x) - f.log[c]))
-			}
+			divergence += float64(x * (f.said[c] - f.log[c]))
 		}
 		t := 0.0
 		if apart > 0 {
 			t = min(1, (divergence+apart)/float64(apart*(2+float64(weight*float64(r.square*inverse)))))
 		}
 		t = max(t, 0)
+		f.moved = max(f.moved, float64(t*t)*apart)
 		for c, x := range q {
 			next := x + float64(t*(f.p[c]-x))
 			y := 0.0
@@ -238,7 +260,7 @@ func (f *fitted) visit(r *kept, class int, logRates []float64) {
 			f.delta[c] = inverse * (float64(weight*(y-next)) - float64(r.weight*(y-x)))
 			q[c] = next
 		}
-		f.add(&r.entries, k, f.delta)
+		f.add(&r.phi, k)
 		f.visited.floats(q)
 	}
 	r.weight = weight
@@ -246,7 +268,8 @@ func (f *fitted) visit(r *kept, class int, logRates []float64) {
 
 // change adds a row's own term to the weights, times by: -1 where it goes.
 func (f *fitted) change(r *kept, class int, by float64) {
-	for k, inverse := range f.inverse {
+	for k := range f.w {
+		inverse := f.inverse(k)
 		for c, x := range r.said[k*f.shape.Classes : (k+1)*f.shape.Classes] {
 			y := 0.0
 			if c == class {
@@ -254,9 +277,12 @@ func (f *fitted) change(r *kept, class int, by float64) {
 			}
 			f.delta[c] = by * float64(inverse*float64(r.weight*(y-x)))
 		}
-		f.add(&r.entries, k, f.delta)
+		f.add(&r.phi, k)
 	}
 }
+
+// leastChance bounds probabilities in logarithms.
+const leastChance = 1e-300
 
 // remove takes a row from the reservoir.
 func (f *fitted) remove(class, i int) {
@@ -265,13 +291,11 @@ func (f *fitted) remove(class, i int) {
 }
 
 // insert gives the loaded row, of a node, to the reservoir and visits it, unless it is one of those that are left out.
-func (f *fitted) insert(node int32, class int, trained bool, logRates []float64) {
+func (f *fitted) insert(key int64, class int, logRates []float64) {
 	f.seen[class]++
 	f.labels++
-	if f.has(node) {
-		at := f.at[node] // what had the number before
-		f.rows[at.class][at.row].node = none
-		delete(f.at, node)
+	if at, has := f.at[key]; has && key >= 0 { // what had the number before
+		f.rename(at, none)
 	}
 	switch from, i := f.room(class); {
 	case i == leftOut:
@@ -279,26 +303,29 @@ func (f *fitted) insert(node int32, class int, trained bool, logRates []float64)
 	case i >= 0:
 		f.remove(from, i)
 	}
-	r := f.put(node, class, &f.row, len(f.w)*f.shape.Classes, trained)
+	f.start(f.put(key, class, &f.row, f.n*f.shape.Classes), class, logRates)
+}
+
+// start visits a row that is new: one that is learned already has the term 0.
+func (f *fitted) start(r *kept, class int, logRates []float64) {
 	for k := range f.w {
 		r.said[k*f.shape.Classes+class] = 1
 	}
 	f.visit(r, class, logRates)
 }
 
-// refresh replaces the row of a node by the loaded one, and visits it. A node that the reservoir does not have takes
-// the place of a training row of its class.
+// refresh replaces the row of a node by the loaded one, and visits it. A node that the reservoir does not have may be one of
+// those that trained.
 func (f *fitted) refresh(node int32, class int, logRates []float64) {
-	if !f.has(node) {
-		i := f.trainedRow(class)
-		if i < 0 {
-			return
+	at, has := f.at[int64(node)]
+	if !has {
+		key := f.trainedKey(class)
+		if at, has = f.at[key]; has && at.class == class {
+			f.rename(at, int64(node))
+			f.find(key, class)
 		}
-		f.rows[class][i].node, f.rows[class][i].trained = node, false
-		f.at[node] = place{class, i}
 	}
-	at := f.at[node]
-	if at.class != class {
+	if !has || at.class != class {
 		return
 	}
 	r := &f.rows[class][at.row]
@@ -308,6 +335,19 @@ func (f *fitted) refresh(node int32, class int, logRates []float64) {
 		f.change(r, class, 1)
 	}
 	f.visit(r, class, logRates)
+}
+
+// trainedKey returns the key of a training row with the class and the features of the loaded row.
+func (f *fitted) trainedKey(class int) int64 {
+	var d digest
+	d.uint(uint64(class))
+	for e, j := range f.row.column {
+		if b := f.blocks[0]; b.Block == OwnFeatures && int(j) < b.end {
+			d.uint(uint64(j))
+			d.uint(math.Float64bits(f.row.value[e]))
+		}
+	}
+	return -2 - int64(d>>2)
 }
 
 // train fits the training rows, and finds the strength that is best for rows held out.
@@ -323,6 +363,8 @@ func (f *fitted) train(b *Batch) {
 	for _, n := range b.Degree {
 		f.degree[0] += double.Log(1+float64(n)) / float64(b.N)
 	}
+	f.first, f.n = 0, len(f.cfg.Strengths)
+	f.makeWeights()
 	for fold := range f.folds(b.N) {
 		held := func(i int) bool { return mix(uint64(i))%heldFolds == uint64(fold) }
 		f.fit(b, func(i int) bool { return !held(i) })
@@ -334,10 +376,17 @@ func (f *fitted) train(b *Batch) {
 		}
 		f.forget()
 	}
-	f.fit(b, func(int) bool { return true })
 	f.choose()
+	f.narrow(f.best)
+	for k := range f.score {
+		f.score[k] *= min(1, trusted/float64(max(b.N, 1)))
+	}
+	f.fit(b, func(int) bool { return true })
 	f.version++
 }
+
+// trusted is the number of labels of the stream that rows held out count as, at most: they are rows of another time.
+const trusted = 30
 
 // Rows are held out in folds, all of them in turn where they are few.
 const (
@@ -369,13 +418,19 @@ func (f *fitted) fit(b *Batch, use func(i int) bool) {
 	for i, y := range b.Labels {
 		if use(i) {
 			f.load(&b.Rows, i)
-			f.insert(none, int(y), true, nil)
+			f.insert(f.trainedKey(int(y)), int(y), nil)
 		}
 	}
 	for range f.cfg.TrainingPasses {
-		f.sweep(f.count(), math.MaxInt, nil)
+		f.moved = 0
+		if f.sweep(f.count(), math.MaxInt, nil); f.moved < settled {
+			break
+		}
 	}
 }
+
+// settled is |q - q'|² of a sweep at which it is at its optimum.
+const settled = 1e-10
 
 // forget empties the reservoir and the weights.
 func (f *fitted) forget() {
@@ -395,23 +450,24 @@ func (f *fitted) sweep(rows, work int, logRates []float64) {
 }
 
 func (f *fitted) choose() {
-	for k, x := range f.score {
-		if x > f.score[f.best] {
+	f.best = f.first
+	for k := f.first; k < f.first+f.n; k++ {
+		if f.score[k] > f.score[f.best] {
 			f.best = k
 		}
 	}
 }
 
 // mostSweeps bounds the sweeps of a batch, where rows are few.
-const mostSweeps = 4
+const mostSweeps = 32
 
 func (f *fitted) learn(b *Batch, _ float64) posterior.Report {
 	f.visited, f.spent = 0, 0
 	for i, y := range b.TakenLabels {
 		f.seen[y] = max(f.seen[y]-1, 0)
 		f.labels = max(f.labels-1, 0)
-		if node := nodeOf(b.TakenNodes, i); f.has(node) && f.at[node].class == int(y) {
-			f.remove(int(y), f.at[node].row)
+		if at, has := f.at[int64(nodeOf(b.TakenNodes, i))]; has && at.class == int(y) {
+			f.remove(int(y), at.row)
 		}
 	}
 	for i, y := range b.Labels {
@@ -421,7 +477,7 @@ func (f *fitted) learn(b *Batch, _ float64) posterior.Report {
 	f.choose()
 	for i, y := range b.Labels {
 		f.load(&b.Rows, i)
-		f.insert(nodeOf(b.Nodes, i), int(y), false, b.LogRates)
+		f.insert(int64(nodeOf(b.Nodes, i)), int(y), b.LogRates)
 	}
 	work := f.cfg.Work * b.N
 	for i, y := range b.ReplayLabels {
@@ -474,7 +530,7 @@ func (f *fitted) appendState(s *writer) {
 	s.floats(f.score)
 	s.floats(f.degree)
 	for k := range f.w {
-		if k != f.best {
+		if f.first+k != f.best {
 			f.appendWeights(s, k)
 		}
 	}
@@ -493,7 +549,7 @@ func (f *fitted) readState(r *reader) {
 	r.floats(f.score)
 	r.floats(f.degree)
 	for k := range f.w {
-		if k != f.best {
+		if f.first+k != f.best {
 			f.readWeights(r, k)
 		}
 	}
@@ -520,18 +576,19 @@ func (f *fitted) readWeights(r *reader, k int) {
 
 // appendServing appends the weights that serve.
 func (f *fitted) appendServing(s *writer) {
-	s.uint(uint64(f.best))
+	s.uint(uint64(f.first))
+	s.uint(uint64(f.best - f.first))
 	s.floats(f.offset[:f.shape.Classes])
-	f.appendWeights(s, f.best)
+	f.appendWeights(s, f.best-f.first)
 }
 
 func (f *fitted) readServing(r *reader) {
-	best := r.uint()
-	r.check(best < uint64(len(f.w)), "strength %d of %d", best, len(f.w))
+	first := int(r.below(len(f.cfg.Strengths)-len(f.w)+1, "a strength"))
+	best := int(r.below(len(f.w), "a strength"))
 	if r.err != nil {
 		return
 	}
-	f.best = int(best)
+	f.first, f.best = first, first+best
 	r.floats(f.offset[:f.shape.Classes])
-	f.readWeights(r, f.best)
+	f.readWeights(r, best)
 }

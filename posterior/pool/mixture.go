@@ -43,9 +43,11 @@ const products = 2
 
 // newMixture returns a mixture of two products and the members, whose experts have the given
 // scores, or 0 if they are nil.
-func newMixture(cfg mixtureConfig, scores []float64, members, classes int) *mixture {
+func newMixture(cfg mixtureConfig, scores []float64, members, classes int, fitted bool) *mixture {
 	n := products + members
-	if cfg.Fitted > 0 {
+	if !fitted {
+		cfg.Fitted, cfg.Half = 0, 0
+	} else {
 		n += 2
 	}
 	m := &mixture{
@@ -59,7 +61,7 @@ func newMixture(cfg mixtureConfig, scores []float64, members, classes int) *mixt
 			m.logPrior[e] = each
 		}
 	}
-	if cfg.Fitted > 0 {
+	if fitted {
 		m.logPrior[n-2], m.logPrior[n-1] = double.Log(m.Fitted), double.Log(m.Half)
 	}
 	copy(m.score, scores)

@@ -22,10 +22,11 @@ func TestMixtureIsItsFormula(t *testing.T) {
 			experts = append(experts, slices.Index(names, name))
 		}
 		for k, h := range cfg.Heads {
-			if !h.Shadow {
+			if h.isMember() {
 				experts = append(experts, 1+k)
 			}
 		}
+		experts = append(experts, slices.Index(names, "fitted"), slices.Index(names, halfName))
 		scores := make([]float64, len(experts))
 		for step := range 12 {
 			b := randomBatch(rand.New(rand.NewPCG(7, uint64(step))), 1+step*4%17, small, dense)
@@ -36,14 +37,26 @@ func TestMixtureIsItsFormula(t *testing.T) {
 			}
 			logits := make([]float64, len(experts))
 			for e := range experts {
-				prior := cfg.Mixture.Heads / float64(len(experts)-2)
-				if e < 2 {
-					prior = (1 - cfg.Mixture.Heads) / 2
+				prior := cfg.Mixture.Heads / float64(len(experts)-4)
+				switch {
+				case e < 2:
+					prior = (1 - cfg.Mixture.Heads - cfg.Mixture.Fitted - cfg.Mixture.Half) / 2
+				case e == len(experts)-2:
+					prior = cfg.Mixture.Fitted
+				case e == len(experts)-1:
+					prior = cfg.Mixture.Half
 				}
 				logits[e] = math.Log(prior) + cfg.Mixture.Rate*scores[e]
 			}
 			shares := plainSoftmax(logits)
 			for i := range b.N {
+				half := make([]float64, small.Classes)
+				for c := range half {
+					half[c] = .5 * float64(of(i, slices.Index(names, productName))[c]+of(i, slices.Index(names, "fitted"))[c])
+				}
+				for c, p := range plainSoftmax(half) {
+					kerneltest.WantClose(t, "half", []float64{math.Exp(float64(of(i, slices.Index(names, halfName))[c]))}, []float64{p}, 1e-6)
+				}
 				for c := range small.Classes {
 					want := 0.0
 					for e, number := range experts {
@@ -84,7 +97,7 @@ func TestMixtureRegret(t *testing.T) {
 	const members, classes, rows = 6, 3, 3000
 	for _, c := range []struct{ rate, lambda float64 }{{1, 1}, {1, .99}, {.2, .99}, {.5, .9}} {
 		cfg := mixtureConfig{Heads: .02, Rate: c.rate, Lambda: c.lambda}
-		m := newMixture(cfg, nil, members, classes)
+		m := newMixture(cfg, nil, members, classes, false)
 		rng := rand.New(rand.NewPCG(1, 2))
 		var loss, tracked float64
 		losses, late := make([]float64, products+members), make([]float64, products+members)

@@ -112,7 +112,7 @@ func New(cfg Config, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
 	p.weights = []*weights{newWeights(cfg.Weights, cfg.Start.weights(0), p.said, true)}
 	if cfg.Mixture != nil {
 		p.weights = append(p.weights, newWeights(cfg.Weights, cfg.Start.weights(1), p.said, false))
-		p.mixture = newMixture(*cfg.Mixture, cfg.Start.scores(), len(p.members), shape.Classes)
+		p.mixture = newMixture(*cfg.Mixture, cfg.Start.scores(), len(p.members), shape.Classes, p.fitted != none)
 	}
 	p.scores = make([]score, len(p.Names()))
 	return p, nil

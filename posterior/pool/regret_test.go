@@ -37,7 +37,7 @@ func newRegret(rng *rand.Rand, cfg mixtureConfig, members, classes int) *regret 
 	for e := range scores {
 		scores[e] = -10 * rng.Float64()
 	}
-	r := &regret{mixture: newMixture(cfg, scores, members, classes), losses: make([]float64, len(scores)), kept: 1}
+	r := &regret{mixture: newMixture(cfg, scores, members, classes, false), losses: make([]float64, len(scores)), kept: 1}
 	r.start = r.shares()
 	return r
 }

@@ -1,6 +1,10 @@
 package pool
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+)
 
 // reservoir keeps labelled rows, at most a number of them. Where there are more, the class with the most
 // rows gives way, so rare classes are kept whole; of the labels of a class all have the same chance to
@@ -10,19 +14,33 @@ type reservoir struct {
 	rows   [][]kept        // by class
 	seen   []float64       // labels by class, those left out included
 	labels float64         // sum of seen
-	at     map[int32]place // rows by their nodes' numbers
+	at     map[int64]place // rows by their keys
 	draws  uint64          // random numbers drawn
 	cursor place           // of the sweep
 }
 
 // kept is a row of a reservoir.
 type kept struct {
-	node    int32 // its number, or none: of training rows, and of those whose number another node has now
-	trained bool  // a training row, whose node may come by its number
-	weight  float64
-	square  float64   // |φ|²
-	said    []float64 // q, by strength and class
-	entries
+	// key is the number of its node, none where another node has it now, and of a training row a smaller number that depends on
+	// its node's features: the node may come by its number.
+	key    int64
+	weight float64
+	square float64   // |φ|²
+	said   []float64 // q, by strength and class
+	phi
+}
+
+// phi is a row φ: its columns, ascending, and their values.
+type phi struct {
+	start  [2]int
+	column []int32
+	value  []float64
+}
+
+// matrix returns φ as a matrix of one row.
+func (x *phi) matrix() double.Sparse {
+	x.start[1] = len(x.column)
+	return double.Sparse{Start: x.start[:], Column: x.column, Value: x.value}
 }
 
 type place struct{ class, row int }
@@ -34,7 +52,7 @@ const (
 )
 
 func newReservoir(limit, classes int) reservoir {
-	return reservoir{limit: limit, rows: make([][]kept, classes), seen: make([]float64, classes), at: make(map[int32]place)}
+	return reservoir{limit: limit, rows: make([][]kept, classes), seen: make([]float64, classes), at: make(map[int64]place)}
 }
 
 // mix is the finaliser of SplitMix64.
@@ -58,9 +76,15 @@ func (s *reservoir) count() (n int) {
 	return n
 }
 
-func (s *reservoir) has(node int32) bool {
-	_, has := s.at[node]
-	return has
+// rename gives a row another key.
+func (s *reservoir) rename(at place, key int64) {
+	r := &s.rows[at.class][at.row]
+	if s.at[r.key] == at {
+		delete(s.at, r.key)
+	}
+	if r.key = key; key != none {
+		s.at[key] = at
+	}
 }
 
 // weight returns what each row of a class counts for.
@@ -89,13 +113,21 @@ func (s *reservoir) room(class int) (from, i int) {
 	return 0, leftOut
 }
 
-// put adds a row whose q has so many numbers, all 0.
-func (s *reservoir) put(node int32, class int, x *entries, numbers int, trained bool) *kept {
-	s.rows[class] = append(s.rows[class], kept{node: node, trained: trained, said: make([]float64, numbers)})
-	last := len(s.rows[class]) - 1
-	if node != none {
-		s.at[node] = place{class, last}
+// find makes a row of a class be known by a key that it shares with others.
+func (s *reservoir) find(key int64, class int) {
+	for i := range s.rows[class] {
+		if s.rows[class][i].key == key {
+			s.at[key] = place{class, i}
+			return
+		}
 	}
+}
+
+// put adds a row whose q has so many numbers, all 0.
+func (s *reservoir) put(key int64, class int, x *phi, numbers int) *kept {
+	s.rows[class] = append(s.rows[class], kept{key: none, said: make([]float64, numbers)})
+	last := len(s.rows[class]) - 1
+	s.rename(place{class, last}, key)
 	r := &s.rows[class][last]
 	r.set(x)
 	return r
@@ -104,23 +136,15 @@ func (s *reservoir) put(node int32, class int, x *entries, numbers int, trained 
 // drop removes a row; the last of its class takes its place.
 func (s *reservoir) drop(class, i int) {
 	list := s.rows[class]
-	delete(s.at, list[i].node)
 	last := len(list) - 1
-	if list[i] = list[last]; i < last && list[i].node != none {
-		s.at[list[i].node] = place{class, i}
+	s.rename(place{class, i}, none)
+	if key := list[last].key; i < last {
+		s.rename(place{class, last}, none)
+		list[i] = list[last]
+		s.rename(place{class, i}, key)
 	}
 	list[last] = kept{}
 	s.rows[class] = list[:last]
-}
-
-// trainedRow returns a training row of a class, none if there is none.
-func (s *reservoir) trainedRow(class int) int {
-	for i := len(s.rows[class]) - 1; i >= 0; i-- {
-		if s.rows[class][i].trained {
-			return i
-		}
-	}
-	return none
 }
 
 // next returns the next row of the sweep, class none if the sweep passes to another class.
@@ -136,16 +160,16 @@ func (s *reservoir) next() (class, row int) {
 	return c.class, c.row - 1
 }
 
-func (r *kept) set(x *entries) {
-	r.index, r.value = append(r.index[:0], x.index...), append(r.value[:0], x.value...)
+func (r *kept) set(x *phi) {
+	r.column, r.value = append(r.column[:0], x.column...), append(r.value[:0], x.value...)
 	r.square = 0
 	for _, v := range x.value {
-		r.square += float64(float64(v) * float64(v))
+		r.square += float64(v * v)
 	}
 }
 
-func (e *entries) equals(x *entries) bool {
-	return slices.Equal(e.index, x.index) && slices.Equal(e.value, x.value)
+func (x *phi) equals(other *phi) bool {
+	return slices.Equal(x.column, other.column) && slices.Equal(x.value, other.value)
 }
 
 func (s *reservoir) appendRows(w *writer) {
@@ -157,18 +181,13 @@ func (s *reservoir) appendRows(w *writer) {
 		w.uint(uint64(len(list)))
 		for i := range list {
 			r := &list[i]
-			w.uint(uint64(uint32(r.node)))
-			trained := uint64(0)
-			if r.trained {
-				trained = 1
-			}
-			w.uint(trained)
+			w.uint(uint64(r.key))
 			w.float(r.weight)
 			w.floats(r.said)
-			w.uint(uint64(len(r.index)))
-			for e, j := range r.index {
+			w.uint(uint64(len(r.column)))
+			for e, j := range r.column {
 				w.uint(uint64(j))
-				w.float(float64(r.value[e]))
+				w.float(r.value[e])
 			}
 		}
 	}
@@ -187,8 +206,7 @@ func (s *reservoir) readRows(r *reader, columns, numbers int) {
 	for class := range s.rows {
 		n := r.below(left+1, "rows")
 		for range n {
-			node := int32(uint32(r.uint()))
-			trained := r.below(2, "whether a row is of training") == 1
+			key := int64(r.uint())
 			weight := [1]float64{}
 			r.counts(weight[:])
 			if uint64(len(r.b)) < 8*uint64(numbers) {
@@ -197,22 +215,21 @@ func (s *reservoir) readRows(r *reader, columns, numbers int) {
 			if r.err != nil {
 				return
 			}
-			var x entries
+			var x phi
 			said := make([]float64, numbers)
 			r.counts(said)
 			last := int32(none)
 			for range r.below(columns+1, "columns") {
-				j, v := int32(r.below(columns, "a column")), float32(r.float())
+				j, v := int32(r.below(columns, "a column")), r.float()
 				if r.check(j > last, "column %d after %d", j, last); r.err != nil {
 					return
 				}
 				last = j
-				x.index, x.value = append(x.index, j), append(x.value, v)
+				x.column, x.value = append(x.column, j), append(x.value, v)
 			}
-			if node != none {
-				r.check(node >= 0 && !s.has(node), "node %d has two rows", node)
-			}
-			row := s.put(node, class, &x, 0, trained)
+			_, twice := s.at[key]
+			r.check(key < 0 || !twice, "node %d has two rows", key)
+			row := s.put(key, class, &x, 0)
 			row.weight, row.said = weight[0], said
 		}
 		left -= int(n)

@@ -72,7 +72,7 @@ func (s *Start) validate(c Config) (r check.Remedies) {
 	n, experts := 1, 0
 	if c.Mixture != nil {
 		n, experts = products, products+members
-		if c.Mixture.Fitted > 0 {
+		if c.Fits() {
 			experts += 2
 		}
 	}

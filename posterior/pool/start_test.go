@@ -93,6 +93,7 @@ func TestStartInFile(t *testing.T) {
 	}
 	alone := cfg
 	alone.Mixture, alone.Start = nil, &Start{Weights: cfg.Start.Weights[:1]}
+	alone.Heads = slices.DeleteFunc(slices.Clone(cfg.Heads), func(h HeadConfig) bool { return h.Fitted != nil })
 	if err := alone.Validate(); err != nil {
 		t.Errorf("a start of one product, for a pool without a mixture: %v", err)
 	}

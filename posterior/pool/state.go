@@ -152,10 +152,10 @@ func (s Config) StateBytes(shape Shape) (least, most float64) {
 					words += float64(2 * n)
 				}
 			}
-			k := float64(len(h.Fitted.Strengths))
+			k, all := float64(min(streamed, len(h.Fitted.Strengths))), float64(len(h.Fitted.Strengths))
 			names++ // the half
-			words += 6 + k + float64(3*classes) + float64(float64(columns*classes)*k)
-			rows = float64(float64(h.Fitted.Rows) * (4 + float64(k*classes) + float64(2*columns)))
+			words += 7 + all + float64(3*classes) + float64(float64(columns*classes)*k)
+			rows = float64(float64(h.Fitted.Rows) * (3 + float64(k*classes) + float64(2*columns)))
 		case h.Bayes != nil:
 			words += 1 + classes + float64(d*classes)
 		case h.Label != nil:
@@ -172,7 +172,7 @@ func (s Config) StateBytes(shape Shape) (least, most float64) {
 	if s.Mixture != nil {
 		names += products
 		words += triangular(members) + products + members
-		if s.Mixture.Fitted > 0 {
+		if s.Fits() {
 			words += 2
 		}
 	}
