@@ -1,8 +1,10 @@
 package pool
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -70,21 +72,122 @@ func TestFittedStaysAtItsOptimum(t *testing.T) {
 		t.Errorf("after training the gradient is %v", d)
 	}
 	nodes := int32(0)
-	all := training
 	for step := range 30 {
 		b := rareRows(rng, 50)
 		for range b.N {
 			b.Nodes = append(b.Nodes, nodes)
 			nodes++
 		}
-		for i := range 4 * b.N {
-			at := (4*b.N*step + i) % all.N
-			b.Replay.X.Dense = append(b.Replay.X.Dense, all.X.Dense[8*at:8*at+8]...)
-			b.ReplayLabels, b.ReplayNodes = append(b.ReplayLabels, all.Labels[at]), append(b.ReplayNodes, 100000+int32(at))
+		for i := range 4 * b.N { // the training nodes come by their numbers, and change
+			at := (4*b.N*step + i) % training.N
+			b.Replay.X.Dense = append(b.Replay.X.Dense, training.X.Dense[8*at:8*at+8]...)
+			b.ReplayLabels, b.ReplayNodes = append(b.ReplayLabels, training.Labels[at]), append(b.ReplayNodes, 100000+int32(at))
 			b.Replay.N++
 		}
 		f.learn(&b, 1)
-		d := f.distance()
-		t.Logf("step %d: gradient %.2g, %d rows, spent %d, best %d", step, d, f.count(), f.spent, f.best)
+		if d := f.distance(); d > .02 {
+			t.Errorf("step %d: the gradient is %v", step, d)
+		}
+		if n := f.count(); n != 512 || f.spent > 20000*b.N+1000 {
+			t.Fatalf("step %d: %d rows, %d multiply-adds", step, n, f.spent)
+		}
+	}
+	rare := 0.0
+	for i := range f.rows[1] {
+		rare += f.rows[1][i].weight
+	}
+	if len(f.rows[1]) != int(f.seen[1]) || rare != f.seen[1] || f.weight(0) < 3 {
+		t.Errorf("%d rows of %v of the rare class, with weights of %v; a row of the other counts as %v", len(f.rows[1]), f.seen[1], rare, f.weight(0))
+	}
+}
+
+// TestFittedKeepsTermsAndRows: whatever comes, goes and changes, the weights are the sum of the rows' own terms, a label that is
+// withdrawn takes its row away, one that is corrected moves it, and a number that another node has now leaves the row where it is.
+func TestFittedKeepsTermsAndRows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	f := newFitted(Fitted{Blocks: []Block{OwnFeatures, constant}, Scale: Standard, Strengths: []float64{10, 1}, Rows: 60, Work: 5000, Replay: 4, TrainingPasses: 10}, rareShape)
+	training := rareRows(rng, 30)
+	f.train(&training)
+	learn := func(nodes, taken []int32, was []int32) {
+		b := rareRows(rng, len(nodes))
+		b.Nodes, b.TakenNodes, b.TakenLabels = nodes, taken, was
+		b.Replay, b.ReplayNodes, b.ReplayLabels = training.Rows, make([]int32, training.N), training.Labels
+		for i := range b.ReplayNodes {
+			b.ReplayNodes[i] = 1000 + int32(i)
+		}
+		f.learn(&b, 1)
+		for k := range f.w {
+			sum := make([]float64, len(f.w[k]))
+			for class, list := range f.rows {
+				for i := range list {
+					r := &list[i]
+					if at, known := f.at[r.key]; r.key >= 0 && (!known || at != (place{class, i})) {
+						t.Fatalf("row %d of class %d has the number %d, which is at %v", i, class, r.key, at)
+					}
+					for e, j := range r.column {
+						for c := range 2 {
+							y := 0.0
+							if c == class {
+								y = 1
+							}
+							sum[int(j)*f.stride+c] += f.inverse(k) * r.weight * r.value[e] * (y - r.said[2*k+c])
+						}
+					}
+				}
+			}
+			for i, w := range f.w[k] {
+				if math.Abs(w-sum[i]) > 1e-9 {
+					t.Fatalf("a weight is %v, its terms are %v", w, sum[i])
+				}
+			}
+		}
+	}
+	learn([]int32{1, 2, 3}, nil, nil)
+	if n := f.count(); n != 33 || f.labels != 33 || len(f.at) != 33 {
+		t.Errorf("%d rows of %v labels, %d with numbers", n, f.labels, len(f.at))
+	}
+	learn(nil, []int32{2}, []int32{int32(f.at[2].class)})
+	if _, has := f.at[2]; has || f.count() != 32 || f.labels != 32 {
+		t.Errorf("%d rows of %v labels after one was withdrawn", f.count(), f.labels)
+	}
+	learn([]int32{1}, nil, nil) // another node has the number now
+	if f.count() != 33 {
+		t.Errorf("%d rows after a number came again", f.count())
+	}
+	for step := range int32(40) {
+		learn([]int32{10 + 2*step, 11 + 2*step}, nil, nil)
+	}
+	if f.count() != 60 {
+		t.Errorf("%d rows, want 60", f.count())
+	}
+}
+
+// TestFittedStateIsChecked: a state that is cut off or has another byte is refused, or is one that learns on.
+func TestFittedStateIsChecked(t *testing.T) {
+	cfg := Fitted{Blocks: []Block{OwnFeatures, constant}, Scale: Standard, Strengths: []float64{10, 1}, Rows: 60, Work: 5000, TrainingPasses: 10}
+	rng := rand.New(rand.NewPCG(5, 6))
+	f := newFitted(cfg, rareShape)
+	training, more := rareRows(rng, 30), rareRows(rng, 5)
+	f.train(&training)
+	var whole writer
+	f.appendState(&whole)
+	same := newFitted(cfg, rareShape)
+	same.readState(&reader{b: whole.b})
+	f.learn(&more, 1)
+	same.learn(&more, 1)
+	var a, b writer
+	f.appendState(&a)
+	same.appendState(&b)
+	if !bytes.Equal(a.b, b.b) {
+		t.Error("a restored head learns other weights")
+	}
+	for at := 0; at < len(whole.b); at += 5 {
+		for _, broken := range [][]byte{whole.b[:at], append(append(slices.Clone(whole.b[:at]), 0xff), whole.b[at+1:]...)} {
+			other := newFitted(cfg, rareShape)
+			r := &reader{b: broken}
+			if other.readState(r); r.err == nil && len(r.b) == 0 {
+				other.learn(&more, 1)
+			}
+		}
 	}
 }

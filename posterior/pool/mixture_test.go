@@ -77,15 +77,17 @@ func TestMixtureIsItsFormula(t *testing.T) {
 		// The weights are those of the products and of the heads by themselves.
 		weights, bias := p.Weights()
 		shares := p.Shares()
+		// Half of what is between a product and the fitted head is that product.
+		products := []float64{shares[len(cfg.Heads)] + shares[len(cfg.Heads)+2]/2, shares[len(cfg.Heads)+1]}
 		for m, k := range p.members {
 			want := shares[k]
 			for j, w := range p.weights {
-				want += shares[len(cfg.Heads)+j] * w.theta[m]
+				want += products[j] * w.theta[m]
 			}
 			kerneltest.WantClose(t, "weight", weights[k:k+1], []float64{want}, 1e-12)
 		}
 		for c := range bias {
-			kerneltest.WantClose(t, "bias", bias[c:c+1], []float64{shares[len(cfg.Heads)] * p.weights[0].theta[len(p.members)+c]}, 1e-12)
+			kerneltest.WantClose(t, "bias", bias[c:c+1], []float64{products[0] * p.weights[0].theta[len(p.members)+c]}, 1e-12)
 		}
 	}
 }
