@@ -130,41 +130,15 @@ type Supposed struct {
 // reason and detail explain that; if the node is in the graph already, s is nil and known
 // is true.
 func (e *Engine) Suppose(node *event.Node) (s *Supposed, known bool, reason event.Reason, detail string) {
-	x, reason, detail := e.nodes.Try(node)
-	if reason != "" {
-		return nil, false, reason, detail
-	}
-	if _, known := e.nodes.Number(node.ID); known {
-		return nil, true, "", ""
-	}
-	if !e.nodes.CanSuppose(node) {
-		return nil, false, event.ImpossibleCommand, "no edge of this graph has had a weight or an unknown kind: one must arrive first"
+	x, known, reason, detail := e.nodes.Suppose(node)
+	if x == nil {
+		return nil, known, reason, detail
 	}
 	e.queue.Settle()
-	s = &Supposed{}
-	near := e.nodes.WaitingFor(node.ID)
-	for _, id := range node.Neighbours {
-		switch u, known := e.nodes.Number(id); {
-		case id == node.ID:
-		case known:
-			near = append(near, u)
-		default:
-			s.Unknown = append(s.Unknown, id)
-		}
-	}
-	seen := make(map[int32]bool, len(near))
-	distinct := near[:0]
-	for _, u := range near {
-		if !seen[u] {
-			seen[u] = true
-			distinct = append(distinct, u)
-		}
-	}
-	s.Degree = len(distinct)
+	s = &Supposed{Unknown: x.Unknown, Degree: len(x.Near)}
 	z := make([]float32, e.model.Prior.Dim)
-	weighed := e.nodes.Supposed(node, distinct)
-	e.nodes.Graph.EmbedArrival(e.model.Normalizer.Apply(gnn.Vector{}, x), distinct, weighed, z)
-	s.Opinion = e.predictor.Opinion(node.ID, z, heads.View{Node: none, Features: x, Neighbours: distinct, Weighed: weighed})
+	e.nodes.Graph.EmbedArrival(e.model.Normalizer.Apply(gnn.Vector{}, x.Features), x.Near, x.Weighed, z)
+	s.Opinion = e.predictor.Opinion(node.ID, z, heads.View{Node: none, Features: x.Features, Neighbours: x.Near, Weighed: x.Weighed})
 	s.Window, s.Time = e.next, node.Time
 	return s, false, "", ""
 }

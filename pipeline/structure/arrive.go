@@ -1,6 +1,8 @@
 package structure
 
 import (
+	"slices"
+
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -9,17 +11,18 @@ import (
 // arrivals are the node events of the current window that the model accepts, and the
 // embeddings of the nodes to predict. The next window reuses the memory.
 type arrivals struct {
+	graph      *gnn.Graph
+	numbers    *numbers
+	inputs     *inputs
+	departures *departures
+	links      *links
+
 	accepted []Accepted
-	edges    []edgesAt             // the events of only edges
 	features []gnn.Vector          // of the nodes with numbers past the graph's, normalised
 	replaced map[int32]*event.Node // by number that has a row: the event with its new features
 	scratch  gnn.Vector            // normalised features of one of replaced
+	asked    []Asked               // those of the events that ask for a prediction of a node of the graph
 
-	named []int32   // numbers of the neighbours that the accepted name, none for one that has not come
-	links []int32   // the lists of near, one after the other
-	near  [][]int32 // by accepted node: its neighbours, repeated ones among them; of those resolved so far
-
-	asked     []Asked   // those of the events that ask for a prediction of a node of the graph
 	toPredict []int32   // numbers of the nodes to be predicted, in canonical order
 	z         []float32 // their embeddings
 }
@@ -43,74 +46,14 @@ func Features(n *event.Node) gnn.Vector {
 	return gnn.Vector{Dense: n.Dense, Index: n.Index, Value: n.Value}
 }
 
-// Enter applies all node events of a window to the graph, and then encodes the
-// arrivals to z. Nodes are added before edges, so that nodes of one window may name each
-// other in any order.
-func (n *Nodes) Enter(events []event.Node, out *event.Outcome) {
-	a := &n.arrivals
-	n.accept(n.expiry.enter(events, out), out)
-	n.countAttributes(out)
-	n.tellApart(events)
-	for _, x := range a.accepted {
-		for _, entered := range n.followers.entered {
-			entered(x.Number, Features(x.Node))
-		}
-	}
-	d := n.encoder.Out()
-	if n.onlyArrivals() {
-		n.noteWaited()
-		n.lookUp()
-		for i := range a.accepted {
-			n.resolve(i, out)
-		}
-		n.listToPredict()
-		a.z = kernel.Room(a.z, len(a.toPredict)*d)
-		n.Graph.Arrive(a.features, a.near, func(i int, added []int32) {
-			n.linked(i, added, out)
-			if i == len(a.near)-1 {
-				n.mark()
-			}
-		}, a.z)
-	} else {
-		n.rebuild(out)
-		n.listToPredict()
-		a.z = kernel.Room(a.z, len(a.toPredict)*d)
-		n.Graph.Embed(a.toPredict, a.z)
-	}
-	n.ask(out)
-}
-
-// ask finds the nodes of which a prediction is asked for, in the graph as the window leaves it. Others
-// are refused, unless their event is already.
-func (n *Nodes) ask(out *event.Outcome) {
-	a := &n.arrivals
-	found := a.asked[:0]
-	for _, x := range a.asked {
-		var known bool
-		if x.Number, known = n.index.number(x.Node.ID); known {
-			found = append(found, x)
-		} else if x.Node.OnlyAsks() {
-			out.Refuse(x.Node.Origin, event.UnknownNode, "a prediction is asked for, and the node is not in the graph")
-		}
-	}
-	a.asked = found
-}
-
-// Asked returns the events of the window that ask for a prediction of a node of the graph, in canonical
-// order. That of an arrival asks for nothing: it is predicted.
-func (n *Nodes) Asked() []Asked { return n.arrivals.asked }
-
 // accept assigns a node number to every event that fits the model, and lists the nodes
 // that leave. Other events are refused.
-func (n *Nodes) accept(events []event.Node, out *event.Outcome) {
-	a := &n.arrivals
-	a.accepted, a.edges, a.features, a.asked = a.accepted[:0], a.edges[:0], a.features[:0], a.asked[:0]
-	first := int32(n.Graph.Len())
-	if n.passing != nil {
-		n.pass()
-	}
-	if n.named != nil {
-		n.named.Reset()
+func (a *arrivals) accept(events []event.Node, out *event.Outcome) {
+	a.accepted, a.features, a.asked = a.accepted[:0], a.features[:0], a.asked[:0]
+	a.links.begin()
+	a.inputs.begin()
+	if p := a.inputs.passing; p != nil {
+		p.leave(a.numbers, a.departures)
 	}
 	for i := range events {
 		node := &events[i]
@@ -119,24 +62,17 @@ func (n *Nodes) accept(events []event.Node, out *event.Outcome) {
 		}
 		switch {
 		case node.Departed:
-			n.depart(node, out)
+			a.departures.depart(node, out)
 		case node.OnlyAsks():
-		case node.OnlyEdges() && n.passing != nil:
+		case node.OnlyEdges() && a.inputs.passing != nil:
 			out.Refuse(node.Origin, event.BadFeatures, "an edge between nodes, and the model classifies graphs")
 		case node.OnlyEdges():
-			a.edges = append(a.edges, edgesAt{node, int32(i)})
-		default:
-			if !n.acceptNode(node, i, first, out) {
-				continue
-			}
+			a.links.events = append(a.links.events, edgesAt{node, int32(i)})
+		case a.acceptNode(node, i, out):
 			if node.Dropped != nil {
-				a.edges = append(a.edges, edgesAt{dropped(node), int32(i)})
+				a.links.events = append(a.links.events, edgesAt{dropped(node), int32(i)})
 			}
-			for _, id := range node.Implicit {
-				if _, known := n.index.number(id); !known {
-					n.acceptNode(&event.Node{Origin: node.Origin, ID: id, Index: []uint32{}, Context: true}, i, first, out)
-				}
-			}
+			a.acceptImplicit(node, i, out)
 		}
 	}
 }
@@ -150,219 +86,144 @@ func dropped(node *event.Node) *event.Node {
 	return e
 }
 
-// acceptNode assigns a number to the node of the i-th event, or refuses it. Numbers from first
-// on are new in this window.
-func (n *Nodes) acceptNode(node *event.Node, i int, first int32, out *event.Outcome) (accepted bool) {
-	a := &n.arrivals
-	v, known := n.index.number(node.ID)
-	x, reason, detail := n.Encode(node)
+// acceptNode assigns a number to the node of the i-th event, or refuses it.
+func (a *arrivals) acceptNode(node *event.Node, i int, out *event.Outcome) (accepted bool) {
+	v, known := a.numbers.index.number(node.ID)
+	x, reason, detail := a.inputs.encode(node)
 	if reason != "" {
-		if known && x.Dense != nil && len(x.Dense) < n.encoder.In() {
+		if known && x.Dense != nil && len(x.Dense) < a.inputs.width {
 			reason, detail = event.PartialFeatures, detail+": an update replaces all features"
 		}
 		out.Refuse(node.Origin, reason, detail)
 		return false
 	}
 	if known {
-		out.Figures.Count(event.Updates, 1)
-		if n.states.At(v).label != none {
-			n.change(v).past |= Replaced
-		}
-		if node.Predict {
-			a.asked = append(a.asked, Asked{Node: node})
-		}
-		if x.Dense == nil && len(x.Index) == 0 {
-			out.Figures.Count(event.Cleared, 1)
-		}
-		if v >= first {
-			a.features[v-first] = n.normalised(a.features[v-first], x)
-		} else {
-			a.replaced[v] = node
-		}
-		n.keep(v, node)
-		a.accepted = append(a.accepted, Accepted{Node: node, Number: v, at: int32(i)})
-		return true
+		a.update(v, node, x, out)
+	} else {
+		v = a.arrive(node, x, out)
 	}
-	n.supersede(node.ID, out)
-	v, vacant := n.vacancy()
+	a.inputs.keep(v, node)
+	a.accepted = append(a.accepted, Accepted{Node: node, Number: v, at: int32(i), ToPredict: !known && !node.Context})
+	return true
+}
+
+// acceptImplicit has the nodes arrive that the i-th event implies, as context without features.
+func (a *arrivals) acceptImplicit(node *event.Node, i int, out *event.Outcome) {
+	for _, id := range node.Implicit {
+		if _, known := a.numbers.index.number(id); !known {
+			a.acceptNode(&event.Node{Origin: node.Origin, ID: id, Index: []uint32{}, Context: true}, i, out)
+		}
+	}
+}
+
+// update has an event replace the features of node v, which is in the graph or arrived in this window.
+func (a *arrivals) update(v int32, node *event.Node, x gnn.Vector, out *event.Outcome) {
+	out.Figures.Count(event.Updates, 1)
+	if a.numbers.states.At(v).label != none {
+		a.numbers.change(v).past |= Replaced
+	}
+	if node.Predict {
+		a.asked = append(a.asked, Asked{Node: node})
+	}
+	if x.Dense == nil && len(x.Index) == 0 {
+		out.Figures.Count(event.Cleared, 1)
+	}
+	if i := int(v) - a.graph.Len(); i >= 0 {
+		a.features[i] = a.inputs.normalised(a.features[i], x)
+	} else {
+		a.replaced[v] = node
+	}
+}
+
+// arrive has a new node arrive, and returns its number.
+func (a *arrivals) arrive(node *event.Node, x gnn.Vector, out *event.Outcome) int32 {
+	a.departures.supersede(node.ID, out)
+	v, vacant := a.departures.vacancy()
 	if vacant {
-		*n.states.At(v) = nodeState{}
 		a.replaced[v] = node
 	} else {
-		v = first + int32(len(a.features))
+		v = int32(a.numbers.len())
 		a.features = extend(a.features)
-		a.features[v-first] = n.normalised(a.features[v-first], x)
-		n.states.Add(nodeState{})
+		last := &a.features[len(a.features)-1]
+		*last = a.inputs.normalised(*last, x)
 	}
-	n.states.At(v).label = none
-	n.keep(v, node)
-	n.context.set(v, node.Context)
-	n.index.enter(node.ID, v)
+	a.numbers.order.arrive(v, a.numbers.len())
+	a.numbers.enter(v, node)
 	if node.Context {
 		out.Figures.Count(event.ContextNodes, 1)
 	} else {
 		out.Figures.Count(event.Arrivals, 1)
 	}
-	a.accepted = append(a.accepted, Accepted{Node: node, Number: v, at: int32(i), ToPredict: !node.Context})
-	return true
+	return v
 }
 
-// onlyArrivals reports whether all events of the window are new nodes to predict, as in
+// only reports whether all events of the window are new nodes to predict, as in
 // most windows: the graph can then add and encode them in one pass.
-func (n *Nodes) onlyArrivals() bool {
-	a := &n.arrivals
+func (a *arrivals) only() bool {
 	for _, x := range a.accepted {
 		if !x.ToPredict {
 			return false
 		}
 	}
-	return len(a.features) == len(a.accepted) && len(a.replaced) == 0 && len(n.departed.leaving) == 0 && len(a.edges) == 0
+	return len(a.features) == len(a.accepted) && len(a.replaced) == 0 && !a.departures.any() && len(a.links.events) == 0
 }
 
-// rebuild applies one kind of change after the other to the graph: new nodes,
-// departures, replaced features, and then edges.
-func (n *Nodes) rebuild(out *event.Outcome) {
-	a := &n.arrivals
-	n.Graph.Add(a.features)
-	n.withdraw(out)
-	// Replacing features takes time proportional to the node's degree. A node that is
-	// sent many times in a window is replaced once, by its last event.
+// withdraw forgets the nodes that leave in this window.
+func (a *arrivals) withdraw() {
+	a.accepted = slices.DeleteFunc(a.accepted, func(x Accepted) bool { return a.numbers.gone(x.Number) })
+}
+
+// replace replaces features in the graph. It takes time proportional to the node's degree. A node that is
+// sent many times in a window is replaced once, by its last event.
+func (a *arrivals) replace() {
 	for _, x := range a.accepted {
 		if a.replaced[x.Number] == x.Node {
-			a.scratch = n.normalised(a.scratch, Features(x.Node))
-			n.Graph.Replace(x.Number, a.scratch)
-		}
-	}
-	n.connect(out)
-}
-
-// lookUp sets named, in one tight loop so that the cache misses of the look-ups overlap.
-// resolve then takes the accepted nodes in their order.
-func (n *Nodes) lookUp() {
-	a := &n.arrivals
-	a.named, a.links, a.near = a.named[:0], a.links[:0], a.near[:0]
-	for _, x := range a.accepted {
-		for _, id := range x.Node.Neighbours {
-			a.named = append(a.named, n.index.numberOf(id))
+			a.scratch = a.inputs.normalised(a.scratch, Features(x.Node))
+			a.graph.Replace(x.Number, a.scratch)
 		}
 	}
 }
 
-// resolve appends to near the neighbours of the i-th accepted node: those that waited for
-// it, then those that it names. Edges to nodes that have not arrived wait.
-func (n *Nodes) resolve(i int, out *event.Outcome) {
-	a := &n.arrivals
-	x, from := &a.accepted[i], len(a.links)
-	waited := n.waiting.claim(x.Node.ID)
-	a.links = append(a.links, waited.numbers...)
-	for _, id := range waited.ids {
-		n.name(x.Number, n.index.numberOf(id), id, out)
-	}
-	named := a.named[:len(x.Node.Neighbours)]
-	a.named = a.named[len(named):]
-	removes, apart := !n.removals.none(), n.tellsApart()
-	for k, id := range x.Node.Neighbours {
-		if removes && n.removals.follow(x.at, 0, x.Node.ID, id) {
-			continue
-		}
-		if apart {
-			e := x.Node.To(k)
-			n.note(&e, x.Number, named[k], out)
-		}
-		n.name(x.Number, named[k], id, out)
-	}
-	a.near = append(a.near, a.links[from:len(a.links):len(a.links)])
-}
-
-// name appends to links the node with the given id and the number u, which node v names.
-// If u is none, the edge waits.
-func (n *Nodes) name(v, u int32, id event.ID, out *event.Outcome) {
-	switch u {
-	case v:
-		out.Figures.Count(event.SelfLoops, 1)
-	case none:
-		out.Figures.Count(event.EdgesDropped, n.waiting.wait(id, v))
-		n.states.At(v).hasWaitingEdges = true
-	default:
-		n.arrivals.links = append(n.arrivals.links, u)
-	}
-}
-
-// link adds edges from v to neighbours, and returns the neighbours whose edge is new.
-// LinkAll takes time proportional to v's degree; Link, for each edge, to the smaller of
-// the two degrees, which is faster if a hub is sent again with few edges.
-func (n *Nodes) link(v int32, neighbours []int32) (added []int32) {
-	count := 0
-	if n.Graph.Degree(v) <= 8*len(neighbours) {
-		count = n.Graph.LinkAll(v, neighbours)
-	} else {
-		for _, u := range neighbours {
-			if n.Graph.Link(v, u) {
-				count++
-			}
-		}
-	}
-	near := n.Graph.Neighbours(v)
-	return near[len(near)-count:]
-}
-
-// linked counts the edges of the i-th accepted node, of which those to added are new,
-// and reports them to the followers.
-func (n *Nodes) linked(i int, added []int32, out *event.Outcome) {
-	n.report(n.arrivals.accepted[i].Number, n.arrivals.near[i], added, out)
-}
-
-// report counts edges between v and near, of which those to added are new, and reports
-// them to the followers.
-func (n *Nodes) report(v int32, near, added []int32, out *event.Outcome) {
-	out.Figures.Count(event.EdgesAdded, len(added))
-	out.Figures.Count(event.DuplicateEdges, len(near)-len(added))
-	for _, linked := range n.followers.linked {
-		linked(v, near, added)
-	}
-}
-
-// listToPredict sets toPredict to the nodes that are to be predicted. It is called after
-// withdraw, which removes nodes that arrived and left within the window.
-func (n *Nodes) listToPredict() {
-	a := &n.arrivals
+// listToPredict sets toPredict to the nodes that are to be predicted, and makes room for embeddings of dim
+// numbers. It is called after those that left in the window were withdrawn.
+func (a *arrivals) listToPredict(dim int) {
 	a.toPredict = a.toPredict[:0]
 	for _, x := range a.accepted {
 		if x.ToPredict {
 			a.toPredict = append(a.toPredict, x.Number)
 		}
 	}
-	if n.passing != nil {
-		n.passing.present = append(n.passing.present, a.toPredict...)
+	if p := a.inputs.passing; p != nil {
+		p.present = append(p.present, a.toPredict...)
 	}
+	a.z = kernel.Room(a.z, len(a.toPredict)*dim)
 }
 
-// DropWindow forgets what points into the window's memory.
-func (n *Nodes) DropWindow() {
-	a := &n.arrivals
+// ask finds the nodes of which a prediction is asked for, in the graph as the window leaves it. Others
+// are refused, unless their event is already.
+func (a *arrivals) ask(out *event.Outcome) {
+	found := a.asked[:0]
+	for _, x := range a.asked {
+		var known bool
+		if x.Number, known = a.numbers.index.number(x.Node.ID); known {
+			found = append(found, x)
+		} else if x.Node.OnlyAsks() {
+			out.Refuse(x.Node.Origin, event.UnknownNode, "a prediction is asked for, and the node is not in the graph")
+		}
+	}
+	a.asked = found
+}
+
+// clear forgets what points into the window's memory.
+func (a *arrivals) clear() {
 	clear(a.accepted)
-	clear(a.edges)
 	clear(a.asked)
 	clear(a.replaced)
-	n.removals.clear()
-	n.expiry.dropWindow()
-	if n.unnormalised() {
+	if a.inputs.unnormalised() {
 		clear(a.features)
 		a.scratch = gnn.Vector{}
 	}
 }
-
-// normalised returns the encoder's input for features x: x itself if the model does not
-// normalise, or else a vector in the memory of dst.
-func (n *Nodes) normalised(dst, x gnn.Vector) gnn.Vector {
-	if n.unnormalised() {
-		return x
-	}
-	return n.normalizer.Apply(dst, x)
-}
-
-// unnormalised reports whether the model does not normalise features.
-func (n *Nodes) unnormalised() bool { return n.normalizer.Kind == gnn.NormalizeNone }
 
 // extend returns s with one more element. Within the capacity, that element keeps its
 // former value, so that the memory it refers to can be reused.

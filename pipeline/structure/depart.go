@@ -1,13 +1,12 @@
 package structure
 
 import (
-	"slices"
-
+	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/store"
 )
 
-// departed keeps nodes that have left, and the numbers that they free.
+// departures has nodes leave the graph, and keeps the numbers that they free.
 //
 // A node that leaves is removed with its edges, including waiting ones, before anything
 // of its window is encoded. If it comes again it is a new arrival. Its number is reused,
@@ -17,15 +16,18 @@ import (
 // label comes: the prediction can still be scored and learned from. If the node comes
 // again before its label, the prediction expires, since there is a newer one.
 //
-// Invariant: every number belongs to a node of the graph or of waiting, or is in free.
-type departed struct {
+// Invariant: every number belongs to a node of the graph or of served, or is in free.
+type departures struct {
+	graph     *gnn.Graph
+	numbers   *numbers
+	followers *followers
+	pending   Pending
+	waiting   *waitingEdges
+	kinds     *marks
+
 	free    []int32                      // numbers without a node, a stack
-	waiting *store.Queue[event.ID, Left] // nodes that left while their prediction was pending
+	served  *store.Queue[event.ID, Left] // nodes that left while their prediction was pending
 	leaving []int32                      // nodes that leave in this window
-	// order has, by number, how many nodes arrived before this one. It is nil until a
-	// number is used twice: up to then it is the number itself.
-	order []int64
-	next  int64 // the next value in order
 }
 
 // Left is a node that left while its prediction was pending.
@@ -34,162 +36,134 @@ type Left struct {
 	Degree, Fresh int32 // see [Nodes.Surroundings]
 }
 
-func newDeparted() departed { return departed{waiting: store.NewQueue[event.ID, Left]()} }
-
 // len returns how many numbers have no node in the graph.
-func (d *departed) len() int { return len(d.free) + d.waiting.Len() }
+func (d *departures) len() int { return len(d.free) + d.served.Len() }
 
-// before reports whether node u arrived before node v.
-func (d *departed) before(u, v int32) bool {
-	if d.order == nil {
-		return u < v
-	}
-	return d.order[u] < d.order[v]
-}
-
-// number records that a node arrives as number v.
-func (d *departed) number(v int32) {
-	d.order[v] = d.next
-	d.next++
-}
+// any reports whether nodes leave in this window.
+func (d *departures) any() bool { return len(d.leaving) > 0 }
 
 // vacancy removes and returns a free number for a new node, if there is one.
-func (n *Nodes) vacancy() (v int32, vacant bool) {
-	d := &n.departed
+func (d *departures) vacancy() (v int32, vacant bool) {
 	last := len(d.free) - 1
 	if last < 0 {
-		if d.order != nil {
-			d.order = append(d.order, int64(len(d.order)))
-			d.number(int32(len(d.order) - 1))
-		}
 		return 0, false
 	}
-	v = d.free[last]
-	n.change(v)
-	if d.order == nil {
-		d.order = make([]int64, n.states.Len())
-		for u := range d.order {
-			d.order[u] = int64(u)
-		}
-		d.next = int64(len(d.order))
-	}
-	d.free = d.free[:last]
-	d.number(v)
+	v, d.free = d.free[last], d.free[:last]
+	d.numbers.change(v)
 	return v, true
 }
 
-// Before reports whether node u arrived before node v.
-func (n *Nodes) Before(u, v int32) bool { return n.departed.before(u, v) }
-
-// TakeLeft returns the node that left under an id while its prediction waited, and forgets it:
-// the caller joins its label, and then vacates its number.
-func (n *Nodes) TakeLeft(id event.ID) (Left, bool) { return n.departed.waiting.Remove(id) }
-
 // depart makes the node of a departure leave. A departure by key may mean two nodes, the
 // ids "7" and 7, since keys do not distinguish them; then both leave.
-func (n *Nodes) depart(node *event.Node, out *event.Outcome) {
-	left := n.leave(node.ID, out)
+func (d *departures) depart(node *event.Node, out *event.Outcome) {
+	left := d.leave(node.ID, out)
 	if node.ByKey && node.ID.Str == "" {
-		left = n.leave(event.ID{Str: node.ID.String()}, out) || left
+		left = d.leave(event.ID{Str: node.ID.String()}, out) || left
 	}
 	if !left {
 		out.Figures.Count(event.DeparturesUnknown, 1)
 	}
 }
 
-func (n *Nodes) leave(id event.ID, out *event.Outcome) bool {
-	v, known := n.index.number(id)
+func (d *departures) leave(id event.ID, out *event.Outcome) bool {
+	v, known := d.numbers.index.number(id)
 	if !known {
 		return false
 	}
 	out.Figures.Count(event.Departures, 1)
-	n.letGo(id, v)
+	d.letGo(id, v)
 	return true
 }
 
 // letGo makes node v, whose id this is, leave when the window's departures do.
-func (n *Nodes) letGo(id event.ID, v int32) {
-	n.index.leave(id)
-	n.change(v).gone = true
-	n.kept.set(v, "")
-	n.departed.leaving = append(n.departed.leaving, v)
+func (d *departures) letGo(id event.ID, v int32) {
+	d.numbers.leave(id, v)
+	d.leaving = append(d.leaving, v)
 }
 
 // supersede expires the prediction of a node that left while it was pending, because the
 // node comes again.
-func (n *Nodes) supersede(id event.ID, out *event.Outcome) {
-	if left, waits := n.departed.waiting.Remove(id); waits {
-		n.pending.Drop(left.Number)
+func (d *departures) supersede(id event.ID, out *event.Outcome) {
+	if left, waits := d.served.Remove(id); waits {
+		d.pending.Drop(left.Number)
 		out.Figures.Count(event.PredictionsExpired, 1)
-		n.Vacate(left.Number)
+		d.vacate(left.Number)
 	}
 }
 
-// Expired is called when the prediction of v waits no longer, without [Nodes.SetLabel]. If v has
-// left, its number becomes free.
-func (n *Nodes) Expired(v int32) {
-	if n.states.At(v).gone {
-		n.departed.waiting.Remove(n.index.ids.at(v))
-		n.Vacate(v)
-		return
-	}
-	n.expiry.answered(v)
+// expired frees number v, whose node has left and whose prediction waits no longer.
+func (d *departures) expired(v int32) {
+	d.served.Remove(d.numbers.id(v))
+	d.vacate(v)
 }
 
-// Vacate frees number v, whose node has left.
-func (n *Nodes) Vacate(v int32) {
-	*n.change(v) = nodeState{label: none, gone: true}
-	n.context.set(v, false)
-	n.index.ids.clear(v)
-	for _, vacated := range n.followers.vacated {
+// vacate frees number v, whose node has left.
+func (d *departures) vacate(v int32) {
+	d.numbers.vacate(v)
+	for _, vacated := range d.followers.vacated {
 		vacated(v)
 	}
-	n.departed.free = append(n.departed.free, v)
+	d.free = append(d.free, v)
+}
+
+// surroundings is [Nodes.Surroundings].
+func (d *departures) surroundings(v int32) (degree, fresh int) {
+	for _, u := range d.graph.Neighbours(v) {
+		before := 0 // branch-free, since the branches would be mispredicted
+		if d.numbers.order.before(u, v) {
+			before = 1
+		}
+		degree += before
+		fresh += before &^ d.numbers.context.at(u)
+	}
+	return degree, fresh
 }
 
 // withdraw removes the nodes that leave in this window from the graph, with their edges
 // and the edges that they wait for.
-func (n *Nodes) withdraw(out *event.Outcome) {
-	d := &n.departed
-	if len(d.leaving) == 0 {
-		return
-	}
-	gone := func(v int32) bool { return n.states.At(v).gone }
-	n.arrivals.accepted = slices.DeleteFunc(n.arrivals.accepted, func(a Accepted) bool { return gone(a.Number) })
+func (d *departures) withdraw(out *event.Outcome) {
 	waits := false
 	for _, v := range d.leaving {
-		waits = waits || n.states.At(v).hasWaitingEdges
-		if !n.pending.Waits(v) {
-			continue
-		}
-		id := n.index.ids.at(v)
-		if _, back := n.index.number(id); back {
-			n.pending.Drop(v)
-			out.Figures.Count(event.PredictionsExpired, 1)
-			continue
-		}
-		degree, fresh := n.Surroundings(v)
-		d.waiting.Put(id, Left{Number: v, Degree: int32(degree), Fresh: int32(fresh)})
+		waits = d.keep(v, out) || waits
 	}
-	for _, leaving := range n.followers.leaving {
+	for _, leaving := range d.followers.leaving {
 		leaving(d.leaving)
 	}
-	out.Figures.Count(event.EdgesRemoved, n.Graph.Remove(d.leaving))
-	for _, left := range n.followers.left {
+	out.Figures.Count(event.EdgesRemoved, d.graph.Remove(d.leaving))
+	for _, left := range d.followers.left {
 		left()
 	}
-	if waits || n.waiting.held > 0 {
+	if waits || d.waiting.held > 0 {
 		ids := make(map[event.ID]bool, len(d.leaving))
 		for _, v := range d.leaving {
-			ids[n.index.ids.at(v)] = true
+			ids[d.numbers.id(v)] = true
 		}
-		out.Figures.Count(event.EdgesRemoved, n.waiting.leave(gone, func(id event.ID) bool { return ids[id] }))
-		n.kinds.leave(func(id event.ID) bool { return ids[id] })
+		gone := func(id event.ID) bool { return ids[id] }
+		out.Figures.Count(event.EdgesRemoved, d.waiting.leave(d.numbers.gone, gone))
+		d.kinds.leave(gone)
 	}
 	for _, v := range d.leaving {
-		if l := d.waiting.Get(n.index.ids.at(v)); l == nil || l.Number != v {
-			n.Vacate(v)
+		if l := d.served.Get(d.numbers.id(v)); l == nil || l.Number != v {
+			d.vacate(v)
 		}
 	}
 	d.leaving = d.leaving[:0]
+}
+
+// keep keeps node v, which is leaving, if its prediction waits for the label. It expires if the node has
+// come again. keep reports whether edges of the node may be waiting.
+func (d *departures) keep(v int32, out *event.Outcome) (hasWaitingEdges bool) {
+	hasWaitingEdges = d.numbers.states.At(v).hasWaitingEdges
+	if !d.pending.Waits(v) {
+		return hasWaitingEdges
+	}
+	id := d.numbers.id(v)
+	if _, back := d.numbers.index.number(id); back {
+		d.pending.Drop(v)
+		out.Figures.Count(event.PredictionsExpired, 1)
+		return hasWaitingEdges
+	}
+	degree, fresh := d.surroundings(v)
+	d.served.Put(id, Left{Number: v, Degree: int32(degree), Fresh: int32(fresh)})
+	return hasWaitingEdges
 }

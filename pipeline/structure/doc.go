@@ -5,9 +5,12 @@
 // or learns. Of predictions it is known only which nodes wait for a label ([Pending]), and that
 // is a function of the windows too. So windows may enter before earlier ones are served.
 //
-//	nodes.go                    Nodes; who follows the graph's changes: Follower
-//	arrive.go, depart.go        nodes come and go
-//	edges.go, waitingedges.go   edges come and go, or wait for their nodes
-//	nodeindex.go, ids.go        numbers by id, and ids by number
+//	nodes.go                    Nodes, which holds the parts below
+//	follower.go                 who follows the graph's changes
+//	numbers.go                  what is stored by node number; nodeindex.go, ids.go: numbers by id, and ids by number
+//	arrive.go, depart.go        nodes come and go; expiry.go: by their age
+//	named.go, kept.go           what an event's features become; passing.go: for a graph
+//	edges.go, waitingedges.go   edges come and go, or wait for their nodes; marks.go: their kinds
+//	suppose.go                  what a node would be that arrived now
 //	nodestate.go                the declaration of the state in snapshots
 package structure

@@ -96,7 +96,9 @@ func (k Keep) String() string {
 // label; every edge of the graph is in edges.
 type expiry struct {
 	Keep
-	of        *Nodes
+	graph     *gnn.Graph
+	numbers   *numbers
+	pending   Pending
 	watermark int64
 	began     int64 // the first watermark: nothing is older
 	// By time, the oldest first. They are empty where nodes or edges are kept for ever.
@@ -123,12 +125,12 @@ const (
 	mostMoves = 16
 )
 
-func newExpiry(k Keep, of *Nodes) *expiry {
+func newExpiry(k Keep, graph *gnn.Graph, ids *numbers, p Pending) *expiry {
 	if k == (Keep{}) {
 		return nil
 	}
 	return &expiry{
-		Keep: k, of: of, watermark: noTime, began: noTime,
+		Keep: k, graph: graph, numbers: ids, pending: p, watermark: noTime, began: noTime,
 		nodes: store.NewNodeQueue[int64](), over: store.NewNodeQueue[int64](), edges: store.NewQueue[[2]int32, int64](),
 	}
 }
@@ -190,12 +192,12 @@ func (k *expiry) leaveNodes(q *store.Queue[int32, int64], age int64, room *int) 
 		}
 		q.Remove(v)
 		*room--
-		if k.of.pending.Waits(v) {
+		if k.pending.Waits(v) {
 			continue
 		}
-		*room -= k.of.Graph.Degree(v)
+		*room -= k.graph.Degree(v)
 		k.leaving([]int32{v})
-		k.events = append(k.events, event.Node{ID: k.of.ID(v), Departed: true})
+		k.events = append(k.events, event.Node{ID: k.numbers.id(v), Departed: true})
 	}
 }
 
@@ -208,7 +210,7 @@ func (k *expiry) leaveEdges(room int) int {
 		if !old {
 			break
 		}
-		edges = append(edges, event.Edge{Source: k.of.ID(e[0]), Target: k.of.ID(e[1]), Remove: true})
+		edges = append(edges, event.Edge{Source: k.numbers.id(e[0]), Target: k.numbers.id(e[1]), Remove: true})
 		k.edges.Remove(e)
 	}
 	if len(edges) > 0 {
@@ -260,15 +262,6 @@ func (k *expiry) renewNode(v int32) {
 	}
 }
 
-// Overdue returns the departures and removals that the window has for what was kept for long
-// enough: it is stepped as if they had come before its own events. It is valid until DropWindow.
-func (n *Nodes) Overdue() []event.Node {
-	if n.expiry == nil {
-		return nil
-	}
-	return n.expiry.events[:n.expiry.overdue]
-}
-
 // answered has node v leave if it was due and only its label was waited for. A node that has
 // left must not be given.
 func (k *expiry) answered(v int32) {
@@ -290,7 +283,7 @@ func (k *expiry) leaving(nodes []int32) {
 		k.nodes.Remove(v)
 		k.over.Remove(v)
 		if k.Edges > 0 {
-			for _, u := range k.of.Graph.Neighbours(v) {
+			for _, u := range k.graph.Neighbours(v) {
 				k.edges.Remove(edgeOf(u, v))
 			}
 		}
@@ -321,7 +314,7 @@ func (k *expiry) state(s *snapshot.Schema) {
 	}
 	snapshot.Value(s, "keep.watermark", &k.watermark)
 	snapshot.Value(s, "keep.began", &k.began)
-	count, stamp := k.of.Numbers(), func(x *int64) *int64 { return x }
+	count, stamp := k.numbers.len(), func(x *int64) *int64 { return x }
 	store.DeclareNodes(s, "keep.nodes", k.nodes, count, count)
 	store.DeclareField(s, "keep.named", k.nodes, stamp)
 	store.DeclareNodes(s, "keep.over", k.over, count, count)
@@ -332,7 +325,7 @@ func (k *expiry) state(s *snapshot.Schema) {
 		_, e := next()
 		copy(room, e.Key[:])
 		return room
-	}, s.Len("keep.edges", k.edges.Len(), k.of.Graph.Edges()), 2)
+	}, s.Len("keep.edges", k.edges.Len(), k.graph.Edges()), 2)
 	s.Check(func() error {
 		for i := 0; i < len(ends); i += 2 {
 			e := [2]int32(ends[i:])
@@ -349,20 +342,20 @@ func (k *expiry) state(s *snapshot.Schema) {
 
 // check checks the invariant of a restored expiry, and the order of its queues.
 func (k *expiry) check() error {
-	for v := range int32(k.of.Numbers()) {
+	for v := range int32(k.numbers.len()) {
 		entries := 0
 		for _, q := range []*store.Queue[int32, int64]{k.nodes, k.over} {
 			if q.Get(v) != nil {
 				entries++
 			}
 		}
-		here := k.Nodes > 0 && !k.of.HasLeft(v)
-		if entries > 1 || entries == 1 && !here || entries == 0 && here && !k.of.pending.Waits(v) {
+		here := k.Nodes > 0 && !k.numbers.gone(v)
+		if entries > 1 || entries == 1 && !here || entries == 0 && here && !k.pending.Waits(v) {
 			return snapshot.Damaged("node %d is kept %d times", v, entries)
 		}
 	}
-	if n := k.edges.Len(); k.Edges > 0 && n != k.of.Graph.Edges() || k.Edges == 0 && n > 0 {
-		return snapshot.Damaged("%d edges of %d are kept", n, k.of.Graph.Edges())
+	if n := k.edges.Len(); k.Edges > 0 && n != k.graph.Edges() || k.Edges == 0 && n > 0 {
+		return snapshot.Damaged("%d edges of %d are kept", n, k.graph.Edges())
 	}
 	if (k.began == noTime) != (k.watermark == noTime) || k.began > k.watermark || k.watermark > lastTime {
 		return snapshot.Damaged("the watermark is %d, and was first %d", k.watermark, k.began)

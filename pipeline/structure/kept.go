@@ -39,36 +39,36 @@ func (k *kept) set(v int32, row string) {
 }
 
 // keep keeps the features of an event that was just encoded, of node v.
-func (n *Nodes) keep(v int32, node *event.Node) {
-	if n.kept == nil {
+func (n *inputs) keep(v int32, node *event.Node) {
+	if n.numbers.kept == nil {
 		return
 	}
-	n.change(v)
-	n.kept.room = n.kept.room[:0]
+	n.numbers.change(v)
+	n.numbers.kept.room = n.numbers.kept.room[:0]
 	if node.Named != nil {
-		n.kept.room = n.named.Keep(n.kept.room)
+		n.numbers.kept.room = n.named.Keep(n.numbers.kept.room)
 	}
-	n.kept.set(v, string(n.kept.room))
+	n.numbers.kept.set(v, string(n.numbers.kept.room))
 }
 
 // keptState declares the rows of count nodes.
-func (n *Nodes) keptState(s *snapshot.Schema, count int) {
-	if n.kept == nil {
+func (n *inputs) keptState(s *snapshot.Schema, count int) {
+	if n.numbers.kept == nil {
 		return
 	}
-	length, row := n.walk(), n.walk()
+	length, row := n.numbers.walk(), n.numbers.walk()
 	lengths := snapshot.Column(s, "nodes.kept", func() int32 { return int32(len(length().kept)) }, count)
 	var room []byte
 	text := string(snapshot.Lists(s, "nodes.features", func() []byte {
 		room = append(room[:0], row().kept...)
 		return room
-	}, s.Len("nodes.features", n.kept.bytes, math.MaxInt)))
+	}, s.Len("nodes.features", n.numbers.kept.bytes, math.MaxInt)))
 	s.Check(func() error {
 		for v, length := range lengths {
 			if length < 0 || int(length) > len(text) || !n.named.Resume(0, []byte(text[:length])) {
 				return snapshot.Damaged("the features of node %d have %d bytes, of %d", v, length, len(text))
 			}
-			n.kept.set(int32(v), strings.Clone(text[:length]))
+			n.numbers.kept.set(int32(v), strings.Clone(text[:length]))
 			text = text[length:]
 		}
 		if text != "" {

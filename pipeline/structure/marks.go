@@ -16,8 +16,10 @@ import (
 // that it named are marked, after those whose missing node has come. Methods do nothing on
 // nil.
 type marks struct {
-	kinds gnn.EdgeKinds
-	known []gnn.WeighedEdge // to mark in the current window: those whose ends have come, in canonical order
+	graph   *gnn.Graph
+	numbers *numbers
+	kinds   gnn.EdgeKinds
+	known   []gnn.WeighedEdge // to mark in the current window: those whose ends have come, in canonical order
 	// waiting has the edges to mark by a node that has not come, the lower one if neither end
 	// has: so those of one pair of nodes stay in order. There are at most bound, with ids of
 	// waitingEdgeBytes on average; the oldest are dropped to make room.
@@ -27,11 +29,11 @@ type marks struct {
 	bound   int
 }
 
-func newMarks(kinds gnn.EdgeKinds, bound int) *marks {
+func newMarks(kinds gnn.EdgeKinds, bound int, graph *gnn.Graph, ids *numbers) *marks {
 	if len(kinds) == 0 {
 		return nil
 	}
-	return &marks{kinds: kinds, waiting: store.NewQueue[event.ID, []event.Edge](), bound: bound}
+	return &marks{graph: graph, numbers: ids, kinds: kinds, waiting: store.NewQueue[event.ID, []event.Edge](), bound: bound}
 }
 
 // alike reports whether the edges of an event are of the model's kinds and have no weights.
@@ -51,32 +53,31 @@ func (m *marks) alike(node *event.Node) bool {
 	return !slices.ContainsFunc(node.Marks, func(e event.Mark) bool { return !is(e) })
 }
 
-// tellApart has the graph tell edges apart if one of the events needs it. Those that wait are
+// tellApart has the graph tell edges apart if one of the events needs it. Edges that wait are
 // marked as what they were taken for until now.
-func (n *Nodes) tellApart(events []event.Node) {
-	m := n.kinds
-	if m == nil || n.Graph.TellsApart() || !slices.ContainsFunc(events, func(e event.Node) bool { return !m.alike(&e) }) {
+func (m *marks) tellApart(events []event.Node, edges *waitingEdges) {
+	if m == nil || m.graph.TellsApart() || !slices.ContainsFunc(events, func(e event.Node) bool { return !m.alike(&e) }) {
 		return
 	}
-	n.Graph.TellApart()
+	m.graph.TellApart()
 	mark := event.Mark{Kind: m.kinds[0].Name, Weight: 1}
-	for slot := n.waiting.queue.Oldest(); slot != none; slot = n.waiting.queue.At(slot).Next {
-		entry := n.waiting.queue.At(slot)
+	for slot := edges.queue.Oldest(); slot != none; slot = edges.queue.At(slot).Next {
+		entry := edges.queue.At(slot)
 		for _, v := range entry.Value.numbers {
-			n.markEdge(event.Edge{Source: n.index.ids.at(v), Target: entry.Key, Mark: mark})
+			m.markEdge(event.Edge{Source: m.numbers.id(v), Target: entry.Key, Mark: mark})
 		}
 		for _, id := range entry.Value.ids {
-			n.markEdge(event.Edge{Source: entry.Key, Target: id, Mark: mark})
+			m.markEdge(event.Edge{Source: entry.Key, Target: id, Mark: mark})
 		}
 	}
 }
 
 // note has the edge of an event marked, from node u to v, of which none is one that has not come.
-func (n *Nodes) note(e *event.Edge, u, v int32, out *event.Outcome) {
+func (m *marks) note(e *event.Edge, u, v int32, out *event.Outcome) {
 	if e.Source == e.Target {
 		return
 	}
-	edge, heard, known := n.kinds.heard(e.Mark)
+	edge, heard, known := m.heard(e.Mark)
 	if !known {
 		out.Figures.Count(event.KindsUnknown, 1)
 	}
@@ -84,11 +85,12 @@ func (n *Nodes) note(e *event.Edge, u, v int32, out *event.Outcome) {
 		u, v = v, u
 	}
 	if heard {
-		n.markBetween(edge, e, u, v)
+		m.markBetween(edge, e, u, v)
 	}
 }
 
-func (n *Nodes) tellsApart() bool { return n.kinds != nil && n.Graph.TellsApart() }
+// apart reports whether the graph tells edges apart.
+func (m *marks) apart() bool { return m != nil && m.graph.TellsApart() }
 
 // written returns an edge with all that may be left out, from its source to its target.
 func written(e event.Edge) event.Edge {
@@ -101,38 +103,37 @@ func written(e event.Edge) event.Edge {
 	return e
 }
 
-// noteWaited has the edges marked that waited for a node of the window.
-func (n *Nodes) noteWaited() {
-	if !n.tellsApart() {
+// claim has the edges marked that waited for an accepted node.
+func (m *marks) claim(accepted []Accepted) {
+	if !m.apart() {
 		return
 	}
-	for _, x := range n.arrivals.accepted {
-		waited, _ := n.kinds.waiting.Remove(x.Node.ID)
-		n.kinds.count(waited, -1)
+	for _, x := range accepted {
+		waited, _ := m.waiting.Remove(x.Node.ID)
+		m.count(waited, -1)
 		for _, e := range waited {
-			n.markEdge(e)
+			m.markEdge(e)
 		}
 	}
 }
 
 // mark marks the edges of the window.
-func (n *Nodes) mark() {
-	if n.tellsApart() {
-		n.Graph.Weigh(n.kinds.known...)
-		n.kinds.known = n.kinds.known[:0]
+func (m *marks) mark() {
+	if m.apart() {
+		m.graph.Weigh(m.known...)
+		m.known = m.known[:0]
 	}
 }
 
 // markEdge has an edge marked, or wait for an end.
-func (n *Nodes) markEdge(e event.Edge) {
-	if edge, heard, _ := n.kinds.heard(e.Mark); heard {
-		n.markBetween(edge, &e, n.index.numberOf(e.Source), n.index.numberOf(e.Target))
+func (m *marks) markEdge(e event.Edge) {
+	if edge, heard, _ := m.heard(e.Mark); heard {
+		m.markBetween(edge, &e, m.numbers.index.numberOf(e.Source), m.numbers.index.numberOf(e.Target))
 	}
 }
 
 // markBetween has an edge marked from node u to v, or wait for one that is none.
-func (n *Nodes) markBetween(edge gnn.WeighedEdge, e *event.Edge, u, v int32) {
-	m := n.kinds
+func (m *marks) markBetween(edge gnn.WeighedEdge, e *event.Edge, u, v int32) {
 	if u != none && v != none {
 		edge.Source, edge.Target = u, v
 		m.known = append(m.known, edge)
@@ -161,61 +162,6 @@ func (m *marks) heard(e event.Mark) (edge gnn.WeighedEdge, heard, known bool) {
 		edge.Weight = 1
 	}
 	return edge, heard, known
-}
-
-// CanSuppose reports whether a node could arrive with such edges before the graph is one that
-// tells them apart, which it is from the first arrival on that needs it.
-func (n *Nodes) CanSuppose(node *event.Node) bool {
-	return n.kinds == nil || n.Graph.TellsApart() || n.kinds.alike(node)
-}
-
-// Supposed returns what the edges of a node would be that arrived now, with the number
-// that it would get in [gnn.Graph.EmbedArrival], each once with the weight that counts. Its
-// neighbours would be near.
-func (n *Nodes) Supposed(node *event.Node, near []int32) (edges []gnn.WeighedEdge) {
-	if n.kinds == nil {
-		return nil
-	}
-	if !n.Graph.TellsApart() { // all alike, as [gnn.Graph.EachWeighed] has them
-		for _, u := range near {
-			edges = append(edges, gnn.WeighedEdge{Source: int32(n.Graph.Len()), Target: u, Weight: 1})
-		}
-		return edges
-	}
-	var all []event.Edge
-	if waiting := n.kinds.waiting.Get(node.ID); waiting != nil {
-		all = append(all, *waiting...)
-	}
-	for k := range node.Neighbours {
-		all = append(all, written(node.To(k)))
-	}
-	number := func(id event.ID) (int32, bool) {
-		if id == node.ID {
-			return int32(n.Graph.Len()), true
-		}
-		return n.index.number(id)
-	}
-	place := make(map[[2]int32]int, len(all))
-	for _, e := range all {
-		edge, heard, _ := n.kinds.heard(e.Mark)
-		u, hasSource := number(e.Source)
-		v, hasTarget := number(e.Target)
-		if !heard || !hasSource || !hasTarget || u == v {
-			continue
-		}
-		edge.Source, edge.Target = u, v
-		end := [2]int32{u, int32(edge.AtTarget)} // of the neighbour
-		if id := int32(n.Graph.Len()); u == id {
-			end = [2]int32{v, int32(edge.AtSource)}
-		}
-		if at, again := place[end]; again {
-			edges[at] = edge
-			continue
-		}
-		place[end] = len(edges)
-		edges = append(edges, edge)
-	}
-	return edges
 }
 
 func (m *marks) wait(id event.ID, e event.Edge) {

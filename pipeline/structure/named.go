@@ -4,13 +4,31 @@ import (
 	"fmt"
 
 	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// Encode returns the features of an event, or why they do not fit the model. Features by
+// inputs makes what the encoder takes of an event's features.
+type inputs struct {
+	numbers    *numbers
+	width      int // of the encoder
+	normalizer *gnn.Normalizer
+	named      *attributes.Encoder // of the model's schema, nil if it has none
+	keepsNames bool
+	passing    *passing // nil for a model of nodes
+}
+
+// begin begins a window.
+func (n *inputs) begin() {
+	if n.named != nil {
+		n.named.Reset()
+	}
+}
+
+// encode returns the features of an event, or why they do not fit the model. Features by
 // name are encoded by the model's schema, and the event's vector is set to the result, which
 // is valid until the next window enters.
-func (n *Nodes) Encode(node *event.Node) (x gnn.Vector, why event.Reason, detail string) {
+func (n *inputs) encode(node *event.Node) (x gnn.Vector, why event.Reason, detail string) {
 	switch {
 	case n.passing != nil:
 		if x, why, detail = n.passing.vector(node); why == "" {
@@ -22,7 +40,7 @@ func (n *Nodes) Encode(node *event.Node) (x gnn.Vector, why event.Reason, detail
 	}
 	if node.Named != nil && !n.keepsNames {
 		if n.named == nil {
-			return x, event.PartialFeatures, fmt.Sprintf("features by name, and the model has %d without names: train it on a table with names (docs/data.md)", n.encoder.In())
+			return x, event.PartialFeatures, fmt.Sprintf("features by name, and the model has %d without names: train it on a table with names (docs/data.md)", n.width)
 		}
 		var err error
 		if x, err = n.encodeNamed(node); err != nil {
@@ -31,7 +49,7 @@ func (n *Nodes) Encode(node *event.Node) (x gnn.Vector, why event.Reason, detail
 		node.Dense, node.Index, node.Value = x.Dense, x.Index, x.Value
 	}
 	x = Features(node)
-	d := n.encoder.In()
+	d := n.width
 	switch {
 	case x.Dense != nil && len(x.Dense) != d:
 		return x, event.WrongDimension, fmt.Sprintf("%d features, the model has %d", len(x.Dense), d)
@@ -41,9 +59,9 @@ func (n *Nodes) Encode(node *event.Node) (x gnn.Vector, why event.Reason, detail
 	return x, "", ""
 }
 
-// Try is Encode of an event that does not enter, and so is not counted.
-func (n *Nodes) Try(node *event.Node) (x gnn.Vector, why event.Reason, detail string) {
-	x, why, detail = n.Encode(node)
+// try is encode of an event that does not enter, and so is not counted.
+func (n *inputs) try(node *event.Node) (x gnn.Vector, why event.Reason, detail string) {
+	x, why, detail = n.encode(node)
 	if n.named != nil {
 		n.named.TakeTally()
 	}
@@ -52,12 +70,12 @@ func (n *Nodes) Try(node *event.Node) (x gnn.Vector, why event.Reason, detail st
 
 // encodeNamed encodes features by name: all of a node's, or, if updates may be partial, those
 // that the event names on top of those that were kept.
-func (n *Nodes) encodeNamed(node *event.Node) (gnn.Vector, error) {
+func (n *inputs) encodeNamed(node *event.Node) (gnn.Vector, error) {
 	if err := n.named.FitsTime(node.Time); err != nil {
 		return gnn.Vector{}, err
 	}
-	if v, known := n.index.number(node.ID); known && n.kept != nil {
-		n.named.Resume(node.Time, []byte(n.kept.at(v)))
+	if v, known := n.numbers.index.number(node.ID); known && n.numbers.kept != nil {
+		n.named.Resume(node.Time, []byte(n.numbers.kept.at(v)))
 	} else {
 		n.named.Begin(node.Time)
 	}
@@ -85,11 +103,23 @@ func (n *Nodes) encodeNamed(node *event.Node) (gnn.Vector, error) {
 	return n.named.End(), nil
 }
 
-// countAttributes reports the window's values by name.
-func (n *Nodes) countAttributes(out *event.Outcome) {
+// count reports the window's values by name.
+func (n *inputs) count(out *event.Outcome) {
 	if n.named != nil {
 		if t := n.named.TakeTally(); t.Rows > 0 {
 			out.Attributes = (*event.Attributes)(&t)
 		}
 	}
 }
+
+// normalised returns the encoder's input for features x: x itself if the model does not
+// normalise, or else a vector in the memory of dst.
+func (n *inputs) normalised(dst, x gnn.Vector) gnn.Vector {
+	if n.unnormalised() {
+		return x
+	}
+	return n.normalizer.Apply(dst, x)
+}
+
+// unnormalised reports whether the model does not normalise features.
+func (n *inputs) unnormalised() bool { return n.normalizer.Kind == gnn.NormalizeNone }

@@ -3,7 +3,6 @@ package structure
 import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/attributes"
-	"github.com/gvbll/gvbll/gnn/snapshot"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/store"
 )
@@ -11,56 +10,24 @@ import (
 // none is no node, no slot and no class.
 const none = -1
 
-// Nodes is the graph with everything else that is stored for each node: ids, states,
-// departures, and edges that wait for a node. Enter (arrive.go, depart.go, edges.go)
-// applies a window to it.
+// Nodes is the graph with everything else that is stored for each node. Enter applies a window to it.
 //
-// graph, states, context and index.ids have one entry for each node number.
+// graph, and the parts of numbers, have one entry for each node number.
 type Nodes struct {
 	Graph      *gnn.Graph // changed by Enter alone
-	encoder    gnn.Encoder
-	normalizer *gnn.Normalizer
 	classes    int
-	named      *attributes.Encoder // of the model's schema, nil if it has none
-	keepsNames bool
-
-	index    *nodeIndex
-	states   store.Chunked[nodeState] // by node number
-	context  bitset                   // by node number: set for context nodes
-	departed departed
-	waiting  *waitingEdges
-
-	pending   Pending   // for the predictions of nodes that leave
-	followers followers // called at every change of the graph
-	arrivals  arrivals  // of the current window
-	removals  removals  // of the current window
-	kinds     *marks    // nil for a model that does not tell kinds of edges apart
-	kept      *kept     // nil unless updates may be partial
-	passing   *passing  // nil for a model of nodes
-	expiry    *expiry   // nil if nodes and edges are kept for ever
-
-	frozen snapshot.Freeze[nodeRecord]
+	dim        int // of embeddings
+	numbers    *numbers
+	followers  *followers
+	pending    Pending     // predictions of nodes
+	inputs     *inputs     // what features become
+	departures *departures // nodes that leave, or have left
+	arrivals   *arrivals   // nodes of the current window
+	links      *links      // edges of the current window
+	waiting    *waitingEdges
+	kinds      *marks  // nil for a model that does not tell kinds of edges apart
+	expiry     *expiry // nil if nodes and edges are kept for ever
 }
-
-// nodeState is the state of a node apart from the graph.
-type nodeState struct {
-	label           int32 // its class, none before its label came
-	gone            bool  // the node left, and its number has no other node yet
-	hasWaitingEdges bool  // edges that it named may be waiting, see waitingEdges.leave
-	past            Past
-}
-
-// Past is what is to be known of a node's labels beside its class.
-type Past uint8
-
-const (
-	// Late means that the first label came when what was served was no longer kept.
-	Late Past = 1 << iota
-	// Replaced means that the node's features were replaced since its label came.
-	Replaced
-	// Withdrawn means that the node has no label any more.
-	Withdrawn
-)
 
 // Pending is what was predicted and waits for its label. Which nodes wait does not depend on
 // what was predicted for them.
@@ -88,23 +55,35 @@ type Config struct {
 
 // New returns an empty graph. Of predictions that wait, p says which.
 func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
-	n := &Nodes{
-		Graph: graph, encoder: cfg.Encoder, normalizer: cfg.Normalizer, classes: cfg.Classes,
-		index: newNodeIndex(), waiting: newWaitingEdges(cfg.MaxWaitingEdges),
-		departed: newDeparted(), pending: p, arrivals: arrivals{replaced: make(map[int32]*event.Node)},
-		removals: removals{last: make(map[ends]removal)}, keepsNames: cfg.KeepsNames, kinds: newMarks(cfg.Kinds, cfg.MaxWaitingEdges),
-	}
+	ids := &numbers{index: newNodeIndex()}
+	follow := &followers{}
+	in := &inputs{numbers: ids, width: cfg.Encoder.In(), normalizer: cfg.Normalizer, keepsNames: cfg.KeepsNames}
 	if cfg.Readout != nil {
-		n.passing = &passing{readout: cfg.Readout}
+		in.passing = &passing{readout: cfg.Readout}
 	}
 	if cfg.Schema != nil {
-		n.named = attributes.NewEncoder(cfg.Schema)
+		in.named = attributes.NewEncoder(cfg.Schema)
 		if cfg.PartialUpdates {
-			n.kept = &kept{}
+			ids.kept = &kept{}
 		}
 	}
+	waiting := newWaitingEdges(cfg.MaxWaitingEdges)
+	kinds := newMarks(cfg.Kinds, cfg.MaxWaitingEdges, graph, ids)
+	edges := &links{
+		graph: graph, numbers: ids, followers: follow, waiting: waiting, kinds: kinds,
+		removals: removals{last: make(map[ends]removal)},
+	}
+	left := &departures{
+		graph: graph, numbers: ids, followers: follow, pending: p, waiting: waiting, kinds: kinds,
+		served: store.NewQueue[event.ID, Left](),
+	}
+	n := &Nodes{
+		Graph: graph, classes: cfg.Classes, dim: cfg.Encoder.Out(), numbers: ids, followers: follow, pending: p, inputs: in, departures: left,
+		arrivals: &arrivals{graph: graph, numbers: ids, inputs: in, departures: left, links: edges, replaced: make(map[int32]*event.Node)},
+		links:    edges, waiting: waiting, kinds: kinds,
+	}
 	if cfg.Readout == nil { // graphs pass
-		n.expiry = newExpiry(cfg.Keep, n)
+		n.expiry = newExpiry(cfg.Keep, graph, ids, p)
 	}
 	if n.expiry != nil {
 		n.Follow(n.expiry.follower())
@@ -115,30 +94,65 @@ func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
 // Follow has a part follow the graph.
 func (n *Nodes) Follow(f Follower) { n.followers.add(f) }
 
-// Number returns the number of a node that is in the graph.
-func (n *Nodes) Number(id event.ID) (v int32, known bool) { return n.index.number(id) }
+// Enter applies all node events of a window to the graph, and then encodes the
+// arrivals. Nodes are added before edges, so that nodes of one window may name each
+// other in any order.
+func (n *Nodes) Enter(events []event.Node, out *event.Outcome) {
+	a, l := n.arrivals, n.links
+	a.accept(n.expiry.enter(events, out), out)
+	n.inputs.count(out)
+	n.kinds.tellApart(events, n.waiting)
+	for _, x := range a.accepted {
+		for _, entered := range n.followers.entered {
+			entered(x.Number, Features(x.Node))
+		}
+	}
+	if a.only() {
+		l.lookUp(a.accepted)
+		for i := range a.accepted {
+			l.resolve(&a.accepted[i], out)
+		}
+		a.listToPredict(n.dim)
+		n.Graph.Arrive(a.features, l.near, func(i int, added []int32) {
+			l.report(a.accepted[i].Number, l.near[i], added, out)
+			if i == len(l.near)-1 {
+				n.kinds.mark()
+			}
+		}, a.z)
+	} else {
+		n.rebuild(out)
+		a.listToPredict(n.dim)
+		n.Graph.Embed(a.toPredict, a.z)
+	}
+	a.ask(out)
+}
 
-// ID returns the id of number v.
-func (n *Nodes) ID(v int32) event.ID { return n.index.ids.at(v) }
+// rebuild applies one kind of change after the other to the graph: new nodes,
+// departures, replaced features, and then edges.
+func (n *Nodes) rebuild(out *event.Outcome) {
+	n.Graph.Add(n.arrivals.features)
+	if n.departures.any() {
+		n.arrivals.withdraw()
+		n.departures.withdraw(out)
+	}
+	n.arrivals.replace()
+	n.links.connect(n.arrivals.accepted, out)
+}
 
-// Class returns the class of node v, none before its label came or after it was withdrawn.
-func (n *Nodes) Class(v int32) int32 { return n.states.At(v).label }
-
-// Past returns what is to be known of the labels of node v beside its class.
-func (n *Nodes) Past(v int32) Past { return n.states.At(v).past }
-
-// HasLeft reports whether number v has no node in the graph.
-func (n *Nodes) HasLeft(v int32) bool { return n.states.At(v).gone }
-
-// IsContext reports whether node v came as context.
-func (n *Nodes) IsContext(v int32) bool { return n.context.has(v) }
-
-// Numbers returns how many numbers there are: all are below it.
-func (n *Nodes) Numbers() int { return n.states.Len() }
+// DropWindow forgets what points into the window's memory.
+func (n *Nodes) DropWindow() {
+	n.arrivals.clear()
+	n.links.clear()
+	n.expiry.dropWindow()
+}
 
 // Accepted are the node events of the window that the encoder takes, in canonical order. It
 // is valid until DropWindow.
 func (n *Nodes) Accepted() []Accepted { return n.arrivals.accepted }
+
+// Asked returns the events of the window that ask for a prediction of a node of the graph, in canonical
+// order. That of an arrival asks for nothing: it is predicted.
+func (n *Nodes) Asked() []Asked { return n.arrivals.asked }
 
 // ToPredict returns the numbers of the window's nodes that are to be predicted, in canonical
 // order.
@@ -147,30 +161,53 @@ func (n *Nodes) ToPredict() []int32 { return n.arrivals.toPredict }
 // Embeddings returns their embeddings, n × d_e, which the caller may change.
 func (n *Nodes) Embeddings() []float32 { return n.arrivals.z }
 
+// Overdue returns the departures and removals that the window has for what was kept for long
+// enough: it is stepped as if they had come before its own events. It is valid until DropWindow.
+func (n *Nodes) Overdue() []event.Node {
+	if n.expiry == nil {
+		return nil
+	}
+	return n.expiry.events[:n.expiry.overdue]
+}
+
+// Number returns the number of a node that is in the graph.
+func (n *Nodes) Number(id event.ID) (v int32, known bool) { return n.numbers.index.number(id) }
+
+// ID returns the id of number v.
+func (n *Nodes) ID(v int32) event.ID { return n.numbers.id(v) }
+
+// Class returns the class of node v, none before its label came or after it was withdrawn.
+func (n *Nodes) Class(v int32) int32 { return n.numbers.states.At(v).label }
+
+// Past returns what is to be known of the labels of node v beside its class.
+func (n *Nodes) Past(v int32) Past { return n.numbers.states.At(v).past }
+
+// HasLeft reports whether number v has no node in the graph.
+func (n *Nodes) HasLeft(v int32) bool { return n.numbers.gone(v) }
+
+// IsContext reports whether node v came as context.
+func (n *Nodes) IsContext(v int32) bool { return n.numbers.context.has(v) }
+
+// Numbers returns how many numbers there are: all are below it.
+func (n *Nodes) Numbers() int { return n.numbers.len() }
+
+// Before reports whether node u arrived before node v.
+func (n *Nodes) Before(u, v int32) bool { return n.numbers.order.before(u, v) }
+
 // WaitingEdges returns the number of edges that wait for a node.
 func (n *Nodes) WaitingEdges() int { return n.waiting.edges }
 
 // Len is the number of nodes in the graph.
-func (n *Nodes) Len() int { return n.Graph.Len() - n.departed.len() }
+func (n *Nodes) Len() int { return n.Graph.Len() - n.departures.len() }
 
 // Surroundings counts the neighbours of node v that arrived before it, and those among
 // them that are not context.
-func (n *Nodes) Surroundings(v int32) (degree, fresh int) {
-	for _, u := range n.Graph.Neighbours(v) {
-		before := 0 // branch-free, since the branches would be mispredicted
-		if n.departed.before(u, v) {
-			before = 1
-		}
-		degree += before
-		fresh += before &^ n.context.at(u)
-	}
-	return degree, fresh
-}
+func (n *Nodes) Surroundings(v int32) (degree, fresh int) { return n.departures.surroundings(v) }
 
 // SetLabel sets the class of node v, none to withdraw its label. A node that has left is not
 // reported to followers.
 func (n *Nodes) SetLabel(v, class int32) {
-	state := n.change(v)
+	state := n.numbers.change(v)
 	if state.label, state.past = class, state.past&Late; class == none {
 		state.past |= Withdrawn
 	}
@@ -184,25 +221,21 @@ func (n *Nodes) SetLabel(v, class int32) {
 }
 
 // SetLate records that the label of node v is [Late].
-func (n *Nodes) SetLate(v int32) { n.change(v).past |= Late }
+func (n *Nodes) SetLate(v int32) { n.numbers.change(v).past |= Late }
 
-// bitset has a bit for each node number. The bits of a million nodes fit into a fast
-// cache, and Surroundings reads those of all neighbours at every label.
-type bitset []uint64
+// TakeLeft returns the node that left under an id while its prediction waited, and forgets it:
+// the caller joins its label, and then vacates its number.
+func (n *Nodes) TakeLeft(id event.ID) (Left, bool) { return n.departures.served.Remove(id) }
 
-// set sets the bit of node v to on. v may be one past the last node.
-func (m *bitset) set(v int32, on bool) {
-	if int(v>>6) == len(*m) {
-		*m = append(*m, 0)
+// Vacate frees number v, whose node has left.
+func (n *Nodes) Vacate(v int32) { n.departures.vacate(v) }
+
+// Expired is called when the prediction of v waits no longer, without [Nodes.SetLabel]. If v has
+// left, its number becomes free.
+func (n *Nodes) Expired(v int32) {
+	if n.numbers.gone(v) {
+		n.departures.expired(v)
+		return
 	}
-	bit := uint64(1) << (v & 63)
-	(*m)[v>>6] &^= bit
-	if on {
-		(*m)[v>>6] |= bit
-	}
+	n.expiry.answered(v)
 }
-
-// at returns the bit of node v, 0 or 1.
-func (m bitset) at(v int32) int { return int(m[v>>6] >> (v & 63) & 1) }
-
-func (m bitset) has(v int32) bool { return m.at(v) == 1 }

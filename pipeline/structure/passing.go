@@ -37,12 +37,11 @@ func (p *passing) vector(node *event.Node) (x gnn.Vector, why event.Reason, deta
 	return gnn.Vector{Dense: p.readout.Encode(graphs)}, "", ""
 }
 
-// pass has the nodes of the window before leave.
-func (n *Nodes) pass() {
-	p := n.passing
+// leave has the nodes of the window before leave.
+func (p *passing) leave(ids *numbers, d *departures) {
 	if !p.known {
-		for v := range int32(n.states.Len()) {
-			if !n.states.At(v).gone {
+		for v := range int32(ids.len()) {
+			if !ids.gone(v) {
 				p.present = append(p.present, v)
 			}
 		}
@@ -50,7 +49,7 @@ func (n *Nodes) pass() {
 	}
 	slices.Sort(p.present) // as after a restart
 	for _, v := range p.present {
-		n.letGo(n.index.ids.at(v), v)
+		d.letGo(ids.id(v), v)
 	}
 	p.present = p.present[:0]
 }

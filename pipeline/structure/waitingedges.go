@@ -94,22 +94,6 @@ func (w *waitingEdges) claim(id event.ID) waiters {
 	return of
 }
 
-// WaitingFor returns the nodes of the graph that an arrival with this id would have edges to
-// because they wait for it.
-func (n *Nodes) WaitingFor(id event.ID) (near []int32) {
-	of := n.waiting.queue.Get(id)
-	if of == nil {
-		return nil
-	}
-	near = append(near, of.numbers...)
-	for _, id := range of.ids {
-		if u, known := n.Number(id); known {
-			near = append(near, u)
-		}
-	}
-	return near
-}
-
 // leave removes the edges of departed nodes, given by number and by id, and returns how
 // many there were. It takes time proportional to all waiting edges.
 func (w *waitingEdges) leave(number func(v int32) bool, id func(event.ID) bool) (edges int) {
@@ -176,9 +160,9 @@ func (n *Nodes) WaitingState(s *snapshot.Schema) {
 	count := s.Len("waiting.edges", q.Len(), math.MaxInt)
 	lengths := snapshot.Column(s, "waiting.edges", func() int32 { _, e := length(); return int32(len(e.Value.numbers)) }, count)
 	named := snapshot.Lists(s, "waiting.nodes", func() []int32 { _, e := list(); return e.Value.numbers }, s.Len("waiting.nodes", w.edges-w.held, w.bound))
-	held, targets := n.heldState(s, count)
+	held, targets := w.heldState(s, count)
 	store.DeclareKeys(s, "waiting", q, func(i int, id event.ID) error {
-		if _, known := n.index.number(id); known || q.Get(id) != nil {
+		if _, known := n.numbers.index.number(id); known || q.Get(id) != nil {
 			return snapshot.Damaged("edges wait for node %q, which is there", id)
 		}
 		heldHere := 0 // of the edges that id is the source of
@@ -189,10 +173,10 @@ func (n *Nodes) WaitingState(s *snapshot.Schema) {
 			return snapshot.Damaged("other edges than wait for node %q", id)
 		}
 		for _, v := range named[:lengths[i]] {
-			if uint(v) >= uint(n.states.Len()) || n.states.At(v).gone {
+			if uint(v) >= uint(n.numbers.states.Len()) || n.numbers.states.At(v).gone {
 				return snapshot.Damaged("an edge of node %d waits, which is not there", v)
 			}
-			n.states.At(v).hasWaitingEdges = true
+			n.numbers.states.At(v).hasWaitingEdges = true
 			w.wait(id, v)
 		}
 		for _, target := range targets[:heldHere] {
@@ -212,8 +196,8 @@ func (n *Nodes) WaitingState(s *snapshot.Schema) {
 
 // heldState declares the edges that no end of had arrived when they came: how many there
 // are by missing node, and the ids of their targets. When restoring, it returns both.
-func (n *Nodes) heldState(s *snapshot.Schema, count int) (lengths []int32, targets []event.ID) {
-	w, q := n.waiting, n.waiting.queue
+func (w *waitingEdges) heldState(s *snapshot.Schema, count int) (lengths []int32, targets []event.ID) {
+	q := w.queue
 	if !s.Has("waiting.held", w.held > 0) {
 		return nil, nil
 	}
