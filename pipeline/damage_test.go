@@ -36,15 +36,15 @@ func sealed(b []byte) []byte {
 // TestDamage: flipped bits, missing bytes and extra bytes are reported as damage in one
 // line, so that a worker starts without the snapshot.
 func TestDamage(t *testing.T) {
-	for _, seed := range []uint64{0, 1, poolSeeds, poolSeeds + 1} {
-		e, m, cfg, _ := lived(t, seed, 40)
-		whole := snapshotOf(t, e, map[string]string{"key": "value"})
+	for _, seed := range []uint64{0, 1, pipelinetest.PoolSeeds, pipelinetest.PoolSeeds + 1} {
+		e, m, cfg, _ := pipelinetest.Lived(t, seed, 40)
+		whole := pipelinetest.SnapshotOf(t, e, map[string]string{"key": "value"})
 		if !bytes.Equal(sealed(whole), whole) {
 			t.Fatal("sealed computes other checksums than the snapshot has")
 		}
 		check := func(what string, b []byte) {
 			t.Helper()
-			if _, _, err := restore(m, cfg, b); !errors.Is(err, pipeline.ErrDamaged) || strings.Contains(err.Error(), "\n") {
+			if _, _, err := pipelinetest.Restore(m, cfg, b); !errors.Is(err, pipeline.ErrDamaged) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s: got %v, want one line that wraps ErrDamaged", what, err)
 			}
 		}
@@ -63,7 +63,7 @@ func TestDamage(t *testing.T) {
 			n := rng.IntN(len(whole))
 			check(fmt.Sprintf("%d bytes of %d", n, len(whole)), whole[:n])
 			// Bytes may also be missing though the size is that of the whole file.
-			if _, _, err := pipeline.Restore(m, cfg, bytes.NewReader(whole[:n]), int64(len(whole))); !errors.Is(err, pipeline.ErrDamaged) {
+			if _, _, err := pipeline.RestorePair(cfg, bytes.NewReader(whole[:n]), int64(len(whole)), m); !errors.Is(err, pipeline.ErrDamaged) {
 				t.Errorf("%d bytes for a size of %d: got %v, want ErrDamaged", n, len(whole), err)
 			}
 		}
@@ -72,7 +72,10 @@ func TestDamage(t *testing.T) {
 			check("sealed after more was appended", sealed(append(bytes.Clone(whole), more...)))
 		}
 		check("twice", append(bytes.Clone(whole), whole...))
-		check("another safetensors file", altered(t, whole, func(f *safetensors.File) { clear(f.Tensors); clear(f.Metadata) }))
+		empty := altered(t, whole, func(f *safetensors.File) { clear(f.Tensors); clear(f.Metadata) })
+		if _, _, err := pipelinetest.Restore(m, cfg, empty); !errors.Is(err, pipeline.ErrNotThere) {
+			t.Errorf("another safetensors file: got %v, want ErrNotThere", err)
+		}
 	}
 }
 
@@ -84,9 +87,9 @@ func (r broken) ReadAt([]byte, int64) (int, error) { return 0, r.err }
 // TestUnreadable: an error of the disk is passed on and is not ErrDamaged, since the file
 // may be sound.
 func TestUnreadable(t *testing.T) {
-	e, m, cfg, _ := lived(t, 0, 3)
+	e, m, cfg, _ := pipelinetest.Lived(t, 0, 3)
 	failure := errors.New("input/output error")
-	_, _, err := pipeline.Restore(m, cfg, broken{failure}, int64(len(snapshotOf(t, e, nil))))
+	_, _, err := pipeline.RestorePair(cfg, broken{failure}, int64(len(pipelinetest.SnapshotOf(t, e, nil))), m)
 	if !errors.Is(err, failure) || errors.Is(err, pipeline.ErrDamaged) {
 		t.Errorf("got %v, want %v, not ErrDamaged", err, failure)
 	}
@@ -124,8 +127,8 @@ func cut(name string) func(*safetensors.File) {
 // correct, since an engine with such a state could panic later.
 func TestImpossibleStates(t *testing.T) {
 	nan32, nan64 := float32(math.NaN()), math.NaN()
-	e, m, cfg, _ := lived(t, 4, 40) // rows of float32
-	whole := snapshotOf(t, e, nil)
+	e, m, cfg, _ := pipelinetest.Lived(t, 4, 40) // rows of float32
+	whole := pipelinetest.SnapshotOf(t, e, nil)
 	file, err := safetensors.Decode(whole)
 	if err != nil {
 		t.Fatal(err)
@@ -216,11 +219,10 @@ func TestImpossibleStates(t *testing.T) {
 		"learn more": func(f *safetensors.File) {
 			f.Tensors["learn.batches"] = safetensors.Of(append(f.Tensors["learn.batches"].Data, 0), len(f.Tensors["learn.batches"].Data)+1)
 		},
-		"window":          func(f *safetensors.File) { f.Metadata["gvbll.window"] = "-1" },
-		"window not":      func(f *safetensors.File) { f.Metadata["gvbll.window"] = "x" },
-		"chain":           func(f *safetensors.File) { f.Metadata["gvbll.chain"] = "00" },
-		"posterior":       func(f *safetensors.File) { f.Metadata["gvbll.posterior"] = strings.Repeat("0", 64) },
-		"without a model": func(f *safetensors.File) { delete(f.Metadata, "gvbll.model") },
+		"window":     func(f *safetensors.File) { f.Metadata["gvbll.window"] = "-1" },
+		"window not": func(f *safetensors.File) { f.Metadata["gvbll.window"] = "x" },
+		"chain":      func(f *safetensors.File) { f.Metadata["gvbll.chain"] = "00" },
+		"posterior":  func(f *safetensors.File) { f.Metadata["gvbll.posterior"] = strings.Repeat("0", 64) },
 	}
 	for name, tensor := range file.Tensors {
 		if name == "checksums" {
@@ -235,15 +237,63 @@ func TestImpossibleStates(t *testing.T) {
 	}
 	for name, alter := range cases {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := restore(m, cfg, altered(t, whole, alter)); !errors.Is(err, pipeline.ErrDamaged) || strings.Contains(err.Error(), "\n") {
+			if _, _, err := pipelinetest.Restore(m, cfg, altered(t, whole, alter)); !errors.Is(err, pipeline.ErrDamaged) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want one line that wraps ErrDamaged", err)
 			} else {
 				t.Log(err)
 			}
 		})
 	}
-	if _, _, err := restore(m, cfg, altered(t, whole, func(*safetensors.File) {})); err != nil {
+	if _, _, err := pipelinetest.Restore(m, cfg, altered(t, whole, func(*safetensors.File) {})); err != nil {
 		t.Errorf("without any change: %v", err)
+	}
+}
+
+// TestImpossiblePools: states that no engine with a pool can have are errors even if the
+// checksums are correct.
+func TestImpossiblePools(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, seed := range []uint64{pipelinetest.PoolSeeds, pipelinetest.PoolSeeds + 1} {
+		e, m, cfg, _ := pipelinetest.Lived(t, seed, 40)
+		whole := pipelinetest.SnapshotOf(t, e, nil)
+		file, err := safetensors.Decode(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases := map[string]func(*safetensors.File){
+			"log probability": set("pending.said", to(0, nan)),
+			"pool":            set("heads.pool", to(0, uint8(0xff))),
+			"pool long": func(f *safetensors.File) {
+				f.Tensors["heads.pool"] = safetensors.Of(append(f.Tensors["heads.pool"].Data, 0), len(f.Tensors["heads.pool"].Data)+1)
+			},
+			"member": func(f *safetensors.File) { f.Tensors["heads.wide"] = safetensors.Of([]uint8{1}, 1) },
+		}
+		if seed%2 == 0 {
+			cases["index"] = set("features.index", to(0, int32(5)))
+			cases["index negative"] = set("features.index", to(0, int32(-1)))
+			cases["index twice"] = set("features.index", func(v []int32) { v[1] = v[0] })
+			cases["value"] = set("features.value", to(0, nan))
+			cases["value 0"] = set("features.value", to(0, float32(0)))
+			cases["length"] = set("features.lengths", to(0, int32(math.MaxInt32)))
+			cases["length negative"] = set("features.lengths", to(0, int32(-1)))
+			cases["length less"] = set("features.lengths", func(v []int32) { v[len(v)-1]-- })
+		} else {
+			cases["row"] = set("features.rows", to(0, nan))
+		}
+		cases["served"] = set("features.served", to(0, uint8(200)))
+		for name, tensor := range file.Tensors {
+			if strings.HasPrefix(name, "features.") || name == "pending.said" || name == "heads.pool" {
+				cases["without "+name] = func(f *safetensors.File) { delete(f.Tensors, name) }
+				if tensor.Shape[0] > 0 {
+					cases["short "+name] = cut(name)
+				}
+			}
+		}
+		for name, alter := range cases {
+			if _, _, err := pipelinetest.Restore(m, cfg, altered(t, whole, alter)); !errors.Is(err, pipeline.ErrDamaged) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("seed %d, %s: got %v, want one line that wraps ErrDamaged", seed, name, err)
+			}
+		}
 	}
 }
 
@@ -270,10 +320,10 @@ func pending0(f *safetensors.File) int32 {
 // again.
 func FuzzRestore(f *testing.F) {
 	seeds := map[string][]byte{}
-	for _, seed := range []uint64{0, 1, poolSeeds, poolSeeds + 1} {
+	for _, seed := range []uint64{0, 1, pipelinetest.PoolSeeds, pipelinetest.PoolSeeds + 1} {
 		for _, windows := range []int{0, 2, 12} {
-			e, _, _, _ := lived(f, seed, windows)
-			b := snapshotOf(f, e, map[string]string{"k": "v"})
+			e, _, _, _ := pipelinetest.Lived(f, seed, windows)
+			b := pipelinetest.SnapshotOf(f, e, map[string]string{"k": "v"})
 			seeds[fmt.Sprint(seed, windows)] = b
 		}
 	}
@@ -281,10 +331,10 @@ func FuzzRestore(f *testing.F) {
 		f.Add(seeds[name], uint64(0), uint64(0))
 		f.Add(seeds[name], uint64(1000), uint64(0xff))
 	}
-	_, m, cfg, _ := lived(f, 0, 0)
-	_, halfModel, halfCfg, _ := lived(f, 1, 0)
-	_, sparseModel, sparseCfg, _ := lived(f, poolSeeds, 0)
-	_, denseModel, denseCfg, _ := lived(f, poolSeeds+1, 0)
+	_, m, cfg, _ := pipelinetest.Lived(f, 0, 0)
+	_, halfModel, halfCfg, _ := pipelinetest.Lived(f, 1, 0)
+	_, sparseModel, sparseCfg, _ := pipelinetest.Lived(f, pipelinetest.PoolSeeds, 0)
+	_, denseModel, denseCfg, _ := pipelinetest.Lived(f, pipelinetest.PoolSeeds+1, 0)
 	f.Fuzz(func(t *testing.T, b []byte, at, word uint64) {
 		// Change a random word, in addition to the fuzzer's changes.
 		changed := bytes.Clone(b)
@@ -293,11 +343,20 @@ func FuzzRestore(f *testing.F) {
 			binary.LittleEndian.PutUint64(changed[i:], binary.LittleEndian.Uint64(changed[i:])^word)
 		}
 		for _, b := range [][]byte{b, sealed(b), sealed(changed)} {
-			for _, restored := range []func() (*pipeline.Engine, error){
-				func() (*pipeline.Engine, error) { e, _, err := restore(m, cfg, b); return e, err },
-				func() (*pipeline.Engine, error) { e, _, err := restore(halfModel, halfCfg, b); return e, err },
-				func() (*pipeline.Engine, error) { e, _, err := restore(sparseModel, sparseCfg, b); return e, err },
-				func() (*pipeline.Engine, error) { e, _, err := restore(denseModel, denseCfg, b); return e, err },
+			for _, restored := range []func() (*pipelinetest.Engine, error){
+				func() (*pipelinetest.Engine, error) { e, _, err := pipelinetest.Restore(m, cfg, b); return e, err },
+				func() (*pipelinetest.Engine, error) {
+					e, _, err := pipelinetest.Restore(halfModel, halfCfg, b)
+					return e, err
+				},
+				func() (*pipelinetest.Engine, error) {
+					e, _, err := pipelinetest.Restore(sparseModel, sparseCfg, b)
+					return e, err
+				},
+				func() (*pipelinetest.Engine, error) {
+					e, _, err := pipelinetest.Restore(denseModel, denseCfg, b)
+					return e, err
+				},
 			} {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
@@ -314,7 +373,7 @@ func FuzzRestore(f *testing.F) {
 				for range min(3, math.MaxInt64-e.Next()) {
 					e.Step(l.Window())
 				}
-				snapshotOf(t, e, nil)
+				pipelinetest.SnapshotOf(t, e, nil)
 			}
 		}
 	})

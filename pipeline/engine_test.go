@@ -12,14 +12,14 @@ import (
 // TestRecycle: outcomes in recycled memory are equal to fresh ones, and the memory is in
 // fact reused.
 func TestRecycle(t *testing.T) {
-	s := newCalibratedStream(t, 5)
+	s := pipelinetest.NewCalibratedStream(t, 5)
 	cfg := pipeline.Config{Rescore: pipeline.Rescoring{After: 1}}
-	fresh, again := pipelinetest.NewEngine(t, s.m, cfg), pipelinetest.NewEngine(t, s.m, cfg)
+	fresh, again := pipelinetest.NewEngine(t, s.M, cfg), pipelinetest.NewEngine(t, s.M, cfg)
 	var last *event.Outcome
 	var memory *event.Prediction
 	used := 0
 	for i := range 30 {
-		nodes, labels := s.next(5 + i%3)
+		nodes, labels := s.Next(5 + i%3)
 		for _, w := range []*event.Window{nodes, labels} {
 			want := fresh.Step(w)
 			if last != nil {
@@ -51,8 +51,8 @@ func TestRecycle(t *testing.T) {
 // TestStepIsThreeCalls: Enter, Serve and Learn give the same as Step. Serve returns the
 // predictions before anything is learned. In any other order the calls panic.
 func TestStepIsThreeCalls(t *testing.T) {
-	s := newCalibratedStream(t, 5)
-	whole, parts := pipelinetest.NewEngine(t, s.m, pipeline.Config{}), pipelinetest.NewEngine(t, s.m, pipeline.Config{})
+	s := pipelinetest.NewCalibratedStream(t, 5)
+	whole, parts := pipelinetest.NewEngine(t, s.M, pipeline.Config{}), pipelinetest.NewEngine(t, s.M, pipeline.Config{})
 	panics := func(name string, call func()) {
 		t.Helper()
 		defer func() {
@@ -63,7 +63,7 @@ func TestStepIsThreeCalls(t *testing.T) {
 		call()
 	}
 	for range 10 {
-		nodes, labels := s.next(6)
+		nodes, labels := s.Next(6)
 		for _, w := range []*event.Window{nodes, labels} {
 			want := whole.Step(w)
 			panics("Serve before Enter", func() { parts.Serve() })

@@ -226,34 +226,11 @@ func TestNumbersBeyondFloat32(t *testing.T) {
 		}
 		if number%20 == 0 {
 			// Overflowed sums do not prevent restoring.
-			restored, _, err := restore(m, e.Config(), snapshotOf(t, e, nil))
+			restored, _, err := pipelinetest.Restore(m, e.Config(), pipelinetest.SnapshotOf(t, e, nil))
 			if err != nil {
 				t.Fatalf("window %d: %v", number, err)
 			}
 			e = restored
-		}
-	}
-}
-
-// TestDelayOfAnyTimes: the delay of a label is saturated to int64, since event times may be
-// any integers, and 0 if a time is not given.
-func TestDelayOfAnyTimes(t *testing.T) {
-	for _, c := range []struct{ arrival, label, want int64 }{
-		{1, 3, 2},
-		{3, 1, -2},
-		{math.MinInt64, math.MaxInt64, math.MaxInt64},
-		{math.MaxInt64, math.MinInt64, math.MinInt64},
-		{-2, math.MaxInt64, math.MaxInt64},
-		{1, math.MinInt64, math.MinInt64},
-		{0, math.MinInt64, 0},
-	} {
-		e := pipelinetest.NewEngine(t, smallModel(t), pipeline.Config{})
-		out := e.Step(&event.Window{
-			Nodes:  []event.Node{{Origin: &event.Origin{}, Dense: []float32{1, 0}, Time: c.arrival}},
-			Labels: []event.Label{{Origin: &event.Origin{}, Class: "red", Time: c.label}},
-		})
-		if got := out.Labelled[0].Delay; got != c.want {
-			t.Errorf("delay from %d to %d is %d, want %d", c.arrival, c.label, got, c.want)
 		}
 	}
 }
@@ -265,7 +242,7 @@ func TestHub(t *testing.T) {
 	if testing.Short() {
 		edges = 50_000
 	}
-	m := smallModel(t)
+	m := pipelinetest.SmallModel(t)
 	h := town{m}
 	calm := pipelinetest.NewEngine(t, m, pipeline.Config{})
 	e := pipelinetest.NewEngine(t, m, smallBounds)
@@ -299,7 +276,7 @@ func TestUnknownClasses(t *testing.T) {
 	if testing.Short() {
 		labels = 50_000
 	}
-	m := smallModel(t)
+	m := pipelinetest.SmallModel(t)
 	h := town{m}
 	e := pipelinetest.NewEngine(t, m, smallBounds)
 	const windows = 10

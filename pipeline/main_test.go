@@ -1,17 +1,9 @@
 package pipeline_test
 
 import (
-	"flag"
-	"runtime/debug"
 	"testing"
+
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
-// TestMain has garbage collected less often: tests make many engines that live shortly, and the
-// collector takes a quarter of their time otherwise. Benchmarks have it as programs do.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if flag.Lookup("test.bench").Value.String() == "" {
-		debug.SetGCPercent(400)
-	}
-	m.Run()
-}
+func TestMain(m *testing.M) { pipelinetest.Main(m) }

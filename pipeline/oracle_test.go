@@ -239,50 +239,13 @@ func TestSameWindowsSameBits(t *testing.T) {
 	}
 }
 
-// TestChain: the hash depends on predictions, on what is learned, on refusals and on where
-// windows are cut.
-func TestChain(t *testing.T) {
-	chain := func(windows ...string) event.Hash {
-		e := pipelinetest.NewEngine(t, smallModel(t), pipeline.Config{})
-		var offset int64
-		var out *event.Outcome
-		for i, text := range windows {
-			w := parseWindow(t, text, &offset)
-			w.Number = int64(i)
-			out = e.Step(w)
-		}
-		return out.Chain
-	}
-	const node, label = "node 1 x=1,0", "label 1 red"
-	seen := map[event.Hash]string{{}: "nothing"}
-	for _, windows := range [][]string{
-		{node},
-		{node, label},
-		{node + "\n" + label},
-		{node, "label 1 blue"},
-		{"node 2 x=1,0", "label 2 red"},
-		{"node 1 x=2,0", label},
-		{node, label, ""},
-		{node, label, "label 1 green"},
-	} {
-		h, name := chain(windows...), fmt.Sprintf("%q", windows)
-		if other, same := seen[h]; same {
-			t.Errorf("%s and %s have the same hash", name, other)
-		}
-		if h != chain(windows...) {
-			t.Errorf("%s has different hashes when repeated", name)
-		}
-		seen[h] = name
-	}
-}
-
 // TestConfigErrors: New refuses invalid settings.
 func TestConfigErrors(t *testing.T) {
 	for _, cfg := range []pipeline.Config{
 		{MaxPending: -1},
 		{Update: posterior.Config{Lambda: 2, Eta: 1, Clip: 1}},
 	} {
-		if _, err := pipeline.New(smallModel(t), cfg); err == nil {
+		if _, err := pipeline.New(pipelinetest.SmallModel(t), cfg); err == nil {
 			t.Errorf("%+v is accepted, want an error", cfg)
 		}
 	}

@@ -15,14 +15,12 @@ import (
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
-var kinds = []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN}
-
 // TestQueriesChangeNothing: two engines step the same windows, and one of them is queried
 // in all ways between them, also while a snapshot is read. Both serve and learn the same
 // bits, and so does the engine restored from the snapshot. A worker may answer queries at
 // any time because of this.
 func TestQueriesChangeNothing(t *testing.T) {
-	for _, kind := range kinds {
+	for _, kind := range pipelinetest.Kinds {
 		for _, depth := range []int{1, 2, 3} {
 			for _, half := range []bool{false, true} {
 				t.Run(fmt.Sprint(kind, depth, half), func(t *testing.T) {
@@ -52,7 +50,7 @@ func TestQueriesChangeNothing(t *testing.T) {
 						}
 					}
 					snapshot.Close()
-					restored, _, err := restore(m, cfg, file)
+					restored, _, err := pipelinetest.Restore(m, cfg, file)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -69,7 +67,7 @@ func TestQueriesChangeNothing(t *testing.T) {
 }
 
 // queryAll makes every kind of query, about random nodes.
-func queryAll(e *pipeline.Engine, l *pipelinetest.RandomStream, rng *rand.Rand) {
+func queryAll(e *pipelinetest.Engine, l *pipelinetest.RandomStream, rng *rand.Rand) {
 	for range 5 {
 		e.Node(l.ID())
 		x := make([]float32, l.M.Encoder.In())
@@ -84,7 +82,7 @@ func queryAll(e *pipeline.Engine, l *pipelinetest.RandomStream, rng *rand.Rand) 
 // TestSupposePredictsWhatIsServed: Suppose predicts what is served when the node arrives in
 // a window of its own, including edges that wait for it.
 func TestSupposePredictsWhatIsServed(t *testing.T) {
-	for _, kind := range kinds {
+	for _, kind := range pipelinetest.Kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, 6))
 			m := pipelinetest.ModelOf(t, rng, kind, 2)
@@ -161,7 +159,7 @@ func TestSupposeRefuses(t *testing.T) {
 // TestInfluences: the gain of a neighbour is the difference to an engine that never had the
 // edge. Neighbours are in the order of their gains' sizes, with their labels.
 func TestInfluences(t *testing.T) {
-	for _, kind := range kinds {
+	for _, kind := range pipelinetest.Kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(8, 9))
 			m := pipelinetest.ModelOf(t, rng, kind, 2)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 	"github.com/gvbll/gvbll/posterior"
@@ -31,9 +30,9 @@ func BenchmarkSnapshot(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	m := wideModel(b, rng)
 	e := pipelinetest.NewEngine(b, m, pipeline.Config{})
-	l := &crowd{rng: rng, dim: m.Encoder.In()}
-	for l.n < nodes {
-		e.Step(l.window(e.Next(), 4000))
+	l := &pipelinetest.Crowd{RNG: rng, Dim: m.Encoder.In()}
+	for l.N < nodes {
+		e.Step(l.Window(e.Next(), 4000))
 	}
 	path := filepath.Join(b.TempDir(), "snapshot")
 
@@ -63,7 +62,7 @@ func BenchmarkSnapshot(b *testing.B) {
 				b.Fatal(err)
 			}
 			restored.time(func() {
-				if _, _, err := pipeline.Restore(m, pipeline.Config{}, f, info.Size()); err != nil {
+				if _, _, err := pipeline.RestorePair(pipeline.Config{}, f, info.Size(), m); err != nil {
 					b.Fatal(err)
 				}
 			})
@@ -80,7 +79,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		bytes := make([]byte, 1<<20)
 		for b.Loop() {
 			for range 1000 {
-				w := l.window(e.Next(), window)
+				w := l.Window(e.Next(), window)
 				without.time(func() { e.Step(w) })
 			}
 			var s *pipeline.Snapshot
@@ -88,7 +87,7 @@ func BenchmarkSnapshot(b *testing.B) {
 			var err error
 			for err == nil {
 				piece.time(func() { _, err = io.ReadFull(s, bytes) })
-				w := l.window(e.Next(), window)
+				w := l.Window(e.Next(), window)
 				with.time(func() { e.Step(w) })
 			}
 			if err != io.ErrUnexpectedEOF && err != io.EOF {
@@ -129,35 +128,6 @@ func wideModel(b *testing.B, rng *rand.Rand) *model.Model {
 		m.Prior.Precision = append(m.Prior.Precision, 1+rng.Float64())
 	}
 	return m
-}
-
-// crowd is a stream of arrivals that each name 10 random earlier nodes, so that rows are
-// read in random order.
-type crowd struct {
-	rng *rand.Rand
-	dim int
-	n   int64
-	x   [][]float32
-}
-
-func (c *crowd) window(number int64, n int) *event.Window {
-	for len(c.x) < 64 {
-		x := make([]float32, c.dim)
-		for i := range x {
-			x[i] = float32(c.rng.NormFloat64())
-		}
-		c.x = append(c.x, x)
-	}
-	w := &event.Window{Number: number}
-	for range n {
-		node := event.Node{Origin: &event.Origin{}, ID: event.ID{Num: c.n}, Dense: c.x[c.n%64]}
-		for range min(10, c.n) {
-			node.Neighbours = append(node.Neighbours, event.ID{Num: c.rng.Int64N(c.n)})
-		}
-		w.Nodes = append(w.Nodes, node)
-		c.n++
-	}
-	return w
 }
 
 // spans are durations.

@@ -16,17 +16,10 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
-	"github.com/gvbll/gvbll/pipeline/structure"
 )
-
-// restore restores an engine from the bytes of a snapshot.
-func restore(m *model.Model, cfg pipeline.Config, b []byte) (*pipeline.Engine, map[string]string, error) {
-	return pipeline.Restore(m, cfg, bytes.NewReader(b), int64(len(b)))
-}
 
 // TestRestoredEngineIsEqual: a snapshot is begun after a random window and read in random
 // pieces while the engine goes on. The engine restored from it and stepped through the same
@@ -66,7 +59,7 @@ func TestRestoredEngineIsEqual(t *testing.T) {
 						e.Step(l.Window())
 					}
 					for range 3 { // snapshots of restored engines too
-						e = followed(t, rng, l, e, m, cfg)
+						e = pipelinetest.Followed(t, rng, l, e, m, cfg)
 					}
 				})
 			}
@@ -74,106 +67,11 @@ func TestRestoredEngineIsEqual(t *testing.T) {
 	}
 }
 
-// followed takes a snapshot of e, and returns the engine that is restored from it and has
-// stepped the same windows.
-func followed(t *testing.T, rng *rand.Rand, l *pipelinetest.RandomStream, e *pipeline.Engine, m *model.Model, cfg pipeline.Config) *pipeline.Engine {
-	t.Helper()
-	meta := map[string]string{"worker": "ünique", "window": fmt.Sprint(e.Next())}
-	s := e.Snapshot(meta)
-	chain := e.Chain()
-	var file []byte
-	var windows []*event.Window
-	var outcomes []*event.Outcome
-	piece := make([]byte, s.Len())
-	for {
-		n, err := s.Read(piece[:1+rng.IntN(len(piece)/6)])
-		file = append(file, piece[:n]...)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		windows = append(windows, l.Window())
-		outcomes = append(outcomes, e.Step(windows[len(windows)-1]))
-	}
-	if int64(len(file)) != s.Len() {
-		t.Fatalf("the snapshot has %d bytes, Len is %d", len(file), s.Len())
-	}
-	s.Close()
-	if n, err := s.Read(piece); n != 0 || err == nil || err == io.EOF {
-		t.Errorf("Read after Close = %d, %v, want 0 and an error", n, err)
-	}
-
-	cfg.Workers = 1 + rng.IntN(2) // not part of the state
-	other, got, err := restore(m, cfg, file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(meta, got); d != "" {
-		t.Errorf("meta (-want +got)\n%s", d)
-	}
-	if other.Chain() != chain || other.Next() != e.Next()-int64(len(windows)) {
-		t.Errorf("restored after window %d with chain %x, want window %d and %x", other.Next()-1, other.Chain(), e.Next()-int64(len(windows))-1, chain)
-	}
-	again := other.Snapshot(meta)
-	if b, err := io.ReadAll(again); err != nil || !bytes.Equal(b, file) {
-		t.Errorf("the restored engine is saved as other bytes (%v)", err)
-	}
-	again.Close()
-	for i, w := range windows {
-		if got := other.Step(w); !reflect.DeepEqual(got, outcomes[i]) {
-			t.Fatalf("window %d (-want +got)\n%s", w.Number, cmp.Diff(outcomes[i], got))
-		}
-	}
-	if !reflect.DeepEqual(other.Summaries(), e.Summaries()) {
-		t.Errorf("summaries %+v, want %+v", other.Summaries(), e.Summaries())
-	}
-	return other
-}
-
-// poolSeeds is the first seed for which the model of lived has a pool, for sparse features
-// with even seeds and dense ones with odd seeds.
-const poolSeeds = 100
-
-// lived returns an engine that has stepped through a random stream, with what it was made
-// from. Two of three learn labels some windows late.
-func lived(t testing.TB, seed uint64, windows int) (*pipeline.Engine, *model.Model, pipeline.Config, *pipelinetest.RandomStream) {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(seed, 3))
-	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2)
-	if seed >= poolSeeds {
-		pipelinetest.AddPool(t, m, seed%2 == 0)
-	}
-	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, LearnLag: 2 * int(seed%3), Coverage: pipeline.Coverage{Target: 0.9, Per: parts.PerClass}}
-	if seed%2 == 1 {
-		cfg.Keep = structure.Keep{Nodes: 700, Edges: 400}
-	}
-	l := pipelinetest.NewRandomStream(rng, m)
-	e := pipelinetest.NewEngine(t, m, cfg)
-	for range windows {
-		e.Step(l.Window())
-	}
-	return e, m, cfg, l
-}
-
-// snapshotOf returns the bytes of a snapshot.
-func snapshotOf(t testing.TB, e *pipeline.Engine, meta map[string]string) []byte {
-	t.Helper()
-	s := e.Snapshot(meta)
-	defer s.Close()
-	b, err := io.ReadAll(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 // TestSnapshotGivenUp: a snapshot that is closed half-way does not change the engine, and
 // another can begin. Close may be called twice.
 func TestSnapshotGivenUp(t *testing.T) {
-	with, _, _, l := lived(t, 1, 30)
-	without, _, _, same := lived(t, 1, 30)
+	with, _, _, l := pipelinetest.Lived(t, 1, 30)
+	without, _, _, same := pipelinetest.Lived(t, 1, 30)
 	for range 20 {
 		s := with.Snapshot(nil)
 		if _, err := io.CopyN(io.Discard, s, s.Len()/2); err != nil {
@@ -186,17 +84,17 @@ func TestSnapshotGivenUp(t *testing.T) {
 			t.Fatal(cmp.Diff(want, got))
 		}
 	}
-	if !bytes.Equal(snapshotOf(t, with, nil), snapshotOf(t, without, nil)) {
+	if !bytes.Equal(pipelinetest.SnapshotOf(t, with, nil), pipelinetest.SnapshotOf(t, without, nil)) {
 		t.Error("an engine whose snapshots were given up is saved as other bytes")
 	}
 }
 
 // TestSnapshotPanics: two snapshots at once, and invalid metadata, panic.
 func TestSnapshotPanics(t *testing.T) {
-	for name, misuse := range map[string]func(*pipeline.Engine){
-		"two at once": func(e *pipeline.Engine) { e.Snapshot(nil); e.Snapshot(nil) },
-		"own key":     func(e *pipeline.Engine) { e.Snapshot(map[string]string{"gvbll.window": "7"}) },
-		"not UTF-8":   func(e *pipeline.Engine) { e.Snapshot(map[string]string{"a": "\xff"}) },
+	for name, misuse := range map[string]func(*pipelinetest.Engine){
+		"two at once": func(e *pipelinetest.Engine) { e.Snapshot(nil); e.Snapshot(nil) },
+		"own key":     func(e *pipelinetest.Engine) { e.Snapshot(map[string]string{"gvbll.window": "7"}) },
+		"not UTF-8":   func(e *pipelinetest.Engine) { e.Snapshot(map[string]string{"a": "\xff"}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -204,7 +102,7 @@ func TestSnapshotPanics(t *testing.T) {
 					t.Error("want a panic")
 				}
 			}()
-			misuse(pipelinetest.NewEngine(t, smallModel(t), pipeline.Config{}))
+			misuse(pipelinetest.NewEngine(t, pipelinetest.SmallModel(t), pipeline.Config{}))
 		})
 	}
 }
@@ -212,8 +110,8 @@ func TestSnapshotPanics(t *testing.T) {
 // TestRestoreElsewhere: a sound snapshot of another model, other settings or another
 // program is not ErrDamaged. The error is one line that says what to do.
 func TestRestoreElsewhere(t *testing.T) {
-	e, m, cfg, _ := lived(t, 2, 10)
-	b := snapshotOf(t, e, nil)
+	e, m, cfg, _ := pipelinetest.Lived(t, 2, 10)
+	b := pipelinetest.SnapshotOf(t, e, nil)
 	other := *m
 	other.ID = "another"
 	settings := cfg
@@ -229,7 +127,7 @@ func TestRestoreElsewhere(t *testing.T) {
 		b    []byte
 		want string
 	}{
-		"model":    {&other, cfg, b, "it is of model random, this is another: give the model"},
+		"model":    {&other, cfg, b, "model another: not in the snapshot, which is of model random"},
 		"settings": {m, settings, b, "it was taken with other settings: pending is 262144 there and 7 here; give the settings it was taken with, or start without the snapshot"},
 		"version":  {m, cfg, rewritten(t, b, "gvbll.engine", `{"engine":0}`), fmt.Sprintf("engine is 0 there and %d here, ", pipeline.Version)},
 		"program":  {m, cfg, rewritten(t, b, "gvbll.engine", `{"engine":0}`), "; restore it with the program that wrote it, or start"},
@@ -240,7 +138,7 @@ func TestRestoreElsewhere(t *testing.T) {
 		"no JSON":  {m, cfg, rewritten(t, b, "gvbll.engine", "{"), "its settings are not a JSON object"},
 		"format":   {m, cfg, rewritten(t, b, "gvbll.format", "2"), "it is of format 2, this is 1: restore it with the gvbll that wrote it"},
 	} {
-		_, _, err := restore(c.m, c.cfg, c.b)
+		_, _, err := pipelinetest.Restore(c.m, c.cfg, c.b)
 		if err == nil || errors.Is(err, pipeline.ErrDamaged) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want one line with %q that does not wrap ErrDamaged", name, err, c.want)
 		}

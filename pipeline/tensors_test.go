@@ -47,9 +47,9 @@ func TestTensorsAreDocumented(t *testing.T) {
 			written[name] = dtype
 		}
 	}
-	accounts := accountModel(t, rand.New(rand.NewPCG(1, 1)))
-	for _, seed := range []uint64{0, 1, poolSeeds, poolSeeds + 1} {
-		_, m, cfg, l := lived(t, seed, 0)
+	accounts := pipelinetest.AccountModel(t, rand.New(rand.NewPCG(1, 1)))
+	for _, seed := range []uint64{0, 1, pipelinetest.PoolSeeds, pipelinetest.PoolSeeds + 1} {
+		_, m, cfg, l := pipelinetest.Lived(t, seed, 0)
 		cfg.Rescore, cfg.Act = pipeline.Rescoring{After: 1}, "class=b,capacity=3/s"
 		if m.Pool != nil {
 			cfg.LabelRates = pipeline.CountedRates
@@ -59,8 +59,8 @@ func TestTensorsAreDocumented(t *testing.T) {
 		for range 60 {
 			e.Step(l.Window())
 		}
-		note(snapshotOf(t, e, nil))
-		note(snapshotOf(t, pipelinetest.NewEngine(t, accounts, pipeline.Config{PartialUpdates: true}), nil))
+		note(pipelinetest.SnapshotOf(t, e, nil))
+		note(pipelinetest.SnapshotOf(t, pipelinetest.NewEngine(t, accounts, pipeline.Config{PartialUpdates: true}), nil))
 	}
 	for name, dtype := range written {
 		if documented[name] != dtype {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/safetensors"
-	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
@@ -205,16 +204,6 @@ func ModelOfWidth(t testing.TB, rng *rand.Rand, kind gnn.Kind, width ...int) *mo
 		m.Prior.Precision = append(m.Prior.Precision, 1+10*rng.Float64())
 	}
 	return m
-}
-
-// NewEngine returns an engine, and fails the test on an error.
-func NewEngine(t testing.TB, m *model.Model, cfg pipeline.Config) *pipeline.Engine {
-	t.Helper()
-	e, err := pipeline.New(m, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
 }
 
 // AddPool adds a pool of the default heads, without training rows, to a model.

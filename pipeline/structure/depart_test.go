@@ -1,4 +1,4 @@
-package pipeline_test
+package structure_test
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 
 // TestGraphEqualsOracle: while nodes arrive, leave and return, and edges are added and
 // removed, the graph has the nodes and edges of the naive implementation, as many edges
-// wait, and predictions are those of its embeddings.
+// wait, as many departures are counted, and predictions are those of its embeddings.
 func TestGraphEqualsOracle(t *testing.T) {
 	for _, kind := range []gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN} {
 		for seed := range uint64(6) {
@@ -26,11 +26,15 @@ func TestGraphEqualsOracle(t *testing.T) {
 				e := pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 2})
 				l := pipelinetest.NewRandomStream(rng, m)
 				v := &pipelinetest.OracleGraph{X: map[event.ID][]float32{}}
+				departures := 0
 				for range 80 {
 					l.Nodes = min(l.Nodes, 30) // so that the same nodes return
 					w := l.Window()
 					w.Labels = nil
 					served, out := v.Step(w), e.Step(w)
+					if departures += out.Figures.Int(event.Departures); departures != len(v.Left) {
+						t.Fatalf("window %d: %d departures so far, want %d", w.Number, departures, len(v.Left))
+					}
 					if out.Figures.Int(event.GraphNodes) != len(v.Here) || out.Figures.Int(event.GraphEdges) != len(v.Edges) || out.Figures.Int(event.WaitingEdges) != len(v.Waits) || len(out.Predictions) != len(served) {
 						t.Fatalf("window %d: levels %+v and %d predictions, want %d nodes, %d edges, %d edges waiting and %d predictions", w.Number, out.Figures.Kept(), len(out.Predictions), len(v.Here), len(v.Edges), len(v.Waits), len(served))
 					}
@@ -90,12 +94,12 @@ func TestDeparturesBoundMemory(t *testing.T) {
 		return s.HeapAlloc
 	}
 	before := run(200)
-	snapshot := len(snapshotOf(t, e, nil))
+	snapshot := len(pipelinetest.SnapshotOf(t, e, nil))
 	after := run(800)
 	if grown := int64(after) - int64(before); grown > 1<<20 {
 		t.Errorf("the heap grew by %d bytes in 40,000 arrivals and departures, want at most 1 MiB", grown)
 	}
-	if now := len(snapshotOf(t, e, nil)); now > snapshot*5/4 {
+	if now := len(pipelinetest.SnapshotOf(t, e, nil)); now > snapshot*5/4 {
 		t.Errorf("a snapshot has %d bytes, want at most a quarter more than %d", now, snapshot)
 	}
 }

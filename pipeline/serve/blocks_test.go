@@ -1,4 +1,4 @@
-package pipeline_test
+package serve_test
 
 import (
 	"errors"
@@ -63,7 +63,7 @@ func TestBlocksChangeNothing(t *testing.T) {
 }
 
 // spilled returns an engine with predictions in blocks, and its snapshot.
-func spilled(t *testing.T, store pipeline.Blocks) (*pipeline.Engine, func() error, *pipelinetest.RandomStream) {
+func spilled(t *testing.T, store pipeline.Blocks) (*pipelinetest.Engine, func() error, *pipelinetest.RandomStream) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 9))
 	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2)
@@ -72,8 +72,8 @@ func spilled(t *testing.T, store pipeline.Blocks) (*pipeline.Engine, func() erro
 	for range 40 {
 		e.Step(l.Window())
 	}
-	b := snapshotOf(t, e, nil)
-	return e, func() error { _, _, err := restore(m, cfg, b); return err }, l
+	b := pipelinetest.SnapshotOf(t, e, nil)
+	return e, func() error { _, _, err := pipelinetest.Restore(m, cfg, b); return err }, l
 }
 
 // TestForeignBlocks: a snapshot is not restored if a block of it was lost, cut off, damaged,

@@ -1,4 +1,4 @@
-package pipeline_test
+package structure_test
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ import (
 // of neighbours that arrived before the node, with and without context nodes. Later
 // neighbours do not count.
 func TestSurroundings(t *testing.T) {
-	e := pipelinetest.NewEngine(t, smallModel(t), pipeline.Config{})
+	e := pipelinetest.NewEngine(t, pipelinetest.SmallModel(t), pipeline.Config{})
 	var offset int64
 	for i, text := range []string{
 		"node 1 x=1,0 context\nnode 2 x=0,1",
@@ -20,7 +20,7 @@ func TestSurroundings(t *testing.T) {
 		"node 9 x=1,0\nnode 4 x=0,1 nbr=3",
 		"label 3 blue\nlabel 4 red\nlabel 9 red",
 	} {
-		w := parseWindow(t, text, &offset)
+		w := pipelinetest.ParseWindow(t, text, &offset)
 		w.Number = int64(i)
 		out := e.Step(w)
 		if i < 3 {

@@ -1,4 +1,4 @@
-package pipeline_test
+package serve_test
 
 import (
 	"math/rand/v2"

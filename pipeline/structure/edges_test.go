@@ -1,4 +1,4 @@
-package pipeline_test
+package structure_test
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ import (
 // the predictions of an engine that was given the remaining graph at once: by every encoder
 // and both kinds of serving, from rows of both precisions, and after restoring a snapshot.
 func TestEdgesEqualRebuiltGraph(t *testing.T) {
-	for _, kind := range kinds {
+	for _, kind := range pipelinetest.Kinds {
 		for seed := range uint64(6) {
 			t.Run(fmt.Sprint(kind, seed), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 43))
@@ -51,7 +51,7 @@ func TestEdgesEqualRebuiltGraph(t *testing.T) {
 					if round%10 < 9 || len(v.Here) == 0 {
 						continue
 					}
-					restored, _, err := restore(m, cfg, snapshotOf(t, e, nil))
+					restored, _, err := pipelinetest.Restore(m, cfg, pipelinetest.SnapshotOf(t, e, nil))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -101,7 +101,7 @@ func someLabels(rng *rand.Rand, v *pipelinetest.OracleGraph, labels map[event.ID
 }
 
 // rebuilt returns an engine of the graph and its labels, at window 3.
-func rebuilt(t *testing.T, m *model.Model, cfg pipeline.Config, v *pipelinetest.OracleGraph, labels map[event.ID]int32) *pipeline.Engine {
+func rebuilt(t *testing.T, m *model.Model, cfg pipeline.Config, v *pipelinetest.OracleGraph, labels map[event.ID]int32) *pipelinetest.Engine {
 	t.Helper()
 	nodes, edges := &event.Window{}, &event.Window{Number: 1, Nodes: []event.Node{{Origin: &event.Origin{}, Edges: []event.Edge{}}}}
 	learned := &event.Window{Number: 2}

@@ -1,4 +1,4 @@
-package pipeline_test
+package parts_test
 
 import (
 	"fmt"
@@ -115,7 +115,7 @@ func TestAskingIsRestored(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Close()
-		again, _, err := restore(m, cfg, file)
+		again, _, err := pipelinetest.Restore(m, cfg, file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package pipeline_test
+package parts_test
 
 import (
 	"math"
@@ -18,19 +18,19 @@ import (
 func TestFallback(t *testing.T) {
 	for seed := range uint64(8) {
 		const threshold = 4
-		s := newCalibratedStream(t, seed)
+		s := pipelinetest.NewCalibratedStream(t, seed)
 		update := posterior.DefaultConfig()
 		update.Clip = 0.5
-		e := pipelinetest.NewEngine(t, s.m, pipeline.Config{Update: update, Fallback: threshold})
-		plain := pipelinetest.NewEngine(t, s.m, pipeline.Config{Update: update, Fallback: -1})
+		e := pipelinetest.NewEngine(t, s.M, pipeline.Config{Update: update, Fallback: threshold})
+		plain := pipelinetest.NewEngine(t, s.M, pipeline.Config{Update: update, Fallback: -1})
 		var served, online, static, most float64
 		switches, by, was := 0, []int{}, 0
 		for step := range 90 {
-			s.twist = nil
+			s.Twist = nil
 			if step/15%3 == 1 {
-				s.twist = func(y int32) int32 { return (y + 1) % 3 }
+				s.Twist = func(y int32) int32 { return (y + 1) % 3 }
 			}
-			nodes, labels := s.next(12)
+			nodes, labels := s.Next(12)
 			out := e.Step(nodes)
 			if out.ServedBy != was {
 				switches++
@@ -79,16 +79,16 @@ func TestFallback(t *testing.T) {
 // TestFallbackIsConsistent: while the static head serves, queries and scores by slice use
 // its predictions too.
 func TestFallbackIsConsistent(t *testing.T) {
-	s := newCalibratedStream(t, 5)
+	s := pipelinetest.NewCalibratedStream(t, 5)
 	update := posterior.DefaultConfig()
 	update.Clip = 2
-	e := pipelinetest.NewEngine(t, s.m, pipeline.Config{Update: update, Fallback: 2, Coverage: pipeline.Coverage{Target: 0.9}})
-	s.twist = func(y int32) int32 { return (y + 1) % 3 }
+	e := pipelinetest.NewEngine(t, s.M, pipeline.Config{Update: update, Fallback: 2, Coverage: pipeline.Coverage{Target: 0.9}})
+	s.Twist = func(y int32) int32 { return (y + 1) % 3 }
 	for step := range 60 {
 		if step == 20 {
-			s.twist = nil
+			s.Twist = nil
 		}
-		nodes, labels := s.next(10)
+		nodes, labels := s.Next(10)
 		out := e.Step(nodes)
 		if out.ServedBy == 1 {
 			r, known := e.Node(nodes.Nodes[3].ID)
@@ -106,8 +106,8 @@ func TestFallbackIsConsistent(t *testing.T) {
 			}
 			out = e.Step(labels)
 			for i, l := range out.Labelled {
-				if l.Predicted != s.m.Classes[out.Heads[1].Scores[i].Class] {
-					t.Errorf("label %d: predicted %s, want %s", i, l.Predicted, s.m.Classes[out.Heads[1].Scores[i].Class])
+				if l.Predicted != s.M.Classes[out.Heads[1].Scores[i].Class] {
+					t.Errorf("label %d: predicted %s, want %s", i, l.Predicted, s.M.Classes[out.Heads[1].Scores[i].Class])
 				}
 			}
 			return

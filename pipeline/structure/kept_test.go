@@ -1,78 +1,17 @@
-package pipeline_test
+package structure_test
 
 import (
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
-	"github.com/gvbll/gvbll/pipeline/holdout"
-	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
-
-// account is a random value for each of the names of accounts, a gap at times.
-func account(rng *rand.Rand) map[string]string {
-	values := map[string]string{
-		"amount": fmt.Sprint(rng.NormFloat64()), "country": fmt.Sprintf("C%d", rng.IntN(6)), "new": fmt.Sprint(rng.IntN(2) == 0),
-		"opened": fmt.Sprintf("2026-01-%02d", 1+rng.IntN(28)), "note": strings.Repeat("a word or two ", rng.IntN(3)), "place": fmt.Sprintf("%d %d", rng.IntN(3), rng.IntN(3)),
-	}
-	for name := range values {
-		if rng.IntN(6) == 0 {
-			values[name] = ""
-		}
-	}
-	return values
-}
-
-var accountNames = []string{"amount", "country", "new", "opened", "note", "place"}
-
-const accountTime = 1_770_000_000_000
-
-// accountModel trains a model on accounts.
-func accountModel(t *testing.T, rng *rand.Rand) *model.Model {
-	t.Helper()
-	columns := make([]attributes.Column, len(accountNames))
-	for j, kind := range []attributes.Kind{attributes.Number, attributes.Category, attributes.Boolean, attributes.Time, attributes.Text, attributes.Vector} {
-		columns[j] = attributes.Column{Name: accountNames[j], Kind: kind}
-	}
-	d := model.Data{Name: "accounts", Classes: []string{"good", "bad"}}
-	var times []int64
-	var rows []int32
-	for v := range int32(80) {
-		values := account(rng)
-		for j := range columns {
-			columns[j].Texts = append(columns[j].Texts, values[columns[j].Name])
-		}
-		times, rows = append(times, accountTime+int64(v)), append(rows, v)
-		d.Labels = append(d.Labels, v%2)
-	}
-	var err error
-	if d.Schema, err = attributes.Learn(columns, times, rows); err != nil {
-		t.Fatal(err)
-	}
-	d.Dim = d.Schema.Width()
-	e := attributes.NewEncoder(d.Schema)
-	for v := range rows {
-		x, err := attributes.EncodeRow(e, columns, times, v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.X = append(d.X, x)
-	}
-	m, err := holdout.Train(t.Context(), d, model.Config{Hidden: []int{4}, Embedding: 4, Epochs: 2, Samples: 2, Pool: true, Seed: 1}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
 
 // TestPartialUpdates: an engine that gets what changed of a node has the bits of one that gets
 // all of it again, whatever leaves, comes again, is refused or comes twice in a window; also
@@ -80,7 +19,7 @@ func accountModel(t *testing.T, rng *rand.Rand) *model.Model {
 // and what is counted of attributes is the same.
 func TestPartialUpdates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
-	m := accountModel(t, rng)
+	m := pipelinetest.AccountModel(t, rng)
 	cfg := pipeline.Config{PartialUpdates: true, Samples: 2}
 	partial, whole := pipelinetest.NewEngine(t, m, cfg), pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 2})
 	histories := make([]*pipeline.History, 3) // by the schema, of changes and of all; by name, of changes
@@ -119,7 +58,7 @@ func TestPartialUpdates(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.Close()
-			again, _, err := restore(m, cfg, file)
+			again, _, err := pipelinetest.Restore(m, cfg, file)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -165,16 +104,16 @@ func accountsWindow(rng *rand.Rand, number int64, known []map[string]string) (ch
 	changes, all = &event.Window{Number: number}, &event.Window{Number: number}
 	id := func() event.ID { return event.ID{Num: int64(rng.IntN(len(known)))} }
 	for range 6 {
-		n := event.Node{Origin: &event.Origin{}, ID: id(), Time: accountTime + number*100_000 + int64(rng.IntN(3))}
+		n := event.Node{Origin: &event.Origin{}, ID: id(), Time: pipelinetest.AccountTime + number*100_000 + int64(rng.IntN(3))}
 		v, w := n.ID.Num, n
 		switch rng.IntN(12) {
 		case 0:
 			n.Departed, w.Departed, known[v] = true, true, nil
 		default:
-			now := account(rng)
+			now := pipelinetest.Account(rng)
 			n.Neighbours = []event.ID{id()}
 			n.Named, w.Neighbours = []event.Attribute{}, n.Neighbours
-			for _, name := range accountNames {
+			for _, name := range pipelinetest.AccountNames {
 				if known[v] != nil && rng.IntN(2) == 0 {
 					now[name] = known[v][name]
 				} else {

@@ -1,42 +1,20 @@
-package pipeline_test
+package serve_test
 
 import (
 	"path/filepath"
 	"testing"
 
-	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
-// trainedOn returns a model that was trained on the nodes with the given ids, of two
-// classes in turn, each with a feature of its own.
-func trainedOn(t *testing.T, ids []event.ID) *model.Model {
-	t.Helper()
-	d := model.Data{Name: "two", Dim: 2, Classes: []string{"a", "b"}, IDs: ids}
-	for i := range ids {
-		d.X, d.Labels = append(d.X, gnn.Vector{Dense: oneOf(i)}), append(d.Labels, int32(i%2))
-	}
-	m, err := model.Train(t.Context(), d, model.Config{Hidden: []int{2}, Embedding: 2, Epochs: 2, Samples: 2, Pool: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-func oneOf(i int) []float32 {
-	x := make([]float32, 2)
-	x[i%2] = 1
-	return x
-}
-
 // TestTrainingNodesAreNotScored: a node that the model was trained on is predicted if it
 // arrives as any other, but its label is neither scored nor learned; its neighbours see it.
 // The id 7 and the id "7" are two nodes. A departed node's label is treated alike.
 func TestTrainingNodesAreNotScored(t *testing.T) {
-	m := trainedOn(t, []event.ID{{Num: 7}, {Str: "x"}, {Num: 8}, {Num: 9}})
+	m := pipelinetest.TrainedOn(t, []event.ID{{Num: 7}, {Str: "x"}, {Num: 8}, {Num: 9}})
 	path := filepath.Join(t.TempDir(), "m.safetensors")
 	if err := m.Save(path); err != nil {
 		t.Fatal(err)
@@ -49,7 +27,7 @@ func TestTrainingNodesAreNotScored(t *testing.T) {
 	arrivals, labels := &event.Window{}, &event.Window{Number: 1}
 	for i, id := range []event.ID{{Num: 7}, {Str: "7"}, {Str: "x"}, {Num: 1}} {
 		o := &event.Origin{Offset: int64(i)}
-		arrivals.Nodes = append(arrivals.Nodes, event.Node{Origin: o, ID: id, Dense: oneOf(i), Neighbours: []event.ID{{Num: 7}}})
+		arrivals.Nodes = append(arrivals.Nodes, event.Node{Origin: o, ID: id, Dense: pipelinetest.OneOf(i), Neighbours: []event.ID{{Num: 7}}})
 		labels.Labels = append(labels.Labels, event.Label{Origin: o, Node: id, Index: int32(i % 2)})
 	}
 	labels.Nodes = []event.Node{{ID: event.ID{Str: "x"}, Departed: true}}

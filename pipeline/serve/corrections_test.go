@@ -1,4 +1,4 @@
-package pipeline_test
+package serve_test
 
 import (
 	"math/rand/v2"
@@ -41,7 +41,7 @@ func TestCorrectedCountsAreThoseOfRightLabels(t *testing.T) {
 			out := corrected.Step(w)
 			right.Step(rightly)
 			history.Step(w)
-			restored, _, err := restore(m, cfg, snapshotOf(t, corrected, nil))
+			restored, _, err := pipelinetest.Restore(m, cfg, pipelinetest.SnapshotOf(t, corrected, nil))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package pipeline_test
+package structure_test
 
 import (
 	"math/rand/v2"
@@ -38,9 +38,9 @@ func BenchmarkArrivalOfKinds(b *testing.B) {
 					pipelinetest.AddPool(b, m, false)
 				}
 				e := pipelinetest.NewEngine(b, m, pipeline.Config{Head: head})
-				stream := &crowd{rng: rng, dim: 128}
+				stream := &pipelinetest.Crowd{RNG: rng, Dim: 128}
 				steps = append(steps, func() float64 {
-					w := stream.window(e.Next(), window)
+					w := stream.Window(e.Next(), window)
 					for i := range w.Nodes {
 						for j := range w.Nodes[i].Neighbours {
 							if k > 0 {

@@ -1,4 +1,4 @@
-package pipeline_test
+package parts_test
 
 import (
 	"bytes"
@@ -160,7 +160,7 @@ func TestRescoringIsRestored(t *testing.T) {
 			e.Step(l.Window())
 		}
 		for range 3 {
-			e = followed(t, rng, l, e, m, cfg)
+			e = pipelinetest.Followed(t, rng, l, e, m, cfg)
 		}
 	}
 }
@@ -168,23 +168,23 @@ func TestRescoringIsRestored(t *testing.T) {
 // TestRescoringOff: without rescoring, settings, snapshots and outcomes have no trace of
 // it.
 func TestRescoringOff(t *testing.T) {
-	e, m, cfg, l := lived(t, 2, 30)
+	e, m, cfg, l := pipelinetest.Lived(t, 2, 30)
 	off := cfg
 	off.Rescore = pipeline.Rescoring{Limit: 7}
 	other := pipelinetest.NewEngine(t, m, off)
-	if got, want := settingsOf(other), settingsOf(e); got != want {
+	if got, want := other.Settings(), e.Settings(); got != want {
 		t.Errorf("settings %q, want %q", got, want)
 	}
 	on := cfg
 	on.Rescore = pipeline.Rescoring{After: 2}
-	if got := settingsOf(pipelinetest.NewEngine(t, m, on)); got == settingsOf(e) {
+	if got := pipelinetest.NewEngine(t, m, on).Settings(); got == e.Settings() {
 		t.Errorf("settings %q with rescoring and without, want them to differ", got)
 	}
 	if out := e.Step(l.Window()); out.Revisions != nil || out.Heads[len(out.Heads)-1].Name == "revised" {
 		t.Errorf("outcome %+v, want neither revisions nor the head revised", out)
 	}
 	// The settings in a snapshot have the names rescore-after, -confidence and -limit.
-	if bytes.Contains(bytes.ReplaceAll(snapshotOf(t, e, nil), []byte("rescore-"), nil), []byte("rescore")) {
+	if bytes.Contains(bytes.ReplaceAll(pipelinetest.SnapshotOf(t, e, nil), []byte("rescore-"), nil), []byte("rescore")) {
 		t.Error("the snapshot has tensors of rescoring")
 	}
 	for _, r := range []pipeline.Rescoring{{After: -1}, {Confidence: 1}, {Confidence: -.1}, {After: 1, Limit: -1}} {
@@ -198,7 +198,7 @@ func TestRescoringOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := restore(m, cfg, file); err == nil {
+	if _, _, err := pipelinetest.Restore(m, cfg, file); err == nil {
 		t.Error("a snapshot with rescoring was restored without it, want an error")
 	}
 }

@@ -1,4 +1,4 @@
-package pipeline_test
+package structure_test
 
 import (
 	"io"
@@ -14,6 +14,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/holdout"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
 // graphStream is a stream of graphs to classify, of which the first trained the model.
@@ -72,13 +73,10 @@ func (s *graphStream) window(number, delay int) *event.Window {
 // the same bits. What is kept is what waits.
 func TestGraphs(t *testing.T) {
 	s := newGraphStream(t, 10_000, 0.6, gnn.KindGIN)
-	e, err := pipeline.New(s.m, pipeline.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := pipelinetest.NewEngine(t, s.m, pipeline.Config{})
 	const windows, delay, restart = 170, 10, 80
 	sums := make(map[string]float64)
-	var restored *pipeline.Engine
+	var restored *pipelinetest.Engine
 	predicted, labels := 0, 0
 	for number := range windows {
 		out := e.Step(s.window(number, delay))
@@ -102,7 +100,7 @@ func TestGraphs(t *testing.T) {
 				t.Fatal(err)
 			}
 			snapshot.Close()
-			if restored, _, err = restore(s.m, pipeline.Config{}, b); err != nil {
+			if restored, _, err = pipelinetest.Restore(s.m, pipeline.Config{}, b); err != nil {
 				t.Fatal(err)
 			}
 			if len(b) > 2<<20 {

@@ -1,4 +1,4 @@
-package pipeline_test
+package parts_test
 
 import (
 	"bytes"
@@ -99,11 +99,11 @@ func TestRequestsAreRestored(t *testing.T) {
 			e.Step(l.Window())
 		}
 		for range 3 {
-			e = followed(t, rng, l, e, m, cfg)
+			e = pipelinetest.Followed(t, rng, l, e, m, cfg)
 		}
 	}
-	e, _, _, _ := lived(t, 2, 30)
-	if bytes.Contains(snapshotOf(t, e, nil), []byte("revisions.")) {
+	e, _, _, _ := pipelinetest.Lived(t, 2, 30)
+	if bytes.Contains(pipelinetest.SnapshotOf(t, e, nil), []byte("revisions.")) {
 		t.Error("a snapshot without requests has their tensors")
 	}
 }

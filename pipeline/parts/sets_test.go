@@ -1,4 +1,4 @@
-package pipeline_test
+package parts_test
 
 import (
 	"fmt"
@@ -20,8 +20,8 @@ func TestCoverage(t *testing.T) {
 	for _, per := range []parts.Per{parts.PerNone, parts.PerClass} {
 		for _, late := range []int{0, 8} {
 			t.Run(fmt.Sprintf("%v/%d", per, late), func(t *testing.T) {
-				s := newCalibratedStream(t, 4)
-				e := pipelinetest.NewEngine(t, s.m, pipeline.Config{Samples: 1, Unwatched: true, Coverage: pipeline.Coverage{Target: 0.8, Per: per}})
+				s := pipelinetest.NewCalibratedStream(t, 4)
+				e := pipelinetest.NewEngine(t, s.M, pipeline.Config{Samples: 1, Unwatched: true, Coverage: pipeline.Coverage{Target: 0.8, Per: per}})
 				rate := covered(t, e, s, late)
 				if math.Abs(rate-0.8) > 0.03 {
 					t.Errorf("coverage %v, want .8 ± .03", rate)
@@ -34,7 +34,7 @@ func TestCoverage(t *testing.T) {
 // covered steps through a stream with labels that come a number of steps late, compares the
 // coverage in outcomes with the sets that were served, and returns the coverage in the
 // second half.
-func covered(t *testing.T, e *pipeline.Engine, s *calibratedStream, late int) float64 {
+func covered(t *testing.T, e *pipelinetest.Engine, s *pipelinetest.CalibratedStream, late int) float64 {
 	t.Helper()
 	const steps = 160
 	sets := map[event.ID]*event.Set{}
@@ -48,7 +48,7 @@ func covered(t *testing.T, e *pipeline.Engine, s *calibratedStream, late int) fl
 	}
 	half := int64(0)
 	for i := range steps {
-		nodes, labels := s.next(15)
+		nodes, labels := s.Next(15)
 		out := step(nodes)
 		if i == steps/2 {
 			half = out.Window
@@ -69,8 +69,8 @@ func covered(t *testing.T, e *pipeline.Engine, s *calibratedStream, late int) fl
 		}
 		for k, l := range out.Labelled {
 			c, set := out.Coverage.Labels[k], sets[l.Node]
-			if c.Held != slices.Contains(set.Classes, s.m.Classes[l.Class]) || c.Size != len(set.Classes) {
-				t.Fatalf("got %+v for the set %v and the class %s", c, set.Classes, s.m.Classes[l.Class])
+			if c.Held != slices.Contains(set.Classes, s.M.Classes[l.Class]) || c.Size != len(set.Classes) {
+				t.Fatalf("got %+v for the set %v and the class %s", c, set.Classes, s.M.Classes[l.Class])
 			}
 			if l.Served >= half && half > 0 {
 				sum.Rows++
@@ -92,14 +92,14 @@ func TestAbstain(t *testing.T) {
 		"empty-set":      {Target: 0.5, MaxSize: 3},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			s := newCalibratedStream(t, 6)
-			for i := range s.m.Prior.Mean {
-				s.m.Prior.Mean[i] *= 3 // with high confidences, sets may be empty
+			s := pipelinetest.NewCalibratedStream(t, 6)
+			for i := range s.M.Prior.Mean {
+				s.M.Prior.Mean[i] *= 3 // with high confidences, sets may be empty
 			}
-			e := pipelinetest.NewEngine(t, s.m, pipeline.Config{Coverage: c})
+			e := pipelinetest.NewEngine(t, s.M, pipeline.Config{Coverage: c})
 			seen := map[string]int{}
 			for range 30 {
-				nodes, labels := s.next(20)
+				nodes, labels := s.Next(20)
 				for _, p := range e.Step(nodes).Predictions {
 					seen[p.Set.Abstain]++
 				}
@@ -119,9 +119,9 @@ func TestAbstain(t *testing.T) {
 // TestWithoutSets: without a target, predictions have no sets and outcomes no coverage.
 // With one, the settings have the whole configuration of sets.
 func TestWithoutSets(t *testing.T) {
-	s := newCalibratedStream(t, 7)
-	e, withSets := pipelinetest.NewEngine(t, s.m, pipeline.Config{}), pipelinetest.NewEngine(t, s.m, pipeline.Config{Coverage: pipeline.Coverage{Target: 0.9}})
-	nodes, labels := s.next(5)
+	s := pipelinetest.NewCalibratedStream(t, 7)
+	e, withSets := pipelinetest.NewEngine(t, s.M, pipeline.Config{}), pipelinetest.NewEngine(t, s.M, pipeline.Config{Coverage: pipeline.Coverage{Target: 0.9}})
+	nodes, labels := s.Next(5)
 	a, b := e.Step(nodes), withSets.Step(nodes)
 	if a.Predictions[0].Set != nil || b.Predictions[0].Set == nil || a.Chain == b.Chain {
 		t.Errorf("sets %v without a target and %v with one, want only the second, and other chains", a.Predictions[0].Set, b.Predictions[0].Set)
@@ -129,7 +129,7 @@ func TestWithoutSets(t *testing.T) {
 	if out := e.Step(labels); out.Coverage != nil {
 		t.Errorf("coverage %+v without a target, want nil", out.Coverage)
 	}
-	if x, y := settingsOf(e), settingsOf(withSets); y != strings.Replace(x, `"coverage":0,`, `"coverage":0.9,`, 1) || !strings.Contains(y, `"coverage":0.9,"sets-groups":"none","abstain-confidence":0,"abstain-set-size":0,`) {
+	if x, y := e.Settings(), withSets.Settings(); y != strings.Replace(x, `"coverage":0,`, `"coverage":0.9,`, 1) || !strings.Contains(y, `"coverage":0.9,"sets-groups":"none","abstain-confidence":0,"abstain-set-size":0,`) {
 		t.Errorf("settings without sets %s\nand with sets %s", x, y)
 	}
 }

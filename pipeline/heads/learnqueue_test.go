@@ -1,4 +1,4 @@
-package pipeline_test
+package heads_test
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+
+	"github.com/gvbll/gvbll/pipeline/heads"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -83,10 +85,10 @@ func TestWhoeverLearns(t *testing.T) {
 						ask(want, which, id)
 						ask(got, which, id)
 					}
-					if !bytes.Equal(snapshotOf(t, got, nil), snapshotOf(t, want, nil)) {
+					if !bytes.Equal(pipelinetest.SnapshotOf(t, got, nil), pipelinetest.SnapshotOf(t, want, nil)) {
 						t.Error("the engines are saved as other bytes")
 					}
-					if most < pipeline.Fewest {
+					if most < heads.Fewest {
 						t.Errorf("windows of at most %d predictions are too small to be shared", most)
 					}
 				})
@@ -96,7 +98,7 @@ func TestWhoeverLearns(t *testing.T) {
 }
 
 // ask calls one of the methods that use the heads, if there is one of that number.
-func ask(e *pipeline.Engine, which int, id event.ID) {
+func ask(e *pipelinetest.Engine, which int, id event.ID) {
 	switch which {
 	case 0:
 		e.Node(id)
@@ -107,7 +109,7 @@ func ask(e *pipeline.Engine, which int, id event.ID) {
 	case 3:
 		e.PosteriorReport()
 	case 4:
-		e.Apart(e)
+		e.Apart(e.Engine)
 	}
 }
 
@@ -163,12 +165,12 @@ func TestRestoredLag(t *testing.T) {
 				t.Fatalf("%s, window %d: %s", serves, w.Number, diff)
 			}
 			cfg.Run = []func(func()) func(){nil, onGoroutines}[w.Number%2]
-			b := snapshotOf(t, often, nil)
+			b := pipelinetest.SnapshotOf(t, often, nil)
 			var err error
-			if often, _, err = restore(m, cfg, b); err != nil {
+			if often, _, err = pipelinetest.Restore(m, cfg, b); err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Equal(snapshotOf(t, often, nil), b) {
+			if !bytes.Equal(pipelinetest.SnapshotOf(t, often, nil), b) {
 				t.Fatalf("%s, window %d: the restored engine is saved as other bytes", serves, w.Number)
 			}
 		}

@@ -1,4 +1,4 @@
-package pipeline_test
+package structure_test
 
 import (
 	"fmt"
@@ -197,7 +197,7 @@ func TestCountsByKindSurvive(t *testing.T) {
 		if i > 2 {
 			w.Nodes = append(w.Nodes, event.Node{Origin: origin, ID: event.ID{Num: int64(25*i - 40)}, Departed: true})
 		}
-		if restored, _, err = restore(m, cfg, snapshotOf(t, restored, nil)); err != nil {
+		if restored, _, err = pipelinetest.Restore(m, cfg, pipelinetest.SnapshotOf(t, restored, nil)); err != nil {
 			t.Fatal(err)
 		}
 		want, got := e.Step(&w), restored.Step(&w)
@@ -315,7 +315,7 @@ func testKindsInAnyForm(t *testing.T, g *kindsGraph, encoder gnn.Kind) {
 			if i == len(windows) {
 				return fmt.Sprintf("%.4f %d", out.Predictions[0].Probabilities, out.Figures.Int(event.GraphEdges))
 			}
-			restored, _, err := restore(m, pipeline.Config{Samples: 4}, snapshotOf(t, e, nil))
+			restored, _, err := pipelinetest.Restore(m, pipeline.Config{Samples: 4}, pipelinetest.SnapshotOf(t, e, nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -404,7 +404,7 @@ func TestOneKind(t *testing.T) {
 			if i == len(windows)-1 {
 				return fmt.Sprintf("%.4f", out.Predictions[len(out.Predictions)-1].Probabilities)
 			}
-			restored, _, err := restore(m, pipeline.Config{Samples: 4}, snapshotOf(t, e, nil))
+			restored, _, err := pipelinetest.Restore(m, pipeline.Config{Samples: 4}, pipelinetest.SnapshotOf(t, e, nil))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,9 @@
+package serve_test
+
+import (
+	"testing"
+
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+)
+
+func TestMain(m *testing.M) { pipelinetest.Main(m) }
