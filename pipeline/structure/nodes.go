@@ -12,7 +12,7 @@ const none = -1
 
 // Nodes is the graph with everything else that is stored for each node. Enter applies a window to it.
 //
-// graph, and the parts of numbers, have one entry for each node number.
+// Graph, and the parts of numbers, have one entry for each node number.
 type Nodes struct {
 	Graph      *gnn.Graph // changed by Enter alone
 	classes    int
