@@ -29,11 +29,6 @@ func onBrokers(t *testing.T, test func(t *testing.T, f *fixture)) {
 	workertest.OnBrokers(t, func(t *testing.T, f *workertest.Fixture) { test(t, &fixture{f}) })
 }
 
-func onFake(t *testing.T, test func(t *testing.T, f *fixture)) {
-	t.Helper()
-	workertest.OnFake(t, func(t *testing.T, f *workertest.Fixture) { test(t, &fixture{f}) })
-}
-
 func (f *fixture) withDialTimeout(d time.Duration) *fixture { return &fixture{f.WithDialTimeout(d)} }
 
 // audit audits the ledger from its beginning.

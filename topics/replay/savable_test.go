@@ -12,7 +12,7 @@ import (
 
 // TestSavable: a state may be saved behind each window that gives the ledger's hash, and behind each that an owner steps, but not
 // while records are claimed that the engine has not stepped: one who began there would lose them. A state of other
-// terms has another hash than the ledger's, until an epoch begins with it.
+// terms has another hash than the ledger's, until an epoch begins with it, also where it had the ledger's before.
 func TestSavable(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		f.Send(0, 30)
@@ -76,5 +76,14 @@ func TestSavable(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(other, "an epoch of other terms began", int64(last)+2, true)
+
+		if _, err := f.Rebase(worker.Config{}, ""); err != nil {
+			t.Fatal(err)
+		}
+		f.Fence()
+		records = f.Records()
+		former := open(&tally{}, replay.Terms{})
+		step(former, last+1, true)
+		step(former, len(records), false)
 	})
 }
