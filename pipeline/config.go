@@ -127,7 +127,7 @@ func (c Config) ServesPool(m *model.Model) bool {
 	return c.Head == HeadPool || c.Head == "" && m.Pool != nil
 }
 
-func (c Config) GraphOptions() []gnn.Option {
+func (c Config) graphOptions() []gnn.Option {
 	options := []gnn.Option{gnn.Workers(c.Workers), gnn.Reserve(c.Reserve)}
 	if c.BFloat16 {
 		options = append(options, gnn.BFloat16())
@@ -135,8 +135,8 @@ func (c Config) GraphOptions() []gnn.Option {
 	return options
 }
 
-// Heads returns the settings of the heads.
-func (c Config) Heads() heads.Config {
+// heads returns the settings of the heads.
+func (c Config) heads() heads.Config {
 	h := heads.Config{Update: c.Update, Samples: c.Samples, Lag: c.LearnLag}
 	if c.LearnLag > 0 { // else there is nothing that runs beside
 		h.Beside = c.Run
@@ -144,12 +144,12 @@ func (c Config) Heads() heads.Config {
 	return h
 }
 
-// Waiting returns the bounds of predictions that wait.
-func (c Config) Waiting() serve.PendingConfig {
+// waiting returns the bounds of predictions that wait.
+func (c Config) waiting() serve.PendingConfig {
 	return serve.PendingConfig{Max: c.MaxPending, Memory: c.PendingMemory, Blocks: c.Blocks}
 }
 
-// Structure returns the settings of what enters, for a model.
-func (c Config) Structure(m *model.Model) structure.Config {
+// structure returns the settings of what enters, for a model.
+func (c Config) structure(m *model.Model) structure.Config {
 	return structure.Config{Encoder: m.Encoder, Normalizer: m.Normalizer, Schema: m.Schema, Classes: len(m.Classes), MaxWaitingEdges: c.MaxWaitingEdges, Kinds: m.Kinds, Readout: m.Readout, PartialUpdates: c.PartialUpdates, Keep: c.Keep}
 }

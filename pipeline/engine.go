@@ -70,9 +70,9 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{}
-	graph := gnn.NewGraph(m.Encoder, cfg.GraphOptions()...)
+	graph := gnn.NewGraph(m.Encoder, cfg.graphOptions()...)
 	if cfg.ServesPool(m) {
-		p, err := heads.NewPool(m, cfg.Heads(), graph)
+		p, err := heads.NewPool(m, cfg.heads(), graph)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +84,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	} else if cfg.LabelRates != "" {
 		return nil, fmt.Errorf("label-rates %s: the paper's head knows none: leave it out, or serve with a pool", cfg.LabelRates)
 	} else {
-		p := heads.NewPaper(m, cfg.Heads())
+		p := heads.NewPaper(m, cfg.heads())
 		e.assemble(m, cfg, graph, p)
 		if cfg.Fallback >= 0 {
 			e.observers.Add(parts.NewFallback(cfg.Fallback, p, e.pending))
@@ -141,13 +141,13 @@ func (e *Engine) rate() error {
 // assemble creates the parts that every engine has.
 func (e *Engine) assemble(m *model.Model, cfg Config, graph *gnn.Graph, s heads.Serving) {
 	e.model, e.cfg, e.serving = m, cfg, s
-	e.pending = serve.NewPending(m.Prior.Dim, s.Width(), cfg.Waiting())
+	e.pending = serve.NewPending(m.Prior.Dim, s.Width(), cfg.waiting())
 	e.pending.Reserve(cfg.Reserve)
-	e.nodes = structure.New(cfg.Structure(m), graph, e.pending)
+	e.nodes = structure.New(cfg.structure(m), graph, e.pending)
 	e.predictor = serve.NewPredictor(m, e.nodes, e.pending, s)
 	e.predictor.Embeddings = cfg.Embeddings
 	e.labels = serve.NewLabels(e.predictor, cfg.MaxWaitingLabels, cfg.Labels)
-	e.queue = heads.NewLearnQueue(s, cfg.Heads())
+	e.queue = heads.NewLearnQueue(s, cfg.heads())
 	e.scorer = serve.NewScorer(m, cfg.Bins, s, &e.labels.Batch)
 }
 

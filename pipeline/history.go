@@ -75,7 +75,7 @@ func NewHistory(c HistoryConfig) (*History, error) {
 	for _, name := range c.Classes {
 		h.class(name)
 	}
-	h.pending = serve.NewPending(1, 1, cfg.Waiting())
+	h.pending = serve.NewPending(1, 1, cfg.waiting())
 	h.nodes = structure.New(structure.Config{Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone}, Schema: c.Schema, KeepsNames: c.Schema == nil, PartialUpdates: c.Partial, MaxWaitingEdges: cfg.MaxWaitingEdges, Keep: c.Keep}, gnn.NewGraph(encoder), h.pending)
 	h.nodes.Follow(structure.Follower{Entered: h.entered, Vacated: h.vacated})
 	return h, nil

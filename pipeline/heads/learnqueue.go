@@ -53,7 +53,7 @@ func NewLearnQueue(heads Serving, cfg Config) *LearnQueue {
 	n := len(heads.Heads())
 	l := &LearnQueue{heads: heads, lag: int64(cfg.Lag), beside: cfg.Beside}
 	l.Last.heads, l.next.heads = make([]event.Head, n), make([]event.Head, n)
-	l.Last.Posterior, _ = HashOf(heads.Heads(), nil)
+	l.Last.Posterior, _ = hashOf(heads.Heads(), nil)
 	l.setVersions(&l.Last)
 	return l
 }

@@ -95,7 +95,7 @@ func (p *Paper) Learn(b *pool.Batch, heads []event.Head) {
 }
 
 func (p *Paper) Hash(event.Hash) (hash event.Hash) {
-	hash, p.buffer = HashOf(p.list, p.buffer)
+	hash, p.buffer = hashOf(p.list, p.buffer)
 	return hash
 }
 

@@ -106,9 +106,9 @@ type View struct {
 	Weighed    []gnn.WeighedEdge // what its edges are, see [gnn.Graph.EmbedArrival]
 }
 
-// HashOf returns the hash of the whole state of heads. b is scratch memory; hashOf
+// hashOf returns the hash of the whole state of heads. b is scratch memory; hashOf
 // returns it for the next call.
-func HashOf(heads []Head, b []byte) (event.Hash, []byte) {
+func hashOf(heads []Head, b []byte) (event.Hash, []byte) {
 	b = b[:0]
 	for _, h := range heads {
 		b = h.AppendState(b)

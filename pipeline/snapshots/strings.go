@@ -31,9 +31,9 @@ type String struct {
 // differ returns an error with the remedy if it does.
 func Strings(settings event.Settings, id string, next *int64, chain, heads *event.Hash) []String {
 	return []String{
-		Fixed("format", snapshotFormat, "restore it with the gvbll that wrote it"),
+		fixed("format", snapshotFormat, "restore it with the gvbll that wrote it"),
 		{"engine", string(settings), func(got string) error { return sameSettings(event.Settings(got), settings) }},
-		Fixed(Model, id, "give the model it was taken with"),
+		fixed(Model, id, "give the model it was taken with"),
 		{"window", strconv.FormatInt(*next, 10), func(text string) (err error) {
 			if *next, err = strconv.ParseInt(text, 10, 64); err != nil || *next < 0 {
 				return snapshot.Damaged("window %q", text)
@@ -45,8 +45,8 @@ func Strings(settings event.Settings, id string, next *int64, chain, heads *even
 	}
 }
 
-// Fixed is a string that must not differ.
-func Fixed(key, text, remedy string) String {
+// fixed is a string that must not differ.
+func fixed(key, text, remedy string) String {
 	return String{key, text, func(got string) error {
 		if got != text {
 			return fmt.Errorf("it is of %s %s, this is %s: %s, or start without the snapshot", key, got, text, remedy)

@@ -8,8 +8,8 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// RangesOf returns the ranges as the ledger is printed with them.
-func RangesOf(ranges []ledger.Range) (notes []string) {
+// rangesOf returns the ranges as the ledger is printed with them.
+func rangesOf(ranges []ledger.Range) (notes []string) {
 	for _, g := range ranges {
 		notes = append(notes, fmt.Sprintf("%s/%d:%d-%d", g.Topic, g.Partition, g.From, g.To-1))
 	}
@@ -50,7 +50,7 @@ func (t *LedgerTable) Print(r *ledger.Record) error {
 		}
 	}
 	t.model = r.Model
-	notes := RangesOf(r.Ranges)
+	notes := rangesOf(r.Ranges)
 	if r.Forgot != nil {
 		notes = append(notes, fmt.Sprintf("forgot %d", r.Forgot.Nodes))
 	}
