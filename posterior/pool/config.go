@@ -358,7 +358,8 @@ func sparseHeads(t Traits) []HeadConfig {
 	return append(list, labelHeads()...)
 }
 
-// fittedHead returns the fitted head for training data with these traits, nil if a label would pay for too few visits.
+// fittedHead returns the fitted head for training data with these traits, nil if a label would pay for too few visits, or
+// features are sparse and rows few: then it is .2 nats behind the wide heads for a long time.
 func fittedHead(t Traits, scale scale) *Fitted {
 	around := 4*t.Classes + 2
 	filled := min(float64(t.Density*float64(t.Features))*(1+rowsAround), float64(2*t.Features))
@@ -369,7 +370,7 @@ func fittedHead(t Traits, scale scale) *Fitted {
 	if t.Alike {
 		f.Blocks, filled = slices.DeleteFunc(f.Blocks, Block.isFeatures), 0
 	}
-	if visit := 3 * (filled + float64(around)) * float64(strideOf(t.Classes)*streamed); visit*leastVisits > float64(f.Work) {
+	if visit := 3 * (filled + float64(around)) * float64(strideOf(t.Classes)*streamed); visit*leastVisits > float64(f.Work) || scale == Unit && t.Rows < enoughRows {
 		return nil
 	}
 	return f

@@ -464,8 +464,10 @@ const mostSweeps = 32
 func (f *fitted) learn(b *Batch, _ float64) posterior.Report {
 	f.visited, f.spent = 0, 0
 	for i, y := range b.TakenLabels {
-		f.seen[y] = max(f.seen[y]-1, 0)
-		f.labels = max(f.labels-1, 0)
+		if f.seen[y] > 0 {
+			f.seen[y]--
+			f.labels--
+		}
 		if at, has := f.at[int64(nodeOf(b.TakenNodes, i))]; has && at.class == int(y) {
 			f.remove(int(y), at.row)
 		}

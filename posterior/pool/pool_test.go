@@ -333,10 +333,10 @@ func TestDefaultFollowsTheData(t *testing.T) {
 		return s
 	}
 	for traits, want := range map[Traits]string{
-		{.01, false, false, 50, 5, 99}: "static online wide-own wide now bayes labels labels-scaled fitted ",
+		{.01, false, false, 50, 5, 99}: "static online wide-own wide now bayes labels labels-scaled ",
 		{.01, false, false, 84, 5, 99}: "static online wide-own wide now votes bayes labels labels-scaled fitted ",
 		{.01, false, false, 84, 50, 9}: "static online wide-own wide now votes bayes labels labels-scaled ",
-		{.01, true, false, 50, 5, 99}:  "static online wide-own wide now labels labels-scaled fitted ",
+		{.01, true, false, 50, 5, 99}:  "static online wide-own wide now labels labels-scaled ",
 		{1, true, false, 50, 5, 99}:    "static online now votes labels labels-scaled fitted ",
 		{1, true, false, 5000, 5, 99}:  "static online now votes labels labels-scaled fitted ",
 	} {

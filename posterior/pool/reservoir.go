@@ -177,11 +177,16 @@ func (s *reservoir) appendRows(w *writer) {
 	w.uint(s.draws)
 	w.uint(uint64(s.cursor.class))
 	w.uint(uint64(s.cursor.row))
-	for _, list := range s.rows {
+	for class, list := range s.rows {
 		w.uint(uint64(len(list)))
 		for i := range list {
 			r := &list[i]
 			w.uint(uint64(r.key))
+			known := uint64(0) // of the rows that share a key, one is known by it
+			if at, has := s.at[r.key]; has && at == (place{class, i}) {
+				known = 1
+			}
+			w.uint(known)
 			w.float(r.weight)
 			w.floats(r.said)
 			w.uint(uint64(len(r.column)))
@@ -207,6 +212,7 @@ func (s *reservoir) readRows(r *reader, columns, numbers int) {
 		n := r.below(left+1, "rows")
 		for range n {
 			key := int64(r.uint())
+			known := r.below(2, "whether a row is known by its key") == 1
 			weight := [1]float64{}
 			r.counts(weight[:])
 			if uint64(len(r.b)) < 8*uint64(numbers) {
@@ -228,8 +234,11 @@ func (s *reservoir) readRows(r *reader, columns, numbers int) {
 				x.column, x.value = append(x.column, j), append(x.value, v)
 			}
 			_, twice := s.at[key]
-			r.check(key < 0 || !twice, "node %d has two rows", key)
-			row := s.put(key, class, &x, 0)
+			r.check(!known || !twice && key != none, "key %d has two rows", key)
+			row := s.put(none, class, &x, 0)
+			if row.key = key; known {
+				s.at[key] = place{class, len(s.rows[class]) - 1}
+			}
 			row.weight, row.said = weight[0], said
 		}
 		left -= int(n)
