@@ -11,7 +11,6 @@ SITUATION is one of
     ledger=FILE      the headlines equal the output of gvbll status --json in FILE
     pool=URL         weights, shares and biases of the pool are those of /v1/pool there
     refused=N        N events were refused, and the panel by reason adds up to N
-    shards=FILE      owners and levels of a sharded graph are those of gvbll status --json in FILE
     takeovers=N      N times at which a worker took over are marked
 """
 
@@ -135,20 +134,6 @@ elif situation == "refused":
     bars = panel("stream.json", "Dead letters over this range", "bargauge")
     reasons = {m["reason"]: v for m, v in prom.instant(fill(bars["targets"][0]["expr"], args.graph))}
     expect(abs(sum(reasons.values()) - want) <= 0.1 * want, f"Dead letters over this range: {reasons}, want {want}")
-elif situation == "shards":
-    tasks = json.load(open(given))["shards"]["tasks"]
-    names = ["lead", *map(str, range(1, len(tasks)))]
-    owners = panel("stream.json", "Owners of the tasks", "table")["targets"][0]["expr"]
-    got = {(m["shard"], m["instance"]) for m, _ in prom.instant(fill(owners, args.graph))}
-    want = {(name, t["owner"]["http"].removeprefix("http://")) for name, t in zip(names, tasks)}
-    expect(got == want, f"Owners of the tasks: {got}, and the group says {want}")
-    for title, label in ("Lag of the tasks", "shard"), ("Barrier wait, by peer", "from"):
-        lines = {m[label]: v for m, v in prom.instant(fill(panel("stream.json", title, "timeseries")["targets"][0]["expr"], args.graph))}
-        expect(set(lines) == set(names), f"{title}: {lines}, want a line for each of {names}")
-        expect(label == "from" or max(lines.values()) == 0, f"{title}: {lines}, though nothing is left to do")
-    nodes, _ = (prom.instant(fill(t["expr"], args.graph)) for t in panel("stream.json", "Graph", "timeseries")["targets"])
-    came = prom.instant(f'sum(gvbll_arrivals_total{{graph="{args.graph}"}}) + sum(gvbll_context_nodes_total{{graph="{args.graph}"}})')
-    expect(nodes and came and nodes[0][1] == came[0][1] > 0, f"Graph: {nodes} nodes, and {came} have come")
 elif situation == "takeovers":
     marks = next(a for a in boards["stream.json"]["annotations"]["list"] if a["name"] == "Takeovers")
     now = time.time()

@@ -31,9 +31,6 @@ EITHER = {
     ("stream.json", "Late and early events"): "only if events come late",
     ("posterior.json", "Log loss since its last change", "B"): "only if a change is found",
     ("posterior.json", "Score over threshold"): "only once there is the embeddings' reference",
-    ("stream.json", "Owners of the tasks"): "only in a graph of several shards",
-    ("stream.json", "Lag of the tasks"): "only in a graph of several shards",
-    ("stream.json", "Barrier wait, by peer"): "only in a graph of several shards",
     ("stream.json", "Last commit"): "A or B: as usual, or stopped at once",
     ("stream.json", "Waits for Kafka"): "only while one does",
     ("stream.json", "Throttled by a quota"): "only if a broker has a quota",
@@ -61,7 +58,6 @@ EITHER = {
 RARE = {
     "gvbll_topic_at_risk": "only if a topic is", "gvbll_unknown_class_labels_total": "only if such labels come",
     "graph_topic:gvbll_input_lag_records:broker": "only if kafka-exporter is scraped",
-    "gvbll_shard_owner": "only in a graph of several shards",
     "gvbll_pool_label_rate": "only with --label-rates",
 } | {
     f"gvbll_attribute_{name}": "only of features by name" for name in ("values_total", "rows_total", "trained_share", "standard_deviations_total")

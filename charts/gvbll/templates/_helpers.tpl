@@ -24,12 +24,6 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "gvbll.name" .) }}{{ else }}{{ .Values.serviceAccount.name | default "default" }}{{ end }}
 {{- end }}
 
-{{- /* An owner for each task, and a standby for each owner. A graph without shards is one task. */}}
-{{- define "gvbll.replicas" -}}
-{{- $shards := int .Values.shards -}}
-{{- .Values.replicas | default (ternary 2 (mul 2 (add $shards 1)) (eq $shards 1)) -}}
-{{- end }}
-
 {{- /* The environment variable of a flag is GVBLL_ and its name in capitals. */}}
 {{- define "gvbll.kafkaEnv" -}}
 - {name: GVBLL_BROKERS, value: {{ join "," .Values.kafka.brokers | required "kafka.brokers is required: the addresses of your Kafka, such as {kafka:9092}" | quote }}}
