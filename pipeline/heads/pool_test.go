@@ -110,7 +110,7 @@ func (o *oracle) join(nodes, labels []int32) pool.Batch {
 		b.LogProbs, b.Labelled, b.Second = append(b.LogProbs, r.logProbs...), append(b.Labelled, r.labelled...), append(b.Second, r.second...)
 		b.Embedded.Z, b.Embedded.Tau = append(b.Embedded.Z, r.z...), append(b.Embedded.Tau, o.m.Temperature.At(r.z))
 	}
-	b.Labels = labels
+	b.Labels, b.Nodes = labels, nodes
 	s.FillBatch(&b, nodes)
 	o.sweep(s, &b, nodes)
 	return b
@@ -120,7 +120,7 @@ func (o *oracle) join(nodes, labels []int32) pool.Batch {
 // there are some among the next sixteen, and none twice.
 func (o *oracle) sweep(s *neighbourhood.Features, b *pool.Batch, nodes []int32) {
 	s.Reader.Reset(&b.Replay)
-	b.ReplayLabels = b.ReplayLabels[:0]
+	b.ReplayLabels, b.ReplayNodes = b.ReplayLabels[:0], b.ReplayNodes[:0]
 	left := len(o.y)
 	for range len(nodes) * o.pool.Config().Replays() {
 		for range min(16, left) {
@@ -128,7 +128,7 @@ func (o *oracle) sweep(s *neighbourhood.Features, b *pool.Batch, nodes []int32) 
 			o.next, left = v+1, left-1
 			if o.y[v] != neighbourhood.None && !slices.Contains(nodes, v) {
 				s.Reader.Append(&b.Replay, v)
-				b.ReplayLabels = append(b.ReplayLabels, o.y[v])
+				b.ReplayLabels, b.ReplayNodes = append(b.ReplayLabels, o.y[v]), append(b.ReplayNodes, v)
 				break
 			}
 		}

@@ -324,16 +324,12 @@ func denseHeads(t Traits) []HeadConfig {
 		now.Passes, now.Interactions = 3, min(128, 1024/max(t.Classes, 1))
 	}
 	return append([]HeadConfig{
-		{Name: "static", Shadow: t.Rows < manyRows, Static: &staticConfig{}},
+		{Name: "static", Static: &staticConfig{}},
 		{Name: "online", Online: onlineHead()},
 		{Name: "now", Wide: now},
 		{Name: "votes", Vote: &voteConfig{}},
 	}, labelHeads()...)
 }
-
-// manyRows is the number of training rows from which on "static" is a member in dense pools. Until labels come it says the same as
-// "online", and where training rows are few both are too sure: together they would count twice.
-const manyRows = 500
 
 // manyClasses is the number of classes beyond which "now" of dense features has no interactions, which
 // gain nothing there, and takes a pass less: what it costs is proportional to its columns times the classes.

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gvbll/gvbll/gnn/kernel"
 	"github.com/gvbll/gvbll/gnn/kernel/double"
@@ -36,6 +37,7 @@ type fitted struct {
 	stride  int
 
 	*fittedWeights
+	mass   []float64 // nodes of each class, by their labels and these' rates
 	degree []float64 // the mean of log(1 + deg) of training rows: one number
 	score  []float64 // log likelihood of each strength
 	reservoir
@@ -68,8 +70,8 @@ func newFitted(cfg Fitted, shape Shape) *fitted {
 	f.narrow(0)
 	f.reservoir = newReservoir(cfg.Rows, shape.Classes)
 	f.makeScratch()
-	f.offset = make([]float64, f.stride)
-	f.setOffset(nil)
+	f.offset, f.mass = make([]float64, f.stride), make([]float64, shape.Classes)
+	f.setOffset()
 	return f
 }
 
@@ -102,14 +104,20 @@ func (f *fitted) makeScratch() {
 	f.most, f.total = make([]float64, 1), make([]float64, 1)
 }
 
-// setOffset sets π from the labels seen, of which classes have those rates.
-func (f *fitted) setOffset(logRates []float64) {
-	for c, n := range f.seen {
-		f.offset[c] = double.Log((n + 1) / (f.labels + float64(f.shape.Classes)))
-		if logRates != nil {
-			f.offset[c] -= logRates[c]
-		}
+// setOffset sets π from the nodes that labels stand for.
+func (f *fitted) setOffset() {
+	all := total(f.mass) + float64(f.shape.Classes)
+	for c, n := range f.mass {
+		f.offset[c] = double.Log((n + 1) / all)
 	}
+}
+
+// standsFor returns how many nodes a label of a class stands for, where labels have those rates.
+func standsFor(class int, logRates []float64) float64 {
+	if logRates == nil {
+		return 1
+	}
+	return double.Exp(slices.Max(logRates) - logRates[class])
 }
 
 // load sets row to φ of row i: dense features standardised, not beyond mostDeviations, and sparse ones
@@ -406,15 +414,13 @@ func (f *fitted) folds(rows int) int {
 
 // fit inserts training rows and sweeps over them until q hardly moves.
 func (f *fitted) fit(b *Batch, use func(i int) bool) {
+	clear(f.mass)
 	for i, y := range b.Labels { // classes first: they are the offset of the first visit
 		if use(i) {
-			f.seen[y]++
-			f.labels++
+			f.mass[y]++
 		}
 	}
-	f.setOffset(nil)
-	clear(f.seen)
-	f.labels = 0
+	f.setOffset()
 	for i, y := range b.Labels {
 		if use(i) {
 			f.load(&b.Rows, i)
@@ -467,6 +473,7 @@ func (f *fitted) learn(b *Batch, _ float64) posterior.Report {
 		if f.seen[y] > 0 {
 			f.seen[y]--
 			f.labels--
+			f.mass[y] = max(f.mass[y]-standsFor(int(y), b.LogRates), 0)
 		}
 		if at, has := f.at[int64(nodeOf(b.TakenNodes, i))]; has && at.class == int(y) {
 			f.remove(int(y), at.row)
@@ -479,6 +486,7 @@ func (f *fitted) learn(b *Batch, _ float64) posterior.Report {
 	f.choose()
 	for i, y := range b.Labels {
 		f.load(&b.Rows, i)
+		f.mass[y] += standsFor(int(y), b.LogRates)
 		f.insert(int64(nodeOf(b.Nodes, i)), int(y), b.LogRates)
 	}
 	work := f.cfg.Work * b.N
@@ -488,7 +496,7 @@ func (f *fitted) learn(b *Batch, _ float64) posterior.Report {
 			f.refresh(node, int(y), b.LogRates)
 		}
 	}
-	f.setOffset(b.LogRates)
+	f.setOffset()
 	f.sweep(mostSweeps*f.count(), work, b.LogRates)
 	f.version++
 	return posterior.Report{}
@@ -531,6 +539,7 @@ func (f *fitted) appendState(s *writer) {
 	s.uint(f.version)
 	s.floats(f.score)
 	s.floats(f.degree)
+	s.floats(f.mass)
 	for k := range f.w {
 		if f.first+k != f.best {
 			f.appendWeights(s, k)
@@ -550,6 +559,7 @@ func (f *fitted) readState(r *reader) {
 	f.version = r.uint()
 	r.floats(f.score)
 	r.floats(f.degree)
+	r.counts(f.mass)
 	for k := range f.w {
 		if f.first+k != f.best {
 			f.readWeights(r, k)

@@ -154,7 +154,7 @@ func (s Config) StateBytes(shape Shape) (least, most float64) {
 			}
 			k, all := float64(min(streamed, len(h.Fitted.Strengths))), float64(len(h.Fitted.Strengths))
 			names++ // the half
-			words += 7 + all + float64(3*classes) + float64(float64(columns*classes)*k)
+			words += 7 + all + float64(4*classes) + float64(float64(columns*classes)*k)
 			rows = float64(float64(h.Fitted.Rows) * (4 + float64(k*classes) + float64(2*columns)))
 		case h.Bayes != nil:
 			words += 1 + classes + float64(d*classes)
