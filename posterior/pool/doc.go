@@ -41,6 +41,9 @@
 //	vote            p(c) = (n_v[c] + π_c)/(Σ n_v + 1), π the classes' shares among
 //	                all labels. Update: counts; nothing is forgotten (label.go)
 //
+//	fitted          p(c) ∝ π_c e^(φᵀW)_c at the optimum of a reservoir of labelled rows as they
+//	                are now, with an L2 term. Products do not weigh it (fitted.go, reservoir.go)
+//
 // # Products
 //
 // A product pools the heads' probabilities with a bias for each class, a log-linear
@@ -59,7 +62,7 @@
 // There are two products. One has biases, which follow the shares of the classes;
 // the other has none, which is better where labels come so late that the shares
 // they show have passed. What is served is a mixture of both products and of every
-// head,
+// head, and of the geometric mean of the first product and the fitted head,
 //
 //	p(c) = Σ_e ω_e p_e(c),  ω_e ∝ π_e exp(η L_e),
 //
