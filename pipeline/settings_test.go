@@ -129,6 +129,7 @@ func TestParseSettingsRefuses(t *testing.T) {
 		`"other" is unknown`: func(s string) string { return strings.Replace(s, `"none"`, `"other"`, 1) },
 		"lambda 7":           func(s string) string { return strings.Replace(s, `"lambda":0.9`, `"lambda":7`, 1) },
 		"bins":               func(s string) string { return strings.Replace(s, `"bins":10`, `"bins":[]`, 1) },
+		"1.0.0 serves such":  func(s string) string { return strings.Replace(s, `"shards":1`, `"shards":4`, 1) },
 	} {
 		if _, err := pipeline.ParseSettings(event.Settings(damage(whole))); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)
