@@ -15,10 +15,10 @@ import (
 
 // unfuzzed are the packages with decoders and without a fuzz test of their own, and why.
 var unfuzzed = map[string]string{
-	"cmd/gvbll/flags":    "texts of the command line and of its file, which are the operator's",
-	"cmd/gvbll/service":  "FuzzNode of topics/wire",
-	"topics/worker":      "parts of a base, from files whose checksums package base has compared",
-	"pipeline/serve":     "rows that this program has written, compared with their checksums before",
+	"cmd/gvbll/flags":   "texts of the command line and of its file, which are the operator's",
+	"cmd/gvbll/service": "FuzzNode of topics/wire",
+	"topics/worker":     "parts of a base, from files whose checksums package base has compared",
+	"pipeline/serve":    "rows that this program has written, compared with their checksums before",
 }
 
 // TestDecoders: every package that decodes bytes of others has a fuzz test, and docs/hostile-input.md lists all of them, and
