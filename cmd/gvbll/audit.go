@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
@@ -30,15 +28,15 @@ type auditCmd struct {
 	Kafka flags.Inputs `embed:""`
 
 	Model      string `help:"Model file that the graph was served with." required:"" type:"path" placeholder:"FILE"`
-	Shadow     string `help:"${audit_shadow}" type:"path" placeholder:"FILE"`
+	Shadow     string `help:"@audit_shadow" type:"path" placeholder:"FILE"`
 	Checkpoint string `help:"Begin at this checkpoint instead of at the ledger's beginning." type:"path" placeholder:"FILE"`
-	From       string `help:"${audit_from}" placeholder:"BASE"`
+	From       string `help:"@audit_from" placeholder:"BASE"`
 	Base       string `help:"With --from, where bases are." placeholder:"URL"`
-	StateDir   string `help:"${audit_state_dir}" type:"path" placeholder:"DIR"`
+	StateDir   string `help:"@audit_state_dir" type:"path" placeholder:"DIR"`
 	JSON       bool   `help:"Print the result as JSON." name:"json"`
 }
 
-var auditHelp = kong.Vars{
+var auditHelp = flags.Texts{
 	"audit_shadow": "The other model file, where one was in the shadow or was promoted. Without it, predictions of that model " +
 		"are not compared.",
 	"audit_from": "Begin at a base instead: latest, or its name or first window, as 'gvbll status --json' has them. What " +

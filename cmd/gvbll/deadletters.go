@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -23,10 +21,10 @@ type deadLettersCmd struct {
 
 	Reason []string `help:"List only records that were refused for one of these reasons." placeholder:"REASON"`
 	JSON   bool     `help:"Print one JSON object a line, to be edited and given to --resend." name:"json"`
-	Resend string   `help:"${dead_letters_resend}" type:"path" placeholder:"FILE"`
+	Resend string   `help:"@dead_letters_resend" type:"path" placeholder:"FILE"`
 }
 
-var deadLettersHelp = kong.Vars{
+var deadLettersHelp = flags.Texts{
 	"dead_letters_resend": "Send the records of this file, in lines as --json prints them, to the topics they came from; - for " +
 		"standard input.",
 }

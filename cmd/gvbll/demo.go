@@ -29,24 +29,24 @@ import (
 
 type demoCmd struct {
 	Data       flags.Data `embed:""`
-	LabelDelay int        `help:"${demo_label_delay}" default:"-1"`
+	LabelDelay int        `help:"@demo_label_delay" default:"-1"`
 	Rate       float64    `help:"Node events to send a second; 0 for a stream of some 20 seconds." default:"0"`
 	Fast       bool       `help:"Send the stream as fast as it goes, as with --json."`
-	Dir        string     `help:"${demo_dir}" type:"path" placeholder:"DIR"`
+	Dir        string     `help:"@demo_dir" type:"path" placeholder:"DIR"`
 	Keep       bool       `help:"Go on serving after the end of the stream, until interrupted."`
-	Exit       bool       `help:"${demo_exit}"`
-	JSON       bool       `help:"${demo_json}" name:"json"`
+	Exit       bool       `help:"@demo_exit"`
+	JSON       bool       `help:"@demo_json" name:"json"`
 
 	Train  modelFlags   `embed:"" group:"training"`
 	Engine flags.Engine `embed:""`
 
-	Brokers []string `help:"${demo_brokers}" placeholder:"ADDR" group:"kafka"`
+	Brokers []string `help:"@demo_brokers" placeholder:"ADDR" group:"kafka"`
 	Prefix  string   `help:"Prefix of the topics' names." default:"gvbll" group:"kafka"`
 	Port    int      `help:"Port of the embedded broker on 127.0.0.1; 0 for any free one." default:"0" group:"kafka"`
-	HTTP    string   `help:"${demo_http}" default:"127.0.0.1:0" placeholder:"127.0.0.1:0" name:"http" group:"http"`
+	HTTP    string   `help:"@demo_http" default:"127.0.0.1:0" placeholder:"127.0.0.1:0" name:"http" group:"http"`
 }
 
-var demoHelp = kong.Vars{
+var demoHelp = flags.Texts{
 	"demo_label_delay": "Steps between a node and its label; -1 for 2 on the synthetic graph and 0, as in the paper, on --data.",
 	"demo_dir": "Keep the model and the data of the embedded broker in this folder. The same command continues after " +
 		"Ctrl-C or SIGTERM, not after SIGKILL.",

@@ -4,20 +4,18 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 )
 
 type exportCmd struct {
 	Kafka flags.Inputs `embed:""`
-	Until look.Place   `help:"${export_until}" placeholder:"WINDOW|TIME" group:"log"`
+	Until look.Place   `help:"@export_until" placeholder:"WINDOW|TIME" group:"log"`
 
 	Out string `help:"Folder to write nodes.csv, edges.csv and dataset.json into." required:"" type:"path" placeholder:"DIR"`
 }
 
-var exportHelp = kong.Vars{
+var exportHelp = flags.Texts{
 	"export_until": "Read the windows before this one, or those committed before this time; all when left out.",
 }
 

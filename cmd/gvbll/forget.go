@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -22,13 +20,13 @@ import (
 type forgetCmd struct {
 	Kafka flags.Kafka `embed:""`
 
-	Nodes   []string      `arg:"" name:"node" help:"${forget_nodes}"`
+	Nodes   []string      `arg:"" name:"node" help:"@forget_nodes"`
 	Wait    bool          `help:"Wait until it is done, and print how far the posterior moved." default:"true" negatable:""`
-	Timeout time.Duration `help:"${forget_timeout}" default:"10m" placeholder:"10m"`
+	Timeout time.Duration `help:"@forget_timeout" default:"10m" placeholder:"10m"`
 	JSON    bool          `help:"Print the result as JSON." name:"json"`
 }
 
-var forgetHelp = kong.Vars{
+var forgetHelp = flags.Texts{
 	"forget_nodes":   "Ids of the nodes. An integer stands for the id of that number and for the string of its digits.",
 	"forget_timeout": "Wait no longer than this; 0 waits without a limit. The command takes effect nonetheless.",
 }

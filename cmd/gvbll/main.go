@@ -26,7 +26,7 @@ type cli struct {
 	Map         mapCmd         `cmd:"" help:"Show what a map makes of the records of a topic." group:"operate"`
 	Topics      topicsCmd      `cmd:"" help:"List the topics, or create them." group:"operate"`
 	Ledger      ledgerCmd      `cmd:"" help:"Print the ledger: where each window was cut, and its result." group:"operate"`
-	Audit       auditCmd       `cmd:"" help:"${cli_audit}" group:"operate"`
+	Audit       auditCmd       `cmd:"" help:"@cli_audit" group:"operate"`
 	Rebase      rebaseCmd      `cmd:"" help:"Begin an epoch of the ledger, of another program, model or settings." group:"operate"`
 	Inspect     inspectCmd     `cmd:"" help:"Describe a model file." group:"operate"`
 	DeadLetters deadLettersCmd `cmd:"" help:"List the records that were refused, and why, or send them again." group:"operate"`
@@ -37,7 +37,7 @@ type cli struct {
 	Version versionCmd `cmd:"" help:"Print the version, the commit, and the formats that are read and written." group:"other"`
 }
 
-var cliHelp = kong.Vars{
+var cliHelp = flags.Texts{
 	"cli_audit": "Replay the ledger and prove that what was published is what the model predicts.",
 }
 
@@ -49,8 +49,8 @@ func program(c *cli) flags.Program {
 		Name: "gvbll", Commands: c,
 		Description: "Classifies the nodes of a growing graph as they arrive in Kafka, with probabilities that can " +
 			"be trusted. Start with 'gvbll demo'.",
-		Vars: []kong.Vars{
-			{"default_http": "127.0.0.1:8473"},
+		Vars: kong.Vars{"default_http": "127.0.0.1:8473"},
+		Help: []flags.Texts{
 			cliHelp, auditHelp, deadLettersHelp, demoHelp, exportHelp, forgetHelp, rebaseHelp, reportHelp,
 			retrainHelp, sendHelp, tailHelp, trainHelp, modelHelp, logHelp, workHelp, windowHelp,
 		},

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
@@ -18,13 +16,13 @@ import (
 type rebaseCmd struct {
 	flags.Graph
 
-	AcceptGap bool `help:"${rebase_accept_gap}"`
+	AcceptGap bool `help:"@rebase_accept_gap"`
 
 	Why  string `help:"Why the epoch begins, for the ledger; what differs when left out." placeholder:"TEXT"`
 	JSON bool   `help:"Print the result as JSON." name:"json"`
 }
 
-var rebaseHelp = kong.Vars{
+var rebaseHelp = flags.Texts{
 	"rebase_accept_gap": "Begin an epoch behind records of the inputs, or windows of the ledger, that are gone, from the newest " +
 		"checkpoint in --state-dir. The ledger names them.",
 }

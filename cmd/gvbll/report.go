@@ -6,8 +6,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 )
@@ -15,12 +13,12 @@ import (
 type reportCmd struct {
 	Kafka flags.Kafka `embed:""`
 
-	Since flags.Moment `help:"${report_since}" default:"24h" placeholder:"24h"`
+	Since flags.Moment `help:"@report_since" default:"24h" placeholder:"24h"`
 	Until flags.Moment `help:"End of the time: a duration before now, or a time; now when left out." default:"0s" placeholder:"TIME"`
 	Out   string       `help:"File to write, - for standard output." default:"report.html" type:"path" placeholder:"FILE"`
 }
 
-var reportHelp = kong.Vars{
+var reportHelp = flags.Texts{
 	"report_since": "Beginning of the time: a duration before its end such as 24h, or a time such as 2026-11-22 or " +
 		"2026-11-22T10:00:00Z.",
 }

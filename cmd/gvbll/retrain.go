@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
@@ -20,15 +18,15 @@ type retrainCmd struct {
 	look.Span
 	Train trainFlags `embed:""`
 
-	Models  string     `help:"${retrain_models}" required:"" type:"existingdir" placeholder:"DIR"`
+	Models  string     `help:"@retrain_models" required:"" type:"existingdir" placeholder:"DIR"`
 	Serving string     `help:"File of the model that serves, if it is not in that folder." type:"existingfile" placeholder:"FILE"`
 	Classes []string   `help:"Names of classes to have besides those of the labels." placeholder:"NAME"`
-	Promote event.Rule `help:"${retrain_promote}" placeholder:"after=LABELS,if=nll"`
-	Yes     bool       `help:"${retrain_yes}"`
+	Promote event.Rule `help:"@retrain_promote" placeholder:"after=LABELS,if=nll"`
+	Yes     bool       `help:"@retrain_yes"`
 	Seed    uint64     `help:"Seed of the training." default:"1" group:"training"`
 }
 
-var retrainHelp = kong.Vars{
+var retrainHelp = flags.Texts{
 	"retrain_models": "Folder of model files that the workers have too (work --models). The new model is written there, and the " +
 		"one that serves is read there.",
 	"retrain_promote": "Promote the model without a further command: once it and the model that serves are compared by so many " +

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/sender"
@@ -15,17 +13,17 @@ import (
 type sendCmd struct {
 	Kafka  flags.Inputs `embed:""`
 	Data   flags.Data   `embed:""`
-	Events string       `help:"${send_events}" placeholder:"FILE"`
+	Events string       `help:"@send_events" placeholder:"FILE"`
 
-	Labels       string  `help:"${send_labels}" enum:"predicted,delayed,never" default:"predicted" placeholder:"predicted"`
+	Labels       string  `help:"@send_labels" enum:"predicted,delayed,never" default:"predicted" placeholder:"predicted"`
 	LabelDelay   int     `help:"Delay of the labels: further steps with --labels predicted, node events with delayed." default:"0"`
 	Rate         float64 `help:"Node events to send a second, or lines of --events; 0 for no limit." default:"0"`
 	Resume       bool    `help:"Leave out the nodes and labels that the topics hold already."`
-	Loop         bool    `help:"${send_loop}"`
+	Loop         bool    `help:"@send_loop"`
 	CreateTopics int     `help:"Create missing topics with this many partitions; 0 creates none." default:"0" group:"kafka"`
 }
 
-var sendHelp = kong.Vars{
+var sendHelp = flags.Texts{
 	"send_events": "Send the events of this file instead of a data set, one in JSON a line as in docs/wire-format.md: node " +
 		"events, labels (with node) and commands (with command); - for standard input.",
 	"send_labels": "When to send labels: predicted (those of a step once its predictions are published), delayed " +

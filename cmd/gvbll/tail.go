@@ -23,16 +23,16 @@ import (
 type tailCmd struct {
 	Kafka flags.Kafka `embed:""`
 
-	Offset  offsetFlag   `help:"${tail_offset}" short:"o" default:"beginning" placeholder:"beginning"`
-	Since   flags.Moment `help:"${tail_since}" placeholder:"TIME"`
+	Offset  offsetFlag   `help:"@tail_offset" short:"o" default:"beginning" placeholder:"beginning"`
+	Since   flags.Moment `help:"@tail_since" placeholder:"TIME"`
 	Key     []string     `help:"Print only predictions with these keys: the ids of their nodes." short:"k" placeholder:"KEY" sep:"none"`
-	ToLabel bool         `help:"${tail_to_label}"`
+	ToLabel bool         `help:"@tail_to_label"`
 	Limit   int          `help:"End after this many predictions; 0 for no limit." short:"n" default:"0"`
 	Follow  bool         `help:"Wait for more at the end of the topic; --no-follow ends there." default:"true" negatable:""`
 	JSON    bool         `help:"Print one JSON object a line." name:"json"`
 }
 
-var tailHelp = kong.Vars{
+var tailHelp = flags.Texts{
 	"tail_offset": "Begin each partition at: beginning, end, an offset, or -N for its last N records.",
 	"tail_since":  "Begin with what was published since then: a duration ago, as 1h, or a time, as 2026-01-31T12:00:00Z.",
 	"tail_to_label": "Print the nodes of which labels are asked for (gvbll work --ask), each with the probability with which it " +

@@ -36,20 +36,20 @@ type trainFlags struct {
 	modelFlags `group:"training"`
 
 	LearningRate float64 `help:"Learning rate of Adam." default:"0.01" group:"training"`
-	WeightDecay  float64 `help:"${train_weight_decay}" default:"0.0005" group:"training"`
+	WeightDecay  float64 `help:"@train_weight_decay" default:"0.0005" group:"training"`
 	Dropout      float64 `help:"Dropout of features and hidden states; 0 for none." default:"0.5" group:"training"`
 	Samples      int     `help:"Number S of posterior samples of the ELBO." default:"10" group:"training"`
 
 	Hidden     []int  `help:"Widths of the encoder's hidden layers." default:"64" group:"encoder"`
-	Embedding  int    `help:"${train_embedding}" default:"0" group:"encoder"`
+	Embedding  int    `help:"@train_embedding" default:"0" group:"encoder"`
 	Heads      int    `help:"Number of attention heads of gat." default:"4" group:"encoder"`
-	Activation string `help:"${train_activation}" enum:",relu,elu" default:"" placeholder:"NAME" group:"encoder"`
+	Activation string `help:"@train_activation" enum:",relu,elu" default:"" placeholder:"NAME" group:"encoder"`
 	TempHidden int    `help:"Number of hidden units of the temperature head; 0 for τ = 1." default:"16" group:"encoder"`
-	Normalize  string `help:"${train_normalize}" enum:",none,row-l1,row-l2,standard" default:"" placeholder:"KIND" group:"encoder"`
-	Weights    string `help:"${train_weights}" type:"existingfile" placeholder:"FILE" group:"encoder"`
+	Normalize  string `help:"@train_normalize" enum:",none,row-l1,row-l2,standard" default:"" placeholder:"KIND" group:"encoder"`
+	Weights    string `help:"@train_weights" type:"existingfile" placeholder:"FILE" group:"encoder"`
 }
 
-var trainHelp = kong.Vars{
+var trainHelp = flags.Texts{
 	"train_weight_decay": "Weight decay of the encoder, an L2 term as in torch.optim.Adam; 0 for none.",
 	"train_embedding":    "Dimension d_e of an embedding; 0 for the number of classes, rounded up to a multiple of 16.",
 	"train_activation":   "Activation between the encoder's layers: relu or elu. For gat elu and for the others relu when left out.",
@@ -61,18 +61,18 @@ var trainHelp = kong.Vars{
 
 // defaultTraining returns the flags as they are where none is given.
 func defaultTraining() (f trainFlags, err error) {
-	err = kong.ApplyDefaults(&f, trainHelp, modelHelp)
+	err = kong.ApplyDefaults(&f)
 	return f, err
 }
 
 // modelFlags choose the encoder, the head and the length of the training.
 type modelFlags struct {
 	Encoder string `help:"Encoder: graphsage, gcn, gat or gin." enum:"graphsage,gcn,gat,gin" default:"graphsage" placeholder:"graphsage"`
-	Head    string `help:"${model_head}" enum:"pool,paper" default:"pool" placeholder:"pool"`
+	Head    string `help:"@model_head" enum:"pool,paper" default:"pool" placeholder:"pool"`
 	Epochs  int    `help:"Number of epochs of the training." default:"100"`
 }
 
-var modelHelp = kong.Vars{
+var modelHelp = flags.Texts{
 	"model_head": "What the model predicts with: pool, a pool of heads on embeddings, features and the labels around a node, " +
 		"or paper, the paper's head.",
 }
@@ -276,19 +276,19 @@ func describe(m *model.Model) string {
 
 // logFlags choose what gvbll train reads of a ledger.
 type logFlags struct {
-	Brokers []string `help:"${log_brokers}" placeholder:"HOST:PORT" group:"log"`
+	Brokers []string `help:"@log_brokers" placeholder:"HOST:PORT" group:"log"`
 	Prefix  string   `help:"Prefix of the graph's topics." default:"gvbll" group:"log"`
 	// InputsPrefix is as in inputFlags.
 	InputsPrefix string `help:"Prefix of the topics of nodes and labels, if it is another." placeholder:"PREFIX" group:"log"`
 	NodesTopic   string `help:"Topic of nodes, if its name is not the prefix and .nodes." placeholder:"TOPIC" group:"log"`
 	LabelsTopic  string `help:"Topic of labels, if its name is not the prefix and .labels." placeholder:"TOPIC" group:"log"`
 	look.Span
-	Serving string `help:"${log_serving}" type:"existingfile" placeholder:"FILE" group:"log"`
+	Serving string `help:"@log_serving" type:"existingfile" placeholder:"FILE" group:"log"`
 
 	Security flags.Security `embed:"" group:"security"`
 }
 
-var logHelp = kong.Vars{
+var logHelp = flags.Texts{
 	"log_brokers": "Train on the ledger of a graph, instead of a data set: addresses of its Kafka brokers, host:port.",
 	"log_serving": "File of the model that serves: to be scored beside it, and to keep its classes, its number of features, " +
 		"and what its pool of heads has learned. Needed to try the new model beside it.",

@@ -21,26 +21,26 @@ import (
 
 type workCmd struct {
 	flags.Graph
-	Rebase     bool `help:"${work_rebase}"`
-	BeginAgain bool `help:"${work_begin_again}"`
+	Rebase     bool `help:"@work_rebase"`
+	BeginAgain bool `help:"@work_begin_again"`
 
-	BaseEvery flags.BaseEvery `help:"${work_base_every}" default:"1h,keep=3" placeholder:"1h,keep=3" group:"state"`
+	BaseEvery flags.BaseEvery `help:"@work_base_every" default:"1h,keep=3" placeholder:"1h,keep=3" group:"state"`
 	Purge     bool            `help:"Delete the ledger's records before the oldest base: then the graph begins there." group:"state"`
 
-	Models string `help:"${work_models}" type:"existingdir" placeholder:"DIR"`
+	Models string `help:"@work_models" type:"existingdir" placeholder:"DIR"`
 
 	HTTP    service.HTTPFlags `embed:"" group:"http"`
 	Windows windowFlags       `embed:"" group:"windows"`
-	Watch   bool              `help:"${work_watch}" default:"true" negatable:"" group:"revisions"`
+	Watch   bool              `help:"@work_watch" default:"true" negatable:"" group:"revisions"`
 
 	CreateTopics   int           `help:"Create missing topics with this many partitions; 0 creates none." default:"1" group:"kafka"`
-	Output         string        `help:"${work_output}" default:"msgpack" placeholder:"msgpack" group:"kafka"`
-	CopyHeaders    []string      `help:"${work_copy_headers}" placeholder:"KEY,…" group:"kafka"`
-	Compression    string        `help:"${work_compression}" enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none" group:"kafka"`
-	SessionTimeout time.Duration `help:"${work_session_timeout}" default:"10s" group:"kafka"`
+	Output         string        `help:"@work_output" default:"msgpack" placeholder:"msgpack" group:"kafka"`
+	CopyHeaders    []string      `help:"@work_copy_headers" placeholder:"KEY,…" group:"kafka"`
+	Compression    string        `help:"@work_compression" enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none" group:"kafka"`
+	SessionTimeout time.Duration `help:"@work_session_timeout" default:"10s" group:"kafka"`
 }
 
-var workHelp = kong.Vars{
+var workHelp = flags.Texts{
 	"work_rebase": "If the ledger is of another program, model or settings, begin an epoch of these when this worker becomes " +
 		"the owner, instead of ending: docs/upgrade.md.",
 	"work_begin_again": "Begin the graph again although its ledger is gone: every node of the inputs is predicted once more. Leave " +
@@ -62,12 +62,12 @@ var workHelp = kong.Vars{
 type windowFlags struct {
 	Window         int           `help:"Cut a window after this many nodes, or labels." default:"500"`
 	Linger         time.Duration `help:"Cut a window when its first event has waited this long." default:"100ms"`
-	EventTime      time.Duration `help:"${window_event_time}" default:"0"`
-	Watermark      watermarkFlag `help:"${window_watermark}" default:"lateness=10s,idle=10s" placeholder:"lateness=10s,idle=10s"`
+	EventTime      time.Duration `help:"@window_event_time" default:"0"`
+	Watermark      watermarkFlag `help:"@window_watermark" default:"lateness=10s,idle=10s" placeholder:"lateness=10s,idle=10s"`
 	CommitInterval time.Duration `help:"Let the windows of this much time share a transaction; 0 commits each at once." default:"100ms"`
 }
 
-var windowHelp = kong.Vars{
+var windowHelp = flags.Texts{
 	"window_event_time": "Cut tumbling windows of this width in event time, such as 1m, instead of by --window and --linger; off " +
 		"when 0.",
 	"window_watermark": "With --event-time. lateness=DURATION: how far events of a partition may be out of order. idle=DURATION: " +

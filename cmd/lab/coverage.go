@@ -9,8 +9,6 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/lab/table"
 	"github.com/gvbll/gvbll/pipeline"
@@ -24,11 +22,11 @@ type coverageCmd struct {
 	Target float64  `help:"Target probability that a set holds the right class." default:"0.9"`
 	Head   string   `help:"What predicts: pool, or paper, the paper's head." enum:"pool,paper" default:"pool" placeholder:"pool"`
 	Delay  []int    `help:"Steps between a node and its label, comma-separated." default:"0,1,10" placeholder:"0,1,10"`
-	Groups []string `help:"${coverage_groups}" enum:"none,class" default:"none" placeholder:"none"`
+	Groups []string `help:"@coverage_groups" enum:"none,class" default:"none" placeholder:"none"`
 	JSON   bool     `help:"Print the results as JSON, one line for each stream." name:"json"`
 }
 
-var coverageHelp = kong.Vars{
+var coverageHelp = flags.Texts{
 	"coverage_groups": "Nodes that share a threshold, comma-separated: none, all nodes one; class, those of a class.",
 }
 

@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/lab/payments"
 	"github.com/gvbll/gvbll/gnn/dataset"
@@ -13,7 +11,7 @@ import (
 // generateCmd makes a synthetic graph of package dataset.
 type generateCmd struct {
 	Out   string `help:"Folder to write nodes.csv, edges.csv and dataset.json into, for --data." required:"" type:"path" placeholder:"DIR"`
-	Like  string `help:"${generate_like}" enum:"citations,payments,motifs" default:"citations" placeholder:"citations"`
+	Like  string `help:"@generate_like" enum:"citations,payments,motifs" default:"citations" placeholder:"citations"`
 	Drift string `help:"Drift: none, moderate, strong or abrupt." enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
 	Seed  uint64 `help:"Seed of all draws." default:"1"`
 	Nodes int    `help:"Number of nodes; of payments, to which their cards, merchants and devices come." default:"6000"`
@@ -25,7 +23,7 @@ type generateCmd struct {
 	Late    *int `help:"Number of classes that appear only in the stream; set by --drift when left out." placeholder:"N" group:"citations"`
 }
 
-var generateHelp = kong.Vars{
+var generateHelp = flags.Texts{
 	"generate_like": "What the graph is like: citations; or payments, with cards, merchants and devices, frauds and late " +
 		"chargebacks (docs/transactions.md); or motifs, small graphs to classify (docs/data.md).",
 }

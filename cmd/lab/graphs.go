@@ -6,8 +6,6 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline"
@@ -19,7 +17,7 @@ import (
 
 type graphsCmd struct {
 	Data       string  `help:"Data set of graphs (docs/datasets.md)." required:"" type:"path" placeholder:"PATH"`
-	Encoder    string  `help:"${graphs_encoder}" enum:"gin,graphsage,gcn,gat" default:"gin" placeholder:"gin"`
+	Encoder    string  `help:"@graphs_encoder" enum:"gin,graphsage,gcn,gat" default:"gin" placeholder:"gin"`
 	Delay      int     `help:"Steps between a graph and its label." default:"0"`
 	Seeds      int     `help:"Number of seeds, from 1 on." default:"3"`
 	Steps      int     `help:"Number of steps to cut the stream into; 0 keeps that of the data set." default:"0"`
@@ -29,7 +27,7 @@ type graphsCmd struct {
 	JSON       bool    `help:"Print an object for each head and seed, one a line." name:"json"`
 }
 
-var graphsHelp = kong.Vars{
+var graphsHelp = flags.Texts{
 	"graphs_encoder": "Encoder of the graphs' nodes: gin, graphsage, gcn or gat.",
 }
 

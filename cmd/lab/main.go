@@ -29,6 +29,7 @@ func program(c *cli) flags.Program {
 	return flags.Program{
 		Name: "lab", Commands: c,
 		Description: "Measures gvbll, and makes synthetic graphs for it.",
-		Vars:        []kong.Vars{{"systems": strings.Join(table.Known, ", ")}, coverageHelp, generateHelp, graphsHelp, tableHelp, planHelp},
+		Vars:        kong.Vars{"systems": strings.Join(table.Known, ", ")},
+		Help:        []flags.Texts{coverageHelp, generateHelp, graphsHelp, tableHelp, planHelp},
 	}
 }

@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/lab/table"
 	"github.com/gvbll/gvbll/gnn/dataset"
@@ -25,16 +23,16 @@ type tableCmd struct {
 	Plan planFlags `embed:""`
 
 	Systems    []string `help:"Systems to run; those of the paper when left out, without its Gaussian processes: ${systems}." placeholder:"NAME"`
-	Delay      int      `help:"${table_delay}" default:"0"`
-	LearnLag   int      `help:"${table_learn_lag}" default:"0"`
+	Delay      int      `help:"@table_delay" default:"0"`
+	LearnLag   int      `help:"@table_learn_lag" default:"0"`
 	LabelShare float64  `help:"Share of the stream's nodes, drawn at random, whose label comes; all are scored." default:"1"`
-	LabelRates string   `help:"${table_label_rates}" placeholder:"CLASS=SHARE,..."`
-	Results    string   `help:"${table_results}" default:"table-results.jsonl" type:"path" placeholder:"FILE"`
-	JSON       string   `help:"${table_json}" name:"json" type:"path" placeholder:"FILE"`
+	LabelRates string   `help:"@table_label_rates" placeholder:"CLASS=SHARE,..."`
+	Results    string   `help:"@table_results" default:"table-results.jsonl" type:"path" placeholder:"FILE"`
+	JSON       string   `help:"@table_json" name:"json" type:"path" placeholder:"FILE"`
 	Plots      string   `help:"Folder to write plots into, as SVG: scores by step, and reliability." type:"path" placeholder:"DIR"`
 }
 
-var tableHelp = kong.Vars{
+var tableHelp = flags.Texts{
 	"table_delay": "Steps between a node and its label. Left out, labels come at their own times where the data set has a column " +
 		"label_time, and else at once.",
 	"table_learn_lag": "Steps by which GVBLL and the pools learn labels late, as 'gvbll work --learn-lag' does by windows.",
@@ -59,13 +57,13 @@ func (tableCmd) Help() string {
 // planFlags choose the streams of a comparison, and the training of its systems.
 type planFlags struct {
 	Data       []string `help:"Data sets, comma-separated: folders or .npz files (docs/datasets.md)." placeholder:"PATH" group:"data"`
-	Drift      []string `help:"${plan_drift}" placeholder:"NAME" group:"data"`
+	Drift      []string `help:"@plan_drift" placeholder:"NAME" group:"data"`
 	Nodes      int      `help:"Number of nodes of the synthetic graphs; 169343 is the size of ogbn-arxiv." default:"20000" group:"data"`
-	Protocol   []string `help:"${plan_protocol}" default:"strict" enum:"strict,full" placeholder:"NAME" group:"data"`
+	Protocol   []string `help:"@plan_protocol" default:"strict" enum:"strict,full" placeholder:"NAME" group:"data"`
 	Seeds      int      `help:"Number of seeds, from 1 on, of the split, the training and all draws." default:"10" group:"data"`
-	TrainUntil *float64 `help:"${plan_train_until}" placeholder:"TIME" group:"data"`
-	TrainShare float64  `help:"${plan_train_share}" default:"0" group:"data"`
-	Steps      int      `help:"${plan_steps}" default:"0" group:"data"`
+	TrainUntil *float64 `help:"@plan_train_until" placeholder:"TIME" group:"data"`
+	TrainShare float64  `help:"@plan_train_share" default:"0" group:"data"`
+	Steps      int      `help:"@plan_steps" default:"0" group:"data"`
 	Parallel   int      `help:"Number of data sets and seeds to work on at once; 0 for the number of processors." default:"0" group:"data"`
 
 	Epochs       int     `help:"Number of epochs of each training." default:"100" group:"training"`
@@ -73,12 +71,12 @@ type planFlags struct {
 	WeightDecay  float64 `help:"Weight decay of encoders and linear heads." default:"0.0005" group:"training"`
 	Dropout      float64 `help:"Dropout of features and hidden states." default:"0.5" group:"training"`
 	Hidden       []int   `help:"Widths of the encoders' hidden layers." default:"64" group:"training"`
-	Embedding    int     `help:"${plan_embedding}" default:"0" group:"training"`
+	Embedding    int     `help:"@plan_embedding" default:"0" group:"training"`
 
 	Update flags.Engine `embed:""`
 }
 
-var planHelp = kong.Vars{
+var planHelp = flags.Texts{
 	"plan_drift": "Synthetic graphs with this drift, beside or instead of --data: none, moderate, strong or abrupt. " +
 		"words-none and so on have 600 binary words as features instead of 128 numbers.",
 	"plan_protocol": "What embeddings see: strict, the graph of the nodes that have arrived, or full, the whole graph. Training " +

@@ -137,6 +137,9 @@ func (k *Kept) Merge(later Kept) {
 		*k = make(Kept)
 	}
 	level := levels()
+	for key := range level { // one that is not there is 0
+		delete(*k, key)
+	}
 	for key, x := range later {
 		if level[key] {
 			(*k)[key] = x

@@ -38,8 +38,12 @@ func TestWindowsAddUp(t *testing.T) {
 	if len(rows) != 2 || rows[0].Words != "things seen" || rows[0].Number != 5 || rows[1].Figure != size {
 		t.Errorf("rows %v, want those of things seen and of things that there are", rows)
 	}
-	if sum.Int(seen) != 5 || first.Int(size) != 7 {
-		t.Errorf("%d things seen and %d there, want 5 and 7", sum.Int(seen), first.Int(size))
+	sum.Merge(Kept{"seen": 1}) // a window after which nothing is there any more
+	if sum.Int(size) != 0 || sum.Int(seen) != 6 {
+		t.Errorf("%d things are there and %d were seen, want 0 and 6", sum.Int(size), sum.Int(seen))
+	}
+	if first.Int(size) != 7 {
+		t.Errorf("%d things there, want 7", first.Int(size))
 	}
 }
 

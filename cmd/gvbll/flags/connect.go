@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
 	"github.com/segmentio/kafka-go/sasl"
 
 	"github.com/gvbll/gvbll/topics"
@@ -29,12 +28,12 @@ type Kafka struct {
 // Inputs are the flags of a command that reads or writes the nodes and labels too.
 type Inputs struct {
 	Kafka
-	InputsPrefix string `help:"${inputs_prefix}" placeholder:"PREFIX" group:"kafka"`
-	NodesTopic   string `help:"${nodes_topic}" placeholder:"TOPIC" group:"kafka"`
+	InputsPrefix string `help:"@inputs_prefix" placeholder:"PREFIX" group:"kafka"`
+	NodesTopic   string `help:"@nodes_topic" placeholder:"TOPIC" group:"kafka"`
 	LabelsTopic  string `help:"Topic of labels, if its name is not the prefix and .labels." placeholder:"TOPIC" group:"kafka"`
 }
 
-var inputsHelp = kong.Vars{
+var inputsHelp = Texts{
 	"inputs_prefix": "Prefix of the topics of nodes and labels, if they are those of another --prefix: so several models or " +
 		"settings work on one stream.",
 	"nodes_topic": "Topic of nodes, if its name is not the prefix and .nodes: any topic that is there.",
@@ -62,20 +61,20 @@ func (f Inputs) Connect(ctx context.Context, p Process) (*kafka.Client, topics.N
 // secret, because other users can see command lines.
 type Security struct {
 	TLS           bool   `help:"Connect to the brokers over TLS." name:"tls"`
-	TLSCA         string `help:"${tls_ca}" name:"tls-ca" placeholder:"FILE"`
+	TLSCA         string `help:"@tls_ca" name:"tls-ca" placeholder:"FILE"`
 	TLSCert       string `help:"PEM file of this client's certificate, read again for each connection." name:"tls-cert" placeholder:"FILE"`
 	TLSKey        string `help:"PEM file of the key of that certificate." name:"tls-key" placeholder:"FILE"`
 	TLSServerName string `help:"Name in the brokers' certificates, if it is not their address." name:"tls-server-name" placeholder:"NAME"`
 
-	SASLMechanism    string `help:"${sasl_mechanism}" name:"sasl-mechanism" enum:",plain,scram-sha-256,scram-sha-512,oauthbearer" default:"" placeholder:"NAME"`
+	SASLMechanism    string `help:"@sasl_mechanism" name:"sasl-mechanism" enum:",plain,scram-sha-256,scram-sha-512,oauthbearer" default:"" placeholder:"NAME"`
 	SASLUser         string `help:"User to log in as; of oauthbearer, the client's id." name:"sasl-user" placeholder:"USER"`
-	SASLPasswordFile string `help:"${sasl_password_file}" name:"sasl-password-file" placeholder:"FILE"`
-	SASLTokenFile    string `help:"${sasl_token_file}" name:"sasl-token-file" placeholder:"FILE"`
-	SASLTokenURL     string `help:"${sasl_token_url}" name:"sasl-token-url" hidden:"" placeholder:"URL"`
+	SASLPasswordFile string `help:"@sasl_password_file" name:"sasl-password-file" placeholder:"FILE"`
+	SASLTokenFile    string `help:"@sasl_token_file" name:"sasl-token-file" placeholder:"FILE"`
+	SASLTokenURL     string `help:"@sasl_token_url" name:"sasl-token-url" hidden:"" placeholder:"URL"`
 	SASLTokenScope   string `help:"Scopes of these tokens, separated by spaces." name:"sasl-token-scope" hidden:"" placeholder:"SCOPES"`
 }
 
-var securityHelp = kong.Vars{
+var securityHelp = Texts{
 	"tls_ca":         "PEM file of the certificate authorities to trust; the system's when left out.",
 	"sasl_mechanism": "SASL mechanism to log in with: plain, scram-sha-256, scram-sha-512 or oauthbearer.",
 	"sasl_password_file": "File that holds the password, or the client's secret. Or set the password itself in the variable " +

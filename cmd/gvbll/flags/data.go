@@ -3,8 +3,6 @@ package flags
 import (
 	"fmt"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gvbll/gvbll/cmd/gvbll/parquet"
 	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/gnn/dataset"
@@ -16,15 +14,15 @@ import (
 
 // Data choose a graph, and how it is cut into training nodes and a stream.
 type Data struct {
-	Data       string   `help:"${data}" type:"path" placeholder:"PATH"`
-	Drift      string   `help:"${data_drift}" enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
+	Data       string   `help:"@data" type:"path" placeholder:"PATH"`
+	Drift      string   `help:"@data_drift" enum:"none,moderate,strong,abrupt" default:"strong" placeholder:"strong"`
 	Seed       uint64   `help:"Seed of the split, the synthetic graph and the training." default:"1"`
-	TrainShare float64  `help:"${data_train_share}" default:"0"`
-	TrainUntil *float64 `help:"${data_train_until}" placeholder:"TIME"`
+	TrainShare float64  `help:"@data_train_share" default:"0"`
+	TrainUntil *float64 `help:"@data_train_until" placeholder:"TIME"`
 	Steps      int      `help:"Number of steps to cut the stream into; 0 keeps that of the data set (docs/datasets.md)." default:"0"`
 }
 
-var dataHelp = kong.Vars{
+var dataHelp = Texts{
 	"data": "Data set: a folder or an .npz file (docs/datasets.md). A synthetic graph of 6,000 nodes and 10 classes " +
 		"when left out.",
 	"data_drift": "Drift of the synthetic graph: none, moderate, strong or abrupt. 'go run ./cmd/lab generate' makes other " +

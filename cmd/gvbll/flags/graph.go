@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/setting"
@@ -17,17 +15,17 @@ import (
 // to its ledger: the terms of an epoch, and where state is kept.
 type Graph struct {
 	Model  string `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
-	Shadow string `help:"${graph_shadow}" type:"path" placeholder:"FILE"`
+	Shadow string `help:"@graph_shadow" type:"path" placeholder:"FILE"`
 
 	Kafka  Inputs `embed:""`
 	State  State  `embed:"" group:"state"`
 	Engine Engine `embed:""`
 
 	Workers int      `help:"Threads that share the arithmetic of a window. The results are the same." default:"1" group:"machine"`
-	Rows    rowsFlag `help:"${graph_rows}" default:"float32" placeholder:"float32" group:"machine"`
+	Rows    rowsFlag `help:"@graph_rows" default:"float32" placeholder:"float32" group:"machine"`
 }
 
-var graphHelp = kong.Vars{
+var graphHelp = Texts{
 	"graph_shadow": "Second model file, to run in the shadow: on the same stream and scored alike, at the same cost in time " +
 		"and memory (docs/recipes.md). 'gvbll promote' swaps the two.",
 	"graph_rows": "The graph's vectors. float32, or bfloat16: two thirds of the memory, and embeddings off by some " +
@@ -108,13 +106,13 @@ func (f *rowsFlag) UnmarshalText(text []byte) error {
 
 // State set where the worker keeps state in files, and how much.
 type State struct {
-	StateDir    string          `help:"${state_dir}" type:"path" placeholder:"DIR"`
-	Checkpoints checkpointsFlag `help:"${state_checkpoints}" default:"every=5m,keep=3" placeholder:"every=5m,keep=3"`
-	Base        string          `help:"${state_base}" placeholder:"URL"`
-	Pending     Pending         `help:"${state_pending}" default:"max=262144,memory=1GiB" placeholder:"max=262144,memory=1GiB"`
+	StateDir    string          `help:"@state_dir" type:"path" placeholder:"DIR"`
+	Checkpoints checkpointsFlag `help:"@state_checkpoints" default:"every=5m,keep=3" placeholder:"every=5m,keep=3"`
+	Base        string          `help:"@state_base" placeholder:"URL"`
+	Pending     Pending         `help:"@state_pending" default:"max=262144,memory=1GiB" placeholder:"max=262144,memory=1GiB"`
 }
 
-var stateHelp = kong.Vars{
+var stateHelp = Texts{
 	"state_dir": "Folder for checkpoints, and for what does not fit into --pending memory. A start continues from the " +
 		"newest checkpoint; without the folder it replays the ledger from its beginning.",
 	"state_checkpoints": "every=DURATION: time between checkpoints. keep=N: number of checkpoints to keep.",

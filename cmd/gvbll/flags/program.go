@@ -27,18 +27,53 @@ const (
 // Program is a program of several commands.
 type Program struct {
 	Name, Description string
-	Commands          any         // a pointer to a struct with a field for each command
-	Vars              []kong.Vars // help texts by the names that they have in tags, and values
+	Commands          any       // a pointer to a struct with a field for each command
+	Vars              kong.Vars // values that tags name
+	Help              []Texts
+}
+
+// Texts are help texts by the names that tags have of them, as in help:"@work_window".
+type Texts map[string]string
+
+// placeTexts puts texts in the place of their names. A name without a text is a fault of the grammar.
+func placeTexts(all []Texts) kong.Option {
+	place := func(help *string) error {
+		name, is := strings.CutPrefix(*help, "@")
+		if !is {
+			return nil
+		}
+		for _, texts := range all {
+			if text, found := texts[name]; found {
+				*help = text
+				return nil
+			}
+		}
+		return fmt.Errorf("there is no help text %s", name)
+	}
+	return kong.PostBuild(func(k *kong.Kong) error {
+		return kong.Visit(k.Model, func(at kong.Visitable, next kong.Next) error {
+			var err error
+			switch at := at.(type) {
+			case *kong.Node:
+				err = place(&at.Help)
+			case *kong.Flag:
+				err = place(&at.Help)
+			case *kong.Value:
+				err = place(&at.Help)
+			}
+			return next(err)
+		})
+	})
 }
 
 // Global are the flags of every command.
 type Global struct {
-	Config    kong.ConfigFlag `help:"${global_config}" type:"path" placeholder:"FILE" group:"global"`
-	LogLevel  slog.Level      `help:"${global_log_level}" default:"info" placeholder:"info" group:"global"`
+	Config    kong.ConfigFlag `help:"@global_config" type:"path" placeholder:"FILE" group:"global"`
+	LogLevel  slog.Level      `help:"@global_log_level" default:"info" placeholder:"info" group:"global"`
 	LogFormat string          `help:"Format of the log: text or json." enum:"text,json" default:"text" placeholder:"text" group:"global"`
 }
 
-var globalHelp = kong.Vars{
+var globalHelp = Texts{
 	"global_config": "Read flags from this YAML file, such as 'brokers: [kafka:9092]'. The command line and the environment " +
 		"take precedence.",
 	"global_log_level": "Log messages of this level and above: debug, info, warn or error.",
@@ -68,10 +103,8 @@ func (c Program) Parser(ctx context.Context, global *Global, p Process, exit fun
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		globalHelp, graphHelp, stateHelp, dataHelp, inputsHelp, securityHelp,
-	}
-	for _, v := range c.Vars {
-		options = append(options, v)
+		c.Vars,
+		placeTexts(append([]Texts{globalHelp, graphHelp, stateHelp, dataHelp, inputsHelp, securityHelp}, c.Help...)),
 	}
 	parser, err := kong.New(c.Commands, options...)
 	if err != nil {
