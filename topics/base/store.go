@@ -49,9 +49,9 @@ func Open(address, ledger string) (Store, error) {
 
 // readObject reads an object that is said to have size bytes.
 func readObject(r io.Reader, size, most int64) ([]byte, error) {
-	var b bytes.Buffer
-	b.Grow(int(min(max(size, 0), most)) + bytes.MinRead)
 	if size <= most {
+		var b bytes.Buffer
+		b.Grow(int(max(size, 0)) + bytes.MinRead)
 		_, err := b.ReadFrom(io.LimitReader(r, most+1))
 		if err != nil || int64(b.Len()) <= most {
 			return b.Bytes(), err
