@@ -30,7 +30,7 @@ func TestObserve(t *testing.T) {
 		Heads: []event.Head{{Name: "online", Clipped: 3, Step: .25, Version: 1, Scores: []event.Score{
 			{Confidence: .95, Correct: true, LogLoss: .1, Brier: .01}, {Confidence: 1, LogLoss: 3, Brier: 2},
 		}}},
-		Figures: figure.Counts(map[*figure.Figure]int{event.Arrivals: 2, event.EdgesAdded: 5, event.SelfLoops: 1, event.LabelsJoined: 2}),
+		Figures: counted(map[*figure.Figure]int{event.Arrivals: 2, event.EdgesAdded: 5, event.SelfLoops: 1, event.LabelsJoined: 2}),
 	})
 	const want = `
 # HELP gvbll_calibration_confidence_total Sum of the confidences of labelled predictions by bin of confidence.
@@ -306,4 +306,12 @@ func TestOneClass(t *testing.T) {
 	if wantAUC, wantAP, _ := want.Ranking(); math.Abs(auc-wantAUC) > 1e-9 || math.Abs(ap-wantAP) > 1e-9 {
 		t.Errorf("AUC %v and average precision %v, want %v and %v", auc, ap, wantAUC, wantAP)
 	}
+}
+
+// counted returns the figures of a window in which so many of each were counted.
+func counted(of map[*figure.Figure]int) (w figure.Window) {
+	for f, n := range of {
+		w.Count(f, n)
+	}
+	return w
 }

@@ -86,7 +86,7 @@ func TestProgress(t *testing.T) {
 	is("replaying the ledger", "", "No events have come yet.")
 	s.server.Replaying(1, 4)
 	is("replaying the ledger", "1 of 4 windows", `<progress max="4" value="1"></progress> 1 of 4 windows of the ledger are replayed.`)
-	s.server.Stepped(page.Window{Outcome: &event.Outcome{Window: 1, Figures: figure.Counts(map[*figure.Figure]int{event.ContextNodes: 50, event.GraphNodes: 50})}, Replayed: true})
+	s.server.Stepped(page.Window{Outcome: &event.Outcome{Window: 1, Figures: countedIn(map[*figure.Figure]int{event.ContextNodes: 50, event.GraphNodes: 50})}, Replayed: true})
 	is("replaying the ledger", "2 of 4 windows", "2 of 4 windows")
 	s.attach()
 	is("standing by", "", ">50</dd>")
@@ -98,11 +98,11 @@ func TestProgress(t *testing.T) {
 	s.server.Lag("nodes", 130, 0)
 	s.server.Lag("labels", 20, 0)
 	is("loading", "50 of 200 events", `<progress max="200" value="50"></progress> 50 of 200 events are loaded, and no node to predict has come yet.`)
-	s.server.Stepped(page.Window{Outcome: &event.Outcome{Window: 2, Figures: figure.Counts(map[*figure.Figure]int{event.ContextNodes: 100, event.LabelsOfContext: 10, event.GraphNodes: 150})}})
+	s.server.Stepped(page.Window{Outcome: &event.Outcome{Window: 2, Figures: countedIn(map[*figure.Figure]int{event.ContextNodes: 100, event.LabelsOfContext: 10, event.GraphNodes: 150})}})
 	s.server.Lag("nodes", 30, 0)
 	s.server.Lag("labels", 10, 0)
 	is("loading", "160 of 200 events", "160 of 200 events")
-	s.server.Stepped(page.Window{Outcome: &event.Outcome{Window: 3, Figures: figure.Counts(map[*figure.Figure]int{event.Arrivals: 1}), Predictions: make([]event.Prediction, 1)}})
+	s.server.Stepped(page.Window{Outcome: &event.Outcome{Window: 3, Figures: countedIn(map[*figure.Figure]int{event.Arrivals: 1}), Predictions: make([]event.Prediction, 1)}})
 	is("serving", "", "Since this worker started, no event was refused.")
 	trouble := "no broker answers"
 	s.server.Watch(func() string { return trouble })
@@ -203,4 +203,12 @@ func TestRefused(t *testing.T) {
 	if strings.Contains(body, "number 91<") || strings.Contains(body, "<script>long") {
 		t.Error("the page has more than the ten latest, or a detail became markup")
 	}
+}
+
+// counted returns the figures of a window in which so many of each were counted.
+func countedIn(of map[*figure.Figure]int) (w figure.Window) {
+	for f, n := range of {
+		w.Count(f, n)
+	}
+	return w
 }

@@ -172,11 +172,3 @@ func (k Kept) Rows() (list []Row) {
 	}
 	return list
 }
-
-// Counts returns a window with these figures.
-func Counts(of map[*Figure]int) (w Window) {
-	for f, n := range of {
-		w.Count(f, n)
-	}
-	return w
-}

@@ -75,7 +75,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 func TestLabelsOfTrainingAreLogged(t *testing.T) {
 	lines := logged(func(h func(replay.Event)) {
 		for window, labels := range []int{0, 3, 2} {
-			h(replay.Stepped{Outcome: &event.Outcome{Window: int64(window), Figures: figure.Counts(map[*figure.Figure]int{event.LabelsOfTraining: labels})}})
+			h(replay.Stepped{Outcome: &event.Outcome{Window: int64(window), Figures: counted(map[*figure.Figure]int{event.LabelsOfTraining: labels})}})
 		}
 	})
 	want := []string{`level=INFO msg="labels came of nodes that the model was trained on: they are neither scored nor learned again" window=1 labels=3`}
@@ -126,4 +126,12 @@ func TestUnknownFieldsAreLogged(t *testing.T) {
 	if d := cmp.Diff(want, lines); d != "" {
 		t.Errorf("logged, -want +got\n%s", d)
 	}
+}
+
+// counted returns the figures of a window in which so many of each were counted.
+func counted(of map[*figure.Figure]int) (w figure.Window) {
+	for f, n := range of {
+		w.Count(f, n)
+	}
+	return w
 }
