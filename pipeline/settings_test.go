@@ -87,9 +87,6 @@ func TestSettingsHoldEveryField(t *testing.T) {
 	})
 }
 
-// settingsOf returns the settings of an engine, as the ledger has them.
-func settingsOf(e *pipelinetest.Engine) string { return string(e.Config().Settings()) }
-
 // TestEffective: if only pools serve, the constants of the paper's head are not part of the
 // effective configuration.
 func TestEffective(t *testing.T) {
