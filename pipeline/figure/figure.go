@@ -23,14 +23,24 @@ type Figure struct {
 	Advice string
 
 	index int
+	key   string
 }
 
 // all are the figures of the program, in the order in which packages declare them. Nothing is added once main runs.
 var all []*Figure
 
+// levels are the keys of figures that do not add up.
+var levels = make(map[string]bool)
+
 // New declares a figure. It is called where package variables are initialised.
 func New(f Figure) *Figure {
-	f.index = len(all)
+	f.index, f.key = len(all), strings.TrimSuffix(f.Name, "_total")
+	if f.Value != "" {
+		f.key += "." + f.Value
+	}
+	if f.Level {
+		levels[f.key] = true
+	}
 	all = append(all, &f)
 	return &f
 }
@@ -56,13 +66,7 @@ func (f Family) Of(value, words string) *Figure {
 func All() []*Figure { return slices.Clone(all) }
 
 // Key is the figure's name in a ledger and in JSON: edges, or departures.expired.
-func (f *Figure) Key() string {
-	key := strings.TrimSuffix(f.Name, "_total")
-	if f.Value != "" {
-		key += "." + f.Value
-	}
-	return key
-}
+func (f *Figure) Key() string { return f.key }
 
 // Window are the figures of a window. The zero value has none, and figures that were not set are 0.
 type Window []float64
@@ -117,17 +121,6 @@ func (k Kept) Of(f *Figure) float64 { return k[f.Key()] }
 // Int returns a figure that is a count.
 func (k Kept) Int(f *Figure) int { return int(k.Of(f)) }
 
-// levels are the keys of figures that do not add up.
-func levels() map[string]bool {
-	m := make(map[string]bool)
-	for _, f := range all {
-		if f.Level {
-			m[f.Key()] = true
-		}
-	}
-	return m
-}
-
 // Merge adds the figures of a later window.
 func (k *Kept) Merge(later Kept) {
 	if len(later) == 0 {
@@ -136,12 +129,11 @@ func (k *Kept) Merge(later Kept) {
 	if *k == nil {
 		*k = make(Kept)
 	}
-	level := levels()
-	for key := range level { // one that is not there is 0
+	for key := range levels { // one that is not there is 0
 		delete(*k, key)
 	}
 	for key, x := range later {
-		if level[key] {
+		if levels[key] {
 			(*k)[key] = x
 		} else {
 			(*k)[key] += x
