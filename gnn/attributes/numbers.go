@@ -75,8 +75,8 @@ func (a *Attribute) rank(v float64) float64 {
 	case k > last:
 		return 1 - a.Edge
 	}
-	from, to := a.Knots[k-1]/2, a.Knots[k]/2 // halves, so that no difference overflows
-	t := (v/2 - from) / (to - from)
+	from, to := float64(a.Knots[k-1]/2), float64(a.Knots[k]/2) // halves, so that no difference overflows
+	t := (float64(v/2) - from) / (to - from)
 	if !(t >= 0 && t <= 1) { // the knots are next to 0
 		t = 0
 	}

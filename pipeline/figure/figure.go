@@ -72,7 +72,7 @@ func (f *Figure) Key() string { return f.key }
 type Window []float64
 
 // Add adds to a figure.
-func (w *Window) Add(f *Figure, x float64) { *w.at(f) += x }
+func (w *Window) Add(f *Figure, x float64) { *w.at(f) += float64(x) } // rounded: x may be a product
 
 // Count adds so many to a figure.
 func (w *Window) Count(f *Figure, n int) { *w.at(f) += float64(n) }

@@ -358,7 +358,7 @@ func sparseHeads(t Traits) []HeadConfig {
 // features are sparse and rows few: then it is .2 nats behind the wide heads for a long time.
 func fittedHead(t Traits, scale scale) *Fitted {
 	around := 4*t.Classes + 2
-	filled := min(float64(t.Density*float64(t.Features))*(1+rowsAround), float64(2*t.Features))
+	filled := min(float64(t.Density*float64(t.Features)*(1+rowsAround)), float64(2*t.Features))
 	f := &Fitted{Blocks: []Block{OwnFeatures, meanFeatures, labelShares, secondShares, LogDegree, constant}, Scale: scale, Rows: 8192, Work: 49152, Replay: 4, TrainingPasses: 100}
 	if f.Strengths = []float64{100, 10, 1, .1}; scale == Unit {
 		f.Strengths = []float64{10, 1, .1}
@@ -366,7 +366,8 @@ func fittedHead(t Traits, scale scale) *Fitted {
 	if t.Alike {
 		f.Blocks, filled = slices.DeleteFunc(f.Blocks, Block.isFeatures), 0
 	}
-	if visit := 3 * (filled + float64(around)) * float64(strideOf(t.Classes)*streamed); visit*leastVisits > float64(f.Work) || scale == Unit && t.Rows < enoughRows {
+	visit := float64(3*(filled+float64(around))) * float64(strideOf(t.Classes)*streamed)
+	if visit > float64(f.Work)/leastVisits || scale == Unit && t.Rows < enoughRows {
 		return nil
 	}
 	return f

@@ -138,7 +138,7 @@ func (f *fitted) load(rows *Rows, i int) {
 		case b.standard == nil:
 			b.around(f.buffer, rows, i, f.shape.Classes)
 			if b.Block == LogDegree {
-				f.buffer[0] = f.buffer[0]/degreeScale - f.degree[0]
+				f.buffer[0] = float64(f.buffer[0]/degreeScale) - f.degree[0]
 			}
 		case !b.standard.raw(f.buffer, b.Block, rows, i):
 			continue
