@@ -61,7 +61,8 @@ func newGAT(in int, activation Activation, layers []GATLayer) (*GAT, error) {
 	for l, layer := range layers {
 		in, all := g.width[l], len(layer.AttSrc)
 		if layer.Heads < 1 || all == 0 || all%layer.Heads != 0 {
-			return nil, fmt.Errorf("layer %d has %d heads of %d attention weights together, want at least 1 head and as many weights for each", l, layer.Heads, all)
+			return nil, fmt.Errorf("layer %d has %d heads of %d attention weights together, want at least 1 head and "+
+				"as many weights for each", l, layer.Heads, all)
 		}
 		if err := inLayer(l,
 			checkWeights("linear", layer.Weight, all, in),
@@ -72,7 +73,8 @@ func newGAT(in int, activation Activation, layers []GATLayer) (*GAT, error) {
 		}
 		out := len(layer.Bias)
 		if out != all && out != all/layer.Heads {
-			return nil, fmt.Errorf("layer %d has %d bias weights, want %d (heads side by side) or %d (averaged)", l, out, all, all/layer.Heads)
+			return nil, fmt.Errorf("layer %d has %d bias weights, want %d (heads side by side) or %d (averaged)", l, out,
+				all, all/layer.Heads)
 		}
 		if err := inLayer(l, checkWeights("bias", layer.Bias, out, 1)); err != nil {
 			return nil, err
@@ -446,7 +448,8 @@ func loadGAT(d *stateDict, activation Activation) (Encoder, error) {
 		}
 		w, shape := d.tensor(name, 2)
 		if target != nil && d.err == nil && !slices.Equal(w, target) {
-			d.err = fmt.Errorf("tensors %slin_src.weight and lin_dst.weight differ: a layer from one set of nodes to another, which is not supported", prefix)
+			d.err = fmt.Errorf("tensors %slin_src.weight and lin_dst.weight differ: a layer from one set of nodes to "+
+				"another, which is not supported", prefix)
 		}
 		attSrc, s := d.tensor(prefix+"att_src", 3)
 		attDst, t := d.tensor(prefix+"att_dst", 3)

@@ -63,7 +63,8 @@ func newGIN(in int, activation Activation, layers []GINLayer) (*GIN, error) {
 			if len(m.Bias) == 0 {
 				return nil, fmt.Errorf("layer %d, linear map %d has no outputs", l, k)
 			}
-			if err := cmp.Or(checkWeights("linear", m.Weight, len(m.Bias), width), checkWeights("bias", m.Bias, len(m.Bias), 1)); err != nil {
+			if err := cmp.Or(checkWeights("linear", m.Weight, len(m.Bias), width),
+				checkWeights("bias", m.Bias, len(m.Bias), 1)); err != nil {
 				return nil, fmt.Errorf("layer %d, linear map %d: %w", l, k, err)
 			}
 			m = Linear{slices.Clone(m.Weight), slices.Clone(m.Bias)}

@@ -53,7 +53,8 @@ func FitNormalizer(kind Normalization, x []Vector) (*Normalizer, error) {
 	mean, variance := make([]float64, dim), make([]float64, dim)
 	for i, v := range x {
 		if v.Dense == nil {
-			return nil, fmt.Errorf("normalisation \"standard\": node %d has sparse features, which it would make dense; choose %q, %q or %q", i, normalizeRowL1, NormalizeRowL2, NormalizeNone)
+			return nil, fmt.Errorf("normalisation \"standard\": node %d has sparse features, which it would make "+
+				"dense; choose %q, %q or %q", i, normalizeRowL1, NormalizeRowL2, NormalizeNone)
 		}
 		if len(v.Dense) != dim {
 			return nil, fmt.Errorf("normalisation \"standard\": node %d has %d features, want %d as node 0", i, len(v.Dense), dim)
@@ -93,7 +94,8 @@ func (n *Normalizer) Validate(dim int) error {
 		dim = 0
 	case NormalizeStandard:
 	default:
-		return fmt.Errorf("normalisation %q is not one of %q, %q, %q, %q", n.Kind, NormalizeNone, normalizeRowL1, NormalizeRowL2, NormalizeStandard)
+		return fmt.Errorf("normalisation %q is not one of %q, %q, %q, %q", n.Kind, NormalizeNone, normalizeRowL1,
+			NormalizeRowL2, NormalizeStandard)
 	}
 	if len(n.Mean) != dim || len(n.Std) != dim {
 		return fmt.Errorf("normalisation %q has %d means and %d deviations, want %d", n.Kind, len(n.Mean), len(n.Std), dim)

@@ -36,7 +36,8 @@ func (d *stateDict) layers(read func(prefix string)) error {
 		read(d.conv(l))
 	}
 	if d.err == nil && len(d.unread) > 0 {
-		d.err = fmt.Errorf("%d tensors belong to no layer of this encoder, the first is %.80q", len(d.unread), slices.Min(slices.Collect(maps.Keys(d.unread))))
+		d.err = fmt.Errorf("%d tensors belong to no layer of this encoder, the first is %.80q", len(d.unread),
+			slices.Min(slices.Collect(maps.Keys(d.unread))))
 	}
 	return d.err
 }

@@ -151,5 +151,8 @@ func (c Config) waiting() serve.PendingConfig {
 
 // structure returns the settings of what enters, for a model.
 func (c Config) structure(m *model.Model) structure.Config {
-	return structure.Config{Encoder: m.Encoder, Normalizer: m.Normalizer, Schema: m.Schema, Classes: len(m.Classes), MaxWaitingEdges: c.MaxWaitingEdges, Kinds: m.Kinds, Readout: m.Readout, PartialUpdates: c.PartialUpdates, Keep: c.Keep}
+	return structure.Config{
+		Encoder: m.Encoder, Normalizer: m.Normalizer, Schema: m.Schema, Classes: len(m.Classes),
+		MaxWaitingEdges: c.MaxWaitingEdges, Kinds: m.Kinds, Readout: m.Readout, PartialUpdates: c.PartialUpdates, Keep: c.Keep,
+	}
 }

@@ -71,12 +71,19 @@ func NewHistory(c HistoryConfig) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &History{waiting: serve.NewUnmatched(cfg.MaxWaitingLabels, c.Labels), stands: c.Labels, partial: c.Partial, place: make(map[string]int32), given: len(c.Classes)}
+	h := &History{
+		waiting: serve.NewUnmatched(cfg.MaxWaitingLabels, c.Labels), stands: c.Labels, partial: c.Partial,
+		place: make(map[string]int32), given: len(c.Classes),
+	}
 	for _, name := range c.Classes {
 		h.class(name)
 	}
 	h.pending = serve.NewPending(1, 1, cfg.waiting())
-	h.nodes = structure.New(structure.Config{Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone}, Schema: c.Schema, KeepsNames: c.Schema == nil, PartialUpdates: c.Partial, MaxWaitingEdges: cfg.MaxWaitingEdges, Keep: c.Keep}, gnn.NewGraph(encoder), h.pending)
+	h.nodes = structure.New(structure.Config{
+		Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone},
+		Schema: c.Schema, KeepsNames: c.Schema == nil, PartialUpdates: c.Partial, MaxWaitingEdges: cfg.MaxWaitingEdges,
+		Keep: c.Keep,
+	}, gnn.NewGraph(encoder), h.pending)
 	h.nodes.Follow(structure.Follower{Entered: h.entered, Vacated: h.vacated})
 	return h, nil
 }
@@ -137,7 +144,8 @@ func (h *History) Step(w *event.Window) {
 // Err returns an error if graphs came that are classified as a whole: a history keeps none.
 func (h *History) Err() error {
 	if h.graphs {
-		return errors.New("the stream is of graphs with nodes of their own, which are not kept: train on a data set of graphs, 'gvbll train --data' (docs/data.md)")
+		return errors.New("the stream is of graphs with nodes of their own, which are not kept: train on a data set of " +
+			"graphs, 'gvbll train --data' (docs/data.md)")
 	}
 	return nil
 }

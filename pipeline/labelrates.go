@@ -28,7 +28,8 @@ func ParseLabelRates(text string) (LabelRates, error) {
 		at := strings.LastIndexByte(item, '=')
 		rate, err := strconv.ParseFloat(item[at+1:], 64)
 		if at < 1 || err != nil || !(rate > 0 && rate <= math.MaxFloat32) {
-			return "", fmt.Errorf("label-rates %.100q: give CLASS=RATE with commas between, rates above 0 such as ok=0.1, or %s", item, CountedRates)
+			return "", fmt.Errorf("label-rates %.100q: give CLASS=RATE with commas between, rates above 0 such as "+
+				"ok=0.1, or %s", item, CountedRates)
 		}
 		list = append(list, item[:at]+"="+setting.FormatNumber(rate))
 	}
@@ -74,7 +75,8 @@ func (r LabelRates) Of(classes []string) ([]float64, error) {
 		at := strings.LastIndexByte(item, '=')
 		c := slices.Index(classes, item[:at])
 		if c < 0 {
-			return nil, fmt.Errorf("label-rates: class %q is not one of the model's %d: give names such as %q", item[:at], len(classes), classes[0])
+			return nil, fmt.Errorf("label-rates: class %q is not one of the model's %d: give names such as %q", item[:at],
+				len(classes), classes[0])
 		}
 		by[c], _ = strconv.ParseFloat(item[at+1:], 64)
 	}

@@ -60,11 +60,13 @@ func Compatible(models ...*model.Model) error {
 	case a.ID == b.ID:
 		return fmt.Errorf("the shadow model is the one that serves, %s: give another file", a.ID)
 	case !slices.Equal(a.Classes[:commonClasses(a, b)], b.Classes[:commonClasses(a, b)]):
-		return fmt.Errorf("model %s has the classes %.100q, and model %s has %.100q: a shadow needs the same in the same order, and any more behind them", a.ID, a.Classes, b.ID, b.Classes)
+		return fmt.Errorf("model %s has the classes %.100q, and model %s has %.100q: a shadow needs the same in the "+
+			"same order, and any more behind them", a.ID, a.Classes, b.ID, b.Classes)
 	case (a.Readout == nil) != (b.Readout == nil):
 		return fmt.Errorf("one of the models %s and %s classifies graphs, and the other nodes: a shadow sees the same events", a.ID, b.ID)
 	case a.NodeEncoder().In() != b.NodeEncoder().In():
-		return fmt.Errorf("model %s has %d features, and model %s has %d: a shadow sees the same events", a.ID, a.NodeEncoder().In(), b.ID, b.NodeEncoder().In())
+		return fmt.Errorf("model %s has %d features, and model %s has %d: a shadow sees the same events", a.ID,
+			a.NodeEncoder().In(), b.ID, b.NodeEncoder().In())
 	}
 	return nil
 }

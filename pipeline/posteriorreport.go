@@ -32,7 +32,10 @@ type ClassPosterior struct {
 func (e *Engine) PosteriorReport() *PosteriorReport {
 	e.queue.Settle()
 	q, anchor := e.serving.Online().Posterior().Clone(), &e.model.Prior
-	b := &PosteriorReport{Version: e.serving.Heads()[0].Version(), Hash: e.queue.Last.Posterior, Posterior: q, Deviation: make([]float64, len(q.Mean)), Classes: make([]ClassPosterior, q.Classes)}
+	b := &PosteriorReport{
+		Version: e.serving.Heads()[0].Version(), Hash: e.queue.Last.Posterior, Posterior: q,
+		Deviation: make([]float64, len(q.Mean)), Classes: make([]ClassPosterior, q.Classes),
+	}
 	for c := range b.Classes {
 		b.Classes[c].Class = e.model.Classes[c]
 	}

@@ -53,7 +53,8 @@ func restorePair(cfg Config, r io.ReaderAt, size int64, models []*model.Model) (
 	}
 	for _, m := range models {
 		if !slices.ContainsFunc(engines, func(e *Engine) bool { return e.model == m }) {
-			return nil, nil, fmt.Errorf("model %s: %w, which is of model %s", m.ID, snapshots.ErrNotThere, all[snapshots.Own+snapshots.Model])
+			return nil, nil, fmt.Errorf("model %s: %w, which is of model %s", m.ID, snapshots.ErrNotThere,
+				all[snapshots.Own+snapshots.Model])
 		}
 	}
 	if len(engines) == 2 && engines[0].next != engines[1].next {

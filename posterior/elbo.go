@@ -191,7 +191,8 @@ type lossParts struct {
 func (v *Variational) Loss(z []float64, labels []int32, alpha float64, rng *rand.Rand, dz []float64) lossParts {
 	n, d := len(labels), v.Dim
 	if n == 0 || len(z) != n*d || len(dz) != n*d || v.Samples <= 0 {
-		panic(fmt.Sprintf("posterior: loss of %d labels, %d numbers in z and %d in dz, dimension %d, %d samples", n, len(z), len(dz), d, v.Samples))
+		panic(fmt.Sprintf("posterior: loss of %d labels, %d numbers in z and %d in dz, dimension %d, %d samples", n,
+			len(z), len(dz), d, v.Samples))
 	}
 	v.begin()
 	var (
@@ -326,8 +327,10 @@ func (v *Variational) moments() {
 	b := &v.at
 	clear(b.logit)
 	clear(b.sd)
-	double.Product(double.Dense(b.logit, v.Classes, double.BlockRows), double.Dense(v.paramsT.mean, v.Classes, v.Dim), double.Dense(b.zT, v.Dim, double.BlockRows))
-	double.Product(double.Dense(b.sd, v.Classes, double.BlockRows), double.Dense(v.paramsT.variance, v.Classes, v.Dim), double.Dense(b.squareT, v.Dim, double.BlockRows))
+	double.Product(double.Dense(b.logit, v.Classes, double.BlockRows), double.Dense(v.paramsT.mean, v.Classes, v.Dim),
+		double.Dense(b.zT, v.Dim, double.BlockRows))
+	double.Product(double.Dense(b.sd, v.Classes, double.BlockRows), double.Dense(v.paramsT.variance, v.Classes, v.Dim),
+		double.Dense(b.squareT, v.Dim, double.BlockRows))
 	for i, x := range b.sd {
 		b.sd[i] = math.Sqrt(x)
 	}
@@ -425,7 +428,8 @@ func (v *Variational) backward(weight float64, dz []float64) {
 			}
 		}
 	}
-	dMean, dVariance := double.Dense(b.dLogit, v.Classes, double.BlockRows).Left(b.rows), double.Dense(b.dSD, v.Classes, double.BlockRows).Left(b.rows)
+	dMean, dVariance := double.Dense(b.dLogit, v.Classes, double.BlockRows).Left(b.rows),
+		double.Dense(b.dSD, v.Classes, double.BlockRows).Left(b.rows)
 	z, square, out := double.Dense(b.z, b.rows, v.Dim), double.Dense(b.square, b.rows, v.Dim), double.Dense(dz, b.rows, v.Dim)
 	double.Product(double.Dense(v.gradsT.mean, v.Classes, v.Dim), dMean, z)
 	double.Product(double.Dense(v.gradsT.variance, v.Classes, v.Dim), dVariance, square)

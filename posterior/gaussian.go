@@ -44,7 +44,8 @@ func (q *Gaussian) check() error {
 	}
 	for i := range q.Mean {
 		if m, t := q.Mean[i], q.Precision[i]; !(math.Abs(m) <= mostMean) || !check.Finite(t) || t < 0 {
-			return fmt.Errorf("posterior: mean %v, precision %v of dimension %d, class %d: both must be finite, the mean at most %v in size, the precision positive", m, t, i/q.Classes, i%q.Classes, mostMean)
+			return fmt.Errorf("posterior: mean %v, precision %v of dimension %d, class %d: both must be finite, the "+
+				"mean at most %v in size, the precision positive", m, t, i/q.Classes, i%q.Classes, mostMean)
 		}
 	}
 	return nil

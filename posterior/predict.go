@@ -103,7 +103,8 @@ func (p *Predictive) Predict(q *Gaussian, rows Rows, probs []float64, split []Un
 func (p *Predictive) Serve(posteriors []*Gaussian, serves int, rows Rows, probs []float32, split []Uncertainty) {
 	width := len(posteriors) * p.classes
 	if len(probs) != rows.Len()*width {
-		panic(fmt.Sprintf("posterior: %d rows of %d classes under %d posteriors into %d probabilities", rows.Len(), p.classes, len(posteriors), len(probs)))
+		panic(fmt.Sprintf("posterior: %d rows of %d classes under %d posteriors into %d probabilities", rows.Len(),
+			p.classes, len(posteriors), len(probs)))
 	}
 	first := posteriors[serves]
 	p.predict(first, rows, split, func(lo, n int) {
@@ -126,7 +127,8 @@ func (p *Predictive) Serve(posteriors []*Gaussian, serves int, rows Rows, probs 
 func (p *Predictive) predict(q *Gaussian, rows Rows, split []Uncertainty, each func(lo, n int)) {
 	rows.check(q.Dim)
 	if q.Classes != p.classes || split != nil && len(split) != rows.Len() {
-		panic(fmt.Sprintf("posterior: predictive over %d classes: posterior of %d, %d rows into %d splits", p.classes, q.Classes, rows.Len(), len(split)))
+		panic(fmt.Sprintf("posterior: predictive over %d classes: posterior of %d, %d rows into %d splits", p.classes,
+			q.Classes, rows.Len(), len(split)))
 	}
 	p.variance = kernel.Resize(p.variance, len(q.Precision))
 	q.variances(p.variance)

@@ -29,11 +29,13 @@ func (t *Temperature) Validate() error {
 		return nil
 	}
 	if t.Dim <= 0 || t.Hidden <= 0 {
-		return fmt.Errorf("posterior: temperature of %d inputs and %d hidden units: both must be positive (leave the temperature out for τ = 1)", t.Dim, t.Hidden)
+		return fmt.Errorf("posterior: temperature of %d inputs and %d hidden units: both must be positive (leave the "+
+			"temperature out for τ = 1)", t.Dim, t.Hidden)
 	}
 	n := len(t.W1)
 	if n/t.Hidden != t.Dim || n%t.Hidden != 0 || len(t.B1) != t.Hidden || len(t.W2) != t.Hidden {
-		return fmt.Errorf("posterior: temperature of %d inputs and %d hidden units has %d, %d and %d weights in W1, B1 and W2", t.Dim, t.Hidden, n, len(t.B1), len(t.W2))
+		return fmt.Errorf("posterior: temperature of %d inputs and %d hidden units has %d, %d and %d weights in "+
+			"W1, B1 and W2", t.Dim, t.Hidden, n, len(t.B1), len(t.W2))
 	}
 	for _, w := range [...][]float64{t.W1, t.B1, t.W2, {t.B2}} {
 		for _, x := range w {

@@ -91,9 +91,11 @@ func (c Config) Validate() error {
 	r.Unless(c.Lambda >= 0 && c.Lambda <= 1, "lambda %v: give a number from 0 (forget all) to 1 (forget nothing), such as 0.99", c.Lambda)
 	r.Unless(c.Eta > 0 && check.Finite(c.Eta), "eta %v: give a positive step size, such as 1", c.Eta)
 	r.Unless(c.Beta >= 0 && check.Finite(c.Beta), "beta %v: give 0 for no anchor, or a positive strength such as 0.01", c.Beta)
-	r.Unless(c.Clip > 0 && check.Finite(c.Clip), "clip %v: give a positive bound, such as 0.1, or a large one such as 1e9 to never clip", c.Clip)
+	r.Unless(c.Clip > 0 && check.Finite(c.Clip), "clip %v: give a positive bound, such as 0.1, or a large one such as "+
+		"1e9 to never clip", c.Clip)
 	r.Unless(c.Epsilon >= 0 && check.Finite(c.Epsilon), "epsilon %v: give 0 or a small positive number, such as 1e-8", c.Epsilon)
-	r.Unless(c.Batch >= 0 && check.Finite(c.Batch), "batch %v: give a number of labels such as 50, or 0 to forget with every batch alike", c.Batch)
+	r.Unless(c.Batch >= 0 && check.Finite(c.Batch), "batch %v: give a number of labels such as 50, or 0 to forget with "+
+		"every batch alike", c.Batch)
 	r.Unless(c.Gradient <= AsWritten, "gradient %v: give scaled or as-written", c.Gradient)
 	return r.Join()
 }
@@ -139,8 +141,10 @@ func (s *statistics) add(q *Gaussian, rows Rows, labels []int32, g Gradient, e *
 	for lo := 0; lo < len(labels); lo += double.BlockRows {
 		hi := min(lo+double.BlockRows, len(labels))
 		e.set(q, rows.part(lo, hi, q.Dim), labels[lo:hi], g)
-		double.Product(double.Dense(s.gradient, s.dim, s.classes), double.Dense(e.u, hi-lo, s.dim).T(), double.Dense(e.residual, hi-lo, s.classes))
-		double.Product(double.Dense(s.precision, s.dim, s.classes), double.Dense(e.square, hi-lo, s.dim).T(), double.Dense(e.curvature, hi-lo, s.classes))
+		double.Product(double.Dense(s.gradient, s.dim, s.classes), double.Dense(e.u, hi-lo, s.dim).T(),
+			double.Dense(e.residual, hi-lo, s.classes))
+		double.Product(double.Dense(s.precision, s.dim, s.classes), double.Dense(e.square, hi-lo, s.dim).T(),
+			double.Dense(e.curvature, hi-lo, s.classes))
 	}
 }
 

@@ -37,7 +37,8 @@ func specs(n Names, l Layout) []kafka.TopicSpec {
 func CheckWhole(ctx context.Context, c *kafka.Client, n Names) error {
 	have, err := c.Partitions(ctx, n.Ledger)
 	if err == nil && have[n.Ledger] > 1 {
-		err = fmt.Errorf("ledger %s has %d partitions, and is read with 1: a graph with shards has more, and gvbll 1.0.0 serves it; of any other graph, restore the topic from a backup or a mirror", n.Ledger, have[n.Ledger])
+		err = fmt.Errorf("ledger %s has %d partitions, and is read with 1: a graph with shards has more, and gvbll "+
+			"1.0.0 serves it; of any other graph, restore the topic from a backup or a mirror", n.Ledger, have[n.Ledger])
 	}
 	return err
 }

@@ -54,7 +54,8 @@ func outlives(retention string, needed map[string]time.Time, topic string) bool 
 // cannot be read, or that unpack to more than is read: they become dead letters. Topics
 // whose settings may not be read are in unknown.
 //
-// With bases, since has the time of the oldest record of a topic that the oldest of them needs, and retention is a risk when that is half used up.
+// With bases, since has the time of the oldest record of a topic that the oldest of them needs, and retention is a risk
+// when that is half used up.
 func risksOf(ctx context.Context, c *kafka.Client, n Names, since map[string]time.Time) (risks []Risk, unknown []string, err error) {
 	inputs := []string{n.Nodes, n.Labels, n.Commands}
 	needed := append(slices.Clone(inputs), n.Ledger)
@@ -100,7 +101,9 @@ func risksOf(ctx context.Context, c *kafka.Client, n Names, since map[string]tim
 
 // WatchRisks looks for risks now and then every so often, until the context ends. It logs one
 // line when they have changed, and calls report each time. needed, if not nil, returns what [risksOf] takes.
-func WatchRisks(ctx context.Context, c *kafka.Client, n Names, every time.Duration, log *slog.Logger, needed func(context.Context) (map[string]time.Time, error), report func([]Risk)) {
+func WatchRisks(ctx context.Context, c *kafka.Client, n Names, every time.Duration, log *slog.Logger,
+	needed func(context.Context) (map[string]time.Time, error), report func([]Risk),
+) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var before []Risk
@@ -122,7 +125,8 @@ func WatchRisks(ctx context.Context, c *kafka.Client, n Names, every time.Durati
 			log.Debug("the settings of topics cannot be read", "err", err)
 		default:
 			if first && len(unknown) > 0 {
-				log.Info("the settings of topics may not be read, so nobody warns before records are lost: grant DescribeConfigs", "topics", unknown)
+				log.Info("the settings of topics may not be read, so nobody warns before records are lost: grant "+
+					"DescribeConfigs", "topics", unknown)
 			}
 			if !slices.Equal(risks, before) {
 				logRisks(log, risks)

@@ -147,7 +147,10 @@ func render(c *chart.Chart, values chartutil.Values) (map[string]string, error) 
 // decoder decodes manifests into the API's types, and refuses fields that these lack.
 var decoder = func() runtime.Decoder {
 	types := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{apps.AddToScheme, core.AddToScheme, network.AddToScheme, policy.AddToScheme, monitoring.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		apps.AddToScheme, core.AddToScheme, network.AddToScheme,
+		policy.AddToScheme, monitoring.AddToScheme,
+	} {
 		if err := add(types); err != nil {
 			panic(err)
 		}
@@ -171,7 +174,8 @@ func check(manifests map[string]string, flags map[string][]string) error {
 		case *apps.StatefulSet:
 			workers = append(workers, &o.Spec.Template)
 			selectors = append(selectors, labels.SelectorFromSet(o.Spec.Selector.MatchLabels))
-			errs = append(errs, checkPod(&o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates, flags), restricted(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec))
+			errs = append(errs, checkPod(&o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates, flags),
+				restricted(&o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec))
 		case *core.Pod:
 			others = append(others, &core.PodTemplateSpec{ObjectMeta: o.ObjectMeta})
 			errs = append(errs, checkPod(&o.Spec, nil, flags), restricted(&o.ObjectMeta, &o.Spec))
@@ -239,7 +243,8 @@ func checkPod(p *core.PodSpec, claims []core.PersistentVolumeClaim, flags map[st
 	}
 	for _, c := range slices.Concat(p.InitContainers, p.Containers) {
 		s := c.SecurityContext
-		if s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation {
+		if s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem ||
+			s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation {
 			complain("container %s may write its root or gain privileges", c.Name)
 		}
 		for _, m := range c.VolumeMounts {
@@ -299,7 +304,8 @@ func flagsOf(root string, commands ...string) (map[string][]string, error) {
 
 // checkCompose checks docker-compose.yml.
 func checkCompose(root string) error {
-	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")}, cli.WithWorkingDirectory(root), cli.WithResolvedPaths(true), cli.WithEnv([]string{"GRAFANA_PASSWORD=a-password"}))
+	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")},
+		cli.WithWorkingDirectory(root), cli.WithResolvedPaths(true), cli.WithEnv([]string{"GRAFANA_PASSWORD=a-password"}))
 	if err != nil {
 		return err
 	}
@@ -312,7 +318,8 @@ func checkCompose(root string) error {
 		if _, tag, _ := strings.Cut(filepath.Base(s.Image), ":"); s.Build == nil && (tag == "" || tag == "latest") {
 			errs = append(errs, fmt.Errorf("service %s: image %s is not pinned", name, s.Image))
 		}
-		if password := s.Environment["GF_SECURITY_ADMIN_PASSWORD"]; strings.HasPrefix(s.Image, "grafana/") && (password == nil || *password != "a-password" || s.Environment["GF_AUTH_ANONYMOUS_ENABLED"] != nil) {
+		if password := s.Environment["GF_SECURITY_ADMIN_PASSWORD"]; strings.HasPrefix(s.Image, "grafana/") &&
+			(password == nil || *password != "a-password" || s.Environment["GF_AUTH_ANONYMOUS_ENABLED"] != nil) {
 			errs = append(errs, fmt.Errorf("service %s: whoever reaches it may look at it without the password of GRAFANA_PASSWORD", name))
 		}
 		for _, p := range s.Ports {

@@ -27,7 +27,9 @@ type oddsSeries [calibration.OddsBins][len(oddsCounters)]prometheus.Counter
 // oddsCounters are the names of the counters of a bin, and what they count, in the order of
 // [oddsSeries].
 var oddsCounters = [...][2]string{
-	{"gvbll_class_rows_total", "Labelled predictions by the probability that was served for a class; bin is its least, and 28 bins begin below .5, each with 1.41 times the odds of the one before. Of 8 classes: the rarest of the training nodes. Of a corrected label, the first."},
+	{"gvbll_class_rows_total", "Labelled predictions by the probability that was served for a class; bin is its least, " +
+		"and 28 bins begin below .5, each with 1.41 times the odds of the one before. Of 8 classes: the rarest of the " +
+		"training nodes. Of a corrected label, the first."},
 	{"gvbll_class_positives_total", "Those among them whose label is the class."},
 	{"gvbll_class_probability_total", "Sum of these probabilities."},
 	{"gvbll_class_rows_from_total", "Labelled predictions whose probability of a class was in this bin or above it."},
@@ -35,7 +37,8 @@ var oddsCounters = [...][2]string{
 }
 
 func newOdds(r register) odds {
-	labelled := r.counters("gvbll_labelled_classes_total", "Scored labels by their class; classes beyond the first 64 are counted as (other).", "class")
+	labelled := r.counters("gvbll_labelled_classes_total", "Scored labels by their class; classes beyond the first 64 "+
+		"are counted as (other).", "class")
 	o := odds{by: make(map[string]*oddsSeries), labelled: newByClass(func(class string) prometheus.Counter { return labelled.WithLabelValues(class) })}
 	for i, c := range oddsCounters {
 		o.bins[i] = r.counters(c[0], c[1], "class", "bin")

@@ -17,7 +17,8 @@ type sets struct {
 type group struct{ labels, covered, classes prometheus.Counter }
 
 func newSets(r register) sets {
-	labels := r.counters("gvbll_set_labels_total", "Labels of nodes that were served a set of classes, by the class whose threshold the set had; all where there is one threshold.", "group")
+	labels := r.counters("gvbll_set_labels_total", "Labels of nodes that were served a set of classes, by the class "+
+		"whose threshold the set had; all where there is one threshold.", "group")
 	covered := r.counters("gvbll_set_covered_total", "Labels that were in the set of classes served.", "group")
 	classes := r.counters("gvbll_set_classes_total", "Sum of the sizes of labelled sets of classes.", "group")
 	s := sets{
@@ -70,7 +71,8 @@ type fallback struct {
 func newFallback(r register) fallback {
 	return fallback{
 		serving: r.gauge("gvbll_fallback", "1 while the model as trained serves, because it is ahead of the one that learns; else 0."),
-		lead:    r.gauge("gvbll_fallback_lead_nats", "Log-likelihood by which the model as trained is ahead, at least 0; at the threshold it serves."),
+		lead: r.gauge("gvbll_fallback_lead_nats", "Log-likelihood by which the model as trained is ahead, at least "+
+			"0; at the threshold it serves."),
 	}
 }
 

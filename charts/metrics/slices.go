@@ -25,9 +25,12 @@ var neighbourhoods = [...]string{"none", "old", "fresh"}
 
 func newSlices(r register) slices {
 	s := slices{
-		labels:     r.counters("gvbll_slice_labels_total", "Labelled predictions of the serving head by slice of the graph: degree, neighbourhood (mostly old context, or mostly fresh nodes of the stream), predicted class.", "slice", "value"),
-		correct:    r.counters("gvbll_slice_correct_total", "Correct predictions of the serving head by slice of the graph.", "slice", "value"),
-		confidence: r.counters("gvbll_slice_confidence_total", "Sum of the confidences of labelled predictions of the serving head by slice of the graph.", "slice", "value"),
+		labels: r.counters("gvbll_slice_labels_total", "Labelled predictions of the serving head by slice of the "+
+			"graph: degree, neighbourhood (mostly old context, or mostly fresh nodes of the stream), predicted class.", "slice", "value"),
+		correct: r.counters("gvbll_slice_correct_total", "Correct predictions of the serving head by slice of "+
+			"the graph.", "slice", "value"),
+		confidence: r.counters("gvbll_slice_confidence_total",
+			"Sum of the confidences of labelled predictions of the serving head by slice of the graph.", "slice", "value"),
 	}
 	for i, d := range event.DegreeSlices {
 		s.degree[i] = s.slice("degree", d.Name)

@@ -188,7 +188,10 @@ func (f *plot) reliability(name string, t *calibration.Tally) {
 		}
 		left, right := across.at(float64(i)/calibration.BinCount), across.at(float64(i+1)/calibration.BinCount)
 		add := func(class string, from, to float64) {
-			c.Boxes = append(c.Boxes, box{class, rounded(left + .5), rounded(min(from, to)), rounded(right - left - 1), rounded(math.Abs(to - from))})
+			c.Boxes = append(c.Boxes, box{
+				class, rounded(left + .5), rounded(min(from, to)), rounded(right - left - 1),
+				rounded(math.Abs(to - from)),
+			})
 		}
 		accuracy, confidence := float64(b.Correct)/float64(b.Count), min(b.SumConfidence/float64(b.Count), 1)
 		gap := "over" // confident
@@ -200,7 +203,8 @@ func (f *plot) reliability(name string, t *calibration.Tally) {
 		add("bar", below.from, below.at(float64(b.Count)))
 		spread := 1.96 * math.Sqrt(confidence*(1-confidence)/float64(b.Count))
 		middle := rounded((left + right) / 2)
-		c.Lines = append(c.Lines, line{"chance", fmt.Sprintf("%v,%v %v,%v", middle, rounded(up.at(max(confidence-spread, 0))), middle, rounded(up.at(min(confidence+spread, 1))))})
+		c.Lines = append(c.Lines, line{"chance", fmt.Sprintf("%v,%v %v,%v", middle,
+			rounded(up.at(max(confidence-spread, 0))), middle, rounded(up.at(min(confidence+spread, 1))))})
 	}
 	f.Charts = append(f.Charts, c)
 }

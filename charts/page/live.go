@@ -95,19 +95,26 @@ func (s *Server) liveView(class string) *liveView {
 	}
 	v.Title = titleView{s.cfg.Graph, v.State}
 	v.Heads.Pool = h.poolView()
-	v.Heads.Scores = table{Label: "Scores by head", Columns: []string{"head", "labels", "accuracy", "NLL", "ECE", "by chance up to", "Brier"}}
+	v.Heads.Scores = table{Label: "Scores by head", Columns: []string{
+		"head", "labels", "accuracy", "NLL", "ECE",
+		"by chance up to", "Brier",
+	}}
 	for i := range h.scores {
 		v.addHead(h.scores[i].Head, &h.scores[i], "gvbll_prequential", fmt.Sprintf("serving=%q", strconv.FormatBool(i == h.servedBy())))
 	}
 	for i := range h.shadow.scores {
-		v.addHead(fmt.Sprintf("%s, model %s in the shadow", h.shadow.scores[i].Head, h.shadow.model), &h.shadow.scores[i], "gvbll_shadow_prequential", fmt.Sprintf("model=%q", h.shadow.model))
+		v.addHead(fmt.Sprintf("%s, model %s in the shadow", h.shadow.scores[i].Head, h.shadow.model), &h.shadow.scores[i],
+			"gvbll_shadow_prequential", fmt.Sprintf("model=%q", h.shadow.model))
 	}
 	if len(h.scored.curve.points) > 0 {
 		v.Heads.Reliability, v.Heads.Curves = h.reliability(), h.curves(heads)
 	}
 	v.Classes, v.Class = h.classTable(), h.class(class)
 	v.Attributes = attributeTable(h.attributes)
-	v.Reasons = table{Label: "Refused events by reason", Caption: "since this worker started", ID: "reasons", Columns: []string{"reason", "events"}}
+	v.Reasons = table{
+		Label: "Refused events by reason", Caption: "since this worker started", ID: "reasons",
+		Columns: []string{"reason", "events"},
+	}
 	for _, r := range v.Refused.Reasons {
 		v.Reasons.add(string(r.Reason), strconv.Itoa(r.Events))
 	}

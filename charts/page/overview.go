@@ -39,11 +39,13 @@ func (h *history) isRight(q *question, served *calibration.Tally, heads []measur
 	var answers []string
 	for i := range h.scores {
 		if t := h.scores[i].Total(); h.scores[i].Head == static && i != h.servedBy() && t.Labels > 0 {
-			answers = append(answers, fmt.Sprintf("The model as trained, which learns from no label, was right for %s %%.", percent(t.Correct, t.Labels)))
+			answers = append(answers, fmt.Sprintf("The model as trained, which learns from no label, was right "+
+				"for %s %%.", percent(t.Correct, t.Labels)))
 		}
 	}
 	if class, labels := h.scored.mostFrequent(); h.scored.labels() == served.Labels { // all labels came since this worker started
-		answers = append(answers, fmt.Sprintf("The most frequent class, %s, as the only answer would be right for %s %%.", h.model.Classes[class], percent(labels, served.Labels)))
+		answers = append(answers, fmt.Sprintf("The most frequent class, %s, as the only answer would be right for %s %%.",
+			h.model.Classes[class], percent(labels, served.Labels)))
 	}
 	q.Answer = strings.Join(answers, " ")
 	var lines []measured
@@ -69,7 +71,8 @@ const sure = .9
 func isTrusted(q *question, served *calibration.Tally) {
 	points := func(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) }
 	ece, chance := served.Bins.ECE()
-	q.Number, q.Unit = points(ece)+" points", fmt.Sprintf("lie between confidence and accuracy in the mean (ECE); chance alone gives up to %s.", points(chance))
+	q.Number, q.Unit = points(ece)+" points", fmt.Sprintf("lie between confidence and accuracy in the mean (ECE); "+
+		"chance alone gives up to %s.", points(chance))
 	all, above := served.Bins.Between(0, calibration.BinCount), served.Bins.Between(calibration.BinOf(sure), calibration.BinCount)
 	claimed, kept := all.SumConfidence/float64(served.Labels), float64(served.Correct)/float64(served.Labels)
 	switch {
@@ -81,7 +84,8 @@ func isTrusted(q *question, served *calibration.Tally) {
 		q.Answer = fmt.Sprintf("It keeps more than it claims: %s %% in the mean, right for %s %%.", points(claimed), points(kept))
 	}
 	if above.Count > 0 {
-		q.Answer += fmt.Sprintf(" Of the %d predictions that it called %v %% sure or more, %s %% were right.", above.Count, 100*sure, percent(int(above.Correct), int(above.Count)))
+		q.Answer += fmt.Sprintf(" Of the %d predictions that it called %v %% sure or more, %s %% were right.",
+			above.Count, 100*sure, percent(int(above.Correct), int(above.Count)))
 	}
 	q.Chart = &plot{Label: "A reliability diagram: accuracy against confidence."}
 	q.Chart.reliability("served", served)

@@ -30,7 +30,10 @@ const redraw = time.Second
 // picture serves GET /pictures/NAME.
 func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	draw := map[string]func(context.Context) ([]byte, error){"posterior": s.moments, "neighbours": s.neighbours, "calibration": s.calibration}[name]
+	draw := map[string]func(context.Context) ([]byte, error){
+		"posterior": s.moments, "neighbours": s.neighbours,
+		"calibration": s.calibration,
+	}[name]
 	if draw == nil {
 		noSuchPage.because("there is no such picture").write(w)
 		return
@@ -74,7 +77,8 @@ func pictured(head int, name string) bool {
 // reliability returns reliability diagrams over all labels so far.
 func (h *history) reliability() *plot {
 	f := &plot{
-		Label:   "Reliability diagrams of the serving head and of the paper’s heads: accuracy against confidence. The table of scores has the ECE.",
+		Label: "Reliability diagrams of the serving head and of the paper’s heads: accuracy against confidence. The " +
+			"table of scores has the ECE.",
 		Caption: "Reliability: the nearer the accuracies are to the diagonal, the more the confidences can be trusted.",
 	}
 	for i := range h.scores {
@@ -88,8 +92,9 @@ func (h *history) reliability() *plot {
 // curves returns the scores over the windows that had labels.
 func (h *history) curves(heads []measured) *plot {
 	f := &plot{
-		Label:   "Curves of accuracy, negative log-likelihood and calibration error over the windows, for each head.",
-		Caption: fmt.Sprintf("Each prediction is scored when its label comes, before the label is learned. The curves begin with window %d, the first that this worker has seen of this model.", h.scored.first),
+		Label: "Curves of accuracy, negative log-likelihood and calibration error over the windows, for each head.",
+		Caption: fmt.Sprintf("Each prediction is scored when its label comes, before the label is learned. The curves "+
+			"begin with window %d, the first that this worker has seen of this model.", h.scored.first),
 	}
 	f.scores("window", true, heads)
 	return f

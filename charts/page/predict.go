@@ -41,7 +41,8 @@ func (s *Server) predict(r *http.Request) (any, *problem) {
 	}
 	n, reason, detail := s.cfg.Decode(body)
 	if reason == "" && len(n.Neighbours) > maxNeighbours {
-		reason, detail = event.TooManyNeighbours, fmt.Sprintf("%d neighbours, at most %d are allowed here", len(n.Neighbours), maxNeighbours)
+		reason, detail = event.TooManyNeighbours, fmt.Sprintf("%d neighbours, at most %d are allowed here",
+			len(n.Neighbours), maxNeighbours)
 	}
 	if reason != "" {
 		return nil, refused(reason, detail)
@@ -57,7 +58,10 @@ func (s *Server) predict(r *http.Request) (any, *problem) {
 	case known:
 		return nil, knownNode.because("GET /v1/nodes/{id} has its prediction; to ask about a new node, use an id that has not arrived")
 	}
-	return supposedValue{predictionValue: *opinionOf(&supposed.Opinion), Degree: supposed.Degree, Unknown: append([]event.ID{}, supposed.Unknown...)}, nil
+	return supposedValue{
+		predictionValue: *opinionOf(&supposed.Opinion), Degree: supposed.Degree,
+		Unknown: append([]event.ID{}, supposed.Unknown...),
+	}, nil
 }
 
 // refused returns the problem of an event that would be refused.

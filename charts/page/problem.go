@@ -19,15 +19,27 @@ type problem struct {
 var (
 	unknownNode  = problem{Type: "urn:gvbll:problem:unknown-node", Title: "The node is not in the graph", Status: http.StatusNotFound}
 	knownNode    = problem{Type: "urn:gvbll:problem:known-node", Title: "The node is in the graph already", Status: http.StatusConflict}
-	refusedEvent = problem{Type: "urn:gvbll:problem:refused-event", Title: "The event would be refused", Status: http.StatusUnprocessableEntity}
+	refusedEvent = problem{
+		Type: "urn:gvbll:problem:refused-event", Title: "The event would be refused",
+		Status: http.StatusUnprocessableEntity,
+	}
 	badParameter = problem{Type: "urn:gvbll:problem:bad-parameter", Title: "A parameter is invalid", Status: http.StatusBadRequest}
 	badBody      = problem{Type: "urn:gvbll:problem:bad-body", Title: "The body cannot be read", Status: http.StatusBadRequest}
 	tooLarge     = problem{Type: "urn:gvbll:problem:too-large", Title: "The body is too large", Status: http.StatusRequestEntityTooLarge}
-	wrongMedia   = problem{Type: "urn:gvbll:problem:unsupported-media-type", Title: "The media type of the body is not supported", Status: http.StatusUnsupportedMediaType}
-	noSuchPage   = problem{Type: "urn:gvbll:problem:not-found", Title: "There is nothing at this path", Status: http.StatusNotFound}
-	wrongMethod  = problem{Type: "urn:gvbll:problem:method-not-allowed", Title: "The method is not allowed here", Status: http.StatusMethodNotAllowed}
-	notReady     = problem{Type: "urn:gvbll:problem:not-ready", Title: "The ledger is being replayed", Status: http.StatusServiceUnavailable}
-	busy         = problem{Type: "urn:gvbll:problem:busy", Title: "Too many requests at once", Status: http.StatusServiceUnavailable}
+	wrongMedia   = problem{
+		Type:  "urn:gvbll:problem:unsupported-media-type",
+		Title: "The media type of the body is not supported", Status: http.StatusUnsupportedMediaType,
+	}
+	noSuchPage  = problem{Type: "urn:gvbll:problem:not-found", Title: "There is nothing at this path", Status: http.StatusNotFound}
+	wrongMethod = problem{
+		Type: "urn:gvbll:problem:method-not-allowed", Title: "The method is not allowed here",
+		Status: http.StatusMethodNotAllowed,
+	}
+	notReady = problem{
+		Type: "urn:gvbll:problem:not-ready", Title: "The ledger is being replayed",
+		Status: http.StatusServiceUnavailable,
+	}
+	busy = problem{Type: "urn:gvbll:problem:busy", Title: "Too many requests at once", Status: http.StatusServiceUnavailable}
 )
 
 // retryAfter is the number of seconds after which a client should repeat a request that

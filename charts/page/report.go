@@ -66,7 +66,8 @@ func (r *Report) HTML() ([]byte, error) {
 		v.whole.merge(&r.Periods[i])
 	}
 	v.Title = titleView{r.Graph, fmt.Sprintf("%s to %s", v.From.UTC().Format(time.DateTime), v.To.UTC().Format(time.DateTime))}
-	v.heads = slices.SortedStableFunc(slices.Values(v.whole.Heads), func(a, b Group) int { return cmp.Compare(a.Means().NLL, b.Means().NLL) })
+	v.heads = slices.SortedStableFunc(slices.Values(v.whole.Heads),
+		func(a, b Group) int { return cmp.Compare(a.Means().NLL, b.Means().NLL) })
 	v.Scored = v.whole.Served.Labels > 0
 	v.Unscored = max(v.whole.Labels-v.whole.Served.Labels, 0)
 	v.Omitted = max(len(r.Events)-maxEvents, 0)
@@ -93,7 +94,8 @@ func verdict(t *calibration.Tally) string {
 	case m.ECE > m.Chance:
 		return fmt.Sprintf("Probabilities are off by %.1f points (ECE), more than chance alone gives: up to %.1f.", 100*m.ECE, 100*m.Chance)
 	}
-	return fmt.Sprintf("Probabilities can be taken at their word: they are off by %.1f points (ECE), and chance alone gives up to %.1f.", 100*m.ECE, 100*m.Chance)
+	return fmt.Sprintf("Probabilities can be taken at their word: they are off by %.1f points (ECE), and chance alone "+
+		"gives up to %.1f.", 100*m.ECE, 100*m.Chance)
 }
 
 func (v *reportView) facts() []fact {
@@ -109,7 +111,9 @@ func (v *reportView) facts() []fact {
 	}
 	list = append(list, factsOf(v.whole.Figures)...)
 	if m := v.whole.Served.Means(); v.Scored {
-		list = append(list, fact{"accuracy", formatted(m.Acc), ""}, fact{"most frequent class", v.usual(), ""}, fact{"NLL, nats", formatted(m.NLL), ""}, fact{"ECE", formatted(m.ECE), ""}, fact{"ECE by chance up to", formatted(m.Chance), ""}, fact{"Brier score", formatted(m.Brier), ""})
+		list = append(list, fact{"accuracy", formatted(m.Acc), ""}, fact{"most frequent class", v.usual(), ""},
+			fact{"NLL, nats", formatted(m.NLL), ""}, fact{"ECE", formatted(m.ECE), ""},
+			fact{"ECE by chance up to", formatted(m.Chance), ""}, fact{"Brier score", formatted(m.Brier), ""})
 	}
 	return list
 }
@@ -130,12 +134,14 @@ func (v *reportView) tables() {
 		t := table{Label: label, Columns: []string{first, "labels", "share, %", "accuracy", "NLL", "Brier", "overconfidence"}}
 		for _, g := range list {
 			m := g.Means()
-			t.add(g.Name, strconv.Itoa(g.Labels), percent(g.Labels, v.whole.Served.Labels), formatted(m.Acc), formatted(m.NLL), formatted(m.Brier), fmt.Sprintf("%+.4f", g.overconfidence()))
+			t.add(g.Name, strconv.Itoa(g.Labels), percent(g.Labels, v.whole.Served.Labels), formatted(m.Acc),
+				formatted(m.NLL), formatted(m.Brier), fmt.Sprintf("%+.4f", g.overconfidence()))
 		}
 		return t
 	}
 	v.Heads = groups("Scores by head", "head", v.heads)
-	v.Degrees = groups("Scores by degree", "degree", slices.SortedFunc(slices.Values(v.whole.Degrees), func(a, b Group) int { return cmp.Compare(degree(a.Name), degree(b.Name)) }))
+	v.Degrees = groups("Scores by degree", "degree", slices.SortedFunc(slices.Values(v.whole.Degrees),
+		func(a, b Group) int { return cmp.Compare(degree(a.Name), degree(b.Name)) }))
 	v.Attributes = attributeTable(v.whole.Attributes)
 	for _, g := range slices.SortedFunc(slices.Values(v.whole.Classes), func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Labels, a.Labels), cmp.Compare(a.Name, b.Name))
@@ -238,8 +244,9 @@ func (v *reportView) curves() *plot {
 
 func (v *reportView) reliability() *plot {
 	f := &plot{
-		Label:   "A reliability diagram: accuracy against confidence.",
-		Caption: "Of the predictions with a confidence as on the axis, the share that was right. On the diagonal a probability can be taken at its word.",
+		Label: "A reliability diagram: accuracy against confidence.",
+		Caption: "Of the predictions with a confidence as on the axis, the share that was right. On the diagonal a " +
+			"probability can be taken at its word.",
 	}
 	f.reliability("served", &v.whole.Served)
 	return f

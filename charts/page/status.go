@@ -113,7 +113,8 @@ func (s *Server) statusPage(w http.ResponseWriter, _ *http.Request) {
 	m := s.modelValue()
 	v.Model = []fact{
 		{"id", m.ID, ""},
-		{"encoder", fmt.Sprintf("%s, %d layers, %s: %d features to an embedding of %d", m.Encoder, m.Layers, m.Activation, m.Features, m.Embedding), ""},
+		{"encoder", fmt.Sprintf("%s, %d layers, %s: %d features to an embedding of %d", m.Encoder, m.Layers, m.Activation,
+			m.Features, m.Embedding), ""},
 		{"classes", strings.Join(m.Classes, ", "), ""},
 		{"normalization", m.Normalization, ""},
 	}

@@ -41,7 +41,8 @@ func (t *table) addClass(g *Group) {
 		nll = formatted(g.Means().NLL)
 	}
 	auc, ap := ranking(g.Odds)
-	t.add(g.Name, strconv.Itoa(g.Labels), strconv.Itoa(g.Predicted), percent(g.Correct, g.Predicted), percent(g.Correct, g.Labels), nll, auc, ap)
+	t.add(g.Name, strconv.Itoa(g.Labels), strconv.Itoa(g.Predicted), percent(g.Correct, g.Predicted),
+		percent(g.Correct, g.Labels), nll, auc, ap)
 }
 
 // ranking formats the AUC and the average precision, both undefined without labels of the class and of others.

@@ -32,8 +32,10 @@ func summaryOf(w *Window) windowSummary {
 	out := w.Outcome
 	v := windowSummary{
 		Window: out.Window, At: w.At.UTC().Format(time.RFC3339Nano), Cause: w.Cause, Replayed: w.Replayed,
-		Milliseconds: float64(w.Took.Nanoseconds()) / 1e6, Arrivals: out.Figures.Int(event.Arrivals), Context: out.Figures.Int(event.ContextNodes),
-		Updates: out.Figures.Int(event.Updates), Edges: out.Figures.Int(event.EdgesAdded), Labels: len(out.Labelled), Refused: len(out.Refused),
+		Milliseconds: float64(w.Took.Nanoseconds()) / 1e6, Arrivals: out.Figures.Int(event.Arrivals),
+		Context: out.Figures.Int(event.ContextNodes),
+		Updates: out.Figures.Int(event.Updates), Edges: out.Figures.Int(event.EdgesAdded), Labels: len(out.Labelled),
+		Refused: len(out.Refused),
 		Pending: out.Figures.Int(event.Pending), Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(),
 	}
 	if len(out.Heads) > 0 {

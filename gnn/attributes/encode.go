@@ -331,7 +331,8 @@ func (e *Encoder) instant(i int, x []float32, at int64) error {
 		if a.Unit != "" {
 			return fmt.Errorf("attribute %.40s: %d ms since 1970 is no likely time: the model has it in %s", a.Name, at, a.Unit)
 		}
-		return fmt.Errorf("attribute %.40s: %d looks like %s since 1970, and the model has milliseconds: send those, or a date", a.Name, at, spelling.UnitNames[unit])
+		return fmt.Errorf("attribute %.40s: %d looks like %s since 1970, and the model has milliseconds: send "+
+			"those, or a date", a.Name, at, spelling.UnitNames[unit])
 	}
 	e.moment(i, x, at)
 	return nil

@@ -173,7 +173,8 @@ func (c *Column) infer() error {
 		return nil
 	}
 	other := func(t *tried, what string) error {
-		return fmt.Errorf("%.40q in row %d is none of the %s that nearly all others are: mend it, leave it empty, or give \"columns\": {%q: \"category\"} in dataset.json", t.odd, t.row, what, c.Name)
+		return fmt.Errorf("%.40q in row %d is none of the %s that nearly all others are: mend it, leave it empty, or "+
+			"give \"columns\": {%q: \"category\"} in dataset.json", t.odd, t.row, what, c.Name)
 	}
 	switch {
 	case n == 0 && gapWords > 0:
@@ -182,7 +183,8 @@ func (c *Column) infer() error {
 		note := ""
 		for unit, k := range inUnit {
 			if k == n && unit != "" && unit != "days" {
-				note = fmt.Sprintf("looks like times since 1970: if so, give \"columns\": {%q: {\"kind\": \"time\", \"unit\": %q}} in dataset.json", c.Name, unit)
+				note = fmt.Sprintf("looks like times since 1970: if so, give \"columns\": {%q: {\"kind\": \"time\", "+
+					"\"unit\": %q}} in dataset.json", c.Name, unit)
 			}
 		}
 		return ofKind(Number, note)
@@ -202,9 +204,11 @@ func (c *Column) infer() error {
 	case instant.n >= nearly:
 		return other(&instant, "dates")
 	case amount.n >= nearly:
-		return fmt.Errorf("%.40q in row %d is a number in a form that is not read: write it plainly, as 1234.5, or with a decimal comma in all rows; or give \"columns\": {%q: \"category\"} in dataset.json", number.odd, number.row, c.Name)
+		return fmt.Errorf("%.40q in row %d is a number in a form that is not read: write it plainly, as 1234.5, or "+
+			"with a decimal comma in all rows; or give \"columns\": {%q: \"category\"} in dataset.json", number.odd, number.row, c.Name)
 	case dateLike.n >= nearly:
-		return fmt.Errorf("%.40q in row %d is a date in a form that is not read: write 2026-03-01, or 2026-03-01T10:00:00Z, or give \"columns\": {%q: \"category\"} in dataset.json", instant.odd, instant.row, c.Name)
+		return fmt.Errorf("%.40q in row %d is a date in a form that is not read: write 2026-03-01, or "+
+			"2026-03-01T10:00:00Z, or give \"columns\": {%q: \"category\"} in dataset.json", instant.odd, instant.row, c.Name)
 	case len(distinct) > maxValues && words > 2*n:
 		c.Kind = Text
 	default:
@@ -215,7 +219,8 @@ func (c *Column) infer() error {
 	}
 	for _, t := range []*tried{&number, &instant, &boolean} {
 		if 2*t.n > n {
-			c.Note = fmt.Sprintf("%d of %d values are numbers, dates or truth values, and others are text, such as %.40q in row %d: is that right?", t.n, n, t.odd, t.row)
+			c.Note = fmt.Sprintf("%d of %d values are numbers, dates or truth values, and others are text, such as "+
+				"%.40q in row %d: is that right?", t.n, n, t.odd, t.row)
 		}
 	}
 	return nil
@@ -307,10 +312,14 @@ func (c *Column) learn(times []int64, rows []int32) (Attribute, error) {
 		}
 		a.Others = share(len(known)-listed, len(rows))
 		if listed < len(known)/2 && c.Note == "" {
-			c.Note = fmt.Sprintf("%d of %d training rows have a value that comes fewer than %d times, and are as one", len(known)-listed, len(known), leastRows)
+			c.Note = fmt.Sprintf("%d of %d training rows have a value that comes fewer than %d times, and are as one",
+				len(known)-listed, len(known), leastRows)
 		}
-		if few := len(known)/10 + 1; c.inferred && listed < few && len(known) >= leastKnown && (len(count) > len(known)-few || len(known) >= 10*leastKnown) {
-			return a, fmt.Errorf("hardly a value comes %d times in %d training rows, such as %.40q: leave the column out, or give \"columns\": {%q: \"text\"} in dataset.json, or \"category\" if it is to be one all the same", leastRows, len(known), c.Texts[known[0]], c.Name)
+		if few := len(known)/10 + 1; c.inferred && listed < few && len(known) >= leastKnown &&
+			(len(count) > len(known)-few || len(known) >= 10*leastKnown) {
+			return a, fmt.Errorf("hardly a value comes %d times in %d training rows, such as %.40q: leave the column "+
+				"out, or give \"columns\": {%q: \"text\"} in dataset.json, or \"category\" if it is to be one "+
+				"all the same", leastRows, len(known), c.Texts[known[0]], c.Name)
 		}
 		slices.Sort(a.Values)
 	case Time:

@@ -125,7 +125,8 @@ func (a *Attribute) numberColumns() int {
 func (a *Attribute) checkRanks() error {
 	n := len(a.Knots)
 	if n > mostKnots || len(a.Ranks) != n || n > 0 && (a.Kind != Number || a.Log || !(a.Edge > 0 && a.Edge <= .5)) {
-		return fmt.Errorf("%d ranks of %d knots of a %s, at most %d of a number are expected, with an edge", len(a.Ranks), n, a.Kind, mostKnots)
+		return fmt.Errorf("%d ranks of %d knots of a %s, at most %d of a number are expected, with an edge", len(a.Ranks),
+			n, a.Kind, mostKnots)
 	}
 	increases := func(x []float64) bool {
 		for i := 1; i < len(x); i++ {
@@ -135,7 +136,8 @@ func (a *Attribute) checkRanks() error {
 		}
 		return true
 	}
-	if n > 0 && !(increases(a.Knots) && increases(a.Ranks) && a.Ranks[0] > 0 && a.Ranks[n-1] < 1 && isFinite(a.Knots[0]) && isFinite(a.Knots[n-1])) {
+	if n > 0 && !(increases(a.Knots) && increases(a.Ranks) && a.Ranks[0] > 0 && a.Ranks[n-1] < 1 &&
+		isFinite(a.Knots[0]) && isFinite(a.Knots[n-1])) {
 		return fmt.Errorf("knots %v with ranks %v: both must increase, ranks between 0 and 1", a.Knots, a.Ranks)
 	}
 	return nil

@@ -66,7 +66,8 @@ func (d *Dataset) Encoded(train []int32) (*Dataset, error) {
 func (d *Dataset) noteTimes() {
 	isTime := func(c attributes.Column) bool { return c.Kind == attributes.Time }
 	if i := slices.IndexFunc(d.Table, isTime); i >= 0 && d.Time != nil && d.milliseconds() == nil {
-		d.Notes = append(d.Notes, fmt.Sprintf("column %.40q has no age, because the column time is not in milliseconds since 1970: give that, or dates", d.Table[i].Name))
+		d.Notes = append(d.Notes, fmt.Sprintf("column %.40q has no age, because the column time is not in milliseconds "+
+			"since 1970: give that, or dates", d.Table[i].Name))
 	}
 }
 

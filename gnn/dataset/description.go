@@ -109,7 +109,8 @@ func (text *description) fill(d *Dataset, labels []string) (err error) {
 	if s := text.Split; s != nil {
 		n := len(labels)
 		if s.Train < 1 || s.Warmup < 0 || s.Steps < 1 || s.Train > n || s.Warmup > n-s.Train || s.Steps > n-s.Train-s.Warmup {
-			return fmt.Errorf("a split into %d nodes that train, %d that warm up and %d steps does not fit %d nodes", s.Train, s.Warmup, s.Steps, n)
+			return fmt.Errorf("a split into %d nodes that train, %d that warm up and %d steps does not fit %d nodes",
+				s.Train, s.Warmup, s.Steps, n)
 		}
 		d.Given = inOrder(n, s.Train, s.Warmup, s.Steps, s.How)
 	}

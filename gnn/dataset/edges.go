@@ -65,7 +65,8 @@ func (e *edgeTable) mark(fields []string) error {
 	}
 	w, err := strconv.ParseFloat(cmp.Or(field(e.weight), "1"), 32)
 	if err != nil || !(w >= leastWeight && w <= largestWeight) {
-		return fmt.Errorf("column weight: %.40q: want a positive number from %g to %g, or nothing for 1", field(e.weight), leastWeight, largestWeight)
+		return fmt.Errorf("column weight: %.40q: want a positive number from %g to %g, or nothing for 1", field(e.weight),
+			leastWeight, largestWeight)
 	}
 	directed, err := strconv.ParseBool(cmp.Or(field(e.directed), "false"))
 	if err != nil {

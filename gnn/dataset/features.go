@@ -74,7 +74,8 @@ func (f *features) finish(dim int) (x []gnn.Vector, isSparse bool, err error) {
 	all := float64(len(f.x)) * float64(dim)
 	isSparse = float64(f.nonzero) <= maxDensity*all
 	if !isSparse && all > maxNumbers {
-		return nil, false, fmt.Errorf("%d nodes × %d features are more than %d numbers: give fewer of either, or features of which at most %g are not zero", len(f.x), dim, maxNumbers, maxDensity)
+		return nil, false, fmt.Errorf("%d nodes × %d features are more than %d numbers: give fewer of either, or "+
+			"features of which at most %g are not zero", len(f.x), dim, maxNumbers, maxDensity)
 	}
 	for i, v := range f.x {
 		switch {
@@ -129,7 +130,8 @@ func parseFeature(text string) (float32, error) {
 	case text == "":
 		return 0, errors.New("is empty: fill it in (pandas: fillna), or leave the column out")
 	case errors.Is(err, strconv.ErrSyntax):
-		return 0, fmt.Errorf("%.40q is text, and features are numbers: give each category a column (pandas: get_dummies), or leave the column out", text)
+		return 0, fmt.Errorf("%.40q is text, and features are numbers: give each category a column (pandas: "+
+			"get_dummies), or leave the column out", text)
 	}
 	return 0, fmt.Errorf("%.40q is not a finite number", text)
 }

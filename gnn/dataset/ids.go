@@ -103,7 +103,8 @@ func (l IDs) cells(n int) []string {
 			continue
 		}
 		_, isInteger := integer(text)
-		if mixed || text[0] == '"' || strings.TrimSpace(text) != text || strings.ContainsFunc(text, unicode.IsControl) || strings.ContainsRune(text, '\ufeff') {
+		if mixed || text[0] == '"' || strings.TrimSpace(text) != text || strings.ContainsFunc(text, unicode.IsControl) ||
+			strings.ContainsRune(text, '\ufeff') {
 			cells[v] = quote(text)
 		} else {
 			allWhole = allWhole && isInteger

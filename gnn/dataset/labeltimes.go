@@ -93,7 +93,10 @@ func (f folder) readLabels(n *nodeTable) error {
 		if err := n.memory.claim(25 * len(n.ids)); err != nil {
 			return err
 		}
-		t := labelTable{memory: n.memory, number: n.number, labels: make([]string, len(n.ids)), times: slices.Repeat([]float64{math.NaN()}, len(n.ids)), seen: make([]bool, len(n.ids))}
+		t := labelTable{
+			memory: n.memory, number: n.number, labels: make([]string, len(n.ids)),
+			times: slices.Repeat([]float64{math.NaN()}, len(n.ids)), seen: make([]bool, len(n.ids)),
+		}
 		if err := f.records(name, t.header, t.row); err != nil {
 			return err
 		}

@@ -46,7 +46,8 @@ func (b *budget) grow(size int64) { b.limit, b.left = b.limit+maxRatio*size, b.l
 // allocating.
 func (b *budget) claim(bytes int) error {
 	if b.left -= int64(bytes); b.left < 0 {
-		return fmt.Errorf("unpacks to more than %d MiB, %d times the size of its files and %d MiB: if that is right, give it unpacked (gunzip; numpy.savez in place of savez_compressed)",
+		return fmt.Errorf("unpacks to more than %d MiB, %d times the size of its files and %d MiB: if that is right, "+
+			"give it unpacked (gunzip; numpy.savez in place of savez_compressed)",
 			b.limit>>20, maxRatio, freeBytes>>20)
 	}
 	return nil

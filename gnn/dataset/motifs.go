@@ -27,7 +27,10 @@ func Motifs(c MotifsConfig) (*Dataset, error) {
 		return nil, fmt.Errorf("%d graphs and drift %v: give at least 20, and no negative drift", c.Graphs, c.Drift)
 	}
 	rng := rand.New(rand.NewPCG(c.Seed, 0x6d6f7469667321))
-	d := &Dataset{Name: "motifs", Dim: motifTypes, Classes: motifs, Features: make([]gnn.Vector, c.Graphs), Graphs: gnn.NewGraphs(motifTypes)}
+	d := &Dataset{
+		Name: "motifs", Dim: motifTypes, Classes: motifs, Features: make([]gnn.Vector, c.Graphs),
+		Graphs: gnn.NewGraphs(motifTypes),
+	}
 	train := c.Graphs / 5
 	ids, parts := make([]string, c.Graphs), make([]Part, c.Graphs)
 	for i := range c.Graphs {

@@ -70,7 +70,8 @@ func (a *array) header(size uint64) error {
 		length, at = int(binary.LittleEndian.Uint32(start[8:])), 12
 	}
 	if start[6] > 2 || length > maxHeader-at {
-		return fmt.Errorf("an array of version %d with a header of %d bytes, want version 1 or 2 and at most %d", start[6], length, maxHeader-at)
+		return fmt.Errorf("an array of version %d with a header of %d bytes, want version 1 or 2 and at most %d",
+			start[6], length, maxHeader-at)
 	}
 	head, err := a.body.Peek(at + length)
 	if err != nil {

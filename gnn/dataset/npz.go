@@ -219,7 +219,8 @@ func (z npz) ids(d *Dataset) error {
 		return err
 	}
 	if a.kind != 'i' && (a.kind != 'u' || a.width == 8) {
-		return fmt.Errorf("%s has the type %c%d, want integers: convert with astype(int), or save a table (docs/datasets.md)", name, a.kind, a.width)
+		return fmt.Errorf("%s has the type %c%d, want integers: convert with astype(int), or save a table "+
+			"(docs/datasets.md)", name, a.kind, a.width)
 	}
 	if err := z.memory.claim(24 * n); err != nil { // with the map
 		return err

@@ -69,7 +69,8 @@ func Open(path string, formats ...Format) (*Dataset, error) {
 	}
 	prefix, ok := tablePrefix(file, formats)
 	if !ok {
-		return nil, fmt.Errorf("%s: want a folder, an .npz file, or a table of nodes such as nodes.csv that has its edges.csv beside it", path)
+		return nil, fmt.Errorf("%s: want a folder, an .npz file, or a table of nodes such as nodes.csv that has its "+
+			"edges.csv beside it", path)
 	}
 	dir = filepath.Clean(dir)
 	f, err := newFolder(os.DirFS(dir), dir, nameOf(dir, prefix), prefix, formats)
@@ -87,7 +88,8 @@ func Open(path string, formats ...Format) (*Dataset, error) {
 	if name, ok := tuName(f.files); ok {
 		return openTU(f, name)
 	}
-	return nil, fmt.Errorf("%s: neither a table of nodes (%s) nor num-node-list.csv is there: want a node table with its edge list, or OGB's raw layout", path, "nodes"+strings.Join(f.endings(), ", nodes"))
+	return nil, fmt.Errorf("%s: neither a table of nodes (%s) nor num-node-list.csv is there: want a node table with "+
+		"its edge list, or OGB's raw layout", path, "nodes"+strings.Join(f.endings(), ", nodes"))
 }
 
 // The numbers of nodes and edges in OGB's layout, which is recognised by the first.

@@ -66,7 +66,12 @@ func Payments(c PaymentsConfig) (d *Dataset, known []int64, err error) {
 	p := &payments{c: c, rng: rand.New(rand.NewPCG(c.Seed, 0x7061796d)), number: make(map[string]int32), last: make(map[int32]int32)}
 	p.d = &Dataset{
 		Name: "payments", Classes: []string{"honest", "fraud"}, Kinds: gnn.EdgeKinds{{Name: "card"}, {Name: "device"}, {Name: "merchant"}},
-		Table: []attributes.Column{{Name: "amount", Kind: attributes.Number}, {Name: "channel", Kind: attributes.Category}, {Name: "abroad", Kind: attributes.Boolean}, {Name: "since", Kind: attributes.Number}},
+		Table: []attributes.Column{
+			{Name: "amount", Kind: attributes.Number},
+			{Name: "channel", Kind: attributes.Category},
+			{Name: "abroad", Kind: attributes.Boolean},
+			{Name: "since", Kind: attributes.Number},
+		},
 		Given: &GivenSplit{How: fmt.Sprintf("by time, %+v", c)},
 	}
 	for i := range c.Payments {
@@ -126,7 +131,8 @@ func (p *payments) pay(at float64) {
 		late, label = leastLate+float64(p.rng.Float64()*(mostLate-leastLate)), 1
 	}
 	p.paid++
-	v := p.add(fmt.Sprint("payment-", p.paid), label, time, time+int64(late*day), strconv.FormatFloat(value, 'f', 2, 64), channel, strconv.FormatBool(p.rng.Float64() < abroad), since)
+	v := p.add(fmt.Sprint("payment-", p.paid), label, time, time+int64(late*day), strconv.FormatFloat(value, 'f', 2, 64),
+		channel, strconv.FormatBool(p.rng.Float64() < abroad), since)
 	part := InTest
 	switch {
 	case at < trainDays:
@@ -187,7 +193,8 @@ func (p *payments) entity(kind string, i int, time int64) int32 {
 func (p *payments) add(id string, label int32, time, known int64, texts ...string) (v int32) {
 	d := p.d
 	v = int32(len(d.Labels))
-	d.IDs.Texts, d.Labels, d.Time, d.Context = append(d.IDs.Texts, id), append(d.Labels, label), append(d.Time, float64(time)), append(d.Context, false)
+	d.IDs.Texts, d.Labels, d.Time, d.Context = append(d.IDs.Texts, id), append(d.Labels, label),
+		append(d.Time, float64(time)), append(d.Context, false)
 	d.Given.Parts, p.known = append(d.Given.Parts, InNone), append(p.known, known)
 	for i, text := range texts {
 		d.Table[i].Texts = append(d.Table[i].Texts, text)

@@ -29,7 +29,12 @@ func (d *Dataset) Save(dir string) error {
 	}
 	files := []file{{"nodes.csv", d.writeNodes}, {"edges.csv", d.writeEdges}, {"dataset.json", d.writeDescription}}
 	if d.Graphs != nil {
-		files = []file{{"graphs.csv", d.writeNodes}, {"nodes.csv", d.writeGraphNodes}, {"edges.csv", d.writeGraphEdges}, {"dataset.json", d.writeDescription}}
+		files = []file{
+			{"graphs.csv", d.writeNodes},
+			{"nodes.csv", d.writeGraphNodes},
+			{"edges.csv", d.writeGraphEdges},
+			{"dataset.json", d.writeDescription},
+		}
 	}
 	for _, file := range files {
 		if err := create(filepath.Join(dir, file.name), file.write); err != nil {
@@ -128,7 +133,8 @@ func (d *Dataset) columns() (columns []string, names map[string]string) {
 	}
 	for i := range d.Table {
 		name := d.Table[i].Name
-		if column := name; slices.Contains(reserved, name) || name != strings.TrimSpace(name) || strings.ContainsFunc(name, unicode.IsControl) || name == "\ufeff" {
+		if column := name; slices.Contains(reserved, name) || name != strings.TrimSpace(name) ||
+			strings.ContainsFunc(name, unicode.IsControl) || name == "\ufeff" {
 			for n := 0; column == name || taken[column]; n++ {
 				column = fmt.Sprintf("attribute %d", i+n)
 			}

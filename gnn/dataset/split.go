@@ -144,7 +144,8 @@ func (d *Dataset) cutBefore(s *Stream, train, warmup float64) (rest []int32, err
 		}
 	}
 	if len(s.Train) == 0 {
-		return nil, fmt.Errorf("no node with a label is of a time before %v, so none trains: times go from %v to %v", train, slices.Min(d.Time), slices.Max(d.Time))
+		return nil, fmt.Errorf("no node with a label is of a time before %v, so none trains: times go from %v to %v",
+			train, slices.Min(d.Time), slices.Max(d.Time))
 	}
 	d.sortByTime(rest)
 	return rest, nil

@@ -179,7 +179,8 @@ func (t *nodeTable) header(fields []string) error {
 		}
 	}
 	if c.vector >= 0 && len(c.features) > 0 {
-		return fmt.Errorf("a column features, and %d more (%.40q): give all features in the one, or each a column and none of that name", len(c.features), fields[c.features[0]])
+		return fmt.Errorf("a column features, and %d more (%.40q): give all features in the one, or each a column and "+
+			"none of that name", len(c.features), fields[c.features[0]])
 	}
 	if t.ofGraphs {
 		if len(c.features) > 0 || c.vector >= 0 || c.context >= 0 {
@@ -206,7 +207,10 @@ func (t *nodeTable) nameColumns() error {
 	if t.named {
 		for _, i := range t.columns.features {
 			name := t.columns.names[i]
-			t.table = append(t.table, attributes.Column{Name: cmp.Or(t.attributes[name], name), Kind: t.kinds[name].Kind, Unit: t.kinds[name].Unit})
+			t.table = append(t.table, attributes.Column{
+				Name: cmp.Or(t.attributes[name], name), Kind: t.kinds[name].Kind,
+				Unit: t.kinds[name].Unit,
+			})
 		}
 	}
 	return nil
@@ -313,9 +317,11 @@ func (t *nodeTable) notes(classes []string) (notes []string) {
 		switch {
 		case len(t.ids) < leastNoted || len(notes) == maxNotes:
 		case t.isLabel[k] && len(classes) > 1:
-			notes = append(notes, fmt.Sprintf("column %.40q equals the label in every row: leave it out, unless it is known when a node arrives", t.columns.names[i]))
+			notes = append(notes, fmt.Sprintf("column %.40q equals the label in every row: leave it out, unless it is "+
+				"known when a node arrives", t.columns.names[i]))
 		case t.isRow[k]:
-			notes = append(notes, fmt.Sprintf("column %.40q is the number of the row: leave it out (pandas: index=False)", t.columns.names[i]))
+			notes = append(notes, fmt.Sprintf("column %.40q is the number of the row: leave it out (pandas: index=False)",
+				t.columns.names[i]))
 		}
 	}
 	return notes
@@ -323,8 +329,10 @@ func (t *nodeTable) notes(classes []string) (notes []string) {
 
 // noteClasses says that labels may be a quantity.
 func (d *Dataset) noteClasses() {
-	if n := len(d.Classes); n > 100 && n > d.Labelled()/10 && !slices.ContainsFunc(d.Classes, func(c string) bool { return !spelling.IsNumber(c) }) {
-		d.Notes = append(d.Notes, fmt.Sprintf("the labels are %d different numbers, each a class here: if they are a quantity, cut it into a few classes", n))
+	if n := len(d.Classes); n > 100 && n > d.Labelled()/10 &&
+		!slices.ContainsFunc(d.Classes, func(c string) bool { return !spelling.IsNumber(c) }) {
+		d.Notes = append(d.Notes, fmt.Sprintf("the labels are %d different numbers, each a class here: if they are a "+
+			"quantity, cut it into a few classes", n))
 	}
 }
 
@@ -519,11 +527,13 @@ func labelled(labels []string, text *description) (names, notes []string) {
 			spelling.IsGapWord(name) && !strings.EqualFold(name, "none"), spelling.IsDoubtful(name) && numbers > 0 && others == 0:
 			none[name] = true
 			if len(notes) < maxNotes {
-				notes = append(notes, fmt.Sprintf("label %.40q of %d nodes is taken for none: if it is a class, list all in dataset.json, \"classes\": […]", name, count[name]))
+				notes = append(notes, fmt.Sprintf("label %.40q of %d nodes is taken for none: if it is a class, list "+
+					"all in dataset.json, \"classes\": […]", name, count[name]))
 			}
 		case spelling.IsDoubtful(name), name == "-1" && (numbers > 1 || others > 0):
 			if len(notes) < maxNotes {
-				notes = append(notes, fmt.Sprintf("label %.40q of %d nodes is taken for a class: if it stands for none, give \"unlabelled\": [%q] in dataset.json", name, count[name], name))
+				notes = append(notes, fmt.Sprintf("label %.40q of %d nodes is taken for a class: if it stands for "+
+					"none, give \"unlabelled\": [%q] in dataset.json", name, count[name], name))
 			}
 		}
 	}

@@ -112,7 +112,8 @@ func ProductRows(dst, x, w []float32, n, in, out int) {
 // need be none after the last.
 func ProductRowsApart(dst []float32, apart int, x, w []float32, n, in, out int) {
 	if n < 0 || in < 0 || out < 0 || apart < out || len(x) != n*in || len(w) != in*out || n > 0 && len(dst) < (n-1)*apart+out {
-		panic(fmt.Sprintf("kernel: %d×%d (%d numbers) times %d×%d (%d) into %d, rows %d apart", n, in, len(x), in, out, len(w), len(dst), apart))
+		panic(fmt.Sprintf("kernel: %d×%d (%d numbers) times %d×%d (%d) into %d, rows %d apart", n, in, len(x), in, out,
+			len(w), len(dst), apart))
 	}
 	if in == 0 || out == 0 {
 		return

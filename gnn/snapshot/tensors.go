@@ -61,7 +61,9 @@ func Lists[T safetensors.Element](s *Schema, name string, next func() []T, shape
 // Unless check is nil, it is called with the restored elements before they are
 // stored, in pieces that may begin and end within a row, by several goroutines at
 // once.
-func Rows[T safetensors.Element](s *Schema, name string, table *kernel.Table[T], freeze *Freeze[T], check func([]T) error, n int, shape ...int) {
+func Rows[T safetensors.Element](s *Schema, name string, table *kernel.Table[T], freeze *Freeze[T], check func([]T) error,
+	n int, shape ...int,
+) {
 	s.Freeze(freeze, n)
 	GatherRows(s, name, table, freeze.Walk(table.Row), check, n, shape...)
 }
@@ -69,7 +71,9 @@ func Rows[T safetensors.Element](s *Schema, name string, table *kernel.Table[T],
 // GatherRows is [Rows] for n rows in an order of their own, such as that of a
 // queue. When the tensor is written, next returns the rows in that order. They are
 // restored to rows 0 to n-1 of the table. The caller freezes the table.
-func GatherRows[T safetensors.Element](s *Schema, name string, table *kernel.Table[T], next func() []T, check func([]T) error, n int, shape ...int) {
+func GatherRows[T safetensors.Element](s *Schema, name string, table *kernel.Table[T], next func() []T,
+	check func([]T) error, n int, shape ...int,
+) {
 	if s.Saving() {
 		Lists(s, name, next, append([]int{n}, shape...)...)
 		return

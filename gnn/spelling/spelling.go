@@ -34,10 +34,16 @@ func IsCertainGap(text string) bool {
 }
 
 // gapWords are gaps among numbers, times and truth values. Elsewhere they may be values: NA is a country.
-var gapWords = []string{"na", "n/a", "#n/a", "none", "nil", "?", "-", "--", ".", "inf", "+inf", "-inf", "infinity", "-infinity", "#div/0!", "#value!", "0000-00-00", "0000-00-00 00:00:00"}
+var gapWords = []string{
+	"na", "n/a", "#n/a", "none", "nil", "?", "-", "--", ".", "inf", "+inf", "-inf", "infinity",
+	"-infinity", "#div/0!", "#value!", "0000-00-00", "0000-00-00 00:00:00",
+}
 
 // doubtful are words that may be gaps, and may be classes.
-var doubtful = []string{"unknown", "unlabelled", "unlabeled", "unclassified", "undefined", "missing", "unk", "n.a.", "empty", "not available"}
+var doubtful = []string{
+	"unknown", "unlabelled", "unlabeled", "unclassified", "undefined", "missing", "unk", "n.a.",
+	"empty", "not available",
+}
 
 // IsGapWord reports whether a text stands for no value where values are numbers, times or truth values.
 func IsGapWord(text string) bool { return IsGap(text) || among(gapWords, text) }

@@ -61,7 +61,10 @@ const (
 )
 
 func newAdam[T float](param, grad []T, decay float64) adam[T] {
-	return adam[T]{param: param, grad: grad, first: make([]T, len(param)), second: make([]T, len(param)), decay: decay, power1: 1, power2: 1}
+	return adam[T]{
+		param: param, grad: grad, first: make([]T, len(param)), second: make([]T, len(param)), decay: decay,
+		power1: 1, power2: 1,
+	}
 }
 
 // step changes the parameters by one step of the given learning rate:

@@ -59,7 +59,8 @@ func (c Config) Validate() error {
 		}
 	}
 	c = c.withDefaults()
-	check(slices.Contains([]gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN}, c.Encoder), "encoder is %q, want graphsage, gcn, gat or gin", string(c.Encoder))
+	check(slices.Contains([]gnn.Kind{gnn.KindSAGE, gnn.KindGCN, gnn.KindGAT, gnn.KindGIN}, c.Encoder),
+		"encoder is %q, want graphsage, gcn, gat or gin", string(c.Encoder))
 	check(c.Activation == gnn.ReLU || c.Activation == gnn.ELU, "activation is %q, want relu or elu", string(c.Activation))
 	if c.Encoder == gnn.KindGAT {
 		check(c.Heads >= 1, "attention heads are %d, want at least 1", c.Heads)
@@ -67,7 +68,8 @@ func (c Config) Validate() error {
 			check(c.Heads < 1 || width%c.Heads == 0, "width of hidden layer %d is %d, want a multiple of its %d heads", l, width, c.Heads)
 		}
 	}
-	check(c.Means == 0 || c.Encoder == gnn.KindSAGE || c.Means == 1 && c.Encoder == gnn.KindGCN, "encoder %s does not tell kinds of edges apart, graphsage does", c.Encoder)
+	check(c.Means == 0 || c.Encoder == gnn.KindSAGE || c.Means == 1 &&
+		c.Encoder == gnn.KindGCN, "encoder %s does not tell kinds of edges apart, graphsage does", c.Encoder)
 	check(c.In >= 1, "dimension of features is %d, want at least 1", c.In)
 	for l, width := range c.Hidden {
 		check(width >= 1, "width of hidden layer %d is %d, want at least 1", l, width)
@@ -108,7 +110,8 @@ func (d *Data) check(dim int) error {
 	if len(d.Src) != len(d.Dst) {
 		return fmt.Errorf("%d sources of edges, %d targets", len(d.Src), len(d.Dst))
 	}
-	if rows := d.rows(); len(d.Labels) != rows || d.Graphs != nil && (d.Graphs[0] != 0 || int(d.Graphs[rows]) != n || !slices.IsSorted(d.Graphs) || !(d.Size > 0)) {
+	if rows := d.rows(); len(d.Labels) != rows || d.Graphs != nil &&
+		(d.Graphs[0] != 0 || int(d.Graphs[rows]) != n || !slices.IsSorted(d.Graphs) || !(d.Size > 0)) {
 		return fmt.Errorf("%d labels, want one for each of %d nodes, or of graphs that have all nodes", len(d.Labels), rows)
 	}
 	if len(d.Train) == 0 {

@@ -31,7 +31,10 @@ func newGAT[T float](rng *rand.Rand, in, out, heads int, concat bool) *gat[T] {
 		channels = out / heads
 	}
 	all := heads * channels
-	g := &gat[T]{in: in, heads: heads, channels: channels, concat: concat, weight: newParam[T](in*all, true), source: newParam[T](all, true), target: newParam[T](all, true)}
+	g := &gat[T]{
+		in: in, heads: heads, channels: channels, concat: concat, weight: newParam[T](in*all, true),
+		source: newParam[T](all, true), target: newParam[T](all, true),
+	}
 	g.bias = newParam[T](g.width(), false)
 	g.weight.glorot(rng, in, all)
 	g.source.glorot(rng, heads, channels)

@@ -312,11 +312,12 @@ type Reason string
 
 // Reasons of refusal.
 const (
-	Undecodable       Reason = "undecodable"         // the value is not an event of the wire format
-	Empty             Reason = "empty"               // null or empty value
-	TooLarge          Reason = "too-large"           // the value is longer than the limit
-	BadID             Reason = "bad-id"              // id missing, empty, too long or of another type
-	BadFeatures       Reason = "bad-features"        // indices out of order, lengths that differ, or a value that is not of its attribute's kind
+	Undecodable Reason = "undecodable" // the value is not an event of the wire format
+	Empty       Reason = "empty"       // null or empty value
+	TooLarge    Reason = "too-large"   // the value is longer than the limit
+	BadID       Reason = "bad-id"      // id missing, empty, too long or of another type
+	// indices out of order, lengths that differ, or a value that is not of its attribute's kind
+	BadFeatures       Reason = "bad-features"
 	PartialFeatures   Reason = "partial-features"    // some of the features, where an update replaces all
 	NonFinite         Reason = "non-finite"          // NaN or infinity among the features
 	HugeNumber        Reason = "huge-number"         // a feature beyond the limit
@@ -336,7 +337,8 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		Undecodable, Empty, TooLarge, BadID, BadFeatures, PartialFeatures, NonFinite, HugeNumber, TooManyNeighbours,
-		WrongDimension, UnknownClass, UnknownNode, OrphanLabel, LateLabel, ConflictingLabel, UnknownCommand, ImpossibleCommand, UnreadableBatch,
+		WrongDimension, UnknownClass, UnknownNode, OrphanLabel, LateLabel, ConflictingLabel, UnknownCommand,
+		ImpossibleCommand, UnreadableBatch,
 	}
 }
 

@@ -25,13 +25,16 @@ var (
 	}
 	labels = figure.Family{
 		Name: "labels_total", Label: "result",
-		Help:   "Labels accepted: joined to a prediction, repeated, of a context node, of a node that the model was trained on, corrected (the node had another one), or withdrawn.",
-		Advice: "Many repeated: a producer sends labels again. Many of context: labels of nodes that are not classified. Trained: learned in Phase 1, neither scored nor learned again.",
+		Help: "Labels accepted: joined to a prediction, repeated, of a context node, of a node that the model was " +
+			"trained on, corrected (the node had another one), or withdrawn.",
+		Advice: "Many repeated: a producer sends labels again. Many of context: labels of nodes that are not " +
+			"classified. Trained: learned in Phase 1, neither scored nor learned again.",
 	}
 	departures = figure.Family{
 		Name: "departures_total", Label: "result",
-		Help:   "Departures of nodes: left, expired after the time of --keep, or unknown when the node was not in the graph.",
-		Advice: "Expired far from what arrived a keep ago: the times of events are wrong. Many unknown: keys of tombstones match no node, or nodes are removed twice.",
+		Help: "Departures of nodes: left, expired after the time of --keep, or unknown when the node was not in the graph.",
+		Advice: "Expired far from what arrived a keep ago: the times of events are wrong. Many unknown: keys of " +
+			"tombstones match no node, or nodes are removed twice.",
 	}
 )
 
@@ -48,7 +51,8 @@ var (
 		"", "High: a producer sends nodes again, which slows down arrivals.")
 	Cleared = figure.Sum("features_cleared_total",
 		"Nodes that were sent again with an empty list of indices: all their features became zero.",
-		"nodes whose features were cleared", "Above zero and not meant: a producer sends `indices: []` where it should leave `indices` out.")
+		"nodes whose features were cleared", "Above zero and not meant: a producer sends `indices: []` where it should "+
+			"leave `indices` out.")
 	EdgesAdded = figure.Sum("edges_total",
 		"Edges added to the graph.",
 		"", "Per arrival: falls when a producer stops naming neighbours, and accuracy follows.")
@@ -83,5 +87,6 @@ var (
 	DeparturesUnknown = departures.Of("unknown", "departures of unknown nodes")
 	EdgesExpired      = figure.Sum("edges_expired_total",
 		"Edges removed after the time of --keep that did not leave with a node.",
-		"edges that expired", "0 with edges in `--keep`: edges are renewed in time, leave with their nodes before, or events have no time that moves.")
+		"edges that expired", "0 with edges in `--keep`: edges are renewed in time, leave with their nodes before, or "+
+			"events have no time that moves.")
 )

@@ -169,7 +169,8 @@ func (l *LearnQueue) State(s *snapshot.Schema, next int64) {
 		oldest := next - l.lag
 		for _, window := range windows {
 			if window < max(oldest, 0) || window >= next {
-				return snapshot.Damaged("the labels of window %d wait to be learned, the next is %d and they wait for %d", window, next, l.lag)
+				return snapshot.Damaged("the labels of window %d wait to be learned, the next is %d and they wait for %d",
+					window, next, l.lag)
 			}
 			l.waiting = append(l.waiting, queued{window: window})
 			oldest = window + 1

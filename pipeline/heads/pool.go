@@ -126,7 +126,10 @@ type Pooled struct {
 
 func (p *Pool) Learned() *Pooled {
 	parts := p.pool.Names()[1:]
-	l := &Pooled{Heads: parts[:len(p.spec.Heads)], Parts: parts, Shares: p.pool.Shares(), Regret: p.pool.Regret(), Compatibility: slices.Clone(p.pool.Compatibility())}
+	l := &Pooled{
+		Heads: parts[:len(p.spec.Heads)], Parts: parts, Shares: p.pool.Shares(), Regret: p.pool.Regret(),
+		Compatibility: slices.Clone(p.pool.Compatibility()),
+	}
 	l.Weights, l.Bias = p.pool.Weights()
 	return l
 }

@@ -78,7 +78,9 @@ func (p *Pool) Serve(nodes []int32, embedded posterior.Rows, outputs []float32, 
 
 // predictRows predicts rows, the first of which is the given one of all nodes that are served. It leaves in
 // served what the nodes will count for at their neighbours.
-func (p *Pool) predictRows(by *rowPredictor, rows *pool.Rows, from int, embedded posterior.Rows, outputs []float32, split []posterior.Uncertainty) {
+func (p *Pool) predictRows(by *rowPredictor, rows *pool.Rows, from int, embedded posterior.Rows, outputs []float32,
+	split []posterior.Uncertainty,
+) {
 	d, width, part, to := len(embedded.Z)/max(embedded.Len(), 1), p.Width(), p.around.Reader.PartBytes(), from+rows.N
 	rows.Embedded = posterior.Rows{Z: embedded.Z[from*d : to*d], Tau: embedded.Tau[from:to]}
 	by.predictRows(rows, outputs[from*width:to*width], split[from:to], p.served[from*part:to*part])

@@ -147,7 +147,10 @@ func (h *Held) cut(d model.Data, fit, held []int32) {
 	batch := func(nodes []int32, context bool) (w window) {
 		for _, v := range nodes {
 			id, x := event.ID{Num: int64(order[v])}, d.X[v]
-			w.nodes = append(w.nodes, event.Node{Origin: origin, ID: id, Dense: x.Dense, Index: x.Index, Value: x.Value, Neighbours: neighbours[v], Marks: marks[v], Context: context})
+			w.nodes = append(w.nodes, event.Node{
+				Origin: origin, ID: id, Dense: x.Dense, Index: x.Index, Value: x.Value,
+				Neighbours: neighbours[v], Marks: marks[v], Context: context,
+			})
 			w.labels = append(w.labels, event.Label{Origin: origin, Node: id, Index: d.Labels[v]})
 		}
 		return w

@@ -24,13 +24,15 @@ func (c Config) checkKinds(d Data) error {
 	case d.Kinds == nil && means == 0:
 		return nil
 	case c.kind() == gnn.KindGCN && d.Kinds.Means() > 1:
-		return errors.New("--encoder gcn: the edges are of several kinds, or directed, and gcn hears the weights of one undirected kind: give --encoder graphsage, or leave out the columns kind and directed")
+		return errors.New("--encoder gcn: the edges are of several kinds, or directed, and gcn hears the weights of " +
+			"one undirected kind: give --encoder graphsage, or leave out the columns kind and directed")
 	case means > 0:
 		return d.Kinds.Check(means)
 	case c.Frozen != nil:
 		return nil
 	case c.kind() != gnn.KindSAGE && c.kind() != gnn.KindGCN:
-		return fmt.Errorf("--encoder %s: the edges have kinds or weights, which graphsage hears: give --encoder graphsage, or leave out the columns kind, weight and directed", c.kind())
+		return fmt.Errorf("--encoder %s: the edges have kinds or weights, which graphsage hears: give --encoder "+
+			"graphsage, or leave out the columns kind, weight and directed", c.kind())
 	}
 	return d.Kinds.Check(d.Kinds.Means())
 }

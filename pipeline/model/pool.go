@@ -19,7 +19,8 @@ func (m *Model) Shape() pool.Shape {
 // pool.
 func (m *Model) NewPool() (*pool.Pool, error) {
 	if m.Pool == nil {
-		return nil, fmt.Errorf("model %s has no pool of heads: train it again with 'gvbll train', or serve the paper's head with --head paper", m.ID)
+		return nil, fmt.Errorf("model %s has no pool of heads: train it again with 'gvbll train', or serve the paper's "+
+			"head with --head paper", m.ID)
 	}
 	// Check the size before allocating memory as the metadata says.
 	if least, most := m.Pool.StateBytes(m.Shape()); float64(len(m.PoolState)) < least || float64(len(m.PoolState)) > most {
@@ -97,7 +98,8 @@ func trainingBatch(d Data, spec pool.Config, shape pool.Shape) pool.Batch {
 		}
 	}
 	b := pool.Batch{Labels: d.Labels, Pairs: all.pairs()}
-	own, labels := neighbourhood.New(trainingGraph{near, nil}, spec, shape), neighbourhood.New(trainingGraph{all, d.marksOf(near)}, spec, shape)
+	own, labels := neighbourhood.New(trainingGraph{near, nil}, spec, shape),
+		neighbourhood.New(trainingGraph{all, d.marksOf(near)}, spec, shape)
 	for v, x := range d.X {
 		own.SetFeatures(int32(v), x)
 		labels.SetFeatures(int32(v), gnn.Vector{})

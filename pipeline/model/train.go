@@ -72,8 +72,10 @@ func (c Config) String() string {
 		}
 		frozen = fmt.Sprintf("%x", sha256.Sum256(b))[:16]
 	}
-	text := fmt.Sprintf("encoder=%s activation=%s heads=%d frozen=%s hidden=%v embedding=%d temp-hidden=%d epochs=%d samples=%d learning-rate=%g weight-decay=%g dropout=%g normalize=%s valid-share=0 patience=0 seed=%d",
-		c.Encoder, c.Activation, c.Heads, frozen, c.Hidden, c.Embedding, c.TempHidden, c.Epochs, c.Samples, c.LearningRate, c.WeightDecay, c.Dropout, c.Normalization, c.Seed)
+	text := fmt.Sprintf("encoder=%s activation=%s heads=%d frozen=%s hidden=%v embedding=%d temp-hidden=%d epochs=%d "+
+		"samples=%d learning-rate=%g weight-decay=%g dropout=%g normalize=%s valid-share=0 patience=0 seed=%d",
+		c.Encoder, c.Activation, c.Heads, frozen, c.Hidden, c.Embedding, c.TempHidden, c.Epochs, c.Samples,
+		c.LearningRate, c.WeightDecay, c.Dropout, c.Normalization, c.Seed)
 	if c.Pool {
 		text += " head=pool"
 	}
@@ -88,7 +90,12 @@ func (c Config) withDefaults(classes int) (Config, error) {
 		name  string
 		value *int
 		def   int
-	}{{"embedding", &c.Embedding, EmbeddingFor(classes)}, {"temp-hidden", &c.TempHidden, 16}, {"epochs", &c.Epochs, 100}, {"samples", &c.Samples, 10}} {
+	}{
+		{"embedding", &c.Embedding, EmbeddingFor(classes)},
+		{"temp-hidden", &c.TempHidden, 16},
+		{"epochs", &c.Epochs, 100},
+		{"samples", &c.Samples, 10},
+	} {
 		if *d.value == 0 {
 			*d.value = d.def
 		}
@@ -175,9 +182,11 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	}
 	m := &Model{
 		Meta: Meta{
-			Format: Format, Encoder: encoder.Kind(), Activation: encoder.Activation(), Classes: d.Classes, Normalization: string(normalizer.Kind), Schema: d.Schema,
+			Format: Format, Encoder: encoder.Kind(), Activation: encoder.Activation(), Classes: d.Classes,
+			Normalization: string(normalizer.Kind), Schema: d.Schema,
 			Training: Training{
-				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Settings: settings, Nodes: len(d.Labels), Epochs: cfg.Epochs, Samples: cfg.Samples,
+				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Settings: settings, Nodes: len(d.Labels),
+				Epochs: cfg.Epochs, Samples: cfg.Samples,
 				Hidden: cfg.Hidden, LearningRate: cfg.LearningRate, WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout,
 				Completed: completed, Loss: last.Loss.Total, Accuracy: last.Accuracy, Rare: rare(d),
 			},
@@ -235,7 +244,10 @@ func Prepare(d Data, nodes []int32, kind gnn.Normalization) (train.Data, *gnn.No
 	if err != nil {
 		return train.Data{}, nil, err
 	}
-	data := train.Data{X: make([]gnn.Vector, len(d.X)), Src: d.Src, Dst: d.Dst, Mean: d.Mean, Weight: d.Weight, Labels: d.Labels, Train: nodes}
+	data := train.Data{
+		X: make([]gnn.Vector, len(d.X)), Src: d.Src, Dst: d.Dst, Mean: d.Mean, Weight: d.Weight,
+		Labels: d.Labels, Train: nodes,
+	}
 	for i := range d.X {
 		data.X[i] = n.Apply(gnn.Vector{}, d.X[i])
 	}

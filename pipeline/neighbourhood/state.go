@@ -64,7 +64,8 @@ func (f *Features) checkServed(parts []uint8) error {
 
 func (f *Features) sparseState(s *snapshot.Schema, n int) {
 	s.Freeze(&f.frozen.sparse, n)
-	lengths, indices, values := f.frozen.sparse.Walk(f.sparse.view), f.frozen.sparse.Walk(f.sparse.view), f.frozen.sparse.Walk(f.sparse.view)
+	lengths, indices, values := f.frozen.sparse.Walk(f.sparse.view), f.frozen.sparse.Walk(f.sparse.view),
+		f.frozen.sparse.Walk(f.sparse.view)
 	length := snapshot.Column(s, tensorLength, func() int32 { return int32(len(lengths())) }, n)
 	all := s.Len(tensorIndex, f.sparse.entries, math.MaxInt)
 	index := snapshot.Lists(s, tensorIndex, project(indices, func(e entry) int32 { return e.index }), all)
@@ -80,7 +81,8 @@ func (f *Features) sparseState(s *snapshot.Schema, n int) {
 			last := int32(-1)
 			for k, j := range index[:m] {
 				if j <= last || int(j) >= f.features || value[k] == 0 || !finite(value[k]) {
-					return snapshot.Damaged("features: node %d has feature %d of value %v after feature %d, of %d", v, j, value[k], last, f.features)
+					return snapshot.Damaged("features: node %d has feature %d of value %v after feature %d, of %d", v, j,
+						value[k], last, f.features)
 				}
 				f.Reader.entries = append(f.Reader.entries, entry{j, value[k]})
 				last = j

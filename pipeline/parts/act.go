@@ -45,7 +45,8 @@ func ParseActing(text string) (a Acting, err error) {
 		}
 	}
 	if err != nil || !(a.Capacity >= 1 && a.Capacity <= 1e9 || a.Ratio > 0 && a.Ratio <= 1e9) {
-		return Acting{}, fmt.Errorf("%.100q: give class=NAME,capacity=N/h (or s, m, d), or class=NAME,cost=MISSED:ACTED, such as class=fraud,capacity=50/h", text)
+		return Acting{}, fmt.Errorf("%.100q: give class=NAME,capacity=N/h (or s, m, d), or "+
+			"class=NAME,cost=MISSED:ACTED, such as class=fraud,capacity=50/h", text)
 	}
 	return a, nil
 }
@@ -64,7 +65,8 @@ func DeclareActing(l *setting.List, text *string) {
 	}
 	l.Add(setting.Setting{
 		Name: "act", Group: "sets", Kept: setting.Optional, Placeholder: "class=NAME,...",
-		Help: "Say in every prediction whether to act on it (docs/transactions.md). capacity=N/h: on the N most probable nodes of a class " +
+		Help: "Say in every prediction whether to act on it (docs/transactions.md). capacity=N/h: on the N most " +
+			"probable nodes of a class " +
 			"an hour of event time (or s, m, d). cost=MISSED:ACTED: where missing one costs more than acting in vain. " +
 			"Such as class=fraud,capacity=50/h or class=fraud,cost=100:1; nothing when left out.",
 		Value: setting.Text(text, check),
@@ -233,7 +235,10 @@ func (a *Actor) State(s *snapshot.Schema) {
 		if slices.Min(times) < 0 || times[4] > times[3] {
 			return snapshot.Damaged("the times of nodes to act on are %v", times)
 		}
-		*p = pace{rows: sums[0], span: sums[1], credit: sums[2], last: [3]int64(times), clock: times[3], from: times[4], acted: times[5], behind: times[6]}
+		*p = pace{
+			rows: sums[0], span: sums[1], credit: sums[2], last: [3]int64(times), clock: times[3], from: times[4],
+			acted: times[5], behind: times[6],
+		}
 		copy(p.counts[:], counts)
 		return nil
 	})

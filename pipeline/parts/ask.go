@@ -78,7 +78,8 @@ func ParseAsking(text string) (a Asking, err error) {
 	}
 	switch {
 	case err != nil || a.Per == 0 || !(a.Budget >= 1 && a.Budget <= 1e9):
-		return Asking{}, fmt.Errorf("%.100q: give a number of nodes from 1 in a second, minute, hour or day, such as 100/d, and random=SHARE after a comma", text)
+		return Asking{}, fmt.Errorf("%.100q: give a number of nodes from 1 in a second, minute, hour or day, such as "+
+			"100/d, and random=SHARE after a comma", text)
 	case !(a.Random > 0 && a.Random <= 1):
 		return Asking{}, fmt.Errorf("random=%v: give a share above 0, and up to 1", a.Random)
 	}
@@ -89,7 +90,8 @@ func ParseAsking(text string) (a Asking, err error) {
 func (a *Asking) Declare(l *setting.List) {
 	l.Add(setting.Setting{
 		Name: "ask", Group: "update", Kept: setting.Optional, Placeholder: "NUMBER/UNIT,...",
-		Help: "Ask for the labels of so many nodes in a second, minute, hour or day of event time, in the topic to-label (docs/labels.md). " +
+		Help: "Ask for the labels of so many nodes in a second, minute, hour or day of event time, in the topic " +
+			"to-label (docs/labels.md). " +
 			"random=SHARE: this share at random, and the others by the information that a label would bring. " +
 			"Such as 100/d,random=0.1; off when left out.",
 		Value: setting.Parsed(a, ParseAsking),
@@ -113,7 +115,8 @@ var Asked = struct {
 		Advice: "0: labels are asked for with `--ask` only. Its rate is the budget, where event time runs as the clock.",
 	}),
 	Labels: figure.New(figure.Figure{
-		Name: "asked_labels_total", Help: "Scored labels that were asked for; the others came by themselves.", Words: "labels that were asked for",
+		Name: "asked_labels_total", Help: "Scored labels that were asked for; the others came by themselves.",
+		Words:  "labels that were asked for",
 		Advice: "Far below `gvbll_asked_nodes_total`: nobody answers. While it rises, scores over all labels are not of all nodes.",
 	}),
 	Correct: figure.New(figure.Figure{
@@ -124,8 +127,9 @@ var Asked = struct {
 		Name: "asked_log_loss_nats_total", Help: "Sum of their log losses.", Advice: "Divided by the labels, their NLL.",
 	}),
 	Weight: figure.New(figure.Figure{
-		Name:   "asked_weight_total",
-		Help:   "Sum of their weights: of the inverse probabilities with which they were asked for, an estimate of the number of all nodes.",
+		Name: "asked_weight_total",
+		Help: "Sum of their weights: of the inverse probabilities with which they were asked for, an estimate of the " +
+			"number of all nodes.",
 		Advice: "Divides the next two. It grows about as `gvbll_arrivals_total`, if all who are asked answer.",
 	}),
 	WeighedCorrect: figure.New(figure.Figure{
@@ -138,7 +142,8 @@ var Asked = struct {
 		Advice: "Divided by the weights, an estimate of the NLL for all nodes.",
 	}),
 	Squares: figure.New(figure.Figure{
-		Name: "asked_weight_squares_total", Help: "Sum of the squares of their weights.", Advice: "Gives the standard error of the estimates.",
+		Name: "asked_weight_squares_total", Help: "Sum of the squares of their weights.",
+		Advice: "Gives the standard error of the estimates.",
 	}),
 	CorrectSquares: figure.New(figure.Figure{
 		Name: "asked_weighed_correct_squares_total", Help: "Sum of the squares of the weights of those that had been predicted.",
@@ -276,7 +281,8 @@ func (a *Asker) state(s *snapshot.Schema) {
 	clock, sums := []int64{a.clock}, []float64{a.allowed, a.asked, a.nodes, a.summed}
 	snapshot.Slice(s, "ask.clock", &clock, 1)
 	snapshot.Slice(s, "ask.sums", &sums, len(sums))
-	store.DeclareRows(s, "ask.kept", &a.kept, a.pending.Nodes.WalkSlots(), a.pending.Nodes.Len(), func(p float32) bool { return p >= 0 && p <= 1 })
+	store.DeclareRows(s, "ask.kept", &a.kept, a.pending.Nodes.WalkSlots(), a.pending.Nodes.Len(),
+		func(p float32) bool { return p >= 0 && p <= 1 })
 	s.Check(func() error {
 		for _, x := range sums {
 			if !(x >= 0 && x <= 1e18) {

@@ -67,7 +67,8 @@ func (c *Coverage) Declare(l *setting.List) {
 	limits := []setting.Pair{{Name: "confidence", Value: &c.MinConfidence}, {Name: "set-size", Value: &c.MaxSize}}
 	l.Add(setting.Setting{
 		Name: "abstain", Group: "sets", Kept: setting.Never, Placeholder: "NAME=NUMBER,...",
-		Help: "Mark predictions to abstain from: confidence=P, those below this confidence; set-size=N, those with a larger set or an empty one. " +
+		Help: "Mark predictions to abstain from: confidence=P, those below this confidence; set-size=N, those with a " +
+			"larger set or an empty one. " +
 			"Such as confidence=0.3,set-size=4; none when left out.",
 		Value: setting.Func(func() string { return setting.JoinPairs(limits...) }, func(text string) error {
 			if c.MinConfidence, c.MaxSize = 0, 0; text == "" {

@@ -60,7 +60,10 @@ func NewDetectors(m *model.Model, embedded *posterior.Rows) serve.Observer {
 	often := drift.DefaultADWIN()
 	often.Clock = 8
 	w := &detectors{
-		dim: m.Prior.Dim, embedded: embedded, loss: [2]*drift.ADWIN{served: drift.NewADWIN(drift.DefaultADWIN()), trained: drift.NewADWIN(often)},
+		dim: m.Prior.Dim, embedded: embedded, loss: [2]*drift.ADWIN{
+			served:  drift.NewADWIN(drift.DefaultADWIN()),
+			trained: drift.NewADWIN(often),
+		},
 		embeddings: drift.NewMMD(m.Prior.Dim), monitor: drift.NewMonitor(),
 	}
 	return serve.Observer{Scored: w.scored, State: w.state}

@@ -77,7 +77,8 @@ func (f *fallback) state(s *snapshot.Schema) {
 	snapshot.Value(s, "fallback.lead", &f.lead)
 	snapshot.Value(s, "fallback.head", &f.heads.Serves)
 	s.Check(func() error {
-		if by := f.heads.Serves; !(f.lead >= 0 && f.lead <= f.threshold) || by > heads.ByStatic || f.lead == 0 && by != heads.ByOnline || f.lead == f.threshold && by != heads.ByStatic {
+		if by := f.heads.Serves; !(f.lead >= 0 && f.lead <= f.threshold) || by > heads.ByStatic || f.lead == 0 &&
+			by != heads.ByOnline || f.lead == f.threshold && by != heads.ByStatic {
 			return snapshot.Damaged("head %d serves with a lead of %v", by, f.lead)
 		}
 		return nil

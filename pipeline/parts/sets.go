@@ -160,7 +160,8 @@ func (s *Sets) state(schema *snapshot.Schema) {
 	snapshot.Slice(schema, "sets.counts", &counts, len(counts))
 	schema.Check(func() error {
 		if slices.Min(counts) < 0 || counts[2] > counts[1] {
-			return snapshot.Damaged("%d of %d sets held the class, %d classes, in %d predictions", counts[2], counts[1], counts[3], counts[0])
+			return snapshot.Damaged("%d of %d sets held the class, %d classes, in %d predictions", counts[2], counts[1],
+				counts[3], counts[0])
 		}
 		s.count = counts[0]
 		s.tally = conformal.Coverage{Rows: uint64(counts[1]), Covered: uint64(counts[2]), Classes: uint64(counts[3])}

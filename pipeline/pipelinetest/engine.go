@@ -101,7 +101,8 @@ func Followed(t *testing.T, rng *rand.Rand, l *RandomStream, e *Engine, m *model
 		t.Errorf("meta %q, want %q", got, meta)
 	}
 	if other.Chain() != chain || other.Next() != e.Next()-int64(len(windows)) {
-		t.Errorf("restored after window %d with chain %x, want window %d and %x", other.Next()-1, other.Chain(), e.Next()-int64(len(windows))-1, chain)
+		t.Errorf("restored after window %d with chain %x, want window %d and %x", other.Next()-1, other.Chain(),
+			e.Next()-int64(len(windows))-1, chain)
 	}
 	again := other.Snapshot(meta)
 	if b, err := io.ReadAll(again); err != nil || !bytes.Equal(b, file) {
@@ -132,7 +133,10 @@ func Lived(t testing.TB, seed uint64, windows int) (*Engine, *model.Model, pipel
 	if seed >= PoolSeeds {
 		AddPool(t, m, seed%2 == 0)
 	}
-	cfg := pipeline.Config{Samples: 2, BFloat16: seed%2 == 1, LearnLag: 2 * int(seed%3), Coverage: pipeline.Coverage{Target: 0.9, Per: parts.PerClass}}
+	cfg := pipeline.Config{
+		Samples: 2, BFloat16: seed%2 == 1, LearnLag: 2 * int(seed%3),
+		Coverage: pipeline.Coverage{Target: 0.9, Per: parts.PerClass},
+	}
 	if seed%2 == 1 {
 		cfg.Keep = structure.Keep{Nodes: 700, Edges: 400}
 	}

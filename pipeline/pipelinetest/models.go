@@ -43,7 +43,8 @@ func OneOf(i int) []float32 {
 func Account(rng *rand.Rand) map[string]string {
 	values := map[string]string{
 		"amount": fmt.Sprint(rng.NormFloat64()), "country": fmt.Sprintf("C%d", rng.IntN(6)), "new": fmt.Sprint(rng.IntN(2) == 0),
-		"opened": fmt.Sprintf("2026-01-%02d", 1+rng.IntN(28)), "note": strings.Repeat("a word or two ", rng.IntN(3)), "place": fmt.Sprintf("%d %d", rng.IntN(3), rng.IntN(3)),
+		"opened": fmt.Sprintf("2026-01-%02d", 1+rng.IntN(28)), "note": strings.Repeat("a word or two ", rng.IntN(3)),
+		"place": fmt.Sprintf("%d %d", rng.IntN(3), rng.IntN(3)),
 	}
 	for name := range values {
 		if rng.IntN(6) == 0 {
@@ -63,7 +64,10 @@ const AccountTime = 1_770_000_000_000
 func AccountModel(t testing.TB, rng *rand.Rand) *model.Model {
 	t.Helper()
 	columns := make([]attributes.Column, len(AccountNames))
-	for j, kind := range []attributes.Kind{attributes.Number, attributes.Category, attributes.Boolean, attributes.Time, attributes.Text, attributes.Vector} {
+	for j, kind := range []attributes.Kind{
+		attributes.Number, attributes.Category, attributes.Boolean, attributes.Time,
+		attributes.Text, attributes.Vector,
+	} {
 		columns[j] = attributes.Column{Name: AccountNames[j], Kind: kind}
 	}
 	d := model.Data{Name: "accounts", Classes: []string{"good", "bad"}}
@@ -90,7 +94,10 @@ func AccountModel(t testing.TB, rng *rand.Rand) *model.Model {
 		}
 		d.X = append(d.X, x)
 	}
-	m, err := holdout.Train(context.Background(), d, model.Config{Hidden: []int{4}, Embedding: 4, Epochs: 2, Samples: 2, Pool: true, Seed: 1}, nil)
+	m, err := holdout.Train(context.Background(), d, model.Config{
+		Hidden: []int{4}, Embedding: 4, Epochs: 2, Samples: 2,
+		Pool: true, Seed: 1,
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,8 @@ func Train(ctx context.Context, stream Stream, cfg Config) (*Result, error) {
 	r := &run{Config: cfg, stream: stream, known: cfg.Classes}
 	if s := cfg.Serving; s != nil {
 		if s.Kinds != nil {
-			return nil, errors.New("the model that serves tells kinds of edges apart, which is not learned from a ledger yet: train on a data set with the columns kind and weight")
+			return nil, errors.New("the model that serves tells kinds of edges apart, which is not learned from a " +
+				"ledger yet: train on a data set with the columns kind and weight")
 		}
 		r.Features, r.known = s.Encoder.In(), s.Classes
 	}

@@ -32,7 +32,10 @@ var errEnough = errors.New("enough windows")
 
 // record returns the history of the windows before the given one.
 func (r *run) record(ctx context.Context, before int64) (*pipeline.History, error) {
-	h, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: r.Features, Schema: r.schema(), Classes: r.known, Labels: r.Settings.Labels, Partial: r.Settings.PartialUpdates, Keep: r.Settings.Keep, Pending: r.Settings.MaxPending})
+	h, err := pipeline.NewHistory(pipeline.HistoryConfig{
+		Features: r.Features, Schema: r.schema(), Classes: r.known,
+		Labels: r.Settings.Labels, Partial: r.Settings.PartialUpdates, Keep: r.Settings.Keep, Pending: r.Settings.MaxPending,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +125,10 @@ func (r *run) data(h *pipeline.History) model.Data {
 		number[c] = int32(slices.Index(r.classes, name))
 	}
 	nodes, edges := h.Nodes(func(n *pipeline.Recorded) bool { return r.learns(h, n) })
-	d := model.Data{Name: r.Name, Split: fmt.Sprintf("labelled in windows before %d", r.result.Windows), Dim: r.Features, Classes: r.classes, Schema: r.schema()}
+	d := model.Data{
+		Name: r.Name, Split: fmt.Sprintf("labelled in windows before %d", r.result.Windows), Dim: r.Features,
+		Classes: r.classes, Schema: r.schema(),
+	}
 	for i := range nodes {
 		n := &nodes[i]
 		d.IDs, d.X, d.Labels = append(d.IDs, n.ID), append(d.X, n.Features), append(d.Labels, number[n.Class])
@@ -173,7 +179,9 @@ func (r *run) candidate(ctx context.Context) (*model.Model, error) {
 // play has an engine of a model step all windows. It adds up the scores of the nodes that
 // came after the cut, and calls at, unless that is nil, with the engine before the first
 // window after the cut.
-func (r *run) play(ctx context.Context, m *model.Model, scores *[]pipeline.Summary, at func(*pipeline.Engine) error) (*pipeline.Engine, error) {
+func (r *run) play(ctx context.Context, m *model.Model, scores *[]pipeline.Summary,
+	at func(*pipeline.Engine) error,
+) (*pipeline.Engine, error) {
 	settings := r.Settings
 	settings.Unwatched = true
 	e, err := pipeline.New(m, settings)

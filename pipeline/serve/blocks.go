@@ -30,7 +30,8 @@ type Blocks interface {
 // noBlocks is for an engine that keeps everything in memory, or has lost its blocks.
 type noBlocks struct{}
 
-var errNoBlocks = errors.New("predictions that wait for their label lie in files, and there is no folder for such files: give one, as the program had that wrote it")
+var errNoBlocks = errors.New("predictions that wait for their label lie in files, and there is no folder for such " +
+	"files: give one, as the program had that wrote it")
 
 func (noBlocks) Write([]byte) (int64, error)       { return none, errNoBlocks }
 func (noBlocks) ReadAt(int64, []byte, int64) error { return errNoBlocks }

@@ -164,7 +164,8 @@ func nameOf(label *event.Label) string {
 
 func (l *Labels) unknownClass(label *event.Label) string {
 	if label.Class == "" && event.Numbered(l.model.Classes) {
-		return fmt.Sprintf("class %d is the name of none of the model's %d, such as %q: numbers are names here, not indices", label.Index, len(l.model.Classes), l.model.Classes[0])
+		return fmt.Sprintf("class %d is the name of none of the model's %d, such as %q: numbers are names here, "+
+			"not indices", label.Index, len(l.model.Classes), l.model.Classes[0])
 	}
 	if label.Class == "" {
 		return fmt.Sprintf("class index %d, the model has 0 to %d", label.Index, len(l.model.Classes)-1)
@@ -194,7 +195,8 @@ func alike(a, b string) bool {
 	return len(b) <= 1 && first > 0 && !strings.ContainsAny(a+b, "0123456789") // class-1 is not class-2
 }
 
-// match joins a label of node v if v is pending, and returns the label's entry then. A node's first label is joined. A different one later corrects it or is
+// match joins a label of node v if v is pending, and returns the label's entry then. A node's first label is joined. A
+// different one later corrects it or is
 // refused, an equal one is ignored.
 func (l *Labels) match(v, class int32, label *event.Label, x *Entered) *event.Labelled {
 	known, past := l.nodes.Class(v), l.nodes.Past(v)
@@ -204,7 +206,8 @@ func (l *Labels) match(v, class int32, label *event.Label, x *Entered) *event.La
 		return nil
 	case known == none && past&structure.Withdrawn == 0:
 	case l.unmatched.stands == FirstStands:
-		x.Out.Refuse(label.Origin, event.ConflictingLabel, fmt.Sprintf("class %s, the node has %q already, and its first label stands", nameOf(label), l.model.Classes[known]))
+		x.Out.Refuse(label.Origin, event.ConflictingLabel, fmt.Sprintf("class %s, the node has %q already, and its "+
+			"first label stands", nameOf(label), l.model.Classes[known]))
 		return nil
 	default:
 		l.correct(heads.Correction{Node: v, Was: known, Class: class, Replaced: past&structure.Replaced != 0}, label.Node, x)

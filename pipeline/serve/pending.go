@@ -64,7 +64,8 @@ func NewPending(dim, width int, cfg PendingConfig) *Pending {
 // Err returns the first error of the blocks, nil for none. After an error rows are lost.
 func (p *Pending) Err() error {
 	if err := p.rows.err; err != nil {
-		return fmt.Errorf("predictions that wait for their label: %w; start the worker again: it goes on from a checkpoint that is whole, or replays the ledger", err)
+		return fmt.Errorf("predictions that wait for their label: %w; start the worker again: it goes on from a "+
+			"checkpoint that is whole, or replays the ledger", err)
 	}
 	return nil
 }

@@ -102,7 +102,8 @@ func finite(z []float32) bool {
 	return true
 }
 
-// Serve predicts the arrivals of a window that has entered, given their embeddings. predict writes the outputs of all heads, and the uncertainties of the serving one.
+// Serve predicts the arrivals of a window that has entered, given their embeddings. predict writes the outputs of all
+// heads, and the uncertainties of the serving one.
 func (p *Predictor) Serve(x *Entered, predict func(outputs []float32, split []posterior.Uncertainty)) {
 	n, d, c, width := len(x.Arrivals), p.model.Prior.Dim, p.model.Prior.Classes, p.serving.Width()
 	if n == 0 {
@@ -127,8 +128,9 @@ func (p *Predictor) Serve(x *Entered, predict func(outputs []float32, split []po
 		u := p.split[i]
 		out.Predictions[i] = event.Prediction{
 			Node: a.Node.ID, Class: p.model.Classes[best], ClassIndex: int32(best), Confidence: probs[best],
-			Probabilities: probs, Classes: p.model.Classes, Total: float32(u.Total), Aleatoric: float32(u.Aleatoric), Epistemic: float32(u.Epistemic),
-			Window: out.Window, PosteriorVersion: version, Time: a.Node.Time, Model: p.model.ID,
+			Probabilities: probs, Classes: p.model.Classes, Total: float32(u.Total), Aleatoric: float32(u.Aleatoric),
+			Epistemic: float32(u.Epistemic),
+			Window:    out.Window, PosteriorVersion: version, Time: a.Node.Time, Model: p.model.ID,
 			Origin: a.Node.Origin,
 		}
 		if embeddings != nil {

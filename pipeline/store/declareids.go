@@ -36,7 +36,8 @@ func DeclareIDs(s *snapshot.Schema, name string, n, strings, bytes int, walk fun
 			case length > 0 && int(length) <= len(text):
 				id.Str, text = text[:length], text[length:]
 			default:
-				return snapshot.Damaged("%s: id %d is %d bytes long, there are %d more and %d integers", name, i, length, len(text), len(integers))
+				return snapshot.Damaged("%s: id %d is %d bytes long, there are %d more and %d integers", name, i, length,
+					len(text), len(integers))
 			}
 			if err := put(i, id); err != nil {
 				return err

@@ -41,7 +41,9 @@ func (t *SlotTable[T]) Set(slot int32, row []T) {
 // DeclareRows declares n rows, each of the given shape, in the order of their slots that
 // next returns. They are restored to slots 0 to n-1. If valid is not nil, it must hold for
 // every restored element.
-func DeclareRows[T safetensors.Element](s *snapshot.Schema, name string, t *SlotTable[T], next func() (slot int32), n int, valid func(T) bool, shape ...int) {
+func DeclareRows[T safetensors.Element](s *snapshot.Schema, name string, t *SlotTable[T], next func() (slot int32), n int,
+	valid func(T) bool, shape ...int,
+) {
 	s.Freeze(&t.frozen, t.table.Len())
 	now := t.table.Row
 	snapshot.GatherRows(s, name, t.table, func() []T {

@@ -61,7 +61,8 @@ func ParseKeep(text string) (k Keep, err error) {
 			}
 		}
 		if *to == 0 {
-			return Keep{}, fmt.Errorf("%.60q: give a whole number of d, h, m, s or ms, at least 1ms and at most 100 years, such as %s=90d", item, name)
+			return Keep{}, fmt.Errorf("%.60q: give a whole number of d, h, m, s or ms, at least 1ms and at most 100 "+
+				"years, such as %s=90d", item, name)
 		}
 	}
 	return k, nil

@@ -263,7 +263,10 @@ func (m *marks) state(s *snapshot.Schema) {
 			if _, _, known := m.kinds.Of(e.Kind); !known || !(e.Weight > 0) || !slices.Contains(ids, e.Missing) {
 				return snapshot.Damaged("an edge of kind %q and weight %v waits for %q", e.Kind, e.Weight, e.Missing.Str)
 			}
-			m.wait(event.ID(e.Missing), event.Edge{Source: event.ID(e.Source), Target: event.ID(e.Target), Mark: event.Mark{Kind: e.Kind, Weight: e.Weight}})
+			m.wait(event.ID(e.Missing), event.Edge{
+				Source: event.ID(e.Source), Target: event.ID(e.Target),
+				Mark: event.Mark{Kind: e.Kind, Weight: e.Weight},
+			})
 		}
 		return nil
 	})

@@ -40,7 +40,8 @@ func (n *inputs) encode(node *event.Node) (x gnn.Vector, why event.Reason, detai
 	}
 	if node.Named != nil && !n.keepsNames {
 		if n.named == nil {
-			return x, event.PartialFeatures, fmt.Sprintf("features by name, and the model has %d without names: train it on a table with names (docs/data.md)", n.width)
+			return x, event.PartialFeatures, fmt.Sprintf("features by name, and the model has %d without names: train "+
+				"it on a table with names (docs/data.md)", n.width)
 		}
 		var err error
 		if x, err = n.encodeNamed(node); err != nil {

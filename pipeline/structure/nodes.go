@@ -78,7 +78,8 @@ func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
 		served: store.NewQueue[event.ID, Left](),
 	}
 	n := &Nodes{
-		Graph: graph, classes: cfg.Classes, dim: cfg.Encoder.Out(), numbers: ids, followers: follow, pending: p, inputs: in, departures: left,
+		Graph: graph, classes: cfg.Classes, dim: cfg.Encoder.Out(), numbers: ids, followers: follow, pending: p,
+		inputs: in, departures: left,
 		arrivals: &arrivals{graph: graph, numbers: ids, inputs: in, departures: left, links: edges, replaced: make(map[int32]*event.Node)},
 		links:    edges, waiting: waiting, kinds: kinds,
 	}

@@ -60,7 +60,8 @@ func (n *Nodes) State(s *snapshot.Schema) {
 		for v := range int32(ids.states.Len()) {
 			state, y, c := ids.states.At(v), labels[v], contexts[v]
 			past := Past(c >> 1)
-			if y < none || int(y) >= n.classes || past > Late|Replaced|Withdrawn || (y != none || past != 0) && (state.gone || (y == none) != (past&Withdrawn != 0)) {
+			if y < none || int(y) >= n.classes || past > Late|Replaced|Withdrawn || (y != none || past != 0) &&
+				(state.gone || (y == none) != (past&Withdrawn != 0)) {
 				return snapshot.Damaged("node %d has class %d, is context %d", v, y, c)
 			}
 			state.label, state.past = y, past
@@ -131,7 +132,11 @@ func (d *departures) state(s *snapshot.Schema, count int) (restored []Left) {
 		d.served.Freeze(s)
 		number, near := d.served.Walk(), d.served.Walk()
 		numbers := snapshot.Column(s, "departed.node", func() int32 { _, e := number(); return e.Value.Number }, waits)
-		degrees := snapshot.Lists(s, "departed.near", func() []int32 { _, e := near(); return []int32{e.Value.Degree, e.Value.Fresh} }, waits, 2)
+		degrees := snapshot.Lists(s, "departed.near", func() []int32 {
+			_,
+				e := near()
+			return []int32{e.Value.Degree, e.Value.Fresh}
+		}, waits, 2)
 		s.Check(func() error {
 			for i, v := range numbers {
 				l := Left{Number: v, Degree: degrees[2*i], Fresh: degrees[2*i+1]}

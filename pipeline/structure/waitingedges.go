@@ -159,7 +159,8 @@ func (n *Nodes) WaitingState(s *snapshot.Schema) {
 	length, list := q.Walk(), q.Walk()
 	count := s.Len("waiting.edges", q.Len(), math.MaxInt)
 	lengths := snapshot.Column(s, "waiting.edges", func() int32 { _, e := length(); return int32(len(e.Value.numbers)) }, count)
-	named := snapshot.Lists(s, "waiting.nodes", func() []int32 { _, e := list(); return e.Value.numbers }, s.Len("waiting.nodes", w.edges-w.held, w.bound))
+	named := snapshot.Lists(s, "waiting.nodes", func() []int32 { _, e := list(); return e.Value.numbers },
+		s.Len("waiting.nodes", w.edges-w.held, w.bound))
 	held, targets := w.heldState(s, count)
 	store.DeclareKeys(s, "waiting", q, func(i int, id event.ID) error {
 		if _, known := n.numbers.index.number(id); known || q.Get(id) != nil {
@@ -169,7 +170,8 @@ func (n *Nodes) WaitingState(s *snapshot.Schema) {
 		if i < len(held) {
 			heldHere = int(held[i])
 		}
-		if i >= len(lengths) || lengths[i] < 0 || heldHere < 0 || int(lengths[i])+heldHere < 1 || int(lengths[i]) > len(named) || heldHere > len(targets) {
+		if i >= len(lengths) || lengths[i] < 0 || heldHere < 0 || int(lengths[i])+heldHere < 1 ||
+			int(lengths[i]) > len(named) || heldHere > len(targets) {
 			return snapshot.Damaged("other edges than wait for node %q", id)
 		}
 		for _, v := range named[:lengths[i]] {

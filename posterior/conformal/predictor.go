@@ -49,7 +49,8 @@ func (c Config) Validate() error {
 	r.Unless(c.Classes > 1, "classes %d: give 2 or more", c.Classes)
 	r.Unless(c.Alpha > 0 && c.Alpha <= 0.5, "alpha %v: give the share of labels to miss, such as 0.1", c.Alpha)
 	r.Unless(c.Window > 0 && float64(c.Window)*c.Alpha >= 3, "window %d: give at least 3/alpha, such as 500", c.Window)
-	r.Unless(float64(c.Window)*float64(c.thresholds()) <= maxScores, "window %d of %d thresholds: keep the product at %d or less", c.Window, c.thresholds(), maxScores)
+	r.Unless(float64(c.Window)*float64(c.thresholds()) <= maxScores,
+		"window %d of %d thresholds: keep the product at %d or less", c.Window, c.thresholds(), maxScores)
 	r.Unless(c.Rate > 0 && c.Rate <= 1, "rate %v: give a positive number of at most 1, such as 0.001", c.Rate)
 	r.Unless(c.Gain >= 0 && c.Gain <= 1, "gain %v: give 0 for none, or a positive number of at most 1, such as 0.25", c.Gain)
 	r.Unless(c.Impute >= 0 && c.Impute <= c.Window, "impute %d: give 0 for none, or a number up to the window of %d", c.Impute, c.Window)

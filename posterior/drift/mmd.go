@@ -283,7 +283,8 @@ func (m *MMD) SetState(b []byte) error {
 		rows := r.count()
 		next.rows = int(min(rows, uint64(m.cfg.Block)))
 		copy(next.block, r.numbers(len(m.block)))
-		ok = ok && rows < uint64(m.cfg.Block) && next.base.scale > 0 && check.Finite(next.base.threshold, next.base.scale) && check.Finite(next.base.mean...) && check.Finite(next.block...)
+		ok = ok && rows < uint64(m.cfg.Block) && next.base.scale > 0 &&
+			check.Finite(next.base.threshold, next.base.scale) && check.Finite(next.base.mean...) && check.Finite(next.block...)
 	} else {
 		n := r.count()
 		ok = ok && n < uint64(m.cfg.Reference) && !next.done && r.holds(n*uint64(m.cfg.Dim))

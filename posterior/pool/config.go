@@ -299,7 +299,8 @@ func Default(t Traits) Config {
 // is a head of its own, so that where kinds mean nothing the others are as good as without it (ADR 34).
 func (s Config) WithKinds() Config {
 	s.Heads = append(slices.Clip(s.Heads), HeadConfig{Name: "kinds", Wide: &Wide{
-		Blocks: []Block{kindCounts, kindShares, LogDegree, constant}, Scale: s.Scale(), Variance: 3, Lambda: 0.99, Passes: 2, TrainingPasses: 40,
+		Blocks: []Block{kindCounts, kindShares, LogDegree, constant}, Scale: s.Scale(), Variance: 3, Lambda: 0.99,
+		Passes: 2, TrainingPasses: 40,
 	}})
 	return s
 }
@@ -339,8 +340,14 @@ func sparseHeads(t Traits) []HeadConfig {
 	list := []HeadConfig{
 		{Name: "static", Shadow: true, Static: &staticConfig{}},
 		{Name: "online", Online: onlineHead()},
-		{Name: "wide-own", Wide: &Wide{Blocks: []Block{OwnFeatures, constant}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40}},
-		{Name: "wide", Wide: &Wide{Blocks: []Block{OwnFeatures, meanFeatures, constant}, Scale: Unit, Variance: 30, Lambda: 1, Passes: 3, TrainingPasses: 40}},
+		{Name: "wide-own", Wide: &Wide{
+			Blocks: []Block{OwnFeatures, constant}, Scale: Unit, Variance: 30, Lambda: 1,
+			Passes: 3, TrainingPasses: 40,
+		}},
+		{Name: "wide", Wide: &Wide{
+			Blocks: []Block{OwnFeatures, meanFeatures, constant}, Scale: Unit, Variance: 30,
+			Lambda: 1, Passes: 3, TrainingPasses: 40,
+		}},
 	}
 	now := &Wide{Blocks: allBlocks, Scale: Unit, Variance: 30, Lambda: 1, Passes: 2, TrainingPasses: 40, Interactions: 32, Replay: 2}
 	list = append(list, HeadConfig{Name: "now", Wide: now})
@@ -359,7 +366,10 @@ func sparseHeads(t Traits) []HeadConfig {
 func fittedHead(t Traits, scale scale) *Fitted {
 	around := 4*t.Classes + 2
 	filled := min(float64(t.Density*float64(t.Features)*(1+rowsAround)), float64(2*t.Features))
-	f := &Fitted{Blocks: []Block{OwnFeatures, meanFeatures, labelShares, secondShares, LogDegree, constant}, Scale: scale, Rows: 8192, Work: 49152, Replay: 4, TrainingPasses: 100}
+	f := &Fitted{
+		Blocks: []Block{OwnFeatures, meanFeatures, labelShares, secondShares, LogDegree, constant}, Scale: scale,
+		Rows: 8192, Work: 49152, Replay: 4, TrainingPasses: 100,
+	}
 	if f.Strengths = []float64{100, 10, 1, .1}; scale == Unit {
 		f.Strengths = []float64{10, 1, .1}
 	}
@@ -415,7 +425,8 @@ func (s Config) Validate() error {
 	seen := make(map[string]bool)
 	for _, h := range s.Heads {
 		reserved := h.Name == poolName || h.Name == productName || h.Name == flatProductName || h.Name == halfName
-		r.Unless(h.Name != "" && !reserved && !seen[h.Name], "head %.200q: give each head a name of its own, other than %q, %q and %q", h.Name, poolName, productName, flatProductName)
+		r.Unless(h.Name != "" && !reserved && !seen[h.Name],
+			"head %.200q: give each head a name of its own, other than %q, %q and %q", h.Name, poolName, productName, flatProductName)
 		seen[h.Name] = true
 		serving = serving || h.isMember()
 		if h.Wide != nil {
@@ -441,7 +452,8 @@ func (s Config) Validate() error {
 	if m := s.Mixture; m != nil {
 		r.Unless(m.Heads > 0 && m.Heads < 1, "mixture: heads %v: give a number between 0 and 1, such as 0.02", m.Heads)
 		r.Unless(fits == 0 || fits == 1 && m.Fitted > 0 && m.Half > 0 && m.Fitted+m.Half < 1-m.Heads,
-			"mixture: fitted %v and half %v with %d fitted heads: give one such head, and two shares such as 0.3 and 0.4", m.Fitted, m.Half, fits)
+			"mixture: fitted %v and half %v with %d fitted heads: give one such head, and two shares such as 0.3 and 0.4",
+			m.Fitted, m.Half, fits)
 		r.Unless(isShare(m.Rate), "mixture: rate %v: give a number above 0 and up to 1, such as 1", m.Rate)
 		r.Unless(isShare(m.Lambda), "mixture: lambda %v: give a number above 0 and up to 1, such as 0.99", m.Lambda)
 	}
@@ -469,10 +481,15 @@ func (h HeadConfig) validate() error {
 		r.Unless(w.Scale == Unit || w.Scale == Standard, "scale %q: give %q or %q", w.Scale, Unit, Standard)
 		r.Unless(isPositive(w.Variance), "variance %v: give a positive number, such as 30", w.Variance)
 		r.Unless(isShare(w.Lambda), "lambda %v: give a number above 0 and up to 1, such as 0.99", w.Lambda)
-		r.Unless(w.Passes > 0 && w.TrainingPasses > 0, "passes %d and training_passes %d: give positive numbers, such as 5 and 40", w.Passes, w.TrainingPasses)
-		r.Unless(w.Interactions >= 0 && w.Interactions <= maxInteractions, "interactions %d: give a number up to %d, such as 128, or 0 for none", w.Interactions, maxInteractions)
+		r.Unless(w.Passes > 0 && w.TrainingPasses > 0, "passes %d and training_passes %d: give positive numbers, such "+
+			"as 5 and 40", w.Passes, w.TrainingPasses)
+		r.Unless(w.Interactions >= 0 && w.Interactions <= maxInteractions,
+			"interactions %d: give a number up to %d, such as 128, or 0 for none", w.Interactions, maxInteractions)
 		r.Unless(w.Replay >= 0 && w.Replay <= maxReplay, "replay %d: give a number up to %d, such as 4, or 0 for none", w.Replay, maxReplay)
-		r.Unless(w.Interactions == 0 || slices.ContainsFunc(w.Blocks, func(b Block) bool { return b != constant && !b.isFeatures() }), "interactions of no block: give one on labels or degree")
+		r.Unless(w.Interactions == 0 || slices.ContainsFunc(w.Blocks, func(b Block) bool {
+			return b != constant &&
+				!b.isFeatures()
+		}), "interactions of no block: give one on labels or degree")
 		r = append(r, validateBlocks(w.Blocks)...)
 	}
 	if b := h.Bayes; b != nil {
@@ -489,7 +506,8 @@ func (h HeadConfig) validate() error {
 	if f := h.Fitted; f != nil {
 		kinds++
 		r.Unless(f.Scale == Unit || f.Scale == Standard, "scale %q: give %q or %q", f.Scale, Unit, Standard)
-		r.Unless(len(f.Strengths) > 0 && len(f.Strengths) <= maxStrengths, "%d strengths: give up to %d, such as 1", len(f.Strengths), maxStrengths)
+		r.Unless(len(f.Strengths) > 0 && len(f.Strengths) <= maxStrengths, "%d strengths: give up to %d, such as 1",
+			len(f.Strengths), maxStrengths)
 		for _, s := range f.Strengths {
 			r.Unless(isPositive(s), "strength %v: give a positive number, such as 1", s)
 		}

@@ -27,7 +27,10 @@ type Layout struct {
 
 // Layout returns that of the batches that the pool learns.
 func (p *Pool) Layout() Layout {
-	return Layout{Shape: p.shape, Need: p.needs, Sparse: p.cfg.Scale() != Standard, LogProbs: p.LogProbsPerRow(), Numbered: p.fitted != none}
+	return Layout{
+		Shape: p.shape, Need: p.needs, Sparse: p.cfg.Scale() != Standard, LogProbs: p.LogProbsPerRow(),
+		Numbered: p.fitted != none,
+	}
 }
 
 // replayed is the layout of Batch.Replay, and taken that of Batch.Taken.

@@ -77,7 +77,8 @@ func New(cfg Config, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
 		return nil, err
 	}
 	if shape.Classes < 2 || shape.Features < 1 || shape.Embedding < 0 {
-		return nil, fmt.Errorf("pool: %d classes, %d features and embeddings of %d: want at least 2, 1 and 0", shape.Classes, shape.Features, shape.Embedding)
+		return nil, fmt.Errorf("pool: %d classes, %d features and embeddings of %d: want at least 2, 1 and 0",
+			shape.Classes, shape.Features, shape.Embedding)
 	}
 	if shape.Means == 0 && cfg.Needs()&NeedKinds != 0 {
 		return nil, errors.New("pool: a head counts labels by kind of edge, and edges have none: leave it out")
@@ -90,7 +91,8 @@ func New(cfg Config, shape Shape, prior *posterior.Gaussian) (*Pool, error) {
 			return nil, err
 		}
 		if prior.Dim != shape.Embedding || prior.Classes != shape.Classes {
-			return nil, fmt.Errorf("pool: training posterior of shape %d × %d for embeddings of %d and %d classes", prior.Dim, prior.Classes, shape.Embedding, shape.Classes)
+			return nil, fmt.Errorf("pool: training posterior of shape %d × %d for embeddings of %d and %d classes",
+				prior.Dim, prior.Classes, shape.Embedding, shape.Classes)
 		}
 		q := prior.Clone()
 		prior = &q

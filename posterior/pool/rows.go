@@ -130,7 +130,8 @@ func (f *Features) check(n, d int) {
 	}
 	checkLength("starts of sparse rows", len(f.Start), n+1)
 	if len(f.Index) != len(f.Value) || f.Start[0] < 0 || f.Start[n] > len(f.Index) || !slices.IsSorted(f.Start) {
-		panic(fmt.Sprintf("pool: sparse rows from %d to %d of %d indices and %d values", f.Start[0], f.Start[n], len(f.Index), len(f.Value)))
+		panic(fmt.Sprintf("pool: sparse rows from %d to %d of %d indices and %d values", f.Start[0], f.Start[n],
+			len(f.Index), len(f.Value)))
 	}
 }
 

@@ -79,7 +79,8 @@ func (s *Start) validate(c Config) (r check.Remedies) {
 	r.Unless(len(s.Weights) == n, "start: weights of %d products: give those of %d", len(s.Weights), n)
 	r.Unless(len(s.Scores) == experts, "start: %d scores: give %d", len(s.Scores), experts)
 	for _, list := range s.Weights {
-		r.Unless(len(list) == members, "start: %d weights of a product: give %d, one for each head that is not a shadow", len(list), members)
+		r.Unless(len(list) == members, "start: %d weights of a product: give %d, one for each head that is not a shadow",
+			len(list), members)
 	}
 	for _, list := range append(slices.Clone(s.Weights), s.Scores) {
 		for _, x := range list {

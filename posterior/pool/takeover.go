@@ -19,7 +19,8 @@ func (p *Pool) TakeOver(from *Pool, keep float64) error {
 	case !reflect.DeepEqual(p.cfg, from.cfg):
 		return fmt.Errorf("pool: its heads or their constants differ from those that it would take over")
 	case p.shape.Features != from.shape.Features || p.shape.Means != from.shape.Means:
-		return fmt.Errorf("pool: %d features and %d means over edges, those to take over are of %d and %d", p.shape.Features, p.shape.Means, from.shape.Features, from.shape.Means)
+		return fmt.Errorf("pool: %d features and %d means over edges, those to take over are of %d and %d",
+			p.shape.Features, p.shape.Means, from.shape.Features, from.shape.Means)
 	case p.shape.Classes < from.shape.Classes:
 		return fmt.Errorf("pool: %d classes, those to take over are %d", p.shape.Classes, from.shape.Classes)
 	case !(keep > 0 && keep < 1):

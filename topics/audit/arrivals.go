@@ -78,7 +78,8 @@ func (a *auditor) checkAsked(ctx context.Context, r *ledger.Record) error {
 		case more && p.Window == r.Window:
 			a.drop(a.outputs.toLabelAt())
 		case more && p.Window < r.Window || n != r.Asked():
-			return fmt.Errorf("window %d has %d nodes to be labelled in %s, and the ledger says %d", r.Window, n, a.outputs.toLabel, r.Asked())
+			return fmt.Errorf("window %d has %d nodes to be labelled in %s, and the ledger says %d", r.Window, n,
+				a.outputs.toLabel, r.Asked())
 		default:
 			return nil
 		}
@@ -118,13 +119,15 @@ func (a *auditor) checkPredictions(ctx context.Context, r *ledger.Record, arriva
 				predictions++
 			}
 			if wrong != "" {
-				return fmt.Errorf("%s partition %d offset %d, node %.80q: in window %d, %s", at.Topic, at.Partition, a.outputs.waiting[at][0].Offset, p.Node.String(), r.Window, wrong)
+				return fmt.Errorf("%s partition %d offset %d, node %.80q: in window %d, %s", at.Topic, at.Partition,
+					a.outputs.waiting[at][0].Offset, p.Node.String(), r.Window, wrong)
 			}
 			a.drop(at)
 		}
 	}
 	if predictions != r.Predictions || revisions != r.Revisions {
-		return fmt.Errorf("window %d has %d predictions and %d revisions, and the ledger says %d and %d", r.Window, predictions, revisions, r.Predictions, r.Revisions)
+		return fmt.Errorf("window %d has %d predictions and %d revisions, and the ledger says %d and %d", r.Window,
+			predictions, revisions, r.Predictions, r.Revisions)
 	}
 	if err := a.checkAsked(ctx, r); err != nil {
 		return err

@@ -86,17 +86,24 @@ func (a *Result) Merge(other Result) {
 // checkpoint that is behind it too.
 //
 // progress, when not nil, is called after every window.
-func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg replay.Config, from From, progress func(windows int64)) (Result, error) {
+func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg replay.Config, from From,
+	progress func(windows int64),
+) (Result, error) {
 	began := time.Now()
 	if !from.some() {
 		switch gap, err := replay.LastGap(ctx, c, cfg.Terms.Names.LedgerAt()); {
 		case err != nil:
 			return Result{}, err
 		case gap != nil:
-			return Result{}, fmt.Errorf("ledger %s: epoch %d begins at window %d behind a gap (%s), and nothing proves the windows before it: give --checkpoint with one before window %d or a later one, and those from there on are proved", cfg.Terms.Names.Ledger, gap.Epoch, gap.Window, gap.Begins.Describe(gap.Window), gap.Window+1)
+			return Result{}, fmt.Errorf("ledger %s: epoch %d begins at window %d behind a gap (%s), and nothing proves "+
+				"the windows before it: give --checkpoint with one before window %d or a later one, and those from "+
+				"there on are proved", cfg.Terms.Names.Ledger, gap.Epoch, gap.Window, gap.Begins.Describe(gap.Window), gap.Window+1)
 		}
 	}
-	a := &auditor{cfg: cfg, client: c, replay: replay.New(c, cfg, e), found: make(map[kafka.TopicPartition]bool), refused: make(map[place]bool)}
+	a := &auditor{
+		cfg: cfg, client: c, replay: replay.New(c, cfg, e), found: make(map[kafka.TopicPartition]bool),
+		refused: make(map[place]bool),
+	}
 	err := a.run(ctx, from, progress)
 	a.audited.Took = time.Since(began)
 	return a.audited, err
@@ -117,11 +124,12 @@ type auditor struct {
 	replay  *replay.Replayer
 	outputs *outputs
 	audited Result
-	found   map[kafka.TopicPartition]bool // after a state, or where letters are not counted: the partition's first record to compare was found
-	lost    bool                          // dead letters of some windows were not counted
-	refused map[place]bool                // the records that the window's dead letters are about
-	newest  *ledger.Record                // the last one replayed
-	proved  bool                          // a ledger record had a chain of one of our models
+	// after a state, or where letters are not counted: the partition's first record to compare was found
+	found   map[kafka.TopicPartition]bool
+	lost    bool           // dead letters of some windows were not counted
+	refused map[place]bool // the records that the window's dead letters are about
+	newest  *ledger.Record // the last one replayed
+	proved  bool           // a ledger record had a chain of one of our models
 	present arrivals
 }
 
@@ -148,7 +156,8 @@ func (a *auditor) run(ctx context.Context, from From, progress func(windows int6
 		}
 	}
 	if a.newest != nil && !a.proved && a.replay.Settings().Own {
-		return fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of a model that served", a.cfg.Terms.Names.Ledger, a.newest.Model, a.cfg.Terms.Model)
+		return fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of a model that served",
+			a.cfg.Terms.Names.Ledger, a.newest.Model, a.cfg.Terms.Model)
 	}
 	return a.checkNothingElse(ctx)
 }

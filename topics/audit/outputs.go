@@ -51,7 +51,9 @@ func openOutputs(ctx context.Context, c *kafka.Client, terms *replay.Terms) (*ou
 func (o *outputs) in(r *ledger.Record) error {
 	o.divided = r.Divided()
 	if o.divided.Predictions > o.partitions[o.predictions] || o.divided.DeadLetters > o.partitions[o.letters] {
-		return fmt.Errorf("window %d of the ledger was published to %d partitions of %s and %d of %s, and there are %d and %d: if partitions were added while the audit ran, begin it again", r.Window, o.divided.Predictions, o.predictions, o.divided.DeadLetters, o.letters, o.partitions[o.predictions], o.partitions[o.letters])
+		return fmt.Errorf("window %d of the ledger was published to %d partitions of %s and %d of %s, and there are %d "+
+			"and %d: if partitions were added while the audit ran, begin it again", r.Window, o.divided.Predictions,
+			o.predictions, o.divided.DeadLetters, o.letters, o.partitions[o.predictions], o.partitions[o.letters])
 	}
 	return nil
 }
@@ -78,7 +80,8 @@ func (o *outputs) fetch(ctx context.Context, at kafka.TopicPartition) (more bool
 		return false, err
 	}
 	if b := bounds[at]; b.First > 0 && o.published.Position(at) < b.First {
-		return false, fmt.Errorf("%s partition %d begins at offset %d: earlier records are gone and cannot be audited; begin the audit at a checkpoint", at.Topic, at.Partition, b.First)
+		return false, fmt.Errorf("%s partition %d begins at offset %d: earlier records are gone and cannot be audited; "+
+			"begin the audit at a checkpoint", at.Topic, at.Partition, b.First)
 	}
 	if o.published.Position(at) >= bounds[at].End {
 		return false, nil
@@ -113,7 +116,8 @@ const seenWithin = 5 * time.Second
 func (o *outputs) checkLater(ctx context.Context, r *kafka.Record, window int64, parts ...kafka.TopicPartition) error {
 	var p event.Prediction
 	if err := wire.DecodePrediction(r.Value, &p); err != nil || p.Window < window {
-		return fmt.Errorf("%s partition %d offset %d, key %.80q: published, but not of any window in the ledger", r.Topic, r.Partition, r.Offset, r.Key)
+		return fmt.Errorf("%s partition %d offset %d, key %.80q: published, but not of any window in the ledger", r.Topic,
+			r.Partition, r.Offset, r.Key)
 	}
 	for began := time.Now(); p.Window >= o.windows; {
 		for _, at := range parts {
@@ -128,7 +132,9 @@ func (o *outputs) checkLater(ctx context.Context, r *kafka.Record, window int64,
 		switch {
 		case p.Window < o.windows:
 		case time.Since(began) > seenWithin:
-			return fmt.Errorf("%s partition %d offset %d, key %.80q: published in window %d, and the ledger %s ends before window %d: its newest windows are lost: restore it from a backup or a mirror", r.Topic, r.Partition, r.Offset, r.Key, p.Window, parts[0].Topic, o.windows)
+			return fmt.Errorf("%s partition %d offset %d, key %.80q: published in window %d, and the ledger %s ends "+
+				"before window %d: its newest windows are lost: restore it from a backup or a mirror", r.Topic,
+				r.Partition, r.Offset, r.Key, p.Window, parts[0].Topic, o.windows)
 		default:
 			if err := kafka.Sleep(ctx, 100*time.Millisecond); err != nil {
 				return err
@@ -201,12 +207,14 @@ func (x *expected) is(r *kafka.Record) bool {
 
 // missing returns the error that there is no such record.
 func (x *expected) missing() error {
-	return fmt.Errorf("window %d of the ledger has a record for key %.80q that is not in %s partition %d", x.window, x.key, x.at.Topic, x.at.Partition)
+	return fmt.Errorf("window %d of the ledger has a record for key %.80q that is not in %s partition %d", x.window,
+		x.key, x.at.Topic, x.at.Partition)
 }
 
 // differs returns the error that a published record is in its place.
 func (x *expected) differs(r *kafka.Record) error {
-	return fmt.Errorf("%s partition %d offset %d, key %.80q: not what window %d says, which is of key %.80q and %s", x.at.Topic, x.at.Partition, r.Offset, r.Key, x.window, x.key, difference(r.Value, x.value(r.Value)))
+	return fmt.Errorf("%s partition %d offset %d, key %.80q: not what window %d says, which is of key %.80q and %s",
+		x.at.Topic, x.at.Partition, r.Offset, r.Key, x.window, x.key, difference(r.Value, x.value(r.Value)))
 }
 
 // difference describes where two values begin to differ.

@@ -413,7 +413,8 @@ func (r *reader) ReadAt(p []byte, offset int64) (n int, err error) {
 	for i < len(r.chunks) && n < len(p) {
 		// Chunks that follow each other in a part are read at once.
 		first, end := i, r.chunks[i].offset
-		for at := offset; i < len(r.chunks) && r.chunks[i].part == r.chunks[first].part && r.chunks[i].offset == end && at < offset+int64(len(p)-n); i++ {
+		for at := offset; i < len(r.chunks) && r.chunks[i].part == r.chunks[first].part && r.chunks[i].offset == end &&
+			at < offset+int64(len(p)-n); i++ {
 			end += r.chunks[i].length
 			at = r.ends[i]
 		}

@@ -49,8 +49,11 @@ func openBucket(address, ledger string) (Store, error) {
 	transport.ResponseHeaderTimeout = 20 * time.Second // of a part, too, the first byte comes sooner
 	c, err := minio.New(endpoint.Host, &minio.Options{
 		Transport: pages{transport},
-		Creds:     credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{}}),
-		Secure:    endpoint.Scheme == "https", Region: os.Getenv("AWS_REGION"), MaxRetries: 3,
+		Creds: credentials.NewChainCredentials([]credentials.Provider{
+			&credentials.EnvAWS{},
+			&credentials.FileAWSCredentials{}, &credentials.IAM{},
+		}),
+		Secure: endpoint.Scheme == "https", Region: os.Getenv("AWS_REGION"), MaxRetries: 3,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", address, err)
@@ -93,7 +96,8 @@ func (b *bucket) Put(ctx context.Context, name string, data []byte) error {
 	defer cancel()
 	short, sum := md5.Sum(data), sha256.Sum256(data) // which is signed: over http, nothing else is
 	_, err := minio.Core{Client: b.client}.PutObject(ctx, b.name, b.prefix+name, bytes.NewReader(data), int64(len(data)),
-		base64.StdEncoding.EncodeToString(short[:]), hex.EncodeToString(sum[:]), minio.PutObjectOptions{DisableContentSha256: true}) // which it would stream otherwise
+		// which it would stream otherwise
+		base64.StdEncoding.EncodeToString(short[:]), hex.EncodeToString(sum[:]), minio.PutObjectOptions{DisableContentSha256: true})
 	return b.wrap(err)
 }
 

@@ -66,7 +66,8 @@ func mark(path string) error {
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s belongs to a broker that was killed, or still runs: end it, or remove the folder, which holds the demo's data alone", dir)
+		return fmt.Errorf("%s belongs to a broker that was killed, or still runs: end it, or remove the folder, which "+
+			"holds the demo's data alone", dir)
 	}
 	if err != nil {
 		return err

@@ -26,7 +26,8 @@ func init() {
 	}
 	n, err := strconv.ParseInt(times, 10, 64)
 	if err != nil || n < 1 || !slices.Contains(slices.Concat(Points, OfBases), name) {
-		fmt.Fprintf(os.Stderr, "GVBLL_CRASH=%s: want the name of a point and at which passage to kill, such as %s:3\n", os.Getenv("GVBLL_CRASH"), AfterProduce)
+		fmt.Fprintf(os.Stderr, "GVBLL_CRASH=%s: want the name of a point and at which passage to kill, such as %s:3\n",
+			os.Getenv("GVBLL_CRASH"), AfterProduce)
 		os.Exit(2)
 	}
 	where = name

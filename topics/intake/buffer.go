@@ -57,7 +57,10 @@ func (c *chunk[E]) first() int64            { return c.block.answer.Records[c.fr
 func (c *chunk[E]) end() int64              { return c.block.answer.Records[c.to-1].Offset + 1 }
 
 func newBuffer[E any](partition int32, first int64) *buffer[E] {
-	return &buffer[E]{partition: partition, first: first, lost: first, fetched: first, consumed: first, latest: noTime, tail: span{math.MaxInt64, 0}}
+	return &buffer[E]{
+		partition: partition, first: first, lost: first, fetched: first, consumed: first, latest: noTime,
+		tail: span{math.MaxInt64, 0},
+	}
 }
 
 // skip starts an empty buffer behind the consumed ranges of its partition. The first

@@ -133,7 +133,9 @@ const (
 // portionOf returns how much of a chunk to claim. If that is a part, wanted returns
 // whether to claim the record at an index in the chunk's block. Once there are limit
 // ranges, records that would begin another one stay held.
-func (in *Input[E]) claimWhere(b *buffer[E], portionOf func(*chunk[E]) portion, wanted func(*chunk[E], int) bool, ranges []ledger.Range, limit int) []ledger.Range {
+func (in *Input[E]) claimWhere(b *buffer[E], portionOf func(*chunk[E]) portion, wanted func(*chunk[E], int) bool,
+	ranges []ledger.Range, limit int,
+) []ledger.Range {
 	w := newRangeWriter(in.topic, b, ranges)
 	keep := func(c chunk[E]) {
 		w.apart = true

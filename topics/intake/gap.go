@@ -17,7 +17,8 @@ type GoneError struct {
 
 // Error is one line.
 func (e *GoneError) Error() string {
-	return fmt.Sprintf("the ledger names %v, which the topic no longer has, as it begins at %d: set retention.ms=-1, and %s", e.Range, e.First, kafka.Restore)
+	return fmt.Sprintf("the ledger names %v, which the topic no longer has, as it begins at %d: set "+
+		"retention.ms=-1, and %s", e.Range, e.First, kafka.Restore)
 }
 
 // loseFront puts a buffer, which stands before its partition's first offset, there.
@@ -120,7 +121,10 @@ func (in *Input[E]) present(ranges []ledger.Range) (left []ledger.Range) {
 // was not there to the partition's beginning, and in the tail, from the end that the log had when
 // it was opened, or from where it has other records, to the last that was needed.
 func (in *Inputs) Gap() (front, tail []ledger.Range) {
-	for _, appendGap := range []func(front, tail []ledger.Range) ([]ledger.Range, []ledger.Range){in.Nodes.appendGap, in.Labels.appendGap, in.Commands.appendGap} {
+	for _, appendGap := range []func(front, tail []ledger.Range) ([]ledger.Range, []ledger.Range){
+		in.Nodes.appendGap,
+		in.Labels.appendGap, in.Commands.appendGap,
+	} {
 		front, tail = appendGap(front, tail)
 	}
 	return front, tail

@@ -112,7 +112,9 @@ func commandSource(cfg Config) source[event.Command] {
 	return sourceOf(cfg, cfg.Names.Commands, (*wire.Decoder).Command, func(*event.Command) int64 { return 0 })
 }
 
-func sourceOf[E any](cfg Config, topic string, decode func(*wire.Decoder, *event.Origin, *E) (event.Reason, string), at func(*E) int64) source[E] {
+func sourceOf[E any](cfg Config, topic string, decode func(*wire.Decoder, *event.Origin, *E) (event.Reason, string),
+	at func(*E) int64,
+) source[E] {
 	return source[E]{
 		topic: topic, decode: decode, time: at, limits: cfg.Limits, ahead: cmp.Or(cfg.Ahead, time.Hour),
 		unknown: cfg.Unknown, acceptGap: cfg.AcceptGap,
@@ -260,7 +262,8 @@ func (in *Inputs) Replay(ctx context.Context, ranges []ledger.Range) error {
 func checkTopics(ranges []ledger.Range, inputs ...string) error {
 	for _, g := range ranges {
 		if !slices.Contains(inputs, g.Topic) {
-			return fmt.Errorf("the ledger reads topic %.300s, and the inputs are %s: give that topic with --nodes-topic, --labels-topic or --inputs-prefix", g.Topic, strings.Join(inputs, ", "))
+			return fmt.Errorf("the ledger reads topic %.300s, and the inputs are %s: give that topic with "+
+				"--nodes-topic, --labels-topic or --inputs-prefix", g.Topic, strings.Join(inputs, ", "))
 		}
 	}
 	return nil

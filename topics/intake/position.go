@@ -75,7 +75,9 @@ func (in *Input[E]) addPosition(p *Position) {
 
 // begin returns the buffer of a partition that is opened, behind its part of the position,
 // and the offset to read from. With acceptGap, a partition may begin behind that.
-func begin[E any](at kafka.TopicPartition, bounds kafka.Bounds, p *Position, id string, acceptGap bool) (b *buffer[E], from int64, err error) {
+func begin[E any](at kafka.TopicPartition, bounds kafka.Bounds, p *Position, id string, acceptGap bool) (b *buffer[E],
+	from int64, err error,
+) {
 	consumed, stand, known := p.of(at)
 	b = newBuffer[E](at.Partition, bounds.First)
 	b.skip(consumed)
@@ -186,7 +188,8 @@ func (in *Input[E]) checkBegin(then *ledger.Input) error {
 	}
 	for _, b := range in.buffers {
 		if int(b.partition) >= len(then.First) && b.first > 0 {
-			return fmt.Errorf("%s partition %d begins at offset %d, and it was added after the graph had begun: records were deleted before they were read: set retention.ms=-1, and %s", in.topic, b.partition, b.first, kafka.Restore)
+			return fmt.Errorf("%s partition %d begins at offset %d, and it was added after the graph had begun: "+
+				"records were deleted before they were read: set retention.ms=-1, and %s", in.topic, b.partition, b.first, kafka.Restore)
 		}
 	}
 	return nil

@@ -69,8 +69,10 @@ func (in *Input[E]) await(ctx context.Context, ranges []ledger.Range) (*buffer[E
 		switch {
 		case g.From < b.first:
 			return nil, &GoneError{Range: g, First: b.first}
-		case g.From < before || g.From < b.consumed || slices.ContainsFunc(b.beyond, func(s span) bool { return s.from < g.To && g.From < s.to }):
-			return nil, fmt.Errorf("the ledger names offsets %d to %d of %s partition %d twice: no worker writes such a record", g.From, g.To, in.topic, g.Partition)
+		case g.From < before || g.From < b.consumed || slices.ContainsFunc(b.beyond,
+			func(s span) bool { return s.from < g.To && g.From < s.to }):
+			return nil, fmt.Errorf("the ledger names offsets %d to %d of %s partition %d twice: no worker writes "+
+				"such a record", g.From, g.To, in.topic, g.Partition)
 		}
 		before = g.To
 	}
@@ -132,7 +134,8 @@ func (in *Input[E]) find(ctx context.Context, at kafka.TopicPartition) error {
 			return err
 		}
 	}
-	return fmt.Errorf("the ledger names %s partition %d, which does not exist: the topic was created anew; restore it with the records that it had", at.Topic, at.Partition)
+	return fmt.Errorf("the ledger names %s partition %d, which does not exist: the topic was created anew; restore it "+
+		"with the records that it had", at.Topic, at.Partition)
 }
 
 // claimRanges claims exactly the records in the ranges, which must be ascending and of

@@ -169,7 +169,8 @@ func (p *Producer) NewBatch() *Batch { return &Batch{limit: p.cfg.MaxBatchBytes,
 func (b *Batch) Add(r *Record) error {
 	size := sizeOf(r)
 	if size > b.limit {
-		return fmt.Errorf("a record for %s partition %d has %d bytes, but a record batch has at most %d", r.Topic, r.Partition, size, b.limit)
+		return fmt.Errorf("a record for %s partition %d has %d bytes, but a record batch has at most %d", r.Topic,
+			r.Partition, size, b.limit)
 	}
 	t := b.of(r.Topic)
 	for int(r.Partition) >= len(t.parts) {

@@ -59,7 +59,8 @@ type TokenEndpoint struct {
 // SASL returns the mechanism OAUTHBEARER with tokens of the endpoint. One is used until it expires.
 func (e TokenEndpoint) SASL() sasl.Mechanism {
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: e.Roots}, DialContext: e.Dialer, DisableKeepAlives: true,
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: e.Roots},
+		DialContext: e.Dialer, DisableKeepAlives: true,
 	}}
 	cfg := clientcredentials.Config{TokenURL: e.URL, ClientID: e.ID, ClientSecret: e.Secret, Scopes: strings.Fields(e.Scope)}
 	source := cfg.TokenSource(context.WithValue(context.Background(), oauth2.HTTPClient, client))

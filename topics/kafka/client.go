@@ -137,7 +137,8 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if errors.As(err, &code) && !transient(err) {
 		return nil, fmt.Errorf("the brokers at %s refuse this client: check user, password and SASL mechanism (%w)", addresses, cause(err))
 	}
-	return nil, fmt.Errorf("no Kafka broker answers at %s: check the address, that it can be reached from here, and %s (%w)", addresses, cfg.securityHint(), cause(err))
+	return nil, fmt.Errorf("no Kafka broker answers at %s: check the address, that it can be reached from here, "+
+		"and %s (%w)", addresses, cfg.securityHint(), cause(err))
 }
 
 // securityHint names the security settings that can make a broker close the

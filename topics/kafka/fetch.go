@@ -126,19 +126,20 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 	if len(confirmed) == 0 {
 		return
 	}
-	err := r.request(ctx, confirmed, maxWait, r.cfg.MaxBytes/len(confirmed), into, func(p *partition, answer *kmsg.FetchResponseTopicPartition) {
-		err := errorOf(answer)
-		if err == nil {
-			n := len(into.records)
-			if err = p.consume(into, answer, p == confirmed[0]); err == nil {
-				p.read(into.records[n:])
+	err := r.request(ctx, confirmed, maxWait, r.cfg.MaxBytes/len(confirmed), into,
+		func(p *partition, answer *kmsg.FetchResponseTopicPartition) {
+			err := errorOf(answer)
+			if err == nil {
+				n := len(into.records)
+				if err = p.consume(into, answer, p == confirmed[0]); err == nil {
+					p.read(into.records[n:])
+				}
 			}
-		}
-		if err != nil {
-			err = fmt.Errorf("reading %s partition %d: %w", p.at.Topic, p.at.Partition, err)
-		}
-		p.answered(err)
-	})
+			if err != nil {
+				err = fmt.Errorf("reading %s partition %d: %w", p.at.Topic, p.at.Partition, err)
+			}
+			p.answered(err)
+		})
 	if errors.Is(err, errThrottled) {
 		throttle(parts, err)
 		return
@@ -155,7 +156,9 @@ func (r *Reader) fetchFrom(ctx context.Context, parts []*partition, maxWait time
 // errThrottled if the client is throttled. maxBytes is the limit for each partition.
 // The request as a whole has none, because kfake drops the list of aborted
 // transactions from an answer that reaches that limit. The answer's bytes are in s.wire.
-func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.Duration, maxBytes int, s *share, each func(*partition, *kmsg.FetchResponseTopicPartition)) error {
+func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.Duration, maxBytes int, s *share,
+	each func(*partition, *kmsg.FetchResponseTopicPartition),
+) error {
 	req := &kmsg.FetchRequest{
 		ReplicaID: -1, MaxWaitMillis: int32(maxWait.Milliseconds()), MinBytes: 1, MaxBytes: math.MaxInt32,
 		IsolationLevel: readCommitted, SessionEpoch: -1,

@@ -36,7 +36,8 @@ func (e *OutOfRangeError) Error() string {
 	if e.Position < e.Bounds.First {
 		why = "records were deleted before they were read: set retention.ms=-1, and " + Restore
 	}
-	return fmt.Sprintf("%s partition %d has offsets %d to %d, but %d is needed: %s", e.At.Topic, e.At.Partition, e.Bounds.First, e.Bounds.End, e.Position, why)
+	return fmt.Sprintf("%s partition %d has offsets %d to %d, but %d is needed: %s", e.At.Topic, e.At.Partition,
+		e.Bounds.First, e.Bounds.End, e.Position, why)
 }
 
 // ReplacedError reports that a partition's log is not the one that was read
@@ -48,7 +49,8 @@ type ReplacedError struct {
 
 // Error is one line.
 func (e *ReplacedError) Error() string {
-	return fmt.Sprintf("%s partition %d no longer has the record that was read at offset %d: the topic was created anew, or its log was rewritten: %s", e.At.Topic, e.At.Partition, e.Offset, Restore)
+	return fmt.Sprintf("%s partition %d no longer has the record that was read at offset %d: the topic was created "+
+		"anew, or its log was rewritten: %s", e.At.Topic, e.At.Partition, e.Offset, Restore)
 }
 
 // permanentError returns the first partition's error that retrying cannot clear, or
@@ -111,7 +113,8 @@ func (r *Reader) absent(p *partition, ask func() (map[string]known, error)) erro
 		return nil // not yet time to ask again
 	}
 	topics, err := ask()
-	if t := topics[p.at.Topic]; err != nil || t.code != kafkago.UnknownTopicOrPartition && (t.code != 0 || int(p.at.Partition) < t.partitions) {
+	if t := topics[p.at.Topic]; err != nil || t.code != kafkago.UnknownTopicOrPartition &&
+		(t.code != 0 || int(p.at.Partition) < t.partitions) {
 		p.absent.times = 0
 		return nil
 	}
@@ -226,10 +229,12 @@ func (r *Reader) confirm(ctx context.Context, p *partition) error {
 			return err
 		}
 	case first < 0 && probe.high.Load() > p.last.Offset:
-		return fmt.Errorf("%s partition %d, offset %d, which was read before, is behind a transaction that has not ended", p.at.Topic, p.at.Partition, p.last.Offset)
+		return fmt.Errorf("%s partition %d, offset %d, which was read before, is behind a transaction that has not ended",
+			p.at.Topic, p.at.Partition, p.last.Offset)
 	case first < 0:
 		// The log ends before it, for now.
-		return fmt.Errorf("%s partition %d, offset %d, which was read before: %w", p.at.Topic, p.at.Partition, p.last.Offset, kafkago.OffsetNotAvailable)
+		return fmt.Errorf("%s partition %d, offset %d, which was read before: %w", p.at.Topic, p.at.Partition,
+			p.last.Offset, kafkago.OffsetNotAvailable)
 	}
 	return &ReplacedError{At: p.at, Offset: p.last.Offset}
 }

@@ -77,7 +77,8 @@ func (m *Membership) follow(cfg *MembershipConfig, p *pace) {
 			p.end()
 			m.publish(Election{Owner: len(g.Assignments[cfg.Topic]) > 0})
 		case errors.Is(err, kafkago.InvalidSessionTimeout):
-			m.publish(Election{Err: fmt.Errorf("group %s: a session of %v is outside the brokers' limits, by default 6s to 30m (group.min.session.timeout.ms): set --session-timeout", cfg.Group, cfg.Session)})
+			m.publish(Election{Err: fmt.Errorf("group %s: a session of %v is outside the brokers' limits, by default "+
+				"6s to 30m (group.min.session.timeout.ms): set --session-timeout", cfg.Group, cfg.Session)})
 		case refusedMember(err):
 			m.publish(Election{Err: fmt.Errorf("group %s: %w", cfg.Group, cause(err))})
 		default:

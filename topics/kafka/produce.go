@@ -214,9 +214,12 @@ func (p *Producer) explained(ctx context.Context, b *sealedBatch, code kafkago.E
 		if set, err := p.client.TopicConfigs(ctx, []string{b.at.Topic}, setting); err == nil && set[b.at.Topic][setting] != "" {
 			setting += "=" + set[b.at.Topic][setting]
 		}
-		return fmt.Errorf("a batch of one record has %d bytes, which is more than the topic's %s: raise that, also where the brokers' replicas fetch from each other (%w)", len(b.bytes)-4, setting, code)
+		return fmt.Errorf("a batch of one record has %d bytes, which is more than the topic's %s: raise that, also "+
+			"where the brokers' replicas fetch from each other (%w)", len(b.bytes)-4, setting, code)
 	case kafkago.InvalidTimestamp:
-		return fmt.Errorf("the records have the time %s, and the brokers' clock is further from that than the topic's message.timestamp.after.max.ms (an hour) or message.timestamp.before.max.ms: set the clock of this machine, whose time is now %s, or theirs (%w)",
+		return fmt.Errorf("the records have the time %s, and the brokers' clock is further from that than the topic's "+
+			"message.timestamp.after.max.ms (an hour) or message.timestamp.before.max.ms: set the clock of this "+
+			"machine, whose time is now %s, or theirs (%w)",
 			time.UnixMilli(b.records.last).UTC().Format(time.RFC3339), time.Now().UTC().Format(time.RFC3339), code)
 	}
 	return code

@@ -121,7 +121,8 @@ func (p *Producer) Restart(ctx context.Context) error {
 	})
 	if err != nil {
 		if errors.Is(err, kafkago.InvalidTransactionTimeout) {
-			err = fmt.Errorf("transactions of %v are longer than the brokers allow: shorten --commit-interval, or raise transaction.max.timeout.ms (%w)", p.cfg.TransactionTimeout, cause(err))
+			err = fmt.Errorf("transactions of %v are longer than the brokers allow: shorten --commit-interval, or "+
+				"raise transaction.max.timeout.ms (%w)", p.cfg.TransactionTimeout, cause(err))
 		}
 		if former != none && fenced(err) {
 			err = fmt.Errorf("%w (%w)", ErrFenced, cause(err))

@@ -210,7 +210,9 @@ func (c *Client) ReadAll(ctx context.Context, topic string, each func(*Record)) 
 
 // ReadTo calls each for the committed records from the offsets on, up to the ends in bounds or until
 // it returns false, ordered by offset within each partition.
-func (c *Client) ReadTo(ctx context.Context, from map[TopicPartition]int64, bounds map[TopicPartition]Bounds, each func(*Record) bool) error {
+func (c *Client) ReadTo(ctx context.Context, from map[TopicPartition]int64, bounds map[TopicPartition]Bounds,
+	each func(*Record) bool,
+) error {
 	r := c.NewReader(from, ReaderConfig{})
 	for at := range from {
 		for r.Position(at) < bounds[at].End {

@@ -55,7 +55,8 @@ func (c *Client) retryReplicated(ctx context.Context, within time.Duration, topi
 	return c.retry(ctx, within, func(ctx context.Context) error {
 		err := f(ctx)
 		switch code(err) {
-		case kafkago.ConcurrentTransactions, kafkago.GroupCoordinatorNotAvailable, kafkago.NotEnoughReplicas, kafkago.NotEnoughReplicasAfterAppend:
+		case kafkago.ConcurrentTransactions, kafkago.GroupCoordinatorNotAvailable, kafkago.NotEnoughReplicas,
+			kafkago.NotEnoughReplicasAfterAppend:
 		default:
 			return err
 		}
@@ -84,7 +85,8 @@ func (c *Client) tooFew(ctx context.Context, topics []string) string {
 	for _, t := range all {
 		least, _ := strconv.Atoi(configs[t][MinInSync])
 		if r, known := replicas[t]; known && r.InSync < least {
-			return fmt.Sprintf("topic %s has a partition with %d of %d replicas in sync, and %s=%d: bring the brokers back that have the others", t, r.InSync, r.All, MinInSync, least)
+			return fmt.Sprintf("topic %s has a partition with %d of %d replicas in sync, and %s=%d: bring the brokers "+
+				"back that have the others", t, r.InSync, r.All, MinInSync, least)
 		}
 	}
 	return ""

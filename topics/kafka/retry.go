@@ -147,7 +147,8 @@ func worstOf[P any](topics map[string][]P, errorOf func(P) error) (err error) {
 
 // worse returns e if it is more telling than err, and err otherwise.
 func worse(err, e error) error {
-	if e != nil && (err == nil || errors.Is(err, operationNotAttempted) || transient(err) && !transient(e) && !errors.Is(e, operationNotAttempted)) {
+	if e != nil && (err == nil || errors.Is(err, operationNotAttempted) || transient(err) && !transient(e) &&
+		!errors.Is(e, operationNotAttempted)) {
 		return e
 	}
 	return err

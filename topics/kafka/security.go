@@ -187,7 +187,8 @@ func (c *Client) dialer() *kafkago.Dialer {
 func untrusted(err error) error {
 	var unverified *tls.CertificateVerificationError
 	if errors.As(err, &unverified) {
-		return fmt.Errorf("the broker's certificate cannot be verified: check the file of certificate authorities and the server's name (%w)", unverified)
+		return fmt.Errorf("the broker's certificate cannot be verified: check the file of certificate authorities and "+
+			"the server's name (%w)", unverified)
 	}
 	var remote *net.OpError
 	if errors.As(err, &remote) && remote.Op == "remote error" {

@@ -184,7 +184,9 @@ func (c *Client) OffsetsAt(ctx context.Context, topic string, since time.Time) (
 
 // listOffsets makes the requests for every partition and calls each for the answers.
 // counts are the numbers of partitions by topic.
-func (c *Client) listOffsets(ctx context.Context, counts map[string]int, each func(TopicPartition, *kafkago.PartitionOffsets), requests ...func(partition int) kafkago.OffsetRequest) error {
+func (c *Client) listOffsets(ctx context.Context, counts map[string]int,
+	each func(TopicPartition, *kafkago.PartitionOffsets), requests ...func(partition int) kafkago.OffsetRequest,
+) error {
 	req := &kafkago.ListOffsetsRequest{Topics: make(map[string][]kafkago.OffsetRequest), IsolationLevel: kafkago.ReadCommitted}
 	for t, n := range counts {
 		for p := range n {
@@ -280,7 +282,10 @@ func (c *Client) DeleteRecords(ctx context.Context, at TopicPartition, before in
 			return err
 		}
 		answer, err := c.exchange(ctx, int32(leader), &kmsg.DeleteRecordsRequest{
-			Topics:        []kmsg.DeleteRecordsRequestTopic{{Topic: at.Topic, Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Partition: at.Partition, Offset: before}}}},
+			Topics: []kmsg.DeleteRecordsRequestTopic{{
+				Topic:      at.Topic,
+				Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Partition: at.Partition, Offset: before}},
+			}},
 			TimeoutMillis: int32(within / time.Millisecond),
 		}, nil)
 		if err != nil {
@@ -289,7 +294,8 @@ func (c *Client) DeleteRecords(ctx context.Context, at TopicPartition, before in
 		for _, t := range answer.Response.(*kmsg.DeleteRecordsResponse).Topics {
 			for _, p := range t.Partitions {
 				if p.ErrorCode != 0 {
-					return fmt.Errorf("deleting the records of %s partition %d before offset %d: %w", at.Topic, at.Partition, before, kafkago.Error(p.ErrorCode))
+					return fmt.Errorf("deleting the records of %s partition %d before offset %d: %w", at.Topic,
+						at.Partition, before, kafkago.Error(p.ErrorCode))
 				}
 			}
 		}

@@ -53,7 +53,8 @@ func (t *troubles) note(op *pace, err error, log *slog.Logger) {
 		return
 	}
 	t.warned = now
-	log.Warn("kafka: still trying", "err", cause(oldest.err), "after", now.Sub(oldest.since).Round(100*time.Millisecond), "requests", len(t.all))
+	log.Warn("kafka: still trying", "err", cause(oldest.err), "after", now.Sub(oldest.since).Round(100*time.Millisecond),
+		"requests", len(t.all))
 }
 
 // forget removes the operation, of which nothing more will be heard.
@@ -144,7 +145,8 @@ func waitedFor(err error) string {
 	switch errors.As(err, &code); code {
 	case kafkago.RequestTimedOut, kafkago.NetworkException, kafkago.BrokerNotAvailable:
 		return "broker"
-	case kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.ReplicaNotAvailable, kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch, kafkago.KafkaStorageError:
+	case kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.ReplicaNotAvailable,
+		kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch, kafkago.KafkaStorageError:
 		return "leader"
 	case kafkago.GroupLoadInProgress, kafkago.GroupCoordinatorNotAvailable, kafkago.NotCoordinatorForGroup:
 		return "coordinator"
@@ -185,7 +187,8 @@ func (f *refusals) log(log *slog.Logger, records []Record) {
 		if f.since++; time.Since(f.logged) < warnEvery {
 			continue
 		}
-		log.Warn("kafka: a batch cannot be read and is refused", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "why", r.Unreadable, "bytes", len(r.Value), "since_last_line", f.since)
+		log.Warn("kafka: a batch cannot be read and is refused", "topic", r.Topic, "partition", r.Partition, "offset",
+			r.Offset, "why", r.Unreadable, "bytes", len(r.Value), "since_last_line", f.since)
 		f.logged, f.since = time.Now(), 0
 	}
 }

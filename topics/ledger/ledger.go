@@ -334,8 +334,10 @@ func (r *Record) check() error {
 			}
 		}
 	}
-	if r.Epoch < 0 || r.Begins != nil && r.Configuration == "" || r.Epoch > 0 && r.Begins != nil && len(r.Ranges) > 0 || r.Epoch == 0 && r.HasGap() {
-		return fmt.Errorf("ledger record of window %d: epoch %d does not begin as it should, with its settings and without records", r.Window, r.Epoch)
+	if r.Epoch < 0 || r.Begins != nil && r.Configuration == "" || r.Epoch > 0 && r.Begins != nil && len(r.Ranges) > 0 ||
+		r.Epoch == 0 && r.HasGap() {
+		return fmt.Errorf("ledger record of window %d: epoch %d does not begin as it should, with its settings and "+
+			"without records", r.Window, r.Epoch)
 	}
 	if o := r.Divided(); o.Predictions < 1 || o.DeadLetters < 1 {
 		return fmt.Errorf("ledger record of window %d: its outputs have %d and %d partitions", r.Window, o.Predictions, o.DeadLetters)
@@ -378,7 +380,9 @@ func Open(ctx context.Context, c *kafka.Client, at kafka.TopicPartition) (*Ledge
 		return nil, err
 	}
 	if b.First > 0 {
-		return nil, fmt.Errorf("ledger topic %s begins at offset %d: its first records are gone, so nothing can be proved or replayed without a checkpoint of it: give --state-dir with one, and set retention.ms=-1, so that no more are lost", at.Topic, b.First)
+		return nil, fmt.Errorf("ledger topic %s begins at offset %d: its first records are gone, so nothing can be "+
+			"proved or replayed without a checkpoint of it: give --state-dir with one, and set retention.ms=-1, so "+
+			"that no more are lost", at.Topic, b.First)
 	}
 	return open(c, at, 0, 0), nil
 }
@@ -515,10 +519,12 @@ func (l *Ledger) pop() (*Record, error) {
 		return nil, fmt.Errorf("%s offset %d: %w", l.at.Topic, raw.Offset, err)
 	}
 	if l.next >= 0 && r.Window-r.lost() != l.next {
-		return nil, fmt.Errorf("%s offset %d: window %d follows window %d: the ledger is not continuous", l.at.Topic, raw.Offset, r.Window, l.next-1)
+		return nil, fmt.Errorf("%s offset %d: window %d follows window %d: the ledger is not continuous", l.at.Topic,
+			raw.Offset, r.Window, l.next-1)
 	}
 	if l.before != nil && !r.follows(l.before) {
-		return nil, fmt.Errorf("%s offset %d: window %d is of epoch %d and settings %.20q, and follows epoch %d of settings %.20q, which nothing ended", l.at.Topic, raw.Offset, r.Window, r.Epoch, r.Settings, l.before.Epoch, l.before.Settings)
+		return nil, fmt.Errorf("%s offset %d: window %d is of epoch %d and settings %.20q, and follows epoch %d of "+
+			"settings %.20q, which nothing ended", l.at.Topic, raw.Offset, r.Window, r.Epoch, r.Settings, l.before.Epoch, l.before.Settings)
 	}
 	r.Stepped = raw.Time
 	l.next, l.before, l.last = r.Window+1, r, raw.Offset

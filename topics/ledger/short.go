@@ -25,7 +25,8 @@ func (e *ShortError) Error() string {
 	if e.Last < e.First {
 		lost = fmt.Sprintf("its newest windows, from %d on", e.First)
 	}
-	return fmt.Sprintf("ledger %s lost %s, as is shown by %s: restore it from a backup or a mirror; without one, 'gvbll rebase --accept-gap' goes on behind them, and publishes nothing again", e.Ledger, lost, strings.Join(e.Found, " and "))
+	return fmt.Sprintf("ledger %s lost %s, as is shown by %s: restore it from a backup or a mirror; without one, "+
+		"'gvbll rebase --accept-gap' goes on behind them, and publishes nothing again", e.Ledger, lost, strings.Join(e.Found, " and "))
 }
 
 // Short returns a [ShortError] of a ledger as it is now, which is known to have had windows up to

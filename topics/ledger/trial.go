@@ -62,5 +62,6 @@ func (t *Trial) Decision() string {
 	if t.Decided == Promoted {
 		outcome, way = "is promoted", "lower"
 	}
-	return fmt.Sprintf("model %s %s: on the same %d labels its NLL is %.4f %s than that of the model that serves", t.Model, outcome, t.Labels, math.Abs(t.Lead)/float64(t.Labels), way)
+	return fmt.Sprintf("model %s %s: on the same %d labels its NLL is %.4f %s than that of the model that serves",
+		t.Model, outcome, t.Labels, math.Abs(t.Lead)/float64(t.Labels), way)
 }

@@ -51,7 +51,10 @@ func (c *encoder) encode(o *Output, out *event.Outcome, record *ledger.Record) e
 		for i := range list {
 			p := &list[i]
 			c.key, c.value = wire.AppendKey(c.key[:0], p.Node), c.cfg.Output.AppendPrediction(c.value[:0], p)
-			r := kafka.Record{Topic: c.names.Predictions, Key: c.key, Value: c.value, Headers: c.withCopied(predictionHeaders[c.cfg.Output], p.Origin)}
+			r := kafka.Record{
+				Topic: c.names.Predictions, Key: c.key, Value: c.value,
+				Headers: c.withCopied(predictionHeaders[c.cfg.Output], p.Origin),
+			}
 			if err := put(r); err != nil {
 				return err
 			}
@@ -67,7 +70,10 @@ func (c *encoder) encode(o *Output, out *event.Outcome, record *ledger.Record) e
 	for i := range out.Refused {
 		r := &out.Refused[i]
 		c.value = wire.AppendDeadLetter(c.value[:0], r)
-		if err := put(kafka.Record{Topic: c.names.DeadLetters, Key: wire.LetterKey(r), Value: c.value, Headers: c.withCopied(jsonHeaders, r.Origin)}); err != nil {
+		if err := put(kafka.Record{
+			Topic: c.names.DeadLetters, Key: wire.LetterKey(r), Value: c.value,
+			Headers: c.withCopied(jsonHeaders, r.Origin),
+		}); err != nil {
 			return err
 		}
 	}

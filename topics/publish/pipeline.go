@@ -62,7 +62,9 @@ func (p *Pipeline) Err() error { return p.publisher.err }
 // Add adds the results of a window that was cut at the given time, and that offsets sets those of the inputs behind. The
 // record then says how its outputs are divided. Windows gather while the publisher is busy, until there is so much that it is
 // returned, for In. After an error nothing of what has gathered is published: a replay steps it again.
-func (p *Pipeline) Add(out *event.Outcome, record *ledger.Record, cut time.Time, offsets func(map[kafka.TopicPartition]int64)) (full *Output, err error) {
+func (p *Pipeline) Add(out *event.Outcome, record *ledger.Record, cut time.Time,
+	offsets func(map[kafka.TopicPartition]int64),
+) (full *Output, err error) {
 	if d := p.encoder.divided(); d != record.Divided() {
 		record.Outputs = &d
 	}

@@ -63,8 +63,9 @@ const (
 func newPublisher(cfg *Config, p *kafka.Producer, from Sources) *publisher {
 	return &publisher{
 		cfg: cfg, from: from, producer: p,
-		in: make(chan *Output), gathered: make(chan *Output, 1), spare: make(chan *Output, spareOutputs), committed: make(chan Commit, queuedCommits),
-		tries: 1, last: from.Ledger.Window(),
+		in: make(chan *Output), gathered: make(chan *Output, 1), spare: make(chan *Output, spareOutputs),
+		committed: make(chan Commit, queuedCommits),
+		tries:     1, last: from.Ledger.Window(),
 	}
 }
 
@@ -142,7 +143,8 @@ func (p *publisher) checkCut(ctx context.Context) error {
 		if at == p.from.Terms.Names.LedgerAt() {
 			return errors.Join(p.producer.Restart(ctx), p.short(ctx))
 		}
-		p.from.Logger.Error("a topic has lost its newest records: 'gvbll status' and 'gvbll audit' say which predictions", "topic", at.Topic, "partition", at.Partition)
+		p.from.Logger.Error("a topic has lost its newest records: 'gvbll status' and 'gvbll audit' say which predictions",
+			"topic", at.Topic, "partition", at.Partition)
 	}
 	return nil
 }
@@ -247,7 +249,8 @@ func (p *publisher) expired() bool {
 func (p *publisher) inLedger(ctx context.Context) (found bool, err error) {
 	err = p.producer.Restart(ctx)
 	if errors.Is(err, kafka.ErrFenced) && p.expired() {
-		p.from.Logger.Warn("the transaction was open for longer than its time-out, and is begun again", "timeout", p.cfg.TransactionTimeout, "err", err)
+		p.from.Logger.Warn("the transaction was open for longer than its time-out, and is begun again", "timeout",
+			p.cfg.TransactionTimeout, "err", err)
 		err = p.producer.TakeOver(ctx)
 	}
 	if errors.Is(err, kafka.ErrFenced) {

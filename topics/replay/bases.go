@@ -65,7 +65,8 @@ func ReadReached(ctx context.Context, c *kafka.Client, l kafka.TopicPartition, b
 			return at, err
 		}
 		if record == nil {
-			return at, fmt.Errorf("the ledger %s does not have the record any more that says which windows are in the base %s", l.Topic, b.Name)
+			return at, fmt.Errorf("the ledger %s does not have the record any more that says which windows are in "+
+				"the base %s", l.Topic, b.Name)
 		}
 		if bases := record.Bases; len(bases) > 0 && bases[0].Name == b.Name && bases[0].Reached != nil {
 			return at, json.Unmarshal(bases[0].Reached, &at)
@@ -91,7 +92,8 @@ func (p *Replayer) loadBase(ctx context.Context, b *ledger.Base) (inputs intake.
 		return inputs, err
 	}
 	if at.Chain != b.Chain || at.Window != b.Name.Window {
-		return inputs, fmt.Errorf("the ledger has %s for window %d, and the base is of window %d with %s", b.Chain, b.Name.Window-1, at.Window-1, at.Chain)
+		return inputs, fmt.Errorf("the ledger has %s for window %d, and the base is of window %d with %s", b.Chain,
+			b.Name.Window-1, at.Window-1, at.Chain)
 	}
 	if has := p.cfg.Terms.Has; !p.cfg.Terms.isOwn(at.Settings) || !has(at.Model) && (at.Shadow == nil || !has(at.Shadow.Model)) {
 		return inputs, errOtherTerms
@@ -122,7 +124,8 @@ func (p *Replayer) loadBase(ctx context.Context, b *ledger.Base) (inputs intake.
 	if err := p.begin(ctx, e, &at, ""); err != nil {
 		return inputs, err
 	}
-	p.cfg.Logger.Info("read a base", "name", b.Name, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
+	p.cfg.Logger.Info("read a base", "name", b.Name, "window", at.Window, "megabytes", size>>20, "took",
+		time.Since(began).Round(time.Millisecond))
 	return at.Position, nil
 }
 
@@ -136,10 +139,12 @@ func (p *Replayer) noBase(unusable []error) error {
 	for _, err := range unusable {
 		why = append(why, err.Error())
 		if errors.Is(err, errOtherTerms) {
-			remedy = "no other terms can take its state over, and what they would replay is gone: start with the ledger's own settings and model, or begin a graph of the new ones beside it, with another --prefix (docs/upgrade.md)"
+			remedy = "no other terms can take its state over, and what they would replay is gone: start with the " +
+				"ledger's own settings and model, or begin a graph of the new ones beside it, with another --prefix (docs/upgrade.md)"
 		}
 	}
-	return fmt.Errorf("ledger %s: records of before its oldest base are gone, and none of its bases can be used (%s): %s", p.cfg.Terms.Names.Ledger, strings.Join(why, "; "), remedy)
+	return fmt.Errorf("ledger %s: records of before its oldest base are gone, and none of its bases can be used (%s): %s",
+		p.cfg.Terms.Names.Ledger, strings.Join(why, "; "), remedy)
 }
 
 // scratch makes a folder for what is fetched of a base, beside the checkpoints if there are any: what a killed
@@ -273,7 +278,8 @@ func (c *Checkpoints) BaseIn(ctx context.Context, log *slog.Logger) (name string
 	}
 	objects, err := c.Bases.Store.List(ctx)
 	for away := (*base.AwayError)(nil); errors.As(err, &away); objects, err = c.Bases.Store.List(ctx) {
-		log.Warn("this start waits for the store of bases: the ledger is empty, and there may be a base of a graph whose ledger is lost (--begin-again begins without looking)", "err", away)
+		log.Warn("this start waits for the store of bases: the ledger is empty, and there may be a base of a graph "+
+			"whose ledger is lost (--begin-again begins without looking)", "err", away)
 		if err := kafka.Sleep(ctx, storePause); err != nil {
 			return "", err
 		}

@@ -72,8 +72,10 @@ const PositionKey = "position"
 // the given offset or after it.
 func (p *Replayer) Position(offset int64) Reached {
 	return Reached{
-		Epoch: p.last.Epoch, Window: p.next, Chain: p.last.Chain, Model: p.last.model, Shadow: p.last.Shadow, Settings: p.SettingsToWrite().All,
-		Ledger: max(offset, 0), Attempts: p.attempts, Behind: p.behind, Serves: p.last.Serves, Trial: p.last.Trial, Position: p.Inputs.Position(),
+		Epoch: p.last.Epoch, Window: p.next, Chain: p.last.Chain, Model: p.last.model, Shadow: p.last.Shadow,
+		Settings: p.SettingsToWrite().All,
+		Ledger:   max(offset, 0), Attempts: p.attempts, Behind: p.behind, Serves: p.last.Serves, Trial: p.last.Trial,
+		Position: p.Inputs.Position(),
 	}
 }
 
@@ -190,7 +192,8 @@ func (p *Replayer) loadCheckpoint(ctx context.Context, path string) (inputs inta
 	if err := p.begin(ctx, e, &at, path); err != nil {
 		return inputs, err
 	}
-	p.cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20, "took", time.Since(began).Round(time.Millisecond))
+	p.cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20, "took",
+		time.Since(began).Round(time.Millisecond))
 	return at.Position, nil
 }
 
@@ -236,7 +239,8 @@ func (p *Replayer) passEnd(ctx context.Context, path string, at *Reached, err er
 		}
 	}
 	if !p.acceptGap {
-		return nil, nil, ledger.Short(ctx, p.client, p.cfg.Terms.Names.LedgerAt(), at.Window-1, fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, path))
+		return nil, nil, ledger.Short(ctx, p.client, p.cfg.Terms.Names.LedgerAt(), at.Window-1,
+			fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, path))
 	}
 	p.settings = Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: p.cfg.Terms.isOwn(at.Settings)}
 	if !p.settings.Own {
@@ -248,7 +252,10 @@ func (p *Replayer) passEnd(ctx context.Context, path string, at *Reached, err er
 		return nil, nil, err
 	}
 	l, err := ledger.OpenEnd(ctx, p.client, p.cfg.Terms.Names.LedgerAt())
-	r := &ledger.Record{Epoch: at.Epoch, Model: at.Model, Chain: at.Chain, Shadow: at.Shadow, Trial: at.Trial, Terms: ledger.Terms{Settings: p.settings.Hash}}
+	r := &ledger.Record{
+		Epoch: at.Epoch, Model: at.Model, Chain: at.Chain, Shadow: at.Shadow, Trial: at.Trial,
+		Terms: ledger.Terms{Settings: p.settings.Hash},
+	}
 	if at.Serves != at.Model {
 		r.Promoted = at.Serves
 	}
@@ -279,11 +286,13 @@ func (p *Replayer) locate(ctx context.Context, at *Reached) (*ledger.Ledger, *le
 		case r.Window < at.Window-1:
 			continue
 		case r.Epoch != at.Epoch:
-			return nil, nil, fmt.Errorf("the ledger %s has window %d in epoch %d, and the checkpoint in epoch %d", name, r.Window, r.Epoch, at.Epoch)
+			return nil, nil, fmt.Errorf("the ledger %s has window %d in epoch %d, and the checkpoint in epoch %d", name,
+				r.Window, r.Epoch, at.Epoch)
 		case r.Model != at.Model || r.Chain != at.Chain:
 			return nil, nil, fmt.Errorf("the ledger %s has %s for window %d, and the checkpoint has %s", name, r.Chain, r.Window, at.Chain)
 		case at.Shadow != nil && r.Shadow != nil && *at.Shadow != *r.Shadow:
-			return nil, nil, fmt.Errorf("the ledger %s has %s of model %s in the shadow for window %d, and the checkpoint has %s", name, r.Shadow.Chain, r.Shadow.Model, r.Window, at.Shadow.Chain)
+			return nil, nil, fmt.Errorf("the ledger %s has %s of model %s in the shadow for window %d, and the "+
+				"checkpoint has %s", name, r.Shadow.Chain, r.Shadow.Model, r.Window, at.Shadow.Chain)
 		}
 		if p.settings.All == "" { // no record has been found that has them
 			p.settings = Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: p.cfg.Terms.isOwn(at.Settings)}

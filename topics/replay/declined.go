@@ -24,11 +24,14 @@ const (
 func WhyDeclined(code string) string {
 	switch code {
 	case DeclinedGone:
-		return "the beginning of the inputs or of the ledger is gone, so they cannot be replayed without these nodes: a departure (a node with a null value) removes the node, its edges and its pending label exactly; what its label has taught decays with later ones"
+		return "the beginning of the inputs or of the ledger is gone, so they cannot be replayed without these nodes: " +
+			"a departure (a node with a null value) removes the node, its edges and its pending label exactly; what " +
+			"its label has taught decays with later ones"
 	case DeclinedMemory:
 		return "a second engine, to replay without these nodes, does not fit into the memory: raise its limit, and send the command again"
 	case DeclinedAttempts:
-		return "workers have ended " + strconv.Itoa(MaxAttempts) + " times while they replayed without these nodes: their logs say why; then send the command again"
+		return "workers have ended " + strconv.Itoa(MaxAttempts) +
+			" times while they replayed without these nodes: their logs say why; then send the command again"
 	}
 	return fmt.Sprintf("declined for the reason %.40q of a later version", code)
 }

@@ -25,7 +25,8 @@ func (p *Replayer) checkGap(ctx context.Context, r *ledger.Record) error {
 	case !p.acceptGap:
 		return p.Inputs.CheckBegins(r.Inputs)
 	case r.Forgot != nil:
-		return fmt.Errorf("ledger %s, window %d: nodes were forgotten, which needs a replay of the records that are gone: copy a checkpoint of window %d or a later one to --state-dir", p.cfg.Terms.Names.Ledger, r.Window, r.Window+1)
+		return fmt.Errorf("ledger %s, window %d: nodes were forgotten, which needs a replay of the records that are "+
+			"gone: copy a checkpoint of window %d or a later one to --state-dir", p.cfg.Terms.Names.Ledger, r.Window, r.Window+1)
 	}
 	if r.HasGap() { // accepted before, and now from an earlier checkpoint
 		p.lossy, p.passed = true, r.Begins.Gap
@@ -38,7 +39,9 @@ func (p *Replayer) checkGap(ctx context.Context, r *ledger.Record) error {
 
 // behindGap returns the error of a replay that has no checkpoint behind a gap.
 func (p *Replayer) behindGap(r *ledger.Record) error {
-	return fmt.Errorf("ledger %s: epoch %d begins at window %d behind a gap (%s): a replay needs a checkpoint of window %d or a later one; copy one of another worker to --state-dir, or accept the gap once more from an older one with 'gvbll rebase --accept-gap'", p.cfg.Terms.Names.Ledger, r.Epoch, r.Window, r.Begins.Describe(r.Window), r.Window+1)
+	return fmt.Errorf("ledger %s: epoch %d begins at window %d behind a gap (%s): a replay needs a checkpoint of "+
+		"window %d or a later one; copy one of another worker to --state-dir, or accept the gap once more from an "+
+		"older one with 'gvbll rebase --accept-gap'", p.cfg.Terms.Names.Ledger, r.Epoch, r.Window, r.Begins.Describe(r.Window), r.Window+1)
 }
 
 // explainGone returns the error of behindGap in place of one that says that records are gone, if

@@ -52,7 +52,8 @@ func (p *Replayer) CheckWhole(ctx context.Context) error {
 		return err
 	}
 	if offset > 0 {
-		short.Found = append(short.Found, fmt.Sprintf("offsets up to which group %s has read: %d of %s partition %d", p.cfg.Terms.Names.Ledger, offset, at.Topic, at.Partition))
+		short.Found = append(short.Found, fmt.Sprintf("offsets up to which group %s has read: %d of %s partition %d",
+			p.cfg.Terms.Names.Ledger, offset, at.Topic, at.Partition))
 	}
 	if len(short.Found) > 0 {
 		return short
@@ -274,7 +275,10 @@ func (p *Replayer) rangesOf(ctx context.Context, all published) (windows map[int
 				window = p.next
 			} else if at.Topic == names.Nodes {
 				var n event.Node
-				o := event.Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UnixMilli(), Key: r.Key, Value: r.Value}
+				o := event.Origin{
+					Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UnixMilli(),
+					Key: r.Key, Value: r.Value,
+				}
 				decoder.Memory.Reset()
 				if reason, _ := decoder.Node(&o, &n); reason == "" && !n.Departed && !n.Context && !n.OnlyAsks() {
 					if w, known := all.nodes[n.ID]; known {

@@ -290,11 +290,13 @@ func (p *Replayer) agree(r *ledger.Record, out *event.Outcome) error {
 		written, ok := r.ChainOf(cmp.Or(o.Model, p.cfg.Terms.Model))
 		p.compared = p.compared || ok
 		if got := o.Chain.Hex(); ok && got != written {
-			return fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: the inputs, the model or the program differ from those that served it", p.cfg.Terms.Names.Ledger, r.Window, got, written)
+			return fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: the inputs, the model or "+
+				"the program differ from those that served it", p.cfg.Terms.Names.Ledger, r.Window, got, written)
 		}
 	}
 	if out.Promoted != r.Promoted {
-		return fmt.Errorf("ledger %s, window %d: replay promotes model %q where %q was written: the commands or the program differ from those that served it", p.cfg.Terms.Names.Ledger, r.Window, out.Promoted, r.Promoted)
+		return fmt.Errorf("ledger %s, window %d: replay promotes model %q where %q was written: the commands or the "+
+			"program differ from those that served it", p.cfg.Terms.Names.Ledger, r.Window, out.Promoted, r.Promoted)
 	}
 	return nil
 }

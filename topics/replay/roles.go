@@ -32,9 +32,11 @@ func (t *Terms) checkRole(r *ledger.Record) error {
 	case t.Has(serves) || !stepped:
 		return nil
 	case r.Promoted == "":
-		return fmt.Errorf("ledger %s: model %s is in the shadow of model %s: start with --model and --shadow for the two, in any order, or promote it first ('gvbll promote')", name, model, serves)
+		return fmt.Errorf("ledger %s: model %s is in the shadow of model %s: start with --model and --shadow for the "+
+			"two, in any order, or promote it first ('gvbll promote')", name, model, serves)
 	}
-	return fmt.Errorf("ledger %s: model %s was promoted after window %d, and this is model %s: start with --model for the new one, and --shadow for the old one to keep it in the shadow", name, serves, r.Window, model)
+	return fmt.Errorf("ledger %s: model %s was promoted after window %d, and this is model %s: start with --model for "+
+		"the new one, and --shadow for the old one to keep it in the shadow", name, serves, r.Window, model)
 }
 
 // assignRoles gives the models the roles that they had in a window of the ledger. If

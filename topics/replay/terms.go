@@ -121,7 +121,9 @@ func (p *Replayer) CompareTerms(ctx context.Context, r *ledger.Record) (*mismatc
 	case len(changes) == 0:
 		return nil, nil
 	case !p.cfg.Terms.Has(serves) && p.settings.Own:
-		return &mismatch{changes[0], fmt.Sprintf("ledger %s belongs to model %s, and this is model %s: start the other model with --shadow beside the first, or begin an epoch of it with --rebase (docs/upgrade.md)", name, serves, p.cfg.Terms.Model)}, nil
+		return &mismatch{changes[0], fmt.Sprintf("ledger %s belongs to model %s, and this is model %s: start the other "+
+			"model with --shadow beside the first, or begin an epoch of it with --rebase (docs/upgrade.md)", name, serves,
+			p.cfg.Terms.Model)}, nil
 	}
 	return &mismatch{strings.Join(changes, ", "), p.settings.differ(p.cfg.Terms)}, nil
 }
@@ -132,9 +134,11 @@ func (s Settings) differ(t *Terms) string {
 	differ := event.Diff(t.effective(s.All), t.Settings)
 	i := slices.IndexFunc(differ, func(d event.Difference) bool { return d.Name == engineSetting })
 	if i < 0 {
-		return fmt.Sprintf("ledger %s was written with other settings: %s; start with the ledger's settings, or begin an epoch of these with --rebase (docs/upgrade.md)", t.Names.Ledger, event.Describe(differ))
+		return fmt.Sprintf("ledger %s was written with other settings: %s; start with the ledger's settings, or begin "+
+			"an epoch of these with --rebase (docs/upgrade.md)", t.Names.Ledger, event.Describe(differ))
 	}
-	return fmt.Sprintf("ledger %s was written by %s, and this is %s: begin an epoch of this one with --rebase (docs/upgrade.md), or start the program that wrote it",
+	return fmt.Sprintf("ledger %s was written by %s, and this is %s: begin an epoch of this one with --rebase "+
+		"(docs/upgrade.md), or start the program that wrote it",
 		t.Names.Ledger, nameProgram(s.program, differ[i].A), nameProgram(t.Program, differ[i].B))
 }
 

@@ -26,7 +26,8 @@ func RefuseTrials(out *event.Outcome, commands []event.Command, trial *ledger.Tr
 		if c := &commands[i]; trial == nil || trial.Model != c.Model {
 			out.Refused = append(out.Refused, event.Refusal{
 				Origin: c.Origin, Reason: event.ImpossibleCommand,
-				Detail: fmt.Sprintf("shadow %.40s: the owner's folder of models does not have it, or it cannot be beside the model that serves, or another command came with it", c.Model),
+				Detail: fmt.Sprintf("shadow %.40s: the owner's folder of models does not have it, or it cannot be "+
+					"beside the model that serves, or another command came with it", c.Model),
 			})
 		}
 	}
@@ -46,7 +47,8 @@ func (p *Replayer) agreeTrial(before *ledger.Trial, r *ledger.Record, out *event
 		return nil
 	}
 	if got := before.Next(out.Compared); got != *r.Trial {
-		return fmt.Errorf("ledger %s, window %d: replay compares the models by %+v where %+v was written: the inputs, a model or the program differ from those that served it", p.cfg.Terms.Names.Ledger, r.Window, got, *r.Trial)
+		return fmt.Errorf("ledger %s, window %d: replay compares the models by %+v where %+v was written: the inputs, "+
+			"a model or the program differ from those that served it", p.cfg.Terms.Names.Ledger, r.Window, got, *r.Trial)
 	}
 	return nil
 }
@@ -54,5 +56,6 @@ func (p *Replayer) agreeTrial(before *ledger.Trial, r *ledger.Record, out *event
 // compares reports whether the model of a record's trial was in the shadow in its window, and
 // the outcome has both models.
 func (p *Replayer) compares(r *ledger.Record, out *event.Outcome) bool {
-	return r.Shadow != nil && r.Shadow.Model == r.Trial.Model && out.Shadow != nil && out.Shadow.Model == r.Trial.Model && out.Model == r.Model
+	return r.Shadow != nil && r.Shadow.Model == r.Trial.Model && out.Shadow != nil && out.Shadow.Model == r.Trial.Model &&
+		out.Model == r.Model
 }

@@ -472,7 +472,8 @@ func (o *origin) neighbours(in *input, f field, n *event.Node, limits Limits) er
 	if w := f.find(o.Weight).unwrapped(); o.Weight.tokens != nil && w.given() {
 		v, err := strconv.ParseFloat(strings.Trim(string(w), `"`), 32)
 		if err != nil || !(v >= event.LeastWeight && v <= event.LargestWeight) {
-			return refusef(event.BadFeatures, "the pointer %s finds the weight %.40s, want a number from %g to %g", o.Weight.text, w, event.LeastWeight, event.LargestWeight)
+			return refusef(event.BadFeatures, "the pointer %s finds the weight %.40s, want a number from %g to %g",
+				o.Weight.text, w, event.LeastWeight, event.LargestWeight)
 		}
 		mark.Weight = float32(v)
 	}

@@ -21,7 +21,8 @@ func readMark(m *event.Mark, key []byte, v value) (known bool, err error) {
 		m.Kind, err = v.text(maxKind)
 	case "weight":
 		if m.Weight, err = v.number(); err == nil && !(m.Weight >= event.LeastWeight && m.Weight <= event.LargestWeight) {
-			err = refusef(event.Undecodable, "the weight %v of an edge: a positive number from %g to %g is needed", m.Weight, event.LeastWeight, event.LargestWeight)
+			err = refusef(event.Undecodable, "the weight %v of an edge: a positive number from %g to %g is needed",
+				m.Weight, event.LeastWeight, event.LargestWeight)
 		}
 	default:
 		return false, nil
@@ -78,7 +79,11 @@ func (f field) neighbours(in *input, limits Limits) (ids []event.ID, marks []eve
 		if !members[0].given() {
 			return id, errNoNeighbour
 		}
-		return id, readGiven(members[:], markNames, func(key []byte, v value) (bool, error) { return readNeighbour(&id, &marks[i], key, v, limits) })
+		return id, readGiven(members[:], markNames, func(key []byte, v value) (bool,
+			error,
+		) {
+			return readNeighbour(&id, &marks[i], key, v, limits)
+		})
 	}); err != nil {
 		return nil, nil, err
 	}

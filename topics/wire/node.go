@@ -50,7 +50,10 @@ type value interface {
 
 // nodeNames are the fields of a node event, in the order in which those of an object are
 // read.
-var nodeNames = []string{"id", "source", "target", "remove", "features", "indices", "values", "neighbours", "neighbors", "context", "departed", "predict", "time", "nodes", "edges", "kind", "weight"}
+var nodeNames = []string{
+	"id", "source", "target", "remove", "features", "indices", "values", "neighbours", "neighbors",
+	"context", "departed", "predict", "time", "nodes", "edges", "kind", "weight",
+}
 
 // read reads a field of a node event by its name.
 func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limits) (known bool, err error) {
@@ -218,7 +221,8 @@ func (in *input) neighbours(_ *input, limits Limits) (ids []event.ID, marks []ev
 func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
 	n.Departed, n.ByKey = true, true
 	refuse := func() error {
-		return refusef(event.BadID, "a null value removes the node that the key names, but the key is not 1 to %d bytes of UTF-8", limits.MaxID)
+		return refusef(event.BadID, "a null value removes the node that the key names, but the key is not 1 to %d "+
+			"bytes of UTF-8", limits.MaxID)
 	}
 	if len(key) == 0 || len(key) > limits.MaxID {
 		return refuse()
@@ -268,7 +272,8 @@ func (in *input) keyID(key []byte, limits Limits) (id event.ID, ok bool) {
 // checkNode enforces the invariants of event.Node, for both encodings.
 func (in *input) checkNode(n *event.Node, limits Limits) error {
 	if n.Departed {
-		n.Dense, n.Index, n.Value, n.Named, n.Graph, n.Neighbours, n.Implicit, n.Marks, n.Context, n.Predict = nil, nil, nil, nil, nil, nil, nil, nil, false, false
+		n.Dense, n.Index, n.Value, n.Named, n.Graph, n.Neighbours, n.Implicit, n.Marks, n.Context, n.Predict = nil, nil,
+			nil, nil, nil, nil, nil, nil, false, false
 		return nil
 	}
 	if n.OnlyEdges() {
@@ -459,14 +464,15 @@ func (in *input) nodeFieldsJSON(text field, n *event.Node, s *shape, limits Limi
 
 // edgesJSON reads a list of edges.
 func (in *input) edgesJSON(text field, n *event.Node, limits Limits) error {
-	if err := text.items(limits, event.TooManyNeighbours, func(count int) { n.Edges = in.memory.edges.cut(count) }, func(i int, item field) error {
-		var one event.Node
-		var s shape
-		if err := in.nodeFieldsJSON(item, &one, &s, limits); err != nil {
-			return err
-		}
-		return in.element(n, &one, &s, i)
-	}); err != nil {
+	if err := text.items(limits, event.TooManyNeighbours, func(count int) { n.Edges = in.memory.edges.cut(count) },
+		func(i int, item field) error {
+			var one event.Node
+			var s shape
+			if err := in.nodeFieldsJSON(item, &one, &s, limits); err != nil {
+				return err
+			}
+			return in.element(n, &one, &s, i)
+		}); err != nil {
 		return err
 	}
 	return endOfList(n)

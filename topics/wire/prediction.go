@@ -107,7 +107,8 @@ func (o *output) set(s *event.Set) {
 
 // predictionNames are the fields of a prediction.
 var predictionNames = []string{
-	"node", "class", "class_index", "confidence", "probabilities", "total_uncertainty", "aleatoric_uncertainty", "epistemic_uncertainty", "window",
+	"node", "class", "class_index", "confidence", "probabilities", "total_uncertainty", "aleatoric_uncertainty",
+	"epistemic_uncertainty", "window",
 	"posterior_version", "time", "model", "revision", "reason", "act", "asked", "embedding", "set", "coverage", "abstain", "abstain_reason",
 }
 

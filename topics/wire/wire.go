@@ -98,7 +98,8 @@ func (d *Decoder) Label(o *event.Origin, l *event.Label) (reason event.Reason, d
 	*l = event.Label{Origin: o}
 	in, limits := d.begin()
 	if d.Map == nil || len(d.Map.labels) == 0 {
-		return verdict(d.decode(o, limits, func() error { return in.label(l, limits) }, func(b []byte) error { return in.labelJSON(b, l, limits) }))
+		return verdict(d.decode(o, limits, func() error { return in.label(l, limits) },
+			func(b []byte) error { return in.labelJSON(b, l, limits) }))
 	}
 	err := checkLength(o, limits)
 	if err == nil {
@@ -160,7 +161,8 @@ func unframed(value []byte) ([]byte, error) {
 	case len(value) > 5 && value[0] == 0 && looksLikeJSON(value[5:6]):
 		return value[5:], nil
 	case len(value) > 5 && value[0] == 0:
-		return nil, refusef(event.Undecodable, "a value by schema %d of a registry, in Avro or Protobuf, which are not read: have it written as JSON", binary.BigEndian.Uint32(value[1:]))
+		return nil, refusef(event.Undecodable, "a value by schema %d of a registry, in Avro or Protobuf, which are not "+
+			"read: have it written as JSON", binary.BigEndian.Uint32(value[1:]))
 	case bytes.HasPrefix(value, []byte("\x1f\x8b")):
 		return nil, refusef(event.Undecodable, "a value packed with gzip by its producer: send it plain, and set compression.type")
 	case bytes.HasPrefix(value, []byte("\xff\xfe")), bytes.HasPrefix(value, []byte("\xfe\xff")):

@@ -9,7 +9,10 @@ import (
 )
 
 // wrappers are the names under which unions of Avro, and extended JSON of MongoDB, have a value with its type.
-var wrappers = []string{"double", "float", "int", "long", "string", "boolean", "$date", "$numberLong", "$numberInt", "$numberDouble", "$numberDecimal", "$oid"}
+var wrappers = []string{
+	"double", "float", "int", "long", "string", "boolean", "$date", "$numberLong", "$numberInt",
+	"$numberDouble", "$numberDecimal", "$oid",
+}
 
 // unwrapped returns the value that an object stands for: one with its type as the only member's name, or a decimal of
 // Connect, {"scale": 2, "value": "BAg="}. Others are returned as they are.

@@ -122,7 +122,10 @@ func (b *bases) take() (replay.Snapshot, error) {
 		return nil, err
 	}
 	b.busy, b.last = true, time.Now()
-	b.taking = ledger.Base{Name: base.Name{Window: at.Window}, Chain: at.Chain, Offset: at.Ledger, Taken: b.last.UnixMilli(), Reached: reached}
+	b.taking = ledger.Base{
+		Name: base.Name{Window: at.Window}, Chain: at.Chain, Offset: at.Ledger,
+		Taken: b.last.UnixMilli(), Reached: reached,
+	}
 	return keeper.Snapshot(nil), nil
 }
 
@@ -173,7 +176,8 @@ func (b *bases) writeOwn(path string, before []ledger.Base, x *based) error {
 	objects, _ := b.cfg.Store.List(b.background)
 	for _, o := range objects {
 		if other := new(base.Name); other.UnmarshalText([]byte(o)) == nil && other.Window == window && *other != x.base.Name {
-			b.worker.cfg.Logger.Error("a standby has stored a base of other bytes than this owner's state, which is stored instead", "name", o, "own", x.base.Name)
+			b.worker.cfg.Logger.Error("a standby has stored a base of other bytes than this owner's state, which is "+
+				"stored instead", "name", o, "own", x.base.Name)
 		}
 	}
 	return b.write(path, before, x)
@@ -296,7 +300,8 @@ func (b *bases) committed(last int64) {
 	b.running.Go(func() {
 		crash.Point(crash.BeforePurge)
 		if err := b.worker.client.DeleteRecords(b.background, at, from); err != nil && b.background.Err() == nil {
-			b.worker.cfg.Logger.Warn("the ledger's records before the oldest base were not deleted, and will be with the next one", "err", err)
+			b.worker.cfg.Logger.Warn("the ledger's records before the oldest base were not deleted, and will be with "+
+				"the next one", "err", err)
 		}
 		crash.Point(crash.AfterPurge)
 	})
@@ -333,7 +338,8 @@ func (w *worker) explainPurged(ctx context.Context, err error) error {
 	}
 	newest, e := ledger.Newest(ctx, w.client, w.cfg.Terms.Names.LedgerAt())
 	if bases := newest.BasesNamed(); e == nil && len(bases) > 0 && bases[0].Name.Window > w.replay.Next() {
-		return fmt.Errorf("%s was deleted up to what a newer base needs while this worker was behind that: start it again, and it begins from %v", gone.At.Topic, bases[0].Name)
+		return fmt.Errorf("%s was deleted up to what a newer base needs while this worker was behind that: start it "+
+			"again, and it begins from %v", gone.At.Topic, bases[0].Name)
 	}
 	return err
 }
@@ -343,9 +349,13 @@ func (b *bases) report(x based) {
 	if x.err != nil {
 		w.cfg.Logger.Warn("a base was not written", "window", x.base.Name.Window, "err", x.err)
 	} else {
-		w.cfg.Logger.Info("wrote a base", "name", x.base.Name, "megabytes", x.files>>20, "stored", x.stored>>20, "took", x.took.Round(time.Millisecond))
+		w.cfg.Logger.Info("wrote a base", "name", x.base.Name, "megabytes", x.files>>20, "stored", x.stored>>20, "took",
+			x.took.Round(time.Millisecond))
 	}
-	w.cfg.Events(replay.Based{At: time.UnixMilli(x.base.Taken), Window: x.base.Name.Window, Bytes: x.files, Stored: x.stored, Took: x.took, Err: x.err})
+	w.cfg.Events(replay.Based{
+		At: time.UnixMilli(x.base.Taken), Window: x.base.Name.Window, Bytes: x.files,
+		Stored: x.stored, Took: x.took, Err: x.err,
+	})
 }
 
 // checkNoBase returns a [topics.GoneError] if there is a base of this graph though its ledger is empty.
@@ -354,5 +364,8 @@ func (w *worker) checkNoBase(ctx context.Context) error {
 	if err != nil || name == "" {
 		return err
 	}
-	return &topics.GoneError{Ledger: w.cfg.Terms.Names.Ledger, Found: []string{fmt.Sprintf("a base, %s in %v", name, w.cfg.Checkpoints.Bases.Store)}}
+	return &topics.GoneError{
+		Ledger: w.cfg.Terms.Names.Ledger,
+		Found:  []string{fmt.Sprintf("a base, %s in %v", name, w.cfg.Checkpoints.Bases.Store)},
+	}
 }

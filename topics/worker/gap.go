@@ -25,7 +25,8 @@ func AcceptGap(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config
 		return Rebased{}, err
 	}
 	if len(members) > 0 {
-		return Rebased{}, fmt.Errorf("%d workers of ledger %s are up: end them first; one that serves or stands by has what is gone in its state, and writes a checkpoint of it at its end", len(members), cfg.Terms.Names.Ledger)
+		return Rebased{}, fmt.Errorf("%d workers of ledger %s are up: end them first; one that serves or stands by has "+
+			"what is gone in its state, and writes a checkpoint of it at its end", len(members), cfg.Terms.Names.Ledger)
 	}
 	cfg.Rebase = true
 	w, err := newWorker(ctx, c, e, cfg)
@@ -76,7 +77,9 @@ func (w *worker) checkState() error {
 	if front, tail := w.replay.Inputs.Gap(); w.saver.newest > 0 || len(front)+len(tail) == 0 {
 		return nil
 	}
-	return fmt.Errorf("no checkpoint in %s is of ledger %s, this program's engine and these settings: copy one of another worker there; without any, delete the ledger's topic and begin the graph again with 'gvbll work --begin-again', which predicts every node that is left once more", w.cfg.Checkpoints.Dir, w.cfg.Terms.Names.Ledger)
+	return fmt.Errorf("no checkpoint in %s is of ledger %s, this program's engine and these settings: copy one of "+
+		"another worker there; without any, delete the ledger's topic and begin the graph again with 'gvbll work "+
+		"--begin-again', which predicts every node that is left once more", w.cfg.Checkpoints.Dir, w.cfg.Terms.Names.Ledger)
 }
 
 // noteGap notes what is gone in the epoch that begins, if anything is: windows of the ledger, and
@@ -101,5 +104,7 @@ func (w *worker) checkSaved() error {
 	if w.saver.newest == w.replay.Next() {
 		return nil
 	}
-	return fmt.Errorf("epoch %d has begun at window %d, and its checkpoint was not written (the log says why): nothing goes on from there without one; give a --state-dir that can be written, and accept the gap once more", w.replay.Last().Epoch, w.replay.Next()-1)
+	return fmt.Errorf("epoch %d has begun at window %d, and its checkpoint was not written (the log says why): nothing "+
+		"goes on from there without one; give a --state-dir that can be written, and accept the gap once more",
+		w.replay.Last().Epoch, w.replay.Next()-1)
 }

@@ -49,7 +49,8 @@ func (l *eventLog) stepped(s replay.Stepped) {
 		return
 	}
 	if promoted := s.Outcome.Promoted; promoted != "" {
-		l.log.Info("promoted: another model serves from the next window on", "window", s.Outcome.Window, "model", promoted, "before", s.Outcome.Model)
+		l.log.Info("promoted: another model serves from the next window on", "window", s.Outcome.Window, "model",
+			promoted, "before", s.Outcome.Model)
 	}
 	if s.Replayed { // the owner logs the rest
 		return
@@ -63,7 +64,8 @@ func (l *eventLog) stepped(s replay.Stepped) {
 	}
 	if n := s.Outcome.Figures.Int(event.LabelsOfTraining); n > 0 && !l.trained {
 		l.trained = true
-		l.log.Info("labels came of nodes that the model was trained on: they are neither scored nor learned again", "window", s.Outcome.Window, "labels", n)
+		l.log.Info("labels came of nodes that the model was trained on: they are neither scored nor learned again",
+			"window", s.Outcome.Window, "labels", n)
 	}
 	logRefusals(l.log, l.refusals, s.Outcome.Refused, time.Now())
 }
@@ -73,7 +75,8 @@ func logUnknown(log *slog.Logger, f replay.UnknownField) {
 	switch {
 	case !f.First:
 	case strings.HasPrefix(f.Name, intake.TimeIn):
-		log.Warn("an event's time looks like "+strings.TrimPrefix(f.Name, intake.TimeIn)+": it is read as milliseconds since 1970", "example", f.Example.String())
+		log.Warn("an event's time looks like "+strings.TrimPrefix(f.Name,
+			intake.TimeIn)+": it is read as milliseconds since 1970", "example", f.Example.String())
 	default:
 		log.Warn("a field is ignored: no event of the topic has it", "field", fmt.Sprintf("%.64q", f.Name), "example", f.Example.String())
 	}
@@ -103,7 +106,8 @@ func logRefusals(log *slog.Logger, by map[event.Reason]*refusalLog, refused []ev
 	}
 	for _, reason := range slices.Sorted(maps.Keys(by)) {
 		if l := by[reason]; l.count > 0 && !now.Before(l.next) {
-			log.Warn("refused events: see 'gvbll dead-letters'", "reason", reason, "events", l.count, "example", l.example, "detail", l.detail)
+			log.Warn("refused events: see 'gvbll dead-letters'", "reason", reason, "events", l.count, "example",
+				l.example, "detail", l.detail)
 			*l = refusalLog{next: now.Add(refusalInterval)}
 		}
 	}

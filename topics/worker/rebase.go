@@ -151,9 +151,12 @@ func (w *worker) checkLeft(ctx context.Context) error {
 		return err
 	}
 	if after == nil {
-		return fmt.Errorf("ledger %s: model %s served up to window %d, and another was promoted: start with --model for that one, or go back on purpose with 'gvbll rebase'", w.cfg.Terms.Names.Ledger, left.Model, left.Window)
+		return fmt.Errorf("ledger %s: model %s served up to window %d, and another was promoted: start with --model "+
+			"for that one, or go back on purpose with 'gvbll rebase'", w.cfg.Terms.Names.Ledger, left.Model, left.Window)
 	}
-	return fmt.Errorf("ledger %s had these settings and this model up to window %d, and epoch %d left them (%.200q): start with those of epoch %d, or go back on purpose with 'gvbll rebase'", w.cfg.Terms.Names.Ledger, left.Window, after.Epoch, after.Begins.Why, after.Epoch)
+	return fmt.Errorf("ledger %s had these settings and this model up to window %d, and epoch %d left them (%.200q): "+
+		"start with those of epoch %d, or go back on purpose with 'gvbll rebase'", w.cfg.Terms.Names.Ledger, left.Window,
+		after.Epoch, after.Begins.Why, after.Epoch)
 }
 
 // checkLater checks a window that another worker served after this one began. If that

@@ -201,7 +201,8 @@ func (w *worker) assignOwnRoles() error {
 	serves := cmp.Or(w.replay.Last().Serves, w.cfg.Terms.Model)
 	if !w.cfg.Terms.Has(serves) {
 		if w.begins == nil {
-			return fmt.Errorf("ledger %s: model %s was promoted, and this is model %s: start with --model for the one that serves", w.cfg.Terms.Names.Ledger, serves, w.cfg.Terms.Model)
+			return fmt.Errorf("ledger %s: model %s was promoted, and this is model %s: start with --model for the one "+
+				"that serves", w.cfg.Terms.Names.Ledger, serves, w.cfg.Terms.Model)
 		}
 		serves = w.cfg.Terms.Model
 	}

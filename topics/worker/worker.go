@@ -213,7 +213,10 @@ func (w *worker) checkNoCheckpoint() error {
 		}
 		replay.Release(e)
 		if slices.ContainsFunc(at.Consumed, func(g ledger.Range) bool { return g.Topic == w.cfg.Terms.Names.Nodes }) {
-			return &topics.GoneError{Ledger: w.cfg.Terms.Names.Ledger, Found: []string{fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, entry.Path)}}
+			return &topics.GoneError{
+				Ledger: w.cfg.Terms.Names.Ledger,
+				Found:  []string{fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, entry.Path)},
+			}
 		}
 	}
 	return nil
@@ -237,7 +240,10 @@ func (w *worker) standBy(ctx context.Context) error {
 		if err == nil && r == nil {
 			if !recovered {
 				recovered = true
-				w.cfg.Events(replay.Recovered{Engine: w.replay.Engine, Windows: w.replay.Next(), Checkpoint: first, Took: time.Since(began)})
+				w.cfg.Events(replay.Recovered{
+					Engine: w.replay.Engine, Windows: w.replay.Next(), Checkpoint: first,
+					Took: time.Since(began),
+				})
 			}
 			w.cfg.Events(replay.Following{})
 			if w.elected {
@@ -318,7 +324,8 @@ func (w *worker) own(ctx context.Context) error {
 		return err
 	}
 	crash.Point(crash.Recovered)
-	w.cfg.Logger.Info("serving: this worker owns the graph now", "windows", w.replay.Next(), "took", time.Since(began).Round(time.Millisecond))
+	w.cfg.Logger.Info("serving: this worker owns the graph now", "windows", w.replay.Next(), "took",
+		time.Since(began).Round(time.Millisecond))
 	w.cfg.Events(replay.TookOver{Windows: w.replay.Next(), Took: time.Since(began)})
 	return o.serve(ctx, o.loop)
 }
@@ -327,8 +334,11 @@ func (w *worker) own(ctx context.Context) error {
 func (w *worker) takeOver(ctx context.Context) (*owner, error) {
 	crash.Point(crash.BeforeFence)
 	producer, err := w.client.NewProducer(ctx, kafka.ProducerConfig{
-		TransactionalID:    w.cfg.Terms.Names.Ledger,
-		Topics:             []string{w.cfg.Terms.Names.Predictions, w.cfg.Terms.Names.ToLabel, w.cfg.Terms.Names.DeadLetters, w.cfg.Terms.Names.Ledger},
+		TransactionalID: w.cfg.Terms.Names.Ledger,
+		Topics: []string{
+			w.cfg.Terms.Names.Predictions, w.cfg.Terms.Names.ToLabel,
+			w.cfg.Terms.Names.DeadLetters, w.cfg.Terms.Names.Ledger,
+		},
 		TransactionTimeout: w.cfg.Publishing.TransactionTimeout,
 		Compression:        w.cfg.Publishing.Compression,
 	})

@@ -45,9 +45,11 @@ func (p *statusPeriod) chosen() string {
 	if a == nil {
 		return ""
 	}
-	text := fmt.Sprintf("labels depend on predictions: those of %d nodes were asked for, the more uncertain the sooner, so raw scores are not of all nodes", a.Nodes)
+	text := fmt.Sprintf("labels depend on predictions: those of %d nodes were asked for, the more uncertain the "+
+		"sooner, so raw scores are not of all nodes", a.Nodes)
 	if a.Labels > 0 {
-		text += fmt.Sprintf("\nweighed by %d labels that were asked for: accuracy %.4f ± %.4f, NLL %.4f; as they are %.4f", a.Labels, a.Accuracy, a.Error, a.NLL, a.Raw)
+		text += fmt.Sprintf("\nweighed by %d labels that were asked for: accuracy %.4f ± %.4f, NLL %.4f; as "+
+			"they are %.4f", a.Labels, a.Accuracy, a.Error, a.NLL, a.Raw)
 	}
 	if a.Others > 0 {
 		text += fmt.Sprintf("; %d labels came by themselves: accuracy %.4f", a.Others, a.OtherAcc)

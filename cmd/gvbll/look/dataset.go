@@ -69,7 +69,10 @@ func tableOf(nodes []pipeline.Recorded) (table []attributes.Column) {
 // DataSet returns the graph as a data set. What is to be known of it is said on w.
 func (l *Log) DataSet(ctx context.Context, w io.Writer) (*dataset.Dataset, error) {
 	cfg, _ := l.settings() // those of another program's engine say nothing of labels here
-	h, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: l.features, Classes: l.classes, Labels: cfg.Labels, Partial: cfg.PartialUpdates, Keep: cfg.Keep, Pending: cfg.MaxPending})
+	h, err := pipeline.NewHistory(pipeline.HistoryConfig{
+		Features: l.features, Classes: l.classes, Labels: cfg.Labels,
+		Partial: cfg.PartialUpdates, Keep: cfg.Keep, Pending: cfg.MaxPending,
+	})
 	if err != nil {
 		return nil, err
 	}

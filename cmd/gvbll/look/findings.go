@@ -68,21 +68,31 @@ func (s *Status) findings() []Finding {
 	}
 	refused := now.refusedEvents()
 	share := float64(refused) / float64(max(refused+now.Predictions+now.Labels, 1))
-	add(refused > manyRefused && share > muchOfAllRefused, "GvbllDeadLettersRising", "%.1f%% of the events were refused: see 'gvbll dead-letters'", 100*share)
-	add(now.Refused[string(event.UnknownClass)] > manyUnknown, "GvbllUnknownClass", "%d labels are of classes that the model lacks: see 'gvbll dead-letters --reason %s'", now.Refused[string(event.UnknownClass)], event.UnknownClass)
+	add(refused > manyRefused && share > muchOfAllRefused, "GvbllDeadLettersRising",
+		"%.1f%% of the events were refused: see 'gvbll dead-letters'", 100*share)
+	add(now.Refused[string(event.UnknownClass)] > manyUnknown, "GvbllUnknownClass",
+		"%d labels are of classes that the model lacks: see 'gvbll dead-letters --reason %s'",
+		now.Refused[string(event.UnknownClass)], event.UnknownClass)
 	for _, a := range s.attributes {
 		missing, trained, moved := a.Shares()
-		add(a.Rows >= enoughRows && missing-trained > muchMissing, "GvbllAttributeShifted", "attribute %s is missing or unknown in %.1f%% of the events, in training in %.1f%%", a.Name, 100*missing, 100*trained)
-		add(a.Rows >= enoughRows && math.Abs(moved) > muchMoved, "GvbllAttributeShifted", "the mean of attribute %s is %.1f standard deviations from that of training", a.Name, moved)
+		add(a.Rows >= enoughRows && missing-trained > muchMissing, "GvbllAttributeShifted",
+			"attribute %s is missing or unknown in %.1f%% of the events, in training in %.1f%%", a.Name, 100*missing, 100*trained)
+		add(a.Rows >= enoughRows && math.Abs(moved) > muchMoved, "GvbllAttributeShifted",
+			"the mean of attribute %s is %.1f standard deviations from that of training", a.Name, moved)
 	}
 	add(s.stream.drift != "", "GvbllDriftFound", "the log loss rose: %s found it", s.stream.drift)
 	add(s.stream.fallback, "GvbllFallback", "the model as trained serves, because the one that learns was worse")
 	add(now.Predictions > 0 && now.Labels == 0 && before.Labels > 0, "GvbllLabelsStopped", "no labels come any more")
 	if now.Labels >= enoughLabels {
-		add(now.ECE > max(muchECE, now.Chance), "GvbllCalibrationOff", "confidence and accuracy differ by %.1f points, and so many labels give at most %.1f by chance", 100*now.ECE, 100*now.Chance)
-		add(before.Labels >= enoughLabels && before.Acc-now.Acc > max(muchAccuracy, certain*math.Hypot(before.accuracyDeviation(), now.accuracyDeviation())), "GvbllAccuracyFalling", "accuracy fell from %.3f to %.3f", before.Acc, now.Acc)
-		add(now.StaticNLL > 0 && now.NLL-now.StaticNLL > muchNLL, "GvbllOnlineWorse", "what is served is worse than the model as trained, by %.3f nats", now.NLL-now.StaticNLL)
-		add(now.uneven > muchUneven, "GvbllLabelsUneven", "labels come more often for nodes that are predicted as %s than for others, by %.0f points of the labels: see --label-rates", now.often, 100*now.uneven)
+		add(now.ECE > max(muchECE, now.Chance), "GvbllCalibrationOff",
+			"confidence and accuracy differ by %.1f points, and so many labels give at most %.1f by chance", 100*now.ECE, 100*now.Chance)
+		add(before.Labels >= enoughLabels && before.Acc-now.Acc > max(muchAccuracy,
+			certain*math.Hypot(before.accuracyDeviation(), now.accuracyDeviation())), "GvbllAccuracyFalling",
+			"accuracy fell from %.3f to %.3f", before.Acc, now.Acc)
+		add(now.StaticNLL > 0 && now.NLL-now.StaticNLL > muchNLL, "GvbllOnlineWorse",
+			"what is served is worse than the model as trained, by %.3f nats", now.NLL-now.StaticNLL)
+		add(now.uneven > muchUneven, "GvbllLabelsUneven", "labels come more often for nodes that are predicted as %s "+
+			"than for others, by %.0f points of the labels: see --label-rates", now.often, 100*now.uneven)
 	}
 	return found
 }

@@ -131,7 +131,8 @@ func (l *Log) settings() (pipeline.Config, error) {
 // CheckServes returns an error unless m is the model that serves.
 func (l *Log) CheckServes(m *model.Model) error {
 	if m.ID != l.Serves {
-		return fmt.Errorf("model %s serves in ledger %s, and the file has model %s: give the file of the first", l.Serves, l.Names.Ledger, m.ID)
+		return fmt.Errorf("model %s serves in ledger %s, and the file has model %s: give the file of the first", l.Serves,
+			l.Names.Ledger, m.ID)
 	}
 	return nil
 }
@@ -151,7 +152,8 @@ func (l *Log) Train(ctx context.Context, cfg retrain.Config) (*retrain.Result, e
 // PrintValidation prints what the candidate scored beside the model that serves.
 func PrintValidation(w io.Writer, r *retrain.Result) {
 	v := r.Model.Training.Validation
-	fmt.Fprintf(w, "trained on the labels of %d windows; a candidate without those from window %d on was scored by %d of them:\n", v.Windows, v.Cut, v.Labels)
+	fmt.Fprintf(w, "trained on the labels of %d windows; a candidate without those from window %d on was scored by %d "+
+		"of them:\n", v.Windows, v.Cut, v.Labels)
 	fmt.Fprintf(w, "%-16s %9s %8s %8s", "", "accuracy", "NLL", "ECE")
 	if len(r.Served) > 0 {
 		fmt.Fprintf(w, "   %s %9s %8s %8s", "served:", "accuracy", "NLL", "ECE")

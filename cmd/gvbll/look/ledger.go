@@ -46,7 +46,8 @@ func (t *LedgerTable) Print(r *ledger.Record) error {
 	if b := r.Begins; b != nil && r.Epoch > 0 {
 		fmt.Fprintf(t.Out, "%8d epoch %d begins, by gvbll %s: %s\nsettings %s\n", r.Window, r.Epoch, b.Program, b.Why, t.settings)
 		if r.HasGap() {
-			fmt.Fprintf(t.Out, "%8d behind a gap, with the state before window %d and what is left since; gone: %s\n", r.Window, b.Checkpoint, b.Describe(r.Window))
+			fmt.Fprintf(t.Out, "%8d behind a gap, with the state before window %d and what is left since; gone: %s\n",
+				r.Window, b.Checkpoint, b.Describe(r.Window))
 		}
 	}
 	t.model = r.Model

@@ -38,7 +38,9 @@ func lostPredictions(ctx context.Context, g Graph) (string, error) {
 			return "", err
 		}
 		if try == tries {
-			return fmt.Sprintf("of the %d predictions of windows %d to %d, %s has lost %d: 'gvbll audit' names the first; restore the topic from a backup or a mirror, no worker publishes them again", had, windows[0].Window, windows[len(windows)-1].Window, g.Names.Predictions, lost), nil
+			return fmt.Sprintf("of the %d predictions of windows %d to %d, %s has lost %d: 'gvbll audit' names the "+
+				"first; restore the topic from a backup or a mirror, no worker publishes them again", had,
+				windows[0].Window, windows[len(windows)-1].Window, g.Names.Predictions, lost), nil
 		}
 		if err := kafka.Sleep(ctx, pause); err != nil {
 			return "", err
@@ -63,7 +65,8 @@ func newestWindows(ctx context.Context, g Graph) (windows []*ledger.Record, err 
 		if r == nil || err != nil {
 			return windows, err
 		}
-		for windows, sum = append(windows, r), sum+r.Predictions+r.Revisions; sum > predictionsCompared && len(windows) > 1; windows = windows[1:] {
+		for windows, sum = append(windows, r), sum+r.Predictions+r.Revisions; sum > predictionsCompared &&
+			len(windows) > 1; windows = windows[1:] {
 			sum -= windows[0].Predictions + windows[0].Revisions
 		}
 	}

@@ -42,7 +42,8 @@ func (v *Inspected) Print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	t := v.Training
 	fmt.Fprintf(w, "model\t%s (format %d)\n", v.ID, v.Format)
-	fmt.Fprintf(w, "encoder\t%s, %d layers with %s between, %d features to %d dimensions, %d weights\n", v.Encoder, v.Layers, v.Activation, v.Features, v.Embedding, v.Weights)
+	fmt.Fprintf(w, "encoder\t%s, %d layers with %s between, %d features to %d dimensions, %d weights\n", v.Encoder,
+		v.Layers, v.Activation, v.Features, v.Embedding, v.Weights)
 	numbers := "indices, from 0"
 	if event.Numbered(v.Classes) {
 		numbers = "names"
@@ -130,7 +131,8 @@ func examples(c *attributes.Column) string {
 func Inspect(m *model.Model) Inspected {
 	v := Inspected{
 		ID: m.ID, Format: m.Format, Encoder: string(m.Meta.Encoder), Activation: string(m.NodeEncoder().Activation()),
-		Features: m.NodeEncoder().In(), Layers: m.NodeEncoder().Depth(), GraphSize: m.GraphSize, Embedding: m.Prior.Dim, Tensors: map[string][]int{},
+		Features: m.NodeEncoder().In(), Layers: m.NodeEncoder().Depth(), GraphSize: m.GraphSize, Embedding: m.Prior.Dim,
+		Tensors:       map[string][]int{},
 		Normalization: m.Normalization, Training: m.Training, TrainingNodes: m.KnownNodes(),
 		Pool: m.Pool, Schema: m.Schema, Classes: m.Classes,
 	}

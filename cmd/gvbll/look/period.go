@@ -19,7 +19,10 @@ func addWindow(p *page.Period, r *ledger.Record) {
 		p.Refuse(string(reason), n)
 	}
 	for _, a := range r.Attributes {
-		p.Attributes = page.AddAttributes(p.Attributes, page.Attribute{Name: a.Name, Rows: a.Rows, Missing: a.Missing, Trained: float64(a.Trained), Sum: float64(a.Sum)})
+		p.Attributes = page.AddAttributes(p.Attributes, page.Attribute{
+			Name: a.Name, Rows: a.Rows, Missing: a.Missing,
+			Trained: float64(a.Trained), Sum: float64(a.Sum),
+		})
 	}
 	s := r.Scores
 	if s == nil {

@@ -304,7 +304,8 @@ func (p *statusPeriod) noBetter() string {
 	if p.Majority == nil || p.Labels < enoughLabels || p.Acc > p.Majority.Share {
 		return ""
 	}
-	return fmt.Sprintf("what serves is right for %.1f%%, no better than always saying %s (%.1f%%)", 100*p.Acc, shown(p.Majority.Class), 100*p.Majority.Share)
+	return fmt.Sprintf("what serves is right for %.1f%%, no better than always saying %s (%.1f%%)", 100*p.Acc,
+		shown(p.Majority.Class), 100*p.Majority.Share)
 }
 
 // StaticHead is the model as trained, which never learns.
@@ -344,10 +345,11 @@ func lagOf(ctx context.Context, client *kafka.Client, names topics.Names) ([]par
 
 // countRecords counts the committed records from ≤ offset < to of a partition.
 func countRecords(ctx context.Context, client *kafka.Client, at kafka.TopicPartition, from, to int64) (n int64, err error) {
-	err = client.ReadTo(ctx, map[kafka.TopicPartition]int64{at: from}, map[kafka.TopicPartition]kafka.Bounds{at: {End: to}}, func(*kafka.Record) bool {
-		n++
-		return true
-	})
+	err = client.ReadTo(ctx, map[kafka.TopicPartition]int64{at: from},
+		map[kafka.TopicPartition]kafka.Bounds{at: {End: to}}, func(*kafka.Record) bool {
+			n++
+			return true
+		})
 	return n, err
 }
 

@@ -13,7 +13,8 @@ var TailHeader = fmt.Sprintf("%-16s %-14s %6s %6s %6s %7s  %s", "NODE", "CLASS",
 // TailLine returns the line of a prediction.
 func TailLine(p *event.Prediction) string {
 	return fmt.Sprintf("%s %s %6.4f %6.4f %6.4f %7d%s%s",
-		column(p.Node.String(), 16), column(p.Class, 14), p.Confidence, p.Total, p.Epistemic, p.Window, again(p), setOf(p)+act(p)+askedFor(p))
+		column(p.Node.String(), 16), column(p.Class, 14), p.Confidence, p.Total, p.Epistemic, p.Window, again(p),
+		setOf(p)+act(p)+askedFor(p))
 }
 
 // act says that the prediction is to be acted on.

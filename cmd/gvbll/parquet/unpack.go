@@ -31,7 +31,8 @@ func checkUnpacked(codec format.CompressionCodec, packed []byte, size int64) err
 		}
 		r = z
 	case format.Zstd:
-		z, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(max(size, 1<<20))))
+		z, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1),
+			zstd.WithDecoderMaxMemory(uint64(max(size, 1<<20))))
 		if err != nil {
 			return err
 		}

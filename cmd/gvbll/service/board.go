@@ -40,7 +40,8 @@ func newBoard(set Setup) *board {
 	}, []string{"model", "encoder"})
 	web.Registry.MustRegister(info)
 	b := &board{
-		Metrics: metrics.New(web.Registry), Stream: worker.NewMetrics(web.Registry), info: info, web: web, models: set.Models, version: version,
+		Metrics: metrics.New(web.Registry), Stream: worker.NewMetrics(web.Registry), info: info, web: web,
+		models: set.Models, version: version,
 		Page: page.New(page.Config{
 			Graph: set.Graph, Model: set.Models[0], Settings: set.Config.Settings(), Version: version, Flags: set.InForce,
 			Decode: decodeNode, Now: time.Now,

@@ -187,7 +187,8 @@ func guardProbes(open, guarded http.Handler) http.Handler {
 func guardNames(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLoopbackName(r.Host) {
-			http.Error(w, "this port answers for localhost only: ask for 127.0.0.1, or set a password by --http-config", http.StatusMisdirectedRequest)
+			http.Error(w, "this port answers for localhost only: ask for 127.0.0.1, or set a password by --http-config",
+				http.StatusMisdirectedRequest)
 			return
 		}
 		h.ServeHTTP(w, r)

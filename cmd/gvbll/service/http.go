@@ -196,7 +196,10 @@ func (f HTTPFlags) Probe(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return err
 	}
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DialContext: p.Dial, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+		DialContext:     p.Dial,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}}
 	res, err := client.Do(req)
 	if err != nil {
 		return err

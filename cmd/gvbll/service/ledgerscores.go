@@ -55,7 +55,10 @@ func ledgerScores(out *event.Outcome, classes []string, rates pipeline.LabelRate
 	s := &ledger.Scores{Served: ledgerTally(&served), Delayed: len(delays)}
 	for b, bin := range served.Bins {
 		if bin.Count > 0 {
-			s.Bins = append(s.Bins, ledger.Bin{Bin: b, Count: int(bin.Count), Correct: int(bin.Correct), Confidence: float32(bin.SumConfidence)})
+			s.Bins = append(s.Bins, ledger.Bin{
+				Bin: b, Count: int(bin.Count), Correct: int(bin.Correct),
+				Confidence: float32(bin.SumConfidence),
+			})
 		}
 	}
 	for h := range out.Heads {
@@ -71,7 +74,10 @@ func ledgerScores(out *event.Outcome, classes []string, rates pipeline.LabelRate
 		return cmp.Or(b.tally.Labels+b.predicted-a.tally.Labels-a.predicted, cmp.Compare(a.index, b.index))
 	})
 	for _, c := range frequent[:min(len(frequent), ledger.MaxClasses)] {
-		s.Classes = append(s.Classes, ledger.Group{Name: classes[c.index], Tally: ledgerTally(&c.tally), Predicted: int32(c.predicted), Arrived: int32(c.arrived)})
+		s.Classes = append(s.Classes, ledger.Group{
+			Name: classes[c.index], Tally: ledgerTally(&c.tally),
+			Predicted: int32(c.predicted), Arrived: int32(c.arrived),
+		})
 	}
 	for k, c := range out.Watched {
 		odds := ledger.Odds{Class: classes[c]}
@@ -101,13 +107,19 @@ func ledgerTally(t *calibration.Tally) ledger.Tally {
 	for _, b := range t.Bins {
 		confidence += b.SumConfidence
 	}
-	return ledger.Tally{Labels: t.Labels, Correct: t.Correct, LogLoss: float32(t.LogLoss), Brier: float32(t.Brier), Confidence: float32(confidence)}
+	return ledger.Tally{
+		Labels: t.Labels, Correct: t.Correct, LogLoss: float32(t.LogLoss), Brier: float32(t.Brier),
+		Confidence: float32(confidence),
+	}
 }
 
 // ledgerAttributes returns what came of a window by name, for the ledger. m is the model that served.
 func ledgerAttributes(out *event.Outcome, m *model.Model) (list []ledger.Attribute) {
 	for _, a := range page.AttributesOf(out, m) {
-		list = append(list, ledger.Attribute{Name: a.Name, Rows: a.Rows, Missing: a.Missing, Trained: float32(a.Trained), Sum: float32(a.Sum)})
+		list = append(list, ledger.Attribute{
+			Name: a.Name, Rows: a.Rows, Missing: a.Missing, Trained: float32(a.Trained),
+			Sum: float32(a.Sum),
+		})
 	}
 	return list
 }

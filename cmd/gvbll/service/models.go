@@ -94,7 +94,8 @@ func (d ModelFolder) beside(id string, serving *model.Model, cfg pipeline.Config
 		return nil, err
 	}
 	if (m.Pool == nil) != (serving.Pool == nil) {
-		return nil, fmt.Errorf("model %s has a pool of heads and model %s has none, or the reverse: train it with the same --head", m.ID, serving.ID)
+		return nil, fmt.Errorf("model %s has a pool of heads and model %s has none, or the reverse: train it with the "+
+			"same --head", m.ID, serving.ID)
 	}
 	return fresh(cfg, m), nil
 }

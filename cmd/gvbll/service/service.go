@@ -65,7 +65,10 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*Service, error) {
 		return nil, err
 	}
 	set.Config, set.Models = pair.Serving().Config(), models
-	s := &Service{Board: newBoard(set), Engine: &lockedEngine{pair: pair}, release: release, terms: Terms(set.Process, set.Names, cfg, models...)}
+	s := &Service{
+		Board: newBoard(set), Engine: &lockedEngine{pair: pair}, release: release,
+		terms: Terms(set.Process, set.Names, cfg, models...),
+	}
 	warnOfStore(set.Process.Log, set.State.Base)
 	if s.terms.Checkpoints, err = Checkpoints(set.State, set.Names, cfg, models...); err != nil {
 		release()

@@ -37,7 +37,8 @@ func Checkpoints(f flags.State, names topics.Names, cfg pipeline.Config, models 
 // warnOfStore warns of a store whose requests go over the network unencrypted.
 func warnOfStore(log *slog.Logger, address string) {
 	if away := base.InTheClear(address); away != "" {
-		log.Warn(fmt.Sprintf("--base %s: the graph's features and labels go to %s in the clear: give https:// in AWS_ENDPOINT_URL", address, away))
+		log.Warn(fmt.Sprintf("--base %s: the graph's features and labels go to %s in the clear: give https:// in "+
+			"AWS_ENDPOINT_URL", address, away))
 	}
 }
 

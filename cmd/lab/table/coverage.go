@@ -35,8 +35,9 @@ type CoverageResult struct {
 	Target  float64            `json:"target"`
 	Sets    conformal.Coverage `json:"sets"`    // of nodes whose label came
 	Correct int                `json:"correct"` // of these nodes, those whose most probable class was right
-	Worst   float64            `json:"worst"`   // coverage of the class of minClassLabels labels that is farthest from the target; the target if there is none
-	Served  int                `json:"served"`  // all predictions
+	// coverage of the class of minClassLabels labels that is farthest from the target; the target if there is none
+	Worst  float64 `json:"worst"`
+	Served int     `json:"served"` // all predictions
 }
 
 // Coverage trains a model for every source and seed, and steps the engine through

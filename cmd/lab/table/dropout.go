@@ -32,7 +32,8 @@ func (d *dropout) predict(t int, probs []float64) {
 	passes := d.settings.Passes
 	pass := make([]float64, len(probs))
 	clear(probs)
-	train.SampleDropout(d.encoder.(*gnn.SAGE), d.stream.known(t, d.protocol), d.stream.targets(t), max(d.settings.Phase1.Dropout, 0), passes, mix(d.seed, uint64(t)+1),
+	train.SampleDropout(d.encoder.(*gnn.SAGE), d.stream.known(t, d.protocol), d.stream.targets(t),
+		max(d.settings.Phase1.Dropout, 0), passes, mix(d.seed, uint64(t)+1),
 		func(a []float32) {
 			probabilities(a, d.encoder.Out(), 1, pass)
 			floats.AddScaled(probs, 1/float64(passes), pass)

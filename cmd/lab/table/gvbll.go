@@ -14,7 +14,8 @@ func newOnline(tr *trainer, stream *replay, protocol string, update posterior.Co
 	if err != nil {
 		return gvbll{}, err
 	}
-	cfg := pipeline.Config{Head: pipeline.HeadPaper, Update: update, LearnLag: tr.settings.LearnLag, Fallback: -1} // the online head always serves
+	// the online head always serves
+	cfg := pipeline.Config{Head: pipeline.HeadPaper, Update: update, LearnLag: tr.settings.LearnLag, Fallback: -1}
 	e, err := newEngine(m, cfg, stream, protocol, stream.context.nodes)
 	return gvbll{e}, err
 }

@@ -181,7 +181,10 @@ func (p *Picture) reliability(r Row) {
 	counts := make(plotter.XYs, len(bins))
 	for i, b := range bins {
 		low := float64(i) * accuracy.Width
-		accuracy.Bins = append(accuracy.Bins, plotter.HistogramBin{Min: low, Max: low + accuracy.Width, Weight: float64(b.Correct) / float64(max(b.Count, 1))})
+		accuracy.Bins = append(accuracy.Bins, plotter.HistogramBin{
+			Min: low, Max: low + accuracy.Width,
+			Weight: float64(b.Correct) / float64(max(b.Count, 1)),
+		})
 		counts[i] = plotter.XY{X: low + accuracy.Width/2, Y: float64(b.Count) / float64(max(most, 1))}
 	}
 	ece, chance := bins.ECE()

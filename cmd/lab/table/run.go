@@ -114,7 +114,8 @@ func (g *Group) run(ctx context.Context, settings Settings, sink func(Result) er
 			return fmt.Errorf("table: %s, %s, %s, seed %d: %w", job.Dataset, job.Protocol, job.System, job.Seed, err)
 		}
 		if x := r.Stream.NLL; math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("table: %s, %s, %s, seed %d: the probabilities are not finite", job.Dataset, job.Protocol, job.System, job.Seed)
+			return fmt.Errorf("table: %s, %s, %s, seed %d: the probabilities are not finite", job.Dataset, job.Protocol,
+				job.System, job.Seed)
 		}
 		r.Job, r.Settings, r.Ordered = job, g.hash, g.source.Ordered
 		if err := sink(r); err != nil {

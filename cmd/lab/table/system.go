@@ -75,7 +75,8 @@ func evaluate(name string, tr *trainer, stream *replay, protocol string) (r Resu
 			for i, p := range probs {
 				probs[i] = float64(float32(p))
 			}
-			r.Steps = append(r.Steps, scoresOf(len(labels), scores.AddWindow(calibration.ScoreRows(probs, classes, labels), tr.settings.Bins)))
+			r.Steps = append(r.Steps, scoresOf(len(labels), scores.AddWindow(calibration.ScoreRows(probs, classes,
+				labels), tr.settings.Bins)))
 			served, known = append(served, probs...), append(known, labels...)
 		}
 		if nodes := stream.due(t, tr.settings); len(nodes) > 0 {

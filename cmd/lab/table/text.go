@@ -117,7 +117,8 @@ func drifted(rows []Row) string {
 		}
 		line := []string{r.System}
 		for k := range 2 {
-			line = append(line, shown(k, *r.Drift.First.at(k), 0, 1), shown(k, *r.Drift.Last.at(k), 0, 1), shown(k, *r.Drift.Change.at(k), *r.Drift.ChangeSE.at(k), r.Seeds))
+			line = append(line, shown(k, *r.Drift.First.at(k), 0, 1), shown(k, *r.Drift.Last.at(k), 0, 1),
+				shown(k, *r.Drift.Change.at(k), *r.Drift.ChangeSE.at(k), r.Seeds))
 		}
 		lines = append(lines, line)
 	}

@@ -45,7 +45,10 @@ func newTrainer(ctx context.Context, d *dataset.Dataset, cut dataset.Stream, s S
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
-	return &trainer{kept: memo{}, ctx: ctx, settings: s, seed: seed, graph: d, nodes: nodes, data: data, rows: rows, normalizer: normalizer}, nil
+	return &trainer{
+		kept: memo{}, ctx: ctx, settings: s, seed: seed, graph: d, nodes: nodes, data: data, rows: rows,
+		normalizer: normalizer,
+	}, nil
 }
 
 // seenBy returns the training nodes as an encoder of a kind is trained on them: as Phase 1

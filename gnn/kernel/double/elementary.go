@@ -170,7 +170,8 @@ func RowExponentials(a, most, total []float64) {
 	}
 	n := len(a) / max(len(most), 1)
 	if n == 0 || n%LaneWidth != 0 || len(a) != n*len(most) || len(most) != len(total) {
-		panic(fmt.Sprintf("double: %d numbers in %d rows with %d sums: want a multiple of %d in each", len(a), len(most), len(total), LaneWidth))
+		panic(fmt.Sprintf("double: %d numbers in %d rows with %d sums: want a multiple of %d in each", len(a), len(most),
+			len(total), LaneWidth))
 	}
 	if level.Active != level.Plain {
 		rowExponentials(&a[0], &most[0], &total[0], len(most), n)

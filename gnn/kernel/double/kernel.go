@@ -135,7 +135,8 @@ func Gather(dMean, dSD, plus, minus, invPlus, invMinus, noise []float64) {
 	}
 }
 
-// BoxMuller turns every 64 random bits into two standard normals (Box & Muller 1958). The upper 32 bits are the radius, so that no normal is beyond 6.8; of the lower
+// BoxMuller turns every 64 random bits into two standard normals (Box & Muller 1958). The upper 32 bits are the radius,
+// so that no normal is beyond 6.8; of the lower
 // 32, 31 bits are an angle in [-π/2, π/2) and one is the sign of the cosine. Sine and
 // cosine are Taylor polynomials with an error below 1e-11.
 func BoxMuller(cos, sin []float64, bits []uint64) {
@@ -145,7 +146,8 @@ func BoxMuller(cos, sin []float64, bits []uint64) {
 		return
 	}
 	const s3, s5, s7, s9, s11, s13, s15 = -1. / 6, 1. / 120, -1. / 5040, 1. / 362880, -1. / 39916800, 1. / 6227020800, -1. / 1307674368000
-	const c2, c4, c6, c8, c10, c12, c14, c16 = -1. / 2, 1. / 24, -1. / 720, 1. / 40320, -1. / 3628800, 1. / 479001600, -1. / 87178291200, 1. / 20922789888000
+	const c2, c4, c6, c8, c10, c12, c14, c16 = -1. / 2, 1. / 24, -1. / 720, 1. / 40320, -1. / 3628800, 1. / 479001600,
+		-1. / 87178291200, 1. / 20922789888000
 	for i, u := range bits {
 		radius := math.Sqrt(-2 * Log((float64(u>>32)+0.5)*0x1p-32))
 		angle := (float64(u&(1<<31-1)) - 0x1p30) * (math.Pi * 0x1p-31)

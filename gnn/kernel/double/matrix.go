@@ -65,7 +65,8 @@ func (m Matrix) fits() bool {
 // ascending order, in fused multiplications and additions. The rows of dst and b
 // must be contiguous.
 func Product(dst, a, b Matrix) {
-	if dst.rows != a.rows || dst.cols != b.cols || a.cols != b.rows || dst.right != 1 || b.right != 1 || !dst.fits() || !a.fits() || !b.fits() {
+	if dst.rows != a.rows || dst.cols != b.cols || a.cols != b.rows || dst.right != 1 || b.right != 1 || !dst.fits() ||
+		!a.fits() || !b.fits() {
 		panic(fmt.Sprintf("double: %d × %d times %d × %d into %d × %d", a.rows, a.cols, b.rows, b.cols, dst.rows, dst.cols))
 	}
 	if dst.rows > 0 && dst.cols > 0 && a.cols > 0 {

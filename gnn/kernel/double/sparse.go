@@ -88,8 +88,10 @@ func (s *Sparse) check(stride, columns, rows int) {
 		most = max(most, uint32(j))
 	}
 	most = max(most, m1, m2, m3)
-	if stride <= 0 || stride%LaneWidth != 0 || rows < s.Len()*stride || len(s.Column) != len(s.Value) || len(s.Column) > 0 && int(most) >= columns/stride {
-		panic(fmt.Sprintf("double: %d sparse rows with column %d beside %d numbers of rows and %d of columns, %d each", s.Len(), most, rows, columns, stride))
+	if stride <= 0 || stride%LaneWidth != 0 || rows < s.Len()*stride || len(s.Column) != len(s.Value) ||
+		len(s.Column) > 0 && int(most) >= columns/stride {
+		panic(fmt.Sprintf("double: %d sparse rows with column %d beside %d numbers of rows and %d of columns, %d each",
+			s.Len(), most, rows, columns, stride))
 	}
 }
 

@@ -46,7 +46,8 @@ func (s isa) expf(x VecVirtual) VecVirtual {
 // averages is Drawn.add for as many lanes as a register has float32s. scratch has four
 // registers for each class, and two more.
 func (s isa) averages() {
-	form(fmt.Sprint("averages", s.singles), "(average, total, dot, mean, variance *float64, normals, scratch *float32, samples, classes, lanes int)")
+	form(fmt.Sprint("averages", s.singles), "(average, total, dot, mean, variance *float64, normals, scratch *float32, "+
+		"samples, classes, lanes int)")
 	whole := 8 * s.lanes // bytes of a register
 	average, total, mean, variance := argument("average"), argument("total"), argument("mean"), argument("variance")
 	normals, scratch, stride := argument("normals"), argument("scratch"), step("lanes")

@@ -303,7 +303,8 @@ func prefetchAt() {
 // of each row. A maximum of -0 is not turned into +0: added to a sum that
 // starts from +0 it makes no difference.
 func gatherRectified(l isa, masks Mem) {
-	l.text("gatherRectified", "(dst *float32, n int, index *int32, scale *float32, count int, blocks *[]float32, shift int, stride int, own int, sum int)")
+	l.text("gatherRectified", "(dst *float32, n int, index *int32, scale *float32, count int, blocks *[]float32, shift "+
+		"int, stride int, own int, sum int)")
 	dst, n := argument("dst"), argument("n")
 	index, scale, count := argument("index"), argument("scale"), argument("count")
 	rows := loadTable()
@@ -331,7 +332,8 @@ func gatherRectified(l isa, masks Mem) {
 
 // exchange keeps a tile of v's sums in registers while it goes through the rows.
 func exchange(l isa, masks Mem) {
-	l.text("exchange", "(sum *float32, n int, own *float32, index *int32, count int, blocks *[]float32, shift int, stride int, from int, to int)")
+	l.text("exchange", "(sum *float32, n int, own *float32, index *int32, count int, blocks *[]float32, shift int, "+
+		"stride int, from int, to int)")
 	sum, n, own := argument("sum"), argument("n"), argument("own")
 	index, count := argument("index"), argument("count")
 	rows := loadTable()
@@ -536,7 +538,8 @@ func vectors(l isa, masks Mem) {
 		b.put(b.where(func(to Register) { VPCMPGTD(draws, b.konst["below"], to) }, "scale", b.get("x")), "dst")
 	})
 	// A step of Kingma and Ba's Algorithm 1, with the bias corrections in size and root.
-	elementwise(l, masks, "adam", ", grad *float32, first *float32, second *float32, size float32, root float32, decay float32, b1 float32, c1 float32, b2 float32, c2 float32, eps float32", func(b *block) {
+	elementwise(l, masks, "adam", ", grad *float32, first *float32, second *float32, size float32, root float32, decay "+
+		"float32, b1 float32, c1 float32, b2 float32, c2 float32, eps float32", func(b *block) {
 		param := b.get("dst")
 		g := b.addf(b.get("grad"), b.times("decay", param))
 		m := b.addf(b.times("b1", b.get("first")), b.times("c1", g))

@@ -43,7 +43,10 @@ func (e *Tally) Step(w *event.Window) *event.Outcome {
 		e.Seen[n.ID] = true
 		h := sha256.Sum256(b)
 		c := float32(h[0]) / 255
-		out.Predictions = append(out.Predictions, event.Prediction{Node: n.ID, Class: "a", Confidence: c, Probabilities: []float32{c, 1 - c}, Window: w.Number})
+		out.Predictions = append(out.Predictions, event.Prediction{
+			Node: n.ID, Class: "a", Confidence: c,
+			Probabilities: []float32{c, 1 - c}, Window: w.Number,
+		})
 	}
 	for _, l := range w.Labels {
 		b = append(b, l.Node.String()+l.Class...)

@@ -140,8 +140,14 @@ func (f *Fixture) SendAt(first, last, partitions int, at func(i int) int64) {
 		id := event.ID{Num: int64(i)}
 		key := wire.AppendKey(nil, id)
 		records = append(records,
-			kafka.Record{Topic: f.Names.Nodes, Partition: int32(i % partitions), Key: key, Value: wire.AppendNode(nil, &event.Node{ID: id, Dense: []float32{1, 2}, Time: at(i)})},
-			kafka.Record{Topic: f.Names.Labels, Partition: int32(i % 3), Key: key, Value: wire.AppendLabel(nil, &event.Label{Node: id, Class: "a", Time: at(i)})})
+			kafka.Record{
+				Topic: f.Names.Nodes, Partition: int32(i % partitions), Key: key,
+				Value: wire.AppendNode(nil, &event.Node{ID: id, Dense: []float32{1, 2}, Time: at(i)}),
+			},
+			kafka.Record{
+				Topic: f.Names.Labels, Partition: int32(i % 3), Key: key,
+				Value: wire.AppendLabel(nil, &event.Label{Node: id, Class: "a", Time: at(i)}),
+			})
 	}
 	f.Produce(records...)
 }
@@ -493,7 +499,10 @@ func (f *Fixture) DeleteTopic(topic string) {
 func (f *Fixture) CreateTopic(name string, partitions int) {
 	f.T.Helper()
 	admin := f.Admin()
-	res, err := admin.CreateTopics(f.T.Context(), &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{{Topic: name, NumPartitions: partitions, ReplicationFactor: 1}}})
+	res, err := admin.CreateTopics(f.T.Context(), &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{{
+		Topic:         name,
+		NumPartitions: partitions, ReplicationFactor: 1,
+	}}})
 	if err == nil {
 		err = res.Errors[name]
 	}
