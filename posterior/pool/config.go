@@ -58,6 +58,8 @@ type Fitted struct {
 	Replay    int       `json:"replay"` // as of [Wide]
 	// TrainingPasses are sweeps over the training rows.
 	TrainingPasses int `json:"training_passes"`
+	// Newton says how the optimum is found, where columns are few.
+	Newton bool `json:"newton,omitempty"`
 }
 
 // staticConfig configures the paper's GVBLL-Static, the training posterior, never updated; see
@@ -375,6 +377,10 @@ func fittedHead(t Traits, scale scale) *Fitted {
 	}
 	if t.Alike {
 		f.Blocks, filled = slices.DeleteFunc(f.Blocks, Block.isFeatures), 0
+	}
+	if columns := filled + float64(2*t.Classes+2); scale == Standard && columns <= mostColumns {
+		f.Newton = true
+		return f
 	}
 	visit := float64(3*(filled+float64(around))) * float64(strideOf(t.Classes)*streamed)
 	if visit > float64(f.Work)/leastVisits || scale == Unit && t.Rows < enoughRows {

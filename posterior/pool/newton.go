@@ -1,0 +1,369 @@
+package pool
+
+import (
+	"math"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+)
+
+// newton keeps softmax regression at its optimum where columns are few. It minimises
+//
+//	F(W) = Σ_i ω_i ℓ_i(W) + ½ s ‖W‖²
+//
+// over the rows of a reservoir, for several strengths s at once, by Newton's method with a block of
+// curvature for each class:
+//
+//	H_c = Σ_i 2 ω_i p_ic (1 - p_ic) φ_i φ_iᵀ + s I,   Δ_c = H_c⁻¹ [Σ_i ω_i φ_i (y_ic - p_ic) - s W_c].
+//
+// The blocks bound the curvature of all classes together, diag(p) - ppᵀ ≤ 2 diag(p(1-p)), and with two
+// classes they are Newton's own: their weights are each other's negative.
+//
+// A pass over the rows sums F at W, W + Δ/4 and W + Δ, and at the last also gradient and curvature. At its
+// end W moves to that of the three which is better than W, and the next Δ follows; so F never rises, and W
+// serves until a pass has shown a better one. A pass is cut into slices, and each label pays for a part of
+// one: no window waits. The curvature of the strength that serves is that of all, every curved passes.
+type newton struct {
+	columns, classes, lanes int // lanes: strengths × classes, and what the kernels want besides
+	blocks                  int // of curvature: one where there are two classes, else one for each
+
+	w, step   []float64    // columns × lanes: W and Δ
+	gradient  []float64    // columns × lanes, at W + Δ
+	loss      [3][]float64 // by strength, at W, W + Δ/4 and W + Δ
+	summed    []float64    // blocks × columns × columns: curvature of this pass
+	curvature []float64    // of the last pass that summed it
+	left      int          // rows of this pass that are to come, 0 between passes
+	passes    uint64       // that ended
+	credit    int          // multiply-adds that labels have paid for
+	factor    [][]cholesky // of H, by strength and block; nil until it is needed
+	scratch   struct {
+		x, by          []float64 // slice × columns: φ, and φ times its part of the curvature
+		logits, steps  []float64 // slice × lanes: Wᵀφ and Δᵀφ
+		tried          []float64 // 3 × slice × lanes: exponentials
+		sums, most, at []float64 // 3 × slice × strengths
+		residual       []float64 // slice × lanes
+		solved         []float64 // columns
+	}
+}
+
+const (
+	sliceRows    = 32 // rows of a slice
+	curved       = 4  // passes between two that sum curvature
+	firstCurved  = 12 // passes of a training that all do
+	mostColumns  = 160
+	mostPasses   = 4  // of a batch
+	elementCosts = 24 // multiply-adds that an exponential and what is around it count as
+)
+
+func newNewton(columns, classes, strengths int) *newton {
+	n := &newton{columns: columns, classes: classes, lanes: strideOf(strengths * classes), blocks: classes}
+	if classes == 2 {
+		n.blocks = 1
+	}
+	n.w, n.step, n.gradient = make([]float64, columns*n.lanes), make([]float64, columns*n.lanes), make([]float64, columns*n.lanes)
+	n.summed, n.curvature = make([]float64, n.blocks*columns*columns), make([]float64, n.blocks*columns*columns)
+	for t := range n.loss {
+		n.loss[t] = make([]float64, strengths)
+	}
+	return n
+}
+
+// rowCost returns the multiply-adds of a row in this pass.
+func (n *newton) rowCost() int {
+	cost := (3*n.columns + elementCosts) * n.lanes
+	if n.curves() {
+		cost += n.blocks * n.columns * n.columns
+	}
+	return cost
+}
+
+// curves reports whether this pass sums the curvature.
+func (n *newton) curves() bool { return n.passes < firstCurved || n.passes%curved == 0 }
+
+// work pays for labels, and does as many slices as are paid for.
+func (n *newton) work(f *fitted, paid int, logRates []float64) {
+	rows := f.count()
+	n.credit = min(n.credit+paid, max(paid, mostPasses*rows*n.rowCost()))
+	for passes := 0; rows > 0 && passes < mostPasses; {
+		cost := min(sliceRows, rows) * n.rowCost()
+		if n.credit < cost {
+			return
+		}
+		n.credit -= cost
+		f.spent += cost
+		if n.slice(f, logRates) {
+			passes++
+		}
+	}
+}
+
+// train does passes until steps hardly move.
+func (n *newton) train(f *fitted, passes int) {
+	for range passes {
+		for !n.slice(f, nil) {
+		}
+		if n.passes > 1 && n.largestStep() < settledStep {
+			return
+		}
+	}
+}
+
+// settledStep is the largest entry of Δ at an optimum: columns are standardised.
+const settledStep = 1e-4
+
+func (n *newton) largestStep() (most float64) {
+	for _, x := range n.step {
+		most = max(most, math.Abs(x))
+	}
+	return most
+}
+
+// slice adds the next rows to the pass's sums, and ends the pass after the last. It reports whether it did.
+func (n *newton) slice(f *fitted, logRates []float64) (ended bool) {
+	if n.left == 0 {
+		n.left = f.count()
+		clear(n.gradient)
+		clear(n.summed)
+		for t := range n.loss {
+			clear(n.loss[t])
+		}
+	}
+	s, d := &n.scratch, n.columns
+	s.x = kernel.Resize(s.x, sliceRows*d)
+	var of [sliceRows]int32
+	var weight [sliceRows]float64
+	rows := 0
+	for rows < sliceRows && n.left > 0 {
+		class, i := f.next()
+		if class < 0 {
+			continue
+		}
+		n.left--
+		x := s.x[rows*d : (rows+1)*d]
+		clear(x)
+		r := &f.rows[class][i]
+		for e, j := range r.column {
+			x[j] = r.value[e]
+		}
+		of[rows], weight[rows] = int32(class), f.weight(class)
+		rows++
+	}
+	n.probabilities(f, rows, of[:rows], weight[:rows], logRates)
+	double.AddTransposed(n.gradient, s.x[:rows*d], s.residual, d, rows, n.lanes)
+	if n.curves() {
+		n.addCurvature(rows, (f.best-f.first)*n.classes, weight[:rows])
+	}
+	if n.left > 0 {
+		return false
+	}
+	n.finish(f)
+	return true
+}
+
+// probabilities adds the losses of rows at the three points, leaves p at W + Δ in tried and ω (y - p) in residual.
+func (n *newton) probabilities(f *fitted, rows int, of []int32, weight []float64, logRates []float64) {
+	s, lanes, strengths := &n.scratch, n.lanes, len(n.loss[0])
+	s.logits, s.steps, s.residual = kernel.Resize(s.logits, rows*lanes), kernel.Resize(s.steps, rows*lanes), kernel.Resize(s.residual, rows*lanes)
+	s.tried = kernel.Resize(s.tried, 3*rows*lanes)
+	s.sums, s.at, s.most = kernel.Resize(s.sums, 3*rows*strengths), kernel.Resize(s.at, 3*rows*strengths), kernel.Resize(s.most, 3*rows*strengths)
+	clear(s.logits)
+	clear(s.steps)
+	clear(s.residual)
+	double.AddProduct(s.logits, s.x[:rows*n.columns], n.w, rows, n.columns, lanes)
+	double.AddProduct(s.steps, s.x[:rows*n.columns], n.step, rows, n.columns, lanes)
+	for t, along := range [3]float64{0, .25, 1} {
+		for i := range rows {
+			for k := range strengths {
+				e := (t*rows+i)*strengths + k
+				a, step := s.logits[i*lanes+k*n.classes:][:n.classes], s.steps[i*lanes+k*n.classes:][:n.classes]
+				to := s.tried[(t*rows+i)*lanes+k*n.classes:][:n.classes]
+				most := math.Inf(-1)
+				for c := range to {
+					to[c] = a[c] + f.offset[c] + float64(along*step[c])
+					if logRates != nil {
+						to[c] += logRates[c]
+					}
+					most = max(most, to[c])
+				}
+				s.at[e], s.most[e] = to[of[i]]-most, most
+				for c := range to {
+					to[c] -= most
+				}
+			}
+			clear(s.tried[(t*rows+i)*lanes+strengths*n.classes : (t*rows+i+1)*lanes])
+		}
+	}
+	double.Exponentials(s.tried)
+	for e := range s.sums {
+		at := e/strengths*lanes + e%strengths*n.classes
+		s.sums[e] = 0
+		for _, x := range s.tried[at : at+n.classes] {
+			s.sums[e] += x
+		}
+	}
+	copy(s.most, s.sums)
+	double.Logarithms(s.most)
+	for t := range n.loss {
+		for i := range rows {
+			for k := range strengths {
+				e := (t*rows+i)*strengths + k
+				n.loss[t][k] += float64(weight[i] * (s.most[e] - s.at[e]))
+			}
+		}
+	}
+	for i := range rows {
+		for k := range strengths {
+			by := 1 / s.sums[(2*rows+i)*strengths+k]
+			p, to := s.tried[(2*rows+i)*lanes+k*n.classes:][:n.classes], s.residual[i*lanes+k*n.classes:][:n.classes]
+			for c := range p {
+				p[c] *= by
+				to[c] = -float64(weight[i] * p[c])
+			}
+			to[of[i]] += weight[i]
+		}
+	}
+}
+
+// addCurvature adds 2 ω p (1-p) φφᵀ, for the classes in the lanes from one on.
+func (n *newton) addCurvature(rows, lane int, weight []float64) {
+	s, d := &n.scratch, n.columns
+	s.by = kernel.Resize(s.by, sliceRows*d)
+	for b := range n.blocks {
+		for i := range rows {
+			p := s.tried[(2*rows+i)*n.lanes+lane+b]
+			by := 2 * weight[i] * float64(p*(1-p))
+			x, to := s.x[i*d:(i+1)*d], s.by[i*d:(i+1)*d]
+			for j := range to {
+				to[j] = by * x[j]
+			}
+		}
+		double.AddTransposed(n.summed[b*d*d:(b+1)*d*d], s.by[:rows*d], s.x[:rows*d], d, rows, d)
+	}
+}
+
+// finish ends a pass: W moves, and the next Δ follows.
+func (n *newton) finish(f *fitted) {
+	if n.curves() {
+		n.curvature, n.summed = n.summed, n.curvature
+		n.factor = nil
+	}
+	n.passes++
+	for k := range n.loss[0] {
+		at, quarter, full := n.objective(f, k)
+		switch {
+		case full <= at:
+			n.move(f, k, 1)
+			n.solve(f, k)
+		case quarter <= at:
+			n.move(f, k, .25)
+			n.scale(k, 0)
+		default:
+			n.scale(k, 1./16)
+		}
+	}
+}
+
+// objective returns F at the three points.
+func (n *newton) objective(f *fitted, k int) (at, quarter, full float64) {
+	half := f.cfg.Strengths[f.first+k] / 2
+	at, quarter, full = n.loss[0][k], n.loss[1][k], n.loss[2][k]
+	for j := range n.columns {
+		for e := j*n.lanes + k*n.classes; e < j*n.lanes+(k+1)*n.classes; e++ {
+			w, step := n.w[e], n.step[e]
+			near, far := w+float64(.25*step), w+step
+			at += float64(half * float64(w*w))
+			quarter += float64(half * float64(near*near))
+			full += float64(half * float64(far*far))
+		}
+	}
+	return at, quarter, full
+}
+
+// move adds a part of Δ to W, which serves from now on.
+func (n *newton) move(f *fitted, k int, part float64) {
+	for j := range n.columns {
+		for c := range n.classes {
+			e := j*n.lanes + k*n.classes + c
+			n.w[e] += float64(part * n.step[e])
+			f.w[k][j*f.stride+c] = n.w[e]
+		}
+	}
+}
+
+// scale multiplies Δ.
+func (n *newton) scale(k int, by float64) {
+	for j := range n.columns {
+		for e := j*n.lanes + k*n.classes; e < j*n.lanes+(k+1)*n.classes; e++ {
+			n.step[e] *= by
+		}
+	}
+}
+
+// solve sets Δ from the gradient at W.
+func (n *newton) solve(f *fitted, k int) {
+	if n.factor == nil {
+		n.factor = make([][]cholesky, len(n.loss[0]))
+	}
+	d, strength := n.columns, f.cfg.Strengths[f.first+k]
+	if n.factor[k] == nil {
+		n.factor[k] = make([]cholesky, n.blocks)
+		for b := range n.factor[k] {
+			h := n.curvature[b*d*d : (b+1)*d*d]
+			for j := range d {
+				h[j*d+j] += strength
+			}
+			ok := n.factor[k][b].factorize(h, d)
+			for j := range d {
+				h[j*d+j] -= strength
+			}
+			if !ok { // not numbers
+				n.factor[k] = nil
+				n.scale(k, 0)
+				return
+			}
+		}
+	}
+	s := &n.scratch
+	s.solved = kernel.Resize(s.solved, d)
+	for c := range n.classes {
+		for j := range d {
+			e := j*n.lanes + k*n.classes + c
+			s.solved[j] = n.gradient[e] - float64(strength*n.w[e])
+		}
+		n.factor[k][min(c, n.blocks-1)].solve(s.solved)
+		for j := range d {
+			n.step[j*n.lanes+k*n.classes+c] = s.solved[j]
+		}
+	}
+}
+
+func (n *newton) appendState(s *writer) {
+	s.floats(n.step)
+	s.floats(n.gradient)
+	s.floats(n.summed)
+	s.floats(n.curvature)
+	for _, l := range n.loss {
+		s.floats(l)
+	}
+	s.uint(uint64(n.left))
+	s.uint(n.passes)
+	s.uint(uint64(n.credit))
+}
+
+// readState reads what appendState wrote, with the head's weights as W.
+func (n *newton) readState(r *reader, f *fitted) {
+	r.floats(n.step)
+	r.floats(n.gradient)
+	r.floats(n.summed)
+	r.floats(n.curvature)
+	for _, l := range n.loss {
+		r.floats(l)
+	}
+	n.left, n.passes, n.credit = int(r.below(f.limit+1, "rows of a pass")), r.uint(), int(r.below(math.MaxInt, "credit"))
+	n.factor = nil
+	for k := range f.w {
+		for j := range n.columns {
+			copy(n.w[j*n.lanes+k*n.classes:][:n.classes], f.w[k][j*f.stride:])
+		}
+	}
+}
