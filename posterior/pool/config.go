@@ -379,7 +379,7 @@ func fittedHead(t Traits, scale scale) *Fitted {
 		f.Blocks, filled = slices.DeleteFunc(f.Blocks, Block.isFeatures), 0
 	}
 	if columns := filled + float64(2*t.Classes+2); scale == Standard && columns <= mostColumns {
-		f.Newton = true
+		f.Newton, f.Work = true, 1<<18
 		return f
 	}
 	visit := float64(3*(filled+float64(around))) * float64(strideOf(t.Classes)*streamed)

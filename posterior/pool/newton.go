@@ -19,17 +19,17 @@ import (
 // The blocks bound the curvature of all classes together, diag(p) - ppᵀ ≤ 2 diag(p(1-p)), and with two
 // classes they are Newton's own: their weights are each other's negative.
 //
-// A pass over the rows sums F at W, W + Δ/4 and W + Δ, and at the last also gradient and curvature. At its
-// end W moves to that of the three which is better than W, and the next Δ follows; so F never rises, and W
-// serves until a pass has shown a better one. A pass is cut into slices, and each label pays for a part of
-// one: no window waits. The curvature of the strength that serves is that of all, every curved passes.
+// A pass over the rows sums F at W and at W + Δ, and there also the gradient and the curvature. At its end W
+// becomes W + Δ and the next Δ follows, or, where F would rise, Δ becomes a quarter. So F never rises, and W serves until
+// a pass has shown better weights. A pass is cut into slices, and each label pays for a part of one: no window
+// waits. The curvature of the strength that serves is that of all, and is summed every curved passes.
 type newton struct {
 	columns, classes, lanes int // lanes: strengths × classes, and what the kernels want besides
 	blocks                  int // of curvature: one where there are two classes, else one for each
 
 	w, step   []float64    // columns × lanes: W and Δ
 	gradient  []float64    // columns × lanes, at W + Δ
-	loss      [3][]float64 // by strength, at W, W + Δ/4 and W + Δ
+	loss      [2][]float64 // by strength, at W and at W + Δ
 	summed    []float64    // blocks × columns × columns: curvature of this pass
 	curvature []float64    // of the last pass that summed it
 	left      int          // rows of this pass that are to come, 0 between passes
@@ -39,8 +39,8 @@ type newton struct {
 	scratch   struct {
 		x, by          []float64 // slice × columns: φ, and φ times its part of the curvature
 		logits, steps  []float64 // slice × lanes: Wᵀφ and Δᵀφ
-		tried          []float64 // 3 × slice × lanes: exponentials
-		sums, most, at []float64 // 3 × slice × strengths
+		tried          []float64 // 2 × slice × lanes: exponentials
+		sums, most, at []float64 // 2 × slice × strengths
 		residual       []float64 // slice × lanes
 		solved         []float64 // columns
 	}
@@ -51,8 +51,8 @@ const (
 	curved       = 4  // passes between two that sum curvature
 	firstCurved  = 12 // passes of a training that all do
 	mostColumns  = 160
-	mostPasses   = 4  // of a batch
-	elementCosts = 24 // multiply-adds that an exponential and what is around it count as
+	mostPasses   = 4   // of a batch
+	elementCosts = 600 // multiply-adds that the two exponentials of a lane, and what is around them, take as long as
 )
 
 func newNewton(columns, classes, strengths int) *newton {
@@ -160,18 +160,18 @@ func (n *newton) slice(f *fitted, logRates []float64) (ended bool) {
 	return true
 }
 
-// probabilities adds the losses of rows at the three points, leaves p at W + Δ in tried and ω (y - p) in residual.
+// probabilities adds the losses of rows at both points, leaves p at W + Δ in tried and ω (y - p) in residual.
 func (n *newton) probabilities(f *fitted, rows int, of []int32, weight []float64, logRates []float64) {
 	s, lanes, strengths := &n.scratch, n.lanes, len(n.loss[0])
 	s.logits, s.steps, s.residual = kernel.Resize(s.logits, rows*lanes), kernel.Resize(s.steps, rows*lanes), kernel.Resize(s.residual, rows*lanes)
-	s.tried = kernel.Resize(s.tried, 3*rows*lanes)
-	s.sums, s.at, s.most = kernel.Resize(s.sums, 3*rows*strengths), kernel.Resize(s.at, 3*rows*strengths), kernel.Resize(s.most, 3*rows*strengths)
+	s.tried = kernel.Resize(s.tried, 2*rows*lanes)
+	s.sums, s.at, s.most = kernel.Resize(s.sums, 2*rows*strengths), kernel.Resize(s.at, 2*rows*strengths), kernel.Resize(s.most, 2*rows*strengths)
 	clear(s.logits)
 	clear(s.steps)
 	clear(s.residual)
 	double.AddProduct(s.logits, s.x[:rows*n.columns], n.w, rows, n.columns, lanes)
 	double.AddProduct(s.steps, s.x[:rows*n.columns], n.step, rows, n.columns, lanes)
-	for t, along := range [3]float64{0, .25, 1} {
+	for t := range n.loss {
 		for i := range rows {
 			for k := range strengths {
 				e := (t*rows+i)*strengths + k
@@ -179,7 +179,7 @@ func (n *newton) probabilities(f *fitted, rows int, of []int32, weight []float64
 				to := s.tried[(t*rows+i)*lanes+k*n.classes:][:n.classes]
 				most := math.Inf(-1)
 				for c := range to {
-					to[c] = a[c] + f.offset[c] + float64(along*step[c])
+					to[c] = a[c] + f.offset[c] + float64(float64(t)*step[c])
 					if logRates != nil {
 						to[c] += logRates[c]
 					}
@@ -213,8 +213,8 @@ func (n *newton) probabilities(f *fitted, rows int, of []int32, weight []float64
 	}
 	for i := range rows {
 		for k := range strengths {
-			by := 1 / s.sums[(2*rows+i)*strengths+k]
-			p, to := s.tried[(2*rows+i)*lanes+k*n.classes:][:n.classes], s.residual[i*lanes+k*n.classes:][:n.classes]
+			by := 1 / s.sums[(rows+i)*strengths+k]
+			p, to := s.tried[(rows+i)*lanes+k*n.classes:][:n.classes], s.residual[i*lanes+k*n.classes:][:n.classes]
 			for c := range p {
 				p[c] *= by
 				to[c] = -float64(weight[i] * p[c])
@@ -230,7 +230,7 @@ func (n *newton) addCurvature(rows, lane int, weight []float64) {
 	s.by = kernel.Resize(s.by, sliceRows*d)
 	for b := range n.blocks {
 		for i := range rows {
-			p := s.tried[(2*rows+i)*n.lanes+lane+b]
+			p := s.tried[(rows+i)*n.lanes+lane+b]
 			by := 2 * weight[i] * float64(p*(1-p))
 			x, to := s.x[i*d:(i+1)*d], s.by[i*d:(i+1)*d]
 			for j := range to {
@@ -249,42 +249,35 @@ func (n *newton) finish(f *fitted) {
 	}
 	n.passes++
 	for k := range n.loss[0] {
-		at, quarter, full := n.objective(f, k)
-		switch {
-		case full <= at:
-			n.move(f, k, 1)
+		if at, there := n.objective(f, k); there <= at {
+			n.move(f, k)
 			n.solve(f, k)
-		case quarter <= at:
-			n.move(f, k, .25)
-			n.scale(k, 0)
-		default:
-			n.scale(k, 1./16)
+		} else {
+			n.scale(k, .25)
 		}
 	}
 }
 
-// objective returns F at the three points.
-func (n *newton) objective(f *fitted, k int) (at, quarter, full float64) {
-	half := f.cfg.Strengths[f.first+k] / 2
-	at, quarter, full = n.loss[0][k], n.loss[1][k], n.loss[2][k]
+// objective returns F at W and at W + Δ.
+func (n *newton) objective(f *fitted, k int) (at, there float64) {
+	var square, far float64
 	for j := range n.columns {
 		for e := j*n.lanes + k*n.classes; e < j*n.lanes+(k+1)*n.classes; e++ {
-			w, step := n.w[e], n.step[e]
-			near, far := w+float64(.25*step), w+step
-			at += float64(half * float64(w*w))
-			quarter += float64(half * float64(near*near))
-			full += float64(half * float64(far*far))
+			w, next := n.w[e], n.w[e]+n.step[e]
+			square += float64(w * w)
+			far += float64(next * next)
 		}
 	}
-	return at, quarter, full
+	half := f.cfg.Strengths[f.first+k] / 2
+	return n.loss[0][k] + float64(half*square), n.loss[1][k] + float64(half*far)
 }
 
-// move adds a part of Δ to W, which serves from now on.
-func (n *newton) move(f *fitted, k int, part float64) {
+// move adds Δ to W, which serves from now on.
+func (n *newton) move(f *fitted, k int) {
 	for j := range n.columns {
 		for c := range n.classes {
 			e := j*n.lanes + k*n.classes + c
-			n.w[e] += float64(part * n.step[e])
+			n.w[e] += n.step[e]
 			f.w[k][j*f.stride+c] = n.w[e]
 		}
 	}
