@@ -249,7 +249,7 @@ func (n *newton) finish(f *fitted) {
 	}
 	n.passes++
 	for k := range n.loss[0] {
-		if at, there := n.objective(f, k); there <= at {
+		if at, there := n.objective(f, k); there <= at+at/64 {
 			n.move(f, k)
 			n.solve(f, k)
 		} else {
