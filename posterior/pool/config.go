@@ -58,8 +58,6 @@ type Fitted struct {
 	Replay    int       `json:"replay"` // as of [Wide]
 	// TrainingPasses are sweeps over the training rows.
 	TrainingPasses int `json:"training_passes"`
-	// Newton says how the optimum is found, where columns are few.
-	Newton bool `json:"newton,omitempty"`
 }
 
 // staticConfig configures the paper's GVBLL-Static, the training posterior, never updated; see
@@ -378,8 +376,7 @@ func fittedHead(t Traits, scale scale) *Fitted {
 	if t.Alike {
 		f.Blocks, filled = slices.DeleteFunc(f.Blocks, Block.isFeatures), 0
 	}
-	if columns := filled + float64(2*t.Classes+2); scale == Standard && columns <= mostColumns {
-		f.Newton, f.Work = true, 1<<18
+	if scale == Standard && isNarrow(t.Classes, f.columns(Shape{Features: t.Features, Classes: t.Classes})) {
 		return f
 	}
 	visit := float64(3*(filled+float64(around))) * float64(strideOf(t.Classes)*streamed)
@@ -387,6 +384,14 @@ func fittedHead(t Traits, scale scale) *Fitted {
 		return nil
 	}
 	return f
+}
+
+// columns returns the number of columns of a row.
+func (f *Fitted) columns(s Shape) (n int) {
+	for _, b := range f.Blocks {
+		n += width(b, s.Features, s.Classes, s.Means)
+	}
+	return n
 }
 
 // A fitted head is left out where a label pays for fewer visits than leastVisits. A neighbours' mean has as many features that

@@ -66,7 +66,7 @@ type fittedWeights struct {
 func newFitted(cfg Fitted, shape Shape) *fitted {
 	f := &fitted{cfg: cfg, shape: shape, stride: strideOf(shape.Classes), fittedWeights: &fittedWeights{}}
 	f.blocks = Wide{Blocks: cfg.Blocks, Scale: cfg.Scale}.place(shape)
-	f.columns = f.blocks[len(f.blocks)-1].end
+	f.columns = cfg.columns(shape)
 	f.score, f.degree = make([]float64, len(cfg.Strengths)), make([]float64, 1)
 	f.narrow(0)
 	f.reservoir = newReservoir(cfg.Rows, shape.Classes)
@@ -87,7 +87,7 @@ func (f *fitted) narrow(about int) {
 }
 
 func (f *fitted) makeWeights() {
-	if f.newton = nil; f.cfg.Newton {
+	if f.cfg.Scale == Standard && isNarrow(f.shape.Classes, f.columns) {
 		f.newton = newNewton(f.columns, f.shape.Classes, f.n)
 	}
 	f.w = make([][]float64, f.n)

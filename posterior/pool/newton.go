@@ -47,19 +47,29 @@ type newton struct {
 }
 
 const (
-	sliceRows    = 32 // rows of a slice
-	curved       = 4  // passes between two that sum curvature
-	firstCurved  = 12 // passes of a training that all do
-	mostColumns  = 160
-	mostPasses   = 4   // of a batch
-	elementCosts = 600 // multiply-adds that the two exponentials of a lane, and what is around them, take as long as
+	sliceRows   = 32
+	curved      = 4   // passes between two that sum the curvature
+	firstCurved = 12  // passes of training, all of which do
+	mostPasses  = 4   // of a batch
+	laneCost    = 600 // multiply-adds that take as long as a lane's two exponentials and what is around them
+	denseSpeed  = 5   // by how much faster than one row's a multiply-add of a slice is
 )
 
-func newNewton(columns, classes, strengths int) *newton {
-	n := &newton{columns: columns, classes: classes, lanes: strideOf(strengths * classes), blocks: classes}
+// isNarrow reports whether rows are few enough for curvature: a factor is found within a window.
+func isNarrow(classes, columns int) bool {
+	return columns <= 160 && curvatureBlocks(classes)*columns*columns <= 1<<16
+}
+
+// curvatureBlocks returns the number of blocks of curvature: with two classes both have the same.
+func curvatureBlocks(classes int) int {
 	if classes == 2 {
-		n.blocks = 1
+		return 1
 	}
+	return classes
+}
+
+func newNewton(columns, classes, strengths int) *newton {
+	n := &newton{columns: columns, classes: classes, lanes: strideOf(strengths * classes), blocks: curvatureBlocks(classes)}
 	n.w, n.step, n.gradient = make([]float64, columns*n.lanes), make([]float64, columns*n.lanes), make([]float64, columns*n.lanes)
 	n.summed, n.curvature = make([]float64, n.blocks*columns*columns), make([]float64, n.blocks*columns*columns)
 	for t := range n.loss {
@@ -70,7 +80,7 @@ func newNewton(columns, classes, strengths int) *newton {
 
 // rowCost returns the multiply-adds of a row in this pass.
 func (n *newton) rowCost() int {
-	cost := (3*n.columns + elementCosts) * n.lanes
+	cost := (3*n.columns + laneCost) * n.lanes
 	if n.curves() {
 		cost += n.blocks * n.columns * n.columns
 	}
@@ -83,14 +93,14 @@ func (n *newton) curves() bool { return n.passes < firstCurved || n.passes%curve
 // work pays for labels, and does as many slices as are paid for.
 func (n *newton) work(f *fitted, paid int, logRates []float64) {
 	rows := f.count()
-	n.credit = min(n.credit+paid, max(paid, mostPasses*rows*n.rowCost()))
+	paid *= denseSpeed
+	n.credit = min(n.credit+paid, mostPasses*rows*n.rowCost())
 	for passes := 0; rows > 0 && passes < mostPasses; {
 		cost := min(sliceRows, rows) * n.rowCost()
 		if n.credit < cost {
 			return
 		}
 		n.credit -= cost
-		f.spent += cost
 		if n.slice(f, logRates) {
 			passes++
 		}
