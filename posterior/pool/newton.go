@@ -51,13 +51,14 @@ const (
 	curved      = 4   // passes between two that sum the curvature
 	firstCurved = 12  // passes of training, all of which do
 	mostPasses  = 4   // of a batch
+	factorCost  = 5   // by how much slower one of a factor is
 	laneCost    = 600 // multiply-adds that take as long as a lane's two exponentials and what is around them
 	denseSpeed  = 5   // by how much faster than one row's a multiply-add of a slice is
 )
 
 // isNarrow reports whether rows are few enough for curvature: a factor is found within a window.
 func isNarrow(classes, columns int) bool {
-	return columns <= 160 && curvatureBlocks(classes)*columns*columns <= 1<<16
+	return columns <= 200 && curvatureBlocks(classes)*columns*columns <= 1<<16
 }
 
 // curvatureBlocks returns the number of blocks of curvature: with two classes both have the same.
@@ -256,6 +257,7 @@ func (n *newton) finish(f *fitted) {
 	if n.curves() {
 		n.curvature, n.summed = n.summed, n.curvature
 		n.factor = nil
+		n.credit -= len(n.loss[0]) * len(n.curvature) * n.columns / 6 * factorCost
 	}
 	n.passes++
 	for k := range n.loss[0] {
@@ -340,29 +342,36 @@ func (n *newton) solve(f *fitted, k int) {
 	}
 }
 
+// eachRow visits what counts of both curvatures: the upper triangle of each block.
+func (n *newton) eachRow(visit func([]float64)) {
+	for _, h := range [][]float64{n.summed, n.curvature} {
+		for at := 0; at < len(h); at += n.columns {
+			visit(h[at+at/n.columns%n.columns : at+n.columns])
+		}
+	}
+}
+
 func (n *newton) appendState(s *writer) {
 	s.floats(n.step)
 	s.floats(n.gradient)
-	s.floats(n.summed)
-	s.floats(n.curvature)
+	n.eachRow(s.floats)
 	for _, l := range n.loss {
 		s.floats(l)
 	}
 	s.uint(uint64(n.left))
 	s.uint(n.passes)
-	s.uint(uint64(n.credit))
+	s.uint(uint64(int64(n.credit)))
 }
 
 // readState reads what appendState wrote, with the head's weights as W.
 func (n *newton) readState(r *reader, f *fitted) {
 	r.floats(n.step)
 	r.floats(n.gradient)
-	r.floats(n.summed)
-	r.floats(n.curvature)
+	n.eachRow(r.floats)
 	for _, l := range n.loss {
 		r.floats(l)
 	}
-	n.left, n.passes, n.credit = int(r.below(f.limit+1, "rows of a pass")), r.uint(), int(r.below(math.MaxInt, "credit"))
+	n.left, n.passes, n.credit = int(r.below(f.limit+1, "rows of a pass")), r.uint(), int(int64(r.uint()))
 	n.factor = nil
 	for k := range f.w {
 		for j := range n.columns {
