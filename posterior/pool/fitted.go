@@ -17,9 +17,9 @@ import (
 // bounded size (reservoir.go), with the weights ω that make up for those that it lacks. They are
 // replaced by what they are now when they are replayed.
 //
-// The optimum is found by dual coordinate ascent (Shalev-Shwartz & Zhang 2013). Row i has
-// probabilities q_i, and W = 1/s Σ_i ω_i φ_i (y_i - q_i)ᵀ at every moment: it is the optimum where q_i
-// = p_i for all i. A visit moves q_i towards p_i by the step
+// Where columns are few the optimum is found by Newton's method (newton.go), and else by dual coordinate ascent
+// (Shalev-Shwartz & Zhang 2013). There row i has probabilities q_i, and W = 1/s Σ_i ω_i φ_i (y_i - q_i)ᵀ at every
+// moment: it is the optimum where q_i = p_i for all i. A visit moves q_i towards p_i by the step
 //
 //	t = [KL(q‖p) + |p-q|²] / [|p-q|² (2 + ω|φ|²/s)], at most 1,
 //

@@ -111,6 +111,9 @@ func (n *newton) work(f *fitted, paid int, logRates []float64) {
 // train does passes until steps hardly move.
 func (n *newton) train(f *fitted, passes int) {
 	for range passes {
+		if f.count() == 0 {
+			return
+		}
 		for !n.slice(f, nil) {
 		}
 		if n.passes > 1 && n.largestStep() < settledStep {
@@ -139,6 +142,7 @@ func (n *newton) slice(f *fitted, logRates []float64) (ended bool) {
 			clear(n.loss[t])
 		}
 	}
+	n.left = min(n.left, f.count()) // labels may have been withdrawn
 	s, d := &n.scratch, n.columns
 	s.x = kernel.Resize(s.x, sliceRows*d)
 	var of [sliceRows]int32
@@ -261,7 +265,7 @@ func (n *newton) finish(f *fitted) {
 	}
 	n.passes++
 	for k := range n.loss[0] {
-		if at, there := n.objective(f, k); there <= at+at/64 {
+		if at, there := n.objective(f, k); there <= at+float64(at/64) {
 			n.move(f, k)
 			n.solve(f, k)
 		} else {
