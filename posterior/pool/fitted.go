@@ -87,7 +87,7 @@ func (f *fitted) narrow(about int) {
 }
 
 func (f *fitted) makeWeights() {
-	if f.cfg.Scale == Standard && isNarrow(f.shape.Classes, f.columns) {
+	if f.cfg.isNewton(float64(f.shape.Classes), float64(f.columns)) {
 		f.newton = newNewton(f.columns, f.shape.Classes, f.n)
 	}
 	f.w = make([][]float64, f.n)

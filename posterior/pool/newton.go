@@ -22,7 +22,8 @@ import (
 // A pass over the rows sums F at W and at W + Δ, and there also the gradient and the curvature. At its end W
 // becomes W + Δ and the next Δ follows, or, where F would rise, Δ becomes a quarter. So F never rises, and W serves until
 // a pass has shown better weights. A pass is cut into slices, and each label pays for a part of one: no window
-// waits. The curvature of the strength that serves is that of all, and is summed every curved passes.
+// waits. The curvature of the strength that serves is that of all, and is summed when the passes since have cost as much
+// as its factors.
 type newton struct {
 	columns, classes, lanes int // lanes: strengths × classes, and what the kernels want besides
 	blocks                  int // of curvature: one where there are two classes, else one for each
@@ -33,7 +34,9 @@ type newton struct {
 	summed    []float64    // blocks × columns × columns: curvature of this pass
 	curvature []float64    // of the last pass that summed it
 	left      int          // rows of this pass that are to come, 0 between passes
+	curving   bool         // whether this pass sums curvature
 	passes    uint64       // that ended
+	since     uint64       // of them since the last that summed curvature
 	credit    int          // multiply-adds that labels have paid for
 	factor    [][]cholesky // of H, by strength and block; nil until it is needed
 	scratch   struct {
@@ -48,21 +51,22 @@ type newton struct {
 
 const (
 	sliceRows   = 32
-	curved      = 4   // passes between two that sum the curvature
+	curved      = 4   // passes for each that sums the curvature, at least
 	firstCurved = 12  // passes of training, all of which do
 	mostPasses  = 4   // of a batch
-	factorCost  = 5   // by how much slower one of a factor is
+	slower      = 5   // by how much a multiply-add of a factor is
 	laneCost    = 600 // multiply-adds that take as long as a lane's two exponentials and what is around them
 	denseSpeed  = 5   // by how much faster than one row's a multiply-add of a slice is
 )
 
-// isNarrow reports whether rows are few enough for curvature: a factor is found within a window.
-func isNarrow(classes, columns int) bool {
-	return columns <= 200 && curvatureBlocks(classes)*columns*columns <= 1<<16
+// isNewton reports whether the optimum is found by Newton's method: dense columns are so few that a factor is
+// found within a window.
+func (f *Fitted) isNewton(classes, columns float64) bool {
+	return f.Scale == Standard && columns <= 200 && float64(curvatureBlocks(classes)*columns)*columns <= 1<<16
 }
 
 // curvatureBlocks returns the number of blocks of curvature: with two classes both have the same.
-func curvatureBlocks(classes int) int {
+func curvatureBlocks[T int | float64](classes T) T {
 	if classes == 2 {
 		return 1
 	}
@@ -82,14 +86,25 @@ func newNewton(columns, classes, strengths int) *newton {
 // rowCost returns the multiply-adds of a row in this pass.
 func (n *newton) rowCost() int {
 	cost := (3*n.columns + laneCost) * n.lanes
-	if n.curves() {
+	if n.curving {
 		cost += n.blocks * n.columns * n.columns
 	}
 	return cost
 }
 
-// curves reports whether this pass sums the curvature.
-func (n *newton) curves() bool { return n.passes < firstCurved || n.passes%curved == 0 }
+// factorCost returns those of all factors.
+func (n *newton) factorCost() int { return len(n.loss[0]) * len(n.curvature) * n.columns / 6 * slower }
+
+// begin begins a pass.
+func (n *newton) begin(rows int) {
+	n.left, n.curving = rows, false
+	n.curving = n.passes < firstCurved || n.since >= max(curved, uint64(n.factorCost()/(rows*n.rowCost()+1)))
+	clear(n.gradient)
+	clear(n.summed)
+	for t := range n.loss {
+		clear(n.loss[t])
+	}
+}
 
 // work pays for labels, and does as many slices as are paid for.
 func (n *newton) work(f *fitted, paid int, logRates []float64) {
@@ -135,12 +150,7 @@ func (n *newton) largestStep() (most float64) {
 // slice adds the next rows to the pass's sums, and ends the pass after the last. It reports whether it did.
 func (n *newton) slice(f *fitted, logRates []float64) (ended bool) {
 	if n.left == 0 {
-		n.left = f.count()
-		clear(n.gradient)
-		clear(n.summed)
-		for t := range n.loss {
-			clear(n.loss[t])
-		}
+		n.begin(f.count())
 	}
 	n.left = min(n.left, f.count()) // labels may have been withdrawn
 	s, d := &n.scratch, n.columns
@@ -165,7 +175,7 @@ func (n *newton) slice(f *fitted, logRates []float64) (ended bool) {
 	}
 	n.probabilities(f, rows, of[:rows], weight[:rows], logRates)
 	double.AddTransposed(n.gradient, s.x[:rows*d], s.residual, d, rows, n.lanes)
-	if n.curves() {
+	if n.curving {
 		n.addCurvature(rows, (f.best-f.first)*n.classes, weight[:rows])
 	}
 	if n.left > 0 {
@@ -258,10 +268,11 @@ func (n *newton) addCurvature(rows, lane int, weight []float64) {
 
 // finish ends a pass: W moves, and the next Δ follows.
 func (n *newton) finish(f *fitted) {
-	if n.curves() {
+	n.since++
+	if n.curving {
 		n.curvature, n.summed = n.summed, n.curvature
-		n.factor = nil
-		n.credit -= len(n.loss[0]) * len(n.curvature) * n.columns / 6 * factorCost
+		n.factor, n.since = nil, 0
+		n.credit -= n.factorCost()
 	}
 	n.passes++
 	for k := range n.loss[0] {
@@ -364,6 +375,12 @@ func (n *newton) appendState(s *writer) {
 	}
 	s.uint(uint64(n.left))
 	s.uint(n.passes)
+	s.uint(n.since)
+	curving := uint64(0)
+	if n.curving {
+		curving = 1
+	}
+	s.uint(curving)
 	s.uint(uint64(int64(n.credit)))
 }
 
@@ -375,11 +392,19 @@ func (n *newton) readState(r *reader, f *fitted) {
 	for _, l := range n.loss {
 		r.floats(l)
 	}
-	n.left, n.passes, n.credit = int(r.below(f.limit+1, "rows of a pass")), r.uint(), int(int64(r.uint()))
+	n.left, n.passes, n.since = int(r.below(f.limit+1, "rows of a pass")), r.uint(), r.uint()
+	n.curving = r.below(2, "whether curvature is summed") == 1
+	n.credit = int(int64(r.uint()))
 	n.factor = nil
 	for k := range f.w {
 		for j := range n.columns {
 			copy(n.w[j*n.lanes+k*n.classes:][:n.classes], f.w[k][j*f.stride:])
 		}
 	}
+}
+
+// newtonWords returns the numbers that appendState writes.
+func newtonWords(columns, classes, strengths float64) float64 {
+	lanes := classLanes * math.Ceil(strengths*classes/classLanes)
+	return float64(2*columns*lanes) + float64(curvatureBlocks(classes)*columns*(columns+1)) + 2*strengths + 5
 }
