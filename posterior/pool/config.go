@@ -146,22 +146,28 @@ type mixtureConfig struct {
 // Needs returns the fields of Rows that the heads read.
 func (s Config) Needs() (n Need) {
 	for _, h := range s.Heads {
-		switch {
-		case h.Wide != nil:
-			for _, b := range h.Wide.Blocks {
-				n |= b.needs()
-			}
-		case h.Fitted != nil:
-			for _, b := range h.Fitted.Blocks {
-				n |= b.needs()
-			}
-		case h.Bayes != nil:
-			n |= NeedX
-		case h.Label != nil || h.Vote != nil:
-			n |= NeedLabelled
-		default:
-			n |= NeedEmbedded
+		n |= h.needs()
+	}
+	return n
+}
+
+// needs returns the fields of Rows that the head reads.
+func (h HeadConfig) needs() (n Need) {
+	switch {
+	case h.Wide != nil:
+		for _, b := range h.Wide.Blocks {
+			n |= b.needs()
 		}
+	case h.Fitted != nil:
+		for _, b := range h.Fitted.Blocks {
+			n |= b.needs()
+		}
+	case h.Bayes != nil:
+		n = NeedX
+	case h.Label != nil || h.Vote != nil:
+		n = NeedLabelled
+	default:
+		n = NeedEmbedded
 	}
 	return n
 }
@@ -376,11 +382,22 @@ func fittedHead(t Traits, scale scale) *Fitted {
 	if t.Alike {
 		f.Blocks, filled = slices.DeleteFunc(f.Blocks, Block.isFeatures), 0
 	}
+	if columns := f.columns(Shape{Features: t.Features, Classes: t.Classes}); f.isNewton(float64(t.Classes), float64(columns)) {
+		return f
+	}
 	visit := float64(3*(filled+float64(around))) * float64(strideOf(t.Classes)*streamed)
 	if visit > float64(f.Work)/leastVisits || scale == Unit && t.Rows < enoughRows {
 		return nil
 	}
 	return f
+}
+
+// columns returns the number of columns of a row.
+func (f *Fitted) columns(s Shape) (n int) {
+	for _, b := range f.Blocks {
+		n += width(b, s.Features, s.Classes, s.Means)
+	}
+	return n
 }
 
 // A fitted head is left out where a label pays for fewer visits than leastVisits. A neighbours' mean has as many features that

@@ -17,9 +17,9 @@ import (
 // bounded size (reservoir.go), with the weights ω that make up for those that it lacks. They are
 // replaced by what they are now when they are replayed.
 //
-// The optimum is found by dual coordinate ascent (Shalev-Shwartz & Zhang 2013). Row i has
-// probabilities q_i, and W = 1/s Σ_i ω_i φ_i (y_i - q_i)ᵀ at every moment: it is the optimum where q_i
-// = p_i for all i. A visit moves q_i towards p_i by the step
+// Where columns are few the optimum is found by Newton's method (newton.go), and else by dual coordinate ascent
+// (Shalev-Shwartz & Zhang 2013). There row i has probabilities q_i, and W = 1/s Σ_i ω_i φ_i (y_i - q_i)ᵀ at every
+// moment: it is the optimum where q_i = p_i for all i. A visit moves q_i towards p_i by the step
 //
 //	t = [KL(q‖p) + |p-q|²] / [|p-q|² (2 + ω|φ|²/s)], at most 1,
 //
@@ -37,6 +37,7 @@ type fitted struct {
 	stride  int
 
 	*fittedWeights
+	newton *newton   // nil where the dual is ascended
 	mass   []float64 // nodes of each class, by their labels and these' rates
 	degree []float64 // the mean of log(1 + deg) of training rows: one number
 	score  []float64 // log likelihood of each strength
@@ -65,7 +66,7 @@ type fittedWeights struct {
 func newFitted(cfg Fitted, shape Shape) *fitted {
 	f := &fitted{cfg: cfg, shape: shape, stride: strideOf(shape.Classes), fittedWeights: &fittedWeights{}}
 	f.blocks = Wide{Blocks: cfg.Blocks, Scale: cfg.Scale}.place(shape)
-	f.columns = f.blocks[len(f.blocks)-1].end
+	f.columns = cfg.columns(shape)
 	f.score, f.degree = make([]float64, len(cfg.Strengths)), make([]float64, 1)
 	f.narrow(0)
 	f.reservoir = newReservoir(cfg.Rows, shape.Classes)
@@ -86,6 +87,9 @@ func (f *fitted) narrow(about int) {
 }
 
 func (f *fitted) makeWeights() {
+	if f.cfg.isNewton(float64(f.shape.Classes), float64(f.columns)) {
+		f.newton = newNewton(f.columns, f.shape.Classes, f.n)
+	}
 	f.w = make([][]float64, f.n)
 	for k := range f.w {
 		f.w[k] = make([]float64, f.columns*f.stride)
@@ -294,7 +298,9 @@ const leastChance = 1e-300
 
 // remove takes a row from the reservoir.
 func (f *fitted) remove(class, i int) {
-	f.change(&f.rows[class][i], class, -1)
+	if f.newton == nil {
+		f.change(&f.rows[class][i], class, -1)
+	}
 	f.drop(class, i)
 }
 
@@ -310,6 +316,10 @@ func (f *fitted) insert(key int64, class int, logRates []float64) {
 		return
 	case i >= 0:
 		f.remove(from, i)
+	}
+	if f.newton != nil {
+		f.put(key, class, &f.row, 0)
+		return
 	}
 	f.start(f.put(key, class, &f.row, f.n*f.shape.Classes), class, logRates)
 }
@@ -337,6 +347,10 @@ func (f *fitted) refresh(node int32, class int, logRates []float64) {
 		return
 	}
 	r := &f.rows[class][at.row]
+	if f.newton != nil {
+		r.set(&f.row)
+		return
+	}
 	if !r.equals(&f.row) {
 		f.change(r, class, -1)
 		r.set(&f.row)
@@ -427,6 +441,10 @@ func (f *fitted) fit(b *Batch, use func(i int) bool) {
 			f.insert(f.trainedKey(int(y)), int(y), nil)
 		}
 	}
+	if f.newton != nil {
+		f.newton.train(f, f.cfg.TrainingPasses)
+		return
+	}
 	for range f.cfg.TrainingPasses {
 		f.moved = 0
 		if f.sweep(f.count(), math.MaxInt, nil); f.moved < settled {
@@ -441,9 +459,7 @@ const settled = 1e-10
 // forget empties the reservoir and the weights.
 func (f *fitted) forget() {
 	f.reservoir = newReservoir(f.cfg.Rows, f.shape.Classes)
-	for _, w := range f.w {
-		clear(w)
-	}
+	f.makeWeights()
 }
 
 // sweep visits the next rows, at most so many, until so many multiply-adds are spent.
@@ -497,7 +513,12 @@ func (f *fitted) learn(b *Batch, _ float64) posterior.Report {
 		}
 	}
 	f.setOffset()
-	f.sweep(mostSweeps*f.count(), work, b.LogRates)
+	if f.newton != nil {
+		f.newton.work(f, work, b.LogRates)
+		f.visited.floats(f.newton.gradient)
+	} else {
+		f.sweep(mostSweeps*f.count(), work, b.LogRates)
+	}
 	f.version++
 	return posterior.Report{}
 }
@@ -552,6 +573,9 @@ func (f *fitted) appendState(s *writer) {
 		}
 	}
 	f.appendRows(s)
+	if f.newton != nil {
+		f.newton.appendState(s)
+	}
 }
 
 func (f *fitted) readState(r *reader) {
@@ -571,7 +595,12 @@ func (f *fitted) readState(r *reader) {
 			r.floats(b.standard.inverse)
 		}
 	}
-	f.readRows(r, f.columns, len(f.w)*f.shape.Classes)
+	if f.newton == nil {
+		f.readRows(r, f.columns, len(f.w)*f.shape.Classes)
+		return
+	}
+	f.readRows(r, f.columns, 0)
+	f.newton.readState(r, f)
 }
 
 func (f *fitted) appendWeights(s *writer, k int) {

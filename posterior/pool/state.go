@@ -119,54 +119,18 @@ func (r *reader) check(ok bool, format string, args ...any) {
 // the state in a file can be checked against them before memory is allocated for the
 // pool: they differ by the rows of a fitted head. They are float64 because an untrusted shape could overflow an integer.
 func (s Config) StateBytes(shape Shape) (least, most float64) {
-	d, classes, z := float64(shape.Features), float64(shape.Classes), float64(shape.Embedding)
+	classes := float64(shape.Classes)
 	names := float64(1 + len(s.Heads))
 	var words, members, rows float64
 	for _, h := range s.Heads {
 		if h.isMember() {
 			members++
 		}
-		switch {
-		case h.Wide != nil:
-			var columns, mixed float64
-			for _, b := range h.Wide.Blocks {
-				n := width(b, d, classes, float64(shape.Means))
-				columns += n
-				if h.Wide.Scale == Standard && b.isFeatures() {
-					words += float64(2 * n)
-				}
-				if h.Wide.mixes(b, n) {
-					mixed += n
-				}
-			}
-			if h.Wide.Interactions > 0 {
-				columns += float64(h.Wide.Interactions)
-				words += float64(2 * mixed)
-			}
-			words += 2 + float64(columns*(1+float64(2*classes)))
-		case h.Fitted != nil:
-			var columns float64
-			for _, b := range h.Fitted.Blocks {
-				n := width(b, d, classes, float64(shape.Means))
-				if columns += n; h.Fitted.Scale == Standard && b.isFeatures() {
-					words += float64(2 * n)
-				}
-			}
-			k, all := float64(min(streamed, len(h.Fitted.Strengths))), float64(len(h.Fitted.Strengths))
+		if h.Fitted != nil {
 			names++ // the half
-			words += 7 + all + float64(4*classes) + float64(float64(columns*classes)*k)
-			rows = float64(float64(h.Fitted.Rows) * (4 + float64(k*classes) + float64(2*columns)))
-		case h.Bayes != nil:
-			words += 1 + classes + float64(d*classes)
-		case h.Label != nil:
-			words += 1 + float64(classes*classes)
-		case h.Vote != nil:
-			words += 1 + classes
-		case h.Online != nil:
-			words += 4 + float64(2*z*classes)
-		default:
-			words++ // static: the length of an empty section
 		}
+		of, kept := h.stateWords(shape)
+		words, rows = words+of, rows+kept
 	}
 	words += triangular(members + classes)
 	if s.Mixture != nil {
@@ -178,6 +142,56 @@ func (s Config) StateBytes(shape Shape) (least, most float64) {
 	}
 	words += 6 + float64(3*names) // header and scores
 	return 8 * words, 8 * (words + rows)
+}
+
+// stateWords returns how many numbers the head's state has, and how many more its rows may have.
+func (h HeadConfig) stateWords(shape Shape) (words, rows float64) {
+	d, classes, z := float64(shape.Features), float64(shape.Classes), float64(shape.Embedding)
+	switch {
+	case h.Wide != nil:
+		var columns, mixed float64
+		for _, b := range h.Wide.Blocks {
+			n := width(b, d, classes, float64(shape.Means))
+			columns += n
+			if h.Wide.Scale == Standard && b.isFeatures() {
+				words += float64(2 * n)
+			}
+			if h.Wide.mixes(b, n) {
+				mixed += n
+			}
+		}
+		if h.Wide.Interactions > 0 {
+			columns += float64(h.Wide.Interactions)
+			words += float64(2 * mixed)
+		}
+		words += 2 + float64(columns*(1+float64(2*classes)))
+	case h.Fitted != nil:
+		var columns float64
+		for _, b := range h.Fitted.Blocks {
+			n := width(b, d, classes, float64(shape.Means))
+			if columns += n; h.Fitted.Scale == Standard && b.isFeatures() {
+				words += float64(2 * n)
+			}
+		}
+		k, all := float64(min(streamed, len(h.Fitted.Strengths))), float64(len(h.Fitted.Strengths))
+		words += 7 + all + float64(4*classes) + float64(float64(columns*classes)*k)
+		said := float64(k * classes)
+		if h.Fitted.isNewton(classes, columns) {
+			said, words = 0, words+newtonWords(columns, classes, k)
+		}
+		rows = float64(float64(h.Fitted.Rows) * (4 + said + float64(2*columns)))
+	case h.Bayes != nil:
+		words += 1 + classes + float64(d*classes)
+	case h.Label != nil:
+		words += 1 + float64(classes*classes)
+	case h.Vote != nil:
+		words += 1 + classes
+	case h.Online != nil:
+		words += 4 + float64(2*z*classes)
+	default:
+		words++ // static: the length of an empty section
+	}
+	return words, rows
 }
 
 // triangular returns the numbers in the state of n weights: θ, and Q's upper triangle.
