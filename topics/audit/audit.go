@@ -155,7 +155,7 @@ func (a *auditor) run(ctx context.Context, from From, progress func(windows int6
 			progress(a.audited.Windows)
 		}
 	}
-	if a.newest != nil && !a.proved && a.replay.Settings().Own {
+	if a.newest != nil && !a.proved && a.replay.Stretch().Settings().Own {
 		return fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of a model that served",
 			a.cfg.Terms.Names.Ledger, a.newest.Model, a.cfg.Terms.Model)
 	}
@@ -198,7 +198,7 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	e := a.epoch(r)
 	e.Windows++
 	a.audited.Windows, a.audited.Chain = out.Window+1, r.Chain
-	proves := a.replay.Settings().Own && a.cfg.Terms.Has(r.Model)
+	proves := a.replay.Stretch().Settings().Own && a.cfg.Terms.Has(r.Model)
 	if err := a.outputs.in(r); err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	} else {
 		err = a.checkLetters(ctx, r)
 	}
-	if a.replay.Settings().All.Value("keep") != "" { // an engine alone knows what has left
+	if a.replay.Stretch().Settings().All.Value("keep") != "" { // an engine alone knows what has left
 		a.present.nodes = nil
 	}
 	arrivals := a.present.take(a.replay.Window(), a.refused, r.Forgot != nil)
@@ -219,7 +219,7 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 		return a.comparePredictions(ctx, out, e)
 	}
 	a.audited.Elsewhere++
-	if a.replay.Settings().All.Value(mapSetting) != a.cfg.Terms.Settings.Value(mapSetting) {
+	if a.replay.Stretch().Settings().All.Value(mapSetting) != a.cfg.Terms.Settings.Value(mapSetting) {
 		arrivals = nil
 	}
 	return a.checkPredictions(ctx, r, arrivals, e)

@@ -207,7 +207,7 @@ func (w *worker) checkNoCheckpoint() error {
 		return nil // of a folder that cannot be read, the start says so
 	}
 	for _, entry := range list {
-		e, at, _, err := w.replay.Read(entry.Path)
+		e, at, _, err := w.cfg.Checkpoints.Read(entry.Path)
 		if err != nil {
 			continue // damaged, or of other models: not what this worker would go on from
 		}
@@ -350,7 +350,7 @@ func (w *worker) takeOver(ctx context.Context) (*owner, error) {
 	if err := w.followToEnd(ctx); err != nil {
 		return nil, err
 	}
-	if !w.replay.Accepts() { // else it was looked for before
+	if !w.replay.Gap().Accepts() { // else it was looked for before
 		if err := w.replay.CheckWhole(ctx); err != nil {
 			return nil, err
 		}
