@@ -305,7 +305,7 @@ func first(inner []byte) (number, rest []byte) {
 }
 
 // numbers reads an array of numbers, or a base64 string of little-endian float32.
-// A number beyond float64 becomes infinite, which checkNode refuses.
+// A number beyond float64 becomes infinite, which validate refuses.
 func (f field) numbers(limits Limits) ([]float32, error) {
 	if !f.given() {
 		return nil, nil
