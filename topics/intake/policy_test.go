@@ -107,13 +107,13 @@ func TestFloodOfCommands(t *testing.T) {
 		for range n {
 			c := in.Cut(fetchedFirst{CountOrLinger{Count: 10}}, int64(len(windows)))
 			windows = append(windows, c.Cause)
-			in.Nodes.held -= c.Nodes
-			in.Commands.held -= c.commands
+			in.Nodes.store.held -= c.Nodes
+			in.Commands.store.held -= c.commands
 		}
 	}
-	in.Nodes.held, in.Commands.held = 35, 5*maxCommands+1
+	in.Nodes.store.held, in.Commands.store.held = 35, 5*maxCommands+1
 	cut(11)
-	in.Nodes.held, in.Commands.held = 20, 1
+	in.Nodes.store.held, in.Commands.store.held = 20, 1
 	cut(4)
 	want := []string{
 		"command", "count", "command", "count", "command", "count", "command", "linger", "command", "command", "",
