@@ -116,7 +116,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		e.asker = parts.NewAsker(cfg.Ask, m, e.pending)
 		e.observers.Add(e.asker.Observer())
 	}
-	if !cfg.Unwatched {
+	if !cfg.Local.Unwatched {
 		e.observers.Add(parts.NewDetectors(m, &e.predictor.Rows))
 	}
 	return e, nil
@@ -142,10 +142,10 @@ func (e *Engine) rate() error {
 func (e *Engine) assemble(m *model.Model, cfg Config, graph *gnn.Graph, s heads.Serving) {
 	e.model, e.cfg, e.serving = m, cfg, s
 	e.pending = serve.NewPending(m.Prior.Dim, s.Width(), cfg.waiting())
-	e.pending.Reserve(cfg.Reserve)
+	e.pending.Reserve(cfg.Local.Reserve)
 	e.nodes = structure.New(cfg.structure(m), graph, e.pending)
 	e.predictor = serve.NewPredictor(m, e.nodes, e.pending, s)
-	e.predictor.Embeddings = cfg.Embeddings
+	e.predictor.Embeddings = cfg.Local.Embeddings
 	e.labels = serve.NewLabels(e.predictor, cfg.MaxWaitingLabels, cfg.Labels)
 	e.queue = heads.NewLearnQueue(s, cfg.heads())
 	e.scorer = serve.NewScorer(m, cfg.Bins, s, &e.labels.Batch)

@@ -74,20 +74,20 @@ func (s *Server) ShowShadow(id string, scores []pipeline.Summary) {
 func (s *Server) Committed(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.h.commit = at
+	s.h.worker.commit = at
 }
 
 // Lag reports how many committed records of a topic are in no window yet.
 func (s *Server) Lag(topic string, records, _ int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.h.lag[topic] = records
+	s.h.worker.lag[topic] = records
 }
 
 // Owns reports that this worker owns the graph: it serves, and does not stand by.
 func (s *Server) Owns() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.h.owner = true
+	s.h.worker.owner = true
 	s.h.version++
 }

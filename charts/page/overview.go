@@ -94,10 +94,10 @@ func isTrusted(q *question, served *calibration.Tally) {
 func (h *history) isHealthy(state string, now time.Time) question {
 	q := question{ID: "healthy", Asked: "Is it healthy?", Number: state}
 	q.Unit = fmt.Sprintf("%s to be read; ", counted(h.waiting(), "record waits", "records wait"))
-	if h.commit.IsZero() {
+	if h.worker.commit.IsZero() {
 		q.Unit += "nothing has been committed yet."
 	} else {
-		q.Unit += fmt.Sprintf("the last commit was %s ago.", now.Sub(h.commit).Truncate(time.Second))
+		q.Unit += fmt.Sprintf("the last commit was %s ago.", now.Sub(h.worker.commit).Truncate(time.Second))
 	}
 	q.Answer = fmt.Sprintf("Since this worker started, %s.", counted(int64(h.refused.events()), "event was refused", "events were refused"))
 	if h.latest != nil && h.latest.Drift != nil {

@@ -52,7 +52,7 @@ func (s *Server) state() string {
 		return "waiting for Kafka"
 	case s.ask.Load() == nil:
 		return "replaying the ledger"
-	case !s.h.owner:
+	case !s.h.worker.owner:
 		return "standing by"
 	case s.progress() != nil:
 		return "loading"
@@ -85,7 +85,7 @@ func (s *Server) progress() *progressValue {
 		}
 		return &progressValue{"windows", h.next, max(h.ledger, h.next)}
 	}
-	if total := max(h.events+h.waiting(), h.expected); h.owner && h.served.count == 0 && total > h.events {
+	if total := max(h.events+h.waiting(), h.expected); h.worker.owner && h.served.count == 0 && total > h.events {
 		return &progressValue{"events", h.events, total}
 	}
 	return nil

@@ -46,16 +46,16 @@ type Status struct {
 	Wrong  []Finding      `json:"wrong"`
 	Unseen []string       `json:"unseen"` // alerts that only metrics can tell
 
-	attributes []page.Attribute // of the last period
-
-	at      time.Time
-	missing []string // topics
-	lost    string   // predictions that are not in their topic, in words, "" for none
-	stream  streamState
+	at       time.Time
+	evidence evidence
 }
 
-// streamState is what findings need of the windows beside their scores.
-type streamState struct {
+// evidence is what findings need beside what is printed.
+type evidence struct {
+	missing    []string         // topics
+	lost       string           // predictions that are not in their topic, in words, "" for none
+	attributes []page.Attribute // of the last period
+
 	pace     float64       // events a second, the most that the graph has stepped for paceOver
 	apart    time.Duration // the longest between two windows of event time
 	drift    string        // the detector that found a loss to rise, "" for none
@@ -130,18 +130,18 @@ func ReadStatus(ctx context.Context, g Graph, prefix string, members []Member, l
 	s = &Status{Prefix: prefix, at: time.Now()}
 	s.Lag, s.Standbys = []partitionLag{}, []Member{} // lists in JSON, even when empty
 	s.Last, s.Before = shorten(&page.Period{}, last), shorten(&page.Period{}, last)
-	if s.missing, err = topics.Missing(ctx, g.Client, g.Names); err != nil {
+	if s.evidence.missing, err = topics.Missing(ctx, g.Client, g.Names); err != nil {
 		return nil, err
 	}
 	s.addMembers(members)
-	if !slices.Contains(s.missing, g.Names.Ledger) {
+	if !slices.Contains(s.evidence.missing, g.Names.Ledger) {
 		if err := s.readLedger(ctx, g, last); err != nil {
 			return nil, err
 		}
 		if s.Lag, err = lagOf(ctx, g.Client, g.Names); err != nil {
 			return nil, err
 		}
-		if s.lost, err = lostPredictions(ctx, g); err != nil {
+		if s.evidence.lost, err = lostPredictions(ctx, g); err != nil {
 			return nil, err
 		}
 	}
@@ -166,7 +166,7 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 		return err
 	}
 	s.Model, s.Epoch, s.Windows, s.Committed = newest.Serves(), newest.Epoch, newest.Window+1, &newest.Stepped
-	s.stream.fallback = newest.Head == StaticHead
+	s.evidence.fallback = newest.Head == StaticHead
 	for _, b := range newest.Bases {
 		s.Bases = append(s.Bases, base{b.Name.String(), time.UnixMilli(b.Taken)})
 	}
@@ -198,7 +198,7 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 	err = g.scan(ctx, between.Add(-last), func(r *ledger.Record) {
 		p.add(r)
 		if r.Cause == "event-time" && !stepped.IsZero() {
-			s.stream.apart = max(s.stream.apart, r.Stepped.Sub(stepped))
+			s.evidence.apart = max(s.evidence.apart, r.Stepped.Sub(stepped))
 		}
 		stepped = r.Stepped
 		if r.Stepped.Before(between) {
@@ -207,7 +207,7 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 			addWindow(&now, r)
 			for _, c := range r.Changes {
 				if c.Worse {
-					s.stream.drift = c.Detector
+					s.evidence.drift = c.Detector
 				}
 			}
 		}
@@ -215,8 +215,8 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 	if err != nil {
 		return err
 	}
-	s.attributes = now.Attributes
-	s.Last, s.Before, s.stream.pace = shorten(&now, last), shorten(&before, last), p.most()
+	s.evidence.attributes = now.Attributes
+	s.Last, s.Before, s.evidence.pace = shorten(&now, last), shorten(&before, last), p.most()
 	return nil
 }
 

@@ -101,13 +101,13 @@ func (e *lockedEngine) ask(f func(*pipeline.Engine)) {
 func (e *lockedEngine) Snapshot(meta map[string]string) replay.Snapshot {
 	e.turn.Lock()
 	defer e.turn.Unlock()
-	return snapshot{&e.turn, e.Serving().Config().Blocks, e.pair.Snapshot(meta)}
+	return snapshot{&e.turn, e.Serving().Config().Local.Blocks, e.pair.Snapshot(meta)}
 }
 
 // Restorer returns a function that reads a locked engine back from its snapshot.
 func Restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int64, string) (replay.Keeper, map[string]string, error) {
 	return func(r io.ReaderAt, size int64, folder string) (replay.Keeper, map[string]string, error) {
-		if files, ok := cfg.Blocks.(*blocks.Store); ok {
+		if files, ok := cfg.Local.Blocks.(*blocks.Store); ok {
 			files.From(folder)
 		}
 		p, meta, err := pipeline.RestorePair(cfg, r, size, models...)
