@@ -56,7 +56,7 @@ type Config struct {
 // New returns an empty graph. Of predictions that wait, p says which.
 func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
 	ids := &numbers{index: newNodeIndex()}
-	follow := &followers{}
+	follow := new(followers)
 	in := &inputs{numbers: ids, width: cfg.Encoder.In(), normalizer: cfg.Normalizer, keepsNames: cfg.KeepsNames}
 	if cfg.Readout != nil {
 		in.passing = &passing{readout: cfg.Readout}
@@ -93,7 +93,7 @@ func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
 }
 
 // Follow has a part follow the graph.
-func (n *Nodes) Follow(f Follower) { n.followers.add(f) }
+func (n *Nodes) Follow(f Follower) { *n.followers = append(*n.followers, f) }
 
 // Enter applies all node events of a window to the graph, and then encodes the
 // arrivals. Nodes are added before edges, so that nodes of one window may name each
@@ -104,8 +104,10 @@ func (n *Nodes) Enter(events []event.Node, out *event.Outcome) {
 	n.inputs.count(out)
 	n.kinds.tellApart(events, n.waiting)
 	for _, x := range a.accepted {
-		for _, entered := range n.followers.entered {
-			entered(x.Number, Features(x.Node))
+		for _, f := range *n.followers {
+			if f.Entered != nil {
+				f.Entered(x.Number, Features(x.Node))
+			}
 		}
 	}
 	if a.only() {
@@ -215,8 +217,10 @@ func (n *Nodes) SetLabel(v, class int32) {
 	if state.gone {
 		return
 	}
-	for _, labelled := range n.followers.labelled {
-		labelled(v, class)
+	for _, f := range *n.followers {
+		if f.Labelled != nil {
+			f.Labelled(v, class)
+		}
 	}
 	n.expiry.answered(v)
 }

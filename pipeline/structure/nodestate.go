@@ -98,8 +98,10 @@ func (n *Nodes) State(s *snapshot.Schema) {
 		}
 		for v, y := range labels {
 			if y != none {
-				for _, labelled := range n.followers.labelled {
-					labelled(int32(v), y)
+				for _, f := range *n.followers {
+					if f.Labelled != nil {
+						f.Labelled(int32(v), y)
+					}
 				}
 			}
 		}
