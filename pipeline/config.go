@@ -126,8 +126,8 @@ func (c Config) WithDefaults() (Config, error) {
 	return c, err
 }
 
-// ServesPool reports whether the model's pool serves, and not the paper's heads.
-func (c Config) ServesPool(m *model.Model) bool {
+// servesPool reports whether the model's pool serves, and not the paper's heads.
+func (c Config) servesPool(m *model.Model) bool {
 	return c.Head == HeadPool || c.Head == "" && m.Pool != nil
 }
 

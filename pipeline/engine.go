@@ -71,7 +71,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{}
 	graph := gnn.NewGraph(m.Encoder, cfg.graphOptions()...)
-	if cfg.ServesPool(m) {
+	if cfg.servesPool(m) {
 		p, err := heads.NewPool(m, cfg.heads(), graph)
 		if err != nil {
 			return nil, err
@@ -241,9 +241,9 @@ func (e *Engine) Enter(w *event.Window) {
 	e.entered.Out.Labelled, e.recycled = e.recycled, nil
 }
 
-// Embeddings returns the embeddings of the window's arrivals, n × d_e, as Enter computed them: Serve
+// embeddings returns the embeddings of the window's arrivals, n × d_e, as Enter computed them: Serve
 // predicts what it finds there. They are valid until the next Enter.
-func (e *Engine) Embeddings() []float32 { return e.nodes.Embeddings() }
+func (e *Engine) embeddings() []float32 { return e.nodes.Embeddings() }
 
 // Serve predicts the arrivals with every head. Nothing of the window has been learned
 // yet, so predictions may be published before Learn is called. The slice that Serve
@@ -252,7 +252,7 @@ func (e *Engine) Serve() []event.Prediction {
 	e.turn(serves)
 	e.queue.Settle()
 	x := e.now
-	e.predictor.Embedded(e.Embeddings())
+	e.predictor.Embedded(e.embeddings())
 	e.predictor.Await(x)
 	e.predictor.Serve(x, func(outputs []float32, split []posterior.Uncertainty) {
 		e.serving.Serve(e.nodes.ToPredict(), e.predictor.Rows, outputs, split)

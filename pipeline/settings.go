@@ -207,7 +207,7 @@ func (c *Config) declareFallback(l *setting.List) {
 // Effective returns c with the settings that have no effect on any of the models at
 // their defaults: a pool has its constants from the model file.
 func (c Config) Effective(models ...*model.Model) Config {
-	if slices.ContainsFunc(models, func(m *model.Model) bool { return !c.ServesPool(m) }) {
+	if slices.ContainsFunc(models, func(m *model.Model) bool { return !c.servesPool(m) }) {
 		return c
 	}
 	c.Update, c.Fallback = posterior.DefaultConfig(), parts.DefaultFallback

@@ -49,7 +49,7 @@ type DriftConfig struct {
 	// classes, and all subtopics of a class, equally frequent.
 	Spread, SubSpread float64
 
-	Citing Citing
+	Citing citing
 	// Noise is the standard deviation of a paper about its centre in the latent
 	// space, where centres have length 1; FeatureNoise that of each feature.
 	Noise, FeatureNoise float64
@@ -57,11 +57,11 @@ type DriftConfig struct {
 	// the law's last line. FeatureNoise and the offset have no part in it.
 	Words bool
 
-	Drift Drifting
+	Drift drifting
 }
 
-// Citing is whom papers cite.
-type Citing struct {
+// citing is whom papers cite.
+type citing struct {
 	// A paper draws 1 + ⌊Cites·e^z⌋ citations, z normal with standard deviation
 	// CitesSpread, at most MaxCites. Repeats are dropped.
 	Cites, CitesSpread float64
@@ -78,8 +78,8 @@ type Citing struct {
 	Cross float64
 }
 
-// Drifting is what drifts in the stream.
-type Drifting struct {
+// drifting is what drifts in the stream.
+type drifting struct {
 	// Per year: Rot, the angle of the centres; Share, the log
 	// shares of classes and subtopics; Hom, the fraction of crossing papers.
 	// Late is the number of classes that are born only in the stream.
@@ -100,7 +100,7 @@ func DriftPreset(name string) (DriftConfig, error) {
 	c := DriftConfig{
 		Name: "drift-" + name, Seed: 1, Nodes: 20_000, Classes: 40, Dim: 128, Steps: 100, Sub: 5, Latent: 24,
 		Years: 30, Growth: 1.2, Train: .537, Warmup: .713, Spread: .9, SubSpread: .7,
-		Citing: Citing{
+		Citing: citing{
 			Cites: 4.4816890703380645, CitesSpread: .85, MaxCites: 100, // the median is e^1.5
 			Recency: 2.5, Home: .94, Cross: .38,
 		},

@@ -65,9 +65,9 @@ type Hash [32]byte
 // Hex returns the hash in hexadecimal digits.
 func (h Hash) Hex() string { return hex.EncodeToString(h[:]) }
 
-// Join returns the chain of a graph whose parts have chains of their own, after a window: h is the
+// join returns the chain of a graph whose parts have chains of their own, after a window: h is the
 // graph's before it, and chains are those of the parts after it, in their order.
-func (h Hash) Join(chains []Hash) Hash {
+func (h Hash) join(chains []Hash) Hash {
 	sum := sha256.New()
 	sum.Write(h[:])
 	for _, c := range chains {

@@ -21,7 +21,7 @@ type departures struct {
 	graph     *gnn.Graph
 	numbers   *numbers
 	followers *followers
-	pending   Pending
+	pending   pending
 	waiting   *waitingEdges
 	kinds     *marks
 

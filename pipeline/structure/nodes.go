@@ -19,7 +19,7 @@ type Nodes struct {
 	dim        int // of embeddings
 	numbers    *numbers
 	followers  *followers
-	pending    Pending     // predictions of nodes
+	pending    pending     // predictions of nodes
 	inputs     *inputs     // what features become
 	departures *departures // nodes that leave, or have left
 	arrivals   *arrivals   // nodes of the current window
@@ -29,9 +29,9 @@ type Nodes struct {
 	expiry     *expiry // nil if nodes and edges are kept for ever
 }
 
-// Pending is what was predicted and waits for its label. Which nodes wait does not depend on
+// pending is what was predicted and waits for its label. Which nodes wait does not depend on
 // what was predicted for them.
-type Pending interface {
+type pending interface {
 	// Waits reports whether the prediction of node v waits for its label.
 	Waits(v int32) bool
 	// Drop ends the wait of node v, if it waits.
@@ -54,7 +54,7 @@ type Config struct {
 }
 
 // New returns an empty graph. Of predictions that wait, p says which.
-func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
+func New(cfg Config, graph *gnn.Graph, p pending) *Nodes {
 	ids := &numbers{index: newNodeIndex()}
 	follow := new(followers)
 	in := &inputs{numbers: ids, width: cfg.Encoder.In(), normalizer: cfg.Normalizer, keepsNames: cfg.KeepsNames}
@@ -106,7 +106,7 @@ func (n *Nodes) Enter(events []event.Node, out *event.Outcome) {
 	for _, x := range a.accepted {
 		for _, f := range *n.followers {
 			if f.Entered != nil {
-				f.Entered(x.Number, Features(x.Node))
+				f.Entered(x.Number, features(x.Node))
 			}
 		}
 	}
@@ -183,7 +183,7 @@ func (n *Nodes) ID(v int32) event.ID { return n.numbers.id(v) }
 func (n *Nodes) Class(v int32) int32 { return n.numbers.states.At(v).label }
 
 // Past returns what is to be known of the labels of node v beside its class.
-func (n *Nodes) Past(v int32) Past { return n.numbers.states.At(v).past }
+func (n *Nodes) Past(v int32) past { return n.numbers.states.At(v).past }
 
 // HasLeft reports whether number v has no node in the graph.
 func (n *Nodes) HasLeft(v int32) bool { return n.numbers.gone(v) }

@@ -94,7 +94,7 @@ func (r *fetcher[E]) fetch(ctx context.Context, known int) {
 		r.inFlight.Add(1)
 		b.decode(&decoder, &r.source)
 		select {
-		case r.decoded <- Fetched[E]{b, err}:
+		case r.decoded <- fetched[E]{b, err}:
 			b = nil
 		case <-ctx.Done():
 			return

@@ -70,7 +70,7 @@ func (p *Position) accept(ctx context.Context, c *kafka.Client, at kafka.TopicPa
 
 // cut leaves of a partition's position what is up to the last of the marks that are the log's, or
 // nothing behind its first offset.
-func (p *Position) cut(at kafka.TopicPartition, stand Stand, marks []kafka.Mark, first int64) {
+func (p *Position) cut(at kafka.TopicPartition, stand stand, marks []kafka.Mark, first int64) {
 	end, last := first, kafka.Mark{}
 	if n := len(marks); n > 0 {
 		last = marks[n-1]

@@ -21,10 +21,10 @@ const (
 	maxHeldBytes = 256 << 20
 )
 
-// Input holds one topic's committed events until windows consume them. A goroutine fetches and
+// input holds one topic's committed events until windows consume them. A goroutine fetches and
 // decodes, one block ahead of what was added. Fields belong to the goroutine that calls the methods, unless their
 // comment says otherwise.
-type Input[E any] struct {
+type input[E any] struct {
 	fetcher fetcher[E]
 	store   store[E]
 	chunks  int        // chunks added so far
@@ -44,7 +44,7 @@ type fetcher[E any] struct {
 	source   source[E]
 	client   *kafka.Client
 	reader   *kafka.Reader // of the fetching goroutine, except its counters; nil if the topic is missing
-	decoded  chan Fetched[E]
+	decoded  chan fetched[E]
 	spare    chan *block[E] // blocks to reuse
 	look     chan struct{}  // makes the fetching goroutine look for new partitions now
 	inFlight atomic.Int32   // blocks fetched and not yet given to Add
@@ -75,15 +75,15 @@ type source[E any] struct {
 	acceptGap bool
 }
 
-// Fetched is a block of decoded records, or the error that ended the fetching.
-type Fetched[E any] struct {
+// fetched is a block of decoded records, or the error that ended the fetching.
+type fetched[E any] struct {
 	block *block[E]
 	err   error
 }
 
 // open starts to fetch every partition of the topic behind the position, or from its
 // beginning.
-func (in *Input[E]) open(ctx context.Context, c *kafka.Client, src source[E], p Position) error {
+func (in *input[E]) open(ctx context.Context, c *kafka.Client, src source[E], p Position) error {
 	in.fetcher.source, in.fetcher.client, in.store.topic = src, c, src.topic
 	bounds, err := c.Offsets(ctx, src.topic)
 	if err != nil {
@@ -92,7 +92,7 @@ func (in *Input[E]) open(ctx context.Context, c *kafka.Client, src source[E], p 
 	if len(bounds) == 0 {
 		return fmt.Errorf("topic %s does not exist: run 'gvbll topics', or start with --create-topics 1", src.topic)
 	}
-	in.fetcher.decoded, in.fetcher.spare, in.fetcher.look = make(chan Fetched[E]), make(chan *block[E], spareBlocks), make(chan struct{}, 1)
+	in.fetcher.decoded, in.fetcher.spare, in.fetcher.look = make(chan fetched[E]), make(chan *block[E], spareBlocks), make(chan struct{}, 1)
 	ids, err := c.TopicIDs(ctx, src.topic)
 	if err != nil {
 		return err
@@ -140,17 +140,17 @@ func ofPartition(ranges []ledger.Range, at kafka.TopicPartition) (of []ledger.Ra
 
 // Ready returns the channel of the next block, nil while the bounds are exceeded and no cut
 // waits for it.
-func (in *Input[E]) Ready() <-chan Fetched[E] {
+func (in *input[E]) Ready() <-chan fetched[E] {
 	if in.full() && !in.awaited {
 		return nil
 	}
 	return in.fetcher.decoded
 }
 
-func (in *Input[E]) full() bool { return in.store.held >= maxHeld || in.bytes >= maxHeldBytes }
+func (in *input[E]) full() bool { return in.store.held >= maxHeld || in.bytes >= maxHeldBytes }
 
 // addReady adds a block if one is ready, and reports whether one was.
-func (in *Input[E]) addReady(now time.Time) (ready bool, err error) {
+func (in *input[E]) addReady(now time.Time) (ready bool, err error) {
 	select {
 	case f := <-in.Ready():
 		return true, in.Add(f, now)
@@ -161,7 +161,7 @@ func (in *Input[E]) addReady(now time.Time) (ready bool, err error) {
 
 // Add holds the records of a block received at the given time, except those that were
 // consumed before the input was opened.
-func (in *Input[E]) Add(f Fetched[E], now time.Time) error {
+func (in *input[E]) Add(f fetched[E], now time.Time) error {
 	if f.err != nil {
 		return f.err
 	}
@@ -204,7 +204,7 @@ func (in *Input[E]) Add(f Fetched[E], now time.Time) error {
 }
 
 // addUnconsumed adds the records of a chunk that lie in no consumed range.
-func (in *Input[E]) addUnconsumed(b *buffer[E], c chunk[E]) {
+func (in *input[E]) addUnconsumed(b *buffer[E], c chunk[E]) {
 	records := c.block.answer.Records
 	for i := c.from; i < c.to; {
 		consumed := b.isConsumed(records[i].Offset)
@@ -246,7 +246,7 @@ func (st *store[E]) oldest() (oldest *buffer[E]) {
 }
 
 // AnyHeld reports whether f holds for an event that is held.
-func (in *Input[E]) AnyHeld(f func(*E) bool) bool {
+func (in *input[E]) AnyHeld(f func(*E) bool) bool {
 	for _, b := range in.store.buffers {
 		for _, c := range b.chunks {
 			for i := c.from; i < c.to; i++ {
@@ -261,7 +261,7 @@ func (in *Input[E]) AnyHeld(f func(*E) bool) bool {
 
 // Gather appends the claimed events to events, and the records that cannot be decoded
 // to refused, in canonical order.
-func (in *Input[E]) Gather(events []E, refused []event.Refusal) ([]E, []event.Refusal) {
+func (in *input[E]) Gather(events []E, refused []event.Refusal) ([]E, []event.Refusal) {
 	for _, c := range in.store.claimed {
 		b := c.block
 		for i := c.from; i < c.to; i++ {
@@ -276,7 +276,7 @@ func (in *Input[E]) Gather(events []E, refused []event.Refusal) ([]E, []event.Re
 }
 
 // Release releases the memory of the claimed records.
-func (in *Input[E]) Release() {
+func (in *input[E]) Release() {
 	in.store.noteLast()
 	for _, c := range in.store.claimed {
 		in.free(c.block, c.to-c.from)
@@ -287,7 +287,7 @@ func (in *Input[E]) Release() {
 
 // free releases n of a block's records. The block is reused once all of them are
 // released.
-func (in *Input[E]) free(b *block[E], n int) {
+func (in *input[E]) free(b *block[E], n int) {
 	if b.left -= n; b.left > 0 {
 		return
 	}
@@ -299,7 +299,7 @@ func (in *Input[E]) free(b *block[E], n int) {
 }
 
 // offsets is [Inputs.Offsets] of one topic.
-func (in *Input[E]) offsets(offsets map[kafka.TopicPartition]int64, all bool) {
+func (in *input[E]) offsets(offsets map[kafka.TopicPartition]int64, all bool) {
 	add := func(b *buffer[E]) {
 		offsets[kafka.TopicPartition{Topic: in.store.topic, Partition: b.partition}] = b.consumed
 	}
@@ -317,7 +317,7 @@ func (in *Input[E]) offsets(offsets map[kafka.TopicPartition]int64, all bool) {
 
 // lag returns the number of committed records that no window has consumed. Offsets
 // without a record count too, until they have been read.
-func (in *Input[E]) lag() int64 {
+func (in *input[E]) lag() int64 {
 	var lag int64
 	for _, b := range in.store.buffers {
 		reached := b.reached()
@@ -330,7 +330,7 @@ func (in *Input[E]) lag() int64 {
 }
 
 // withheld returns the number of offsets behind a transaction that a producer has not ended.
-func (in *Input[E]) withheld() (n int64) {
+func (in *input[E]) withheld() (n int64) {
 	for _, b := range in.store.buffers {
 		n += in.fetcher.reader.Withheld(kafka.TopicPartition{Topic: in.store.topic, Partition: b.partition})
 	}

@@ -57,9 +57,9 @@ type Config struct {
 // Claim, reads them by Gather, and releases their memory by Release. A replay claims
 // by Replay instead.
 type Inputs struct {
-	Nodes    Input[event.Node]
-	Labels   Input[event.Label]
-	Commands Input[event.Command]
+	Nodes    input[event.Node]
+	Labels   input[event.Label]
+	Commands input[event.Command]
 
 	untimely  func(topic string, late, early int)
 	closed    int64      // windows of event time before it are cut, 0 for none
@@ -95,8 +95,8 @@ func Open(ctx context.Context, c *kafka.Client, cfg Config, p Position) (*Inputs
 }
 
 // OpenCommands starts to fetch the commands topic alone, from its beginning.
-func OpenCommands(ctx context.Context, c *kafka.Client, cfg Config) (*Input[event.Command], error) {
-	in := &Input[event.Command]{}
+func OpenCommands(ctx context.Context, c *kafka.Client, cfg Config) (*input[event.Command], error) {
+	in := &input[event.Command]{}
 	return in, in.open(ctx, c, commandSource(cfg), Position{})
 }
 
@@ -165,8 +165,8 @@ func (in *Inputs) Resume(p Policy, window int64) {
 	in.Labels.resume()
 	in.Commands.resume()
 	closed := func(idle bool) int64 {
-		return p.Cut(Buffered{Window: window, Times: func() Times {
-			t := Times{Oldest: noTime}
+		return p.Cut(Buffered{Window: window, Times: func() times {
+			t := times{Oldest: noTime}
 			in.Nodes.addProgress(&t)
 			in.Labels.addProgress(&t)
 			for i := range t.Partitions {
@@ -198,8 +198,8 @@ func (in *Inputs) waited() time.Duration {
 }
 
 // times returns the event times of the held records, valid until the next call.
-func (in *Inputs) times() Times {
-	t := Times{Oldest: noTime, Partitions: in.progress[:0]}
+func (in *Inputs) times() times {
+	t := times{Oldest: noTime, Partitions: in.progress[:0]}
 	now := time.Now()
 	in.Nodes.addTimes(&t, now, in.closed)
 	in.Labels.addTimes(&t, now, in.closed)

@@ -81,9 +81,9 @@ func (h *harness) inputs(policy Policy, parts int, consumed []ledger.Range) *dri
 }
 
 // initInput does what open does, except for fetching and decoding.
-func initInput[E any](h *harness, in *Input[E], s source[E], parts int, consumed []ledger.Range) {
+func initInput[E any](h *harness, in *input[E], s source[E], parts int, consumed []ledger.Range) {
 	in.store.topic = s.topic
-	in.fetcher.source, in.fetcher.decoded, in.fetcher.spare = s, make(chan Fetched[E]), make(chan *block[E], 1)
+	in.fetcher.source, in.fetcher.decoded, in.fetcher.spare = s, make(chan fetched[E]), make(chan *block[E], 1)
 	start := make(map[kafka.TopicPartition]int64)
 	for i := range parts {
 		at := kafka.TopicPartition{Topic: s.topic, Partition: int32(i)}
@@ -130,7 +130,7 @@ func (s *topicRecords) remaining(next []int) (n int) {
 
 // nextBlock returns a decoded block with at most n[i] records of each partition i,
 // from index next[i] on, and advances next behind them.
-func nextBlock[E any](in *Input[E], s *topicRecords, next, n []int) Fetched[E] {
+func nextBlock[E any](in *input[E], s *topicRecords, next, n []int) fetched[E] {
 	b := &block[E]{}
 	for part, records := range s.parts {
 		from := next[part]
@@ -146,11 +146,11 @@ func nextBlock[E any](in *Input[E], s *topicRecords, next, n []int) Fetched[E] {
 	}
 	var d wire.Decoder
 	b.decode(&d, &in.fetcher.source)
-	return Fetched[E]{block: b}
+	return fetched[E]{block: b}
 }
 
 // addNext adds the next block, see nextBlock.
-func addNext[E any](t *testing.T, in *Input[E], s *topicRecords, next, n []int) {
+func addNext[E any](t *testing.T, in *input[E], s *topicRecords, next, n []int) {
 	t.Helper()
 	if err := in.Add(nextBlock(in, s, next, n), time.Now()); err != nil {
 		t.Fatal(err)
@@ -223,7 +223,7 @@ func checkReplay(t *testing.T, h *harness, rng *rand.Rand, windows []cutWindow, 
 
 // feed sends the records behind the consumed beginning of each partition to the
 // input in random blocks, from another goroutine, until the context ends.
-func feed[E any](ctx context.Context, in *Input[E], s *topicRecords, rng *rand.Rand) {
+func feed[E any](ctx context.Context, in *input[E], s *topicRecords, rng *rand.Rand) {
 	next := make([]int, len(s.parts))
 	for part, b := range in.store.buffers {
 		next[part], _ = slices.BinarySearchFunc(s.parts[part], b.consumed, func(r record, offset int64) int { return cmp.Compare(r.offset, offset) })
@@ -373,7 +373,7 @@ func (p mixedPolicy) Cut(b Buffered) Cut {
 }
 
 // replayWindows replays the ranges of one topic in windows.
-func replayWindows[E any](t *testing.T, in *Input[E], s *topicRecords, windows []cutWindow) {
+func replayWindows[E any](t *testing.T, in *input[E], s *topicRecords, windows []cutWindow) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -553,7 +553,7 @@ func TestHeldRecordKeepsItsBlock(t *testing.T) {
 func TestWindowTakesWhatIsReady(t *testing.T) {
 	onFake(t, func(t *testing.T, h *harness) {
 		d := h.inputs(CountOrLinger{Count: 100, Linger: 0}, 1, nil)
-		d.Nodes.fetcher.decoded, d.Labels.fetcher.decoded = make(chan Fetched[event.Node], 2), make(chan Fetched[event.Label], 2)
+		d.Nodes.fetcher.decoded, d.Labels.fetcher.decoded = make(chan fetched[event.Node], 2), make(chan fetched[event.Label], 2)
 		nodes, labels := &topicRecords{node: true, parts: [][]record{nil}}, &topicRecords{parts: [][]record{nil}}
 		for i := range int64(50) {
 			nodes.parts[0] = append(nodes.parts[0], record{0, i, baseTime})
@@ -577,7 +577,7 @@ func TestWindowTakesWhatIsReady(t *testing.T) {
 			t.Errorf("windows %v, want one of 30 nodes and 5 labels", w)
 		}
 		broken := errors.New("broken")
-		d.Labels.fetcher.decoded <- Fetched[event.Label]{err: broken}
+		d.Labels.fetcher.decoded <- fetched[event.Label]{err: broken}
 		if _, err := d.AddReady(time.Now()); !errors.Is(err, broken) {
 			t.Errorf("the error of a fetch: %v, want %v", err, broken)
 		}

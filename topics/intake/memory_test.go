@@ -45,7 +45,7 @@ func (r *repeater) decode() { r.block.decode(&r.decoder, &r.Nodes.fetcher.source
 func (r *repeater) run(tb testing.TB, size int) {
 	tb.Helper()
 	r.decode()
-	if err := r.Nodes.Add(Fetched[event.Node]{block: r.block}, time.Time{}); err != nil {
+	if err := r.Nodes.Add(fetched[event.Node]{block: r.block}, time.Time{}); err != nil {
 		tb.Fatal(err)
 	}
 	for r.Nodes.store.held > 0 {

@@ -22,7 +22,7 @@ func (m moment) before(other moment) bool {
 
 // front is the part of a partition's held records, from the first on, that makes the next window.
 type front[E any] struct {
-	in         *Input[E]
+	in         *input[E]
 	buffer     *buffer[E]
 	records    int // of it
 	chunk, at  int // place of the next record
@@ -79,7 +79,7 @@ func (f *front[E]) await() {
 }
 
 // endAwait ends what await began.
-func (in *Input[E]) endAwait() {
+func (in *input[E]) endAwait() {
 	if in.awaited {
 		in.awaited = false
 		in.resume()
@@ -97,7 +97,7 @@ func (r *fetcher[E]) behind(b *buffer[E]) bool {
 }
 
 // setFronts sets a front of no records for each partition.
-func (in *Input[E]) setFronts(now time.Time) {
+func (in *input[E]) setFronts(now time.Time) {
 	in.fronts = in.fronts[:0]
 	for _, b := range in.store.buffers {
 		f := front[E]{in: in, buffer: b, limit: now.Add(in.fetcher.source.ahead).UnixMilli()}
@@ -107,7 +107,7 @@ func (in *Input[E]) setFronts(now time.Time) {
 }
 
 // claimFronts claims the records of the fronts, and appends their ranges.
-func (in *Input[E]) claimFronts(ranges []ledger.Range) []ledger.Range {
+func (in *input[E]) claimFronts(ranges []ledger.Range) []ledger.Range {
 	in.store.claimed = in.store.claimed[:0]
 	for i := range in.fronts {
 		b, n := in.fronts[i].buffer, in.fronts[i].records

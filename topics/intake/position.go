@@ -17,11 +17,11 @@ type Position struct {
 	// beginning, which may be empty, then those behind it.
 	Consumed []ledger.Range `json:"taken"`
 	// Stands are where each of them stands.
-	Stands []Stand `json:"stands,omitempty"`
+	Stands []stand `json:"stands,omitempty"`
 }
 
-// Stand is where one partition stands.
-type Stand struct {
+// stand is where one partition stands.
+type stand struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	// Reached is an offset up to which nothing is left to consume: between the consumed
@@ -37,7 +37,7 @@ type Stand struct {
 
 // of returns the part of the position that is of one partition. ok is false if the
 // partition did not exist then.
-func (p *Position) of(at kafka.TopicPartition) (ranges []ledger.Range, s Stand, ok bool) {
+func (p *Position) of(at kafka.TopicPartition) (ranges []ledger.Range, s stand, ok bool) {
 	ranges = ofPartition(p.Consumed, at)
 	if len(ranges) == 0 {
 		return nil, s, false
@@ -69,7 +69,7 @@ func (st *store[E]) addPosition(p *Position) {
 		for _, s := range b.beyond {
 			p.Consumed = append(p.Consumed, ledger.Range{Topic: st.topic, Partition: b.partition, From: s.from, To: s.to})
 		}
-		p.Stands = append(p.Stands, Stand{Topic: st.topic, Partition: b.partition, Reached: b.reached(), Last: b.last, Trail: b.trail})
+		p.Stands = append(p.Stands, stand{Topic: st.topic, Partition: b.partition, Reached: b.reached(), Last: b.last, Trail: b.trail})
 	}
 }
 

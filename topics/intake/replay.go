@@ -14,7 +14,7 @@ import (
 
 // Replay waits until all records of the ranges are fetched, and claims them. The
 // ranges are of this topic, those of one partition together and ascending.
-func (in *Input[E]) Replay(ctx context.Context, ranges []ledger.Range) error {
+func (in *input[E]) Replay(ctx context.Context, ranges []ledger.Range) error {
 	in.store.claimed = in.store.claimed[:0]
 	if in.fetcher.source.acceptGap {
 		ranges = in.store.present(ranges)
@@ -52,7 +52,7 @@ func (in *Input[E]) Replay(ctx context.Context, ranges []ledger.Range) error {
 
 // await waits until all records of one partition's ranges are fetched. None of them
 // may be consumed already.
-func (in *Input[E]) await(ctx context.Context, ranges []ledger.Range) (*buffer[E], error) {
+func (in *input[E]) await(ctx context.Context, ranges []ledger.Range) (*buffer[E], error) {
 	at := kafka.TopicPartition{Topic: in.store.topic, Partition: ranges[0].Partition}
 	b := in.store.buffer(at.Partition)
 	if b == nil {
@@ -100,7 +100,7 @@ func (in *Input[E]) await(ctx context.Context, ranges []ledger.Range) (*buffer[E
 // pauseAhead bounds what a replay holds, though it cannot stop fetching as long as a record
 // is missing: while the bounds are exceeded, partitions of which records are held already
 // are not asked for more, except the one that is needed now.
-func (in *Input[E]) pauseAhead(needed int32) {
+func (in *input[E]) pauseAhead(needed int32) {
 	full := in.full()
 	for _, b := range in.store.buffers {
 		in.fetcher.reader.Pause(kafka.TopicPartition{Topic: in.store.topic, Partition: b.partition}, full && len(b.chunks) > 0 && b.partition != needed)
@@ -108,7 +108,7 @@ func (in *Input[E]) pauseAhead(needed int32) {
 }
 
 // resume ends the pauses of a replay. From here on, Ready stops fetching.
-func (in *Input[E]) resume() {
+func (in *input[E]) resume() {
 	for _, b := range in.store.buffers {
 		in.fetcher.reader.Pause(kafka.TopicPartition{Topic: in.store.topic, Partition: b.partition}, false)
 	}

@@ -21,7 +21,7 @@ type timeRange struct {
 // timeChunk decides which event times of a chunk are usable. One more than in.ahead
 // after the clock is not: a single such record could close all windows for years. Nor
 // is one before closed, which is too late for its window. Both kinds are counted.
-func (in *Input[E]) timeChunk(p *buffer[E], c *chunk[E], now time.Time, closed int64) {
+func (in *input[E]) timeChunk(p *buffer[E], c *chunk[E], now time.Time, closed int64) {
 	b := c.block
 	if len(b.times) != len(b.events) {
 		b.times = resize(b.times, len(b.events))
@@ -47,7 +47,7 @@ func (in *Input[E]) timeChunk(p *buffer[E], c *chunk[E], now time.Time, closed i
 }
 
 // timeOf returns the event time of a record, noTime if it has none.
-func (in *Input[E]) timeOf(b *block[E], i int) int64 {
+func (in *input[E]) timeOf(b *block[E], i int) int64 {
 	if b.refused[i].reason != "" {
 		return noTime
 	}
@@ -74,7 +74,7 @@ func (c *chunk[E]) measure() {
 }
 
 // noteTimes advances the event time of partitions by the claimed records of a replay.
-func (in *Input[E]) noteTimes() {
+func (in *input[E]) noteTimes() {
 	limit := time.Now().Add(in.fetcher.source.ahead).UnixMilli()
 	var b *buffer[E]
 	for _, c := range in.store.claimed {
@@ -90,7 +90,7 @@ func (in *Input[E]) noteTimes() {
 }
 
 // addTimes adds the event times of the held records to t.
-func (in *Input[E]) addTimes(t *Times, now time.Time, closed int64) {
+func (in *input[E]) addTimes(t *times, now time.Time, closed int64) {
 	t.Full = t.Full || in.full()
 	for _, b := range in.store.buffers {
 		for i := range b.chunks {
@@ -110,7 +110,7 @@ func (in *Input[E]) addTimes(t *Times, now time.Time, closed int64) {
 }
 
 // addProgress adds the progress of event time in each partition to t.
-func (in *Input[E]) addProgress(t *Times) {
+func (in *input[E]) addProgress(t *times) {
 	for _, b := range in.store.buffers {
 		t.Partitions = append(t.Partitions, Progress{Latest: b.latest, Quiet: in.fetcher.quietFor(b)})
 	}

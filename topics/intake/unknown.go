@@ -68,7 +68,7 @@ func (u *unknownFields) note(name []byte, record int) {
 }
 
 // reportUnknown reports the unknown fields of a block.
-func (in *Input[E]) reportUnknown(b *block[E]) {
+func (in *input[E]) reportUnknown(b *block[E]) {
 	if in.fetcher.source.unknown == nil {
 		return
 	}

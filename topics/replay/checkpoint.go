@@ -115,7 +115,7 @@ func (p *Replayer) begin(fetching context.Context, f *found) error {
 type states struct {
 	client  *kafka.Client
 	cfg     *Config
-	stretch *Stretch
+	stretch *stretch
 	gap     *Gap
 }
 

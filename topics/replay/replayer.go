@@ -36,7 +36,7 @@ type Replayer struct {
 
 	cfg     Config
 	client  *kafka.Client
-	stretch *Stretch
+	stretch *stretch
 	gap     *Gap
 	next    int64 // number of the next window: it grows by one with each step of the engine
 	last    State // after window next-1, as its record says or will say
@@ -89,7 +89,7 @@ func (p *Replayer) Next() int64 { return p.next }
 func (p *Replayer) Last() State { return p.last }
 
 // Stretch returns the stretch of the ledger that the replay is in.
-func (p *Replayer) Stretch() *Stretch { return p.stretch }
+func (p *Replayer) Stretch() *stretch { return p.stretch }
 
 // Gap returns what the replay knows of records that are gone.
 func (p *Replayer) Gap() *Gap { return p.gap }

@@ -25,22 +25,22 @@ type Settings struct {
 	Own     bool           // they are the engine's, except for some that have no effect on it
 }
 
-// Stretch is the stretch of a ledger that a reader is in: that of the record read last.
-type Stretch struct {
+// stretch is the stretch of a ledger that a reader is in: that of the record read last.
+type stretch struct {
 	client   *kafka.Client
 	terms    *Terms
 	settings Settings
 }
 
 // NewStretch returns one before the ledger's beginning, for a reader with an engine of these terms.
-func NewStretch(c *kafka.Client, t *Terms) *Stretch { return &Stretch{client: c, terms: t} }
+func NewStretch(c *kafka.Client, t *Terms) *stretch { return &stretch{client: c, terms: t} }
 
 // Settings returns the settings of the record that was read last.
-func (s *Stretch) Settings() Settings { return s.settings }
+func (s *stretch) Settings() Settings { return s.settings }
 
 // ToWrite returns the settings for the ledger and for checkpoints: the
 // ledger's own or, if it is empty or of other settings, the engine's.
-func (s *Stretch) ToWrite() Settings {
+func (s *stretch) ToWrite() Settings {
 	if t := s.terms; !s.settings.Own {
 		s.settings = Settings{All: t.Settings, Hash: t.Settings.Hash(), program: t.Program, Own: true}
 	}
@@ -48,12 +48,12 @@ func (s *Stretch) ToWrite() Settings {
 }
 
 // begin begins with the settings that a checkpoint has.
-func (s *Stretch) begin(all event.Settings) {
+func (s *stretch) begin(all event.Settings) {
 	s.settings = Settings{All: all, Hash: all.Hash(), Own: s.terms.isOwn(all)}
 }
 
 // Read reads the settings of a record or a cut.
-func (s *Stretch) Read(ctx context.Context, t *ledger.Terms) error {
+func (s *stretch) Read(ctx context.Context, t *ledger.Terms) error {
 	if t.Settings == s.settings.Hash && t.Settings != "" {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (s *Stretch) Read(ctx context.Context, t *ledger.Terms) error {
 }
 
 // firstWith returns the terms that hold the settings of others, nil if their record is gone.
-func (s *Stretch) firstWith(ctx context.Context, t *ledger.Terms) (*ledger.Terms, error) {
+func (s *stretch) firstWith(ctx context.Context, t *ledger.Terms) (*ledger.Terms, error) {
 	if t.Configuration != "" {
 		return t, nil
 	}
@@ -115,7 +115,7 @@ var ErrSettingsGone = errors.New("the record that had them is gone: give --state
 // Compare returns how the terms of a record and those of this worker differ, nil if
 // they do not. It is an error if the model has another role there, which is a matter of
 // commands and not of epochs.
-func (s *Stretch) Compare(ctx context.Context, r *ledger.Record) (*mismatch, error) {
+func (s *stretch) Compare(ctx context.Context, r *ledger.Record) (*mismatch, error) {
 	if err := s.terms.checkRole(r); err != nil {
 		return nil, err
 	}
@@ -170,8 +170,8 @@ func nameProgram(version, engine string) string {
 	return fmt.Sprintf("gvbll %.60q (engine %s)", version, engine)
 }
 
-// Epoch is an epoch of a ledger.
-type Epoch struct {
+// epoch is an epoch of a ledger.
+type epoch struct {
 	Number   int64
 	First    int64          // its first window that the ledger has
 	Settings event.Settings // "" if no record holds them any more
@@ -179,14 +179,14 @@ type Epoch struct {
 }
 
 // Epochs returns the epochs of a ledger, as far as it has them.
-func Epochs(ctx context.Context, c *kafka.Client, names topics.Names) (list []Epoch, err error) {
+func Epochs(ctx context.Context, c *kafka.Client, names topics.Names) (list []epoch, err error) {
 	s := NewStretch(c, &Terms{Names: names})
 	wrong := ledger.Scan(ctx, c, names.LedgerAt(), func(r *ledger.Record) bool {
 		if n := len(list); n == 0 || list[n-1].Number != r.Epoch {
 			if err = s.Read(ctx, &r.Terms); err != nil {
 				return false
 			}
-			list = append(list, Epoch{Number: r.Epoch, First: r.Window, Settings: s.settings.All})
+			list = append(list, epoch{Number: r.Epoch, First: r.Window, Settings: s.settings.All})
 		}
 		e := &list[len(list)-1]
 		models := []string{r.Model, r.Promoted}

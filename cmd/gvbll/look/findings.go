@@ -53,7 +53,7 @@ func (s *Status) findings() []Finding {
 			found = append(found, Finding{alert, fmt.Sprintf(format, args...)})
 		}
 	}
-	now, before, waiting := &s.Last, &s.Before, s.Waiting()
+	now, before, waiting := &s.Last, &s.Before, s.waiting()
 
 	add(len(s.evidence.missing) > 0, "GvbllNoOwner", "topics are missing: %s: check --prefix, or start 'gvbll work'", strings.Join(s.evidence.missing, ", "))
 	add(s.Owner == nil && len(s.Standbys) == 0, "GvbllNoOwner", "no worker runs: start 'gvbll work'")
@@ -61,10 +61,10 @@ func (s *Status) findings() []Finding {
 	add(s.evidence.lost != "", "GvbllTopicAtRisk", "%s", s.evidence.lost)
 	stopped := waiting > 0 && s.Committed != nil && s.at.Sub(*s.Committed) > commitsOverdue+s.evidence.apart
 	if stopped {
-		add(true, "GvbllCommitsStopped", "%d events wait, and the last commit was %s ago", waiting, Roughly(s.at.Sub(*s.Committed)))
+		add(true, "GvbllCommitsStopped", "%d events wait, and the last commit was %s ago", waiting, roughly(s.at.Sub(*s.Committed)))
 	}
 	if backlog := s.backlog(); !stopped && waiting > manyWaiting {
-		add(backlog > longBacklog, "GvbllLagGrowing", "%d events wait, %s of work at the highest rate of late", waiting, Roughly(backlog))
+		add(backlog > longBacklog, "GvbllLagGrowing", "%d events wait, %s of work at the highest rate of late", waiting, roughly(backlog))
 	}
 	refused := now.refusedEvents()
 	share := float64(refused) / float64(max(refused+now.Predictions+now.Labels, 1))
@@ -126,7 +126,7 @@ func (s *Status) backlog() time.Duration {
 	if s.evidence.pace == 0 {
 		return 0
 	}
-	return time.Duration(float64(s.Waiting()) / s.evidence.pace * float64(time.Second))
+	return time.Duration(float64(s.waiting()) / s.evidence.pace * float64(time.Second))
 }
 
 // accuracyDeviation returns the standard deviation of the accuracy of so many labels.

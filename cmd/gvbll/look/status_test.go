@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/cmd/gvbll/scores"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -144,7 +145,7 @@ func TestRoughly(t *testing.T) {
 		0: "0s", 340 * time.Millisecond: "300ms", 70 * time.Second: "1m10s", 72 * time.Second: "1m12s", 60 * time.Second: "1m", 754 * time.Second: "13m",
 		time.Hour: "1h", 70 * time.Minute: "1h10m", 95 * time.Minute: "1h35m", 26*time.Hour + time.Second: "26h",
 	} {
-		if got := Roughly(d); got != want {
+		if got := roughly(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}
@@ -191,7 +192,7 @@ func TestMajority(t *testing.T) {
 func TestStatusOfClasses(t *testing.T) {
 	var p page.Period
 	for range 2 {
-		addWindow(&p, &ledger.Record{Labels: 4, Scores: &ledger.Scores{
+		scores.AddWindow(&p, &ledger.Record{Labels: 4, Scores: &ledger.Scores{
 			Served:  ledger.Tally{Labels: 4, Correct: 3},
 			Classes: []ledger.Group{{Name: "ok", Tally: ledger.Tally{Labels: 3, Correct: 3}}, {Name: "fraud", Tally: ledger.Tally{Labels: 1}}},
 			Odds: []ledger.Odds{
