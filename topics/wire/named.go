@@ -111,7 +111,7 @@ func (f field) mapped(in *input, limits Limits) ([]event.Attribute, error) {
 }
 
 // isValue reports whether an attribute may have the value: it is no object, and no list but of numbers.
-func (f field) isValue() bool {
+func isValue(f field) bool {
 	return f[0] != '{' && (f[0] != '[' || !bytes.ContainsAny(f[1:], "\"[{tfn"))
 }
 
@@ -135,7 +135,7 @@ func (f field) namedAs(in *input, limits Limits, mapped bool) ([]event.Attribute
 			return refusef(event.Undecodable, "a name of %d bytes, the limit is %d", len(name), maxAttributeName)
 		}
 		list = append(list, event.Attribute{Name: in.memory.text(name)})
-		if mapped && !value.isValue() {
+		if mapped && !isValue(value) {
 			list[len(list)-1].Kind = event.Nested
 			return nil
 		}

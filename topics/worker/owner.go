@@ -99,7 +99,7 @@ func (o *owner) loop(ctx context.Context) error {
 				return o.pipeline.Err()
 			}
 			o.noteCommitted(c)
-		case err := <-o.worker.loaded():
+		case err := <-o.worker.tried.loaded():
 			if err := o.flush(); err != nil { // the model steps committed windows only
 				return err
 			}

@@ -37,7 +37,8 @@ func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config) erro
 		defer w.saver.unlock()
 		watching, stop := context.WithCancel(ctx)
 		defer stop()
-		go topics.WatchRisks(watching, c, w.cfg.Terms.Names, w.watchEvery(), w.cfg.Logger, w.needed, w.cfg.AtRisk)
+		go topics.WatchRisks(watching, c, w.cfg.Terms.Names, watchEvery(&w.cfg.Checkpoints.Bases), w.cfg.Logger,
+			func(ctx context.Context) (map[string]time.Time, error) { return needed(ctx, w.client, w.cfg) }, w.cfg.AtRisk)
 		err = w.explainPurged(ctx, w.Run(ctx, w.join))
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -64,10 +65,7 @@ type worker struct {
 	// begins is the epoch that this worker begins when it owns the graph, nil for none.
 	// Until then it follows windows of other terms.
 	begins *ledger.Beginning
-	// loading is the model that is being loaded for a trial, nil for none, and missing the
-	// last one that could not be.
-	loading *loading
-	missing string
+	tried  tried
 	// back says that this epoch may go back to terms that another epoch has left.
 	back bool
 	// committed is the last window known to be in the ledger. In a worker that follows
@@ -139,7 +137,7 @@ func (w *worker) Run(ctx context.Context, join func() (membership, error)) (err 
 		return err
 	}
 	defer w.member.Leave()
-	defer w.stopLoading()
+	defer w.tried.stopLoading()
 	if err := w.start(ctx, fetching); err != nil {
 		return err
 	}
@@ -261,7 +259,7 @@ func (w *worker) standBy(ctx context.Context) error {
 			}
 		}
 		select {
-		case err := <-w.loaded():
+		case err := <-w.tried.loaded():
 			if err := w.take(ctx, err); err != nil {
 				return err
 			}
