@@ -22,7 +22,7 @@ type question struct {
 // answered by the scores of the whole stream, the third by what this worker does now.
 // heads are the scores over time of those that are drawn.
 func (s *Server) answers(heads []measured) []question {
-	h := &s.h
+	h := &s.past.h
 	right := question{ID: "right", Asked: "Is it right?", Number: undefined, Unit: "No label has come yet."}
 	trusted := question{ID: "trusted", Asked: "Can its probabilities be believed?", Number: undefined, Unit: "No label has come yet."}
 	if len(h.scores) > 0 {

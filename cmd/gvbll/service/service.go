@@ -113,7 +113,7 @@ func (s *service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 
 // on shows what happens in the worker, one event at a time.
 func (s *service) on(e replay.Event) {
-	page := s.Board.Page
+	page := s.Board.Page.Past()
 	switch e := e.(type) {
 	case replay.Replaying:
 		page.Replaying(e.Checkpoint, e.Windows)
@@ -151,7 +151,7 @@ func (s *service) onStepped(w replay.Stepped) {
 		shadow = w.Outcome.Shadow.Model
 	}
 	trial := look.TrialOf(w.Trial, shadow)
-	s.Board.Page.Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Replayed: w.Replayed, Trial: trial, Took: w.Took, At: time.Now()})
+	s.Board.Page.Past().Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Replayed: w.Replayed, Trial: trial, Took: w.Took, At: time.Now()})
 	if s.Board.Metrics.Trial("", 0, 0, 0); trial != nil {
 		s.Board.Metrics.Trial(trial.Model, trial.Labels, trial.After, trial.Lead)
 	}
@@ -159,7 +159,7 @@ func (s *service) onStepped(w replay.Stepped) {
 	case !w.Replayed:
 		s.Board.Metrics.Observe(w.Outcome)
 	case s.recovered && s.Board.due(): // a standby, which never commits, shows its scores here
-		s.Board.Page.Show(s.Engine.Serving().Summaries(), s.Engine.Serving().Pooled())
+		s.Board.Page.Past().Show(s.Engine.Serving().Summaries(), s.Engine.Serving().Pooled())
 	}
 }
 
@@ -192,7 +192,7 @@ func (s *service) show() {
 	s.Board.show(s.last, s.Engine.Serving())
 	if shadow := s.Engine.shadow(); shadow != nil {
 		scores := shadow.Summaries()
-		s.Board.Page.ShowShadow(shadow.Model().ID, scores)
+		s.Board.Page.Past().ShowShadow(shadow.Model().ID, scores)
 		s.Board.Metrics.ShowShadow(shadow.Model().ID, scores)
 	}
 }
