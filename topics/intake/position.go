@@ -175,7 +175,8 @@ func (st *store[E]) appendBegin(list []ledger.Input) []ledger.Input {
 // range on that the ledger names, which Replay checks.
 func (in *Inputs) CheckBegins(ledger []ledger.Input) error {
 	for _, then := range ledger {
-		if err := cmp.Or(in.Nodes.store.checkBegin(&then), in.Labels.store.checkBegin(&then), in.Commands.store.checkBegin(&then)); err != nil {
+		err := cmp.Or(in.Nodes.store.checkBegin(&then), in.Labels.store.checkBegin(&then), in.Commands.store.checkBegin(&then))
+		if err != nil {
 			return err
 		}
 	}

@@ -103,7 +103,8 @@ func (in *input[E]) await(ctx context.Context, ranges []ledger.Range) (*buffer[E
 func (in *input[E]) pauseAhead(needed int32) {
 	full := in.full()
 	for _, b := range in.store.buffers {
-		in.fetcher.reader.Pause(kafka.TopicPartition{Topic: in.store.topic, Partition: b.partition}, full && len(b.chunks) > 0 && b.partition != needed)
+		at := kafka.TopicPartition{Topic: in.store.topic, Partition: b.partition}
+		in.fetcher.reader.Pause(at, full && len(b.chunks) > 0 && b.partition != needed)
 	}
 }
 

@@ -84,6 +84,8 @@ func (in *input[E]) reportUnknown(b *block[E]) {
 			}
 			in.fields[name] = true
 		}
-		in.fetcher.source.unknown(UnknownField{Topic: in.store.topic, Name: name, Records: c.records, Example: &b.origins[c.example], First: first})
+		in.fetcher.source.unknown(UnknownField{
+			Topic: in.store.topic, Name: name, Records: c.records, Example: &b.origins[c.example], First: first,
+		})
 	}
 }
