@@ -430,7 +430,7 @@ func BenchmarkWorkers(b *testing.B) {
 				enc.linearMaps(1)[0].apply(z[from*64:to*64], x[from*256:to*256])
 			}
 			for b.Loop() {
-				g.parallel(window, chunkRows, product)
+				g.workers.parallel(window, chunkRows, product)
 			}
 		})
 	}

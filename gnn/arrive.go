@@ -21,19 +21,19 @@ func (g *Graph) Arrive(x []Vector, near [][]int32, linked func(i int, neighbours
 	}
 	first = g.Add(x)
 	w := &g.window
-	if !g.serial(len(x)) && g.exchangesInPlace() {
+	if !g.workers.serial(len(x)) && g.exchangesInPlace() {
 		w.linkParallel(g, first, near, linked)
 		g.Embed(w.deferred, dst)
 		return first
 	}
 	w.final, w.deferred = w.final[:0], w.deferred[:0]
-	if g.embedsEarly(len(x)) {
+	if w.embedsEarly(g, len(x)) {
 		w.findFinal(g, first, near)
 	}
-	g.prefetchAhead(near, w.isFinal(0))
+	w.prefetchAhead(g, near, w.isFinal(0))
 	for i := range x {
 		v := first + int32(i)
-		g.prefetchAhead(near[i+1:], w.isFinal(i+1))
+		w.prefetchAhead(g, near[i+1:], w.isFinal(i+1))
 		added := g.linkAll(v, near[i])
 		if linked != nil {
 			linked(i, added)
@@ -78,13 +78,13 @@ func (w *window) linkParallel(g *Graph, first int32, near [][]int32, linked func
 	w.deferred, w.neighbours, w.ends = w.deferred[:0], w.neighbours[:0], w.ends[:0]
 	for i, neighbours := range near {
 		if i+1 < len(near) {
-			kernel.Prefetch(g.nodes, near[i+1], 0, 1)
+			kernel.Prefetch(g.links.nodes, near[i+1], 0, 1)
 		}
 		v := first + int32(i)
-		added, _ := g.unlinked(v, neighbours)
-		g.prefetchListEnds(added)
+		added, _ := g.links.unlinked(v, neighbours)
+		g.links.prefetchEnds(added)
 		g.keepAll(v, added)
-		g.appendEdges(v, added)
+		g.links.appendEdges(v, added)
 		if linked != nil {
 			linked(i, added)
 		}
@@ -94,8 +94,8 @@ func (w *window) linkParallel(g *Graph, first int32, near [][]int32, linked func
 	// Each worker gets whole AVX-512 registers of 16 columns.
 	const register = 16
 	columns := g.enc.messageColumns()
-	each := (columns/len(g.work) + register - 1) &^ (register - 1)
-	g.parallel(columns, max(each, 1), func(_ *workspace, from, to int) {
+	each := (columns/len(g.workers.space) + register - 1) &^ (register - 1)
+	g.workers.parallel(columns, max(each, 1), func(_ *workspace, from, to int) {
 		begin := 0
 		for i, end := range w.ends {
 			neighbours := w.neighbours[begin:end]
@@ -106,7 +106,7 @@ func (w *window) linkParallel(g *Graph, first int32, near [][]int32, linked func
 	})
 	begin := 0
 	for i, end := range w.ends {
-		g.settleAll(first+int32(i), w.neighbours[begin:end])
+		g.hubs.settleAll(g, first+int32(i), w.neighbours[begin:end])
 		begin = end
 	}
 }
@@ -114,13 +114,13 @@ func (w *window) linkParallel(g *Graph, first int32, near [][]int32, linked func
 // exchangesInPlace reports whether exchangeMessages can work on the rows where
 // they are: float32, with an aggregate, and none stale.
 func (g *Graph) exchangesInPlace() bool {
-	return g.rows.whole != nil && g.aggregates() && g.staleCount == 0
+	return g.rows.whole != nil && g.rows.aggregates() && g.links.staleCount == 0
 }
 
 // embedsEarly reports whether some of n arrivals can be embedded before all are
 // linked: then the last layer is the base layer, which reads rows alone.
-func (g *Graph) embedsEarly(n int) bool {
-	return g.serial(n) && g.exchangesInPlace() && g.enc.baseLayer() > 0 && g.enc.baseLayer() == g.enc.Depth()-1
+func (w *window) embedsEarly(g *Graph, n int) bool {
+	return g.workers.serial(n) && g.exchangesInPlace() && g.enc.baseLayer() > 0 && g.enc.baseLayer() == g.enc.Depth()-1
 }
 
 // findFinal sets final, by arrival: whether the rows of the arrival and of its
@@ -129,16 +129,16 @@ func (g *Graph) embedsEarly(n int) bool {
 // once. An arrival that an earlier one names is never final, nor is that one.
 func (w *window) findFinal(g *Graph, first int32, near [][]int32) {
 	w.final = kernel.Resize(w.final, len(near))
-	g.clearMarks()
+	g.links.clearMarks()
 	const ahead = 8 // arrivals: little is done for each
 	for i, neighbours := range slices.Backward(near) {
 		if i >= ahead {
-			kernel.Prefetch(g.nodes, near[i-ahead], 0, 1)
+			kernel.Prefetch(g.links.nodes, near[i-ahead], 0, 1)
 		}
 		v := first + int32(i)
-		final := g.mark(g.nodes.At(v))
+		final := g.links.mark(g.links.nodes.At(v))
 		for _, u := range neighbours {
-			last := g.mark(g.node(u))
+			last := g.links.mark(g.links.node(u))
 			final = final && last
 			if u > v { // u's neighbour v may change after u is linked
 				w.final[u-first] = false
@@ -153,9 +153,9 @@ func (w *window) isFinal(i int) bool { return i < len(w.final) && w.final[i] }
 
 // embed embeds the i-th arrival v, together with others once they fill a block.
 func (w *window) embed(g *Graph, i int, v int32, dst []float32) {
-	in := g.lastMaps()[0].in
+	in := lastMaps(g.enc)[0].in
 	w.block = kernel.Resize(w.block, blockRows*in)
-	g.enc.baseInput(w.block[len(w.ready)*in:][:in], g, v, &g.work[0])
+	g.enc.baseInput(w.block[len(w.ready)*in:][:in], g, v, &g.workers.space[0])
 	if w.ready = append(w.ready, i); len(w.ready) == blockRows {
 		w.flush(g, dst)
 	}
@@ -163,9 +163,9 @@ func (w *window) embed(g *Graph, i int, v int32, dst []float32) {
 
 // flush computes the embeddings of the arrivals in block.
 func (w *window) flush(g *Graph, dst []float32) {
-	n, maps, out := len(w.ready), g.lastMaps(), g.enc.Out()
+	n, maps, out := len(w.ready), lastMaps(g.enc), g.enc.Out()
 	w.z = kernel.Resize(w.z, n*out)
-	g.work[0].multiply(maps, w.z, w.block[:n*maps[0].in])
+	g.workers.space[0].multiply(maps, w.z, w.block[:n*maps[0].in])
 	for k, i := range w.ready {
 		copy(dst[i*out:(i+1)*out], w.z[k*out:])
 	}
@@ -189,5 +189,23 @@ func (w *window) finish(g *Graph, first int32, dst []float32) {
 	}
 }
 
+// prefetchAhead loads the memory of the next arrivals into the cache while one is
+// linked, given the neighbours of each: rows and ends of lists of the first, nodes of
+// the second, which say where its lists end. The first is embedded early if embed is set:
+// then all of the rows are read.
+func (w *window) prefetchAhead(g *Graph, near [][]int32, embed bool) {
+	if len(near) > 1 {
+		kernel.Prefetch(g.links.nodes, near[1], 0, 1)
+	}
+	if len(near) > 0 {
+		g.links.prefetchEnds(near[0])
+		if embed {
+			kernel.Prefetch(g.rows.whole, near[0], 0, g.rowLen)
+		} else if g.rows.aggregates() && g.rows.whole != nil {
+			g.enc.prefetchMessages(g.rows.whole, near[0], 0, g.enc.messageColumns())
+		}
+	}
+}
+
 // lastMaps returns the last layer's linear maps.
-func (g *Graph) lastMaps() []linear { return g.enc.linearMaps(g.enc.Depth() - 1) }
+func lastMaps(e Encoder) []linear { return e.linearMaps(e.Depth() - 1) }

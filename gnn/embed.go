@@ -17,25 +17,25 @@ func (g *Graph) Embed(nodes []int32, dst []float32) {
 		panic(fmt.Sprintf("gnn: room for %d numbers, want %d nodes × %d", len(dst), len(nodes), out))
 	}
 	for _, v := range nodes {
-		g.node(v)
+		g.links.node(v)
 	}
 	e, base, top := &g.embed, g.enc.baseLayer(), g.enc.Depth()-1
-	g.plan(nodes, base)
+	e.plan(g, nodes, base)
 	if base < top {
-		g.refresh(e.order[:e.prefix[base]])
+		e.refresh(g, e.order[:e.prefix[base]])
 	} else {
-		g.refresh(nodes)
+		e.refresh(g, nodes)
 	}
 	for l := base; l < top; l++ {
 		needed, width := e.order[:e.prefix[l]], g.enc.widths()[l+1]
 		e.next = kernel.Resize(e.next, len(needed)*width)
-		g.layer(l, needed, e.next)
+		e.layer(g, l, needed, e.next)
 		e.below.h, e.next = e.next, e.below.h
 		e.below.width = width
 		e.below.degree = e.below.degree[:len(needed)]
 		g.enc.precompute(l+1, &e.below)
 	}
-	g.layer(top, nodes, dst)
+	e.layer(g, top, nodes, dst)
 }
 
 // blockRows is the number of nodes whose inputs to a layer are gathered before
@@ -70,20 +70,20 @@ type workspace struct {
 	half       []uint16
 }
 
-// plan lists in g.embed the nodes whose states are needed: the given ones, then
+// plan lists the nodes whose states are needed: the given ones, then
 // their neighbours, then the neighbours of those, one hop for each layer from
 // the last but one down to base. So the nodes needed after a layer are a prefix of
 // the list.
-func (g *Graph) plan(nodes []int32, base int) {
-	e, top := &g.embed, g.enc.Depth()-1
+func (e *embedder) plan(g *Graph, nodes []int32, base int) {
+	top := g.enc.Depth() - 1
 	e.order, e.below.degree = e.order[:0], e.below.degree[:0]
 	if base == top {
 		return
 	}
 	e.prefix = kernel.Resize(e.prefix, top)
-	g.clearMarks()
+	g.links.clearMarks()
 	need := func(v int32) {
-		if n := g.node(v); g.mark(n) {
+		if n := g.links.node(v); g.links.mark(n) {
 			n.slot = int32(len(e.order))
 			e.order = append(e.order, v)
 			e.below.degree = append(e.below.degree, int32(n.adj.Len()))
@@ -106,11 +106,11 @@ func (g *Graph) plan(nodes []int32, base int) {
 // refresh recomputes the stale ones of the rows that the base layer reads for
 // the given nodes: their own and, if layers are fused below the base, their
 // neighbours'.
-func (g *Graph) refresh(nodes []int32) {
-	if !g.serial(len(nodes)) {
+func (e *embedder) refresh(g *Graph, nodes []int32) {
+	if !g.workers.serial(len(nodes)) {
 		g.kinds.settle(g, nodes)
 	}
-	if g.staleCount == 0 {
+	if g.links.staleCount == 0 {
 		return
 	}
 	for _, v := range nodes {
@@ -124,18 +124,20 @@ func (g *Graph) refresh(nodes []int32) {
 }
 
 // layer sets dst to the given nodes' outputs of layer l, after the activation
-// if one follows. Above the base layer it reads g.embed.below.
-func (g *Graph) layer(l int, nodes []int32, dst []float32) {
-	if g.serial(len(nodes)) {
-		g.layerRows(&g.work[0], l, nodes, dst)
+// if one follows. Above the base layer it reads e.below.
+func (e *embedder) layer(g *Graph, l int, nodes []int32, dst []float32) {
+	if g.workers.serial(len(nodes)) {
+		e.layerRows(g, &g.workers.space[0], l, nodes, dst)
 		return
 	}
 	out := g.enc.widths()[l+1]
-	g.parallel(len(nodes), chunkRows, func(w *workspace, from, to int) { g.layerRows(w, l, nodes[from:to], dst[from*out:to*out]) })
+	g.workers.parallel(len(nodes), chunkRows, func(w *workspace, from, to int) {
+		e.layerRows(g, w, l, nodes[from:to], dst[from*out:to*out])
+	})
 }
 
 // layerRows is layer for one worker.
-func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
+func (e *embedder) layerRows(g *Graph, w *workspace, l int, nodes []int32, dst []float32) {
 	out, maps := g.enc.widths()[l+1], g.enc.linearMaps(l)
 	last := l+1 == g.enc.Depth()
 	in := out // without linear maps, the gathered input is the output
@@ -162,7 +164,7 @@ func (g *Graph) layerRows(w *workspace, l int, nodes []int32, dst []float32) {
 			} else if g.kinds != nil {
 				g.kinds.hears.gatherKinds(row, g, v, w)
 			} else {
-				g.enc.gather(l, row, &g.embed.below, g.slots(v, w), w)
+				g.enc.gather(l, row, &e.below, g.links.slots(v, w), w)
 			}
 		}
 		w.multiply(maps, z, x)
@@ -183,7 +185,7 @@ func (g *Graph) prefetchRows(v int32) {
 	if g.enc.baseLayer() > 0 {
 		near := g.Neighbours(v)
 		near = near[:min(len(near), prefetchedRows)]
-		kernel.Prefetch(g.nodes, near, 0, 1)
+		kernel.Prefetch(g.links.nodes, near, 0, 1)
 		kernel.Prefetch(g.rows.whole, near, 0, g.rowLen)
 	}
 }
@@ -206,20 +208,11 @@ func (w *workspace) multiply(maps []linear, z, x []float32) {
 	}
 }
 
-// slots lists v's slot, then its neighbours', valid until w's next call.
-func (g *Graph) slots(v int32, w *workspace) []int32 {
-	w.at = append(w.at[:0], g.node(v).slot)
-	for _, u := range g.Neighbours(v) {
-		w.at = append(w.at, g.nodes.At(u).slot)
-	}
-	return w.at
-}
-
 // sumRectified sets dst to Σ_v max(self_v + sum_v/degree_v, 0) over the nodes,
 // where self_v and sum_v are the parts of v's row that begin at those columns:
 // the rectified first-layer states of [SAGE].
-func (g *Graph) sumRectified(dst []float32, nodes []int32, self, sum int, w *workspace) {
-	scale := g.inverseDegrees(nodes, w)
+func (w *workspace) sumRectified(g *Graph, dst []float32, nodes []int32, self, sum int) {
+	scale := g.links.inverseDegrees(nodes, w)
 	if g.rows.whole != nil && len(nodes) <= hubDegree {
 		kernel.GatherRectified(dst, g.rows.whole, nodes, scale, self, sum)
 		return
@@ -242,13 +235,4 @@ func (w *workspace) gatherShares(dst []float32, s *states, at []int32) {
 	w.sum(dst, len(at), func(dst []float32, from, to int) {
 		kernel.Gather(dst, at[from:to], w.share[from:to], s.h, s.width)
 	})
-}
-
-// inverseDegrees returns each node's inverseDegree, valid until w's next call.
-func (g *Graph) inverseDegrees(nodes []int32, w *workspace) []float32 {
-	w.scale = kernel.Resize(w.scale, len(nodes))
-	for i, v := range nodes {
-		w.scale[i] = inverseDegree(g.nodes.At(v).adj.Len())
-	}
-	return w.scale
 }

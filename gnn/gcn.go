@@ -234,7 +234,7 @@ func (c *GCN) gather(_ int, dst []float32, s *states, at []int32, w *workspace) 
 }
 
 func (c *GCN) gatherKinds(dst []float32, g *Graph, v int32, w *workspace) {
-	norm, slot := g.kinds.inverseRoot(v), func(u int32) int32 { return g.nodes.At(u).slot }
+	norm, slot := g.kinds.inverseRoot(v), func(u int32) int32 { return g.links.nodes.At(u).slot }
 	w.at, w.share = append(w.at[:0], slot(v)), append(w.share[:0], norm*norm)
 	for _, x := range g.kinds.near(v) {
 		w.at, w.share = append(w.at, slot(x.node())), append(w.share, norm*g.kinds.inverseRoot(x.node())*x.weight)

@@ -234,11 +234,11 @@ func TestReplaceUnchangedKeepsSums(t *testing.T) {
 	g.Add(x)
 	g.Link(0, 1)
 	g.Replace(0, x[0])
-	if g.node(1).stale {
+	if g.links.node(1).stale {
 		t.Error("the neighbour is stale, though the features did not change")
 	}
 	g.Replace(0, x[1])
-	if !g.node(1).stale {
+	if !g.links.node(1).stale {
 		t.Error("the neighbour is not stale, though the features changed")
 	}
 }
@@ -402,11 +402,11 @@ func TestNeighbours(t *testing.T) {
 func TestMarksAfterOverflow(t *testing.T) {
 	g := NewGraph(randomSAGE(rand.New(rand.NewPCG(1, 1)), 3, 4, 2))
 	g.Add(make([]Vector, 2))
-	g.clearMarks()
-	g.mark(g.node(1))
-	g.epoch = math.MaxUint32
-	g.clearMarks()
-	if !g.mark(g.node(1)) || g.mark(g.node(1)) {
+	g.links.clearMarks()
+	g.links.mark(g.links.node(1))
+	g.links.epoch = math.MaxUint32
+	g.links.clearMarks()
+	if !g.links.mark(g.links.node(1)) || g.links.mark(g.links.node(1)) {
 		t.Error("an old mark counts after the counter of epochs has overflowed")
 	}
 }

@@ -29,28 +29,31 @@ type hub struct {
 	summed    int // neighbours
 }
 
+// hubs are the sums of those that got edges and have not been stale since.
+type hubs map[int32]*hub
+
 // settle sets the aggregate of v, if it is a hub and not stale, from the sum in
 // float64 of all neighbours' messages in the order of the list. Those that came
 // since the last call are added. It is called after v got edges; the messages that
 // were added to v's row by then are overwritten.
-func (g *Graph) settle(v int32) {
-	n := g.node(v)
+func (s hubs) settle(g *Graph, v int32) {
+	n := g.links.node(v)
 	if n.adj.Len() <= hubDegree || n.stale {
 		return
 	}
-	w := &g.work[0]
+	w := &g.workers.space[0]
 	row := g.rows.row(v, &w.row)
 	self, aggregate := row[:g.selfLen], row[g.selfLen:]
-	h := g.hubs[v]
+	h := s[v]
 	if h == nil {
 		g.enc.resetAggregate(row)
 		h = &hub{aggregate: make([]float64, len(aggregate))}
 		for j, x := range aggregate {
 			h.aggregate[j] = float64(x)
 		}
-		g.hubs[v] = h
+		s[v] = h
 	}
-	near := g.adj.View(n.adj)
+	near := g.links.adj.View(n.adj)
 	for some := range slices.Chunk(near[h.summed:], prefetchedRows) {
 		if g.rows.whole != nil {
 			kernel.Prefetch(g.rows.whole, some, 0, g.rows.aggregateLen)
@@ -67,14 +70,14 @@ func (g *Graph) settle(v int32) {
 }
 
 // settleAll settles v and the nodes to which it got edges.
-func (g *Graph) settleAll(v int32, added []int32) {
-	if !g.aggregates() {
+func (s hubs) settleAll(g *Graph, v int32, added []int32) {
+	if !g.rows.aggregates() {
 		return
 	}
-	g.settle(v)
+	s.settle(g, v)
 	for _, u := range added {
-		if g.nodes.At(u).adj.Len() > hubDegree { // few are
-			g.settle(u)
+		if g.links.nodes.At(u).adj.Len() > hubDegree { // few are
+			s.settle(g, u)
 		}
 	}
 }

@@ -387,7 +387,7 @@ func (s *SAGEKinds) gather(int, []float32, *states, []int32, *workspace) {}
 // gatherKinds sets dst to [mean 0 | … | own state] of node v.
 func (s *SAGEKinds) gatherKinds(dst []float32, g *Graph, v int32, w *workspace) {
 	st := &g.embed.below
-	state := func(u int32) []float32 { return st.h[int(g.nodes.At(u).slot)*st.width:][:st.width] }
+	state := func(u int32) []float32 { return st.h[int(g.links.nodes.At(u).slot)*st.width:][:st.width] }
 	g.kinds.gather(dst[:s.means*st.width], v, st.width, w, state)
 	copy(dst[s.means*st.width:], state(v))
 }

@@ -22,16 +22,16 @@ import (
 // a hub is recomputed once between two embeddings, however many of its neighbours
 // leave.
 func (g *Graph) Remove(nodes []int32) (edges int) {
-	g.clearMarks()
+	g.links.clearMarks()
 	for _, v := range nodes {
-		g.mark(g.node(v))
+		g.links.mark(g.links.node(v))
 	}
 	g.scratch.added = g.scratch.added[:0] // the neighbours that stay
 	within := 0                           // edges between two nodes that leave, counted at both ends
 	for _, v := range nodes {
-		n := g.node(v)
-		for _, u := range g.adj.View(n.adj) {
-			if g.node(u).mark == g.epoch {
+		n := g.links.node(v)
+		for _, u := range g.links.adj.View(n.adj) {
+			if g.links.node(u).mark == g.links.epoch {
 				within++
 			} else {
 				edges++
@@ -41,7 +41,7 @@ func (g *Graph) Remove(nodes []int32) (edges int) {
 		g.clearNode(v, n)
 	}
 	edges += within / 2
-	g.edges -= edges
+	g.links.edges -= edges
 	slices.Sort(g.scratch.added)
 	g.scratch.added = slices.Compact(g.scratch.added)
 	for _, u := range g.scratch.added {
@@ -52,34 +52,34 @@ func (g *Graph) Remove(nodes []int32) (edges int) {
 
 // dropMarked removes the marked nodes from u's adjacency list.
 func (g *Graph) dropMarked(u int32) {
-	n := g.node(u)
-	g.keepList(u)
-	kernel.Prefetch(g.nodes, g.adj.View(n.adj), 0, 1)
-	g.adj.Retain(&n.adj, func(v int32) bool { return g.nodes.At(v).mark != g.epoch })
-	g.kinds.drop(u, func(v int32) bool { return g.nodes.At(v).mark == g.epoch })
-	if g.aggregates() {
-		g.markStale(n)
+	n := g.links.node(u)
+	g.links.keepList(u)
+	kernel.Prefetch(g.links.nodes, g.links.adj.View(n.adj), 0, 1)
+	g.links.adj.Retain(&n.adj, func(v int32) bool { return g.links.nodes.At(v).mark != g.links.epoch })
+	g.kinds.drop(u, func(v int32) bool { return g.links.nodes.At(v).mark == g.links.epoch })
+	if g.rows.aggregates() {
+		g.links.markStale(n)
 	}
 }
 
 // clearNode makes v a node without features or edges. It leaves v in its
 // neighbours' lists.
 func (g *Graph) clearNode(v int32, n *node) {
-	g.keepList(v)
-	g.adj.Clear(&n.adj)
+	g.links.keepList(v)
+	g.links.adj.Clear(&n.adj)
 	g.kinds.drop(v, func(int32) bool { return true })
 
-	w := &g.work[0]
+	w := &g.workers.space[0]
 	project(g.enc, g.scratch.newSelf, Vector{})
 	g.rows.round(g.scratch.newSelf, &w.half)
 	g.keep(v)
 	g.rows.putSelf(v, g.scratch.newSelf)
-	if !g.aggregates() {
+	if !g.rows.aggregates() {
 		return
 	}
 	row := g.rows.row(v, &w.row)
 	g.enc.resetAggregate(row)
 	g.rows.putAggregate(v, row)
-	g.clearStale(n)
+	g.links.clearStale(n)
 	delete(g.hubs, v)
 }

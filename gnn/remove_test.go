@@ -206,15 +206,15 @@ func TestRemoveKeepsNothing(t *testing.T) {
 		g.Add(make([]Vector, n))
 		blank := embedAll(g)
 		round()
-		total := g.adj.Size()
+		total := g.links.adj.Size()
 		for range 20 {
 			round()
 		}
-		if g.adj.Size() != total {
-			t.Errorf("lists have memory for %d numbers, want the %d of the first round", g.adj.Size(), total)
+		if g.links.adj.Size() != total {
+			t.Errorf("lists have memory for %d numbers, want the %d of the first round", g.links.adj.Size(), total)
 		}
-		if g.Edges() != 0 || g.staleCount != 0 || !slices.Equal(embedAll(g), blank) {
-			t.Errorf("%d edges and %d stale nodes are left, want none, and embeddings as without features", g.Edges(), g.staleCount)
+		if g.Edges() != 0 || g.links.staleCount != 0 || !slices.Equal(embedAll(g), blank) {
+			t.Errorf("%d edges and %d stale nodes are left, want none, and embeddings as without features", g.Edges(), g.links.staleCount)
 		}
 	})
 }
@@ -228,7 +228,7 @@ func TestRemoveShortensBlocks(t *testing.T) {
 		g.Link(0, v)
 	}
 	g.Remove(upTo(n)[5:])
-	if hub := g.node(0).adj; hub.Len() != 4 || hub.Cap() != 4 || !slices.Equal(g.Neighbours(0), []int32{1, 2, 3, 4}) {
+	if hub := g.links.node(0).adj; hub.Len() != 4 || hub.Cap() != 4 || !slices.Equal(g.Neighbours(0), []int32{1, 2, 3, 4}) {
 		t.Errorf("the hub's list %v has a capacity of %d, want [1 2 3 4] with 4", g.Neighbours(0), hub.Cap())
 	}
 }
@@ -247,7 +247,7 @@ func TestUnlinkShortensBlocks(t *testing.T) {
 	if removed := g.Unlink(edges[4:]); len(removed) != len(edges)-4 || g.Edges() != 4 {
 		t.Errorf("%d edges were removed and %d are left, want %d and 4", len(removed), g.Edges(), len(edges)-4)
 	}
-	if hub := g.node(0).adj; hub.Cap() != 4 || !slices.Equal(g.Neighbours(0), []int32{1, 2, 3, 4}) {
+	if hub := g.links.node(0).adj; hub.Cap() != 4 || !slices.Equal(g.Neighbours(0), []int32{1, 2, 3, 4}) {
 		t.Errorf("the hub's list %v has a capacity of %d, want [1 2 3 4] with 4", g.Neighbours(0), hub.Cap())
 	}
 	if again := g.Unlink(edges[4:]); len(again) != 0 {

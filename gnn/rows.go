@@ -25,6 +25,9 @@ func newRowTable(selfLen, aggregateLen int) *rowTable {
 	return &rowTable{selfLen: selfLen, aggregateLen: aggregateLen, whole: kernel.NewTable[float32](selfLen + aggregateLen)}
 }
 
+// aggregates reports whether rows have an aggregate; those of [GCN] have none.
+func (t *rowTable) aggregates() bool { return t.aggregateLen > 0 }
+
 // useBFloat16 makes the table, which must be empty, keep self terms as bfloat16.
 func (t *rowTable) useBFloat16() {
 	t.whole, t.half = nil, kernel.NewTable[uint16](t.selfLen)
@@ -96,5 +99,36 @@ func (t *rowTable) round(self []float32, buf *[]uint16) {
 		*buf = kernel.Resize(*buf, len(self))
 		kernel.Narrow(*buf, self)
 		kernel.Widen(self, *buf)
+	}
+}
+
+// fill sets the rows of nodes without edges, numbered from v on.
+func (t *rowTable) fill(e Encoder, p projection, w *workspace, v int32, x []Vector) {
+	length := t.selfLen + t.aggregateLen
+	for len(x) > 0 {
+		n := min(len(x), blockRows)
+		var rows []float32
+		if t.whole != nil {
+			rows = t.whole.From(v)
+			n = min(len(rows)/length, n)
+		} else {
+			rows = kernel.Resize(w.rows, n*length)
+			w.rows = rows
+			clear(rows)
+		}
+		w.dense = p.rows(rows, length, x[:n], w.dense)
+		for i := range n {
+			row := rows[i*length:][:length]
+			e.finishSelf(row[:t.selfLen])
+			t.round(row[:t.selfLen], &w.half)
+			if t.aggregates() {
+				e.resetAggregate(row)
+			}
+			if t.whole == nil {
+				t.putSelf(v+int32(i), row[:t.selfLen])
+				t.putAggregate(v+int32(i), row)
+			}
+		}
+		x, v = x[n:], v+int32(n)
 	}
 }

@@ -215,7 +215,7 @@ func (s *SAGE) baseInput(dst []float32, g *Graph, v int32, w *workspace) {
 	out := s.width[1]
 	mean, self := dst[:out], dst[out:]
 	near := g.Neighbours(v)
-	g.sumRectified(mean, near, out, 2*out, w)
+	w.sumRectified(g, mean, near, out, 2*out)
 	kernel.Scale(mean, inverseDegree(len(near)))
 	s.firstState(self, g, v, w)
 	kernel.Rectify(self, self)

@@ -20,11 +20,11 @@ const (
 	tensorApart      = "graph.apart"      // U8, 1: there if a graph that did not tell edges apart at first does
 )
 
-// frozenGraph is the view of the graph at the time of [Graph.State], for saving.
+// frozenLinks is the view of a graph's edges at the time of [Graph.State], for saving.
 // Degrees and stale marks are copied at that time. Rows, and adjacency lists that
 // lose neighbours, are copied before they change. A list that only grows needs no
 // copy: its first degree[v] elements are the old list.
-type frozenGraph struct {
+type frozenLinks struct {
 	degree []int32
 	stale  []uint8
 	lists  snapshot.Freeze[int32]
@@ -39,7 +39,7 @@ type frozenRows struct {
 
 // keep lets a snapshot copy v's row, which is about to change.
 func (g *Graph) keep(v int32) {
-	if g.frozen.lists.On() {
+	if g.links.frozen.lists.On() {
 		g.rows.keep(v)
 	}
 }
@@ -57,9 +57,9 @@ func (t *rowTable) keep(v int32) {
 
 // keepList lets a snapshot copy v's adjacency list, which is about to lose
 // neighbours.
-func (g *Graph) keepList(v int32) {
-	if f := &g.frozen; f.lists.Wants(v) {
-		f.lists.Keep(v, g.Neighbours(v)[:f.degree[v]])
+func (l *links) keepList(v int32) {
+	if f := &l.frozen; f.lists.Wants(v) {
+		f.lists.Keep(v, l.near(v)[:f.degree[v]])
 	}
 }
 
@@ -73,7 +73,7 @@ func (g *Graph) keepList(v int32) {
 // When restoring, the graph must be empty and have the encoder and options of the
 // saved one; [Workers] and [Reserve] may differ.
 func (g *Graph) State(s *snapshot.Schema) {
-	f := &g.frozen
+	f := &g.links.frozen
 	n := s.Len(tensorDegrees, g.Len(), math.MaxInt32)
 	if g.apart != nil && s.Has(tensorApart, g.TellsApart()) {
 		snapshot.Array(s, tensorApart, []uint8{1}, 1)
@@ -81,47 +81,28 @@ func (g *Graph) State(s *snapshot.Schema) {
 	}
 	s.Freeze(&f.lists, n)
 	if s.Saving() {
-		f.degree, f.stale = g.degreesAndStale(f.degree, f.stale)
+		f.degree, f.stale = g.links.degreesAndStale(f.degree, f.stale)
 	}
 	list := f.lists.Walk(func(v int32) []int32 { return g.Neighbours(v)[:f.degree[v]] })
 	degree := snapshot.Array(s, tensorDegrees, f.degree, n)
-	neighbours := snapshot.Lists(s, tensorNeighbours, list, s.Len(tensorNeighbours, 2*g.edges, math.MaxInt))
+	neighbours := snapshot.Lists(s, tensorNeighbours, list, s.Len(tensorNeighbours, 2*g.links.edges, math.MaxInt))
 	stale := snapshot.Array(s, tensorStale, f.stale, n)
 
 	var edges error
 	var other sync.WaitGroup
 	s.Check(func() error {
-		g.nodes.Grow(n)
+		g.links.nodes.Grow(n)
 		g.kinds.grow(n)
 		// Setting the edges is serial and mostly waits for memory, so the rows are
 		// read at the same time.
-		other.Go(func() { edges = g.setEdges(degree, neighbours) })
+		other.Go(func() { edges = g.links.setEdges(degree, neighbours) })
 		return nil
 	})
 	g.rows.state(s, n)
 	g.kinds.state(s, n)
 	other.Wait()
 	s.Check(func() error { return edges })
-	s.Check(func() error { return g.setStale(stale) })
-}
-
-// degreesAndStale returns by node its degree, and 1 if it is stale, else 0. It
-// reuses the memory of the two slices.
-func (g *Graph) degreesAndStale(degree []int32, stale []uint8) ([]int32, []uint8) {
-	n := g.Len()
-	degree, stale = kernel.Room(degree, n), kernel.Room(stale, n)
-	for v := 0; v < n; {
-		block := g.nodes.From(int32(v))
-		degree, stale := degree[v:][:len(block)], stale[v:][:len(block)]
-		for i := range block {
-			degree[i], stale[i] = int32(block[i].adj.Len()), 0
-			if block[i].stale {
-				stale[i] = 1
-			}
-		}
-		v += len(block)
-	}
-	return degree, stale
+	s.Check(func() error { return g.links.setStale(stale, g.rows.aggregates()) })
 }
 
 // state declares n rows. Their elements may be infinite or NaN: features can be
@@ -137,12 +118,31 @@ func (t *rowTable) state(s *snapshot.Schema, n int) {
 	snapshot.Rows(s, tensorSelf, t.half, &t.frozen.half, nil, n, t.selfLen)
 }
 
+// degreesAndStale returns by node its degree, and 1 if it is stale, else 0. It
+// reuses the memory of the two slices.
+func (l *links) degreesAndStale(degree []int32, stale []uint8) ([]int32, []uint8) {
+	n := l.nodes.Len()
+	degree, stale = kernel.Room(degree, n), kernel.Room(stale, n)
+	for v := 0; v < n; {
+		block := l.nodes.From(int32(v))
+		degree, stale := degree[v:][:len(block)], stale[v:][:len(block)]
+		for i := range block {
+			degree[i], stale[i] = int32(block[i].adj.Len()), 0
+			if block[i].stale {
+				stale[i] = 1
+			}
+		}
+		v += len(block)
+	}
+	return degree, stale
+}
+
 // setStale marks the stale nodes of a graph that has none.
-func (g *Graph) setStale(stale []uint8) error {
+func (l *links) setStale(stale []uint8, aggregates bool) error {
 	for v, x := range stale {
 		switch {
-		case x == 1 && g.aggregates():
-			g.markStale(g.nodes.At(int32(v)))
+		case x == 1 && aggregates:
+			l.markStale(l.nodes.At(int32(v)))
 		case x != 0:
 			return notAGraph("node %d cannot be stale as %d says", v, x)
 		}
@@ -156,7 +156,7 @@ func (g *Graph) setStale(stale []uint8) error {
 // lists of both its ends is checked by a sum of a 64-bit hash of each edge, added
 // at one end and subtracted at the other: searching for each edge would require
 // sorted lists.
-func (g *Graph) setEdges(degree, neighbours []int32) error {
+func (l *links) setEdges(degree, neighbours []int32) error {
 	n := len(degree)
 	seen := make([]int32, n) // by node: 1 + the last node whose neighbour it is
 	sum := uint64(0)
@@ -177,13 +177,13 @@ func (g *Graph) setEdges(degree, neighbours []int32) error {
 				sum -= edgeHash(u, v)
 			}
 		}
-		g.adj.Set(&g.nodes.At(v).adj, rest[:d])
+		l.adj.Set(&l.nodes.At(v).adj, rest[:d])
 		rest = rest[d:]
 	}
 	if len(rest) > 0 || sum != 0 {
 		return notAGraph("an edge is in the list of one of its ends only")
 	}
-	g.edges = len(neighbours) / 2
+	l.edges = len(neighbours) / 2
 	return nil
 }
 

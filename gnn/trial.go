@@ -14,12 +14,12 @@ import (
 func (g *Graph) EmbedArrival(x Vector, neighbours []int32, weighed []WeighedEdge, dst []float32) {
 	checkFeatures(x, g.enc.In())
 	for _, u := range neighbours {
-		g.node(u)
+		g.links.node(u)
 	}
 	distinct := slices.Clone(neighbours)
 	slices.Sort(distinct)
 	distinct = slices.Compact(distinct)
-	before := g.saveAggregates(distinct...)
+	before := saveAggregates(g, distinct...)
 
 	v := g.Add([]Vector{x})
 	added := g.LinkAll(v, neighbours)
@@ -32,11 +32,11 @@ func (g *Graph) EmbedArrival(x Vector, neighbours []int32, weighed []WeighedEdge
 	g.kinds.dropLast(distinct)
 
 	for _, u := range distinct {
-		g.adj.RemoveLast(&g.node(u).adj) // v
+		g.links.adj.RemoveLast(&g.links.node(u).adj) // v
 	}
-	g.edges -= added
-	g.adj.Clear(&g.node(v).adj)
-	g.nodes.Shrink(1)
+	g.links.edges -= added
+	g.links.adj.Clear(&g.links.node(v).adj)
+	g.links.nodes.Shrink(1)
 	g.rows.shrink(1)
 	delete(g.hubs, v)
 	before.restore()
@@ -47,17 +47,17 @@ func (g *Graph) EmbedArrival(x Vector, neighbours []int32, weighed []WeighedEdge
 // to the bit. It takes the time of an embedding plus one message for each of v's
 // neighbours. It panics when there is no such edge.
 func (g *Graph) EmbedWithout(v, u int32, dst []float32) {
-	a, b := &g.node(v).adj, &g.node(u).adj
-	i, j := slices.Index(g.adj.View(*a), u), slices.Index(g.adj.View(*b), v)
+	a, b := &g.links.node(v).adj, &g.links.node(u).adj
+	i, j := slices.Index(g.links.adj.View(*a), u), slices.Index(g.links.adj.View(*b), v)
 	if i < 0 || j < 0 {
 		panic(fmt.Sprintf("gnn: no edge between %d and %d", v, u))
 	}
-	before := g.saveAggregates(v, u)
-	g.adj.Remove(a, i)
-	g.adj.Remove(b, j)
-	if g.aggregates() {
-		g.markStale(g.node(v))
-		g.markStale(g.node(u))
+	before := saveAggregates(g, v, u)
+	g.links.adj.Remove(a, i)
+	g.links.adj.Remove(b, j)
+	if g.rows.aggregates() {
+		g.links.markStale(g.links.node(v))
+		g.links.markStale(g.links.node(u))
 	}
 
 	if g.kinds != nil {
@@ -66,8 +66,8 @@ func (g *Graph) EmbedWithout(v, u int32, dst []float32) {
 	}
 	g.Embed([]int32{v}, dst)
 
-	g.adj.Insert(a, i, u)
-	g.adj.Insert(b, j, v)
+	g.links.adj.Insert(a, i, u)
+	g.links.adj.Insert(b, j, v)
 	before.restore()
 }
 
@@ -80,9 +80,9 @@ type savedAggregates struct {
 }
 
 // saveAggregates copies the nodes' aggregates, recomputing stale ones first.
-func (g *Graph) saveAggregates(nodes ...int32) savedAggregates {
+func saveAggregates(g *Graph, nodes ...int32) savedAggregates {
 	saved := savedAggregates{g: g, nodes: nodes}
-	if g.aggregates() {
+	if g.rows.aggregates() {
 		for _, v := range nodes {
 			saved.aggregate = append(saved.aggregate, g.freshRow(v)[g.selfLen:]...)
 			h := g.hubs[v]
@@ -97,16 +97,16 @@ func (g *Graph) saveAggregates(nodes ...int32) savedAggregates {
 
 func (s savedAggregates) restore() {
 	g := s.g
-	if !g.aggregates() {
+	if !g.rows.aggregates() {
 		return
 	}
 	length := g.rowLen - g.selfLen
-	w := &g.work[0]
+	w := &g.workers.space[0]
 	for i, v := range s.nodes {
 		row := g.rows.row(v, &w.row)
 		copy(row[g.selfLen:], s.aggregate[i*length:(i+1)*length])
 		g.rows.putAggregate(v, row)
-		g.clearStale(g.node(v))
+		g.links.clearStale(g.links.node(v))
 		delete(g.hubs, v)
 		if h := s.hubs[i]; h != nil {
 			g.hubs[v] = h

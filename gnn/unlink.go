@@ -35,33 +35,33 @@ func (g *Graph) Unlink(edges [][2]int32) (removed [][2]int32) {
 		g.dropNeighbours(v, rest[:n])
 		rest = rest[n:]
 	}
-	g.edges -= len(g.scratch.removed)
+	g.links.edges -= len(g.scratch.removed)
 	return g.scratch.removed
 }
 
 // dropNeighbours removes from v's adjacency list the second nodes of halves, and
 // adds the edges to g.removed at their lower end.
 func (g *Graph) dropNeighbours(v int32, halves [][2]int32) {
-	n := g.node(v)
+	n := g.links.node(v)
 	before := n.adj.Len()
 	if before == 0 {
 		return
 	}
-	g.clearMarks()
+	g.links.clearMarks()
 	for _, h := range halves {
-		g.mark(g.node(h[1]))
+		g.links.mark(g.links.node(h[1]))
 	}
-	g.keepList(v)
-	kernel.Prefetch(g.nodes, g.adj.View(n.adj), 0, 1)
-	g.adj.Retain(&n.adj, func(u int32) bool {
-		stays := g.nodes.At(u).mark != g.epoch
+	g.links.keepList(v)
+	kernel.Prefetch(g.links.nodes, g.links.adj.View(n.adj), 0, 1)
+	g.links.adj.Retain(&n.adj, func(u int32) bool {
+		stays := g.links.nodes.At(u).mark != g.links.epoch
 		if !stays && v < u {
 			g.scratch.removed = append(g.scratch.removed, [2]int32{v, u})
 		}
 		return stays
 	})
-	g.kinds.drop(v, func(u int32) bool { return g.nodes.At(u).mark == g.epoch })
-	if n.adj.Len() < before && g.aggregates() {
-		g.markStale(n)
+	g.kinds.drop(v, func(u int32) bool { return g.links.nodes.At(u).mark == g.links.epoch })
+	if n.adj.Len() < before && g.rows.aggregates() {
+		g.links.markStale(n)
 	}
 }

@@ -251,10 +251,10 @@ func (t *kindMeans) settle(g *Graph, nodes []int32) {
 		return
 	}
 	for _, v := range nodes {
-		t.summed(g, v, &g.work[0])
+		t.summed(g, v, &g.workers.space[0])
 		if t.enc.baseLayer() > 0 {
 			for _, x := range t.near(v) {
-				t.summed(g, x.node(), &g.work[0])
+				t.summed(g, x.node(), &g.workers.space[0])
 			}
 		}
 	}
@@ -485,7 +485,7 @@ func (g *Graph) Weigh(edges ...WeighedEdge) {
 	t := g.kinds
 	for i, e := range edges {
 		if i%aheadEdges == 0 {
-			g.prefetchMeans(edges[i:])
+			t.prefetchMeans(edges[i:])
 		}
 		few, many, k, l := e.Source, e.Target, e.AtSource, e.AtTarget
 		if g.Degree(few) > g.Degree(many) {
@@ -515,7 +515,7 @@ func (g *Graph) TellApart() {
 	if g.apart == nil || g.kinds != nil {
 		return
 	}
-	n, w, rows := g.Len(), &g.work[0], g.rows // whose self terms are those of the new rows
+	n, w, rows := g.Len(), &g.workers.space[0], g.rows // whose self terms are those of the new rows
 	g.use(g.apart)
 	if rows.half != nil {
 		g.rows.useBFloat16()
@@ -523,7 +523,7 @@ func (g *Graph) TellApart() {
 	g.rows.grow(n)
 	g.kinds.grow(n)
 	for v := range int32(n) {
-		g.clearStale(g.nodes.At(v))
+		g.links.clearStale(g.links.nodes.At(v))
 		g.rows.putSelf(v, rows.row(v, &w.row)[:g.selfLen])
 		for _, u := range g.Neighbours(v) {
 			g.kinds.append(v, newWeighed(u, 0, 1))
@@ -535,8 +535,7 @@ func (g *Graph) TellApart() {
 const aheadEdges = 8
 
 // prefetchMeans brings what Weigh reads for the next edges but the first ones into the cache.
-func (g *Graph) prefetchMeans(edges []WeighedEdge) {
-	t := g.kinds
+func (t *kindMeans) prefetchMeans(edges []WeighedEdge) {
 	next := func(from int) []WeighedEdge {
 		return edges[min(from, len(edges)):min(from+aheadEdges, len(edges))]
 	}

@@ -27,8 +27,9 @@ const idleTime = 100 * time.Microsecond
 // it yields the processor between polls.
 const spinLimit = 1000
 
-// helperPool holds the goroutines that help the caller.
-type helperPool struct {
+// workers share the work of a call. The first is the caller, whom goroutines help.
+type workers struct {
+	space []workspace         // of each; at least one
 	job   atomic.Pointer[job] // the job to help with; nil for none
 	awake []atomic.Bool       // by worker: its goroutine runs; [0] is the caller's and unused
 }
@@ -55,21 +56,21 @@ func (j *job) work(w *workspace) {
 }
 
 // serial reports whether the caller should do that many rows alone.
-func (g *Graph) serial(rows int) bool { return len(g.work) == 1 || rows < 2*chunkRows }
+func (p *workers) serial(rows int) bool { return len(p.space) == 1 || rows < 2*chunkRows }
 
 // parallel calls do for chunks of the rows, each on one of the workers, and
 // returns when all are done.
-func (g *Graph) parallel(rows, chunk int, do func(w *workspace, from, to int)) {
+func (p *workers) parallel(rows, chunk int, do func(w *workspace, from, to int)) {
 	j := &job{rows: rows, chunk: chunk, do: do}
 	chunks := (rows + chunk - 1) / chunk
 	j.left.Store(int64(chunks))
-	g.helpers.job.Store(j)
-	for k := 1; k < min(len(g.work), chunks); k++ {
-		if !g.helpers.awake[k].Swap(true) {
-			go g.helpers.help(k, &g.work[k])
+	p.job.Store(j)
+	for k := 1; k < min(len(p.space), chunks); k++ {
+		if !p.awake[k].Swap(true) {
+			go p.help(k, &p.space[k])
 		}
 	}
-	j.work(&g.work[0])
+	j.work(&p.space[0])
 	// At most a part of a chunk is left for each helper. To sleep until then
 	// and be woken would take longer, and would let the helpers fall idle.
 	for polls := 0; j.left.Load() > 0; polls++ {
@@ -77,12 +78,12 @@ func (g *Graph) parallel(rows, chunk int, do func(w *workspace, from, to int)) {
 			runtime.Gosched()
 		}
 	}
-	g.helpers.job.Store(nil)
+	p.job.Store(nil)
 }
 
 // help works on one job after the other and ends when none has come for
 // idleTime. A job that comes at that moment is done without it.
-func (p *helperPool) help(k int, w *workspace) {
+func (p *workers) help(k int, w *workspace) {
 	defer p.awake[k].Store(false)
 	var last *job
 	for until := time.Now().Add(idleTime); time.Now().Before(until); runtime.Gosched() {

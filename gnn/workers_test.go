@@ -18,9 +18,9 @@ func TestParallel(t *testing.T) {
 			for range 200 {
 				done := make([]int32, rows) // not atomic: the race detector finds rows with two writers
 				var busy [3]atomic.Bool
-				g.parallel(rows, chunkRows, func(w *workspace, from, to int) {
+				g.workers.parallel(rows, chunkRows, func(w *workspace, from, to int) {
 					k := 0
-					for w != &g.work[k] {
+					for w != &g.workers.space[k] {
 						k++
 					}
 					if busy[k].Swap(true) {
@@ -43,9 +43,9 @@ func TestParallel(t *testing.T) {
 // goroutines.
 func TestHelpersEnd(t *testing.T) {
 	g := NewGraph(randomSAGE(rand.New(rand.NewPCG(1, 2)), 4, 4, 3), Workers(4))
-	g.parallel(1000, chunkRows, func(*workspace, int, int) {})
-	for k := range g.helpers.awake {
-		for g.helpers.awake[k].Load() {
+	g.workers.parallel(1000, chunkRows, func(*workspace, int, int) {})
+	for k := range g.workers.awake {
+		for g.workers.awake[k].Load() {
 			runtime.Gosched()
 		}
 	}

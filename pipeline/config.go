@@ -28,8 +28,8 @@ const (
 // Config configures an [Engine]. The zero value of every field means its default, so
 // Config{} is valid; see [Config.WithDefaults].
 //
-// Outcomes depend on every field but Unwatched, Embeddings, Reserve, Workers, Run and those of memory
-// and blocks. The ledger therefore holds a Config without these; see [Config.Settings].
+// Outcomes depend on every field but Local. The ledger therefore holds a Config without it; see
+// [Config.Settings].
 type Config struct {
 	// Head selects the heads that serve: [HeadPool], [HeadPaper], or, if empty, the
 	// model's pool if it has one and the paper's heads otherwise.
@@ -47,13 +47,6 @@ type Config struct {
 	// exceeded, the oldest expires: its label will be refused as late. At most
 	// MostPending; zero means 262,144.
 	MaxPending int
-	// PendingMemory bounds the bytes of memory for what was served of these
-	// predictions: embeddings, and outputs of heads. What has been kept longest is in
-	// Blocks beyond it. About 50 bytes for each prediction are always in memory, and
-	// more with Coverage and Rescore. Zero means no bound. Outcomes do not depend on
-	// it.
-	PendingMemory int64
-	Blocks        serve.Blocks
 	// MaxWaitingLabels bounds the labels kept until their node arrives. When it is
 	// exceeded, or when their records exceed 1 KiB on average, the oldest is
 	// refused as an orphan. Zero means 65,536.
@@ -77,7 +70,7 @@ type Config struct {
 	// LearnLag, ℓ, is the number of windows by which the heads learn labels late: window s
 	// is served by heads that have learned the labels of windows up to s-1-ℓ. Their scores,
 	// the counts of labels around a node, and everything else follow labels at once. With a
-	// lag of 1 or more, learning can run beside the graph, see Run. An outcome reports the
+	// lag of 1 or more, learning can run beside the graph, see Local. An outcome reports the
 	// updates and the posterior that its window was served with. At most MostLearnLag.
 	LearnLag int
 	// BFloat16 halves the memory of the graph's rows, see [gnn.BFloat16].
@@ -93,12 +86,23 @@ type Config struct {
 	Act string
 	// Ask says of how many nodes labels are asked for. The zero value asks for none.
 	Ask parts.Asking
+	// Rescore says when a served node is predicted again. The zero value means never.
+	Rescore parts.Rescoring
+	Local   Local
+}
+
+// Local is how an engine runs here. Outcomes and state have the same bits whatever it is.
+type Local struct {
+	// PendingMemory bounds the bytes of memory for what was served of pending
+	// predictions: embeddings, and outputs of heads. What has been kept longest is in
+	// Blocks beyond it. About 50 bytes for each prediction are always in memory, and
+	// more with Coverage and Rescore. Zero means no bound.
+	PendingMemory int64
+	Blocks        serve.Blocks
 	// Unwatched disables the drift detectors. Predictions do not depend on them.
 	Unwatched bool
 	// Embeddings has predictions carry the embeddings of their nodes. Nothing else depends on it.
 	Embeddings bool
-	// Rescore says when a served node is predicted again. The zero value means never.
-	Rescore parts.Rescoring
 	// Reserve preallocates memory for this many nodes.
 	Reserve int
 	// Workers is the number of goroutines that share a window's matrix products. The
@@ -122,13 +126,13 @@ func (c Config) WithDefaults() (Config, error) {
 	return c, err
 }
 
-// ServesPool reports whether the model's pool serves, and not the paper's heads.
-func (c Config) ServesPool(m *model.Model) bool {
+// servesPool reports whether the model's pool serves, and not the paper's heads.
+func (c Config) servesPool(m *model.Model) bool {
 	return c.Head == HeadPool || c.Head == "" && m.Pool != nil
 }
 
 func (c Config) graphOptions() []gnn.Option {
-	options := []gnn.Option{gnn.Workers(c.Workers), gnn.Reserve(c.Reserve)}
+	options := []gnn.Option{gnn.Workers(c.Local.Workers), gnn.Reserve(c.Local.Reserve)}
 	if c.BFloat16 {
 		options = append(options, gnn.BFloat16())
 	}
@@ -139,14 +143,14 @@ func (c Config) graphOptions() []gnn.Option {
 func (c Config) heads() heads.Config {
 	h := heads.Config{Update: c.Update, Samples: c.Samples, Lag: c.LearnLag}
 	if c.LearnLag > 0 { // else there is nothing that runs beside
-		h.Beside = c.Run
+		h.Beside = c.Local.Run
 	}
 	return h
 }
 
 // waiting returns the bounds of predictions that wait.
 func (c Config) waiting() serve.PendingConfig {
-	return serve.PendingConfig{Max: c.MaxPending, Memory: c.PendingMemory, Blocks: c.Blocks}
+	return serve.PendingConfig{Max: c.MaxPending, Memory: c.Local.PendingMemory, Blocks: c.Local.Blocks}
 }
 
 // structure returns the settings of what enters, for a model.

@@ -71,7 +71,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{}
 	graph := gnn.NewGraph(m.Encoder, cfg.graphOptions()...)
-	if cfg.ServesPool(m) {
+	if cfg.servesPool(m) {
 		p, err := heads.NewPool(m, cfg.heads(), graph)
 		if err != nil {
 			return nil, err
@@ -116,7 +116,7 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		e.asker = parts.NewAsker(cfg.Ask, m, e.pending)
 		e.observers.Add(e.asker.Observer())
 	}
-	if !cfg.Unwatched {
+	if !cfg.Local.Unwatched {
 		e.observers.Add(parts.NewDetectors(m, &e.predictor.Rows))
 	}
 	return e, nil
@@ -142,10 +142,10 @@ func (e *Engine) rate() error {
 func (e *Engine) assemble(m *model.Model, cfg Config, graph *gnn.Graph, s heads.Serving) {
 	e.model, e.cfg, e.serving = m, cfg, s
 	e.pending = serve.NewPending(m.Prior.Dim, s.Width(), cfg.waiting())
-	e.pending.Reserve(cfg.Reserve)
+	e.pending.Reserve(cfg.Local.Reserve)
 	e.nodes = structure.New(cfg.structure(m), graph, e.pending)
 	e.predictor = serve.NewPredictor(m, e.nodes, e.pending, s)
-	e.predictor.Embeddings = cfg.Embeddings
+	e.predictor.Embeddings = cfg.Local.Embeddings
 	e.labels = serve.NewLabels(e.predictor, cfg.MaxWaitingLabels, cfg.Labels)
 	e.queue = heads.NewLearnQueue(s, cfg.heads())
 	e.scorer = serve.NewScorer(m, cfg.Bins, s, &e.labels.Batch)
@@ -241,9 +241,9 @@ func (e *Engine) Enter(w *event.Window) {
 	e.entered.Out.Labelled, e.recycled = e.recycled, nil
 }
 
-// Embeddings returns the embeddings of the window's arrivals, n × d_e, as Enter computed them: Serve
+// embeddings returns the embeddings of the window's arrivals, n × d_e, as Enter computed them: Serve
 // predicts what it finds there. They are valid until the next Enter.
-func (e *Engine) Embeddings() []float32 { return e.nodes.Embeddings() }
+func (e *Engine) embeddings() []float32 { return e.nodes.Embeddings() }
 
 // Serve predicts the arrivals with every head. Nothing of the window has been learned
 // yet, so predictions may be published before Learn is called. The slice that Serve
@@ -252,7 +252,7 @@ func (e *Engine) Serve() []event.Prediction {
 	e.turn(serves)
 	e.queue.Settle()
 	x := e.now
-	e.predictor.Embedded(e.Embeddings())
+	e.predictor.Embedded(e.embeddings())
 	e.predictor.Await(x)
 	e.predictor.Serve(x, func(outputs []float32, split []posterior.Uncertainty) {
 		e.serving.Serve(e.nodes.ToPredict(), e.predictor.Rows, outputs, split)

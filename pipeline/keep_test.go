@@ -314,7 +314,7 @@ func (s *steady) window() *event.Window {
 // are named again stay, and the heap of the last three quarters does not grow.
 func TestKeepBoundsMemory(t *testing.T) {
 	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 46)), gnn.KindSAGE, 2)
-	e := pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 1, MaxPending: 8000, Unwatched: true, Keep: structure.Keep{Nodes: 100_000, Edges: 50_000}})
+	e := pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 1, MaxPending: 8000, Local: pipeline.Local{Unwatched: true}, Keep: structure.Keep{Nodes: 100_000, Edges: 50_000}})
 	s := &steady{dim: m.Encoder.In(), each: 50, pace: 1000, late: 150}
 	var heap []int64
 	for range 4 {

@@ -30,11 +30,11 @@ type Report struct {
 	Now serve.Opinion
 	// Neighbours are the most influential of the latest 64 neighbours, in order of
 	// falling |Gain|. Nodes of high degree have fewer or none.
-	Neighbours []Influence
+	Neighbours []influence
 }
 
-// Influence compares a node's prediction with the one without the edge to a neighbour.
-type Influence struct {
+// influence compares a node's prediction with the one without the edge to a neighbour.
+type influence struct {
 	Node  event.ID // the neighbour
 	Label string   // its class, "" before its label came
 	// Gain is the probability of the class predicted now, less its probability
@@ -89,7 +89,7 @@ func (e *Engine) className(class int32) string {
 }
 
 // influences predicts v without each of its latest neighbours in turn.
-func (e *Engine) influences(v int32, now *serve.Opinion) []Influence {
+func (e *Engine) influences(v int32, now *serve.Opinion) []influence {
 	graph, c := e.nodes.Graph, e.model.Prior.Classes
 	near := slices.Clone(graph.Neighbours(v)) // the graph's own list changes meanwhile
 	cost := len(near)
@@ -101,20 +101,20 @@ func (e *Engine) influences(v int32, now *serve.Opinion) []Influence {
 		most = min(most, maxInfluences/4)
 	}
 	near = near[len(near)-most:]
-	list := make([]Influence, len(near))
+	list := make([]influence, len(near))
 	z, p := make([]float32, e.model.Prior.Dim), make([]float32, c)
 	by := int(e.serving.ServingHead())
 	for i, u := range near {
 		graph.EmbedWithout(v, u, z)
 		outputs, _ := e.predictor.PredictOne(z, heads.View{Node: v, Without: u})
 		e.serving.Probabilities(p, outputs[by*c:][:c])
-		list[i] = Influence{
+		list[i] = influence{
 			Node: e.nodes.ID(u), Label: e.className(e.nodes.Class(u)),
 			Gain:    float64(now.Probabilities[now.ClassIndex]) - float64(p[now.ClassIndex]),
 			Without: e.model.Classes[serve.MostProbable(p)],
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Influence) int { return cmp.Compare(math.Abs(b.Gain), math.Abs(a.Gain)) })
+	slices.SortStableFunc(list, func(a, b influence) int { return cmp.Compare(math.Abs(b.Gain), math.Abs(a.Gain)) })
 	return list
 }
 

@@ -73,11 +73,11 @@ func (c *Config) Declare() *setting.List {
 		Value: setting.Switch(&c.PartialUpdates),
 	})
 	c.Keep.Declare(l)
-	l.CheckCount("workers", &c.Workers, 1, 0)
-	l.CheckCount("reserve", &c.Reserve, 0, 0)
+	l.CheckCount("workers", &c.Local.Workers, 1, 0)
+	l.CheckCount("reserve", &c.Local.Reserve, 0, 0)
 	l.Check(func() error {
-		if c.PendingMemory != 0 && (c.PendingMemory < 0 || c.Blocks == nil) {
-			return fmt.Errorf("pending-memory %d without blocks: give both, or neither", c.PendingMemory)
+		if c.Local.PendingMemory != 0 && (c.Local.PendingMemory < 0 || c.Local.Blocks == nil) {
+			return fmt.Errorf("pending-memory %d without blocks: give both, or neither", c.Local.PendingMemory)
 		}
 		return nil
 	})
@@ -207,7 +207,7 @@ func (c *Config) declareFallback(l *setting.List) {
 // Effective returns c with the settings that have no effect on any of the models at
 // their defaults: a pool has its constants from the model file.
 func (c Config) Effective(models ...*model.Model) Config {
-	if slices.ContainsFunc(models, func(m *model.Model) bool { return !c.ServesPool(m) }) {
+	if slices.ContainsFunc(models, func(m *model.Model) bool { return !c.servesPool(m) }) {
 		return c
 	}
 	c.Update, c.Fallback = posterior.DefaultConfig(), parts.DefaultFallback

@@ -37,14 +37,14 @@ func TestRestoredEngineIsEqual(t *testing.T) {
 						cfg = small
 					}
 					cfg.BFloat16 = seed%3 == 0
-					cfg.Unwatched = seed%5 == 0
+					cfg.Local.Unwatched = seed%5 == 0
 					cfg.Act = []string{"", "class=b,capacity=3/s", "class=b,cost=2:1"}[(seed/2)%3]
 					cfg.Fallback = []float64{0.5, -1, 2}[seed%3]
 					if seed%4 > 0 {
 						cfg.Coverage = pipeline.Coverage{Target: 0.8, Per: parts.Per(seed % 2), MaxSize: 2}
 					}
 					if seed%6 == 1 {
-						cfg.PendingMemory, cfg.Blocks = 1000, pipelinetest.NewMemoryBlocks()
+						cfg.Local.PendingMemory, cfg.Local.Blocks = 1000, pipelinetest.NewMemoryBlocks()
 					}
 					m := pipelinetest.ModelOf(t, rng, kind, depth)
 					if seed%4 >= 2 {

@@ -22,7 +22,7 @@ func (e savedEngine) State(s *snapshot.Schema) {
 	e.queue.State(s, e.next)
 	e.scorer.State(s)
 	e.observers.State(s)
-	if e.cfg.Unwatched && !s.Saving() { // check the snapshot's detectors all the same
+	if e.cfg.Local.Unwatched && !s.Saving() { // check the snapshot's detectors all the same
 		s.Check(func() error {
 			parts.NewDetectors(e.model, &posterior.Rows{}).State(s)
 			return nil

@@ -54,7 +54,7 @@ func TestTensorsAreDocumented(t *testing.T) {
 		if m.Pool != nil {
 			cfg.LabelRates = pipeline.CountedRates
 		}
-		cfg.PendingMemory, cfg.Blocks = 1, pipelinetest.NewMemoryBlocks()
+		cfg.Local.PendingMemory, cfg.Local.Blocks = 1, pipelinetest.NewMemoryBlocks()
 		e := pipelinetest.NewEngine(t, m, cfg)
 		for range 60 {
 			e.Step(l.Window())

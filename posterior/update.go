@@ -10,19 +10,19 @@ import (
 	"github.com/gvbll/gvbll/posterior/internal/check"
 )
 
-// Gradient selects the vector u that multiplies the residual y - p in the update.
-type Gradient uint8
+// gradient selects the vector u that multiplies the residual y - p in the update.
+type gradient uint8
 
 const (
 	// Scaled uses u = z/τ: the true gradient and diagonal Hessian of the likelihood
 	// eq:lik.
-	Scaled Gradient = iota
+	Scaled gradient = iota
 	// AsWritten uses u = z, as eq:grad_reg and eq:prec are printed.
 	AsWritten
 )
 
 // String returns "scaled" or "as-written".
-func (g Gradient) String() string {
+func (g gradient) String() string {
 	switch g {
 	case Scaled:
 		return "scaled"
@@ -39,7 +39,7 @@ type Config struct {
 	Beta     float64 // β ≥ 0: pull of a full batch towards the training posterior
 	Clip     float64 // δ > 0: the most that an entry of M moves in one update
 	Epsilon  float64 // ε ≥ 0: keeps Σ = 1/(T+ε) finite in a step; it is not added to T
-	Gradient Gradient
+	Gradient gradient
 	// Batch is the number of labels of a full batch. What forgets follows what was
 	// learned: a batch of n labels has the share s = min(1, n/Batch) of a full one, and
 	// in it λ and β are λˢ and sβ. Labels that trickle in one by one then forget
@@ -133,7 +133,7 @@ type evidence struct {
 
 // add adds labelled rows, predicted at the mean of q. Labels are classes from 0; one
 // out of range panics.
-func (s *statistics) add(q *Gaussian, rows Rows, labels []int32, g Gradient, e *evidence) {
+func (s *statistics) add(q *Gaussian, rows Rows, labels []int32, g gradient, e *evidence) {
 	rows.check(q.Dim)
 	if len(labels) != rows.Len() {
 		panic(fmt.Sprintf("posterior: %d labels for %d rows", len(labels), rows.Len()))
@@ -149,7 +149,7 @@ func (s *statistics) add(q *Gaussian, rows Rows, labels []int32, g Gradient, e *
 }
 
 // set computes the factors for a block of rows.
-func (e *evidence) set(q *Gaussian, rows Rows, labels []int32, g Gradient) {
+func (e *evidence) set(q *Gaussian, rows Rows, labels []int32, g gradient) {
 	n, d, classes := rows.Len(), q.Dim, q.Classes
 	e.probabilities(q, rows)
 	e.u, e.square = kernel.Resize(e.u, n*d), kernel.Resize(e.square, n*d)

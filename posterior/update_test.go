@@ -205,7 +205,7 @@ func TestStatisticsAddUp(t *testing.T) {
 	const dim, classes, n = 5, 3, 29
 	q := randomGaussian(rng, dim, classes)
 	rows, labels := randomRows(rng, n, dim, classes)
-	for _, gradient := range []Gradient{Scaled, AsWritten} {
+	for _, gradient := range []gradient{Scaled, AsWritten} {
 		cfg := Config{Gradient: gradient}
 		whole := collect(&q, rows, labels, cfg)
 		sum := collect(&q, Rows{}, nil, cfg)

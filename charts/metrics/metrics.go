@@ -10,8 +10,8 @@ package metrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -38,7 +38,7 @@ type Metrics struct {
 
 // New creates the metrics and registers them.
 func New(reg prometheus.Registerer) *Metrics {
-	r := register{promauto.With(reg)}
+	r := register.In(reg)
 	return &Metrics{
 		stream:   newStream(r),
 		served:   newServed(r),

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/serve"
@@ -36,12 +37,12 @@ var oddsCounters = [...][2]string{
 	{"gvbll_class_positives_from_total", "Those among them whose label is the class."},
 }
 
-func newOdds(r register) odds {
-	labelled := r.counters("gvbll_labelled_classes_total", "Scored labels by their class; classes beyond the first 64 "+
+func newOdds(r register.Register) odds {
+	labelled := r.Counters("gvbll_labelled_classes_total", "Scored labels by their class; classes beyond the first 64 "+
 		"are counted as (other).", "class")
 	o := odds{by: make(map[string]*oddsSeries), labelled: newByClass(func(class string) prometheus.Counter { return labelled.WithLabelValues(class) })}
 	for i, c := range oddsCounters {
-		o.bins[i] = r.counters(c[0], c[1], "class", "bin")
+		o.bins[i] = r.Counters(c[0], c[1], "class", "bin")
 	}
 	return o
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/calibration"
@@ -86,32 +87,32 @@ type scored struct {
 	bins [calibration.BinCount]struct{ count, correct, confidence prometheus.Counter }
 }
 
-func newHeads(r register) heads {
+func newHeads(r register.Register) heads {
 	return heads{
 		scores: scores{
-			labels: r.counters("gvbll_scored_labels_total",
+			labels: r.Counters("gvbll_scored_labels_total",
 				"Labels that a head's predictions were scored against, where it served (serving is true) and where "+
 					"another head did. Of a corrected label, the first.", "head", "serving"),
-			correct: r.counters("gvbll_correct_labels_total", "Scored labels that the head had predicted.", "head", "serving"),
-			logLoss: r.counters("gvbll_log_loss_nats_total",
+			correct: r.Counters("gvbll_correct_labels_total", "Scored labels that the head had predicted.", "head", "serving"),
+			logLoss: r.Counters("gvbll_log_loss_nats_total",
 				"Sum of the log losses (negative log-likelihoods) of scored labels.", "head", "serving"),
-			brier: r.counters("gvbll_brier_score_total", "Sum of the Brier scores of scored labels, each from 0 to 2.",
+			brier: r.Counters("gvbll_brier_score_total", "Sum of the Brier scores of scored labels, each from 0 to 2.",
 				"head", "serving"),
-			scored: r.gauges("gvbll_prequential_labels", "Number of labels in the prequential scores.", "head", "serving"),
-			means: r.gauges("gvbll_prequential", "Mean scores since the first window, of predictions as made when "+
+			scored: r.Gauges("gvbll_prequential_labels", "Number of labels in the prequential scores.", "head", "serving"),
+			means: r.Gauges("gvbll_prequential", "Mean scores since the first window, of predictions as made when "+
 				"the nodes were served: accuracy, nll (nats), ece, brier; averaged over labels, or over windows that "+
 				"had labels. The head that serves now has serving true.", "head", "serving", "measure", "mean"),
 		},
-		binCount: r.counters("gvbll_calibration_predictions_total",
+		binCount: r.Counters("gvbll_calibration_predictions_total",
 			"Labelled predictions by bin of confidence; bin is its least confidence, and the next bin begins .05 above.",
 			"head", "serving", "bin"),
-		binCorrect: r.counters("gvbll_calibration_correct_total", "Correct predictions by bin of confidence.", "head", "serving", "bin"),
-		binConfidence: r.counters("gvbll_calibration_confidence_total",
+		binCorrect: r.Counters("gvbll_calibration_correct_total", "Correct predictions by bin of confidence.", "head", "serving", "bin"),
+		binConfidence: r.Counters("gvbll_calibration_confidence_total",
 			"Sum of the confidences of labelled predictions by bin of confidence.", "head", "serving", "bin"),
-		clipped: r.counters("gvbll_posterior_clipped_entries_total",
+		clipped: r.Counters("gvbll_posterior_clipped_entries_total",
 			"Entries of the posterior mean whose update was clipped to ±δ.", "head"),
-		batches: r.counters("gvbll_posterior_batches_total", "Batches of labels that the head's posterior has learned from.", "head"),
-		step:    r.gauges("gvbll_posterior_step_norm", "Euclidean norm of the last update of the posterior mean.", "head"),
+		batches: r.Counters("gvbll_posterior_batches_total", "Batches of labels that the head's posterior has learned from.", "head"),
+		step:    r.Gauges("gvbll_posterior_step_norm", "Euclidean norm of the last update of the posterior mean.", "head"),
 		by:      make(map[scoredBy]*scored),
 	}
 }

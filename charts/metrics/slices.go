@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
@@ -23,13 +24,13 @@ type slice struct{ labels, correct, confidence prometheus.Counter }
 // context nodes, which are known from training, or most of them nodes of the stream.
 var neighbourhoods = [...]string{"none", "old", "fresh"}
 
-func newSlices(r register) slices {
+func newSlices(r register.Register) slices {
 	s := slices{
-		labels: r.counters("gvbll_slice_labels_total", "Labelled predictions of the serving head by slice of the "+
+		labels: r.Counters("gvbll_slice_labels_total", "Labelled predictions of the serving head by slice of the "+
 			"graph: degree, neighbourhood (mostly old context, or mostly fresh nodes of the stream), predicted class.", "slice", "value"),
-		correct: r.counters("gvbll_slice_correct_total", "Correct predictions of the serving head by slice of "+
+		correct: r.Counters("gvbll_slice_correct_total", "Correct predictions of the serving head by slice of "+
 			"the graph.", "slice", "value"),
-		confidence: r.counters("gvbll_slice_confidence_total",
+		confidence: r.Counters("gvbll_slice_confidence_total",
 			"Sum of the confidences of labelled predictions of the serving head by slice of the graph.", "slice", "value"),
 	}
 	for i, d := range event.DegreeSlices {

@@ -1,6 +1,8 @@
 package page
 
 import (
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline"
@@ -18,76 +20,86 @@ type Window struct {
 	At       time.Time     // when it was stepped
 }
 
+// Past is what a server knows of the past. It is reported as it happens, by any goroutine.
+type Past struct {
+	// classes are the most that a model has had that served: all models' classes are the
+	// first ones of these.
+	classes atomic.Pointer[[]string]
+
+	mu sync.Mutex // guards h
+	h  history
+}
+
 // Stepped reports a window. Windows are reported in the order of their numbers.
-func (s *Server) Stepped(w Window) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.h.step(w)
+func (p *Past) Stepped(w Window) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.h.step(w)
 }
 
 // Replaying reports that the first windows of the ledger came from a checkpoint, and that
 // the rest of its windows will be replayed.
-func (s *Server) Replaying(first, windows int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.h.next, s.h.ledger = first, windows
+func (p *Past) Replaying(first, windows int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.h.next, p.h.ledger = first, windows
 }
 
 // Expect reports how many events of the context will come before the first node to predict,
 // where somebody knows: more than those that wait, while it is still being sent.
-func (s *Server) Expect(events int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.h.expected = events
+func (p *Past) Expect(events int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.h.expected = events
 }
 
 // Show reports the scores so far of all heads, that of the serving one first, and what the
 // pool has learned, nil if no pool serves.
-func (s *Server) Show(scores []pipeline.Summary, learned *pipeline.Pooled) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.h.scores, s.h.pool = scores, learned
-	s.h.version++
+func (p *Past) Show(scores []pipeline.Summary, learned *pipeline.Pooled) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.h.scores, p.h.pool = scores, learned
+	p.h.version++
 }
 
 // Serves reports which model serves from now on. It must have the same classes as the
 // one before.
-func (s *Server) Serves(m *model.Model) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.h.model = m
-	if len(m.Classes) > len(*s.classes.Load()) {
-		s.classes.Store(&m.Classes)
+func (p *Past) Serves(m *model.Model) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.h.model = m
+	if len(m.Classes) > len(*p.classes.Load()) {
+		p.classes.Store(&m.Classes)
 	}
-	s.h.shadow, s.h.pool = shadow{}, nil
-	s.h.version++
+	p.h.shadow, p.h.pool = shadow{}, nil
+	p.h.version++
 }
 
 // ShowShadow reports the scores so far of the heads of the shadow model.
-func (s *Server) ShowShadow(id string, scores []pipeline.Summary) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.h.shadow = shadow{id, scores}
+func (p *Past) ShowShadow(id string, scores []pipeline.Summary) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.h.shadow = shadow{id, scores}
 }
 
 // Committed reports the time of a commit.
-func (s *Server) Committed(at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.h.commit = at
+func (p *Past) Committed(at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.h.worker.commit = at
 }
 
 // Lag reports how many committed records of a topic are in no window yet.
-func (s *Server) Lag(topic string, records, _ int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.h.lag[topic] = records
+func (p *Past) Lag(topic string, records, _ int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.h.worker.lag[topic] = records
 }
 
 // Owns reports that this worker owns the graph: it serves, and does not stand by.
-func (s *Server) Owns() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.h.owner = true
-	s.h.version++
+func (p *Past) Owns() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.h.worker.owner = true
+	p.h.version++
 }

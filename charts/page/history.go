@@ -41,9 +41,14 @@ type history struct {
 	pool     *pipeline.Pooled   // nil if no pool serves
 	model    *model.Model       // that serves
 	shadow   shadow
-	lag      map[string]int64 // records, by topic
-	owner    bool
-	commit   time.Time
+	worker   working
+}
+
+// working is how the worker is doing.
+type working struct {
+	lag    map[string]int64 // records, by topic
+	owner  bool
+	commit time.Time // of the last window
 }
 
 // shadow is the shadow model's scores.
@@ -62,7 +67,7 @@ const noLabel = -1
 
 func newHistory() history {
 	return history{
-		place: make(map[event.ID]int), lag: make(map[string]int64),
+		place: make(map[event.ID]int), worker: working{lag: make(map[string]int64)},
 		served: ring[served]{size: keptPredictions}, windows: ring[windowSummary]{size: keptWindows},
 		refused: refusals{byReason: make(map[event.Reason]int), latest: ring[refusalValue]{size: keptRefusals}},
 	}
@@ -117,7 +122,7 @@ func eventsOf(out *event.Outcome) int64 {
 
 // waiting returns the number of events that are in no window yet.
 func (h *history) waiting() (records int64) {
-	for _, n := range h.lag {
+	for _, n := range h.worker.lag {
 		records += n
 	}
 	return records

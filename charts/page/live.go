@@ -85,9 +85,9 @@ func (s *Server) livePage(w http.ResponseWriter, r *http.Request) {
 // engine: the page must work even if the engine is stuck.
 func (s *Server) liveView(class string) *liveView {
 	ready := s.ask.Load() != nil
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h, m, heads := &s.h, s.h.model, s.h.measured()
+	s.past.mu.Lock()
+	defer s.past.mu.Unlock()
+	h, m, heads := &s.past.h, s.past.h.model, s.past.h.measured()
 	v := &liveView{
 		Model: m.ID, Encoder: string(m.Meta.Encoder), Program: s.cfg.Version, Version: h.version, Ready: ready,
 		Windows: h.windows.newest(shownWindows), Questions: s.answers(heads), Facts: h.facts(),
@@ -119,7 +119,7 @@ func (s *Server) liveView(class string) *liveView {
 		v.Reasons.add(string(r.Reason), strconv.Itoa(r.Events))
 	}
 	for _, p := range h.served.newest(shownPredictions) {
-		v.Latest = append(v.Latest, s.predictionView(&p))
+		v.Latest = append(v.Latest, s.past.predictionView(&p))
 	}
 	return v
 }
@@ -177,13 +177,13 @@ func (v *liveView) addHead(name string, s *pipeline.Summary, metric, label strin
 	}})
 }
 
-func (s *Server) predictionView(p *served) predictionView {
+func (p *Past) predictionView(x *served) predictionView {
 	v := predictionView{
-		Node: p.Node.String(), Link: nodeLink(p.Node), Class: p.Class, Confidence: float64(p.Confidence),
-		Total: float64(p.Total), Aleatoric: float64(p.Aleatoric), Epistemic: float64(p.Epistemic), Window: p.Window,
+		Node: x.Node.String(), Link: nodeLink(x.Node), Class: x.Class, Confidence: float64(x.Confidence),
+		Total: float64(x.Total), Aleatoric: float64(x.Aleatoric), Epistemic: float64(x.Epistemic), Window: x.Window,
 	}
-	if p.label != noLabel {
-		v.Label, v.Correct = s.className(p.label), p.label == p.ClassIndex
+	if x.label != noLabel {
+		v.Label, v.Correct = p.className(x.label), x.label == x.ClassIndex
 	}
 	return v
 }

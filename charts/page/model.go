@@ -28,9 +28,9 @@ type modelValue struct {
 func (s *Server) model(*http.Request) (any, *problem) { return s.modelValue(), nil }
 
 func (s *Server) modelValue() *modelValue {
-	s.mu.Lock()
-	m := s.h.model
-	s.mu.Unlock()
+	s.past.mu.Lock()
+	m := s.past.h.model
+	s.past.mu.Unlock()
 	return &modelValue{
 		ID: m.ID, Encoder: string(m.Meta.Encoder), Activation: string(m.NodeEncoder().Activation()), Features: m.NodeEncoder().In(),
 		Layers: m.NodeEncoder().Depth(), Embedding: m.Prior.Dim, Classes: m.Classes, Normalization: m.Normalization,

@@ -72,10 +72,10 @@ func (s *Server) lookUp(r *http.Request, ids []event.ID) (*nodeValue, *problem) 
 // history has all of it but the predictions of single heads, and the engine keeps the
 // probabilities of all heads until the label comes.
 func (s *Server) asServed(r *pipeline.Report) *predictionValue {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.past.mu.Lock()
+	defer s.past.mu.Unlock()
 	var v *predictionValue
-	if seen := s.h.find(r.Node); seen != nil {
+	if seen := s.past.h.find(r.Node); seen != nil {
 		p := seen.Prediction
 		p.Probabilities = slices.Clone(p.Probabilities) // the history reuses their memory
 		v = predictionOf(&p)

@@ -30,7 +30,7 @@ type neighbourView struct {
 
 // nodePage serves GET /node: what was served for a node, what would be now, and why.
 func (s *Server) nodePage(w http.ResponseWriter, r *http.Request) {
-	v := nodeView{Asked: r.URL.Query().Get("id"), Classes: *s.classes.Load()}
+	v := nodeView{Asked: r.URL.Query().Get("id"), Classes: *s.past.classes.Load()}
 	v.Title = titleView{s.cfg.Graph, "node " + v.Asked}
 	ids, p := idsOf(v.Asked, r.URL.Query())
 	if p == nil {

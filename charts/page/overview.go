@@ -22,7 +22,7 @@ type question struct {
 // answered by the scores of the whole stream, the third by what this worker does now.
 // heads are the scores over time of those that are drawn.
 func (s *Server) answers(heads []measured) []question {
-	h := &s.h
+	h := &s.past.h
 	right := question{ID: "right", Asked: "Is it right?", Number: undefined, Unit: "No label has come yet."}
 	trusted := question{ID: "trusted", Asked: "Can its probabilities be believed?", Number: undefined, Unit: "No label has come yet."}
 	if len(h.scores) > 0 {
@@ -94,10 +94,10 @@ func isTrusted(q *question, served *calibration.Tally) {
 func (h *history) isHealthy(state string, now time.Time) question {
 	q := question{ID: "healthy", Asked: "Is it healthy?", Number: state}
 	q.Unit = fmt.Sprintf("%s to be read; ", counted(h.waiting(), "record waits", "records wait"))
-	if h.commit.IsZero() {
+	if h.worker.commit.IsZero() {
 		q.Unit += "nothing has been committed yet."
 	} else {
-		q.Unit += fmt.Sprintf("the last commit was %s ago.", now.Sub(h.commit).Truncate(time.Second))
+		q.Unit += fmt.Sprintf("the last commit was %s ago.", now.Sub(h.worker.commit).Truncate(time.Second))
 	}
 	q.Answer = fmt.Sprintf("Since this worker started, %s.", counted(int64(h.refused.events()), "event was refused", "events were refused"))
 	if h.latest != nil && h.latest.Drift != nil {

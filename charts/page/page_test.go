@@ -133,9 +133,9 @@ func (s *fixture) step(arrivals int) {
 // show reports the outcome of a window to the server, a second after the one before.
 func (s *fixture) show(out *event.Outcome) {
 	s.now = s.now.Add(time.Second)
-	s.server.Stepped(page.Window{Outcome: out, Cause: "count", Took: time.Millisecond, At: s.now})
-	s.server.Show(s.engine.Summaries(), s.engine.Pooled())
-	s.server.Committed(s.now)
+	s.server.Past().Stepped(page.Window{Outcome: out, Cause: "count", Took: time.Millisecond, At: s.now})
+	s.server.Past().Show(s.engine.Summaries(), s.engine.Pooled())
+	s.server.Past().Committed(s.now)
 }
 
 // attach lets the server ask the engine, as a worker does once it has caught up.
@@ -515,9 +515,9 @@ func TestPage(t *testing.T) {
 	if !strings.Contains(s.get("/").Body.String(), "standing by") {
 		t.Error("the page of a standby does not say that it is standing by")
 	}
-	s.server.Owns()
-	s.server.Lag("nodes", 7, 0)
-	s.server.Lag("labels", 5, 0)
+	s.server.Past().Owns()
+	s.server.Past().Lag("nodes", 7, 0)
+	s.server.Past().Lag("labels", 5, 0)
 	for range 6 {
 		s.step(15)
 	}

@@ -38,9 +38,9 @@ func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 		noSuchPage.because("there is no such picture").write(w)
 		return
 	}
-	s.mu.Lock()
-	version := s.h.version
-	s.mu.Unlock()
+	s.past.mu.Lock()
+	version := s.past.h.version
+	s.past.mu.Unlock()
 
 	s.pictures.mu.Lock() // held while drawing, so that others wait for the same picture
 	defer s.pictures.mu.Unlock()
@@ -121,13 +121,13 @@ func (h *history) measured() (list []measured) {
 // calibration returns reliability diagrams of what serves and of the model as trained, as an
 // image of its own, nil before the first label.
 func (s *Server) calibration(context.Context) ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.past.mu.Lock()
+	defer s.past.mu.Unlock()
 	f := &plot{Label: "Accuracy against confidence, of what serves and of the model as trained."}
-	for i := range s.h.scores {
-		if t := s.h.scores[i].Total(); t.Labels > 0 && i == s.h.servedBy() {
+	for i := range s.past.h.scores {
+		if t := s.past.h.scores[i].Total(); t.Labels > 0 && i == s.past.h.servedBy() {
 			f.reliability("served", &t)
-		} else if t.Labels > 0 && s.h.scores[i].Head == static {
+		} else if t.Labels > 0 && s.past.h.scores[i].Head == static {
 			f.reliability("as trained", &t)
 		}
 	}
@@ -177,14 +177,14 @@ func (h *history) knowsNeighbours() bool {
 // neighbours returns, for each class, the shares of the classes among its labelled neighbours,
 // as a pool of heads has learned them, nil if it has not.
 func (s *Server) neighbours(context.Context) ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.h.knowsNeighbours() {
+	s.past.mu.Lock()
+	defer s.past.mu.Unlock()
+	if !s.past.h.knowsNeighbours() {
 		return nil, nil
 	}
-	classes := s.h.model.Classes
+	classes := s.past.h.model.Classes
 	return heat(heatMap{
 		title: "Classes of the neighbours, by class", x: "class of the neighbour",
-		rows: classes, columns: classes, values: s.h.pool.Compatibility,
+		rows: classes, columns: classes, values: s.past.h.pool.Compatibility,
 	})
 }

@@ -79,7 +79,7 @@ func (r *refusals) value(n int) refusedValue {
 
 // refused serves GET /v1/refused.
 func (s *Server) refused(*http.Request) (any, *problem) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.h.refused.value(keptRefusals), nil
+	s.past.mu.Lock()
+	defer s.past.mu.Unlock()
+	return s.past.h.refused.value(keptRefusals), nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,33 +52,31 @@ type Server struct {
 	questions chan struct{}                                // holds one element per request that uses the engine
 	pictures  pictures
 	started   time.Time
-	// classes are the most that a model has had that served: all models' classes are the
-	// first ones of these.
-	classes atomic.Pointer[[]string]
-
-	mu sync.Mutex // guards h
-	h  history
+	past      Past
 }
 
 // New returns a server with an empty history.
 func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, mux: http.NewServeMux(), questions: make(chan struct{}, maxQuestions), bodies: make(chan struct{}, maxBodies),
-		h: newHistory(), started: cfg.Now(),
+		past: Past{h: newHistory()}, started: cfg.Now(),
 	}
-	s.h.model = cfg.Model
-	s.classes.Store(&cfg.Model.Classes)
+	s.past.h.model = cfg.Model
+	s.past.classes.Store(&cfg.Model.Classes)
 	s.routes()
 	return s
 }
 
 // className returns the name of a class.
-func (s *Server) className(class int32) string {
-	if names := *s.classes.Load(); int(class) < len(names) {
+func (p *Past) className(class int32) string {
+	if names := *p.classes.Load(); int(class) < len(names) {
 		return names[class]
 	}
 	return "" // of a model whose promotion has not been reported yet
 }
+
+// Past returns what is reported to the server.
+func (s *Server) Past() *Past { return &s.past }
 
 // Attach lets the server ask the engine. ask must call its argument once, before it
 // returns, with an engine that nothing else uses meanwhile.

@@ -16,7 +16,7 @@ func TestShadow(t *testing.T) {
 	if strings.Contains(page(), "in the shadow") {
 		t.Error("the page shows a shadow model though there is none")
 	}
-	s.server.ShowShadow("candidate", s.engine.Summaries())
+	s.server.Past().ShowShadow("candidate", s.engine.Summaries())
 	for _, want := range []string{"online, model candidate in the shadow", `gvbll_shadow_prequential{head=&#34;online&#34;,mean=&#34;label&#34;,measure=&#34;ece&#34;,model=&#34;candidate&#34;}`} {
 		if !strings.Contains(page(), want) {
 			t.Errorf("the page has no %q", want)
@@ -24,7 +24,7 @@ func TestShadow(t *testing.T) {
 	}
 	other := *s.m
 	other.ID = "candidate"
-	s.server.Serves(&other)
+	s.server.Past().Serves(&other)
 	if got := page(); !strings.Contains(got, "model candidate (") || strings.Contains(got, "in the shadow") {
 		t.Error("the page does not name the promoted model alone")
 	}

@@ -35,12 +35,12 @@ type statusValue struct {
 func (s *Server) status(*http.Request) (any, *problem) { return s.statusValue(), nil }
 
 func (s *Server) statusValue() *statusValue {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.past.mu.Lock()
+	defer s.past.mu.Unlock()
 	return &statusValue{
 		Graph: s.cfg.Graph, State: s.state(), Version: s.cfg.Version,
 		Go:      fmt.Sprintf("%s %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH),
-		Started: s.started.UTC().Truncate(time.Second), Progress: s.progress(), Trial: s.h.trial, Flags: s.cfg.Flags,
+		Started: s.started.UTC().Truncate(time.Second), Progress: s.progress(), Trial: s.past.h.trial, Flags: s.cfg.Flags,
 	}
 }
 
@@ -52,7 +52,7 @@ func (s *Server) state() string {
 		return "waiting for Kafka"
 	case s.ask.Load() == nil:
 		return "replaying the ledger"
-	case !s.h.owner:
+	case !s.past.h.worker.owner:
 		return "standing by"
 	case s.progress() != nil:
 		return "loading"
@@ -78,14 +78,14 @@ func (p progressValue) String() string {
 // that of the events that came before it, which are usually the graph's context. It is nil
 // otherwise. The caller must hold s.mu.
 func (s *Server) progress() *progressValue {
-	h := &s.h
+	h := &s.past.h
 	if s.ask.Load() == nil {
 		if h.ledger == 0 {
 			return nil // what there is to replay is not known yet
 		}
 		return &progressValue{"windows", h.next, max(h.ledger, h.next)}
 	}
-	if total := max(h.events+h.waiting(), h.expected); h.owner && h.served.count == 0 && total > h.events {
+	if total := max(h.events+h.waiting(), h.expected); h.worker.owner && h.served.count == 0 && total > h.events {
 		return &progressValue{"events", h.events, total}
 	}
 	return nil

@@ -84,25 +84,25 @@ func TestProgress(t *testing.T) {
 		}
 	}
 	is("replaying the ledger", "", "No events have come yet.")
-	s.server.Replaying(1, 4)
+	s.server.Past().Replaying(1, 4)
 	is("replaying the ledger", "1 of 4 windows", `<progress max="4" value="1"></progress> 1 of 4 windows of the ledger are replayed.`)
-	s.server.Stepped(page.Window{Outcome: &event.Outcome{Window: 1, Figures: countedIn(map[*figure.Figure]int{event.ContextNodes: 50, event.GraphNodes: 50})}, Replayed: true})
+	s.server.Past().Stepped(page.Window{Outcome: &event.Outcome{Window: 1, Figures: countedIn(map[*figure.Figure]int{event.ContextNodes: 50, event.GraphNodes: 50})}, Replayed: true})
 	is("replaying the ledger", "2 of 4 windows", "2 of 4 windows")
 	s.attach()
 	is("standing by", "", ">50</dd>")
 
-	s.server.Owns()
+	s.server.Past().Owns()
 	is("serving", "", ">50</dd>")
-	s.server.Expect(60)
+	s.server.Past().Expect(60)
 	is("loading", "50 of 60 events", `<progress max="60" value="50"></progress>`)
-	s.server.Lag("nodes", 130, 0)
-	s.server.Lag("labels", 20, 0)
+	s.server.Past().Lag("nodes", 130, 0)
+	s.server.Past().Lag("labels", 20, 0)
 	is("loading", "50 of 200 events", `<progress max="200" value="50"></progress> 50 of 200 events are loaded, and no node to predict has come yet.`)
-	s.server.Stepped(page.Window{Outcome: &event.Outcome{Window: 2, Figures: countedIn(map[*figure.Figure]int{event.ContextNodes: 100, event.LabelsOfContext: 10, event.GraphNodes: 150})}})
-	s.server.Lag("nodes", 30, 0)
-	s.server.Lag("labels", 10, 0)
+	s.server.Past().Stepped(page.Window{Outcome: &event.Outcome{Window: 2, Figures: countedIn(map[*figure.Figure]int{event.ContextNodes: 100, event.LabelsOfContext: 10, event.GraphNodes: 150})}})
+	s.server.Past().Lag("nodes", 30, 0)
+	s.server.Past().Lag("labels", 10, 0)
 	is("loading", "160 of 200 events", "160 of 200 events")
-	s.server.Stepped(page.Window{Outcome: &event.Outcome{Window: 3, Figures: countedIn(map[*figure.Figure]int{event.Arrivals: 1}), Predictions: make([]event.Prediction, 1)}})
+	s.server.Past().Stepped(page.Window{Outcome: &event.Outcome{Window: 3, Figures: countedIn(map[*figure.Figure]int{event.Arrivals: 1}), Predictions: make([]event.Prediction, 1)}})
 	is("serving", "", "Since this worker started, no event was refused.")
 	trouble := "no broker answers"
 	s.server.Watch(func() string { return trouble })
@@ -126,7 +126,7 @@ func TestTrial(t *testing.T) {
 		{&page.Trial{Model: "next", Loaded: true, Labels: 800, Lead: -8}, "On trial: model next is in the shadow, compared by 800 labels, the same for both: its NLL is 0.0100 higher."},
 		{nil, ""},
 	} {
-		s.server.Stepped(page.Window{Outcome: &event.Outcome{}, Trial: c.trial})
+		s.server.Past().Stepped(page.Window{Outcome: &event.Outcome{}, Trial: c.trial})
 		body, got := s.get("/").Body.String(), s.status().Trial
 		if strings.Contains(body, "On trial") != (c.text != "") || !strings.Contains(body, c.text) {
 			t.Errorf("the page does not say %q", c.text)
@@ -146,7 +146,7 @@ func TestRefused(t *testing.T) {
 	}
 	value := []byte("a value")
 	refuse := func(window, offset int64, reason event.Reason, detail string) {
-		s.server.Stepped(page.Window{Outcome: &event.Outcome{Window: window, Refused: []event.Refusal{
+		s.server.Past().Stepped(page.Window{Outcome: &event.Outcome{Window: window, Refused: []event.Refusal{
 			{Origin: &event.Origin{Topic: "g.nodes", Partition: 2, Offset: offset, Time: 1_795_000_000_000, Value: value}, Reason: reason, Detail: detail},
 		}}})
 	}

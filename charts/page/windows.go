@@ -63,7 +63,7 @@ func (s *Server) windows(r *http.Request) (any, *problem) {
 		}
 		limit = n
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return windowsValue{s.h.windows.newest(limit)}, nil
+	s.past.mu.Lock()
+	defer s.past.mu.Unlock()
+	return windowsValue{s.past.h.windows.newest(limit)}, nil
 }

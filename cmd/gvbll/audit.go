@@ -92,7 +92,7 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 	}
 	var found audit.Result
 	for i, settings := range all {
-		settings.Embeddings = true // compared where they were published
+		settings.Local.Embeddings = true // compared where they were published
 		settings, removeFiles, err := service.WithFiles(settings, a.state(), p.Log)
 		if err != nil {
 			return err
@@ -205,7 +205,7 @@ func (a auditCmd) settings(
 		return others[:1], nil
 	}
 	if list == nil {
-		cfg, err := pipeline.Config{Unwatched: true}.WithDefaults()
+		cfg, err := pipeline.Config{Local: pipeline.Local{Unwatched: true}}.WithDefaults()
 		return []pipeline.Config{cfg.Effective(models...)}, err
 	}
 	return list, nil

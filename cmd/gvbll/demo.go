@@ -180,7 +180,7 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 
 	show := newDemoShow(text, look.NewScreen(text, p), svc.Engine.Serving(), m.ID, demoWindows(stream, d.delay()), steps)
 	svc.Events = []func(replay.Event){replay.On(show.stepped), replay.On(show.committed), replay.On(show.recovered)}
-	svc.Board.Page.Expect(int64(len(stream.Context) + sender.Labelled(stream.Context)))
+	svc.Board.Page.Past().Expect(int64(len(stream.Context) + sender.Labelled(stream.Context)))
 	policy := intake.Schedule{Windows: show.windows}
 	stays := d.Keep || !d.Exit && !d.JSON && flags.IsTerminal(p.Out)
 	if stays {

@@ -106,7 +106,7 @@ func generate(args ...string) error {
 	}
 	c.Nodes, c.Steps, c.Classes, c.Dim = nodes, steps, classes, dim
 	if late >= 0 {
-		c.Late = late
+		c.Drift.Late = late
 	}
 	d, _, err := dataset.Drift(c)
 	if err != nil {

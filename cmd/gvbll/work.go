@@ -155,7 +155,7 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 		return err
 	}
 	encoding, what, _ := strings.Cut(w.Output, ",")
-	cfg.Unwatched, cfg.Embeddings = !w.Watch, what == embedding
+	cfg.Local.Unwatched, cfg.Local.Embeddings = !w.Watch, what == embedding
 	if err := pipeline.Compatible(models...); err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (c generateCmd) config() (dataset.DriftConfig, error) {
 	d, err := flags.Synthetic(c.Drift, c.Seed)
 	d.Nodes, d.Steps, d.Classes, d.Dim = c.Nodes, c.Steps, c.Classes, c.Dim
 	if c.Late != nil {
-		d.Late = *c.Late
+		d.Drift.Late = *c.Late
 	}
 	return d, err
 }

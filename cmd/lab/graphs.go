@@ -99,7 +99,7 @@ func (c graphsCmd) Run(ctx context.Context, p flags.Process) error {
 
 // replay returns the mean scores of every head of a model on a stream.
 func (c graphsCmd) replay(stream *sender.Stream, m *model.Model) ([]graphsScore, error) {
-	e, err := pipeline.New(m, pipeline.Config{Unwatched: true})
+	e, err := pipeline.New(m, pipeline.Config{Local: pipeline.Local{Unwatched: true}})
 	if err != nil {
 		return nil, err
 	}

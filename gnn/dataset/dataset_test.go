@@ -390,7 +390,7 @@ func TestDriftRefuses(t *testing.T) {
 		{"classes 1:", func(c *DriftConfig) { c.Classes = 1 }},
 		{"dim 0:", func(c *DriftConfig) { c.Dim = 0 }},
 		{"steps 0:", func(c *DriftConfig) { c.Steps = 0 }},
-		{"late 40:", func(c *DriftConfig) { c.Late = 40 }},
+		{"late 40:", func(c *DriftConfig) { c.Drift.Late = 40 }},
 		{"train-share 1e-09:", func(c *DriftConfig) { c.Train = 1e-9 }},
 		{"train-share 0.8:", func(c *DriftConfig) { c.Train = .8 }},
 		{"20000000 nodes × dim 128", func(c *DriftConfig) { c.Nodes = 20_000_000 }},
@@ -402,7 +402,7 @@ func TestDriftRefuses(t *testing.T) {
 		}
 	}
 	two := small("strong")
-	two.Classes, two.Late = 2, 1
+	two.Classes, two.Drift.Late = 2, 1
 	if _, _, err := Drift(two); err != nil {
 		t.Errorf("two classes: got %v, want no error", err)
 	}
@@ -434,22 +434,22 @@ func TestDriftFields(t *testing.T) {
 		return float64(len(d.Edges)), float64(slices.Max(degree)), same, float64(slices.Max(class)) / float64(c.Nodes), spread
 	}
 	edges, top, same, largest, spread := shape(func(*DriftConfig) {})
-	if e, _, _, _, _ := shape(func(c *DriftConfig) { c.Cites *= 2 }); e < 1.5*edges {
+	if e, _, _, _, _ := shape(func(c *DriftConfig) { c.Citing.Cites *= 2 }); e < 1.5*edges {
 		t.Errorf("twice the citations give %v edges, without them %v", e, edges)
 	}
-	if e, _, _, _, _ := shape(func(c *DriftConfig) { c.MaxCites = 1 }); e != 2999 {
+	if e, _, _, _, _ := shape(func(c *DriftConfig) { c.Citing.MaxCites = 1 }); e != 2999 {
 		t.Errorf("one citation a node gives %v edges", e)
 	}
-	if e, _, _, _, _ := shape(func(c *DriftConfig) { c.CitesSpread, c.Cites = 0, 0 }); e != 2999 {
+	if e, _, _, _, _ := shape(func(c *DriftConfig) { c.Citing.CitesSpread, c.Citing.Cites = 0, 0 }); e != 2999 {
 		t.Errorf("one citation a node gives %v edges", e)
 	}
-	if _, n, _, _, _ := shape(func(c *DriftConfig) { c.Recency = .5 }); n < 1.5*top {
+	if _, n, _, _, _ := shape(func(c *DriftConfig) { c.Citing.Recency = .5 }); n < 1.5*top {
 		t.Errorf("old entries preferred, the largest degree is %v; with recency %v", n, top)
 	}
-	if _, _, h, _, _ := shape(func(c *DriftConfig) { c.Home, c.Cross = .1, 0 }); h > .5*same {
+	if _, _, h, _, _ := shape(func(c *DriftConfig) { c.Citing.Home, c.Citing.Cross = .1, 0 }); h > .5*same {
 		t.Errorf("homophily %.2f away from home, %.2f at home", h, same)
 	}
-	if _, _, h, _, _ := shape(func(c *DriftConfig) { c.Cross = 0 }); h < 1.2*same {
+	if _, _, h, _, _ := shape(func(c *DriftConfig) { c.Citing.Cross = 0 }); h < 1.2*same {
 		t.Errorf("homophily %.2f without crossing nodes, %.2f with", h, same)
 	}
 	if _, _, _, l, _ := shape(func(c *DriftConfig) { c.Spread = 0 }); l > .13 || largest < .15 {
@@ -461,8 +461,12 @@ func TestDriftFields(t *testing.T) {
 	if _, _, _, _, s := shape(func(c *DriftConfig) { c.Noise = 10 }); s < 2*spread {
 		t.Errorf("features of size %.2f with noise in the latent space, %.2f without", s, spread)
 	}
-	shape(func(c *DriftConfig) { c.SubSpread, c.CitesSpread, c.Recency, c.MaxCites = 0, 5, .1, 10_000 })
-	shape(func(c *DriftConfig) { c.Recency, c.Cites, c.Spread, c.ShareJump, c.Rot = 100, 0, 10, 100, 100 })
+	shape(func(c *DriftConfig) {
+		c.SubSpread, c.Citing.CitesSpread, c.Citing.Recency, c.Citing.MaxCites = 0, 5, .1, 10_000
+	})
+	shape(func(c *DriftConfig) {
+		c.Citing.Recency, c.Citing.Cites, c.Spread, c.Drift.ShareJump, c.Drift.Rot = 100, 0, 10, 100, 100
+	})
 }
 
 // TestDriftAtArxivSize compares the preset with the statistics of ogbn-arxiv. Features do
@@ -472,7 +476,7 @@ func TestDriftAtArxivSize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Nodes, c.Cites, c.Dim, c.Latent = 169_343, 4.66, 1, 2
+	c.Nodes, c.Citing.Cites, c.Dim, c.Latent = 169_343, 4.66, 1, 2
 	d, s, err := Drift(c)
 	if err != nil {
 		t.Fatal(err)

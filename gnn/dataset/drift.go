@@ -49,6 +49,19 @@ type DriftConfig struct {
 	// classes, and all subtopics of a class, equally frequent.
 	Spread, SubSpread float64
 
+	Citing citing
+	// Noise is the standard deviation of a paper about its centre in the latent
+	// space, where centres have length 1; FeatureNoise that of each feature.
+	Noise, FeatureNoise float64
+	// Words makes the features binary and sparse: words that a paper has or not, by
+	// the law's last line. FeatureNoise and the offset have no part in it.
+	Words bool
+
+	Drift drifting
+}
+
+// citing is whom papers cite.
+type citing struct {
 	// A paper draws 1 + ⌊Cites·e^z⌋ citations, z normal with standard deviation
 	// CitesSpread, at most MaxCites. Repeats are dropped.
 	Cites, CitesSpread float64
@@ -63,19 +76,16 @@ type DriftConfig struct {
 	// Cross is the fraction of papers that cross: it makes the graph less
 	// homophilous.
 	Cross float64
-	// Noise is the standard deviation of a paper about its centre in the latent
-	// space, where centres have length 1; FeatureNoise that of each feature.
-	Noise, FeatureNoise float64
-	// Words makes the features binary and sparse: words that a paper has or not, by
-	// the law's last line. FeatureNoise and the offset have no part in it.
-	Words bool
+}
 
-	// What drifts, per year: Rot, the angle of the centres; Share, the log
+// drifting is what drifts in the stream.
+type drifting struct {
+	// Per year: Rot, the angle of the centres; Share, the log
 	// shares of classes and subtopics; Hom, the fraction of crossing papers.
 	// Late is the number of classes that are born only in the stream.
 	Rot, Share, Hom float64
 	Late            int
-	// What changes at once, in the middle of the stream: the angle, the log
+	// At once, in the middle of the stream: the angle, the log
 	// shares, the fraction of crossing papers.
 	Jump, ShareJump, HomJump float64
 }
@@ -90,8 +100,11 @@ func DriftPreset(name string) (DriftConfig, error) {
 	c := DriftConfig{
 		Name: "drift-" + name, Seed: 1, Nodes: 20_000, Classes: 40, Dim: 128, Steps: 100, Sub: 5, Latent: 24,
 		Years: 30, Growth: 1.2, Train: .537, Warmup: .713, Spread: .9, SubSpread: .7,
-		Cites: 4.4816890703380645, CitesSpread: .85, MaxCites: 100, // the median is e^1.5
-		Recency: 2.5, Home: .94, Cross: .38, Noise: .25, FeatureNoise: .1,
+		Citing: citing{
+			Cites: 4.4816890703380645, CitesSpread: .85, MaxCites: 100, // the median is e^1.5
+			Recency: 2.5, Home: .94, Cross: .38,
+		},
+		Noise: .25, FeatureNoise: .1,
 	}
 	drift, words := strings.CutPrefix(name, "words-")
 	if words {
@@ -100,11 +113,11 @@ func DriftPreset(name string) (DriftConfig, error) {
 	switch drift {
 	case "none":
 	case "moderate":
-		c.Rot, c.Share, c.Hom, c.Late = .12, .12, .02, 1
+		c.Drift.Rot, c.Drift.Share, c.Drift.Hom, c.Drift.Late = .12, .12, .02, 1
 	case "strong":
-		c.Rot, c.Share, c.Hom, c.Late = .35, .3, .05, 3
+		c.Drift.Rot, c.Drift.Share, c.Drift.Hom, c.Drift.Late = .35, .3, .05, 3
 	case "abrupt":
-		c.Jump, c.ShareJump, c.HomJump = .9, 1, .15
+		c.Drift.Jump, c.Drift.ShareJump, c.Drift.HomJump = .9, 1, .15
 	default:
 		return c, fmt.Errorf("drift %q: give none, moderate, strong or abrupt, or words- and one of these", name)
 	}
@@ -157,7 +170,7 @@ func (c *DriftConfig) validate() error {
 		{"classes", c.Classes, 2, 1000, "such as 40"},
 		{"dim", c.Dim, 1, 1 << 16, "such as 128"},
 		{"steps", c.Steps, 1, c.Nodes / 10, "a tenth of the nodes at most"},
-		{"late", c.Late, 0, c.Classes - 1, "such as 0"},
+		{"late", c.Drift.Late, 0, c.Classes - 1, "such as 0"},
 	} {
 		if f.v < f.low || f.v > f.high {
 			return fmt.Errorf("%s %d: give %d to %d, %s", f.name, f.v, f.low, f.high, f.remedy)
@@ -224,10 +237,10 @@ func newDrift(c DriftConfig) *drift {
 	g.birth = make([]float64, c.Classes)
 	g.weights, g.latent = make([]float64, max(c.Classes, c.Sub)), make([]float64, c.Latent)
 	g.a, g.r, g.j = g.normals(c.Classes, c.Spread), g.normals(c.Classes, 1), g.normals(c.Classes, 1)
-	for k := range c.Late {
+	for k := range c.Drift.Late {
 		g.a[k] = .8 // more frequent than most, so that they are seen
 		// Births are spread over the first .6 of the stream.
-		g.birth[k] = g.ys + float64((float64(k)+.5)/float64(c.Late)*.6*(float64(c.Years)-g.ys))
+		g.birth[k] = g.ys + float64((float64(k)+.5)/float64(c.Drift.Late)*.6*(float64(c.Years)-g.ys))
 	}
 	g.entries.ofClass, g.entries.ofSub = make([][]int32, c.Classes), make([][][]int32, c.Classes)
 	for k := range c.Classes {
@@ -323,12 +336,12 @@ func (g *drift) paper(i int) paper {
 	for k := range w {
 		w[k] = math.Inf(-1)
 		if p.t >= g.birth[k] {
-			w[k] = g.a[k] + clip(g.c.Share*g.r[k]*since, 3) + float64(g.c.ShareJump*g.j[k]*g.changed(p.t))
+			w[k] = g.a[k] + clip(g.c.Drift.Share*g.r[k]*since, 3) + float64(g.c.Drift.ShareJump*g.j[k]*g.changed(p.t))
 		}
 	}
 	p.class = g.softmax(w)
 	p.sub = g.subtopic(p.class, since)
-	cross := g.c.Cross + float64(g.c.Hom*max(since, 0)) + float64(g.c.HomJump*g.changed(p.t))
+	cross := g.c.Citing.Cross + float64(g.c.Drift.Hom*max(since, 0)) + float64(g.c.Drift.HomJump*g.changed(p.t))
 	p.crossing = g.rng.Float64() < min(max(cross, 0), .9)
 	if p.crossing {
 		// The alternates are chosen with probabilities .4, .3, .2 and .1.
@@ -350,7 +363,7 @@ func (g *drift) paper(i int) paper {
 func (g *drift) subtopic(class int, since float64) int {
 	w := g.weights[:g.c.Sub]
 	for s := range w {
-		w[s] = g.b[class][s] + clip(g.c.Share*g.rSub[class][s]*since, 3)
+		w[s] = g.b[class][s] + clip(g.c.Drift.Share*g.rSub[class][s]*since, 3)
 	}
 	return g.softmax(w)
 }
@@ -428,7 +441,7 @@ func (g *drift) projected(p paper) []float64 {
 // latent.
 func (g *drift) addCentre(class, sub int, t, share float64) {
 	for _, p := range [...]*plane{&g.centre[class], &g.subCentre[class][sub]} {
-		angle := float64(g.c.Rot*p.speed*(t-g.y0)) + float64(g.c.Jump*p.sign*g.changed(t))
+		angle := float64(g.c.Drift.Rot*p.speed*(t-g.y0)) + float64(g.c.Drift.Jump*p.sign*g.changed(t))
 		sin, cos := elementary.SinCos(angle)
 		for i := range g.latent {
 			g.latent[i] += float64(share * (float64(cos*p.u[i]) + float64(sin*p.v[i])))
@@ -440,7 +453,7 @@ func (g *drift) addCentre(class, sub int, t, share float64) {
 // lists have an entry for each citation and late entries are preferred.
 func (g *drift) cite(p paper) []int32 {
 	// Compared before it is converted: an int holds no infinity.
-	draws := 1 + int(min(float64(g.c.MaxCites-1), g.c.Cites*elementary.Exp(g.c.CitesSpread*g.rng.NormFloat64())))
+	draws := 1 + int(min(float64(g.c.Citing.MaxCites-1), g.c.Citing.Cites*elementary.Exp(g.c.Citing.CitesSpread*g.rng.NormFloat64())))
 	var cited []int32
 	clear(g.seen)
 	for range draws {
@@ -470,12 +483,12 @@ func (g *drift) recent() float64 {
 	if u == 0 {
 		return 0
 	}
-	return elementary.Exp(elementary.Log(u) / g.c.Recency)
+	return elementary.Exp(elementary.Log(u) / g.c.Citing.Recency)
 }
 
 // list draws the list from which one citation is drawn.
 func (g *drift) list(p paper) []int32 {
-	own, subShare := g.c.Home, .7 // subShare of the citations of its own class are of its subtopic
+	own, subShare := g.c.Citing.Home, .7 // subShare of the citations of its own class are of its subtopic
 	u := g.rng.Float64()
 	if p.crossing {
 		// .2 to its own class, .6 to the other, .2 to everyone.

@@ -15,9 +15,9 @@ func TestFeaturesDrift(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Classes, c.Late = 8, 0
+		c.Classes, c.Drift.Late = 8, 0
 		// Crossing nodes have the features of another class. Their share must not change.
-		c.Hom, c.HomJump = 0, 0
+		c.Drift.Hom, c.Drift.HomJump = 0, 0
 		d, s, err := Drift(c)
 		if err != nil {
 			t.Fatal(err)

@@ -28,9 +28,9 @@ func openTables(f folder) (*Dataset, error) {
 		return n
 	}
 	n := start()
-	if err = f.records("nodes", n.header, n.row); err != nil && n.isNotNumbers {
+	if err = f.records("nodes", n.header, n.row); err != nil && n.texts.isNotNumbers {
 		n = start()
-		n.named = true
+		n.texts.named = true
 		err = f.records("nodes", n.header, n.row)
 	}
 	if err != nil {
@@ -42,18 +42,18 @@ func openTables(f folder) (*Dataset, error) {
 	if err := f.readLabels(n); err != nil {
 		return nil, err
 	}
-	d.Dim = max(n.dim, min(text.Dim, maxDim), 1) // at least one, which may be 0 for all
+	d.Dim = max(n.features.dim, min(text.Dim, maxDim), 1) // at least one, which may be 0 for all
 	d.Time, d.Context = n.times, n.inContext
-	if n.named {
-		d.Table, d.Features = n.table, make([]gnn.Vector, len(n.ids))
+	if n.texts.named {
+		d.Table, d.Features = n.texts.table, make([]gnn.Vector, len(n.ids))
 		err = attributes.Infer(d.Table)
 	} else {
-		d.Features, d.Sparse, err = n.x.finish(d.Dim)
+		d.Features, d.Sparse, err = n.features.x.finish(d.Dim)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
 	}
-	if n.named {
+	if n.texts.named {
 		d.noteTimes()
 	}
 	labels, notes := labelled(n.labels, &text)
@@ -114,19 +114,27 @@ type nodeTable struct {
 	labelTimeAt string
 	parts       []Part // by node
 	inContext   []bool // by node
-	x           features
-	dim         int // of the features; of pairs, one more than the largest index so far
-
-	// named means that the columns of features are attributes, whose texts are kept:
-	// because some have kinds, or because isNotNumbers was set when they were read as numbers.
-	named        bool
-	isNotNumbers bool
-	kinds        map[string]attributes.Given
-	attributes   map[string]string // names of attributes by their columns, where they are others
-	table        []attributes.Column
+	features    vectors
+	texts       attributeTexts
 
 	// By feature: whether all values so far were those of the label, or the number of the row.
 	isLabel, isRow []bool
+}
+
+// attributeTexts are the columns of features as attributes, whose texts are kept, if named is set: because some
+// have kinds, or because isNotNumbers was set when they were read as numbers.
+type attributeTexts struct {
+	named        bool
+	isNotNumbers bool
+	kinds        map[string]attributes.Given
+	names        map[string]string // of attributes by their columns, where they are others
+	table        []attributes.Column
+}
+
+// vectors are the features of nodes as numbers.
+type vectors struct {
+	x   features
+	dim int // of pairs, one more than the largest index so far
 
 	// What the column vector holds: nothing yet, index:value pairs, or lists of numbers.
 	form vectorForm
@@ -139,8 +147,11 @@ type nodeTable struct {
 
 func newNodeTable(memory *budget, text *description) *nodeTable {
 	return &nodeTable{
-		memory: memory, number: make(map[string]int32), x: features{memory: memory},
-		anyTime: text.Time == "any", kinds: text.Columns, attributes: text.Attributes, named: len(text.Columns)+len(text.Attributes) > 0,
+		memory: memory, number: make(map[string]int32), features: vectors{x: features{memory: memory}},
+		anyTime: text.Time == "any",
+		texts: attributeTexts{
+			named: len(text.Columns)+len(text.Attributes) > 0, kinds: text.Columns, names: text.Attributes,
+		},
 	}
 }
 
@@ -191,25 +202,25 @@ func (t *nodeTable) header(fields []string) error {
 	if c.vector < 0 && len(c.features) == 0 {
 		return errors.New("no features: want a column for each, or one column features with index:value pairs or lists of numbers")
 	}
-	if t.dim = len(c.features); t.dim > maxDim {
-		return fmt.Errorf("%d features, want at most %d", t.dim, maxDim)
+	if t.features.dim = len(c.features); t.features.dim > maxDim {
+		return fmt.Errorf("%d features, want at most %d", t.features.dim, maxDim)
 	}
 	return t.nameColumns()
 }
 
 // nameColumns prepares to keep the texts of attributes.
 func (t *nodeTable) nameColumns() error {
-	for name := range t.kinds {
+	for name := range t.texts.kinds {
 		if at := slices.Index(t.columns.names, name); at < 0 || !slices.Contains(t.columns.features, at) {
 			return fmt.Errorf("dataset.json gives the kind of a column %.40q, which is no feature's here", name)
 		}
 	}
-	if t.named {
+	if t.texts.named {
 		for _, i := range t.columns.features {
 			name := t.columns.names[i]
-			t.table = append(t.table, attributes.Column{
-				Name: cmp.Or(t.attributes[name], name), Kind: t.kinds[name].Kind,
-				Unit: t.kinds[name].Unit,
+			t.texts.table = append(t.texts.table, attributes.Column{
+				Name: cmp.Or(t.texts.names[name], name), Kind: t.texts.kinds[name].Kind,
+				Unit: t.texts.kinds[name].Unit,
 			})
 		}
 	}
@@ -265,7 +276,7 @@ func (t *nodeTable) row(fields []string) error {
 		t.inContext = append(t.inContext, context)
 	}
 	if c.vector >= 0 {
-		if err := t.addVector(fields[c.vector]); err != nil {
+		if err := t.features.addVector(fields[c.vector], len(t.ids) == 1); err != nil {
 			return fmt.Errorf("column features: %w", err)
 		}
 		return nil
@@ -273,25 +284,25 @@ func (t *nodeTable) row(fields []string) error {
 	if c.label >= 0 {
 		t.compare(fields, label)
 	}
-	if t.named {
+	if t.texts.named {
 		for k, i := range c.features {
 			if err := t.memory.claim(len(fields[i]) + 16); err != nil {
 				return err
 			}
-			t.table[k].Texts = append(t.table[k].Texts, strings.Clone(fields[i]))
+			t.texts.table[k].Texts = append(t.texts.table[k].Texts, strings.Clone(fields[i]))
 		}
 		return nil
 	}
-	t.dense = t.dense[:0]
+	t.features.dense = t.features.dense[:0]
 	for _, i := range c.features {
 		v, err := parseFeature(fields[i])
 		if err != nil {
-			t.isNotNumbers = isText(fields[i])
+			t.texts.isNotNumbers = isText(fields[i])
 			return fmt.Errorf("column %.40q: %w", c.names[i], err)
 		}
-		t.dense = append(t.dense, v)
+		t.features.dense = append(t.features.dense, v)
 	}
-	return t.x.add(t.dense)
+	return t.features.x.add(t.features.dense)
 }
 
 // compare compares the features of a row with its label and its number.
@@ -373,74 +384,74 @@ func (t *nodeTable) identify(id string) error {
 }
 
 // addVector adds the features of a node from a text with all of them: index:value pairs,
-// or as many numbers as the other nodes have.
-func (t *nodeTable) addVector(text string) error {
-	t.dense, t.index, t.value, t.last = t.dense[:0], t.index[:0], t.value[:0], -1
+// or as many numbers as the first node has.
+func (f *vectors) addVector(text string, first bool) error {
+	f.dense, f.index, f.value, f.last = f.dense[:0], f.index[:0], f.value[:0], -1
 	text = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]") // as lists are written
 	for item := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' }) {
 		at, value, isPair := strings.Cut(item, ":")
-		if t.form == unknownForm {
-			t.form = pairs
+		if f.form == unknownForm {
+			f.form = pairs
 			if !isPair {
-				t.form = lists
+				f.form = lists
 			}
 		}
 		var err error
 		switch {
-		case isPair != (t.form == pairs):
+		case isPair != (f.form == pairs):
 			err = fmt.Errorf("%.40q: want index:value pairs or lists of numbers, the same for every node", item)
 		case isPair:
-			err = t.addPair(at, value)
+			err = f.addPair(at, value)
 		default:
-			err = t.addNumber(item)
+			err = f.addNumber(item)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if t.form != lists { // no features: all are zero
-		return t.x.addSparse(t.index, t.value)
+	if f.form != lists { // no features: all are zero
+		return f.x.addSparse(f.index, f.value)
 	}
-	if len(t.ids) == 1 {
-		t.dim = len(t.dense)
+	if first {
+		f.dim = len(f.dense)
 	}
-	if len(t.dense) != t.dim {
-		return fmt.Errorf("%d numbers, the first node has %d", len(t.dense), t.dim)
+	if len(f.dense) != f.dim {
+		return fmt.Errorf("%d numbers, the first node has %d", len(f.dense), f.dim)
 	}
-	return t.x.add(t.dense)
+	return f.x.add(f.dense)
 }
 
 // addPair adds a feature by its index to the row.
-func (t *nodeTable) addPair(at, value string) error {
+func (f *vectors) addPair(at, value string) error {
 	j, err := parseInt(at, 0, maxDim-1)
 	if err != nil {
 		return fmt.Errorf("a feature's index: %w", err)
 	}
-	if j <= t.last {
-		return fmt.Errorf("feature %d after %d, want them ascending", j, t.last)
+	if j <= f.last {
+		return fmt.Errorf("feature %d after %d, want them ascending", j, f.last)
 	}
-	t.last = j
+	f.last = j
 	v, err := parseFeature(value)
 	if err != nil {
 		return fmt.Errorf("feature %d: %w", j, err)
 	}
 	if v != 0 {
-		t.index, t.value = append(t.index, uint32(j)), append(t.value, v)
+		f.index, f.value = append(f.index, uint32(j)), append(f.value, v)
 	}
-	t.dim = max(t.dim, j+1)
+	f.dim = max(f.dim, j+1)
 	return nil
 }
 
 // addNumber adds the next feature to the row.
-func (t *nodeTable) addNumber(text string) error {
-	if len(t.dense) == maxDim {
+func (f *vectors) addNumber(text string) error {
+	if len(f.dense) == maxDim {
 		return fmt.Errorf("more than %d features", maxDim)
 	}
 	v, err := parseFeature(text)
 	if err != nil {
-		return fmt.Errorf("feature %d: %w", len(t.dense), err)
+		return fmt.Errorf("feature %d: %w", len(f.dense), err)
 	}
-	t.dense = append(t.dense, v)
+	f.dense = append(f.dense, v)
 	return nil
 }
 

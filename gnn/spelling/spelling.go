@@ -218,8 +218,8 @@ func Unit(name string) (one time.Duration, ok bool) {
 	return 0, false
 }
 
-// Millis returns the milliseconds of a number of units since 1970, rounded down.
-func Millis(n int64, one time.Duration) (at int64, ok bool) {
+// millis returns the milliseconds of a number of units since 1970, rounded down.
+func millis(n int64, one time.Duration) (at int64, ok bool) {
 	if one >= time.Millisecond {
 		k := int64(one / time.Millisecond)
 		return n * k, n < latest/k && n > -latest/k
@@ -239,7 +239,7 @@ func Guess(at int64) string {
 		if u.length == time.Millisecond {
 			continue
 		}
-		if ms, ok := Millis(at, u.length); ok && ms >= 631_152_000_000 && ms < 4_102_444_800_000 {
+		if ms, ok := millis(at, u.length); ok && ms >= 631_152_000_000 && ms < 4_102_444_800_000 {
 			return u.name
 		}
 	}
@@ -319,7 +319,7 @@ func cutZone(text string) (rest string, offset time.Duration, ok bool) {
 func Time(text string, one time.Duration) (at int64, ok bool) {
 	text = strings.TrimSpace(text)
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return Millis(n, one)
+		return millis(n, one)
 	}
 	if v, number := Number(text); number { // as tables with gaps write whole numbers: 1774800000000.0
 		return MillisOf(v, one)
@@ -330,7 +330,7 @@ func Time(text string, one time.Duration) (at int64, ok bool) {
 // MillisOf is Millis of a number with a fraction.
 func MillisOf(v float64, one time.Duration) (at int64, ok bool) {
 	if v == math.Trunc(v) && math.Abs(v) < 1<<62 {
-		return Millis(int64(v), one)
+		return millis(int64(v), one)
 	}
 	v = math.Floor(v * (float64(one) / float64(time.Millisecond)))
 	return int64(v), math.Abs(v) < latest

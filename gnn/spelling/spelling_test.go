@@ -31,7 +31,7 @@ func TestDate(t *testing.T) {
 	}
 	for unit, n := range map[string]int64{"s": 1774800000, "us": 1774800000000000, "ns": 1774800000000000000, "days": 20541} {
 		one, _ := Unit(unit)
-		got, ok := Millis(n, one)
+		got, ok := millis(n, one)
 		if want := int64(1774800000000); !ok || unit != "days" && got != want || Guess(n) != unit {
 			t.Errorf("%d %s are %d, %t and look like %q", n, unit, got, ok, Guess(n))
 		}

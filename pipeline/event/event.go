@@ -137,7 +137,7 @@ type Graph struct {
 // Attribute is a value of a node under a name.
 type Attribute struct {
 	Name    string
-	Kind    AttributeKind
+	Kind    attributeKind
 	Number  float64 // also of a Bool, 0 or 1
 	Text    string
 	Numbers []float32
@@ -158,12 +158,12 @@ func (a *Attribute) String() string {
 	return ""
 }
 
-// AttributeKind says which value an Attribute has.
-type AttributeKind uint8
+// attributeKind says which value an Attribute has.
+type attributeKind uint8
 
 // The values that came: null, a number, true or false, a text, a list of numbers; or what is no value.
 const (
-	Gap AttributeKind = iota
+	Gap attributeKind = iota
 	Number
 	Bool
 	Text

@@ -1,7 +1,6 @@
 package event
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 
@@ -64,18 +63,6 @@ type Hash [32]byte
 
 // Hex returns the hash in hexadecimal digits.
 func (h Hash) Hex() string { return hex.EncodeToString(h[:]) }
-
-// Join returns the chain of a graph whose parts have chains of their own, after a window: h is the
-// graph's before it, and chains are those of the parts after it, in their order.
-func (h Hash) Join(chains []Hash) Hash {
-	sum := sha256.New()
-	sum.Write(h[:])
-	for _, c := range chains {
-		sum.Write(c[:])
-	}
-	sum.Sum(h[:0])
-	return h
-}
 
 // Labelled is a label joined to the prediction that was served for its node.
 type Labelled struct {

@@ -149,17 +149,17 @@ func (k Kept) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]float64(k))
 }
 
-// Row is a figure with its number.
-type Row struct {
+// row is a figure with its number.
+type row struct {
 	*Figure
 	Number float64
 }
 
 // Rows returns the figures that have words and are not 0, in the order of All.
-func (k Kept) Rows() (list []Row) {
+func (k Kept) Rows() (list []row) {
 	for _, f := range all {
 		if x := k.Of(f); x != 0 && f.Words != "" {
-			list = append(list, Row{f, x})
+			list = append(list, row{f, x})
 		}
 	}
 	return list

@@ -57,7 +57,7 @@ func TestWhoeverLearns(t *testing.T) {
 					m, cfg := lagging(t, serves, lag)
 					want := pipelinetest.NewEngine(t, m, cfg)
 					rng := rand.New(rand.NewPCG(1, uint64(lag)))
-					cfg.Run = func(job func()) (wait func()) {
+					cfg.Local.Run = func(job func()) (wait func()) {
 						switch rng.IntN(3) {
 						case 0:
 							job()
@@ -164,7 +164,7 @@ func TestRestoredLag(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Fatalf("%s, window %d: %s", serves, w.Number, diff)
 			}
-			cfg.Run = []func(func()) func(){nil, onGoroutines}[w.Number%2]
+			cfg.Local.Run = []func(func()) func(){nil, onGoroutines}[w.Number%2]
 			b := pipelinetest.SnapshotOf(t, often, nil)
 			var err error
 			if often, _, err = pipelinetest.Restore(m, cfg, b); err != nil {

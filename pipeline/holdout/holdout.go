@@ -179,7 +179,7 @@ func (h *Held) Start(spec pool.Config) (*pool.Start, error) {
 	if err := m.AddPool(h.fit, spec); err != nil {
 		return nil, err
 	}
-	e, err := pipeline.New(&m, pipeline.Config{Head: pipeline.HeadPool, Unwatched: true, Samples: 1})
+	e, err := pipeline.New(&m, pipeline.Config{Head: pipeline.HeadPool, Local: pipeline.Local{Unwatched: true}, Samples: 1})
 	if err != nil {
 		return nil, err
 	}

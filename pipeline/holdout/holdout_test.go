@@ -169,7 +169,7 @@ func TestStartPays(t *testing.T) {
 // late returns the mean log loss of a model over the stream, with labels ten steps late.
 func late(t *testing.T, m *model.Model, d *dataset.Dataset, cut dataset.Stream) float64 {
 	t.Helper()
-	e, err := pipeline.New(m, pipeline.Config{Unwatched: true, Samples: 1})
+	e, err := pipeline.New(m, pipeline.Config{Local: pipeline.Local{Unwatched: true}, Samples: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

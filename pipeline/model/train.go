@@ -48,7 +48,7 @@ type Config struct {
 	Heads         int               // attention heads of gat; 4
 	Frozen        gnn.Encoder       // an encoder trained elsewhere; only the head is trained, on its embeddings
 	Hidden        []int             // widths of the hidden layers; 64
-	Embedding     int               // d_e; see [EmbeddingFor]
+	Embedding     int               // d_e; see embeddingFor
 	TempHidden    int               // hidden units of the temperature head; 16, negative for τ = 1
 	Epochs        int               // E; 100
 	Samples       int               // S; 10
@@ -91,7 +91,7 @@ func (c Config) withDefaults(classes int) (Config, error) {
 		value *int
 		def   int
 	}{
-		{"embedding", &c.Embedding, EmbeddingFor(classes)},
+		{"embedding", &c.Embedding, embeddingFor(classes)},
 		{"temp-hidden", &c.TempHidden, 16},
 		{"epochs", &c.Epochs, 100},
 		{"samples", &c.Samples, 10},
@@ -122,10 +122,10 @@ func (c Config) withDefaults(classes int) (Config, error) {
 	return c, nil
 }
 
-// EmbeddingFor returns the default d_e: the least multiple of 16 that is at least the
+// embeddingFor returns the default d_e: the least multiple of 16 that is at least the
 // number of classes. Cross-validation with few training nodes preferred 16 to 32; for 40
 // classes, 16 are too few.
-func EmbeddingFor(classes int) int { return max(16, (classes+15)/16*16) }
+func embeddingFor(classes int) int { return max(16, (classes+15)/16*16) }
 
 // Train is Phase 1 (Section II-B): it fits encoder, temperature and posterior jointly, by
 // minimising the negative ELBO. Equal seeds give equal bits. progress, unless nil, is

@@ -51,8 +51,8 @@ func ParseActing(text string) (a Acting, err error) {
 	return a, nil
 }
 
-// Acts counts the predictions that say to act on them.
-var Acts = figure.New(figure.Figure{
+// acts counts the predictions that say to act on them.
+var acts = figure.New(figure.Figure{
 	Name: "acts_total", Help: "Predictions served with the advice to act on them (--act).", Words: "predictions to act on",
 	Advice: "Below `--act capacity=`: fewer nodes arrive, or without a time. 0 with `cost=`: no probability is high enough.",
 })
@@ -134,7 +134,7 @@ func (a *Actor) Served(x *serve.Entered) {
 		p.Act = &answers[0]
 		if a.Ratio > 0 && odds > 1/a.Ratio || a.Ratio == 0 && a.pace.take(odds, p.Time, a.Capacity, a.Per) {
 			p.Act = &answers[1]
-			x.Out.Figures.Count(Acts, 1)
+			x.Out.Figures.Count(acts, 1)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestDrift(t *testing.T) {
 // of the settings. Snapshots with and without them can be restored in either way.
 func TestUnwatched(t *testing.T) {
 	s := pipelinetest.NewCalibratedStream(t, 3)
-	with, without := pipelinetest.NewEngine(t, s.M, pipeline.Config{}), pipelinetest.NewEngine(t, s.M, pipeline.Config{Unwatched: true})
+	with, without := pipelinetest.NewEngine(t, s.M, pipeline.Config{}), pipelinetest.NewEngine(t, s.M, pipeline.Config{Local: pipeline.Local{Unwatched: true}})
 	for range 20 {
 		nodes, labels := s.Next(7)
 		for _, w := range []*event.Window{nodes, labels} {
@@ -71,7 +71,7 @@ func TestUnwatched(t *testing.T) {
 	}
 	for _, taken := range []*pipelinetest.Engine{with, without} {
 		for _, unwatched := range []bool{false, true} {
-			e, _, err := pipelinetest.Restore(s.M, pipeline.Config{Unwatched: unwatched}, pipelinetest.SnapshotOf(t, taken, nil))
+			e, _, err := pipelinetest.Restore(s.M, pipeline.Config{Local: pipeline.Local{Unwatched: unwatched}}, pipelinetest.SnapshotOf(t, taken, nil))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,7 +19,7 @@ func TestLabelRates(t *testing.T) {
 		s, rng := pipelinetest.NewCalibratedStream(t, 3), rand.New(rand.NewPCG(1, 2))
 		m := *s.M
 		pipelinetest.AddPool(t, &m, false)
-		e = pipelinetest.NewEngine(t, &m, pipeline.Config{LabelRates: rates, Unwatched: true})
+		e = pipelinetest.NewEngine(t, &m, pipeline.Config{LabelRates: rates, Local: pipeline.Local{Unwatched: true}})
 		scored := 0
 		for step := range steps {
 			nodes, labels := s.Next(n)

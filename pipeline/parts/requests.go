@@ -8,34 +8,34 @@ import (
 	"github.com/gvbll/gvbll/pipeline/structure"
 )
 
-// Requests is the observer that predicts nodes again when events ask for it: each event once, on G_t,
+// requests is the observer that predicts nodes again when events ask for it: each event once, on G_t,
 // before the window's labels are learned, whether the node waits for its label or has it. Nothing is
 // scored or learned from it. It also numbers the revisions of every node.
-type Requests struct {
+type requests struct {
 	nodes     *structure.Nodes
 	pending   *serve.Pending
 	predictor *serve.Predictor
-	rescorer  *Rescorer                  // nil if nodes are not predicted again by a rule
+	rescorer  *rescorer                  // nil if nodes are not predicted again by a rule
 	revisions *store.Queue[int32, int32] // by node number: its last revision, if there was one
 
 	batch []int32 // scratch: the nodes that are asked for
 }
 
 // NewRequests returns what predicts nodes on request.
-func NewRequests(n *structure.Nodes, pending *serve.Pending, p *serve.Predictor) *Requests {
-	return &Requests{nodes: n, pending: pending, predictor: p, revisions: store.NewNodeQueue[int32]()}
+func NewRequests(n *structure.Nodes, pending *serve.Pending, p *serve.Predictor) *requests {
+	return &requests{nodes: n, pending: pending, predictor: p, revisions: store.NewNodeQueue[int32]()}
 }
 
 // Observer returns q as an observer.
-func (q *Requests) Observer() serve.Observer { return serve.Observer{Served: q.served, State: q.state} }
+func (q *requests) Observer() serve.Observer { return serve.Observer{Served: q.served, State: q.state} }
 
 // Follower returns q as one that follows the graph: it forgets the revisions of a node that has left.
-func (q *Requests) Follower() structure.Follower {
+func (q *requests) Follower() structure.Follower {
 	return structure.Follower{Vacated: func(v int32) { q.revisions.Remove(v) }}
 }
 
 // next returns the number of a node's next revision.
-func (q *Requests) next(v int32) int32 {
+func (q *requests) next(v int32) int32 {
 	if n := q.revisions.Edit(v); n != nil {
 		*n++
 		return *n
@@ -45,7 +45,7 @@ func (q *Requests) next(v int32) int32 {
 }
 
 // served predicts the nodes that are asked for.
-func (q *Requests) served(x *serve.Entered) {
+func (q *requests) served(x *serve.Entered) {
 	asked := q.nodes.Asked()
 	if len(asked) == 0 {
 		return
@@ -66,7 +66,7 @@ func (q *Requests) served(x *serve.Entered) {
 }
 
 // state declares the revisions, if there were any.
-func (q *Requests) state(s *snapshot.Schema) {
+func (q *requests) state(s *snapshot.Schema) {
 	if !s.Has("revisions.node", q.revisions.Len() > 0) {
 		return
 	}

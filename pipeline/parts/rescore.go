@@ -99,13 +99,13 @@ func (r Rescoring) On() bool { return r.After > 0 || r.Confidence > 0 }
 // revision, or its first prediction if there was none.
 const revisedHead = "revised"
 
-// Rescorer is the observer that predicts pending nodes again, see [Rescoring].
-type Rescorer struct {
+// rescorer is the observer that predicts pending nodes again, see [Rescoring].
+type rescorer struct {
 	Rescoring
 	nodes     *structure.Nodes
 	pending   *serve.Pending
 	predictor *serve.Predictor
-	requests  *Requests // numbers the revisions
+	requests  *requests // numbers the revisions
 	scorer    *serve.Scorer
 
 	// By slot of pending:
@@ -121,8 +121,8 @@ type Rescorer struct {
 }
 
 // NewRescorer returns what predicts nodes again as cfg says.
-func NewRescorer(cfg Rescoring, classes int, q *Requests, s *serve.Scorer) *Rescorer {
-	r := &Rescorer{
+func NewRescorer(cfg Rescoring, classes int, q *requests, s *serve.Scorer) *rescorer {
+	r := &rescorer{
 		Rescoring: cfg, nodes: q.nodes, pending: q.pending, predictor: q.predictor, requests: q, scorer: s,
 		degrees: store.NewSlotTable[int32](1), probs: store.NewSlotTable[float32](classes),
 		due: store.NewNodeQueue[struct{}](), summary: s.Also(revisedHead),
@@ -132,27 +132,27 @@ func NewRescorer(cfg Rescoring, classes int, q *Requests, s *serve.Scorer) *Resc
 }
 
 // Observer returns r as an observer.
-func (r *Rescorer) Observer() serve.Observer {
+func (r *rescorer) Observer() serve.Observer {
 	return serve.Observer{Served: r.served, Matched: r.matched, Scored: r.scored, State: r.state}
 }
 
 // Follower returns r as one that follows the graph: changes of degrees matter to it.
-func (r *Rescorer) Follower() structure.Follower {
+func (r *rescorer) Follower() structure.Follower {
 	return structure.Follower{Unlinked: r.unlinked, Linked: r.linked, Leaving: r.leaving, Left: func() { r.changed(r.near...) }}
 }
 
-func (r *Rescorer) unlinked(edges [][2]int32) {
+func (r *rescorer) unlinked(edges [][2]int32) {
 	for _, e := range edges {
 		r.changed(e[:]...)
 	}
 }
 
-func (r *Rescorer) linked(v int32, near, _ []int32) {
+func (r *rescorer) linked(v int32, near, _ []int32) {
 	r.changed(v)
 	r.changed(near...)
 }
 
-func (r *Rescorer) leaving(nodes []int32) {
+func (r *rescorer) leaving(nodes []int32) {
 	r.near = r.near[:0]
 	for _, v := range nodes {
 		r.near = append(r.near, r.nodes.Graph.Neighbours(v)...)
@@ -160,7 +160,7 @@ func (r *Rescorer) leaving(nodes []int32) {
 }
 
 // changed queues the given nodes, whose degrees may have changed, if they are due.
-func (r *Rescorer) changed(nodes ...int32) {
+func (r *rescorer) changed(nodes ...int32) {
 	for _, v := range nodes {
 		if _, due := r.isDue(v); !due || r.due.Get(v) != nil {
 			continue
@@ -173,7 +173,7 @@ func (r *Rescorer) changed(nodes ...int32) {
 }
 
 // isDue reports whether node v is in the graph, pending and due, and returns its slot.
-func (r *Rescorer) isDue(v int32) (slot int32, due bool) {
+func (r *rescorer) isDue(v int32) (slot int32, due bool) {
 	slot, waits := r.pending.Nodes.SlotOf(v)
 	if !waits || r.nodes.HasLeft(v) {
 		return 0, false
@@ -182,12 +182,12 @@ func (r *Rescorer) isDue(v int32) (slot int32, due bool) {
 	return slot, max(by, -by) >= int32(min(max(r.After, 1), math.MaxInt32))
 }
 
-func (r *Rescorer) degree(v int32) int32 { return int32(r.nodes.Graph.Degree(v)) }
+func (r *rescorer) degree(v int32) int32 { return int32(r.nodes.Graph.Degree(v)) }
 
 // served records the predictions of the window's arrivals, and then predicts the nodes
 // that are due. Like the arrivals they are predicted on G_t, before the window's labels
 // are learned.
-func (r *Rescorer) served(x *serve.Entered) {
+func (r *rescorer) served(x *serve.Entered) {
 	for i, a := range x.Arrivals {
 		r.degrees.Set(a.Slot, []int32{r.degree(a.Number)})
 		r.probs.Set(a.Slot, x.Out.Predictions[i].Probabilities)
@@ -205,7 +205,7 @@ func (r *Rescorer) served(x *serve.Entered) {
 }
 
 // revise predicts the batch again, and adds the predictions to publish to the outcome.
-func (r *Rescorer) revise(out *event.Outcome) {
+func (r *rescorer) revise(out *event.Outcome) {
 	for i, again := range r.predictor.Again(r.batch) {
 		v := r.batch[i]
 		slot, _ := r.pending.Nodes.SlotOf(v)
@@ -221,18 +221,18 @@ func (r *Rescorer) revise(out *event.Outcome) {
 }
 
 // published notes the newest published prediction of a pending node.
-func (r *Rescorer) published(slot, v int32, probs []float32) {
+func (r *rescorer) published(slot, v int32, probs []float32) {
 	r.degrees.Set(slot, []int32{r.degree(v)})
 	r.probs.Set(slot, probs)
 }
 
-func (r *Rescorer) confident(confidence float32) bool { return float64(confidence) >= r.Confidence }
+func (r *rescorer) confident(confidence float32) bool { return float64(confidence) >= r.Confidence }
 
 // matched collects the last published probabilities of the node.
-func (r *Rescorer) matched(slot, _ int32) { r.revised = append(r.revised, r.probs.Row(slot)...) }
+func (r *rescorer) matched(slot, _ int32) { r.revised = append(r.revised, r.probs.Row(slot)...) }
 
 // scored scores the collected probabilities, and adds them to the outcome as a head.
-func (r *Rescorer) scored(out *event.Outcome) {
+func (r *rescorer) scored(out *event.Outcome) {
 	h := event.Head{Name: revisedHead}
 	if len(r.revised) > 0 {
 		c := r.probs.Width()
@@ -243,7 +243,7 @@ func (r *Rescorer) scored(out *event.Outcome) {
 }
 
 // state declares the last predictions, the nodes that are due, and the scores.
-func (r *Rescorer) state(s *snapshot.Schema) {
+func (r *rescorer) state(s *snapshot.Schema) {
 	q, classes := r.pending.Nodes, r.probs.Width()
 	store.DeclareRows(s, "rescore.degree", &r.degrees, q.WalkSlots(), q.Len(), isCount)
 	store.DeclareRows(s, "rescore.probabilities", &r.probs, q.WalkSlots(), q.Len(), heads.IsProbability, classes)

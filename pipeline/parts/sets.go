@@ -13,9 +13,9 @@ import (
 	"github.com/gvbll/gvbll/posterior/conformal"
 )
 
-// Sets is the observer that adds a set of classes to every prediction, and adapts the
+// sets is the observer that adds a set of classes to every prediction, and adapts the
 // sets' thresholds to labels, so that the target share of sets holds the label.
-type Sets struct {
+type sets struct {
 	cfg       Coverage
 	predictor *conformal.Predictor
 	limits    conformal.Limits
@@ -45,13 +45,13 @@ type joinedSet struct {
 }
 
 // NewSets returns sets with the thresholds that an empty stream begins with.
-func NewSets(cfg Coverage, m *model.Model, pending *serve.Pending, scorer *serve.Scorer) (*Sets, error) {
+func NewSets(cfg Coverage, m *model.Model, pending *serve.Pending, scorer *serve.Scorer) (*sets, error) {
 	p := cfg.predictor(len(m.Classes))
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("sets of %d classes: %w", len(m.Classes), err)
 	}
 	words := (len(m.Classes) + 63) / 64
-	return &Sets{
+	return &sets{
 		cfg: cfg, predictor: conformal.New(p),
 		limits:  conformal.Limits{MinConfidence: cfg.MinConfidence, MaxSize: cfg.MaxSize},
 		pending: pending, scorer: scorer, classes: m.Classes,
@@ -60,12 +60,12 @@ func NewSets(cfg Coverage, m *model.Model, pending *serve.Pending, scorer *serve
 }
 
 // Observer returns s as an observer.
-func (s *Sets) Observer() serve.Observer {
+func (s *sets) Observer() serve.Observer {
 	return serve.Observer{Served: s.served, Matched: s.matched, Scored: s.scored, State: s.state}
 }
 
 // served adds a set to every prediction of the window.
-func (s *Sets) served(x *serve.Entered) {
+func (s *sets) served(x *serve.Entered) {
 	s.joined = s.joined[:0]
 	n, out, rows := len(x.Arrivals), x.Out, &s.rows
 	if n == 0 {
@@ -103,7 +103,7 @@ func (s *Sets) served(x *serve.Entered) {
 }
 
 // matched collects the node's set, and whether it holds the label.
-func (s *Sets) matched(slot, class int32) {
+func (s *sets) matched(slot, class int32) {
 	row := s.kept.Row(slot)
 	size := 0
 	for _, w := range row[1:] {
@@ -115,7 +115,7 @@ func (s *Sets) matched(slot, class int32) {
 }
 
 // scored reports the coverage of the sets that got a label, and adapts the thresholds.
-func (s *Sets) scored(out *event.Outcome) {
+func (s *sets) scored(out *event.Outcome) {
 	rows, labels := &s.rows, s.labels[:0]
 	for i := range out.Labelled {
 		labels = append(labels, out.Labelled[i].Class)
@@ -154,7 +154,7 @@ func (s *Sets) scored(out *event.Outcome) {
 
 // state declares the thresholds, the tally of the sets that got a label, and the sets of
 // pending predictions.
-func (s *Sets) state(schema *snapshot.Schema) {
+func (s *sets) state(schema *snapshot.Schema) {
 	snapshot.Bytes(schema, "sets.thresholds", s.predictor)
 	counts := []int64{s.count, int64(s.tally.Rows), int64(s.tally.Covered), int64(s.tally.Classes)}
 	snapshot.Slice(schema, "sets.counts", &counts, len(counts))
@@ -173,7 +173,7 @@ func (s *Sets) state(schema *snapshot.Schema) {
 }
 
 // checkKept checks the restored rows of pending nodes.
-func (s *Sets) checkKept() error {
+func (s *sets) checkKept() error {
 	beyond := uint(len(s.classes) % 64)
 	for slot := range int32(s.pending.Nodes.Len()) {
 		row := s.kept.Row(slot)

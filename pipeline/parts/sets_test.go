@@ -21,7 +21,7 @@ func TestCoverage(t *testing.T) {
 		for _, late := range []int{0, 8} {
 			t.Run(fmt.Sprintf("%v/%d", per, late), func(t *testing.T) {
 				s := pipelinetest.NewCalibratedStream(t, 4)
-				e := pipelinetest.NewEngine(t, s.M, pipeline.Config{Samples: 1, Unwatched: true, Coverage: pipeline.Coverage{Target: 0.8, Per: per}})
+				e := pipelinetest.NewEngine(t, s.M, pipeline.Config{Samples: 1, Local: pipeline.Local{Unwatched: true}, Coverage: pipeline.Coverage{Target: 0.8, Per: per}})
 				rate := covered(t, e, s, late)
 				if math.Abs(rate-0.8) > 0.03 {
 					t.Errorf("coverage %v, want .8 ± .03", rate)

@@ -92,7 +92,7 @@ func Followed(t *testing.T, rng *rand.Rand, l *RandomStream, e *Engine, m *model
 		t.Errorf("Read after Close = %d, %v, want 0 and an error", n, err)
 	}
 
-	cfg.Workers = 1 + rng.IntN(2) // not part of the state
+	cfg.Local.Workers = 1 + rng.IntN(2) // not part of the state
 	other, got, err := Restore(m, cfg, file)
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func (l *RandomStream) ID() event.ID {
 	return event.ID{Num: int64(v)}
 }
 
-func (l *RandomStream) Origin(topic string) *event.Origin {
+func (l *RandomStream) origin(topic string) *event.Origin {
 	o := &event.Origin{Topic: topic, Partition: l.RNG.Int32N(4), Offset: l.RNG.Int64N(1 << 40)}
 	switch l.RNG.IntN(4) {
 	case 0:
@@ -65,7 +65,7 @@ func (l *RandomStream) Window() *event.Window {
 	l.Number++
 	for range l.RNG.IntN(12) {
 		if l.RNG.IntN(6) == 0 {
-			n := event.Node{Origin: l.Origin("nodes"), ID: l.ID(), Departed: true, ByKey: l.RNG.IntN(2) == 0}
+			n := event.Node{Origin: l.origin("nodes"), ID: l.ID(), Departed: true, ByKey: l.RNG.IntN(2) == 0}
 			w.Nodes = append(w.Nodes, n)
 			continue
 		}
@@ -73,7 +73,7 @@ func (l *RandomStream) Window() *event.Window {
 			w.Nodes = append(w.Nodes, l.edges())
 			continue
 		}
-		n := event.Node{Origin: l.Origin("nodes"), ID: l.ID(), Context: l.RNG.IntN(5) == 0, Time: l.RNG.Int64N(1000)}
+		n := event.Node{Origin: l.origin("nodes"), ID: l.ID(), Context: l.RNG.IntN(5) == 0, Time: l.RNG.Int64N(1000)}
 		if n.Dense = l.X[n.ID]; n.Dense == nil || l.RNG.IntN(2) == 0 {
 			n.Dense = make([]float32, l.M.Encoder.In())
 			for i := range n.Dense {
@@ -88,11 +88,11 @@ func (l *RandomStream) Window() *event.Window {
 		l.Nodes++
 	}
 	for range l.Asks {
-		w.Nodes = append(w.Nodes, event.Node{Origin: l.Origin("nodes"), ID: l.ID(), Predict: true, Time: l.RNG.Int64N(1000)})
+		w.Nodes = append(w.Nodes, event.Node{Origin: l.origin("nodes"), ID: l.ID(), Predict: true, Time: l.RNG.Int64N(1000)})
 	}
 	for range l.RNG.IntN(9) {
 		y := l.RNG.IntN(len(l.M.Classes))
-		label := event.Label{Origin: l.Origin("labels"), Node: l.ID(), Class: l.M.Classes[y], Time: l.RNG.Int64N(2000)}
+		label := event.Label{Origin: l.origin("labels"), Node: l.ID(), Class: l.M.Classes[y], Time: l.RNG.Int64N(2000)}
 		if l.RNG.IntN(2) == 0 {
 			label.Class, label.Index = "", int32(y)
 		}
@@ -121,7 +121,7 @@ func (l *RandomStream) edges() event.Node {
 	if l.RNG.IntN(2) == 0 {
 		l.Nodes++ // so that new ids come
 	}
-	n := event.Node{Origin: l.Origin("nodes"), ID: l.ID()}
+	n := event.Node{Origin: l.origin("nodes"), ID: l.ID()}
 	if l.RNG.IntN(3) == 0 {
 		n.Featureless, n.Remove = true, l.RNG.IntN(3) == 0
 		for range 1 + l.RNG.IntN(3) {

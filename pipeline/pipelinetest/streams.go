@@ -32,7 +32,7 @@ func NewCalibratedStream(t testing.TB, seed uint64) *CalibratedStream {
 	for i := range m.Prior.Mean {
 		m.Prior.Mean[i] *= 4 // more confident
 	}
-	return &CalibratedStream{M: m, rng: rng, oracle: NewEngine(t, m, pipeline.Config{Fallback: -1, Unwatched: true})}
+	return &CalibratedStream{M: m, rng: rng, oracle: NewEngine(t, m, pipeline.Config{Fallback: -1, Local: pipeline.Local{Unwatched: true}})}
 }
 
 // Next returns a window with n nodes and the window after it, with their labels.

@@ -84,7 +84,7 @@ func phase1(t testing.TB, d *dataset.Dataset, cut dataset.Stream, cfg model.Conf
 // nodes that came in a window from on.
 func serve(t testing.TB, m *model.Model, list []event.Window, from int64) map[string]float64 {
 	t.Helper()
-	e, err := pipeline.New(m, pipeline.Config{Unwatched: true})
+	e, err := pipeline.New(m, pipeline.Config{Local: pipeline.Local{Unwatched: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -183,7 +183,7 @@ func (r *run) play(ctx context.Context, m *model.Model, scores *[]pipeline.Summa
 	at func(*pipeline.Engine) error,
 ) (*pipeline.Engine, error) {
 	settings := r.Settings
-	settings.Unwatched = true
+	settings.Local.Unwatched = true
 	e, err := pipeline.New(m, settings)
 	if err != nil {
 		return nil, err

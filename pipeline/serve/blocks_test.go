@@ -33,7 +33,7 @@ func TestBlocksChangeNothing(t *testing.T) {
 		}
 		want := pipelinetest.NewEngine(t, m, cfg)
 		store := pipelinetest.NewMemoryBlocks()
-		cfg.Blocks, cfg.PendingMemory = store, []int64{1, 700, 1500}[seed%3]
+		cfg.Local.Blocks, cfg.Local.PendingMemory = store, []int64{1, 700, 1500}[seed%3]
 		e := pipelinetest.NewEngine(t, m, cfg)
 		l := pipelinetest.NewRandomStream(rng, m)
 		most := 0
@@ -67,7 +67,7 @@ func spilled(t *testing.T, store pipeline.Blocks) (*pipelinetest.Engine, func() 
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 9))
 	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2)
-	cfg := pipeline.Config{Blocks: store, PendingMemory: 1}
+	cfg := pipeline.Config{Local: pipeline.Local{Blocks: store, PendingMemory: 1}}
 	e, l := pipelinetest.NewEngine(t, m, cfg), pipelinetest.NewRandomStream(rng, m)
 	for range 40 {
 		e.Step(l.Window())
@@ -119,7 +119,7 @@ func TestBlocksFlipped(t *testing.T) {
 		m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2)
 		store := pipelinetest.NewMemoryBlocks()
 		want := pipelinetest.NewEngine(t, m, pipeline.Config{})
-		e := pipelinetest.NewEngine(t, m, pipeline.Config{Blocks: store, PendingMemory: []int64{1, 700, 1500}[seed%3]})
+		e := pipelinetest.NewEngine(t, m, pipeline.Config{Local: pipeline.Local{Blocks: store, PendingMemory: []int64{1, 700, 1500}[seed%3]}})
 		l := pipelinetest.NewRandomStream(rng, m)
 		for range 100 {
 			w := l.Window()

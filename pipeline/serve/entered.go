@@ -14,7 +14,7 @@ const none = -1
 type Entered struct {
 	Window   *event.Window
 	Out      *event.Outcome
-	Arrivals []Awaited // that are predicted, in canonical order
+	Arrivals []awaited // that are predicted, in canonical order
 
 	joined    []joined           // labels
 	corrected []heads.Correction // of labels that were learned
@@ -33,8 +33,8 @@ func (x *Entered) Forget() {
 	clear(x.joined)
 }
 
-// Awaited is an arrival that is to be predicted.
-type Awaited struct {
+// awaited is an arrival that is to be predicted.
+type awaited struct {
 	Node   *event.Node
 	Number int32
 	Slot   int32 // of pending

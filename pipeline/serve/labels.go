@@ -112,9 +112,7 @@ func (l *Labels) Collect(x *Entered, observers *Observers) {
 	b.Clear()
 	for i := range x.joined {
 		j := &x.joined[i]
-		for _, matched := range observers.matched {
-			matched(j.slot, j.entry.Class)
-		}
+		observers.matched(j.slot, j.entry.Class)
 		s, z, outputs := l.pending.at(j.slot)
 		b.Nodes, b.Labels = append(b.Nodes, j.number), append(b.Labels, j.entry.Class)
 		b.Rows.Z, b.Rows.Tau = append(b.Rows.Z, z...), append(b.Rows.Tau, s.tau)

@@ -28,47 +28,44 @@ type Observer struct {
 	State func(s *snapshot.Schema)
 }
 
-// Observers are the functions of an engine's observers, each list in the order in which these were added.
-type Observers struct {
-	served  []func(x *Entered)
-	matched []func(slot, class int32)
-	scored  []func(out *event.Outcome)
-	state   []func(s *snapshot.Schema)
-}
+// Observers are those of an engine, in the order in which they were added.
+type Observers struct{ list []Observer }
 
 // Add adds an observer behind the others.
-func (l *Observers) Add(o Observer) {
-	if o.Served != nil {
-		l.served = append(l.served, o.Served)
-	}
-	if o.Matched != nil {
-		l.matched = append(l.matched, o.Matched)
-	}
-	if o.Scored != nil {
-		l.scored = append(l.scored, o.Scored)
-	}
-	if o.State != nil {
-		l.state = append(l.state, o.State)
-	}
-}
+func (l *Observers) Add(o Observer) { l.list = append(l.list, o) }
 
 // Served tells the observers that arrivals were predicted.
 func (l *Observers) Served(x *Entered) {
-	for _, served := range l.served {
-		served(x)
+	for i := range l.list {
+		if served := l.list[i].Served; served != nil {
+			served(x)
+		}
+	}
+}
+
+// matched tells the observers that a label was joined to what is in a slot.
+func (l *Observers) matched(slot, class int32) {
+	for i := range l.list {
+		if matched := l.list[i].Matched; matched != nil {
+			matched(slot, class)
+		}
 	}
 }
 
 // Scored tells the observers that labels were scored.
 func (l *Observers) Scored(out *event.Outcome) {
-	for _, scored := range l.scored {
-		scored(out)
+	for i := range l.list {
+		if scored := l.list[i].Scored; scored != nil {
+			scored(out)
+		}
 	}
 }
 
 // State declares the observers' states.
 func (l *Observers) State(s *snapshot.Schema) {
-	for _, state := range l.state {
-		state(s)
+	for i := range l.list {
+		if state := l.list[i].State; state != nil {
+			state(s)
+		}
 	}
 }

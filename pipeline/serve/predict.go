@@ -37,11 +37,11 @@ type Predictor struct {
 // Opinion is the prediction of every head for one node.
 type Opinion struct {
 	event.Prediction            // of the serving head
-	Heads            []Estimate // of every head, in their order
+	Heads            []estimate // of every head, in their order
 }
 
-// Estimate is one head's prediction of one node.
-type Estimate struct {
+// estimate is one head's prediction of one node.
+type estimate struct {
 	Head          string
 	Class         string // the most probable, the first on a tie
 	Confidence    float32
@@ -65,7 +65,7 @@ func (p *Predictor) Await(x *Entered) {
 			x.Out.Figures.Count(event.PredictionsExpired, 1)
 			p.nodes.Expired(old)
 		}
-		x.Arrivals = append(x.Arrivals, Awaited{Node: a.Node, Number: a.Number, Slot: slot})
+		x.Arrivals = append(x.Arrivals, awaited{Node: a.Node, Number: a.Number, Slot: slot})
 	}
 }
 
@@ -217,14 +217,14 @@ func (p *Predictor) PredictOne(z []float32, v heads.View) ([]float32, posterior.
 }
 
 // estimates returns each head's prediction, given a node's outputs.
-func (p *Predictor) estimates(outputs []float32) []Estimate {
+func (p *Predictor) estimates(outputs []float32) []estimate {
 	c := p.model.Prior.Classes
-	list := make([]Estimate, len(p.serving.Heads()))
+	list := make([]estimate, len(p.serving.Heads()))
 	for h, head := range p.serving.Heads() {
 		probs := make([]float32, c)
 		p.serving.Probabilities(probs, outputs[h*c:(h+1)*c])
 		best := MostProbable(probs)
-		list[h] = Estimate{Head: head.Name(), Class: p.model.Classes[best], Confidence: probs[best], Probabilities: probs}
+		list[h] = estimate{Head: head.Name(), Class: p.model.Classes[best], Confidence: probs[best], Probabilities: probs}
 	}
 	return list
 }

@@ -14,14 +14,14 @@ const waitingLabelBytes = 1 << 10
 // Unmatched keeps labels whose node has not arrived, one for each node.
 type Unmatched struct {
 	stands Standing
-	queue  *store.Queue[event.ID, Early]
+	queue  *store.Queue[event.ID, early]
 	bound  int // number of labels
 	bytes  int // of their records, at most waitingLabelBytes*bound
 	buffer []byte
 }
 
-// Early is a label whose node has not arrived.
-type Early struct {
+// early is a label whose node has not arrived.
+type early struct {
 	label event.Label // a copy without the class's name
 	Class int32
 	size  int // of its record in a snapshot
@@ -30,7 +30,7 @@ type Early struct {
 
 // NewUnmatched returns an empty store of at most bound labels.
 func NewUnmatched(bound int, stands Standing) Unmatched {
-	return Unmatched{stands: stands, queue: store.NewQueue[event.ID, Early](), bound: bound}
+	return Unmatched{stands: stands, queue: store.NewQueue[event.ID, early](), bound: bound}
 }
 
 // Standing says which label of a node stands when it gets different ones. The zero value is
@@ -63,7 +63,7 @@ func (s Standing) String() string {
 }
 
 // Claim removes and returns the label that waits for a node, if there is one.
-func (u *Unmatched) Claim(id event.ID) (Early, bool) {
+func (u *Unmatched) Claim(id event.ID) (early, bool) {
 	w, waited := u.queue.Remove(id)
 	u.bytes -= w.bytes
 	return w, waited
@@ -106,7 +106,7 @@ func (u *Unmatched) Wait(class int32, l *event.Label, out *event.Outcome) {
 // keep adds a label that shares no memory with the window.
 func (u *Unmatched) keep(class int32, l event.Label) {
 	u.buffer = appendLabel(u.buffer[:0], &l)
-	w := Early{label: l, Class: class, size: len(u.buffer), bytes: labelBytes(&l)}
+	w := early{label: l, Class: class, size: len(u.buffer), bytes: labelBytes(&l)}
 	u.queue.Put(l.Node, w)
 	u.bytes += w.bytes
 }

@@ -14,14 +14,14 @@ import (
 // [SlotTable].
 type Queue[K comparable, V any] struct {
 	slot       slotMap[K]
-	entries    Chunked[Entry[K, V]] // by slot
+	entries    Chunked[entry[K, V]] // by slot
 	free       []int32              // slots without an entry
 	head, tail int32                // slots of the oldest and the newest entry, none when empty
-	frozen     snapshot.Freeze[Entry[K, V]]
+	frozen     snapshot.Freeze[entry[K, V]]
 }
 
-// Entry is a key with its value.
-type Entry[K comparable, V any] struct {
+// entry is a key with its value.
+type entry[K comparable, V any] struct {
 	Key        K
 	Value      V
 	prev, Next int32 // slots, or none
@@ -100,7 +100,7 @@ func (q *Queue[K, V]) Oldest() int32 { return q.head }
 func (q *Queue[K, V]) Slots() int { return q.entries.Len() }
 
 // At returns the entry in a slot for reading; it is zero in an empty slot.
-func (q *Queue[K, V]) At(slot int32) *Entry[K, V] { return q.entries.At(slot) }
+func (q *Queue[K, V]) At(slot int32) *entry[K, V] { return q.entries.At(slot) }
 
 // SlotOf returns the slot of k, if k is in the queue.
 func (q *Queue[K, V]) SlotOf(k K) (slot int32, ok bool) { return q.slot.get(k) }
@@ -125,7 +125,7 @@ func (q *Queue[K, V]) Edit(k K) *V {
 }
 
 // Change returns the entry in a slot for writing. An open snapshot copies it first.
-func (q *Queue[K, V]) Change(i int32) *Entry[K, V] {
+func (q *Queue[K, V]) Change(i int32) *entry[K, V] {
 	if q.frozen.Wants(i) {
 		q.frozen.Keep(i, q.entries.slice(i))
 	}
@@ -134,7 +134,7 @@ func (q *Queue[K, V]) Change(i int32) *Entry[K, V] {
 
 // Put appends k, which must not be there, and returns its slot.
 func (q *Queue[K, V]) Put(k K, v V) (slot int32) {
-	e := Entry[K, V]{Key: k, Value: v, prev: q.tail, Next: none}
+	e := entry[K, V]{Key: k, Value: v, prev: q.tail, Next: none}
 	i := int32(q.entries.Len())
 	if n := len(q.free); n > 0 {
 		i = q.free[n-1]
@@ -187,7 +187,7 @@ func (q *Queue[K, V]) Detach(k K) (slot int32, ok bool) {
 
 // Release frees the slot of a key that was detached.
 func (q *Queue[K, V]) Release(slot int32) {
-	*q.Change(slot) = Entry[K, V]{}
+	*q.Change(slot) = entry[K, V]{}
 	q.free = append(q.free, slot)
 }
 
@@ -204,12 +204,12 @@ func (q *Queue[K, V]) Freeze(s *snapshot.Schema) { s.Freeze(&q.frozen, q.entries
 // Walk returns a function that returns the next entry at each call, with its slot: the
 // entries at the time of freeze, which is now, the oldest first. An entry is valid until
 // the queue changes.
-func (q *Queue[K, V]) Walk() func() (slot int32, e *Entry[K, V]) { return q.WalkFrom(q.head) }
+func (q *Queue[K, V]) Walk() func() (slot int32, e *entry[K, V]) { return q.WalkFrom(q.head) }
 
 // WalkFrom is walk from an entry on, given its slot.
-func (q *Queue[K, V]) WalkFrom(next int32) func() (slot int32, e *Entry[K, V]) {
+func (q *Queue[K, V]) WalkFrom(next int32) func() (slot int32, e *entry[K, V]) {
 	now := q.entries.slice
-	return func() (int32, *Entry[K, V]) {
+	return func() (int32, *entry[K, V]) {
 		slot := next
 		e := &q.frozen.At(slot, now)[0]
 		next = e.Next

@@ -31,7 +31,7 @@ func TestQueueFrozen(t *testing.T) {
 		}
 	}
 	type record struct {
-		entry Entry[int, int]
+		entry entry[int, int]
 		row   [2]int64
 	}
 	for range 200 {
@@ -60,7 +60,7 @@ func TestQueueFrozen(t *testing.T) {
 			t.Fatalf("%d slots for %d entries and %d free ones, at most 40", q.entries.Len(), q.Len(), len(q.free))
 		}
 		for _, i := range q.free {
-			if *q.entries.At(i) != (Entry[int, int]{}) {
+			if *q.entries.At(i) != (entry[int, int]{}) {
 				t.Fatal("a removed entry is not cleared")
 			}
 		}

@@ -41,8 +41,8 @@ type Accepted struct {
 	ToPredict bool  // first arrival, to be predicted
 }
 
-// Features returns the features of an event as they came.
-func Features(n *event.Node) gnn.Vector {
+// features returns the features of an event as they came.
+func features(n *event.Node) gnn.Vector {
 	return gnn.Vector{Dense: n.Dense, Index: n.Index, Value: n.Value}
 }
 
@@ -178,7 +178,7 @@ func (a *arrivals) withdraw() {
 func (a *arrivals) replace() {
 	for _, x := range a.accepted {
 		if a.replaced[x.Number] == x.Node {
-			a.scratch = a.inputs.normalised(a.scratch, Features(x.Node))
+			a.scratch = a.inputs.normalised(a.scratch, features(x.Node))
 			a.graph.Replace(x.Number, a.scratch)
 		}
 	}

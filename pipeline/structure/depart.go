@@ -21,7 +21,7 @@ type departures struct {
 	graph     *gnn.Graph
 	numbers   *numbers
 	followers *followers
-	pending   Pending
+	pending   pending
 	waiting   *waitingEdges
 	kinds     *marks
 
@@ -100,8 +100,10 @@ func (d *departures) expired(v int32) {
 // vacate frees number v, whose node has left.
 func (d *departures) vacate(v int32) {
 	d.numbers.vacate(v)
-	for _, vacated := range d.followers.vacated {
-		vacated(v)
+	for _, f := range *d.followers {
+		if f.Vacated != nil {
+			f.Vacated(v)
+		}
 	}
 	d.free = append(d.free, v)
 }
@@ -126,12 +128,16 @@ func (d *departures) withdraw(out *event.Outcome) {
 	for _, v := range d.leaving {
 		waits = d.keep(v, out) || waits
 	}
-	for _, leaving := range d.followers.leaving {
-		leaving(d.leaving)
+	for _, f := range *d.followers {
+		if f.Leaving != nil {
+			f.Leaving(d.leaving)
+		}
 	}
 	out.Figures.Count(event.EdgesRemoved, d.graph.Remove(d.leaving))
-	for _, left := range d.followers.left {
-		left()
+	for _, f := range *d.followers {
+		if f.Left != nil {
+			f.Left()
+		}
 	}
 	if waits || d.waiting.held > 0 {
 		ids := make(map[event.ID]bool, len(d.leaving))

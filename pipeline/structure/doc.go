@@ -2,7 +2,7 @@
 // the edges that wait for a node. [Nodes.Enter] applies a window to it and encodes the arrivals.
 //
 // Nothing here depends on what is predicted or learned, and nothing is imported that predicts
-// or learns. Of predictions it is known only which nodes wait for a label ([Pending]), and that
+// or learns. Of predictions it is known only which nodes wait for a label (pending), and that
 // is a function of the windows too. So windows may enter before earlier ones are served.
 //
 //	nodes.go                    Nodes, which holds the parts below

@@ -148,8 +148,10 @@ func (l *links) link(v int32, neighbours []int32) (added []int32) {
 func (l *links) report(v int32, near, added []int32, out *event.Outcome) {
 	out.Figures.Count(event.EdgesAdded, len(added))
 	out.Figures.Count(event.DuplicateEdges, len(near)-len(added))
-	for _, linked := range l.followers.linked {
-		linked(v, near, added)
+	for _, f := range *l.followers {
+		if f.Linked != nil {
+			f.Linked(v, near, added)
+		}
 	}
 }
 
@@ -172,8 +174,10 @@ func (l *links) disconnect(out *event.Outcome) {
 	for _, e := range removed {
 		r.find(endsOf(l.numbers.id(e[0]), l.numbers.id(e[1])))
 	}
-	for _, unlinked := range l.followers.unlinked {
-		unlinked(removed)
+	for _, f := range *l.followers {
+		if f.Unlinked != nil {
+			f.Unlinked(removed)
+		}
 	}
 	out.Figures.Count(event.EdgesRemoved, len(removed)+l.disconnectWaiting())
 }

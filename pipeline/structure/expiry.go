@@ -99,7 +99,7 @@ type expiry struct {
 	Keep
 	graph     *gnn.Graph
 	numbers   *numbers
-	pending   Pending
+	pending   pending
 	watermark int64
 	began     int64 // the first watermark: nothing is older
 	// By time, the oldest first. They are empty where nodes or edges are kept for ever.
@@ -126,7 +126,7 @@ const (
 	mostMoves = 16
 )
 
-func newExpiry(k Keep, graph *gnn.Graph, ids *numbers, p Pending) *expiry {
+func newExpiry(k Keep, graph *gnn.Graph, ids *numbers, p pending) *expiry {
 	if k == (Keep{}) {
 		return nil
 	}

@@ -37,37 +37,5 @@ type Follower struct {
 	Vacated func(v int32)
 }
 
-// followers are the functions of all followers, each list in the order in which these follow.
-type followers struct {
-	entered  []func(v int32, x gnn.Vector)
-	leaving  []func(nodes []int32)
-	left     []func()
-	unlinked []func(edges [][2]int32)
-	linked   []func(v int32, near, added []int32)
-	labelled []func(v, class int32)
-	vacated  []func(v int32)
-}
-
-func (l *followers) add(f Follower) {
-	if f.Entered != nil {
-		l.entered = append(l.entered, f.Entered)
-	}
-	if f.Leaving != nil {
-		l.leaving = append(l.leaving, f.Leaving)
-	}
-	if f.Left != nil {
-		l.left = append(l.left, f.Left)
-	}
-	if f.Unlinked != nil {
-		l.unlinked = append(l.unlinked, f.Unlinked)
-	}
-	if f.Linked != nil {
-		l.linked = append(l.linked, f.Linked)
-	}
-	if f.Labelled != nil {
-		l.labelled = append(l.labelled, f.Labelled)
-	}
-	if f.Vacated != nil {
-		l.vacated = append(l.vacated, f.Vacated)
-	}
-}
+// followers are all that follow a graph, in their order.
+type followers []Follower

@@ -49,7 +49,7 @@ func (n *inputs) encode(node *event.Node) (x gnn.Vector, why event.Reason, detai
 		}
 		node.Dense, node.Index, node.Value = x.Dense, x.Index, x.Value
 	}
-	x = Features(node)
+	x = features(node)
 	d := n.width
 	switch {
 	case x.Dense != nil && len(x.Dense) != d:

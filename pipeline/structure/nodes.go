@@ -19,7 +19,7 @@ type Nodes struct {
 	dim        int // of embeddings
 	numbers    *numbers
 	followers  *followers
-	pending    Pending     // predictions of nodes
+	pending    pending     // predictions of nodes
 	inputs     *inputs     // what features become
 	departures *departures // nodes that leave, or have left
 	arrivals   *arrivals   // nodes of the current window
@@ -29,9 +29,9 @@ type Nodes struct {
 	expiry     *expiry // nil if nodes and edges are kept for ever
 }
 
-// Pending is what was predicted and waits for its label. Which nodes wait does not depend on
+// pending is what was predicted and waits for its label. Which nodes wait does not depend on
 // what was predicted for them.
-type Pending interface {
+type pending interface {
 	// Waits reports whether the prediction of node v waits for its label.
 	Waits(v int32) bool
 	// Drop ends the wait of node v, if it waits.
@@ -54,9 +54,9 @@ type Config struct {
 }
 
 // New returns an empty graph. Of predictions that wait, p says which.
-func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
+func New(cfg Config, graph *gnn.Graph, p pending) *Nodes {
 	ids := &numbers{index: newNodeIndex()}
-	follow := &followers{}
+	follow := new(followers)
 	in := &inputs{numbers: ids, width: cfg.Encoder.In(), normalizer: cfg.Normalizer, keepsNames: cfg.KeepsNames}
 	if cfg.Readout != nil {
 		in.passing = &passing{readout: cfg.Readout}
@@ -93,7 +93,7 @@ func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
 }
 
 // Follow has a part follow the graph.
-func (n *Nodes) Follow(f Follower) { n.followers.add(f) }
+func (n *Nodes) Follow(f Follower) { *n.followers = append(*n.followers, f) }
 
 // Enter applies all node events of a window to the graph, and then encodes the
 // arrivals. Nodes are added before edges, so that nodes of one window may name each
@@ -104,8 +104,10 @@ func (n *Nodes) Enter(events []event.Node, out *event.Outcome) {
 	n.inputs.count(out)
 	n.kinds.tellApart(events, n.waiting)
 	for _, x := range a.accepted {
-		for _, entered := range n.followers.entered {
-			entered(x.Number, Features(x.Node))
+		for _, f := range *n.followers {
+			if f.Entered != nil {
+				f.Entered(x.Number, features(x.Node))
+			}
 		}
 	}
 	if a.only() {
@@ -181,7 +183,7 @@ func (n *Nodes) ID(v int32) event.ID { return n.numbers.id(v) }
 func (n *Nodes) Class(v int32) int32 { return n.numbers.states.At(v).label }
 
 // Past returns what is to be known of the labels of node v beside its class.
-func (n *Nodes) Past(v int32) Past { return n.numbers.states.At(v).past }
+func (n *Nodes) Past(v int32) past { return n.numbers.states.At(v).past }
 
 // HasLeft reports whether number v has no node in the graph.
 func (n *Nodes) HasLeft(v int32) bool { return n.numbers.gone(v) }
@@ -215,8 +217,10 @@ func (n *Nodes) SetLabel(v, class int32) {
 	if state.gone {
 		return
 	}
-	for _, labelled := range n.followers.labelled {
-		labelled(v, class)
+	for _, f := range *n.followers {
+		if f.Labelled != nil {
+			f.Labelled(v, class)
+		}
 	}
 	n.expiry.answered(v)
 }

@@ -59,7 +59,7 @@ func (n *Nodes) State(s *snapshot.Schema) {
 	s.Check(func() error {
 		for v := range int32(ids.states.Len()) {
 			state, y, c := ids.states.At(v), labels[v], contexts[v]
-			past := Past(c >> 1)
+			past := past(c >> 1)
 			if y < none || int(y) >= n.classes || past > Late|Replaced|Withdrawn || (y != none || past != 0) &&
 				(state.gone || (y == none) != (past&Withdrawn != 0)) {
 				return snapshot.Damaged("node %d has class %d, is context %d", v, y, c)
@@ -98,8 +98,10 @@ func (n *Nodes) State(s *snapshot.Schema) {
 		}
 		for v, y := range labels {
 			if y != none {
-				for _, labelled := range n.followers.labelled {
-					labelled(int32(v), y)
+				for _, f := range *n.followers {
+					if f.Labelled != nil {
+						f.Labelled(int32(v), y)
+					}
 				}
 			}
 		}

@@ -21,15 +21,15 @@ type nodeState struct {
 	label           int32 // its class, none before its label came
 	gone            bool  // the node left, and its number has no other node yet
 	hasWaitingEdges bool  // edges that it named may be waiting, see waitingEdges.leave
-	past            Past
+	past            past
 }
 
-// Past is what is to be known of a node's labels beside its class.
-type Past uint8
+// past is what is to be known of a node's labels beside its class.
+type past uint8
 
 const (
 	// Late means that the first label came when what was served was no longer kept.
-	Late Past = 1 << iota
+	Late past = 1 << iota
 	// Replaced means that the node's features were replaced since its label came.
 	Replaced
 	// Withdrawn means that the node has no label any more.

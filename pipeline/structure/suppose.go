@@ -5,8 +5,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// Supposed is what a node would be in the graph if it arrived now.
-type Supposed struct {
+// supposed is what a node would be in the graph if it arrived now.
+type supposed struct {
 	Features gnn.Vector        // as received
 	Near     []int32           // its neighbours, each once
 	Weighed  []gnn.WeighedEdge // see [gnn.Graph.EmbedArrival]
@@ -15,7 +15,7 @@ type Supposed struct {
 
 // Suppose returns what a node would be that arrived now. It is nil if the node's event would be refused, and
 // why and detail say for what; or if the node is in the graph, and known is true. Nothing changes.
-func (n *Nodes) Suppose(node *event.Node) (s *Supposed, known bool, why event.Reason, detail string) {
+func (n *Nodes) Suppose(node *event.Node) (s *supposed, known bool, why event.Reason, detail string) {
 	x, why, detail := n.inputs.try(node)
 	if why != "" {
 		return nil, false, why, detail
@@ -27,7 +27,7 @@ func (n *Nodes) Suppose(node *event.Node) (s *Supposed, known bool, why event.Re
 	if n.kinds != nil && !n.kinds.apart() && !n.kinds.alike(node) {
 		return nil, false, event.ImpossibleCommand, "no edge of this graph has had a weight or an unknown kind: one must arrive first"
 	}
-	s = &Supposed{Features: x}
+	s = &supposed{Features: x}
 	seen := make(map[int32]bool)
 	add := func(u int32) {
 		if !seen[u] {

@@ -23,8 +23,8 @@ type OddsBin struct {
 	Sum    float64 // of p over all
 }
 
-// OddsBinOf returns the bin of a probability. NaN counts in the first.
-func OddsBinOf(p float64) int {
+// oddsBinOf returns the bin of a probability. NaN counts in the first.
+func oddsBinOf(p float64) int {
 	odds := p / max(1-p, 0) // rounding may bring p above 1
 	if !(odds > 0) {
 		return 0
@@ -45,7 +45,7 @@ func OddsEdge(bin int) float64 {
 // Add counts one prediction, weight times: the probability that it gave to the class, and
 // whether its label is the class.
 func (o *Odds) Add(p float64, is bool, weight float64) {
-	b := &o[OddsBinOf(p)]
+	b := &o[oddsBinOf(p)]
 	b.Rows += weight
 	b.Sum += float64(p * weight)
 	if is {

@@ -13,8 +13,8 @@ import (
 func TestOddsBins(t *testing.T) {
 	for b := 1; b < OddsBins; b++ {
 		edge := OddsEdge(b)
-		if below := math.Nextafter(edge, 0) - 1e-12; OddsBinOf(edge+1e-12) != b || OddsBinOf(below) != b-1 {
-			t.Errorf("bin %d begins at %v, but that is in bin %d, and what is below in bin %d", b, edge, OddsBinOf(edge+1e-12), OddsBinOf(below))
+		if below := math.Nextafter(edge, 0) - 1e-12; oddsBinOf(edge+1e-12) != b || oddsBinOf(below) != b-1 {
+			t.Errorf("bin %d begins at %v, but that is in bin %d, and what is below in bin %d", b, edge, oddsBinOf(edge+1e-12), oddsBinOf(below))
 		}
 		if b > 1 {
 			below := OddsEdge(b - 1)
@@ -24,11 +24,11 @@ func TestOddsBins(t *testing.T) {
 		}
 	}
 	for p, want := range map[float64]int{0: 0, -1: 0, 1e-300: 0, .5: evenOdds, 1: OddsBins - 1, 1 + 1e-9: OddsBins - 1} {
-		if got := OddsBinOf(p); got != want {
+		if got := oddsBinOf(p); got != want {
 			t.Errorf("%v is in bin %d, want %d", p, got, want)
 		}
 	}
-	if OddsBinOf(math.NaN()) != 0 {
+	if oddsBinOf(math.NaN()) != 0 {
 		t.Error("NaN is not in the first bin")
 	}
 }

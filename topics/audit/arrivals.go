@@ -89,7 +89,7 @@ func (a *auditor) checkAsked(ctx context.Context, r *ledger.Record) error {
 // checkPredictions reads the published predictions of a window, and checks that they are of
 // its arrivals, of each once, and as many as the ledger says. Of arrivals that are nil it is not
 // known which they are.
-func (a *auditor) checkPredictions(ctx context.Context, r *ledger.Record, arrivals map[event.ID]bool, e *Epoch) error {
+func (a *auditor) checkPredictions(ctx context.Context, r *ledger.Record, arrivals map[event.ID]bool, e *epoch) error {
 	predictions, revisions := 0, 0
 	for _, at := range a.outputs.predictionsAt() {
 		for {

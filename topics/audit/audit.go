@@ -27,7 +27,7 @@ type Result struct {
 	// not have. Of their predictions it checks only whether each arrival has one, or, where another
 	// map made events of the records, whether there are as many as the ledger says.
 	Elsewhere int64         `json:"windows_of_other_terms,omitempty"`
-	Epochs    []Epoch       `json:"epochs"`
+	Epochs    []epoch       `json:"epochs"`
 	Chain     string        `json:"chain"` // SHA-256 over all predictions and learned labels
 	Took      time.Duration `json:"-"`
 }
@@ -35,12 +35,12 @@ type Result struct {
 // mapSetting is the setting that says what event a record is: by another map, others arrived.
 const mapSetting = "map"
 
-// Epoch is the result for one epoch. A window is proved if a replay gives its hashes,
+// epoch is the result for one epoch. A window is proved if a replay gives its hashes,
 // and its predictions and dead letters byte by byte. In other windows, which another
 // program, settings or model served, what is checked needs no engine: the records of the
 // window were in none before it, each of its arrivals has one prediction or dead letter,
 // and there are as many of both as the ledger says.
-type Epoch struct {
+type epoch struct {
 	Number      int64  `json:"epoch"`
 	First       int64  `json:"first_window"`
 	Windows     int64  `json:"windows"`
@@ -80,7 +80,7 @@ func (a *Result) Merge(other Result) {
 // If a model was promoted, the audit needs only one of the two models. In windows that the
 // other model served, it compares the chain of its own model in the shadow. Of what was
 // published in them, and in epochs of other terms, it checks what needs no engine; see
-// [Epoch].
+// epoch.
 //
 // Windows before a gap that was accepted cannot be replayed, and those behind it only from a
 // checkpoint that is behind it too.
@@ -155,7 +155,7 @@ func (a *auditor) run(ctx context.Context, from From, progress func(windows int6
 			progress(a.audited.Windows)
 		}
 	}
-	if a.newest != nil && !a.proved && a.replay.Settings().Own {
+	if a.newest != nil && !a.proved && a.replay.Stretch().Settings().Own {
 		return fmt.Errorf("ledger %s belongs to model %s, and this is model %s: give the file of a model that served",
 			a.cfg.Terms.Names.Ledger, a.newest.Model, a.cfg.Terms.Model)
 	}
@@ -198,7 +198,7 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	e := a.epoch(r)
 	e.Windows++
 	a.audited.Windows, a.audited.Chain = out.Window+1, r.Chain
-	proves := a.replay.Settings().Own && a.cfg.Terms.Has(r.Model)
+	proves := a.replay.Stretch().Settings().Own && a.cfg.Terms.Has(r.Model)
 	if err := a.outputs.in(r); err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 	} else {
 		err = a.checkLetters(ctx, r)
 	}
-	if a.replay.Settings().All.Value("keep") != "" { // an engine alone knows what has left
+	if a.replay.Stretch().Settings().All.Value("keep") != "" { // an engine alone knows what has left
 		a.present.nodes = nil
 	}
 	arrivals := a.present.take(a.replay.Window(), a.refused, r.Forgot != nil)
@@ -219,17 +219,17 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 		return a.comparePredictions(ctx, out, e)
 	}
 	a.audited.Elsewhere++
-	if a.replay.Settings().All.Value(mapSetting) != a.cfg.Terms.Settings.Value(mapSetting) {
+	if a.replay.Stretch().Settings().All.Value(mapSetting) != a.cfg.Terms.Settings.Value(mapSetting) {
 		arrivals = nil
 	}
 	return a.checkPredictions(ctx, r, arrivals, e)
 }
 
 // epoch returns the result of the epoch of a record.
-func (a *auditor) epoch(r *ledger.Record) *Epoch {
+func (a *auditor) epoch(r *ledger.Record) *epoch {
 	list := &a.audited.Epochs
 	if n := len(*list); n == 0 || (*list)[n-1].Number != r.Epoch {
-		e := Epoch{Number: r.Epoch, First: r.Window, Model: r.Model}
+		e := epoch{Number: r.Epoch, First: r.Window, Model: r.Model}
 		if r.Begins != nil {
 			e.Program, e.Why = r.Begins.Program, r.Begins.Why
 		}
@@ -240,7 +240,7 @@ func (a *auditor) epoch(r *ledger.Record) *Epoch {
 
 // comparePredictions compares the published predictions of a window with those of the
 // replay.
-func (a *auditor) comparePredictions(ctx context.Context, out *event.Outcome, e *Epoch) error {
+func (a *auditor) comparePredictions(ctx context.Context, out *event.Outcome, e *epoch) error {
 	for _, list := range [...][]event.Prediction{out.Predictions, out.Revisions} {
 		for i := range list {
 			x := a.outputs.prediction(out.Window, &list[i])
@@ -263,7 +263,7 @@ func (a *auditor) comparePredictions(ctx context.Context, out *event.Outcome, e 
 }
 
 // compareLetters does the same for the dead letters.
-func (a *auditor) compareLetters(ctx context.Context, out *event.Outcome, e *Epoch) error {
+func (a *auditor) compareLetters(ctx context.Context, out *event.Outcome, e *epoch) error {
 	clear(a.refused)
 	for i := range out.Refused {
 		d := &out.Refused[i]

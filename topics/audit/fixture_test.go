@@ -1,13 +1,16 @@
 package audit_test
 
 import (
-	"testing"
-
 	"github.com/gvbll/gvbll/topics/worker/workertest"
 )
 
-// fixture is a graph on a broker, with what these tests alone ask of it.
-type fixture struct{ *workertest.Fixture }
+// fixture is a graph on a broker.
+type fixture = workertest.Fixture
+
+var (
+	onBrokers = workertest.OnBrokers
+	onFake    = workertest.OnFake
+)
 
 type (
 	tally = workertest.Tally
@@ -16,13 +19,3 @@ type (
 const (
 	otherSettings = workertest.OtherSettings
 )
-
-func onBrokers(t *testing.T, test func(t *testing.T, f *fixture)) {
-	t.Helper()
-	workertest.OnBrokers(t, func(t *testing.T, f *workertest.Fixture) { test(t, &fixture{f}) })
-}
-
-func onFake(t *testing.T, test func(t *testing.T, f *fixture)) {
-	t.Helper()
-	workertest.OnFake(t, func(t *testing.T, f *workertest.Fixture) { test(t, &fixture{f}) })
-}

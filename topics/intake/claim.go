@@ -13,27 +13,27 @@ const maxRanges = 1500
 
 // claimOldest claims the n records that were added first and appends their ranges.
 // At least n records must be held.
-func (in *Input[E]) claimOldest(n int, ranges []ledger.Range) []ledger.Range {
-	in.claimed = in.claimed[:0]
+func (st *store[E]) claimOldest(n int, ranges []ledger.Range) []ledger.Range {
+	st.claimed = st.claimed[:0]
 	for n > 0 {
-		b := in.oldest()
+		b := st.oldest()
 		c := b.chunks[0]
-		n -= in.claimFront(b, min(c.from+n, c.to))
+		n -= st.claimFront(b, min(c.from+n, c.to))
 	}
-	in.sortClaimed()
-	return in.consumeClaimed(ranges)
+	st.sortClaimed()
+	return st.consumeClaimed(ranges)
 }
 
 // consumeClaimed marks what is claimed, in canonical order and from the front of each buffer, as
 // consumed, and appends the ranges.
-func (in *Input[E]) consumeClaimed(ranges []ledger.Range) []ledger.Range {
-	for i := 0; i < len(in.claimed); {
+func (st *store[E]) consumeClaimed(ranges []ledger.Range) []ledger.Range {
+	for i := 0; i < len(st.claimed); {
 		j := i + 1
-		for j < len(in.claimed) && in.claimed[j].partition() == in.claimed[i].partition() {
+		for j < len(st.claimed) && st.claimed[j].partition() == st.claimed[i].partition() {
 			j++
 		}
-		b := in.buffer(in.claimed[i].partition())
-		ranges = in.consumeFront(b, in.claimed[i:j], ranges)
+		b := st.buffer(st.claimed[i].partition())
+		ranges = st.consumeFront(b, st.claimed[i:j], ranges)
 		i = j
 	}
 	return ranges
@@ -41,37 +41,37 @@ func (in *Input[E]) consumeClaimed(ranges []ledger.Range) []ledger.Range {
 
 // sortClaimed brings the claimed chunks into canonical order. Those of one
 // partition already ascend by offset.
-func (in *Input[E]) sortClaimed() {
-	slices.SortStableFunc(in.claimed, func(a, b chunk[E]) int { return cmp.Compare(a.partition(), b.partition()) })
+func (st *store[E]) sortClaimed() {
+	slices.SortStableFunc(st.claimed, func(a, b chunk[E]) int { return cmp.Compare(a.partition(), b.partition()) })
 }
 
 // claimFront claims the records of a buffer's first chunk before index to of its
 // block, and returns their number. It does not mark them consumed.
-func (in *Input[E]) claimFront(b *buffer[E], to int) int {
+func (st *store[E]) claimFront(b *buffer[E], to int) int {
 	c := &b.chunks[0]
 	front := *c
 	front.to, c.from = to, to
-	in.claimed = append(in.claimed, front)
+	st.claimed = append(st.claimed, front)
 	if c.from == c.to {
 		*c = chunk[E]{}
 		b.chunks = b.chunks[1:]
 	} else if c.timed {
 		c.measure()
 	}
-	in.held -= front.to - front.from
+	st.held -= front.to - front.from
 	return front.to - front.from
 }
 
 // consumeFront marks the chunks claimed from the front of a buffer as consumed, and
 // appends their ranges.
-func (in *Input[E]) consumeFront(b *buffer[E], claimed []chunk[E], ranges []ledger.Range) []ledger.Range {
+func (st *store[E]) consumeFront(b *buffer[E], claimed []chunk[E], ranges []ledger.Range) []ledger.Range {
 	if len(b.beyond) == 0 {
 		to := claimed[len(claimed)-1].end()
-		ranges = append(ranges, ledger.Range{Topic: in.topic, Partition: b.partition, From: b.consumed, To: to})
+		ranges = append(ranges, ledger.Range{Topic: st.topic, Partition: b.partition, From: b.consumed, To: to})
 		b.consumed = to
 		return ranges
 	}
-	w := newRangeWriter(in.topic, b, ranges)
+	w := newRangeWriter(st.topic, b, ranges)
 	for i := range claimed {
 		w.add(&claimed[i])
 	}
@@ -133,13 +133,13 @@ const (
 // portionOf returns how much of a chunk to claim. If that is a part, wanted returns
 // whether to claim the record at an index in the chunk's block. Once there are limit
 // ranges, records that would begin another one stay held.
-func (in *Input[E]) claimWhere(b *buffer[E], portionOf func(*chunk[E]) portion, wanted func(*chunk[E], int) bool,
+func (st *store[E]) claimWhere(b *buffer[E], portionOf func(*chunk[E]) portion, wanted func(*chunk[E], int) bool,
 	ranges []ledger.Range, limit int,
 ) []ledger.Range {
-	w := newRangeWriter(in.topic, b, ranges)
+	w := newRangeWriter(st.topic, b, ranges)
 	keep := func(c chunk[E]) {
 		w.apart = true
-		in.rest = append(in.rest, c)
+		st.rest = append(st.rest, c)
 	}
 	claim := func(c chunk[E]) {
 		if w.begins(&c) && len(w.ranges) >= limit {
@@ -147,8 +147,8 @@ func (in *Input[E]) claimWhere(b *buffer[E], portionOf func(*chunk[E]) portion, 
 			return
 		}
 		w.add(&c)
-		in.claimed = append(in.claimed, c)
-		in.held -= c.to - c.from
+		st.claimed = append(st.claimed, c)
+		st.held -= c.to - c.from
 	}
 	for i := range b.chunks {
 		c := b.chunks[i]
@@ -178,6 +178,6 @@ func (in *Input[E]) claimWhere(b *buffer[E], portionOf func(*chunk[E]) portion, 
 		}
 	}
 	clear(b.chunks)
-	b.chunks, in.rest = in.rest, b.chunks[:0]
+	b.chunks, st.rest = st.rest, b.chunks[:0]
 	return w.done()
 }

@@ -67,34 +67,34 @@ type verdict struct {
 // fetch fetches and decodes blocks and sends them to in.decoded, until an error or the end of the context.
 // The reader has the topic's first known partitions; those that are added to the topic
 // later are found every lookEvery.
-func (in *Input[E]) fetch(ctx context.Context, known int) {
-	looked, decoder := time.Now(), wire.Decoder{Limits: in.limits, Map: in.mapped}
+func (r *fetcher[E]) fetch(ctx context.Context, known int) {
+	looked, decoder := time.Now(), wire.Decoder{Limits: r.source.limits, Map: r.source.mapped}
 	var b *block[E]
 	for {
 		select {
-		case <-in.look:
+		case <-r.look:
 			looked = time.Time{}
 		default:
 		}
 		if time.Since(looked) >= lookEvery {
-			known = in.discover(ctx, known)
+			known = r.discover(ctx, known)
 			looked = time.Now()
 		}
 		if b == nil {
 			select {
-			case b = <-in.spare:
+			case b = <-r.spare:
 			default:
 				b = &block[E]{}
 			}
 		}
-		err := in.reader.Fill(ctx, &b.answer)
-		if !in.noteRead(b, known) && len(b.answer.Records) == 0 && err == nil {
+		err := r.reader.Fill(ctx, &b.answer)
+		if !r.noteRead(b, known) && len(b.answer.Records) == 0 && err == nil {
 			continue
 		}
-		in.inFlight.Add(1)
-		b.decode(&decoder, &in.source)
+		r.inFlight.Add(1)
+		b.decode(&decoder, &r.source)
 		select {
-		case in.decoded <- Fetched[E]{b, err}:
+		case r.decoded <- fetched[E]{b, err}:
 			b = nil
 		case <-ctx.Done():
 			return
@@ -107,15 +107,15 @@ func (in *Input[E]) fetch(ctx context.Context, known int) {
 
 // noteRead notes in the block how far each partition was read, and reports whether any was
 // read further than before: also past markers alone, which count as consumed then.
-func (in *Input[E]) noteRead(b *block[E], known int) (further bool) {
+func (r *fetcher[E]) noteRead(b *block[E], known int) (further bool) {
 	b.quiet, b.read = resize(b.quiet, known), resize(b.read, known)
-	in.read = append(in.read, make([]int64, max(known-len(in.read), 0))...)
+	r.read = append(r.read, make([]int64, max(known-len(r.read), 0))...)
 	for i := range known {
-		at := kafka.TopicPartition{Topic: in.topic, Partition: int32(i)}
-		b.quiet[i], b.read[i] = in.reader.Quiet(at), in.reader.Position(at)
-		further = further || b.read[i] > in.read[i]
+		at := kafka.TopicPartition{Topic: r.source.topic, Partition: int32(i)}
+		b.quiet[i], b.read[i] = r.reader.Quiet(at), r.reader.Position(at)
+		further = further || b.read[i] > r.read[i]
 	}
-	copy(in.read, b.read)
+	copy(r.read, b.read)
 	return further
 }
 
@@ -123,17 +123,17 @@ func (in *Input[E]) noteRead(b *block[E], known int) (further bool) {
 // number of partitions. A new partition is read from offset 0, so that the reader
 // fails if its beginning is deleted already. Errors are ignored, because the next fetch
 // fails too.
-func (in *Input[E]) discover(ctx context.Context, known int) int {
+func (r *fetcher[E]) discover(ctx context.Context, known int) int {
 	ctx, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
-	counts, err := in.client.Partitions(ctx, in.topic)
+	counts, err := r.client.Partitions(ctx, r.source.topic)
 	if err != nil {
 		return known
 	}
-	for ; known < counts[in.topic]; known++ {
-		at := kafka.TopicPartition{Topic: in.topic, Partition: int32(known)}
-		in.reader.Add(at, 0)
-		in.reader.Believe(at, in.id, kafka.Mark{})
+	for ; known < counts[r.source.topic]; known++ {
+		at := kafka.TopicPartition{Topic: r.source.topic, Partition: int32(known)}
+		r.reader.Add(at, 0)
+		r.reader.Believe(at, r.id, kafka.Mark{})
 	}
 	return known
 }

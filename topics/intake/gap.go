@@ -70,7 +70,7 @@ func (p *Position) accept(ctx context.Context, c *kafka.Client, at kafka.TopicPa
 
 // cut leaves of a partition's position what is up to the last of the marks that are the log's, or
 // nothing behind its first offset.
-func (p *Position) cut(at kafka.TopicPartition, stand Stand, marks []kafka.Mark, first int64) {
+func (p *Position) cut(at kafka.TopicPartition, stand stand, marks []kafka.Mark, first int64) {
 	end, last := first, kafka.Mark{}
 	if n := len(marks); n > 0 {
 		last = marks[n-1]
@@ -97,16 +97,16 @@ func (p *Position) cut(at kafka.TopicPartition, stand Stand, marks []kafka.Mark,
 }
 
 // present returns the parts of a window's ranges that the topic still has.
-func (in *Input[E]) present(ranges []ledger.Range) (left []ledger.Range) {
+func (st *store[E]) present(ranges []ledger.Range) (left []ledger.Range) {
 	for _, g := range ranges {
-		b := in.buffer(g.Partition)
+		b := st.buffer(g.Partition)
 		if b != nil && g.From < b.first {
-			in.incomplete = true
+			st.incomplete = true
 			b.lost = min(b.lost, g.From)
 			g.From = b.first
 		}
 		if b != nil && g.To > b.tail.from {
-			in.incomplete = true
+			st.incomplete = true
 			b.tail.to = max(b.tail.to, g.To)
 			g.To = b.tail.from
 		}
@@ -122,21 +122,21 @@ func (in *Input[E]) present(ranges []ledger.Range) (left []ledger.Range) {
 // it was opened, or from where it has other records, to the last that was needed.
 func (in *Inputs) Gap() (front, tail []ledger.Range) {
 	for _, appendGap := range []func(front, tail []ledger.Range) ([]ledger.Range, []ledger.Range){
-		in.Nodes.appendGap,
-		in.Labels.appendGap, in.Commands.appendGap,
+		in.Nodes.store.appendGap,
+		in.Labels.store.appendGap, in.Commands.store.appendGap,
 	} {
 		front, tail = appendGap(front, tail)
 	}
 	return front, tail
 }
 
-func (in *Input[E]) appendGap(front, tail []ledger.Range) ([]ledger.Range, []ledger.Range) {
-	for _, b := range in.buffers {
+func (st *store[E]) appendGap(front, tail []ledger.Range) ([]ledger.Range, []ledger.Range) {
+	for _, b := range st.buffers {
 		if b.lost < b.first {
-			front = append(front, ledger.Range{Topic: in.topic, Partition: b.partition, From: b.lost, To: b.first})
+			front = append(front, ledger.Range{Topic: st.topic, Partition: b.partition, From: b.lost, To: b.first})
 		}
 		if b.tail.from < b.tail.to {
-			tail = append(tail, ledger.Range{Topic: in.topic, Partition: b.partition, From: b.tail.from, To: b.tail.to})
+			tail = append(tail, ledger.Range{Topic: st.topic, Partition: b.partition, From: b.tail.from, To: b.tail.to})
 		}
 	}
 	return front, tail
@@ -144,5 +144,5 @@ func (in *Input[E]) appendGap(front, tail []ledger.Range) ([]ledger.Range, []led
 
 // Incomplete reports whether records of a replayed window were gone.
 func (in *Inputs) Incomplete() bool {
-	return in.Nodes.incomplete || in.Labels.incomplete || in.Commands.incomplete
+	return in.Nodes.store.incomplete || in.Labels.store.incomplete || in.Commands.store.incomplete
 }

@@ -21,36 +21,45 @@ const (
 	maxHeldBytes = 256 << 20
 )
 
-// Input holds one topic's committed events until windows consume them. A goroutine fetches and
+// input holds one topic's committed events until windows consume them. A goroutine fetches and
 // decodes, one block ahead of what was added. Fields belong to the goroutine that calls the methods, unless their
 // comment says otherwise.
-type Input[E any] struct {
-	source[E]
-	client   *kafka.Client
-	reader   *kafka.Reader // of the fetching goroutine, except its counters; nil if the topic is missing
-	decoded  chan Fetched[E]
-	spare    chan *block[E] // blocks to reuse
-	look     chan struct{}  // makes the fetching goroutine look for new partitions now
-	inFlight atomic.Int32   // blocks fetched and not yet given to Add
-	id       string         // the topic's, "" if brokers have none
-	read     []int64        // of the fetching goroutine: up to where each partition was read
-
-	buffers []*buffer[E] // one for each partition, ascending by partition
-	chunks  int          // chunks added so far
-	held    int          // records added and not claimed
-	bytes   int          // of the blocks that have a record that is held or claimed
-	claimed []chunk[E]   // for the current window, in canonical order
-	rest    []chunk[E]   // memory of claimWhere
-	fronts  []front[E]   // of the last cut in order of time, one for each partition
-	awaited bool         // a cut waits for a partition: fetch although the bounds are exceeded
+type input[E any] struct {
+	fetcher fetcher[E]
+	store   store[E]
+	chunks  int        // chunks added so far
+	bytes   int        // of the blocks that have a record that is held or claimed
+	fronts  []front[E] // of the last cut in order of time, one for each partition
+	awaited bool       // a cut waits for a partition: fetch although the bounds are exceeded
 
 	// Numbers of events since the last Cut whose time the policy cannot use: late ones
 	// came after their window was closed, early ones are too far ahead of the clock.
 	late, early int
 
 	fields map[string]bool // names of unknown fields that were reported
+}
 
-	incomplete bool // records of a replayed window were gone
+// fetcher fetches and decodes a topic's records, in a goroutine of its own.
+type fetcher[E any] struct {
+	source   source[E]
+	client   *kafka.Client
+	reader   *kafka.Reader // of the fetching goroutine, except its counters; nil if the topic is missing
+	decoded  chan fetched[E]
+	spare    chan *block[E] // blocks to reuse
+	look     chan struct{}  // makes the fetching goroutine look for new partitions now
+	inFlight atomic.Int32   // blocks fetched and not yet given to Add
+	id       string         // the topic's, "" if brokers have none
+	read     []int64        // of the fetching goroutine: up to where each partition was read
+}
+
+// store has the records of a topic that are held or claimed, and knows which are consumed.
+type store[E any] struct {
+	topic, id  string
+	buffers    []*buffer[E] // one for each partition, ascending by partition
+	held       int          // records added and not claimed
+	claimed    []chunk[E]   // for the current window, in canonical order
+	rest       []chunk[E]   // memory of claimWhere
+	incomplete bool         // records of a replayed window were gone
 }
 
 // source describes an input topic.
@@ -66,16 +75,16 @@ type source[E any] struct {
 	acceptGap bool
 }
 
-// Fetched is a block of decoded records, or the error that ended the fetching.
-type Fetched[E any] struct {
+// fetched is a block of decoded records, or the error that ended the fetching.
+type fetched[E any] struct {
 	block *block[E]
 	err   error
 }
 
 // open starts to fetch every partition of the topic behind the position, or from its
 // beginning.
-func (in *Input[E]) open(ctx context.Context, c *kafka.Client, src source[E], p Position) error {
-	in.source, in.client = src, c
+func (in *input[E]) open(ctx context.Context, c *kafka.Client, src source[E], p Position) error {
+	in.fetcher.source, in.fetcher.client, in.store.topic = src, c, src.topic
 	bounds, err := c.Offsets(ctx, src.topic)
 	if err != nil {
 		return err
@@ -83,39 +92,40 @@ func (in *Input[E]) open(ctx context.Context, c *kafka.Client, src source[E], p 
 	if len(bounds) == 0 {
 		return fmt.Errorf("topic %s does not exist: run 'gvbll topics', or start with --create-topics 1", src.topic)
 	}
-	in.decoded, in.spare, in.look = make(chan Fetched[E]), make(chan *block[E], spareBlocks), make(chan struct{}, 1)
+	in.fetcher.decoded, in.fetcher.spare, in.fetcher.look = make(chan fetched[E]), make(chan *block[E], spareBlocks), make(chan struct{}, 1)
 	ids, err := c.TopicIDs(ctx, src.topic)
 	if err != nil {
 		return err
 	}
-	in.id = ids[src.topic]
+	in.fetcher.id = ids[src.topic]
+	in.store.id = in.fetcher.id
 	start := make(map[kafka.TopicPartition]int64)
 	for at, bound := range bounds {
 		tail := span{bound.End, bound.End}
-		if in.acceptGap {
+		if in.fetcher.source.acceptGap {
 			if tail, err = p.accept(ctx, c, at, bound); err != nil {
 				return err
 			}
 		}
-		b, from, err := begin[E](at, bound, &p, in.id, in.acceptGap)
+		b, from, err := begin[E](at, bound, &p, in.store.id, in.fetcher.source.acceptGap)
 		if err != nil {
 			return err
 		}
 		b.tail, b.opened = tail, bound.End
 		start[at] = from
-		in.buffers = append(in.buffers, b)
+		in.store.buffers = append(in.store.buffers, b)
 	}
-	in.sortBuffers()
-	in.reader = c.NewReader(start, kafka.ReaderConfig{MaxBytes: bytesOf(len(start))})
-	for _, b := range in.buffers {
-		in.reader.Believe(kafka.TopicPartition{Topic: in.topic, Partition: b.partition}, in.id, b.last)
+	in.store.sortBuffers()
+	in.fetcher.reader = c.NewReader(start, kafka.ReaderConfig{MaxBytes: bytesOf(len(start))})
+	for _, b := range in.store.buffers {
+		in.fetcher.reader.Believe(kafka.TopicPartition{Topic: in.store.topic, Partition: b.partition}, in.store.id, b.last)
 	}
-	go in.fetch(ctx, len(bounds))
+	go in.fetcher.fetch(ctx, len(bounds))
 	return nil
 }
 
-func (in *Input[E]) sortBuffers() {
-	slices.SortFunc(in.buffers, func(a, b *buffer[E]) int { return cmp.Compare(a.partition, b.partition) })
+func (st *store[E]) sortBuffers() {
+	slices.SortFunc(st.buffers, func(a, b *buffer[E]) int { return cmp.Compare(a.partition, b.partition) })
 }
 
 // ofPartition returns the ranges of one partition.
@@ -130,17 +140,17 @@ func ofPartition(ranges []ledger.Range, at kafka.TopicPartition) (of []ledger.Ra
 
 // Ready returns the channel of the next block, nil while the bounds are exceeded and no cut
 // waits for it.
-func (in *Input[E]) Ready() <-chan Fetched[E] {
+func (in *input[E]) Ready() <-chan fetched[E] {
 	if in.full() && !in.awaited {
 		return nil
 	}
-	return in.decoded
+	return in.fetcher.decoded
 }
 
-func (in *Input[E]) full() bool { return in.held >= maxHeld || in.bytes >= maxHeldBytes }
+func (in *input[E]) full() bool { return in.store.held >= maxHeld || in.bytes >= maxHeldBytes }
 
 // addReady adds a block if one is ready, and reports whether one was.
-func (in *Input[E]) addReady(now time.Time) (ready bool, err error) {
+func (in *input[E]) addReady(now time.Time) (ready bool, err error) {
 	select {
 	case f := <-in.Ready():
 		return true, in.Add(f, now)
@@ -151,12 +161,12 @@ func (in *Input[E]) addReady(now time.Time) (ready bool, err error) {
 
 // Add holds the records of a block received at the given time, except those that were
 // consumed before the input was opened.
-func (in *Input[E]) Add(f Fetched[E], now time.Time) error {
+func (in *input[E]) Add(f fetched[E], now time.Time) error {
 	if f.err != nil {
 		return f.err
 	}
 	block := f.block
-	in.inFlight.Add(-1)
+	in.fetcher.inFlight.Add(-1)
 	in.bytes += block.bytes
 	in.reportUnknown(block)
 	records := block.answer.Records
@@ -165,11 +175,11 @@ func (in *Input[E]) Add(f Fetched[E], now time.Time) error {
 		for j < len(records) && records[j].Partition == records[i].Partition {
 			j++
 		}
-		b := in.buffer(records[i].Partition)
+		b := in.store.buffer(records[i].Partition)
 		if b == nil {
 			b = newBuffer[E](records[i].Partition, 0)
-			in.buffers = append(in.buffers, b)
-			in.sortBuffers()
+			in.store.buffers = append(in.store.buffers, b)
+			in.store.sortBuffers()
 		}
 		c := chunk[E]{block: block, from: i, to: j, order: in.chunks, at: now}
 		in.chunks++
@@ -178,11 +188,11 @@ func (in *Input[E]) Add(f Fetched[E], now time.Time) error {
 			in.addUnconsumed(b, c)
 		} else {
 			b.chunks = append(b.chunks, c)
-			in.held += j - i
+			in.store.held += j - i
 		}
 		i = j
 	}
-	for _, b := range in.buffers {
+	for _, b := range in.store.buffers {
 		if int(b.partition) < len(block.quiet) {
 			b.quiet, b.read = block.quiet[b.partition], block.read[b.partition]
 		}
@@ -194,7 +204,7 @@ func (in *Input[E]) Add(f Fetched[E], now time.Time) error {
 }
 
 // addUnconsumed adds the records of a chunk that lie in no consumed range.
-func (in *Input[E]) addUnconsumed(b *buffer[E], c chunk[E]) {
+func (in *input[E]) addUnconsumed(b *buffer[E], c chunk[E]) {
 	records := c.block.answer.Records
 	for i := c.from; i < c.to; {
 		consumed := b.isConsumed(records[i].Offset)
@@ -208,7 +218,7 @@ func (in *Input[E]) addUnconsumed(b *buffer[E], c chunk[E]) {
 			piece := c
 			piece.from, piece.to = i, j
 			b.chunks = append(b.chunks, piece)
-			in.held += j - i
+			in.store.held += j - i
 		}
 		i = j
 	}
@@ -216,18 +226,18 @@ func (in *Input[E]) addUnconsumed(b *buffer[E], c chunk[E]) {
 }
 
 // buffer returns a partition's buffer, or nil if it has none.
-func (in *Input[E]) buffer(partition int32) *buffer[E] {
-	i, ok := slices.BinarySearchFunc(in.buffers, partition, func(b *buffer[E], n int32) int { return cmp.Compare(b.partition, n) })
+func (st *store[E]) buffer(partition int32) *buffer[E] {
+	i, ok := slices.BinarySearchFunc(st.buffers, partition, func(b *buffer[E], n int32) int { return cmp.Compare(b.partition, n) })
 	if !ok {
 		return nil
 	}
-	return in.buffers[i]
+	return st.buffers[i]
 }
 
 // oldest returns the buffer with the chunk that was added first, or nil if no record is
 // held.
-func (in *Input[E]) oldest() (oldest *buffer[E]) {
-	for _, b := range in.buffers {
+func (st *store[E]) oldest() (oldest *buffer[E]) {
+	for _, b := range st.buffers {
 		if len(b.chunks) > 0 && (oldest == nil || b.chunks[0].order < oldest.chunks[0].order) {
 			oldest = b
 		}
@@ -236,8 +246,8 @@ func (in *Input[E]) oldest() (oldest *buffer[E]) {
 }
 
 // AnyHeld reports whether f holds for an event that is held.
-func (in *Input[E]) AnyHeld(f func(*E) bool) bool {
-	for _, b := range in.buffers {
+func (in *input[E]) AnyHeld(f func(*E) bool) bool {
+	for _, b := range in.store.buffers {
 		for _, c := range b.chunks {
 			for i := c.from; i < c.to; i++ {
 				if c.block.refused[i].reason == "" && f(&c.block.events[i]) {
@@ -251,8 +261,8 @@ func (in *Input[E]) AnyHeld(f func(*E) bool) bool {
 
 // Gather appends the claimed events to events, and the records that cannot be decoded
 // to refused, in canonical order.
-func (in *Input[E]) Gather(events []E, refused []event.Refusal) ([]E, []event.Refusal) {
-	for _, c := range in.claimed {
+func (in *input[E]) Gather(events []E, refused []event.Refusal) ([]E, []event.Refusal) {
+	for _, c := range in.store.claimed {
 		b := c.block
 		for i := c.from; i < c.to; i++ {
 			if v := &b.refused[i]; v.reason != "" {
@@ -266,39 +276,39 @@ func (in *Input[E]) Gather(events []E, refused []event.Refusal) ([]E, []event.Re
 }
 
 // Release releases the memory of the claimed records.
-func (in *Input[E]) Release() {
-	in.noteLast()
-	for _, c := range in.claimed {
+func (in *input[E]) Release() {
+	in.store.noteLast()
+	for _, c := range in.store.claimed {
 		in.free(c.block, c.to-c.from)
 	}
-	clear(in.claimed)
-	in.claimed = in.claimed[:0]
+	clear(in.store.claimed)
+	in.store.claimed = in.store.claimed[:0]
 }
 
 // free releases n of a block's records. The block is reused once all of them are
 // released.
-func (in *Input[E]) free(b *block[E], n int) {
+func (in *input[E]) free(b *block[E], n int) {
 	if b.left -= n; b.left > 0 {
 		return
 	}
 	in.bytes -= b.bytes
 	select {
-	case in.spare <- b:
+	case in.fetcher.spare <- b:
 	default:
 	}
 }
 
 // offsets is [Inputs.Offsets] of one topic.
-func (in *Input[E]) offsets(offsets map[kafka.TopicPartition]int64, all bool) {
+func (in *input[E]) offsets(offsets map[kafka.TopicPartition]int64, all bool) {
 	add := func(b *buffer[E]) {
-		offsets[kafka.TopicPartition{Topic: in.topic, Partition: b.partition}] = b.consumed
+		offsets[kafka.TopicPartition{Topic: in.store.topic, Partition: b.partition}] = b.consumed
 	}
-	for i, c := range in.claimed {
-		if i == 0 || c.partition() != in.claimed[i-1].partition() {
-			add(in.buffer(c.partition()))
+	for i, c := range in.store.claimed {
+		if i == 0 || c.partition() != in.store.claimed[i-1].partition() {
+			add(in.store.buffer(c.partition()))
 		}
 	}
-	for _, b := range in.buffers {
+	for _, b := range in.store.buffers {
 		if all {
 			add(b)
 		}
@@ -307,11 +317,11 @@ func (in *Input[E]) offsets(offsets map[kafka.TopicPartition]int64, all bool) {
 
 // lag returns the number of committed records that no window has consumed. Offsets
 // without a record count too, until they have been read.
-func (in *Input[E]) lag() int64 {
+func (in *input[E]) lag() int64 {
 	var lag int64
-	for _, b := range in.buffers {
+	for _, b := range in.store.buffers {
 		reached := b.reached()
-		lag += max(in.reader.End(kafka.TopicPartition{Topic: in.topic, Partition: b.partition})-reached, 0)
+		lag += max(in.fetcher.reader.End(kafka.TopicPartition{Topic: in.store.topic, Partition: b.partition})-reached, 0)
 		for _, s := range b.beyond {
 			lag -= max(s.to-max(s.from, reached), 0)
 		}
@@ -320,9 +330,9 @@ func (in *Input[E]) lag() int64 {
 }
 
 // withheld returns the number of offsets behind a transaction that a producer has not ended.
-func (in *Input[E]) withheld() (n int64) {
-	for _, b := range in.buffers {
-		n += in.reader.Withheld(kafka.TopicPartition{Topic: in.topic, Partition: b.partition})
+func (in *input[E]) withheld() (n int64) {
+	for _, b := range in.store.buffers {
+		n += in.fetcher.reader.Withheld(kafka.TopicPartition{Topic: in.store.topic, Partition: b.partition})
 	}
 	return n
 }

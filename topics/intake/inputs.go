@@ -57,9 +57,9 @@ type Config struct {
 // Claim, reads them by Gather, and releases their memory by Release. A replay claims
 // by Replay instead.
 type Inputs struct {
-	Nodes    Input[event.Node]
-	Labels   Input[event.Label]
-	Commands Input[event.Command]
+	Nodes    input[event.Node]
+	Labels   input[event.Label]
+	Commands input[event.Command]
 
 	untimely  func(topic string, late, early int)
 	closed    int64      // windows of event time before it are cut, 0 for none
@@ -95,8 +95,8 @@ func Open(ctx context.Context, c *kafka.Client, cfg Config, p Position) (*Inputs
 }
 
 // OpenCommands starts to fetch the commands topic alone, from its beginning.
-func OpenCommands(ctx context.Context, c *kafka.Client, cfg Config) (*Input[event.Command], error) {
-	in := &Input[event.Command]{}
+func OpenCommands(ctx context.Context, c *kafka.Client, cfg Config) (*input[event.Command], error) {
+	in := &input[event.Command]{}
 	return in, in.open(ctx, c, commandSource(cfg), Position{})
 }
 
@@ -126,12 +126,12 @@ func sourceOf[E any](cfg Config, topic string, decode func(*wire.Decoder, *event
 // on commands. After one, it is the policy's turn if it wants a window: commands come
 // soon, and no flood of them keeps the stream from being served.
 func (in *Inputs) Cut(p Policy, window int64) Cut {
-	command := Cut{commands: min(in.Commands.held, maxCommands), Cause: "command"}
+	command := Cut{commands: min(in.Commands.store.held, maxCommands), Cause: "command"}
 	if command.commands > 0 && !in.commanded {
 		in.commanded = true
 		return command
 	}
-	c := p.Cut(Buffered{Window: window, Nodes: in.Nodes.held, Labels: in.Labels.held, Waited: in.waited(), Times: in.times})
+	c := p.Cut(Buffered{Window: window, Nodes: in.Nodes.store.held, Labels: in.Labels.store.held, Waited: in.waited(), Times: in.times})
 	if in.closed == 0 || c.Closed > in.closed {
 		in.closed = c.Closed
 	}
@@ -165,8 +165,8 @@ func (in *Inputs) Resume(p Policy, window int64) {
 	in.Labels.resume()
 	in.Commands.resume()
 	closed := func(idle bool) int64 {
-		return p.Cut(Buffered{Window: window, Times: func() Times {
-			t := Times{Oldest: noTime}
+		return p.Cut(Buffered{Window: window, Times: func() times {
+			t := times{Oldest: noTime}
 			in.Nodes.addProgress(&t)
 			in.Labels.addProgress(&t)
 			for i := range t.Partitions {
@@ -185,10 +185,10 @@ func (in *Inputs) Resume(p Policy, window int64) {
 // waited returns how long the oldest node or label has been held.
 func (in *Inputs) waited() time.Duration {
 	var oldest time.Time
-	if b := in.Nodes.oldest(); b != nil {
+	if b := in.Nodes.store.oldest(); b != nil {
 		oldest = b.chunks[0].at
 	}
-	if b := in.Labels.oldest(); b != nil && (oldest.IsZero() || b.chunks[0].at.Before(oldest)) {
+	if b := in.Labels.store.oldest(); b != nil && (oldest.IsZero() || b.chunks[0].at.Before(oldest)) {
 		oldest = b.chunks[0].at
 	}
 	if oldest.IsZero() {
@@ -198,14 +198,14 @@ func (in *Inputs) waited() time.Duration {
 }
 
 // times returns the event times of the held records, valid until the next call.
-func (in *Inputs) times() Times {
-	t := Times{Oldest: noTime, Partitions: in.progress[:0]}
+func (in *Inputs) times() times {
+	t := times{Oldest: noTime, Partitions: in.progress[:0]}
 	now := time.Now()
 	in.Nodes.addTimes(&t, now, in.closed)
 	in.Labels.addTimes(&t, now, in.closed)
 	in.progress = t.Partitions
-	in.reportUntimely(in.Nodes.topic, &in.Nodes.late, &in.Nodes.early)
-	in.reportUntimely(in.Labels.topic, &in.Labels.late, &in.Labels.early)
+	in.reportUntimely(in.Nodes.store.topic, &in.Nodes.late, &in.Nodes.early)
+	in.reportUntimely(in.Labels.store.topic, &in.Labels.late, &in.Labels.early)
 	return t
 }
 
@@ -220,15 +220,15 @@ func (in *Inputs) reportUntimely(topic string, late, early *int) {
 // offset ranges to ranges.
 func (in *Inputs) Claim(c Cut, ranges []ledger.Range) []ledger.Range {
 	if c.ByTime {
-		ranges = in.Nodes.claimBefore(c.Before, ranges)
-		return in.Labels.claimBefore(c.Before, ranges)
+		ranges = in.Nodes.store.claimBefore(c.Before, ranges)
+		return in.Labels.store.claimBefore(c.Before, ranges)
 	}
 	if c.InOrder {
 		return in.Labels.claimFronts(in.Nodes.claimFronts(ranges))
 	}
-	ranges = in.Nodes.claimOldest(c.Nodes, ranges)
-	ranges = in.Labels.claimOldest(c.Labels, ranges)
-	return in.Commands.claimOldest(c.commands, ranges)
+	ranges = in.Nodes.store.claimOldest(c.Nodes, ranges)
+	ranges = in.Labels.store.claimOldest(c.Labels, ranges)
+	return in.Commands.store.claimOldest(c.commands, ranges)
 }
 
 // Replay waits until all records of the ranges are fetched, and claims them. After
@@ -237,15 +237,15 @@ func (in *Inputs) Replay(ctx context.Context, ranges []ledger.Range) error {
 	var nodes, labels, commands []ledger.Range
 	for _, g := range ranges {
 		switch g.Topic {
-		case in.Nodes.topic:
+		case in.Nodes.store.topic:
 			nodes = append(nodes, g)
-		case in.Labels.topic:
+		case in.Labels.store.topic:
 			labels = append(labels, g)
-		case in.Commands.topic:
+		case in.Commands.store.topic:
 			commands = append(commands, g)
 		}
 	}
-	if err := checkTopics(ranges, in.Nodes.topic, in.Labels.topic, in.Commands.topic); err != nil {
+	if err := checkTopics(ranges, in.Nodes.store.topic, in.Labels.store.topic, in.Commands.store.topic); err != nil {
 		return err
 	}
 	if err := in.Nodes.Replay(ctx, nodes); err != nil {
@@ -296,7 +296,7 @@ func (in *Inputs) Offsets(offsets map[kafka.TopicPartition]int64, all bool) {
 // window has consumed, and of those that readers do not get yet because of a transaction
 // that a producer has not ended.
 func (in *Inputs) Lag(report func(topic string, records, withheld int64)) {
-	report(in.Nodes.topic, in.Nodes.lag(), in.Nodes.withheld())
-	report(in.Labels.topic, in.Labels.lag(), in.Labels.withheld())
-	report(in.Commands.topic, in.Commands.lag(), in.Commands.withheld())
+	report(in.Nodes.store.topic, in.Nodes.lag(), in.Nodes.withheld())
+	report(in.Labels.store.topic, in.Labels.lag(), in.Labels.withheld())
+	report(in.Commands.store.topic, in.Commands.lag(), in.Commands.withheld())
 }

@@ -81,17 +81,18 @@ func (h *harness) inputs(policy Policy, parts int, consumed []ledger.Range) *dri
 }
 
 // initInput does what open does, except for fetching and decoding.
-func initInput[E any](h *harness, in *Input[E], s source[E], parts int, consumed []ledger.Range) {
-	in.source, in.decoded, in.spare = s, make(chan Fetched[E]), make(chan *block[E], 1)
+func initInput[E any](h *harness, in *input[E], s source[E], parts int, consumed []ledger.Range) {
+	in.store.topic = s.topic
+	in.fetcher.source, in.fetcher.decoded, in.fetcher.spare = s, make(chan fetched[E]), make(chan *block[E], 1)
 	start := make(map[kafka.TopicPartition]int64)
 	for i := range parts {
 		at := kafka.TopicPartition{Topic: s.topic, Partition: int32(i)}
 		b := newBuffer[E](at.Partition, 0)
 		b.skip(ofPartition(consumed, at))
 		start[at] = b.consumed
-		in.buffers = append(in.buffers, b)
+		in.store.buffers = append(in.store.buffers, b)
 	}
-	in.reader = h.client.NewReader(start, kafka.ReaderConfig{}) // sends no requests; Quiet is asked
+	in.fetcher.reader = h.client.NewReader(start, kafka.ReaderConfig{}) // sends no requests; Quiet is asked
 }
 
 // collect appends the claimed window to d.windows and releases its records. Refused
@@ -129,7 +130,7 @@ func (s *topicRecords) remaining(next []int) (n int) {
 
 // nextBlock returns a decoded block with at most n[i] records of each partition i,
 // from index next[i] on, and advances next behind them.
-func nextBlock[E any](in *Input[E], s *topicRecords, next, n []int) Fetched[E] {
+func nextBlock[E any](in *input[E], s *topicRecords, next, n []int) fetched[E] {
 	b := &block[E]{}
 	for part, records := range s.parts {
 		from := next[part]
@@ -140,16 +141,16 @@ func nextBlock[E any](in *Input[E], s *topicRecords, next, n []int) Fetched[E] {
 			if s.node {
 				value = wire.AppendNode(nil, &event.Node{ID: id, Dense: []float32{1}, Time: r.time})
 			}
-			b.answer.Records = append(b.answer.Records, kafka.Record{Topic: in.topic, Partition: r.partition, Offset: r.offset, Value: value})
+			b.answer.Records = append(b.answer.Records, kafka.Record{Topic: in.store.topic, Partition: r.partition, Offset: r.offset, Value: value})
 		}
 	}
 	var d wire.Decoder
-	b.decode(&d, &in.source)
-	return Fetched[E]{block: b}
+	b.decode(&d, &in.fetcher.source)
+	return fetched[E]{block: b}
 }
 
 // addNext adds the next block, see nextBlock.
-func addNext[E any](t *testing.T, in *Input[E], s *topicRecords, next, n []int) {
+func addNext[E any](t *testing.T, in *input[E], s *topicRecords, next, n []int) {
 	t.Helper()
 	if err := in.Add(nextBlock(in, s, next, n), time.Now()); err != nil {
 		t.Fatal(err)
@@ -222,9 +223,9 @@ func checkReplay(t *testing.T, h *harness, rng *rand.Rand, windows []cutWindow, 
 
 // feed sends the records behind the consumed beginning of each partition to the
 // input in random blocks, from another goroutine, until the context ends.
-func feed[E any](ctx context.Context, in *Input[E], s *topicRecords, rng *rand.Rand) {
+func feed[E any](ctx context.Context, in *input[E], s *topicRecords, rng *rand.Rand) {
 	next := make([]int, len(s.parts))
-	for part, b := range in.buffers {
+	for part, b := range in.store.buffers {
 		next[part], _ = slices.BinarySearchFunc(s.parts[part], b.consumed, func(r record, offset int64) int { return cmp.Compare(r.offset, offset) })
 	}
 	go func() {
@@ -234,7 +235,7 @@ func feed[E any](ctx context.Context, in *Input[E], s *topicRecords, rng *rand.R
 				continue
 			}
 			select {
-			case in.decoded <- f:
+			case in.fetcher.decoded <- f:
 			case <-ctx.Done():
 				return
 			}
@@ -314,7 +315,7 @@ func TestEventTimeOutOfOrder(t *testing.T) {
 						t.Errorf("%s: %d events are late or early, want 0", name, untimely)
 					}
 					checkTumbling(t, name, d.windows, width, tumbling(width, baseTime+end, nodes), tumbling(width, baseTime+end, labels))
-				} else if got, want := countOnce(t, d.windows)+d.Nodes.held+d.Labels.held, 2*parts*(n+1); got != want {
+				} else if got, want := countOnce(t, d.windows)+d.Nodes.store.held+d.Labels.store.held, 2*parts*(n+1); got != want {
 					t.Errorf("%s: %d events are in windows or held, want %d", name, got, want)
 				}
 				checkReplay(t, h, rng, d.windows, nodes, labels, nil)
@@ -372,13 +373,13 @@ func (p mixedPolicy) Cut(b Buffered) Cut {
 }
 
 // replayWindows replays the ranges of one topic in windows.
-func replayWindows[E any](t *testing.T, in *Input[E], s *topicRecords, windows []cutWindow) {
+func replayWindows[E any](t *testing.T, in *input[E], s *topicRecords, windows []cutWindow) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	feed(ctx, in, s, rand.New(rand.NewPCG(0, 0)))
 	for _, c := range windows {
-		if err := in.Replay(ctx, ofTopic(c.ranges, in.topic)); err != nil {
+		if err := in.Replay(ctx, ofTopic(c.ranges, in.store.topic)); err != nil {
 			t.Fatal(err)
 		}
 		in.Release()
@@ -419,11 +420,11 @@ func TestResumeAfterLongReplay(t *testing.T) {
 	policy := EventTime{Width: time.Second, Lateness: time.Second, Idle: time.Minute}
 	onFake(t, func(t *testing.T, h *harness) {
 		d := h.inputs(policy, 2, nil)
-		d.Nodes.inFlight.Add(1) // so that Quiet is not asked
-		d.Labels.inFlight.Add(1)
+		d.Nodes.fetcher.inFlight.Add(1) // so that Quiet is not asked
+		d.Labels.fetcher.inFlight.Add(1)
 		const s = 1000
 		for i := range int64(2) {
-			n, l := d.Nodes.buffers[i], d.Labels.buffers[i]
+			n, l := d.Nodes.store.buffers[i], d.Labels.store.buffers[i]
 			n.latest, n.quiet = baseTime+(30+i)*s, time.Hour
 			l.latest, l.quiet = baseTime+(20+i)*s, time.Hour
 		}
@@ -498,8 +499,8 @@ func TestFullTopic(t *testing.T) {
 			addNext(t, &d.Nodes, nodes, next, []int{0, 1000})
 			d.cutAll(t)
 		}
-		if len(d.windows) == 0 || d.windows[0].cause != "full" || len(d.windows[0].nodes) != 1000 || d.Nodes.held >= maxHeld {
-			t.Errorf("%d windows are cut and %d records held; want a first window of 1000 nodes, cut because the topic is full, and fewer than %d held", len(d.windows), d.Nodes.held, maxHeld)
+		if len(d.windows) == 0 || d.windows[0].cause != "full" || len(d.windows[0].nodes) != 1000 || d.Nodes.store.held >= maxHeld {
+			t.Errorf("%d windows are cut and %d records held; want a first window of 1000 nodes, cut because the topic is full, and fewer than %d held", len(d.windows), d.Nodes.store.held, maxHeld)
 		}
 		// The first partition's watermark now passes all of these windows.
 		end := int64(baseTime + n + 1000)
@@ -509,8 +510,8 @@ func TestFullTopic(t *testing.T) {
 		if got := countOnce(t, d.windows); got != n {
 			t.Errorf("%d events are in windows, want %d", got, n)
 		}
-		if d.Nodes.held != 2 || d.Nodes.bytes > 4*recordBytes {
-			t.Errorf("%d records of %d bytes are held, want 2 of at most %d", d.Nodes.held, d.Nodes.bytes, 4*recordBytes)
+		if d.Nodes.store.held != 2 || d.Nodes.bytes > 4*recordBytes {
+			t.Errorf("%d records of %d bytes are held, want 2 of at most %d", d.Nodes.store.held, d.Nodes.bytes, 4*recordBytes)
 		}
 	})
 }
@@ -538,10 +539,10 @@ func TestHeldRecordKeepsItsBlock(t *testing.T) {
 			addNext(t, &d.Nodes, nodes, next, []int{each})
 			d.cutAll(t)
 		}
-		if d.Nodes.held != blocks+1 || d.Nodes.bytes < blocks*each*recordBytes {
-			t.Errorf("%d records and %d bytes are held, want %d and at least %d", d.Nodes.held, d.Nodes.bytes, blocks+1, blocks*each*recordBytes)
+		if d.Nodes.store.held != blocks+1 || d.Nodes.bytes < blocks*each*recordBytes {
+			t.Errorf("%d records and %d bytes are held, want %d and at least %d", d.Nodes.store.held, d.Nodes.bytes, blocks+1, blocks*each*recordBytes)
 		}
-		if b := d.Nodes.buffers[0]; b.consumed != 0 || len(b.beyond) != blocks {
+		if b := d.Nodes.store.buffers[0]; b.consumed != 0 || len(b.beyond) != blocks {
 			t.Errorf("consumed up to %d with %d ranges beyond, want 0 and %d", b.consumed, len(b.beyond), blocks)
 		}
 	})
@@ -552,7 +553,7 @@ func TestHeldRecordKeepsItsBlock(t *testing.T) {
 func TestWindowTakesWhatIsReady(t *testing.T) {
 	onFake(t, func(t *testing.T, h *harness) {
 		d := h.inputs(CountOrLinger{Count: 100, Linger: 0}, 1, nil)
-		d.Nodes.decoded, d.Labels.decoded = make(chan Fetched[event.Node], 2), make(chan Fetched[event.Label], 2)
+		d.Nodes.fetcher.decoded, d.Labels.fetcher.decoded = make(chan fetched[event.Node], 2), make(chan fetched[event.Label], 2)
 		nodes, labels := &topicRecords{node: true, parts: [][]record{nil}}, &topicRecords{parts: [][]record{nil}}
 		for i := range int64(50) {
 			nodes.parts[0] = append(nodes.parts[0], record{0, i, baseTime})
@@ -560,9 +561,9 @@ func TestWindowTakesWhatIsReady(t *testing.T) {
 		}
 		nextNode, nextLabel := []int{0}, []int{0}
 		addNext(t, &d.Nodes, nodes, nextNode, []int{7})
-		d.Nodes.decoded <- nextBlock(&d.Nodes, nodes, nextNode, []int{20})
-		d.Nodes.decoded <- nextBlock(&d.Nodes, nodes, nextNode, []int{3})
-		d.Labels.decoded <- nextBlock(&d.Labels, labels, nextLabel, []int{5})
+		d.Nodes.fetcher.decoded <- nextBlock(&d.Nodes, nodes, nextNode, []int{20})
+		d.Nodes.fetcher.decoded <- nextBlock(&d.Nodes, nodes, nextNode, []int{3})
+		d.Labels.fetcher.decoded <- nextBlock(&d.Labels, labels, nextLabel, []int{5})
 		for _, want := range []bool{true, true, false} {
 			if c := d.Cut(d.policy, 0); c.Cause != Lingered {
 				t.Fatalf("a window is cut by %q, want %q", c.Cause, Lingered)
@@ -576,7 +577,7 @@ func TestWindowTakesWhatIsReady(t *testing.T) {
 			t.Errorf("windows %v, want one of 30 nodes and 5 labels", w)
 		}
 		broken := errors.New("broken")
-		d.Labels.decoded <- Fetched[event.Label]{err: broken}
+		d.Labels.fetcher.decoded <- fetched[event.Label]{err: broken}
 		if _, err := d.AddReady(time.Now()); !errors.Is(err, broken) {
 			t.Errorf("the error of a fetch: %v, want %v", err, broken)
 		}
@@ -700,12 +701,12 @@ func TestOpenBehindConsumed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for in.Nodes.buffers[1].fetched < 20 || in.Nodes.buffers[2].fetched < 20 {
+		for in.Nodes.store.buffers[1].fetched < 20 || in.Nodes.store.buffers[2].fetched < 20 {
 			if err := in.Nodes.Add(kafkatest.Receive(t, in.Nodes.Ready(), "a fetch of nodes is answered"), time.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		ranges := in.Nodes.claimOldest(in.Nodes.held, nil)
+		ranges := in.Nodes.store.claimOldest(in.Nodes.store.held, nil)
 		want := []ledger.Range{
 			{Topic: topic, Partition: 1, From: 5, To: 7},
 			{Topic: topic, Partition: 1, From: 9, To: 12},
@@ -751,7 +752,7 @@ func TestReplayUnknownPartition(t *testing.T) {
 		if err := in.Nodes.Replay(ctx, []ledger.Range{{Topic: topic, Partition: 0, From: 0, To: 4}, {Topic: topic, Partition: 4, From: 0, To: 2}}); err != nil {
 			t.Fatal(err)
 		}
-		claimed := in.Nodes.claimed
+		claimed := in.Nodes.store.claimed
 		if got := claimed[len(claimed)-1].partition(); got != 4 {
 			t.Errorf("the last of %d claimed chunks is of partition %d, want 4", len(claimed), got)
 		}
@@ -782,12 +783,12 @@ func TestReplayIsBounded(t *testing.T) {
 				if err := in.Replay(ctx, []ledger.Range{{Topic: h.names.Nodes, Partition: part, From: from, To: from + window}}); err != nil {
 					t.Fatal(err)
 				}
-				for i, c := range in.Nodes.claimed {
-					if i == 0 && c.first() != from || i == len(in.Nodes.claimed)-1 && c.end() != from+window {
+				for i, c := range in.Nodes.store.claimed {
+					if i == 0 && c.first() != from || i == len(in.Nodes.store.claimed)-1 && c.end() != from+window {
 						t.Fatalf("a window of offsets %d to %d of partition %d begins at %d or ends at %d", from, from+window, part, c.first(), c.end())
 					}
 				}
-				most, bytes = max(most, in.Nodes.held), max(bytes, in.Nodes.bytes)
+				most, bytes = max(most, in.Nodes.store.held), max(bytes, in.Nodes.bytes)
 				in.Release()
 			}
 		}
@@ -797,7 +798,7 @@ func TestReplayIsBounded(t *testing.T) {
 		}
 		h.send(t, 3, 10)
 		in.Resume(CountOrLinger{Count: 30, Linger: time.Hour}, 0)
-		for in.Nodes.held < 30 {
+		for in.Nodes.store.held < 30 {
 			if err := in.Nodes.Add(kafkatest.Receive(t, in.Nodes.Ready(), "a fetch of nodes is answered"), time.Now()); err != nil {
 				t.Fatal(err)
 			}

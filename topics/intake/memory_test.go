@@ -24,10 +24,10 @@ type repeater struct {
 // newRepeater returns a repeater of n node events in four partitions.
 func newRepeater(n int) *repeater {
 	r := &repeater{block: &block[event.Node]{}}
-	r.Nodes.source = nodeSource(Config{Names: topics.Names{Nodes: "nodes"}})
-	r.Nodes.spare = make(chan *block[event.Node], 1)
+	r.Nodes.fetcher.source = nodeSource(Config{Names: topics.Names{Nodes: "nodes"}})
+	r.Nodes.fetcher.spare = make(chan *block[event.Node], 1)
 	for part := range int32(4) {
-		r.Nodes.buffers = append(r.Nodes.buffers, &buffer[event.Node]{partition: part})
+		r.Nodes.store.buffers = append(r.Nodes.store.buffers, &buffer[event.Node]{partition: part})
 		for i := range n / 4 {
 			node := event.Node{ID: event.ID{Num: int64(4*i) + int64(part)}, Dense: make([]float32, 128), Neighbours: make([]event.ID, 14)}
 			r.block.answer.Records = append(r.block.answer.Records, kafka.Record{
@@ -38,18 +38,18 @@ func newRepeater(n int) *repeater {
 	return r
 }
 
-func (r *repeater) decode() { r.block.decode(&r.decoder, &r.Nodes.source) }
+func (r *repeater) decode() { r.block.decode(&r.decoder, &r.Nodes.fetcher.source) }
 
 // run decodes the fetch, and cuts and releases windows of the given size. The block
 // must be free for reuse afterwards.
 func (r *repeater) run(tb testing.TB, size int) {
 	tb.Helper()
 	r.decode()
-	if err := r.Nodes.Add(Fetched[event.Node]{block: r.block}, time.Time{}); err != nil {
+	if err := r.Nodes.Add(fetched[event.Node]{block: r.block}, time.Time{}); err != nil {
 		tb.Fatal(err)
 	}
-	for r.Nodes.held > 0 {
-		r.ranges = r.Claim(Cut{Nodes: min(size, r.Nodes.held), Cause: "count"}, r.ranges[:0])
+	for r.Nodes.store.held > 0 {
+		r.ranges = r.Claim(Cut{Nodes: min(size, r.Nodes.store.held), Cause: "count"}, r.ranges[:0])
 		r.Gather(&r.window)
 		if len(r.window.Nodes) != size {
 			tb.Fatalf("a window has %d nodes, want %d", len(r.window.Nodes), size)
@@ -57,11 +57,11 @@ func (r *repeater) run(tb testing.TB, size int) {
 		r.Release()
 	}
 	select {
-	case <-r.Nodes.spare:
+	case <-r.Nodes.fetcher.spare:
 	default:
 		tb.Fatal("the block is not released though all of its records are")
 	}
-	for _, b := range r.Nodes.buffers {
+	for _, b := range r.Nodes.store.buffers {
 		b.consumed = 0 // for the next run, with the same offsets
 	}
 }

@@ -22,7 +22,7 @@ func (m moment) before(other moment) bool {
 
 // front is the part of a partition's held records, from the first on, that makes the next window.
 type front[E any] struct {
-	in         *Input[E]
+	in         *input[E]
 	buffer     *buffer[E]
 	records    int // of it
 	chunk, at  int // place of the next record
@@ -56,7 +56,7 @@ func (f *front[E]) take() {
 // begin goes to the first record of a chunk.
 func (f *front[E]) begin() {
 	if f.ended = f.chunk == len(f.buffer.chunks); f.ended {
-		f.incomplete = f.in.behind(f.buffer)
+		f.incomplete = f.in.fetcher.behind(f.buffer)
 		return
 	}
 	f.at = f.buffer.chunks[f.chunk].from
@@ -79,7 +79,7 @@ func (f *front[E]) await() {
 }
 
 // endAwait ends what await began.
-func (in *Input[E]) endAwait() {
+func (in *input[E]) endAwait() {
 	if in.awaited {
 		in.awaited = false
 		in.resume()
@@ -88,8 +88,8 @@ func (in *Input[E]) endAwait() {
 
 // behind reports whether brokers have committed records of a partition that were not added. Before
 // the first answer, these are all that it had when it was opened.
-func (in *Input[E]) behind(b *buffer[E]) bool {
-	end := in.reader.End(kafka.TopicPartition{Topic: in.topic, Partition: b.partition})
+func (r *fetcher[E]) behind(b *buffer[E]) bool {
+	end := r.reader.End(kafka.TopicPartition{Topic: r.source.topic, Partition: b.partition})
 	if end < 0 {
 		end = b.opened
 	}
@@ -97,26 +97,26 @@ func (in *Input[E]) behind(b *buffer[E]) bool {
 }
 
 // setFronts sets a front of no records for each partition.
-func (in *Input[E]) setFronts(now time.Time) {
+func (in *input[E]) setFronts(now time.Time) {
 	in.fronts = in.fronts[:0]
-	for _, b := range in.buffers {
-		f := front[E]{in: in, buffer: b, limit: now.Add(in.ahead).UnixMilli()}
+	for _, b := range in.store.buffers {
+		f := front[E]{in: in, buffer: b, limit: now.Add(in.fetcher.source.ahead).UnixMilli()}
 		f.begin()
 		in.fronts = append(in.fronts, f)
 	}
 }
 
 // claimFronts claims the records of the fronts, and appends their ranges.
-func (in *Input[E]) claimFronts(ranges []ledger.Range) []ledger.Range {
-	in.claimed = in.claimed[:0]
+func (in *input[E]) claimFronts(ranges []ledger.Range) []ledger.Range {
+	in.store.claimed = in.store.claimed[:0]
 	for i := range in.fronts {
 		b, n := in.fronts[i].buffer, in.fronts[i].records
 		for n > 0 {
 			c := &b.chunks[0]
-			n -= in.claimFront(b, min(c.from+n, c.to))
+			n -= in.store.claimFront(b, min(c.from+n, c.to))
 		}
 	}
-	return in.consumeClaimed(ranges)
+	return in.store.consumeClaimed(ranges)
 }
 
 // cutInOrder finds the oldest records of nodes and labels over all partitions: as many as make

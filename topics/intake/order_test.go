@@ -19,8 +19,8 @@ func TestInOrderOfTime(t *testing.T) {
 			nodes, labels := randomRecords(rng, true, parts, n, 20, 0, 30*20*int64(n)), randomRecords(rng, false, parts, n/2, 37, 0, 40*20*int64(n))
 			d := h.inputs(CountOrLinger{Count: count, Linger: 0}, parts, nil)
 			for i := range parts {
-				d.Nodes.buffers[i].opened = last(nodes.parts[i]).offset + 1
-				d.Labels.buffers[i].opened = last(labels.parts[i]).offset + 1
+				d.Nodes.store.buffers[i].opened = last(nodes.parts[i]).offset + 1
+				d.Labels.store.buffers[i].opened = last(labels.parts[i]).offset + 1
 			}
 			d.addAll(t, rng, nodes, labels)
 			var sorted []timedRecord
@@ -92,7 +92,7 @@ func TestNothingWaitsLive(t *testing.T) {
 		if len(d.windows) != 1 || len(d.windows[0].nodes) != 3 {
 			t.Fatalf("windows %v, want one of 3 nodes", d.windows)
 		}
-		d.Nodes.buffers[1].opened = 1
+		d.Nodes.store.buffers[1].opened = 1
 		addNext(t, &d.Nodes, nodes, next, []int{maxHeld, 0})
 		d.held(t, maxHeld-3, 1)
 		for i := range int64(3) { // the bound
@@ -108,8 +108,8 @@ func TestNothingWaitsLive(t *testing.T) {
 		if w := d.windows[1]; len(w.nodes) != 10 || w.nodes[9] != (record{1, 0, baseTime + 5}) {
 			t.Errorf("the nodes %v make a window, want the ten oldest", w.nodes)
 		}
-		if d.Nodes.awaited || d.Nodes.held != 0 {
-			t.Errorf("%d records are held, awaited %v, want 0 and false", d.Nodes.held, d.Nodes.awaited)
+		if d.Nodes.awaited || d.Nodes.store.held != 0 {
+			t.Errorf("%d records are held, awaited %v, want 0 and false", d.Nodes.store.held, d.Nodes.awaited)
 		}
 	})
 }
@@ -117,8 +117,8 @@ func TestNothingWaitsLive(t *testing.T) {
 // held checks that no window is cut, although so many nodes are held.
 func (d *driver) held(t *testing.T, nodes, windows int) {
 	t.Helper()
-	if c := d.Cut(d.policy, int64(len(d.windows))); c.Cause != "" || c.Within <= 0 || d.Nodes.held != nodes || len(d.windows) != windows {
-		t.Fatalf("cut as %+v with %d nodes, want to wait with %d", c, d.Nodes.held, nodes)
+	if c := d.Cut(d.policy, int64(len(d.windows))); c.Cause != "" || c.Within <= 0 || d.Nodes.store.held != nodes || len(d.windows) != windows {
+		t.Fatalf("cut as %+v with %d nodes, want to wait with %d", c, d.Nodes.store.held, nodes)
 	}
 }
 

@@ -32,16 +32,16 @@ type Buffered struct {
 	Labels int           // records
 	Waited time.Duration // since the oldest of them was fetched
 	// Times returns their event times. The result is valid until the next call.
-	Times func() Times
+	Times func() times
 }
 
 // noTime means no event time. It is less than all event times.
 const noTime = math.MinInt64
 
-// Times are the event times of the held records, in milliseconds since 1970. An
+// times are the event times of the held records, in milliseconds since 1970. An
 // untimed record has no usable one: it has none, it cannot be decoded, it lies too
 // far ahead of the clock, or it came after its window was closed.
-type Times struct {
+type times struct {
 	Oldest     int64         // the lowest, noTime if there is none
 	Untimed    bool          // there are untimed records
 	Waited     time.Duration // since the oldest untimed one was fetched

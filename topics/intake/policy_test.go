@@ -69,30 +69,30 @@ func TestEventTime(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		t    Times
+		t    times
 		want Cut
 	}{
-		{"no event was fetched", Times{Oldest: noTime, Partitions: active(noTime, noTime)}, Cut{}},
-		{"a partition without an event holds the watermark back", Times{Oldest: 3 * s, Partitions: active(40*s, noTime)}, Cut{Within: 2 * time.Second}},
-		{"the watermark is just below the window's end", Times{Oldest: 3 * s, Partitions: active(14999, 40*s)}, Cut{Within: 2 * time.Second}},
-		{"the watermark is at the window's end", Times{Oldest: 3 * s, Partitions: active(15*s, 40*s)}, cut("event-time", 10*s, 10*s)},
-		{"an empty window is not cut", Times{Oldest: 23 * s, Partitions: active(40*s, 41*s)}, cut("event-time", 30*s, 30*s)},
-		{"of two windows that have ended the oldest is cut", Times{Oldest: 3 * s, Partitions: active(40 * s)}, cut("event-time", 10*s, 30*s)},
-		{"windows are closed though no record is held", Times{Oldest: noTime, Partitions: active(40 * s)}, Cut{Closed: 30 * s}},
-		{"a window before 1970", Times{Oldest: -3 * s, Partitions: active(5 * s)}, Cut{ByTime: true, Cause: "event-time", Before: 0}},
-		{"a window contains its beginning", Times{Oldest: -10 * s, Partitions: active(4 * s)}, Cut{Within: 2 * time.Second, Closed: -10 * s}},
-		{"a quiet partition holds the watermark back", Times{Oldest: 3 * s, Partitions: append(active(40*s), quiet(4*s, time.Second))}, Cut{Within: time.Second, Closed: -10 * s}},
-		{"an idle partition does not hold the watermark back", Times{Oldest: 3 * s, Partitions: append(active(40*s), quiet(4*s, 2*time.Second))}, cut("event-time", 10*s, 30*s)},
-		{"an idle partition without an event does not either", Times{Oldest: 3 * s, Partitions: append(active(40*s), quiet(noTime, time.Minute))}, cut("event-time", 10*s, 30*s)},
-		{"all partitions are idle", Times{Oldest: 33 * s, Partitions: []Progress{quiet(33*s, time.Minute), quiet(4*s, time.Minute)}}, cut("idle", 40*s, 40*s)},
-		{"all partitions are idle and no record is held", Times{Oldest: noTime, Partitions: []Progress{quiet(33*s, time.Minute)}}, Cut{}},
-		{"the next call is not before soonest", Times{Oldest: 3 * s, Partitions: append(active(9*s), quiet(4*s, 2*time.Second-1))}, Cut{Within: soonest, Closed: -10 * s}},
-		{"the topic is full", Times{Oldest: 3 * s, Full: true, Partitions: active(9 * s)}, Cut{ByTime: true, Cause: "full", Before: 10 * s}},
-		{"the topic is full of untimed records", Times{Oldest: noTime, Full: true, Untimed: true, Partitions: active(noTime)}, Cut{ByTime: true, Cause: "full", Before: noTime + 1}},
-		{"an untimed record waits for the next window", Times{Oldest: 3 * s, Untimed: true, Waited: 500 * time.Millisecond, Partitions: active(9 * s)}, Cut{Within: 1500 * time.Millisecond}},
-		{"an untimed record waits no longer than Idle", Times{Oldest: 3 * s, Untimed: true, Waited: 2 * time.Second, Partitions: active(9 * s)}, Cut{ByTime: true, Cause: "idle", Before: noTime + 1}},
+		{"no event was fetched", times{Oldest: noTime, Partitions: active(noTime, noTime)}, Cut{}},
+		{"a partition without an event holds the watermark back", times{Oldest: 3 * s, Partitions: active(40*s, noTime)}, Cut{Within: 2 * time.Second}},
+		{"the watermark is just below the window's end", times{Oldest: 3 * s, Partitions: active(14999, 40*s)}, Cut{Within: 2 * time.Second}},
+		{"the watermark is at the window's end", times{Oldest: 3 * s, Partitions: active(15*s, 40*s)}, cut("event-time", 10*s, 10*s)},
+		{"an empty window is not cut", times{Oldest: 23 * s, Partitions: active(40*s, 41*s)}, cut("event-time", 30*s, 30*s)},
+		{"of two windows that have ended the oldest is cut", times{Oldest: 3 * s, Partitions: active(40 * s)}, cut("event-time", 10*s, 30*s)},
+		{"windows are closed though no record is held", times{Oldest: noTime, Partitions: active(40 * s)}, Cut{Closed: 30 * s}},
+		{"a window before 1970", times{Oldest: -3 * s, Partitions: active(5 * s)}, Cut{ByTime: true, Cause: "event-time", Before: 0}},
+		{"a window contains its beginning", times{Oldest: -10 * s, Partitions: active(4 * s)}, Cut{Within: 2 * time.Second, Closed: -10 * s}},
+		{"a quiet partition holds the watermark back", times{Oldest: 3 * s, Partitions: append(active(40*s), quiet(4*s, time.Second))}, Cut{Within: time.Second, Closed: -10 * s}},
+		{"an idle partition does not hold the watermark back", times{Oldest: 3 * s, Partitions: append(active(40*s), quiet(4*s, 2*time.Second))}, cut("event-time", 10*s, 30*s)},
+		{"an idle partition without an event does not either", times{Oldest: 3 * s, Partitions: append(active(40*s), quiet(noTime, time.Minute))}, cut("event-time", 10*s, 30*s)},
+		{"all partitions are idle", times{Oldest: 33 * s, Partitions: []Progress{quiet(33*s, time.Minute), quiet(4*s, time.Minute)}}, cut("idle", 40*s, 40*s)},
+		{"all partitions are idle and no record is held", times{Oldest: noTime, Partitions: []Progress{quiet(33*s, time.Minute)}}, Cut{}},
+		{"the next call is not before soonest", times{Oldest: 3 * s, Partitions: append(active(9*s), quiet(4*s, 2*time.Second-1))}, Cut{Within: soonest, Closed: -10 * s}},
+		{"the topic is full", times{Oldest: 3 * s, Full: true, Partitions: active(9 * s)}, Cut{ByTime: true, Cause: "full", Before: 10 * s}},
+		{"the topic is full of untimed records", times{Oldest: noTime, Full: true, Untimed: true, Partitions: active(noTime)}, Cut{ByTime: true, Cause: "full", Before: noTime + 1}},
+		{"an untimed record waits for the next window", times{Oldest: 3 * s, Untimed: true, Waited: 500 * time.Millisecond, Partitions: active(9 * s)}, Cut{Within: 1500 * time.Millisecond}},
+		{"an untimed record waits no longer than Idle", times{Oldest: 3 * s, Untimed: true, Waited: 2 * time.Second, Partitions: active(9 * s)}, Cut{ByTime: true, Cause: "idle", Before: noTime + 1}},
 	} {
-		if got := p.Cut(Buffered{Times: func() Times { return c.t }}); got != c.want {
+		if got := p.Cut(Buffered{Times: func() times { return c.t }}); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
@@ -107,13 +107,13 @@ func TestFloodOfCommands(t *testing.T) {
 		for range n {
 			c := in.Cut(fetchedFirst{CountOrLinger{Count: 10}}, int64(len(windows)))
 			windows = append(windows, c.Cause)
-			in.Nodes.held -= c.Nodes
-			in.Commands.held -= c.commands
+			in.Nodes.store.held -= c.Nodes
+			in.Commands.store.held -= c.commands
 		}
 	}
-	in.Nodes.held, in.Commands.held = 35, 5*maxCommands+1
+	in.Nodes.store.held, in.Commands.store.held = 35, 5*maxCommands+1
 	cut(11)
-	in.Nodes.held, in.Commands.held = 20, 1
+	in.Nodes.store.held, in.Commands.store.held = 20, 1
 	cut(4)
 	want := []string{
 		"command", "count", "command", "count", "command", "count", "command", "linger", "command", "command", "",

@@ -17,11 +17,11 @@ type Position struct {
 	// beginning, which may be empty, then those behind it.
 	Consumed []ledger.Range `json:"taken"`
 	// Stands are where each of them stands.
-	Stands []Stand `json:"stands,omitempty"`
+	Stands []stand `json:"stands,omitempty"`
 }
 
-// Stand is where one partition stands.
-type Stand struct {
+// stand is where one partition stands.
+type stand struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	// Reached is an offset up to which nothing is left to consume: between the consumed
@@ -37,7 +37,7 @@ type Stand struct {
 
 // of returns the part of the position that is of one partition. ok is false if the
 // partition did not exist then.
-func (p *Position) of(at kafka.TopicPartition) (ranges []ledger.Range, s Stand, ok bool) {
+func (p *Position) of(at kafka.TopicPartition) (ranges []ledger.Range, s stand, ok bool) {
 	ranges = ofPartition(p.Consumed, at)
 	if len(ranges) == 0 {
 		return nil, s, false
@@ -57,19 +57,19 @@ func (p *Position) knows(topic string) bool {
 
 // Position returns what the inputs have consumed.
 func (in *Inputs) Position() (p Position) {
-	in.Nodes.addPosition(&p)
-	in.Labels.addPosition(&p)
-	in.Commands.addPosition(&p)
+	in.Nodes.store.addPosition(&p)
+	in.Labels.store.addPosition(&p)
+	in.Commands.store.addPosition(&p)
 	return p
 }
 
-func (in *Input[E]) addPosition(p *Position) {
-	for _, b := range in.buffers {
-		p.Consumed = append(p.Consumed, ledger.Range{Topic: in.topic, Partition: b.partition, From: b.first, To: b.consumed})
+func (st *store[E]) addPosition(p *Position) {
+	for _, b := range st.buffers {
+		p.Consumed = append(p.Consumed, ledger.Range{Topic: st.topic, Partition: b.partition, From: b.first, To: b.consumed})
 		for _, s := range b.beyond {
-			p.Consumed = append(p.Consumed, ledger.Range{Topic: in.topic, Partition: b.partition, From: s.from, To: s.to})
+			p.Consumed = append(p.Consumed, ledger.Range{Topic: st.topic, Partition: b.partition, From: s.from, To: s.to})
 		}
-		p.Stands = append(p.Stands, Stand{Topic: in.topic, Partition: b.partition, Reached: b.reached(), Last: b.last, Trail: b.trail})
+		p.Stands = append(p.Stands, stand{Topic: st.topic, Partition: b.partition, Reached: b.reached(), Last: b.last, Trail: b.trail})
 	}
 }
 
@@ -117,15 +117,15 @@ func (b *buffer[E]) reached() int64 {
 }
 
 // noteLast notes the last of the claimed records of each partition as consumed.
-func (in *Input[E]) noteLast() {
-	for i := range in.claimed {
-		c := &in.claimed[i]
-		if i+1 < len(in.claimed) && in.claimed[i+1].partition() == c.partition() {
+func (st *store[E]) noteLast() {
+	for i := range st.claimed {
+		c := &st.claimed[i]
+		if i+1 < len(st.claimed) && st.claimed[i+1].partition() == c.partition() {
 			continue
 		}
-		if b := in.buffer(c.partition()); c.end() > b.last.Offset || b.last.Sum == 0 {
+		if b := st.buffer(c.partition()); c.end() > b.last.Offset || b.last.Sum == 0 {
 			last := kafka.MarkOf(&c.block.answer.Records[c.to-1])
-			last.Topic = in.id
+			last.Topic = st.id
 			b.leave(b.last)
 			b.last = last
 		}
@@ -159,12 +159,12 @@ func (b *buffer[E]) leave(m kafka.Mark) {
 // Begins returns where each partition of the input topics begins, and the topics' ids, for
 // the ledger's first record.
 func (in *Inputs) Begins() []ledger.Input {
-	return in.Commands.appendBegin(in.Labels.appendBegin(in.Nodes.appendBegin(nil)))
+	return in.Commands.store.appendBegin(in.Labels.store.appendBegin(in.Nodes.store.appendBegin(nil)))
 }
 
-func (in *Input[E]) appendBegin(list []ledger.Input) []ledger.Input {
-	begin := ledger.Input{Topic: in.topic, ID: in.id}
-	for _, b := range in.buffers {
+func (st *store[E]) appendBegin(list []ledger.Input) []ledger.Input {
+	begin := ledger.Input{Topic: st.topic, ID: st.id}
+	for _, b := range st.buffers {
 		begin.First = append(begin.First, b.first)
 	}
 	return append(list, begin)
@@ -175,21 +175,22 @@ func (in *Input[E]) appendBegin(list []ledger.Input) []ledger.Input {
 // range on that the ledger names, which Replay checks.
 func (in *Inputs) CheckBegins(ledger []ledger.Input) error {
 	for _, then := range ledger {
-		if err := cmp.Or(in.Nodes.checkBegin(&then), in.Labels.checkBegin(&then), in.Commands.checkBegin(&then)); err != nil {
+		err := cmp.Or(in.Nodes.store.checkBegin(&then), in.Labels.store.checkBegin(&then), in.Commands.store.checkBegin(&then))
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (in *Input[E]) checkBegin(then *ledger.Input) error {
-	if in.topic != then.Topic {
+func (st *store[E]) checkBegin(then *ledger.Input) error {
+	if st.topic != then.Topic {
 		return nil
 	}
-	for _, b := range in.buffers {
+	for _, b := range st.buffers {
 		if int(b.partition) >= len(then.First) && b.first > 0 {
 			return fmt.Errorf("%s partition %d begins at offset %d, and it was added after the graph had begun: "+
-				"records were deleted before they were read: set retention.ms=-1, and %s", in.topic, b.partition, b.first, kafka.Restore)
+				"records were deleted before they were read: set retention.ms=-1, and %s", st.topic, b.partition, b.first, kafka.Restore)
 		}
 	}
 	return nil

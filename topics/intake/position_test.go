@@ -31,8 +31,8 @@ func (h *harness) consumeAll(t *testing.T, at Position, n int) (p Position, err 
 		if err := in.Nodes.Add(kafkatest.Receive(t, in.Nodes.Ready(), "a fetch of nodes is answered"), time.Now()); err != nil {
 			return p, err
 		}
-		got += in.Nodes.held
-		in.Nodes.claimOldest(in.Nodes.held, nil)
+		got += in.Nodes.store.held
+		in.Nodes.store.claimOldest(in.Nodes.store.held, nil)
 		in.Release()
 	}
 	b, err := json.Marshal(in.Position())

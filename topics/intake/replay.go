@@ -14,10 +14,10 @@ import (
 
 // Replay waits until all records of the ranges are fetched, and claims them. The
 // ranges are of this topic, those of one partition together and ascending.
-func (in *Input[E]) Replay(ctx context.Context, ranges []ledger.Range) error {
-	in.claimed = in.claimed[:0]
-	if in.acceptGap {
-		ranges = in.present(ranges)
+func (in *input[E]) Replay(ctx context.Context, ranges []ledger.Range) error {
+	in.store.claimed = in.store.claimed[:0]
+	if in.fetcher.source.acceptGap {
+		ranges = in.store.present(ranges)
 	}
 	for len(ranges) > 0 {
 		n := 1
@@ -37,29 +37,29 @@ func (in *Input[E]) Replay(ctx context.Context, ranges []ledger.Range) error {
 				if n == 0 {
 					break
 				}
-				in.claimFront(b, c.from+n)
+				in.store.claimFront(b, c.from+n)
 			}
 			b.consumed = to
 		} else {
-			in.claimRanges(b, ranges[:n])
+			in.store.claimRanges(b, ranges[:n])
 		}
 		ranges = ranges[n:]
 	}
-	in.sortClaimed()
+	in.store.sortClaimed()
 	in.noteTimes()
 	return nil
 }
 
 // await waits until all records of one partition's ranges are fetched. None of them
 // may be consumed already.
-func (in *Input[E]) await(ctx context.Context, ranges []ledger.Range) (*buffer[E], error) {
-	at := kafka.TopicPartition{Topic: in.topic, Partition: ranges[0].Partition}
-	b := in.buffer(at.Partition)
+func (in *input[E]) await(ctx context.Context, ranges []ledger.Range) (*buffer[E], error) {
+	at := kafka.TopicPartition{Topic: in.store.topic, Partition: ranges[0].Partition}
+	b := in.store.buffer(at.Partition)
 	if b == nil {
-		if in.reader == nil {
-			return nil, fmt.Errorf("the ledger names topic %s, which does not exist: restore it from a backup or a mirror", in.topic)
+		if in.fetcher.reader == nil {
+			return nil, fmt.Errorf("the ledger names topic %s, which does not exist: restore it from a backup or a mirror", in.store.topic)
 		}
-		if err := in.find(ctx, at); err != nil {
+		if err := in.fetcher.find(ctx, at); err != nil {
 			return nil, err
 		}
 		b = newBuffer[E](at.Partition, 0) // until Add has created the real one
@@ -72,25 +72,25 @@ func (in *Input[E]) await(ctx context.Context, ranges []ledger.Range) (*buffer[E
 		case g.From < before || g.From < b.consumed || slices.ContainsFunc(b.beyond,
 			func(s span) bool { return s.from < g.To && g.From < s.to }):
 			return nil, fmt.Errorf("the ledger names offsets %d to %d of %s partition %d twice: no worker writes "+
-				"such a record", g.From, g.To, in.topic, g.Partition)
+				"such a record", g.From, g.To, in.store.topic, g.Partition)
 		}
 		before = g.To
 	}
 	for asked := false; b.fetched < before; {
 		in.pauseAhead(at.Partition)
-		if !asked && in.buffer(at.Partition) != nil {
-			in.reader.Expect(at, before)
+		if !asked && in.store.buffer(at.Partition) != nil {
+			in.fetcher.reader.Expect(at, before)
 			asked = true
 		}
 		select {
-		case f := <-in.decoded:
+		case f := <-in.fetcher.decoded:
 			if err := in.Add(f, time.Now()); err != nil {
 				return nil, err
 			}
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if found := in.buffer(at.Partition); found != nil {
+		if found := in.store.buffer(at.Partition); found != nil {
 			b = found
 		}
 	}
@@ -100,32 +100,33 @@ func (in *Input[E]) await(ctx context.Context, ranges []ledger.Range) (*buffer[E
 // pauseAhead bounds what a replay holds, though it cannot stop fetching as long as a record
 // is missing: while the bounds are exceeded, partitions of which records are held already
 // are not asked for more, except the one that is needed now.
-func (in *Input[E]) pauseAhead(needed int32) {
+func (in *input[E]) pauseAhead(needed int32) {
 	full := in.full()
-	for _, b := range in.buffers {
-		in.reader.Pause(kafka.TopicPartition{Topic: in.topic, Partition: b.partition}, full && len(b.chunks) > 0 && b.partition != needed)
+	for _, b := range in.store.buffers {
+		at := kafka.TopicPartition{Topic: in.store.topic, Partition: b.partition}
+		in.fetcher.reader.Pause(at, full && len(b.chunks) > 0 && b.partition != needed)
 	}
 }
 
 // resume ends the pauses of a replay. From here on, Ready stops fetching.
-func (in *Input[E]) resume() {
-	for _, b := range in.buffers {
-		in.reader.Pause(kafka.TopicPartition{Topic: in.topic, Partition: b.partition}, false)
+func (in *input[E]) resume() {
+	for _, b := range in.store.buffers {
+		in.fetcher.reader.Pause(kafka.TopicPartition{Topic: in.store.topic, Partition: b.partition}, false)
 	}
 }
 
 // find waits a few seconds for a partition that the ledger names and that did not exist when
 // the input was opened, and makes the fetching goroutine look for it.
-func (in *Input[E]) find(ctx context.Context, at kafka.TopicPartition) error {
+func (r *fetcher[E]) find(ctx context.Context, at kafka.TopicPartition) error {
 	const tries, pause = 30, 100 * time.Millisecond
 	for range tries {
-		counts, err := in.client.Partitions(ctx, at.Topic)
+		counts, err := r.client.Partitions(ctx, at.Topic)
 		if err != nil {
 			return err
 		}
 		if int(at.Partition) < counts[at.Topic] {
 			select {
-			case in.look <- struct{}{}:
+			case r.look <- struct{}{}:
 			default:
 			}
 			return nil
@@ -140,8 +141,8 @@ func (in *Input[E]) find(ctx context.Context, at kafka.TopicPartition) error {
 
 // claimRanges claims exactly the records in the ranges, which must be ascending and of
 // one partition.
-func (in *Input[E]) claimRanges(b *buffer[E], ranges []ledger.Range) {
-	in.claimWhere(b, func(c *chunk[E]) portion {
+func (st *store[E]) claimRanges(b *buffer[E], ranges []ledger.Range) {
+	st.claimWhere(b, func(c *chunk[E]) portion {
 		first, end := c.first(), c.end()
 		for len(ranges) > 0 && ranges[0].To <= first {
 			ranges = ranges[1:]

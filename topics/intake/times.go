@@ -21,12 +21,12 @@ type timeRange struct {
 // timeChunk decides which event times of a chunk are usable. One more than in.ahead
 // after the clock is not: a single such record could close all windows for years. Nor
 // is one before closed, which is too late for its window. Both kinds are counted.
-func (in *Input[E]) timeChunk(p *buffer[E], c *chunk[E], now time.Time, closed int64) {
+func (in *input[E]) timeChunk(p *buffer[E], c *chunk[E], now time.Time, closed int64) {
 	b := c.block
 	if len(b.times) != len(b.events) {
 		b.times = resize(b.times, len(b.events))
 	}
-	limit := now.Add(in.ahead).UnixMilli()
+	limit := now.Add(in.fetcher.source.ahead).UnixMilli()
 	for i := c.from; i < c.to; i++ {
 		b.times[i] = noTime
 		t := in.timeOf(b, i)
@@ -47,11 +47,11 @@ func (in *Input[E]) timeChunk(p *buffer[E], c *chunk[E], now time.Time, closed i
 }
 
 // timeOf returns the event time of a record, noTime if it has none.
-func (in *Input[E]) timeOf(b *block[E], i int) int64 {
+func (in *input[E]) timeOf(b *block[E], i int) int64 {
 	if b.refused[i].reason != "" {
 		return noTime
 	}
-	if t := in.time(&b.events[i]); t != 0 && t >= earliest {
+	if t := in.fetcher.source.time(&b.events[i]); t != 0 && t >= earliest {
 		return t
 	}
 	return noTime
@@ -74,12 +74,12 @@ func (c *chunk[E]) measure() {
 }
 
 // noteTimes advances the event time of partitions by the claimed records of a replay.
-func (in *Input[E]) noteTimes() {
-	limit := time.Now().Add(in.ahead).UnixMilli()
+func (in *input[E]) noteTimes() {
+	limit := time.Now().Add(in.fetcher.source.ahead).UnixMilli()
 	var b *buffer[E]
-	for _, c := range in.claimed {
+	for _, c := range in.store.claimed {
 		if b == nil || b.partition != c.partition() {
-			b = in.buffer(c.partition())
+			b = in.store.buffer(c.partition())
 		}
 		for i := c.from; i < c.to; i++ {
 			if t := in.timeOf(c.block, i); t <= limit {
@@ -90,9 +90,9 @@ func (in *Input[E]) noteTimes() {
 }
 
 // addTimes adds the event times of the held records to t.
-func (in *Input[E]) addTimes(t *Times, now time.Time, closed int64) {
+func (in *input[E]) addTimes(t *times, now time.Time, closed int64) {
 	t.Full = t.Full || in.full()
-	for _, b := range in.buffers {
+	for _, b := range in.store.buffers {
 		for i := range b.chunks {
 			c := &b.chunks[i]
 			if !c.timed {
@@ -110,32 +110,32 @@ func (in *Input[E]) addTimes(t *Times, now time.Time, closed int64) {
 }
 
 // addProgress adds the progress of event time in each partition to t.
-func (in *Input[E]) addProgress(t *Times) {
-	for _, b := range in.buffers {
-		t.Partitions = append(t.Partitions, Progress{Latest: b.latest, Quiet: in.quietFor(b)})
+func (in *input[E]) addProgress(t *times) {
+	for _, b := range in.store.buffers {
+		t.Partitions = append(t.Partitions, Progress{Latest: b.latest, Quiet: in.fetcher.quietFor(b)})
 	}
 }
 
 // quietFor returns how long a partition has been quiet. While blocks are in flight it
 // is the value from when the last added block was fetched: otherwise a partition would
 // count as idle although its events wait for the loop.
-func (in *Input[E]) quietFor(b *buffer[E]) time.Duration {
-	if in.inFlight.Load() > 0 {
+func (r *fetcher[E]) quietFor(b *buffer[E]) time.Duration {
+	if r.inFlight.Load() > 0 {
 		return b.quiet
 	}
-	return in.reader.Quiet(kafka.TopicPartition{Topic: in.topic, Partition: b.partition})
+	return r.reader.Quiet(kafka.TopicPartition{Topic: r.source.topic, Partition: b.partition})
 }
 
 // claimBefore claims the records with a usable event time before the given one and
 // those without a usable time, and appends their ranges.
-func (in *Input[E]) claimBefore(before int64, ranges []ledger.Range) []ledger.Range {
-	in.claimed = in.claimed[:0]
+func (st *store[E]) claimBefore(before int64, ranges []ledger.Range) []ledger.Range {
+	st.claimed = st.claimed[:0]
 	limit := len(ranges) + maxRanges
-	for _, b := range in.buffers {
+	for _, b := range st.buffers {
 		if len(b.chunks) == 0 {
 			continue
 		}
-		ranges = in.claimWhere(b, func(c *chunk[E]) portion {
+		ranges = st.claimWhere(b, func(c *chunk[E]) portion {
 			switch {
 			case !c.timed, !c.times.untimed && c.times.low >= before:
 				return claimNone

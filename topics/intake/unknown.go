@@ -68,8 +68,8 @@ func (u *unknownFields) note(name []byte, record int) {
 }
 
 // reportUnknown reports the unknown fields of a block.
-func (in *Input[E]) reportUnknown(b *block[E]) {
-	if in.unknown == nil {
+func (in *input[E]) reportUnknown(b *block[E]) {
+	if in.fetcher.source.unknown == nil {
 		return
 	}
 	for _, name := range b.unknown.names {
@@ -84,6 +84,8 @@ func (in *Input[E]) reportUnknown(b *block[E]) {
 			}
 			in.fields[name] = true
 		}
-		in.unknown(UnknownField{Topic: in.topic, Name: name, Records: c.records, Example: &b.origins[c.example], First: first})
+		in.fetcher.source.unknown(UnknownField{
+			Topic: in.store.topic, Name: name, Records: c.records, Example: &b.origins[c.example], First: first,
+		})
 	}
 }

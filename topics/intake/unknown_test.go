@@ -26,7 +26,7 @@ func TestUnknownFields(t *testing.T) {
 	add(strings.Repeat("x", 65))
 	add("time")
 	got, first, example := map[string]int{}, map[string]int{}, map[string]int64{}
-	r.Nodes.unknown = func(f UnknownField) {
+	r.Nodes.fetcher.source.unknown = func(f UnknownField) {
 		got[f.Name] += f.Records
 		if f.First {
 			first[f.Name]++

@@ -9,8 +9,8 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// Member is a member of an election, as others see it.
-type Member struct {
+// member is a member of an election, as others see it.
+type member struct {
 	Host  string // that it connects from, as the broker writes it
 	Owner bool   // by the newest election
 	About string // what it says of itself, see MembershipConfig
@@ -19,7 +19,7 @@ type Member struct {
 // Members returns who takes part in an election, none if nobody does. It changes
 // nothing, and need not take part. While an election is on, it waits for its outcome, for
 // DialFor at most.
-func (c *Client) Members(ctx context.Context, group, topic string) ([]Member, error) {
+func (c *Client) Members(ctx context.Context, group, topic string) ([]member, error) {
 	for began := time.Now(); ; {
 		members, settled, err := c.members(ctx, group, topic)
 		if err != nil || settled || time.Since(began) >= c.cfg.DialFor {
@@ -33,7 +33,7 @@ func (c *Client) Members(ctx context.Context, group, topic string) ([]Member, er
 
 // members asks once. settled is whether no election is on; brokers do not tell what
 // members say of themselves during one.
-func (c *Client) members(ctx context.Context, group, topic string) (members []Member, settled bool, err error) {
+func (c *Client) members(ctx context.Context, group, topic string) (members []member, settled bool, err error) {
 	err = c.retry(ctx, c.cfg.DialFor, func(ctx context.Context) error {
 		members, settled = nil, true
 		res, err := c.client.DescribeGroups(ctx, &kafkago.DescribeGroupsRequest{GroupIDs: []string{group}})
@@ -54,8 +54,8 @@ func (c *Client) members(ctx context.Context, group, topic string) (members []Me
 	return members, settled, err
 }
 
-func memberOf(m *kafkago.DescribeGroupsResponseMember, topic string) Member {
-	member := Member{Host: m.ClientHost}
+func memberOf(m *kafkago.DescribeGroupsResponseMember, topic string) member {
+	member := member{Host: m.ClientHost}
 	for _, t := range m.MemberAssignments.Topics {
 		member.Owner = member.Owner || t.Topic == topic && len(t.Partitions) > 0
 	}

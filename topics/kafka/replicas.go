@@ -11,22 +11,22 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// Replicas are those of a topic's partition that has fewest.
-type Replicas struct{ All, InSync int }
+// replicas are those of a topic's partition that has fewest.
+type replicas struct{ All, InSync int }
 
 // Replicas returns the number of brokers, and the replicas of each topic. Topics that do not exist
 // are left out.
-func (c *Client) Replicas(ctx context.Context, topics ...string) (brokers int, of map[string]Replicas, err error) {
+func (c *Client) Replicas(ctx context.Context, topics ...string) (brokers int, of map[string]replicas, err error) {
 	m, err := c.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: topics})
 	if err != nil {
 		return 0, nil, err
 	}
-	of = make(map[string]Replicas)
+	of = make(map[string]replicas)
 	for _, t := range m.Topics {
 		for i, p := range t.Partitions {
-			r := Replicas{len(p.Replicas), len(p.Isr)}
+			r := replicas{len(p.Replicas), len(p.Isr)}
 			if i > 0 {
-				r = Replicas{min(r.All, of[t.Name].All), min(r.InSync, of[t.Name].InSync)}
+				r = replicas{min(r.All, of[t.Name].All), min(r.InSync, of[t.Name].InSync)}
 			}
 			of[t.Name] = r
 		}

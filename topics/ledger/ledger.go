@@ -62,7 +62,7 @@ type Record struct {
 	Scores  *Scores              `json:"scores,omitempty"`
 	// Attributes are the first of the model that have such a share or a mean.
 	Attributes []Attribute `json:"attributes,omitempty"`
-	Changes    []Change    `json:"changes,omitempty"`
+	Changes    []change    `json:"changes,omitempty"`
 
 	// Forgot is set when nodes were forgotten before this window was stepped: from
 	// this Chain on, the state is that of an engine that never saw them.

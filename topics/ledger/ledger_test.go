@@ -16,7 +16,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	r := &Record{
 		Version: Version, Epoch: 2, Window: 7, Cause: "count", Model: "0123456789abcdef", Terms: Terms{Settings: settings.Hash(), Configuration: settings, Classes: []string{"red", "blue"}, Begins: &Beginning{Why: "a new encoder", Program: "v2"}},
 		Predictions: 5, Labels: 2, Refused: 1, Updates: 4, Posterior: "aa", Chain: "bb",
-		Reasons: map[event.Reason]int{event.NonFinite: 1}, Outputs: &Outputs{4, 1}, Changes: []Change{{"adwin", true}},
+		Reasons: map[event.Reason]int{event.NonFinite: 1}, Outputs: &Outputs{4, 1}, Changes: []change{{"adwin", true}},
 		Scores: &Scores{
 			Served: Tally{Labels: 2, Correct: 1, LogLoss: 0.75, Brier: 0.5, Confidence: 1.25}, Bins: []Bin{{19, 2, 1, 1.25}},
 			Heads: []Group{{Name: "online"}}, Degrees: []Group{{Name: "0"}}, Classes: []Group{{Name: "red", Predicted: 2}}, Delay: 3, Delayed: 1,

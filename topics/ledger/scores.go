@@ -83,20 +83,20 @@ type Attribute struct {
 	Sum     float32 `json:"sum,omitempty"`     // of the value in standard deviations from the mean in training
 }
 
-// Change is a change in the stream that a drift detector found in a window.
-type Change struct {
+// change is a change in the stream that a drift detector found in a window.
+type change struct {
 	Detector string `json:"detector"`
 	Worse    bool   `json:"worse,omitempty"` // a loss rose
 }
 
 // Changes lists the changes that drift detectors found in a window.
-func Changes(d *event.Drift) (found []Change) {
+func Changes(d *event.Drift) (found []change) {
 	if d == nil {
 		return nil
 	}
 	for i := range d.Detectors {
 		if t := &d.Detectors[i]; t.Changes > 0 {
-			found = append(found, Change{Detector: t.Name, Worse: t.Rise > 0})
+			found = append(found, change{Detector: t.Name, Worse: t.Rise > 0})
 		}
 	}
 	return found

@@ -32,15 +32,15 @@ func TestOtherConsumers(t *testing.T) {
 		}
 		f.Fence()
 
-		f.readWithFranz(nodes)
+		readWithFranz(f, nodes)
 		if tool := kafkatest.Tool(); tool != "" && kafkatest.Apache() != "" {
-			f.readWithJava(tool, nodes)
+			readWithJava(f, tool, nodes)
 		}
 	})
 }
 
 // readWithFranz reads so many predictions with franz-go, and checks that there are no others.
-func (f *fixture) readWithFranz(nodes int) {
+func readWithFranz(f *fixture, nodes int) {
 	k, err := kgo.NewClient(kgo.SeedBrokers(f.On.Addrs...), kgo.Dialer(f.On.Dial), kgo.ConsumeTopics(f.Names.Predictions),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
@@ -67,7 +67,7 @@ func (f *fixture) readWithFranz(nodes int) {
 }
 
 // readWithJava is the same with Java's console consumer.
-func (f *fixture) readWithJava(tool string, nodes int) {
+func readWithJava(f *fixture, tool string, nodes int) {
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(f.T.Context(), tool, "consume", f.On.Addrs[0], f.Names.Predictions, fmt.Sprint(f.Count(f.Names.Predictions)))
 	cmd.Stderr = &stderr

@@ -38,7 +38,7 @@ func (c *encoder) divided() ledger.Outputs {
 
 // encode adds the results of a window to an output: predictions, those of nodes to be labelled once more, in
 // partition 0 of their topic, dead letters and the ledger's record.
-func (c *encoder) encode(o *Output, out *event.Outcome, record *ledger.Record) error {
+func (c *encoder) encode(o *output, out *event.Outcome, record *ledger.Record) error {
 	stepped := time.Now()
 	put := func(r kafka.Record) error {
 		r.Time = stepped

@@ -24,7 +24,7 @@ import (
 // windows. It keeps them in order.
 type Pipeline struct {
 	// In takes what Add returns. It is closed after the last window.
-	In chan *Output
+	In chan *output
 	// Committed delivers after each transaction, and is closed at the end.
 	Committed <-chan Commit
 
@@ -64,11 +64,11 @@ func (p *Pipeline) Err() error { return p.publisher.err }
 // returned, for In. After an error nothing of what has gathered is published: a replay steps it again.
 func (p *Pipeline) Add(out *event.Outcome, record *ledger.Record, cut time.Time,
 	offsets func(map[kafka.TopicPartition]int64),
-) (full *Output, err error) {
+) (full *output, err error) {
 	if d := p.encoder.divided(); d != record.Divided() {
 		record.Outputs = &d
 	}
-	var o *Output
+	var o *output
 	select {
 	case o = <-p.publisher.gathered:
 	default:

@@ -17,9 +17,9 @@ import (
 // for the next transaction: beyond it, stepping waits.
 const maxOutput = 8 << 20
 
-// Output holds the encoded results of one or more windows, on their way into a
+// output holds the encoded results of one or more windows, on their way into a
 // transaction.
-type Output struct {
+type output struct {
 	batch   *kafka.Batch
 	offsets map[kafka.TopicPartition]int64
 	windows int
@@ -41,13 +41,13 @@ type publisher struct {
 	from     Sources
 	producer *kafka.Producer
 
-	in        chan *Output // closed after the last output
-	gathered  chan *Output // holds one at most, to which the loop may add windows as long as it is there
-	spare     chan *Output // to be reused
+	in        chan *output // closed after the last output
+	gathered  chan *output // holds one at most, to which the loop may add windows as long as it is there
+	spare     chan *output // to be reused
 	committed chan Commit  // after each transaction; closed at the end
 	err       error        // why it ended, nil at the end of in; read after committed is closed
 
-	open  []*Output // in the open transaction
+	open  []*output // in the open transaction
 	began time.Time // when it began
 	bytes int       // of open
 	tries int
@@ -63,19 +63,19 @@ const (
 func newPublisher(cfg *Config, p *kafka.Producer, from Sources) *publisher {
 	return &publisher{
 		cfg: cfg, from: from, producer: p,
-		in: make(chan *Output), gathered: make(chan *Output, 1), spare: make(chan *Output, spareOutputs),
+		in: make(chan *output), gathered: make(chan *output, 1), spare: make(chan *output, spareOutputs),
 		committed: make(chan Commit, queuedCommits),
 		tries:     1, last: from.Ledger.Window(),
 	}
 }
 
 // new returns an empty output.
-func (p *publisher) new() *Output {
+func (p *publisher) new() *output {
 	select {
 	case o := <-p.spare:
 		return o
 	default:
-		return &Output{batch: p.producer.NewBatch(), offsets: make(map[kafka.TopicPartition]int64)}
+		return &output{batch: p.producer.NewBatch(), offsets: make(map[kafka.TopicPartition]int64)}
 	}
 }
 
@@ -118,7 +118,7 @@ func (p *publisher) run(ctx context.Context) {
 }
 
 // produce adds an output to the open transaction, or begins one with it.
-func (p *publisher) produce(ctx context.Context, o *Output) error {
+func (p *publisher) produce(ctx context.Context, o *output) error {
 	p.open = append(p.open, o)
 	p.bytes += o.batch.Bytes()
 	if len(p.open) == 1 {
@@ -230,7 +230,7 @@ func (p *publisher) retry(ctx context.Context, err error) (committed bool, _ err
 }
 
 // newest returns the last output of the open transaction.
-func (p *publisher) newest() *Output { return p.open[len(p.open)-1] }
+func (p *publisher) newest() *output { return p.open[len(p.open)-1] }
 
 // expired reports whether the broker may have ended the open transaction because it was
 // open for too long, as after an outage. That looks exactly like another worker's

@@ -19,7 +19,7 @@ import (
 )
 
 // publishing commits the outcomes of windows, in as many transactions as the interval makes of them, and returns how many these are.
-func (f *fixture) publishing(cfg publish.Config, outcomes ...*event.Outcome) (transactions int) {
+func publishing(f *fixture, cfg publish.Config, outcomes ...*event.Outcome) (transactions int) {
 	f.T.Helper()
 	cfg.SetDefaults()
 	producer, err := f.Client.NewProducer(f.T.Context(), kafka.ProducerConfig{
@@ -67,7 +67,7 @@ func (f *fixture) publishing(cfg publish.Config, outcomes ...*event.Outcome) (tr
 }
 
 // describe says what a published record is.
-func (f *fixture) describe(r *kafka.Record) string {
+func describe(f *fixture, r *kafka.Record) string {
 	f.T.Helper()
 	var headers []string
 	for _, h := range r.Headers {
@@ -125,7 +125,7 @@ func TestOneTransaction(t *testing.T) {
 			Revisions:   []event.Prediction{prediction(5, 1, 1, 0, nil), prediction(3, 1, 1, 0.25, nil)},
 			Refused:     []event.Refusal{refusal(11, event.NonFinite)},
 		}
-		if n := f.publishing(publish.Config{CommitInterval: time.Minute, CopyHeaders: []string{"trace"}}, first, second); n != 1 {
+		if n := publishing(f, publish.Config{CommitInterval: time.Minute, CopyHeaders: []string{"trace"}}, first, second); n != 1 {
 			t.Errorf("%d transactions within the commit interval, want 1", n)
 		}
 		want := map[string][]string{
@@ -140,7 +140,7 @@ func TestOneTransaction(t *testing.T) {
 			}
 			got, wanted := make([][]string, counts[topic]), make([][]string, counts[topic])
 			for _, r := range f.Read(topic) {
-				got[r.Partition] = append(got[r.Partition], f.describe(&r))
+				got[r.Partition] = append(got[r.Partition], describe(f, &r))
 				if r.Time.IsZero() || r.Time.UnixMilli() == 0 {
 					t.Errorf("%s offset %d has no time", topic, r.Offset)
 				}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/gvbll/gvbll/topics/base"
 	"github.com/gvbll/gvbll/topics/checkpoint"
-	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -76,64 +75,64 @@ func ReadReached(ctx context.Context, c *kafka.Client, l kafka.TopicPartition, b
 
 // OpenBase opens the replayer after the last window of a base.
 func (p *Replayer) OpenBase(ctx, fetching context.Context, b *ledger.Base) error {
-	inputs, err := p.loadBase(ctx, b)
+	found, err := statesOf(p).loadBase(ctx, b)
 	if err != nil {
 		return err
 	}
-	return p.openInputs(fetching, inputs)
+	return p.begin(fetching, found)
 }
 
-// loadBase puts the replayer after the last window of a base, whose state and chain are compared with
-// what the ledger has of it, and returns where the inputs are there.
-func (p *Replayer) loadBase(ctx context.Context, b *ledger.Base) (inputs intake.Position, err error) {
+// loadBase returns the state of a base. State and chain are compared with what the ledger has of it.
+func (s *states) loadBase(ctx context.Context, b *ledger.Base) (*found, error) {
 	began := time.Now()
-	at, err := ReadReached(ctx, p.client, p.cfg.Terms.Names.LedgerAt(), b)
+	at, err := ReadReached(ctx, s.client, s.cfg.Terms.Names.LedgerAt(), b)
 	if err != nil {
-		return inputs, err
+		return nil, err
 	}
 	if at.Chain != b.Chain || at.Window != b.Name.Window {
-		return inputs, fmt.Errorf("the ledger has %s for window %d, and the base is of window %d with %s", b.Chain,
+		return nil, fmt.Errorf("the ledger has %s for window %d, and the base is of window %d with %s", b.Chain,
 			b.Name.Window-1, at.Window-1, at.Chain)
 	}
-	if has := p.cfg.Terms.Has; !p.cfg.Terms.isOwn(at.Settings) || !has(at.Model) && (at.Shadow == nil || !has(at.Shadow.Model)) {
-		return inputs, errOtherTerms
+	if has := s.cfg.Terms.Has; !s.cfg.Terms.isOwn(at.Settings) || !has(at.Model) && (at.Shadow == nil || !has(at.Shadow.Model)) {
+		return nil, errOtherTerms
 	}
-	stored, err := base.Find(ctx, p.cfg.Checkpoints.Bases.Store, b.Name)
+	stored, err := base.Find(ctx, s.cfg.Checkpoints.Bases.Store, b.Name)
 	if err != nil {
-		return inputs, err
+		return nil, err
 	}
-	folder, err := p.scratch(ctx)
+	folder, err := s.scratch(ctx)
 	if err != nil {
-		return inputs, err
+		return nil, err
 	}
 	defer os.RemoveAll(folder)
 	if err := stored.Fetch(ctx, folder); err != nil {
-		return inputs, err
+		return nil, err
 	}
 	if err := copyBlocks(stored, folder); err != nil {
-		return inputs, err
+		return nil, err
 	}
 	r, size, err := stored.Open(stateFile)
 	if err != nil {
-		return inputs, err
+		return nil, err
 	}
-	e, _, err := p.cfg.Checkpoints.Restore(r, size, folder)
+	e, _, err := s.cfg.Checkpoints.Restore(r, size, folder)
 	if err != nil {
-		return inputs, err
+		return nil, err
 	}
-	if err := p.begin(ctx, e, &at, ""); err != nil {
-		return inputs, err
+	found, err := s.find(ctx, e, &at, "")
+	if err != nil {
+		return nil, err
 	}
-	p.cfg.Logger.Info("read a base", "name", b.Name, "window", at.Window, "megabytes", size>>20, "took",
+	s.cfg.Logger.Info("read a base", "name", b.Name, "window", at.Window, "megabytes", size>>20, "took",
 		time.Since(began).Round(time.Millisecond))
-	return at.Position, nil
+	return found, nil
 }
 
 // errOtherTerms says that a base is of other settings, or of other models.
 var errOtherTerms = errors.New("it is of other settings or another model")
 
 // noBase returns the error of a start that could only begin from a base, and why none can be used.
-func (p *Replayer) noBase(unusable []error) error {
+func (s *states) noBase(unusable []error) error {
 	var why []string
 	remedy := "restore them where --base says, or give --state-dir with a checkpoint of this ledger"
 	for _, err := range unusable {
@@ -144,16 +143,16 @@ func (p *Replayer) noBase(unusable []error) error {
 		}
 	}
 	return fmt.Errorf("ledger %s: records of before its oldest base are gone, and none of its bases can be used (%s): %s",
-		p.cfg.Terms.Names.Ledger, strings.Join(why, "; "), remedy)
+		s.cfg.Terms.Names.Ledger, strings.Join(why, "; "), remedy)
 }
 
 // scratch makes a folder for what is fetched of a base, beside the checkpoints if there are any: what a killed
 // process leaves is removed with what else is left of bases there.
-func (p *Replayer) scratch(ctx context.Context) (string, error) {
-	dir := p.cfg.Checkpoints.Dir
+func (s *states) scratch(ctx context.Context) (string, error) {
+	dir := s.cfg.Checkpoints.Dir
 	if dir != "" {
-		name := p.cfg.Terms.Names.Ledger
-		ids, err := p.client.TopicIDs(ctx, name)
+		name := s.cfg.Terms.Names.Ledger
+		ids, err := s.client.TopicIDs(ctx, name)
 		if err != nil {
 			return "", err
 		}
@@ -187,15 +186,15 @@ type candidate struct {
 
 // candidates returns the checkpoints, and the bases that the ledger names, the newest first. A checkpoint comes before a base of
 // the same window.
-func (p *Replayer) candidates(ctx context.Context) (list []candidate, err error) {
-	files, err := p.cfg.Checkpoints.Find(p.cfg.Terms.Names.Ledger)
+func (s *states) candidates(ctx context.Context) (list []candidate, err error) {
+	files, err := s.cfg.Checkpoints.Find(s.cfg.Terms.Names.Ledger)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range files {
 		list = append(list, candidate{window: f.Window, file: f.Path})
 	}
-	newest, err := ledger.Newest(ctx, p.client, p.cfg.Terms.Names.LedgerAt())
+	newest, err := ledger.Newest(ctx, s.client, s.cfg.Terms.Names.LedgerAt())
 	if err != nil {
 		return nil, err
 	}
@@ -206,15 +205,15 @@ func (p *Replayer) candidates(ctx context.Context) (list []candidate, err error)
 	return list, nil
 }
 
-// load puts the replayer after the last window of a candidate.
-func (p *Replayer) load(ctx context.Context, c candidate) (intake.Position, error) {
+// load returns the state of a candidate.
+func (s *states) load(ctx context.Context, c candidate) (*found, error) {
 	switch {
 	case c.base == nil:
-		return p.loadCheckpoint(ctx, c.file)
-	case p.cfg.Checkpoints.Bases.Store == nil:
-		return intake.Position{}, errors.New("nothing says where it is: give --base")
+		return s.loadCheckpoint(ctx, c.file)
+	case s.cfg.Checkpoints.Bases.Store == nil:
+		return nil, errors.New("nothing says where it is: give --base")
 	}
-	return p.loadBase(ctx, c.base)
+	return s.loadBase(ctx, c.base)
 }
 
 // Need is from where on a partition of the inputs or of the ledger is needed.

@@ -73,8 +73,8 @@ const PositionKey = "position"
 func (p *Replayer) Position(offset int64) Reached {
 	return Reached{
 		Epoch: p.last.Epoch, Window: p.next, Chain: p.last.Chain, Model: p.last.model, Shadow: p.last.Shadow,
-		Settings: p.SettingsToWrite().All,
-		Ledger:   max(offset, 0), Attempts: p.attempts, Behind: p.behind, Serves: p.last.Serves, Trial: p.last.Trial,
+		Settings: p.stretch.ToWrite().All,
+		Ledger:   max(offset, 0), Attempts: p.last.Attempts, Behind: p.last.behind, Serves: p.last.Serves, Trial: p.last.Trial,
 		Position: p.Inputs.Position(),
 	}
 }
@@ -93,54 +93,84 @@ func positionOf(meta map[string]string) (at Reached, err error) {
 // else to begin from. It is a [ledger.ShortError] if the ledger ends before a
 // checkpoint of it, unless a gap is to be accepted.
 func (p *Replayer) Restore(ctx, fetching context.Context) error {
-	inputs, err := p.restore(ctx)
-	if err != nil {
+	found, err := statesOf(p).newest(ctx)
+	switch {
+	case err != nil:
 		return err
+	case found == nil:
+		return p.OpenFirst(ctx, fetching, math.MaxInt64)
 	}
-	return p.openInputs(fetching, inputs)
+	return p.begin(fetching, found)
 }
 
-func (p *Replayer) restore(ctx context.Context) (inputs intake.Position, err error) {
-	list, err := p.candidates(ctx)
+// begin opens the replayer after the last window of a state.
+func (p *Replayer) begin(fetching context.Context, f *found) error {
+	p.Engine, p.Ledger, p.next, p.last, p.compared = f.engine, f.ledger, f.at.Window, stateAfter(f.record), !p.gap.lossy
+	p.last.Attempts, p.last.behind = f.at.Attempts, f.at.Behind
+	return p.openInputs(fetching, f.at.Position)
+}
+
+// states finds the state that a start goes on from, in a checkpoint or a base. The stretch of its last
+// window, and whether that is behind a gap, are noted for the replay.
+type states struct {
+	client  *kafka.Client
+	cfg     *Config
+	stretch *stretch
+	gap     *Gap
+}
+
+func statesOf(p *Replayer) *states { return &states{p.client, &p.cfg, p.stretch, p.gap} }
+
+// found is a state that the ledger has the hash of.
+type found struct {
+	engine Keeper
+	at     Reached
+	ledger *ledger.Ledger // read up to the state's last window
+	record *ledger.Record // of that window
+}
+
+// newest returns the newest state that can be used, nil if there is none and the beginnings are there.
+func (s *states) newest(ctx context.Context) (*found, error) {
+	list, err := s.candidates(ctx)
 	if err != nil {
-		return inputs, err
+		return nil, err
 	}
 	var unusable []error // bases
 	var away *base.AwayError
 	for _, c := range list {
-		inputs, err := p.load(ctx, c)
+		found, err := s.load(ctx, c)
 		if err == nil {
-			return inputs, nil
+			return found, nil
 		}
 		var short *ledger.ShortError
 		if ctx.Err() != nil || errors.As(err, &short) {
-			return inputs, cmp.Or(ctx.Err(), err)
+			return nil, cmp.Or(ctx.Err(), err)
 		}
 		if c.base != nil {
 			unusable = append(unusable, fmt.Errorf("%v: %w", c.base.Name, err))
 			_ = errors.As(err, &away)
-			p.cfg.Logger.Warn("a base is skipped", "name", c.base.Name, "err", err)
+			s.cfg.Logger.Warn("a base is skipped", "name", c.base.Name, "err", err)
 			continue
 		}
-		p.cfg.Logger.Warn("a checkpoint is skipped", "file", c.file, "err", err)
+		s.cfg.Logger.Warn("a checkpoint is skipped", "file", c.file, "err", err)
 	}
 	if unusable != nil {
-		later, err := p.candidates(ctx)
+		later, err := s.candidates(ctx)
 		if err == nil && len(later) > 0 && later[0].base != nil && later[0].window > list[0].window {
-			return p.restore(ctx) // while it tried them, newer ones took their place
+			return s.newest(ctx) // while it tried them, newer ones took their place
 		}
-		switch there, err := p.beginningsThere(ctx); {
+		switch there, err := beginningsThere(ctx, s.client, &s.cfg.Terms.Names); {
 		case err == nil && !there && away != nil:
-			p.cfg.Logger.Warn("this start waits for the store of bases: records of before them are gone", "err", away)
+			s.cfg.Logger.Warn("this start waits for the store of bases: records of before them are gone", "err", away)
 			if err := kafka.Sleep(ctx, storePause); err != nil {
-				return inputs, err
+				return nil, err
 			}
-			return p.restore(ctx)
+			return s.newest(ctx)
 		case err != nil || !there:
-			return inputs, cmp.Or(err, p.noBase(unusable))
+			return nil, cmp.Or(err, s.noBase(unusable))
 		}
 	}
-	return inputs, p.openLedger(ctx, math.MaxInt64)
+	return nil, nil
 }
 
 // storePause is how long a start waits before it asks a store again that does not answer.
@@ -155,13 +185,13 @@ func (c *Checkpoints) Find(ledger string) ([]checkpoint.Entry, error) {
 }
 
 // Read reads a checkpoint, and returns its size too.
-func (p *Replayer) Read(path string) (e Keeper, at Reached, size int64, err error) {
+func (c *Checkpoints) Read(path string) (e Keeper, at Reached, size int64, err error) {
 	f, size, err := checkpoint.OpenFile(path)
 	if err != nil {
 		return nil, at, 0, err
 	}
 	defer f.Close()
-	e, meta, err := p.cfg.Checkpoints.Restore(f, size, checkpoint.Blocks(path))
+	e, meta, err := c.Restore(f, size, checkpoint.Blocks(path))
 	if err != nil {
 		return nil, at, 0, err
 	}
@@ -174,43 +204,41 @@ func (p *Replayer) Read(path string) (e Keeper, at Reached, size int64, err erro
 
 // OpenCheckpoint opens the replayer after the last window of a checkpoint.
 func (p *Replayer) OpenCheckpoint(ctx, fetching context.Context, path string) error {
-	inputs, err := p.loadCheckpoint(ctx, path)
+	found, err := statesOf(p).loadCheckpoint(ctx, path)
 	if err != nil {
 		return fmt.Errorf("checkpoint %s: %w", path, err)
 	}
-	return p.openInputs(fetching, inputs)
+	return p.begin(fetching, found)
 }
 
-// loadCheckpoint puts the replayer after the last window of a checkpoint, and returns where the inputs
-// are there.
-func (p *Replayer) loadCheckpoint(ctx context.Context, path string) (inputs intake.Position, err error) {
+// loadCheckpoint returns the state of a checkpoint.
+func (s *states) loadCheckpoint(ctx context.Context, path string) (*found, error) {
 	began := time.Now()
-	e, at, size, err := p.Read(path)
+	e, at, size, err := s.cfg.Checkpoints.Read(path)
 	if err != nil {
-		return inputs, err
+		return nil, err
 	}
-	if err := p.begin(ctx, e, &at, path); err != nil {
-		return inputs, err
+	found, err := s.find(ctx, e, &at, path)
+	if err != nil {
+		return nil, err
 	}
-	p.cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20, "took",
+	s.cfg.Logger.Info("read a checkpoint", "file", path, "window", at.Window, "megabytes", size>>20, "took",
 		time.Since(began).Round(time.Millisecond))
-	return at.Position, nil
+	return found, nil
 }
 
-// begin puts the replayer after the last window of an engine's state, which is of the checkpoint at path, or of
+// find finds the last window of an engine's state in the ledger. The state is of the checkpoint at path, or of
 // a base if that is empty.
-func (p *Replayer) begin(ctx context.Context, e Keeper, at *Reached, path string) error {
-	l, r, err := p.locate(ctx, at)
+func (s *states) find(ctx context.Context, e Keeper, at *Reached, path string) (*found, error) {
+	l, r, err := s.locate(ctx, at)
 	if errors.Is(err, errBeyond) && path != "" {
-		l, r, err = p.passEnd(ctx, path, at, err)
+		l, r, err = s.passEnd(ctx, path, at, err)
 	}
 	if err != nil {
 		Release(e)
-		return err
+		return nil, err
 	}
-	p.Engine, p.Ledger, p.next, p.last, p.compared = e, l, at.Window, stateAfter(r), !p.lossy
-	p.attempts, p.behind = at.Attempts, at.Behind
-	return nil
+	return &found{e, *at, l, r}, nil
 }
 
 // errBeyond says that a ledger ends before the last window of a checkpoint.
@@ -219,10 +247,10 @@ var errBeyond = errors.New("the ledger ends before it")
 // passEnd returns, if a gap is to be accepted, the end of the ledger and a record with the state of
 // a checkpoint that is of this ledger and beyond its end. Otherwise such a checkpoint is a
 // [ledger.ShortError]. Of another ledger with the same name, err stands.
-func (p *Replayer) passEnd(ctx context.Context, path string, at *Reached, err error) (*ledger.Ledger, *ledger.Record, error) {
-	name := p.cfg.Terms.Names.Ledger
-	ids, wrong := p.client.TopicIDs(ctx, name)
-	switch own := checkpoint.Folder(p.cfg.Checkpoints.Dir, name, ids[name]); {
+func (s *states) passEnd(ctx context.Context, path string, at *Reached, err error) (*ledger.Ledger, *ledger.Record, error) {
+	name := s.cfg.Terms.Names.Ledger
+	ids, wrong := s.client.TopicIDs(ctx, name)
+	switch own := checkpoint.Folder(s.cfg.Checkpoints.Dir, name, ids[name]); {
 	case wrong != nil:
 		return nil, nil, wrong
 	case ids[name] == "" || filepath.Dir(path) != own:
@@ -234,27 +262,27 @@ func (p *Replayer) passEnd(ctx context.Context, path string, at *Reached, err er
 		if err := kafka.Sleep(ctx, pause); err != nil {
 			return nil, nil, err
 		}
-		if l, r, err := p.locate(ctx, at); !errors.Is(err, errBeyond) {
+		if l, r, err := s.locate(ctx, at); !errors.Is(err, errBeyond) {
 			return l, r, err
 		}
 	}
-	if !p.acceptGap {
-		return nil, nil, ledger.Short(ctx, p.client, p.cfg.Terms.Names.LedgerAt(), at.Window-1,
+	if !s.gap.accepted {
+		return nil, nil, ledger.Short(ctx, s.client, s.cfg.Terms.Names.LedgerAt(), at.Window-1,
 			fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, path))
 	}
-	p.settings = Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: p.cfg.Terms.isOwn(at.Settings)}
-	if !p.settings.Own {
+	s.stretch.begin(at.Settings)
+	if !s.stretch.settings.Own {
 		return nil, nil, fmt.Errorf("it has other settings: %w", err)
 	}
-	p.lossy = true
-	newest, err := ledger.Newest(ctx, p.client, p.cfg.Terms.Names.LedgerAt())
+	s.gap.lossy = true
+	newest, err := ledger.Newest(ctx, s.client, s.cfg.Terms.Names.LedgerAt())
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := ledger.OpenEnd(ctx, p.client, p.cfg.Terms.Names.LedgerAt())
+	l, err := ledger.OpenEnd(ctx, s.client, s.cfg.Terms.Names.LedgerAt())
 	r := &ledger.Record{
 		Epoch: at.Epoch, Model: at.Model, Chain: at.Chain, Shadow: at.Shadow, Trial: at.Trial,
-		Terms: ledger.Terms{Settings: p.settings.Hash},
+		Terms: ledger.Terms{Settings: s.stretch.settings.Hash},
 	}
 	if at.Serves != at.Model {
 		r.Promoted = at.Serves
@@ -268,9 +296,9 @@ func (p *Replayer) passEnd(ctx context.Context, path string, at *Reached, err er
 // locate finds the record of the checkpoint's last window in the ledger and compares
 // its hash. If that window was never committed, there is no such record, or its hash
 // differs.
-func (p *Replayer) locate(ctx context.Context, at *Reached) (*ledger.Ledger, *ledger.Record, error) {
-	name := p.cfg.Terms.Names.Ledger
-	l, err := ledger.OpenAt(ctx, p.client, p.cfg.Terms.Names.LedgerAt(), at.Ledger)
+func (s *states) locate(ctx context.Context, at *Reached) (*ledger.Ledger, *ledger.Record, error) {
+	name := s.cfg.Terms.Names.Ledger
+	l, err := ledger.OpenAt(ctx, s.client, s.cfg.Terms.Names.LedgerAt(), at.Ledger)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -294,13 +322,13 @@ func (p *Replayer) locate(ctx context.Context, at *Reached) (*ledger.Ledger, *le
 			return nil, nil, fmt.Errorf("the ledger %s has %s of model %s in the shadow for window %d, and the "+
 				"checkpoint has %s", name, r.Shadow.Chain, r.Shadow.Model, r.Window, at.Shadow.Chain)
 		}
-		if p.settings.All == "" { // no record has been found that has them
-			p.settings = Settings{All: at.Settings, Hash: at.Settings.Hash(), Own: p.cfg.Terms.isOwn(at.Settings)}
+		if s.stretch.settings.All == "" { // no record has been found that has them
+			s.stretch.begin(at.Settings)
 		}
-		if err := p.ReadSettings(ctx, &r.Terms); err != nil {
+		if err := s.stretch.Read(ctx, &r.Terms); err != nil {
 			return nil, nil, err
 		}
-		if !p.settings.Own {
+		if !s.stretch.settings.Own {
 			return nil, nil, fmt.Errorf("the ledger %s has other settings in window %d", name, r.Window)
 		}
 		return l, r, nil

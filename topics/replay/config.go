@@ -6,6 +6,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -43,7 +44,19 @@ func (c *Config) setDefaults() {
 // New returns a replayer at window 0.
 func New(c *kafka.Client, cfg Config, e Engine) *Replayer {
 	cfg.setDefaults()
-	return &Replayer{cfg: cfg, client: c, Engine: e}
+	return &Replayer{
+		cfg: cfg, client: c, Engine: e, stretch: NewStretch(c, cfg.Terms), gap: &Gap{}, classes: classes{engine: cfg.Terms.Classes},
+	}
+}
+
+// inputs returns the configuration of the inputs.
+func (c *Config) inputs(acceptGap bool) intake.Config {
+	terms, events := c.Terms, c.Events
+	return intake.Config{
+		Names: terms.Names, Limits: terms.Limits, Map: terms.Settings.Value("map"), AcceptGap: acceptGap,
+		Untimely: func(topic string, late, early int) { events(Untimely{topic, late, early}) },
+		Unknown:  func(f intake.UnknownField) { events(UnknownField(f)) },
+	}
 }
 
 // Terms are what the windows of a ledger are, and on what terms an engine steps them.

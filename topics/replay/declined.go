@@ -50,14 +50,16 @@ func Refuse(out *event.Outcome, commands []event.Command, declined string) {
 // and the attempts since the last window with commands. Step does it for windows that are replayed;
 // an owner calls it with what it publishes.
 func (p *Replayer) NoteRecord(r *ledger.Record) {
+	before := p.last
 	p.last = stateAfter(r)
+	p.last.Attempts, p.last.behind = before.Attempts, before.behind
 	if r.HasGap() {
-		p.behind = r.Window
+		p.last.behind = r.Window
 	}
 	switch {
 	case r.Attempt > 0:
-		p.attempts = r.Attempt
+		p.last.Attempts = r.Attempt
 	case slices.ContainsFunc(r.Ranges, func(g ledger.Range) bool { return g.Topic == p.cfg.Terms.Names.Commands }):
-		p.attempts = 0
+		p.last.Attempts = 0
 	}
 }

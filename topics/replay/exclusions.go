@@ -105,23 +105,23 @@ func (x *exclusions) unknown(commands []event.Command) (names []string) {
 
 // readExclusions returns the nodes that were forgotten in the ledger's windows before
 // the given one. It reads only the ledger and the commands topic.
-func (p *Replayer) readExclusions(ctx context.Context, before int64) (x exclusions, err error) {
+func readExclusions(ctx context.Context, c *kafka.Client, cfg *Config, before int64) (x exclusions, err error) {
 	if before == 0 {
 		return x, nil
 	}
-	records, err := ledger.Open(ctx, p.client, p.cfg.Terms.Names.LedgerAt())
+	names := cfg.Terms.Names
+	records, err := ledger.Open(ctx, c, names.LedgerAt())
 	if err != nil {
 		return x, err
 	}
-	bounds, err := p.client.Offsets(ctx, p.cfg.Terms.Names.Commands)
-	if err != nil || bounds[kafka.TopicPartition{Topic: p.cfg.Terms.Names.Commands}].End == 0 {
+	bounds, err := c.Offsets(ctx, names.Commands)
+	if err != nil || bounds[kafka.TopicPartition{Topic: names.Commands}].End == 0 {
 		return x, err
 	}
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	all := p.intake()
-	all.AcceptGap = false // a command that is gone could be one to forget
-	in, err := intake.OpenCommands(fetching, p.client, all)
+	// No gap is accepted: a command that is gone could be one to forget.
+	in, err := intake.OpenCommands(fetching, c, cfg.inputs(false))
 	if err != nil {
 		return x, err
 	}
@@ -130,7 +130,7 @@ func (p *Replayer) readExclusions(ctx context.Context, before int64) (x exclusio
 		if err != nil || r == nil || r.Window >= before {
 			return x, err
 		}
-		commands := slices.DeleteFunc(slices.Clone(r.Ranges), func(g ledger.Range) bool { return g.Topic != p.cfg.Terms.Names.Commands })
+		commands := slices.DeleteFunc(slices.Clone(r.Ranges), func(g ledger.Range) bool { return g.Topic != names.Commands })
 		if err := in.Replay(ctx, commands); err != nil {
 			return x, err
 		}

@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/crash"
+	"github.com/gvbll/gvbll/topics/intake"
+	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -29,8 +32,8 @@ type Comparer interface {
 
 // ForgetCommands returns the commands to forget nodes among the claimed records, valid
 // until these are released.
-func (p *Replayer) ForgetCommands() (forget []event.Command) {
-	commands, _ := p.Inputs.Commands.Gather(nil, nil)
+func ForgetCommands(in *intake.Inputs) (forget []event.Command) {
+	commands, _ := in.Commands.Gather(nil, nil)
 	for i := range commands {
 		if c := &commands[i]; Forgets(c) {
 			forget = append(forget, *c)
@@ -131,17 +134,16 @@ func (p *Replayer) replayWithout(ctx context.Context, commands []event.Command) 
 // Replayable reports whether the ledger and the inputs still have their beginnings, and
 // there is an engine to replay them into.
 func (p *Replayer) Replayable(ctx context.Context) (bool, error) {
-	if p.cfg.Models.Fresh == nil || p.behind > 0 {
+	if p.cfg.Models.Fresh == nil || p.last.behind > 0 {
 		return false, nil
 	}
-	return p.beginningsThere(ctx)
+	return beginningsThere(ctx, p.client, &p.cfg.Terms.Names)
 }
 
 // beginningsThere reports whether the ledger and the inputs still have their beginnings.
-func (p *Replayer) beginningsThere(ctx context.Context) (bool, error) {
-	n := p.cfg.Terms.Names
+func beginningsThere(ctx context.Context, c *kafka.Client, n *topics.Names) (bool, error) {
 	for _, topic := range []string{n.Ledger, n.Nodes, n.Labels, n.Commands} {
-		bounds, err := p.client.Offsets(ctx, topic)
+		bounds, err := c.Offsets(ctx, topic)
 		if err != nil {
 			return false, err
 		}

@@ -67,7 +67,7 @@ func TestForget(t *testing.T) {
 		f.Send(40, 60)
 		f.Send(3, 4)
 		f.RunUntilConsumed(&recorder{}, cfg)
-		if got := f.predictionsOf(3); got != 2 {
+		if got := predictionsOf(f, 3); got != 2 {
 			t.Errorf("the node that arrived again was predicted %d times in all, want 2", got)
 		}
 		// Forget a node for the first time, and one for the second time.
@@ -93,18 +93,18 @@ func TestForget(t *testing.T) {
 				t.Errorf("a start stepped the forgotten node %d", id)
 			}
 		}
-		audited, err := f.audit(&recorder{}, worker.Config{Models: replay.Models{Fresh: workertest.FreshRecorder}})
+		audited, err := auditOf(f, &recorder{}, worker.Config{Models: replay.Models{Fresh: workertest.FreshRecorder}})
 		if err != nil || audited.Chain != end {
 			t.Errorf("audit: %+v and error %v, want chain %s", audited, err, end)
 		}
-		if _, err := f.audit(&recorder{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "no fresh engine") {
+		if _, err := auditOf(f, &recorder{}, worker.Config{}); err == nil || !strings.Contains(err.Error(), "no fresh engine") {
 			t.Errorf("an audit without Fresh: error %v, want one that says so", err)
 		}
 	})
 }
 
 // predictionsOf returns the number of published predictions of a node.
-func (f *fixture) predictionsOf(id int64) (n int) {
+func predictionsOf(f *fixture, id int64) (n int) {
 	f.T.Helper()
 	for _, r := range f.Read(f.Names.Predictions) {
 		if string(r.Key) == fmt.Sprint(id) {
@@ -162,7 +162,7 @@ func TestForgetImpossible(t *testing.T) {
 			t.Errorf("%d records of forgetting and %d dead letters, want 0 and 3", n, dead)
 		}
 		f.RunUntilConsumed(&tally{}, worker.Config{Models: replay.Models{Fresh: workertest.FreshRecorder}})
-		if audited, err := f.audit(&tally{}, worker.Config{}); err != nil || audited.DeadLetters != 3 {
+		if audited, err := auditOf(f, &tally{}, worker.Config{}); err != nil || audited.DeadLetters != 3 {
 			t.Errorf("audit: %+v and error %v, want 3 dead letters", audited, err)
 		}
 	})

@@ -13,6 +13,8 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -28,13 +30,36 @@ func (p *Replayer) CheckWhole(ctx context.Context) error {
 	if p.next == 0 {
 		return nil
 	}
-	short := &ledger.ShortError{Ledger: p.cfg.Terms.Names.Ledger, First: p.next, Last: p.next - 1}
-	newer, err := p.newerPredictions(ctx)
+	return tailOf(p).check(ctx)
+}
+
+// tail is what Kafka has of a graph behind a window.
+type tail struct {
+	client   *kafka.Client
+	names    topics.Names
+	inputs   intake.Config
+	next     int64     // the window that is not known to the ledger
+	stepped  time.Time // when the one before it was
+	consumed taken     // in windows before
+}
+
+// tailOf returns what there is behind the last window stepped.
+func tailOf(p *Replayer) *tail {
+	return &tail{
+		client: p.client, names: p.cfg.Terms.Names, inputs: p.cfg.inputs(p.gap.accepted), next: p.next, stepped: p.last.stepped,
+		consumed: consumedBy(p.Inputs),
+	}
+}
+
+// check is [Replayer.CheckWhole].
+func (t *tail) check(ctx context.Context) error {
+	short := &ledger.ShortError{Ledger: t.names.Ledger, First: t.next, Last: t.next - 1}
+	newer, err := t.newerPredictions(ctx)
 	if err != nil && !errors.Is(err, kafkago.TopicAuthorizationFailed) { // a worker needs only to write there
 		return err
 	}
 	if len(newer) > 0 {
-		began, err := p.began(ctx)
+		began, err := t.began(ctx)
 		if err != nil {
 			return err
 		}
@@ -45,15 +70,15 @@ func (p *Replayer) CheckWhole(ctx context.Context) error {
 		}
 	}
 	if short.Last >= short.First {
-		short.Found = append(short.Found, fmt.Sprintf("predictions of window %d in %s", short.Last, p.cfg.Terms.Names.Predictions))
+		short.Found = append(short.Found, fmt.Sprintf("predictions of window %d in %s", short.Last, t.names.Predictions))
 	}
-	at, offset, err := p.offsetsAhead(ctx)
+	at, offset, err := t.offsetsAhead(ctx)
 	if err != nil {
 		return err
 	}
 	if offset > 0 {
 		short.Found = append(short.Found, fmt.Sprintf("offsets up to which group %s has read: %d of %s partition %d",
-			p.cfg.Terms.Names.Ledger, offset, at.Topic, at.Partition))
+			t.names.Ledger, offset, at.Topic, at.Partition))
 	}
 	if len(short.Found) > 0 {
 		return short
@@ -63,8 +88,8 @@ func (p *Replayer) CheckWhole(ctx context.Context) error {
 
 // began returns when the ledger's first record was written. Predictions that are older are those of
 // a ledger before this one.
-func (p *Replayer) began(ctx context.Context) (began time.Time, err error) {
-	err = ledger.Scan(ctx, p.client, p.cfg.Terms.Names.LedgerAt(), func(r *ledger.Record) bool {
+func (t *tail) began(ctx context.Context) (began time.Time, err error) {
+	err = ledger.Scan(ctx, t.client, t.names.LedgerAt(), func(r *ledger.Record) bool {
 		began = r.Stepped
 		return false
 	})
@@ -73,9 +98,9 @@ func (p *Replayer) began(ctx context.Context) (began time.Time, err error) {
 
 // newerPredictions returns the windows behind the last one stepped which the newest predictions of
 // each partition name, and when the latest of these was stepped.
-func (p *Replayer) newerPredictions(ctx context.Context) (newer map[int64]time.Time, err error) {
+func (t *tail) newerPredictions(ctx context.Context) (newer map[int64]time.Time, err error) {
 	newer = make(map[int64]time.Time)
-	bounds, err := p.client.Offsets(ctx, p.cfg.Terms.Names.Predictions)
+	bounds, err := t.client.Offsets(ctx, t.names.Predictions)
 	// The last record may be far from the end, behind it those of aborted transactions.
 	for back := int64(64); err == nil && len(bounds) > 0; back *= 8 {
 		from := make(map[kafka.TopicPartition]int64)
@@ -83,10 +108,10 @@ func (p *Replayer) newerPredictions(ctx context.Context) (newer map[int64]time.T
 			from[at] = max(b.End-back, b.First)
 		}
 		found := make(map[kafka.TopicPartition]bool)
-		err = p.client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
+		err = t.client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
 			found[kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}] = true
 			var d event.Prediction
-			if wire.DecodePrediction(r.Value, &d) == nil && d.Window >= p.next && r.Time.After(newer[d.Window]) {
+			if wire.DecodePrediction(r.Value, &d) == nil && d.Window >= t.next && r.Time.After(newer[d.Window]) {
 				newer[d.Window] = r.Time
 			}
 			return true
@@ -98,17 +123,17 @@ func (p *Replayer) newerPredictions(ctx context.Context) (newer map[int64]time.T
 
 // offsetsAhead returns a group offset that has a record before it which is in no window, 0 if there
 // is none.
-func (p *Replayer) offsetsAhead(ctx context.Context) (at kafka.TopicPartition, offset int64, err error) {
-	names := p.cfg.Terms.Names
-	committed, err := p.client.Committed(ctx, names.Ledger, names.Nodes, names.Labels, names.Commands)
+func (t *tail) offsetsAhead(ctx context.Context) (at kafka.TopicPartition, offset int64, err error) {
+	names := t.names
+	committed, err := t.client.Committed(ctx, names.Ledger, names.Nodes, names.Labels, names.Commands)
 	if err != nil {
 		return at, 0, err
 	}
-	bounds, err := p.client.Offsets(ctx, names.Nodes, names.Labels, names.Commands)
+	bounds, err := t.client.Offsets(ctx, names.Nodes, names.Labels, names.Commands)
 	if err != nil {
 		return at, 0, err
 	}
-	consumed, from := p.consumed(), make(map[kafka.TopicPartition]int64)
+	consumed, from := t.consumed, make(map[kafka.TopicPartition]int64)
 	for at, offset := range committed {
 		b, there := bounds[at]
 		b.End = min(b.End, offset)
@@ -120,7 +145,7 @@ func (p *Replayer) offsetsAhead(ctx context.Context) (at kafka.TopicPartition, o
 			from[at], bounds[at] = begin, b
 		}
 	}
-	err = p.client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
+	err = t.client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
 		at = kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}
 		if !consumed.has(at, r.Offset) {
 			offset = committed[at]
@@ -133,9 +158,9 @@ func (p *Replayer) offsetsAhead(ctx context.Context) (at kafka.TopicPartition, o
 // taken are the ranges of the inputs that are in windows.
 type taken map[kafka.TopicPartition][]ledger.Range
 
-func (p *Replayer) consumed() taken {
+func consumedBy(in *intake.Inputs) taken {
 	all := make(taken)
-	for _, g := range p.Inputs.Position().Consumed {
+	for _, g := range in.Position().Consumed {
 		at := kafka.TopicPartition{Topic: g.Topic, Partition: g.Partition}
 		all[at] = append(all[at], g)
 	}
@@ -154,18 +179,19 @@ const clocks = time.Hour
 // window that its prediction names, if the inputs have it, and what became a dead letter is in
 // the first. All else that the windows had is left to later ones.
 func (p *Replayer) Restep(ctx context.Context, end int64) error {
-	published, last, err := p.publishedSince(ctx, end)
+	tail := tailOf(p)
+	published, last, err := tail.publishedSince(ctx, end)
 	if err != nil {
 		return err
 	}
-	windows, err := p.rangesOf(ctx, published)
+	windows, err := tail.rangesOf(ctx, published)
 	if err != nil {
 		return err
 	}
 	for window := range windows {
 		last = max(last, window)
 	}
-	p.lossy, p.compared = true, false
+	p.gap.lossy, p.compared = true, false
 	for end = cmp.Or(end, last+1); p.next < end; {
 		if err := p.replay(ctx, windows[p.next]); err != nil {
 			return err
@@ -192,23 +218,23 @@ type place struct {
 
 // publishedSince reads what the windows from the next one to end published, and returns the last
 // one that is known. Without an end, it is that of the last prediction.
-func (p *Replayer) publishedSince(ctx context.Context, end int64) (all published, last int64, err error) {
+func (t *tail) publishedSince(ctx context.Context, end int64) (all published, last int64, err error) {
 	all = published{make(map[event.ID]int64), make(map[place]bool)}
-	began, err := p.began(ctx)
+	began, err := t.began(ctx)
 	if err != nil {
 		return all, 0, err
 	}
-	last = p.next - 1
+	last = t.next - 1
 	end = cmp.Or(end, math.MaxInt64)
-	names := p.cfg.Terms.Names
+	names := t.names
 	var wrong error
-	err = p.readSince(ctx, names.Predictions, func(r *kafka.Record) bool {
+	err = t.readSince(ctx, names.Predictions, func(r *kafka.Record) bool {
 		var d event.Prediction
 		if err := wire.DecodePrediction(r.Value, &d); err != nil {
 			wrong = fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
 			return false
 		}
-		if d.Window < p.next || d.Window >= end || r.Time.Before(began) {
+		if d.Window < t.next || d.Window >= end || r.Time.Before(began) {
 			return true
 		}
 		last = max(last, d.Window)
@@ -220,7 +246,7 @@ func (p *Replayer) publishedSince(ctx context.Context, end int64) (all published
 	if err = errors.Join(err, wrong); err != nil {
 		return all, 0, err
 	}
-	err = p.readSince(ctx, names.DeadLetters, func(r *kafka.Record) bool {
+	err = t.readSince(ctx, names.DeadLetters, func(r *kafka.Record) bool {
 		var d event.Refusal
 		if err := wire.DecodeDeadLetter(r.Value, &d); err != nil && !errors.Is(err, wire.ErrTruncated) {
 			wrong = fmt.Errorf("%s partition %d offset %d: %w", r.Topic, r.Partition, r.Offset, err)
@@ -233,28 +259,28 @@ func (p *Replayer) publishedSince(ctx context.Context, end int64) (all published
 }
 
 // readSince calls f with the records of a topic that are not older than the last window stepped.
-func (p *Replayer) readSince(ctx context.Context, topic string, f func(*kafka.Record) bool) error {
-	from, err := p.client.OffsetsAt(ctx, topic, p.last.stepped.Add(-clocks))
+func (t *tail) readSince(ctx context.Context, topic string, f func(*kafka.Record) bool) error {
+	from, err := t.client.OffsetsAt(ctx, topic, t.stepped.Add(-clocks))
 	if err != nil {
 		return err
 	}
-	bounds, err := p.client.Offsets(ctx, topic)
+	bounds, err := t.client.Offsets(ctx, topic)
 	if err != nil {
 		return err
 	}
-	return p.client.ReadTo(ctx, from, bounds, f)
+	return t.client.ReadTo(ctx, from, bounds, f)
 }
 
 // rangesOf returns, by window, the records of the inputs that no window has and that the published
 // records are of.
-func (p *Replayer) rangesOf(ctx context.Context, all published) (windows map[int64][]ledger.Range, err error) {
-	names, windows := p.cfg.Terms.Names, make(map[int64][]ledger.Range)
-	bounds, err := p.client.Offsets(ctx, names.Nodes, names.Labels, names.Commands)
+func (t *tail) rangesOf(ctx context.Context, all published) (windows map[int64][]ledger.Range, err error) {
+	names, windows := t.names, make(map[int64][]ledger.Range)
+	bounds, err := t.client.Offsets(ctx, names.Nodes, names.Labels, names.Commands)
 	if err != nil {
 		return nil, err
 	}
-	consumed, decoder := p.consumed(), wire.Decoder{Limits: p.cfg.Terms.Limits, Memory: new(wire.Memory)}
-	if text := p.intake().Map; text != "" {
+	consumed, decoder := t.consumed, wire.Decoder{Limits: t.inputs.Limits, Memory: new(wire.Memory)}
+	if text := t.inputs.Map; text != "" {
 		if decoder.Map, err = wire.ParseMap(text); err != nil {
 			return nil, err
 		}
@@ -268,11 +294,11 @@ func (p *Replayer) rangesOf(ctx context.Context, all published) (windows map[int
 			from = max(from, list[0].To)
 		}
 		before := int64(-1) // window of the record before, -1 for none
-		err := p.client.ReadTo(ctx, map[kafka.TopicPartition]int64{at: from}, bounds, func(r *kafka.Record) bool {
+		err := t.client.ReadTo(ctx, map[kafka.TopicPartition]int64{at: from}, bounds, func(r *kafka.Record) bool {
 			window := int64(-1)
 			if consumed.has(at, r.Offset) {
 			} else if all.letters[place{at, r.Offset}] {
-				window = p.next
+				window = t.next
 			} else if at.Topic == names.Nodes {
 				var n event.Node
 				o := event.Origin{

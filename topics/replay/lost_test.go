@@ -19,7 +19,7 @@ import (
 
 // shorten leaves of a topic the records that keep says. No broker of the tests can cut a log, so
 // the topic is created anew with what is left.
-func (f *fixture) shorten(topic string, keep func(*kafka.Record) bool) {
+func shorten(f *fixture, topic string, keep func(*kafka.Record) bool) {
 	f.T.Helper()
 	var left []kafka.Record
 	for _, r := range f.Read(topic) {
@@ -39,7 +39,7 @@ func (f *fixture) shorten(topic string, keep func(*kafka.Record) bool) {
 }
 
 // ledgerWindow and predictionWindow return the window of a record.
-func (f *fixture) ledgerWindow(r *kafka.Record) int64 {
+func ledgerWindow(f *fixture, r *kafka.Record) int64 {
 	d, err := ledger.Decode(r.Value)
 	if err != nil {
 		f.T.Fatal(err)
@@ -47,7 +47,7 @@ func (f *fixture) ledgerWindow(r *kafka.Record) int64 {
 	return d.Window
 }
 
-func (f *fixture) predictionWindow(r *kafka.Record) int64 {
+func predictionWindow(f *fixture, r *kafka.Record) int64 {
 	var p event.Prediction
 	if err := wire.DecodePrediction(r.Value, &p); err != nil {
 		f.T.Fatal(err)
@@ -56,7 +56,7 @@ func (f *fixture) predictionWindow(r *kafka.Record) int64 {
 }
 
 // adopt gives the checkpoints in a directory to the ledger as it is now, as if it had kept its id.
-func (f *fixture) adopt(dir string) {
+func adopt(f *fixture, dir string) {
 	f.T.Helper()
 	ids, err := f.Client.TopicIDs(f.T.Context(), f.Names.Ledger)
 	if err != nil {
@@ -68,7 +68,7 @@ func (f *fixture) adopt(dir string) {
 }
 
 // serve runs a worker until each of the nodes below n is predicted, and checks that each is once.
-func (f *fixture) serve(cfg worker.Config, n int) {
+func serve(f *fixture, cfg worker.Config, n int) {
 	f.T.Helper()
 	w := f.StartWorker(&tally{}, cfg)
 	for f.Count(f.Names.Predictions) < n {
@@ -81,11 +81,11 @@ func (f *fixture) serve(cfg worker.Config, n int) {
 	if err := w.Stop(); err != nil {
 		f.T.Fatal(err)
 	}
-	f.checkOnce(n)
+	checkOnce(f, n)
 }
 
 // checkOnce checks that each of the nodes below n is predicted once.
-func (f *fixture) checkOnce(n int) {
+func checkOnce(f *fixture, n int) {
 	f.T.Helper()
 	f.Fence()
 	seen := make(map[event.ID]int)
@@ -143,17 +143,17 @@ func TestShortLedger(t *testing.T) {
 				}
 				had := int64(len(f.Records()))
 				end := (int64(first) + had) / 2 // windows that are left
-				f.shorten(f.Names.Ledger, func(r *kafka.Record) bool { return f.ledgerWindow(r) < end })
+				shorten(f, f.Names.Ledger, func(r *kafka.Record) bool { return ledgerWindow(f, r) < end })
 				lost := 0
 				for _, r := range f.Read(f.Names.Predictions) {
-					if f.predictionWindow(&r) >= end {
+					if predictionWindow(f, &r) >= end {
 						lost++
 					}
 				}
 				if c.forgetful {
-					f.shorten(f.Names.Predictions, func(r *kafka.Record) bool { return f.predictionWindow(r) < end })
+					shorten(f, f.Names.Predictions, func(r *kafka.Record) bool { return predictionWindow(f, r) < end })
 				}
-				f.adopt(dir)
+				adopt(f, dir)
 				if !c.checkpoint {
 					kept.Checkpoints.Dir = t.TempDir()
 				}
@@ -199,7 +199,7 @@ func TestShortLedger(t *testing.T) {
 					return
 				}
 				f.Send(120, 150)
-				f.serve(kept, 150)
+				serve(f, kept, 150)
 				if n := f.Count(f.Names.Predictions); n != before+30+again {
 					t.Errorf("%d predictions, want %d", n, before+30+again)
 				}
@@ -219,7 +219,7 @@ func TestShortLedger(t *testing.T) {
 // The standby, whose state has them, writes a checkpoint at its end.
 func TestShortLedgerBesideOwner(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
-		f = f.withDialTimeout(3 * time.Second)
+		f = f.WithDialTimeout(3 * time.Second)
 		dir := t.TempDir()
 		kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: workertest.ReadTally}}
 		owner := f.StartWorker(&tally{}, worker.Config{})
@@ -230,7 +230,7 @@ func TestShortLedgerBesideOwner(t *testing.T) {
 		owner.AwaitEvents(t, n)
 		standby.AwaitEvents(t, n)
 		had := int64(len(f.Records()))
-		f.shorten(f.Names.Ledger, func(r *kafka.Record) bool { return f.ledgerWindow(r) < had-3 })
+		shorten(f, f.Names.Ledger, func(r *kafka.Record) bool { return ledgerWindow(f, r) < had-3 })
 		f.Send(60, 70)
 		workertest.CheckLine(t, "the owner", <-owner.Ended, "lost windows", "gvbll rebase --accept-gap")
 		workertest.CheckLine(t, "the standby", <-standby.Ended, "lost windows", "gvbll rebase --accept-gap")
@@ -276,13 +276,13 @@ func TestInputsLostTheirEnds(t *testing.T) {
 				had := f.Consumed()
 				nodes0, labels1 := kafka.TopicPartition{Topic: f.Names.Nodes}, kafka.TopicPartition{Topic: f.Names.Labels, Partition: 1}
 				for _, at := range []kafka.TopicPartition{nodes0, labels1} {
-					f.shorten(at.Topic, func(r *kafka.Record) bool { return r.Partition != at.Partition || r.Offset < had[at]-3 })
+					shorten(f, at.Topic, func(r *kafka.Record) bool { return r.Partition != at.Partition || r.Offset < had[at]-3 })
 				}
 				if c.more > 0 {
 					f.Send(80, 80+c.more)
 				}
 				// Where the log is as long as it was, a reader finds out that it has other records.
-				impatient := f.withDialTimeout(3 * time.Second)
+				impatient := f.WithDialTimeout(3 * time.Second)
 				w := impatient.StartWorker(&tally{}, kept)
 				workertest.CheckLine(t, "a worker", <-w.Ended, " partition ", "restore the topic", "gvbll rebase --accept-gap")
 				done, err := worker.AcceptGap(t.Context(), f.Client, &tally{}, f.Config(kept), "")
@@ -296,7 +296,7 @@ func TestInputsLostTheirEnds(t *testing.T) {
 				}
 				behind := f.NewestCheckpoint(dir).Path
 				f.Send(80+c.more, 100+c.more)
-				f.serve(kept, 100+c.more)
+				serve(f, kept, 100+c.more)
 				restore := f.Config(worker.Config{Checkpoints: replay.Checkpoints{Restore: workertest.ReadTally}})
 				if _, err := audit.Run(t.Context(), f.Client, nil, restore.Replay(), audit.From{Checkpoint: behind}, nil); err != nil {
 					t.Error(err)

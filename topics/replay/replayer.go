@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -35,10 +34,12 @@ type Replayer struct {
 	// of window next.
 	Inputs *intake.Inputs
 
-	cfg    Config
-	client *kafka.Client
-	next   int64 // number of the next window: it grows by one with each step of the engine
-	last   State // after window next-1, as its record says or will say
+	cfg     Config
+	client  *kafka.Client
+	stretch *stretch
+	gap     *Gap
+	next    int64 // number of the next window: it grows by one with each step of the engine
+	last    State // after window next-1, as its record says or will say
 	// claimed is true while records of a window are claimed that the engine has not stepped: the
 	// inputs are then ahead of the engine, and the state cannot be saved.
 	claimed bool
@@ -46,23 +47,11 @@ type Replayer struct {
 	// will have: no other state can be saved. It is false after every window that another model,
 	// other settings or other records make different.
 	compared bool
-	// lossy is true once records or windows were passed that are gone. The state is then not the one
-	// that the ledger has the hash of, until an epoch begins with it. Only a replay that accepts a
-	// gap gets so far.
-	acceptGap, lossy bool
-	passed           ledger.Gap // that was accepted before, if the replay has passed it
-	// behind is the last window that begins an epoch behind a gap, of those before next; 0 for none.
-	// No replay from the ledger's beginning gives the state then.
-	behind   int64
-	attempts int      // to forget nodes, noted since the last window with commands
-	settings Settings // of the record read last
 	// excluded are the nodes that this replay leaves out from its beginning, because later windows
 	// of the ledger forget them. A replay that begins at a saved state leaves out none.
 	excluded exclusions
-	// classes are those of the epoch, if their order is another than that of the engine's; nil if
-	// an index means the same class in both, and one list may only be longer.
-	classes []string
-	window  event.Window // that was gathered last; reused
+	classes  classes
+	window   event.Window // that was gathered last; reused
 }
 
 // State is what a ledger's record says of the state after its window.
@@ -74,10 +63,14 @@ type State struct {
 	Trial        *ledger.Trial  // that goes on, nil for none
 	Settings     string         // their hash
 	Bases        []ledger.Base  // that the ledger names
+	Attempts     int            // to forget nodes, noted since the last window with commands
 	stepped      time.Time      // the record's timestamp
+	// behind is the last window that begins an epoch behind a gap, 0 for none. No replay from the ledger's
+	// beginning gives the state then.
+	behind int64
 }
 
-// stateAfter returns the state after the window of a record.
+// stateAfter returns what the record of a window alone says of the state after it.
 func stateAfter(r *ledger.Record) State {
 	s := State{
 		model: r.Model, Chain: r.Chain, Shadow: r.Shadow, Serves: r.Serves(),
@@ -95,14 +88,11 @@ func (p *Replayer) Next() int64 { return p.next }
 // Last returns the state after the window before the next one.
 func (p *Replayer) Last() State { return p.last }
 
-// Attempts returns how many attempts to forget nodes were noted since the last window with commands.
-func (p *Replayer) Attempts() int { return p.attempts }
+// Stretch returns the stretch of the ledger that the replay is in.
+func (p *Replayer) Stretch() *stretch { return p.stretch }
 
-// Settings returns the settings of the record that was read last.
-func (p *Replayer) Settings() Settings { return p.settings }
-
-// Passed returns the gap that was accepted before, if this replay has passed it.
-func (p *Replayer) Passed() ledger.Gap { return p.passed }
+// Gap returns what the replay knows of records that are gone.
+func (p *Replayer) Gap() *Gap { return p.gap }
 
 // Window returns the window that was stepped last. It is valid until the inputs are released.
 func (p *Replayer) Window() *event.Window { return &p.window }
@@ -116,46 +106,25 @@ func (p *Replayer) Compared() bool { return p.compared }
 // has, and in windows of other terms.
 func (p *Replayer) Savable() bool { return p.compared && !p.claimed }
 
-// Accept lets the replay pass where records are gone. It is called before the replayer is opened.
-func (p *Replayer) Accept() { p.acceptGap = true }
-
-// Accepts reports whether the replay passes where records are gone.
-func (p *Replayer) Accepts() bool { return p.acceptGap }
-
 // LoseTrial notes that the model of the trial cannot be loaded: an owner's next records say so.
 func (p *Replayer) LoseTrial() { p.last.Trial = nil }
 
 // OpenFirst opens the ledger and the inputs at their beginnings. The replay leaves out the nodes that
 // were forgotten before a window; with 0 it forgets each where the ledger does.
-func (p *Replayer) OpenFirst(ctx, fetching context.Context, before int64) error {
-	if err := p.openLedger(ctx, before); err != nil {
+func (p *Replayer) OpenFirst(ctx, fetching context.Context, before int64) (err error) {
+	if p.excluded, err = readExclusions(ctx, p.client, &p.cfg, before); err != nil {
+		return err
+	}
+	if p.Ledger, err = ledger.Open(ctx, p.client, p.cfg.Terms.Names.LedgerAt()); err != nil {
 		return err
 	}
 	return p.openInputs(fetching, intake.Position{})
 }
 
-func (p *Replayer) openLedger(ctx context.Context, before int64) (err error) {
-	if p.excluded, err = p.readExclusions(ctx, before); err != nil {
-		return err
-	}
-	p.Ledger, err = ledger.Open(ctx, p.client, p.cfg.Terms.Names.LedgerAt())
-	return err
-}
-
 // openInputs starts to fetch behind the position, or from the beginning if it is zero.
 func (p *Replayer) openInputs(fetching context.Context, at intake.Position) (err error) {
-	p.Inputs, err = intake.Open(fetching, p.client, p.intake(), at)
+	p.Inputs, err = intake.Open(fetching, p.client, p.cfg.inputs(p.gap.accepted), at)
 	return p.explainGone(fetching, err)
-}
-
-// intake returns the configuration of the inputs.
-func (p *Replayer) intake() intake.Config {
-	terms := p.cfg.Terms
-	return intake.Config{
-		Names: terms.Names, Limits: terms.Limits, Map: terms.Settings.Value("map"), AcceptGap: p.acceptGap,
-		Untimely: func(topic string, late, early int) { p.cfg.Events(Untimely{topic, late, early}) },
-		Unknown:  func(f intake.UnknownField) { p.cfg.Events(UnknownField(f)) },
-	}
 }
 
 // Step steps the window of the ledger's next record. If the record has this engine's
@@ -165,25 +134,25 @@ func (p *Replayer) intake() intake.Config {
 // In a window of other terms commands have the effect that the record says: the models
 // have the roles they had, and nodes are forgotten if they were forgotten then.
 func (p *Replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, error) {
-	if err := p.ReadSettings(ctx, &r.Terms); err != nil {
+	if err := p.stretch.Read(ctx, &r.Terms); err != nil {
 		return nil, err
 	}
-	p.noteClasses(r.Classes)
+	p.classes.note(r.Classes)
 	if err := p.checkGap(ctx, r); err != nil {
 		return nil, err
 	}
 	if err := p.replay(ctx, r.Ranges); err != nil {
 		return nil, p.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", p.cfg.Terms.Names.Ledger, r.Window, err))
 	}
-	p.lossy = p.lossy || p.Inputs.Incomplete()
-	commands := p.ForgetCommands()
+	p.gap.lossy = p.gap.lossy || p.Inputs.Incomplete()
+	commands := ForgetCommands(p.Inputs)
 	if len(commands) > 0 && r.Forgot != nil && !p.excluded.covers(r.Window) {
 		if _, err := p.Forget(ctx, commands, true); err != nil {
 			return nil, err
 		}
 	}
-	trials := p.TrialCommands()
-	p.assignRoles(r)
+	trials := TrialCommands(p.Inputs)
+	assignRoles(p.Engine, r)
 	out, err := p.stepClaimed()
 	if err != nil {
 		return nil, err
@@ -192,22 +161,23 @@ func (p *Replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 		Refuse(out, commands, r.Declined)
 	}
 	RefuseTrials(out, trials, r.Trial)
-	if err := p.agreeTrial(p.last.Trial, r, out, len(trials) > 0); err != nil {
+	differs, before := p.differs(r.Window), p.last.Trial
+	if err := p.cfg.Terms.agreeTrial(before, r, out, differs || len(trials) > 0); err != nil {
 		return nil, err
 	}
 	p.NoteRecord(r)
 	p.compared = false
-	if p.differs(r.Window) {
+	if differs {
 		return out, nil
 	}
-	err = p.agree(r, out)
-	p.compared = p.compared && !p.acceptGap // what is gone may be of this window's future
+	compared, err := p.cfg.Terms.agree(r, out)
+	p.compared = compared && !p.gap.accepted // what is gone may be of this window's future
 	return out, err
 }
 
 // differs reports whether the outcome of a window differs from that in the ledger by right.
 func (p *Replayer) differs(window int64) bool {
-	return !p.settings.Own || p.lossy || p.excluded.rewrites(window)
+	return !p.stretch.settings.Own || p.gap.lossy || p.excluded.rewrites(window)
 }
 
 // Claim claims the records of a cut, as those of the next window, and returns their ranges behind
@@ -248,55 +218,24 @@ func (p *Replayer) gather() *event.Window {
 	w.Number = p.next
 	p.Inputs.Gather(w)
 	p.excluded.remove(w)
-	p.nameClasses(w)
+	p.classes.name(w)
 	return w
 }
 
-// noteClasses notes the classes of an epoch, nil where none begins.
-func (p *Replayer) noteClasses(classes []string) {
-	if classes == nil {
-		return
-	}
-	p.classes = nil
-	if common := min(len(classes), len(p.cfg.Terms.Classes)); !slices.Equal(classes[:common], p.cfg.Terms.Classes[:common]) {
-		p.classes = classes
-	}
-}
-
-// nameClasses replaces the numbers of classes in the window's labels by names, where
-// a number means another class to the engine. One that the epoch's classes do not have
-// is of no class of the engine either.
-func (p *Replayer) nameClasses(w *event.Window) {
-	if p.classes == nil {
-		return
-	}
-	for i := range w.Labels {
-		l := &w.Labels[i]
-		if l.Class != "" || l.Withdrawn {
-			continue
-		}
-		if class, ok := l.In(p.classes); ok {
-			l.Class = p.classes[class]
-		} else {
-			l.Index = event.NoClass
-		}
-	}
-}
-
 // agree compares the outcome of a replayed window with its record, for each model that
-// is in both.
-func (p *Replayer) agree(r *ledger.Record, out *event.Outcome) error {
+// is in both, and reports whether there is one.
+func (t *Terms) agree(r *ledger.Record, out *event.Outcome) (compared bool, err error) {
 	for o := out; o != nil; o = o.Shadow {
-		written, ok := r.ChainOf(cmp.Or(o.Model, p.cfg.Terms.Model))
-		p.compared = p.compared || ok
+		written, ok := r.ChainOf(cmp.Or(o.Model, t.Model))
+		compared = compared || ok
 		if got := o.Chain.Hex(); ok && got != written {
-			return fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: the inputs, the model or "+
-				"the program differ from those that served it", p.cfg.Terms.Names.Ledger, r.Window, got, written)
+			return compared, fmt.Errorf("ledger %s, window %d: replay gives %s where %s was written: the inputs, the model or "+
+				"the program differ from those that served it", t.Names.Ledger, r.Window, got, written)
 		}
 	}
 	if out.Promoted != r.Promoted {
-		return fmt.Errorf("ledger %s, window %d: replay promotes model %q where %q was written: the commands or the "+
-			"program differ from those that served it", p.cfg.Terms.Names.Ledger, r.Window, out.Promoted, r.Promoted)
+		return compared, fmt.Errorf("ledger %s, window %d: replay promotes model %q where %q was written: the commands or the "+
+			"program differ from those that served it", t.Names.Ledger, r.Window, out.Promoted, r.Promoted)
 	}
-	return nil
+	return compared, nil
 }

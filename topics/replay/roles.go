@@ -42,8 +42,8 @@ func (t *Terms) checkRole(r *ledger.Record) error {
 // assignRoles gives the models the roles that they had in a window of the ledger. If
 // another model served that window, our models' outcomes are compared by their next
 // chains in the ledger.
-func (p *Replayer) assignRoles(r *ledger.Record) {
-	if a, ok := p.Engine.(RoleAssigner); ok {
+func assignRoles(e Engine, r *ledger.Record) {
+	if a, ok := e.(RoleAssigner); ok {
 		shadow := ""
 		if r.Shadow != nil {
 			shadow = r.Shadow.Model

@@ -12,7 +12,8 @@ import (
 
 // TestSavable: a state may be saved behind each window that gives the ledger's hash, and behind each that an owner steps, but not
 // while records are claimed that the engine has not stepped: one who began there would lose them. A state of other
-// terms has another hash than the ledger's, until an epoch begins with it, also where it had the ledger's before.
+// terms has another hash than the ledger's, until an epoch begins with it, also where it had the ledger's before. Nor may one of a replay
+// that accepts a gap: what is gone may be of its future.
 func TestSavable(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
 		f.Send(0, 30)
@@ -76,6 +77,14 @@ func TestSavable(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(other, "an epoch of other terms began", int64(last)+2, true)
+
+		cfg := f.Config(worker.Config{})
+		accepts := replay.New(f.Client, cfg.Replay(), &tally{})
+		accepts.Gap().Accept()
+		if err := accepts.OpenFirst(t.Context(), t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		step(accepts, len(records), false)
 
 		if _, err := f.Rebase(worker.Config{}, ""); err != nil {
 			t.Fatal(err)

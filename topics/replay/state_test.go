@@ -35,9 +35,9 @@ func TestNoteRecord(t *testing.T) {
 		{"a window behind it", ledger.Record{Window: 11, Model: "b"}, 0, 10, false, "b"},
 	} {
 		p.NoteRecord(&c.r)
-		if last := p.Last(); p.Attempts() != c.attempts || p.behind != c.behind || (last.Trial != nil) != c.trial || last.Serves != c.serves {
+		if last := p.Last(); p.Last().Attempts != c.attempts || p.Last().behind != c.behind || (last.Trial != nil) != c.trial || last.Serves != c.serves {
 			t.Errorf("%s: %d attempts, behind the gap of window %d, and then %+v, want %d, %d, a trial that goes on: %v, and model %s",
-				c.what, p.Attempts(), p.behind, last, c.attempts, c.behind, c.trial, c.serves)
+				c.what, p.Last().Attempts, p.Last().behind, last, c.attempts, c.behind, c.trial, c.serves)
 		}
 	}
 }
@@ -64,10 +64,10 @@ func TestAgree(t *testing.T) {
 		{"another chain of the shadow", event.Outcome{Model: "a", Chain: ours, Shadow: &event.Outcome{Model: "b", Chain: ours}, Promoted: "b"}, true, "window 3: replay gives"},
 		{"another promotion", event.Outcome{Model: "a", Chain: ours}, true, `window 3: replay promotes model ""`},
 	} {
-		p := New(nil, Config{Terms: &Terms{Names: names, Model: "a"}}, nil)
-		err := p.agree(r, &c.out)
-		if p.Compared() != c.compared || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%s: compared %v, error %v, want %v and %q", c.what, p.Compared(), err, c.compared, c.err)
+		terms := Terms{Names: names, Model: "a"}
+		compared, err := terms.agree(r, &c.out)
+		if compared != c.compared || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: compared %v, error %v, want %v and %q", c.what, compared, err, c.compared, c.err)
 		}
 	}
 }

@@ -25,46 +25,64 @@ type Settings struct {
 	Own     bool           // they are the engine's, except for some that have no effect on it
 }
 
-// SettingsToWrite returns the settings for the ledger and for checkpoints: the
-// ledger's own or, if it is empty or of other settings, the engine's.
-func (p *Replayer) SettingsToWrite() Settings {
-	if !p.settings.Own {
-		p.settings = Settings{All: p.cfg.Terms.Settings, Hash: p.cfg.Terms.Settings.Hash(), program: p.cfg.Terms.Program, Own: true}
-	}
-	return p.settings
+// stretch is the stretch of a ledger that a reader is in: that of the record read last.
+type stretch struct {
+	client   *kafka.Client
+	terms    *Terms
+	settings Settings
 }
 
-// ReadSettings reads the settings of a record or a cut.
-func (p *Replayer) ReadSettings(ctx context.Context, t *ledger.Terms) error {
-	if t.Settings == p.settings.Hash && t.Settings != "" {
+// NewStretch returns one before the ledger's beginning, for a reader with an engine of these terms.
+func NewStretch(c *kafka.Client, t *Terms) *stretch { return &stretch{client: c, terms: t} }
+
+// Settings returns the settings of the record that was read last.
+func (s *stretch) Settings() Settings { return s.settings }
+
+// ToWrite returns the settings for the ledger and for checkpoints: the
+// ledger's own or, if it is empty or of other settings, the engine's.
+func (s *stretch) ToWrite() Settings {
+	if t := s.terms; !s.settings.Own {
+		s.settings = Settings{All: t.Settings, Hash: t.Settings.Hash(), program: t.Program, Own: true}
+	}
+	return s.settings
+}
+
+// begin begins with the settings that a checkpoint has.
+func (s *stretch) begin(all event.Settings) {
+	s.settings = Settings{All: all, Hash: all.Hash(), Own: s.terms.isOwn(all)}
+}
+
+// Read reads the settings of a record or a cut.
+func (s *stretch) Read(ctx context.Context, t *ledger.Terms) error {
+	if t.Settings == s.settings.Hash && t.Settings != "" {
 		return nil
 	}
-	s := Settings{Hash: t.Settings}
-	if t.Settings == p.cfg.Terms.Settings.Hash() {
-		s.All = p.cfg.Terms.Settings
+	read := Settings{Hash: t.Settings}
+	if t.Settings == s.terms.Settings.Hash() {
+		read.All = s.terms.Settings
 	} else {
-		first, err := p.firstWith(ctx, t)
+		first, err := s.firstWith(ctx, t)
 		if err != nil {
 			return err
 		}
 		if first != nil {
-			s.All = first.Configuration
+			read.All = first.Configuration
 			if first.Begins != nil {
-				s.program = first.Begins.Program
+				read.program = first.Begins.Program
 			}
 		}
 	}
-	s.Own = p.cfg.Terms.isOwn(s.All)
-	p.settings = s
+	read.Own = s.terms.isOwn(read.All)
+	s.settings = read
 	return nil
 }
 
 // firstWith returns the terms that hold the settings of others, nil if their record is gone.
-func (p *Replayer) firstWith(ctx context.Context, t *ledger.Terms) (*ledger.Terms, error) {
+func (s *stretch) firstWith(ctx context.Context, t *ledger.Terms) (*ledger.Terms, error) {
 	if t.Configuration != "" {
 		return t, nil
 	}
-	return ledger.FindSettings(ctx, p.client, p.cfg.Terms.Names.LedgerAt(), t.Settings)
+	return ledger.FindSettings(ctx, s.client, s.terms.Names.LedgerAt(), t.Settings)
 }
 
 // Beginning returns what the first record of an epoch of these terms says of it.
@@ -94,38 +112,38 @@ type mismatch struct {
 // ErrSettingsGone says that no record holds the settings any more.
 var ErrSettingsGone = errors.New("the record that had them is gone: give --state-dir with a checkpoint of this ledger")
 
-// CompareTerms returns how the terms of a record and those of this worker differ, nil if
+// Compare returns how the terms of a record and those of this worker differ, nil if
 // they do not. It is an error if the model has another role there, which is a matter of
 // commands and not of epochs.
-func (p *Replayer) CompareTerms(ctx context.Context, r *ledger.Record) (*mismatch, error) {
-	if err := p.cfg.Terms.checkRole(r); err != nil {
+func (s *stretch) Compare(ctx context.Context, r *ledger.Record) (*mismatch, error) {
+	if err := s.terms.checkRole(r); err != nil {
 		return nil, err
 	}
-	if err := p.ReadSettings(ctx, &r.Terms); err != nil {
+	if err := s.Read(ctx, &r.Terms); err != nil {
 		return nil, err
 	}
-	name, serves := p.cfg.Terms.Names.Ledger, r.Serves()
+	name, serves, t := s.terms.Names.Ledger, r.Serves(), s.terms
 	var changes []string
-	if s := p.settings; !s.Own {
-		if s.All == "" {
-			return nil, fmt.Errorf("ledger %s was written with settings %.20q, and %w", name, s.Hash, ErrSettingsGone)
+	if read := s.settings; !read.Own {
+		if read.All == "" {
+			return nil, fmt.Errorf("ledger %s was written with settings %.20q, and %w", name, read.Hash, ErrSettingsGone)
 		}
-		for _, d := range event.Diff(p.cfg.Terms.effective(s.All), p.cfg.Terms.Settings) {
+		for _, d := range event.Diff(t.effective(read.All), t.Settings) {
 			changes = append(changes, d.Change())
 		}
 	}
-	if !p.cfg.Terms.Has(serves) {
-		changes = append(changes, fmt.Sprintf("model %s to %s", serves, p.cfg.Terms.Model))
+	if !t.Has(serves) {
+		changes = append(changes, fmt.Sprintf("model %s to %s", serves, t.Model))
 	}
 	switch {
 	case len(changes) == 0:
 		return nil, nil
-	case !p.cfg.Terms.Has(serves) && p.settings.Own:
+	case !t.Has(serves) && s.settings.Own:
 		return &mismatch{changes[0], fmt.Sprintf("ledger %s belongs to model %s, and this is model %s: start the other "+
 			"model with --shadow beside the first, or begin an epoch of it with --rebase (docs/upgrade.md)", name, serves,
-			p.cfg.Terms.Model)}, nil
+			t.Model)}, nil
 	}
-	return &mismatch{strings.Join(changes, ", "), p.settings.differ(p.cfg.Terms)}, nil
+	return &mismatch{strings.Join(changes, ", "), s.settings.differ(t)}, nil
 }
 
 // differ returns the error for a ledger of other settings than the engine's. Its remedy
@@ -152,8 +170,8 @@ func nameProgram(version, engine string) string {
 	return fmt.Sprintf("gvbll %.60q (engine %s)", version, engine)
 }
 
-// Epoch is an epoch of a ledger.
-type Epoch struct {
+// epoch is an epoch of a ledger.
+type epoch struct {
 	Number   int64
 	First    int64          // its first window that the ledger has
 	Settings event.Settings // "" if no record holds them any more
@@ -161,14 +179,14 @@ type Epoch struct {
 }
 
 // Epochs returns the epochs of a ledger, as far as it has them.
-func Epochs(ctx context.Context, c *kafka.Client, names topics.Names) (list []Epoch, err error) {
-	p := New(c, Config{Terms: &Terms{Names: names}}, nil)
+func Epochs(ctx context.Context, c *kafka.Client, names topics.Names) (list []epoch, err error) {
+	s := NewStretch(c, &Terms{Names: names})
 	wrong := ledger.Scan(ctx, c, names.LedgerAt(), func(r *ledger.Record) bool {
 		if n := len(list); n == 0 || list[n-1].Number != r.Epoch {
-			if err = p.ReadSettings(ctx, &r.Terms); err != nil {
+			if err = s.Read(ctx, &r.Terms); err != nil {
 				return false
 			}
-			list = append(list, Epoch{Number: r.Epoch, First: r.Window, Settings: p.settings.All})
+			list = append(list, epoch{Number: r.Epoch, First: r.Window, Settings: s.settings.All})
 		}
 		e := &list[len(list)-1]
 		models := []string{r.Model, r.Promoted}

@@ -28,7 +28,7 @@ func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, vis
 			return err
 		}
 		if r.Classes != nil {
-			p.classes = r.Classes
+			p.classes.epoch = r.Classes
 		}
 		if err := p.replay(ctx, r.Ranges); err != nil {
 			return fmt.Errorf("ledger %s, window %d: %w", p.cfg.Terms.Names.Ledger, r.Window, err)

@@ -111,7 +111,7 @@ func DecodeDeadLetter(b []byte, r *event.Refusal) error {
 	if err != nil {
 		return err
 	}
-	if headers := members[0]; headers.given() && headers[0] == '[' && headers.elements() > maxHeaders { // before memory is taken
+	if headers := members[0]; headers.given() && headers[0] == '[' && elements(headers) > maxHeaders { // before memory is taken
 		return refusef(event.TooLarge, "more than %d headers", maxHeaders)
 	}
 	var l Letter

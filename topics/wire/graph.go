@@ -17,7 +17,7 @@ func graph(n *event.Node) *event.Graph {
 
 // rows reads a list of lists of numbers.
 func (in *input) rows(limits Limits) ([][]float32, error) {
-	count, _, err := in.list(0, limits.MaxNeighbours, event.TooLarge)
+	count, _, err := in.cursor.list(0, limits.MaxNeighbours, event.TooLarge)
 	if err != nil {
 		return nil, err
 	}
@@ -32,12 +32,12 @@ func (in *input) rows(limits Limits) ([][]float32, error) {
 
 // pairs reads a list of pairs, or a binary block of little-endian uint32, two for each.
 func (in *input) pairs(limits Limits) ([]uint32, error) {
-	if in.next() == aBlock {
+	if in.cursor.next() == aBlock {
 		flat := limits
 		flat.MaxFeatures = 2 * limits.MaxNeighbours
 		return in.indices(flat)
 	}
-	count, _, err := in.list(0, limits.MaxNeighbours, event.TooLarge)
+	count, _, err := in.cursor.list(0, limits.MaxNeighbours, event.TooLarge)
 	if err != nil {
 		return nil, err
 	}

@@ -160,7 +160,7 @@ func (f field) unescaped() (s string, err error) {
 }
 
 // elements returns the number of elements of a list.
-func (f field) elements() (n int) {
+func elements(f field) (n int) {
 	for rest := trimLeft(f[1:]); rest[0] != ']'; n++ {
 		_, rest = cutItem(rest)
 	}
@@ -173,7 +173,7 @@ func (f field) items(limits Limits, excess event.Reason, begin func(count int), 
 	if f[0] != '[' {
 		return refusef(event.Undecodable, "%.40s where a list is needed", f)
 	}
-	count := f.elements()
+	count := elements(f)
 	if count > limits.MaxNeighbours {
 		return refusef(excess, "a list of %d items, the limit is %d", count, limits.MaxNeighbours)
 	}
@@ -283,7 +283,7 @@ func (f field) boolean() (bool, error) {
 
 // numerals returns the inside of an array of numbers and their count, which it
 // checks before the caller allocates.
-func (f field) numerals(limits Limits) (inner []byte, n int, err error) {
+func numerals(f field, limits Limits) (inner []byte, n int, err error) {
 	inner, opened := bytes.CutPrefix(f, []byte("["))
 	inner, closed := bytes.CutSuffix(inner, []byte("]"))
 	if !opened || !closed || bytes.ContainsAny(inner, "\"[{tfn") {
@@ -305,7 +305,7 @@ func first(inner []byte) (number, rest []byte) {
 }
 
 // numbers reads an array of numbers, or a base64 string of little-endian float32.
-// A number beyond float64 becomes infinite, which checkNode refuses.
+// A number beyond float64 becomes infinite, which validate refuses.
 func (f field) numbers(limits Limits) ([]float32, error) {
 	if !f.given() {
 		return nil, nil
@@ -325,7 +325,7 @@ func (f field) numbers(limits Limits) ([]float32, error) {
 	if f[0] == '[' && bytes.IndexByte(f, 'n') >= 0 && !bytes.ContainsAny(f[1:], "\"[{tf") { // null
 		return nil, refusef(event.PartialFeatures, "%.40s where all features are needed", f)
 	}
-	inner, n, err := f.numerals(limits)
+	inner, n, err := numerals(f, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -343,7 +343,7 @@ func (f field) indices(limits Limits) ([]uint32, error) {
 	if !f.given() {
 		return nil, nil
 	}
-	inner, n, err := f.numerals(limits)
+	inner, n, err := numerals(f, limits)
 	if err != nil {
 		return nil, err
 	}

@@ -48,8 +48,7 @@ func (s *labelFields) check(l *event.Label, null bool) error {
 }
 
 // label reads a label event in msgpack.
-func (in *input) label(l *event.Label, limits Limits) error {
-	var s labelFields
+func (s *labelFields) label(in *input, l *event.Label, limits Limits) error {
 	if err := in.fields(func(key []byte) (bool, error) { return s.read(l, key, in, limits) }); err != nil {
 		return err
 	}
@@ -59,7 +58,7 @@ func (in *input) label(l *event.Label, limits Limits) error {
 
 // class reads a class: its name, or a number.
 func (in *input) class(l *event.Label, limits Limits) error {
-	switch in.next() {
+	switch in.cursor.next() {
 	case aString:
 		var err error
 		l.Class, err = in.text(limits.MaxID)
@@ -138,12 +137,11 @@ func AppendLabel(dst []byte, l *event.Label) []byte {
 }
 
 // labelJSON reads a label event in JSON.
-func (in *input) labelJSON(b []byte, l *event.Label, limits Limits) error {
+func (s *labelFields) labelJSON(in *input, b []byte, l *event.Label, limits Limits) error {
 	text, err := valueJSON(b)
 	if err != nil {
 		return err
 	}
-	var s labelFields
 	if err := in.read(text, labelNames, func(key []byte, v value) (bool, error) { return s.read(l, key, v, limits) }); err != nil {
 		return err
 	}

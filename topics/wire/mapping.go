@@ -648,7 +648,7 @@ func (m *Map) departure(in *input, key []byte, n *event.Node, limits Limits) err
 	if o.Pointers != nil {
 		return refusef(event.BadID, "a null value removes the node that the key names, but the key is no object with the members of the id")
 	}
-	err := in.departure(key, n, limits)
+	err := departure(in.memory, key, n, limits)
 	if o.Prefix != "" && err == nil {
 		n.ByKey = false
 		n.ID, err = o.prefixed(in, n.ID.String(), "id, in the key of a null value", limits)

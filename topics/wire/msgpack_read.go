@@ -26,12 +26,17 @@ const (
 // can ask for 4 GB, and makes a call through an interface for every byte or two. Here a length is compared with the bytes
 // that remain.
 type input struct {
-	buf     []byte
-	at      int               // how many bytes of buf are read
+	cursor  cursor
 	keys    [][]byte          // keys of the current map
 	members [maxNames]field   // see object
 	memory  *Memory           // of the lists and texts
 	report  func(name []byte) // see Decoder.Unknown
+}
+
+// cursor reads msgpack, value by value.
+type cursor struct {
+	buf []byte
+	at  int // how many bytes of buf are read
 }
 
 // kind is what a value is. The zero kind is that of the code that msgpack does not use, and of no value.
@@ -95,45 +100,45 @@ var forms = func() (f [256]form) {
 }()
 
 func (in *input) reset(b []byte) {
-	in.buf, in.at = b, 0
+	in.cursor = cursor{buf: b}
 	clear(in.keys)
 }
 
 // left returns the number of bytes that are not read yet.
-func (in *input) left() int { return len(in.buf) - in.at }
+func (c *cursor) left() int { return len(c.buf) - c.at }
 
 // next returns the kind of the next value.
-func (in *input) next() kind {
-	if in.at == len(in.buf) {
+func (c *cursor) next() kind {
+	if c.at == len(c.buf) {
 		return 0
 	}
-	return forms[in.buf[in.at]].kind
+	return forms[c.buf[c.at]].kind
 }
 
 // wrong returns the error that the next value is not what is needed.
-func (in *input) wrong(reason event.Reason, needed string) error {
-	if in.at == len(in.buf) {
+func (c *cursor) wrong(reason event.Reason, needed string) error {
+	if c.at == len(c.buf) {
 		return io.EOF
 	}
-	return refusef(reason, "code 0x%02x where %s is needed", in.buf[in.at], needed)
+	return refusef(reason, "code 0x%02x where %s is needed", c.buf[c.at], needed)
 }
 
 // advance moves past n bytes, which are there, and returns them. They are
 // part of the record's value, so the caller copies what it keeps.
-func (in *input) advance(n int) []byte {
-	in.at += n
-	return in.buf[in.at-n : in.at]
+func (c *cursor) advance(n int) []byte {
+	c.at += n
+	return c.buf[c.at-n : c.at]
 }
 
 // head reads the code of the next value, which must be there, and the number that it has: an integer, the bits of a
 // float, or a length.
-func (in *input) head() (code byte, n uint64, err error) {
-	code = in.buf[in.at]
+func (c *cursor) head() (code byte, n uint64, err error) {
+	code = c.buf[c.at]
 	f := &forms[code]
-	if in.left() < 1+int(f.width) {
+	if c.left() < 1+int(f.width) {
 		return code, 0, io.ErrUnexpectedEOF
 	}
-	b := in.advance(1 + int(f.width))[1:]
+	b := c.advance(1 + int(f.width))[1:]
 	if len(b) == 0 {
 		return code, f.n, nil
 	}
@@ -148,21 +153,21 @@ func (in *input) head() (code byte, n uint64, err error) {
 }
 
 // length reads the head of a value of the kind, and its length in items that have at least least bytes each.
-func (in *input) length(k kind, least int, needed string) (int, error) {
-	if in.next() != k {
-		return 0, in.wrong(event.Undecodable, needed)
+func (c *cursor) length(k kind, least int, needed string) (int, error) {
+	if c.next() != k {
+		return 0, c.wrong(event.Undecodable, needed)
 	}
-	_, n, err := in.head()
-	if err == nil && n > uint64(in.left()/least) {
-		err = refusef(event.Undecodable, "%d items are declared, but only %d bytes remain", n, in.left())
+	_, n, err := c.head()
+	if err == nil && n > uint64(c.left()/least) {
+		err = refusef(event.Undecodable, "%d items are declared, but only %d bytes remain", n, c.left())
 	}
 	return int(n), err
 }
 
 // end refuses bytes after the value that was read.
-func (in *input) end() error {
-	if in.left() > 0 {
-		return refusef(event.Undecodable, "%d bytes after the map", in.left())
+func (c *cursor) end() error {
+	if c.left() > 0 {
+		return refusef(event.Undecodable, "%d bytes after the map", c.left())
 	}
 	return nil
 }
@@ -172,7 +177,7 @@ func (in *input) end() error {
 // missing key. A duplicate key is refused, because readers differ in which of the
 // two values they use.
 func (in *input) fields(field func(key []byte) (known bool, err error)) error {
-	n, err := in.mapLen()
+	n, err := in.cursor.mapLen()
 	if err != nil {
 		return err
 	}
@@ -181,7 +186,7 @@ func (in *input) fields(field func(key []byte) (known bool, err error)) error {
 	}
 	in.keys = in.keys[:0]
 	for range n {
-		key, err := in.string(maxKey)
+		key, err := in.cursor.string(maxKey)
 		if err != nil {
 			return err
 		}
@@ -192,7 +197,7 @@ func (in *input) fields(field func(key []byte) (known bool, err error)) error {
 		}
 		in.keys = append(in.keys, key)
 		known := false
-		if in.next() != aNull {
+		if in.cursor.next() != aNull {
 			if known, err = field(key); err != nil {
 				return err
 			}
@@ -201,7 +206,7 @@ func (in *input) fields(field func(key []byte) (known bool, err error)) error {
 			}
 		}
 		if !known {
-			if err := in.skip(1); err != nil {
+			if err := in.cursor.skip(1); err != nil {
 				return err
 			}
 		}
@@ -217,18 +222,18 @@ func (in *input) unknown(name []byte) {
 }
 
 // mapLen reads the length of a map.
-func (in *input) mapLen() (int, error) { return in.length(aMap, 2, "a map") }
+func (c *cursor) mapLen() (int, error) { return c.length(aMap, 2, "a map") }
 
 // string reads a string of at most limit bytes without copying it.
-func (in *input) string(limit int) ([]byte, error) {
-	n, err := in.length(aString, 1, "a string")
+func (c *cursor) string(limit int) ([]byte, error) {
+	n, err := c.length(aString, 1, "a string")
 	if err != nil {
 		return nil, err
 	}
 	if n > limit {
 		return nil, refusef(event.Undecodable, "a string of %d bytes, the limit is %d", n, limit)
 	}
-	b := in.advance(n)
+	b := c.advance(n)
 	if !utf8.Valid(b) {
 		return nil, refusef(event.Undecodable, "a string that is not UTF-8")
 	}
@@ -237,7 +242,7 @@ func (in *input) string(limit int) ([]byte, error) {
 
 // text reads a string of at most limit bytes.
 func (in *input) text(limit int) (string, error) {
-	b, err := in.string(limit)
+	b, err := in.cursor.string(limit)
 	if err != nil {
 		return "", err
 	}
@@ -246,7 +251,7 @@ func (in *input) text(limit int) (string, error) {
 
 // id reads a node's id: a string or an integer.
 func (in *input) id(limit int) (event.ID, error) {
-	switch in.next() {
+	switch in.cursor.next() {
 	case aString:
 		s, err := in.text(limit)
 		if err != nil || s == "" {
@@ -260,12 +265,12 @@ func (in *input) id(limit int) (event.ID, error) {
 		}
 		return event.ID{Num: n}, nil
 	}
-	return event.ID{}, in.wrong(event.BadID, "a string or an integer")
+	return event.ID{}, in.cursor.wrong(event.BadID, "a string or an integer")
 }
 
 // moment reads a time in milliseconds since 1970, or a date.
 func (in *input) moment() (int64, error) {
-	switch in.next() {
+	switch in.cursor.next() {
 	case aString:
 		text, err := in.text(maxContentType)
 		if err != nil {
@@ -289,10 +294,10 @@ func (in *input) moment() (int64, error) {
 
 // integer reads an integer of any form and refuses one beyond int64.
 func (in *input) integer() (int64, error) {
-	if in.next() != anInteger {
-		return 0, in.wrong(event.Undecodable, "an integer")
+	if in.cursor.next() != anInteger {
+		return 0, in.cursor.wrong(event.Undecodable, "an integer")
 	}
-	code, n, err := in.head()
+	code, n, err := in.cursor.head()
 	if code == msgpcode.Uint64 && n > math.MaxInt64 {
 		err = refusef(event.Undecodable, "integer %d does not fit 64 bits with sign", n)
 	}
@@ -300,20 +305,20 @@ func (in *input) integer() (int64, error) {
 }
 
 func (in *input) boolean() (bool, error) {
-	if in.next() != aBoolean {
-		return false, in.wrong(event.Undecodable, "true or false")
+	if in.cursor.next() != aBoolean {
+		return false, in.cursor.wrong(event.Undecodable, "true or false")
 	}
-	_, n, err := in.head()
+	_, n, err := in.cursor.head()
 	return n == 1, err
 }
 
 // number reads an integer or a float of any form as a float32.
 func (in *input) number() (float32, error) {
-	k := in.next()
+	k := in.cursor.next()
 	if k != anInteger && k != aSingle && k != aDouble {
-		return 0, in.wrong(event.BadFeatures, "a number")
+		return 0, in.cursor.wrong(event.BadFeatures, "a number")
 	}
-	code, n, err := in.head()
+	code, n, err := in.cursor.head()
 	switch {
 	case k == aSingle:
 		return math.Float32frombits(uint32(n)), err
@@ -327,14 +332,14 @@ func (in *input) number() (float32, error) {
 
 // list reads the length of a list or, if width > 0, of a binary block of items
 // of width bytes. A length over the limit is refused with the reason excess.
-func (in *input) list(width, limit int, excess event.Reason) (n int, block bool, err error) {
-	if block = width > 0 && in.next() == aBlock; block {
-		if n, err = in.length(aBlock, 1, "a block"); err == nil && n%width != 0 {
+func (c *cursor) list(width, limit int, excess event.Reason) (n int, block bool, err error) {
+	if block = width > 0 && c.next() == aBlock; block {
+		if n, err = c.length(aBlock, 1, "a block"); err == nil && n%width != 0 {
 			err = refusef(event.BadFeatures, "a block of %d bytes, each number has %d", n, width)
 		}
 		n /= width
 	} else {
-		n, err = in.length(aList, 1, "a list")
+		n, err = c.length(aList, 1, "a list")
 	}
 	if err == nil && n > limit {
 		err = refusef(excess, "a list of %d items, the limit is %d", n, limit)
@@ -345,17 +350,17 @@ func (in *input) list(width, limit int, excess event.Reason) (n int, block bool,
 // numbers reads an array of numbers, or a binary block of little-endian
 // float32.
 func (in *input) numbers(limits Limits) ([]float32, error) {
-	n, block, err := in.list(4, limits.MaxFeatures, event.TooLarge)
+	n, block, err := in.cursor.list(4, limits.MaxFeatures, event.TooLarge)
 	if err != nil {
 		return nil, err
 	}
 	x := in.memory.numbers.cut(n)
 	if block {
-		readFloats(x, in.advance(4*n))
+		readFloats(x, in.cursor.advance(4*n))
 		return x, nil
 	}
 	for i := range x {
-		if in.next() == aNull {
+		if in.cursor.next() == aNull {
 			return nil, refusef(event.PartialFeatures, "number %d is null where all features are needed", i)
 		}
 		if x[i], err = in.number(); err != nil {
@@ -368,13 +373,13 @@ func (in *input) numbers(limits Limits) ([]float32, error) {
 // indices reads an array of integers, or a binary block of little-endian
 // uint32.
 func (in *input) indices(limits Limits) ([]uint32, error) {
-	n, block, err := in.list(4, limits.MaxFeatures, event.TooLarge)
+	n, block, err := in.cursor.list(4, limits.MaxFeatures, event.TooLarge)
 	if err != nil {
 		return nil, err
 	}
 	x := in.memory.indices.cut(n)
 	if block {
-		b := in.advance(4 * n)
+		b := in.cursor.advance(4 * n)
 		for i := range x {
 			x[i] = binary.LittleEndian.Uint32(b[4*i:])
 		}
@@ -394,15 +399,15 @@ func (in *input) indices(limits Limits) ([]uint32, error) {
 }
 
 // skip moves past one value of any kind.
-func (in *input) skip(depth int) error {
+func (c *cursor) skip(depth int) error {
 	if depth > maxDepth {
 		return refusef(event.Undecodable, "nested deeper than %d", maxDepth)
 	}
-	k := in.next()
+	k := c.next()
 	if k == 0 {
-		return in.wrong(event.Undecodable, "a value")
+		return c.wrong(event.Undecodable, "a value")
 	}
-	_, n, err := in.head()
+	_, n, err := c.head()
 	if err != nil {
 		return err
 	}
@@ -417,12 +422,12 @@ func (in *input) skip(depth int) error {
 	case aMap:
 		items = 2 * n
 	}
-	if left := uint64(in.left()); bytes > left || items > left {
+	if left := uint64(c.left()); bytes > left || items > left {
 		return refusef(event.Undecodable, "%d items are declared, but only %d bytes remain", max(bytes, items), left)
 	}
-	in.advance(int(bytes))
+	c.advance(int(bytes))
 	for range items {
-		if err := in.skip(depth + 1); err != nil {
+		if err := c.skip(depth + 1); err != nil {
 			return err
 		}
 	}

@@ -19,8 +19,8 @@ func TestInteger(t *testing.T) {
 		}
 		var in input
 		in.reset(b)
-		if got, err := in.integer(); err != nil || got != want || in.left() != 0 {
-			t.Fatalf("integer reads % x as %d with %d bytes left (error %v), want %d and none left", b, got, in.left(), err, want)
+		if got, err := in.integer(); err != nil || got != want || in.cursor.left() != 0 {
+			t.Fatalf("integer reads % x as %d with %d bytes left (error %v), want %d and none left", b, got, in.cursor.left(), err, want)
 		}
 		for cut := range b {
 			in.reset(b[:cut])

@@ -19,21 +19,21 @@ const (
 var errNoName = refusef(event.BadFeatures, "an attribute without a name")
 
 // isNamed reports whether features come by name.
-func (in *input) isNamed() bool { return in.next() == aMap }
+func (in *input) isNamed() bool { return in.cursor.next() == aMap }
 
 func (f field) isNamed() bool { return f.given() && f[0] == '{' }
 
 // named reads features by name.
 func (in *input) named(_ *input, limits Limits) ([]event.Attribute, error) {
-	n, err := in.mapLen()
+	n, err := in.cursor.mapLen()
 	if err != nil {
 		return nil, err
 	}
 	if n > maxNamed {
 		return nil, refusef(event.TooLarge, "features by %d names, the limit is %d", n, maxNamed)
 	}
-	if in.left() < 3*n { // before memory is taken: a name has a byte at least
-		return nil, refusef(event.Undecodable, "%d names are declared, but only %d bytes remain", n, in.left())
+	if in.cursor.left() < 3*n { // before memory is taken: a name has a byte at least
+		return nil, refusef(event.Undecodable, "%d names are declared, but only %d bytes remain", n, in.cursor.left())
 	}
 	list := in.memory.named.cut(n)
 	for i := range list {
@@ -54,9 +54,9 @@ func (in *input) named(_ *input, limits Limits) ([]event.Attribute, error) {
 
 // attribute reads a value by its name.
 func (in *input) attribute(a *event.Attribute, limits Limits) (err error) {
-	switch in.next() {
+	switch in.cursor.next() {
 	case aNull:
-		in.advance(1)
+		in.cursor.advance(1)
 	case aBoolean:
 		a.Kind = event.Bool
 		var is bool
@@ -80,12 +80,12 @@ func (in *input) attribute(a *event.Attribute, limits Limits) (err error) {
 
 // double reads an integer or a float of any form.
 func (in *input) double() (float64, error) {
-	k := in.next()
+	k := in.cursor.next()
 	if k != aDouble && k != anInteger {
 		x, err := in.number()
 		return float64(x), err
 	}
-	code, n, err := in.head()
+	code, n, err := in.cursor.head()
 	switch {
 	case k == aDouble:
 		return math.Float64frombits(n), err
@@ -111,7 +111,7 @@ func (f field) mapped(in *input, limits Limits) ([]event.Attribute, error) {
 }
 
 // isValue reports whether an attribute may have the value: it is no object, and no list but of numbers.
-func (f field) isValue() bool {
+func isValue(f field) bool {
 	return f[0] != '{' && (f[0] != '[' || !bytes.ContainsAny(f[1:], "\"[{tfn"))
 }
 
@@ -135,7 +135,7 @@ func (f field) namedAs(in *input, limits Limits, mapped bool) ([]event.Attribute
 			return refusef(event.Undecodable, "a name of %d bytes, the limit is %d", len(name), maxAttributeName)
 		}
 		list = append(list, event.Attribute{Name: in.memory.text(name)})
-		if mapped && !value.isValue() {
+		if mapped && !isValue(value) {
 			list[len(list)-1].Kind = event.Nested
 			return nil
 		}

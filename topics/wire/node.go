@@ -18,14 +18,14 @@ type shape struct {
 
 // node reads a node event in msgpack: a map, or a list of edges.
 func (in *input) node(n *event.Node, limits Limits) error {
-	if in.next() == aList {
+	if in.cursor.next() == aList {
 		return in.edges(n, limits)
 	}
 	var s shape
-	if err := in.nodeFields(n, &s, limits); err != nil {
+	if err := s.fields(in, n, limits); err != nil {
 		return err
 	}
-	return in.form(n, &s)
+	return s.form(in, n)
 }
 
 // value is a field of an event, in msgpack or JSON.
@@ -103,13 +103,13 @@ func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limit
 	return true, err
 }
 
-func (in *input) nodeFields(n *event.Node, s *shape, limits Limits) error {
+func (s *shape) fields(in *input, n *event.Node, limits Limits) error {
 	return in.fields(func(key []byte) (bool, error) { return s.read(in, n, key, in, limits) })
 }
 
 // form decides what a node event is, for both encodings. An event without an id is an edge
 // by its ends. One with an id and without features is its edges to the neighbours.
-func (in *input) form(n *event.Node, s *shape) error {
+func (s *shape) form(in *input, n *event.Node) error {
 	if !slices.ContainsFunc(n.Marks, func(m event.Mark) bool { return m != (event.Mark{}) }) {
 		n.Marks = nil
 	}
@@ -148,21 +148,21 @@ func (in *input) form(n *event.Node, s *shape) error {
 
 // edges reads a list of edges. The event's time is that of the first that has one.
 func (in *input) edges(n *event.Node, limits Limits) error {
-	count, _, err := in.list(0, limits.MaxNeighbours, event.TooManyNeighbours)
+	count, _, err := in.cursor.list(0, limits.MaxNeighbours, event.TooManyNeighbours)
 	if err != nil {
 		return err
 	}
-	if in.left() < 2*count { // before memory is taken: a map of two fields has more
-		return refusef(event.Undecodable, "%d edges are declared, but only %d bytes remain", count, in.left())
+	if in.cursor.left() < 2*count { // before memory is taken: a map of two fields has more
+		return refusef(event.Undecodable, "%d edges are declared, but only %d bytes remain", count, in.cursor.left())
 	}
 	n.Edges = in.memory.edges.cut(count)
 	for i := range n.Edges {
 		var one event.Node
 		var s shape
-		if err := in.nodeFields(&one, &s, limits); err != nil {
+		if err := s.fields(in, &one, limits); err != nil {
 			return err
 		}
-		if err := in.element(n, &one, &s, i); err != nil {
+		if err := s.element(in, n, &one, i); err != nil {
 			return err
 		}
 	}
@@ -170,11 +170,11 @@ func (in *input) edges(n *event.Node, limits Limits) error {
 }
 
 // element sets the i-th edge of a list to the event one, which must be an edge.
-func (in *input) element(n, one *event.Node, s *shape, i int) error {
+func (s *shape) element(in *input, n, one *event.Node, i int) error {
 	if s.hasID {
 		return refusef(event.Undecodable, "element %d of the list has an id: only edges, with source and target, come in lists", i)
 	}
-	if err := in.form(one, s); err != nil {
+	if err := s.form(in, one); err != nil {
 		return err
 	}
 	n.Edges[i] = s.edge
@@ -195,13 +195,13 @@ func endOfList(n *event.Node) error {
 
 // neighbours reads a list of ids, and of maps with ids and marks. marks is nil if there is no map.
 func (in *input) neighbours(_ *input, limits Limits) (ids []event.ID, marks []event.Mark, err error) {
-	count, _, err := in.list(0, limits.MaxNeighbours, event.TooManyNeighbours)
+	count, _, err := in.cursor.list(0, limits.MaxNeighbours, event.TooManyNeighbours)
 	if err != nil {
 		return nil, nil, err
 	}
 	ids = in.memory.ids.cut(count)
 	for i := range ids {
-		if in.next() == aMap {
+		if in.cursor.next() == aMap {
 			if marks == nil {
 				marks = make([]event.Mark, count)
 			}
@@ -218,7 +218,7 @@ func (in *input) neighbours(_ *input, limits Limits) (ids []event.ID, marks []ev
 
 // departure reads the key of a record with a null value: the id of the node that
 // leaves, as AppendKey writes it.
-func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
+func departure(memory *Memory, key []byte, n *event.Node, limits Limits) error {
 	n.Departed, n.ByKey = true, true
 	refuse := func() error {
 		return refusef(event.BadID, "a null value removes the node that the key names, but the key is not 1 to %d "+
@@ -227,7 +227,7 @@ func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
 	if len(key) == 0 || len(key) > limits.MaxID {
 		return refuse()
 	}
-	if id, ok := in.keyID(key, limits); ok {
+	if id, ok := keyID(memory, key, limits); ok {
 		n.ID, n.ByKey = id, id.Str == ""
 		return nil
 	}
@@ -239,13 +239,13 @@ func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
 		n.ID.Num = num
 		return nil
 	}
-	n.ID.Str = in.memory.text(key)
+	n.ID.Str = memory.text(key)
 	return nil
 }
 
 // keyID reads an id from a key of another form than ours: an integer of four or eight bytes, as serializers of Java write it;
 // a text or an object of one member in JSON, maybe with its schema. Other keys are the id as they are.
-func (in *input) keyID(key []byte, limits Limits) (id event.ID, ok bool) {
+func keyID(memory *Memory, key []byte, limits Limits) (id event.ID, ok bool) {
 	switch {
 	case len(key) == 8 && (key[0] == 0 || !utf8.Valid(key)):
 		return event.ID{Num: int64(binary.BigEndian.Uint64(key))}, true
@@ -265,12 +265,12 @@ func (in *input) keyID(key []byte, limits Limits) (id event.ID, ok bool) {
 		return id, false
 	}
 	id, err = f.id(limits.MaxID)
-	id.Str = in.memory.text([]byte(id.Str))
+	id.Str = memory.text([]byte(id.Str))
 	return id, err == nil
 }
 
-// checkNode enforces the invariants of event.Node, for both encodings.
-func (in *input) checkNode(n *event.Node, limits Limits) error {
+// validate enforces the invariants of event.Node, for both encodings.
+func validate(memory *Memory, n *event.Node, limits Limits) error {
 	if n.Departed {
 		n.Dense, n.Index, n.Value, n.Named, n.Graph, n.Neighbours, n.Implicit, n.Marks, n.Context, n.Predict = nil, nil,
 			nil, nil, nil, nil, nil, nil, false, false
@@ -294,7 +294,7 @@ func (in *input) checkNode(n *event.Node, limits Limits) error {
 	case n.Dense == nil && n.Index == nil:
 		return refusef(event.BadFeatures, "neither features nor indices, nor neighbours to add")
 	case n.Value == nil && n.Index != nil:
-		n.Value = in.memory.numbers.cut(len(n.Index))
+		n.Value = memory.numbers.cut(len(n.Index))
 		for i := range n.Value {
 			n.Value[i] = 1
 		}
@@ -435,15 +435,15 @@ func (in *input) nodeJSON(b []byte, n *event.Node, limits Limits) error {
 		return in.edgesJSON(text, n, limits)
 	}
 	var s shape
-	if err := in.nodeFieldsJSON(text, n, &s, limits); err != nil {
+	if err := s.fieldsJSON(in, text, n, limits); err != nil {
 		return err
 	}
-	return in.form(n, &s)
+	return s.form(in, n)
 }
 
-// nodeFieldsJSON reads the fields of an object. source and target are read only if they are
+// fieldsJSON reads the fields of an object. source and target are read only if they are
 // the event's.
-func (in *input) nodeFieldsJSON(text field, n *event.Node, s *shape, limits Limits) error {
+func (s *shape) fieldsJSON(in *input, text field, n *event.Node, limits Limits) error {
 	members, err := in.object(text, nodeNames...)
 	if err != nil {
 		return err
@@ -468,10 +468,10 @@ func (in *input) edgesJSON(text field, n *event.Node, limits Limits) error {
 		func(i int, item field) error {
 			var one event.Node
 			var s shape
-			if err := in.nodeFieldsJSON(item, &one, &s, limits); err != nil {
+			if err := s.fieldsJSON(in, item, &one, limits); err != nil {
 				return err
 			}
-			return in.element(n, &one, &s, i)
+			return s.element(in, n, &one, i)
 		}); err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ func DecodePrediction(b []byte, p *event.Prediction) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	return in.end()
+	return in.cursor.end()
 }
 
 // predictionFields is a prediction that is read.
@@ -259,7 +259,7 @@ func checkProbabilities(x []float32) error {
 
 // texts reads a list of texts.
 func (in *input) texts(limits Limits) (list []string, err error) {
-	n, _, err := in.list(0, limits.MaxFeatures, event.TooLarge)
+	n, _, err := in.cursor.list(0, limits.MaxFeatures, event.TooLarge)
 	if err != nil {
 		return nil, err
 	}

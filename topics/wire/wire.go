@@ -79,7 +79,7 @@ func (d *Decoder) Node(o *event.Origin, n *event.Node) (reason event.Reason, det
 	case o.Value == nil && mapped:
 		return verdict(d.Map.departure(in, o.Key, n, limits))
 	case o.Value == nil:
-		return verdict(in.departure(o.Key, n, limits))
+		return verdict(departure(in.memory, o.Key, n, limits))
 	case mapped:
 		if err = checkLength(o, limits); err == nil {
 			err = d.Map.node(in, o.Value, n, limits)
@@ -88,7 +88,7 @@ func (d *Decoder) Node(o *event.Origin, n *event.Node) (reason event.Reason, det
 		err = d.decode(o, limits, func() error { return in.node(n, limits) }, func(b []byte) error { return in.nodeJSON(b, n, limits) })
 	}
 	if err == nil {
-		err = in.checkNode(n, limits)
+		err = validate(in.memory, n, limits)
 	}
 	return verdict(err)
 }
@@ -98,8 +98,9 @@ func (d *Decoder) Label(o *event.Origin, l *event.Label) (reason event.Reason, d
 	*l = event.Label{Origin: o}
 	in, limits := d.begin()
 	if d.Map == nil || len(d.Map.labels) == 0 {
-		return verdict(d.decode(o, limits, func() error { return in.label(l, limits) },
-			func(b []byte) error { return in.labelJSON(b, l, limits) }))
+		var s labelFields
+		return verdict(d.decode(o, limits, func() error { return s.label(in, l, limits) },
+			func(b []byte) error { return s.labelJSON(in, b, l, limits) }))
 	}
 	err := checkLength(o, limits)
 	if err == nil {
@@ -140,7 +141,7 @@ func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func() error, j
 	if err := msgpack(); err != nil {
 		return err
 	}
-	return d.in.end()
+	return d.in.cursor.end()
 }
 
 // checkLength refuses a value that is empty or too long.

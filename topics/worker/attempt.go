@@ -30,7 +30,7 @@ func (o *owner) prepareForget(ctx context.Context, c intake.Cut) (err error) {
 	if o.forgets, err = o.decide(ctx); err != nil || !o.forgets.obey {
 		return err
 	}
-	return o.advance(ctx, intake.Cut{Cause: "forget"}, o.replay.Attempts()+1)
+	return o.advance(ctx, intake.Cut{Cause: "forget"}, o.replay.Last().Attempts+1)
 }
 
 // decide says whether nodes can be forgotten now.
@@ -39,8 +39,8 @@ func (o *owner) decide(ctx context.Context) (verdict, error) {
 	switch {
 	case err != nil || !possible:
 		return verdict{declined: replay.DeclinedGone}, err
-	case o.replay.Attempts() >= replay.MaxAttempts:
-		o.cfg.Logger.Warn("nodes are not forgotten: workers have ended in each attempt", "attempts", o.replay.Attempts())
+	case o.replay.Last().Attempts >= replay.MaxAttempts:
+		o.cfg.Logger.Warn("nodes are not forgotten: workers have ended in each attempt", "attempts", o.replay.Last().Attempts)
 		return verdict{declined: replay.DeclinedAttempts}, nil
 	case o.cfg.Models.Room != nil:
 		if err := o.cfg.Models.Room(); err != nil {

@@ -308,25 +308,25 @@ func (b *bases) committed(last int64) {
 }
 
 // watchEvery is how often a worker looks what is needed, and whether topics will keep it.
-func (w *worker) watchEvery() time.Duration {
-	if b := &w.cfg.Checkpoints.Bases; b.Store != nil {
+func watchEvery(b *replay.Bases) time.Duration {
+	if b.Store != nil {
 		return min(max(b.Every, time.Minute), time.Hour)
 	}
 	return time.Hour
 }
 
 // needed tells what the oldest base needs, and returns how old the oldest record is of each topic that is needed; nil without bases.
-func (w *worker) needed(ctx context.Context) (map[string]time.Time, error) {
-	at := w.cfg.Terms.Names.LedgerAt()
-	newest, err := ledger.Newest(ctx, w.client, at)
+func needed(ctx context.Context, c *kafka.Client, cfg *Config) (map[string]time.Time, error) {
+	at := cfg.Terms.Names.LedgerAt()
+	newest, err := ledger.Newest(ctx, c, at)
 	if err != nil {
 		return nil, err
 	}
-	needs, err := replay.Needs(ctx, w.client, at, newest)
+	needs, err := replay.Needs(ctx, c, at, newest)
 	if err != nil || len(needs) == 0 {
 		return nil, err
 	}
-	w.cfg.Needed(needs, time.UnixMilli(newest.Bases[0].Taken))
+	cfg.Needed(needs, time.UnixMilli(newest.Bases[0].Taken))
 	return replay.Since(needs), nil
 }
 

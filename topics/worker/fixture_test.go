@@ -1,18 +1,20 @@
 package worker_test
 
 import (
-	"testing"
-	"time"
-
 	"github.com/gvbll/gvbll/topics/audit"
-	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
 	"github.com/gvbll/gvbll/topics/worker/workertest"
 )
 
-// fixture is a graph on a broker, with what these tests alone ask of it.
-type fixture struct{ *workertest.Fixture }
+// fixture is a graph on a broker.
+type fixture = workertest.Fixture
+
+var (
+	onBrokers  = workertest.OnBrokers
+	onFake     = workertest.OnFake
+	newFixture = workertest.NewFixture
+)
 
 type (
 	tally = workertest.Tally
@@ -24,24 +26,8 @@ const (
 	oldSettings   = workertest.OldSettings
 )
 
-func onBrokers(t *testing.T, test func(t *testing.T, f *fixture)) {
-	t.Helper()
-	workertest.OnBrokers(t, func(t *testing.T, f *workertest.Fixture) { test(t, &fixture{f}) })
-}
-
-func onFake(t *testing.T, test func(t *testing.T, f *fixture)) {
-	t.Helper()
-	workertest.OnFake(t, func(t *testing.T, f *workertest.Fixture) { test(t, &fixture{f}) })
-}
-
-func newFixture(t *testing.T, on *kafkatest.Kafka) *fixture {
-	return &fixture{workertest.NewFixture(t, on)}
-}
-
-func (f *fixture) withDialTimeout(d time.Duration) *fixture { return &fixture{f.WithDialTimeout(d)} }
-
-// audit audits the ledger from its beginning.
-func (f *fixture) audit(e replay.Engine, cfg worker.Config) (audit.Result, error) {
+// auditOf audits the ledger from its beginning.
+func auditOf(f *fixture, e replay.Engine, cfg worker.Config) (audit.Result, error) {
 	on := f.Config(cfg)
 	return audit.Run(f.T.Context(), f.Client, e, on.Replay(), audit.From{}, nil)
 }

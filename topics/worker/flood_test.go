@@ -140,8 +140,8 @@ func TestFlood(t *testing.T) {
 		}
 		first := run()
 		f.CheckOutputs(good, bad+good) // plus one label without a class for each good node
-		f.checkDeadLetters(want)
-		f.checkReasons(want)
+		checkDeadLetters(f, want)
+		checkReasons(f, want)
 		if replayed := run(); replayed.Chain != first.Chain {
 			t.Errorf("a replay gives the chain %x, want %x", replayed.Chain, first.Chain)
 		}
@@ -150,7 +150,7 @@ func TestFlood(t *testing.T) {
 
 // checkDeadLetters checks that every dead letter holds the record that it was made of, up to
 // the limit on its value, and that the numbers of reasons are as given.
-func (f *fixture) checkDeadLetters(want map[event.Reason]int) {
+func checkDeadLetters(f *fixture, want map[event.Reason]int) {
 	f.T.Helper()
 	type place struct {
 		topic     string
@@ -197,7 +197,7 @@ func (f *fixture) checkDeadLetters(want map[event.Reason]int) {
 }
 
 // checkReasons checks that the ledger counts every refusal by its reason.
-func (f *fixture) checkReasons(want map[event.Reason]int) {
+func checkReasons(f *fixture, want map[event.Reason]int) {
 	f.T.Helper()
 	got := make(map[event.Reason]int)
 	for _, record := range f.Read(f.Names.Ledger) {

@@ -33,7 +33,7 @@ func AcceptGap(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config
 	if err != nil {
 		return Rebased{}, err
 	}
-	w.replay.Accept()
+	w.replay.Gap().Accept()
 	return w.rebase(ctx, why)
 }
 
@@ -87,7 +87,7 @@ func (w *worker) checkState() error {
 func (w *worker) noteGap(checkpoint, windows int64) {
 	gap := ledger.Gap{Windows: windows}
 	gap.Front, gap.Tail = w.replay.Inputs.Gap()
-	if passed := w.replay.Passed(); !gap.Some() && passed.Some() { // what was gone then is back
+	if passed := w.replay.Gap().Passed(); !gap.Some() && passed.Some() { // what was gone then is back
 		gap = ledger.Gap{Front: passed.Front, Tail: passed.Tail, Again: true}
 	}
 	if !gap.Some() {

@@ -14,7 +14,7 @@ import (
 )
 
 // left returns the number of input records that are there and that no window has taken.
-func (f *fixture) left() (n int) {
+func left(f *fixture) (n int) {
 	f.T.Helper()
 	taken := f.Consumed()
 	for _, topic := range []string{f.Names.Nodes, f.Names.Labels} {
@@ -120,7 +120,7 @@ func TestAcceptGap(t *testing.T) {
 		if behind.Window != int64(served)+1 {
 			t.Errorf("the newest checkpoint is before window %d, want %d", behind.Window, served+1)
 		}
-		events := f.left()
+		events := left(f)
 		standbyDir := f.Copied(dir)
 		owner := f.StartWorker(&tally{}, kept)
 		<-owner.Took
@@ -141,7 +141,7 @@ func TestAcceptGap(t *testing.T) {
 		if gone == 0 {
 			t.Error("no node was gone that no window had")
 		}
-		if n := f.left(); n != 0 {
+		if n := left(f); n != 0 {
 			t.Errorf("%d records are left", n)
 		}
 
@@ -160,7 +160,7 @@ func TestAcceptGap(t *testing.T) {
 			t.Errorf("accepted again as %+v with error %v, want nothing to do", done, err)
 		}
 
-		f.checkGapAudit(behind.Path, f.NewestCheckpoint(old).Path, served)
+		checkGapAudit(f, behind.Path, f.NewestCheckpoint(old).Path, served)
 
 		// With the older checkpoint alone, the same gap can be accepted once more.
 		done, err = worker.AcceptGap(t.Context(), f.Client, &tally{}, f.Config(keptIn(old)), "")
@@ -179,7 +179,7 @@ func TestAcceptGap(t *testing.T) {
 
 // checkGapAudit checks what an audit says of a ledger with one gap, whose epoch begins at window
 // served: with the checkpoint behind it, without one, and with one before it.
-func (f *fixture) checkGapAudit(behind, before string, served int) {
+func checkGapAudit(f *fixture, behind, before string, served int) {
 	t := f.T
 	t.Helper()
 	windows, predictions := int64(0), int64(0)
@@ -189,7 +189,7 @@ func (f *fixture) checkGapAudit(behind, before string, served int) {
 		}
 	}
 	restore := f.Config(worker.Config{Checkpoints: replay.Checkpoints{Restore: workertest.ReadTally}})
-	_, err := f.audit(&tally{}, restore)
+	_, err := auditOf(f, &tally{}, restore)
 	workertest.CheckLine(t, "an audit without a checkpoint", err, "behind a gap", fmt.Sprintf("with one before window %d or a later one", served+1))
 	proved, err := audit.Run(t.Context(), f.Client, nil, restore.Replay(), audit.From{Checkpoint: behind}, nil)
 	if err != nil {

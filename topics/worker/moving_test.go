@@ -92,7 +92,7 @@ func TestEventTime(t *testing.T) {
 		if err := f.Run(&tally{}, worker.Config{}); err != nil {
 			t.Errorf("a worker with another policy: %v", err)
 		}
-		if audited, err := f.audit(&tally{}, worker.Config{}); err != nil || audited.Predictions != 1010 {
+		if audited, err := auditOf(f, &tally{}, worker.Config{}); err != nil || audited.Predictions != 1010 {
 			t.Errorf("audit: %+v and error %v, want 1010 predictions", audited, err)
 		}
 	})
@@ -113,7 +113,7 @@ func TestNoTimes(t *testing.T) {
 
 // startUntil starts a worker that ends once it has committed windows with n events, or
 // fails. Its error is sent on the channel.
-func (f *fixture) startUntil(cfg worker.Config, n int) <-chan error {
+func startUntil(f *fixture, cfg worker.Config, n int) <-chan error {
 	ctx, cancel := context.WithTimeout(f.T.Context(), time.Minute)
 	cfg = f.Config(cfg)
 	got := 0
@@ -147,7 +147,7 @@ func TestPartitionsAdded(t *testing.T) {
 		f.SendAt(0, 50, 3, at)
 		var once sync.Once
 		running := make(chan struct{})
-		ended := f.startUntil(worker.Config{Events: replay.On(func(replay.Committed) { once.Do(func() { close(running) }) })}, 200)
+		ended := startUntil(f, worker.Config{Events: replay.On(func(replay.Committed) { once.Do(func() { close(running) }) })}, 200)
 		<-running
 		f.AddPartitions(f.Names.Nodes, 5)
 		f.SendAt(50, 100, 5, at)
@@ -180,12 +180,12 @@ func whenCommitted(n int) (func(replay.Event), <-chan struct{}) {
 // startImpatient sends 60 nodes and their labels, and starts a worker that waits for missing
 // topics only briefly. It returns once the worker has committed them, with the fixture of
 // such workers and a channel that receives the worker's error.
-func (f *fixture) startImpatient() (impatient *fixture, ended <-chan error) {
+func startImpatient(f *fixture) (impatient *fixture, ended <-chan error) {
 	f.T.Helper()
-	impatient = f.withDialTimeout(3 * time.Second)
+	impatient = f.WithDialTimeout(3 * time.Second)
 	f.SendAt(0, 60, 3, noTimes)
 	hooks, running := whenCommitted(120)
-	ended = impatient.startUntil(worker.Config{Events: hooks}, 1000)
+	ended = startUntil(impatient, worker.Config{Events: hooks}, 1000)
 	<-running
 	return impatient, ended
 }
@@ -197,7 +197,7 @@ func TestTopicRecreated(t *testing.T) {
 	for name, n := range map[string]int{"with more records": 80, "with fewer records": 20, "empty": 0} {
 		t.Run(name, func(t *testing.T) {
 			onBrokers(t, func(t *testing.T, f *fixture) {
-				impatient, ended := f.startImpatient()
+				impatient, ended := startImpatient(f)
 				f.DeleteTopic(f.Names.Nodes)
 				if _, err := topics.Create(t.Context(), f.Client, f.Names, topics.Layout{Partitions: 3, Replication: 1}); err != nil {
 					t.Fatal(err)
@@ -222,7 +222,7 @@ func TestTopicRecreated(t *testing.T) {
 // an error that names the topic and the remedy.
 func TestTopicDeleted(t *testing.T) {
 	onBrokers(t, func(t *testing.T, f *fixture) {
-		_, ended := f.startImpatient()
+		_, ended := startImpatient(f)
 		f.DeleteTopic(f.Names.Labels)
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), f.Names.Labels) || !strings.Contains(err.Error(), "restore") {
 			t.Errorf("the worker ended with error %v, want one with the topic and the remedy", err)
@@ -255,7 +255,7 @@ func TestLeadersMove(t *testing.T) {
 		f := newFixture(t, on)
 		const rounds, each = 6, 40
 		committed := make(chan struct{}, 1000)
-		ended := f.startUntil(worker.Config{
+		ended := startUntil(f, worker.Config{
 			Publishing: publish.Config{CommitInterval: 5 * time.Millisecond},
 			Events:     replay.On(func(replay.Committed) { committed <- struct{}{} }),
 		}, 2*rounds*each)
@@ -295,7 +295,7 @@ func TestBrokerRestarts(t *testing.T) {
 		f := newFixture(t, on)
 		f.SendAt(0, 60, 3, noTimes)
 		hooks, half := whenCommitted(120)
-		ended := f.startUntil(worker.Config{Events: hooks}, 240)
+		ended := startUntil(f, worker.Config{Events: hooks}, 240)
 		<-half
 		on.Fake.Close()
 		n.KFake(t, opts...)

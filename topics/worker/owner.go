@@ -99,7 +99,7 @@ func (o *owner) loop(ctx context.Context) error {
 				return o.pipeline.Err()
 			}
 			o.noteCommitted(c)
-		case err := <-o.worker.loaded():
+		case err := <-o.worker.tried.loaded():
 			if err := o.flush(); err != nil { // the model steps committed windows only
 				return err
 			}
@@ -144,7 +144,7 @@ func (o *owner) step(ctx context.Context, c claimed) error {
 	if err != nil {
 		return err
 	}
-	asked := o.replay.TrialCommands()
+	asked := replay.TrialCommands(o.replay.Inputs)
 	out, err := o.replay.Serve()
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (o *owner) step(ctx context.Context, c claimed) error {
 // obeyForget forgets the nodes that the claimed commands name. If prepareForget has declined
 // this, it returns the commands, to be refused.
 func (o *owner) obeyForget(ctx context.Context, c *claimed) (refused []event.Command, err error) {
-	commands := o.replay.ForgetCommands()
+	commands := replay.ForgetCommands(o.replay.Inputs)
 	if len(commands) == 0 {
 		return nil, nil
 	}
@@ -208,7 +208,7 @@ func (o *owner) flush() error {
 
 // publish has what comes of a window published, with the inputs' offsets after it.
 func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) error {
-	settings := o.replay.SettingsToWrite()
+	settings := o.replay.Stretch().ToWrite()
 	record := ledger.Record{
 		Version: ledger.Version, Epoch: o.replay.Last().Epoch, Window: out.Window, Cause: c.cause, Ranges: c.ranges,
 		Model: cmp.Or(out.Model, o.cfg.Terms.Model), Terms: ledger.Terms{Settings: settings.Hash},
@@ -223,7 +223,7 @@ func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) err
 	if len(out.Heads) > 0 {
 		record.Updates = out.Heads[0].Version
 	}
-	if c.forgot == nil && len(o.replay.ForgetCommands()) > 0 {
+	if c.forgot == nil && len(replay.ForgetCommands(o.replay.Inputs)) > 0 {
 		record.Declined = o.forgets.declined
 	}
 	if o.cfg.Models.Scores != nil && len(out.Labelled) > 0 {

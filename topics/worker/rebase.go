@@ -59,7 +59,7 @@ func (w *worker) rebase(ctx context.Context, why string) (done Rebased, err erro
 		return done, fmt.Errorf("ledger %s is empty: the first worker begins it with its own settings", w.cfg.Terms.Names.Ledger)
 	}
 	w.back, done.Epoch = true, w.newest.Epoch
-	if err := w.start(ctx, fetching); err != nil || w.begins == nil && !w.replay.Accepts() {
+	if err := w.start(ctx, fetching); err != nil || w.begins == nil && !w.replay.Gap().Accepts() {
 		return done, err
 	}
 	done.Checkpoint = w.replay.Next()
@@ -68,7 +68,7 @@ func (w *worker) rebase(ctx context.Context, why string) (done Rebased, err erro
 	}
 	w.cfg.Events(replay.Recovered{Engine: w.replay.Engine, Windows: w.replay.Next(), Checkpoint: done.Checkpoint, Took: time.Since(began)})
 	var o *owner
-	if w.replay.Accepts() {
+	if w.replay.Gap().Accepts() {
 		o, err = w.acceptGap(ctx, done.Checkpoint)
 	} else {
 		o, err = w.takeOver(ctx)
@@ -100,11 +100,11 @@ func (w *worker) checkEnd(ctx context.Context) error {
 	if w.newest == nil {
 		return nil
 	}
-	m, err := w.replay.CompareTerms(ctx, w.newest)
+	m, err := w.replay.Stretch().Compare(ctx, w.newest)
 	switch {
 	case m == nil || err != nil:
 		return err
-	case w.replay.Accepts():
+	case w.replay.Gap().Accepts():
 		return fmt.Errorf("%s; a gap is accepted with the ledger's own terms", m.Line)
 	case !w.cfg.Rebase:
 		return errors.New(m.Line)
@@ -126,7 +126,7 @@ func (w *worker) checkEnd(ctx context.Context) error {
 func (w *worker) checkLeft(ctx context.Context) error {
 	own := make(map[string]bool) // by the settings of a record
 	var left, after *ledger.Record
-	past := replay.New(w.client, w.cfg.Replay(), nil)
+	past := replay.NewStretch(w.client, w.cfg.Replay().Terms)
 	var wrong error
 	err := ledger.Scan(ctx, w.client, w.cfg.Terms.Names.LedgerAt(), func(r *ledger.Record) bool {
 		if r.Window > w.newest.Window {
@@ -134,7 +134,7 @@ func (w *worker) checkLeft(ctx context.Context) error {
 		}
 		same, known := own[r.Settings]
 		if !known {
-			if wrong = past.ReadSettings(ctx, &r.Terms); wrong != nil {
+			if wrong = past.Read(ctx, &r.Terms); wrong != nil {
 				return false
 			}
 			same = past.Settings().Own
@@ -165,7 +165,7 @@ func (w *worker) checkLater(ctx context.Context, r *ledger.Record) error {
 	if r.Begins == nil && (w.begins != nil || w.cfg.Terms.Has(r.Model)) {
 		return nil
 	}
-	m, err := w.replay.CompareTerms(ctx, r)
+	m, err := w.replay.Stretch().Compare(ctx, r)
 	switch {
 	case err != nil:
 		return err

@@ -31,6 +31,15 @@ type Taker interface {
 	Take(shadow replay.Engine) error
 }
 
+// tried is the model that is being loaded for a trial, nil for none, and the last one that could not be.
+type tried struct {
+	loading *loading
+	missing string
+}
+
+// loads reports whether a model is being loaded.
+func (t *tried) loads(model string) bool { return t.loading != nil && t.loading.model == model }
+
 // loading is the loading of a model for a trial. Its replayer belongs to the goroutine until
 // done has a value, and then to the worker.
 type loading struct {
@@ -58,10 +67,10 @@ func (w *worker) loadModel(ctx context.Context, id string) error {
 	terms.Model, terms.Shadow = id, ""
 	models.Fresh = fresh // where nodes are forgotten while it is loaded
 	cfg.Terms, cfg.Models, cfg.Events = &terms, &models, nil
-	w.stopLoading()
+	w.tried.stopLoading()
 	l := &loading{model: id, replayer: replay.New(w.client, cfg, engine), done: make(chan error, 1), ended: make(chan struct{})}
 	ctx, l.stop = context.WithCancel(ctx)
-	w.loading = l
+	w.tried.loading = l
 	w.cfg.Logger.Info("loading a model for the shadow: it replays the ledger", "model", id)
 	go func() {
 		defer close(l.ended)
@@ -95,13 +104,13 @@ func (l *loading) step(ctx context.Context, r *ledger.Record) error {
 }
 
 // stopLoading ends a loading, if there is one. Its engine is not needed any more.
-func (w *worker) stopLoading() {
-	l := w.loading
+func (t *tried) stopLoading() {
+	l := t.loading
 	if l == nil {
 		return
 	}
 	l.stop()
-	w.loading = nil
+	t.loading = nil
 	go func() {
 		<-l.ended
 		replay.Release(l.replayer.Engine)
@@ -109,18 +118,18 @@ func (w *worker) stopLoading() {
 }
 
 // loaded returns the channel of the loading's end, nil if no model is being loaded.
-func (w *worker) loaded() <-chan error {
-	if w.loading == nil {
+func (t *tried) loaded() <-chan error {
+	if t.loading == nil {
 		return nil
 	}
-	return w.loading.done
+	return t.loading.done
 }
 
 // take takes the loaded model into the shadow, after it has stepped the windows before next,
 // which must all be committed. err is that of the loading; a model that cannot be loaded ends
 // nothing but its trial here.
 func (w *worker) take(ctx context.Context, err error) error {
-	l := w.loading
+	l := w.tried.loading
 	for err == nil && l.replayer.Next() < w.replay.Next() {
 		var r *ledger.Record
 		if r, err = l.replayer.Ledger.Wait(ctx); r != nil && err == nil {
@@ -135,13 +144,13 @@ func (w *worker) take(ctx context.Context, err error) error {
 	}
 	if err != nil {
 		w.cfg.Logger.Error("a model cannot be loaded for the shadow", "model", l.model, "err", err)
-		w.missing = l.model
+		w.tried.missing = l.model
 		w.replay.LoseTrial()
-		w.stopLoading()
+		w.tried.stopLoading()
 		return nil
 	}
 	l.stop()
-	w.loading = nil
+	w.tried.loading = nil
 	w.cfg.Terms.Model, w.cfg.Terms.Shadow = w.replay.Last().Serves, l.model
 	w.cfg.Logger.Info("model loaded into the shadow", "model", l.model, "serves", w.replay.Last().Serves, "window", w.replay.Next())
 	w.cfg.Events(replay.Loaded{Model: l.model, Engine: w.replay.Engine})
@@ -152,20 +161,20 @@ func (w *worker) take(ctx context.Context, err error) error {
 // its file. It is called at the ledger's end.
 func (w *worker) followTrial(ctx context.Context) {
 	t := w.replay.Last().Trial
-	if t == nil || w.cfg.Terms.Has(t.Model) || w.loading != nil && w.loading.model == t.Model || w.missing == t.Model {
+	if t == nil || w.cfg.Terms.Has(t.Model) || w.tried.loads(t.Model) || w.tried.missing == t.Model {
 		return
 	}
 	if err := w.loadModel(ctx, t.Model); err != nil {
-		w.missing = t.Model
+		w.tried.missing = t.Model
 		w.cfg.Logger.Warn("a model is tried that this worker cannot load: it will end when that is promoted", "model", t.Model, "err", err)
 	}
 }
 
 // awaitModel waits until the model that serves a window, and that is being loaded, is here.
 func (w *worker) awaitModel(ctx context.Context, model string) error {
-	for w.loading != nil && w.loading.model == model && !w.cfg.Terms.Has(model) {
+	for w.tried.loads(model) && !w.cfg.Terms.Has(model) {
 		select {
-		case err := <-w.loading.done:
+		case err := <-w.tried.loading.done:
 			if err := w.take(ctx, err); err != nil {
 				return err
 			}

@@ -23,7 +23,7 @@ const attributesAt = 21
 
 // sendWithJunk produces two node events in one batch that is compressed with gzip and has
 // junk behind its end, as some producers send it and brokers store it. It returns the batch.
-func (f *fixture) sendWithJunk() []byte {
+func sendWithJunk(f *fixture) []byte {
 	f.T.Helper()
 	value := wire.AppendNode(nil, &event.Node{ID: event.ID{Num: -1}, Dense: []float32{1, 2}})
 	set := protocol.RecordSet{
@@ -62,7 +62,7 @@ func TestUnreadableBatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Send(0, 30)
-		batch := f.sendWithJunk()
+		batch := sendWithJunk(f)
 		f.Send(30, 60)
 		if err := f.Run(&tally{}, worker.Config{}); err != nil {
 			t.Fatal(err)
@@ -90,7 +90,7 @@ func TestUnreadableBatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.CheckOutputs(70, 4)
-		got, err := f.audit(&tally{}, worker.Config{})
+		got, err := auditOf(f, &tally{}, worker.Config{})
 		if err != nil || got.DeadLetters != 4 {
 			t.Errorf("audited %+v, error %v, want 4 dead letters and none", got, err)
 		}

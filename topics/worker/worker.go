@@ -37,7 +37,8 @@ func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config) erro
 		defer w.saver.unlock()
 		watching, stop := context.WithCancel(ctx)
 		defer stop()
-		go topics.WatchRisks(watching, c, w.cfg.Terms.Names, w.watchEvery(), w.cfg.Logger, w.needed, w.cfg.AtRisk)
+		go topics.WatchRisks(watching, c, w.cfg.Terms.Names, watchEvery(&w.cfg.Checkpoints.Bases), w.cfg.Logger,
+			func(ctx context.Context) (map[string]time.Time, error) { return needed(ctx, w.client, w.cfg) }, w.cfg.AtRisk)
 		err = w.explainPurged(ctx, w.Run(ctx, w.join))
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -64,10 +65,7 @@ type worker struct {
 	// begins is the epoch that this worker begins when it owns the graph, nil for none.
 	// Until then it follows windows of other terms.
 	begins *ledger.Beginning
-	// loading is the model that is being loaded for a trial, nil for none, and missing the
-	// last one that could not be.
-	loading *loading
-	missing string
+	tried  tried
 	// back says that this epoch may go back to terms that another epoch has left.
 	back bool
 	// committed is the last window known to be in the ledger. In a worker that follows
@@ -139,7 +137,7 @@ func (w *worker) Run(ctx context.Context, join func() (membership, error)) (err 
 		return err
 	}
 	defer w.member.Leave()
-	defer w.stopLoading()
+	defer w.tried.stopLoading()
 	if err := w.start(ctx, fetching); err != nil {
 		return err
 	}
@@ -207,7 +205,7 @@ func (w *worker) checkNoCheckpoint() error {
 		return nil // of a folder that cannot be read, the start says so
 	}
 	for _, entry := range list {
-		e, at, _, err := w.replay.Read(entry.Path)
+		e, at, _, err := w.cfg.Checkpoints.Read(entry.Path)
 		if err != nil {
 			continue // damaged, or of other models: not what this worker would go on from
 		}
@@ -261,7 +259,7 @@ func (w *worker) standBy(ctx context.Context) error {
 			}
 		}
 		select {
-		case err := <-w.loaded():
+		case err := <-w.tried.loaded():
 			if err := w.take(ctx, err); err != nil {
 				return err
 			}
@@ -350,7 +348,7 @@ func (w *worker) takeOver(ctx context.Context) (*owner, error) {
 	if err := w.followToEnd(ctx); err != nil {
 		return nil, err
 	}
-	if !w.replay.Accepts() { // else it was looked for before
+	if !w.replay.Gap().Accepts() { // else it was looked for before
 		if err := w.replay.CheckWhole(ctx); err != nil {
 			return nil, err
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// Turmoil is the result of [Chaos].
-type Turmoil struct {
+// turmoil is the result of [Chaos].
+type turmoil struct {
 	Seed      uint64  `json:"seed"`
 	Minutes   float64 `json:"minutes"`
 	Faults    int     `json:"faults"`     // disturbances of the cluster
@@ -35,7 +35,7 @@ type Turmoil struct {
 // one undisturbed worker processes the rest of the stream. Every node must have been
 // predicted once. The right predictions depend on where the windows were cut, so they
 // are not known in advance: gvbll audit must get them by replaying the ledger.
-func Chaos(ctx context.Context, s *Setup, long time.Duration) (found *Turmoil, err error) {
+func Chaos(ctx context.Context, s *Setup, long time.Duration) (found *turmoil, err error) {
 	defer catch(&err)
 	g := s.newGraph(ctx, fmt.Sprintf("chaos-%d", s.Seed))
 	r := &chaos{
@@ -64,7 +64,7 @@ type chaos struct {
 
 	next   int // id of the next node to send
 	poison int // records sent that cannot be decoded
-	found  Turmoil
+	found  turmoil
 }
 
 // rate is the number of nodes to send a second.

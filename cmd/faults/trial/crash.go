@@ -19,8 +19,8 @@ import (
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
-// Crashes is the result of [Crash].
-type Crashes struct {
+// crashes is the result of [Crash].
+type crashes struct {
 	Runs       int            `json:"runs"`
 	Kills      int            `json:"kills"`  // processes killed at a point
 	Points     map[string]int `json:"points"` // the same, by point
@@ -42,7 +42,7 @@ type Crashes struct {
 //
 // With bases there are neither commands nor epochs. Workers purge the ledger, at each restart the inputs are deleted up to the oldest
 // base, and every second start has an empty folder. The audit begins at the newest base.
-func Crash(ctx context.Context, s *Setup, runs int) (found *Crashes, err error) {
+func Crash(ctx context.Context, s *Setup, runs int) (found *crashes, err error) {
 	defer catch(&err)
 	m := s.newMatrix()
 	if strings.HasPrefix(s.Bases, "s3://") {
@@ -83,7 +83,7 @@ type matrix struct {
 	begin int64 // event time of the first node, milliseconds
 
 	mu    sync.Mutex
-	found Crashes
+	found crashes
 }
 
 func (s *Setup) newMatrix() *matrix {
@@ -301,7 +301,7 @@ func (r *crashRun) advance(ctx context.Context) (done bool) {
 	if !r.died.IsZero() && last.After(r.died) {
 		if r.plan.standby {
 			after := last.Sub(r.died).Milliseconds()
-			r.matrix.count(func(c *Crashes) { c.TakeOvers, c.SlowestMS = c.TakeOvers+1, max(c.SlowestMS, after) })
+			r.matrix.count(func(c *crashes) { c.TakeOvers, c.SlowestMS = c.TakeOvers+1, max(c.SlowestMS, after) })
 		}
 		r.died = time.Time{}
 	}
@@ -385,7 +385,7 @@ func (m *matrix) note(p *process) {
 }
 
 // count has f add to what was found.
-func (m *matrix) count(f func(*Crashes)) {
+func (m *matrix) count(f func(*crashes)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f(&m.found)

@@ -13,8 +13,8 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// Siege is the result of [Hostile].
-type Siege struct {
+// siege is the result of [Hostile].
+type siege struct {
 	Size    float64   `json:"size"`
 	Attacks []*Attack `json:"attacks"`
 }
@@ -33,7 +33,7 @@ type Attack struct {
 }
 
 // Err returns an error if an attack cost more than it may, or changed what is published.
-func (s *Siege) Err() error {
+func (s *siege) Err() error {
 	for _, a := range s.Attacks {
 		if a.Wrong != "" {
 			return errBroken
@@ -164,9 +164,9 @@ func (s *Setup) attacks(size float64) []attack {
 // dead letter with its reason or be bounded, and the worker's peak of memory is compared with
 // a bound. Attacks whose names
 // do not contain the text only are left out.
-func Hostile(ctx context.Context, s *Setup, size float64, only string) (found *Siege, err error) {
+func Hostile(ctx context.Context, s *Setup, size float64, only string) (found *siege, err error) {
 	defer catch(&err)
-	found = &Siege{Size: size}
+	found = &siege{Size: size}
 	for i, a := range s.attacks(size) {
 		if !strings.Contains(a.name, only) {
 			continue

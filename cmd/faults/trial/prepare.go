@@ -77,7 +77,7 @@ func (s *Setup) makeNodes(ctx context.Context, encoder gnn.Kind, nodes int, prom
 			for _, u := range neighbours[v] {
 				n.Neighbours = append(n.Neighbours, event.ID{Num: int64(u)})
 			}
-			s.Items = append(s.Items, Item{Node: n, Class: d.Classes[d.Labels[v]]})
+			s.Items = append(s.Items, item{Node: n, Class: d.Classes[d.Labels[v]]})
 		}
 	}
 	if len(s.Items) < nodes {

@@ -10,8 +10,8 @@ import (
 	"github.com/gvbll/gvbll/topics/kafka"
 )
 
-// Restarted is the result of [Restarts].
-type Restarted struct {
+// restarted is the result of [Restarts].
+type restarted struct {
 	Brokers   int   `json:"brokers"` // nodes of the cluster
 	Rate      int   `json:"rate"`    // nodes sent a second
 	Restarts  int   `json:"restarts"`
@@ -25,14 +25,14 @@ type Restarted struct {
 // Restarts stops one node of Apache Kafka after the other, as an operator does, and starts it
 // again, while nodes of a graph are sent at the given rate and one worker serves. The last of the
 // restarts leaves its node down for the time away, the others for a moment. No worker may end, and every node must be predicted once.
-func Restarts(ctx context.Context, s *Setup, rate, times int, away time.Duration) (found *Restarted, err error) {
+func Restarts(ctx context.Context, s *Setup, rate, times int, away time.Duration) (found *restarted, err error) {
 	defer catch(&err)
 	c, ok := s.Cluster.(*nodes)
 	if !ok {
 		fail("restarts of brokers need --broker kafka or kafka1")
 	}
 	v := s.newServed(ctx, "restarts")
-	r := &restarts{served: v, cluster: c, found: Restarted{Brokers: len(c.each), Rate: rate, Restarts: times}}
+	r := &restarts{served: v, cluster: c, found: restarted{Brokers: len(c.each), Rate: rate, Restarts: times}}
 	v.http = freeAddress()
 	r.first = v.http
 	defer r.end()
@@ -55,7 +55,7 @@ type restarts struct {
 	*served
 	cluster *nodes
 	first   string // --http of that
-	found   Restarted
+	found   restarted
 }
 
 // sendAt sends nodes at a rate, until stop is closed.

@@ -17,8 +17,8 @@ import (
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
-// Retained is the result of [Retention].
-type Retained struct {
+// retained is the result of [Retention].
+type retained struct {
 	Minutes float64    `json:"minutes"`
 	Nodes   int        `json:"nodes"`   // sent
 	Keep    string     `json:"keep"`    // how long nodes and edges stay; labels come up to twice as late
@@ -40,7 +40,7 @@ const (
 )
 
 // Err returns an error if the guarantee is broken, the heap grew, or there were too many bases.
-func (r *Retained) Err() error {
+func (r *retained) Err() error {
 	switch last := r.HeapMB[1:]; {
 	case r.verdict.Err() != nil:
 		return errBroken
@@ -55,7 +55,7 @@ func (r *Retained) Err() error {
 // Retention sends small nodes at a constant rate, with labels that come at random, up to two keeps late. Two workers let nodes and edges
 // expire, write bases and purge the ledger, and inputs are deleted up to the oldest base. A worker is killed at random times, and every
 // second start has an empty folder.
-func Retention(ctx context.Context, s *Setup, rate int, long time.Duration) (found *Retained, err error) {
+func Retention(ctx context.Context, s *Setup, rate int, long time.Duration) (found *retained, err error) {
 	defer catch(&err)
 	if strings.HasPrefix(s.Bases, "s3://") {
 		defer disturbBucket(s.Seed)()
@@ -65,7 +65,7 @@ func Retention(ctx context.Context, s *Setup, rate int, long time.Duration) (fou
 		keep: (long / 20).Truncate(time.Second),
 	}
 	defer r.end()
-	r.found = Retained{Minutes: long.Minutes(), Keep: r.keep.String()}
+	r.found = retained{Minutes: long.Minutes(), Keep: r.keep.String()}
 	r.store = need(base.Open(s.Bases, r.names.Ledger))
 	r.ledger = r.follow(ctx)
 	for i := range r.workers {
@@ -88,7 +88,7 @@ type retention struct {
 	https   [2]string
 	starts  int
 	heaps   [4][]float64
-	found   Retained
+	found   retained
 }
 
 // startWorker starts worker i, on an empty folder at every second start.

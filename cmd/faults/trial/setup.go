@@ -28,7 +28,7 @@ type Setup struct {
 	Flags            []string // further flags of the workers
 	Bases            string   // of [Crash]: a folder or bucket of bases, "" for none
 	Small            bool     // the models keep little of each node
-	Items            []Item   // nodes that fit the model, in the order of their arrival
+	Items            []item   // nodes that fit the model, in the order of their arrival
 	Seed             uint64   // of everything random
 	Report           func(progress string)
 	Cluster          cluster
@@ -37,8 +37,8 @@ type Setup struct {
 	Dir              string // for checkpoints and logs
 }
 
-// Item is a node and its class.
-type Item struct {
+// item is a node and its class.
+type item struct {
 	Node  event.Node
 	Class string
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// Wear is the result of [Soak].
-type Wear struct {
+// wear is the result of [Soak].
+type wear struct {
 	Minutes      float64 `json:"minutes"`
 	Rate         int     `json:"rate"` // node events a second
 	Nodes        int     `json:"nodes"`
@@ -46,7 +46,7 @@ const (
 )
 
 // Err returns an error if anything grew, was lost or was duplicated.
-func (w *Wear) Err() error {
+func (w *wear) Err() error {
 	switch {
 	case w.verdict.Err() != nil:
 		return errBroken
@@ -63,7 +63,7 @@ func (w *Wear) Err() error {
 // Soak sends nodes at a steady rate to one worker. Once all nodes have been sent, it sends
 // them again and again with the features of other nodes, so that the graph keeps its
 // size. From then on the worker's live heap, open files and goroutines must not grow.
-func Soak(ctx context.Context, s *Setup, long time.Duration) (found *Wear, err error) {
+func Soak(ctx context.Context, s *Setup, long time.Duration) (found *wear, err error) {
 	defer catch(&err)
 	g := s.newGraph(ctx, "soak")
 	g.http = freeAddress()
@@ -71,7 +71,7 @@ func Soak(ctx context.Context, s *Setup, long time.Duration) (found *Wear, err e
 	defer g.end()
 	out := g.newSender(ctx)
 	const rate, bursts = 2000, 20
-	w := &Wear{Minutes: long.Minutes(), Rate: rate, Nodes: len(s.Items)}
+	w := &wear{Minutes: long.Minutes(), Rate: rate, Nodes: len(s.Items)}
 	var samples []map[string]float64
 	began := time.Now()
 	n := 0

@@ -31,8 +31,8 @@ func scenarios() []scenario {
 	)
 }
 
-// Played is the result of [World].
-type Played struct {
+// played is the result of [World].
+type played struct {
 	Scenarios int `json:"scenarios"` // played
 	Skipped   int `json:"skipped"`   // because they need another cluster
 	verdict       // those that end otherwise than they should are unexplained
@@ -41,13 +41,13 @@ type Played struct {
 // World serves a graph for each scenario in which the world is not as a worker would believe
 // it: every node must be predicted once, or a worker must end with one line that names the thing
 // and the remedy. Scenarios whose names do not contain the text only are left out.
-func World(ctx context.Context, s *Setup, only string) (found *Played, err error) {
+func World(ctx context.Context, s *Setup, only string) (found *played, err error) {
 	defer catch(&err)
 	there := 0
 	if k, ok := s.Cluster.(*nodes); ok {
 		there = len(k.each)
 	}
-	found = &Played{}
+	found = &played{}
 	for i, c := range scenarios() {
 		switch {
 		case !strings.Contains(c.name, only):

@@ -80,3 +80,61 @@ func TestReadSecret(t *testing.T) {
 		}
 	}
 }
+
+// TestSecurityPairs: a flag that does nothing without another, or that another replaces, is refused by name with the remedy, and no
+// secret of a file or a variable is in any error.
+func TestSecurityPairs(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(file, []byte("hunter2"), 0o600))
+	for _, c := range []struct {
+		f        Security
+		password string
+		want     string
+	}{
+		{Security{TLSCA: "ca"}, "", "--tls-ca ca: does nothing without --tls"},
+		{Security{TLSCert: "c", TLSKey: "k"}, "", "--tls-cert c: does nothing without --tls"},
+		{Security{TLSServerName: "n"}, "", "--tls-server-name n: does nothing without --tls"},
+		{Security{TLS: true, TLSCert: "c"}, "", "--tls-cert c: has no key: add --tls-key FILE"},
+		{Security{TLS: true, TLSKey: "k"}, "", "--tls-key k: has no certificate"},
+		{Security{TLS: true, TLSCA: file}, "", "--tls: "},
+		{Security{SASLUser: "u"}, "", "--sasl-user u: does nothing without --sasl-mechanism"},
+		{Security{SASLPasswordFile: file}, "", "does nothing without --sasl-mechanism"},
+		{Security{SASLMechanism: "plain"}, "", "--sasl-mechanism plain: has no user"},
+		{Security{SASLMechanism: "plain", SASLUser: "u"}, "", "--sasl-user u: has no password: add --sasl-password-file FILE, or set GVBLL_SASL_PASSWORD"},
+		{Security{SASLMechanism: "plain", SASLUser: "u", SASLPasswordFile: file}, "hunter2", "GVBLL_SASL_PASSWORD is set too: keep one"},
+		{Security{SASLMechanism: "plain", SASLUser: "u", SASLPasswordFile: file + "2"}, "", "give a file that can be read"},
+		{Security{SASLMechanism: "oauthbearer"}, "", "has no token"},
+		{Security{SASLMechanism: "oauthbearer", SASLTokenFile: file, SASLUser: "u"}, "", "needs no user"},
+		{Security{SASLMechanism: "oauthbearer", SASLTokenURL: "https://h"}, "", "has no client"},
+		{Security{SASLMechanism: "oauthbearer", SASLTokenURL: "http://h.example/t", SASLUser: "u"}, "hunter2", "takes the secret over TLS"},
+		{Security{SASLMechanism: "oauthbearer", SASLTokenURL: "https://u:p@h/t", SASLUser: "u"}, "hunter2", "takes the secret over TLS"},
+		{Security{SASLMechanism: "oauthbearer", SASLTokenURL: "https:///t", SASLUser: "u"}, "hunter2", "takes the secret over TLS"},
+		{Security{SASLMechanism: "plain", SASLUser: "u", SASLTokenFile: file}, "", "does nothing without --sasl-mechanism oauthbearer"},
+		{Security{SASLTokenScope: "s"}, "", "does nothing without --sasl-token-url"},
+		{Security{}, "hunter2", ""},
+		{Security{SASLMechanism: "scram-sha-512", SASLUser: "u"}, "hunter2", ""},
+		{Security{SASLMechanism: "oauthbearer", SASLTokenURL: "http://127.0.0.1:8080/t", SASLUser: "u"}, "hunter2", ""},
+		{Security{SASLMechanism: "oauthbearer", SASLTokenFile: file}, "", ""},
+	} {
+		p := Process{Env: []string{passwordVariable + "=" + c.password}, Log: slog.New(slog.DiscardHandler)}
+		cfg, err := c.f.Config([]string{"localhost:9092"}, p)
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2")) {
+			t.Errorf("%+v: error %v, want %q", c.f, err, c.want)
+		}
+		if err == nil && (cfg.SASL != nil) != (c.f.SASLMechanism != "") {
+			t.Errorf("%+v: logs in by %v", c.f, cfg.SASL)
+		}
+	}
+}
+
+// TestRemoteAddresses: an address is of another machine unless it is one of the loopback's.
+func TestRemoteAddresses(t *testing.T) {
+	for address, want := range map[string]bool{
+		"localhost:9092": false, "127.0.0.1:9092": false, "127.9.9.9:1": false, "[::1]:9092": false, "localhost": false, "::1": false,
+		"kafka:9092": true, "10.0.0.1:9092": true, "localhost.example:9092": true, "[fe80::1]:9092": true, "": true,
+	} {
+		if got := remote([]string{"localhost:1", address}) == address && address != "localhost:1"; got != want && !(address == "" && want) {
+			t.Errorf("%q is of another machine: %v, want %v", address, got, want)
+		}
+	}
+}

@@ -110,8 +110,8 @@ func (g Given) refuse(why string, flags ...string) error {
 	return nil
 }
 
-// Rule says when flags have no effect.
-type Rule struct {
+// rule says when flags have no effect.
+type rule struct {
 	when  bool
 	why   string
 	flags []string
@@ -119,10 +119,10 @@ type Rule struct {
 
 // NoEffect returns a rule: when it holds, the flags have no effect, for the reason why, which
 // ends with the remedy.
-func NoEffect(when bool, why string, flags ...string) Rule { return Rule{when, why, flags} }
+func NoEffect(when bool, why string, flags ...string) rule { return rule{when, why, flags} }
 
 // Check applies rules in order.
-func (g Given) Check(rules ...Rule) error {
+func (g Given) Check(rules ...rule) error {
 	for _, r := range rules {
 		if r.when {
 			if err := g.refuse(r.why, r.flags...); err != nil {

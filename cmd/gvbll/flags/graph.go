@@ -50,7 +50,7 @@ func (f Graph) Open(g Given) (pipeline.Config, []*model.Model, error) {
 	if err != nil {
 		return cfg, nil, err
 	}
-	cfg.Workers, cfg.BFloat16, cfg.Reserve, cfg.MaxPending = f.Workers, f.Rows.bfloat16, f.Rows.reserve, f.State.Pending.Max
+	cfg.Local.Workers, cfg.BFloat16, cfg.Local.Reserve, cfg.MaxPending = f.Workers, f.Rows.bfloat16, f.Rows.reserve, f.State.Pending.Max
 	cfg, err = ValidSettings(cfg)
 	if err != nil {
 		return cfg, nil, err

@@ -136,7 +136,7 @@ func (c Program) Run(ctx context.Context, args []string, p Process) int {
 		if parse := (*kong.ParseError)(nil); errors.As(err, &parse) && parse.Context.Selected() != nil {
 			command = parse.Context.Selected().FullPath()
 		}
-		fmt.Fprintf(p.Err, "%s: %v (see %s --help)\n", c.Name, err, command)
+		fmt.Fprintf(p.Err, "%s: %s (see %s --help)\n", c.Name, oneLine(err), command)
 		return ExitUsage
 	}
 	options := &slog.HandlerOptions{Level: global.LogLevel}
@@ -148,7 +148,7 @@ func (c Program) Run(ctx context.Context, args []string, p Process) int {
 	if err == nil {
 		return ExitOK
 	}
-	line := strings.ReplaceAll(err.Error(), "\n", "; ")
+	line := oneLine(err)
 	if IsTerminal(p.Err) {
 		fmt.Fprint(p.Err, "\r\x1b[K") // what is left of a progress that did not end
 	}
@@ -162,6 +162,11 @@ func (c Program) Run(ctx context.Context, args []string, p Process) int {
 	}
 	fmt.Fprintf(p.Err, "%s: %s\n", c.Name, line)
 	return ExitFailed
+}
+
+// oneLine returns the text of an error without line ends, which joined errors and those of YAML have.
+func oneLine(err error) string {
+	return strings.NewReplacer(":\n  ", ": ", "\n", "; ").Replace(err.Error())
 }
 
 // usualForms rewrites command lines that work with many programs, no arguments, 'help

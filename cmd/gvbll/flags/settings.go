@@ -109,7 +109,7 @@ func (f Engine) each(do func(name, text string) error) error {
 // bind returns the configuration of the flags, for a head if that is not one of them, and its settings by
 // name.
 func (f Engine) bind(head string) (*pipeline.Config, map[string]*setting.Setting, error) {
-	c := &pipeline.Config{Head: head, Run: beside, Update: posterior.DefaultConfig()}
+	c := &pipeline.Config{Head: head, Local: pipeline.Local{Run: beside}, Update: posterior.DefaultConfig()}
 	by := make(map[string]*setting.Setting)
 	for _, s := range c.Declare().Flags() {
 		by[s.Name] = s
@@ -219,6 +219,6 @@ func beside(job func()) (wait func()) {
 // that have no effect on the models.
 func ParseSettings(there event.Settings, models []*model.Model) (pipeline.Config, error) {
 	cfg, err := pipeline.ParseSettings(there)
-	cfg.Unwatched, cfg.Run = true, beside
+	cfg.Local.Unwatched, cfg.Local.Run = true, beside
 	return cfg.Effective(models...), err
 }

@@ -28,7 +28,7 @@ func engineOf(t *testing.T, args ...string) (pipeline.Config, error) {
 	}
 	cfg, err := c.Engine.Settings("")
 	must(t, err)
-	cfg.Run = nil
+	cfg.Local.Run = nil
 	return ValidSettings(cfg)
 }
 

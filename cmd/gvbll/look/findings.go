@@ -53,18 +53,18 @@ func (s *Status) findings() []Finding {
 			found = append(found, Finding{alert, fmt.Sprintf(format, args...)})
 		}
 	}
-	now, before, waiting := &s.Last, &s.Before, s.Waiting()
+	now, before, waiting := &s.Last, &s.Before, s.waiting()
 
-	add(len(s.missing) > 0, "GvbllNoOwner", "topics are missing: %s: check --prefix, or start 'gvbll work'", strings.Join(s.missing, ", "))
+	add(len(s.evidence.missing) > 0, "GvbllNoOwner", "topics are missing: %s: check --prefix, or start 'gvbll work'", strings.Join(s.evidence.missing, ", "))
 	add(s.Owner == nil && len(s.Standbys) == 0, "GvbllNoOwner", "no worker runs: start 'gvbll work'")
 	add(s.Owner == nil && len(s.Standbys) > 0, "GvbllNoOwner", "%d workers run, and none owns the graph", len(s.Standbys))
-	add(s.lost != "", "GvbllTopicAtRisk", "%s", s.lost)
-	stopped := waiting > 0 && s.Committed != nil && s.at.Sub(*s.Committed) > commitsOverdue+s.stream.apart
+	add(s.evidence.lost != "", "GvbllTopicAtRisk", "%s", s.evidence.lost)
+	stopped := waiting > 0 && s.Committed != nil && s.at.Sub(*s.Committed) > commitsOverdue+s.evidence.apart
 	if stopped {
-		add(true, "GvbllCommitsStopped", "%d events wait, and the last commit was %s ago", waiting, Roughly(s.at.Sub(*s.Committed)))
+		add(true, "GvbllCommitsStopped", "%d events wait, and the last commit was %s ago", waiting, roughly(s.at.Sub(*s.Committed)))
 	}
 	if backlog := s.backlog(); !stopped && waiting > manyWaiting {
-		add(backlog > longBacklog, "GvbllLagGrowing", "%d events wait, %s of work at the highest rate of late", waiting, Roughly(backlog))
+		add(backlog > longBacklog, "GvbllLagGrowing", "%d events wait, %s of work at the highest rate of late", waiting, roughly(backlog))
 	}
 	refused := now.refusedEvents()
 	share := float64(refused) / float64(max(refused+now.Predictions+now.Labels, 1))
@@ -73,15 +73,15 @@ func (s *Status) findings() []Finding {
 	add(now.Refused[string(event.UnknownClass)] > manyUnknown, "GvbllUnknownClass",
 		"%d labels are of classes that the model lacks: see 'gvbll dead-letters --reason %s'",
 		now.Refused[string(event.UnknownClass)], event.UnknownClass)
-	for _, a := range s.attributes {
+	for _, a := range s.evidence.attributes {
 		missing, trained, moved := a.Shares()
 		add(a.Rows >= enoughRows && missing-trained > muchMissing, "GvbllAttributeShifted",
 			"attribute %s is missing or unknown in %.1f%% of the events, in training in %.1f%%", a.Name, 100*missing, 100*trained)
 		add(a.Rows >= enoughRows && math.Abs(moved) > muchMoved, "GvbllAttributeShifted",
 			"the mean of attribute %s is %.1f standard deviations from that of training", a.Name, moved)
 	}
-	add(s.stream.drift != "", "GvbllDriftFound", "the log loss rose: %s found it", s.stream.drift)
-	add(s.stream.fallback, "GvbllFallback", "the model as trained serves, because the one that learns was worse")
+	add(s.evidence.drift != "", "GvbllDriftFound", "the log loss rose: %s found it", s.evidence.drift)
+	add(s.evidence.fallback, "GvbllFallback", "the model as trained serves, because the one that learns was worse")
 	add(now.Predictions > 0 && now.Labels == 0 && before.Labels > 0, "GvbllLabelsStopped", "no labels come any more")
 	if now.Labels >= enoughLabels {
 		add(now.ECE > max(muchECE, now.Chance), "GvbllCalibrationOff",
@@ -123,10 +123,10 @@ func unevenness(classes []page.Group) (uneven float64, often string) {
 // graph has shown. Its mean rate would be that of its producers, with the time in which it had
 // nothing to do or did not run yet. The backlog is 0 if no rate is known.
 func (s *Status) backlog() time.Duration {
-	if s.stream.pace == 0 {
+	if s.evidence.pace == 0 {
 		return 0
 	}
-	return time.Duration(float64(s.Waiting()) / s.stream.pace * float64(time.Second))
+	return time.Duration(float64(s.waiting()) / s.evidence.pace * float64(time.Second))
 }
 
 // accuracyDeviation returns the standard deviation of the accuracy of so many labels.

@@ -15,8 +15,8 @@ import (
 	"github.com/gvbll/gvbll/posterior/pool"
 )
 
-// Inspected is the output of --json.
-type Inspected struct {
+// inspected is the output of --json.
+type inspected struct {
 	ID            string           `json:"id"`
 	Format        int              `json:"format"`
 	Encoder       string           `json:"encoder"`
@@ -38,7 +38,7 @@ type Inspected struct {
 }
 
 // Print prints the description for people.
-func (v *Inspected) Print(out io.Writer) error {
+func (v *inspected) Print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	t := v.Training
 	fmt.Fprintf(w, "model\t%s (format %d)\n", v.ID, v.Format)
@@ -128,8 +128,8 @@ func examples(c *attributes.Column) string {
 }
 
 // Inspect describes a model.
-func Inspect(m *model.Model) Inspected {
-	v := Inspected{
+func Inspect(m *model.Model) inspected {
+	v := inspected{
 		ID: m.ID, Format: m.Format, Encoder: string(m.Meta.Encoder), Activation: string(m.NodeEncoder().Activation()),
 		Features: m.NodeEncoder().In(), Layers: m.NodeEncoder().Depth(), GraphSize: m.GraphSize, Embedding: m.Prior.Dim,
 		Tensors:       map[string][]int{},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/cmd/gvbll/scores"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -30,7 +31,7 @@ func ReadReport(ctx context.Context, g Graph, from, to time.Time) (r *page.Repor
 		}
 		// The owners' clocks may differ a little, so that a time may lie before the first.
 		i := max(int(w.Stepped.Sub(from)/r.Periods[0].To.Sub(from)), 0)
-		addWindow(&r.Periods[min(i, len(r.Periods)-1)], w)
+		scores.AddWindow(&r.Periods[min(i, len(r.Periods)-1)], w)
 		r.Model = w.Serves()
 		for _, what := range events(w) {
 			if said := fmt.Sprint(w.Window, " ", what); !seen[said] { // each of several workers may say so

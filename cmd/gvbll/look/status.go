@@ -13,6 +13,7 @@ import (
 
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/scores"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/parts"
@@ -46,16 +47,16 @@ type Status struct {
 	Wrong  []Finding      `json:"wrong"`
 	Unseen []string       `json:"unseen"` // alerts that only metrics can tell
 
-	attributes []page.Attribute // of the last period
-
-	at      time.Time
-	missing []string // topics
-	lost    string   // predictions that are not in their topic, in words, "" for none
-	stream  streamState
+	at       time.Time
+	evidence evidence
 }
 
-// streamState is what findings need of the windows beside their scores.
-type streamState struct {
+// evidence is what findings need beside what is printed.
+type evidence struct {
+	missing    []string         // topics
+	lost       string           // predictions that are not in their topic, in words, "" for none
+	attributes []page.Attribute // of the last period
+
 	pace     float64       // events a second, the most that the graph has stepped for paceOver
 	apart    time.Duration // the longest between two windows of event time
 	drift    string        // the detector that found a loss to rise, "" for none
@@ -130,18 +131,18 @@ func ReadStatus(ctx context.Context, g Graph, prefix string, members []Member, l
 	s = &Status{Prefix: prefix, at: time.Now()}
 	s.Lag, s.Standbys = []partitionLag{}, []Member{} // lists in JSON, even when empty
 	s.Last, s.Before = shorten(&page.Period{}, last), shorten(&page.Period{}, last)
-	if s.missing, err = topics.Missing(ctx, g.Client, g.Names); err != nil {
+	if s.evidence.missing, err = topics.Missing(ctx, g.Client, g.Names); err != nil {
 		return nil, err
 	}
 	s.addMembers(members)
-	if !slices.Contains(s.missing, g.Names.Ledger) {
+	if !slices.Contains(s.evidence.missing, g.Names.Ledger) {
 		if err := s.readLedger(ctx, g, last); err != nil {
 			return nil, err
 		}
 		if s.Lag, err = lagOf(ctx, g.Client, g.Names); err != nil {
 			return nil, err
 		}
-		if s.lost, err = lostPredictions(ctx, g); err != nil {
+		if s.evidence.lost, err = lostPredictions(ctx, g); err != nil {
 			return nil, err
 		}
 	}
@@ -166,7 +167,7 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 		return err
 	}
 	s.Model, s.Epoch, s.Windows, s.Committed = newest.Serves(), newest.Epoch, newest.Window+1, &newest.Stepped
-	s.stream.fallback = newest.Head == StaticHead
+	s.evidence.fallback = newest.Head == StaticHead
 	for _, b := range newest.Bases {
 		s.Bases = append(s.Bases, base{b.Name.String(), time.UnixMilli(b.Taken)})
 	}
@@ -198,16 +199,16 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 	err = g.scan(ctx, between.Add(-last), func(r *ledger.Record) {
 		p.add(r)
 		if r.Cause == "event-time" && !stepped.IsZero() {
-			s.stream.apart = max(s.stream.apart, r.Stepped.Sub(stepped))
+			s.evidence.apart = max(s.evidence.apart, r.Stepped.Sub(stepped))
 		}
 		stepped = r.Stepped
 		if r.Stepped.Before(between) {
-			addWindow(&before, r)
+			scores.AddWindow(&before, r)
 		} else {
-			addWindow(&now, r)
+			scores.AddWindow(&now, r)
 			for _, c := range r.Changes {
 				if c.Worse {
-					s.stream.drift = c.Detector
+					s.evidence.drift = c.Detector
 				}
 			}
 		}
@@ -215,8 +216,8 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 	if err != nil {
 		return err
 	}
-	s.attributes = now.Attributes
-	s.Last, s.Before, s.stream.pace = shorten(&now, last), shorten(&before, last), p.most()
+	s.evidence.attributes = now.Attributes
+	s.Last, s.Before, s.evidence.pace = shorten(&now, last), shorten(&before, last), p.most()
 	return nil
 }
 
@@ -353,8 +354,8 @@ func countRecords(ctx context.Context, client *kafka.Client, at kafka.TopicParti
 	return n, err
 }
 
-// Waiting returns the number of events that are in no window yet.
-func (s *Status) Waiting() (n int64) {
+// waiting returns the number of events that are in no window yet.
+func (s *Status) waiting() (n int64) {
 	for _, l := range s.Lag {
 		n += l.Events
 	}
@@ -384,15 +385,15 @@ func (s *Status) Print(out io.Writer) error {
 		if s.Trial != nil {
 			fmt.Fprintf(w, "trial\t%s %s\n", s.Trial.Model, s.Trial)
 		}
-		fmt.Fprintf(w, "windows\t%d in epoch %d, the last %s ago\n", s.Windows, s.Epoch, Roughly(s.at.Sub(*s.Committed)))
+		fmt.Fprintf(w, "windows\t%d in epoch %d, the last %s ago\n", s.Windows, s.Epoch, roughly(s.at.Sub(*s.Committed)))
 	} else {
 		fmt.Fprintf(w, "windows\tnone yet\n")
 	}
 	if len(s.Bases) > 0 {
-		fmt.Fprintf(w, "base\t%s, %s ago, the newest of %d\n", s.Bases[0].Name, Roughly(s.at.Sub(s.Bases[0].Taken)), len(s.Bases))
+		fmt.Fprintf(w, "base\t%s, %s ago, the newest of %d\n", s.Bases[0].Name, roughly(s.at.Sub(s.Bases[0].Taken)), len(s.Bases))
 		fmt.Fprintf(w, "needed\t%s\n", s.needs())
 	}
-	fmt.Fprintf(w, "waiting\t%d events%s\n", s.Waiting(), s.lagging())
+	fmt.Fprintf(w, "waiting\t%d events%s\n", s.waiting(), s.lagging())
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -401,12 +402,12 @@ func (s *Status) Print(out io.Writer) error {
 	row := func(name string, of func(*statusPeriod) string) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t\n", name, of(&s.Last), of(&s.Before))
 	}
-	length := Roughly(time.Duration(s.Last.Seconds * float64(time.Second)))
+	length := roughly(time.Duration(s.Last.Seconds * float64(time.Second)))
 	fmt.Fprintf(w, "\tlast %s\tbefore\t\n", length)
 	row("predictions", func(p *statusPeriod) string { return fmt.Sprint(p.Predictions) })
 	row("labels", func(p *statusPeriod) string { return fmt.Sprint(p.Labels) })
 	row("label delay", func(p *statusPeriod) string {
-		return p.ifLabelled(Roughly(time.Duration(p.Delay * float64(time.Second))))
+		return p.ifLabelled(roughly(time.Duration(p.Delay * float64(time.Second))))
 	})
 	for _, f := range figure.All() {
 		if f.Words != "" && (s.Last.Figures.Of(f) != 0 || s.Before.Figures.Of(f) != 0) {
@@ -468,7 +469,7 @@ func (s *Status) needs() string {
 	for _, n := range s.Needed {
 		text := fmt.Sprintf("%s/%d from offset %d", n.Topic, n.Partition, n.Offset)
 		if n.Since != nil {
-			text += fmt.Sprintf(" of %s ago", Roughly(s.at.Sub(*n.Since)))
+			text += fmt.Sprintf(" of %s ago", roughly(s.at.Sub(*n.Since)))
 		}
 		list = append(list, text)
 	}
@@ -504,8 +505,8 @@ func (p *statusPeriod) ifLabelled(text string) string {
 	return text
 }
 
-// Roughly formats a duration to two digits or so.
-func Roughly(d time.Duration) string {
+// roughly formats a duration to two digits or so.
+func roughly(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:
 		d = d.Round(100 * time.Millisecond)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/cmd/gvbll/scores"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -30,14 +31,14 @@ func TestFindings(t *testing.T) {
 	}{
 		"nothing":                        {func(*Status) {}, ""},
 		"no owner":                       {func(s *Status) { s.Owner = nil }, "GvbllNoOwner"},
-		"a missing topic":                {func(s *Status) { s.missing = []string{"g.nodes"} }, "GvbllNoOwner"},
+		"a missing topic":                {func(s *Status) { s.evidence.missing = []string{"g.nodes"} }, "GvbllNoOwner"},
 		"a quiet graph":                  {func(s *Status) { s.Committed = ago(time.Hour) }, ""},
 		"commits are late":               {func(s *Status) { s.Committed, s.Lag = ago(5*time.Minute), waiting(1) }, ""},
 		"commits stopped":                {func(s *Status) { s.Committed, s.Lag = ago(301*time.Second), waiting(1) }, "GvbllCommitsStopped"},
 		"nothing was ever committed":     {func(s *Status) { s.Committed, s.Lag = nil, waiting(1) }, ""},
-		"a backlog of 10 minutes":        {func(s *Status) { s.stream.pace, s.Lag = 2.5, waiting(1500) }, ""},
-		"a backlog of more":              {func(s *Status) { s.stream.pace, s.Lag = 2.5, waiting(1501) }, "GvbllLagGrowing"},
-		"a slow graph with few events":   {func(s *Status) { s.stream.pace, s.Lag = 0.1, waiting(1000) }, ""},
+		"a backlog of 10 minutes":        {func(s *Status) { s.evidence.pace, s.Lag = 2.5, waiting(1500) }, ""},
+		"a backlog of more":              {func(s *Status) { s.evidence.pace, s.Lag = 2.5, waiting(1501) }, "GvbllLagGrowing"},
+		"a slow graph with few events":   {func(s *Status) { s.evidence.pace, s.Lag = 0.1, waiting(1000) }, ""},
 		"a graph of which no pace known": {func(s *Status) { s.Lag = waiting(5000) }, ""},
 		"20 refused":                     {func(s *Status) { s.Last.Refused = map[string]int{"empty": 20} }, ""},
 		"more refused":                   {func(s *Status) { s.Last.Refused = map[string]int{"empty": 20, "bad-id": 1} }, "GvbllDeadLettersRising"},
@@ -53,23 +54,23 @@ func TestFindings(t *testing.T) {
 		"accuracy fell by chance":        {func(s *Status) { s.Last.Acc = 0.84 }, ""},
 		"accuracy fell, of many":         {func(s *Status) { s.Last.Acc, s.Last.Labels, s.Before.Labels = 0.84, 5000, 5000 }, "GvbllAccuracyFalling"},
 		"accuracy fell from that of 199": {func(s *Status) { s.Last.Acc, s.Before.Labels = 0.5, 199 }, ""},
-		"windows of an hour":             {func(s *Status) { s.Committed, s.Lag, s.stream.apart = ago(64*time.Minute), waiting(900), time.Hour }, ""},
-		"windows of an hour stopped":     {func(s *Status) { s.Committed, s.Lag, s.stream.apart = ago(66*time.Minute), waiting(900), time.Hour }, "GvbllCommitsStopped"},
+		"windows of an hour":             {func(s *Status) { s.Committed, s.Lag, s.evidence.apart = ago(64*time.Minute), waiting(900), time.Hour }, ""},
+		"windows of an hour stopped":     {func(s *Status) { s.Committed, s.Lag, s.evidence.apart = ago(66*time.Minute), waiting(900), time.Hour }, "GvbllCommitsStopped"},
 		"20 labels of unknown classes":   {func(s *Status) { s.Last.Refused = map[string]int{"unknown-class": 20} }, ""},
 		"more labels of unknown classes": {func(s *Status) { s.Last.Refused, s.Last.Predictions = map[string]int{"unknown-class": 21}, 9000 }, "GvbllUnknownClass"},
 		"as many gaps as in training": {func(s *Status) {
-			s.attributes = []page.Attribute{{Name: "age", Rows: 1000, Missing: 500, Trained: 400, Sum: 900}}
+			s.evidence.attributes = []page.Attribute{{Name: "age", Rows: 1000, Missing: 500, Trained: 400, Sum: 900}}
 		}, ""},
 		"more gaps than in training": {func(s *Status) {
-			s.attributes = []page.Attribute{{Name: "age", Rows: 1000, Missing: 501, Trained: 400}}
+			s.evidence.attributes = []page.Attribute{{Name: "age", Rows: 1000, Missing: 501, Trained: 400}}
 		}, "GvbllAttributeShifted"},
-		"more gaps of few rows":           {func(s *Status) { s.attributes = []page.Attribute{{Name: "age", Rows: 199, Missing: 199}} }, ""},
-		"a mean that moved":               {func(s *Status) { s.attributes = []page.Attribute{{Name: "age", Rows: 1000, Sum: -1001}} }, "GvbllAttributeShifted"},
-		"drift":                           {func(s *Status) { s.stream.drift = "adwin" }, "GvbllDriftFound"},
+		"more gaps of few rows":           {func(s *Status) { s.evidence.attributes = []page.Attribute{{Name: "age", Rows: 199, Missing: 199}} }, ""},
+		"a mean that moved":               {func(s *Status) { s.evidence.attributes = []page.Attribute{{Name: "age", Rows: 1000, Sum: -1001}} }, "GvbllAttributeShifted"},
+		"drift":                           {func(s *Status) { s.evidence.drift = "adwin" }, "GvbllDriftFound"},
 		"uneven labels":                   {func(s *Status) { s.Last.uneven, s.Last.often = 0.21, "fraud" }, "GvbllLabelsUneven"},
 		"uneven labels, few of them":      {func(s *Status) { s.Last.uneven, s.Last.Labels = 0.21, 199 }, ""},
-		"the model as trained serves":     {func(s *Status) { s.stream.fallback = true }, "GvbllFallback"},
-		"predictions were lost":           {func(s *Status) { s.lost = "9 of 10 predictions are gone" }, "GvbllTopicAtRisk"},
+		"the model as trained serves":     {func(s *Status) { s.evidence.fallback = true }, "GvbllFallback"},
+		"predictions were lost":           {func(s *Status) { s.evidence.lost = "9 of 10 predictions are gone" }, "GvbllTopicAtRisk"},
 		"worse than the model as trained": {func(s *Status) { s.Last.StaticNLL = 0.24 }, "GvbllOnlineWorse"},
 	} {
 		s := Status{
@@ -132,9 +133,9 @@ func TestPace(t *testing.T) {
 	for i := range 20 {
 		p.add(&ledger.Record{Window: int64(i), Stepped: began.Add(time.Duration(i) * time.Second), Ranges: []ledger.Range{{From: 5, To: 205}, {From: 0, To: int64(10 * i)}}})
 	}
-	s := Status{at: began.Add(30 * time.Second), stream: streamState{pace: p.most()}, Lag: []partitionLag{{"g.nodes", 0, 3450}}}
-	if s.stream.pace != 345 || s.backlog() != 10*time.Second {
-		t.Errorf("a pace of %v a second and a backlog of %v, want 345 and 10 s", s.stream.pace, s.backlog())
+	s := Status{at: began.Add(30 * time.Second), evidence: evidence{pace: p.most()}, Lag: []partitionLag{{"g.nodes", 0, 3450}}}
+	if s.evidence.pace != 345 || s.backlog() != 10*time.Second {
+		t.Errorf("a pace of %v a second and a backlog of %v, want 345 and 10 s", s.evidence.pace, s.backlog())
 	}
 }
 
@@ -144,7 +145,7 @@ func TestRoughly(t *testing.T) {
 		0: "0s", 340 * time.Millisecond: "300ms", 70 * time.Second: "1m10s", 72 * time.Second: "1m12s", 60 * time.Second: "1m", 754 * time.Second: "13m",
 		time.Hour: "1h", 70 * time.Minute: "1h10m", 95 * time.Minute: "1h35m", 26*time.Hour + time.Second: "26h",
 	} {
-		if got := Roughly(d); got != want {
+		if got := roughly(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}
@@ -191,7 +192,7 @@ func TestMajority(t *testing.T) {
 func TestStatusOfClasses(t *testing.T) {
 	var p page.Period
 	for range 2 {
-		addWindow(&p, &ledger.Record{Labels: 4, Scores: &ledger.Scores{
+		scores.AddWindow(&p, &ledger.Record{Labels: 4, Scores: &ledger.Scores{
 			Served:  ledger.Tally{Labels: 4, Correct: 3},
 			Classes: []ledger.Group{{Name: "ok", Tally: ledger.Tally{Labels: 3, Correct: 3}}, {Name: "fraud", Tally: ledger.Tally{Labels: 1}}},
 			Odds: []ledger.Odds{

@@ -98,7 +98,7 @@ func (b *board) due() bool {
 // show updates page and metrics after a window, nil before the first.
 func (b *board) show(out *event.Outcome, of *pipeline.Engine) {
 	scores, learned := of.Summaries(), of.Pooled()
-	b.Page.Show(scores, learned)
+	b.Page.Past().Show(scores, learned)
 	if out == nil {
 		return
 	}
@@ -125,7 +125,7 @@ func (b *board) serves(m *model.Model) {
 		}
 	}
 	b.Metrics.ShowModels(m, shadow)
-	b.Page.Serves(m)
+	b.Page.Past().Serves(m)
 }
 
 // onlineHead is the head whose posterior is shown: the paper's if it serves, or else

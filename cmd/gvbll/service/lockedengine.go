@@ -19,7 +19,7 @@ import (
 type lockedEngine struct {
 	pair     *pipeline.Pair
 	turn     sync.Mutex
-	recycler Recycler
+	recycler recycler
 }
 
 // Serving returns the engine that serves, to the goroutine that steps.
@@ -43,12 +43,12 @@ func (e *lockedEngine) Step(w *event.Window) *event.Outcome {
 	return e.recycler.Add(e.pair.Step(w))
 }
 
-// Recycler gives outcomes back to what made them. It keeps the last two: the worker may still
+// recycler gives outcomes back to what made them. It keeps the last two: the worker may still
 // read these.
-type Recycler struct{ before, last *event.Outcome }
+type recycler struct{ before, last *event.Outcome }
 
 // Recycle gives the outcome before the last one back. It is called before a step.
-func (r *Recycler) Recycle(to interface{ Recycle(*event.Outcome) }) {
+func (r *recycler) Recycle(to interface{ Recycle(*event.Outcome) }) {
 	if r.before != nil {
 		to.Recycle(r.before)
 		r.before = nil
@@ -56,7 +56,7 @@ func (r *Recycler) Recycle(to interface{ Recycle(*event.Outcome) }) {
 }
 
 // Add keeps the outcome of a step, and returns it.
-func (r *Recycler) Add(out *event.Outcome) *event.Outcome {
+func (r *recycler) Add(out *event.Outcome) *event.Outcome {
 	r.before, r.last = r.last, out
 	return out
 }
@@ -101,13 +101,13 @@ func (e *lockedEngine) ask(f func(*pipeline.Engine)) {
 func (e *lockedEngine) Snapshot(meta map[string]string) replay.Snapshot {
 	e.turn.Lock()
 	defer e.turn.Unlock()
-	return snapshot{&e.turn, e.Serving().Config().Blocks, e.pair.Snapshot(meta)}
+	return snapshot{&e.turn, e.Serving().Config().Local.Blocks, e.pair.Snapshot(meta)}
 }
 
 // Restorer returns a function that reads a locked engine back from its snapshot.
 func Restorer(cfg pipeline.Config, models ...*model.Model) func(io.ReaderAt, int64, string) (replay.Keeper, map[string]string, error) {
 	return func(r io.ReaderAt, size int64, folder string) (replay.Keeper, map[string]string, error) {
-		if files, ok := cfg.Blocks.(*blocks.Store); ok {
+		if files, ok := cfg.Local.Blocks.(*blocks.Store); ok {
 			files.From(folder)
 		}
 		p, meta, err := pipeline.RestorePair(cfg, r, size, models...)

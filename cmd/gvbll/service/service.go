@@ -9,6 +9,7 @@ import (
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/cmd/gvbll/scores"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -19,9 +20,9 @@ import (
 	"github.com/gvbll/gvbll/topics/worker"
 )
 
-// Service is a worker that has a whole graph: an engine with its page and its metrics. What happens
+// service is a worker that has a whole graph: an engine with its page and its metrics. What happens
 // in the worker updates both.
-type Service struct {
+type service struct {
 	Board  *board
 	Engine *lockedEngine // the worker may replace it on recovery and after forgetting
 	terms  worker.Config
@@ -47,7 +48,7 @@ type Setup struct {
 }
 
 // New returns the service of a graph, with the models that its ledger names.
-func New(ctx context.Context, c *kafka.Client, set Setup) (*Service, error) {
+func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
 	models := set.Models
 	var err error
 	if set.Folder != "" {
@@ -65,7 +66,7 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*Service, error) {
 		return nil, err
 	}
 	set.Config, set.Models = pair.Serving().Config(), models
-	s := &Service{
+	s := &service{
 		Board: newBoard(set), Engine: &lockedEngine{pair: pair}, release: release,
 		terms: Terms(set.Process, set.Names, cfg, models...),
 	}
@@ -83,13 +84,13 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*Service, error) {
 }
 
 // Terms returns what a worker's configuration has of the settings, the models and the state.
-func (s *Service) Terms() worker.Config { return s.terms }
+func (s *service) Terms() worker.Config { return s.terms }
 
 // Close removes the files of predictions that wait.
-func (s *Service) Close() { s.release() }
+func (s *service) Close() { s.release() }
 
 // Run drives the engine until the context ends. cfg begins as Terms; Run adds what the board needs.
-func (s *Service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
+func (s *service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
 	s.Board.watch(c)
 	s.Board.Stream.Cuts(cfg.Policy)
 	cfg.About, cfg.AtRisk, cfg.Needed = s.Board.about(), s.Board.Stream.AtRisk, s.Board.Stream.Needed
@@ -99,9 +100,9 @@ func (s *Service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 	settings := s.Engine.Serving().Config()
 	cfg.Models.Fresh = func() (replay.Engine, error) { return fresh(settings, s.Board.models...)() } // those of now
 	cfg.Models.ClassesOf = s.classesOf
-	cfg.Models.Attributes = func(out *event.Outcome) []ledger.Attribute { return ledgerAttributes(out, s.Board.named) }
+	cfg.Models.Attributes = func(out *event.Outcome) []ledger.Attribute { return scores.AttributesOf(out, s.Board.named) }
 	cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores {
-		return ledgerScores(out, s.Board.named.Classes, settings.LabelRates)
+		return scores.Of(out, s.Board.named.Classes, settings.LabelRates)
 	}
 	cfg.Events = replay.Join(append([]func(replay.Event){s.Board.Stream.Observe, s.on}, s.Events...)...)
 	if err := worker.Run(ctx, c, s.Engine, cfg); err != nil {
@@ -111,8 +112,8 @@ func (s *Service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 }
 
 // on shows what happens in the worker, one event at a time.
-func (s *Service) on(e replay.Event) {
-	page := s.Board.Page
+func (s *service) on(e replay.Event) {
+	page := s.Board.Page.Past()
 	switch e := e.(type) {
 	case replay.Replaying:
 		page.Replaying(e.Checkpoint, e.Windows)
@@ -135,14 +136,14 @@ func (s *Service) on(e replay.Event) {
 	}
 }
 
-func (s *Service) onRecovered(r replay.Recovered) {
+func (s *service) onRecovered(r replay.Recovered) {
 	s.Engine, s.recovered = r.Engine.(*lockedEngine), true
 	s.show()
 	s.Board.Page.Attach(s.Engine.ask)
 	s.Board.web.Ready.Store(true)
 }
 
-func (s *Service) onStepped(w replay.Stepped) {
+func (s *service) onStepped(w replay.Stepped) {
 	s.last = w.Outcome
 	s.Board.serves(s.Engine.Serving().Model())
 	shadow := ""
@@ -150,7 +151,7 @@ func (s *Service) onStepped(w replay.Stepped) {
 		shadow = w.Outcome.Shadow.Model
 	}
 	trial := look.TrialOf(w.Trial, shadow)
-	s.Board.Page.Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Replayed: w.Replayed, Trial: trial, Took: w.Took, At: time.Now()})
+	s.Board.Page.Past().Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Replayed: w.Replayed, Trial: trial, Took: w.Took, At: time.Now()})
 	if s.Board.Metrics.Trial("", 0, 0, 0); trial != nil {
 		s.Board.Metrics.Trial(trial.Model, trial.Labels, trial.After, trial.Lead)
 	}
@@ -158,18 +159,18 @@ func (s *Service) onStepped(w replay.Stepped) {
 	case !w.Replayed:
 		s.Board.Metrics.Observe(w.Outcome)
 	case s.recovered && s.Board.due(): // a standby, which never commits, shows its scores here
-		s.Board.Page.Show(s.Engine.Serving().Summaries(), s.Engine.Serving().Pooled())
+		s.Board.Page.Past().Show(s.Engine.Serving().Summaries(), s.Engine.Serving().Pooled())
 	}
 }
 
-func (s *Service) onLoaded() {
+func (s *service) onLoaded() {
 	s.Board.models = []*model.Model{s.Engine.Serving().Model(), s.Engine.shadow().Model()}
 	s.Board.named = nil
 	s.Board.serves(s.Engine.Serving().Model())
 }
 
 // classesOf returns the classes of one of the models.
-func (s *Service) classesOf(id string) []string {
+func (s *service) classesOf(id string) []string {
 	for _, m := range s.Board.models {
 		if m.ID == id {
 			return m.Classes
@@ -178,7 +179,7 @@ func (s *Service) classesOf(id string) []string {
 	return nil
 }
 
-func (s *Service) onForgot(f replay.Forgotten) {
+func (s *service) onForgot(f replay.Forgotten) {
 	s.Engine = f.Engine.(*lockedEngine)
 	if s.recovered {
 		s.Board.Page.Attach(s.Engine.ask)
@@ -186,12 +187,12 @@ func (s *Service) onForgot(f replay.Forgotten) {
 }
 
 // show updates page and metrics from the engine's state.
-func (s *Service) show() {
+func (s *service) show() {
 	s.Board.serves(s.Engine.Serving().Model())
 	s.Board.show(s.last, s.Engine.Serving())
 	if shadow := s.Engine.shadow(); shadow != nil {
 		scores := shadow.Summaries()
-		s.Board.Page.ShowShadow(shadow.Model().ID, scores)
+		s.Board.Page.Past().ShowShadow(shadow.Model().ID, scores)
 		s.Board.Metrics.ShowShadow(shadow.Model().ID, scores)
 	}
 }

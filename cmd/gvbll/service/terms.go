@@ -64,7 +64,7 @@ func WithFiles(cfg pipeline.Config, state flags.State, log *slog.Logger) (pipeli
 	if err != nil {
 		return cfg, nil, flags.Usagef("--state-dir %s: %v", state.StateDir, err)
 	}
-	cfg.PendingMemory, cfg.Blocks = int64(state.Pending.Memory), files
+	cfg.Local.PendingMemory, cfg.Local.Blocks = int64(state.Pending.Memory), files
 	return cfg, func() {
 		if err := files.Close(); err != nil {
 			log.Warn("files in --state-dir were not removed", "err", err)

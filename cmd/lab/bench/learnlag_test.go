@@ -77,7 +77,7 @@ func (w Workload) lagging(t testing.TB, lag int) *lagging {
 	m, err := w.Model()
 	must(t, err)
 	l := &lagging{stream: w.Stream(), per: float64(w.Window)}
-	l.engine, err = pipeline.New(m, pipeline.Config{LearnLag: lag, Run: l.run})
+	l.engine, err = pipeline.New(m, pipeline.Config{LearnLag: lag, Local: pipeline.Local{Run: l.run}})
 	must(t, err)
 	for window := range l.stream.growth() {
 		l.engine.Step(window)

@@ -56,7 +56,7 @@ func onBroker(t testing.TB, pooled bool) *setup {
 	s.model, err = s.w.Model()
 	must(t, err)
 	s.engine = func() (replay.Engine, error) {
-		e, err := pipeline.New(s.model, pipeline.Config{Workers: *workers, Reserve: 2 * *events})
+		e, err := pipeline.New(s.model, pipeline.Config{Local: pipeline.Local{Workers: *workers, Reserve: 2 * *events}})
 		return &recycling{Engine: e}, err
 	}
 	return s

@@ -31,7 +31,7 @@ func TestBars(t *testing.T) {
 	}
 	plan.Sources = realSources(t)
 	type cell struct{ dataset, protocol, system string }
-	found := make(map[cell]Row)
+	found := make(map[cell]row)
 	for _, r := range Summarise(run(t, plan)) {
 		found[cell{r.Dataset, r.Protocol, r.System}] = r
 	}

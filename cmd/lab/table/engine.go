@@ -30,7 +30,7 @@ type engine struct {
 // or under the full protocol all nodes, and that has the labels of the training nodes.
 // cfg.LearnLag is in steps.
 func newEngine(m *model.Model, cfg pipeline.Config, stream *replay, protocol string, context int) (*engine, error) {
-	cfg.Unwatched = true           // drift detectors do not change predictions,
+	cfg.Local.Unwatched = true     // drift detectors do not change predictions,
 	cfg.Samples = 1                // nor does the uncertainty split
 	cfg.MaxPending = len(stream.x) // every node is kept until its label comes
 	e := &engine{stream: stream}

@@ -26,7 +26,7 @@ type Picture struct {
 
 // Pictures returns for each data set and protocol: the scores by step of GVBLL, the pool
 // and the best baselines, and reliability diagrams of GVBLL with and without updates.
-func Pictures(rows []Row) (pictures []Picture) {
+func Pictures(rows []row) (pictures []Picture) {
 	for _, t := range tables(rows) {
 		shown := curves(t)
 		if len(shown) == 0 {
@@ -57,13 +57,13 @@ func Pictures(rows []Row) (pictures []Picture) {
 	return pictures
 }
 
-func isGVBLL(r Row) bool { return r.System == "gvbll-static" || r.System == "gvbll-online" }
+func isGVBLL(r row) bool { return r.System == "gvbll-static" || r.System == "gvbll-online" }
 
 // curves returns the rows whose scores by step are drawn: the best by NLL of the paper's
 // baselines and of the simple ones, GVBLL, and the pool.
-func curves(rows []Row) (shown []Row) {
+func curves(rows []row) (shown []row) {
 	for _, list := range [][]string{Systems, simple} {
-		best := Row{NLL: Measured{Mean: math.Inf(1)}}
+		best := row{NLL: measured{Mean: math.Inf(1)}}
 		for _, r := range rows {
 			if slices.Contains(list, r.System) && !isGVBLL(r) && r.NLL.Mean < best.NLL.Mean {
 				best = r
@@ -168,7 +168,7 @@ func addCurve(q *plot.Plot, system string, i int, values points) {
 
 // reliability adds a reliability diagram: the accuracy of each bin of confidence, with the
 // diagonal and the number of predictions as a line, relative to the largest.
-func (p *Picture) reliability(r Row) {
+func (p *Picture) reliability(r row) {
 	var bins calibration.Bins
 	for _, run := range r.runs {
 		bins.Merge(&run.Bins)

@@ -128,11 +128,11 @@ func (p *pooled) served(lo, hi int) [][]float64 {
 }
 
 // headScores returns each head's means over steps, and its weight at the end.
-func (p *pooled) headScores() (list []HeadScores) {
+func (p *pooled) headScores() (list []headScores) {
 	learned := p.Pooled()
 	for k := range p.heads {
 		scores := scoresOf(p.heads[k].Total().Labels, p.heads[k].WindowMeans())
-		h := HeadScores{Name: learned.Parts[k], Scores: scores}
+		h := headScores{Name: learned.Parts[k], Scores: scores}
 		if k < len(learned.Weights) {
 			h.Weight = learned.Weights[k]
 		}

@@ -26,7 +26,7 @@ type Plan struct {
 //
 // Run ends at the first error: of a data set, a training, or sink, or ctx's cause. The
 // results passed to sink before are valid, and another Run can continue from them.
-func Run(ctx context.Context, plan Plan, missing []*Group, sink func(Result) error) error {
+func Run(ctx context.Context, plan Plan, missing []*group, sink func(Result) error) error {
 	if err := plan.Settings.validate(); err != nil {
 		return fmt.Errorf("table: %w", err)
 	}
@@ -49,7 +49,7 @@ func Run(ctx context.Context, plan Plan, missing []*Group, sink func(Result) err
 
 // Missing returns the jobs of the plan that have no result of the same settings among the existing ones,
 // and the results of the others.
-func (p Plan) Missing(existing []Result) (groups []*Group, have []Result) {
+func (p Plan) Missing(existing []Result) (groups []*group, have []Result) {
 	type done struct {
 		Job
 		settings string
@@ -62,7 +62,7 @@ func (p Plan) Missing(existing []Result) (groups []*Group, have []Result) {
 		source := &p.Sources[s]
 		hash := p.Settings.hash(source)
 		for _, seed := range p.Seeds {
-			g := &Group{source: source, seed: seed, hash: hash}
+			g := &group{source: source, seed: seed, hash: hash}
 			for _, protocol := range p.Protocols {
 				for _, name := range p.Systems {
 					job := Job{Dataset: source.Name, Protocol: protocol, System: name, Seed: seed}
@@ -84,8 +84,8 @@ func (p Plan) Missing(existing []Result) (groups []*Group, have []Result) {
 	return groups, have
 }
 
-// Group is the jobs of one data set and seed. They share trainings.
-type Group struct {
+// group is the jobs of one data set and seed. They share trainings.
+type group struct {
 	source *Source
 	seed   uint64
 	hash   string // of the settings
@@ -93,7 +93,7 @@ type Group struct {
 }
 
 // run runs the jobs one after the other.
-func (g *Group) run(ctx context.Context, settings Settings, sink func(Result) error) error {
+func (g *group) run(ctx context.Context, settings Settings, sink func(Result) error) error {
 	d, cut, err := g.source.Open(dataset.Cut{Seed: g.seed})
 	if err != nil {
 		return fmt.Errorf("table: %s, seed %d: %w", g.source.Name, g.seed, err)

@@ -8,17 +8,17 @@ import (
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
-// Row is a line of Table I: means over seeds of the means over steps.
-type Row struct {
+// row is a line of Table I: means over seeds of the means over steps.
+type row struct {
 	Dataset  string   `json:"dataset"`
 	Protocol string   `json:"protocol"`
 	System   string   `json:"system"`
 	Seeds    int      `json:"seeds"`
-	Acc      Measured `json:"acc"` // as a fraction
-	NLL      Measured `json:"nll"`
-	ECE      Measured `json:"ece"`
-	AUC      Measured `json:"auc"` // as AP of all labels of a stream: of Ranked, or the mean over classes
-	AP       Measured `json:"ap"`
+	Acc      measured `json:"acc"` // as a fraction
+	NLL      measured `json:"nll"`
+	ECE      measured `json:"ece"`
+	AUC      measured `json:"auc"` // as AP of all labels of a stream: of Ranked, or the mean over classes
+	AP       measured `json:"ap"`
 	Ranked   string   `json:"ranked,omitempty"`
 	// Of all labels of a stream, not by step: the ECE and its chance level, means over seeds.
 	StreamECE    float64 `json:"stream_ece"`
@@ -29,11 +29,11 @@ type Row struct {
 	runs []*Result // by seed
 }
 
-// Measured is a mean over seeds with its standard error, which is 0 for a single seed, and how
+// measured is a mean over seeds with its standard error, which is 0 for a single seed, and how
 // far the system is behind the best one of its data set and protocol: the mean over seeds of their
 // differences. Systems of one seed share the split, the steps and often the encoder, so differences
 // vary less than scores do.
-type Measured struct {
+type measured struct {
 	Mean     float64 `json:"mean"`
 	SE       float64 `json:"se"`
 	Best     string  `json:"best"`   // the system with the best mean
@@ -65,8 +65,8 @@ const stepMeasures = 3
 // at returns the score of a measure.
 func (s *Scores) at(measure int) *float64 { return [...]*float64{&s.Acc, &s.NLL, &s.ECE}[measure] }
 
-func (r *Row) at(measure int) *Measured {
-	return [...]*Measured{&r.Acc, &r.NLL, &r.ECE, &r.AUC, &r.AP}[measure]
+func (r *row) at(measure int) *measured {
+	return [...]*measured{&r.Acc, &r.NLL, &r.ECE, &r.AUC, &r.AP}[measure]
 }
 
 // measured returns a measure of a run.
@@ -77,7 +77,7 @@ func (r *Result) measured(measure int) float64 {
 // Summarise averages results over seeds. If a job has several results, the last one
 // counts. Rows are ordered by data set (the paper's first, in its order, then by name),
 // protocol and system (in the order of Known).
-func Summarise(results []Result) (rows []Row) {
+func Summarise(results []Result) (rows []row) {
 	latest := make(map[Job]*Result, len(results))
 	for i := range results {
 		latest[results[i].Job] = &results[i]
@@ -91,7 +91,7 @@ func Summarise(results []Result) (rows []Row) {
 		slices.SortFunc(of, func(a, b *Result) int { return cmp.Compare(a.Seed, b.Seed) }) // so that sums have one order
 		rows = append(rows, newRow(job, of))
 	}
-	slices.SortFunc(rows, func(a, b Row) int {
+	slices.SortFunc(rows, func(a, b row) int {
 		return cmp.Or(
 			cmp.Compare(rank(paperDatasets, a.Dataset), rank(paperDatasets, b.Dataset)),
 			cmp.Compare(a.Dataset, b.Dataset),
@@ -106,9 +106,9 @@ func Summarise(results []Result) (rows []Row) {
 }
 
 // tables divides rows into those of one data set and protocol.
-func tables(rows []Row) (list [][]Row) {
+func tables(rows []row) (list [][]row) {
 	for len(rows) > 0 {
-		n := slices.IndexFunc(rows, func(r Row) bool { return r.Dataset != rows[0].Dataset || r.Protocol != rows[0].Protocol })
+		n := slices.IndexFunc(rows, func(r row) bool { return r.Dataset != rows[0].Dataset || r.Protocol != rows[0].Protocol })
 		if n < 0 {
 			n = len(rows)
 		}
@@ -117,8 +117,8 @@ func tables(rows []Row) (list [][]Row) {
 	return list
 }
 
-func newRow(job Job, runs []*Result) Row {
-	r := Row{Dataset: job.Dataset, Protocol: job.Protocol, System: job.System, Seeds: len(runs), Drift: drift(runs), runs: runs}
+func newRow(job Job, runs []*Result) row {
+	r := row{Dataset: job.Dataset, Protocol: job.Protocol, System: job.System, Seeds: len(runs), Drift: drift(runs), runs: runs}
 	r.Ranked = runs[0].Ranked
 	for _, run := range runs {
 		ece, chance := run.Bins.ECE()
@@ -136,9 +136,9 @@ func newRow(job Job, runs []*Result) Row {
 }
 
 // compare compares the rows of a table with the best of them in each measure.
-func compare(rows []Row) {
+func compare(rows []row) {
 	for k, m := range measures {
-		best := slices.MaxFunc(rows, func(a, b Row) int { return cmp.Compare(m.sign*a.at(k).Mean, m.sign*b.at(k).Mean) })
+		best := slices.MaxFunc(rows, func(a, b row) int { return cmp.Compare(m.sign*a.at(k).Mean, m.sign*b.at(k).Mean) })
 		for i := range rows {
 			r := rows[i].at(k)
 			if r.Best = best.System; r.Mean == best.at(k).Mean {

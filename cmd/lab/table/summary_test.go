@@ -58,24 +58,24 @@ func TestSummarise(t *testing.T) {
 		online(3, .7, .5),
 	})
 	best := "gvbll-online"
-	want := []Row{
+	want := []row{
 		{
 			Dataset: "cora", Protocol: strict, System: "graphsage", Seeds: 1,
-			Acc: Measured{Mean: .7, Best: best, Behind: .1}, NLL: Measured{Mean: 1, Best: best, Behind: .4}, ECE: Measured{Mean: .2, Best: best, Behind: .1},
-			AUC: Measured{Mean: .6, Best: best, Behind: .2}, AP: Measured{Best: "graphsage"}, Ranked: "b",
+			Acc: measured{Mean: .7, Best: best, Behind: .1}, NLL: measured{Mean: 1, Best: best, Behind: .4}, ECE: measured{Mean: .2, Best: best, Behind: .1},
+			AUC: measured{Mean: .6, Best: best, Behind: .2}, AP: measured{Best: "graphsage"}, Ranked: "b",
 			StreamECE: .4, StreamChance: (math.Sqrt(2/math.Pi) + 3*math.Sqrt(1-2/math.Pi)) * math.Sqrt(9) / 100,
 		},
 		{
 			Dataset: "cora", Protocol: strict, System: best, Seeds: 3,
-			Acc: Measured{Mean: .8, SE: .1 / math.Sqrt(3), Best: best}, NLL: Measured{Mean: .5, SE: .1 / math.Sqrt(3), Best: best}, ECE: Measured{Mean: .1, Best: best},
-			AUC: Measured{Mean: .8, Best: best}, AP: Measured{Best: best}, Ranked: "b",
+			Acc: measured{Mean: .8, SE: .1 / math.Sqrt(3), Best: best}, NLL: measured{Mean: .5, SE: .1 / math.Sqrt(3), Best: best}, ECE: measured{Mean: .1, Best: best},
+			AUC: measured{Mean: .8, Best: best}, AP: measured{Best: best}, Ranked: "b",
 		},
 		{
 			Dataset: "zoo", Protocol: strict, System: "gcn", Seeds: 1,
-			Acc: Measured{Mean: .5, Best: "gcn"}, NLL: Measured{Mean: 1, Best: "gcn"}, ECE: Measured{Mean: .2, Best: "gcn"}, AUC: Measured{Best: "gcn"}, AP: Measured{Best: "gcn"},
+			Acc: measured{Mean: .5, Best: "gcn"}, NLL: measured{Mean: 1, Best: "gcn"}, ECE: measured{Mean: .2, Best: "gcn"}, AUC: measured{Best: "gcn"}, AP: measured{Best: "gcn"},
 		},
 	}
-	if diff := cmp.Diff(want, rows, cmpopts.EquateApprox(0, 1e-12), cmpopts.IgnoreUnexported(Row{})); diff != "" {
+	if diff := cmp.Diff(want, rows, cmpopts.EquateApprox(0, 1e-12), cmpopts.IgnoreUnexported(row{})); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 	const markdown = `**cora, strict, seeds: 1 to 3 (paper's figures in brackets); AUC and AP are of b**
@@ -100,9 +100,9 @@ func TestBehind(t *testing.T) {
 		result("zoo", "gat", 1, .55, 1, .1), result("zoo", "gat", 2, .60, 2, .1), result("zoo", "gat", 3, .89, 3, .1),
 	})
 	se := math.Sqrt((.07*.07 + .08*.08 + .01*.01) / 2 / 3)
-	want := []Measured{{Best: "graphsage"}, {Best: "graphsage", Behind: .02}, {Best: "graphsage", Behind: .02, BehindSE: se, Tie: true}}
+	want := []measured{{Best: "graphsage"}, {Best: "graphsage", Behind: .02}, {Best: "graphsage", Behind: .02, BehindSE: se, Tie: true}}
 	for i, r := range rows {
-		if diff := cmp.Diff(want[i], r.Acc, cmpopts.EquateApprox(0, 1e-12), cmpopts.IgnoreFields(Measured{}, "Mean", "SE")); diff != "" {
+		if diff := cmp.Diff(want[i], r.Acc, cmpopts.EquateApprox(0, 1e-12), cmpopts.IgnoreFields(measured{}, "Mean", "SE")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", r.System, diff)
 		}
 	}

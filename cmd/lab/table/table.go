@@ -79,11 +79,11 @@ type Result struct {
 	Ranks  []Rank  `json:"ranks,omitempty"`
 	// Heads holds the scores of each head of the pool by itself, as means over steps.
 	// Other systems have none.
-	Heads []HeadScores `json:"heads,omitempty"`
+	Heads []headScores `json:"heads,omitempty"`
 }
 
-// HeadScores are the scores of one head of the pool, or of one product of its mixture.
-type HeadScores struct {
+// headScores are the scores of one head of the pool, or of one product of its mixture.
+type headScores struct {
 	Name   string  `json:"name"`
 	Weight float64 `json:"weight"` // in the pool, after the last step; 0 of a product
 	Share  float64 `json:"share"`  // in the mixture, after the last step

@@ -12,7 +12,7 @@ import (
 // that are a tie with it. "behind" is the difference from the best. The ECE of a step is
 // mostly chance, so another column has that of all labels; AUC and AP are of all labels too. A
 // stream in order of time has a second table, with what changed along it.
-func Markdown(rows []Row) string {
+func Markdown(rows []row) string {
 	var blocks []string
 	for _, t := range tables(rows) {
 		blocks = append(blocks, scored(t))
@@ -37,7 +37,7 @@ func block(title string, lines [][]string) string {
 }
 
 // scored formats the scores of one data set and protocol.
-func scored(rows []Row) string {
+func scored(rows []row) string {
 	least, most := rows[0].Seeds, rows[0].Seeds
 	for _, r := range rows {
 		least, most = min(least, r.Seeds), max(most, r.Seeds)
@@ -50,7 +50,7 @@ func scored(rows []Row) string {
 		title += " (paper's figures in brackets)"
 	}
 	head := []string{"system", "accuracy %", "behind", "NLL", "behind", "ECE", "ECE of stream"}
-	ranked := slices.ContainsFunc(rows, func(r Row) bool { return r.AUC.Mean > 0 })
+	ranked := slices.ContainsFunc(rows, func(r row) bool { return r.AUC.Mean > 0 })
 	if ranked {
 		title += "; AUC and AP are means over classes"
 		if class := rows[0].Ranked; class != "" {
@@ -109,7 +109,7 @@ func shown(measure int, mean, se float64, seeds int) string {
 }
 
 // drifted formats what changed along a stream in order of time.
-func drifted(rows []Row) string {
+func drifted(rows []row) string {
 	lines := [][]string{{"system", "accuracy % first", "last", "change", "NLL first", "last", "change"}}
 	for _, r := range rows {
 		if r.Drift == nil {

@@ -31,40 +31,40 @@ func AddTransposed(dst, a, b []float64, m, k, n int) {
 	Product(Dense(dst[:m*n:m*n], m, n), Dense(a[:m*k:m*k], k, m).T(), Dense(b[:k*n:k*n], k, n))
 }
 
-// Matrix is a view of rows × cols numbers: entry (i, k) is
+// matrix is a view of rows × cols numbers: entry (i, k) is
 // data[i·down + k·right].
-type Matrix struct {
+type matrix struct {
 	data        []float64
 	rows, cols  int
 	down, right int
 }
 
 // Dense returns data as a row-major matrix.
-func Dense(data []float64, rows, cols int) Matrix {
-	return Matrix{data: data, rows: rows, cols: cols, down: cols, right: 1}
+func Dense(data []float64, rows, cols int) matrix {
+	return matrix{data: data, rows: rows, cols: cols, down: cols, right: 1}
 }
 
 // T returns the transpose, a view of the same data.
-func (m Matrix) T() Matrix {
+func (m matrix) T() matrix {
 	m.rows, m.cols, m.down, m.right = m.cols, m.rows, m.right, m.down
 	return m
 }
 
 // Left returns the first cols columns.
-func (m Matrix) Left(cols int) Matrix {
+func (m matrix) Left(cols int) matrix {
 	m.cols = cols
 	return m
 }
 
 // fits reports whether every entry lies within data.
-func (m Matrix) fits() bool {
+func (m matrix) fits() bool {
 	return m.rows == 0 || m.cols == 0 || (m.rows-1)*m.down+(m.cols-1)*m.right < len(m.data)
 }
 
 // Product adds a·b to dst. The sum of each entry goes over the columns of a in
 // ascending order, in fused multiplications and additions. The rows of dst and b
 // must be contiguous.
-func Product(dst, a, b Matrix) {
+func Product(dst, a, b matrix) {
 	if dst.rows != a.rows || dst.cols != b.cols || a.cols != b.rows || dst.right != 1 || b.right != 1 || !dst.fits() ||
 		!a.fits() || !b.fits() {
 		panic(fmt.Sprintf("double: %d × %d times %d × %d into %d × %d", a.rows, a.cols, b.rows, b.cols, dst.rows, dst.cols))
@@ -79,7 +79,7 @@ func Product(dst, a, b Matrix) {
 const productTerms = 64
 
 // add is [Product] of matrices that are not empty.
-func add(dst, a, b Matrix) {
+func add(dst, a, b matrix) {
 	if level.Active != level.Plain {
 		for k := 0; k < a.cols; k += productTerms {
 			for i := 0; i < dst.rows; i += 8 {

@@ -209,7 +209,7 @@ func (f *Fixture) Run(e replay.Engine, cfg worker.Config) error {
 	defer cancel()
 	cfg = f.Config(cfg)
 	cfg.Session = Session
-	want, got, last := f.Inputs(), 0, int64(-1)
+	want, got, last := f.inputs(), 0, int64(-1)
 	done := func() {
 		if got >= want {
 			cancel()
@@ -247,7 +247,7 @@ func (f *Fixture) RunUntilConsumed(e replay.Engine, cfg worker.Config) {
 	f.T.Helper()
 	ctx, cancel := context.WithTimeout(f.T.Context(), time.Minute)
 	defer cancel()
-	want := f.Inputs()
+	want := f.inputs()
 	l, err := ledger.Open(ctx, f.Client, f.Names.LedgerAt())
 	if err != nil {
 		f.T.Fatal(err)
@@ -300,8 +300,8 @@ func (f *Fixture) Refused(want string, e replay.Engine, cfg worker.Config) {
 	}
 }
 
-// Inputs returns the number of records in the input topics.
-func (f *Fixture) Inputs() int {
+// inputs returns the number of records in the input topics.
+func (f *Fixture) inputs() int {
 	f.T.Helper()
 	return f.Count(f.Names.Nodes) + f.Count(f.Names.Labels) + f.Count(f.Names.Commands)
 }

@@ -1,4 +1,7 @@
-package service
+// Package scores takes the scores of windows to the ledger and back: an outcome's become sums in a record, and
+// records add up to periods, for status and report. What sums are made and what is computed of them is in
+// posterior/calibration.
+package scores
 
 import (
 	"cmp"
@@ -14,10 +17,10 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// ledgerScores returns the scores of a window that had labels, for the ledger. classes are
+// Of returns the scores of a window that had labels, for the ledger. classes are
 // the names of the classes of the model that served. Where the rates of labels are known, arrivals are
 // not counted: that labels come more often for some classes is no news.
-func ledgerScores(out *event.Outcome, classes []string, rates pipeline.LabelRates) *ledger.Scores {
+func Of(out *event.Outcome, classes []string, rates pipeline.LabelRates) *ledger.Scores {
 	type class struct {
 		index              int32
 		tally              calibration.Tally
@@ -113,8 +116,8 @@ func ledgerTally(t *calibration.Tally) ledger.Tally {
 	}
 }
 
-// ledgerAttributes returns what came of a window by name, for the ledger. m is the model that served.
-func ledgerAttributes(out *event.Outcome, m *model.Model) (list []ledger.Attribute) {
+// AttributesOf returns what came of a window by name, for the ledger. m is the model that served.
+func AttributesOf(out *event.Outcome, m *model.Model) (list []ledger.Attribute) {
 	for _, a := range page.AttributesOf(out, m) {
 		list = append(list, ledger.Attribute{
 			Name: a.Name, Rows: a.Rows, Missing: a.Missing, Trained: float32(a.Trained),

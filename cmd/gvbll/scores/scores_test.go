@@ -1,10 +1,14 @@
-package service
+package scores
 
 import (
+	"math"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -51,7 +55,40 @@ func TestLedgerScores(t *testing.T) {
 		Odds:  []ledger.Odds{{Class: "blue", Bins: []ledger.OddsBin{{24, 2, 1, .5}, {31, 1, 1, .75}}}},
 		Delay: 900, Delayed: 2,
 	}
-	if diff := cmp.Diff(want, ledgerScores(out, []string{"red", "blue"}, "")); diff != "" {
+	got := Of(out, []string{"red", "blue"}, "")
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+
+	// Two such windows add up to what both had, and what is computed of the sums is that of their labels.
+	var p page.Period
+	r := &ledger.Record{Predictions: 2, Labels: 3, Reasons: map[event.Reason]int{event.OrphanLabel: 1}, Scores: got}
+	AddWindow(&p, r)
+	AddWindow(&p, r)
+	AddWindow(&p, &ledger.Record{Predictions: 1}) // without labels
+	if p.Predictions != 5 || p.Labels != 6 || p.Served.Labels != 6 || p.Refused["orphan-label"] != 2 || p.Delay() != 900*time.Millisecond {
+		t.Errorf("three windows add up to %+v", p)
+	}
+	served := p.Served.Means()
+	if math.Abs(served.Acc-2./3) > 1e-9 || math.Abs(served.NLL-1.75/3) > 1e-9 || math.Abs(served.Brier-.875/3) > 1e-9 {
+		t.Errorf("what was served has %+v, want accuracy 2/3, NLL 0.58 and Brier 0.29", served)
+	}
+	for _, g := range []struct {
+		list      []page.Group
+		name      string
+		labels    int
+		predicted int
+	}{{p.Heads, "static", 6, 0}, {p.Degrees, "1-3", 4, 0}, {p.Classes, "red", 2, 4}, {p.Classes, "blue", 4, 2}} {
+		i := slices.IndexFunc(g.list, func(x page.Group) bool { return x.Name == g.name })
+		if i < 0 || g.list[i].Labels != g.labels || g.list[i].Predicted != g.predicted {
+			t.Errorf("%s of both windows is %+v, want %d labels and %d predictions", g.name, g.list, g.labels, g.predicted)
+			continue
+		}
+		if g.name != "blue" {
+			continue
+		}
+		if auc, _, ok := g.list[i].Odds.Ranking(); !ok || math.Abs(auc-.7645) > 1e-6 {
+			t.Errorf("the ranks of class blue have AUC %v, want 1/2 for the label above, and half of the .529 that a bin hides", auc)
+		}
 	}
 }

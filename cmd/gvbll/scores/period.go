@@ -1,4 +1,4 @@
-package look
+package scores
 
 import (
 	"math"
@@ -9,8 +9,8 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// addWindow adds the record of a window to a period.
-func addWindow(p *page.Period, r *ledger.Record) {
+// AddWindow adds the record of a window to a period.
+func AddWindow(p *page.Period, r *ledger.Record) {
 	p.Predictions += r.Predictions
 	p.Revisions += r.Revisions
 	p.Labels += r.Labels
