@@ -51,16 +51,21 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	if err != nil {
 		return err
 	}
-	settings, removeFiles, err := service.WithFiles(settings, c.State, p.Log)
-	if err != nil {
-		return err
-	}
-	defer removeFiles()
 	graph, err := look.Connect(ctx, p, c.Kafka)
 	if err != nil {
 		return err
 	}
 	defer graph.Client.Close()
+	if c.AcceptGap { // with the ledger's own terms
+		if settings, err = service.AsWritten(ctx, graph.Client, graph.Names, settings, models...); err != nil {
+			return err
+		}
+	}
+	settings, removeFiles, err := service.WithFiles(settings, c.State, p.Log)
+	if err != nil {
+		return err
+	}
+	defer removeFiles()
 	cfg := service.Terms(p, graph.Names, settings, models...)
 	if cfg.Checkpoints, err = service.Checkpoints(c.State, graph.Names, settings, models...); err != nil {
 		return err
