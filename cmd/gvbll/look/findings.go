@@ -27,6 +27,7 @@ var unseen = []string{
 // The bounds of the alerts, for one look at a graph.
 const (
 	commitsOverdue   = 5 * time.Minute
+	keepAhead        = 5 * time.Minute
 	manyWaiting      = 1000 // events
 	longBacklog      = 10 * time.Minute
 	enoughLabels     = 200 // to judge scores by
@@ -80,6 +81,9 @@ func (s *Status) findings() []Finding {
 		add(a.Rows >= enoughRows && math.Abs(moved) > muchMoved, "GvbllAttributeShifted",
 			"the mean of attribute %s is %.1f standard deviations from that of training", a.Name, moved)
 	}
+	told := time.UnixMilli(int64(1000 * now.Figures.Of(event.KeepWatermark)))
+	add(told.Sub(s.at) > keepAhead, "GvbllKeepAhead",
+		"the clock of --keep is %s ahead: %d nodes and %d edges expired", Roughly(told.Sub(s.at)), now.Expired.Nodes, now.Expired.Edges)
 	add(s.stream.drift != "", "GvbllDriftFound", "the log loss rose: %s found it", s.stream.drift)
 	add(s.stream.fallback, "GvbllFallback", "the model as trained serves, because the one that learns was worse")
 	add(now.Predictions > 0 && now.Labels == 0 && before.Labels > 0, "GvbllLabelsStopped", "no labels come any more")
