@@ -108,8 +108,10 @@ func newWorker(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config
 	if err := w.checkBegin(ctx); err != nil {
 		return nil, err
 	}
+	if w.bases, err = newBases(ctx, w); err != nil {
+		return nil, err
+	}
 	if w.saver, err = newSaver(ctx, c, w.cfg); err == nil {
-		w.bases = newBases(w)
 		w.saver.bases = w.bases
 	}
 	return w, err

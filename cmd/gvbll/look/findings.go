@@ -60,6 +60,7 @@ func (s *Status) findings() []Finding {
 	add(s.Owner == nil && len(s.Standbys) == 0, "GvbllNoOwner", "no worker runs: start 'gvbll work'")
 	add(s.Owner == nil && len(s.Standbys) > 0, "GvbllNoOwner", "%d workers run, and none owns the graph", len(s.Standbys))
 	add(s.lost != "", "GvbllTopicAtRisk", "%s", s.lost)
+	add(len(s.gone) > 0, "GvbllBaseOld", "%d of %d bases that the ledger names are missing or damaged", len(s.gone), len(s.Bases))
 	stopped := waiting > 0 && s.Committed != nil && s.at.Sub(*s.Committed) > commitsOverdue+s.stream.apart
 	if stopped {
 		add(true, "GvbllCommitsStopped", "%d events wait, and the last commit was %s ago", waiting, Roughly(s.at.Sub(*s.Committed)))
