@@ -259,7 +259,7 @@ func (p *Replayer) passEnd(ctx context.Context, path string, at *Reached, err er
 	if at.Serves != at.Model {
 		r.Promoted = at.Serves
 	}
-	if newest != nil {
+	if r.Stepped = time.UnixMilli(0).Add(clocks); newest != nil {
 		r.Stepped = newest.Stepped
 	}
 	return l, r, err

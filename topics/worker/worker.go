@@ -26,6 +26,7 @@ import (
 	"github.com/gvbll/gvbll/topics/crash"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/publish"
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
@@ -42,6 +43,9 @@ func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config) erro
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil // no transaction of this worker was open
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, publish.ErrOwned) && !errors.Is(err, kafka.ErrFenced) {
+		return topics.NameCompaction(ctx, c, cfg.Terms.Names, err)
 	}
 	return err
 }
@@ -102,6 +106,9 @@ func newWorker(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config
 	cfg.setDefaults()
 	cfg.Events = replay.Join(logEvents(cfg.Logger), cfg.Events)
 	w := &worker{cfg: &cfg, client: c, replay: replay.New(c, cfg.Replay(), e), committed: commitPoint{-1, -1}}
+	if cfg.acceptGap {
+		w.replay.Accept()
+	}
 	if w.newest, err = ledger.Newest(ctx, c, cfg.Terms.Names.LedgerAt()); err != nil {
 		return nil, err
 	}
@@ -124,7 +131,7 @@ func (w *worker) checkBegin(ctx context.Context) error {
 	case w.newest != nil && w.cfg.BeginAgain:
 		w.cfg.Logger.Warn("the ledger is not empty, and this worker goes on from it: leave out --begin-again", "windows", w.newest.Window+1)
 		return nil
-	case w.newest != nil || w.cfg.BeginAgain:
+	case w.newest != nil || w.cfg.BeginAgain || w.cfg.acceptGap:
 		return nil
 	}
 	if err := topics.CheckLedger(ctx, w.client, w.cfg.Terms.Names); err != nil {
