@@ -238,6 +238,9 @@ func (p *Replayer) passEnd(ctx context.Context, path string, at *Reached, err er
 			return l, r, err
 		}
 	}
+	if err := p.endsTogether(ctx, path, at); err != nil {
+		return nil, nil, err
+	}
 	if !p.acceptGap {
 		return nil, nil, ledger.Short(ctx, p.client, p.cfg.Terms.Names.LedgerAt(), at.Window-1,
 			fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, path))

@@ -61,6 +61,50 @@ func (p *Replayer) CheckWhole(ctx context.Context) error {
 	return nil
 }
 
+// endsTogether returns a [ledger.ShortError] if a checkpoint is beyond the ledger's end, and the predictions and the group's offsets are
+// not: as after an older volume came back, so that what the ledger has is right, and what the checkpoint has besides was
+// never published as far as anybody can see. Going on from the checkpoint would never predict it.
+func (p *Replayer) endsTogether(ctx context.Context, path string, at *Reached) error {
+	names := p.cfg.Terms.Names
+	newest, err := ledger.Newest(ctx, p.client, names.LedgerAt())
+	if newest == nil || err != nil {
+		return err
+	}
+	defer func(next int64) { p.next = next }(p.next)
+	p.next = newest.Window + 1
+	newer, err := p.newerPredictions(ctx)
+	if err != nil || len(newer) > 0 {
+		if errors.Is(err, kafkago.TopicAuthorizationFailed) { // nobody can tell
+			err = nil
+		}
+		return err
+	}
+	committed, err := p.client.Committed(ctx, names.Ledger, names.Nodes, names.Labels, names.Commands)
+	if err != nil {
+		return err
+	}
+	records, behind := int64(0), false
+	for _, g := range at.Consumed {
+		offset, known := committed[kafka.TopicPartition{Topic: g.Topic, Partition: g.Partition}]
+		if unpublished := g.To - max(offset, g.From); known && unpublished > 0 {
+			behind = true
+			if g.Topic == names.Nodes {
+				records += unpublished
+			}
+		}
+	}
+	if !behind {
+		return nil
+	}
+	return &ledger.ShortError{
+		Ledger: names.Ledger, First: newest.Window + 1, Last: at.Window - 1,
+		Found: []string{fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, path)},
+		Remedy: fmt.Sprintf("predictions and group offsets end with it, as when an older volume came back, so its state is right, and up to %d "+
+			"nodes of the checkpoint have no prediction; move checkpoints beyond window %d out of the folder, and the next start goes on from "+
+			"the ledger and predicts what is sent again", records, newest.Window+1),
+	}
+}
+
 // began returns when the ledger's first record was written. Predictions that are older are those of
 // a ledger before this one.
 func (p *Replayer) began(ctx context.Context) (began time.Time, err error) {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	kafkago "github.com/segmentio/kafka-go"
+
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/audit"
 	"github.com/gvbll/gvbll/topics/checkpoint"
@@ -303,5 +305,61 @@ func TestInputsLostTheirEnds(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestOlderVolume: ledger, predictions and group offsets all came back older, and a checkpoint is not. Neither a worker nor accept-gap
+// goes on from that, whose nodes would never be predicted; without it, the next start predicts all that is there once.
+func TestOlderVolume(t *testing.T) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		dir, group := t.TempDir(), f.Names.Ledger
+		kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Restore: workertest.ReadTally}}
+		f.Send(0, 60)
+		if err := f.Run(&tally{}, kept); err != nil {
+			t.Fatal(err)
+		}
+		end, late := int64(len(f.Records())), f.NewestCheckpoint(dir).Path
+		offsets, err := f.Client.Committed(t.Context(), group, f.Names.Nodes, f.Names.Labels, f.Names.Commands)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Send(60, 120)
+		if err := f.Run(&tally{}, kept); err != nil {
+			t.Fatal(err)
+		}
+		f.Fence()
+		f.shorten(f.Names.Ledger, func(r *kafka.Record) bool { return f.ledgerWindow(r) < end })
+		f.shorten(f.Names.Predictions, func(r *kafka.Record) bool { return f.predictionWindow(r) < end })
+		f.commit(group, offsets)
+		f.adopt(dir)
+		want := []string{"nodes of the checkpoint have no prediction", "move checkpoints beyond window"}
+		workertest.CheckLine(t, "a worker", f.Run(&tally{}, kept), want...)
+		_, err = worker.AcceptGap(t.Context(), f.Client, &tally{}, f.Config(kept), "")
+		workertest.CheckLine(t, "accept-gap", err, want...)
+
+		if f.NewestCheckpoint(dir).Path == late {
+			t.Fatal("there is no checkpoint beyond the end")
+		}
+		f.serve(worker.Config{}, 120) // the topic that is left has other offsets than the older checkpoint
+	})
+}
+
+// commit sets the offsets of a group, as an operator does.
+func (f *fixture) commit(group string, offsets map[kafka.TopicPartition]int64) {
+	f.T.Helper()
+	all := make(map[string][]kafkago.OffsetCommit)
+	for at, offset := range offsets {
+		all[at.Topic] = append(all[at.Topic], kafkago.OffsetCommit{Partition: int(at.Partition), Offset: offset})
+	}
+	res, err := f.Admin().OffsetCommit(f.T.Context(), &kafkago.OffsetCommitRequest{GroupID: group, GenerationID: -1, Topics: all})
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	for _, topic := range res.Topics {
+		for _, p := range topic {
+			if p.Error != nil {
+				f.T.Fatal(p.Error)
+			}
+		}
 	}
 }
