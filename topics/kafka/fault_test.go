@@ -406,6 +406,27 @@ func TestTransactionTimeoutRefused(t *testing.T) {
 	})
 }
 
+// TestShortTransactionsOnly: where brokers allow ten seconds, transactions have no more, down to the least that their owner can use.
+func TestShortTransactionsOnly(t *testing.T) {
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		c := dial(t, k, Config{})
+		p, err := c.NewProducer(t.Context(), ProducerConfig{TransactionalID: "short", TransactionTimeout: time.Minute, LeastTransactionTimeout: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.TransactionTimeout(); got > 10*time.Second || got < 5*time.Second {
+			t.Errorf("transactions have %v", got)
+		}
+		if err := p.Restart(t.Context()); err != nil {
+			t.Error(err)
+		}
+		_, err = c.NewProducer(t.Context(), ProducerConfig{TransactionalID: "long", TransactionTimeout: time.Minute, LeastTransactionTimeout: 20 * time.Second})
+		if err == nil || !strings.Contains(err.Error(), "transactions of 20s are longer than the brokers allow") {
+			t.Errorf("where 20 s are needed: %v", err)
+		}
+	}, kfake.BrokerConfigs(map[string]string{"transaction.max.timeout.ms": "10000"}))
+}
+
 // TestCoordinators: a coordinator is looked up for a session, not for each request. One that
 // has moved is looked up again.
 func TestCoordinators(t *testing.T) {

@@ -348,8 +348,9 @@ func (w *worker) takeOver(ctx context.Context) (*owner, error) {
 			w.cfg.Terms.Names.Predictions, w.cfg.Terms.Names.ToLabel,
 			w.cfg.Terms.Names.DeadLetters, w.cfg.Terms.Names.Ledger,
 		},
-		TransactionTimeout: w.cfg.Publishing.TransactionTimeout,
-		Compression:        w.cfg.Publishing.Compression,
+		TransactionTimeout:      w.cfg.Publishing.TransactionTimeout,
+		LeastTransactionTimeout: w.cfg.Publishing.CommitInterval + time.Second,
+		Compression:             w.cfg.Publishing.Compression,
 	})
 	if err != nil {
 		return nil, err
