@@ -36,6 +36,10 @@ func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config) erro
 	w, err := newWorker(ctx, c, e, cfg)
 	if err == nil {
 		defer w.saver.unlock()
+		n := cfg.Terms.Names
+		err = c.MayWrite(ctx, n.Predictions, n.DeadLetters, n.Ledger)
+	}
+	if err == nil {
 		watching, stop := context.WithCancel(ctx)
 		defer stop()
 		go topics.WatchRisks(watching, c, w.cfg.Terms.Names, w.watchEvery(), w.cfg.Logger, w.needed, w.cfg.AtRisk)
