@@ -156,18 +156,18 @@ func TestRefusedCommit(t *testing.T) {
 				f, c := k.Fake, dial(t, k, Config{})
 				name := topic(t, c, 2)
 				p := producer(t, c, ProducerConfig{TransactionalID: name})
-				f.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Topic: name, Partitions: []int32{1}, Err: kerr.TopicAuthorizationFailed})
+				f.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Topic: name, Partitions: []int32{1}, Err: kerr.PolicyViolation})
 				at := TopicPartition{name, 1}
 				err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}, {Topic: name, Partition: 1, Value: []byte("a")}}, "group", map[TopicPartition]int64{at: 1})
-				if !errors.Is(err, kafkago.TopicAuthorizationFailed) || errors.Is(err, ErrUnknown) || errors.Is(err, ErrFenced) {
-					t.Errorf("a refused commit: error %v, want TopicAuthorizationFailed, neither ErrUnknown nor ErrFenced", err)
+				if !errors.Is(err, kafkago.PolicyViolation) || errors.Is(err, ErrUnknown) || errors.Is(err, ErrFenced) {
+					t.Errorf("a refused commit: error %v, want PolicyViolation, neither ErrUnknown nor ErrFenced", err)
 				}
 				s := producer(t, c, ProducerConfig{})
 				if err := s.Send(t.Context(), []Record{{Topic: name, Value: []byte("behind")}}); err != nil {
 					t.Fatal(err)
 				}
 				same(t, []string{"behind"}, values(committed(t, c, ReaderConfig{}, name, nil)))
-				if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}}, "", nil); !errors.Is(err, kafkago.TopicAuthorizationFailed) {
+				if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}}, "", nil); !errors.Is(err, kafkago.PolicyViolation) {
 					t.Errorf("a commit without a restart: error %v, want that of the refused one", err)
 				}
 				if err := p.Restart(t.Context()); err != nil {
