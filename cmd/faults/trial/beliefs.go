@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"encoding/hex"
 	"slices"
 	"strings"
 	"time"
@@ -55,10 +56,11 @@ func offsetsReset(ctx context.Context, v *served) {
 	v.send(ctx, 50)
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.Generation = v.names.Ledger, -1
+	id := need(hex.DecodeString(need(v.setup.Client.TopicIDs(ctx, v.names.Nodes))[v.names.Nodes]))
 	for at, b := range need(v.setup.Client.Offsets(ctx, v.names.Nodes)) {
 		p := kmsg.NewOffsetCommitRequestTopicPartition()
 		p.Partition, p.Offset = at.Partition, b.End
-		req.Topics = append(req.Topics, kmsg.OffsetCommitRequestTopic{Topic: at.Topic, Partitions: []kmsg.OffsetCommitRequestTopicPartition{p}})
+		req.Topics = append(req.Topics, kmsg.OffsetCommitRequestTopic{Topic: at.Topic, TopicID: [16]byte(id), Partitions: []kmsg.OffsetCommitRequestTopicPartition{p}})
 	}
 	for _, t := range need(req.RequestWith(ctx, v.admin)).Topics {
 		must(kerr.ErrorForCode(t.Partitions[0].ErrorCode))
