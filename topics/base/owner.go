@@ -75,20 +75,20 @@ func (o Owner) Home(ctx context.Context, s Store, mine []Name) (home Store, name
 	return home, name, o.Own(ctx, home)
 }
 
-// Check returns an error unless a base's list is whole and its parts are there.
-func Check(ctx context.Context, s Store, name Name) error {
+// Whole is Find of a base whose parts must be there, too. What they contain is not read.
+func Whole(ctx context.Context, s Store, name Name) (*Base, error) {
 	b, err := Find(ctx, s, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	objects, err := s.List(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, p := range b.parts {
-		if !slices.Contains(objects, p.Name) {
-			return fmt.Errorf("its part %s: %w", p.Name, errMissing)
+		if _, there := slices.BinarySearch(objects, p.Name); !there {
+			return nil, fmt.Errorf("its part %s: %w", p.Name, errMissing)
 		}
 	}
-	return nil
+	return b, nil
 }

@@ -56,15 +56,15 @@ func TestHome(t *testing.T) {
 	}
 }
 
-// TestCheck: a base of which a part or the list is gone is missing.
-func TestCheck(t *testing.T) {
+// TestWhole: a base of which a part or the list is gone is missing.
+func TestWhole(t *testing.T) {
 	dir := t.TempDir()
 	s, err := base.Open(dir, "g.ledger")
 	if err != nil {
 		t.Fatal(err)
 	}
 	name, _ := write(t, s, 5, []byte("state"), nil)
-	if err := base.Check(t.Context(), s, name); err != nil {
+	if _, err := base.Whole(t.Context(), s, name); err != nil {
 		t.Error(err)
 	}
 	objects, _ := s.List(t.Context())
@@ -73,7 +73,7 @@ func TestCheck(t *testing.T) {
 		if err := s.Delete(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
-		if err := base.Check(t.Context(), s, name); !base.Useless(err) {
+		if _, err := base.Whole(t.Context(), s, name); !base.Useless(err) {
 			t.Errorf("without %s: %v, want %v", o, err, fs.ErrNotExist)
 		}
 	}

@@ -217,7 +217,7 @@ func (p *Producer) explained(ctx context.Context, b *sealedBatch, code kafkago.E
 		return fmt.Errorf("a batch of one record has %d bytes, which is more than the topic's %s: raise that, also "+
 			"where the brokers' replicas fetch from each other (%w)", len(b.bytes)-4, setting, code)
 	case kafkago.TopicAuthorizationFailed:
-		return p.client.explainDenied(code, b.at.Topic, "Write")
+		return p.client.explainDenied(code, "Write", "topic "+b.at.Topic)
 	case kafkago.InvalidRecord:
 		return fmt.Errorf("the topic takes no record without a key (cleanup.policy=compact), or has another rule of its own: set "+
 			"cleanup.policy to delete, as compaction takes records that are needed (%w)", code)

@@ -137,7 +137,7 @@ func (p *Producer) Restart(ctx context.Context) error {
 		if former != none && fenced(err) {
 			err = fmt.Errorf("%w (%w)", ErrFenced, cause(err))
 		}
-		return fmt.Errorf("opening a producer session: %w", cause(err))
+		return fmt.Errorf("opening a producer session: %w", p.client.explainDenied(cause(err), "Write", "transactional id "+p.cfg.TransactionalID))
 	}
 	p.next, p.open, p.ended, p.lateEnd = make(map[TopicPartition]int32), make(map[TopicPartition]bool), nil, false
 	return nil

@@ -16,12 +16,12 @@ func denied(err error) bool {
 		errors.Is(err, kafkago.TransactionalIDAuthorizationFailed) || errors.Is(err, kafkago.ClusterAuthorizationFailed)
 }
 
-// explainDenied adds to an error of a topic who lacks which right, if it is one of rights.
-func (c *Client) explainDenied(err error, topic, right string) error {
+// explainDenied adds to an error who lacks which right on what, if it is one of rights.
+func (c *Client) explainDenied(err error, right, on string) error {
 	if !denied(err) {
 		return err
 	}
-	return fmt.Errorf("%s has no right to %s on topic %s: give it (docs/security.md) (%w)", cmp.Or(c.cfg.Principal, "this client"), right, topic, err)
+	return fmt.Errorf("%s has no right to %s on %s: give it (docs/security.md) (%w)", cmp.Or(c.cfg.Principal, "this client"), right, on, cause(err))
 }
 
 // MayWrite returns an error if the brokers say that this client may not write to one of the topics.
@@ -33,7 +33,7 @@ func (c *Client) MayWrite(ctx context.Context, topics ...string) error {
 	})
 	for _, topic := range slices.Sorted(slices.Values(topics)) {
 		if t := all[topic]; err == nil && t.rights > 0 && t.rights&(1<<kafkago.ACLOperationTypeWrite) == 0 {
-			return c.explainDenied(kafkago.TopicAuthorizationFailed, topic, "Write")
+			return c.explainDenied(kafkago.TopicAuthorizationFailed, "Write", "topic "+topic)
 		}
 	}
 	return err

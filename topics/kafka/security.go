@@ -215,6 +215,9 @@ func (c *Client) dialer() *kafkago.Dialer {
 // not trust the other, and nil for all other errors. Retrying does not help.
 func untrusted(err error) error {
 	var unverified *tls.CertificateVerificationError
+	if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) && invalid.Reason == x509.Expired {
+		return fmt.Errorf("the broker's certificate is not of this time: it has expired, or a clock is wrong (%w)", err)
+	}
 	if errors.As(err, &unverified) {
 		return fmt.Errorf("the broker's certificate cannot be verified: check the file of certificate authorities and "+
 			"the server's name (%w)", unverified)

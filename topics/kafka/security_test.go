@@ -3,6 +3,7 @@ package kafka
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -89,6 +90,17 @@ func testRights(t *testing.T, cluster *kafkatest.Cluster) {
 	}
 	take()
 	checkErrorLine(t, send(), want...)
+	_, err = c.NewProducer(t.Context(), ProducerConfig{TransactionalID: name})
+	checkErrorLine(t, err, user+" has no right to Write on transactional id "+name)
+}
+
+// TestExpiredCertificate: that a certificate has expired is not the fault of the file of authorities.
+func TestExpiredCertificate(t *testing.T) {
+	of := func(reason x509.InvalidReason) error {
+		return untrusted(&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: reason}})
+	}
+	checkErrorLine(t, of(x509.Expired), "it has expired, or a clock is wrong")
+	checkErrorLine(t, of(x509.NotAuthorizedToSign), "check the file of certificate authorities")
 }
 
 // testGroupMember: kafka-go's ConsumerGroup gets TLS and SASL from Dialer, because it makes

@@ -41,7 +41,7 @@ func (b *Bases) Of(x *ledger.Base) base.Store {
 func (b *Bases) Check(ctx context.Context, named []ledger.Base) map[base.Name]error {
 	lost := make(map[base.Name]error)
 	for i := range named {
-		if err := base.Check(ctx, b.Of(&named[i]), named[i].Name); base.Useless(err) {
+		if _, err := base.Whole(ctx, b.Of(&named[i]), named[i].Name); base.Useless(err) {
 			lost[named[i].Name] = err
 		}
 	}

@@ -176,9 +176,6 @@ func (b *bases) store(path string, bytes int64, err error) {
 	crash.Point(crash.BeforeBase)
 	x := based{base: b.taking, files: bytes}
 	before, owner := slices.Clone(b.worker.replay.Last().Bases), b.worker.owns.Load()
-	if len(before) > 0 && b.lost[before[0].Name] != nil { // so stored whole
-		x.lost = before[0].Name
-	}
 	b.running.Go(func() {
 		if owner {
 			x.err = b.writeOwn(path, before, &x)
@@ -241,9 +238,9 @@ func (b *bases) write(path string, before []ledger.Base, x *based) error {
 		b.worker.cfg.Logger.Warn("what no base needs any more was not deleted, and will be before the next one", "err", err)
 	}
 	var newest *base.Base // of which chunks need not be stored again
-	if len(before) > 0 && before[0].Folder == x.base.Folder && before[0].Name != x.lost {
+	if len(before) > 0 && before[0].Folder == x.base.Folder {
 		err := b.insist(func(ctx context.Context) (err error) {
-			newest, err = base.Find(ctx, home, before[0].Name)
+			newest, err = base.Whole(ctx, home, before[0].Name)
 			if base.Useless(err) {
 				b.worker.cfg.Logger.Error("the newest base is lost, and the next one is stored whole", "name", before[0].Name, "err", err)
 				x.lost = before[0].Name
