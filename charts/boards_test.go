@@ -444,7 +444,7 @@ func TestCollapsedRow(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"Revisions", "Nodes and edges leaving", "Expiry", "Forgotten nodes", "Distance of the last forgetting", "Recovery", "Age of the newest base", "What a base costs", "Oldest record that is needed"}; !slices.Equal(titles, want) {
+	if want := []string{"Revisions", "Nodes and edges leaving", "Expiry", "Forgotten nodes", "Distance of the last forgetting", "Recovery", "Clock of --keep", "Age of the newest base", "What a base costs", "Oldest record that is needed"}; !slices.Equal(titles, want) {
 		t.Errorf("closed rows have %q, want %q", titles, want)
 	}
 }

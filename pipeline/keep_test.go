@@ -26,16 +26,55 @@ type ages struct {
 	keep      structure.Keep
 	began     int64
 	watermark int64
+	now       int64              // of what a window names: its number, or the watermark
 	nodes     map[event.ID]int64 // when each was last named
 	over      map[event.ID]int64 // when those that were due got their label
 	held      map[event.ID]bool  // due, and without their label
 	edges     map[[2]event.ID]int64
+	// By the median: the times of windows, how many of them the clock has left, and by keep the steps that the
+	// watermark came to, with that number.
+	times  [][]int64
+	oldest int
+	steps  map[int64][][2]int64
+}
+
+// tell moves the watermark to the median of event times, and returns the number of the window.
+func (a *ages) tell(times []int64) (number int64) {
+	number = int64(len(a.times))
+	if len(times) > 0 {
+		a.times = append(a.times, times)
+	}
+	events := slices.Concat(a.times[a.oldest:]...)
+	for len(a.times)-a.oldest > 16 && len(events)-len(a.times[a.oldest]) >= 1024 {
+		events = events[len(a.times[a.oldest]):]
+		a.oldest++
+	}
+	if len(events) < 1024 {
+		return number
+	}
+	slices.Sort(events)
+	a.watermark = max(a.watermark, events[(len(events)-1)/2])
+	for _, keep := range []int64{a.keep.Nodes, a.keep.Edges} {
+		if s, now := a.steps[keep], floor(a.watermark, max(keep, 1)); len(s) == 0 || s[len(s)-1][0] < now {
+			a.steps[keep] = append(s, [2]int64{now, int64(a.oldest)})
+		}
+	}
+	return number
+}
+
+// passed reports whether a keep has passed since what was named at a time.
+func (a *ages) passed(at, keep int64) bool {
+	now := floor(a.watermark, keep) - keep
+	if !a.keep.Median {
+		return max(at, a.began) < now
+	}
+	return slices.ContainsFunc(a.steps[keep], func(s [2]int64) bool { return s[0] < now && at < s[1] })
 }
 
 func newAges(k structure.Keep) *ages {
 	return &ages{
 		OracleGraph: pipelinetest.OracleGraph{X: map[event.ID][]float32{}}, keep: k,
-		nodes: map[event.ID]int64{}, over: map[event.ID]int64{}, held: map[event.ID]bool{}, edges: map[[2]event.ID]int64{},
+		nodes: map[event.ID]int64{}, over: map[event.ID]int64{}, held: map[event.ID]bool{}, edges: map[[2]event.ID]int64{}, steps: map[int64][][2]int64{},
 	}
 }
 
@@ -67,7 +106,7 @@ func (a *ages) due(waits func(event.ID) bool) (nodes map[event.ID]bool, edges ma
 		case a.keep.Nodes == 0 || a.held[id]:
 		case late:
 			nodes[id] = max(at, a.began) < floor(a.watermark, a.keep.Nodes)
-		case max(a.nodes[id], a.began) < floor(a.watermark, a.keep.Nodes)-a.keep.Nodes:
+		case a.passed(a.nodes[id], a.keep.Nodes):
 			nodes[id], a.held[id] = !waits(id), waits(id)
 		}
 		if !nodes[id] {
@@ -75,7 +114,7 @@ func (a *ages) due(waits func(event.ID) bool) (nodes map[event.ID]bool, edges ma
 		}
 	}
 	for _, e := range a.Edges {
-		if p := pair(e[0], e[1]); a.keep.Edges > 0 && !nodes[e[0]] && !nodes[e[1]] && max(a.edges[p], a.began) < floor(a.watermark, a.keep.Edges)-a.keep.Edges {
+		if p := pair(e[0], e[1]); a.keep.Edges > 0 && !nodes[e[0]] && !nodes[e[1]] && a.passed(a.edges[p], a.keep.Edges) {
 			edges[p] = true
 		}
 	}
@@ -85,12 +124,16 @@ func (a *ages) due(waits func(event.ID) bool) (nodes map[event.ID]bool, edges ma
 // named takes note of what a window names, once the graph has stepped it with what was due before
 // its own events.
 func (a *ages) named(w, all *event.Window) {
+	var times []int64
 	for _, n := range w.Nodes {
 		t := n.Time
 		if at := n.Origin.Time; at > 0 && (t == 0 || at < t) {
 			t = at
 		}
 		if t == 0 {
+			continue
+		}
+		if times = append(times, min(t, 253_402_300_799_999)); a.keep.Median {
 			continue
 		}
 		if a.watermark == 0 {
@@ -100,6 +143,10 @@ func (a *ages) named(w, all *event.Window) {
 			t = min(t, a.watermark+max(shorter/16, 1))
 		}
 		a.watermark = max(a.watermark, t)
+	}
+	a.now = a.watermark
+	if a.keep.Median {
+		a.now = a.tell(times)
 	}
 	came := map[[2]event.ID]bool{} // edges that waited or that the window names
 	for _, x := range a.Waits {
@@ -126,7 +173,7 @@ func (a *ages) named(w, all *event.Window) {
 	for _, e := range a.Edges {
 		p := pair(e[0], e[1])
 		if edges[p] = a.edges[p]; came[p] {
-			edges[p] = a.watermark
+			edges[p] = a.now
 			a.renew(e[0])
 			a.renew(e[1])
 		}
@@ -135,7 +182,7 @@ func (a *ages) named(w, all *event.Window) {
 }
 
 func (a *ages) renew(id event.ID) {
-	a.nodes[id] = a.watermark
+	a.nodes[id] = a.now
 	delete(a.over, id)
 	delete(a.held, id)
 }
@@ -165,12 +212,13 @@ func (a *ages) answered(waits func(event.ID) bool) {
 func TestKeepEqualsTombstones(t *testing.T) {
 	for _, kind := range pipelinetest.Kinds {
 		for seed := range uint64(6) {
-			t.Run(fmt.Sprint(kind, seed), func(t *testing.T) { keepEqualsTombstones(t, kind, seed) })
+			t.Run(fmt.Sprint(kind, seed), func(t *testing.T) { keepEqualsTombstones(t, kind, seed, false) })
 		}
+		t.Run(fmt.Sprint(kind, " by the median"), func(t *testing.T) { keepEqualsTombstones(t, kind, 4, true) })
 	}
 }
 
-func keepEqualsTombstones(t *testing.T, kind gnn.Kind, seed uint64) {
+func keepEqualsTombstones(t *testing.T, kind gnn.Kind, seed uint64, median bool) {
 	rng := rand.New(rand.NewPCG(seed, 45))
 	m := pipelinetest.ModelOf(t, rng, kind, 1+int(seed)%2)
 	if seed%4 >= 2 {
@@ -184,12 +232,19 @@ func keepEqualsTombstones(t *testing.T, kind gnn.Kind, seed uint64) {
 	}
 	kept := sent
 	kept.Keep = []structure.Keep{{Nodes: 450, Edges: 350}, {Nodes: 500}, {Edges: 400}, {Nodes: 2048, Edges: 300}}[seed%4]
+	windows := 150
+	if kept.Keep.Median = median; median {
+		windows = 600 // a clock has some twenty of them
+	}
 	a, b, v := pipelinetest.NewEngine(t, m, kept), pipelinetest.NewEngine(t, m, sent), newAges(kept.Keep)
 	l := pipelinetest.NewRandomStream(rng, m)
 	nodes, edges, late := 0, 0, 0
-	for i := range 150 {
+	for i := range windows {
 		l.Nodes = min(l.Nodes, 100)
 		w := l.Window()
+		for j := 0; median && j < 45; j++ { // what fills the clock
+			w.Nodes = append(w.Nodes, event.Node{Origin: &event.Origin{}, ID: event.ID{Str: "tick"}, Dense: make([]float32, m.Encoder.In()), Context: true})
+		}
 		for j := range w.Nodes { // the clock has begun after some windows, and runs with jumps
 			n := &w.Nodes[j]
 			n.Time, n.Origin.Time = 0, 0
@@ -235,12 +290,16 @@ func keepEqualsTombstones(t *testing.T, kind gnn.Kind, seed uint64) {
 		got.Figures.Count(event.Departures, len(gotNodes))
 		got.Figures.Set(event.NodesExpired, 0)
 		got.Figures.Set(event.EdgesExpired, 0)
+		told := got.Figures.Of(event.KeepWatermark)
+		got.Figures.Set(event.KeepWatermark, 0)
 		all := *w
 		all.Nodes = append(overdue, w.Nodes...)
 		if want := b.Step(&all); !reflect.DeepEqual(got, want) {
 			t.Fatalf("window %d (-sent +kept)\n%s", i, cmp.Diff(want, got))
 		}
-		v.named(w, &all)
+		if v.named(w, &all); told != float64(v.watermark)/1000 {
+			t.Errorf("window %d: the watermark is at %v s, want %d ms", i, told, v.watermark)
+		}
 		v.answered(a.Waits)
 		nodes, edges = nodes+len(gotNodes), edges+len(gotEdges)
 		if i%25 == 24 {
@@ -314,7 +373,7 @@ func (s *steady) window() *event.Window {
 // are named again stay, and the heap of the last three quarters does not grow.
 func TestKeepBoundsMemory(t *testing.T) {
 	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 46)), gnn.KindSAGE, 2)
-	e := pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 1, MaxPending: 8000, Local: pipeline.Local{Unwatched: true}, Keep: structure.Keep{Nodes: 100_000, Edges: 50_000}})
+	e := pipelinetest.NewEngine(t, m, pipeline.Config{Samples: 1, MaxPending: 8000, Local: pipeline.Local{Unwatched: true}, Keep: structure.Keep{Nodes: 100_000, Edges: 50_000, Median: true}})
 	s := &steady{dim: m.Encoder.In(), each: 50, pace: 1000, late: 150}
 	var heap []int64
 	for range 4 {
@@ -324,11 +383,11 @@ func TestKeepBoundsMemory(t *testing.T) {
 			e.Recycle(out)
 		}
 		// A keep is 100 windows. One of five waits until 8,000 others came, the rest for 150 windows.
-		if n := out.Figures.Int(event.GraphNodes); n < 7_600 || n > 12_500 {
+		if n := out.Figures.Int(event.GraphNodes); n < 7_600 || n > 13_600 {
 			t.Errorf("window %d: %d nodes in the graph, want about 10,000", out.Window, n)
 		}
-		if n := out.Figures.Int(event.GraphEdges); n < 4_900 || n > 5_500 { // of the last 50 windows
-			t.Errorf("window %d: %d edges in the graph, want about 5,000", out.Window, n)
+		if n := out.Figures.Int(event.GraphEdges); n < 6_900 || n > 7_500 { // of the last 50 windows, and the 22 of the clock
+			t.Errorf("window %d: %d edges in the graph, want about 7,200", out.Window, n)
 		}
 		if out.Figures.Int(event.ContextNodes) > 0 {
 			t.Error("a shop came again that was named in each window")

@@ -12,6 +12,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/structure"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/pool"
 )
@@ -23,6 +24,7 @@ func everything(t *testing.T) pipeline.Config {
 		Update:   posterior.Config{Lambda: 0.9, Eta: 0.5, Beta: 0.01, Clip: 0.3, Epsilon: 1e-7, Batch: 20},
 		Coverage: pipeline.Coverage{Target: 0.9, MinConfidence: 0.3, MaxSize: 4},
 		Rescore:  pipeline.Rescoring{After: 3, Confidence: 0.4, Limit: 50},
+		Keep:     structure.Keep{Nodes: 1000},
 		Ask:      parts.Asking{Budget: 100, Per: parts.Hour, Random: 0.1},
 	}.WithDefaults()
 	if err != nil {

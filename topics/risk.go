@@ -99,6 +99,17 @@ func risksOf(ctx context.Context, c *kafka.Client, n Names, since map[string]tim
 	return risks, unknown, nil
 }
 
+// NameCompaction adds to an error of a graph which of its topics are compacted, which may be why something is gone.
+func NameCompaction(ctx context.Context, c *kafka.Client, n Names, err error) error {
+	risks, _, wrong := risksOf(ctx, c, n, nil)
+	for _, r := range risks {
+		if wrong == nil && r.Setting == cleanupPolicy {
+			err = fmt.Errorf("%w; %s has %s=%s, which takes records that are needed: set it to delete", err, r.Topic, r.Setting, r.Value)
+		}
+	}
+	return err
+}
+
 // WatchRisks looks for risks now and then every so often, until the context ends. It logs one
 // line when they have changed, and calls report each time. needed, if not nil, returns what [risksOf] takes.
 func WatchRisks(ctx context.Context, c *kafka.Client, n Names, every time.Duration, log *slog.Logger,

@@ -222,6 +222,12 @@ gvbll_slice_correct_total{slice="predicted",value="b"} 1
 // TestManyClasses: a model of a thousand classes has 65 series by class, of which the
 // last covers all other classes.
 func TestManyClasses(t *testing.T) {
+	for _, each := range []int{1000, 7, 1} {
+		t.Run(fmt.Sprint(each, " a window"), func(t *testing.T) { manyClasses(t, each) })
+	}
+}
+
+func manyClasses(t *testing.T, each int) {
 	const classes = 1000
 	reg := prometheus.NewPedanticRegistry()
 	m := metrics.New(reg)
@@ -230,8 +236,11 @@ func TestManyClasses(t *testing.T) {
 	for c := range names {
 		names[c] = fmt.Sprint("class ", c)
 		out.Predictions = append(out.Predictions, event.Prediction{Class: names[c], ClassIndex: int32(c)})
+		if len(out.Predictions) == each || c == classes-1 {
+			m.Observe(&out)
+			out.Predictions = nil
+		}
 	}
-	m.Observe(&out)
 	if n, err := testutil.GatherAndCount(reg, "gvbll_predicted_classes_total"); err != nil || n != 65 {
 		t.Errorf("there are %d series (error %v), want 65", n, err)
 	}

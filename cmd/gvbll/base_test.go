@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -110,4 +111,21 @@ func testBase(t *testing.T, sh *shell) {
 		t.Errorf("forget: exit code %d, want a line that says what a departure does: %s%s", code, out, errs)
 	}
 	stop()
+
+	// Status finds a base that is lost, and a copy of the ledger takes the folder over.
+	if out := looks("--base", bases); strings.Contains(out, "missing or damaged") {
+		t.Errorf("status finds a base missing:\n%s", out)
+	}
+	folder := filepath.Join(bases, g.names.Ledger)
+	must(t, os.Remove(filepath.Join(folder, newest().Bases[0].Name.String())))
+	if out := looks("--base", bases); !strings.Contains(out, "bases that the ledger names are missing or damaged") {
+		t.Errorf("status finds no base missing:\n%s", out)
+	}
+	must(t, os.WriteFile(filepath.Join(folder, "owner"), []byte(`{"cluster":"x","topic":"y","ledger":"gvbll.ledger"}`), 0o600))
+	restored := []string{"--brokers", sh.addr, "--model", file, "--state-dir", t.TempDir(), "--base", bases, "--restored"}
+	for _, want := range []string{"is of this ledger now, and was of ledger \"gvbll.ledger\" of cluster \"x\"", "is of this ledger already"} {
+		if out := sh.gvbll(append([]string{"rebase"}, restored...)...); !strings.Contains(out, want) {
+			t.Errorf("rebase --restored says %s, want %s", out, want)
+		}
+	}
 }

@@ -22,7 +22,7 @@ import (
 func TestKeep(t *testing.T) { onKFake(t, testKeep) }
 
 func testKeep(t *testing.T, sh *shell) {
-	const nodes, pace = 600, 24 * time.Minute
+	const nodes, pace = 2400, 6 * time.Minute
 	file, dir := threeClasses(t), t.TempDir()
 	m, err := model.Open(file)
 	must(t, err)
@@ -70,8 +70,8 @@ func testKeep(t *testing.T, sh *shell) {
 	send(nodes/2, nodes)
 	must(t, os.RemoveAll(filepath.Join(dir, "state")))
 	work(nodes)
-	if predictions != nodes || left < nodes-170 || left > nodes-120 {
-		t.Errorf("%d predictions and %d nodes left, want %d and all but those of two days", predictions, left, nodes)
+	if predictions != nodes || left < nodes-1540 || left > nodes-1500 {
+		t.Errorf("%d predictions and %d nodes left, want %d and all but those of two days and of the clock", predictions, left, nodes)
 	}
 	if _, out, _ := sh.command("status"); !strings.Contains(strings.Join(strings.Fields(out), " "), fmt.Sprintf("nodes that expired %d 0 edges that expired", left)) {
 		t.Errorf("gvbll status:\n%s", out)
@@ -95,8 +95,8 @@ func testKeep(t *testing.T, sh *shell) {
 		t.Errorf("another time: exit code %d and %s", code, errs)
 	}
 	sh.gvbll(append([]string{"rebase"}, append(keep[:4:4], keep[6:]...)...)...)
-	if n := exported(); n < 60 || n > 90 {
-		t.Errorf("%d nodes are exported, want those of a day", n)
+	if n := exported(); n < 1250 || n > 1290 {
+		t.Errorf("%d nodes are exported, want those of a day and of the clock", n)
 	}
 	if out := sh.gvbll("audit", "--model", file); !strings.Contains(out, "epoch 1") {
 		t.Errorf("gvbll audit:\n%s", out)

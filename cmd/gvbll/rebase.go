@@ -9,6 +9,7 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/cmd/gvbll/service"
+	"github.com/gvbll/gvbll/topics/base"
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -17,6 +18,7 @@ type rebaseCmd struct {
 	flags.Graph
 
 	AcceptGap bool `help:"@rebase_accept_gap"`
+	Restored  bool `help:"@rebase_restored"`
 
 	Why  string `help:"Why the epoch begins, for the ledger; what differs when left out." placeholder:"TEXT"`
 	JSON bool   `help:"Print the result as JSON." name:"json"`
@@ -25,6 +27,8 @@ type rebaseCmd struct {
 var rebaseHelp = flags.Texts{
 	"rebase_accept_gap": "Begin an epoch behind records of the inputs, or windows of the ledger, that are gone, from the newest " +
 		"checkpoint in --state-dir. The ledger names them.",
+	"rebase_restored": "The ledger is a copy of one that is gone: take over its folder of --base, in which no other ledger deletes. " +
+		"Nothing else happens.",
 }
 
 // Help is shown by gvbll rebase --help.
@@ -47,20 +51,31 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	if c.AcceptGap && c.State.StateDir == "" {
 		return flags.Usagef("--accept-gap: give --state-dir with the checkpoints of the graph's last worker")
 	}
+	if c.Restored && (c.State.Base == "" || c.AcceptGap) {
+		return flags.Usagef("--restored: give --base, the address of the bases that the ledger names, and no --accept-gap")
+	}
 	settings, models, err := c.Open(g)
 	if err != nil {
 		return err
+	}
+	graph, err := look.Connect(ctx, p, c.Kafka)
+	if err != nil {
+		return err
+	}
+	defer graph.Client.Close()
+	if c.Restored {
+		return c.takeOver(ctx, p, graph)
+	}
+	if c.AcceptGap { // with the ledger's own terms
+		if settings, err = service.AsWritten(ctx, graph.Client, graph.Names, settings, models...); err != nil {
+			return err
+		}
 	}
 	settings, removeFiles, err := service.WithFiles(settings, c.State, p.Log)
 	if err != nil {
 		return err
 	}
 	defer removeFiles()
-	graph, err := look.Connect(ctx, p, c.Kafka)
-	if err != nil {
-		return err
-	}
-	defer graph.Client.Close()
 	cfg := service.Terms(p, graph.Names, settings, models...)
 	if cfg.Checkpoints, err = service.Checkpoints(c.State, graph.Names, settings, models...); err != nil {
 		return err
@@ -99,5 +114,34 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 				done.Gap.Describe(done.Window), done.Checkpoint, done.Window+1)
 		}
 	}
+	return err
+}
+
+// takeOver makes the ledger the owner of its folder of bases.
+func (c rebaseCmd) takeOver(ctx context.Context, p flags.Process, g look.Graph) error {
+	store, err := service.OpenBases(c.State.Base, g.Names)
+	if err != nil {
+		return err
+	}
+	owner, err := replay.Owner(ctx, g.Client, g.Names.Ledger)
+	if err != nil {
+		return err
+	}
+	before, err := base.OwnerOf(ctx, store)
+	switch {
+	case err != nil:
+		return err
+	case before != nil && *before == owner:
+		_, err = fmt.Fprintf(p.Out, "%v is of this ledger already\n", store)
+		return err
+	}
+	if err := owner.Own(ctx, store); err != nil {
+		return err
+	}
+	was := "nobody"
+	if before != nil {
+		was = before.String()
+	}
+	_, err = fmt.Fprintf(p.Out, "%v is of this ledger now, and was of %s: workers of that one write and delete there no more\n", store, was)
 	return err
 }

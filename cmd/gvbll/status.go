@@ -7,11 +7,13 @@ import (
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/cmd/gvbll/service"
 )
 
 type statusCmd struct {
 	Kafka flags.Inputs `embed:""`
 
+	Base string        `help:"Where bases are, as for 'gvbll work': looks whether those that the ledger names are there." placeholder:"URL"`
 	Last time.Duration `help:"Length of the time to look at. It is compared with the same length before." default:"1h"`
 	JSON bool          `help:"Print JSON." name:"json"`
 }
@@ -38,7 +40,11 @@ func (c statusCmd) Run(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return err
 	}
-	st, err := look.ReadStatus(ctx, g, c.Kafka.Prefix, members, c.Last)
+	store, err := service.OpenBases(c.Base, g.Names)
+	if err != nil {
+		return err
+	}
+	st, err := look.ReadStatus(ctx, g, store, c.Kafka.Prefix, members, c.Last)
 	if err != nil {
 		return err
 	}

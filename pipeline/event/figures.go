@@ -82,8 +82,13 @@ var (
 	PredictionsExpired = figure.Sum("predictions_expired_total",
 		"Predictions dropped to make room before their label came.",
 		"predictions dropped before their label", "Labels come too late or never: see `--pending max=`.")
-	Departures        = departures.Of("left", "nodes that left")
-	NodesExpired      = departures.Of("expired", "nodes that expired")
+	Departures    = departures.Of("left", "nodes that left")
+	NodesExpired  = departures.Of("expired", "nodes that expired")
+	KeepWatermark = figure.New(figure.Figure{
+		Name: "keep_watermark_timestamp_seconds", Level: true,
+		Help:   "Event time by which `--keep` lets nodes and edges leave.",
+		Advice: "Ahead of the clock: half of the node events have times of clocks that are (`GvbllKeepAhead`).",
+	})
 	DeparturesUnknown = departures.Of("unknown", "departures of unknown nodes")
 	EdgesExpired      = figure.Sum("edges_expired_total",
 		"Edges removed after the time of --keep that did not leave with a node.",

@@ -14,8 +14,15 @@ import (
 )
 
 // Keep is for how long nodes and edges stay that nothing names, in milliseconds of event time;
-// 0 is for ever.
-type Keep struct{ Nodes, Edges int64 }
+// 0 is for ever. Median has the median of event times tell the time, see [clock]; without it, as in ledgers of 1.0.0, each
+// event moves it by a part of the shorter Keep.
+type Keep struct {
+	Nodes, Edges int64
+	Median       bool
+}
+
+// medianClock is Median in ledgers.
+const medianClock = "median"
 
 // keepUnits are the units of a Keep's text, the largest first.
 var keepUnits = []struct {
@@ -32,8 +39,29 @@ func (k *Keep) Declare(l *setting.List) {
 		Name: "keep", Group: "state", Kept: setting.Optional, Placeholder: "nodes=TIME,edges=TIME",
 		Help: "For how long nodes and edges stay that no event names, by event time, such as nodes=90d,edges=30d, in d, h, m, s or ms " +
 			"(docs/forgetting.md). For ever when left out.",
-		Value: setting.Parsed(k, ParseKeep),
+		Value: setting.Func(k.String, func(text string) error {
+			read, err := ParseKeep(text)
+			if err == nil {
+				k.Nodes, k.Edges = read.Nodes, read.Edges
+			}
+			return err
+		}),
 	})
+	l.Add(setting.Setting{Name: "keep-clock", Kept: setting.Optional, Value: setting.Func(
+		func() string {
+			if k.Median && k.on() {
+				return medianClock
+			}
+			return ""
+		},
+		func(text string) error {
+			if text != medianClock {
+				return fmt.Errorf("clock %.20q is unknown: use the program that wrote it", text)
+			}
+			k.Median = true
+			return nil
+		},
+	)})
 	l.Check(func() error {
 		if min(k.Nodes, k.Edges) < 0 {
 			return fmt.Errorf("keep %d ms for nodes and %d for edges: give positive times, or 0 for ever", k.Nodes, k.Edges)
@@ -41,6 +69,9 @@ func (k *Keep) Declare(l *setting.List) {
 		return nil
 	})
 }
+
+// on reports whether anything leaves by its age.
+func (k *Keep) on() bool { return k.Nodes > 0 || k.Edges > 0 }
 
 // ParseKeep reads a text such as nodes=90d,edges=30d, and "" for ever.
 func ParseKeep(text string) (k Keep, err error) {
@@ -88,10 +119,11 @@ func (k Keep) String() string {
 // expiry removes what nothing has named for the time of a [Keep]: it puts departures and
 // removals before the events of a window. Methods do nothing on nil.
 //
-// Time is the watermark, which node events move, see note. A node is as old as its last event
+// Time is the watermark, which node events move, see tell. A node is as old as its last event
 // or the last edge that came to it, an edge as the last event that named it: the time of either
-// is the watermark of its window. A node whose prediction waits for its label stays, and is due
-// when the prediction waits no longer.
+// is the watermark once its window has left the clock, so that only later events say how late it
+// was; by the rule of 1.0.0, that of its window. A node whose prediction waits for its label
+// stays, and is due when the prediction waits no longer.
 //
 // Invariant between windows: every node of the graph is in nodes, in over, or waits for its
 // label; every edge of the graph is in edges.
@@ -100,8 +132,12 @@ type expiry struct {
 	graph     *gnn.Graph
 	numbers   *numbers
 	pending   pending
+	clock     clock // of Median
 	watermark int64
 	began     int64 // the first watermark: nothing is older
+	now       int64 // of what the window names: its number in the clock, or the watermark of 1.0.0
+	// When a keep has passed, by the clock.
+	pastNodes, pastEdges passed
 	// By time, the oldest first. They are empty where nodes or edges are kept for ever.
 	nodes *store.Queue[int32, int64]
 	over  *store.Queue[int32, int64]    // nodes that were due before their label came, with its time
@@ -110,6 +146,7 @@ type expiry struct {
 	// events.
 	events  []event.Node
 	overdue int
+	times   []int64 // of the window; reused
 }
 
 const (
@@ -122,16 +159,17 @@ const (
 	// leaveSteps is in how many steps a Keep passes. What is due leaves at the next of them: a
 	// hub that loses neighbours is then recomputed once a step, and not in every window.
 	leaveSteps = 1024
-	// mostMoves is how many events together move the watermark by a Keep, at least.
+	// mostMoves is how many events together move the watermark by a Keep, at least, by the rule of 1.0.0.
 	mostMoves = 16
 )
 
 func newExpiry(k Keep, graph *gnn.Graph, ids *numbers, p pending) *expiry {
-	if k == (Keep{}) {
+	if !k.on() {
 		return nil
 	}
 	return &expiry{
 		Keep: k, graph: graph, numbers: ids, pending: p, watermark: noTime, began: noTime,
+		pastNodes: newPassed(k.Nodes), pastEdges: newPassed(k.Edges),
 		nodes: store.NewNodeQueue[int64](), over: store.NewNodeQueue[int64](), edges: store.NewQueue[[2]int32, int64](),
 	}
 }
@@ -149,14 +187,15 @@ func (k *expiry) enter(events []event.Node, out *event.Outcome) []event.Node {
 		room += 2 * (1 + len(events[i].Neighbours) + len(events[i].Edges))
 	}
 	if k.watermark != noTime {
-		k.leaveNodes(k.over, 0, &room)
-		k.leaveNodes(k.nodes, k.Nodes, &room)
+		k.leaveNodes(k.over, k.pastNodes.floor(k.watermark), &room)
+		k.leaveNodes(k.nodes, k.limit(&k.pastNodes), &room)
 		out.Figures.Count(event.NodesExpired, len(k.events))
 		out.Figures.Count(event.Departures, -len(k.events)) // they leave like others, and are counted apart
 		out.Figures.Count(event.EdgesExpired, k.leaveEdges(room))
 	}
-	for i := range events {
-		k.note(&events[i])
+	k.tell(events)
+	if k.watermark != noTime {
+		out.Figures.Set(event.KeepWatermark, float64(k.watermark)/1000)
 	}
 	if k.overdue = len(k.events); k.overdue == 0 {
 		return events
@@ -173,21 +212,31 @@ func (k *expiry) dropWindow() {
 	}
 }
 
-// due returns the key of a queue's oldest entry if that is older than age at the last step of a
-// Keep.
-func due[K comparable](k *expiry, q *store.Queue[K, int64], keep, age int64) (x K, due bool) {
+// due returns the key of a queue's oldest entry if that is before the given one.
+func due[K comparable](q *store.Queue[K, int64], before int64) (x K, due bool) {
 	if q.Len() == 0 {
 		return x, false
 	}
-	e, step := q.At(q.Oldest()), max(keep/leaveSteps, 1)
-	now := k.watermark - (k.watermark%step+step)%step
-	return e.Key, max(e.Value, k.began) < now-age
+	e := q.At(q.Oldest())
+	return e.Key, e.Value < before
 }
 
-// leaveNodes adds departures of the nodes of a queue that are older than age.
-func (k *expiry) leaveNodes(q *store.Queue[int32, int64], age int64, room *int) {
+// limit returns the time, or the window of the clock, before which what was named is older than a keep
+// at its last step.
+func (k *expiry) limit(p *passed) int64 {
+	if k.Median {
+		return p.before(k.watermark)
+	}
+	if before := p.floor(k.watermark) - p.keep; k.began < before {
+		return before
+	}
+	return noTime
+}
+
+// leaveNodes adds departures of the nodes of a queue that are before the given one.
+func (k *expiry) leaveNodes(q *store.Queue[int32, int64], before int64, room *int) {
 	for *room > 0 {
-		v, old := due(k, q, k.Nodes, age)
+		v, old := due(q, before)
 		if !old {
 			return
 		}
@@ -206,8 +255,9 @@ func (k *expiry) leaveNodes(q *store.Queue[int32, int64], age int64, room *int) 
 // node, and returns their number.
 func (k *expiry) leaveEdges(room int) int {
 	var edges []event.Edge
+	before := k.limit(&k.pastEdges)
 	for len(edges) < room {
-		e, old := due(k, k.edges, k.Edges, k.Edges)
+		e, old := due(k.edges, before)
 		if !old {
 			break
 		}
@@ -220,19 +270,49 @@ func (k *expiry) leaveEdges(room int) int {
 	return len(edges)
 }
 
-// note moves the watermark to the time of an event: its event time, or the time of its record
-// if that is earlier or the event has none, since an event cannot come before it happened. One
-// event moves the watermark by at most a part of the shorter Keep, so that one wrong time does
-// not empty the graph.
-func (k *expiry) note(e *event.Node) {
+// tell moves the watermark to what the events of a window say.
+func (k *expiry) tell(events []event.Node) {
+	k.times = k.times[:0]
+	for i := range events {
+		if t := timeOf(&events[i]); t != noTime {
+			k.times = append(k.times, t)
+		}
+	}
+	if !k.Median {
+		for _, t := range k.times {
+			k.move(t)
+		}
+		k.now = k.watermark
+		return
+	}
+	k.now = k.clock.next
+	k.clock.add(k.times)
+	k.watermark = max(k.watermark, k.clock.median())
+	if k.watermark == noTime {
+		return
+	}
+	if k.began == noTime {
+		k.began = k.watermark
+	}
+	k.pastNodes.come(k.watermark, k.clock.oldest)
+	k.pastEdges.come(k.watermark, k.clock.oldest)
+}
+
+// timeOf returns the time of an event: its event time, or the time of its record if that is earlier or
+// the event has none, since an event cannot come before it happened. It is noTime if there is neither.
+func timeOf(e *event.Node) int64 {
 	t := e.Time
 	if o := e.Origin; o != nil && o.Time > 0 && (t == 0 || o.Time < t) {
 		t = o.Time
 	}
 	if t == 0 {
-		return
+		return noTime
 	}
-	t = min(max(t, firstTime), lastTime)
+	return min(max(t, firstTime), lastTime)
+}
+
+// move moves the watermark to the time of an event by the rule of 1.0.0: by at most a part of the shorter Keep.
+func (k *expiry) move(t int64) {
 	if k.watermark != noTime {
 		shorter := max(k.Nodes, k.Edges)
 		if k.Nodes > 0 && k.Edges > 0 {
@@ -248,12 +328,12 @@ func (k *expiry) note(e *event.Node) {
 // renew makes an entry of a queue the newest one.
 func renew[K comparable](k *expiry, q *store.Queue[K, int64], x K) {
 	if at := q.Get(x); at != nil {
-		if *at == k.watermark {
+		if *at == k.now {
 			return
 		}
 		q.Remove(x)
 	}
-	q.Put(x, k.watermark)
+	q.Put(x, k.now)
 }
 
 func (k *expiry) renewNode(v int32) {
@@ -315,6 +395,11 @@ func (k *expiry) state(s *snapshot.Schema) {
 	}
 	snapshot.Value(s, "keep.watermark", &k.watermark)
 	snapshot.Value(s, "keep.began", &k.began)
+	if k.Median {
+		k.clock.state(s)
+		k.pastNodes.state(s, "keep.nodes-passed")
+		k.pastEdges.state(s, "keep.edges-passed")
+	}
 	count, stamp := k.numbers.len(), func(x *int64) *int64 { return x }
 	store.DeclareNodes(s, "keep.nodes", k.nodes, count, count)
 	store.DeclareField(s, "keep.named", k.nodes, stamp)
@@ -361,7 +446,11 @@ func (k *expiry) check() error {
 	if (k.began == noTime) != (k.watermark == noTime) || k.began > k.watermark || k.watermark > lastTime {
 		return snapshot.Damaged("the watermark is %d, and was first %d", k.watermark, k.began)
 	}
-	if !ordered(k.nodes, k.watermark) || !ordered(k.over, k.watermark) || !ordered(k.edges, k.watermark) {
+	newest := k.watermark
+	if k.Median {
+		newest = k.clock.next
+	}
+	if !ordered(k.nodes, newest) || !ordered(k.over, k.watermark) || !ordered(k.edges, newest) {
 		return snapshot.Damaged("nodes or edges are kept in another order than that of time")
 	}
 	return nil

@@ -21,7 +21,8 @@ import (
 // memory is a store whose objects can be looked at and changed.
 type memory map[string][]byte
 
-func (m memory) String() string { return "memory" }
+func (m memory) Beside(string) base.Store { return m }
+func (m memory) String() string           { return "memory" }
 func (m memory) Put(_ context.Context, name string, b []byte) error {
 	m[name] = bytes.Clone(b)
 	return nil

@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path"
 	"strings"
 	"time"
 
@@ -74,6 +75,12 @@ func InTheClear(address string) string {
 }
 
 func (b *bucket) String() string { return "s3://" + b.name + "/" + b.prefix }
+
+// Beside implements Store.
+func (b *bucket) Beside(name string) Store {
+	dir, _ := path.Split(strings.TrimSuffix(b.prefix, "/"))
+	return &bucket{b.client, b.name, dir + path.Base(name) + "/"}
+}
 
 // wrap returns an error as those of a store are.
 func (b *bucket) wrap(err error) error {

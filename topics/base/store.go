@@ -31,6 +31,8 @@ type Store interface {
 	List(ctx context.Context) ([]string, error)
 	// Delete removes an object, if it is there.
 	Delete(ctx context.Context, name string) error
+	// Beside returns the store of another name at the same address.
+	Beside(name string) Store
 	// String is where the objects are, for people.
 	String() string
 }
@@ -64,6 +66,10 @@ func readObject(r io.Reader, size, most int64) ([]byte, error) {
 type folder string
 
 func (d folder) String() string { return string(d) }
+
+func (d folder) Beside(name string) Store {
+	return folder(filepath.Join(filepath.Dir(string(d)), filepath.Base(name)))
+}
 
 func (d folder) Put(_ context.Context, name string, b []byte) (err error) {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {

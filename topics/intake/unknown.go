@@ -74,7 +74,7 @@ func (in *input[E]) reportUnknown(b *block[E]) {
 	}
 	for _, name := range b.unknown.names {
 		c := b.unknown.counts[name]
-		if !in.fields[name] && len(in.fields) == maxUnknownFields {
+		if !in.fields[name] && len(in.fields) >= maxUnknownFields {
 			name = otherFields
 		}
 		first := !in.fields[name]

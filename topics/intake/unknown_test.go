@@ -55,3 +55,43 @@ func TestUnknownFields(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesFarBeyondTheBound: thousands of names, one in each record, many in each, and block after block, among them the name for
+// all others, are told apart up to the bound. Every record is counted.
+func TestNamesFarBeyondTheBound(t *testing.T) {
+	for _, c := range []struct{ blocks, records, names int }{{1, 1500, 60}, {1500, 1, 60}, {3000, 1, 1}, {40, 100, 3}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			r := newRepeater(c.records)
+			series, lines, counted, next := map[string]bool{}, 0, 0, 0
+			r.Nodes.fetcher.source.unknown = func(f UnknownField) {
+				series[f.Name] = true
+				counted += f.Records
+				if f.First {
+					lines++
+				}
+			}
+			for b := range c.blocks {
+				r.block.answer.Records = nil
+				for i := range c.records {
+					value := []byte(`{"id":1,"features":[1]`)
+					for n := range c.names {
+						name := fmt.Sprint("field-", next)
+						if next++; b == 1 && i == 0 && n == 0 {
+							name = otherFields
+						}
+						value = fmt.Appendf(value, ",%q:1", name)
+					}
+					r.block.answer.Records = append(r.block.answer.Records, kafka.Record{
+						Topic: "nodes", Offset: int64(i), Value: append(value, '}'),
+						Headers: []kafka.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}},
+					})
+				}
+				r.run(t, c.records)
+			}
+			if len(series) > maxUnknownFields+1 || lines != len(series) || counted != next {
+				t.Errorf("%d names are told apart, in %d lines, and %d of %d fields counted; want at most %d names", len(series), lines, counted, next,
+					maxUnknownFields+1)
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -85,7 +86,7 @@ func (bearer) Name() string { return "OAUTHBEARER" }
 func (b bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	token, err := b.token(ctx)
 	if err != nil {
-		return nil, nil, &tokenError{err}
+		return nil, nil, &tokenError{cause: err}
 	}
 	return b, []byte("n,,\x01auth=Bearer " + token + "\x01\x01"), nil
 }
@@ -99,11 +100,17 @@ func (bearer) Next(_ context.Context, challenge []byte) (done bool, response []b
 	return true, nil, nil
 }
 
-// tokenError is that there is no token, or that brokers refuse it. It passes, unlike a refused
-// password: the next token may be on its way.
-type tokenError struct{ cause error }
+// tokenError is that there is no token or password, or that brokers refuse it. It passes: the next one
+// may be on its way. A password is refused for good after a while, and at once by Dial.
+type tokenError struct {
+	cause error
+	of    string // "" for a token
+}
 
-func (e *tokenError) Error() string { return "SASL token: " + e.cause.Error() }
+func (e *tokenError) Error() string { return "SASL " + cmp.Or(e.of, "token") + ": " + e.cause.Error() }
 func (e *tokenError) Unwrap() error { return e.cause }
 
-var errRefusedToken = &tokenError{errors.New("the brokers refuse it: it may have expired, or be meant for others")}
+var (
+	errRefusedToken    = &tokenError{cause: errors.New("the brokers refuse it: it may have expired, or be meant for others")}
+	errRefusedPassword = &tokenError{errors.New("the brokers refuse it: it may be changed just now"), "password"}
+)

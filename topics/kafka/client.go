@@ -30,6 +30,8 @@ type Config struct {
 	// DialFor bounds how long Dial tries. It is also how long brokers must say that a
 	// topic or an offset does not exist before a Reader believes them. Zero means 10 s.
 	DialFor time.Duration
+	// Principal is who this client is to the brokers, for errors. Empty means nobody in particular.
+	Principal string
 	// TLS and SASL are off when nil. See TLSFiles.Config and SASL.
 	TLS  *tls.Config
 	SASL sasl.Mechanism
@@ -120,6 +122,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		return err
 	})
 	if err == nil {
+		c.transport.trusted.Store(true)
 		return c, nil
 	}
 	c.Close()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -23,9 +24,12 @@ import (
 type coordinators struct {
 	*kafkago.Transport
 	throttled func(request protocol.ApiKey, d time.Duration) // called with what an answer says
+	trusted   atomic.Bool                                    // brokers have accepted the password
 
-	mu    sync.Mutex
-	nodes map[findcoordinator.Request]int32 // brokers' ids
+	mu sync.Mutex
+	// Refusals of the password: the first and the last of those that follow each other within passwordTime.
+	refused, again time.Time
+	nodes          map[findcoordinator.Request]int32 // brokers' ids
 }
 
 // forget has all coordinators looked up again.
@@ -41,13 +45,31 @@ func (k *coordinators) RoundTrip(ctx context.Context, addr net.Addr, req kafkago
 	if m := (*muted)(nil); errors.As(err, &m) {
 		answer, err = m.answer, nil
 	}
-	if k.SASL != nil && k.SASL.Name() == (bearer{}).Name() && errors.Is(err, kafkago.SASLAuthenticationFailed) {
-		err = errRefusedToken
+	if k.SASL != nil && errors.Is(err, kafkago.SASLAuthenticationFailed) {
+		if k.SASL.Name() == (bearer{}).Name() {
+			err = errRefusedToken
+		} else if k.trusted.Load() && k.mayChange(time.Now()) {
+			err = errRefusedPassword
+		}
 	}
 	if err == nil && req.ApiKey() != protocol.Metadata { // which kafka-go answers from its cache
 		k.throttled(req.ApiKey(), throttleOf(answer))
 	}
 	return answer, err
+}
+
+// passwordTime is for how long a password that is refused may be one that is being changed.
+const passwordTime = 30 * time.Second
+
+// mayChange reports whether a password that is refused now has been for less than passwordTime.
+func (k *coordinators) mayChange(now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if now.Sub(k.again) > passwordTime {
+		k.refused = now
+	}
+	k.again = now
+	return now.Sub(k.refused) < passwordTime
 }
 
 func (k *coordinators) roundTrip(ctx context.Context, addr net.Addr, req kafkago.Request) (kafkago.Response, error) {

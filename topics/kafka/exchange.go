@@ -128,13 +128,14 @@ type known struct {
 	code       kafkago.Error // why it does not say more, 0 if it does
 	id         string        // changes when the topic is created anew; "" if the broker has none
 	partitions int
+	rights     int32 // bits of the operations that this client may do, not above 0 if the broker does not say
 }
 
 // ask asks a broker about topics, by their names, once. An answer is of a broker that lives.
 func (c *Client) ask(ctx context.Context, topics ...string) (map[string]known, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
-	req := &kmsg.MetadataRequest{Version: metadataVersion, Topics: []kmsg.MetadataRequestTopic{}}
+	req := &kmsg.MetadataRequest{Version: metadataVersion, Topics: []kmsg.MetadataRequestTopic{}, IncludeTopicAuthorizedOperations: true}
 	for i := range topics {
 		req.Topics = append(req.Topics, kmsg.MetadataRequestTopic{Topic: &topics[i]})
 	}
@@ -144,7 +145,7 @@ func (c *Client) ask(ctx context.Context, topics ...string) (map[string]known, e
 	}
 	all := make(map[string]known)
 	for _, t := range answer.Response.(*kmsg.MetadataResponse).Topics {
-		x := known{code: kafkago.Error(t.ErrorCode), partitions: len(t.Partitions)}
+		x := known{code: kafkago.Error(t.ErrorCode), partitions: len(t.Partitions), rights: t.AuthorizedOperations}
 		if t.TopicID != [16]byte{} {
 			x.id = hex.EncodeToString(t.TopicID[:])
 		}

@@ -156,18 +156,18 @@ func TestRefusedCommit(t *testing.T) {
 				f, c := k.Fake, dial(t, k, Config{})
 				name := topic(t, c, 2)
 				p := producer(t, c, ProducerConfig{TransactionalID: name})
-				f.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Topic: name, Partitions: []int32{1}, Err: kerr.TopicAuthorizationFailed})
+				f.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Topic: name, Partitions: []int32{1}, Err: kerr.PolicyViolation})
 				at := TopicPartition{name, 1}
 				err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}, {Topic: name, Partition: 1, Value: []byte("a")}}, "group", map[TopicPartition]int64{at: 1})
-				if !errors.Is(err, kafkago.TopicAuthorizationFailed) || errors.Is(err, ErrUnknown) || errors.Is(err, ErrFenced) {
-					t.Errorf("a refused commit: error %v, want TopicAuthorizationFailed, neither ErrUnknown nor ErrFenced", err)
+				if !errors.Is(err, kafkago.PolicyViolation) || errors.Is(err, ErrUnknown) || errors.Is(err, ErrFenced) {
+					t.Errorf("a refused commit: error %v, want PolicyViolation, neither ErrUnknown nor ErrFenced", err)
 				}
 				s := producer(t, c, ProducerConfig{})
 				if err := s.Send(t.Context(), []Record{{Topic: name, Value: []byte("behind")}}); err != nil {
 					t.Fatal(err)
 				}
 				same(t, []string{"behind"}, values(committed(t, c, ReaderConfig{}, name, nil)))
-				if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}}, "", nil); !errors.Is(err, kafkago.TopicAuthorizationFailed) {
+				if err := p.Commit(t.Context(), []Record{{Topic: name, Value: []byte("a")}}, "", nil); !errors.Is(err, kafkago.PolicyViolation) {
 					t.Errorf("a commit without a restart: error %v, want that of the refused one", err)
 				}
 				if err := p.Restart(t.Context()); err != nil {
@@ -404,6 +404,27 @@ func TestTransactionTimeoutRefused(t *testing.T) {
 			t.Errorf("error %v, want one line with the time and --commit-interval", err)
 		}
 	})
+}
+
+// TestShortTransactionsOnly: where brokers allow ten seconds, transactions have no more, down to the least that their owner can use.
+func TestShortTransactionsOnly(t *testing.T) {
+	kafkatest.Fake(t, func(t *testing.T, k *kafkatest.Kafka) {
+		c := dial(t, k, Config{})
+		p, err := c.NewProducer(t.Context(), ProducerConfig{TransactionalID: "short", TransactionTimeout: time.Minute, LeastTransactionTimeout: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.TransactionTimeout(); got > 10*time.Second || got < 5*time.Second {
+			t.Errorf("transactions have %v", got)
+		}
+		if err := p.Restart(t.Context()); err != nil {
+			t.Error(err)
+		}
+		_, err = c.NewProducer(t.Context(), ProducerConfig{TransactionalID: "long", TransactionTimeout: time.Minute, LeastTransactionTimeout: 20 * time.Second})
+		if err == nil || !strings.Contains(err.Error(), "transactions of 20s are longer than the brokers allow") {
+			t.Errorf("where 20 s are needed: %v", err)
+		}
+	}, kfake.BrokerConfigs(map[string]string{"transaction.max.timeout.ms": "10000"}))
 }
 
 // TestCoordinators: a coordinator is looked up for a session, not for each request. One that

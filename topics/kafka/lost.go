@@ -91,8 +91,10 @@ func (r *Reader) permanentErrorOf(ctx context.Context, p *partition, ask func() 
 		return p.err
 	case errors.Is(p.err, kafkago.OffsetOutOfRange):
 		return r.outOfRange(ctx, p, p.position.Load(), lasting)
+	case denied(p.err) && !lasting && p.high.Load() >= 0: // it was allowed before
+		return nil
 	case !transient(p.err):
-		return p.err
+		return r.client.explainDenied(p.err, "Read", "topic "+p.at.Topic)
 	case lasting && errors.Is(p.err, kafkago.OffsetNotAvailable) && p.unconfirmed:
 		return &ReplacedError{At: p.at, Offset: p.last.Offset}
 	case errors.Is(p.err, kafkago.LeaderNotAvailable), errors.Is(p.err, kafkago.UnknownTopicOrPartition):

@@ -67,20 +67,23 @@ func (c *Client) Join(cfg MembershipConfig) (*Membership, error) {
 func (m *Membership) follow(cfg *MembershipConfig, p *pace) {
 	defer close(m.left)
 	defer p.leave()
-	for {
+	for joined := false; ; {
 		g, err := m.group.Next(context.Background())
 		if errors.Is(err, kafkago.ErrGroupClosed) {
 			return
 		}
 		switch {
 		case err == nil:
+			joined = true
 			p.end()
 			m.publish(Election{Owner: len(g.Assignments[cfg.Topic]) > 0})
 		case errors.Is(err, kafkago.InvalidSessionTimeout):
 			m.publish(Election{Err: fmt.Errorf("group %s: a session of %v is outside the brokers' limits, by default "+
 				"6s to 30m (group.min.session.timeout.ms): set --session-timeout", cfg.Group, cfg.Session)})
+		case joined && denied(err) && (p.began.IsZero() || time.Since(p.began) < p.client.cfg.DialFor):
+			p.fail(err) // it was allowed before
 		case refusedMember(err):
-			m.publish(Election{Err: fmt.Errorf("group %s: %w", cfg.Group, cause(err))})
+			m.publish(Election{Err: p.client.explainDenied(fmt.Errorf("group %s: %w", cfg.Group, cause(err)), "Read", "group and topic "+cfg.Group)})
 		default:
 			p.fail(err)
 		}

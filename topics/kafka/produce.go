@@ -216,6 +216,11 @@ func (p *Producer) explained(ctx context.Context, b *sealedBatch, code kafkago.E
 		}
 		return fmt.Errorf("a batch of one record has %d bytes, which is more than the topic's %s: raise that, also "+
 			"where the brokers' replicas fetch from each other (%w)", len(b.bytes)-4, setting, code)
+	case kafkago.TopicAuthorizationFailed:
+		return p.client.explainDenied(code, "Write", "topic "+b.at.Topic)
+	case kafkago.InvalidRecord:
+		return fmt.Errorf("the topic takes no record without a key (cleanup.policy=compact), or has another rule of its own: set "+
+			"cleanup.policy to delete, as compaction takes records that are needed (%w)", code)
 	case kafkago.InvalidTimestamp:
 		return fmt.Errorf("the records have the time %s, and the brokers' clock is further from that than the topic's "+
 			"message.timestamp.after.max.ms (an hour) or message.timestamp.before.max.ms: set the clock of this "+

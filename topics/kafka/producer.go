@@ -24,6 +24,9 @@ type ProducerConfig struct {
 	// TransactionTimeout is how long a transaction may be open before the
 	// broker aborts it and fences the producer. Zero means one minute.
 	TransactionTimeout time.Duration
+	// LeastTransactionTimeout is what TransactionTimeout is shortened to, at most, where brokers do not allow as
+	// much (transaction.max.timeout.ms). Zero means that it is not.
+	LeastTransactionTimeout time.Duration
 	// RetryFor bounds the time that a request is retried; one try may use half
 	// of it. Zero means 8 s.
 	RetryFor time.Duration
@@ -91,6 +94,9 @@ func (c *Client) NewProducer(ctx context.Context, cfg ProducerConfig) (*Producer
 	return p, nil
 }
 
+// TransactionTimeout is how long a transaction may be open before the broker aborts it.
+func (p *Producer) TransactionTimeout() time.Duration { return p.cfg.TransactionTimeout }
+
 // Restart opens a new session, for as long as no broker answers. It waits until no
 // transaction of the former session is open: afterwards a reader gets everything that was
 // committed. The error is ErrFenced if another producer with the same transactional id has
@@ -113,6 +119,10 @@ func (p *Producer) Restart(ctx context.Context) error {
 			former = none // brokers drop the id after days without a transaction
 			return kafkago.ConcurrentTransactions
 		}
+		if least := p.cfg.LeastTransactionTimeout; errors.Is(res.Error, kafkago.InvalidTransactionTimeout) && 0 < least && least < p.cfg.TransactionTimeout {
+			p.cfg.TransactionTimeout = max(p.cfg.TransactionTimeout/2, least)
+			return kafkago.ConcurrentTransactions // again at once
+		}
 		if res.Error != nil {
 			return res.Error
 		}
@@ -127,7 +137,7 @@ func (p *Producer) Restart(ctx context.Context) error {
 		if former != none && fenced(err) {
 			err = fmt.Errorf("%w (%w)", ErrFenced, cause(err))
 		}
-		return fmt.Errorf("opening a producer session: %w", cause(err))
+		return fmt.Errorf("opening a producer session: %w", p.client.explainDenied(cause(err), "Write", "transactional id "+p.cfg.TransactionalID))
 	}
 	p.next, p.open, p.ended, p.lateEnd = make(map[TopicPartition]int32), make(map[TopicPartition]bool), nil, false
 	return nil

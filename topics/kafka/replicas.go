@@ -58,6 +58,9 @@ func (c *Client) retryReplicated(ctx context.Context, within time.Duration, topi
 		case kafkago.ConcurrentTransactions, kafkago.GroupCoordinatorNotAvailable, kafkago.NotEnoughReplicas,
 			kafkago.NotEnoughReplicasAfterAppend:
 		default:
+			if denied(err) && time.Since(began) < min(within/4*3, c.cfg.DialFor) { // it may be given back
+				return errors.New(err.Error())
+			}
 			return err
 		}
 		if time.Since(began) < warnAfter {

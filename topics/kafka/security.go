@@ -132,30 +132,59 @@ var mechanisms = []string{"plain", "scram-sha-256", "scram-sha-512"}
 
 // SASL returns the mechanism that authenticates a user: PLAIN (RFC 4616) sends
 // the password itself and should be used inside TLS; SCRAM (RFC 5802, 7677)
-// proves knowledge of it. Neither the result, however printed, nor an error
-// contains the password.
-func SASL(mechanism, user, password string) (sasl.Mechanism, error) {
+// proves knowledge of it. The password is asked for at once and then for each connection, as it
+// may be another one by then. Neither the result, however printed, nor an error
+// contains it.
+func SASL(mechanism, user string, password func() (string, error)) (sasl.Mechanism, error) {
+	l := login{renewed{mechanism, user, password}}
+	_, err := l.inner.(renewed).now()
+	return l, err
+}
+
+// renewed is a mechanism with a password that may change.
+type renewed struct {
+	mechanism, user string
+	password        func() (string, error)
+}
+
+// Name returns the mechanism's name to brokers.
+func (r renewed) Name() string { return strings.ToUpper(r.mechanism) }
+
+// Start begins a login with the password as it is now.
+func (r renewed) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
+	m, err := r.now()
+	if err != nil {
+		return nil, nil, &tokenError{err, "password"}
+	}
+	return m.Start(ctx)
+}
+
+// now returns the mechanism with the password as it is now.
+func (r renewed) now() (sasl.Mechanism, error) {
+	password, err := r.password()
 	switch {
-	case !slices.Contains(mechanisms, mechanism):
-		return nil, fmt.Errorf("SASL mechanism %q: use %s", mechanism, strings.Join(mechanisms, ", "))
-	case user == "" || password == "":
+	case err != nil:
+		return nil, err
+	case !slices.Contains(mechanisms, r.mechanism):
+		return nil, fmt.Errorf("SASL mechanism %q: use %s", r.mechanism, strings.Join(mechanisms, ", "))
+	case r.user == "" || password == "":
 		return nil, errors.New("SASL needs a user and a password")
-	case strings.ContainsRune(user+password, 0):
+	case strings.ContainsRune(r.user+password, 0):
 		return nil, errors.New("the SASL user or password holds a NUL character, which cannot be sent")
 	}
-	if mechanism == "plain" {
-		return login{plain.Mechanism{Username: user, Password: password}}, nil
+	if r.mechanism == "plain" {
+		return plain.Mechanism{Username: r.user, Password: password}, nil
 	}
 	algorithm := scram.SHA256
-	if mechanism == "scram-sha-512" {
+	if r.mechanism == "scram-sha-512" {
 		algorithm = scram.SHA512
 	}
-	m, err := scram.Mechanism(algorithm, user, password)
+	m, err := scram.Mechanism(algorithm, r.user, password)
 	if err != nil {
 		// The error itself would quote a character of the password.
 		return nil, errors.New("the SASL user or password holds characters that SCRAM does not allow (SASLprep, RFC 4013)")
 	}
-	return login{m}, nil
+	return m, nil
 }
 
 // login hides the password or the token from every way of printing the mechanism.
@@ -186,6 +215,9 @@ func (c *Client) dialer() *kafkago.Dialer {
 // not trust the other, and nil for all other errors. Retrying does not help.
 func untrusted(err error) error {
 	var unverified *tls.CertificateVerificationError
+	if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) && invalid.Reason == x509.Expired {
+		return fmt.Errorf("the broker's certificate is not of this time: it has expired, or a clock is wrong (%w)", err)
+	}
 	if errors.As(err, &unverified) {
 		return fmt.Errorf("the broker's certificate cannot be verified: check the file of certificate authorities and "+
 			"the server's name (%w)", unverified)

@@ -3,6 +3,7 @@ package kafka
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -24,7 +25,7 @@ func secureConfig(t *testing.T, c *kafkatest.Cluster, mechanism, user string) Co
 	if cfg.TLS, err = (TLSFiles{CA: c.Authority.File, Cert: c.Cert, Key: c.Key}).Config(); err != nil {
 		t.Fatal(err)
 	}
-	if cfg.SASL, err = SASL(mechanism, user, kafkatest.Password); err != nil {
+	if cfg.SASL, err = SASL(mechanism, user, always(kafkatest.Password)); err != nil {
 		t.Fatal(err)
 	}
 	return cfg
@@ -45,6 +46,61 @@ func TestSecure(t *testing.T) {
 	})
 	t.Run("group member", func(t *testing.T) { testGroupMember(t, c) })
 	t.Run("refused", func(t *testing.T) { testRefusedClients(t, c) })
+	t.Run("rights", func(t *testing.T) { testRights(t, c) })
+}
+
+// testRights: a client learns before it writes that it may not. A right that is taken away is waited for, and then the error names who
+// lacks which right on which topic.
+func testRights(t *testing.T, cluster *kafkatest.Cluster) {
+	user := kafkatest.Users[2]
+	cfg := secureConfig(t, cluster, "plain", user)
+	cfg.Principal, cfg.DialFor = user, 2*time.Second
+	c, admin := connect(t, cfg), connect(t, secureConfig(t, cluster, "plain", kafkatest.Admin))
+	name := topic(t, admin, 1)
+	allow := func() { cluster.Allow(t, user, kafkago.ResourceTypeTopic, name, kafkago.ACLOperationTypeWrite) }
+	want := []string{user + " has no right to Write on topic " + name}
+	cluster.Allow(t, user, kafkago.ResourceTypeTopic, name, kafkago.ACLOperationTypeRead)
+	checkErrorLine(t, c.MayWrite(t.Context(), name), want...)
+	allow()
+	if err := c.MayWrite(t.Context(), name); err != nil {
+		t.Error(err)
+	}
+	p, err := c.NewProducer(t.Context(), ProducerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func() error { return p.Send(t.Context(), []Record{{Topic: name, Value: []byte("x")}}) }
+	if err := send(); err != nil {
+		t.Fatal(err)
+	}
+	take := func() {
+		res, err := admin.client.DeleteACLs(t.Context(), &kafkago.DeleteACLsRequest{Filters: []kafkago.DeleteACLsFilter{{
+			ResourceTypeFilter: kafkago.ResourceTypeTopic, ResourceNameFilter: name, ResourcePatternTypeFilter: kafkago.PatternTypeLiteral,
+			PrincipalFilter: "User:" + user, HostFilter: "*", Operation: kafkago.ACLOperationTypeWrite, PermissionType: kafkago.ACLPermissionTypeAllow,
+		}}})
+		if err != nil || len(res.Results) != 1 || len(res.Results[0].MatchingACLs) != 1 {
+			t.Fatal(res, err)
+		}
+	}
+	take()
+	back := time.AfterFunc(500*time.Millisecond, allow)
+	defer back.Stop()
+	if err := send(); err != nil {
+		t.Errorf("while the right is away for a moment: %v", err)
+	}
+	take()
+	checkErrorLine(t, send(), want...)
+	_, err = c.NewProducer(t.Context(), ProducerConfig{TransactionalID: name})
+	checkErrorLine(t, err, user+" has no right to Write on transactional id "+name)
+}
+
+// TestExpiredCertificate: that a certificate has expired is not the fault of the file of authorities.
+func TestExpiredCertificate(t *testing.T) {
+	of := func(reason x509.InvalidReason) error {
+		return untrusted(&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: reason}})
+	}
+	checkErrorLine(t, of(x509.Expired), "it has expired, or a clock is wrong")
+	checkErrorLine(t, of(x509.NotAuthorizedToSign), "check the file of certificate authorities")
 }
 
 // testGroupMember: kafka-go's ConsumerGroup gets TLS and SASL from Dialer, because it makes
@@ -109,7 +165,7 @@ func testRefusedClients(t *testing.T, c *kafkatest.Cluster) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			login, err := SASL(r.login.mechanism, r.login.user, r.login.password)
+			login, err := SASL(r.login.mechanism, r.login.user, always(r.login.password))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -240,7 +296,7 @@ func TestInvalidSASL(t *testing.T) {
 		{"plain", "u\x00v", "p", "NUL"},
 		{"scram-sha-256", "u", "hunter\u0007", "SASLprep"},
 	} {
-		_, err := SASL(tc.mechanism, tc.user, tc.password)
+		_, err := SASL(tc.mechanism, tc.user, always(tc.password))
 		checkErrorLine(t, err, tc.want)
 		if err != nil && strings.Contains(err.Error(), "hunter") {
 			t.Errorf("error %q quotes the password", err)
@@ -253,7 +309,7 @@ func TestInvalidSASL(t *testing.T) {
 func TestPasswordIsNotPrinted(t *testing.T) {
 	const secret = "hunter2"
 	for _, mechanism := range mechanisms {
-		m, err := SASL(mechanism, "alice", secret)
+		m, err := SASL(mechanism, "alice", always(secret))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,6 +328,34 @@ func TestPasswordIsNotPrinted(t *testing.T) {
 		out.Write(b)
 		if hex := fmt.Sprintf("%x", secret); strings.Contains(out.String(), secret) || strings.Contains(out.String(), hex) {
 			t.Errorf("%s: the output contains the password: %s", mechanism, out.String())
+		}
+	}
+}
+
+func always(password string) func() (string, error) {
+	return func() (string, error) { return password, nil }
+}
+
+// TestPasswordThatChanges: each connection has the password of its time. While brokers refuse it, a client that they have accepted tries
+// on, for a while; one that comes with a wrong one is refused at once.
+func TestPasswordThatChanges(t *testing.T) {
+	password := "first"
+	m, err := SASL("plain", "alice", func() (string, error) { return password, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, password = range []string{"first", "second"} {
+		if _, first, err := m.Start(t.Context()); err != nil || !strings.Contains(string(first), password) {
+			t.Errorf("a login has %q (%v), want the password %s", first, err, password)
+		}
+	}
+	k, now := coordinators{}, time.Now()
+	for _, c := range []struct {
+		after time.Duration
+		want  bool
+	}{{0, true}, {29 * time.Second, true}, {30 * time.Second, false}, {59 * time.Second, false}, {2 * time.Minute, true}} {
+		if got := k.mayChange(now.Add(c.after)); got != c.want {
+			t.Errorf("after %v it may change: %v, want %v", c.after, got, c.want)
 		}
 	}
 }

@@ -74,6 +74,18 @@ func (c *Client) TopicIDs(ctx context.Context, topics ...string) (map[string]str
 	return ids, err
 }
 
+// ClusterID returns the id of the cluster, which it keeps for ever.
+func (c *Client) ClusterID(ctx context.Context) (id string, err error) {
+	err = c.retry(ctx, forever, func(ctx context.Context) error {
+		r, err := c.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: []string{}})
+		if err == nil {
+			id = r.ClusterID
+		}
+		return err
+	})
+	return id, err
+}
+
 // TopicSpec describes a topic to create. Replication -1 means the broker's
 // default.
 type TopicSpec struct {

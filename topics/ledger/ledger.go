@@ -105,6 +105,8 @@ type Base struct {
 	Chain  string    `json:"chain"`  // of the model that served the window before it
 	Offset int64     `json:"offset"` // of the record of that window, or of an earlier one's: records before it are not needed
 	Taken  int64     `json:"taken"`  // Unix ms, by its owner's clock
+	// Folder is the name of the store that has it, at the address of --base, "" for the ledger's.
+	Folder string `json:"folder,omitempty"`
 	// Reached says which records of the inputs are in its state, and on which terms. It is in the first record that names the
 	// base, which holds settings and classes too.
 	Reached json.RawMessage `json:"reached,omitempty"`

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ type ShortError struct {
 	First  int64    // window that the ledger lost
 	Last   int64    // the last one that is known to be lost; before First if none is known by its number
 	Found  []string // what shows it, in words
+	Remedy string   // "" for the usual one
 }
 
 // Error is one line.
@@ -25,8 +27,9 @@ func (e *ShortError) Error() string {
 	if e.Last < e.First {
 		lost = fmt.Sprintf("its newest windows, from %d on", e.First)
 	}
-	return fmt.Sprintf("ledger %s lost %s, as is shown by %s: restore it from a backup or a mirror; without one, "+
-		"'gvbll rebase --accept-gap' goes on behind them, and publishes nothing again", e.Ledger, lost, strings.Join(e.Found, " and "))
+	remedy := cmp.Or(e.Remedy, "restore it from a backup or a mirror; without one, 'gvbll rebase --accept-gap' goes on behind them, and publishes "+
+		"nothing again")
+	return fmt.Sprintf("ledger %s lost %s, as is shown by %s: %s", e.Ledger, lost, strings.Join(e.Found, " and "), remedy)
 }
 
 // Short returns a [ShortError] of a ledger as it is now, which is known to have had windows up to

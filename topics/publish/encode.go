@@ -2,6 +2,7 @@ package publish
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
@@ -78,7 +79,8 @@ func (c *encoder) encode(o *output, out *event.Outcome, record *ledger.Record) e
 		}
 	}
 	c.value = record.Append(c.value[:0])
-	return put(kafka.Record{Topic: c.names.Ledger, Value: c.value, Headers: jsonHeaders})
+	// A key for each window: compaction, if somebody turns it on, takes none of them.
+	return put(kafka.Record{Topic: c.names.Ledger, Key: strconv.AppendInt(nil, record.Window, 10), Value: c.value, Headers: jsonHeaders})
 }
 
 // Bounds on the headers that are copied of a record; those beyond are left out.

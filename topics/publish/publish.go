@@ -236,7 +236,7 @@ func (p *publisher) newest() *output { return p.open[len(p.open)-1] }
 // open for too long, as after an outage. That looks exactly like another worker's
 // take-over. It is not one as long as this worker is the one that was elected.
 func (p *publisher) expired() bool {
-	return p.from.Owns.Load() && time.Since(p.began) >= p.cfg.TransactionTimeout
+	return p.from.Owns.Load() && time.Since(p.began) >= p.producer.TransactionTimeout()
 }
 
 // inLedger reports whether the ledger holds the open transaction. It is a [ledger.ShortError] if
@@ -250,7 +250,7 @@ func (p *publisher) inLedger(ctx context.Context) (found bool, err error) {
 	err = p.producer.Restart(ctx)
 	if errors.Is(err, kafka.ErrFenced) && p.expired() {
 		p.from.Logger.Warn("the transaction was open for longer than its time-out, and is begun again", "timeout",
-			p.cfg.TransactionTimeout, "err", err)
+			p.producer.TransactionTimeout(), "err", err)
 		err = p.producer.TakeOver(ctx)
 	}
 	if errors.Is(err, kafka.ErrFenced) {

@@ -105,7 +105,7 @@ func TestAhead(t *testing.T) {
 		{"committed, the answer lost and the next one an error", []int16{0, kerr.InvalidTxnState.Code}, true, 1, nil},
 		{"committed, the answer lost", []int16{0}, true, 1, nil},
 		{"fenced by another worker", []int16{kerr.ProducerFenced.Code}, false, 0, publish.ErrOwned},
-		{"not authorized once", []int16{kerr.TransactionalIDAuthorizationFailed.Code}, false, 2, nil},
+		{"not authorized for a moment", []int16{kerr.TransactionalIDAuthorizationFailed.Code}, false, 1, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			kafkatest.Bubble(t, func(t *testing.T, n *kafkatest.Network) {

@@ -28,6 +28,36 @@ type Bases struct {
 	Purge bool          // the ledger's records before the oldest one are deleted
 }
 
+// Of returns the store that has a base.
+func (b *Bases) Of(x *ledger.Base) base.Store {
+	if x.Folder == "" {
+		return b.Store
+	}
+	return b.Store.Beside(x.Folder)
+}
+
+// Check returns what is wrong with the bases that a ledger names, by name, and none whose store does not answer.
+func (b *Bases) Check(ctx context.Context, named []ledger.Base) map[base.Name]error {
+	lost := make(map[base.Name]error)
+	for i := range named {
+		if _, err := base.Whole(ctx, b.Of(&named[i]), named[i].Name); base.Useless(err) {
+			lost[named[i].Name] = err
+		}
+	}
+	return lost
+}
+
+// Owner returns what a ledger is to a store of bases.
+func Owner(ctx context.Context, c *kafka.Client, name string) (o base.Owner, err error) {
+	ids, err := c.TopicIDs(ctx, name)
+	if err != nil {
+		return o, err
+	}
+	o.Cluster, err = c.ClusterID(ctx)
+	o.Topic, o.Ledger = ids[name], name
+	return o, err
+}
+
 // stateFile is the file of a base that has the engine's state. Others have what it refers to.
 const stateFile = "state"
 
@@ -96,7 +126,7 @@ func (s *states) loadBase(ctx context.Context, b *ledger.Base) (*found, error) {
 	if has := s.cfg.Terms.Has; !s.cfg.Terms.isOwn(at.Settings) || !has(at.Model) && (at.Shadow == nil || !has(at.Shadow.Model)) {
 		return nil, errOtherTerms
 	}
-	stored, err := base.Find(ctx, s.cfg.Checkpoints.Bases.Store, b.Name)
+	stored, err := base.Find(ctx, s.cfg.Checkpoints.Bases.Of(b), b.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -269,12 +299,9 @@ func Since(needs []Need) map[string]time.Time {
 	return oldest
 }
 
-// BaseIn returns the name of a base that the store has, whichever the ledger names, "" if there is none. It waits for a store
-// that does not answer.
-func (c *Checkpoints) BaseIn(ctx context.Context, log *slog.Logger) (name string, err error) {
-	if c.Bases.Store == nil {
-		return "", nil
-	}
+// BaseIn returns the name of a base that the store has, whichever the ledger names, "" if there is none, or if they are of another
+// cluster's ledger. It waits for a store that does not answer.
+func (c *Checkpoints) BaseIn(ctx context.Context, cluster string, log *slog.Logger) (name string, err error) {
 	objects, err := c.Bases.Store.List(ctx)
 	for away := (*base.AwayError)(nil); errors.As(err, &away); objects, err = c.Bases.Store.List(ctx) {
 		log.Warn("this start waits for the store of bases: the ledger is empty, and there may be a base of a graph "+
@@ -284,6 +311,9 @@ func (c *Checkpoints) BaseIn(ctx context.Context, log *slog.Logger) (name string
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if owner, err := base.OwnerOf(ctx, c.Bases.Store); err != nil || owner != nil && owner.Cluster != cluster {
 		return "", err
 	}
 	for _, o := range objects {

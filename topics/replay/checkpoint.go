@@ -266,6 +266,9 @@ func (s *states) passEnd(ctx context.Context, path string, at *Reached, err erro
 			return l, r, err
 		}
 	}
+	if err := s.endsTogether(ctx, path, at); err != nil {
+		return nil, nil, err
+	}
 	if !s.gap.accepted {
 		return nil, nil, ledger.Short(ctx, s.client, s.cfg.Terms.Names.LedgerAt(), at.Window-1,
 			fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, path))
@@ -287,7 +290,7 @@ func (s *states) passEnd(ctx context.Context, path string, at *Reached, err erro
 	if at.Serves != at.Model {
 		r.Promoted = at.Serves
 	}
-	if newest != nil {
+	if r.Stepped = time.UnixMilli(0).Add(clocks); newest != nil {
 		r.Stepped = newest.Stepped
 	}
 	return l, r, err

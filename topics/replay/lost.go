@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -24,8 +25,9 @@ import (
 // and group offsets are committed in the transactions of its records, so they are never ahead of a
 // ledger that is whole.
 
-// CheckWhole returns a [ledger.ShortError] if predictions or group offsets are of windows behind the
-// last one stepped, which is the ledger's last. No transaction of the graph may be open.
+// CheckWhole returns a [ledger.ShortError] if predictions are of windows behind the last one stepped, which is
+// the ledger's last. Group offsets alone prove nothing, as an operator may have set them: they are logged, and the
+// windows that follow write them anew. No transaction of the graph may be open.
 func (p *Replayer) CheckWhole(ctx context.Context) error {
 	if p.next == 0 {
 		return nil
@@ -36,6 +38,7 @@ func (p *Replayer) CheckWhole(ctx context.Context) error {
 // tail is what Kafka has of a graph behind a window.
 type tail struct {
 	client   *kafka.Client
+	log      *slog.Logger
 	names    topics.Names
 	inputs   intake.Config
 	next     int64     // the window that is not known to the ledger
@@ -46,7 +49,7 @@ type tail struct {
 // tailOf returns what there is behind the last window stepped.
 func tailOf(p *Replayer) *tail {
 	return &tail{
-		client: p.client, names: p.cfg.Terms.Names, inputs: p.cfg.inputs(p.gap.accepted), next: p.next, stepped: p.last.stepped,
+		client: p.client, log: p.cfg.Logger, names: p.cfg.Terms.Names, inputs: p.cfg.inputs(p.gap.accepted), next: p.next, stepped: p.last.stepped,
 		consumed: consumedBy(p.Inputs),
 	}
 }
@@ -80,10 +83,57 @@ func (t *tail) check(ctx context.Context) error {
 		short.Found = append(short.Found, fmt.Sprintf("offsets up to which group %s has read: %d of %s partition %d",
 			t.names.Ledger, offset, at.Topic, at.Partition))
 	}
-	if len(short.Found) > 0 {
+	if short.Last >= short.First {
 		return short
 	}
+	if offset > 0 {
+		t.log.Warn("the group's offsets are ahead of the ledger, which is believed: they are written anew", "group",
+			t.names.Ledger, "topic", at.Topic, "partition", at.Partition, "offset", offset)
+	}
 	return nil
+}
+
+// endsTogether returns a [ledger.ShortError] if a checkpoint is beyond the ledger's end, and the predictions and the group's offsets are
+// not: as after an older volume came back, so that what the ledger has is right, and what the checkpoint has besides was
+// never published as far as anybody can see. Going on from the checkpoint would never predict it.
+func (s *states) endsTogether(ctx context.Context, path string, at *Reached) error {
+	names := s.cfg.Terms.Names
+	newest, err := ledger.Newest(ctx, s.client, names.LedgerAt())
+	if newest == nil || err != nil {
+		return err
+	}
+	behind := &tail{client: s.client, names: names, next: newest.Window + 1}
+	newer, err := behind.newerPredictions(ctx)
+	if err != nil || len(newer) > 0 {
+		if errors.Is(err, kafkago.TopicAuthorizationFailed) { // nobody can tell
+			err = nil
+		}
+		return err
+	}
+	committed, err := s.client.Committed(ctx, names.Ledger, names.Nodes, names.Labels, names.Commands)
+	if err != nil {
+		return err
+	}
+	records, unpublishes := int64(0), false
+	for _, g := range at.Consumed {
+		offset, known := committed[kafka.TopicPartition{Topic: g.Topic, Partition: g.Partition}]
+		if unpublished := g.To - max(offset, g.From); known && unpublished > 0 {
+			unpublishes = true
+			if g.Topic == names.Nodes {
+				records += unpublished
+			}
+		}
+	}
+	if !unpublishes {
+		return nil
+	}
+	return &ledger.ShortError{
+		Ledger: names.Ledger, First: newest.Window + 1, Last: at.Window - 1,
+		Found: []string{fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, path)},
+		Remedy: fmt.Sprintf("predictions and group offsets end with it, as when an older volume came back, so its state is right, and up to %d "+
+			"nodes of the checkpoint have no prediction; move checkpoints beyond window %d out of the folder, and the next start goes on from "+
+			"the ledger and predicts what is sent again", records, newest.Window+1),
+	}
 }
 
 // began returns when the ledger's first record was written. Predictions that are older are those of

@@ -25,6 +25,7 @@ import (
 type bases struct {
 	worker *worker
 	cfg    *replay.Bases
+	owner  base.Owner // this ledger, to stores
 
 	// Of the loop alone.
 	last   time.Time   // when the newest one was taken, or nothing was left to take
@@ -32,8 +33,12 @@ type bases struct {
 	taking ledger.Base // what the ledger will say of the one that is being written
 	busy   bool        // from the snapshot on until it is named, or given up
 	naming int64       // the window whose record names it, -1 for none
+	// lost are the named bases that the store lacked when it was looked at last, and have no base in their place yet.
+	lost   map[base.Name]error
+	looked time.Time
 
-	done chan based // capacity 1
+	done chan based               // capacity 1
+	look chan map[base.Name]error // what a look at the store found; capacity 1
 	// background is stopped at the end.
 	background context.Context
 	stop       context.CancelFunc
@@ -51,13 +56,42 @@ type based struct {
 }
 
 // newBases returns what writes the bases of a worker, nil if it has no store.
-func newBases(w *worker) *bases {
+func newBases(ctx context.Context, w *worker) (*bases, error) {
 	if w.cfg.Checkpoints.Bases.Store == nil {
-		return nil
+		return nil, nil
 	}
-	b := &bases{worker: w, cfg: &w.cfg.Checkpoints.Bases, asked: -1, naming: -1, done: make(chan based, 1)}
+	owner, err := replay.Owner(ctx, w.client, w.cfg.Terms.Names.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	b := &bases{
+		worker: w, cfg: &w.cfg.Checkpoints.Bases, owner: owner, asked: -1, naming: -1, looked: time.Now(),
+		done: make(chan based, 1), look: make(chan map[base.Name]error, 1),
+	}
 	b.background, b.stop = context.WithCancel(context.Background())
-	return b
+	return b, nil
+}
+
+// watch has an owner look once per Every whether the store has the bases that the ledger names, beside the loop. It reports
+// whether a window without records is needed, so that one is stored anew in the place of those that are lost: while a graph is quiet
+// there is no other that asks for it, and then names it.
+func (b *bases) watch() (window bool) {
+	if b == nil {
+		return false
+	}
+	select {
+	case b.lost = <-b.look:
+		for name, err := range b.lost {
+			b.worker.cfg.Logger.Error("a base that the ledger names is lost, and one is stored anew", "name", name, "err", err)
+		}
+	default:
+	}
+	named := b.worker.replay.Last().Bases
+	if time.Since(b.looked) >= b.cfg.Every && len(b.lost) == 0 && len(named) > 0 && !b.busy {
+		b.looked, named = time.Now(), slices.Clone(named)
+		b.running.Go(func() { b.look <- b.cfg.Check(b.background, named) })
+	}
+	return len(b.lost) > 0 && (!b.busy && b.worker.replay.Savable() && !b.worker.saver.busy || len(b.done) > 0)
 }
 
 // close gives up what is not done. What is stored of a base that no record names is deleted with a later one.
@@ -80,6 +114,9 @@ func (b *bases) due() bool {
 	}
 	if b.last.Before(newest) {
 		b.last = newest
+	}
+	if len(b.lost) > 0 {
+		return true
 	}
 	if time.Since(b.last) < b.cfg.Every {
 		return false
@@ -164,16 +201,20 @@ func (b *bases) writeOwn(path string, before []ledger.Base, x *based) error {
 	if err != nil {
 		return err
 	}
+	home, err := b.home(before, x)
+	if err != nil {
+		return err
+	}
 	patience := min(b.cfg.Every/8, time.Minute)
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if _, err := base.Find(b.background, b.cfg.Store, x.base.Name); err == nil {
+		if _, err := base.Find(b.background, home, x.base.Name); err == nil {
 			return nil
 		}
 		if err := kafka.Sleep(b.background, patience/16); err != nil {
 			return err
 		}
 	}
-	objects, _ := b.cfg.Store.List(b.background)
+	objects, _ := home.List(b.background)
 	for _, o := range objects {
 		if other := new(base.Name); other.UnmarshalText([]byte(o)) == nil && other.Window == window && *other != x.base.Name {
 			b.worker.cfg.Logger.Error("a standby has stored a base of other bytes than this owner's state, which is "+
@@ -185,17 +226,21 @@ func (b *bases) writeOwn(path string, before []ledger.Base, x *based) error {
 
 // write stores a base, and notes its name, after it has deleted what no base needs any more.
 func (b *bases) write(path string, before []ledger.Base, x *based) error {
+	home, err := b.home(before, x)
+	if err != nil {
+		return err
+	}
 	var keep []base.Name
 	for i := range before {
 		keep = append(keep, before[i].Name)
 	}
-	if err := base.Sweep(b.background, b.cfg.Store, keep, x.base.Name.Window); err != nil && b.background.Err() == nil {
+	if err := base.Sweep(b.background, home, keep, x.base.Name.Window); err != nil && b.background.Err() == nil {
 		b.worker.cfg.Logger.Warn("what no base needs any more was not deleted, and will be before the next one", "err", err)
 	}
 	var newest *base.Base // of which chunks need not be stored again
-	if len(before) > 0 {
+	if len(before) > 0 && before[0].Folder == x.base.Folder {
 		err := b.insist(func(ctx context.Context) (err error) {
-			newest, err = base.Find(ctx, b.cfg.Store, before[0].Name)
+			newest, err = base.Whole(ctx, home, before[0].Name)
 			if base.Useless(err) {
 				b.worker.cfg.Logger.Error("the newest base is lost, and the next one is stored whole", "name", before[0].Name, "err", err)
 				x.lost = before[0].Name
@@ -210,11 +255,26 @@ func (b *bases) write(path string, before []ledger.Base, x *based) error {
 	return read(path, func(files []base.Source) (err error) {
 		x.base.Name, x.stored, err = base.Write(x.base.Name.Window, files, newest, func(name string, bytes []byte) error {
 			crash.Point(crash.InBase)
-			return b.insist(func(ctx context.Context) error { return b.cfg.Store.Put(ctx, name, bytes) })
+			return b.insist(func(ctx context.Context) error { return home.Put(ctx, name, bytes) })
 		})
 		crash.Point(crash.AfterBase)
 		return err
 	})
+}
+
+// home returns the store in which this ledger writes, and deletes, and notes its name.
+func (b *bases) home(named []ledger.Base, x *based) (home base.Store, err error) {
+	var mine []base.Name
+	for i := range named {
+		if named[i].Folder == "" {
+			mine = append(mine, named[i].Name)
+		}
+	}
+	err = b.insist(func(ctx context.Context) (err error) {
+		home, x.base.Folder, err = b.owner.Home(ctx, b.cfg.Store, mine)
+		return err
+	})
+	return home, err
 }
 
 // read calls f with the files of a state.
@@ -269,7 +329,8 @@ func (b *bases) name(r *ledger.Record, before []ledger.Base, settings *replay.Se
 			b.report(x)
 		default:
 			b.busy, b.naming = true, r.Window
-			r.Bases = slices.DeleteFunc(r.Bases, func(old ledger.Base) bool { return old.Name == x.lost })
+			r.Bases = slices.DeleteFunc(r.Bases, func(old ledger.Base) bool { return old.Name == x.lost || b.lost[old.Name] != nil })
+			b.lost = nil
 			r.Bases = append([]ledger.Base{x.base}, r.Bases...)
 			r.Bases = r.Bases[:min(len(r.Bases), b.cfg.Keep)]
 			r.Configuration = settings.All
@@ -360,7 +421,14 @@ func (b *bases) report(x based) {
 
 // checkNoBase returns a [topics.GoneError] if there is a base of this graph though its ledger is empty.
 func (w *worker) checkNoBase(ctx context.Context) error {
-	name, err := w.cfg.Checkpoints.BaseIn(ctx, w.cfg.Logger)
+	if w.cfg.Checkpoints.Bases.Store == nil {
+		return nil
+	}
+	cluster, err := w.client.ClusterID(ctx)
+	if err != nil {
+		return err
+	}
+	name, err := w.cfg.Checkpoints.BaseIn(ctx, cluster, w.cfg.Logger)
 	if err != nil || name == "" {
 		return err
 	}

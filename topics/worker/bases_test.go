@@ -385,3 +385,102 @@ func (s *closedStore) Put(ctx context.Context, name string, b []byte) error {
 		return os.ErrPermission
 	}
 }
+
+// TestSecondClusterLeavesBases: a graph of the same prefix on another cluster, and one that begins again on the same, write their
+// bases beside those that are there and delete none of them. A ledger that names bases in another one's folder begins from them.
+func TestSecondClusterLeavesBases(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		b := newBased(f)
+		theirs := base.Owner{Cluster: "production", Topic: "1", Ledger: f.Names.Ledger}
+		if err := theirs.Own(t.Context(), b.store); err != nil {
+			t.Fatal(err)
+		}
+		put := func(window int64) {
+			t.Helper()
+			if err := b.store.Put(t.Context(), base.Name{Window: window, Sum: strings.Repeat("ab", 32)}.String(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(1)
+		put(2)
+		for range 3 {
+			if err := b.serve(&tally{}, worker.Config{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		named, objects := b.stored()
+		if len(objects) != 3 {
+			t.Errorf("of production are left: %v", objects)
+		}
+		if len(named) != 2 || !strings.HasPrefix(named[0].Folder, f.Names.Ledger+"-") || b.from.Checkpoint == 0 {
+			t.Errorf("the ledger names %+v, and the last worker began at window %d", named, b.from.Checkpoint)
+		}
+		owned := b.Config(worker.Config{}).Checkpoints.Bases
+		if lost := owned.Check(t.Context(), named); len(lost) > 0 {
+			t.Errorf("bases are lost: %v", lost)
+		}
+		b.checkOnce()
+	})
+}
+
+// TestCopiedLedgerReadsBases: a ledger that is a copy of another's begins from the bases that it names in that one's folder, and
+// writes its own beside.
+func TestCopiedLedgerReadsBases(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		b := newBased(f)
+		if err := b.serve(&tally{}, worker.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		named, objects := b.stored()
+		if err := (base.Owner{Cluster: "other", Topic: "1"}).Own(t.Context(), b.store); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.serve(&tally{}, worker.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		now, left := b.stored()
+		if b.from.Checkpoint != named[0].Name.Window || now[0].Folder == "" || len(left) != len(objects) {
+			t.Errorf("the worker began at window %d and wrote %+v; of %v are left %v", b.from.Checkpoint, now[0], objects, left)
+		}
+		b.checkOnce()
+	})
+}
+
+// TestLostBaseIsStoredAnew: while a graph is quiet, a base that is lost is stored anew without any event.
+func TestLostBaseIsStoredAnew(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		b := newBased(f)
+		b.purge = false
+		if err := b.serve(&tally{}, worker.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		before, objects := b.stored()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		cfg := b.Config(worker.Config{Events: replay.Join(
+			replay.On(func(replay.TookOver) {
+				for _, o := range objects {
+					if strings.HasPrefix(o, "part-") {
+						if err := b.store.Delete(t.Context(), o); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			}),
+			replay.On(func(c replay.Committed) {
+				if now, _ := b.stored(); now[0].Name != before[0].Name {
+					cancel()
+				}
+			}),
+		)})
+		cfg.Session, cfg.Checkpoints.Bases.Every = session, time.Minute
+		cfg.Checkpoints.Dir, cfg.Checkpoints.Restore = t.TempDir(), workertest.ReadTally
+		if err := worker.Run(ctx, f.Client, &tally{}, cfg); err != nil {
+			t.Fatal(err)
+		}
+		named, _ := b.stored()
+		if lost := cfg.Checkpoints.Bases.Check(t.Context(), named); len(lost) > 0 || named[0].Name == before[0].Name {
+			t.Errorf("the ledger names %+v, of which %v are lost", named, lost)
+		}
+	})
+}

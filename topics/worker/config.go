@@ -41,6 +41,8 @@ type Config struct {
 	Events func(replay.Event)
 	// Logger defaults to slog's default.
 	Logger *slog.Logger
+
+	acceptGap bool // see [AcceptGap]
 }
 
 // Replay returns what a replay needs of the configuration, which it shares.

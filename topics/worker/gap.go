@@ -13,7 +13,7 @@ import (
 // AcceptGap begins an epoch behind windows of the ledger and records of the inputs that are gone, on
 // the ledger's own terms: from the newest checkpoint in cfg, which must be of these terms. It writes
 // a checkpoint of the new state, without which nothing goes on from there. Nothing is published
-// again. If nothing is gone that is needed, it does nothing. It refuses while a worker is up, whose
+// again. Of an empty ledger, the epoch is its first record. If nothing is gone that is needed, it does nothing. It refuses while a worker is up, whose
 // state may have what is gone, and where records of the inputs are gone without a checkpoint: a state
 // of what is left since the beginning would have no known origin.
 func AcceptGap(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config, why string) (Rebased, error) {
@@ -28,12 +28,11 @@ func AcceptGap(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config
 		return Rebased{}, fmt.Errorf("%d workers of ledger %s are up: end them first; one that serves or stands by has "+
 			"what is gone in its state, and writes a checkpoint of it at its end", len(members), cfg.Terms.Names.Ledger)
 	}
-	cfg.Rebase = true
+	cfg.Rebase, cfg.acceptGap = true, true
 	w, err := newWorker(ctx, c, e, cfg)
 	if err != nil {
 		return Rebased{}, err
 	}
-	w.replay.Gap().Accept()
 	return w.rebase(ctx, why)
 }
 
@@ -56,7 +55,11 @@ func (w *worker) acceptGap(ctx context.Context, checkpoint int64) (o *owner, err
 			}
 			w.begins = w.cfg.Terms.Beginning("the ledger lost its newest windows")
 		}
-		w.noteGap(checkpoint, w.replay.Next()-newest.Window-1)
+		last := int64(-1) // of an empty ledger
+		if newest != nil {
+			last = newest.Window
+		}
+		w.noteGap(checkpoint, w.replay.Next()-last-1)
 		return nil
 	}
 	if err := find(); err != nil || w.begins == nil && short == nil {

@@ -2,8 +2,11 @@ package worker_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
 
 	"github.com/gvbll/gvbll/topics/audit"
 	"github.com/gvbll/gvbll/topics/kafka"
@@ -232,5 +235,72 @@ func TestLedgerGoneInPart(t *testing.T) {
 		if n := f.Count(f.Names.Predictions); n != 80 {
 			t.Errorf("%d predictions, want 80", n)
 		}
+	})
+}
+
+// TestEmptyLedgerGoesOnFromACheckpoint: compaction has taken all of a ledger of 1.0.0, whose records had no key. No worker begins
+// another, and accept-gap goes on from a checkpoint: no node is predicted twice.
+func TestEmptyLedgerGoesOnFromACheckpoint(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: workertest.ReadTally}}
+		f.Send(0, 60)
+		if err := f.Run(&tally{}, kept); err != nil {
+			t.Fatal(err)
+		}
+		served := int64(len(f.Records()))
+		for _, r := range f.Read(f.Names.Ledger) {
+			if string(r.Key) == "" {
+				t.Errorf("the record at offset %d has no key: compaction takes it", r.Offset)
+			}
+		}
+		bounds, err := f.Client.Offsets(t.Context(), f.Names.Ledger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.On.Fake.DeleteRecords(f.Names.Ledger, 0, bounds[f.Names.LedgerAt()].End); err != nil {
+			t.Fatal(err)
+		}
+		n := f.Send(60, 120)
+		checkGone(t, "a worker with an empty ledger", f.Run(&tally{}, kept), "a checkpoint of its first 10 windows", "gvbll rebase --accept-gap")
+		_, err = worker.AcceptGap(t.Context(), f.Client, &tally{}, f.Config(worker.Config{Checkpoints: replay.Checkpoints{
+			Dir: t.TempDir(), Restore: workertest.ReadTally,
+		}}), "")
+		workertest.CheckLine(t, "without a checkpoint", err, "without a checkpoint of it", "--state-dir")
+		done, err := worker.AcceptGap(t.Context(), f.Client, &tally{}, f.Config(kept), "")
+		if err != nil || !done.Began || done.Window != served || done.Checkpoint != served || done.Windows != served {
+			t.Fatalf("accepted as %+v with error %v, want an epoch at window %d", done, err, served)
+		}
+		on := f.StartWorker(&tally{}, kept)
+		on.AwaitEvents(t, n)
+		if err := on.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if n := f.Count(f.Names.Predictions); n != 120 {
+			t.Errorf("%d predictions of 120 nodes", n)
+		}
+	})
+}
+
+// TestCompactionIsNamed: where compaction may have taken what a worker lacks, its last line says so.
+func TestCompactionIsNamed(t *testing.T) {
+	onFake(t, func(t *testing.T, f *fixture) {
+		f.Send(0, 60)
+		if err := f.Run(&tally{}, worker.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.On.Fake.DeleteRecords(f.Names.Nodes, 0, 5); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Run(&tally{}, worker.Config{}); strings.Contains(err.Error(), "compact") {
+			t.Errorf("without compaction: %v", err)
+		}
+		res, err := f.Admin().AlterConfigs(t.Context(), &kafkago.AlterConfigsRequest{Resources: []kafkago.AlterConfigRequestResource{{
+			ResourceType: kafkago.ResourceTypeTopic, ResourceName: f.Names.Nodes,
+			Configs: []kafkago.AlterConfigRequestConfig{{Name: "cleanup.policy", Value: "compact"}},
+		}}})
+		if err != nil || len(res.Errors) != 1 {
+			t.Fatal(res, err)
+		}
+		workertest.CheckLine(t, "with compaction", f.Run(&tally{}, worker.Config{}), f.Names.Nodes+" has cleanup.policy=compact, which takes records that are needed: set it to delete")
 	})
 }

@@ -41,6 +41,7 @@ func logEvents(log *slog.Logger) func(replay.Event) {
 type eventLog struct {
 	log                *slog.Logger
 	recovered, trained bool
+	ahead              bool // the clock of --keep, at the last window
 	refusals           map[event.Reason]*refusalLog
 }
 
@@ -67,7 +68,23 @@ func (l *eventLog) stepped(s replay.Stepped) {
 		l.log.Info("labels came of nodes that the model was trained on: they are neither scored nor learned again",
 			"window", s.Outcome.Window, "labels", n)
 	}
+	l.keepAhead(s.Outcome, time.Now())
 	logRefusals(l.log, l.refusals, s.Outcome.Refused, time.Now())
+}
+
+// mostAhead is how far the clock of --keep may be ahead of this machine's.
+const mostAhead = 5 * time.Minute
+
+// keepAhead logs once that the clock of --keep is ahead, until it is not.
+func (l *eventLog) keepAhead(out *event.Outcome, now time.Time) {
+	told := time.UnixMilli(int64(1000 * out.Figures.Of(event.KeepWatermark)))
+	if ahead := told.Sub(now); ahead <= mostAhead {
+		l.ahead = false
+	} else if !l.ahead {
+		l.ahead = true
+		l.log.Warn("the clock of --keep is ahead, by the times of node events: nodes and edges leave too early", "window", out.Window,
+			"ahead", ahead.Round(time.Second), "nodes", out.Figures.Int(event.NodesExpired), "edges", out.Figures.Int(event.EdgesExpired))
+	}
 }
 
 // logUnknown logs the first record with a field.

@@ -135,3 +135,20 @@ func counted(of map[*figure.Figure]int) (w figure.Window) {
 	}
 	return w
 }
+
+// TestKeepAheadIsLogged: a clock of --keep that is ahead is logged once, and again when it was right meanwhile.
+func TestKeepAheadIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lines := logged(func(h func(replay.Event)) {
+			for _, ahead := range []time.Duration{-time.Hour, 5 * time.Minute, 55 * time.Minute, 54 * time.Minute, 0, time.Hour} {
+				var f figure.Window
+				f.Set(event.KeepWatermark, float64(time.Now().Add(ahead).UnixMilli())/1000)
+				f.Count(event.NodesExpired, 1740)
+				h(replay.Stepped{Outcome: &event.Outcome{Figures: f}})
+			}
+		})
+		if len(lines) != 2 || !strings.Contains(lines[0], "ahead=55m0s nodes=1740") || !strings.Contains(lines[1], "ahead=1h0m0s") {
+			t.Errorf("%q", lines)
+		}
+	})
+}

@@ -119,6 +119,9 @@ func (o *owner) loop(ctx context.Context) error {
 			}
 		case <-lag.C:
 			replay.ReportLag(o.replay.Inputs, o.cfg.Events)
+			if o.worker.bases.watch() {
+				err = o.advance(ctx, intake.Cut{Cause: "base"}, 0)
+			}
 		case <-wake:
 		case <-ctx.Done():
 			return nil

@@ -55,12 +55,19 @@ func (w *worker) rebase(ctx context.Context, why string) (done Rebased, err erro
 			err = w.checkSaved()
 		}
 	}()
-	if w.newest == nil {
+	if w.newest == nil && !w.replay.Gap().Accepts() {
 		return done, fmt.Errorf("ledger %s is empty: the first worker begins it with its own settings", w.cfg.Terms.Names.Ledger)
 	}
-	w.back, done.Epoch = true, w.newest.Epoch
+	w.back = true
+	if w.newest != nil {
+		done.Epoch = w.newest.Epoch
+	}
 	if err := w.start(ctx, fetching); err != nil || w.begins == nil && !w.replay.Gap().Accepts() {
 		return done, err
+	}
+	if w.newest == nil && w.replay.Next() == 0 {
+		return done, fmt.Errorf("ledger %s is empty, and no checkpoint in %s is of it, this program's engine and these settings: give "+
+			"--state-dir with one, of this worker or another", w.cfg.Terms.Names.Ledger, w.cfg.Checkpoints.Dir)
 	}
 	done.Checkpoint = w.replay.Next()
 	if err := w.followToEnd(ctx); err != nil { // the owner serves meanwhile

@@ -26,6 +26,7 @@ import (
 	"github.com/gvbll/gvbll/topics/crash"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/publish"
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
@@ -35,6 +36,10 @@ func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config) erro
 	w, err := newWorker(ctx, c, e, cfg)
 	if err == nil {
 		defer w.saver.unlock()
+		n := cfg.Terms.Names
+		err = c.MayWrite(ctx, n.Predictions, n.DeadLetters, n.Ledger)
+	}
+	if err == nil {
 		watching, stop := context.WithCancel(ctx)
 		defer stop()
 		go topics.WatchRisks(watching, c, w.cfg.Terms.Names, watchEvery(&w.cfg.Checkpoints.Bases), w.cfg.Logger,
@@ -43,6 +48,9 @@ func Run(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config) erro
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil // no transaction of this worker was open
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, publish.ErrOwned) && !errors.Is(err, kafka.ErrFenced) {
+		return topics.NameCompaction(ctx, c, cfg.Terms.Names, err)
 	}
 	return err
 }
@@ -100,14 +108,19 @@ func newWorker(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config
 	cfg.setDefaults()
 	cfg.Events = replay.Join(logEvents(cfg.Logger), cfg.Events)
 	w := &worker{cfg: &cfg, client: c, replay: replay.New(c, cfg.Replay(), e), committed: commitPoint{-1, -1}}
+	if cfg.acceptGap {
+		w.replay.Gap().Accept()
+	}
 	if w.newest, err = ledger.Newest(ctx, c, cfg.Terms.Names.LedgerAt()); err != nil {
 		return nil, err
 	}
 	if err := w.checkBegin(ctx); err != nil {
 		return nil, err
 	}
+	if w.bases, err = newBases(ctx, w); err != nil {
+		return nil, err
+	}
 	if w.saver, err = newSaver(ctx, c, w.cfg); err == nil {
-		w.bases = newBases(w)
 		w.saver.bases = w.bases
 	}
 	return w, err
@@ -120,7 +133,7 @@ func (w *worker) checkBegin(ctx context.Context) error {
 	case w.newest != nil && w.cfg.BeginAgain:
 		w.cfg.Logger.Warn("the ledger is not empty, and this worker goes on from it: leave out --begin-again", "windows", w.newest.Window+1)
 		return nil
-	case w.newest != nil || w.cfg.BeginAgain:
+	case w.newest != nil || w.cfg.BeginAgain || w.cfg.acceptGap:
 		return nil
 	}
 	if err := topics.CheckLedger(ctx, w.client, w.cfg.Terms.Names); err != nil {
@@ -337,8 +350,9 @@ func (w *worker) takeOver(ctx context.Context) (*owner, error) {
 			w.cfg.Terms.Names.Predictions, w.cfg.Terms.Names.ToLabel,
 			w.cfg.Terms.Names.DeadLetters, w.cfg.Terms.Names.Ledger,
 		},
-		TransactionTimeout: w.cfg.Publishing.TransactionTimeout,
-		Compression:        w.cfg.Publishing.Compression,
+		TransactionTimeout:      w.cfg.Publishing.TransactionTimeout,
+		LeastTransactionTimeout: w.cfg.Publishing.CommitInterval + time.Second,
+		Compression:             w.cfg.Publishing.Compression,
 	})
 	if err != nil {
 		return nil, err

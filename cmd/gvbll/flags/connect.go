@@ -117,6 +117,9 @@ func (f Security) Config(brokers []string, p Process) (kafka.Config, error) {
 			p.warnIfOpen("--tls-key", f.TLSKey)
 		}
 	}
+	if cfg.Principal = f.SASLUser; cfg.Principal == "" {
+		cfg.Principal = f.TLSCert
+	}
 	if f.SASLMechanism == "" {
 		return cfg, nil
 	}
@@ -137,10 +140,20 @@ func (f Security) Config(brokers []string, p Process) (kafka.Config, error) {
 	}
 	if f.SASLTokenURL != "" {
 		cfg.SASL, err = f.endpoint(password, cfg)
-	} else if cfg.SASL, err = kafka.SASL(f.SASLMechanism, f.SASLUser, password); err != nil {
+	} else if cfg.SASL, err = kafka.SASL(f.SASLMechanism, f.SASLUser, f.renewed(password)); err != nil {
 		err = fmt.Errorf("--sasl-mechanism %s: %w", f.SASLMechanism, err)
 	}
 	return cfg, err
+}
+
+// renewed returns the password of the file as it is now, or the given one without a file.
+func (f Security) renewed(password string) func() (string, error) {
+	return func() (string, error) {
+		if f.SASLPasswordFile == "" {
+			return password, nil
+		}
+		return readSecret(f.SASLPasswordFile)
+	}
 }
 
 // endpoint returns the mechanism with tokens for a client's id and secret. The secret is sent to

@@ -51,6 +51,7 @@ func (f Graph) Open(g Given) (pipeline.Config, []*model.Model, error) {
 		return cfg, nil, err
 	}
 	cfg.Local.Workers, cfg.BFloat16, cfg.Local.Reserve, cfg.MaxPending = f.Workers, f.Rows.bfloat16, f.Rows.reserve, f.State.Pending.Max
+	cfg.Keep.Median = true // service.AsWritten has what a ledger of before has
 	cfg, err = ValidSettings(cfg)
 	if err != nil {
 		return cfg, nil, err

@@ -27,6 +27,7 @@ var unseen = []string{
 // The bounds of the alerts, for one look at a graph.
 const (
 	commitsOverdue   = 5 * time.Minute
+	keepAhead        = 5 * time.Minute
 	manyWaiting      = 1000 // events
 	longBacklog      = 10 * time.Minute
 	enoughLabels     = 200 // to judge scores by
@@ -59,6 +60,7 @@ func (s *Status) findings() []Finding {
 	add(s.Owner == nil && len(s.Standbys) == 0, "GvbllNoOwner", "no worker runs: start 'gvbll work'")
 	add(s.Owner == nil && len(s.Standbys) > 0, "GvbllNoOwner", "%d workers run, and none owns the graph", len(s.Standbys))
 	add(s.evidence.lost != "", "GvbllTopicAtRisk", "%s", s.evidence.lost)
+	add(len(s.evidence.gone) > 0, "GvbllBaseOld", "%d of %d bases that the ledger names are missing or damaged", len(s.evidence.gone), len(s.Bases))
 	stopped := waiting > 0 && s.Committed != nil && s.at.Sub(*s.Committed) > commitsOverdue+s.evidence.apart
 	if stopped {
 		add(true, "GvbllCommitsStopped", "%d events wait, and the last commit was %s ago", waiting, roughly(s.at.Sub(*s.Committed)))
@@ -80,6 +82,9 @@ func (s *Status) findings() []Finding {
 		add(a.Rows >= enoughRows && math.Abs(moved) > muchMoved, "GvbllAttributeShifted",
 			"the mean of attribute %s is %.1f standard deviations from that of training", a.Name, moved)
 	}
+	told := time.UnixMilli(int64(1000 * now.Figures.Of(event.KeepWatermark)))
+	add(told.Sub(s.at) > keepAhead, "GvbllKeepAhead",
+		"the clock of --keep is %s ahead: %d nodes and %d edges expired", roughly(told.Sub(s.at)), now.Expired.Nodes, now.Expired.Edges)
 	add(s.evidence.drift != "", "GvbllDriftFound", "the log loss rose: %s found it", s.evidence.drift)
 	add(s.evidence.fallback, "GvbllFallback", "the model as trained serves, because the one that learns was worse")
 	add(now.Predictions > 0 && now.Labels == 0 && before.Labels > 0, "GvbllLabelsStopped", "no labels come any more")

@@ -19,6 +19,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics"
+	bases "github.com/gvbll/gvbll/topics/base"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
@@ -53,9 +54,10 @@ type Status struct {
 
 // evidence is what findings need beside what is printed.
 type evidence struct {
-	missing    []string         // topics
-	lost       string           // predictions that are not in their topic, in words, "" for none
-	attributes []page.Attribute // of the last period
+	missing    []string             // topics
+	gone       map[bases.Name]error // bases that the ledger names and the store lacks
+	lost       string               // predictions that are not in their topic, in words, "" for none
+	attributes []page.Attribute     // of the last period
 
 	pace     float64       // events a second, the most that the graph has stepped for paceOver
 	apart    time.Duration // the longest between two windows of event time
@@ -126,8 +128,8 @@ type majority struct {
 	Share float64 `json:"share"`
 }
 
-// ReadStatus reads how a graph with these workers is doing, and how it did for a time.
-func ReadStatus(ctx context.Context, g Graph, prefix string, members []Member, last time.Duration) (s *Status, err error) {
+// ReadStatus reads how a graph with these workers is doing, and how it did for a time. Bases are looked for in a store, unless it is nil.
+func ReadStatus(ctx context.Context, g Graph, store bases.Store, prefix string, members []Member, last time.Duration) (s *Status, err error) {
 	s = &Status{Prefix: prefix, at: time.Now()}
 	s.Lag, s.Standbys = []partitionLag{}, []Member{} // lists in JSON, even when empty
 	s.Last, s.Before = shorten(&page.Period{}, last), shorten(&page.Period{}, last)
@@ -136,7 +138,7 @@ func ReadStatus(ctx context.Context, g Graph, prefix string, members []Member, l
 	}
 	s.addMembers(members)
 	if !slices.Contains(s.evidence.missing, g.Names.Ledger) {
-		if err := s.readLedger(ctx, g, last); err != nil {
+		if err := s.readLedger(ctx, g, store, last); err != nil {
 			return nil, err
 		}
 		if s.Lag, err = lagOf(ctx, g.Client, g.Names); err != nil {
@@ -161,7 +163,7 @@ func (s *Status) addMembers(members []Member) {
 }
 
 // readLedger reads the windows of the two periods, and the last one if it is older.
-func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) error {
+func (s *Status) readLedger(ctx context.Context, g Graph, store bases.Store, last time.Duration) error {
 	newest, err := ledger.Newest(ctx, g.Client, g.Names.LedgerAt())
 	if newest == nil || err != nil {
 		return err
@@ -170,6 +172,9 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 	s.evidence.fallback = newest.Head == StaticHead
 	for _, b := range newest.Bases {
 		s.Bases = append(s.Bases, base{b.Name.String(), time.UnixMilli(b.Taken)})
+	}
+	if store != nil {
+		s.evidence.gone = (&replay.Bases{Store: store}).Check(ctx, newest.Bases)
 	}
 	needs, err := replay.Needs(ctx, g.Client, g.Names.LedgerAt(), newest)
 	if err != nil {

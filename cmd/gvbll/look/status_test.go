@@ -14,6 +14,8 @@ import (
 
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/cmd/gvbll/scores"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -64,8 +66,14 @@ func TestFindings(t *testing.T) {
 		"more gaps than in training": {func(s *Status) {
 			s.evidence.attributes = []page.Attribute{{Name: "age", Rows: 1000, Missing: 501, Trained: 400}}
 		}, "GvbllAttributeShifted"},
-		"more gaps of few rows":           {func(s *Status) { s.evidence.attributes = []page.Attribute{{Name: "age", Rows: 199, Missing: 199}} }, ""},
-		"a mean that moved":               {func(s *Status) { s.evidence.attributes = []page.Attribute{{Name: "age", Rows: 1000, Sum: -1001}} }, "GvbllAttributeShifted"},
+		"more gaps of few rows": {func(s *Status) { s.evidence.attributes = []page.Attribute{{Name: "age", Rows: 199, Missing: 199}} }, ""},
+		"a mean that moved":     {func(s *Status) { s.evidence.attributes = []page.Attribute{{Name: "age", Rows: 1000, Sum: -1001}} }, "GvbllAttributeShifted"},
+		"a clock of --keep in time": {func(s *Status) {
+			s.Last.Figures = figure.Kept{event.KeepWatermark.Key(): float64(now.Add(299*time.Second).UnixMilli()) / 1000}
+		}, ""},
+		"a clock of --keep ahead": {func(s *Status) {
+			s.Last.Figures = figure.Kept{event.KeepWatermark.Key(): float64(now.Add(301*time.Second).UnixMilli()) / 1000}
+		}, "GvbllKeepAhead"},
 		"drift":                           {func(s *Status) { s.evidence.drift = "adwin" }, "GvbllDriftFound"},
 		"uneven labels":                   {func(s *Status) { s.Last.uneven, s.Last.often = 0.21, "fraud" }, "GvbllLabelsUneven"},
 		"uneven labels, few of them":      {func(s *Status) { s.Last.uneven, s.Last.Labels = 0.21, 199 }, ""},

@@ -56,7 +56,11 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
 			return nil, err
 		}
 	}
-	cfg, release, err := WithFiles(set.Config, set.State, set.Process.Log)
+	cfg, err := AsWritten(ctx, c, set.Names, set.Config, models...)
+	if err != nil {
+		return nil, err
+	}
+	cfg, release, err := WithFiles(cfg, set.State, set.Process.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 
@@ -10,6 +11,8 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/base"
 	"github.com/gvbll/gvbll/topics/blocks"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -25,6 +28,29 @@ func Terms(p flags.Process, names topics.Names, cfg pipeline.Config, models ...*
 		Models: replay.Models{Fresh: fresh(cfg, models...), Room: roomForEngine},
 		Logger: p.Log,
 	}
+}
+
+// AsWritten returns the settings with which a ledger goes on: those given, by the clock of 1.0.0 if the ledger is of them
+// and of that. Other settings begin an epoch, which has the clock of now.
+func AsWritten(ctx context.Context, c *kafka.Client, names topics.Names, cfg pipeline.Config, models ...*model.Model) (pipeline.Config, error) {
+	before := cfg
+	before.Keep.Median = false
+	now, old := cfg.Effective(models...).Settings(), before.Effective(models...).Settings()
+	if now == old {
+		return cfg, nil
+	}
+	newest, err := ledger.Newest(ctx, c, names.LedgerAt())
+	if newest == nil || newest.Settings == now.Hash() || err != nil {
+		return cfg, err
+	}
+	if newest.Settings == old.Hash() {
+		return before, nil
+	}
+	terms, err := ledger.FindSettings(ctx, c, names.LedgerAt(), newest.Settings)
+	if terms != nil && effective(models...)(terms.Configuration) == old {
+		return before, err
+	}
+	return cfg, err
 }
 
 // Checkpoints returns where checkpoints and bases of an engine are written and read.
