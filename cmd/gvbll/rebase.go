@@ -61,6 +61,11 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 		return err
 	}
 	defer graph.Client.Close()
+	if c.AcceptGap {
+		if settings, err = service.WithReading(ctx, graph.Client, p, graph.Names, settings, false, models...); err != nil {
+			return err
+		}
+	}
 	cfg := service.Terms(p, graph.Names, settings, models...)
 	if cfg.Checkpoints, err = service.Checkpoints(c.State, graph.Names, settings, models...); err != nil {
 		return err

@@ -176,6 +176,9 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	if err := topics.CheckWhole(ctx, client, names); err != nil {
 		return err
 	}
+	if cfg, err = service.WithReading(ctx, client, p, names, cfg, w.Rebase, models...); err != nil {
+		return err
+	}
 	set := service.Setup{
 		Process: p, Graph: w.Kafka.Prefix, InForce: flags.InForce(k, g), Web: web, Names: names,
 		State: w.State, Config: cfg, Models: models, Folder: service.ModelFolder(w.Models),

@@ -16,6 +16,7 @@ import (
 // call for each value, and End. A name that is not given is a gap; one given twice counts as
 // last given. After an error the row is void. It is not safe for concurrent use.
 type Encoder struct {
+	First  bool // values are read as by 1.0.0
 	schema *Schema
 	at     map[string]int // attributes by name
 	from   []int          // first column, by attribute; then the width
@@ -142,10 +143,11 @@ func (e *Encoder) Number(name string, v float64) error {
 		a.number(x, v)
 	case a.Kind == Boolean && (v == 0 || v == 1):
 		x[0] = float32(v)
-	case a.Kind == Category:
+	case a.Kind == Category && !e.First:
 		e.numbered(a, i, x, v)
-	case a.Kind == Text:
+	case a.Kind == Category, a.Kind == Text:
 		return e.Text(name, strconv.FormatFloat(v, 'f', -1, 64))
+	case a.Kind == Time && e.First && e.firstMoment(a, i, x, v):
 	case a.Kind == Time:
 		one, _ := spelling.Unit(a.Unit)
 		at, ok := spelling.MillisOf(v, one)
@@ -176,6 +178,9 @@ func (e *Encoder) Text(name, text string) error {
 	a, i, x := e.attribute(name)
 	if a == nil {
 		return nil
+	}
+	if e.First {
+		return e.firstText(a, i, x, text)
 	}
 	switch a.Kind {
 	case Category:
@@ -340,7 +345,7 @@ func (e *Encoder) instant(i int, x []float32, at int64) error {
 
 // FitsTime returns an error if an event's time is not in milliseconds since 1970, and ages are to be measured from it.
 func (e *Encoder) FitsTime(at int64) error {
-	if e.aged && at != 0 && !IsMillis(float64(at)) {
+	if !e.First && e.aged && at != 0 && !IsMillis(float64(at)) {
 		unit := "it is not in milliseconds since 1970"
 		if guess := spelling.Guess(at); guess != "" {
 			unit = "it looks like " + spelling.UnitNames[guess] + ", and ages need milliseconds"

@@ -249,12 +249,12 @@ const NoClass = math.MinInt32
 // In returns the index of the label's class among the classes of a model, and whether it is there. A number is
 // the class that has it as its name; only where no name is a number, it is the index of a class.
 func (l *Label) In(classes []string) (class int32, ok bool) {
+	if class, ok = l.FirstIn(classes); ok && l.Class != "" {
+		return class, ok
+	}
 	if l.Class != "" {
-		i := slices.Index(classes, l.Class)
-		if i < 0 {
-			name := spelling.Name(l.Class)
-			i = slices.IndexFunc(classes, func(c string) bool { return spelling.Name(c) == name })
-		}
+		name := spelling.Name(l.Class)
+		i := slices.IndexFunc(classes, func(c string) bool { return spelling.Name(c) == name })
 		return int32(i), i >= 0
 	}
 	numbers := false
@@ -265,7 +265,16 @@ func (l *Label) In(classes []string) (class int32, ok bool) {
 			}
 		}
 	}
-	return l.Index, !numbers && l.Index >= 0 && int(l.Index) < len(classes)
+	return class, ok && !numbers
+}
+
+// FirstIn is In by the rules of 1.0.0: a name as it is, and a number is an index.
+func (l *Label) FirstIn(classes []string) (class int32, ok bool) {
+	if l.Class == "" {
+		return l.Index, l.Index >= 0 && int(l.Index) < len(classes)
+	}
+	i := slices.Index(classes, l.Class)
+	return int32(i), i >= 0
 }
 
 // Numbered reports whether numbers are names of these classes, and not indices.

@@ -17,12 +17,13 @@ import (
 
 // NewLabels returns what joins labels to the predictions of a predictor. It keeps at most
 // maxWaiting that come before their node.
-func NewLabels(p *Predictor, maxWaiting int, stands Standing) *Labels {
-	return &Labels{model: p.model, nodes: p.nodes, pending: p.pending, unmatched: NewUnmatched(maxWaiting, stands)}
+func NewLabels(p *Predictor, maxWaiting int, stands Standing, first bool) *Labels {
+	return &Labels{first: first, model: p.model, nodes: p.nodes, pending: p.pending, unmatched: NewUnmatched(maxWaiting, stands)}
 }
 
 // Labels joins labels to the predictions that were served for their nodes.
 type Labels struct {
+	first     bool // numbers are indices, as in 1.0.0
 	model     *model.Model
 	nodes     *structure.Nodes
 	pending   *Pending
@@ -148,6 +149,9 @@ func (l *Labels) class(label *event.Label) (int32, bool) {
 	if label.Withdrawn {
 		return none, true
 	}
+	if l.first {
+		return label.FirstIn(l.model.Classes)
+	}
 	return label.In(l.model.Classes)
 }
 
@@ -163,7 +167,7 @@ func nameOf(label *event.Label) string {
 }
 
 func (l *Labels) unknownClass(label *event.Label) string {
-	if label.Class == "" && event.Numbered(l.model.Classes) {
+	if !l.first && label.Class == "" && event.Numbered(l.model.Classes) {
 		return fmt.Sprintf("class %d is the name of none of the model's %d, such as %q: numbers are names here, "+
 			"not indices", label.Index, len(l.model.Classes), l.model.Classes[0])
 	}

@@ -49,6 +49,7 @@ type Config struct {
 	PartialUpdates  bool          // see [pipeline.Config]
 	Readout         *gnn.Readout  // of a model of graphs, or nil
 	Keep            Keep
+	FirstReading    bool // likewise
 	// KeepsNames accepts features by name as they are, for followers that need no vectors.
 	KeepsNames bool
 }
@@ -63,6 +64,7 @@ func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
 	}
 	if cfg.Schema != nil {
 		in.named = attributes.NewEncoder(cfg.Schema)
+		in.named.First = cfg.FirstReading
 		if cfg.PartialUpdates {
 			ids.kept = &kept{}
 		}

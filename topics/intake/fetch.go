@@ -68,7 +68,7 @@ type verdict struct {
 // The reader has the topic's first known partitions; those that are added to the topic
 // later are found every lookEvery.
 func (in *Input[E]) fetch(ctx context.Context, known int) {
-	looked, decoder := time.Now(), wire.Decoder{Limits: in.limits, Map: in.mapped}
+	looked, decoder := time.Now(), wire.Decoder{Limits: in.limits, Map: in.mapped, First: in.first}
 	var b *block[E]
 	for {
 		select {

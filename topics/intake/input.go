@@ -59,6 +59,7 @@ type source[E any] struct {
 	decode  func(*wire.Decoder, *event.Origin, *E) (event.Reason, string)
 	time    func(*E) int64 // event time in milliseconds since 1970, 0 for none
 	limits  wire.Limits
+	first   bool               // see Config
 	mapped  *wire.Map          // nil where records are in our own format
 	ahead   time.Duration      // how far ahead of the clock an event time may be
 	unknown func(UnknownField) // nil for none

@@ -34,6 +34,8 @@ type Config struct {
 	// Map is the text of the map that turns records of nodes and labels into events, "" for
 	// none: see [wire.ParseMap].
 	Map string
+	// First says that events are read as by 1.0.0.
+	First bool
 	// Ahead is how far ahead of the clock an event's time may lie and still be
 	// used by policies. Zero means one hour.
 	Ahead time.Duration
@@ -116,7 +118,7 @@ func sourceOf[E any](cfg Config, topic string, decode func(*wire.Decoder, *event
 	at func(*E) int64,
 ) source[E] {
 	return source[E]{
-		topic: topic, decode: decode, time: at, limits: cfg.Limits, ahead: cmp.Or(cfg.Ahead, time.Hour),
+		topic: topic, decode: decode, time: at, limits: cfg.Limits, first: cfg.First, ahead: cmp.Or(cfg.Ahead, time.Hour),
 		unknown: cfg.Unknown, acceptGap: cfg.AcceptGap,
 	}
 }

@@ -253,7 +253,7 @@ func (p *Replayer) rangesOf(ctx context.Context, all published) (windows map[int
 	if err != nil {
 		return nil, err
 	}
-	consumed, decoder := p.consumed(), wire.Decoder{Limits: p.cfg.Terms.Limits, Memory: new(wire.Memory)}
+	consumed, decoder := p.consumed(), wire.Decoder{Limits: p.cfg.Terms.Limits, Memory: new(wire.Memory), First: p.intake().First}
 	if text := p.intake().Map; text != "" {
 		if decoder.Map, err = wire.ParseMap(text); err != nil {
 			return nil, err

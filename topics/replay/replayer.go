@@ -152,7 +152,7 @@ func (p *Replayer) openInputs(fetching context.Context, at intake.Position) (err
 func (p *Replayer) intake() intake.Config {
 	terms := p.cfg.Terms
 	return intake.Config{
-		Names: terms.Names, Limits: terms.Limits, Map: terms.Settings.Value("map"), AcceptGap: p.acceptGap,
+		Names: terms.Names, Limits: terms.Limits, Map: terms.Settings.Value("map"), First: terms.Settings.FirstReading(), AcceptGap: p.acceptGap,
 		Untimely: func(topic string, late, early int) { p.cfg.Events(Untimely{topic, late, early}) },
 		Unknown:  func(f intake.UnknownField) { p.cfg.Events(UnknownField(f)) },
 	}
@@ -275,7 +275,11 @@ func (p *Replayer) nameClasses(w *event.Window) {
 		if l.Class != "" || l.Withdrawn {
 			continue
 		}
-		if class, ok := l.In(p.classes); ok {
+		in := l.In
+		if p.cfg.Terms.Settings.FirstReading() {
+			in = l.FirstIn
+		}
+		if class, ok := in(p.classes); ok {
 			l.Class = p.classes[class]
 		} else {
 			l.Index = event.NoClass

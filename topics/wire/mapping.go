@@ -248,9 +248,9 @@ func pointersTo(list []origin) (p []*origin) {
 }
 
 // find returns the value that a pointer names, nil if there is none.
-func (f field) find(p pointer) field {
+func (in *input) find(f field, p pointer) field {
 	for _, token := range p.tokens {
-		if !f.given() {
+		if !f.given() || token == "*" && !in.first && f.members() > 1 { // a key of several members is none of them
 			return nil
 		}
 		f = f.member(token)
@@ -262,16 +262,12 @@ func (f field) find(p pointer) field {
 func (f field) member(token string) (found field) {
 	switch f[0] {
 	case '{':
-		members := 0
 		f.each(func(name []byte, value field) error { // a member that comes twice: the last one
-			if members++; string(name) == token || token == "*" {
+			if string(name) == token || token == "*" {
 				found = value
 			}
 			return nil
 		})
-		if token == "*" && members > 1 { // a key of several members is none of them
-			return nil
-		}
 	case '[':
 		i, err := strconv.Atoi(token)
 		if err != nil || i < 0 || strconv.Itoa(i) != token {
@@ -287,26 +283,34 @@ func (f field) member(token string) (found field) {
 	return found
 }
 
+// members returns how many members an object has.
+func (f field) members() (n int) {
+	if f[0] == '{' {
+		f.each(func([]byte, field) error { n++; return nil })
+	}
+	return n
+}
+
 // find returns the value of an origin. It is refused that there is none, unless that is allowed.
-func (o *origin) find(f field, why event.Reason, what string) (field, error) {
-	v := f.find(o.Pointer)
+func (o *origin) find(in *input, f field, why event.Reason, what string) (field, error) {
+	v := in.find(f, o.Pointer)
 	if !v.given() && o.Or.tokens != nil {
-		v = f.find(o.Or)
+		v = in.find(f, o.Or)
 	}
 	if !v.given() && !o.Optional {
 		return nil, refusef(why, "%s: the pointer %s finds nothing", what, o.Pointer.text)
 	}
-	return v.unwrapped(), nil
+	return in.unwrapped(v), nil
 }
 
 // holds compares values, whichever way they are written.
-func (c *condition) holds(f field) bool {
+func (c *condition) holds(in *input, f field) bool {
 	if c == nil {
 		return false
 	}
-	v := f.find(c.Pointer).unwrapped()
-	if len(v) == 0 {
-		return false
+	v := in.unwrapped(in.find(f, c.Pointer))
+	if in.first || len(v) == 0 {
+		return in.first && c.firstHolds(v)
 	}
 	text := string(v)
 	if v[0] == '"' {
@@ -314,13 +318,13 @@ func (c *condition) holds(f field) bool {
 			text = unescaped
 		}
 	}
-	return slices.ContainsFunc(c.Equals, func(want string) bool { return text == want || spelling.Name(text) == spelling.Name(want) })
+	return slices.ContainsFunc(c.Equals, func(want string) bool { return in.sameName(text, want) })
 }
 
 // id reads an id: with a prefix, or of several members, as text.
 func (o *origin) id(in *input, f field, what string, limits Limits) (id event.ID, found bool, err error) {
 	if o.Pointers == nil {
-		v, err := o.find(f, event.BadID, what)
+		v, err := o.find(in, f, event.BadID, what)
 		if err != nil || !v.given() {
 			return id, false, err
 		}
@@ -329,7 +333,7 @@ func (o *origin) id(in *input, f field, what string, limits Limits) (id event.ID
 	}
 	var parts []string
 	for _, p := range o.Pointers {
-		v := f.find(p).unwrapped()
+		v := in.unwrapped(in.find(f, p))
 		if !v.given() && o.Optional {
 			return id, false, nil
 		}
@@ -358,15 +362,18 @@ func (o *origin) prefixed(in *input, text, what string, limits Limits) (id event
 }
 
 // moment reads a time into milliseconds since 1970, 0 where there is none.
-func (o *origin) moment(f field) (int64, error) {
+func (o *origin) moment(in *input, f field) (int64, error) {
 	if o == nil {
 		return 0, nil
 	}
-	v, err := o.find(f, event.Undecodable, "time")
+	v, err := o.find(in, f, event.Undecodable, "time")
 	if err != nil || !v.given() {
 		return 0, err
 	}
 	one, _ := spelling.Unit(o.Unit)
+	if in.first {
+		return v.firstInstant(one)
+	}
 	return v.instant(one)
 }
 
@@ -386,9 +393,9 @@ func (f field) instant(one time.Duration) (at int64, err error) {
 }
 
 // choose returns the rule of a record.
-func choose(rules []rule, f field) (*rule, error) {
+func (in *input) choose(rules []rule, f field) (*rule, error) {
 	for i := range rules {
-		if r := &rules[i]; r.When == nil || r.When.holds(f) {
+		if r := &rules[i]; r.When == nil || r.When.holds(in, f) {
 			return r, nil
 		}
 	}
@@ -404,12 +411,12 @@ func payload(f field) field {
 }
 
 // root returns the record's value: of one with its schema, as Connect writes it, the payload.
-func root(value []byte) (field, error) {
-	value, err := unframed(value)
+func (in *input) root(value []byte) (field, error) {
+	value, err := in.unframed(value)
 	if err != nil {
 		return nil, err
 	}
-	f, err := valueJSON(value)
+	f, err := in.eventJSON(value)
 	if err == nil {
 		f = payload(f)
 	}
@@ -421,20 +428,20 @@ func root(value []byte) (field, error) {
 
 // node reads a record of the nodes topic.
 func (m *Map) node(in *input, value []byte, n *event.Node, limits Limits) error {
-	f, err := root(value)
+	f, err := in.root(value)
 	if err != nil {
 		return err
 	}
-	r, err := choose(m.nodes, f)
+	r, err := in.choose(m.nodes, f)
 	if err != nil {
 		return err
 	}
-	if r.Skip.holds(f) {
+	if !in.first && r.Skip.holds(in, f) {
 		n.Edges = []event.Edge{} // an event that changes nothing
 		return nil
 	}
-	remove := r.Remove.holds(f)
-	if n.Time, err = r.Time.moment(f); err != nil && !remove { // what leaves may have none
+	remove := r.Remove.holds(in, f)
+	if n.Time, err = r.Time.moment(in, f); err != nil && (!remove || in.first) { // what leaves may have none
 		return err
 	}
 	if r.ID == nil {
@@ -469,7 +476,7 @@ func (m *Map) node(in *input, value []byte, n *event.Node, limits Limits) error 
 // neighbours adds the neighbours that an origin names: one, or those of a list.
 func (o *origin) neighbours(in *input, f field, n *event.Node, limits Limits) error {
 	mark := event.Mark{Kind: o.Kind}
-	if w := f.find(o.Weight).unwrapped(); o.Weight.tokens != nil && w.given() {
+	if w := in.unwrapped(in.find(f, o.Weight)); o.Weight.tokens != nil && w.given() {
 		v, err := strconv.ParseFloat(strings.Trim(string(w), `"`), 32)
 		if err != nil || !(v >= event.LeastWeight && v <= event.LargestWeight) {
 			return refusef(event.BadFeatures, "the pointer %s finds the weight %.40s, want a number from %g to %g",
@@ -486,13 +493,13 @@ func (o *origin) neighbours(in *input, f field, n *event.Node, limits Limits) er
 		}
 	}
 	if o.Pointers == nil {
-		v, err := o.find(f, event.BadID, "neighbours")
-		if err != nil || !v.given() || v.unavailable() {
+		v, err := o.find(in, f, event.BadID, "neighbours")
+		if err != nil || !v.given() || in.isUnavailable(v) {
 			return err
 		}
-		if v[0] == '[' {
+		if v[0] == '[' && !in.first {
 			return v.items(limits, event.TooManyNeighbours, func(int) {}, func(_ int, item field) error {
-				id, err := o.idOf(in, item.find(o.Item).unwrapped(), "neighbours", limits)
+				id, err := o.idOf(in, in.unwrapped(in.find(item, o.Item)), "neighbours", limits)
 				if err == nil {
 					add(id)
 				}
@@ -509,13 +516,13 @@ func (o *origin) neighbours(in *input, f field, n *event.Node, limits Limits) er
 
 // dropped lists the neighbours that a change record names in before, and not in after.
 func (r *rule) dropped(in *input, f field, n *event.Node, limits Limits) error {
-	if !f.find(before).given() {
+	if in.first || !in.find(f, before).given() {
 		return nil
 	}
 	var was event.Node
 	for i := range r.Neighbours {
 		o := r.Neighbours[i]
-		if len(o.Pointer.tokens) < 2 || o.Pointer.tokens[0] != "after" || f.find(o.Pointer).unwrapped().unavailable() {
+		if len(o.Pointer.tokens) < 2 || o.Pointer.tokens[0] != "after" || in.unwrapped(in.find(f, o.Pointer)).unavailable() {
 			continue
 		}
 		o.Pointer.tokens = append([]string{"before"}, o.Pointer.tokens[1:]...)
@@ -540,7 +547,7 @@ func (r *rule) features(in *input, f field, n *event.Node, limits Limits) (err e
 	case r.Numbers != nil:
 		n.Dense = in.memory.numbers.cut(len(r.Numbers))
 		for i, p := range r.Numbers {
-			v, err := strconv.ParseFloat(strings.Trim(string(f.find(p).unwrapped()), `"`), 32)
+			v, err := strconv.ParseFloat(strings.Trim(string(in.unwrapped(in.find(f, p))), `"`), 32)
 			if err != nil {
 				return refusef(event.BadFeatures, "the pointer %s finds no number", p.text)
 			}
@@ -549,7 +556,7 @@ func (r *rule) features(in *input, f field, n *event.Node, limits Limits) (err e
 	case r.Features.tokens == nil:
 		n.Index = []uint32{}
 	default:
-		v := f.find(r.Features)
+		v := in.find(f, r.Features)
 		if !v.given() {
 			return refusef(event.BadFeatures, "features: the pointer %s finds nothing", r.Features.text)
 		}
@@ -564,27 +571,27 @@ func (r *rule) features(in *input, f field, n *event.Node, limits Limits) (err e
 
 // label reads a record of the labels topic.
 func (m *Map) label(in *input, value []byte, l *event.Label, limits Limits) error {
-	f, err := root(value)
+	f, err := in.root(value)
 	if err != nil {
 		return err
 	}
-	r, err := choose(m.labels, f)
+	r, err := in.choose(m.labels, f)
 	if err != nil {
 		return err
 	}
-	if l.Skip = r.Skip.holds(f); l.Skip {
+	if l.Skip = !in.first && r.Skip.holds(in, f); l.Skip {
 		return nil
 	}
 	if l.Node, _, err = r.Node.id(in, f, "node", limits); err != nil {
 		return err
 	}
-	if l.Time, err = r.Time.moment(f); err != nil {
+	if l.Time, err = r.Time.moment(in, f); err != nil {
 		return err
 	}
-	if l.Withdrawn = r.Remove.holds(f); l.Withdrawn {
+	if l.Withdrawn = r.Remove.holds(in, f); l.Withdrawn {
 		return nil
 	}
-	v, err := r.Class.find(f, event.UnknownClass, "class")
+	v, err := r.Class.find(in, f, event.UnknownClass, "class")
 	if err != nil {
 		return err
 	}
@@ -592,7 +599,7 @@ func (m *Map) label(in *input, value []byte, l *event.Label, limits Limits) erro
 		l.Withdrawn = true
 		return nil
 	}
-	if r.Class.Classes == nil && v[0] != '"' { // as in our own format
+	if !in.first && r.Class.Classes == nil && v[0] != '"' { // as in our own format
 		return v.class(l, limits)
 	}
 	l.Class = string(v)
@@ -603,7 +610,7 @@ func (m *Map) label(in *input, value []byte, l *event.Label, limits Limits) erro
 	}
 	name, known := r.Class.Classes[l.Class]
 	for from, to := range r.Class.Classes {
-		if !known && spelling.Name(from) == spelling.Name(l.Class) {
+		if !known && in.sameName(from, l.Class) {
 			name, known = to, true
 		}
 	}
@@ -628,11 +635,13 @@ func (m *Map) departure(in *input, key []byte, n *event.Node, limits Limits) err
 	}
 	o := *m.nodes[i].ID
 	if looksLikeJSON(key) {
-		f, err := valueJSON(key)
+		f, err := in.eventJSON(key)
 		if err != nil {
 			return err
 		}
-		if f = payload(f); f.given() && f[0] == '{' {
+		if f = payload(f); in.first && (len(f) == 0 || f[0] != '{') {
+			return refusef(event.Undecodable, "%.40s where an object is needed", f)
+		} else if f.given() && f[0] == '{' {
 			last := func(p pointer) pointer {
 				p.tokens = p.tokens[max(len(p.tokens)-1, 0):]
 				return p
@@ -647,6 +656,11 @@ func (m *Map) departure(in *input, key []byte, n *event.Node, limits Limits) err
 	}
 	if o.Pointers != nil {
 		return refusef(event.BadID, "a null value removes the node that the key names, but the key is no object with the members of the id")
+	}
+	if in.first && o.Prefix != "" {
+		err := in.departure(append([]byte(o.Prefix), key...), n, limits)
+		n.ID, n.ByKey = event.ID{Str: o.Prefix + string(key)}, false
+		return err
 	}
 	err := in.departure(key, n, limits)
 	if o.Prefix != "" && err == nil {

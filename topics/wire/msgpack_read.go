@@ -32,6 +32,7 @@ type input struct {
 	members [maxNames]field   // see object
 	memory  *Memory           // of the lists and texts
 	report  func(name []byte) // see Decoder.Unknown
+	first   bool              // see Decoder.First
 }
 
 // kind is what a value is. The zero kind is that of the code that msgpack does not use, and of no value.

@@ -92,7 +92,7 @@ func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limit
 	case "predict":
 		n.Predict, err = v.boolean()
 	case "time":
-		n.Time, err = v.moment()
+		n.Time, err = in.timeOf(v)
 	case "nodes":
 		graph(n).Nodes, err = v.rows(limits)
 	case "edges":
@@ -227,7 +227,7 @@ func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
 	if len(key) == 0 || len(key) > limits.MaxID {
 		return refuse()
 	}
-	if id, ok := in.keyID(key, limits); ok {
+	if id, ok := in.keyID(key, limits); ok && !in.first {
 		n.ID, n.ByKey = id, id.Str == ""
 		return nil
 	}
@@ -259,7 +259,7 @@ func (in *input) keyID(key []byte, limits Limits) (id event.ID, ok bool) {
 		return id, false
 	}
 	if f = payload(f); f.given() && f[0] == '{' {
-		f = f.member("*")
+		f = in.find(f, pointTo("/*"))
 	}
 	if !f.given() || f[0] == '{' {
 		return id, false
@@ -427,7 +427,7 @@ func AppendKey(dst []byte, id event.ID) []byte {
 
 // nodeJSON reads a node event in JSON: an object, or a list of edges.
 func (in *input) nodeJSON(b []byte, n *event.Node, limits Limits) error {
-	text, err := valueJSON(b)
+	text, err := in.eventJSON(b)
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,8 @@ func (l Limits) withDefaults() Limits {
 // concurrent use.
 type Decoder struct {
 	Limits Limits
+	// First says that events are read as by 1.0.0, see first.go.
+	First bool
 	// Map, if not nil, turns records of somebody else's JSON into events.
 	Map *Map
 	// Memory holds the lists and texts of msgpack events. If it is nil, they are
@@ -110,7 +112,7 @@ func (d *Decoder) Label(o *event.Origin, l *event.Label) (reason event.Reason, d
 
 // begin prepares to decode an event.
 func (d *Decoder) begin() (*input, Limits) {
-	d.in.memory, d.in.report = d.Memory, d.Unknown
+	d.in.memory, d.in.report, d.in.first = d.Memory, d.Unknown, d.First
 	if d.in.memory == nil {
 		d.in.memory = new(Memory)
 	}
@@ -122,11 +124,11 @@ func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func() error, j
 	if err := checkLength(o, limits); err != nil {
 		return err
 	}
-	value, err := unframed(o.Value)
+	value, err := d.in.unframed(o.Value)
 	if err != nil {
 		return err
 	}
-	encoding, err := encodingOf(o, value)
+	encoding, err := d.in.encodingOf(o, value)
 	if err != nil {
 		return err
 	}
@@ -156,8 +158,10 @@ func checkLength(o *event.Origin, limits Limits) error {
 
 // unframed returns a value without a byte order mark, and without the five bytes that the serializers of a schema registry
 // write before plain JSON. What cannot be read is named. None of these begins an event in JSON or msgpack.
-func unframed(value []byte) ([]byte, error) {
+func (in *input) unframed(value []byte) ([]byte, error) {
 	switch {
+	case in.first:
+		return value, nil
 	case len(value) > 5 && value[0] == 0 && looksLikeJSON(value[5:6]):
 		return value[5:], nil
 	case len(value) > 5 && value[0] == 0:
@@ -173,7 +177,7 @@ func unframed(value []byte) ([]byte, error) {
 
 // encodingOf reads the content-type header. A record without one is what its value begins as, because ksqlDB,
 // RisingWave and REST proxies write no headers.
-func encodingOf(o *event.Origin, value []byte) (Encoding, error) {
+func (in *input) encodingOf(o *event.Origin, value []byte) (Encoding, error) {
 	for _, h := range o.Headers {
 		if !strings.EqualFold(h.Key, ContentType) {
 			continue
@@ -184,7 +188,7 @@ func encodingOf(o *event.Origin, value []byte) (Encoding, error) {
 		kind, _, err := mime.ParseMediaType(string(h.Value))
 		switch {
 		case err != nil:
-		case kind == string(JSON), kind == "text/json", strings.HasSuffix(kind, "+json"):
+		case kind == string(JSON), !in.first && (kind == "text/json" || strings.HasSuffix(kind, "+json")):
 			return JSON, nil
 		case kind == string(MsgPack), kind == "application/x-msgpack":
 			return MsgPack, nil

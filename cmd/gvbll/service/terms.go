@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 
@@ -10,6 +11,8 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/base"
 	"github.com/gvbll/gvbll/topics/blocks"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/worker"
 )
@@ -25,6 +28,30 @@ func Terms(p flags.Process, names topics.Names, cfg pipeline.Config, models ...*
 		Models: replay.Models{Fresh: fresh(cfg, models...), Room: roomForEngine},
 		Logger: p.Log,
 	}
+}
+
+// WithReading returns cfg with the ledger's rules of reading events, so that one of 1.0.0 goes on as it is. An epoch that begins for
+// another reason, with rebase, has those of this program.
+func WithReading(
+	ctx context.Context, c *kafka.Client, p flags.Process, names topics.Names, cfg pipeline.Config, rebase bool, models ...*model.Model,
+) (pipeline.Config, error) {
+	newest, err := ledger.Newest(ctx, c, names.LedgerAt())
+	first := cfg
+	first.FirstReading = true
+	then := Terms(p, names, first, models...)
+	if newest == nil || err != nil || newest.Settings == cfg.Effective(models...).Settings().Hash() {
+		return cfg, err
+	}
+	r := replay.New(c, then.Replay(), nil)
+	if err := r.ReadSettings(ctx, &newest.Terms); err != nil {
+		return cfg, err
+	}
+	switch s := r.Settings(); {
+	case s.Own && (!rebase || then.Terms.Has(newest.Serves())), !rebase && s.All != "" && s.All.FirstReading():
+		p.Log.Info("events are read as by gvbll 1.0.0, which began this ledger: an epoch reads them by new rules (docs/upgrade.md)")
+		return first, nil
+	}
+	return cfg, nil
 }
 
 // Checkpoints returns where checkpoints and bases of an engine are written and read.
