@@ -50,8 +50,8 @@ type Tally struct {
 	Rows    int64
 	Gaps    []int64   // rows without the value
 	Others  []int64   // rows with a value that the category lacks
-	Clipped []int64   // rows with a number beyond all of training, or without ranks beyond 10 standard deviations
-	Sum     []float64 // of numbers as they are in the vector: their mean is the shift since training, in standard deviations
+	Clipped []int64   // rows with a number, or an age, beyond all of training, or without ranks beyond 10 standard deviations
+	Sum     []float64 // of numbers and ages as they are in the vector: their mean is the shift since training, in standard deviations
 	Unknown int64     // values under a name that the schema lacks
 }
 
@@ -408,6 +408,11 @@ func (e *Encoder) End() gnn.Vector {
 			}
 		case e.given[i] == other:
 			e.tally.Others[i]++
+		case a.Kind == Time && a.Aged && e.time != 0:
+			e.tally.Sum[i] += float64(x[0])
+			if x[0] == clip || x[0] == -clip {
+				e.tally.Clipped[i]++
+			}
 		case a.Kind == Number:
 			e.tally.Sum[i] += float64(x[0])
 			if a.isBeyond(x, e.edges[i]) {

@@ -243,6 +243,35 @@ type Label struct {
 	Skip bool
 }
 
+// Delay returns how long after its node a label came, milliseconds by the times of both, and whether that can be: a clock may
+// be a day behind another, but ten years are another unit of time.
+func Delay(from, to int64) (delay int64, likely bool) {
+	const day = 24 * 3600 * 1000
+	delay = to - from
+	if to >= from && delay < 0 || to < from && delay >= 0 { // beyond int64
+		return 0, false
+	}
+	return delay, delay >= -day && delay <= 3650*day
+}
+
+// Unmet says of edges or labels that many wait for a node.
+type Unmet struct {
+	What    string // edges or labels
+	Waiting int
+	Node    ID // that has been waited for the longest
+	// Otherwise says that the graph has a node whose id is the same number as a text, or the same text as a number.
+	Otherwise bool
+}
+
+// Otherwise returns the id as a number in place of a text that is one, or the other way round, and whether there is such an id.
+func (id ID) Otherwise() (other ID, ok bool) {
+	if id.Str == "" {
+		return ID{Str: id.String()}, true
+	}
+	n, err := strconv.ParseInt(id.Str, 10, 64)
+	return ID{Num: n}, err == nil
+}
+
 // NoClass as the number of a label is no class of any model.
 const NoClass = math.MinInt32
 

@@ -28,6 +28,9 @@ type Outcome struct {
 	Posterior   Hash        // of the heads' state; for a pool, of the previous hash and the batch's changes
 	Chain       Hash        // of everything served and learned so far
 
+	// Unmet is what waits for nodes that have not come, where that is much.
+	Unmet []Unmet
+
 	// UnknownClasses are those of the labels refused for [UnknownClass]: their names, and
 	// "#7" for index 7.
 	UnknownClasses []string

@@ -238,7 +238,12 @@ func (l *Labels) match(v, class int32, label *event.Label, x *Entered) *event.La
 	j := joined{number: v, slot: slot, entry: event.Labelled{Node: label.Node, Class: class, Served: s.window, Time: label.Time}}
 	j.entry.Degree, j.entry.Fresh = l.nodes.Surroundings(v)
 	if label.Time != 0 && s.Time != 0 {
-		j.entry.Delay = delay(s.Time, label.Time)
+		delay, likely := event.Delay(s.Time, label.Time)
+		if likely {
+			j.entry.Delay = delay
+		} else {
+			x.Out.Figures.Count(event.LabelsMistimed, 1)
+		}
 	}
 	x.joined = append(x.joined, j)
 	return &x.joined[len(x.joined)-1].entry
@@ -268,6 +273,22 @@ func (l *Labels) Levels(out *event.Outcome) {
 	f.Count(event.WaitingLabels, l.unmatched.queue.Len())
 	f.Count(event.WaitingEdges, l.nodes.WaitingEdges())
 	f.Count(event.LabelsJoined, len(out.Labelled))
+	l.unmet(out, "edges", f.Int(event.WaitingEdges), l.nodes.AwaitedLongest)
+	l.unmet(out, "labels", f.Int(event.WaitingLabels), l.unmatched.AwaitedLongest)
+}
+
+// manyUnmet is how many edges or labels may wait before an outcome says for whom.
+const manyUnmet = 100
+
+// unmet reports that so many edges or labels wait.
+func (l *Labels) unmet(out *event.Outcome, what string, waiting int, longest func() event.ID) {
+	if waiting >= manyUnmet {
+		u := event.Unmet{What: what, Waiting: waiting, Node: longest()}
+		if other, ok := u.Node.Otherwise(); ok {
+			_, u.Otherwise = l.nodes.Number(other)
+		}
+		out.Unmet = append(out.Unmet, u)
+	}
 }
 
 // Prefetch announces that labels will be joined. It matters when what was served for their
@@ -281,16 +302,4 @@ func (l *Labels) Prefetch(received []event.Label) {
 			l.pending.prefetch(v)
 		}
 	}
-}
-
-// delay returns to-from, saturated to int64.
-func delay(from, to int64) int64 {
-	d := to - from
-	switch {
-	case to >= from && d < 0:
-		return math.MaxInt64
-	case to < from && d >= 0:
-		return math.MinInt64
-	}
-	return d
 }

@@ -200,6 +200,9 @@ func (n *Nodes) Before(u, v int32) bool { return n.numbers.order.before(u, v) }
 // WaitingEdges returns the number of edges that wait for a node.
 func (n *Nodes) WaitingEdges() int { return n.waiting.edges }
 
+// AwaitedLongest returns the node for which edges have waited the longest; there must be one.
+func (n *Nodes) AwaitedLongest() event.ID { return n.waiting.queue.At(n.waiting.queue.Oldest()).Key }
+
 // Len is the number of nodes in the graph.
 func (n *Nodes) Len() int { return n.Graph.Len() - n.departures.len() }
 

@@ -63,6 +63,8 @@ type Record struct {
 	// Attributes are the first of the model that have such a share or a mean.
 	Attributes []Attribute `json:"attributes,omitempty"`
 	Changes    []Change    `json:"changes,omitempty"`
+	// Unmet is what waits for nodes that have not come, where that is much.
+	Unmet []Unmet `json:"unmet,omitempty"`
 
 	// Forgot is set when nodes were forgotten before this window was stepped: from
 	// this Chain on, the state is that of an engine that never saw them.

@@ -34,11 +34,13 @@ const (
 	muchAccuracy     = 0.05 // lost
 	muchNLL          = 0.05 // nats behind the model as trained
 	manyRefused      = 20   // events
+	manyMistimed     = 20   // labels
 	manyUnknown      = 20   // labels of classes that the model lacks
 	enoughRows       = 200  // to judge attributes by
 	muchMissing      = 0.1  // of the rows, beyond the share in training
 	muchMoved        = 1    // standard deviations
 	muchOfAllRefused = 0.01
+	muchUnmet        = 0.5 // of the edges, or of the labels
 	muchUneven       = 0.2 // of the labels
 	// What few labels give by chance is not found: a difference must be larger than so many
 	// standard deviations.
@@ -80,6 +82,25 @@ func (s *Status) findings() []Finding {
 		add(a.Rows >= enoughRows && math.Abs(moved) > muchMoved, "GvbllAttributeShifted",
 			"the mean of attribute %s is %.1f standard deviations from that of training", a.Name, moved)
 	}
+	for _, u := range s.stream.unmet {
+		met, hint := s.stream.edges, ""
+		if u.What == "labels" {
+			met = now.Labels + before.Labels
+		}
+		if u.Otherwise {
+			hint = ", which the graph has as a text: ids are texts here and numbers there"
+			if strings.HasPrefix(u.Node, `"`) {
+				hint = ", which the graph has as a number: ids are numbers here and texts there"
+			}
+		}
+		share := float64(u.Waiting) / float64(u.Waiting+met)
+		add(share > muchUnmet, "GvbllIdsDiffer", "%.0f%% of the %s wait for a node that has not come, %d of them, such as for %s%s",
+			100*share, u.What, u.Waiting, u.Node, hint)
+	}
+	mistimed := now.Figures.Int(event.LabelsMistimed)
+	add(mistimed > manyMistimed && 2*mistimed > now.Labels, "GvbllLabelTimesOff",
+		"%d of %d labels have a time that is days before their node's, or ten years after it: one of the two is in another unit than ms",
+		mistimed, now.Labels)
 	add(s.stream.drift != "", "GvbllDriftFound", "the log loss rose: %s found it", s.stream.drift)
 	add(s.stream.fallback, "GvbllFallback", "the model as trained serves, because the one that learns was worse")
 	add(now.Predictions > 0 && now.Labels == 0 && before.Labels > 0, "GvbllLabelsStopped", "no labels come any more")

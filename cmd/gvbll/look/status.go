@@ -52,6 +52,7 @@ type Status struct {
 	missing []string // topics
 	lost    string   // predictions that are not in their topic, in words, "" for none
 	stream  streamState
+	takes   string // what a label names a class by, "" if it is not known
 }
 
 // streamState is what findings need of the windows beside their scores.
@@ -59,7 +60,9 @@ type streamState struct {
 	pace     float64       // events a second, the most that the graph has stepped for paceOver
 	apart    time.Duration // the longest between two windows of event time
 	drift    string        // the detector that found a loss to rise, "" for none
-	fallback bool          // the model as trained served the last window
+	unmet    []ledger.Unmet
+	edges    int  // in the graph
+	fallback bool // the model as trained served the last window
 }
 
 // partitionLag counts the events of a partition that are in no window yet.
@@ -166,7 +169,10 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 		return err
 	}
 	s.Model, s.Epoch, s.Windows, s.Committed = newest.Serves(), newest.Epoch, newest.Window+1, &newest.Stepped
-	s.stream.fallback = newest.Head == StaticHead
+	s.stream.fallback, s.stream.unmet, s.stream.edges = newest.Head == StaticHead, newest.Unmet, newest.Figures.Int(event.GraphEdges)
+	if s.takes, err = g.TakesClasses(ctx, newest); err != nil {
+		return err
+	}
 	for _, b := range newest.Bases {
 		s.Bases = append(s.Bases, base{b.Name.String(), time.UnixMilli(b.Taken)})
 	}
@@ -378,6 +384,9 @@ func (s *Status) Print(out io.Writer) error {
 	}
 	if s.Committed != nil {
 		fmt.Fprintf(w, "model\t%s\n", s.Model)
+		if s.takes != "" {
+			fmt.Fprintf(w, "classes\t%s\n", s.takes)
+		}
 		if s.Shadow != "" {
 			fmt.Fprintf(w, "shadow\t%s\n", s.Shadow)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -65,6 +66,12 @@ func TestFindings(t *testing.T) {
 		}, "GvbllAttributeShifted"},
 		"more gaps of few rows":           {func(s *Status) { s.attributes = []page.Attribute{{Name: "age", Rows: 199, Missing: 199}} }, ""},
 		"a mean that moved":               {func(s *Status) { s.attributes = []page.Attribute{{Name: "age", Rows: 1000, Sum: -1001}} }, "GvbllAttributeShifted"},
+		"100 of 200 edges wait":           {func(s *Status) { s.stream.unmet, s.stream.edges = []ledger.Unmet{{What: "edges", Waiting: 100}}, 100 }, ""},
+		"101 of 201 edges wait":           {func(s *Status) { s.stream.unmet, s.stream.edges = []ledger.Unmet{{What: "edges", Waiting: 101}}, 100 }, "GvbllIdsDiffer"},
+		"400 of 800 labels wait":          {func(s *Status) { s.stream.unmet = []ledger.Unmet{{What: "labels", Waiting: 400}} }, ""},
+		"401 of 801 labels wait":          {func(s *Status) { s.stream.unmet = []ledger.Unmet{{What: "labels", Waiting: 401}} }, "GvbllIdsDiffer"},
+		"half the labels at odd times":    {func(s *Status) { s.Last.Figures = figure.Kept{"labels_mistimed": 100} }, ""},
+		"most labels at odd times":        {func(s *Status) { s.Last.Figures = figure.Kept{"labels_mistimed": 101} }, "GvbllLabelTimesOff"},
 		"drift":                           {func(s *Status) { s.stream.drift = "adwin" }, "GvbllDriftFound"},
 		"uneven labels":                   {func(s *Status) { s.Last.uneven, s.Last.often = 0.21, "fraud" }, "GvbllLabelsUneven"},
 		"uneven labels, few of them":      {func(s *Status) { s.Last.uneven, s.Last.Labels = 0.21, 199 }, ""},
@@ -86,6 +93,12 @@ func TestFindings(t *testing.T) {
 		if diff := cmp.Diff(c.want, strings.Join(got, ", ")); diff != "" {
 			t.Errorf("%s, -want +got\n%s", name, diff)
 		}
+	}
+	s := Status{stream: streamState{unmet: []ledger.Unmet{{What: "edges", Waiting: 300, Node: `"7"`, Otherwise: true}}, edges: 100}}
+	if got := s.findings(); !slices.ContainsFunc(got, func(f Finding) bool {
+		return f.What == `75% of the edges wait for a node that has not come, 300 of them, such as for "7", which the graph has as a number: ids are numbers here and texts there`
+	}) {
+		t.Errorf("edges that wait for texts are found as %v", got)
 	}
 	rules, err := os.ReadFile("../../../charts/gvbll/rules/gvbll.yml")
 	must(t, err)
