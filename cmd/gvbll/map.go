@@ -13,11 +13,14 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/registry"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
 type mapCmd struct {
 	Kafka flags.Kafka `embed:""`
+
+	Registry flags.Registry `help:"@graph_registry" placeholder:"URL" group:"kafka"`
 
 	Try    string `help:"File of the map." required:"" type:"existingfile" placeholder:"FILE"`
 	Topic  string `help:"Topic to read." required:"" placeholder:"TOPIC"`
@@ -55,7 +58,16 @@ func (c mapCmd) Run(ctx context.Context, p flags.Process) error {
 		b.End = min(b.End, b.First+int64(c.Count))
 		bounds[at] = b
 	}
+	source, err := c.Registry.Open(ctx, p)
+	if err != nil {
+		return err
+	}
 	decoder := wire.Decoder{Map: m}
+	if source != nil {
+		schemas := registry.New(ctx, source, p.Log, nil)
+		schemas.Ask()
+		decoder.Frames = schemas.JSON
+	}
 	return client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
 		fmt.Fprintf(p.Out, "%s\n", c.line(&decoder, &event.Origin{
 			Topic: r.Topic, Partition: r.Partition,

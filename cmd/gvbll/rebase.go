@@ -67,6 +67,9 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 		}
 	}
 	cfg := service.Terms(p, graph.Names, settings, models...)
+	if cfg.Terms.Registry, err = c.Registry.Open(ctx, p); err != nil {
+		return err
+	}
 	if cfg.Checkpoints, err = service.Checkpoints(c.State, graph.Names, settings, models...); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/registry"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
@@ -34,6 +36,9 @@ type Config struct {
 	// Map is the text of the map that turns records of nodes and labels into events, "" for
 	// none: see [wire.ParseMap].
 	Map string
+	// Registry has the schemas that the ledger does not have, nil for none. An owner asks it.
+	Registry registry.Source
+	Logger   *slog.Logger
 	// First says that events are read as by 1.0.0.
 	First bool
 	// Ahead is how far ahead of the clock an event's time may lie and still be
@@ -62,7 +67,10 @@ type Inputs struct {
 	Nodes    Input[event.Node]
 	Labels   Input[event.Label]
 	Commands Input[event.Command]
+	// Schemas are those by which records are read that a registry's serializers have framed.
+	Schemas *registry.Schemas
 
+	unasked   error // the context ended before a schema came that claimed records need
 	untimely  func(topic string, late, early int)
 	closed    int64      // windows of event time before it are cut, 0 for none
 	commanded bool       // the last cut was one of commands, before the policy's turn
@@ -75,11 +83,12 @@ type Inputs struct {
 // taken of; where only a record tells them apart, reading ends with that error. Fetching ends with
 // the context.
 func Open(ctx context.Context, c *kafka.Client, cfg Config, p Position) (*Inputs, error) {
-	in := &Inputs{untimely: cfg.Untimely}
+	in := &Inputs{untimely: cfg.Untimely, Schemas: registry.New(ctx, cfg.Registry, cfg.Logger, p.Schemas)}
 	if err := checkTopics(p.Consumed, cfg.Names.Nodes, cfg.Names.Labels, cfg.Names.Commands); err != nil {
 		return nil, err
 	}
 	nodes, labels := nodeSource(cfg), labelSource(cfg)
+	nodes.schemas, labels.schemas = in.Schemas, in.Schemas
 	if cfg.Map != "" {
 		m, err := wire.ParseMap(cfg.Map)
 		if err != nil {
@@ -163,6 +172,7 @@ func (in *Inputs) AddReady(now time.Time) (some bool, err error) {
 // records fetched meanwhile are late for the same windows. If all partitions count as idle,
 // because the replay took so long, their events say what is closed.
 func (in *Inputs) Resume(p Policy, window int64) {
+	in.Schemas.Ask()
 	in.Nodes.resume()
 	in.Labels.resume()
 	in.Commands.resume()
@@ -221,6 +231,7 @@ func (in *Inputs) reportUntimely(topic string, late, early *int) {
 // Claim claims the records of a window that Cut returned, and appends their
 // offset ranges to ranges.
 func (in *Inputs) Claim(c Cut, ranges []ledger.Range) []ledger.Range {
+	defer in.Adopt()
 	if c.ByTime {
 		ranges = in.Nodes.claimBefore(c.Before, ranges)
 		return in.Labels.claimBefore(c.Before, ranges)

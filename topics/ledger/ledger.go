@@ -26,6 +26,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/topics/base"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/registry"
 )
 
 // Version is the format of the records.
@@ -65,6 +66,9 @@ type Record struct {
 	Changes    []Change    `json:"changes,omitempty"`
 	// Unmet is what waits for nodes that have not come, where that is much.
 	Unmet []Unmet `json:"unmet,omitempty"`
+
+	// Schemas are those by which framed records of this window were read, and of none before it.
+	Schemas []registry.Schema `json:"schemas,omitempty"`
 
 	// Forgot is set when nodes were forgotten before this window was stepped: from
 	// this Chain on, the state is that of an engine that never saw them.

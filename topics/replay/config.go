@@ -8,6 +8,7 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/registry"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
@@ -66,6 +67,8 @@ type Terms struct {
 	Effective func(event.Settings) event.Settings
 	// Program is this program's version, for the first record of an epoch.
 	Program string
+	// Registry has the schemas of framed records that the ledger does not have, nil for none.
+	Registry registry.Source
 	// Limits bound the size of an event; zero fields have defaults.
 	Limits wire.Limits
 }

@@ -166,10 +166,12 @@ func (p *Replayer) Restep(ctx context.Context, end int64) error {
 		last = max(last, window)
 	}
 	p.lossy, p.compared = true, false
+	p.Inputs.Schemas.Ask() // of those that lost records had
 	for end = cmp.Or(end, last+1); p.next < end; {
-		if err := p.replay(ctx, windows[p.next]); err != nil {
+		if err := p.replay(ctx, &ledger.Record{Ranges: windows[p.next]}); err != nil {
 			return err
 		}
+		p.Inputs.Adopt()
 		if _, err := p.stepClaimed(); err != nil {
 			return err
 		}
@@ -254,6 +256,7 @@ func (p *Replayer) rangesOf(ctx context.Context, all published) (windows map[int
 		return nil, err
 	}
 	consumed, decoder := p.consumed(), wire.Decoder{Limits: p.cfg.Terms.Limits, Memory: new(wire.Memory), First: p.intake().First}
+	decoder.Frames = p.Inputs.Schemas.JSON
 	if text := p.intake().Map; text != "" {
 		if decoder.Map, err = wire.ParseMap(text); err != nil {
 			return nil, err

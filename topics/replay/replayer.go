@@ -153,6 +153,7 @@ func (p *Replayer) intake() intake.Config {
 	terms := p.cfg.Terms
 	return intake.Config{
 		Names: terms.Names, Limits: terms.Limits, Map: terms.Settings.Value("map"), First: terms.Settings.FirstReading(), AcceptGap: p.acceptGap,
+		Registry: terms.Registry, Logger: p.cfg.Logger,
 		Untimely: func(topic string, late, early int) { p.cfg.Events(Untimely{topic, late, early}) },
 		Unknown:  func(f intake.UnknownField) { p.cfg.Events(UnknownField(f)) },
 	}
@@ -172,7 +173,7 @@ func (p *Replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	if err := p.checkGap(ctx, r); err != nil {
 		return nil, err
 	}
-	if err := p.replay(ctx, r.Ranges); err != nil {
+	if err := p.replay(ctx, r); err != nil {
 		return nil, p.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", p.cfg.Terms.Names.Ledger, r.Window, err))
 	}
 	p.lossy = p.lossy || p.Inputs.Incomplete()
@@ -217,10 +218,11 @@ func (p *Replayer) Claim(c intake.Cut, ranges []ledger.Range) []ledger.Range {
 	return p.Inputs.Claim(c, ranges)
 }
 
-// replay claims the records in the ranges, as those of the next window.
-func (p *Replayer) replay(ctx context.Context, ranges []ledger.Range) error {
+// replay claims the records of the next window, which is the record's, and keeps the schemas by which they are read.
+func (p *Replayer) replay(ctx context.Context, r *ledger.Record) error {
 	p.claimed = true
-	return p.Inputs.Replay(ctx, ranges)
+	p.Inputs.Schemas.Keep(r.Schemas)
+	return p.Inputs.Replay(ctx, r.Ranges)
 }
 
 // Serve steps the claimed records of an owner, whose record will have the hash of the state after it.
@@ -232,6 +234,9 @@ func (p *Replayer) Serve() (*event.Outcome, error) {
 
 // stepClaimed steps the engine over the claimed records, of served and of replayed windows.
 func (p *Replayer) stepClaimed() (*event.Outcome, error) {
+	if err := p.Inputs.Err(); err != nil {
+		return nil, err
+	}
 	w := p.gather()
 	p.next++
 	out := p.Engine.Step(w)

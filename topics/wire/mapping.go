@@ -634,6 +634,7 @@ func (m *Map) departure(in *input, key []byte, n *event.Node, limits Limits) err
 		return refusef(event.Empty, "the value is null, and the map has no rule with an id")
 	}
 	o := *m.nodes[i].ID
+	key = in.keyValue(key)
 	if looksLikeJSON(key) {
 		f, err := in.eventJSON(key)
 		if err != nil {

@@ -33,6 +33,7 @@ type input struct {
 	memory  *Memory           // of the lists and texts
 	report  func(name []byte) // see Decoder.Unknown
 	first   bool              // see Decoder.First
+	frames  func(schema uint32, payload []byte) ([]byte, error)
 }
 
 // kind is what a value is. The zero kind is that of the code that msgpack does not use, and of no value.

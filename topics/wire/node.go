@@ -227,6 +227,7 @@ func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
 	if len(key) == 0 || len(key) > limits.MaxID {
 		return refuse()
 	}
+	key = in.keyValue(key)
 	if id, ok := in.keyID(key, limits); ok && !in.first {
 		n.ID, n.ByKey = id, id.Str == ""
 		return nil
@@ -241,6 +242,17 @@ func (in *input) departure(key []byte, n *event.Node, limits Limits) error {
 	}
 	n.ID.Str = in.memory.text(key)
 	return nil
+}
+
+// keyValue returns what a key is as JSON that serializers of a schema registry have framed, and other keys as they are.
+func (in *input) keyValue(key []byte) []byte {
+	if in.first || len(key) < 5 || key[0] != 0 || binary.BigEndian.Uint32(key[1:]) == 0 {
+		return key
+	}
+	if framed, err := in.framed(key); err == nil {
+		return framed
+	}
+	return key
 }
 
 // keyID reads an id from a key of another form than ours: an integer of four or eight bytes, as serializers of Java write it;

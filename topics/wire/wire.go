@@ -15,6 +15,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -57,6 +58,8 @@ type Decoder struct {
 	Limits Limits
 	// First says that events are read as by 1.0.0, see first.go.
 	First bool
+	// Frames, if not nil, returns as JSON what serializers of a schema registry wrote behind a schema's number.
+	Frames func(schema uint32, payload []byte) ([]byte, error)
 	// Map, if not nil, turns records of somebody else's JSON into events.
 	Map *Map
 	// Memory holds the lists and texts of msgpack events. If it is nil, they are
@@ -112,7 +115,7 @@ func (d *Decoder) Label(o *event.Origin, l *event.Label) (reason event.Reason, d
 
 // begin prepares to decode an event.
 func (d *Decoder) begin() (*input, Limits) {
-	d.in.memory, d.in.report, d.in.first = d.Memory, d.Unknown, d.First
+	d.in.memory, d.in.report, d.in.first, d.in.frames = d.Memory, d.Unknown, d.First, d.Frames
 	if d.in.memory == nil {
 		d.in.memory = new(Memory)
 	}
@@ -162,17 +165,30 @@ func (in *input) unframed(value []byte) ([]byte, error) {
 	switch {
 	case in.first:
 		return value, nil
-	case len(value) > 5 && value[0] == 0 && looksLikeJSON(value[5:6]):
-		return value[5:], nil
-	case len(value) > 5 && value[0] == 0:
-		return nil, refusef(event.Undecodable, "a value by schema %d of a registry, in Avro or Protobuf, which are not "+
-			"read: have it written as JSON", binary.BigEndian.Uint32(value[1:]))
+	case len(value) >= 5 && value[0] == 0:
+		return in.framed(value)
 	case bytes.HasPrefix(value, []byte("\x1f\x8b")):
 		return nil, refusef(event.Undecodable, "a value packed with gzip by its producer: send it plain, and set compression.type")
 	case bytes.HasPrefix(value, []byte("\xff\xfe")), bytes.HasPrefix(value, []byte("\xfe\xff")):
 		return nil, refusef(event.Undecodable, "a value in UTF-16: send UTF-8")
 	}
 	return bytes.TrimPrefix(value, []byte("\ufeff")), nil
+}
+
+// framed returns what stands behind a schema's number: plain JSON as it is, which needs no registry, and other values as JSON.
+func (in *input) framed(value []byte) ([]byte, error) {
+	schema, payload := binary.BigEndian.Uint32(value[1:]), value[5:]
+	if looksLikeJSON(payload) && json.Valid(payload) {
+		return payload, nil
+	}
+	if in.frames == nil {
+		return nil, refusef(event.Undecodable, "a value by schema %d of a registry: give --registry", schema)
+	}
+	b, err := in.frames(schema, payload)
+	if err != nil {
+		return nil, refusef(event.Undecodable, "a value by schema %d of a registry: %v", schema, err)
+	}
+	return b, nil
 }
 
 // encodingOf reads the content-type header. A record without one is what its value begins as, because ksqlDB,

@@ -215,6 +215,7 @@ func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) err
 		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
 		Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(),
 		Figures: out.Figures.Kept(), Reasons: reasons(out), Changes: ledger.Changes(out.Drift), Unmet: ledger.UnmetOf(out.Unmet),
+		Schemas:  o.replay.Inputs.Schemas.TakeFresh(),
 		Forgot:   c.forgot,
 		Attempt:  c.attempt,
 		Promoted: out.Promoted,
