@@ -195,7 +195,7 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	work := s.Terms()
 	work.Terms.Registry = schemas
 	if schemas != nil && cfg.FirstReading {
-		return flags.Usagef("--registry: gvbll 1.0.0 began this ledger, and read no records in Avro or Protobuf: begin an epoch "+
+		return flags.Usagef("--registry: gvbll 1.0.0 began this ledger, and read no records in Avro or Protobuf: begin an epoch " +
 			"with 'gvbll rebase' first (docs/upgrade.md)")
 	}
 	p.Log.Info("working", "model", work.Terms.Model, "shadow", work.Terms.Shadow, "classes",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -18,6 +19,8 @@ type Config struct {
 	URL            string
 	User, Password string
 	Token          func() (string, error) // of each request, nil for none
+	// Dial makes connections; nil is the system's network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Client asks a registry for schemas.
@@ -31,9 +34,13 @@ const (
 
 // NewClient returns a client, which asks nothing yet.
 func NewClient(cfg Config) (*Client, error) {
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: cfg.Dial, ForceAttemptHTTP2: true,
+		DisableKeepAlives: true, // there is a question now and then
+	}
 	opts := []sr.ClientOpt{
 		sr.URLs(cfg.URL),
-		sr.HTTPClient(&http.Client{Timeout: answerTime, Transport: bounded{http.DefaultTransport}}),
+		sr.HTTPClient(&http.Client{Timeout: answerTime, Transport: bounded{transport}}),
 		sr.PreReq(func(req *http.Request) error {
 			if cfg.Token == nil {
 				return nil
@@ -109,11 +116,11 @@ func (c *Client) refer(ctx context.Context, s *Schema, list []sr.SchemaReference
 	return nil
 }
 
-// Check returns an error if the registry answers and refuses: a credential is wrong, or what answers is none.
+// Check returns an error if the registry answers that it does not know who asks.
 func (c *Client) Check(ctx context.Context) error {
 	_, err := c.sr.SupportedTypes(ctx)
 	var answer *sr.ResponseError
-	if errors.As(err, &answer) && answer.StatusCode/100 == 4 {
+	if errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden) {
 		return fmt.Errorf("it answers %d, %.100s", answer.StatusCode, cmp.Or(answer.Message, http.StatusText(answer.StatusCode)))
 	}
 	return nil

@@ -27,9 +27,9 @@ type Reference struct {
 const (
 	maxText       = 64 << 10 // bytes of a schema and what it refers to
 	maxReferences = 32
-	maxFields     = 10_000  // of a schema whose types are written out where they are used
-	maxSchemas    = 1024    // of a graph
-	maxAll        = 4 << 20 // bytes of these
+	maxFields     = 10_000    // of a schema whose types are written out where they are used
+	maxSchemas    = 1024      // of a graph
+	maxAll        = 512 << 10 // bytes of these: a base's record in the ledger has them all
 	maxOfWindow   = 256 << 10
 	maxJSON       = 16 << 20 // bytes of a decoded record
 	maxProtobuf   = 1 << 20  // bytes of a record in Protobuf, whose messages take many times as much
@@ -74,7 +74,7 @@ func NewReader(s Schema) *Reader {
 // JSON returns a record as JSON.
 func (r *Reader) JSON(payload []byte) (b []byte, err error) {
 	if r == nil {
-		return nil, fmt.Errorf("no registry has it")
+		return nil, errors.New("no registry has it, or the ledger keeps too many schemas")
 	}
 	if err = r.err; err == nil {
 		b, err = r.read(payload)

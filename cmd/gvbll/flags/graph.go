@@ -19,8 +19,8 @@ type Graph struct {
 
 	Kafka    Inputs   `embed:""`
 	Registry Registry `help:"@graph_registry" placeholder:"URL" group:"kafka"`
-	State  State  `embed:"" group:"state"`
-	Engine Engine `embed:""`
+	State    State    `embed:"" group:"state"`
+	Engine   Engine   `embed:""`
 
 	Workers int      `help:"Threads that share the arithmetic of a window. The results are the same." default:"1" group:"machine"`
 	Rows    rowsFlag `help:"@graph_rows" default:"float32" placeholder:"float32" group:"machine"`

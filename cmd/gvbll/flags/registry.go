@@ -60,7 +60,7 @@ func (f Registry) Open(ctx context.Context, p Process) (registry.Source, error) 
 	if f.url == "" {
 		return nil, nil
 	}
-	cfg := registry.Config{URL: f.url, User: f.user}
+	cfg := registry.Config{URL: f.url, User: f.user, Dial: p.Dial}
 	var err error
 	if f.user != "" {
 		if cfg.Password, err = readSecret(f.password); err != nil {
