@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,15 +12,20 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/hamba/avro/v2"
 	"github.com/twmb/franz-go/pkg/sr"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
+
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/wire"
 )
 
 const payment = `{"type": "record", "name": "Payment", "namespace": "shop", "fields": [
@@ -54,6 +60,37 @@ func TestAvro(t *testing.T) {
 	for name, cut := range map[string][]byte{"cut short": b[:len(b)-1], "too long": append(b, 0), "nothing": nil} {
 		if got, err := NewReader(Schema{Type: "AVRO", Text: payment}).JSON(cut); err == nil {
 			t.Errorf("a record that is %s is read as %s", name, got)
+		}
+	}
+}
+
+// TestFrames: records that Confluent's own serializers framed (testdata/frames.py) are the JSON that was given to them.
+func TestFrames(t *testing.T) {
+	b, err := os.ReadFile("testdata/frames.json")
+	must(t, err)
+	var frames []struct {
+		Type, Text, Frame string
+		JSON              any
+	}
+	must(t, json.Unmarshal(b, &frames))
+	for _, f := range frames {
+		framed, err := hex.DecodeString(f.Frame)
+		must(t, err)
+		var value event.Node
+		d := wire.Decoder{Frames: func(_ uint32, payload []byte) ([]byte, error) {
+			got, err := NewReader(Schema{Type: f.Type, Text: f.Text}).JSON(payload)
+			var is any
+			if err == nil {
+				err = json.Unmarshal(got, &is)
+			}
+			if diff := cmp.Diff(f.JSON, is); diff != "" || err != nil {
+				t.Errorf("%s, -want +got\n%s, %v", f.Type, diff, err)
+			}
+			return got, err
+		}}
+		d.Node(&event.Origin{Value: framed}, &value)
+		if want := f.JSON.(map[string]any)["id"].(float64); value.ID.Num != int64(want) {
+			t.Errorf("%s: the node is %v, want %v", f.Type, value.ID, want)
 		}
 	}
 }
