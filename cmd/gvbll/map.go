@@ -90,6 +90,12 @@ func (c mapCmd) line(d *wire.Decoder, o *event.Origin) string {
 		var n event.Node
 		reason, detail = d.Node(o, &n)
 		text = append(eventText(&n), why(&n)...)
+		for i := 0; n.Also != nil && i < len(n.Also.Nodes); i++ {
+			text = append(append(append(text, "\n  and "...), eventText(&n.Also.Nodes[i])...), why(&n.Also.Nodes[i])...)
+		}
+		for i := 0; n.Also != nil && i < len(n.Also.Labels); i++ {
+			text = append(append(text, "\n  and the label "...), asJSON(wire.AppendLabel(nil, &n.Also.Labels[i]), nil)...)
+		}
 	}
 	if reason != "" {
 		return fmt.Sprintf("%s  refused, %s: %s", o, reason, detail)

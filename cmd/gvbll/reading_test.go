@@ -187,3 +187,44 @@ func readOddly(t *testing.T, sh *shell, dir string, from, to int) map[string]aud
 	}
 	return found
 }
+
+// TestOneTopic: a topic whose records are nodes and labels, several of them each, serves a graph that an audit proves; a label that
+// is refused is a dead letter of its record.
+func TestOneTopic(t *testing.T) {
+	onKFake(t, func(t *testing.T, sh *shell) {
+		dir := t.TempDir()
+		model, mapped := filepath.Join(dir, "model.safetensors"), filepath.Join(dir, "map.yaml")
+		sh.gvbll("train", "--data", paymentsTable(t, 200), "--train-share", "0.3", "--epochs", "3", "--hidden", "8", "--embedding", "4", "--out", model)
+		must(t, os.WriteFile(mapped, []byte(`
+nodes:
+  - {each: /payments, id: {pointer: /id}, features: "", neighbours: [{pointer: /^/card, prefix: "card:", implicit: true}], next: true}
+  - {each: /payments, node: {pointer: /id}, class: {pointer: /outcome}}
+`), 0o644))
+		sh.gvbll("topics", "--create", "--brokers", sh.addr, "--prefix", "one", "--partitions", "1")
+		g := sh.graph("one", 0)
+		p, err := g.client.NewProducer(t.Context(), kafka.ProducerConfig{})
+		must(t, err)
+		var records []kafka.Record
+		for n := range 30 {
+			outcome := "fraud"
+			if n == 7 {
+				outcome = "unheard of"
+			}
+			records = append(records, kafka.Record{Topic: g.names.Nodes, Value: fmt.Appendf(nil,
+				`{"card": %d, "payments": [{"id": "a%d", "amount": 1, "outcome": "good"}, {"id": "b%d", "amount": 2, "outcome": %q}]}`, n%5, n, n, outcome)})
+		}
+		must(t, p.Send(t.Context(), records))
+		g.serve("--prefix", "one", "--model", model, "--map", mapped, "--window", "10")
+		found := g.audit("--prefix", "one", "--model", model)
+		if found.Predictions != 60 || found.DeadLetters != 1 || found.Epochs[0].Proved != found.Epochs[0].Windows {
+			t.Errorf("the audit finds %+v, want 60 predictions and a dead letter, all proved", found)
+		}
+		_, status, _ := sh.command("status", "--brokers", sh.addr, "--prefix", "one")
+		listed := sh.gvbll("topics", "--brokers", sh.addr, "--prefix", "one")
+		for _, said := range []string{status, listed} {
+			if !strings.Contains(said, "fraud, good; numbers in labels are indices, from 0") {
+				t.Errorf("what a number in a label means is not said in\n%s", said)
+			}
+		}
+	})
+}

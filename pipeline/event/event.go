@@ -104,6 +104,7 @@ type Node struct {
 	Index      []uint32
 	Value      []float32
 	Named      []Attribute // nil where features are numbers
+	Also       *Also       // further events of the record, nil in a window
 	Graph      *Graph      // what is classified, if that is a graph of its own: then without features and Neighbours
 	Neighbours []ID
 	Dropped    []ID   // nodes to which the edge is removed, none of Neighbours
@@ -156,6 +157,12 @@ func (a *Attribute) String() string {
 		return strings.Trim(fmt.Sprint(a.Numbers), "[]")
 	}
 	return ""
+}
+
+// Also are the events of a record besides its first node.
+type Also struct {
+	Nodes  []Node
+	Labels []Label
 }
 
 // AttributeKind says which value an Attribute has.

@@ -286,8 +286,25 @@ func checkTopics(ranges []ledger.Range, inputs ...string) error {
 // cannot be decoded into its refusals. They are valid until Release.
 func (in *Inputs) Gather(w *event.Window) {
 	w.Nodes, w.Refused = in.Nodes.Gather(w.Nodes[:0], w.Refused[:0])
-	w.Labels, w.Refused = in.Labels.Gather(w.Labels[:0], w.Refused)
+	w.Labels = w.Labels[:0]
+	if slices.ContainsFunc(w.Nodes, func(n event.Node) bool { return n.Also != nil }) {
+		spread(w)
+	}
+	w.Labels, w.Refused = in.Labels.Gather(w.Labels, w.Refused)
 	w.Commands, w.Refused = in.Commands.Gather(w.Commands[:0], w.Refused)
+}
+
+// spread puts the further events of records behind their first nodes.
+func spread(w *event.Window) {
+	nodes := w.Nodes
+	w.Nodes = make([]event.Node, 0, 2*len(nodes))
+	for _, n := range nodes {
+		also := n.Also
+		n.Also = nil
+		if w.Nodes = append(w.Nodes, n); also != nil {
+			w.Nodes, w.Labels = append(w.Nodes, also.Nodes...), append(w.Labels, also.Labels...)
+		}
+	}
 }
 
 // Release releases the memory of the claimed records.

@@ -19,7 +19,7 @@ type Source interface {
 
 // Schemas are the schemas of a graph's inputs. Those that are kept are in the ledger: a record of a window is read by them
 // alone, whenever it is read. Others were asked for, by an owner that reads ahead, and are kept with the first window that has a record of
-// theirs.
+// theirs. Of nil Schemas there are none.
 type Schemas struct {
 	ctx    context.Context
 	source Source // nil without a registry
@@ -46,7 +46,11 @@ func New(ctx context.Context, source Source, log *slog.Logger, kept []Schema) *S
 }
 
 // Ask has schemas that are not kept asked for: an owner does, and a replay does not.
-func (s *Schemas) Ask() { s.asks.Store(s.source != nil) }
+func (s *Schemas) Ask() {
+	if s != nil {
+		s.asks.Store(s.source != nil)
+	}
+}
 
 // Keep adds the schemas that a record of the ledger has.
 func (s *Schemas) Keep(list []Schema) {
@@ -73,6 +77,9 @@ func (s *Schemas) Kept(id uint32) *Reader {
 
 // All returns the schemas that are kept, by number.
 func (s *Schemas) All() (list []Schema) {
+	if s == nil {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(s.kept)) {

@@ -283,10 +283,17 @@ func (p *Replayer) rangesOf(ctx context.Context, all published) (windows map[int
 					Key: r.Key, Value: r.Value,
 				}
 				decoder.Memory.Reset()
-				if reason, _ := decoder.Node(&o, &n); reason == "" && !n.Departed && !n.Context && !n.OnlyAsks() {
-					if w, known := all.nodes[n.ID]; known {
-						window = w
-						delete(all.nodes, n.ID)
+				reason, _ := decoder.Node(&o, &n)
+				list := []event.Node{n}
+				if n.Also != nil {
+					list = append(list, n.Also.Nodes...)
+				}
+				for i := range list {
+					if n := &list[i]; reason == "" && !n.Departed && !n.Context && !n.OnlyAsks() {
+						if w, known := all.nodes[n.ID]; known {
+							window = w
+							delete(all.nodes, n.ID)
+						}
 					}
 				}
 			}

@@ -48,6 +48,8 @@ type rule struct {
 	Remove     *condition `yaml:"remove"` // the node leaves, the edge is removed, or the label is withdrawn
 	Skip       *condition `yaml:"skip"`   // the record says nothing: a heartbeat, or a change of a table
 	Context    bool       `yaml:"context"`
+	Each       *pointer   `yaml:"each"` // a list: each item is an event, in which /^ is the record
+	Next       bool       `yaml:"next"` // the rules below are used, too
 
 	Node  *origin `yaml:"node"` // of a label
 	Class *origin `yaml:"class"`
@@ -136,13 +138,17 @@ func ParseMap(text string) (*Map, error) {
 		m.nodes = append(m.nodes, rules...)
 	}
 	for i := range t.Labels {
-		if err := t.Labels[i].checkLabel(); err != nil {
+		err := t.Labels[i].checkLabel()
+		if err == nil && (t.Labels[i].Each != nil || t.Labels[i].Next) {
+			err = errors.New("each and next are of rules under nodes, which may be of labels, too")
+		}
+		if err != nil {
 			return nil, fmt.Errorf("labels, rule %d: %w", i+1, err)
 		}
 	}
 	m.labels = t.Labels
 	for what, rules := range map[string][]rule{"nodes": m.nodes, "labels": m.labels} {
-		if i := slices.IndexFunc(rules, func(r rule) bool { return r.When == nil }); i >= 0 && i < len(rules)-1 {
+		if i := slices.IndexFunc(rules, func(r rule) bool { return r.When == nil && !r.Next }); i >= 0 && i < len(rules)-1 {
 			return nil, fmt.Errorf("%s: a rule without when holds always, so those after it are never used: put it last", what)
 		}
 	}
@@ -195,9 +201,10 @@ func (r rule) withPreset() ([]rule, error) {
 }
 
 func (r *rule) checkNode() error {
+	if r.Node != nil || r.Class != nil { // a label in the topic of nodes
+		return r.checkLabel()
+	}
 	switch {
-	case r.Node != nil || r.Class != nil:
-		return errors.New("node and class are of labels")
 	case (r.Source == nil) != (r.Target == nil):
 		return errors.New("an edge needs source and target")
 	case (r.ID == nil) == (r.Source == nil):
@@ -249,7 +256,11 @@ func pointersTo(list []origin) (p []*origin) {
 
 // find returns the value that a pointer names, nil if there is none.
 func (in *input) find(f field, p pointer) field {
-	for _, token := range p.tokens {
+	tokens := p.tokens
+	if in.record != nil && len(tokens) > 0 && tokens[0] == "^" {
+		f, tokens = in.record, tokens[1:]
+	}
+	for _, token := range tokens {
 		if !f.given() || token == "*" && !in.first && f.members() > 1 { // a key of several members is none of them
 			return nil
 		}
@@ -399,8 +410,10 @@ func (in *input) choose(rules []rule, f field) (*rule, error) {
 			return r, nil
 		}
 	}
-	return nil, refusef(event.Undecodable, "no rule of the map is for this record")
+	return nil, errNoRule
 }
+
+var errNoRule = refusef(event.Undecodable, "no rule of the map is for this record")
 
 // payload returns a value without its schema, with which Connect may write it.
 func payload(f field) field {
@@ -410,8 +423,8 @@ func payload(f field) field {
 	return f
 }
 
-// root returns the record's value: of one with its schema, as Connect writes it, the payload.
-func (in *input) root(value []byte) (field, error) {
+// root returns the record's value, an object or perhaps a list: of one with its schema, as Connect writes it, the payload.
+func (in *input) root(value []byte, lists bool) (field, error) {
 	value, err := in.unframed(value)
 	if err != nil {
 		return nil, err
@@ -420,7 +433,7 @@ func (in *input) root(value []byte) (field, error) {
 	if err == nil {
 		f = payload(f)
 	}
-	if err == nil && (len(f) == 0 || f[0] != '{') {
+	if err == nil && (len(f) == 0 || f[0] != '{' && !(f[0] == '[' && lists)) {
 		err = refusef(event.Undecodable, "%.40s where an object is needed", f)
 	}
 	return f, err
@@ -428,18 +441,79 @@ func (in *input) root(value []byte) (field, error) {
 
 // node reads a record of the nodes topic.
 func (m *Map) node(in *input, value []byte, n *event.Node, limits Limits) error {
-	f, err := in.root(value)
+	f, err := in.root(value, slices.ContainsFunc(m.nodes, func(r rule) bool { return r.Each != nil }))
 	if err != nil {
 		return err
 	}
-	r, err := in.choose(m.nodes, f)
-	if err != nil {
-		return err
+	var also event.Also
+	found, nodes := false, 0
+	one := func(r *rule, f field) error {
+		if r.Node != nil {
+			l := event.Label{Origin: n.Origin}
+			err := r.label(in, f, &l, limits)
+			also.Labels = append(also.Labels, l)
+			return err
+		}
+		to := n
+		if nodes++; nodes > 1 {
+			also.Nodes = append(also.Nodes, event.Node{Origin: n.Origin})
+			to = &also.Nodes[len(also.Nodes)-1]
+		}
+		return r.node(in, f, to, limits)
 	}
-	if !in.first && r.Skip.holds(in, f) {
+	for i := range m.nodes {
+		r := &m.nodes[i]
+		if r.When != nil && !r.When.holds(in, f) {
+			continue
+		}
+		found = true
+		if in.first || !r.Skip.holds(in, f) {
+			if err := r.each(in, f, limits, one); err != nil {
+				return err
+			}
+		}
+		if !r.Next {
+			break
+		}
+	}
+	if !found {
+		return errNoRule
+	}
+	if nodes == 0 {
 		n.Edges = []event.Edge{} // an event that changes nothing
-		return nil
 	}
+	if also.Nodes != nil || also.Labels != nil {
+		n.Also = &also
+	}
+	return nil
+}
+
+// maxEvents bounds the events of one record.
+const maxEvents = 4096
+
+// each calls one with the record, or with each item of its list.
+func (r *rule) each(in *input, f field, limits Limits, one func(*rule, field) error) error {
+	if r.Each == nil && f[0] != '{' {
+		return refusef(event.Undecodable, "%.40s where an object is needed", f)
+	} else if r.Each == nil {
+		return one(r, f)
+	}
+	list := in.find(f, *r.Each)
+	if len(list) == 0 || list[0] != '[' {
+		return refusef(event.Undecodable, "each: the pointer %s finds no list", r.Each.text)
+	}
+	in.record = f
+	defer func() { in.record = nil }()
+	return list.items(limits, event.TooManyNeighbours, func(int) {}, func(i int, item field) error {
+		if i >= maxEvents {
+			return refusef(event.TooLarge, "more than %d events in a record", maxEvents)
+		}
+		return one(r, item)
+	})
+}
+
+// node reads a record, or an item of one, as a node or an edge.
+func (r *rule) node(in *input, f field, n *event.Node, limits Limits) (err error) {
 	remove := r.Remove.holds(in, f)
 	if n.Time, err = r.Time.moment(in, f); err != nil && (!remove || in.first) { // what leaves may have none
 		return err
@@ -571,7 +645,7 @@ func (r *rule) features(in *input, f field, n *event.Node, limits Limits) (err e
 
 // label reads a record of the labels topic.
 func (m *Map) label(in *input, value []byte, l *event.Label, limits Limits) error {
-	f, err := in.root(value)
+	f, err := in.root(value, false)
 	if err != nil {
 		return err
 	}
@@ -582,6 +656,11 @@ func (m *Map) label(in *input, value []byte, l *event.Label, limits Limits) erro
 	if l.Skip = !in.first && r.Skip.holds(in, f); l.Skip {
 		return nil
 	}
+	return r.label(in, f, l, limits)
+}
+
+// label reads a record, or an item of one, as a label.
+func (r *rule) label(in *input, f field, l *event.Label, limits Limits) (err error) {
 	if l.Node, _, err = r.Node.id(in, f, "node", limits); err != nil {
 		return err
 	}

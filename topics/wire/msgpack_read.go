@@ -33,6 +33,7 @@ type input struct {
 	memory  *Memory           // of the lists and texts
 	report  func(name []byte) // see Decoder.Unknown
 	first   bool              // see Decoder.First
+	record  field             // of which a list's items are read, nil for none
 	frames  func(schema uint32, payload []byte) ([]byte, error)
 }
 

@@ -95,6 +95,9 @@ func (d *Decoder) Node(o *event.Origin, n *event.Node) (reason event.Reason, det
 	if err == nil {
 		err = in.checkNode(n, limits)
 	}
+	for i := 0; err == nil && n.Also != nil && i < len(n.Also.Nodes); i++ {
+		err = in.checkNode(&n.Also.Nodes[i], limits)
+	}
 	return verdict(err)
 }
 
@@ -182,7 +185,7 @@ func (in *input) framed(value []byte) ([]byte, error) {
 		return payload, nil
 	}
 	if in.frames == nil {
-		return nil, refusef(event.Undecodable, "a value by schema %d of a registry: give --registry", schema)
+		return nil, refusef(event.Undecodable, "a value by schema %d of a registry, in Avro or Protobuf: give --registry", schema)
 	}
 	b, err := in.frames(schema, payload)
 	if err != nil {
