@@ -24,8 +24,9 @@ type Encoder struct {
 	time   int64          // of the event
 	row    []float32      // columns of the current row
 
-	respelt []bool // by attribute: some value of a category has not the spelling of names, in models from before
-	aged    bool   // there are ages
+	respelt []bool         // by attribute: some value of a category has not the spelling of names, in models from before
+	aged    bool           // there are ages
+	meant   map[string]int // attributes by names that came and are unknown, -1 for none
 
 	given []given // by attribute, of the current row
 	when  []int64 // by attribute, its time in milliseconds since 1970
@@ -53,12 +54,13 @@ type Tally struct {
 	Clipped []int64   // rows with a number, or an age, beyond all of training, or without ranks beyond 10 standard deviations
 	Sum     []float64 // of numbers and ages as they are in the vector: their mean is the shift since training, in standard deviations
 	Unknown int64     // values under a name that the schema lacks
+	Came    []string  // such a name that is the attribute's but for capitals and marks, "" for none; nil if none came
 }
 
 // NewEncoder returns an encoder of a schema that [Schema.Check] accepts.
 func NewEncoder(s *Schema) *Encoder {
 	n := len(s.Attributes)
-	e := &Encoder{schema: s, at: s.places(), given: make([]given, n), when: make([]int64, n), tally: newTally(n)}
+	e := &Encoder{schema: s, at: s.places(), given: make([]given, n), when: make([]int64, n), tally: newTally(n), meant: make(map[string]int)}
 	width := 0
 	for i := range s.Attributes {
 		e.from = append(e.from, width)
@@ -101,7 +103,7 @@ func (e *Encoder) Begin(at int64) {
 func (e *Encoder) attribute(name string) (a *Attribute, i int, columns []float32) {
 	i, known := e.at[name]
 	if !known {
-		e.tally.Unknown++
+		e.unknown(name)
 		return nil, 0, nil
 	}
 	columns = e.row[e.from[i]:e.from[i+1]]
@@ -116,8 +118,37 @@ func (e *Encoder) Gap(name string) {
 		clear(e.row[e.from[i]:e.from[i+1]])
 		e.given[i] = nothing
 	} else {
-		e.tally.Unknown++
+		e.unknown(name)
 	}
+}
+
+// unknown counts a value under a name that the schema lacks, and notes for which attribute it may have been meant.
+func (e *Encoder) unknown(name string) {
+	e.tally.Unknown++
+	i, seen := e.meant[name]
+	if !seen {
+		const most = 256 // names that are told apart
+		if i = -1; len(e.meant) >= most {
+			return
+		}
+		for k := range e.schema.Attributes {
+			if plain(e.schema.Attributes[k].Name) == plain(name) {
+				i = k
+			}
+		}
+		e.meant[strings.Clone(name)] = i
+	}
+	if i >= 0 && e.tally.Came == nil {
+		e.tally.Came = make([]string, len(e.given))
+	}
+	if i >= 0 && e.tally.Came[i] == "" {
+		e.tally.Came[i] = strings.Clone(name)
+	}
+}
+
+// plain returns a name in lower case, without marks and spaces between its words.
+func plain(name string) string {
+	return strings.NewReplacer("_", "", "-", "", " ", "", ".", "").Replace(strings.ToLower(name))
 }
 
 // Nested gives what is no value: an object, or a list of texts.

@@ -130,6 +130,7 @@ type Attributes struct {
 	Clipped []int64   // rows with a number beyond all of training
 	Sum     []float64 // of standardised numbers
 	Unknown int64     // values under a name that the schema lacks
+	Came    []string  // such a name that is the attribute's but for capitals and marks; nil if none came
 }
 
 // MostAttributes bounds the attributes that people are shown: the first of a schema.

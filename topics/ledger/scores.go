@@ -82,6 +82,7 @@ type Attribute struct {
 	Missing int64   `json:"missing,omitempty"`
 	Trained float32 `json:"trained,omitempty"` // rows of which it would be missing as in training
 	Sum     float32 `json:"sum,omitempty"`     // of the value in standard deviations from the mean in training
+	Came    string  `json:"came,omitempty"`    // a name that came in its place
 }
 
 // Unmet says of edges or labels that many wait for a node, with the id of one, in quotes where it is a text.

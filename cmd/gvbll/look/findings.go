@@ -77,8 +77,12 @@ func (s *Status) findings() []Finding {
 		now.Refused[string(event.UnknownClass)], event.UnknownClass)
 	for _, a := range s.attributes {
 		missing, trained, moved := a.Shares()
+		came := ""
+		if a.Came != "" {
+			came = fmt.Sprintf(": %.40q came instead", a.Came)
+		}
 		add(a.Rows >= enoughRows && missing-trained > muchMissing, "GvbllAttributeShifted",
-			"attribute %s is missing or unknown in %.1f%% of the events, in training in %.1f%%", a.Name, 100*missing, 100*trained)
+			"attribute %s is missing or unknown in %.1f%% of the events, in training in %.1f%%%s", a.Name, 100*missing, 100*trained, came)
 		add(a.Rows >= enoughRows && math.Abs(moved) > muchMoved, "GvbllAttributeShifted",
 			"the mean of attribute %s is %.1f standard deviations from that of training", a.Name, moved)
 	}

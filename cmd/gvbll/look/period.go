@@ -21,7 +21,7 @@ func addWindow(p *page.Period, r *ledger.Record) {
 	for _, a := range r.Attributes {
 		p.Attributes = page.AddAttributes(p.Attributes, page.Attribute{
 			Name: a.Name, Rows: a.Rows, Missing: a.Missing,
-			Trained: float64(a.Trained), Sum: float64(a.Sum),
+			Trained: float64(a.Trained), Sum: float64(a.Sum), Came: a.Came,
 		})
 	}
 	s := r.Scores

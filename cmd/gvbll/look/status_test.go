@@ -94,7 +94,13 @@ func TestFindings(t *testing.T) {
 			t.Errorf("%s, -want +got\n%s", name, diff)
 		}
 	}
-	s := Status{stream: streamState{unmet: []ledger.Unmet{{What: "edges", Waiting: 300, Node: `"7"`, Otherwise: true}}, edges: 100}}
+	s := Status{attributes: []page.Attribute{{Name: "amount", Rows: 1000, Missing: 1000, Came: "Amount"}}}
+	if got := s.findings(); !slices.ContainsFunc(got, func(f Finding) bool {
+		return f.What == `attribute amount is missing or unknown in 100.0% of the events, in training in 0.0%: "Amount" came instead`
+	}) {
+		t.Errorf("a name in other capitals is found as %v", got)
+	}
+	s = Status{stream: streamState{unmet: []ledger.Unmet{{What: "edges", Waiting: 300, Node: `"7"`, Otherwise: true}}, edges: 100}}
 	if got := s.findings(); !slices.ContainsFunc(got, func(f Finding) bool {
 		return f.What == `75% of the edges wait for a node that has not come, 300 of them, such as for "7", which the graph has as a number: ids are numbers here and texts there`
 	}) {

@@ -118,7 +118,7 @@ func ledgerAttributes(out *event.Outcome, m *model.Model) (list []ledger.Attribu
 	for _, a := range page.AttributesOf(out, m) {
 		list = append(list, ledger.Attribute{
 			Name: a.Name, Rows: a.Rows, Missing: a.Missing, Trained: float32(a.Trained),
-			Sum: float32(a.Sum),
+			Sum: float32(a.Sum), Came: a.Came,
 		})
 	}
 	return list
