@@ -363,9 +363,13 @@ const (
 // can be right in the attribute's unit.
 func (e *Encoder) instant(i int, x []float32, at int64) error {
 	a := &e.schema.Attributes[i]
-	if unit := spelling.Guess(at); unit != "" && (at < a.From || at > a.To) {
+	const soon = 1_000_000_000 // eleven days around 1970: a year, a number of days, or nothing
+	if unit := spelling.Guess(at); (unit != "" || at > -soon && at < soon) && (at < a.From || at > a.To) {
 		if a.Unit != "" {
 			return fmt.Errorf("attribute %.40s: %d ms since 1970 is no likely time: the model has it in %s", a.Name, at, a.Unit)
+		}
+		if unit == "" {
+			return fmt.Errorf("attribute %.40s: %d is no likely time in milliseconds since 1970: send those, or a date", a.Name, at)
 		}
 		return fmt.Errorf("attribute %.40s: %d looks like %s since 1970, and the model has milliseconds: send "+
 			"those, or a date", a.Name, at, spelling.UnitNames[unit])
