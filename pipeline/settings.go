@@ -82,7 +82,8 @@ func (c *Config) Declare() *setting.List {
 		},
 		func(text string) error {
 			if c.FirstReading = false; text != strconv.Itoa(reading) {
-				return fmt.Errorf("events are read by rules %.20q, and this program has those of %d: use the program that wrote it", text, reading)
+				return fmt.Errorf("events are read by rules %.20q, and this program has those of %d: use the program "+
+					"that wrote it", text, reading)
 			}
 			return nil
 		},

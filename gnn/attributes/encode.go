@@ -60,7 +60,9 @@ type Tally struct {
 // NewEncoder returns an encoder of a schema that [Schema.Check] accepts.
 func NewEncoder(s *Schema) *Encoder {
 	n := len(s.Attributes)
-	e := &Encoder{schema: s, at: s.places(), given: make([]given, n), when: make([]int64, n), tally: newTally(n), meant: make(map[string]int)}
+	e := &Encoder{
+		schema: s, at: s.places(), given: make([]given, n), when: make([]int64, n), tally: newTally(n), meant: make(map[string]int),
+	}
 	width := 0
 	for i := range s.Attributes {
 		e.from = append(e.from, width)

@@ -1,8 +1,9 @@
 package ledger
 
 import (
-	"github.com/gvbll/gvbll/pipeline/event"
 	"strconv"
+
+	"github.com/gvbll/gvbll/pipeline/event"
 )
 
 // Scores say how good the predictions were whose labels a window brought: each as it

@@ -152,7 +152,8 @@ func (p *Replayer) openInputs(fetching context.Context, at intake.Position) (err
 func (p *Replayer) intake() intake.Config {
 	terms := p.cfg.Terms
 	return intake.Config{
-		Names: terms.Names, Limits: terms.Limits, Map: terms.Settings.Value("map"), First: terms.Settings.FirstReading(), AcceptGap: p.acceptGap,
+		Names: terms.Names, Limits: terms.Limits, Map: terms.Settings.Value("map"),
+		First: terms.Settings.FirstReading(), AcceptGap: p.acceptGap,
 		Registry: terms.Registry, Logger: p.cfg.Logger,
 		Untimely: func(topic string, late, early int) { p.cfg.Events(Untimely{topic, late, early}) },
 		Unknown:  func(f intake.UnknownField) { p.cfg.Events(UnknownField(f)) },

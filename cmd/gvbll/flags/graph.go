@@ -29,8 +29,8 @@ type Graph struct {
 var graphHelp = Texts{
 	"graph_shadow": "Second model file, to run in the shadow: on the same stream and scored alike, at the same cost in time " +
 		"and memory (docs/recipes.md). 'gvbll promote' swaps the two.",
-	"graph_registry": "Schema registry of records in Avro or Protobuf (docs/data.md), with user=NAME,password=FILE or token=FILE after a comma to log in. " +
-		"Their schemas are kept in the ledger.",
+	"graph_registry": "Schema registry of records in Avro or Protobuf (docs/data.md), with user=NAME,password=FILE or " +
+		"token=FILE after a comma to log in. Their schemas are kept in the ledger.",
 	"graph_rows": "The graph's vectors. float32, or bfloat16: two thirds of the memory, and embeddings off by some " +
 		"thousandths. reserve=N: allocate memory for N nodes at the start, about 2 KB each. Such as " +
 		"bfloat16,reserve=1000000.",

@@ -14,7 +14,9 @@ import (
 type Registry struct{ url, user, password, token string }
 
 func (f *Registry) pairs() []setting.Pair {
-	return []setting.Pair{{Name: "user", Value: word{&f.user}}, {Name: "password", Value: word{&f.password}}, {Name: "token", Value: word{&f.token}}}
+	return []setting.Pair{
+		{Name: "user", Value: word{&f.user}}, {Name: "password", Value: word{&f.password}}, {Name: "token", Value: word{&f.token}},
+	}
 }
 
 // word is a text as a value of a pair.
