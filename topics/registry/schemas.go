@@ -103,6 +103,9 @@ func (s *Schemas) Adopt(r *Reader) *Reader {
 
 // TakeFresh returns the schemas that were adopted since the last call, for the record of the window.
 func (s *Schemas) TakeFresh() (list []Schema) {
+	if s == nil {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list, s.fresh, s.size = s.fresh, nil, 0
