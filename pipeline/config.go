@@ -15,6 +15,9 @@ import (
 // by an engine that can reproduce it. Others go on from it by an epoch.
 const Version = 1
 
+// reading numbers the rules by which events are read. A ledger without one is read as by 1.0.0.
+const reading = 2
+
 // MostPending is the largest Config.MaxPending. Rows of pending predictions are numbered
 // by an int32, and there may be twice as many as predictions.
 const MostPending = 1 << 30
@@ -58,6 +61,8 @@ type Config struct {
 	// Map is how the records of the inputs become events, "" for our own format. The engine
 	// does not use it; what it steps depends on it.
 	Map string
+	// FirstReading says that events are read as by 1.0.0: a ledger that it began says nothing else.
+	FirstReading bool
 	// PartialUpdates says that an event with features by name changes those that it names, and
 	// leaves the others of its node as they are. It has no effect on a model without a schema.
 	PartialUpdates bool
@@ -158,5 +163,6 @@ func (c Config) structure(m *model.Model) structure.Config {
 	return structure.Config{
 		Encoder: m.Encoder, Normalizer: m.Normalizer, Schema: m.Schema, Classes: len(m.Classes),
 		MaxWaitingEdges: c.MaxWaitingEdges, Kinds: m.Kinds, Readout: m.Readout, PartialUpdates: c.PartialUpdates, Keep: c.Keep,
+		FirstReading: c.FirstReading,
 	}
 }

@@ -146,7 +146,7 @@ func (e *Engine) assemble(m *model.Model, cfg Config, graph *gnn.Graph, s heads.
 	e.nodes = structure.New(cfg.structure(m), graph, e.pending)
 	e.predictor = serve.NewPredictor(m, e.nodes, e.pending, s)
 	e.predictor.Embeddings = cfg.Local.Embeddings
-	e.labels = serve.NewLabels(e.predictor, cfg.MaxWaitingLabels, cfg.Labels)
+	e.labels = serve.NewLabels(e.predictor, cfg.MaxWaitingLabels, cfg.Labels, cfg.FirstReading)
 	e.queue = heads.NewLearnQueue(s, cfg.heads())
 	e.scorer = serve.NewScorer(m, cfg.Bins, s, &e.labels.Batch)
 }

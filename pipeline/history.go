@@ -25,6 +25,7 @@ type History struct {
 	list    []Recorded // by node number; the zero value where there is none
 	classes []string   // in the order in which they were given or seen
 	place   map[string]int32
+	first   bool
 	given   int // how many of classes were given; labels by index mean these
 	stands  serve.Standing
 	partial bool
@@ -57,6 +58,7 @@ type HistoryConfig struct {
 	Labels   serve.Standing     // is [Config.Labels]
 	Partial  bool               // is [Config.PartialUpdates]
 	Keep     structure.Keep     // is [Config.Keep]
+	First    bool               // is [Config.FirstReading]
 	Pending  int                // is [Config.MaxPending]: what waits for its label is kept
 }
 
@@ -73,7 +75,7 @@ func NewHistory(c HistoryConfig) (*History, error) {
 	}
 	h := &History{
 		waiting: serve.NewUnmatched(cfg.MaxWaitingLabels, c.Labels), stands: c.Labels, partial: c.Partial,
-		place: make(map[string]int32), given: len(c.Classes),
+		place: make(map[string]int32), given: len(c.Classes), first: c.First,
 	}
 	for _, name := range c.Classes {
 		h.class(name)
@@ -82,7 +84,7 @@ func NewHistory(c HistoryConfig) (*History, error) {
 	h.nodes = structure.New(structure.Config{
 		Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone},
 		Schema: c.Schema, KeepsNames: c.Schema == nil, PartialUpdates: c.Partial, MaxWaitingEdges: cfg.MaxWaitingEdges,
-		Keep: c.Keep,
+		Keep: c.Keep, FirstReading: c.First,
 	}, gnn.NewGraph(encoder), h.pending)
 	h.nodes.Follow(structure.Follower{Entered: h.entered, Vacated: h.vacated})
 	return h, nil
@@ -188,7 +190,11 @@ func (h *History) classOf(l *event.Label) int32 {
 	if l.Class == "" {
 		known = known[:h.given]
 	}
-	if class, ok := l.In(known); ok {
+	in := l.In
+	if h.first {
+		in = l.FirstIn
+	}
+	if class, ok := in(known); ok {
 		return class
 	}
 	if l.Class == "" {

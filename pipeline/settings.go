@@ -73,6 +73,21 @@ func (c *Config) Declare() *setting.List {
 		Value: setting.Switch(&c.PartialUpdates),
 	})
 	c.Keep.Declare(l)
+	l.Add(setting.Setting{Name: "reading", Kept: setting.Optional, Value: setting.Plain(
+		func() string {
+			if c.FirstReading {
+				return ""
+			}
+			return strconv.Itoa(reading)
+		},
+		func(text string) error {
+			if c.FirstReading = false; text != strconv.Itoa(reading) {
+				return fmt.Errorf("events are read by rules %.20q, and this program has those of %d: use the program "+
+					"that wrote it", text, reading)
+			}
+			return nil
+		},
+	)})
 	l.CheckCount("workers", &c.Local.Workers, 1, 0)
 	l.CheckCount("reserve", &c.Local.Reserve, 0, 0)
 	l.Check(func() error {
@@ -223,6 +238,7 @@ func (c Config) Settings() event.Settings { return event.Settings(c.Declare().Ob
 func ParseSettings(object event.Settings) (c Config, err error) {
 	values, err := object.Values()
 	if err == nil {
+		c.FirstReading = true // where there is none
 		err = c.Declare().SetAll(values)
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -15,7 +16,8 @@ type Attribute struct {
 	Rows    int64
 	Missing int64   // rows with a gap, or with a category that training did not have
 	Trained float64 // how many of them there would be as in training
-	Sum     float64 // of a number, in standard deviations from the mean in training
+	Sum     float64 // of a number or an age, in standard deviations from the mean in training
+	Came    string  // a name that came in its place
 }
 
 // Shares returns the share of rows without a known value, that in training, and by how many
@@ -26,7 +28,7 @@ func (a *Attribute) Shares() (missing, trained, moved float64) {
 }
 
 // AttributesOf returns what came of a window by name: of the first attributes of the model that
-// served which are numbers, or were missing, now or in training.
+// served which are numbers or have ages, or were missing, now or in training.
 func AttributesOf(out *event.Outcome, m *model.Model) (list []Attribute) {
 	t := out.Attributes
 	if t == nil || m == nil || m.Schema == nil || out.Model != m.ID {
@@ -34,8 +36,11 @@ func AttributesOf(out *event.Outcome, m *model.Model) (list []Attribute) {
 	}
 	for i := range m.Schema.Attributes[:min(len(m.Schema.Attributes), event.MostAttributes)] {
 		of := &m.Schema.Attributes[i]
-		a := Attribute{of.Name, t.Rows, t.Gaps[i] + t.Others[i], float64(t.Rows) * (of.Gaps + of.Others), t.Sum[i]}
-		if of.Kind == attributes.Number || a.Missing > 0 || a.Trained > 0 {
+		a := Attribute{of.Name, t.Rows, t.Gaps[i] + t.Others[i], float64(t.Rows) * (of.Gaps + of.Others), t.Sum[i], ""}
+		if t.Came != nil {
+			a.Came = t.Came[i]
+		}
+		if of.Kind == attributes.Number || of.Aged || a.Missing > 0 || a.Trained > 0 {
 			list = append(list, a)
 		}
 	}
@@ -53,6 +58,7 @@ func AddAttributes(list []Attribute, more ...Attribute) []Attribute {
 		}
 		a := &list[i]
 		a.Rows, a.Missing, a.Trained, a.Sum = a.Rows+m.Rows, a.Missing+m.Missing, a.Trained+m.Trained, a.Sum+m.Sum
+		a.Came = cmp.Or(m.Came, a.Came)
 	}
 	return list
 }

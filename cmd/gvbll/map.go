@@ -13,11 +13,14 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/registry"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
 type mapCmd struct {
 	Kafka flags.Kafka `embed:""`
+
+	Registry flags.Registry `help:"@graph_registry" placeholder:"URL" group:"kafka"`
 
 	Try    string `help:"File of the map." required:"" type:"existingfile" placeholder:"FILE"`
 	Topic  string `help:"Topic to read." required:"" placeholder:"TOPIC"`
@@ -55,7 +58,16 @@ func (c mapCmd) Run(ctx context.Context, p flags.Process) error {
 		b.End = min(b.End, b.First+int64(c.Count))
 		bounds[at] = b
 	}
+	source, err := c.Registry.Open(ctx, p)
+	if err != nil {
+		return err
+	}
 	decoder := wire.Decoder{Map: m}
+	if source != nil {
+		schemas := registry.New(ctx, source, p.Log, nil)
+		schemas.Ask()
+		decoder.Frames = schemas.JSON
+	}
 	return client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
 		fmt.Fprintf(p.Out, "%s\n", c.line(&decoder, &event.Origin{
 			Topic: r.Topic, Partition: r.Partition,
@@ -78,6 +90,12 @@ func (c mapCmd) line(d *wire.Decoder, o *event.Origin) string {
 		var n event.Node
 		reason, detail = d.Node(o, &n)
 		text = append(eventText(&n), why(&n)...)
+		for i := 0; n.Also != nil && i < len(n.Also.Nodes); i++ {
+			text = append(append(append(text, "\n  and "...), eventText(&n.Also.Nodes[i])...), why(&n.Also.Nodes[i])...)
+		}
+		for i := 0; n.Also != nil && i < len(n.Also.Labels); i++ {
+			text = append(append(text, "\n  and the label "...), asJSON(wire.AppendLabel(nil, &n.Also.Labels[i]), nil)...)
+		}
 	}
 	if reason != "" {
 		return fmt.Sprintf("%s  refused, %s: %s", o, reason, detail)

@@ -67,7 +67,7 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 		return c.takeOver(ctx, p, graph)
 	}
 	if c.AcceptGap { // with the ledger's own terms
-		if settings, err = service.AsWritten(ctx, graph.Client, graph.Names, settings, models...); err != nil {
+		if settings, err = service.AsWritten(ctx, graph.Client, p, graph.Names, settings, false, models...); err != nil {
 			return err
 		}
 	}
@@ -77,6 +77,9 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	}
 	defer removeFiles()
 	cfg := service.Terms(p, graph.Names, settings, models...)
+	if cfg.Terms.Registry, err = c.Registry.Open(ctx, p); err != nil {
+		return err
+	}
 	if cfg.Checkpoints, err = service.Checkpoints(c.State, graph.Names, settings, models...); err != nil {
 		return err
 	}

@@ -9,7 +9,9 @@ import (
 	"text/tabwriter"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
 	"github.com/gvbll/gvbll/topics"
+	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 type topicsCmd struct {
@@ -75,5 +77,16 @@ func (t topicsCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%d\t%s\n", r.Topic, r.Partitions, r.State)
 	}
-	return cmp.Or(w.Flush(), unfit)
+	if err := cmp.Or(w.Flush(), unfit); err != nil || have[names.Ledger] == 0 {
+		return err
+	}
+	newest, err := ledger.Newest(ctx, c, names.LedgerAt())
+	if newest == nil || err != nil {
+		return err
+	}
+	takes, err := look.Graph{Client: c, Names: names}.TakesClasses(ctx, newest)
+	if err == nil && takes != "" {
+		_, err = fmt.Fprintf(p.Out, "classes: %s\n", takes)
+	}
+	return err
 }

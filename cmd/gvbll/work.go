@@ -159,6 +159,10 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	if err := pipeline.Compatible(models...); err != nil {
 		return err
 	}
+	schemas, err := w.Registry.Open(ctx, p)
+	if err != nil {
+		return err
+	}
 	web, err := service.Listen(p, w.HTTP.HTTP, w.HTTP.HTTPConfig)
 	if err != nil {
 		return err
@@ -178,7 +182,7 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	}
 	set := service.Setup{
 		Process: p, Graph: w.Kafka.Prefix, InForce: flags.InForce(k, g), Web: web, Names: names,
-		State: w.State, Config: cfg, Models: models, Folder: service.ModelFolder(w.Models),
+		State: w.State, Config: cfg, Rebase: w.Rebase, Models: models, Folder: service.ModelFolder(w.Models),
 	}
 	s, err := service.New(ctx, client, set)
 	if err != nil {
@@ -186,6 +190,11 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	}
 	defer s.Close()
 	work := s.Terms()
+	work.Terms.Registry = schemas
+	if schemas != nil && cfg.FirstReading {
+		return flags.Usagef("--registry: gvbll 1.0.0 began this ledger, and read no records in Avro or Protobuf: begin an epoch " +
+			"with 'gvbll rebase' first (docs/upgrade.md)")
+	}
 	p.Log.Info("working", "model", work.Terms.Model, "shadow", work.Terms.Shadow, "classes",
 		len(work.Terms.Classes), "topics", names.Nodes, "http", web.URL())
 	if w.Kafka.InputsPrefix != "" && w.Kafka.InputsPrefix != w.Kafka.Prefix {

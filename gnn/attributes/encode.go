@@ -16,6 +16,7 @@ import (
 // call for each value, and End. A name that is not given is a gap; one given twice counts as
 // last given. After an error the row is void. It is not safe for concurrent use.
 type Encoder struct {
+	First  bool // values are read as by 1.0.0
 	schema *Schema
 	at     map[string]int // attributes by name
 	from   []int          // first column, by attribute; then the width
@@ -23,8 +24,9 @@ type Encoder struct {
 	time   int64          // of the event
 	row    []float32      // columns of the current row
 
-	respelt []bool // by attribute: some value of a category has not the spelling of names, in models from before
-	aged    bool   // there are ages
+	respelt []bool         // by attribute: some value of a category has not the spelling of names, in models from before
+	aged    bool           // there are ages
+	meant   map[string]int // attributes by names that came and are unknown, -1 for none
 
 	given []given // by attribute, of the current row
 	when  []int64 // by attribute, its time in milliseconds since 1970
@@ -49,15 +51,18 @@ type Tally struct {
 	Rows    int64
 	Gaps    []int64   // rows without the value
 	Others  []int64   // rows with a value that the category lacks
-	Clipped []int64   // rows with a number beyond all of training, or without ranks beyond 10 standard deviations
-	Sum     []float64 // of numbers as they are in the vector: their mean is the shift since training, in standard deviations
+	Clipped []int64   // rows with a number, or an age, beyond all of training, or without ranks beyond 10 standard deviations
+	Sum     []float64 // of numbers and ages as they are in the vector: their mean is the shift since training, in standard deviations
 	Unknown int64     // values under a name that the schema lacks
+	Came    []string  // such a name that is the attribute's but for capitals and marks, "" for none; nil if none came
 }
 
 // NewEncoder returns an encoder of a schema that [Schema.Check] accepts.
 func NewEncoder(s *Schema) *Encoder {
 	n := len(s.Attributes)
-	e := &Encoder{schema: s, at: s.places(), given: make([]given, n), when: make([]int64, n), tally: newTally(n)}
+	e := &Encoder{
+		schema: s, at: s.places(), given: make([]given, n), when: make([]int64, n), tally: newTally(n), meant: make(map[string]int),
+	}
 	width := 0
 	for i := range s.Attributes {
 		e.from = append(e.from, width)
@@ -100,7 +105,7 @@ func (e *Encoder) Begin(at int64) {
 func (e *Encoder) attribute(name string) (a *Attribute, i int, columns []float32) {
 	i, known := e.at[name]
 	if !known {
-		e.tally.Unknown++
+		e.unknown(name)
 		return nil, 0, nil
 	}
 	columns = e.row[e.from[i]:e.from[i+1]]
@@ -115,8 +120,37 @@ func (e *Encoder) Gap(name string) {
 		clear(e.row[e.from[i]:e.from[i+1]])
 		e.given[i] = nothing
 	} else {
-		e.tally.Unknown++
+		e.unknown(name)
 	}
+}
+
+// unknown counts a value under a name that the schema lacks, and notes for which attribute it may have been meant.
+func (e *Encoder) unknown(name string) {
+	e.tally.Unknown++
+	i, seen := e.meant[name]
+	if !seen {
+		const most = 256 // names that are told apart
+		if i = -1; len(e.meant) >= most {
+			return
+		}
+		for k := range e.schema.Attributes {
+			if plain(e.schema.Attributes[k].Name) == plain(name) {
+				i = k
+			}
+		}
+		e.meant[strings.Clone(name)] = i
+	}
+	if i >= 0 && e.tally.Came == nil {
+		e.tally.Came = make([]string, len(e.given))
+	}
+	if i >= 0 && e.tally.Came[i] == "" {
+		e.tally.Came[i] = strings.Clone(name)
+	}
+}
+
+// plain returns a name in lower case, without marks and spaces between its words.
+func plain(name string) string {
+	return strings.NewReplacer("_", "", "-", "", " ", "", ".", "").Replace(strings.ToLower(name))
 }
 
 // Nested gives what is no value: an object, or a list of texts.
@@ -142,10 +176,11 @@ func (e *Encoder) Number(name string, v float64) error {
 		a.number(x, v)
 	case a.Kind == Boolean && (v == 0 || v == 1):
 		x[0] = float32(v)
-	case a.Kind == Category:
+	case a.Kind == Category && !e.First:
 		e.numbered(a, i, x, v)
-	case a.Kind == Text:
+	case a.Kind == Category, a.Kind == Text:
 		return e.Text(name, strconv.FormatFloat(v, 'f', -1, 64))
+	case a.Kind == Time && e.First && e.firstMoment(a, i, x, v):
 	case a.Kind == Time:
 		one, _ := spelling.Unit(a.Unit)
 		at, ok := spelling.MillisOf(v, one)
@@ -176,6 +211,9 @@ func (e *Encoder) Text(name, text string) error {
 	a, i, x := e.attribute(name)
 	if a == nil {
 		return nil
+	}
+	if e.First {
+		return e.firstText(a, i, x, text)
 	}
 	switch a.Kind {
 	case Category:
@@ -327,9 +365,13 @@ const (
 // can be right in the attribute's unit.
 func (e *Encoder) instant(i int, x []float32, at int64) error {
 	a := &e.schema.Attributes[i]
-	if unit := spelling.Guess(at); unit != "" && (at < a.From || at > a.To) {
+	const soon = 1_000_000_000 // eleven days around 1970: a year, a number of days, or nothing
+	if unit := spelling.Guess(at); (unit != "" || at > -soon && at < soon) && (at < a.From || at > a.To) {
 		if a.Unit != "" {
 			return fmt.Errorf("attribute %.40s: %d ms since 1970 is no likely time: the model has it in %s", a.Name, at, a.Unit)
+		}
+		if unit == "" {
+			return fmt.Errorf("attribute %.40s: %d is no likely time in milliseconds since 1970: send those, or a date", a.Name, at)
 		}
 		return fmt.Errorf("attribute %.40s: %d looks like %s since 1970, and the model has milliseconds: send "+
 			"those, or a date", a.Name, at, spelling.UnitNames[unit])
@@ -340,7 +382,7 @@ func (e *Encoder) instant(i int, x []float32, at int64) error {
 
 // FitsTime returns an error if an event's time is not in milliseconds since 1970, and ages are to be measured from it.
 func (e *Encoder) FitsTime(at int64) error {
-	if e.aged && at != 0 && !IsMillis(float64(at)) {
+	if !e.First && e.aged && at != 0 && !IsMillis(float64(at)) {
 		unit := "it is not in milliseconds since 1970"
 		if guess := spelling.Guess(at); guess != "" {
 			unit = "it looks like " + spelling.UnitNames[guess] + ", and ages need milliseconds"
@@ -403,6 +445,11 @@ func (e *Encoder) End() gnn.Vector {
 			}
 		case e.given[i] == other:
 			e.tally.Others[i]++
+		case a.Kind == Time && a.Aged && e.time != 0:
+			e.tally.Sum[i] += float64(x[0])
+			if x[0] == clip || x[0] == -clip {
+				e.tally.Clipped[i]++
+			}
 		case a.Kind == Number:
 			e.tally.Sum[i] += float64(x[0])
 			if a.isBeyond(x, e.edges[i]) {

@@ -120,7 +120,7 @@ func (c *Column) infer() error {
 	n, words, gapWords, gapWord := 0, 0, 0, ""
 	comma, unparted, inUnit := 0, 0, make(map[string]int)
 	var number, boolean, instant, decimal, amount, dateLike, vector tried
-	width := 0 // of lists of numbers
+	width := c.width() // of lists of numbers
 	for row, text := range c.Texts {
 		v, isNumber := spelling.Number(text)
 		if !isNumber {
@@ -154,7 +154,7 @@ func (c *Column) infer() error {
 			}
 		}
 		amount.count(isNumber || spelling.IsAmount(text), row, text)
-		vector.count(isVector(text, &width), row, text)
+		vector.count(width > 1 && isVector(text, width), row, text)
 		dateLike.count(isDate || !isNumber && spelling.LooksLikeDate(text), row, text)
 		if isNumber && v == math.Trunc(v) && math.Abs(v) < 1<<62 {
 			unit := spelling.Guess(int64(v))
@@ -195,7 +195,7 @@ func (c *Column) infer() error {
 	case comma > 0 && decimal.n == n && unparted > 0:
 		c.comma = true
 		return ofKind(Number, "with decimal commas")
-	case vector.n == n && amount.n < n && width > 1:
+	case vector.n == n && amount.n < n:
 		return ofKind(Vector, fmt.Sprintf("lists of %d numbers each", width))
 	case number.n >= nearly && amount.n < n:
 		return other(&number, "numbers")
@@ -203,6 +203,8 @@ func (c *Column) infer() error {
 		return other(&boolean, "truth values")
 	case instant.n >= nearly:
 		return other(&instant, "dates")
+	case vector.n >= nearly && amount.n < nearly:
+		return other(&vector, fmt.Sprintf("lists of %d numbers", width))
 	case amount.n >= nearly:
 		return fmt.Errorf("%.40q in row %d is a number in a form that is not read: write it plainly, as 1234.5, or "+
 			"with a decimal comma in all rows; or give \"columns\": {%q: \"category\"} in dataset.json", number.odd, number.row, c.Name)
@@ -217,9 +219,9 @@ func (c *Column) infer() error {
 	if gapWords > 0 && c.Kind == Category && !spelling.IsGap(gapWord) {
 		c.Note = fmt.Sprintf("%.20q is one of its values, not a gap (%d)", gapWord, gapWords)
 	}
-	for _, t := range []*tried{&number, &instant, &boolean} {
-		if 2*t.n > n {
-			c.Note = fmt.Sprintf("%d of %d values are numbers, dates or truth values, and others are text, such as "+
+	for _, t := range []*tried{&number, &instant, &boolean, &vector} {
+		if 3*t.n >= n {
+			c.Note = fmt.Sprintf("%d of %d values are numbers, dates, truth values or lists of numbers, and others are text, such as "+
 				"%.40q in row %d: is that right?", t.n, n, t.odd, t.row)
 		}
 	}
@@ -405,18 +407,31 @@ func (a *Attribute) parseTime(text string) (at int64, ok bool) {
 	return spelling.Time(text, one)
 }
 
-// isVector reports whether a text is a list of as many numbers as width says, which the first one sets.
-func isVector(text string, width *int) bool {
+// width returns how many numbers most of the texts list that are lists of numbers, 0 if none is.
+func (c *Column) width() (most int) {
+	count := make(map[int]int)
+	for _, text := range c.Texts {
+		if text == "" || text[0] > '9' && text[0] != '[' { // what most texts are not
+			continue
+		}
+		if n := len(strings.FieldsFunc(text, betweenNumbers)); n > 1 && n <= maxWidth && isVector(text, n) {
+			if count[n]++; count[n] > count[most] {
+				most = n
+			}
+		}
+	}
+	return most
+}
+
+// isVector reports whether a text is a list of so many numbers.
+func isVector(text string, width int) bool {
 	n := 0
 	for item := range strings.FieldsFuncSeq(text, betweenNumbers) {
 		if n++; !spelling.IsNumber(item) {
 			return false
 		}
 	}
-	if *width == 0 {
-		*width = n
-	}
-	return n == *width
+	return n == width
 }
 
 func betweenNumbers(r rune) bool { return strings.ContainsRune(" ,\t[]", r) }

@@ -82,3 +82,25 @@ func TestOneSpelling(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherCapitals: a name that is an attribute's but for capitals and marks is no value of it, and is noted; others are counted.
+func TestOtherCapitals(t *testing.T) {
+	e := NewEncoder(&Schema{Attributes: []Attribute{{Name: "card_id", Kind: Category, Values: []string{"a"}}, {Name: "amount", Kind: Number, SD: 1}}})
+	e.Begin(0)
+	for _, name := range []string{"Amount", "AMOUNT", "cardId", "other"} {
+		if err := e.Number(name, 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.End()
+	got := e.TakeTally()
+	if want := []string{"cardId", "Amount"}; got.Unknown != 4 || !slices.Equal(got.Came, want) || got.Gaps[1] != 1 {
+		t.Errorf("the tally is %+v, want %q to have come in place of others", got, want)
+	}
+	for n := range 10_000 {
+		e.Gap(fmt.Sprint("n", n))
+	}
+	if len(e.meant) > 256 {
+		t.Errorf("%d unknown names are kept", len(e.meant))
+	}
+}

@@ -333,3 +333,27 @@ func TestPipes(t *testing.T) {
 		}
 	}
 }
+
+// TestNPZMinusOne: -1 is no label beside counted classes, and says so; -1 and 1 alone are a coding of two classes, with NaN for none.
+func TestNPZMinusOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		y       []float64
+		classes []string
+		labels  []int32
+		said    string
+	}{
+		"counted":          {[]float64{2, -1, 0}, []string{"0", "1", "2"}, []int32{2, Unlabelled, 0}, "label -1 of 1 nodes is taken for none"},
+		"counted, no 0":    {[]float64{2, -1, 1}, []string{"0", "1", "2"}, []int32{2, Unlabelled, 1}, "label -1 of 1 nodes is taken for none"},
+		"a coding of two":  {[]float64{1, -1, 1}, []string{"-1", "1"}, []int32{1, 0, 1}, ""},
+		"with none":        {[]float64{1, -1, math.NaN()}, []string{"-1", "1"}, []int32{1, 0, Unlabelled}, ""},
+		"without it":       {[]float64{1, 0, math.NaN()}, []string{"0", "1"}, []int32{1, 0, Unlabelled}, ""},
+		"0 and 1 and none": {[]float64{1, 0, -1}, []string{"0", "1"}, []int32{1, 0, Unlabelled}, "label -1 of 1 nodes is taken for none"},
+	} {
+		got, err := openArchive(t, archive(t, map[string]any{
+			"x": array2("<f4", 3, 1, false, floats(1, 2, 3)), "edge_index": array2("|u1", 2, 1, false, "\x00\x01"), "y": c.y,
+		}))
+		if err != nil || !slices.Equal(got.Classes, c.classes) || !slices.Equal(got.Labels, c.labels) || strings.Join(got.Notes, "") != c.said {
+			t.Errorf("%s: %v %v, said %q, error %v; want %v %v, said %q", name, got.Classes, got.Labels, got.Notes, err, c.classes, c.labels, c.said)
+		}
+	}
+}

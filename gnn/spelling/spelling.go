@@ -168,6 +168,9 @@ func IsAmount(text string) bool {
 
 // Bool reads a truth value.
 func Bool(text string) (v, ok bool) {
+	if len(text) > 5 {
+		text = strings.TrimSpace(text)
+	}
 	switch len(text) {
 	case 1:
 		switch text[0] {

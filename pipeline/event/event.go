@@ -104,6 +104,7 @@ type Node struct {
 	Index      []uint32
 	Value      []float32
 	Named      []Attribute // nil where features are numbers
+	Also       *Also       // further events of the record, nil in a window
 	Graph      *Graph      // what is classified, if that is a graph of its own: then without features and Neighbours
 	Neighbours []ID
 	Dropped    []ID   // nodes to which the edge is removed, none of Neighbours
@@ -156,6 +157,12 @@ func (a *Attribute) String() string {
 		return strings.Trim(fmt.Sprint(a.Numbers), "[]")
 	}
 	return ""
+}
+
+// Also are the events of a record besides its first node.
+type Also struct {
+	Nodes  []Node
+	Labels []Label
 }
 
 // attributeKind says which value an Attribute has.
@@ -243,18 +250,47 @@ type Label struct {
 	Skip bool
 }
 
+// Delay returns how long after its node a label came, milliseconds by the times of both, and whether that can be: a clock may
+// be a day behind another, but ten years are another unit of time.
+func Delay(from, to int64) (delay int64, likely bool) {
+	const day = 24 * 3600 * 1000
+	delay = to - from
+	if to >= from && delay < 0 || to < from && delay >= 0 { // beyond int64
+		return 0, false
+	}
+	return delay, delay >= -day && delay <= 3650*day
+}
+
+// Unmet says of edges or labels that many wait for a node.
+type Unmet struct {
+	What    string // edges or labels
+	Waiting int
+	Node    ID // that has been waited for the longest
+	// Otherwise says that the graph has a node whose id is the same number as a text, or the same text as a number.
+	Otherwise bool
+}
+
+// Otherwise returns the id as a number in place of a text that is one, or the other way round, and whether there is such an id.
+func (id ID) Otherwise() (other ID, ok bool) {
+	if id.Str == "" {
+		return ID{Str: id.String()}, true
+	}
+	n, err := strconv.ParseInt(id.Str, 10, 64)
+	return ID{Num: n}, err == nil
+}
+
 // NoClass as the number of a label is no class of any model.
 const NoClass = math.MinInt32
 
 // In returns the index of the label's class among the classes of a model, and whether it is there. A number is
 // the class that has it as its name; only where no name is a number, it is the index of a class.
 func (l *Label) In(classes []string) (class int32, ok bool) {
+	if class, ok = l.FirstIn(classes); ok && l.Class != "" {
+		return class, ok
+	}
 	if l.Class != "" {
-		i := slices.Index(classes, l.Class)
-		if i < 0 {
-			name := spelling.Name(l.Class)
-			i = slices.IndexFunc(classes, func(c string) bool { return spelling.Name(c) == name })
-		}
+		name := spelling.Name(l.Class)
+		i := slices.IndexFunc(classes, func(c string) bool { return spelling.Name(c) == name })
 		return int32(i), i >= 0
 	}
 	numbers := false
@@ -265,7 +301,16 @@ func (l *Label) In(classes []string) (class int32, ok bool) {
 			}
 		}
 	}
-	return l.Index, !numbers && l.Index >= 0 && int(l.Index) < len(classes)
+	return class, ok && !numbers
+}
+
+// FirstIn is In by the rules of 1.0.0: a name as it is, and a number is an index.
+func (l *Label) FirstIn(classes []string) (class int32, ok bool) {
+	if l.Class == "" {
+		return l.Index, l.Index >= 0 && int(l.Index) < len(classes)
+	}
+	i := slices.Index(classes, l.Class)
+	return int32(i), i >= 0
 }
 
 // Numbered reports whether numbers are names of these classes, and not indices.

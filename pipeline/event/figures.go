@@ -79,6 +79,11 @@ var (
 	LabelsCorrected  = labels.Of("corrected", "labels corrected")
 	LabelsWithdrawn  = labels.Of("withdrawn", "labels withdrawn")
 
+	// LabelsMistimed have a time that is a day before that of their node, or ten years after it.
+	LabelsMistimed = figure.Sum("labels_mistimed_total",
+		"Labels joined whose time is more than a day before their node's, or ten years after it: not a delay.",
+		"labels with a time of another unit", "Above zero: `GvbllLabelTimesOff`.")
+
 	PredictionsExpired = figure.Sum("predictions_expired_total",
 		"Predictions dropped to make room before their label came.",
 		"predictions dropped before their label", "Labels come too late or never: see `--pending max=`.")

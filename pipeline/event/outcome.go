@@ -27,6 +27,9 @@ type Outcome struct {
 	Posterior   Hash        // of the heads' state; for a pool, of the previous hash and the batch's changes
 	Chain       Hash        // of everything served and learned so far
 
+	// Unmet is what waits for nodes that have not come, where that is much.
+	Unmet []Unmet
+
 	// UnknownClasses are those of the labels refused for [UnknownClass]: their names, and
 	// "#7" for index 7.
 	UnknownClasses []string
@@ -114,6 +117,7 @@ type Attributes struct {
 	Clipped []int64   // rows with a number beyond all of training
 	Sum     []float64 // of standardised numbers
 	Unknown int64     // values under a name that the schema lacks
+	Came    []string  // such a name that is the attribute's but for capitals and marks; nil if none came
 }
 
 // MostAttributes bounds the attributes that people are shown: the first of a schema.

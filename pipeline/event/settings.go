@@ -65,6 +65,9 @@ func (s Settings) Value(name string) string {
 	return values[name]
 }
 
+// FirstReading reports whether events are read as by 1.0.0, which had no such setting.
+func (s Settings) FirstReading() bool { return s.Value("reading") == "" }
+
 // Difference is a setting with its values A and B, each at most 60 printable characters;
 // empty means that it is not set.
 type Difference struct{ Name, A, B string }

@@ -35,6 +35,7 @@ func (r *run) record(ctx context.Context, before int64) (*pipeline.History, erro
 	h, err := pipeline.NewHistory(pipeline.HistoryConfig{
 		Features: r.Features, Schema: r.schema(), Classes: r.known,
 		Labels: r.Settings.Labels, Partial: r.Settings.PartialUpdates, Keep: r.Settings.Keep, Pending: r.Settings.MaxPending,
+		First: r.Settings.FirstReading,
 	})
 	if err != nil {
 		return nil, err

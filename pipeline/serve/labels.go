@@ -17,12 +17,13 @@ import (
 
 // NewLabels returns what joins labels to the predictions of a predictor. It keeps at most
 // maxWaiting that come before their node.
-func NewLabels(p *Predictor, maxWaiting int, stands Standing) *Labels {
-	return &Labels{model: p.model, nodes: p.nodes, pending: p.pending, unmatched: NewUnmatched(maxWaiting, stands)}
+func NewLabels(p *Predictor, maxWaiting int, stands Standing, first bool) *Labels {
+	return &Labels{first: first, model: p.model, nodes: p.nodes, pending: p.pending, unmatched: NewUnmatched(maxWaiting, stands)}
 }
 
 // Labels joins labels to the predictions that were served for their nodes.
 type Labels struct {
+	first     bool // numbers are indices, as in 1.0.0
 	model     *model.Model
 	nodes     *structure.Nodes
 	pending   *Pending
@@ -146,6 +147,9 @@ func (l *Labels) class(label *event.Label) (int32, bool) {
 	if label.Withdrawn {
 		return none, true
 	}
+	if l.first {
+		return label.FirstIn(l.model.Classes)
+	}
 	return label.In(l.model.Classes)
 }
 
@@ -161,7 +165,7 @@ func nameOf(label *event.Label) string {
 }
 
 func (l *Labels) unknownClass(label *event.Label) string {
-	if label.Class == "" && event.Numbered(l.model.Classes) {
+	if !l.first && label.Class == "" && event.Numbered(l.model.Classes) {
 		return fmt.Sprintf("class %d is the name of none of the model's %d, such as %q: numbers are names here, "+
 			"not indices", label.Index, len(l.model.Classes), l.model.Classes[0])
 	}
@@ -232,7 +236,12 @@ func (l *Labels) match(v, class int32, label *event.Label, x *Entered) *event.La
 	j := joined{number: v, slot: slot, entry: event.Labelled{Node: label.Node, Class: class, Served: s.window, Time: label.Time}}
 	j.entry.Degree, j.entry.Fresh = l.nodes.Surroundings(v)
 	if label.Time != 0 && s.Time != 0 {
-		j.entry.Delay = delay(s.Time, label.Time)
+		delay, likely := event.Delay(s.Time, label.Time)
+		if likely {
+			j.entry.Delay = delay
+		} else {
+			x.Out.Figures.Count(event.LabelsMistimed, 1)
+		}
 	}
 	x.joined = append(x.joined, j)
 	return &x.joined[len(x.joined)-1].entry
@@ -262,6 +271,22 @@ func (l *Labels) Levels(out *event.Outcome) {
 	f.Count(event.WaitingLabels, l.unmatched.queue.Len())
 	f.Count(event.WaitingEdges, l.nodes.WaitingEdges())
 	f.Count(event.LabelsJoined, len(out.Labelled))
+	l.unmet(out, "edges", f.Int(event.WaitingEdges), l.nodes.AwaitedLongest)
+	l.unmet(out, "labels", f.Int(event.WaitingLabels), l.unmatched.AwaitedLongest)
+}
+
+// manyUnmet is how many edges or labels may wait before an outcome says for whom.
+const manyUnmet = 100
+
+// unmet reports that so many edges or labels wait.
+func (l *Labels) unmet(out *event.Outcome, what string, waiting int, longest func() event.ID) {
+	if waiting >= manyUnmet {
+		u := event.Unmet{What: what, Waiting: waiting, Node: longest()}
+		if other, ok := u.Node.Otherwise(); ok {
+			_, u.Otherwise = l.nodes.Number(other)
+		}
+		out.Unmet = append(out.Unmet, u)
+	}
 }
 
 // Prefetch announces that labels will be joined. It matters when what was served for their
@@ -275,16 +300,4 @@ func (l *Labels) Prefetch(received []event.Label) {
 			l.pending.prefetch(v)
 		}
 	}
-}
-
-// delay returns to-from, saturated to int64.
-func delay(from, to int64) int64 {
-	d := to - from
-	switch {
-	case to >= from && d < 0:
-		return math.MaxInt64
-	case to < from && d >= 0:
-		return math.MinInt64
-	}
-	return d
 }

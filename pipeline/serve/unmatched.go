@@ -69,6 +69,9 @@ func (u *Unmatched) Claim(id event.ID) (early, bool) {
 	return w, waited
 }
 
+// AwaitedLongest returns the node for which a label has waited the longest; there must be one.
+func (u *Unmatched) AwaitedLongest() event.ID { return u.queue.At(u.queue.Oldest()).Key }
+
 // Wait keeps a label whose node has not arrived, in place of the one that waits. The oldest
 // labels are refused to make room. One that is withdrawn, whose class is none, waits no more.
 func (u *Unmatched) Wait(class int32, l *event.Label, out *event.Outcome) {

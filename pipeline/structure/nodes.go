@@ -49,6 +49,7 @@ type Config struct {
 	PartialUpdates  bool          // see [pipeline.Config]
 	Readout         *gnn.Readout  // of a model of graphs, or nil
 	Keep            Keep
+	FirstReading    bool // likewise
 	// KeepsNames accepts features by name as they are, for followers that need no vectors.
 	KeepsNames bool
 }
@@ -63,6 +64,7 @@ func New(cfg Config, graph *gnn.Graph, p pending) *Nodes {
 	}
 	if cfg.Schema != nil {
 		in.named = attributes.NewEncoder(cfg.Schema)
+		in.named.First = cfg.FirstReading
 		if cfg.PartialUpdates {
 			ids.kept = &kept{}
 		}
@@ -199,6 +201,9 @@ func (n *Nodes) Before(u, v int32) bool { return n.numbers.order.before(u, v) }
 
 // WaitingEdges returns the number of edges that wait for a node.
 func (n *Nodes) WaitingEdges() int { return n.waiting.edges }
+
+// AwaitedLongest returns the node for which edges have waited the longest; there must be one.
+func (n *Nodes) AwaitedLongest() event.ID { return n.waiting.queue.At(n.waiting.queue.Oldest()).Key }
 
 // Len is the number of nodes in the graph.
 func (n *Nodes) Len() int { return n.Graph.Len() - n.departures.len() }

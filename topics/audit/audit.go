@@ -219,7 +219,8 @@ func (a *auditor) window(ctx context.Context, r *ledger.Record) error {
 		return a.comparePredictions(ctx, out, e)
 	}
 	a.audited.Elsewhere++
-	if a.replay.Stretch().Settings().All.Value(mapSetting) != a.cfg.Terms.Settings.Value(mapSetting) {
+	theirs, ours := a.replay.Stretch().Settings().All, a.cfg.Terms.Settings
+	if theirs.Value(mapSetting) != ours.Value(mapSetting) || theirs.FirstReading() != ours.FirstReading() {
 		arrivals = nil
 	}
 	return a.checkPredictions(ctx, r, arrivals, e)

@@ -54,8 +54,9 @@ type block[E any] struct {
 	read    []int64
 	memory  wire.Memory
 	unknown unknownFields
-	bytes   int // held by it
-	left    int // records not yet released
+	framed  []framed // by record, empty if a registry's serializers have framed none
+	bytes   int      // held by it
+	left    int      // records not yet released
 }
 
 // verdict says why a record was refused. The reason is empty if it was not.
@@ -68,7 +69,7 @@ type verdict struct {
 // The reader has the topic's first known partitions; those that are added to the topic
 // later are found every lookEvery.
 func (r *fetcher[E]) fetch(ctx context.Context, known int) {
-	looked, decoder := time.Now(), wire.Decoder{Limits: r.source.limits, Map: r.source.mapped}
+	looked, decoder := time.Now(), wire.Decoder{Limits: r.source.limits, Map: r.source.mapped, First: r.source.first}
 	var b *block[E]
 	for {
 		select {
@@ -93,6 +94,9 @@ func (r *fetcher[E]) fetch(ctx context.Context, known int) {
 		}
 		r.inFlight.Add(1)
 		b.decode(&decoder, &r.source)
+		if ctx.Err() != nil { // a schema may not have come
+			return
+		}
 		select {
 		case r.decoded <- fetched[E]{b, err}:
 			b = nil
@@ -146,8 +150,15 @@ func (b *block[E]) decode(d *wire.Decoder, src *source[E]) {
 	b.origins, b.events, b.refused = resize(b.origins, n), resize(b.events, n), resize(b.refused, n)
 	b.memory.Reset()
 	b.unknown.reset()
+	b.framed = b.framed[:0]
 	at := 0
 	d.Memory, d.Unknown = &b.memory, func(name []byte) { b.unknown.note(name, at) }
+	if src.schemas != nil {
+		d.Frames = func(id uint32, payload []byte) ([]byte, error) {
+			by, _ := src.schemas.Find(id)
+			return b.unframe(at, by, id, payload)
+		}
+	}
 	for i := range records {
 		at = i
 		r, o := &records[i], &b.origins[i]

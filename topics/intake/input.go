@@ -11,6 +11,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/registry"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
@@ -68,6 +69,8 @@ type source[E any] struct {
 	decode  func(*wire.Decoder, *event.Origin, *E) (event.Reason, string)
 	time    func(*E) int64 // event time in milliseconds since 1970, 0 for none
 	limits  wire.Limits
+	first   bool               // see Config
+	schemas *registry.Schemas  // nil where records are not framed
 	mapped  *wire.Map          // nil where records are in our own format
 	ahead   time.Duration      // how far ahead of the clock an event time may be
 	unknown func(UnknownField) // nil for none
@@ -265,6 +268,7 @@ func (in *input[E]) Gather(events []E, refused []event.Refusal) ([]E, []event.Re
 	for _, c := range in.store.claimed {
 		b := c.block
 		for i := c.from; i < c.to; i++ {
+			in.settle(b, i)
 			if v := &b.refused[i]; v.reason != "" {
 				refused = append(refused, event.Refusal{Origin: &b.origins[i], Reason: v.reason, Detail: v.detail})
 				continue

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/registry"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
@@ -34,6 +36,11 @@ type Config struct {
 	// Map is the text of the map that turns records of nodes and labels into events, "" for
 	// none: see [wire.ParseMap].
 	Map string
+	// Registry has the schemas that the ledger does not have, nil for none. An owner asks it.
+	Registry registry.Source
+	Logger   *slog.Logger
+	// First says that events are read as by 1.0.0.
+	First bool
 	// Ahead is how far ahead of the clock an event's time may lie and still be
 	// used by policies. Zero means one hour.
 	Ahead time.Duration
@@ -60,7 +67,10 @@ type Inputs struct {
 	Nodes    input[event.Node]
 	Labels   input[event.Label]
 	Commands input[event.Command]
+	// Schemas are those by which records are read that a registry's serializers have framed.
+	Schemas *registry.Schemas
 
+	unasked   error // the context ended before a schema came that claimed records need
 	untimely  func(topic string, late, early int)
 	closed    int64      // windows of event time before it are cut, 0 for none
 	commanded bool       // the last cut was one of commands, before the policy's turn
@@ -73,11 +83,12 @@ type Inputs struct {
 // taken of; where only a record tells them apart, reading ends with that error. Fetching ends with
 // the context.
 func Open(ctx context.Context, c *kafka.Client, cfg Config, p Position) (*Inputs, error) {
-	in := &Inputs{untimely: cfg.Untimely}
+	in := &Inputs{untimely: cfg.Untimely, Schemas: registry.New(ctx, cfg.Registry, cfg.Logger, p.Schemas)}
 	if err := checkTopics(p.Consumed, cfg.Names.Nodes, cfg.Names.Labels, cfg.Names.Commands); err != nil {
 		return nil, err
 	}
 	nodes, labels := nodeSource(cfg), labelSource(cfg)
+	nodes.schemas, labels.schemas = in.Schemas, in.Schemas
 	if cfg.Map != "" {
 		m, err := wire.ParseMap(cfg.Map)
 		if err != nil {
@@ -116,7 +127,7 @@ func sourceOf[E any](cfg Config, topic string, decode func(*wire.Decoder, *event
 	at func(*E) int64,
 ) source[E] {
 	return source[E]{
-		topic: topic, decode: decode, time: at, limits: cfg.Limits, ahead: cmp.Or(cfg.Ahead, time.Hour),
+		topic: topic, decode: decode, time: at, limits: cfg.Limits, first: cfg.First, ahead: cmp.Or(cfg.Ahead, time.Hour),
 		unknown: cfg.Unknown, acceptGap: cfg.AcceptGap,
 	}
 }
@@ -161,6 +172,7 @@ func (in *Inputs) AddReady(now time.Time) (some bool, err error) {
 // records fetched meanwhile are late for the same windows. If all partitions count as idle,
 // because the replay took so long, their events say what is closed.
 func (in *Inputs) Resume(p Policy, window int64) {
+	in.Schemas.Ask()
 	in.Nodes.resume()
 	in.Labels.resume()
 	in.Commands.resume()
@@ -219,6 +231,7 @@ func (in *Inputs) reportUntimely(topic string, late, early *int) {
 // Claim claims the records of a window that Cut returned, and appends their
 // offset ranges to ranges.
 func (in *Inputs) Claim(c Cut, ranges []ledger.Range) []ledger.Range {
+	defer in.Adopt()
 	if c.ByTime {
 		ranges = in.Nodes.store.claimBefore(c.Before, ranges)
 		return in.Labels.store.claimBefore(c.Before, ranges)
@@ -273,8 +286,25 @@ func checkTopics(ranges []ledger.Range, inputs ...string) error {
 // cannot be decoded into its refusals. They are valid until Release.
 func (in *Inputs) Gather(w *event.Window) {
 	w.Nodes, w.Refused = in.Nodes.Gather(w.Nodes[:0], w.Refused[:0])
-	w.Labels, w.Refused = in.Labels.Gather(w.Labels[:0], w.Refused)
+	w.Labels = w.Labels[:0]
+	if slices.ContainsFunc(w.Nodes, func(n event.Node) bool { return n.Also != nil }) {
+		spread(w)
+	}
+	w.Labels, w.Refused = in.Labels.Gather(w.Labels, w.Refused)
 	w.Commands, w.Refused = in.Commands.Gather(w.Commands[:0], w.Refused)
+}
+
+// spread puts the further events of records behind their first nodes.
+func spread(w *event.Window) {
+	nodes := w.Nodes
+	w.Nodes = make([]event.Node, 0, 2*len(nodes))
+	for _, n := range nodes {
+		also := n.Also
+		n.Also = nil
+		if w.Nodes = append(w.Nodes, n); also != nil {
+			w.Nodes, w.Labels = append(w.Nodes, also.Nodes...), append(w.Labels, also.Labels...)
+		}
+	}
 }
 
 // Release releases the memory of the claimed records.

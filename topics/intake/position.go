@@ -8,6 +8,7 @@ import (
 
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/registry"
 )
 
 // Position says what the inputs have consumed, for a checkpoint. It is believed only of the
@@ -18,6 +19,8 @@ type Position struct {
 	Consumed []ledger.Range `json:"taken"`
 	// Stands are where each of them stands.
 	Stands []stand `json:"stands,omitempty"`
+	// Schemas are those by which framed records of these were read.
+	Schemas []registry.Schema `json:"schemas,omitempty"`
 }
 
 // stand is where one partition stands.
@@ -60,6 +63,7 @@ func (in *Inputs) Position() (p Position) {
 	in.Nodes.store.addPosition(&p)
 	in.Labels.store.addPosition(&p)
 	in.Commands.store.addPosition(&p)
+	p.Schemas = in.Schemas.All()
 	return p
 }
 

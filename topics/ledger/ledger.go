@@ -26,6 +26,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/topics/base"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/registry"
 )
 
 // Version is the format of the records.
@@ -63,6 +64,11 @@ type Record struct {
 	// Attributes are the first of the model that have such a share or a mean.
 	Attributes []Attribute `json:"attributes,omitempty"`
 	Changes    []change    `json:"changes,omitempty"`
+	// Unmet is what waits for nodes that have not come, where that is much.
+	Unmet []Unmet `json:"unmet,omitempty"`
+
+	// Schemas are those by which framed records of this window were read, and of none before it.
+	Schemas []registry.Schema `json:"schemas,omitempty"`
 
 	// Forgot is set when nodes were forgotten before this window was stepped: from
 	// this Chain on, the state is that of an engine that never saw them.

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"strconv"
+
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
@@ -81,6 +83,27 @@ type Attribute struct {
 	Missing int64   `json:"missing,omitempty"`
 	Trained float32 `json:"trained,omitempty"` // rows of which it would be missing as in training
 	Sum     float32 `json:"sum,omitempty"`     // of the value in standard deviations from the mean in training
+	Came    string  `json:"came,omitempty"`    // a name that came in its place
+}
+
+// Unmet says of edges or labels that many wait for a node, with the id of one, in quotes where it is a text.
+type Unmet struct {
+	What      string `json:"what"`
+	Waiting   int    `json:"waiting"`
+	Node      string `json:"node"`
+	Otherwise bool   `json:"otherwise,omitempty"` // a node has the same number as a text, or text as a number
+}
+
+// UnmetOf converts those of an outcome.
+func UnmetOf(list []event.Unmet) (of []Unmet) {
+	for _, u := range list {
+		node := u.Node.String()
+		if u.Node.Str != "" {
+			node = strconv.Quote(node[:min(len(node), 60)])
+		}
+		of = append(of, Unmet{u.What, u.Waiting, node, u.Otherwise})
+	}
+	return of
 }
 
 // change is a change in the stream that a drift detector found in a window.

@@ -9,6 +9,7 @@ import (
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
+	"github.com/gvbll/gvbll/topics/registry"
 	"github.com/gvbll/gvbll/topics/wire"
 )
 
@@ -53,7 +54,8 @@ func New(c *kafka.Client, cfg Config, e Engine) *Replayer {
 func (c *Config) inputs(acceptGap bool) intake.Config {
 	terms, events := c.Terms, c.Events
 	return intake.Config{
-		Names: terms.Names, Limits: terms.Limits, Map: terms.Settings.Value("map"), AcceptGap: acceptGap,
+		Names: terms.Names, Limits: terms.Limits, Map: terms.Settings.Value("map"),
+		First: terms.Settings.FirstReading(), AcceptGap: acceptGap, Registry: terms.Registry, Logger: c.Logger,
 		Untimely: func(topic string, late, early int) { events(Untimely{topic, late, early}) },
 		Unknown:  func(f intake.UnknownField) { events(UnknownField(f)) },
 	}
@@ -79,6 +81,8 @@ type Terms struct {
 	Effective func(event.Settings) event.Settings
 	// Program is this program's version, for the first record of an epoch.
 	Program string
+	// Registry has the schemas of framed records that the ledger does not have, nil for none.
+	Registry registry.Source
 	// Limits bound the size of an event; zero fields have defaults.
 	Limits wire.Limits
 }

@@ -41,6 +41,7 @@ type tail struct {
 	log      *slog.Logger
 	names    topics.Names
 	inputs   intake.Config
+	frames   func(schema uint32, payload []byte) ([]byte, error)
 	next     int64     // the window that is not known to the ledger
 	stepped  time.Time // when the one before it was
 	consumed taken     // in windows before
@@ -50,7 +51,7 @@ type tail struct {
 func tailOf(p *Replayer) *tail {
 	return &tail{
 		client: p.client, log: p.cfg.Logger, names: p.cfg.Terms.Names, inputs: p.cfg.inputs(p.gap.accepted), next: p.next, stepped: p.last.stepped,
-		consumed: consumedBy(p.Inputs),
+		consumed: consumedBy(p.Inputs), frames: p.Inputs.Schemas.JSON,
 	}
 }
 
@@ -242,10 +243,12 @@ func (p *Replayer) Restep(ctx context.Context, end int64) error {
 		last = max(last, window)
 	}
 	p.gap.lossy, p.compared = true, false
+	p.Inputs.Schemas.Ask() // of those that lost records had
 	for end = cmp.Or(end, last+1); p.next < end; {
-		if err := p.replay(ctx, windows[p.next]); err != nil {
+		if err := p.replay(ctx, &ledger.Record{Ranges: windows[p.next]}); err != nil {
 			return err
 		}
+		p.Inputs.Adopt()
 		if _, err := p.stepClaimed(); err != nil {
 			return err
 		}
@@ -329,7 +332,8 @@ func (t *tail) rangesOf(ctx context.Context, all published) (windows map[int64][
 	if err != nil {
 		return nil, err
 	}
-	consumed, decoder := t.consumed, wire.Decoder{Limits: t.inputs.Limits, Memory: new(wire.Memory)}
+	consumed, decoder := t.consumed, wire.Decoder{Limits: t.inputs.Limits, Memory: new(wire.Memory), First: t.inputs.First}
+	decoder.Frames = t.frames
 	if text := t.inputs.Map; text != "" {
 		if decoder.Map, err = wire.ParseMap(text); err != nil {
 			return nil, err
@@ -356,10 +360,17 @@ func (t *tail) rangesOf(ctx context.Context, all published) (windows map[int64][
 					Key: r.Key, Value: r.Value,
 				}
 				decoder.Memory.Reset()
-				if reason, _ := decoder.Node(&o, &n); reason == "" && !n.Departed && !n.Context && !n.OnlyAsks() {
-					if w, known := all.nodes[n.ID]; known {
-						window = w
-						delete(all.nodes, n.ID)
+				reason, _ := decoder.Node(&o, &n)
+				list := []event.Node{n}
+				if n.Also != nil {
+					list = append(list, n.Also.Nodes...)
+				}
+				for i := range list {
+					if n := &list[i]; reason == "" && !n.Departed && !n.Context && !n.OnlyAsks() {
+						if w, known := all.nodes[n.ID]; known {
+							window = w
+							delete(all.nodes, n.ID)
+						}
 					}
 				}
 			}

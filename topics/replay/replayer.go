@@ -141,7 +141,7 @@ func (p *Replayer) Step(ctx context.Context, r *ledger.Record) (*event.Outcome, 
 	if err := p.checkGap(ctx, r); err != nil {
 		return nil, err
 	}
-	if err := p.replay(ctx, r.Ranges); err != nil {
+	if err := p.replay(ctx, r); err != nil {
 		return nil, p.explainGone(ctx, fmt.Errorf("ledger %s, window %d: %w", p.cfg.Terms.Names.Ledger, r.Window, err))
 	}
 	p.gap.lossy = p.gap.lossy || p.Inputs.Incomplete()
@@ -187,10 +187,11 @@ func (p *Replayer) Claim(c intake.Cut, ranges []ledger.Range) []ledger.Range {
 	return p.Inputs.Claim(c, ranges)
 }
 
-// replay claims the records in the ranges, as those of the next window.
-func (p *Replayer) replay(ctx context.Context, ranges []ledger.Range) error {
+// replay claims the records of the next window, which is the record's, and keeps the schemas by which they are read.
+func (p *Replayer) replay(ctx context.Context, r *ledger.Record) error {
 	p.claimed = true
-	return p.Inputs.Replay(ctx, ranges)
+	p.Inputs.Schemas.Keep(r.Schemas)
+	return p.Inputs.Replay(ctx, r.Ranges)
 }
 
 // Serve steps the claimed records of an owner, whose record will have the hash of the state after it.
@@ -202,6 +203,9 @@ func (p *Replayer) Serve() (*event.Outcome, error) {
 
 // stepClaimed steps the engine over the claimed records, of served and of replayed windows.
 func (p *Replayer) stepClaimed() (*event.Outcome, error) {
+	if err := p.Inputs.Err(); err != nil {
+		return nil, err
+	}
 	w := p.gather()
 	p.next++
 	out := p.Engine.Step(w)

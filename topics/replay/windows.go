@@ -30,7 +30,7 @@ func Windows(ctx context.Context, c *kafka.Client, cfg Config, before int64, vis
 		if r.Classes != nil {
 			p.classes.epoch = r.Classes
 		}
-		if err := p.replay(ctx, r.Ranges); err != nil {
+		if err := p.replay(ctx, r); err != nil {
 			return fmt.Errorf("ledger %s, window %d: %w", p.cfg.Terms.Names.Ledger, r.Window, err)
 		}
 		if err := visit(p.gather()); err != nil {

@@ -181,3 +181,47 @@ func TestEventTimes(t *testing.T) {
 		}
 	}
 }
+
+// TestSeveralEvents: a record may be several events, nodes and labels, by rules that go on and by items of a list, in which /^ is
+// the record.
+func TestSeveralEvents(t *testing.T) {
+	m, err := ParseMap(`
+nodes:
+  - {id: {pointer: /order, prefix: "order:"}, features: /about, next: true}
+  - {each: /items, id: {pointer: /sku}, features: /about, time: {pointer: /^/at}, neighbours: [{pointer: /^/order, prefix: "order:"}], next: true}
+  - {when: {pointer: /outcome, equals: [good, bad]}, node: {pointer: /order, prefix: "order:"}, class: {pointer: /outcome}}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := Decoder{Map: m}
+	var n event.Node
+	value := `{"order": 7, "at": 1766000000000, "about": {"a": 1}, "outcome": "bad", "items": [{"sku": "x", "about": {"b": 2}}, {"sku": "y", "about": {}}]}`
+	if reason, detail := d.Node(record([]byte(value)), &n); reason != "" {
+		t.Fatal(reason, detail)
+	}
+	if n.ID.Str != "order:7" || n.Also == nil || len(n.Also.Nodes) != 2 || len(n.Also.Labels) != 1 {
+		t.Fatalf("the record is %+v with %+v", n, n.Also)
+	}
+	y, label := n.Also.Nodes[1], n.Also.Labels[0]
+	if y.ID.Str != "y" || y.Time != 1766000000000 || y.Neighbours[0].Str != "order:7" || y.Origin == nil || label.Node.Str != "order:7" || label.Class != "bad" {
+		t.Errorf("the second item is %+v, the label %+v", y, label)
+	}
+	for value, want := range map[string]string{
+		`{"order": 7, "about": {}, "items": {}}`:                          "each: the pointer /items finds no list",
+		`{"order": 7, "about": {}, "items": [{"sku": "x", "about": {}}]}`: "time: the pointer /^/at finds nothing",
+		`{"order": 7, "about": {}, "items": [` + strings.Repeat(`{"sku": 1, "about": {}},`, maxEvents) + `{"sku": 1, "about": {}}], "at": 1}`: "more than 4096 events",
+	} {
+		if reason, detail := d.Node(record([]byte(value)), &n); reason == "" || !strings.Contains(detail, want) {
+			t.Errorf("%.60s is %s, %s, want %s", value, reason, detail, want)
+		}
+	}
+	m, err = ParseMap(`{nodes: [{each: "", id: {pointer: /id}, features: ""}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Map = m
+	if reason, detail := d.Node(record([]byte(`[{"id": 1, "a": 2}, {"id": 2}]`)), &n); reason != "" || n.ID.Num != 1 || n.Also.Nodes[0].ID.Num != 2 {
+		t.Errorf("a list is %+v, %s, %s", n, reason, detail)
+	}
+}

@@ -19,7 +19,7 @@ func (d *Decoder) Command(o *event.Origin, c *event.Command) (reason event.Reaso
 }
 
 func (in *input) commandJSON(b []byte, c *event.Command, limits Limits) error {
-	text, err := valueJSON(b)
+	text, err := in.reads.eventJSON(b)
 	if err != nil {
 		return err
 	}

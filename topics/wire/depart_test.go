@@ -70,7 +70,7 @@ func FuzzDeparture(f *testing.F) {
 			return
 		}
 		checkNode(t, &n)
-		if id, ok := keyID(new(Memory), key, d.Limits.withDefaults()); ok {
+		if id, ok := keyID(&input{memory: new(Memory)}, key, d.Limits.withDefaults()); ok {
 			if n.ID != id || !n.Departed {
 				t.Fatalf("the key %q of another form is read as %v and %v", key, n.ID, id)
 			}

@@ -277,7 +277,7 @@ func FuzzContentType(f *testing.F) {
 		o.Headers = []event.Header{{Key: "Content-Type", Value: b}}
 		var encoding Encoding
 		var err error
-		checkAllocated(t, len(b), func() { encoding, err = encodingOf(o, o.Value) })
+		checkAllocated(t, len(b), func() { encoding, err = new(reading).encodingOf(o, o.Value) })
 		if (err == nil) != (encoding == JSON || encoding == MsgPack) {
 			t.Fatalf("encoding %q with error %v, want an encoding or an error", encoding, err)
 		}

@@ -40,10 +40,16 @@ func valueJSON(b []byte) (field, error) {
 		var text json.RawMessage
 		return nil, json.Unmarshal(b, &text) // says what is wrong
 	}
-	if loneSurrogate(b) {
-		return nil, refusef(event.Undecodable, "JSON that escapes half of a surrogate pair, which no text has")
-	}
 	return field(bytes.Trim(b, jsonSpace)), nil
+}
+
+// eventJSON is valueJSON of an event, in which all escapes are of texts.
+func (as *reading) eventJSON(b []byte) (field, error) {
+	f, err := valueJSON(b)
+	if err == nil && !as.first && loneSurrogate(b) {
+		err = refusef(event.Undecodable, "JSON that escapes half of a surrogate pair, which no text has")
+	}
+	return f, err
 }
 
 // loneSurrogate reports whether valid JSON escapes one half of a surrogate pair of UTF-16 without the other (RFC 8259, 8.2).

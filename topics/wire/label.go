@@ -19,16 +19,16 @@ var labelNames = []string{"node", "class", "time"}
 type labelFields struct{ node, class bool }
 
 // read reads a field of a label event by its name.
-func (s *labelFields) read(l *event.Label, key []byte, v value, limits Limits) (known bool, err error) {
+func (s *labelFields) read(in *input, l *event.Label, key []byte, v value, limits Limits) (known bool, err error) {
 	switch string(key) {
 	case "node":
 		s.node = true
 		l.Node, err = v.id(limits.MaxID)
 	case "class":
 		s.class = true
-		err = v.class(l, limits)
+		err = in.reads.classOf(l, v, limits)
 	case "time":
-		l.Time, err = v.moment()
+		l.Time, err = in.reads.timeOf(v)
 	default:
 		return false, nil
 	}
@@ -49,7 +49,7 @@ func (s *labelFields) check(l *event.Label, null bool) error {
 
 // label reads a label event in msgpack.
 func (s *labelFields) label(in *input, l *event.Label, limits Limits) error {
-	if err := in.fields(func(key []byte) (bool, error) { return s.read(l, key, in, limits) }); err != nil {
+	if err := in.fields(func(key []byte) (bool, error) { return s.read(in, l, key, in, limits) }); err != nil {
 		return err
 	}
 	// A null field is not handed on, but its key is kept.
@@ -138,11 +138,11 @@ func AppendLabel(dst []byte, l *event.Label) []byte {
 
 // labelJSON reads a label event in JSON.
 func (s *labelFields) labelJSON(in *input, b []byte, l *event.Label, limits Limits) error {
-	text, err := valueJSON(b)
+	text, err := in.reads.eventJSON(b)
 	if err != nil {
 		return err
 	}
-	if err := in.read(text, labelNames, func(key []byte, v value) (bool, error) { return s.read(l, key, v, limits) }); err != nil {
+	if err := in.read(text, labelNames, func(key []byte, v value) (bool, error) { return s.read(in, l, key, v, limits) }); err != nil {
 		return err
 	}
 	return s.check(l, in.members[1] != nil && !s.class)

@@ -48,6 +48,8 @@ type rule struct {
 	Remove     *condition `yaml:"remove"` // the node leaves, the edge is removed, or the label is withdrawn
 	Skip       *condition `yaml:"skip"`   // the record says nothing: a heartbeat, or a change of a table
 	Context    bool       `yaml:"context"`
+	Each       *pointer   `yaml:"each"` // a list: each item is an event, in which /^ is the record
+	Next       bool       `yaml:"next"` // the rules below are used, too
 
 	Node  *origin `yaml:"node"` // of a label
 	Class *origin `yaml:"class"`
@@ -136,13 +138,17 @@ func ParseMap(text string) (*Map, error) {
 		m.nodes = append(m.nodes, rules...)
 	}
 	for i := range t.Labels {
-		if err := t.Labels[i].checkLabel(); err != nil {
+		err := t.Labels[i].checkLabel()
+		if err == nil && (t.Labels[i].Each != nil || t.Labels[i].Next) {
+			err = errors.New("each and next are of rules under nodes, which may be of labels, too")
+		}
+		if err != nil {
 			return nil, fmt.Errorf("labels, rule %d: %w", i+1, err)
 		}
 	}
 	m.labels = t.Labels
 	for what, rules := range map[string][]rule{"nodes": m.nodes, "labels": m.labels} {
-		if i := slices.IndexFunc(rules, func(r rule) bool { return r.When == nil }); i >= 0 && i < len(rules)-1 {
+		if i := slices.IndexFunc(rules, func(r rule) bool { return r.When == nil && !r.Next }); i >= 0 && i < len(rules)-1 {
 			return nil, fmt.Errorf("%s: a rule without when holds always, so those after it are never used: put it last", what)
 		}
 	}
@@ -195,9 +201,10 @@ func (r rule) withPreset() ([]rule, error) {
 }
 
 func (r *rule) checkNode() error {
+	if r.Node != nil || r.Class != nil { // a label in the topic of nodes
+		return r.checkLabel()
+	}
 	switch {
-	case r.Node != nil || r.Class != nil:
-		return errors.New("node and class are of labels")
 	case (r.Source == nil) != (r.Target == nil):
 		return errors.New("an edge needs source and target")
 	case (r.ID == nil) == (r.Source == nil):
@@ -248,9 +255,13 @@ func pointersTo(list []origin) (p []*origin) {
 }
 
 // find returns the value that a pointer names, nil if there is none.
-func (f field) find(p pointer) field {
-	for _, token := range p.tokens {
-		if !f.given() {
+func (as *reading) find(f field, p pointer) field {
+	tokens := p.tokens
+	if as.record != nil && len(tokens) > 0 && tokens[0] == "^" {
+		f, tokens = as.record, tokens[1:]
+	}
+	for _, token := range tokens {
+		if !f.given() || token == "*" && !as.first && f.members() > 1 { // a key of several members is none of them
 			return nil
 		}
 		f = f.member(token)
@@ -262,16 +273,12 @@ func (f field) find(p pointer) field {
 func (f field) member(token string) (found field) {
 	switch f[0] {
 	case '{':
-		members := 0
 		f.each(func(name []byte, value field) error { // a member that comes twice: the last one
-			if members++; string(name) == token || token == "*" {
+			if string(name) == token || token == "*" {
 				found = value
 			}
 			return nil
 		})
-		if token == "*" && members > 1 { // a key of several members is none of them
-			return nil
-		}
 	case '[':
 		i, err := strconv.Atoi(token)
 		if err != nil || i < 0 || strconv.Itoa(i) != token {
@@ -287,26 +294,34 @@ func (f field) member(token string) (found field) {
 	return found
 }
 
+// members returns how many members an object has.
+func (f field) members() (n int) {
+	if f[0] == '{' {
+		f.each(func([]byte, field) error { n++; return nil })
+	}
+	return n
+}
+
 // find returns the value of an origin. It is refused that there is none, unless that is allowed.
-func (o *origin) find(f field, why event.Reason, what string) (field, error) {
-	v := f.find(o.Pointer)
+func (o *origin) find(as *reading, f field, why event.Reason, what string) (field, error) {
+	v := as.find(f, o.Pointer)
 	if !v.given() && o.Or.tokens != nil {
-		v = f.find(o.Or)
+		v = as.find(f, o.Or)
 	}
 	if !v.given() && !o.Optional {
 		return nil, refusef(why, "%s: the pointer %s finds nothing", what, o.Pointer.text)
 	}
-	return v.unwrapped(), nil
+	return as.unwrapped(v), nil
 }
 
 // holds compares values, whichever way they are written.
-func (c *condition) holds(f field) bool {
+func (c *condition) holds(as *reading, f field) bool {
 	if c == nil {
 		return false
 	}
-	v := f.find(c.Pointer).unwrapped()
-	if len(v) == 0 {
-		return false
+	v := as.unwrapped(as.find(f, c.Pointer))
+	if as.first || len(v) == 0 {
+		return as.first && c.firstHolds(v)
 	}
 	text := string(v)
 	if v[0] == '"' {
@@ -314,13 +329,13 @@ func (c *condition) holds(f field) bool {
 			text = unescaped
 		}
 	}
-	return slices.ContainsFunc(c.Equals, func(want string) bool { return text == want || spelling.Name(text) == spelling.Name(want) })
+	return slices.ContainsFunc(c.Equals, func(want string) bool { return as.sameName(text, want) })
 }
 
 // id reads an id: with a prefix, or of several members, as text.
 func (o *origin) id(in *input, f field, what string, limits Limits) (id event.ID, found bool, err error) {
 	if o.Pointers == nil {
-		v, err := o.find(f, event.BadID, what)
+		v, err := o.find(&in.reads, f, event.BadID, what)
 		if err != nil || !v.given() {
 			return id, false, err
 		}
@@ -329,7 +344,7 @@ func (o *origin) id(in *input, f field, what string, limits Limits) (id event.ID
 	}
 	var parts []string
 	for _, p := range o.Pointers {
-		v := f.find(p).unwrapped()
+		v := in.reads.unwrapped(in.reads.find(f, p))
 		if !v.given() && o.Optional {
 			return id, false, nil
 		}
@@ -358,15 +373,18 @@ func (o *origin) prefixed(in *input, text, what string, limits Limits) (id event
 }
 
 // moment reads a time into milliseconds since 1970, 0 where there is none.
-func (o *origin) moment(f field) (int64, error) {
+func (o *origin) moment(as *reading, f field) (int64, error) {
 	if o == nil {
 		return 0, nil
 	}
-	v, err := o.find(f, event.Undecodable, "time")
+	v, err := o.find(as, f, event.Undecodable, "time")
 	if err != nil || !v.given() {
 		return 0, err
 	}
 	one, _ := spelling.Unit(o.Unit)
+	if as.first {
+		return v.firstInstant(one)
+	}
 	return v.instant(one)
 }
 
@@ -386,14 +404,16 @@ func (f field) instant(one time.Duration) (at int64, err error) {
 }
 
 // choose returns the rule of a record.
-func choose(rules []rule, f field) (*rule, error) {
+func (as *reading) choose(rules []rule, f field) (*rule, error) {
 	for i := range rules {
-		if r := &rules[i]; r.When == nil || r.When.holds(f) {
+		if r := &rules[i]; r.When == nil || r.When.holds(as, f) {
 			return r, nil
 		}
 	}
-	return nil, refusef(event.Undecodable, "no rule of the map is for this record")
+	return nil, errNoRule
 }
+
+var errNoRule = refusef(event.Undecodable, "no rule of the map is for this record")
 
 // payload returns a value without its schema, with which Connect may write it.
 func payload(f field) field {
@@ -403,17 +423,17 @@ func payload(f field) field {
 	return f
 }
 
-// root returns the record's value: of one with its schema, as Connect writes it, the payload.
-func root(value []byte) (field, error) {
-	value, err := unframed(value)
+// root returns the record's value, an object or perhaps a list: of one with its schema, as Connect writes it, the payload.
+func (as *reading) root(value []byte, lists bool) (field, error) {
+	value, err := as.unframed(value)
 	if err != nil {
 		return nil, err
 	}
-	f, err := valueJSON(value)
+	f, err := as.eventJSON(value)
 	if err == nil {
 		f = payload(f)
 	}
-	if err == nil && (len(f) == 0 || f[0] != '{') {
+	if err == nil && (len(f) == 0 || f[0] != '{' && !(f[0] == '[' && lists)) {
 		err = refusef(event.Undecodable, "%.40s where an object is needed", f)
 	}
 	return f, err
@@ -421,20 +441,81 @@ func root(value []byte) (field, error) {
 
 // node reads a record of the nodes topic.
 func (m *Map) node(in *input, value []byte, n *event.Node, limits Limits) error {
-	f, err := root(value)
+	f, err := in.reads.root(value, slices.ContainsFunc(m.nodes, func(r rule) bool { return r.Each != nil }))
 	if err != nil {
 		return err
 	}
-	r, err := choose(m.nodes, f)
-	if err != nil {
-		return err
+	var also event.Also
+	found, nodes := false, 0
+	one := func(r *rule, f field) error {
+		if r.Node != nil {
+			l := event.Label{Origin: n.Origin}
+			err := r.label(in, f, &l, limits)
+			also.Labels = append(also.Labels, l)
+			return err
+		}
+		to := n
+		if nodes++; nodes > 1 {
+			also.Nodes = append(also.Nodes, event.Node{Origin: n.Origin})
+			to = &also.Nodes[len(also.Nodes)-1]
+		}
+		return r.node(in, f, to, limits)
 	}
-	if r.Skip.holds(f) {
+	for i := range m.nodes {
+		r := &m.nodes[i]
+		if r.When != nil && !r.When.holds(&in.reads, f) {
+			continue
+		}
+		found = true
+		if in.reads.first || !r.Skip.holds(&in.reads, f) {
+			if err := r.each(in, f, limits, one); err != nil {
+				return err
+			}
+		}
+		if !r.Next {
+			break
+		}
+	}
+	if !found {
+		return errNoRule
+	}
+	if nodes == 0 {
 		n.Edges = []event.Edge{} // an event that changes nothing
-		return nil
 	}
-	remove := r.Remove.holds(f)
-	if n.Time, err = r.Time.moment(f); err != nil && !remove { // what leaves may have none
+	if also.Nodes != nil || also.Labels != nil {
+		n.Also = &also
+	}
+	return nil
+}
+
+// maxEvents bounds the events of one record.
+const maxEvents = 4096
+
+// each calls one with the record, or with each item of its list.
+func (r *rule) each(in *input, f field, limits Limits, one func(*rule, field) error) error {
+	if r.Each == nil && f[0] != '{' {
+		return refusef(event.Undecodable, "%.40s where an object is needed", f)
+	} else if r.Each == nil {
+		return one(r, f)
+	}
+	list := in.reads.find(f, *r.Each)
+	if len(list) == 0 || list[0] != '[' {
+		return refusef(event.Undecodable, "each: the pointer %s finds no list", r.Each.text)
+	}
+	in.reads.record = f
+	defer func() { in.reads.record = nil }()
+	return list.items(limits, event.TooManyNeighbours, func(int) {}, func(i int, item field) error {
+		if i >= maxEvents {
+			return refusef(event.TooLarge, "more than %d events in a record", maxEvents)
+		}
+		return one(r, item)
+	})
+}
+
+// node reads a record, or an item of one, as a node or an edge.
+func (r *rule) node(in *input, f field, n *event.Node, limits Limits) (err error) {
+	remove := r.Remove.holds(&in.reads, f)
+	if n.Time, err = r.Time.moment(&in.reads, f); err != nil && (!remove || in.reads.first) { // what leaves may have none
 		return err
 	}
 	if r.ID == nil {
@@ -469,7 +550,7 @@ func (m *Map) node(in *input, value []byte, n *event.Node, limits Limits) error 
 // neighbours adds the neighbours that an origin names: one, or those of a list.
 func (o *origin) neighbours(in *input, f field, n *event.Node, limits Limits) error {
 	mark := event.Mark{Kind: o.Kind}
-	if w := f.find(o.Weight).unwrapped(); o.Weight.tokens != nil && w.given() {
+	if w := in.reads.unwrapped(in.reads.find(f, o.Weight)); o.Weight.tokens != nil && w.given() {
 		v, err := strconv.ParseFloat(strings.Trim(string(w), `"`), 32)
 		if err != nil || !(v >= event.LeastWeight && v <= event.LargestWeight) {
 			return refusef(event.BadFeatures, "the pointer %s finds the weight %.40s, want a number from %g to %g",
@@ -486,13 +567,13 @@ func (o *origin) neighbours(in *input, f field, n *event.Node, limits Limits) er
 		}
 	}
 	if o.Pointers == nil {
-		v, err := o.find(f, event.BadID, "neighbours")
-		if err != nil || !v.given() || v.unavailable() {
+		v, err := o.find(&in.reads, f, event.BadID, "neighbours")
+		if err != nil || !v.given() || in.reads.isUnavailable(v) {
 			return err
 		}
-		if v[0] == '[' {
+		if v[0] == '[' && !in.reads.first {
 			return v.items(limits, event.TooManyNeighbours, func(int) {}, func(_ int, item field) error {
-				id, err := o.idOf(in, item.find(o.Item).unwrapped(), "neighbours", limits)
+				id, err := o.idOf(in, in.reads.unwrapped(in.reads.find(item, o.Item)), "neighbours", limits)
 				if err == nil {
 					add(id)
 				}
@@ -509,13 +590,13 @@ func (o *origin) neighbours(in *input, f field, n *event.Node, limits Limits) er
 
 // dropped lists the neighbours that a change record names in before, and not in after.
 func (r *rule) dropped(in *input, f field, n *event.Node, limits Limits) error {
-	if !f.find(before).given() {
+	if in.reads.first || !in.reads.find(f, before).given() {
 		return nil
 	}
 	var was event.Node
 	for i := range r.Neighbours {
 		o := r.Neighbours[i]
-		if len(o.Pointer.tokens) < 2 || o.Pointer.tokens[0] != "after" || f.find(o.Pointer).unwrapped().unavailable() {
+		if len(o.Pointer.tokens) < 2 || o.Pointer.tokens[0] != "after" || in.reads.unwrapped(in.reads.find(f, o.Pointer)).unavailable() {
 			continue
 		}
 		o.Pointer.tokens = append([]string{"before"}, o.Pointer.tokens[1:]...)
@@ -540,7 +621,7 @@ func (r *rule) features(in *input, f field, n *event.Node, limits Limits) (err e
 	case r.Numbers != nil:
 		n.Dense = in.memory.numbers.cut(len(r.Numbers))
 		for i, p := range r.Numbers {
-			v, err := strconv.ParseFloat(strings.Trim(string(f.find(p).unwrapped()), `"`), 32)
+			v, err := strconv.ParseFloat(strings.Trim(string(in.reads.unwrapped(in.reads.find(f, p))), `"`), 32)
 			if err != nil {
 				return refusef(event.BadFeatures, "the pointer %s finds no number", p.text)
 			}
@@ -549,7 +630,7 @@ func (r *rule) features(in *input, f field, n *event.Node, limits Limits) (err e
 	case r.Features.tokens == nil:
 		n.Index = []uint32{}
 	default:
-		v := f.find(r.Features)
+		v := in.reads.find(f, r.Features)
 		if !v.given() {
 			return refusef(event.BadFeatures, "features: the pointer %s finds nothing", r.Features.text)
 		}
@@ -564,27 +645,32 @@ func (r *rule) features(in *input, f field, n *event.Node, limits Limits) (err e
 
 // label reads a record of the labels topic.
 func (m *Map) label(in *input, value []byte, l *event.Label, limits Limits) error {
-	f, err := root(value)
+	f, err := in.reads.root(value, false)
 	if err != nil {
 		return err
 	}
-	r, err := choose(m.labels, f)
+	r, err := in.reads.choose(m.labels, f)
 	if err != nil {
 		return err
 	}
-	if l.Skip = r.Skip.holds(f); l.Skip {
+	if l.Skip = !in.reads.first && r.Skip.holds(&in.reads, f); l.Skip {
 		return nil
 	}
+	return r.label(in, f, l, limits)
+}
+
+// label reads a record, or an item of one, as a label.
+func (r *rule) label(in *input, f field, l *event.Label, limits Limits) (err error) {
 	if l.Node, _, err = r.Node.id(in, f, "node", limits); err != nil {
 		return err
 	}
-	if l.Time, err = r.Time.moment(f); err != nil {
+	if l.Time, err = r.Time.moment(&in.reads, f); err != nil {
 		return err
 	}
-	if l.Withdrawn = r.Remove.holds(f); l.Withdrawn {
+	if l.Withdrawn = r.Remove.holds(&in.reads, f); l.Withdrawn {
 		return nil
 	}
-	v, err := r.Class.find(f, event.UnknownClass, "class")
+	v, err := r.Class.find(&in.reads, f, event.UnknownClass, "class")
 	if err != nil {
 		return err
 	}
@@ -592,7 +678,7 @@ func (m *Map) label(in *input, value []byte, l *event.Label, limits Limits) erro
 		l.Withdrawn = true
 		return nil
 	}
-	if r.Class.Classes == nil && v[0] != '"' { // as in our own format
+	if !in.reads.first && r.Class.Classes == nil && v[0] != '"' { // as in our own format
 		return v.class(l, limits)
 	}
 	l.Class = string(v)
@@ -603,7 +689,7 @@ func (m *Map) label(in *input, value []byte, l *event.Label, limits Limits) erro
 	}
 	name, known := r.Class.Classes[l.Class]
 	for from, to := range r.Class.Classes {
-		if !known && spelling.Name(from) == spelling.Name(l.Class) {
+		if !known && in.reads.sameName(from, l.Class) {
 			name, known = to, true
 		}
 	}
@@ -627,12 +713,15 @@ func (m *Map) departure(in *input, key []byte, n *event.Node, limits Limits) err
 		return refusef(event.Empty, "the value is null, and the map has no rule with an id")
 	}
 	o := *m.nodes[i].ID
+	key = in.reads.keyValue(key)
 	if looksLikeJSON(key) {
-		f, err := valueJSON(key)
+		f, err := in.reads.eventJSON(key)
 		if err != nil {
 			return err
 		}
-		if f = payload(f); f.given() && f[0] == '{' {
+		if f = payload(f); in.reads.first && (len(f) == 0 || f[0] != '{') {
+			return refusef(event.Undecodable, "%.40s where an object is needed", f)
+		} else if f.given() && f[0] == '{' {
 			last := func(p pointer) pointer {
 				p.tokens = p.tokens[max(len(p.tokens)-1, 0):]
 				return p
@@ -648,7 +737,12 @@ func (m *Map) departure(in *input, key []byte, n *event.Node, limits Limits) err
 	if o.Pointers != nil {
 		return refusef(event.BadID, "a null value removes the node that the key names, but the key is no object with the members of the id")
 	}
-	err := departure(in.memory, key, n, limits)
+	if in.reads.first && o.Prefix != "" {
+		err := departure(in, append([]byte(o.Prefix), key...), n, limits)
+		n.ID, n.ByKey = event.ID{Str: o.Prefix + string(key)}, false
+		return err
+	}
+	err := departure(in, key, n, limits)
 	if o.Prefix != "" && err == nil {
 		n.ByKey = false
 		n.ID, err = o.prefixed(in, n.ID.String(), "id, in the key of a null value", limits)

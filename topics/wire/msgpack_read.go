@@ -31,6 +31,14 @@ type input struct {
 	members [maxNames]field   // see object
 	memory  *Memory           // of the lists and texts
 	report  func(name []byte) // see Decoder.Unknown
+	reads   reading
+}
+
+// reading is how records are read.
+type reading struct {
+	first  bool  // see Decoder.First
+	record field // of which a list's items are read, nil for none
+	frames func(schema uint32, payload []byte) ([]byte, error)
 }
 
 // cursor reads msgpack, value by value.

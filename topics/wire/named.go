@@ -123,7 +123,10 @@ func (f field) namedAs(in *input, limits Limits, mapped bool) ([]event.Attribute
 			return refusef(event.TooLarge, "features by more than %d names", maxNamed)
 		}
 		if mapped {
-			if value = value.unwrapped(); value.unavailable() {
+			if in.reads.first && !isValue(value) {
+				return nil
+			}
+			if value = in.reads.unwrapped(value); in.reads.isUnavailable(value) {
 				in.unknown(value[1 : len(value)-1])
 				return nil
 			}

@@ -92,7 +92,7 @@ func (s *shape) read(in *input, n *event.Node, key []byte, v value, limits Limit
 	case "predict":
 		n.Predict, err = v.boolean()
 	case "time":
-		n.Time, err = v.moment()
+		n.Time, err = in.reads.timeOf(v)
 	case "nodes":
 		graph(n).Nodes, err = v.rows(limits)
 	case "edges":
@@ -218,7 +218,7 @@ func (in *input) neighbours(_ *input, limits Limits) (ids []event.ID, marks []ev
 
 // departure reads the key of a record with a null value: the id of the node that
 // leaves, as AppendKey writes it.
-func departure(memory *Memory, key []byte, n *event.Node, limits Limits) error {
+func departure(in *input, key []byte, n *event.Node, limits Limits) error {
 	n.Departed, n.ByKey = true, true
 	refuse := func() error {
 		return refusef(event.BadID, "a null value removes the node that the key names, but the key is not 1 to %d "+
@@ -227,7 +227,8 @@ func departure(memory *Memory, key []byte, n *event.Node, limits Limits) error {
 	if len(key) == 0 || len(key) > limits.MaxID {
 		return refuse()
 	}
-	if id, ok := keyID(memory, key, limits); ok {
+	key = in.reads.keyValue(key)
+	if id, ok := keyID(in, key, limits); ok && !in.reads.first {
 		n.ID, n.ByKey = id, id.Str == ""
 		return nil
 	}
@@ -239,13 +240,24 @@ func departure(memory *Memory, key []byte, n *event.Node, limits Limits) error {
 		n.ID.Num = num
 		return nil
 	}
-	n.ID.Str = memory.text(key)
+	n.ID.Str = in.memory.text(key)
 	return nil
+}
+
+// keyValue returns what a key is as JSON that serializers of a schema registry have framed, and other keys as they are.
+func (as *reading) keyValue(key []byte) []byte {
+	if as.first || len(key) < 5 || key[0] != 0 || binary.BigEndian.Uint32(key[1:]) == 0 {
+		return key
+	}
+	if framed, err := as.framed(key); err == nil {
+		return framed
+	}
+	return key
 }
 
 // keyID reads an id from a key of another form than ours: an integer of four or eight bytes, as serializers of Java write it;
 // a text or an object of one member in JSON, maybe with its schema. Other keys are the id as they are.
-func keyID(memory *Memory, key []byte, limits Limits) (id event.ID, ok bool) {
+func keyID(in *input, key []byte, limits Limits) (id event.ID, ok bool) {
 	switch {
 	case len(key) == 8 && (key[0] == 0 || !utf8.Valid(key)):
 		return event.ID{Num: int64(binary.BigEndian.Uint64(key))}, true
@@ -259,13 +271,13 @@ func keyID(memory *Memory, key []byte, limits Limits) (id event.ID, ok bool) {
 		return id, false
 	}
 	if f = payload(f); f.given() && f[0] == '{' {
-		f = f.member("*")
+		f = in.reads.find(f, pointTo("/*"))
 	}
 	if !f.given() || f[0] == '{' {
 		return id, false
 	}
 	id, err = f.id(limits.MaxID)
-	id.Str = memory.text([]byte(id.Str))
+	id.Str = in.memory.text([]byte(id.Str))
 	return id, err == nil
 }
 
@@ -427,7 +439,7 @@ func AppendKey(dst []byte, id event.ID) []byte {
 
 // nodeJSON reads a node event in JSON: an object, or a list of edges.
 func (in *input) nodeJSON(b []byte, n *event.Node, limits Limits) error {
-	text, err := valueJSON(b)
+	text, err := in.reads.eventJSON(b)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -55,6 +56,10 @@ func (l Limits) withDefaults() Limits {
 // concurrent use.
 type Decoder struct {
 	Limits Limits
+	// First says that events are read as by 1.0.0, see first.go.
+	First bool
+	// Frames, if not nil, returns as JSON what serializers of a schema registry wrote behind a schema's number.
+	Frames func(schema uint32, payload []byte) ([]byte, error)
 	// Map, if not nil, turns records of somebody else's JSON into events.
 	Map *Map
 	// Memory holds the lists and texts of msgpack events. If it is nil, they are
@@ -79,7 +84,7 @@ func (d *Decoder) Node(o *event.Origin, n *event.Node) (reason event.Reason, det
 	case o.Value == nil && mapped:
 		return verdict(d.Map.departure(in, o.Key, n, limits))
 	case o.Value == nil:
-		return verdict(departure(in.memory, o.Key, n, limits))
+		return verdict(departure(in, o.Key, n, limits))
 	case mapped:
 		if err = checkLength(o, limits); err == nil {
 			err = d.Map.node(in, o.Value, n, limits)
@@ -89,6 +94,9 @@ func (d *Decoder) Node(o *event.Origin, n *event.Node) (reason event.Reason, det
 	}
 	if err == nil {
 		err = validate(in.memory, n, limits)
+	}
+	for i := 0; err == nil && n.Also != nil && i < len(n.Also.Nodes); i++ {
+		err = validate(in.memory, &n.Also.Nodes[i], limits)
 	}
 	return verdict(err)
 }
@@ -111,7 +119,7 @@ func (d *Decoder) Label(o *event.Origin, l *event.Label) (reason event.Reason, d
 
 // begin prepares to decode an event.
 func (d *Decoder) begin() (*input, Limits) {
-	d.in.memory, d.in.report = d.Memory, d.Unknown
+	d.in.memory, d.in.report, d.in.reads.first, d.in.reads.frames = d.Memory, d.Unknown, d.First, d.Frames
 	if d.in.memory == nil {
 		d.in.memory = new(Memory)
 	}
@@ -123,11 +131,11 @@ func (d *Decoder) decode(o *event.Origin, limits Limits, msgpack func() error, j
 	if err := checkLength(o, limits); err != nil {
 		return err
 	}
-	value, err := unframed(o.Value)
+	value, err := d.in.reads.unframed(o.Value)
 	if err != nil {
 		return err
 	}
-	encoding, err := encodingOf(o, value)
+	encoding, err := d.in.reads.encodingOf(o, value)
 	if err != nil {
 		return err
 	}
@@ -157,13 +165,12 @@ func checkLength(o *event.Origin, limits Limits) error {
 
 // unframed returns a value without a byte order mark, and without the five bytes that the serializers of a schema registry
 // write before plain JSON. What cannot be read is named. None of these begins an event in JSON or msgpack.
-func unframed(value []byte) ([]byte, error) {
+func (as *reading) unframed(value []byte) ([]byte, error) {
 	switch {
-	case len(value) > 5 && value[0] == 0 && looksLikeJSON(value[5:6]):
-		return value[5:], nil
-	case len(value) > 5 && value[0] == 0:
-		return nil, refusef(event.Undecodable, "a value by schema %d of a registry, in Avro or Protobuf, which are not "+
-			"read: have it written as JSON", binary.BigEndian.Uint32(value[1:]))
+	case as.first:
+		return value, nil
+	case len(value) >= 5 && value[0] == 0:
+		return as.framed(value)
 	case bytes.HasPrefix(value, []byte("\x1f\x8b")):
 		return nil, refusef(event.Undecodable, "a value packed with gzip by its producer: send it plain, and set compression.type")
 	case bytes.HasPrefix(value, []byte("\xff\xfe")), bytes.HasPrefix(value, []byte("\xfe\xff")):
@@ -172,9 +179,25 @@ func unframed(value []byte) ([]byte, error) {
 	return bytes.TrimPrefix(value, []byte("\ufeff")), nil
 }
 
+// framed returns what stands behind a schema's number: plain JSON as it is, which needs no registry, and other values as JSON.
+func (as *reading) framed(value []byte) ([]byte, error) {
+	schema, payload := binary.BigEndian.Uint32(value[1:]), value[5:]
+	if looksLikeJSON(payload) && json.Valid(payload) {
+		return payload, nil
+	}
+	if as.frames == nil {
+		return nil, refusef(event.Undecodable, "a value by schema %d of a registry, in Avro or Protobuf: give --registry", schema)
+	}
+	b, err := as.frames(schema, payload)
+	if err != nil {
+		return nil, refusef(event.Undecodable, "a value by schema %d of a registry: %v", schema, err)
+	}
+	return b, nil
+}
+
 // encodingOf reads the content-type header. A record without one is what its value begins as, because ksqlDB,
 // RisingWave and REST proxies write no headers.
-func encodingOf(o *event.Origin, value []byte) (Encoding, error) {
+func (as *reading) encodingOf(o *event.Origin, value []byte) (Encoding, error) {
 	for _, h := range o.Headers {
 		if !strings.EqualFold(h.Key, ContentType) {
 			continue
@@ -185,7 +208,7 @@ func encodingOf(o *event.Origin, value []byte) (Encoding, error) {
 		kind, _, err := mime.ParseMediaType(string(h.Value))
 		switch {
 		case err != nil:
-		case kind == string(JSON), kind == "text/json", strings.HasSuffix(kind, "+json"):
+		case kind == string(JSON), !as.first && (kind == "text/json" || strings.HasSuffix(kind, "+json")):
 			return JSON, nil
 		case kind == string(MsgPack), kind == "application/x-msgpack":
 			return MsgPack, nil

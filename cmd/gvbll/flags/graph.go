@@ -17,9 +17,10 @@ type Graph struct {
 	Model  string `help:"Model file, from 'gvbll train'." required:"" type:"path" placeholder:"FILE"`
 	Shadow string `help:"@graph_shadow" type:"path" placeholder:"FILE"`
 
-	Kafka  Inputs `embed:""`
-	State  State  `embed:"" group:"state"`
-	Engine Engine `embed:""`
+	Kafka    Inputs   `embed:""`
+	Registry Registry `help:"@graph_registry" placeholder:"URL" group:"kafka"`
+	State    State    `embed:"" group:"state"`
+	Engine   Engine   `embed:""`
 
 	Workers int      `help:"Threads that share the arithmetic of a window. The results are the same." default:"1" group:"machine"`
 	Rows    rowsFlag `help:"@graph_rows" default:"float32" placeholder:"float32" group:"machine"`
@@ -28,6 +29,8 @@ type Graph struct {
 var graphHelp = Texts{
 	"graph_shadow": "Second model file, to run in the shadow: on the same stream and scored alike, at the same cost in time " +
 		"and memory (docs/recipes.md). 'gvbll promote' swaps the two.",
+	"graph_registry": "Schema registry of records in Avro or Protobuf (docs/data.md), with user=NAME,password=FILE or " +
+		"token=FILE after a comma to log in. Their schemas are kept in the ledger.",
 	"graph_rows": "The graph's vectors. float32, or bfloat16: two thirds of the memory, and embeddings off by some " +
 		"thousandths. reserve=N: allocate memory for N nodes at the start, about 2 KB each. Such as " +
 		"bfloat16,reserve=1000000.",

@@ -71,7 +71,7 @@ func (l *Log) DataSet(ctx context.Context, w io.Writer) (*dataset.Dataset, error
 	cfg, _ := l.settings() // those of another program's engine say nothing of labels here
 	h, err := pipeline.NewHistory(pipeline.HistoryConfig{
 		Features: l.features, Classes: l.classes, Labels: cfg.Labels,
-		Partial: cfg.PartialUpdates, Keep: cfg.Keep, Pending: cfg.MaxPending,
+		Partial: cfg.PartialUpdates, Keep: cfg.Keep, Pending: cfg.MaxPending, First: cfg.FirstReading,
 	})
 	if err != nil {
 		return nil, err

@@ -35,11 +35,13 @@ const (
 	muchAccuracy     = 0.05 // lost
 	muchNLL          = 0.05 // nats behind the model as trained
 	manyRefused      = 20   // events
+	manyMistimed     = 20   // labels
 	manyUnknown      = 20   // labels of classes that the model lacks
 	enoughRows       = 200  // to judge attributes by
 	muchMissing      = 0.1  // of the rows, beyond the share in training
 	muchMoved        = 1    // standard deviations
 	muchOfAllRefused = 0.01
+	muchUnmet        = 0.5 // of the edges, or of the labels
 	muchUneven       = 0.2 // of the labels
 	// What few labels give by chance is not found: a difference must be larger than so many
 	// standard deviations.
@@ -77,11 +79,34 @@ func (s *Status) findings() []Finding {
 		now.Refused[string(event.UnknownClass)], event.UnknownClass)
 	for _, a := range s.evidence.attributes {
 		missing, trained, moved := a.Shares()
+		came := ""
+		if a.Came != "" {
+			came = fmt.Sprintf(": %.40q came instead", a.Came)
+		}
 		add(a.Rows >= enoughRows && missing-trained > muchMissing, "GvbllAttributeShifted",
-			"attribute %s is missing or unknown in %.1f%% of the events, in training in %.1f%%", a.Name, 100*missing, 100*trained)
+			"attribute %s is missing or unknown in %.1f%% of the events, in training in %.1f%%%s", a.Name, 100*missing, 100*trained, came)
 		add(a.Rows >= enoughRows && math.Abs(moved) > muchMoved, "GvbllAttributeShifted",
 			"the mean of attribute %s is %.1f standard deviations from that of training", a.Name, moved)
 	}
+	for _, u := range s.evidence.unmet {
+		met, hint := s.evidence.edges, ""
+		if u.What == "labels" {
+			met = now.Labels + before.Labels
+		}
+		if u.Otherwise {
+			hint = ", which the graph has as a text: ids are texts here and numbers there"
+			if strings.HasPrefix(u.Node, `"`) {
+				hint = ", which the graph has as a number: ids are numbers here and texts there"
+			}
+		}
+		share := float64(u.Waiting) / float64(u.Waiting+met)
+		add(share > muchUnmet, "GvbllIdsDiffer", "%.0f%% of the %s wait for a node that has not come, %d of them, such as for %s%s",
+			100*share, u.What, u.Waiting, u.Node, hint)
+	}
+	mistimed := now.Figures.Int(event.LabelsMistimed)
+	add(mistimed > manyMistimed && 2*mistimed > now.Labels, "GvbllLabelTimesOff",
+		"%d of %d labels have a time that is days before their node's, or ten years after it: one of the two is in another unit than ms",
+		mistimed, now.Labels)
 	told := time.UnixMilli(int64(1000 * now.Figures.Of(event.KeepWatermark)))
 	add(told.Sub(s.at) > keepAhead, "GvbllKeepAhead",
 		"the clock of --keep is %s ahead: %d nodes and %d edges expired", roughly(told.Sub(s.at)), now.Expired.Nodes, now.Expired.Edges)

@@ -4,9 +4,11 @@ package look
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -39,6 +41,28 @@ func Connect(ctx context.Context, p flags.Process, to connector) (Graph, error) 
 // scan calls f with the ledger's records that are not older than the time.
 func (g Graph) scan(ctx context.Context, since time.Time, f func(*ledger.Record)) error {
 	return ledger.ScanSince(ctx, g.Client, g.Names.LedgerAt(), since, func(r *ledger.Record) bool { f(r); return true })
+}
+
+// TakesClasses says by what labels name a class of the model that serves, "" if the record with the classes is gone.
+func (g Graph) TakesClasses(ctx context.Context, newest *ledger.Record) (string, error) {
+	first, err := ledger.FindSettings(ctx, g.Client, g.Names.LedgerAt(), newest.Settings)
+	if err != nil || first == nil || first.Classes == nil {
+		return "", err
+	}
+	return takes(first.Classes, event.Numbered(first.Classes) && !first.Configuration.FirstReading()), nil
+}
+
+// takes says by what labels name these classes: the first of many.
+func takes(classes []string, byName bool) string {
+	const most = 20
+	list := strings.Join(classes[:min(len(classes), most)], ", ")
+	if len(classes) > most {
+		list += fmt.Sprintf(" and %d more", len(classes)-most)
+	}
+	if byName {
+		return list + "; numbers in labels are names"
+	}
+	return list + "; numbers in labels are indices, from 0"
 }
 
 // Classes returns the names of the classes of the models that the ledger has, by model.

@@ -44,11 +44,7 @@ func (v *inspected) Print(out io.Writer) error {
 	fmt.Fprintf(w, "model\t%s (format %d)\n", v.ID, v.Format)
 	fmt.Fprintf(w, "encoder\t%s, %d layers with %s between, %d features to %d dimensions, %d weights\n", v.Encoder,
 		v.Layers, v.Activation, v.Features, v.Embedding, v.Weights)
-	numbers := "indices, from 0"
-	if event.Numbered(v.Classes) {
-		numbers = "names"
-	}
-	fmt.Fprintf(w, "classes\t%s; numbers in labels are %s\n", strings.Join(v.Classes, ", "), numbers)
+	fmt.Fprintf(w, "classes\t%s\n", takes(v.Classes, event.Numbered(v.Classes)))
 	fmt.Fprintf(w, "features\tnormalised by %s\n", v.Normalization)
 	if v.GraphSize > 0 {
 		fmt.Fprintf(w, "classifies\tgraphs, of %.1f nodes on average, by the mean and the sum of their nodes\n", v.GraphSize)

@@ -58,11 +58,14 @@ type evidence struct {
 	gone       map[bases.Name]error // bases that the ledger names and the store lacks
 	lost       string               // predictions that are not in their topic, in words, "" for none
 	attributes []page.Attribute     // of the last period
+	takes      string               // what a label names a class by, "" if it is not known
 
 	pace     float64       // events a second, the most that the graph has stepped for paceOver
 	apart    time.Duration // the longest between two windows of event time
 	drift    string        // the detector that found a loss to rise, "" for none
-	fallback bool          // the model as trained served the last window
+	unmet    []ledger.Unmet
+	edges    int  // in the graph
+	fallback bool // the model as trained served the last window
 }
 
 // partitionLag counts the events of a partition that are in no window yet.
@@ -169,7 +172,10 @@ func (s *Status) readLedger(ctx context.Context, g Graph, store bases.Store, las
 		return err
 	}
 	s.Model, s.Epoch, s.Windows, s.Committed = newest.Serves(), newest.Epoch, newest.Window+1, &newest.Stepped
-	s.evidence.fallback = newest.Head == StaticHead
+	s.evidence.fallback, s.evidence.unmet, s.evidence.edges = newest.Head == StaticHead, newest.Unmet, newest.Figures.Int(event.GraphEdges)
+	if s.evidence.takes, err = g.TakesClasses(ctx, newest); err != nil {
+		return err
+	}
 	for _, b := range newest.Bases {
 		s.Bases = append(s.Bases, base{b.Name.String(), time.UnixMilli(b.Taken)})
 	}
@@ -384,6 +390,9 @@ func (s *Status) Print(out io.Writer) error {
 	}
 	if s.Committed != nil {
 		fmt.Fprintf(w, "model\t%s\n", s.Model)
+		if s.evidence.takes != "" {
+			fmt.Fprintf(w, "classes\t%s\n", s.evidence.takes)
+		}
 		if s.Shadow != "" {
 			fmt.Fprintf(w, "shadow\t%s\n", s.Shadow)
 		}

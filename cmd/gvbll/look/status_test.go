@@ -74,7 +74,17 @@ func TestFindings(t *testing.T) {
 		"a clock of --keep ahead": {func(s *Status) {
 			s.Last.Figures = figure.Kept{event.KeepWatermark.Key(): float64(now.Add(301*time.Second).UnixMilli()) / 1000}
 		}, "GvbllKeepAhead"},
-		"drift":                           {func(s *Status) { s.evidence.drift = "adwin" }, "GvbllDriftFound"},
+		"drift": {func(s *Status) { s.evidence.drift = "adwin" }, "GvbllDriftFound"},
+		"100 of 200 edges wait": {func(s *Status) {
+			s.evidence.unmet, s.evidence.edges = []ledger.Unmet{{What: "edges", Waiting: 100}}, 100
+		}, ""},
+		"101 of 201 edges wait": {func(s *Status) {
+			s.evidence.unmet, s.evidence.edges = []ledger.Unmet{{What: "edges", Waiting: 101}}, 100
+		}, "GvbllIdsDiffer"},
+		"400 of 800 labels wait":          {func(s *Status) { s.evidence.unmet = []ledger.Unmet{{What: "labels", Waiting: 400}} }, ""},
+		"401 of 801 labels wait":          {func(s *Status) { s.evidence.unmet = []ledger.Unmet{{What: "labels", Waiting: 401}} }, "GvbllIdsDiffer"},
+		"half the labels at odd times":    {func(s *Status) { s.Last.Figures = figure.Kept{"labels_mistimed": 100} }, ""},
+		"most labels at odd times":        {func(s *Status) { s.Last.Figures = figure.Kept{"labels_mistimed": 101} }, "GvbllLabelTimesOff"},
 		"uneven labels":                   {func(s *Status) { s.Last.uneven, s.Last.often = 0.21, "fraud" }, "GvbllLabelsUneven"},
 		"uneven labels, few of them":      {func(s *Status) { s.Last.uneven, s.Last.Labels = 0.21, 199 }, ""},
 		"the model as trained serves":     {func(s *Status) { s.evidence.fallback = true }, "GvbllFallback"},
@@ -95,6 +105,18 @@ func TestFindings(t *testing.T) {
 		if diff := cmp.Diff(c.want, strings.Join(got, ", ")); diff != "" {
 			t.Errorf("%s, -want +got\n%s", name, diff)
 		}
+	}
+	s := Status{evidence: evidence{attributes: []page.Attribute{{Name: "amount", Rows: 1000, Missing: 1000, Came: "Amount"}}}}
+	if got := s.findings(); !slices.ContainsFunc(got, func(f Finding) bool {
+		return f.What == `attribute amount is missing or unknown in 100.0% of the events, in training in 0.0%: "Amount" came instead`
+	}) {
+		t.Errorf("a name in other capitals is found as %v", got)
+	}
+	s = Status{evidence: evidence{unmet: []ledger.Unmet{{What: "edges", Waiting: 300, Node: `"7"`, Otherwise: true}}, edges: 100}}
+	if got := s.findings(); !slices.ContainsFunc(got, func(f Finding) bool {
+		return f.What == `75% of the edges wait for a node that has not come, 300 of them, such as for "7", which the graph has as a number: ids are numbers here and texts there`
+	}) {
+		t.Errorf("edges that wait for texts are found as %v", got)
 	}
 	rules, err := os.ReadFile("../../../charts/gvbll/rules/gvbll.yml")
 	must(t, err)

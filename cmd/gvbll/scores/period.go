@@ -1,10 +1,10 @@
 package scores
 
 import (
-	"math"
 	"time"
 
 	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
@@ -21,7 +21,7 @@ func AddWindow(p *page.Period, r *ledger.Record) {
 	for _, a := range r.Attributes {
 		p.Attributes = page.AddAttributes(p.Attributes, page.Attribute{
 			Name: a.Name, Rows: a.Rows, Missing: a.Missing,
-			Trained: float64(a.Trained), Sum: float64(a.Sum),
+			Trained: float64(a.Trained), Sum: float64(a.Sum), Came: a.Came,
 		})
 	}
 	s := r.Scores
@@ -39,9 +39,8 @@ func AddWindow(p *page.Period, r *ledger.Record) {
 	for i := range s.Odds {
 		p.Classes = page.AddGroups(p.Classes, page.Group{Name: s.Odds[i].Class, Odds: oddsOf(s.Odds[i].Bins)})
 	}
-	if s.Delayed > 0 {
-		const most = math.MaxInt64 / int64(time.Millisecond)
-		p.AddDelays(page.Delay{Median: time.Duration(min(max(s.Delay, -most), most)) * time.Millisecond, Labels: s.Delayed})
+	if delay, likely := event.Delay(0, s.Delay); likely && s.Delayed > 0 { // 1.0.0 wrote others, too
+		p.AddDelays(page.Delay{Median: time.Duration(delay) * time.Millisecond, Labels: s.Delayed})
 	}
 }
 

@@ -45,6 +45,7 @@ type Setup struct {
 	Config  pipeline.Config
 	Models  []*model.Model // the one to serve, and perhaps a shadow
 	Folder  ModelFolder    // of further models, "" for none
+	Rebase  bool           // other settings than the ledger's begin an epoch
 }
 
 // New returns the service of a graph, with the models that its ledger names.
@@ -56,7 +57,7 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
 			return nil, err
 		}
 	}
-	cfg, err := AsWritten(ctx, c, set.Names, set.Config, models...)
+	cfg, err := AsWritten(ctx, c, set.Process, set.Names, set.Config, set.Rebase, models...)
 	if err != nil {
 		return nil, err
 	}

@@ -30,27 +30,28 @@ func Terms(p flags.Process, names topics.Names, cfg pipeline.Config, models ...*
 	}
 }
 
-// AsWritten returns the settings with which a ledger goes on: those given, by the clock of 1.0.0 if the ledger is of them
-// and of that. Other settings begin an epoch, which has the clock of now.
-func AsWritten(ctx context.Context, c *kafka.Client, names topics.Names, cfg pipeline.Config, models ...*model.Model) (pipeline.Config, error) {
-	before := cfg
-	before.Keep.Median = false
-	now, old := cfg.Effective(models...).Settings(), before.Effective(models...).Settings()
-	if now == old {
-		return cfg, nil
-	}
+// AsWritten returns the settings with which a ledger goes on: those given, but one that 1.0.0 began keeps its rules of
+// reading events and its clock of --keep. An epoch that begins for another reason, with rebase, has those of this program.
+func AsWritten(
+	ctx context.Context, c *kafka.Client, p flags.Process, names topics.Names, cfg pipeline.Config, rebase bool, models ...*model.Model,
+) (pipeline.Config, error) {
 	newest, err := ledger.Newest(ctx, c, names.LedgerAt())
-	if newest == nil || newest.Settings == now.Hash() || err != nil {
+	first := cfg
+	first.FirstReading, first.Keep.Median = true, false
+	then := Terms(p, names, first, models...)
+	if newest == nil || err != nil || newest.Settings == cfg.Effective(models...).Settings().Hash() {
 		return cfg, err
 	}
-	if newest.Settings == old.Hash() {
-		return before, nil
+	r := replay.NewStretch(c, &then.Terms)
+	if err := r.Read(ctx, &newest.Terms); err != nil {
+		return cfg, err
 	}
-	terms, err := ledger.FindSettings(ctx, c, names.LedgerAt(), newest.Settings)
-	if terms != nil && effective(models...)(terms.Configuration) == old {
-		return before, err
+	switch s := r.Settings(); {
+	case s.Own && (!rebase || then.Terms.Has(newest.Serves())), !rebase && s.All != "" && s.All.FirstReading():
+		p.Log.Info("events are read as by gvbll 1.0.0, which began this ledger: an epoch reads them by new rules (docs/upgrade.md)")
+		return first, nil
 	}
-	return cfg, err
+	return cfg, nil
 }
 
 // Checkpoints returns where checkpoints and bases of an engine are written and read.
