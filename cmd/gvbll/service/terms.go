@@ -32,7 +32,9 @@ func Terms(p flags.Process, names topics.Names, cfg pipeline.Config, models ...*
 
 // AsWritten returns the settings with which a ledger goes on: those given, by the clock of 1.0.0 if the ledger is of them
 // and of that. Other settings begin an epoch, which has the clock of now.
-func AsWritten(ctx context.Context, c *kafka.Client, names topics.Names, cfg pipeline.Config, models ...*model.Model) (pipeline.Config, error) {
+func AsWritten(
+	ctx context.Context, c *kafka.Client, names topics.Names, cfg pipeline.Config, models ...*model.Model,
+) (pipeline.Config, error) {
 	before := cfg
 	before.Keep.Median = false
 	now, old := cfg.Effective(models...).Settings(), before.Effective(models...).Settings()
