@@ -64,7 +64,8 @@ func (o Owner) Home(ctx context.Context, s Store, mine []Name) (home Store, name
 			return nil, "", err
 		}
 		strange := func(object string) bool { return new(Name).UnmarshalText([]byte(object)) == nil }
-		if !slices.ContainsFunc(objects, strange) || slices.ContainsFunc(mine, func(n Name) bool { return slices.Contains(objects, n.String()) }) {
+		there := func(n Name) bool { return slices.Contains(objects, n.String()) }
+		if !slices.ContainsFunc(objects, strange) || slices.ContainsFunc(mine, there) {
 			return s, "", o.Own(ctx, s)
 		}
 	} else if *owner == o {

@@ -119,7 +119,8 @@ func (p *Producer) Restart(ctx context.Context) error {
 			former = none // brokers drop the id after days without a transaction
 			return kafkago.ConcurrentTransactions
 		}
-		if least := p.cfg.LeastTransactionTimeout; errors.Is(res.Error, kafkago.InvalidTransactionTimeout) && 0 < least && least < p.cfg.TransactionTimeout {
+		least := p.cfg.LeastTransactionTimeout
+		if errors.Is(res.Error, kafkago.InvalidTransactionTimeout) && 0 < least && least < p.cfg.TransactionTimeout {
 			p.cfg.TransactionTimeout = max(p.cfg.TransactionTimeout/2, least)
 			return kafkago.ConcurrentTransactions // again at once
 		}
@@ -137,7 +138,8 @@ func (p *Producer) Restart(ctx context.Context) error {
 		if former != none && fenced(err) {
 			err = fmt.Errorf("%w (%w)", ErrFenced, cause(err))
 		}
-		return fmt.Errorf("opening a producer session: %w", p.client.explainDenied(cause(err), "Write", "transactional id "+p.cfg.TransactionalID))
+		err = p.client.explainDenied(cause(err), "Write", "transactional id "+p.cfg.TransactionalID)
+		return fmt.Errorf("opening a producer session: %w", err)
 	}
 	p.next, p.open, p.ended, p.lateEnd = make(map[TopicPartition]int32), make(map[TopicPartition]bool), nil, false
 	return nil

@@ -21,7 +21,8 @@ func (c *Client) explainDenied(err error, right, on string) error {
 	if !denied(err) {
 		return err
 	}
-	return fmt.Errorf("%s has no right to %s on %s: give it (docs/security.md) (%w)", cmp.Or(c.cfg.Principal, "this client"), right, on, cause(err))
+	who := cmp.Or(c.cfg.Principal, "this client")
+	return fmt.Errorf("%s has no right to %s on %s: give it (docs/security.md) (%w)", who, right, on, cause(err))
 }
 
 // MayWrite returns an error if the brokers say that this client may not write to one of the topics.

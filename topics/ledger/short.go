@@ -27,8 +27,8 @@ func (e *ShortError) Error() string {
 	if e.Last < e.First {
 		lost = fmt.Sprintf("its newest windows, from %d on", e.First)
 	}
-	remedy := cmp.Or(e.Remedy, "restore it from a backup or a mirror; without one, 'gvbll rebase --accept-gap' goes on behind them, and publishes "+
-		"nothing again")
+	remedy := cmp.Or(e.Remedy, "restore it from a backup or a mirror; without one, 'gvbll rebase --accept-gap' goes on "+
+		"behind them, and publishes nothing again")
 	return fmt.Sprintf("ledger %s lost %s, as is shown by %s: %s", e.Ledger, lost, strings.Join(e.Found, " and "), remedy)
 }
 

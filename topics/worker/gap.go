@@ -13,9 +13,10 @@ import (
 // AcceptGap begins an epoch behind windows of the ledger and records of the inputs that are gone, on
 // the ledger's own terms: from the newest checkpoint in cfg, which must be of these terms. It writes
 // a checkpoint of the new state, without which nothing goes on from there. Nothing is published
-// again. Of an empty ledger, the epoch is its first record. If nothing is gone that is needed, it does nothing. It refuses while a worker is up, whose
-// state may have what is gone, and where records of the inputs are gone without a checkpoint: a state
-// of what is left since the beginning would have no known origin.
+// again. Of an empty ledger, the epoch is its first record. If nothing is gone that is needed, it
+// does nothing. It refuses while a worker is up, whose state may have what is gone, and where records
+// of the inputs are gone without a checkpoint: a state of what is left since the beginning would
+// have no known origin.
 func AcceptGap(ctx context.Context, c *kafka.Client, e replay.Engine, cfg Config, why string) (Rebased, error) {
 	if cfg.Checkpoints.Dir == "" {
 		return Rebased{}, errors.New("a gap is accepted with a folder for checkpoints: give --state-dir")

@@ -60,7 +60,9 @@ func offsetsReset(ctx context.Context, v *served) {
 	for at, b := range need(v.setup.Client.Offsets(ctx, v.names.Nodes)) {
 		p := kmsg.NewOffsetCommitRequestTopicPartition()
 		p.Partition, p.Offset = at.Partition, b.End
-		req.Topics = append(req.Topics, kmsg.OffsetCommitRequestTopic{Topic: at.Topic, TopicID: [16]byte(id), Partitions: []kmsg.OffsetCommitRequestTopicPartition{p}})
+		req.Topics = append(req.Topics, kmsg.OffsetCommitRequestTopic{
+			Topic: at.Topic, TopicID: [16]byte(id), Partitions: []kmsg.OffsetCommitRequestTopicPartition{p},
+		})
 	}
 	for _, t := range need(req.RequestWith(ctx, v.admin)).Topics {
 		must(kerr.ErrorForCode(t.Partitions[0].ErrorCode))

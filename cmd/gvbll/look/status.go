@@ -132,7 +132,9 @@ type majority struct {
 }
 
 // ReadStatus reads how a graph with these workers is doing, and how it did for a time. Bases are looked for in a store, unless it is nil.
-func ReadStatus(ctx context.Context, g Graph, store bases.Store, prefix string, members []Member, last time.Duration) (s *Status, err error) {
+func ReadStatus(
+	ctx context.Context, g Graph, store bases.Store, prefix string, members []Member, last time.Duration,
+) (s *Status, err error) {
 	s = &Status{Prefix: prefix, at: time.Now()}
 	s.Lag, s.Standbys = []partitionLag{}, []Member{} // lists in JSON, even when empty
 	s.Last, s.Before = shorten(&page.Period{}, last), shorten(&page.Period{}, last)
