@@ -3,6 +3,7 @@
 package charts_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -48,6 +49,8 @@ var advice = []struct {
 		{"gvbll_calibration_correct_total", "Divided by the one before: how often predictions of this confidence were right."},
 		{"gvbll_calibration_confidence_total", "Divided by the first: their mean confidence. Above the accuracy: overconfident."},
 		{"gvbll_labelled_classes_total", "The largest divided by their sum is the accuracy of always saying the most frequent class: an accuracy no higher is worth nothing."},
+		{"gvbll_static_predicted_classes_total", "Far from `gvbll_labelled_classes_total` and from `gvbll_training_share`, too: labels of some classes alone, `GvbllLabelsApart`."},
+		{"gvbll_training_share", "No series: the model is of an earlier program."},
 		{"gvbll_class_rows_total", "With the next four: AUC, average precision, what a threshold catches, calibration of one class."},
 		{"gvbll_class_positives_total", "Their sum is the number of labels of the class. Few: its scores mean little."},
 		{"gvbll_class_probability_total", "Far from the positives of the bin: the probability of this class is wrong."},
@@ -73,6 +76,7 @@ var advice = []struct {
 		{"gvbll_prediction_age_seconds", "High while step and commit times are low: producers send late, or there is a backlog."},
 	}},
 	{"Labels", [][2]string{
+		{"gvbll_last_label_timestamp_seconds", "Longer ago than labels are wont to stay away: `GvbllLabelsStopped`. The newest of all workers counts."},
 		{"gvbll_label_delay_seconds", "Rises: learning is late by as much. Longer than predictions are kept: they expire unlabelled."},
 	}},
 	{"The graph and its events", [][2]string{
@@ -141,7 +145,7 @@ var advice = []struct {
 		{"gvbll_last_commit_timestamp_seconds", "Old is normal while no events come; otherwise `GvbllCommitsStopped`."},
 		{"gvbll_input_lag_records", "`GvbllLagGrowing`. Of the owner only."},
 		{"gvbll_input_withheld_records", "Above 0 for more than a transaction takes: `GvbllInputWithheld`. Of the owner only."},
-		{"gvbll_kafka_waiting_seconds", "Above 0 on every worker: nothing is served, `GvbllNoBroker`. `quota`: see the next."},
+		{"gvbll_kafka_waiting_seconds", "Above 0 on every worker: nothing is served, `GvbllNoBroker`. `quota`: `GvbllThrottled`."},
 		{"gvbll_kafka_throttled_seconds_total", "Rate near 1: a quota of the brokers (`consumer_byte_rate`, `producer_byte_rate`, `request_percentage`) holds this worker up all of the time."},
 		{"gvbll_topic_at_risk", "`GvbllTopicAtRisk`. No series: nothing is at risk, or the client may not read the settings, which the log says."},
 	}},
@@ -326,6 +330,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 		Predictions:    []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}}},
 		Labelled:       []event.Labelled{{Delay: 1000}},
 		Watched:        []int32{0},
+		AsTrained:      []int32{1},
 		Heads:          []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1}},
 		Shadow:         &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
 		UnknownClasses: []string{"born"},
@@ -334,7 +339,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 		Attributes:     &event.Attributes{Gaps: []int64{1}, Others: []int64{0}, Clipped: []int64{0}, Sum: []float64{0}},
 	}
 	schema := &attributes.Schema{Attributes: []attributes.Attribute{{Name: "amount", Kind: attributes.Number, SD: 1}}}
-	m.ShowModels(&model.Model{ID: "a", Meta: model.Meta{Schema: schema, Classes: []string{"a"}}}, &model.Model{ID: "b"})
+	m.ShowModels(&model.Model{ID: "a", Meta: model.Meta{Schema: schema, Classes: []string{"a"}, Training: model.Training{Labels: []int{1}}}}, &model.Model{ID: "b"})
 	m.Observe(out)
 	m.Trial("b", 20, 40, 1.5)
 	m.ShowShadow("b", []pipeline.Summary{{Head: "online"}})
@@ -431,6 +436,30 @@ func TestRunbook(t *testing.T) {
 	for _, a := range found("`(Gvbll\\w+)`", read(t, "../docs/metrics.md")) {
 		if !slices.Contains(alerts, a) {
 			t.Errorf("metrics.md names %s, which is not an alert", a)
+		}
+	}
+}
+
+// TestEveryWaitIsRed: whatever a worker may wait for at Kafka, which makes /readyz answer 503, has a verdict that is red, see
+// prometheus/tests/verdict.yml; and so does a worker that replays the ledger.
+func TestEveryWaitIsRed(t *testing.T) {
+	cases := read(t, "prometheus/tests/verdict.yml")
+	reds := make(map[string]bool)
+	for _, p := range dashboards(t)["calibration"].panel(t, "Verdict").FieldConfig.Defaults.Mappings {
+		var options map[string]struct{ Color string }
+		if p.Type == "value" {
+			if err := json.Unmarshal(p.Options, &options); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for value, o := range options {
+			reds[value] = o.Color == "red"
+		}
+	}
+	for _, what := range append(slices.Collect(maps.Keys(new(kafka.Client).Waits())), "replaying") {
+		m := regexp.MustCompile(`points1h{graph="` + what + `"}', value: (-\d+)}`).FindStringSubmatch(cases)
+		if m == nil || !reds[m[1]] || what != "replaying" && !strings.Contains(cases, `what="`+what+`"}', values: '0x5 45+60x5'`) {
+			t.Errorf("%s: the verdict is tested to be %v, want one that is red of %v", what, m, reds)
 		}
 	}
 }

@@ -17,6 +17,8 @@ import (
 type odds struct {
 	bins     [len(oddsCounters)]*prometheus.CounterVec
 	labelled byClass[prometheus.Counter]
+	static   byClass[prometheus.Counter] // arrivals
+	trained  *prometheus.GaugeVec
 	names    []string // of the classes of the model that serves
 	by       map[string]*oddsSeries
 }
@@ -39,7 +41,15 @@ var oddsCounters = [...][2]string{
 func newOdds(r register) odds {
 	labelled := r.counters("gvbll_labelled_classes_total", "Scored labels by their class; classes beyond the first 64 "+
 		"are counted as (other).", "class")
-	o := odds{by: make(map[string]*oddsSeries), labelled: newByClass(func(class string) prometheus.Counter { return labelled.WithLabelValues(class) })}
+	static := r.counters("gvbll_static_predicted_classes_total", "Arrivals by the class that the model as trained predicts, whatever serves; "+
+		"classes as above.", "class")
+	o := odds{
+		by:       make(map[string]*oddsSeries),
+		labelled: newByClass(func(class string) prometheus.Counter { return labelled.WithLabelValues(class) }),
+		static:   newByClass(func(class string) prometheus.Counter { return static.WithLabelValues(class) }),
+		trained: r.gauges("gvbll_training_share", "Share of a class among the training nodes of the model that serves; classes as above. "+
+			"No series where the model file does not say.", "class"),
+	}
 	for i, c := range oddsCounters {
 		o.bins[i] = r.counters(c[0], c[1], "class", "bin")
 	}
@@ -53,8 +63,14 @@ func (o *odds) serve(m *model.Model) {
 	for _, c := range m.Watched() {
 		o.of(c)
 	}
-	for _, name := range o.names {
+	o.trained.Reset()
+	shares, of := m.Shares(), newByClass(func(class string) prometheus.Gauge { return o.trained.WithLabelValues(class) })
+	for c, name := range o.names {
 		o.labelled.of(name)
+		o.static.of(name)
+		if shares != nil {
+			of.of(name).Add(shares[c])
+		}
 	}
 }
 
@@ -73,7 +89,15 @@ func (o *odds) of(class int32) *oddsSeries {
 }
 
 func (o *odds) observe(out *event.Outcome) {
-	if len(out.Labelled) == 0 || len(o.names) == 0 {
+	if len(o.names) == 0 {
+		return
+	}
+	for c, n := range out.AsTrained {
+		if n > 0 {
+			o.static.of(o.names[c]).Add(float64(n))
+		}
+	}
+	if len(out.Labelled) == 0 {
 		return
 	}
 	for i := range out.Labelled {

@@ -23,10 +23,7 @@ func rare(d Data) []string {
 	if len(d.Classes) <= event.MaxWatched {
 		return nil
 	}
-	counts := make([]int, len(d.Classes))
-	for _, y := range d.Labels {
-		counts[y]++
-	}
+	counts := countLabels(d)
 	order := make([]int, len(counts))
 	for c := range order {
 		order[c] = c
@@ -37,4 +34,29 @@ func rare(d Data) []string {
 		names[i] = d.Classes[order[i]]
 	}
 	return names
+}
+
+// countLabels returns the numbers of training nodes by class.
+func countLabels(d Data) []int {
+	counts := make([]int, len(d.Classes))
+	for _, y := range d.Labels {
+		counts[y]++
+	}
+	return counts
+}
+
+// Shares returns the shares of the classes among the training nodes, nil if they are not known.
+func (m *Model) Shares() []float64 {
+	all := 0.0
+	for _, n := range m.Training.Labels {
+		all += float64(max(n, 0))
+	}
+	if all == 0 || len(m.Training.Labels) != len(m.Classes) {
+		return nil
+	}
+	shares := make([]float64, len(m.Classes))
+	for c, n := range m.Training.Labels {
+		shares[c] = float64(max(n, 0)) / all
+	}
+	return shares
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
+	"github.com/gvbll/gvbll/pipeline/serve"
 )
 
 // TestWatchedClasses: a label has the probabilities that were served for its node, whichever head
@@ -41,5 +42,43 @@ func TestWatchedClasses(t *testing.T) {
 	many.Training.Rare = []string{"l", "b", "c", "d", "e", "f", "g", "h"}
 	if got := many.Watched(); !slices.Equal(got, []int32{1, 2, 3, 4, 5, 6, 7, 11}) {
 		t.Errorf("watched are %v", got)
+	}
+}
+
+// TestAsTrained: arrivals are counted by the class that the model as trained predicts, of the pool and of the paper's heads alike.
+func TestAsTrained(t *testing.T) {
+	for name, pooled := range map[string]bool{"pool": true, "paper": false} {
+		rng := rand.New(rand.NewPCG(5, 6))
+		m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 2)
+		if pooled {
+			pipelinetest.AddPool(t, m, false)
+		}
+		e := pipelinetest.NewEngine(t, m, pipeline.Config{})
+		stream, arrivals := pipelinetest.NewRandomStream(rng, m), 0
+		for range 20 {
+			out := e.Step(stream.Window())
+			left := slices.Clone(out.AsTrained)
+			for i := range out.Predictions {
+				served := e.Served(out.Predictions[i].Node)
+				if served == nil { // its label has come
+					continue
+				}
+				static := served.Heads[slices.IndexFunc(served.Heads, func(h serve.Estimate) bool { return h.Head == serve.Static })]
+				left[slices.Index(m.Classes, static.Class)]--
+				arrivals++
+			}
+			all := int32(0)
+			for c, n := range out.AsTrained {
+				if all += n; left[c] < 0 {
+					t.Fatalf("%s: the model as trained predicts %v, %d less than it should", name, out.AsTrained, -left[c])
+				}
+			}
+			if int(all) != len(out.Predictions) {
+				t.Fatalf("%s: the model as trained predicts %v of %d arrivals", name, out.AsTrained, len(out.Predictions))
+			}
+		}
+		if arrivals == 0 {
+			t.Fatalf("%s: nothing arrived", name)
+		}
 	}
 }

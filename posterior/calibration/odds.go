@@ -97,6 +97,19 @@ func (o *Odds) Ranking() (auc, averagePrecision float64, ok bool) {
 	return auc / (from.Labels * (from.Rows - from.Labels)), averagePrecision / from.Labels, true
 }
 
+// RankingErrors returns standard errors of what Ranking returns: of the AUC by Hanley and McNeil (1982), of the average precision as
+// of a share of the labels of the class (Boyd et al., 2013). They are 0 where it is not ok.
+func (o *Odds) RankingErrors() (auc, averagePrecision float64) {
+	a, p, ok := o.Ranking()
+	if !ok {
+		return 0, 0
+	}
+	all := o.From(0)
+	n, others := all.Labels, all.Rows-all.Labels
+	variance := float64(a*(1-a)) + float64((n-1)*(a/(2-a)-float64(a*a))) + float64((others-1)*(float64(2*a*a)/(1+a)-float64(a*a)))
+	return math.Sqrt(max(variance/(n*others), 0)), math.Sqrt(float64(p*(1-p)) / n)
+}
+
 // ECE returns the expected calibration error of p, and its chance level, as [Bins.ECE] does for
 // confidences.
 func (o *Odds) ECE() (ece, chance float64) {

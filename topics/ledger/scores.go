@@ -58,6 +58,10 @@ type Group struct {
 	Predicted int32 `json:"predicted,omitempty"`
 	// Arrived counts the window's arrivals that were predicted as the class, whether or not their label ever comes.
 	Arrived int32 `json:"arrived,omitempty"`
+	// AsTrained counts those that the model as trained predicts as the class.
+	AsTrained int32 `json:"as_trained,omitempty"`
+	// Trained is how many of the window's labels would be of the class, were they as in training; 0 if that is not known.
+	Trained float32 `json:"trained,omitempty"`
 }
 
 // Odds are the probabilities of a class, in bins of equal widths of log odds.

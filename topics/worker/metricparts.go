@@ -22,6 +22,7 @@ type windowMetrics struct {
 	replayed            prometheus.Counter
 	number, longest     prometheus.Gauge
 	age, step, arrivals prometheus.Histogram
+	labelled            prometheus.Gauge
 }
 
 func newWindowMetrics(r register) windowMetrics {
@@ -40,6 +41,7 @@ func newWindowMetrics(r register) windowMetrics {
 		step: r.histogram("gvbll_window_step_seconds",
 			"Time to step the engine over a window, and to encode what comes of it.",
 			prometheus.ExponentialBuckets(0.0001, 2, 14)),
+		labelled: r.gauge("gvbll_last_label_timestamp_seconds", "Unix time at which this worker last joined a label to a prediction; 0 before it did."),
 		arrivals: r.histogram("gvbll_window_arrivals", "Arrivals in a window.", prometheus.ExponentialBuckets(1, 2, 14)),
 	}
 	for _, cause := range causes {
@@ -60,6 +62,9 @@ func (m *windowMetrics) observe(e replay.Stepped) {
 		if t := e.Outcome.Predictions[i].Time; t > 0 {
 			m.age.Observe(max(now.Sub(time.UnixMilli(t)).Seconds(), 0))
 		}
+	}
+	if e.Outcome.Figures.Int(event.LabelsJoined) > 0 {
+		m.labelled.Set(unix(now))
 	}
 	m.cut.WithLabelValues(e.Cause).Inc()
 	m.step.Observe(e.Took.Seconds())

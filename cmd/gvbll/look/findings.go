@@ -21,7 +21,7 @@ type Finding struct {
 // Without a broker there is no status at all, which is GvbllNoBroker.
 var unseen = []string{
 	"GvbllPredictionsShifted", "GvbllDriftUnlabelled", "GvbllCoverageOff", "GvbllPosteriorAtClip", "GvbllInputWithheld",
-	"GvbllTwoOwners", "GvbllStandbyMissing", "GvbllStandbyBehind", "GvbllCheckpointOld", "GvbllBaseOld",
+	"GvbllThrottled", "GvbllTwoOwners", "GvbllStandbyMissing", "GvbllStandbyBehind", "GvbllCheckpointOld", "GvbllBaseOld",
 }
 
 // The bounds of the alerts, for one look at a graph.
@@ -40,6 +40,7 @@ const (
 	muchMoved        = 1    // standard deviations
 	muchOfAllRefused = 0.01
 	muchUneven       = 0.2 // of the labels
+	muchApart        = 0.5 // of the labels
 	// What few labels give by chance is not found: a difference must be larger than so many
 	// standard deviations.
 	certain = 3
@@ -82,7 +83,12 @@ func (s *Status) findings() []Finding {
 	}
 	add(s.stream.drift != "", "GvbllDriftFound", "the log loss rose: %s found it", s.stream.drift)
 	add(s.stream.fallback, "GvbllFallback", "the model as trained serves, because the one that learns was worse")
-	add(now.Predictions > 0 && now.Labels == 0 && before.Labels > 0, "GvbllLabelsStopped", "no labels come any more")
+	add(s.stream.silent > 0, "GvbllLabelsStopped", "labels stopped: the last one came %s ago", Roughly(s.stream.silent))
+	add(s.stream.others > muchApart, "GvbllLabelsApart", "%.0f%% of the labels are of other classes than in training, and than the "+
+		"model as trained predicts of all nodes: scores say nothing of these", 100*s.stream.others)
+	for _, w := range s.stream.worse {
+		add(true, "GvbllClassWorse", "%s of class %s fell from %.3f to %.3f", w.Score, shown(w.Class), w.Was, w.Is)
+	}
 	if now.Labels >= enoughLabels {
 		add(now.ECE > max(muchECE, now.Chance), "GvbllCalibrationOff",
 			"confidence and accuracy differ by %.1f points, and so many labels give at most %.1f by chance", 100*now.ECE, 100*now.Chance)

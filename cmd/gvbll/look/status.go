@@ -43,7 +43,10 @@ type Status struct {
 	Lag    []partitionLag `json:"lag"`
 	Last   statusPeriod   `json:"last"`
 	Before statusPeriod   `json:"before"`
-	Wrong  []Finding      `json:"wrong"`
+	// Verdict says in words whether what was served can be believed, as on the boards, see [page.Period.Verdict].
+	Verdict   string     `json:"verdict"`
+	LastLabel *time.Time `json:"last_label,omitempty"` // null if none came in the two periods
+	Wrong     []Finding  `json:"wrong"`
 	Unseen []string       `json:"unseen"` // alerts that only metrics can tell
 
 	attributes []page.Attribute // of the last period
@@ -60,6 +63,9 @@ type streamState struct {
 	apart    time.Duration // the longest between two windows of event time
 	drift    string        // the detector that found a loss to rise, "" for none
 	fallback bool          // the model as trained served the last window
+	silent   time.Duration // since labels stopped, 0 if they have not
+	others   float64       // share of labels of other classes, see [page.Period.Apart]
+	worse    []page.Worse
 }
 
 // partitionLag counts the events of a partition that are in no window yet.
@@ -145,6 +151,9 @@ func ReadStatus(ctx context.Context, g Graph, prefix string, members []Member, l
 			return nil, err
 		}
 	}
+	if s.Owner == nil {
+		s.Verdict = "no owner"
+	}
 	s.Wrong, s.Unseen = s.findings(), unseen
 	return s, nil
 }
@@ -194,9 +203,11 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 	between := s.at.Add(-last)
 	var now, before page.Period
 	var p pace
+	var rhythm page.Rhythm
 	var stepped time.Time // the window before
 	err = g.scan(ctx, between.Add(-last), func(r *ledger.Record) {
 		p.add(r)
+		rhythm.Add(r.Stepped, r.Predictions, r.Labels)
 		if r.Cause == "event-time" && !stepped.IsZero() {
 			s.stream.apart = max(s.stream.apart, r.Stepped.Sub(stepped))
 		}
@@ -215,6 +226,12 @@ func (s *Status) readLedger(ctx context.Context, g Graph, last time.Duration) er
 	if err != nil {
 		return err
 	}
+	if at := rhythm.Last(); !at.IsZero() {
+		s.LastLabel = &at
+	}
+	told := !slices.ContainsFunc(now.Classes, func(c page.Group) bool { return c.Arrived > 0 }) // see ledger.Group
+	s.stream.silent, s.stream.others, s.stream.worse = rhythm.Silent(s.at), now.Apart(told), now.Worse(&before)
+	s.Verdict = now.Verdict(&before, told, s.stream.silent)
 	s.attributes = now.Attributes
 	s.Last, s.Before, s.stream.pace = shorten(&now, last), shorten(&before, last), p.most()
 	return nil
@@ -393,6 +410,12 @@ func (s *Status) Print(out io.Writer) error {
 		fmt.Fprintf(w, "needed\t%s\n", s.needs())
 	}
 	fmt.Fprintf(w, "waiting\t%d events%s\n", s.Waiting(), s.lagging())
+	if s.LastLabel != nil {
+		fmt.Fprintf(w, "last label\t%s ago\n", Roughly(s.at.Sub(*s.LastLabel)))
+	}
+	if s.Verdict != "" {
+		fmt.Fprintf(w, "verdict\t%s\n", s.Verdict)
+	}
 	if err := w.Flush(); err != nil {
 		return err
 	}

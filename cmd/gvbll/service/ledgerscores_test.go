@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -19,7 +20,8 @@ func TestLedgerScores(t *testing.T) {
 			{Class: 1, By: 1, Degree: 2, Watched: [event.MaxWatched]float32{.75}},
 			{Class: 1, By: 0, Degree: 3, Delay: 900, Watched: [event.MaxWatched]float32{.25}},
 		},
-		Watched: []int32{1},
+		Watched:   []int32{1},
+		AsTrained: []int32{0, 2},
 		Heads: []event.Head{
 			{Name: "online", Scores: []event.Score{
 				{Class: 0, Confidence: 0.75, Correct: true, LogLoss: 0.25, Brier: 0.125},
@@ -45,13 +47,14 @@ func TestLedgerScores(t *testing.T) {
 			{Name: "1-3", Tally: ledger.Tally{Labels: 2, Correct: 1, LogLoss: 1.5, Brier: 0.75, Confidence: 1.25}},
 		},
 		Classes: []ledger.Group{
-			{Name: "red", Tally: ledger.Tally{Labels: 1, Correct: 1, LogLoss: 0.25, Brier: 0.125, Confidence: 0.75}, Predicted: 2},
-			{Name: "blue", Tally: ledger.Tally{Labels: 2, Correct: 1, LogLoss: 1.5, Brier: 0.75, Confidence: 1.25}, Predicted: 1, Arrived: 2},
+			{Name: "red", Tally: ledger.Tally{Labels: 1, Correct: 1, LogLoss: 0.25, Brier: 0.125, Confidence: 0.75}, Predicted: 2, Trained: 0.75},
+			{Name: "blue", Tally: ledger.Tally{Labels: 2, Correct: 1, LogLoss: 1.5, Brier: 0.75, Confidence: 1.25}, Predicted: 1, Arrived: 2, AsTrained: 2, Trained: 2.25},
 		},
 		Odds:  []ledger.Odds{{Class: "blue", Bins: []ledger.OddsBin{{24, 2, 1, .5}, {31, 1, 1, .75}}}},
 		Delay: 900, Delayed: 2,
 	}
-	if diff := cmp.Diff(want, ledgerScores(out, []string{"red", "blue"}, "")); diff != "" {
+	m := &model.Model{Meta: model.Meta{Classes: []string{"red", "blue"}, Training: model.Training{Labels: []int{10, 30}}}}
+	if diff := cmp.Diff(want, ledgerScores(out, m, "")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }
