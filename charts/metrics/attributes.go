@@ -5,6 +5,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // attributes are the metrics of features by name.
@@ -16,17 +17,17 @@ type attributes struct {
 	names         []string // of the serving model's, the first [event.MostAttributes]
 }
 
-func newAttributes(r register) attributes {
+func newAttributes(r meter.Register) attributes {
 	return attributes{
-		rows:    r.counter("gvbll_attribute_rows_total", "Node events with features by name that the model took."),
-		unknown: r.counter("gvbll_attributes_unknown_total", "Values under a name that the model's schema lacks, ignored."),
-		values: r.counters("gvbll_attribute_values_total", "Values of an attribute that were missing (gap), of a "+
+		rows:    r.Counter("gvbll_attribute_rows_total", "Node events with features by name that the model took."),
+		unknown: r.Counter("gvbll_attributes_unknown_total", "Values under a name that the model's schema lacks, ignored."),
+		values: r.Counters("gvbll_attribute_values_total", "Values of an attribute that were missing (gap), of a "+
 			"category that training did not have (other), or further than ten standard deviations from its mean "+
 			"(clipped).", "attribute", "is"),
-		shift: r.counters("gvbll_attribute_standard_deviations_total",
+		shift: r.Counters("gvbll_attribute_standard_deviations_total",
 			"By how many standard deviations the values of an attribute were above (side: above) or below the mean of "+
 				"training, summed over each window and then over windows.", "attribute", "side"),
-		trained: r.gauges("gvbll_attribute_trained_share", "Share of the training rows whose value was a gap, or of "+
+		trained: r.Gauges("gvbll_attribute_trained_share", "Share of the training rows whose value was a gap, or of "+
 			"another category.", "attribute", "is"),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // drift are the metrics of the drift detectors.
@@ -14,21 +15,21 @@ type drift struct {
 	logLoss                prometheus.Gauge
 }
 
-func newDrift(r register) drift {
+func newDrift(r meter.Register) drift {
 	d := drift{
-		changes: r.counters("gvbll_drift_changes_total", "Changes found by a drift detector: worse where a loss "+
+		changes: r.Counters("gvbll_drift_changes_total", "Changes found by a drift detector: worse where a loss "+
 			"rose, other where embeddings changed.", "detector", "change"),
-		rise: r.gauges("gvbll_drift_rise_nats", "By how much the mean log loss rose at the last change that the "+
+		rise: r.Gauges("gvbll_drift_rise_nats", "By how much the mean log loss rose at the last change that the "+
 			"detector found: of what was served (adwin), or of the model as trained (adwin-static; a label counts 3 "+
 			"nats at most).", "detector"),
-		score:     r.gauges("gvbll_drift_score", "Latest score of a drift detector; a score above the threshold is a change.", "detector"),
-		threshold: r.gauges("gvbll_drift_threshold", "Threshold of a drift detector; 0 before it has one.", "detector"),
-		accuracy: r.gauges("gvbll_drift_accuracy", "Accuracy over about the latest thousand: mean confidence of "+
+		score:     r.Gauges("gvbll_drift_score", "Latest score of a drift detector; a score above the threshold is a change.", "detector"),
+		threshold: r.Gauges("gvbll_drift_threshold", "Threshold of a drift detector; 0 before it has one.", "detector"),
+		accuracy: r.Gauges("gvbll_drift_accuracy", "Accuracy over about the latest thousand: mean confidence of "+
 			"predictions (confidence), the same corrected by how right such confidences were (estimated), accuracy of "+
 			"those whose label came (realised).", "by"),
-		ece: r.gauges("gvbll_drift_ece", "Calibration error over about the latest thousand: estimated before "+
+		ece: r.Gauges("gvbll_drift_ece", "Calibration error over about the latest thousand: estimated before "+
 			"labels, and realised.", "by"),
-		logLoss: r.gauge("gvbll_drift_log_loss_nats", "Mean log loss of the labels since the last change that ADWIN found."),
+		logLoss: r.Gauge("gvbll_drift_log_loss_nats", "Mean log loss of the labels since the last change that ADWIN found."),
 	}
 	// Counters begin at 0, so that an alert sees the first change.
 	for _, detector := range []string{"adwin", "adwin-static"} {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // figures are the metrics of all figures that the parts of the engine declare.
@@ -13,7 +14,7 @@ type figures struct {
 	levels map[*figure.Figure]prometheus.Gauge
 }
 
-func newFigures(r register) figures {
+func newFigures(r meter.Register) figures {
 	f := figures{make(map[*figure.Figure]prometheus.Counter), make(map[*figure.Figure]prometheus.Gauge)}
 	counters, gauges := make(map[string]*prometheus.CounterVec), make(map[string]*prometheus.GaugeVec)
 	for _, x := range figure.All() {
@@ -24,9 +25,9 @@ func newFigures(r register) figures {
 		name := "gvbll_" + x.Name
 		switch {
 		case x.Level && gauges[name] == nil:
-			gauges[name] = r.gauges(name, x.Help, labels...)
+			gauges[name] = r.Gauges(name, x.Help, labels...)
 		case !x.Level && counters[name] == nil:
-			counters[name] = r.counters(name, x.Help, labels...)
+			counters[name] = r.Counters(name, x.Help, labels...)
 		}
 		if x.Level {
 			f.levels[x] = gauges[name].WithLabelValues(values...)

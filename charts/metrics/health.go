@@ -4,16 +4,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // health are the metrics of a head's posterior.
 type health struct{ distance, kl, entries *prometheus.GaugeVec }
 
-func newHealth(r register) health {
+func newHealth(r meter.Register) health {
 	return health{
-		distance: r.gauges("gvbll_posterior_anchor_distance", "Euclidean distance of the posterior mean from the trained one.", "head"),
-		kl:       r.gauges("gvbll_posterior_anchor_kl_nats", "KL divergence of the posterior from the trained one.", "head"),
-		entries:  r.gauges("gvbll_posterior_entries", "Number of weights of the posterior: embedding dimensions times classes.", "head"),
+		distance: r.Gauges("gvbll_posterior_anchor_distance", "Euclidean distance of the posterior mean from the trained one.", "head"),
+		kl:       r.Gauges("gvbll_posterior_anchor_kl_nats", "KL divergence of the posterior from the trained one.", "head"),
+		entries:  r.Gauges("gvbll_posterior_entries", "Number of weights of the posterior: embedding dimensions times classes.", "head"),
 	}
 }
 

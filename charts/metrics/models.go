@@ -6,6 +6,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // models are the metrics of which model serves and which is in the shadow, and of
@@ -18,27 +19,27 @@ type models struct {
 	scores     scores
 }
 
-func newModels(r register) models {
+func newModels(r meter.Register) models {
 	return models{
-		promotions: r.counter("gvbll_promotions_total", "Times that the shadow model was promoted and serves since."),
-		info: r.gauges("gvbll_model_info", "Always 1; the labels say which model serves and which is in "+
+		promotions: r.Counter("gvbll_promotions_total", "Times that the shadow model was promoted and serves since."),
+		info: r.Gauges("gvbll_model_info", "Always 1; the labels say which model serves and which is in "+
 			"the shadow.", "model", "encoder", "part"),
-		trial: r.gauges("gvbll_trial_labels", "Labels by which a model on trial is compared with the one that "+
+		trial: r.Gauges("gvbll_trial_labels", "Labels by which a model on trial is compared with the one that "+
 			"serves (compared), and those after which the better one serves (needed, 0 for never).", "model", "of"),
-		lead: r.gauges("gvbll_trial_lead_nats", "Log loss of the model that serves less that of the model on "+
+		lead: r.Gauges("gvbll_trial_lead_nats", "Log loss of the model that serves less that of the model on "+
 			"trial, over the labels by which they are compared.", "model"),
 		scores: scores{
-			labels: r.counters("gvbll_shadow_labels_total",
+			labels: r.Counters("gvbll_shadow_labels_total",
 				"Labels that the predictions of a shadow model's head were scored against.", "model", "head"),
-			correct: r.counters("gvbll_shadow_correct_labels_total",
+			correct: r.Counters("gvbll_shadow_correct_labels_total",
 				"Scored labels that the shadow model's head had predicted.", "model", "head"),
-			logLoss: r.counters("gvbll_shadow_log_loss_nats_total",
+			logLoss: r.Counters("gvbll_shadow_log_loss_nats_total",
 				"Sum of the log losses (negative log-likelihoods) of the shadow model's scored labels.", "model", "head"),
-			brier: r.counters("gvbll_shadow_brier_score_total",
+			brier: r.Counters("gvbll_shadow_brier_score_total",
 				"Sum of the Brier scores of the shadow model's scored labels, each from 0 to 2.", "model", "head"),
-			scored: r.gauges("gvbll_shadow_prequential_labels",
+			scored: r.Gauges("gvbll_shadow_prequential_labels",
 				"Number of labels in the shadow model's prequential scores.", "model", "head"),
-			means: r.gauges("gvbll_shadow_prequential", "The shadow model's mean scores since the first window, as "+
+			means: r.Gauges("gvbll_shadow_prequential", "The shadow model's mean scores since the first window, as "+
 				"gvbll_prequential has them for the model that serves.", "model", "head", "measure", "mean"),
 		},
 	}

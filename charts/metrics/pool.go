@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // pool are the metrics of what a pool of heads has learned.
@@ -11,14 +12,14 @@ type pool struct {
 	weight, share, bias, rate, regret *prometheus.GaugeVec
 }
 
-func newPool(r register) pool {
+func newPool(r meter.Register) pool {
 	return pool{
-		weight: r.gauges("gvbll_pool_weight", "Weight of a head in the pool that serves; 0 for heads that are only scored.", "head"),
-		share:  r.gauges("gvbll_pool_share", "Share of a head, or of a product of all heads, in the mixture that the pool serves.", "head"),
-		bias:   r.gauges("gvbll_pool_bias", "Bias of a class in the pool's logits; classes beyond the first 64 are left out.", "class"),
-		rate: r.gauges("gvbll_pool_label_rate", "Rate at which labels of a class come, as --label-rates gives it or "+
+		weight: r.Gauges("gvbll_pool_weight", "Weight of a head in the pool that serves; 0 for heads that are only scored.", "head"),
+		share:  r.Gauges("gvbll_pool_share", "Share of a head, or of a product of all heads, in the mixture that the pool serves.", "head"),
+		bias:   r.Gauges("gvbll_pool_bias", "Bias of a class in the pool's logits; classes beyond the first 64 are left out.", "class"),
+		rate: r.Gauges("gvbll_pool_label_rate", "Rate at which labels of a class come, as --label-rates gives it or "+
 			"counts it, divided by the largest; classes beyond the first 64 are left out.", "class"),
-		regret: r.gauges("gvbll_pool_regret_nats", "Log loss of the pool over all labels, less that of its best head "+
+		regret: r.Gauges("gvbll_pool_regret_nats", "Log loss of the pool over all labels, less that of its best head "+
 			"in hindsight; negative where the pool is better.", "head"),
 	}
 }

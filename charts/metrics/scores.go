@@ -8,7 +8,9 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/calibration"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // scores are the metrics of how well heads predicted: sums over labels as
@@ -69,6 +71,7 @@ type heads struct {
 	clipped, batches                    *prometheus.CounterVec
 	step                                *prometheus.GaugeVec
 	by                                  map[scoredBy]*scored
+	binned                              map[string]bool // heads that have served, and the model as trained
 	serves                              string // the head whose means are shown as those that serve
 }
 
@@ -83,57 +86,68 @@ type scoredBy struct {
 // any range can be computed from them, with the bins that the ledger and the API have.
 type scored struct {
 	sums sums
-	bins [calibration.BinCount]struct{ count, correct, confidence prometheus.Counter }
+	bins *confidenceBins // nil of a member of a pool, whose bins are on the page
 }
 
-func newHeads(r register) heads {
+// confidenceBins are the series of bins of confidence.
+type confidenceBins [calibration.BinCount]struct{ count, correct, confidence prometheus.Counter }
+
+func newHeads(r meter.Register) heads {
 	return heads{
 		scores: scores{
-			labels: r.counters("gvbll_scored_labels_total",
+			labels: r.Counters("gvbll_scored_labels_total",
 				"Labels that a head's predictions were scored against, where it served (serving is true) and where "+
 					"another head did. Of a corrected label, the first.", "head", "serving"),
-			correct: r.counters("gvbll_correct_labels_total", "Scored labels that the head had predicted.", "head", "serving"),
-			logLoss: r.counters("gvbll_log_loss_nats_total",
+			correct: r.Counters("gvbll_correct_labels_total", "Scored labels that the head had predicted.", "head", "serving"),
+			logLoss: r.Counters("gvbll_log_loss_nats_total",
 				"Sum of the log losses (negative log-likelihoods) of scored labels.", "head", "serving"),
-			brier: r.counters("gvbll_brier_score_total", "Sum of the Brier scores of scored labels, each from 0 to 2.",
+			brier: r.Counters("gvbll_brier_score_total", "Sum of the Brier scores of scored labels, each from 0 to 2.",
 				"head", "serving"),
-			scored: r.gauges("gvbll_prequential_labels", "Number of labels in the prequential scores.", "head", "serving"),
-			means: r.gauges("gvbll_prequential", "Mean scores since the first window, of predictions as made when "+
+			scored: r.Gauges("gvbll_prequential_labels", "Number of labels in the prequential scores.", "head", "serving"),
+			means: r.Gauges("gvbll_prequential", "Mean scores since the first window, of predictions as made when "+
 				"the nodes were served: accuracy, nll (nats), ece, brier; averaged over labels, or over windows that "+
 				"had labels. The head that serves now has serving true.", "head", "serving", "measure", "mean"),
 		},
-		binCount: r.counters("gvbll_calibration_predictions_total",
+		binCount: r.Counters("gvbll_calibration_predictions_total",
 			"Labelled predictions by bin of confidence; bin is its least confidence, and the next bin begins .05 above.",
 			"head", "serving", "bin"),
-		binCorrect: r.counters("gvbll_calibration_correct_total", "Correct predictions by bin of confidence.", "head", "serving", "bin"),
-		binConfidence: r.counters("gvbll_calibration_confidence_total",
+		binCorrect: r.Counters("gvbll_calibration_correct_total", "Correct predictions by bin of confidence.", "head", "serving", "bin"),
+		binConfidence: r.Counters("gvbll_calibration_confidence_total",
 			"Sum of the confidences of labelled predictions by bin of confidence.", "head", "serving", "bin"),
-		clipped: r.counters("gvbll_posterior_clipped_entries_total",
+		clipped: r.Counters("gvbll_posterior_clipped_entries_total",
 			"Entries of the posterior mean whose update was clipped to ±δ.", "head"),
-		batches: r.counters("gvbll_posterior_batches_total", "Batches of labels that the head's posterior has learned from.", "head"),
-		step:    r.gauges("gvbll_posterior_step_norm", "Euclidean norm of the last update of the posterior mean.", "head"),
+		batches: r.Counters("gvbll_posterior_batches_total", "Batches of labels that the head's posterior has learned from.", "head"),
+		step:    r.Gauges("gvbll_posterior_step_norm", "Euclidean norm of the last update of the posterior mean.", "head"),
 		by:      make(map[scoredBy]*scored),
+		binned:  map[string]bool{serve.Static: true},
 	}
 }
 
 // of returns the series of a head's scores where it served, or where it did not.
 func (h *heads) of(name string, serving bool) *scored {
 	by, label := scoredBy{name, serving}, strconv.FormatBool(serving)
+	h.binned[name] = h.binned[name] || serving
 	s := h.by[by]
 	if s == nil {
 		s = &scored{sums: h.scores.of(name, label)}
+		h.by[by] = s
+	}
+	if s.bins == nil && h.binned[name] {
+		s.bins = new(confidenceBins)
 		for b := range s.bins {
 			series, bin := &s.bins[b], fmt.Sprintf("%.2f", float64(b)/calibration.BinCount)
 			series.count, series.correct, series.confidence = h.binCount.WithLabelValues(name, label, bin),
 				h.binCorrect.WithLabelValues(name, label, bin), h.binConfidence.WithLabelValues(name, label, bin)
 		}
-		h.by[by] = s
 	}
 	return s
 }
 
 func (s *scored) add(t *calibration.Tally) {
 	s.sums.add(t)
+	if s.bins == nil {
+		return
+	}
 	for b, bin := range t.Bins {
 		s.bins[b].count.Add(float64(bin.Count))
 		s.bins[b].correct.Add(float64(bin.Correct))

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // served are the metrics of predictions, labelled or not.
@@ -14,20 +15,20 @@ type served struct {
 	predicted                   byClass[prometheus.Counter]
 }
 
-func newServed(r register) served {
-	uncertainty := r.counters("gvbll_uncertainty_nats_total",
+func newServed(r meter.Register) served {
+	uncertainty := r.Counters("gvbll_uncertainty_nats_total",
 		"Sum of the uncertainties of predictions: total, aleatoric and epistemic.", "kind")
-	predicted := r.counters("gvbll_predicted_classes_total",
+	predicted := r.Counters("gvbll_predicted_classes_total",
 		"Predictions by predicted class; classes beyond the first 64 are counted as (other).", "class")
 	return served{
-		predictions: r.counter("gvbll_predictions_total", "Predictions served."),
-		revisions:   r.counter("gvbll_revisions_total", "Later predictions of nodes that had been served before."),
+		predictions: r.Counter("gvbll_predictions_total", "Predictions served."),
+		revisions:   r.Counter("gvbll_revisions_total", "Later predictions of nodes that had been served before."),
 		total:       uncertainty.WithLabelValues("total"),
 		aleatoric:   uncertainty.WithLabelValues("aleatoric"),
 		epistemic:   uncertainty.WithLabelValues("epistemic"),
-		confidence: r.histogram("gvbll_prediction_confidence", "Confidence of predictions: the probability of the predicted class.",
+		confidence: r.Histogram("gvbll_prediction_confidence", "Confidence of predictions: the probability of the predicted class.",
 			prometheus.LinearBuckets(0.1, 0.1, 10)),
-		labelDelay: r.histogram("gvbll_label_delay_seconds",
+		labelDelay: r.Histogram("gvbll_label_delay_seconds",
 			"Event time from a node's arrival to its label, where both events have a time.",
 			prometheus.ExponentialBuckets(0.1, 6, 10)),
 		predicted: newByClass(func(class string) prometheus.Counter { return predicted.WithLabelValues(class) }),

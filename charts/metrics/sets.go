@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // sets are the metrics of sets of classes and of abstention.
@@ -16,14 +17,14 @@ type sets struct {
 // group is the series of the sets that share a threshold.
 type group struct{ labels, covered, classes prometheus.Counter }
 
-func newSets(r register) sets {
-	labels := r.counters("gvbll_set_labels_total", "Labels of nodes that were served a set of classes, by the class "+
+func newSets(r meter.Register) sets {
+	labels := r.Counters("gvbll_set_labels_total", "Labels of nodes that were served a set of classes, by the class "+
 		"whose threshold the set had; all where there is one threshold.", "group")
-	covered := r.counters("gvbll_set_covered_total", "Labels that were in the set of classes served.", "group")
-	classes := r.counters("gvbll_set_classes_total", "Sum of the sizes of labelled sets of classes.", "group")
+	covered := r.Counters("gvbll_set_covered_total", "Labels that were in the set of classes served.", "group")
+	classes := r.Counters("gvbll_set_classes_total", "Sum of the sizes of labelled sets of classes.", "group")
 	s := sets{
-		abstentions: r.counters("gvbll_abstentions_total", "Predictions served with the advice not to act on them, by reason.", "reason"),
-		target:      r.gauge("gvbll_set_coverage_target", "Share of sets that should contain the label; 0 where no sets are served."),
+		abstentions: r.Counters("gvbll_abstentions_total", "Predictions served with the advice not to act on them, by reason.", "reason"),
+		target:      r.Gauge("gvbll_set_coverage_target", "Share of sets that should contain the label; 0 where no sets are served."),
 		groups: newByClass(func(name string) group {
 			return group{labels.WithLabelValues(name), covered.WithLabelValues(name), classes.WithLabelValues(name)}
 		}),
@@ -68,10 +69,10 @@ type fallback struct {
 	serving, lead prometheus.Gauge
 }
 
-func newFallback(r register) fallback {
+func newFallback(r meter.Register) fallback {
 	return fallback{
-		serving: r.gauge("gvbll_fallback", "1 while the model as trained serves, because it is ahead of the one that learns; else 0."),
-		lead: r.gauge("gvbll_fallback_lead_nats", "Log-likelihood by which the model as trained is ahead, at least "+
+		serving: r.Gauge("gvbll_fallback", "1 while the model as trained serves, because it is ahead of the one that learns; else 0."),
+		lead: r.Gauge("gvbll_fallback_lead_nats", "Log-likelihood by which the model as trained is ahead, at least "+
 			"0; at the threshold it serves."),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // stream are the metrics of the events that were refused.
@@ -14,14 +15,14 @@ type stream struct {
 	unknownClass byClass[prometheus.Counter]
 }
 
-func newStream(r register) stream {
+func newStream(r meter.Register) stream {
 	s := stream{refused: make(map[event.Reason]prometheus.Counter)}
 	// Every reason has a series from the start, so that a rate sees its first event.
-	refused := r.counters("gvbll_refused_events_total", "Events refused and sent to the dead-letter topic.", "reason")
+	refused := r.Counters("gvbll_refused_events_total", "Events refused and sent to the dead-letter topic.", "reason")
 	for _, reason := range event.Reasons() {
 		s.refused[reason] = refused.WithLabelValues(string(reason))
 	}
-	unknown := r.counters("gvbll_unknown_class_labels_total", "Labels of classes that the model lacks, by name.", "class")
+	unknown := r.Counters("gvbll_unknown_class_labels_total", "Labels of classes that the model lacks, by name.", "class")
 	s.unknownClass = newByClass(func(name string) prometheus.Counter { return unknown.WithLabelValues(name) })
 	return s
 }

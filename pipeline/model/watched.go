@@ -18,6 +18,21 @@ func (m *Model) Watched() (classes []int32) {
 	return classes
 }
 
+// Rarest returns the n rarest of the classes that are watched; all of these if the model file does not say which are rare.
+func (m *Model) Rarest(n int) []int32 {
+	classes := m.Watched()
+	if len(m.Training.Labels) == len(m.Classes) {
+		slices.SortStableFunc(classes, func(a, b int32) int { return cmp.Compare(m.Training.Labels[a], m.Training.Labels[b]) })
+	} else if len(m.Training.Rare) > 0 {
+		slices.SortStableFunc(classes, func(a, b int32) int {
+			return cmp.Compare(slices.Index(m.Training.Rare, m.Classes[a]), slices.Index(m.Training.Rare, m.Classes[b]))
+		})
+	} else {
+		n = len(classes)
+	}
+	return classes[:min(n, len(classes))]
+}
+
 // rare returns the rarest classes of training nodes, nil if there are few classes.
 func rare(d Data) []string {
 	if len(d.Classes) <= event.MaxWatched {

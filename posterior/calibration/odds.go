@@ -76,9 +76,9 @@ const aboveInBin = 0.529
 
 // Ranking returns how well the probabilities rank: the AUC, the probability that a random
 // prediction of the class has a larger p than a random other one, and the average precision,
-// the mean of the precision at each label of the class. A bin hides the order in it: there, one of
+// the mean of the precision at each label of the class, itself among them. A bin hides the order in it: there, one of
 // the class is above another one with probability aboveInBin. Both are off by less than .005 if a
-// class has a few hundred labels. They are not ok unless there are labels of the class and others.
+// class has a few hundred labels, or, however it is ranked, by some hundredths of themselves. They are not ok unless there are labels of the class and others.
 func (o *Odds) Ranking() (auc, averagePrecision float64, ok bool) {
 	var from OddsBin
 	for i := range o {
@@ -87,7 +87,7 @@ func (o *Odds) Ranking() (auc, averagePrecision float64, ok bool) {
 		others := b.Rows - b.Labels
 		auc += float64(others * (from.Labels - float64((1-aboveInBin)*b.Labels)))
 		if b.Labels > 0 {
-			above := from.Labels - float64(b.Labels/2)
+			above := from.Labels - float64(b.Labels/2) + 0.5
 			averagePrecision += float64(b.Labels * (above / (above + from.Rows - from.Labels - float64(aboveInBin*others))))
 		}
 	}

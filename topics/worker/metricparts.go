@@ -9,6 +9,7 @@ import (
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/meter"
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
@@ -25,24 +26,24 @@ type windowMetrics struct {
 	labelled            prometheus.Gauge
 }
 
-func newWindowMetrics(r register) windowMetrics {
+func newWindowMetrics(r meter.Register) windowMetrics {
 	m := windowMetrics{
-		cut: r.counters("gvbll_windows_total", "Windows cut, by cause.", "cause"),
-		number: r.gauge("gvbll_window_number",
+		cut: r.Counters("gvbll_windows_total", "Windows cut, by cause.", "cause"),
+		number: r.Gauge("gvbll_window_number",
 			"Number of the last window stepped, replayed ones included: how far a standby has followed."),
-		replayed: r.counter("gvbll_windows_replayed_total",
+		replayed: r.Counter("gvbll_windows_replayed_total",
 			"Windows of the ledger that were replayed, at the start and while standing by."),
-		longest: r.gauge("gvbll_window_longest_seconds",
+		longest: r.Gauge("gvbll_window_longest_seconds",
 			"For how long a window may stay open while events come: --linger, or the width of event-time windows "+
 				"with the lateness and the idle time of their watermark."),
-		age: r.histogram("gvbll_prediction_age_seconds",
+		age: r.Histogram("gvbll_prediction_age_seconds",
 			"Time from an arrival's event time to its prediction, of arrivals with an event time.",
 			prometheus.ExponentialBuckets(0.005, 2.5, 16)),
-		step: r.histogram("gvbll_window_step_seconds",
+		step: r.Histogram("gvbll_window_step_seconds",
 			"Time to step the engine over a window, and to encode what comes of it.",
 			prometheus.ExponentialBuckets(0.0001, 2, 14)),
-		labelled: r.gauge("gvbll_last_label_timestamp_seconds", "Unix time at which this worker last joined a label to a prediction; 0 before it did."),
-		arrivals: r.histogram("gvbll_window_arrivals", "Arrivals in a window.", prometheus.ExponentialBuckets(1, 2, 14)),
+		labelled: r.Gauge("gvbll_last_label_timestamp_seconds", "Unix time at which this worker last joined a label to a prediction; 0 before it did."),
+		arrivals: r.Histogram("gvbll_window_arrivals", "Arrivals in a window.", prometheus.ExponentialBuckets(1, 2, 14)),
 	}
 	for _, cause := range causes {
 		m.cut.WithLabelValues(cause)
@@ -78,14 +79,14 @@ type commitMetrics struct {
 	last                  prometheus.Gauge
 }
 
-func newCommitMetrics(r register) commitMetrics {
+func newCommitMetrics(r meter.Register) commitMetrics {
 	return commitMetrics{
-		transactions: r.counter("gvbll_transactions_total", "Kafka transactions committed."),
-		retries:      r.counter("gvbll_transaction_retries_total", "Transactions produced again because their outcome was unknown."),
-		seconds: r.histogram("gvbll_commit_seconds",
+		transactions: r.Counter("gvbll_transactions_total", "Kafka transactions committed."),
+		retries:      r.Counter("gvbll_transaction_retries_total", "Transactions produced again because their outcome was unknown."),
+		seconds: r.Histogram("gvbll_commit_seconds",
 			"Time to commit a transaction, retries included.",
 			prometheus.ExponentialBuckets(0.0005, 2, 14)),
-		last: r.gauge("gvbll_last_commit_timestamp_seconds", "Unix time of the last commit."),
+		last: r.Gauge("gvbll_last_commit_timestamp_seconds", "Unix time of the last commit."),
 	}
 }
 
@@ -102,22 +103,22 @@ type topicMetrics struct {
 	late, early, unknown *prometheus.CounterVec
 }
 
-func newTopicMetrics(r register) topicMetrics {
+func newTopicMetrics(r meter.Register) topicMetrics {
 	return topicMetrics{
-		lag: r.gauges("gvbll_input_lag_records", "Committed records of an input topic that are in no window yet.", "topic"),
-		withheld: r.gauges("gvbll_input_withheld_records",
+		lag: r.Gauges("gvbll_input_lag_records", "Committed records of an input topic that are in no window yet.", "topic"),
+		withheld: r.Gauges("gvbll_input_withheld_records",
 			"Records of an input topic behind a transaction that its producer has not ended: nobody who reads "+
 				"committed records gets them.",
 			"topic"),
-		risks: r.gauges("gvbll_topic_at_risk",
+		risks: r.Gauges("gvbll_topic_at_risk",
 			"1 for each setting of a topic by which records will be lost that the graph needs, or are lost with one "+
 				"broker. Read at the start and every hour.",
 			"topic", "setting"),
-		late: r.counters("gvbll_late_events_total",
+		late: r.Counters("gvbll_late_events_total",
 			"Events that arrived after their event-time window was closed, and are in a later one.",
 			"topic"),
-		early: r.counters("gvbll_early_events_total", "Events whose time is too far ahead of the clock to be used.", "topic"),
-		unknown: r.counters("gvbll_unknown_fields_total",
+		early: r.Counters("gvbll_early_events_total", "Events whose time is too far ahead of the clock to be used.", "topic"),
+		unknown: r.Counters("gvbll_unknown_fields_total",
 			"Records read, in replays too, with a field that is not of the wire format and is ignored, or a time "+
 				"that looks like seconds (`time in seconds`). At most 64 names of a topic are told apart.",
 			"topic", "field"),
@@ -143,19 +144,19 @@ type ownerMetrics struct {
 	takeover                                            prometheus.Histogram
 }
 
-func newOwnerMetrics(r register) ownerMetrics {
+func newOwnerMetrics(r meter.Register) ownerMetrics {
 	return ownerMetrics{
-		recoveredWindows: r.gauge("gvbll_recovery_windows", "Windows replayed from the ledger at the start."),
-		recovery:         r.gauge("gvbll_recovery_seconds", "Time to read the checkpoint and to replay the ledger at the start."),
-		takeover: r.histogram("gvbll_takeover_seconds",
+		recoveredWindows: r.Gauge("gvbll_recovery_windows", "Windows replayed from the ledger at the start."),
+		recovery:         r.Gauge("gvbll_recovery_seconds", "Time to read the checkpoint and to replay the ledger at the start."),
+		takeover: r.Histogram("gvbll_takeover_seconds",
 			"Time from being elected to serving: fencing the former owner and replaying what it still committed.",
 			prometheus.ExponentialBuckets(0.001, 2, 16)),
-		tookOver: r.gauge("gvbll_takeover_timestamp_seconds",
+		tookOver: r.Gauge("gvbll_takeover_timestamp_seconds",
 			"Unix time at which this worker last began to serve; 0 before it did."),
-		behind: r.gauge("gvbll_behind_timestamp_seconds",
+		behind: r.Gauge("gvbll_behind_timestamp_seconds",
 			"Unix time at which the owner stepped the window that this worker replays; 0 when it has stepped all "+
 				"that the ledger has."),
-		owner: r.gauge("gvbll_owner", "1 when this worker owns the graph and serves, 0 while it recovers or stands by."),
+		owner: r.Gauge("gvbll_owner", "1 when this worker owns the graph and serves, 0 while it recovers or stands by."),
 	}
 }
 
@@ -184,15 +185,15 @@ type checkpointMetrics struct {
 	failures  prometheus.Counter
 }
 
-func newCheckpointMetrics(r register) checkpointMetrics {
+func newCheckpointMetrics(r meter.Register) checkpointMetrics {
 	return checkpointMetrics{
-		at: r.gauge("gvbll_checkpoint_timestamp_seconds",
+		at: r.Gauge("gvbll_checkpoint_timestamp_seconds",
 			"Unix time of the newest checkpoint that this worker wrote; 0 before the first."),
-		bytes: r.gauge("gvbll_checkpoint_bytes", "Size of the newest checkpoint that this worker wrote."),
-		seconds: r.histogram("gvbll_checkpoint_seconds",
+		bytes: r.Gauge("gvbll_checkpoint_bytes", "Size of the newest checkpoint that this worker wrote."),
+		seconds: r.Histogram("gvbll_checkpoint_seconds",
 			"Time to write a checkpoint while serving.",
 			prometheus.ExponentialBuckets(0.01, 2, 14)),
-		failures: r.counter("gvbll_checkpoint_failures_total", "Checkpoints that could not be written."),
+		failures: r.Counter("gvbll_checkpoint_failures_total", "Checkpoints that could not be written."),
 	}
 }
 
@@ -213,22 +214,22 @@ type baseMetrics struct {
 	neededOffset, neededSince *prometheus.GaugeVec
 }
 
-func newBaseMetrics(r register) baseMetrics {
+func newBaseMetrics(r meter.Register) baseMetrics {
 	return baseMetrics{
-		at: r.gauge("gvbll_base_timestamp_seconds",
+		at: r.Gauge("gvbll_base_timestamp_seconds",
 			"Unix time of the newest base that the ledger names, or at which it last had all that there is; 0 before "+
 				"this worker knows of one."),
-		every: r.gauge("gvbll_base_every_seconds", "Time between bases, of --base-every; 0 without --base."),
-		bytes: r.gauge("gvbll_base_bytes", "Size of the state in the newest base that this worker wrote."),
-		stored: r.counter("gvbll_base_stored_bytes_total",
+		every: r.Gauge("gvbll_base_every_seconds", "Time between bases, of --base-every; 0 without --base."),
+		bytes: r.Gauge("gvbll_base_bytes", "Size of the state in the newest base that this worker wrote."),
+		stored: r.Counter("gvbll_base_stored_bytes_total",
 			"Bytes that were stored for bases: what was not stored for an earlier one."),
-		failures: r.counter("gvbll_base_failures_total",
+		failures: r.Counter("gvbll_base_failures_total",
 			"Bases that were not written. One whose store does not answer waits for it, and is none of these."),
-		neededOffset: r.gauges("gvbll_needed_offset",
+		neededOffset: r.Gauges("gvbll_needed_offset",
 			"Offset from which on a partition of an input or of the ledger is needed: by the oldest base that the "+
 				"ledger names. Read at the start, every hour, and every --base-every if that is less.",
 			"topic", "partition"),
-		neededSince: r.gauges("gvbll_needed_timestamp_seconds",
+		neededSince: r.Gauges("gvbll_needed_timestamp_seconds",
 			"Unix time of the oldest record of a topic that is needed, as its producer set it; 0 if nothing is.",
 			"topic"),
 	}
@@ -268,13 +269,13 @@ type forgetMetrics struct {
 	distance *prometheus.GaugeVec
 }
 
-func newForgetMetrics(r register) forgetMetrics {
+func newForgetMetrics(r meter.Register) forgetMetrics {
 	return forgetMetrics{
-		seconds: r.histogram("gvbll_forget_seconds",
+		seconds: r.Histogram("gvbll_forget_seconds",
 			"Time to forget nodes: a replay from the beginning, during which nothing is served.",
 			prometheus.ExponentialBuckets(0.01, 4, 12)),
-		nodes: r.counter("gvbll_forgotten_nodes_total", "Node ids forgotten on command."),
-		distance: r.gauges("gvbll_forget_distance",
+		nodes: r.Counter("gvbll_forgotten_nodes_total", "Node ids forgotten on command."),
+		distance: r.Gauges("gvbll_forget_distance",
 			"How far the last exact forgetting moved the posterior: Frobenius norms of the differences of its mean "+
 				"and variance.",
 			"of"),

@@ -4,11 +4,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/meter"
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
@@ -28,7 +28,7 @@ type Metrics struct {
 
 // NewMetrics registers the metrics.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
-	r := register{promauto.With(reg)}
+	r := meter.With(reg)
 	return &Metrics{
 		windows: newWindowMetrics(r), commits: newCommitMetrics(r), topics: newTopicMetrics(r), owner: newOwnerMetrics(r),
 		checkpoints: newCheckpointMetrics(r), bases: newBaseMetrics(r), forgetting: newForgetMetrics(r), kafka: newKafkaMetrics(reg),
@@ -74,32 +74,6 @@ func (m *Metrics) AtRisk(risks []topics.Risk) {
 	for _, r := range risks {
 		m.topics.risks.WithLabelValues(r.Topic, r.Setting).Set(1)
 	}
-}
-
-// register registers metrics, each with all that others have of its kind.
-type register struct{ promauto.Factory }
-
-func (r register) counter(name, help string) prometheus.Counter {
-	return r.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-}
-
-func (r register) counters(name, help string, labels ...string) *prometheus.CounterVec {
-	return r.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-}
-
-func (r register) gauge(name, help string) prometheus.Gauge {
-	return r.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
-}
-
-func (r register) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
-	return r.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
-}
-
-func (r register) histogram(name, help string, buckets []float64) prometheus.Histogram {
-	return r.NewHistogram(prometheus.HistogramOpts{
-		Name: name, Help: help, Buckets: buckets,
-		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
-	})
 }
 
 // unix returns the Unix time in seconds, to the millisecond.
