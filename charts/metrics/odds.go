@@ -17,7 +17,7 @@ import (
 // add up over time and over workers. PromQL has no sum over the bins above one, but it has differences: so a bin has the counts of all
 // from it on, and the label next says from which bin on they are to be taken off.
 type odds struct {
-	rows, positives *prometheus.CounterVec                     // of a class
+	rows, positives *prometheus.CounterVec                   // of a class
 	bins            [len(binCounters)]*prometheus.CounterVec // of a bin
 	labelled        byClass[prometheus.Counter]
 	static          byClass[prometheus.Counter] // arrivals

@@ -72,7 +72,7 @@ type heads struct {
 	step                                *prometheus.GaugeVec
 	by                                  map[scoredBy]*scored
 	binned                              map[string]bool // heads that have served, and the model as trained
-	serves                              string // the head whose means are shown as those that serve
+	serves                              string          // the head whose means are shown as those that serve
 }
 
 // scoredBy names a head, and whether it served.

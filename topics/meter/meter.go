@@ -61,6 +61,12 @@ func (q *quiet) Observe(x float64) {
 	q.observed.Store(true)
 }
 
+// ObserveWithExemplar implements [prometheus.ExemplarObserver].
+func (q *quiet) ObserveWithExemplar(x float64, exemplar prometheus.Labels) {
+	q.Histogram.(prometheus.ExemplarObserver).ObserveWithExemplar(x, exemplar)
+	q.observed.Store(true)
+}
+
 // Collect implements [prometheus.Collector].
 func (q *quiet) Collect(to chan<- prometheus.Metric) {
 	if q.observed.Load() {

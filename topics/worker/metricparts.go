@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"regexp"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -38,7 +39,7 @@ func newWindowMetrics(r meter.Register) windowMetrics {
 				"with the lateness and the idle time of their watermark."),
 		age: r.Histogram("gvbll_prediction_age_seconds",
 			"Time from an arrival's event time to its prediction, of arrivals with an event time.",
-			prometheus.ExponentialBuckets(0.005, 2.5, 16)),
+			[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600}),
 		step: r.Histogram("gvbll_window_step_seconds",
 			"Time to step the engine over a window, and to encode what comes of it.",
 			prometheus.ExponentialBuckets(0.0001, 2, 14)),
@@ -58,11 +59,21 @@ func (m *windowMetrics) observe(e replay.Stepped) {
 		m.replayed.Inc()
 		return
 	}
-	now := time.Now()
+	now, traced := time.Now(), false
 	for i := range e.Outcome.Predictions {
-		if t := e.Outcome.Predictions[i].Time; t > 0 {
-			m.age.Observe(max(now.Sub(time.UnixMilli(t)).Seconds(), 0))
+		p := &e.Outcome.Predictions[i]
+		if p.Time <= 0 {
+			continue
 		}
+		age := max(now.Sub(time.UnixMilli(p.Time)).Seconds(), 0)
+		if !traced { // one in a window
+			if id := traceOf(p.Origin); id != "" {
+				m.age.(prometheus.ExemplarObserver).ObserveWithExemplar(age, prometheus.Labels{"trace_id": id})
+				traced = true
+				continue
+			}
+		}
+		m.age.Observe(age)
 	}
 	if e.Outcome.Figures.Int(event.LabelsJoined) > 0 {
 		m.labelled.Set(unix(now))
@@ -70,6 +81,23 @@ func (m *windowMetrics) observe(e replay.Stepped) {
 	m.cut.WithLabelValues(e.Cause).Inc()
 	m.step.Observe(e.Took.Seconds())
 	m.arrivals.Observe(float64(e.Outcome.Figures.Int(event.Arrivals)))
+}
+
+var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// traceOf returns the id of the trace that a record's header traceparent names (W3C Trace Context), "" for none.
+func traceOf(o *event.Origin) string {
+	if o == nil {
+		return ""
+	}
+	for i := range o.Headers {
+		if h := &o.Headers[i]; h.Key == "traceparent" {
+			if m := traceparent.FindSubmatch(h.Value); m != nil {
+				return string(m[1])
+			}
+		}
+	}
+	return ""
 }
 
 // commitMetrics are those of Kafka transactions.

@@ -21,13 +21,13 @@ type Finding struct {
 // Without a broker there is no status at all, which is GvbllNoBroker.
 var unseen = []string{
 	"GvbllPredictionsShifted", "GvbllDriftUnlabelled", "GvbllCoverageOff", "GvbllPosteriorAtClip", "GvbllInputWithheld",
-	"GvbllThrottled", "GvbllTwoOwners", "GvbllStandbyMissing", "GvbllStandbyBehind", "GvbllCheckpointOld", "GvbllBaseOld",
+	"GvbllThrottled", "GvbllLatencyBurn",
+	"GvbllTwoOwners", "GvbllStandbyMissing", "GvbllStandbyBehind", "GvbllCheckpointOld", "GvbllBaseOld",
 }
 
 // The bounds of the alerts, for one look at a graph.
 const (
 	commitsOverdue   = 5 * time.Minute
-	manyWaiting      = 1000 // events
 	longBacklog      = 10 * time.Minute
 	enoughLabels     = 200 // to judge scores by
 	muchECE          = 0.1
@@ -64,7 +64,7 @@ func (s *Status) findings() []Finding {
 	if stopped {
 		add(true, "GvbllCommitsStopped", "%d events wait, and the last commit was %s ago", waiting, Roughly(s.at.Sub(*s.Committed)))
 	}
-	if backlog := s.backlog(); !stopped && waiting > manyWaiting {
+	if backlog := s.backlog(); !stopped {
 		add(backlog > longBacklog, "GvbllLagGrowing", "%d events wait, %s of work at the highest rate of late", waiting, Roughly(backlog))
 	}
 	refused := now.refusedEvents()

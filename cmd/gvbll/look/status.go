@@ -47,7 +47,7 @@ type Status struct {
 	Verdict   string     `json:"verdict"`
 	LastLabel *time.Time `json:"last_label,omitempty"` // null if none came in the two periods
 	Wrong     []Finding  `json:"wrong"`
-	Unseen []string       `json:"unseen"` // alerts that only metrics can tell
+	Unseen    []string   `json:"unseen"` // alerts that only metrics can tell
 
 	attributes []page.Attribute // of the last period
 

@@ -37,7 +37,7 @@ func TestFindings(t *testing.T) {
 		"nothing was ever committed":     {func(s *Status) { s.Committed, s.Lag = nil, waiting(1) }, ""},
 		"a backlog of 10 minutes":        {func(s *Status) { s.stream.pace, s.Lag = 2.5, waiting(1500) }, ""},
 		"a backlog of more":              {func(s *Status) { s.stream.pace, s.Lag = 2.5, waiting(1501) }, "GvbllLagGrowing"},
-		"a slow graph with few events":   {func(s *Status) { s.stream.pace, s.Lag = 0.1, waiting(1000) }, ""},
+		"a slow graph with few events":   {func(s *Status) { s.stream.pace, s.Lag = 0.1, waiting(100) }, "GvbllLagGrowing"},
 		"a graph of which no pace known": {func(s *Status) { s.Lag = waiting(5000) }, ""},
 		"20 refused":                     {func(s *Status) { s.Last.Refused = map[string]int{"empty": 20} }, ""},
 		"more refused":                   {func(s *Status) { s.Last.Refused = map[string]int{"empty": 20, "bad-id": 1} }, "GvbllDeadLettersRising"},
