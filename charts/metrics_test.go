@@ -43,6 +43,7 @@ var advice = []struct {
 		{"gvbll_correct_labels_total", "Divided by `gvbll_scored_labels_total`, the accuracy. Falls for static too: the data changed; for online alone: `GvbllOnlineWorse`."},
 		{"gvbll_log_loss_nats_total", "Divided by `gvbll_scored_labels_total`, the NLL. A jump at a single label is a confident error."},
 		{"gvbll_brier_score_total", "As the log loss, but single labels weigh less."},
+		{"gvbll_log_loss_gain_squares_total", "Gives the standard error of the gain: a gain below two of them is none."},
 		{"gvbll_prequential", "For recent scores, take rates of the counters. Of the owner only."},
 		{"gvbll_prequential_labels", "Few: these scores mean little."},
 		{"gvbll_calibration_predictions_total", "With the next two, ECE and reliability: `GvbllCalibrationOff`."},

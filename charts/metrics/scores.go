@@ -70,6 +70,7 @@ type heads struct {
 	binCount, binCorrect, binConfidence *prometheus.CounterVec
 	clipped, batches                    *prometheus.CounterVec
 	step                                *prometheus.GaugeVec
+	gainSquares                         prometheus.Counter
 	by                                  map[scoredBy]*scored
 	binned                              map[string]bool // heads that have served, and the model as trained
 	serves                              string          // the head whose means are shown as those that serve
@@ -118,8 +119,10 @@ func newHeads(r meter.Register) heads {
 			"Entries of the posterior mean whose update was clipped to ±δ.", "head"),
 		batches: r.Counters("gvbll_posterior_batches_total", "Batches of labels that the head's posterior has learned from.", "head"),
 		step:    r.Gauges("gvbll_posterior_step_norm", "Euclidean norm of the last update of the posterior mean.", "head"),
-		by:      make(map[scoredBy]*scored),
-		binned:  map[string]bool{serve.Static: true},
+		gainSquares: r.Counter("gvbll_log_loss_gain_squares_total", "Sum of the squares of the gains of labels: of the log loss of the model as "+
+			"trained less that of what was served."),
+		by:     make(map[scoredBy]*scored),
+		binned: map[string]bool{serve.Static: true},
 	}
 }
 
@@ -156,6 +159,14 @@ func (s *scored) add(t *calibration.Tally) {
 }
 
 func (h *heads) observe(out *event.Outcome) {
+	for i := range out.Heads {
+		if static := &out.Heads[i]; static.Name == serve.Static {
+			for j := range static.Scores {
+				gain := static.Scores[j].LogLoss - out.Heads[out.Labelled[j].By].Scores[j].LogLoss
+				h.gainSquares.Add(gain * gain)
+			}
+		}
+	}
 	for i := range out.Heads {
 		o := &out.Heads[i]
 		h.of(o.Name, i == out.ServedBy) // from the first window, so that a rate sees the first label
