@@ -306,7 +306,7 @@ func TestAlertsTable(t *testing.T) {
 				t.Errorf("%s: %s is shown for %s, which the query does not return", name, severity, rank)
 			}
 		}
-		sentences, _ := override[[]mapping](t, p, "runbook", "mappings")
+		sentences, _ := override[[]mapping](t, p, "what to do", "mappings")
 		for _, runbook := range found(`runbook: (\w+)}`, alerts) {
 			if said := words(t, sentences)[runbook]; said == "" || strings.Contains(said, "Gvbll") {
 				t.Errorf("%s: the alert of %s has no sentence", name, runbook)
