@@ -54,6 +54,7 @@ EITHER = {
     ("calibration.json", "Ranking, over a day"): "only once its rules have run",
     ("stream.json", "Workers", "A"): "A or B: all there, or one is missing",
     ("stream.json", "Workers", "B"): "A or B: all there, or one is missing",
+    ("stream.json", "Forgotten nodes", "B"): "only once nodes were forgotten",
     ("stream.json", "Later than the objective"): "only if arrivals carry a time",
     ("stream.json", "Work that waits"): "only while events are stepped",
     ("graphs.json", "Work that waits, by graph"): "only while events are stepped",
@@ -61,8 +62,10 @@ EITHER = {
 }
 # Series of rules and alerts that need not be there.
 RARE = {
+    "graph:gvbll_act_recall:ratio1d": "only with --act", "graph:gvbll_act_recall:error1d": "only with --act",
+    "graph:gvbll_act_precision:ratio1d": "only with --act",
     "graph_class:gvbll_class_worse:ratio1d": "only if one is", "graph:gvbll_labels_stopped:seconds": "only if they have",
-    "graph:gvbll_label_silence:ended": "only after one", "graph:gvbll_class_worse:ratio1d": "only if one is",
+    "graph:gvbll_label_silence:ended": "only after one",
     "gvbll_topic_at_risk": "only if a topic is", "gvbll_unknown_class_labels_total": "only if such labels come",
     "graph_topic:gvbll_input_lag_records:broker": "only if kafka-exporter is scraped",
     "gvbll_pool_label_rate": "only with --label-rates",
