@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -369,6 +370,21 @@ func TestThresholds(t *testing.T) {
 			})
 		}) {
 			t.Errorf("%q has no line %q", line.panel, line.name)
+		}
+	}
+}
+
+// TestObjective: what the chart's value changes in the rules is there, and the bound is a bucket.
+func TestObjective(t *testing.T) {
+	rules, template := read(t, "gvbll/rules/gvbll.yml"), read(t, "gvbll/templates/prometheusrule.yaml")
+	for text, times := range map[string]int{`le="0.25"`: 4, "(1 - 0.99)": 4} {
+		if n := strings.Count(rules, text); n != times || !strings.Contains(template, text) {
+			t.Errorf("%s is %d times in the rules, want %d, and in the template: %t", text, n, times, strings.Contains(template, text))
+		}
+	}
+	for _, b := range exported(t)["gvbll_prediction_age_seconds"].Metric[0].Histogram.Bucket {
+		if le := strconv.FormatFloat(b.GetUpperBound(), 'f', -1, 64); !strings.Contains(read(t, "gvbll/values.schema.json"), strconv.Quote(le)) {
+			t.Errorf("the bucket %s is no value of the objective", le)
 		}
 	}
 }

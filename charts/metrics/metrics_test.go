@@ -328,6 +328,27 @@ func TestOneClass(t *testing.T) {
 	}
 }
 
+// TestGainSquares: the gain of a label is the log loss of the model as trained less that of what was served for its node, and its squares
+// add up.
+func TestGainSquares(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m := metrics.New(reg)
+	m.Observe(&event.Outcome{
+		Labelled: []event.Labelled{{By: 0}, {By: 1}, {By: 0}},
+		Heads: []event.Head{
+			{Name: "pool", Scores: []event.Score{{LogLoss: 1}, {LogLoss: 9}, {LogLoss: 3}}},
+			{Name: "static", Scores: []event.Score{{LogLoss: 3}, {LogLoss: 7}, {LogLoss: 2}}},
+		},
+	})
+	const want = `# HELP gvbll_log_loss_gain_squares_total Sum of the squares of the gains of labels: of the log loss of the model as trained less that of what was served.
+# TYPE gvbll_log_loss_gain_squares_total counter
+gvbll_log_loss_gain_squares_total 5
+`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "gvbll_log_loss_gain_squares_total"); err != nil {
+		t.Error(err)
+	}
+}
+
 // counted returns the figures of a window in which so many of each were counted.
 func counted(of map[*figure.Figure]int) (w figure.Window) {
 	for f, n := range of {

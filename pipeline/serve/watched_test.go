@@ -82,3 +82,29 @@ func TestAsTrained(t *testing.T) {
 		}
 	}
 }
+
+// TestRarest: the rarest classes are known by the training nodes, or by the list of a file of 1.0.0; where neither says so, all
+// that are watched may be. Shares are those of training.
+func TestRarest(t *testing.T) {
+	m := pipelinetest.ModelOf(t, rand.New(rand.NewPCG(1, 2)), gnn.KindSAGE, 2)
+	m.Classes, m.Training.Labels = []string{"a", "b", "c", "d"}, []int{40, 10, 30, 20}
+	if got := m.Rarest(2); !slices.Equal(got, []int32{1, 3}) {
+		t.Errorf("the rarest are %v, want b and d", got)
+	}
+	if got := m.Shares(); !slices.Equal(got, []float64{.4, .1, .3, .2}) {
+		t.Errorf("the shares are %v", got)
+	}
+	for _, labels := range [][]int{nil, {1, 2}, {0, 0, 0, 0}, {-1, 0, 0, 0}} {
+		if m.Training.Labels = labels; m.Shares() != nil {
+			t.Errorf("the shares of %v are %v, want none", labels, m.Shares())
+		}
+	}
+	m.Training.Labels = nil
+	if got := m.Rarest(2); len(got) != 4 {
+		t.Errorf("the rarest are %v where nothing is known, want all", got)
+	}
+	m.Training.Rare = []string{"c", "a", "d", "b"}
+	if got := m.Rarest(2); !slices.Equal(got, []int32{2, 0}) {
+		t.Errorf("the rarest are %v, want c and a", got)
+	}
+}
