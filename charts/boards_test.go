@@ -515,7 +515,7 @@ func TestFewLabels(t *testing.T) {
 	seen := 0
 	for name, d := range all {
 		for _, p := range d.all() {
-			if name == "graphs" && p.Type == "timeseries" || strings.HasSuffix(p.Title, "by head") {
+			if strings.HasSuffix(p.Title, "by head") {
 				continue
 			}
 			for _, q := range p.Targets {
