@@ -1,8 +1,10 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -80,12 +82,14 @@ const (
 	enoughOfClass = 20
 )
 
-// Worse returns the scores of classes, of those that are watched, that are worse than in the period before.
+// Worse returns the scores of the two rarest classes that are worse than in the period before.
 func (p *Period) Worse(before *Period) (list []Worse) {
-	for i := range p.Classes {
-		now := &p.Classes[i]
+	rarest := slices.DeleteFunc(slices.Clone(p.Classes), func(g Group) bool { return g.Odds == nil })
+	slices.SortStableFunc(rarest, func(a, b Group) int { return cmp.Compare(a.Odds.From(0).Labels, b.Odds.From(0).Labels) })
+	for i := range rarest[:min(len(rarest), 2)] {
+		now := &rarest[i]
 		was := groupNamed(before.Classes, now.Name)
-		if now.Odds == nil || was == nil || was.Odds == nil {
+		if was == nil || was.Odds == nil {
 			continue
 		}
 		if now.Odds.From(0).Labels < enoughOfClass || was.Odds.From(0).Labels < enoughOfClass {

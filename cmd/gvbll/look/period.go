@@ -36,6 +36,9 @@ func addWindow(p *page.Period, r *ledger.Record) {
 	p.Heads = addGroups(p.Heads, s.Heads)
 	p.Degrees = addGroups(p.Degrees, s.Degrees)
 	p.Classes = addGroups(p.Classes, s.Classes)
+	for _, t := range s.Trained {
+		p.Classes = page.AddGroups(p.Classes, page.Group{Name: t.Class, AsTrained: int(t.Arrivals), Trained: float64(t.Labels)})
+	}
 	for i := range s.Odds {
 		p.Classes = page.AddGroups(p.Classes, page.Group{Name: s.Odds[i].Class, Odds: oddsOf(s.Odds[i].Bins)})
 	}
@@ -50,7 +53,6 @@ func addGroups(list []page.Group, more []ledger.Group) []page.Group {
 	for _, g := range more {
 		list = page.AddGroups(list, page.Group{
 			Name: g.Name, Predicted: int(g.Predicted), Arrived: int(g.Arrived), Confidence: float64(g.Confidence), Tally: tallyOf(g.Tally),
-			AsTrained: int(g.AsTrained), Trained: float64(g.Trained),
 		})
 	}
 	return list

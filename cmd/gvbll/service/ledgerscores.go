@@ -80,14 +80,17 @@ func ledgerScores(out *event.Outcome, m *model.Model, rates pipeline.LabelRates)
 	})
 	shares := m.Shares()
 	for _, c := range frequent[:min(len(frequent), ledger.MaxClasses)] {
-		g := ledger.Group{
+		s.Classes = append(s.Classes, ledger.Group{
 			Name: m.Classes[c.index], Tally: ledgerTally(&c.tally),
-			Predicted: int32(c.predicted), Arrived: int32(c.arrived), AsTrained: int32(c.asTrained),
-		}
+			Predicted: int32(c.predicted), Arrived: int32(c.arrived),
+		})
+		trained := ledger.Trained{Class: m.Classes[c.index], Arrivals: int32(c.asTrained)}
 		if shares != nil {
-			g.Trained = float32(shares[c.index] * float64(served.Labels))
+			trained.Labels = float32(shares[c.index] * float64(served.Labels))
 		}
-		s.Classes = append(s.Classes, g)
+		if trained.Arrivals > 0 || trained.Labels > 0 {
+			s.Trained = append(s.Trained, trained)
+		}
 	}
 	for k, c := range out.Watched {
 		odds := ledger.Odds{Class: m.Classes[c]}

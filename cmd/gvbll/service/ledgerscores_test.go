@@ -47,9 +47,11 @@ func TestLedgerScores(t *testing.T) {
 			{Name: "1-3", Tally: ledger.Tally{Labels: 2, Correct: 1, LogLoss: 1.5, Brier: 0.75, Confidence: 1.25}},
 		},
 		Classes: []ledger.Group{
-			{Name: "red", Tally: ledger.Tally{Labels: 1, Correct: 1, LogLoss: 0.25, Brier: 0.125, Confidence: 0.75}, Predicted: 2, Trained: 0.75},
-			{Name: "blue", Tally: ledger.Tally{Labels: 2, Correct: 1, LogLoss: 1.5, Brier: 0.75, Confidence: 1.25}, Predicted: 1, Arrived: 2, AsTrained: 2, Trained: 2.25},
+			{Name: "red", Tally: ledger.Tally{Labels: 1, Correct: 1, LogLoss: 0.25, Brier: 0.125, Confidence: 0.75}, Predicted: 2},
+			{Name: "blue", Tally: ledger.Tally{Labels: 2, Correct: 1, LogLoss: 1.5, Brier: 0.75, Confidence: 1.25}, Predicted: 1, Arrived: 2},
 		},
+		Trained: []ledger.Trained{{Class: "red", Labels: 0.75}, {Class: "blue", Arrivals: 2, Labels: 2.25}},
+
 		Odds:  []ledger.Odds{{Class: "blue", Bins: []ledger.OddsBin{{24, 2, 1, .5}, {31, 1, 1, .75}}}},
 		Delay: 900, Delayed: 2,
 	}
