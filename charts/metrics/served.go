@@ -33,7 +33,10 @@ func newServed(r meter.Register) served {
 			[]float64{.1, .2, .3, .4, .5, .6, .7, .8, .9, 1}),
 		labelDelay: r.Histogram("gvbll_label_delay_seconds",
 			"Event time from a node's arrival to its label, where both events have a time.",
-			[]float64{.1, 1, 10, minute, 10 * minute, hour, 6 * hour, day, 3 * day, 7 * day, 14 * day, 30 * day, 60 * day, 90 * day, 180 * day, 365 * day}),
+			[]float64{
+				.1, 1, 10, minute, 10 * minute, hour, 6 * hour, day, 3 * day, 7 * day, 14 * day, 30 * day, 60 * day, 90 * day,
+				180 * day, 365 * day,
+			}),
 		predicted: newByClass(func(class string) prometheus.Counter { return predicted.WithLabelValues(class) }),
 	}
 }
