@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -224,7 +225,10 @@ func TestDashboards(t *testing.T) {
 // TestVerdict: the board of a graph says in words whether it can be trusted, now and an hour
 // before, and all boards say the same of the same number.
 func TestVerdict(t *testing.T) {
-	want := map[string]string{"0": "calibrated", "-1": "too few labels", "-2": "no broker", "-3": "no owner"}
+	want := map[string]string{
+		"0": "calibrated", "-1": "too few labels", "-2": "no broker", "-3": "no owner", "-4": "throttled",
+		"-5": "labels of one class", "-6": "labels stopped", "-7": "a class is worse",
+	}
 	all := dashboards(t)
 	for _, name := range []string{"calibration", "posterior", "stream"} {
 		p := all[name].panel(t, "Verdict")
@@ -239,8 +243,14 @@ func TestVerdict(t *testing.T) {
 	for _, q := range all["graphs"].panel(t, "Now").Targets {
 		counts[found("points1h{[^}]*} ([^)]*)\\)", q.Expr)[0]] = q.LegendFormat
 	}
-	if got := map[string]string{"== 0": "calibrated", "> 0": "off", "== -1": "too few", "== -2": "no broker", "== -3": "no owner"}; !maps.Equal(counts, got) {
+	if got := map[string]string{
+		"== 0": "calibrated", "> 0": "off", "== -1": "too few", "== -2": "no broker", "== -3": "no owner", "== -4": "throttled", "<= -5": "labels",
+	}; !maps.Equal(counts, got) {
 		t.Errorf("graphs are counted as %v", counts)
+	}
+	gain := all["calibration"].panel(t, "Gain, nats").Targets[0].Expr
+	if !strings.HasPrefix(gain, "(-2000 + 0 * count(graph:gvbll_labels_apart:ratio1h{") {
+		t.Errorf("a gain is shown where labels are of one class: %s", gain)
 	}
 }
 
@@ -297,6 +307,12 @@ func TestAlertsTable(t *testing.T) {
 				t.Errorf("%s: %s is shown for %s, which the query does not return", name, severity, rank)
 			}
 		}
+		sentences, _ := override[[]mapping](t, p, "what to do", "mappings")
+		for _, runbook := range found(`runbook: (\w+)}`, alerts) {
+			if said := words(t, sentences)[runbook]; said == "" || strings.Contains(said, "Gvbll") {
+				t.Errorf("%s: the alert of %s has no sentence", name, runbook)
+			}
+		}
 		if blank, ok := override[string](t, p, "/.*/", "noValue"); !ok || blank != " " || p.GridPos.H < 7 {
 			t.Errorf("%s: a cell without text says %q, and the table has %d rows", name, blank, p.GridPos.H)
 		}
@@ -317,12 +333,13 @@ func TestThresholds(t *testing.T) {
 	rules, all := read(t, "gvbll/rules/gvbll.yml"), dashboards(t)
 	for _, c := range []struct{ board, panel, rule, bound string }{
 		{"graphs", "ECE, by graph", "graph:gvbll_served_ece:ratio1h > ", "0.1"},
-		{"graphs", "Backlog, by graph", "sum by (cluster, graph) (graph_topic:gvbll_input_lag_records:owner) > ", "1000"},
+		{"graphs", "Work that waits, by graph", "graph:gvbll_input_lag_seconds:estimate > ", "60"},
 		{"calibration", "ECE", "graph:gvbll_served_ece:ratio1h > ", "0.1"},
 		{"posterior", "Gain over the model as trained", "graph:gvbll_served_log_loss_gain_nats:mean1h < ", "-0.05"},
 		{"posterior", "Class shift", "graph:gvbll_class_shift:ratio1h > ", "0.3"},
 		{"posterior", "Clipped weights", "graph_head:gvbll_posterior_clipped:ratio15m > ", "0.2"},
-		{"stream", "Backlog by topic", "sum by (cluster, graph) (graph_topic:gvbll_input_lag_records:owner) > ", "1000"},
+		{"stream", "Work that waits", "graph:gvbll_input_lag_seconds:estimate > ", "60"},
+		{"posterior", "Labels apart", "graph:gvbll_labels_apart:ratio1h > ", "0.5"},
 		{"stream", "Waits for Kafka", "graph:gvbll_kafka_waiting:seconds > ", "60"},
 		{"stream", "Standby lag", "max by (cluster, graph) (time() - (gvbll_behind_timestamp_seconds > 0)) > ", "60"},
 		{"stream", "Age of the newest checkpoint", "instance:gvbll_checkpoint_age:seconds > ", "3600"},
@@ -353,6 +370,21 @@ func TestThresholds(t *testing.T) {
 			})
 		}) {
 			t.Errorf("%q has no line %q", line.panel, line.name)
+		}
+	}
+}
+
+// TestObjective: what the chart's value changes in the rules is there, and the bound is a bucket.
+func TestObjective(t *testing.T) {
+	rules, template := read(t, "gvbll/rules/gvbll.yml"), read(t, "gvbll/templates/prometheusrule.yaml")
+	for text, times := range map[string]int{`le="0.25"`: 4, "(1 - 0.99)": 4} {
+		if n := strings.Count(rules, text); n != times || !strings.Contains(template, text) {
+			t.Errorf("%s is %d times in the rules, want %d, and in the template: %t", text, n, times, strings.Contains(template, text))
+		}
+	}
+	for _, b := range exported(t)["gvbll_prediction_age_seconds"].Metric[0].Histogram.Bucket {
+		if le := strconv.FormatFloat(b.GetUpperBound(), 'f', -1, 64); !strings.Contains(read(t, "gvbll/values.schema.json"), strconv.Quote(le)) {
+			t.Errorf("the bucket %s is no value of the objective", le)
 		}
 	}
 }
@@ -421,31 +453,122 @@ func TestReliabilityDiagram(t *testing.T) {
 	if confidence, diagonal := p.Targets[0].Expr, p.Targets[4].Expr; fields["Value #A"] != "confidence" || fields["Value #E"] != "calibrated" || confidence != diagonal {
 		t.Errorf("the diagonal is %s over %s", diagonal, confidence)
 	}
-	if below, _ := override[string](t, p, fields["Value #D"], "custom.fillBelowTo"); below != fields["Value #C"] || below == "" {
-		t.Errorf("the band reaches down to %q", below)
+	// Filled, the band of a trend panel reaches down to the axis in Grafana: its bounds are lines.
+	for _, bound := range []string{fields["Value #C"], fields["Value #D"]} {
+		width, _ := override[int](t, p, bound, "custom.lineWidth")
+		if _, filled := override[string](t, p, bound, "custom.fillBelowTo"); filled || width == 0 || !strings.HasPrefix(bound, "by chance, at ") {
+			t.Errorf("%q is drawn %d wide, filled: %t", bound, width, filled)
+		}
 	}
-	for _, title := range []string{"NLL", "NLL, by head", "NLL since the first window", "Brier score", "NLL: served less shadow"} {
+	for _, title := range []string{"NLL", "NLL, by head", "NLL: served less shadow"} {
 		if p := d.panel(t, title); p.FieldConfig.Defaults.Min != nil || p.FieldConfig.Defaults.Max != nil {
 			t.Errorf("%q has a scale that does not follow its values", title)
 		}
 	}
-	if p := d.panel(t, "ECE over this range"); p.FieldConfig.Defaults.Max != nil {
-		t.Error("bars of the ECE are drawn on a scale that does not follow their values")
+}
+
+// TestFewPanels: the boards have 85 panels at most. Those of one graph begin with the same five tiles, and what not everybody uses is in rows
+// that are closed.
+func TestFewPanels(t *testing.T) {
+	first := []string{"Verdict", "Last label", "Lag", "Latency", "Errors"}
+	closed := map[string][]string{
+		"calibration": {"The model in the shadow", "Members of the pool", "By slice of the graph", "Sets of classes", "Labels that were asked for"},
+		"posterior":   {"The online head"},
+		"stream":      {"What is withheld", "Attributes", "Departures and forgetting", "Bases"},
+		"graphs":      nil,
+	}
+	panels := 0
+	for name, d := range dashboards(t) {
+		var rows, tiles []string
+		for i, p := range d.Panels {
+			if p.Collapsed {
+				rows = append(rows, p.Title)
+			}
+			if i >= 1 && i <= len(first) {
+				tiles = append(tiles, p.Title)
+			}
+			if p.Collapsed != (len(p.Panels) > 0) {
+				t.Errorf("%s: the row %q is closed: %t, with %d panels", name, p.Title, p.Collapsed, len(p.Panels))
+			}
+		}
+		for _, p := range d.all() {
+			if p.Type != "row" {
+				panels++
+			}
+		}
+		if name != "graphs" && !slices.Equal(tiles, first) {
+			t.Errorf("%s begins with %q, want %q", name, tiles, first)
+		}
+		if !slices.EqualFunc(rows, closed[name], strings.HasPrefix) {
+			t.Errorf("%s: closed are %q, want %q", name, rows, closed[name])
+		}
+	}
+	if panels > 85 {
+		t.Errorf("%d panels, want 85 at most", panels)
 	}
 }
 
-// TestCollapsedRow: what is rare has its panels, in a row that is closed.
-func TestCollapsedRow(t *testing.T) {
-	var titles []string
-	for _, row := range dashboards(t)["stream"].Panels {
-		if row.Collapsed {
-			for _, p := range row.Panels {
-				titles = append(titles, p.Title)
+// TestFewLabels: a score of fewer than 50 labels is a dash, and its series has a gap, whether it is a tile, a line or a cell.
+func TestFewLabels(t *testing.T) {
+	all := dashboards(t)
+	score := regexp.MustCompile(`graph:gvbll_served_(accuracy|ece|log_loss_gain_nats):(ratio|mean)(1h|15m)\{`)
+	seen := 0
+	for name, d := range all {
+		for _, p := range d.all() {
+			if strings.HasSuffix(p.Title, "by head") {
+				continue
+			}
+			for _, q := range p.Targets {
+				if !score.MatchString(q.Expr) {
+					continue
+				}
+				if seen++; !strings.Contains(q.Expr, "graph:gvbll_served_labels:increase1h") || !strings.Contains(q.Expr, " >= 50") {
+					t.Errorf("%s: %q shows a score of few labels: %s", name, p.Title, q.Expr)
+				}
 			}
 		}
 	}
-	if want := []string{"Revisions", "Nodes and edges leaving", "Expiry", "Forgotten nodes", "Distance of the last forgetting", "Recovery", "Clock of --keep", "Age of the newest base", "What a base costs", "Oldest record that is needed"}; !slices.Equal(titles, want) {
-		t.Errorf("closed rows have %q, want %q", titles, want)
+	if seen < 10 {
+		t.Errorf("%d scores, want ten or more", seen)
+	}
+	for _, title := range []string{"ECE", "Accuracy", "Gain, nats"} {
+		list := all["calibration"].all()
+		p := list[slices.IndexFunc(list, func(p panel) bool { return p.Title == title && p.Type == "stat" })]
+		texts := words(t, p.FieldConfig.Defaults.Mappings)
+		if texts["-1"] != "–" && texts["-1000"] != "–" {
+			t.Errorf("%q has no dash: %v", title, texts)
+		}
+	}
+}
+
+// TestColumnsStay: a column of the table of graphs is there where its query has nothing to say, too, so that the others do not move.
+func TestColumnsStay(t *testing.T) {
+	for i, q := range dashboards(t)["graphs"].panel(t, "Graphs, the worst first").Targets {
+		switch ref := string(rune('A' + i)); ref {
+		case "A", "F", "G": // the state and the workers are always known; the alert is in words
+		default:
+			if !strings.HasSuffix(q.Expr, ` or NaN * graph:gvbll_verdict:points1h{cluster=~"$clusters"}`) {
+				t.Errorf("query %s of the table may return nothing: %s", ref, q.Expr)
+			}
+		}
+	}
+}
+
+// TestHeadsHaveTheirColours: no two heads that a default pool may have are drawn in one colour.
+func TestHeadsHaveTheirColours(t *testing.T) {
+	source := read(t, "../posterior/pool/config.go")
+	for title, board := range map[string]string{"NLL, by head": "calibration", "Weights": "posterior", "Shares of the mixture": "posterior"} {
+		p, of := dashboards(t)[board].panel(t, title), make(map[string]string)
+		for _, head := range append(found(`Name: "([\w-]+)"`, source), "product", "product-flat") {
+			c, ok := override[struct{ FixedColor string }](t, p, head, "color")
+			if head == "static" {
+				continue
+			}
+			if other := of[c.FixedColor]; !ok || other != "" && other != head {
+				t.Errorf("%q draws %s and %s in %q", title, head, other, c.FixedColor)
+			}
+			of[c.FixedColor] = head
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package charts_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -42,13 +43,16 @@ var advice = []struct {
 		{"gvbll_correct_labels_total", "Divided by `gvbll_scored_labels_total`, the accuracy. Falls for static too: the data changed; for online alone: `GvbllOnlineWorse`."},
 		{"gvbll_log_loss_nats_total", "Divided by `gvbll_scored_labels_total`, the NLL. A jump at a single label is a confident error."},
 		{"gvbll_brier_score_total", "As the log loss, but single labels weigh less."},
+		{"gvbll_log_loss_gain_squares_total", "Gives the standard error of the gain: a gain below two of them is none."},
 		{"gvbll_prequential", "For recent scores, take rates of the counters. Of the owner only."},
 		{"gvbll_prequential_labels", "Few: these scores mean little."},
 		{"gvbll_calibration_predictions_total", "With the next two, ECE and reliability: `GvbllCalibrationOff`."},
 		{"gvbll_calibration_correct_total", "Divided by the one before: how often predictions of this confidence were right."},
 		{"gvbll_calibration_confidence_total", "Divided by the first: their mean confidence. Above the accuracy: overconfident."},
 		{"gvbll_labelled_classes_total", "The largest divided by their sum is the accuracy of always saying the most frequent class: an accuracy no higher is worth nothing."},
-		{"gvbll_class_rows_total", "With the next four: AUC, average precision, what a threshold catches, calibration of one class."},
+		{"gvbll_static_predicted_classes_total", "Far from `gvbll_labelled_classes_total` and from `gvbll_training_share`, too: labels of some classes alone, `GvbllLabelsApart`."},
+		{"gvbll_training_share", "No series: the model is of an earlier program."},
+		{"gvbll_class_rows_total", "With the next four: AUC, average precision, what a threshold catches, calibration of one class: `GvbllClassWorse`."},
 		{"gvbll_class_positives_total", "Their sum is the number of labels of the class. Few: its scores mean little."},
 		{"gvbll_class_probability_total", "Far from the positives of the bin: the probability of this class is wrong."},
 		{"gvbll_class_rows_from_total", "How many nodes are acted on where the probability is at least the bin's."},
@@ -70,9 +74,10 @@ var advice = []struct {
 		{"gvbll_predicted_classes_total", "One class takes over: `GvbllPredictionsShifted`."},
 		{"gvbll_prediction_confidence", "All low: arrivals are unlike the training data. All high while accuracy falls: `GvbllCalibrationOff`."},
 		{"gvbll_uncertainty_nats_total", "Epistemic rises: the posterior knows too little here, and labels would help. Aleatoric rises: the data is ambiguous."},
-		{"gvbll_prediction_age_seconds", "High while step and commit times are low: producers send late, or there is a backlog."},
+		{"gvbll_prediction_age_seconds", "High while step and commit times are low: producers send late, or there is a backlog. `GvbllLatencyBurn`. An exemplar has the trace that a record's header `traceparent` names."},
 	}},
 	{"Labels", [][2]string{
+		{"gvbll_last_label_timestamp_seconds", "Longer ago than labels are wont to stay away: `GvbllLabelsStopped`. The newest of all workers counts."},
 		{"gvbll_label_delay_seconds", "Rises: learning is late by as much. Longer than predictions are kept: they expire unlabelled."},
 	}},
 	{"The graph and its events", [][2]string{
@@ -134,14 +139,14 @@ var advice = []struct {
 		{"gvbll_window_longest_seconds", "`GvbllCommitsStopped` allows for so much, and `GvbllLagGrowing` is silent above 300."},
 		{"gvbll_windows_replayed_total", "Stands still on a standby: `GvbllStandbyBehind`."},
 		{"gvbll_window_arrivals", "All at `--window`: there is a backlog. All at 1: a longer `--linger` costs less."},
-		{"gvbll_window_step_seconds", "Rises without more arrivals in a window: nodes with very many neighbours, or too little processor time."},
+		{"gvbll_window_step_seconds", "The rate of its sum is the share of busy time: near 1, no headroom is left. Rises without more arrivals in a window: nodes with very many neighbours, or too little processor time."},
 		{"gvbll_transactions_total", "Rate 0 while events wait: `GvbllCommitsStopped`."},
 		{"gvbll_transaction_retries_total", "A few now and then: a partition's leader moved. Steadily: the broker is in trouble."},
 		{"gvbll_commit_seconds", "High: the broker's disks or replicas are slow. A longer `--commit-interval` needs fewer transactions."},
 		{"gvbll_last_commit_timestamp_seconds", "Old is normal while no events come; otherwise `GvbllCommitsStopped`."},
 		{"gvbll_input_lag_records", "`GvbllLagGrowing`. Of the owner only."},
 		{"gvbll_input_withheld_records", "Above 0 for more than a transaction takes: `GvbllInputWithheld`. Of the owner only."},
-		{"gvbll_kafka_waiting_seconds", "Above 0 on every worker: nothing is served, `GvbllNoBroker`. `quota`: see the next."},
+		{"gvbll_kafka_waiting_seconds", "Above 0 on every worker: nothing is served, `GvbllNoBroker`. `quota`: `GvbllThrottled`."},
 		{"gvbll_kafka_throttled_seconds_total", "Rate near 1: a quota of the brokers (`consumer_byte_rate`, `producer_byte_rate`, `request_percentage`) holds this worker up all of the time."},
 		{"gvbll_topic_at_risk", "`GvbllTopicAtRisk`. No series: nothing is at risk, or the client may not read the settings, which the log says."},
 	}},
@@ -269,7 +274,8 @@ and with it the level:
       / (sum by (graph) (increase(gvbll_calibration_predictions_total{serving="true"}[1d])) > 0)
 
 The chart's rules have both over the last hour: ` + "`graph:gvbll_served_ece:ratio1h` and `graph:gvbll_served_ece_by_chance:bound1h`" + `. By how many points
-the first is above the second is ` + "`graph:gvbll_verdict:points1h`" + `: 0 where it is not, -1 for too few labels to tell, -2 for no broker, -3 for no owner.
+the first is above the second is ` + "`graph:gvbll_verdict:points1h`" + `: 0 where it is not, -1 for too few labels to tell, and others where labels cannot tell at all
+(charts/gvbll/rules).
 The program computes the same from the same counts (` + "`gvbll status`, `gvbll report`" + `, the page). Never average the ECE of
 short ranges: of few labels it is mostly chance.
 
@@ -278,40 +284,40 @@ short ranges: of few labels it is mostly chance.
 // classQueries are the section on single classes.
 const classQueries = `## Rare classes, over any range
 
-Accuracy and ECE hardly see a class that is one in 300. Its own probability is counted in forty bins of log odds, of all classes of a
-model or of the eight rarest of its training nodes ([ADR 36](adr/0036-rare-classes.md)). A bin hides the order in it: one of the class is
-above another one with probability .529, since odds grow by 1.41 in a bin.
-Average precision over a day and any number of workers:
+Accuracy and ECE hardly see a class that is one in 300. The probability of the class that is acted on (` + "`--act`" + `), and of the two rarest
+of the training nodes, is counted in forty bins of log odds ([ADR 36](adr/0036-rare-classes.md)). Counters say how much is in a bin or above; what is in it is that less
+what is in the next one or above, which the label ` + "`next`" + ` names:
 
-    sum by (graph, class) (
-        sum by (graph, class, bin) (increase(gvbll_class_positives_total[1d]))
-          * sum by (graph, class, bin) (increase(gvbll_class_positives_from_total[1d]) - increase(gvbll_class_positives_total[1d]) / 2)
-          / clamp_min(sum by (graph, class, bin) (increase(gvbll_class_rows_from_total[1d]) - 0.529 * increase(gvbll_class_rows_total[1d]) + 0.029 * increase(gvbll_class_positives_total[1d])), 1e-9))
-      / (sum by (graph, class) (increase(gvbll_class_positives_total[1d])) > 0)
+    graph_class_bin:rows_from =      sum by (graph, class, bin, next) (increase(gvbll_class_rows_from_total[1d]))
+    graph_class_bin:positives_from = sum by (graph, class, bin, next) (increase(gvbll_class_positives_from_total[1d]))
+    graph_class_bin:rows = graph_class_bin:rows_from - on (graph, class, next) group_left ()
+        sum by (graph, class, next) (label_replace(graph_class_bin:rows_from, "next", "$1", "bin", "(.+)")) or graph_class_bin:rows_from
 
-AUC:
+and positives likewise. A bin hides the order in it: one of the class is above another one with probability .529, since odds grow by 1.41 in a bin.
+Average precision and AUC over a day and any number of workers:
 
-    sum by (graph, class) (
-        sum by (graph, class, bin) (increase(gvbll_class_rows_total[1d]) - increase(gvbll_class_positives_total[1d]))
-          * sum by (graph, class, bin) (increase(gvbll_class_positives_from_total[1d]) - 0.471 * increase(gvbll_class_positives_total[1d])))
-      / (sum by (graph, class) (increase(gvbll_class_positives_total[1d])) > 0)
-      / (sum by (graph, class) (increase(gvbll_class_rows_total[1d]) - increase(gvbll_class_positives_total[1d])) > 0)
+    sum by (graph, class) (graph_class_bin:positives
+          * (graph_class_bin:positives_from - graph_class_bin:positives / 2 + 0.5)
+          / (graph_class_bin:rows_from - 0.529 * graph_class_bin:rows + 0.029 * graph_class_bin:positives + 0.5))
+      / (sum by (graph, class) (graph_class_bin:positives) > 0)
+
+    sum by (graph, class) ((graph_class_bin:rows - graph_class_bin:positives) * (graph_class_bin:positives_from - 0.471 * graph_class_bin:positives))
+      / (sum by (graph, class) (graph_class_bin:positives) > 0) / (sum by (graph, class) (graph_class_bin:rows - graph_class_bin:positives) > 0)
 
 Precision and recall by threshold, the label ` + "`bin`" + `:
 
-    sum by (graph, class, bin) (increase(gvbll_class_positives_from_total[1d])) / (sum by (graph, class, bin) (increase(gvbll_class_rows_from_total[1d])) > 0)
-    sum by (graph, class, bin) (increase(gvbll_class_positives_from_total[1d]))
-      / on (graph, class) group_left () (sum by (graph, class) (increase(gvbll_class_positives_total[1d])) > 0)
+    graph_class_bin:positives_from / (graph_class_bin:rows_from > 0)
+    graph_class_bin:positives_from / on (graph, class) group_left () (sum by (graph, class) (increase(gvbll_class_positives_total[1d])) > 0)
 
 ECE of a class, and what always saying the most frequent class would be right for:
 
-    sum by (graph, class) (abs(sum by (graph, class, bin) (increase(gvbll_class_positives_total[1d]) - increase(gvbll_class_probability_total[1d]))))
+    sum by (graph, class) (abs(graph_class_bin:positives - sum by (graph, class, bin, next) (increase(gvbll_class_probability_total[1d]))))
       / (sum by (graph, class) (increase(gvbll_class_rows_total[1d])) > 0)
     max by (graph) (sum by (graph, class) (increase(gvbll_labelled_classes_total[1d]))) / (sum by (graph) (increase(gvbll_labelled_classes_total[1d])) > 0)
 
-The chart's rules have the first two over a day, ` + "`graph_class:gvbll_average_precision:ratio1d` and `graph_class:gvbll_auc:ratio1d`" + `, and the last one over the hour,
-` + "`graph:gvbll_majority:ratio1h`" + `. Both are of what was served, against the first label of a node. Binning costs less than .005 where a class has a few hundred labels.
-` + "`gvbll status --json`, `gvbll report`" + ` and the page compute the same from the same counts.
+The chart's rules have the bins, AUC and average precision over a day, with standard errors (` + "`graph_class:gvbll_auc:ratio1d`, `graph_class:gvbll_auc:error1d`" + `),
+and the last one over the hour, ` + "`graph:gvbll_majority:ratio1h`" + `. All are of what was served, against the first label of a node. Binning costs less than .005 where a
+class has a few hundred labels. ` + "`gvbll status --json`, `gvbll report`" + ` and the page compute the same from the same counts, of up to eight classes.
 
 `
 
@@ -326,6 +332,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 		Predictions:    []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}}},
 		Labelled:       []event.Labelled{{Delay: 1000}},
 		Watched:        []int32{0},
+		AsTrained:      []int32{1},
 		Heads:          []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1}},
 		Shadow:         &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
 		UnknownClasses: []string{"born"},
@@ -334,7 +341,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 		Attributes:     &event.Attributes{Gaps: []int64{1}, Others: []int64{0}, Clipped: []int64{0}, Sum: []float64{0}},
 	}
 	schema := &attributes.Schema{Attributes: []attributes.Attribute{{Name: "amount", Kind: attributes.Number, SD: 1}}}
-	m.ShowModels(&model.Model{ID: "a", Meta: model.Meta{Schema: schema, Classes: []string{"a"}}}, &model.Model{ID: "b"})
+	m.ShowModels(&model.Model{ID: "a", Meta: model.Meta{Schema: schema, Classes: []string{"a"}, Training: model.Training{Labels: []int{1}}}}, &model.Model{ID: "b"})
 	m.Observe(out)
 	m.Trial("b", 20, 40, 1.5)
 	m.ShowShadow("b", []pipeline.Summary{{Head: "online"}})
@@ -343,6 +350,8 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	m.ShowPosterior("online", q, q)
 	m.ShowPool(&pipeline.Pooled{Heads: []string{"online"}, Weights: []float64{1}, Parts: []string{"online"}, Shares: []float64{1}, Bias: []float64{0}, LabelRates: []float64{1}, Compatibility: []float64{1}}, []string{"a"})
 	stream.Observe(replay.Stepped{Outcome: out, Cause: "count"})
+	stream.Observe(replay.TookOver{Took: time.Second})
+	stream.Observe(replay.Saved{Bytes: 1, Took: time.Second})
 	stream.Observe(replay.Lag{Topic: "t", Records: 1, Withheld: 1})
 	stream.AtRisk([]topics.Risk{{Topic: "t", Setting: "retention.ms"}})
 	stream.Observe(replay.Based{Window: 1, At: time.Now()})
@@ -358,6 +367,13 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	by := make(map[string]*dto.MetricFamily)
 	for _, f := range families {
 		by[f.GetName()] = f
+	}
+	for _, f := range families {
+		for _, b := range f.Metric[0].Histogram.GetBucket() {
+			if le := fmt.Sprint(b.GetUpperBound()); len(le) > 12 {
+				t.Errorf("%s has a bucket up to %s", f.GetName(), le)
+			}
+		}
 	}
 	for _, name := range described.names() {
 		if by[name] == nil {
@@ -404,7 +420,7 @@ func (d *describing) names() (names []string) {
 // end. The runbook has no other sections.
 func TestRunbook(t *testing.T) {
 	rules, runbook := read(t, "gvbll/rules/gvbll.yml"), read(t, "../docs/runbook.md")
-	tests := read(t, "prometheus/tests/alerts.yml") + read(t, "prometheus/tests/day.yml")
+	tests := read(t, "prometheus/tests/alerts.yml") + read(t, "prometheus/tests/day.yml") + read(t, "prometheus/tests/classes.yml")
 	outages := read(t, "prometheus/tests/outages.yml")
 	alerts := found(`(?m)^ *- alert: (\w+)$`, rules)
 	if len(alerts) == 0 {
@@ -431,6 +447,30 @@ func TestRunbook(t *testing.T) {
 	for _, a := range found("`(Gvbll\\w+)`", read(t, "../docs/metrics.md")) {
 		if !slices.Contains(alerts, a) {
 			t.Errorf("metrics.md names %s, which is not an alert", a)
+		}
+	}
+}
+
+// TestEveryWaitIsRed: whatever a worker may wait for at Kafka, which makes /readyz answer 503, has a verdict that is red, see
+// prometheus/tests/verdict.yml; and so does a worker that replays the ledger.
+func TestEveryWaitIsRed(t *testing.T) {
+	cases := read(t, "prometheus/tests/verdict.yml")
+	reds := make(map[string]bool)
+	for _, p := range dashboards(t)["calibration"].panel(t, "Verdict").FieldConfig.Defaults.Mappings {
+		var options map[string]struct{ Color string }
+		if p.Type == "value" {
+			if err := json.Unmarshal(p.Options, &options); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for value, o := range options {
+			reds[value] = o.Color == "red"
+		}
+	}
+	for _, what := range append(slices.Collect(maps.Keys(new(kafka.Client).Waits())), "replaying") {
+		m := regexp.MustCompile(`points1h{graph="` + what + `"}', value: (-\d+)}`).FindStringSubmatch(cases)
+		if m == nil || !reds[m[1]] || what != "replaying" && !strings.Contains(cases, `what="`+what+`"}', values: '0x5 45+60x5'`) {
+			t.Errorf("%s: the verdict is tested to be %v, want one that is red of %v", what, m, reds)
 		}
 	}
 }

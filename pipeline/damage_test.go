@@ -14,8 +14,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 )
 
@@ -246,6 +249,37 @@ func TestImpossibleStates(t *testing.T) {
 	}
 	if _, _, err := pipelinetest.Restore(m, cfg, altered(t, whole, func(*safetensors.File) {})); err != nil {
 		t.Errorf("without any change: %v", err)
+	}
+}
+
+// TestCheckpointBeforeActs: a checkpoint of 1.0.0 does not have what was said of pending nodes. It is read, and nothing is counted of these.
+func TestCheckpointBeforeActs(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 1)
+	cfg := pipeline.Config{Samples: 4, Act: "class=" + m.Classes[1] + ",cost=2:1"}
+	e, stream := pipelinetest.NewEngine(t, m, cfg), pipelinetest.NewRandomStream(rng, m)
+	var nodes []event.ID
+	for range 20 {
+		for _, p := range e.Step(stream.Window()).Predictions {
+			nodes = append(nodes, p.Node.Clone())
+		}
+	}
+	b := altered(t, pipelinetest.SnapshotOf(t, e, nil), func(f *safetensors.File) { delete(f.Tensors, "act.kept") })
+	earlier, _, err := pipelinetest.Restore(m, cfg, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	joined := 0
+	for _, id := range nodes {
+		w := &event.Window{Number: earlier.Next(), Labels: []event.Label{{Node: id, Class: m.Classes[1], Origin: &event.Origin{}}}}
+		f := earlier.Step(w).Figures
+		joined += f.Int(event.LabelsJoined)
+		if f.Of(parts.Acted.Caught)+f.Of(parts.Acted.Missed) > 0 {
+			t.Fatal("a node is counted as acted on or not, of which the checkpoint does not say")
+		}
+	}
+	if joined == 0 {
+		t.Error("no label was joined")
 	}
 }
 

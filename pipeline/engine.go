@@ -50,6 +50,7 @@ type Engine struct {
 	scorer    *serve.Scorer
 	observers serve.Observers
 	asker     *parts.Asker // among the observers, nil if there is none
+	actor     *parts.Actor // likewise
 	queue     *heads.LearnQueue
 
 	next     int64       // number of the next window
@@ -98,11 +99,10 @@ func New(m *model.Model, cfg Config) (*Engine, error) {
 		e.observers.Add(s.Observer())
 	}
 	if cfg.Act != "" {
-		a, err := parts.NewActor(cfg.Act, m)
-		if err != nil {
+		if e.actor, err = parts.NewActor(cfg.Act, m, e.pending); err != nil {
 			return nil, err
 		}
-		e.observers.Add(a.Observer())
+		e.observers.Add(e.actor.Observer())
 	}
 	requests := parts.NewRequests(e.nodes, e.pending, e.predictor)
 	if cfg.Rescore.On() {

@@ -121,6 +121,9 @@ func (p *Pair) Step(w *event.Window) *event.Outcome {
 		if shadow.asker != nil {
 			shadow.asker.Follow(out.Predictions, shadow.nodes.Number)
 		}
+		if shadow.actor != nil {
+			shadow.actor.Follow(out.Predictions, shadow.nodes.Number)
+		}
 	}
 	served := p.roles.serves
 	for i := range w.Commands {

@@ -78,6 +78,7 @@ import "github.com/gvbll/gvbll/pipeline/snapshots"
 //	sets.thresholds        U8    see [conformal.Predictor]; if Config.Coverage is set
 //	sets.counts            I64   4: predictions; sets with a label, those that held it, their classes
 //	sets.served            I64   p × (number of the prediction, words of its set)
+//	act.kept               U8    p: whether it is to be acted on: 0 no, 1 yes, 2 unknown; if Config.Act is set
 //	act.counts             F64   512: served probabilities by bin of odds, see [parts.Actor]; if Config.Act has a capacity
 //	act.sums               F64   3: their sum, the event time in which they came, and the part of a node that is due
 //	act.times              I64   7: of the last three arrivals, the clock, where it began, acted, arrivals far behind it

@@ -3,9 +3,9 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // attributes are the metrics of features by name.
@@ -17,7 +17,7 @@ type attributes struct {
 	names         []string // of the serving model's, the first [event.MostAttributes]
 }
 
-func newAttributes(r register.Register) attributes {
+func newAttributes(r meter.Register) attributes {
 	return attributes{
 		rows:    r.Counter("gvbll_attribute_rows_total", "Node events with features by name that the model took."),
 		unknown: r.Counter("gvbll_attributes_unknown_total", "Values under a name that the model's schema lacks, ignored."),

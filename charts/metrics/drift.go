@@ -3,8 +3,8 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // drift are the metrics of the drift detectors.
@@ -15,7 +15,7 @@ type drift struct {
 	logLoss                prometheus.Gauge
 }
 
-func newDrift(r register.Register) drift {
+func newDrift(r meter.Register) drift {
 	d := drift{
 		changes: r.Counters("gvbll_drift_changes_total", "Changes found by a drift detector: worse where a loss "+
 			"rose, other where embeddings changed.", "detector", "change"),

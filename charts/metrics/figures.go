@@ -3,9 +3,9 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // figures are the metrics of all figures that the parts of the engine declare.
@@ -14,7 +14,7 @@ type figures struct {
 	levels map[*figure.Figure]prometheus.Gauge
 }
 
-func newFigures(r register.Register) figures {
+func newFigures(r meter.Register) figures {
 	f := figures{make(map[*figure.Figure]prometheus.Counter), make(map[*figure.Figure]prometheus.Gauge)}
 	counters, gauges := make(map[string]*prometheus.CounterVec), make(map[string]*prometheus.GaugeVec)
 	for _, x := range figure.All() {

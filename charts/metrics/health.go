@@ -3,14 +3,14 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/posterior"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // health are the metrics of a head's posterior.
 type health struct{ distance, kl, entries *prometheus.GaugeVec }
 
-func newHealth(r register.Register) health {
+func newHealth(r meter.Register) health {
 	return health{
 		distance: r.Gauges("gvbll_posterior_anchor_distance", "Euclidean distance of the posterior mean from the trained one.", "head"),
 		kl:       r.Gauges("gvbll_posterior_anchor_kl_nats", "KL divergence of the posterior from the trained one.", "head"),

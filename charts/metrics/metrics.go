@@ -11,10 +11,10 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // Metrics are the metrics of one engine. Its methods must not be called
@@ -23,7 +23,7 @@ type Metrics struct {
 	stream   stream
 	served   served
 	heads    heads
-	slices   slices
+	slices   slicing
 	odds     odds
 	health   health
 	pool     pool
@@ -38,7 +38,7 @@ type Metrics struct {
 
 // New creates the metrics and registers them.
 func New(reg prometheus.Registerer) *Metrics {
-	r := register.In(reg)
+	r := meter.With(reg)
 	return &Metrics{
 		stream:   newStream(r),
 		served:   newServed(r),
@@ -68,6 +68,9 @@ func (m *Metrics) Trial(model string, compared, needed int64, lead float64) {
 		m.models.lead.WithLabelValues(model).Set(lead)
 	}
 }
+
+// Acts names the class that is acted on, before ShowModels.
+func (m *Metrics) Acts(class string) { m.odds.acted = class }
 
 // Observe adds the outcome of a live window to the counters.
 func (m *Metrics) Observe(out *event.Outcome) {

@@ -259,13 +259,15 @@ func manyClasses(t *testing.T, each int) {
 	}
 }
 
-// TestOneClass: the scores of a class that PromQL computes from the counters are those of the
-// bins, and every watched class has its series before the first label.
+// TestOneClass: the scores of a class that PromQL computes from the counters are those of the bins. The class that is acted on and the
+// two rarest have bins, from the first window on, and a standby has none.
 func TestOneClass(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := metrics.New(reg)
-	m.ShowModels(&model.Model{Meta: model.Meta{Classes: []string{"ok", "fraud"}}}, nil)
-	counts := func() map[string]map[string]float64 {
+	m.Acts("review")
+	meta := model.Meta{Classes: []string{"ok", "fraud", "review", "spam"}, Training: model.Training{Labels: []int{900, 10, 80, 10}}}
+	m.ShowModels(&model.Model{Meta: meta}, nil)
+	counts := func(class string) map[string]map[string]float64 {
 		families, err := reg.Gather()
 		if err != nil {
 			t.Fatal(err)
@@ -274,18 +276,29 @@ func TestOneClass(t *testing.T) {
 		for _, f := range families {
 			name, found := strings.CutPrefix(f.GetName(), "gvbll_class_")
 			for _, s := range f.Metric {
-				if found && s.Label[1].GetValue() == "fraud" {
+				labels := make(map[string]string)
+				for _, l := range s.Label {
+					labels[l.GetName()] = l.GetValue()
+				}
+				if found && labels["class"] == class {
 					if by[name] == nil {
 						by[name] = make(map[string]float64)
 					}
-					by[name][s.Label[0].GetValue()] = s.Counter.GetValue()
+					by[name][labels["bin"]] = s.Counter.GetValue()
+					by[name+" next of "+labels["bin"]] = map[string]float64{labels["next"]: 1}
 				}
 			}
 		}
 		return by
 	}
-	if n := len(counts()["rows_total"]); n != calibration.OddsBins {
-		t.Fatalf("%d series before the first label", n)
+	if n := len(counts("fraud")); n != 0 {
+		t.Fatalf("a standby has %d series of a class", n)
+	}
+	m.Observe(&event.Outcome{})
+	for class, want := range map[string]int{"ok": 0, "fraud": calibration.OddsBins, "spam": calibration.OddsBins, "review": calibration.OddsBins} {
+		if n := len(counts(class)["rows_from_total"]); n != want {
+			t.Errorf("%s has %d bins before the first label, want %d", class, n, want)
+		}
 	}
 	var want calibration.Odds
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -303,17 +316,45 @@ func TestOneClass(t *testing.T) {
 		}
 		m.Observe(out)
 	}
-	got := counts()
+	got := counts("fraud")
 	var auc, ap, positives, rows float64
-	for bin, k := range got["positives_total"] {
-		n, from := got["rows_total"][bin], got["positives_from_total"][bin]
-		ap += k * (from - k/2) / max(got["rows_from_total"][bin]-.529*n+.029*k, 1e-9)
+	for bin, from := range got["positives_from_total"] {
+		next := ""
+		for edge := range got["rows_from_total next of "+bin] {
+			next = edge
+		}
+		k, n := from-got["positives_from_total"][next], got["rows_from_total"][bin]-got["rows_from_total"][next]
+		ap += k * (from - k/2 + .5) / max(got["rows_from_total"][bin]-.529*n+.029*k+.5, 1e-9)
 		auc += (n - k) * (from - .471*k)
 		positives, rows = positives+k, rows+n
+	}
+	if got["rows_total"][""] != rows || got["positives_total"][""] != positives {
+		t.Errorf("%v rows and %v of the class, and bins have %v and %v", got["rows_total"], got["positives_total"], rows, positives)
 	}
 	auc, ap = auc/positives/(rows-positives), ap/positives
 	if wantAUC, wantAP, _ := want.Ranking(); math.Abs(auc-wantAUC) > 1e-9 || math.Abs(ap-wantAP) > 1e-9 {
 		t.Errorf("AUC %v and average precision %v, want %v and %v", auc, ap, wantAUC, wantAP)
+	}
+}
+
+// TestGainSquares: the gain of a label is the log loss of the model as trained less that of what was served for its node, and its squares
+// add up.
+func TestGainSquares(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m := metrics.New(reg)
+	m.Observe(&event.Outcome{
+		Labelled: []event.Labelled{{By: 0}, {By: 1}, {By: 0}},
+		Heads: []event.Head{
+			{Name: "pool", Scores: []event.Score{{LogLoss: 1}, {LogLoss: 9}, {LogLoss: 3}}},
+			{Name: "static", Scores: []event.Score{{LogLoss: 3}, {LogLoss: 7}, {LogLoss: 2}}},
+		},
+	})
+	const want = `# HELP gvbll_log_loss_gain_squares_total Sum of the squares of the gains of labels: of the log loss of the model as trained less that of what was served.
+# TYPE gvbll_log_loss_gain_squares_total counter
+gvbll_log_loss_gain_squares_total 5
+`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "gvbll_log_loss_gain_squares_total"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -3,10 +3,10 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/serve"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // models are the metrics of which model serves and which is in the shadow, and of
@@ -19,7 +19,7 @@ type models struct {
 	scores     scores
 }
 
-func newModels(r register.Register) models {
+func newModels(r meter.Register) models {
 	return models{
 		promotions: r.Counter("gvbll_promotions_total", "Times that the shadow model was promoted and serves since."),
 		info: r.Gauges("gvbll_model_info", "Always 1; the labels say which model serves and which is in "+

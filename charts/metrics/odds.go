@@ -1,99 +1,155 @@
 package metrics
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/calibration"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
-// odds are the metrics of what was served for each class that is watched, in bins of log odds. They
-// add up over time and over workers, and PromQL has no sum over the bins above one: so a bin
-// has the counts of all from it on, too.
+// odds are the metrics of what was served for the classes that have bins of log odds: the one that is acted on, and the rarest two. They
+// add up over time and over workers. PromQL has no sum over the bins above one, but it has differences: so a bin has the counts of all
+// from it on, and the label next says from which bin on they are to be taken off.
 type odds struct {
-	bins     [len(oddsCounters)]*prometheus.CounterVec
-	labelled byClass[prometheus.Counter]
-	names    []string // of the classes of the model that serves
-	by       map[string]*oddsSeries
+	rows, positives *prometheus.CounterVec                   // of a class
+	bins            [len(binCounters)]*prometheus.CounterVec // of a bin
+	labelled        byClass[prometheus.Counter]
+	static          byClass[prometheus.Counter] // arrivals
+	trained         *prometheus.GaugeVec
+	model           *model.Model // that serves
+	acted           string       // the class that is acted on, "" for none
+	binned          []int32      // the classes that have bins
+	by              map[string]*oddsSeries
+	shown           *model.Model // the one whose series there are
 }
 
 // oddsSeries are the series of a class.
-type oddsSeries [calibration.OddsBins][len(oddsCounters)]prometheus.Counter
+type oddsSeries struct {
+	rows, positives prometheus.Counter
+	bins            [calibration.OddsBins][len(binCounters)]prometheus.Counter
+}
 
-// oddsCounters are the names of the counters of a bin, and what they count, in the order of
-// [oddsSeries].
-var oddsCounters = [...][2]string{
-	{"gvbll_class_rows_total", "Labelled predictions by the probability that was served for a class; bin is its least, " +
-		"and 28 bins begin below .5, each with 1.41 times the odds of the one before. Of 8 classes: the rarest of the " +
-		"training nodes. Of a corrected label, the first."},
-	{"gvbll_class_positives_total", "Those among them whose label is the class."},
-	{"gvbll_class_probability_total", "Sum of these probabilities."},
-	{"gvbll_class_rows_from_total", "Labelled predictions whose probability of a class was in this bin or above it."},
+// binCounters are the names of the counters of a bin, and what they count, in the order of [oddsSeries].
+var binCounters = [...][2]string{
+	{"gvbll_class_probability_total", "Sum of the probabilities of a bin."},
+	{"gvbll_class_rows_from_total", "Labelled predictions whose probability of a class was in this bin or above it: bin is the least " +
+		"probability, and next that of the one above. 28 bins begin below .5, each with 1.41 times the odds of the one before."},
 	{"gvbll_class_positives_from_total", "Those among them whose label is the class."},
 }
 
-func newOdds(r register.Register) odds {
+// rarest is the number of classes that have bins beside the one that is acted on.
+const rarest = 2
+
+func newOdds(r meter.Register) odds {
 	labelled := r.Counters("gvbll_labelled_classes_total", "Scored labels by their class; classes beyond the first 64 "+
 		"are counted as (other).", "class")
-	o := odds{by: make(map[string]*oddsSeries), labelled: newByClass(func(class string) prometheus.Counter { return labelled.WithLabelValues(class) })}
-	for i, c := range oddsCounters {
-		o.bins[i] = r.Counters(c[0], c[1], "class", "bin")
+	static := r.Counters("gvbll_static_predicted_classes_total", "Arrivals by the class that the model as trained predicts, whatever serves; "+
+		"classes as above.", "class")
+	o := odds{
+		rows: r.Counters("gvbll_class_rows_total", "Labelled predictions of which the probability of a class was counted. Of the class that is "+
+			"acted on, and of the two rarest of the training nodes. Of a corrected label, the first.", "class"),
+		positives: r.Counters("gvbll_class_positives_total", "Those among them whose label is the class.", "class"),
+
+		by:       make(map[string]*oddsSeries),
+		labelled: newByClass(func(class string) prometheus.Counter { return labelled.WithLabelValues(class) }),
+		static:   newByClass(func(class string) prometheus.Counter { return static.WithLabelValues(class) }),
+		trained: r.Gauges("gvbll_training_share", "Share of a class among the training nodes of the model that serves; classes as above. "+
+			"No series where the model file does not say.", "class"),
+	}
+	for i, c := range binCounters {
+		o.bins[i] = r.Counters(c[0], c[1], "class", "bin", "next")
 	}
 	return o
 }
 
-// serve notes the model whose outcomes come from now on, and shows the series of its classes, so
-// that a rate sees the first label.
+// serve notes the model whose outcomes come from now on.
 func (o *odds) serve(m *model.Model) {
-	o.names = m.Classes
-	for _, c := range m.Watched() {
-		o.of(c)
+	o.model, o.binned = m, m.Rarest(rarest)
+	if c := int32(slices.Index(m.Classes, o.acted)); slices.Contains(m.Watched(), c) && !slices.Contains(o.binned, c) {
+		o.binned = append(o.binned, c)
 	}
-	for _, name := range o.names {
+}
+
+// show shows the series of the model's classes from the first window on, so that a rate sees the first label. A standby has none.
+func (o *odds) show() {
+	if o.shown == o.model {
+		return
+	}
+	o.shown = o.model
+	o.trained.Reset()
+	shares, of := o.model.Shares(), newByClass(func(class string) prometheus.Gauge { return o.trained.WithLabelValues(class) })
+	for c, name := range o.model.Classes {
 		o.labelled.of(name)
+		o.static.of(name)
+		if shares != nil {
+			of.of(name).Add(shares[c])
+		}
+	}
+	for _, c := range o.binned {
+		o.of(c)
 	}
 }
 
 func (o *odds) of(class int32) *oddsSeries {
-	name := o.names[class]
+	name := o.model.Classes[class]
 	if o.by[name] == nil {
-		o.by[name] = &oddsSeries{}
-		for b := range o.by[name] {
-			bin := strconv.FormatFloat(calibration.OddsEdge(b), 'g', 3, 64)
+		s := &oddsSeries{rows: o.rows.WithLabelValues(name), positives: o.positives.WithLabelValues(name)}
+		for b := range s.bins {
 			for i, vec := range o.bins {
-				o.by[name][b][i] = vec.WithLabelValues(name, bin)
+				s.bins[b][i] = vec.WithLabelValues(name, edge(b), edge(b+1))
 			}
 		}
+		o.by[name] = s
 	}
 	return o.by[name]
 }
 
+// edge returns the least probability of a bin, and 1 for the one above the last.
+func edge(bin int) string {
+	if bin == calibration.OddsBins {
+		return "1"
+	}
+	return strconv.FormatFloat(calibration.OddsEdge(bin), 'g', 3, 64)
+}
+
 func (o *odds) observe(out *event.Outcome) {
-	if len(out.Labelled) == 0 || len(o.names) == 0 {
+	if o.model == nil || len(o.model.Classes) == 0 {
+		return
+	}
+	o.show()
+	for c, n := range out.AsTrained {
+		if n > 0 {
+			o.static.of(o.model.Classes[c]).Add(float64(n))
+		}
+	}
+	if len(out.Labelled) == 0 {
 		return
 	}
 	for i := range out.Labelled {
-		o.labelled.of(o.names[out.Labelled[i].Class]).Inc()
+		o.labelled.of(o.model.Classes[out.Labelled[i].Class]).Inc()
 	}
 	for k, c := range out.Watched {
+		if !slices.Contains(o.binned, c) {
+			continue
+		}
 		counts, series := serve.Odds(out, k), o.of(c)
 		var from calibration.OddsBin
 		for b := len(counts) - 1; b >= 0; b-- {
-			bin, s := counts[b], &series[b]
+			bin := counts[b]
 			from.Rows, from.Labels = from.Rows+bin.Rows, from.Labels+bin.Labels
-			if from.Rows == 0 {
-				continue
-			}
-			for i, n := range [len(oddsCounters)]float64{bin.Rows, bin.Labels, bin.Sum, from.Rows, from.Labels} {
+			for i, n := range [len(binCounters)]float64{bin.Sum, from.Rows, from.Labels} {
 				if n > 0 {
-					s[i].Add(n)
+					series.bins[b][i].Add(n)
 				}
 			}
 		}
+		series.rows.Add(from.Rows)
+		series.positives.Add(from.Labels)
 	}
 }

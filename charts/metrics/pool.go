@@ -3,8 +3,8 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // pool are the metrics of what a pool of heads has learned.
@@ -12,7 +12,7 @@ type pool struct {
 	weight, share, bias, rate, regret *prometheus.GaugeVec
 }
 
-func newPool(r register.Register) pool {
+func newPool(r meter.Register) pool {
 	return pool{
 		weight: r.Gauges("gvbll_pool_weight", "Weight of a head in the pool that serves; 0 for heads that are only scored.", "head"),
 		share:  r.Gauges("gvbll_pool_share", "Share of a head, or of a product of all heads, in the mixture that the pool serves.", "head"),

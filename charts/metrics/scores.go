@@ -6,10 +6,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/calibration"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // scores are the metrics of how well heads predicted: sums over labels as
@@ -69,8 +70,10 @@ type heads struct {
 	binCount, binCorrect, binConfidence *prometheus.CounterVec
 	clipped, batches                    *prometheus.CounterVec
 	step                                *prometheus.GaugeVec
+	gainSquares                         prometheus.Counter
 	by                                  map[scoredBy]*scored
-	serves                              string // the head whose means are shown as those that serve
+	binned                              map[string]bool // heads that have served, and the model as trained
+	serves                              string          // the head whose means are shown as those that serve
 }
 
 // scoredBy names a head, and whether it served.
@@ -84,10 +87,13 @@ type scoredBy struct {
 // any range can be computed from them, with the bins that the ledger and the API have.
 type scored struct {
 	sums sums
-	bins [calibration.BinCount]struct{ count, correct, confidence prometheus.Counter }
+	bins *confidenceBins // nil of a member of a pool, whose bins are on the page
 }
 
-func newHeads(r register.Register) heads {
+// confidenceBins are the series of bins of confidence.
+type confidenceBins [calibration.BinCount]struct{ count, correct, confidence prometheus.Counter }
+
+func newHeads(r meter.Register) heads {
 	return heads{
 		scores: scores{
 			labels: r.Counters("gvbll_scored_labels_total",
@@ -113,28 +119,38 @@ func newHeads(r register.Register) heads {
 			"Entries of the posterior mean whose update was clipped to ±δ.", "head"),
 		batches: r.Counters("gvbll_posterior_batches_total", "Batches of labels that the head's posterior has learned from.", "head"),
 		step:    r.Gauges("gvbll_posterior_step_norm", "Euclidean norm of the last update of the posterior mean.", "head"),
-		by:      make(map[scoredBy]*scored),
+		gainSquares: r.Counter("gvbll_log_loss_gain_squares_total", "Sum of the squares of the gains of labels: of the log loss of the model as "+
+			"trained less that of what was served."),
+		by:     make(map[scoredBy]*scored),
+		binned: map[string]bool{serve.Static: true},
 	}
 }
 
 // of returns the series of a head's scores where it served, or where it did not.
 func (h *heads) of(name string, serving bool) *scored {
 	by, label := scoredBy{name, serving}, strconv.FormatBool(serving)
+	h.binned[name] = h.binned[name] || serving
 	s := h.by[by]
 	if s == nil {
 		s = &scored{sums: h.scores.of(name, label)}
+		h.by[by] = s
+	}
+	if s.bins == nil && h.binned[name] {
+		s.bins = new(confidenceBins)
 		for b := range s.bins {
 			series, bin := &s.bins[b], fmt.Sprintf("%.2f", float64(b)/calibration.BinCount)
 			series.count, series.correct, series.confidence = h.binCount.WithLabelValues(name, label, bin),
 				h.binCorrect.WithLabelValues(name, label, bin), h.binConfidence.WithLabelValues(name, label, bin)
 		}
-		h.by[by] = s
 	}
 	return s
 }
 
 func (s *scored) add(t *calibration.Tally) {
 	s.sums.add(t)
+	if s.bins == nil {
+		return
+	}
 	for b, bin := range t.Bins {
 		s.bins[b].count.Add(float64(bin.Count))
 		s.bins[b].correct.Add(float64(bin.Correct))
@@ -143,6 +159,14 @@ func (s *scored) add(t *calibration.Tally) {
 }
 
 func (h *heads) observe(out *event.Outcome) {
+	for i := range out.Heads {
+		if static := &out.Heads[i]; static.Name == serve.Static {
+			for j := range static.Scores {
+				gain := static.Scores[j].LogLoss - out.Heads[out.Labelled[j].By].Scores[j].LogLoss
+				h.gainSquares.Add(gain * gain)
+			}
+		}
+	}
 	for i := range out.Heads {
 		o := &out.Heads[i]
 		h.of(o.Name, i == out.ServedBy) // from the first window, so that a rate sees the first label

@@ -3,8 +3,8 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // served are the metrics of predictions, labelled or not.
@@ -15,7 +15,10 @@ type served struct {
 	predicted                   byClass[prometheus.Counter]
 }
 
-func newServed(r register.Register) served {
+// Seconds.
+const minute, hour, day = 60, 60 * 60, 24 * 60 * 60
+
+func newServed(r meter.Register) served {
 	uncertainty := r.Counters("gvbll_uncertainty_nats_total",
 		"Sum of the uncertainties of predictions: total, aleatoric and epistemic.", "kind")
 	predicted := r.Counters("gvbll_predicted_classes_total",
@@ -27,10 +30,13 @@ func newServed(r register.Register) served {
 		aleatoric:   uncertainty.WithLabelValues("aleatoric"),
 		epistemic:   uncertainty.WithLabelValues("epistemic"),
 		confidence: r.Histogram("gvbll_prediction_confidence", "Confidence of predictions: the probability of the predicted class.",
-			prometheus.LinearBuckets(0.1, 0.1, 10)),
+			[]float64{.1, .2, .3, .4, .5, .6, .7, .8, .9, 1}),
 		labelDelay: r.Histogram("gvbll_label_delay_seconds",
 			"Event time from a node's arrival to its label, where both events have a time.",
-			prometheus.ExponentialBuckets(0.1, 6, 10)),
+			[]float64{
+				.1, 1, 10, minute, 10 * minute, hour, 6 * hour, day, 3 * day, 7 * day, 14 * day, 30 * day, 60 * day, 90 * day,
+				180 * day, 365 * day,
+			}),
 		predicted: newByClass(func(class string) prometheus.Counter { return predicted.WithLabelValues(class) }),
 	}
 }

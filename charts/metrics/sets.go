@@ -3,8 +3,8 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // sets are the metrics of sets of classes and of abstention.
@@ -17,7 +17,7 @@ type sets struct {
 // group is the series of the sets that share a threshold.
 type group struct{ labels, covered, classes prometheus.Counter }
 
-func newSets(r register.Register) sets {
+func newSets(r meter.Register) sets {
 	labels := r.Counters("gvbll_set_labels_total", "Labels of nodes that were served a set of classes, by the class "+
 		"whose threshold the set had; all where there is one threshold.", "group")
 	covered := r.Counters("gvbll_set_covered_total", "Labels that were in the set of classes served.", "group")
@@ -69,7 +69,7 @@ type fallback struct {
 	serving, lead prometheus.Gauge
 }
 
-func newFallback(r register.Register) fallback {
+func newFallback(r meter.Register) fallback {
 	return fallback{
 		serving: r.Gauge("gvbll_fallback", "1 while the model as trained serves, because it is ahead of the one that learns; else 0."),
 		lead: r.Gauge("gvbll_fallback_lead_nats", "Log-likelihood by which the model as trained is ahead, at least "+

@@ -3,14 +3,14 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
-// slices are the serving head's scores by where in the graph a node was served.
+// slicing is the serving head's scores by where in the graph a node was served.
 // Like those of the confidence bins, their counters add up. The mean confidence of a
 // slice minus its accuracy is its overconfidence.
-type slices struct {
+type slicing struct {
 	labels, correct, confidence *prometheus.CounterVec
 	degree                      [len(event.DegreeSlices)]slice
 	neighbours                  [len(neighbourhoods)]slice
@@ -24,8 +24,8 @@ type slice struct{ labels, correct, confidence prometheus.Counter }
 // context nodes, which are known from training, or most of them nodes of the stream.
 var neighbourhoods = [...]string{"none", "old", "fresh"}
 
-func newSlices(r register.Register) slices {
-	s := slices{
+func newSlices(r meter.Register) slicing {
+	s := slicing{
 		labels: r.Counters("gvbll_slice_labels_total", "Labelled predictions of the serving head by slice of the "+
 			"graph: degree, neighbourhood (mostly old context, or mostly fresh nodes of the stream), predicted class.", "slice", "value"),
 		correct: r.Counters("gvbll_slice_correct_total", "Correct predictions of the serving head by slice of "+
@@ -43,12 +43,12 @@ func newSlices(r register.Register) slices {
 	return s
 }
 
-func (s *slices) slice(by, value string) slice {
+func (s *slicing) slice(by, value string) slice {
 	return slice{s.labels.WithLabelValues(by, value), s.correct.WithLabelValues(by, value), s.confidence.WithLabelValues(by, value)}
 }
 
 // observe counts every label once in each way of slicing.
-func (s *slices) observe(out *event.Outcome) {
+func (s *slicing) observe(out *event.Outcome) {
 	for i := range out.Labelled {
 		l := &out.Labelled[i]
 		score := &out.Heads[l.By].Scores[i]

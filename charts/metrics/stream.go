@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/meter"
 )
 
 // stream are the metrics of the events that were refused.
@@ -15,7 +15,7 @@ type stream struct {
 	unknownClass byClass[prometheus.Counter]
 }
 
-func newStream(r register.Register) stream {
+func newStream(r meter.Register) stream {
 	s := stream{refused: make(map[event.Reason]prometheus.Counter)}
 	// Every reason has a series from the start, so that a rate sees its first event.
 	refused := r.Counters("gvbll_refused_events_total", "Events refused and sent to the dead-letter topic.", "reason")

@@ -17,6 +17,7 @@ type scored struct {
 	heads   []string // names
 	curve   curve
 	classes []classScores // of the head that serves
+	static  []int         // arrivals, by the class that the model as trained predicts
 }
 
 // classScores is the scores of the labels of a class, and of the predictions of it.
@@ -34,6 +35,12 @@ func (s *scored) add(out *event.Outcome) {
 		}
 	}
 	s.curve.add(out)
+	for c, n := range out.AsTrained {
+		for c >= len(s.static) {
+			s.static = append(s.static, 0)
+		}
+		s.static[c] += int(n)
+	}
 	if len(out.Heads) == 0 {
 		return
 	}
@@ -64,6 +71,24 @@ func (s *scored) labels() (n int) {
 		n += s.classes[c].labelled.Labels
 	}
 	return n
+}
+
+// apart returns [Period.Apart] of the labels of this worker.
+func (h *history) apart() float64 {
+	p, shares := Period{Classes: make([]Group, len(h.model.Classes))}, h.model.Shares()
+	for c := range p.Classes {
+		g := &p.Classes[c]
+		if c < len(h.scored.classes) {
+			g.Labels = h.scored.classes[c].labelled.Labels
+		}
+		if c < len(h.scored.static) {
+			g.AsTrained = h.scored.static[c]
+		}
+		if shares != nil {
+			g.Trained = shares[c] * float64(h.scored.labels())
+		}
+	}
+	return p.Apart(h.pool != nil && h.pool.LabelRates != nil)
 }
 
 // mostFrequent returns the class with the most labels, the first of several, and their

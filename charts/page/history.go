@@ -33,6 +33,7 @@ type history struct {
 
 	scored     scored      // in those windows, of the model that served in the last one
 	attributes []Attribute // likewise
+	rhythm     Rhythm      // of labels
 
 	// The state as of the last report of each kind.
 	ledger   int64              // windows to be replayed at the start, 0 before that is known
@@ -78,6 +79,7 @@ func newHistory() history {
 func (h *history) step(w Window) {
 	out := w.Outcome
 	h.version++
+	h.rhythm.Add(w.At, len(out.Predictions), len(out.Labelled))
 	h.figures.Merge(out.Figures.Kept())
 	h.latest = &event.Outcome{ServedBy: out.ServedBy, Heads: out.Heads, Drift: out.Drift, Coverage: out.Coverage}
 	for i := range out.Refused {

@@ -2,9 +2,12 @@ package page
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
 )
 
 // TestRing: a ring keeps the last items, and numbers them from the first one added.
@@ -64,5 +67,44 @@ func TestCurve(t *testing.T) {
 	}
 	if got != labels || len(c.points) > keptPoints || len(c.points) < keptPoints/2 || last != 2*4999 {
 		t.Errorf("%d points up to window %d have %d labels, want %d to %d points up to %d with %d", len(c.points), last, got, keptPoints/2, keptPoints, 2*4999, labels)
+	}
+}
+
+// TestDoubt: the page says before its answer that labels are of one class, or that they stopped, as the boards do.
+func TestDoubt(t *testing.T) {
+	h := newHistory()
+	h.model = &model.Model{Meta: model.Meta{Classes: []string{"a", "b"}, Training: model.Training{Labels: []int{1, 9}}}}
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	window := func(after time.Duration, labels ...int32) {
+		out := &event.Outcome{Model: "m", Predictions: []event.Prediction{{}}, AsTrained: []int32{1, 4}, Heads: []event.Head{{Name: "pool"}}}
+		for _, class := range labels {
+			out.Labelled = append(out.Labelled, event.Labelled{Class: class})
+			out.Heads[0].Scores = append(out.Heads[0].Scores, event.Score{Class: class, Correct: true})
+		}
+		h.step(Window{Outcome: out, At: at.Add(after)})
+	}
+	answer := func(after time.Duration) string {
+		q := question{Answer: "It is fine."}
+		h.doubt(&q, at.Add(after))
+		return q.Answer
+	}
+	for n := range 40 {
+		window(time.Duration(n)*time.Second, 0)
+	}
+	if got := answer(time.Minute); got != "It is fine." {
+		t.Errorf("of 40 labels it says %q", got)
+	}
+	for n := range 20 {
+		window(time.Minute+time.Duration(n)*time.Second, 0)
+	}
+	if got := answer(2 * time.Minute); !strings.HasPrefix(got, "Labels are of one class") || !strings.HasSuffix(got, "It is fine.") {
+		t.Errorf("of 60 labels of one class it says %q", got)
+	}
+	for range 15 {
+		window(2*time.Minute, 1, 1, 1, 1, 1, 1, 1, 1)
+	}
+	window(3 * time.Minute)
+	if got := answer(13 * time.Minute); got != "Labels stopped: the last one came 11m0s ago. It is fine." {
+		t.Errorf("eleven minutes after the last label it says %q", got)
 	}
 }

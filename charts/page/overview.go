@@ -29,6 +29,7 @@ func (s *Server) answers(heads []measured) []question {
 		if served := h.scores[h.servedBy()].Total(); served.Labels > 0 {
 			h.isRight(&right, &served, heads)
 			isTrusted(&trusted, &served)
+			h.doubt(&trusted, s.cfg.Now())
 		}
 	}
 	return []question{right, trusted, h.isHealthy(s.state(), s.cfg.Now())}
@@ -89,6 +90,17 @@ func isTrusted(q *question, served *calibration.Tally) {
 	}
 	q.Chart = &plot{Label: "A reliability diagram: accuracy against confidence."}
 	q.Chart.reliability("served", served)
+}
+
+// doubt says so before the answer if the labels that came since this worker started cannot tell.
+func (h *history) doubt(q *question, now time.Time) {
+	if silent := h.rhythm.Silent(now); silent > 0 {
+		q.Answer = fmt.Sprintf("Labels stopped: the last one came %s ago. ", silent.Truncate(time.Second)) + q.Answer
+	}
+	if h.apart() > muchApart {
+		q.Answer = "Labels are of one class, or of others than in training and than the model as trained predicts: they say nothing " +
+			"of all nodes. Of those with a label: " + q.Answer
+	}
 }
 
 func (h *history) isHealthy(state string, now time.Time) question {

@@ -32,6 +32,8 @@ type Group struct {
 	Name              string
 	Predicted         int               // of a class: how many labelled nodes were predicted as it
 	Arrived           int               // of a class: how many arrivals of windows with labels were
+	AsTrained         int               // of a class: how many of these the model as trained predicts as it
+	Trained           float64           // of a class: how many labels it would have, were they as in training; 0: not known
 	Confidence        float64           // sum
 	calibration.Tally                   // its bins may be empty
 	Odds              *calibration.Odds // of a class that is watched
@@ -142,6 +144,8 @@ func AddGroups(list []Group, more ...Group) []Group {
 		g := &list[i]
 		g.Predicted += m.Predicted
 		g.Arrived += m.Arrived
+		g.AsTrained += m.AsTrained
+		g.Trained += float64(m.Trained)
 		g.Confidence += m.Confidence
 		g.Merge(&m.Tally)
 		if m.Odds != nil {

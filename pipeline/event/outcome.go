@@ -24,6 +24,7 @@ type Outcome struct {
 	Coverage    *Coverage   // nil unless sets are configured
 	Watched     []int32     // classes whose probabilities Labelled has, MaxWatched at most
 	Attributes  *Attributes // nil unless features came by name
+	AsTrained   []int32     // arrivals by the class that the model as trained predicts; nil without any
 	Posterior   Hash        // of the heads' state; for a pool, of the previous hash and the batch's changes
 	Chain       Hash        // of everything served and learned so far
 

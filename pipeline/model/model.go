@@ -74,6 +74,8 @@ type Training struct {
 	Completed    int     `json:"completed"` // isolated training nodes that got neighbours, see Data.Complete
 	Loss         float64 `json:"loss"`      // negative ELBO of the last epoch, nats a node
 	Accuracy     float64 `json:"accuracy"`
+	// Labels are the numbers of training nodes by class; nil if the program that trained did not say.
+	Labels []int `json:"labels,omitempty"`
 	// Rare are the rarest classes of the training nodes, if the model has more than are watched.
 	Rare []string `json:"rare,omitempty"`
 	// Validation is of a model that was trained from a ledger.

@@ -188,7 +188,7 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 				DataSet: d.Name, Split: d.Split, Seed: cfg.Seed, Settings: settings, Nodes: len(d.Labels),
 				Epochs: cfg.Epochs, Samples: cfg.Samples,
 				Hidden: cfg.Hidden, LearningRate: cfg.LearningRate, WeightDecay: cfg.WeightDecay, Dropout: cfg.Dropout,
-				Completed: completed, Loss: last.Loss.Total, Accuracy: last.Accuracy, Rare: rare(d),
+				Completed: completed, Loss: last.Loss.Total, Accuracy: last.Accuracy, Rare: rare(d), Labels: countLabels(d),
 			},
 		},
 		Encoder: encoder, Normalizer: normalizer, trained: newIDSet(d.IDs),

@@ -18,15 +18,27 @@ func (m *Model) Watched() (classes []int32) {
 	return classes
 }
 
+// Rarest returns the n rarest of the classes that are watched; all of these if the model file does not say which are rare.
+func (m *Model) Rarest(n int) []int32 {
+	classes := m.Watched()
+	if len(m.Training.Labels) == len(m.Classes) {
+		slices.SortStableFunc(classes, func(a, b int32) int { return cmp.Compare(m.Training.Labels[a], m.Training.Labels[b]) })
+	} else if len(m.Training.Rare) > 0 {
+		slices.SortStableFunc(classes, func(a, b int32) int {
+			return cmp.Compare(slices.Index(m.Training.Rare, m.Classes[a]), slices.Index(m.Training.Rare, m.Classes[b]))
+		})
+	} else {
+		n = len(classes)
+	}
+	return classes[:min(n, len(classes))]
+}
+
 // rare returns the rarest classes of training nodes, nil if there are few classes.
 func rare(d Data) []string {
 	if len(d.Classes) <= event.MaxWatched {
 		return nil
 	}
-	counts := make([]int, len(d.Classes))
-	for _, y := range d.Labels {
-		counts[y]++
-	}
+	counts := countLabels(d)
 	order := make([]int, len(counts))
 	for c := range order {
 		order[c] = c
@@ -37,4 +49,29 @@ func rare(d Data) []string {
 		names[i] = d.Classes[order[i]]
 	}
 	return names
+}
+
+// countLabels returns the numbers of training nodes by class.
+func countLabels(d Data) []int {
+	counts := make([]int, len(d.Classes))
+	for _, y := range d.Labels {
+		counts[y]++
+	}
+	return counts
+}
+
+// Shares returns the shares of the classes among the training nodes, nil if they are not known.
+func (m *Model) Shares() []float64 {
+	all := 0.0
+	for _, n := range m.Training.Labels {
+		all += float64(max(n, 0))
+	}
+	if all == 0 || len(m.Training.Labels) != len(m.Classes) {
+		return nil
+	}
+	shares := make([]float64, len(m.Classes))
+	for c, n := range m.Training.Labels {
+		shares[c] = float64(max(n, 0)) / all
+	}
+	return shares
 }

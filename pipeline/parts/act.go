@@ -8,10 +8,12 @@ import (
 	"strconv"
 
 	"github.com/gvbll/gvbll/gnn/snapshot"
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/pipeline/setting"
+	"github.com/gvbll/gvbll/pipeline/store"
 )
 
 // Acting says on which predictions to act: on the most probable ones of a class, as many as can be
@@ -57,6 +59,25 @@ var acts = figure.New(figure.Figure{
 	Advice: "Below `--act capacity=`: fewer nodes arrive, or without a time. 0 with `cost=`: no probability is high enough.",
 })
 
+// Acted are the figures of what acting brought, by the labels that came.
+var Acted = struct{ Caught, Vain, Missed, Saved *figure.Figure }{
+	Caught: acted.Of("caught", "acted on, and of the class"),
+	Vain:   acted.Of("vain", "acted on, and of another class"),
+	Missed: acted.Of("missed", "of the class, and not acted on"),
+	Saved: figure.New(figure.Figure{
+		Name:   "acts_saved_total",
+		Help:   "What it would have cost to miss the nodes that were caught, in units of what acting in vain costs (--act cost=).",
+		Advice: "Less those acted on in vain, it is what acting was worth. 0 with `capacity=`, which says no cost.",
+	}),
+}
+
+var acted = figure.Family{
+	Name: "acted_labels_total", Label: "result",
+	Help: "Scored labels by what acting brought (--act): caught (acted on, and of the class), vain (acted on, and of another " +
+		"one), missed (of the class, and not acted on).",
+	Advice: "Caught divided by caught and vain is the precision of acting, by caught and missed its recall: `GvbllClassWorse`.",
+}
+
 // DeclareActing declares the text of an Acting.
 func DeclareActing(l *setting.List, text *string) {
 	check := func(text string) error {
@@ -87,9 +108,26 @@ func DeclareActing(l *setting.List, text *string) {
 // distribution are of this Per and those before, each counting half of the one after it.
 type Actor struct {
 	Acting
-	class int32
-	pace  pace
-	order []int32 // scratch
+	class   int32
+	pace    pace
+	pending *serve.Pending
+
+	kept   store.SlotTable[uint8] // by slot of pending: spared, chosen or unknown
+	joined []result               // of the window's labels
+	order  []int32                // scratch
+}
+
+// What was said of a pending node: not to act, to act, or nothing that is known, by a checkpoint that does not say.
+const (
+	spared = uint8(iota)
+	chosen
+	unknown
+)
+
+// result is what was said of a node whose label has come, and whether this is the class.
+type result struct {
+	said uint8
+	is   bool
 }
 
 // pace is the state of a capacity.
@@ -107,7 +145,7 @@ type pace struct {
 }
 
 // NewActor returns an actor that has seen no nodes. The model must have the class.
-func NewActor(text string, m *model.Model) (*Actor, error) {
+func NewActor(text string, m *model.Model, pending *serve.Pending) (*Actor, error) {
 	cfg, err := ParseActing(text)
 	if err != nil {
 		return nil, err
@@ -116,11 +154,51 @@ func NewActor(text string, m *model.Model) (*Actor, error) {
 	if class < 0 {
 		return nil, fmt.Errorf("--act class=%s: model %s has no such class: give one of %.200q", cfg.Class, m.ID, m.Classes)
 	}
-	return &Actor{Acting: cfg, class: int32(class)}, nil
+	return &Actor{Acting: cfg, class: int32(class), pending: pending, kept: store.NewSlotTable[uint8](1)}, nil
 }
 
 // Observer returns a as an observer. Whether to act does not depend on labels.
-func (a *Actor) Observer() serve.Observer { return serve.Observer{Served: a.Served, State: a.State} }
+func (a *Actor) Observer() serve.Observer {
+	return serve.Observer{Served: a.Served, Matched: a.matched, Scored: a.Scored, State: a.State}
+}
+
+func (a *Actor) matched(slot, class int32) {
+	a.joined = append(a.joined, result{a.kept.Row(slot)[0], class == a.class})
+}
+
+// Scored counts what acting brought.
+func (a *Actor) Scored(out *event.Outcome) {
+	for _, r := range a.joined {
+		switch {
+		case r.said == chosen && r.is:
+			out.Figures.Count(Acted.Caught, 1)
+			out.Figures.Add(Acted.Saved, a.Ratio)
+		case r.said == chosen:
+			out.Figures.Count(Acted.Vain, 1)
+		case r.said == spared && r.is:
+			out.Figures.Count(Acted.Missed, 1)
+		}
+	}
+	a.joined = a.joined[:0]
+}
+
+// Follow replaces what was said of a window's arrivals by what another model, which serves, has published.
+func (a *Actor) Follow(published []event.Prediction, number func(event.ID) (int32, bool)) {
+	for i := range published {
+		v, there := number(published[i].Node)
+		if slot, waits := a.pending.Nodes.SlotOf(v); there && waits && published[i].Act != nil {
+			a.keep(slot, *published[i].Act)
+		}
+	}
+}
+
+func (a *Actor) keep(slot int32, act bool) {
+	said := spared
+	if act {
+		said = chosen
+	}
+	a.kept.Set(slot, []uint8{said})
+}
 
 // answers are what Prediction.Act points to.
 var answers = [2]bool{false, true}
@@ -136,6 +214,7 @@ func (a *Actor) Served(x *serve.Entered) {
 			p.Act = &answers[1]
 			x.Out.Figures.Count(acts, 1)
 		}
+		a.keep(x.Arrivals[i].Slot, *p.Act)
 	}
 }
 
@@ -215,8 +294,18 @@ func actBin(odds float64) int {
 	return min(max(int(math.Float64bits(odds)>>49)-(1023-40)*8, 0), actBins-1)
 }
 
-// State declares the pace of a capacity. A ratio has no state.
+// State declares what was said of pending nodes, which checkpoints of 1.0.0 do not have, and the pace of a capacity.
 func (a *Actor) State(s *snapshot.Schema) {
+	if n := a.pending.Nodes.Len(); s.Has("act.kept", n > 0) {
+		store.DeclareRows(s, "act.kept", &a.kept, a.pending.Nodes.WalkSlots(), n, func(said uint8) bool { return said <= unknown })
+	} else {
+		s.Check(func() error {
+			for slot := range int32(a.pending.Nodes.Len()) {
+				a.kept.Set(slot, []uint8{unknown})
+			}
+			return nil
+		})
+	}
 	if a.Ratio > 0 {
 		return
 	}

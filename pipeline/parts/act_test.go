@@ -6,9 +6,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gvbll/gvbll/gnn"
+	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/parts"
+	"github.com/gvbll/gvbll/pipeline/pipelinetest"
 	"github.com/gvbll/gvbll/pipeline/serve"
 )
 
@@ -32,7 +36,7 @@ func (s *payments) next() (p event.Prediction, fraud bool) {
 
 func actor(t *testing.T, text string) *parts.Actor {
 	t.Helper()
-	a, err := parts.NewActor(text, &model.Model{Meta: model.Meta{Classes: []string{"ok", "fraud"}}})
+	a, err := parts.NewActor(text, &model.Model{Meta: model.Meta{Classes: []string{"ok", "fraud"}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +47,9 @@ func actor(t *testing.T, text string) *parts.Actor {
 func decide(a *parts.Actor, list []event.Prediction, n int) (acts []bool) {
 	for window := range slices.Chunk(list, n) {
 		out := &event.Outcome{Predictions: slices.Clone(window)}
-		a.Served(&serve.Entered{Out: out})
+		entered := &serve.Entered{Out: out}
+		entered.Arrivals = slices.Grow(entered.Arrivals, len(window))[:len(window)]
+		a.Served(entered)
 		for i := range out.Predictions {
 			acts = append(acts, *out.Predictions[i].Act)
 		}
@@ -173,7 +179,48 @@ func TestParseActing(t *testing.T) {
 			t.Errorf("%q is %+v", text, a)
 		}
 	}
-	if _, err := parts.NewActor("class=theft,cost=2:1", &model.Model{Meta: model.Meta{Classes: []string{"ok", "fraud"}}}); err == nil {
+	if _, err := parts.NewActor("class=theft,cost=2:1", &model.Model{Meta: model.Meta{Classes: []string{"ok", "fraud"}}}, nil); err == nil {
 		t.Error("a class that the model lacks")
+	}
+}
+
+// TestActing: when labels come, what was acted on is caught or in vain, and the rest of the class was missed, through a restart from a
+// checkpoint, too.
+func TestActing(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	m := pipelinetest.ModelOf(t, rng, gnn.KindSAGE, 1)
+	cfg := pipeline.Config{Samples: 4, Act: "class=" + m.Classes[1] + ",cost=2:1"}
+	e := pipelinetest.NewEngine(t, m, cfg)
+	stream, said := pipelinetest.NewRandomStream(rng, m), make(map[event.ID]bool)
+	var want, got [3]int
+	saved := 0.0
+	for n := range 60 {
+		if n == 30 {
+			var err error
+			if e, _, err = pipelinetest.Restore(m, cfg, pipelinetest.SnapshotOf(t, e, nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out := e.Step(stream.Window())
+		for i := range out.Predictions {
+			said[out.Predictions[i].Node] = *out.Predictions[i].Act
+		}
+		for _, l := range out.Labelled {
+			switch is, act := l.Class == 1, said[l.Node]; {
+			case is && act:
+				want[0]++
+			case act:
+				want[1]++
+			case is:
+				want[2]++
+			}
+		}
+		for k, f := range []*figure.Figure{parts.Acted.Caught, parts.Acted.Vain, parts.Acted.Missed} {
+			got[k] += out.Figures.Int(f)
+		}
+		saved += out.Figures.Of(parts.Acted.Saved)
+	}
+	if got != want || min(want[0], want[1], want[2]) == 0 || saved != float64(2*want[0]) {
+		t.Errorf("caught, in vain and missed are %v, want %v; saved %v", got, want, saved)
 	}
 }

@@ -98,7 +98,7 @@ func (w *detectors) scored(out *event.Outcome) {
 	}
 	w.monitor.Serve(w.window.confidence...)
 	w.window.clear()
-	static := slices.IndexFunc(out.Heads, func(h event.Head) bool { return h.Name == "static" })
+	static := slices.IndexFunc(out.Heads, func(h event.Head) bool { return h.Name == serve.Static })
 	add := func(detector int, loss, unit float64) {
 		a := w.loss[detector]
 		n, sum := float64(a.Width()+1), float64(float64(a.Width())*a.Mean())+float64(unit*loss)

@@ -28,6 +28,7 @@ type Predictor struct {
 	// about to be.
 	Rows posterior.Rows
 
+	static   int                     // index in the serving's heads of the one named Static, none without one
 	outputs  []float32               // of the window's arrivals, serving.width numbers each
 	split    []posterior.Uncertainty // of the same
 	again    []float32               // embeddings of nodes that are predicted again
@@ -50,8 +51,12 @@ type estimate struct {
 
 // NewPredictor returns a predictor of an empty graph, with a store of predictions that wait.
 func NewPredictor(m *model.Model, n *structure.Nodes, p *Pending, s heads.Serving) *Predictor {
-	return &Predictor{model: m, nodes: n, pending: p, serving: s}
+	static := slices.IndexFunc(s.Heads(), func(h heads.Head) bool { return h.Name() == Static })
+	return &Predictor{model: m, nodes: n, pending: p, serving: s, static: static}
 }
+
+// Static is the name of the head that is the model as trained: it never learns.
+const Static = "static"
 
 // Await lists the arrivals of a window that enters, and makes the predictions of all pending.
 func (p *Predictor) Await(x *Entered) {
@@ -120,6 +125,9 @@ func (p *Predictor) Serve(x *Entered, predict func(outputs []float32, split []po
 	if p.Embeddings {
 		embeddings = slices.Clone(p.Rows.Z[:n*d])
 	}
+	if p.static != none {
+		out.AsTrained = make([]int32, c)
+	}
 	for i, a := range x.Arrivals {
 		outputs := p.outputs[i*width : (i+1)*width]
 		probs := out.Predictions[i].Probabilities
@@ -135,6 +143,9 @@ func (p *Predictor) Serve(x *Entered, predict func(outputs []float32, split []po
 		}
 		if embeddings != nil {
 			out.Predictions[i].Embedding = embeddings[i*d : (i+1)*d]
+		}
+		if p.static != none {
+			out.AsTrained[largest(outputs[p.static*c:][:c])]++
 		}
 		p.pending.fill(a.Slot, p.Rows.Tau[i], head, p.Rows.Z[i*d:(i+1)*d], outputs)
 	}
@@ -247,6 +258,16 @@ func MostProbable(p []float32) int {
 		most = max(most, math.Float32bits(x))
 	}
 	return slices.Index(p, math.Float32frombits(most))
+}
+
+// largest returns the lowest index of the largest number.
+func largest(list []float32) (best int) {
+	for i, x := range list {
+		if x > list[best] {
+			best = i
+		}
+	}
+	return best
 }
 
 // State declares the graph, and what was served on it. next is the number of the next window.

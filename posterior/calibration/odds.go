@@ -76,9 +76,9 @@ const aboveInBin = 0.529
 
 // Ranking returns how well the probabilities rank: the AUC, the probability that a random
 // prediction of the class has a larger p than a random other one, and the average precision,
-// the mean of the precision at each label of the class. A bin hides the order in it: there, one of
+// the mean of the precision at each label of the class, itself among them. A bin hides the order in it: there, one of
 // the class is above another one with probability aboveInBin. Both are off by less than .005 if a
-// class has a few hundred labels. They are not ok unless there are labels of the class and others.
+// class has a few hundred labels, or, however it is ranked, by some hundredths of themselves. They are not ok unless there are labels of the class and others.
 func (o *Odds) Ranking() (auc, averagePrecision float64, ok bool) {
 	var from OddsBin
 	for i := range o {
@@ -87,7 +87,7 @@ func (o *Odds) Ranking() (auc, averagePrecision float64, ok bool) {
 		others := b.Rows - b.Labels
 		auc += float64(others * (from.Labels - float64((1-aboveInBin)*b.Labels)))
 		if b.Labels > 0 {
-			above := from.Labels - float64(b.Labels/2)
+			above := from.Labels - float64(b.Labels/2) + 0.5
 			averagePrecision += float64(b.Labels * (above / (above + from.Rows - from.Labels - float64(aboveInBin*others))))
 		}
 	}
@@ -95,6 +95,19 @@ func (o *Odds) Ranking() (auc, averagePrecision float64, ok bool) {
 		return 0, 0, false
 	}
 	return auc / (from.Labels * (from.Rows - from.Labels)), averagePrecision / from.Labels, true
+}
+
+// RankingErrors returns standard errors of what Ranking returns: of the AUC by Hanley and McNeil (1982), of the average precision as
+// of a share of the labels of the class (Boyd et al., 2013). They are 0 where it is not ok.
+func (o *Odds) RankingErrors() (auc, averagePrecision float64) {
+	a, p, ok := o.Ranking()
+	if !ok {
+		return 0, 0
+	}
+	all := o.From(0)
+	n, others := all.Labels, all.Rows-all.Labels
+	variance := float64(a*(1-a)) + float64((n-1)*(a/(2-a)-float64(a*a))) + float64((others-1)*(float64(2*a*a)/(1+a)-float64(a*a)))
+	return math.Sqrt(max(variance/(n*others), 0)), math.Sqrt(float64(p*(1-p)) / n)
 }
 
 // ECE returns the expected calibration error of p, and its chance level, as [Bins.ECE] does for

@@ -23,6 +23,8 @@ type Scores struct {
 	// Odds count the probabilities that were served for each class that is watched, whatever the
 	// label.
 	Odds []Odds `json:"odds,omitempty"`
+	// Trained say what the classes would be by the model as trained, of the classes that Classes have.
+	Trained []Trained `json:"trained,omitempty"`
 	// Delay is the median time from a node's arrival to its label in milliseconds, of
 	// the Delayed labels for which both times are given.
 	Delay   int64 `json:"delay_ms,omitempty"`
@@ -60,6 +62,14 @@ type Group struct {
 	Predicted int32 `json:"predicted,omitempty"`
 	// Arrived counts the window's arrivals that were predicted as the class, whether or not their label ever comes.
 	Arrived int32 `json:"arrived,omitempty"`
+}
+
+// Trained is how many of the window's arrivals the model as trained predicts as a class, and how many of its labels would be of the
+// class, were they as in training; 0 if that is not known.
+type Trained struct {
+	Class    string  `json:"class"`
+	Arrivals int32   `json:"arrivals,omitempty"`
+	Labels   float32 `json:"labels,omitempty"`
 }
 
 // Odds are the probabilities of a class, in bins of equal widths of log odds.

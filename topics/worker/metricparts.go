@@ -1,16 +1,16 @@
 package worker
 
 import (
+	"regexp"
 	"strconv"
 	"sync/atomic"
 	"time"
-
-	"github.com/gvbll/gvbll/charts/metrics/register"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/meter"
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
@@ -24,9 +24,10 @@ type windowMetrics struct {
 	replayed            prometheus.Counter
 	number, longest     prometheus.Gauge
 	age, step, arrivals prometheus.Histogram
+	labelled            prometheus.Gauge
 }
 
-func newWindowMetrics(r register.Register) windowMetrics {
+func newWindowMetrics(r meter.Register) windowMetrics {
 	m := windowMetrics{
 		cut: r.Counters("gvbll_windows_total", "Windows cut, by cause.", "cause"),
 		number: r.Gauge("gvbll_window_number",
@@ -38,10 +39,11 @@ func newWindowMetrics(r register.Register) windowMetrics {
 				"with the lateness and the idle time of their watermark."),
 		age: r.Histogram("gvbll_prediction_age_seconds",
 			"Time from an arrival's event time to its prediction, of arrivals with an event time.",
-			prometheus.ExponentialBuckets(0.005, 2.5, 16)),
+			[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600}),
 		step: r.Histogram("gvbll_window_step_seconds",
 			"Time to step the engine over a window, and to encode what comes of it.",
 			prometheus.ExponentialBuckets(0.0001, 2, 14)),
+		labelled: r.Gauge("gvbll_last_label_timestamp_seconds", "Unix time at which this worker last joined a label to a prediction; 0 before it did."),
 		arrivals: r.Histogram("gvbll_window_arrivals", "Arrivals in a window.", prometheus.ExponentialBuckets(1, 2, 14)),
 	}
 	for _, cause := range causes {
@@ -57,15 +59,45 @@ func (m *windowMetrics) observe(e replay.Stepped) {
 		m.replayed.Inc()
 		return
 	}
-	now := time.Now()
+	now, traced := time.Now(), false
 	for i := range e.Outcome.Predictions {
-		if t := e.Outcome.Predictions[i].Time; t > 0 {
-			m.age.Observe(max(now.Sub(time.UnixMilli(t)).Seconds(), 0))
+		p := &e.Outcome.Predictions[i]
+		if p.Time <= 0 {
+			continue
 		}
+		age := max(now.Sub(time.UnixMilli(p.Time)).Seconds(), 0)
+		if !traced { // one in a window
+			if id := traceOf(p.Origin); id != "" {
+				m.age.(prometheus.ExemplarObserver).ObserveWithExemplar(age, prometheus.Labels{"trace_id": id})
+				traced = true
+				continue
+			}
+		}
+		m.age.Observe(age)
+	}
+	if e.Outcome.Figures.Int(event.LabelsJoined) > 0 {
+		m.labelled.Set(unix(now))
 	}
 	m.cut.WithLabelValues(e.Cause).Inc()
 	m.step.Observe(e.Took.Seconds())
 	m.arrivals.Observe(float64(e.Outcome.Figures.Int(event.Arrivals)))
+}
+
+var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// traceOf returns the id of the trace that a record's header traceparent names (W3C Trace Context), "" for none.
+func traceOf(o *event.Origin) string {
+	if o == nil {
+		return ""
+	}
+	for i := range o.Headers {
+		if h := &o.Headers[i]; h.Key == "traceparent" {
+			if m := traceparent.FindSubmatch(h.Value); m != nil {
+				return string(m[1])
+			}
+		}
+	}
+	return ""
 }
 
 // commitMetrics are those of Kafka transactions.
@@ -75,7 +107,7 @@ type commitMetrics struct {
 	last                  prometheus.Gauge
 }
 
-func newCommitMetrics(r register.Register) commitMetrics {
+func newCommitMetrics(r meter.Register) commitMetrics {
 	return commitMetrics{
 		transactions: r.Counter("gvbll_transactions_total", "Kafka transactions committed."),
 		retries:      r.Counter("gvbll_transaction_retries_total", "Transactions produced again because their outcome was unknown."),
@@ -99,7 +131,7 @@ type topicMetrics struct {
 	late, early, unknown *prometheus.CounterVec
 }
 
-func newTopicMetrics(r register.Register) topicMetrics {
+func newTopicMetrics(r meter.Register) topicMetrics {
 	return topicMetrics{
 		lag: r.Gauges("gvbll_input_lag_records", "Committed records of an input topic that are in no window yet.", "topic"),
 		withheld: r.Gauges("gvbll_input_withheld_records",
@@ -140,7 +172,7 @@ type ownerMetrics struct {
 	takeover                                            prometheus.Histogram
 }
 
-func newOwnerMetrics(r register.Register) ownerMetrics {
+func newOwnerMetrics(r meter.Register) ownerMetrics {
 	return ownerMetrics{
 		recoveredWindows: r.Gauge("gvbll_recovery_windows", "Windows replayed from the ledger at the start."),
 		recovery:         r.Gauge("gvbll_recovery_seconds", "Time to read the checkpoint and to replay the ledger at the start."),
@@ -181,7 +213,7 @@ type checkpointMetrics struct {
 	failures  prometheus.Counter
 }
 
-func newCheckpointMetrics(r register.Register) checkpointMetrics {
+func newCheckpointMetrics(r meter.Register) checkpointMetrics {
 	return checkpointMetrics{
 		at: r.Gauge("gvbll_checkpoint_timestamp_seconds",
 			"Unix time of the newest checkpoint that this worker wrote; 0 before the first."),
@@ -210,7 +242,7 @@ type baseMetrics struct {
 	neededOffset, neededSince *prometheus.GaugeVec
 }
 
-func newBaseMetrics(r register.Register) baseMetrics {
+func newBaseMetrics(r meter.Register) baseMetrics {
 	return baseMetrics{
 		at: r.Gauge("gvbll_base_timestamp_seconds",
 			"Unix time of the newest base that the ledger names, or at which it last had all that there is; 0 before "+
@@ -265,7 +297,7 @@ type forgetMetrics struct {
 	distance *prometheus.GaugeVec
 }
 
-func newForgetMetrics(r register.Register) forgetMetrics {
+func newForgetMetrics(r meter.Register) forgetMetrics {
 	return forgetMetrics{
 		seconds: r.Histogram("gvbll_forget_seconds",
 			"Time to forget nodes: a replay from the beginning, during which nothing is served.",

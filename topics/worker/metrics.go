@@ -5,10 +5,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gvbll/gvbll/charts/metrics/register"
 	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/intake"
 	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/meter"
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
@@ -28,7 +28,7 @@ type Metrics struct {
 
 // NewMetrics registers the metrics.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
-	r := register.In(reg)
+	r := meter.With(reg)
 	return &Metrics{
 		windows: newWindowMetrics(r), commits: newCommitMetrics(r), topics: newTopicMetrics(r), owner: newOwnerMetrics(r),
 		checkpoints: newCheckpointMetrics(r), bases: newBaseMetrics(r), forgetting: newForgetMetrics(r), kafka: newKafkaMetrics(reg),

@@ -60,10 +60,14 @@ func TestStandbyMetrics(t *testing.T) {
 }
 
 // TestHistogramBuckets: every histogram has classic buckets, which every Prometheus can
-// read, and native ones, which are finer.
+// read, and native ones, which are finer. One that has observed nothing is not there.
 func TestHistogramBuckets(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
-	worker.NewMetrics(reg)
+	m := worker.NewMetrics(reg)
+	m.Observe(replay.Stepped{Outcome: &event.Outcome{Predictions: []event.Prediction{{Time: 1}}}, Cause: "count"})
+	m.Observe(replay.Committed{Tries: 1})
+	m.Observe(replay.TookOver{})
+	m.Observe(replay.Saved{})
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +83,69 @@ func TestHistogramBuckets(t *testing.T) {
 			}
 		}
 	}
-	if n == 0 {
-		t.Error("the registry has no histograms")
+	if n != 6 {
+		t.Errorf("the registry has %d histograms, want 6: nothing was forgotten", n)
+	}
+}
+
+// TestExemplars: the age of a prediction has the trace that its record names as an exemplar. What is no W3C trace context has none.
+func TestExemplars(t *testing.T) {
+	const id = "4bf92f3577b34da6a3ce929d0e0e4736"
+	reg := prometheus.NewPedanticRegistry()
+	m := worker.NewMetrics(reg)
+	var list []event.Prediction
+	for _, header := range []string{"", "00-" + id, "00-" + id + "-00f067aa0ba902b7-01", "00-00000000000000000000000000000000-00f067aa0ba902b7-01"} {
+		o := &event.Origin{Headers: []event.Header{{Key: "traceparent", Value: []byte(header)}}}
+		list = append(list, event.Prediction{Time: time.Now().UnixMilli(), Origin: o})
+	}
+	m.Observe(replay.Stepped{Outcome: &event.Outcome{Predictions: list}, Cause: "count"})
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var traces []string
+	for _, f := range families {
+		for _, s := range f.Metric {
+			for _, b := range s.Histogram.GetBucket() {
+				for _, l := range b.GetExemplar().GetLabel() {
+					traces = append(traces, f.GetName()+" "+l.GetName()+" "+l.GetValue())
+				}
+			}
+		}
+	}
+	if len(traces) != 1 || traces[0] != "gvbll_prediction_age_seconds trace_id "+id {
+		t.Errorf("exemplars are %q, want that of the third record", traces)
+	}
+}
+
+// TestLastLabel: a window with labels says when they came; one without does not, nor one that is replayed.
+func TestLastLabel(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m := worker.NewMetrics(reg)
+	last := func() float64 {
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "gvbll_last_label_timestamp_seconds" {
+				return f.Metric[0].Gauge.GetValue()
+			}
+		}
+		return -1
+	}
+	labelled := &event.Outcome{}
+	labelled.Figures.Count(event.LabelsJoined, 3)
+	m.Observe(replay.Stepped{Outcome: &event.Outcome{}, Cause: "count"})
+	m.Observe(replay.Stepped{Outcome: labelled, Cause: "count", Replayed: true})
+	if got := last(); got != 0 {
+		t.Errorf("the last label came at %v, want 0: none has", got)
+	}
+	before := float64(time.Now().UnixMilli()) / 1000
+	m.Observe(replay.Stepped{Outcome: labelled, Cause: "count"})
+	at := last()
+	m.Observe(replay.Stepped{Outcome: &event.Outcome{}, Cause: "count"})
+	if at < before || at != last() {
+		t.Errorf("the last label came at %v, then at %v, want one time from %v on", at, last(), before)
 	}
 }

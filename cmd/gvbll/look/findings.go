@@ -21,6 +21,7 @@ type Finding struct {
 // Without a broker there is no status at all, which is GvbllNoBroker.
 var unseen = []string{
 	"GvbllPredictionsShifted", "GvbllDriftUnlabelled", "GvbllCoverageOff", "GvbllPosteriorAtClip", "GvbllInputWithheld",
+	"GvbllThrottled", "GvbllLatencyBurn",
 	"GvbllTwoOwners", "GvbllStandbyMissing", "GvbllStandbyBehind", "GvbllCheckpointOld", "GvbllBaseOld",
 }
 
@@ -28,7 +29,6 @@ var unseen = []string{
 const (
 	commitsOverdue   = 5 * time.Minute
 	keepAhead        = 5 * time.Minute
-	manyWaiting      = 1000 // events
 	longBacklog      = 10 * time.Minute
 	enoughLabels     = 200 // to judge scores by
 	muchECE          = 0.1
@@ -43,6 +43,7 @@ const (
 	muchOfAllRefused = 0.01
 	muchUnmet        = 0.5 // of the edges, or of the labels
 	muchUneven       = 0.2 // of the labels
+	muchApart        = 0.5 // of the labels
 	// What few labels give by chance is not found: a difference must be larger than so many
 	// standard deviations.
 	certain = 3
@@ -67,7 +68,7 @@ func (s *Status) findings() []Finding {
 	if stopped {
 		add(true, "GvbllCommitsStopped", "%d events wait, and the last commit was %s ago", waiting, roughly(s.at.Sub(*s.Committed)))
 	}
-	if backlog := s.backlog(); !stopped && waiting > manyWaiting {
+	if backlog := s.backlog(); !stopped {
 		add(backlog > longBacklog, "GvbllLagGrowing", "%d events wait, %s of work at the highest rate of late", waiting, roughly(backlog))
 	}
 	refused := now.refusedEvents()
@@ -112,7 +113,12 @@ func (s *Status) findings() []Finding {
 		"the clock of --keep is %s ahead: %d nodes and %d edges expired", roughly(told.Sub(s.at)), now.Expired.Nodes, now.Expired.Edges)
 	add(s.evidence.drift != "", "GvbllDriftFound", "the log loss rose: %s found it", s.evidence.drift)
 	add(s.evidence.fallback, "GvbllFallback", "the model as trained serves, because the one that learns was worse")
-	add(now.Predictions > 0 && now.Labels == 0 && before.Labels > 0, "GvbllLabelsStopped", "no labels come any more")
+	add(s.evidence.silent > 0, "GvbllLabelsStopped", "labels stopped: the last one came %s ago", roughly(s.evidence.silent))
+	add(s.evidence.others > muchApart, "GvbllLabelsApart", "%.0f%% of the labels are of other classes than in training, and than the "+
+		"model as trained predicts of all nodes: scores say nothing of these", 100*s.evidence.others)
+	for _, w := range s.evidence.worse {
+		add(true, "GvbllClassWorse", "%s of class %s fell from %.3f to %.3f", w.Score, shown(w.Class), w.Was, w.Is)
+	}
 	if now.Labels >= enoughLabels {
 		add(now.ECE > max(muchECE, now.Chance), "GvbllCalibrationOff",
 			"confidence and accuracy differ by %.1f points, and so many labels give at most %.1f by chance", 100*now.ECE, 100*now.Chance)

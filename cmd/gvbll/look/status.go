@@ -45,8 +45,11 @@ type Status struct {
 	Lag    []partitionLag `json:"lag"`
 	Last   statusPeriod   `json:"last"`
 	Before statusPeriod   `json:"before"`
-	Wrong  []Finding      `json:"wrong"`
-	Unseen []string       `json:"unseen"` // alerts that only metrics can tell
+	// Verdict says in words whether what was served can be believed, as on the boards, see [page.Period.Verdict].
+	Verdict   string     `json:"verdict"`
+	LastLabel *time.Time `json:"last_label,omitempty"` // null if none came in the two periods
+	Wrong     []Finding  `json:"wrong"`
+	Unseen    []string   `json:"unseen"` // alerts that only metrics can tell
 
 	at       time.Time
 	evidence evidence
@@ -64,8 +67,11 @@ type evidence struct {
 	apart    time.Duration // the longest between two windows of event time
 	drift    string        // the detector that found a loss to rise, "" for none
 	unmet    []ledger.Unmet
-	edges    int  // in the graph
-	fallback bool // the model as trained served the last window
+	edges    int           // in the graph
+	fallback bool          // the model as trained served the last window
+	silent   time.Duration // since labels stopped, 0 if they have not
+	others   float64       // share of labels of other classes, see [page.Period.Apart]
+	worse    []page.Worse
 }
 
 // partitionLag counts the events of a partition that are in no window yet.
@@ -153,6 +159,9 @@ func ReadStatus(
 			return nil, err
 		}
 	}
+	if s.Owner == nil {
+		s.Verdict = "no owner"
+	}
 	s.Wrong, s.Unseen = s.findings(), unseen
 	return s, nil
 }
@@ -208,9 +217,11 @@ func (s *Status) readLedger(ctx context.Context, g Graph, store bases.Store, las
 	between := s.at.Add(-last)
 	var now, before page.Period
 	var p pace
+	var rhythm page.Rhythm
 	var stepped time.Time // the window before
 	err = g.scan(ctx, between.Add(-last), func(r *ledger.Record) {
 		p.add(r)
+		rhythm.Add(r.Stepped, r.Predictions, r.Labels)
 		if r.Cause == "event-time" && !stepped.IsZero() {
 			s.evidence.apart = max(s.evidence.apart, r.Stepped.Sub(stepped))
 		}
@@ -229,6 +240,12 @@ func (s *Status) readLedger(ctx context.Context, g Graph, store bases.Store, las
 	if err != nil {
 		return err
 	}
+	if at := rhythm.Last(); !at.IsZero() {
+		s.LastLabel = &at
+	}
+	told := !slices.ContainsFunc(now.Classes, func(c page.Group) bool { return c.Arrived > 0 }) // see ledger.Group
+	s.evidence.silent, s.evidence.others, s.evidence.worse = rhythm.Silent(s.at), now.Apart(told), now.Worse(&before)
+	s.Verdict = now.Verdict(&before, told, s.evidence.silent)
 	s.evidence.attributes = now.Attributes
 	s.Last, s.Before, s.evidence.pace = shorten(&now, last), shorten(&before, last), p.most()
 	return nil
@@ -410,6 +427,12 @@ func (s *Status) Print(out io.Writer) error {
 		fmt.Fprintf(w, "needed\t%s\n", s.needs())
 	}
 	fmt.Fprintf(w, "waiting\t%d events%s\n", s.waiting(), s.lagging())
+	if s.LastLabel != nil {
+		fmt.Fprintf(w, "last label\t%s ago\n", roughly(s.at.Sub(*s.LastLabel)))
+	}
+	if s.Verdict != "" {
+		fmt.Fprintf(w, "verdict\t%s\n", s.Verdict)
+	}
 	if err := w.Flush(); err != nil {
 		return err
 	}

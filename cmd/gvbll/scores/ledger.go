@@ -17,14 +17,14 @@ import (
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
-// Of returns the scores of a window that had labels, for the ledger. classes are
-// the names of the classes of the model that served. Where the rates of labels are known, arrivals are
+// Of returns the scores of a window that had labels, for the ledger. m is
+// the model that served. Where the rates of labels are known, arrivals are
 // not counted: that labels come more often for some classes is no news.
-func Of(out *event.Outcome, classes []string, rates pipeline.LabelRates) *ledger.Scores {
+func Of(out *event.Outcome, m *model.Model, rates pipeline.LabelRates) *ledger.Scores {
 	type class struct {
-		index              int32
-		tally              calibration.Tally
-		predicted, arrived int
+		index                         int32
+		tally                         calibration.Tally
+		predicted, arrived, asTrained int
 	}
 	var (
 		served  calibration.Tally
@@ -47,6 +47,11 @@ func Of(out *event.Outcome, classes []string, rates pipeline.LabelRates) *ledger
 		of(score.Class).predicted++
 		if l.Delay != 0 {
 			delays = append(delays, l.Delay)
+		}
+	}
+	for c, n := range out.AsTrained {
+		if n > 0 {
+			of(int32(c)).asTrained = int(n)
 		}
 	}
 	if rates == "" {
@@ -76,14 +81,22 @@ func Of(out *event.Outcome, classes []string, rates pipeline.LabelRates) *ledger
 	frequent := slices.SortedFunc(maps.Values(byClass), func(a, b *class) int {
 		return cmp.Or(b.tally.Labels+b.predicted-a.tally.Labels-a.predicted, cmp.Compare(a.index, b.index))
 	})
+	shares := m.Shares()
 	for _, c := range frequent[:min(len(frequent), ledger.MaxClasses)] {
 		s.Classes = append(s.Classes, ledger.Group{
-			Name: classes[c.index], Tally: ledgerTally(&c.tally),
+			Name: m.Classes[c.index], Tally: ledgerTally(&c.tally),
 			Predicted: int32(c.predicted), Arrived: int32(c.arrived),
 		})
+		trained := ledger.Trained{Class: m.Classes[c.index], Arrivals: int32(c.asTrained)}
+		if shares != nil {
+			trained.Labels = float32(shares[c.index] * float64(served.Labels))
+		}
+		if trained.Arrivals > 0 || trained.Labels > 0 {
+			s.Trained = append(s.Trained, trained)
+		}
 	}
 	for k, c := range out.Watched {
-		odds := ledger.Odds{Class: classes[c]}
+		odds := ledger.Odds{Class: m.Classes[c]}
 		for b, bin := range serve.Odds(out, k) {
 			if bin.Rows > 0 {
 				odds.Bins = append(odds.Bins, ledger.OddsBin{float32(b), float32(bin.Rows), float32(bin.Labels), float32(bin.Sum)})

@@ -36,6 +36,9 @@ func AddWindow(p *page.Period, r *ledger.Record) {
 	p.Heads = addGroups(p.Heads, s.Heads)
 	p.Degrees = addGroups(p.Degrees, s.Degrees)
 	p.Classes = addGroups(p.Classes, s.Classes)
+	for _, t := range s.Trained {
+		p.Classes = page.AddGroups(p.Classes, page.Group{Name: t.Class, AsTrained: int(t.Arrivals), Trained: float64(t.Labels)})
+	}
 	for i := range s.Odds {
 		p.Classes = page.AddGroups(p.Classes, page.Group{Name: s.Odds[i].Class, Odds: oddsOf(s.Odds[i].Bins)})
 	}

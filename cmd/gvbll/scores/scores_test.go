@@ -10,6 +10,7 @@ import (
 
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/topics/ledger"
 )
 
@@ -23,7 +24,8 @@ func TestLedgerScores(t *testing.T) {
 			{Class: 1, By: 1, Degree: 2, Watched: [event.MaxWatched]float32{.75}},
 			{Class: 1, By: 0, Degree: 3, Delay: 900, Watched: [event.MaxWatched]float32{.25}},
 		},
-		Watched: []int32{1},
+		Watched:   []int32{1},
+		AsTrained: []int32{0, 2},
 		Heads: []event.Head{
 			{Name: "online", Scores: []event.Score{
 				{Class: 0, Confidence: 0.75, Correct: true, LogLoss: 0.25, Brier: 0.125},
@@ -52,10 +54,13 @@ func TestLedgerScores(t *testing.T) {
 			{Name: "red", Tally: ledger.Tally{Labels: 1, Correct: 1, LogLoss: 0.25, Brier: 0.125, Confidence: 0.75}, Predicted: 2},
 			{Name: "blue", Tally: ledger.Tally{Labels: 2, Correct: 1, LogLoss: 1.5, Brier: 0.75, Confidence: 1.25}, Predicted: 1, Arrived: 2},
 		},
+		Trained: []ledger.Trained{{Class: "red", Labels: 0.75}, {Class: "blue", Arrivals: 2, Labels: 2.25}},
+
 		Odds:  []ledger.Odds{{Class: "blue", Bins: []ledger.OddsBin{{24, 2, 1, .5}, {31, 1, 1, .75}}}},
 		Delay: 900, Delayed: 2,
 	}
-	got := Of(out, []string{"red", "blue"}, "")
+	m := &model.Model{Meta: model.Meta{Classes: []string{"red", "blue"}, Training: model.Training{Labels: []int{10, 30}}}}
+	got := Of(out, m, "")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

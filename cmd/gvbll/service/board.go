@@ -11,6 +11,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -48,6 +49,9 @@ func newBoard(set Setup) *board {
 		}),
 	}
 	web.show(b.Page)
+	if acting, err := parts.ParseActing(set.Config.Act); err == nil { // otherwise the engine says what is wrong
+		b.Metrics.Acts(acting.Class)
+	}
 	b.serves(set.Models[0])
 	return b
 }

@@ -97,7 +97,7 @@ func Listen(p flags.Process, addr, config string) (*Web, error) {
 func (h *Web) show(live http.Handler) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(h.Registry, promhttp.HandlerFor(h.Registry, promhttp.HandlerOpts{
-		MaxRequestsInFlight: maxScrapes, Timeout: maxHTTPRequest,
+		MaxRequestsInFlight: maxScrapes, Timeout: maxHTTPRequest, EnableOpenMetrics: true, // it has exemplars
 	})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

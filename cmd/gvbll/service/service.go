@@ -107,7 +107,7 @@ func (s *service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 	cfg.Models.ClassesOf = s.classesOf
 	cfg.Models.Attributes = func(out *event.Outcome) []ledger.Attribute { return scores.AttributesOf(out, s.Board.named) }
 	cfg.Models.Scores = func(out *event.Outcome) *ledger.Scores {
-		return scores.Of(out, s.Board.named.Classes, settings.LabelRates)
+		return scores.Of(out, s.Board.named, settings.LabelRates)
 	}
 	cfg.Events = replay.Join(append([]func(replay.Event){s.Board.Stream.Observe, s.on}, s.Events...)...)
 	if err := worker.Run(ctx, c, s.Engine, cfg); err != nil {
