@@ -12,6 +12,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/attributes"
+	"github.com/gvbll/gvbll/gnn/keys"
 	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
@@ -21,6 +22,11 @@ func openTables(f folder) (*Dataset, error) {
 	text, err := f.description()
 	if err != nil {
 		return nil, err
+	}
+	if text.Keys != nil {
+		if d.Keys, err = keys.Parse(text.Keys); err != nil {
+			return nil, fmt.Errorf("%s.json: %w", text.path, err)
+		}
 	}
 	start := func() *nodeTable {
 		n := newNodeTable(f.memory, &text)
@@ -46,7 +52,7 @@ func openTables(f folder) (*Dataset, error) {
 	d.Time, d.Context = n.times, n.inContext
 	if n.named {
 		d.Table, d.Features = n.table, make([]gnn.Vector, len(n.ids))
-		err = attributes.Infer(d.Table)
+		err = d.inferKinds()
 	} else {
 		d.Features, d.Sparse, err = n.x.finish(d.Dim)
 	}
@@ -75,14 +81,21 @@ func openTables(f folder) (*Dataset, error) {
 		d.giveSplit(n.parts, "column split")
 	}
 	e := edgeTable{memory: f.memory, number: n.number}
-	if err := f.records("edges", e.header, e.row); err != nil {
-		return nil, err
+	if d.Keys == nil || f.has("edges") {
+		if err := f.records("edges", e.header, e.row); err != nil {
+			return nil, err
+		}
 	}
 	d.IDs, d.Edges = idsOf(n.ids), e.edges
 	if err := d.setLabelTimes(n.labelTimes); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
 	}
 	d.Kinds, d.Marks = e.finish()
+	if d.Keys != nil {
+		if err := d.checkKeys(); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
+		}
+	}
 	return d, nil
 }
 
@@ -140,7 +153,8 @@ type nodeTable struct {
 func newNodeTable(memory *budget, text *description) *nodeTable {
 	return &nodeTable{
 		memory: memory, number: make(map[string]int32), x: features{memory: memory},
-		anyTime: text.Time == "any", kinds: text.Columns, attributes: text.Attributes, named: len(text.Columns)+len(text.Attributes) > 0,
+		anyTime: text.Time == "any", kinds: text.Columns, attributes: text.Attributes,
+		named: len(text.Columns)+len(text.Attributes)+len(text.Keys) > 0,
 	}
 }
 

@@ -16,6 +16,7 @@ type arrivals struct {
 	inputs     *inputs
 	departures *departures
 	links      *links
+	keyed      *keyed
 
 	accepted []Accepted
 	features []gnn.Vector          // of the nodes with numbers past the graph's, normalised
@@ -89,6 +90,7 @@ func dropped(node *event.Node) *event.Node {
 // acceptNode assigns a number to the node of the i-th event, or refuses it.
 func (a *arrivals) acceptNode(node *event.Node, i int, out *event.Outcome) (accepted bool) {
 	v, known := a.numbers.index.number(node.ID)
+	node, fresh := a.keyed.derive(node, v, known)
 	x, reason, detail := a.inputs.encode(node)
 	if reason != "" {
 		if known && x.Dense != nil && len(x.Dense) < a.inputs.width {
@@ -102,6 +104,7 @@ func (a *arrivals) acceptNode(node *event.Node, i int, out *event.Outcome) (acce
 	} else {
 		v = a.arrive(node, x, out)
 	}
+	a.keyed.enter(v, node, fresh)
 	a.inputs.keep(v, node)
 	a.accepted = append(a.accepted, Accepted{Node: node, Number: v, at: int32(i), ToPredict: !known && !node.Context})
 	return true

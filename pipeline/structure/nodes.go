@@ -27,6 +27,7 @@ type Nodes struct {
 	waiting    *waitingEdges
 	kinds      *marks  // nil for a model that does not tell kinds of edges apart
 	expiry     *expiry // nil if nodes and edges are kept for ever
+	keyed      *keyed  // nil for a model without keys
 }
 
 // Pending is what was predicted and waits for its label. Which nodes wait does not depend on
@@ -44,6 +45,7 @@ type Config struct {
 	Normalizer      *gnn.Normalizer
 	Schema          *attributes.Schema // nil where features are numbers
 	Classes         int                // number of labels that a node may have
+	Names           []string           // of classes, for labels that keys tell of
 	MaxWaitingEdges int
 	Kinds           gnn.EdgeKinds // that the encoder tells apart, nil for none
 	PartialUpdates  bool          // see [pipeline.Config]
@@ -77,17 +79,21 @@ func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
 		graph: graph, numbers: ids, followers: follow, pending: p, waiting: waiting, kinds: kinds,
 		served: store.NewQueue[event.ID, Left](),
 	}
+	keyed := newKeyed(cfg.Schema, cfg.Names, ids)
 	n := &Nodes{
 		Graph: graph, classes: cfg.Classes, dim: cfg.Encoder.Out(), numbers: ids, followers: follow, pending: p,
 		inputs: in, departures: left,
-		arrivals: &arrivals{graph: graph, numbers: ids, inputs: in, departures: left, links: edges, replaced: make(map[int32]*event.Node)},
-		links:    edges, waiting: waiting, kinds: kinds,
+		arrivals: &arrivals{graph: graph, numbers: ids, inputs: in, departures: left, links: edges, keyed: keyed, replaced: make(map[int32]*event.Node)},
+		links:    edges, waiting: waiting, kinds: kinds, keyed: keyed,
 	}
 	if cfg.Readout == nil { // graphs pass
 		n.expiry = newExpiry(cfg.Keep, graph, ids, p)
 	}
 	if n.expiry != nil {
 		n.Follow(n.expiry.follower())
+	}
+	if keyed != nil {
+		n.Follow(Follower{Leaving: keyed.left})
 	}
 	return n
 }
@@ -102,6 +108,7 @@ func (n *Nodes) Enter(events []event.Node, out *event.Outcome) {
 	a, l := n.arrivals, n.links
 	a.accept(n.expiry.enter(events, out), out)
 	n.inputs.count(out)
+	n.keyed.count(out)
 	n.kinds.tellApart(events, n.waiting)
 	for _, x := range a.accepted {
 		for _, entered := range n.followers.entered {
@@ -135,6 +142,7 @@ func (n *Nodes) rebuild(out *event.Outcome) {
 	if n.departures.any() {
 		n.arrivals.withdraw()
 		n.departures.withdraw(out)
+		n.keyed.withdraw()
 	}
 	n.arrivals.replace()
 	n.links.connect(n.arrivals.accepted, out)
@@ -145,6 +153,7 @@ func (n *Nodes) DropWindow() {
 	n.arrivals.clear()
 	n.links.clear()
 	n.expiry.dropWindow()
+	n.keyed.dropWindow()
 }
 
 // Accepted are the node events of the window that the encoder takes, in canonical order. It
@@ -209,6 +218,7 @@ func (n *Nodes) Surroundings(v int32) (degree, fresh int) { return n.departures.
 // reported to followers.
 func (n *Nodes) SetLabel(v, class int32) {
 	state := n.numbers.change(v)
+	n.keyed.labelled(v, state.label, class)
 	if state.label, state.past = class, state.past&Late; class == none {
 		state.past |= Withdrawn
 	}
