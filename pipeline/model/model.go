@@ -226,8 +226,10 @@ func fromFile(f *safetensors.File) (*Model, error) {
 		if w := m.Schema.Width(); w != m.Encoder.In() {
 			return nil, fmt.Errorf("a schema of %d columns, and an encoder of %d", w, m.Encoder.In())
 		}
-		if _, err := keys.New(m.Schema.Keys, m.Classes); err != nil {
-			return nil, fmt.Errorf("schema: %w", err)
+		if m.Schema.Keys != nil {
+			if _, err := keys.New(m.Schema.Keys, m.Classes); err != nil {
+				return nil, fmt.Errorf("schema: %w", err)
+			}
 		}
 	}
 	if m.Pool != nil {
