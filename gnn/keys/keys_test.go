@@ -358,21 +358,21 @@ func TestHuge(t *testing.T) {
 // TestParse: a declaration that cannot be is refused in one line that says what to give.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"a": {}}`:                                           `nothing is made of it`,
-		`{"a": {"link": {"last": 0}}}`:                        `give 1 to 16`,
-		`{"a": {"link": {"last": 17}}}`:                       `give 1 to 16`,
-		`{"a": {"link": {"last": 1, "directed": true}}}`:      `have a kind`,
-		`{"a": {"link": {"last": 1, "within": "all"}}}`:       `such as 30d`,
-		`{"a": {"velocity": ["1 day"]}}`:                      `such as 30d`,
-		`{"a": {"velocity": ["0h"]}}`:                         `such as 30d`,
-		`{"a": {"velocity": ["36526d"]}}`:                     `such as 30d`,
-		`{"a": {"velocity": ["1h", "1h"]}}`:                   `twice`,
-		`{"a": {"velocity": 3}}`:                              `cannot unmarshal`,
-		`{"a": {"labels": "fraud", "amounts": ["x"]}}`:        `are of spans`,
-		`{"a": {"velocity": true, "max": -1}}`:                `leave it out`,
-		`{"a": {"velocty": true}}`:                            `unknown field`,
+		`{"a": {}}`:                                      `nothing is made of it`,
+		`{"a": {"link": {"last": 0}}}`:                   `give 1 to 16`,
+		`{"a": {"link": {"last": 17}}}`:                  `give 1 to 16`,
+		`{"a": {"link": {"last": 1, "directed": true}}}`: `have a kind`,
+		`{"a": {"link": {"last": 1, "within": "all"}}}`:  `such as 30d`,
+		`{"a": {"velocity": ["1 day"]}}`:                 `such as 30d`,
+		`{"a": {"velocity": ["0h"]}}`:                    `such as 30d`,
+		`{"a": {"velocity": ["36526d"]}}`:                `such as 30d`,
+		`{"a": {"velocity": ["1h", "1h"]}}`:              `twice`,
+		`{"a": {"velocity": 3}}`:                         `cannot unmarshal`,
+		`{"a": {"labels": "fraud", "amounts": ["x"]}}`:   `are of spans`,
+		`{"a": {"velocity": true, "max": -1}}`:           `leave it out`,
+		`{"a": {"velocty": true}}`:                       `unknown field`,
 		`{"a": {"link": {"last": 1, "kind": "k"}}, "b": {"link": {"last": 1, "kind": "k", "directed": true}}}`: `twice`,
-		"{" + strings.Repeat(`"a": {"velocity": true}, `, 3): `EOF`,
+		"{" + strings.Repeat(`"a": {"velocity": true}, `, 3):                                                   `EOF`,
 		`{` + strings.Join(slices.Collect(func(yield func(string) bool) {
 			for i := range 17 {
 				yield(fmt.Sprintf(`"k%d": {"velocity": true}`, i))

@@ -41,7 +41,8 @@ type To struct {
 type value struct {
 	hash   int64   // of the text, 0 for none
 	number float64 // NaN for none
-	hashed bool    // whether the hash is needed
+	// What is needed of it.
+	hashed, isAmount bool
 }
 
 // keyed is a key with its rows.
@@ -53,6 +54,7 @@ type keyed struct {
 	empty   []int64 // the row before the first event
 	columns int     // number of these
 	class   int32   // of labels
+	row     int32   // that of the current event's key, none before it came
 	// Places in State.values of the key, of amounts, and of attributes of which different values are counted.
 	input             int
 	amounts, distinct []int
@@ -60,9 +62,10 @@ type keyed struct {
 
 // layout says where the words of a row are.
 type layout struct {
-	near    int // events in times and nodes, the latest first
-	nodes   int // two int32 a word; 0 without links
-	amounts int // words for each: sum, what rounding took from it, the first one, and how many
+	near    int   // events in times and nodes, the latest first
+	nodes   int   // two int32 a word; 0 without links
+	within  int64 // how old events may be that have an edge, ms; 0 for any age
+	amounts int   // words for each: sum, what rounding took from it, the first one, and how many
 	spans   []spanWords
 	labels  int // a word: labels that came, and those of the class
 	seen    int // seenWords for each attribute of which different values are counted
@@ -100,7 +103,7 @@ func layoutOf(k *Key) (l layout) {
 	}
 	take(l.near)
 	if k.Link != nil {
-		l.nodes = take((l.near + 1) / 2)
+		l.nodes, l.within = take((l.near+1)/2), k.Link.Within.milliseconds()
 	}
 	if slices.Contains(k.Velocity, All) {
 		l.amounts = take(amount * len(k.Amounts))
@@ -132,6 +135,7 @@ func New(d Declared, classes []string) (*State, error) {
 		s.values[k.input].hashed = true
 		for _, a := range k.of.Amounts {
 			k.amounts = append(k.amounts, s.inputs[a])
+			s.values[s.inputs[a]].isAmount = true
 		}
 		for _, other := range k.of.Distinct {
 			k.distinct = append(k.distinct, s.inputs[other])
@@ -170,8 +174,10 @@ func (s *State) Text(name, text string) {
 	}
 	v := &s.values[i]
 	v.hash, v.number = 0, math.NaN()
-	if number, ok := spelling.Number(text); ok {
-		v.number = number
+	if v.isAmount {
+		if number, ok := spelling.Number(text); ok {
+			v.number = number
+		}
 	}
 	if v.hashed && !spelling.IsGap(text) {
 		v.hash = hashOf(spelling.Name(text))
@@ -211,8 +217,10 @@ func (s *State) End() (columns []float64, links []To) {
 		k := &s.keys[i]
 		var row []int64
 		h := s.values[k.input].hash
-		if at := k.table.find(h); h != 0 && at != none {
-			row = k.table.rows.Row(at)
+		if k.row = none; h != 0 {
+			if k.row = k.table.find(h); k.row != none {
+				row = k.table.rows.Row(k.row)
+			}
 		}
 		to = k.append(to, s, row, h != 0)
 		if row != nil && k.of.Link != nil {
@@ -229,10 +237,9 @@ func (s *State) End() (columns []float64, links []To) {
 
 // link adds the edges of a key.
 func (s *State) link(k *keyed, row []int64) {
-	within := k.of.Link.Within.milliseconds()
 	for i := range k.at.near {
 		at, v := row[fixed+i], k.node(row, i)
-		if v == none || at == noTime || at > s.time || within > 0 && at < s.time-within {
+		if v == none || at == noTime || at > s.time || k.at.within > 0 && at < s.time-k.at.within {
 			continue
 		}
 		if to := (To{Node: v, Key: k.name, Kind: k.of.Link.Kind}); !slices.ContainsFunc(s.links, func(t To) bool {
@@ -392,7 +399,7 @@ func (s *State) Enter(v int32) {
 		if node[i] == 0 {
 			continue
 		}
-		row, dropped := k.table.touch(node[i])
+		row, dropped := k.table.touch(k.row, node[i])
 		if dropped {
 			s.dropped++
 		}

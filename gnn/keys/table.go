@@ -52,10 +52,9 @@ func (t *table) change(at int32) []int64 {
 	return row
 }
 
-// touch makes the row of a hash the youngest, and returns it for writing: a new one is empty. dropped
+// touch makes the row of a hash, which find returned, the youngest, and returns it for writing: a new one is empty. dropped
 // reports whether another made room for it.
-func (t *table) touch(h int64) (row []int64, dropped bool) {
-	at := t.find(h)
+func (t *table) touch(at int32, h int64) (row []int64, dropped bool) {
 	switch {
 	case at != none:
 		t.unlink(at)
