@@ -87,6 +87,7 @@ const (
 	seenWords  = cells / 2
 	amount     = 4 // words
 	noTime     = math.MinInt64
+	latest     = 1 << 53 // time of an event, ms
 	allAlike   = 1 << 62 // beside a number of amounts: all are the first one
 )
 
@@ -160,7 +161,7 @@ func New(d Declared, classes []string) (*State, error) {
 
 // Begin begins an event. at is its time in milliseconds since 1970.
 func (s *State) Begin(at int64) {
-	s.time = min(max(at, 0), 1<<53)
+	s.time = min(max(at, 0), latest)
 	for i := range s.values {
 		s.values[i].hash, s.values[i].number = 0, math.NaN()
 	}
@@ -340,8 +341,8 @@ func ratio(x, mean float64) float64 {
 func (k *keyed) appendSpan(to []float64, s *State, row []int64, w *spanWords) []float64 {
 	var list [steps]int // the steps of the span that are kept, the first one first
 	kept := list[:0]
-	now, latest := s.time/w.every, row[w.at]
-	for step := max(now, latest) - steps + 1; step <= min(now, latest); step++ {
+	now, newest := s.time/w.every, row[w.at]
+	for step := max(now, newest) - steps + 1; step <= min(now, newest); step++ {
 		if step > now-steps {
 			kept = append(kept, place(step))
 		}
@@ -602,7 +603,8 @@ func (s *State) State(f *snapshot.Schema, count int, gone func(v int32) bool) {
 				if v := k.node(row, j); v != none && (v < 0 || int(v) >= n || gone(v) || s.nodes.Row(v)[i] != row[hash]) {
 					return snapshot.Damaged("key %.40q: node %d is not of it", k.name, v)
 				}
-				if j > 0 && row[fixed+j] > row[fixed+j-1] {
+				at := row[fixed+j]
+				if at != noTime && (at < 0 || at > latest) || j > 0 && at > row[fixed+j-1] {
 					return snapshot.Damaged("key %.40q: events in another order than that of time", k.name)
 				}
 			}
