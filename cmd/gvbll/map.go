@@ -6,12 +6,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/gnn/keys"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/structure"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 )
@@ -56,17 +60,21 @@ func (c mapCmd) Run(ctx context.Context, p flags.Process) error {
 		bounds[at] = b
 	}
 	decoder := wire.Decoder{Map: m}
+	made, err := newKeyedRecords(m.Keys)
+	if err != nil {
+		return flags.Usagef("--try %v", err)
+	}
 	return client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
-		fmt.Fprintf(p.Out, "%s\n", c.line(&decoder, &event.Origin{
+		fmt.Fprintf(p.Out, "%s\n", c.line(&decoder, made, &event.Origin{
 			Topic: r.Topic, Partition: r.Partition,
-			Offset: r.Offset, Key: r.Key, Value: r.Value,
+			Offset: r.Offset, Key: r.Key, Value: r.Value, Time: r.Time.UnixMilli(),
 		}))
 		return true
 	})
 }
 
 // line returns what the map makes of a record.
-func (c mapCmd) line(d *wire.Decoder, o *event.Origin) string {
+func (c mapCmd) line(d *wire.Decoder, made *keyedRecords, o *event.Origin) string {
 	var text []byte
 	var reason event.Reason
 	var detail string
@@ -78,11 +86,63 @@ func (c mapCmd) line(d *wire.Decoder, o *event.Origin) string {
 		var n event.Node
 		reason, detail = d.Node(o, &n)
 		text = append(eventText(&n), why(&n)...)
+		if reason == "" {
+			n.Origin = o
+			text = append(text, made.of(&n)...)
+		}
 	}
 	if reason != "" {
 		return fmt.Sprintf("%s  refused, %s: %s", o, reason, detail)
 	}
 	return fmt.Sprintf("%s  %s", o, text)
+}
+
+// keyedRecords has what the keys of a map make of the records that were read. Methods do nothing on nil.
+type keyedRecords struct {
+	declared keys.Declared
+	state    *keys.State
+	ids      []event.ID // of events, by number
+}
+
+func newKeyedRecords(text []byte) (*keyedRecords, error) {
+	d, err := keys.Parse(text)
+	if d == nil || err != nil {
+		return nil, err
+	}
+	var classes []string
+	for _, k := range d {
+		classes = append(classes, k.Labels)
+	}
+	state, err := keys.New(d, classes)
+	return &keyedRecords{declared: d, state: state}, err
+}
+
+// of returns what keys make of an event, a line for each of its keys.
+func (k *keyedRecords) of(n *event.Node) (text string) {
+	if k == nil || n.Named == nil {
+		return ""
+	}
+	values, links := structure.See(k.state, n)
+	of := make(map[string]string)
+	for i, name := range k.declared.Columns() {
+		of[name] = look.KeyText(values[i])
+	}
+	for _, name := range k.declared.Names() {
+		i := slices.IndexFunc(n.Named, func(a event.Attribute) bool { return a.Name == name })
+		if i < 0 {
+			continue
+		}
+		var to []string
+		for _, l := range links {
+			if l.Key == name {
+				to = append(to, k.ids[l.Node].String())
+			}
+		}
+		text += "\n  " + look.Keyed(k.declared, name, n.Named[i].String(), to, func(c string) string { return of[c] })
+	}
+	k.state.Enter(int32(len(k.ids)))
+	k.ids = append(k.ids, n.ID.Clone())
+	return text
 }
 
 // why says which values became gaps, and which edges are removed.

@@ -70,8 +70,11 @@ const (
 	largestMax  = 1 << 30
 )
 
-// Parse reads a declaration in JSON. The error is one line with the remedy.
+// Parse reads a declaration in JSON, nil of no text. The error is one line with the remedy.
 func Parse(text []byte) (d Declared, err error) {
+	if text == nil {
+		return nil, nil
+	}
 	r := json.NewDecoder(bytes.NewReader(text))
 	r.DisallowUnknownFields()
 	if err := r.Decode(&d); err != nil {
@@ -85,7 +88,7 @@ func (d Declared) Check() error {
 	if len(d) > mostKeys {
 		return fmt.Errorf("%d keys, at most %d are possible", len(d), mostKeys)
 	}
-	for _, name := range d.names() {
+	for _, name := range d.Names() {
 		k := d[name]
 		if err := k.check(); err != nil {
 			return fmt.Errorf("key %.40q: %w", name, err)
@@ -146,15 +149,15 @@ func (s Span) milliseconds() int64 {
 	return n * unit
 }
 
-// names returns the attributes that name keys, in alphabetical order: that of all that is made of them.
-func (d Declared) names() []string { return slices.Sorted(maps.Keys(d)) }
+// Names returns the attributes that name keys, in alphabetical order: that of all that is made of them.
+func (d Declared) Names() []string { return slices.Sorted(maps.Keys(d)) }
 
 // Has reports whether an attribute names a key.
 func (d Declared) Has(name string) bool { _, has := d[name]; return has }
 
 // Columns returns the names of the attributes that an event gets.
 func (d Declared) Columns() (columns []string) {
-	for _, name := range d.names() {
+	for _, name := range d.Names() {
 		k := d[name]
 		add := func(what string, of ...string) {
 			columns = append(columns, strings.Join(append(append([]string{what}, of...), name), "_"))
@@ -190,8 +193,8 @@ func (d Declared) Columns() (columns []string) {
 
 // Inputs returns the attributes that are read: keys, amounts, and those of which different values are counted.
 func (d Declared) Inputs() []string {
-	list := d.names()
-	for _, name := range d.names() {
+	list := d.Names()
+	for _, name := range d.Names() {
 		list = append(append(list, d[name].Amounts...), d[name].Distinct...)
 	}
 	slices.Sort(list)
@@ -200,7 +203,7 @@ func (d Declared) Inputs() []string {
 
 // Kinds returns the kinds of the edges, and whether some have none.
 func (d Declared) Kinds() (kinds gnn.EdgeKinds, plain bool) {
-	for _, name := range d.names() {
+	for _, name := range d.Names() {
 		switch l := d[name].Link; {
 		case l == nil:
 		case l.Kind == "":

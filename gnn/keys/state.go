@@ -131,7 +131,7 @@ func New(d Declared, classes []string) (*State, error) {
 		s.inputs[name] = i
 	}
 	s.values = make([]value, len(s.inputs))
-	for _, name := range d.names() {
+	for _, name := range d.Names() {
 		k := keyed{of: d[name], name: name, input: s.inputs[name], columns: len(Declared{name: d[name]}.Columns())}
 		s.values[k.input].hashed = true
 		for _, a := range k.of.Amounts {

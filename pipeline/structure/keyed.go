@@ -73,7 +73,7 @@ func (k *keyed) derive(node *event.Node, v int32, known bool) (full *event.Node,
 		fresh = true
 	}
 	if fresh {
-		values, links = k.see(node)
+		values, links = See(k.state, node)
 	}
 	for i, x := range values {
 		a := event.Attribute{Name: k.columns[i], Kind: event.Number, Number: x}
@@ -87,24 +87,24 @@ func (k *keyed) derive(node *event.Node, v int32, known bool) (full *event.Node,
 	return &c.node, fresh
 }
 
-// see has the state read an event.
-func (k *keyed) see(node *event.Node) ([]float64, []keys.To) {
+// See has a state by key read an event, and returns what it makes of it. One without a time has that of its record.
+func See(state *keys.State, node *event.Node) ([]float64, []keys.To) {
 	at := node.Time
 	if at == 0 && node.Origin != nil {
 		at = node.Origin.Time
 	}
-	k.state.Begin(at)
+	state.Begin(at)
 	for i := range node.Named {
 		switch a := &node.Named[i]; a.Kind {
 		case event.Number:
-			k.state.Number(a.Name, a.Number)
+			state.Number(a.Name, a.Number)
 		case event.Text:
-			k.state.Text(a.Name, a.Text)
+			state.Text(a.Name, a.Text)
 		case event.Bool:
-			k.state.Text(a.Name, a.String())
+			state.Text(a.Name, a.String())
 		}
 	}
-	return k.state.End()
+	return state.End()
 }
 
 // link adds neighbours.
