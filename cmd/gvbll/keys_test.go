@@ -6,6 +6,10 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +20,9 @@ import (
 	"github.com/gvbll/gvbll/pipeline/holdout"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/structure"
+	"github.com/gvbll/gvbll/topics/kafka"
+	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/sender"
 	"github.com/gvbll/gvbll/topics/wire"
 )
@@ -132,5 +139,95 @@ func checkKeysBits(t *testing.T, dir string, cfg pipeline.Config) {
 	}
 	if cfg.Keep.Nodes > 0 && left == 0 {
 		t.Error("no node left by age")
+	}
+}
+
+// TestKeys: from a table with keys to a stream of raw payments and back. 'gvbll train' and 'map --try' say what a payment got
+// and from which others. A worker that finds a base on an empty disk goes on as if nothing had been, no payment more than once,
+// and an audit agrees; so it does after a payment was forgotten. A map with other keys than the model's is refused.
+func TestKeys(t *testing.T) { onKFake(t, testKeys) }
+
+func testKeys(t *testing.T, sh *shell) {
+	dir := t.TempDir()
+	file, bases := filepath.Join(dir, "m.safetensors"), filepath.Join(dir, "bases")
+	declared := strings.ReplaceAll(payKeys, `, "labels": "fraud"`, "") // the times of labels are not those at which they are sent
+	table := keyedTable(t, 300, declared)
+	code, _, errs := sh.command("train", "--data", table, "--train-share", "0.3", "--epochs", "2", "--hidden", "8", "--out", file)
+	if code != exitOK || !regexp.MustCompile(`(?m)^keys made 16 columns and \d+ edges; of row p\d+\n  account a\d+: edges to p\d+, p\d+; gap_account \d`).MatchString(errs) {
+		t.Fatalf("train: exit code %d: %s", code, errs)
+	}
+	if out := sh.gvbll("inspect", file); !strings.Contains(out, `{"account":{"link":{"last":2,"within":"20d","kind":"account"}`) || !strings.Contains(out, "n_account_1h") {
+		t.Errorf("inspect says nothing of keys:\n%s", out)
+	}
+	sh.setenv("GVBLL_BROKERS", sh.addr)
+	sh.setenv("GVBLL_PREFIX", "keys")
+	g := sh.graph("keys", 0)
+	sh.gvbll("topics", "--create", "--partitions", "1")
+	set, err := flags.Data{Data: table, TrainShare: 0.3}.Open()
+	must(t, err)
+	context := set.Stream().Context
+	p, err := sh.dial().NewProducer(t.Context(), kafka.ProducerConfig{})
+	must(t, err)
+	send := func(items []sender.Item) {
+		t.Helper()
+		for _, x := range items {
+			records := []kafka.Record{{Topic: "keys.nodes", Value: wire.AppendNode(nil, &x.Node)}}
+			if x.Class != "" {
+				records = append(records, kafka.Record{Topic: "keys.labels", Value: wire.AppendLabel(nil, &event.Label{Node: x.Node.ID, Class: x.Class})})
+			}
+			must(t, p.Send(t.Context(), records))
+		}
+	}
+	rest := slices.Concat(set.Stream().Steps...)
+	stream := len(rest)
+	work := []string{"--model", file, "--window", "20", "--base", bases, "--base-every", "1ms,keep=2", "--state-dir"}
+	await := func(n int) {
+		t.Helper()
+		kafkatest.Await(t, fmt.Sprintf("%d payments are predicted", n), func() bool { return g.predictions() >= n })
+	}
+	stop := g.work(append(work, filepath.Join(dir, "one"))...)
+	send(context)
+	for sent := 0; ; {
+		send(rest[:10])
+		sent, rest = sent+10, rest[10:]
+		await(sent)
+		last, err := ledger.Newest(t.Context(), g.client, g.names.LedgerAt())
+		must(t, err)
+		if sent >= 100 && last.Bases != nil && last.Bases[0].Name.Window > 5 {
+			break
+		}
+		if len(rest) < 20 {
+			t.Fatalf("no base is named: %s", g.log())
+		}
+	}
+	stop()
+	stop = g.work(append(work, filepath.Join(dir, "two"))...)
+	send(rest)
+	await(stream)
+	if found := g.audit("--model", file); int(found.Predictions) != stream {
+		t.Errorf("%d predictions, want %d", found.Predictions, stream)
+	}
+	g.forget("p250")
+	stop()
+	g.audit("--model", file)
+
+	text := "nodes:\n  - id: {pointer: /id}\n    time: {pointer: /time}\n    features: /pay\nkeys:\n  shop: {link: {last: 1}, velocity: [all, 1h], amounts: [amount]}\n"
+	yaml := filepath.Join(dir, "map.yaml")
+	must(t, os.WriteFile(yaml, []byte(text), 0o644))
+	if code, _, errs := sh.command("work", "--model", file, "--map", yaml, "--http", "127.0.0.1:0"); code != exitUsage || !strings.Contains(errs, "leave them out there") {
+		t.Errorf("a map with other keys than the model's: exit code %d: %s", code, errs)
+	}
+	for i := range 2 {
+		value := fmt.Sprintf(`{"id": "q%d", "time": %d, "pay": {"shop": 7, "amount": %d}}`, i, 1772323200000+i*60_000, 10+i*5)
+		must(t, p.Send(t.Context(), []kafka.Record{{Topic: "keys.nodes", Value: []byte(value)}}))
+	}
+	out := sh.gvbll("map", "--try", yaml, "--topic", "keys.nodes", "-n", "1000")
+	for _, want := range []string{
+		"  shop 7: edges to none; gap_shop a gap, n_shop 0, ratio_amount_shop a gap, n_shop_1h 0, sum_amount_shop_1h 0",
+		"  shop 7: edges to q0; gap_shop 60, n_shop 1, ratio_amount_shop 1.5, n_shop_1h 1, sum_amount_shop_1h 10, mean_amount_shop_1h 10, ratio_amount_shop_1h 1.5",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("map --try does not print %q:\n%s", want, out)
+		}
 	}
 }

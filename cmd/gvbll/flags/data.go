@@ -116,7 +116,7 @@ func (s *DataSet) Stream() *sender.Stream {
 	batches := append([][]int32{append(append([]int32(nil), s.Split.Train...), s.Split.Warmup...)}, s.Split.Steps...)
 	if s.Raw != nil { // the engine makes of keys what they make
 		raw := *s
-		raw.Dataset, raw.Schema = s.Raw, nil
+		raw.Dataset = s.Raw
 		slices.SortStableFunc(batches[0], func(a, b int32) int { return cmp.Compare(raw.Time[a], raw.Time[b]) })
 		s = &raw
 	}
