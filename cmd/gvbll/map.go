@@ -6,13 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
-	"github.com/gvbll/gvbll/cmd/gvbll/look"
+	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/gnn/keys"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/structure"
@@ -85,11 +84,11 @@ func (c mapCmd) line(d *wire.Decoder, made *keyedRecords, o *event.Origin) strin
 	} else {
 		var n event.Node
 		reason, detail = d.Node(o, &n)
-		text = append(eventText(&n), why(&n)...)
-		if reason == "" {
-			n.Origin = o
-			text = append(text, made.of(&n)...)
+		full := &n
+		if n.Origin = o; reason == "" {
+			full = made.of(&n)
 		}
+		text = append(eventText(full), why(&n)...)
 	}
 	if reason != "" {
 		return fmt.Sprintf("%s  refused, %s: %s", o, reason, detail)
@@ -97,52 +96,32 @@ func (c mapCmd) line(d *wire.Decoder, made *keyedRecords, o *event.Origin) strin
 	return fmt.Sprintf("%s  %s", o, text)
 }
 
-// keyedRecords has what the keys of a map make of the records that were read. Methods do nothing on nil.
+// keyedRecords makes of the records that were read what the keys of a map make of them.
 type keyedRecords struct {
-	declared keys.Declared
-	state    *keys.State
-	ids      []event.ID // of events, by number
+	keyed *structure.Keyed // nil for a map without keys
+	ids   []event.ID       // of events, by number
 }
 
 func newKeyedRecords(text []byte) (*keyedRecords, error) {
 	d, err := keys.Parse(text)
-	if d == nil || err != nil {
+	if err != nil {
 		return nil, err
 	}
 	var classes []string
 	for _, k := range d {
 		classes = append(classes, k.Labels)
 	}
-	state, err := keys.New(d, classes)
-	return &keyedRecords{declared: d, state: state}, err
+	k := &keyedRecords{}
+	k.keyed, err = structure.NewKeyed(&attributes.Schema{Keys: d}, classes, func(v int32) event.ID { return k.ids[v] })
+	return k, err
 }
 
-// of returns what keys make of an event, a line for each of its keys.
-func (k *keyedRecords) of(n *event.Node) (text string) {
-	if k == nil || n.Named == nil {
-		return ""
-	}
-	values, links := structure.See(k.state, n)
-	of := make(map[string]string)
-	for i, name := range k.declared.Columns() {
-		of[name] = look.KeyText(values[i])
-	}
-	for _, name := range k.declared.Names() {
-		i := slices.IndexFunc(n.Named, func(a event.Attribute) bool { return a.Name == name })
-		if i < 0 {
-			continue
-		}
-		var to []string
-		for _, l := range links {
-			if l.Key == name {
-				to = append(to, k.ids[l.Node].String())
-			}
-		}
-		text += "\n  " + look.Keyed(k.declared, name, n.Named[i].String(), to, func(c string) string { return of[c] })
-	}
-	k.state.Enter(int32(len(k.ids)))
+// of returns an event with what keys make of it.
+func (k *keyedRecords) of(n *event.Node) *event.Node {
+	full, enters := k.keyed.Derive(n, 0, false)
+	k.keyed.Enter(int32(len(k.ids)), n, enters)
 	k.ids = append(k.ids, n.ID.Clone())
-	return text
+	return full
 }
 
 // why says which values became gaps, and which edges are removed.

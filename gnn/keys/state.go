@@ -33,7 +33,6 @@ type State struct {
 // To is an edge to an event before.
 type To struct {
 	Node int32
-	Key  string // the attribute
 	Kind string
 }
 
@@ -243,7 +242,7 @@ func (s *State) link(k *keyed, row []int64) {
 		if v == none || at == noTime || at > s.time || k.at.within > 0 && at < s.time-k.at.within {
 			continue
 		}
-		if to := (To{Node: v, Key: k.name, Kind: k.of.Link.Kind}); !slices.ContainsFunc(s.links, func(t To) bool {
+		if to := (To{Node: v, Kind: k.of.Link.Kind}); !slices.ContainsFunc(s.links, func(t To) bool {
 			return t.Node == to.Node && t.Kind == to.Kind
 		}) {
 			s.links = append(s.links, to)

@@ -27,7 +27,7 @@ type Nodes struct {
 	waiting    *waitingEdges
 	kinds      *marks  // nil for a model that does not tell kinds of edges apart
 	expiry     *expiry // nil if nodes and edges are kept for ever
-	keyed      *keyed  // nil for a model without keys
+	keyed      *Keyed  // nil for a model without keys
 }
 
 // Pending is what was predicted and waits for its label. Which nodes wait does not depend on
@@ -79,7 +79,10 @@ func New(cfg Config, graph *gnn.Graph, p Pending) *Nodes {
 		graph: graph, numbers: ids, followers: follow, pending: p, waiting: waiting, kinds: kinds,
 		served: store.NewQueue[event.ID, Left](),
 	}
-	keyed := newKeyed(cfg.Schema, cfg.Names, ids)
+	keyed, err := NewKeyed(cfg.Schema, cfg.Names, ids.id)
+	if err != nil {
+		panic(err) // a model is checked when it is read
+	}
 	n := &Nodes{
 		Graph: graph, classes: cfg.Classes, dim: cfg.Encoder.Out(), numbers: ids, followers: follow, pending: p,
 		inputs: in, departures: left,
@@ -142,7 +145,6 @@ func (n *Nodes) rebuild(out *event.Outcome) {
 	if n.departures.any() {
 		n.arrivals.withdraw()
 		n.departures.withdraw(out)
-		n.keyed.withdraw()
 	}
 	n.arrivals.replace()
 	n.links.connect(n.arrivals.accepted, out)
@@ -153,7 +155,6 @@ func (n *Nodes) DropWindow() {
 	n.arrivals.clear()
 	n.links.clear()
 	n.expiry.dropWindow()
-	n.keyed.dropWindow()
 }
 
 // Accepted are the node events of the window that the encoder takes, in canonical order. It
