@@ -76,6 +76,8 @@ func checkKeysBits(t *testing.T, dir string, cfg pipeline.Config) {
 	must(t, err)
 	pair, err := pipeline.NewPair(cfg, m)
 	must(t, err)
+	history, err := pipeline.NewHistory(pipeline.HistoryConfig{Features: set.Dim, Schema: set.Schema, Classes: set.Classes, Keep: cfg.Keep})
+	must(t, err)
 	raw := set.Stream()
 	features := make([]event.Node, len(set.Labels))
 	for v, x := range set.Features {
@@ -107,6 +109,14 @@ func checkKeysBits(t *testing.T, dir string, cfg pipeline.Config) {
 			}
 		}
 		waiting = rest
+		if number%10 == 1 && nodes != nil {
+			one, _, _, _ := table.Suppose(&nodes[0])
+			other, _, _, _ := pair.Serving().Suppose(&rows[0])
+			if one.Degree != other.Degree || !slices.Equal(one.Probabilities, other.Probabilities) {
+				t.Fatalf("window %d: what if: %v by %d edges of the table, %v by %d of raw payments", number, one.Probabilities, one.Degree, other.Probabilities, other.Degree)
+			}
+		}
+		history.Step(&windows[1])
 		one, other := table.Step(&windows[0]), pair.Step(&windows[1])
 		left += one.Figures.Int(event.NodesExpired)
 		if one.Chain != other.Chain || one.Refused != nil || other.Refused != nil {
@@ -139,6 +149,12 @@ func checkKeysBits(t *testing.T, dir string, cfg pipeline.Config) {
 	}
 	if cfg.Keep.Nodes > 0 && left == 0 {
 		t.Error("no node left by age")
+	}
+	nodes, _ := history.Nodes(func(*pipeline.Recorded) bool { return true }) // a model is retrained on
+	for i := range nodes {
+		if !slices.Equal(nodes[i].Features.Dense, set.Features[of[nodes[i].ID]].Dense) {
+			t.Fatalf("the history has %v of payment %v, want %v", nodes[i].Features.Dense, nodes[i].ID, set.Features[of[nodes[i].ID]].Dense)
+		}
 	}
 }
 
