@@ -119,7 +119,7 @@ func newKeyedRecords(text []byte) (*keyedRecords, error) {
 // of returns an event with what keys make of it.
 func (k *keyedRecords) of(n *event.Node) *event.Node {
 	full, enters := k.keyed.Derive(n, 0, false)
-	k.keyed.Enter(int32(len(k.ids)), n, enters)
+	k.keyed.Enter(int32(len(k.ids)), enters)
 	k.ids = append(k.ids, n.ID.Clone())
 	return full
 }

@@ -61,7 +61,7 @@ type keyed struct {
 
 // layout says where the words of a row are.
 type layout struct {
-	near    int   // events in times and nodes, the latest first
+	near    int   // events in times, each 1 ms later, and nodes, the latest first
 	nodes   int   // two int32 a word; 0 without links
 	within  int64 // how old events may be that have an edge, ms; 0 for any age
 	amounts int   // words for each: sum, what rounding took from it, the first one, and how many
@@ -84,8 +84,7 @@ const (
 	sumWords   = steps + countWords
 	cells      = 64 // of the sketch of different values
 	seenWords  = cells / 2
-	amount     = 4 // words
-	noTime     = math.MinInt64
+	amount     = 4       // words
 	latest     = 1 << 53 // time of an event, ms
 	allAlike   = 1 << 62 // beside a number of amounts: all are the first one
 )
@@ -146,7 +145,6 @@ func New(d Declared, classes []string) (*State, error) {
 		}
 		k.at = layoutOf(&k.of)
 		k.empty = make([]int64, k.at.width)
-		k.clear(k.empty)
 		most := k.of.Max
 		if most == 0 {
 			most = defaultMax
@@ -238,8 +236,8 @@ func (s *State) End() (columns []float64, links []To) {
 // link adds the edges of a key.
 func (s *State) link(k *keyed, row []int64) {
 	for i := range k.at.near {
-		at, v := row[fixed+i], k.node(row, i)
-		if v == none || at == noTime || at > s.time || k.at.within > 0 && at < s.time-k.at.within {
+		age, v := s.time+1-row[fixed+i], k.node(row, i)
+		if v == none || age < 0 || k.at.within > 0 && age > k.at.within {
 			continue
 		}
 		if to := (To{Node: v, Kind: k.of.Link.Kind}); !slices.ContainsFunc(s.links, func(t To) bool {
@@ -271,6 +269,10 @@ func (k *keyed) node(row []int64, i int) int32 {
 	return int32(half(row[k.at.nodes+i/2], i)) - 1
 }
 
+func (k *keyed) setNode(row []int64, i int, v int32) {
+	setHalf(&row[k.at.nodes+i/2], i, uint32(v+1))
+}
+
 // append appends the values of the key's columns. row is nil before the first event of the key.
 func (k *keyed) append(to []float64, s *State, row []int64, given bool) []float64 {
 	if !given {
@@ -285,8 +287,8 @@ func (k *keyed) append(to []float64, s *State, row []int64, given bool) []float6
 	if len(k.of.Velocity) > 0 {
 		gap := math.NaN()
 		for _, at := range row[fixed : fixed+k.at.near] {
-			if at != noTime && at <= s.time {
-				gap = float64(s.time-at) / 1000
+			if at > 0 && at <= s.time+1 {
+				gap = float64(s.time+1-at) / 1000
 				break
 			}
 		}
@@ -322,7 +324,7 @@ func (k *keyed) appendAll(to []float64, s *State, row []int64) []float64 {
 		to = append(to, ratio(s.values[input].number, mean))
 	}
 	for i := range k.distinct {
-		to = append(to, k.different(row, i, noTime))
+		to = append(to, k.different(row, i, 0))
 	}
 	return to
 }
@@ -366,7 +368,7 @@ func (k *keyed) appendSpan(to []float64, s *State, row []int64, w *spanWords) []
 		to = append(to, sum, mean, ratio(s.values[input].number, mean))
 	}
 	for i := range k.distinct {
-		to = append(to, k.different(row, i, s.time-w.length))
+		to = append(to, k.different(row, i, max(s.time-w.length, 0)))
 	}
 	return to
 }
@@ -379,18 +381,16 @@ func (k *keyed) different(row []int64, i int, after int64) float64 {
 	empty := 0
 	words := row[k.at.seen+seenWords*i:][:seenWords]
 	for c := range cells {
-		if at := half(words[c/2], c); at == 0 || int64(at)*1000 <= after {
+		if int64(half(words[c/2], c))*1000 <= after {
 			empty++
 		}
 	}
 	return cells * double.Log(cells/max(float64(empty), .5))
 }
 
-// Enter counts the event that has ended, as that of node v.
+// Enter counts the event that has ended, as that of node v, whose number may have been another node's.
 func (s *State) Enter(v int32) {
-	for int(v) >= s.nodes.Len() {
-		s.nodes.Grow(1)
-	}
+	s.nodes.Grow(max(int(v)+1-s.nodes.Len(), 0))
 	node := s.nodes.Row(v)
 	s.frozen.Keep(v, node)
 	for i := range s.keys {
@@ -410,31 +410,19 @@ func (s *State) Enter(v int32) {
 	}
 }
 
-// clear makes a row of zeros that of no event.
-func (k *keyed) clear(row []int64) {
-	for i := range k.at.near {
-		row[fixed+i] = noTime
-	}
-}
-
 // count counts an event in the row of its key.
 func (k *keyed) count(s *State, row []int64, v int32) {
-	if row[total] == 0 {
-		k.clear(row)
-	}
 	row[total]++
-	i := 0
-	for i < k.at.near && row[fixed+i] > s.time {
-		i++
-	}
-	for j := k.at.near - 1; j >= i; j-- {
-		at, node := s.time, v
-		if j > i {
-			at, node = row[fixed+j-1], k.node(row, j-1)
+	times, at := row[fixed:][:k.at.near], s.time+1
+	for i := range times {
+		if times[i] > at {
+			continue
 		}
-		row[fixed+j] = at
+		times[i], at = at, times[i]
 		if k.at.nodes > 0 {
-			setHalf(&row[k.at.nodes+j/2], j, uint32(node+1))
+			next := k.node(row, i)
+			k.setNode(row, i, v)
+			v = next
 		}
 	}
 	for i := range k.at.spans {
@@ -501,16 +489,6 @@ func (k *keyed) countSpan(s *State, row []int64, w *spanWords) {
 	}
 }
 
-// Skip notes that node v is of no event with keys.
-func (s *State) Skip(v int32) {
-	for int(v) >= s.nodes.Len() {
-		s.nodes.Grow(1)
-	}
-	row := s.nodes.Row(v)
-	s.frozen.Keep(v, row)
-	clear(row)
-}
-
 // Of returns the values of the columns of node v, as Enter counted it, for one that is sent again, and
 // whether it has any. They are valid until the next event begins.
 func (s *State) Of(v int32) (columns []float64, has bool) {
@@ -546,7 +524,7 @@ func (s *State) Leave(v int32) {
 		row := s.rowOf(i, v)
 		for j := range k.at.near {
 			if row != nil && k.node(row, j) == v {
-				setHalf(&row[k.at.nodes+j/2], j, 0)
+				k.setNode(row, j, none)
 			}
 		}
 	}
@@ -603,7 +581,7 @@ func (s *State) State(f *snapshot.Schema, count int, gone func(v int32) bool) {
 					return snapshot.Damaged("key %.40q: node %d is not of it", k.name, v)
 				}
 				at := row[fixed+j]
-				if at != noTime && (at < 0 || at > latest) || j > 0 && at > row[fixed+j-1] {
+				if at < 0 || at > latest+1 || j > 0 && at > row[fixed+j-1] {
 					return snapshot.Damaged("key %.40q: events in another order than that of time", k.name)
 				}
 			}

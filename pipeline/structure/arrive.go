@@ -106,7 +106,7 @@ func (a *arrivals) acceptNode(node *event.Node, i int, out *event.Outcome) (acce
 	} else {
 		v = a.arrive(node, x, out)
 	}
-	a.keyed.Enter(v, node, enters)
+	a.keyed.Enter(v, enters)
 	a.inputs.keep(v, node)
 	a.accepted = append(a.accepted, Accepted{Node: node, Number: v, at: int32(i), own: own, ToPredict: !known && !node.Context})
 	return true

@@ -35,10 +35,13 @@ func NewKeyed(s *attributes.Schema, classes []string, id func(v int32) event.ID)
 // Derive returns an event with what its keys make of it: the event itself if it has no features by name. A node that is sent
 // again, whose number is v, keeps what its first event got. enters reports whether the event is to be counted.
 func (k *Keyed) Derive(node *event.Node, v int32, known bool) (full *event.Node, enters bool) {
-	if k == nil || node.Named == nil {
-		return node, k != nil && !known
-	}
-	if known {
+	switch {
+	case k == nil || known && node.Named == nil:
+		return node, false
+	case node.Named == nil:
+		k.see(node)
+		return node, true
+	case known:
 		if values, has := k.state.Of(v); has {
 			return k.with(node, values, nil), false
 		}
@@ -94,12 +97,8 @@ func (k *Keyed) with(node *event.Node, values []float64, links []keys.To) *event
 }
 
 // Enter counts the event that was derived last, as that of node v.
-func (k *Keyed) Enter(v int32, node *event.Node, enters bool) {
-	switch {
-	case !enters:
-	case node.Named == nil:
-		k.state.Skip(v)
-	default:
+func (k *Keyed) Enter(v int32, enters bool) {
+	if enters {
 		k.state.Enter(v)
 	}
 }
