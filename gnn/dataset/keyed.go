@@ -46,8 +46,8 @@ func (d *Dataset) checkKeys() error {
 	if d.milliseconds() == nil {
 		return fmt.Errorf("keys need the time of each event, as a date or in milliseconds since 1970: give it in a column time")
 	}
-	for name, k := range d.Keys {
-		if k.Labels != "" && d.LabelTime == nil {
+	for _, name := range d.Keys.Names() {
+		if d.Keys[name].Labels != "" && d.LabelTime == nil {
 			return fmt.Errorf("key %.40q tells a share of labels, which count once they have come: give their times in a column "+
 				"label_time, or leave \"labels\" out", name)
 		}

@@ -117,7 +117,7 @@ func (s *DataSet) Stream() *sender.Stream {
 	if s.Raw != nil { // the engine makes of keys what they make
 		raw := *s
 		raw.Dataset = s.Raw
-		slices.SortStableFunc(batches[0], func(a, b int32) int { return cmp.Compare(raw.Time[a], raw.Time[b]) })
+		slices.SortFunc(batches[0], func(a, b int32) int { return cmp.Or(cmp.Compare(raw.Time[a], raw.Time[b]), cmp.Compare(a, b)) })
 		s = &raw
 	}
 	neighbours := s.Arrivals(batches)
