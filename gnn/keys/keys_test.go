@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -386,4 +387,40 @@ func TestParse(t *testing.T) {
 	if _, err := New(declared(t, `{"a": {"labels": "fraud"}}`), []string{"ok"}); err == nil || !strings.Contains(err.Error(), "fraud") {
 		t.Errorf("a class that the model does not have: %v", err)
 	}
+}
+
+// FuzzParse: a declaration that is accepted has a state that takes an event, and is read again from its own JSON as the same one.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(everything))
+	f.Add([]byte(`{"a": {"velocity": true, "max": 1}, "": {"labels": "x"}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		d, err := Parse(text)
+		if err != nil {
+			return
+		}
+		written, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Parse(written); err != nil || !again.Equal(d) {
+			t.Fatalf("%s is read as %v, %v", written, again, err)
+		}
+		var classes []string
+		for _, k := range d {
+			classes = append(classes, k.Labels)
+		}
+		s, err := New(d, classes)
+		if err != nil || len(d) == 0 {
+			return
+		}
+		for i := range int64(9) {
+			s.Begin(i * 1_000_000)
+			for _, name := range d.Inputs() {
+				s.Number(name, float64(i))
+			}
+			s.End()
+			s.Enter(int32(i))
+			s.Label(int32(i), none, 0)
+		}
+	})
 }
