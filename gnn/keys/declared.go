@@ -70,7 +70,7 @@ const (
 	largestMax  = 1 << 30
 )
 
-// Parse reads a declaration in JSON, nil of no text. The error is one line with the remedy.
+// Parse reads a declaration in JSON, nil if there are no keys. The error is one line with the remedy.
 func Parse(text []byte) (d Declared, err error) {
 	if text == nil {
 		return nil, nil
@@ -79,6 +79,9 @@ func Parse(text []byte) (d Declared, err error) {
 	r.DisallowUnknownFields()
 	if err := r.Decode(&d); err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
+	}
+	if len(d) == 0 {
+		return nil, nil
 	}
 	return d, d.Check()
 }

@@ -152,7 +152,7 @@ func New(d Declared, classes []string) (*State, error) {
 		k.table = newTable(k.at.width, most)
 		s.keys = append(s.keys, k)
 	}
-	s.nodes = kernel.NewTable[int64](len(s.keys) + len(s.columns))
+	s.nodes = kernel.NewTable[int64](max(len(s.keys)+len(s.columns), 1))
 	return s, nil
 }
 
