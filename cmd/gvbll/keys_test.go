@@ -113,14 +113,16 @@ func checkKeysBits(t *testing.T, dir string, cfg pipeline.Config) {
 			one, _, _, _ := table.Suppose(&nodes[0])
 			other, _, _, _ := pair.Serving().Suppose(&rows[0])
 			if one.Degree != other.Degree || !slices.Equal(one.Probabilities, other.Probabilities) {
-				t.Fatalf("window %d: what if: %v by %d edges of the table, %v by %d of raw payments", number, one.Probabilities, one.Degree, other.Probabilities, other.Degree)
+				t.Fatalf("window %d: what if: %v by %d edges of the table, %v by %d of raw payments", number,
+					one.Probabilities, one.Degree, other.Probabilities, other.Degree)
 			}
 		}
 		history.Step(&windows[1])
 		one, other := table.Step(&windows[0]), pair.Step(&windows[1])
 		left += one.Figures.Int(event.NodesExpired)
 		if one.Chain != other.Chain || one.Refused != nil || other.Refused != nil {
-			t.Fatalf("window %d: the chains are %x of the table and %x of raw payments; %v, %v", number, one.Chain, other.Chain, one.Refused, other.Refused)
+			t.Fatalf("window %d: the chains are %x of the table and %x of raw payments; %v, %v", number,
+				one.Chain, other.Chain, one.Refused, other.Refused)
 		}
 		if number++; number%20 == 0 {
 			s := pair.Snapshot(nil)
@@ -169,10 +171,13 @@ func testKeys(t *testing.T, sh *shell) {
 	declared := strings.ReplaceAll(payKeys, `, "labels": "fraud"`, "") // the times of labels are not those at which they are sent
 	table := keyedTable(t, 300, declared)
 	code, _, errs := sh.command("train", "--data", table, "--train-share", "0.3", "--epochs", "2", "--hidden", "8", "--out", file)
-	if code != exitOK || !regexp.MustCompile(`(?m)^keys made 16 columns and \d+ edges; row p\d+, the last one that trains, has edges to p\d+, .*p\d+; gap_account \d+, n_account`).MatchString(errs) {
+	made := regexp.MustCompile(`(?m)^keys made 16 columns and \d+ edges; row p\d+, the last one that trains, has edges to p\d+, ` +
+		`.*p\d+; gap_account \d+, n_account`)
+	if code != exitOK || !made.MatchString(errs) {
 		t.Fatalf("train: exit code %d: %s", code, errs)
 	}
-	if out := sh.gvbll("inspect", file); !strings.Contains(out, `{"account":{"link":{"last":2,"within":"20d","kind":"account"}`) || !strings.Contains(out, "n_account_1h") {
+	out := sh.gvbll("inspect", file)
+	if !strings.Contains(out, `{"account":{"link":{"last":2,"within":"20d","kind":"account"}`) || !strings.Contains(out, "n_account_1h") {
 		t.Errorf("inspect says nothing of keys:\n%s", out)
 	}
 	sh.setenv("GVBLL_BROKERS", sh.addr)
@@ -189,7 +194,8 @@ func testKeys(t *testing.T, sh *shell) {
 		for _, x := range items {
 			records := []kafka.Record{{Topic: "keys.nodes", Value: wire.AppendNode(nil, &x.Node)}}
 			if x.Class != "" {
-				records = append(records, kafka.Record{Topic: "keys.labels", Value: wire.AppendLabel(nil, &event.Label{Node: x.Node.ID, Class: x.Class})})
+				l := event.Label{Node: x.Node.ID, Class: x.Class}
+				records = append(records, kafka.Record{Topic: "keys.labels", Value: wire.AppendLabel(nil, &l)})
 			}
 			must(t, p.Send(t.Context(), records))
 		}
@@ -227,17 +233,19 @@ func testKeys(t *testing.T, sh *shell) {
 	stop()
 	g.audit("--model", file)
 
-	text := "nodes:\n  - id: {pointer: /id}\n    time: {pointer: /time}\n    features: /pay\nkeys:\n  shop: {link: {last: 1}, velocity: [all, 1h], amounts: [amount]}\n"
+	text := "nodes:\n  - id: {pointer: /id}\n    time: {pointer: /time}\n    features: /pay\n" +
+		"keys:\n  shop: {link: {last: 1}, velocity: [all, 1h], amounts: [amount]}\n"
 	yaml := filepath.Join(dir, "map.yaml")
 	must(t, os.WriteFile(yaml, []byte(text), 0o644))
-	if code, _, errs := sh.command("work", "--model", file, "--map", yaml, "--http", "127.0.0.1:0"); code != exitUsage || !strings.Contains(errs, "leave them out there") {
+	code, _, errs = sh.command("work", "--model", file, "--map", yaml, "--http", "127.0.0.1:0")
+	if code != exitUsage || !strings.Contains(errs, "leave them out there") {
 		t.Errorf("a map with other keys than the model's: exit code %d: %s", code, errs)
 	}
 	for i := range 2 {
 		value := fmt.Sprintf(`{"id": "q%d", "time": %d, "pay": {"shop": 7, "amount": %d}}`, i, 1772323200000+i*60_000, 10+i*5)
 		must(t, p.Send(t.Context(), []kafka.Record{{Topic: "keys.nodes", Value: []byte(value)}}))
 	}
-	out := sh.gvbll("map", "--try", yaml, "--topic", "keys.nodes", "-n", "1000")
+	out = sh.gvbll("map", "--try", yaml, "--topic", "keys.nodes", "-n", "1000")
 	for _, want := range []string{
 		`"features":{"amount":10,"gap_shop":null,"mean_amount_shop_1h":null,"n_shop":0,"n_shop_1h":0,"ratio_amount_shop":null,` +
 			`"ratio_amount_shop_1h":null,"sum_amount_shop_1h":0},"id":"q0",`,

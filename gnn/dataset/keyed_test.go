@@ -77,7 +77,8 @@ e,fraud,2026-03-01T03:00:00Z,8,a
 		if want := [][2]int32{{3, 1}, {2, 1}, {0, 2}, {4, 0}}; !slices.Equal(d.Edges, want) {
 			t.Errorf("edges %v, want %v", d.Edges, want)
 		}
-		if want := (gnn.EdgeKinds{{}, {Name: "same", Directed: true}}); !slices.Equal(d.Kinds, want) || d.Marks[0].Kind != 0 || d.Marks[1].Kind != 1 {
+		want := gnn.EdgeKinds{{}, {Name: "same", Directed: true}}
+		if !slices.Equal(d.Kinds, want) || d.Marks[0].Kind != 0 || d.Marks[1].Kind != 1 {
 			t.Errorf("kinds %v, marks %v, want %v", d.Kinds, d.Marks, want)
 		}
 		if d.Schema.Keys == nil || d.Raw == nil || len(d.Raw.Edges) != 1 || columnOf(d.Raw, "account") == nil {
@@ -133,7 +134,10 @@ func TestKeyedRefused(t *testing.T) {
 		"no column":  {"id,label,time,amount\na,x,2026-03-01,1\nb,y,2026-03-02,2\n", velocity, `there is no column "account"`},
 		"no time":    {"id,label,amount,account\na,x,1,c\nb,y,2,c\n", velocity, "give it in a column time"},
 		"a year":     {"id,label,time,amount,account\na,x,2019,1,c\nb,y,2020,2,c\n", velocity, "milliseconds since 1970"},
-		"its column": {"id,label,time,amount,account,n_account\na,x,2026-03-01,1,c,1\nb,y,2026-03-02,2,c,2\n", velocity, "which is there already"},
+		"its column": {
+			"id,label,time,amount,account,n_account\na,x,2026-03-01,1,c,1\nb,y,2026-03-02,2,c,2\n", velocity,
+			"which is there already",
+		},
 		"labels": {
 			"id,label,time,account\na,x,2026-03-01,c\nb,y,2026-03-02,c\n", `{"keys": {"account": {"labels": "x"}}}`, "label_time",
 		},

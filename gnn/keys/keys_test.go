@@ -184,7 +184,10 @@ func payments(seed uint64, n int) (list []payment) {
 	now := int64(1_000_000)
 	for range n {
 		now += rng.Int64N(300_000)
-		p := payment{at: now, account: fmt.Sprint("a", rng.IntN(4)), merchant: fmt.Sprint("m", rng.IntN(9)), amount: float64(rng.IntN(9999)) / 100}
+		p := payment{
+			at: now, account: fmt.Sprint("a", rng.IntN(4)), merchant: fmt.Sprint("m", rng.IntN(9)),
+			amount: float64(rng.IntN(9999)) / 100,
+		}
 		switch rng.IntN(12) {
 		case 0:
 			p.at -= rng.Int64N(min(now, 20_000_000)) // late
