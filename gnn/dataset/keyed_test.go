@@ -131,9 +131,9 @@ func TestKeyedLeak(t *testing.T) {
 func TestKeyedRefused(t *testing.T) {
 	const velocity = `{"keys": {"account": {"velocity": true, "amounts": ["amount"]}}}`
 	for name, test := range map[string]struct{ nodes, description, want string }{
-		"no column":  {"id,label,time,amount\na,x,2026-03-01,1\nb,y,2026-03-02,2\n", velocity, `there is no column "account"`},
-		"no time":    {"id,label,amount,account\na,x,1,c\nb,y,2,c\n", velocity, "give it in a column time"},
-		"a year":     {"id,label,time,amount,account\na,x,2019,1,c\nb,y,2020,2,c\n", velocity, "milliseconds since 1970"},
+		"no column": {"id,label,time,amount\na,x,2026-03-01,1\nb,y,2026-03-02,2\n", velocity, `there is no column "account"`},
+		"no time":   {"id,label,amount,account\na,x,1,c\nb,y,2,c\n", velocity, "give it in a column time"},
+		"a year":    {"id,label,time,amount,account\na,x,2019,1,c\nb,y,2020,2,c\n", velocity, "milliseconds since 1970"},
 		"its column": {
 			"id,label,time,amount,account,n_account\na,x,2026-03-01,1,c,1\nb,y,2026-03-02,2,c,2\n", velocity,
 			"which is there already",
