@@ -161,7 +161,7 @@ func (c Config) waiting() serve.PendingConfig {
 // structure returns the settings of what enters, for a model.
 func (c Config) structure(m *model.Model) structure.Config {
 	return structure.Config{
-		Encoder: m.Encoder, Normalizer: m.Normalizer, Schema: m.Schema, Classes: len(m.Classes),
+		Encoder: m.Encoder, Normalizer: m.Normalizer, Schema: m.Schema, Classes: len(m.Classes), Names: m.Classes,
 		MaxWaitingEdges: c.MaxWaitingEdges, Kinds: m.Kinds, Readout: m.Readout, PartialUpdates: c.PartialUpdates, Keep: c.Keep,
 		FirstReading: c.FirstReading,
 	}

@@ -84,7 +84,7 @@ func NewHistory(c HistoryConfig) (*History, error) {
 	h.nodes = structure.New(structure.Config{
 		Encoder: encoder, Normalizer: &gnn.Normalizer{Kind: gnn.NormalizeNone},
 		Schema: c.Schema, KeepsNames: c.Schema == nil, PartialUpdates: c.Partial, MaxWaitingEdges: cfg.MaxWaitingEdges,
-		Keep: c.Keep, FirstReading: c.First,
+		Keep: c.Keep, Names: c.Classes, FirstReading: c.First,
 	}, gnn.NewGraph(encoder), h.pending)
 	h.nodes.Follow(structure.Follower{Entered: h.entered, Vacated: h.vacated})
 	return h, nil
@@ -133,6 +133,7 @@ func (h *History) Step(w *event.Window) {
 		} else if l.Withdrawn {
 			h.waiting.Wait(none, l, &h.out)
 		} else if left, waits := h.nodes.TakeLeft(l.Node); waits {
+			h.nodes.SetLabel(left.Number, class)
 			h.pending.Drop(left.Number)
 			h.nodes.Vacate(left.Number)
 		} else {
@@ -173,11 +174,12 @@ func (h *History) label(v, class int32) {
 	if r.Class != none {
 		if h.stands == serve.LastStands {
 			r.Class = class
+			h.nodes.SetLabel(v, class)
 		}
 	} else if class != none {
 		r.Class, r.Labelled = class, h.next-1
+		h.nodes.SetLabel(v, class)
 		h.pending.Drop(v)
-		h.nodes.Expired(v)
 	}
 }
 

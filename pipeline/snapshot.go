@@ -38,6 +38,8 @@ import "github.com/gvbll/gvbll/pipeline/snapshots"
 //	nodes.ID               ids   n
 //	nodes.kept             I32   n: bytes of the features that an update may leave out, if Config.PartialUpdates is set
 //	nodes.features         U8    these, see [attributes.Encoder.Keep]
+//	keys.nodes             I64   n × (keys and columns): hashes of a node's keys, and bits of what they made; if the model has keys
+//	keys.NUMBER            I64   rows of a key, the one that came longest ago first, see package keys
 //	pending.node           I32   p: numbers
 //	pending.window         I64   p: window in which the node was served
 //	pending.time           I64   p: event time of the arrival

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gvbll/gvbll/gnn/keys"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/pipelinetest"
@@ -41,6 +42,8 @@ func TestTensorsAreDocumented(t *testing.T) {
 				continue
 			case part == "heads", part == "drift" && rest != "found":
 				name = part + ".NAME"
+			case part == "keys" && rest != "nodes":
+				name = part + ".NUMBER"
 			case rest == "integers", rest == "text", rest == "lengths" && part != "features":
 				name, dtype = part+".ID", "ids"
 			}
@@ -48,6 +51,7 @@ func TestTensorsAreDocumented(t *testing.T) {
 		}
 	}
 	accounts := pipelinetest.AccountModel(t, rand.New(rand.NewPCG(1, 1)))
+	accounts.Schema.Keys = keys.Declared{"place": {Link: &keys.Link{Last: 1}}}
 	for _, seed := range []uint64{0, 1, pipelinetest.PoolSeeds, pipelinetest.PoolSeeds + 1} {
 		_, m, cfg, l := pipelinetest.Lived(t, seed, 0)
 		cfg.Rescore, cfg.Act = pipeline.Rescoring{After: 1}, "class=b,capacity=3/s"

@@ -11,7 +11,10 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
+	"github.com/gvbll/gvbll/gnn/attributes"
+	"github.com/gvbll/gvbll/gnn/keys"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/pipeline/structure"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/registry"
 	"github.com/gvbll/gvbll/topics/wire"
@@ -68,17 +71,21 @@ func (c mapCmd) Run(ctx context.Context, p flags.Process) error {
 		schemas.Ask()
 		decoder.Frames = schemas.JSON
 	}
+	made, err := newKeyedRecords(m.Keys)
+	if err != nil {
+		return flags.Usagef("--try %v", err)
+	}
 	return client.ReadTo(ctx, from, bounds, func(r *kafka.Record) bool {
-		fmt.Fprintf(p.Out, "%s\n", c.line(&decoder, &event.Origin{
+		fmt.Fprintf(p.Out, "%s\n", c.line(&decoder, made, &event.Origin{
 			Topic: r.Topic, Partition: r.Partition,
-			Offset: r.Offset, Key: r.Key, Value: r.Value,
+			Offset: r.Offset, Key: r.Key, Value: r.Value, Time: r.Time.UnixMilli(),
 		}))
 		return true
 	})
 }
 
 // line returns what the map makes of a record.
-func (c mapCmd) line(d *wire.Decoder, o *event.Origin) string {
+func (c mapCmd) line(d *wire.Decoder, made *keyedRecords, o *event.Origin) string {
 	var text []byte
 	var reason event.Reason
 	var detail string
@@ -89,9 +96,17 @@ func (c mapCmd) line(d *wire.Decoder, o *event.Origin) string {
 	} else {
 		var n event.Node
 		reason, detail = d.Node(o, &n)
-		text = append(eventText(&n), why(&n)...)
+		full := &n
+		if n.Origin = o; reason == "" {
+			full = made.of(&n)
+		}
+		text = append(eventText(full), why(&n)...)
 		for i := 0; n.Also != nil && i < len(n.Also.Nodes); i++ {
-			text = append(append(append(text, "\n  and "...), eventText(&n.Also.Nodes[i])...), why(&n.Also.Nodes[i])...)
+			node := &n.Also.Nodes[i]
+			if reason == "" {
+				node = made.of(node)
+			}
+			text = append(append(append(text, "\n  and "...), eventText(node)...), why(&n.Also.Nodes[i])...)
 		}
 		for i := 0; n.Also != nil && i < len(n.Also.Labels); i++ {
 			text = append(append(text, "\n  and the label "...), asJSON(wire.AppendLabel(nil, &n.Also.Labels[i]), nil)...)
@@ -101,6 +116,34 @@ func (c mapCmd) line(d *wire.Decoder, o *event.Origin) string {
 		return fmt.Sprintf("%s  refused, %s: %s", o, reason, detail)
 	}
 	return fmt.Sprintf("%s  %s", o, text)
+}
+
+// keyedRecords makes of the records that were read what the keys of a map make of them.
+type keyedRecords struct {
+	keyed *structure.Keyed // nil for a map without keys
+	ids   []event.ID       // of events, by number
+}
+
+func newKeyedRecords(text []byte) (*keyedRecords, error) {
+	d, err := keys.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var classes []string
+	for _, k := range d {
+		classes = append(classes, k.Labels)
+	}
+	k := &keyedRecords{}
+	k.keyed, err = structure.NewKeyed(&attributes.Schema{Keys: d}, classes, func(v int32) event.ID { return k.ids[v] })
+	return k, err
+}
+
+// of returns an event with what keys make of it.
+func (k *keyedRecords) of(n *event.Node) *event.Node {
+	full, enters := k.keyed.Derive(n, 0, false)
+	k.keyed.Enter(int32(len(k.ids)), enters)
+	k.ids = append(k.ids, n.ID.Clone())
+	return full
 }
 
 // why says which values became gaps, and which edges are removed.

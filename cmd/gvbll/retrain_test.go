@@ -228,7 +228,7 @@ func (g *testGraph) checkTrial(model string) {
 		exported := fmt.Sprintf("gvbll_trial_labels{model=%q,of=\"compared\"} %d\ngvbll_trial_labels{model=%q,of=\"needed\"} 40\n", model, want.Labels, model)
 		if diff.Diff(want, st.Trial) == "" && diff.Diff(want, served.Trial) == "" && strings.Contains(scraped, exported) {
 			_, out, _ := g.command("status")
-			if !strings.Contains(out, "trial    "+model+" is in the shadow, compared by ") {
+			if !regexp.MustCompile(`trial +` + model + ` is in the shadow, compared by `).MatchString(out) {
 				g.t.Errorf("gvbll status prints no trial of %s:\n%s", model, out)
 			}
 			return

@@ -144,6 +144,7 @@ func (c trainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 			return err
 		}
 	}
+	look.PrintKeys(p.Err, set)
 	for _, note := range set.Notes {
 		fmt.Fprintln(p.Err, note)
 	}

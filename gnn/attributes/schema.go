@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gvbll/gvbll/gnn/keys"
 	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
@@ -48,6 +49,8 @@ const (
 type Schema struct {
 	Attributes []Attribute `json:"attributes"`
 	Sparse     bool        `json:"sparse,omitempty"` // whether vectors are sparse
+	// Keys make some of the attributes, and edges; nil for none.
+	Keys keys.Declared `json:"keys,omitempty"`
 }
 
 // Attribute is a named value of a node. Shares are of the training rows.
@@ -136,7 +139,12 @@ func (s *Schema) Check() error {
 	if width < 1 || width > maxWidth {
 		return fmt.Errorf("%d columns, from 1 to %d are expected", width, maxWidth)
 	}
-	return nil
+	for _, name := range s.Keys.Columns() {
+		if !seen[name] {
+			return fmt.Errorf("keys make %.80q, which is no attribute", name)
+		}
+	}
+	return s.Keys.Check()
 }
 
 func (a *Attribute) check() error {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/attributes"
+	"github.com/gvbll/gvbll/gnn/keys"
 )
 
 // Dataset is a graph of n nodes, numbered from 0, of which some or all have labels. See
@@ -34,6 +35,11 @@ type Dataset struct {
 	Notes  []string           // what was guessed of the files and is not certain, a line each, for people
 	Schema *attributes.Schema // that made the features of Table, or nil
 
+	// Keys make attributes and edges of events of the same account, and the like; nil for none. Where
+	// [Dataset.Encoded] made them, Raw is the data set before.
+	Keys keys.Declared
+	Raw  *Dataset
+
 	// Graphs, unless nil, are what has the ids, labels and times in place of nodes. Features are
 	// zero vectors, Dim is that of the nodes of graphs, and there are no Edges.
 	Graphs *gnn.Graphs
@@ -45,11 +51,16 @@ func (d *Dataset) Encoded(train []int32) (*Dataset, error) {
 	if d.Table == nil {
 		return d, nil
 	}
+	d, err := d.keyed()
+	if err != nil {
+		return nil, err
+	}
 	times := d.milliseconds()
 	schema, err := attributes.Learn(d.Table, times, train)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
+	schema.Keys = d.Keys
 	encoded := *d
 	encoded.Schema, encoded.Dim, encoded.Sparse = schema, schema.Width(), schema.Sparse
 	encoded.Features = make([]gnn.Vector, len(d.Features))

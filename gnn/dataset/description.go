@@ -24,7 +24,9 @@ type description struct {
 	Columns map[string]attributes.Given `json:"columns,omitempty"`
 	// Attributes are the names of attributes by their columns, where another column has the name.
 	Attributes map[string]string `json:"attributes,omitempty"`
-	Dim        int               `json:"dim,omitempty"` // number of sparse features, if it is more than those that nodes have
+	// Keys are attributes that name an account, a merchant or the like: see [keys.Declared].
+	Keys json.RawMessage `json:"keys,omitempty"`
+	Dim  int             `json:"dim,omitempty"` // number of sparse features, if it is more than those that nodes have
 	// Time is "any" where times of several units are no mistake.
 	Time string `json:"time,omitempty"`
 	// Unlabelled are the labels that stand for none. Where they are given, no others but gaps do.

@@ -177,6 +177,13 @@ func (d *Dataset) writeDescription(to io.Writer) error {
 	e.SetIndent("", "  ")
 	text := description{Name: d.Name, Classes: d.Classes, Split: d.Given.sizes()}
 	_, text.Attributes = d.columns()
+	if d.Keys != nil {
+		keyed, err := json.Marshal(d.Keys)
+		if err != nil {
+			return err
+		}
+		text.Keys = keyed
+	}
 	if d.Time != nil {
 		text.Time = "any"
 	}

@@ -62,7 +62,7 @@ func planOf(name string) plan {
 //   - A tenth of the nodes, chosen as for c.Share.
 //
 // Only labelled nodes train. Context nodes warm up. All other nodes are the stream, in
-// the order of their times. Nodes without times come in random order, or as they are listed if the given
+// the order of their times; of a data set with keys, those without a label before the last one that trains warm up. Nodes without times come in random order, or as they are listed if the given
 // split says that they are listed in order of arrival.
 //
 // The stream is cut into c.Steps steps, or if that is 0 into as many as the given split
@@ -113,6 +113,16 @@ func (d *Dataset) Cut(c Cut) (Stream, error) {
 	if d.Time != nil {
 		d.sortByTime(s.Train)
 		s.Ordered = true
+	}
+	if d.Keys != nil && len(s.Train) > 0 {
+		last := d.Time[s.Train[len(s.Train)-1]]
+		rest = slices.DeleteFunc(rest, func(v int32) bool {
+			before := d.Labels[v] == Unlabelled && d.Time[v] < last
+			if before {
+				s.Warmup = append(s.Warmup, v)
+			}
+			return before
+		})
 	}
 	if steps = min(steps, len(rest)); c.Steps > 0 {
 		steps = c.Steps

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/attributes"
+	"github.com/gvbll/gvbll/gnn/keys"
 	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
@@ -21,6 +22,11 @@ func openTables(f folder) (*Dataset, error) {
 	text, err := f.description()
 	if err != nil {
 		return nil, err
+	}
+	if text.Keys != nil {
+		if d.Keys, err = keys.Parse(text.Keys); err != nil {
+			return nil, fmt.Errorf("%s.json: %w", text.path, err)
+		}
 	}
 	start := func() *nodeTable {
 		n := newNodeTable(f.memory, &text)
@@ -46,7 +52,7 @@ func openTables(f folder) (*Dataset, error) {
 	d.Time, d.Context = n.times, n.inContext
 	if n.texts.named {
 		d.Table, d.Features = n.texts.table, make([]gnn.Vector, len(n.ids))
-		err = attributes.Infer(d.Table)
+		err = d.inferKinds()
 	} else {
 		d.Features, d.Sparse, err = n.features.x.finish(d.Dim)
 	}
@@ -75,14 +81,21 @@ func openTables(f folder) (*Dataset, error) {
 		d.giveSplit(n.parts, "column split")
 	}
 	e := edgeTable{memory: f.memory, number: n.number}
-	if err := f.records("edges", e.header, e.row); err != nil {
-		return nil, err
+	if d.Keys == nil || f.has("edges") {
+		if err := f.records("edges", e.header, e.row); err != nil {
+			return nil, err
+		}
 	}
 	d.IDs, d.Edges = idsOf(n.ids), e.edges
 	if err := d.setLabelTimes(n.labelTimes); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
 	}
 	d.Kinds, d.Marks = e.finish()
+	if d.Keys != nil {
+		if err := d.checkKeys(); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
+		}
+	}
 	return d, nil
 }
 
@@ -150,7 +163,7 @@ func newNodeTable(memory *budget, text *description) *nodeTable {
 		memory: memory, number: make(map[string]int32), features: vectors{x: features{memory: memory}},
 		anyTime: text.Time == "any",
 		texts: attributeTexts{
-			named: len(text.Columns)+len(text.Attributes) > 0, kinds: text.Columns, names: text.Attributes,
+			named: len(text.Columns)+len(text.Attributes)+len(text.Keys) > 0, kinds: text.Columns, names: text.Attributes,
 		},
 	}
 }

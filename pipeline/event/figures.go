@@ -15,6 +15,7 @@ var (
 	Pending       = level.Of("pending-predictions", "predictions without a label")
 	WaitingLabels = level.Of("waiting-labels", "labels without a node")
 	WaitingEdges  = level.Of("waiting-edges", "edges without a node")
+	Keys          = level.Of("keys", "keys of accounts and the like")
 )
 
 var (
@@ -69,6 +70,10 @@ var (
 	DuplicateEdges = dropped.Of("duplicate", "")
 	SelfLoops      = dropped.Of("self-loop", "")
 	EdgesDropped   = dropped.Of("expired", "edges dropped while they waited")
+
+	KeysDropped = figure.Sum("keys_dropped_total",
+		"Keys, such as accounts, that came longest ago and made room for new ones. Their next event is like a first one.",
+		"keys dropped", "Above zero: more keys are active than \"max\" of the model's keys has room for (docs/transactions.md).")
 
 	LabelsJoined    = labels.Of("joined", "")
 	LabelsRepeated  = labels.Of("repeated", "")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/attributes"
+	"github.com/gvbll/gvbll/gnn/keys"
 	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/posterior"
 	"github.com/gvbll/gvbll/posterior/calibration"
@@ -226,6 +227,11 @@ func fromFile(f *safetensors.File) (*Model, error) {
 		}
 		if w := m.Schema.Width(); w != m.Encoder.In() {
 			return nil, fmt.Errorf("a schema of %d columns, and an encoder of %d", w, m.Encoder.In())
+		}
+		if m.Schema.Keys != nil {
+			if _, err := keys.New(m.Schema.Keys, m.Classes); err != nil {
+				return nil, fmt.Errorf("schema: %w", err)
+			}
 		}
 	}
 	if m.Pool != nil {

@@ -16,6 +16,7 @@ type arrivals struct {
 	inputs     *inputs
 	departures *departures
 	links      *links
+	keyed      *Keyed
 
 	accepted []Accepted
 	features []gnn.Vector          // of the nodes with numbers past the graph's, normalised
@@ -38,6 +39,7 @@ type Accepted struct {
 	Node      *event.Node
 	Number    int32
 	at        int32 // index of the event in the window
+	own       int   // how many of the event's neighbours it names itself: the others come from keys
 	ToPredict bool  // first arrival, to be predicted
 }
 
@@ -89,6 +91,8 @@ func dropped(node *event.Node) *event.Node {
 // acceptNode assigns a number to the node of the i-th event, or refuses it.
 func (a *arrivals) acceptNode(node *event.Node, i int, out *event.Outcome) (accepted bool) {
 	v, known := a.numbers.index.number(node.ID)
+	own := len(node.Neighbours)
+	node, enters := a.keyed.Derive(node, v, known)
 	x, reason, detail := a.inputs.encode(node)
 	if reason != "" {
 		if known && x.Dense != nil && len(x.Dense) < a.inputs.width {
@@ -102,8 +106,9 @@ func (a *arrivals) acceptNode(node *event.Node, i int, out *event.Outcome) (acce
 	} else {
 		v = a.arrive(node, x, out)
 	}
+	a.keyed.Enter(v, enters)
 	a.inputs.keep(v, node)
-	a.accepted = append(a.accepted, Accepted{Node: node, Number: v, at: int32(i), ToPredict: !known && !node.Context})
+	a.accepted = append(a.accepted, Accepted{Node: node, Number: v, at: int32(i), own: own, ToPredict: !known && !node.Context})
 	return true
 }
 

@@ -27,6 +27,7 @@ type Nodes struct {
 	waiting    *waitingEdges
 	kinds      *marks  // nil for a model that does not tell kinds of edges apart
 	expiry     *expiry // nil if nodes and edges are kept for ever
+	keyed      *Keyed  // nil for a model without keys
 }
 
 // pending is what was predicted and waits for its label. Which nodes wait does not depend on
@@ -44,6 +45,7 @@ type Config struct {
 	Normalizer      *gnn.Normalizer
 	Schema          *attributes.Schema // nil where features are numbers
 	Classes         int                // number of labels that a node may have
+	Names           []string           // of classes, for labels that keys tell of
 	MaxWaitingEdges int
 	Kinds           gnn.EdgeKinds // that the encoder tells apart, nil for none
 	PartialUpdates  bool          // see [pipeline.Config]
@@ -79,17 +81,24 @@ func New(cfg Config, graph *gnn.Graph, p pending) *Nodes {
 		graph: graph, numbers: ids, followers: follow, pending: p, waiting: waiting, kinds: kinds,
 		served: store.NewQueue[event.ID, Left](),
 	}
+	keyed, err := NewKeyed(cfg.Schema, cfg.Names, ids.id)
+	if err != nil {
+		panic(err) // a model is checked when it is read
+	}
 	n := &Nodes{
 		Graph: graph, classes: cfg.Classes, dim: cfg.Encoder.Out(), numbers: ids, followers: follow, pending: p,
 		inputs: in, departures: left,
-		arrivals: &arrivals{graph: graph, numbers: ids, inputs: in, departures: left, links: edges, replaced: make(map[int32]*event.Node)},
-		links:    edges, waiting: waiting, kinds: kinds,
+		arrivals: &arrivals{graph: graph, numbers: ids, inputs: in, departures: left, links: edges, keyed: keyed, replaced: make(map[int32]*event.Node)},
+		links:    edges, waiting: waiting, kinds: kinds, keyed: keyed,
 	}
 	if cfg.Readout == nil { // graphs pass
 		n.expiry = newExpiry(cfg.Keep, graph, ids, p)
 	}
 	if n.expiry != nil {
 		n.Follow(n.expiry.follower())
+	}
+	if keyed != nil {
+		n.Follow(Follower{Leaving: keyed.left})
 	}
 	return n
 }
@@ -104,6 +113,7 @@ func (n *Nodes) Enter(events []event.Node, out *event.Outcome) {
 	a, l := n.arrivals, n.links
 	a.accept(n.expiry.enter(events, out), out)
 	n.inputs.count(out)
+	n.keyed.count(out)
 	n.kinds.tellApart(events, n.waiting)
 	for _, x := range a.accepted {
 		for _, f := range *n.followers {
@@ -216,6 +226,7 @@ func (n *Nodes) Surroundings(v int32) (degree, fresh int) { return n.departures.
 // reported to followers.
 func (n *Nodes) SetLabel(v, class int32) {
 	state := n.numbers.change(v)
+	n.keyed.labelled(v, state.label, class)
 	if state.label, state.past = class, state.past&Late; class == none {
 		state.past |= Withdrawn
 	}

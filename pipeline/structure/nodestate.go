@@ -80,6 +80,7 @@ func (n *Nodes) State(s *snapshot.Schema) {
 		return ids.enterRestored(int32(v), id)
 	})
 	n.inputs.keptState(s, count)
+	n.keyed.declare(s, count, n.numbers.gone)
 	s.Check(func() error {
 		if entered < count {
 			return snapshot.Damaged("%d ids of %d nodes", entered, count)

@@ -16,6 +16,9 @@ type supposed struct {
 // Suppose returns what a node would be that arrived now. It is nil if the node's event would be refused, and
 // why and detail say for what; or if the node is in the graph, and known is true. Nothing changes.
 func (n *Nodes) Suppose(node *event.Node) (s *supposed, known bool, why event.Reason, detail string) {
+	if v, known := n.Number(node.ID); !known {
+		node, _ = n.keyed.Derive(node, v, false)
+	}
 	x, why, detail := n.inputs.try(node)
 	if why != "" {
 		return nil, false, why, detail

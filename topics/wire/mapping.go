@@ -21,6 +21,7 @@ import (
 // immutable.
 type Map struct {
 	Text   string // the YAML
+	Keys   []byte // JSON of the keys of events, which the model's are to be; nil where the map has none
 	nodes  []rule
 	labels []rule
 }
@@ -32,6 +33,7 @@ const maxMap = 32 << 10
 type mapText struct {
 	Nodes  []rule `yaml:"nodes"`
 	Labels []rule `yaml:"labels"`
+	Keys   any    `yaml:"keys"`
 }
 
 // rule maps a record to an event. The first rule whose When holds is used.
@@ -127,6 +129,12 @@ func ParseMap(text string) (*Map, error) {
 		return nil, errors.New(line(err.Error()))
 	}
 	m := &Map{Text: text}
+	if t.Keys != nil {
+		var err error
+		if m.Keys, err = json.Marshal(asObject(t.Keys)); err != nil {
+			return nil, fmt.Errorf("keys: %w", err)
+		}
+	}
 	for i := range t.Nodes {
 		rules, err := t.Nodes[i].withPreset()
 		for k := 0; k < len(rules) && err == nil; k++ {
@@ -156,6 +164,23 @@ func ParseMap(text string) (*Map, error) {
 		return nil, errors.New("no rule: give a list of rules under nodes, or under labels")
 	}
 	return m, nil
+}
+
+// asObject returns a value of YAML as one of JSON.
+func asObject(v any) any {
+	switch v := v.(type) {
+	case map[any]any:
+		object := make(map[string]any, len(v))
+		for name, value := range v {
+			object[fmt.Sprint(name)] = asObject(value)
+		}
+		return object
+	case []any:
+		for i := range v {
+			v[i] = asObject(v[i])
+		}
+	}
+	return v
 }
 
 // withPreset returns the rules that a rule stands for.

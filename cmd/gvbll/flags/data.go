@@ -1,7 +1,9 @@
 package flags
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/gvbll/gvbll/cmd/gvbll/parquet"
 	"github.com/gvbll/gvbll/gnn/attributes"
@@ -112,6 +114,12 @@ func (s *DataSet) String() string {
 // millisecond a node; that of a table with names is the table's, if it has times.
 func (s *DataSet) Stream() *sender.Stream {
 	batches := append([][]int32{append(append([]int32(nil), s.Split.Train...), s.Split.Warmup...)}, s.Split.Steps...)
+	if s.Raw != nil { // the engine makes of keys what they make
+		raw := *s
+		raw.Dataset = s.Raw
+		slices.SortFunc(batches[0], func(a, b int32) int { return cmp.Or(cmp.Compare(raw.Time[a], raw.Time[b]), cmp.Compare(a, b)) })
+		s = &raw
+	}
 	neighbours := s.Arrivals(batches)
 	var between map[[2]int32][]int
 	if s.Kinds != nil {

@@ -63,7 +63,7 @@ func (f Graph) Open(g Given) (pipeline.Config, []*model.Model, error) {
 	if err != nil {
 		return cfg, nil, err
 	}
-	return cfg, models, checkModel(g, cfg.Head, models[0])
+	return cfg, models, checkModel(g, cfg.Head, models[0], cfg.Map)
 }
 
 // rowsFlag says how the graph's vectors are kept. Its text is their format and then, after a

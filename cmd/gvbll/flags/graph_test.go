@@ -117,7 +117,7 @@ func TestFlagsOfTheModel(t *testing.T) {
 		{"partial updates without names", "", "partial-updates", plain, "model m has no features by name"},
 		{"with names", "", "partial-updates", named, ""},
 	} {
-		if err := checkModel(givenFlags(c.flag), c.head, c.m); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := checkModel(givenFlags(c.flag), c.head, c.m, ""); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", c.what, err, c.want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/gvbll/gvbll/gnn/keys"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
@@ -153,8 +154,22 @@ func (f Engine) Check(g Given, head string) error {
 	})
 }
 
-// checkModel refuses flags that have no effect on what the model serves with.
-func checkModel(g Given, head string, m *model.Model) error {
+// checkModel refuses flags that have no effect on what the model serves with, and a map, as text, with keys that are not its own.
+func checkModel(g Given, head string, m *model.Model, text string) error {
+	if text != "" {
+		t, err := wire.ParseMap(text)
+		if err != nil {
+			return err
+		}
+		declared, err := keys.Parse(t.Keys)
+		if err != nil {
+			return err
+		}
+		if t.Keys != nil && (m.Schema == nil || !declared.Equal(m.Schema.Keys)) {
+			return Usagef("--map has keys that model %s was not trained with: leave them out there, as the model has its own, "+
+				"or train it with them in dataset.json", m.ID)
+		}
+	}
 	pooled := head == "" && m.Pool != nil
 	return g.Check(
 		NoEffect(m.Schema == nil, "no effect: model "+m.ID+" has no features by name: leave it out", "partial-updates"),
@@ -190,6 +205,9 @@ func OpenMap(path string) (*wire.Map, error) {
 		return nil, err
 	}
 	m, err := wire.ParseMap(fmt.Sprintf("# %.8x\n%s", sha256.Sum256(b), b))
+	if err == nil {
+		_, err = keys.Parse(m.Keys)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

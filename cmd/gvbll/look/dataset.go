@@ -9,8 +9,10 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/attributes"
 	"github.com/gvbll/gvbll/gnn/dataset"
+	"github.com/gvbll/gvbll/gnn/keys"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/wire"
 )
 
 // ofOneKind returns features as the data set has all of them: sparse or dense.
@@ -79,7 +81,17 @@ func (l *Log) DataSet(ctx context.Context, w io.Writer) (*dataset.Dataset, error
 	if err := l.play(ctx, func(w *event.Window) error { h.Step(w); return h.Err() }); err != nil {
 		return nil, err
 	}
-	return exported(h, l.Names.Ledger, l.features, l.known, w), nil
+	d := exported(h, l.Names.Ledger, l.features, l.known, w)
+	if cfg.Map != "" && d.Table != nil {
+		m, err := wire.ParseMap(cfg.Map)
+		if err != nil {
+			return nil, err
+		}
+		if d.Keys, err = keys.Parse(m.Keys); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
 }
 
 // exported returns the graph of a history as a data set. Labels of classes that no model of the ledger had were refused: they are none

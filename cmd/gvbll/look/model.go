@@ -1,6 +1,7 @@
 package look
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -69,6 +70,13 @@ func (v *inspected) Print(out io.Writer) error {
 		fmt.Fprintf(out, "\n")
 		if err := PrintSchema(out, v.Schema, nil); err != nil {
 			return err
+		}
+		if v.Schema.Keys != nil {
+			text, err := json.Marshal(v.Schema.Keys)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "\nkeys of events, of which it makes attributes and edges\n%s\n", text)
 		}
 	}
 	fmt.Fprintf(out, "\ntensors of the encoder\n")
