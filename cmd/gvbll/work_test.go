@@ -77,9 +77,10 @@ func testWork(t *testing.T, sh *shell) {
 	}
 
 	// The metrics agree with the topics. The gauges are set when the last labels are
-	// committed, a moment after they are sent.
+	// committed, a moment after they are sent, and one after the other: a scrape may come between.
 	m := metricsWhen(t, url, func(m metricsPage) bool {
-		return m.sum("gvbll_prequential_labels", "head", "online") == float64(arrivals)
+		return m.sum("gvbll_prequential_labels", "head", "online") == float64(arrivals) &&
+			m.sum("gvbll_level", "of", "pending-predictions") == 0
 	})
 	for _, c := range []struct {
 		name, label, value string
