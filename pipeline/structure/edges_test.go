@@ -160,6 +160,28 @@ func TestNewNodeTwiceBesideAHub(t *testing.T) {
 	}
 }
 
+// TestFollowersForgetEdges: what a pool counts around a node forgets an edge that was removed: it predicts like one that
+// never saw the edge.
+func TestFollowersForgetEdges(t *testing.T) {
+	served := func(edge string) []event.Prediction {
+		m := pipelinetest.SmallModel(t)
+		pipelinetest.AddPool(t, m, true)
+		e, offset := pipelinetest.NewEngine(t, m, pipeline.Config{}), int64(0)
+		var out *event.Outcome
+		for i, text := range []string{
+			"node 1 x=1,0\nnode 2 x=0,1\nnode 3 x=5,-3", "edges 1-2" + edge, "edges !1-3", "label 3 red", "node 4 x=1,1 nbr=1",
+		} {
+			w := pipelinetest.ParseWindow(t, text, &offset)
+			w.Number = int64(i)
+			out = e.Step(w)
+		}
+		return out.Predictions
+	}
+	if diff := cmp.Diff(served(""), served(" 1-3")); diff != "" {
+		t.Errorf("predictions (-never +removed)\n%s", diff)
+	}
+}
+
 // TestManyRemovalsOfAHub: an event that takes the edges of a hub away, one by one and
 // mixed with additions, filters the hub's list once. One by one, the removals of this test
 // would read 10¹⁰ neighbours.
