@@ -224,6 +224,9 @@ func (b *bases) writeOwn(path string, before []ledger.Base, x *based) error {
 	return b.write(path, before, x)
 }
 
+// sweeps is how often a sweep is tried: a store that fails now and then shall not have more bases than are kept.
+const sweeps = 3
+
 // write stores a base, and notes its name, after it has deleted what no base needs any more.
 func (b *bases) write(path string, before []ledger.Base, x *based) error {
 	home, err := b.home(before, x)
@@ -234,7 +237,12 @@ func (b *bases) write(path string, before []ledger.Base, x *based) error {
 	for i := range before {
 		keep = append(keep, before[i].Name)
 	}
-	if err := base.Sweep(b.background, home, keep, x.base.Name.Window); err != nil && b.background.Err() == nil {
+	for range sweeps {
+		if err = base.Sweep(b.background, home, keep, x.base.Name.Window); err == nil {
+			break
+		}
+	}
+	if err != nil && b.background.Err() == nil {
 		b.worker.cfg.Logger.Warn("what no base needs any more was not deleted, and will be before the next one", "err", err)
 	}
 	var newest *base.Base // of which chunks need not be stored again
