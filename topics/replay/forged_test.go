@@ -2,7 +2,7 @@ package replay_test
 
 import (
 	"os"
-	"strings"
+	"regexp"
 	"testing"
 	"time"
 
@@ -11,47 +11,70 @@ import (
 	"github.com/gvbll/gvbll/topics/worker/workertest"
 )
 
-// TestForgedCheckpoint: a whole checkpoint whose state is not the ledger's, with the hash that the ledger has beside it. What is
-// replayed behind it shows it, and nothing is published. With nothing behind it, it is believed, and an audit shows it.
+// TestForgedCheckpoint: whole checkpoints that say what is not so. Their hash must be the ledger's. Another state behind the right hash
+// is shown by the first window that is replayed behind it, before anything is published; with none behind it, it is believed, as what
+// it has consumed is, and an audit from the beginning shows it.
 func TestForgedCheckpoint(t *testing.T) {
-	onFake(t, func(t *testing.T, f *fixture) {
-		dir := t.TempDir()
-		kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: dir, Every: time.Hour, Keep: 9, Restore: workertest.ReadTally}}
-		f.Send(0, 50)
-		if err := f.Run(&tally{}, kept); err != nil {
-			t.Fatal(err)
-		}
-		forged := f.NewestCheckpoint(dir)
-		b, err := os.ReadFile(forged.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := string(b)
-		at := strings.Index(text, `"Chain":"`) + len(`"Chain":"`)
-		flipped := "0"
-		if text[at] == '0' {
-			flipped = "1"
-		}
-		forge := func(dir string) {
-			if err := os.WriteFile(f.NewestCheckpoint(dir).Path, []byte(text[:at]+flipped+text[at+1:]), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		alone := f.Copied(dir)
-		forge(alone)
+	const state, chain, consumed = `^{"Chain":"`, `\\"chain\\":\\"`, `\\"to\\":`
+	for _, test := range []struct {
+		what, forged string
+		behind       bool   // windows are replayed behind it
+		refused      string // the worker's error
+		audit        string // the error of an audit of what the worker served
+	}{
+		{what: "the chain", forged: chain},
+		{what: "the chain, windows behind it", forged: chain, behind: true},
+		{what: "the state", forged: state, audit: "replay gives"},
+		{what: "the state, windows behind it", forged: state, behind: true, refused: "replay gives"},
+		{what: "what it has consumed", forged: consumed, audit: "twice"},
+		{what: "what it has consumed, windows behind it", forged: consumed, behind: true, audit: "twice"},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			workertest.OnFake(t, func(t *testing.T, f *fixture) {
+				kept := worker.Config{Checkpoints: replay.Checkpoints{Dir: t.TempDir(), Every: time.Hour, Restore: workertest.ReadTally}}
+				f.Send(0, 50)
+				if err := f.Run(&tally{}, kept); err != nil {
+					t.Fatal(err)
+				}
+				sound := kept
+				sound.Checkpoints.Dir = f.Copied(kept.Checkpoints.Dir)
+				forge(t, f.NewestCheckpoint(kept.Checkpoints.Dir).Path, test.forged)
+				if test.behind {
+					f.Send(50, 70)
+					if err := f.Run(&tally{}, sound); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if test.refused != "" {
+					f.Refused(test.refused, &tally{}, kept)
+					f.CheckOutputs(70, 2)
+					return
+				}
+				f.Send(70, 90)
+				if err := f.Run(&tally{}, kept); err != nil {
+					t.Fatal(err)
+				}
+				_, err := auditOf(f, &tally{}, worker.Config{})
+				if test.audit != "" {
+					workertest.CheckLine(t, "the audit", err, test.audit)
+				} else if err != nil {
+					t.Errorf("a state before the forged one should have been taken: %v", err)
+				}
+			})
+		})
+	}
+}
 
-		f.Send(50, 70)
-		elsewhere := kept
-		elsewhere.Checkpoints.Dir = f.Copied(dir)
-		if err := f.Run(&tally{}, elsewhere); err != nil {
-			t.Fatal(err)
-		}
-		forge(dir)
-		f.Refused("window", &tally{}, kept)
-		f.CheckOutputs(70, 2)
-		if _, err := auditOf(f, &tally{}, worker.Config{}); err != nil {
-			t.Errorf("an audit of what is sound: %v", err)
-		}
-		_ = forged
-	})
+// forge changes the digit behind the first match in a file.
+func forge(t *testing.T, path, pattern string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	at := regexp.MustCompile(pattern).FindIndex(b)
+	if err != nil || at == nil {
+		t.Fatalf("%s is not in the checkpoint: %v", pattern, err)
+	}
+	digit := &b[at[1]]
+	if *digit = map[bool]byte{true: '2', false: '1'}[*digit == '1']; os.WriteFile(path, b, 0o600) != nil {
+		t.Fatalf("%s cannot be written", path)
+	}
 }
