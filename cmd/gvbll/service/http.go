@@ -219,9 +219,10 @@ func (h *Web) Serve(ctx context.Context) error {
 	if h.config != "" {
 		// web.Serve replaces the handler by one that checks passwords, and then has the
 		// server serve, which asks for its context once, before the first connection.
-		h.server.Handler = noteRequests(h.handler, h.private)
+		passwords := newGuesses()
+		h.server.Handler = passwords.note(noteRequests(h.handler, h.private))
 		h.server.BaseContext = func(net.Listener) context.Context {
-			h.server.Handler = noteRequests(guardProbes(h.handler, h.server.Handler), false)
+			h.server.Handler = noteRequests(guardProbes(h.handler, passwords.limit(h.server.Handler)), false)
 			return context.Background()
 		}
 		serve = func(l net.Listener) error {
