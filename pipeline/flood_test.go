@@ -358,7 +358,8 @@ func TestMemoryOfDistinct(t *testing.T) {
 		}, 1024, 0, func(w *event.Window, i int) {
 			n := node(i % known)
 			n.Dense, n.Named = nil, []event.Attribute{
-				{Name: "country", Kind: event.Text, Text: fmt.Sprintf("C%d", i)}, {Name: "note", Kind: event.Text, Text: fmt.Sprint("word ", i)},
+				{Name: "country", Kind: event.Text, Text: fmt.Sprintf("C%d", i)},
+				{Name: "note", Kind: event.Text, Text: fmt.Sprint("word ", i)},
 				{Name: fmt.Sprintf("name %d", i), Kind: event.Text, Text: "x"},
 			}
 			w.Nodes = append(w.Nodes, n)

@@ -261,7 +261,9 @@ func (g *guesses) note(h http.Handler) http.Handler {
 	})
 }
 
-func credentialOf(r *http.Request) [sha256.Size]byte { return sha256.Sum256([]byte(r.Header.Get("Authorization"))) }
+func credentialOf(r *http.Request) [sha256.Size]byte {
+	return sha256.Sum256([]byte(r.Header.Get("Authorization")))
+}
 
 // may reports whether what an address has shown is to be checked. Addresses beyond the limit count as one.
 func (g *guesses) may(host string, shown [sha256.Size]byte) bool {

@@ -41,8 +41,9 @@ type Web struct {
 	scheme   string
 	Registry *prometheus.Registry // that it serves
 	Ready    atomic.Bool
-	looked   atomic.Int64          // Unix time of the last request for the page or the API, in nanoseconds
-	state    atomic.Pointer[state] // nil until there is a connection to Kafka
+	looked   atomic.Int64           // Unix time of the last request for the page or the API, in nanoseconds
+	state    atomic.Pointer[state]  // nil until there is a connection to Kafka
+	waits    atomic.Pointer[string] // what a start waits for besides, nil for nothing
 }
 
 // state is what the probe of readiness asks.
@@ -136,6 +137,9 @@ func (h *Web) unready() string {
 		if what := s.unready(); what != "" {
 			return what
 		}
+	}
+	if what := h.waits.Load(); what != nil {
+		return *what
 	}
 	if !h.Ready.Load() {
 		return "replaying the ledger"
