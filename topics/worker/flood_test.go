@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -218,48 +217,4 @@ func checkReasons(f *fixture, want map[event.Reason]int) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		f.T.Errorf("the ledger's refusals by reason, -want +got\n%s", diff)
 	}
-}
-
-// TestMemoryAfterFlood: when a flood of small records that are refused has passed, its memory is given back, whether nothing or little comes
-// behind it.
-func TestMemoryAfterFlood(t *testing.T) {
-	for what, behind := range map[string]int{"nothing": 0, "little": 100} {
-		t.Run(what, func(t *testing.T) {
-			onFake(t, func(t *testing.T, f *fixture) {
-				c := f.StartWorker(&tally{}, worker.Config{Policy: intake.CountOrLinger{Count: 4096, Linger: 5 * time.Millisecond}})
-				const records, perBatch = 400_000, 20_000
-				bad := make([]kafka.Record, perBatch)
-				for i := range bad {
-					bad[i] = kafka.Record{Topic: f.Names.Nodes, Partition: int32(i % 3), Value: fmt.Appendf(nil, `{"id":%d,"x":[1`, i)}
-				}
-				for range records / perBatch {
-					f.Produce(bad...)
-				}
-				c.AwaitEvents(t, records)
-				for i := range behind {
-					f.Produce(kafka.Record{Topic: f.Names.Nodes, Partition: int32(i % 3), Value: bad[0].Value})
-					c.AwaitEvents(t, 1)
-				}
-				time.Sleep(time.Minute)
-				with := live()
-				if err := c.Stop(); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(time.Minute)
-				if held := with - live(); held > 96<<20 { // what is left is for batches of dead letters, and the last fetch
-					t.Errorf("the worker holds %d MiB after the flood, want at most 96", held>>20)
-				} else {
-					t.Logf("the worker holds %d MiB after the flood", held>>20)
-				}
-			})
-		})
-	}
-}
-
-// live returns the size of the live heap in bytes.
-func live() int {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc)
 }
