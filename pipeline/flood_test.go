@@ -301,3 +301,100 @@ func TestUnknownClasses(t *testing.T) {
 	}
 	runtime.KeepAlive(e)
 }
+
+// TestMemoryOfDistinct: of each kind of event, ten times as many distinct ones as a store has room for take no more memory than
+// those that fill it. Nodes stay, and take memory in proportion to their number.
+func TestMemoryOfDistinct(t *testing.T) {
+	few := 20_000
+	if testing.Short() {
+		few = 5_000
+	}
+	const perWindow, known = 500, 50
+	rng := rand.New(rand.NewPCG(5, 7))
+	plain := pipelinetest.SmallModel(t)
+	origin := func() *event.Origin { return &event.Origin{Value: make([]byte, 100)} }
+	node := func(i int) event.Node {
+		return event.Node{Origin: &event.Origin{}, ID: event.ID{Str: fmt.Sprintf("node %d", i)}, Dense: []float32{1, 0}}
+	}
+	for _, test := range []struct {
+		what  string
+		m     *model.Model
+		cfg   pipeline.Config
+		most  int // KiB, of ten times as many
+		bytes int // for each event, of those that stay
+		put   func(w *event.Window, i int)
+	}{
+		{"ids of nodes", plain, smallBounds, 1024, 1024, func(w *event.Window, i int) {
+			w.Nodes = append(w.Nodes, node(known+i))
+		}},
+		{"ids of nodes that leave", plain, smallBounds, 1024, 0, func(w *event.Window, i int) {
+			gone := event.Node{Origin: &event.Origin{}, ID: event.ID{Str: fmt.Sprintf("node %d", known+i)}, Departed: true}
+			w.Nodes = append(w.Nodes, node(known+i), gone)
+		}},
+		{"unknown nodes that edges name", plain, smallBounds, 1024, 0, func(w *event.Window, i int) {
+			n := node(i % known)
+			n.Neighbours = []event.ID{{Str: fmt.Sprintf("unknown %d", i)}}
+			w.Nodes = append(w.Nodes, n)
+		}},
+		{"unknown nodes of labels", plain, smallBounds, 1024, 0, func(w *event.Window, i int) {
+			w.Labels = append(w.Labels, event.Label{Origin: origin(), Node: event.ID{Str: fmt.Sprintf("unknown %d", i)}, Class: "a"})
+		}},
+		{"unknown nodes of questions", plain, smallBounds, 1024, 0, func(w *event.Window, i int) {
+			w.Nodes = append(w.Nodes, event.Node{Origin: origin(), ID: event.ID{Str: fmt.Sprintf("unknown %d", i)}, Featureless: true, Predict: true})
+		}},
+		{"classes", plain, smallBounds, 1024, 0, func(w *event.Window, i int) {
+			w.Labels = append(w.Labels, event.Label{Origin: origin(), Node: node(i % known).ID, Class: fmt.Sprintf("class %d", i), Index: -1})
+		}},
+		{"commands", plain, smallBounds, 1024, 0, func(w *event.Window, i int) {
+			w.Commands = append(w.Commands, event.Command{Origin: origin(), Name: event.Promote, Model: fmt.Sprintf("model %d", i)})
+		}},
+		{"names of attributes", pipelinetest.AccountModel(t, rng), smallBounds, 1024, 0, func(w *event.Window, i int) {
+			n := node(i % known)
+			n.Dense, n.Named = nil, []event.Attribute{{Name: fmt.Sprintf("name %d", i), Kind: event.Text, Text: "x"}}
+			w.Nodes = append(w.Nodes, n)
+		}},
+		{"values of attributes, of partial updates", pipelinetest.AccountModel(t, rng), pipeline.Config{
+			PartialUpdates: true, MaxPending: 64, MaxWaitingLabels: 256, MaxWaitingEdges: 1024,
+		}, 1024, 0, func(w *event.Window, i int) {
+			n := node(i % known)
+			n.Dense, n.Named = nil, []event.Attribute{
+				{Name: "country", Kind: event.Text, Text: fmt.Sprintf("C%d", i)},
+				{Name: "note", Kind: event.Text, Text: fmt.Sprint("word ", i)},
+				{Name: fmt.Sprintf("name %d", i), Kind: event.Text, Text: "x"},
+			}
+			w.Nodes = append(w.Nodes, n)
+		}},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			e := pipelinetest.NewEngine(t, test.m, test.cfg)
+			number, sent := int64(0), 0
+			step := func(n int) int {
+				for end := sent + n; sent < end; number++ {
+					w := &event.Window{Number: number}
+					if number == 0 && test.m == plain {
+						for i := range known {
+							w.Nodes = append(w.Nodes, node(i))
+						}
+					}
+					for range perWindow {
+						test.put(w, sent)
+						sent++
+					}
+					e.Step(w)
+				}
+				e.Step(&event.Window{Number: number}) // forgets the outcome of the window before
+				number++
+				return live()
+			}
+			before := live()
+			full := step(few)
+			end := step(9 * few)
+			t.Logf("%d KiB at %d events, %d KiB at %d", (full-before)>>10, few, (end-before)>>10, 10*few)
+			if grew := end - full - 9*few*test.bytes; grew > test.most<<10 {
+				t.Errorf("the heap grew by %d KiB until %d events and by %d KiB until %d, want at most %d KiB and %d bytes for each event more",
+					(full-before)>>10, few, (end-before)>>10, 10*few, test.most, test.bytes)
+			}
+			runtime.KeepAlive(e)
+		})
+	}
+}

@@ -78,7 +78,7 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 			return err
 		}
 	}
-	bases, err := service.OpenBases(a.Base, g.Names)
+	bases, err := service.OpenBases(p.Log, a.Base, g.Names)
 	if err != nil {
 		return err
 	}

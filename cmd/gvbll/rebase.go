@@ -80,7 +80,7 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	if cfg.Terms.Registry, err = c.Registry.Open(ctx, p); err != nil {
 		return err
 	}
-	if cfg.Checkpoints, err = service.Checkpoints(c.State, graph.Names, settings, models...); err != nil {
+	if cfg.Checkpoints, err = service.Checkpoints(p.Log, c.State, graph.Names, settings, models...); err != nil {
 		return err
 	}
 	engine, err := cfg.Models.Fresh()
@@ -122,7 +122,7 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 
 // takeOver makes the ledger the owner of its folder of bases.
 func (c rebaseCmd) takeOver(ctx context.Context, p flags.Process, g look.Graph) error {
-	store, err := service.OpenBases(c.State.Base, g.Names)
+	store, err := service.OpenBases(p.Log, c.State.Base, g.Names)
 	if err != nil {
 		return err
 	}

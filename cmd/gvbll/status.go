@@ -40,7 +40,7 @@ func (c statusCmd) Run(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return err
 	}
-	store, err := service.OpenBases(c.Base, g.Names)
+	store, err := service.OpenBases(p.Log, c.Base, g.Names)
 	if err != nil {
 		return err
 	}

@@ -357,3 +357,31 @@ func TestNPZMinusOne(t *testing.T) {
 		}
 	}
 }
+
+// TestManyMembers: an archive of a hundred thousand members, all of them the same bytes, takes memory in proportion to its own, and one
+// whose members claim to unpack to more than their bytes can is refused.
+func TestManyMembers(t *testing.T) {
+	one := archive(t, map[string]any{"x": array2("|u1", 1<<13, 1<<10, false, strings.Repeat("\x01", 8<<20))})
+	at := bytes.LastIndex(one, []byte("PK\x01\x02"))
+	end := bytes.LastIndex(one, []byte("PK\x05\x06"))
+	entry := one[at:end]
+	const many = 60_000
+	b := bytes.Clone(one[:at])
+	for i := range many {
+		e := bytes.Clone(entry)
+		copy(e[46:], fmt.Sprintf("%c", 'a'+i%26)) // the name's first letter
+		b = append(b, e...)
+	}
+	size := len(b) - at
+	tail := bytes.Clone(one[end:])
+	binary.LittleEndian.PutUint16(tail[8:], many)
+	binary.LittleEndian.PutUint16(tail[10:], many)
+	binary.LittleEndian.PutUint32(tail[12:], uint32(size))
+	b = append(b, tail...)
+	var err error
+	took := allocated(func() { _, err = openArchive(t, b) })
+	t.Logf("%d KiB, %d MiB allocated: %v", len(b)>>10, took>>20, err)
+	if err == nil || took > 6*freeBytes {
+		t.Errorf("%d MiB allocated for %d KiB (%v), want at most %d and an error", took>>20, len(b)>>10, err, 6*freeBytes>>20)
+	}
+}

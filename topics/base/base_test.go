@@ -293,3 +293,31 @@ func FuzzList(f *testing.F) {
 		}
 	})
 }
+
+// TestForgedBase: a base whose parts and list are whole and agree with each other, under the name of one that the ledger has, is not taken:
+// the name is the hash of what is in the list. So is a part of other bytes.
+func TestForgedBase(t *testing.T) {
+	s, other := memory{}, memory{}
+	rng := rand.New(rand.NewPCG(1, 9))
+	name, _ := write(t, s, 7, random(rng, 1<<20), nil)
+	forged, _ := write(t, other, 7, random(rng, 1<<20), nil)
+	list := s[name.String()]
+	for object, b := range other {
+		s[object] = b
+	}
+	s[name.String()] = other[forged.String()]
+	if _, err := base.Find(t.Context(), s, name); !base.Useless(err) {
+		t.Errorf("a forged list: error %v, want that it is damaged", err)
+	}
+	s[name.String()] = list
+	for object := range s {
+		for forgery, b := range other {
+			if strings.HasPrefix(object, "part-") && strings.HasPrefix(forgery, "part-") && object != forgery {
+				s[object] = b
+			}
+		}
+	}
+	if b, err := read(t, s, name); err == nil {
+		t.Errorf("%d bytes of forged parts were read", len(b))
+	}
+}

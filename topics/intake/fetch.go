@@ -59,6 +59,13 @@ type block[E any] struct {
 	left    int      // records not yet released
 }
 
+// oversized reports whether a block has room for many more records than its fetch had, as after a flood of small ones. It is not
+// reused then.
+func (b *block[E]) oversized() bool {
+	const few, times = 4096, 8
+	return cap(b.answer.Records) > max(few, times*len(b.answer.Records))
+}
+
 // verdict says why a record was refused. The reason is empty if it was not.
 type verdict struct {
 	reason event.Reason
@@ -90,6 +97,13 @@ func (r *fetcher[E]) fetch(ctx context.Context, known int) {
 		}
 		err := r.reader.Fill(ctx, &b.answer)
 		if !r.noteRead(b, known) && len(b.answer.Records) == 0 && err == nil {
+			if b.oversized() {
+				b = nil
+			}
+			select {
+			case <-r.spare: // it is quiet
+			default:
+			}
 			continue
 		}
 		r.inFlight.Add(1)

@@ -290,12 +290,15 @@ func (in *input[E]) Release() {
 }
 
 // free releases n of a block's records. The block is reused once all of them are
-// released.
+// released, unless it is oversized.
 func (in *input[E]) free(b *block[E], n int) {
 	if b.left -= n; b.left > 0 {
 		return
 	}
 	in.bytes -= b.bytes
+	if b.oversized() {
+		return
+	}
 	select {
 	case in.fetcher.spare <- b:
 	default:

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -96,4 +97,36 @@ func BenchmarkWindow(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/event")
 		})
 	}
+}
+
+// TestMemoryAfterFlood: blocks that a flood of small records has made large are given back: one at its next fetch, if that is small, and
+// those that wait to be reused while the topic is quiet.
+func TestMemoryAfterFlood(t *testing.T) {
+	t.Run("little follows", func(t *testing.T) {
+		r := newRepeater(40_000)
+		r.run(t, 500) // fails unless the block is reused
+		r.block.answer.Records = r.block.answer.Records[:4]
+		r.decode()
+		r.Nodes.free(r.block, len(r.block.answer.Records))
+		if len(r.Nodes.fetcher.spare) != 0 {
+			t.Errorf("a block with room for %d records is kept after a fetch of 4", cap(r.block.answer.Records))
+		}
+	})
+	t.Run("nothing follows", func(t *testing.T) {
+		onTopics(t, 0, func(t *testing.T, h *harness) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			in, err := Open(ctx, h.client, Config{Names: h.names}, Position{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range spareBlocks {
+				in.Nodes.fetcher.spare <- &block[event.Node]{events: make([]event.Node, 40_000)}
+			}
+			time.Sleep(time.Minute)
+			if n := len(in.Nodes.fetcher.spare); n != 0 {
+				t.Errorf("%d blocks are kept for the fetches of a topic that has been quiet for a minute", n)
+			}
+		})
+	})
 }

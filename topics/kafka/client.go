@@ -103,7 +103,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	background, end := context.WithCancel(context.Background())
 	t := &kafkago.Transport{
-		Context: background, ClientID: cfg.ClientID, TLS: cfg.TLS, SASL: cfg.SASL, Dial: cfg.Dialer,
+		Context: background, ClientID: cfg.ClientID, SASL: cfg.SASL, Dial: dialChecked(cfg),
 		DialTimeout: min(cfg.Timeout, 5*time.Second), MetadataTTL: metadataTTL,
 	}
 	c := &Client{cfg: cfg, transport: coordinators{Transport: t, nodes: make(map[findcoordinator.Request]int32)}, end: end}

@@ -38,9 +38,20 @@ func readAnswer(r io.Reader, buffer []byte) ([]byte, error) {
 	if n < 4 || n > maxAnswer {
 		return nil, fmt.Errorf("%w: it has %d bytes", errMalformed, n)
 	}
-	buffer = slices.Grow(buffer[:0], int(n))[:n]
-	_, err := io.ReadFull(r, buffer)
-	return buffer, err
+	return readFull(r, buffer[:0], int(n))
+}
+
+// readFull appends n bytes to the buffer. Memory is taken as they come, not for what is claimed.
+func readFull(r io.Reader, buffer []byte, n int) ([]byte, error) {
+	for n > 0 {
+		some := min(n, max(len(buffer), cap(buffer)-len(buffer), 1<<20))
+		buffer = slices.Grow(buffer, some)
+		got, err := io.ReadFull(r, buffer[len(buffer):][:some])
+		if buffer, n = buffer[:len(buffer)+got], n-got; err != nil {
+			return buffer, err
+		}
+	}
+	return buffer, nil
 }
 
 // raw is a request of kmsg for one broker. It implements kafka-go's [protocol.RawExchanger].

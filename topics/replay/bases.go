@@ -301,11 +301,12 @@ func Since(needs []Need) map[string]time.Time {
 
 // BaseIn returns the name of a base that the store has, whichever the ledger names, "" if there is none, or if they are of another
 // cluster's ledger. It waits for a store that does not answer.
-func (c *Checkpoints) BaseIn(ctx context.Context, cluster string, log *slog.Logger) (name string, err error) {
+func (c *Checkpoints) BaseIn(ctx context.Context, cluster string, log *slog.Logger, events func(Event)) (name string, err error) {
 	objects, err := c.Bases.Store.List(ctx)
 	for away := (*base.AwayError)(nil); errors.As(err, &away); objects, err = c.Bases.Store.List(ctx) {
 		log.Warn("this start waits for the store of bases: the ledger is empty, and there may be a base of a graph "+
 			"whose ledger is lost (--begin-again begins without looking)", "err", away)
+		events(Waiting{"waiting for the store of bases: " + away.Error()})
 		if err := kafka.Sleep(ctx, storePause); err != nil {
 			return "", err
 		}

@@ -162,6 +162,7 @@ func (s *states) newest(ctx context.Context) (*found, error) {
 		switch there, err := beginningsThere(ctx, s.client, &s.cfg.Terms.Names); {
 		case err == nil && !there && away != nil:
 			s.cfg.Logger.Warn("this start waits for the store of bases: records of before them are gone", "err", away)
+			s.cfg.Events(Waiting{"waiting for the store of bases: " + away.Error()})
 			if err := kafka.Sleep(ctx, storePause); err != nil {
 				return nil, err
 			}

@@ -12,6 +12,9 @@ import (
 // are called from the worker's loop, one at a time, and must not block.
 type Event any
 
+// Waiting says what a start waits for that is not Kafka. It comes again while it waits.
+type Waiting struct{ For string }
+
 // Replaying describes what will be replayed at a worker's start. It comes once, before that.
 type Replaying struct {
 	Windows    int64 // in the ledger

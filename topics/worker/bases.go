@@ -436,7 +436,7 @@ func (w *worker) checkNoBase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	name, err := w.cfg.Checkpoints.BaseIn(ctx, cluster, w.cfg.Logger)
+	name, err := w.cfg.Checkpoints.BaseIn(ctx, cluster, w.cfg.Logger, w.cfg.Events)
 	if err != nil || name == "" {
 		return err
 	}

@@ -319,8 +319,17 @@ func TestStoreAway(t *testing.T) {
 			away.left.Store(8) // of which two bases take six, each three
 			away.lists = round > 0
 			b.store, b.purge = away, purge
-			if err := b.serve(&tally{}, worker.Config{}); err != nil {
+			waits := 0
+			events := replay.On(func(w replay.Waiting) {
+				if waits++; w.For != "waiting for the store of bases: the store does not answer" {
+					t.Errorf("round %d: it says %q", round, w.For)
+				}
+			})
+			if err := b.serve(&tally{}, worker.Config{Events: events}); err != nil {
 				t.Fatalf("round %d: %v", round, err)
+			}
+			if (waits > 0) != (round != 1) {
+				t.Errorf("round %d: it said %d times that it waits", round, waits)
 			}
 			if began := b.from.Checkpoint; (began > 0) != (round == 2) {
 				t.Errorf("round %d: the worker began at window %d", round, began)

@@ -130,6 +130,28 @@ func (s *Setup) attacks(size float64) []attack {
 			dead: map[event.Reason]int{event.UnknownClass: 10 * million}, boundMB: peakMB,
 		},
 		{
+			name: "questions about unknown nodes", records: million,
+			put: func(out *sender, i int) {
+				out.node(&event.Node{ID: event.ID{Num: int64(math.MinInt64 + i)}, Featureless: true, Predict: true})
+			},
+			dead: map[event.Reason]int{event.UnknownNode: million}, boundMB: peakMB,
+		},
+		{
+			name: "edges between unknown nodes", records: million,
+			put: func(out *sender, i int) {
+				id := event.ID{Num: int64(math.MinInt64 + i)}
+				out.node(&event.Node{ID: id, Edges: []event.Edge{{Source: id, Target: hub}}})
+			},
+			boundMB: peakMB,
+		},
+		{
+			name: "names of unknown fields", records: million,
+			put: func(out *sender, i int) {
+				out.put(out.g.names.Labels, nil, fmt.Appendf(nil, `{"node":"hub","class":"none","field %d":1}`, i), -1)
+			},
+			dead: map[event.Reason]int{event.UnknownClass: million}, boundMB: peakMB,
+		},
+		{
 			name: "ids that collide, of nodes and of labels without a node", records: orphans + len(collide),
 			put: func(out *sender, i int) {
 				if i < len(collide) {

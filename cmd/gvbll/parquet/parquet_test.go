@@ -271,3 +271,43 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestBombs: a file of some kilobytes that has a hundred million values, as runs of one value or packed a thousandfold, is refused
+// before it takes much memory.
+func TestBombs(t *testing.T) {
+	type row struct {
+		ID    int64  `parquet:"id,delta"`
+		Label string `parquet:"label,dict"`
+		X     string `parquet:"x,dict,zstd"`
+	}
+	for what, c := range map[string]struct{ rows, length int }{"many rows": {3 << 20, 1}, "long values": {200_000, 4096}} {
+		t.Run(what, func(t *testing.T) {
+			var b bytes.Buffer
+			w := parquet.NewGenericWriter[row](&b, parquet.Compression(&parquet.Zstd))
+			x, some := strings.Repeat("0", c.length-1)+"1", make([]row, 0, 1<<14)
+			for i := range c.rows {
+				if some = append(some, row{int64(i), "a", x}); len(some) == cap(some) || i == c.rows-1 {
+					if _, err := w.Write(some); err != nil {
+						t.Fatal(err)
+					}
+					some = some[:0]
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			for name, text := range map[string]string{"nodes.parquet": b.String(), "edges.csv": "source,target\n"} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var err error
+			took := allocated(func() { _, err = dataset.Open(dir, Format) })
+			t.Logf("%d KiB, %d MiB allocated: %v", b.Len()>>10, took>>20, err)
+			if most := uint64(512 << 20); err == nil || took > most || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%d MiB allocated for %d KiB, want at most %d and a line: %v", took>>20, b.Len()>>10, most>>20, err)
+			}
+		})
+	}
+}

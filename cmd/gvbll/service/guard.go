@@ -2,13 +2,17 @@ package service
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Limits of connections. Each takes a file descriptor, of which checkpoints and brokers
@@ -209,4 +213,76 @@ func isLoopbackName(hostport string) bool {
 		return ip.Zone() == "" && ip.Unmap().IsLoopback()
 	}
 	return strings.EqualFold(strings.TrimSuffix(host, "."), "localhost")
+}
+
+// Limits of passwords that nobody has shown to be right: each takes some 50 ms of a processor.
+const (
+	guessBurst   = 10 // of one address; then one each second
+	maxGuessers  = 4096
+	maxPasswords = 128
+)
+
+// guesses limits by address how many passwords are checked that were not right before.
+type guesses struct {
+	mu    sync.Mutex
+	hosts map[string]*rate.Limiter
+	swept time.Time                  // when those were forgotten last that have not tried for a while
+	right map[[sha256.Size]byte]bool // hashes of what has passed
+}
+
+func newGuesses() *guesses {
+	return &guesses{hosts: make(map[string]*rate.Limiter), right: make(map[[sha256.Size]byte]bool)}
+}
+
+// limit answers requests beyond the limit before check does, which checks the password and passes what is right on to [guesses.note].
+func (g *guesses) limit(check http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, _, shown := r.BasicAuth(); shown && !g.may(hostOf(r.RemoteAddr), credentialOf(r)) {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many passwords from this address: try again in a second", http.StatusTooManyRequests)
+			return
+		}
+		check.ServeHTTP(w, r)
+	})
+}
+
+// note notes that what a request has shown is right.
+func (g *guesses) note(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, _, shown := r.BasicAuth(); shown {
+			g.mu.Lock()
+			if len(g.right) >= maxPasswords {
+				clear(g.right)
+			}
+			g.right[credentialOf(r)] = true
+			g.mu.Unlock()
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func credentialOf(r *http.Request) [sha256.Size]byte {
+	return sha256.Sum256([]byte(r.Header.Get("Authorization")))
+}
+
+// may reports whether what an address has shown is to be checked. Addresses beyond the limit count as one.
+func (g *guesses) may(host string, shown [sha256.Size]byte) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.right[shown] {
+		return true
+	}
+	if g.hosts[host] == nil && len(g.hosts) >= maxGuessers {
+		if time.Since(g.swept) >= time.Second {
+			maps.DeleteFunc(g.hosts, func(_ string, l *rate.Limiter) bool { return l.Tokens() >= guessBurst })
+			g.swept = time.Now()
+		}
+		if len(g.hosts) >= maxGuessers {
+			host = ""
+		}
+	}
+	if g.hosts[host] == nil {
+		g.hosts[host] = rate.NewLimiter(1, guessBurst)
+	}
+	return g.hosts[host].Allow()
 }

@@ -2,15 +2,18 @@ package service
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
@@ -212,31 +215,82 @@ func passwordFile(t *testing.T, more string) string {
 	return file
 }
 
-// TestPasswords: the right one is asked for everywhere but of probes, and a flood of wrong ones does
-// not keep out who has it.
+// TestPasswords: the right one is asked for everywhere but of probes. Of a flood of wrong ones few are checked, and the flood keeps out
+// neither who has shown the right one nor another address.
 func TestPasswords(t *testing.T) {
 	t.Parallel()
 	h := serverOf(t, passwordFile(t, ""))
-	client := clientFrom(t, "127.0.0.1")
-	login := func(password string) int {
+	login := func(client *http.Client, password string) int {
 		req := request(t, "GET", h.URL()+"/metrics")
 		req.SetBasicAuth("prometheus", password)
 		status, _ := ask(t, client, req)
 		return status
 	}
-	for i := range 100 {
-		if status := login(fmt.Sprint("guess ", i)); status != http.StatusUnauthorized {
-			t.Fatalf("a wrong password: status %d, want 401", status)
-		}
+	client := clientFrom(t, "127.0.0.1")
+	if status := login(client, "test"); status != http.StatusOK {
+		t.Errorf("the right password: status %d, want 200", status)
+	}
+	got := make(map[int]int)
+	for i := range 1000 {
+		got[login(client, fmt.Sprint("guess ", i))]++
+	}
+	if got[http.StatusUnauthorized] == 0 || got[http.StatusTooManyRequests] < 900 {
+		t.Errorf("of 1000 wrong passwords: %v by status, want some 401 and almost all 429", got)
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
-		if status, _ := ask(t, client, request(t, "GET", h.URL()+path)); status == http.StatusUnauthorized {
+		if status, _ := ask(t, client, request(t, "GET", h.URL()+path)); status == http.StatusUnauthorized || status == http.StatusTooManyRequests {
 			t.Errorf("%s asks for a password", path)
 		}
 	}
-	if status := login("test"); status != http.StatusOK {
-		t.Errorf("the right password: status %d, want 200", status)
+	if status := login(client, "test"); status != http.StatusOK {
+		t.Errorf("the right password again: status %d, want 200", status)
 	}
+	if status := login(clientFrom(t, "127.0.0.2"), "guess"); status != http.StatusUnauthorized {
+		t.Errorf("a wrong password from another address: status %d, want 401", status)
+	}
+}
+
+// TestGuessers: what is remembered of addresses and passwords is bounded; an address may try again each second, and those beyond the bound
+// share one limit.
+func TestGuessers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuesses()
+		tries := func(host string) (n int) {
+			for range 2 * guessBurst {
+				if g.may(host, [sha256.Size]byte{}) {
+					n++
+				}
+			}
+			return n
+		}
+		if n := tries("a"); n != guessBurst {
+			t.Errorf("%d passwords of one address are checked at once, want %d", n, guessBurst)
+		}
+		time.Sleep(3 * time.Second)
+		if n := tries("a"); n != 3 {
+			t.Errorf("%d passwords are checked after three seconds, want 3", n)
+		}
+		checked := 0
+		for i := range 3 * maxGuessers {
+			checked += tries(fmt.Sprint("host ", i))
+		}
+		if want := maxGuessers * guessBurst; len(g.hosts) > maxGuessers+1 || checked != want {
+			t.Errorf("%d addresses are remembered and %d passwords checked, want %d and %d", len(g.hosts), checked, maxGuessers+1, want)
+		}
+		time.Sleep(time.Hour)
+		if n := tries("b"); n != guessBurst || len(g.hosts) > 2 {
+			t.Errorf("an hour later %d passwords of a new address are checked, and %d addresses remembered", n, len(g.hosts))
+		}
+		note := g.note(http.NotFoundHandler())
+		for i := range 3 * maxPasswords {
+			r := request(t, "GET", "http://localhost/")
+			r.SetBasicAuth("user", fmt.Sprint(i))
+			note.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		if len(g.right) > maxPasswords {
+			t.Errorf("%d passwords are remembered, want at most %d", len(g.right), maxPasswords)
+		}
+	})
 }
 
 // TestPasswordIsAskedBeforeTheBody: without the password, a body is not waited for.

@@ -41,8 +41,9 @@ type Web struct {
 	scheme   string
 	Registry *prometheus.Registry // that it serves
 	Ready    atomic.Bool
-	looked   atomic.Int64          // Unix time of the last request for the page or the API, in nanoseconds
-	state    atomic.Pointer[state] // nil until there is a connection to Kafka
+	looked   atomic.Int64           // Unix time of the last request for the page or the API, in nanoseconds
+	state    atomic.Pointer[state]  // nil until there is a connection to Kafka
+	waits    atomic.Pointer[string] // what a start waits for besides, nil for nothing
 }
 
 // state is what the probe of readiness asks.
@@ -137,6 +138,9 @@ func (h *Web) unready() string {
 			return what
 		}
 	}
+	if what := h.waits.Load(); what != nil {
+		return *what
+	}
 	if !h.Ready.Load() {
 		return "replaying the ledger"
 	}
@@ -219,9 +223,10 @@ func (h *Web) Serve(ctx context.Context) error {
 	if h.config != "" {
 		// web.Serve replaces the handler by one that checks passwords, and then has the
 		// server serve, which asks for its context once, before the first connection.
-		h.server.Handler = noteRequests(h.handler, h.private)
+		passwords := newGuesses()
+		h.server.Handler = passwords.note(noteRequests(h.handler, h.private))
 		h.server.BaseContext = func(net.Listener) context.Context {
-			h.server.Handler = noteRequests(guardProbes(h.handler, h.server.Handler), false)
+			h.server.Handler = noteRequests(guardProbes(h.handler, passwords.limit(h.server.Handler)), false)
 			return context.Background()
 		}
 		serve = func(l net.Listener) error {

@@ -20,7 +20,9 @@ import (
 	"github.com/gvbll/gvbll/cmd/gvbll/flags"
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/pipeline/model"
+	"github.com/gvbll/gvbll/topics"
 	"github.com/gvbll/gvbll/topics/kafka/kafkatest"
+	"github.com/gvbll/gvbll/topics/replay"
 )
 
 // serverOf serves the page of a worker that has not begun, until the test ends. config
@@ -191,6 +193,29 @@ func TestHTTPConfigThatIsWrong(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "--http-config "+file+": ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", content, err, want)
 		}
+	}
+}
+
+// TestReadyzOfAWait: while a start waits for the store of bases, /readyz says so.
+func TestReadyzOfAWait(t *testing.T) {
+	t.Parallel()
+	h := serverOf(t, "")
+	s := &service{Board: &board{web: h}}
+	s.on(replay.Waiting{For: "waiting for the store of bases: it is away"})
+	if status, body := ask(t, clientFrom(t, "127.0.0.1"), request(t, "GET", h.URL()+"/readyz")); status != 503 || body != "waiting for the store of bases: it is away\n" {
+		t.Errorf("/readyz: status %d, %q", status, body)
+	}
+}
+
+// TestBucketInTheClear: every command that opens a bucket warns of one behind http://.
+func TestBucketInTheClear(t *testing.T) {
+	t.Setenv("AWS_ENDPOINT_URL", "http://store.example:9000")
+	var log strings.Builder
+	if _, err := OpenBases(slog.New(slog.NewTextHandler(&log, nil)), "s3://bucket/bases", topics.Names{Ledger: "l"}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "store.example:9000 in the clear") {
+		t.Errorf("the log says %q", log.String())
 	}
 }
 

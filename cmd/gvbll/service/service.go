@@ -75,8 +75,7 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
 		Board: newBoard(set), Engine: &lockedEngine{pair: pair}, release: release,
 		terms: Terms(set.Process, set.Names, cfg, models...),
 	}
-	warnOfStore(set.Process.Log, set.State.Base)
-	if s.terms.Checkpoints, err = Checkpoints(set.State, set.Names, cfg, models...); err != nil {
+	if s.terms.Checkpoints, err = Checkpoints(set.Process.Log, set.State, set.Names, cfg, models...); err != nil {
 		release()
 		return nil, err
 	}
@@ -118,6 +117,11 @@ func (s *service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 
 // on shows what happens in the worker, one event at a time.
 func (s *service) on(e replay.Event) {
+	if w, is := e.(replay.Waiting); is {
+		s.Board.web.waits.Store(&w.For)
+		return
+	}
+	s.Board.web.waits.Store(nil)
 	page := s.Board.Page.Past()
 	switch e := e.(type) {
 	case replay.Replaying:

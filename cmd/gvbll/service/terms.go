@@ -55,9 +55,9 @@ func AsWritten(
 }
 
 // Checkpoints returns where checkpoints and bases of an engine are written and read.
-func Checkpoints(f flags.State, names topics.Names, cfg pipeline.Config, models ...*model.Model) (c replay.Checkpoints, err error) {
+func Checkpoints(log *slog.Logger, f flags.State, names topics.Names, cfg pipeline.Config, models ...*model.Model) (c replay.Checkpoints, err error) {
 	c = replay.Checkpoints{Dir: f.StateDir, Every: f.Checkpoints.Every, Keep: f.Checkpoints.Keep, Restore: Restorer(cfg, models...)}
-	c.Bases.Store, err = OpenBases(f.Base, names)
+	c.Bases.Store, err = OpenBases(log, f.Base, names)
 	return c, err
 }
 
@@ -69,11 +69,12 @@ func warnOfStore(log *slog.Logger, address string) {
 	}
 }
 
-// OpenBases returns the store of a graph's bases at an address, nil for none.
-func OpenBases(address string, names topics.Names) (base.Store, error) {
+// OpenBases returns the store of a graph's bases at an address, nil for none. It warns of one in the clear.
+func OpenBases(log *slog.Logger, address string, names topics.Names) (base.Store, error) {
 	if address == "" {
 		return nil, nil
 	}
+	warnOfStore(log, address)
 	s, err := base.Open(address, names.Ledger)
 	if err != nil {
 		return nil, flags.Usagef("--base %v", err)
