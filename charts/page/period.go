@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
@@ -22,7 +23,8 @@ type Period struct {
 	Degrees     []Group           // what was served, by the node's degree
 	Classes     []Group           // what was served, by the class of the label
 	Delays      []Delay
-	Attributes  []Attribute // of the events with features by name
+	Attributes  []Attribute        // of the events with features by name
+	Unknown     []spelling.Unknown // names of features that the model's schema lacks
 
 	Figures figure.Kept
 }
@@ -65,6 +67,7 @@ func (p *Period) merge(o *Period) {
 	p.Classes = AddGroups(p.Classes, o.Classes...)
 	p.AddDelays(o.Delays...)
 	p.Attributes = AddAttributes(p.Attributes, o.Attributes...)
+	p.Unknown = AddUnknown(p.Unknown, o.Unknown...)
 }
 
 // maxDelays bounds Period.Delays. It must be even.
