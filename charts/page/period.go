@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -160,4 +161,29 @@ func AddGroups(list []Group, more ...Group) []Group {
 		}
 	}
 	return list
+}
+
+// OddsOf returns the counts of a class by its probability, nil unless it is watched. The commoner of two classes has those of the
+// other, the other way round: so both have one AUC.
+func OddsOf(classes []Group, c int) *calibration.Odds {
+	own := classes[c].Odds
+	var other *calibration.Odds
+	watched := 0
+	for i := range classes {
+		if o := classes[i].Odds; o != nil {
+			watched++
+			if i != c {
+				other = o
+			}
+		}
+	}
+	if own == nil || watched != 2 {
+		return own
+	}
+	all, others := own.From(0), other.From(0)
+	if all.Rows != others.Rows || all.Labels <= others.Labels || math.Abs(all.Sum+others.Sum-all.Rows) > 1e-3*all.Rows {
+		return own
+	}
+	rest := other.Rest()
+	return &rest
 }

@@ -296,16 +296,17 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 	if static := p.Head(StaticHead); static != nil {
 		s.StaticNLL = static.Means().NLL
 	}
-	for _, c := range p.Classes {
+	for i, c := range p.Classes {
 		if share := float64(c.Labels) / float64(max(p.Served.Labels, 1)); share > 0 && (s.Majority == nil || share > s.Majority.Share) {
 			s.Majority = &majority{c.Name, share}
 		}
-		if c.Odds == nil {
+		odds := page.OddsOf(p.Classes, i)
+		if odds == nil {
 			continue
 		}
-		if auc, ap, ok := c.Odds.Ranking(); ok {
+		if auc, ap, ok := odds.Ranking(); ok {
 			r := ranked{Class: c.Name, Labels: c.Labels, AUC: auc, AveragePrecision: ap}
-			r.ECE, r.Chance = c.Odds.ECE()
+			r.ECE, r.Chance = odds.ECE()
 			s.Classes = append(s.Classes, r)
 		}
 	}
