@@ -323,7 +323,7 @@ func (d demoCmd) model(ctx context.Context, set *flags.DataSet, w io.Writer) (*m
 	flags.modelFlags = d.Train
 	show := flags.progress(w, false)
 	if d.Dir == "" {
-		return flags.train(ctx, set, show)
+		return flags.train(ctx, set, show, nil)
 	}
 	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
 		return nil, err
@@ -337,7 +337,7 @@ func (d demoCmd) model(ctx context.Context, set *flags.DataSet, w io.Writer) (*m
 	case err == nil || !errors.Is(err, os.ErrNotExist):
 		return m, err
 	}
-	if m, err = flags.train(ctx, set, show); err != nil {
+	if m, err = flags.train(ctx, set, show, nil); err != nil {
 		return nil, err
 	}
 	return m, m.Save(path)
