@@ -237,7 +237,7 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 		return nil
 	}, interrupt)
 	if err := group.Run(); !shown || !errors.Is(err, context.Canceled) {
-		return err
+		return flags.WithDisk(d.Dir, err)
 	}
 	return nil
 }

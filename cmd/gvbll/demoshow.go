@@ -69,7 +69,7 @@ func (d *demoShow) stepped(s replay.Stepped) {
 	if len(ledger.Changes(out.Drift)) > 0 {
 		d.drift = append(d.drift, strconv.Itoa(len(d.served)))
 		if d.screen == nil && !s.Replayed {
-			d.lines = append(d.lines, d.found()+"\n")
+			d.lines = append(d.lines, fmt.Sprintf("drift was found in step %d\n", len(d.served)))
 		}
 	}
 	if len(out.Labelled) == 0 {
