@@ -32,7 +32,7 @@ func Rank(n int, p func(i int) float64, is func(i int) bool) (r Ranking, ok bool
 			}
 		}
 		step := i - begin
-		r.AUC += float64(float64(step-hits) * (float64(r.Labels) + float64(hits)/2))
+		r.AUC += float64(float64(step-hits) * (float64(r.Labels) + float64(float64(hits)/2)))
 		r.Labels, others = r.Labels+hits, others+step-hits
 		r.AP += float64(float64(hits) * float64(r.Labels) / float64(i))
 		r.Recall += float64(float64(hits) * min(max(first-float64(begin), 0)/float64(step), 1))
