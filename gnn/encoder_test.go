@@ -299,6 +299,16 @@ func ones(shape ...int) safetensors.Tensor {
 // names them. Each case changes the tensors of an encoder of widths 4, 3 and 2.
 func TestLoadRefuses(t *testing.T) {
 	type state = map[string]safetensors.Tensor
+	renamed := func(from, to string) func(state) {
+		return func(m state) {
+			for name, x := range maps.Clone(m) {
+				if rest, ok := strings.CutPrefix(name, from); ok {
+					delete(m, name)
+					m[to+rest] = x
+				}
+			}
+		}
+	}
 	for _, c := range []struct {
 		name   string
 		kind   Kind
@@ -313,7 +323,18 @@ func TestLoadRefuses(t *testing.T) {
 			}
 		}, "no layer of this encoder, the first is \"convs.2.lin_l.bias\""},
 		{"bias missing", KindSAGE, func(m state) { delete(m, "convs.1.lin_l.bias") }, "no tensor convs.1.lin_l.bias"},
-		{"nothing", KindSAGE, func(m state) { clear(m) }, "no tensor convs.0.lin_l.weight"},
+		{"nothing", KindSAGE, func(m state) { clear(m) }, "no tensor convs.0.lin_l.weight, the file has none"},
+		{"a prefix", KindSAGE, renamed("convs.", "model.encoder.convs."), `"model.encoder.convs.0.lin_l.bias" would have to be ` +
+			`"convs.0.lin_l.bias", and so on: save {k.removeprefix("model.encoder."): v for k, v in model.state_dict().items() ` +
+			`if k.startswith("model.encoder.")}`},
+		{"a prefix, and a head", KindSAGE, func(m state) {
+			renamed("convs.0.", "module.conv1.")(m)
+			renamed("convs.1.", "module.conv2.")(m)
+			m["a.0.weight"] = ones(1)
+		}, `and 3 more; "module.conv1.lin_l.bias" would have to be "convs.0.lin_l.bias", and so on: save {k.removeprefix("module.")`},
+		{"another name", KindSAGE, renamed("convs.", "layers."), `the file has ["layers.0.lin_l.bias" "layers.0.lin_l.weight" ` +
+			`"layers.0.lin_r.weight" "layers.1.lin_l.bias"] and 2 more; "layers.0.lin_l.bias" would have to be "convs.0.lin_l.bias", and so on`},
+		{"no layers", KindSAGE, func(m state) { clear(m); m["weight"] = ones(1) }, `no tensor convs.0.lin_l.weight: the file has ["weight"]`},
 		{"type", KindSAGE, func(m state) { m["convs.0.lin_l.bias"] = safetensors.Of(make([]float64, 3), 3) }, "elements are F64"},
 		{"dimensions", KindSAGE, func(m state) { m["convs.0.lin_l.weight"] = ones(12) }, "want 2 dimensions"},
 		{"bias shape", KindSAGE, func(m state) { m["convs.0.lin_l.bias"] = ones(2) }, "lin_l.weight has shape [3 4], want [2 4]"},

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gvbll/gvbll/gnn/safetensors"
@@ -13,6 +15,7 @@ import (
 // stateDict reads the layers of an encoder from named tensors. After the first
 // error, which stays in err, it returns empty tensors.
 type stateDict struct {
+	names  []string // of all tensors, sorted
 	unread map[string]safetensors.Tensor
 	conv   func(l int) string // the prefix of layer l's names
 	err    error
@@ -20,6 +23,7 @@ type stateDict struct {
 
 func newStateDict(tensors map[string]safetensors.Tensor) *stateDict {
 	d := &stateDict{
+		names:  slices.Sorted(maps.Keys(tensors)),
 		unread: maps.Clone(tensors),
 		conv:   func(l int) string { return fmt.Sprintf("convs.%d.", l) },
 	}
@@ -36,10 +40,52 @@ func (d *stateDict) layers(read func(prefix string)) error {
 		read(d.conv(l))
 	}
 	if d.err == nil && len(d.unread) > 0 {
-		d.err = fmt.Errorf("%d tensors belong to no layer of this encoder, the first is %.80q", len(d.unread),
-			slices.Min(slices.Collect(maps.Keys(d.unread))))
+		d.err = fmt.Errorf("%d tensors belong to no layer of this encoder, the first is %.80q: save those of its layers alone",
+			len(d.unread), slices.Min(slices.Collect(maps.Keys(d.unread))))
 	}
 	return d.err
+}
+
+// numbered is a name with a layer's number in it: what is before the number, the number, and the rest. Layers are named conv
+// where some are.
+var numbered = []*regexp.Regexp{regexp.MustCompile(`^(.*?convs?\.?)([0-9]{1,4})(\..+)$`), regexp.MustCompile(`^(.*?)([0-9]{1,4})(\..+)$`)}
+
+// there lists a few of the names that the file has, and says what those of layers would have to be, if they are numbered under
+// another name, or have a prefix.
+func (d *stateDict) there() string {
+	const few = 4
+	if len(d.names) == 0 {
+		return ", the file has none"
+	}
+	text := fmt.Sprintf(": the file has %.80q", d.names[:min(few, len(d.names))])
+	if more := len(d.names) - few; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	var stem, name, rest string
+	var first, number int // of all names with the stem, of the one that is shown
+	for _, form := range numbered {
+		for _, n := range d.names {
+			m := form.FindStringSubmatch(n)
+			if m == nil || name != "" && m[1] != stem {
+				continue
+			}
+			k, _ := strconv.Atoi(m[2]) // of four digits
+			if name == "" {
+				stem, name, rest, first, number = m[1], n, m[3], k, k
+			}
+			first = min(first, k)
+		}
+	}
+	if name == "" || stem == "convs." && first == 0 || stem == "conv" && first == 1 {
+		return text
+	}
+	text += fmt.Sprintf("; %.80q would have to be \"convs.%d%.80s\", and so on", name, number-first, rest)
+	for _, known := range []string{"convs.", "conv"} {
+		if prefix, found := strings.CutSuffix(stem, known); found && prefix != "" {
+			return text + fmt.Sprintf(": save {k.removeprefix(%.80[1]q): v for k, v in model.state_dict().items() if k.startswith(%.80[1]q)}", prefix)
+		}
+	}
+	return text
 }
 
 func (d *stateDict) has(name string) bool {
@@ -94,7 +140,7 @@ func (d *stateDict) tensor(name string, dims int) (values []float32, shape []int
 	delete(d.unread, name)
 	switch {
 	case !ok:
-		d.err = fmt.Errorf("no tensor %s", name)
+		d.err = fmt.Errorf("no tensor %s%s", name, d.there())
 	case len(t.Shape) != dims || slices.Contains(t.Shape, 0):
 		d.err = fmt.Errorf("tensor %s has shape %v, want %d dimensions, each at least 1", name, t.Shape, dims)
 	default:

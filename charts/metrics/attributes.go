@@ -38,7 +38,9 @@ func (a *attributes) observe(out *event.Outcome) {
 		return
 	}
 	a.rows.Add(float64(t.Rows))
-	a.unknown.Add(float64(t.Unknown))
+	for _, u := range t.Unknown {
+		a.unknown.Add(float64(u.Values))
+	}
 	for i, name := range a.names[:min(len(a.names), len(t.Gaps))] {
 		a.values.WithLabelValues(name, "gap").Add(float64(t.Gaps[i]))
 		a.values.WithLabelValues(name, "other").Add(float64(t.Others[i]))

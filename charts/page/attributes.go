@@ -1,11 +1,11 @@
 package page
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 
 	"github.com/gvbll/gvbll/gnn/attributes"
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
 )
@@ -17,7 +17,6 @@ type Attribute struct {
 	Missing int64   // rows with a gap, or with a category that training did not have
 	Trained float64 // how many of them there would be as in training
 	Sum     float64 // of a number or an age, in standard deviations from the mean in training
-	Came    string  // a name that came in its place
 }
 
 // Shares returns the share of rows without a known value, that in training, and by how many
@@ -36,10 +35,7 @@ func AttributesOf(out *event.Outcome, m *model.Model) (list []Attribute) {
 	}
 	for i := range m.Schema.Attributes[:min(len(m.Schema.Attributes), event.MostAttributes)] {
 		of := &m.Schema.Attributes[i]
-		a := Attribute{of.Name, t.Rows, t.Gaps[i] + t.Others[i], float64(t.Rows) * (of.Gaps + of.Others), t.Sum[i], ""}
-		if t.Came != nil {
-			a.Came = t.Came[i]
-		}
+		a := Attribute{of.Name, t.Rows, t.Gaps[i] + t.Others[i], float64(t.Rows) * (of.Gaps + of.Others), t.Sum[i]}
 		if of.Kind == attributes.Number || of.Aged || a.Missing > 0 || a.Trained > 0 {
 			list = append(list, a)
 		}
@@ -58,7 +54,22 @@ func AddAttributes(list []Attribute, more ...Attribute) []Attribute {
 		}
 		a := &list[i]
 		a.Rows, a.Missing, a.Trained, a.Sum = a.Rows+m.Rows, a.Missing+m.Missing, a.Trained+m.Trained, a.Sum+m.Sum
-		a.Came = cmp.Or(m.Came, a.Came)
+	}
+	return list
+}
+
+// mostUnknown bounds the names that a period holds, so that no producer can fill memory with names.
+const mostUnknown = 256
+
+// AddUnknown adds values under names that the model's schema lacks to those in list.
+func AddUnknown(list []spelling.Unknown, more ...spelling.Unknown) []spelling.Unknown {
+	for _, m := range more {
+		i := slices.IndexFunc(list, func(u spelling.Unknown) bool { return u.Name == m.Name })
+		if i >= 0 {
+			list[i].Values += m.Values
+		} else if len(list) < mostUnknown {
+			list = append(list, m)
+		}
 	}
 	return list
 }

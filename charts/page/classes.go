@@ -102,14 +102,24 @@ func (s *scored) mostFrequent() (class, labels int) {
 	return class, labels
 }
 
+// classes returns the scores of each class of the model.
+func (h *history) classes() []Group {
+	list := make([]Group, len(h.model.Classes))
+	for c, name := range h.model.Classes {
+		list[c].Name = name
+		if c < len(h.scored.classes) {
+			of := &h.scored.classes[c]
+			list[c].Predicted, list[c].Tally, list[c].Odds = of.predicted.Labels, of.labelled, of.odds
+		}
+	}
+	return list
+}
+
 // classTable returns a row for each class.
 func (h *history) classTable() (t table) {
+	classes := h.classes()
 	for c, name := range h.model.Classes {
-		var of classScores
-		if c < len(h.scored.classes) {
-			of = h.scored.classes[c]
-		}
-		t.addClass(&Group{Name: name, Predicted: of.predicted.Labels, Tally: of.labelled, Odds: of.odds})
+		t.addClass(classes, c)
 		t.Rows[c].Link = "?" + url.Values{"class": {name}}.Encode() + "#classes"
 	}
 	t.Caption = fmt.Sprintf("labels since window %d, the first that this worker has seen of this model", h.scored.first)
@@ -141,9 +151,9 @@ func (h *history) class(name string) *classView {
 		{"ECE of the predictions of it", formatted(ece), ""},
 		{"ECE that chance alone gives, at most", formatted(chance), ""},
 	}
-	if of.odds != nil {
-		ece, chance := of.odds.ECE()
-		auc, ap := ranking(of.odds)
+	if odds := OddsOf(h.classes(), c); odds != nil {
+		ece, chance := odds.ECE()
+		auc, ap := ranking(odds)
 		v.Facts = append(v.Facts,
 			fact{"AUC of its probability", auc, ""},
 			fact{"average precision of its probability", ap, ""},

@@ -2,9 +2,11 @@ package page
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
@@ -22,7 +24,8 @@ type Period struct {
 	Degrees     []Group           // what was served, by the node's degree
 	Classes     []Group           // what was served, by the class of the label
 	Delays      []Delay
-	Attributes  []Attribute // of the events with features by name
+	Attributes  []Attribute        // of the events with features by name
+	Unknown     []spelling.Unknown // names of features that the model's schema lacks
 
 	Figures figure.Kept
 }
@@ -65,6 +68,7 @@ func (p *Period) merge(o *Period) {
 	p.Classes = AddGroups(p.Classes, o.Classes...)
 	p.AddDelays(o.Delays...)
 	p.Attributes = AddAttributes(p.Attributes, o.Attributes...)
+	p.Unknown = AddUnknown(p.Unknown, o.Unknown...)
 }
 
 // maxDelays bounds Period.Delays. It must be even.
@@ -157,4 +161,29 @@ func AddGroups(list []Group, more ...Group) []Group {
 		}
 	}
 	return list
+}
+
+// OddsOf returns the counts of a class by its probability, nil unless it is watched. The commoner of two classes has those of the
+// other, the other way round: so both have one AUC.
+func OddsOf(classes []Group, c int) *calibration.Odds {
+	own := classes[c].Odds
+	var other *calibration.Odds
+	watched := 0
+	for i := range classes {
+		if o := classes[i].Odds; o != nil {
+			watched++
+			if i != c {
+				other = o
+			}
+		}
+	}
+	if own == nil || watched != 2 {
+		return own
+	}
+	all, others := own.From(0), other.From(0)
+	if all.Rows != others.Rows || all.Labels <= others.Labels || math.Abs(all.Sum+others.Sum-all.Rows) > 1e-3*all.Rows {
+		return own
+	}
+	rest := other.Rest()
+	return &rest
 }

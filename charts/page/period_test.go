@@ -1,6 +1,8 @@
 package page
 
 import (
+	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -86,7 +88,7 @@ func TestClassesOfPeriods(t *testing.T) {
 	}
 	var shown table
 	for i := range whole.Classes {
-		shown.addClass(&whole.Classes[i])
+		shown.addClass(whole.Classes, i)
 	}
 	values := func(row int) (list []string) {
 		for _, c := range shown.Rows[row].Cells[5:] {
@@ -96,5 +98,29 @@ func TestClassesOfPeriods(t *testing.T) {
 	}
 	if diff := cmp.Diff([][]string{{"1.0000", "1.0000"}, {undefined, undefined}}, [][]string{values(0), values(1)}); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// TestOddsOfTwo: the commoner of two classes has the other's counts, the other way round; one of three, and one whose
+// probabilities do not belong to the other's, its own.
+func TestOddsOfTwo(t *testing.T) {
+	var fraud, ok, third calibration.Odds
+	for i := range 1000 {
+		p := 0.001 * float64(i%20)
+		fraud.Add(p, i%100 == 19, 1)
+		ok.Add(1-p, i%100 != 19, 1)
+	}
+	two := []Group{{Name: "ok", Odds: &ok}, {Name: "fraud", Odds: &fraud}, {Name: "not watched"}}
+	auc, _, _ := OddsOf(two, 0).Ranking()
+	if want, _, _ := fraud.Ranking(); math.Abs(auc-want) > 1e-12 || OddsOf(two, 1) != &fraud || OddsOf(two, 2) != nil {
+		t.Errorf("AUC %v and %v, want both the same", auc, want)
+	}
+	three := append(slices.Clone(two), Group{Name: "third", Odds: &third})
+	if OddsOf(three, 0) != &ok {
+		t.Error("of three classes one has not its own counts")
+	}
+	ok.Add(0.9, true, 1)
+	if OddsOf(two, 0) != &ok {
+		t.Error("counts of different labels are taken for those of two classes")
 	}
 }

@@ -143,10 +143,11 @@ func (v *reportView) tables() {
 	v.Degrees = groups("Scores by degree", "degree", slices.SortedFunc(slices.Values(v.whole.Degrees),
 		func(a, b Group) int { return cmp.Compare(degree(a.Name), degree(b.Name)) }))
 	v.Attributes = attributeTable(v.whole.Attributes)
-	for _, g := range slices.SortedFunc(slices.Values(v.whole.Classes), func(a, b Group) int {
+	classes := slices.SortedFunc(slices.Values(v.whole.Classes), func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Labels, a.Labels), cmp.Compare(a.Name, b.Name))
-	}) {
-		v.Classes.addClass(&g)
+	})
+	for c := range classes {
+		v.Classes.addClass(classes, c)
 	}
 	v.Reasons = table{Label: "Refused events by reason", Columns: []string{"reason", "events"}}
 	for _, reason := range slices.Sorted(maps.Keys(v.whole.Refused)) {

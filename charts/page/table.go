@@ -33,14 +33,15 @@ func (t *table) add(name string, values ...string) {
 	t.Rows = append(t.Rows, r)
 }
 
-// addClass adds the row of a class to a table of classes, which may be empty.
-func (t *table) addClass(g *Group) {
+// addClass adds the row of one of the classes to a table of classes, which may be empty.
+func (t *table) addClass(classes []Group, c int) {
+	g := &classes[c]
 	t.Label, t.Columns = "Classes", []string{"class", "labels", "predicted", "precision, %", "recall, %", "NLL", "AUC", "avg. prec."}
 	nll := undefined
 	if g.Labels > 0 {
 		nll = formatted(g.Means().NLL)
 	}
-	auc, ap := ranking(g.Odds)
+	auc, ap := ranking(OddsOf(classes, c))
 	t.add(g.Name, strconv.Itoa(g.Labels), strconv.Itoa(g.Predicted), percent(g.Correct, g.Predicted),
 		percent(g.Correct, g.Labels), nll, auc, ap)
 }

@@ -82,11 +82,16 @@ const (
 	enoughOfClass = 20
 )
 
-// Worse returns the scores of the two rarest classes that are worse than in the period before.
+// Worse returns the scores of the two rarest classes that are worse than in the period before: of two classes, of the rarer one,
+// as both have one AUC.
 func (p *Period) Worse(before *Period) (list []Worse) {
 	rarest := slices.DeleteFunc(slices.Clone(p.Classes), func(g Group) bool { return g.Odds == nil })
 	slices.SortStableFunc(rarest, func(a, b Group) int { return cmp.Compare(a.Odds.From(0).Labels, b.Odds.From(0).Labels) })
-	for i := range rarest[:min(len(rarest), 2)] {
+	judged := min(len(rarest), 2)
+	if len(rarest) == 2 {
+		judged = 1
+	}
+	for i := range rarest[:judged] {
 		now := &rarest[i]
 		was := groupNamed(before.Classes, now.Name)
 		if was == nil || was.Odds == nil {

@@ -90,6 +90,10 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return err
 	}
+	if total == 0 {
+		return fmt.Errorf("audit: the ledger %s has no windows, so there is nothing to prove: is --prefix right, and has a worker "+
+			"served?", g.Names.Ledger)
+	}
 	var found audit.Result
 	for i, settings := range all {
 		settings.Local.Embeddings = true // compared where they were published

@@ -99,3 +99,45 @@ func TestParquet(t *testing.T) {
 	}
 	gvbll(t, append(train, "--force")...)
 }
+
+// TestWrongModelFile: a file that is no model is named once, with what it is and how one is made, and so is one of weights.
+func TestWrongModelFile(t *testing.T) {
+	folder := t.TempDir()
+	data := ownGraph(t, 60)
+	for name, c := range map[string]struct{ text, is string }{
+		"m.csv":   {"id,amount,class\na,1,2\n", "a table of text"},
+		"m.pt":    {"PK\x03\x04\x00\x00\x08\x08" + strings.Repeat("\x00", 22) + "archive/data.pklFB", "what torch.save writes (.pt)"},
+		"old.pt":  {"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M", "a pickle of Python, such as torch.save wrote before 1.6"},
+		"x.npz":   {"PK\x03\x04\x00\x00\x08\x08" + strings.Repeat("\x00", 22) + "x.npyFB", "arrays of NumPy (.npz)"},
+		"zip":     {"PK\x03\x04", "a zip archive"},
+		"empty":   {"", "an empty file"},
+		"short":   {"\x08\x00\x00\x00\x00\x00\x00\x00", "bytes that nothing is known of"},
+		"lfs":     {"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "a pointer of Git LFS: 'git lfs pull' gets the file"},
+		"json":    {`{"model": 1, "classes": []}`, "JSON"},
+		"a words": {"nothing to see here", "text"},
+		"":        {"", "a folder"},
+	} {
+		file := filepath.Join(folder, name)
+		if name != "" {
+			must(t, os.WriteFile(file, []byte(c.text), 0o644))
+		}
+		for _, args := range [][]string{{"inspect", file}, {"work", "--model", file}, {"train", "--data", data, "--weights", file, "--out", file + ".m"}} {
+			code, out, errs := command(t, args...)
+			remedy := "a model is what 'gvbll train --data DIR --out FILE' writes"
+			if args[0] == "train" {
+				remedy = "save a state dict with safetensors.torch.save_file("
+			}
+			if name == "" && args[0] == "train" {
+				continue // refused as a flag
+			}
+			last := errs[strings.LastIndex(strings.TrimSpace(errs), "\n")+1:]
+			if code != exitFailed || out != "" || strings.Count(last, strings.TrimSuffix(file, "/")) != 1 ||
+				!strings.Contains(last, " is "+c.is+", not a safetensors file: "+remedy) {
+				t.Errorf("%s of %q: exit code %d: %s%s", args[0], name, code, out, errs)
+			}
+		}
+	}
+	if code, _, errs := command(t, "inspect", filepath.Join(folder, "nothing")); code != exitFailed || !strings.HasSuffix(errs, "/nothing: no such file or directory\n") {
+		t.Errorf("inspect of no file: exit code %d: %s", code, errs)
+	}
+}

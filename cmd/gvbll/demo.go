@@ -237,7 +237,7 @@ func (d demoCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 		return nil
 	}, interrupt)
 	if err := group.Run(); !shown || !errors.Is(err, context.Canceled) {
-		return err
+		return flags.WithDisk(d.Dir, err)
 	}
 	return nil
 }
@@ -323,7 +323,7 @@ func (d demoCmd) model(ctx context.Context, set *flags.DataSet, w io.Writer) (*m
 	flags.modelFlags = d.Train
 	show := flags.progress(w, false)
 	if d.Dir == "" {
-		return flags.train(ctx, set, show)
+		return flags.train(ctx, set, show, nil)
 	}
 	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
 		return nil, err
@@ -337,7 +337,7 @@ func (d demoCmd) model(ctx context.Context, set *flags.DataSet, w io.Writer) (*m
 	case err == nil || !errors.Is(err, os.ErrNotExist):
 		return m, err
 	}
-	if m, err = flags.train(ctx, set, show); err != nil {
+	if m, err = flags.train(ctx, set, show, nil); err != nil {
 		return nil, err
 	}
 	return m, m.Save(path)

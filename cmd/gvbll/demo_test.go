@@ -109,7 +109,7 @@ func direct(t *testing.T, late bool) (s demoSummary) {
 	flags, err := defaultTraining()
 	must(t, err)
 	flags.Epochs = 30
-	m, err := flags.train(t.Context(), set, flags.progress(&lines{}, false))
+	m, err := flags.train(t.Context(), set, flags.progress(&lines{}, false), nil)
 	must(t, err)
 	e, err := pipeline.New(m, pipeline.Config{})
 	must(t, err)

@@ -28,6 +28,14 @@ func (s *demoSummary) ending(width int) (lines []look.Line) {
 		say(look.Bold, "Of the %s predictions that it called %d %% sure or more, %s were right.",
 			look.Grouped(int(b.Count)), sure, percent(right(&b)))
 	}
+	if s.Rare != nil {
+		for _, line := range s.Rare.lines("them") {
+			say(look.Bold, "%s", line)
+		}
+	}
+	if s.Acted != nil {
+		say(look.Bold, "%s", s.Acted.line())
+	}
 	say(look.Usual, "")
 	lines = append(lines, strip(&s.Reliability.Served, &s.Reliability.Static, width)...)
 	say(look.Usual, "")

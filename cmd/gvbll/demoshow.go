@@ -39,6 +39,8 @@ type demoShow struct {
 	served           []calibration.Tally     // of the same, by step
 	heads            [][]calibration.Tally   // by head and step
 	drift            []string                // steps in which it was found
+	watched          watchedLabels
+	acted            acted
 }
 
 func newDemoShow(w io.Writer, screen *look.Screen, engine *pipeline.Engine, model string, windows []intake.Size, steps int) *demoShow {
@@ -67,7 +69,7 @@ func (d *demoShow) stepped(s replay.Stepped) {
 	if len(ledger.Changes(out.Drift)) > 0 {
 		d.drift = append(d.drift, strconv.Itoa(len(d.served)))
 		if d.screen == nil && !s.Replayed {
-			d.lines = append(d.lines, d.found()+"\n")
+			d.lines = append(d.lines, fmt.Sprintf("drift was found in step %d\n", len(d.served)))
 		}
 	}
 	if len(out.Labelled) == 0 {
@@ -99,6 +101,8 @@ func (d *demoShow) record(out *event.Outcome, bins int) {
 		tally.Add(&served[i])
 	}
 	d.served = append(d.served, tally)
+	d.watched.add(out)
+	d.acted.add(out)
 	d.prequential.AddWindow(served, bins)
 	if d.heads == nil {
 		d.heads = make([][]calibration.Tally, len(out.Heads))

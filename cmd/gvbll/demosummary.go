@@ -37,8 +37,10 @@ type demoSummary struct {
 		Served calibration.Bins `json:"served"`
 		Static calibration.Bins `json:"static"`
 	} `json:"reliability"`
-	Posterior string `json:"posterior"`
-	Chain     string `json:"chain"`
+	Rare      *rareClass `json:"rare,omitempty"`  // null unless a class has nearly all labels
+	Acted     *acted     `json:"acted,omitempty"` // null without --act
+	Posterior string     `json:"posterior"`
+	Chain     string     `json:"chain"`
 }
 
 // demoScores are means over steps, as in the paper, and in stream over all labels.
@@ -72,6 +74,7 @@ func (d demoCmd) summary(
 			show.arrivals, records, keys)
 	}
 	sum := show.summary()
+	sum.Rare = show.watched.rare(set.Classes)
 	sum.Data, sum.Predictions = set.Name, records
 	if d.JSON {
 		return flags.PrintJSON(out, sum)
@@ -86,6 +89,9 @@ func (d *demoShow) summary() demoSummary {
 		Model: d.model, Arrivals: d.arrivals, Labels: d.labels, Steps: d.total, Posterior: d.posterior, Chain: d.chain,
 		Head: d.scores[0].Head, Served: scoresOf(&d.prequential), Heads: d.alternatives(),
 		Static: scoresOf(&named(d.scores, look.StaticHead).Prequential), Online: scoresOf(&named(d.scores, "online").Prequential),
+	}
+	if d.engine.Config().Act != "" {
+		s.Acted = &d.acted
 	}
 	served, static := sum(d.served), sum(d.static())
 	s.Reliability.Served, s.Reliability.Static = served.Bins, static.Bins

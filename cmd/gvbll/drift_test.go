@@ -69,7 +69,7 @@ func driftIn(t *testing.T, kind string, nodes int, seed uint64) (labels int, fou
 	if nodes < 16000 {
 		training.Epochs = 30
 	}
-	m, err := training.train(t.Context(), set, nil)
+	m, err := training.train(t.Context(), set, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

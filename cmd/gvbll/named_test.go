@@ -278,7 +278,7 @@ func testAttributesShifted(t *testing.T, sh *shell) {
 		if p.Age != nil {
 			age = fmt.Sprint(*p.Age)
 		}
-		values = append(values, fmt.Sprintf(`{"id": %q, "features": {"amount": %v, "age": %s, "balance": %v, "country": %q, "visits": %d}}`, p.ID, p.Amount, age, 100*p.Balance, p.Country, p.Visits))
+		values = append(values, fmt.Sprintf(`{"id": %q, "features": {"amount": %v, "age": %s, "balance": %v, "country": %q, "visits": %d, "plann": "gold", "note\u001b[2J": 1}}`, p.ID, p.Amount, age, 100*p.Balance, p.Country, p.Visits))
 	}
 	sh.produce(g.names.Nodes, values)
 	g.awaitTaken()
@@ -298,13 +298,19 @@ func testAttributesShifted(t *testing.T, sh *shell) {
 	}
 	want := []string{
 		"the mean of attribute balance is 3.1 standard deviations from that of training",
-		"attribute plan is missing or unknown in 100.0% of the events, in training in 0.0%",
+		`attribute plan is missing or unknown in 100.0% of the events, in training in 0.0%: "plann" came instead`,
 		"attribute new is missing or unknown in 100.0% of the events, in training in 0.0%",
 		"attribute opened is missing or unknown in 100.0% of the events, in training in 0.0%",
 		"attribute note is missing or unknown in 100.0% of the events, in training in 0.0%",
 	}
 	if !slices.Equal(found, want) {
 		t.Errorf("status found\n%s", strings.Join(found, "\n"))
+	}
+	_, out, _ = sh.command("status", "--brokers", sh.addr)
+	for _, line := range []string{"unknown attribute: plann, 300 values: did you mean \"plan\"?\n", "unknown attribute: note·[2J, 300 values\n"} {
+		if strings.Count(out, line) != 1 {
+			t.Errorf("status does not print once %q:\n%s", line, out)
+		}
 	}
 	report := filepath.Join(t.TempDir(), "report.html")
 	sh.gvbll("report", "--brokers", sh.addr, "--out", report)

@@ -50,6 +50,10 @@ func (c reportCmd) Run(ctx context.Context, p flags.Process) error {
 	if err != nil {
 		return err
 	}
+	if r.Model == "" {
+		return fmt.Errorf("nothing is written: the ledger %s has no window from %s to %s: see --since, --until and --prefix",
+			g.Names.Ledger, look.UTC(from), look.UTC(to))
+	}
 	r.Graph, r.Version, r.Made = c.Kafka.Prefix, p.Version, time.Now()
 	html, err := r.HTML()
 	if err != nil {

@@ -53,6 +53,13 @@ func testReport(t *testing.T, sh *shell, dir, out string) {
 	sh.setenv("GVBLL_PREFIX", "reported")
 	g := sh.graph("reported", m.Encoder.In())
 	sh.gvbll("topics", "--create", "--brokers", sh.addr)
+	code, _, errs := sh.command("report", "--brokers", sh.addr, "--out", out)
+	if _, err := os.Stat(out); code != exitFailed || err == nil || !strings.Contains(errs, "nothing is written: the ledger reported.ledger has no window from ") {
+		t.Errorf("a report of nothing: exit code %d, %v: %s", code, err, errs)
+	}
+	if code, said, errs := sh.command("audit", "--brokers", sh.addr, "--model", file); code != exitFailed || said != "" || !strings.Contains(errs, "audit: the ledger reported.ledger has no windows") {
+		t.Errorf("an audit of nothing: exit code %d: %s%s", code, said, errs)
+	}
 	stop := g.work("--model", file, "--window", "10")
 	g.send(300)
 	g.awaitLearned()

@@ -15,6 +15,7 @@ import (
 	"github.com/gvbll/gvbll/gnn"
 	"github.com/gvbll/gvbll/gnn/train"
 	"github.com/gvbll/gvbll/pipeline"
+	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/holdout"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/pipeline/retrain"
@@ -148,13 +149,15 @@ func (c trainCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error
 	for _, note := range set.Notes {
 		fmt.Fprintln(p.Err, note)
 	}
-	m, err := c.Train.train(ctx, set, c.Train.progress(p.Err, true))
+	var held watchedLabels
+	m, err := c.Train.train(ctx, set, c.Train.progress(p.Err, true), held.add)
 	if err != nil {
 		return err
 	}
 	if err := m.Save(c.Out); err != nil {
 		return err
 	}
+	printRare(p.Err, &held, set.Classes, set.Training().Labels)
 	_, err = fmt.Fprintf(p.Out, "%s: model %s, %s\n", c.Out, m.ID, describe(m))
 	return err
 }
@@ -236,13 +239,15 @@ func (f trainFlags) progress(w io.Writer, notes bool) func(what string, p train.
 	}
 }
 
-// train trains a model, and shows what it trains after each epoch.
-func (f trainFlags) train(ctx context.Context, set *flags.DataSet, show func(what string, p train.Progress)) (*model.Model, error) {
+// train trains a model, and shows what it trains after each epoch, and what was scored of the nodes held out.
+func (f trainFlags) train(
+	ctx context.Context, set *flags.DataSet, show func(what string, p train.Progress), scored func(*event.Outcome),
+) (*model.Model, error) {
 	cfg, err := f.config(set.Seed)
 	if err != nil {
 		return nil, err
 	}
-	return holdout.Train(ctx, set.Training(), cfg, show)
+	return holdout.TrainScored(ctx, set.Training(), cfg, show, scored)
 }
 
 // trained reports whether the model was trained with these flags on this data set.

@@ -2,6 +2,7 @@ package attributes
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -24,13 +25,16 @@ type Encoder struct {
 	time   int64          // of the event
 	row    []float32      // columns of the current row
 
-	respelt []bool         // by attribute: some value of a category has not the spelling of names, in models from before
-	aged    bool           // there are ages
-	meant   map[string]int // attributes by names that came and are unknown, -1 for none
+	respelt []bool // by attribute: some value of a category has not the spelling of names, in models from before
+	aged    bool   // there are ages
 
 	given []given // by attribute, of the current row
 	when  []int64 // by attribute, its time in milliseconds since 1970
 	tally Tally
+
+	// The names that the schema lacks, with the values since the last tally, and where each is.
+	names  []spelling.Unknown
+	places map[string]int
 
 	// The vectors since Reset.
 	values  []float32
@@ -49,19 +53,18 @@ const (
 // Tally counts the rows that an [Encoder] turned, by attribute.
 type Tally struct {
 	Rows    int64
-	Gaps    []int64   // rows without the value
-	Others  []int64   // rows with a value that the category lacks
-	Clipped []int64   // rows with a number, or an age, beyond all of training, or without ranks beyond 10 standard deviations
-	Sum     []float64 // of numbers and ages as they are in the vector: their mean is the shift since training, in standard deviations
-	Unknown int64     // values under a name that the schema lacks
-	Came    []string  // such a name that is the attribute's but for capitals and marks, "" for none; nil if none came
+	Gaps    []int64            // rows without the value
+	Others  []int64            // rows with a value that the category lacks
+	Clipped []int64            // rows with a number, or an age, beyond all of training, or without ranks beyond 10 standard deviations
+	Sum     []float64          // of numbers and ages as they are in the vector: their mean is the shift since training, in standard deviations
+	Unknown []spelling.Unknown // the names that the schema lacks, in the order in which they first came; at most 65
 }
 
 // NewEncoder returns an encoder of a schema that [Schema.Check] accepts.
 func NewEncoder(s *Schema) *Encoder {
 	n := len(s.Attributes)
 	e := &Encoder{
-		schema: s, at: s.places(), given: make([]given, n), when: make([]int64, n), tally: newTally(n), meant: make(map[string]int),
+		schema: s, at: s.places(), given: make([]given, n), when: make([]int64, n), tally: newTally(n), places: make(map[string]int),
 	}
 	width := 0
 	for i := range s.Attributes {
@@ -87,6 +90,12 @@ func (e *Encoder) TakeTally() Tally {
 		return Tally{}
 	}
 	e.tally = newTally(len(e.given))
+	for i := range e.names {
+		if e.names[i].Values > 0 {
+			t.Unknown = append(t.Unknown, e.names[i])
+			e.names[i].Values = 0
+		}
+	}
 	return t
 }
 
@@ -124,33 +133,29 @@ func (e *Encoder) Gap(name string) {
 	}
 }
 
-// unknown counts a value under a name that the schema lacks, and notes for which attribute it may have been meant.
+// The most names that are told apart of those that the schema lacks, and the most bytes of each. All others are otherNames.
+const (
+	mostNames    = 64
+	mostNameSize = 64
+	otherNames   = "(other)"
+)
+
+// unknown counts a value under a name that the schema lacks.
 func (e *Encoder) unknown(name string) {
-	e.tally.Unknown++
-	i, seen := e.meant[name]
+	i, seen := e.places[name]
 	if !seen {
-		const most = 256 // names that are told apart
-		if i = -1; len(e.meant) >= most {
+		if len(name) > mostNameSize || len(e.names) >= mostNames && name != otherNames {
+			e.unknown(otherNames)
 			return
 		}
-		for k := range e.schema.Attributes {
-			if plain(e.schema.Attributes[k].Name) == plain(name) {
-				i = k
-			}
+		u := spelling.Unknown{Name: strings.Clone(name)}
+		if name != otherNames {
+			u.Meant = spelling.Meant(name, slices.Sorted(maps.Keys(e.at)))
 		}
-		e.meant[strings.Clone(name)] = i
+		i = len(e.names)
+		e.places[u.Name], e.names = i, append(e.names, u)
 	}
-	if i >= 0 && e.tally.Came == nil {
-		e.tally.Came = make([]string, len(e.given))
-	}
-	if i >= 0 && e.tally.Came[i] == "" {
-		e.tally.Came[i] = strings.Clone(name)
-	}
-}
-
-// plain returns a name in lower case, without marks and spaces between its words.
-func plain(name string) string {
-	return strings.NewReplacer("_", "", "-", "", " ", "", ".", "").Replace(strings.ToLower(name))
+	e.names[i].Values++
 }
 
 // Nested gives what is no value: an object, or a list of texts.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gvbll/gvbll/gnn/spelling"
 )
 
 // TestUnitsInServing: what an event says in another unit than training is refused with the unit that it seems to be in, for an
@@ -83,24 +85,37 @@ func TestOneSpelling(t *testing.T) {
 	}
 }
 
-// TestOtherCapitals: a name that is an attribute's but for capitals and marks is no value of it, and is noted; others are counted.
-func TestOtherCapitals(t *testing.T) {
+// TestUnknownNames: a name that the schema lacks is no value of any attribute, is counted under its own name, and says which
+// attribute it may be a misspelling of. Ten thousand names, and endless ones, are counted as others.
+func TestUnknownNames(t *testing.T) {
 	e := NewEncoder(&Schema{Attributes: []Attribute{{Name: "card_id", Kind: Category, Values: []string{"a"}}, {Name: "amount", Kind: Number, SD: 1}}})
 	e.Begin(0)
-	for _, name := range []string{"Amount", "AMOUNT", "cardId", "other"} {
+	for _, name := range []string{"Amount", "amont", "cardId", "Amount", "other"} {
 		if err := e.Number(name, 3); err != nil {
 			t.Fatal(err)
 		}
 	}
 	e.End()
 	got := e.TakeTally()
-	if want := []string{"cardId", "Amount"}; got.Unknown != 4 || !slices.Equal(got.Came, want) || got.Gaps[1] != 1 {
-		t.Errorf("the tally is %+v, want %q to have come in place of others", got, want)
+	want := []spelling.Unknown{
+		{Name: "Amount", Meant: "amount", Values: 2},
+		{Name: "amont", Meant: "amount", Values: 1},
+		{Name: "cardId", Meant: "card_id", Values: 1},
+		{Name: "other", Values: 1},
 	}
+	if !slices.Equal(got.Unknown, want) || got.Gaps[1] != 1 {
+		t.Errorf("the tally is %+v, want %+v", got, want)
+	}
+	e.Begin(0)
 	for n := range 10_000 {
 		e.Gap(fmt.Sprint("n", n))
 	}
-	if len(e.meant) > 256 {
-		t.Errorf("%d unknown names are kept", len(e.meant))
+	e.Gap(strings.Repeat("n", 1<<20))
+	e.Gap("amont")
+	e.End()
+	got = e.TakeTally()
+	others := slices.IndexFunc(got.Unknown, func(u spelling.Unknown) bool { return u.Name == "(other)" })
+	if len(got.Unknown) != 62 || got.Unknown[0] != want[1] || others < 0 || got.Unknown[others].Values != 10_001-60 {
+		t.Errorf("of ten thousand names %d are told apart, as %v", len(got.Unknown), got.Unknown)
 	}
 }

@@ -387,9 +387,9 @@ func TestReadFileOfPipe(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{pipe, "/dev/zero", t.TempDir()} {
-		if _, err := ReadFile(name); err == nil || !strings.Contains(err.Error(), "not a regular file") {
-			t.Errorf("%s: error %v, want that it is not a regular file", name, err)
+	for name, want := range map[string]string{pipe: "not a regular file", "/dev/zero": "not a regular file", t.TempDir(): "a folder, not a safe"} {
+		if _, err := ReadFile(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", name, err, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/figure"
 )
 
@@ -113,12 +114,11 @@ type Score struct {
 // model's schema. It is the same struct as attributes.Tally, as Score is calibration.Score.
 type Attributes struct {
 	Rows    int64
-	Gaps    []int64   // rows without the value
-	Others  []int64   // rows with a value that the category lacks
-	Clipped []int64   // rows with a number beyond all of training
-	Sum     []float64 // of standardised numbers
-	Unknown int64     // values under a name that the schema lacks
-	Came    []string  // such a name that is the attribute's but for capitals and marks; nil if none came
+	Gaps    []int64            // rows without the value
+	Others  []int64            // rows with a value that the category lacks
+	Clipped []int64            // rows with a number beyond all of training
+	Sum     []float64          // of standardised numbers
+	Unknown []spelling.Unknown // the names that the schema lacks, at most 65
 }
 
 // MostAttributes bounds the attributes that people are shown: the first of a schema.

@@ -63,6 +63,14 @@ type window struct {
 // Train trains a model as [model.Train] does, after one on a part of the nodes from which a
 // pool learns its start. progress, unless nil, is called after every epoch of either.
 func Train(ctx context.Context, d model.Data, cfg model.Config, progress func(what string, p train.Progress)) (*model.Model, error) {
+	return TrainScored(ctx, d, cfg, progress, nil)
+}
+
+// TrainScored is Train that shows the outcomes of the stream of nodes held out, of which there is none without a pool or of few
+// nodes. They are valid during the call.
+func TrainScored(
+	ctx context.Context, d model.Data, cfg model.Config, progress func(what string, p train.Progress), scored func(*event.Outcome),
+) (*model.Model, error) {
 	report := func(what string) func(train.Progress) {
 		return func(p train.Progress) {
 			if progress != nil {
@@ -75,7 +83,7 @@ func Train(ctx context.Context, d model.Data, cfg model.Config, progress func(wh
 		if err != nil {
 			return nil, err
 		}
-		if cfg.Start, err = h.Start(model.DefaultPool(d)); err != nil {
+		if cfg.Start, err = h.start(model.DefaultPool(d), scored); err != nil {
 			return nil, err
 		}
 	}
@@ -172,6 +180,10 @@ const fullBatch = 50
 // Start returns what a pool of that configuration starts with. If h is nil, nothing was
 // learned: the start is nil, which stands for the defaults.
 func (h *Held) Start(spec pool.Config) (*pool.Start, error) {
+	return h.start(spec, nil)
+}
+
+func (h *Held) start(spec pool.Config, scored func(*event.Outcome)) (*pool.Start, error) {
 	if h == nil {
 		return nil, nil
 	}
@@ -185,7 +197,11 @@ func (h *Held) Start(spec pool.Config) (*pool.Start, error) {
 	}
 	step := func(w event.Window) {
 		w.Number = e.Next()
-		e.Recycle(e.Step(&w))
+		out := e.Step(&w)
+		if w.Number > 0 && scored != nil { // the first has what the model was trained on
+			scored(out)
+		}
+		e.Recycle(out)
 	}
 	step(h.context)
 	for _, w := range h.stream {

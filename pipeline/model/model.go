@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -104,13 +105,22 @@ func (m *Model) SetValidation(v Validation) error {
 func Open(path string) (*Model, error) {
 	f, err := safetensors.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("model %s: %w", path, err)
+		return nil, refused("model", path, err,
+			"a model is what 'gvbll train --data DIR --out FILE' writes; one of PyTorch is given to it as --weights (docs/pytorch-geometric.md)")
 	}
 	m, err := fromFile(f)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %s", path, brief(err))
 	}
 	return m, nil
+}
+
+// refused returns the error of a file that cannot be read, with the remedy if it is of another format.
+func refused(what, path string, err error, remedy string) error {
+	if errors.Is(err, safetensors.ErrForeign) {
+		return fmt.Errorf("%s %s is %w: %s", what, path, err, remedy)
+	}
+	return fmt.Errorf("%s %s: %w", what, path, err)
 }
 
 // maxProblem bounds what Open quotes from a file, in bytes. A name in its metadata can be

@@ -14,7 +14,7 @@ import (
 func OpenEncoder(path string, kind gnn.Kind, activation gnn.Activation) (gnn.Encoder, error) {
 	f, err := safetensors.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("weights %s: %w", path, err)
+		return nil, refused("weights", path, err, "save a state dict with safetensors.torch.save_file(model.state_dict(), FILE)")
 	}
 	if activation == "" && kind == gnn.KindGAT {
 		activation = gnn.ELU

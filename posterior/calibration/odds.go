@@ -60,6 +60,15 @@ func (o *Odds) Merge(other *Odds) {
 	}
 }
 
+// Rest returns the counts of all other labels by 1-p, for Ranking and ECE alone: its bins begin elsewhere than those of OddsEdge.
+// Of two classes it is those of the other, and where that one is common, finer than by its own p, whose last bin begins at .98.
+func (o *Odds) Rest() (rest Odds) {
+	for i, b := range o {
+		rest[OddsBins-1-i] = OddsBin{Rows: b.Rows, Labels: b.Rows - b.Labels, Sum: b.Rows - b.Sum}
+	}
+	return rest
+}
+
 // From returns the predictions in the bins from number bin on, as one: those that are acted on
 // where p ≥ OddsEdge(bin). The precision of such a rule is Labels/Rows, its recall Labels over
 // those of From(0).

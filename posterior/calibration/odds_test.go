@@ -160,3 +160,45 @@ func TestRankingErrors(t *testing.T) {
 		t.Errorf("errors %v and %v of nothing", auc, ap)
 	}
 }
+
+// TestRestOfTwo: the commoner of two classes has the AUC and the calibration of the rarer one, though nearly all of its
+// probabilities are in the last bin, and its average precision is that of the exact ranks.
+func TestRestOfTwo(t *testing.T) {
+	rng := rand.New(rand.NewPCG(48, 1))
+	var fraud, ok Odds
+	type row struct {
+		p  float64
+		is bool
+	}
+	var rows []row
+	for range 50_000 {
+		p := 0.01 * math.Exp(1.2*rng.NormFloat64())
+		if p > 0.9 {
+			continue
+		}
+		is := rng.Float64() < p
+		fraud.Add(p, is, 1)
+		ok.Add(1-p, !is, 1)
+		rows = append(rows, row{1 - p, !is})
+	}
+	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(b.p, a.p) })
+	hits, precision := 0.0, 0.0
+	for i, r := range rows {
+		if r.is {
+			hits++
+			precision += hits / float64(i+1)
+		}
+	}
+	rest := fraud.Rest()
+	auc, ap, _ := rest.Ranking()
+	want, _, _ := fraud.Ranking()
+	wrong, _, _ := ok.Ranking()
+	ece, chance := rest.ECE()
+	wantECE, wantChance := fraud.ECE()
+	if math.Abs(auc-want) > 1e-12 || math.Abs(ap-precision/hits) > 1e-4 || math.Abs(ece-wantECE) > 1e-12 || math.Abs(chance-wantChance) > 1e-12 {
+		t.Errorf("AUC %v, average precision %v, ECE %v (%v), want %v, %v, %v (%v)", auc, ap, ece, chance, want, precision/hits, wantECE, wantChance)
+	}
+	if math.Abs(wrong-want) < 0.02 {
+		t.Errorf("the common class's own bins give %v, the rare one's %v: they need no other", wrong, want)
+	}
+}

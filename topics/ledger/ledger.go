@@ -63,6 +63,7 @@ type Record struct {
 	Scores  *Scores              `json:"scores,omitempty"`
 	// Attributes are the first of the model that have such a share or a mean.
 	Attributes []Attribute `json:"attributes,omitempty"`
+	Unknown    []Unknown   `json:"unknown_attributes,omitempty"`
 	Changes    []change    `json:"changes,omitempty"`
 	// Unmet is what waits for nodes that have not come, where that is much.
 	Unmet []Unmet `json:"unmet,omitempty"`

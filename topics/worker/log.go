@@ -21,7 +21,7 @@ const refusalInterval = time.Minute
 // nobody knows, changes of the model that serves, drift, and once that labels of training nodes come. Windows that are replayed
 // at the start are history, and only their number is logged.
 func logEvents(log *slog.Logger) func(replay.Event) {
-	l := &eventLog{log: log, refusals: make(map[event.Reason]*refusalLog)}
+	l := &eventLog{log: log, refusals: make(map[event.Reason]*refusalLog), attributes: make(map[string]bool)}
 	return func(e replay.Event) {
 		switch e := e.(type) {
 		case replay.Recovered:
@@ -43,6 +43,7 @@ type eventLog struct {
 	recovered, trained bool
 	ahead              bool // the clock of --keep, at the last window
 	refusals           map[event.Reason]*refusalLog
+	attributes         map[string]bool // unknown names that were logged
 }
 
 func (l *eventLog) stepped(s replay.Stepped) {
@@ -68,8 +69,21 @@ func (l *eventLog) stepped(s replay.Stepped) {
 		l.log.Info("labels came of nodes that the model was trained on: they are neither scored nor learned again",
 			"window", s.Outcome.Window, "labels", n)
 	}
+	l.unknownAttributes(s.Outcome)
 	l.keepAhead(s.Outcome, time.Now())
 	logRefusals(l.log, l.refusals, s.Outcome.Refused, time.Now())
+}
+
+// unknownAttributes logs each name of features that the model lacks once.
+func (l *eventLog) unknownAttributes(out *event.Outcome) {
+	const most = 256 // as models change, so may what they lack
+	for _, u := range ledger.UnknownOf(out) {
+		if !l.attributes[u.Name] && len(l.attributes) < most {
+			l.attributes[u.Name] = true
+			l.log.Warn("an attribute is ignored: the model has none of this name"+u.Question(), "attribute", u.Name, "values", u.Values,
+				"window", out.Window)
+		}
+	}
 }
 
 // mostAhead is how far the clock of --keep may be ahead of this machine's.

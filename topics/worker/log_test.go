@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/topics/intake"
@@ -151,4 +152,21 @@ func TestKeepAheadIsLogged(t *testing.T) {
 			t.Errorf("%q", lines)
 		}
 	})
+}
+
+// TestUnknownAttributesAreLogged: a name of features that the model lacks is logged once, with the attribute that it may stand for.
+func TestUnknownAttributesAreLogged(t *testing.T) {
+	lines := logged(func(h func(replay.Event)) {
+		for n := range 1000 {
+			unknown := []spelling.Unknown{{Name: "amont", Meant: "amount", Values: 7}, {Name: "a\nb", Values: 1}, {Name: fmt.Sprint("n", n), Values: 1}}
+			h(replay.Stepped{Outcome: &event.Outcome{Window: int64(n), Attributes: &event.Attributes{Rows: 7, Unknown: unknown[:min(3, 1+n)]}}})
+		}
+	})
+	want := []string{
+		`level=WARN msg="an attribute is ignored: the model has none of this name: did you mean \"amount\"?" attribute=amont values=7 window=0`,
+		`level=WARN msg="an attribute is ignored: the model has none of this name" attribute="a\nb" values=1 window=1`,
+	}
+	if len(lines) != 256 || lines[0] != want[0] || lines[1] != want[1] {
+		t.Errorf("%d lines, the first are\n%s", len(lines), strings.Join(lines[:min(2, len(lines))], "\n"))
+	}
 }

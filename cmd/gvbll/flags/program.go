@@ -122,6 +122,14 @@ func (c Program) Main(version string) {
 	os.Exit(code)
 }
 
+// withUnit returns durations as texts with a unit, as in the log for people: JSON would have nanoseconds.
+func withUnit(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
+}
+
 // Run runs a command line and returns the exit code.
 func (c Program) Run(ctx context.Context, args []string, p Process) int {
 	var global Global
@@ -142,6 +150,7 @@ func (c Program) Run(ctx context.Context, args []string, p Process) int {
 	options := &slog.HandlerOptions{Level: global.LogLevel}
 	p.Log = slog.New(slog.NewTextHandler(p.Err, options))
 	if global.LogFormat == "json" {
+		options.ReplaceAttr = withUnit
 		p.Log = slog.New(slog.NewJSONHandler(p.Err, options))
 	}
 	err = k.Run(p, givenOf(k, p))

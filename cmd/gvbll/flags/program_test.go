@@ -49,7 +49,7 @@ func (c toolWork) Run(ctx context.Context, p Process, g Given) error {
 	case "watch":
 		return g.Check(NoEffect(c.Window == 0, "never said", "linger"), NoEffect(true, "no effect here: leave it out", "watch", "window"))
 	}
-	p.Log.Debug("worked")
+	p.Log.Debug("worked", "took", 1500*time.Millisecond)
 	return nil
 }
 
@@ -159,7 +159,7 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{[]string{"work"}, ExitOK, "[127.0.0.1:9092] 100"},
 		{[]string{"work", "--log-level", "debug"}, ExitOK, "level=DEBUG msg=worked"},
-		{[]string{"work", "--log-level", "debug", "--log-format", "json"}, ExitOK, `"msg":"worked"`},
+		{[]string{"work", "--log-level", "debug", "--log-format", "json"}, ExitOK, `"msg":"worked","took":"1.5s"`},
 		{nil, ExitOK, "Train and serve:"},
 		{[]string{"help", "work"}, ExitOK, "--compression"},
 		{[]string{"work", "--help"}, ExitOK, "For every command:"},

@@ -3,11 +3,13 @@ package look
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/gvbll/gvbll/charts/page"
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/ledger"
 )
 
 // Finding is something that is wrong with a graph. Alert is the alert of charts/gvbll and
@@ -81,8 +83,8 @@ func (s *Status) findings() []Finding {
 	for _, a := range s.evidence.attributes {
 		missing, trained, moved := a.Shares()
 		came := ""
-		if a.Came != "" {
-			came = fmt.Sprintf(": %.40q came instead", a.Came)
+		if i := slices.IndexFunc(s.Last.Unknown, func(u ledger.Unknown) bool { return u.Meant == a.Name }); i >= 0 {
+			came = fmt.Sprintf(": %.40q came instead", s.Last.Unknown[i].Name)
 		}
 		add(a.Rows >= enoughRows && missing-trained > muchMissing, "GvbllAttributeShifted",
 			"attribute %s is missing or unknown in %.1f%% of the events, in training in %.1f%%%s", a.Name, 100*missing, 100*trained, came)

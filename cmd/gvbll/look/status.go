@@ -110,6 +110,8 @@ type statusPeriod struct {
 	Asked     *asked    `json:"asked,omitempty"`      // null if no labels were asked for
 	// Classes are those that are watched, of which there are labels and others: the rarest first.
 	Classes []ranked `json:"classes,omitempty"`
+	// Unknown are the names of features that the model's schema lacks, those with most values first.
+	Unknown []ledger.Unknown `json:"unknown_attributes,omitempty"`
 
 	uneven float64 // see unevenness
 	often  string
@@ -287,19 +289,24 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 	if s.Refused == nil {
 		s.Refused = make(map[string]int) // in JSON an object, even when empty
 	}
+	for _, u := range p.Unknown {
+		s.Unknown = append(s.Unknown, ledger.Unknown{Name: u.Name, Values: u.Values, Meant: u.Meant})
+	}
+	slices.SortStableFunc(s.Unknown, func(a, b ledger.Unknown) int { return cmp.Compare(b.Values, a.Values) })
 	if static := p.Head(StaticHead); static != nil {
 		s.StaticNLL = static.Means().NLL
 	}
-	for _, c := range p.Classes {
+	for i, c := range p.Classes {
 		if share := float64(c.Labels) / float64(max(p.Served.Labels, 1)); share > 0 && (s.Majority == nil || share > s.Majority.Share) {
 			s.Majority = &majority{c.Name, share}
 		}
-		if c.Odds == nil {
+		odds := page.OddsOf(p.Classes, i)
+		if odds == nil {
 			continue
 		}
-		if auc, ap, ok := c.Odds.Ranking(); ok {
+		if auc, ap, ok := odds.Ranking(); ok {
 			r := ranked{Class: c.Name, Labels: c.Labels, AUC: auc, AveragePrecision: ap}
-			r.ECE, r.Chance = c.Odds.ECE()
+			r.ECE, r.Chance = odds.ECE()
 			s.Classes = append(s.Classes, r)
 		}
 	}
@@ -478,6 +485,13 @@ func (s *Status) Print(out io.Writer) error {
 	}
 	if note := s.Last.chosen(); note != "" {
 		fmt.Fprintf(out, "\n%s\n", note)
+	}
+	const most = 5 // --json has all
+	for i, u := range s.Last.Unknown[:min(len(s.Last.Unknown), most)] {
+		if i == 0 {
+			fmt.Fprintln(out)
+		}
+		fmt.Fprintf(out, "unknown attribute: %s, %d values%s\n", cut(shown(u.Name), 40), u.Values, u.Question())
 	}
 	for i, f := range s.Wrong {
 		if i == 0 {

@@ -108,7 +108,8 @@ func TestFindings(t *testing.T) {
 			t.Errorf("%s, -want +got\n%s", name, diff)
 		}
 	}
-	s := Status{evidence: evidence{attributes: []page.Attribute{{Name: "amount", Rows: 1000, Missing: 1000, Came: "Amount"}}}}
+	s := Status{evidence: evidence{attributes: []page.Attribute{{Name: "amount", Rows: 1000, Missing: 1000}}}}
+	s.Last.Unknown = []ledger.Unknown{{Name: "other", Values: 2000}, {Name: "Amount", Values: 1000, Meant: "amount"}}
 	if got := s.findings(); !slices.ContainsFunc(got, func(f Finding) bool {
 		return f.What == `attribute amount is missing or unknown in 100.0% of the events, in training in 0.0%: "Amount" came instead`
 	}) {

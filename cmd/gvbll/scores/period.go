@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gvbll/gvbll/charts/page"
+	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics/ledger"
@@ -21,8 +22,11 @@ func AddWindow(p *page.Period, r *ledger.Record) {
 	for _, a := range r.Attributes {
 		p.Attributes = page.AddAttributes(p.Attributes, page.Attribute{
 			Name: a.Name, Rows: a.Rows, Missing: a.Missing,
-			Trained: float64(a.Trained), Sum: float64(a.Sum), Came: a.Came,
+			Trained: float64(a.Trained), Sum: float64(a.Sum),
 		})
+	}
+	for _, u := range r.Unknown {
+		p.Unknown = page.AddUnknown(p.Unknown, spelling.Unknown{Name: u.Name, Meant: u.Meant, Values: u.Values})
 	}
 	s := r.Scores
 	if s == nil {

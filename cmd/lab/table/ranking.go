@@ -3,42 +3,22 @@ package table
 import (
 	"cmp"
 	"slices"
+
+	"github.com/gvbll/gvbll/posterior/calibration"
 )
 
 // Rank is how well the probabilities of one class rank the labels of a whole stream.
 type Rank struct {
-	Class  string  `json:"class"`
-	Labels int     `json:"labels"` // of the class
-	AUC    float64 `json:"auc"`    // chance that one of the class has a larger probability than another
-	AP     float64 `json:"ap"`     // average precision
+	Class string `json:"class"`
+	calibration.Ranking
 }
 
 // ranks returns the exact ranks of the classes that have labels among others.
 func ranks(probs []float64, names []string, labels []int32) (list []Rank) {
-	order := make([]int, len(labels))
-	for i := range order {
-		order[i] = i
-	}
 	for c, name := range names {
-		p := func(i int) float64 { return probs[i*len(names)+c] }
-		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(p(b), p(a)) })
-		r := Rank{Class: name}
-		others := 0
-		for i := 0; i < len(order); { // equal probabilities are one step
-			step, hits := 0, 0
-			for at := p(order[i]); i < len(order) && !(p(order[i]) < at); i++ {
-				step++
-				if labels[order[i]] == int32(c) {
-					hits++
-				}
-			}
-			r.AUC += float64(step-hits) * (float64(r.Labels) + float64(hits)/2)
-			r.Labels, others = r.Labels+hits, others+step-hits
-			r.AP += float64(hits) * float64(r.Labels) / float64(i)
-		}
-		if r.Labels > 0 && others > 0 {
-			r.AUC, r.AP = r.AUC/float64(r.Labels)/float64(others), r.AP/float64(r.Labels)
-			list = append(list, r)
+		r, ok := calibration.Rank(len(labels), func(i int) float64 { return probs[i*len(names)+c] }, func(i int) bool { return labels[i] == int32(c) })
+		if ok {
+			list = append(list, Rank{name, r})
 		}
 	}
 	return list

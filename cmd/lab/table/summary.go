@@ -20,6 +20,10 @@ type row struct {
 	AUC      measured `json:"auc"` // as AP of all labels of a stream: of Ranked, or the mean over classes
 	AP       measured `json:"ap"`
 	Ranked   string   `json:"ranked,omitempty"`
+	// Of Ranked, means over seeds: the share of the class that is among the 1 % with the largest probabilities, and how
+	// often it is right to always say the other class. 0 unless there are two.
+	Recall   float64 `json:"recall_at_1_percent,omitempty"`
+	Majority float64 `json:"majority,omitempty"`
 	// Of all labels of a stream, not by step: the ECE and its chance level, means over seeds.
 	StreamECE    float64 `json:"stream_ece"`
 	StreamChance float64 `json:"stream_ece_chance"`
@@ -124,6 +128,12 @@ func newRow(job Job, runs []*Result) row {
 		ece, chance := run.Bins.ECE()
 		r.StreamECE += ece / float64(len(runs))
 		r.StreamChance += chance / float64(len(runs))
+		for _, k := range run.Ranks {
+			if k.Class == r.Ranked {
+				r.Recall += k.Recall / float64(len(runs))
+				r.Majority += float64(run.Stream.N-k.Labels) / float64(max(run.Stream.N, 1)*len(runs))
+			}
+		}
 	}
 	for k := range measures {
 		var values []float64

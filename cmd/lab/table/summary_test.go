@@ -21,7 +21,9 @@ func TestRanks(t *testing.T) {
 	var r Result
 	r.setRanks(ranks(probs, []string{"a", "b", "c"}, []int32{0, 1, 0, 2, 1, 0, 0, 2, 0, 1}))
 	want := []Rank{
-		{Class: "a", Labels: 5, AUC: .82, AP: 196.0 / 225}, {Class: "b", Labels: 3, AUC: 13.0 / 21, AP: 47.0 / 120}, {Class: "c", Labels: 2, AUC: .78125, AP: 2.0 / 3},
+		{"a", calibration.Ranking{Labels: 5, AUC: .82, AP: 196.0 / 225, Recall: .2}},
+		{"b", calibration.Ranking{Labels: 3, AUC: 13.0 / 21, AP: 47.0 / 120}},
+		{"c", calibration.Ranking{Labels: 2, AUC: .78125, AP: 2.0 / 3, Recall: .5}},
 	}
 	if diff := cmp.Diff(want, r.Ranks, cmpopts.EquateApprox(0, 1e-12)); diff != "" || r.Ranked != "" || math.Abs(r.AP-(want[0].AP+want[1].AP+want[2].AP)/3) > 1e-12 {
 		t.Errorf("%+v (-want +got):\n%s", r, diff)

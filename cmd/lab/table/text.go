@@ -58,6 +58,11 @@ func scored(rows []row) string {
 		}
 		head = append(head, "AUC", "AP")
 	}
+	rare := rows[0].Majority > muchMajority
+	if rare {
+		title += fmt.Sprintf("; always saying the other class is right for %.2f %%", 100*rows[0].Majority)
+		head = append(head, "recall at 1 %")
+	}
 	lines := [][]string{head}
 	for i := range rows {
 		r := &rows[i]
@@ -93,10 +98,16 @@ func scored(rows []row) string {
 		if ranked {
 			line = append(line, cell(3, ""), cell(4, ""))
 		}
+		if rare {
+			line = append(line, fmt.Sprintf("%.3f", r.Recall))
+		}
 		lines = append(lines, line)
 	}
 	return block(title, lines)
 }
+
+// muchMajority is the share of a class above which accuracy says next to nothing of the other.
+const muchMajority = 0.9
 
 // shown formats a mean and, if there are several seeds, its standard error.
 func shown(measure int, mean, se float64, seeds int) string {
