@@ -82,7 +82,8 @@ func (d *stateDict) there() string {
 	text += fmt.Sprintf("; %.80q would have to be \"convs.%d%.80s\", and so on", name, number-first, rest)
 	for _, known := range []string{"convs.", "conv"} {
 		if prefix, found := strings.CutSuffix(stem, known); found && prefix != "" {
-			return text + fmt.Sprintf(": save {k.removeprefix(%.80[1]q): v for k, v in model.state_dict().items() if k.startswith(%.80[1]q)}", prefix)
+			return text + fmt.Sprintf(": save {k.removeprefix(%.80[1]q): v for k, v in model.state_dict().items() if "+
+				"k.startswith(%.80[1]q)}", prefix)
 		}
 	}
 	return text

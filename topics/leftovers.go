@@ -23,7 +23,8 @@ type GoneError struct {
 func (e *GoneError) Error() string {
 	return fmt.Sprintf("ledger %s is empty or missing, but there are %s: it was deleted or created anew; restore it "+
 		"from a backup or a mirror. If its topic is the same, 'gvbll rebase --accept-gap' goes on from a checkpoint. If the "+
-		"graph is meant to begin again, with every node of its inputs predicted once more, start 'gvbll work' with --begin-again", e.Ledger, strings.Join(e.Found, " and "))
+		"graph is meant to begin again, with every node of its inputs predicted once more, start 'gvbll work' with "+
+		"--begin-again", e.Ledger, strings.Join(e.Found, " and "))
 }
 
 // CheckLedger returns a [GoneError] if the ledger has no record, though there are predictions

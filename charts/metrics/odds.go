@@ -49,10 +49,12 @@ const rarest = 2
 func newOdds(r meter.Register) odds {
 	labelled := r.Counters("gvbll_labelled_classes_total", "Scored labels by their class; classes beyond the first 64 "+
 		"are counted as (other).", "class")
-	static := r.Counters("gvbll_static_predicted_classes_total", "Arrivals by the class that the model as trained predicts, whatever serves; "+
-		"classes as above.", "class")
+	static := r.Counters("gvbll_static_predicted_classes_total",
+		"Arrivals by the class that the model as trained predicts, whatever serves; "+
+			"classes as above.", "class")
 	o := odds{
-		rows: r.Counters("gvbll_class_rows_total", "Labelled predictions of which the probability of a class was counted. Of the class that is "+
+		rows: r.Counters("gvbll_class_rows_total", "Labelled predictions of which the probability of a class was "+
+			"counted. Of the class that is "+
 			"acted on, and of the two rarest of the training nodes. Of a corrected label, the first.", "class"),
 		positives: r.Counters("gvbll_class_positives_total", "Those among them whose label is the class.", "class"),
 

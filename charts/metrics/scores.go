@@ -119,8 +119,9 @@ func newHeads(r meter.Register) heads {
 			"Entries of the posterior mean whose update was clipped to ±δ.", "head"),
 		batches: r.Counters("gvbll_posterior_batches_total", "Batches of labels that the head's posterior has learned from.", "head"),
 		step:    r.Gauges("gvbll_posterior_step_norm", "Euclidean norm of the last update of the posterior mean.", "head"),
-		gainSquares: r.Counter("gvbll_log_loss_gain_squares_total", "Sum of the squares of the gains of labels: of the log loss of the model as "+
-			"trained less that of what was served."),
+		gainSquares: r.Counter("gvbll_log_loss_gain_squares_total",
+			"Sum of the squares of the gains of labels: of the log loss of the model as "+
+				"trained less that of what was served."),
 		by:     make(map[scoredBy]*scored),
 		binned: map[string]bool{serve.Static: true},
 	}

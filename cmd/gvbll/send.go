@@ -36,7 +36,8 @@ var sendHelp = flags.Texts{
 func (sendCmd) Help() string {
 	return "Nodes are sent in order of arrival: first the training and warm-up nodes as context, which the model " +
 		"does not predict, then step after step, each node with the neighbours that came before it or with it. " +
-		"Events have the time at which they are sent, those of a data set with keys their own. While no broker answers it waits, and may then send some " +
+		"Events have the time at which they are sent, those of a data set with keys their own. While no broker answers " +
+		"it waits, and may then send some " +
 		"events twice, which changes nothing."
 }
 
@@ -88,7 +89,8 @@ func (c sendCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 	bar := flags.NewProgress(p.Err, "sent", total)
 	nodes, labels := 0, 0
 	err = sender.Run(ctx, client, stream, sender.Config{
-		Names: names, Labels: sender.Timing(c.Labels), Delay: c.LabelDelay, Rate: c.Rate, Resume: c.Resume, Now: set.Raw == nil, Loop: c.Loop,
+		Names: names, Labels: sender.Timing(c.Labels), Delay: c.LabelDelay, Rate: c.Rate, Resume: c.Resume,
+		Now: set.Raw == nil, Loop: c.Loop,
 		Progress: func(n, l int) {
 			nodes, labels = n, l
 			bar.Set(min(n, total), fmt.Sprintf("%d nodes, %d labels", n, l))

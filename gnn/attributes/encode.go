@@ -53,10 +53,11 @@ const (
 // Tally counts the rows that an [Encoder] turned, by attribute.
 type Tally struct {
 	Rows    int64
-	Gaps    []int64            // rows without the value
-	Others  []int64            // rows with a value that the category lacks
-	Clipped []int64            // rows with a number, or an age, beyond all of training, or without ranks beyond 10 standard deviations
-	Sum     []float64          // of numbers and ages as they are in the vector: their mean is the shift since training, in standard deviations
+	Gaps    []int64 // rows without the value
+	Others  []int64 // rows with a value that the category lacks
+	Clipped []int64 // rows with a number, or an age, beyond all of training, or without ranks beyond 10 standard deviations
+	// of numbers and ages as they are in the vector: their mean is the shift since training, in standard deviations
+	Sum     []float64
 	Unknown []spelling.Unknown // the names that the schema lacks, in the order in which they first came; at most 65
 }
 

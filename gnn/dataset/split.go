@@ -62,7 +62,8 @@ func planOf(name string) plan {
 //   - A tenth of the nodes, chosen as for c.Share.
 //
 // Only labelled nodes train. Context nodes warm up. All other nodes are the stream, in
-// the order of their times; of a data set with keys, those without a label before the last one that trains warm up. Nodes without times come in random order, or as they are listed if the given
+// the order of their times; of a data set with keys, those without a label before the last one that trains warm up.
+// Nodes without times come in random order, or as they are listed if the given
 // split says that they are listed in order of arrival.
 //
 // The stream is cut into c.Steps steps, or if that is 0 into as many as the given split

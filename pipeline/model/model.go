@@ -106,7 +106,8 @@ func Open(path string) (*Model, error) {
 	f, err := safetensors.ReadFile(path)
 	if err != nil {
 		return nil, refused("model", path, err,
-			"a model is what 'gvbll train --data DIR --out FILE' writes; one of PyTorch is given to it as --weights (docs/pytorch-geometric.md)")
+			"a model is what 'gvbll train --data DIR --out FILE' writes; one of PyTorch is given to it as --weights "+
+				"(docs/pytorch-geometric.md)")
 	}
 	m, err := fromFile(f)
 	if err != nil {

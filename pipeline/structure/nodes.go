@@ -88,8 +88,11 @@ func New(cfg Config, graph *gnn.Graph, p pending) *Nodes {
 	n := &Nodes{
 		Graph: graph, classes: cfg.Classes, dim: cfg.Encoder.Out(), numbers: ids, followers: follow, pending: p,
 		inputs: in, departures: left,
-		arrivals: &arrivals{graph: graph, numbers: ids, inputs: in, departures: left, links: edges, keyed: keyed, replaced: make(map[int32]*event.Node)},
-		links:    edges, waiting: waiting, kinds: kinds, keyed: keyed,
+		arrivals: &arrivals{
+			graph: graph, numbers: ids, inputs: in, departures: left, links: edges, keyed: keyed,
+			replaced: make(map[int32]*event.Node),
+		},
+		links: edges, waiting: waiting, kinds: kinds, keyed: keyed,
 	}
 	if cfg.Readout == nil { // graphs pass
 		n.expiry = newExpiry(cfg.Keep, graph, ids, p)

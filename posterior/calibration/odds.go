@@ -87,7 +87,8 @@ const aboveInBin = 0.529
 // prediction of the class has a larger p than a random other one, and the average precision,
 // the mean of the precision at each label of the class, itself among them. A bin hides the order in it: there, one of
 // the class is above another one with probability aboveInBin. Both are off by less than .005 if a
-// class has a few hundred labels, or, however it is ranked, by some hundredths of themselves. They are not ok unless there are labels of the class and others.
+// class has a few hundred labels, or, however it is ranked, by some hundredths of themselves. They are not ok unless
+// there are labels of the class and others.
 func (o *Odds) Ranking() (auc, averagePrecision float64, ok bool) {
 	var from OddsBin
 	for i := range o {

@@ -188,9 +188,11 @@ func (n *newton) slice(f *fitted, logRates []float64) (ended bool) {
 // probabilities adds the losses of rows at both points, leaves p at W + Δ in tried and ω (y - p) in residual.
 func (n *newton) probabilities(f *fitted, rows int, of []int32, weight []float64, logRates []float64) {
 	s, lanes, strengths := &n.scratch, n.lanes, len(n.loss[0])
-	s.logits, s.steps, s.residual = kernel.Resize(s.logits, rows*lanes), kernel.Resize(s.steps, rows*lanes), kernel.Resize(s.residual, rows*lanes)
+	s.logits, s.steps, s.residual = kernel.Resize(s.logits, rows*lanes), kernel.Resize(s.steps, rows*lanes),
+		kernel.Resize(s.residual, rows*lanes)
 	s.tried = kernel.Resize(s.tried, 2*rows*lanes)
-	s.sums, s.at, s.most = kernel.Resize(s.sums, 2*rows*strengths), kernel.Resize(s.at, 2*rows*strengths), kernel.Resize(s.most, 2*rows*strengths)
+	s.sums, s.at, s.most = kernel.Resize(s.sums, 2*rows*strengths), kernel.Resize(s.at, 2*rows*strengths),
+		kernel.Resize(s.most, 2*rows*strengths)
 	clear(s.logits)
 	clear(s.steps)
 	clear(s.residual)

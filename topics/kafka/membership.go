@@ -83,7 +83,8 @@ func (m *Membership) follow(cfg *MembershipConfig, p *pace) {
 		case joined && denied(err) && (p.began.IsZero() || time.Since(p.began) < p.client.cfg.DialFor):
 			p.fail(err) // it was allowed before
 		case refusedMember(err):
-			m.publish(Election{Err: p.client.explainDenied(fmt.Errorf("group %s: %w", cfg.Group, cause(err)), "Read", "group and topic "+cfg.Group)})
+			m.publish(Election{Err: p.client.explainDenied(fmt.Errorf("group %s: %w", cfg.Group, cause(err)), "Read",
+				"group and topic "+cfg.Group)})
 		default:
 			p.fail(err)
 		}

@@ -50,7 +50,8 @@ type tail struct {
 // tailOf returns what there is behind the last window stepped.
 func tailOf(p *Replayer) *tail {
 	return &tail{
-		client: p.client, log: p.cfg.Logger, names: p.cfg.Terms.Names, inputs: p.cfg.inputs(p.gap.accepted), next: p.next, stepped: p.last.stepped,
+		client: p.client, log: p.cfg.Logger, names: p.cfg.Terms.Names, inputs: p.cfg.inputs(p.gap.accepted), next: p.next,
+		stepped:  p.last.stepped,
 		consumed: consumedBy(p.Inputs), frames: p.Inputs.Schemas.JSON,
 	}
 }
@@ -131,8 +132,10 @@ func (s *states) endsTogether(ctx context.Context, path string, at *Reached) err
 	return &ledger.ShortError{
 		Ledger: names.Ledger, First: newest.Window + 1, Last: at.Window - 1,
 		Found: []string{fmt.Sprintf("a checkpoint of its first %d windows, %s", at.Window, path)},
-		Remedy: fmt.Sprintf("predictions and group offsets end with it, as when an older volume came back, so its state is right, and up to %d "+
-			"nodes of the checkpoint have no prediction; move checkpoints beyond window %d out of the folder, and the next start goes on from "+
+		Remedy: fmt.Sprintf("predictions and group offsets end with it, as when an older volume came back, so its "+
+			"state is right, and up to %d "+
+			"nodes of the checkpoint have no prediction; move checkpoints beyond window %d out of the folder, and the "+
+			"next start goes on from "+
 			"the ledger and predicts what is sent again", records, newest.Window+1),
 	}
 }

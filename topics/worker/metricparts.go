@@ -43,7 +43,8 @@ func newWindowMetrics(r meter.Register) windowMetrics {
 		step: r.Histogram("gvbll_window_step_seconds",
 			"Time to step the engine over a window, and to encode what comes of it.",
 			prometheus.ExponentialBuckets(0.0001, 2, 14)),
-		labelled: r.Gauge("gvbll_last_label_timestamp_seconds", "Unix time at which this worker last joined a label to a prediction; 0 before it did."),
+		labelled: r.Gauge("gvbll_last_label_timestamp_seconds",
+			"Unix time at which this worker last joined a label to a prediction; 0 before it did."),
 		arrivals: r.Histogram("gvbll_window_arrivals", "Arrivals in a window.", prometheus.ExponentialBuckets(1, 2, 14)),
 	}
 	for _, cause := range causes {

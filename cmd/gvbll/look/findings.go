@@ -61,11 +61,13 @@ func (s *Status) findings() []Finding {
 	}
 	now, before, waiting := &s.Last, &s.Before, s.waiting()
 
-	add(len(s.evidence.missing) > 0, "GvbllNoOwner", "topics are missing: %s: check --prefix, or start 'gvbll work'", strings.Join(s.evidence.missing, ", "))
+	add(len(s.evidence.missing) > 0, "GvbllNoOwner", "topics are missing: %s: check --prefix, or start 'gvbll work'",
+		strings.Join(s.evidence.missing, ", "))
 	add(s.Owner == nil && len(s.Standbys) == 0, "GvbllNoOwner", "no worker runs: start 'gvbll work'")
 	add(s.Owner == nil && len(s.Standbys) > 0, "GvbllNoOwner", "%d workers run, and none owns the graph", len(s.Standbys))
 	add(s.evidence.lost != "", "GvbllTopicAtRisk", "%s", s.evidence.lost)
-	add(len(s.evidence.gone) > 0, "GvbllBaseOld", "%d of %d bases that the ledger names are missing or damaged", len(s.evidence.gone), len(s.Bases))
+	add(len(s.evidence.gone) > 0, "GvbllBaseOld", "%d of %d bases that the ledger names are missing or damaged",
+		len(s.evidence.gone), len(s.Bases))
 	stopped := waiting > 0 && s.Committed != nil && s.at.Sub(*s.Committed) > commitsOverdue+s.evidence.apart
 	if stopped {
 		add(true, "GvbllCommitsStopped", "%d events wait, and the last commit was %s ago", waiting, roughly(s.at.Sub(*s.Committed)))

@@ -160,7 +160,10 @@ func (s *service) onStepped(w replay.Stepped) {
 		shadow = w.Outcome.Shadow.Model
 	}
 	trial := look.TrialOf(w.Trial, shadow)
-	s.Board.Page.Past().Stepped(page.Window{Outcome: w.Outcome, Cause: w.Cause, Replayed: w.Replayed, Trial: trial, Took: w.Took, At: time.Now()})
+	s.Board.Page.Past().Stepped(page.Window{
+		Outcome: w.Outcome, Cause: w.Cause, Replayed: w.Replayed, Trial: trial,
+		Took: w.Took, At: time.Now(),
+	})
 	if s.Board.Metrics.Trial("", 0, 0, 0); trial != nil {
 		s.Board.Metrics.Trial(trial.Model, trial.Labels, trial.After, trial.Lead)
 	}

@@ -55,7 +55,9 @@ func AsWritten(
 }
 
 // Checkpoints returns where checkpoints and bases of an engine are written and read.
-func Checkpoints(log *slog.Logger, f flags.State, names topics.Names, cfg pipeline.Config, models ...*model.Model) (c replay.Checkpoints, err error) {
+func Checkpoints(log *slog.Logger, f flags.State, names topics.Names, cfg pipeline.Config,
+	models ...*model.Model,
+) (c replay.Checkpoints, err error) {
 	c = replay.Checkpoints{Dir: f.StateDir, Every: f.Checkpoints.Every, Keep: f.Checkpoints.Keep, Restore: Restorer(cfg, models...)}
 	c.Bases.Store, err = OpenBases(log, f.Base, names)
 	return c, err

@@ -16,7 +16,8 @@ type Rank struct {
 // ranks returns the exact ranks of the classes that have labels among others.
 func ranks(probs []float64, names []string, labels []int32) (list []Rank) {
 	for c, name := range names {
-		r, ok := calibration.Rank(len(labels), func(i int) float64 { return probs[i*len(names)+c] }, func(i int) bool { return labels[i] == int32(c) })
+		r, ok := calibration.Rank(len(labels), func(i int) float64 { return probs[i*len(names)+c] },
+			func(i int) bool { return labels[i] == int32(c) })
 		if ok {
 			list = append(list, Rank{name, r})
 		}
