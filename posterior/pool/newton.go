@@ -20,10 +20,10 @@ import (
 // classes they are Newton's own: their weights are each other's negative.
 //
 // A pass over the rows sums F at W and at W + Δ, and there also the gradient and the curvature. At its end W
-// becomes W + Δ and the next Δ follows, or, where F would rise, Δ becomes a quarter. So F never rises, and W serves until
-// a pass has shown better weights. A pass is cut into slices, and each label pays for a part of one: no window
-// waits. The curvature of the strength that serves is that of all, and is summed when the passes since have cost as much
-// as its factors.
+// becomes W + Δ and the next Δ follows; or, where F would rise by more than a 64th, Δ becomes a quarter. A smaller
+// rise is of rows that came meanwhile. W serves until a pass has shown better weights. A pass is cut into slices, and
+// each label pays for a part of one: no window waits. The curvature of the strength that serves is that of all, and is
+// summed when the passes since have cost as much as its factors.
 type newton struct {
 	columns, classes, lanes int // lanes: strengths × classes, and what the kernels want besides
 	blocks                  int // of curvature: one where there are two classes, else one for each
