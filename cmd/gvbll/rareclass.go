@@ -52,12 +52,7 @@ func (w *watchedLabels) add(out *event.Outcome) {
 
 // rare returns how the rarest watched class that has labels is ranked; nil unless another one has nearly all.
 func (w *watchedLabels) rare(names []string) *rareClass {
-	counts, most := make([]int, len(names)), 0
-	for _, c := range w.labels {
-		if counts[c]++; counts[c] > counts[most] {
-			most = int(c)
-		}
-	}
+	counts, most := byClass(len(names), w.labels)
 	place := -1
 	for k, c := range w.classes {
 		if counts[c] > 0 && int(c) != most && (place < 0 || counts[c] < counts[w.classes[place]]) {
@@ -72,6 +67,17 @@ func (w *watchedLabels) rare(names []string) *rareClass {
 	r.Ranking, _ = calibration.Rank(len(w.labels), func(i int) float64 { return float64(w.probs[i][place]) },
 		func(i int) bool { return w.labels[i] == c })
 	return r
+}
+
+// byClass counts labels by class, and returns the class that has the most of them.
+func byClass(classes int, labels []int32) (counts []int, most int) {
+	counts = make([]int, classes)
+	for _, c := range labels {
+		if counts[c]++; counts[c] > counts[most] {
+			most = int(c)
+		}
+	}
+	return counts, most
 }
 
 // lines says it to people. what are the nodes whose labels these are.
@@ -99,12 +105,7 @@ func printRare(w io.Writer, held *watchedLabels, names []string, labels []int32)
 		}
 		return
 	}
-	counts, most := make([]int, len(names)), 0
-	for _, c := range labels {
-		if counts[c]++; counts[c] > counts[most] {
-			most = int(c)
-		}
-	}
+	counts, most := byClass(len(names), labels)
 	if share := float64(counts[most]) / float64(len(labels)); share > muchMajority && share < 1 {
 		fmt.Fprintf(w, "To always say %.20q is right for %.2f %% of the training nodes.\n", names[most], 100*share)
 	}

@@ -31,8 +31,10 @@ func Meant(name string, known []string) (meant string) {
 
 // plain returns a name in lower case, without marks and spaces between its words.
 func plain(name string) string {
-	return strings.NewReplacer("_", "", "-", "", " ", "", ".", "").Replace(strings.ToLower(name))
+	return marks.Replace(strings.ToLower(name))
 }
+
+var marks = strings.NewReplacer("_", "", "-", "", " ", "", ".", "")
 
 func digits(name string) string {
 	return strings.Map(func(r rune) rune {

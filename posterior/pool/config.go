@@ -504,8 +504,7 @@ func (h HeadConfig) validate() error {
 			"interactions %d: give a number up to %d, such as 128, or 0 for none", w.Interactions, maxInteractions)
 		r.Unless(w.Replay >= 0 && w.Replay <= maxReplay, "replay %d: give a number up to %d, such as 4, or 0 for none", w.Replay, maxReplay)
 		r.Unless(w.Interactions == 0 || slices.ContainsFunc(w.Blocks, func(b Block) bool {
-			return b != constant &&
-				!b.isFeatures()
+			return b != constant && !b.isFeatures()
 		}), "interactions of no block: give one on labels or degree")
 		r = append(r, validateBlocks(w.Blocks)...)
 	}
