@@ -250,8 +250,11 @@ func TestGuarded(t *testing.T) {
 		addr, config string
 		want         bool
 	}{
-		{"127.0.0.1:0", "", true}, {":0", "", false}, {":0", passwords, true},
-		{":0", webConfig(t, kafkatest.NewAuthority(t), ""), false}, {":0", webConfig(t, kafkatest.NewAuthority(t), user), true},
+		{"127.0.0.1:0", "", true},
+		{":0", "", false},
+		{":0", passwords, true},
+		{":0", webConfig(t, kafkatest.NewAuthority(t), ""), false},
+		{":0", webConfig(t, kafkatest.NewAuthority(t), user), true},
 	} {
 		h, err := Listen(flags.Process{Log: slog.New(slog.DiscardHandler)}, c.addr, c.config)
 		must(t, err)

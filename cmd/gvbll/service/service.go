@@ -28,7 +28,7 @@ type service struct {
 	terms  worker.Config
 	// release removes files of the engine.
 	release func()
-	desk    *desk // nil for none
+	desk    *desk                // nil for none
 	Events  []func(replay.Event) // called after the service's own
 
 	last      *event.Outcome // of the last window, nil before the first
