@@ -156,7 +156,7 @@ func (o *owner) step(ctx context.Context, c claimed) error {
 	o.worker.stepped.Store(o.replay.Next())
 	trial := o.obeyTrials(ctx, asked)
 	if trial == nil {
-		trial = o.replay.Last().Trial.After(out)
+		trial = o.worker.trialAfter(out)
 	}
 	replay.RefuseTrials(out, asked, trial)
 	decided := trial != nil && trial.Decided == ledger.Promoted && out.Promoted == ""
