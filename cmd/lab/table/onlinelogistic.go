@@ -32,7 +32,7 @@ func newOnlineLogistic(tr *trainer, stream *replay) *onlineLogistic {
 		classes := len(tr.data.Classes)
 		o := &onlineLogistic{stream: stream, dim: tr.data.Dim, classes: classes, rate: rate, p: make([]float64, classes)}
 		o.weights = make([]float64, (o.dim+1)*classes)
-		if loss := o.learnFrom(numbers(0, stream.context.nodes)); loss < least || best == nil {
+		if loss := o.learnFrom(stream.early(0, stream.context.nodes)); loss < least || best == nil {
 			best, least = o, loss
 		}
 	}

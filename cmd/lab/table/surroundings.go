@@ -13,7 +13,7 @@ type surroundings struct {
 }
 
 // newSurroundings returns those before the first step: training and warm-up nodes are
-// there, with their labels.
+// there, with their labels that have come.
 func newSurroundings(stream *replay, protocol string) *surroundings {
 	s := &surroundings{stream: stream, grows: protocol == strict, label: make([]int32, len(stream.x))}
 	for v := range s.label {
@@ -25,7 +25,7 @@ func newSurroundings(stream *replay, protocol string) *surroundings {
 		s.near = stream.neighbours()
 	}
 	s.arrive(0, stream.context.nodes)
-	s.reveal(numbers(0, stream.context.nodes))
+	s.reveal(stream.early(0, stream.context.nodes))
 	return s
 }
 
