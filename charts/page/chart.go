@@ -24,6 +24,9 @@ type plot struct {
 func (f *plot) Left(chart int) int { return 350 * chart }
 func (f *plot) Width() int         { return f.Left(len(f.Charts)) - 10 }
 
+// Entry returns the place of a name of the legend in an image of its own, below the first charts.
+func (f *plot) Entry(i int) int { return 44 + 100*i }
+
 // chart is lines and boxes in a box of 340 units.
 type chart struct {
 	Title          string

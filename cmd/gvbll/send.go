@@ -103,7 +103,7 @@ func (c sendCmd) Run(ctx context.Context, p flags.Process, g flags.Given) error 
 
 // notDue says how many labels were sent at the end though the stream ends before their time.
 func notDue(set *flags.DataSet) string {
-	due := set.Due(set.Split)
+	due := set.Due(set.Split, 0)
 	n := len(due[len(due)-1])
 	if n == 0 || set.LabelTime == nil {
 		return ""

@@ -233,10 +233,11 @@ func (d *Dataset) DelayLabels(by float64) error {
 
 // Due returns the nodes whose labels come: before the stream, after each step, and what is left at its end. With times,
 // a label comes before the first step whose first node is later than it, once its node has come; by the end of the stream if
-// it is not later than the last node; those that never come are left out. Without, labels come right after their nodes.
-func (d *Dataset) Due(s Stream) [][]int32 {
+// it is not later than the last node; those that never come are left out. Without, labels come late steps after their nodes.
+func (d *Dataset) Due(s Stream, late int) [][]int32 {
 	n := len(s.Steps)
 	due := make([][]int32, n+2)
+	late = min(late, n)
 	add := func(after int, nodes []int32) {
 		for _, v := range nodes {
 			at := after
@@ -248,6 +249,8 @@ func (d *Dataset) Due(s Stream) [][]int32 {
 				if at == n && n > 0 && d.LabelTime[v] > d.Time[s.Steps[n-1][len(s.Steps[n-1])-1]] {
 					at++
 				}
+			case after > 0:
+				at = min(after+late, n+1)
 			}
 			due[at] = append(due[at], v)
 		}

@@ -212,7 +212,7 @@ func (s *DataSet) Stream() *sender.Stream {
 	}
 	out := &sender.Stream{}
 	waits := make([]int, len(s.Labels)) // after which step, from 1 on, the label comes
-	for after, nodes := range s.Due(s.Split) {
+	for after, nodes := range s.Due(s.Split, 0) {
 		for _, v := range nodes {
 			waits[v] = after
 		}

@@ -66,7 +66,7 @@ func newReplay(d *dataset.Dataset, cut dataset.Stream, n *gnn.Normalizer) *repla
 		}
 	}
 	if d.LabelTime != nil {
-		for _, nodes := range d.Due(cut) {
+		for _, nodes := range d.Due(cut, 0) {
 			var due []int32
 			for _, v := range nodes {
 				due = append(due, number[v])
