@@ -109,6 +109,10 @@ func (r *run) result(systems []string) *Result {
 		Data: s.Name, Split: s.Split.How, Model: r.Model.ID, Classes: s.Classes, Train: len(s.Split.Train), Context: len(s.Split.Warmup),
 	}
 	periods := make([][]int32, min(mostPeriods, len(s.Split.Steps))) // scored nodes
+	notDue := make(map[int32]bool)
+	for _, v := range r.due[len(r.due)-1] {
+		notDue[v] = true
+	}
 	var all []int32
 	for t, nodes := range s.Split.Steps {
 		p := t * len(periods) / len(s.Split.Steps)
@@ -119,11 +123,13 @@ func (r *run) result(systems []string) *Result {
 			}
 			if s.LabelTime != nil && s.LabelTime[v] == dataset.Never {
 				res.Never++
+			} else if notDue[v] {
+				res.NotDue++
 			}
 			periods[p], all = append(periods[p], v), append(all, v)
 		}
 	}
-	res.Labels, res.NotDue = len(all), len(r.due[len(r.due)-1])
+	res.Labels = len(all)
 	for _, name := range systems {
 		x := r.system(name, all)
 		_, _, res.Ranked = Overall(x.ranks())
