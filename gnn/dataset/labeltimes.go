@@ -255,9 +255,7 @@ func (d *Dataset) Due(s Stream, late int) [][]int32 {
 			due[at] = append(due[at], v)
 		}
 	}
-	for _, v := range s.Train { // whose labels are known
-		due[0] = append(due[0], v)
-	}
+	due[0] = append(due[0], s.Train...) // whose labels are known
 	add(0, s.Warmup)
 	for t, step := range s.Steps {
 		add(t+1, step)

@@ -2,9 +2,13 @@ package backtest
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/optimize"
 
 	"github.com/gvbll/gvbll/gnn/dataset"
 )
@@ -80,7 +84,7 @@ func (l *Logistic) Learn(nodes []int32) error {
 		delete(l.waiting, v)
 	}
 	if slices.Max(l.score) < 0 {
-		l.best = argmax(l.score)
+		l.best = floats.MaxIdx(l.score)
 	}
 	return l.refit()
 }
@@ -134,16 +138,16 @@ func (x *rows) some(list []int) *rows {
 	return part
 }
 
-// probabilities computes softmax(x·w) into dst, rows × classes.
+// probabilities computes Softmax(x·w) into dst, rows × classes.
 func (x *rows) probabilities(w []float64, classes int, dst []float64) {
 	for i := range x.len() {
 		a := dst[i*classes : (i+1)*classes]
 		clear(a)
 		for e := x.start[i]; e < x.start[i+1]; e++ {
 			j := int(x.index[e]) * classes
-			addScaled(a, x.value[e], w[j:j+classes])
+			floats.AddScaled(a, x.value[e], w[j:j+classes])
 		}
-		softmax(a)
+		Softmax(a)
 	}
 }
 
@@ -202,26 +206,26 @@ func (l *Logistic) row(x *rows, v int32) {
 
 	at := 2 * l.dim
 	copy(l.one, l.around[int(v)*l.classes:])
-	if total := sum(l.one); total > 0 {
-		scale(1/total, l.one)
+	if total := floats.Sum(l.one); total > 0 {
+		floats.Scale(1/total, l.one)
 	}
 	clear(l.two)
 	for _, u := range l.Near[v] {
 		n := l.around[int(u)*l.classes : (int(u)+1)*l.classes]
-		total := sum(n)
+		total := floats.Sum(n)
 		if y := l.Label[v]; y != dataset.Unlabelled {
 			n[y]--
 			total--
 		}
 		if total > 0 {
-			addScaled(l.two, 1/total, n)
+			floats.AddScaled(l.two, 1/total, n)
 		}
 		if y := l.Label[v]; y != dataset.Unlabelled {
 			n[y]++
 		}
 	}
-	if total := sum(l.two); total > 0 {
-		scale(1/total, l.two)
+	if total := floats.Sum(l.two); total > 0 {
+		floats.Scale(1/total, l.two)
 	}
 	for c := range l.one {
 		x.add(at+c, l.one[c])
@@ -232,32 +236,53 @@ func (l *Logistic) row(x *rows, v int32) {
 	x.add(at+1, 1)
 }
 
+// The optimizer's limits are scikit-learn's: the largest entry of the gradient of the mean
+// loss, and a number of iterations.
+const (
+	leastGradient  = 1e-4
+	mostIterations = 100
+)
+
 // fit returns the weights that minimise the mean cross-entropy plus strength/(2n)·‖W‖²,
-// without the constant's, from the given ones.
+// without the constant's, by L-BFGS from the given ones.
 func (l *Logistic) fit(x *rows, labels []int32, strength float64, from []float64) ([]float64, error) {
 	n := float64(x.len())
-	p, decayed := make([]float64, x.len()*l.classes), len(from)-l.classes
-	w := minimise(from, func(w, grad []float64) (loss float64) {
-		if l.ctx.Err() != nil {
-			clear(grad)
-			return 0
+	p, at, grad := make([]float64, x.len()*l.classes), []float64(nil), make([]float64, len(from))
+	decayed := len(from) - l.classes
+	loss := 0.0
+	evaluate := func(w []float64) { // sets loss and grad
+		if floats.Same(at, w) {
+			return
 		}
+		at = append(at[:0], w...)
 		x.probabilities(w, l.classes, p)
 		clear(grad)
-		addScaled(grad[:decayed], strength/n, w[:decayed])
-		loss = strength / n / 2 * dot(w[:decayed], w[:decayed])
+		floats.AddScaled(grad[:decayed], strength/n, w[:decayed])
+		loss = strength / n / 2 * floats.Dot(w[:decayed], w[:decayed])
 		for i, y := range labels {
 			r := p[i*l.classes : (i+1)*l.classes]
 			loss -= math.Log(max(r[y], math.SmallestNonzeroFloat64)) / n
 			r[y]--
 			for e := x.start[i]; e < x.start[i+1]; e++ {
 				j := int(x.index[e]) * l.classes
-				addScaled(grad[j:j+l.classes], x.value[e]/n, r)
+				floats.AddScaled(grad[j:j+l.classes], x.value[e]/n, r)
 			}
 		}
-		return loss
-	})
-	return w, context.Cause(l.ctx)
+	}
+	problem := optimize.Problem{
+		Func:   func(w []float64) float64 { evaluate(w); return loss },
+		Grad:   func(g, w []float64) { evaluate(w); copy(g, grad) },
+		Status: func() (optimize.Status, error) { return optimize.NotTerminated, context.Cause(l.ctx) },
+	}
+	limits := &optimize.Settings{GradientThreshold: leastGradient, MajorIterations: mostIterations, Converger: optimize.NeverTerminate{}}
+	found, err := optimize.Minimize(problem, from, limits, &optimize.LBFGS{Linesearcher: &optimize.Backtracking{}})
+	if cause := context.Cause(l.ctx); cause != nil {
+		return nil, cause
+	}
+	if found == nil {
+		return nil, fmt.Errorf("logistic regression: %w", err)
+	}
+	return found.X, nil // the best so far, also where a line search could not improve it
 }
 
 // strengths are those that cross-validation chooses from: from the strongest, so that each
@@ -300,5 +325,18 @@ func (l *Logistic) crossValidated(folds int, seed uint64) (best int, err error) 
 			}
 		}
 	}
-	return argmax(score), nil
+	return floats.MaxIdx(score), nil
+}
+
+// Softmax turns logits into probabilities, and returns the logarithm of the sum of
+// their exponentials. It uses math.Exp2, which has the same bits on every amd64
+// machine; math.Exp has not.
+func Softmax(a []float64) (logSum float64) {
+	top, sum := floats.Max(a), 0.0
+	for c, x := range a {
+		a[c] = math.Exp2((x - top) * math.Log2E)
+		sum += a[c]
+	}
+	floats.Scale(1/sum, a)
+	return top + math.Log(sum)
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gvbll/gvbll/gnn"
@@ -87,7 +88,7 @@ func TestLogistic(t *testing.T) {
 				residuals.Set(j, c, residuals.At(j, c)+r*value/float64(x.len()))
 			}
 		}
-		if argmax(p[i*3:i*3+3]) == int(labels[i]) {
+		if floats.MaxIdx(p[i*3:i*3+3]) == int(labels[i]) {
 			right++
 		}
 	}

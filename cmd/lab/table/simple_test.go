@@ -6,11 +6,10 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
-
 )
 
 // TestSimple: on the easy graph the baselines without an encoder are far better than
-// chance under both protocols.
+// chance under all protocols.
 func TestSimple(t *testing.T) {
 	for _, r := range run(t, Plan{Protocols: protocols, Sources: []Source{easySource()}, Systems: simple, Seeds: []uint64{1, 2}, Settings: quick(), Parallel: 2}) {
 		if r.Mean.Acc < .65 || r.Stream.NLL > .8 {
