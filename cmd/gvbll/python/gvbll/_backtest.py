@@ -15,7 +15,7 @@ import pandas as pd
 
 from ._model import Model
 from ._program import Progress, run, tell
-from ._tables import Table, frame, is_path, write
+from ._tables import Table, frame, path_of, write
 
 BOOSTING = "boosting"
 """The name of scikit-learn's HistGradientBoostingClassifier among the systems."""
@@ -72,6 +72,7 @@ class Backtest:
         of: the class whose probability is meant; left out, the rarer of two, or of more the predicted one of each node."""
         of = of or self.report.get("ranked")
         scored = self.predictions[self.predictions["label"].notna()]
+        scored = scored[scored.groupby("node")["system"].transform("size") == len(self.systems)]
         p, right = _of(scored, self.report["classes"], of)
         bins = np.clip(p * 20, 0, 19).astype(int)
         by = pd.DataFrame({"system": scored["system"].to_numpy(), "bin": bins / 20, "probability": p, "share": right})
@@ -91,15 +92,13 @@ class Backtest:
         figure = Figure(figsize=(12, 4), layout="constrained")
         reliability, ap, nll = figure.subplots(1, 3)
         calibration, time = self.calibration(of), self.over_time
-        for name in self.systems.index:
-            marks = calibration.loc[name]
+        for i, name in enumerate(self.systems.index):
+            marks, parts, color = calibration.loc[name], time.loc[name], f"C{i}"
             if name not in ("majority", "logistic"):
-                line = reliability.plot(marks["probability"], marks["share"], label=name)[0]
-                reliability.scatter(
-                    marks["probability"], marks["share"], 5 + 200 * marks["count"] / marks["count"].sum(), color=line.get_color()
-                )
+                reliability.plot(marks["probability"], marks["share"], color=color, label=name)
+                reliability.scatter(marks["probability"], marks["share"], 200 * marks["count"] / marks["count"].sum(), color=color)
             for axes, score in ((ap, "ap"), (nll, "nll")):
-                axes.plot(range(1, 1 + len(time.loc[name])), time.loc[name][score], label=name)
+                axes.plot(range(1, 1 + len(parts)), parts[score], color=color, label=name)
         bounds = calibration.loc["gvbll"]
         reliability.plot([0, 1], [0, 1], ":", color="gray")
         reliability.fill_between(bounds["probability"], bounds["low"], bounds["high"], color="gray", alpha=0.2, label="by chance")
@@ -147,8 +146,8 @@ def backtest(
         flags["data"] = write(at, nodes, edges, labels, dataset, name)
         own: list[Any] = []
         if scores is not None:
-            own = [scores] if is_path(scores) else [at / "own"]
-            if not is_path(scores):
+            own = [path_of(scores) or at / "own"]
+            if path_of(scores) is None:
                 frame(scores).to_csv(own[0], index=False)
         if boosting:
             cut = {k: v for k, v in flags.items() if k in ("data", "seed", "train_share", "train_until", "label_delay", "steps")}
@@ -172,23 +171,25 @@ def _read(file: Path) -> pd.DataFrame:
 def boosted(rows: pd.DataFrame, progress: Progress = False) -> pd.DataFrame:
     """Returns what HistGradientBoostingClassifier says of each node of the stream, refitted after each step that brought labels."""
     from sklearn.ensemble import HistGradientBoostingClassifier
+    from threadpoolctl import threadpool_limits
 
     x = rows.drop(columns=["node", "step", "due", "label"]).to_numpy(np.float32)
     step, due = rows["step"].to_numpy(int), rows["due"].fillna(np.iinfo(np.int32).max).to_numpy(int)
     labels = rows["label"].astype("category")
     y, classes = labels.cat.codes.to_numpy(), list(labels.cat.categories)
     p, fitted, last = np.zeros((len(rows), len(classes))), None, step.max()
-    for now in range(last):
-        known, at = (due <= now) & (y >= 0), step == now + 1
-        seen = np.unique(y[known])
-        if len(seen) > 1 and (fitted is None or (due[known] == now).any()):
-            fitted = HistGradientBoostingClassifier(random_state=0).fit(x[known], y[known])
-        if fitted is None:
-            p[np.ix_(at, seen)] = 1 / max(len(seen), 1)
-        elif at.any():
-            p[np.ix_(at, fitted.classes_)] = fitted.predict_proba(x[at])
-        if (now + 1) * 10 // last > now * 10 // last:
-            tell(progress, f"{BOOSTING} {(now + 1) * 100 // last:3d}%")
+    with threadpool_limits(1 if len(rows) < 20_000 else None):  # more threads would wait for each other
+        for now in range(last):
+            known, at = (due <= now) & (y >= 0), step == now + 1
+            seen = np.unique(y[known])
+            if len(seen) > 1 and (fitted is None or (due[known] == now).any()):
+                fitted = HistGradientBoostingClassifier(random_state=0).fit(x[known], y[known])
+            if fitted is None:
+                p[np.ix_(at, seen)] = 1 / max(len(seen), 1)
+            elif at.any():
+                p[np.ix_(at, fitted.classes_)] = fitted.predict_proba(x[at])
+            if (now + 1) * 10 // last > now * 10 // last:
+                tell(progress, f"{BOOSTING} {(now + 1) * 100 // last:3d}%")
     out = pd.concat([rows[["node"]], pd.DataFrame(p, columns=classes)], axis=1)
     return out[step > 0]
 

@@ -20,14 +20,16 @@ NAMES = {"id", "label", "source", "target", "node", "class", "kind", "split"}
 
 def frame(table: Any) -> pd.DataFrame:
     """Returns a table as a data frame of pandas."""
+    if (file := path_of(table)) is not None:
+        return pd.read_parquet(file) if file.endswith(".parquet") else pd.read_csv(file)
     out = table if isinstance(table, pd.DataFrame) else table.to_pandas()
     assert isinstance(out, pd.DataFrame)
     return out
 
 
-def is_path(table: Any) -> bool:
-    """Reports whether a table is given by its path."""
-    return isinstance(table, (str, os.PathLike))
+def path_of(table: Any) -> str | None:
+    """Returns a table's path, None for one that is given itself."""
+    return os.fspath(table) if isinstance(table, (str, os.PathLike)) else None
 
 
 def _numbers(value: Any) -> Any:
@@ -54,12 +56,11 @@ def with_ids(nodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _write(table: Any, folder: Path, name: str) -> None:
-    if is_path(table):
-        file = Path(table)
-        endings = [e for e in (".csv", ".csv.gz", ".parquet") if file.name.endswith(e)]
-        if not endings or not file.exists():
+    if (file := path_of(table)) is not None:
+        endings = [e for e in (".csv", ".csv.gz", ".parquet") if file.endswith(e)]
+        if not endings or not os.path.exists(file):
             raise ValueError(f"{file}: there is no such file in csv, csv.gz or Parquet")
-        (folder / (name + endings[0])).symlink_to(file.resolve())
+        (folder / (name + endings[0])).symlink_to(os.path.abspath(file))
         return
     rows = frame(table)
     rows = with_ids(rows) if name == "nodes" else rows
@@ -71,10 +72,11 @@ def write(
     folder: Path, nodes: Table, edges: Table | None, labels: Table | None, dataset: Mapping[str, Any] | None, name: str
 ) -> str:
     """Writes a data set below a folder, and returns its path. Nodes may be the path of one, which is then it."""
-    if is_path(nodes) and (Path(nodes).is_dir() or str(nodes).endswith(".npz")):
+    whole = path_of(nodes)
+    if whole is not None and (os.path.isdir(whole) or whole.endswith(".npz")):
         if edges is not None or labels is not None or dataset is not None:
-            raise ValueError(f"{nodes} has its own edges, labels and dataset.json: give it alone")
-        return os.fspath(nodes)
+            raise ValueError(f"{whole} has its own edges, labels and dataset.json: give it alone")
+        return whole
     to = folder / name
     to.mkdir()
     _write(nodes, to, "nodes")
