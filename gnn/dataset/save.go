@@ -122,7 +122,7 @@ func (d *Dataset) writeNodes(to io.Writer) error {
 }
 
 // reserved are the columns of a table of nodes that are no attributes.
-var reserved = []string{"id", "label", "time", "year", "split", "context", "features"}
+var reserved = []string{"id", "label", "time", "year", "split", "context", "features", "label_time"}
 
 // columns returns the columns of the attributes, and which of them have another name than the attribute: that would be read as
 // another, or as none.
