@@ -41,6 +41,8 @@ func (d *Doubt) Add(text string, v float64) {
 	case found || len(whole) > 3:
 		d.ungrouped++
 	}
+	keepExtreme(&d.low, v, v < d.low[0].v, v < d.low[1].v)
+	keepExtreme(&d.high, v, v > d.high[0].v, v > d.high[1].v)
 	if v == math.Trunc(v) && math.Abs(v) < 1<<62 {
 		unit := spelling.Guess(int64(v))
 		if v >= firstMillis && v < lastMillis {
@@ -51,8 +53,7 @@ func (d *Doubt) Add(text string, v float64) {
 				d.units = make(map[string]int)
 			}
 			d.units[unit]++
-		} else if math.Abs(v) > 1<<53 {
-			d.long++
+			return
 		}
 		if len(text) == len("20060102") && v > 1900_00_00 && v < 2100_00_00 {
 			if _, err := time.Parse("20060102", text); err == nil {
@@ -60,8 +61,9 @@ func (d *Doubt) Add(text string, v float64) {
 			}
 		}
 	}
-	keepExtreme(&d.low, v, v < d.low[0].v, v < d.low[1].v)
-	keepExtreme(&d.high, v, v > d.high[0].v, v > d.high[1].v)
+	if math.Abs(v) > 1<<53 && !strings.ContainsAny(text, ".eE") {
+		d.long++
+	}
 }
 
 // keepExtreme counts v among two extremes, of which it may be beyond the first, or beyond the second.
