@@ -31,7 +31,7 @@ type Column struct {
 // Given is what dataset.json says of a column: its kind, or {"kind": "time", "unit": "s"}.
 type Given struct {
 	Kind Kind   `json:"kind"`
-	Unit string `json:"unit"`
+	Unit string `json:"unit,omitempty"`
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -43,6 +43,31 @@ func (g *Given) UnmarshalJSON(b []byte) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	return d.Decode((*given)(g))
+}
+
+// IsGiven reports whether the column's kind was given, and not inferred.
+func (c *Column) IsGiven() bool { return c.Kind != "" && !c.inferred }
+
+// Give gives the column the kind that a schema has for its name, and reports whether it has one. Numbers with decimal commas
+// get points: dataset.json knows none.
+func (c *Column) Give(s *Schema) bool {
+	if s == nil {
+		return false
+	}
+	i := slices.IndexFunc(s.Attributes, func(a Attribute) bool { return a.Name == c.Name })
+	if i < 0 {
+		return false
+	}
+	a := &s.Attributes[i]
+	if c.Kind, c.Unit = a.Kind, a.Unit; a.Log {
+		c.Kind = Log
+	}
+	for row, text := range c.Texts {
+		if v, ok := spelling.WithComma(text); a.Comma && ok {
+			c.Texts[row] = strconv.FormatFloat(v, 'f', -1, 64)
+		}
+	}
+	return true
 }
 
 // Infer sets the kinds of columns that have none, from all their texts, and checks those that are given. A kind holds

@@ -88,7 +88,7 @@ func openTables(f folder) (*Dataset, error) {
 	if err := d.setLabelTimes(n.labelTimes); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
 	}
-	d.Kinds, d.Marks = e.finish()
+	d.Mark(e.kinds, e.marks)
 	if d.Keys != nil {
 		if err := d.checkKeys(); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.path("nodes"), err)
