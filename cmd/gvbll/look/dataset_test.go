@@ -66,8 +66,11 @@ func FuzzExport(f *testing.F) {
 				for range 1 + rng.IntN(3) {
 					if name := odd(); !slices.ContainsFunc(n.Named, func(a event.Attribute) bool { return a.Name == name }) {
 						n.Named = append(n.Named, []event.Attribute{
-							{Name: name, Kind: event.Text, Text: value()}, {Name: name, Kind: event.Text, Text: value()}, {Name: name, Kind: event.Gap},
-							{Name: name, Kind: event.Number, Number: rng.NormFloat64()}, {Name: name, Kind: event.Bool, Number: float64(i % 2)},
+							{Name: name, Kind: event.Text, Text: value()},
+							{Name: name, Kind: event.Text, Text: value()},
+							{Name: name, Kind: event.Gap},
+							{Name: name, Kind: event.Number, Number: rng.NormFloat64()},
+							{Name: name, Kind: event.Bool, Number: float64(i % 2)},
 							{Name: name, Kind: event.Numbers, Numbers: []float32{rng.Float32(), float32(i)}},
 						}[rng.IntN(6)])
 					}

@@ -22,7 +22,7 @@ func (o ordered) Fields() []parquet.Field { return o.fields }
 
 // writer writes a table of numbers and texts, of which any may be missing.
 type writer struct {
-	to       *parquet.Writer
+	to       *parquet.GenericWriter[any]
 	columns  []string
 	isNumber []bool
 	row      parquet.Row
@@ -42,7 +42,7 @@ func write(to io.Writer, columns []string, isNumber func(string) bool) dataset.R
 	}
 	fields := group.Fields()
 	slices.SortFunc(fields, func(a, b parquet.Field) int { return place[a.Name()] - place[b.Name()] })
-	r.to = parquet.NewWriter(to, parquet.NewSchema("table", ordered{group, fields}), parquet.Compression(&parquet.Snappy),
+	r.to = parquet.NewGenericWriter[any](to, parquet.NewSchema("table", ordered{group, fields}), parquet.Compression(&parquet.Snappy),
 		parquet.MaxRowsPerRowGroup(rowsOfGroup))
 	return r
 }
