@@ -69,8 +69,8 @@ func (m *Metrics) Trial(model string, compared, needed int64, lead float64) {
 	}
 }
 
-// Acts names the class that is acted on, before ShowModels.
-func (m *Metrics) Acts(class string) { m.odds.acted = class }
+// Watches names the classes that have bins beside the rarest, before ShowModels.
+func (m *Metrics) Watches(classes []string) { m.odds.named = classes }
 
 // Observe adds the outcome of a live window to the counters.
 func (m *Metrics) Observe(out *event.Outcome) {
