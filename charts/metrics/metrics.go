@@ -34,6 +34,7 @@ type Metrics struct {
 	fallback fallback
 
 	attributes attributes
+	cohorts    *cohorts
 }
 
 // New creates the metrics and registers them.
@@ -54,6 +55,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		fallback: newFallback(r),
 
 		attributes: newAttributes(r),
+		cohorts:    newCohorts(r),
 	}
 }
 
@@ -84,6 +86,7 @@ func (m *Metrics) Observe(out *event.Outcome) {
 	m.sets.observe(out)
 	m.figures.observe(out)
 	m.attributes.observe(out)
+	m.cohorts.observe(out)
 }
 
 // Show sets the gauges after a window: how full the engine's stores are, the state

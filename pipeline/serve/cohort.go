@@ -16,6 +16,9 @@ type Cohort struct {
 	Caught, Vain, Missed int              // what acting brought
 }
 
+// FewLabels is the number of labels below which a score says nothing.
+const FewLabels = 50
+
 // OtherCohorts is the value of all that have none of their own.
 const OtherCohorts = "(others)"
 
