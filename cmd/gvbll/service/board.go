@@ -100,11 +100,11 @@ func (b *board) due() bool {
 func (b *board) show(out *event.Outcome, of *pipeline.Engine) {
 	scores, learned := of.Summaries(), of.Pooled()
 	b.Page.Past().Show(scores, learned, of.Cohorts())
+	b.Metrics.ShowCohorts(of.Cohorts())
 	if out == nil {
 		return
 	}
 	b.Metrics.Show(out, scores)
-	b.Metrics.ShowCohorts(of.Cohorts())
 	now, trained := of.Posterior()
 	b.Metrics.ShowPosterior(onlineHead, now, trained)
 	if learned != nil {
