@@ -62,18 +62,11 @@ func (c *cohorts) observe(out *event.Outcome) {
 // ShowCohorts sets the gauges of scores by the value of an attribute.
 func (m *Metrics) ShowCohorts(by pipeline.Cohorts) {
 	for i := range by.List {
-		x := &by.List[i]
-		if x.Labels < serve.FewLabels {
-			continue
-		}
-		set := func(measure string, score float64) {
-			m.cohorts.scores.WithLabelValues(by.By, x.Value, measure).Set(score)
-		}
-		means := x.Means()
-		set("ece", means.ECE)
-		set("ece_chance", means.Chance)
-		if auc, _, ok := x.Odds.Ranking(); ok {
-			set("auc", auc)
+		known := by.List[i].Scores()
+		for _, measure := range []string{"ece", "ece_chance", "auc"} {
+			if score, ok := known[measure]; ok {
+				m.cohorts.scores.WithLabelValues(by.By, by.List[i].Value, measure).Set(score)
+			}
 		}
 	}
 }

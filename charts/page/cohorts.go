@@ -6,74 +6,61 @@ import (
 	"strconv"
 
 	"github.com/gvbll/gvbll/pipeline"
-	"github.com/gvbll/gvbll/pipeline/serve"
 )
 
-// Cohort is the scores of the nodes that have one value of an attribute. Those that are not known, or of too few labels, are nil.
+// Cohort is the scores of the nodes that have one value of an attribute: those that are known.
 type Cohort struct {
-	Value     string   `json:"value"`
-	Labels    int      `json:"labels"`
-	Accuracy  *float64 `json:"acc,omitempty"`
-	NLL       *float64 `json:"nll,omitempty"`
-	ECE       *float64 `json:"ece,omitempty"`
-	Chance    *float64 `json:"ece_chance,omitempty"`
-	AUC       *float64 `json:"auc,omitempty"`
-	Coverage  *float64 `json:"coverage,omitempty"` // share of sets with the label
-	Precision *float64 `json:"acted_precision,omitempty"`
-	Recall    *float64 `json:"acted_recall,omitempty"`
+	Value  string             `json:"value"`
+	Labels int                `json:"labels"`
+	Scores map[string]float64 `json:"scores"` // see [serve.Cohort.Scores]
 }
 
-// CohortColumns are the columns of what Cells returns, behind the value.
-var CohortColumns = []string{"labels", "accuracy", "NLL", "ECE", "by chance up to", "AUC", "coverage", "acted on, right", "caught"}
-
-// Cells returns the scores as texts, a dash for each that is not known.
-func (c *Cohort) Cells() []string {
-	cells := []string{strconv.Itoa(c.Labels)}
-	for _, x := range []*float64{c.Accuracy, c.NLL, c.ECE, c.Chance, c.AUC, c.Coverage, c.Precision, c.Recall} {
-		if x == nil {
-			cells = append(cells, Undefined)
-		} else {
-			cells = append(cells, formatted(*x))
-		}
-	}
-	return cells
+// cohortColumns are the scores by their names in tables.
+var cohortColumns = [...][2]string{
+	{"acc", "accuracy"}, {"nll", "NLL"}, {"ece", "ECE"}, {"ece_chance", "by chance up to"}, {"auc", "AUC"}, {"coverage", "coverage"},
+	{"acted_precision", "acted on, right"}, {"acted_recall", "caught"},
 }
 
 // CohortsOf returns the scores by value, those with most labels first.
 func CohortsOf(by pipeline.Cohorts) (list []Cohort) {
 	for i := range by.List {
-		x := &by.List[i]
-		c := Cohort{Value: x.Value, Labels: x.Labels}
-		share := func(to **float64, part, of int) {
-			if of > 0 {
-				p := float64(part) / float64(of)
-				*to = &p
-			}
-		}
-		if x.Labels >= serve.FewLabels {
-			m := x.Means()
-			c.Accuracy, c.NLL, c.ECE, c.Chance = &m.Acc, &m.NLL, &m.ECE, &m.Chance
-			if auc, _, ok := x.Odds.Ranking(); ok {
-				c.AUC = &auc
-			}
-			share(&c.Coverage, x.Held, x.Sets)
-			share(&c.Precision, x.Caught, x.Caught+x.Vain)
-			share(&c.Recall, x.Caught, x.Caught+x.Missed)
-		}
-		list = append(list, c)
+		list = append(list, Cohort{by.List[i].Value, by.List[i].Labels, by.List[i].Scores()})
 	}
 	slices.SortStableFunc(list, func(a, b Cohort) int { return cmp.Or(cmp.Compare(b.Labels, a.Labels), cmp.Compare(a.Value, b.Value)) })
 	return list
 }
 
+// CohortTable returns the scores as texts, a dash for each that is not known, without columns of which none is: the names of the columns
+// first.
+func CohortTable(attribute string, list []Cohort) [][]string {
+	rows := [][]string{{attribute, "labels"}}
+	for _, c := range list {
+		rows = append(rows, []string{c.Value, strconv.Itoa(c.Labels)})
+	}
+	for _, column := range cohortColumns {
+		if !slices.ContainsFunc(list, func(c Cohort) bool { _, known := c.Scores[column[0]]; return known }) {
+			continue
+		}
+		rows[0] = append(rows[0], column[1])
+		for i, c := range list {
+			text := Undefined
+			if x, known := c.Scores[column[0]]; known {
+				text = formatted(x)
+			}
+			rows[i+1] = append(rows[i+1], text)
+		}
+	}
+	return rows
+}
+
 func cohortTable(by pipeline.Cohorts) (t table) {
-	t.Label, t.Columns = "By "+by.By, append([]string{by.By}, CohortColumns...)
+	rows := CohortTable(by.By, CohortsOf(by))
+	t.Label, t.Columns = "By "+by.By, rows[0]
 	if by.Class != "" {
 		t.Caption = "AUC, and what acting brought, are of class " + by.Class
 	}
-	list := CohortsOf(by)
-	for i := range list {
-		t.add(list[i].Value, list[i].Cells()...)
+	for _, row := range rows[1:] {
+		t.add(row[0], row[1:]...)
 	}
 	return t
 }

@@ -1,8 +1,6 @@
 package serve
 
 import (
-	"slices"
-
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
@@ -59,11 +57,13 @@ func CohortsOf(out *event.Outcome) (s Cohorts) {
 
 // of returns the cohort of a value.
 func (s *Cohorts) of(value string) *Cohort {
-	k := slices.IndexFunc(s.List, func(c Cohort) bool { return c.Value == value })
-	if k < 0 {
-		k, s.List = len(s.List), append(s.List, Cohort{Value: value})
+	for k := range s.List {
+		if s.List[k].Value == value {
+			return &s.List[k]
+		}
 	}
-	return &s.List[k]
+	s.List = append(s.List, Cohort{Value: value})
+	return &s.List[len(s.List)-1]
 }
 
 func count(is bool) int {
@@ -71,6 +71,28 @@ func count(is bool) int {
 		return 1
 	}
 	return 0
+}
+
+// Scores returns the scores that are known: none of too few labels.
+func (c *Cohort) Scores() map[string]float64 {
+	known := make(map[string]float64)
+	if c.Labels < FewLabels {
+		return known
+	}
+	m := c.Means()
+	known["acc"], known["nll"], known["ece"], known["ece_chance"] = m.Acc, m.NLL, m.ECE, m.Chance
+	if auc, _, ok := c.Odds.Ranking(); ok {
+		known["auc"] = auc
+	}
+	share := func(name string, part, of int) {
+		if of > 0 {
+			known[name] = float64(part) / float64(of)
+		}
+	}
+	share("coverage", c.Held, c.Sets)
+	share("acted_precision", c.Caught, c.Caught+c.Vain)
+	share("acted_recall", c.Caught, c.Caught+c.Missed)
+	return known
 }
 
 // Merge adds the sums of other cohorts, which come later. Those of another attribute take the place of these.

@@ -331,22 +331,14 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 	return s
 }
 
-// print prints a table, without the columns in which nothing is known.
+// print prints a table.
 func (c *cohorts) print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	rows := [][]string{append([]string{"by " + cut(shown(c.Attribute), 20)}, page.CohortColumns...)}
-	for i := range c.Values {
-		rows = append(rows, append([]string{cut(shown(c.Values[i].Value), 20)}, c.Values[i].Cells()...))
+	for _, row := range page.CohortTable("by "+c.Attribute, c.Values) {
+		row[0] = cut(shown(row[0]), 20)
+		fmt.Fprintln(w, strings.Join(row, "\t")+"\t")
 	}
 	fmt.Fprintln(out)
-	for _, row := range rows {
-		for k, cell := range row {
-			if slices.ContainsFunc(rows[1:], func(r []string) bool { return r[k] != page.Undefined }) {
-				fmt.Fprintf(w, "%s\t", cell)
-			}
-		}
-		fmt.Fprintln(w)
-	}
 	w.Flush()
 }
 

@@ -87,7 +87,7 @@ func TestLedgerScores(t *testing.T) {
 	if p.Predictions != 5 || p.Labels != 6 || p.Served.Labels != 6 || p.Refused["orphan-label"] != 2 || p.Delay() != 900*time.Millisecond {
 		t.Errorf("three windows add up to %+v", p)
 	}
-	if by := page.CohortsOf(p.Cohorts); len(by) != 2 || by[0].Value != "FR" || by[0].Labels != 4 || by[0].Accuracy != nil ||
+	if by := page.CohortsOf(p.Cohorts); len(by) != 2 || by[0].Value != "FR" || by[0].Labels != 4 || len(by[0].Scores) != 0 ||
 		p.Cohorts.List[0].Missed != 2 || p.Cohorts.List[0].Odds.From(0).Rows != 4 {
 		t.Errorf("the cohorts of both windows are %+v", by)
 	}
