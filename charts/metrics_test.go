@@ -341,7 +341,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 		Labelled:       []event.Labelled{{Delay: 1000}},
 		Watched:        []int32{0},
 		AsTrained:      []int32{1},
-		Heads:          []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1}},
+		Heads:          []event.Head{{Name: "online", Scores: make([]event.Score, 1), Version: 1, Step: 1}},
 		Shadow:         &event.Outcome{Model: "b", Heads: []event.Head{{Name: "online"}}},
 		UnknownClasses: []string{"born"},
 		Drift:          &event.Drift{Detectors: []event.Detector{{Name: "adwin"}}, ServedRows: 1, LabelledRows: 1},

@@ -113,6 +113,6 @@ func (m *Metrics) ShowModels(serving, shadow *model.Model) {
 // ShowShadow sets the scores since the first window of the shadow model's heads.
 func (m *Metrics) ShowShadow(id string, scores []pipeline.Summary) {
 	for i := range scores {
-		m.models.scores.show(&scores[i], id, scores[i].Head)
+		m.models.scores.show(&scores[i], false, id, scores[i].Head)
 	}
 }

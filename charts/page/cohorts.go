@@ -17,8 +17,14 @@ type Cohort struct {
 
 // cohortColumns are the scores by their names in tables.
 var cohortColumns = [...][2]string{
-	{"acc", "accuracy"}, {"nll", "NLL"}, {"ece", "ECE"}, {"ece_chance", "by chance up to"}, {"auc", "AUC"}, {"coverage", "coverage"},
-	{"acted_precision", "acted on, right"}, {"acted_recall", "caught"},
+	{"acc", "accuracy"},
+	{"nll", "NLL"},
+	{"ece", "ECE"},
+	{"ece_chance", "by chance up to"},
+	{"auc", "AUC"},
+	{"coverage", "coverage"},
+	{"acted_precision", "acted on, right"},
+	{"acted_recall", "caught"},
 }
 
 // CohortsOf returns the scores by value, those with most labels first.
