@@ -126,7 +126,7 @@ func (c rebaseCmd) takeOver(ctx context.Context, p flags.Process, g look.Graph) 
 	if err != nil {
 		return err
 	}
-	owner, err := replay.Owner(ctx, g.Client, g.Names.Ledger)
+	owner, err := replay.Owner(ctx, g.Client, g.Names)
 	if err != nil {
 		return err
 	}

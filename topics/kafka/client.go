@@ -79,10 +79,11 @@ type Record struct {
 type Client struct {
 	cfg        Config
 	client     *kafkago.Client
-	transport  coordinators
+	transport  *coordinators
 	end        context.CancelFunc // of the transport's own goroutines
-	troubles   troubles
-	throttling throttling
+	troubles   *troubles
+	throttling *throttling
+	cell       *int32 // the one partition of each topic that is seen, nil for all: see Cell
 }
 
 // metadataTTL bounds the age of metadata. kafka-go answers metadata requests from
@@ -106,9 +107,12 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		Context: background, ClientID: cfg.ClientID, SASL: cfg.SASL, Dial: dialChecked(cfg),
 		DialTimeout: min(cfg.Timeout, 5*time.Second), MetadataTTL: metadataTTL,
 	}
-	c := &Client{cfg: cfg, transport: coordinators{Transport: t, nodes: make(map[findcoordinator.Request]int32)}, end: end}
+	c := &Client{
+		cfg: cfg, transport: &coordinators{Transport: t, nodes: make(map[findcoordinator.Request]int32)}, end: end,
+		troubles: &troubles{}, throttling: &throttling{},
+	}
 	c.transport.throttled = func(request protocol.ApiKey, d time.Duration) { c.throttling.add(request, d, cfg.Logger) }
-	c.client = &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Timeout: cfg.Timeout, Transport: &c.transport}
+	c.client = &kafkago.Client{Addr: kafkago.TCP(cfg.Brokers...), Timeout: cfg.Timeout, Transport: c.transport}
 	// A server that accepts the connection and never answers must not outlast
 	// DialFor.
 	within, cancel := context.WithTimeout(ctx, cfg.DialFor)
@@ -155,6 +159,30 @@ func (cfg Config) securityHint() string {
 		return tls + " or wants SASL"
 	}
 	return tls + ", and the user and password"
+}
+
+// Cell returns the same client, as one to which each topic has one partition, that with the number. A topic without it
+// does not exist. It uses the same connections, and is not to be closed.
+func (c *Client) Cell(number int32) *Client {
+	of := *c
+	of.cell = &number
+	return &of
+}
+
+// seen returns how many of a topic's partitions are seen.
+func (c *Client) seen(partitions int) int {
+	if c.cell == nil {
+		return partitions
+	}
+	return min(max(partitions-int(*c.cell), 0), 1)
+}
+
+// first returns the number of the first partition that is seen.
+func (c *Client) first() int {
+	if c.cell == nil {
+		return 0
+	}
+	return int(*c.cell)
 }
 
 // Close releases the connections. Requests fail from then on.
