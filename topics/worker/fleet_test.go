@@ -306,6 +306,7 @@ func TestRollingRestart(t *testing.T) {
 			}
 		}
 		kafkatest.Await(t, "all own as many again", even)
+		time.Sleep(2 * session) // until they have taken over
 		before := log.len()
 		time.Sleep(5 * time.Minute)
 		if moved := log.len() - before; moved > 0 {
