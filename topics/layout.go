@@ -99,7 +99,7 @@ func Recreate(ctx context.Context, c *kafka.Client, n Names, l Layout) ([]string
 // are kept for ever, because recovery replays them; inputs are stored uncompressed, however they are
 // sent. Outputs have the broker's default retention.
 func Create(ctx context.Context, c *kafka.Client, n Names, l Layout) ([]string, error) {
-	if l.Cells > 0 {
+	if l.Cells > 1 {
 		if err := addCells(ctx, c, n, l.Cells); err != nil {
 			return nil, err
 		}

@@ -194,5 +194,5 @@ func nodeLink(id event.ID) string {
 	if id.Str != "" {
 		q.Set("type", "string")
 	}
-	return "/node?" + q.Encode()
+	return "node?" + q.Encode()
 }

@@ -10,6 +10,7 @@ import (
 
 type exportCmd struct {
 	Kafka flags.Inputs `embed:""`
+	Cell  flags.Cell   `embed:""`
 	Until look.Place   `help:"@export_until" placeholder:"WINDOW|TIME" group:"log"`
 
 	Out string `help:"Folder to write nodes.csv, edges.csv and dataset.json into." required:"" type:"path" placeholder:"DIR"`
@@ -31,7 +32,7 @@ func (c exportCmd) Run(ctx context.Context, p flags.Process) error {
 	if err := flags.CheckFolder("--out", c.Out, 0o700); err != nil {
 		return err
 	}
-	g, err := look.Connect(ctx, p, c.Kafka)
+	g, err := look.Connect(ctx, p, c.Kafka, c.Cell)
 	if err != nil {
 		return err
 	}

@@ -161,8 +161,11 @@ func (cfg Config) securityHint() string {
 	return tls + ", and the user and password"
 }
 
+// Unconnected returns a client of no cluster, which waits for nothing.
+func Unconnected() *Client { return &Client{troubles: &troubles{}, throttling: &throttling{}} }
+
 // Cell returns the same client, as one to which each topic has one partition, that with the number. A topic without it
-// does not exist. It uses the same connections, and is not to be closed.
+// does not exist. It uses the same connections, and to close it closes these.
 func (c *Client) Cell(number int32) *Client {
 	of := *c
 	of.cell = &number

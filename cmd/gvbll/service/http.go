@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -39,7 +40,10 @@ type Web struct {
 	config   string       // the web configuration file, or ""
 	private  bool         // it asks for passwords or certificates
 	scheme   string
+	path     string               // of its pages, "" for the server's root
 	Registry *prometheus.Registry // that it serves
+	gatherer prometheus.Gatherer  // of these metrics, and others
+	part     bool                 // of another, which serves its pages
 	Ready    atomic.Bool
 	looked   atomic.Int64           // Unix time of the last request for the page or the API, in nanoseconds
 	state    atomic.Pointer[state]  // nil until there is a connection to Kafka
@@ -91,13 +95,25 @@ func Listen(p flags.Process, addr, config string) (*Web, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Web{log: p.Log, config: config, scheme: scheme, private: private, listener: guardListener(l), Registry: newRegistry()}, nil
+	h := &Web{log: p.Log, config: config, scheme: scheme, private: private, listener: guardListener(l), Registry: newRegistry()}
+	h.gatherer = h.Registry
+	return h, nil
+}
+
+// newPart returns what a cell's worker has instead of a server: its pages are served under a path of the server, and its metrics
+// added to those of other cells.
+func (h *Web) newPart(path string) *Web {
+	return &Web{log: h.log, scheme: h.scheme, listener: h.listener, path: path, part: true, Registry: prometheus.NewRegistry()}
 }
 
 // show makes the server answer with a live page, beside metrics and probes.
 func (h *Web) show(live http.Handler) {
+	if h.part {
+		h.handler = live
+		return
+	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(h.Registry, promhttp.HandlerFor(h.Registry, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(h.Registry, promhttp.HandlerFor(h.gatherer, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes, Timeout: maxHTTPRequest, EnableOpenMetrics: true, // it has exemplars
 	})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -151,7 +167,7 @@ func (h *Web) unready() string {
 func bounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		most := int64(maxHTTPBody)
-		if r.URL.Path == page.PredictPath {
+		if strings.HasSuffix(r.URL.Path, page.PredictPath) { // of a cell, too
 			most = page.MaxPredictBody
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, most)
@@ -242,4 +258,4 @@ func (h *Web) Serve(ctx context.Context) error {
 // Quiet returns for how long nobody has asked for the page or the API.
 func (h *Web) Quiet() time.Duration { return time.Since(time.Unix(0, h.looked.Load())) }
 
-func (h *Web) URL() string { return h.scheme + "://" + h.listener.Addr().String() }
+func (h *Web) URL() string { return h.scheme + "://" + h.listener.Addr().String() + h.path }

@@ -44,7 +44,7 @@ type Setup struct {
 	State   flags.State
 	Config  pipeline.Config
 	Models  []*model.Model // the one to serve, and perhaps a shadow
-	Folder  ModelFolder    // of further models, "" for none
+	Folder  *ModelFolder   // of further models, nil for none
 	Rebase  bool           // other settings than the ledger's begin an epoch
 }
 
@@ -52,7 +52,7 @@ type Setup struct {
 func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
 	models := set.Models
 	var err error
-	if set.Folder != "" {
+	if set.Folder != nil {
 		if models, err = set.Folder.ofLedger(ctx, c, set.Names, models); err != nil {
 			return nil, err
 		}
@@ -79,7 +79,7 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
 		release()
 		return nil, err
 	}
-	if set.Folder != "" {
+	if set.Folder != nil {
 		s.terms.Models.Open = func(id string) (func() (replay.Engine, error), error) {
 			return set.Folder.beside(id, s.Engine.Serving().Model(), cfg)
 		}
@@ -95,9 +95,17 @@ func (s *service) Close() { s.release() }
 
 // Run drives the engine until the context ends. cfg begins as Terms; Run adds what the board needs.
 func (s *service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
+	if err := worker.Run(ctx, c, s.Engine, s.watched(c, cfg)); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	return nil
+}
+
+// watched returns the configuration of a worker with what the board needs.
+func (s *service) watched(c *kafka.Client, cfg worker.Config) worker.Config {
 	s.Board.watch(c)
 	s.Board.Stream.Cuts(cfg.Policy)
-	cfg.About, cfg.AtRisk, cfg.Needed = s.Board.about(), s.Board.Stream.AtRisk, s.Board.Stream.Needed
+	cfg.About, cfg.AtRisk, cfg.Needed = about(s.Board.version, s.Board.web, s.Board.models), s.Board.Stream.AtRisk, s.Board.Stream.Needed
 	if b := cfg.Checkpoints.Bases; b.Store != nil {
 		s.Board.Stream.BasesEvery(b.Every)
 	}
@@ -109,10 +117,7 @@ func (s *service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 		return scores.Of(out, s.Board.named, settings.LabelRates)
 	}
 	cfg.Events = replay.Join(append([]func(replay.Event){s.Board.Stream.Observe, s.on}, s.Events...)...)
-	if err := worker.Run(ctx, c, s.Engine, cfg); err != nil {
-		return fmt.Errorf("worker: %w", err)
-	}
-	return nil
+	return cfg
 }
 
 // on shows what happens in the worker, one event at a time.
