@@ -289,8 +289,8 @@ type logFlags struct {
 	NodesTopic   string `help:"Topic of nodes, if its name is not the prefix and .nodes." placeholder:"TOPIC" group:"log"`
 	LabelsTopic  string `help:"Topic of labels, if its name is not the prefix and .labels." placeholder:"TOPIC" group:"log"`
 	look.Span
-	Cell flags.Cell `embed:""`
-	Serving string `help:"@log_serving" type:"existingfile" placeholder:"FILE" group:"log"`
+	Cell    flags.Cell `embed:""`
+	Serving string     `help:"@log_serving" type:"existingfile" placeholder:"FILE" group:"log"`
 
 	Security flags.Security `embed:"" group:"security"`
 }

@@ -26,7 +26,6 @@ type fleet struct {
 	set       Setup
 	client    *kafka.Client
 	configure func(*worker.Config) // beyond what follows from the set-up
-	cells     *prometheus.GaugeVec
 
 	mu   sync.Mutex
 	list map[int32]*fleetCell
@@ -46,10 +45,12 @@ type fleetCell struct {
 // configuration of each cell's worker.
 func NewFleet(c *kafka.Client, set Setup, configure func(*worker.Config)) *fleet {
 	f := &fleet{set: set, client: c, configure: configure, list: make(map[int32]*fleetCell)}
-	f.cells = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "gvbll_cells", Help: "Cells of this worker, of a graph of several: by whether it owns them or stands by.",
-	}, []string{"role"})
-	set.Web.Registry.MustRegister(f.cells)
+	for owner, role := range map[bool]string{true: "owner", false: "standby"} {
+		set.Web.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "gvbll_cells", Help: "Cells of this worker, of a graph of several: by whether it owns them or stands by.",
+			ConstLabels: prometheus.Labels{"role": role},
+		}, func() float64 { return f.count(owner) }))
+	}
 	worker.WatchClient(set.Web.Registry, c)
 	set.Web.gatherer = prometheus.Gatherers{set.Web.Registry, prometheus.GathererFunc(f.gather)}
 	set.Web.show(f.pages())
@@ -132,6 +133,16 @@ func (x *fleetCell) on(e replay.Event) {
 			x.line.Waiting += n
 		}
 	}
+}
+
+// count returns how many cells the worker owns, or stands by for.
+func (f *fleet) count(owner bool) (n float64) {
+	for _, c := range f.lines() {
+		if c.Owner == owner {
+			n++
+		}
+	}
+	return n
 }
 
 // lines returns what there is to say of each cell, by number.

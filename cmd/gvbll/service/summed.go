@@ -24,17 +24,9 @@ var largest = []string{
 func (f *fleet) gather() ([]*dto.MetricFamily, error) {
 	f.mu.Lock()
 	var registries []*prometheus.Registry
-	owned := 0
 	for _, x := range f.list {
 		registries = append(registries, x.web.Registry)
-		x.mu.Lock()
-		if x.line.Owner {
-			owned++
-		}
-		x.mu.Unlock()
 	}
-	f.cells.WithLabelValues("owner").Set(float64(owned))
-	f.cells.WithLabelValues("standby").Set(float64(len(f.list) - owned))
 	f.mu.Unlock()
 	s := sums{families: make(map[string]*dto.MetricFamily), series: make(map[string]*dto.Metric)}
 	for _, r := range registries {
