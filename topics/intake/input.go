@@ -121,7 +121,7 @@ func (in *input[E]) open(ctx context.Context, c *kafka.Client, src source[E], p 
 		in.store.buffers = append(in.store.buffers, b)
 	}
 	in.store.sortBuffers()
-	in.fetcher.reader = c.NewReader(start, kafka.ReaderConfig{MaxBytes: bytesOf(len(start))})
+	in.fetcher.reader = c.NewReader(start, kafka.ReaderConfig{MaxBytes: bytesOf(len(start)), Patient: true})
 	for _, b := range in.store.buffers {
 		in.fetcher.reader.Believe(kafka.TopicPartition{Topic: in.store.topic, Partition: b.partition}, in.store.id, b.last)
 	}

@@ -83,7 +83,8 @@ type Client struct {
 	end        context.CancelFunc // of the transport's own goroutines
 	troubles   *troubles
 	throttling *throttling
-	cell       *int32 // the one partition of each topic that is seen, nil for all: see Cell
+	cell       *int32         // the one partition of each topic that is seen, nil for all: see Cell
+	shared     *sharedFetches // nil if readers do not share requests
 }
 
 // metadataTTL bounds the age of metadata. kafka-go answers metadata requests from
@@ -200,10 +201,14 @@ const noLeader = -1
 // leaders returns the broker ids of the leaders of the topics' partitions, or noLeader.
 // Topics that do not exist are left out.
 func (c *Client) leaders(ctx context.Context, topics []string) (map[TopicPartition]int, error) {
-	m, err := c.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: topics})
+	m, err := c.metadata(ctx, topics)
 	if err != nil {
 		return nil, err
 	}
+	return leadersIn(m)
+}
+
+func leadersIn(m *kafkago.MetadataResponse) (map[TopicPartition]int, error) {
 	leaders := make(map[TopicPartition]int)
 	for _, t := range m.Topics {
 		for _, p := range t.Partitions {
@@ -223,8 +228,9 @@ func (c *Client) leaders(ctx context.Context, topics []string) (map[TopicPartiti
 // sends no request but copies all of the metadata. It is not safe for concurrent
 // use.
 type leaderCache struct {
-	leaders map[TopicPartition]int
-	since   time.Time
+	leaders   map[TopicPartition]int
+	since     time.Time
+	forgotten time.Time
 }
 
 // of returns the leaders of the topics' partitions, at most metadataTTL old. The
@@ -234,13 +240,17 @@ func (k *leaderCache) of(ctx context.Context, c *Client, topics []string) (map[T
 		return k.leaders, nil
 	}
 	var err error
-	k.leaders, err = c.leaders(ctx, topics)
+	if c.shared != nil {
+		k.leaders, err = c.shared.leaders(ctx, topics, k.forgotten)
+	} else {
+		k.leaders, err = c.leaders(ctx, topics)
+	}
 	k.since = time.Now()
 	return k.leaders, err
 }
 
 // forget drops the cache, after a failed request or when topics change.
-func (k *leaderCache) forget() { k.leaders = nil }
+func (k *leaderCache) forget() { k.leaders, k.forgotten = nil, time.Now() }
 
 // leaderOf returns the leader of a partition, or the error that the partition has none for
 // now, or does not exist: as of the last answer of a broker, which may be gone.

@@ -22,7 +22,7 @@ func (c *Client) Partitions(ctx context.Context, topics ...string) (map[string]i
 	}
 	for again := false; ; again = true {
 		err := c.retry(ctx, forever, func(ctx context.Context) error {
-			m, err := c.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: topics})
+			m, err := c.metadata(ctx, topics)
 			if err != nil {
 				return err
 			}

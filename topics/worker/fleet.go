@@ -141,7 +141,7 @@ func RunFleet(ctx context.Context, c *kafka.Client, cfg Fleet) error {
 		return err
 	}
 	f := &fleet{
-		Fleet: cfg, client: c, turns: make(chan struct{}, beginning), failed: make(chan error, 1), cells: make(map[int32]*cell),
+		Fleet: cfg, client: c.Sharing(), turns: make(chan struct{}, beginning), failed: make(chan error, 1), cells: make(map[int32]*cell),
 		changed: time.Now(), watched: time.Now(),
 	}
 	var err error
