@@ -150,6 +150,10 @@ var advice = []struct {
 		{"gvbll_kafka_throttled_seconds_total", "Rate near 1: a quota of the brokers (`consumer_byte_rate`, `producer_byte_rate`, `request_percentage`) holds this worker up all of the time."},
 		{"gvbll_topic_at_risk", "`GvbllTopicAtRisk`. No series: nothing is at risk, or the client may not read the settings, which the log says."},
 	}},
+	{"Calls, with --decide", [][2]string{
+		{"gvbll_decide_calls_total", "Many late: `--linger`, `--commit-interval` or the lag. Busy: more calls than the stream serves. Old: clients send ids again."},
+		{"gvbll_decide_seconds", "Above the commit interval and `--linger` by half: see the windows' time and the lag."},
+	}},
 	{"Owner, standbys, checkpoints", [][2]string{
 		{"gvbll_owner", "Sum 0: `GvbllNoOwner`. Above 1: `GvbllTwoOwners`."},
 		{"gvbll_behind_timestamp_seconds", "Long ago: `GvbllStandbyBehind`. Of every worker."},
@@ -328,6 +332,7 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	reg := prometheus.NewPedanticRegistry()
 	described := &describing{Registerer: reg}
 	m, stream := metrics.New(described), worker.NewMetrics(described)
+	metrics.NewCalls(described).Ended("answered", time.Millisecond, true)
 	out := &event.Outcome{
 		Predictions:    []event.Prediction{{Class: "a", Time: 1, Set: &event.Set{}}},
 		Labelled:       []event.Labelled{{Delay: 1000}},

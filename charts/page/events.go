@@ -62,6 +62,9 @@ func (p *Past) Show(scores []pipeline.Summary, learned *pipeline.Pooled) {
 	p.h.version++
 }
 
+// Classes returns the classes of the model that serves, and perhaps of one before with more.
+func (p *Past) Classes() []string { return *p.classes.Load() }
+
 // Serves reports which model serves from now on. It must have the same classes as the
 // one before.
 func (p *Past) Serves(m *model.Model) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/posterior/calibration"
@@ -122,18 +124,15 @@ func (p *Period) Head(name string) *Group {
 // Delay returns the median time from a node's arrival to its label, 0 if it is not
 // known. It is the median of medians, each counting for its labels.
 func (p *Period) Delay() time.Duration {
+	if len(p.Delays) == 0 {
+		return 0
+	}
 	list := slices.SortedFunc(slices.Values(p.Delays), byMedian)
-	all := 0
-	for _, d := range list {
-		all += d.Labels
+	medians, labels := make([]float64, len(list)), make([]float64, len(list))
+	for i, d := range list {
+		medians[i], labels[i] = float64(d.Median), float64(d.Labels)
 	}
-	before := 0
-	for _, d := range list {
-		if before += d.Labels; 2*before >= all {
-			return d.Median
-		}
-	}
-	return 0
+	return time.Duration(stat.Quantile(.5, stat.Empirical, medians, labels))
 }
 
 // AddGroups adds the sums of more groups to those of the same names in list. New names

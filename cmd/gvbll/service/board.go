@@ -144,11 +144,16 @@ func shadowOf(models []*model.Model) string {
 	return models[1].ID
 }
 
-// decodeNode reads a node event in JSON, as in the nodes topic, for a what-if query.
+// decodeNode reads a node event in JSON, as in the nodes topic of a graph without a map, for a what-if query.
 func decodeNode(body []byte) (n *event.Node, reason event.Reason, detail string) {
+	return decodeBy(&wire.Decoder{}, body)
+}
+
+// decodeBy reads a node event in JSON by a decoder.
+func decodeBy(by *wire.Decoder, body []byte) (n *event.Node, reason event.Reason, detail string) {
 	n = &event.Node{}
 	o := &event.Origin{Value: body, Headers: []event.Header{{Key: wire.ContentType, Value: []byte(wire.JSON)}}}
-	reason, detail = (&wire.Decoder{}).Node(o, n)
+	reason, detail = by.Node(o, n)
 	if reason == "" && (n.Departed || n.OnlyEdges() || n.OnlyAsks()) {
 		return n, event.BadFeatures, "an event without features has no node to predict"
 	}

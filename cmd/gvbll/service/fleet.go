@@ -106,7 +106,7 @@ func (f *fleet) run(ctx context.Context, c *kafka.Client, names topics.Names, at
 			delete(f.list, names.Cell)
 		}
 	}()
-	return worker.RunAt(ctx, c, s.Engine, s.watched(c, cfg), at)
+	return s.run(ctx, c, cfg, func(cfg worker.Config) error { return worker.RunAt(ctx, c, s.Engine, cfg, at) })
 }
 
 // on notes what happens in the worker of the cell.

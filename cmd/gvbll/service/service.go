@@ -28,6 +28,7 @@ type service struct {
 	terms  worker.Config
 	// release removes files of the engine.
 	release func()
+	desk    *desk                // nil for none
 	Events  []func(replay.Event) // called after the service's own
 
 	last      *event.Outcome // of the last window, nil before the first
@@ -46,6 +47,7 @@ type Setup struct {
 	Models  []*model.Model // the one to serve, and perhaps a shadow
 	Folder  *ModelFolder   // of further models, nil for none
 	Rebase  bool           // other settings than the ledger's begin an epoch
+	Decide  bool           // POST /v1/decide sends events into the stream
 }
 
 // New returns the service of a graph, with the models that its ledger names.
@@ -79,6 +81,12 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
 		release()
 		return nil, err
 	}
+	if set.Decide {
+		if s.desk, err = newDesk(ctx, c, set, s.Board.Page.Past().Classes); err != nil {
+			release()
+			return nil, err
+		}
+	}
 	if set.Folder != nil {
 		s.terms.Models.Open = func(id string) (func() (replay.Engine, error), error) {
 			return set.Folder.beside(id, s.Engine.Serving().Model(), cfg)
@@ -95,10 +103,28 @@ func (s *service) Close() { s.release() }
 
 // Run drives the engine until the context ends. cfg begins as Terms; Run adds what the board needs.
 func (s *service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) error {
-	if err := worker.Run(ctx, c, s.Engine, s.watched(c, cfg)); err != nil {
+	if err := s.run(ctx, c, cfg, func(cfg worker.Config) error { return worker.Run(ctx, c, s.Engine, cfg) }); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	return nil
+}
+
+// run calls a function that runs a worker, with its configuration, which has what the board needs.
+func (s *service) run(ctx context.Context, c *kafka.Client, cfg worker.Config, work func(worker.Config) error) error {
+	if s.desk != nil {
+		ctx, stop := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.desk.run(ctx, cfg.Publishing.CommitInterval)
+		}()
+		defer func() {
+			stop()
+			<-ended
+		}()
+		s.Board.Page.Decides(s.desk)
+	}
+	return work(s.watched(c, cfg))
 }
 
 // watched returns the configuration of a worker with what the board needs.
