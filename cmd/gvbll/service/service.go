@@ -202,7 +202,8 @@ func (s *service) onStepped(w replay.Stepped) {
 	case !w.Replayed:
 		s.Board.Metrics.Observe(w.Outcome)
 	case s.recovered && s.Board.due(): // a standby, which never commits, shows its scores here
-		s.Board.Page.Past().Show(s.Engine.Serving().Summaries(), s.Engine.Serving().Pooled())
+		e := s.Engine.Serving()
+		s.Board.Page.Past().Show(e.Summaries(), e.Pooled(), e.Cohorts())
 	}
 }
 
