@@ -31,7 +31,7 @@ func Cells(graph string, list func() []Cell) http.Handler {
 		v := cellsView{Title: titleView{graph, "cells"}}
 		at := func(t *time.Time) string {
 			if t == nil {
-				return "–"
+				return Undefined
 			}
 			return t.UTC().Format(time.DateTime)
 		}
