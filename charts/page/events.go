@@ -53,12 +53,12 @@ func (p *Past) Expect(events int64) {
 	p.h.expected = events
 }
 
-// Show reports the scores so far of all heads, that of the serving one first, and what the
-// pool has learned, nil if no pool serves.
-func (p *Past) Show(scores []pipeline.Summary, learned *pipeline.Pooled) {
+// Show reports the scores so far of all heads, that of the serving one first, what the
+// pool has learned, nil if no pool serves, and the scores by the value of an attribute.
+func (p *Past) Show(scores []pipeline.Summary, learned *pipeline.Pooled, by pipeline.Cohorts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.h.scores, p.h.pool = scores, learned
+	p.h.scores, p.h.pool, p.h.cohorts = scores, learned, cohortTable(by)
 	p.h.version++
 }
 

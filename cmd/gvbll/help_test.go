@@ -9,7 +9,8 @@ import (
 )
 
 // TestFlagsAreFew bounds the number of flags that --help shows, global flags included, so
-// that people can still read it. The 56th of work is --registry: without it a topic in Avro cannot be read at all.
+// that people can still read it. The 56th of work is --registry: without it a topic in Avro cannot be read at all. --by
+// is the one that says by what scores are told apart.
 func TestFlagsAreFew(t *testing.T) {
 	for command, most := range map[string]int{"demo": 30, "backtest": 30, "train": 40, "work": 60, "send": 40, "audit": 35} {
 		if n := len(flagLines(t, command)); n > most {

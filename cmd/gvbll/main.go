@@ -56,7 +56,7 @@ func program(c *cli) flags.Program {
 		Vars: kong.Vars{"default_http": "127.0.0.1:8473"},
 		Help: []flags.Texts{
 			cliHelp, auditHelp, backtestHelp, deadLettersHelp, demoHelp, exportHelp, forgetHelp, rebaseHelp, reportHelp,
-			retrainHelp, sendHelp, tailHelp, trainHelp, modelHelp, logHelp, workHelp, windowHelp,
+			retrainHelp, sendHelp, tailHelp, topicsHelp, trainHelp, modelHelp, logHelp, workHelp, windowHelp,
 		},
 	}
 }

@@ -174,7 +174,7 @@ func (c trainCmd) fromLog(ctx context.Context, p flags.Process) error {
 	g, err := look.Connect(ctx, p, flags.Inputs{
 		Kafka:        flags.Kafka{Brokers: c.Log.Brokers, Prefix: c.Log.Prefix, Security: c.Log.Security},
 		InputsPrefix: c.Log.InputsPrefix, NodesTopic: c.Log.NodesTopic, LabelsTopic: c.Log.LabelsTopic,
-	})
+	}, c.Log.Cell)
 	if err != nil {
 		return err
 	}
@@ -289,7 +289,8 @@ type logFlags struct {
 	NodesTopic   string `help:"Topic of nodes, if its name is not the prefix and .nodes." placeholder:"TOPIC" group:"log"`
 	LabelsTopic  string `help:"Topic of labels, if its name is not the prefix and .labels." placeholder:"TOPIC" group:"log"`
 	look.Span
-	Serving string `help:"@log_serving" type:"existingfile" placeholder:"FILE" group:"log"`
+	Cell    flags.Cell `embed:""`
+	Serving string     `help:"@log_serving" type:"existingfile" placeholder:"FILE" group:"log"`
 
 	Security flags.Security `embed:"" group:"security"`
 }

@@ -104,11 +104,6 @@ func (d *Dataset) Cut(c Cut) (Stream, error) {
 	if err != nil {
 		return Stream{}, err
 	}
-	if d.LabelTime != nil && !(c.Until == nil && c.Share == 0 && d.Given != nil) {
-		if err := d.holdBack(&s, c.Until); err != nil {
-			return Stream{}, err
-		}
-	}
 	if d.Context != nil {
 		rest = slices.DeleteFunc(rest, func(v int32) bool {
 			if d.Context[v] {
@@ -130,6 +125,11 @@ func (d *Dataset) Cut(c Cut) (Stream, error) {
 			}
 			return before
 		})
+	}
+	if d.LabelTime != nil && !(c.Until == nil && c.Share == 0 && d.Given != nil) {
+		if err := d.holdBack(&s, c.Until); err != nil {
+			return Stream{}, err
+		}
 	}
 	if steps = min(steps, len(rest)); c.Steps > 0 {
 		steps = c.Steps

@@ -11,7 +11,6 @@ import (
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/model"
-	"github.com/gvbll/gvbll/pipeline/parts"
 	"github.com/gvbll/gvbll/topics/kafka"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -49,16 +48,14 @@ func newBoard(set Setup) *board {
 		}),
 	}
 	web.show(b.Page)
-	if acting, err := parts.ParseActing(set.Config.Act); err == nil { // otherwise the engine says what is wrong
-		b.Metrics.Acts(acting.Class)
-	}
+	b.Metrics.Watches(set.Config.Watches())
 	b.serves(set.Models[0])
 	return b
 }
 
-// about returns what the worker says of itself to the others.
-func (b *board) about() string {
-	m := look.Member{Version: b.version, Model: b.models[0].ID, Shadow: shadowOf(b.models), HTTP: b.web.URL()}
+// about returns what a worker says of itself to the others.
+func about(version string, web *Web, models []*model.Model) string {
+	m := look.Member{Version: version, Model: models[0].ID, Shadow: shadowOf(models), HTTP: web.URL()}
 	m.Host, _ = os.Hostname() // without one, the broker knows the address
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -102,7 +99,8 @@ func (b *board) due() bool {
 // show updates page and metrics after a window, nil before the first.
 func (b *board) show(out *event.Outcome, of *pipeline.Engine) {
 	scores, learned := of.Summaries(), of.Pooled()
-	b.Page.Past().Show(scores, learned)
+	b.Page.Past().Show(scores, learned, of.Cohorts())
+	b.Metrics.ShowCohorts(of.Cohorts())
 	if out == nil {
 		return
 	}

@@ -22,9 +22,10 @@ import (
 const (
 	// remembered is for how long a call that comes again gets the same answer.
 	remembered = 10 * time.Minute
-	// mostCalls bounds the calls that wait, and mostAnswers the answers that are kept in memory; others are
-	// found in the topic.
+	// mostCalls and mostBytes bound the calls that wait and their events, mostAnswers the answers that are kept in memory; others
+	// are found in the topic.
 	mostCalls   = 1024
+	mostBytes   = 32 << 20
 	mostAnswers = 1 << 14
 	// settle is how long, beside a commit interval, the prediction of a node that is in the graph may take to be committed.
 	settle = 2 * time.Second
@@ -48,6 +49,7 @@ type desk struct {
 	mu      sync.Mutex
 	waiting map[string][]*call // by record key
 	count   int                // of calls in waiting
+	bytes   int                // of their events
 	answers map[event.ID]answer
 	order   []event.ID // of answers, as they came
 	outputs int        // partitions of the predictions
@@ -55,8 +57,9 @@ type desk struct {
 
 // call waits for the prediction of a node.
 type call struct {
-	id   event.ID
-	done chan page.Decision // holds one
+	id    event.ID
+	bytes int                // of its event
+	done  chan page.Decision // holds one
 }
 
 type answer struct {
@@ -109,7 +112,7 @@ func (d *desk) Decide(ctx context.Context, id event.ID, body []byte, known bool)
 
 func (d *desk) decide(ctx context.Context, id event.ID, body []byte, known bool) (_ page.Decision, result string, err error) {
 	key := wire.AppendKey(nil, id)
-	c := &call{id: id, done: make(chan page.Decision, 1)}
+	c := &call{id: id, bytes: len(body), done: make(chan page.Decision, 1)}
 	first, err := d.begin(string(key), c)
 	if err != nil {
 		return page.Decision{}, "busy", err
@@ -155,16 +158,16 @@ func (d *desk) decide(ctx context.Context, id event.ID, body []byte, known bool)
 func (d *desk) begin(key string, c *call) (first bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.count == mostCalls {
-		return false, page.ErrBusy
-	}
 	if a, is := d.answers[c.id]; is && time.Since(a.at) < remembered {
 		c.done <- a.Decision
 		return false, nil
 	}
+	if d.count == mostCalls || d.bytes+c.bytes > mostBytes {
+		return false, page.ErrBusy
+	}
 	first = !slices.ContainsFunc(d.waiting[key], func(o *call) bool { return o.id == c.id })
 	d.waiting[key] = append(d.waiting[key], c)
-	d.count++
+	d.count, d.bytes = d.count+1, d.bytes+c.bytes
 	return first, nil
 }
 
@@ -176,7 +179,7 @@ func (d *desk) end(key string, c *call) {
 	if i < 0 {
 		return
 	}
-	d.count--
+	d.count, d.bytes = d.count-1, d.bytes-c.bytes
 	if d.waiting[key] = slices.Delete(d.waiting[key], i, i+1); len(d.waiting[key]) == 0 {
 		delete(d.waiting, key)
 	}
@@ -187,7 +190,7 @@ func (d *desk) late(key []byte, err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	text := fmt.Sprintf("the event's prediction will be in topic %s, partition %d, under the key %.64q: call again, or read it there",
-		d.names.Predictions, kafka.PartitionFor(key, d.outputs), key)
+		d.names.Predictions, d.names.Cell+kafka.PartitionFor(key, d.outputs), key)
 	if err != nil {
 		text += " (" + err.Error() + ")"
 	}
@@ -210,7 +213,7 @@ func (d *desk) find(ctx context.Context, key []byte) error {
 	if err != nil {
 		return err
 	}
-	at := kafka.TopicPartition{Topic: d.names.Predictions, Partition: kafka.PartitionFor(key, len(ends))}
+	at := kafka.TopicPartition{Topic: d.names.Predictions, Partition: d.names.Cell + kafka.PartitionFor(key, len(ends))}
 	return d.client.ReadTo(ctx, map[kafka.TopicPartition]int64{at: from[at]}, ends, func(r *kafka.Record) bool {
 		return !bytes.Equal(r.Key, key) || !d.answer(r)
 	})
@@ -309,20 +312,45 @@ func (d *desk) send(ctx context.Context) error {
 				inputs, counted = all[d.names.Nodes], time.Now()
 			}
 		}
-		if err == nil {
-			records := make([]kafka.Record, len(list))
-			for i, s := range list {
-				records[i] = s.record
-				records[i].Partition = kafka.PartitionFor(s.record.Key, inputs)
-			}
-			err = p.SendAgain(ctx, records)
+		for i := range list {
+			list[i].record.Partition = d.names.Cell + kafka.PartitionFor(list[i].record.Key, inputs)
 		}
-		for _, s := range list {
-			s.sent <- err
+		if err == nil {
+			err = deliver(ctx, p, list)
+		} else {
+			tell(list, err)
 		}
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// deliver sends records. One that the topic refuses takes no other with it.
+func deliver(ctx context.Context, p *kafka.Producer, list []sending) error {
+	records := make([]kafka.Record, len(list))
+	for i, s := range list {
+		records[i] = s.record
+	}
+	err := p.SendAgain(ctx, records)
+	if err == nil || ctx.Err() != nil || len(list) == 1 {
+		tell(list, err)
+		return err
+	}
+	for i := range list {
+		if err = p.Restart(ctx); err != nil {
+			tell(list[i:], err)
+			return err
+		}
+		_ = deliver(ctx, p, list[i:i+1]) // its call is told
+	}
+	return p.Restart(ctx)
+}
+
+// tell tells calls what became of their events.
+func tell(list []sending, err error) {
+	for _, s := range list {
+		s.sent <- err
 	}
 }
 
