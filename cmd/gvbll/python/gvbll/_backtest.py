@@ -162,10 +162,10 @@ def backtest(
 
 
 def _read(file: Path) -> pd.DataFrame:
-    """Reads a table that the program wrote: its float32 with their bits, and names as texts."""
+    """Reads a table that the program wrote: its float32 with their bits, whatever the last digits of a float64, names as texts."""
     head = pd.read_csv(file, nrows=0).columns
     kinds = {c: "str" if c in ("system", "node", "label") else "Int64" if c in ("step", "due") else np.float32 for c in head}
-    return pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values={c: [""] for c in ("label", "due")}, float_precision="round_trip")
+    return pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values={c: [""] for c in ("label", "due")})
 
 
 def boosted(rows: pd.DataFrame, progress: Progress = False) -> pd.DataFrame:

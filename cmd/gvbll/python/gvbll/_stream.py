@@ -75,10 +75,11 @@ def predictions(
     flags: those of `gvbll tail`: key=["paper-7"], tls_ca="ca.pem"."""
     if through is None:
         through = "confluent" if not flags and _installed("confluent_kafka", "msgpack") else "gvbll"
+    begin = None if since is None else _moment(since)
     if through == "confluent":
-        found = _consumed(brokers, prefix, since, config or {})
+        found = _consumed(brokers, prefix, begin, config or {})
     else:
-        given = {"brokers": brokers, "prefix": prefix, "since": since, "json": True, "no_follow": True, **flags}
+        given = {"brokers": brokers, "prefix": prefix, "since": begin, "json": True, "no_follow": True, **flags}
         found = [json.loads(line) for line in run(["tail"], given).splitlines()]
     found.sort(key=lambda p: (p["partition"], p["offset"]))
     return table_of(found)
@@ -103,7 +104,7 @@ def _installed(*modules: str) -> bool:
     return all(importlib.util.find_spec(m) is not None for m in modules)
 
 
-def _consumed(brokers: str, prefix: str, since: Any, config: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _consumed(brokers: str, prefix: str, since: pd.Timestamp | None, config: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns predictions as `gvbll tail --json` prints them. Those in msgpack have no names of classes: the ledger has."""
     import confluent_kafka as ck
     import msgpack
@@ -125,16 +126,17 @@ def _consumed(brokers: str, prefix: str, since: Any, config: Mapping[str, Any]) 
             message = consumer.poll(30)
             if message is None:
                 raise Error(f"{brokers} did not answer for 30 seconds")
-            if message.error() is None:
+            error = message.error()
+            if error is None:
                 yield message
-            elif message.error().code() == ck.KafkaError._PARTITION_EOF:
+            elif error.code() == ck.KafkaError._PARTITION_EOF:
                 left -= 1
-            elif not message.error().retriable():
-                raise Error(str(message.error()))
+            elif not error.retriable():
+                raise Error(str(error))
 
     found, names = [], {}
     try:
-        for m in read(prefix + ".predictions", None if since is None else _milliseconds(since)):
+        for m in read(prefix + ".predictions", None if since is None else int(since.timestamp() * 1000)):
             value = m.value()
             p = json.loads(value) if value[:1] == b"{" else msgpack.unpackb(value)
             found.append(p | {"partition": m.partition(), "offset": m.offset(), "published": m.timestamp()[1]})
@@ -152,13 +154,13 @@ def _consumed(brokers: str, prefix: str, since: Any, config: Mapping[str, Any]) 
     return found
 
 
-def _milliseconds(since: Any) -> int:
-    """Returns when a span ago was, or a time, since 1970."""
+def _moment(since: Any) -> pd.Timestamp:
+    """Returns when a span ago was, or a time."""
     try:
-        at = pd.Timestamp.now(tz="UTC") - pd.Timedelta(since)
-    except ValueError:
+        return pd.Timestamp.now(tz="UTC") - pd.Timedelta(since)
+    except (ValueError, TypeError):
         at = pd.Timestamp(since)
-    return int((at.tz_localize("UTC") if at.tzinfo is None else at).timestamp() * 1000)
+    return at.tz_localize("UTC") if at.tzinfo is None else at
 
 
 def decide(url: str, node: Mapping[str, Any], *, wait: str = "5s") -> dict[str, Any]:
@@ -175,6 +177,8 @@ def decide(url: str, node: Mapping[str, Any], *, wait: str = "5s") -> dict[str, 
     except urllib.error.HTTPError as e:
         problem = json.loads(e.read() or b"{}")
         raise Error(f"{e.code}: {problem.get('detail') or problem.get('title') or e.reason}") from None
+    except urllib.error.URLError as e:
+        raise Error(f"{url}: {e.reason}") from None
 
 
 class Demo:
