@@ -99,12 +99,8 @@ func (c backtestCmd) Run(ctx context.Context, p flags.Process, g flags.Given) er
 	if c.Tables.Rows != "" {
 		return written(c.Tables.Rows, func(w io.Writer) error { return backtest.WriteRows(w, set, late) })
 	}
-	for _, file := range c.Scores {
-		own, err := backtest.ReadOwn(file, set)
-		if err != nil {
-			return fmt.Errorf("--scores: %w", err)
-		}
-		cfg.Own = append(cfg.Own, own)
+	if cfg.Own, err = backtest.ReadOwns(c.Scores, set); err != nil {
+		return fmt.Errorf("--scores: %w", err)
 	}
 	fmt.Fprintln(p.Err, set)
 	if cfg.Model, err = c.model(ctx, set, p.Err); err != nil {

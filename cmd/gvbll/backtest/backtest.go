@@ -50,9 +50,6 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		r.probs[name] = make([]float64, len(cfg.Set.Labels)*len(cfg.Set.Classes))
 	}
 	for _, own := range cfg.Own {
-		if r.probs[own.Name] != nil {
-			return nil, fmt.Errorf("two systems are called %s: rename the file of scores", own.Name)
-		}
 		systems, r.probs[own.Name] = append(systems, own.Name), own.Probs
 	}
 	g, ctx := errgroup.WithContext(ctx)

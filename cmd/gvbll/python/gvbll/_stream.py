@@ -157,7 +157,7 @@ def _consumed(brokers: str, prefix: str, since: pd.Timestamp | None, config: Map
 def _moment(since: Any) -> pd.Timestamp:
     """Returns when a span ago was, or a time."""
     try:
-        return pd.Timestamp.now(tz="UTC") - pd.Timedelta(since)
+        return pd.Timestamp.now(tz="UTC") - pd.Timedelta(since.replace("d", "D") if isinstance(since, str) else since)
     except (ValueError, TypeError):
         at = pd.Timestamp(since)
     return at.tz_localize("UTC") if at.tzinfo is None else at
