@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import os
 import tempfile
@@ -89,22 +90,29 @@ class Backtest:
             return self.picture
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(12, 4), layout="constrained")
+        class Shown(Figure):
+            def _repr_png_(self) -> bytes:  # in notebooks, whether pyplot is imported or not
+                self.savefig(file := io.BytesIO(), format="png", dpi=80)
+                return file.getvalue()
+
+        figure = Shown(figsize=(12, 4), layout="constrained")
         reliability, ap, nll = figure.subplots(1, 3)
         calibration, time = self.calibration(of), self.over_time
         for i, name in enumerate(self.systems.index):
             marks, parts, color = calibration.loc[name], time.loc[name], f"C{i}"
             if name not in ("majority", "logistic"):
                 reliability.plot(marks["probability"], marks["share"], color=color, label=name)
-                reliability.scatter(marks["probability"], marks["share"], 200 * marks["count"] / marks["count"].sum(), color=color)
+                size = 200 * marks["count"] / marks["count"].sum()
+                reliability.scatter(marks["probability"], marks["share"], size, color=color)
             for axes, score in ((ap, "ap"), (nll, "nll")):
                 axes.plot(range(1, 1 + len(parts)), parts[score], color=color, label=name)
         bounds = calibration.loc["gvbll"]
         reliability.plot([0, 1], [0, 1], ":", color="gray")
-        reliability.fill_between(bounds["probability"], bounds["low"], bounds["high"], color="gray", alpha=0.2, label="by chance")
-        of = of or self.report.get("ranked")
-        reliability.set(xlabel=f"probability of {of or 'the predicted class'}", ylabel="share that was so", title="calibration")
-        ap.set(xlabel="part of the stream", title="average precision" + (f", {self.report['ranked']}" if self.report.get("ranked") else ""))
+        reliability.fill_between(bounds["probability"], bounds["low"], bounds["high"], color="#ddd", label="by chance")
+        ranked = self.report.get("ranked", "")
+        of = of or ranked or "the predicted class"
+        reliability.set(xlabel=f"probability of {of}", ylabel="share that was so", title="calibration")
+        ap.set(xlabel="part of the stream", title=f"average precision, {ranked or 'mean over classes'}")
         nll.set(xlabel="part of the stream", title="NLL, nats")
         for axes in (reliability, ap):
             axes.legend()
@@ -118,17 +126,9 @@ class Backtest:
 
 
 def backtest(
-    nodes: Table,
-    edges: Table | None = None,
-    labels: Table | None = None,
-    *,
-    dataset: Mapping[str, Any] | None = None,
-    name: str = "table",
-    model: Model | str | os.PathLike[str] | None = None,
-    scores: pd.DataFrame | str | os.PathLike[str] | None = None,
-    boosting: bool | None = None,
-    progress: Progress = True,
-    **flags: Any,
+    nodes: Table, edges: Table | None = None, labels: Table | None = None, *, dataset: Mapping[str, Any] | None = None,
+    name: str = "table", model: Model | str | os.PathLike[str] | None = None, scores: pd.DataFrame | str |
+    os.PathLike[str] | None = None, boosting: bool | None = None, progress: Progress = True, **flags: Any
 ) -> Backtest:
     """Says how a model would have done by `gvbll backtest`: trains on the earliest nodes, and plays the others as a stream,
     each scored as served before its label is learned.
@@ -150,8 +150,8 @@ def backtest(
             if path_of(scores) is None:
                 frame(scores).to_csv(own[0], index=False)
         if boosting:
-            cut = {k: v for k, v in flags.items() if k in ("data", "seed", "train_share", "train_until", "label_delay", "steps")}
-            run(["backtest"], {**cut, "rows": at / "rows.csv"})
+            cut = ("data", "seed", "train_share", "train_until", "label_delay", "steps")
+            run(["backtest"], {"rows": at / "rows.csv", **{k: v for k, v in flags.items() if k in cut}})
             own.append(at / BOOSTING)
             boosted(_read(at / "rows.csv"), progress).to_csv(own[-1], index=False)
         files = {"scores": own, "predictions": at / "predictions.csv", "picture": at / "picture.svg"}
@@ -162,21 +162,21 @@ def backtest(
 
 
 def _read(file: Path) -> pd.DataFrame:
-    """Reads a table that the program wrote: its float32 with their bits, whatever the last digits of a float64, names as texts."""
+    """Reads a table that the program wrote: float32 with their bits, and names as texts."""
     head = pd.read_csv(file, nrows=0).columns
     kinds = {c: "str" if c in ("system", "node", "label") else "Int64" if c in ("step", "due") else np.float32 for c in head}
     return pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values={c: [""] for c in ("label", "due")})
 
 
 def boosted(rows: pd.DataFrame, progress: Progress = False) -> pd.DataFrame:
-    """Returns what HistGradientBoostingClassifier says of each node of the stream, refitted after each step that brought labels."""
+    """Returns what HistGradientBoostingClassifier says of each node as it comes, refitted after steps that brought labels."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from threadpoolctl import threadpool_limits
 
     x = rows.drop(columns=["node", "step", "due", "label"]).to_numpy(np.float32)
     step, due = rows["step"].to_numpy(int), rows["due"].fillna(np.iinfo(np.int32).max).to_numpy(int)
-    labels = rows["label"].astype("category")
-    y, classes = labels.cat.codes.to_numpy(), list(labels.cat.categories)
+    classes = [c.removeprefix("labels.") for c in rows.columns if c.startswith("labels.")]
+    y = pd.Categorical(rows["label"], categories=classes).codes
     p, fitted, last = np.zeros((len(rows), len(classes))), None, step.max()
     with threadpool_limits(1 if len(rows) < 20_000 else None):  # more threads would wait for each other
         for now in range(last):

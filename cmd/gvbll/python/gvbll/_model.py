@@ -49,7 +49,8 @@ class Model:
 
     @classmethod
     def from_torch(
-        cls, state_dict: Mapping[str, Any], nodes: Table, edges: Table | None = None, labels: Table | None = None, **options: Any
+        cls, state_dict: Mapping[str, Any], nodes: Table, edges: Table | None = None, labels: Table | None = None,
+        **options: Any
     ) -> Model:
         """Returns a model with an encoder trained in PyTorch Geometric, whose head is trained here on the nodes' labels.
 
@@ -78,15 +79,8 @@ def safetensors(tensors: Mapping[str, Any]) -> bytes:
 
 
 def train(
-    nodes: Table,
-    edges: Table | None = None,
-    labels: Table | None = None,
-    *,
-    dataset: Mapping[str, Any] | None = None,
-    name: str = "table",
-    out: str | os.PathLike[str] | None = None,
-    progress: Progress = True,
-    **flags: Any,
+    nodes: Table, edges: Table | None = None, labels: Table | None = None, *, dataset: Mapping[str, Any] | None = None,
+    name: str = "table", out: str | os.PathLike[str] | None = None, progress: Progress = True, **flags: Any
 ) -> Model:
     """Trains a model by `gvbll train`.
 

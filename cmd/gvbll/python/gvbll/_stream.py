@@ -26,15 +26,8 @@ SINGLE = ["confidence", "total_uncertainty", "aleatoric_uncertainty", "epistemic
 
 
 def send(
-    nodes: Table | None = None,
-    *,
-    edges: Table | None = None,
-    labels: Table | None = None,
-    brokers: str,
-    prefix: str = "gvbll",
-    model: Model | None = None,
-    progress: Progress = False,
-    **flags: Any,
+    nodes: Table | None = None, *, edges: Table | None = None, labels: Table | None = None, brokers: str, prefix: str =
+    "gvbll", model: Model | None = None, progress: Progress = False, **flags: Any
 ) -> int:
     """Sends events by `gvbll send --events`, in the order of the rows, and returns how many.
 
@@ -55,13 +48,8 @@ def send(
 
 
 def predictions(
-    *,
-    brokers: str,
-    prefix: str = "gvbll",
-    since: Any = None,
-    through: str | None = None,
-    config: Mapping[str, Any] | None = None,
-    **flags: Any,
+    *, brokers: str, prefix: str = "gvbll", since: Any = None, through: str | None = None, config: Mapping[str, Any] |
+    None = None, **flags: Any
 ) -> pd.DataFrame:
     """Returns the committed predictions up to the topic's present end, in the order of publication of each partition.
 
@@ -74,7 +62,8 @@ def predictions(
     config: more settings of confluent-kafka, such as those of its security.
     flags: those of `gvbll tail`: key=["paper-7"], tls_ca="ca.pem"."""
     if through is None:
-        through = "confluent" if not flags and _installed("confluent_kafka", "msgpack") else "gvbll"
+        there = all(importlib.util.find_spec(m) is not None for m in ("confluent_kafka", "msgpack"))
+        through = "confluent" if there and not flags else "gvbll"
     begin = None if since is None else _moment(since)
     if through == "confluent":
         found = _consumed(brokers, prefix, begin, config or {})
@@ -98,10 +87,6 @@ def table_of(found: list[dict[str, Any]]) -> pd.DataFrame:
         if name in out:
             out[name] = pd.to_datetime(out[name].replace(0, None), unit="ms", utc=True)
     return out
-
-
-def _installed(*modules: str) -> bool:
-    return all(importlib.util.find_spec(m) is not None for m in modules)
 
 
 def _consumed(brokers: str, prefix: str, since: pd.Timestamp | None, config: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -163,12 +148,12 @@ def _moment(since: Any) -> pd.Timestamp:
     return at.tz_localize("UTC") if at.tzinfo is None else at
 
 
-def decide(url: str, node: Mapping[str, Any], *, wait: str = "5s") -> dict[str, Any]:
+def decide(url: str, event: Mapping[str, Any], *, wait: str = "5s") -> dict[str, Any]:
     """Asks a worker that runs with --decide, at its address such as http://localhost:8473: sends an event into the stream,
     and returns {"prediction", "topic", "partition", "offset"} once it is committed. Raises Error with the detail of a
     refusal. The same call within ten minutes has the same answer: call again where there was none. Passwords and
     certificates are those that urllib.request.install_opener() has."""
-    body = json.dumps(dict(node), default=lambda x: x.item()).encode()
+    body = json.dumps(dict(event), default=lambda x: x.item()).encode()
     to = f"{url.rstrip('/')}/v1/decide?wait={urllib.parse.quote(wait)}"
     try:
         with urllib.request.urlopen(urllib.request.Request(to, body, {"Content-Type": "application/json"}), timeout=60) as answer:
@@ -188,15 +173,8 @@ class Demo:
     nodes, edges, labels, dataset, name: as in train(). flags: those of the command, such as train_share=0.2, epochs=50."""
 
     def __init__(
-        self,
-        nodes: Table,
-        edges: Table | None = None,
-        labels: Table | None = None,
-        *,
-        dataset: Mapping[str, Any] | None = None,
-        name: str = "table",
-        progress: Progress = True,
-        **flags: Any,
+        self, nodes: Table, edges: Table | None = None, labels: Table | None = None, *, dataset: Mapping[str, Any] |
+        None = None, name: str = "table", progress: Progress = True, **flags: Any
     ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="gvbll-")
         data = write(Path(self._folder.name), nodes, edges, labels, dataset, name)
