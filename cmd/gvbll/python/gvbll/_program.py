@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import shutil
 import subprocess
 import sys
@@ -55,12 +56,13 @@ def tell(progress: Progress, line: str) -> None:
 
 
 class Run:
-    """The program as it runs. Lines of standard error go to progress."""
+    """The program as it runs, in the environment without some variables. Lines of standard error go to progress."""
 
-    def __init__(self, command: Sequence[str], progress: Progress, out: Any = subprocess.PIPE) -> None:
+    def __init__(self, command: Sequence[str], progress: Progress, out: Any = subprocess.PIPE, without: Sequence[str] = ()) -> None:
         self.process = subprocess.Popen(
-            [program(), *command], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, text=True, encoding="utf-8"
-        )
+            [program(), *command], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, text=True, encoding="utf-8",
+            env={k: v for k, v in os.environ.items() if k not in without},
+        )  # fmt: skip
         self.last = ""
         self._progress = progress
         self._reader = threading.Thread(target=self._read, daemon=True)

@@ -186,7 +186,7 @@ class Demo:
 
         with open(Path(self._folder.name) / "summary.json", "w+") as out:
             command = ["demo", *arguments({"data": data, "keep": True, "fast": True, "json": True, **flags})]
-            self._run = Run(command, line, out)
+            self._run = Run(command, line, out, without=("GVBLL_BROKERS", "GVBLL_PREFIX", "GVBLL_CONFIG"))
             try:
                 while not any(text.startswith("Serving until") for text in said):
                     if self._run.process.poll() is not None:
