@@ -42,33 +42,72 @@ func (g *Graph) EmbedArrival(x Vector, neighbours []int32, weighed []WeighedEdge
 	before.restore()
 }
 
-// EmbedWithout sets dst, of length Out, to the embedding that v would have if
-// the edge between v and u were absent. The graph is unchanged when it returns,
-// to the bit. It takes the time of an embedding plus one message for each of v's
-// neighbours. It panics when there is no such edge.
-func (g *Graph) EmbedWithout(v, u int32, dst []float32) {
-	a, b := &g.links.node(v).adj, &g.links.node(u).adj
-	i, j := slices.Index(g.links.adj.View(*a), u), slices.Index(g.links.adj.View(*b), v)
+// trialDegree is the largest degree of a neighbour that hears of features on trial: one of many hears next to nothing of
+// one node, and is dear to recompute.
+const trialDegree = 32
+
+// EmbedTrial sets dst, of length Out, to the embedding that v would have with features x, if any are given, and without
+// the edges to some neighbours. Neighbours of more than trialDegree neighbours keep what they have heard of v. The graph is unchanged
+// when it returns, to the bit. It takes the time of an embedding plus a message for each neighbour of v, and with x
+// for each of theirs. It panics when there is no such edge, and as [Graph.Add] does.
+func (g *Graph) EmbedTrial(v int32, x *Vector, without []int32, dst []float32) {
+	changed := append([]int32{v}, without...)
+	if x != nil {
+		checkFeatures(*x, g.enc.In())
+		for _, u := range g.links.near(v) {
+			if g.Degree(u) <= trialDegree {
+				changed = append(changed, u)
+			}
+		}
+	}
+	before := saveAggregates(g, changed...)
+	places := make([][2]int, len(without)) // of each edge in the lists of both ends
+	for k, u := range without {
+		places[k] = g.links.cut(v, u)
+	}
+	if g.rows.aggregates() {
+		for _, u := range changed {
+			g.links.markStale(g.links.node(u))
+		}
+	}
+	if g.kinds != nil {
+		g.kinds.hidden, g.kinds.trial = hidden{v, without}, true
+	}
+	var self []float32
+	if x != nil {
+		w := &g.workers.space[0]
+		self = slices.Clone(g.rows.row(v, &w.row)[:g.selfLen])
+		project(g.enc, g.scratch.newSelf, *x)
+		g.rows.putSelf(v, g.scratch.newSelf)
+		g.kinds.forget(changed[1:])
+	}
+
+	g.Embed([]int32{v}, dst)
+
+	if x != nil {
+		g.rows.putSelf(v, self)
+		g.kinds.forget(changed[1:])
+	}
+	if g.kinds != nil {
+		g.kinds.hidden, g.kinds.trial = hidden{of: -1}, false
+	}
+	for k, u := range slices.Backward(without) {
+		g.links.adj.Insert(&g.links.node(v).adj, places[k][0], u)
+		g.links.adj.Insert(&g.links.node(u).adj, places[k][1], v)
+	}
+	before.restore()
+}
+
+// cut removes the edge between u and v from their lists, and returns its places there. It panics when there is none.
+func (l *links) cut(v, u int32) (places [2]int) {
+	a, b := &l.node(v).adj, &l.node(u).adj
+	i, j := slices.Index(l.adj.View(*a), u), slices.Index(l.adj.View(*b), v)
 	if i < 0 || j < 0 {
 		panic(fmt.Sprintf("gnn: no edge between %d and %d", v, u))
 	}
-	before := saveAggregates(g, v, u)
-	g.links.adj.Remove(a, i)
-	g.links.adj.Remove(b, j)
-	if g.rows.aggregates() {
-		g.links.markStale(g.links.node(v))
-		g.links.markStale(g.links.node(u))
-	}
-
-	if g.kinds != nil {
-		g.kinds.hidden = [2]int32{v, u}
-		defer func() { g.kinds.hidden = noEdge }()
-	}
-	g.Embed([]int32{v}, dst)
-
-	g.links.adj.Insert(a, i, u)
-	g.links.adj.Insert(b, j, v)
-	before.restore()
+	l.adj.Remove(a, i)
+	l.adj.Remove(b, j)
+	return [2]int{i, j}
 }
 
 // savedAggregates are the aggregates of some nodes, to be restored.

@@ -212,7 +212,7 @@ func (p *Predictor) Again(nodes []int32) iter.Seq2[int, event.Prediction] {
 	p.nodes.Graph.Embed(nodes, p.again)
 	return func(yield func(int, event.Prediction) bool) {
 		for i, v := range nodes {
-			view := heads.View{Node: v, Without: none}
+			view := heads.View{Node: v}
 			if !yield(i, p.Opinion(p.nodes.ID(v), p.again[i*d:(i+1)*d], view).Prediction) {
 				return
 			}
