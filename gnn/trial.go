@@ -3,6 +3,8 @@ package gnn
 import (
 	"fmt"
 	"slices"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
 )
 
 // EmbedArrival sets dst, of length Out, to the embedding that a node with
@@ -42,30 +44,48 @@ func (g *Graph) EmbedArrival(x Vector, neighbours []int32, weighed []WeighedEdge
 	before.restore()
 }
 
-// trialDegree is the largest degree of a neighbour that hears of features on trial: one of many hears next to nothing of
-// one node, and is dear to recompute.
-const trialDegree = 32
+// trialDegree is the largest degree of a neighbour that hears of features on trial: one of more hears next to nothing of
+// one node.
+const trialDegree = 64
 
 // EmbedTrial sets dst, of length Out, to the embedding that v would have with features x, if any are given, and without
-// the edges to some neighbours. Neighbours of more than trialDegree neighbours keep what they have heard of v. The graph is unchanged
-// when it returns, to the bit. It takes the time of an embedding plus a message for each neighbour of v, and with x
-// for each of theirs. It panics when there is no such edge, and as [Graph.Add] does.
+// the edges to some neighbours. Neighbours of more than trialDegree neighbours are not told of x. The graph is unchanged when it
+// returns, to the bit. It takes the time of an embedding plus a message for each neighbour of v. It panics when there is no
+// such edge, and as [Graph.Add] does.
 func (g *Graph) EmbedTrial(v int32, x *Vector, without []int32, dst []float32) {
-	changed := append([]int32{v}, without...)
+	adds := g.addsMessages()
+	changed := append(g.scratch.changed[:0], v)
+	if g.enc.Depth() > 2 { // else nobody who is read hears them
+		changed = append(changed, without...)
+	}
+	told := len(changed)
 	if x != nil {
 		checkFeatures(*x, g.enc.In())
 		for _, u := range g.links.near(v) {
-			if g.Degree(u) <= trialDegree {
+			switch {
+			case slices.Contains(without, u):
+			case g.Degree(u) <= trialDegree:
 				changed = append(changed, u)
+			case g.rows.aggregates():
+				g.freshRow(u) // now, and not from x
 			}
 		}
 	}
+	g.scratch.changed = changed
 	before := saveAggregates(g, changed...)
 	places := make([][2]int, len(without)) // of each edge in the lists of both ends
 	for k, u := range without {
 		places[k] = g.links.cut(v, u)
 	}
-	if g.rows.aggregates() {
+	self := slices.Clone(g.rows.row(v, &g.workers.space[0].row)[:g.selfLen])
+	if adds {
+		for _, u := range without {
+			g.addDifference(v, nil, g.rows.row(u, &g.workers.space[0].other)[:g.selfLen])
+			if told > 1 {
+				g.addDifference(u, nil, self)
+			}
+		}
+	} else if g.rows.aggregates() {
 		for _, u := range changed {
 			g.links.markStale(g.links.node(u))
 		}
@@ -73,11 +93,14 @@ func (g *Graph) EmbedTrial(v int32, x *Vector, without []int32, dst []float32) {
 	if g.kinds != nil {
 		g.kinds.hidden, g.kinds.trial = hidden{v, without}, true
 	}
-	var self []float32
 	if x != nil {
-		w := &g.workers.space[0]
-		self = slices.Clone(g.rows.row(v, &w.row)[:g.selfLen])
 		project(g.enc, g.scratch.newSelf, *x)
+		g.rows.round(g.scratch.newSelf, &g.workers.space[0].half)
+		if adds {
+			for _, u := range changed[told:] {
+				g.addDifference(u, g.scratch.newSelf, self)
+			}
+		}
 		g.rows.putSelf(v, g.scratch.newSelf)
 		g.kinds.forget(changed[1:])
 	}
@@ -96,6 +119,30 @@ func (g *Graph) EmbedTrial(v int32, x *Vector, without []int32, dst []float32) {
 		g.links.adj.Insert(&g.links.node(u).adj, places[k][1], v)
 	}
 	before.restore()
+}
+
+// addsMessages reports whether aggregates are sums of messages that are linear in self terms.
+func (g *Graph) addsMessages() bool {
+	switch g.enc.(type) {
+	case *SAGE, *GIN:
+		return true
+	}
+	return false
+}
+
+// addDifference adds to v's aggregate what a neighbour's message changes by if its self term becomes another, nil for none.
+func (g *Graph) addDifference(v int32, is, was []float32) {
+	w := &g.workers.space[0]
+	w.share = kernel.Resize(w.share, len(was))
+	for j, x := range was {
+		w.share[j] = -x
+	}
+	if is != nil {
+		kernel.Add(w.share, is)
+	}
+	row := g.rows.row(v, &w.row)
+	g.enc.addMessage(row, w.share)
+	g.rows.putAggregate(v, row)
 }
 
 // cut removes the edge between u and v from their lists, and returns its places there. It panics when there is none.
@@ -122,6 +169,7 @@ type savedAggregates struct {
 func saveAggregates(g *Graph, nodes ...int32) savedAggregates {
 	saved := savedAggregates{g: g, nodes: nodes}
 	if g.rows.aggregates() {
+		saved.aggregate = make([]float32, 0, len(nodes)*(g.rowLen-g.selfLen))
 		for _, v := range nodes {
 			saved.aggregate = append(saved.aggregate, g.freshRow(v)[g.selfLen:]...)
 			h := g.hubs[v]

@@ -89,6 +89,8 @@ type Config struct {
 	Coverage parts.Coverage
 	// Act says on which predictions to act, as [parts.ParseActing] reads it. "" says nothing.
 	Act string
+	// Reasons says which predictions say what moved them, as [parts.ParseReasoning] reads it. "" is none.
+	Reasons string
 	// Ask says of how many nodes labels are asked for. The zero value asks for none.
 	Ask parts.Asking
 	// Rescore says when a served node is predicted again. The zero value means never.

@@ -338,8 +338,37 @@ type Prediction struct {
 	Asked            float32   // probability with which its label was asked for, 0 if it was not
 	Set              *Set      // nil unless sets are configured
 	Act              *bool     // whether to act on it, shared and not changed; nil unless that is configured, and of revisions
+	Reasons          *Causes   // what moved it; nil unless that is configured, and of revisions
 	Origin           *Origin   // the record that asked for it, in its window; nil for a revision by a rule, and where it is decoded
 }
+
+// Causes are what moved a prediction most.
+type Causes struct {
+	Class string  // whose log odds they moved
+	List  []Cause // those that moved it most first
+}
+
+// Cause is what moved a prediction: something that is left out of the node, alone, on trial.
+type Cause struct {
+	What  string   // one of the following
+	Name  string   // of the attribute, or of the attribute that names the key
+	Along []string // attributes that say the same in the training rows, and are left out with it
+	Value string   // what the event has of it
+	Usual string   // the median of the training rows
+	Node  ID       // the neighbour
+	// Labelled neighbours of those that are left out, and how many of them are of the class.
+	Labelled, OfClass int
+	By                float32 // the log odds of the class, less those without it
+}
+
+// What a Cause is: an attribute; a key, with the attributes and edges that are made of it; the edge to a neighbour; what is
+// known of the labels around.
+const (
+	OfAttribute = "attribute"
+	OfKey       = "key"
+	OfNeighbour = "neighbour"
+	OfLabels    = "labels"
+)
 
 // Requested is the reason of a revision that an event has asked for.
 const Requested = "requested"

@@ -53,10 +53,13 @@ func (t *rowPredictor) predictRows(rows *pool.Rows, outputs []float32, split []p
 // predictNodes predicts nodes, on the graphs that the views describe.
 func (t *rowPredictor) predictNodes(views []View, embedded posterior.Rows, outputs []float32) {
 	t.around.Reset(&t.rows)
-	for _, v := range views {
-		if v.Node == none {
+	for i, v := range views {
+		switch {
+		case v.Node == none:
 			t.around.AppendArrival(&t.rows, *v.Features, v.Neighbours, v.Weighed)
-		} else {
+		case i > 0 && v.Features != nil && v.seesAll() && v.Node == views[0].Node && views[0].seesAll():
+			t.around.AppendLike(&t.rows, *v.Features)
+		default:
 			t.around.AppendTrial(&t.rows, v.Node, v.Features, v.Without, v.Unlabelled)
 		}
 	}

@@ -112,6 +112,9 @@ type View struct {
 	Weighed    []gnn.WeighedEdge // what its edges are, see [gnn.Graph.EmbedArrival]
 }
 
+// seesAll reports whether all edges and labels around the node are there.
+func (v *View) seesAll() bool { return len(v.Without) == 0 && !v.Unlabelled }
+
 // hashOf returns the hash of the whole state of heads. b is scratch memory; hashOf
 // returns it for the next call.
 func hashOf(heads []Head, b []byte) (event.Hash, []byte) {

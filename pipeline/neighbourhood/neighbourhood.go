@@ -248,6 +248,20 @@ func (r *Reader) AppendTrial(rows *pool.Rows, v int32, x *gnn.Vector, without []
 	}
 }
 
+// AppendLike appends the first of the rows again, with other features.
+func (r *Reader) AppendLike(rows *pool.Rows, x gnn.Vector) {
+	rows.N++
+	r.appendFeatures(rows, x)
+	rows.Degree = append(rows.Degree, rows.Degree[0])
+	if s := &rows.S; len(s.Start) > 1 {
+		s.Index, s.Value = append(s.Index, s.Index[:s.Start[1]]...), append(s.Value, s.Value[:s.Start[1]]...)
+		s.Start = append(s.Start, len(s.Index))
+	}
+	for _, list := range []*[]float32{&rows.S.Dense, &rows.Labelled, &rows.Second, &rows.Kinds} {
+		*list = append(*list, (*list)[:len(*list)/(rows.N-1)]...)
+	}
+}
+
 // AppendArrival appends the row that a new node with features x and the given distinct
 // neighbours would have.
 func (r *Reader) AppendArrival(rows *pool.Rows, x gnn.Vector, near []int32, weighed []gnn.WeighedEdge) {

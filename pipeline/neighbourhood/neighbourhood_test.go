@@ -392,6 +392,10 @@ func TestOracle(t *testing.T) {
 					if diff := cmp.Diff(want, last(&rows), near); diff != "" {
 						t.Fatalf("node %d with other features and without edges (-want +got)\n%s", v, diff)
 					}
+					w.s.Reader.AppendLike(&rows, w.x[other])
+					if diff := cmp.Diff(w.want(w.g.near[v], w.g.kinds[v], w.features(other), v), last(&rows), near); diff != "" {
+						t.Fatalf("node %d with other features, like the first row (-want +got)\n%s", v, diff)
+					}
 					w.s.Reader.AppendTrial(&rows, v, nil, nil, true)
 					want = w.want(w.g.near[v], w.g.kinds[v], w.features(v), v)
 					for _, counts := range [][]float64{want.Labelled, want.Second, want.Kinds} {
