@@ -370,6 +370,43 @@ const (
 	OfLabels    = "labels"
 )
 
+// Words are a cause in words, such as "amount 912 (usually 12): +1.9", in terms of a class.
+func (c *Cause) Words(class string) string {
+	text := strings.TrimSuffix(c.Name+" "+c.Value, " ")
+	switch c.What {
+	case OfNeighbour:
+		if text = "neighbour " + c.Node.String(); c.OfClass > 0 {
+			text += " (" + class + ")"
+		} else if c.Labelled > 0 {
+			text += " (not " + class + ")"
+		}
+	case OfLabels:
+		text = "labels around"
+	}
+	for _, name := range c.Along {
+		text += " and " + name
+	}
+	if c.Usual != "" {
+		text += " (usually " + c.Usual + ")"
+	}
+	if c.Labelled > 0 && c.What != OfNeighbour {
+		text += fmt.Sprintf(": %d of %d are %s", c.OfClass, c.Labelled, class)
+	}
+	if c.By > -.1 && c.By < .1 {
+		return text + fmt.Sprintf(": %+.2f", c.By)
+	}
+	return text + fmt.Sprintf(": %+.1f", c.By)
+}
+
+// Words are the causes in words, those that moved the prediction most first.
+func (r *Causes) Words() string {
+	var list []string
+	for i := range r.List {
+		list = append(list, r.List[i].Words(r.Class))
+	}
+	return strings.Join(list, "; ")
+}
+
 // Requested is the reason of a revision that an event has asked for.
 const Requested = "requested"
 
