@@ -6,7 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gvbll/gvbll/gnn/spelling"
+	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/posterior/calibration"
 )
@@ -23,6 +26,7 @@ type Period struct {
 	Heads       []Group           // each head's own scores, whichever served
 	Degrees     []Group           // what was served, by the node's degree
 	Classes     []Group           // what was served, by the class of the label
+	Cohorts     pipeline.Cohorts  // what was served, by the value of an attribute
 	Delays      []Delay
 	Attributes  []Attribute        // of the events with features by name
 	Unknown     []spelling.Unknown // names of features that the model's schema lacks
@@ -66,6 +70,7 @@ func (p *Period) merge(o *Period) {
 	p.Heads = AddGroups(p.Heads, o.Heads...)
 	p.Degrees = AddGroups(p.Degrees, o.Degrees...)
 	p.Classes = AddGroups(p.Classes, o.Classes...)
+	p.Cohorts.Merge(o.Cohorts)
 	p.AddDelays(o.Delays...)
 	p.Attributes = AddAttributes(p.Attributes, o.Attributes...)
 	p.Unknown = AddUnknown(p.Unknown, o.Unknown...)
@@ -122,18 +127,15 @@ func (p *Period) Head(name string) *Group {
 // Delay returns the median time from a node's arrival to its label, 0 if it is not
 // known. It is the median of medians, each counting for its labels.
 func (p *Period) Delay() time.Duration {
+	if len(p.Delays) == 0 {
+		return 0
+	}
 	list := slices.SortedFunc(slices.Values(p.Delays), byMedian)
-	all := 0
-	for _, d := range list {
-		all += d.Labels
+	medians, labels := make([]float64, len(list)), make([]float64, len(list))
+	for i, d := range list {
+		medians[i], labels[i] = float64(d.Median), float64(d.Labels)
 	}
-	before := 0
-	for _, d := range list {
-		if before += d.Labels; 2*before >= all {
-			return d.Median
-		}
-	}
-	return 0
+	return time.Duration(stat.Quantile(.5, stat.Empirical, medians, labels))
 }
 
 // AddGroups adds the sums of more groups to those of the same names in list. New names

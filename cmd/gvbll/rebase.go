@@ -27,8 +27,8 @@ type rebaseCmd struct {
 var rebaseHelp = flags.Texts{
 	"rebase_accept_gap": "Begin an epoch behind records of the inputs, or windows of the ledger, that are gone, from the newest " +
 		"checkpoint in --state-dir. The ledger names them.",
-	"rebase_restored": "The ledger is a copy of one that is gone: take over its folder of --base, in which no other ledger deletes. " +
-		"Nothing else happens.",
+	"rebase_restored": "Ledger or inputs are copies of what is gone, from a mirror: begin an epoch if the inputs' records have other " +
+		"offsets than the ledger says, and take over its folder of --base, in which no other ledger deletes.",
 }
 
 // Help is shown by gvbll rebase --help.
@@ -51,8 +51,8 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	if c.AcceptGap && c.State.StateDir == "" {
 		return flags.Usagef("--accept-gap: give --state-dir with the checkpoints of the graph's last worker")
 	}
-	if c.Restored && (c.State.Base == "" || c.AcceptGap) {
-		return flags.Usagef("--restored: give --base, the address of the bases that the ledger names, and no --accept-gap")
+	if c.Restored && c.AcceptGap {
+		return flags.Usagef("--restored and --accept-gap: give one of them, the first one first")
 	}
 	settings, models, err := c.Open(g)
 	if err != nil {
@@ -63,10 +63,12 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 		return err
 	}
 	defer graph.Client.Close()
-	if c.Restored {
-		return c.takeOver(ctx, p, graph)
+	if c.Restored && c.State.Base != "" {
+		if err := c.takeOver(ctx, p, graph); err != nil {
+			return err
+		}
 	}
-	if c.AcceptGap { // with the ledger's own terms
+	if c.AcceptGap || c.Restored { // with the ledger's own terms
 		if settings, err = service.AsWritten(ctx, graph.Client, p, graph.Names, settings, false, models...); err != nil {
 			return err
 		}
@@ -94,8 +96,11 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 	bar := flags.NewProgress(p.Err, "rebase", windows)
 	cfg.Events = replay.On(func(w replay.Stepped) { bar.Set(int(w.Outcome.Window), "windows") })
 	rebase := worker.Rebase
-	if c.AcceptGap {
+	switch {
+	case c.AcceptGap:
 		rebase = worker.AcceptGap
+	case c.Restored:
+		rebase = worker.Restored
 	}
 	done, err := rebase(ctx, graph.Client, engine, cfg, c.Why)
 	switch {
@@ -105,6 +110,8 @@ func (c rebaseCmd) Run(ctx context.Context, p flags.Process, g flags.Given) erro
 		return json.NewEncoder(p.Out).Encode(done)
 	case !done.Began && c.AcceptGap:
 		_, err = fmt.Fprintf(p.Out, "nothing is gone that is needed: epoch %d goes on\n", done.Epoch)
+	case !done.Began && c.Restored:
+		_, err = fmt.Fprintln(p.Out, "the inputs have the offsets that the ledger says")
 	case !done.Began:
 		_, err = fmt.Fprintf(p.Out, "nothing differs: epoch %d goes on. Start 'gvbll work' with these flags; to "+
 			"begin an epoch, give the new model or settings here\n", done.Epoch)

@@ -80,7 +80,7 @@ func TestRooms(t *testing.T) {
 		// The kernels know no graph.
 		{"posterior", []string{"topics", "gnn", "pipeline", "charts", "cmd", kafka, embedded}, []string{"gnn/kernel", "gnn/kernel/double", "gnn/kernel/level"}},
 		{"charts", []string{"topics", "cmd", kafka, embedded}, []string{meter}},
-		{"cmd/gvbll", []string{"cmd/lab", "gonum.org/v1"}, nil},
+		{"cmd/gvbll", []string{"cmd/lab"}, nil},
 		{"cmd/gvbll/flags", []string{"cmd/gvbll/look", "cmd/gvbll/service"}, nil},
 		{"cmd/gvbll/look", []string{"cmd/gvbll/service"}, nil},
 	} {

@@ -59,7 +59,7 @@ type planFlags struct {
 	Data       []string `help:"Data sets, comma-separated: folders or .npz files (docs/datasets.md)." placeholder:"PATH" group:"data"`
 	Drift      []string `help:"@plan_drift" placeholder:"NAME" group:"data"`
 	Nodes      int      `help:"Number of nodes of the synthetic graphs; 169343 is the size of ogbn-arxiv." default:"20000" group:"data"`
-	Protocol   []string `help:"@plan_protocol" default:"strict" enum:"strict,full" placeholder:"NAME" group:"data"`
+	Protocol   []string `help:"@plan_protocol" default:"strict" enum:"strict,full,transductive" placeholder:"NAME" group:"data"`
 	Seeds      int      `help:"Number of seeds, from 1 on, of the split, the training and all draws." default:"10" group:"data"`
 	TrainUntil *float64 `help:"@plan_train_until" placeholder:"TIME" group:"data"`
 	TrainShare float64  `help:"@plan_train_share" default:"0" group:"data"`
@@ -80,7 +80,7 @@ var planHelp = flags.Texts{
 	"plan_drift": "Synthetic graphs with this drift, beside or instead of --data: none, moderate, strong or abrupt. " +
 		"words-none and so on have 600 binary words as features instead of 128 numbers.",
 	"plan_protocol": "What embeddings see: strict, the graph of the nodes that have arrived, or full, the whole graph. Training " +
-		"sees the training nodes alone with either.",
+		"sees the training nodes alone with either; with transductive it sees the whole graph, too, and the training nodes' labels.",
 	"plan_train_until": "Train on the labelled nodes whose time is before this number, in the data set's own unit.",
 	"plan_train_share": "Share of the labelled nodes to train on: the earliest, or without times drawn from every class; 0 keeps " +
 		"the split of the data set (docs/datasets.md).",

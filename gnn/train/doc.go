@@ -7,7 +7,7 @@
 //	L(g_θ(X, A)_train, y_train; φ) + decay/2 · |θ_decayed|²
 //
 // by Adam, where L is the [Head]'s loss: for the Bayesian last layer the negative
-// ELBO, eq. (5). The gradient of L with respect to the embeddings comes from the
+// ELBO, eq:elbo. The gradient of L with respect to the embeddings comes from the
 // head; backpropagation through the layers is written out, one file per
 // architecture.
 //

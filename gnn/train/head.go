@@ -23,7 +23,7 @@ type Head interface {
 
 // Loss is the value of a loss and its parts.
 type Loss struct {
-	Total    float64 // the objective: the negative ELBO, eq. (5)
+	Total    float64 // the objective: the negative ELBO, eq:elbo
 	ELL      float64 // expected log-likelihood per row
 	KL       float64 // divergence from the prior, before its weight
 	KLWeight float64 // α_KL

@@ -19,7 +19,8 @@ import (
 
 // Data is the input of Phase 1: the training nodes, the edges between them, and their
 // labels. Nothing of the stream is in it, as the paper requires: "encoder sees neither
-// streaming features nor labels".
+// streaming features nor labels". X may have more nodes than Labels: the last ones have none, and an encoder is
+// trained on a graph with them.
 type Data struct {
 	Name     string     // of the data set
 	Split    string     // how the training nodes were chosen, in words
@@ -145,6 +146,9 @@ func Train(ctx context.Context, d Data, cfg Config, progress func(train.Progress
 	if err := cfg.checkKinds(d); err != nil {
 		return nil, err
 	}
+	if d.Graphs == nil && len(d.X) > len(d.Labels) && (cfg.Pool || cfg.Frozen != nil) {
+		return nil, fmt.Errorf("%d nodes without labels: only an encoder learns from them", len(d.X)-len(d.Labels))
+	}
 	fit := make([]int32, len(d.Labels))
 	for v := range fit {
 		fit[v] = int32(v)
@@ -247,6 +251,9 @@ func Prepare(d Data, nodes []int32, kind gnn.Normalization) (train.Data, *gnn.No
 	data := train.Data{
 		X: make([]gnn.Vector, len(d.X)), Src: d.Src, Dst: d.Dst, Mean: d.Mean, Weight: d.Weight,
 		Labels: d.Labels, Train: nodes,
+	}
+	if d.Graphs == nil {
+		data.Labels = append(slices.Clip(d.Labels), make([]int32, len(d.X)-len(d.Labels))...) // not read
 	}
 	for i := range d.X {
 		data.X[i] = n.Apply(gnn.Vector{}, d.X[i])

@@ -382,7 +382,7 @@ func fittedHead(t Traits, scale scale) *Fitted {
 	if t.Alike {
 		f.Blocks, filled = slices.DeleteFunc(f.Blocks, Block.isFeatures), 0
 	}
-	if columns := f.columns(Shape{Features: t.Features, Classes: t.Classes}); f.isNewton(float64(t.Classes), float64(columns)) {
+	if f.isNewton(Shape{Features: t.Features, Classes: t.Classes}) {
 		return f
 	}
 	visit := float64(3*(filled+float64(around))) * float64(strideOf(t.Classes)*streamed)
@@ -392,10 +392,10 @@ func fittedHead(t Traits, scale scale) *Fitted {
 	return f
 }
 
-// columns returns the number of columns of a row.
-func (f *Fitted) columns(s Shape) (n int) {
+// columns returns the number of columns of a row, of a shape that may be too large for an int.
+func (f *Fitted) columns(s Shape) (n float64) {
 	for _, b := range f.Blocks {
-		n += width(b, s.Features, s.Classes, s.Means)
+		n += width(b, float64(s.Features), float64(s.Classes), float64(s.Means))
 	}
 	return n
 }

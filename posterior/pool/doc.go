@@ -42,7 +42,7 @@
 //	                all labels. Update: counts; nothing is forgotten (label.go)
 //
 //	fitted          p(c) ∝ π_c e^(φᵀW)_c at the optimum of a reservoir of labelled rows as they
-//	                are now, with an L2 term. Products do not weigh it (fitted.go, reservoir.go)
+//	                are now, with an L2 term. Products do not weigh it (fitted.go)
 //
 // # Products
 //
@@ -84,7 +84,8 @@
 //	rows.go          Rows, Features, Batch: the caller's input
 //	mixture.go       the mixture of products and heads
 //	weights.go       a product; opinions.go: the heads' probabilities that it reads
-//	paper.go, wide.go, bayes.go, label.go            the heads
+//	paper.go, wide.go, bayes.go, label.go, fitted.go           the heads
+//	newton.go, ascent.go, reservoir.go, phi.go                 what fits a fitted head, its rows
 //	blocks.go, standardizer.go, interactions.go                what is in a row of a wide head
 //	softmaxfit.go    softmax regression with a diagonal Gaussian prior
 //	designmatrix.go  the dense and sparse matrices that it fits

@@ -34,23 +34,23 @@ var rareShape = Shape{Classes: 2, Features: 8}
 // distance returns how far a head is from the optimum of the rows that it keeps, as the largest entry of the gradient of
 // its objective, by row.
 func (f *fitted) distance() (most float64) {
-	k := f.best - f.first
-	g := make([]float64, f.columns*f.stride)
-	for i, w := range f.w[k] {
-		g[i] = w / f.inverse(k)
+	k, stride := f.weights.serving(), f.weights.stride
+	g := make([]float64, f.weights.columns*stride)
+	for i, w := range f.weights.w[k] {
+		g[i] = w / f.weights.inverse(k)
 	}
 	var n float64
-	for class := range f.rows {
-		weight := f.weight(class)
-		for i := range f.rows[class] {
-			r := &f.rows[class][i]
+	for class := range f.rows.rows {
+		weight := f.rows.weight(class)
+		for i := range f.rows.rows[class] {
+			r := &f.rows.rows[class][i]
 			n += weight
-			f.logits(&r.phi, k)
-			f.softmax()
-			f.p[class]--
+			p := f.at.logits(f.weights, &r.phi, k)
+			f.at.softmax(f.classes)
+			p[class]--
 			for e, j := range r.column {
-				for c := range f.shape.Classes {
-					g[int(j)*f.stride+c] += weight * r.value[e] * f.p[c]
+				for c := range f.classes {
+					g[int(j)*stride+c] += weight * r.value[e] * p[c]
 				}
 			}
 		}
@@ -97,13 +97,17 @@ func staysAtItsOptimum(t *testing.T, scale scale, strengths []float64, trained f
 		if d := f.distance(); d > .02 {
 			t.Errorf("%s, step %d: the gradient is %v", scale, step, d)
 		}
-		if n := f.count(); n != 512 || f.spent > 20000*b.N+1000 {
-			t.Fatalf("step %d: %d rows, %d multiply-adds", step, n, f.spent)
+		spent := 0
+		if dual, is := f.solver.(*ascent); is {
+			spent = dual.spent
+		}
+		if n := f.rows.count(); n != 512 || spent > 20000*b.N+1000 {
+			t.Fatalf("step %d: %d rows, %d multiply-adds", step, n, spent)
 		}
 	}
-	if len(f.rows[1]) != int(f.seen[1]) || f.weight(1) != 1 || f.weight(0) < 3 {
+	if len(f.rows.rows[1]) != int(f.rows.seen[1]) || f.rows.weight(1) != 1 || f.rows.weight(0) < 3 {
 		t.Errorf("%d rows of %v of the rare class, each counts as %v; a row of the other as %v",
-			len(f.rows[1]), f.seen[1], f.weight(1), f.weight(0))
+			len(f.rows.rows[1]), f.rows.seen[1], f.rows.weight(1), f.rows.weight(0))
 	}
 }
 
@@ -122,12 +126,12 @@ func TestFittedKeepsTermsAndRows(t *testing.T) {
 			b.ReplayNodes[i] = 1000 + int32(i)
 		}
 		f.learn(&b, 1)
-		for k := range f.w {
-			sum := make([]float64, len(f.w[k]))
-			for class, list := range f.rows {
+		for k := range f.weights.w {
+			sum := make([]float64, len(f.weights.w[k]))
+			for class, list := range f.rows.rows {
 				for i := range list {
 					r := &list[i]
-					if at, known := f.at[r.key]; r.key >= 0 && (!known || at != (place{class, i})) {
+					if at, known := f.rows.at[r.key]; r.key >= 0 && (!known || at != (place{class, i})) {
 						t.Fatalf("row %d of class %d has the number %d, which is at %v", i, class, r.key, at)
 					}
 					for e, j := range r.column {
@@ -136,12 +140,12 @@ func TestFittedKeepsTermsAndRows(t *testing.T) {
 							if c == class {
 								y = 1
 							}
-							sum[int(j)*f.stride+c] += f.inverse(k) * r.weight * r.value[e] * (y - r.said[2*k+c])
+							sum[int(j)*f.weights.stride+c] += f.weights.inverse(k) * r.weight * r.value[e] * (y - r.said[2*k+c])
 						}
 					}
 				}
 			}
-			for i, w := range f.w[k] {
+			for i, w := range f.weights.w[k] {
 				if math.Abs(w-sum[i]) > 1e-9 {
 					t.Fatalf("a weight is %v, its terms are %v", w, sum[i])
 				}
@@ -149,22 +153,22 @@ func TestFittedKeepsTermsAndRows(t *testing.T) {
 		}
 	}
 	learn([]int32{1, 2, 3}, nil, nil)
-	if n := f.count(); n != 33 || f.labels != 33 || len(f.at) != 33 {
-		t.Errorf("%d rows of %v labels, %d with numbers", n, f.labels, len(f.at))
+	if n := f.rows.count(); n != 33 || f.rows.labels != 33 || len(f.rows.at) != 33 {
+		t.Errorf("%d rows of %v labels, %d with numbers", n, f.rows.labels, len(f.rows.at))
 	}
-	learn(nil, []int32{2}, []int32{int32(f.at[2].class)})
-	if _, has := f.at[2]; has || f.count() != 32 || f.labels != 32 {
-		t.Errorf("%d rows of %v labels after one was withdrawn", f.count(), f.labels)
+	learn(nil, []int32{2}, []int32{int32(f.rows.at[2].class)})
+	if _, has := f.rows.at[2]; has || f.rows.count() != 32 || f.rows.labels != 32 {
+		t.Errorf("%d rows of %v labels after one was withdrawn", f.rows.count(), f.rows.labels)
 	}
 	learn([]int32{1}, nil, nil) // another node has the number now
-	if f.count() != 33 {
-		t.Errorf("%d rows after a number came again", f.count())
+	if f.rows.count() != 33 {
+		t.Errorf("%d rows after a number came again", f.rows.count())
 	}
 	for step := range int32(40) {
 		learn([]int32{10 + 2*step, 11 + 2*step}, nil, nil)
 	}
-	if f.count() != 60 {
-		t.Errorf("%d rows, want 60", f.count())
+	if f.rows.count() != 60 {
+		t.Errorf("%d rows, want 60", f.rows.count())
 	}
 }
 

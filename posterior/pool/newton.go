@@ -25,6 +25,9 @@ import (
 // each label pays for a part of one: no window waits. The curvature of the strength that serves is that of all, and is
 // summed when the passes since have cost as much as its factors.
 type newton struct {
+	weights *fittedWeights
+	rows    *reservoir
+
 	columns, classes, lanes int // lanes: strengths × classes, and what the kernels want besides
 	blocks                  int // of curvature: one where there are two classes, else one for each
 
@@ -37,7 +40,8 @@ type newton struct {
 	curving   bool         // whether this pass sums curvature
 	passes    uint64       // that ended
 	since     uint64       // of them since the last that summed curvature
-	credit    int          // multiply-adds that labels have paid for
+	paid      int          // multiply-adds of this batch
+	credit    int          // those that labels have paid for and that are left
 	factor    [][]cholesky // of H, by strength and block; nil until it is needed
 	scratch   struct {
 		x, by          []float64 // slice × columns: φ, and φ times its part of the curvature
@@ -61,8 +65,10 @@ const (
 
 // isNewton reports whether the optimum is found by Newton's method: dense columns are so few that a factor is
 // found within a window.
-func (f *Fitted) isNewton(classes, columns float64) bool {
-	return f.Scale == Standard && columns <= 200 && float64(curvatureBlocks(classes)*columns)*columns <= 1<<16
+func (f *Fitted) isNewton(shape Shape) bool {
+	columns := f.columns(shape)
+	return f.Scale == Standard && columns <= 200 &&
+		float64(curvatureBlocks(float64(shape.Classes))*columns)*columns <= 1<<16
 }
 
 // curvatureBlocks returns the number of blocks of curvature: with two classes both have the same.
@@ -73,8 +79,12 @@ func curvatureBlocks[T int | float64](classes T) T {
 	return classes
 }
 
-func newNewton(columns, classes, strengths int) *newton {
-	n := &newton{columns: columns, classes: classes, lanes: strideOf(strengths * classes), blocks: curvatureBlocks(classes)}
+func newNewton(weights *fittedWeights, rows *reservoir) *newton {
+	columns, classes, strengths := weights.columns, weights.classes, weights.n
+	n := &newton{
+		weights: weights, rows: rows, columns: columns, classes: classes,
+		lanes: strideOf(strengths * classes), blocks: curvatureBlocks(classes),
+	}
 	n.w, n.step, n.gradient = make([]float64, columns*n.lanes), make([]float64, columns*n.lanes), make([]float64, columns*n.lanes)
 	n.summed, n.curvature = make([]float64, n.blocks*columns*columns), make([]float64, n.blocks*columns*columns)
 	for t := range n.loss {
@@ -95,8 +105,8 @@ func (n *newton) rowCost() int {
 // factorCost returns those of all factors.
 func (n *newton) factorCost() int { return len(n.loss[0]) * len(n.curvature) * n.columns / 6 * slower }
 
-// begin begins a pass.
-func (n *newton) begin(rows int) {
+// beginPass begins a pass.
+func (n *newton) beginPass(rows int) {
 	n.left, n.curving = rows, false
 	n.curving = n.passes < firstCurved || n.since >= max(curved, uint64(n.factorCost()/(rows*n.rowCost()+1)))
 	clear(n.gradient)
@@ -106,30 +116,43 @@ func (n *newton) begin(rows int) {
 	}
 }
 
-// work pays for labels, and does as many slices as are paid for.
-func (n *newton) work(f *fitted, paid int, logRates []float64) {
-	rows := f.count()
-	paid *= denseSpeed
-	n.credit = min(n.credit+paid, mostPasses*rows*n.rowCost())
+// A row that comes, changes or goes is in the sums of the next pass.
+
+func (n *newton) add(*kept, int, []float64) {}
+
+func (n *newton) replace(r *kept, x *phi, _ int, _ []float64) { r.set(x) }
+
+func (n *newton) remove(*kept, int) {}
+
+func (n *newton) begin(paid int) { n.paid = paid }
+
+func (n *newton) isPaid() bool { return n.paid > 0 }
+
+// work does as many slices as are paid for.
+func (n *newton) work(logRates []float64) (changed digest) {
+	rows := n.rows.count()
+	n.credit = min(n.credit+n.paid*denseSpeed, mostPasses*rows*n.rowCost())
 	for passes := 0; rows > 0 && passes < mostPasses; {
 		cost := min(sliceRows, rows) * n.rowCost()
 		if n.credit < cost {
-			return
+			break
 		}
 		n.credit -= cost
-		if n.slice(f, logRates) {
+		if n.slice(logRates) {
 			passes++
 		}
 	}
+	changed.floats(n.gradient)
+	return changed
 }
 
 // train does passes until steps hardly move.
-func (n *newton) train(f *fitted, passes int) {
+func (n *newton) train(passes int) {
 	for range passes {
-		if f.count() == 0 {
+		if n.rows.count() == 0 {
 			return
 		}
-		for !n.slice(f, nil) {
+		for !n.slice(nil) {
 		}
 		if n.passes > 1 && n.largestStep() < settledStep {
 			return
@@ -148,45 +171,45 @@ func (n *newton) largestStep() (most float64) {
 }
 
 // slice adds the next rows to the pass's sums, and ends the pass after the last. It reports whether it did.
-func (n *newton) slice(f *fitted, logRates []float64) (ended bool) {
+func (n *newton) slice(logRates []float64) (ended bool) {
 	if n.left == 0 {
-		n.begin(f.count())
+		n.beginPass(n.rows.count())
 	}
-	n.left = min(n.left, f.count()) // labels may have been withdrawn
+	n.left = min(n.left, n.rows.count()) // labels may have been withdrawn
 	s, d := &n.scratch, n.columns
 	s.x = kernel.Resize(s.x, sliceRows*d)
 	var of [sliceRows]int32
 	var weight [sliceRows]float64
 	rows := 0
 	for rows < sliceRows && n.left > 0 {
-		class, i := f.next()
+		class, i := n.rows.next()
 		if class < 0 {
 			continue
 		}
 		n.left--
 		x := s.x[rows*d : (rows+1)*d]
 		clear(x)
-		r := &f.rows[class][i]
+		r := &n.rows.rows[class][i]
 		for e, j := range r.column {
 			x[j] = r.value[e]
 		}
-		of[rows], weight[rows] = int32(class), f.weight(class)
+		of[rows], weight[rows] = int32(class), n.rows.weight(class)
 		rows++
 	}
-	n.probabilities(f, rows, of[:rows], weight[:rows], logRates)
+	n.probabilities(rows, of[:rows], weight[:rows], logRates)
 	double.AddTransposed(n.gradient, s.x[:rows*d], s.residual, d, rows, n.lanes)
 	if n.curving {
-		n.addCurvature(rows, (f.best-f.first)*n.classes, weight[:rows])
+		n.addCurvature(rows, n.weights.serving()*n.classes, weight[:rows])
 	}
 	if n.left > 0 {
 		return false
 	}
-	n.finish(f)
+	n.finish()
 	return true
 }
 
 // probabilities adds the losses of rows at both points, leaves p at W + Δ in tried and ω (y - p) in residual.
-func (n *newton) probabilities(f *fitted, rows int, of []int32, weight []float64, logRates []float64) {
+func (n *newton) probabilities(rows int, of []int32, weight []float64, logRates []float64) {
 	s, lanes, strengths := &n.scratch, n.lanes, len(n.loss[0])
 	s.logits, s.steps, s.residual = kernel.Resize(s.logits, rows*lanes), kernel.Resize(s.steps, rows*lanes),
 		kernel.Resize(s.residual, rows*lanes)
@@ -206,7 +229,7 @@ func (n *newton) probabilities(f *fitted, rows int, of []int32, weight []float64
 				to := s.tried[(t*rows+i)*lanes+k*n.classes:][:n.classes]
 				most := math.Inf(-1)
 				for c := range to {
-					to[c] = a[c] + f.offset[c] + float64(float64(t)*step[c])
+					to[c] = a[c] + n.weights.offset[c] + float64(float64(t)*step[c])
 					if logRates != nil {
 						to[c] += logRates[c]
 					}
@@ -269,7 +292,7 @@ func (n *newton) addCurvature(rows, lane int, weight []float64) {
 }
 
 // finish ends a pass: W moves, and the next Δ follows.
-func (n *newton) finish(f *fitted) {
+func (n *newton) finish() {
 	n.since++
 	if n.curving {
 		n.curvature, n.summed = n.summed, n.curvature
@@ -278,9 +301,9 @@ func (n *newton) finish(f *fitted) {
 	}
 	n.passes++
 	for k := range n.loss[0] {
-		if at, there := n.objective(f, k); there <= at+float64(at/64) {
-			n.move(f, k)
-			n.solve(f, k)
+		if at, there := n.objective(k); there <= at+float64(at/64) {
+			n.move(k)
+			n.solve(k)
 		} else {
 			n.scale(k, .25)
 		}
@@ -288,7 +311,7 @@ func (n *newton) finish(f *fitted) {
 }
 
 // objective returns F at W and at W + Δ.
-func (n *newton) objective(f *fitted, k int) (at, there float64) {
+func (n *newton) objective(k int) (at, there float64) {
 	var square, far float64
 	for j := range n.columns {
 		for e := j*n.lanes + k*n.classes; e < j*n.lanes+(k+1)*n.classes; e++ {
@@ -297,17 +320,17 @@ func (n *newton) objective(f *fitted, k int) (at, there float64) {
 			far += float64(next * next)
 		}
 	}
-	half := f.cfg.Strengths[f.first+k] / 2
+	half := n.weights.strength(k) / 2
 	return n.loss[0][k] + float64(half*square), n.loss[1][k] + float64(half*far)
 }
 
 // move adds Δ to W, which serves from now on.
-func (n *newton) move(f *fitted, k int) {
+func (n *newton) move(k int) {
 	for j := range n.columns {
 		for c := range n.classes {
 			e := j*n.lanes + k*n.classes + c
 			n.w[e] += n.step[e]
-			f.w[k][j*f.stride+c] = n.w[e]
+			n.weights.w[k][j*n.weights.stride+c] = n.w[e]
 		}
 	}
 }
@@ -322,11 +345,11 @@ func (n *newton) scale(k int, by float64) {
 }
 
 // solve sets Δ from the gradient at W.
-func (n *newton) solve(f *fitted, k int) {
+func (n *newton) solve(k int) {
 	if n.factor == nil {
 		n.factor = make([][]cholesky, len(n.loss[0]))
 	}
-	d, strength := n.columns, f.cfg.Strengths[f.first+k]
+	d, strength := n.columns, n.weights.strength(k)
 	if n.factor[k] == nil {
 		n.factor[k] = make([]cholesky, n.blocks)
 		for b := range n.factor[k] {
@@ -369,6 +392,7 @@ func (n *newton) eachRow(visit func([]float64)) {
 }
 
 func (n *newton) appendState(s *writer) {
+	n.rows.appendRows(s)
 	s.floats(n.step)
 	s.floats(n.gradient)
 	n.eachRow(s.floats)
@@ -387,20 +411,21 @@ func (n *newton) appendState(s *writer) {
 }
 
 // readState reads what appendState wrote, with the head's weights as W.
-func (n *newton) readState(r *reader, f *fitted) {
+func (n *newton) readState(r *reader) {
+	n.rows.readRows(r, n.columns, 0)
 	r.floats(n.step)
 	r.floats(n.gradient)
 	n.eachRow(r.floats)
 	for _, l := range n.loss {
 		r.floats(l)
 	}
-	n.left, n.passes, n.since = int(r.below(f.limit+1, "rows of a pass")), r.uint(), r.uint()
+	n.left, n.passes, n.since = int(r.below(n.rows.limit+1, "rows of a pass")), r.uint(), r.uint()
 	n.curving = r.below(2, "whether curvature is summed") == 1
 	n.credit = int(int64(r.uint()))
 	n.factor = nil
-	for k := range f.w {
+	for k := range n.weights.w {
 		for j := range n.columns {
-			copy(n.w[j*n.lanes+k*n.classes:][:n.classes], f.w[k][j*f.stride:])
+			copy(n.w[j*n.lanes+k*n.classes:][:n.classes], n.weights.w[k][j*n.weights.stride:])
 		}
 	}
 }

@@ -267,7 +267,7 @@ func (p *Pool) loadMembers(n, of int, logProbs []float32) {
 // to are better than those on new rows. Train does not read LogProbs, and of Replay, which is the same rows as they
 // are when all have labels, only a fitted head does.
 func (p *Pool) Train(b Batch) {
-	p.check(&b)
+	b.check(p.shape, p.needs)
 	if b.N == 0 {
 		return
 	}
@@ -289,15 +289,9 @@ func (p *Pool) Learn(b Batch) report {
 	if p.onlyPredicts {
 		panic("pool: the twin of another pool learns")
 	}
-	p.check(&b)
+	b.check(p.shape, p.needs)
 	served := len(b.LogProbs) / p.LogProbsPerRow()
 	checkLength("log probabilities", len(b.LogProbs), min(served, b.N)*p.LogProbsPerRow())
-	checkLength("labels that are taken", len(b.TakenLabels), b.Taken.N)
-	b.Taken.check(p.shape, p.needs&NeedX)
-	p.checkLabels(b.TakenLabels)
-	b.Replay.check(p.shape, p.needs&^NeedEmbedded)
-	checkLength("labels to replay", len(b.ReplayLabels), b.Replay.N)
-	p.checkLabels(b.ReplayLabels)
 	r := report{Heads: make([]posterior.Report, len(p.scores)-1)}
 	if b.N+b.Taken.N == 0 {
 		return r
@@ -344,27 +338,6 @@ func (p *Pool) learnServed(labels []int32, logProbs []float32, logRates []float6
 		}
 	}
 	return steps
-}
-
-func (p *Pool) check(b *Batch) {
-	b.Rows.check(p.shape, p.needs)
-	checkLength("labels", len(b.Labels), b.N)
-	p.checkLabels(b.Labels)
-	for _, pair := range b.Pairs {
-		for _, i := range pair {
-			if i < 0 || int(i) >= b.N {
-				panic(fmt.Sprintf("pool: a pair with row %d of %d", i, b.N))
-			}
-		}
-	}
-}
-
-func (p *Pool) checkLabels(labels []int32) {
-	for _, y := range labels {
-		if y < 0 || int(y) >= p.shape.Classes {
-			panic(fmt.Sprintf("pool: label %d of %d classes", y, p.shape.Classes))
-		}
-	}
 }
 
 // Weights returns the weight of each head, 0 for shadows, and the bias of each class, in

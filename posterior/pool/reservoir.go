@@ -1,11 +1,5 @@
 package pool
 
-import (
-	"slices"
-
-	"github.com/gvbll/gvbll/gnn/kernel/double"
-)
-
 // reservoir keeps labelled rows, at most a number of them. Where there are more, the class with the most
 // rows gives way, so rare classes are kept whole; of the labels of a class all have the same chance to
 // be kept. What is kept depends on the order of labels and on nothing else. A row stays when its node leaves the graph.
@@ -26,21 +20,8 @@ type kept struct {
 	key    int64
 	weight float64
 	square float64   // |φ|²
-	said   []float64 // q, by strength and class
+	said   []float64 // q of dual ascent, by strength and class
 	phi
-}
-
-// phi is a row φ: its columns, ascending, and their values.
-type phi struct {
-	start  [2]int
-	column []int32
-	value  []float64
-}
-
-// matrix returns φ as a matrix of one row.
-func (x *phi) matrix() double.Sparse {
-	x.start[1] = len(x.column)
-	return double.Sparse{Start: x.start[:], Column: x.column, Value: x.value}
 }
 
 type place struct{ class, row int }
@@ -123,9 +104,8 @@ func (s *reservoir) find(key int64, class int) {
 	}
 }
 
-// put adds a row whose q has so many numbers, all 0.
-func (s *reservoir) put(key int64, class int, x *phi, numbers int) *kept {
-	s.rows[class] = append(s.rows[class], kept{key: none, said: make([]float64, numbers)})
+func (s *reservoir) put(key int64, class int, x *phi) *kept {
+	s.rows[class] = append(s.rows[class], kept{key: none})
 	last := len(s.rows[class]) - 1
 	s.rename(place{class, last}, key)
 	r := &s.rows[class][last]
@@ -166,10 +146,6 @@ func (r *kept) set(x *phi) {
 	for _, v := range x.value {
 		r.square += float64(v * v)
 	}
-}
-
-func (x *phi) equals(other *phi) bool {
-	return slices.Equal(x.column, other.column) && slices.Equal(x.value, other.value)
 }
 
 func (s *reservoir) appendRows(w *writer) {
@@ -235,7 +211,7 @@ func (s *reservoir) readRows(r *reader, columns, numbers int) {
 			}
 			_, twice := s.at[key]
 			r.check(!known || !twice && key != none, "key %d has two rows", key)
-			row := s.put(none, class, &x, 0)
+			row := s.put(none, class, &x)
 			if row.key = key; known {
 				s.at[key] = place{class, len(s.rows[class]) - 1}
 			}

@@ -163,3 +163,29 @@ type entries struct {
 	index []int32
 	value []float32
 }
+
+// check panics unless the batch has what a pool of that shape needs.
+func (b *Batch) check(shape Shape, needs Need) {
+	b.Rows.check(shape, needs)
+	b.Taken.check(shape, needs&NeedX)
+	b.Replay.check(shape, needs&^NeedEmbedded)
+	shape.checkLabels("labels", b.Labels, b.N)
+	shape.checkLabels("labels that are taken", b.TakenLabels, b.Taken.N)
+	shape.checkLabels("labels to replay", b.ReplayLabels, b.Replay.N)
+	for _, pair := range b.Pairs {
+		for _, i := range pair {
+			if i < 0 || int(i) >= b.N {
+				panic(fmt.Sprintf("pool: a pair with row %d of %d", i, b.N))
+			}
+		}
+	}
+}
+
+func (s Shape) checkLabels(what string, labels []int32, n int) {
+	checkLength(what, len(labels), n)
+	for _, y := range labels {
+		if y < 0 || int(y) >= s.Classes {
+			panic(fmt.Sprintf("pool: label %d of %d classes", y, s.Classes))
+		}
+	}
+}

@@ -166,17 +166,16 @@ func (h HeadConfig) stateWords(shape Shape) (words, rows float64) {
 		}
 		words += 2 + float64(columns*(1+float64(2*classes)))
 	case h.Fitted != nil:
-		var columns float64
+		columns := h.Fitted.columns(shape)
 		for _, b := range h.Fitted.Blocks {
-			n := width(b, d, classes, float64(shape.Means))
-			if columns += n; h.Fitted.Scale == Standard && b.isFeatures() {
-				words += float64(2 * n)
+			if h.Fitted.Scale == Standard && b.isFeatures() {
+				words += float64(2 * d)
 			}
 		}
 		k, all := float64(min(streamed, len(h.Fitted.Strengths))), float64(len(h.Fitted.Strengths))
 		words += 7 + all + float64(4*classes) + float64(float64(columns*classes)*k)
 		said := float64(k * classes)
-		if h.Fitted.isNewton(classes, columns) {
+		if h.Fitted.isNewton(shape) {
 			said, words = 0, words+newtonWords(columns, classes, k)
 		}
 		rows = float64(float64(h.Fitted.Rows) * (4 + said + float64(2*columns)))

@@ -88,10 +88,17 @@ func ReadReached(ctx context.Context, c *kafka.Client, l kafka.TopicPartition, b
 	if err != nil {
 		return at, err
 	}
-	for {
+	for again := b.Offset > 0; ; {
 		record, err := r.Next(ctx)
 		if err != nil {
 			return at, err
+		}
+		if record == nil && again { // a copy of the ledger has it earlier
+			again = false
+			if r, err = ledger.OpenAt(ctx, c, l, 0); err != nil {
+				return at, err
+			}
+			continue
 		}
 		if record == nil {
 			return at, fmt.Errorf("the ledger %s does not have the record any more that says which windows are in "+

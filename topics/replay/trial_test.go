@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gvbll/gvbll/pipeline/event"
+	"github.com/gvbll/gvbll/topics/ledger"
 	"github.com/gvbll/gvbll/topics/replay"
 	"github.com/gvbll/gvbll/topics/wire"
 	"github.com/gvbll/gvbll/topics/worker"
@@ -81,6 +82,32 @@ func TestTrial(t *testing.T) {
 		}
 		if _, err := auditOf(f, &pair{lead: 0.125}, cfg); err == nil || !strings.Contains(err.Error(), "replay compares the models by") {
 			t.Errorf("other figures: error %v, want one that names them", err)
+		}
+	})
+}
+
+// TestGivenShadowIsTried: a model that the worker was started with for the shadow is tried as one that a command asks for:
+// compared on every label, promoted by a command. The trial ends with the first owner that was not given the model.
+func TestGivenShadowIsTried(t *testing.T) {
+	onBrokers(t, func(t *testing.T, f *fixture) {
+		f.Send(0, 30)
+		f.RunUntilConsumed(&pair{lead: 0.25}, worker.Config{Terms: replay.Terms{Model: "a", Shadow: "b"}})
+		labels := int64(0)
+		for _, r := range f.Records() {
+			if r.Window > 0 {
+				labels += int64(r.Labels)
+			}
+			if want := (ledger.Trial{Model: "b", Labels: labels, Lead: .25 * float64(labels)}); r.Trial == nil || *r.Trial != want {
+				t.Fatalf("window %d has the trial %+v, want %+v", r.Window, r.Trial, want)
+			}
+		}
+		if _, err := auditOf(f, &pair{lead: .25}, worker.Config{Terms: replay.Terms{Model: "a", Shadow: "b"}}); err != nil {
+			t.Error(err)
+		}
+		f.Send(30, 40)
+		f.RunUntilConsumed(&tally{Salt: "a"}, worker.Config{Terms: replay.Terms{Model: "a"}})
+		if r := f.LastRecord(); r.Trial != nil {
+			t.Errorf("an owner without model b has the trial %+v, want none", r.Trial)
 		}
 	})
 }

@@ -36,11 +36,11 @@ func attacks() map[string][]byte {
 			"id", "features", "indices", "values", "neighbours", "context", "time", "node", "class", "probabilities",
 			"reason", "key", "value", "headers", "unknown",
 		} {
-			o := output{}
+			o := appendTo(nil, MsgPack)
 			m := o.begin()
 			o.key(key)
 			o.end(m)
-			all[name+" as "+key] = append(o.b, header...)
+			all[name+" as "+key] = append(o.done(), header...)
 		}
 	}
 	for name, level := range map[string][]byte{

@@ -617,41 +617,6 @@ func TestLabelRoundTrip(t *testing.T) {
 	}
 }
 
-// TestEncoderAgainstLibrary: the msgpack library reads what this package's encoder writes, on
-// both sides of every boundary between msgpack's forms.
-func TestEncoderAgainstLibrary(t *testing.T) {
-	for _, n := range []int64{
-		0, 1, 127, 128, 255, 256, 65535, 65536, math.MaxUint32, math.MaxUint32 + 1, math.MaxInt64,
-		-1, -32, -33, -128, -129, -32768, -32769, math.MinInt32, math.MinInt32 - 1, math.MinInt64,
-	} {
-		o := output{}
-		o.integer(n)
-		var got int64
-		if err := msgpack.Unmarshal(o.b, &got); err != nil || got != n {
-			t.Errorf("integer %d is read as %d (error %v)", n, got, err)
-		}
-		if _, err := msgpack.NewDecoder(bytes.NewReader(o.b)).DecodeInterface(); err != nil {
-			t.Errorf("integer %d cannot be read without knowing its type: %v", n, err)
-		}
-	}
-	for _, n := range []int{0, 1, 15, 16, 31, 32, 255, 256, 65535, 65536} {
-		o := output{}
-		o.text(strings.Repeat("x", n))
-		o.singles(make([]float32, n))
-		o.list(n)
-		for i := range n {
-			o.integer(int64(i & 1))
-		}
-		dec := msgpack.NewDecoder(bytes.NewReader(o.b))
-		text, err1 := dec.DecodeString()
-		block, err2 := dec.DecodeBytes()
-		list, err3 := dec.DecodeSlice()
-		if err := errors.Join(err1, err2, err3); err != nil || len(text) != n || len(block) != 4*n || len(list) != n {
-			t.Errorf("lengths of text, block and list: %d, %d and %d (error %v), want %d", len(text), len(block), len(list), err, n)
-		}
-	}
-}
-
 // TestAppendKey: a node's record key is its id as text, so that all its events are in one
 // partition.
 func TestAppendKey(t *testing.T) {

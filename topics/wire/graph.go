@@ -112,7 +112,7 @@ func checkGraph(n *event.Node, limits Limits) error {
 // graph appends the fields of a graph.
 func (o *output) graph(g *event.Graph) {
 	o.key("nodes")
-	o.list(len(g.Nodes))
+	o.to.EncodeArrayLen(len(g.Nodes))
 	for _, x := range g.Nodes {
 		o.singles(x)
 	}

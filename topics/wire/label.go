@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/vmihailenco/msgpack/v5/msgpcode"
-
 	"github.com/gvbll/gvbll/gnn/spelling"
 	"github.com/gvbll/gvbll/pipeline/event"
 )
@@ -116,14 +114,14 @@ func setNumber(l *event.Label, number float64, err error) error {
 
 // AppendLabel appends a label event as msgpack.
 func AppendLabel(dst []byte, l *event.Label) []byte {
-	o := output{b: dst}
+	o := appendTo(dst, MsgPack)
 	m := o.begin()
 	o.key("node")
 	o.id(l.Node)
 	o.key("class")
 	switch {
 	case l.Withdrawn:
-		o.code(msgpcode.Nil)
+		o.to.EncodeNil()
 	case l.Class != "":
 		o.text(l.Class)
 	default:
@@ -133,7 +131,7 @@ func AppendLabel(dst []byte, l *event.Label) []byte {
 		o.intField("time", l.Time)
 	}
 	o.end(m)
-	return o.b
+	return o.done()
 }
 
 // labelJSON reads a label event in JSON.

@@ -109,7 +109,7 @@ func (f field) number() (float32, error) {
 // neighbours appends a list of neighbours, those with marks as objects.
 func (o *output) neighbours(n *event.Node) {
 	o.key("neighbours")
-	o.list(len(n.Neighbours))
+	o.to.EncodeArrayLen(len(n.Neighbours))
 	for i, id := range n.Neighbours {
 		if n.Marks == nil || n.Marks[i] == (event.Mark{}) {
 			o.id(id)

@@ -187,7 +187,7 @@ func (o *output) named(list []event.Attribute) {
 			if n := int64(a.Number); float64(n) == a.Number && math.Abs(a.Number) < 1<<53 {
 				o.integer(n)
 			} else {
-				o.double(a.Number)
+				o.to.EncodeFloat64(a.Number)
 			}
 		case event.Bool:
 			o.boolean(a.Number != 0)
@@ -196,7 +196,7 @@ func (o *output) named(list []event.Attribute) {
 		case event.Numbers:
 			o.singles(a.Numbers)
 		default:
-			o.code(msgpcode.Nil)
+			o.to.EncodeNil()
 		}
 	}
 	o.end(m)

@@ -369,10 +369,10 @@ func badFeature(i int, a float64, limits Limits) error {
 // AppendNode appends a node event as msgpack, with its features as a binary
 // block.
 func AppendNode(dst []byte, n *event.Node) []byte {
-	o := output{b: dst}
+	o := appendTo(dst, MsgPack)
 	if n.Edges != nil {
 		o.edges(n)
-		return o.b
+		return o.done()
 	}
 	m := o.begin()
 	o.key("id")
@@ -405,14 +405,14 @@ func AppendNode(dst []byte, n *event.Node) []byte {
 		o.intField("time", n.Time)
 	}
 	o.end(m)
-	return o.b
+	return o.done()
 }
 
 // edges appends an event of edges by their ends: a map for one, else a list of maps, of
 // which the first has the time.
 func (o *output) edges(n *event.Node) {
 	if len(n.Edges) != 1 {
-		o.list(len(n.Edges))
+		o.to.EncodeArrayLen(len(n.Edges))
 	}
 	for i, e := range n.Edges {
 		m := o.begin()

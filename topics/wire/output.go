@@ -5,21 +5,49 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 
+	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 
 	"github.com/gvbll/gvbll/pipeline/event"
 )
 
-// output appends msgpack to a byte slice, or JSON. The library's encoder is not used,
-// because it writes through an interface and so allocates for every event.
+// output appends msgpack to a byte slice, or JSON.
 type output struct {
 	b    []byte
-	n    int  // keys of the map that is being written
-	json bool // fields, texts, integers, singles and booleans are in JSON
+	to   *msgpack.Encoder // appends to b
+	n    int              // keys of the map that is being written
+	json bool             // fields, texts, integers, singles and booleans are in JSON
 }
 
-func (o *output) code(c byte) { o.b = append(o.b, c) }
+// outputs are kept, since the encoder escapes to the heap.
+var outputs = sync.Pool{New: func() any {
+	o := new(output)
+	o.to = msgpack.NewEncoder(o)
+	return o
+}}
+
+// appendTo begins to append to dst.
+func appendTo(dst []byte, e Encoding) *output {
+	o := outputs.Get().(*output)
+	o.b, o.n, o.json = dst, 0, e == JSON
+	return o
+}
+
+// done returns what was appended to.
+func (o *output) done() []byte {
+	b := o.b
+	o.b = nil
+	outputs.Put(o)
+	return b
+}
+
+// Write implements [io.Writer] for the encoder. Neither it nor the encoder fails.
+func (o *output) Write(p []byte) (int, error) { o.b = append(o.b, p...); return len(p), nil }
+
+// WriteByte implements [io.ByteWriter].
+func (o *output) WriteByte(c byte) error { o.b = append(o.b, c); return nil }
 
 // mapping is a map that is being written.
 type mapping struct{ at, outer int }
@@ -27,7 +55,7 @@ type mapping struct{ at, outer int }
 // begin begins a map, of the fields up to its end.
 func (o *output) begin() mapping {
 	m := mapping{len(o.b), o.n}
-	if o.code(msgpcode.FixedMapLow); o.json {
+	if o.b = append(o.b, msgpcode.FixedMapLow); o.json {
 		o.b[m.at] = '{'
 	}
 	o.n = 0
@@ -37,7 +65,7 @@ func (o *output) begin() mapping {
 func (o *output) end(m mapping) {
 	switch {
 	case o.json:
-		o.code('}')
+		o.b = append(o.b, '}')
 	case o.n < 16:
 		o.b[m.at] |= byte(o.n)
 	default: // no more than fit 16 bits: see maxNamed
@@ -50,50 +78,24 @@ func (o *output) end(m mapping) {
 // key begins a field of a map.
 func (o *output) key(name string) {
 	if o.json && o.n > 0 {
-		o.code(',')
+		o.b = append(o.b, ',')
 	}
 	o.text(name)
 	if o.json {
-		o.code(':')
+		o.b = append(o.b, ':')
 	}
 	o.n++
 }
 
-// sized writes n with the first of the codes, of 8, 16 and 32 bits, that holds
-// it. A code8 of 0 means that there is no 8-bit form.
-func (o *output) sized(n int, code8, code16, code32 byte) {
-	switch {
-	case n <= math.MaxUint8 && code8 != 0:
-		o.b = append(o.b, code8, byte(n))
-	case n <= math.MaxUint16:
-		o.b = binary.BigEndian.AppendUint16(append(o.b, code16), uint16(n))
-	default:
-		o.b = binary.BigEndian.AppendUint32(append(o.b, code32), uint32(n))
-	}
-}
-
-func (o *output) list(n int) {
-	if n < 16 {
-		o.code(msgpcode.FixedArrayLow | byte(n))
-		return
-	}
-	o.sized(n, 0, msgpcode.Array16, msgpcode.Array32)
-}
-
 func (o *output) text(s string) {
 	switch {
-	case o.json && isPlain(s):
+	case !o.json:
+		o.to.EncodeString(s)
+	case isPlain(s):
 		o.b = append(append(append(o.b, '"'), s...), '"')
-		return
-	case o.json:
-		o.b = appendJSON(o.b, s)
-		return
-	case len(s) < 32:
-		o.code(msgpcode.FixedStrLow | byte(len(s)))
 	default:
-		o.sized(len(s), msgpcode.Str8, msgpcode.Str16, msgpcode.Str32)
+		o.b = appendJSON(o.b, s)
 	}
-	o.b = append(o.b, s...)
 }
 
 // isPlain reports whether a text is the same between quotes in JSON.
@@ -108,24 +110,11 @@ func isPlain(s string) bool {
 
 // integer writes n in its shortest form.
 func (o *output) integer(n int64) {
-	switch {
-	case o.json:
+	if o.json {
 		o.b = strconv.AppendInt(o.b, n, 10)
-	case n >= -32 && n <= math.MaxInt8:
-		o.code(byte(n))
-	case n > math.MaxUint32:
-		o.b = binary.BigEndian.AppendUint64(append(o.b, msgpcode.Uint64), uint64(n))
-	case n >= 0:
-		o.sized(int(n), msgpcode.Uint8, msgpcode.Uint16, msgpcode.Uint32)
-	case n >= math.MinInt8:
-		o.b = append(o.b, msgpcode.Int8, byte(n))
-	case n >= math.MinInt16:
-		o.b = binary.BigEndian.AppendUint16(append(o.b, msgpcode.Int16), uint16(n))
-	case n >= math.MinInt32:
-		o.b = binary.BigEndian.AppendUint32(append(o.b, msgpcode.Int32), uint32(n))
-	default:
-		o.b = binary.BigEndian.AppendUint64(append(o.b, msgpcode.Int64), uint64(n))
+		return
 	}
+	o.to.EncodeInt(n)
 }
 
 func (o *output) single(x float32) {
@@ -133,33 +122,23 @@ func (o *output) single(x float32) {
 		o.b = appendJSON(o.b, x)
 		return
 	}
-	o.b = binary.BigEndian.AppendUint32(append(o.b, msgpcode.Float), math.Float32bits(x))
-}
-
-func (o *output) double(x float64) {
-	o.b = binary.BigEndian.AppendUint64(append(o.b, msgpcode.Double), math.Float64bits(x))
+	o.to.EncodeFloat32(x)
 }
 
 // numbers writes a list of numbers.
 func (o *output) numbers(x []float32) {
-	o.list(len(x))
-	n := len(o.b)
-	o.b = slices.Grow(o.b, 5*len(x))[:n+5*len(x)]
-	for i, v := range x {
-		to := o.b[n+5*i : n+5*i+5]
-		to[0] = msgpcode.Float
-		binary.BigEndian.PutUint32(to[1:], math.Float32bits(v))
+	o.to.EncodeArrayLen(len(x))
+	for _, v := range x {
+		o.to.EncodeFloat32(v)
 	}
 }
-
-func (o *output) blockLen(n int) { o.sized(n, msgpcode.Bin8, msgpcode.Bin16, msgpcode.Bin32) }
 
 func (o *output) singles(x []float32) {
 	if o.json {
 		o.b = appendJSON(o.b, x)
 		return
 	}
-	o.blockLen(4 * len(x))
+	o.to.EncodeBytesLen(4 * len(x))
 	if littleEndian {
 		o.b = append(o.b, memory(x)...)
 		return
@@ -170,21 +149,18 @@ func (o *output) singles(x []float32) {
 }
 
 func (o *output) indices(x []uint32) {
-	o.blockLen(4 * len(x))
+	o.to.EncodeBytesLen(4 * len(x))
 	for _, v := range x {
 		o.b = binary.LittleEndian.AppendUint32(o.b, v)
 	}
 }
 
 func (o *output) boolean(b bool) {
-	switch {
-	case o.json:
+	if o.json {
 		o.b = strconv.AppendBool(o.b, b)
-	case b:
-		o.code(msgpcode.True)
-	default:
-		o.code(msgpcode.False)
+		return
 	}
+	o.to.EncodeBool(b)
 }
 
 func (o *output) textField(k, v string) { o.key(k); o.text(v) }

@@ -24,7 +24,7 @@ func AppendPredictionJSON(dst []byte, p *event.Prediction) []byte {
 
 // AppendPrediction appends a prediction in this encoding.
 func (e Encoding) AppendPrediction(dst []byte, p *event.Prediction) []byte {
-	o := output{b: dst, json: e == JSON}
+	o := appendTo(dst, e)
 	m := o.begin()
 	o.key("node")
 	o.id(p.Node)
@@ -64,7 +64,7 @@ func (e Encoding) AppendPrediction(dst []byte, p *event.Prediction) []byte {
 		o.set(p.Set)
 	}
 	o.end(m)
-	return o.b
+	return o.done()
 }
 
 // probabilities appends a list of probabilities, in JSON an object of them by class, in the model's order. A class

@@ -49,19 +49,20 @@ func (o *output) causes(r *event.Causes) {
 // items appends a list of n values.
 func (o *output) items(n int, item func(i int)) {
 	if !o.json {
-		o.list(n)
-	} else {
-		o.code('[')
+		o.to.EncodeArrayLen(n)
+		for i := range n {
+			item(i)
+		}
+		return
 	}
+	o.b = append(o.b, '[')
 	for i := range n {
-		if o.json && i > 0 {
-			o.code(',')
+		if i > 0 {
+			o.b = append(o.b, ',')
 		}
 		item(i)
 	}
-	if o.json {
-		o.code(']')
-	}
+	o.b = append(o.b, ']')
 }
 
 // readCauses reads a list of reasons.

@@ -156,7 +156,7 @@ func (o *owner) step(ctx context.Context, c claimed) error {
 	o.worker.stepped.Store(o.replay.Next())
 	trial := o.obeyTrials(ctx, asked)
 	if trial == nil {
-		trial = o.replay.Last().Trial.After(out)
+		trial = o.worker.trialAfter(out)
 	}
 	replay.RefuseTrials(out, asked, trial)
 	decided := trial != nil && trial.Decided == ledger.Promoted && out.Promoted == ""
@@ -216,7 +216,7 @@ func (o *owner) publish(out *event.Outcome, c *claimed, trial *ledger.Trial) err
 		Version: ledger.Version, Epoch: o.replay.Last().Epoch, Window: out.Window, Cause: c.cause, Ranges: c.ranges,
 		Model: cmp.Or(out.Model, o.cfg.Terms.Model), Terms: ledger.Terms{Settings: settings.Hash},
 		Predictions: len(out.Predictions), Revisions: len(out.Revisions), Labels: len(out.Labelled), Refused: len(out.Refused),
-		Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(),
+		Posterior: out.Posterior.Hex(), Chain: out.Chain.Hex(), Taken: o.replay.Inputs.Taken(),
 		Figures: out.Figures.Kept(), Reasons: reasons(out), Changes: ledger.Changes(out.Drift), Unmet: ledger.UnmetOf(out.Unmet),
 		Schemas:  o.replay.Inputs.Schemas.TakeFresh(),
 		Forgot:   c.forgot,

@@ -12,7 +12,8 @@ import (
 	"github.com/gvbll/gvbll/topics/replay"
 )
 
-// A command can ask for the trial of another model while the graph is served. The owner
+// A model is tried beside the one that serves: one that the worker was started with, or that a
+// command asks for while the graph is served. The owner
 // notes it in the ledger, and loads the model: another replayer steps an engine of that
 // model alone through the ledger's windows, in a goroutine, until it has reached the end.
 // Between two windows its engine is then taken into the shadow. Serving pauses for the few
@@ -202,6 +203,22 @@ func (o *owner) obeyTrials(ctx context.Context, commands []event.Command) *ledge
 		return &ledger.Trial{Model: c.Model, Rule: c.Rule}
 	}
 	return nil
+}
+
+// trialAfter returns the trial after a window without a command for another, nil for none. The model that
+// this worker was started with for the shadow is tried where no other is; and a trial without a rule ends
+// where an owner has neither that model nor a folder to take it from.
+func (w *worker) trialAfter(out *event.Outcome) *ledger.Trial {
+	trial := w.replay.Last().Trial.After(out)
+	shadow := out.Shadow
+	switch {
+	case trial != nil && trial.Rule == "" && !w.cfg.Terms.Has(trial.Model) && w.cfg.Models.Open == nil:
+		w.cfg.Logger.Warn("the trial of a model ends: this worker was not given it", "model", trial.Model)
+		trial = nil
+	case trial == nil && shadow != nil && shadow.Model == w.cfg.Terms.Shadow:
+		trial = &ledger.Trial{Model: shadow.Model}
+	}
+	return trial
 }
 
 // assignOwnRoles gives our models their roles after the ledger's end, where this worker

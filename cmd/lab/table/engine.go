@@ -15,7 +15,7 @@ import (
 // neither served nor scored.
 //
 // The engine serves a node when it arrives, on the graph as it is then: that is the
-// strict protocol. For the full protocol all nodes come as context. Then the nodes of
+// strict protocol. For the others all nodes come as context. Then the nodes of
 // each step depart and arrive again, name all of their neighbours, and so are served
 // on the whole graph.
 type engine struct {
@@ -27,7 +27,7 @@ type engine struct {
 }
 
 // newEngine returns an engine whose graph holds the first context nodes of the stream,
-// or under the full protocol all nodes, and that has the labels of the training nodes.
+// or under the others all nodes, and that has the labels of the training nodes.
 // cfg.LearnLag is in steps.
 func newEngine(m *model.Model, cfg pipeline.Config, stream *replay, protocol string, context int) (*engine, error) {
 	cfg.Local.Unwatched = true     // drift detectors do not change predictions,
@@ -35,14 +35,14 @@ func newEngine(m *model.Model, cfg pipeline.Config, stream *replay, protocol str
 	cfg.MaxPending = len(stream.x) // every node is kept until its label comes
 	e := &engine{stream: stream}
 	cfg.LearnLag *= 2 // windows of a step
-	if protocol == full {
+	if protocol != strict {
 		cfg.LearnLag = cfg.LearnLag / 2 * 3
 	}
 	var err error
 	if e.Engine, err = pipeline.New(m, cfg); err != nil {
 		return nil, err
 	}
-	if protocol == full {
+	if protocol != strict {
 		e.neighbours = stream.neighbours()
 		context = len(stream.x)
 	}

@@ -2,9 +2,12 @@ package table
 
 import (
 	"math"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/gvbll/gvbll/gnn/dataset"
+	"github.com/gvbll/gvbll/gnn/safetensors"
 	"github.com/gvbll/gvbll/pipeline"
 	"github.com/gvbll/gvbll/pipeline/model"
 	"github.com/gvbll/gvbll/posterior"
@@ -111,6 +114,53 @@ func TestEngineOfThePool(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTransductive: encoders are trained on the features and edges of the whole graph, and on no label of the stream. The
+// baselines with a GNN and both of the paper's systems run on them.
+func TestTransductive(t *testing.T) {
+	encoder := func(source Source) map[string]safetensors.Tensor {
+		tr, stream := ready(t, source, quick(), 3)
+		if err := tr.seeWhole(stream); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(tr.graph.Features); len(tr.rows.X) != n || len(tr.rows.Train) >= n/2 {
+			t.Fatalf("training sees %d nodes and %d labels, of %d", len(tr.rows.X), len(tr.rows.Train), n)
+		}
+		m, err := tr.gvbll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Encoder.Tensors()
+	}
+	source := easySource()
+	wrong := source
+	wrong.Open = func(c dataset.Cut) (*dataset.Dataset, dataset.Stream, error) {
+		d, cut, err := source.Open(c)
+		other := *d
+		other.Labels = slices.Clone(d.Labels)
+		for _, v := range slices.Concat(cut.Steps...) {
+			other.Labels[v] = (d.Labels[v] + 1) % 3
+		}
+		return &other, cut, err
+	}
+	alone, _, _ := trained(t, source, quick())
+	whole := encoder(source)
+	if !reflect.DeepEqual(whole, encoder(wrong)) {
+		t.Error("other labels in the stream give another encoder")
+	}
+	if reflect.DeepEqual(whole, alone.Encoder.Tensors()) {
+		t.Error("the encoder is that of the training nodes alone")
+	}
+	plan := Plan{
+		Sources: []Source{source}, Protocols: []string{full, transductive, strict}, Seeds: []uint64{3}, Settings: quick(),
+		Systems: []string{"graphsage", "temp-scale", "gvbll-online", "pool"},
+	}
+	for i, r := range run(t, plan) {
+		if r.Protocol != plan.Protocols[i/4] || r.Mean.Acc < .6 {
+			t.Errorf("%s, %s: accuracy %v", r.Protocol, r.System, r.Mean.Acc)
+		}
 	}
 }
 

@@ -147,7 +147,7 @@ func (s *replay) setLabelTimes(arrives, comes []float64) {
 // known returns the graph on which step t's nodes are embedded under a protocol.
 func (s *replay) known(t int, protocol string) train.Data {
 	e := s.steps[t]
-	if protocol == full {
+	if protocol != strict {
 		e = s.steps[len(s.steps)-1]
 	}
 	return train.Data{X: s.x[:e.nodes], Labels: s.labels[:e.nodes], Src: s.src[:e.edges], Dst: s.dst[:e.edges]}
@@ -160,7 +160,7 @@ func (s *replay) embeddings(encoder gnn.Encoder, protocol string) [][]float32 {
 		protocol string
 	}
 	z, _ := recall(s.kept, key{encoder, protocol}, func() ([][]float32, error) {
-		if protocol == full {
+		if protocol != strict {
 			return s.embedWhole(encoder), nil
 		}
 		return s.embedArrivals(encoder), nil

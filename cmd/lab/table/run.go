@@ -98,18 +98,33 @@ func (g *group) run(ctx context.Context, settings Settings, sink func(Result) er
 	if err != nil {
 		return fmt.Errorf("table: %s, seed %d: %w", g.source.Name, g.seed, err)
 	}
-	tr, err := newTrainer(ctx, d, cut, settings, g.seed)
-	if err != nil {
-		return fmt.Errorf("table: seed %d: %w", g.seed, err)
-	}
-	stream := newReplay(d, cut, tr.normalizer)
 	rates, err := settings.Rates.Of(d.Classes)
 	if err != nil {
 		return fmt.Errorf("table: %s: %w", g.source.Name, err)
 	}
-	stream.withhold(settings.Withheld, rates, g.seed)
+	type run struct {
+		tr     *trainer
+		stream *replay
+	}
+	runs := memo{} // by whether training sees the whole graph
 	for _, job := range g.Jobs {
-		r, err := evaluate(job.System, tr, stream, job.Protocol)
+		on, err := recall(runs, job.Protocol == transductive, func() (r run, err error) {
+			if r.tr, err = newTrainer(ctx, d, cut, settings, g.seed); err != nil {
+				return r, err
+			}
+			if job.Protocol == transductive {
+				if err := r.tr.seeWhole(newReplay(d, cut, r.tr.normalizer)); err != nil {
+					return r, err
+				}
+			}
+			r.stream = newReplay(d, cut, r.tr.normalizer)
+			r.stream.withhold(settings.Withheld, rates, g.seed)
+			return r, nil
+		})
+		if err != nil {
+			return fmt.Errorf("table: seed %d: %w", g.seed, err)
+		}
+		r, err := evaluate(job.System, on.tr, on.stream, job.Protocol)
 		if err != nil {
 			return fmt.Errorf("table: %s, %s, %s, seed %d: %w", job.Dataset, job.Protocol, job.System, job.Seed, err)
 		}

@@ -39,16 +39,17 @@ var simple = []string{"logistic", "online-logistic", "label-propagation"}
 // program serves by default, the pool's ablations, and pools that know or count the rates of labels.
 var Known = slices.Concat(Systems, simple, []string{"pool"}, ablations, []string{poolRates, poolCounted})
 
-// The protocols. Under both, encoders are trained on the subgraph of the training
-// nodes. Under strict a node is embedded in the graph of the nodes that have arrived,
-// those of its own step included. Under full it is embedded in the whole graph.
+// The protocols. Under strict a node is embedded in the graph of the nodes that have arrived,
+// those of its own step included, under the others in the whole graph. Encoders are trained on the subgraph of the training
+// nodes, and under transductive on features and edges of the whole graph, with the labels of the training nodes.
 const (
-	strict = "strict"
-	full   = "full"
+	strict       = "strict"
+	full         = "full"
+	transductive = "transductive"
 )
 
-// protocols lists both.
-var protocols = []string{strict, full}
+// protocols lists all.
+var protocols = []string{strict, full, transductive}
 
 // Job is one run of one system: a cell of Table I before it is averaged over seeds.
 type Job struct {

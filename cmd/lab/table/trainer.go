@@ -23,39 +23,48 @@ type trainer struct {
 	graph      *dataset.Dataset
 	nodes      []int32    // training nodes, by their numbers in graph
 	data       model.Data // training nodes and their subgraph
-	rows       train.Data // the same with normalised features; see seenBy
+	seen       model.Data // what encoders are trained on: the same, or under transductive the whole graph
+	rows       train.Data // seen with normalised features; see seenBy
 	normalizer *gnn.Normalizer
 }
 
-// newTrainer returns a trainer on the training nodes of a cut.
+// newTrainer returns a trainer on the training nodes of a cut, and on nothing else.
 func newTrainer(ctx context.Context, d *dataset.Dataset, cut dataset.Stream, s Settings, seed uint64) (*trainer, error) {
 	nodes := cut.Train
 	if len(nodes) == 0 {
 		return nil, fmt.Errorf("%s: no training nodes: give a larger share", d.Name)
 	}
 	data := model.Data{Name: d.Name, Dim: d.Dim, Classes: d.Classes, Ordered: cut.Ordered, Schema: d.Schema}
-	all := make([]int32, len(nodes))
-	for i, v := range nodes {
-		all[i] = int32(i)
+	for _, v := range nodes {
 		data.X = append(data.X, d.Features[v])
 		data.Labels = append(data.Labels, d.Labels[v])
 	}
 	data.Src, data.Dst = d.Subgraph(nodes)
-	rows, normalizer, err := model.Prepare(data, all, s.Phase1.Normalization)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", d.Name, err)
+	tr := &trainer{ctx: ctx, settings: s, seed: seed, graph: d, nodes: nodes, data: data}
+	return tr, tr.see(data)
+}
+
+// see sets what encoders are trained on: the training nodes, and perhaps others behind them.
+func (tr *trainer) see(data model.Data) (err error) {
+	tr.kept, tr.seen = memo{}, data
+	if tr.rows, tr.normalizer, err = model.Prepare(data, numbers(0, len(tr.nodes)), tr.settings.Phase1.Normalization); err != nil {
+		return fmt.Errorf("%s: %w", data.Name, err)
 	}
-	return &trainer{
-		kept: memo{}, ctx: ctx, settings: s, seed: seed, graph: d, nodes: nodes, data: data, rows: rows,
-		normalizer: normalizer,
-	}, nil
+	return nil
+}
+
+// seeWhole has encoders be trained on the whole graph of a stream, with the labels of the training nodes alone.
+func (tr *trainer) seeWhole(stream *replay) error {
+	whole := tr.data
+	whole.X, whole.Src, whole.Dst = stream.raw, stream.src, stream.dst
+	return tr.see(whole)
 }
 
 // seenBy returns the training nodes as an encoder of a kind is trained on them: as Phase 1
 // of GVBLL would see them.
 func (tr *trainer) seenBy(kind gnn.Kind) train.Data {
 	data := tr.rows
-	data.Src, data.Dst, _ = tr.data.Complete(kind, data.Train, tr.seed)
+	data.Src, data.Dst, _ = tr.seen.Complete(kind, data.Train, tr.seed)
 	return data
 }
 
@@ -96,7 +105,7 @@ func (tr *trainer) phase1() model.Config {
 func (tr *trainer) gvbll() (*model.Model, error) {
 	type key struct{}
 	return recall(tr.kept, key{}, func() (*model.Model, error) {
-		return model.Train(tr.ctx, tr.data, tr.phase1(), nil)
+		return model.Train(tr.ctx, tr.seen, tr.phase1(), nil)
 	})
 }
 

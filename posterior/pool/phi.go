@@ -1,0 +1,144 @@
+package pool
+
+import (
+	"math"
+	"slices"
+
+	"github.com/gvbll/gvbll/gnn/kernel"
+	"github.com/gvbll/gvbll/gnn/kernel/double"
+)
+
+// phi is a row φ of a fitted head: its columns, ascending, and their values.
+type phi struct {
+	start  [2]int
+	column []int32
+	value  []float64
+}
+
+// matrix returns φ as a matrix of one row.
+func (x *phi) matrix() double.Sparse {
+	x.start[1] = len(x.column)
+	return double.Sparse{Start: x.start[:], Column: x.column, Value: x.value}
+}
+
+func (x *phi) equals(other *phi) bool {
+	return slices.Equal(x.column, other.column) && slices.Equal(x.value, other.value)
+}
+
+func (x *phi) append(column int, value float64) {
+	if value != 0 {
+		x.column, x.value = append(x.column, int32(column)), append(x.value, value)
+	}
+}
+
+// featureMap makes the rows φ of a fitted head: dense features are standardised, not beyond mostDeviations, and sparse ones of
+// unit length.
+type featureMap struct {
+	shape   Shape
+	blocks  []placed
+	columns int
+	degree  []float64 // the mean of log(1 + deg) of training rows: one number
+
+	row    phi // the one that was loaded last
+	buffer []float64
+}
+
+// mostDeviations bounds standardised features: one that is far out shall not decide alone.
+const mostDeviations = 5
+
+func newFeatureMap(cfg Fitted, shape Shape) *featureMap {
+	return &featureMap{
+		shape: shape, blocks: Wide{Blocks: cfg.Blocks, Scale: cfg.Scale}.place(shape), columns: int(cfg.columns(shape)),
+		degree: make([]float64, 1),
+	}
+}
+
+// fit sets means and deviations from the training rows.
+func (m *featureMap) fit(b *Batch) {
+	for _, block := range m.blocks {
+		if block.standard != nil {
+			block.standard.fit(OwnFeatures, &b.Rows)
+		}
+	}
+	for _, n := range b.Degree {
+		m.degree[0] += double.Log(1+float64(n)) / float64(b.N)
+	}
+}
+
+// load sets row to φ of row i.
+func (m *featureMap) load(rows *Rows, i int) {
+	m.row.column, m.row.value = m.row.column[:0], m.row.value[:0]
+	for _, b := range m.blocks {
+		if b.standard == nil && b.isFeatures() {
+			from := &rows.X
+			if b.Block == meanFeatures {
+				from = &rows.S
+			}
+			m.loadUnit(from, i, b.at)
+			continue
+		}
+		m.buffer = kernel.Resize(m.buffer, b.end-b.at)
+		switch {
+		case b.standard == nil:
+			b.around(m.buffer, rows, i, m.shape.Classes)
+			if b.Block == LogDegree {
+				m.buffer[0] = float64(m.buffer[0]/degreeScale) - m.degree[0]
+			}
+		case !b.standard.raw(m.buffer, b.Block, rows, i):
+			continue
+		default:
+			for j, mean := range b.standard.mean {
+				m.buffer[j] = min(max((m.buffer[j]-mean)*b.standard.inverse[j], -mostDeviations), mostDeviations)
+			}
+		}
+		for j, x := range m.buffer {
+			m.row.append(b.at+j, x)
+		}
+	}
+}
+
+func (m *featureMap) loadUnit(from *Features, i, at int) {
+	var dense entries
+	index, value := from.entries(i, m.shape.Features, &dense)
+	var square float64
+	for _, x := range value {
+		square += float64(float64(x) * float64(x))
+	}
+	if square == 0 {
+		return
+	}
+	by := 1 / math.Sqrt(square)
+	for k, j := range index {
+		m.row.append(at+int(j), float64(value[k])*by)
+	}
+}
+
+// trainedKey returns the key of a training row with the class and the features of the loaded row.
+func (m *featureMap) trainedKey(class int) int64 {
+	var d digest
+	d.uint(uint64(class))
+	for e, j := range m.row.column {
+		if b := m.blocks[0]; b.Block == OwnFeatures && int(j) < b.end {
+			d.uint(uint64(j))
+			d.uint(math.Float64bits(m.row.value[e]))
+		}
+	}
+	return -2 - int64(d>>2)
+}
+
+// twin returns a map with the same means and deviations, and scratch memory of its own.
+func (m *featureMap) twin() *featureMap {
+	t := *m
+	t.row, t.buffer = phi{}, nil
+	return &t
+}
+
+// eachScale visits means and deviations.
+func (m *featureMap) eachScale(visit func([]float64)) {
+	for _, b := range m.blocks {
+		if b.standard != nil {
+			visit(b.standard.mean)
+			visit(b.standard.inverse)
+		}
+	}
+}
