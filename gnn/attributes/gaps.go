@@ -87,7 +87,7 @@ const (
 	likeness  = .95
 	likeRows  = 2048 // that are compared
 	likeWidth = maxValues + 2
-	likeMost  = 512  // columns
+	likeMost  = 512 // columns
 )
 
 // learnLikeness sets Like of the attributes that say what one before them says. x are encoded rows.

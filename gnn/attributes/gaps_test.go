@@ -14,8 +14,12 @@ import (
 // under other names.
 func gapTable(rng *rand.Rand) (columns []attributes.Column, rows []int32) {
 	columns = []attributes.Column{
-		{Name: "amount", Kind: attributes.Number}, {Name: "cents", Kind: attributes.Number}, {Name: "country", Kind: attributes.Category},
-		{Name: "land", Kind: attributes.Category}, {Name: "new", Kind: attributes.Boolean}, {Name: "opened", Kind: attributes.Time},
+		{Name: "amount", Kind: attributes.Number},
+		{Name: "cents", Kind: attributes.Number},
+		{Name: "country", Kind: attributes.Category},
+		{Name: "land", Kind: attributes.Category},
+		{Name: "new", Kind: attributes.Boolean},
+		{Name: "opened", Kind: attributes.Time},
 		{Name: "other", Kind: attributes.Number},
 	}
 	for i := range int32(300) {

@@ -32,7 +32,9 @@ func TestParseReasoning(t *testing.T) {
 			t.Errorf("%q: %+v, error %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"0", "65", "999999999999", "-1", "x", "3,", "3,fraud", "3,fraud>", "3,fraud>2", "3,fraud>1.2.3", "3,>.2", "3,acted,acted"} {
+	for _, text := range []string{
+		"0", "65", "999999999999", "-1", "x", "3,", "3,fraud", "3,fraud>", "3,fraud>2", "3,fraud>1.2.3", "3,>.2", "3,acted,acted",
+	} {
 		if got, err := parts.ParseReasoning(text); err == nil || !strings.Contains(err.Error(), "such as 3,acted") || got != (parts.Reasoning{}) {
 			t.Errorf("%q: %+v, error %v", text, got, err)
 		}

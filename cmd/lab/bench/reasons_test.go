@@ -120,9 +120,9 @@ func BenchmarkReasons(b *testing.B) {
 	}
 }
 
-// BenchmarkDeletion compares what the first three reasons of a prediction are worth with three others of it at random: how far the log odds
-// move that the page's what-if gives for the event without these attributes, keys and neighbours. What is known of labels around is not in an
-// event, so that reason is passed over.
+// BenchmarkDeletion compares what the first three reasons of a prediction are worth with three at random: how far the log odds
+// move that the page has for the event without these attributes, keys and neighbours. What is known of labels around is in no
+// event, and that reason is passed over.
 func BenchmarkDeletion(b *testing.B) {
 	m, s := trained(b)
 	rng := rand.New(rand.NewPCG(reasonsOn.Seed, 51))
