@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +41,10 @@ type Web struct {
 	private  bool         // it has TLS or asks for passwords
 	asks     bool         // it asks everybody for a password or a certificate
 	scheme   string
+	path     string               // of its pages, "" for the server's root
 	Registry *prometheus.Registry // that it serves
+	gatherer prometheus.Gatherer  // of these metrics, and others
+	part     bool                 // of another, which serves its pages
 	Ready    atomic.Bool
 	looked   atomic.Int64           // Unix time of the last request for the page or the API, in nanoseconds
 	state    atomic.Pointer[state]  // nil until there is a connection to Kafka
@@ -92,13 +96,25 @@ func Listen(p flags.Process, addr, config string) (*Web, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Web{log: p.Log, config: config, scheme: scheme, private: private, asks: asks, listener: guardListener(l), Registry: newRegistry()}, nil
+	h := &Web{log: p.Log, config: config, scheme: scheme, private: private, asks: asks, listener: guardListener(l), Registry: newRegistry()}
+	h.gatherer = h.Registry
+	return h, nil
+}
+
+// newPart returns what a cell's worker has instead of a server: its pages are served under a path of the server, and its metrics
+// added to those of other cells.
+func (h *Web) newPart(path string) *Web {
+	return &Web{log: h.log, scheme: h.scheme, listener: h.listener, path: path, part: true, Registry: prometheus.NewRegistry()}
 }
 
 // show makes the server answer with a live page, beside metrics and probes.
 func (h *Web) show(live http.Handler) {
+	if h.part {
+		h.handler = live
+		return
+	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(h.Registry, promhttp.HandlerFor(h.Registry, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(h.Registry, promhttp.HandlerFor(h.gatherer, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes, Timeout: maxHTTPRequest, EnableOpenMetrics: true, // it has exemplars
 	})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -155,7 +171,7 @@ func (h *Web) unready() string {
 func bounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		most := int64(maxHTTPBody)
-		if r.URL.Path == page.PredictPath || r.URL.Path == page.DecidePath {
+		if strings.HasSuffix(r.URL.Path, page.PredictPath) || strings.HasSuffix(r.URL.Path, page.DecidePath) { // of a cell, too
 			most = page.MaxPredictBody
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, most)
@@ -247,4 +263,4 @@ func (h *Web) Serve(ctx context.Context) error {
 // Quiet returns for how long nobody has asked for the page or the API.
 func (h *Web) Quiet() time.Duration { return time.Since(time.Unix(0, h.looked.Load())) }
 
-func (h *Web) URL() string { return h.scheme + "://" + h.listener.Addr().String() }
+func (h *Web) URL() string { return h.scheme + "://" + h.listener.Addr().String() + h.path }
