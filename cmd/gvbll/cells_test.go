@@ -103,6 +103,8 @@ func testCells(t *testing.T, sh *shell) {
 	for _, c := range []struct{ args, want string }{
 		{"ledger", "the graph has 3 cells: give --cell, 0 to 2"},
 		{"forget node-1", "the graph has 3 cells: give --cell, 0 to 2"},
+		{"send --events /dev/null", "the graph has 3 cells: say with --cell-by what decides that of a node"},
+		{"send --events /dev/null --cell-by prefix=", "give the name of an attribute"},
 		{"status --cell 3", "--cell 3: the graph has 3 cells: give 0 to 2"},
 		{"topics --create --cells 2", "a graph keeps the cells that it has"},
 		{"topics --cells 5", "no effect without --create"},

@@ -108,11 +108,12 @@ func (f *fleet) awaitShared(ctx context.Context, within time.Duration) {
 	deadline := time.Now().Add(within)
 	ticking(ctx, 200*time.Millisecond, func() bool {
 		owned, followed := 0, 0
-		for _, m := range need(f.setup.Client.Members(ctx, f.names.Ledger, f.names.Ledger)) {
+		members, err := f.setup.Client.Members(ctx, f.names.Ledger, f.names.Ledger)
+		for _, m := range members {
 			owned, followed = owned+len(m.Owns), followed+len(m.Follows)
 		}
 		if time.Now().After(deadline) {
-			fail("after %v %d of %d cells have owners, and %d standbys", within, owned, f.names.Cells, followed)
+			fail("after %v %d of %d cells have owners, and %d standbys, %v", within, owned, f.names.Cells, followed, err)
 		}
 		return owned == f.names.Cells && followed == f.names.Cells
 	})
