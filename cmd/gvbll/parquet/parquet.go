@@ -111,6 +111,9 @@ func columnsOf(schema *parquet.Schema) (columns []column, names []string, err er
 			leaf = inner[0]
 			c.list = true
 		}
+		if c.list && leaf.Type().Kind() == parquet.ByteArray {
+			return nil, nil, fmt.Errorf("column %.40q has lists of texts: give each of the texts a column", field.Name())
+		}
 		if c.text, err = texts(leaf.Type(), field.Name()); err != nil {
 			return nil, nil, fmt.Errorf("column %.40q %w", field.Name(), err)
 		}
@@ -300,6 +303,9 @@ func (t *table) field(c column, values []parquet.Value) string {
 	t.items = t.items[:0]
 	for _, v := range values {
 		switch {
+		case v.IsNull() && c.list && len(values) > 1: // of a list of several, which is then no vector
+			t.items = append(t.items, "nan "...)
+			continue
 		case v.IsNull():
 			continue
 		case !c.list:
