@@ -111,9 +111,6 @@ func columnsOf(schema *parquet.Schema) (columns []column, names []string, err er
 			leaf = inner[0]
 			c.list = true
 		}
-		if c.list && leaf.Type().Kind() == parquet.ByteArray {
-			return nil, nil, fmt.Errorf("column %.40q has lists of texts: give each of the texts a column", field.Name())
-		}
 		if c.text, err = texts(leaf.Type(), field.Name()); err != nil {
 			return nil, nil, fmt.Errorf("column %.40q %w", field.Name(), err)
 		}
