@@ -1,8 +1,8 @@
 package wire
 
 import (
-	"fmt"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
