@@ -163,7 +163,7 @@ func (f Security) endpoint(secret string, cfg kafka.Config) (sasl.Mechanism, err
 	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || remote([]string{u.Host}) != "") {
 		return nil, Usagef("--sasl-token-url: give the address of a server that takes the secret over TLS, https://HOST/PATH")
 	}
-	e := kafka.TokenEndpoint{URL: f.SASLTokenURL, ID: f.SASLUser, Secret: secret, Scope: f.SASLTokenScope, Dialer: cfg.Dialer}
+	e := kafka.TokenEndpoint{URL: f.SASLTokenURL, ID: f.SASLUser, Secret: f.renewed(secret), Scope: f.SASLTokenScope, Dialer: cfg.Dialer}
 	if cfg.TLS != nil {
 		e.Roots = cfg.TLS.RootCAs
 	}
