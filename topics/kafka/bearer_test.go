@@ -79,7 +79,7 @@ func TestTokenEndpoint(t *testing.T) {
 		t.Errorf("two connections have asked %d times, want once", asked)
 	}
 	m, asked, answer = endpoint.SASL(), 0, `{"access_token": "first", "token_type": "bearer", "expires_in": 1}`
-	for _, now = range []string{"rotated", "and again", secret} {
+	for _, now = range []string{"rotated", "again", secret} {
 		if _, message, err := m.Start(t.Context()); err != nil || !bytes.Contains(message, []byte("Bearer first\x01")) {
 			t.Errorf("with the secret %s the message is %q, and the error %v", now, message, err)
 		}
