@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -92,7 +91,7 @@ const readCommitted = 1 // isolation level of KIP-98
 // errorOf returns the error of a partition in an answer, nil for none.
 func errorOf(a *kmsg.FetchResponseTopicPartition) error {
 	if a.ErrorCode != 0 {
-		return kafkago.Error(a.ErrorCode)
+		return inWords(a.ErrorCode)
 	}
 	return nil
 }
@@ -185,7 +184,7 @@ func (r *Reader) request(ctx context.Context, parts []*partition, maxWait time.D
 	s.wire = m.bytes
 	fetched := m.Response.(*kmsg.FetchResponse)
 	if fetched.ErrorCode != 0 {
-		return kafkago.Error(fetched.ErrorCode)
+		return inWords(fetched.ErrorCode)
 	}
 	answered, until := 0, time.Now().Add(throttleOf(m))
 	for _, t := range fetched.Topics {

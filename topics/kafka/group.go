@@ -11,9 +11,10 @@ import (
 
 // member is a member of an election, as others see it.
 type member struct {
-	Host  string // that it connects from, as the broker writes it
-	Owner bool   // by the newest election
-	About string // what it says of itself, see MembershipConfig
+	Host   string // that it connects from, as the broker writes it
+	Client string // its client id
+	Owner  bool   // by the newest election
+	About  string // what it says of itself, see MembershipConfig
 }
 
 // Members returns who takes part in an election, none if nobody does. It changes
@@ -55,7 +56,7 @@ func (c *Client) members(ctx context.Context, group, topic string) (members []me
 }
 
 func memberOf(m *kafkago.DescribeGroupsResponseMember, topic string) member {
-	member := member{Host: m.ClientHost}
+	member := member{Host: m.ClientHost, Client: m.ClientID}
 	for _, t := range m.MemberAssignments.Topics {
 		member.Owner = member.Owner || t.Topic == topic && len(t.Partitions) > 0
 	}

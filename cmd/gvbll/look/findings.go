@@ -66,6 +66,8 @@ func (s *Status) findings() []Finding {
 		strings.Join(s.evidence.missing, ", "))
 	add(s.Owner == nil && len(s.Standbys) == 0, "GvbllNoOwner", "no worker runs: start 'gvbll work'")
 	add(s.Owner == nil && len(s.Standbys) > 0, "GvbllNoOwner", "%d workers run, and none owns the graph", len(s.Standbys))
+	add(s.evidence.foreign != "", "GvbllNoOwner", "the workers' group has a member that is no worker, %s: end it, or give it a group "+
+		"of its own", s.evidence.foreign)
 	add(s.evidence.refuses != "", "GvbllNoOwner", "%s", s.evidence.refuses)
 	add(s.evidence.tooFew != "", "GvbllNoBroker", "nothing can be committed: %s", s.evidence.tooFew)
 	add(s.evidence.withheld != "", "GvbllInputWithheld", "%s", s.evidence.withheld)

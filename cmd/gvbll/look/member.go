@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/gvbll/gvbll/charts/page"
@@ -21,7 +22,8 @@ type Member struct {
 	Model   string `json:"model,omitempty"`  // that it was started with to serve
 	Shadow  string `json:"shadow,omitempty"` // and in the shadow
 
-	Owner bool `json:"-"`
+	Owner   bool   `json:"-"`
+	foreign string // what it is if it is no worker
 }
 
 // Where names the worker by its page, or else its host.
@@ -38,6 +40,9 @@ func MembersOf(ctx context.Context, client *kafka.Client, names topics.Names) ([
 		m := &members[i]
 		_ = json.Unmarshal([]byte(f.About), m) // any program may join the group
 		m.Host, m.Owner = cmp.Or(m.Host, f.Host), f.Owner
+		if f.About == "" {
+			m.foreign = fmt.Sprintf("client %.100q at %s", f.Client, f.Host)
+		}
 	}
 	slices.SortFunc(members, func(a, b Member) int {
 		switch {

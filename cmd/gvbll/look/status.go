@@ -62,6 +62,7 @@ type evidence struct {
 	// In words, "" for none: predictions that are not in their topic, why no worker starts, which topic too few replicas have,
 	// and who withholds inputs.
 	lost, refuses, tooFew, withheld string
+	foreign                         string           // a member of the group that is no worker
 	attributes                      []page.Attribute // of the last period
 	takes                           string           // what a label names a class by, "" if it is not known
 
@@ -179,7 +180,9 @@ func ReadStatus(
 
 func (s *Status) addMembers(members []Member) {
 	for i := range members {
-		if members[i].Owner {
+		if members[i].foreign != "" {
+			s.evidence.foreign = members[i].foreign
+		} else if members[i].Owner {
 			s.Owner = &members[i]
 		} else {
 			s.Standbys = append(s.Standbys, members[i])
