@@ -41,8 +41,8 @@ var auditHelp = flags.Texts{
 		"are not compared.",
 	"audit_from": "Begin at a base instead: latest, or its name or first window, as 'gvbll status --json' has them. What " +
 		"follows is proved, and its state taken on trust.",
-	"audit_state_dir": "Folder for predictions that wait for their label, beyond 1 GiB of memory; removed at the end. Without it " +
-		"they are in memory.",
+	"audit_state_dir": "Folder for what is fetched of a base, and for predictions that wait for their label, beyond 1 GiB of memory; " +
+		"removed at the end. Without it they are in the system's temporary folder, and in memory.",
 }
 
 // Help is shown by gvbll audit --help.
@@ -104,6 +104,7 @@ func (a auditCmd) Run(ctx context.Context, p flags.Process) error {
 		defer removeFiles()
 		cfg := service.Terms(p, g.Names, settings, models...)
 		cfg.Checkpoints.Restore, cfg.Checkpoints.Bases.Store = service.Restorer(settings, models...), bases
+		cfg.Checkpoints.Dir = a.StateDir // for what is fetched of a base
 		engine, err := cfg.Models.Fresh()
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -168,11 +169,20 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 		return err
 	}
 	defer web.Close()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(ctx) }()
 	create := topics.Create
 	if w.BeginAgain {
 		create = topics.Recreate
 	}
 	client, names, err := connectOrCreate(ctx, p, w.Kafka, w.CreateTopics, create)
+	for away := (*kafka.AwayError)(nil); errors.As(err, &away) && ctx.Err() == nil; {
+		p.Log.Warn("this start waits for Kafka", "err", away)
+		web.WaitFor("waiting for Kafka: " + away.Error())
+		client, names, err = connectOrCreate(ctx, p, w.Kafka, w.CreateTopics, create)
+	}
 	if err != nil {
 		return err
 	}
@@ -202,10 +212,6 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 			"those of other workers that read its inputs so, not with its own",
 			"prefix", w.Kafka.Prefix, "inputs-prefix", w.Kafka.InputsPrefix)
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	served := make(chan error, 1)
-	go func() { served <- web.Serve(ctx) }()
 	work.Policy, work.Publishing.CommitInterval, work.Session = w.Windows.policy(), w.Windows.CommitInterval, w.SessionTimeout
 	work.Publishing.Compression, work.Rebase, work.Publishing.Output = w.Compression, w.Rebase, wire.Encoding("application/"+encoding)
 	work.BeginAgain, work.Publishing.CopyHeaders = w.BeginAgain, w.CopyHeaders

@@ -143,11 +143,18 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("the brokers at %s refuse this client: check user, password and SASL mechanism (%w)", addresses, cause(err))
 	}
 	if c.askThrottled(ctx); c.throttling.lasts > 0 {
-		return nil, fmt.Errorf("a quota throttles client %s at %s: raise it for this client id or this user (%w)", cfg.ClientID, addresses, cause(err))
+		return nil, &AwayError{fmt.Errorf("a quota throttles client %s at %s: raise it for this client id or this user (%w)", cfg.ClientID,
+			addresses, cause(err))}
 	}
-	return nil, fmt.Errorf("no Kafka broker answers at %s: check the address, that it can be reached from here, "+
-		"and %s (%w)", addresses, cfg.securityHint(), cause(err))
+	return nil, &AwayError{fmt.Errorf("no Kafka broker answers at %s: check the address, that it can be reached from here, "+
+		"and %s (%w)", addresses, cfg.securityHint(), cause(err))}
 }
+
+// AwayError is that no broker has answered within DialFor. One may later.
+type AwayError struct{ error }
+
+// Unwrap returns what was tried last.
+func (e *AwayError) Unwrap() error { return e.error }
 
 // askThrottled asks a broker for its versions, to which it says whether a quota throttles this client: kafka-go asks in an older
 // form, to which it does not.

@@ -70,9 +70,11 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 		return cmp.Or(cmp.Compare(b.empty, a.empty), cmp.Compare(min(a.advanced, 1), min(b.advanced, 1)))
 	})
 	err = nil
-	waits, open := false, false // partitions without an answer because of a quota, and others
+	waits, open, failing := false, false, 0 // partitions without an answer because of a quota, others, and those with errors
 	for _, p := range r.parts {
-		err = worse(err, p.err)
+		if err = worse(err, p.err); p.err != nil {
+			failing++
+		}
 		if !p.paused.Load() {
 			waits, open = waits || p.leader.silent, open || !p.leader.silent
 		}
@@ -82,6 +84,9 @@ func (r *Reader) fetch(ctx context.Context, a *Answer) error {
 	}
 	if err != nil {
 		r.leaders.forget()
+	}
+	if err != nil && failing < len(r.parts) && open {
+		err = &partlyError{err, failing, len(r.parts)}
 	}
 	return err
 }

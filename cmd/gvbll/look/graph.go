@@ -31,11 +31,30 @@ func Connect(ctx context.Context, p flags.Process, to connector) (Graph, error) 
 	if err != nil {
 		return Graph{}, err
 	}
-	if err := topics.CheckWhole(ctx, client, names); err != nil {
+	err = topics.CheckWhole(ctx, client, names)
+	if err == nil {
+		err = takeInputs(ctx, client, &names)
+	}
+	if err != nil {
 		client.Close()
 		return Graph{}, err
 	}
 	return Graph{client, names}, nil
+}
+
+// takeInputs takes the topics of nodes and labels from the ledger's first record, unless flags name others than the prefix gives.
+func takeInputs(ctx context.Context, client *kafka.Client, names *topics.Names) error {
+	prefix := strings.TrimSuffix(names.Ledger, ".ledger")
+	there, err := client.Partitions(ctx, names.Ledger)
+	if err != nil || there[names.Ledger] == 0 || names.Nodes != prefix+".nodes" || names.Labels != prefix+".labels" {
+		return err
+	}
+	return ledger.Scan(ctx, client, names.LedgerAt(), func(r *ledger.Record) bool {
+		if len(r.Inputs) > 1 {
+			names.Nodes, names.Labels = r.Inputs[0].Topic, r.Inputs[1].Topic // as Begins orders them
+		}
+		return false
+	})
 }
 
 // scan calls f with the ledger's records that are not older than the time.

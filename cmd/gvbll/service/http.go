@@ -44,11 +44,13 @@ type Web struct {
 	looked   atomic.Int64           // Unix time of the last request for the page or the API, in nanoseconds
 	state    atomic.Pointer[state]  // nil until there is a connection to Kafka
 	waits    atomic.Pointer[string] // what a start waits for besides, nil for nothing
+	live     atomic.Pointer[http.Handler]
 }
 
 // state is what the probe of readiness asks.
 type state struct {
 	unready   func() string // what keeps the worker from its work, "" for nothing
+	partly    func() string // what it waits for beside its work, "" for nothing
 	throttled func() bool   // the brokers slow it down
 }
 
@@ -91,11 +93,19 @@ func Listen(p flags.Process, addr, config string) (*Web, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Web{log: p.Log, config: config, scheme: scheme, private: private, listener: guardListener(l), Registry: newRegistry()}, nil
+	h := &Web{log: p.Log, config: config, scheme: scheme, private: private, listener: guardListener(l), Registry: newRegistry()}
+	h.handle()
+	return h, nil
 }
 
 // show makes the server answer with a live page, beside metrics and probes.
-func (h *Web) show(live http.Handler) {
+func (h *Web) show(live http.Handler) { h.live.Store(&live) }
+
+// WaitFor says what a start waits for, in a line: it is not ready meanwhile.
+func (h *Web) WaitFor(what string) { h.waits.Store(&what) }
+
+// handle makes the server.
+func (h *Web) handle() {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(h.Registry, promhttp.HandlerFor(h.Registry, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes, Timeout: maxHTTPRequest, EnableOpenMetrics: true, // it has exemplars
@@ -106,15 +116,22 @@ func (h *Web) show(live http.Handler) {
 			http.Error(w, why, http.StatusServiceUnavailable)
 			return
 		}
-		if s := h.state.Load(); s != nil && s.throttled() {
+		switch s := h.state.Load(); {
+		case s != nil && s.partly() != "":
+			fmt.Fprintln(w, "ready: waiting for", s.partly())
+		case s != nil && s.throttled():
 			fmt.Fprintln(w, "ready: throttled by a quota")
-			return
+		default:
+			fmt.Fprintln(w, "ready")
 		}
-		fmt.Fprintln(w, "ready")
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.looked.Store(time.Now().UnixNano())
-		live.ServeHTTP(w, r)
+		if live := h.live.Load(); live != nil {
+			(*live).ServeHTTP(w, r)
+			return
+		}
+		http.Error(w, h.unready(), http.StatusServiceUnavailable)
 	})
 	h.handler = bounded(mux)
 	if !h.private && isLoopbackName(h.listener.Addr().String()) {

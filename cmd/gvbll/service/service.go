@@ -118,7 +118,7 @@ func (s *service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 // on shows what happens in the worker, one event at a time.
 func (s *service) on(e replay.Event) {
 	if w, is := e.(replay.Waiting); is {
-		s.Board.web.waits.Store(&w.For)
+		s.Board.web.WaitFor(w.For)
 		return
 	}
 	s.Board.web.waits.Store(nil)
