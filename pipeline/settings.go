@@ -88,6 +88,7 @@ func (c *Config) Declare() *setting.List {
 			return nil
 		},
 	)})
+	parts.DeclareBy(l, &c.By)
 	l.CheckCount("workers", &c.Local.Workers, 1, 0)
 	l.CheckCount("reserve", &c.Local.Reserve, 0, 0)
 	l.Check(func() error {

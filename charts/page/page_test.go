@@ -134,7 +134,7 @@ func (s *fixture) step(arrivals int) {
 func (s *fixture) show(out *event.Outcome) {
 	s.now = s.now.Add(time.Second)
 	s.server.Past().Stepped(page.Window{Outcome: out, Cause: "count", Took: time.Millisecond, At: s.now})
-	s.server.Past().Show(s.engine.Summaries(), s.engine.Pooled())
+	s.server.Past().Show(s.engine.Summaries(), s.engine.Pooled(), s.engine.Cohorts())
 	s.server.Past().Committed(s.now)
 }
 

@@ -30,9 +30,9 @@ type Config struct {
 
 // Limits of requests.
 const (
-	// PredictPath is the only path that accepts a request body.
+	// PredictPath, like DecidePath, accepts a request body.
 	PredictPath = "/v1/predict"
-	// MaxPredictBody is the largest size of that body, in bytes.
+	// MaxPredictBody is the largest size of such a body, in bytes.
 	MaxPredictBody = 1 << 20
 
 	maxNeighbours = 1 << 12 // of a node in a request to PredictPath
@@ -47,6 +47,7 @@ type Server struct {
 	cfg       Config
 	mux       *http.ServeMux
 	ask       atomic.Pointer[func(func(*pipeline.Engine))] // nil until Attach
+	desk      atomic.Pointer[Desk]                         // nil until Decides
 	bodies    chan struct{}                                // holds one element per request whose body is in memory
 	trouble   atomic.Pointer[func() string]                // see Watch
 	questions chan struct{}                                // holds one element per request that uses the engine
@@ -111,6 +112,7 @@ func (s *Server) routes() {
 	s.api("GET", "/v1/refused", s.refused)
 	s.api("GET", "/v1/status", s.status)
 	s.api("POST", PredictPath, s.predict)
+	s.api("POST", DecidePath, s.decide)
 	s.mux.HandleFunc("GET /v1/openapi.json", file("openapi.json"))
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if allowed(w, r, http.MethodGet) {

@@ -135,6 +135,7 @@ func TestDeterministicRooms(t *testing.T) {
 		{own + "posterior", []string{"inexact normals", "sync"}, "normals begin a training; a sync.Pool of buffers that are written before they are read"},
 		{own + "posterior/calibration", []string{"sync"}, "a sync.Pool of buffers that are written before they are read"},
 
+		{"golang.org/x/text/unicode/norm", []string{"sync"}, "its table of compositions is made once"},
 		{"golang.org/x/sys/cpu", []string{"os"}, "asks what the processor has, for the choice of kernels"},
 	}
 	needed := make(map[string]bool)

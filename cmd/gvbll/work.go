@@ -38,6 +38,7 @@ type workCmd struct {
 	Output         string        `help:"@work_output" default:"msgpack" placeholder:"msgpack" group:"kafka"`
 	CopyHeaders    []string      `help:"@work_copy_headers" placeholder:"KEY,…" group:"kafka"`
 	Compression    string        `help:"@work_compression" enum:"none,gzip,snappy,lz4,zstd" default:"none" placeholder:"none" group:"kafka"`
+	Decide         bool          `help:"@work_decide" group:"http"`
 	SessionTimeout time.Duration `help:"@work_session_timeout" default:"10s" group:"kafka"`
 }
 
@@ -55,6 +56,8 @@ var workHelp = flags.Texts{
 	"work_copy_headers": "Headers that predictions and dead letters take over from the records that they are of, such as " +
 		"traceparent.",
 	"work_compression": "Compression of the records that are written: none, gzip, snappy, lz4 or zstd.",
+	"work_decide": "Answer POST /v1/decide: an event is sent to the nodes topic as its producer would, and the call waits for its " +
+		"committed prediction (docs/api.md). Beyond this machine --http-config must ask for passwords.",
 	"work_session_timeout": "Time without a sign of life from the owner of the graph after which a standby takes over. Brokers allow " +
 		"6s and more by default.",
 }
@@ -169,6 +172,9 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 		return err
 	}
 	defer web.Close()
+	if w.Decide && !web.Guarded() {
+		return flags.Usagef("--decide: whoever reaches --http %s could send events: ask for passwords with --http-config, or listen on 127.0.0.1", w.HTTP.HTTP)
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
@@ -183,6 +189,7 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 		web.WaitFor("waiting for Kafka: " + away.Error())
 		client, names, err = connectOrCreate(ctx, p, w.Kafka, w.CreateTopics, create)
 	}
+	web.WaitFor("")
 	if err != nil {
 		return err
 	}
@@ -193,6 +200,7 @@ func (w workCmd) Run(ctx context.Context, p flags.Process, k *kong.Context, g fl
 	set := service.Setup{
 		Process: p, Graph: w.Kafka.Prefix, InForce: flags.InForce(k, g), Web: web, Names: names,
 		State: w.State, Config: cfg, Rebase: w.Rebase, Models: models, Folder: service.ModelFolder(w.Models),
+		Decide: w.Decide,
 	}
 	s, err := service.New(ctx, client, set)
 	if err != nil {

@@ -45,7 +45,7 @@ func (t *labelTable) header(fields []string) error {
 }
 
 func (t *labelTable) row(fields []string) error {
-	v, known := t.number[fields[t.id]]
+	v, known := t.number[keyOf(fields[t.id])]
 	switch {
 	case !known:
 		return fmt.Errorf("node %.80q is not in the table of nodes", fields[t.id])
@@ -135,13 +135,21 @@ func (d *Dataset) setLabelTimes(times []float64) error {
 	if d.Time == nil {
 		return errors.New("labels have times, and nodes have none: give these a column time")
 	}
+	before, labelled := 0, d.Labelled()
 	for v, y := range d.Labels {
 		if y != Unlabelled && math.IsNaN(times[v]) {
 			return fmt.Errorf("the label of node %.80q has no time: give one, or never for one that is only scored", d.IDs.String(int32(v)))
 		}
 		if times[v] < d.Time[v] {
+			if before++; 2*before > labelled {
+				return fmt.Errorf("the label of node %.80q comes at %s, before the node at %s, as do more than half: give both times in "+
+					"one unit", d.IDs.String(int32(v)), formatTime(times[v]), formatTime(d.Time[v]))
+			}
 			times[v] = d.Time[v]
 		}
+	}
+	if before > 0 {
+		d.Notes = append(d.Notes, fmt.Sprintf("%d labels come before their nodes, and are taken to come with them", before))
 	}
 	d.LabelTime = times
 	return nil

@@ -338,16 +338,23 @@ func (r *Record) check() error {
 		return fmt.Errorf("ledger record of window %d: its configuration does not have the hash %.20q", r.Window, r.Settings)
 	}
 	if s := r.Scores; s != nil {
-		for _, b := range s.Bins {
+		bins, odds := s.Bins, []OddsBin(nil)
+		for i := range s.Odds {
+			odds = append(odds, s.Odds[i].Bins...)
+		}
+		if s.Cohorts != nil {
+			for i := range s.Cohorts.List {
+				bins, odds = append(bins[:len(bins):len(bins)], s.Cohorts.List[i].Bins...), append(odds, s.Cohorts.List[i].Odds...)
+			}
+		}
+		for _, b := range bins {
 			if b.Bin < 0 || b.Bin >= Bins {
 				return fmt.Errorf("ledger record of window %d: scores in bin %d of %d", r.Window, b.Bin, Bins)
 			}
 		}
-		for i := range s.Odds {
-			for _, b := range s.Odds[i].Bins {
-				if !(b[0] >= 0 && b[0] < OddsBins) {
-					return fmt.Errorf("ledger record of window %d: odds in bin %v of %d", r.Window, b[0], OddsBins)
-				}
+		for _, b := range odds {
+			if !(b[0] >= 0 && b[0] < OddsBins) {
+				return fmt.Errorf("ledger record of window %d: odds in bin %v of %d", r.Window, b[0], OddsBins)
 			}
 		}
 	}

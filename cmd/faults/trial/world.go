@@ -27,7 +27,7 @@ type scenario struct {
 // scenarios returns those of all kinds.
 func scenarios() []scenario {
 	return slices.Concat(
-		limits, lateEnds, damages, lostEnds, forgetting, beliefs,
+		limits, lateEnds, damages, lostEnds, forgetting, beliefs, calls,
 	)
 }
 

@@ -87,6 +87,14 @@ func (f Data) graph() (*dataset.Dataset, error) {
 // OpenData reads a data set in any layout.
 func OpenData(path string) (*dataset.Dataset, error) { return dataset.Open(path, parquet.Format) }
 
+// SaveData saves a data set into a folder, as csv or parquet.
+func SaveData(d *dataset.Dataset, dir, format string) error {
+	if format == "parquet" {
+		return d.Save(dir, parquet.Format)
+	}
+	return d.Save(dir)
+}
+
 // String describes the graph in one line.
 func (s *DataSet) String() string {
 	what, edges, kind := "nodes", len(s.Edges), "dense"

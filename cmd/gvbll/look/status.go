@@ -17,6 +17,7 @@ import (
 	"github.com/gvbll/gvbll/pipeline/event"
 	"github.com/gvbll/gvbll/pipeline/figure"
 	"github.com/gvbll/gvbll/pipeline/parts"
+	"github.com/gvbll/gvbll/pipeline/serve"
 	"github.com/gvbll/gvbll/posterior/calibration"
 	"github.com/gvbll/gvbll/topics"
 	bases "github.com/gvbll/gvbll/topics/base"
@@ -113,6 +114,8 @@ type statusPeriod struct {
 	Asked     *asked    `json:"asked,omitempty"`      // null if no labels were asked for
 	// Classes are those that are watched, of which there are labels and others: the rarest first.
 	Classes []ranked `json:"classes,omitempty"`
+	// By has the scores by the values of an attribute, null without --by or labels.
+	By *cohorts `json:"by,omitempty"`
 	// Unknown are the names of features that the model's schema lacks, those with most values first.
 	Unknown []ledger.Unknown `json:"unknown_attributes,omitempty"`
 
@@ -124,6 +127,13 @@ type statusPeriod struct {
 type expired struct {
 	Nodes int `json:"nodes"`
 	Edges int `json:"edges"`
+}
+
+// cohorts are scores by the values of an attribute.
+type cohorts struct {
+	Attribute string        `json:"attribute"`
+	Class     string        `json:"class,omitempty"` // of AUCs, and that is acted on
+	Values    []page.Cohort `json:"values"`          // those with most labels first
 }
 
 // ranked says how well the probability of a class tells its nodes from the others.
@@ -323,6 +333,9 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 		}
 	}
 	slices.SortStableFunc(s.Classes, func(a, b ranked) int { return cmp.Or(a.Labels-b.Labels, cmp.Compare(a.Class, b.Class)) })
+	if by := p.Cohorts; by.By != "" {
+		s.By = &cohorts{by.By, by.Class, page.CohortsOf(by)}
+	}
 	s.uneven, s.often = unevenness(p.Classes)
 	if p.Figures.Of(parts.Asked.Nodes)+p.Figures.Of(parts.Asked.Labels) > 0 {
 		s.Asked = askedOf(p)
@@ -330,19 +343,30 @@ func shorten(p *page.Period, length time.Duration) statusPeriod {
 	return s
 }
 
+// print prints a table.
+func (c *cohorts) print(out io.Writer) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, row := range page.CohortTable("by "+c.Attribute, c.Values) {
+		row[0] = cut(shown(row[0]), 20)
+		fmt.Fprintln(w, strings.Join(row, "\t")+"\t")
+	}
+	fmt.Fprintln(out)
+	w.Flush()
+}
+
 // ofClass formats a score of a class, a dash if there is none.
 func (p *statusPeriod) ofClass(name string, score func(*ranked) float64) string {
 	for i := range p.Classes {
 		if p.Classes[i].Class == name {
-			return fmt.Sprintf("%.4f", score(&p.Classes[i]))
+			return p.score(score(&p.Classes[i]))
 		}
 	}
 	return "-"
 }
 
-// usual describes the most frequent class and its share, a dash if no label came.
+// usual describes the most frequent class and its share, a dash if few labels came.
 func (p *statusPeriod) usual() string {
-	if p.Majority == nil {
+	if p.Majority == nil || p.Labels < serve.FewLabels {
 		return "-"
 	}
 	return fmt.Sprintf("%s %.4f", cut(shown(p.Majority.Class), 20), p.Majority.Share)
@@ -465,7 +489,10 @@ func (s *Status) Print(out io.Writer) error {
 	row("predictions", func(p *statusPeriod) string { return fmt.Sprint(p.Predictions) })
 	row("labels", func(p *statusPeriod) string { return fmt.Sprint(p.Labels) })
 	row("label delay", func(p *statusPeriod) string {
-		return p.ifLabelled(roughly(time.Duration(p.Delay * float64(time.Second))))
+		if p.Labels == 0 {
+			return "-"
+		}
+		return roughly(time.Duration(p.Delay * float64(time.Second)))
 	})
 	for _, f := range figure.All() {
 		if f.Words != "" && (s.Last.Figures.Of(f) != 0 || s.Before.Figures.Of(f) != 0) {
@@ -475,11 +502,11 @@ func (s *Status) Print(out io.Writer) error {
 	for _, reason := range s.reasons() {
 		row("refused: "+reason, func(p *statusPeriod) string { return fmt.Sprint(p.Refused[reason]) })
 	}
-	row("accuracy", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.Acc)) })
+	row("accuracy", func(p *statusPeriod) string { return p.score(p.Acc) })
 	row("most frequent class", (*statusPeriod).usual)
-	row("NLL", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.NLL)) })
-	row("ECE", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.ECE)) })
-	row("by chance up to", func(p *statusPeriod) string { return p.ifLabelled(fmt.Sprintf("%.4f", p.Chance)) })
+	row("NLL", func(p *statusPeriod) string { return p.score(p.NLL) })
+	row("ECE", func(p *statusPeriod) string { return p.score(p.ECE) })
+	row("by chance up to", func(p *statusPeriod) string { return p.score(p.Chance) })
 	if list := slices.Concat(s.Last.Classes, s.Before.Classes); len(list) > 0 { // the rarest alone: --json has all
 		name := list[0].Class
 		row("AUC of "+cut(shown(name), 20), func(p *statusPeriod) string {
@@ -491,6 +518,9 @@ func (s *Status) Print(out io.Writer) error {
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	if s.Last.By != nil {
+		s.Last.By.print(out)
 	}
 	if note := s.Last.noBetter(); note != "" {
 		fmt.Fprintf(out, "\n%s\n", note)
@@ -562,12 +592,12 @@ func (s *Status) reasons() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// ifLabelled returns the text, or a dash if no label came in the period.
-func (p *statusPeriod) ifLabelled(text string) string {
-	if p.Labels == 0 {
+// score formats a score, a dash if it is of too few labels.
+func (p *statusPeriod) score(x float64) string {
+	if p.Labels < serve.FewLabels {
 		return "-"
 	}
-	return text
+	return fmt.Sprintf("%.4f", x)
 }
 
 // roughly formats a duration to two digits or so.

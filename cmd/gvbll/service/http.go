@@ -37,7 +37,8 @@ type Web struct {
 	server   *http.Server
 	handler  http.Handler // of requests that need no password, or have the right one
 	config   string       // the web configuration file, or ""
-	private  bool         // it asks for passwords or certificates
+	private  bool         // it has TLS or asks for passwords
+	asks     bool         // it asks everybody for a password or a certificate
 	scheme   string
 	Registry *prometheus.Registry // that it serves
 	Ready    atomic.Bool
@@ -60,7 +61,7 @@ func newRegistry() *prometheus.Registry {
 	return reg
 }
 
-// Limits of a request. Only page.PredictPath needs a larger body.
+// Limits of a request. Only those with an event need a larger body.
 const (
 	maxHTTPHeader  = 16 << 10 // bytes
 	maxHTTPBody    = 1 << 10  // bytes
@@ -85,7 +86,7 @@ func listen(p flags.Process, addr string) (net.Listener, error) {
 // at the start. The file config, in the format of Prometheus' exporters, turns on TLS and
 // passwords. It is checked here; "" is no file.
 func Listen(p flags.Process, addr, config string) (*Web, error) {
-	scheme, private, err := schemeOf(config)
+	scheme, private, asks, err := schemeOf(config)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func Listen(p flags.Process, addr, config string) (*Web, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Web{log: p.Log, config: config, scheme: scheme, private: private, listener: guardListener(l), Registry: newRegistry()}
+	h := &Web{log: p.Log, config: config, scheme: scheme, private: private, asks: asks, listener: guardListener(l), Registry: newRegistry()}
 	h.handle()
 	return h, nil
 }
@@ -101,7 +102,7 @@ func Listen(p flags.Process, addr, config string) (*Web, error) {
 // show makes the server answer with a live page, beside metrics and probes.
 func (h *Web) show(live http.Handler) { h.live.Store(&live) }
 
-// WaitFor says what a start waits for, in a line: it is not ready meanwhile.
+// WaitFor says what a start waits for, in a line: it is not ready until that is "".
 func (h *Web) WaitFor(what string) { h.waits.Store(&what) }
 
 // handle makes the server.
@@ -148,6 +149,9 @@ func (h *Web) handle() {
 // Close stops listening. It does nothing more after serve.
 func (h *Web) Close() { h.listener.Close() }
 
+// Guarded reports whether only those with a password or a certificate come in, or those on this machine.
+func (h *Web) Guarded() bool { return h.asks || isLoopbackName(h.listener.Addr().String()) }
+
 // unready says in one line why the worker cannot do its work now, "" if it can.
 func (h *Web) unready() string {
 	if s := h.state.Load(); s != nil {
@@ -155,7 +159,7 @@ func (h *Web) unready() string {
 			return what
 		}
 	}
-	if what := h.waits.Load(); what != nil {
+	if what := h.waits.Load(); what != nil && *what != "" {
 		return *what
 	}
 	if !h.Ready.Load() {
@@ -168,7 +172,7 @@ func (h *Web) unready() string {
 func bounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		most := int64(maxHTTPBody)
-		if r.URL.Path == page.PredictPath {
+		if r.URL.Path == page.PredictPath || r.URL.Path == page.DecidePath {
 			most = page.MaxPredictBody
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, most)
@@ -176,11 +180,11 @@ func bounded(h http.Handler) http.Handler {
 	})
 }
 
-// schemeOf checks the web configuration file, "" for none, and returns the scheme of URLs and whether
-// it asks for passwords or certificates.
-func schemeOf(file string) (scheme string, private bool, err error) {
+// schemeOf checks the web configuration file, "" for none, and returns the scheme of URLs, whether there is TLS or
+// a password, and whether everybody is asked for a password or a certificate.
+func schemeOf(file string) (scheme string, private, asks bool, err error) {
 	if file == "" {
-		return "http", false, nil
+		return "http", false, false, nil
 	}
 	var c web.Config
 	err = web.Validate(file)
@@ -191,18 +195,19 @@ func schemeOf(file string) (scheme string, private bool, err error) {
 		}
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("--http-config %s: %w", file, err)
+		return "", false, false, fmt.Errorf("--http-config %s: %w", file, err)
 	}
+	asks = len(c.Users) > 0 || c.TLSConfig.ClientAuth == "RequireAndVerifyClientCert"
 	if c.TLSConfig.IsEnabled() {
-		return "https", true, nil
+		return "https", true, asks, nil
 	}
-	return "http", len(c.Users) > 0, nil
+	return "http", asks, asks, nil
 }
 
 // Probe returns an error unless a program with these flags answers on this machine. It believes any
 // certificate: nothing secret is sent.
 func (f HTTPFlags) Probe(ctx context.Context, p flags.Process) error {
-	scheme, _, err := schemeOf(f.HTTPConfig)
+	scheme, _, _, err := schemeOf(f.HTTPConfig)
 	if err != nil {
 		return err
 	}

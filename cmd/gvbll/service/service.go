@@ -28,6 +28,7 @@ type service struct {
 	terms  worker.Config
 	// release removes files of the engine.
 	release func()
+	desk    *desk                // nil for none
 	Events  []func(replay.Event) // called after the service's own
 
 	last      *event.Outcome // of the last window, nil before the first
@@ -46,6 +47,7 @@ type Setup struct {
 	Models  []*model.Model // the one to serve, and perhaps a shadow
 	Folder  ModelFolder    // of further models, "" for none
 	Rebase  bool           // other settings than the ledger's begin an epoch
+	Decide  bool           // POST /v1/decide sends events into the stream
 }
 
 // New returns the service of a graph, with the models that its ledger names.
@@ -79,6 +81,12 @@ func New(ctx context.Context, c *kafka.Client, set Setup) (*service, error) {
 		release()
 		return nil, err
 	}
+	if set.Decide {
+		if s.desk, err = newDesk(ctx, c, set, s.Board.Page.Past().Classes); err != nil {
+			release()
+			return nil, err
+		}
+	}
 	if set.Folder != "" {
 		s.terms.Models.Open = func(id string) (func() (replay.Engine, error), error) {
 			return set.Folder.beside(id, s.Engine.Serving().Model(), cfg)
@@ -109,6 +117,19 @@ func (s *service) Run(ctx context.Context, c *kafka.Client, cfg worker.Config) e
 		return scores.Of(out, s.Board.named, settings.LabelRates)
 	}
 	cfg.Events = replay.Join(append([]func(replay.Event){s.Board.Stream.Observe, s.on}, s.Events...)...)
+	if s.desk != nil {
+		ctx, stop := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.desk.run(ctx, cfg.Publishing.CommitInterval)
+		}()
+		defer func() {
+			stop()
+			<-ended
+		}()
+		s.Board.Page.Decides(s.desk)
+	}
 	if err := worker.Run(ctx, c, s.Engine, cfg); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -121,7 +142,7 @@ func (s *service) on(e replay.Event) {
 		s.Board.web.WaitFor(w.For)
 		return
 	}
-	s.Board.web.waits.Store(nil)
+	s.Board.web.WaitFor("")
 	page := s.Board.Page.Past()
 	switch e := e.(type) {
 	case replay.Replaying:
@@ -171,7 +192,8 @@ func (s *service) onStepped(w replay.Stepped) {
 	case !w.Replayed:
 		s.Board.Metrics.Observe(w.Outcome)
 	case s.recovered && s.Board.due(): // a standby, which never commits, shows its scores here
-		s.Board.Page.Past().Show(s.Engine.Serving().Summaries(), s.Engine.Serving().Pooled())
+		e := s.Engine.Serving()
+		s.Board.Page.Past().Show(e.Summaries(), e.Pooled(), e.Cohorts())
 	}
 }
 
